@@ -1,0 +1,101 @@
+// Package filefmt holds what the readers of tensor files share: how an error
+// names its place in a file, and how a missing name is reported.
+package filefmt
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Error is a fault in the content of a file, as opposed to one of the system
+// that holds it.
+type Error struct {
+	Format string // file format, such as "gguf"
+	Path   string // empty where the content did not come from a file
+	Pos    int64  // byte position in the file that the message is about
+	Msg    string // what is there and what was expected
+}
+
+// Error returns "format: path: at byte N: message".
+func (e *Error) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("%s: at byte %d: %s", e.Format, e.Pos, e.Msg)
+	}
+	return fmt.Sprintf("%s: %s: at byte %d: %s", e.Format, e.Path, e.Pos, e.Msg)
+}
+
+// Source names the file that is being read.
+type Source struct {
+	Format string
+	Path   string
+}
+
+// Errorf returns an *Error about the byte at pos.
+func (s Source) Errorf(pos int64, format string, args ...any) error {
+	return &Error{Format: s.Format, Path: s.Path, Pos: pos, Msg: fmt.Sprintf(format, args...)}
+}
+
+// Unknown returns the error for a name that a file does not have. It says how
+// many names there are and lists those nearest to it. What is the singular of
+// the thing named, such as "tensor".
+func (s Source) Unknown(what, name string, have []string) error {
+	where := s.Format
+	if s.Path != "" {
+		where += ": " + s.Path
+	}
+	if len(have) == 0 {
+		return fmt.Errorf("%s: no %s %q: the file has none", where, what, name)
+	}
+	return fmt.Errorf("%s: no %s %q among %d; nearest: %s",
+		where, what, name, len(have), strings.Join(Nearest(name, have, 3), ", "))
+}
+
+// maxCompared bounds the bytes of a name that Nearest looks at, since edit
+// distance takes time in proportion to the product of both lengths.
+const maxCompared = 128
+
+// Nearest returns up to n of the names in have, nearest to name by edit distance
+// first and, where that is equal, in alphabetical order.
+func Nearest(name string, have []string, n int) []string {
+	type scored struct {
+		name     string
+		distance int
+	}
+	all := make([]scored, len(have))
+	for i, h := range have {
+		all[i] = scored{h, editDistance(clip(name), clip(h))}
+	}
+	slices.SortFunc(all, func(a, b scored) int {
+		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.name, b.name))
+	})
+	names := make([]string, 0, n)
+	for _, s := range all[:min(n, len(all))] {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+func clip(s string) string { return s[:min(len(s), maxCompared)] }
+
+// editDistance is the Levenshtein distance in bytes, computed row by row.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			substitute := diagonal
+			if a[i] != b[j] {
+				substitute++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(substitute, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

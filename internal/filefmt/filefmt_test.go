@@ -1,0 +1,59 @@
+package filefmt
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestErrorNamesItsPlace(t *testing.T) {
+	err := Source{Format: "gguf", Path: "a.gguf"}.Errorf(12, "version %d: want %d", 9, 3)
+	if got, want := err.Error(), "gguf: a.gguf: at byte 12: version 9: want 3"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	var e *Error
+	if !errors.As(err, &e) || e.Pos != 12 {
+		t.Errorf("got %#v, want an *Error at 12", err)
+	}
+	if got, want := (Source{Format: "npy"}).Errorf(0, "x").Error(), "npy: at byte 0: x"; got != want {
+		t.Errorf("without a path: got %q, want %q", got, want)
+	}
+}
+
+func TestEditDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0},
+		{"kitten", "sitting", 3}, {"flaw", "lawn", 2},
+	} {
+		if got := editDistance(c.a, c.b); got != c.want {
+			t.Errorf("editDistance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	have := []string{"output.weight", "blk.1.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_q.weight"}
+	got := Nearest("blk.0.attnq.weight", have, 2)
+	if want := []string{"blk.0.attn_q.weight", "blk.0.attn_k.weight"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := Nearest("x", have[:1], 5); len(got) != 1 {
+		t.Errorf("asked for more than there are: got %q", got)
+	}
+}
+
+func TestUnknown(t *testing.T) {
+	s := Source{Format: "gguf", Path: "a.gguf"}
+	for _, part := range []string{"a.gguf", `no tensor "wq"`, "among 2", "nearest: wk, bias"} {
+		if err := s.Unknown("tensor", "wq", []string{"bias", "wk"}); !strings.Contains(err.Error(), part) {
+			t.Errorf("error %q lacks %q", err, part)
+		}
+	}
+	if err := s.Unknown("tensor", "wq", nil); !strings.Contains(err.Error(), "has none") {
+		t.Errorf("empty file: got %q", err)
+	}
+}

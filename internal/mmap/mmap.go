@@ -1,0 +1,121 @@
+// Package mmap maps files read-only into memory, so that a reader can hand out
+// slices of a large weight file without copying it. Where the system offers no
+// mapping the file is read into memory instead, behind the same API.
+package mmap
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"runtime/debug"
+	"unsafe"
+)
+
+// File is a file whose whole content is addressable as one byte slice.
+//
+// A File is never unmapped behind the caller's back: slices of Bytes do not keep
+// the File alive, so only Close may unmap it.
+type File struct {
+	path string
+	file *os.File // kept open so that Intact can ask for the size; nil after Close
+	data []byte
+}
+
+// Open maps the regular file at path. An empty file gives an empty slice.
+func Open(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := mapWhole(f, path)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &File{path: path, file: f, data: data}, nil
+}
+
+func mapWhole(f *os.File, path string) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	size := info.Size()
+	switch {
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: cannot map: not a regular file (%s)", path, info.Mode().Type())
+	case size > math.MaxInt:
+		return nil, fmt.Errorf("%s: cannot map: %d bytes do not fit this system's address space", path, size)
+	case size == 0:
+		return nil, nil // mmap refuses a length of zero
+	}
+	data, err := mapFile(f, int(size))
+	if err != nil {
+		return nil, &os.PathError{Op: "map", Path: path, Err: err}
+	}
+	return data, nil
+}
+
+// Bytes returns the content. It is read-only: a write to it is a fault that ends
+// the program. It must not be used after Close.
+func (f *File) Bytes() []byte { return f.data }
+
+// Intact reports an error if the file is closed or is now shorter than it was
+// when it was mapped, in which case reading the lost part would fault.
+func (f *File) Intact() error {
+	if f.file == nil {
+		return fmt.Errorf("%s: %w", f.path, os.ErrClosed)
+	}
+	info, err := f.file.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() < int64(len(f.data)) {
+		return f.shrunk()
+	}
+	return nil
+}
+
+func (f *File) shrunk() error {
+	return fmt.Errorf("%s: the file was cut short or became unreadable while in use (it had %d bytes): restore it and open it again",
+		f.path, len(f.data))
+}
+
+// Guard runs read and returns its error. If the file loses bytes under the
+// mapping while read touches them, which is a fault that would end the program,
+// Guard returns an error instead. It covers the calling goroutine only.
+func (f *File) Guard(read func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		switch fault := recover().(type) {
+		case nil:
+		case interface{ Addr() uintptr }:
+			if !f.covers(fault.Addr()) {
+				panic(fault)
+			}
+			err = f.shrunk()
+		default:
+			panic(fault)
+		}
+	}()
+	return read()
+}
+
+func (f *File) covers(addr uintptr) bool {
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(f.data)))
+	return addr >= start && addr-start < uintptr(len(f.data))
+}
+
+// Close unmaps the file. Slices of Bytes must not be used afterwards. Closing
+// twice is harmless.
+func (f *File) Close() error {
+	if f.file == nil {
+		return nil
+	}
+	err := unmap(f.data)
+	if cerr := f.file.Close(); err == nil {
+		err = cerr
+	}
+	f.file, f.data = nil, nil
+	return err
+}

@@ -1,0 +1,16 @@
+//go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd)
+
+package mmap
+
+import (
+	"io"
+	"os"
+)
+
+func mapFile(f *os.File, size int) ([]byte, error) {
+	data := make([]byte, size)
+	_, err := io.ReadFull(f, data)
+	return data, err
+}
+
+func unmap([]byte) error { return nil }
