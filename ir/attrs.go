@@ -1,0 +1,249 @@
+package ir
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// AttrKind is the type of an attribute's value.
+type AttrKind uint8
+
+// The attribute kinds, each with the Go type that holds its value.
+const (
+	AttrInt    AttrKind = iota + 1 // int64
+	AttrInts                       // []int64
+	AttrFloat                      // float64
+	AttrBool                       // bool
+	AttrString                     // string
+	AttrDType                      // DType
+	AttrShape                      // Shape
+	AttrData                       // *Data
+)
+
+var attrKindNames = [...]string{"", "int", "ints", "float", "bool", "string", "dtype", "shape", "data"}
+
+// String returns the kind's name as docs/OPS.md prints it.
+func (k AttrKind) String() string { return attrKindNames[k] }
+
+// AttrInfo declares one attribute of an op.
+type AttrInfo struct {
+	Name    string
+	Kind    AttrKind
+	Default any      // nil where the attribute is required
+	Enum    []string // the allowed values of a string attribute
+	Doc     string
+}
+
+// Attr is one attribute of a node.
+type Attr struct {
+	Name  string
+	Value any // the Go type of its AttrKind
+}
+
+// Attrs are the attributes of a node, in the order its op declares them,
+// every one present (defaults filled in).
+type Attrs []Attr
+
+func (a Attrs) get(name string) any {
+	for _, at := range a {
+		if at.Name == name {
+			return at.Value
+		}
+	}
+	return nil
+}
+
+// Has reports whether the attribute is there.
+func (a Attrs) Has(name string) bool { return a.get(name) != nil }
+
+// Int returns an int attribute, or 0 where there is none of that name.
+func (a Attrs) Int(name string) int { v, _ := a.get(name).(int64); return int(v) }
+
+// Ints returns an ints attribute.
+func (a Attrs) Ints(name string) []int64 { v, _ := a.get(name).([]int64); return v }
+
+// Float returns a float attribute.
+func (a Attrs) Float(name string) float64 { v, _ := a.get(name).(float64); return v }
+
+// Bool returns a bool attribute.
+func (a Attrs) Bool(name string) bool { v, _ := a.get(name).(bool); return v }
+
+// String_ returns a string attribute.
+func (a Attrs) String_(name string) string { v, _ := a.get(name).(string); return v }
+
+// DType returns a dtype attribute.
+func (a Attrs) DType(name string) DType { v, _ := a.get(name).(DType); return v }
+
+// Shape returns a shape attribute.
+func (a Attrs) Shape(name string) Shape { v, _ := a.get(name).(Shape); return v }
+
+// Data returns a data attribute.
+func (a Attrs) Data(name string) *Data { v, _ := a.get(name).(*Data); return v }
+
+// resolveAttrs checks given attributes against the op's declaration and
+// returns them complete and in order.
+func resolveAttrs(info *OpInfo, given []Attr) (Attrs, error) {
+	out := make(Attrs, 0, len(info.Attrs))
+	for _, spec := range info.Attrs {
+		v, err := attrValue(spec, given)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Attr{spec.Name, v})
+	}
+	for _, g := range given {
+		if !slices.ContainsFunc(info.Attrs, func(s AttrInfo) bool { return s.Name == g.Name }) {
+			return nil, fmt.Errorf("unknown attribute %q: %s has %s", g.Name, info.Name, attrNames(info))
+		}
+	}
+	return out, nil
+}
+
+func attrValue(spec AttrInfo, given []Attr) (any, error) {
+	var v any
+	for _, g := range given {
+		if g.Name != spec.Name {
+			continue
+		}
+		if v != nil {
+			return nil, fmt.Errorf("attribute %q is given twice", spec.Name)
+		}
+		v = g.Value
+	}
+	if v == nil {
+		if spec.Default == nil {
+			return nil, fmt.Errorf("attribute %q (%s) is missing: %s", spec.Name, spec.Kind, spec.Doc)
+		}
+		return spec.Default, nil
+	}
+	v = widenAttr(v, spec.Kind)
+	if err := checkAttr(spec, v); err != nil {
+		return nil, fmt.Errorf("attribute %q: %w", spec.Name, err)
+	}
+	return v, nil
+}
+
+// widenAttr accepts the Go types callers naturally write.
+func widenAttr(v any, kind AttrKind) any {
+	switch x := v.(type) {
+	case int:
+		if kind == AttrFloat {
+			return float64(x)
+		}
+		return int64(x)
+	case int64:
+		if kind == AttrFloat {
+			return float64(x)
+		}
+	case []int:
+		out := make([]int64, len(x))
+		for i, n := range x {
+			out[i] = int64(n)
+		}
+		return out
+	}
+	return v
+}
+
+func checkAttr(spec AttrInfo, v any) error {
+	ok := false
+	switch spec.Kind {
+	case AttrInt:
+		_, ok = v.(int64)
+	case AttrInts:
+		var x []int64
+		if x, ok = v.([]int64); ok && len(x) > MaxRank {
+			return fmt.Errorf("%d values are more than the %d axes a tensor can have", len(x), MaxRank)
+		}
+	case AttrFloat:
+		var x float64
+		if x, ok = v.(float64); ok && math.IsNaN(x) {
+			return fmt.Errorf("NaN is not a usable value")
+		}
+	case AttrBool:
+		_, ok = v.(bool)
+	case AttrString:
+		var x string
+		if x, ok = v.(string); ok && spec.Enum != nil && !slices.Contains(spec.Enum, x) {
+			return fmt.Errorf("%q is not one of %s", x, strings.Join(spec.Enum, ", "))
+		}
+	case AttrDType:
+		var x DType
+		if x, ok = v.(DType); ok && !x.Valid() {
+			return fmt.Errorf("invalid dtype")
+		}
+	case AttrShape:
+		var x Shape
+		if x, ok = v.(Shape); ok {
+			return x.Check()
+		}
+	case AttrData:
+		var x *Data
+		if x, ok = v.(*Data); ok && x != nil {
+			return x.Check()
+		}
+	}
+	if !ok {
+		return fmt.Errorf("want %s, have %T", spec.Kind, v)
+	}
+	return nil
+}
+
+func attrNames(info *OpInfo) string {
+	if len(info.Attrs) == 0 {
+		return "none"
+	}
+	names := make([]string, len(info.Attrs))
+	for i, s := range info.Attrs {
+		names[i] = s.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// FormatAttr prints an attribute value as text IR does.
+func FormatAttr(v any) string {
+	switch x := v.(type) {
+	case int64:
+		return strconv.FormatInt(x, 10)
+	case []int64:
+		parts := make([]string, len(x))
+		for i, n := range x {
+			parts[i] = strconv.FormatInt(n, 10)
+		}
+		return "[" + strings.Join(parts, ",") + "]"
+	case float64:
+		return FormatFloat(x)
+	case bool:
+		return strconv.FormatBool(x)
+	case string:
+		return strconv.Quote(x)
+	case DType:
+		return x.String()
+	case Shape:
+		return x.String()
+	case *Data:
+		return formatData(x)
+	}
+	return fmt.Sprintf("<%T>", v)
+}
+
+// FormatFloat prints a float so that it reads back to the same bits and can
+// be told from an integer; infinities are inf and -inf.
+func FormatFloat(x float64) string {
+	switch {
+	case math.IsInf(x, 1):
+		return "inf"
+	case math.IsInf(x, -1):
+		return "-inf"
+	case math.IsNaN(x):
+		return "nan"
+	}
+	s := strconv.FormatFloat(x, 'g', -1, 64)
+	if !strings.ContainsAny(s, ".e") {
+		s += ".0"
+	}
+	return s
+}

@@ -1,0 +1,209 @@
+package ir
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Data is a host tensor: raw little-endian bytes in row-major order with a
+// concrete shape. It holds constants, weights, inputs and results. Bytes may
+// alias a memory-mapped file, so treat it as read-only unless you made it.
+type Data struct {
+	DType DType
+	Dims  []int
+	Bytes []byte
+}
+
+// NewData returns a zeroed tensor of that type and shape.
+func NewData(t DType, dims ...int) (*Data, error) {
+	n, err := byteSize(t, dims)
+	if err != nil {
+		return nil, err
+	}
+	return &Data{DType: t, Dims: slices.Clone(dims), Bytes: make([]byte, n)}, nil
+}
+
+// Check reports whether the byte count is exactly what type and shape need.
+func (d *Data) Check() error {
+	n, err := byteSize(d.DType, d.Dims)
+	if err != nil {
+		return err
+	}
+	if int64(len(d.Bytes)) != n {
+		return fmt.Errorf("%s%v needs %d bytes, have %d", d.DType, d.Dims, n, len(d.Bytes))
+	}
+	return nil
+}
+
+// Elems returns the number of elements.
+func (d *Data) Elems() int {
+	n := 1
+	for _, v := range d.Dims {
+		n *= v
+	}
+	return n
+}
+
+// String describes the tensor without its values, such as "f32[2 3]".
+func (d *Data) String() string { return fmt.Sprintf("%s%v", d.DType, d.Dims) }
+
+// byteSize checks a concrete shape against the limits and returns its bytes.
+func byteSize(t DType, dims []int) (int64, error) {
+	if !t.Valid() {
+		return 0, fmt.Errorf("invalid dtype")
+	}
+	if len(dims) > MaxRank {
+		return 0, fmt.Errorf("rank %d is over the limit of %d", len(dims), MaxRank)
+	}
+	n := int64(1)
+	zero := false
+	for i, d := range dims {
+		if d < 0 {
+			return 0, fmt.Errorf("dim %d of %v is negative", i, dims)
+		}
+		if d == 0 {
+			zero = true
+			continue
+		}
+		if n > maxElems/int64(d) {
+			return 0, fmt.Errorf("shape %v has more than %d elements", dims, int64(maxElems))
+		}
+		n *= int64(d)
+	}
+	if e := t.BlockElems(); e > 1 && (len(dims) == 0 || dims[len(dims)-1]%e != 0) {
+		return 0, fmt.Errorf("innermost dim of %v is not a whole number of %s blocks of %d", dims, t, e)
+	}
+	if zero {
+		return 0, nil
+	}
+	return t.BytesFor(n)
+}
+
+// WeightSource gives named tensors: a GGUF or safetensors file, or a map.
+type WeightSource interface {
+	// Weight returns the tensor of that name, or an error that names what is
+	// there instead.
+	Weight(name string) (*Data, error)
+}
+
+// Floats decodes a float, integer or bool tensor to float64, in row-major
+// order. Block types need package quant.
+func (d *Data) Floats() ([]float64, error) {
+	if d.DType.IsBlock() {
+		return nil, fmt.Errorf("%s: decode block types with package quant", d)
+	}
+	if err := d.Check(); err != nil {
+		return nil, err
+	}
+	out := make([]float64, d.Elems())
+	DecodeFloats(out, d.DType, d.Bytes)
+	return out, nil
+}
+
+// Ints decodes an integer or bool tensor exactly.
+func (d *Data) Ints() ([]int64, error) {
+	if k := d.DType.Kind(); k == KindFloat || k == KindBlock {
+		return nil, fmt.Errorf("%s does not hold integers", d)
+	}
+	if err := d.Check(); err != nil {
+		return nil, err
+	}
+	out := make([]int64, d.Elems())
+	DecodeInts(out, d.DType, d.Bytes)
+	return out, nil
+}
+
+// FromFloats returns a tensor of that float, integer or bool type holding the
+// values, rounded as a cast would.
+func FromFloats(t DType, values []float64, dims ...int) (*Data, error) {
+	d, err := NewData(t, dims...)
+	if err != nil {
+		return nil, err
+	}
+	if t.IsBlock() {
+		return nil, fmt.Errorf("%s: encode block types with package quant", d)
+	}
+	if len(values) != d.Elems() {
+		return nil, fmt.Errorf("%s needs %d values, have %d", d, d.Elems(), len(values))
+	}
+	EncodeFloats(d.Bytes, t, values)
+	return d, nil
+}
+
+// FromInts returns a tensor of that integer or bool type holding the values,
+// wrapped to its range; a float type rounds them.
+func FromInts(t DType, values []int64, dims ...int) (*Data, error) {
+	if t.IsFloat() || t.IsBlock() {
+		fs := make([]float64, len(values))
+		for i, v := range values {
+			fs[i] = float64(v)
+		}
+		return FromFloats(t, fs, dims...)
+	}
+	d, err := NewData(t, dims...)
+	if err != nil {
+		return nil, err
+	}
+	if len(values) != d.Elems() {
+		return nil, fmt.Errorf("%s needs %d values, have %d", d, d.Elems(), len(values))
+	}
+	EncodeInts(d.Bytes, t, values)
+	return d, nil
+}
+
+// formatData prints a constant as text IR does: dtype[dims](v, v, …), one
+// value alone where all are the same bits.
+func formatData(d *Data) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s%s(", d.DType, ShapeOf(d.Dims...))
+	size := d.DType.BlockBytes()
+	switch {
+	case d.DType.IsBlock():
+		fmt.Fprintf(&b, "base64 %q", base64.StdEncoding.EncodeToString(d.Bytes))
+	default:
+		n := len(d.Bytes) / size
+		if uniform(d.Bytes, size) && n > 1 {
+			n = 1
+			b.WriteString("all ")
+		}
+		for i := range n {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			b.WriteString(formatElem(d.DType, d.Bytes[i*size:(i+1)*size]))
+		}
+	}
+	b.WriteString(")")
+	return b.String()
+}
+
+func uniform(b []byte, size int) bool {
+	for i := size; i < len(b); i++ {
+		if b[i] != b[i-size] {
+			return false
+		}
+	}
+	return true
+}
+
+// formatElem prints one element so that it reads back to the same bits; a
+// float NaN prints its bits, since NaNs differ.
+func formatElem(t DType, raw []byte) string {
+	if !t.IsFloat() {
+		var v [1]int64
+		DecodeInts(v[:], t, raw)
+		if t == Bool {
+			return strconv.FormatBool(v[0] != 0)
+		}
+		return strconv.FormatInt(v[0], 10)
+	}
+	var v [1]float64
+	DecodeFloats(v[:], t, raw)
+	if v[0] != v[0] {
+		return fmt.Sprintf("nan:%x", raw)
+	}
+	return FormatFloat(v[0])
+}

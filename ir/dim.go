@@ -1,0 +1,314 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Dim is the extent of one axis: a number, or a linear expression Mul*Sym+Add
+// over one named symbol whose value (0 to Bound) arrives at run time. Dims are
+// comparable with ==; two dims are equal only if they are equal for every
+// value of their symbol.
+type Dim struct {
+	Sym   string // empty for a number
+	Bound int64  // largest value of Sym; 0 for a number
+	Mul   int64  // at least 1 where Sym is set, 0 for a number
+	Add   int64
+}
+
+// D returns the dim that is the number n.
+func D(n int) Dim { return Dim{Add: int64(n)} }
+
+// Symbol returns the dim that is a symbol of that name with values 0 to bound.
+func Symbol(name string, bound int) Dim {
+	return Dim{Sym: name, Bound: int64(bound), Mul: 1}
+}
+
+// IsStatic reports whether d is a number.
+func (d Dim) IsStatic() bool { return d.Sym == "" }
+
+// Max returns the largest value of d, which sizes buffers.
+func (d Dim) Max() int64 { return d.Mul*d.Bound + d.Add }
+
+// Min returns the smallest value of d.
+func (d Dim) Min() int64 { return max(d.Add, 0) }
+
+// Static returns the number that d is; it is only meaningful for static dims.
+func (d Dim) Static() int { return int(d.Add) }
+
+// Is reports whether d is the number n.
+func (d Dim) Is(n int) bool { return d.Sym == "" && d.Add == int64(n) }
+
+// Plus returns d+n.
+func (d Dim) Plus(n int64) Dim { d.Add += n; return d }
+
+// Times returns d*n.
+func (d Dim) Times(n int64) Dim {
+	d.Mul *= n
+	d.Add *= n
+	if n == 0 {
+		return Dim{}
+	}
+	return d
+}
+
+// Mul2 returns the product of two dims, which must not both have a symbol.
+func (d Dim) Mul2(o Dim) (Dim, error) {
+	switch {
+	case o.IsStatic():
+		return d.Times(o.Add), nil
+	case d.IsStatic():
+		return o.Times(d.Add), nil
+	}
+	return Dim{}, fmt.Errorf("%s*%s is not linear in one symbol: reshape one of the symbolic axes apart from the other", d, o)
+}
+
+// Sum returns d+o, which must not mix two symbols.
+func (d Dim) Sum(o Dim) (Dim, error) {
+	if d.IsStatic() {
+		d, o = o, d
+	}
+	switch {
+	case o.IsStatic():
+		return d.Plus(o.Add), nil
+	case d.Sym == o.Sym:
+		d.Mul += o.Mul
+		d.Add += o.Add
+		return d, nil
+	}
+	return Dim{}, fmt.Errorf("%s+%s is not linear in one symbol: declare their sum as a symbol of its own", d, o)
+}
+
+// Less returns d-o, where that is a number or still linear in d's symbol.
+func (d Dim) Less(o Dim) (Dim, error) {
+	switch {
+	case o.IsStatic():
+		return d.Plus(-o.Add), nil
+	case d.Sym == o.Sym && d.Mul == o.Mul:
+		return Dim{Add: d.Add - o.Add}, nil
+	case d.Sym == o.Sym && d.Mul > o.Mul:
+		d.Mul -= o.Mul
+		d.Add -= o.Add
+		return d, nil
+	}
+	return Dim{}, fmt.Errorf("%s-%s is not linear in one symbol", d, o)
+}
+
+// Quo returns d/n where n divides d for every value of its symbol.
+func (d Dim) Quo(n int64) (Dim, bool) {
+	if n <= 0 || d.Mul%n != 0 || d.Add%n != 0 {
+		return Dim{}, false
+	}
+	d.Mul /= n
+	d.Add /= n
+	return d, true
+}
+
+// Eval returns the value of d under the symbol values.
+func (d Dim) Eval(symbols map[string]int64) (int64, error) {
+	if d.IsStatic() {
+		return d.Add, nil
+	}
+	v, ok := symbols[d.Sym]
+	if !ok {
+		return 0, fmt.Errorf("symbol %s has no value: it is the size of an axis of no input, so pass it by name", d.Sym)
+	}
+	if v < 0 || v > d.Bound {
+		return 0, fmt.Errorf("symbol %s = %d is outside 0..%d, its declared bound", d.Sym, v, d.Bound)
+	}
+	return d.Mul*v + d.Add, nil
+}
+
+// String prints the dim as text IR and graph.json write it: 6, T, 4*T, 4*T+1.
+func (d Dim) String() string {
+	if d.IsStatic() {
+		return strconv.FormatInt(d.Add, 10)
+	}
+	var b strings.Builder
+	if d.Mul != 1 {
+		fmt.Fprintf(&b, "%d*", d.Mul)
+	}
+	b.WriteString(d.Sym)
+	if d.Add != 0 {
+		fmt.Fprintf(&b, "%+d", d.Add)
+	}
+	return b.String()
+}
+
+// ParseDim reads what String prints. The symbol's bound comes from bounds.
+func ParseDim(s string, bounds map[string]int64) (Dim, error) {
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return checkDim(Dim{Add: n})
+	}
+	bad := func() (Dim, error) {
+		return Dim{}, fmt.Errorf("dim %q: want a number, a symbol, or MUL*SYMBOL+ADD", s)
+	}
+	d := Dim{Mul: 1}
+	rest := s
+	if mul, after, ok := strings.Cut(rest, "*"); ok {
+		n, err := strconv.ParseInt(mul, 10, 64)
+		if err != nil || n < 1 {
+			return bad()
+		}
+		d.Mul, rest = n, after
+	}
+	if i := strings.IndexAny(rest, "+-"); i >= 0 {
+		n, err := strconv.ParseInt(rest[i:], 10, 64)
+		if err != nil {
+			return bad()
+		}
+		d.Add, rest = n, rest[:i]
+	}
+	if !IsIdent(rest) {
+		return bad()
+	}
+	bound, ok := bounds[rest]
+	if !ok {
+		return Dim{}, fmt.Errorf("dim %q: symbol %s is not declared", s, rest)
+	}
+	d.Sym, d.Bound = rest, bound
+	return checkDim(d)
+}
+
+// checkDim refuses dims that are negative or too large to compute with.
+func checkDim(d Dim) (Dim, error) {
+	switch {
+	case d.Mul < 0 || d.Bound < 0 || d.Bound > maxElems || d.Mul > maxElems || d.Add > maxElems || d.Add < -maxElems:
+		return Dim{}, fmt.Errorf("dim %s is out of range: the limit is %d", d, int64(maxElems))
+	case d.IsStatic() && d.Add < 0:
+		return Dim{}, fmt.Errorf("dim %s is negative", d)
+	case d.Mul > 0 && d.Bound > (maxElems-max(d.Add, 0))/d.Mul:
+		return Dim{}, fmt.Errorf("dim %s reaches past the limit of %d", d, int64(maxElems))
+	}
+	return d, nil
+}
+
+// IsIdent reports whether s can name a symbol: a letter or underscore, then
+// letters, digits and underscores, at most 64 bytes.
+func IsIdent(s string) bool {
+	if s == "" || len(s) > 64 {
+		return false
+	}
+	for i, r := range s {
+		letter := r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return true
+}
+
+// Shape is the extent of each axis, outermost first; a scalar has none.
+type Shape []Dim
+
+// ShapeOf returns the static shape of those extents.
+func ShapeOf(dims ...int) Shape {
+	s := make(Shape, len(dims))
+	for i, d := range dims {
+		s[i] = D(d)
+	}
+	return s
+}
+
+// String prints the shape as text IR does: [6,4*T].
+func (s Shape) String() string {
+	parts := make([]string, len(s))
+	for i, d := range s {
+		parts[i] = d.String()
+	}
+	return "[" + strings.Join(parts, ",") + "]"
+}
+
+// Equal reports whether two shapes are equal for all symbol values.
+func (s Shape) Equal(o Shape) bool { return slices.Equal(s, o) }
+
+// IsStatic reports whether no axis has a symbol.
+func (s Shape) IsStatic() bool {
+	for _, d := range s {
+		if !d.IsStatic() {
+			return false
+		}
+	}
+	return true
+}
+
+// MaxElems returns the largest number of elements, for sizing buffers.
+func (s Shape) MaxElems() int64 {
+	n := int64(1)
+	for _, d := range s {
+		n *= d.Max()
+	}
+	return n
+}
+
+// Eval returns the concrete extents under the symbol values.
+func (s Shape) Eval(symbols map[string]int64) ([]int, error) {
+	out := make([]int, len(s))
+	for i, d := range s {
+		v, err := d.Eval(symbols)
+		if err != nil {
+			return nil, err
+		}
+		if v < 0 {
+			return nil, fmt.Errorf("axis %d of %s is %d under these symbol values", i, s, v)
+		}
+		out[i] = int(v)
+	}
+	return out, nil
+}
+
+// Check refuses shapes over the limits of rank, extent and size.
+func (s Shape) Check() error {
+	if len(s) > MaxRank {
+		return fmt.Errorf("rank %d is over the limit of %d", len(s), MaxRank)
+	}
+	n := int64(1)
+	for _, d := range s {
+		if _, err := checkDim(d); err != nil {
+			return err
+		}
+		if m := d.Max(); m > 0 {
+			if n > maxElems/m {
+				return fmt.Errorf("shape %s can hold more than %d elements", s, int64(maxElems))
+			}
+			n *= m
+		}
+	}
+	return nil
+}
+
+// Numel returns the number of elements as a dim, where it is linear in one
+// symbol.
+func (s Shape) Numel() (Dim, error) {
+	n := D(1)
+	var err error
+	for _, d := range s {
+		if n, err = n.Mul2(d); err != nil {
+			return Dim{}, err
+		}
+	}
+	return n, nil
+}
+
+// Type is the element type and shape of a value.
+type Type struct {
+	DType DType
+	Shape Shape
+}
+
+// String prints the type as text IR does: f32[6,4].
+func (t Type) String() string { return t.DType.String() + t.Shape.String() }
+
+// Equal reports whether two types are the same.
+func (t Type) Equal(o Type) bool { return t.DType == o.DType && t.Shape.Equal(o.Shape) }
+
+// MaxBytes returns the bytes of the value at the bound of every symbol.
+func (t Type) MaxBytes() (int64, error) {
+	dims := make([]int, len(t.Shape))
+	for i, d := range t.Shape {
+		dims[i] = int(d.Max())
+	}
+	return byteSize(t.DType, dims)
+}

@@ -1,0 +1,225 @@
+package ir
+
+import (
+	"fmt"
+	"strings"
+)
+
+// DType is the element type of a tensor. Scalar types hold one value per
+// element; GGML block types (Q4_0 and after) pack a fixed number of elements
+// into one block of bytes and exist only as storage of weights and state.
+type DType uint8
+
+// The data types. Invalid is the zero value and belongs to no tensor.
+const (
+	Invalid DType = iota
+
+	F32
+	F16
+	BF16
+	F64
+	F8E4M3
+	I64
+	I32
+	U32
+	I8
+	U8
+	Bool
+
+	Q4_0
+	Q4_1
+	Q5_0
+	Q5_1
+	Q8_0
+	Q8_1
+	Q2_K
+	Q3_K
+	Q4_K
+	Q5_K
+	Q6_K
+	Q8_K
+	IQ1_S
+	IQ1_M
+	IQ2_XXS
+	IQ2_XS
+	IQ2_S
+	IQ3_XXS
+	IQ3_S
+	IQ4_NL
+	IQ4_XS
+	TQ1_0
+	TQ2_0
+	MXFP4
+
+	numDTypes
+)
+
+// Kind groups data types by the arithmetic they take part in.
+type Kind uint8
+
+// The kinds of data type.
+const (
+	KindInvalid Kind = iota
+	KindFloat
+	KindInt
+	KindUint
+	KindBool
+	KindBlock // GGML block storage: decoded before any arithmetic
+)
+
+var kindNames = [...]string{"invalid", "float", "int", "uint", "bool", "block"}
+
+// String returns the lower-case name of the kind.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// dtypeInfo is one row of the data type table.
+type dtypeInfo struct {
+	name  string
+	kind  Kind
+	elems int // elements per block; 1 for scalar types
+	bytes int // bytes per block
+	ggml  int // type number in a GGUF file; -1 where GGUF has none
+}
+
+// dtypes is the whole table: one row per type. Block geometry follows GGML's
+// structs as they are stored in GGUF files (little-endian, no padding).
+var dtypes = [numDTypes]dtypeInfo{
+	Invalid: {"invalid", KindInvalid, 0, 0, -1},
+
+	F32:    {"f32", KindFloat, 1, 4, 0},
+	F16:    {"f16", KindFloat, 1, 2, 1},
+	BF16:   {"bf16", KindFloat, 1, 2, 30},
+	F64:    {"f64", KindFloat, 1, 8, 28},
+	F8E4M3: {"f8e4m3", KindFloat, 1, 1, -1},
+	I64:    {"i64", KindInt, 1, 8, 27},
+	I32:    {"i32", KindInt, 1, 4, 26},
+	U32:    {"u32", KindUint, 1, 4, -1},
+	I8:     {"i8", KindInt, 1, 1, 24},
+	U8:     {"u8", KindUint, 1, 1, -1},
+	Bool:   {"bool", KindBool, 1, 1, -1},
+
+	Q4_0:    {"q4_0", KindBlock, 32, 18, 2},
+	Q4_1:    {"q4_1", KindBlock, 32, 20, 3},
+	Q5_0:    {"q5_0", KindBlock, 32, 22, 6},
+	Q5_1:    {"q5_1", KindBlock, 32, 24, 7},
+	Q8_0:    {"q8_0", KindBlock, 32, 34, 8},
+	Q8_1:    {"q8_1", KindBlock, 32, 36, 9},
+	Q2_K:    {"q2_K", KindBlock, 256, 84, 10},
+	Q3_K:    {"q3_K", KindBlock, 256, 110, 11},
+	Q4_K:    {"q4_K", KindBlock, 256, 144, 12},
+	Q5_K:    {"q5_K", KindBlock, 256, 176, 13},
+	Q6_K:    {"q6_K", KindBlock, 256, 210, 14},
+	Q8_K:    {"q8_K", KindBlock, 256, 292, 15},
+	IQ1_S:   {"iq1_s", KindBlock, 256, 50, 19},
+	IQ1_M:   {"iq1_m", KindBlock, 256, 56, 29},
+	IQ2_XXS: {"iq2_xxs", KindBlock, 256, 66, 16},
+	IQ2_XS:  {"iq2_xs", KindBlock, 256, 74, 17},
+	IQ2_S:   {"iq2_s", KindBlock, 256, 82, 22},
+	IQ3_XXS: {"iq3_xxs", KindBlock, 256, 98, 18},
+	IQ3_S:   {"iq3_s", KindBlock, 256, 110, 21},
+	IQ4_NL:  {"iq4_nl", KindBlock, 32, 18, 20},
+	IQ4_XS:  {"iq4_xs", KindBlock, 256, 136, 23},
+	TQ1_0:   {"tq1_0", KindBlock, 256, 54, 34},
+	TQ2_0:   {"tq2_0", KindBlock, 256, 66, 35},
+	MXFP4:   {"mxfp4", KindBlock, 32, 17, 39},
+}
+
+// DTypes returns every valid data type, in declaration order.
+func DTypes() []DType {
+	all := make([]DType, 0, numDTypes-1)
+	for t := Invalid + 1; t < numDTypes; t++ {
+		all = append(all, t)
+	}
+	return all
+}
+
+// ParseDType returns the type of that name, as String prints it. Case is
+// ignored, since GGML writes its formats in both.
+func ParseDType(name string) (DType, error) {
+	for t := Invalid + 1; t < numDTypes; t++ {
+		if strings.EqualFold(dtypes[t].name, name) {
+			return t, nil
+		}
+	}
+	return Invalid, fmt.Errorf("unknown dtype %q: want one of %s", name, dtypeList())
+}
+
+// DTypeOfGGML returns the type with that GGUF type number.
+func DTypeOfGGML(number uint32) (DType, bool) {
+	for t := Invalid + 1; t < numDTypes; t++ {
+		if dtypes[t].ggml >= 0 && uint32(dtypes[t].ggml) == number {
+			return t, true
+		}
+	}
+	return Invalid, false
+}
+
+func dtypeList() string {
+	names := make([]string, 0, numDTypes)
+	for _, t := range DTypes() {
+		names = append(names, t.String())
+	}
+	return strings.Join(names, " ")
+}
+
+func (t DType) info() dtypeInfo {
+	if t >= numDTypes {
+		return dtypeInfo{name: fmt.Sprintf("dtype(%d)", uint8(t)), ggml: -1}
+	}
+	return dtypes[t]
+}
+
+// String returns the name used in text IR, graph.json and on the command line.
+func (t DType) String() string { return t.info().name }
+
+// Valid reports whether t names a type.
+func (t DType) Valid() bool { return t > Invalid && t < numDTypes }
+
+// Kind returns the kind of arithmetic t takes part in.
+func (t DType) Kind() Kind { return t.info().kind }
+
+// IsFloat reports whether t is a floating-point scalar type.
+func (t DType) IsFloat() bool { return t.Kind() == KindFloat }
+
+// IsInteger reports whether t is a signed or unsigned integer type.
+func (t DType) IsInteger() bool { k := t.Kind(); return k == KindInt || k == KindUint }
+
+// IsBlock reports whether t is a GGML block type.
+func (t DType) IsBlock() bool { return t.Kind() == KindBlock }
+
+// BlockElems returns the number of elements in one block: 1 for scalar types.
+func (t DType) BlockElems() int { return t.info().elems }
+
+// BlockBytes returns the number of bytes of one block, which for scalar types
+// is the size of one element.
+func (t DType) BlockBytes() int { return t.info().bytes }
+
+// GGML returns the type's number in GGUF files, and false where GGUF has none.
+func (t DType) GGML() (uint32, bool) {
+	n := t.info().ggml
+	return uint32(max(n, 0)), n >= 0
+}
+
+// BytesFor returns the bytes that n elements take. Block types store whole
+// blocks along the innermost axis, so n must be a multiple of BlockElems.
+func (t DType) BytesFor(n int64) (int64, error) {
+	in := t.info()
+	switch {
+	case in.elems == 0:
+		return 0, fmt.Errorf("%s has no size", t)
+	case n < 0:
+		return 0, fmt.Errorf("negative element count %d", n)
+	case n%int64(in.elems) != 0:
+		return 0, fmt.Errorf("%d elements are not a whole number of %s blocks of %d", n, t, in.elems)
+	}
+	blocks := n / int64(in.elems)
+	if blocks > maxElems/int64(in.bytes) {
+		return 0, fmt.Errorf("%d elements of %s take more than %d bytes", n, t, int64(maxElems))
+	}
+	return blocks * int64(in.bytes), nil
+}

@@ -1,0 +1,320 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Node is one operation and the value it produces. Nodes are made by a Graph
+// and never change after.
+type Node struct {
+	id    int
+	graph *Graph
+	op    Op
+	typ   Type
+	args  []*Node
+	attrs Attrs
+	pos   string
+}
+
+// ID returns the node's index in its graph; arguments have smaller ones.
+func (n *Node) ID() int { return n.id }
+
+// Op returns the operation.
+func (n *Node) Op() Op { return n.op }
+
+// Type returns the type of the value.
+func (n *Node) Type() Type { return n.typ }
+
+// DType returns the element type of the value.
+func (n *Node) DType() DType { return n.typ.DType }
+
+// Shape returns the shape of the value.
+func (n *Node) Shape() Shape { return n.typ.Shape }
+
+// Rank returns the number of axes of the value.
+func (n *Node) Rank() int { return len(n.typ.Shape) }
+
+// Args returns the arguments; do not modify.
+func (n *Node) Args() []*Node { return n.args }
+
+// Arg returns argument i.
+func (n *Node) Arg(i int) *Node { return n.args[i] }
+
+// Attrs returns the attributes, complete and in declared order.
+func (n *Node) Attrs() Attrs { return n.attrs }
+
+// Pos returns where the user's program made the node (file:line), if known.
+func (n *Node) Pos() string { return n.pos }
+
+// Name returns the name of an input, weight or state, else "".
+func (n *Node) Name() string { return n.attrs.String_("name") }
+
+// String returns the node's name in text IR.
+func (n *Node) String() string { return fmt.Sprintf("%%%d", n.id) }
+
+// Output is a named result of a graph.
+type Output struct {
+	Name string
+	Node *Node
+}
+
+// Update says that a state holds Value once the run has ended. All reads of
+// the state during the run see its value from before.
+type Update struct {
+	State *Node
+	Value *Node
+}
+
+// Graph is a tensor program: nodes in an order in which arguments come first,
+// named outputs, and state updates. The zero value is an empty graph.
+type Graph struct {
+	Name    string
+	nodes   []*Node
+	outputs []Output
+	updates []Update
+	symbols map[string]int64 // bound of each symbol
+	named   map[string]*Node // inputs, weights and states
+}
+
+// NewGraph returns an empty graph.
+func NewGraph(name string) *Graph { return &Graph{Name: name} }
+
+// OpError says why a node could not be made.
+type OpError struct {
+	Op    Op
+	Types []Type // of the arguments
+	Pos   string // where the user's program made it, if known
+	Err   error
+}
+
+// Error names the op, the argument types, and the place.
+func (e *OpError) Error() string {
+	s := e.Op.String() + "("
+	for i, t := range e.Types {
+		if i > 0 {
+			s += ", "
+		}
+		s += t.String()
+	}
+	s += "): " + e.Err.Error()
+	if e.Pos != "" {
+		s = e.Pos + ": " + s
+	}
+	return s
+}
+
+// Unwrap returns the reason.
+func (e *OpError) Unwrap() error { return e.Err }
+
+// Add makes a node: it checks arguments and attributes against the op's row
+// and infers the type. pos is where the user's program asked for it, or "".
+func (g *Graph) Add(op Op, args []*Node, attrs []Attr, pos string) (*Node, error) {
+	n, err := g.add(op, args, attrs, pos)
+	if err != nil {
+		types := make([]Type, 0, len(args))
+		for _, a := range args {
+			if a != nil {
+				types = append(types, a.typ)
+			}
+		}
+		return nil, &OpError{Op: op, Types: types, Pos: pos, Err: err}
+	}
+	return n, nil
+}
+
+func (g *Graph) add(op Op, args []*Node, attrs []Attr, pos string) (*Node, error) {
+	info := op.Info()
+	if info.Infer == nil {
+		return nil, fmt.Errorf("no such op")
+	}
+	if len(g.nodes) >= MaxNodes {
+		return nil, fmt.Errorf("graph has more than %d nodes", MaxNodes)
+	}
+	if len(args) < info.MinArgs() || len(args) > info.MaxArgs() {
+		return nil, fmt.Errorf("takes %s, have %d", argCount(info), len(args))
+	}
+	for i, a := range args {
+		if a == nil || a.graph != g {
+			return nil, fmt.Errorf("argument %d is not a node of this graph", i)
+		}
+	}
+	full, err := resolveAttrs(info, attrs)
+	if err != nil {
+		return nil, err
+	}
+	call := &Call{Op: op, Args: args, Attrs: full}
+	typ, err := call.infer(info)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{id: len(g.nodes), graph: g, op: op, typ: typ, args: slices.Clone(args), attrs: full, pos: pos}
+	if err := g.declare(n); err != nil {
+		return nil, err
+	}
+	g.nodes = append(g.nodes, n)
+	return n, nil
+}
+
+// declare records the node's name and symbols.
+func (g *Graph) declare(n *Node) error {
+	for _, d := range n.typ.Shape {
+		if err := g.DeclareSymbol(d.Sym, d.Bound); err != nil {
+			return err
+		}
+	}
+	if n.op == OpDimValue {
+		d := n.attrs.Shape("dim")[0]
+		if err := g.DeclareSymbol(d.Sym, d.Bound); err != nil {
+			return err
+		}
+	}
+	name := n.Name()
+	if name == "" {
+		return nil
+	}
+	if _, ok := g.named[name]; ok {
+		return fmt.Errorf("name %q is taken by another input, weight or state", name)
+	}
+	if g.named == nil {
+		g.named = map[string]*Node{}
+	}
+	g.named[name] = n
+	return nil
+}
+
+// DeclareSymbol records a symbol and its bound, which must be the same
+// everywhere. An empty name is ignored.
+func (g *Graph) DeclareSymbol(name string, bound int64) error {
+	if name == "" {
+		return nil
+	}
+	if !IsIdent(name) {
+		return fmt.Errorf("symbol %q: want letters, digits and underscores", name)
+	}
+	if have, ok := g.symbols[name]; ok && have != bound {
+		return fmt.Errorf("symbol %s has bound %d here and %d elsewhere", name, bound, have)
+	}
+	if _, err := checkDim(Dim{Sym: name, Bound: bound, Mul: 1}); err != nil {
+		return err
+	}
+	if g.symbols == nil {
+		g.symbols = map[string]int64{}
+	}
+	g.symbols[name] = bound
+	return nil
+}
+
+// Output makes n a result of the graph under that name.
+func (g *Graph) Output(name string, n *Node) error {
+	switch {
+	case n == nil || n.graph != g:
+		return fmt.Errorf("output %q is not a node of this graph", name)
+	case name == "":
+		return fmt.Errorf("an output needs a name")
+	case n.typ.DType.IsBlock():
+		return fmt.Errorf("output %q is %s: dequantize it first", name, n.typ)
+	case slices.ContainsFunc(g.outputs, func(o Output) bool { return o.Name == name }):
+		return fmt.Errorf("output %q is declared twice", name)
+	}
+	g.outputs = append(g.outputs, Output{name, n})
+	return nil
+}
+
+// Update makes the state hold value after each run.
+func (g *Graph) Update(state, value *Node) error {
+	switch {
+	case state == nil || state.graph != g || value == nil || value.graph != g:
+		return fmt.Errorf("update: not a node of this graph")
+	case state.op != OpState:
+		return fmt.Errorf("update of %s, which is %s and not a state", state, state.op)
+	case !state.typ.Equal(value.typ):
+		return fmt.Errorf("update of state %q: it is %s, the value is %s", state.Name(), state.typ, value.typ)
+	case slices.ContainsFunc(g.updates, func(u Update) bool { return u.State == state }):
+		return fmt.Errorf("state %q is updated twice", state.Name())
+	}
+	g.updates = append(g.updates, Update{state, value})
+	return nil
+}
+
+// Nodes returns all nodes, arguments before users; do not modify.
+func (g *Graph) Nodes() []*Node { return g.nodes }
+
+// Outputs returns the named results; do not modify.
+func (g *Graph) Outputs() []Output { return g.outputs }
+
+// Updates returns the state updates; do not modify.
+func (g *Graph) Updates() []Update { return g.updates }
+
+// Named returns the input, weight or state of that name.
+func (g *Graph) Named(name string) (*Node, bool) { n, ok := g.named[name]; return n, ok }
+
+// Symbols returns the names of all symbols, sorted.
+func (g *Graph) Symbols() []string {
+	names := make([]string, 0, len(g.symbols))
+	for s := range g.symbols {
+		names = append(names, s)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// SymbolBound returns the bound of a declared symbol.
+func (g *Graph) SymbolBound(name string) (int64, bool) { b, ok := g.symbols[name]; return b, ok }
+
+// Leaves returns the nodes of that op (OpInput, OpWeight, OpState…) in order.
+func (g *Graph) Leaves(op Op) []*Node {
+	var list []*Node
+	for _, n := range g.nodes {
+		if n.op == op {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// Live returns, by node ID, whether an output or update depends on the node.
+func (g *Graph) Live() []bool {
+	live := make([]bool, len(g.nodes))
+	for _, o := range g.outputs {
+		live[o.Node.id] = true
+	}
+	for _, u := range g.updates {
+		live[u.State.id] = true
+		live[u.Value.id] = true
+	}
+	for i := len(g.nodes) - 1; i >= 0; i-- {
+		if live[i] {
+			for _, a := range g.nodes[i].args {
+				live[a.id] = true
+			}
+		}
+	}
+	return live
+}
+
+// Users returns, by node ID, the nodes that take it as an argument.
+func (g *Graph) Users() [][]*Node {
+	users := make([][]*Node, len(g.nodes))
+	for _, n := range g.nodes {
+		for i, a := range n.args {
+			if !slices.Contains(n.args[:i], a) {
+				users[a.id] = append(users[a.id], n)
+			}
+		}
+	}
+	return users
+}
+
+func argCount(info *OpInfo) string {
+	lo, hi := info.MinArgs(), info.MaxArgs()
+	switch {
+	case lo == hi && lo == 1:
+		return "1 argument"
+	case lo == hi:
+		return fmt.Sprintf("%d arguments", lo)
+	case hi > 100:
+		return fmt.Sprintf("at least %d arguments", lo)
+	}
+	return fmt.Sprintf("%d to %d arguments", lo, hi)
+}

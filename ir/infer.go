@@ -1,0 +1,149 @@
+package ir
+
+import (
+	"fmt"
+)
+
+// Call is an op applied to arguments, given to its shape rule.
+type Call struct {
+	Op    Op
+	Args  []*Node
+	Attrs Attrs
+}
+
+func (c *Call) infer(info *OpInfo) (Type, error) {
+	t, err := info.Infer(c)
+	if err != nil {
+		return Type{}, err
+	}
+	if !t.DType.Valid() {
+		return Type{}, fmt.Errorf("result has no dtype")
+	}
+	if err := t.Shape.Check(); err != nil {
+		return Type{}, fmt.Errorf("result: %w", err)
+	}
+	if _, err := t.MaxBytes(); err != nil {
+		return Type{}, fmt.Errorf("result: %w", err)
+	}
+	return t, nil
+}
+
+// DType returns the dtype of argument i.
+func (c *Call) DType(i int) DType { return c.Args[i].typ.DType }
+
+// Shape returns the shape of argument i.
+func (c *Call) Shape(i int) Shape { return c.Args[i].typ.Shape }
+
+// argName returns the declared name of argument i.
+func (c *Call) argName(i int) string {
+	args := c.Op.Info().Args
+	return args[min(i, len(args)-1)].Name
+}
+
+// wantKinds refuses argument i unless its dtype is of one of the kinds.
+func (c *Call) wantKinds(i int, kinds ...Kind) error {
+	k := c.DType(i).Kind()
+	for _, want := range kinds {
+		if k == want {
+			return nil
+		}
+	}
+	if k == KindBlock {
+		return fmt.Errorf("%s is %s: apply dequantize first (fusion keeps it free)", c.argName(i), c.DType(i))
+	}
+	return fmt.Errorf("%s is %s (%s), want %v", c.argName(i), c.DType(i), k, kinds)
+}
+
+// wantSame refuses arguments i and j unless they have one dtype.
+func (c *Call) wantSame(i, j int) error {
+	if c.DType(i) != c.DType(j) {
+		return fmt.Errorf("%s is %s and %s is %s: cast one of them", c.argName(i), c.DType(i), c.argName(j), c.DType(j))
+	}
+	return nil
+}
+
+// axis resolves an int attribute that names an axis of a rank; negative
+// values count from the end.
+func (c *Call) axis(name string, rank int) (int, error) {
+	return ResolveAxis(int64(c.Attrs.Int(name)), rank)
+}
+
+// ResolveAxis turns an axis that may count from the end into 0..rank-1.
+func ResolveAxis(axis int64, rank int) (int, error) {
+	a := axis
+	if a < 0 {
+		a += int64(rank)
+	}
+	if a < 0 || a >= int64(rank) {
+		return 0, fmt.Errorf("axis %d is outside rank %d", axis, rank)
+	}
+	return int(a), nil
+}
+
+// ResolveAxes resolves a list of axes and returns which are in it; an empty
+// list means all.
+func ResolveAxes(axes []int64, rank int) ([]bool, error) {
+	in := make([]bool, rank)
+	for _, x := range axes {
+		a, err := ResolveAxis(x, rank)
+		if err != nil {
+			return nil, err
+		}
+		if in[a] {
+			return nil, fmt.Errorf("axis %d is named twice", x)
+		}
+		in[a] = true
+	}
+	if len(axes) == 0 {
+		for i := range in {
+			in[i] = true
+		}
+	}
+	return in, nil
+}
+
+// BroadcastShapes returns the NumPy broadcast of the shapes: aligned at the
+// innermost axis, extents equal or 1.
+func BroadcastShapes(shapes ...Shape) (Shape, error) {
+	rank := 0
+	for _, s := range shapes {
+		rank = max(rank, len(s))
+	}
+	out := make(Shape, rank)
+	for i := range out {
+		out[i] = D(1)
+	}
+	for _, s := range shapes {
+		for i, d := range s {
+			o := &out[rank-len(s)+i]
+			switch {
+			case d == *o || d.Is(1):
+			case o.Is(1):
+				*o = d
+			default:
+				return nil, fmt.Errorf("shapes %s do not broadcast: %s against %s at axis %d from the end", shapeList(shapes), d, *o, len(s)-i)
+			}
+		}
+	}
+	return out, nil
+}
+
+func shapeList(shapes []Shape) string {
+	s := ""
+	for i, sh := range shapes {
+		if i > 0 {
+			s += " and "
+		}
+		s += sh.String()
+	}
+	return s
+}
+
+// broadcastArgs broadcasts the shapes of all arguments.
+func (c *Call) broadcastArgs() (Shape, error) {
+	shapes := make([]Shape, len(c.Args))
+	for i := range c.Args {
+		shapes[i] = c.Shape(i)
+	}
+	return BroadcastShapes(shapes...)
+}

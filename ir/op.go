@@ -1,0 +1,190 @@
+package ir
+
+import (
+	"fmt"
+	"sort"
+)
+
+// Op names one row of the op table.
+type Op uint16
+
+// Class groups ops by the way they are compiled.
+type Class uint8
+
+// The op classes.
+const (
+	ClassLeaf        Class = iota + 1 // inputs, weights, constants, state: no arguments
+	ClassElementwise                  // one result element from the elements at the same coordinates; fuses anywhere
+	ClassView                         // an index map; never a kernel of its own
+	ClassReduce                       // folds axes away
+	ClassRow                          // normalizes along an axis: reads each row once
+	ClassContraction                  // matmul family
+	ClassIndexing                     // moves elements by computed or stored indices
+	ClassAttention                    // scaled dot-product attention
+	ClassComposite                    // defined by its decomposition
+)
+
+var classNames = [...]string{"", "leaf", "elementwise", "view", "reduce", "row", "contraction", "indexing", "attention", "composite"}
+
+// String returns the class name as docs/OPS.md prints it.
+func (c Class) String() string { return classNames[c] }
+
+// ArgInfo declares one argument of an op.
+type ArgInfo struct {
+	Name     string
+	Optional bool // may be left out, together with all after it
+	Variadic bool // one or more; only the last argument
+}
+
+// GLSL is the scalar form of an elementwise op, per kind of arithmetic: an
+// expression over {0}, {1}, … (arguments) and {name} (attributes). An empty
+// string means the op does not take that kind.
+type GLSL struct {
+	Float, Int, Uint, Bool string
+}
+
+// Tolerance bounds how far a device result may be from the reference:
+// |got-want| <= Abs + Eps*eps(dtype)*m, where m is |want|, or for results that
+// come from sums the largest |want| of the tensor.
+type Tolerance struct {
+	Eps float64 // in units of the result dtype's machine epsilon (at most f32's precision is assumed)
+	Abs float64
+	Sum bool // m is the tensor's largest magnitude
+}
+
+// OpInfo is one row of the op table: everything vkc knows of an op outside
+// the kernels that need more than a scalar formula.
+type OpInfo struct {
+	Op    Op
+	Name  string
+	Class Class
+	Args  []ArgInfo
+	Attrs []AttrInfo
+
+	// Infer is the shape and dtype rule. It may trust the argument count and
+	// the attributes' presence and kinds, nothing else.
+	Infer func(c *Call) (Type, error)
+
+	// Float and Int are the scalar reference of an elementwise op, in float64
+	// and in exact integers (bool is 0 or 1). The caller rounds or wraps the
+	// result to the result dtype.
+	Float func(x []float64, a Attrs) float64
+	Int   func(x []int64, a Attrs) int64
+	GLSL  GLSL
+
+	Tol Tolerance
+	Doc string
+}
+
+// MinArgs returns the smallest number of arguments.
+func (in *OpInfo) MinArgs() int {
+	n := 0
+	for _, a := range in.Args {
+		if !a.Optional {
+			n++
+		}
+	}
+	return n
+}
+
+// MaxArgs returns the largest number of arguments.
+func (in *OpInfo) MaxArgs() int {
+	if len(in.Args) > 0 && in.Args[len(in.Args)-1].Variadic {
+		return 1 << 12
+	}
+	return len(in.Args)
+}
+
+// The table is filled by init functions rather than by one literal because
+// shape rules print op names, which reads the table.
+var (
+	opTable  [numOps]*OpInfo
+	opByName = map[string]Op{}
+)
+
+func rows(list ...OpInfo) {
+	for i := range list {
+		in := &list[i]
+		if opTable[in.Op] != nil {
+			panic("ir: op row declared twice: " + in.Name)
+		}
+		if _, ok := opByName[in.Name]; ok {
+			panic("ir: op name declared twice: " + in.Name)
+		}
+		opTable[in.Op] = in
+		opByName[in.Name] = in.Op
+	}
+}
+
+// Ops returns every op, in table order.
+func Ops() []Op {
+	all := make([]Op, 0, numOps-1)
+	for op := Op(1); op < numOps; op++ {
+		all = append(all, op)
+	}
+	return all
+}
+
+// ParseOp returns the op of that name.
+func ParseOp(name string) (Op, error) {
+	if op, ok := opByName[name]; ok {
+		return op, nil
+	}
+	if near := nearestOp(name); near != "" {
+		return 0, fmt.Errorf("unknown op %q: did you mean %q? docs/OPS.md lists all ops", name, near)
+	}
+	return 0, fmt.Errorf("unknown op %q: docs/OPS.md lists all ops", name)
+}
+
+// Info returns the op's row.
+func (op Op) Info() *OpInfo {
+	if op == 0 || op >= numOps || opTable[op] == nil {
+		return &OpInfo{Name: fmt.Sprintf("op(%d)", uint16(op))}
+	}
+	return opTable[op]
+}
+
+// String returns the op's name.
+func (op Op) String() string { return op.Info().Name }
+
+// Class returns the op's class.
+func (op Op) Class() Class { return op.Info().Class }
+
+// nearestOp returns the op name at the smallest edit distance, if that is at
+// most 2.
+func nearestOp(name string) string {
+	if len(name) > 40 {
+		return ""
+	}
+	names := make([]string, 0, len(opByName))
+	for n := range opByName {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	best, bestDist := "", 3
+	for _, n := range names {
+		if d := editDistance(name, n); d < bestDist {
+			best, bestDist = n, d
+		}
+	}
+	return best
+}
+
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		prev := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			prev, row[j] = row[j], min(row[j]+1, row[j-1]+1, prev+cost)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,131 @@
+package ir
+
+// The ops, by class. Each has one row, in the ops_*.go file of its class.
+const (
+	_ Op = iota
+
+	// Leaves.
+	OpInput
+	OpWeight
+	OpConst
+	OpState
+	OpIota
+	OpDimValue
+
+	// Elementwise: unary.
+	OpNeg
+	OpAbs
+	OpSign
+	OpExp
+	OpExp2
+	OpExpm1
+	OpLog
+	OpLog2
+	OpLog1p
+	OpSqrt
+	OpRsqrt
+	OpRecip
+	OpSqr
+	OpSin
+	OpCos
+	OpTan
+	OpAsin
+	OpAcos
+	OpAtan
+	OpSinh
+	OpCosh
+	OpTanh
+	OpSigmoid
+	OpSilu
+	OpRelu
+	OpLeakyRelu
+	OpElu
+	OpSelu
+	OpGelu
+	OpGeluErf
+	OpErf
+	OpSoftplus
+	OpMish
+	OpHardswish
+	OpHardsigmoid
+	OpFloor
+	OpCeil
+	OpRound
+	OpTrunc
+	OpNot
+	OpIsNaN
+	OpIsInf
+
+	// Elementwise: binary, compare, select, cast.
+	OpAdd
+	OpSub
+	OpMul
+	OpDiv
+	OpMod
+	OpRem
+	OpPow
+	OpMin
+	OpMax
+	OpAtan2
+	OpAnd
+	OpOr
+	OpXor
+	OpShl
+	OpShr
+	OpEq
+	OpNe
+	OpLt
+	OpLe
+	OpGt
+	OpGe
+	OpWhere
+	OpClamp
+	OpAffine
+	OpPowf
+	OpLerp
+	OpCast
+
+	// Views.
+	OpReshape
+	OpTranspose
+	OpSlice
+	OpBroadcast
+	OpSqueeze
+	OpUnsqueeze
+	OpFlip
+
+	// Reductions.
+	OpSum
+	OpMean
+	OpProd
+	OpReduceMax
+	OpReduceMin
+	OpArgmax
+	OpArgmin
+	OpAny
+	OpAll
+
+	// Row ops.
+	OpSoftmax
+	OpLogSoftmax
+	OpRMSNorm
+	OpLayerNorm
+	OpRope
+
+	// Contraction.
+	OpMatMul
+
+	// Indexing.
+	OpGather
+	OpIndexSelect
+	OpEmbedding
+	OpConcat
+	OpPad
+	OpDynamicUpdateSlice
+	OpDequantize
+
+	// Attention.
+	OpAttention
+
+	numOps
+)

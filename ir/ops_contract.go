@@ -1,0 +1,110 @@
+package ir
+
+import "fmt"
+
+func init() {
+	rows(
+		OpInfo{Op: OpMatMul, Name: "matmul", Class: ClassContraction, Args: []ArgInfo{{Name: "a"}, {Name: "b"}},
+			Attrs: []AttrInfo{
+				{Name: "transpose_a", Kind: AttrBool, Default: false, Doc: "a is [..., K, M]"},
+				{Name: "transpose_b", Kind: AttrBool, Default: false, Doc: "b is [..., N, K]"},
+			}, Infer: inferMatMul, Tol: Tolerance{Eps: 64, Abs: 1e-5, Sum: true},
+			Doc: "Matrix product a[..., M, K] x b[..., K, N] with broadcast outer axes, accumulated in f32. b may be a quantized weight [N, K] with transpose_b; the result has a's dtype."},
+		OpInfo{Op: OpAttention, Name: "attention", Class: ClassAttention,
+			Args: []ArgInfo{{Name: "q"}, {Name: "k"}, {Name: "v"}, {Name: "mask", Optional: true}},
+			Attrs: []AttrInfo{
+				{Name: "causal", Kind: AttrBool, Default: false, Doc: "query i sees keys up to i+S-T"},
+				{Name: "scale", Kind: AttrFloat, Default: 0.0, Doc: "multiplies the scores; 0 means 1/sqrt(D)"},
+			}, Infer: inferAttention, Tol: Tolerance{Eps: 512, Abs: 1e-5, Sum: true},
+			Doc: "Scaled dot-product attention: softmax(q k^T * scale + mask) v, q [..., H, T, D], k and v [..., G, S, D], H a multiple of G (grouped heads); mask broadcasts to [..., H, T, S] and is added."},
+	)
+}
+
+func inferMatMul(c *Call) (Type, error) {
+	if err := c.wantKinds(0, KindFloat); err != nil {
+		return Type{}, err
+	}
+	a, b := c.Shape(0), c.Shape(1)
+	ta, tb := c.Attrs.Bool("transpose_a"), c.Attrs.Bool("transpose_b")
+	if len(a) < 2 || len(b) < 2 {
+		return Type{}, fmt.Errorf("a is %s and b is %s: both need at least 2 axes", a, b)
+	}
+	if bt := c.DType(1); bt.IsBlock() {
+		if !tb || len(b) != 2 {
+			return Type{}, fmt.Errorf("b is %s%s: a quantized b is [N, K] with transpose_b", bt, b)
+		}
+	} else if err := c.wantSame(0, 1); err != nil {
+		return Type{}, err
+	}
+	m, k := a[len(a)-2], a[len(a)-1]
+	if ta {
+		m, k = k, m
+	}
+	kb, n := b[len(b)-2], b[len(b)-1]
+	if tb {
+		kb, n = n, kb
+	}
+	if k != kb {
+		return Type{}, fmt.Errorf("a is %s and b is %s: contraction extents %s and %s differ%s", a, b, k, kb, transposeHint(ta, tb, a, b))
+	}
+	batch, err := BroadcastShapes(a[:len(a)-2], b[:len(b)-2])
+	if err != nil {
+		return Type{}, fmt.Errorf("outer axes: %w", err)
+	}
+	return Type{c.DType(0), append(batch, m, n)}, nil
+}
+
+// transposeHint says when the other reading of b would fit.
+func transposeHint(ta, tb bool, a, b Shape) string {
+	k, other := a[len(a)-1], b[len(b)-1]
+	if ta {
+		k = a[len(a)-2]
+	}
+	if tb {
+		other = b[len(b)-2]
+	}
+	if k == other {
+		return fmt.Sprintf(" (transpose_b=%v would fit)", !tb)
+	}
+	return ""
+}
+
+func inferAttention(c *Call) (Type, error) {
+	q, k, v := c.Shape(0), c.Shape(1), c.Shape(2)
+	for i := range c.Args {
+		if err := c.wantKinds(i, KindFloat); err != nil {
+			return Type{}, err
+		}
+	}
+	if c.DType(1) != c.DType(0) || c.DType(2) != c.DType(0) {
+		return Type{}, fmt.Errorf("q, k and v are %s, %s and %s: want one dtype", c.DType(0), c.DType(1), c.DType(2))
+	}
+	r := len(q)
+	if r < 3 || len(k) != r || len(v) != r {
+		return Type{}, fmt.Errorf("q %s, k %s and v %s: want [..., heads, length, dim] of one rank", q, k, v)
+	}
+	for i := 0; i < r-3; i++ {
+		if q[i] != k[i] || q[i] != v[i] {
+			return Type{}, fmt.Errorf("q %s, k %s and v %s: outer axes differ", q, k, v)
+		}
+	}
+	h, g := q[r-3], k[r-3]
+	if !h.IsStatic() || !g.IsStatic() || g.Add == 0 || h.Add%g.Add != 0 || v[r-3] != g {
+		return Type{}, fmt.Errorf("q %s, k %s and v %s: the %s query heads are not a multiple of the key heads", q, k, v, h)
+	}
+	if q[r-1] != k[r-1] || k[r-2] != v[r-2] {
+		return Type{}, fmt.Errorf("q %s, k %s and v %s: want q [..., T, D], k [..., S, D], v [..., S, E]", q, k, v)
+	}
+	if !q[r-1].IsStatic() {
+		return Type{}, fmt.Errorf("the head dim %s must be a number", q[r-1])
+	}
+	out := append(Shape{}, q[:r-1]...)
+	out = append(out, v[r-1])
+	if len(c.Args) > 3 {
+		scores := append(append(Shape{}, q[:r-1]...), k[r-2])
+		if s, err := BroadcastShapes(c.Shape(3), scores); err != nil || !s.Equal(scores) {
+			return Type{}, fmt.Errorf("mask %s does not broadcast to the scores %s", c.Shape(3), scores)
+		}
+	}
+	return Type{c.DType(0), out}, nil
+}

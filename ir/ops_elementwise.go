@@ -1,0 +1,389 @@
+package ir
+
+import (
+	"fmt"
+	"math"
+)
+
+// Formulas shared by the rows below. Scalar references work in float64 and
+// exact integers; GLSL forms compute in f32 (f16 and bf16 included).
+type (
+	f1 = func(float64) float64
+	f2 = func(a, b float64) float64
+	i2 = func(a, b int64) int64
+)
+
+func unaryF(f f1) func([]float64, Attrs) float64 {
+	return func(x []float64, _ Attrs) float64 { return f(x[0]) }
+}
+
+func binaryF(f f2) func([]float64, Attrs) float64 {
+	return func(x []float64, _ Attrs) float64 { return f(x[0], x[1]) }
+}
+
+func binaryI(f i2) func([]int64, Attrs) int64 {
+	return func(x []int64, _ Attrs) int64 { return f(x[0], x[1]) }
+}
+
+func unaryI(f func(int64) int64) func([]int64, Attrs) int64 {
+	return func(x []int64, _ Attrs) int64 { return f(x[0]) }
+}
+
+var (
+	oneArg  = []ArgInfo{{Name: "x"}}
+	twoArgs = []ArgInfo{{Name: "a"}, {Name: "b"}}
+)
+
+// floatUnary declares a function of one float.
+func floatUnary(op Op, name string, eps float64, f f1, glsl, doc string) OpInfo {
+	return OpInfo{Op: op, Name: name, Class: ClassElementwise, Args: oneArg, Infer: inferSame,
+		Float: unaryF(f), GLSL: GLSL{Float: glsl}, Tol: Tolerance{Eps: eps, Abs: eps * 1e-9}, Doc: doc}
+}
+
+func init() {
+	rows(
+		OpInfo{Op: OpNeg, Name: "neg", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
+			Float: unaryF(func(x float64) float64 { return -x }), Int: unaryI(func(x int64) int64 { return -x }),
+			GLSL: GLSL{Float: "-{0}", Int: "-{0}"}, Doc: "-x; integers wrap."},
+		OpInfo{Op: OpAbs, Name: "abs", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
+			Float: unaryF(math.Abs), Int: unaryI(func(x int64) int64 { return max(x, -x) }),
+			GLSL: GLSL{Float: "abs({0})", Int: "abs({0})"}, Doc: "Absolute value."},
+		OpInfo{Op: OpSign, Name: "sign", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
+			Float: unaryF(sign), Int: unaryI(func(x int64) int64 { return int64(sign(float64(x))) }),
+			GLSL: GLSL{Float: "sign({0})", Int: "sign({0})"}, Doc: "-1, 0 or 1."},
+		OpInfo{Op: OpSqr, Name: "sqr", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
+			Float: unaryF(func(x float64) float64 { return x * x }), Int: unaryI(func(x int64) int64 { return x * x }),
+			GLSL: GLSL{Float: "{0} * {0}", Int: "{0} * {0}", Uint: "{0} * {0}"}, Tol: Tolerance{Eps: 2}, Doc: "x*x; integers wrap."},
+		floatUnary(OpExp, "exp", 64, math.Exp, "exp({0})", "e^x."),
+		floatUnary(OpExp2, "exp2", 64, math.Exp2, "exp2({0})", "2^x."),
+		floatUnary(OpExpm1, "expm1", 64, math.Expm1, "expm1({0})", "e^x-1, accurate near 0."),
+		floatUnary(OpLog, "log", 64, math.Log, "log({0})", "Natural logarithm."),
+		floatUnary(OpLog2, "log2", 64, math.Log2, "log2({0})", "Base-2 logarithm."),
+		floatUnary(OpLog1p, "log1p", 64, math.Log1p, "log1p({0})", "log(1+x), accurate near 0."),
+		floatUnary(OpSqrt, "sqrt", 8, math.Sqrt, "sqrt({0})", "Square root."),
+		floatUnary(OpRsqrt, "rsqrt", 8, func(x float64) float64 { return 1 / math.Sqrt(x) }, "inversesqrt({0})", "1/sqrt(x)."),
+		floatUnary(OpRecip, "recip", 8, func(x float64) float64 { return 1 / x }, "1.0 / {0}", "1/x."),
+		floatUnary(OpSin, "sin", 64, math.Sin, "sin_accurate({0})", "Sine; the argument is reduced accurately."),
+		floatUnary(OpCos, "cos", 64, math.Cos, "cos_accurate({0})", "Cosine; the argument is reduced accurately."),
+		floatUnary(OpTan, "tan", 256, math.Tan, "(sin_accurate({0}) / cos_accurate({0}))", "Tangent."),
+		floatUnary(OpAsin, "asin", 8192, math.Asin, "asin({0})", "Arc sine (GLSL allows an absolute error of 2^-11)."),
+		floatUnary(OpAcos, "acos", 8192, math.Acos, "acos({0})", "Arc cosine (GLSL allows an absolute error of 2^-11)."),
+		floatUnary(OpAtan, "atan", 4096, math.Atan, "atan({0})", "Arc tangent."),
+		floatUnary(OpSinh, "sinh", 256, math.Sinh, "sinh_accurate({0})", "Hyperbolic sine."),
+		floatUnary(OpCosh, "cosh", 128, math.Cosh, "cosh({0})", "Hyperbolic cosine."),
+		floatUnary(OpTanh, "tanh", 64, math.Tanh, "tanh_safe({0})", "Hyperbolic tangent."),
+		floatUnary(OpSigmoid, "sigmoid", 64, sigmoid, "1.0 / (1.0 + exp(-{0}))", "1/(1+e^-x)."),
+		floatUnary(OpSilu, "silu", 64, func(x float64) float64 { return x * sigmoid(x) }, "{0} / (1.0 + exp(-{0}))", "x*sigmoid(x), also called swish."),
+		floatUnary(OpSelu, "selu", 128, selu, "selu({0})", "Self-normalizing ELU (Klambauer et al. 2017)."),
+		floatUnary(OpGelu, "gelu", 256, geluTanh, "gelu_tanh({0})", "GELU by its tanh approximation (Hendrycks and Gimpel 2016)."),
+		floatUnary(OpGeluErf, "gelu_erf", 256, geluErf, "0.5 * {0} * (1.0 + erf({0} * 0.70710678118654752))", "GELU by erf."),
+		floatUnary(OpErf, "erf", 64, math.Erf, "erf({0})", "Error function."),
+		floatUnary(OpSoftplus, "softplus", 128, softplus, "softplus({0})", "log(1+e^x)."),
+		floatUnary(OpMish, "mish", 256, func(x float64) float64 { return x * math.Tanh(softplus(x)) }, "{0} * tanh_safe(softplus({0}))", "x*tanh(softplus(x)) (Misra 2019)."),
+		floatUnary(OpHardswish, "hardswish", 8, func(x float64) float64 { return x * hardsigmoid(x) }, "{0} * clamp({0} * (1.0 / 6.0) + 0.5, 0.0, 1.0)", "x*hardsigmoid(x)."),
+		floatUnary(OpHardsigmoid, "hardsigmoid", 8, hardsigmoid, "clamp({0} * (1.0 / 6.0) + 0.5, 0.0, 1.0)", "x/6+1/2 clamped to [0,1]."),
+		floatUnary(OpFloor, "floor", 0, math.Floor, "floor({0})", "Largest integer not above x."),
+		floatUnary(OpCeil, "ceil", 0, math.Ceil, "ceil({0})", "Smallest integer not below x."),
+		floatUnary(OpRound, "round", 0, math.RoundToEven, "roundEven({0})", "Nearest integer, halves to even."),
+		floatUnary(OpTrunc, "trunc", 0, math.Trunc, "trunc({0})", "Integer part."),
+		OpInfo{Op: OpRelu, Name: "relu", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
+			Float: unaryF(func(x float64) float64 { return nanMax(x, 0) }), Int: unaryI(func(x int64) int64 { return max(x, 0) }),
+			GLSL: GLSL{Float: "nan_max({0}, 0.0)", Int: "max({0}, 0)"}, Doc: "max(x, 0)."},
+		OpInfo{Op: OpLeakyRelu, Name: "leaky_relu", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
+			Attrs: []AttrInfo{{Name: "alpha", Kind: AttrFloat, Default: 0.01, Doc: "slope below 0"}},
+			Float: func(x []float64, a Attrs) float64 {
+				if x[0] < 0 {
+					return a.Float("alpha") * x[0]
+				}
+				return x[0]
+			}, GLSL: GLSL{Float: "({0} < 0.0 ? {alpha} * {0} : {0})"}, Tol: Tolerance{Eps: 2}, Doc: "x, or alpha*x below 0."},
+		OpInfo{Op: OpElu, Name: "elu", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
+			Attrs: []AttrInfo{{Name: "alpha", Kind: AttrFloat, Default: 1.0, Doc: "the limit towards minus infinity is -alpha"}},
+			Float: func(x []float64, a Attrs) float64 {
+				if x[0] < 0 {
+					return a.Float("alpha") * math.Expm1(x[0])
+				}
+				return x[0]
+			}, GLSL: GLSL{Float: "({0} < 0.0 ? {alpha} * expm1({0}) : {0})"}, Tol: Tolerance{Eps: 64, Abs: 1e-7}, Doc: "x, or alpha*(e^x-1) below 0."},
+		OpInfo{Op: OpNot, Name: "not", Class: ClassElementwise, Args: oneArg, Infer: inferBits,
+			Int: unaryI(func(x int64) int64 { return ^x }), GLSL: GLSL{Int: "~{0}", Uint: "~{0}", Bool: "!{0}"}, Doc: "Logical not of a bool, bitwise not of an integer."},
+		OpInfo{Op: OpIsNaN, Name: "is_nan", Class: ClassElementwise, Args: oneArg, Infer: inferFloatTest,
+			Float: unaryF(func(x float64) float64 { return b2f(math.IsNaN(x)) }), GLSL: GLSL{Float: "isnan({0})"}, Doc: "Whether x is NaN."},
+		OpInfo{Op: OpIsInf, Name: "is_inf", Class: ClassElementwise, Args: oneArg, Infer: inferFloatTest,
+			Float: unaryF(func(x float64) float64 { return b2f(math.IsInf(x, 0)) }), GLSL: GLSL{Float: "isinf({0})"}, Doc: "Whether x is infinite."},
+	)
+	initBinary()
+	initCompare()
+	initTernary()
+}
+
+// binaryOp declares a function of two numbers of one dtype.
+func binaryOp(op Op, name string, eps float64, f f2, i i2, glsl GLSL, doc string) OpInfo {
+	in := OpInfo{Op: op, Name: name, Class: ClassElementwise, Args: twoArgs, Infer: inferSame, GLSL: glsl, Tol: Tolerance{Eps: eps}, Doc: doc}
+	if f != nil {
+		in.Float = binaryF(f)
+	}
+	if i != nil {
+		in.Int = binaryI(i)
+	}
+	return in
+}
+
+func initBinary() {
+	infix := func(op string) GLSL { e := "{0} " + op + " {1}"; return GLSL{Float: e, Int: e, Uint: e} }
+	rows(
+		binaryOp(OpAdd, "add", 2, func(a, b float64) float64 { return a + b }, func(a, b int64) int64 { return a + b }, infix("+"), "a+b; integers wrap."),
+		binaryOp(OpSub, "sub", 2, func(a, b float64) float64 { return a - b }, func(a, b int64) int64 { return a - b }, infix("-"), "a-b; integers wrap."),
+		binaryOp(OpMul, "mul", 2, func(a, b float64) float64 { return a * b }, func(a, b int64) int64 { return a * b }, infix("*"), "a*b; integers wrap."),
+		binaryOp(OpDiv, "div", 8, func(a, b float64) float64 { return a / b }, divInt,
+			GLSL{Float: "{0} / {1}", Int: "div_int({0}, {1})", Uint: "div_uint({0}, {1})"}, "a/b; integers truncate, and x/0 is 0."),
+		binaryOp(OpMod, "mod", 64, modFloat, modInt,
+			GLSL{Float: "mod_floor({0}, {1})", Int: "mod_int({0}, {1})", Uint: "rem_uint({0}, {1})"}, "a-b*floor(a/b): has the sign of b, as in Python; integer x mod 0 is 0."),
+		binaryOp(OpRem, "rem", 64, math.Mod, remInt,
+			GLSL{Float: "rem_trunc({0}, {1})", Int: "rem_int({0}, {1})", Uint: "rem_uint({0}, {1})"}, "a-b*trunc(a/b): has the sign of a, as in C; integer x rem 0 is 0."),
+		binaryOp(OpPow, "pow", 512, math.Pow, nil, GLSL{Float: "pow_full({0}, {1})"}, "a^b; negative a needs an integral b."),
+		binaryOp(OpMin, "min", 0, nanMin, func(a, b int64) int64 { return min(a, b) }, GLSL{Float: "nan_min({0}, {1})", Int: "min({0}, {1})", Uint: "min({0}, {1})"}, "Smaller of a and b, NaN if either is."),
+		binaryOp(OpMax, "max", 0, nanMax, func(a, b int64) int64 { return max(a, b) }, GLSL{Float: "nan_max({0}, {1})", Int: "max({0}, {1})", Uint: "max({0}, {1})"}, "Larger of a and b, NaN if either is."),
+		binaryOp(OpAtan2, "atan2", 4096, math.Atan2, nil, GLSL{Float: "atan2_full({0}, {1})"}, "Angle of the point (b, a)."),
+		logic(OpAnd, "and", func(a, b int64) int64 { return a & b }, GLSL{Int: "{0} & {1}", Uint: "{0} & {1}", Bool: "{0} && {1}"}, "Logical and of bools, bitwise and of integers."),
+		logic(OpOr, "or", func(a, b int64) int64 { return a | b }, GLSL{Int: "{0} | {1}", Uint: "{0} | {1}", Bool: "{0} || {1}"}, "Logical or of bools, bitwise or of integers."),
+		logic(OpXor, "xor", func(a, b int64) int64 { return a ^ b }, GLSL{Int: "{0} ^ {1}", Uint: "{0} ^ {1}", Bool: "{0} != {1}"}, "Exclusive or of bools, bitwise of integers."),
+		shift(OpShl, "shl", func(a, b int64) int64 { return a << (uint64(b) & 31) }, "<<", "a shifted left by b (0 to 31; b modulo 32)."),
+		shift(OpShr, "shr", func(a, b int64) int64 { return a >> (uint64(b) & 31) }, ">>", "a shifted right by b (0 to 31; b modulo 32), with the sign of signed integers."),
+	)
+}
+
+func logic(op Op, name string, f i2, glsl GLSL, doc string) OpInfo {
+	return OpInfo{Op: op, Name: name, Class: ClassElementwise, Args: twoArgs, Infer: inferBits, Int: binaryI(f), GLSL: glsl, Doc: doc}
+}
+
+func shift(op Op, name string, f i2, glsl, doc string) OpInfo {
+	e := "{0} " + glsl + " ({1} & 31)"
+	return OpInfo{Op: op, Name: name, Class: ClassElementwise, Args: twoArgs, Infer: inferShift, Int: binaryI(f),
+		GLSL: GLSL{Int: e, Uint: "{0} " + glsl + " ({1} & 31u)"}, Doc: doc}
+}
+
+func initCompare() {
+	cmp := func(op Op, name, glsl string, f func(a, b float64) bool, i func(a, b int64) bool, doc string) OpInfo {
+		e := "{0} " + glsl + " {1}"
+		in := OpInfo{Op: op, Name: name, Class: ClassElementwise, Args: twoArgs, Infer: inferCompare,
+			Float: binaryF(func(a, b float64) float64 { return b2f(f(a, b)) }),
+			Int:   binaryI(func(a, b int64) int64 { return int64(b2f(i(a, b))) }),
+			GLSL:  GLSL{Float: e, Int: e, Uint: e}, Doc: doc}
+		if op == OpEq || op == OpNe {
+			in.GLSL.Bool = e
+		}
+		return in
+	}
+	rows(
+		cmp(OpEq, "eq", "==", func(a, b float64) bool { return a == b }, func(a, b int64) bool { return a == b }, "Whether a equals b."),
+		cmp(OpNe, "ne", "!=", func(a, b float64) bool { return a != b }, func(a, b int64) bool { return a != b }, "Whether a differs from b."),
+		cmp(OpLt, "lt", "<", func(a, b float64) bool { return a < b }, func(a, b int64) bool { return a < b }, "Whether a is less than b."),
+		cmp(OpLe, "le", "<=", func(a, b float64) bool { return a <= b }, func(a, b int64) bool { return a <= b }, "Whether a is at most b."),
+		cmp(OpGt, "gt", ">", func(a, b float64) bool { return a > b }, func(a, b int64) bool { return a > b }, "Whether a is greater than b."),
+		cmp(OpGe, "ge", ">=", func(a, b float64) bool { return a >= b }, func(a, b int64) bool { return a >= b }, "Whether a is at least b."),
+	)
+}
+
+func initTernary() {
+	sel := "({0} ? {1} : {2})"
+	rows(
+		OpInfo{Op: OpWhere, Name: "where", Class: ClassElementwise, Args: []ArgInfo{{Name: "cond"}, {Name: "a"}, {Name: "b"}}, Infer: inferWhere,
+			Float: func(x []float64, _ Attrs) float64 {
+				if x[0] != 0 {
+					return x[1]
+				}
+				return x[2]
+			},
+			Int: func(x []int64, _ Attrs) int64 {
+				if x[0] != 0 {
+					return x[1]
+				}
+				return x[2]
+			},
+			GLSL: GLSL{Float: sel, Int: sel, Uint: sel, Bool: sel}, Doc: "a where cond is true, else b."},
+		OpInfo{Op: OpClamp, Name: "clamp", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
+			Attrs: []AttrInfo{{Name: "min", Kind: AttrFloat, Default: math.Inf(-1), Doc: "lower bound"}, {Name: "max", Kind: AttrFloat, Default: math.Inf(1), Doc: "upper bound"}},
+			Float: func(x []float64, a Attrs) float64 { return nanMin(nanMax(x[0], a.Float("min")), a.Float("max")) },
+			GLSL:  GLSL{Float: "nan_min(nan_max({0}, {min}), {max})"}, Doc: "x limited to [min, max]; NaN stays."},
+		OpInfo{Op: OpAffine, Name: "affine", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
+			Attrs: []AttrInfo{{Name: "mul", Kind: AttrFloat, Default: 1.0, Doc: "factor"}, {Name: "add", Kind: AttrFloat, Default: 0.0, Doc: "offset"}},
+			Float: func(x []float64, a Attrs) float64 { return x[0]*a.Float("mul") + a.Float("add") },
+			GLSL:  GLSL{Float: "{0} * {mul} + {add}"}, Tol: Tolerance{Eps: 4}, Doc: "x*mul+add."},
+		OpInfo{Op: OpPowf, Name: "powf", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
+			Attrs: []AttrInfo{{Name: "exponent", Kind: AttrFloat, Doc: "the power"}},
+			Float: func(x []float64, a Attrs) float64 { return math.Pow(x[0], a.Float("exponent")) },
+			GLSL:  GLSL{Float: "pow_full({0}, {exponent})"}, Tol: Tolerance{Eps: 512}, Doc: "x raised to a constant."},
+		OpInfo{Op: OpLerp, Name: "lerp", Class: ClassElementwise, Args: []ArgInfo{{Name: "a"}, {Name: "b"}, {Name: "t"}}, Infer: inferSame,
+			Float: func(x []float64, _ Attrs) float64 { return x[0] + (x[1]-x[0])*x[2] },
+			GLSL:  GLSL{Float: "{0} + ({1} - {0}) * {2}"}, Tol: Tolerance{Eps: 8, Abs: 1e-6}, Doc: "a+(b-a)*t."},
+		OpInfo{Op: OpCast, Name: "cast", Class: ClassElementwise, Args: oneArg, Infer: inferCast,
+			Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Doc: "the new dtype"}},
+			Float: func(x []float64, _ Attrs) float64 { return x[0] }, Int: func(x []int64, _ Attrs) int64 { return x[0] },
+			GLSL: GLSL{Float: "{0}", Int: "{0}", Uint: "{0}", Bool: "{0}"}, Tol: Tolerance{Eps: 1},
+			Doc: "The same value in another dtype: to float rounds to nearest even; float to integer truncates and saturates, NaN gives 0; integer to integer wraps; to bool is x != 0."},
+	)
+}
+
+// Shape and dtype rules.
+
+// kinds lists the kinds for which an elementwise row has a GLSL form.
+func (in *OpInfo) kinds() []Kind {
+	var ks []Kind
+	for _, k := range []struct {
+		form string
+		kind Kind
+	}{{in.GLSL.Float, KindFloat}, {in.GLSL.Int, KindInt}, {in.GLSL.Uint, KindUint}, {in.GLSL.Bool, KindBool}} {
+		if k.form != "" {
+			ks = append(ks, k.kind)
+		}
+	}
+	return ks
+}
+
+func inferSame(c *Call) (Type, error) {
+	for i := range c.Args {
+		if err := c.wantKinds(i, c.Op.Info().kinds()...); err != nil {
+			return Type{}, err
+		}
+		if err := c.wantSame(0, i); err != nil {
+			return Type{}, err
+		}
+	}
+	s, err := c.broadcastArgs()
+	return Type{c.DType(0), s}, err
+}
+
+func inferBits(c *Call) (Type, error) { return inferSame(c) }
+
+func inferShift(c *Call) (Type, error) {
+	t, err := inferSame(c)
+	if err == nil && t.DType != I32 && t.DType != U32 {
+		err = fmt.Errorf("%s cannot be shifted: cast to i32 or u32", t.DType)
+	}
+	return t, err
+}
+
+func inferFloatTest(c *Call) (Type, error) {
+	err := c.wantKinds(0, KindFloat)
+	return Type{Bool, c.Shape(0)}, err
+}
+
+func inferCompare(c *Call) (Type, error) {
+	t, err := inferSame(c)
+	t.DType = Bool
+	return t, err
+}
+
+func inferWhere(c *Call) (Type, error) {
+	if c.DType(0) != Bool {
+		return Type{}, fmt.Errorf("cond is %s, want bool", c.DType(0))
+	}
+	if err := c.wantSame(1, 2); err != nil {
+		return Type{}, err
+	}
+	if err := c.wantKinds(1, KindFloat, KindInt, KindUint, KindBool); err != nil {
+		return Type{}, err
+	}
+	s, err := c.broadcastArgs()
+	return Type{c.DType(1), s}, err
+}
+
+func inferCast(c *Call) (Type, error) {
+	to := c.Attrs.DType("dtype")
+	if to.IsBlock() {
+		return Type{}, fmt.Errorf("cannot cast to %s: quantize weights ahead of time", to)
+	}
+	err := c.wantKinds(0, KindFloat, KindInt, KindUint, KindBool)
+	return Type{to, c.Shape(0)}, err
+}
+
+// Scalar references.
+
+func b2f(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func sign(x float64) float64 {
+	switch {
+	case x > 0:
+		return 1
+	case x < 0:
+		return -1
+	}
+	return 0
+}
+
+func nanMax(a, b float64) float64 { return math.Max(a, b) }
+func nanMin(a, b float64) float64 { return math.Min(a, b) }
+
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+func softplus(x float64) float64 { return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
+
+func hardsigmoid(x float64) float64 { return math.Min(math.Max(x/6+0.5, 0), 1) }
+
+func selu(x float64) float64 {
+	const alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+	if x < 0 {
+		return scale * alpha * math.Expm1(x)
+	}
+	return scale * x
+}
+
+func geluTanh(x float64) float64 {
+	return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+}
+
+func geluErf(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) }
+
+func modFloat(a, b float64) float64 {
+	r := math.Mod(a, b)
+	if r != 0 && (r < 0) != (b < 0) {
+		r += b
+	}
+	return r
+}
+
+func divInt(a, b int64) int64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+func remInt(a, b int64) int64 {
+	if b == 0 {
+		return 0
+	}
+	return a % b
+}
+
+func modInt(a, b int64) int64 {
+	r := remInt(a, b)
+	if r != 0 && (r < 0) != (b < 0) {
+		r += b
+	}
+	return r
+}
+
+// Wrap reduces an exact integer to the range of an integer or bool dtype, as
+// two's complement arithmetic does.
+func Wrap(x int64, t DType) int64 {
+	switch t {
+	case I32:
+		return int64(int32(x))
+	case U32:
+		return int64(uint32(x))
+	case I8:
+		return int64(int8(x))
+	case U8:
+		return int64(uint8(x))
+	case Bool:
+		return x & 1
+	}
+	return x
+}

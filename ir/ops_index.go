@@ -1,0 +1,201 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+)
+
+func init() {
+	axis := AttrInfo{Name: "axis", Kind: AttrInt, Default: int64(0), Doc: "the axis that is indexed"}
+	exact := Tolerance{}
+	rows(
+		OpInfo{Op: OpGather, Name: "gather", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}, {Name: "indices"}}, Attrs: []AttrInfo{axis}, Infer: inferGather, Tol: exact,
+			Doc: "result[i,j,…] = x at the same coordinates, except that along the axis the coordinate is indices[i,j,…]. Out-of-range indices are clamped."},
+		OpInfo{Op: OpIndexSelect, Name: "index_select", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}, {Name: "indices"}}, Attrs: []AttrInfo{axis}, Infer: inferIndexSelect, Tol: exact,
+			Doc: "Slices of x along the axis, picked by a vector of indices. Out-of-range indices are clamped."},
+		OpInfo{Op: OpEmbedding, Name: "embedding", Class: ClassIndexing, Args: []ArgInfo{{Name: "table"}, {Name: "ids"}},
+			Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Default: F32, Doc: "the result dtype of a quantized table; others keep their own"}}, Infer: inferEmbedding, Tol: Tolerance{Eps: 2},
+			Doc: "Rows of a [V, D] table, one per id, in the shape of ids with D appended. The table may be quantized. Out-of-range ids are clamped."},
+		OpInfo{Op: OpConcat, Name: "concat", Class: ClassIndexing, Args: []ArgInfo{{Name: "x", Variadic: true}}, Attrs: []AttrInfo{axis}, Infer: inferConcat, Tol: exact,
+			Doc: "Joins tensors along an axis."},
+		OpInfo{Op: OpPad, Name: "pad", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}},
+			Attrs: []AttrInfo{
+				{Name: "low", Kind: AttrInts, Doc: "elements added before, per axis"},
+				{Name: "high", Kind: AttrInts, Doc: "elements added after, per axis"},
+				{Name: "value", Kind: AttrFloat, Default: 0.0, Doc: "the value they have"},
+			}, Infer: inferPad, Tol: exact,
+			Doc: "Adds constant elements around x."},
+		OpInfo{Op: OpDynamicUpdateSlice, Name: "dynamic_update_slice", Class: ClassIndexing, Args: []ArgInfo{{Name: "base"}, {Name: "update"}, {Name: "start"}}, Attrs: []AttrInfo{axis}, Infer: inferDynamicUpdateSlice, Tol: exact,
+			Doc: "base with update written over it from coordinate start (an integer scalar) on along the axis; start is clamped so that update fits. Updating a state this way happens in place."},
+		OpInfo{Op: OpDequantize, Name: "dequantize", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}},
+			Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Default: F32, Doc: "the result dtype"}}, Infer: inferDequantize, Tol: Tolerance{Eps: 2},
+			Doc: "The values of a quantized tensor. Fused into its consumers wherever those are vkc kernels."},
+	)
+}
+
+func (c *Call) wantIndices(i int) error {
+	if !c.DType(i).IsInteger() {
+		return fmt.Errorf("%s is %s, want an integer dtype", c.argName(i), c.DType(i))
+	}
+	return nil
+}
+
+// wantSomething refuses an indexed axis that can have no elements, since
+// there would be nothing to clamp an index to.
+func wantSomething(s Shape, axis int) error {
+	if s[axis].Max() == 0 {
+		return fmt.Errorf("axis %d of %s is empty: no index is in range", axis, s)
+	}
+	return nil
+}
+
+func inferGather(c *Call) (Type, error) {
+	x, idx := c.Shape(0), c.Shape(1)
+	axis, err := c.axis("axis", len(x))
+	if err == nil {
+		err = c.wantIndices(1)
+	}
+	if err == nil {
+		err = c.scalarOnly()
+	}
+	if err != nil {
+		return Type{}, err
+	}
+	if len(idx) != len(x) {
+		return Type{}, fmt.Errorf("x is %s and indices %s: want one rank", x, idx)
+	}
+	for i := range x {
+		if i != axis && idx[i] != x[i] {
+			return Type{}, fmt.Errorf("x is %s and indices %s: they may differ only along axis %d", x, idx, axis)
+		}
+	}
+	return Type{c.DType(0), idx}, wantSomething(x, axis)
+}
+
+func inferIndexSelect(c *Call) (Type, error) {
+	x, idx := c.Shape(0), c.Shape(1)
+	axis, err := c.axis("axis", len(x))
+	if err == nil {
+		err = c.wantIndices(1)
+	}
+	if err == nil {
+		err = c.scalarOnly()
+	}
+	if err != nil {
+		return Type{}, err
+	}
+	if len(idx) != 1 {
+		return Type{}, fmt.Errorf("indices is %s, want a vector", idx)
+	}
+	out := slices.Clone(x)
+	out[axis] = idx[0]
+	return Type{c.DType(0), out}, wantSomething(x, axis)
+}
+
+func inferEmbedding(c *Call) (Type, error) {
+	if err := c.wantIndices(1); err != nil {
+		return Type{}, err
+	}
+	t := c.Shape(0)
+	if len(t) != 2 {
+		return Type{}, fmt.Errorf("table is %s, want [V, D]", t)
+	}
+	dt := c.DType(0)
+	if dt.IsBlock() {
+		dt = c.Attrs.DType("dtype")
+		if !dt.IsFloat() {
+			return Type{}, fmt.Errorf("a %s table cannot give %s rows: want a float dtype", c.DType(0), dt)
+		}
+	}
+	return Type{dt, append(slices.Clone(c.Shape(1)), t[1])}, wantSomething(t, 0)
+}
+
+func inferConcat(c *Call) (Type, error) {
+	first := c.Shape(0)
+	axis, err := c.axis("axis", len(first))
+	if err != nil {
+		return Type{}, err
+	}
+	out := slices.Clone(first)
+	for i := 1; i < len(c.Args); i++ {
+		s := c.Shape(i)
+		if c.DType(i) != c.DType(0) {
+			return Type{}, fmt.Errorf("argument %d is %s, argument 0 is %s: cast one of them", i, c.DType(i), c.DType(0))
+		}
+		if len(s) != len(first) {
+			return Type{}, fmt.Errorf("argument %d is %s, argument 0 is %s: want one rank", i, s, first)
+		}
+		for j := range s {
+			if j != axis && s[j] != first[j] {
+				return Type{}, fmt.Errorf("argument %d is %s, argument 0 is %s: they may differ only along axis %d", i, s, first, axis)
+			}
+		}
+		if out[axis], err = out[axis].Sum(s[axis]); err != nil {
+			return Type{}, fmt.Errorf("axis %d: %w", axis, err)
+		}
+	}
+	if c.DType(0).IsBlock() && axis == len(first)-1 {
+		return Type{}, fmt.Errorf("x is %s: only whole rows can be joined", c.DType(0))
+	}
+	return Type{c.DType(0), out}, nil
+}
+
+func inferPad(c *Call) (Type, error) {
+	x, low, high := c.Shape(0), c.Attrs.Ints("low"), c.Attrs.Ints("high")
+	if err := c.scalarOnly(); err != nil {
+		return Type{}, err
+	}
+	if len(low) != len(x) || len(high) != len(x) {
+		return Type{}, fmt.Errorf("low %v and high %v do not fit rank %d", low, high, len(x))
+	}
+	out := make(Shape, len(x))
+	for i, d := range x {
+		if low[i] < 0 || high[i] < 0 || low[i] > maxElems || high[i] > maxElems {
+			return Type{}, fmt.Errorf("padding %d, %d of axis %d is out of range: use slice to take elements away", low[i], high[i], i)
+		}
+		out[i] = d.Plus(low[i] + high[i])
+	}
+	return Type{c.DType(0), out}, nil
+}
+
+func inferDynamicUpdateSlice(c *Call) (Type, error) {
+	base, upd := c.Shape(0), c.Shape(1)
+	axis, err := c.axis("axis", len(base))
+	if err == nil {
+		err = c.wantSame(0, 1)
+	}
+	if err == nil {
+		err = c.wantIndices(2)
+	}
+	if err == nil {
+		err = c.scalarOnly()
+	}
+	if err != nil {
+		return Type{}, err
+	}
+	if len(c.Shape(2)) != 0 {
+		return Type{}, fmt.Errorf("start is %s, want a scalar", c.Shape(2))
+	}
+	if len(upd) != len(base) {
+		return Type{}, fmt.Errorf("base is %s and update %s: want one rank", base, upd)
+	}
+	for i := range base {
+		if i != axis && upd[i] != base[i] {
+			return Type{}, fmt.Errorf("base is %s and update %s: they may differ only along axis %d", base, upd, axis)
+		}
+	}
+	if !sliceLimitFits(base[axis], upd[axis]) {
+		return Type{}, fmt.Errorf("update %s can be longer than base %s along axis %d", upd, base, axis)
+	}
+	return Type{c.DType(0), base}, nil
+}
+
+func inferDequantize(c *Call) (Type, error) {
+	if !c.DType(0).IsBlock() {
+		return Type{}, fmt.Errorf("x is %s, which is not quantized: use cast", c.DType(0))
+	}
+	if to := c.Attrs.DType("dtype"); !to.IsFloat() {
+		return Type{}, fmt.Errorf("dtype is %s, want a float", to)
+	}
+	return Type{c.Attrs.DType("dtype"), c.Shape(0)}, nil
+}

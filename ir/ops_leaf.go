@@ -1,0 +1,73 @@
+package ir
+
+import "fmt"
+
+var nameAttr = AttrInfo{Name: "name", Kind: AttrString, Doc: "the name it is given or found by"}
+
+func init() {
+	typed := []AttrInfo{nameAttr,
+		{Name: "dtype", Kind: AttrDType, Doc: "the element type"},
+		{Name: "shape", Kind: AttrShape, Doc: "the shape"},
+	}
+	rows(
+		OpInfo{Op: OpInput, Name: "input", Class: ClassLeaf, Attrs: typed, Infer: inferNamed,
+			Doc: "A tensor given at each run."},
+		OpInfo{Op: OpWeight, Name: "weight", Class: ClassLeaf, Attrs: typed, Infer: inferNamed,
+			Doc: "A constant tensor found by name in a weights file or bundle; the only leaf, with const and state, that may have a block dtype."},
+		OpInfo{Op: OpConst, Name: "const", Class: ClassLeaf,
+			Attrs: []AttrInfo{{Name: "data", Kind: AttrData, Doc: "the values"}}, Infer: inferConst,
+			Doc: "A constant tensor held in the graph itself."},
+		OpInfo{Op: OpState, Name: "state", Class: ClassLeaf, Attrs: typed, Infer: inferNamed,
+			Doc: "A tensor that outlives the run, zero at first; reads see its value from before the run, an update sets its value for the next."},
+		OpInfo{Op: OpIota, Name: "iota", Class: ClassLeaf,
+			Attrs: []AttrInfo{
+				{Name: "dtype", Kind: AttrDType, Default: I32, Doc: "the element type"},
+				{Name: "shape", Kind: AttrShape, Doc: "the shape"},
+				{Name: "axis", Kind: AttrInt, Default: int64(0), Doc: "the axis whose coordinate is the value"},
+			}, Infer: inferIota,
+			Doc: "Each element is its own coordinate along one axis: 0, 1, 2, …"},
+		OpInfo{Op: OpDimValue, Name: "dim_value", Class: ClassLeaf,
+			Attrs: []AttrInfo{{Name: "dim", Kind: AttrShape, Doc: "the dim, as a shape of one axis"}}, Infer: inferDimValue,
+			Doc: "An i32 scalar with the run-time value of a dim."},
+	)
+}
+
+func inferNamed(c *Call) (Type, error) {
+	t := Type{c.Attrs.DType("dtype"), c.Attrs.Shape("shape")}
+	if c.Attrs.String_("name") == "" {
+		return Type{}, fmt.Errorf("needs a name")
+	}
+	if t.DType.IsBlock() {
+		if c.Op == OpInput {
+			return Type{}, fmt.Errorf("%s is a storage type of weights and states, not of inputs", t.DType)
+		}
+		if !t.Shape.IsStatic() {
+			return Type{}, fmt.Errorf("%s needs a static shape, have %s", t.DType, t.Shape)
+		}
+	}
+	if c.Op != OpInput && !t.Shape.IsStatic() {
+		return Type{}, fmt.Errorf("a %s needs a static shape, have %s: use the symbol's bound and slice it", c.Op, t.Shape)
+	}
+	return t, nil
+}
+
+func inferConst(c *Call) (Type, error) {
+	d := c.Attrs.Data("data")
+	return Type{d.DType, ShapeOf(d.Dims...)}, nil
+}
+
+func inferIota(c *Call) (Type, error) {
+	t := Type{c.Attrs.DType("dtype"), c.Attrs.Shape("shape")}
+	if k := t.DType.Kind(); k == KindBlock || k == KindBool {
+		return Type{}, fmt.Errorf("%s cannot count", t.DType)
+	}
+	_, err := c.axis("axis", len(t.Shape))
+	return t, err
+}
+
+func inferDimValue(c *Call) (Type, error) {
+	if s := c.Attrs.Shape("dim"); len(s) != 1 {
+		return Type{}, fmt.Errorf("dim %s is not one dim", s)
+	}
+	return Type{I32, Shape{}}, nil
+}

@@ -1,0 +1,81 @@
+package ir
+
+import "fmt"
+
+func init() {
+	x := []ArgInfo{{Name: "x"}}
+	attrs := []AttrInfo{
+		{Name: "axes", Kind: AttrInts, Default: []int64{}, Doc: "the axes to fold; empty means all"},
+		{Name: "keepdims", Kind: AttrBool, Default: false, Doc: "keep folded axes with extent 1"},
+	}
+	arg := []AttrInfo{
+		{Name: "axis", Kind: AttrInt, Doc: "the axis to search"},
+		{Name: "keepdims", Kind: AttrBool, Default: false, Doc: "keep the axis with extent 1"},
+	}
+	sum := Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
+	exact := Tolerance{}
+	number := []Kind{KindFloat, KindInt, KindUint}
+	rows(
+		OpInfo{Op: OpSum, Name: "sum", Class: ClassReduce, Args: x, Attrs: attrs, Infer: inferReduce(number), Tol: sum,
+			Doc: "Sum over axes; integers wrap. Over no elements: 0."},
+		OpInfo{Op: OpMean, Name: "mean", Class: ClassReduce, Args: x, Attrs: attrs, Infer: inferReduce([]Kind{KindFloat}), Tol: sum,
+			Doc: "Arithmetic mean over axes. Over no elements: NaN."},
+		OpInfo{Op: OpProd, Name: "prod", Class: ClassReduce, Args: x, Attrs: attrs, Infer: inferReduce(number), Tol: sum,
+			Doc: "Product over axes; integers wrap. Over no elements: 1."},
+		OpInfo{Op: OpReduceMax, Name: "reduce_max", Class: ClassReduce, Args: x, Attrs: attrs, Infer: inferReduce(number), Tol: exact,
+			Doc: "Largest element over axes, NaN if there is one. Over no elements: the smallest value of the dtype."},
+		OpInfo{Op: OpReduceMin, Name: "reduce_min", Class: ClassReduce, Args: x, Attrs: attrs, Infer: inferReduce(number), Tol: exact,
+			Doc: "Smallest element over axes, NaN if there is one. Over no elements: the largest value of the dtype."},
+		OpInfo{Op: OpArgmax, Name: "argmax", Class: ClassReduce, Args: x, Attrs: arg, Infer: inferArg, Tol: exact,
+			Doc: "Coordinate (i32) of the first largest element along an axis; a NaN counts as largest."},
+		OpInfo{Op: OpArgmin, Name: "argmin", Class: ClassReduce, Args: x, Attrs: arg, Infer: inferArg, Tol: exact,
+			Doc: "Coordinate (i32) of the first smallest element along an axis; a NaN counts as smallest."},
+		OpInfo{Op: OpAny, Name: "any", Class: ClassReduce, Args: x, Attrs: attrs, Infer: inferReduce([]Kind{KindBool}), Tol: exact,
+			Doc: "Whether any element over axes is true. Over no elements: false."},
+		OpInfo{Op: OpAll, Name: "all", Class: ClassReduce, Args: x, Attrs: attrs, Infer: inferReduce([]Kind{KindBool}), Tol: exact,
+			Doc: "Whether all elements over axes are true. Over no elements: true."},
+	)
+}
+
+func inferReduce(kinds []Kind) func(*Call) (Type, error) {
+	return func(c *Call) (Type, error) {
+		if err := c.wantKinds(0, kinds...); err != nil {
+			return Type{}, err
+		}
+		fold, err := ResolveAxes(c.Attrs.Ints("axes"), len(c.Shape(0)))
+		if err != nil {
+			return Type{}, err
+		}
+		return Type{c.DType(0), foldShape(c.Shape(0), fold, c.Attrs.Bool("keepdims"))}, nil
+	}
+}
+
+func inferArg(c *Call) (Type, error) {
+	if err := c.wantKinds(0, KindFloat, KindInt, KindUint); err != nil {
+		return Type{}, err
+	}
+	s := c.Shape(0)
+	axis, err := c.axis("axis", len(s))
+	if err != nil {
+		return Type{}, err
+	}
+	if s[axis].Max() == 0 {
+		return Type{}, fmt.Errorf("axis %d of %s is empty: there is no element to find", axis, s)
+	}
+	fold := make([]bool, len(s))
+	fold[axis] = true
+	return Type{I32, foldShape(s, fold, c.Attrs.Bool("keepdims"))}, nil
+}
+
+func foldShape(s Shape, fold []bool, keep bool) Shape {
+	out := Shape{}
+	for i, d := range s {
+		switch {
+		case !fold[i]:
+			out = append(out, d)
+		case keep:
+			out = append(out, D(1))
+		}
+	}
+	return out
+}

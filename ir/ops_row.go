@@ -1,0 +1,80 @@
+package ir
+
+import "fmt"
+
+func init() {
+	tol := Tolerance{Eps: 256, Abs: 1e-6, Sum: true}
+	eps := AttrInfo{Name: "eps", Kind: AttrFloat, Default: 1e-5, Doc: "added to the mean square or variance"}
+	axis := []AttrInfo{{Name: "axis", Kind: AttrInt, Default: int64(-1), Doc: "the axis to normalize along"}}
+	rows(
+		OpInfo{Op: OpSoftmax, Name: "softmax", Class: ClassRow, Args: []ArgInfo{{Name: "x"}}, Attrs: axis, Infer: inferAlongAxis, Tol: tol,
+			Doc: "exp(x-max)/sum(exp(x-max)) along an axis."},
+		OpInfo{Op: OpLogSoftmax, Name: "log_softmax", Class: ClassRow, Args: []ArgInfo{{Name: "x"}}, Attrs: axis, Infer: inferAlongAxis, Tol: tol,
+			Doc: "x-max-log(sum(exp(x-max))) along an axis."},
+		OpInfo{Op: OpRMSNorm, Name: "rms_norm", Class: ClassRow, Args: []ArgInfo{{Name: "x"}, {Name: "weight", Optional: true}}, Attrs: []AttrInfo{eps}, Infer: inferNorm, Tol: tol,
+			Doc: "x*rsqrt(mean(x^2)+eps)*weight along the innermost axis (Zhang and Sennrich 2019)."},
+		OpInfo{Op: OpLayerNorm, Name: "layer_norm", Class: ClassRow, Args: []ArgInfo{{Name: "x"}, {Name: "weight", Optional: true}, {Name: "bias", Optional: true}}, Attrs: []AttrInfo{eps}, Infer: inferNorm, Tol: tol,
+			Doc: "(x-mean)*rsqrt(var+eps)*weight+bias along the innermost axis (Ba et al. 2016); the variance is the biased one."},
+		OpInfo{Op: OpRope, Name: "rope", Class: ClassRow, Args: []ArgInfo{{Name: "x"}, {Name: "positions"}},
+			Attrs: []AttrInfo{
+				{Name: "axis", Kind: AttrInt, Default: int64(-2), Doc: "the axis of x that positions runs along"},
+				{Name: "base", Kind: AttrFloat, Default: 10000.0, Doc: "pair i turns by position*base^(-2i/dims)"},
+				{Name: "dims", Kind: AttrInt, Default: int64(0), Doc: "how many innermost elements turn; 0 means all"},
+				{Name: "mode", Kind: AttrString, Default: "interleaved", Enum: []string{"interleaved", "half"}, Doc: "pairs are (2i, 2i+1), or (i, i+dims/2)"},
+			}, Infer: inferRope, Tol: Tolerance{Eps: 1024, Abs: 1e-5, Sum: true},
+			Doc: "Rotary position embedding (Su et al. 2021): turns pairs of innermost elements by an angle that grows with the position."},
+	)
+}
+
+func inferAlongAxis(c *Call) (Type, error) {
+	if err := c.wantKinds(0, KindFloat); err != nil {
+		return Type{}, err
+	}
+	_, err := c.axis("axis", len(c.Shape(0)))
+	return Type{c.DType(0), c.Shape(0)}, err
+}
+
+func inferNorm(c *Call) (Type, error) {
+	if err := c.wantKinds(0, KindFloat); err != nil {
+		return Type{}, err
+	}
+	s := c.Shape(0)
+	if len(s) == 0 {
+		return Type{}, fmt.Errorf("x is a scalar: there is no axis to normalize along")
+	}
+	for i := 1; i < len(c.Args); i++ {
+		if err := c.wantKinds(i, KindFloat); err != nil {
+			return Type{}, err
+		}
+		if p := c.Shape(i); len(p) != 1 || p[0] != s[len(s)-1] {
+			return Type{}, fmt.Errorf("%s is %s, want [%s], the innermost axis of x", c.argName(i), p, s[len(s)-1])
+		}
+	}
+	return Type{c.DType(0), s}, nil
+}
+
+func inferRope(c *Call) (Type, error) {
+	if err := c.wantKinds(0, KindFloat); err != nil {
+		return Type{}, err
+	}
+	s := c.Shape(0)
+	axis, err := c.axis("axis", len(s))
+	if err != nil {
+		return Type{}, err
+	}
+	if axis == len(s)-1 {
+		return Type{}, fmt.Errorf("axis %d is the innermost, which holds the pairs", axis)
+	}
+	if p := c.Args[1].typ; !p.DType.IsInteger() || len(p.Shape) != 1 || p.Shape[0] != s[axis] {
+		return Type{}, fmt.Errorf("positions is %s, want i32[%s] along axis %d of x", p, s[axis], axis)
+	}
+	inner := s[len(s)-1]
+	dims := int64(c.Attrs.Int("dims"))
+	if dims == 0 {
+		dims = inner.Add
+	}
+	if !inner.IsStatic() || dims < 0 || dims%2 != 0 || dims > inner.Add {
+		return Type{}, fmt.Errorf("cannot turn %d of %s innermost elements: want an even number, at most all", dims, inner)
+	}
+	return Type{c.DType(0), s}, nil
+}

@@ -1,0 +1,58 @@
+package ir
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestEveryOpHasACompleteRow fails on any gap in the op table.
+func TestEveryOpHasACompleteRow(t *testing.T) {
+	for _, op := range Ops() {
+		in := opTable[op]
+		if in == nil {
+			t.Errorf("op %d has no row", op)
+			continue
+		}
+		if in.Name == "" || in.Class == 0 || in.Infer == nil || in.Doc == "" {
+			t.Errorf("%s: name, class, rule or doc is missing", in.Name)
+		}
+		if in.Class == ClassLeaf != (len(in.Args) == 0) {
+			t.Errorf("%s: class %s with %d arguments", in.Name, in.Class, len(in.Args))
+		}
+		for i, a := range in.Args {
+			if a.Name == "" || a.Variadic && i != len(in.Args)-1 {
+				t.Errorf("%s: argument %d is declared badly", in.Name, i)
+			}
+		}
+		for _, a := range in.Attrs {
+			if a.Name == "" || a.Kind == 0 || a.Doc == "" {
+				t.Errorf("%s: attribute %q is declared badly", in.Name, a.Name)
+			}
+			if a.Default != nil {
+				if err := checkAttr(a, a.Default); err != nil {
+					t.Errorf("%s: default of %s: %v", in.Name, a.Name, err)
+				}
+			}
+		}
+		if in.Class != ClassElementwise {
+			continue
+		}
+		ks := in.kinds()
+		if len(ks) == 0 {
+			t.Errorf("%s: no GLSL form", in.Name)
+		}
+		hasInt := in.GLSL.Int != "" || in.GLSL.Uint != "" || in.GLSL.Bool != ""
+		if slices.Contains(ks, KindFloat) != (in.Float != nil) || hasInt != (in.Int != nil) {
+			t.Errorf("%s: the references do not match the GLSL forms %v", in.Name, ks)
+		}
+	}
+}
+
+func TestParseOpSuggests(t *testing.T) {
+	if _, err := ParseOp("mat_mul"); err == nil || err.Error() != `unknown op "mat_mul": did you mean "matmul"? docs/OPS.md lists all ops` {
+		t.Errorf("got %v", err)
+	}
+	if op, err := ParseOp("softmax"); err != nil || op != OpSoftmax {
+		t.Errorf("got %v, %v", op, err)
+	}
+}

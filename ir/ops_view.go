@@ -1,0 +1,226 @@
+package ir
+
+import "fmt"
+
+func init() {
+	x := []ArgInfo{{Name: "x"}}
+	rows(
+		OpInfo{Op: OpReshape, Name: "reshape", Class: ClassView, Args: x,
+			Attrs: []AttrInfo{{Name: "shape", Kind: AttrShape, Doc: "the new shape, with as many elements"}},
+			Infer: inferReshape, Doc: "The same elements in row-major order under another shape."},
+		OpInfo{Op: OpTranspose, Name: "transpose", Class: ClassView, Args: x,
+			Attrs: []AttrInfo{{Name: "perm", Kind: AttrInts, Doc: "result axis i is axis perm[i] of x"}},
+			Infer: inferTranspose, Doc: "Permutes the axes."},
+		OpInfo{Op: OpSlice, Name: "slice", Class: ClassView, Args: x,
+			Attrs: []AttrInfo{
+				{Name: "starts", Kind: AttrInts, Doc: "first coordinate per axis"},
+				{Name: "limits", Kind: AttrShape, Doc: "end (exclusive) per axis; may hold symbols"},
+				{Name: "steps", Kind: AttrInts, Default: []int64{}, Doc: "step per axis, at least 1; empty means 1 everywhere"},
+			},
+			Infer: inferSlice, Doc: "The elements from starts to limits in steps, along each axis."},
+		OpInfo{Op: OpBroadcast, Name: "broadcast", Class: ClassView, Args: x,
+			Attrs: []AttrInfo{{Name: "shape", Kind: AttrShape, Doc: "the new shape; axes align at the innermost, extents equal or 1"}},
+			Infer: inferBroadcast, Doc: "Repeats x along axes of extent 1 and along new outer axes."},
+		OpInfo{Op: OpSqueeze, Name: "squeeze", Class: ClassView, Args: x,
+			Attrs: []AttrInfo{{Name: "axes", Kind: AttrInts, Doc: "axes of extent 1 to drop"}},
+			Infer: inferSqueeze, Doc: "Drops axes of extent 1."},
+		OpInfo{Op: OpUnsqueeze, Name: "unsqueeze", Class: ClassView, Args: x,
+			Attrs: []AttrInfo{{Name: "axes", Kind: AttrInts, Doc: "where the new axes stand in the result"}},
+			Infer: inferUnsqueeze, Doc: "Inserts axes of extent 1."},
+		OpInfo{Op: OpFlip, Name: "flip", Class: ClassView, Args: x,
+			Attrs: []AttrInfo{{Name: "axes", Kind: AttrInts, Doc: "axes to reverse"}},
+			Infer: inferFlip, Doc: "Reverses the order along axes."},
+	)
+}
+
+// scalarOnly refuses block dtypes, whose elements cannot be moved one by one.
+func (c *Call) scalarOnly() error {
+	if c.DType(0).IsBlock() {
+		return fmt.Errorf("x is %s: its blocks cannot be taken apart, apply dequantize first (fusion keeps it free)", c.DType(0))
+	}
+	return nil
+}
+
+func inferReshape(c *Call) (Type, error) {
+	to := c.Attrs.Shape("shape")
+	if err := c.scalarOnly(); err != nil {
+		return Type{}, err
+	}
+	if !sameNumel(c.Shape(0), to) {
+		return Type{}, fmt.Errorf("cannot reshape %s to %s: the element counts differ", c.Shape(0), to)
+	}
+	return Type{c.DType(0), to}, nil
+}
+
+// sameNumel compares element counts as products of dims, cancelling equal
+// factors first so that shapes with several symbols compare too.
+func sameNumel(a, b Shape) bool {
+	var ra, rb Shape
+	used := make([]bool, len(b))
+next:
+	for _, d := range a {
+		for j, e := range b {
+			if !used[j] && d == e {
+				used[j] = true
+				continue next
+			}
+		}
+		ra = append(ra, d)
+	}
+	for j, e := range b {
+		if !used[j] {
+			rb = append(rb, e)
+		}
+	}
+	na, errA := ra.Numel()
+	nb, errB := rb.Numel()
+	return errA == nil && errB == nil && na == nb
+}
+
+func inferTranspose(c *Call) (Type, error) {
+	perm, s := c.Attrs.Ints("perm"), c.Shape(0)
+	if len(perm) != len(s) {
+		return Type{}, fmt.Errorf("perm %v does not permute rank %d", perm, len(s))
+	}
+	if err := c.scalarOnly(); err != nil {
+		return Type{}, err
+	}
+	out := make(Shape, len(s))
+	seen := make([]bool, len(s))
+	for i, p := range perm {
+		if p < 0 || p >= int64(len(s)) || seen[p] {
+			return Type{}, fmt.Errorf("perm %v does not permute rank %d", perm, len(s))
+		}
+		seen[p] = true
+		out[i] = s[p]
+	}
+	return Type{c.DType(0), out}, nil
+}
+
+func inferSlice(c *Call) (Type, error) {
+	s, starts, limits, steps := c.Shape(0), c.Attrs.Ints("starts"), c.Attrs.Shape("limits"), c.Attrs.Ints("steps")
+	if len(starts) != len(s) || len(limits) != len(s) || len(steps) != 0 && len(steps) != len(s) {
+		return Type{}, fmt.Errorf("starts %v, limits %s and steps %v do not fit rank %d", starts, limits, steps, len(s))
+	}
+	out := make(Shape, len(s))
+	for i := range s {
+		step := int64(1)
+		if len(steps) > 0 {
+			step = steps[i]
+		}
+		d, err := sliceDim(s[i], starts[i], limits[i], step)
+		if err != nil {
+			return Type{}, fmt.Errorf("axis %d of %s: %w", i, s, err)
+		}
+		if c.DType(0).IsBlock() && i == len(s)-1 && d != s[i] {
+			return Type{}, fmt.Errorf("x is %s: only whole rows can be sliced", c.DType(0))
+		}
+		out[i] = d
+	}
+	return Type{c.DType(0), out}, nil
+}
+
+func sliceDim(d Dim, start int64, limit Dim, step int64) (Dim, error) {
+	switch {
+	case step < 1:
+		return Dim{}, fmt.Errorf("step %d is under 1 (use flip to reverse)", step)
+	case start < 0:
+		return Dim{}, fmt.Errorf("start %d is negative", start)
+	case !sliceLimitFits(d, limit):
+		return Dim{}, fmt.Errorf("limit %s can pass the extent %s", limit, d)
+	case limit.IsStatic() && start > limit.Add:
+		return Dim{}, fmt.Errorf("start %d is past limit %s", start, limit)
+	}
+	n := limit.Plus(-start)
+	if step == 1 {
+		return n, nil
+	}
+	if n.IsStatic() {
+		return Dim{Add: (n.Add + step - 1) / step}, nil
+	}
+	q, ok := n.Quo(step)
+	if !ok {
+		return Dim{}, fmt.Errorf("step %d does not divide the symbolic extent %s", step, n)
+	}
+	return q, nil
+}
+
+// sliceLimitFits reports whether limit <= d for every value of the symbols.
+func sliceLimitFits(d, limit Dim) bool {
+	if d.Sym == limit.Sym {
+		return limit.Max() <= d.Max() && limit.Add <= d.Add
+	}
+	return limit.Max() <= d.Min()
+}
+
+func inferBroadcast(c *Call) (Type, error) {
+	to := c.Attrs.Shape("shape")
+	if err := c.scalarOnly(); err != nil {
+		return Type{}, err
+	}
+	out, err := BroadcastShapes(c.Shape(0), to)
+	if err != nil || !out.Equal(to) {
+		return Type{}, fmt.Errorf("%s does not broadcast to %s", c.Shape(0), to)
+	}
+	return Type{c.DType(0), to}, nil
+}
+
+func inferSqueeze(c *Call) (Type, error) {
+	s := c.Shape(0)
+	drop, err := ResolveAxes(c.Attrs.Ints("axes"), len(s))
+	if err != nil {
+		return Type{}, err
+	}
+	if len(c.Attrs.Ints("axes")) == 0 {
+		clear(drop)
+	}
+	if err := c.scalarOnly(); err != nil {
+		return Type{}, err
+	}
+	out := Shape{}
+	for i, d := range s {
+		switch {
+		case !drop[i]:
+			out = append(out, d)
+		case !d.Is(1):
+			return Type{}, fmt.Errorf("axis %d of %s is not 1", i, s)
+		}
+	}
+	return Type{c.DType(0), out}, nil
+}
+
+func inferUnsqueeze(c *Call) (Type, error) {
+	s, axes := c.Shape(0), c.Attrs.Ints("axes")
+	rank := len(s) + len(axes)
+	if rank > MaxRank {
+		return Type{}, fmt.Errorf("rank %d is over the limit of %d", rank, MaxRank)
+	}
+	add, err := ResolveAxes(axes, rank)
+	if err != nil {
+		return Type{}, err
+	}
+	if len(axes) == 0 {
+		clear(add)
+	}
+	if err := c.scalarOnly(); err != nil {
+		return Type{}, err
+	}
+	out := make(Shape, 0, rank)
+	for i, next := 0, 0; i < rank; i++ {
+		if add[i] {
+			out = append(out, D(1))
+			continue
+		}
+		out = append(out, s[next])
+		next++
+	}
+	return Type{c.DType(0), out}, nil
+}
+
+func inferFlip(c *Call) (Type, error) {
+	if err := c.scalarOnly(); err != nil {
+		return Type{}, err
+	}
+	_, err := ResolveAxes(c.Attrs.Ints("axes"), len(c.Shape(0)))
+	return Type{c.DType(0), c.Shape(0)}, err
+}

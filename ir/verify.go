@@ -1,0 +1,91 @@
+package ir
+
+import "fmt"
+
+// Verify checks every invariant of the graph by inferring it anew. A graph
+// made through Add, Output and Update always passes; passes run it on their
+// results so that a mistake is found where it was made.
+func (g *Graph) Verify() error {
+	for i, n := range g.nodes {
+		if err := g.verifyNode(i, n); err != nil {
+			return fmt.Errorf("node %%%d (%s): %w", i, n.op, err)
+		}
+	}
+	if len(g.outputs) == 0 && len(g.updates) == 0 {
+		return fmt.Errorf("graph %q has no outputs and no state updates, so it computes nothing", g.Name)
+	}
+	return nil
+}
+
+func (g *Graph) verifyNode(i int, n *Node) error {
+	if n.id != i || n.graph != g {
+		return fmt.Errorf("belongs elsewhere")
+	}
+	for _, a := range n.args {
+		if a.graph != g || a.id >= i || g.nodes[a.id] != a {
+			return fmt.Errorf("argument %s does not come before it", a)
+		}
+	}
+	call := &Call{Op: n.op, Args: n.args, Attrs: n.attrs}
+	typ, err := call.infer(n.op.Info())
+	if err != nil {
+		return err
+	}
+	if !typ.Equal(n.typ) {
+		return fmt.Errorf("has type %s, its rule gives %s", n.typ, typ)
+	}
+	return nil
+}
+
+// Rewriter builds a new graph from an old one, node by node.
+type Rewriter struct {
+	Old, New *Graph
+	mapped   []*Node
+}
+
+// Mapped returns the node of the new graph that stands for old.
+func (rw *Rewriter) Mapped(old *Node) *Node { return rw.mapped[old.id] }
+
+// Copy makes the same node on new arguments.
+func (rw *Rewriter) Copy(n *Node, args []*Node) (*Node, error) {
+	return rw.New.Add(n.op, args, n.attrs, n.pos)
+}
+
+// Rewrite returns a new graph in which every live node, inputs, weights and
+// states included, is what f makes of it given its rewritten arguments.
+// Inputs and states are kept even where nothing uses them, since they are the
+// program's interface. f may call rw.Copy.
+func Rewrite(g *Graph, f func(rw *Rewriter, n *Node, args []*Node) (*Node, error)) (*Graph, error) {
+	rw := &Rewriter{Old: g, New: NewGraph(g.Name), mapped: make([]*Node, len(g.nodes))}
+	for _, s := range g.Symbols() {
+		if err := rw.New.DeclareSymbol(s, g.symbols[s]); err != nil {
+			return nil, err
+		}
+	}
+	live := g.Live()
+	for i, n := range g.nodes {
+		if !live[i] && n.op != OpInput && n.op != OpState {
+			continue
+		}
+		args := make([]*Node, len(n.args))
+		for j, a := range n.args {
+			args[j] = rw.mapped[a.id]
+		}
+		m, err := f(rw, n, args)
+		if err != nil {
+			return nil, err
+		}
+		rw.mapped[i] = m
+	}
+	for _, o := range g.outputs {
+		if err := rw.New.Output(o.Name, rw.mapped[o.Node.id]); err != nil {
+			return nil, err
+		}
+	}
+	for _, u := range g.updates {
+		if err := rw.New.Update(rw.mapped[u.State.id], rw.mapped[u.Value.id]); err != nil {
+			return nil, err
+		}
+	}
+	return rw.New, nil
+}
