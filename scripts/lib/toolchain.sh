@@ -1,0 +1,82 @@
+# shellcheck shell=sh
+# What goes into each private prefix, and how it is probed. Sourced by scripts/setup after prefix.sh.
+# A probe asks for the feature itself: version numbers of these tools do not tell.
+
+go_recipe='go 1'
+glsl_recipe='glsl 1'
+vulkan_recipe='vulkan 1'
+
+# Debian's Go programs are static, so they need no libc of their own.
+build_go() {
+	unpack "$1" "$2" golang-1.26-go || return 1
+	ln -s usr/lib/go-1.26/bin "$1/bin"
+	"$1/bin/go" version >>"$scratch/log" 2>&1
+}
+
+build_glsl() {
+	unpack "$1" "$2" glslang-tools glslc spirv-tools libc6 && private_libc "$1" || return 1
+	mkdir "$1/bin"
+	for p in glslangValidator glslc spirv-opt spirv-val spirv-dis spirv-as; do
+		cp "$root/scripts/lib/run-private" "$1/bin/$p" || return 1
+	done
+	probe_glsl "$1/bin/" coopmat
+}
+
+# The prefix holds lavapipe only: a GPU's driver must be the system's, which matches its kernel.
+build_vulkan() {
+	unpack "$1" "$2" mesa-vulkan-drivers vulkan-validationlayers vulkan-tools libvulkan1 libc6 &&
+		private_libc "$1" || return 1
+	find "$1/lib/" -maxdepth 1 -name 'libvulkan_*.so' ! -name libvulkan_lvp.so -exec rm {} + &&
+		find "$1/lib/" -maxdepth 1 -name 'libVkLayer_*.so' ! -name libVkLayer_khronos_validation.so -exec rm {} +
+	mkdir "$1/layers"
+	# A relative library_path is taken from the manifest's own folder.
+	sed 's#"library_path": *"[^"]*"#"library_path": "./lib/libvulkan_lvp.so"#' \
+		"$1"/usr/share/vulkan/icd.d/lvp_icd*.json >"$1/lvp.json" &&
+		sed 's#"library_path": *"[^"]*"#"library_path": "../lib/libVkLayer_khronos_validation.so"#' \
+			"$1"/usr/share/vulkan/explicit_layer.d/*hronos_validation.json >"$1/layers/khronos_validation.json" &&
+		cp "$root/scripts/lib/run-lavapipe" "$1/run" || return 1
+	"$1/run" "$1/usr/bin/vulkaninfo" --summary >"$scratch/log" 2>&1 &&
+		grep -q llvmpipe "$scratch/log" && grep -q VK_LAYER_KHRONOS_validation "$scratch/log"
+}
+
+# probe_glsl BIN/ FEATURE: whether glslangValidator, glslc, spirv-opt and spirv-val in BIN/ (empty:
+# on PATH) all take a shader that uses FEATURE: plain, coopmat or bfloat16.
+probe_glsl() {
+	{
+		echo '#version 460'
+		case $2 in
+		coopmat | bfloat16)
+			echo '#extension GL_KHR_cooperative_matrix : require'
+			echo '#extension GL_KHR_memory_scope_semantics : require'
+			;;
+		esac
+		[ "$2" != bfloat16 ] || echo '#extension GL_EXT_bfloat16 : require'
+		echo 'layout(local_size_x = 32) in;'
+		echo 'layout(binding = 0) buffer B { float x[]; };'
+		echo 'void main() {'
+		case $2 in
+		plain) echo '  x[gl_GlobalInvocationID.x] *= 2.0;' ;;
+		*)
+			echo '  coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> c;'
+			echo '  coopMatLoad(c, x, 0, 16, gl_CooperativeMatrixLayoutRowMajor);'
+			echo '  coopMatStore(c, x, 0, 16, gl_CooperativeMatrixLayoutRowMajor);'
+			;;
+		esac
+		[ "$2" != bfloat16 ] || echo '  bfloat16_t b = bfloat16_t(x[0]); x[0] = float(b);'
+		echo '}'
+	} >"$scratch/probe.comp"
+	spv=$scratch/probe.spv
+	{
+		"$1glslangValidator" --target-env vulkan1.3 -o "$spv" "$scratch/probe.comp" &&
+			"$1spirv-val" --target-env vulkan1.3 "$spv" &&
+			"$1spirv-opt" -O "$spv" -o "$spv" &&
+			"$1glslc" --target-env=vulkan1.3 -o "$spv" "$scratch/probe.comp"
+	} >>"$scratch/log" 2>&1
+}
+
+# system_lavapipe_is_new: whether the distribution's own lavapipe has cooperative matrices and works
+# with the tools at hand, so that no private one is needed.
+system_lavapipe_is_new() {
+	has vulkaninfo && icd=$(lavapipe_manifest) || return 1
+	VK_DRIVER_FILES=$icd VK_ICD_FILENAMES=$icd vulkaninfo 2>/dev/null | grep -q VK_KHR_cooperative_matrix
+}
