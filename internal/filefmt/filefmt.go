@@ -1,5 +1,6 @@
-// Package filefmt holds what the readers of tensor files share: how an error
-// names its place in a file, and how a missing name is reported.
+// Package filefmt holds what the readers and writers of tensor files share: how
+// an error names its place in a file, how a missing name is reported, how many
+// bytes a tensor takes, and how a file is put in place.
 package filefmt
 
 import (
@@ -52,17 +53,22 @@ func (s Source) Unknown(what, name string, have []string) error {
 		where, what, name, len(have), strings.Join(Nearest(name, have, 3), ", "))
 }
 
-// maxCompared bounds the bytes of a name that Nearest looks at, since edit
-// distance takes time in proportion to the product of both lengths.
-const maxCompared = 128
+// Edit distance takes time in proportion to the product of both lengths, so
+// Nearest looks at this many bytes of a name and at this many names.
+const (
+	maxBytesCompared = 128
+	maxNamesCompared = 4096
+)
 
 // Nearest returns up to n of the names in have, nearest to name by edit distance
-// first and, where that is equal, in alphabetical order.
+// first and, where that is equal, in alphabetical order. Of a very long list it
+// considers the beginning.
 func Nearest(name string, have []string, n int) []string {
 	type scored struct {
 		name     string
 		distance int
 	}
+	have = have[:min(len(have), maxNamesCompared)]
 	all := make([]scored, len(have))
 	for i, h := range have {
 		all[i] = scored{h, editDistance(clip(name), clip(h))}
@@ -77,7 +83,7 @@ func Nearest(name string, have []string, n int) []string {
 	return names
 }
 
-func clip(s string) string { return s[:min(len(s), maxCompared)] }
+func clip(s string) string { return s[:min(len(s), maxBytesCompared)] }
 
 // editDistance is the Levenshtein distance in bytes, computed row by row.
 func editDistance(a, b string) int {

@@ -2,9 +2,14 @@ package filefmt
 
 import (
 	"errors"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/vkc-go/vkc/ir"
 )
 
 func TestErrorNamesItsPlace(t *testing.T) {
@@ -55,5 +60,44 @@ func TestUnknown(t *testing.T) {
 	}
 	if err := s.Unknown("tensor", "wq", nil); !strings.Contains(err.Error(), "has none") {
 		t.Errorf("empty file: got %q", err)
+	}
+}
+
+func TestByteSize(t *testing.T) {
+	for _, c := range []struct {
+		dtype ir.DType
+		dims  []int
+		want  int64 // -1 for an error
+	}{
+		{ir.F32, nil, 4},
+		{ir.F16, []int{2, 3}, 12},
+		{ir.F16, []int{2, 0}, 0},
+		{ir.Q4_0, []int{3, 64}, 3 * 2 * 18},
+		{ir.Q4_0, []int{64, 3}, -1}, // a row is not a whole number of blocks
+		{ir.Q4_0, nil, -1},
+		{ir.U8, []int{-1}, -1},
+		{ir.U8, []int{1 << 31, 1 << 31, 1 << 31}, -1},
+		{ir.U8, make([]int, ir.MaxRank+1), -1},
+		{ir.Invalid, []int{1}, -1},
+	} {
+		got, err := ByteSize(c.dtype, c.dims)
+		if (err != nil) != (c.want < 0) || err == nil && got != c.want {
+			t.Errorf("ByteSize(%s, %v) = %d, %v, want %d", c.dtype, c.dims, got, err, c.want)
+		}
+	}
+}
+
+func TestWriteFile(t *testing.T) {
+	s := Source{Format: "npy", Path: filepath.Join(t.TempDir(), "a.npy")}
+	broken := errors.New("broken")
+	if err := s.WriteFile(func(io.Writer) error { return broken }); !errors.Is(err, broken) || !strings.Contains(err.Error(), s.Path) {
+		t.Errorf("got %v, want the writer's error with the path", err)
+	}
+	if _, err := os.Stat(s.Path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a failed write left a file (%v)", err)
+	}
+	err := s.WriteFile(func(w io.Writer) error { _, err := io.WriteString(w, "content"); return err })
+	if got, rerr := os.ReadFile(s.Path); err != nil || string(got) != "content" {
+		t.Errorf("got %q, %v, %v", got, err, rerr)
 	}
 }

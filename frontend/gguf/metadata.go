@@ -1,0 +1,183 @@
+package gguf
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// ErrNoKey is what the metadata accessors wrap when a file lacks the key, so
+// that callers can tell an absent key from one with another type.
+var ErrNoKey = errors.New("no such metadata key")
+
+// Metadata returns all metadata pairs in the order of the file. Slices in it are
+// shared with the File: do not change them.
+func (f *File) Metadata() []KV { return slices.Clone(f.kvs) }
+
+// Lookup returns the value of that key, with the Go type that KV documents.
+func (f *File) Lookup(key string) (value any, ok bool) {
+	i, ok := f.keys[key]
+	if !ok {
+		return nil, false
+	}
+	return f.kvs[i].Value, true
+}
+
+// String returns a string value.
+func (f *File) String(key string) (string, error) { return get[string](f, key, "a string") }
+
+// Bool returns a bool value.
+func (f *File) Bool(key string) (bool, error) { return get[bool](f, key, "a bool") }
+
+// Strings returns an array of strings, such as tokenizer.ggml.tokens. It is
+// shared with the File: do not change it.
+func (f *File) Strings(key string) ([]string, error) {
+	return get[[]string](f, key, "an array of strings")
+}
+
+// Float returns a float32 or float64 value.
+func (f *File) Float(key string) (float64, error) {
+	v, err := f.get(key)
+	if err != nil {
+		return 0, err
+	}
+	switch v := v.(type) {
+	case float32:
+		return float64(v), nil
+	case float64:
+		return v, nil
+	}
+	return 0, f.mismatch(key, v, "a float")
+}
+
+// Floats returns an array of float32, such as tokenizer.ggml.scores. It is shared
+// with the File: do not change it.
+func (f *File) Floats(key string) ([]float32, error) {
+	return get[[]float32](f, key, "an array of float32")
+}
+
+// Uint returns an integer value of any width that is not negative.
+func (f *File) Uint(key string) (uint64, error) {
+	v, err := f.get(key)
+	if err != nil {
+		return 0, err
+	}
+	if u, ok := v.(uint64); ok {
+		return u, nil
+	}
+	if i, ok := asInt64(v); ok && i >= 0 {
+		return uint64(i), nil
+	}
+	return 0, f.mismatch(key, v, "an integer of at least 0")
+}
+
+// Int returns an integer value of any width that fits an int64.
+func (f *File) Int(key string) (int64, error) {
+	v, err := f.get(key)
+	if err != nil {
+		return 0, err
+	}
+	if i, ok := asInt64(v); ok {
+		return i, nil
+	}
+	return 0, f.mismatch(key, v, "an integer of at most 2^63-1")
+}
+
+// Ints returns an array of integers of any width, such as
+// tokenizer.ggml.token_type or, in models whose layers differ, a head count.
+func (f *File) Ints(key string) ([]int64, error) {
+	v, err := f.get(key)
+	if err != nil {
+		return nil, err
+	}
+	switch v := v.(type) {
+	case []uint8:
+		return widen(v), nil
+	case []int8:
+		return widen(v), nil
+	case []uint16:
+		return widen(v), nil
+	case []int16:
+		return widen(v), nil
+	case []uint32:
+		return widen(v), nil
+	case []int32:
+		return widen(v), nil
+	case []int64:
+		return widen(v), nil
+	case []uint64:
+		if !slices.ContainsFunc(v, func(u uint64) bool { return u > math.MaxInt64 }) {
+			return widen(v), nil
+		}
+	}
+	return nil, f.mismatch(key, v, "an array of integers of at most 2^63-1")
+}
+
+func get[T any](f *File, key, want string) (T, error) {
+	v, err := f.get(key)
+	if err != nil {
+		return *new(T), err
+	}
+	if t, ok := v.(T); ok {
+		return t, nil
+	}
+	return *new(T), f.mismatch(key, v, want)
+}
+
+func (f *File) get(key string) (any, error) {
+	v, ok := f.Lookup(key)
+	if !ok {
+		return nil, fmt.Errorf("gguf: %s%w: %q", f.prefix(), ErrNoKey, key)
+	}
+	return v, nil
+}
+
+func (f *File) mismatch(key string, v any, want string) error {
+	return fmt.Errorf("gguf: %smetadata %q is %s: want %s", f.prefix(), key, describe(v), want)
+}
+
+func (f *File) prefix() string {
+	if f.src.Path == "" {
+		return ""
+	}
+	return f.src.Path + ": "
+}
+
+// describe names a value's type, and the value where it is a number.
+func describe(v any) string {
+	if i, ok := asInt64(v); ok {
+		return fmt.Sprintf("the %T %d", v, i)
+	}
+	return fmt.Sprintf("a %T", v)
+}
+
+func asInt64(v any) (int64, bool) {
+	switch v := v.(type) {
+	case uint8:
+		return int64(v), true
+	case int8:
+		return int64(v), true
+	case uint16:
+		return int64(v), true
+	case int16:
+		return int64(v), true
+	case uint32:
+		return int64(v), true
+	case int32:
+		return int64(v), true
+	case int64:
+		return v, true
+	case uint64:
+		return int64(v), v <= math.MaxInt64
+	}
+	return 0, false
+}
+
+func widen[E uint8 | int8 | uint16 | int16 | uint32 | int32 | int64 | uint64](s []E) []int64 {
+	wide := make([]int64, len(s))
+	for i, v := range s {
+		wide[i] = int64(v)
+	}
+	return wide
+}

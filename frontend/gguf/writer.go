@@ -1,0 +1,206 @@
+package gguf
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/internal/filefmt"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Writer collects metadata and tensors and writes them as a GGUF v3 file. The
+// zero value is ready to use. Metadata and tensors keep the order they came in.
+type Writer struct {
+	kvs       []encodedKV
+	keys      map[string]int
+	tensors   []pendingTensor
+	names     map[string]bool
+	alignment int64 // 0 until set by general.alignment
+}
+
+// encodedKV is a metadata pair whose value is encoded already, so that Set can
+// report a bad value and later changes to a slice do not matter.
+type encodedKV struct {
+	key   string
+	value []byte
+}
+
+type pendingTensor struct {
+	name  string
+	dtype ir.DType
+	dims  []int // row-major
+	bytes int64
+	load  func() (*ir.Data, error)
+}
+
+// Set adds a metadata pair, or replaces the value of a key that is there. The
+// value has one of the Go types that KV documents.
+func (w *Writer) Set(key string, value any) error {
+	if key == "" || len(key) > maxKeyBytes {
+		return fmt.Errorf("gguf: metadata key has %d bytes: want 1 to %d", len(key), maxKeyBytes)
+	}
+	encoded, err := appendValue(nil, value)
+	if err != nil {
+		return fmt.Errorf("gguf: metadata %q: %w", key, err)
+	}
+	if key == alignmentKey {
+		if err := w.setAlignment(value); err != nil {
+			return fmt.Errorf("gguf: %w", err)
+		}
+	}
+	if i, ok := w.keys[key]; ok {
+		w.kvs[i].value = encoded
+		return nil
+	}
+	if w.keys == nil {
+		w.keys = make(map[string]int)
+	}
+	w.keys[key] = len(w.kvs)
+	w.kvs = append(w.kvs, encodedKV{key, encoded})
+	return nil
+}
+
+func (w *Writer) setAlignment(value any) error {
+	a, ok := value.(uint32)
+	if !ok {
+		return fmt.Errorf("%s is a %T: want a uint32", alignmentKey, value)
+	}
+	if err := checkAlignment(a); err != nil {
+		return err
+	}
+	w.alignment = int64(a)
+	return nil
+}
+
+// Add adds a tensor. Its dims are row-major, at most four axes. The data is not
+// copied: it must stay as it is until the file is written.
+func (w *Writer) Add(name string, d *ir.Data) error {
+	return w.AddFunc(name, d.DType, d.Dims, func() (*ir.Data, error) { return d, nil })
+}
+
+// AddFunc adds a tensor of a known type and shape whose data load makes when its
+// turn to be written comes, so that a large model is never in memory as a whole.
+// Each write calls load once.
+func (w *Writer) AddFunc(name string, t ir.DType, dims []int, load func() (*ir.Data, error)) error {
+	if w.names[name] {
+		return fmt.Errorf("gguf: tensor %q is added twice", name)
+	}
+	n, err := checkTensor(name, t, dims)
+	if err != nil {
+		return fmt.Errorf("gguf: tensor %q: %w", name, err)
+	}
+	if w.names == nil {
+		w.names = make(map[string]bool)
+	}
+	w.names[name] = true
+	w.tensors = append(w.tensors, pendingTensor{name, t, slices.Clone(dims), n, load})
+	return nil
+}
+
+// checkTensor reports what GGUF cannot hold, and otherwise returns the bytes.
+func checkTensor(name string, t ir.DType, dims []int) (int64, error) {
+	if name == "" || len(name) > maxNameBytes {
+		return 0, fmt.Errorf("the name has %d bytes: want 1 to %d", len(name), maxNameBytes)
+	}
+	if _, ok := t.GGML(); !ok {
+		return 0, fmt.Errorf("GGUF has no type for %s: convert it to another", t)
+	}
+	if len(dims) > maxDims {
+		return 0, fmt.Errorf("shape %v has %d axes: GGUF takes at most %d, so reshape it", dims, len(dims), maxDims)
+	}
+	for _, d := range dims {
+		if d > math.MaxInt32 {
+			return 0, fmt.Errorf("shape %v has a dim over %d", dims, math.MaxInt32)
+		}
+	}
+	return filefmt.ByteSize(t, dims)
+}
+
+// WriteFile writes the file at path. It appears whole or not at all.
+func (w *Writer) WriteFile(path string) error {
+	return filefmt.Source{Format: "gguf", Path: path}.WriteFile(func(out io.Writer) error {
+		_, err := w.WriteTo(out)
+		return err
+	})
+}
+
+// WriteTo writes the file and returns the number of bytes written.
+func (w *Writer) WriteTo(out io.Writer) (int64, error) {
+	alignment := w.alignment
+	if alignment == 0 {
+		alignment = defaultAlignment
+	}
+	p := &paddedWriter{out: out, alignment: alignment}
+	if err := p.write(w.header(alignment)); err != nil {
+		return p.n, err
+	}
+	for _, t := range w.tensors {
+		d, err := t.loadChecked()
+		if err != nil {
+			return p.n, fmt.Errorf("tensor %q: %w", t.name, err)
+		}
+		if err := p.write(d.Bytes); err != nil {
+			return p.n, err
+		}
+	}
+	return p.n, nil
+}
+
+// header encodes everything that stands before the tensor data.
+func (w *Writer) header(alignment int64) []byte {
+	b := appendU32([]byte(magic), writeVersion)
+	b = appendU64(b, uint64(len(w.tensors)))
+	b = appendU64(b, uint64(len(w.kvs)))
+	for _, kv := range w.kvs {
+		b = append(appendString(b, kv.key), kv.value...)
+	}
+	offset := int64(0)
+	for _, t := range w.tensors {
+		b = t.appendRecord(b, offset)
+		offset = alignUp(offset+t.bytes, alignment)
+	}
+	return b
+}
+
+func (t pendingTensor) appendRecord(b []byte, offset int64) []byte {
+	b = appendString(b, t.name)
+	b = appendU32(b, uint32(len(t.dims)))
+	for _, d := range slices.Backward(t.dims) {
+		b = appendU64(b, uint64(d))
+	}
+	number, _ := t.dtype.GGML() // checked by AddFunc
+	return appendU64(appendU32(b, number), uint64(offset))
+}
+
+// loadChecked gets the data and makes sure that it is what the header says.
+func (t pendingTensor) loadChecked() (*ir.Data, error) {
+	d, err := t.load()
+	if err != nil {
+		return nil, err
+	}
+	if d.DType != t.dtype || !slices.Equal(d.Dims, t.dims) || int64(len(d.Bytes)) != t.bytes {
+		return nil, fmt.Errorf("the data is %s of %d bytes: want %s%v of %d bytes", d, len(d.Bytes), t.dtype, t.dims, t.bytes)
+	}
+	return d, nil
+}
+
+// paddedWriter writes blocks, each filled up to the alignment.
+type paddedWriter struct {
+	out       io.Writer
+	alignment int64
+	n         int64
+}
+
+func (p *paddedWriter) write(block []byte) error {
+	padding := make([]byte, alignUp(int64(len(block)), p.alignment)-int64(len(block)))
+	for _, b := range [][]byte{block, padding} {
+		n, err := p.out.Write(b)
+		p.n += int64(n)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,29 @@
+package filefmt
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/vkc-go/vkc/internal/atomicfile"
+)
+
+// WriteFile puts what write writes at the source's path. The file appears whole
+// or not at all. Its errors name the format and the path.
+func (s Source) WriteFile(write func(io.Writer) error) error {
+	if err := writeAtomic(s.Path, write); err != nil {
+		return fmt.Errorf("%s: write %s: %w", s.Format, s.Path, err)
+	}
+	return nil
+}
+
+func writeAtomic(path string, write func(io.Writer) error) error {
+	f, err := atomicfile.Create(path, 0o666)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := write(f); err != nil {
+		return err
+	}
+	return f.Commit()
+}
