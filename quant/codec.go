@@ -1,0 +1,86 @@
+package quant
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// codec is one row of the format table. Its functions work on one block; block
+// geometry comes from the ir.DType. Callers pass slices of exactly one block, so
+// the functions turn them into array pointers and index without checks.
+type codec struct {
+	// dequantize writes the elements y of block b. Any bytes are a valid block.
+	dequantize func(y []float32, b []byte)
+
+	// quantize writes block b for the elements x, whose magnitudes are at most
+	// limit. The weights w, one per element, are nil unless weighted is set.
+	// A nil quantize means that only decoding is implemented.
+	quantize func(b []byte, x, w []float32)
+
+	limit    float32 // largest magnitude whose scale is finite in the format
+	weighted bool    // quantize uses importance weights
+}
+
+// maxHalf is the largest finite float16, the bound on a block's stored scale.
+const maxHalf = 65504
+
+// maxIQ4 bounds the inputs of the iq4 formats. They fit their scale by least
+// squares, so it has no simple bound; 64 leaves room below the outer levels.
+const maxIQ4 = 64 * maxHalf
+
+var codecs = [...]codec{
+	ir.Q4_0: {dequantizeQ4_0, quantizeQ4_0, 8 * maxHalf, false},
+	ir.Q4_1: {dequantizeQ4_1, quantizeQ4_1, maxHalf, false},
+	ir.Q5_0: {dequantizeQ5_0, quantizeQ5_0, 16 * maxHalf, false},
+	ir.Q5_1: {dequantizeQ5_1, quantizeQ5_1, maxHalf, false},
+	ir.Q8_0: {dequantizeQ8_0, quantizeQ8_0, 127 * maxHalf, false},
+	ir.Q8_1: {dequantizeQ8_1, quantizeQ8_1, maxHalf / 32, false}, // s is a sum of 32
+
+	ir.Q2_K: {dequantize: dequantizeQ2_K},
+	ir.Q3_K: {dequantize: dequantizeQ3_K},
+	ir.Q4_K: {dequantize: dequantizeQ4_K},
+	ir.Q5_K: {dequantize: dequantizeQ5_K},
+	ir.Q6_K: {dequantize: dequantizeQ6_K},
+	ir.Q8_K: {dequantizeQ8_K, quantizeQ8_K, math.MaxFloat32 / 2, false},
+
+	ir.IQ1_S:   {dequantize: dequantizeIQ1_S},
+	ir.IQ1_M:   {dequantize: dequantizeIQ1_M},
+	ir.IQ2_XXS: {dequantize: dequantizeIQ2_XXS},
+	ir.IQ2_XS:  {dequantize: dequantizeIQ2_XS},
+	ir.IQ2_S:   {dequantize: dequantizeIQ2_S},
+	ir.IQ3_XXS: {dequantize: dequantizeIQ3_XXS},
+	ir.IQ3_S:   {dequantize: dequantizeIQ3_S},
+	ir.IQ4_NL:  {dequantizeIQ4_NL, quantizeIQ4_NL, maxIQ4, true},
+	ir.IQ4_XS:  {dequantizeIQ4_XS, quantizeIQ4_XS, maxIQ4, true},
+
+	ir.TQ1_0: {dequantizeTQ1_0, quantizeTQ1_0, maxHalf, false},
+	ir.TQ2_0: {dequantizeTQ2_0, quantizeTQ2_0, maxHalf, false},
+	ir.MXFP4: {dequantizeMXFP4, quantizeMXFP4, 0x1p127, false},
+}
+
+// codecOf returns the row of t, empty where t is not a block format.
+func codecOf(t ir.DType) codec {
+	if int(t) < len(codecs) {
+		return codecs[t]
+	}
+	return codec{}
+}
+
+// Supported reports whether Dequantize and Quantize accept t.
+func Supported(t ir.DType) (dequantize, quantize bool) {
+	c := codecOf(t)
+	return c.dequantize != nil, c.quantize != nil
+}
+
+// unsupported makes the error for operation what on t; has says which rows of
+// the table have that operation.
+func unsupported(t ir.DType, what string, has func(codec) bool) error {
+	e := &UnsupportedError{Type: t, What: what}
+	for _, t := range ir.DTypes() {
+		if has(codecOf(t)) {
+			e.Have = append(e.Have, t)
+		}
+	}
+	return e
+}

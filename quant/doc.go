@@ -1,0 +1,18 @@
+// Package quant decodes and encodes the GGML block formats bit for bit as ggml
+// does (without fused multiply-add): the storage types q4_0 to mxfp4 of package
+// ir, as they lie in GGUF files.
+//
+// A format is one row of the codec table and one small file that holds the two
+// functions of that row, for one block each. Everything else (length checks,
+// rows, parallelism, refusal of values a format cannot hold) is written once,
+// over the table.
+//
+// Data is little-endian and blocks lie back to back. A matrix row is a whole
+// number of blocks, so rows can be decoded on their own.
+//
+// Arithmetic is float32 in ggml's order. Products that feed a sum are wrapped in
+// an explicit float32 conversion: the Go specification then forbids fusing the
+// two, which would change bits on arm64, ppc64 and others.
+package quant
+
+//go:generate go run ./internal/gentables ../golden/quant/ggml-iq-grids.json tables_iq.go

@@ -1,0 +1,45 @@
+package quant
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// UnsupportedError reports an operation that this package does not have for a
+// data type.
+type UnsupportedError struct {
+	Type ir.DType
+	What string     // the operation: "dequantize", "quantize" or "quantize with weights"
+	Have []ir.DType // the types that have it
+}
+
+// Error names the operation, the type and the types that support the operation.
+func (e *UnsupportedError) Error() string {
+	names := make([]string, len(e.Have))
+	for i, t := range e.Have {
+		names[i] = t.String()
+	}
+	return fmt.Sprintf("%s %s: not supported; supported formats: %s", e.What, e.Type, strings.Join(names, " "))
+}
+
+// ValueError reports an input value that a format cannot hold: a NaN, an
+// infinity, or a magnitude for which the format's scale would overflow.
+type ValueError struct {
+	Type  ir.DType
+	Index int     // position in the source slice
+	Value float32 // the offending value
+	Limit float32 // largest magnitude the format takes
+}
+
+// Error names the value, where it is, and what would be accepted.
+func (e *ValueError) Error() string {
+	v := float64(e.Value)
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return fmt.Sprintf("quantize %s: value %d is %g: only finite values can be quantized", e.Type, e.Index, v)
+	}
+	return fmt.Sprintf("quantize %s: value %d is %g: its scale would overflow; magnitudes up to %g fit",
+		e.Type, e.Index, v, e.Limit)
+}

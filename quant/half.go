@@ -1,0 +1,27 @@
+package quant
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/x448/float16"
+)
+
+// halfAt returns the float16 at the start of b as a float32. Moving exponent
+// and mantissa into place and scaling by 2^112 rebiases normals and normalizes
+// subnormals in one exact multiplication; only infinities and NaNs, whose
+// exponent must become all ones, need a case.
+func halfAt(b []byte) float32 {
+	h := uint32(binary.LittleEndian.Uint16(b))
+	bits := h & 0x7fff << 13
+	if bits >= 0x7c00<<13 {
+		return math.Float32frombits(h&0x8000<<16 | 0x7f800000 | bits)
+	}
+	mag := math.Float32frombits(bits) * 0x1p112
+	return math.Float32frombits(h&0x8000<<16 | math.Float32bits(mag))
+}
+
+// putHalf stores v at the start of b as a float16, rounded to nearest even.
+func putHalf(b []byte, v float32) {
+	binary.LittleEndian.PutUint16(b, float16.Fromfloat32(v).Bits())
+}

@@ -1,0 +1,30 @@
+package quant
+
+import "encoding/binary"
+
+// iq1_m: 256 elements in 56 bytes: qs[32]; qh[16]; u16 scales[4]. Each of 32
+// entries of 8 has an index of 8 bits in qs and three in a nibble of qh, whose
+// top bit is the sign of the offset. Each two entries share a 3-bit scale s, four
+// to a u16 of scales: d*(2s+1)*(v +- 1/8). The top nibbles of the four are d.
+
+func dequantizeIQ1_M(dst []float32, block []byte) {
+	y, b := (*[256]float32)(dst), (*[56]byte)(block)
+	d := halfIQ1_M((*[8]byte)(b[48:]))
+	for e := range 32 {
+		pair := e / 2
+		scales := binary.LittleEndian.Uint16(b[48+pair/4*2:])
+		scale := d * float32(2*(scales>>(pair%4*3)&7)+1)
+		qh := b[32+pair] >> (e % 2 * 4)
+		index := uint16(b[e]) | uint16(qh&7)<<8
+		putTernary(y[e*8:][:8], scale, deltaIQ1(qh&8 != 0), gridIQ1S[index])
+	}
+}
+
+// halfIQ1_M collects d from the top nibbles of the four u16 of scales, the
+// lowest nibble first.
+func halfIQ1_M(scales *[8]byte) float32 {
+	return halfAt([]byte{
+		scales[1]>>4 | scales[3]&0xf0,
+		scales[5]>>4 | scales[7]&0xf0,
+	})
+}

@@ -1,0 +1,16 @@
+package quant
+
+// iq2_s: 256 elements in 82 bytes: half d; qs[32]; signs[32]; qh[8]; scales[8].
+// Each of 32 entries of 8 has the low eight bits of its codebook index in qs, two
+// more in qh and its signs as a whole byte. Scales as in iq2_xs.
+
+func dequantizeIQ2_S(dst []float32, block []byte) {
+	y, b := (*[256]float32)(dst), (*[82]byte)(block)
+	d := halfAt(b[:])
+	for e := range 32 {
+		high := b[66+e/4] >> (e % 4 * 2) & 3
+		index := uint16(b[2+e]) | uint16(high)<<8
+		scale := scaleIQ2(d, b[74+e/4]>>(e/2%2*4)&15)
+		putGrid(y[e*8:][:8], scale, gridIQ2S[index], b[34+e])
+	}
+}

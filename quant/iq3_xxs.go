@@ -1,0 +1,21 @@
+package quant
+
+import "encoding/binary"
+
+// iq3_xxs: 256 elements in 98 bytes: half d; qs[64]; u32 signs[8]. Each byte of
+// qs indexes a codebook entry of 4. The u32 of each group of 32 holds four 7-bit
+// sign indices and a 4-bit scale s: the scale is d*(s+1/2)/2.
+
+func dequantizeIQ3_XXS(dst []float32, block []byte) {
+	y, b := (*[256]float32)(dst), (*[98]byte)(block)
+	d := halfAt(b[:])
+	for g := range 8 {
+		bits := binary.LittleEndian.Uint32(b[66+4*g:])
+		scale := d * (0.5 + float32(bits>>28)) * 0.5
+		qs := (*[8]byte)(b[2+8*g:])
+		for l := range 4 {
+			grid := pairGrid(gridIQ3XXS[qs[2*l]], gridIQ3XXS[qs[2*l+1]])
+			putGrid(y[g*32+l*8:][:8], scale, grid, signsOf7[bits>>(7*l)&127])
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package quant
+
+import "math"
+
+// iq4_nl: 32 elements in 18 bytes: half d; qs[16], nibbles as in q4_0. An element
+// is d*valuesIQ4NL[q].
+
+func dequantizeIQ4_NL(dst []float32, block []byte) {
+	b := (*[18]byte)(block)
+	putIQ4((*[32]float32)(dst), halfAt(b[:]), (*[16]byte)(b[2:]))
+}
+
+func quantizeIQ4_NL(block []byte, src, weights []float32) {
+	x, b := (*[32]float32)(src), (*[18]byte)(block)
+	d := fitIQ4(x, weights, meanSquare2(src))
+	putHalf(b[:], d)
+	packIQ4((*[16]byte)(b[2:]), x, inverse(d))
+}
+
+// putIQ4 writes 32 elements with scale d and the levels qs.
+func putIQ4(y *[32]float32, d float32, qs *[16]byte) {
+	for i, q := range qs {
+		y[i] = d * float32(valuesIQ4NL[q&15])
+		y[i+16] = d * float32(valuesIQ4NL[q>>4])
+	}
+}
+
+// packIQ4 stores the nearest levels of x with inverse scale id.
+func packIQ4(qs *[16]byte, x *[32]float32, id float32) {
+	for i := range qs {
+		qs[i] = nearestIQ4(id*x[i]) | nearestIQ4(id*x[i+16])<<4
+	}
+}
+
+// nearestIQ4 returns the index of the level nearest to v, the greater of two as
+// near.
+func nearestIQ4(v float32) byte {
+	hi := 1
+	for hi < 15 && v >= float32(valuesIQ4NL[hi]) {
+		hi++
+	}
+	below, above := float32(valuesIQ4NL[hi-1]), float32(valuesIQ4NL[hi])
+	if v-below < above-v {
+		return byte(hi - 1)
+	}
+	return byte(hi)
+}
+
+// triesIQ4 is how many candidate scales fitIQ4 tries on each side of the one
+// that maps the largest element to the outermost level.
+const triesIQ4 = 7
+
+// minIQ4 is the magnitude below which a group counts as zero.
+const minIQ4 = 1e-15
+
+// fitIQ4 returns the scale d that fits the iq4 levels to x best: it quantizes x
+// with each candidate scale, solves for the d of least weighted squared error
+// given those levels, and keeps the d of least error. Without an importance the
+// weight of an element is its square; with one it is importance times
+// sqrt(spread + square), spread being meanSquare2 of the block.
+func fitIQ4(x *[32]float32, importance []float32, spread float32) float32 {
+	largest, magnitude := absMax(x[:])
+	if magnitude < minIQ4 {
+		return 0
+	}
+	var w [32]float32
+	for i, v := range x {
+		w[i] = v * v
+		if importance != nil {
+			w[i] = importance[i] * float32(math.Sqrt(float64(spread+w[i])))
+		}
+	}
+	outermost := float32(valuesIQ4NL[0])
+	d := -largest / outermost
+	qx, qq := sumsIQ4(x, &w, 1/d)
+	if qq > 0 { // all weights may be zero
+		d = qx / qq
+	}
+	// The error is sum(w*x*x) - qx*qx/qq, so the greatest qx*qx/qq is best.
+	best := d * qx
+	for try := -triesIQ4; try <= triesIQ4; try++ {
+		qx, qq = sumsIQ4(x, &w, (float32(try)+outermost)/largest)
+		if qq > 0 && qx*qx > best*qq {
+			d = qx / qq
+			best = d * qx
+		}
+	}
+	return d
+}
+
+// sumsIQ4 returns the weighted sums of level times element and of level squared
+// for the levels nearest to x with inverse scale id.
+func sumsIQ4(x, w *[32]float32, id float32) (qx, qq float32) {
+	for i, v := range x {
+		q := float32(valuesIQ4NL[nearestIQ4(id*v)])
+		wq := w[i] * q
+		qx += float32(wq * v)
+		qq += float32(wq * q)
+	}
+	return qx, qq
+}
+
+// meanSquare2 returns twice the mean square of x.
+func meanSquare2(x []float32) float32 {
+	var sum float32
+	for _, v := range x {
+		sum += float32(v * v)
+	}
+	return sum * (2 / float32(len(x)))
+}

@@ -1,0 +1,65 @@
+package quant
+
+import "math"
+
+// mxfp4: 32 elements in 17 bytes: u8 e; qs[16], nibbles as in q4_0. An element is
+// 2^(e-128)*valuesMXFP4[q]: an FP4 (E2M1) value with a shared E8M0 exponent, as
+// in the OCP Microscaling Formats specification 1.0, the table being doubled.
+
+func dequantizeMXFP4(dst []float32, block []byte) {
+	y, b := (*[32]float32)(dst), (*[17]byte)(block)
+	d := scaleMXFP4(b[0])
+	for i, q := range b[1:] {
+		y[i] = d * float32(valuesMXFP4[q&15])
+		y[i+16] = d * float32(valuesMXFP4[q>>4])
+	}
+}
+
+func quantizeMXFP4(block []byte, src, _ []float32) {
+	x, b := (*[32]float32)(src), (*[17]byte)(block)
+	_, magnitude := absMax(x[:])
+	b[0] = exponentMXFP4(magnitude)
+	d := scaleMXFP4(b[0])
+	for i := range 16 {
+		b[1+i] = nearestMXFP4(x[i], d) | nearestMXFP4(x[i+16], d)<<4
+	}
+}
+
+// scaleMXFP4 returns 2^(e-128); for e below 2 that is subnormal.
+func scaleMXFP4(e byte) float32 {
+	if e < 2 {
+		return math.Float32frombits(0x00200000 << e)
+	}
+	return math.Float32frombits(uint32(e-1) << 23)
+}
+
+// exponentMXFP4 returns the shared exponent of a block of that magnitude: that of
+// the magnitude itself, less the 2 of FP4's largest value, biased by 127. The
+// logarithm is rounded to float32 as ggml's is, so a magnitude just below a power
+// of two counts as that power.
+func exponentMXFP4(magnitude float32) byte {
+	if magnitude == 0 {
+		return 0
+	}
+	log := float32(math.Log2(float64(magnitude)))
+	return byte(max(0, int(math.Floor(float64(log)))-2+127))
+}
+
+// midpointsMXFP4 lie halfway between successive magnitudes of valuesMXFP4.
+var midpointsMXFP4 = [7]float32{0.5, 1.5, 2.5, 3.5, 5, 7, 10}
+
+// nearestMXFP4 returns the index of the value nearest to x with scale d, the
+// lesser magnitude of two as near. It never returns the negative zero.
+func nearestMXFP4(x, d float32) byte {
+	magnitude := abs32(x)
+	var index byte
+	for _, mid := range midpointsMXFP4 {
+		if magnitude > mid*d {
+			index++
+		}
+	}
+	if x < 0 && index > 0 {
+		index |= 8
+	}
+	return index
+}

@@ -1,0 +1,27 @@
+package quant
+
+// q2_K: 256 elements in 84 bytes: scales[16]; qs[64]; half d, dmin. In each of
+// 16 groups of 16, an element is d*s*q - dmin*m with s the low and m the high
+// nibble of the group's scale byte.
+//
+// Each half of the block (128 elements) has 32 bytes of qs: byte i holds, two
+// bits each from the lowest, the levels of elements i, i+32, i+64 and i+96.
+
+func dequantizeQ2_K(dst []float32, block []byte) {
+	y, b := (*[256]float32)(dst), (*[84]byte)(block)
+	d, dmin := halfAt(b[80:]), halfAt(b[82:])
+	for g, scale := range b[:16] {
+		s, m := d*float32(scale&15), dmin*float32(scale>>4)
+		qs, shift := twoBitGroup(b[16:80], g)
+		for i := range 16 {
+			y[g*16+i] = float32(s*float32(qs[i]>>shift&3)) - m
+		}
+	}
+}
+
+// twoBitGroup returns the 16 bytes of the q2_K and q3_K layout that hold group
+// g of 16 elements, and the position of its bits in them.
+func twoBitGroup(qs []byte, g int) (group *[16]byte, shift int) {
+	half, inHalf := g/8, g%8
+	return (*[16]byte)(qs[half*32+inHalf%2*16:]), inHalf / 2 * 2
+}

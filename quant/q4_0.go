@@ -1,0 +1,31 @@
+package quant
+
+// q4_0: 32 elements in 18 bytes: half d; qs[16]. An element is d*(q-8). The low
+// nibble of qs[i] is element i, the high one element i+16.
+
+func dequantizeQ4_0(dst []float32, block []byte) {
+	y, b := (*[32]float32)(dst), (*[18]byte)(block)
+	d := halfAt(b[:])
+	for i, q := range b[2:] {
+		y[i] = d * float32(int(q&15)-8)
+		y[i+16] = d * float32(int(q>>4)-8)
+	}
+}
+
+// quantizeQ4_0 maps the element of largest magnitude to level -8, since the
+// levels reach further on the negative side.
+func quantizeQ4_0(block []byte, src, _ []float32) {
+	x, b := (*[32]float32)(src), (*[18]byte)(block)
+	largest, _ := absMax(x[:])
+	d := largest / -8
+	id := inverse(d)
+	putHalf(b[:], d)
+	for i := range 16 {
+		lo := nibble(float32(x[i]*id) + 8.5)
+		hi := nibble(float32(x[i+16]*id) + 8.5)
+		b[2+i] = lo | hi<<4
+	}
+}
+
+// nibble truncates a level that is at least zero to an integer of at most 15.
+func nibble(level float32) byte { return byte(min(int32(level), 15)) }

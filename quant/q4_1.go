@@ -1,0 +1,27 @@
+package quant
+
+// q4_1: 32 elements in 20 bytes: half d, m; qs[16], nibbles as in q4_0. An
+// element is d*q + m.
+
+func dequantizeQ4_1(dst []float32, block []byte) {
+	y, b := (*[32]float32)(dst), (*[20]byte)(block)
+	d, m := halfAt(b[0:]), halfAt(b[2:])
+	for i, q := range b[4:] {
+		y[i] = float32(d*float32(q&15)) + m
+		y[i+16] = float32(d*float32(q>>4)) + m
+	}
+}
+
+func quantizeQ4_1(block []byte, src, _ []float32) {
+	x, b := (*[32]float32)(src), (*[20]byte)(block)
+	lo, hi := minMax(x[:])
+	d := (hi - lo) / 15
+	id := inverse(d)
+	putHalf(b[0:], d)
+	putHalf(b[2:], lo)
+	for i := range 16 {
+		q0 := nibble(float32((x[i]-lo)*id) + 0.5)
+		q1 := nibble(float32((x[i+16]-lo)*id) + 0.5)
+		b[4+i] = q0 | q1<<4
+	}
+}

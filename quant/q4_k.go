@@ -1,0 +1,30 @@
+package quant
+
+// q4_K: 256 elements in 144 bytes: half d, dmin; scales[12]; qs[128]. In each of
+// 8 groups of 32, an element is d*s*q - dmin*m with 6-bit s and m. Each 32 bytes
+// of qs hold two groups, the first in the low nibbles.
+
+func dequantizeQ4_K(dst []float32, block []byte) {
+	y, b := (*[256]float32)(dst), (*[144]byte)(block)
+	d, dmin := halfAt(b[0:]), halfAt(b[2:])
+	for g := range 8 {
+		s6, m6 := scaleMinK4((*[12]byte)(b[4:]), g)
+		s, m := d*float32(s6), dmin*float32(m6)
+		qs, shift := (*[32]byte)(b[16+g/2*32:]), g%2*4
+		for i := range 32 {
+			y[g*32+i] = float32(s*float32(qs[i]>>shift&15)) - m
+		}
+	}
+}
+
+// scaleMinK4 returns the 6-bit scale and minimum of group g of q4_K and q5_K.
+// Groups 0 to 3 have theirs in the low bits of bytes g and g+4. Groups 4 to 7
+// have the low nibbles in byte g+4 and the high two bits on top of those bytes.
+func scaleMinK4(scales *[12]byte, g int) (s, m byte) {
+	if g < 4 {
+		return scales[g] & 63, scales[g+4] & 63
+	}
+	s = scales[g+4]&15 | scales[g-4]>>6<<4
+	m = scales[g+4]>>4 | scales[g]>>6<<4
+	return s, m
+}

@@ -1,0 +1,32 @@
+package quant
+
+import "encoding/binary"
+
+// q5_1: 32 elements in 24 bytes: half d, m; u32 qh; qs[16], levels as in q5_0.
+// An element is d*q + m.
+
+func dequantizeQ5_1(dst []float32, block []byte) {
+	y, b := (*[32]float32)(dst), (*[24]byte)(block)
+	d, m := halfAt(b[0:]), halfAt(b[2:])
+	qh := binary.LittleEndian.Uint32(b[4:])
+	for i, q := range b[8:] {
+		lo := uint32(q&15) | qh>>i&1<<4
+		hi := uint32(q>>4) | qh>>(i+16)&1<<4
+		y[i] = float32(d*float32(lo)) + m
+		y[i+16] = float32(d*float32(hi)) + m
+	}
+}
+
+func quantizeQ5_1(block []byte, src, _ []float32) {
+	x, b := (*[32]float32)(src), (*[24]byte)(block)
+	lo, hi := minMax(x[:])
+	d := (hi - lo) / 31
+	id := inverse(d)
+	putHalf(b[0:], d)
+	putHalf(b[2:], lo)
+	var q [32]byte
+	for i, v := range x {
+		q[i] = byte(min(int32(float32((v-lo)*id)+0.5), 31))
+	}
+	putFiveBits((*[20]byte)(b[4:]), &q)
+}

@@ -1,0 +1,22 @@
+package quant
+
+// q8_0: 32 elements in 34 bytes: half d; i8 qs[32]. An element is d*q.
+
+func dequantizeQ8_0(dst []float32, block []byte) {
+	y, b := (*[32]float32)(dst), (*[34]byte)(block)
+	d := halfAt(b[:])
+	for i, q := range b[2:] {
+		y[i] = d * float32(int8(q))
+	}
+}
+
+func quantizeQ8_0(block []byte, src, _ []float32) {
+	x, b := (*[32]float32)(src), (*[34]byte)(block)
+	_, magnitude := absMax(x[:])
+	d := magnitude / 127
+	id := inverse(d)
+	putHalf(b[:], d)
+	for i, v := range x {
+		b[2+i] = byte(roundHalfAway(v * id))
+	}
+}

@@ -1,0 +1,28 @@
+package quant
+
+// q8_1: 32 elements in 36 bytes: half d, s; i8 qs[32]. An element is d*q; s is d
+// times the sum of the levels, which a dot product with a format that has a
+// minimum needs. Used for activations.
+
+func dequantizeQ8_1(dst []float32, block []byte) {
+	y, b := (*[32]float32)(dst), (*[36]byte)(block)
+	d := halfAt(b[:])
+	for i, q := range b[4:] {
+		y[i] = d * float32(int8(q))
+	}
+}
+
+func quantizeQ8_1(block []byte, src, _ []float32) {
+	x, b := (*[32]float32)(src), (*[36]byte)(block)
+	_, magnitude := absMax(x[:])
+	d := magnitude / 127
+	id := inverse(d)
+	var sum int32
+	for i, v := range x {
+		q := roundHalfAway(v * id)
+		b[4+i] = byte(q)
+		sum += q
+	}
+	putHalf(b[0:], d)
+	putHalf(b[2:], float32(sum)*d)
+}

@@ -1,0 +1,48 @@
+package quant
+
+// tq1_0: 256 elements in 54 bytes: qs[48]; qh[4]; half d. An element is d*(t-1)
+// with t a base-3 digit. A byte holds five digits (four in qh) as the fraction
+// byte/256 in base 3: multiplying by 3 moves the next digit above the point.
+
+// runsTQ1 are the runs of bytes of a block, in order. Digit n of byte i of a run
+// is element n*bytes+i of the run's elements.
+var runsTQ1 = [...]struct{ bytes, digits int }{{32, 5}, {16, 5}, {4, 4}}
+
+func dequantizeTQ1_0(dst []float32, block []byte) {
+	y, b := (*[256]float32)(dst)[:], (*[54]byte)(block)[:]
+	d := halfAt(b[52:])
+	for _, run := range runsTQ1 {
+		power := byte(1)
+		for range run.digits {
+			for i, q := range b[:run.bytes] {
+				t := uint16(q*power) * 3 >> 8
+				y[i] = float32(int(t)-1) * d
+			}
+			y = y[run.bytes:]
+			power *= 3
+		}
+		b = b[run.bytes:]
+	}
+}
+
+func quantizeTQ1_0(block []byte, src, _ []float32) {
+	x, b := (*[256]float32)(src)[:], (*[54]byte)(block)[:]
+	_, d := absMax(x)
+	id := inverse(d)
+	putHalf(b[52:], d)
+	for _, run := range runsTQ1 {
+		for i := range run.bytes {
+			var digits int32 // read in base 3
+			for n := range 5 {
+				digits *= 3
+				if n < run.digits {
+					digits += roundHalfAway(x[n*run.bytes+i]*id) + 1
+				}
+			}
+			// Round the fraction digits/243 up, so that decoding's products
+			// truncate to the digits.
+			b[i] = byte((digits*256 + 242) / 243)
+		}
+		x, b = x[run.bytes*run.digits:], b[run.bytes:]
+	}
+}
