@@ -1,0 +1,44 @@
+# vkc. `make demo` and `make test` install what they need first (scripts/setup).
+
+# Where scripts/setup and Go's own archives put their programs; see scripts/lib/env.sh.
+export PATH := $(CURDIR)/.tools/go/bin:$(CURDIR)/.tools/glsl/bin:$(PATH):/usr/local/go/bin
+export GOTOOLCHAIN ?= auto
+
+PKG ?= ./...
+BENCH ?= .
+FUZZTIME ?= 10s
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test bench fmt golden fuzz clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: ## install the toolchain; nothing is done twice
+	@scripts/setup
+
+build: ## build bin/vkc
+	go build -o bin/vkc ./cmd/vkc
+
+demo: setup ## run a language model's forward pass from generated shaders, checked
+	go build -o bin/vkc ./cmd/vkc
+	scripts/with-vulkan go run ./examples/gollama
+
+test: setup ## format, vet, staticcheck, and every test under race detector and validation layers
+	@scripts/test $(PKG)
+
+bench: ## run benchmarks on the best device: make bench PKG=./runtime/vk BENCH=Replay
+	scripts/with-vulkan go test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
+
+fmt: ## format all Go files
+	find . -path './.*' -prune -o -name '*.go' -exec gofmt -w {} +
+
+golden: ## write the golden files anew from what the code does now; read the diff
+	@scripts/golden $(PKG)
+
+fuzz: ## run every fuzz target for FUZZTIME (10s)
+	@scripts/fuzz $(FUZZTIME) $(PKG)
+
+clean: ## remove what was built; .tools/ stays (rm -r .tools undoes scripts/setup's private part)
+	rm -rf bin
+	go clean -testcache
