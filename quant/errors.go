@@ -36,10 +36,9 @@ type ValueError struct {
 
 // Error names the value, where it is, and what would be accepted.
 func (e *ValueError) Error() string {
-	v := float64(e.Value)
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return fmt.Sprintf("quantize %s: value %d is %g: only finite values can be quantized", e.Type, e.Index, v)
+	where := fmt.Sprintf("quantize %s: value %d is %g", e.Type, e.Index, e.Value)
+	if v := float64(e.Value); math.IsNaN(v) || math.IsInf(v, 0) {
+		return where + ": only finite values can be quantized"
 	}
-	return fmt.Sprintf("quantize %s: value %d is %g: its scale would overflow; magnitudes up to %g fit",
-		e.Type, e.Index, v, e.Limit)
+	return fmt.Sprintf("%s: its scale would overflow; magnitudes up to %g fit", where, e.Limit)
 }

@@ -35,16 +35,27 @@ func packIQ4(qs *[16]byte, x *[32]float32, id float32) {
 // nearestIQ4 returns the index of the level nearest to v, the greater of two as
 // near.
 func nearestIQ4(v float32) byte {
-	hi := 1
-	for hi < 15 && v >= float32(valuesIQ4NL[hi]) {
-		hi++
+	if v < -128 {
+		return 0
 	}
-	below, above := float32(valuesIQ4NL[hi-1]), float32(valuesIQ4NL[hi])
-	if v-below < above-v {
-		return byte(hi - 1)
+	if v >= 128 {
+		return 15
 	}
-	return byte(hi)
+	return nearestOfHalf[int(2*(float64(v)+128))] // float64: just below a midpoint stays below
 }
+
+// nearestOfHalf is nearestIQ4 by halves, from -128: levels are integers, so the
+// points halfway between two of them are multiples of one half.
+var nearestOfHalf = func() (table [512]byte) {
+	for i := range table {
+		twice, level := i-256, 0
+		for level < 15 && twice >= int(valuesIQ4NL[level])+int(valuesIQ4NL[level+1]) {
+			level++
+		}
+		table[i] = byte(level)
+	}
+	return table
+}()
 
 // triesIQ4 is how many candidate scales fitIQ4 tries on each side of the one
 // that maps the largest element to the outermost level.

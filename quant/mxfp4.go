@@ -20,8 +20,12 @@ func quantizeMXFP4(block []byte, src, _ []float32) {
 	_, magnitude := absMax(x[:])
 	b[0] = exponentMXFP4(magnitude)
 	d := scaleMXFP4(b[0])
+	var mids [7]uint32
+	for i, mid := range midpointsMXFP4 {
+		mids[i] = math.Float32bits(mid * d)
+	}
 	for i := range 16 {
-		b[1+i] = nearestMXFP4(x[i], d) | nearestMXFP4(x[i+16], d)<<4
+		b[1+i] = nearestMXFP4(x[i], &mids) | nearestMXFP4(x[i+16], &mids)<<4
 	}
 }
 
@@ -48,18 +52,17 @@ func exponentMXFP4(magnitude float32) byte {
 // midpointsMXFP4 lie halfway between successive magnitudes of valuesMXFP4.
 var midpointsMXFP4 = [7]float32{0.5, 1.5, 2.5, 3.5, 5, 7, 10}
 
-// nearestMXFP4 returns the index of the value nearest to x with scale d, the
-// lesser magnitude of two as near. It never returns the negative zero.
-func nearestMXFP4(x, d float32) byte {
-	magnitude := abs32(x)
-	var index byte
-	for _, mid := range midpointsMXFP4 {
-		if magnitude > mid*d {
-			index++
-		}
+// nearestMXFP4 returns the index of the value nearest to x, the lesser magnitude
+// of two as near, where mids are the bits of the scaled midpoints. It never
+// returns the negative zero. Positive floats order as their bits do, so the count
+// of midpoints below the magnitude takes no branch.
+func nearestMXFP4(x float32, mids *[7]uint32) byte {
+	bits := math.Float32bits(x)
+	sign, magnitude := bits>>31, bits&^(1<<31)
+	var index uint32
+	for _, mid := range mids {
+		index += (mid - magnitude) >> 31
 	}
-	if x < 0 && index > 0 {
-		index |= 8
-	}
-	return index
+	nonzero := (-index) >> 31
+	return byte(index | (sign&nonzero)<<3)
 }
