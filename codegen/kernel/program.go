@@ -1,0 +1,289 @@
+package kernel
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Program is a compiled graph: buffers, shaders, and the steps that run them
+// in order. It is plain data; the SPIR-V is kept beside it, by shader.
+type Program struct {
+	Name      string   `json:"name"`
+	GraphHash string   `json:"graph_hash"`
+	Target    string   `json:"target"`
+	Symbols   []Symbol `json:"symbols,omitempty"`
+
+	Buffers []Buffer `json:"buffers"`
+	Shaders []Shader `json:"shaders"`
+	Steps   []Step   `json:"steps"`
+
+	Inputs  []Port `json:"inputs"`
+	Outputs []Port `json:"outputs"`
+	States  []Port `json:"states,omitempty"`
+
+	// ArenaBytes is the size of the one allocation that all temporaries share,
+	// with lifetimes overlapped; TempBytes is what they would take side by side.
+	ArenaBytes int64 `json:"arena_bytes"`
+	TempBytes  int64 `json:"temp_bytes"`
+}
+
+// Symbol is a run-time extent. Its value is element i of the params buffer,
+// as a uint32, i being its index in Program.Symbols.
+type Symbol struct {
+	Name  string `json:"name"`
+	Bound int64  `json:"bound"`
+}
+
+// BufferKind says where the contents of a buffer come from and how long they
+// live.
+type BufferKind string
+
+// The buffer kinds.
+const (
+	BufInput  BufferKind = "input"  // written by the host before each run
+	BufOutput BufferKind = "output" // read by the host after each run
+	BufWeight BufferKind = "weight" // uploaded once, read-only
+	BufState  BufferKind = "state"  // zeroed at load, outlives runs
+	BufTemp   BufferKind = "temp"   // a range of the arena
+	BufParams BufferKind = "params" // the symbol values, written before each run
+)
+
+// Buffer is one storage buffer, or one range of the arena.
+type Buffer struct {
+	Kind  BufferKind `json:"kind"`
+	Name  string     `json:"name"`
+	DType ir.DType   `json:"dtype"`
+	Shape ir.Shape   `json:"shape"`
+	// Bytes is the size at the bound of every symbol, a multiple of 16 and at
+	// least 16. Contents are dense and row-major at the symbols' run-time values.
+	Bytes int64 `json:"bytes"`
+	// Offset is the position in the arena of a temporary.
+	Offset int64 `json:"offset,omitempty"`
+	// Segments of a weight buffer, laid one after another.
+	Segments []Segment `json:"segments,omitempty"`
+}
+
+// Segment is a run of bytes of a weight buffer: a weight by name, or a
+// constant held in the graph.
+type Segment struct {
+	Weight string   `json:"weight,omitempty"` // a name, or empty for a constant
+	DType  ir.DType `json:"dtype"`
+	Dims   []int    `json:"dims"`
+	Data   []byte   `json:"data,omitempty"` // of a constant
+}
+
+// Bytes returns the length of the segment.
+func (s Segment) Bytes() (int64, error) {
+	return ir.Type{DType: s.DType, Shape: ir.ShapeOf(s.Dims...)}.MaxBytes()
+}
+
+// Port is a named value at the program's interface.
+type Port struct {
+	Name   string   `json:"name"`
+	Buffer int      `json:"buffer"`
+	DType  ir.DType `json:"dtype"`
+	Shape  ir.Shape `json:"shape"`
+}
+
+// Shader is one compiled kernel text; steps with equal kernels share it.
+type Shader struct {
+	Name string `json:"name"`
+	// Bindings is the number of storage buffers, bound from 0 on in set 0.
+	Bindings int `json:"bindings"`
+	// Workgroup is the number of invocations per workgroup, for display.
+	Workgroup int `json:"workgroup"`
+	// SubgroupSize that the shader needs, or 0 where any will do.
+	SubgroupSize int `json:"subgroup_size,omitempty"`
+	// Needs lists the device features the shader uses (Caps.Has names).
+	Needs []string `json:"needs,omitempty"`
+	// SharedBytes of workgroup memory.
+	SharedBytes int `json:"shared_bytes,omitempty"`
+	// GLSLHash is the SHA-256 of the source, in hex: the shader's identity.
+	GLSLHash string `json:"glsl_hash"`
+}
+
+// Bind attaches a buffer to a binding of a step.
+type Bind struct {
+	Buffer int  `json:"buffer"`
+	Write  bool `json:"write,omitempty"`
+	Read   bool `json:"read,omitempty"`
+}
+
+// Step is one dispatch.
+type Step struct {
+	Name   string `json:"name"`
+	Shader int    `json:"shader"`
+	Binds  []Bind `json:"binds"`
+	Grid   Grid   `json:"grid"`
+	// Barrier says that a memory barrier stands before this step, because it
+	// reads or overwrites something a step since the last barrier touched.
+	// Steps between two barriers form a level and may overlap.
+	Barrier bool `json:"barrier,omitempty"`
+	// Ops names the graph ops that the kernel fuses.
+	Ops []string `json:"ops"`
+	// Schedule is the schedule's one-line description.
+	Schedule string `json:"schedule"`
+	// Flops and Moved are the arithmetic operations and the bytes read and
+	// written at the bound of every symbol, counting each buffer once.
+	Flops int64 `json:"flops"`
+	Moved int64 `json:"moved"`
+}
+
+// Grid is the number of workgroups of a step: per dimension the product of
+// factors, each rounded up to whole tiles.
+type Grid [3][]GridFactor
+
+// GridFactor is one factor of a grid dimension: ceil(Extent/Tile).
+type GridFactor struct {
+	Extent ir.Dim `json:"extent"`
+	Tile   int64  `json:"tile"`
+}
+
+// IsStatic reports whether the grid holds no symbol.
+func (g Grid) IsStatic() bool {
+	for _, dim := range g {
+		for _, f := range dim {
+			if !f.Extent.IsStatic() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Eval returns the workgroup counts under the symbol values.
+func (g Grid) Eval(symbols map[string]int64) ([3]uint32, error) {
+	var out [3]uint32
+	for i, dim := range g {
+		n := int64(1)
+		for _, f := range dim {
+			v, err := f.Extent.Eval(symbols)
+			if err != nil {
+				return out, err
+			}
+			if f.Tile < 1 || v < 0 {
+				return out, fmt.Errorf("grid factor ceil(%s/%d) is not usable", f.Extent, f.Tile)
+			}
+			n *= (v + f.Tile - 1) / f.Tile
+			if n > 1<<31-1 {
+				return out, fmt.Errorf("grid dimension %d has more than 2^31-1 workgroups", i)
+			}
+		}
+		out[i] = uint32(n)
+	}
+	return out, nil
+}
+
+// Check refuses a program whose indices or sizes do not hold together, as one
+// read from a damaged or hostile file may be.
+func (p *Program) Check() error {
+	for i, b := range p.Buffers {
+		if err := p.checkBuffer(b); err != nil {
+			return fmt.Errorf("buffer %d (%s): %w", i, b.Name, err)
+		}
+	}
+	for i, s := range p.Steps {
+		if s.Shader < 0 || s.Shader >= len(p.Shaders) {
+			return fmt.Errorf("step %d (%s): no shader %d", i, s.Name, s.Shader)
+		}
+		if n := p.Shaders[s.Shader].Bindings; n != len(s.Binds) || n < 1 || n > 64 {
+			return fmt.Errorf("step %d (%s): %d buffers for a shader of %d bindings", i, s.Name, len(s.Binds), n)
+		}
+		for _, b := range s.Binds {
+			if b.Buffer < 0 || b.Buffer >= len(p.Buffers) {
+				return fmt.Errorf("step %d (%s): no buffer %d", i, s.Name, b.Buffer)
+			}
+		}
+		if err := p.checkGrid(s.Grid); err != nil {
+			return fmt.Errorf("step %d (%s): %w", i, s.Name, err)
+		}
+	}
+	for _, list := range []struct {
+		ports []Port
+		kind  BufferKind
+	}{{p.Inputs, BufInput}, {p.Outputs, BufOutput}, {p.States, BufState}} {
+		for _, port := range list.ports {
+			if port.Buffer < 0 || port.Buffer >= len(p.Buffers) || p.Buffers[port.Buffer].Kind != list.kind {
+				return fmt.Errorf("%s %q: no such buffer", list.kind, port.Name)
+			}
+			b := p.Buffers[port.Buffer]
+			if b.DType != port.DType || !b.Shape.Equal(port.Shape) {
+				return fmt.Errorf("%s %q: the buffer has another type", list.kind, port.Name)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *Program) checkBuffer(b Buffer) error {
+	t := ir.Type{DType: b.DType, Shape: b.Shape}
+	if err := b.Shape.Check(); err != nil {
+		return err
+	}
+	need, err := t.MaxBytes()
+	if err != nil {
+		return err
+	}
+	if b.Bytes < max(need, 16) || b.Bytes%16 != 0 || b.Bytes > need+16 {
+		return fmt.Errorf("%d bytes for %s", b.Bytes, t)
+	}
+	for _, d := range b.Shape {
+		if err := p.checkDim(d); err != nil {
+			return err
+		}
+	}
+	switch b.Kind {
+	case BufTemp:
+		if b.Offset < 0 || b.Offset%16 != 0 || b.Offset > p.ArenaBytes-b.Bytes {
+			return fmt.Errorf("offset %d is outside the arena of %d bytes", b.Offset, p.ArenaBytes)
+		}
+	case BufWeight:
+		total := int64(0)
+		for _, s := range b.Segments {
+			n, err := s.Bytes()
+			if err != nil {
+				return err
+			}
+			if s.Weight == "" && int64(len(s.Data)) != n {
+				return fmt.Errorf("constant of %d bytes, want %d", len(s.Data), n)
+			}
+			total += n
+		}
+		if total != need {
+			return fmt.Errorf("segments of %d bytes for %d", total, need)
+		}
+	case BufInput, BufOutput, BufState, BufParams:
+	default:
+		return fmt.Errorf("unknown kind %q", b.Kind)
+	}
+	return nil
+}
+
+func (p *Program) checkDim(d ir.Dim) error {
+	if d.IsStatic() {
+		return nil
+	}
+	for _, s := range p.Symbols {
+		if s.Name == d.Sym && s.Bound == d.Bound {
+			return nil
+		}
+	}
+	return fmt.Errorf("dim %s has no declared symbol", d)
+}
+
+func (p *Program) checkGrid(g Grid) error {
+	bounds := map[string]int64{}
+	for _, s := range p.Symbols {
+		bounds[s.Name] = s.Bound
+	}
+	for _, dim := range g {
+		for _, f := range dim {
+			if err := p.checkDim(f.Extent); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := g.Eval(bounds)
+	return err
+}

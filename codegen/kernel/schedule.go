@@ -1,0 +1,55 @@
+package kernel
+
+import "fmt"
+
+// Variant names a way of running a kernel family.
+type Variant string
+
+// The variants.
+const (
+	VarMap       Variant = "map"        // one invocation computes Vec neighbours
+	VarRowSerial Variant = "row_serial" // one invocation folds a whole row
+	VarRowGroup  Variant = "row_group"  // LanesPerRow invocations share a row
+	VarMatTile   Variant = "tile"       // shared-memory, register-tiled matrix product
+	VarMatVec    Variant = "matvec"     // subgroups share the contraction; few rows
+)
+
+// Schedule says how a kernel runs on a device. Which one is best is the
+// business of package target; the generator only follows it.
+type Schedule struct {
+	Variant   Variant `json:"variant"`
+	Workgroup int     `json:"workgroup"` // invocations per workgroup
+	Vec       int     `json:"vec"`       // neighbouring elements per invocation and load
+
+	// Row kernels.
+	LanesPerRow int `json:"lanes_per_row,omitempty"` // invocations that share a row
+	Cache       int `json:"cache,omitempty"`         // row elements each keeps in registers; 0 re-reads
+
+	// Matrix products.
+	TileM   int `json:"tile_m,omitempty"`
+	TileN   int `json:"tile_n,omitempty"`
+	TileK   int `json:"tile_k,omitempty"`
+	ThreadM int `json:"thread_m,omitempty"` // rows per invocation
+	ThreadN int `json:"thread_n,omitempty"` // columns per invocation
+
+	Subgroup int `json:"subgroup,omitempty"` // subgroup size relied on; 0 uses shared memory only
+}
+
+// String describes the schedule in one line.
+func (s Schedule) String() string {
+	t := fmt.Sprintf("%s wg=%d", s.Variant, s.Workgroup)
+	switch s.Variant {
+	case VarMap:
+		t += fmt.Sprintf(" vec=%d", s.Vec)
+	case VarRowGroup:
+		t += fmt.Sprintf(" lanes=%d cache=%d", s.LanesPerRow, s.Cache)
+	case VarMatTile:
+		t += fmt.Sprintf(" tile=%dx%dx%d thread=%dx%d", s.TileM, s.TileN, s.TileK, s.ThreadM, s.ThreadN)
+	case VarMatVec:
+		t += fmt.Sprintf(" rows=%dx%d vec=%d", s.TileM, s.TileN, s.Vec)
+	}
+	if s.Subgroup > 0 {
+		t += fmt.Sprintf(" subgroup=%d", s.Subgroup)
+	}
+	return t
+}
