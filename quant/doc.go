@@ -10,9 +10,10 @@
 // Data is little-endian and blocks lie back to back. A matrix row is a whole
 // number of blocks, so rows can be decoded on their own.
 //
-// Arithmetic is float32 in ggml's order. Products that feed a sum are wrapped in
-// an explicit float32 conversion: the Go specification then forbids fusing the
-// two, which would change bits on arm64, ppc64 and others.
+// Arithmetic is float32 in ggml's order. A product that feeds a sum, even through
+// a variable or an inlined call, is wrapped in an explicit float32 conversion: the
+// Go specification then forbids fusing the two, which would change bits on arm64,
+// ppc64 and others.
 package quant
 
 //go:generate go run ./internal/gentables ../golden/quant/ggml-iq-grids.json tables_iq.go

@@ -76,7 +76,7 @@ func fitIQ4(x *[32]float32, importance []float32, spread float32) float32 {
 	}
 	var w [32]float32
 	for i, v := range x {
-		w[i] = v * v
+		w[i] = float32(v * v)
 		if importance != nil {
 			w[i] = importance[i] * float32(math.Sqrt(float64(spread+w[i])))
 		}

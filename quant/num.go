@@ -49,10 +49,11 @@ func roundHalfAway(x float32) int32 {
 }
 
 // roundHalfEven rounds to the nearest integer, halves to even, by pushing the
-// fraction out of the mantissa. x must be within 2^22 of zero.
+// fraction out of the mantissa. x must be within 2^22 of zero. The conversion
+// keeps a product passed as x from being fused with the sum once inlined.
 func roundHalfEven(x float32) int32 {
 	const magic = 3 << 22
-	return int32(math.Float32bits(x+magic)&0x7fffff) - 1<<22
+	return int32(math.Float32bits(float32(x)+magic)&0x7fffff) - 1<<22
 }
 
 // negateIf returns -v when the lowest bit of s is set, else v.

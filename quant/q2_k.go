@@ -11,7 +11,7 @@ func dequantizeQ2_K(dst []float32, block []byte) {
 	y, b := (*[256]float32)(dst), (*[84]byte)(block)
 	d, dmin := halfAt(b[80:]), halfAt(b[82:])
 	for g, scale := range b[:16] {
-		s, m := d*float32(scale&15), dmin*float32(scale>>4)
+		s, m := d*float32(scale&15), float32(dmin*float32(scale>>4))
 		qs, shift := twoBitGroup(b[16:80], g)
 		for i := range 16 {
 			y[g*16+i] = float32(s*float32(qs[i]>>shift&3)) - m

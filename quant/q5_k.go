@@ -9,7 +9,7 @@ func dequantizeQ5_K(dst []float32, block []byte) {
 	qh := (*[32]byte)(b[16:])
 	for g := range 8 {
 		s6, m6 := scaleMinK4((*[12]byte)(b[4:]), g)
-		s, m := d*float32(s6), dmin*float32(m6)
+		s, m := d*float32(s6), float32(dmin*float32(m6))
 		qs, shift := (*[32]byte)(b[48+g/2*32:]), g%2*4
 		for i := range 32 {
 			q := qs[i]>>shift&15 | qh[i]>>g&1<<4
