@@ -7,8 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// benchElems is one megabyte of float32: larger than the first two caches' part
-// that matters here, and small enough for a quick run.
+// benchElems is one megabyte of float32.
 const benchElems = 1 << 18
 
 // BenchmarkQuantize measures one core, in bytes of float32 input.
