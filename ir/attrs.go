@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // AttrKind is the type of an attribute's value.
@@ -167,7 +168,10 @@ func checkAttr(spec AttrInfo, v any) error {
 		_, ok = v.(bool)
 	case AttrString:
 		var x string
-		if x, ok = v.(string); ok && spec.Enum != nil && !slices.Contains(spec.Enum, x) {
+		if x, ok = v.(string); ok && !utf8.ValidString(x) {
+			return fmt.Errorf("%q is not UTF-8, so graph.json could not hold it", x)
+		}
+		if ok && spec.Enum != nil && !slices.Contains(spec.Enum, x) {
 			return fmt.Errorf("%q is not one of %s", x, strings.Join(spec.Enum, ", "))
 		}
 	case AttrDType:
@@ -182,12 +186,31 @@ func checkAttr(spec AttrInfo, v any) error {
 		}
 	case AttrData:
 		var x *Data
-		if x, ok = v.(*Data); ok && x != nil {
-			return x.Check()
+		if x, ok = v.(*Data); ok {
+			return checkConst(x)
 		}
 	}
 	if !ok {
 		return fmt.Errorf("want %s, have %T", spec.Kind, v)
+	}
+	return nil
+}
+
+// checkConst refuses constants that do not have one form in text: no data at
+// all, and bools that are neither 0 nor 1.
+func checkConst(d *Data) error {
+	if d == nil {
+		return fmt.Errorf("want data, have nil")
+	}
+	if err := d.Check(); err != nil {
+		return err
+	}
+	if d.DType == Bool {
+		for i, b := range d.Bytes {
+			if b > 1 {
+				return fmt.Errorf("element %d of %s is byte %d: a bool is 0 or 1", i, d, b)
+			}
+		}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package ir
 import (
 	"fmt"
 	"slices"
+	"unicode/utf8"
 )
 
 // Node is one operation and the value it produces. Nodes are made by a Graph
@@ -212,6 +213,8 @@ func (g *Graph) Output(name string, n *Node) error {
 		return fmt.Errorf("output %q is not a node of this graph", name)
 	case name == "":
 		return fmt.Errorf("an output needs a name")
+	case !utf8.ValidString(name):
+		return fmt.Errorf("output name %q is not UTF-8, so graph.json could not hold it", name)
 	case n.typ.DType.IsBlock():
 		return fmt.Errorf("output %q is %s: dequantize it first", name, n.typ)
 	case slices.ContainsFunc(g.outputs, func(o Output) bool { return o.Name == name }):

@@ -124,8 +124,8 @@ func sliceDim(d Dim, start int64, limit Dim, step int64) (Dim, error) {
 	switch {
 	case step < 1:
 		return Dim{}, fmt.Errorf("step %d is under 1 (use flip to reverse)", step)
-	case start < 0:
-		return Dim{}, fmt.Errorf("start %d is negative", start)
+	case start < 0 || start > maxElems:
+		return Dim{}, fmt.Errorf("start %d is outside 0..%d", start, int64(maxElems))
 	case !sliceLimitFits(d, limit):
 		return Dim{}, fmt.Errorf("limit %s can pass the extent %s", limit, d)
 	case limit.IsStatic() && start > limit.Add:
@@ -136,7 +136,11 @@ func sliceDim(d Dim, start int64, limit Dim, step int64) (Dim, error) {
 		return n, nil
 	}
 	if n.IsStatic() {
-		return Dim{Add: (n.Add + step - 1) / step}, nil
+		q := n.Add / step
+		if n.Add%step != 0 {
+			q++ // not (n+step-1)/step, which overflows for a huge step
+		}
+		return Dim{Add: q}, nil
 	}
 	q, ok := n.Quo(step)
 	if !ok {
