@@ -1,0 +1,69 @@
+package imports
+
+// all as the only entry of a rule's Packages allows every package of the module.
+const all = "..."
+
+// A Rule says what one part of the module may import, standard library aside.
+type Rule struct {
+	// Path is the part's folder, "." for the root package. It covers the folders below it too,
+	// save those that have a rule of their own.
+	Path string
+	// Packages are the other parts it may import, by their rules' paths.
+	Packages []string
+	// Modules are the outside modules it may import.
+	Modules []string
+	// Why is the reason the line is drawn here.
+	Why string
+}
+
+const (
+	float16     = "github.com/x448/float16"
+	goki        = "github.com/goki/vulkan"
+	cobra       = "github.com/spf13/cobra"
+	progressbar = "github.com/schollz/progressbar/v3"
+	xsync       = "golang.org/x/sync"
+	xsys        = "golang.org/x/sys"
+	xterm       = "golang.org/x/term"
+)
+
+// Rules is who may import whom. Data goes one way through vkc, from a graph to a device, and so do
+// the imports; docs/ARCHITECTURE.md describes the parts.
+//
+// A part's own folders may import each other. Packages under internal are helpers without a place
+// of their own in that order: each may be used from anywhere but ir, and what it imports counts as
+// imported by its user.
+var Rules = []Rule{
+	{".", []string{all}, nil, "the few names most users need, made of everything below"},
+	{"ir", nil, []string{float16}, "a graph knows no device, no strides and no kernels; all else stands on it"},
+	{"ir/interp", []string{"ir", "quant"}, []string{float16, xsync}, "the executable definition of every op must not share code with what it checks"},
+	{"quant", []string{"ir"}, []string{float16, xsync}, "block formats are bytes and numbers, wherever they are used"},
+	{"frontend", []string{"ir", "quant"}, []string{float16, xsync, xsys}, "building a graph must not need a compiler or a device"},
+	{"passes", []string{"ir", "quant", "codegen/kernel"}, []string{float16, xsync}, "passes end in kernels; which device runs them is decided later"},
+	{"codegen/kernel", []string{"ir"}, []string{float16}, "a kernel says what to compute, so it knows neither GLSL nor a target"},
+	{"codegen/target", []string{"ir", "codegen/kernel"}, []string{xsync}, "a schedule is chosen from a description of a device, never from a live one"},
+	{"codegen/glsl", []string{"ir", "codegen/kernel", "codegen/target"}, []string{float16, xsync}, "the generator is a pure function of kernel and schedule"},
+	{"codegen/spirv", nil, []string{xsync, xsys}, "it drives compilers over text and bytes, and knows nothing of graphs"},
+	{"codegen/bundle", []string{"ir", "codegen/kernel", "codegen/target"}, []string{float16}, "a bundle is read where there is no compiler"},
+	{"runtime", []string{"ir"}, []string{float16}, "what both backends share"},
+	{"runtime/vk", []string{"ir", "runtime", "codegen/kernel", "codegen/bundle", "codegen/target"}, []string{float16, goki, xsync, xsys}, "a program that only runs a bundle stays small: no passes, no generator"},
+	{"runtime/cpu", []string{"ir", "ir/interp", "runtime"}, []string{float16, xsync}, "the reference as a backend"},
+	{"internal", []string{all}, []string{float16, xsync, xsys, xterm}, "small shared helpers"},
+	{"cmd/vkc", []string{all}, []string{cobra, progressbar, xsync, xsys, xterm}, "the command line is the only place that talks to a terminal"},
+	{"examples", []string{all}, nil, "an example uses what a user has: vkc and the standard library"},
+	{"golden", []string{all}, nil, "test data and what writes it"},
+	{"docs", []string{all}, nil, "pages, and what generates them"},
+}
+
+// A Closure is a package and what must not be among all it depends on, however indirectly.
+type Closure struct {
+	Path      string
+	Forbidden []string
+	Why       string
+}
+
+// Closures holds the promises about whole dependency trees, which must hold even if Rules change.
+var Closures = []Closure{
+	{"runtime/vk", []string{"passes", "codegen/glsl", "codegen/spirv", "frontend"}, "a program that only runs a bundle carries no compiler"},
+	{"ir/interp", []string{"passes", "codegen", "runtime"}, "the reference must not rest on what it checks"},
+	{"frontend", []string{"passes", "codegen", "runtime"}, "building a graph must not need a compiler or a device"},
+}
