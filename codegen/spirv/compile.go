@@ -1,0 +1,317 @@
+package spirv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// DefaultTargetEnv is used for shaders that name none. vulkan1.3 would make
+// glslang emit LocalSizeId, which needs a device feature (maintenance4).
+const DefaultTargetEnv = "vulkan1.2"
+
+// targetEnvs are the environments that the tools and this package know.
+var targetEnvs = []string{"vulkan1.0", "vulkan1.1", "vulkan1.2", "vulkan1.3"}
+
+// Shader is a GLSL compute shader.
+type Shader struct {
+	// Name appears in errors only.
+	Name string
+	// Source is the whole text, without #include.
+	Source string
+	// TargetEnv is "vulkan1.0" to "vulkan1.3"; empty means DefaultTargetEnv.
+	TargetEnv string
+}
+
+// Options controls Compile.
+type Options struct {
+	// Optimize runs spirv-opt.
+	Optimize bool
+	// Validate runs spirv-val over the result.
+	Validate bool
+	// Jobs is the number of processes to run at once; 0 means GOMAXPROCS.
+	Jobs int
+	// CacheDir holds the cache; empty means none.
+	CacheDir string
+	// Progress, if set, is called after each distinct shader is done, from
+	// cache or not, failed or not. Calls do not overlap.
+	Progress func(done, total int)
+}
+
+// Result is what came of one shader.
+type Result struct {
+	// SPIRV is the module: little-endian words. Nil if the shader failed.
+	// Results of equal sources share it; it must not be written to.
+	SPIRV []byte
+	// CacheHit tells that the module came from the cache.
+	CacheHit bool
+}
+
+// Stats tells what a Compile did.
+type Stats struct {
+	Shaders   int // asked for
+	Distinct  int // of different source or environment
+	CacheHits int // of Distinct
+	Failed    int // of Distinct
+	Processes int // started
+	Elapsed   time.Duration
+	// CacheErr is the first error in writing to the cache, a disk that is full
+	// for one. The results are good none the less.
+	CacheErr error
+}
+
+// Compile turns shaders into SPIR-V. Result i belongs to shader i.
+//
+// A shader that a tool refuses yields a *CompileError; all of them are joined
+// (errors.Join), and the results of the other shaders are still valid and
+// cached. Any other error, a *MissingToolError or the end of ctx among them,
+// comes without results. When ctx ends, running tools are killed and nothing
+// half-written stays behind.
+func (t *Toolchain) Compile(ctx context.Context, shaders []Shader, opt Options) ([]Result, Stats, error) {
+	start := time.Now()
+	if opt.Jobs <= 0 {
+		opt.Jobs = runtime.GOMAXPROCS(0)
+	}
+	c := &compilation{tools: t, opt: opt, slots: make(chan struct{}, opt.Jobs)}
+	err := c.addUnits(shaders)
+	if err == nil {
+		err = c.compile(ctx)
+	}
+	stats := c.stats(len(shaders))
+	stats.Elapsed = time.Since(start)
+	if err != nil {
+		return nil, stats, err
+	}
+	results, err := c.results(shaders)
+	return results, stats, err
+}
+
+// compilation is the state of one Compile.
+type compilation struct {
+	tools *Toolchain
+	opt   Options
+	dir   string        // temporary; the compiler's working directory
+	slots chan struct{} // one token per process that may run
+
+	units   []*unit // distinct shaders
+	unitOf  []int   // index into units by shader
+	started atomic.Int64
+
+	mu       sync.Mutex // guards what follows, and calls of Progress
+	done     int
+	cacheErr error
+}
+
+// unit is a distinct shader on its way. One goroutine at a time works on it.
+type unit struct {
+	shader Shader
+	number int
+	key    Key
+	module []byte
+	hit    bool
+	err    *CompileError
+}
+
+func (u *unit) reject(err *CompileError) { u.module, u.err = nil, err }
+
+// addUnits finds the distinct shaders.
+func (c *compilation) addUnits(shaders []Shader) error {
+	keyOf := c.keyFunc()
+	byKey := map[Key]int{}
+	for _, s := range shaders {
+		if s.TargetEnv == "" {
+			s.TargetEnv = DefaultTargetEnv
+		}
+		if !slices.Contains(targetEnvs, s.TargetEnv) {
+			return fmt.Errorf("spirv: shader %q: target environment %q, want one of %s",
+				s.Name, s.TargetEnv, strings.Join(targetEnvs, ", "))
+		}
+		key := keyOf(s)
+		i, ok := byKey[key]
+		if !ok {
+			i = len(c.units)
+			byKey[key] = i
+			c.units = append(c.units, &unit{shader: s, number: i, key: key})
+		}
+		c.unitOf = append(c.unitOf, i)
+	}
+	return nil
+}
+
+// keyFunc returns the function from shader to cache key. The key covers all
+// that the module depends on, and of the tools only those that take part.
+func (c *compilation) keyFunc() func(Shader) Key {
+	id := c.tools.identity()
+	var opt, val, passes string
+	if c.opt.Optimize {
+		opt, passes = id.Opt, strings.Join(optimizerPasses, " ")
+	}
+	if c.opt.Validate {
+		val = id.Val
+	}
+	return func(s Shader) Key {
+		h := newKeyHash("vkc shader")
+		for _, part := range []string{
+			s.Source, s.TargetEnv, id.Compiler,
+			fmt.Sprint(c.opt.Optimize), opt, passes, fmt.Sprint(c.opt.Validate), val,
+		} {
+			h.add(part)
+		}
+		return h.key()
+	}
+}
+
+// compile brings every unit to a module or an error.
+func (c *compilation) compile(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("spirv: %w", context.Cause(ctx))
+	}
+	c.loadCached()
+	var missing []*unit
+	for _, u := range c.units {
+		if u.hit {
+			c.progress()
+		} else {
+			missing = append(missing, u)
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	if err := c.tools.require(c.opt); err != nil {
+		return err
+	}
+	return c.build(ctx, missing)
+}
+
+func (c *compilation) loadCached() {
+	if c.opt.CacheDir == "" {
+		return
+	}
+	cache := OpenCache(c.opt.CacheDir)
+	var g errgroup.Group
+	g.SetLimit(c.opt.Jobs)
+	for _, u := range c.units {
+		g.Go(func() error {
+			u.module, u.hit = cache.get(u.key)
+			return nil
+		})
+	}
+	g.Wait() // the functions return no errors
+}
+
+// build compiles units. Each goes on to the optimizer as soon as its own batch
+// is through the compiler.
+func (c *compilation) build(ctx context.Context, units []*unit) error {
+	var err error
+	if c.dir, err = os.MkdirTemp("", "vkc-spirv-"); err != nil {
+		return fmt.Errorf("spirv: %w", err)
+	}
+	defer os.RemoveAll(c.dir)
+
+	g, ctx := errgroup.WithContext(ctx)
+	for _, batch := range c.batches(units) {
+		g.Go(func() error {
+			if err := c.compileBatch(ctx, batch); err != nil {
+				return err
+			}
+			for _, u := range batch {
+				g.Go(func() error { return c.finish(ctx, u) })
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// finish takes a unit from the compiler's output to the cache.
+func (c *compilation) finish(ctx context.Context, u *unit) error {
+	if u.module != nil && c.opt.Optimize {
+		if err := c.optimize(ctx, u); err != nil {
+			return err
+		}
+	}
+	if u.module != nil && c.opt.Validate {
+		if err := c.validate(ctx, u); err != nil {
+			return err
+		}
+	}
+	if u.module != nil && c.opt.CacheDir != "" {
+		if err := OpenCache(c.opt.CacheDir).put(u.key, u.module); err != nil {
+			c.noteCacheErr(err)
+		}
+	}
+	c.progress()
+	return nil
+}
+
+// run starts a tool when one of the slots is free.
+func (c *compilation) run(ctx context.Context, tool Tool, cmd command) (output, error) {
+	select {
+	case c.slots <- struct{}{}:
+	case <-ctx.Done():
+		return output{}, fmt.Errorf("%s: %w", tool.Name, context.Cause(ctx))
+	}
+	defer func() { <-c.slots }()
+	c.started.Add(1)
+	return runTool(ctx, tool, cmd)
+}
+
+func (c *compilation) progress() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done++
+	if c.opt.Progress != nil {
+		c.opt.Progress(c.done, len(c.units))
+	}
+}
+
+func (c *compilation) noteCacheErr(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cacheErr == nil {
+		c.cacheErr = fmt.Errorf("spirv: write to cache: %w", err)
+	}
+}
+
+func (c *compilation) stats(shaders int) Stats {
+	s := Stats{
+		Shaders: shaders, Distinct: len(c.units),
+		Processes: int(c.started.Load()), CacheErr: c.cacheErr,
+	}
+	for _, u := range c.units {
+		if u.hit {
+			s.CacheHits++
+		}
+		if u.err != nil {
+			s.Failed++
+		}
+	}
+	return s
+}
+
+// results hands the modules out to the shaders. Shaders that share a bad
+// source each get the error, under their own name.
+func (c *compilation) results(shaders []Shader) ([]Result, error) {
+	results := make([]Result, len(shaders))
+	var errs []error
+	for i := range shaders {
+		u := c.units[c.unitOf[i]]
+		results[i] = Result{SPIRV: u.module, CacheHit: u.hit}
+		if u.err != nil {
+			e := *u.err
+			e.Shader = shaders[i].Name
+			errs = append(errs, &e)
+		}
+	}
+	return results, errors.Join(errs...)
+}

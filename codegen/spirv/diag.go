@@ -1,0 +1,127 @@
+package spirv
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// CompileError says that a tool refused one shader. It describes the first
+// fault; Log has all that the tool said.
+type CompileError struct {
+	Shader  string // Shader.Name
+	Tool    string // "glslc", "glslangValidator", "spirv-opt" or "spirv-val"
+	Line    int    // line in the source, from 1; 0 where the tool names none
+	Message string
+	Source  string // the text of that line; empty where Line is 0
+	Log     string // every message of the tool about this shader, a line each
+}
+
+// Error gives the first fault with its source line, and how many more there are.
+func (e *CompileError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "shader %q: ", e.Shader)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, "line %d: ", e.Line)
+	}
+	fmt.Fprintf(&b, "%s (%s)", e.Message, e.Tool)
+	if e.Source != "" {
+		fmt.Fprintf(&b, "\n\t%d | %s", e.Line, strings.TrimSpace(e.Source))
+	}
+	if more := strings.Count(e.Log, "\n"); more > 0 {
+		fmt.Fprintf(&b, "\n\tand %d more", more)
+	}
+	return b.String()
+}
+
+// diagnostic is one message of a compiler.
+type diagnostic struct {
+	file    string // base name; empty where the message names none
+	line    int
+	message string
+}
+
+// How the compilers write their errors. Neither mentions a column.
+//
+//	glslc:            0003.comp:12: error: 'x' : undeclared identifier
+//	                  0003.comp: error: Linking compute stage: Missing entry point
+//	                  glslc: error: invalid value 'x' in '--target-env=x'
+//	glslangValidator: ERROR: 0003.comp:12: 'x' : undeclared identifier
+//	                  ERROR: Linking compute stage: Missing entry point
+var (
+	glslcError   = regexp.MustCompile(`^(?:(.+?):(?:(\d+):)? )?error: (.*)$`)
+	glslangError = regexp.MustCompile(`^ERROR: (?:(\S+):(\d+): )?(.*)$`)
+	errorCount   = regexp.MustCompile(`^\d+ compilation errors?\.`)
+)
+
+// parseDiagnostics finds the errors in a compiler's output, warnings left out.
+func parseDiagnostics(text string) []diagnostic {
+	var found []diagnostic
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		m := glslcError.FindStringSubmatch(line)
+		if m == nil {
+			m = glslangError.FindStringSubmatch(line)
+		}
+		if m == nil || errorCount.MatchString(m[3]) {
+			continue
+		}
+		n, _ := strconv.Atoi(m[2]) // 0 where there is no line
+		d := diagnostic{line: n, message: tidyMessage(m[3])}
+		if m[1] != "" {
+			d.file = filepath.Base(m[1])
+		}
+		found = append(found, d)
+	}
+	return found
+}
+
+// tidyMessage drops the empty subject, two quotes and a colon, that glslang
+// puts before messages about no identifier in particular.
+func tidyMessage(s string) string {
+	return strings.Join(strings.Fields(strings.TrimPrefix(s, "'' :")), " ")
+}
+
+// newCompileError builds the error for a unit from the messages about it, of
+// which there is at least one.
+func newCompileError(u *unit, tool string, found []diagnostic) *CompileError {
+	first := found[0]
+	e := &CompileError{Shader: u.shader.Name, Tool: tool, Line: first.line, Message: first.message}
+	if lines := strings.Split(u.shader.Source, "\n"); first.line > 0 && first.line <= len(lines) {
+		e.Source = strings.TrimRight(lines[first.line-1], "\r")
+	}
+	var log []string
+	for _, d := range found {
+		if d.line > 0 {
+			log = append(log, fmt.Sprintf("line %d: %s", d.line, d.message))
+		} else {
+			log = append(log, d.message)
+		}
+	}
+	e.Log = strings.Join(log, "\n")
+	return e
+}
+
+// toolFailure is the CompileError for a tool that failed over one shader in
+// another way than by naming a line of it: it crashed, wrote garbage, or, like
+// spirv-opt and spirv-val, knows no source lines.
+func toolFailure(u *unit, tool string, message, log string) *CompileError {
+	if log == "" {
+		log = message
+	}
+	return &CompileError{Shader: u.shader.Name, Tool: tool, Message: message, Log: log}
+}
+
+// failureOf describes how a tool ended that gave no diagnostics.
+func failureOf(u *unit, tool string, e *exitError) *CompileError {
+	message := e.state.Error()
+	if said := strings.TrimPrefix(firstLine(e.output), "error: "); said != "" {
+		message = said
+		if !strings.HasPrefix(e.state.Error(), "exit status") { // a crash is news beside what it said
+			message = e.state.Error() + ": " + said
+		}
+	}
+	return toolFailure(u, tool, message, e.output)
+}

@@ -1,0 +1,177 @@
+package spirv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const (
+	// minBatch is the least number of shaders worth a glslc process of their
+	// own: 80 ms of start-up against 1-3 ms a shader.
+	minBatch = 4
+	// maxBatch bounds the length of the command line.
+	maxBatch = 256
+)
+
+// batches deals the units to processes: one target environment each, equal
+// numbers, and the long sources spread evenly. glslangValidator takes one
+// shader a process.
+func (c *compilation) batches(units []*unit) [][]*unit {
+	byEnv := map[string][]*unit{}
+	var envs []string
+	for _, u := range units {
+		if byEnv[u.shader.TargetEnv] == nil {
+			envs = append(envs, u.shader.TargetEnv)
+		}
+		byEnv[u.shader.TargetEnv] = append(byEnv[u.shader.TargetEnv], u)
+	}
+	var all [][]*unit
+	for _, env := range envs {
+		all = append(all, deal(byEnv[env], c.processes(len(byEnv[env])))...)
+	}
+	return all
+}
+
+// processes returns how many compiler processes n shaders are worth.
+func (c *compilation) processes(n int) int {
+	if !c.tools.GLSLC.Found() {
+		return n
+	}
+	return max(min(ceilDiv(n, minBatch), c.opt.Jobs), ceilDiv(n, maxBatch))
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+// deal spreads the units over n hands, longest source first.
+func deal(units []*unit, n int) [][]*unit {
+	sorted := slices.Clone(units)
+	slices.SortStableFunc(sorted, func(a, b *unit) int {
+		return len(b.shader.Source) - len(a.shader.Source)
+	})
+	hands := make([][]*unit, n)
+	for i, u := range sorted {
+		hands[i%n] = append(hands[i%n], u)
+	}
+	return hands
+}
+
+// compileBatch runs the compiler over one batch. Units that come out have a
+// module, the others an error. A shader that got neither, because the compiler
+// crashed over another one or reported under a name of its own (#line), is
+// compiled once more alone: so the culprit is always known.
+func (c *compilation) compileBatch(ctx context.Context, batch []*unit) error {
+	if err := c.runCompiler(ctx, batch); err != nil {
+		return err
+	}
+	if len(batch) == 1 {
+		return nil // runCompiler settled it
+	}
+	for _, u := range batch {
+		if u.module == nil && u.err == nil {
+			if err := c.runCompiler(ctx, []*unit{u}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// runCompiler writes the sources, runs one process, and collects modules and
+// messages. A batch of one always ends with a module or an error.
+func (c *compilation) runCompiler(ctx context.Context, batch []*unit) error {
+	for _, u := range batch {
+		if err := os.WriteFile(filepath.Join(c.dir, u.sourceName()), []byte(u.shader.Source), 0o600); err != nil {
+			return fmt.Errorf("spirv: write shader for the compiler: %w", err)
+		}
+	}
+	tool := c.tools.compiler()
+	out, err := c.run(ctx, tool, command{dir: c.dir, args: c.compilerArgs(batch)})
+	exit := (*exitError)(nil)
+	if err != nil && !errors.As(err, &exit) {
+		return err
+	}
+	found := parseDiagnostics(out.text())
+	for _, u := range batch {
+		if err := c.collect(u, tool, found, exit); err != nil {
+			return err
+		}
+		if len(batch) == 1 && u.module == nil && u.err == nil {
+			u.reject(unattributed(u, tool, found, exit, out))
+		}
+	}
+	return nil
+}
+
+func (c *compilation) compilerArgs(batch []*unit) []string {
+	env := batch[0].shader.TargetEnv
+	if !c.tools.GLSLC.Found() {
+		u := batch[0]
+		return []string{"-V", "--target-env", env, "-S", "comp", "-o", u.moduleName(), u.sourceName()}
+	}
+	// -O0: spirv-opt does the work, with better passes. -w: a warning is
+	// nothing that the user of generated code can act on.
+	args := []string{"-c", "-O0", "-w", "--target-env=" + env}
+	for _, u := range batch {
+		args = append(args, u.sourceName())
+	}
+	return args
+}
+
+// sourceName and moduleName are files in the compilation's directory; glslc -c
+// derives the second from the first.
+func (u *unit) sourceName() string { return fmt.Sprintf("%04d.comp", u.number) }
+func (u *unit) moduleName() string { return u.sourceName() + ".spv" }
+
+// collect takes over what the compiler left for one unit. Messages win over a
+// module: what was refused is not used. The file is removed, so that a second
+// run cannot mistake it for its own.
+func (c *compilation) collect(u *unit, tool Tool, found []diagnostic, exit *exitError) error {
+	path := filepath.Join(c.dir, u.moduleName())
+	module, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("spirv: read output of %s: %w", tool.Name, err)
+	}
+	os.Remove(path)
+	var own []diagnostic
+	for _, d := range found {
+		if d.file == u.sourceName() {
+			own = append(own, d)
+		}
+	}
+	switch {
+	case len(own) > 0:
+		u.reject(newCompileError(u, tool.Name, own))
+	case CheckModule(module) == nil:
+		u.module = module
+	case len(module) > 0 && exit == nil:
+		u.reject(toolFailure(u, tool.Name, "output is "+CheckModule(module).Error(), ""))
+	}
+	return nil
+}
+
+// unattributed is the error for a shader compiled alone that has no module,
+// where no message carries its file name.
+func unattributed(u *unit, tool Tool, found []diagnostic, exit *exitError, out output) *CompileError {
+	if exit != nil && !strings.HasPrefix(exit.state.Error(), "exit status") {
+		return failureOf(u, tool.Name, exit) // killed by a signal
+	}
+	if len(found) > 0 {
+		for i := range found {
+			if found[i].file != "" && found[i].line > 0 { // a name given by #line
+				found[i].message = fmt.Sprintf("%s:%d: %s", found[i].file, found[i].line, found[i].message)
+				found[i].line = 0
+			}
+		}
+		return newCompileError(u, tool.Name, found)
+	}
+	if exit != nil {
+		return failureOf(u, tool.Name, exit)
+	}
+	return toolFailure(u, tool.Name, "no output file, although it reported success", out.text())
+}

@@ -1,0 +1,202 @@
+package spirv
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// probeTimeout bounds a `--version`, which takes milliseconds.
+const probeTimeout = 10 * time.Second
+
+// identity names the versions that a result depends on.
+type identity struct{ Compiler, Opt, Val string }
+
+// identity of the tools in use. A tool that is missing is taken to be the one
+// that was there last: so a program that was compiled before is found in the
+// cache although the tools are gone.
+func (t *Toolchain) identity() identity {
+	id, last := identity{t.compiler().label(), t.Opt.label(), t.Val.label()}, t.probes.lastTools()
+	for _, p := range []struct{ now, before *string }{
+		{&id.Compiler, &last.Compiler}, {&id.Opt, &last.Opt}, {&id.Val, &last.Val},
+	} {
+		if *p.now == "" {
+			*p.now = *p.before
+		}
+	}
+	return id
+}
+
+// Fingerprint names the versions of the compiler and the optimizer and the
+// list of passes: what the SPIR-V depends on beside the source. It is stable
+// from run to run, starts no process, and suits the keys of other caches.
+func (t *Toolchain) Fingerprint() string {
+	id := t.identity()
+	passes := sha256.Sum256([]byte(strings.Join(optimizerPasses, " ")))
+	return fmt.Sprintf("%s | %s | passes %x", id.Compiler, id.Opt, passes[:4])
+}
+
+// probeFile is what is known of the tools without running them.
+type probeFile struct {
+	// Versions by path of the program.
+	Versions map[string]probedVersion
+	// Features by fingerprint of the toolchain.
+	Features map[string]map[Feature]bool
+	// Last is the identity of the tools seen last.
+	Last identity
+}
+
+// probedVersion holds as long as the file of the program is the same.
+type probedVersion struct {
+	Size    int64
+	ModTime time.Time
+	Version string
+}
+
+// probeStore keeps a probeFile in memory and, if path is not empty, on disk.
+// On disk it is wrapped like a cache entry, so that damage is a miss here too.
+// Two processes that save at once lose one's news: it is probed again.
+type probeStore struct {
+	path string
+	mu   sync.Mutex
+	data probeFile
+	news bool // data differs from the file
+}
+
+// probeKey marks the file as this package's, and as of this layout.
+var probeKey = newKeyHash("vkc tool probes 1").key()
+
+func openProbeStore(cacheDir string) *probeStore {
+	s := &probeStore{}
+	if cacheDir != "" {
+		s.path = filepath.Join(cacheDir, "tools.cache")
+		if b, ok := loadEntry(s.path, probeKey); ok && json.Unmarshal(b, &s.data) != nil {
+			s.data = probeFile{}
+		}
+	}
+	if s.data.Versions == nil {
+		s.data.Versions = map[string]probedVersion{}
+	}
+	if s.data.Features == nil {
+		s.data.Features = map[string]map[Feature]bool{}
+	}
+	return s
+}
+
+// save writes the store if it has news. A failure is not reported: the cost is
+// to run the probes again.
+func (s *probeStore) save() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.news || s.path == "" {
+		return
+	}
+	if b, err := json.Marshal(s.data); err == nil && storeEntry(s.path, probeKey, b) == nil {
+		s.news = false
+	}
+}
+
+func (s *probeStore) lastTools() identity {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.data.Last
+}
+
+func (s *probeStore) noteTools(id identity) {
+	s.mu.Lock()
+	changed := s.data.Last != id
+	s.data.Last, s.news = id, s.news || changed
+	s.mu.Unlock()
+	if changed {
+		s.save()
+	}
+}
+
+func (s *probeStore) features(fingerprint string) (map[Feature]bool, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, ok := s.data.Features[fingerprint]
+	return maps.Clone(f), ok
+}
+
+func (s *probeStore) noteFeatures(fingerprint string, f map[Feature]bool) {
+	s.mu.Lock()
+	s.data.Features[fingerprint], s.news = maps.Clone(f), true
+	s.mu.Unlock()
+	s.save()
+}
+
+// version returns what is known of a tool's version, or runs the tool. It
+// fails only if ctx ends.
+func (s *probeStore) version(ctx context.Context, tool Tool) (string, error) {
+	info, err := os.Stat(tool.Path)
+	if err != nil {
+		return "unknown version", nil // removed since it was found; running it will say so
+	}
+	s.mu.Lock()
+	known, ok := s.data.Versions[tool.Path]
+	s.mu.Unlock()
+	if ok && known.Size == info.Size() && known.ModTime.Equal(info.ModTime()) {
+		return known.Version, nil
+	}
+	version, err := askVersion(ctx, tool)
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("spirv: version of %s: %w", tool.Name, context.Cause(ctx))
+	}
+	if err != nil {
+		return fileVersion(tool), nil
+	}
+	s.mu.Lock()
+	s.data.Versions[tool.Path] = probedVersion{info.Size(), info.ModTime(), version}
+	s.news = true
+	s.mu.Unlock()
+	return version, nil
+}
+
+// askVersion runs `tool --version` and keeps the lines that tell versions
+// apart, as one line. glslc and glslangValidator print several.
+func askVersion(ctx context.Context, tool Tool) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	out, err := runTool(ctx, tool, command{args: []string{"--version"}})
+	if err != nil {
+		return "", err
+	}
+	var parts []string
+	for line := range strings.Lines(out.text()) {
+		line = strings.Join(strings.Fields(line), " ")
+		if line == "" || strings.HasPrefix(line, "Target") {
+			break // what follows lists the targets, or repeats standards
+		}
+		parts = append(parts, line)
+		if strings.HasPrefix(line, "Glslang Version") {
+			break
+		}
+	}
+	if len(parts) == 0 {
+		return "", errors.New("no version printed")
+	}
+	return strings.Join(parts, ", "), nil
+}
+
+// fileVersion stands in for the version of a tool that does not tell it: the
+// hash of its file.
+func fileVersion(tool Tool) string {
+	h := sha256.New()
+	if f, err := os.Open(tool.Path); err == nil {
+		defer f.Close()
+		if _, err := io.Copy(h, f); err != nil {
+			return "unknown version"
+		}
+	}
+	return fmt.Sprintf("unknown version, sha256 %x", h.Sum(nil)[:8])
+}
