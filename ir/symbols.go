@@ -1,0 +1,137 @@
+package ir
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// BindInputs checks the tensors given for a run against the graph's inputs
+// (names, dtypes, shapes, byte counts) and returns the value of every symbol.
+// explicit gives symbols by name, and may be nil; see BindSymbols.
+func BindInputs(g *Graph, in map[string]*Data, explicit map[string]int64) (map[string]int64, error) {
+	dims := make(map[string][]int, len(in))
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		d := in[name]
+		n, ok := g.named[name]
+		if !ok || n.op != OpInput {
+			return nil, unknownInput(g, name)
+		}
+		switch {
+		case d == nil:
+			return nil, fmt.Errorf("input %q is nil, want %s", name, n.typ)
+		case d.DType != n.typ.DType:
+			return nil, fmt.Errorf("input %q is %s, want %s", name, d, n.typ)
+		}
+		if err := d.Check(); err != nil {
+			return nil, fmt.Errorf("input %q: %w", name, err)
+		}
+		dims[name] = d.Dims
+	}
+	return BindSymbols(g, dims, explicit)
+}
+
+// BindSymbols returns the value of every symbol of the graph, from the shapes
+// of its inputs: an axis of extent 4*T+1 that is 9 long says that T is 2.
+// Symbols that size no input axis must be in explicit; others may be, and must
+// then agree. Every input must have a shape that fits its declared one.
+func BindSymbols(g *Graph, dims map[string][]int, explicit map[string]int64) (map[string]int64, error) {
+	for _, name := range slices.Sorted(maps.Keys(dims)) {
+		if n, ok := g.named[name]; !ok || n.op != OpInput {
+			return nil, unknownInput(g, name)
+		}
+	}
+	b := binding{value: map[string]int64{}, source: map[string]string{}}
+	if err := b.explicit(g, explicit); err != nil {
+		return nil, err
+	}
+	for _, n := range g.Leaves(OpInput) {
+		have, ok := dims[n.Name()]
+		if !ok {
+			return nil, fmt.Errorf("input %q is missing, want %s", n.Name(), n.typ)
+		}
+		if err := b.input(n, have); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range g.Symbols() {
+		if _, ok := b.value[s]; !ok {
+			return nil, fmt.Errorf("symbol %s has no value: it sizes no axis of an input, so pass it by name", s)
+		}
+	}
+	return b.value, nil
+}
+
+// binding collects symbol values and where each came from.
+type binding struct {
+	value  map[string]int64
+	source map[string]string
+}
+
+func (b binding) explicit(g *Graph, values map[string]int64) error {
+	for _, s := range slices.Sorted(maps.Keys(values)) {
+		bound, ok := g.symbols[s]
+		if !ok {
+			return fmt.Errorf("unknown symbol %s: the graph has %s", s, listOr(g.Symbols(), "none"))
+		}
+		if v := values[s]; v < 0 || v > bound {
+			return fmt.Errorf("symbol %s = %d is outside 0..%d, its declared bound", s, v, bound)
+		}
+		b.value[s] = values[s]
+		b.source[s] = "by name"
+	}
+	return nil
+}
+
+func (b binding) input(n *Node, have []int) error {
+	shape := n.typ.Shape
+	if len(have) != len(shape) {
+		return fmt.Errorf("input %q has shape %v, want %s: rank %d is not %d", n.Name(), have, shape, len(have), len(shape))
+	}
+	for i, d := range shape {
+		if err := b.axis(d, int64(have[i]), fmt.Sprintf("axis %d of input %q", i, n.Name())); err != nil {
+			return fmt.Errorf("input %q has shape %v, want %s: %w", n.Name(), have, shape, err)
+		}
+	}
+	return nil
+}
+
+// axis solves d = have for the symbol of d.
+func (b binding) axis(d Dim, have int64, where string) error {
+	if d.IsStatic() || d.Mul < 1 {
+		if have != d.Add {
+			return fmt.Errorf("%s is %d, not %d", where, have, d.Add)
+		}
+		return nil
+	}
+	if (have-d.Add)%d.Mul != 0 || have < d.Add {
+		return fmt.Errorf("%s is %d, which %s is for no %s", where, have, d, d.Sym)
+	}
+	v := (have - d.Add) / d.Mul
+	if v > d.Bound {
+		return fmt.Errorf("%s is %d, but %s is at most %d", where, have, d, d.Max())
+	}
+	if old, ok := b.value[d.Sym]; ok && old != v {
+		return fmt.Errorf("%s makes symbol %s %d, but it is %d (%s)", where, d.Sym, v, old, b.source[d.Sym])
+	}
+	b.value[d.Sym] = v
+	b.source[d.Sym] = where
+	return nil
+}
+
+func unknownInput(g *Graph, name string) error {
+	var names []string
+	for _, n := range g.Leaves(OpInput) {
+		names = append(names, n.Name())
+	}
+	return fmt.Errorf("unknown input %q: the graph has %s", name, listOr(names, "none"))
+}
+
+// listOr joins names with commas, or returns none where there are none.
+func listOr(names []string, none string) string {
+	if len(names) == 0 {
+		return none
+	}
+	return strings.Join(names, ", ")
+}
