@@ -1,0 +1,113 @@
+package frontend
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Builder makes the nodes of one graph. It belongs to the call of Build that
+// made it and to one goroutine.
+type Builder struct {
+	graph *ir.Graph
+	done  bool
+}
+
+// Build returns the graph that define builds, which must have at least one
+// output or state update. The error is an *Error where a call was wrong.
+func Build(name string, define func(b *Builder)) (g *ir.Graph, err error) {
+	b := &Builder{graph: ir.NewGraph(name)}
+	defer func() {
+		b.done = true
+		switch e := recover().(type) {
+		case nil:
+		case *Error:
+			g, err = nil, e
+		default:
+			panic(e)
+		}
+	}()
+	define(b)
+	if err := b.graph.Verify(); err != nil {
+		return nil, err
+	}
+	return b.graph, nil
+}
+
+// Fail stops the build: Build returns an *Error for op with the caller's line.
+// It is for functions that, like those of package nn, add to a graph on behalf
+// of their caller.
+func (b *Builder) Fail(op string, err error) { fail(op, err) }
+
+// Sym declares a symbolic extent whose value, 0 to bound, is given at each run,
+// most often by the shape of an input. The same name stands for the same value
+// everywhere in the graph.
+func (b *Builder) Sym(name string, bound int) ir.Dim {
+	b.checkOpen("symbol")
+	err := b.graph.DeclareSymbol(name, int64(bound))
+	if name == "" {
+		err = errors.New("a symbol needs a name")
+	}
+	if err != nil {
+		fail("symbol", err)
+	}
+	return ir.Symbol(name, bound)
+}
+
+// Output makes t a result of the graph under that name.
+func (b *Builder) Output(name string, t Tensor) {
+	b.checkArgs("output", t)
+	if err := b.graph.Output(name, t.node); err != nil {
+		fail("output", err, t)
+	}
+}
+
+// Update makes the state hold value once a run has ended. Reads of the state
+// during the run still see its value from before.
+func (b *Builder) Update(state, value Tensor) {
+	b.checkArgs("update", state, value)
+	if err := b.graph.Update(state.node, value.node); err != nil {
+		fail("update", err, state, value)
+	}
+}
+
+// add makes a node and gives its handle. Optional trailing operands are left
+// out by the callers, so every operand must be a tensor of this graph.
+func (b *Builder) add(op ir.Op, args []Tensor, attrs ...ir.Attr) Tensor {
+	b.checkArgs(op.String(), args...)
+	nodes := make([]*ir.Node, len(args))
+	for i, a := range args {
+		nodes[i] = a.node
+	}
+	n, err := b.graph.Add(op, nodes, attrs, shortPos(caller()))
+	if err != nil {
+		var oe *ir.OpError
+		if errors.As(err, &oe) {
+			err = oe.Err // fail adds what an OpError says besides
+		}
+		fail(op.String(), err, args...)
+	}
+	return Tensor{b: b, node: n}
+}
+
+func (b *Builder) checkArgs(op string, args ...Tensor) {
+	b.checkOpen(op)
+	for i, a := range args {
+		switch {
+		case a.node == nil:
+			fail(op, fmt.Errorf("operand %d is the zero Tensor: make tensors with a Builder or from other tensors", i), args...)
+		case a.b != b:
+			fail(op, fmt.Errorf("operand %d belongs to graph %q, not to %q", i, a.b.graph.Name, b.graph.Name), args...)
+		}
+	}
+}
+
+func (b *Builder) checkOpen(op string) {
+	if b.done {
+		fail(op, fmt.Errorf("graph %q is already built: use its Builder and tensors only inside Build", b.graph.Name))
+	}
+}
+
+// attr shortens the call sites of add.
+func attr(name string, value any) ir.Attr { return ir.Attr{Name: name, Value: value} }

@@ -1,0 +1,48 @@
+package frontend
+
+import "github.com/vkc-go/vkc/ir"
+
+// MatMul returns the matrix product of t [..., M, K] and w [..., K, N], with outer
+// axes broadcast, accumulated in f32. To transpose the left operand, write
+// t.T().MatMul(w).
+func (t Tensor) MatMul(w Tensor) Tensor { return t.binary(ir.OpMatMul, w) }
+
+// MatMulT is the product with w given as [..., N, K], which is how most files
+// store the weight of a linear layer and the only way to use a quantized one.
+func (t Tensor) MatMulT(w Tensor) Tensor {
+	return t.apply(ir.OpMatMul, []Tensor{w}, attr("transpose_b", true))
+}
+
+// AttentionOption changes what Attention does.
+type AttentionOption func(*attention)
+
+type attention struct {
+	mask  Tensor
+	attrs []ir.Attr
+}
+
+// Causal lets query i of T see keys up to i+S-T of S: the queries are the last T
+// of the S positions.
+func Causal() AttentionOption {
+	return func(a *attention) { a.attrs = append(a.attrs, attr("causal", true)) }
+}
+
+// Scale sets the factor of the scores; 1/sqrt(D) unless set.
+func Scale(factor float64) AttentionOption {
+	return func(a *attention) { a.attrs = append(a.attrs, attr("scale", factor)) }
+}
+
+// Mask sets a tensor that is added to the scores; it broadcasts to
+// [..., H, T, S].
+func Mask(mask Tensor) AttentionOption { return func(a *attention) { a.mask = mask } }
+
+// Attention returns softmax(q k^T * scale + mask) v, where t is q [..., H, T, D],
+// k is [..., G, S, D] and v is [..., G, S, E]. H is a multiple of G: each key head
+// serves H/G query heads.
+func (t Tensor) Attention(k, v Tensor, options ...AttentionOption) Tensor {
+	var a attention
+	for _, o := range options {
+		o(&a)
+	}
+	return t.apply(ir.OpAttention, append([]Tensor{k, v}, present(a.mask)...), a.attrs...)
+}

@@ -1,0 +1,124 @@
+package frontend
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Dim is what methods take for the extents of axes: an int, an ir.Dim (from
+// Builder.Sym or Tensor.Dim), or several at once as an ir.Shape or a []int. So
+// these are all valid:
+//
+//	b.Input("x", ir.F32, n, 8)
+//	x.Reshape(x.Dim(0), 4, 64)
+//	y.Broadcast(x.Shape())
+//
+// It is an alias of any because Go has no type for "an untyped number or a
+// symbol", and a conversion around every number would hide the shape that one
+// wants to read. Shapes are checked when the graph is built in any case; a
+// value of another type is one more *Error there, with its line.
+type Dim = any
+
+// toShape makes a shape of dims.
+func toShape(dims []Dim) (ir.Shape, error) {
+	s := make(ir.Shape, 0, len(dims))
+	for _, d := range dims {
+		switch d := d.(type) {
+		case int:
+			s = append(s, ir.D(d))
+		case ir.Dim:
+			s = append(s, d)
+		case ir.Shape:
+			s = append(s, d...)
+		case []int:
+			s = append(s, ir.ShapeOf(d...)...)
+		default:
+			return nil, fmt.Errorf("%v (%T) is not a dim: want int, ir.Dim, ir.Shape or []int", d, d)
+		}
+	}
+	return s, nil
+}
+
+// mustShape is toShape for op, failing with an Error.
+func mustShape(op ir.Op, dims []Dim, args ...Tensor) ir.Shape {
+	s, err := toShape(dims)
+	if err != nil {
+		fail(op.String(), err, args...)
+	}
+	return s
+}
+
+// mustDim is mustShape for exactly one dim.
+func mustDim(op ir.Op, d Dim, args ...Tensor) ir.Dim {
+	s := mustShape(op, []Dim{d}, args...)
+	if len(s) != 1 {
+		fail(op.String(), fmt.Errorf("%v is %d dims, want one", d, len(s)), args...)
+	}
+	return s[0]
+}
+
+// inferred stands in a shape for the extent that Reshape works out.
+var inferred = ir.D(-1)
+
+// fillInferred replaces the inferred extent of to, if there is one, so that to
+// has as many elements as from.
+func fillInferred(from, to ir.Shape) (ir.Shape, error) {
+	at := -1
+	for i, d := range to {
+		switch {
+		case d != inferred:
+		case at >= 0:
+			return nil, fmt.Errorf("shape %s has two extents of -1: at most one can be worked out", to)
+		default:
+			at = i
+		}
+	}
+	if at < 0 {
+		return to, nil
+	}
+	given := append(append(ir.Shape{}, to[:at]...), to[at+1:]...)
+	d, err := quotient(from, given)
+	if err != nil {
+		return nil, fmt.Errorf("cannot work out the -1 of %s from %s: %w", to, from, err)
+	}
+	out := append(ir.Shape{}, to...)
+	out[at] = d
+	return out, nil
+}
+
+// quotient divides the element counts of two shapes. Equal extents cancel
+// first, which is what lets symbols stand on both sides.
+func quotient(num, den ir.Shape) (ir.Dim, error) {
+	num, den = append(ir.Shape{}, num...), append(ir.Shape{}, den...)
+	for i := 0; i < len(den); {
+		if j := indexOf(num, den[i]); j >= 0 {
+			num = append(num[:j], num[j+1:]...)
+			den = append(den[:i], den[i+1:]...)
+			continue
+		}
+		i++
+	}
+	n, err := num.Numel()
+	if err != nil {
+		return ir.Dim{}, err
+	}
+	d, err := den.Numel()
+	if err != nil {
+		return ir.Dim{}, err
+	}
+	q, ok := n.Quo(int64(d.Static()))
+	if !ok || !d.IsStatic() {
+		return ir.Dim{}, fmt.Errorf("%s elements are not a multiple of %s", n, d)
+	}
+	return q, nil
+}
+
+func indexOf(s ir.Shape, d ir.Dim) int {
+	for i, e := range s {
+		if e == d {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,94 @@
+package frontend
+
+import (
+	"fmt"
+	"path"
+	"reflect"
+	"runtime"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Error says how a graph was built wrongly, and where. Build returns it.
+type Error struct {
+	Op    string    // the op, or the Builder method where there is no op
+	Types []ir.Type // of the operands
+	File  string    // of the program that called this package; empty if unknown
+	Line  int
+	Err   error // the reason
+}
+
+// Error gives place, op, operands and reason, such as
+//
+//	mlp/main.go:12: matmul(f32[6,8], f32[4,16]): a is [6,8] and b is …
+func (e *Error) Error() string {
+	types := make([]string, len(e.Types))
+	for i, t := range e.Types {
+		types[i] = t.String()
+	}
+	s := fmt.Sprintf("%s(%s): %v", e.Op, strings.Join(types, ", "), e.Err)
+	if pos := shortPos(e.File, e.Line); pos != "" {
+		s = pos + ": " + s
+	}
+	return s
+}
+
+// Unwrap returns the reason.
+func (e *Error) Unwrap() error { return e.Err }
+
+// fail panics with the Error for a wrong call, which Build turns into a result.
+func fail(op string, err error, args ...Tensor) {
+	e := &Error{Op: op, Err: err}
+	for _, t := range args {
+		if t.node != nil {
+			e.Types = append(e.Types, t.node.Type())
+		}
+	}
+	e.File, e.Line = caller()
+	panic(e)
+}
+
+// shortPos gives a place as dir/file.go:line: enough to find it, and the same
+// on every machine, so that graphs that record it are reproducible.
+func shortPos(file string, line int) string {
+	if file == "" {
+		return ""
+	}
+	dir, base := path.Split(file)
+	return fmt.Sprintf("%s:%d", path.Join(path.Base(dir), base), line)
+}
+
+// packagePath is the import path of this package, which all of its
+// subpackages' begin with.
+var packagePath = reflect.TypeFor[Builder]().PkgPath()
+
+// caller returns the place in the user's program that the current call into
+// this package, or into a subpackage that builds on it, came from.
+func caller() (file string, line int) {
+	var pcs [16]uintptr
+	for skip := 2; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs[:])
+		if n == 0 {
+			return "", 0
+		}
+		frames := runtime.CallersFrames(pcs[:n])
+		for more := true; more; {
+			var f runtime.Frame
+			if f, more = frames.Next(); !isOurs(f.Function) {
+				return f.File, f.Line
+			}
+		}
+	}
+}
+
+// isOurs reports whether a function, named as the runtime does, belongs to this
+// package or a subpackage. Their external tests do not, being users like any.
+func isOurs(function string) bool {
+	rest, ok := strings.CutPrefix(function, packagePath)
+	if !ok || rest == "" {
+		return false
+	}
+	pkg, _, _ := strings.Cut(rest[strings.LastIndex(rest, "/")+1:], ".")
+	return (rest[0] == '.' || rest[0] == '/') && !strings.HasSuffix(pkg, "_test")
+}

@@ -1,0 +1,78 @@
+package frontend
+
+import "github.com/vkc-go/vkc/ir"
+
+// Input is a tensor given at each run, under that name.
+func (b *Builder) Input(name string, t ir.DType, dims ...Dim) Tensor {
+	return b.named(ir.OpInput, name, t, dims)
+}
+
+// Weight is a constant tensor found by name in a weights file or bundle. Its
+// shape is static, its dtype may be a quantized one.
+func (b *Builder) Weight(name string, t ir.DType, dims ...Dim) Tensor {
+	return b.named(ir.OpWeight, name, t, dims)
+}
+
+// State is a tensor that outlives the run, zero at first; see Update. Its shape
+// is static: use the bound of a symbol and Slice what is in use.
+func (b *Builder) State(name string, t ir.DType, dims ...Dim) Tensor {
+	return b.named(ir.OpState, name, t, dims)
+}
+
+func (b *Builder) named(op ir.Op, name string, t ir.DType, dims []Dim) Tensor {
+	return b.add(op, nil, attr("name", name), attr("dtype", t), attr("shape", mustShape(op, dims)))
+}
+
+// Iota counts along an axis: each element is its own coordinate there.
+func (b *Builder) Iota(t ir.DType, axis int, dims ...Dim) Tensor {
+	return b.add(ir.OpIota, nil, attr("dtype", t), attr("shape", mustShape(ir.OpIota, dims)), attr("axis", axis))
+}
+
+// DimValue is an i32 scalar with the value that a dim has in the run.
+func (b *Builder) DimValue(d Dim) Tensor {
+	return b.add(ir.OpDimValue, nil, attr("dim", ir.Shape{mustDim(ir.OpDimValue, d)}))
+}
+
+// Const is a constant held in the graph itself: a number or bool, a slice or
+// array of them, or nested slices of equal lengths, which give the shape:
+//
+//	b.Const(float32(0.5))                     f32[]
+//	b.Const([][]float32{{1, 2, 3}, {4, 5, 6}})  f32[2,3]
+//	b.Const([]int32{1, 2, 3, 4, 5, 6}, 2, 3)    i32[2,3]
+//
+// dims, where given, replace the shape. The dtype is that of the Go type; a
+// plain int is i32, the dtype of indices, and must fit it. An *ir.Data is taken
+// as it is. For a number in the dtype of another tensor use Tensor.Lit.
+func (b *Builder) Const(values any, dims ...int) Tensor {
+	d, err := toData(values, dims)
+	if err != nil {
+		fail("const", err)
+	}
+	return b.add(ir.OpConst, nil, attr("data", d))
+}
+
+// Scalar is a constant without axes in that dtype. Floats are rounded; an
+// integer or bool dtype must hold the value exactly.
+func (b *Builder) Scalar(t ir.DType, value float64) Tensor {
+	d, err := scalarData(t, value)
+	if err != nil {
+		fail("const", err)
+	}
+	return b.add(ir.OpConst, nil, attr("data", d))
+}
+
+// Full is a tensor of that shape whose elements all have the value.
+func (b *Builder) Full(t ir.DType, value float64, dims ...Dim) Tensor {
+	return b.Scalar(t, value).Broadcast(dims...)
+}
+
+// Lit is a scalar constant in the dtype of t, so that t.Max(t.Lit(1)) limits any
+// tensor of numbers from below.
+func (t Tensor) Lit(value float64) Tensor {
+	t.must("const")
+	d, err := scalarData(t.DType(), value)
+	if err != nil {
+		fail("const", err, t)
+	}
+	return t.b.add(ir.OpConst, nil, attr("data", d))
+}

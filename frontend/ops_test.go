@@ -1,0 +1,217 @@
+package frontend_test
+
+import (
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// operands are tensors of each kind for the methods under test.
+type operands struct {
+	b                 *frontend.Builder
+	x, y, row         frontend.Tensor // f32[2,4], f32[2,4], f32[4]
+	i, ivec, one      frontend.Tensor // i32[2,4], i32[2], i32[]
+	cond, q8          frontend.Tensor // bool[2,4], q8_0[4,32]
+	heads, keys, mask frontend.Tensor // f32[4,3,8], f32[2,5,8], f32[3,5]
+	n                 ir.Dim          // N <= 16
+	seq               frontend.Tensor // f32[N,4]
+}
+
+func newOperands(b *frontend.Builder) *operands {
+	n := b.Sym("N", 16)
+	return &operands{b: b, n: n,
+		x: b.Input("x", ir.F32, 2, 4), y: b.Input("y", ir.F32, 2, 4), row: b.Input("row", ir.F32, 4),
+		i: b.Input("i", ir.I32, 2, 4), ivec: b.Input("ivec", ir.I32, 2), one: b.Input("one", ir.I32),
+		cond: b.Input("cond", ir.Bool, 2, 4), q8: b.Weight("q8", ir.Q8_0, 4, 32),
+		heads: b.Input("heads", ir.F32, 4, 3, 8), keys: b.Input("keys", ir.F32, 2, 5, 8), mask: b.Input("mask", ir.F32, 3, 5),
+		seq: b.Input("seq", ir.F32, n, 4),
+	}
+}
+
+// methodCase is one call of the API and the node, as text IR without its own
+// name, that it must make. In it %0 is x, %1 y, and so on in field order.
+type methodCase struct {
+	op   ir.Op
+	call func(o *operands) frontend.Tensor
+	want string
+}
+
+var methodCases = []methodCase{
+	{ir.OpInput, func(o *operands) frontend.Tensor { return o.b.Input("in", ir.F16, o.n.Times(2), 8) }, `input {name="in", dtype=f16, shape=[2*N,8]} : f16[2*N,8]`},
+	{ir.OpWeight, func(o *operands) frontend.Tensor { return o.b.Weight("w", ir.Q8_0, 2, 32) }, `weight {name="w", dtype=q8_0, shape=[2,32]} : q8_0[2,32]`},
+	{ir.OpConst, func(o *operands) frontend.Tensor { return o.b.Const([]int32{1, 2}) }, `const {data=i32[2](1, 2)} : i32[2]`},
+	{ir.OpState, func(o *operands) frontend.Tensor { return o.b.State("s", ir.F32, 3) }, `state {name="s", dtype=f32, shape=[3]} : f32[3]`},
+	{ir.OpIota, func(o *operands) frontend.Tensor { return o.b.Iota(ir.F32, -1, 2, o.n) }, `iota {dtype=f32, shape=[2,N], axis=-1} : f32[2,N]`},
+	{ir.OpDimValue, func(o *operands) frontend.Tensor { return o.b.DimValue(o.n) }, `dim_value {dim=[N]} : i32[]`},
+
+	{ir.OpNeg, func(o *operands) frontend.Tensor { return o.x.Neg() }, `neg %0 : f32[2,4]`},
+	{ir.OpAbs, func(o *operands) frontend.Tensor { return o.x.Abs() }, `abs %0 : f32[2,4]`},
+	{ir.OpSign, func(o *operands) frontend.Tensor { return o.x.Sign() }, `sign %0 : f32[2,4]`},
+	{ir.OpExp, func(o *operands) frontend.Tensor { return o.x.Exp() }, `exp %0 : f32[2,4]`},
+	{ir.OpExp2, func(o *operands) frontend.Tensor { return o.x.Exp2() }, `exp2 %0 : f32[2,4]`},
+	{ir.OpExpm1, func(o *operands) frontend.Tensor { return o.x.Expm1() }, `expm1 %0 : f32[2,4]`},
+	{ir.OpLog, func(o *operands) frontend.Tensor { return o.x.Log() }, `log %0 : f32[2,4]`},
+	{ir.OpLog2, func(o *operands) frontend.Tensor { return o.x.Log2() }, `log2 %0 : f32[2,4]`},
+	{ir.OpLog1p, func(o *operands) frontend.Tensor { return o.x.Log1p() }, `log1p %0 : f32[2,4]`},
+	{ir.OpSqrt, func(o *operands) frontend.Tensor { return o.x.Sqrt() }, `sqrt %0 : f32[2,4]`},
+	{ir.OpRsqrt, func(o *operands) frontend.Tensor { return o.x.Rsqrt() }, `rsqrt %0 : f32[2,4]`},
+	{ir.OpRecip, func(o *operands) frontend.Tensor { return o.x.Recip() }, `recip %0 : f32[2,4]`},
+	{ir.OpSqr, func(o *operands) frontend.Tensor { return o.i.Sqr() }, `sqr %3 : i32[2,4]`},
+	{ir.OpSin, func(o *operands) frontend.Tensor { return o.x.Sin() }, `sin %0 : f32[2,4]`},
+	{ir.OpCos, func(o *operands) frontend.Tensor { return o.x.Cos() }, `cos %0 : f32[2,4]`},
+	{ir.OpTan, func(o *operands) frontend.Tensor { return o.x.Tan() }, `tan %0 : f32[2,4]`},
+	{ir.OpAsin, func(o *operands) frontend.Tensor { return o.x.Asin() }, `asin %0 : f32[2,4]`},
+	{ir.OpAcos, func(o *operands) frontend.Tensor { return o.x.Acos() }, `acos %0 : f32[2,4]`},
+	{ir.OpAtan, func(o *operands) frontend.Tensor { return o.x.Atan() }, `atan %0 : f32[2,4]`},
+	{ir.OpSinh, func(o *operands) frontend.Tensor { return o.x.Sinh() }, `sinh %0 : f32[2,4]`},
+	{ir.OpCosh, func(o *operands) frontend.Tensor { return o.x.Cosh() }, `cosh %0 : f32[2,4]`},
+	{ir.OpTanh, func(o *operands) frontend.Tensor { return o.x.Tanh() }, `tanh %0 : f32[2,4]`},
+	{ir.OpSigmoid, func(o *operands) frontend.Tensor { return o.x.Sigmoid() }, `sigmoid %0 : f32[2,4]`},
+	{ir.OpSilu, func(o *operands) frontend.Tensor { return o.x.Silu() }, `silu %0 : f32[2,4]`},
+	{ir.OpRelu, func(o *operands) frontend.Tensor { return o.x.Relu() }, `relu %0 : f32[2,4]`},
+	{ir.OpLeakyRelu, func(o *operands) frontend.Tensor { return o.x.LeakyRelu(0.2) }, `leaky_relu %0 {alpha=0.2} : f32[2,4]`},
+	{ir.OpElu, func(o *operands) frontend.Tensor { return o.x.Elu(2) }, `elu %0 {alpha=2.0} : f32[2,4]`},
+	{ir.OpSelu, func(o *operands) frontend.Tensor { return o.x.Selu() }, `selu %0 : f32[2,4]`},
+	{ir.OpGelu, func(o *operands) frontend.Tensor { return o.x.Gelu() }, `gelu %0 : f32[2,4]`},
+	{ir.OpGeluErf, func(o *operands) frontend.Tensor { return o.x.GeluErf() }, `gelu_erf %0 : f32[2,4]`},
+	{ir.OpErf, func(o *operands) frontend.Tensor { return o.x.Erf() }, `erf %0 : f32[2,4]`},
+	{ir.OpSoftplus, func(o *operands) frontend.Tensor { return o.x.Softplus() }, `softplus %0 : f32[2,4]`},
+	{ir.OpMish, func(o *operands) frontend.Tensor { return o.x.Mish() }, `mish %0 : f32[2,4]`},
+	{ir.OpHardswish, func(o *operands) frontend.Tensor { return o.x.Hardswish() }, `hardswish %0 : f32[2,4]`},
+	{ir.OpHardsigmoid, func(o *operands) frontend.Tensor { return o.x.Hardsigmoid() }, `hardsigmoid %0 : f32[2,4]`},
+	{ir.OpFloor, func(o *operands) frontend.Tensor { return o.x.Floor() }, `floor %0 : f32[2,4]`},
+	{ir.OpCeil, func(o *operands) frontend.Tensor { return o.x.Ceil() }, `ceil %0 : f32[2,4]`},
+	{ir.OpRound, func(o *operands) frontend.Tensor { return o.x.Round() }, `round %0 : f32[2,4]`},
+	{ir.OpTrunc, func(o *operands) frontend.Tensor { return o.x.Trunc() }, `trunc %0 : f32[2,4]`},
+	{ir.OpNot, func(o *operands) frontend.Tensor { return o.cond.Not() }, `not %6 : bool[2,4]`},
+	{ir.OpIsNaN, func(o *operands) frontend.Tensor { return o.x.IsNaN() }, `is_nan %0 : bool[2,4]`},
+	{ir.OpIsInf, func(o *operands) frontend.Tensor { return o.x.IsInf() }, `is_inf %0 : bool[2,4]`},
+	{ir.OpClamp, func(o *operands) frontend.Tensor { return o.x.Clamp(-1, 6) }, `clamp %0 {min=-1.0, max=6.0} : f32[2,4]`},
+	{ir.OpAffine, func(o *operands) frontend.Tensor { return o.x.Affine(2, 3) }, `affine %0 {mul=2.0, add=3.0} : f32[2,4]`},
+	{ir.OpPowf, func(o *operands) frontend.Tensor { return o.x.Powf(3) }, `powf %0 {exponent=3.0} : f32[2,4]`},
+	{ir.OpCast, func(o *operands) frontend.Tensor { return o.x.Cast(ir.F16) }, `cast %0 {dtype=f16} : f16[2,4]`},
+
+	{ir.OpAdd, func(o *operands) frontend.Tensor { return o.x.Add(o.row) }, `add %0, %2 : f32[2,4]`},
+	{ir.OpSub, func(o *operands) frontend.Tensor { return o.x.Sub(o.y) }, `sub %0, %1 : f32[2,4]`},
+	{ir.OpMul, func(o *operands) frontend.Tensor { return o.x.Mul(o.y) }, `mul %0, %1 : f32[2,4]`},
+	{ir.OpDiv, func(o *operands) frontend.Tensor { return o.x.Div(o.y) }, `div %0, %1 : f32[2,4]`},
+	{ir.OpMod, func(o *operands) frontend.Tensor { return o.x.Mod(o.y) }, `mod %0, %1 : f32[2,4]`},
+	{ir.OpRem, func(o *operands) frontend.Tensor { return o.x.Rem(o.y) }, `rem %0, %1 : f32[2,4]`},
+	{ir.OpPow, func(o *operands) frontend.Tensor { return o.x.Pow(o.y) }, `pow %0, %1 : f32[2,4]`},
+	{ir.OpMin, func(o *operands) frontend.Tensor { return o.x.Min(o.y) }, `min %0, %1 : f32[2,4]`},
+	{ir.OpMax, func(o *operands) frontend.Tensor { return o.x.Max(o.y) }, `max %0, %1 : f32[2,4]`},
+	{ir.OpAtan2, func(o *operands) frontend.Tensor { return o.x.Atan2(o.y) }, `atan2 %0, %1 : f32[2,4]`},
+	{ir.OpAnd, func(o *operands) frontend.Tensor { return o.cond.And(o.cond) }, `and %6, %6 : bool[2,4]`},
+	{ir.OpOr, func(o *operands) frontend.Tensor { return o.cond.Or(o.cond) }, `or %6, %6 : bool[2,4]`},
+	{ir.OpXor, func(o *operands) frontend.Tensor { return o.cond.Xor(o.cond) }, `xor %6, %6 : bool[2,4]`},
+	{ir.OpShl, func(o *operands) frontend.Tensor { return o.i.Shl(o.one) }, `shl %3, %5 : i32[2,4]`},
+	{ir.OpShr, func(o *operands) frontend.Tensor { return o.i.Shr(o.one) }, `shr %3, %5 : i32[2,4]`},
+	{ir.OpEq, func(o *operands) frontend.Tensor { return o.x.Eq(o.y) }, `eq %0, %1 : bool[2,4]`},
+	{ir.OpNe, func(o *operands) frontend.Tensor { return o.x.Ne(o.y) }, `ne %0, %1 : bool[2,4]`},
+	{ir.OpLt, func(o *operands) frontend.Tensor { return o.x.Lt(o.y) }, `lt %0, %1 : bool[2,4]`},
+	{ir.OpLe, func(o *operands) frontend.Tensor { return o.x.Le(o.y) }, `le %0, %1 : bool[2,4]`},
+	{ir.OpGt, func(o *operands) frontend.Tensor { return o.x.Gt(o.y) }, `gt %0, %1 : bool[2,4]`},
+	{ir.OpGe, func(o *operands) frontend.Tensor { return o.x.Ge(o.y) }, `ge %0, %1 : bool[2,4]`},
+	{ir.OpWhere, func(o *operands) frontend.Tensor { return o.cond.Where(o.x, o.y) }, `where %6, %0, %1 : f32[2,4]`},
+	{ir.OpLerp, func(o *operands) frontend.Tensor { return o.x.Lerp(o.y, o.row) }, `lerp %0, %1, %2 : f32[2,4]`},
+
+	{ir.OpReshape, func(o *operands) frontend.Tensor { return o.x.Reshape(4, -1) }, `reshape %0 {shape=[4,2]} : f32[4,2]`},
+	{ir.OpReshape, func(o *operands) frontend.Tensor { return o.seq.Reshape(-1, 2) }, `reshape %11 {shape=[2*N,2]} : f32[2*N,2]`},
+	{ir.OpReshape, func(o *operands) frontend.Tensor { return o.seq.Reshape(o.n, 2, -1) }, `reshape %11 {shape=[N,2,2]} : f32[N,2,2]`},
+	{ir.OpTranspose, func(o *operands) frontend.Tensor { return o.heads.Transpose(2, 0, 1) }, `transpose %8 {perm=[2,0,1]} : f32[8,4,3]`},
+	{ir.OpTranspose, func(o *operands) frontend.Tensor { return o.heads.T() }, `transpose %8 {perm=[0,2,1]} : f32[4,8,3]`},
+	{ir.OpTranspose, func(o *operands) frontend.Tensor { return o.heads.SwapAxes(-1, 0) }, `transpose %8 {perm=[2,1,0]} : f32[8,3,4]`},
+	{ir.OpSlice, func(o *operands) frontend.Tensor { return o.x.Slice(-1, 1, 3) }, `slice %0 {starts=[0,1], limits=[2,3]} : f32[2,2]`},
+	{ir.OpSlice, func(o *operands) frontend.Tensor { return o.seq.Slice(0, 1, o.n) }, `slice %11 {starts=[1,0], limits=[N,4]} : f32[N-1,4]`},
+	{ir.OpSlice, func(o *operands) frontend.Tensor { return o.x.SliceStep(1, 0, 4, 2) }, `slice %0 {starts=[0,0], limits=[2,4], steps=[1,2]} : f32[2,2]`},
+	{ir.OpBroadcast, func(o *operands) frontend.Tensor { return o.row.Broadcast(o.seq.Shape()) }, `broadcast %2 {shape=[N,4]} : f32[N,4]`},
+	{ir.OpSqueeze, func(o *operands) frontend.Tensor { return o.x.Index(0, -1) }, `squeeze %12 {axes=[0]} : f32[4]`},
+	{ir.OpUnsqueeze, func(o *operands) frontend.Tensor { return o.x.Unsqueeze(0, -1) }, `unsqueeze %0 {axes=[0,-1]} : f32[1,2,4,1]`},
+	{ir.OpFlip, func(o *operands) frontend.Tensor { return o.x.Flip(1) }, `flip %0 {axes=[1]} : f32[2,4]`},
+
+	{ir.OpSum, func(o *operands) frontend.Tensor { return o.x.Sum(-1) }, `sum %0 {axes=[-1]} : f32[2]`},
+	{ir.OpSum, func(o *operands) frontend.Tensor { return o.x.SumKeep(0) }, `sum %0 {axes=[0], keepdims=true} : f32[1,4]`},
+	{ir.OpMean, func(o *operands) frontend.Tensor { return o.x.Mean() }, `mean %0 : f32[]`},
+	{ir.OpMean, func(o *operands) frontend.Tensor { return o.x.MeanKeep() }, `mean %0 {keepdims=true} : f32[1,1]`},
+	{ir.OpProd, func(o *operands) frontend.Tensor { return o.x.Prod(0) }, `prod %0 {axes=[0]} : f32[4]`},
+	{ir.OpProd, func(o *operands) frontend.Tensor { return o.x.ProdKeep(0) }, `prod %0 {axes=[0], keepdims=true} : f32[1,4]`},
+	{ir.OpReduceMax, func(o *operands) frontend.Tensor { return o.x.ReduceMax(0) }, `reduce_max %0 {axes=[0]} : f32[4]`},
+	{ir.OpReduceMax, func(o *operands) frontend.Tensor { return o.x.ReduceMaxKeep(0) }, `reduce_max %0 {axes=[0], keepdims=true} : f32[1,4]`},
+	{ir.OpReduceMin, func(o *operands) frontend.Tensor { return o.x.ReduceMin(0) }, `reduce_min %0 {axes=[0]} : f32[4]`},
+	{ir.OpReduceMin, func(o *operands) frontend.Tensor { return o.x.ReduceMinKeep(0) }, `reduce_min %0 {axes=[0], keepdims=true} : f32[1,4]`},
+	{ir.OpArgmax, func(o *operands) frontend.Tensor { return o.x.Argmax(-1) }, `argmax %0 {axis=-1} : i32[2]`},
+	{ir.OpArgmax, func(o *operands) frontend.Tensor { return o.x.ArgmaxKeep(-1) }, `argmax %0 {axis=-1, keepdims=true} : i32[2,1]`},
+	{ir.OpArgmin, func(o *operands) frontend.Tensor { return o.x.Argmin(0) }, `argmin %0 {axis=0} : i32[4]`},
+	{ir.OpArgmin, func(o *operands) frontend.Tensor { return o.x.ArgminKeep(0) }, `argmin %0 {axis=0, keepdims=true} : i32[1,4]`},
+	{ir.OpAny, func(o *operands) frontend.Tensor { return o.cond.Any(1) }, `any %6 {axes=[1]} : bool[2]`},
+	{ir.OpAny, func(o *operands) frontend.Tensor { return o.cond.AnyKeep(1) }, `any %6 {axes=[1], keepdims=true} : bool[2,1]`},
+	{ir.OpAll, func(o *operands) frontend.Tensor { return o.cond.All(1) }, `all %6 {axes=[1]} : bool[2]`},
+	{ir.OpAll, func(o *operands) frontend.Tensor { return o.cond.AllKeep(1) }, `all %6 {axes=[1], keepdims=true} : bool[2,1]`},
+
+	{ir.OpSoftmax, func(o *operands) frontend.Tensor { return o.x.Softmax(0) }, `softmax %0 {axis=0} : f32[2,4]`},
+	{ir.OpLogSoftmax, func(o *operands) frontend.Tensor { return o.x.LogSoftmax(0) }, `log_softmax %0 {axis=0} : f32[2,4]`},
+	{ir.OpRMSNorm, func(o *operands) frontend.Tensor { return o.x.RMSNorm(frontend.Tensor{}, 1e-6) }, `rms_norm %0 {eps=1e-06} : f32[2,4]`},
+	{ir.OpRMSNorm, func(o *operands) frontend.Tensor { return o.x.RMSNorm(o.row, 1e-6) }, `rms_norm %0, %2 {eps=1e-06} : f32[2,4]`},
+	{ir.OpLayerNorm, func(o *operands) frontend.Tensor { return o.x.LayerNorm(o.row, frontend.Tensor{}, 1e-6) }, `layer_norm %0, %2 {eps=1e-06} : f32[2,4]`},
+	{ir.OpLayerNorm, func(o *operands) frontend.Tensor { return o.x.LayerNorm(o.row, o.row, 1e-6) }, `layer_norm %0, %2, %2 {eps=1e-06} : f32[2,4]`},
+	{ir.OpRope, func(o *operands) frontend.Tensor { return o.x.Rope(o.ivec) }, `rope %0, %4 : f32[2,4]`},
+	{ir.OpRope, func(o *operands) frontend.Tensor {
+		return o.x.Rope(o.ivec, frontend.RopeAxis(0), frontend.RopeBase(1e6), frontend.RopeDims(2), frontend.RopeHalf())
+	}, `rope %0, %4 {axis=0, base=1e+06, dims=2, mode="half"} : f32[2,4]`},
+
+	{ir.OpMatMul, func(o *operands) frontend.Tensor { return o.x.MatMul(o.y.T()) }, `matmul %0, %12 : f32[2,2]`},
+	{ir.OpMatMul, func(o *operands) frontend.Tensor { return o.x.MatMulT(o.y) }, `matmul %0, %1 {transpose_b=true} : f32[2,2]`},
+	{ir.OpAttention, func(o *operands) frontend.Tensor { return o.heads.Attention(o.keys, o.keys) }, `attention %8, %9, %9 : f32[4,3,8]`},
+	{ir.OpAttention, func(o *operands) frontend.Tensor {
+		return o.heads.Attention(o.keys, o.keys, frontend.Causal(), frontend.Scale(0.5), frontend.Mask(o.mask))
+	}, `attention %8, %9, %9, %10 {causal=true, scale=0.5} : f32[4,3,8]`},
+
+	{ir.OpGather, func(o *operands) frontend.Tensor { return o.x.Gather(1, o.i) }, `gather %0, %3 {axis=1} : f32[2,4]`},
+	{ir.OpIndexSelect, func(o *operands) frontend.Tensor { return o.x.IndexSelect(1, o.ivec) }, `index_select %0, %4 {axis=1} : f32[2,2]`},
+	{ir.OpEmbedding, func(o *operands) frontend.Tensor { return o.x.Embedding(o.ivec, ir.F32) }, `embedding %0, %4 : f32[2,4]`},
+	{ir.OpEmbedding, func(o *operands) frontend.Tensor { return o.q8.Embedding(o.ivec, ir.F16) }, `embedding %7, %4 {dtype=f16} : f16[2,32]`},
+	{ir.OpCast, func(o *operands) frontend.Tensor { return o.x.Embedding(o.ivec, ir.F16) }, `cast %12 {dtype=f16} : f16[2,4]`},
+	{ir.OpConcat, func(o *operands) frontend.Tensor { return o.x.Concat(1, o.y, o.x) }, `concat %0, %1, %0 {axis=1} : f32[2,12]`},
+	{ir.OpPad, func(o *operands) frontend.Tensor { return o.x.Pad([]int{0, 1}, []int{2, 3}, 7) }, `pad %0 {low=[0,1], high=[2,3], value=7.0} : f32[4,8]`},
+	{ir.OpDynamicUpdateSlice, func(o *operands) frontend.Tensor { return o.x.DynamicUpdateSlice(1, o.y, o.one) }, `dynamic_update_slice %0, %1, %5 {axis=1} : f32[2,4]`},
+	{ir.OpDequantize, func(o *operands) frontend.Tensor { return o.q8.Dequantize(ir.F16) }, `dequantize %7 {dtype=f16} : f16[4,32]`},
+}
+
+// TestMethods makes every node there is a method for and compares it with the
+// text of what was asked for: operands in order, attributes passed on.
+func TestMethods(t *testing.T) {
+	for _, c := range methodCases {
+		t.Run(c.op.String(), func(t *testing.T) {
+			_, err := frontend.Build("methods", func(b *frontend.Builder) {
+				o := newOperands(b)
+				r := c.call(o)
+				b.Output("x", o.x)
+				if got := r.Node().Op(); got != c.op {
+					t.Errorf("the node's op is %s", got)
+				}
+				want := r.Node().String() + " = " + c.want
+				if got := ir.FormatNode(r.Node()); got != want {
+					t.Errorf("got  %s\nwant %s", got, want)
+				}
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestEveryOpHasAMethod fails for an op of the table that TestMethods does not
+// reach, so that a new op cannot be forgotten here.
+func TestEveryOpHasAMethod(t *testing.T) {
+	have := map[ir.Op]bool{}
+	for _, c := range methodCases {
+		have[c.op] = true
+	}
+	for _, op := range ir.Ops() {
+		if !have[op] {
+			t.Errorf("%s: no method of package frontend makes it", op)
+		}
+	}
+}

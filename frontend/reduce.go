@@ -1,0 +1,72 @@
+package frontend
+
+import "github.com/vkc-go/vkc/ir"
+
+// Reductions fold the given axes away, all of them if none is given. The Keep
+// forms leave each with extent 1, so that the result broadcasts against t.
+
+// Sum adds up; integers wrap. Over no elements it is 0.
+func (t Tensor) Sum(axes ...int) Tensor { return t.reduce(ir.OpSum, axes, false) }
+
+// SumKeep is Sum with the axes kept at extent 1.
+func (t Tensor) SumKeep(axes ...int) Tensor { return t.reduce(ir.OpSum, axes, true) }
+
+// Mean is the arithmetic mean of floats. Over no elements it is NaN.
+func (t Tensor) Mean(axes ...int) Tensor { return t.reduce(ir.OpMean, axes, false) }
+
+// MeanKeep is Mean with the axes kept at extent 1.
+func (t Tensor) MeanKeep(axes ...int) Tensor { return t.reduce(ir.OpMean, axes, true) }
+
+// Prod multiplies; integers wrap. Over no elements it is 1.
+func (t Tensor) Prod(axes ...int) Tensor { return t.reduce(ir.OpProd, axes, false) }
+
+// ProdKeep is Prod with the axes kept at extent 1.
+func (t Tensor) ProdKeep(axes ...int) Tensor { return t.reduce(ir.OpProd, axes, true) }
+
+// ReduceMax is the largest element, NaN if there is one. Over no elements it is
+// the smallest value of the dtype.
+func (t Tensor) ReduceMax(axes ...int) Tensor { return t.reduce(ir.OpReduceMax, axes, false) }
+
+// ReduceMaxKeep is ReduceMax with the axes kept at extent 1.
+func (t Tensor) ReduceMaxKeep(axes ...int) Tensor { return t.reduce(ir.OpReduceMax, axes, true) }
+
+// ReduceMin is the smallest element, NaN if there is one. Over no elements it
+// is the largest value of the dtype.
+func (t Tensor) ReduceMin(axes ...int) Tensor { return t.reduce(ir.OpReduceMin, axes, false) }
+
+// ReduceMinKeep is ReduceMin with the axes kept at extent 1.
+func (t Tensor) ReduceMinKeep(axes ...int) Tensor { return t.reduce(ir.OpReduceMin, axes, true) }
+
+// Any is whether any of the bools is true. Over no elements it is false.
+func (t Tensor) Any(axes ...int) Tensor { return t.reduce(ir.OpAny, axes, false) }
+
+// AnyKeep is Any with the axes kept at extent 1.
+func (t Tensor) AnyKeep(axes ...int) Tensor { return t.reduce(ir.OpAny, axes, true) }
+
+// All is whether all of the bools are true. Over no elements it is true.
+func (t Tensor) All(axes ...int) Tensor { return t.reduce(ir.OpAll, axes, false) }
+
+// AllKeep is All with the axes kept at extent 1.
+func (t Tensor) AllKeep(axes ...int) Tensor { return t.reduce(ir.OpAll, axes, true) }
+
+func (t Tensor) reduce(op ir.Op, axes []int, keep bool) Tensor {
+	return t.unary(op, attr("axes", axes), attr("keepdims", keep))
+}
+
+// Argmax is the coordinate, as i32, of the first largest element along an axis;
+// a NaN counts as largest.
+func (t Tensor) Argmax(axis int) Tensor { return t.arg(ir.OpArgmax, axis, false) }
+
+// ArgmaxKeep is Argmax with the axis kept at extent 1.
+func (t Tensor) ArgmaxKeep(axis int) Tensor { return t.arg(ir.OpArgmax, axis, true) }
+
+// Argmin is the coordinate, as i32, of the first smallest element along an
+// axis; a NaN counts as smallest.
+func (t Tensor) Argmin(axis int) Tensor { return t.arg(ir.OpArgmin, axis, false) }
+
+// ArgminKeep is Argmin with the axis kept at extent 1.
+func (t Tensor) ArgminKeep(axis int) Tensor { return t.arg(ir.OpArgmin, axis, true) }
+
+func (t Tensor) arg(op ir.Op, axis int, keep bool) Tensor {
+	return t.unary(op, attr("axis", axis), attr("keepdims", keep))
+}

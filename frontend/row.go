@@ -1,0 +1,66 @@
+package frontend
+
+import (
+	"errors"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Softmax returns exp(x-max)/sum(exp(x-max)) along an axis.
+func (t Tensor) Softmax(axis int) Tensor { return t.unary(ir.OpSoftmax, attr("axis", axis)) }
+
+// LogSoftmax returns x-max-log(sum(exp(x-max))) along an axis.
+func (t Tensor) LogSoftmax(axis int) Tensor { return t.unary(ir.OpLogSoftmax, attr("axis", axis)) }
+
+// RMSNorm returns x*rsqrt(mean(x^2)+eps)*weight along the innermost axis (Zhang
+// and Sennrich 2019). The weight is a vector, or the zero Tensor for none.
+func (t Tensor) RMSNorm(weight Tensor, eps float64) Tensor {
+	return t.apply(ir.OpRMSNorm, present(weight), attr("eps", eps))
+}
+
+// LayerNorm returns (x-mean)*rsqrt(var+eps)*weight+bias along the innermost axis
+// (Ba et al. 2016), with the biased variance. Weight and bias are vectors; bias,
+// or both, may be the zero Tensor for none.
+func (t Tensor) LayerNorm(weight, bias Tensor, eps float64) Tensor {
+	if weight.IsZero() && !bias.IsZero() {
+		fail("layer_norm", errors.New("a bias needs a weight beside it"), t, bias)
+	}
+	return t.apply(ir.OpLayerNorm, present(weight, bias), attr("eps", eps))
+}
+
+// present returns the operands up to the first that is left out.
+func present(args ...Tensor) []Tensor {
+	for i, a := range args {
+		if a.IsZero() {
+			return args[:i]
+		}
+	}
+	return args
+}
+
+// RopeOption changes what Rope does.
+type RopeOption func() ir.Attr
+
+// RopeAxis sets the axis that the positions run along; -2 unless set.
+func RopeAxis(axis int) RopeOption { return func() ir.Attr { return attr("axis", axis) } }
+
+// RopeBase sets the base of the angles' geometric progression; 10000 unless set.
+func RopeBase(base float64) RopeOption { return func() ir.Attr { return attr("base", base) } }
+
+// RopeDims sets how many of the innermost elements turn; all unless set.
+func RopeDims(n int) RopeOption { return func() ir.Attr { return attr("dims", n) } }
+
+// RopeHalf pairs element i with i+dims/2, as GPT-NeoX does. Unless set, pairs are
+// neighbours, as in GGUF files of the llama architecture.
+func RopeHalf() RopeOption { return func() ir.Attr { return attr("mode", "half") } }
+
+// Rope turns pairs of innermost elements by an angle that grows with the
+// position (rotary position embedding, Su et al. 2021): pair i by
+// position*base^(-2i/dims). The positions are a vector of integers.
+func (t Tensor) Rope(positions Tensor, options ...RopeOption) Tensor {
+	var attrs []ir.Attr
+	for _, o := range options {
+		attrs = append(attrs, o())
+	}
+	return t.apply(ir.OpRope, []Tensor{positions}, attrs...)
+}

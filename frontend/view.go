@@ -1,0 +1,95 @@
+package frontend
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Reshape returns the same elements in row-major order under another shape. One
+// extent may be -1: it is worked out from the others.
+func (t Tensor) Reshape(dims ...Dim) Tensor {
+	to := mustShape(ir.OpReshape, dims, t)
+	to, err := fillInferred(t.Shape(), to)
+	if err != nil {
+		fail("reshape", err, t)
+	}
+	return t.unary(ir.OpReshape, attr("shape", to))
+}
+
+// Transpose permutes the axes: axis i of the result is axis perm[i] of t.
+func (t Tensor) Transpose(perm ...int) Tensor { return t.unary(ir.OpTranspose, attr("perm", perm)) }
+
+// T swaps the two innermost axes.
+func (t Tensor) T() Tensor {
+	n := t.Rank()
+	if n < 2 {
+		fail("transpose", fmt.Errorf("T swaps the two innermost axes, and %s has %d", t.Shape(), n), t)
+	}
+	return t.SwapAxes(n-2, n-1)
+}
+
+// SwapAxes exchanges two axes.
+func (t Tensor) SwapAxes(a, b int) Tensor {
+	perm := make([]int, t.Rank())
+	for i := range perm {
+		perm[i] = i
+	}
+	i, j := t.axis(ir.OpTranspose, a), t.axis(ir.OpTranspose, b)
+	perm[i], perm[j] = j, i
+	return t.Transpose(perm...)
+}
+
+// Slice returns the elements from start up to, not including, limit along one
+// axis. The limit may be symbolic, but never past the extent for any value of
+// the symbol.
+func (t Tensor) Slice(axis, start int, limit Dim) Tensor { return t.SliceStep(axis, start, limit, 1) }
+
+// SliceStep is Slice taking every step-th element.
+func (t Tensor) SliceStep(axis, start int, limit Dim, step int) Tensor {
+	a := t.axis(ir.OpSlice, axis)
+	starts, steps := make([]int, t.Rank()), []int{}
+	limits := append(ir.Shape{}, t.Shape()...)
+	starts[a], limits[a] = start, mustDim(ir.OpSlice, limit, t)
+	if step != 1 {
+		steps = make([]int, t.Rank())
+		for i := range steps {
+			steps[i] = 1
+		}
+		steps[a] = step
+	}
+	return t.unary(ir.OpSlice, attr("starts", starts), attr("limits", limits), attr("steps", steps))
+}
+
+// Index returns the slice at coordinate i of an axis, without that axis. A
+// negative i counts from the end of an axis whose extent is a number.
+func (t Tensor) Index(axis, i int) Tensor {
+	if d := t.Dim(axis); i < 0 && d.IsStatic() {
+		i += d.Static()
+	}
+	return t.Slice(axis, i, i+1).Squeeze(axis)
+}
+
+// Broadcast repeats t along axes of extent 1 and along new outer axes, to that
+// shape. Elementwise methods broadcast by themselves.
+func (t Tensor) Broadcast(dims ...Dim) Tensor {
+	return t.unary(ir.OpBroadcast, attr("shape", mustShape(ir.OpBroadcast, dims, t)))
+}
+
+// Squeeze drops the given axes, which have extent 1.
+func (t Tensor) Squeeze(axes ...int) Tensor { return t.unary(ir.OpSqueeze, attr("axes", axes)) }
+
+// Unsqueeze inserts axes of extent 1, which the given axes of the result are.
+func (t Tensor) Unsqueeze(axes ...int) Tensor { return t.unary(ir.OpUnsqueeze, attr("axes", axes)) }
+
+// Flip reverses the order along the given axes, or along all if none is given.
+func (t Tensor) Flip(axes ...int) Tensor { return t.unary(ir.OpFlip, attr("axes", axes)) }
+
+// axis resolves an axis of t for op.
+func (t Tensor) axis(op ir.Op, axis int) int {
+	a, err := ir.ResolveAxis(int64(axis), t.Rank())
+	if err != nil {
+		fail(op.String(), err, t)
+	}
+	return a
+}
