@@ -68,7 +68,10 @@ func parseDiagnostics(text string) []diagnostic {
 		if m == nil || errorCount.MatchString(m[3]) {
 			continue
 		}
-		n, _ := strconv.Atoi(m[2]) // 0 where there is no line
+		n, err := strconv.Atoi(m[2])
+		if err != nil {
+			n = 0 // no line, or no sensible one
+		}
 		d := diagnostic{line: n, message: tidyMessage(m[3])}
 		if m[1] != "" {
 			d.file = filepath.Base(m[1])

@@ -1,0 +1,344 @@
+package spirv
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// binDir makes a directory with stand-ins that only tell a version.
+func binDir(t *testing.T, version string, programs ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, p := range programs {
+		script(t, dir, p, "echo "+version)
+	}
+	return dir
+}
+
+var wholeSet = []string{"glslc", "glslangValidator", "spirv-opt", "spirv-val", "spirv-dis"}
+
+// versions lists those of the five tools in the order of Report.
+func versions(tc *Toolchain) string {
+	var v []string
+	for _, s := range tc.Report() {
+		v = append(v, s.Version)
+	}
+	return strings.Join(v, " ")
+}
+
+func TestFindOrder(t *testing.T) {
+	whole := func(version string) string { return binDir(t, version, wholeSet...) }
+	partial := binDir(t, "part", "glslc", "spirv-val")
+	tests := []struct {
+		name string
+		dirs []string
+		want string
+	}{
+		{"first of two", []string{whole("a"), whole("b")}, "a a a a a"},
+		{"a partial set is passed over whole", []string{partial, whole("b")}, "b b b b b"},
+		{"a set without glslc is whole", []string{binDir(t, "a", "glslang", "spirv-opt"), whole("b")}, " a a  "},
+		{"no whole set: the first of each", []string{partial, binDir(t, "q", "glslc", "spirv-dis")}, "part   part q"},
+		{"none", []string{t.TempDir(), filepath.Join(t.TempDir(), "absent")}, "    "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := versions(find(t, FindOptions{SearchDirs: tt.dirs})); got != tt.want {
+				t.Errorf("versions %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestFindDefaultPlaces walks through the default places by removing the best
+// one each time.
+func TestFindDefaultPlaces(t *testing.T) {
+	env, path := binDir(t, "env", "glslc", "spirv-opt"), binDir(t, "path", wholeSet...)
+	root := t.TempDir()
+	work := filepath.Join(root, "a", "b")
+	install := func(dir, version string) string {
+		bin := filepath.Join(dir, projectTools)
+		if err := os.MkdirAll(bin, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range wholeSet {
+			script(t, bin, p, "echo "+version)
+		}
+		return bin
+	}
+	inWork, inModule := install(work, "work"), install(root, "module")
+	install(filepath.Join(root, "a"), "no-module") // has no go.mod: not looked at
+	if err := os.WriteFile(filepath.Join(root, "go.mod"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(work)
+	t.Setenv("PATH", path+string(os.PathListSeparator)+os.Getenv("PATH"))
+	remove := func(dir string) {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	steps := []struct {
+		name, want string
+		prepare    func()
+	}{
+		{"environment", "env  env  ", func() { t.Setenv(ToolsEnv, env) }},
+		{"current directory", "work work work work work", func() { t.Setenv(ToolsEnv, "") }},
+		{"parent with go.mod", "module module module module module", func() { remove(inWork) }},
+		{"PATH", "path path path path path", func() { remove(inModule) }},
+		{"environment with one tool wins for it", "path path env path path",
+			func() { t.Setenv(ToolsEnv, binDir(t, "env", "spirv-opt")) }},
+	}
+	for _, s := range steps {
+		s.prepare()
+		if got := versions(find(t, FindOptions{})); got != s.want {
+			t.Errorf("%s: versions %q, want %q", s.name, got, s.want)
+		}
+	}
+
+	empty := t.TempDir()
+	t.Setenv(ToolsEnv, empty)
+	if _, err := Find(t.Context(), FindOptions{}); err == nil || !strings.Contains(err.Error(), empty) {
+		t.Errorf("%s without tools: %v", ToolsEnv, err)
+	}
+}
+
+func TestReady(t *testing.T) {
+	tests := []struct {
+		programs, missing []string
+	}{
+		{[]string{"glslc", "spirv-opt"}, nil},
+		{[]string{"glslangValidator", "spirv-opt"}, nil},
+		{[]string{"glslang", "spirv-opt"}, nil},
+		{[]string{"glslc", "spirv-val"}, []string{"spirv-opt"}},
+		{[]string{"spirv-opt"}, []string{"glslc or glslangValidator"}},
+		{nil, []string{"glslc or glslangValidator", "spirv-opt"}},
+	}
+	for _, tt := range tests {
+		err := find(t, FindOptions{SearchDirs: []string{binDir(t, "1", tt.programs...)}}).Ready()
+		var missing *MissingToolError
+		if tt.missing == nil && err != nil {
+			t.Errorf("%q: %v", tt.programs, err)
+		}
+		if tt.missing != nil && (!errors.As(err, &missing) || !slices.Equal(missing.Tools, tt.missing)) {
+			t.Errorf("%q: %v, want %q", tt.programs, err, tt.missing)
+		}
+	}
+}
+
+func TestMissingToolErrorTellsWhatToDo(t *testing.T) {
+	message := (&MissingToolError{Tools: []string{"spirv-opt"}}).Error()
+	for _, want := range []string{"spirv-opt", "scripts/setup", ToolsEnv} {
+		if !strings.Contains(message, want) {
+			t.Errorf("%q does not say %s", message, want)
+		}
+	}
+	for _, s := range toolSpecs {
+		for _, p := range []string{s.packages.Debian, s.packages.Fedora, s.packages.Arch} {
+			if p == "" || !strings.Contains(message, p) {
+				t.Errorf("%s: package %q is not in %q", s.programs[0], p, message)
+			}
+		}
+	}
+	if strings.Contains(message, "\n") {
+		t.Error("more than one line")
+	}
+}
+
+func TestReportNamesAllTools(t *testing.T) {
+	report := find(t, FindOptions{SearchDirs: []string{binDir(t, "1", "spirv-val")}}).Report()
+	var names []string
+	for _, s := range report {
+		names = append(names, s.Name)
+		if s.Found() != (s.Name == "spirv-val") || s.Purpose == "" || s.Packages.Debian == "" {
+			t.Errorf("%+v", s)
+		}
+	}
+	if !slices.Equal(names, wholeSet) {
+		t.Errorf("names %q, want %q", names, wholeSet)
+	}
+}
+
+func TestWarmFindStartsNoProcess(t *testing.T) {
+	f := newFakes(t)
+	dir := t.TempDir()
+	cold := f.find(t, dir)
+	if calls := f.calls(t); len(calls) != 3 {
+		t.Fatalf("cold: %q, want one call of each of 3 tools", calls)
+	}
+	warm := f.find(t, dir)
+	if calls := f.calls(t); len(calls) != 0 {
+		t.Errorf("warm: %q", calls)
+	}
+	if warm.Fingerprint() != cold.Fingerprint() || !strings.Contains(warm.Fingerprint(), "fake 1.0") {
+		t.Errorf("fingerprints %q and %q", warm.Fingerprint(), cold.Fingerprint())
+	}
+
+	// A changed file is asked again, and it alone.
+	path := filepath.Join(f.dir, "spirv-opt")
+	later := time.Now().Add(time.Hour)
+	if err := os.Chtimes(path, later, later); err != nil {
+		t.Fatal(err)
+	}
+	f.find(t, dir)
+	if calls := f.calls(t); len(calls) != 1 || !strings.HasPrefix(calls[0], "spirv-opt") {
+		t.Errorf("after a change of spirv-opt: %q", calls)
+	}
+	script(t, f.dir, "spirv-opt", "echo fake 2.0 with a longer name")
+	if f.find(t, dir).Fingerprint() == warm.Fingerprint() {
+		t.Error("another version of spirv-opt has the same fingerprint")
+	}
+}
+
+func TestDamagedProbesAreAskedAgain(t *testing.T) {
+	f := newFakes(t)
+	dir := t.TempDir()
+	want := f.find(t, dir).Fingerprint()
+	store := filepath.Join(dir, "tools.cache")
+	good, err := os.ReadFile(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := slices.Clone(good)
+	flipped[len(flipped)/2] ^= 1
+	for name, content := range map[string][]byte{
+		"flipped": flipped, "truncated": good[:len(good)-1], "empty": {},
+		"other type":    encodeEntry(probeKey, []byte(`{"Versions": 3}`)),
+		"null versions": encodeEntry(probeKey, []byte(`null`)),
+	} {
+		if err := os.WriteFile(store, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f.calls(t)
+		if got := f.find(t, dir).Fingerprint(); got != want {
+			t.Errorf("%s: fingerprint %q, want %q", name, got, want)
+		}
+		if calls := f.calls(t); len(calls) != 3 {
+			t.Errorf("%s: %q, want 3 calls", name, calls)
+		}
+	}
+}
+
+func TestToolWithoutVersion(t *testing.T) {
+	for name, body := range map[string]string{"fails": "exit 1", "silent": "exit 0", "crashes": "kill -SEGV $$"} {
+		t.Run(name, func(t *testing.T) {
+			dir := binDir(t, "1", "glslc", "spirv-opt")
+			script(t, dir, "spirv-opt", body)
+			first := find(t, FindOptions{SearchDirs: []string{dir}}).Fingerprint()
+			if !strings.Contains(first, "sha256") {
+				t.Errorf("fingerprint %q has no hash of the file", first)
+			}
+			script(t, dir, "spirv-opt", body+" # changed")
+			if find(t, FindOptions{SearchDirs: []string{dir}}).Fingerprint() == first {
+				t.Error("another file has the same fingerprint")
+			}
+		})
+	}
+}
+
+func TestFindCanceled(t *testing.T) {
+	f := newFakes(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Find(ctx, FindOptions{SearchDirs: []string{f.dir}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestRealVersions: the versions of the real tools are one line, and differ
+// between the sets on this machine.
+func TestRealVersions(t *testing.T) {
+	seen := map[string]bool{}
+	for _, dir := range realDirs(t) {
+		tc := find(t, FindOptions{SearchDirs: []string{dir}})
+		for _, s := range tc.Report() {
+			if s.Found() && (s.Version == "" || len(s.Version) > 200 || strings.ContainsAny(s.Version, "\n\t") ||
+				!strings.ContainsAny(s.Version, "0123456789") || strings.Contains(s.Version, "unknown version")) {
+				t.Errorf("%s: version %q", s.Path, s.Version)
+			}
+		}
+		seen[tc.Fingerprint()] = true
+	}
+	if len(seen) != len(realDirs(t)) {
+		t.Errorf("%d fingerprints for %d sets", len(seen), len(realDirs(t)))
+	}
+}
+
+func TestFeaturesFromFakes(t *testing.T) {
+	f := newFakes(t)
+	f.set(t, "glslc", `rc=0
+for p; do case $p in *.comp)
+	if grep -q GL_EXT_bfloat16 $p; then echo "$p:2: error: no bfloat16"; rc=1; else cp "`+f.module+`" $p.spv; fi;;
+esac; done; exit $rc`)
+	dir := t.TempDir()
+	tc := f.find(t, dir)
+	for feature, want := range map[Feature]bool{
+		CoopMat: true, CoopMat2: true, IntDot: true, Float8: true, BFloat16: false, "levitation": false,
+	} {
+		if got := tc.Supports(feature); got != want {
+			t.Errorf("%s: %v, want %v", feature, got, want)
+		}
+	}
+	f.calls(t)
+	if warm := f.find(t, dir); warm.Supports(BFloat16) || !warm.Supports(CoopMat) {
+		t.Error("another answer from the cache")
+	}
+	if calls := f.calls(t); len(calls) != 0 {
+		t.Errorf("warm: started %q", calls)
+	}
+	f.set(t, "spirv-val", `cat >/dev/null; exit 1 # a validator that knows none of it`)
+	if f.find(t, t.TempDir()).Supports(CoopMat) {
+		t.Error("a feature that the validator rejects is supported")
+	}
+}
+
+func TestFeaturesOfBrokenToolsAreNotKept(t *testing.T) {
+	f := newFakes(t)
+	dir := t.TempDir()
+	tc := f.find(t, dir)
+	if err := os.Remove(filepath.Join(f.dir, "glslc")); err != nil {
+		t.Fatal(err)
+	}
+	if tc.Supports(CoopMat) {
+		t.Error("supported without a compiler")
+	}
+	f = fakes{dir: f.dir, log: f.log, module: f.module}
+	f.set(t, "glslc", `for p; do case $p in *.comp) cp "`+f.module+`" $p.spv;; esac; done`)
+	if !f.find(t, dir).Supports(CoopMat) {
+		t.Error("the failure to start the compiler was kept as an answer")
+	}
+}
+
+// TestRealFeatures: the answer of Supports is that of compiling the probe.
+func TestRealFeatures(t *testing.T) {
+	eachToolchain(t, func(t *testing.T, tc *Toolchain) {
+		t.Log(tc.Features())
+		for _, p := range featureProbes {
+			_, _, err := tc.Compile(t.Context(), []Shader{p}, Options{Optimize: true, Validate: tc.Val.Found()})
+			if got := tc.Supports(Feature(p.Name)); got != (err == nil) {
+				t.Errorf("%s: Supports says %v, compiling %v", p.Name, got, err)
+			}
+		}
+	})
+}
+
+func TestDisassemble(t *testing.T) {
+	tc := realTools(t)
+	results, _ := compile(t, tc, shaders(1), Options{})
+	text, err := tc.Disassemble(t.Context(), results[0].SPIRV)
+	if err != nil || !strings.Contains(text, "OpEntryPoint GLCompute") {
+		t.Errorf("%v:\n%s", err, text)
+	}
+	if _, err := tc.Disassemble(t.Context(), []byte("x")); err == nil {
+		t.Error("garbage was disassembled")
+	}
+	var missing *MissingToolError
+	if _, err := find(t, FindOptions{SearchDirs: []string{t.TempDir()}}).Disassemble(t.Context(), nil); !errors.As(err, &missing) {
+		t.Errorf("without spirv-dis: %v", err)
+	}
+}
