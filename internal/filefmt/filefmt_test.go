@@ -76,7 +76,7 @@ func TestByteSize(t *testing.T) {
 		{ir.Q4_0, []int{64, 3}, -1}, // a row is not a whole number of blocks
 		{ir.Q4_0, nil, -1},
 		{ir.U8, []int{-1}, -1},
-		{ir.U8, []int{1 << 31, 1 << 31, 1 << 31}, -1},
+		{ir.U8, []int{1 << 30, 1 << 30, 1 << 30}, -1},
 		{ir.U8, make([]int, ir.MaxRank+1), -1},
 		{ir.Invalid, []int{1}, -1},
 	} {
