@@ -96,11 +96,21 @@ func resolveAttrs(info *OpInfo, given []Attr) (Attrs, error) {
 		out = append(out, Attr{spec.Name, v})
 	}
 	for _, g := range given {
-		if !slices.ContainsFunc(info.Attrs, func(s AttrInfo) bool { return s.Name == g.Name }) {
-			return nil, fmt.Errorf("unknown attribute %q: %s has %s", g.Name, info.Name, attrNames(info))
+		if _, err := info.attr(g.Name); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// attr returns the declaration of an attribute.
+func (in *OpInfo) attr(name string) (AttrInfo, error) {
+	for _, s := range in.Attrs {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return AttrInfo{}, fmt.Errorf("unknown attribute %q: %s has %s", clip(name), in.Name, attrNames(in))
 }
 
 func attrValue(spec AttrInfo, given []Attr) (any, error) {

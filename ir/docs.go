@@ -1,0 +1,143 @@
+package ir
+
+import (
+	"fmt"
+	"strings"
+)
+
+//go:generate go run ../internal/gendocs -o ../docs/OPS.md
+
+// classDocs say what an op's class means for how it runs, in table order.
+var classDocs = []struct {
+	class Class
+	title string
+	doc   string
+}{
+	{ClassLeaf, "Leaves", "Values that come from outside the computation. They take no arguments."},
+	{ClassElementwise, "Elementwise", "One result element from the argument elements at the same coordinates. Arguments broadcast as in NumPy: aligned at the innermost axis, extents equal or 1. All arguments have one dtype unless the row says otherwise. Fuses with anything. f16 and bf16 are computed in f32 and rounded once."},
+	{ClassView, "Views", "The same elements under other coordinates. A view is an index map that its consumers apply; it is never a kernel of its own."},
+	{ClassReduce, "Reductions", "Fold axes away. Floats accumulate in f32 (f64 in f64)."},
+	{ClassRow, "Row ops", "Normalize or turn along one axis, reading each row once."},
+	{ClassContraction, "Contractions", "Sums of products, accumulated in f32."},
+	{ClassIndexing, "Indexing", "Move elements by computed or stored indices."},
+	{ClassAttention, "Attention", "Fused attention."},
+	{ClassComposite, "Composites", "Defined by their decomposition into the ops above."},
+}
+
+// OpsMarkdown returns docs/OPS.md: every op by class, with its arguments,
+// attributes and their defaults, and the dtypes that it takes.
+func OpsMarkdown() string {
+	var b strings.Builder
+	b.WriteString("# Operations\n\n" +
+		"<!-- Generated from the op table by `go generate ./ir`; edit the table, not this file. -->\n\n" +
+		"An argument marked `?` may be left out, together with all after it; one marked `…` may be repeated.\n" +
+		"An attribute shown with `=` has that default and may be left out; the others are required.\n" +
+		"Axes count from 0; negative ones count from the end. How a graph file is written is in\n" +
+		"[GRAPH-JSON.md](GRAPH-JSON.md).\n")
+	for _, c := range classDocs {
+		if ops := opsOf(c.class); len(ops) > 0 {
+			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", c.title, c.doc)
+			writeOpTable(&b, ops)
+			writeAttrTable(&b, ops)
+		}
+	}
+	writeDTypes(&b)
+	return b.String()
+}
+
+func opsOf(class Class) []*OpInfo {
+	var list []*OpInfo
+	for _, op := range Ops() {
+		if op.Class() == class {
+			list = append(list, op.Info())
+		}
+	}
+	return list
+}
+
+func writeOpTable(b *strings.Builder, ops []*OpInfo) {
+	leaf := ops[0].Class == ClassLeaf
+	if leaf {
+		b.WriteString("| op | meaning |\n|---|---|\n")
+	} else {
+		b.WriteString("| op | arguments | dtypes | meaning |\n|---|---|---|---|\n")
+	}
+	for _, in := range ops {
+		if leaf {
+			fmt.Fprintf(b, "| `%s` | %s |\n", in.Name, cell(in.Doc))
+			continue
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", in.Name, argsDoc(in), dtypesDoc(in), cell(in.Doc))
+	}
+}
+
+func argsDoc(in *OpInfo) string {
+	names := make([]string, len(in.Args))
+	for i, a := range in.Args {
+		names[i] = a.Name
+		switch {
+		case a.Optional:
+			names[i] += "?"
+		case a.Variadic:
+			names[i] += "…"
+		}
+	}
+	return "`" + strings.Join(names, ", ") + "`"
+}
+
+// dtypesDoc lists the dtypes that an op takes as its arguments, found by
+// asking its shape rule.
+func dtypesDoc(in *OpInfo) string {
+	var sets, names []string // neighbours with one set share an entry
+	for i, a := range in.Args {
+		set := dtypeNames(acceptedDTypes(in, i))
+		if last := len(sets) - 1; last >= 0 && sets[last] == set {
+			names[last] += ", " + a.Name
+			continue
+		}
+		sets, names = append(sets, set), append(names, a.Name)
+	}
+	if len(sets) == 1 {
+		return sets[0]
+	}
+	for i := range sets {
+		sets[i] = names[i] + ": " + sets[i]
+	}
+	return strings.Join(sets, "; ")
+}
+
+func writeAttrTable(b *strings.Builder, ops []*OpInfo) {
+	head := "\n| op | attribute | type | meaning |\n|---|---|---|---|\n"
+	for _, in := range ops {
+		for _, a := range in.Attrs {
+			b.WriteString(head)
+			head = ""
+			name := a.Name
+			if a.Default != nil {
+				name += "=" + FormatAttr(a.Default)
+			}
+			kind := a.Kind.String()
+			if a.Enum != nil {
+				kind = "`" + strings.Join(a.Enum, "`, `") + "`"
+			}
+			fmt.Fprintf(b, "| `%s` | `%s` | %s | %s |\n", in.Name, name, kind, cell(a.Doc))
+		}
+	}
+}
+
+func writeDTypes(b *strings.Builder) {
+	b.WriteString("\n## Data types\n\nBlock types store weights and states; the rows above that take `block` compute with them.\n\n" +
+		"| dtype | kind | elements per block | bytes per block | GGUF number |\n|---|---|---|---|---|\n")
+	for _, t := range DTypes() {
+		number := "—"
+		if n, ok := t.GGML(); ok {
+			number = fmt.Sprint(n)
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %d | %d | %s |\n", t, t.Kind(), t.BlockElems(), t.BlockBytes(), number)
+	}
+}
+
+// cell makes text safe for a table cell.
+func cell(s string) string {
+	return strings.NewReplacer("|", `\|`, "*", `\*`, "<", "&lt;").Replace(s)
+}

@@ -1,0 +1,119 @@
+package ir
+
+import (
+	"slices"
+	"strings"
+)
+
+// probeShape suits most arguments of most ops; its innermost axis is a whole
+// number of blocks of every block dtype.
+var probeShape = ShapeOf(2, 256)
+
+// probeShapes are the argument shapes of ops that probeShape does not suit, by
+// argument; an argument past the last has the last.
+var probeShapes = map[Op][]Shape{
+	OpRMSNorm:            {probeShape, ShapeOf(256)},
+	OpLayerNorm:          {probeShape, ShapeOf(256)},
+	OpRope:               {probeShape, ShapeOf(2)},
+	OpIndexSelect:        {probeShape, ShapeOf(2)},
+	OpDynamicUpdateSlice: {probeShape, probeShape, {}},
+	OpAttention:          {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(1, 1, 1)},
+}
+
+// probeAttr returns a value for an attribute with which the probe's shapes
+// are valid.
+func probeAttr(op Op, a AttrInfo) any {
+	switch {
+	case op == OpMatMul && a.Name == "transpose_b":
+		return true
+	case a.Default != nil:
+		return a.Default
+	case a.Kind == AttrShape:
+		return probeShape
+	case a.Kind == AttrDType:
+		return F32
+	case a.Kind == AttrFloat:
+		return 1.0
+	case a.Name == "perm":
+		return []int64{0, 1}
+	case a.Name == "axes":
+		return []int64{}
+	case a.Kind == AttrInts:
+		return []int64{0, 0}
+	}
+	return int64(0)
+}
+
+// acceptedDTypes returns the dtypes that an op's shape rule takes as argument
+// i, whatever the others have to be for that.
+func acceptedDTypes(in *OpInfo, i int) []DType {
+	var attrs Attrs
+	for _, a := range in.Attrs {
+		attrs = append(attrs, Attr{a.Name, probeAttr(in.Op, a)})
+	}
+	var accepted []DType
+	for _, t := range DTypes() {
+		types := make([]DType, len(in.Args))
+		types[i] = t
+		if probeRest(in, attrs, types, i, 0) {
+			accepted = append(accepted, t)
+		}
+	}
+	return accepted
+}
+
+// probeRest reports whether the rule takes types for some choice of those from
+// next on, other than that of the argument which is being probed.
+func probeRest(in *OpInfo, attrs Attrs, types []DType, probed, next int) bool {
+	if next == len(types) {
+		_, err := in.Infer(&Call{Op: in.Op, Args: probeArgs(in.Op, types), Attrs: attrs})
+		return err == nil
+	}
+	if next == probed {
+		return probeRest(in, attrs, types, probed, next+1)
+	}
+	for _, t := range []DType{types[probed], F32, I32, Bool} {
+		types[next] = t
+		if probeRest(in, attrs, types, probed, next+1) {
+			return true
+		}
+	}
+	return false
+}
+
+func probeArgs(op Op, types []DType) []*Node {
+	shapes := probeShapes[op]
+	if shapes == nil {
+		shapes = []Shape{probeShape}
+	}
+	args := make([]*Node, len(types))
+	for i, t := range types {
+		args[i] = &Node{typ: Type{t, shapes[min(i, len(shapes)-1)]}}
+	}
+	return args
+}
+
+// dtypeNames names a set of dtypes by kind where it has a whole kind.
+func dtypeNames(set []DType) string {
+	if len(set) == len(DTypes()) {
+		return "any"
+	}
+	var parts []string
+	for _, k := range []Kind{KindFloat, KindInt, KindUint, KindBool, KindBlock} {
+		whole, have := 0, []string{}
+		for _, t := range DTypes() {
+			if t.Kind() != k {
+				continue
+			}
+			whole++
+			if slices.Contains(set, t) {
+				have = append(have, t.String())
+			}
+		}
+		if len(have) == whole {
+			have = []string{k.String()}
+		}
+		parts = append(parts, have...)
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,90 @@
+package ir
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// MarshalText returns the name of the type, so that JSON holds "f32" and not a
+// number that a later version may give to another type. Invalid is an error.
+func (t DType) MarshalText() ([]byte, error) {
+	if !t.Valid() {
+		return nil, fmt.Errorf("%s is no dtype of a tensor", t)
+	}
+	return []byte(t.String()), nil
+}
+
+// UnmarshalText reads what MarshalText writes. Unlike ParseDType, which is for
+// people, it takes the one written form of a name only.
+func (t *DType) UnmarshalText(text []byte) error {
+	v, err := ParseDType(string(text))
+	if err != nil {
+		return err
+	}
+	if v.String() != string(text) {
+		return fmt.Errorf("unknown dtype %q: want %q", text, v)
+	}
+	*t = v
+	return nil
+}
+
+// dimJSON is a Dim with a symbol.
+type dimJSON struct {
+	Sym   string `json:"sym"`
+	Bound int64  `json:"bound"`
+	Mul   int64  `json:"mul"`
+	Add   int64  `json:"add"`
+}
+
+// MarshalJSON writes a number, or for a dim with a symbol an object of all its
+// fields, since the bound of its symbol stands nowhere else.
+func (d Dim) MarshalJSON() ([]byte, error) {
+	if d.IsStatic() {
+		return json.Marshal(d.Add)
+	}
+	return json.Marshal(dimJSON(d))
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, and nothing else: a dim has one
+// written form, so a misspelt or repeated field cannot be passed over. It
+// refuses dims that no shape may have.
+func (d *Dim) UnmarshalJSON(text []byte) error {
+	var v Dim
+	if bytes.HasPrefix(text, []byte("{")) {
+		var obj dimJSON
+		if err := json.Unmarshal(text, &obj); err != nil {
+			return fmt.Errorf("dim %.80s: %w", text, err)
+		}
+		if !IsIdent(obj.Sym) || obj.Mul < 1 {
+			return fmt.Errorf("dim %.80s: want a symbol's name and a positive mul", text)
+		}
+		v = Dim(obj)
+	} else if err := json.Unmarshal(text, &v.Add); err != nil {
+		return fmt.Errorf("dim %.80s: want a number or an object", text)
+	}
+	if _, err := checkDim(v); err != nil {
+		return err
+	}
+	if err := sameJSON(v, text); err != nil {
+		return err
+	}
+	*d = v
+	return nil
+}
+
+// sameJSON reports an error unless text, white space aside, is how d is written.
+func sameJSON(d Dim, text []byte) error {
+	want, err := d.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	var have bytes.Buffer
+	if err := json.Compact(&have, text); err != nil {
+		return err
+	}
+	if !bytes.Equal(have.Bytes(), want) {
+		return fmt.Errorf("dim %.80s: want it written as %s", text, want)
+	}
+	return nil
+}

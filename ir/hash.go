@@ -1,0 +1,186 @@
+package ir
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Interface lists what a program compiled from a graph is bound to, in the
+// order in which the graph's hash counts it. Two graphs of one hash have
+// interfaces of the same lengths, and the i-th entry of one plays the part of
+// the i-th entry of the other; only names differ. So a program cached under
+// the hash can be rebound to another graph's names.
+type Interface struct {
+	Inputs  []*Node  // in declaration order, used or not
+	States  []*Node  // in declaration order, used or not
+	Weights []*Node  // those that results depend on, in the order of first use
+	Symbols []string // in the order of first use
+	Outputs []string // in declaration order
+}
+
+// Hash returns the SHA-256 of the graph's canonical form. That form is text,
+// one line per input, state and live node, each numbered in the order of this
+// walk:
+//
+//  1. the inputs, then the states, in declaration order;
+//  2. what each output depends on, arguments before users and left to right
+//     (depth first), in the order of the outputs;
+//  3. likewise for the value of each state update, in the order of the states.
+//
+// A line has the op, the numbers of the arguments, all attributes but "name"
+// (defaults too), and the type. Symbols are numbered in the order in which
+// they appear; weights by their line. After the nodes come the bounds of the
+// symbols, the numbers of the outputs, and the updates.
+//
+// So the hash depends on the computation alone: ops, attributes, types, how
+// values are shared, which weight, state, input or symbol is the same as which
+// other, the order of inputs, states and outputs, and which state gets which
+// value. It does not depend on the names of the graph, inputs, weights,
+// states, outputs or symbols, on node ids and source positions, on dead nodes
+// or unused symbols, nor on the order in which independent nodes were added.
+func (g *Graph) Hash() [32]byte {
+	h := sha256.New()
+	newCanon(g).write(h)
+	return [32]byte(h.Sum(nil))
+}
+
+// HashString returns Hash in hex digits.
+func (g *Graph) HashString() string {
+	h := g.Hash()
+	return hex.EncodeToString(h[:])
+}
+
+// Interface returns the graph's inputs, states, weights, symbols and outputs
+// in the order in which its hash counts them.
+func (g *Graph) Interface() Interface {
+	c := newCanon(g)
+	c.write(io.Discard)
+	in := Interface{Inputs: g.Leaves(OpInput), States: g.Leaves(OpState), Symbols: c.symbols}
+	for _, n := range c.order {
+		if n.op == OpWeight {
+			in.Weights = append(in.Weights, n)
+		}
+	}
+	for _, o := range g.outputs {
+		in.Outputs = append(in.Outputs, o.Name)
+	}
+	return in
+}
+
+// canon numbers the nodes and symbols of a graph as Hash documents.
+type canon struct {
+	g       *Graph
+	order   []*Node
+	number  []int // by node ID; -1 where not reached
+	updates []Update
+	symbols []string
+	symbol  map[string]string // canonical name of each symbol
+}
+
+func newCanon(g *Graph) *canon {
+	c := &canon{g: g, number: make([]int, len(g.nodes)), symbol: map[string]string{}}
+	for i := range c.number {
+		c.number[i] = -1
+	}
+	for _, n := range slices.Concat(g.Leaves(OpInput), g.Leaves(OpState)) {
+		c.walk(n)
+	}
+	for _, o := range g.outputs {
+		c.walk(o.Node)
+	}
+	c.updates = slices.SortedFunc(slices.Values(g.updates), func(a, b Update) int {
+		return a.State.id - b.State.id
+	})
+	for _, u := range c.updates {
+		c.walk(u.Value)
+	}
+	return c
+}
+
+// walk numbers n after all it depends on. It keeps its own stack, since a
+// graph can be deeper than a goroutine's.
+func (c *canon) walk(n *Node) {
+	type frame struct {
+		n    *Node
+		next int // argument to visit
+	}
+	stack := []frame{{n, 0}}
+	for len(stack) > 0 {
+		top := &stack[len(stack)-1]
+		switch {
+		case c.number[top.n.id] >= 0:
+			stack = stack[:len(stack)-1]
+		case top.next < len(top.n.args):
+			top.next++
+			stack = append(stack, frame{top.n.args[top.next-1], 0})
+		default:
+			c.number[top.n.id] = len(c.order)
+			c.order = append(c.order, top.n)
+		}
+	}
+}
+
+// write writes the canonical form. Writes to hashes and io.Discard cannot
+// fail.
+func (c *canon) write(w io.Writer) {
+	fmt.Fprintln(w, "vkc graph 1")
+	for _, n := range c.order {
+		fmt.Fprintln(w, c.line(n))
+	}
+	for i, s := range c.symbols {
+		fmt.Fprintf(w, "symbol s%d <= %d\n", i, c.g.symbols[s])
+	}
+	for _, o := range c.g.outputs {
+		fmt.Fprintf(w, "output %d\n", c.number[o.Node.id])
+	}
+	for _, u := range c.updates {
+		fmt.Fprintf(w, "update %d = %d\n", c.number[u.State.id], c.number[u.Value.id])
+	}
+}
+
+func (c *canon) line(n *Node) string {
+	var b strings.Builder
+	b.WriteString(n.op.String())
+	for _, a := range n.args {
+		fmt.Fprintf(&b, " %d", c.number[a.id])
+	}
+	for _, a := range n.attrs {
+		if !isLeafName(n.op, a.Name) {
+			fmt.Fprintf(&b, " %s=%s", a.Name, c.attr(a.Value))
+		}
+	}
+	fmt.Fprintf(&b, " : %s%s", n.typ.DType, c.shape(n.typ.Shape))
+	return b.String()
+}
+
+// isLeafName reports whether an attribute names an input, weight or state.
+func isLeafName(op Op, attr string) bool { return op.Class() == ClassLeaf && attr == nameAttr.Name }
+
+func (c *canon) attr(v any) string {
+	switch x := v.(type) {
+	case Shape:
+		return c.shape(x).String()
+	case *Data:
+		return fmt.Sprintf("%s%s sha256 %x", x.DType, ShapeOf(x.Dims...), sha256.Sum256(x.Bytes))
+	}
+	return FormatAttr(v)
+}
+
+// shape returns s with its symbols renamed.
+func (c *canon) shape(s Shape) Shape {
+	out := slices.Clone(s)
+	for i := range out {
+		if sym := out[i].Sym; sym != "" {
+			if c.symbol[sym] == "" {
+				c.symbol[sym] = fmt.Sprintf("s%d", len(c.symbols))
+				c.symbols = append(c.symbols, sym)
+			}
+			out[i].Sym = c.symbol[sym]
+		}
+	}
+	return out
+}

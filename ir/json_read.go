@@ -1,0 +1,369 @@
+package ir
+
+import (
+	"container/heap"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The "format" and "version" fields of every graph.json file.
+const (
+	graphFormat  = "vkc.graph"
+	graphVersion = "1"
+)
+
+// ReadJSON reads a graph.json file, whose format docs/GRAPH-JSON.md describes.
+// Nodes may come in any order; in the graph they keep that order as far as
+// arguments before users allows. name is the file's name, for errors, which
+// are of type *ReadError. Reading is strict: what the format does not know is
+// an error.
+func ReadJSON(name string, data []byte) (*Graph, error) {
+	if len(data) > maxJSONBytes {
+		return nil, fmt.Errorf("%s: %d bytes are over the limit of %d: keep large constants as weights", name, len(data), maxJSONBytes)
+	}
+	r := &jsonReader{file: name, text: string(data), splatLeft: maxSplatBytes, g: NewGraph("")}
+	root, pos, err := parseJSON(r.text)
+	r.root = root
+	if err != nil {
+		return nil, r.errorAt(pos, err)
+	}
+	if err := r.graph(&r.root); err != nil {
+		return nil, err
+	}
+	return r.g, nil
+}
+
+// jsonReader makes a graph from the tree of a graph.json file.
+type jsonReader struct {
+	file, text string
+	root       jsonValue
+	splatLeft  int64 // bytes that repeated values may still take
+	g          *Graph
+	nodes      []jsonNode
+	byID       map[string]int // index into nodes
+}
+
+// jsonNode is a node as read, before its arguments are known to exist.
+type jsonNode struct {
+	id    string
+	op    Op
+	value *jsonValue
+	args  []int // indices into nodes
+	made  *Node // once it is in the graph
+}
+
+// errorAt places an error at a byte offset.
+func (r *jsonReader) errorAt(pos int, err error) error {
+	line, col := lineCol(r.text, pos)
+	return &ReadError{File: r.file, Line: line, Col: col, Path: r.root.pathTo(pos), Err: err}
+}
+
+// wrap places an error, if there is one, at a value.
+func (r *jsonReader) wrap(v *jsonValue, err error) error {
+	if err == nil {
+		return nil
+	}
+	return r.errorAt(v.pos, err)
+}
+
+func (r *jsonReader) errorf(v *jsonValue, format string, args ...any) error {
+	return r.errorAt(v.pos, fmt.Errorf(format, args...))
+}
+
+// want checks a value's kind.
+func (r *jsonReader) want(v *jsonValue, kind jsonKind) error {
+	if v.kind != kind {
+		return r.errorf(v, "found %s, expected %s", v.kind, kind)
+	}
+	return nil
+}
+
+// object checks that v is an object with all required and no other than the
+// required and optional fields, and returns them in that order, nil where an
+// optional one is missing.
+func (r *jsonReader) object(v *jsonValue, required, optional []string) ([]*jsonValue, error) {
+	if err := r.want(v, jsonObject); err != nil {
+		return nil, err
+	}
+	all := slices.Concat(required, optional)
+	for _, k := range v.keys {
+		if !slices.Contains(all, k.name) {
+			return nil, r.errorAt(k.pos, fmt.Errorf("unknown field %q: want %s", clip(k.name), strings.Join(all, ", ")))
+		}
+	}
+	fields := make([]*jsonValue, len(all))
+	for i, name := range all {
+		fields[i] = v.field(name)
+		if fields[i] == nil && i < len(required) {
+			return nil, r.errorf(v, "field %q is missing", name)
+		}
+	}
+	return fields, nil
+}
+
+// str returns the text of a string.
+func (r *jsonReader) str(v *jsonValue) (string, error) { return v.text, r.want(v, jsonString) }
+
+// each calls f for every item of an array; a missing array has none.
+func (r *jsonReader) each(v *jsonValue, f func(item *jsonValue) error) error {
+	if v == nil {
+		return nil
+	}
+	if err := r.want(v, jsonArray); err != nil {
+		return err
+	}
+	for i := range v.items {
+		if err := f(&v.items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *jsonReader) graph(root *jsonValue) error {
+	f, err := r.object(root, []string{"format", "version", "nodes"}, []string{"name", "symbols", "updates", "outputs"})
+	if err != nil {
+		return err
+	}
+	format, version, nodes, name, symbols, updates, outputs := f[0], f[1], f[2], f[3], f[4], f[5], f[6]
+	if format.kind != jsonString || format.text != graphFormat {
+		return r.errorf(format, "this is not a vkc graph: want %q", graphFormat)
+	}
+	if version.kind != jsonNumber || version.text != graphVersion {
+		return r.errorf(version, "unknown version: this vkc reads version %s", graphVersion)
+	}
+	if name != nil {
+		if r.g.Name, err = r.str(name); err != nil {
+			return err
+		}
+	}
+	for _, step := range []func() error{
+		func() error { return r.symbols(symbols) },
+		func() error { return r.readNodes(nodes) },
+		r.addNodes,
+		func() error { return r.each(updates, r.update) },
+		func() error { return r.each(outputs, r.output) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	if len(r.g.outputs) == 0 && len(r.g.updates) == 0 {
+		return r.errorf(root, "the graph has no outputs and no updates, so it computes nothing")
+	}
+	return nil
+}
+
+// symbols reads {"T": 64, …}.
+func (r *jsonReader) symbols(v *jsonValue) error {
+	if v == nil {
+		return nil
+	}
+	if err := r.want(v, jsonObject); err != nil {
+		return err
+	}
+	for i, key := range v.keys {
+		bound, err := r.int(&v.items[i])
+		if err != nil {
+			return err
+		}
+		if err := r.g.DeclareSymbol(key.name, bound); err != nil {
+			return r.errorAt(key.pos, err)
+		}
+		if key.name == "" {
+			return r.errorAt(key.pos, fmt.Errorf("a symbol needs a name"))
+		}
+	}
+	return nil
+}
+
+// readNodes reads the ids and ops of all nodes, then their arguments, which
+// may come later in the file.
+func (r *jsonReader) readNodes(v *jsonValue) error {
+	r.byID = map[string]int{}
+	if err := r.each(v, r.readNode); err != nil {
+		return err
+	}
+	for i := range r.nodes {
+		n := &r.nodes[i]
+		err := r.each(n.value.field("args"), func(arg *jsonValue) error {
+			j, err := r.ref(arg)
+			n.args = append(n.args, j)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *jsonReader) readNode(v *jsonValue) error {
+	if len(r.nodes) >= MaxNodes {
+		return r.errorf(v, "more than %d nodes", MaxNodes)
+	}
+	f, err := r.object(v, []string{"id", "op"}, []string{"args", "attrs", "type"})
+	if err != nil {
+		return err
+	}
+	id, err := r.str(f[0])
+	if err != nil {
+		return err
+	}
+	if first, ok := r.byID[id]; ok {
+		return r.errorf(f[0], "id %q is taken by nodes[%d]", clip(id), first)
+	}
+	name, err := r.str(f[1])
+	if err != nil {
+		return err
+	}
+	op, err := ParseOp(name)
+	if err != nil {
+		return r.wrap(f[1], err)
+	}
+	r.byID[id] = len(r.nodes)
+	r.nodes = append(r.nodes, jsonNode{id: id, op: op, value: v})
+	return nil
+}
+
+// ref resolves a node's id to its index.
+func (r *jsonReader) ref(v *jsonValue) (int, error) {
+	id, err := r.str(v)
+	if err != nil {
+		return 0, err
+	}
+	i, ok := r.byID[id]
+	if !ok {
+		return 0, r.errorf(v, "no node has the id %q", clip(id))
+	}
+	return i, nil
+}
+
+// intHeap is a heap of node indices, smallest first.
+type intHeap []int
+
+func (h intHeap) Len() int           { return len(h) }
+func (h intHeap) Less(i, j int) bool { return h[i] < h[j] }
+func (h intHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *intHeap) Push(x any)        { *h = append(*h, x.(int)) }
+func (h *intHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// addNodes adds the nodes to the graph, arguments first and otherwise in file
+// order (Kahn's algorithm with a heap).
+func (r *jsonReader) addNodes() error {
+	waits := make([]int, len(r.nodes))
+	users := make([][]int, len(r.nodes))
+	ready := &intHeap{}
+	for i, n := range r.nodes {
+		waits[i] = len(n.args)
+		for _, a := range n.args {
+			users[a] = append(users[a], i)
+		}
+		if len(n.args) == 0 {
+			*ready = append(*ready, i)
+		}
+	}
+	for ready.Len() > 0 {
+		i := heap.Pop(ready).(int)
+		if err := r.addNode(&r.nodes[i]); err != nil {
+			return err
+		}
+		for _, u := range users[i] {
+			if waits[u]--; waits[u] == 0 {
+				heap.Push(ready, u)
+			}
+		}
+	}
+	if i := slices.IndexFunc(r.nodes, func(n jsonNode) bool { return n.made == nil }); i >= 0 {
+		return r.cycle(i)
+	}
+	return nil
+}
+
+// cycle reports a cycle that node i, which was never ready, depends on.
+func (r *jsonReader) cycle(i int) error {
+	seen := map[int]int{} // node: its place in the path
+	var path []int
+	for {
+		if at, ok := seen[i]; ok {
+			path = append(path[at:], i)
+			break
+		}
+		seen[i] = len(path)
+		path = append(path, i)
+		i = r.nodes[i].args[slices.IndexFunc(r.nodes[i].args, func(a int) bool { return r.nodes[a].made == nil })]
+	}
+	const most = 8
+	names := make([]string, 0, most+2)
+	for k, at := range path {
+		if k == most && len(path) > most+1 {
+			names = append(names, "…", strconv.Quote(clip(r.nodes[path[len(path)-1]].id)))
+			break
+		}
+		names = append(names, strconv.Quote(clip(r.nodes[at].id)))
+	}
+	return r.errorf(r.nodes[i].value, "cycle of %d nodes: %s: a node cannot depend on itself (use a state and an update to carry a value over to the next run)",
+		len(path)-1, strings.Join(names, " needs "))
+}
+
+func (r *jsonReader) addNode(n *jsonNode) error {
+	attrs, err := r.attrs(n)
+	if err != nil {
+		return err
+	}
+	args := make([]*Node, len(n.args))
+	for i, a := range n.args {
+		args[i] = r.nodes[a].made
+	}
+	if n.made, err = r.g.Add(n.op, args, attrs, ""); err != nil {
+		return r.wrap(n.value, err)
+	}
+	if v := n.value.field("type"); v != nil {
+		given, err := r.str(v)
+		if err != nil {
+			return err
+		}
+		if given != n.made.typ.String() {
+			return r.errorf(v, "type %q is given, but %s makes %q", clip(given), n.op, n.made.typ)
+		}
+	}
+	return nil
+}
+
+func (r *jsonReader) update(v *jsonValue) error {
+	f, err := r.object(v, []string{"state", "value"}, nil)
+	if err != nil {
+		return err
+	}
+	state, err := r.ref(f[0])
+	if err != nil {
+		return err
+	}
+	value, err := r.ref(f[1])
+	if err != nil {
+		return err
+	}
+	return r.wrap(v, r.g.Update(r.nodes[state].made, r.nodes[value].made))
+}
+
+func (r *jsonReader) output(v *jsonValue) error {
+	f, err := r.object(v, []string{"name", "node"}, nil)
+	if err != nil {
+		return err
+	}
+	name, err := r.str(f[0])
+	if err != nil {
+		return err
+	}
+	node, err := r.ref(f[1])
+	if err != nil {
+		return err
+	}
+	return r.wrap(f[0], r.g.Output(name, r.nodes[node].made))
+}

@@ -1,0 +1,358 @@
+package ir
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Limits on graph.json files. Nodes, shapes and constants have their own.
+const (
+	maxJSONBytes = 1 << 30
+	maxJSONDepth = 16
+)
+
+// jsonKind is the type of a JSON value.
+type jsonKind uint8
+
+const (
+	jsonNull jsonKind = iota
+	jsonBool
+	jsonNumber
+	jsonString
+	jsonArray
+	jsonObject
+)
+
+var jsonKindNames = [...]string{"null", "a boolean", "a number", "a string", "an array", "an object"}
+
+func (k jsonKind) String() string { return jsonKindNames[k] }
+
+// jsonValue is a JSON value that knows where it stands in the file.
+type jsonValue struct {
+	kind  jsonKind
+	pos   int         // byte offset
+	text  string      // of a string its value, of a number or boolean as written
+	keys  []jsonKey   // of an object: the key of each item
+	items []jsonValue // of an array or object
+}
+
+type jsonKey struct {
+	name string
+	pos  int
+}
+
+// field returns the value under a key of an object, or nil.
+func (v *jsonValue) field(name string) *jsonValue {
+	for i, k := range v.keys {
+		if k.name == name {
+			return &v.items[i]
+		}
+	}
+	return nil
+}
+
+// pathTo returns the path from v to the innermost key or item that begins at
+// or before an offset, such as nodes[3].attrs.
+func (v *jsonValue) pathTo(pos int) string {
+	var b strings.Builder
+	for {
+		last := -1
+		for i := range v.items {
+			if v.start(i) > pos {
+				break
+			}
+			last = i
+		}
+		if last < 0 {
+			return b.String()
+		}
+		if v.kind == jsonArray {
+			fmt.Fprintf(&b, "[%d]", last)
+		} else {
+			b.WriteString(pathKey(b.Len() == 0, v.keys[last].name))
+		}
+		v = &v.items[last]
+	}
+}
+
+// start returns where item i begins, its key included.
+func (v *jsonValue) start(i int) int {
+	if v.kind == jsonObject {
+		return v.keys[i].pos
+	}
+	return v.items[i].pos
+}
+
+func pathKey(first bool, name string) string {
+	switch {
+	case !IsIdent(name):
+		return fmt.Sprintf("[%q]", clip(name))
+	case first:
+		return name
+	}
+	return "." + name
+}
+
+// jsonParser reads strict JSON (RFC 8259) into a tree: UTF-8 only, no key
+// twice in an object, no lone surrogates, nothing after the value. The first
+// error sticks and moves the parser to the end of the text.
+type jsonParser struct {
+	text  string
+	pos   int
+	depth int
+	err   error
+	at    int // where err is
+}
+
+// parseJSON returns the tree, or an error and its byte offset.
+func parseJSON(text string) (root jsonValue, errPos int, err error) {
+	p := &jsonParser{text: text}
+	root = p.value()
+	if p.skipSpace(); p.err == nil && p.pos < len(p.text) {
+		p.expected("the end of the file")
+	}
+	return root, p.at, p.err
+}
+
+func (p *jsonParser) fail(pos int, format string, args ...any) {
+	if p.err == nil {
+		p.err, p.at = fmt.Errorf(format, args...), pos
+		p.pos = len(p.text)
+	}
+}
+
+func (p *jsonParser) expected(what string) {
+	found := "the end of the file"
+	if p.pos < len(p.text) {
+		r, _ := utf8.DecodeRuneInString(p.text[p.pos:])
+		found = strconv.QuoteRune(r)
+	}
+	p.fail(p.pos, "found %s, expected %s", found, what)
+}
+
+func (p *jsonParser) skipSpace() {
+	for p.pos < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.pos]) >= 0 {
+		p.pos++
+	}
+}
+
+// accept passes over white space, and over c if it is next.
+func (p *jsonParser) accept(c byte) bool {
+	p.skipSpace()
+	ok := p.pos < len(p.text) && p.text[p.pos] == c
+	if ok {
+		p.pos++
+	}
+	return ok
+}
+
+func (p *jsonParser) value() jsonValue {
+	p.skipSpace()
+	v := jsonValue{pos: p.pos}
+	c := byte(0)
+	if p.pos < len(p.text) {
+		c = p.text[p.pos]
+	}
+	switch {
+	case c == '{':
+		v.kind = jsonObject
+		p.object(&v)
+	case c == '[':
+		v.kind = jsonArray
+		p.array(&v)
+	case c == '"':
+		v.kind, v.text = jsonString, p.str()
+	case c == '-' || '0' <= c && c <= '9':
+		v.kind, v.text = jsonNumber, p.number()
+	default:
+		p.literal(&v)
+	}
+	return v
+}
+
+func (p *jsonParser) literal(v *jsonValue) {
+	for word, kind := range map[string]jsonKind{"true": jsonBool, "false": jsonBool, "null": jsonNull} {
+		if strings.HasPrefix(p.text[p.pos:], word) {
+			v.kind, v.text = kind, word
+			p.pos += len(word)
+			return
+		}
+	}
+	p.expected("a JSON value")
+}
+
+// enter counts nesting, which the parser's recursion is as deep as.
+func (p *jsonParser) enter() bool {
+	if p.depth == maxJSONDepth {
+		p.fail(p.pos, "nested more than %d deep", maxJSONDepth)
+		return false
+	}
+	p.depth++
+	return true
+}
+
+func (p *jsonParser) array(v *jsonValue) {
+	if !p.enter() {
+		return
+	}
+	p.accept('[')
+	for !p.accept(']') && p.err == nil {
+		if len(v.items) > 0 && !p.accept(',') {
+			p.expected(`"," or "]"`)
+		}
+		v.items = append(v.items, p.value())
+	}
+	p.depth--
+}
+
+func (p *jsonParser) object(v *jsonValue) {
+	if !p.enter() {
+		return
+	}
+	p.accept('{')
+	seen := map[string]bool{}
+	for !p.accept('}') && p.err == nil {
+		if len(v.items) > 0 && !p.accept(',') {
+			p.expected(`"," or "}"`)
+		}
+		p.skipSpace()
+		key := jsonKey{pos: p.pos}
+		if p.pos == len(p.text) || p.text[p.pos] != '"' {
+			p.expected("a key in quotes")
+		}
+		key.name = p.str()
+		if seen[key.name] {
+			p.fail(key.pos, "key %q is given twice", clip(key.name))
+		}
+		seen[key.name] = true
+		if !p.accept(':') {
+			p.expected(`":"`)
+		}
+		v.keys = append(v.keys, key)
+		v.items = append(v.items, p.value())
+	}
+	p.depth--
+}
+
+// number passes over a number by the JSON grammar and returns it as written.
+func (p *jsonParser) number() string {
+	start := p.pos
+	p.oneOf("-")
+	if !p.oneOf("0") {
+		p.digits()
+	}
+	if p.oneOf(".") {
+		p.digits()
+	}
+	if p.oneOf("eE") {
+		p.oneOf("+-")
+		p.digits()
+	}
+	return p.text[start:p.pos]
+}
+
+// oneOf passes over the next byte if it is in set.
+func (p *jsonParser) oneOf(set string) bool {
+	ok := p.pos < len(p.text) && strings.IndexByte(set, p.text[p.pos]) >= 0
+	if ok {
+		p.pos++
+	}
+	return ok
+}
+
+func (p *jsonParser) digits() {
+	start := p.pos
+	for p.oneOf("0123456789") {
+	}
+	if p.pos == start {
+		p.expected("a digit")
+	}
+}
+
+// str reads a string. Most have no escapes and share the file's memory.
+func (p *jsonParser) str() string {
+	start := p.pos + 1
+	if p.err != nil {
+		return ""
+	}
+	for i := start; i < len(p.text); i++ {
+		switch c := p.text[i]; {
+		case c == '"':
+			p.pos = i + 1
+			return p.unescape(start, p.text[start:i])
+		case c == '\\':
+			i++
+		case c < ' ':
+			p.fail(i, "control character %q in a string: write it as an escape", c)
+			return ""
+		}
+	}
+	p.fail(p.pos, "the string has no closing quote")
+	return ""
+}
+
+// unescape decodes the inside of a string that begins at pos.
+func (p *jsonParser) unescape(pos int, s string) string {
+	if !utf8.ValidString(s) {
+		p.fail(pos, "the string is not UTF-8")
+		return ""
+	}
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for s != "" {
+		plain, rest, ok := strings.Cut(s, `\`)
+		b.WriteString(plain)
+		if !ok {
+			break
+		}
+		r, size, err := escape(rest)
+		if err != nil {
+			p.fail(pos, "%w", err)
+			return ""
+		}
+		b.WriteRune(r)
+		s = rest[size:]
+	}
+	return b.String()
+}
+
+var errEscape = errors.New(`bad escape in a string: want \" \\ \/ \b \f \n \r \t or \u and 4 hex digits, surrogates in pairs`)
+
+// escape decodes what follows a backslash and returns its length.
+func escape(s string) (r rune, size int, err error) {
+	const from, to = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
+	if i := strings.IndexByte(from, s[0]); i >= 0 {
+		return rune(to[i]), 1, nil
+	}
+	hi, ok := hex4(s)
+	if !ok {
+		return 0, 0, errEscape
+	}
+	if !utf16.IsSurrogate(hi) {
+		return hi, 5, nil
+	}
+	if len(s) < 6 || s[5] != '\\' {
+		return 0, 0, errEscape
+	}
+	lo, ok := hex4(s[6:])
+	pair := utf16.DecodeRune(hi, lo)
+	if !ok || pair == utf8.RuneError {
+		return 0, 0, errEscape
+	}
+	return pair, 11, nil
+}
+
+// hex4 reads u and four hex digits.
+func hex4(s string) (rune, bool) {
+	if len(s) < 5 || s[0] != 'u' {
+		return 0, false
+	}
+	v, err := strconv.ParseUint(s[1:5], 16, 16)
+	return rune(v), err == nil
+}

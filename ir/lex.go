@@ -1,0 +1,152 @@
+package ir
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// ReadError says where a text IR or graph.json file is wrong.
+type ReadError struct {
+	File      string // as given to the reader; may be empty
+	Line, Col int    // from 1; Col counts characters
+	Path      string // of the value in graph.json, such as nodes[3].attrs.shape[0]
+	Err       error  // what is there, what was expected
+}
+
+// Error returns "file:line:col: path: message".
+func (e *ReadError) Error() string {
+	var b strings.Builder
+	if e.File != "" {
+		b.WriteString(e.File + ":")
+	}
+	fmt.Fprintf(&b, "%d:%d: ", e.Line, e.Col)
+	if e.Path != "" {
+		b.WriteString(e.Path + ": ")
+	}
+	b.WriteString(e.Err.Error())
+	return b.String()
+}
+
+// Unwrap returns the message without the place.
+func (e *ReadError) Unwrap() error { return e.Err }
+
+// lineCol returns the line and column, from 1, of a byte offset.
+func lineCol(text string, pos int) (line, col int) {
+	before := text[:min(pos, len(text))]
+	start := strings.LastIndexByte(before, '\n') + 1
+	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
+}
+
+// tokenKind tells apart the tokens of text IR.
+type tokenKind uint8
+
+const (
+	tokEOF    tokenKind = iota
+	tokBad              // cannot start a token
+	tokWord             // keyword, op, dtype, number or dim: 4*T+1
+	tokRef              // %x
+	tokString           // "x"
+	tokPunct            // { } [ ] ( ) = , : <=
+)
+
+// token is one token; text is the name of a ref, the value of a string, and
+// the token as written otherwise.
+type token struct {
+	kind tokenKind
+	text string
+	pos  int
+}
+
+// String describes the token for an error text.
+func (t token) String() string {
+	switch t.kind {
+	case tokEOF:
+		return "the end of the text"
+	case tokRef:
+		return strconv.Quote("%" + clip(t.text))
+	case tokString:
+		return "the string " + strconv.Quote(clip(t.text))
+	}
+	return strconv.Quote(clip(t.text))
+}
+
+// lexer splits text IR into tokens.
+type lexer struct {
+	text string
+	pos  int
+}
+
+func (l *lexer) next() token {
+	l.skipSpace()
+	start := l.pos
+	if start == len(l.text) {
+		return token{tokEOF, "", start}
+	}
+	switch c := l.text[start]; {
+	case c == '"':
+		return l.str()
+	case c == '%':
+		l.pos++
+		if l.run(isRefByte); l.pos > start+1 {
+			return token{tokRef, l.text[start+1 : l.pos], start}
+		}
+	case isWordByte(c):
+		l.run(isWordByte)
+		return token{tokWord, l.text[start:l.pos], start}
+	case strings.HasPrefix(l.text[start:], "<="):
+		l.pos += 2
+		return token{tokPunct, "<=", start}
+	case strings.IndexByte("{}[]()=,:", c) >= 0:
+		l.pos++
+		return token{tokPunct, l.text[start:l.pos], start}
+	}
+	_, size := utf8.DecodeRuneInString(l.text[start:])
+	l.pos = start + size
+	return token{tokBad, l.text[start:l.pos], start}
+}
+
+// skipSpace passes over white space and comments.
+func (l *lexer) skipSpace() {
+	for l.pos < len(l.text) {
+		switch l.text[l.pos] {
+		case ' ', '\t', '\r', '\n':
+			l.pos++
+		case ';':
+			l.run(func(c byte) bool { return c != '\n' })
+		default:
+			return
+		}
+	}
+}
+
+func (l *lexer) run(in func(byte) bool) {
+	for l.pos < len(l.text) && in(l.text[l.pos]) {
+		l.pos++
+	}
+}
+
+// str reads a string as strconv.Quote writes it.
+func (l *lexer) str() token {
+	start := l.pos
+	l.pos++
+	for l.pos < len(l.text) && l.text[l.pos] != '"' && l.text[l.pos] != '\n' {
+		if l.text[l.pos] == '\\' {
+			l.pos++
+		}
+		l.pos++
+	}
+	l.pos = min(l.pos+1, len(l.text))
+	s, err := strconv.Unquote(l.text[start:l.pos])
+	if err != nil {
+		return token{tokBad, l.text[start:l.pos], start}
+	}
+	return token{tokString, s, start}
+}
+
+func isRefByte(c byte) bool {
+	return c == '_' || c == '.' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+func isWordByte(c byte) bool { return isRefByte(c) || c == '+' || c == '-' || c == '*' }

@@ -1,0 +1,175 @@
+package ir
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// maxSplatBytes bounds the memory that constants given as one repeated value
+// may take in all of one graph: they are the only part of a text that can ask
+// for more memory than the text has bytes.
+const maxSplatBytes = 64 << 20
+
+// dataReader collects the values of a constant that is read from text IR or
+// graph.json. It never allocates more than the text has values for, or splat
+// allows.
+type dataReader struct {
+	data  *Data
+	elems int64 // that the shape has
+	size  int64 // in bytes
+}
+
+// newDataReader checks a shape as read, which must be of numbers only.
+func newDataReader(t DType, shape Shape) (*dataReader, error) {
+	if !shape.IsStatic() {
+		return nil, fmt.Errorf("a constant needs a static shape, have %s", shape)
+	}
+	dims, elems := make([]int, len(shape)), int64(1)
+	for i, d := range shape {
+		dims[i] = d.Static()
+	}
+	size, err := byteSize(t, dims)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range shape {
+		elems *= d.Add
+	}
+	return &dataReader{&Data{DType: t, Dims: dims}, elems, size}, nil
+}
+
+// add appends one element as formatElem prints it.
+func (r *dataReader) add(text string) error {
+	if int64(len(r.data.Bytes)) >= r.size {
+		return fmt.Errorf("more than the %d values that %s%s has", r.elems, r.data.DType, ShapeOf(r.data.Dims...))
+	}
+	var err error
+	r.data.Bytes, err = appendElem(r.data.Bytes, r.data.DType, text)
+	return err
+}
+
+// splat gives every element one value, taking its bytes from what is left.
+func (r *dataReader) splat(text string, left *int64) error {
+	elem, err := appendElem(nil, r.data.DType, text)
+	if err != nil {
+		return err
+	}
+	if r.size > *left {
+		return fmt.Errorf("repeated values take more than %d bytes in this graph: broadcast a constant of one element instead", maxSplatBytes)
+	}
+	*left -= r.size
+	r.data.Bytes = make([]byte, r.size)
+	for i := 0; i < len(r.data.Bytes); i += len(elem) {
+		copy(r.data.Bytes[i:], elem)
+	}
+	return nil
+}
+
+// base64 gives the elements as raw little-endian bytes.
+func (r *dataReader) base64(text string) error {
+	raw, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return fmt.Errorf("not base64 (RFC 4648, padded): %w", err)
+	}
+	r.data.Bytes = raw
+	return r.done()
+}
+
+// done checks that every element has its value.
+func (r *dataReader) done() error {
+	if have := int64(len(r.data.Bytes)); have != r.size {
+		unit := int64(r.data.DType.BlockBytes())
+		return fmt.Errorf("%s%s has %d values of %d bytes, have %d bytes",
+			r.data.DType, ShapeOf(r.data.Dims...), r.size/unit, unit, have)
+	}
+	return checkConst(r.data)
+}
+
+// appendElem appends the bytes of one element given as text: a number within
+// the range of the type, inf or -inf, nan:HEX with the bytes of a NaN, true or
+// false.
+func appendElem(dst []byte, t DType, text string) ([]byte, error) {
+	raw := make([]byte, t.BlockBytes())
+	switch {
+	case t.IsBlock():
+		return nil, fmt.Errorf("%s has no single values: give its blocks as base64", t)
+	case t == Bool:
+		if text != "true" && text != "false" {
+			return nil, fmt.Errorf("%q is not a bool: want true or false", clip(text))
+		}
+		EncodeInts(raw, t, []int64{int64(b2f(text == "true"))})
+	case t.IsInteger():
+		lo, hi := IntRange(t)
+		v, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || v < lo || v > hi {
+			return nil, fmt.Errorf("%q is not an %s: want an integer %d to %d", clip(text), t, lo, hi)
+		}
+		EncodeInts(raw, t, []int64{v})
+	default:
+		if err := floatElem(raw, t, text); err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, raw...), nil
+}
+
+// floatElem encodes the text of one element of a float type into raw.
+func floatElem(raw []byte, t DType, text string) error {
+	if bits, ok := strings.CutPrefix(text, "nan:"); ok {
+		return nanElem(raw, t, bits)
+	}
+	v, err := parseFloat(text)
+	if err != nil {
+		return err
+	}
+	if math.IsInf(v, 0) != math.IsInf(RoundTo(v, t), 0) || t == F8E4M3 && math.Abs(v) > 448 {
+		return fmt.Errorf("%s is out of range for %s", clip(text), t)
+	}
+	EncodeFloats(raw, t, []float64{v})
+	return nil
+}
+
+func nanElem(raw []byte, t DType, bits string) error {
+	b, err := hex.DecodeString(bits)
+	if err != nil || len(b) != len(raw) {
+		return fmt.Errorf("nan:%s: want the %d bytes of the %s as hex digits", clip(bits), len(raw), t)
+	}
+	var v [1]float64
+	if DecodeFloats(v[:], t, b); !math.IsNaN(v[0]) {
+		return fmt.Errorf("nan:%s is %s, not a NaN", bits, FormatFloat(v[0]))
+	}
+	copy(raw, b)
+	return nil
+}
+
+// parseFloat reads what FormatFloat prints: a decimal number, inf or -inf. It
+// refuses what else strconv takes (hexadecimal, underscores, NaN, infinity).
+func parseFloat(text string) (float64, error) {
+	switch text {
+	case "inf", "+inf":
+		return math.Inf(1), nil
+	case "-inf":
+		return math.Inf(-1), nil
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if strings.Trim(text, "+-.0123456789eE") != "" || err != nil && v == 0 {
+		return 0, fmt.Errorf("%q is not a number", clip(text))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s is too large for a float (write inf for infinity)", clip(text))
+	}
+	return v, nil
+}
+
+// clip shortens a piece of the input for an error text.
+func clip(s string) string {
+	const most = 40
+	if len(s) <= most {
+		return s
+	}
+	return s[:most] + "…"
+}
