@@ -177,7 +177,7 @@ func TestRefusesDamagedFiles(t *testing.T) {
 		"offsets long":       {file(one(`"data_offsets":[0,1,2]`), 0), "more than 2 elements"},
 		"metadata a number":  {file(`{"__metadata__":{"k":1}}`, 0), "is 1: want a string"},
 		"metadata twice":     {file(`{"__metadata__":{"k":"1","k":"2"}}`, 0), `has "k" twice`},
-		"elements overflow":  {file(one(`"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,1]`), 1), "more elements than can be counted"},
+		"elements overflow":  {file(one(`"dtype":"U8","shape":[1073741824,1073741824,1073741824],"data_offsets":[0,1]`), 1), "more elements than can be counted"},
 		"range backwards":    {file(one(`"dtype":"U8","shape":[1],"data_offsets":[1,0]`), 1), "byte range [1, 0)"},
 		"range past the end": {file(one(`"dtype":"U8","shape":[2],"data_offsets":[0,2]`), 1), "inside the data, which has 1 bytes"},
 		"range too long":     {file(one(`"dtype":"F32","shape":[2],"data_offsets":[0,12]`), 12), "is f32[2], which is 8 bytes, but its range has 12"},
