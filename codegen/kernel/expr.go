@@ -1,0 +1,178 @@
+package kernel
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// ExprKind says what an Expr is.
+type ExprKind uint8
+
+// The expression kinds.
+const (
+	ExprLoad  ExprKind = iota + 1 // element Index of binding Bind, decoded and converted
+	ExprConst                     // Value
+	ExprApply                     // an elementwise op on Args
+	ExprIndex                     // Index as an i32
+	ExprAcc                       // the result of phase or product Acc
+)
+
+// Expr is one scalar value of a kernel body. Expressions of one Builder are
+// unique: equal ones are the same pointer, so a shared value is computed once.
+type Expr struct {
+	ID    int
+	Kind  ExprKind
+	DType ir.DType // of the value; arithmetic on f16 and bf16 happens in f32
+	Bind  int
+	Index Index
+	Value float64 // of a float constant
+	Int   int64   // of an integer or bool constant
+	Op    ir.Op
+	Attrs ir.Attrs
+	Args  []*Expr
+	Acc   int
+	Hint  string // a name for a reader
+
+	axes uint64 // bit i: depends on axis i
+	accs uint64 // bit i: depends on phase or product i
+}
+
+// Uses reports whether the value depends on the coordinate along the axis.
+func (e *Expr) Uses(axis int) bool { return e.axes>>axis&1 != 0 }
+
+// UsesAcc reports whether the value depends on phase or product i.
+func (e *Expr) UsesAcc(i int) bool { return e.accs>>i&1 != 0 }
+
+// UsesAnyAcc reports whether the value depends on any phase or product.
+func (e *Expr) UsesAnyAcc() bool { return e.accs != 0 }
+
+// Builder makes the expressions of one kernel.
+type Builder struct {
+	unique map[string]*Expr
+}
+
+// NewBuilder returns an empty builder.
+func NewBuilder() *Builder { return &Builder{unique: map[string]*Expr{}} }
+
+func (b *Builder) add(key string, e Expr) *Expr {
+	if have, ok := b.unique[key]; ok {
+		return have
+	}
+	e.ID = len(b.unique)
+	addIndex := func(x Index) {
+		x.Walk(func(f *Factor) {
+			switch f.Kind {
+			case FactorAxis:
+				e.axes |= 1 << f.Axis
+			case FactorValue:
+				e.axes |= f.Value.axes
+				e.accs |= f.Value.accs
+			}
+		})
+	}
+	addIndex(e.Index)
+	for _, a := range e.Args {
+		e.axes |= a.axes
+		e.accs |= a.accs
+	}
+	b.unique[key] = &e
+	return &e
+}
+
+// Load returns element x of a binding of that dtype.
+func (b *Builder) Load(bind int, t ir.DType, x Index, hint string) *Expr {
+	value := t
+	if t.IsBlock() {
+		value = ir.F32
+	}
+	return b.add(fmt.Sprintf("load %d %s", bind, x), Expr{Kind: ExprLoad, DType: value, Bind: bind, Index: x, Hint: hint})
+}
+
+// Float returns a float constant.
+func (b *Builder) Float(t ir.DType, v float64) *Expr {
+	v = ir.RoundTo(v, t)
+	return b.add(fmt.Sprintf("const %s %s", t, ir.FormatFloat(v)), Expr{Kind: ExprConst, DType: t, Value: v})
+}
+
+// Integer returns an integer or bool constant.
+func (b *Builder) Integer(t ir.DType, v int64) *Expr {
+	return b.add(fmt.Sprintf("const %s %d", t, v), Expr{Kind: ExprConst, DType: t, Int: v})
+}
+
+// Number returns v as a constant of any scalar dtype.
+func (b *Builder) Number(t ir.DType, v float64) *Expr {
+	if t.IsFloat() {
+		return b.Float(t, v)
+	}
+	return b.Integer(t, ir.FloatToInt(v, t))
+}
+
+// FromIndex returns an index as an i32 value.
+func (b *Builder) FromIndex(x Index) *Expr {
+	if x.IsConst() {
+		return b.Integer(ir.I32, x.c)
+	}
+	return b.add("index "+x.String(), Expr{Kind: ExprIndex, DType: ir.I32, Index: x})
+}
+
+// Acc returns the result of phase or product i.
+func (b *Builder) Acc(i int, t ir.DType, hint string) *Expr {
+	e := b.add(fmt.Sprintf("acc %d %s", i, t), Expr{Kind: ExprAcc, DType: t, Acc: i, Hint: hint})
+	e.accs = 1 << i
+	return e
+}
+
+// Apply returns an elementwise op on values; t is its result dtype.
+func (b *Builder) Apply(op ir.Op, t ir.DType, attrs ir.Attrs, args ...*Expr) *Expr {
+	var key strings.Builder
+	fmt.Fprintf(&key, "%s %s", op, t)
+	for _, at := range attrs {
+		fmt.Fprintf(&key, " %s=%s", at.Name, ir.FormatAttr(at.Value))
+	}
+	for _, a := range args {
+		fmt.Fprintf(&key, " e%d", a.ID)
+	}
+	return b.add(key.String(), Expr{Kind: ExprApply, DType: t, Op: op, Attrs: attrs, Args: args})
+}
+
+// Cast returns v converted to t by op cast's rule; the same value where it
+// has that dtype already.
+func (b *Builder) Cast(t ir.DType, v *Expr) *Expr {
+	if v.DType == t {
+		return v
+	}
+	if v.Kind == ExprConst && t.IsFloat() {
+		if v.DType.IsFloat() {
+			return b.Float(t, v.Value)
+		}
+		return b.Float(t, float64(v.Int))
+	}
+	return b.Apply(ir.OpCast, t, ir.Attrs{{Name: "dtype", Value: t}}, v)
+}
+
+// Walk calls visit once for every expression that the roots depend on, in an
+// order in which arguments come first.
+func Walk(roots []*Expr, visit func(*Expr)) {
+	seen := map[*Expr]bool{}
+	var walk func(e *Expr)
+	walk = func(e *Expr) {
+		if e == nil || seen[e] {
+			return
+		}
+		seen[e] = true
+		e.Index.Walk(func(f *Factor) {
+			if f.Kind == FactorValue {
+				walk(f.Value)
+			}
+		})
+		for _, a := range e.Args {
+			walk(a)
+		}
+		visit(e)
+	}
+	for _, r := range roots {
+		walk(r)
+	}
+}

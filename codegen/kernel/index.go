@@ -1,0 +1,556 @@
+package kernel
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Index is an integer polynomial over a kernel's axes, the program's symbols
+// and opaque factors (quotients, remainders, clamped run-time values), kept as
+// a canonical sum of products. It addresses elements of buffers. Every factor
+// is at least 0 and every axis is less than its extent, which is what lets
+// division and remainder be simplified away.
+type Index struct {
+	terms []Term // sorted by key, coefficients not 0
+	c     int64
+}
+
+// Term is one product of an Index: Coef times its factors.
+type Term struct {
+	Coef    int64
+	Factors []*Factor // sorted by key
+}
+
+// FactorKind says what a Factor is.
+type FactorKind uint8
+
+// The factor kinds.
+const (
+	FactorAxis  FactorKind = iota + 1 // the coordinate along an axis
+	FactorSym                         // the value of a symbol
+	FactorDiv                         // floor(X/D)
+	FactorMod                         // X mod D
+	FactorClamp                       // X as a signed number, limited to 0..D
+	FactorValue                       // a loaded integer; only inside a clamp
+)
+
+// Factor is one indivisible part of an Index.
+type Factor struct {
+	Kind   FactorKind
+	Axis   int    // of FactorAxis
+	Extent ir.Dim // of FactorAxis: the coordinate is less
+	Sym    string // of FactorSym
+	Bound  int64  // of FactorSym: the value is at most
+	X, D   Index  // of FactorDiv, FactorMod, FactorClamp
+	Value  *Expr  // of FactorValue
+	key    string
+}
+
+func newFactor(f Factor) *Factor {
+	switch f.Kind {
+	case FactorAxis:
+		f.key = fmt.Sprintf("a%d", f.Axis)
+	case FactorSym:
+		f.key = f.Sym
+	case FactorDiv:
+		f.key = fmt.Sprintf("(%s / %s)", f.X, f.D)
+	case FactorMod:
+		f.key = fmt.Sprintf("(%s %% %s)", f.X, f.D)
+	case FactorClamp:
+		f.key = fmt.Sprintf("clamp(%s, %s)", f.X, f.D)
+	case FactorValue:
+		f.key = fmt.Sprintf("v%d", f.Value.ID)
+	}
+	return &f
+}
+
+// Const returns the index that is a number.
+func Const(n int64) Index { return Index{c: n} }
+
+// Axis returns the index that is the coordinate along axis id; an axis of
+// extent 1 has only coordinate 0.
+func Axis(id int, extent ir.Dim) Index {
+	if extent.Is(1) {
+		return Index{}
+	}
+	return single(newFactor(Factor{Kind: FactorAxis, Axis: id, Extent: extent}))
+}
+
+// DimIndex returns the index that is the value of a dim.
+func DimIndex(d ir.Dim) Index {
+	if d.IsStatic() {
+		return Const(d.Add)
+	}
+	sym := single(newFactor(Factor{Kind: FactorSym, Sym: d.Sym, Bound: d.Bound}))
+	return sym.Times(d.Mul).Plus(Const(d.Add))
+}
+
+// ValueIndex returns a run-time integer limited to 0..last, so that it can
+// never leave its buffer.
+func ValueIndex(v *Expr, last Index) Index {
+	return Clamp(single(newFactor(Factor{Kind: FactorValue, Value: v})), last)
+}
+
+// Clamp returns x, as a signed number, limited to 0..last.
+func Clamp(x, last Index) Index {
+	if !hasValue(x) && x.nonNegative() && last.Minus(x).nonNegative() {
+		return x
+	}
+	return single(newFactor(Factor{Kind: FactorClamp, X: x, D: last}))
+}
+
+func single(f *Factor) Index { return Index{terms: []Term{{1, []*Factor{f}}}} }
+
+// Terms returns the products of the sum; do not modify.
+func (x Index) Terms() []Term { return x.terms }
+
+// Offset returns the constant of the sum.
+func (x Index) Offset() int64 { return x.c }
+
+// IsConst reports whether x is a number.
+func (x Index) IsConst() bool { return len(x.terms) == 0 }
+
+// Equal reports whether two indices are the same polynomial.
+func (x Index) Equal(y Index) bool { return x.String() == y.String() }
+
+// String prints the polynomial in its canonical form.
+func (x Index) String() string {
+	var b strings.Builder
+	for i, t := range x.terms {
+		if i > 0 {
+			b.WriteString(" + ")
+		}
+		b.WriteString(t.String())
+	}
+	if x.c != 0 || len(x.terms) == 0 {
+		if len(x.terms) > 0 {
+			b.WriteString(" + ")
+		}
+		fmt.Fprint(&b, x.c)
+	}
+	return b.String()
+}
+
+// String prints the product.
+func (t Term) String() string {
+	k := factorsKey(t.Factors)
+	if t.Coef == 1 {
+		return k
+	}
+	return fmt.Sprintf("%d*%s", t.Coef, k)
+}
+
+func factorsKey(fs []*Factor) string {
+	keys := make([]string, len(fs))
+	for i, f := range fs {
+		keys[i] = f.key
+	}
+	return strings.Join(keys, "*")
+}
+
+func canonical(terms []Term, c int64) Index {
+	sums := map[string]*Term{}
+	var order []string
+	for _, t := range terms {
+		k := factorsKey(t.Factors)
+		if have, ok := sums[k]; ok {
+			have.Coef += t.Coef
+			continue
+		}
+		sums[k] = &Term{t.Coef, t.Factors}
+		order = append(order, k)
+	}
+	sort.Strings(order)
+	out := Index{c: c}
+	for _, k := range order {
+		if t := sums[k]; t.Coef != 0 {
+			out.terms = append(out.terms, *t)
+		}
+	}
+	return out.rejoin()
+}
+
+// rejoin replaces d*floor(x/d) + x mod d by x.
+func (x Index) rejoin() Index {
+	for i, t := range x.terms {
+		for j, f := range t.Factors {
+			if f.Kind != FactorMod {
+				continue
+			}
+			rest := append(append([]*Factor(nil), t.Factors[:j]...), t.Factors[j+1:]...)
+			whole := canonicalTerm(t.Coef, rest)
+			quo := single(newFactor(Factor{Kind: FactorDiv, X: f.X, D: f.D})).Mul(f.D).Mul(whole)
+			if len(quo.terms) != 1 || quo.c != 0 {
+				continue
+			}
+			want := factorsKey(quo.terms[0].Factors)
+			for k, u := range x.terms {
+				if u.Coef == quo.terms[0].Coef && factorsKey(u.Factors) == want {
+					left := Index{c: x.c}
+					for n, v := range x.terms {
+						if n != i && n != k {
+							left.terms = append(left.terms, v)
+						}
+					}
+					return left.Plus(f.X.Mul(whole))
+				}
+			}
+		}
+	}
+	return x
+}
+
+func canonicalTerm(coef int64, fs []*Factor) Index {
+	return Index{terms: []Term{{coef, fs}}}.foldEmpty()
+}
+
+// Plus returns x+y.
+func (x Index) Plus(y Index) Index {
+	if x.IsConst() && y.IsConst() {
+		return Const(x.c + y.c)
+	}
+	return canonical(append(append([]Term(nil), x.terms...), y.terms...), x.c+y.c)
+}
+
+// Minus returns x-y.
+func (x Index) Minus(y Index) Index { return x.Plus(y.Times(-1)) }
+
+// Times returns x*n.
+func (x Index) Times(n int64) Index {
+	out := Index{c: x.c * n}
+	if n == 0 {
+		return out
+	}
+	for _, t := range x.terms {
+		out.terms = append(out.terms, Term{t.Coef * n, t.Factors})
+	}
+	return out
+}
+
+// Mul returns x*y.
+func (x Index) Mul(y Index) Index {
+	if y.IsConst() {
+		return x.Times(y.c)
+	}
+	if x.IsConst() {
+		return y.Times(x.c)
+	}
+	var terms []Term
+	for _, s := range x.terms {
+		for _, t := range y.terms {
+			terms = append(terms, mulTerms(s, t))
+		}
+	}
+	terms = append(terms, x.Times(y.c).terms...)
+	terms = append(terms, y.Times(x.c).terms...)
+	return canonical(terms, x.c*y.c)
+}
+
+func mulTerms(s, t Term) Term {
+	fs := append(append([]*Factor(nil), s.Factors...), t.Factors...)
+	sort.SliceStable(fs, func(i, j int) bool { return fs[i].key < fs[j].key })
+	return Term{s.Coef * t.Coef, fs}
+}
+
+// DivMod returns floor(x/d) and x mod d for a dim d of at least 1.
+func (x Index) DivMod(d ir.Dim) (quo, rem Index) {
+	if d.Is(1) {
+		return x, Index{}
+	}
+	div := DimIndex(d)
+	quo, rem = x.longDivide(div)
+	if rem.inRange(div) {
+		return quo, rem
+	}
+	if d.IsStatic() {
+		if q, r, ok := rem.divideByParts(d.Add); ok {
+			return quo.Plus(q), r
+		}
+	}
+	q := single(newFactor(Factor{Kind: FactorDiv, X: rem, D: div}))
+	r := single(newFactor(Factor{Kind: FactorMod, X: rem, D: div}))
+	return quo.Plus(q), r
+}
+
+// longDivide takes out of x every term that the leading term of d divides:
+// x = quo*d + rem.
+func (x Index) longDivide(d Index) (quo, rem Index) {
+	lead := Term{Coef: d.c}
+	if len(d.terms) > 0 {
+		lead = d.terms[0]
+	}
+	for _, t := range x.terms {
+		if t.Coef%lead.Coef != 0 {
+			continue
+		}
+		if fs, ok := without(t.Factors, lead.Factors); ok {
+			quo = quo.Plus(canonical([]Term{{t.Coef / lead.Coef, fs}}, 0).foldEmpty())
+		}
+	}
+	if d.IsConst() {
+		quo.c += floorDiv(x.c, d.c)
+	}
+	return quo, x.Minus(quo.Mul(d))
+}
+
+// foldEmpty turns terms without factors into the constant.
+func (x Index) foldEmpty() Index {
+	out := Index{c: x.c}
+	for _, t := range x.terms {
+		if len(t.Factors) == 0 {
+			out.c += t.Coef
+		} else {
+			out.terms = append(out.terms, t)
+		}
+	}
+	return out
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b != 0 && (a < 0) != (b < 0) {
+		q--
+	}
+	return q
+}
+
+// without removes each factor of take once.
+func without(fs, take []*Factor) ([]*Factor, bool) {
+	rest := append([]*Factor(nil), fs...)
+next:
+	for _, t := range take {
+		for i, f := range rest {
+			if f.key == t.key {
+				rest = append(rest[:i], rest[i+1:]...)
+				continue next
+			}
+		}
+		return nil, false
+	}
+	return rest, true
+}
+
+// divideByParts handles x = g*a + b with g dividing d and 0 <= b < g: then
+// floor(x/d) = floor(a/(d/g)) and x mod d = g*(a mod d/g) + b.
+func (x Index) divideByParts(d int64) (quo, rem Index, ok bool) {
+	for _, t := range x.terms {
+		g := gcd(abs(t.Coef), d)
+		if g <= 1 || g == d {
+			continue
+		}
+		a, b := x.longDivide(Const(g))
+		if !b.inRange(Const(g)) || !a.nonNegative() {
+			continue
+		}
+		q, r := a.DivMod(ir.D(int(d / g)))
+		return q, r.Times(g).Plus(b), true
+	}
+	return Index{}, Index{}, false
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+func abs(a int64) int64 { return max(a, -a) }
+
+// inRange reports whether 0 <= x < d is proven.
+func (x Index) inRange(d Index) bool {
+	return x.nonNegative() && d.Minus(Const(1)).Minus(x).nonNegative()
+}
+
+// nonNegative reports whether x >= 0 is proven for all axes and symbols: with
+// every negative term at its largest and every positive term that could be 0
+// at 0, what is left has no negative coefficient.
+func (x Index) nonNegative() bool {
+	low := Const(x.c)
+	for _, t := range x.terms {
+		switch {
+		case t.Coef < 0:
+			low = low.Plus(upper(t.Factors).Times(t.Coef))
+		case symbolsOnly(t.Factors):
+			low = low.Plus(Index{terms: []Term{t}})
+		}
+	}
+	for _, t := range low.terms {
+		if t.Coef < 0 {
+			return false
+		}
+	}
+	return low.c >= 0
+}
+
+func symbolsOnly(fs []*Factor) bool {
+	for _, f := range fs {
+		if f.Kind != FactorSym {
+			return false
+		}
+	}
+	return true
+}
+
+// upper returns a polynomial in symbols that is no less than the product.
+func upper(fs []*Factor) Index {
+	out := Const(1)
+	for _, f := range fs {
+		out = out.Mul(f.upper())
+	}
+	return out
+}
+
+func (f *Factor) upper() Index {
+	switch f.Kind {
+	case FactorAxis:
+		return DimIndex(f.Extent).Minus(Const(1))
+	case FactorMod:
+		return f.D.Minus(Const(1))
+	case FactorClamp:
+		return upperSum(f.D)
+	case FactorDiv:
+		if f.D.IsConst() {
+			if up := upperSum(f.X); up.IsConst() {
+				return Const(floorDiv(max(up.c, 0), f.D.c))
+			}
+		}
+		return upperSum(f.X)
+	case FactorSym:
+		return single(f)
+	}
+	return Const(1 << 40) // FactorValue: unknown
+}
+
+// upperSum bounds x from above by dropping its negative terms.
+func upperSum(x Index) Index {
+	out := Const(x.c)
+	for _, t := range x.terms {
+		if t.Coef > 0 {
+			out = out.Plus(upper(t.Factors).Times(t.Coef))
+		} else if symbolsOnly(t.Factors) {
+			out = out.Plus(Index{terms: []Term{t}})
+		}
+	}
+	return out
+}
+
+func hasValue(x Index) bool {
+	for _, t := range x.terms {
+		for _, f := range t.Factors {
+			if f.Kind == FactorValue {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Walk calls visit for every factor of x, those inside quotients, remainders
+// and clamps included.
+func (x Index) Walk(visit func(*Factor)) {
+	for _, t := range x.terms {
+		for _, f := range t.Factors {
+			visit(f)
+			switch f.Kind {
+			case FactorDiv, FactorMod, FactorClamp:
+				f.X.Walk(visit)
+				f.D.Walk(visit)
+			}
+		}
+	}
+}
+
+// Uses reports whether x depends on the axis, through loaded values too.
+func (x Index) Uses(axis int) bool {
+	used := false
+	x.Walk(func(f *Factor) {
+		switch f.Kind {
+		case FactorAxis:
+			used = used || f.Axis == axis
+		case FactorValue:
+			used = used || f.Value.Uses(axis)
+		}
+	})
+	return used
+}
+
+// Stride returns the polynomial that x grows by per step along the axis, and
+// false where x is not linear in it.
+func (x Index) Stride(axis int) (Index, bool) {
+	var terms []Term
+	for _, t := range x.terms {
+		n := 0
+		var rest []*Factor
+		for _, f := range t.Factors {
+			switch {
+			case f.Kind == FactorAxis && f.Axis == axis:
+				n++
+			case single(f).Uses(axis):
+				return Index{}, false
+			default:
+				rest = append(rest, f)
+			}
+		}
+		if n > 1 {
+			return Index{}, false
+		}
+		if n == 1 {
+			terms = append(terms, Term{t.Coef, rest})
+		}
+	}
+	return canonical(terms, 0).foldEmpty(), true
+}
+
+// DropAxis returns x at coordinate 0 of the axis; x must be linear in it.
+func (x Index) DropAxis(axis int) Index {
+	s, _ := x.Stride(axis)
+	// An extent that is never 1 keeps the axis a factor.
+	return x.Minus(s.Mul(Axis(axis, ir.D(2))))
+}
+
+// Multiple returns the largest power of two, up to limit, that provably
+// divides every value of x.
+func (x Index) Multiple(limit int64) int64 {
+	m := limit
+	for m > 1 && x.c%m != 0 {
+		m /= 2
+	}
+	for _, t := range x.terms {
+		for m > 1 && t.Coef%m != 0 {
+			m /= 2
+		}
+	}
+	return m
+}
+
+// Substitute returns x with every axis replaced by what at gives for it.
+func (x Index) Substitute(at func(axis int, extent ir.Dim) Index, value func(*Expr) *Expr) Index {
+	out := Const(x.c)
+	for _, t := range x.terms {
+		prod := Const(t.Coef)
+		for _, f := range t.Factors {
+			prod = prod.Mul(f.substitute(at, value))
+		}
+		out = out.Plus(prod)
+	}
+	return out
+}
+
+func (f *Factor) substitute(at func(int, ir.Dim) Index, value func(*Expr) *Expr) Index {
+	sub := func(x Index) Index { return x.Substitute(at, value) }
+	switch f.Kind {
+	case FactorAxis:
+		return at(f.Axis, f.Extent)
+	case FactorDiv, FactorMod:
+		return single(newFactor(Factor{Kind: f.Kind, X: sub(f.X), D: sub(f.D)}))
+	case FactorClamp:
+		return Clamp(sub(f.X), sub(f.D))
+	case FactorValue:
+		return single(newFactor(Factor{Kind: FactorValue, Value: value(f.Value)}))
+	}
+	return single(f)
+}

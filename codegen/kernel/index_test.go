@@ -1,0 +1,139 @@
+package kernel
+
+import (
+	"math/rand"
+	"testing"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+func TestIndexSimplifies(t *testing.T) {
+	T := ir.Symbol("T", 64)
+	i, j, k := Axis(0, T), Axis(1, ir.D(12)), Axis(2, ir.D(64))
+	linear := i.Times(768).Plus(j.Times(64)).Plus(k)
+	tests := []struct {
+		name     string
+		x        Index
+		d        ir.Dim
+		quo, rem string
+	}{
+		{"split heads", linear, ir.D(64), "12*a0 + a1", "a2"},
+		{"split rows", linear, ir.D(768), "a0", "64*a1 + a2"},
+		{"symbolic rows", j.Mul(DimIndex(T)).Plus(i), T, "a1", "a0"},
+		{"affine rows", j.Mul(DimIndex(T.Plus(1))).Plus(i), T.Plus(1), "a1", "a0"},
+		{"by parts", j.Times(4).Plus(Axis(3, ir.D(4))), ir.D(8), "(a1 / 2)", "4*(a1 % 2) + a3"},
+		{"unknown", j, ir.D(5), "(a1 / 5)", "(a1 % 5)"},
+		{"offset", linear.Plus(Const(64)), ir.D(64), "12*a0 + a1 + 1", "a2"},
+		{"crossing", k.Plus(Const(1)), ir.D(64), "(a2 + 1 / 64)", "(a2 + 1 % 64)"},
+	}
+	for _, tt := range tests {
+		q, r := tt.x.DivMod(tt.d)
+		if q.String() != tt.quo || r.String() != tt.rem {
+			t.Errorf("%s: %s by %s = %q, %q; want %q, %q", tt.name, tt.x, tt.d, q, r, tt.quo, tt.rem)
+		}
+		if back := q.Mul(DimIndex(tt.d)).Plus(r); !back.Equal(tt.x) {
+			t.Errorf("%s: quotient and remainder give back %s, want %s", tt.name, back, tt.x)
+		}
+	}
+}
+
+// TestIndexDivModMatchesIntegers evaluates random reshapes both ways.
+func TestIndexDivModMatchesIntegers(t *testing.T) {
+	rng := rand.New(rand.NewSource(1))
+	for range 500 {
+		T := ir.Symbol("T", 9)
+		extents := []ir.Dim{ir.D(1 + rng.Intn(6)), T, ir.D(1 + rng.Intn(8)), ir.D(1 + rng.Intn(4))}
+		rng.Shuffle(len(extents), func(a, b int) { extents[a], extents[b] = extents[b], extents[a] })
+		x := Const(0)
+		for a, e := range extents {
+			x = x.Mul(DimIndex(e)).Plus(Axis(a, e))
+		}
+		divisors := []ir.Dim{ir.D(1 + rng.Intn(24)), T, T.Times(int64(1 + rng.Intn(4))), extents[3]}
+		d := divisors[rng.Intn(len(divisors))]
+		q, r := x.DivMod(d)
+		for range 20 {
+			env := newEnv(rng, extents, T)
+			dv, _ := d.Eval(map[string]int64{"T": env.sym})
+			if dv == 0 {
+				continue
+			}
+			v := env.eval(x)
+			if env.eval(q) != v/dv || env.eval(r) != v%dv {
+				t.Fatalf("(%s) by %s: got %s and %s, at %+v: %d/%d", x, d, q, r, env, v, dv)
+			}
+		}
+	}
+}
+
+type env struct {
+	axes []int64
+	sym  int64
+}
+
+func newEnv(rng *rand.Rand, extents []ir.Dim, sym ir.Dim) env {
+	e := env{sym: 1 + rng.Int63n(sym.Bound)}
+	for _, d := range extents {
+		n, _ := d.Eval(map[string]int64{sym.Sym: e.sym})
+		e.axes = append(e.axes, rng.Int63n(max(n, 1)))
+	}
+	return e
+}
+
+func (e env) eval(x Index) int64 {
+	sum := x.Offset()
+	for _, t := range x.Terms() {
+		p := t.Coef
+		for _, f := range t.Factors {
+			switch f.Kind {
+			case FactorAxis:
+				p *= e.axes[f.Axis]
+			case FactorSym:
+				p *= e.sym
+			case FactorDiv:
+				p *= e.eval(f.X) / e.eval(f.D)
+			case FactorMod:
+				p *= e.eval(f.X) % e.eval(f.D)
+			case FactorClamp:
+				p *= min(max(e.eval(f.X), 0), e.eval(f.D))
+			}
+		}
+		sum += p
+	}
+	return sum
+}
+
+func TestClampIsDroppedOnlyWhenProven(t *testing.T) {
+	i := Axis(0, ir.D(8))
+	if got := Clamp(i, Const(7)).String(); got != "a0" {
+		t.Errorf("clamp of a coordinate to its own range: %s", got)
+	}
+	if got := Clamp(i.Plus(Const(-1)), Const(7)).String(); got != "clamp(a0 + -1, 7)" {
+		t.Errorf("clamp of a coordinate that can be negative: %s", got)
+	}
+	T := ir.Symbol("T", 8)
+	flip := DimIndex(T).Minus(Const(1)).Minus(Axis(0, T))
+	if got := Clamp(flip, DimIndex(T).Minus(Const(1))).String(); got != "T + -1*a0 + -1" {
+		t.Errorf("clamp of a reversed coordinate: %s", got)
+	}
+}
+
+func TestStride(t *testing.T) {
+	i, j := Axis(0, ir.D(8)), Axis(1, ir.D(8))
+	x := i.Times(16).Plus(j)
+	if s, ok := x.Stride(0); !ok || s.String() != "16" {
+		t.Errorf("stride %s, %v", s, ok)
+	}
+	q, _ := j.Plus(Const(3)).DivMod(ir.D(5))
+	if _, ok := x.Plus(q).Stride(1); ok {
+		t.Error("a quotient is not linear in its axis")
+	}
+	if s, ok := x.Plus(q).Stride(0); !ok || s.String() != "16" {
+		t.Errorf("stride %s, %v", s, ok)
+	}
+	if got := x.Plus(Const(8)).Multiple(16); got != 1 {
+		t.Errorf("multiple %d", got)
+	}
+	if got := i.Times(16).Plus(Const(8)).Multiple(16); got != 8 {
+		t.Errorf("multiple %d", got)
+	}
+}

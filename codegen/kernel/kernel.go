@@ -1,0 +1,256 @@
+package kernel
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Family is the skeleton of a kernel: the loops its body stands in.
+type Family string
+
+// The kernel families.
+const (
+	// FamilyMap computes every store once per point of the parallel axes:
+	// elementwise chains, gathers, copies.
+	FamilyMap Family = "map"
+	// FamilyRow folds the row axis, in one or several phases, once per point of
+	// the parallel axes: reductions, softmax, norms.
+	FamilyRow Family = "row"
+	// FamilyMatMul sums products over the contraction axis; the last two
+	// parallel axes are the rows and columns of the result.
+	FamilyMatMul Family = "matmul"
+)
+
+// Kernel is one fused computation, before anything is decided about the
+// device: axes, bindings, and a body of expressions.
+type Kernel struct {
+	Name   string
+	Family Family
+
+	// Parallel axes, outermost first; their ids are 0, 1, …
+	Parallel []ir.Dim
+	// Fold is the extent of the row or contraction axis, whose id is
+	// FoldAxis(); not used by maps.
+	Fold ir.Dim
+
+	Bindings []Binding
+	Phases   []Phase   // of a row kernel
+	Products []Product // of a matmul kernel
+	Stores   []Store
+
+	// Ops names the fused graph ops in order; Notes says what a reader of the
+	// kernel wants to know besides.
+	Ops []string
+}
+
+// FoldAxis returns the id of the row or contraction axis.
+func (k *Kernel) FoldAxis() int { return len(k.Parallel) }
+
+// Binding is one buffer that the kernel touches.
+type Binding struct {
+	Name   string // for a reader: "x", "weight", "positions"
+	DType  ir.DType
+	Read   bool
+	Write  bool
+	Buffer int // the value it holds, in the namespace of whoever lowered it
+	// Elems is the number of elements at the bound of every symbol.
+	Elems int64
+}
+
+// Combine is the operator of a fold.
+type Combine string
+
+// The fold operators. Argmax and argmin give the i32 coordinate.
+const (
+	CombineSum    Combine = "sum"
+	CombineProd   Combine = "prod"
+	CombineMax    Combine = "max"
+	CombineMin    Combine = "min"
+	CombineArgmax Combine = "argmax"
+	CombineArgmin Combine = "argmin"
+)
+
+// Phase folds a value over the row axis. Its value may use the results of
+// earlier phases.
+type Phase struct {
+	Combine Combine
+	Value   *Expr
+	Name    string // for a reader: "row_max", "sum_sq"
+}
+
+// Product is one sum over the contraction axis of A*B, in f32. A uses the row
+// coordinate and not the column, B the other way round.
+type Product struct {
+	A, B *Expr
+	Name string
+}
+
+// Store writes a value to element Index of a binding: once per point of the
+// parallel axes, and once per row element too where PerElement is set.
+type Store struct {
+	Bind       int
+	Index      Index
+	Value      *Expr
+	PerElement bool
+}
+
+// Symbols returns the symbols that the kernel needs at run time, in order of
+// first use.
+func (k *Kernel) Symbols() []string {
+	var names []string
+	seen := map[string]bool{}
+	add := func(s string) {
+		if s != "" && !seen[s] {
+			seen[s] = true
+			names = append(names, s)
+		}
+	}
+	for _, d := range k.Parallel {
+		add(d.Sym)
+	}
+	add(k.Fold.Sym)
+	k.WalkIndices(func(x Index) {
+		x.Walk(func(f *Factor) { add(f.Sym); add(f.Extent.Sym) })
+	})
+	return names
+}
+
+// Roots returns the expressions that the kernel's phases, products and stores
+// consist of.
+func (k *Kernel) Roots() []*Expr {
+	var roots []*Expr
+	for _, p := range k.Phases {
+		roots = append(roots, p.Value)
+	}
+	for _, p := range k.Products {
+		roots = append(roots, p.A, p.B)
+	}
+	for _, s := range k.Stores {
+		roots = append(roots, s.Value)
+		s.Index.Walk(func(f *Factor) {
+			if f.Kind == FactorValue {
+				roots = append(roots, f.Value)
+			}
+		})
+	}
+	return roots
+}
+
+// WalkIndices calls visit for the index of every load, store and index value.
+func (k *Kernel) WalkIndices(visit func(Index)) {
+	Walk(k.Roots(), func(e *Expr) {
+		if e.Kind == ExprLoad || e.Kind == ExprIndex {
+			visit(e.Index)
+		}
+	})
+	for _, s := range k.Stores {
+		visit(s.Index)
+	}
+}
+
+// Identity returns a text that is equal for two kernels exactly when they
+// compute the same thing on the same shapes, whatever buffers they are bound
+// to and whatever names they have.
+func (k *Kernel) Identity() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %v %v\n", k.Family, k.Parallel, k.Fold)
+	for i, bd := range k.Bindings {
+		fmt.Fprintf(&b, "bind %d %s r%v w%v\n", i, bd.DType, bd.Read, bd.Write)
+	}
+	number := map[*Expr]int{}
+	Walk(k.Roots(), func(e *Expr) {
+		number[e] = len(number)
+		fmt.Fprintf(&b, "%d = %s\n", number[e], e.describe(number))
+	})
+	for _, p := range k.Phases {
+		fmt.Fprintf(&b, "phase %s %d\n", p.Combine, number[p.Value])
+	}
+	for _, p := range k.Products {
+		fmt.Fprintf(&b, "product %d %d\n", number[p.A], number[p.B])
+	}
+	for _, s := range k.Stores {
+		fmt.Fprintf(&b, "store %d [%s] %d %v\n", s.Bind, s.Index.describe(number), number[s.Value], s.PerElement)
+	}
+	return b.String()
+}
+
+func (e *Expr) describe(number map[*Expr]int) string {
+	switch e.Kind {
+	case ExprLoad:
+		return fmt.Sprintf("load %d [%s] %s", e.Bind, e.Index.describe(number), e.DType)
+	case ExprConst:
+		if e.DType.IsFloat() {
+			return fmt.Sprintf("const %s %s", e.DType, ir.FormatFloat(e.Value))
+		}
+		return fmt.Sprintf("const %s %d", e.DType, e.Int)
+	case ExprIndex:
+		return fmt.Sprintf("index [%s]", e.Index.describe(number))
+	case ExprAcc:
+		return fmt.Sprintf("acc %d %s", e.Acc, e.DType)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s", e.Op)
+	for _, a := range e.Args {
+		fmt.Fprintf(&b, " %%%d", number[a])
+	}
+	for _, at := range e.Attrs {
+		fmt.Fprintf(&b, " %s=%s", at.Name, ir.FormatAttr(at.Value))
+	}
+	fmt.Fprintf(&b, " : %s", e.DType)
+	return b.String()
+}
+
+// describe prints x with loaded values numbered, so that the text does not
+// depend on the order in which a builder met them.
+func (x Index) describe(number map[*Expr]int) string {
+	s := x.String()
+	x.Walk(func(f *Factor) {
+		if f.Kind == FactorValue {
+			s += fmt.Sprintf(" where v%d=%%%d", f.Value.ID, number[f.Value])
+		}
+	})
+	if !strings.Contains(s, " where ") {
+		return s
+	}
+	x.Walk(func(f *Factor) {
+		if f.Kind == FactorValue {
+			s = strings.ReplaceAll(s, fmt.Sprintf("v%d", f.Value.ID), fmt.Sprintf("{%d}", number[f.Value]))
+		}
+	})
+	return s
+}
+
+// String prints the kernel for `vkc dump --stage kernels`.
+func (k *Kernel) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "kernel %s (%s) over %s", k.Name, k.Family, ir.Shape(k.Parallel))
+	if k.Family != FamilyMap {
+		fmt.Fprintf(&b, " fold %s", k.Fold)
+	}
+	fmt.Fprintf(&b, " ; %s\n", strings.Join(k.Ops, ", "))
+	for i, bd := range k.Bindings {
+		mode := map[[2]bool]string{{true, false}: "read", {false, true}: "write", {true, true}: "read-write"}[[2]bool{bd.Read, bd.Write}]
+		fmt.Fprintf(&b, "  binding %d %s %s %s\n", i, bd.Name, bd.DType, mode)
+	}
+	number := map[*Expr]int{}
+	Walk(k.Roots(), func(e *Expr) {
+		number[e] = len(number)
+		fmt.Fprintf(&b, "  %%%d = %s\n", number[e], e.describe(number))
+	})
+	for i, p := range k.Phases {
+		fmt.Fprintf(&b, "  acc %d %s = %s %%%d\n", i, p.Name, p.Combine, number[p.Value])
+	}
+	for i, p := range k.Products {
+		fmt.Fprintf(&b, "  acc %d %s = %%%d x %%%d\n", i, p.Name, number[p.A], number[p.B])
+	}
+	for _, s := range k.Stores {
+		each := ""
+		if s.PerElement {
+			each = " per element"
+		}
+		fmt.Fprintf(&b, "  store %d[%s] = %%%d%s\n", s.Bind, s.Index.describe(number), number[s.Value], each)
+	}
+	return b.String()
+}
