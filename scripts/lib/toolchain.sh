@@ -39,8 +39,9 @@ build_vulkan() {
 		grep -q llvmpipe "$scratch/log" && grep -q VK_LAYER_KHRONOS_validation "$scratch/log"
 }
 
-# probe_glsl BIN/ FEATURE: whether glslangValidator, glslc, spirv-opt and spirv-val in BIN/ (empty:
-# on PATH) all take a shader that uses FEATURE: plain, coopmat or bfloat16.
+# probe_glsl BIN/ FEATURE: whether glslangValidator, spirv-opt, spirv-val and (not every distribution
+# has it) glslc in BIN/ all take a shader that uses FEATURE: plain, coopmat or bfloat16. BIN/ empty
+# means those on PATH.
 probe_glsl() {
 	{
 		echo '#version 460'
@@ -67,10 +68,10 @@ probe_glsl() {
 	} >"$scratch/probe.comp"
 	spv=$scratch/probe.spv
 	{
-		"$1glslangValidator" --target-env vulkan1.3 -o "$spv" "$scratch/probe.comp" &&
-			"$1spirv-val" --target-env vulkan1.3 "$spv" &&
+		"$1glslangValidator" --target-env vulkan1.2 -o "$spv" "$scratch/probe.comp" &&
+			"$1spirv-val" --target-env vulkan1.2 "$spv" &&
 			"$1spirv-opt" -O "$spv" -o "$spv" &&
-			"$1glslc" --target-env=vulkan1.3 -o "$spv" "$scratch/probe.comp"
+			{ ! has "$1glslc" || "$1glslc" --target-env=vulkan1.2 -o "$spv" "$scratch/probe.comp"; }
 	} >>"$scratch/log" 2>&1
 }
 
