@@ -104,7 +104,8 @@ func (c Checker) Check(pkgs []Package) []string {
 	return slices.Sorted(maps.Keys(problems))
 }
 
-// through returns imp and, if it is an internal helper, all that helpers lead to from there.
+// through returns imp and, if it is an internal helper, all of this module that helpers lead to from
+// there. The outside modules a helper uses are the helper's own affair.
 func (c Checker) through(imp string, byPath map[string]Package) []string {
 	reached := []string{imp}
 	for i := 0; i < len(reached); i++ {
@@ -113,7 +114,7 @@ func (c Checker) through(imp string, byPath map[string]Package) []string {
 			continue
 		}
 		for _, next := range byPath[reached[i]].Imports {
-			if !slices.Contains(reached, next) {
+			if _, ours := c.relative(next); ours && !slices.Contains(reached, next) {
 				reached = append(reached, next)
 			}
 		}

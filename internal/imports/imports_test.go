@@ -62,7 +62,7 @@ func TestCheck(t *testing.T) {
 			pkg(".", "+passes", "+runtime/vk"),
 			pkg("cmd/vkc", "+.", "+codegen/glsl", "github.com/spf13/cobra"),
 		}, nil},
-		{"a harmless helper", []Package{pkg("internal/mmap", "golang.org/x/sys/unix"), pkg("frontend/gguf", "+internal/mmap")}, nil},
+		{"a harmless helper", []Package{pkg("internal/mmap", "golang.org/x/sys/unix"), pkg("codegen/bundle", "+internal/mmap")}, nil},
 
 		{"upwards", []Package{pkg("ir", "+passes")},
 			[]string{`vkc/ir: imports github.com/vkc-go/vkc/passes; the rule for "ir" allows github.com/x448/float16`}},

@@ -30,8 +30,8 @@ const (
 // the imports; docs/ARCHITECTURE.md describes the parts.
 //
 // A part's own folders may import each other. Packages under internal are helpers without a place
-// of their own in that order: each may be used from anywhere but ir, and what it imports counts as
-// imported by its user.
+// of their own in that order: each may be used from anywhere but ir, and what it imports of this
+// module counts as imported by its user.
 var Rules = []Rule{
 	{".", []string{all}, nil, "the few names most users need, made of everything below"},
 	{"ir", nil, []string{float16}, "a graph knows no device, no strides and no kernels; all else stands on it"},
