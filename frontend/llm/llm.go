@@ -1,0 +1,167 @@
+// Package llm builds the graphs of language models of the Llama architecture:
+// RMSNorm, rotary positions, grouped-query attention, SwiGLU. It reads the
+// model's description from a GGUF file and refers to the weights by their names
+// there, in whatever dtype they have.
+//
+//	f, err := gguf.Open("model.gguf")
+//	cfg, err := llm.FromGGUF(f)
+//	g, err := llm.Prefill(cfg, 512) // tokens -> logits of the next token
+//
+// A program that needs something else around the model builds its own graph with
+// Forward or Decode.
+package llm
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/nn"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Weight names, without ".weight", that are not part of a layer.
+const (
+	tokenTable = "token_embd"
+	outputNorm = "output_norm"
+	output     = "output"
+)
+
+// Rows says which positions to compute logits for.
+type Rows int
+
+const (
+	LastToken  Rows = iota // the last one: logits [1, vocabulary]
+	EveryToken             // all: logits [T, vocabulary]
+)
+
+// Prefill returns the graph of one pass over a prompt: input "tokens" i32[T], for
+// a symbol T up to maxTokens, and output "logits" f32[vocabulary] for the token
+// after the last. It keeps nothing for a later run.
+func Prefill(cfg Config, maxTokens int) (*ir.Graph, error) {
+	if err := cfg.checkContext(maxTokens); err != nil {
+		return nil, err
+	}
+	return frontend.Build(graphName(cfg, "prefill"), func(b *frontend.Builder) {
+		tokens := b.Input("tokens", ir.I32, b.Sym("T", maxTokens))
+		b.Output("logits", Forward(b, cfg, tokens, LastToken).Reshape(-1))
+	})
+}
+
+// Step returns the graph of one step of generation: input "tokens" i32[1] and
+// output "logits" f32[vocabulary] for the token after it. The symbol S, up to
+// maxContext, is the length of the text with this token, so the first run has
+// S = 1 and each next run one more; it is the shape of no input and is passed by
+// name. Keys and values stay on the device in states of maxContext positions.
+func Step(cfg Config, maxContext int) (*ir.Graph, error) {
+	if err := cfg.checkContext(maxContext); err != nil {
+		return nil, err
+	}
+	return frontend.Build(graphName(cfg, "step"), func(b *frontend.Builder) {
+		tokens := b.Input("tokens", ir.I32, 1)
+		b.Output("logits", Decode(b, cfg, tokens, b.Sym("S", maxContext), maxContext, LastToken).Reshape(-1))
+	})
+}
+
+// Forward returns the logits, f32, for tokens i32[T] that are a text from its
+// beginning.
+func Forward(b *frontend.Builder, cfg Config, tokens frontend.Tensor, rows Rows) frontend.Tensor {
+	m := newModel(b, cfg)
+	positions := b.Iota(ir.I32, 0, tokens.Dim(0))
+	whole := func(_ int, k, v frontend.Tensor) (frontend.Tensor, frontend.Tensor) { return k, v }
+	return m.forward(tokens, positions, whole, rows)
+}
+
+// Decode is Forward for tokens that go on a text: they are the last ones of its
+// length positions. It makes two states a layer, cache_k.N and cache_v.N
+// f32[KVHeads, maxContext, HeadDim], that hold what earlier runs left and that it
+// adds to.
+func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.Dim, maxContext int, rows Rows) frontend.Tensor {
+	m := newModel(b, cfg)
+	start := b.DimValue(length).Sub(b.DimValue(tokens.Dim(0)))
+	positions := b.Iota(ir.I32, 0, tokens.Dim(0)).Add(start)
+	cached := func(layer int, k, v frontend.Tensor) (frontend.Tensor, frontend.Tensor) {
+		extend := func(name string, x frontend.Tensor) frontend.Tensor {
+			cache := b.State(fmt.Sprintf("%s.%d", name, layer), ir.F32, cfg.KVHeads, maxContext, cfg.HeadDim)
+			extended := cache.DynamicUpdateSlice(1, x, start)
+			b.Update(cache, extended)
+			return extended.Slice(1, 0, length)
+		}
+		return extend("cache_k", k), extend("cache_v", v)
+	}
+	return m.forward(tokens, positions, cached, rows)
+}
+
+// checkContext refuses positions that the model was not trained for, where its
+// output would be noise.
+func (c Config) checkContext(n int) error {
+	if n < 1 || n > c.Context {
+		return fmt.Errorf("llm: %d positions: want 1 to %d, the context of the model", n, c.Context)
+	}
+	return nil
+}
+
+func graphName(cfg Config, what string) string {
+	if cfg.Name == "" {
+		return what
+	}
+	return cfg.Name + " " + what
+}
+
+// model is a Config whose weights are being referred to in a graph.
+type model struct {
+	Config
+	w nn.Weights
+}
+
+func newModel(b *frontend.Builder, cfg Config) model {
+	return model{Config: cfg, w: nn.NewWeights(b, cfg.Types)}
+}
+
+// history turns the keys and values of the tokens at hand, [KVHeads, T, HeadDim],
+// into those of all positions that attention sees.
+type history func(layer int, k, v frontend.Tensor) (keys, values frontend.Tensor)
+
+func (m model) forward(tokens, positions frontend.Tensor, past history, rows Rows) frontend.Tensor {
+	x := nn.Embedding(tokens, m.w.Sub(tokenTable), ir.F32)
+	for i := range m.Layers {
+		w := m.w.Sub(fmt.Sprintf("blk.%d", i))
+		x = x.Add(m.attention(i, nn.RMSNorm(x, w.Sub("attn_norm"), m.NormEps), w, positions, past))
+		x = x.Add(nn.SwiGLU(nn.RMSNorm(x, w.Sub("ffn_norm"), m.NormEps), w))
+	}
+	if rows == LastToken {
+		x = lastRow(x)
+	}
+	x = nn.RMSNorm(x, m.w.Sub(outputNorm), m.NormEps)
+	if m.w.Sub(output).Has("weight") {
+		return nn.Linear(x, m.w.Sub(output))
+	}
+	return nn.Unembed(x, m.w.Sub(tokenTable))
+}
+
+// attention is one self-attention layer over x [T, Width].
+func (m model) attention(layer int, x frontend.Tensor, w nn.Weights, positions frontend.Tensor, past history) frontend.Tensor {
+	rope := func(x frontend.Tensor) frontend.Tensor {
+		return x.Rope(positions, frontend.RopeBase(m.RopeBase), frontend.RopeDims(m.RopeDims))
+	}
+	q := rope(m.split(nn.Linear(x, w.Sub("attn_q")), m.Heads))
+	k := rope(m.split(nn.Linear(x, w.Sub("attn_k")), m.KVHeads))
+	v := m.split(nn.Linear(x, w.Sub("attn_v")), m.KVHeads)
+	keys, values := past(layer, k, v)
+	y := q.Attention(keys, values, frontend.Causal())
+	return nn.Linear(y.SwapAxes(0, 1).Reshape(x.Dim(0), m.Heads*m.HeadDim), w.Sub("attn_output"))
+}
+
+// split takes [T, heads*HeadDim] apart into [heads, T, HeadDim].
+func (m model) split(x frontend.Tensor, heads int) frontend.Tensor {
+	return x.Reshape(x.Dim(0), heads, m.HeadDim).SwapAxes(0, 1)
+}
+
+// lastRow picks the last of the run's rows: [T, W] to [1, W].
+func lastRow(x frontend.Tensor) frontend.Tensor {
+	t := x.Dim(0)
+	if t.IsStatic() {
+		return x.Slice(0, t.Static()-1, t)
+	}
+	last := x.Builder().DimValue(t).SubScalar(1)
+	return x.IndexSelect(0, last.Reshape(1))
+}

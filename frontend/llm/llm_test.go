@@ -1,0 +1,338 @@
+package llm_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// tiny describes a model small enough to run in a test; edits make variants.
+type tiny struct {
+	dtype   ir.DType       // of the matrices
+	untied  bool           // has output.weight
+	meta    map[string]any // replaces metadata; nil removes
+	tensors map[string]*ir.Data
+}
+
+const (
+	layers, width, heads, kvHeads, ffn, vocab = 2, 64, 4, 2, 96, 40
+	headDim                                   = width / heads
+	maxContext                                = 16
+)
+
+// file writes the model with random weights, the same each time, and reads it.
+func (m tiny) file(t testing.TB) *gguf.File {
+	t.Helper()
+	f, err := gguf.NewReader(m.bytes(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (m tiny) bytes(t testing.TB) []byte {
+	t.Helper()
+	meta := map[string]any{
+		"general.architecture":                   "llama",
+		"general.name":                           "tiny",
+		"llama.block_count":                      uint32(layers),
+		"llama.embedding_length":                 uint32(width),
+		"llama.attention.head_count":             uint32(heads),
+		"llama.attention.head_count_kv":          uint32(kvHeads),
+		"llama.feed_forward_length":              uint32(ffn),
+		"llama.context_length":                   uint32(maxContext),
+		"llama.attention.layer_norm_rms_epsilon": float32(1e-5),
+		"llama.rope.freq_base":                   float32(500),
+	}
+	for k, v := range m.meta {
+		meta[k] = v
+	}
+	var w gguf.Writer
+	for _, k := range slices.Sorted(keys(meta)) {
+		if meta[k] == nil {
+			continue
+		}
+		if err := w.Set(k, meta[k]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	weights := m.weights(t)
+	for _, name := range slices.Sorted(keys(weights)) {
+		if weights[name] == nil {
+			continue
+		}
+		if err := w.Add(name, weights[name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var buf bytes.Buffer
+	if _, err := w.WriteTo(&buf); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func keys[V any](m map[string]V) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+func (m tiny) weights(t testing.TB) map[string]*ir.Data {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, 2))
+	all := map[string]*ir.Data{
+		"token_embd.weight":  randomData(t, r, m.dtype, vocab, width),
+		"output_norm.weight": randomData(t, r, ir.F32, width),
+	}
+	if m.untied {
+		all["output.weight"] = randomData(t, r, m.dtype, vocab, width)
+	}
+	for i := range layers {
+		blk := fmt.Sprintf("blk.%d.", i)
+		all[blk+"attn_norm.weight"] = randomData(t, r, ir.F32, width)
+		all[blk+"attn_q.weight"] = randomData(t, r, m.dtype, heads*headDim, width)
+		all[blk+"attn_k.weight"] = randomData(t, r, m.dtype, kvHeads*headDim, width)
+		all[blk+"attn_v.weight"] = randomData(t, r, m.dtype, kvHeads*headDim, width)
+		all[blk+"attn_output.weight"] = randomData(t, r, m.dtype, width, heads*headDim)
+		all[blk+"ffn_norm.weight"] = randomData(t, r, ir.F32, width)
+		all[blk+"ffn_gate.weight"] = randomData(t, r, m.dtype, ffn, width)
+		all[blk+"ffn_up.weight"] = randomData(t, r, m.dtype, ffn, width)
+		all[blk+"ffn_down.weight"] = randomData(t, r, m.dtype, width, ffn)
+	}
+	for name, d := range m.tensors {
+		all[name] = d
+	}
+	return all
+}
+
+func randomData(t testing.TB, r *rand.Rand, dtype ir.DType, dims ...int) *ir.Data {
+	t.Helper()
+	d, err := ir.NewData(dtype, dims...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make([]float32, d.Elems())
+	for i := range values {
+		values[i] = float32(r.NormFloat64() * 0.3)
+	}
+	if dtype.IsBlock() {
+		if err := quant.Quantize(d.Bytes, dtype, values, nil); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	wide := make([]float64, len(values))
+	for i, v := range values {
+		wide[i] = float64(v)
+	}
+	ir.EncodeFloats(d.Bytes, dtype, wide)
+	return d
+}
+
+// run computes the logits of a graph for tokens.
+func run(t *testing.T, p *interp.Program, tokens []int32, symbols map[string]int64) []float64 {
+	t.Helper()
+	ids := make([]int64, len(tokens))
+	for i, id := range tokens {
+		ids[i] = int64(id)
+	}
+	in, err := ir.FromInts(ir.I32, ids, len(ids))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.Run(context.Background(), map[string]*ir.Data{"tokens": in}, symbols)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logits, err := out["logits"].Floats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return logits
+}
+
+func program(t *testing.T, f *gguf.File, g *ir.Graph, err error) *interp.Program {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := interp.New(g, interp.Options{Weights: f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+var prompt = []int32{0, 7, 39, 7, 12, 3}
+
+// TestAgainstPlainGo compares both graphs, in every way to store a model, with a
+// forward pass written without this module's ops.
+func TestAgainstPlainGo(t *testing.T) {
+	for _, m := range []tiny{
+		{dtype: ir.F32}, {dtype: ir.F16}, {dtype: ir.BF16}, {dtype: ir.Q8_0}, {dtype: ir.Q8_0, untied: true},
+	} {
+		t.Run(fmt.Sprintf("%s untied=%v", m.dtype, m.untied), func(t *testing.T) {
+			f := m.file(t)
+			cfg, err := llm.FromGGUF(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g, err := llm.Prefill(cfg, maxContext)
+			prefill := program(t, f, g, err)
+			g, err = llm.Step(cfg, maxContext)
+			step := program(t, f, g, err)
+			want := plainForward(t, m.weights(t), prompt)
+			for i, id := range prompt {
+				compare(t, fmt.Sprintf("prefill of %d", i+1), run(t, prefill, prompt[:i+1], nil), want[i])
+				got := run(t, step, []int32{id}, map[string]int64{"S": int64(i + 1)})
+				compare(t, fmt.Sprintf("step %d", i+1), got, want[i])
+			}
+		})
+	}
+}
+
+func compare(t *testing.T, what string, got, want []float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d logits, want %d", what, len(got), len(want))
+	}
+	for i := range got {
+		if !(math.Abs(got[i]-want[i]) <= 1e-4*(1+math.Abs(want[i]))) {
+			t.Fatalf("%s: logit %d is %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+// TestConfig checks what is read from the metadata, defaults included.
+func TestConfig(t *testing.T) {
+	cfg, err := llm.FromGGUF(tiny{dtype: ir.F16}.file(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(cfg.Types); n != 2+9*layers {
+		t.Errorf("%d weights", n)
+	}
+	cfg.Types = nil
+	want := llm.Config{Name: "tiny", Layers: layers, Width: width, Heads: heads, KVHeads: kvHeads, HeadDim: headDim,
+		FeedForward: ffn, Vocab: vocab, Context: maxContext, NormEps: float64(float32(1e-5)), RopeBase: 500, RopeDims: headDim}
+	if fmt.Sprint(cfg) != fmt.Sprint(want) {
+		t.Errorf("got  %+v\nwant %+v", cfg, want)
+	}
+	f := tiny{dtype: ir.F32, meta: map[string]any{"llama.rope.freq_base": nil}}.file(t)
+	if cfg, err := llm.FromGGUF(f); err != nil || cfg.RopeBase != 10000 {
+		t.Errorf("the default base is %v, %v", cfg.RopeBase, err)
+	}
+}
+
+func TestConfigRefuses(t *testing.T) {
+	vector, _ := ir.NewData(ir.F32, 8)
+	ints, _ := ir.NewData(ir.I32, width)
+	tests := []struct {
+		name string
+		m    tiny
+		want string
+	}{
+		{"no architecture", tiny{meta: map[string]any{"general.architecture": nil}}, "general.architecture"},
+		{"architecture", tiny{meta: map[string]any{"general.architecture": "mamba"}}, `architecture "mamba" is not supported: want "llama"`},
+		{"missing key", tiny{meta: map[string]any{"llama.block_count": nil}}, "llama.block_count"},
+		{"zero", tiny{meta: map[string]any{"llama.attention.head_count": uint32(0)}}, `metadata "llama.attention.head_count" is 0`},
+		{"wrong type", tiny{meta: map[string]any{"llama.embedding_length": "wide"}}, "llama.embedding_length"},
+		{"absurd layers", tiny{meta: map[string]any{"llama.block_count": uint32(math.MaxInt32)}}, `there is no weight "blk.2.attn_norm.weight"`},
+		{"head groups", tiny{meta: map[string]any{"llama.attention.head_count_kv": uint32(3)}}, "4 query heads are not a multiple of 3 key heads"},
+		{"heads per layer", tiny{meta: map[string]any{"llama.attention.head_count_kv": []int32{2, 2}}}, "llama.attention.head_count_kv"},
+		{"too many heads", tiny{meta: map[string]any{"llama.attention.head_count": uint32(1000), "llama.attention.head_count_kv": nil}}, "1000 heads share a width of 64"},
+		{"odd rope", tiny{meta: map[string]any{"llama.rope.dimension_count": uint32(7)}}, "7 elements of a head of 16 cannot turn"},
+		{"value length", tiny{meta: map[string]any{"llama.attention.value_length": uint32(8)}}, "values of 8 elements beside keys of 16"},
+		{"eps", tiny{meta: map[string]any{"llama.attention.layer_norm_rms_epsilon": float32(math.NaN())}}, "the epsilon of the norms is NaN"},
+		{"base", tiny{meta: map[string]any{"llama.rope.freq_base": float32(math.Inf(1))}}, "the base of the rotary embedding is +Inf"},
+		{"experts", tiny{meta: map[string]any{"llama.expert_count": uint32(8)}}, "8 experts"},
+		{"rope scaling", tiny{meta: map[string]any{"llama.rope.scaling.type": "yarn"}}, `"yarn"`},
+		{"rope factors", tiny{tensors: map[string]*ir.Data{"rope_freqs.weight": vector}}, "rope_freqs.weight"},
+		{"missing weight", tiny{tensors: map[string]*ir.Data{"blk.1.ffn_up.weight": nil}}, `there is no weight "blk.1.ffn_up.weight", want [96,64]`},
+		{"weight shape", tiny{tensors: map[string]*ir.Data{"blk.1.ffn_norm.weight": vector}}, `weight "blk.1.ffn_norm.weight" is [8]: want [64]`},
+		{"weight type", tiny{tensors: map[string]*ir.Data{"output_norm.weight": ints}}, `weight "output_norm.weight" is i32`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.m.dtype = ir.F32
+			if _, err := llm.FromGGUF(tt.m.file(t)); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestContextIsBounded(t *testing.T) {
+	cfg, err := llm.FromGGUF(tiny{dtype: ir.F32}.file(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{-1, 0, maxContext + 1} {
+		_, err1 := llm.Prefill(cfg, n)
+		_, err2 := llm.Step(cfg, n)
+		for _, err := range []error{err1, err2} {
+			if err == nil || !strings.Contains(err.Error(), "want 1 to 16, the context of the model") {
+				t.Errorf("%d positions: got %v", n, err)
+			}
+		}
+	}
+}
+
+// TestWrongConfigIsAnError checks that a Config made by hand ends in an error.
+func TestWrongConfigIsAnError(t *testing.T) {
+	good, err := llm.FromGGUF(tiny{dtype: ir.F32}.file(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, edit := range []func(*llm.Config){
+		func(c *llm.Config) { c.Types = nil },
+		func(c *llm.Config) { c.HeadDim = 0 },
+		func(c *llm.Config) { c.KVHeads = 0 },
+		func(c *llm.Config) { c.Heads = -4 },
+		func(c *llm.Config) { c.Layers = layers + 1 },
+		func(c *llm.Config) { c.NormEps = math.NaN() },
+	} {
+		c := good
+		edit(&c)
+		if g, err := llm.Prefill(c, 4); err == nil {
+			t.Errorf("%+v gave a graph:\n%s", c, g)
+		}
+	}
+}
+
+// FuzzFromGGUF checks that no file makes FromGGUF or Prefill panic, and that a
+// model FromGGUF accepts has a graph.
+func FuzzFromGGUF(f *testing.F) {
+	f.Add(tiny{dtype: ir.Q8_0}.bytes(f))
+	f.Add(tiny{dtype: ir.F16, untied: true}.bytes(f))
+	f.Add(tiny{dtype: ir.F32, meta: map[string]any{"llama.attention.key_length": uint32(8)}}.bytes(f))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := gguf.NewReader(data)
+		if err != nil {
+			t.Skip()
+		}
+		cfg, err := llm.FromGGUF(file)
+		if err != nil {
+			return
+		}
+		if _, err := llm.Prefill(cfg, 1); err != nil {
+			t.Errorf("FromGGUF accepts what Prefill refuses: %v", err)
+		}
+	})
+}

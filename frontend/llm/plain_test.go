@@ -1,0 +1,136 @@
+package llm_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// plainForward returns the logits of the tiny model after each token, in loops
+// over float64: the second opinion on what the graphs compute.
+func plainForward(t *testing.T, weights map[string]*ir.Data, tokens []int32) [][]float64 {
+	t.Helper()
+	p := plain{t: t, weights: weights}
+	residual := make([][]float64, len(tokens)) // by position
+	table := p.matrix("token_embd.weight")
+	for i, id := range tokens {
+		residual[i] = append([]float64{}, table[int(id)*width:][:width]...)
+	}
+	for l := range layers {
+		blk := fmt.Sprintf("blk.%d.", l)
+		var keys, values [][]float64
+		for pos, x := range residual {
+			h := p.norm(x, blk+"attn_norm.weight")
+			keys = append(keys, rotate(p.linear(h, blk+"attn_k.weight"), pos))
+			values = append(values, p.linear(h, blk+"attn_v.weight"))
+			q := rotate(p.linear(h, blk+"attn_q.weight"), pos)
+			addTo(x, p.linear(attend(q, keys, values), blk+"attn_output.weight"))
+			h = p.norm(x, blk+"ffn_norm.weight")
+			gate, up := p.linear(h, blk+"ffn_gate.weight"), p.linear(h, blk+"ffn_up.weight")
+			for i, g := range gate {
+				up[i] *= g / (1 + math.Exp(-g))
+			}
+			addTo(x, p.linear(up, blk+"ffn_down.weight"))
+		}
+	}
+	head := "token_embd.weight"
+	if weights["output.weight"] != nil {
+		head = "output.weight"
+	}
+	logits := make([][]float64, len(tokens))
+	for i, x := range residual {
+		logits[i] = p.linear(p.norm(x, "output_norm.weight"), head)
+	}
+	return logits
+}
+
+type plain struct {
+	t       *testing.T
+	weights map[string]*ir.Data
+}
+
+// matrix decodes a weight.
+func (p plain) matrix(name string) []float64 {
+	d := p.weights[name]
+	if !d.DType.IsBlock() {
+		v, err := d.Floats()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return v
+	}
+	narrow := make([]float32, d.Elems())
+	if err := quant.Dequantize(narrow, d.DType, d.Bytes); err != nil {
+		p.t.Fatal(err)
+	}
+	v := make([]float64, len(narrow))
+	for i, x := range narrow {
+		v[i] = float64(x)
+	}
+	return v
+}
+
+func (p plain) linear(x []float64, name string) []float64 {
+	w := p.matrix(name)
+	y := make([]float64, len(w)/len(x))
+	for o := range y {
+		y[o] = dot(w[o*len(x):][:len(x)], x)
+	}
+	return y
+}
+
+func (p plain) norm(x []float64, name string) []float64 {
+	scale := 1 / math.Sqrt(dot(x, x)/float64(len(x))+1e-5)
+	y := p.matrix(name)
+	for i := range y {
+		y[i] *= x[i] * scale
+	}
+	return y
+}
+
+// rotate turns neighbouring pairs of each head.
+func rotate(x []float64, pos int) []float64 {
+	for i := 0; i < len(x); i += 2 {
+		angle := float64(pos) * math.Pow(500, -float64(i%headDim)/headDim)
+		sin, cos := math.Sincos(angle)
+		x[i], x[i+1] = x[i]*cos-x[i+1]*sin, x[i]*sin+x[i+1]*cos
+	}
+	return x
+}
+
+// attend is attention of one position over all up to it.
+func attend(q []float64, keys, values [][]float64) []float64 {
+	out := make([]float64, len(q))
+	for h := range heads {
+		g := h / (heads / kvHeads)
+		head := func(x []float64, h int) []float64 { return x[h*headDim:][:headDim] }
+		weights, sum := make([]float64, len(keys)), 0.0
+		for s, k := range keys {
+			weights[s] = math.Exp(dot(head(q, h), head(k, g)) / math.Sqrt(headDim))
+			sum += weights[s]
+		}
+		for s, v := range values {
+			for i, e := range head(v, g) {
+				out[h*headDim+i] += weights[s] / sum * e
+			}
+		}
+	}
+	return out
+}
+
+func dot(a, b []float64) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += a[i] * b[i]
+	}
+	return sum
+}
+
+func addTo(x, y []float64) {
+	for i := range x {
+		x[i] += y[i]
+	}
+}

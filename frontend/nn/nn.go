@@ -1,0 +1,69 @@
+// Package nn has the layers that models are made of, as functions from tensors
+// to tensors.
+//
+// A layer finds its own weights: it is given the Weights of its part of the
+// model and knows the rest of their names by the convention of GGUF files, where
+// a layer's matrix is NAME.weight and its bias NAME.bias:
+//
+//	blk := nn.NewWeights(b, types).Sub("blk.0")
+//	h := nn.RMSNorm(x, blk.Sub("attn_norm"), 1e-5) // blk.0.attn_norm.weight
+//	q := nn.Linear(h, blk.Sub("attn_q"))           // blk.0.attn_q.weight, .bias if there
+//
+// Weights of another float dtype than the activations are cast, which costs
+// nothing once fused; quantized matrices are used as they are.
+package nn
+
+import (
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Linear returns x w^T + bias for x [..., in], the matrix weight [out, in] and the
+// vector bias [out], which is optional. x has at least two axes.
+func Linear(x frontend.Tensor, w Weights) frontend.Tensor {
+	y := x.MatMulT(as(w.Get("weight"), x.DType()))
+	if bias := w.Optional("bias"); !bias.IsZero() {
+		y = y.Add(as(bias, x.DType()))
+	}
+	return y
+}
+
+// Unembed is Linear with the matrix of an embedding table [vocabulary, width]:
+// it turns activations into one logit per token of the vocabulary.
+func Unembed(x frontend.Tensor, table Weights) frontend.Tensor {
+	return x.MatMulT(as(table.Get("weight"), x.DType()))
+}
+
+// Embedding returns the rows of the table weight [vocabulary, width] that ids, a
+// tensor of integers, pick, as dtype to.
+func Embedding(ids frontend.Tensor, w Weights, to ir.DType) frontend.Tensor {
+	return w.Get("weight").Embedding(ids, to)
+}
+
+// RMSNorm normalizes the innermost axis by its root mean square and scales it by
+// the vector weight (Zhang and Sennrich 2019).
+func RMSNorm(x frontend.Tensor, w Weights, eps float64) frontend.Tensor {
+	return x.RMSNorm(w.Get("weight"), eps)
+}
+
+// LayerNorm normalizes the innermost axis to mean 0 and variance 1, scales it by
+// the vector weight and adds the vector bias, which is optional (Ba et al. 2016).
+func LayerNorm(x frontend.Tensor, w Weights, eps float64) frontend.Tensor {
+	return x.LayerNorm(w.Get("weight"), w.Optional("bias"), eps)
+}
+
+// SwiGLU is the feed-forward layer of Llama models (Shazeer 2020): x goes through
+// ffn_gate and ffn_up [hidden, width] side by side, and silu(gate)*up through
+// ffn_down [width, hidden].
+func SwiGLU(x frontend.Tensor, w Weights) frontend.Tensor {
+	gate, up := Linear(x, w.Sub("ffn_gate")), Linear(x, w.Sub("ffn_up"))
+	return Linear(gate.Silu().Mul(up), w.Sub("ffn_down"))
+}
+
+// as casts a weight unless it has the dtype already or is quantized.
+func as(w frontend.Tensor, t ir.DType) frontend.Tensor {
+	if w.DType() == t || w.DType().IsBlock() {
+		return w
+	}
+	return w.Cast(t)
+}

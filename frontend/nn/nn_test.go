@@ -1,0 +1,130 @@
+package nn_test
+
+import (
+	"fmt"
+	"log"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/nn"
+	"github.com/vkc-go/vkc/ir"
+)
+
+func typ(t ir.DType, dims ...int) ir.Type { return ir.Type{DType: t, Shape: ir.ShapeOf(dims...)} }
+
+// One block of a feed-forward network, with weights as a GGUF file has them:
+// quantized matrices, float vectors.
+func Example() {
+	types := map[string]ir.Type{
+		"blk.0.ffn_norm.weight": typ(ir.F32, 32),
+		"blk.0.ffn_gate.weight": typ(ir.Q8_0, 64, 32),
+		"blk.0.ffn_up.weight":   typ(ir.Q8_0, 64, 32),
+		"blk.0.ffn_down.weight": typ(ir.F16, 32, 64),
+	}
+	g, err := frontend.Build("block", func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, b.Sym("T", 128), 32)
+		blk := nn.NewWeights(b, types).Sub("blk.0")
+		b.Output("y", x.Add(nn.SwiGLU(nn.RMSNorm(x, blk.Sub("ffn_norm"), 1e-5), blk)))
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(g)
+	// Output:
+	// graph "block" {
+	//   symbol T <= 128
+	//   %0 = input {name="x", dtype=f32, shape=[T,32]} : f32[T,32]
+	//   %1 = weight {name="blk.0.ffn_norm.weight", dtype=f32, shape=[32]} : f32[32]
+	//   %2 = rms_norm %0, %1 : f32[T,32]
+	//   %3 = weight {name="blk.0.ffn_gate.weight", dtype=q8_0, shape=[64,32]} : q8_0[64,32]
+	//   %4 = matmul %2, %3 {transpose_b=true} : f32[T,64]
+	//   %5 = weight {name="blk.0.ffn_up.weight", dtype=q8_0, shape=[64,32]} : q8_0[64,32]
+	//   %6 = matmul %2, %5 {transpose_b=true} : f32[T,64]
+	//   %7 = silu %4 : f32[T,64]
+	//   %8 = mul %7, %6 : f32[T,64]
+	//   %9 = weight {name="blk.0.ffn_down.weight", dtype=f16, shape=[32,64]} : f16[32,64]
+	//   %10 = cast %9 {dtype=f32} : f32[32,64]
+	//   %11 = matmul %8, %10 {transpose_b=true} : f32[T,32]
+	//   %12 = add %0, %11 : f32[T,32]
+	//   output "y" %12
+	// }
+}
+
+// TestLayers compares the nodes each layer adds, weights left out.
+func TestLayers(t *testing.T) {
+	types := map[string]ir.Type{
+		"f32.weight": typ(ir.F32, 4, 32), "f32.bias": typ(ir.F32, 4),
+		"f16.weight": typ(ir.F16, 4, 32), "f16.bias": typ(ir.F16, 4),
+		"q8.weight":   typ(ir.Q8_0, 4, 32),
+		"norm.weight": typ(ir.F32, 32), "norm.bias": typ(ir.F32, 32),
+		"plain.weight": typ(ir.F32, 32),
+	}
+	tests := []struct {
+		name  string
+		layer func(x, ids frontend.Tensor, w nn.Weights) frontend.Tensor
+		want  string
+	}{
+		{"linear", func(x, _ frontend.Tensor, w nn.Weights) frontend.Tensor { return nn.Linear(x, w.Sub("f32")) }, "matmul add"},
+		{"linear f16", func(x, _ frontend.Tensor, w nn.Weights) frontend.Tensor { return nn.Linear(x, w.Sub("f16")) }, "cast matmul cast add"},
+		{"linear q8_0", func(x, _ frontend.Tensor, w nn.Weights) frontend.Tensor { return nn.Linear(x, w.Sub("q8")) }, "matmul"},
+		{"unembed", func(x, _ frontend.Tensor, w nn.Weights) frontend.Tensor { return nn.Unembed(x, w.Sub("f32")) }, "matmul"},
+		{"embedding", func(_, ids frontend.Tensor, w nn.Weights) frontend.Tensor {
+			return nn.Embedding(ids, w.Sub("f32"), ir.F32)
+		}, "embedding"},
+		{"embedding f16", func(_, ids frontend.Tensor, w nn.Weights) frontend.Tensor {
+			return nn.Embedding(ids, w.Sub("f16"), ir.F32)
+		}, "embedding cast"},
+		{"embedding q8_0", func(_, ids frontend.Tensor, w nn.Weights) frontend.Tensor {
+			return nn.Embedding(ids, w.Sub("q8"), ir.F32)
+		}, "embedding"},
+		{"rms norm", func(x, _ frontend.Tensor, w nn.Weights) frontend.Tensor {
+			return nn.RMSNorm(x, w.Sub("norm"), 1e-5)
+		}, "rms_norm"},
+		{"layer norm", func(x, _ frontend.Tensor, w nn.Weights) frontend.Tensor {
+			return nn.LayerNorm(x, w.Sub("norm"), 1e-5)
+		}, "layer_norm"},
+		{"layer norm without bias", func(x, _ frontend.Tensor, w nn.Weights) frontend.Tensor {
+			return nn.LayerNorm(x, w.Sub("plain"), 1e-5)
+		}, "layer_norm"},
+		{"shared weight", func(x, ids frontend.Tensor, w nn.Weights) frontend.Tensor {
+			return nn.Unembed(nn.Embedding(ids, w.Sub("f32"), ir.F32), w.Sub("f32"))
+		}, "embedding matmul"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g, err := frontend.Build(tt.name, func(b *frontend.Builder) {
+				x, ids := b.Input("x", ir.F32, 2, 32), b.Input("ids", ir.I32, 2)
+				b.Output("y", tt.layer(x, ids, nn.NewWeights(b, types)))
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ops []string
+			for _, n := range g.Nodes() {
+				if n.Op().Class() != ir.ClassLeaf {
+					ops = append(ops, n.Op().String())
+				}
+			}
+			if got := strings.Join(ops, " "); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+			if out := g.Outputs()[0].Node; out.DType() != ir.F32 {
+				t.Errorf("the result is %s", out.Type())
+			}
+		})
+	}
+}
+
+// TestMissingWeight checks the message and that the place is the caller's, not
+// the layer's.
+func TestMissingWeight(t *testing.T) {
+	_, err := frontend.Build("missing", func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, 2, 32)
+		b.Output("y", nn.SwiGLU(x, nn.NewWeights(b, nil).Sub("blk").Sub("3")))
+	})
+	const want = `weight(): the model has no weight "blk.3.ffn_gate.weight"`
+	if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "nn/nn_test.go:") {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
