@@ -1,0 +1,245 @@
+package vk
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"unsafe"
+)
+
+// span is a piece of a block.
+type span struct{ offset, size uint64 }
+
+// block hands out pieces of one range of bytes. It is pure bookkeeping: best fit, coalescing on free.
+type block struct {
+	size uint64
+	free []span            // ascending, never adjacent to one another
+	used map[uint64]uint64 // size by offset
+}
+
+func newBlock(size uint64) *block {
+	return &block{size: size, free: []span{{0, size}}, used: map[uint64]uint64{}}
+}
+
+// alloc returns the offset of size bytes, a multiple of align (a power of two), in the smallest free
+// piece that holds them.
+func (b *block) alloc(size, align uint64) (offset uint64, ok bool) {
+	best := -1
+	for i, s := range b.free {
+		pad := -s.offset & (align - 1)
+		if pad <= s.size && size <= s.size-pad && (best < 0 || s.size < b.free[best].size) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return 0, false
+	}
+	s := b.free[best]
+	offset = s.offset + -s.offset&(align-1)
+	var rest []span
+	if offset > s.offset {
+		rest = append(rest, span{s.offset, offset - s.offset})
+	}
+	if end := s.offset + s.size; offset+size < end {
+		rest = append(rest, span{offset + size, end - offset - size})
+	}
+	b.free = slices.Replace(b.free, best, best+1, rest...)
+	b.used[offset] = size
+	return offset, true
+}
+
+// release gives a piece back. It fails on an offset that is not handed out, as after a double free.
+func (b *block) release(offset uint64) error {
+	size, ok := b.used[offset]
+	if !ok {
+		return fmt.Errorf("vk: free of offset %d, which is not allocated", offset)
+	}
+	delete(b.used, offset)
+	at, _ := slices.BinarySearchFunc(b.free, offset, func(s span, o uint64) int {
+		if s.offset < o {
+			return -1
+		}
+		return 1
+	})
+	freed, from, to := span{offset, size}, at, at
+	if at < len(b.free) && b.free[at].offset == offset+size {
+		freed.size += b.free[at].size
+		to++
+	}
+	if at > 0 && b.free[at-1].offset+b.free[at-1].size == offset {
+		freed.offset = b.free[at-1].offset
+		freed.size += b.free[at-1].size
+		from--
+	}
+	b.free = slices.Replace(b.free, from, to, freed)
+	return nil
+}
+
+func (b *block) empty() bool { return len(b.used) == 0 }
+
+// memorySource is where the allocator gets whole pieces of device memory.
+type memorySource interface {
+	allocate(size uint64, memoryType int, dedicated uint64, mapped bool) (uint64, unsafe.Pointer, Result)
+	destroy(kind objectType, handle uint64)
+}
+
+// memoryBlock is one VkDeviceMemory.
+type memoryBlock struct {
+	*block
+	memory     uint64
+	mapped     unsafe.Pointer // nil unless host-visible; stays mapped while the block lives
+	memoryType int
+	dedicated  bool
+}
+
+// allocation is a piece of a memory block.
+type allocation struct {
+	block        *memoryBlock
+	offset, size uint64
+}
+
+// allocator hands out device memory from blocks of one memory type each, because drivers limit the
+// number of allocations (often to 4096) and make them slowly. It may be used concurrently.
+type allocator struct {
+	source        memorySource
+	types         []MemoryType
+	blockBytes    []uint64 // by memory type
+	maxAllocation uint64
+
+	mu     sync.Mutex
+	blocks []*memoryBlock
+	stats  MemoryStats
+}
+
+// MemoryStats counts a device's memory, in bytes.
+type MemoryStats struct {
+	InUse       uint64 // handed out to buffers
+	Peak        uint64 // the most InUse has been
+	Reserved    uint64 // taken from the driver
+	Blocks      int    // pieces taken from the driver
+	Allocations int    // pieces handed out
+	HeapInUse   []uint64
+}
+
+// minAlignment keeps buffers on cache lines of their own, whatever the driver asks for.
+const minAlignment = 256
+
+func newAllocator(source memorySource, heaps []MemoryHeap, types []MemoryType, blockBytes, maxAllocation uint64) *allocator {
+	a := &allocator{source: source, types: types, maxAllocation: maxAllocation}
+	for _, t := range types {
+		// A block is to be a small part of its heap: some heaps hold 256 MiB only.
+		a.blockBytes = append(a.blockBytes, min(blockBytes, max(heaps[t.Heap].Size/16, 1<<20), maxAllocation))
+	}
+	a.stats.HeapInUse = make([]uint64, len(heaps))
+	return a
+}
+
+// alloc finds size bytes in the given memory type. dedicated is a buffer handle if the buffer wants
+// memory of its own, else 0.
+func (a *allocator) alloc(size, align uint64, memoryType int, dedicated uint64) (allocation, Result) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	align = max(align, minAlignment)
+	blockBytes := a.blockBytes[memoryType]
+	if dedicated != 0 || size > blockBytes/2 {
+		return a.allocAlone(size, memoryType, dedicated)
+	}
+	for _, b := range a.blocks {
+		if b.memoryType != memoryType || b.dedicated {
+			continue
+		}
+		if offset, ok := b.alloc(size, align); ok {
+			return a.handOut(b, offset, size), Success
+		}
+	}
+	b, r := a.grow(blockBytes, memoryType, 0)
+	if r < 0 {
+		// No room for a whole block; there may be for this one piece.
+		return a.allocAlone(size, memoryType, 0)
+	}
+	offset, _ := b.alloc(size, align)
+	return a.handOut(b, offset, size), Success
+}
+
+func (a *allocator) allocAlone(size uint64, memoryType int, dedicated uint64) (allocation, Result) {
+	b, r := a.grow(size, memoryType, dedicated)
+	if r < 0 {
+		return allocation{}, r
+	}
+	b.dedicated = true
+	offset, _ := b.alloc(size, 1)
+	return a.handOut(b, offset, size), Success
+}
+
+func (a *allocator) grow(size uint64, memoryType int, dedicated uint64) (*memoryBlock, Result) {
+	mapped := a.types[memoryType].Flags&MemoryHostVisible != 0
+	memory, pointer, r := a.source.allocate(size, memoryType, dedicated, mapped)
+	if r < 0 {
+		return nil, r
+	}
+	b := &memoryBlock{block: newBlock(size), memory: memory, mapped: pointer, memoryType: memoryType}
+	a.blocks = append(a.blocks, b)
+	a.stats.Reserved += size
+	a.stats.Blocks++
+	return b, Success
+}
+
+func (a *allocator) handOut(b *memoryBlock, offset, size uint64) allocation {
+	a.stats.InUse += size
+	a.stats.Peak = max(a.stats.Peak, a.stats.InUse)
+	a.stats.Allocations++
+	a.stats.HeapInUse[a.types[b.memoryType].Heap] += size
+	return allocation{b, offset, size}
+}
+
+// free gives a piece back, and memory to the driver if the block is empty and another one like it is
+// too: one empty block is kept, so that a buffer made and closed in a loop costs no driver call.
+func (a *allocator) free(p allocation) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p.block == nil || !slices.Contains(a.blocks, p.block) {
+		return fmt.Errorf("vk: free of memory that is not allocated")
+	}
+	if err := p.block.release(p.offset); err != nil {
+		return err
+	}
+	a.stats.InUse -= p.size
+	a.stats.Allocations--
+	a.stats.HeapInUse[a.types[p.block.memoryType].Heap] -= p.size
+	if p.block.empty() && (p.block.dedicated || a.otherEmpty(p.block)) {
+		a.drop(p.block)
+	}
+	return nil
+}
+
+func (a *allocator) otherEmpty(b *memoryBlock) bool {
+	return slices.ContainsFunc(a.blocks, func(o *memoryBlock) bool {
+		return o != b && o.memoryType == b.memoryType && !o.dedicated && o.empty()
+	})
+}
+
+func (a *allocator) drop(b *memoryBlock) {
+	a.blocks = slices.DeleteFunc(a.blocks, func(o *memoryBlock) bool { return o == b })
+	a.source.destroy(objectMemory, b.memory) // unmaps as well
+	a.stats.Reserved -= b.size
+	a.stats.Blocks--
+}
+
+// trim gives all empty blocks back to the driver.
+func (a *allocator) trim() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, b := range slices.Clone(a.blocks) {
+		if b.empty() {
+			a.drop(b)
+		}
+	}
+}
+
+func (a *allocator) statistics() MemoryStats {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.stats
+	s.HeapInUse = slices.Clone(s.HeapInUse)
+	return s
+}

@@ -1,0 +1,142 @@
+package vk
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// BufferRange is the part of a buffer that a kernel sees at one binding.
+type BufferRange struct {
+	Buffer *Buffer
+	Offset int64 // a multiple of Caps.StorageAlignment
+	Size   int64 // at most Caps.MaxStorageRange; 0: to the buffer's end
+}
+
+// Whole is the range of the whole buffer.
+func Whole(b *Buffer) BufferRange { return BufferRange{Buffer: b} }
+
+// BindingSet says which buffers one kernel gets, binding by binding.
+type BindingSet struct {
+	Name    string // of the kernel, for errors
+	Buffers []BufferRange
+}
+
+// Bindings are descriptor sets, made together: one for each use of a kernel in a recording, say.
+type Bindings struct {
+	device *Device
+	pool   uint64
+	sets   []uint64
+	counts []int // buffers of each set
+	users  [][]*Buffer
+	closed atomic.Bool
+}
+
+// NewBindings makes descriptor sets, addressed by their index in sets.
+func (d *Device) NewBindings(sets []BindingSet) (*Bindings, error) {
+	if err := d.usable("make bindings"); err != nil {
+		return nil, err
+	}
+	b := &Bindings{device: d}
+	if len(sets) == 0 {
+		d.adopt(b)
+		return b, nil
+	}
+	layouts, descriptors, err := b.check(sets)
+	if err != nil {
+		return nil, err
+	}
+	var r Result
+	b.pool, b.sets, r = d.native.createSets(layouts, descriptors)
+	if err := d.checkResult(r, "create %d descriptor sets", len(sets)); err != nil {
+		return nil, err
+	}
+	if err := d.checkResult(d.native.updateSets(b.descriptorWords(sets)), "update descriptor sets"); err != nil {
+		d.native.destroy(objectDescriptorPool, b.pool)
+		return nil, err
+	}
+	d.adopt(b)
+	return b, nil
+}
+
+// check finds each set's layout, counts the descriptors, and looks at every range.
+func (b *Bindings) check(sets []BindingSet) (layouts []uint64, descriptors int, err error) {
+	for _, set := range sets {
+		var users []*Buffer
+		for i, r := range set.Buffers {
+			if err := b.device.checkBinding(r); err != nil {
+				return nil, 0, fmt.Errorf("vk: kernel %s, binding %d: %w", set.Name, i, err)
+			}
+			users = append(users, r.Buffer)
+		}
+		layout, err := b.device.layouts.pipeline(len(set.Buffers), 0)
+		if err != nil {
+			return nil, 0, err
+		}
+		layouts = append(layouts, layout.set)
+		b.counts = append(b.counts, len(set.Buffers))
+		b.users = append(b.users, users)
+		descriptors += len(set.Buffers)
+	}
+	return layouts, descriptors, nil
+}
+
+func (d *Device) checkBinding(r BufferRange) error {
+	if r.Buffer == nil {
+		return fmt.Errorf("no buffer")
+	}
+	if r.Buffer.device != d {
+		return fmt.Errorf("buffer %s belongs to another device", r.Buffer.name)
+	}
+	size := r.extent()
+	if err := r.Buffer.checkRange("bind", r.Offset, size); err != nil {
+		return err
+	}
+	caps := &d.info.Caps
+	switch {
+	case size == 0:
+		return fmt.Errorf("buffer %s: empty range at %d", r.Buffer.name, r.Offset)
+	case caps.StorageAlignment > 1 && uint64(r.Offset)%caps.StorageAlignment != 0:
+		return fmt.Errorf("buffer %s: offset %d is no multiple of %d", r.Buffer.name, r.Offset, caps.StorageAlignment)
+	case uint64(size) > caps.MaxStorageRange:
+		return fmt.Errorf("buffer %s: a range of %s %w of %s", r.Buffer.name, formatBytes(uint64(size)), ErrTooLarge,
+			formatBytes(caps.MaxStorageRange))
+	}
+	return nil
+}
+
+// extent is the size in bytes, 0 resolved.
+func (r BufferRange) extent() int64 {
+	if r.Size == 0 {
+		return r.Buffer.size - r.Offset
+	}
+	return r.Size
+}
+
+func (b *Bindings) descriptorWords(sets []BindingSet) []uint64 {
+	var words []uint64
+	for i, set := range sets {
+		for binding, r := range set.Buffers {
+			words = append(words, b.sets[i], uint64(binding), r.Buffer.handle, uint64(r.Offset), uint64(r.extent()))
+		}
+	}
+	return words
+}
+
+// Close frees the sets once the device is done with what was submitted so far. Closing twice is fine.
+func (b *Bindings) Close() error {
+	if !b.closed.Swap(true) {
+		b.device.retire(b)
+	}
+	return nil
+}
+
+func (b *Bindings) describe() string { return fmt.Sprintf("bindings of %d kernels", len(b.sets)) }
+
+func (b *Bindings) release() {
+	b.closed.Store(true)
+	if b.pool != 0 {
+		b.device.native.destroy(objectDescriptorPool, b.pool)
+	}
+}
+
+func (b *Bindings) isClosed() bool { return b.closed.Load() }

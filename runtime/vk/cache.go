@@ -1,0 +1,168 @@
+package vk
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+)
+
+// pipelineCache is a VkPipelineCache and its file. A file is used only if its checksum is right and it
+// is of this very device and driver; else it counts as absent, and is replaced.
+type pipelineCache struct {
+	device *Device
+	handle uint64
+	path   string // empty: no file
+	grown  atomic.Bool
+}
+
+// The file: magic, identity, payload length (8 bytes, little endian), SHA-256 of identity and payload,
+// payload. The identity is the SHA-256 of what cacheIdentity says.
+const (
+	cacheMagic    = "VKCPIPE1"
+	cacheHeader   = len(cacheMagic) + sha256.Size + 8 + sha256.Size
+	maxCacheBytes = 512 << 20
+)
+
+var errForeignCache = errors.New("not a pipeline cache of this device and driver")
+
+// cacheIdentity tells devices and drivers apart. Drivers check their own header of the payload, but
+// some have been seen to crash on a foreign one.
+func cacheIdentity(info *DeviceInfo) [sha256.Size]byte {
+	c := &info.Caps
+	return sha256.Sum256(fmt.Appendf(nil, "%08x %08x %s %s %s %d %d %s", c.VendorID, c.DeviceID, c.DeviceUUID,
+		c.DriverUUID, c.PipelineCacheUUID, c.DriverID, c.DriverVersion, c.DriverInfo))
+}
+
+// encodeCache wraps a driver's data for storage.
+func encodeCache(identity [sha256.Size]byte, payload []byte) []byte {
+	sum := cacheSum(identity, payload)
+	out := make([]byte, 0, cacheHeader+len(payload))
+	out = append(out, cacheMagic...)
+	out = append(out, identity[:]...)
+	out = binary.LittleEndian.AppendUint64(out, uint64(len(payload)))
+	out = append(out, sum[:]...)
+	return append(out, payload...)
+}
+
+// decodeCache returns the driver's data, or an error unless file is a whole one with that identity.
+func decodeCache(identity [sha256.Size]byte, file []byte) ([]byte, error) {
+	if len(file) < cacheHeader || string(file[:len(cacheMagic)]) != cacheMagic {
+		return nil, errForeignCache
+	}
+	rest := file[len(cacheMagic):]
+	if !bytes.Equal(rest[:sha256.Size], identity[:]) {
+		return nil, errForeignCache
+	}
+	rest = rest[sha256.Size:]
+	length := binary.LittleEndian.Uint64(rest)
+	sum, payload := rest[8:8+sha256.Size], rest[8+sha256.Size:]
+	if length != uint64(len(payload)) {
+		return nil, fmt.Errorf("pipeline cache of %d bytes where %d are announced", len(payload), length)
+	}
+	if want := cacheSum(identity, payload); !bytes.Equal(sum, want[:]) {
+		return nil, errors.New("pipeline cache with a wrong checksum")
+	}
+	return payload, nil
+}
+
+func cacheSum(identity [sha256.Size]byte, payload []byte) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	h.Write(identity[:])
+	h.Write(payload)
+	h.Sum(sum[:0])
+	return sum
+}
+
+func openPipelineCache(d *Device) (*pipelineCache, error) {
+	c := &pipelineCache{device: d}
+	identity := cacheIdentity(&d.info)
+	var payload []byte
+	if d.options.CacheDir != "" {
+		c.path = filepath.Join(d.options.CacheDir, "pipelines-"+hex.EncodeToString(identity[:8])+".vkpc")
+		payload = readCache(c.path, identity)
+	}
+	var r Result
+	if c.handle, r = d.native.createPipelineCache(payload); r < 0 && payload != nil {
+		c.handle, r = d.native.createPipelineCache(nil)
+	}
+	return c, d.checkResult(r, "create pipeline cache")
+}
+
+// readCache returns nil on any fault: the cache only saves time.
+func readCache(path string, identity [sha256.Size]byte) []byte {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	file, err := io.ReadAll(io.LimitReader(f, maxCacheBytes))
+	if err != nil {
+		return nil
+	}
+	payload, err := decodeCache(identity, file)
+	if err != nil {
+		return nil
+	}
+	return payload
+}
+
+// SavePipelineCache writes the compiled pipelines to DeviceOptions.CacheDir, if there is one and
+// pipelines were made since. Close does so as well.
+func (d *Device) SavePipelineCache() error {
+	if err := d.usable("save pipeline cache"); err != nil {
+		return err
+	}
+	return d.cache.save()
+}
+
+func (c *pipelineCache) save() error {
+	if c.path == "" || !c.grown.Swap(false) {
+		return nil
+	}
+	payload, r := c.device.native.pipelineCacheData(c.handle)
+	if err := r.check("read pipeline cache"); err != nil {
+		return err
+	}
+	if r == Incomplete || len(payload) == 0 || len(payload) > maxCacheBytes-cacheHeader {
+		return nil
+	}
+	file := encodeCache(cacheIdentity(&c.device.info), payload)
+	if err := writeAtomically(c.path, file); err != nil {
+		return fmt.Errorf("vk: save pipeline cache: %w", err)
+	}
+	return nil
+}
+
+// writeAtomically puts data into a file that is there whole or not at all, whoever else writes it.
+func writeAtomically(path string, data []byte) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+func (c *pipelineCache) release() {
+	if c.handle != 0 {
+		c.device.native.destroy(objectPipelineCache, c.handle)
+	}
+}

@@ -1,0 +1,158 @@
+package vk
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/target"
+)
+
+// DeviceInfo is what an instance knows of a device without opening it; plain data.
+type DeviceInfo struct {
+	Index         int // in Instance.Devices
+	Caps          target.Caps
+	Heaps         []MemoryHeap
+	MemoryTypes   []MemoryType
+	QueueFamilies []QueueFamily
+	// Problem says why this package cannot use the device; empty if it can.
+	Problem string
+}
+
+// QueueFlags is what a queue family can do, in VkQueueFlagBits.
+type QueueFlags uint32
+
+// The queue abilities that matter here.
+const (
+	QueueGraphics QueueFlags = 1 << iota
+	QueueCompute
+	QueueTransfer
+)
+
+// QueueFamily is a group of like queues.
+type QueueFamily struct {
+	Flags         QueueFlags
+	Queues        int
+	TimestampBits uint32 // valid bits of a timestamp; 0: none can be taken
+}
+
+// computeFamily picks the queue family to use: the first with compute and timestamps, or else the first
+// with compute. Compute implies transfers.
+func computeFamily(families []QueueFamily) (index int, ok bool) {
+	index = -1
+	for i, f := range families {
+		if f.Flags&QueueCompute == 0 || f.Queues == 0 {
+			continue
+		}
+		if f.TimestampBits > 0 {
+			return i, true
+		}
+		if index < 0 {
+			index = i
+		}
+	}
+	return index, index >= 0
+}
+
+// problem says why a device cannot be used, or nothing.
+func problem(info *DeviceInfo) string {
+	if !info.Caps.API.AtLeast(1, 2) {
+		return fmt.Sprintf("it has Vulkan %v; 1.2 is needed (a newer driver may have it)", info.Caps.API)
+	}
+	if !info.Caps.Features.Timeline {
+		return "it lacks timeline semaphores"
+	}
+	if _, ok := computeFamily(info.QueueFamilies); !ok {
+		return "it has no compute queue"
+	}
+	return ""
+}
+
+// preference orders device types, best first.
+var preference = map[target.DeviceType]int{
+	target.DeviceDiscrete: 0, target.DeviceIntegrated: 1, target.DeviceVirtual: 2, target.DeviceOther: 3,
+	target.DeviceCPU: 4,
+}
+
+// Choose picks a device: want is "" or "auto", an index, or a part of a name in any case. Of several
+// that match it takes discrete before integrated before virtual before CPU, then the one with more
+// memory, then the first. The returned text says why, for the user to read.
+func Choose(devices []DeviceInfo, want string) (index int, why string, err error) {
+	if len(devices) == 0 {
+		return 0, "", &unavailableError{"no Vulkan device: the loader lists none (is a driver installed?); use the CPU device"}
+	}
+	want = strings.TrimSpace(want)
+	if n, err := strconv.Atoi(want); err == nil {
+		return chooseIndex(devices, n)
+	}
+	auto := want == "" || strings.EqualFold(want, "auto")
+	var usable, unusable []DeviceInfo
+	for _, d := range devices {
+		if !auto && !strings.Contains(strings.ToLower(d.Caps.Name), strings.ToLower(want)) {
+			continue
+		}
+		if d.Problem == "" {
+			usable = append(usable, d)
+		} else {
+			unusable = append(unusable, d)
+		}
+	}
+	if len(usable) > 0 {
+		best := bestOf(usable)
+		return best.Index, explain(best, usable, want, auto), nil
+	}
+	if len(unusable) > 0 {
+		d := unusable[0]
+		return 0, "", &unavailableError{fmt.Sprintf("device %d (%s) cannot be used: %s", d.Index, d.Caps.Name, d.Problem)}
+	}
+	return 0, "", fmt.Errorf("vk: no device's name contains %q; there are %s", want, listDevices(devices))
+}
+
+func chooseIndex(devices []DeviceInfo, n int) (int, string, error) {
+	for _, d := range devices {
+		if d.Index != n {
+			continue
+		}
+		if d.Problem != "" {
+			return 0, "", &unavailableError{fmt.Sprintf("device %d (%s) cannot be used: %s", n, d.Caps.Name, d.Problem)}
+		}
+		return n, fmt.Sprintf("%s: index %d was asked for", d.Caps.Name, n), nil
+	}
+	return 0, "", fmt.Errorf("vk: there is no device %d; there are %s", n, listDevices(devices))
+}
+
+func bestOf(devices []DeviceInfo) DeviceInfo {
+	best := devices[0]
+	for _, d := range devices[1:] {
+		a, b := preference[d.Caps.Type], preference[best.Caps.Type]
+		if a < b || a == b && d.Caps.DeviceMemory > best.Caps.DeviceMemory {
+			best = d
+		}
+	}
+	return best
+}
+
+func explain(best DeviceInfo, matching []DeviceInfo, want string, auto bool) string {
+	name := best.Caps.Name
+	if !auto {
+		name += fmt.Sprintf(": its name contains %q", want)
+		if len(matching) == 1 {
+			return name
+		}
+		return fmt.Sprintf("%s, the best of %d that match (%s, %s)", name, len(matching), best.Caps.Type,
+			formatBytes(best.Caps.DeviceMemory))
+	}
+	if len(matching) == 1 {
+		return name + ": the only usable device"
+	}
+	return fmt.Sprintf("%s: the best of %d usable devices (%s, %s)", name, len(matching), best.Caps.Type,
+		formatBytes(best.Caps.DeviceMemory))
+}
+
+func listDevices(devices []DeviceInfo) string {
+	var names []string
+	for _, d := range devices {
+		names = append(names, fmt.Sprintf("%d (%s)", d.Index, d.Caps.Name))
+	}
+	return strings.Join(names, ", ")
+}

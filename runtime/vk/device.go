@@ -1,0 +1,298 @@
+package vk
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/vkc-go/vkc/codegen/target"
+)
+
+// DeviceOptions tune a device. The zero value is the usual choice.
+type DeviceOptions struct {
+	// CacheDir keeps compiled pipelines between runs; empty: they are not kept.
+	CacheDir string
+	// StagingBytes is the size of each of the two staging rings (up and down), made on first use;
+	// 0 means 32 MiB.
+	StagingBytes int64
+	// BlockBytes is how much memory is taken from the driver at once; 0 means 64 MiB.
+	BlockBytes int64
+
+	// forceStaging makes transfers go through the rings where they need not, for tests.
+	forceStaging bool
+}
+
+const (
+	defaultStagingBytes = 32 << 20
+	defaultBlockBytes   = 64 << 20
+)
+
+// Device is an open Vulkan device with one queue. Its methods may be called concurrently, except Close,
+// which is to be the last.
+type Device struct {
+	inst    *Instance
+	info    DeviceInfo
+	options DeviceOptions
+	native  nativeDevice
+	memory  *allocator
+	layouts layoutCache
+	cache   *pipelineCache
+	up      stagingRing
+	down    stagingRing
+
+	queue     sync.Mutex    // held while submitting
+	submitted atomic.Uint64 // the last point of the timeline that was submitted
+	completed atomic.Uint64 // a point known to have been reached
+	lost      atomic.Bool
+
+	mu      sync.Mutex
+	closed  bool
+	live    map[resource]struct{}
+	retired []retiree
+}
+
+// resource is something a user made on a device and is to close.
+type resource interface {
+	describe() string // kind and name, for reports
+	release()         // destroys it; the device no longer uses it
+}
+
+// retiree is a closed resource the device may be using until it reaches the point.
+type retiree struct {
+	resource resource
+	until    Point
+}
+
+// objectType is a VkObjectType.
+type objectType uint32
+
+const (
+	objectMemory         objectType = 8
+	objectBuffer         objectType = 9
+	objectQueryPool      objectType = 12
+	objectPipelineCache  objectType = 16
+	objectPipelineLayout objectType = 17
+	objectPipeline       objectType = 19
+	objectSetLayout      objectType = 20
+	objectDescriptorPool objectType = 22
+	objectCommandPool    objectType = 25
+)
+
+func newDevice(inst *Instance, index int, options DeviceOptions) (*Device, error) {
+	info := inst.infos[index]
+	if info.Problem != "" {
+		return nil, &unavailableError{fmt.Sprintf("device %d (%s) cannot be used: %s", index, info.Caps.Name, info.Problem)}
+	}
+	if options.StagingBytes <= 0 {
+		options.StagingBytes = defaultStagingBytes
+	}
+	if options.BlockBytes <= 0 {
+		options.BlockBytes = defaultBlockBytes
+	}
+	family, _ := computeFamily(info.QueueFamilies)
+	native, r := inst.native.createDevice(inst.physical[index], family)
+	if err := r.check("open device %s", info.Caps.Name); err != nil {
+		return nil, err
+	}
+	d := &Device{inst: inst, info: info, options: options, native: native, live: map[resource]struct{}{}}
+	d.memory = newAllocator(native, info.Heaps, info.MemoryTypes, uint64(options.BlockBytes), info.Caps.MaxAllocation)
+	d.up = stagingRing{device: d, kind: UploadMemory}
+	d.down = stagingRing{device: d, kind: ReadbackMemory}
+	d.layouts = layoutCache{device: d}
+	cache, err := openPipelineCache(d)
+	if err != nil {
+		native.close()
+		return nil, err
+	}
+	d.cache = cache
+	return d, nil
+}
+
+// Info is the device's entry in [Instance.Devices].
+func (d *Device) Info() DeviceInfo { return d.info }
+
+// Caps is what the device can do.
+func (d *Device) Caps() target.Caps { return d.info.Caps }
+
+// MemoryStats counts the device memory this device's buffers take.
+func (d *Device) MemoryStats() MemoryStats { return d.memory.statistics() }
+
+// MemoryAvailable is how many bytes of device-local memory this process may still take, as the driver
+// sees it; where it does not say, what this device has not taken of its largest heap.
+func (d *Device) MemoryAvailable() uint64 {
+	heap := 0
+	for i, h := range d.info.Heaps {
+		if h.DeviceLocal && (!d.info.Heaps[heap].DeviceLocal || h.Size > d.info.Heaps[heap].Size) {
+			heap = i
+		}
+	}
+	if available, ok := d.available(heap); ok {
+		return available
+	}
+	used := d.memory.statistics().HeapInUse[heap]
+	return d.info.Heaps[heap].Size - min(used, d.info.Heaps[heap].Size)
+}
+
+func (d *Device) available(heap int) (uint64, bool) {
+	budget, usage, ok := d.native.memoryBudget()
+	if !ok || heap >= len(budget) {
+		return 0, false
+	}
+	return budget[heap] - min(usage[heap], budget[heap]), true
+}
+
+// usable fails on a device that is closed or lost.
+func (d *Device) usable(doing string) error {
+	if d.lost.Load() {
+		return fmt.Errorf("vk: %s on %s: %w", doing, d.info.Caps.Name, ErrDeviceLost)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return fmt.Errorf("vk: %s: device %s %w", doing, d.info.Caps.Name, ErrClosed)
+	}
+	return nil
+}
+
+// checkResult is Result.check, and remembers that the device is lost.
+func (d *Device) checkResult(r Result, format string, args ...any) error {
+	if r == ErrorDeviceLost {
+		d.lost.Store(true)
+	}
+	return r.check(format, args...)
+}
+
+// adopt counts a new resource as live.
+func (d *Device) adopt(r resource) {
+	d.mu.Lock()
+	d.live[r] = struct{}{}
+	d.mu.Unlock()
+}
+
+// retire takes a resource from the live ones and destroys it as soon as the device cannot be using it.
+// It does nothing the second time.
+func (d *Device) retire(r resource) {
+	// The caller has marked it closed. Submit looks at that mark with the queue held, so whatever
+	// submission may use the resource is counted once the queue has been held here.
+	d.queue.Lock()
+	until := Point(d.submitted.Load())
+	d.queue.Unlock()
+	d.mu.Lock()
+	_, alive := d.live[r]
+	delete(d.live, r)
+	if alive {
+		d.retired = append(d.retired, retiree{r, until})
+	}
+	d.mu.Unlock()
+	d.reap()
+}
+
+// reap destroys the retired resources whose points have been reached.
+func (d *Device) reap() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.retired) == 0 {
+		return
+	}
+	reached := d.reached()
+	d.retired = slices.DeleteFunc(d.retired, func(r retiree) bool {
+		if r.until > reached {
+			return false
+		}
+		r.resource.release()
+		return true
+	})
+}
+
+// reached asks the device how far it has come.
+func (d *Device) reached() Point {
+	known := d.completed.Load()
+	if known == d.submitted.Load() {
+		return Point(known)
+	}
+	value, r := d.native.timeline()
+	if d.checkResult(r, "read timeline") != nil {
+		return Point(known)
+	}
+	d.noteReached(value)
+	return Point(value)
+}
+
+func (d *Device) noteReached(value uint64) {
+	for {
+		known := d.completed.Load()
+		if value <= known || d.completed.CompareAndSwap(known, value) {
+			return
+		}
+	}
+}
+
+// Close waits until the device is idle, saves the pipeline cache if there is a directory for it, and
+// destroys everything. Its error names resources that were still open, which it closes. Closing twice
+// is fine.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.closed = true
+	d.mu.Unlock()
+
+	// A lost device returns at once, and its objects may be destroyed all the same.
+	idle := d.checkResult(d.native.waitIdle(), "wait for the device before closing it")
+	d.noteReached(d.submitted.Load())
+	var saved error
+	if !d.lost.Load() {
+		saved = d.cache.save()
+	}
+	left := d.releaseAll()
+	d.up.release()
+	d.down.release()
+	d.layouts.release()
+	d.cache.release()
+	d.memory.trim()
+	if stats := d.memory.statistics(); stats.Allocations != 0 {
+		left = append(left, fmt.Sprintf("%d memory allocations", stats.Allocations))
+	}
+	d.native.close()
+	d.inst.forget(d)
+	if len(left) > 0 {
+		slices.Sort(left)
+		return errors.Join(fmt.Errorf("vk: device %s closed with %d things still open: %s", d.info.Caps.Name, len(left),
+			strings.Join(left[:min(len(left), 10)], ", ")), idle, saved)
+	}
+	return errors.Join(idle, saved)
+}
+
+// releaseAll destroys what is retired and what is live, and describes the latter.
+func (d *Device) releaseAll() (left []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.retired {
+		r.resource.release()
+	}
+	d.retired = nil
+	for r := range d.live {
+		left = append(left, r.describe())
+		r.release()
+	}
+	clear(d.live)
+	return left
+}
+
+// Live counts what was made on the device and not closed yet, by kind: buffer, pipeline, bindings,
+// recording, timestamps.
+func (d *Device) Live() map[string]int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	count := map[string]int{}
+	for r := range d.live {
+		kind, _, _ := strings.Cut(r.describe(), " ")
+		count[kind]++
+	}
+	return count
+}

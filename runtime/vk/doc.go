@@ -1,0 +1,26 @@
+// Package vk runs compute kernels on Vulkan devices.
+//
+// This is its lower layer: devices, memory, transfers, pipelines, recorded command lists, submission and
+// timestamps. It knows nothing of graphs; the loading of compiled programs stands on top of it.
+//
+// # Order
+//
+// A [Device] has one queue, and all that is submitted to it ([Device.Upload], [Device.Download],
+// [Device.Submit]) takes effect as if one were done after the other, in the order of the calls: every
+// recording starts with a full barrier. Inside one recording nothing is ordered but what
+// [CommandList.Barrier] orders, so that independent kernels overlap.
+//
+// # Lifetime
+//
+// Everything made by a device has a Close method, and is to be closed before the device. Closing is
+// safe at any time: what the device may still be using is kept until the submissions made so far are
+// done. [Device.Close] reports what was left open, and closes it. Nothing relies on finalizers.
+//
+// # Availability
+//
+// Built without cgo the package has the same API, and [Open] returns an error that wraps
+// [ErrUnavailable], as it does where the machine has no Vulkan loader.
+//
+// Devices need Vulkan 1.2 with timeline semaphores; everything else is optional and told by
+// target.Caps of package codegen/target.
+package vk

@@ -1,0 +1,142 @@
+package vk
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+var (
+	// ErrUnavailable is wrapped by errors that mean there is no Vulkan here at all: no loader, no cgo,
+	// no driver. The CPU device runs the same programs.
+	ErrUnavailable = errors.New("Vulkan is unavailable")
+	// ErrDeviceLost is wrapped by errors of a device that has crashed, hung or gone. Nothing but
+	// Close works on it any more; opening the device anew may.
+	ErrDeviceLost = errors.New("device lost")
+	// ErrClosed is wrapped by errors from using something after its Close.
+	ErrClosed = errors.New("already closed")
+	// ErrTooLarge is wrapped by errors about sizes that exceed a limit of the device.
+	ErrTooLarge = errors.New("exceeds the device's limit")
+)
+
+// errNoCgo is what a build without cgo says to every call.
+var errNoCgo = &unavailableError{"this vkc was built without cgo: Vulkan is unavailable; " +
+	"use the CPU device or rebuild with CGO_ENABLED=1"}
+
+// unavailableError is an error with its own wording that wraps ErrUnavailable.
+type unavailableError struct{ text string }
+
+func (e *unavailableError) Error() string { return "vk: " + e.text }
+func (e *unavailableError) Unwrap() error { return ErrUnavailable }
+
+// Result is a VkResult. Zero is success, negative values are errors.
+type Result int32
+
+// The results this package tells apart.
+const (
+	Success                 Result = 0
+	NotReady                Result = 1
+	Timeout                 Result = 2
+	Incomplete              Result = 5
+	ErrorOutOfHostMemory    Result = -1
+	ErrorOutOfDeviceMemory  Result = -2
+	ErrorDeviceLost         Result = -4
+	ErrorIncompatibleDriver Result = -9
+
+	resultBadWords Result = -2000000001 // VKC_ERROR_BAD_WORDS
+)
+
+var resultNames = map[Result]string{
+	Success:                 "success",
+	NotReady:                "not ready",
+	Timeout:                 "timeout",
+	Incomplete:              "incomplete",
+	ErrorOutOfHostMemory:    "out of host memory",
+	ErrorOutOfDeviceMemory:  "out of device memory",
+	-3:                      "initialization failed",
+	ErrorDeviceLost:         "device lost",
+	-5:                      "memory map failed",
+	-6:                      "layer not present",
+	-7:                      "extension not present",
+	-8:                      "feature not present",
+	ErrorIncompatibleDriver: "incompatible driver",
+	-10:                     "too many objects",
+	-11:                     "format not supported",
+	-12:                     "fragmented pool",
+	-13:                     "unknown error",
+	-1000011001:             "validation failed",
+	-1000012000:             "invalid shader",
+	-1000069000:             "out of pool memory",
+	-1000161000:             "fragmentation",
+	resultBadWords:          "malformed command list",
+}
+
+// String is the result in words, with its number where Vulkan's number is not in the table.
+func (r Result) String() string {
+	if name, ok := resultNames[r]; ok {
+		return name
+	}
+	return fmt.Sprintf("result %d", int32(r))
+}
+
+// Error is a Vulkan call that failed.
+type Error struct {
+	Op     string // what was being done, e.g. "create pipeline softmax_4"
+	Result Result
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("vk: %s: %s (VkResult %d)", e.Op, e.Result, int32(e.Result))
+}
+
+// Unwrap makes a lost device recognizable with errors.Is(err, ErrDeviceLost).
+func (e *Error) Unwrap() error {
+	if e.Result == ErrorDeviceLost {
+		return ErrDeviceLost
+	}
+	return nil
+}
+
+// check turns a result into an error that says what was being done.
+func (r Result) check(format string, args ...any) error {
+	if r >= 0 {
+		return nil
+	}
+	return &Error{Op: fmt.Sprintf(format, args...), Result: r}
+}
+
+// OutOfMemoryError says which allocation failed and how full its heap is. Sizes are in bytes.
+type OutOfMemoryError struct {
+	What      string // the buffer
+	Requested uint64
+	Heap      int
+	HeapSize  uint64
+	InUse     uint64 // by this device's buffers, in that heap
+	Available uint64 // what the driver says this process may still take; 0 if it does not say
+	Result    Result
+}
+
+func (e *OutOfMemoryError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "vk: %s: cannot allocate %s in heap %d (%s in all, %s used by this program", e.What,
+		formatBytes(e.Requested), e.Heap, formatBytes(e.HeapSize), formatBytes(e.InUse))
+	if e.Available > 0 {
+		fmt.Fprintf(&b, ", %s still available", formatBytes(e.Available))
+	}
+	fmt.Fprintf(&b, "): %s; use a smaller model, batch or context, or another device", e.Result)
+	return b.String()
+}
+
+// formatBytes writes a size with a binary unit and, for large sizes, one decimal.
+func formatBytes(n uint64) string {
+	const units = "KMGTPE"
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, unit := float64(n), -1
+	for value >= 1024 {
+		value /= 1024
+		unit++
+	}
+	return fmt.Sprintf("%.1f %ciB", value, units[unit])
+}

@@ -1,0 +1,121 @@
+package vk
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/vkc-go/vkc/codegen/target"
+)
+
+// Instance is an open Vulkan loader with its list of devices. Its methods may be called concurrently.
+type Instance struct {
+	native   nativeInstance
+	physical []physicalDevice
+	infos    []DeviceInfo
+
+	mu     sync.Mutex
+	open   map[*Device]struct{}
+	closed bool
+}
+
+// Open loads the system's Vulkan loader, creates an instance and probes its devices. Its error wraps
+// [ErrUnavailable] where there is no Vulkan to open. An instance without devices is no error here.
+func Open() (*Instance, error) {
+	native, err := openNative()
+	if err != nil {
+		return nil, err
+	}
+	inst := &Instance{native: native, open: map[*Device]struct{}{}}
+	if err := inst.probe(); err != nil {
+		native.close()
+		return nil, err
+	}
+	return inst, nil
+}
+
+func (inst *Instance) probe() error {
+	physical, r := inst.native.devices()
+	if err := r.check("enumerate devices"); err != nil {
+		return err
+	}
+	for i, p := range physical {
+		info, r := inst.native.probe(p)
+		if err := r.check("probe device %d", i); err != nil {
+			return err
+		}
+		info.Index = i
+		inst.infos = append(inst.infos, info)
+	}
+	inst.physical = physical
+	return nil
+}
+
+// APIVersion is the Vulkan version in use, which a device's own may lie below.
+func (inst *Instance) APIVersion() target.APIVersion {
+	return target.APIVersion(inst.native.apiVersion())
+}
+
+// Devices lists the devices in the driver's order, also those with a Problem.
+func (inst *Instance) Devices() []DeviceInfo { return append([]DeviceInfo(nil), inst.infos...) }
+
+// OpenDevice opens the device with the given index in [Instance.Devices].
+func (inst *Instance) OpenDevice(index int, options DeviceOptions) (*Device, error) {
+	if index < 0 || index >= len(inst.infos) {
+		return nil, fmt.Errorf("vk: device %d: there are %d devices, counted from 0", index, len(inst.infos))
+	}
+	inst.mu.Lock()
+	defer inst.mu.Unlock()
+	if inst.closed {
+		return nil, fmt.Errorf("vk: open device %d: instance %w", index, ErrClosed)
+	}
+	d, err := newDevice(inst, index, options)
+	if err != nil {
+		return nil, err
+	}
+	inst.open[d] = struct{}{}
+	return d, nil
+}
+
+// Close closes the instance. Devices that are still open are closed first and make it return an error.
+// Closing twice is fine.
+func (inst *Instance) Close() error {
+	inst.mu.Lock()
+	if inst.closed {
+		inst.mu.Unlock()
+		return nil
+	}
+	inst.closed = true
+	var left []*Device
+	for d := range inst.open {
+		left = append(left, d)
+	}
+	inst.mu.Unlock()
+
+	var errs []error
+	for _, d := range left {
+		errs = append(errs, fmt.Errorf("vk: instance closed while device %s was open", d.info.Caps.Name), d.Close())
+	}
+	inst.native.close()
+	return errors.Join(errs...)
+}
+
+func (inst *Instance) forget(d *Device) {
+	inst.mu.Lock()
+	delete(inst.open, d)
+	inst.mu.Unlock()
+}
+
+// ValidationMessages returns what validation layers have said in this process so far, warnings and
+// errors, oldest first. Layers are switched on from outside, with VK_INSTANCE_LAYERS; without any the
+// list stays empty. Beyond the first 256 messages only their number is kept, in a last line.
+func ValidationMessages() []string {
+	texts, total := nativeMessages()
+	if total > len(texts) {
+		texts = append(texts, fmt.Sprintf("and %d more", total-len(texts)))
+	}
+	return texts
+}
+
+// ValidationMessages is the function of the same name: layers report to the process as a whole.
+func (inst *Instance) ValidationMessages() []string { return ValidationMessages() }

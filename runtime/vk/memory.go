@@ -1,0 +1,179 @@
+package vk
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+)
+
+// requirements is what Vulkan asks of a buffer's memory.
+type requirements struct {
+	size, alignment uint64
+	types           uint32 // bit mask of memory types
+	dedicated       bool   // wants memory of its own
+}
+
+// Buffer is a range of device memory that kernels, copies and indirect dispatches may use.
+type Buffer struct {
+	device  *Device
+	name    string
+	kind    MemoryKind
+	size    int64
+	handle  uint64
+	piece   allocation
+	address uint64
+	closed  atomic.Bool
+}
+
+// NewBuffer makes a buffer of size bytes, its content undefined. name appears in errors and in
+// validation messages. Errors wrap [ErrTooLarge] or are an [*OutOfMemoryError].
+func (d *Device) NewBuffer(name string, size int64, kind MemoryKind) (*Buffer, error) {
+	if err := d.usable("make buffer " + name); err != nil {
+		return nil, err
+	}
+	if err := d.checkSize(name, size); err != nil {
+		return nil, err
+	}
+	d.reap()
+	handle, req, r := d.native.createBuffer(uint64(size))
+	if err := d.checkResult(r, "create buffer %s of %s", name, formatBytes(uint64(size))); err != nil {
+		return nil, err
+	}
+	piece, err := d.allocate(name, kind, handle, req)
+	if err != nil {
+		d.native.destroy(objectBuffer, handle)
+		return nil, err
+	}
+	r = d.native.bind(handle, piece.block.memory, piece.offset)
+	if err := d.checkResult(r, "bind buffer %s", name); err != nil {
+		d.native.destroy(objectBuffer, handle)
+		d.memory.free(piece)
+		return nil, err
+	}
+	d.native.setName(objectBuffer, handle, name)
+	b := &Buffer{device: d, name: name, kind: kind, size: size, handle: handle, piece: piece,
+		address: d.native.address(handle)}
+	d.adopt(b)
+	return b, nil
+}
+
+func (d *Device) checkSize(name string, size int64) error {
+	caps := &d.info.Caps
+	if size <= 0 {
+		return fmt.Errorf("vk: buffer %s: size %d; want at least 1 byte", name, size)
+	}
+	if limit := min(caps.MaxBuffer, caps.MaxAllocation); uint64(size) > limit {
+		return fmt.Errorf("vk: buffer %s: %s %w of %s for one buffer; split it", name, formatBytes(uint64(size)),
+			ErrTooLarge, formatBytes(limit))
+	}
+	return nil
+}
+
+// allocate tries the acceptable memory types in order. When memory has run out it waits for what is
+// retired to be freed, and tries once more.
+func (d *Device) allocate(name string, kind MemoryKind, buffer uint64, req requirements) (allocation, error) {
+	types := chooseMemoryTypes(d.info.MemoryTypes, req.types, kind, d.info.Caps.UnifiedMemory)
+	if len(types) == 0 {
+		return allocation{}, fmt.Errorf("vk: buffer %s: device %s has no %s memory that can hold buffers", name,
+			d.info.Caps.Name, kind)
+	}
+	dedicated := uint64(0)
+	if req.dedicated {
+		dedicated = buffer
+	}
+	r := Success
+	for range 2 {
+		for _, t := range types {
+			var piece allocation
+			if piece, r = d.memory.alloc(req.size, req.alignment, t, dedicated); r >= 0 {
+				return piece, nil
+			}
+		}
+		if !d.freeRetired() {
+			break
+		}
+	}
+	if r != ErrorOutOfDeviceMemory && r != ErrorOutOfHostMemory {
+		return allocation{}, d.checkResult(r, "allocate memory for buffer %s", name)
+	}
+	heap := d.info.MemoryTypes[types[0]].Heap
+	available, _ := d.available(heap)
+	return allocation{}, &OutOfMemoryError{What: "buffer " + name, Requested: req.size, Heap: heap,
+		HeapSize: d.info.Heaps[heap].Size, InUse: d.memory.statistics().HeapInUse[heap], Available: available, Result: r}
+}
+
+// freeRetired waits for retired resources and frees them, and empty blocks; false if there was nothing
+// to free.
+func (d *Device) freeRetired() bool {
+	reserved := d.memory.statistics().Reserved
+	if d.Wait(context.Background(), Point(d.submitted.Load())) != nil {
+		return false
+	}
+	d.reap()
+	d.memory.trim()
+	return d.memory.statistics().Reserved < reserved
+}
+
+// Name is the name the buffer was made with.
+func (b *Buffer) Name() string { return b.name }
+
+// Size is the size in bytes.
+func (b *Buffer) Size() int64 { return b.size }
+
+// Kind is the kind of memory asked for.
+func (b *Buffer) Kind() MemoryKind { return b.kind }
+
+// Address is the buffer's address on the device, or 0 without Features.BufferDeviceAddress.
+func (b *Buffer) Address() uint64 { return b.address }
+
+// Bytes is the buffer's memory where the host can reach it, which every kind but DeviceMemory promises,
+// and nil elsewhere or after Close. What the host writes is seen by what is submitted afterwards. What
+// the device has written may be read after waiting for a recording that ends with a barrier to
+// [StageHost]; [Device.Download] and recordings that write ReadbackMemory have one of their own.
+func (b *Buffer) Bytes() []byte {
+	if b.piece.block.mapped == nil || b.closed.Load() {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Add(b.piece.block.mapped, b.piece.offset)), b.size)
+}
+
+// Close frees the buffer once the device is done with what was submitted so far. Recordings and bindings
+// that use it must not be submitted any more. Closing twice is fine.
+func (b *Buffer) Close() error {
+	if !b.closed.Swap(true) {
+		b.device.retire(b)
+	}
+	return nil
+}
+
+func (b *Buffer) describe() string {
+	return fmt.Sprintf("buffer %s (%s)", b.name, formatBytes(uint64(b.size)))
+}
+
+func (b *Buffer) release() {
+	b.closed.Store(true)
+	b.device.native.destroy(objectBuffer, b.handle)
+	// It fails on a double free only, which retire rules out.
+	if err := b.device.memory.free(b.piece); err != nil {
+		panic(err)
+	}
+}
+
+// isClosed is for recordings that refer to the buffer.
+func (b *Buffer) isClosed() bool { return b.closed.Load() }
+
+// checkRange fails unless [offset, offset+size) lies in the buffer.
+func (b *Buffer) checkRange(doing string, offset, size int64) error {
+	if b == nil {
+		return fmt.Errorf("vk: %s: no buffer", doing)
+	}
+	if b.closed.Load() {
+		return fmt.Errorf("vk: %s: buffer %s %w", doing, b.name, ErrClosed)
+	}
+	if offset < 0 || size < 0 || offset > b.size || size > b.size-offset {
+		return fmt.Errorf("vk: %s: bytes %d to %d+%d lie outside buffer %s of %d bytes", doing, offset, offset, size, b.name,
+			b.size)
+	}
+	return nil
+}

@@ -1,0 +1,325 @@
+//go:build cgo
+
+package vk
+
+/*
+#cgo CFLAGS: -std=gnu11 -O2
+#cgo linux LDFLAGS: -ldl
+
+#include <stdlib.h>
+#include "vkc.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"unsafe"
+
+	goki "github.com/goki/vulkan"
+)
+
+// This file is the only door to C: every method is one call. github.com/goki/vulkan serves where it is
+// safe, which is enumeration and calls that take handles alone; see vkc.h for why the rest is our own.
+// native_stub.go has the same methods for builds without cgo.
+
+// nativeInstance is a VkInstance with its functions.
+type nativeInstance struct{ ptr *C.vkc_instance }
+
+// nativeDevice is a VkDevice with its functions, its queue and its timeline semaphore.
+type nativeDevice struct{ ptr *C.vkc_device }
+
+// physicalDevice is a VkPhysicalDevice.
+type physicalDevice unsafe.Pointer
+
+// loadMutex guards the loader, and goki's table of functions, which is global.
+var (
+	loadMutex sync.Mutex
+	gokiReady bool
+)
+
+func openNative() (nativeInstance, error) {
+	loadMutex.Lock()
+	defer loadMutex.Unlock()
+	if problem := C.vkc_load(); problem != nil {
+		return nativeInstance{}, &unavailableError{noLoaderText(C.GoString(problem))}
+	}
+	var inst *C.vkc_instance
+	r := Result(C.vkc_instance_create(&inst))
+	if r == ErrorIncompatibleDriver {
+		return nativeInstance{}, &unavailableError{"the Vulkan loader finds no usable driver (on Debian and Ubuntu " +
+			"install mesa-vulkan-drivers, or the maker's driver); or use the CPU device"}
+	}
+	if err := r.check("create instance"); err != nil {
+		return nativeInstance{}, err
+	}
+	if err := initGoki(inst); err != nil {
+		C.vkc_instance_destroy(inst)
+		return nativeInstance{}, err
+	}
+	return nativeInstance{inst}, nil
+}
+
+func noLoaderText(problem string) string {
+	switch runtime.GOOS {
+	case "linux":
+		return problem + ": no Vulkan loader (install libvulkan1 on Debian and Ubuntu, vulkan-loader on Fedora); " +
+			"or use the CPU device"
+	case "darwin":
+		return problem + ": no Vulkan loader (install the Vulkan SDK or MoltenVK); or use the CPU device"
+	}
+	return problem + ": no Vulkan loader (it comes with the graphics driver); or use the CPU device"
+}
+
+// initGoki gives goki our loader: its own looks for libvulkan.so, which only -dev packages install.
+// Once is enough, because the loader's functions serve every instance.
+func initGoki(inst *C.vkc_instance) error {
+	if gokiReady {
+		return nil
+	}
+	goki.SetGetInstanceProcAddr(C.vkc_loader_entry())
+	if err := goki.Init(); err != nil {
+		return fmt.Errorf("vk: load functions: %w", err)
+	}
+	handle := C.vkc_instance_handle(inst)
+	if err := goki.InitInstance(*(*goki.Instance)(unsafe.Pointer(&handle))); err != nil {
+		return fmt.Errorf("vk: load instance functions: %w", err)
+	}
+	gokiReady = true
+	return nil
+}
+
+func (n nativeInstance) close() { C.vkc_instance_destroy(n.ptr) }
+
+func (n nativeInstance) apiVersion() uint32 { return uint32(C.vkc_instance_api(n.ptr)) }
+
+func (n nativeInstance) devices() ([]physicalDevice, Result) {
+	handle := C.vkc_instance_handle(n.ptr)
+	inst := *(*goki.Instance)(unsafe.Pointer(&handle))
+	var count uint32
+	if r := Result(goki.EnumeratePhysicalDevices(inst, &count, nil)); r < 0 || count == 0 {
+		return nil, r
+	}
+	list := make([]goki.PhysicalDevice, count)
+	r := Result(goki.EnumeratePhysicalDevices(inst, &count, list))
+	if r < 0 {
+		return nil, r
+	}
+	devices := make([]physicalDevice, count)
+	for i := range devices {
+		devices[i] = physicalDevice(unsafe.Pointer(list[i]))
+	}
+	return devices, r
+}
+
+func (n nativeInstance) probe(p physicalDevice) (DeviceInfo, Result) {
+	probe := (*C.vkc_probe)(C.calloc(1, C.sizeof_vkc_probe))
+	defer C.free(unsafe.Pointer(probe))
+	if r := Result(C.vkc_probe_device(n.ptr, unsafe.Pointer(p), probe)); r < 0 {
+		return DeviceInfo{}, r
+	}
+	return deviceInfo(probe), Success
+}
+
+func (n nativeInstance) createDevice(p physicalDevice, family int) (nativeDevice, Result) {
+	var dev *C.vkc_device
+	r := Result(C.vkc_device_create(n.ptr, unsafe.Pointer(p), C.uint32_t(family), &dev))
+	return nativeDevice{dev}, r
+}
+
+// Messages.
+
+func nativeMessages() (texts []string, total int) {
+	total = int(C.vkc_message_count())
+	buf := (*C.char)(C.malloc(1 << 14))
+	defer C.free(unsafe.Pointer(buf))
+	for i := range min(total, C.VKC_MAX_MESSAGES) {
+		if C.vkc_message(C.uint64_t(i), buf, 1<<14) >= 0 {
+			texts = append(texts, C.GoString(buf))
+		}
+	}
+	return texts, total
+}
+
+func injectMessage(text string) {
+	c := C.CString(text)
+	defer C.free(unsafe.Pointer(c))
+	C.vkc_message_inject(c)
+}
+
+func clearMessages() { C.vkc_messages_clear() }
+
+// Device.
+
+func (n nativeDevice) waitIdle() Result { return Result(C.vkc_wait_idle(n.ptr)) }
+
+// close destroys the device, whose objects must all be gone.
+func (n nativeDevice) close() { C.vkc_device_free(n.ptr) }
+
+func (n nativeDevice) setName(kind objectType, handle uint64, name string) {
+	c := C.CString(name)
+	defer C.free(unsafe.Pointer(c))
+	C.vkc_set_name(n.ptr, C.uint32_t(kind), C.uint64_t(handle), c)
+}
+
+// destroy destroys an object made by this device.
+func (n nativeDevice) destroy(kind objectType, handle uint64) {
+	pointer := C.vkc_device_handle(n.ptr)
+	device := *(*goki.Device)(unsafe.Pointer(&pointer))
+	object := unsafe.Pointer(&handle)
+	switch kind {
+	case objectBuffer:
+		goki.DestroyBuffer(device, *(*goki.Buffer)(object), nil)
+	case objectMemory:
+		goki.FreeMemory(device, *(*goki.DeviceMemory)(object), nil)
+	case objectQueryPool:
+		goki.DestroyQueryPool(device, *(*goki.QueryPool)(object), nil)
+	case objectPipelineCache:
+		goki.DestroyPipelineCache(device, *(*goki.PipelineCache)(object), nil)
+	case objectPipelineLayout:
+		goki.DestroyPipelineLayout(device, *(*goki.PipelineLayout)(object), nil)
+	case objectPipeline:
+		goki.DestroyPipeline(device, *(*goki.Pipeline)(object), nil)
+	case objectSetLayout:
+		goki.DestroyDescriptorSetLayout(device, *(*goki.DescriptorSetLayout)(object), nil)
+	case objectDescriptorPool:
+		goki.DestroyDescriptorPool(device, *(*goki.DescriptorPool)(object), nil)
+	case objectCommandPool:
+		goki.DestroyCommandPool(device, *(*goki.CommandPool)(object), nil)
+	default:
+		panic(fmt.Sprintf("vk: destroy of object type %d", kind)) // a fault of this package
+	}
+}
+
+// Memory.
+
+func (n nativeDevice) memoryBudget() (budget, usage [16]uint64, ok bool) {
+	ok = C.vkc_memory_budget(n.ptr, (*C.uint64_t)(&budget[0]), (*C.uint64_t)(&usage[0])) != 0
+	return budget, usage, ok
+}
+
+func (n nativeDevice) createBuffer(size uint64) (handle uint64, req requirements, r Result) {
+	var c C.vkc_requirements
+	r = Result(C.vkc_buffer_create(n.ptr, C.uint64_t(size), (*C.uint64_t)(&handle), &c))
+	req = requirements{uint64(c.size), uint64(c.alignment), uint32(c.type_bits), c.dedicated != 0}
+	return handle, req, r
+}
+
+func (n nativeDevice) allocate(size uint64, memoryType int, dedicated uint64, mapped bool) (uint64, unsafe.Pointer, Result) {
+	var handle uint64
+	var pointer unsafe.Pointer
+	var doMap C.int
+	if mapped {
+		doMap = 1
+	}
+	r := Result(C.vkc_memory_allocate(n.ptr, C.uint64_t(size), C.uint32_t(memoryType), C.uint64_t(dedicated), doMap,
+		(*C.uint64_t)(&handle), &pointer))
+	return handle, pointer, r
+}
+
+func (n nativeDevice) bind(buffer, memory, offset uint64) Result {
+	return Result(C.vkc_buffer_bind(n.ptr, C.uint64_t(buffer), C.uint64_t(memory), C.uint64_t(offset)))
+}
+
+func (n nativeDevice) address(buffer uint64) uint64 {
+	return uint64(C.vkc_buffer_address(n.ptr, C.uint64_t(buffer)))
+}
+
+// Pipelines.
+
+func (n nativeDevice) createSetLayout(buffers int) (handle uint64, r Result) {
+	r = Result(C.vkc_set_layout_create(n.ptr, C.uint32_t(buffers), (*C.uint64_t)(&handle)))
+	return handle, r
+}
+
+func (n nativeDevice) createPipelineLayout(setLayout uint64, pushBytes int) (handle uint64, r Result) {
+	r = Result(C.vkc_pipeline_layout_create(n.ptr, C.uint64_t(setLayout), C.uint32_t(pushBytes), (*C.uint64_t)(&handle)))
+	return handle, r
+}
+
+func (n nativeDevice) createPipelineCache(data []byte) (handle uint64, r Result) {
+	r = Result(C.vkc_pipeline_cache_create(n.ptr, unsafe.Pointer(unsafe.SliceData(data)), C.uint64_t(len(data)),
+		(*C.uint64_t)(&handle)))
+	return handle, r
+}
+
+func (n nativeDevice) pipelineCacheData(cache uint64) ([]byte, Result) {
+	var size C.uint64_t
+	if r := Result(C.vkc_pipeline_cache_data(n.ptr, C.uint64_t(cache), nil, &size)); r < 0 || size == 0 {
+		return nil, r
+	}
+	data := make([]byte, size)
+	r := Result(C.vkc_pipeline_cache_data(n.ptr, C.uint64_t(cache), unsafe.Pointer(&data[0]), &size))
+	return data[:size], r
+}
+
+func (n nativeDevice) createPipeline(layout, cache uint64, desc *PipelineDesc, ids, values []uint32) (handle uint64, r Result) {
+	entry := C.CString(desc.Entry)
+	defer C.free(unsafe.Pointer(entry))
+	info := C.vkc_pipeline_info{layout: C.uint64_t(layout), cache: C.uint64_t(cache),
+		subgroup_size: C.uint32_t(desc.SubgroupSize)}
+	if desc.FullSubgroups {
+		info.full_subgroups = 1
+	}
+	r = Result(C.vkc_pipeline_create(n.ptr, &info, unsafe.Pointer(unsafe.SliceData(desc.Code)), C.uint64_t(len(desc.Code)),
+		entry, (*C.uint32_t)(unsafe.SliceData(ids)), (*C.uint32_t)(unsafe.SliceData(values)), C.uint32_t(len(ids)),
+		(*C.uint64_t)(&handle)))
+	return handle, r
+}
+
+func (n nativeDevice) createSets(layouts []uint64, descriptors int) (pool uint64, sets []uint64, r Result) {
+	sets = make([]uint64, len(layouts))
+	r = Result(C.vkc_sets_create(n.ptr, (*C.uint64_t)(unsafe.SliceData(layouts)), C.uint32_t(len(layouts)),
+		C.uint32_t(descriptors), (*C.uint64_t)(&pool), (*C.uint64_t)(unsafe.SliceData(sets))))
+	return pool, sets, r
+}
+
+// updateSets writes descriptors of five words each: set, binding, buffer, offset, range.
+func (n nativeDevice) updateSets(words []uint64) Result {
+	return Result(C.vkc_sets_update(n.ptr, (*C.uint64_t)(unsafe.SliceData(words)), C.uint32_t(len(words)/5)))
+}
+
+// Queries.
+
+func (n nativeDevice) createQueryPool(count int) (handle uint64, r Result) {
+	r = Result(C.vkc_query_pool_create(n.ptr, C.uint32_t(count), (*C.uint64_t)(&handle)))
+	return handle, r
+}
+
+// queryResults returns pairs of ticks and availability.
+func (n nativeDevice) queryResults(pool uint64, first, count int) ([]uint64, Result) {
+	out := make([]uint64, 2*count)
+	r := Result(C.vkc_query_results(n.ptr, C.uint64_t(pool), C.uint32_t(first), C.uint32_t(count),
+		(*C.uint64_t)(unsafe.SliceData(out))))
+	return out, r
+}
+
+// Recording and submission.
+
+func (n nativeDevice) createCommands() (pool, buffer uint64, r Result) {
+	r = Result(C.vkc_commands_create(n.ptr, (*C.uint64_t)(&pool), (*C.uint64_t)(&buffer)))
+	return pool, buffer, r
+}
+
+func (n nativeDevice) record(pool, buffer uint64, words []uint64, oneTime bool) Result {
+	var once C.int
+	if oneTime {
+		once = 1
+	}
+	return Result(C.vkc_record(n.ptr, C.uint64_t(pool), C.uint64_t(buffer), (*C.uint64_t)(unsafe.SliceData(words)),
+		C.uint64_t(len(words)), once))
+}
+
+func (n nativeDevice) submit(buffers []uint64, signal uint64) Result {
+	return Result(C.vkc_submit(n.ptr, (*C.uint64_t)(unsafe.SliceData(buffers)), C.uint32_t(len(buffers)), C.uint64_t(signal)))
+}
+
+func (n nativeDevice) wait(value, timeoutNS, spinNS uint64) Result {
+	return Result(C.vkc_wait(n.ptr, C.uint64_t(value), C.uint64_t(timeoutNS), C.uint64_t(spinNS)))
+}
+
+func (n nativeDevice) timeline() (value uint64, r Result) {
+	r = Result(C.vkc_timeline(n.ptr, (*C.uint64_t)(&value)))
+	return value, r
+}

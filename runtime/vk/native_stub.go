@@ -1,0 +1,59 @@
+//go:build !cgo
+
+package vk
+
+import "unsafe"
+
+// Without cgo openNative fails, so no instance or device exists, and nothing below is ever called; it
+// is here so that the package has the same API in both builds.
+
+type (
+	nativeInstance struct{}
+	nativeDevice   struct{}
+	physicalDevice unsafe.Pointer
+)
+
+const unreachable = Result(-13)
+
+func openNative() (nativeInstance, error)                        { return nativeInstance{}, errNoCgo }
+func (nativeInstance) close()                                    {}
+func (nativeInstance) apiVersion() uint32                        { return 0 }
+func (nativeInstance) devices() ([]physicalDevice, Result)       { return nil, unreachable }
+func (nativeInstance) probe(physicalDevice) (DeviceInfo, Result) { return DeviceInfo{}, unreachable }
+func (nativeInstance) createDevice(physicalDevice, int) (nativeDevice, Result) {
+	return nativeDevice{}, unreachable
+}
+
+func nativeMessages() ([]string, int) { return nil, 0 }
+func injectMessage(string)            {}
+func clearMessages()                  {}
+
+func (nativeDevice) waitIdle() Result                         { return unreachable }
+func (nativeDevice) close()                                   {}
+func (nativeDevice) setName(objectType, uint64, string)       {}
+func (nativeDevice) destroy(objectType, uint64)               {}
+func (nativeDevice) memoryBudget() (b, u [16]uint64, ok bool) { return b, u, false }
+func (nativeDevice) createBuffer(uint64) (uint64, requirements, Result) {
+	return 0, requirements{}, unreachable
+}
+func (nativeDevice) allocate(uint64, int, uint64, bool) (uint64, unsafe.Pointer, Result) {
+	return 0, nil, unreachable
+}
+func (nativeDevice) bind(_, _, _ uint64) Result                        { return unreachable }
+func (nativeDevice) address(uint64) uint64                             { return 0 }
+func (nativeDevice) createSetLayout(int) (uint64, Result)              { return 0, unreachable }
+func (nativeDevice) createPipelineLayout(uint64, int) (uint64, Result) { return 0, unreachable }
+func (nativeDevice) createPipelineCache([]byte) (uint64, Result)       { return 0, unreachable }
+func (nativeDevice) pipelineCacheData(uint64) ([]byte, Result)         { return nil, unreachable }
+func (nativeDevice) createPipeline(_, _ uint64, _ *PipelineDesc, _, _ []uint32) (uint64, Result) {
+	return 0, unreachable
+}
+func (nativeDevice) createSets([]uint64, int) (uint64, []uint64, Result) { return 0, nil, unreachable }
+func (nativeDevice) updateSets([]uint64) Result                          { return unreachable }
+func (nativeDevice) createQueryPool(int) (uint64, Result)                { return 0, unreachable }
+func (nativeDevice) queryResults(uint64, int, int) ([]uint64, Result)    { return nil, unreachable }
+func (nativeDevice) createCommands() (uint64, uint64, Result)            { return 0, 0, unreachable }
+func (nativeDevice) record(_, _ uint64, _ []uint64, _ bool) Result       { return unreachable }
+func (nativeDevice) submit([]uint64, uint64) Result                      { return unreachable }
+func (nativeDevice) wait(_, _, _ uint64) Result                          { return unreachable }
+func (nativeDevice) timeline() (uint64, Result)                          { return 0, unreachable }

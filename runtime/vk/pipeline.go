@@ -1,0 +1,211 @@
+package vk
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// PipelineDesc describes a compute pipeline. Its descriptor set 0 has storage buffers at bindings 0 to
+// Buffers-1.
+type PipelineDesc struct {
+	Name      string // for errors and validation messages
+	Code      []byte // SPIR-V, little endian
+	Entry     string // entry point; empty: main
+	Buffers   int
+	PushBytes int // push constants, a multiple of 4
+	// SubgroupSize asks for one of the device's sizes; 0 leaves it to the driver. It needs
+	// Caps.RequiredSubgroupSize.
+	SubgroupSize int
+	// FullSubgroups asks for no partial subgroups. It needs Features.FullSubgroups.
+	FullSubgroups bool
+	// Constants are specialization constants of 32 bits, by id.
+	Constants map[uint32]uint32
+}
+
+// Pipeline is a kernel compiled for the device.
+type Pipeline struct {
+	device *Device
+	name   string
+	handle uint64
+	layout *pipelineLayout
+	closed atomic.Bool
+}
+
+// pipelineLayout is the interface of kernels with as many buffers and push constants.
+type pipelineLayout struct {
+	handle    uint64
+	set       uint64 // descriptor set layout
+	buffers   int
+	pushBytes int
+}
+
+// spirvMagic is the first word of a SPIR-V module.
+const spirvMagic = 0x07230203
+
+// NewPipeline compiles one pipeline.
+func (d *Device) NewPipeline(desc PipelineDesc) (*Pipeline, error) {
+	if err := d.usable("make pipeline " + desc.Name); err != nil {
+		return nil, err
+	}
+	if err := d.checkPipeline(&desc); err != nil {
+		return nil, fmt.Errorf("vk: pipeline %s: %w", desc.Name, err)
+	}
+	layout, err := d.layouts.pipeline(desc.Buffers, desc.PushBytes)
+	if err != nil {
+		return nil, err
+	}
+	if desc.Entry == "" {
+		desc.Entry = "main"
+	}
+	ids := slices.Sorted(maps.Keys(desc.Constants))
+	values := make([]uint32, len(ids))
+	for i, id := range ids {
+		values[i] = desc.Constants[id]
+	}
+	handle, r := d.native.createPipeline(layout.handle, d.cache.handle, &desc, ids, values)
+	if err := d.checkResult(r, "compile pipeline %s", desc.Name); err != nil {
+		return nil, err
+	}
+	d.cache.grown.Store(true)
+	d.native.setName(objectPipeline, handle, desc.Name)
+	p := &Pipeline{device: d, name: desc.Name, handle: handle, layout: layout}
+	d.adopt(p)
+	return p, nil
+}
+
+// NewPipelines compiles pipelines on several threads and returns them in the order of descs. If one
+// fails, or ctx is done, none is returned.
+func (d *Device) NewPipelines(ctx context.Context, descs []PipelineDesc) ([]*Pipeline, error) {
+	made := make([]*Pipeline, len(descs))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range descs {
+		group.Go(func() (err error) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			made[i], err = d.NewPipeline(descs[i])
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		for _, p := range made {
+			if p != nil {
+				p.Close()
+			}
+		}
+		return nil, err
+	}
+	return made, nil
+}
+
+func (d *Device) checkPipeline(desc *PipelineDesc) error {
+	caps := &d.info.Caps
+	size := desc.SubgroupSize
+	switch {
+	case len(desc.Code) < 20 || len(desc.Code)%4 != 0 || binary.LittleEndian.Uint32(desc.Code) != spirvMagic:
+		return fmt.Errorf("%d bytes that are no SPIR-V module", len(desc.Code))
+	case desc.Buffers < 0 || desc.Buffers > int(min(caps.MaxStorageBuffers, 1<<16)):
+		return fmt.Errorf("%d storage buffers; the device binds 0 to %d", desc.Buffers, caps.MaxStorageBuffers)
+	case desc.PushBytes < 0 || desc.PushBytes%4 != 0 || desc.PushBytes > d.maxPushBytes():
+		return fmt.Errorf("%d bytes of push constants; want a multiple of 4 up to %d", desc.PushBytes, d.maxPushBytes())
+	case size != 0 && !caps.RequiredSubgroupSize && size != int(caps.SubgroupSize):
+		return fmt.Errorf("subgroup size %d: the device has %d and no choice", size, caps.SubgroupSize)
+	case size != 0 && (size&(size-1) != 0 || size < int(caps.MinSubgroupSize) || size > int(caps.MaxSubgroupSize)):
+		return fmt.Errorf("subgroup size %d: want a power of two from %d to %d", size, caps.MinSubgroupSize, caps.MaxSubgroupSize)
+	case desc.FullSubgroups && !caps.Features.FullSubgroups:
+		return fmt.Errorf("the device cannot promise full subgroups")
+	}
+	if size != 0 && !caps.RequiredSubgroupSize {
+		desc.SubgroupSize = 0 // it is the only one there is
+	}
+	return nil
+}
+
+// maxPushBytes is the device's limit, or what recording can encode.
+func (d *Device) maxPushBytes() int { return int(min(d.info.Caps.MaxPushConstants, 256)) }
+
+// Name is the name the pipeline was made with.
+func (p *Pipeline) Name() string { return p.name }
+
+// Close frees the pipeline once the device is done with what was submitted so far. Closing twice is fine.
+func (p *Pipeline) Close() error {
+	if !p.closed.Swap(true) {
+		p.device.retire(p)
+	}
+	return nil
+}
+
+func (p *Pipeline) describe() string { return "pipeline " + p.name }
+
+func (p *Pipeline) release() {
+	p.closed.Store(true)
+	p.device.native.destroy(objectPipeline, p.handle)
+}
+
+func (p *Pipeline) isClosed() bool { return p.closed.Load() }
+
+// layoutCache makes each layout once; there are few, and they live as long as the device.
+type layoutCache struct {
+	device *Device
+
+	mu        sync.Mutex
+	sets      map[int]uint64
+	pipelines map[[2]int]*pipelineLayout
+}
+
+func (c *layoutCache) pipeline(buffers, pushBytes int) (*pipelineLayout, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := [2]int{buffers, pushBytes}
+	if layout, ok := c.pipelines[key]; ok {
+		return layout, nil
+	}
+	set, err := c.set(buffers)
+	if err != nil {
+		return nil, err
+	}
+	handle, r := c.device.native.createPipelineLayout(set, pushBytes)
+	if err := c.device.checkResult(r, "create pipeline layout of %d buffers", buffers); err != nil {
+		return nil, err
+	}
+	layout := &pipelineLayout{handle: handle, set: set, buffers: buffers, pushBytes: pushBytes}
+	if c.pipelines == nil {
+		c.pipelines = map[[2]int]*pipelineLayout{}
+	}
+	c.pipelines[key] = layout
+	return layout, nil
+}
+
+func (c *layoutCache) set(buffers int) (uint64, error) {
+	if set, ok := c.sets[buffers]; ok {
+		return set, nil
+	}
+	set, r := c.device.native.createSetLayout(buffers)
+	if err := c.device.checkResult(r, "create layout of %d buffers", buffers); err != nil {
+		return 0, err
+	}
+	if c.sets == nil {
+		c.sets = map[int]uint64{}
+	}
+	c.sets[buffers] = set
+	return set, nil
+}
+
+func (c *layoutCache) release() {
+	for _, l := range c.pipelines {
+		c.device.native.destroy(objectPipelineLayout, l.handle)
+	}
+	for _, s := range c.sets {
+		c.device.native.destroy(objectSetLayout, s)
+	}
+	c.pipelines, c.sets = nil, nil
+}

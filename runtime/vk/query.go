@@ -1,0 +1,85 @@
+package vk
+
+import (
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// Timestamps are slots for times on the device.
+type Timestamps struct {
+	device *Device
+	pool   uint64
+	count  int
+	closed atomic.Bool
+}
+
+// NewTimestamps makes count slots.
+func (d *Device) NewTimestamps(count int) (*Timestamps, error) {
+	if err := d.usable("make timestamps"); err != nil {
+		return nil, err
+	}
+	if count <= 0 || count > 1<<20 {
+		return nil, fmt.Errorf("vk: %d timestamps; want 1 to %d", count, 1<<20)
+	}
+	if d.info.Caps.TimestampBits == 0 {
+		return nil, fmt.Errorf("vk: device %s takes no timestamps", d.info.Caps.Name)
+	}
+	pool, r := d.native.createQueryPool(count)
+	if err := d.checkResult(r, "create %d timestamps", count); err != nil {
+		return nil, err
+	}
+	t := &Timestamps{device: d, pool: pool, count: count}
+	d.adopt(t)
+	return t, nil
+}
+
+// Read returns the times in the slots first to first+count-1, each counted from that in slot first.
+// The recordings that write them are to be waited for before; a slot not written is an error.
+func (t *Timestamps) Read(first, count int) ([]time.Duration, error) {
+	if t.closed.Load() {
+		return nil, fmt.Errorf("vk: read timestamps: %w", ErrClosed)
+	}
+	if first < 0 || count <= 0 || first > t.count-count {
+		return nil, fmt.Errorf("vk: read timestamps %d to %d+%d: there are %d", first, first, count, t.count)
+	}
+	pairs, r := t.device.native.queryResults(t.pool, first, count)
+	if err := t.device.checkResult(r, "read timestamps"); err != nil {
+		return nil, err
+	}
+	caps := &t.device.info.Caps
+	times := make([]time.Duration, count)
+	for i := range times {
+		if pairs[2*i+1] == 0 {
+			return nil, fmt.Errorf("vk: timestamp %d has not been written", first+i)
+		}
+		times[i] = tickDuration(pairs[0], pairs[2*i], caps.TimestampBits, caps.TimestampPeriod)
+	}
+	return times, nil
+}
+
+// tickDuration is the time from one tick count to another. Counters have bits valid bits and wrap; the
+// result is the shortest way round, so that it may be negative.
+func tickDuration(from, to uint64, bits uint32, period float32) time.Duration {
+	shift := 64 - min(bits, 64)
+	ticks := int64((to-from)<<shift) >> shift
+	return time.Duration(math.Round(float64(ticks) * float64(period)))
+}
+
+// Close frees the slots once the device is done with what was submitted so far. Closing twice is fine.
+func (t *Timestamps) Close() error {
+	if !t.closed.Swap(true) {
+		t.device.retire(t)
+	}
+	return nil
+}
+
+func (t *Timestamps) describe() string { return fmt.Sprintf("timestamps (%d)", t.count) }
+
+func (t *Timestamps) release() {
+	t.closed.Store(true)
+	t.device.native.destroy(objectQueryPool, t.pool)
+}
+
+func (t *Timestamps) isClosed() bool { return t.closed.Load() }

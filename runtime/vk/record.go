@@ -1,0 +1,428 @@
+package vk
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+)
+
+// Stage is a set of places where memory is read or written, for barriers.
+type Stage uint32
+
+// The stages a barrier can order.
+const (
+	StageCompute  Stage = 1 << iota // kernels
+	StageTransfer                   // copies and fills
+	StageIndirect                   // reading the workgroup counts of an indirect dispatch
+	StageHost                       // the host, through Buffer.Bytes
+
+	stageEverything Stage = 1 << 31
+)
+
+// Vulkan's pipeline stages and accesses, which are spelled out here so that command lists can be built
+// and tested without cgo.
+const (
+	pipelineIndirect = 0x2
+	pipelineCompute  = 0x800
+	pipelineTransfer = 0x1000
+	pipelineHost     = 0x4000
+	pipelineAll      = 0x10000
+
+	accessIndirectRead  = 0x1
+	accessShaderRead    = 0x20
+	accessShaderWrite   = 0x40
+	accessTransferRead  = 0x800
+	accessTransferWrite = 0x1000
+	accessHostRead      = 0x2000
+	accessHostWrite     = 0x4000
+	accessMemoryRead    = 0x8000
+	accessMemoryWrite   = 0x10000
+)
+
+// stageTable gives each stage its pipeline stage and its accesses. Only writes need to be made
+// available, so reads are left out on the side before a barrier.
+var stageTable = []struct {
+	stage                 Stage
+	pipeline, read, write uint64
+}{
+	{StageCompute, pipelineCompute, accessShaderRead, accessShaderWrite},
+	{StageTransfer, pipelineTransfer, accessTransferRead, accessTransferWrite},
+	{StageIndirect, pipelineIndirect, accessIndirectRead, 0},
+	{StageHost, pipelineHost, accessHostRead, accessHostWrite},
+	{stageEverything, pipelineAll, accessMemoryRead, accessMemoryWrite},
+}
+
+// opcode is a VKC_OP_* of vkc.h.
+type opcode uint64
+
+const (
+	opBindPipeline opcode = 1 + iota
+	opBindSet
+	opPushConstants
+	opDispatch
+	opDispatchIndirect
+	opBarrier
+	opCopy
+	opFill
+	opTimestamp
+	opResetQueries
+)
+
+// appendCommand encodes a command: opcode and operand count in one word, then the operands.
+func appendCommand(words []uint64, op opcode, operands ...uint64) []uint64 {
+	words = append(words, uint64(op)|uint64(len(operands))<<32)
+	return append(words, operands...)
+}
+
+// appendBarrier encodes a global memory barrier.
+func appendBarrier(words []uint64, before, after Stage) []uint64 {
+	var stages, access uint64
+	for _, row := range stageTable {
+		if before&row.stage != 0 {
+			stages |= row.pipeline
+			access |= row.write
+		}
+		if after&row.stage != 0 {
+			stages |= row.pipeline << 32
+			access |= (row.read | row.write) << 32
+		}
+	}
+	return appendCommand(words, opBarrier, stages, access)
+}
+
+func appendCopy(words []uint64, src, dst uint64, srcOffset, dstOffset, size int64) []uint64 {
+	return appendCommand(words, opCopy, src, dst, uint64(srcOffset), uint64(dstOffset), uint64(size))
+}
+
+// user is something a recording refers to, which is to be open when the recording is submitted.
+type user interface {
+	describe() string
+	isClosed() bool
+}
+
+// CommandList collects commands for a recording. It is plain memory: nothing reaches Vulkan before
+// [Device.Record]. The first mistake is kept and returned there; what follows it has no effect. A list
+// is not safe for concurrent use; several lists may be built at once.
+type CommandList struct {
+	device *Device
+	words  []uint64
+	users  map[user]struct{}
+	err    error
+
+	pipeline *Pipeline
+	bindings *Bindings
+	set      int
+	push     []byte
+	// What the command buffer has at this point, so that only changes are recorded.
+	boundPipeline  *Pipeline
+	boundLayout    *pipelineLayout // that set and push constants were given for
+	boundSet       uint64
+	boundPush      string
+	dispatches     int
+	writesReadback bool
+}
+
+// NewCommandList starts an empty list.
+func (d *Device) NewCommandList() *CommandList {
+	c := &CommandList{device: d, users: map[user]struct{}{}}
+	c.words = appendBarrier(nil, stageEverything, stageEverything)
+	return c
+}
+
+func (c *CommandList) fail(format string, args ...any) {
+	if c.err == nil {
+		c.err = fmt.Errorf("vk: record: "+format, args...)
+	}
+}
+
+func (c *CommandList) emit(op opcode, operands ...uint64) {
+	c.words = appendCommand(c.words, op, operands...)
+}
+
+// uses notes a reference and fails if it is closed already.
+func (c *CommandList) uses(u user) bool {
+	if u.isClosed() {
+		c.fail("%s %w", u.describe(), ErrClosed)
+		return false
+	}
+	c.users[u] = struct{}{}
+	return true
+}
+
+// BindPipeline sets the kernel of the dispatches that follow. Bindings and push constants stay.
+func (c *CommandList) BindPipeline(p *Pipeline) {
+	if c.err != nil {
+		return
+	}
+	if p == nil || p.device != c.device {
+		c.fail("a pipeline that is none of this device's")
+		return
+	}
+	if c.uses(p) {
+		c.pipeline = p
+	}
+}
+
+// Bind sets the buffers of the dispatches that follow: set number set of b.
+func (c *CommandList) Bind(b *Bindings, set int) {
+	if c.err != nil {
+		return
+	}
+	if b == nil || b.device != c.device || set < 0 || set >= len(b.sets) {
+		c.fail("set %d of bindings that are none of this device's or have fewer sets", set)
+		return
+	}
+	if c.uses(b) {
+		c.bindings, c.set = b, set
+	}
+}
+
+// Push sets the push constants of the dispatches that follow. data is copied.
+func (c *CommandList) Push(data []byte) { c.push = append(c.push[:0], data...) }
+
+// Dispatch runs the bound kernel with x*y*z workgroups.
+func (c *CommandList) Dispatch(x, y, z uint32) {
+	limit := c.device.info.Caps.MaxWorkgroupCount
+	if x == 0 || y == 0 || z == 0 || x > limit[0] || y > limit[1] || z > limit[2] {
+		c.fail("kernel %s: %d x %d x %d workgroups; want 1 to %v", c.kernelName(), x, y, z, limit)
+	}
+	if c.prepare() {
+		c.emit(opDispatch, uint64(x), uint64(y), uint64(z))
+	}
+}
+
+// DispatchIndirect runs the bound kernel with as many workgroups as three uint32 at the given offset
+// say when the device gets there. Whoever writes them keeps to the device's limits; 0 runs nothing.
+func (c *CommandList) DispatchIndirect(counts *Buffer, offset int64) {
+	if c.checkBuffer("indirect dispatch", counts, offset, 12, 4) && c.prepare() {
+		c.emit(opDispatchIndirect, counts.handle, uint64(offset))
+	}
+}
+
+func (c *CommandList) kernelName() string {
+	if c.pipeline == nil {
+		return "(none bound)"
+	}
+	return c.pipeline.name
+}
+
+// prepare checks the bound state and records what changed since the last dispatch.
+func (c *CommandList) prepare() bool {
+	if c.err != nil {
+		return false
+	}
+	if c.pipeline == nil {
+		c.fail("dispatch without a pipeline")
+		return false
+	}
+	layout := c.pipeline.layout
+	if layout.buffers > 0 && (c.bindings == nil || c.bindings.counts[c.set] != layout.buffers) {
+		c.fail("kernel %s wants %d buffers, which are not bound", c.pipeline.name, layout.buffers)
+		return false
+	}
+	if layout.pushBytes > 0 && len(c.push) != layout.pushBytes {
+		c.fail("kernel %s wants %d bytes of push constants; there are %d", c.pipeline.name, layout.pushBytes, len(c.push))
+		return false
+	}
+	c.emitState(layout)
+	c.dispatches++
+	return true
+}
+
+func (c *CommandList) emitState(layout *pipelineLayout) {
+	if c.pipeline != c.boundPipeline {
+		c.emit(opBindPipeline, c.pipeline.handle)
+		c.boundPipeline = c.pipeline
+	}
+	if layout != c.boundLayout {
+		c.boundLayout, c.boundSet, c.boundPush = layout, 0, ""
+	}
+	if layout.buffers > 0 && c.bindings.sets[c.set] != c.boundSet {
+		c.boundSet = c.bindings.sets[c.set]
+		c.emit(opBindSet, layout.handle, c.boundSet)
+		for _, b := range c.bindings.users[c.set] {
+			if c.uses(b) {
+				c.written(b)
+			}
+		}
+	}
+	if layout.pushBytes > 0 && string(c.push) != c.boundPush {
+		c.boundPush = string(c.push)
+		c.emit(opPushConstants, append([]uint64{layout.handle, uint64(len(c.push))}, packWords(c.push)...)...)
+	}
+}
+
+// packWords pads bytes to whole words.
+func packWords(data []byte) []uint64 {
+	var words []uint64
+	for len(data) > 0 {
+		var word [8]byte
+		data = data[copy(word[:], data):]
+		words = append(words, binary.NativeEndian.Uint64(word[:]))
+	}
+	return words
+}
+
+// written notes that b may be written, and read by the host.
+func (c *CommandList) written(b *Buffer) {
+	if b.kind == ReadbackMemory || b.kind == DeviceMemory && b.piece.block.mapped != nil {
+		c.writesReadback = true
+	}
+}
+
+func (c *CommandList) checkBuffer(doing string, b *Buffer, offset, size, align int64) bool {
+	if c.err != nil {
+		return false
+	}
+	if err := b.checkRange(doing, offset, size); err != nil {
+		c.fail("%w", err)
+		return false
+	}
+	if b.device != c.device {
+		c.fail("%s: buffer %s belongs to another device", doing, b.name)
+		return false
+	}
+	if offset%align != 0 {
+		c.fail("%s: buffer %s: offset %d is no multiple of %d", doing, b.name, offset, align)
+		return false
+	}
+	return c.uses(b)
+}
+
+// Barrier makes all that was recorded so far in the stages before take effect ahead of all that
+// follows in the stages after.
+func (c *CommandList) Barrier(before, after Stage) {
+	const known = StageCompute | StageTransfer | StageIndirect | StageHost
+	if before == 0 || after == 0 || (before|after)&^known != 0 {
+		c.fail("barrier from stages %#x to %#x", uint32(before), uint32(after))
+		return
+	}
+	c.words = appendBarrier(c.words, before, after)
+}
+
+// CopyBuffer copies size bytes, at least 1. The ranges must not overlap.
+func (c *CommandList) CopyBuffer(dst *Buffer, dstOffset int64, src *Buffer, srcOffset, size int64) {
+	if size <= 0 {
+		c.fail("copy of %d bytes", size)
+	}
+	if !c.checkBuffer("copy to", dst, dstOffset, size, 1) || !c.checkBuffer("copy from", src, srcOffset, size, 1) {
+		return
+	}
+	if dst == src && dstOffset < srcOffset+size && srcOffset < dstOffset+size {
+		c.fail("copy of %d bytes from %d to %d in buffer %s overlaps itself", size, srcOffset, dstOffset, dst.name)
+		return
+	}
+	c.words = appendCopy(c.words, src.handle, dst.handle, srcOffset, dstOffset, size)
+	c.written(dst)
+}
+
+// FillBuffer sets size bytes to copies of value. Offset and size are multiples of 4.
+func (c *CommandList) FillBuffer(dst *Buffer, offset, size int64, value uint32) {
+	if size <= 0 || size%4 != 0 {
+		c.fail("fill of %d bytes; want a multiple of 4", size)
+	}
+	if c.checkBuffer("fill", dst, offset, size, 4) {
+		c.emit(opFill, dst.handle, uint64(offset), uint64(size), uint64(value))
+		c.written(dst)
+	}
+}
+
+// ResetTimestamps must be recorded ahead of the first [CommandList.Timestamp] into t.
+func (c *CommandList) ResetTimestamps(t *Timestamps) {
+	if c.checkTimestamps(t, 0) {
+		c.emit(opResetQueries, t.pool, 0, uint64(t.count))
+	}
+}
+
+// Timestamp notes in slot i the time when all that was recorded so far is done.
+func (c *CommandList) Timestamp(t *Timestamps, i int) {
+	if c.checkTimestamps(t, i) {
+		c.emit(opTimestamp, t.pool, uint64(i))
+	}
+}
+
+func (c *CommandList) checkTimestamps(t *Timestamps, i int) bool {
+	if c.err != nil {
+		return false
+	}
+	if t == nil || t.device != c.device || i < 0 || i >= t.count {
+		c.fail("timestamp %d of timestamps that are none of this device's or fewer", i)
+		return false
+	}
+	return c.uses(t)
+}
+
+// Dispatches is the number of kernels recorded so far.
+func (c *CommandList) Dispatches() int { return c.dispatches }
+
+// Recording is a recorded command list, to be submitted any number of times.
+type Recording struct {
+	device       *Device
+	name         string
+	pool, buffer uint64
+	users        []user
+	closed       atomic.Bool
+}
+
+// Record records a list. The list may be discarded or added to afterwards.
+func (d *Device) Record(name string, c *CommandList) (*Recording, error) {
+	if err := d.usable("record " + name); err != nil {
+		return nil, err
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	if c.device != d {
+		return nil, fmt.Errorf("vk: record %s: the list is of another device", name)
+	}
+	words := c.words
+	if c.writesReadback {
+		words = appendBarrier(words[:len(words):len(words)], stageEverything, StageHost)
+	}
+	pool, buffer, r := d.native.createCommands()
+	if err := d.checkResult(r, "create commands for %s", name); err != nil {
+		return nil, err
+	}
+	if err := d.checkResult(d.native.record(pool, buffer, words, false), "record %s", name); err != nil {
+		d.native.destroy(objectCommandPool, pool)
+		return nil, err
+	}
+	rec := &Recording{device: d, name: name, pool: pool, buffer: buffer}
+	for u := range c.users {
+		rec.users = append(rec.users, u)
+	}
+	d.adopt(rec)
+	return rec, nil
+}
+
+// ready fails unless the recording and all it refers to is open.
+func (r *Recording) ready(d *Device) error {
+	if r == nil || r.device != d {
+		return fmt.Errorf("vk: submit: a recording that is none of this device's")
+	}
+	if r.closed.Load() {
+		return fmt.Errorf("vk: submit: recording %s %w", r.name, ErrClosed)
+	}
+	for _, u := range r.users {
+		if u.isClosed() {
+			return fmt.Errorf("vk: submit %s: %s %w", r.name, u.describe(), ErrClosed)
+		}
+	}
+	return nil
+}
+
+// Close frees the recording once the device is done with what was submitted so far. Closing twice is
+// fine.
+func (r *Recording) Close() error {
+	if !r.closed.Swap(true) {
+		r.device.retire(r)
+	}
+	return nil
+}
+
+func (r *Recording) describe() string { return "recording " + r.name }
+
+func (r *Recording) release() {
+	r.closed.Store(true)
+	r.device.native.destroy(objectCommandPool, r.pool)
+}

@@ -1,0 +1,248 @@
+package vk
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// stagingSlots is how many pieces a staging ring has: while the device copies one, the host fills or
+// empties others.
+const stagingSlots = 4
+
+// stagingRing moves data between host and device in chunks. One transfer at a time uses it.
+type stagingRing struct {
+	device *Device
+	kind   MemoryKind
+
+	mu    sync.Mutex
+	slots []*stagingSlot
+	next  int
+}
+
+// stagingSlot is host-visible memory with a command buffer of its own.
+type stagingSlot struct {
+	memory       *Buffer
+	pool, buffer uint64
+	busy         Point // the device uses the slot until then
+}
+
+// open makes the slots on first use.
+func (s *stagingRing) open() error {
+	if s.slots != nil {
+		return nil
+	}
+	d := s.device
+	size := max(d.options.StagingBytes/stagingSlots&^3, 4)
+	var slots []*stagingSlot
+	for i := range stagingSlots {
+		memory, err := d.NewBuffer(fmt.Sprintf("%s staging %d", s.kind, i), size, s.kind)
+		if err != nil {
+			s.destroy(slots)
+			return err
+		}
+		d.disown(memory)
+		pool, buffer, r := d.native.createCommands()
+		if err := d.checkResult(r, "create staging commands"); err != nil {
+			memory.release()
+			s.destroy(slots)
+			return err
+		}
+		slots = append(slots, &stagingSlot{memory: memory, pool: pool, buffer: buffer})
+	}
+	s.slots = slots
+	return nil
+}
+
+// disown takes a resource from the live ones, for the device's own use.
+func (d *Device) disown(r resource) {
+	d.mu.Lock()
+	delete(d.live, r)
+	d.mu.Unlock()
+}
+
+func (s *stagingRing) destroy(slots []*stagingSlot) {
+	for _, slot := range slots {
+		s.device.native.destroy(objectCommandPool, slot.pool)
+		slot.memory.release()
+	}
+}
+
+func (s *stagingRing) release() {
+	s.destroy(s.slots)
+	s.slots = nil
+}
+
+// take returns the next slot once the device is done with it.
+func (s *stagingRing) take(ctx context.Context) (*stagingSlot, error) {
+	slot := s.slots[s.next]
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := s.device.Wait(ctx, slot.busy); err != nil {
+		return nil, err
+	}
+	s.next = (s.next + 1) % len(s.slots)
+	return slot, nil
+}
+
+// submit records commands into the slot's command buffer and submits it.
+func (s *stagingRing) submit(slot *stagingSlot, words []uint64) error {
+	d := s.device
+	r := d.native.record(slot.pool, slot.buffer, words, true)
+	if err := d.checkResult(r, "record transfer"); err != nil {
+		return err
+	}
+	d.queue.Lock()
+	defer d.queue.Unlock()
+	p, err := d.submitLocked([]uint64{slot.buffer})
+	if err == nil {
+		slot.busy = p
+	}
+	return err
+}
+
+// direct reports whether the host reads and writes the buffer itself.
+func (d *Device) direct(b *Buffer) bool {
+	return b.piece.block.mapped != nil && !d.options.forceStaging
+}
+
+// directChunk is how much is copied directly between looks at the context.
+const directChunk = 16 << 20
+
+// Upload copies src to dst at the given offset, ordered after what was submitted before and ahead of what is
+// submitted later. When it returns src may be reused, though the device may still be copying. If ctx is
+// done midway the range holds part of the data.
+func (d *Device) Upload(ctx context.Context, dst *Buffer, offset int64, src []byte) error {
+	return d.UploadFunc(ctx, dst, offset, int64(len(src)), func(p []byte, at int64) error {
+		copy(p, src[at:])
+		return nil
+	})
+}
+
+// UploadFunc is Upload of size bytes that fill produces piece by piece, in order: it is to write all of p,
+// which stands for the bytes from at on. p is device memory, often slow to read: write it once, in order.
+// This spares a copy where data is read from a file or converted on the way.
+func (d *Device) UploadFunc(ctx context.Context, dst *Buffer, offset, size int64, fill func(p []byte, at int64) error) error {
+	if err := d.checkTransfer("upload", dst, offset, size); err != nil || size == 0 {
+		return err
+	}
+	if d.direct(dst) {
+		return d.directChunks(ctx, dst, offset, size, fill)
+	}
+	d.up.mu.Lock()
+	defer d.up.mu.Unlock()
+	if err := d.up.open(); err != nil {
+		return err
+	}
+	for at := int64(0); at < size; {
+		slot, err := d.up.take(ctx)
+		if err != nil {
+			return fmt.Errorf("vk: upload to %s: %w", dst.name, err)
+		}
+		n := min(size-at, slot.memory.size)
+		if err := fill(slot.memory.Bytes()[:n], at); err != nil {
+			return err
+		}
+		words := appendBarrier(nil, stageEverything, stageEverything)
+		words = appendCopy(words, slot.memory.handle, dst.handle, 0, offset+at, n)
+		if err := d.up.submit(slot, words); err != nil {
+			return err
+		}
+		at += n
+	}
+	return nil
+}
+
+// Download copies from src at the given offset into dst, after all that was submitted before, and waits.
+func (d *Device) Download(ctx context.Context, dst []byte, src *Buffer, offset int64) error {
+	size := int64(len(dst))
+	if err := d.checkTransfer("download", src, offset, size); err != nil || size == 0 {
+		return err
+	}
+	if d.direct(src) {
+		return d.directChunks(ctx, src, offset, size, func(p []byte, at int64) error {
+			copy(dst[at:], p)
+			return nil
+		})
+	}
+	d.down.mu.Lock()
+	defer d.down.mu.Unlock()
+	if err := d.down.open(); err != nil {
+		return err
+	}
+	return d.down.download(ctx, dst, src, offset)
+}
+
+// stagedChunk is a piece of a download that is on its way to a slot.
+type stagedChunk struct {
+	slot  *stagingSlot
+	at, n int64
+}
+
+// download submits copies as far ahead as the ring reaches, and takes them out in order.
+func (s *stagingRing) download(ctx context.Context, dst []byte, src *Buffer, offset int64) error {
+	size := int64(len(dst))
+	var ahead []stagedChunk
+	for at := int64(0); at < size || len(ahead) > 0; {
+		if at < size && len(ahead) < stagingSlots {
+			c, err := s.fetch(ctx, src, offset, at, size-at)
+			if err != nil {
+				return err
+			}
+			ahead = append(ahead, c)
+			at += c.n
+			continue
+		}
+		c := ahead[0]
+		ahead = ahead[1:]
+		if err := s.device.Wait(ctx, c.slot.busy); err != nil {
+			return fmt.Errorf("vk: download from %s: %w", src.name, err)
+		}
+		copy(dst[c.at:c.at+c.n], c.slot.memory.Bytes())
+	}
+	return nil
+}
+
+// fetch starts copying up to limit bytes at offset+at into the next slot.
+func (s *stagingRing) fetch(ctx context.Context, src *Buffer, offset, at, limit int64) (stagedChunk, error) {
+	slot, err := s.take(ctx)
+	if err != nil {
+		return stagedChunk{}, fmt.Errorf("vk: download from %s: %w", src.name, err)
+	}
+	n := min(limit, slot.memory.size)
+	words := appendBarrier(nil, stageEverything, stageEverything)
+	words = appendCopy(words, src.handle, slot.memory.handle, offset+at, 0, n)
+	words = appendBarrier(words, StageTransfer, StageHost)
+	return stagedChunk{slot, at, n}, s.submit(slot, words)
+}
+
+// directChunks waits for the device and calls touch with the buffer's own memory, a piece at a time.
+func (d *Device) directChunks(ctx context.Context, b *Buffer, offset, size int64, touch func(p []byte, at int64) error) error {
+	if err := d.WaitIdle(ctx); err != nil {
+		return err
+	}
+	memory := b.Bytes()[offset : offset+size]
+	for at := int64(0); at < size; at += directChunk {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("vk: transfer with %s: %w", b.name, err)
+		}
+		if err := touch(memory[at:min(at+directChunk, size)], at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Device) checkTransfer(doing string, b *Buffer, offset, size int64) error {
+	if err := d.usable(doing); err != nil {
+		return err
+	}
+	if err := b.checkRange(doing, offset, size); err != nil {
+		return err
+	}
+	if b.device != d {
+		return fmt.Errorf("vk: %s: buffer %s belongs to another device", doing, b.name)
+	}
+	return nil
+}

@@ -1,0 +1,395 @@
+// Logical device, memory, layouts, pipelines, descriptor sets and query pools.
+
+#include "vkc_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int load_device_functions(vkc_device *dev) {
+    int complete = 1;
+#define REQUIRE(name) \
+    dev->name = (PFN_##name)dev->inst->vkGetDeviceProcAddr(dev->handle, #name); \
+    if (!dev->name) complete = 0;
+    VKC_DEVICE_FUNCTIONS(REQUIRE)
+#undef REQUIRE
+    return complete;
+}
+
+static VkResult create_timeline(vkc_device *dev) {
+    VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                      .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
+    VkSemaphoreCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
+    return dev->vkCreateSemaphore(dev->handle, &info, NULL, &dev->timeline);
+}
+
+// enabled_extensions lists what the device advertises of the extensions in use. Those that became
+// core are left out: their structures are accepted without.
+static uint32_t enabled_extensions(uint32_t advertised, uint32_t api, const char *names[VKC_EXT_COUNT]) {
+    uint32_t count = 0;
+    for (int bit = 0; bit < VKC_EXT_COUNT; bit++) {
+        int core = bit <= VKC_EXT_ZERO_INIT_WORKGROUP && api >= VK_API_VERSION_1_3;
+        // Queried only: its properties need no enabling, and its feature is not used.
+        int query_only = bit == VKC_EXT_SM_BUILTINS || bit == VKC_EXT_SHADER_CORE_AMD ||
+                         bit == VKC_EXT_CALIBRATED_TIMESTAMPS || bit == VKC_EXT_CALIBRATED_TIMESTAMPS_KHR ||
+                         bit == VKC_EXT_PUSH_DESCRIPTOR || bit == VKC_EXT_EXTERNAL_MEMORY_HOST;
+        if (VKC_HAS(advertised, bit) && !core && !query_only) names[count++] = vkc_extension_name(bit);
+    }
+    return count;
+}
+
+int32_t vkc_device_create(vkc_instance *inst, void *physical, uint32_t family, vkc_device **out) {
+    VkPhysicalDeviceProperties properties;
+    inst->vkGetPhysicalDeviceProperties(physical, &properties);
+    uint32_t api = properties.apiVersion < inst->api ? properties.apiVersion : inst->api;
+    if (api < VK_API_VERSION_1_2) return VK_ERROR_INCOMPATIBLE_DRIVER;
+
+    vkc_feature_chain f;
+    VkResult r = vkc_query_features(inst, physical, api, &f);
+    if (r != VK_SUCCESS) return r;
+    vkc_keep_used(&f);
+    if (!f.v12.timelineSemaphore) return VK_ERROR_FEATURE_NOT_PRESENT;
+
+    const char *names[VKC_EXT_COUNT];
+    float priority = 1;
+    VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                     .queueFamilyIndex = family,
+                                     .queueCount = 1,
+                                     .pQueuePriorities = &priority};
+    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                               .pNext = &f.core,
+                               .queueCreateInfoCount = 1,
+                               .pQueueCreateInfos = &queue,
+                               .enabledExtensionCount = enabled_extensions(f.extensions, api, names),
+                               .ppEnabledExtensionNames = names};
+    vkc_device *dev = calloc(1, sizeof *dev);
+    if (!dev) return VK_ERROR_OUT_OF_HOST_MEMORY;
+    dev->inst = inst;
+    dev->physical = physical;
+    dev->family = family;
+    dev->has_address = f.v12.bufferDeviceAddress;
+    dev->has_budget = VKC_HAS(f.extensions, VKC_EXT_MEMORY_BUDGET);
+    r = inst->vkCreateDevice(physical, &info, NULL, &dev->handle);
+    if (r != VK_SUCCESS) {
+        free(dev);
+        return r;
+    }
+    r = load_device_functions(dev) ? create_timeline(dev) : VK_ERROR_INITIALIZATION_FAILED;
+    if (r != VK_SUCCESS) {
+        if (dev->vkDestroyDevice) dev->vkDestroyDevice(dev->handle, NULL);
+        free(dev);
+        return r;
+    }
+    dev->vkGetDeviceQueue(dev->handle, family, 0, &dev->queue);
+    *out = dev;
+    return VK_SUCCESS;
+}
+
+void *vkc_device_handle(vkc_device *dev) { return dev->handle; }
+
+void vkc_device_free(vkc_device *dev) {
+    dev->vkDestroySemaphore(dev->handle, dev->timeline, NULL);
+    dev->vkDestroyDevice(dev->handle, NULL);
+    free(dev);
+}
+
+int32_t vkc_wait_idle(vkc_device *dev) { return dev->vkDeviceWaitIdle(dev->handle); }
+
+void vkc_set_name(vkc_device *dev, uint32_t type, uint64_t handle, const char *name) {
+    if (!dev->inst->vkSetDebugUtilsObjectNameEXT) return;
+    VkDebugUtilsObjectNameInfoEXT info = {.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT,
+                                          .objectType = type,
+                                          .objectHandle = handle,
+                                          .pObjectName = name};
+    dev->inst->vkSetDebugUtilsObjectNameEXT(dev->handle, &info);
+}
+
+// Buffers and memory.
+
+int32_t vkc_buffer_create(vkc_device *dev, uint64_t size, uint64_t *out, vkc_requirements *req) {
+    VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                               .size = size,
+                               .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                                        VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT,
+                               .sharingMode = VK_SHARING_MODE_EXCLUSIVE};
+    if (dev->has_address) info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+    VkBuffer buffer;
+    VkResult r = dev->vkCreateBuffer(dev->handle, &info, NULL, &buffer);
+    if (r != VK_SUCCESS) return r;
+
+    VkBufferMemoryRequirementsInfo2 ask = {.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_REQUIREMENTS_INFO_2,
+                                           .buffer = buffer};
+    VkMemoryDedicatedRequirements dedicated = {.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_REQUIREMENTS};
+    VkMemoryRequirements2 answer = {.sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2, .pNext = &dedicated};
+    dev->vkGetBufferMemoryRequirements2(dev->handle, &ask, &answer);
+    req->size = answer.memoryRequirements.size;
+    req->alignment = answer.memoryRequirements.alignment;
+    req->type_bits = answer.memoryRequirements.memoryTypeBits;
+    req->dedicated = dedicated.prefersDedicatedAllocation || dedicated.requiresDedicatedAllocation;
+    *out = VKC_NUMBER(buffer);
+    return VK_SUCCESS;
+}
+
+int32_t vkc_memory_allocate(vkc_device *dev, uint64_t size, uint32_t type, uint64_t dedicated, int map, uint64_t *out,
+                            void **mapped) {
+    const void *next = NULL;
+    VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+                                       .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
+    if (dev->has_address) next = &flags;
+    VkMemoryDedicatedAllocateInfo only = {.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO,
+                                          .pNext = next,
+                                          .buffer = VKC_HANDLE(VkBuffer, dedicated)};
+    if (dedicated) next = &only;
+    VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+                                 .pNext = next,
+                                 .allocationSize = size,
+                                 .memoryTypeIndex = type};
+    VkDeviceMemory memory;
+    VkResult r = dev->vkAllocateMemory(dev->handle, &info, NULL, &memory);
+    if (r != VK_SUCCESS) return r;
+    *mapped = NULL;
+    if (map) {
+        r = dev->vkMapMemory(dev->handle, memory, 0, VK_WHOLE_SIZE, 0, mapped);
+        if (r != VK_SUCCESS) {
+            dev->vkFreeMemory(dev->handle, memory, NULL);
+            return r;
+        }
+    }
+    *out = VKC_NUMBER(memory);
+    return VK_SUCCESS;
+}
+
+int32_t vkc_buffer_bind(vkc_device *dev, uint64_t buffer, uint64_t memory, uint64_t offset) {
+    return dev->vkBindBufferMemory(dev->handle, VKC_HANDLE(VkBuffer, buffer), VKC_HANDLE(VkDeviceMemory, memory),
+                                   offset);
+}
+
+uint64_t vkc_buffer_address(vkc_device *dev, uint64_t buffer) {
+    if (!dev->has_address) return 0;
+    VkBufferDeviceAddressInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
+                                      .buffer = VKC_HANDLE(VkBuffer, buffer)};
+    return dev->vkGetBufferDeviceAddress(dev->handle, &info);
+}
+
+// Layouts and pipelines.
+
+int32_t vkc_set_layout_create(vkc_device *dev, uint32_t buffers, uint64_t *out) {
+    VkDescriptorSetLayoutBinding *bindings = calloc(buffers ? buffers : 1, sizeof *bindings);
+    if (!bindings) return VK_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < buffers; i++) {
+        bindings[i].binding = i;
+        bindings[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+        bindings[i].descriptorCount = 1;
+        bindings[i].stageFlags = VK_SHADER_STAGE_COMPUTE_BIT;
+    }
+    VkDescriptorSetLayoutCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
+                                            .bindingCount = buffers,
+                                            .pBindings = bindings};
+    VkDescriptorSetLayout layout;
+    VkResult r = dev->vkCreateDescriptorSetLayout(dev->handle, &info, NULL, &layout);
+    free(bindings);
+    if (r == VK_SUCCESS) *out = VKC_NUMBER(layout);
+    return r;
+}
+
+int32_t vkc_pipeline_layout_create(vkc_device *dev, uint64_t set_layout, uint32_t push_bytes, uint64_t *out) {
+    VkDescriptorSetLayout set = VKC_HANDLE(VkDescriptorSetLayout, set_layout);
+    VkPushConstantRange push = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT, .size = push_bytes};
+    VkPipelineLayoutCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+                                       .setLayoutCount = 1,
+                                       .pSetLayouts = &set,
+                                       .pushConstantRangeCount = push_bytes ? 1 : 0,
+                                       .pPushConstantRanges = &push};
+    VkPipelineLayout layout;
+    VkResult r = dev->vkCreatePipelineLayout(dev->handle, &info, NULL, &layout);
+    if (r == VK_SUCCESS) *out = VKC_NUMBER(layout);
+    return r;
+}
+
+int32_t vkc_pipeline_cache_create(vkc_device *dev, const void *data, uint64_t size, uint64_t *out) {
+    void *copy = NULL;
+    if (size > 0) {
+        copy = malloc(size);
+        if (!copy) return VK_ERROR_OUT_OF_HOST_MEMORY;
+        memcpy(copy, data, size);
+    }
+    VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
+                                      .initialDataSize = size,
+                                      .pInitialData = copy};
+    VkPipelineCache cache;
+    VkResult r = dev->vkCreatePipelineCache(dev->handle, &info, NULL, &cache);
+    free(copy);
+    if (r == VK_SUCCESS) *out = VKC_NUMBER(cache);
+    return r;
+}
+
+int32_t vkc_pipeline_cache_data(vkc_device *dev, uint64_t cache, void *data, uint64_t *size) {
+    size_t n = *size;
+    void *copy = NULL;
+    if (data) {
+        copy = malloc(n ? n : 1);
+        if (!copy) return VK_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    VkResult r = dev->vkGetPipelineCacheData(dev->handle, VKC_HANDLE(VkPipelineCache, cache), &n, copy);
+    if (copy && r >= 0) memcpy(data, copy, n);
+    free(copy);
+    *size = n;
+    return r;
+}
+
+// specialization builds the map of 32-bit constants; its entries are malloced.
+static VkResult specialization(const uint32_t *ids, const uint32_t *values, uint32_t count,
+                               VkSpecializationInfo *out) {
+    memset(out, 0, sizeof *out);
+    if (count == 0) return VK_SUCCESS;
+    VkSpecializationMapEntry *entries = calloc(count, sizeof *entries);
+    uint32_t *data = calloc(count, sizeof *data);
+    if (!entries || !data) {
+        free(entries);
+        free(data);
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        VkSpecializationMapEntry e = {ids[i], i * 4, 4};
+        entries[i] = e;
+        data[i] = values[i];
+    }
+    out->mapEntryCount = count;
+    out->pMapEntries = entries;
+    out->dataSize = count * 4;
+    out->pData = data;
+    return VK_SUCCESS;
+}
+
+static VkResult shader_module(vkc_device *dev, const void *code, uint64_t bytes, VkShaderModule *out) {
+    uint32_t *copy = malloc(bytes ? bytes : 1);
+    if (!copy) return VK_ERROR_OUT_OF_HOST_MEMORY;
+    memcpy(copy, code, bytes);
+    VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+                                     .codeSize = bytes,
+                                     .pCode = copy};
+    VkResult r = dev->vkCreateShaderModule(dev->handle, &info, NULL, out);
+    free(copy);
+    return r;
+}
+
+int32_t vkc_pipeline_create(vkc_device *dev, const vkc_pipeline_info *info, const void *code, uint64_t code_bytes,
+                            const char *entry, const uint32_t *constant_ids, const uint32_t *constant_values,
+                            uint32_t constants, uint64_t *out) {
+    VkSpecializationInfo special;
+    VkResult r = specialization(constant_ids, constant_values, constants, &special);
+    if (r != VK_SUCCESS) return r;
+    VkShaderModule module = 0;
+    r = shader_module(dev, code, code_bytes, &module);
+
+    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
+        .requiredSubgroupSize = info->subgroup_size};
+    VkComputePipelineCreateInfo create = {
+        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                  .pNext = info->subgroup_size ? &subgroup : NULL,
+                  .flags = info->full_subgroups ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
+                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                  .module = module,
+                  .pName = entry,
+                  .pSpecializationInfo = constants ? &special : NULL},
+        .layout = VKC_HANDLE(VkPipelineLayout, info->layout)};
+    VkPipeline pipeline = 0;
+    if (r == VK_SUCCESS)
+        r = dev->vkCreateComputePipelines(dev->handle, VKC_HANDLE(VkPipelineCache, info->cache), 1, &create, NULL,
+                                          &pipeline);
+    if (module) dev->vkDestroyShaderModule(dev->handle, module, NULL);
+    free((void *)special.pMapEntries);
+    free((void *)special.pData);
+    if (r == VK_SUCCESS) *out = VKC_NUMBER(pipeline);
+    return r;
+}
+
+// Descriptor sets.
+
+static VkResult allocate_sets(vkc_device *dev, VkDescriptorPool pool, const uint64_t *layouts, uint32_t sets,
+                              uint64_t *out) {
+    VkDescriptorSetLayout *wanted = calloc(sets, sizeof *wanted);
+    VkDescriptorSet *made = calloc(sets, sizeof *made);
+    VkResult r = VK_ERROR_OUT_OF_HOST_MEMORY;
+    if (wanted && made) {
+        for (uint32_t i = 0; i < sets; i++) wanted[i] = VKC_HANDLE(VkDescriptorSetLayout, layouts[i]);
+        VkDescriptorSetAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
+                                            .descriptorPool = pool,
+                                            .descriptorSetCount = sets,
+                                            .pSetLayouts = wanted};
+        r = dev->vkAllocateDescriptorSets(dev->handle, &info, made);
+        for (uint32_t i = 0; r == VK_SUCCESS && i < sets; i++) out[i] = VKC_NUMBER(made[i]);
+    }
+    free(wanted);
+    free(made);
+    return r;
+}
+
+int32_t vkc_sets_create(vkc_device *dev, const uint64_t *layouts, uint32_t sets, uint32_t descriptors, uint64_t *pool,
+                        uint64_t *out) {
+    VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, descriptors ? descriptors : 1};
+    VkDescriptorPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
+                                       .maxSets = sets,
+                                       .poolSizeCount = 1,
+                                       .pPoolSizes = &size};
+    VkDescriptorPool made;
+    VkResult r = dev->vkCreateDescriptorPool(dev->handle, &info, NULL, &made);
+    if (r != VK_SUCCESS) return r;
+    r = allocate_sets(dev, made, layouts, sets, out);
+    if (r != VK_SUCCESS) {
+        dev->vkDestroyDescriptorPool(dev->handle, made, NULL);
+        return r;
+    }
+    *pool = VKC_NUMBER(made);
+    return VK_SUCCESS;
+}
+
+int32_t vkc_sets_update(vkc_device *dev, const uint64_t *words, uint32_t count) {
+    if (count == 0) return VK_SUCCESS;
+    VkWriteDescriptorSet *writes = calloc(count, sizeof *writes);
+    VkDescriptorBufferInfo *buffers = calloc(count, sizeof *buffers);
+    if (!writes || !buffers) {
+        free(writes);
+        free(buffers);
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    for (uint32_t i = 0; i < count; i++, words += 5) {
+        buffers[i].buffer = VKC_HANDLE(VkBuffer, words[2]);
+        buffers[i].offset = words[3];
+        buffers[i].range = words[4];
+        writes[i].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
+        writes[i].dstSet = VKC_HANDLE(VkDescriptorSet, words[0]);
+        writes[i].dstBinding = (uint32_t)words[1];
+        writes[i].descriptorCount = 1;
+        writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+        writes[i].pBufferInfo = &buffers[i];
+    }
+    dev->vkUpdateDescriptorSets(dev->handle, count, writes, 0, NULL);
+    free(writes);
+    free(buffers);
+    return VK_SUCCESS;
+}
+
+// Timestamp queries.
+
+int32_t vkc_query_pool_create(vkc_device *dev, uint32_t count, uint64_t *out) {
+    VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+                                  .queryType = VK_QUERY_TYPE_TIMESTAMP,
+                                  .queryCount = count};
+    VkQueryPool pool;
+    VkResult r = dev->vkCreateQueryPool(dev->handle, &info, NULL, &pool);
+    if (r == VK_SUCCESS) *out = VKC_NUMBER(pool);
+    return r;
+}
+
+int32_t vkc_query_results(vkc_device *dev, uint64_t pool, uint32_t first, uint32_t count, uint64_t *out) {
+    size_t bytes = (size_t)count * 16;
+    uint64_t *copy = calloc(count ? count : 1, 16);
+    if (!copy) return VK_ERROR_OUT_OF_HOST_MEMORY;
+    VkResult r = dev->vkGetQueryPoolResults(dev->handle, VKC_HANDLE(VkQueryPool, pool), first, count, bytes, copy, 16,
+                                            VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WITH_AVAILABILITY_BIT);
+    if (r >= 0) memcpy(out, copy, bytes);
+    free(copy);
+    return r;
+}

@@ -1,0 +1,157 @@
+// What the files of the C layer share.
+
+#ifndef VKC_INTERNAL_H
+#define VKC_INTERNAL_H
+
+#include "vkc.h"
+#include "vulkan_min.h"
+
+#define VKC_INSTANCE_FUNCTIONS(X) \
+    X(vkDestroyInstance) \
+    X(vkEnumerateDeviceExtensionProperties) \
+    X(vkGetPhysicalDeviceProperties) \
+    X(vkGetPhysicalDeviceProperties2) \
+    X(vkGetPhysicalDeviceFeatures2) \
+    X(vkGetPhysicalDeviceMemoryProperties2) \
+    X(vkGetPhysicalDeviceQueueFamilyProperties) \
+    X(vkCreateDevice) \
+    X(vkGetDeviceProcAddr)
+
+// Null where the instance or its driver lacks the extension.
+#define VKC_OPTIONAL_INSTANCE_FUNCTIONS(X) \
+    X(vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR) \
+    X(vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV) \
+    X(vkCreateDebugUtilsMessengerEXT) \
+    X(vkDestroyDebugUtilsMessengerEXT) \
+    X(vkSetDebugUtilsObjectNameEXT)
+
+#define VKC_DEVICE_FUNCTIONS(X) \
+    X(vkGetDeviceQueue) \
+    X(vkDeviceWaitIdle) \
+    X(vkCreateBuffer) \
+    X(vkGetBufferMemoryRequirements2) \
+    X(vkAllocateMemory) \
+    X(vkFreeMemory) \
+    X(vkMapMemory) \
+    X(vkBindBufferMemory) \
+    X(vkGetBufferDeviceAddress) \
+    X(vkCreateDescriptorSetLayout) \
+    X(vkCreatePipelineLayout) \
+    X(vkCreatePipelineCache) \
+    X(vkGetPipelineCacheData) \
+    X(vkCreateShaderModule) \
+    X(vkDestroyShaderModule) \
+    X(vkCreateComputePipelines) \
+    X(vkCreateDescriptorPool) \
+    X(vkDestroyDescriptorPool) \
+    X(vkAllocateDescriptorSets) \
+    X(vkUpdateDescriptorSets) \
+    X(vkCreateQueryPool) \
+    X(vkGetQueryPoolResults) \
+    X(vkCreateCommandPool) \
+    X(vkDestroyCommandPool) \
+    X(vkAllocateCommandBuffers) \
+    X(vkResetCommandPool) \
+    X(vkBeginCommandBuffer) \
+    X(vkEndCommandBuffer) \
+    X(vkCmdBindPipeline) \
+    X(vkCmdBindDescriptorSets) \
+    X(vkCmdPushConstants) \
+    X(vkCmdDispatch) \
+    X(vkCmdDispatchIndirect) \
+    X(vkCmdPipelineBarrier) \
+    X(vkCmdCopyBuffer) \
+    X(vkCmdFillBuffer) \
+    X(vkCmdWriteTimestamp) \
+    X(vkCmdResetQueryPool) \
+    X(vkQueueSubmit) \
+    X(vkCreateSemaphore) \
+    X(vkDestroySemaphore) \
+    X(vkDestroyDevice) \
+    X(vkWaitSemaphores) \
+    X(vkGetSemaphoreCounterValue)
+
+#define VKC_DECLARE(name) PFN_##name name;
+
+struct vkc_instance {
+    VkInstance handle;
+    uint32_t api;
+    VkDebugUtilsMessengerEXT messenger;
+    VKC_INSTANCE_FUNCTIONS(VKC_DECLARE)
+    VKC_OPTIONAL_INSTANCE_FUNCTIONS(VKC_DECLARE)
+};
+
+struct vkc_device {
+    vkc_instance *inst;
+    VkPhysicalDevice physical;
+    VkDevice handle;
+    VkQueue queue;
+    uint32_t family;
+    VkSemaphore timeline;
+    int has_address, has_budget;
+    VKC_DEVICE_FUNCTIONS(VKC_DECLARE)
+};
+
+// Bits of the extensions this package makes use of.
+enum {
+    VKC_EXT_SUBGROUP_SIZE_CONTROL,
+    VKC_EXT_INTEGER_DOT_PRODUCT,
+    VKC_EXT_SYNCHRONIZATION2,
+    VKC_EXT_MAINTENANCE4,
+    VKC_EXT_ZERO_INIT_WORKGROUP,
+    VKC_EXT_ATOMIC_FLOAT,
+    VKC_EXT_BFLOAT16,
+    VKC_EXT_FLOAT8,
+    VKC_EXT_COOPERATIVE_MATRIX,
+    VKC_EXT_COOPERATIVE_MATRIX2,
+    VKC_EXT_WORKGROUP_EXPLICIT_LAYOUT,
+    VKC_EXT_MAXIMAL_RECONVERGENCE,
+    VKC_EXT_PUSH_DESCRIPTOR,
+    VKC_EXT_PIPELINE_EXECUTABLE,
+    VKC_EXT_MEMORY_BUDGET,
+    VKC_EXT_CALIBRATED_TIMESTAMPS,
+    VKC_EXT_CALIBRATED_TIMESTAMPS_KHR,
+    VKC_EXT_EXTERNAL_MEMORY_HOST,
+    VKC_EXT_SM_BUILTINS,
+    VKC_EXT_SHADER_CORE_AMD,
+    VKC_EXT_PORTABILITY_SUBSET,
+    VKC_EXT_COUNT
+};
+
+// vkc_feature_chain is every feature structure in use, linked for the ones the device knows.
+typedef struct vkc_feature_chain {
+    uint32_t extensions; // bit set over VKC_EXT_*
+    VkPhysicalDeviceFeatures2 core;
+    VkPhysicalDeviceVulkan11Features v11;
+    VkPhysicalDeviceVulkan12Features v12;
+    VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_size;
+    VkPhysicalDeviceShaderIntegerDotProductFeatures dot;
+    VkPhysicalDeviceSynchronization2Features sync2;
+    VkPhysicalDeviceMaintenance4Features maintenance4;
+    VkPhysicalDeviceZeroInitializeWorkgroupMemoryFeatures zero_init;
+    VkPhysicalDeviceShaderAtomicFloatFeaturesEXT atomic_float;
+    VkPhysicalDeviceShaderBfloat16FeaturesKHR bfloat16;
+    VkPhysicalDeviceShaderFloat8FeaturesEXT float8;
+    VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix;
+    VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2;
+    VkPhysicalDeviceWorkgroupMemoryExplicitLayoutFeaturesKHR explicit_layout;
+    VkPhysicalDeviceShaderMaximalReconvergenceFeaturesKHR reconvergence;
+    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executable;
+} vkc_feature_chain;
+
+#define VKC_HAS(set, bit) (((set) >> (bit)) & 1u)
+
+// vkc_extension_name is the name of a VKC_EXT_* bit.
+const char *vkc_extension_name(int bit);
+// vkc_query_features fills the chain: links it and asks the device.
+VkResult vkc_query_features(vkc_instance *inst, VkPhysicalDevice physical, uint32_t api, vkc_feature_chain *f);
+// vkc_keep_used clears every feature this package has no use for, so that the chain can be handed to
+// vkCreateDevice: an enabled feature may cost (robustBufferAccess checks every access).
+void vkc_keep_used(vkc_feature_chain *f);
+// vkc_loader_lookup is vkGetInstanceProcAddr.
+PFN_vkVoidFunction vkc_loader_lookup(VkInstance instance, const char *name);
+
+#define VKC_HANDLE(type, value) ((type)(uintptr_t)(value))
+#define VKC_NUMBER(handle) ((uint64_t)(uintptr_t)(handle))
+
+#endif
