@@ -317,7 +317,7 @@ func argCount(info *OpInfo) string {
 	case lo == hi:
 		return fmt.Sprintf("%d arguments", lo)
 	case hi > 100:
-		return fmt.Sprintf("at least %d arguments", lo)
+		return fmt.Sprintf("%d or more arguments", lo)
 	}
 	return fmt.Sprintf("%d to %d arguments", lo, hi)
 }

@@ -35,6 +35,7 @@ func (k jsonKind) String() string { return jsonKindNames[k] }
 type jsonValue struct {
 	kind  jsonKind
 	pos   int         // byte offset
+	end   int         // byte offset of what follows; 0 where the text is broken inside it
 	text  string      // of a string its value, of a number or boolean as written
 	keys  []jsonKey   // of an object: the key of each item
 	items []jsonValue // of an array or object
@@ -55,17 +56,16 @@ func (v *jsonValue) field(name string) *jsonValue {
 	return nil
 }
 
-// pathTo returns the path from v to the innermost key or item that begins at
-// or before an offset, such as nodes[3].attrs.
+// pathTo returns the path from v to the innermost key or item that an offset is
+// in, such as nodes[3].attrs.
 func (v *jsonValue) pathTo(pos int) string {
 	var b strings.Builder
 	for {
 		last := -1
 		for i := range v.items {
-			if v.start(i) > pos {
-				break
+			if end := v.items[i].end; v.start(i) <= pos && (end == 0 || pos < end) {
+				last = i
 			}
-			last = i
 		}
 		if last < 0 {
 			return b.String()
@@ -171,6 +171,9 @@ func (p *jsonParser) value() jsonValue {
 	default:
 		p.literal(&v)
 	}
+	if p.err == nil {
+		v.end = p.pos
+	}
 	return v
 }
 
@@ -224,7 +227,9 @@ func (p *jsonParser) object(v *jsonValue) {
 		if p.pos == len(p.text) || p.text[p.pos] != '"' {
 			p.expected("a key in quotes")
 		}
-		key.name = p.str()
+		if key.name = p.str(); p.err != nil {
+			return
+		}
 		if seen[key.name] {
 			p.fail(key.pos, "key %q is given twice", clip(key.name))
 		}

@@ -176,7 +176,8 @@ func (p *parser) ref() *Node {
 
 // node reads %id = op args {attrs} : type.
 func (p *parser) node() {
-	idPos, id := p.tok.pos, p.next().text
+	idPos := p.tok.pos
+	id := p.next().text
 	if p.nodes[id] != nil {
 		p.fail(idPos, fmt.Errorf("node %%%s is declared twice", clip(id)))
 	}
