@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vkc-go/vkc/internal/atomicfile"
 )
 
 var testKey = newKeyHash("test").key()
@@ -133,6 +135,21 @@ func keys(n int) []Key {
 	return ks
 }
 
+// staleTemp leaves a temporary file as a process does that is killed.
+func staleTemp(t *testing.T, dir string) string {
+	t.Helper()
+	f, err := atomicfile.Create(filepath.Join(dir, "x"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	old := time.Now().Add(-2 * staleTempAfter)
+	if err := os.Chtimes(f.Name(), old, old); err != nil {
+		t.Fatal(err)
+	}
+	return f.Name()
+}
+
 func TestVerify(t *testing.T) {
 	c := OpenCache(t.TempDir())
 	ks := keys(3)
@@ -148,14 +165,7 @@ func TestVerify(t *testing.T) {
 	if err := os.Truncate(c.path(ks[1]), size-1); err != nil {
 		t.Fatal(err)
 	}
-	stale := filepath.Join(filepath.Dir(c.path(ks[0])), ".atomic-x.tmp")
-	if err := os.WriteFile(stale, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	old := time.Now().Add(-2 * staleTempAfter)
-	if err := os.Chtimes(stale, old, old); err != nil {
-		t.Fatal(err)
-	}
+	stale := staleTemp(t, filepath.Dir(c.path(ks[0])))
 
 	good, bad, err = c.Verify()
 	if err != nil || good != (CacheStats{2, 2 * size}) {
@@ -189,6 +199,7 @@ func TestClearKeepsForeignFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	stale := staleTemp(t, filepath.Dir(c.path(ks[1])))
 	removed, err := c.Clear()
 	if err != nil || removed.Entries != 2 {
 		t.Errorf("removed %v, %v; want 2 entries", removed, err)
@@ -201,8 +212,8 @@ func TestClearKeepsForeignFiles(t *testing.T) {
 	if s, err := c.Stats(); err != nil || s != (CacheStats{}) {
 		t.Errorf("after Clear: %v, %v", s, err)
 	}
-	if exists(filepath.Dir(c.path(ks[1]))) {
-		t.Error("an empty directory stayed")
+	if exists(stale) || exists(filepath.Dir(c.path(ks[1]))) {
+		t.Error("a stale temporary file or an empty directory stayed")
 	}
 }
 

@@ -373,6 +373,16 @@ func TestToolThatDoesNotStart(t *testing.T) {
 	}
 }
 
+func TestLimitedBuffer(t *testing.T) {
+	b := limitedBuffer{data: make([]byte, maxOutput-1)}
+	if _, err := b.Write([]byte("x")); err != nil || b.overflow {
+		t.Errorf("refused byte number %d: %v", maxOutput, err)
+	}
+	if _, err := b.Write([]byte("x")); err == nil || !b.overflow || len(b.data) != maxOutput {
+		t.Errorf("took more than %d bytes", maxOutput)
+	}
+}
+
 func TestRunawayOutputIsCut(t *testing.T) {
 	f := newFakes(t)
 	f.set(t, "spirv-opt", `cat >/dev/null; exec yes`)
@@ -383,39 +393,44 @@ func TestRunawayOutputIsCut(t *testing.T) {
 }
 
 // TestCancel hangs each tool, in a grandchild as an installed shell wrapper
-// may, and ends the context.
+// may, and ends the context. With one shader, no other one waits that could
+// notice the end in the place of the killed tool.
 func TestCancel(t *testing.T) {
 	for _, tool := range []string{"glslc", "spirv-opt", "spirv-val"} {
-		t.Run(tool, func(t *testing.T) {
-			temp := t.TempDir()
-			t.Setenv("TMPDIR", temp)
-			f := newFakes(t)
-			pids := filepath.Join(f.dir, "pids")
-			f.set(t, tool, `sleep 600 & echo $! >>"`+pids+`"; wait`)
-			opt := Options{Optimize: true, Validate: true, CacheDir: t.TempDir()}
-			tc := f.find(t, "")
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			go func() {
-				for !exists(pids) && ctx.Err() == nil {
-					time.Sleep(time.Millisecond)
-				}
-				cancel()
-			}()
-			start := time.Now()
-			results, _, err := tc.Compile(ctx, shaders(6), opt)
-			if !errors.Is(err, context.Canceled) || results != nil {
-				t.Errorf("got %v, %v; want context.Canceled", results, err)
-			}
-			if took := time.Since(start); took > 10*time.Second {
-				t.Errorf("took %v", took)
-			}
-			assertEmpty(t, temp)
-			assertDead(t, pids)
-			if good, bad, err := OpenCache(opt.CacheDir).Verify(); good.Entries != 0 || bad != nil || err != nil {
-				t.Errorf("cache afterwards: %v, %v, %v", good, bad, err)
-			}
-		})
+		for _, n := range []int{1, 6} {
+			t.Run(fmt.Sprint(tool, n), func(t *testing.T) { testCancel(t, tool, shaders(n)) })
+		}
+	}
+}
+
+func testCancel(t *testing.T, tool string, s []Shader) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	f := newFakes(t)
+	pids := filepath.Join(f.dir, "pids")
+	f.set(t, tool, `sleep 600 & echo $! >>"`+pids+`"; wait`)
+	opt := Options{Optimize: true, Validate: true, CacheDir: t.TempDir()}
+	tc := f.find(t, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for !exists(pids) && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	start := time.Now()
+	results, _, err := tc.Compile(ctx, s, opt)
+	if !errors.Is(err, context.Canceled) || results != nil {
+		t.Errorf("got %v, %v; want context.Canceled", results, err)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("took %v", took)
+	}
+	assertEmpty(t, temp)
+	assertDead(t, pids)
+	if good, bad, err := OpenCache(opt.CacheDir).Verify(); good.Entries != 0 || bad != nil || err != nil {
+		t.Errorf("cache afterwards: %v, %v, %v", good, bad, err)
 	}
 }
 

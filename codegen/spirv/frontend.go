@@ -129,15 +129,12 @@ func (u *unit) sourceName() string { return fmt.Sprintf("%04d.comp", u.number) }
 func (u *unit) moduleName() string { return u.sourceName() + ".spv" }
 
 // collect takes over what the compiler left for one unit. Messages win over a
-// module: what was refused is not used. The file is removed, so that a second
-// run cannot mistake it for its own.
+// module: what was refused is not used.
 func (c *compilation) collect(u *unit, tool Tool, found []diagnostic, exit *exitError) error {
-	path := filepath.Join(c.dir, u.moduleName())
-	module, err := os.ReadFile(path)
+	module, err := os.ReadFile(filepath.Join(c.dir, u.moduleName()))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("spirv: read output of %s: %w", tool.Name, err)
 	}
-	os.Remove(path)
 	var own []diagnostic
 	for _, d := range found {
 		if d.file == u.sourceName() {
