@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"strconv"
 
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/ir"
@@ -196,7 +197,20 @@ func (r *metadata) sizeOr(key string, missing int) int {
 func (r *metadata) float(key string) float64 {
 	v, err := r.f.Float(arch + "." + key)
 	r.err = errors.Join(r.err, err)
-	return v
+	return shortest(v)
+}
+
+// shortest returns the number that a float32 was written as: files hold 1e-5 as
+// float32, which as float64 is 9.999999747378752e-06, to no one's benefit.
+func shortest(v float64) float64 {
+	if float64(float32(v)) != v {
+		return v
+	}
+	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', -1, 32), 64)
+	if err != nil {
+		return v
+	}
+	return short
 }
 
 func (r *metadata) floatOr(key string, missing float64) float64 {

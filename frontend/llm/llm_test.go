@@ -230,7 +230,7 @@ func TestConfig(t *testing.T) {
 	}
 	cfg.Types = nil
 	want := llm.Config{Name: "tiny", Layers: layers, Width: width, Heads: heads, KVHeads: kvHeads, HeadDim: headDim,
-		FeedForward: ffn, Vocab: vocab, Context: maxContext, NormEps: float64(float32(1e-5)), RopeBase: 500, RopeDims: headDim}
+		FeedForward: ffn, Vocab: vocab, Context: maxContext, NormEps: 1e-5, RopeBase: 500, RopeDims: headDim}
 	if fmt.Sprint(cfg) != fmt.Sprint(want) {
 		t.Errorf("got  %+v\nwant %+v", cfg, want)
 	}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+const model = "../gollama-q8_0.gguf"
+
+var updateGolden = flag.Bool("update-golden", false, "write ../graph.json anew")
+
+// TestGoldenGraph checks that the committed graph.json is what the program
+// writes and that it reads back as a graph.
+func TestGoldenGraph(t *testing.T) {
+	const golden = "../graph.json"
+	if *updateGolden {
+		if err := run(model, golden, 512); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fresh := filepath.Join(t.TempDir(), "graph.json")
+	if err := run(model, fresh, 512); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(fresh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Errorf("%s is not what the program writes: run go test ./examples/gollama/graph -update-golden", golden)
+	}
+	if _, err := ir.ReadJSON(golden, want); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRunReportsBadInput(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "graph.json")
+	if err := run("graph_test.go", out, 512); err == nil {
+		t.Error("a file that is not GGUF gave no error")
+	}
+	if err := run(model, out, 1025); err == nil {
+		t.Error("more tokens than the model's context gave no error")
+	}
+}
+
+// reference is what the model computes with its original f16 weights.
+type reference struct {
+	Prompts []struct {
+		Prompt string
+		Tokens []int64
+		Top    [][2]float64 `json:"first_logits_top16"` // token, logit
+		Greedy []int64
+		Margin []float64 `json:"greedy_margin"` // of the best logit over the next
+	}
+}
+
+// q8Error bounds what quantizing the weights to Q8_0 does to a logit, which is
+// 0.16 at most in these prompts.
+const q8Error = 0.2
+
+// TestReference runs the model on the CPU, by whole prompts and step by step,
+// and compares logits and greedy tokens with the reference.
+func TestReference(t *testing.T) {
+	raw, err := os.ReadFile("../reference.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ref reference
+	if err := json.Unmarshal(raw, &ref); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	cfg, err := llm.FromGGUF(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prefill, err := llm.Prefill(cfg, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step, err := llm.Step(cfg, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, steps := load(t, f, prefill), load(t, f, step)
+	for _, p := range ref.Prompts {
+		t.Run(p.Prompt, func(t *testing.T) {
+			first := logits(t, whole, p.Tokens, nil)
+			for _, top := range p.Top {
+				if got, want := first[int(top[0])], top[1]; !(math.Abs(got-want) <= q8Error) {
+					t.Errorf("logit of token %v is %v, want %v", top[0], got, want)
+				}
+			}
+			const more = 8
+			text := append(append([]int64{}, p.Tokens...), p.Greedy[:more]...)
+			if err := steps.ResetStates(); err != nil {
+				t.Fatal(err)
+			}
+			for i := range len(text) - 1 {
+				next := logits(t, steps, text[i:i+1], map[string]int64{"S": int64(i + 1)})
+				at := i + 1 - len(p.Tokens)
+				if at < 0 || p.Margin[at] < 2*q8Error {
+					continue
+				}
+				if got := argmax(next); got != text[i+1] {
+					t.Errorf("token %d after the prompt is %d, want %d", at, got, text[i+1])
+				}
+			}
+		})
+	}
+}
+
+func load(t *testing.T, weights ir.WeightSource, g *ir.Graph) *interp.Program {
+	t.Helper()
+	p, err := interp.New(g, interp.Options{Weights: weights})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func logits(t *testing.T, p *interp.Program, tokens []int64, symbols map[string]int64) []float64 {
+	t.Helper()
+	in, err := ir.FromInts(ir.I32, tokens, len(tokens))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.Run(context.Background(), map[string]*ir.Data{"tokens": in}, symbols)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := out["logits"].Floats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func argmax(v []float64) int64 {
+	best := 0
+	for i, x := range v {
+		if x > v[best] {
+			best = i
+		}
+	}
+	return int64(best)
+}
