@@ -1,0 +1,185 @@
+package bundle
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"sync/atomic"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// index describes the weight data section.
+type index struct {
+	// ChunkBytes is the unit of the checksums, and CRC32C those of the chunks,
+	// each a little-endian uint32. The last chunk may be shorter.
+	ChunkBytes int64    `json:"chunk_bytes"`
+	CRC32C     []byte   `json:"crc32c"`
+	Tensors    []tensor `json:"tensors"`
+}
+
+// tensor is one weight. Offset counts from the start of the section.
+type tensor struct {
+	Name   string   `json:"name"`
+	DType  ir.DType `json:"dtype"`
+	Dims   []int    `json:"dims"`
+	Offset int64    `json:"offset"`
+	Bytes  int64    `json:"bytes"`
+}
+
+// weights writes the weight data and then, since it holds the checksums, the
+// index.
+func (w *writer) weights(refs []weightRef, src ir.WeightSource) error {
+	if err := w.begin(KindData, 0); err != nil {
+		return err
+	}
+	start := w.pos
+	idx := index{ChunkBytes: chunkSize}
+	sums := chunkSummer{writer: w}
+	for _, r := range refs {
+		d, err := r.load(src)
+		if err != nil {
+			return err
+		}
+		pad := alignUp(w.pos-start, tensorAlign) - (w.pos - start)
+		if err := sums.write(make([]byte, pad)); err != nil {
+			return err
+		}
+		t := tensor{Name: r.name, DType: d.DType, Dims: d.Dims, Offset: w.pos - start, Bytes: int64(len(d.Bytes))}
+		if t.Dims == nil {
+			t.Dims = []int{}
+		}
+		if err := sums.write(d.Bytes); err != nil {
+			return err
+		}
+		idx.Tensors = append(idx.Tensors, t)
+	}
+	if err := w.end(); err != nil {
+		return err
+	}
+	idx.CRC32C = sums.finish()
+	text, err := json.Marshal(idx)
+	if err != nil {
+		return err
+	}
+	return w.section(KindIndex, 0, text)
+}
+
+// chunkSummer writes the weight data and checksums each chunk on the way.
+type chunkSummer struct {
+	*writer
+	sums []byte
+	crc  uint32
+	fill int // bytes of the current chunk so far
+}
+
+func (c *chunkSummer) write(p []byte) error {
+	for len(p) > 0 {
+		n := min(len(p), chunkSize-c.fill)
+		c.crc = crc32.Update(c.crc, crcTable, p[:n])
+		if err := c.writer.write(p[:n]); err != nil {
+			return err
+		}
+		if c.fill += n; c.fill == chunkSize {
+			c.flush()
+		}
+		p = p[n:]
+	}
+	return nil
+}
+
+func (c *chunkSummer) flush() {
+	c.sums = binary.LittleEndian.AppendUint32(c.sums, c.crc)
+	c.crc, c.fill = 0, 0
+}
+
+// finish returns the checksums of all chunks.
+func (c *chunkSummer) finish() []byte {
+	if c.fill > 0 {
+		c.flush()
+	}
+	return c.sums
+}
+
+// store is the weights of an open bundle. Its methods may be called from
+// several goroutines.
+type store struct {
+	data    []byte // the weight data section
+	pos     int64  // its position in the file
+	index   index
+	byName  map[string]int
+	checked []atomic.Bool // chunks whose checksum was found right
+}
+
+// newStore checks the index against the section it describes.
+func newStore(idx index, data []byte, pos int64) (*store, error) {
+	chunks := (int64(len(data)) + chunkSize - 1) / chunkSize
+	switch {
+	case idx.ChunkBytes != chunkSize:
+		return nil, fmt.Errorf("checksums are of chunks of %d bytes, want %d", idx.ChunkBytes, chunkSize)
+	case int64(len(idx.CRC32C)) != 4*chunks:
+		return nil, fmt.Errorf("%d bytes of checksums for %d chunks", len(idx.CRC32C), chunks)
+	}
+	s := &store{data: data, pos: pos, index: idx, byName: map[string]int{}, checked: make([]atomic.Bool, chunks)}
+	end := int64(0)
+	for i, t := range idx.Tensors {
+		if err := s.checkTensor(t, alignUp(end, tensorAlign)); err != nil {
+			return nil, fmt.Errorf("weight %q: %w", t.Name, err)
+		}
+		s.byName[t.Name] = i
+		end = t.Offset + t.Bytes
+	}
+	if end != int64(len(data)) {
+		return nil, fmt.Errorf("the weights have %d bytes, their section %d", end, len(data))
+	}
+	return s, nil
+}
+
+// checkTensor checks a tensor, which must begin at offset. The padding before
+// it is covered by the checksums.
+func (s *store) checkTensor(t tensor, offset int64) error {
+	typ := ir.Type{DType: t.DType, Shape: ir.ShapeOf(t.Dims...)}
+	if err := typ.Shape.Check(); err != nil {
+		return err
+	}
+	want, err := typ.MaxBytes()
+	if err != nil {
+		return err
+	}
+	switch _, twice := s.byName[t.Name]; {
+	case t.Name == "":
+		return fmt.Errorf("has no name")
+	case twice:
+		return fmt.Errorf("is there twice")
+	case t.Bytes != want:
+		return fmt.Errorf("has %d bytes, %s needs %d", t.Bytes, typ, want)
+	case t.Offset != offset:
+		return fmt.Errorf("begins at byte %d of the weight data, want %d", t.Offset, offset)
+	case t.Offset+t.Bytes > int64(len(s.data)):
+		return fmt.Errorf("ends at byte %d of the weight data, which has %d", t.Offset+t.Bytes, len(s.data))
+	}
+	return nil
+}
+
+// bytes returns the content of a tensor.
+func (s *store) bytes(t tensor) []byte {
+	return s.data[t.Offset : t.Offset+t.Bytes : t.Offset+t.Bytes]
+}
+
+// check compares the checksums of all chunks from begin to end that were not
+// compared before.
+func (s *store) check(begin, end int64) error {
+	for i := begin / chunkSize; i*chunkSize < end; i++ {
+		if s.checked[i].Load() {
+			continue
+		}
+		at := i * chunkSize
+		chunk := s.data[at:min(at+chunkSize, int64(len(s.data)))]
+		if crc32.Checksum(chunk, crcTable) != binary.LittleEndian.Uint32(s.index.CRC32C[4*i:]) {
+			return faultf(s.pos+at, "the checksum does not match the next %d bytes, of weight data: the file is damaged", len(chunk))
+		}
+		s.checked[i].Store(true)
+	}
+	return nil
+}

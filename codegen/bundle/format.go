@@ -1,0 +1,277 @@
+package bundle
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+)
+
+// The layout of a bundle, all integers little-endian:
+//
+//	offset 0   8 bytes   magic
+//	offset 8   uint32    version
+//	offset 12  uint32    number of sections
+//	offset 16  uint64    size of the file
+//	offset 24  uint64    zero
+//	offset 32  32 bytes  SHA-256 of bytes 0 to 32 and of the directory
+//	offset 64  the directory: an entry of 56 bytes for each section
+//	then       the sections in the directory's order, each aligned, with
+//	           zeros between them
+//
+// A directory entry:
+//
+//	offset 0   uint32    kind
+//	offset 4   uint32    index: the shader it belongs to, or 0
+//	offset 8   uint64    position in the file
+//	offset 16  uint64    length
+//	offset 24  32 bytes  SHA-256 of the content; zeros for weight data
+const (
+	version    = 1
+	headerSize = 64
+	entrySize  = 56
+	hashedHead = 32 // bytes of the header that its checksum covers
+
+	sectionAlign = 64
+	// dataAlign lets weight data be mapped, or imported by a device, on its own.
+	dataAlign = 4096
+	// tensorAlign is that of a tensor inside the weight data.
+	tensorAlign = 64
+	// chunkSize is the unit in which weight data is checksummed.
+	chunkSize = 1 << 20
+
+	maxShaders  = 1 << 16
+	maxSections = 2*maxShaders + 8
+)
+
+// magic begins with a byte that is not ASCII and holds both kinds of line end,
+// so that a transfer as text is noticed, as with PNG.
+const magic = "\x89VKB\r\n\x1a\n"
+
+// crcTable is CRC-32C, which processors compute at memory speed.
+var crcTable = crc32.MakeTable(crc32.Castagnoli)
+
+// Kind says what a section holds.
+type Kind uint32
+
+// The kinds of section, in the order in which they stand in a bundle.
+const (
+	KindMeta    Kind = 1 + iota // JSON of Meta
+	KindGraph                   // the graph, as graph.json
+	KindProgram                 // JSON of kernel.Program
+	KindSPIRV                   // one shader's SPIR-V
+	KindGLSL                    // one shader's source
+	KindData                    // the bytes of all weights
+	KindIndex                   // JSON: what and where the weights are, and their checksums
+	numKinds
+)
+
+// kinds gives the name and the largest length of each kind of section.
+var kinds = [numKinds]struct {
+	name string
+	max  int64
+}{
+	KindMeta:    {"meta", 1 << 20},
+	KindGraph:   {"graph", 1 << 30},
+	KindProgram: {"program", 1 << 28},
+	KindSPIRV:   {"spirv", 1 << 26},
+	KindGLSL:    {"glsl", 1 << 26},
+	KindData:    {"weight data", 1 << 50},
+	KindIndex:   {"weight index", 1 << 28},
+}
+
+// String returns the kind in words.
+func (k Kind) String() string {
+	if k < KindMeta || k >= numKinds {
+		return fmt.Sprintf("kind %d", uint32(k))
+	}
+	return kinds[k].name
+}
+
+func (k Kind) align() int64 {
+	if k == KindData {
+		return dataAlign
+	}
+	return sectionAlign
+}
+
+// perShader reports whether there is a section of that kind for each shader.
+func (k Kind) perShader() bool { return k == KindSPIRV || k == KindGLSL }
+
+// Section describes a section of a bundle.
+type Section struct {
+	Kind   Kind
+	Index  int // the shader it belongs to, or 0
+	Offset int64
+	Length int64
+	SHA256 [sha256.Size]byte // zero for weight data, whose checksums are in the index
+}
+
+// String names the section: "program", "spirv 3".
+func (s Section) String() string {
+	if s.Kind.perShader() {
+		return fmt.Sprintf("%s %d", s.Kind, s.Index)
+	}
+	return s.Kind.String()
+}
+
+func (s Section) end() int64 { return s.Offset + s.Length }
+
+// encodeHead returns the header and the directory of a file of that size.
+func encodeHead(sections []Section, size int64) []byte {
+	le := binary.LittleEndian
+	b := make([]byte, headerSize, headSize(len(sections)))
+	copy(b, magic)
+	le.PutUint32(b[8:], version)
+	le.PutUint32(b[12:], uint32(len(sections)))
+	le.PutUint64(b[16:], uint64(size))
+	for _, s := range sections {
+		b = le.AppendUint32(b, uint32(s.Kind))
+		b = le.AppendUint32(b, uint32(s.Index))
+		b = le.AppendUint64(b, uint64(s.Offset))
+		b = le.AppendUint64(b, uint64(s.Length))
+		b = append(b, s.SHA256[:]...)
+	}
+	sum := headSum(b)
+	copy(b[hashedHead:headerSize], sum[:])
+	return b
+}
+
+func headSize(sections int) int64 { return headerSize + int64(sections)*entrySize }
+
+// headSum is the checksum of a header and directory.
+func headSum(b []byte) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	h.Write(b[:hashedHead])
+	h.Write(b[headerSize:])
+	h.Sum(sum[:0])
+	return sum
+}
+
+// fault is something wrong at a position in a bundle.
+type fault struct {
+	pos int64
+	msg string
+}
+
+func (f *fault) Error() string { return fmt.Sprintf("at byte %d: %s", f.pos, f.msg) }
+
+func faultf(pos int64, format string, args ...any) error {
+	return &fault{pos, fmt.Sprintf(format, args...)}
+}
+
+// decodeHead reads the directory of a bundle and checks all that can be said
+// without looking into the sections.
+func decodeHead(b []byte) ([]Section, error) {
+	n, err := decodeHeader(b)
+	if err != nil {
+		return nil, err
+	}
+	head := b[:headSize(n)]
+	if sum := headSum(head); !bytes.Equal(sum[:], head[hashedHead:headerSize]) {
+		return nil, faultf(hashedHead, "the checksum does not match the header and directory: the file is damaged")
+	}
+	sections := make([]Section, n)
+	end := int64(len(head))
+	for i := range sections {
+		at := headSize(i)
+		s, err := decodeEntry(head, at)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 && !follows(s, sections[i-1]) {
+			return nil, faultf(at, "section %s stands after section %s: sections must be in order, each once", s, sections[i-1])
+		}
+		if want := alignUp(end, s.Kind.align()); s.Offset != want {
+			return nil, faultf(at, "section %s begins at byte %d, want %d, after the one before", s, s.Offset, want)
+		}
+		if err := checkExtent(b, s, end, at); err != nil {
+			return nil, err
+		}
+		sections[i], end = s, s.end()
+	}
+	if end != int64(len(b)) {
+		return nil, faultf(end, "%d bytes belong to no section", int64(len(b))-end)
+	}
+	return sections, nil
+}
+
+// decodeHeader returns the number of sections. The directory then lies inside b.
+func decodeHeader(b []byte) (int, error) {
+	le := binary.LittleEndian
+	if len(b) < headerSize {
+		if len(b) >= len(magic) && string(b[:len(magic)]) == magic {
+			return 0, faultf(int64(len(b)), "the file ends inside the header of %d bytes: it was cut short", headerSize)
+		}
+		return 0, faultf(0, "not a vkc bundle: %d bytes, want a header of %d", len(b), headerSize)
+	}
+	if string(b[:len(magic)]) != magic {
+		return 0, faultf(0, "not a vkc bundle: it begins with %q, want %q", b[:len(magic)], magic)
+	}
+	v, n, size := le.Uint32(b[8:]), le.Uint32(b[12:]), le.Uint64(b[16:])
+	switch {
+	case v > version:
+		return 0, faultf(8, "the format has version %d, this vkc reads version %d: use a newer vkc", v, version)
+	case v != version:
+		return 0, faultf(8, "the format has version %d, want %d", v, version)
+	case size > uint64(len(b)):
+		return 0, faultf(int64(len(b)), "the file ends here, but had %d bytes when it was written: it was cut short", size)
+	case size < uint64(len(b)):
+		return 0, faultf(int64(size), "the file goes on after its end, to byte %d", len(b))
+	case n > maxSections || headSize(int(n)) > int64(len(b)):
+		return 0, faultf(12, "%d sections do not fit the file", n)
+	case le.Uint64(b[24:]) != 0:
+		return 0, faultf(24, "a reserved field is not zero")
+	}
+	return int(n), nil
+}
+
+func decodeEntry(head []byte, at int64) (Section, error) {
+	le := binary.LittleEndian
+	b := head[at : at+entrySize]
+	s := Section{Kind: Kind(le.Uint32(b)), Index: int(le.Uint32(b[4:])), SHA256: [sha256.Size]byte(b[24:56])}
+	if s.Kind < KindMeta || s.Kind >= numKinds {
+		return s, faultf(at, "a section is of %s, which this vkc does not know: use a newer vkc", s.Kind)
+	}
+	if s.Index != 0 && !s.Kind.perShader() || s.Index < 0 || s.Index >= maxShaders {
+		return s, faultf(at+4, "section %s has index %d", s.Kind, s.Index)
+	}
+	offset, length := le.Uint64(b[8:]), le.Uint64(b[16:])
+	if length > uint64(kinds[s.Kind].max) {
+		return s, faultf(at+16, "section %s has %d bytes, the limit is %d", s, length, kinds[s.Kind].max)
+	}
+	if offset > 1<<62 {
+		return s, faultf(at+8, "section %s begins at byte %d", s, offset)
+	}
+	s.Offset, s.Length = int64(offset), int64(length)
+	return s, nil
+}
+
+// checkExtent checks that the section lies in the file, with zeros since end,
+// and has its checksum; at is the position of its entry.
+func checkExtent(b []byte, s Section, end, at int64) error {
+	if s.end() > int64(len(b)) {
+		return faultf(at+8, "section %s ends at byte %d, the file at %d", s, s.end(), len(b))
+	}
+	for i, c := range b[end:s.Offset] {
+		if c != 0 {
+			return faultf(end+int64(i), "the padding before section %s is not zero: the file is damaged", s)
+		}
+	}
+	want := [sha256.Size]byte{}
+	if s.Kind != KindData {
+		want = sha256.Sum256(b[s.Offset:s.end()])
+	}
+	if s.SHA256 != want {
+		return faultf(s.Offset, "the checksum does not match section %s: the file is damaged", s)
+	}
+	return nil
+}
+
+// follows reports whether b may stand after a.
+func follows(b, a Section) bool {
+	return b.Kind > a.Kind || b.Kind == a.Kind && b.Index > a.Index
+}
+
+func alignUp(n, align int64) int64 { return (n + align - 1) / align * align }

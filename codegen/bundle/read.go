@@ -1,0 +1,225 @@
+package bundle
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/filefmt"
+	"github.com/vkc-go/vkc/internal/mmap"
+	"github.com/vkc-go/vkc/ir"
+)
+
+const format = "vkb"
+
+// wayOut ends every error about the content of a bundle.
+const wayOut = "rebuild it with vkc compile"
+
+// File is an open bundle. Its methods may be called from several goroutines,
+// except Close.
+type File struct {
+	src      filefmt.Source
+	mapping  *mmap.File // nil for Read
+	sections []Section
+	meta     Meta
+	graph    []byte
+	program  *kernel.Program
+	spirv    [][]byte
+	glsl     []string
+	weights  *store // nil where there are none
+	closed   bool
+}
+
+// Open maps the bundle at path and checks all of it but the weights, which are
+// checked when they are used.
+func Open(path string) (*File, error) {
+	m, err := mmap.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("vkb: %w", err)
+	}
+	f := &File{src: filefmt.Source{Format: format, Path: path}}
+	err = m.Guard(func() error { return f.read(m.Bytes()) })
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	f.mapping = m
+	return f, nil
+}
+
+// Read reads a bundle held in memory. Weights alias data.
+func Read(data []byte) (*File, error) {
+	f := &File{src: filefmt.Source{Format: format}}
+	if err := f.read(data); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Close unmaps the file. Weights must not be used afterwards; all else may.
+func (f *File) Close() error {
+	f.closed = true
+	if f.mapping == nil {
+		return nil
+	}
+	return f.mapping.Close()
+}
+
+// read reads and checks everything. All but the weights is copied, so that
+// nothing that happens to the file later changes what was checked.
+func (f *File) read(data []byte) error {
+	sections, err := decodeHead(data)
+	if err != nil {
+		return f.located(err)
+	}
+	f.sections = sections
+	var idx *index
+	var weights Section
+	for i, s := range sections {
+		if s.Kind == KindData {
+			weights = s
+			continue
+		}
+		if s.Kind == KindIndex && i > 0 && sections[i-1].Kind == KindData {
+			idx = new(index)
+		}
+		if err := f.readSection(s, data[s.Offset:s.end()], idx); err != nil {
+			return f.located(faultf(s.Offset, "section %s: %v", s, err))
+		}
+	}
+	if err := f.complete(idx, weights); err != nil {
+		return f.located(faultf(headerSize, "%v", err))
+	}
+	if idx == nil {
+		return nil
+	}
+	f.weights, err = newStore(*idx, data[weights.Offset:weights.end()], weights.Offset)
+	if err != nil {
+		return f.located(faultf(sections[len(sections)-1].Offset, "section %s: %v", KindIndex, err))
+	}
+	return nil
+}
+
+// located adds the file and the way out to an error about its content.
+func (f *File) located(err error) error {
+	var at *fault
+	if !errors.As(err, &at) {
+		return err
+	}
+	return f.src.Errorf(at.pos, "%s; %s", at.msg, wayOut)
+}
+
+func (f *File) readSection(s Section, b []byte, idx *index) error {
+	switch s.Kind {
+	case KindMeta:
+		return unmarshal(b, &f.meta)
+	case KindGraph:
+		f.graph = slices.Clone(b)
+	case KindProgram:
+		f.program = new(kernel.Program)
+		if err := unmarshal(b, f.program); err != nil {
+			return err
+		}
+		return f.program.Check()
+	case KindSPIRV:
+		if s.Index != len(f.spirv) {
+			return fmt.Errorf("want spirv %d here", len(f.spirv))
+		}
+		f.spirv = append(f.spirv, slices.Clone(b))
+		return checkSPIRV(b)
+	case KindGLSL:
+		if s.Index != len(f.glsl) {
+			return fmt.Errorf("want glsl %d here", len(f.glsl))
+		}
+		f.glsl = append(f.glsl, string(b))
+	case KindIndex:
+		if idx == nil {
+			return errors.New("there is no weight data")
+		}
+		return unmarshal(b, idx)
+	}
+	return nil
+}
+
+// complete checks that no section is missing.
+func (f *File) complete(idx *index, weights Section) error {
+	for i, want := range []Kind{KindMeta, KindGraph, KindProgram} {
+		if len(f.sections) <= i || f.sections[i].Kind != want {
+			return fmt.Errorf("there is no section %s", want)
+		}
+	}
+	n := len(f.program.Shaders)
+	switch {
+	case len(f.spirv) != n:
+		return fmt.Errorf("SPIR-V of %d shaders for a program of %d", len(f.spirv), n)
+	case len(f.glsl) != 0 && len(f.glsl) != n:
+		return fmt.Errorf("GLSL of %d shaders for a program of %d", len(f.glsl), n)
+	case idx == nil && weights.Kind == KindData:
+		return fmt.Errorf("there is weight data, but no section %s", KindIndex)
+	}
+	return nil
+}
+
+// unmarshal reads JSON that this package wrote: a field that is not known was
+// written by another version, and leaving it out would change the meaning.
+func unmarshal(b []byte, to any) error {
+	if !utf8.Valid(b) {
+		return errors.New("not UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(to); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("text goes on after the value")
+	}
+	return nil
+}
+
+// checkSPIRV tells SPIR-V, as words of this machine's devices, from anything else.
+func checkSPIRV(b []byte) error {
+	const magic, headerBytes = 0x07230203, 20
+	if len(b) < headerBytes || len(b)%4 != 0 || binary.LittleEndian.Uint32(b) != magic {
+		return fmt.Errorf("%d bytes that are not SPIR-V", len(b))
+	}
+	return nil
+}
+
+// Sections lists what the file holds, in order.
+func (f *File) Sections() []Section { return slices.Clone(f.sections) }
+
+// Meta says where the bundle comes from.
+func (f *File) Meta() Meta { return f.meta }
+
+// Program returns the program; do not modify.
+func (f *File) Program() *kernel.Program { return f.program }
+
+// GraphJSON returns the graph that the program was compiled from, as
+// graph.json; do not modify.
+func (f *File) GraphJSON() []byte { return f.graph }
+
+// Graph reads the graph that the program was compiled from.
+func (f *File) Graph() (*ir.Graph, error) {
+	name := "graph.json of " + f.src.Path
+	if f.src.Path == "" {
+		name = "graph.json of the bundle"
+	}
+	g, err := ir.ReadJSON(name, f.graph)
+	if err != nil {
+		return nil, fmt.Errorf("vkb: %w; %s", err, wayOut)
+	}
+	return g, nil
+}
+
+// SPIRV returns the code of each shader, by index in Program.Shaders; do not
+// modify.
+func (f *File) SPIRV() [][]byte { return f.spirv }
+
+// GLSL returns the source of each shader, or nil where it was left out.
+func (f *File) GLSL() []string { return f.glsl }

@@ -1,0 +1,187 @@
+package bundle
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// weightRef is a weight that a program or graph asks for.
+type weightRef struct {
+	name  string
+	dtype ir.DType
+	dims  []int
+}
+
+// String is "q4_0[64 32]".
+func (r weightRef) String() string { return fmt.Sprintf("%s%v", r.dtype, r.dims) }
+
+// check reports an error unless a weight is of the type that is asked for.
+func (r weightRef) check(have weightRef) error {
+	if have.dtype != r.dtype || !slices.Equal(have.dims, r.dims) {
+		return fmt.Errorf("weight %q is %s, want %s", r.name, have, r)
+	}
+	return nil
+}
+
+// refSet collects references by name, in the order of first use.
+type refSet struct {
+	list   []weightRef
+	byName map[string]int
+}
+
+// add reports an error where the weight was asked for with another type.
+func (s *refSet) add(r weightRef) error {
+	if i, ok := s.byName[r.name]; ok {
+		if err := s.list[i].check(r); err != nil {
+			return fmt.Errorf("two uses of a weight differ: %w", err)
+		}
+		return nil
+	}
+	if s.byName == nil {
+		s.byName = map[string]int{}
+	}
+	s.byName[r.name] = len(s.list)
+	s.list = append(s.list, r)
+	return nil
+}
+
+// program adds the weights of a program, in the order of its buffers.
+func (s *refSet) program(p *kernel.Program) error {
+	for _, b := range p.Buffers {
+		for _, seg := range b.Segments {
+			if seg.Weight == "" {
+				continue
+			}
+			if err := s.add(segmentRef(seg)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// graph adds the weights of a graph.
+func (s *refSet) graph(g *ir.Graph) error {
+	for _, n := range g.Leaves(ir.OpWeight) {
+		dims, err := n.Shape().Eval(nil) // the shape of a weight has no symbols
+		if err != nil {
+			return fmt.Errorf("weight %q: %w", n.Name(), err)
+		}
+		if err := s.add(weightRef{n.Name(), n.DType(), dims}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func segmentRef(s kernel.Segment) weightRef { return weightRef{s.Weight, s.DType, s.Dims} }
+
+// weightRefs lists the weights to include: those of the program, in the order
+// of its buffers so that uploading reads the file from front to back, then
+// those that only the graph has.
+func (c *Contents) weightRefs() ([]weightRef, error) {
+	if c.Weights == nil {
+		return nil, nil
+	}
+	var set refSet
+	if err := set.program(c.Program); err != nil {
+		return nil, err
+	}
+	if err := set.graph(c.Graph); err != nil {
+		return nil, err
+	}
+	return set.list, nil
+}
+
+// load returns the weight, checked against what is asked for.
+func (r weightRef) load(src ir.WeightSource) (*ir.Data, error) {
+	d, err := src.Weight(r.name)
+	if err != nil {
+		return nil, err
+	}
+	if d == nil {
+		return nil, fmt.Errorf("weight %q: the source returned nothing", r.name)
+	}
+	if err := r.check(weightRef{r.name, d.DType, d.Dims}); err != nil {
+		return nil, err
+	}
+	if err := d.Check(); err != nil {
+		return nil, fmt.Errorf("weight %q: %w", r.name, err)
+	}
+	return d, nil
+}
+
+// WeightBytes returns the contents of a weight buffer: slices to be laid one
+// after another. They alias src and buf. A weight whose type is not the one the
+// program was compiled for is an error. src may be nil where the buffer holds
+// constants only.
+func WeightBytes(buf kernel.Buffer, src ir.WeightSource) ([][]byte, error) {
+	if buf.Kind != kernel.BufWeight {
+		return nil, fmt.Errorf("buffer %q holds no weights, it is of kind %q", buf.Name, buf.Kind)
+	}
+	parts := make([][]byte, len(buf.Segments))
+	for i, s := range buf.Segments {
+		if s.Weight == "" {
+			parts[i] = s.Data
+			continue
+		}
+		if src == nil {
+			return nil, errNoWeights(s.Weight)
+		}
+		d, err := segmentRef(s).load(src)
+		if err != nil {
+			return nil, err
+		}
+		parts[i] = d.Bytes
+	}
+	return parts, nil
+}
+
+func errNoWeights(name string) error {
+	return fmt.Errorf("weight %q is needed, and no weights are given: name a weights file, or compile them into the bundle", name)
+}
+
+// typer is a WeightSource that knows the type of a weight without reading it.
+type typer interface {
+	WeightType(name string) (ir.DType, []int, error)
+}
+
+// CheckWeights reports all weights of the program that src lacks or has with
+// another type, in one error. src may be nil where there are no weights.
+func CheckWeights(p *kernel.Program, src ir.WeightSource) error {
+	var set refSet
+	if err := set.program(p); err != nil {
+		return err
+	}
+	if len(set.list) > 0 && src == nil {
+		return errNoWeights(set.list[0].name)
+	}
+	var faults []string
+	for _, r := range set.list {
+		if err := r.find(src); err != nil {
+			faults = append(faults, err.Error())
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d weights do not fit the program: %s", len(faults), len(set.list), strings.Join(faults, "; "))
+}
+
+// find is load without reading the weight, where the source can do that.
+func (r weightRef) find(src ir.WeightSource) error {
+	t, ok := src.(typer)
+	if !ok {
+		_, err := r.load(src)
+		return err
+	}
+	dtype, dims, err := t.WeightType(r.name)
+	if err != nil {
+		return err
+	}
+	return r.check(weightRef{r.name, dtype, dims})
+}

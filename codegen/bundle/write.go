@@ -1,0 +1,212 @@
+package bundle
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/atomicfile"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Contents is what goes into a bundle.
+type Contents struct {
+	Meta    Meta
+	Graph   *ir.Graph // what the program was compiled from
+	Program *kernel.Program
+	SPIRV   [][]byte // by index in Program.Shaders
+	// GLSL is the source of each shader, for people to read; nil to leave it out.
+	GLSL []string
+	// Weights gives the weights to include, those of Program and of Graph; nil
+	// to leave them out, and have them given when the bundle is run.
+	Weights ir.WeightSource
+}
+
+// Meta says where a bundle comes from. It holds no time and no machine, so
+// that equal inputs give equal bundles.
+type Meta struct {
+	Version   string `json:"vkc"`                  // version of vkc
+	CreatedBy string `json:"created_by,omitempty"` // program that wrote the bundle
+	Source    string `json:"source,omitempty"`     // name of the model or graph file, in its author's words
+}
+
+// Encode returns the bundle as bytes. Equal contents give equal bytes.
+func Encode(c *Contents) ([]byte, error) {
+	var b buffer
+	if err := encode(&b, c); err != nil {
+		return nil, fmt.Errorf("vkb: %w", err)
+	}
+	return b.data, nil
+}
+
+// Write puts the bundle at path. The file appears whole or not at all, and
+// weights are copied to it one at a time.
+func Write(path string, c *Contents) error {
+	err := func() error {
+		f, err := atomicfile.Create(path, 0o666)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := encode(f, c); err != nil {
+			return err
+		}
+		return f.Commit()
+	}()
+	if err != nil {
+		return fmt.Errorf("vkb: write %s: %w", path, err)
+	}
+	return nil
+}
+
+// buffer is a sink in memory.
+type buffer struct{ data []byte }
+
+func (b *buffer) Write(p []byte) (int, error) { b.data = append(b.data, p...); return len(p), nil }
+
+func (b *buffer) WriteAt(p []byte, at int64) (int, error) { return copy(b.data[at:], p), nil }
+
+// sink takes a bundle. The header and directory are written last, over the
+// zeros that held their place, since they have the checksums of all the rest.
+type sink interface {
+	io.Writer
+	io.WriterAt
+}
+
+// writer writes sections one after another.
+type writer struct {
+	to       sink
+	pos      int64
+	sections []Section
+}
+
+func encode(to sink, c *Contents) error {
+	texts, err := c.texts()
+	if err != nil {
+		return err
+	}
+	refs, err := c.weightRefs()
+	if err != nil {
+		return err
+	}
+	w := &writer{to: to}
+	n := len(texts)
+	if len(refs) > 0 {
+		n += 2
+	}
+	if n > maxSections {
+		return fmt.Errorf("%d sections are over the limit of %d", n, maxSections)
+	}
+	if err := w.zeros(headSize(n)); err != nil {
+		return err
+	}
+	for _, t := range texts {
+		if err := w.section(t.kind, t.index, t.content); err != nil {
+			return err
+		}
+	}
+	if len(refs) > 0 {
+		if err := w.weights(refs, c.Weights); err != nil {
+			return err
+		}
+	}
+	_, err = to.WriteAt(encodeHead(w.sections, w.pos), 0)
+	return err
+}
+
+// text is the content of a section that is held in memory.
+type text struct {
+	kind    Kind
+	index   int
+	content []byte
+}
+
+// texts returns all sections but those of the weights, after checking that
+// they belong together: what is written here must be readable.
+func (c *Contents) texts() ([]text, error) {
+	if c.Graph == nil || c.Program == nil {
+		return nil, fmt.Errorf("needs a graph and a program")
+	}
+	if err := c.Program.Check(); err != nil {
+		return nil, fmt.Errorf("program: %w", err)
+	}
+	meta, err := json.Marshal(c.Meta)
+	if err != nil {
+		return nil, err
+	}
+	graph, err := c.Graph.MarshalJSONText()
+	if err != nil {
+		return nil, fmt.Errorf("graph: %w", err)
+	}
+	program, err := json.Marshal(c.Program)
+	if err != nil {
+		return nil, fmt.Errorf("program: %w", err)
+	}
+	list := []text{{KindMeta, 0, meta}, {KindGraph, 0, graph}, {KindProgram, 0, program}}
+	shaders, err := c.shaderTexts()
+	return append(list, shaders...), err
+}
+
+func (c *Contents) shaderTexts() ([]text, error) {
+	n := len(c.Program.Shaders)
+	switch {
+	case n > maxShaders:
+		return nil, fmt.Errorf("%d shaders are over the limit of %d", n, maxShaders)
+	case len(c.SPIRV) != n:
+		return nil, fmt.Errorf("SPIR-V of %d shaders for a program of %d", len(c.SPIRV), n)
+	case c.GLSL != nil && len(c.GLSL) != n:
+		return nil, fmt.Errorf("GLSL of %d shaders for a program of %d", len(c.GLSL), n)
+	}
+	var list []text
+	for i, code := range c.SPIRV {
+		if err := checkSPIRV(code); err != nil {
+			return nil, fmt.Errorf("shader %d (%s): %w", i, c.Program.Shaders[i].Name, err)
+		}
+		list = append(list, text{KindSPIRV, i, code})
+	}
+	for i, source := range c.GLSL {
+		list = append(list, text{KindGLSL, i, []byte(source)})
+	}
+	return list, nil
+}
+
+// section writes a whole section.
+func (w *writer) section(kind Kind, index int, content []byte) error {
+	if err := w.begin(kind, index); err != nil {
+		return err
+	}
+	w.sections[len(w.sections)-1].SHA256 = sha256.Sum256(content)
+	if err := w.write(content); err != nil {
+		return err
+	}
+	return w.end()
+}
+
+// begin starts a section, whose content is what is written until end.
+func (w *writer) begin(kind Kind, index int) error {
+	if err := w.zeros(alignUp(w.pos, kind.align()) - w.pos); err != nil {
+		return err
+	}
+	w.sections = append(w.sections, Section{Kind: kind, Index: index, Offset: w.pos})
+	return nil
+}
+
+func (w *writer) end() error {
+	s := &w.sections[len(w.sections)-1]
+	s.Length = w.pos - s.Offset
+	if limit := kinds[s.Kind].max; s.Length > limit {
+		return fmt.Errorf("section %s has %d bytes, the limit is %d", s, s.Length, limit)
+	}
+	return nil
+}
+
+func (w *writer) write(p []byte) error {
+	n, err := w.to.Write(p)
+	w.pos += int64(n)
+	return err
+}
+
+func (w *writer) zeros(n int64) error { return w.write(bytes.Repeat([]byte{0}, int(n))) }
