@@ -89,3 +89,26 @@ func Rewrite(g *Graph, f func(rw *Rewriter, n *Node, args []*Node) (*Node, error
 	}
 	return rw.New, nil
 }
+
+// CopyInto adds the nodes of g to an empty graph, without its outputs and
+// updates, and returns the copies by node ID.
+func CopyInto(to, g *Graph) ([]*Node, error) {
+	for _, s := range g.Symbols() {
+		if err := to.DeclareSymbol(s, g.symbols[s]); err != nil {
+			return nil, err
+		}
+	}
+	copies := make([]*Node, len(g.nodes))
+	for i, n := range g.nodes {
+		args := make([]*Node, len(n.args))
+		for j, a := range n.args {
+			args[j] = copies[a.id]
+		}
+		c, err := to.Add(n.op, args, n.attrs, n.pos)
+		if err != nil {
+			return nil, err
+		}
+		copies[i] = c
+	}
+	return copies, nil
+}

@@ -1,0 +1,317 @@
+package passes
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Limits of what is computed anew rather than stored.
+const (
+	// A value that several kernels need is computed in each of them if it costs
+	// at most this many operations and reads at most one tensor.
+	maxSharedFlops = 8
+	// An operand of a matrix product is computed on the way in, once per tile
+	// that reads it, if it costs at most this many operations.
+	maxOperandFlops = 4
+	// An operand of a matrix product is computed on the way in from at most this
+	// many tensors.
+	maxOperandLoads = 2
+	// A kernel binds at most this many buffers, so that every device can run it.
+	maxBindings = 14
+)
+
+// fuseElementwise gives every live node its first place: cores and required
+// nodes are stored by clusters of their own, pointwise nodes go inline into
+// the clusters that use them or are stored, and stored pointwise nodes join a
+// cluster of the same shape that reads them.
+func fuseElementwise(f *Fusion) error {
+	nodes := f.Graph.Nodes()
+	for _, n := range nodes {
+		if f.live[n.ID()] && isCore(n) {
+			kind := ClusterRow
+			if n.Op().Class() == ir.ClassContraction {
+				kind = ClusterMatMul
+			}
+			f.newCluster(kind, n)
+		}
+	}
+	for _, u := range f.Graph.Updates() {
+		if inPlace(f, u) {
+			f.newCluster(ClusterUpdate, u.Value)
+			f.why[u.Value.ID()] = fmt.Sprintf("written into state %q in place", u.State.Name())
+		}
+	}
+	for i := len(nodes) - 1; i >= 0; i-- {
+		if n := nodes[i]; f.live[i] && f.home[i] == nil && !isLeafBuffer(f, n) {
+			f.place(n)
+		}
+	}
+	return f.separateOverwrites()
+}
+
+// separateOverwrites stores a state's new value apart first where the kernel
+// that computes it would overwrite elements other invocations still read.
+func (f *Fusion) separateOverwrites() error {
+	for _, u := range f.Graph.Updates() {
+		c := f.home[u.Value.ID()]
+		if c.Kind == ClusterUpdate || !errors.Is(f.tryLower(c), errOverwrites) {
+			continue
+		}
+		f.why[u.Value.ID()] = fmt.Sprintf("computed apart: %s", errOverwrites)
+		f.newCluster(ClusterMap, u.Value.Arg(0))
+	}
+	return nil
+}
+
+// isLeafBuffer reports whether n needs no cluster: a leaf that no output or
+// update takes as it is.
+func isLeafBuffer(f *Fusion, n *ir.Node) bool { return isLeaf(n) && !f.required(n) }
+
+// inPlace reports whether an update writes a slice straight into its state:
+// nothing else may read the state's old value, since it is gone then.
+func inPlace(f *Fusion, u ir.Update) bool {
+	v := u.Value
+	if v.Op() != ir.OpDynamicUpdateSlice || v.Arg(0) != u.State {
+		return false
+	}
+	for _, user := range f.uses[u.State.ID()] {
+		if f.live[user.ID()] && user != v {
+			f.why[v.ID()] = fmt.Sprintf("not in place: %s also reads state %q from before the run", user, u.State.Name())
+			return false
+		}
+	}
+	return true
+}
+
+// place decides about one pointwise node or view; all its users are placed.
+func (f *Fusion) place(n *ir.Node) {
+	users := f.evaluators(n)
+	if f.required(n) {
+		f.store(n, users, "the graph's interface needs it")
+		return
+	}
+	if isView(n) || isFree(n) {
+		f.why[n.ID()] = "inline: an index map or decode"
+		return
+	}
+	flops, loads := f.cost(n)
+	for _, c := range users {
+		if c.Kind == ClusterMatMul && (flops > maxOperandFlops || loads > maxOperandLoads) {
+			f.store(n, users, fmt.Sprintf("%s would compute its %d operations once per tile", c.name(), flops))
+			return
+		}
+	}
+	switch {
+	case len(users) <= 1:
+		f.why[n.ID()] = "inline: one kernel uses it"
+	case flops <= maxSharedFlops && loads <= 1:
+		f.why[n.ID()] = fmt.Sprintf("inline in %d kernels: as cheap as loading it", len(users))
+	default:
+		f.store(n, users, fmt.Sprintf("%d kernels use it", len(users)))
+	}
+}
+
+func (c *Cluster) name() string {
+	if len(c.Cores) > 0 {
+		return c.Cores[0].String()
+	}
+	return c.tails[0].String()
+}
+
+// store puts n into a map cluster of the same shape that evaluates it at its
+// own coordinates, or else into a cluster of its own.
+func (f *Fusion) store(n *ir.Node, users []*Cluster, why string) {
+	f.why[n.ID()] = "stored: " + why
+	for _, c := range users {
+		if c.Kind != ClusterMap || !c.tails[0].Shape().Equal(n.Shape()) || !f.identityIn(n, c) {
+			continue
+		}
+		if slices.ContainsFunc(users, func(o *Cluster) bool { return o != c && f.dependsOn(c, o, true) }) {
+			continue
+		}
+		c.tails = append(c.tails, n)
+		f.home[n.ID()] = c
+		return
+	}
+	f.newCluster(ClusterMap, n)
+}
+
+// identityIn reports whether every path from n to the stored nodes of c keeps
+// the coordinates: elementwise ops of n's own shape only.
+func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
+	for _, u := range f.uses[n.ID()] {
+		if !f.live[u.ID()] {
+			continue
+		}
+		h := f.coreOrHome(u)
+		if h != nil && h != c || h == nil && !slices.Contains(f.evaluators(u), c) {
+			continue
+		}
+		if u.Op().Class() != ir.ClassElementwise || !u.Shape().Equal(n.Shape()) {
+			return false
+		}
+		if h == nil && !f.identityIn(u, c) {
+			return false
+		}
+	}
+	return true
+}
+
+// cost estimates what one element of n takes when computed from what is
+// stored: arithmetic operations, and loads of values that are not small.
+func (f *Fusion) cost(n *ir.Node) (flops, loads int) {
+	seen := map[int]bool{}
+	full := n.Shape().MaxElems()
+	var visit func(n *ir.Node)
+	visit = func(n *ir.Node) {
+		if seen[n.ID()] {
+			return
+		}
+		seen[n.ID()] = true
+		if isLeaf(n) || f.home[n.ID()] != nil {
+			if n.Op() != ir.OpIota && n.Shape().MaxElems()*16 > full {
+				loads++
+			}
+			return
+		}
+		flops += opCost(n.Op())
+		for _, a := range n.Args() {
+			visit(a)
+		}
+	}
+	seen[n.ID()] = true
+	flops = opCost(n.Op())
+	for _, a := range n.Args() {
+		visit(a)
+	}
+	return flops, loads
+}
+
+// opCost is a rough count of arithmetic operations.
+func opCost(op ir.Op) int {
+	switch op {
+	case ir.OpRope:
+		return 40
+	case ir.OpExp, ir.OpExp2, ir.OpExpm1, ir.OpLog, ir.OpLog2, ir.OpLog1p, ir.OpSigmoid, ir.OpSilu, ir.OpTanh, ir.OpSoftplus:
+		return 6
+	case ir.OpSin, ir.OpCos, ir.OpTan, ir.OpPow, ir.OpPowf, ir.OpErf, ir.OpGelu, ir.OpGeluErf, ir.OpMish, ir.OpAtan2, ir.OpSinh, ir.OpCosh:
+		return 16
+	}
+	switch op.Class() {
+	case ir.ClassView, ir.ClassLeaf:
+		return 0
+	case ir.ClassIndexing:
+		return 2
+	}
+	return 1
+}
+
+// fuseEpilogues merges the elementwise clusters that follow a product or a
+// row kernel into it, and row kernels over the same rows into one another.
+func fuseEpilogues(f *Fusion) error {
+	for changed := true; changed; {
+		changed = false
+		for _, c := range slices.Clone(f.Clusters) {
+			if c == nil || f.Clusters[c.ID] != c || len(c.Cores) == 0 {
+				continue
+			}
+			for f.absorbOne(c) {
+				changed = true
+			}
+		}
+	}
+	f.settle()
+	return nil
+}
+
+// absorbOne merges one cluster that reads a result of c into c, if any can be.
+func (f *Fusion) absorbOne(c *Cluster) bool {
+	for _, n := range slices.Clone(c.tails) {
+		for _, q := range f.evaluators(n) {
+			if q == c {
+				continue
+			}
+			if why := f.tryMerge(c, q); why != "" {
+				f.why[n.ID()] = "stored: " + why
+				continue
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// tryMerge merges q into c, or says why it cannot.
+func (f *Fusion) tryMerge(c, q *Cluster) string {
+	switch {
+	case q.Kind == ClusterUpdate:
+		return "the next kernel updates a state"
+	case q.Kind == ClusterMatMul && c.Kind != ClusterMatMul, q.Kind == ClusterRow && c.Kind != ClusterRow:
+		return fmt.Sprintf("the next kernel (%s) has a loop of its own", q.name())
+	case q.Kind != ClusterMap && !sameLoop(c, q):
+		return fmt.Sprintf("%s loops over other extents", q.name())
+	case f.dependsOn(q, c, false):
+		return fmt.Sprintf("%s also needs it through another kernel", q.name())
+	}
+	merged := &Cluster{ID: c.ID, Kind: c.Kind,
+		Cores: slices.Concat(c.Cores, q.Cores), tails: slices.Concat(c.tails, q.tails)}
+	slices.SortFunc(merged.Cores, func(a, b *ir.Node) int { return a.ID() - b.ID() })
+	f.adopt(merged, q.ID)
+	if err := f.tryLower(merged); err != nil {
+		f.adopt(c, -1)
+		f.Clusters[q.ID] = q
+		for _, n := range q.tails {
+			f.home[n.ID()] = q
+		}
+		return err.Error()
+	}
+	return ""
+}
+
+// adopt puts c in its slot as the home of its tails; dead, if not negative, is
+// the slot of a cluster that is no more.
+func (f *Fusion) adopt(c *Cluster, dead int) {
+	f.Clusters[c.ID] = c
+	for _, n := range c.tails {
+		f.home[n.ID()] = c
+	}
+	if dead >= 0 {
+		f.Clusters[dead] = nil
+	}
+}
+
+// sameLoop reports whether the cores of two clusters can share one loop:
+// reductions over the same axes of the same shape, or products of one left
+// operand by matrices of one shape.
+func sameLoop(c, q *Cluster) bool {
+	a, b := c.Cores[0], q.Cores[0]
+	if c.Kind == ClusterRow {
+		return a.Arg(0).Shape().Equal(b.Arg(0).Shape()) && slices.Equal(foldedAxes(a), foldedAxes(b))
+	}
+	return len(c.Cores)+len(q.Cores) <= maxProducts && a.Arg(0) == b.Arg(0) && a.Shape().Equal(b.Shape()) &&
+		a.Attrs().Bool("transpose_a") == b.Attrs().Bool("transpose_a")
+}
+
+// maxProducts is how many matrix products one kernel accumulates: each takes
+// registers for a tile of results.
+const maxProducts = 2
+
+// foldedAxes returns which axes of its argument a reduction or row op folds.
+func foldedAxes(n *ir.Node) []bool {
+	rank := n.Arg(0).Rank()
+	axes := n.Attrs().Ints("axes")
+	switch n.Op() {
+	case ir.OpArgmax, ir.OpArgmin, ir.OpSoftmax, ir.OpLogSoftmax:
+		axes = []int64{int64(n.Attrs().Int("axis"))}
+	case ir.OpRMSNorm, ir.OpLayerNorm:
+		axes = []int64{-1}
+	}
+	fold, err := ir.ResolveAxes(axes, rank)
+	if err != nil {
+		panic("passes: " + err.Error()) // the graph's own rule has checked it
+	}
+	return fold
+}

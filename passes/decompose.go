@@ -1,0 +1,184 @@
+package passes
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// rewriter adds nodes to a new graph and keeps the first error, so that a
+// decomposition reads as the formula it is.
+type rewriter struct {
+	g   *ir.Graph
+	pos string
+	err error
+}
+
+func (r *rewriter) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	n, err := r.g.Add(op, args, attrs, r.pos)
+	r.err = err
+	return n
+}
+
+func (r *rewriter) unary(op ir.Op, x *ir.Node, attrs ...ir.Attr) *ir.Node {
+	return r.add(op, []*ir.Node{x}, attrs...)
+}
+
+func (r *rewriter) reshape(x *ir.Node, s ir.Shape) *ir.Node {
+	if r.err != nil || x.Shape().Equal(s) {
+		return x
+	}
+	return r.unary(ir.OpReshape, x, ir.Attr{Name: "shape", Value: s})
+}
+
+func (r *rewriter) scalar(t ir.DType, v float64) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	d, err := ir.FromFloats(t, []float64{v})
+	if err != nil {
+		r.err = err
+		return nil
+	}
+	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: d})
+}
+
+func (r *rewriter) iota(s ir.Shape, axis int) *ir.Node {
+	return r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: ir.I32}, ir.Attr{Name: "shape", Value: s}, ir.Attr{Name: "axis", Value: axis})
+}
+
+func (r *rewriter) dimValue(d ir.Dim) *ir.Node {
+	if d.IsStatic() {
+		return r.scalar(ir.I32, float64(d.Add))
+	}
+	return r.add(ir.OpDimValue, nil, ir.Attr{Name: "dim", Value: ir.Shape{d}})
+}
+
+// decompose replaces ops that have no kernel of their own.
+func decompose(g *ir.Graph) (*ir.Graph, error) {
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		r := &rewriter{g: rw.New, pos: n.Pos()}
+		switch n.Op() {
+		case ir.OpSqueeze, ir.OpUnsqueeze:
+			return r.reshape(args[0], n.Shape()), r.err
+		case ir.OpAttention:
+			out := r.attention(n, args)
+			return out, r.err
+		}
+		return rw.Copy(n, args)
+	})
+}
+
+// attention is softmax(q k^T * scale + mask) v. The query heads that share a
+// key head become rows of one product, so that each key is read once for all
+// of them and nothing is broadcast.
+func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
+	q, k, v := args[0], args[1], args[2]
+	qs, ks := q.Shape(), k.Shape()
+	rank := len(qs)
+	batch := qs[: rank-3 : rank-3]
+	heads, groups, t, s, d := qs[rank-3], ks[rank-3], qs[rank-2], ks[rank-2], qs[rank-1]
+	perGroup, _ := heads.Quo(groups.Add)
+	rows := t.Times(perGroup.Add)
+	shape := func(dims ...ir.Dim) ir.Shape { return append(append(ir.Shape{}, batch...), dims...) }
+
+	scale := n.Attrs().Float("scale")
+	if scale == 0 {
+		scale = 1 / math.Sqrt(float64(d.Add))
+	}
+	grouped := r.reshape(q, shape(groups, rows, d))
+	scores := r.add(ir.OpMatMul, []*ir.Node{grouped, k}, ir.Attr{Name: "transpose_b", Value: true})
+	scores = r.unary(ir.OpAffine, scores, ir.Attr{Name: "mul", Value: scale})
+	full := shape(groups, rows, s)
+	if len(args) > 3 {
+		mask := r.unary(ir.OpBroadcast, args[3], ir.Attr{Name: "shape", Value: shape(heads, t, s)})
+		mask = r.castTo(r.reshape(mask, full), q.DType())
+		scores = r.add(ir.OpAdd, []*ir.Node{scores, mask})
+	}
+	if n.Attrs().Bool("causal") {
+		scores = r.causal(scores, ir.Shape{rows, s}, t, s)
+	}
+	probs := r.unary(ir.OpSoftmax, scores, ir.Attr{Name: "axis", Value: -1})
+	out := r.add(ir.OpMatMul, []*ir.Node{probs, v})
+	return r.reshape(out, n.Shape())
+}
+
+func (r *rewriter) castTo(x *ir.Node, t ir.DType) *ir.Node {
+	if r.err != nil || x.DType() == t {
+		return x
+	}
+	return r.unary(ir.OpCast, x, ir.Attr{Name: "dtype", Value: t})
+}
+
+// causal hides from query i all keys after i+s-t: the queries are the last t
+// of s positions. Rows of several heads repeat the positions every t rows.
+func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim) *ir.Node {
+	row, col := r.iota(plane, 0), r.iota(plane, 1)
+	if plane[0] != t {
+		row = r.add(ir.OpRem, []*ir.Node{row, r.dimValue(t)})
+	}
+	if s != t {
+		ahead := r.add(ir.OpSub, []*ir.Node{r.dimValue(s), r.dimValue(t)})
+		row = r.add(ir.OpAdd, []*ir.Node{row, ahead})
+	}
+	seen := r.add(ir.OpLe, []*ir.Node{col, row})
+	if r.err != nil {
+		return nil
+	}
+	hidden := r.scalar(scores.DType(), math.Inf(-1))
+	return r.add(ir.OpWhere, []*ir.Node{seen, scores, hidden})
+}
+
+// ownValues inserts a copy where an output or update is a leaf, or where one
+// value is both: a reshape to its own shape, which fusion turns into a store.
+func ownValues(g *ir.Graph) (*ir.Graph, error) {
+	out, err := ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) { return rw.Copy(n, args) })
+	if err != nil {
+		return nil, err
+	}
+	fresh := ir.NewGraph(g.Name)
+	own, err := ir.CopyInto(fresh, out)
+	if err != nil {
+		return nil, err
+	}
+	r := &rewriter{g: fresh}
+	same := func(n *ir.Node) *ir.Node {
+		r.pos = n.Pos()
+		return r.unary(ir.OpReshape, n, ir.Attr{Name: "shape", Value: n.Shape()})
+	}
+	updated := map[*ir.Node]bool{}
+	for _, u := range out.Updates() {
+		updated[u.Value] = true
+		state, value := own[u.State.ID()], own[u.Value.ID()]
+		if value.Op() != ir.OpDynamicUpdateSlice || value.Arg(0) != state {
+			value = same(value)
+		}
+		if r.err != nil {
+			return nil, r.err
+		}
+		if err := fresh.Update(state, value); err != nil {
+			return nil, err
+		}
+	}
+	for _, o := range out.Outputs() {
+		n := own[o.Node.ID()]
+		if isLeaf(n) || updated[o.Node] {
+			n = same(n)
+		}
+		if r.err != nil {
+			return nil, r.err
+		}
+		if err := fresh.Output(o.Name, n); err != nil {
+			return nil, err
+		}
+	}
+	return fresh, nil
+}
+
+// dce drops what nothing needs.
+func dce(g *ir.Graph) (*ir.Graph, error) {
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) { return rw.Copy(n, args) })
+}

@@ -1,0 +1,405 @@
+package passes
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// paramsBuffer stands for the buffer of symbol values in Binding.Buffer; all
+// other bindings hold the ID of the node whose value they carry.
+const paramsBuffer = -1
+
+// lowerer makes the kernel of one cluster. It evaluates each stored node at
+// the kernel's coordinates by recursion: views transform the coordinates,
+// elementwise ops apply to their arguments, values of other clusters become
+// loads, and the cluster's own cores become the results of its loops.
+type lowerer struct {
+	f     *Fusion
+	c     *Cluster
+	b     *kernel.Builder
+	k     *kernel.Kernel
+	bind  map[int]int // node ID of a buffer to binding
+	accs  map[*ir.Node][]*kernel.Expr
+	memo  map[string]*kernel.Expr
+	ops   map[*ir.Node]bool
+	names map[string]int
+	// at are the coordinates of a point: of the folded tensor for row kernels,
+	// of the result for all others. kept leaves the folded axes out.
+	at, kept []kernel.Index
+	space    ir.Shape
+}
+
+// tryLower reports why c cannot be one kernel, or nil.
+func (f *Fusion) tryLower(c *Cluster) error {
+	c.Stored = c.tails
+	_, err := f.lower(c)
+	return err
+}
+
+// lower makes the kernel of a cluster.
+func (f *Fusion) lower(c *Cluster) (*kernel.Kernel, error) {
+	l := &lowerer{f: f, c: c, b: kernel.NewBuilder(), k: &kernel.Kernel{}, bind: map[int]int{},
+		accs: map[*ir.Node][]*kernel.Expr{}, memo: map[string]*kernel.Expr{}, ops: map[*ir.Node]bool{}, names: map[string]int{}}
+	var err error
+	switch c.Kind {
+	case ClusterMap:
+		err = l.lowerMap()
+	case ClusterRow:
+		err = l.lowerRow()
+	case ClusterMatMul:
+		err = l.lowerMatMul()
+	case ClusterUpdate:
+		err = l.lowerUpdate()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l.finish()
+}
+
+func (l *lowerer) finish() (*kernel.Kernel, error) {
+	if len(l.k.Symbols()) > 0 {
+		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Buffer: paramsBuffer})
+	}
+	if err := l.checkOverwrites(); err != nil {
+		return nil, err
+	}
+	if n := len(l.k.Bindings); n > maxBindings {
+		return nil, fmt.Errorf("the kernel would bind %d buffers, more than %d", n, maxBindings)
+	}
+	l.k.Ops, l.k.Name = l.opNames()
+	return l.k, nil
+}
+
+// opNames lists the fused ops in graph order, and names the kernel by its
+// cores and last ops.
+func (l *lowerer) opNames() (ops []string, name string) {
+	var nodes []*ir.Node
+	for n := range l.ops {
+		nodes = append(nodes, n)
+	}
+	slices.SortFunc(nodes, func(a, b *ir.Node) int { return a.ID() - b.ID() })
+	var heart []string
+	for _, n := range nodes {
+		ops = append(ops, n.Op().String())
+		if isCore(n) {
+			heart = append(heart, n.Op().String())
+		}
+	}
+	if len(heart) == 0 {
+		for _, n := range nodes {
+			if !isView(n) {
+				heart = append(heart, n.Op().String())
+			}
+		}
+	} else if last := nodes[len(nodes)-1]; !isCore(last) && !isView(last) {
+		heart = append(heart, last.Op().String())
+	}
+	if len(heart) == 0 {
+		heart = []string{"copy"}
+	}
+	if len(ops) == 0 {
+		ops = []string{"copy"}
+	}
+	heart = slices.Compact(heart)
+	if len(heart) > 3 {
+		heart = append(heart[:2:2], heart[len(heart)-1])
+	}
+	return ops, strings.Join(heart, "_")
+}
+
+// parallel declares parallel axes and returns their coordinates.
+func (l *lowerer) parallel(shape ir.Shape) []kernel.Index {
+	at := make([]kernel.Index, len(shape))
+	for i, d := range shape {
+		at[i] = kernel.Axis(len(l.k.Parallel), d)
+		l.k.Parallel = append(l.k.Parallel, d)
+	}
+	return at
+}
+
+func (l *lowerer) lowerMap() error {
+	l.k.Family = kernel.FamilyMap
+	l.space = l.c.tails[0].Shape()
+	l.at = l.parallel(l.space)
+	for _, n := range l.c.Stored {
+		if !n.Shape().Equal(l.space) {
+			return fmt.Errorf("shapes %s and %s differ", n.Shape(), l.space)
+		}
+		if err := l.store(n, l.at, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lowerUpdate writes the slice of a dynamic_update_slice into its state.
+func (l *lowerer) lowerUpdate() error {
+	n := l.c.tails[0]
+	base, upd := n.Arg(0), n.Arg(1)
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), base.Rank())
+	if err != nil {
+		return err
+	}
+	l.k.Family = kernel.FamilyMap
+	l.space = upd.Shape()
+	l.at = l.parallel(l.space)
+	l.ops[n] = true
+	v, err := l.value(upd, l.at)
+	if err != nil {
+		return err
+	}
+	start, err := l.startIndex(n, axis)
+	if err != nil {
+		return err
+	}
+	to := slices.Clone(l.at)
+	to[axis] = to[axis].Plus(start)
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(n, true), Index: linear(base.Shape(), to), Value: v})
+	return nil
+}
+
+// startIndex returns where a dynamic_update_slice begins, limited so that the
+// update fits.
+func (l *lowerer) startIndex(n *ir.Node, axis int) (kernel.Index, error) {
+	start, err := l.value(n.Arg(2), nil)
+	if err != nil {
+		return kernel.Index{}, err
+	}
+	room := kernel.DimIndex(n.Shape()[axis]).Minus(kernel.DimIndex(n.Arg(1).Shape()[axis]))
+	return l.indexOf(start, room), nil
+}
+
+// indexOf returns an integer value as an index limited to 0..last.
+func (l *lowerer) indexOf(v *kernel.Expr, last kernel.Index) kernel.Index {
+	switch v.Kind {
+	case kernel.ExprConst:
+		return kernel.Clamp(kernel.Const(v.Int), last)
+	case kernel.ExprIndex:
+		return kernel.Clamp(v.Index, last)
+	}
+	return kernel.ValueIndex(v, last)
+}
+
+// store adds the store of n, evaluated at coordinates at.
+func (l *lowerer) store(n *ir.Node, at []kernel.Index, perElement bool) error {
+	v, err := l.value(n, at)
+	if err != nil {
+		return err
+	}
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(n, true), Index: linear(n.Shape(), at), Value: v, PerElement: perElement})
+	return nil
+}
+
+// linear returns the row-major position of coordinates in a shape.
+func linear(s ir.Shape, at []kernel.Index) kernel.Index {
+	x := kernel.Const(0)
+	for i, d := range s {
+		x = x.Mul(kernel.DimIndex(d)).Plus(at[i])
+	}
+	return x
+}
+
+// unflatten returns the coordinates of a row-major position in a shape.
+func unflatten(s ir.Shape, x kernel.Index) []kernel.Index {
+	at := make([]kernel.Index, len(s))
+	for i := len(s) - 1; i > 0; i-- {
+		if s[i].IsStatic() && s[i].Add == 0 {
+			continue // an empty tensor has no positions
+		}
+		x, at[i] = x.DivMod(s[i])
+	}
+	if len(s) > 0 {
+		at[0] = x
+	}
+	return at
+}
+
+// binding returns the binding of the buffer that holds n.
+func (l *lowerer) binding(n *ir.Node, write bool) int {
+	id := l.f.bufferNode(n).ID()
+	i, ok := l.bind[id]
+	if !ok {
+		i = len(l.k.Bindings)
+		l.bind[id] = i
+		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: l.bufferName(n, write), DType: n.DType(), Buffer: id, Elems: n.Shape().MaxElems()})
+	}
+	if write {
+		l.k.Bindings[i].Write = true
+	} else {
+		l.k.Bindings[i].Read = true
+	}
+	return i
+}
+
+// bufferNode returns the node whose buffer holds n: the state where n is its
+// new value.
+func (f *Fusion) bufferNode(n *ir.Node) *ir.Node {
+	if s := f.overwrites(n); s != nil {
+		return s
+	}
+	return n
+}
+
+// checkOverwrites refuses a kernel that reads a buffer it also writes, unless
+// every invocation reads just the element it writes itself.
+func (l *lowerer) checkOverwrites() error {
+	for i, b := range l.k.Bindings {
+		if !b.Read || !b.Write {
+			continue
+		}
+		bad := l.k.Family != kernel.FamilyMap
+		kernel.Walk(l.k.Roots(), func(e *kernel.Expr) {
+			for _, s := range l.k.Stores {
+				if e.Kind == kernel.ExprLoad && e.Bind == i && s.Bind == i && !e.Index.Equal(s.Index) {
+					bad = true
+				}
+			}
+		})
+		if bad {
+			return errOverwrites
+		}
+	}
+	return nil
+}
+
+// errOverwrites says that a kernel would read what another of its invocations
+// has already overwritten.
+var errOverwrites = errors.New("it would overwrite what it still reads")
+
+// bufferName gives a binding a name for the reader of the kernel. It must not
+// depend on which layer of a model the kernel stands in, so that equal kernels
+// have equal texts: a weight is called by what it is, not by its path.
+func (l *lowerer) bufferName(n *ir.Node, write bool) string {
+	name := n.Op().String()
+	switch {
+	case write && l.c.Kind == ClusterUpdate:
+		name = "state"
+	case write:
+		name = "out"
+		if len(l.c.Stored) > 1 {
+			name = "out_" + n.Op().String()
+		}
+	case n.Op() == ir.OpWeight || isPacked(n):
+		name = "weight"
+	case n.Op() == ir.OpInput:
+		name = ident(n.Name())
+	}
+	l.names[name]++
+	if c := l.names[name]; c > 1 {
+		name = fmt.Sprintf("%s_%d", name, c)
+	}
+	return name
+}
+
+// ident turns any name into an identifier.
+func ident(s string) string {
+	out := []byte("in_")
+	for _, r := range []byte(s) {
+		if r == '_' && len(out) > 0 && out[len(out)-1] == '_' {
+			continue // GLSL reserves double underscores
+		}
+		if ir.IsIdent("x" + string(r)) {
+			out = append(out, r)
+		}
+	}
+	return strings.TrimSuffix(string(out[:min(len(out), 40)]), "_")
+}
+
+// errNotIdentity says that a result of the kernel's own loop is needed at
+// another point than the one being computed.
+var errNotIdentity = errors.New("the next op reads it at other coordinates")
+
+func sameCoords(a, b []kernel.Index) bool {
+	return slices.EqualFunc(a, b, func(x, y kernel.Index) bool { return x.Equal(y) })
+}
+
+func coordsKey(n *ir.Node, at []kernel.Index) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d", n.ID())
+	for _, x := range at {
+		b.WriteString("|")
+		b.WriteString(x.String())
+	}
+	return b.String()
+}
+
+// value returns element at of n.
+func (l *lowerer) value(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	key := coordsKey(n, at)
+	if e, ok := l.memo[key]; ok {
+		return e, nil
+	}
+	e, err := l.compute(n, at)
+	if err != nil {
+		return nil, err
+	}
+	if e.Hint == "" && e.Kind == kernel.ExprApply {
+		e.Hint = n.Op().String()
+	}
+	l.memo[key] = e
+	return e, nil
+}
+
+func (l *lowerer) compute(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	if h := l.f.home[n.ID()]; h != nil && h != l.c {
+		return l.load(n, at), nil
+	}
+	if isLeaf(n) {
+		return l.leaf(n, at)
+	}
+	l.ops[n] = true
+	if slices.Contains(l.c.Cores, n) {
+		return l.coreResult(n, at)
+	}
+	if isCore(n) {
+		return nil, fmt.Errorf("%s (%s) is not placed", n, n.Op())
+	}
+	return l.pointwise(n, at)
+}
+
+func (l *lowerer) load(n *ir.Node, at []kernel.Index) *kernel.Expr {
+	bind := l.binding(n, false)
+	return l.b.Load(bind, n.DType(), linear(n.Shape(), at), l.k.Bindings[bind].Name)
+}
+
+func (l *lowerer) leaf(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	switch n.Op() {
+	case ir.OpConst:
+		if v, ok := splat(n); ok {
+			return l.b.Number(n.DType(), v), nil
+		}
+	case ir.OpIota:
+		axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+		if err != nil {
+			return nil, err
+		}
+		return l.b.Cast(n.DType(), l.b.FromIndex(at[axis])), nil
+	case ir.OpDimValue:
+		return l.b.FromIndex(kernel.DimIndex(n.Attrs().Shape("dim")[0])), nil
+	}
+	return l.load(n, at), nil
+}
+
+// splat returns the value of a constant whose elements are all one number
+// that float64 holds exactly.
+func splat(n *ir.Node) (float64, bool) {
+	d := n.Attrs().Data("data")
+	size := d.DType.BlockBytes()
+	if d.DType.IsBlock() || len(d.Bytes) < size || d.DType == ir.I64 {
+		return 0, false
+	}
+	for i := size; i < len(d.Bytes); i++ {
+		if d.Bytes[i] != d.Bytes[i-size] {
+			return 0, false
+		}
+	}
+	var v [1]float64
+	ir.DecodeFloats(v[:], d.DType, d.Bytes)
+	return v[0], v[0] == v[0]
+}

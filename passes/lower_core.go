@@ -1,0 +1,327 @@
+package passes
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// maxRowEpilogue is the longest row over which elementwise ops that follow a
+// reduction join it. Beyond, one workgroup per row would leave the device idle
+// while the elementwise part alone could use all of it.
+const maxRowEpilogue = 1 << 16
+
+// lowerRow makes a row kernel: parallel axes are those that no core folds.
+func (l *lowerer) lowerRow() error {
+	l.k.Family = kernel.FamilyRow
+	x := l.c.Cores[0].Arg(0)
+	l.space = x.Shape()
+	folded := foldedAxes(l.c.Cores[0])
+	var kept, rows ir.Shape
+	for i, d := range l.space {
+		if folded[i] {
+			rows = append(rows, d)
+		} else {
+			kept = append(kept, d)
+		}
+	}
+	extent, err := rows.Numel()
+	if err != nil {
+		return fmt.Errorf("folding %s: %w", rows, err)
+	}
+	l.kept = l.parallel(kept)
+	l.k.Fold = extent
+	fold := unflatten(rows, kernel.Axis(l.k.FoldAxis(), extent))
+	next := [2]int{}
+	for i := range l.space {
+		if folded[i] {
+			l.at = append(l.at, fold[next[1]])
+			next[1]++
+		} else {
+			l.at = append(l.at, l.kept[next[0]])
+			next[0]++
+		}
+	}
+	for _, n := range l.c.Cores {
+		if err := l.addPhases(n); err != nil {
+			return err
+		}
+	}
+	return l.storeRowResults(kept)
+}
+
+func (l *lowerer) storeRowResults(kept ir.Shape) error {
+	for _, n := range l.c.Stored {
+		switch {
+		case n.Shape().Equal(l.space) && !isReduced(n, l.c):
+			if len(l.c.Cores) < len(l.c.tails) && l.k.Fold.Max() > maxRowEpilogue {
+				return fmt.Errorf("rows of %s are too long to keep the device busy", l.k.Fold)
+			}
+			if err := l.store(n, l.at, true); err != nil {
+				return err
+			}
+		case equalModuloOnes(n.Shape(), kept):
+			if err := l.store(n, spread(n.Shape(), l.kept, kept), false); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("its shape %s is neither the rows' %s nor the result's %s", n.Shape(), l.space, kept)
+		}
+	}
+	return nil
+}
+
+// isReduced reports whether n is a reduction of c, which has one value per row
+// even where its shape looks like the rows' own.
+func isReduced(n *ir.Node, c *Cluster) bool {
+	return n.Op().Class() == ir.ClassReduce && slices.Contains(c.Cores, n)
+}
+
+// equalModuloOnes compares shapes without their axes of extent 1.
+func equalModuloOnes(a, b ir.Shape) bool {
+	ones := func(d ir.Dim) bool { return d.Is(1) }
+	return slices.DeleteFunc(slices.Clone(a), ones).Equal(slices.DeleteFunc(slices.Clone(b), ones))
+}
+
+// spread gives the coordinates for shape s from those for a shape equal to it
+// without ones.
+func spread(s ir.Shape, at []kernel.Index, from ir.Shape) []kernel.Index {
+	out := make([]kernel.Index, len(s))
+	next := 0
+	for i, d := range s {
+		if d.Is(1) {
+			continue
+		}
+		for from[next].Is(1) {
+			next++
+		}
+		out[i] = at[next]
+		next++
+	}
+	return out
+}
+
+// phase adds a fold over the row axis and returns its result.
+func (l *lowerer) phase(combine kernel.Combine, v *kernel.Expr, name string) *kernel.Expr {
+	t := accType(combine, v.DType)
+	for i, p := range l.k.Phases {
+		if p.Combine == combine && p.Value == v {
+			return l.b.Acc(i, t, p.Name)
+		}
+	}
+	same := 0
+	for _, p := range l.k.Phases {
+		if p.Name == name || len(p.Name) > len(name) && p.Name[:len(name)+1] == name+"_" {
+			same++
+		}
+	}
+	if same > 0 {
+		name = fmt.Sprintf("%s_%d", name, same+1)
+	}
+	l.k.Phases = append(l.k.Phases, kernel.Phase{Combine: combine, Value: v, Name: name})
+	return l.b.Acc(len(l.k.Phases)-1, t, name)
+}
+
+// accType is the dtype in which a fold accumulates.
+func accType(combine kernel.Combine, t ir.DType) ir.DType {
+	switch {
+	case combine == kernel.CombineArgmax || combine == kernel.CombineArgmin:
+		return ir.I32
+	case t == ir.F64 || t == ir.I64 || t == ir.U32:
+		return t
+	case t.IsFloat():
+		return ir.F32
+	case t.Kind() == ir.KindUint:
+		return ir.U32
+	}
+	return ir.I32
+}
+
+// addPhases adds what a reduction or row op folds.
+func (l *lowerer) addPhases(n *ir.Node) error {
+	x, err := l.value(n.Arg(0), l.at)
+	if err != nil {
+		return err
+	}
+	l.ops[n] = true
+	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr {
+		return l.b.Apply(op, accType("", x.DType), nil, args...)
+	}
+	switch n.Op() {
+	case ir.OpSum, ir.OpMean:
+		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineSum, x, "row_sum")}
+	case ir.OpProd:
+		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineProd, x, "row_prod")}
+	case ir.OpReduceMax:
+		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineMax, x, "row_max")}
+	case ir.OpReduceMin:
+		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineMin, x, "row_min")}
+	case ir.OpArgmax:
+		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineArgmax, x, "row_argmax")}
+	case ir.OpArgmin:
+		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineArgmin, x, "row_argmin")}
+	case ir.OpAny:
+		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineMax, l.b.Cast(ir.I32, x), "row_any")}
+	case ir.OpAll:
+		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineMin, l.b.Cast(ir.I32, x), "row_all")}
+	case ir.OpSoftmax, ir.OpLogSoftmax:
+		top := l.phase(kernel.CombineMax, x, "row_max")
+		e := f32(ir.OpExp, f32(ir.OpSub, x, top))
+		l.accs[n] = []*kernel.Expr{top, l.phase(kernel.CombineSum, e, "row_sum")}
+	case ir.OpRMSNorm:
+		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineSum, f32(ir.OpSqr, x), "sum_sq")}
+	case ir.OpLayerNorm:
+		sum := l.phase(kernel.CombineSum, x, "row_sum")
+		dev := f32(ir.OpSqr, f32(ir.OpSub, x, l.mean(sum)))
+		l.accs[n] = []*kernel.Expr{sum, l.phase(kernel.CombineSum, dev, "sum_sq_dev")}
+	default:
+		return fmt.Errorf("%s has no lowering", n.Op())
+	}
+	return nil
+}
+
+// mean divides a sum by the length of the row.
+func (l *lowerer) mean(sum *kernel.Expr) *kernel.Expr {
+	if l.k.Fold.IsStatic() && l.k.Fold.Add > 0 {
+		return l.b.Apply(ir.OpMul, sum.DType, nil, sum, l.b.Float(sum.DType, 1/float64(l.k.Fold.Add)))
+	}
+	count := l.b.Cast(sum.DType, l.b.FromIndex(kernel.DimIndex(l.k.Fold)))
+	return l.b.Apply(ir.OpDiv, sum.DType, nil, sum, count)
+}
+
+// coreResult returns element at of a core of this kernel.
+func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	accs, ok := l.accs[n]
+	if !ok {
+		return nil, fmt.Errorf("%s is needed before its own loop has run", n.Op())
+	}
+	if n.Op().Class() == ir.ClassReduce {
+		if !sameCoords(at, spread(n.Shape(), l.kept, l.keptShape())) {
+			return nil, errNotIdentity
+		}
+		return l.reduced(n, accs[0])
+	}
+	if !sameCoords(at, l.at) {
+		return nil, errNotIdentity
+	}
+	if n.Op() == ir.OpMatMul {
+		return accs[0], nil
+	}
+	return l.normalized(n, accs)
+}
+
+func (l *lowerer) keptShape() ir.Shape { return l.k.Parallel }
+
+func (l *lowerer) reduced(n *ir.Node, acc *kernel.Expr) (*kernel.Expr, error) {
+	switch n.Op() {
+	case ir.OpMean:
+		return l.mean(acc), nil
+	case ir.OpAny, ir.OpAll:
+		return l.b.Apply(ir.OpNe, ir.Bool, nil, acc, l.b.Integer(ir.I32, 0)), nil
+	}
+	return acc, nil
+}
+
+// normalized returns an element of a row op from its folds.
+func (l *lowerer) normalized(n *ir.Node, accs []*kernel.Expr) (*kernel.Expr, error) {
+	x, err := l.value(n.Arg(0), l.at)
+	if err != nil {
+		return nil, err
+	}
+	t := accType("", x.DType)
+	f := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, t, nil, args...) }
+	switch n.Op() {
+	case ir.OpSoftmax:
+		return f(ir.OpMul, f(ir.OpExp, f(ir.OpSub, x, accs[0])), f(ir.OpRecip, accs[1])), nil
+	case ir.OpLogSoftmax:
+		return f(ir.OpSub, f(ir.OpSub, x, accs[0]), f(ir.OpLog, accs[1])), nil
+	}
+	eps := l.b.Float(t, n.Attrs().Float("eps"))
+	scale := f(ir.OpRsqrt, f(ir.OpAdd, l.mean(accs[len(accs)-1]), eps))
+	scale.Hint = "scale"
+	if n.Op() == ir.OpLayerNorm {
+		x = f(ir.OpSub, x, l.mean(accs[0]))
+	}
+	out := f(ir.OpMul, x, scale)
+	for i := 1; i < len(n.Args()); i++ {
+		p, err := l.value(n.Arg(i), l.at[len(l.at)-1:])
+		if err != nil {
+			return nil, err
+		}
+		out = f([]ir.Op{0, ir.OpMul, ir.OpAdd}[i], out, p)
+	}
+	return out, nil
+}
+
+// lowerMatMul makes a matrix product: parallel axes are the batch, row and
+// column of the result.
+func (l *lowerer) lowerMatMul() error {
+	l.k.Family = kernel.FamilyMatMul
+	l.space = l.c.Cores[0].Shape()
+	l.at = l.parallel(l.space)
+	for i, n := range l.c.Cores {
+		l.ops[n] = true
+		a, b := n.Arg(0), n.Arg(1)
+		ta, tb := n.Attrs().Bool("transpose_a"), n.Attrs().Bool("transpose_b")
+		k := a.Shape()[a.Rank()-1]
+		if ta {
+			k = a.Shape()[a.Rank()-2]
+		}
+		l.k.Fold = k
+		rank := len(l.space)
+		fold := kernel.Axis(l.k.FoldAxis(), k)
+		va, err := l.value(a, operandCoords(a.Shape(), l.at[:rank-2], l.at[rank-2], fold, ta))
+		if err != nil {
+			return err
+		}
+		vb, err := l.value(b, operandCoords(b.Shape(), l.at[:rank-2], fold, l.at[rank-1], tb))
+		if err != nil {
+			return err
+		}
+		if va.UsesAnyAcc() || vb.UsesAnyAcc() {
+			return fmt.Errorf("%s needs the other product's result", n)
+		}
+		name := "acc"
+		if len(l.c.Cores) > 1 {
+			name = fmt.Sprintf("acc%d", i)
+		}
+		l.k.Products = append(l.k.Products, kernel.Product{A: va, B: vb, Name: name})
+		l.accs[n] = []*kernel.Expr{l.b.Acc(i, ir.F32, name)}
+	}
+	for _, n := range l.c.Stored {
+		at, err := l.resultCoords(n)
+		if err != nil {
+			return err
+		}
+		if err := l.store(n, at, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// operandCoords returns the coordinates of an operand [batch…, row, col].
+func operandCoords(s ir.Shape, batch []kernel.Index, row, col kernel.Index, transposed bool) []kernel.Index {
+	if transposed {
+		row, col = col, row
+	}
+	at := broadcastCoords(s[:len(s)-2], batch)
+	return append(at, row, col)
+}
+
+// resultCoords returns the coordinates of a stored node for the point of the
+// product being computed: its own where the shape is the product's, else those
+// at the same row-major position.
+func (l *lowerer) resultCoords(n *ir.Node) ([]kernel.Index, error) {
+	if n.Shape().Equal(l.space) {
+		return l.at, nil
+	}
+	a, errA := n.Shape().Numel()
+	b, errB := l.space.Numel()
+	if errA != nil || errB != nil || a != b {
+		return nil, fmt.Errorf("its shape %s is not the product's %s", n.Shape(), l.space)
+	}
+	return unflatten(n.Shape(), linear(l.space, l.at)), nil
+}

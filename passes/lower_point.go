@@ -1,0 +1,316 @@
+package passes
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// pointwise returns element at of a node that is computed from elements of its
+// arguments at transformed coordinates.
+func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	switch n.Op() {
+	case ir.OpReshape, ir.OpSqueeze, ir.OpUnsqueeze:
+		return l.value(n.Arg(0), unflatten(n.Arg(0).Shape(), linear(n.Shape(), at)))
+	case ir.OpTranspose:
+		return l.value(n.Arg(0), transposed(n, at))
+	case ir.OpSlice:
+		return l.value(n.Arg(0), sliced(n, at))
+	case ir.OpBroadcast:
+		return l.value(n.Arg(0), broadcastCoords(n.Arg(0).Shape(), at))
+	case ir.OpFlip:
+		return l.value(n.Arg(0), flipped(n, at))
+	case ir.OpGather, ir.OpIndexSelect, ir.OpEmbedding:
+		return l.indexed(n, at)
+	case ir.OpConcat:
+		return l.concat(n, at)
+	case ir.OpPad:
+		return l.pad(n, at)
+	case ir.OpDynamicUpdateSlice:
+		return l.updateSlice(n, at)
+	case ir.OpDequantize:
+		v, err := l.value(n.Arg(0), at)
+		if err != nil {
+			return nil, err
+		}
+		return l.b.Cast(n.DType(), v), nil
+	case ir.OpRope:
+		return l.rope(n, at)
+	}
+	if n.Op().Class() != ir.ClassElementwise {
+		return nil, fmt.Errorf("%s has no lowering", n.Op())
+	}
+	args := make([]*kernel.Expr, len(n.Args()))
+	for i, a := range n.Args() {
+		v, err := l.value(a, broadcastCoords(a.Shape(), at))
+		if err != nil {
+			return nil, err
+		}
+		args[i] = v
+	}
+	return l.b.Apply(n.Op(), n.DType(), n.Attrs(), args...), nil
+}
+
+// broadcastCoords maps coordinates of a broadcast result to those of an
+// argument of shape s.
+func broadcastCoords(s ir.Shape, at []kernel.Index) []kernel.Index {
+	out := slices.Clone(at[len(at)-len(s):])
+	for i, d := range s {
+		if d.Is(1) {
+			out[i] = kernel.Const(0)
+		}
+	}
+	return out
+}
+
+func transposed(n *ir.Node, at []kernel.Index) []kernel.Index {
+	out := make([]kernel.Index, len(at))
+	for i, p := range n.Attrs().Ints("perm") {
+		out[p] = at[i]
+	}
+	return out
+}
+
+func sliced(n *ir.Node, at []kernel.Index) []kernel.Index {
+	starts, steps := n.Attrs().Ints("starts"), n.Attrs().Ints("steps")
+	out := make([]kernel.Index, len(at))
+	for i, x := range at {
+		if len(steps) > 0 {
+			x = x.Times(steps[i])
+		}
+		out[i] = x.Plus(kernel.Const(starts[i]))
+	}
+	return out
+}
+
+func flipped(n *ir.Node, at []kernel.Index) []kernel.Index {
+	out := slices.Clone(at)
+	for _, x := range n.Attrs().Ints("axes") {
+		if x < 0 {
+			x += int64(len(at))
+		}
+		out[x] = last(n.Shape()[x]).Minus(at[x])
+	}
+	return out
+}
+
+// last returns the largest coordinate along an axis.
+func last(d ir.Dim) kernel.Index { return kernel.DimIndex(d).Minus(kernel.Const(1)) }
+
+// indexed lowers gather, index_select and embedding: one coordinate of x comes
+// from a loaded index.
+func (l *lowerer) indexed(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	x, idx := n.Arg(0), n.Arg(1)
+	var idxAt, xAt []kernel.Index
+	axis := 0
+	if n.Op() == ir.OpEmbedding {
+		idxAt = at[:len(at)-1]
+		xAt = []kernel.Index{{}, at[len(at)-1]}
+	} else {
+		var err error
+		if axis, err = ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank()); err != nil {
+			return nil, err
+		}
+		idxAt, xAt = at, slices.Clone(at)
+		if n.Op() == ir.OpIndexSelect {
+			idxAt = at[axis : axis+1]
+		}
+	}
+	i, err := l.value(idx, idxAt)
+	if err != nil {
+		return nil, err
+	}
+	xAt[axis] = l.indexOf(i, last(x.Shape()[axis]))
+	v, err := l.value(x, xAt)
+	if err != nil {
+		return nil, err
+	}
+	return l.b.Cast(n.DType(), v), nil
+}
+
+// inside returns whether lo <= x < hi, testing only what is not proven.
+func (l *lowerer) inside(x, lo, hi kernel.Index) *kernel.Expr {
+	test := func(op ir.Op, a, b kernel.Index) *kernel.Expr {
+		return l.b.Apply(op, ir.Bool, nil, l.b.FromIndex(a), l.b.FromIndex(b))
+	}
+	above := kernel.Clamp(x.Minus(lo), x.Minus(lo)).Equal(x.Minus(lo)) // x-lo >= 0 is proven
+	below := kernel.Clamp(hi.Minus(kernel.Const(1)).Minus(x), hi.Minus(kernel.Const(1)).Minus(x)).Equal(hi.Minus(kernel.Const(1)).Minus(x))
+	switch {
+	case above && below:
+		return l.b.Integer(ir.Bool, 1)
+	case above:
+		return test(ir.OpLt, x, hi)
+	case below:
+		return test(ir.OpGe, x, lo)
+	}
+	return l.b.Apply(ir.OpAnd, ir.Bool, nil, test(ir.OpGe, x, lo), test(ir.OpLt, x, hi))
+}
+
+// where selects between values; coordinates on the side not taken are clamped
+// by the caller, so both may be loaded.
+func (l *lowerer) where(cond, a, b *kernel.Expr, t ir.DType) *kernel.Expr {
+	if cond.Kind == kernel.ExprConst {
+		if cond.Int != 0 {
+			return a
+		}
+		return b
+	}
+	return l.b.Apply(ir.OpWhere, t, nil, cond, a, b)
+}
+
+func (l *lowerer) concat(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	if err != nil {
+		return nil, err
+	}
+	// Later parts first, so that the result reads: part 0 below its end, else
+	// part 1 below its end, and so on.
+	ends := make([]kernel.Index, len(n.Args()))
+	sum := kernel.Const(0)
+	for i, a := range n.Args() {
+		sum = sum.Plus(kernel.DimIndex(a.Shape()[axis]))
+		ends[i] = sum
+	}
+	var out *kernel.Expr
+	for i := len(n.Args()) - 1; i >= 0; i-- {
+		part := n.Arg(i)
+		if part.Shape()[axis].Is(0) {
+			continue
+		}
+		begin := ends[i].Minus(kernel.DimIndex(part.Shape()[axis]))
+		from := slices.Clone(at)
+		from[axis] = kernel.Clamp(at[axis].Minus(begin), last(part.Shape()[axis]))
+		v, err := l.value(part, from)
+		if err != nil {
+			return nil, err
+		}
+		if out == nil {
+			out = v
+			continue
+		}
+		out = l.where(l.b.Apply(ir.OpLt, ir.Bool, nil, l.b.FromIndex(at[axis]), l.b.FromIndex(ends[i])), v, out, n.DType())
+	}
+	if out == nil {
+		out = l.b.Number(n.DType(), 0)
+	}
+	return out, nil
+}
+
+func (l *lowerer) pad(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	x, low := n.Arg(0), n.Attrs().Ints("low")
+	from := make([]kernel.Index, len(at))
+	var inside *kernel.Expr
+	for i, d := range x.Shape() {
+		lo := kernel.Const(low[i])
+		from[i] = kernel.Clamp(at[i].Minus(lo), last(d))
+		if low[i] == 0 && n.Attrs().Ints("high")[i] == 0 {
+			from[i] = at[i]
+			continue
+		}
+		in := l.inside(at[i], lo, lo.Plus(kernel.DimIndex(d)))
+		if inside == nil {
+			inside = in
+		} else {
+			inside = l.b.Apply(ir.OpAnd, ir.Bool, nil, inside, in)
+		}
+	}
+	fill := l.b.Number(n.DType(), n.Attrs().Float("value"))
+	if x.Shape().MaxElems() == 0 {
+		return fill, nil
+	}
+	v, err := l.value(x, from)
+	if err != nil || inside == nil {
+		return v, err
+	}
+	return l.where(inside, v, fill, n.DType()), nil
+}
+
+// updateSlice lowers a dynamic_update_slice that is not in place.
+func (l *lowerer) updateSlice(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	base, upd := n.Arg(0), n.Arg(1)
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	if err != nil {
+		return nil, err
+	}
+	old, err := l.value(base, at)
+	if err != nil || upd.Shape()[axis].Is(0) {
+		return old, err
+	}
+	start, err := l.startIndex(n, axis)
+	if err != nil {
+		return nil, err
+	}
+	from := slices.Clone(at)
+	from[axis] = kernel.Clamp(at[axis].Minus(start), last(upd.Shape()[axis]))
+	v, err := l.value(upd, from)
+	if err != nil {
+		return nil, err
+	}
+	in := l.inside(at[axis], start, start.Plus(kernel.DimIndex(upd.Shape()[axis])))
+	return l.where(in, v, old, n.DType()), nil
+}
+
+// rope turns pair i of the innermost elements by position*base^(-2i/dims):
+// x*cos - partner*sin for the first of a pair, x*cos + partner*sin for the
+// second.
+func (l *lowerer) rope(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	x := n.Arg(0)
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	if err != nil {
+		return nil, err
+	}
+	inner := int(x.Shape()[n.Rank()-1].Add)
+	dims := n.Attrs().Int("dims")
+	if dims == 0 {
+		dims = inner
+	}
+	j := at[len(at)-1]
+	turning := j
+	if dims < inner {
+		turning = kernel.Clamp(j, kernel.Const(int64(dims-1)))
+	}
+	pair, second, partner := ropePair(turning, dims, n.Attrs().String_("mode"))
+	from := slices.Clone(at)
+	from[len(at)-1] = partner
+	self, err := l.value(x, at)
+	if err != nil {
+		return nil, err
+	}
+	other, err := l.value(x, from)
+	if err != nil {
+		return nil, err
+	}
+	pos, err := l.value(n.Arg(1), []kernel.Index{at[axis]})
+	if err != nil {
+		return nil, err
+	}
+	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, args...) }
+	rate := l.b.Float(ir.F32, -2*math.Log2(n.Attrs().Float("base"))/float64(dims))
+	freq := f32(ir.OpExp2, f32(ir.OpMul, l.b.Cast(ir.F32, l.b.FromIndex(pair)), rate))
+	angle := f32(ir.OpMul, l.b.Cast(ir.F32, pos), freq)
+	angle.Hint = "angle"
+	sin := f32(ir.OpSin, angle)
+	isSecond := l.b.Apply(ir.OpNe, ir.Bool, nil, l.b.FromIndex(second), l.b.Integer(ir.I32, 0))
+	signed := l.where(isSecond, sin, f32(ir.OpNeg, sin), ir.F32)
+	out := f32(ir.OpAdd, f32(ir.OpMul, self, f32(ir.OpCos, angle)), f32(ir.OpMul, other, signed))
+	out.Hint = "rope"
+	if dims < inner {
+		turns := l.b.Apply(ir.OpLt, ir.Bool, nil, l.b.FromIndex(j), l.b.Integer(ir.I32, int64(dims)))
+		out = l.where(turns, out, self, ir.F32)
+	}
+	return out, nil
+}
+
+// ropePair returns, for element j of dims, the number of its pair, 0 or 1 for
+// its place in the pair, and the place of the other one.
+func ropePair(j kernel.Index, dims int, mode string) (pair, second, partner kernel.Index) {
+	if mode == "half" {
+		second, pair = j.DivMod(ir.D(dims / 2))
+		return pair, second, pair.Plus(kernel.Const(1).Minus(second).Times(int64(dims / 2)))
+	}
+	pair, second = j.DivMod(ir.D(2))
+	return pair, second, pair.Times(2).Plus(kernel.Const(1)).Minus(second)
+}

@@ -1,0 +1,204 @@
+package passes
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// State is what passes work on: the graph, then the decisions about it, then
+// its kernels, then the program.
+type State struct {
+	Graph   *ir.Graph
+	Fusion  *Fusion
+	Kernels []*kernel.Kernel // in the order of Program.Steps
+	Program *kernel.Program
+
+	clusters []*Cluster // in the order of Kernels
+	levels   []int
+}
+
+// Pass is one row of the pass table.
+type Pass struct {
+	Name string
+	Why  string
+	Run  func(*State) error
+}
+
+// table lists the passes in the order they run.
+var table = []Pass{
+	{"decompose", "ops without a kernel of their own become ones that have; fusion then gives the kernel", graphPass(decompose)},
+	{"interface", "every output and state update gets a value of its own, so that two never share a buffer", graphPass(ownValues)},
+	{"fold_constants", "what only depends on constants is computed once, here", graphPass(foldConstants)},
+	{"simplify", "identities and chains of views only hide what could be fused", graphPass(simplify)},
+	{"cse", "equal values are computed once", graphPass(cse)},
+	{"merge_siblings", "products of one operand by several weights are one product by all of them", graphPass(mergeSiblings)},
+	{"dce", "what no output or update needs is not computed", graphPass(dce)},
+	{"fuse_elementwise", "views, decodes and elementwise chains go inline into the kernels that use them", func(s *State) error {
+		s.Fusion = newFusion(s.Graph)
+		return fuseElementwise(s.Fusion)
+	}},
+	{"fuse_epilogues", "elementwise chains after a product or reduction join its kernel, and so do loops over the same rows", func(s *State) error {
+		return fuseEpilogues(s.Fusion)
+	}},
+	{"lower", "clusters become kernels: index maps and scalar expressions", lowerAll},
+	{"plan", "buffers get places, lifetimes overlapped, and barriers stand where a hazard is", plan},
+}
+
+// constraint says that pass Before runs before pass After, and why.
+type constraint struct{ Before, After, Why string }
+
+var constraints = []constraint{
+	{"decompose", "simplify", "decomposing leaves chains of views behind"},
+	{"decompose", "fold_constants", "decomposing makes constants"},
+	{"decompose", "cse", "equal composites have equal parts"},
+	{"interface", "cse", "two outputs of one value stay one value where neither is a leaf"},
+	{"interface", "fuse_elementwise", "fusion stores a required node in a buffer of its own"},
+	{"fold_constants", "simplify", "x*1 is seen only once the 1 is a constant"},
+	{"cse", "merge_siblings", "siblings are found by their shared operand"},
+	{"merge_siblings", "fuse_elementwise", "the merged product is one kernel"},
+	{"dce", "fuse_elementwise", "dead users must not keep a value in a buffer"},
+	{"fuse_elementwise", "fuse_epilogues", "epilogues are merged cluster by cluster"},
+	{"fuse_epilogues", "lower", "a cluster is lowered once it is complete"},
+	{"lower", "plan", "the plan binds the buffers that the kernels name"},
+}
+
+func init() {
+	place := map[string]int{}
+	for i, p := range table {
+		if p.Why == "" {
+			panic("passes: " + p.Name + " does not say why")
+		}
+		place[p.Name] = i + 1
+	}
+	for _, c := range constraints {
+		a, b := place[c.Before], place[c.After]
+		if a == 0 || b == 0 || a >= b {
+			panic(fmt.Sprintf("passes: %s must run before %s: %s", c.Before, c.After, c.Why))
+		}
+	}
+}
+
+// graphPass lifts a rewrite of the graph to a pass; the result is verified.
+func graphPass(f func(*ir.Graph) (*ir.Graph, error)) func(*State) error {
+	return func(s *State) error {
+		g, err := f(s.Graph)
+		if err != nil {
+			return err
+		}
+		if err := g.Verify(); err != nil {
+			return fmt.Errorf("the pass left a broken graph: %w", err)
+		}
+		s.Graph = g
+		return nil
+	}
+}
+
+// Passes returns the pass table, in order; do not modify.
+func Passes() []Pass { return table }
+
+// Event reports one pass that has run.
+type Event struct {
+	Pass    string
+	State   *State
+	Before  *ir.Graph
+	Changed bool // whether Text differs from what it was before
+	Text    string
+	Elapsed time.Duration
+}
+
+// Options change how Run works; the zero value is the normal way.
+type Options struct {
+	// Observe, where set, is told of every pass. Texts are made only then.
+	Observe func(Event) error
+	// Until, where set, is the last pass to run.
+	Until string
+}
+
+// Run takes a graph through the passes. The input graph is not modified.
+func Run(g *ir.Graph, opt Options) (*State, error) {
+	if err := g.Verify(); err != nil {
+		return nil, err
+	}
+	s := &State{Graph: g}
+	if opt.Until != "" && !known(opt.Until) {
+		return nil, fmt.Errorf("unknown pass %q: the passes are %s", opt.Until, names())
+	}
+	text := ""
+	if opt.Observe != nil {
+		text = s.Text()
+	}
+	for _, p := range table {
+		start, before := time.Now(), s.Graph
+		if err := p.Run(s); err != nil {
+			return nil, fmt.Errorf("pass %s: %w", p.Name, err)
+		}
+		if opt.Observe != nil {
+			elapsed, after := time.Since(start), s.Text()
+			err := opt.Observe(Event{Pass: p.Name, State: s, Before: before, Changed: after != text, Text: after, Elapsed: elapsed})
+			if err != nil {
+				return nil, fmt.Errorf("after pass %s: %w", p.Name, err)
+			}
+			text = after
+		}
+		if p.Name == opt.Until {
+			break
+		}
+	}
+	return s, nil
+}
+
+func known(name string) bool {
+	for _, p := range table {
+		if p.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func names() string {
+	var list []string
+	for _, p := range table {
+		list = append(list, p.Name)
+	}
+	return strings.Join(list, ", ")
+}
+
+// Text prints the state at its present stage: the graph, with the fusion
+// decisions as comments once there are some, then the kernels, then the plan.
+func (s *State) Text() string {
+	var b strings.Builder
+	switch {
+	case s.Program != nil:
+		PrintPlan(&b, s.Program)
+	case s.Kernels != nil:
+		for _, k := range s.Kernels {
+			b.WriteString(k.String())
+		}
+	case s.Fusion != nil:
+		s.Graph.Print(&b, s.Fusion.note)
+	default:
+		b.WriteString(s.Graph.String())
+	}
+	return b.String()
+}
+
+// note says in which kernel a node ends up.
+func (f *Fusion) note(n *ir.Node) string {
+	switch c := f.coreOrHome(n); {
+	case !f.live[n.ID()]:
+		return ""
+	case isLeaf(n) && c == nil:
+		return ""
+	case c == nil:
+		return "inline"
+	case f.home[n.ID()] == nil:
+		return fmt.Sprintf("k%d, not stored", c.ID)
+	default:
+		return fmt.Sprintf("k%d", c.ID)
+	}
+}

@@ -1,0 +1,345 @@
+package passes
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// lowerAll orders the clusters by level and makes their kernels.
+func lowerAll(s *State) error {
+	levels, err := s.Fusion.levels()
+	if err != nil {
+		return err
+	}
+	s.clusters = slices.Clone(s.Fusion.Clusters)
+	slices.SortStableFunc(s.clusters, func(a, b *Cluster) int { return levels[a] - levels[b] })
+	s.Kernels = make([]*kernel.Kernel, len(s.clusters))
+	s.levels = make([]int, len(s.clusters))
+	for i, c := range s.clusters {
+		k, err := s.Fusion.lower(c)
+		if err != nil {
+			return fmt.Errorf("kernel of %s (%s): %w", c.name(), c.Kind, err)
+		}
+		s.Kernels[i], s.levels[i] = k, levels[c]
+	}
+	return nil
+}
+
+// levels gives each cluster one more than the highest of those it waits for.
+func (f *Fusion) levels() (map[*Cluster]int, error) {
+	levels := map[*Cluster]int{}
+	busy := map[*Cluster]bool{}
+	var visit func(c *Cluster) error
+	visit = func(c *Cluster) error {
+		if _, ok := levels[c]; ok {
+			return nil
+		}
+		if busy[c] {
+			return fmt.Errorf("kernel of %s waits for itself", c.name())
+		}
+		busy[c] = true
+		level := 0
+		for _, p := range f.preds(c) {
+			if err := visit(p); err != nil {
+				return err
+			}
+			level = max(level, levels[p]+1)
+		}
+		levels[c] = level
+		return nil
+	}
+	for _, c := range f.Clusters {
+		if err := visit(c); err != nil {
+			return nil, err
+		}
+	}
+	return levels, nil
+}
+
+// planner lays out the buffers of a program.
+type planner struct {
+	s        *State
+	p        *kernel.Program
+	byNode   map[int]int // buffer node ID to buffer
+	lifetime map[int][2]int
+}
+
+// plan makes the program: buffers, steps and barriers. Shaders and grids are
+// filled in when the kernels have schedules.
+func plan(s *State) error {
+	pl := &planner{s: s, byNode: map[int]int{}, lifetime: map[int][2]int{}, p: &kernel.Program{Name: s.Graph.Name}}
+	for _, name := range s.Graph.Symbols() {
+		bound, _ := s.Graph.SymbolBound(name)
+		pl.p.Symbols = append(pl.p.Symbols, kernel.Symbol{Name: name, Bound: bound})
+	}
+	if err := pl.interfaceBuffers(); err != nil {
+		return err
+	}
+	for i, k := range s.Kernels {
+		if err := pl.step(i, k); err != nil {
+			return err
+		}
+	}
+	pl.placeTemps()
+	pl.barriers()
+	s.Program = pl.p
+	return nil
+}
+
+func (pl *planner) add(kind kernel.BufferKind, name string, t ir.Type, segments ...kernel.Segment) (int, error) {
+	n, err := t.MaxBytes()
+	if err != nil {
+		return 0, err
+	}
+	pl.p.Buffers = append(pl.p.Buffers, kernel.Buffer{Kind: kind, Name: name, DType: t.DType, Shape: t.Shape,
+		Bytes: max(align(n, 16), 16), Segments: segments})
+	return len(pl.p.Buffers) - 1, nil
+}
+
+func align(n, to int64) int64 { return (n + to - 1) / to * to }
+
+// interfaceBuffers makes the buffers and ports of inputs, outputs and states.
+func (pl *planner) interfaceBuffers() error {
+	g := pl.s.Graph
+	port := func(kind kernel.BufferKind, name string, n *ir.Node) (kernel.Port, error) {
+		i, ok := pl.byNode[n.ID()]
+		if !ok {
+			var err error
+			if i, err = pl.add(kind, name, n.Type()); err != nil {
+				return kernel.Port{}, err
+			}
+			pl.byNode[n.ID()] = i
+		}
+		return kernel.Port{Name: name, Buffer: i, DType: n.DType(), Shape: n.Shape()}, nil
+	}
+	for _, n := range g.Leaves(ir.OpInput) {
+		p, err := port(kernel.BufInput, n.Name(), n)
+		if err != nil {
+			return err
+		}
+		pl.p.Inputs = append(pl.p.Inputs, p)
+	}
+	for _, n := range g.Leaves(ir.OpState) {
+		p, err := port(kernel.BufState, n.Name(), n)
+		if err != nil {
+			return err
+		}
+		pl.p.States = append(pl.p.States, p)
+	}
+	for _, o := range g.Outputs() {
+		p, err := port(kernel.BufOutput, o.Name, o.Node)
+		if err != nil {
+			return err
+		}
+		pl.p.Outputs = append(pl.p.Outputs, p)
+	}
+	return nil
+}
+
+// buffer returns the buffer that holds the value of a node.
+func (pl *planner) buffer(id int) (int, error) {
+	if id == paramsBuffer {
+		if i, ok := pl.byNode[id]; ok {
+			return i, nil
+		}
+		i, err := pl.add(kernel.BufParams, "params", ir.Type{DType: ir.U32, Shape: ir.ShapeOf(len(pl.p.Symbols))})
+		pl.byNode[id] = i
+		return i, err
+	}
+	if i, ok := pl.byNode[id]; ok {
+		return i, nil
+	}
+	n := pl.s.Graph.Nodes()[id]
+	kind, name := kernel.BufTemp, fmt.Sprintf("%s %s", n, n.Op())
+	var segments []kernel.Segment
+	if n.Op() == ir.OpWeight || n.Op() == ir.OpConst || isPacked(n) {
+		kind, segments = kernel.BufWeight, weightSegments(n)
+		name = segments[0].Weight
+		if len(segments) > 1 {
+			name = fmt.Sprintf("%s and %d more", name, len(segments)-1)
+		} else if name == "" {
+			name = "const " + n.String()
+		}
+	}
+	i, err := pl.add(kind, name, n.Type(), segments...)
+	pl.byNode[id] = i
+	return i, err
+}
+
+func weightSegments(n *ir.Node) []kernel.Segment {
+	if n.Op() == ir.OpConst {
+		d := n.Attrs().Data("data")
+		return []kernel.Segment{{DType: d.DType, Dims: d.Dims, Data: d.Bytes}}
+	}
+	parts := []*ir.Node{n}
+	if isPacked(n) {
+		parts = n.Args()
+	}
+	segments := make([]kernel.Segment, len(parts))
+	for i, w := range parts {
+		dims, _ := w.Shape().Eval(nil) // weights are static
+		segments[i] = kernel.Segment{Weight: w.Name(), DType: w.DType(), Dims: dims}
+	}
+	return segments
+}
+
+func (pl *planner) step(i int, k *kernel.Kernel) error {
+	st := kernel.Step{Name: k.Name, Ops: k.Ops, Flops: kernelFlops(k)}
+	for _, b := range k.Bindings {
+		buf, err := pl.buffer(b.Buffer)
+		if err != nil {
+			return err
+		}
+		st.Binds = append(st.Binds, kernel.Bind{Buffer: buf, Read: b.Read, Write: b.Write})
+		st.Moved += pl.p.Buffers[buf].Bytes
+		life, ok := pl.lifetime[buf]
+		if !ok {
+			life[0] = pl.s.levels[i]
+		}
+		life[1] = max(life[1], pl.s.levels[i])
+		pl.lifetime[buf] = life
+	}
+	pl.p.Steps = append(pl.p.Steps, st)
+	return nil
+}
+
+// kernelFlops counts arithmetic operations at the bound of every symbol.
+func kernelFlops(k *kernel.Kernel) int64 {
+	points := ir.Shape(k.Parallel).MaxElems()
+	if k.Family == kernel.FamilyMatMul {
+		return 2 * points * k.Fold.Max() * int64(len(k.Products))
+	}
+	per := int64(0)
+	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
+		if e.Kind == kernel.ExprApply {
+			n := int64(1)
+			if k.Family == kernel.FamilyRow && e.Uses(k.FoldAxis()) {
+				n = k.Fold.Max()
+			}
+			per += n
+		}
+	})
+	for range k.Phases {
+		per += k.Fold.Max()
+	}
+	return points * per
+}
+
+// arenaAlign is the alignment of temporaries: no device asks for more of a
+// storage buffer's offset.
+const arenaAlign = 256
+
+// placeTemps gives each temporary a range of the arena: largest first, at the
+// lowest offset where no temporary alive at the same level is.
+func (pl *planner) placeTemps() {
+	var temps []int
+	for i, b := range pl.p.Buffers {
+		if b.Kind == kernel.BufTemp {
+			temps = append(temps, i)
+			pl.p.TempBytes += align(b.Bytes, arenaAlign)
+		}
+	}
+	slices.SortStableFunc(temps, func(a, b int) int { return int(pl.p.Buffers[b].Bytes - pl.p.Buffers[a].Bytes) })
+	var placed []int
+	for _, t := range temps {
+		pl.p.Buffers[t].Offset = pl.lowestFree(t, placed)
+		placed = append(placed, t)
+		pl.p.ArenaBytes = max(pl.p.ArenaBytes, pl.p.Buffers[t].Offset+align(pl.p.Buffers[t].Bytes, arenaAlign))
+	}
+}
+
+func (pl *planner) lowestFree(t int, placed []int) int64 {
+	var busy [][2]int64
+	for _, o := range placed {
+		a, b := pl.lifetime[t], pl.lifetime[o]
+		if a[0] <= b[1] && b[0] <= a[1] {
+			buf := pl.p.Buffers[o]
+			busy = append(busy, [2]int64{buf.Offset, buf.Offset + align(buf.Bytes, arenaAlign)})
+		}
+	}
+	slices.SortFunc(busy, func(a, b [2]int64) int { return int(a[0] - b[0]) })
+	at := int64(0)
+	for _, r := range busy {
+		if at+pl.p.Buffers[t].Bytes <= r[0] {
+			break
+		}
+		at = max(at, r[1])
+	}
+	return at
+}
+
+// barriers puts a barrier before every step that touches what a step since
+// the last barrier wrote, or writes what one has read.
+func (pl *planner) barriers() {
+	var since []kernel.Bind
+	for i := range pl.p.Steps {
+		st := &pl.p.Steps[i]
+		for _, b := range st.Binds {
+			if slices.ContainsFunc(since, func(o kernel.Bind) bool { return (b.Write || o.Write) && pl.overlap(b.Buffer, o.Buffer) }) {
+				st.Barrier = true
+			}
+		}
+		if st.Barrier {
+			since = since[:0]
+		}
+		since = append(since, st.Binds...)
+	}
+}
+
+// overlap reports whether two buffers share memory.
+func (pl *planner) overlap(a, b int) bool {
+	if a == b {
+		return true
+	}
+	x, y := pl.p.Buffers[a], pl.p.Buffers[b]
+	return x.Kind == kernel.BufTemp && y.Kind == kernel.BufTemp && x.Offset < y.Offset+y.Bytes && y.Offset < x.Offset+x.Bytes
+}
+
+// PrintPlan writes the buffers and steps for a reader.
+func PrintPlan(w io.Writer, p *kernel.Program) {
+	fmt.Fprintf(w, "program %q: %d kernels, %d barriers, arena %d bytes (%d without sharing)\n",
+		p.Name, len(p.Steps), countBarriers(p), p.ArenaBytes, p.TempBytes)
+	for i, b := range p.Buffers {
+		fmt.Fprintf(w, "  buffer %d %s %s : %s, %d bytes", i, b.Kind, b.Name, ir.Type{DType: b.DType, Shape: b.Shape}, b.Bytes)
+		if b.Kind == kernel.BufTemp {
+			fmt.Fprintf(w, " at %d", b.Offset)
+		}
+		fmt.Fprintln(w)
+	}
+	for i, st := range p.Steps {
+		if st.Barrier {
+			fmt.Fprintln(w, "  barrier")
+		}
+		var binds []string
+		for _, b := range st.Binds {
+			mode := "r"
+			if b.Write {
+				mode = "w"
+				if b.Read {
+					mode = "rw"
+				}
+			}
+			binds = append(binds, fmt.Sprintf("%s%d", mode, b.Buffer))
+		}
+		fmt.Fprintf(w, "  step %d %s [%s] ; %s", i, st.Name, strings.Join(binds, " "), strings.Join(st.Ops, ", "))
+		if st.Schedule != "" {
+			fmt.Fprintf(w, " ; %s", st.Schedule)
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+func countBarriers(p *kernel.Program) int {
+	n := 0
+	for _, st := range p.Steps {
+		if st.Barrier {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,259 @@
+package passes
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// maxFoldElems bounds the constants that folding makes, since they are kept
+// in the graph and its bundle.
+const maxFoldElems = 1 << 16
+
+// foldConstants computes elementwise ops on constants by their scalar
+// reference.
+func foldConstants(g *ir.Graph) (*ir.Graph, error) {
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		if d := foldNode(n, args); d != nil {
+			return rw.New.Add(ir.OpConst, nil, []ir.Attr{{Name: "data", Value: d}}, n.Pos())
+		}
+		return rw.Copy(n, args)
+	})
+}
+
+// foldNode returns the value of n where it is an elementwise op on small
+// constants, or nil.
+func foldNode(n *ir.Node, args []*ir.Node) *ir.Data {
+	if n.Op().Class() != ir.ClassElementwise || !n.Shape().IsStatic() || n.Shape().MaxElems() > maxFoldElems {
+		return nil
+	}
+	dims, err := n.Shape().Eval(nil)
+	if err != nil {
+		return nil
+	}
+	for _, a := range args {
+		if a.Op() != ir.OpConst || a.DType().IsBlock() || a.DType() == ir.I64 && n.DType().IsFloat() {
+			return nil
+		}
+	}
+	if args[len(args)-1].DType().IsFloat() || n.DType().IsFloat() {
+		return foldFloat(n, args, dims)
+	}
+	return foldInt(n, args, dims)
+}
+
+func foldFloat(n *ir.Node, args []*ir.Node, dims []int) *ir.Data {
+	in := make([][]float64, len(args))
+	for i, a := range args {
+		v, err := a.Attrs().Data("data").Floats()
+		if err != nil {
+			return nil
+		}
+		in[i] = v
+	}
+	f := n.Op().Info().Float
+	if f == nil {
+		return nil
+	}
+	out := make([]float64, n.Shape().MaxElems())
+	x := make([]float64, len(args))
+	for i := range out {
+		for j, a := range args {
+			x[j] = in[j][broadcastPos(i, dims, a.Attrs().Data("data").Dims)]
+		}
+		out[i] = f(x, n.Attrs())
+	}
+	d, err := ir.FromFloats(n.DType(), out, dims...)
+	if err != nil {
+		return nil
+	}
+	return d
+}
+
+func foldInt(n *ir.Node, args []*ir.Node, dims []int) *ir.Data {
+	in := make([][]int64, len(args))
+	for i, a := range args {
+		v, err := a.Attrs().Data("data").Ints()
+		if err != nil {
+			return nil
+		}
+		in[i] = v
+	}
+	f := n.Op().Info().Int
+	if f == nil {
+		return nil
+	}
+	out := make([]int64, n.Shape().MaxElems())
+	x := make([]int64, len(args))
+	for i := range out {
+		for j, a := range args {
+			x[j] = in[j][broadcastPos(i, dims, a.Attrs().Data("data").Dims)]
+		}
+		out[i] = f(x, n.Attrs())
+		if n.DType() == ir.Bool && n.Op() == ir.OpCast {
+			out[i] = min(out[i]*out[i], 1)
+		}
+	}
+	d, err := ir.FromInts(n.DType(), out, dims...)
+	if err != nil {
+		return nil
+	}
+	return d
+}
+
+// broadcastPos returns the position in an argument of shape from of position
+// pos in a result of shape dims.
+func broadcastPos(pos int, dims, from []int) int {
+	out, stride := 0, 1
+	for i := len(dims) - 1; i >= 0; i-- {
+		c := pos % dims[i]
+		pos /= dims[i]
+		if j := i - (len(dims) - len(from)); j >= 0 {
+			if from[j] != 1 {
+				out += c * stride
+			}
+			stride *= from[j]
+		}
+	}
+	return out
+}
+
+// simplify removes identities and joins chains of views. Only rewrites that
+// keep every bit are made, so x+0.0 stays (it turns -0 into 0).
+func simplify(g *ir.Graph) (*ir.Graph, error) {
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		if len(args) > 0 && !isInterface(g, n) {
+			if x := identity(n, args); x != nil {
+				return x, nil
+			}
+		}
+		switch n.Op() {
+		case ir.OpReshape:
+			for args[0].Op() == ir.OpReshape {
+				args[0] = args[0].Arg(0)
+			}
+			if args[0].Shape().Equal(n.Shape()) && !isInterface(g, n) {
+				return args[0], nil
+			}
+		case ir.OpTranspose:
+			if args[0].Op() == ir.OpTranspose {
+				return joinTransposes(rw, n, args[0])
+			}
+		}
+		return rw.Copy(n, args)
+	})
+}
+
+// isInterface reports whether n is a copy that ownValues put before an output
+// or update, which must stay a node of its own.
+func isInterface(g *ir.Graph, n *ir.Node) bool {
+	for _, o := range g.Outputs() {
+		if o.Node == n {
+			return true
+		}
+	}
+	for _, u := range g.Updates() {
+		if u.Value == n {
+			return true
+		}
+	}
+	return false
+}
+
+func joinTransposes(rw *ir.Rewriter, n, inner *ir.Node) (*ir.Node, error) {
+	outer, first := n.Attrs().Ints("perm"), inner.Attrs().Ints("perm")
+	perm := make([]int64, len(outer))
+	for i, p := range outer {
+		perm[i] = first[p]
+	}
+	return rw.New.Add(ir.OpTranspose, []*ir.Node{inner.Arg(0)}, []ir.Attr{{Name: "perm", Value: perm}}, n.Pos())
+}
+
+// identity returns the argument that n always equals, bit for bit, or nil.
+func identity(n *ir.Node, args []*ir.Node) *ir.Node {
+	x := args[0]
+	if !x.Type().Equal(n.Type()) {
+		if n.Op() == ir.OpMul && isSplat(x, 1) && args[1].Type().Equal(n.Type()) {
+			return args[1]
+		}
+		return nil
+	}
+	is := func(ok bool) *ir.Node {
+		if ok {
+			return x
+		}
+		return nil
+	}
+	switch n.Op() {
+	case ir.OpCast, ir.OpBroadcast:
+		return x
+	case ir.OpSlice:
+		steps := n.Attrs().Ints("steps")
+		return is(!slices.ContainsFunc(n.Attrs().Ints("starts"), func(s int64) bool { return s != 0 }) &&
+			!slices.ContainsFunc(steps, func(s int64) bool { return s != 1 }))
+	case ir.OpTranspose:
+		for i, p := range n.Attrs().Ints("perm") {
+			if int64(i) != p {
+				return nil
+			}
+		}
+		return x
+	case ir.OpFlip:
+		return is(len(n.Attrs().Ints("axes")) == 0 && n.Rank() == 0)
+	case ir.OpMul, ir.OpDiv:
+		return is(isSplat(args[1], 1))
+	case ir.OpSub:
+		return is(isSplat(args[1], 0) && !isNegZero(args[1]))
+	case ir.OpAdd:
+		return is(isSplat(args[1], 0) && (n.DType().IsInteger() || isNegZero(args[1])))
+	case ir.OpAffine:
+		return is(n.Attrs().Float("mul") == 1 && n.Attrs().Float("add") == 0 && 1/n.Attrs().Float("add") < 0)
+	case ir.OpConcat:
+		return is(len(args) == 1)
+	case ir.OpPad:
+		zero := func(p int64) bool { return p != 0 }
+		return is(!slices.ContainsFunc(n.Attrs().Ints("low"), zero) && !slices.ContainsFunc(n.Attrs().Ints("high"), zero))
+	}
+	return nil
+}
+
+func isSplat(n *ir.Node, want float64) bool {
+	if n.Op() != ir.OpConst {
+		return false
+	}
+	v, ok := splat(n)
+	return ok && v == want
+}
+
+func isNegZero(n *ir.Node) bool {
+	v, ok := splat(n)
+	return ok && v == 0 && 1/v < 0
+}
+
+// cse gives equal nodes one copy.
+func cse(g *ir.Graph) (*ir.Graph, error) {
+	seen := map[string]*ir.Node{}
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		if isInterface(g, n) && n.Op() == ir.OpReshape && n.Arg(0).Shape().Equal(n.Shape()) {
+			return rw.Copy(n, args) // a copy made by ownValues
+		}
+		var key strings.Builder
+		fmt.Fprintf(&key, "%s %s", n.Op(), n.Type())
+		for _, a := range args {
+			fmt.Fprintf(&key, " %d", a.ID())
+		}
+		for _, at := range n.Attrs() {
+			fmt.Fprintf(&key, " %s=%s", at.Name, ir.FormatAttr(at.Value))
+		}
+		if have, ok := seen[key.String()]; ok {
+			return have, nil
+		}
+		m, err := rw.Copy(n, args)
+		if err == nil {
+			seen[key.String()] = m
+		}
+		return m, err
+	})
+}
