@@ -1,0 +1,95 @@
+package interp
+
+import (
+	"math"
+)
+
+// heads are the extents of an attention: N outer coordinates, H query heads
+// that share G key heads, T queries, S keys, head dims D of q and k and E of v.
+type heads struct {
+	outer, h, g, t, s, d, e int
+	causal                  bool
+	scale                   float64
+	q, k, v                 []float64
+	mask                    []float64
+	maskStrides             []int // over [outer…, H, T, S]
+	outerDims               []int
+}
+
+func attention(c *call) (value, error) {
+	a := newHeads(c)
+	out := make([]float64, elems(c.dims))
+	if len(out) == 0 {
+		return c.floats(out), nil
+	}
+	err := c.parallelRange(a.outer*a.h*a.t, a.s*(a.d+a.e+elementWork), func(lo, hi int) {
+		scores := make([]float64, a.s)
+		for row := lo; row < hi; row++ {
+			a.query(row, scores, out[row*a.e:(row+1)*a.e])
+		}
+	})
+	return c.floats(out), err
+}
+
+func newHeads(c *call) *heads {
+	q, k, v := c.args[0], c.args[1], c.args[2]
+	r := len(q.dims)
+	a := &heads{
+		outer: elems(q.dims[:r-3]), outerDims: q.dims[:r-3],
+		h: q.dims[r-3], g: k.dims[r-3], t: q.dims[r-2], s: k.dims[r-2], d: q.dims[r-1], e: v.dims[r-1],
+		causal: c.attrs().Bool("causal"), scale: c.attrs().Float("scale"),
+		q: q.floats(), k: k.floats(), v: v.floats(), mask: c.optionalFloats(3),
+	}
+	if a.scale == 0 {
+		a.scale = 1 / math.Sqrt(float64(a.d))
+	}
+	if a.mask != nil {
+		full := append(append([]int{}, q.dims[:r-1]...), a.s)
+		a.maskStrides = broadcastStrides(c.args[3].dims, full)
+	}
+	return a
+}
+
+// query computes one row of the result: query row%T of head row/T%H.
+func (a *heads) query(row int, scores, out []float64) {
+	i, head, n := row%a.t, row/a.t%a.h, row/a.t/a.h
+	group := n*a.g + head/(a.h/a.g) // consecutive query heads share a key head
+	seen := a.s
+	if a.causal {
+		seen = min(max(i+a.s-a.t+1, 0), a.s)
+	}
+	q := a.q[row*a.d : (row+1)*a.d]
+	k := a.k[group*a.s*a.d : (group+1)*a.s*a.d]
+	v := a.v[group*a.s*a.e : (group+1)*a.s*a.e]
+	scores = scores[:seen]
+	multiply(scores, seen, q, k[:seen*a.d], 1, seen, a.d)
+	for j := range scores {
+		scores[j] *= a.scale
+	}
+	a.addMask(scores, n, head, i)
+	total := expRow(scores)
+	for j, p := range scores {
+		for x, e := range v[j*a.e : (j+1)*a.e] {
+			out[x] += p * e
+		}
+	}
+	for x := range out {
+		out[x] /= total
+	}
+}
+
+// addMask adds the mask's row for outer coordinate n, head and query.
+func (a *heads) addMask(scores []float64, n, head, query int) {
+	if a.mask == nil {
+		return
+	}
+	lead := len(a.outerDims)
+	at := head*a.maskStrides[lead] + query*a.maskStrides[lead+1]
+	for axis := lead - 1; axis >= 0; axis-- {
+		at += n % a.outerDims[axis] * a.maskStrides[axis]
+		n /= a.outerDims[axis]
+	}
+	for j := range scores {
+		scores[j] += a.mask[at+j*a.maskStrides[lead+2]]
+	}
+}

@@ -1,0 +1,177 @@
+package interp
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Report is the outcome of comparing a result with the reference.
+type Report struct {
+	OK       bool
+	Mismatch string // not empty if the two are not even of one type and shape
+
+	Elems int // elements compared
+	Bad   int // elements past the tolerance
+
+	// The element furthest past the tolerance, or nearest to it.
+	Index   int // in row-major order
+	Coord   []int
+	Got     float64
+	Want    float64
+	Allowed float64 // the largest |Got-Want| there
+
+	// The largest errors of any elements: |got-want| and |got-want|/|want|.
+	// Where one is NaN or infinite and the other is not, both are +Inf.
+	WorstAbs float64
+	WorstRel float64
+}
+
+// Err returns nil if the comparison held, else one line that says where it
+// failed worst.
+func (r Report) Err() error {
+	switch {
+	case r.OK:
+		return nil
+	case r.Mismatch != "":
+		return fmt.Errorf("%s", r.Mismatch)
+	}
+	return fmt.Errorf("%d of %d elements are past the tolerance, worst at %v: have %v, want %v ±%.3g",
+		r.Bad, r.Elems, r.Coord, r.Got, r.Want, r.Allowed)
+}
+
+// Compare checks got against want element by element: |got-want| may be at most
+// tol.Abs + tol.Eps*epsilon*m, where m is |want|, or for tolerances of sums
+// the largest finite |want| of the tensor. Two NaNs are equal, as are
+// infinities of one sign. m is at least the smallest normal float of the
+// dtype, which itself is always allowed as an error, since devices may flush
+// smaller numbers to zero. Integers and bools are equal only if exactly so.
+func Compare(got, want *ir.Data, tol ir.Tolerance) Report {
+	if got.DType != want.DType || !slices.Equal(got.Dims, want.Dims) {
+		return Report{Mismatch: fmt.Sprintf("have %s, want %s", got, want)}
+	}
+	if want.DType.IsFloat() {
+		return compareFloats(got, want, tol)
+	}
+	return compareInts(got, want)
+}
+
+func compareFloats(got, want *ir.Data, tol ir.Tolerance) Report {
+	g, errG := got.Floats()
+	w, errW := want.Floats()
+	if errG != nil || errW != nil {
+		return Report{Mismatch: fmt.Sprintf("have %v, want %v", errG, errW)}
+	}
+	tiny := smallestNormal(want.DType)
+	largest := tiny
+	if tol.Sum {
+		for _, x := range w {
+			if a := math.Abs(x); a > largest && !math.IsInf(a, 1) {
+				largest = a
+			}
+		}
+	}
+	r := Report{OK: true, Elems: len(w)}
+	eps := tol.Eps * epsilon(want.DType)
+	worst := -1.0
+	for i := range w {
+		allowed := tol.Abs + eps*max(math.Abs(w[i]), largest) + flushed(tol, tiny)
+		if w[i]-w[i] != 0 { // NaN or infinite: nothing is near it
+			allowed = 0
+		}
+		worst = r.element(i, g[i], w[i], allowed, worst)
+	}
+	r.locate(want.Dims)
+	return r
+}
+
+// flushed returns the error that flushing small numbers to zero may make;
+// none in ops that must be exact.
+func flushed(tol ir.Tolerance, tiny float64) float64 {
+	if tol.Eps == 0 && tol.Abs == 0 {
+		return 0
+	}
+	return tiny
+}
+
+// element counts one element. worst is the largest error so far in units of
+// what is allowed, and is returned anew.
+func (r *Report) element(i int, got, want, allowed, worst float64) float64 {
+	err := difference(got, want)
+	r.WorstAbs = max(r.WorstAbs, err)
+	if err > 0 {
+		r.WorstRel = max(r.WorstRel, err/math.Abs(want))
+	}
+	if math.IsInf(err, 1) {
+		r.WorstRel = err
+	}
+	ratio := 0.0
+	switch {
+	case err > 0 && allowed == 0:
+		ratio = math.Inf(1)
+	case err > 0:
+		ratio = err / allowed
+	}
+	if ratio > 1 {
+		r.OK = false
+		r.Bad++
+	}
+	if ratio > worst {
+		worst = ratio
+		r.Index, r.Got, r.Want, r.Allowed = i, got, want, allowed
+	}
+	return worst
+}
+
+// difference returns |got-want|: 0 where both are the same infinity or NaN,
+// +Inf where only one is.
+func difference(got, want float64) float64 {
+	switch {
+	case got == want || got != got && want != want:
+		return 0
+	case got != got || want != want:
+		return math.Inf(1)
+	}
+	return math.Abs(got - want)
+}
+
+func compareInts(got, want *ir.Data) Report {
+	g, errG := got.Ints()
+	w, errW := want.Ints()
+	if errG != nil || errW != nil {
+		return Report{Mismatch: fmt.Sprintf("have %v, want %v", errG, errW)}
+	}
+	r := Report{OK: true, Elems: len(w)}
+	worst := -1.0
+	for i := range w {
+		if g[i] == w[i] {
+			continue
+		}
+		// Large integers may differ by less than float64 can show.
+		err := max(1, math.Abs(float64(g[i])-float64(w[i])))
+		r.OK = false
+		r.Bad++
+		r.WorstAbs = max(r.WorstAbs, err)
+		r.WorstRel = max(r.WorstRel, err/math.Abs(float64(w[i])))
+		if err > worst {
+			worst = err
+			r.Index, r.Got, r.Want = i, float64(g[i]), float64(w[i])
+		}
+	}
+	r.locate(want.Dims)
+	return r
+}
+
+// locate fills in the coordinates of Index.
+func (r *Report) locate(dims []int) {
+	r.Coord = make([]int, len(dims))
+	rest := r.Index
+	for i := len(dims) - 1; i >= 0; i-- {
+		if dims[i] > 0 {
+			r.Coord[i] = rest % dims[i]
+			rest /= dims[i]
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package interp
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// elementwise applies the scalar reference of the op's row to every element,
+// in floats if any argument holds floats (where mixes them with bools).
+func elementwise(c *call) (value, error) {
+	for _, a := range c.args {
+		if a.typ.IsFloat() {
+			return elementwiseFloat(c)
+		}
+	}
+	return elementwiseInt(c)
+}
+
+func elementwiseFloat(c *call) (value, error) {
+	args := make([][]float64, len(c.args))
+	for k, a := range c.args {
+		args[k] = a.floats()
+	}
+	out := make([]float64, elems(c.dims))
+	if err := mapElements(c, out, args, c.node.Op().Info().Float); err != nil {
+		return value{}, err
+	}
+	if t := c.node.DType(); !t.IsFloat() { // comparisons and tests
+		v := make([]int64, len(out))
+		for i, x := range out {
+			v[i] = ir.FloatToInt(x, t)
+		}
+		return c.ints(v), nil
+	}
+	return c.floats(out), nil
+}
+
+func elementwiseInt(c *call) (value, error) {
+	args := make([][]int64, len(c.args))
+	for k, a := range c.args {
+		args[k] = a.i
+	}
+	out := make([]int64, elems(c.dims))
+	if err := mapElements(c, out, args, c.node.Op().Info().Int); err != nil {
+		return value{}, err
+	}
+	return c.ints(out), nil
+}
+
+// elementWork is the size of one scalar function, in multiply-adds.
+const elementWork = 8
+
+// mapElements sets every element of out to f of the arguments' elements there.
+func mapElements[T any](c *call, out []T, args [][]T, f func([]T, ir.Attrs) T) error {
+	b := newBroadcast(c)
+	attrs := c.attrs()
+	return c.parallelRange(len(out), elementWork, func(lo, hi int) {
+		x := make([]T, len(args))
+		at := make([]int, len(args))
+		for lo < hi {
+			n := b.run(lo, hi, at)
+			for i := range n {
+				for k, a := range args {
+					x[k] = a[at[k]+i*b.step[k]]
+				}
+				out[lo+i] = f(x, attrs)
+			}
+			lo += n
+		}
+	})
+}
+
+// broadcast_ finds the elements of broadcast arguments for runs of result
+// elements along the innermost axis.
+type broadcast_ struct {
+	dims    []int   // of the result
+	strides [][]int // per argument
+	step    []int   // per argument: its innermost stride
+}
+
+func newBroadcast(c *call) *broadcast_ {
+	b := &broadcast_{dims: c.dims, step: make([]int, len(c.args))}
+	if c.sameShapes() { // then every axis is like the innermost
+		b.dims = []int{elems(c.dims)}
+	}
+	for k, a := range c.args {
+		dims := a.dims
+		switch {
+		case len(a.dims) == 0 || elems(a.dims) == 1:
+			dims = nil
+		case len(b.dims) == 1:
+			dims = b.dims
+		}
+		b.strides = append(b.strides, broadcastStrides(dims, b.dims))
+		if len(b.dims) > 0 {
+			b.step[k] = b.strides[k][len(b.dims)-1]
+		}
+	}
+	return b
+}
+
+// sameShapes reports whether each argument is a scalar or of the result's shape.
+func (c *call) sameShapes() bool {
+	for _, a := range c.args {
+		if elems(a.dims) != 1 && !slices.Equal(a.dims, c.dims) {
+			return false
+		}
+	}
+	return true
+}
+
+// run sets at to where the arguments' elements for result element lo are, and
+// returns how many elements follow before a coordinate other than the
+// innermost changes, at most hi-lo.
+func (b *broadcast_) run(lo, hi int, at []int) int {
+	if len(b.dims) == 0 {
+		clear(at)
+		return 1
+	}
+	last := len(b.dims) - 1
+	clear(at)
+	rest := lo
+	for axis := last; axis >= 0; axis-- {
+		i := rest % b.dims[axis]
+		rest /= b.dims[axis]
+		for k := range at {
+			at[k] += i * b.strides[k][axis]
+		}
+	}
+	return min(hi-lo, b.dims[last]-lo%b.dims[last])
+}

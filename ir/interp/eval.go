@@ -1,0 +1,59 @@
+package interp
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Eval computes nodes of a graph that depend on nothing but constants and, if
+// opt has them, weights: what constant folding needs. It returns one tensor per node
+// and fails if a node depends on an input, a state or a symbol.
+func Eval(ctx context.Context, g *ir.Graph, nodes []*ir.Node, opt Options) ([]*ir.Data, error) {
+	is := constants(g.Nodes())
+	for _, n := range nodes {
+		if !is[n.ID()] {
+			return nil, nodeError(n, fmt.Errorf("is not constant: it depends on %s", variable(n, is)))
+		}
+	}
+	pl := newPlan(g.Nodes(), nodes, func(*ir.Node) bool { return false })
+	var used []*ir.Node
+	for _, n := range pl.nodes {
+		if n.Op() == ir.OpWeight {
+			used = append(used, n)
+		}
+	}
+	weights, err := loadWeights(g.Name, used, opt)
+	if err != nil {
+		return nil, err
+	}
+	vals, err := evalConstants(ctx, g.Nodes(), nodes, weights, opt)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*ir.Data, len(nodes))
+	for i, n := range nodes {
+		if out[i], err = vals[n.ID()].data(); err != nil {
+			return nil, nodeError(n, err)
+		}
+	}
+	return out, nil
+}
+
+// IsConstant reports, by node ID, which nodes of a graph Eval can compute,
+// given the weights they use.
+func IsConstant(g *ir.Graph) []bool { return constants(g.Nodes()) }
+
+// variable describes something that makes a node vary.
+func variable(n *ir.Node, is []bool) string {
+	for _, a := range n.Args() {
+		if !is[a.ID()] {
+			return variable(a, is)
+		}
+	}
+	if n.Name() != "" {
+		return fmt.Sprintf("%s %q", n.Op(), n.Name())
+	}
+	return fmt.Sprintf("a symbol (%s is %s)", n, n.Type())
+}

@@ -1,0 +1,146 @@
+package interp
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// exec computes nodes in order, each once, and forgets a value after its last
+// use.
+type exec struct {
+	ctx     context.Context
+	workers int
+	env     env
+	limit   int64 // bytes of live values
+	narrow  bool  // keep floats as float32 where an op gives them so
+
+	vals []value // by node ID; the zero value where not computed or forgotten
+	uses []int   // by node ID: how many uses are still to come
+	live int64   // bytes
+}
+
+// run computes the nodes, whose arguments must come before them or have values
+// already.
+func (x *exec) run(nodes []*ir.Node) error {
+	for _, n := range nodes {
+		if err := x.ctx.Err(); err != nil {
+			return err
+		}
+		v, err := x.compute(n)
+		if err != nil {
+			if x.ctx.Err() != nil {
+				return x.ctx.Err()
+			}
+			return nodeError(n, err)
+		}
+		if !x.narrow {
+			v = v.wide()
+		}
+		x.vals[n.ID()] = v
+		for _, a := range n.Args() {
+			x.release(a)
+		}
+	}
+	return nil
+}
+
+func (x *exec) compute(n *ir.Node) (value, error) {
+	k, err := kernelOf(n.Op())
+	if err != nil {
+		return value{}, err
+	}
+	dims, err := n.Shape().Eval(x.env.symbols)
+	if err != nil {
+		return value{}, err
+	}
+	if n.Op() != ir.OpWeight {
+		if err := x.reserve(n.DType(), dims); err != nil {
+			return value{}, err
+		}
+	}
+	args := make([]value, len(n.Args()))
+	for i, a := range n.Args() {
+		args[i] = x.vals[a.ID()]
+	}
+	return k(&call{ctx: x.ctx, workers: x.workers, node: n, dims: dims, args: args, env: &x.env})
+}
+
+// reserve counts a value about to be made, so that a graph which asks for more
+// than the machine has ends in an error.
+func (x *exec) reserve(t ir.DType, dims []int) error {
+	need := bytesOf(t, dims)
+	if need > x.limit-x.live {
+		return fmt.Errorf("%s%v needs %d MiB with %d MiB in use, over the memory limit of %d MiB: raise Options.MemoryLimit or use smaller symbol values",
+			t, dims, need>>20, x.live>>20, x.limit>>20)
+	}
+	x.live += need
+	return nil
+}
+
+// release counts one use of a node as done. Values that were there before the
+// run have uses without end.
+func (x *exec) release(n *ir.Node) {
+	id := n.ID()
+	if x.uses[id] == forever {
+		return
+	}
+	x.uses[id]--
+	if x.uses[id] == 0 {
+		if n.Op() != ir.OpWeight {
+			x.live -= bytesOf(x.vals[id].typ, x.vals[id].dims)
+		}
+		x.vals[id] = value{}
+	}
+}
+
+const forever = math.MaxInt
+
+// nodeError says which node failed and where the user's program made it.
+func nodeError(n *ir.Node, err error) error {
+	name := n.Op().String()
+	if n.Name() != "" {
+		name = fmt.Sprintf("%s %q", name, n.Name())
+	}
+	if n.Pos() != "" {
+		return fmt.Errorf("%s: %s (%s): %w", n.Pos(), n, name, err)
+	}
+	return fmt.Errorf("%s (%s): %w", n, name, err)
+}
+
+// plan is which nodes to compute and how often each is used.
+type plan struct {
+	nodes []*ir.Node
+	uses  []int // by node ID
+}
+
+// newPlan plans the computation of the targets. Nodes for which known is true
+// have values already.
+func newPlan(all []*ir.Node, targets []*ir.Node, known func(n *ir.Node) bool) plan {
+	p := plan{uses: make([]int, len(all))}
+	for _, n := range targets {
+		p.uses[n.ID()]++
+	}
+	needed := make([]bool, len(all))
+	for i := len(all) - 1; i >= 0; i-- {
+		n := all[i]
+		switch {
+		case p.uses[i] == 0:
+		case known(n):
+			p.uses[i] = forever
+		default:
+			needed[i] = true
+			for _, a := range n.Args() {
+				p.uses[a.ID()]++
+			}
+		}
+	}
+	for i, n := range all {
+		if needed[i] {
+			p.nodes = append(p.nodes, n)
+		}
+	}
+	return p
+}

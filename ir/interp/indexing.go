@@ -1,0 +1,160 @@
+package interp
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// clampIndex limits an index to 0..n-1.
+func clampIndex(i int64, n int) int { return int(min(max(i, 0), int64(n-1))) }
+
+// gather and indexSelect see x as [outer, n, inner] around the axis.
+func gather(c *call) (value, error) {
+	x, idx := c.args[0], c.args[1].i
+	axis, err := c.pickAxis()
+	if err != nil {
+		return value{}, err
+	}
+	n, picks, inner := x.dims[axis], c.dims[axis], elems(c.dims[axis+1:])
+	return c.pick(x, 1, func(i int) int {
+		outer := i / inner / picks
+		return (outer*n+clampIndex(idx[i], n))*inner + i%inner
+	})
+}
+
+func indexSelect(c *call) (value, error) {
+	x, idx := c.args[0], c.args[1].i
+	axis, err := c.pickAxis()
+	if err != nil {
+		return value{}, err
+	}
+	n, picks, inner := x.dims[axis], c.dims[axis], elems(c.dims[axis+1:])
+	return c.pick(x, inner, func(i int) int {
+		return (i/picks*n + clampIndex(idx[i%picks], n)) * inner
+	})
+}
+
+// pickAxis returns the axis attribute, refusing an axis with nothing to pick.
+func (c *call) pickAxis() (int, error) {
+	axis, err := c.axis()
+	if err == nil && c.args[0].dims[axis] == 0 && elems(c.dims) > 0 {
+		err = errEmptyAxis(c, axis)
+	}
+	return axis, err
+}
+
+// pick makes the result of runs of consecutive elements of x.
+func (c *call) pick(x value, run int, from func(i int) int) (value, error) {
+	out, err := makeLike(x, c.dims)
+	if err != nil {
+		return value{}, err
+	}
+	moveRuns(out, x, run, from)
+	return out, nil
+}
+
+func embedding(c *call) (value, error) {
+	table, ids := c.args[0], c.args[1].i
+	vocab, width := table.dims[0], table.dims[1]
+	if vocab == 0 && elems(c.dims) > 0 {
+		return value{}, errEmptyAxis(c, 0)
+	}
+	if table.b == nil {
+		return c.pick(table, width, func(i int) int { return clampIndex(ids[i], vocab) * width })
+	}
+	out := make([]float64, elems(c.dims))
+	if len(out) == 0 {
+		return c.floats(out), nil
+	}
+	decoded := make([]float32, width) // only the rows asked for: tables are large
+	for i, id := range ids {
+		if err := quant.DequantizeRow(decoded, table.typ, table.b.raw, clampIndex(id, vocab)); err != nil {
+			return value{}, err
+		}
+		for j, x := range decoded {
+			out[i*width+j] = float64(x)
+		}
+	}
+	return c.floats(out), nil
+}
+
+func concat(c *call) (value, error) {
+	axis, err := c.axis()
+	if err != nil {
+		return value{}, err
+	}
+	args := slices.Clone(c.args)
+	if slices.ContainsFunc(args, func(a value) bool { return a.f != nil }) {
+		for i := range args {
+			args[i] = args[i].wide()
+		}
+	}
+	out, err := makeLike(args[0], c.dims)
+	if err != nil {
+		return value{}, err
+	}
+	to := whole(storageDims(out, c.dims))
+	for _, a := range args {
+		st := storageDims(a, a.dims)
+		moveRegion(st, out, to, a, whole(st))
+		to.off += a.dims[axis] * to.strides[axis]
+	}
+	return out, nil
+}
+
+func pad(c *call) (value, error) {
+	x := c.args[0].wide()
+	out, err := makeValue(x.typ, c.dims)
+	if err != nil {
+		return value{}, err
+	}
+	v := c.attrs().Float("value")
+	fill(out.f, ir.RoundTo(v, x.typ))
+	if out.i != nil {
+		fill(out.i, ir.FloatToInt(v, x.typ))
+	}
+	to := whole(c.dims)
+	for i, low := range c.attrs().Ints("low") {
+		to.off += int(low) * to.strides[i]
+	}
+	moveRegion(x.dims, out, to, x, whole(x.dims))
+	return out, nil
+}
+
+func fill[T any](s []T, v T) {
+	for i := range s {
+		s[i] = v
+	}
+}
+
+func dynamicUpdateSlice(c *call) (value, error) {
+	base, update := c.args[0].wide(), c.args[1].wide()
+	axis, err := c.axis()
+	if err != nil {
+		return value{}, err
+	}
+	out, err := strided(base, c.dims, whole(base.dims))
+	if err != nil {
+		return value{}, err
+	}
+	start := clampIndex(c.args[2].i[0], base.dims[axis]-update.dims[axis]+1)
+	to := whole(c.dims)
+	to.off = start * to.strides[axis]
+	moveRegion(update.dims, out, to, update, whole(update.dims))
+	return out, nil
+}
+
+func dequantize(c *call) (value, error) {
+	x := c.args[0]
+	dec, err := x.b.decode(x.typ)
+	if err != nil {
+		return value{}, err
+	}
+	switch c.node.DType() {
+	case ir.F32, ir.F64:
+		return value{typ: c.node.DType(), dims: c.dims, n: dec}, nil
+	}
+	return c.floats(widen(dec)), nil
+}

@@ -1,0 +1,162 @@
+package interp
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Options adjusts a Program. The zero value means the defaults.
+type Options struct {
+	// Weights gives the graph's weights. It may be nil for a graph that has none.
+	Weights ir.WeightSource
+
+	// Workers bounds the goroutines that share an op; zero means one per core.
+	// Results do not depend on it.
+	Workers int
+
+	// MemoryLimit bounds the bytes of values alive at once, at 8 bytes per
+	// element, weights left out; zero means 16 GiB. New and Run end in an
+	// error where they need more.
+	MemoryLimit int64
+}
+
+func (o Options) workers() int {
+	if o.Workers > 0 {
+		return o.Workers
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+func (o Options) memoryLimit() int64 {
+	if o.MemoryLimit > 0 {
+		return o.MemoryLimit
+	}
+	return 16 << 30
+}
+
+// Program is a graph made ready to run: weights decoded and everything that
+// depends on them alone computed, once. It may be used by several goroutines;
+// runs of a graph that updates states happen one after the other.
+type Program struct {
+	graph  *ir.Graph
+	opt    Options
+	consts []value // by node ID: the constants that runs use
+	plan   plan
+
+	running sync.Mutex // held during runs that update states
+	mu      sync.Mutex // guards states
+	states  map[string]value
+}
+
+// New prepares a graph. It returns a *WeightError, which names all of them, if
+// weights are missing or differ from what the graph declares.
+func New(g *ir.Graph, opt Options) (*Program, error) {
+	p := &Program{graph: g, opt: opt}
+	live := g.Live()
+	var targets []*ir.Node
+	for _, o := range g.Outputs() {
+		targets = append(targets, o.Node)
+	}
+	for _, u := range g.Updates() {
+		targets = append(targets, u.Value)
+	}
+	isConst := constants(g.Nodes())
+	known := func(n *ir.Node) bool { return isConst[n.ID()] }
+	p.plan = newPlan(g.Nodes(), targets, known)
+	var frontier []*ir.Node
+	for i, n := range g.Nodes() {
+		if isConst[i] && p.plan.uses[i] > 0 {
+			frontier = append(frontier, n)
+		}
+	}
+	used := slices.DeleteFunc(g.Leaves(ir.OpWeight), func(n *ir.Node) bool { return !live[n.ID()] })
+	weights, err := loadWeights(g.Name, used, opt)
+	if err != nil {
+		return nil, err
+	}
+	if p.consts, err = evalConstants(context.Background(), g.Nodes(), frontier, weights, opt); err != nil {
+		return nil, err
+	}
+	return p, p.ResetStates()
+}
+
+// constants reports, by node ID, which nodes depend on nothing but weights and
+// constants.
+func constants(nodes []*ir.Node) []bool {
+	is := make([]bool, len(nodes))
+	for i, n := range nodes {
+		switch n.Op() {
+		case ir.OpInput, ir.OpState:
+		case ir.OpDimValue:
+			is[i] = n.Attrs().Shape("dim").IsStatic()
+		default:
+			is[i] = n.Shape().IsStatic() &&
+				!slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return !is[a.ID()] })
+		}
+	}
+	return is
+}
+
+// evalConstants computes constant nodes and returns their values by node ID.
+func evalConstants(ctx context.Context, all, targets []*ir.Node, weights map[*ir.Node]value, opt Options) ([]value, error) {
+	pl := newPlan(all, targets, func(*ir.Node) bool { return false })
+	x := &exec{
+		ctx: ctx, workers: opt.workers(), limit: opt.memoryLimit(),
+		env:  env{leaf: func(n *ir.Node) (value, error) { return weights[n], nil }},
+		vals: make([]value, len(all)), uses: pl.uses, narrow: true,
+	}
+	if err := x.run(pl.nodes); err != nil {
+		return nil, err
+	}
+	return x.vals, nil
+}
+
+// Graph returns the graph the program runs.
+func (p *Program) Graph() *ir.Graph { return p.graph }
+
+// Run computes the graph's outputs, by name, from its inputs, and then applies
+// its state updates, all of them or, on an error, none. symbols gives values
+// of symbols by name and may be nil where input shapes determine all of them
+// (see ir.BindSymbols). It stops soon after ctx ends and returns its error.
+func (p *Program) Run(ctx context.Context, in map[string]*ir.Data, symbols map[string]int64) (map[string]*ir.Data, error) {
+	bound, err := ir.BindInputs(p.graph, in, symbols)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.graph.Updates()) > 0 {
+		p.running.Lock()
+		defer p.running.Unlock()
+	}
+	x := &exec{
+		ctx: ctx, workers: p.opt.workers(), limit: p.opt.memoryLimit(),
+		env:  env{symbols: bound, leaf: p.leafOf(in)},
+		vals: slices.Clone(p.consts), uses: slices.Clone(p.plan.uses),
+	}
+	if err := x.run(p.plan.nodes); err != nil {
+		return nil, err
+	}
+	out := make(map[string]*ir.Data, len(p.graph.Outputs()))
+	for _, o := range p.graph.Outputs() {
+		if out[o.Name], err = x.vals[o.Node.ID()].data(); err != nil {
+			return nil, nodeError(o.Node, err)
+		}
+	}
+	p.commit(x.vals)
+	return out, nil
+}
+
+// leafOf returns how a run reads inputs and states. All states are read as
+// they are now, before the run.
+func (p *Program) leafOf(in map[string]*ir.Data) func(n *ir.Node) (value, error) {
+	before := p.snapshot()
+	return func(n *ir.Node) (value, error) {
+		if n.Op() == ir.OpState {
+			return before[n.Name()], nil
+		}
+		return fromData(in[n.Name()]).wide(), nil
+	}
+}

@@ -1,0 +1,498 @@
+package interp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// TestEveryOpHasAKernel fails when an op of the table cannot run.
+func TestEveryOpHasAKernel(t *testing.T) {
+	for _, op := range ir.Ops() {
+		if _, err := kernelOf(op); err != nil {
+			t.Error(err)
+		}
+		if _, ok := kernels[op]; ok && op.Class() == ir.ClassElementwise && op != ir.OpCast {
+			t.Errorf("%s has a kernel beside the scalar reference of its row", op)
+		}
+	}
+	if _, err := kernelOf(0); err == nil {
+		t.Error("there is a kernel for no op")
+	}
+}
+
+func wantError(t *testing.T, err error, part string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), part) {
+		t.Errorf("error %v, want one with %q", err, part)
+	}
+}
+
+func wantFloats(t *testing.T, d *ir.Data, want ...float64) {
+	t.Helper()
+	got, err := d.Floats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := func(a, b float64) bool { return a == b || a != a && b != b }
+	if !slices.EqualFunc(got, want, same) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestLeaves(t *testing.T) {
+	T := ir.Symbol("T", 200)
+	b := newGraph(t)
+	b.input("x", ir.F32, ir.Shape{T})
+	b.output("rows", b.add(ir.OpIota, nil, "shape", ir.Shape{ir.D(2), ir.D(3)}))
+	b.output("cols", b.add(ir.OpIota, nil, "shape", ir.Shape{ir.D(2), ir.D(3)}, "axis", -1, "dtype", ir.F16))
+	b.output("wraps", b.add(ir.OpIota, nil, "shape", ir.Shape{T}, "dtype", ir.I8))
+	b.output("dim", b.add(ir.OpDimValue, nil, "dim", ir.Shape{T.Times(2).Plus(-500)}))
+	x, err := ir.NewData(ir.F32, 130)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := run(t, b.program(Options{}), map[string]*ir.Data{"x": x}, nil)
+	wantFloats(t, out["rows"], 0, 0, 0, 1, 1, 1)
+	wantFloats(t, out["cols"], 0, 1, 2, 0, 1, 2)
+	wantFloats(t, out["dim"], -240)
+	if v, _ := out["wraps"].Ints(); v[127] != 127 || v[128] != -128 {
+		t.Errorf("i8 iota is %v", v)
+	}
+}
+
+// TestRunTimeEdges covers what shape rules cannot see: symbols that are 0 and
+// queries that see nothing.
+func TestRunTimeEdges(t *testing.T) {
+	T := ir.Symbol("T", 8)
+	empty := map[string]*ir.Data{"x": floats(t, ir.F32, nil, 0)}
+	for _, tc := range []struct {
+		name  string
+		build func(b builder, x *ir.Node) *ir.Node
+		want  []float64
+		err   string
+	}{
+		{"argmax", func(b builder, x *ir.Node) *ir.Node { return b.add(ir.OpArgmax, []*ir.Node{x}, "axis", 0) }, nil, "axis 0 of f32[0] is empty"},
+		{"index_select", func(b builder, x *ir.Node) *ir.Node {
+			return b.add(ir.OpIndexSelect, []*ir.Node{x, b.constant(integers(t, ir.I32, []int64{0}, 1))})
+		}, nil, "axis 0 of f32[0] is empty"},
+		{"no indices", func(b builder, x *ir.Node) *ir.Node {
+			return b.add(ir.OpIndexSelect, []*ir.Node{x, b.constant(integers(t, ir.I32, nil, 0))})
+		}, []float64{}, ""},
+		{"max", func(b builder, x *ir.Node) *ir.Node { return b.add(ir.OpReduceMax, []*ir.Node{x}) }, []float64{math.Inf(-1)}, ""},
+		{"min", func(b builder, x *ir.Node) *ir.Node { return b.add(ir.OpReduceMin, []*ir.Node{x}) }, []float64{math.Inf(1)}, ""},
+		{"softmax", func(b builder, x *ir.Node) *ir.Node { return b.add(ir.OpSoftmax, []*ir.Node{x}) }, []float64{}, ""},
+		{"slice past the end", func(b builder, x *ir.Node) *ir.Node {
+			return b.add(ir.OpSlice, []*ir.Node{x}, "starts", []int{1}, "limits", ir.Shape{T})
+		}, nil, "axis 0 of [T-1] is -1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newGraph(t)
+			b.output("y", tc.build(b, b.input("x", ir.F32, ir.Shape{T})))
+			out, err := b.program(Options{}).Run(context.Background(), empty, nil)
+			if tc.err != "" {
+				wantError(t, err, tc.err)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantFloats(t, out["y"], tc.want...)
+		})
+	}
+}
+
+// TestAttentionWithoutKeys: of 2 causal queries on 1 key, the first sees none.
+func TestAttentionWithoutKeys(t *testing.T) {
+	b := newGraph(t)
+	one := func(dims ...int) *ir.Node {
+		return b.constant(floats(t, ir.F32, slices.Repeat([]float64{1}, elems(dims)), dims...))
+	}
+	b.output("y", b.add(ir.OpAttention, []*ir.Node{one(1, 2, 1), one(1, 1, 1), one(1, 1, 1)}, "causal", true))
+	wantFloats(t, run(t, b.program(Options{}), nil, nil)["y"], math.NaN(), 1)
+}
+
+// q8 returns a q8_0 tensor of n rows of 64 elements and the values it holds.
+func q8(t testing.TB, n int) (*ir.Data, []float32) {
+	t.Helper()
+	src := make([]float32, n*64)
+	for i, x := range noise(len(src), n) {
+		src[i] = float32(x)
+	}
+	d, err := ir.NewData(ir.Q8_0, n, 64)
+	if err == nil {
+		err = quant.Quantize(d.Bytes, ir.Q8_0, src, nil)
+	}
+	if err == nil {
+		err = quant.Dequantize(src, ir.Q8_0, d.Bytes)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, src
+}
+
+// TestBlocks runs each op that takes blocks and compares with the same on the
+// decoded table.
+func TestBlocks(t *testing.T) {
+	table, values := q8(t, 6)
+	wide := make([]float64, len(values))
+	for i, v := range values {
+		wide[i] = float64(v)
+	}
+	x := floats(t, ir.F32, noise(2*64, 9), 2, 64)
+	ids := integers(t, ir.I32, []int64{5, -1, 2}, 3)
+	for name, build := range map[string]func(b builder, w *ir.Node) *ir.Node{
+		"matmul": func(b builder, w *ir.Node) *ir.Node {
+			return b.add(ir.OpMatMul, []*ir.Node{b.constant(x), w}, "transpose_b", true)
+		},
+		"embedding": func(b builder, w *ir.Node) *ir.Node {
+			return b.add(ir.OpEmbedding, []*ir.Node{w, b.constant(ids)})
+		},
+		"slice of rows": func(b builder, w *ir.Node) *ir.Node {
+			s := b.add(ir.OpSlice, []*ir.Node{w}, "starts", []int{1, 0}, "limits", ir.ShapeOf(6, 64), "steps", []int{2, 1})
+			return decoded(b, s)
+		},
+		"concat of rows": func(b builder, w *ir.Node) *ir.Node {
+			s := b.add(ir.OpSlice, []*ir.Node{w}, "starts", []int{4, 0}, "limits", ir.ShapeOf(6, 64))
+			return decoded(b, b.add(ir.OpConcat, []*ir.Node{w, s}, "axis", 0))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			outputs := map[ir.DType][]byte{}
+			for _, w := range []*ir.Data{table, floats(t, ir.F32, wide, 6, 64)} {
+				b := newGraph(t)
+				b.output("y", build(b, b.leaf(ir.OpWeight, "w", w.DType, ir.ShapeOf(6, 64))))
+				p := b.program(Options{Weights: weights{"w": w}})
+				outputs[w.DType] = run(t, p, nil, nil)["y"].Bytes
+			}
+			if !bytes.Equal(outputs[ir.Q8_0], outputs[ir.F32]) {
+				t.Error("blocks give other results than the floats they hold")
+			}
+		})
+	}
+}
+
+// decoded applies dequantize where there is something to decode.
+func decoded(b builder, n *ir.Node) *ir.Node {
+	if !n.DType().IsBlock() {
+		return n
+	}
+	return b.add(ir.OpDequantize, []*ir.Node{n})
+}
+
+func TestDequantizeRoundsToItsDType(t *testing.T) {
+	table, values := q8(t, 1)
+	b := newGraph(t)
+	n := b.add(ir.OpDequantize, []*ir.Node{b.constant(table)}, "dtype", ir.BF16)
+	b.output("y", n)
+	want := make([]float64, len(values))
+	for i, v := range values {
+		want[i] = ir.RoundTo(float64(v), ir.BF16)
+	}
+	wantFloats(t, run(t, b.program(Options{}), nil, nil)["y"], want...)
+}
+
+// counter is a graph whose states are a count of runs and a ring of the
+// inputs, written where the count says.
+func counter(t *testing.T) *Program {
+	b := newGraph(t)
+	count := b.leaf(ir.OpState, "count", ir.I32, ir.Shape{})
+	ring := b.leaf(ir.OpState, "ring", ir.F16, ir.ShapeOf(4))
+	x := b.input("x", ir.F16, ir.ShapeOf(1))
+	next := b.add(ir.OpAdd, []*ir.Node{count, b.constant(integers(t, ir.I32, []int64{1}))})
+	b.update(count, next)
+	b.update(ring, b.add(ir.OpDynamicUpdateSlice, []*ir.Node{ring, x, count}))
+	b.output("before", ring)
+	return b.program(Options{})
+}
+
+func TestStates(t *testing.T) {
+	p := counter(t)
+	step := func(v float64) *ir.Data {
+		return run(t, p, map[string]*ir.Data{"x": floats(t, ir.F16, []float64{v}, 1)}, nil)["before"]
+	}
+	state := func(name string) *ir.Data {
+		d, err := p.State(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	wantFloats(t, step(5), 0, 0, 0, 0)
+	wantFloats(t, step(6), 5, 0, 0, 0)
+	wantFloats(t, state("ring"), 5, 6, 0, 0)
+	wantFloats(t, state("count"), 2)
+
+	if err := p.SetState("count", integers(t, ir.I32, []int64{3})); err != nil {
+		t.Fatal(err)
+	}
+	step(7)
+	wantFloats(t, state("ring"), 5, 6, 0, 7)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := p.Run(ctx, map[string]*ir.Data{"x": floats(t, ir.F16, []float64{1}, 1)}, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled run gives %v", err)
+	}
+	wantFloats(t, state("count"), 4)
+
+	if err := p.ResetStates(); err != nil {
+		t.Fatal(err)
+	}
+	wantFloats(t, state("count"), 0)
+
+	_, err := p.State("rong")
+	wantError(t, err, `no state "rong": the graph has count, ring`)
+	wantError(t, p.SetState("ring", floats(t, ir.F16, []float64{1}, 1)), `state "ring": is f16[1], want f16[4]`)
+	wantError(t, p.SetState("ring", nil), "is nil")
+	wantError(t, p.SetState("x", nil), "no state")
+}
+
+// TestStateKeepsNoAlias: changing a tensor after handing it over changes nothing.
+func TestStateKeepsNoAlias(t *testing.T) {
+	b := newGraph(t)
+	s := b.leaf(ir.OpState, "s", ir.Q8_0, ir.ShapeOf(1, 64))
+	b.output("y", b.add(ir.OpDequantize, []*ir.Node{s}))
+	p := b.program(Options{})
+	d, values := q8(t, 1)
+	if err := p.SetState("s", d); err != nil {
+		t.Fatal(err)
+	}
+	clear(d.Bytes)
+	got, err := run(t, p, nil, nil)["y"].Floats()
+	if err != nil || got[3] != float64(values[3]) {
+		t.Errorf("got %v, %v, want %v", got[3], err, values[3])
+	}
+}
+
+// TestSymbols runs one program at several lengths.
+func TestSymbols(t *testing.T) {
+	T := ir.Symbol("T", 5)
+	b := newGraph(t)
+	x := b.input("x", ir.F32, ir.Shape{T.Times(2)})
+	y := b.add(ir.OpReshape, []*ir.Node{x}, "shape", ir.Shape{T, ir.D(2)})
+	b.output("y", b.add(ir.OpSum, []*ir.Node{y}, "axes", []int{0}))
+	p := b.program(Options{})
+	for n := range 6 {
+		want := []float64{0, 0}
+		values := make([]float64, 2*n)
+		for i := range values {
+			values[i] = float64(i + 1)
+			want[i%2] += values[i]
+		}
+		wantFloats(t, run(t, p, map[string]*ir.Data{"x": floats(t, ir.F32, values, 2*n)}, nil)["y"], want...)
+	}
+	_, err := p.Run(context.Background(), map[string]*ir.Data{"x": floats(t, ir.F32, make([]float64, 12), 12)}, nil)
+	wantError(t, err, `input "x" has shape [12], want [2*T]: axis 0 of input "x" is 12, but 2*T is at most 10`)
+}
+
+func TestWeightErrorsNameAll(t *testing.T) {
+	b := newGraph(t)
+	var nodes []*ir.Node
+	for _, name := range []string{"good", "missing", "half", "short"} {
+		nodes = append(nodes, b.leaf(ir.OpWeight, name, ir.F32, ir.ShapeOf(4)))
+	}
+	b.leaf(ir.OpWeight, "unused", ir.F32, ir.ShapeOf(4))
+	b.output("y", b.add(ir.OpConcat, nodes))
+	zero := func(dt ir.DType, n int) *ir.Data { return floats(t, dt, make([]float64, n), n) }
+	_, err := New(b.Graph, Options{Weights: weights{"good": zero(ir.F32, 4), "half": zero(ir.F16, 4), "short": zero(ir.F32, 3)}})
+	var bad *WeightError
+	if !errors.As(err, &bad) || len(bad.Bad) != 3 || bad.Total != 4 || !errors.Is(err, errNoWeight) {
+		t.Fatalf("got %v", err)
+	}
+	for _, part := range []string{`"missing" (f32[4]): no such weight`, `"half": is f16[4], want f32[4]`, `"short": is f32[3], want f32[4]`} {
+		wantError(t, err, part)
+	}
+	_, err = New(b.Graph, Options{})
+	wantError(t, err, "4 of 4 weights cannot be used")
+}
+
+func TestEval(t *testing.T) {
+	b := newGraph(t)
+	w := b.leaf(ir.OpWeight, "w", ir.F32, ir.ShapeOf(2))
+	two := b.constant(floats(t, ir.F32, []float64{2}))
+	double := b.add(ir.OpMul, []*ir.Node{w, two})
+	varies := b.add(ir.OpMul, []*ir.Node{double, b.input("x", ir.F32, ir.ShapeOf(2))})
+	length := b.add(ir.OpDimValue, nil, "dim", ir.Shape{ir.Symbol("T", 3)})
+	opt := Options{Weights: weights{"w": floats(t, ir.F32, []float64{3, 4}, 2)}}
+	ctx := context.Background()
+	out, err := Eval(ctx, b.Graph, []*ir.Node{double, two, double}, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFloats(t, out[0], 6, 8)
+	wantFloats(t, out[1], 2)
+	wantFloats(t, out[2], 6, 8)
+	if _, err = Eval(ctx, b.Graph, []*ir.Node{two}, Options{}); err != nil {
+		t.Errorf("a node that needs no weights wants them: %v", err)
+	}
+	_, err = Eval(ctx, b.Graph, []*ir.Node{varies}, opt)
+	wantError(t, err, `is not constant: it depends on input "x"`)
+	_, err = Eval(ctx, b.Graph, []*ir.Node{length}, opt)
+	wantError(t, err, "is not constant: it depends on a symbol")
+	if is := IsConstant(b.Graph); !is[double.ID()] || is[varies.ID()] || is[length.ID()] {
+		t.Errorf("IsConstant is %v", is)
+	}
+}
+
+func TestMemoryLimit(t *testing.T) {
+	b := newGraph(t)
+	x := b.input("x", ir.F32, ir.ShapeOf(1))
+	b.output("y", b.add(ir.OpBroadcast, []*ir.Node{x}, "shape", ir.ShapeOf(1<<30, 1<<8)))
+	in := map[string]*ir.Data{"x": floats(t, ir.F32, []float64{1}, 1)}
+	_, err := b.program(Options{}).Run(context.Background(), in, nil)
+	wantError(t, err, "over the memory limit of 16384 MiB")
+
+	// A long chain needs only two of its values at a time.
+	b = newGraph(t)
+	n := b.input("x", ir.F32, ir.ShapeOf(1000))
+	for range 50 {
+		n = b.add(ir.OpNeg, []*ir.Node{n})
+	}
+	b.output("y", n)
+	in["x"] = floats(t, ir.F32, noise(1000, 1), 1000)
+	run(t, b.program(Options{MemoryLimit: 16000}), in, nil)
+	_, err = b.program(Options{MemoryLimit: 15999}).Run(context.Background(), in, nil)
+	wantError(t, err, "over the memory limit")
+
+	b = newGraph(t)
+	b.leaf(ir.OpState, "s", ir.F32, ir.ShapeOf(1<<30, 1<<8))
+	b.output("y", b.constant(in["x"]))
+	_, err = New(b.Graph, Options{})
+	wantError(t, err, "memory limit")
+}
+
+// TestCancelInsideAnOp: a matmul of several seconds ends soon after its context.
+func TestCancelInsideAnOp(t *testing.T) {
+	b := newGraph(t)
+	w := b.input("w", ir.F32, ir.ShapeOf(3000, 3000))
+	b.output("y", b.add(ir.OpMatMul, []*ir.Node{w, w}))
+	d, err := ir.NewData(ir.F32, 3000, 3000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := b.program(Options{Workers: 1})
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	_, err = p.Run(ctx, map[string]*ir.Data{"w": d}, nil)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("took %v to stop", took)
+	}
+}
+
+// TestWorkersDoNotMatter: any number of them gives the same bits.
+func TestWorkersDoNotMatter(t *testing.T) {
+	const n = 130
+	b := newGraph(t)
+	x := b.input("x", ir.F32, ir.ShapeOf(3, n, n))
+	w := b.input("w", ir.F32, ir.ShapeOf(n, n))
+	y := b.add(ir.OpMatMul, []*ir.Node{x, w})
+	y = b.add(ir.OpAttention, []*ir.Node{y, x, y}, "causal", true)
+	y = b.add(ir.OpLayerNorm, []*ir.Node{b.add(ir.OpSilu, []*ir.Node{y})})
+	b.output("y", b.add(ir.OpSum, []*ir.Node{y}, "axes", []int{1}))
+	in := map[string]*ir.Data{"x": floats(t, ir.F32, noise(3*n*n, 1), 3, n, n), "w": floats(t, ir.F32, noise(n*n, 2), n, n)}
+	want := run(t, b.program(Options{Workers: 1}), in, nil)["y"].Bytes
+	for _, workers := range []int{2, 3, 8} {
+		if got := run(t, b.program(Options{Workers: workers}), in, nil)["y"].Bytes; !bytes.Equal(got, want) {
+			t.Errorf("%d workers give other bits than 1", workers)
+		}
+	}
+}
+
+// TestMatMulRowsDoNotMatter: a row has the same bits alone and among others,
+// however the matrices are stored, and agrees with a plain triple loop.
+func TestMatMulRowsDoNotMatter(t *testing.T) {
+	const m, k, n = 67, 70, 37
+	a, w := noise(m*k, 1), noise(n*k, 2)
+	roundFloats(a, ir.F32)
+	roundFloats(w, ir.F32)
+	plain := make([]float64, m*n)
+	for i := range plain {
+		for p := range k {
+			plain[i] += float64(a[i/n*k+p] * w[i%n*k+p])
+		}
+	}
+	roundFloats(plain, ir.F32)
+	transposed := make([]float64, n*k)
+	for i := range transposed {
+		transposed[i] = w[i%n*k+i/n]
+	}
+	for rows := 1; rows <= m; rows += 3 {
+		for _, tb := range []bool{true, false} {
+			for _, constant := range []bool{true, false} {
+				name := fmt.Sprintf("rows=%d transpose_b=%v constant=%v", rows, tb, constant)
+				d := floats(t, ir.F32, w, n, k)
+				if !tb {
+					d = floats(t, ir.F32, transposed, k, n)
+				}
+				b := newGraph(t)
+				in := map[string]*ir.Data{"a": floats(t, ir.F32, a[:rows*k], rows, k)}
+				var bn *ir.Node
+				if constant {
+					bn = b.constant(d)
+				} else {
+					in["b"] = d
+					bn = b.input("b", ir.F32, ir.ShapeOf(d.Dims...))
+				}
+				b.output("y", b.add(ir.OpMatMul, []*ir.Node{b.input("a", ir.F32, ir.ShapeOf(rows, k)), bn}, "transpose_b", tb))
+				got, err := run(t, b.program(Options{}), in, nil)["y"].Floats()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !slices.Equal(got, plain[:rows*n]) {
+					t.Errorf("%s: differs from the plain loop", name)
+				}
+			}
+		}
+	}
+}
+
+// TestConcurrentRuns is for the race detector: programs are shared.
+func TestConcurrentRuns(t *testing.T) {
+	p := counter(t)
+	x := map[string]*ir.Data{"x": floats(t, ir.F16, []float64{1}, 1)}
+	done := make(chan error)
+	for range 4 {
+		go func() {
+			_, err := p.Run(context.Background(), x, nil)
+			done <- err
+		}()
+	}
+	for range 4 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	count, err := p.State("count")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFloats(t, count, 4)
+}
+
+// TestErrorsNameTheNode: what fails inside a run says where the program made it.
+func TestErrorsNameTheNode(t *testing.T) {
+	b := newGraph(t)
+	x := b.input("x", ir.F32, ir.Shape{ir.Symbol("T", 4)})
+	n, err := b.Add(ir.OpArgmax, []*ir.Node{x}, attrs("axis", 0), "model.go:12")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.output("y", n)
+	_, err = b.program(Options{}).Run(context.Background(), map[string]*ir.Data{"x": floats(t, ir.F32, nil, 0)}, nil)
+	wantError(t, err, "model.go:12: %1 (argmax): axis 0")
+}

@@ -1,0 +1,114 @@
+package interp
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// call is one node about to be computed.
+type call struct {
+	ctx     context.Context
+	workers int
+	node    *ir.Node
+	dims    []int // the result's extents
+	args    []value
+	env     *env
+}
+
+// env holds what leaves read.
+type env struct {
+	symbols map[string]int64
+	leaf    func(n *ir.Node) (value, error) // inputs, weights and states
+}
+
+// kernel computes a node's value. It may share slices with its arguments but
+// must not modify them.
+type kernel func(c *call) (value, error)
+
+// kernels has the kernel of every op that is not elementwise, and of cast,
+// which alone among those changes between kinds of dtype by rules of its own.
+var kernels = map[ir.Op]kernel{
+	ir.OpInput:    leaf,
+	ir.OpWeight:   leaf,
+	ir.OpState:    leaf,
+	ir.OpConst:    constant,
+	ir.OpIota:     iota_,
+	ir.OpDimValue: dimValue,
+
+	ir.OpCast: cast,
+
+	ir.OpReshape:   reshape,
+	ir.OpTranspose: transpose,
+	ir.OpSlice:     slice,
+	ir.OpBroadcast: broadcast,
+	ir.OpSqueeze:   reshape,
+	ir.OpUnsqueeze: reshape,
+	ir.OpFlip:      flip,
+
+	ir.OpSum:       sum,
+	ir.OpMean:      mean,
+	ir.OpProd:      prod,
+	ir.OpReduceMax: reduceMax,
+	ir.OpReduceMin: reduceMin,
+	ir.OpArgmax:    argmax,
+	ir.OpArgmin:    argmin,
+	ir.OpAny:       anyTrue,
+	ir.OpAll:       allTrue,
+
+	ir.OpSoftmax:    softmax,
+	ir.OpLogSoftmax: logSoftmax,
+	ir.OpRMSNorm:    rmsNorm,
+	ir.OpLayerNorm:  layerNorm,
+	ir.OpRope:       rope,
+
+	ir.OpMatMul: matmul,
+
+	ir.OpGather:             gather,
+	ir.OpIndexSelect:        indexSelect,
+	ir.OpEmbedding:          embedding,
+	ir.OpConcat:             concat,
+	ir.OpPad:                pad,
+	ir.OpDynamicUpdateSlice: dynamicUpdateSlice,
+	ir.OpDequantize:         dequantize,
+
+	ir.OpAttention: attention,
+}
+
+// kernelOf returns the kernel of an op: its own, or that of all elementwise
+// ops, which applies the scalar reference of the op's row.
+func kernelOf(op ir.Op) (kernel, error) {
+	if k, ok := kernels[op]; ok {
+		return k, nil
+	}
+	if in := op.Info(); in.Class == ir.ClassElementwise && (in.Float != nil || in.Int != nil) {
+		return elementwise, nil
+	}
+	return nil, fmt.Errorf("the reference has no kernel for %s", op)
+}
+
+func (c *call) attrs() ir.Attrs { return c.node.Attrs() }
+
+// axis returns an axis attribute, which counts from the end where negative,
+// resolved for the rank of argument 0.
+func (c *call) axis() (int, error) {
+	return ir.ResolveAxis(int64(c.attrs().Int("axis")), len(c.args[0].dims))
+}
+
+// floats returns a result with those elements, rounded in place.
+func (c *call) floats(f []float64) value {
+	roundFloats(f, c.node.DType())
+	return value{typ: c.node.DType(), dims: c.dims, f: f}
+}
+
+// ints returns a result with those elements, wrapped in place.
+func (c *call) ints(v []int64) value {
+	wrapInts(v, c.node.DType())
+	return value{typ: c.node.DType(), dims: c.dims, i: v}
+}
+
+// parallelRange splits n items over the workers; work is the size of one.
+func (c *call) parallelRange(n, work int, f func(lo, hi int)) error {
+	return parallelRange(c.ctx, c.workers, n, work, f)
+}

@@ -1,0 +1,131 @@
+package interp
+
+// Views and the ops that move whole regions are all one loop: elements of one
+// strided region go to another of the same extents.
+
+// region places coordinates of some extents in a row-major tensor: element
+// (i, j, …) lies at off + i*strides[0] + j*strides[1] + …
+type region struct {
+	off     int
+	strides []int
+}
+
+// whole returns the region that is all of a tensor.
+func whole(dims []int) region {
+	strides := make([]int, len(dims))
+	n := 1
+	for i := len(dims) - 1; i >= 0; i-- {
+		strides[i] = n
+		n *= dims[i]
+	}
+	return region{strides: strides}
+}
+
+// copyRegion copies extents dims from src to dst, one outer axis at a time.
+func copyRegion[T any](dims []int, dst []T, d region, src []T, s region) {
+	if elems(dims) == 0 {
+		return
+	}
+	if len(dims) == 0 {
+		dst[d.off] = src[s.off]
+		return
+	}
+	n := dims[0]
+	if len(dims) == 1 && d.strides[0] == 1 && s.strides[0] == 1 {
+		copy(dst[d.off:d.off+n], src[s.off:s.off+n])
+		return
+	}
+	if len(dims) == 1 {
+		for i := range n {
+			dst[d.off+i*d.strides[0]] = src[s.off+i*s.strides[0]]
+		}
+		return
+	}
+	for i := range n {
+		copyRegion(dims[1:], dst, region{d.off + i*d.strides[0], d.strides[1:]},
+			src, region{s.off + i*s.strides[0], s.strides[1:]})
+	}
+}
+
+// moveRegion is copyRegion on whatever holds the elements; src and dst must
+// hold them in the same way. The bytes of blocks are elements of their own.
+func moveRegion(dims []int, dst value, d region, src value, s region) {
+	switch {
+	case dst.b != nil:
+		copyRegion(dims, dst.b.raw, d, src.b.raw, s)
+	case dst.f != nil:
+		copyRegion(dims, dst.f, d, src.f, s)
+	case dst.n != nil:
+		copyRegion(dims, dst.n, d, src.n, s)
+	default:
+		copyRegion(dims, dst.i, d, src.i, s)
+	}
+}
+
+// makeLike returns a zeroed value of another shape that holds its elements in
+// the way v does.
+func makeLike(v value, dims []int) (value, error) {
+	if v.n != nil {
+		return value{typ: v.typ, dims: dims, n: make([]float32, elems(dims))}, nil
+	}
+	return makeValue(v.typ, dims)
+}
+
+// storageDims returns the extents of what v stores: its own, but bytes along
+// the innermost axis of blocks.
+func storageDims(v value, dims []int) []int {
+	if v.b == nil {
+		return dims
+	}
+	out := append([]int(nil), dims...)
+	last := len(out) - 1
+	out[last] = out[last] / v.typ.BlockElems() * v.typ.BlockBytes()
+	return out
+}
+
+// strided returns a new value made of the region of v with extents dims.
+func strided(v value, dims []int, s region) (value, error) {
+	out, err := makeLike(v, dims)
+	if err != nil {
+		return value{}, err
+	}
+	st := storageDims(v, dims)
+	moveRegion(st, out, whole(st), v, s)
+	return out, nil
+}
+
+// broadcastStrides returns the strides that read a tensor of extents dims as
+// one of extents to, aligned at the innermost axis: 0 along repeated axes.
+func broadcastStrides(dims, to []int) []int {
+	strides := make([]int, len(to))
+	from := whole(dims).strides
+	lead := len(to) - len(dims)
+	for i, d := range dims {
+		if d != 1 {
+			strides[lead+i] = from[i]
+		}
+	}
+	return strides
+}
+
+// takeRuns fills dst with runs of consecutive elements of src; run i starts
+// at from(i).
+func takeRuns[T any](dst, src []T, run int, from func(i int) int) {
+	for i := 0; i*run < len(dst); i++ {
+		at := from(i)
+		copy(dst[i*run:(i+1)*run], src[at:at+run])
+	}
+}
+
+// moveRuns is takeRuns on whatever holds the elements.
+func moveRuns(dst, src value, run int, from func(i int) int) {
+	switch {
+	case run == 0:
+	case dst.f != nil:
+		takeRuns(dst.f, src.f, run, from)
+	case dst.n != nil:
+		takeRuns(dst.n, src.n, run, from)
+	default:
+		takeRuns(dst.i, src.i, run, from)
+	}
+}

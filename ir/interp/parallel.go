@@ -1,0 +1,46 @@
+package interp
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// minWork is the least number of multiply-adds, or as long work, that is
+// worth handing to another goroutine: some 10 µs.
+const minWork = 1 << 14
+
+// parallel calls f for each task from 0 to tasks-1, spread over the workers,
+// and stops early when ctx ends. worker tells apart the calls that can be under way
+// at once. work is the size of one task, in multiply-adds; small totals stay
+// on the calling goroutine.
+func parallel(ctx context.Context, workers, tasks, work int, f func(worker, task int)) error {
+	workers = min(workers, tasks, max(1, tasks*max(work, 1)/minWork))
+	var next atomic.Int64
+	loop := func(worker int) {
+		for {
+			task := int(next.Add(1)) - 1
+			if task >= tasks || ctx.Err() != nil {
+				return
+			}
+			f(worker, task)
+		}
+	}
+	var wg sync.WaitGroup
+	for w := 1; w < workers; w++ {
+		wg.Go(func() { loop(w) })
+	}
+	loop(0)
+	wg.Wait()
+	return ctx.Err()
+}
+
+// parallelRange splits n items into chunks of about equal work and calls f on
+// each. work is the size of one item.
+func parallelRange(ctx context.Context, workers, n, work int, f func(lo, hi int)) error {
+	chunk := max(1, minWork/max(work, 1))
+	tasks := (n + chunk - 1) / chunk
+	return parallel(ctx, workers, tasks, chunk*work, func(_, task int) {
+		f(task*chunk, min((task+1)*chunk, n))
+	})
+}

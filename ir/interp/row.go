@@ -1,0 +1,168 @@
+package interp
+
+import "math"
+
+// alongAxis applies f in place to every row of argument 0 along an axis.
+func alongAxis(c *call, axis int, f func(row []float64)) (value, error) {
+	x := c.args[0].floats()
+	out := make([]float64, len(x))
+	n, inner := c.dims[axis], elems(c.dims[axis+1:])
+	if len(x) == 0 {
+		return c.floats(out), nil
+	}
+	err := c.parallelRange(len(x)/n, n*elementWork, func(lo, hi int) {
+		buf := make([]float64, n)
+		for r := lo; r < hi; r++ {
+			first := r/inner*n*inner + r%inner
+			for i := range buf {
+				buf[i] = x[first+i*inner]
+			}
+			f(buf)
+			for i, y := range buf {
+				out[first+i*inner] = y
+			}
+		}
+	})
+	return c.floats(out), err
+}
+
+func softmax(c *call) (value, error) {
+	axis, err := c.axis()
+	if err != nil {
+		return value{}, err
+	}
+	return alongAxis(c, axis, softmaxRow)
+}
+
+func softmaxRow(row []float64) {
+	total := expRow(row)
+	for i := range row {
+		row[i] /= total
+	}
+}
+
+// expRow replaces each x by exp(x-max) and returns their sum.
+func expRow(row []float64) float64 {
+	m := maxOf(row)
+	total := 0.0
+	for i, x := range row {
+		row[i] = math.Exp(x - m)
+		total += row[i]
+	}
+	return total
+}
+
+func logSoftmax(c *call) (value, error) {
+	axis, err := c.axis()
+	if err != nil {
+		return value{}, err
+	}
+	return alongAxis(c, axis, func(row []float64) {
+		m := maxOf(row)
+		total := 0.0
+		for _, x := range row {
+			total += math.Exp(x - m)
+		}
+		l := math.Log(total)
+		for i := range row {
+			row[i] = row[i] - m - l
+		}
+	})
+}
+
+func rmsNorm(c *call) (value, error) {
+	eps := c.attrs().Float("eps")
+	weight := c.optionalFloats(1)
+	return alongAxis(c, len(c.dims)-1, func(row []float64) {
+		squares := 0.0
+		for _, x := range row {
+			squares += x * x
+		}
+		scale := 1 / math.Sqrt(squares/float64(len(row))+eps)
+		for i := range row {
+			row[i] *= scale
+		}
+		scaleRow(row, weight)
+	})
+}
+
+func layerNorm(c *call) (value, error) {
+	eps := c.attrs().Float("eps")
+	weight, bias := c.optionalFloats(1), c.optionalFloats(2)
+	return alongAxis(c, len(c.dims)-1, func(row []float64) {
+		n := float64(len(row))
+		mean := sumOf(row) / n
+		variance := 0.0
+		for _, x := range row {
+			variance += (x - mean) * (x - mean)
+		}
+		scale := 1 / math.Sqrt(variance/n+eps)
+		for i := range row {
+			row[i] = (row[i] - mean) * scale
+		}
+		scaleRow(row, weight)
+		for i, b := range bias {
+			row[i] += b
+		}
+	})
+}
+
+// scaleRow multiplies by weight, if there is one.
+func scaleRow(row, weight []float64) {
+	for i, w := range weight {
+		row[i] *= w
+	}
+}
+
+// optionalFloats returns the elements of argument i, or nil if left out.
+func (c *call) optionalFloats(i int) []float64 {
+	if i >= len(c.args) {
+		return nil
+	}
+	return c.args[i].floats()
+}
+
+// rope turns pairs of innermost elements by position*base^(-2i/dims).
+func rope(c *call) (value, error) {
+	axis, err := c.axis()
+	if err != nil {
+		return value{}, err
+	}
+	x, positions := c.args[0].floats(), c.args[1].i
+	last := len(c.dims) - 1
+	width, turn := c.dims[last], c.attrs().Int("dims")
+	if turn == 0 {
+		turn = width
+	}
+	first, second := ropePairs(c.attrs().String_("mode"), turn)
+	freqs := make([]float64, turn/2)
+	for i := range freqs {
+		freqs[i] = math.Pow(c.attrs().Float("base"), -2*float64(i)/float64(turn))
+	}
+	out := make([]float64, len(x))
+	copy(out, x)
+	if len(x) == 0 {
+		return c.floats(out), nil
+	}
+	inner := elems(c.dims[axis+1 : last]) // rows per position
+	err = c.parallelRange(len(x)/width, turn*elementWork, func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			pos := float64(positions[r/inner%c.dims[axis]])
+			y := out[r*width : (r+1)*width]
+			for i, freq := range freqs {
+				sin, cos := math.Sincos(pos * freq)
+				a, b := y[first(i)], y[second(i)]
+				y[first(i)], y[second(i)] = a*cos-b*sin, a*sin+b*cos
+			}
+		}
+	})
+	return c.floats(out), err
+}
+
+// ropePairs returns where the two elements of pair i are.
+func ropePairs(mode string, turn int) (first, second func(i int) int) {
+	if mode == "half" {
+		return func(i int) int { return i }, func(i int) int { return i + turn/2 }
+	}
+	return func(i int) int { return 2 * i }, func(i int) int { return 2*i + 1 }
+}

@@ -1,0 +1,109 @@
+package interp
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// epsilon returns the machine epsilon of a float dtype, f32's for f64 since
+// devices compute in f32, and 0 for others.
+func epsilon(t ir.DType) float64 {
+	switch t {
+	case ir.F32, ir.F64:
+		return 0x1p-23
+	case ir.F16:
+		return 0x1p-10
+	case ir.BF16:
+		return 0x1p-7
+	case ir.F8E4M3:
+		return 0x1p-3
+	}
+	return 0
+}
+
+// smallestNormal returns the smallest positive float with a full mantissa, at
+// most f32's exponents assumed.
+func smallestNormal(t ir.DType) float64 {
+	switch t {
+	case ir.F16:
+		return 0x1p-14
+	case ir.F8E4M3:
+		return 0x1p-6
+	}
+	return 0x1p-126
+}
+
+// ToleranceOf returns how far a device may be from the reference at node n,
+// given that it computes everything from the leaves on itself. See Tolerances.
+func ToleranceOf(g *ir.Graph, n *ir.Node) ir.Tolerance { return Tolerances(g)[n.ID()] }
+
+// Tolerances returns the tolerance of every node, by ID.
+//
+// Errors of separate ops are independent of each other, so along a path they
+// add as the root of the sum of their squares; a node takes the path into it
+// that adds up to most. Relative errors add in absolute size, so one
+// made in f16 stays as large when an f32 op follows. From the second inexact op
+// of a path on the error is relative to the largest element of the
+// tensor, since the difference of two inexact numbers is only as good as those.
+//
+// Devices compute in f32 whatever the dtype, so the Eps of an op's row counts f32's
+// epsilon, and a narrower result adds one unit of its own for rounding.
+//
+// Integers and bools count as exact, and so does what follows from them alone: an
+// error that tips a comparison or an index over has no bound. Graphs that are
+// compared must stay clear of such ties.
+func Tolerances(g *ir.Graph) []ir.Tolerance {
+	all := make([]pathError, len(g.Nodes()))
+	out := make([]ir.Tolerance, len(all))
+	for i, n := range g.Nodes() {
+		all[i] = errorAt(n, all)
+		out[i] = all[i].tolerance(n.DType())
+	}
+	return out
+}
+
+// pathError is the error of the worst path into a node.
+type pathError struct {
+	rel2, abs2 float64 // squares of the relative and the absolute error
+	sum        bool
+}
+
+// exact reports whether there is no error at all.
+func (e pathError) exact() bool { return e.rel2 == 0 && e.abs2 == 0 }
+
+// errorAt adds a node's own error to the worst of its arguments.
+func errorAt(n *ir.Node, all []pathError) pathError {
+	if !n.DType().IsFloat() {
+		return pathError{}
+	}
+	var worst pathError
+	for _, a := range n.Args() {
+		e := all[a.ID()]
+		worst.rel2 = max(worst.rel2, e.rel2)
+		worst.abs2 = max(worst.abs2, e.abs2)
+		worst.sum = worst.sum || e.sum
+	}
+	own := ownError(n)
+	return pathError{
+		rel2: worst.rel2 + own.rel2,
+		abs2: worst.abs2 + own.abs2,
+		sum:  worst.sum || own.sum || !worst.exact() && !own.exact(),
+	}
+}
+
+func ownError(n *ir.Node) pathError {
+	tol := n.Op().Info().Tol
+	rel := tol.Eps * epsilon(ir.F32)
+	if eps := epsilon(n.DType()); tol.Eps > 0 && eps > epsilon(ir.F32) {
+		rel += eps
+	}
+	return pathError{rel * rel, tol.Abs * tol.Abs, tol.Sum}
+}
+
+func (e pathError) tolerance(t ir.DType) ir.Tolerance {
+	if e.exact() {
+		return ir.Tolerance{}
+	}
+	return ir.Tolerance{Eps: math.Sqrt(e.rel2) / epsilon(t), Abs: math.Sqrt(e.abs2), Sum: e.sum}
+}

@@ -1,0 +1,194 @@
+package interp
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// value is a tensor during a run: row-major, never modified once made, so that
+// views which keep the order of elements can share its slices. Exactly one of
+// f, n, i and b is set.
+type value struct {
+	typ  ir.DType
+	dims []int
+
+	f []float64 // floats
+	n []float32 // floats of constants that float32 holds exactly: half the memory
+	i []int64   // integers, and bools as 0 and 1
+	b *blocks   // GGML blocks
+}
+
+// blocks are the bytes of a block-typed tensor and, once an op has wanted all
+// of them, the floats they decode to.
+type blocks struct {
+	raw  []byte
+	once sync.Once
+	dec  []float32
+	err  error
+}
+
+// decode returns all elements; the result is shared.
+func (b *blocks) decode(t ir.DType) ([]float32, error) {
+	b.once.Do(func() {
+		dec := make([]float32, len(b.raw)/t.BlockBytes()*t.BlockElems())
+		if b.err = quant.DequantizeParallel(dec, t, b.raw); b.err == nil {
+			b.dec = dec
+		}
+	})
+	return b.dec, b.err
+}
+
+// elems returns the number of elements of a shape.
+func elems(dims []int) int {
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	return n
+}
+
+// makeValue returns a zeroed value.
+func makeValue(t ir.DType, dims []int) (value, error) {
+	v := value{typ: t, dims: dims}
+	n := elems(dims)
+	switch {
+	case t.IsBlock():
+		size, err := t.BytesFor(int64(n))
+		if err != nil {
+			return value{}, err
+		}
+		v.b = &blocks{raw: make([]byte, size)}
+	case t.IsFloat():
+		v.f = make([]float64, n)
+	default:
+		v.i = make([]int64, n)
+	}
+	return v, nil
+}
+
+// fromData decodes a host tensor that passed its Check. Blocks alias it.
+func fromData(d *ir.Data) value {
+	v := value{typ: d.DType, dims: d.Dims}
+	switch {
+	case d.DType.IsBlock():
+		v.b = &blocks{raw: d.Bytes}
+	case d.DType == ir.F64:
+		v.f = make([]float64, d.Elems())
+		ir.DecodeFloats(v.f, d.DType, d.Bytes)
+	case d.DType.IsFloat():
+		v.n = make([]float32, d.Elems())
+		decodeNarrow(v.n, d.DType, d.Bytes)
+	default:
+		v.i = make([]int64, d.Elems())
+		ir.DecodeInts(v.i, d.DType, d.Bytes)
+	}
+	return v
+}
+
+// decodeNarrow decodes floats of at most 32 bits.
+func decodeNarrow(dst []float32, t ir.DType, src []byte) {
+	var buf [1024]float64
+	size := t.BlockBytes()
+	for len(dst) > 0 {
+		part := buf[:min(len(buf), len(dst))]
+		ir.DecodeFloats(part, t, src)
+		for j, x := range part {
+			dst[j] = float32(x)
+		}
+		dst, src = dst[len(part):], src[len(part)*size:]
+	}
+}
+
+// data encodes the value as a host tensor.
+func (v value) data() (*ir.Data, error) {
+	d, err := ir.NewData(v.typ, v.dims...)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case v.b != nil:
+		copy(d.Bytes, v.b.raw)
+	case v.typ.IsFloat():
+		ir.EncodeFloats(d.Bytes, v.typ, v.floats())
+	default:
+		ir.EncodeInts(d.Bytes, v.typ, v.i)
+	}
+	return d, nil
+}
+
+// floats returns the elements of a float, integer or bool value as float64.
+func (v value) floats() []float64 {
+	switch {
+	case v.f != nil:
+		return v.f
+	case v.n != nil:
+		return widen(v.n)
+	}
+	out := make([]float64, len(v.i))
+	for j, x := range v.i {
+		out[j] = float64(x)
+	}
+	return out
+}
+
+// wide returns the value with its floats as float64, so that several users do
+// not each convert it.
+func (v value) wide() value {
+	if v.n != nil {
+		v.f, v.n = widen(v.n), nil
+	}
+	return v
+}
+
+func widen(src []float32) []float64 {
+	out := make([]float64, len(src))
+	for j, x := range src {
+		out[j] = float64(x)
+	}
+	return out
+}
+
+// withDims returns the same elements under another shape.
+func (v value) withDims(dims []int) value {
+	v.dims = dims
+	return v
+}
+
+// bytesOf returns how much memory the elements take in a run.
+func bytesOf(t ir.DType, dims []int) int64 {
+	if t.IsBlock() {
+		return int64(elems(dims)/t.BlockElems()) * int64(t.BlockBytes())
+	}
+	return 8 * int64(elems(dims))
+}
+
+// roundFloats rounds in place to a float dtype.
+func roundFloats(f []float64, t ir.DType) {
+	switch t {
+	case ir.F64:
+	case ir.F32:
+		for j, x := range f {
+			f[j] = float64(float32(x))
+		}
+	default:
+		for j, x := range f {
+			f[j] = ir.RoundTo(x, t)
+		}
+	}
+}
+
+// wrapInts wraps in place to an integer or bool dtype.
+func wrapInts(v []int64, t ir.DType) {
+	if t == ir.I64 {
+		return
+	}
+	for j, x := range v {
+		v[j] = ir.Wrap(x, t)
+	}
+}
+
+// String describes the value without its elements.
+func (v value) String() string { return fmt.Sprintf("%s%v", v.typ, v.dims) }

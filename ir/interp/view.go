@@ -1,0 +1,60 @@
+package interp
+
+import "github.com/vkc-go/vkc/ir"
+
+// reshape keeps the elements in order; squeeze and unsqueeze do as well.
+func reshape(c *call) (value, error) { return c.args[0].withDims(c.dims), nil }
+
+func transpose(c *call) (value, error) {
+	x := c.args[0]
+	return permuted(x, c.attrs().Ints("perm"))
+}
+
+// permuted returns x with result axis i being its axis perm[i].
+func permuted(x value, perm []int64) (value, error) {
+	from := whole(x.dims).strides
+	dims := make([]int, len(perm))
+	r := region{strides: make([]int, len(perm))}
+	inOrder := true
+	for i, p := range perm {
+		dims[i], r.strides[i] = x.dims[p], from[p]
+		inOrder = inOrder && int(p) == i
+	}
+	if inOrder {
+		return x, nil
+	}
+	return strided(x, dims, r)
+}
+
+func slice(c *call) (value, error) {
+	x, starts, steps := c.args[0], c.attrs().Ints("starts"), c.attrs().Ints("steps")
+	r := whole(storageDims(x, x.dims))
+	for i, start := range starts {
+		r.off += int(start) * r.strides[i] // 0 along an axis of blocks
+		if len(steps) > 0 && c.dims[i] > 1 {
+			r.strides[i] *= int(steps[i])
+		}
+	}
+	return strided(x, c.dims, r)
+}
+
+func broadcast(c *call) (value, error) {
+	x := c.args[0]
+	return strided(x, c.dims, region{strides: broadcastStrides(x.dims, c.dims)})
+}
+
+func flip(c *call) (value, error) {
+	x := c.args[0]
+	in, err := ir.ResolveAxes(c.attrs().Ints("axes"), len(x.dims))
+	if err != nil {
+		return value{}, err
+	}
+	r := whole(x.dims)
+	for i, d := range x.dims {
+		if in[i] {
+			r.off += (d - 1) * r.strides[i]
+			r.strides[i] = -r.strides[i]
+		}
+	}
+	return strided(x, c.dims, r)
+}
