@@ -1,0 +1,68 @@
+package ir
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestOpsDocIsFresh fails where docs/OPS.md is not what the op table says.
+func TestOpsDocIsFresh(t *testing.T) {
+	const file = "../docs/OPS.md"
+	have, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, h, w := firstDiff(string(have), OpsMarkdown()); line > 0 {
+		t.Errorf("%s:%d is stale: run go generate ./ir\n have %s\n want %s", file, line, h, w)
+	}
+}
+
+// TestOpsDocHasEveryOp: each op and attribute has its row, with dtypes for
+// each argument.
+func TestOpsDocHasEveryOp(t *testing.T) {
+	doc := OpsMarkdown()
+	for _, op := range Ops() {
+		if n := strings.Count(doc, "\n| `"+op.String()+"` | "); n != 1+len(op.Info().Attrs) {
+			t.Errorf("%s has %d rows for itself and %d attributes", op, n, len(op.Info().Attrs))
+		}
+		for i, a := range op.Info().Args {
+			if len(acceptedDTypes(op.Info(), i)) == 0 {
+				t.Errorf("%s: no dtype is found for argument %s: give the op an entry in probeShapes", op, a.Name)
+			}
+		}
+	}
+}
+
+// docBlock returns the first block of a language in a Markdown file.
+func docBlock(t *testing.T, file, lang string) string {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(raw), "```"+lang+"\n")
+	block, _, closed := strings.Cut(rest, "```\n")
+	if !ok || !closed {
+		t.Fatalf("%s has no block of %s", file, lang)
+	}
+	return block
+}
+
+// TestGraphJSONDoc reads the example of docs/GRAPH-JSON.md, which is in
+// canonical form.
+func TestGraphJSONDoc(t *testing.T) {
+	const file = "../docs/GRAPH-JSON.md"
+	example := docBlock(t, file, "json")
+	g, err := ReadJSON(file, []byte(example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := g.MarshalJSONText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, have, want := firstDiff(example, string(text)); line > 0 {
+		t.Errorf("line %d of the example\n have %s\n want %s", line, have, want)
+	}
+}
