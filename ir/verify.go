@@ -92,14 +92,16 @@ func Rewrite(g *Graph, f func(rw *Rewriter, n *Node, args []*Node) (*Node, error
 
 // CopyInto adds the nodes of g to an empty graph, without its outputs and
 // updates, and returns the copies by node ID.
-func CopyInto(to, g *Graph) ([]*Node, error) {
+func CopyInto(to, g *Graph) ([]*Node, error) { return copyInto(to, g, g.nodes) }
+
+func copyInto(to, g *Graph, order []*Node) ([]*Node, error) {
 	for _, s := range g.Symbols() {
 		if err := to.DeclareSymbol(s, g.symbols[s]); err != nil {
 			return nil, err
 		}
 	}
 	copies := make([]*Node, len(g.nodes))
-	for i, n := range g.nodes {
+	for _, n := range order {
 		args := make([]*Node, len(n.args))
 		for j, a := range n.args {
 			args[j] = copies[a.id]
@@ -108,7 +110,31 @@ func CopyInto(to, g *Graph) ([]*Node, error) {
 		if err != nil {
 			return nil, err
 		}
-		copies[i] = c
+		copies[n.id] = c
 	}
 	return copies, nil
+}
+
+// Reorder returns the graph with its nodes in another order, which must hold
+// each of them once, arguments before users.
+func Reorder(g *Graph, order []*Node) (*Graph, error) {
+	if len(order) != len(g.nodes) {
+		return nil, fmt.Errorf("order of %d nodes for a graph of %d", len(order), len(g.nodes))
+	}
+	to := NewGraph(g.Name)
+	copies, err := copyInto(to, g, order)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range g.outputs {
+		if err := to.Output(o.Name, copies[o.Node.id]); err != nil {
+			return nil, err
+		}
+	}
+	for _, u := range g.updates {
+		if err := to.Update(copies[u.State.id], copies[u.Value.id]); err != nil {
+			return nil, err
+		}
+	}
+	return to, nil
 }

@@ -214,11 +214,8 @@ func opCost(op ir.Op) int {
 func fuseEpilogues(f *Fusion) error {
 	for changed := true; changed; {
 		changed = false
-		for _, c := range slices.Clone(f.Clusters) {
-			if c == nil || f.Clusters[c.ID] != c || len(c.Cores) == 0 {
-				continue
-			}
-			for f.absorbOne(c) {
+		for id := range f.Clusters {
+			for f.Clusters[id] != nil && len(f.Clusters[id].Cores) > 0 && f.absorbOne(f.Clusters[id]) {
 				changed = true
 			}
 		}

@@ -13,6 +13,10 @@ import (
 // and up projections) are left: as two products of one kernel they fuse with
 // what combines them.
 func mergeSiblings(g *ir.Graph) (*ir.Graph, error) {
+	g, err := leavesFirst(g)
+	if err != nil {
+		return nil, err
+	}
 	groups := siblingGroups(g)
 	merged := map[*ir.Node]*ir.Node{} // first sibling to the merged product, in the new graph
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
@@ -25,9 +29,7 @@ func mergeSiblings(g *ir.Graph) (*ir.Graph, error) {
 		if m == nil {
 			weights := make([]*ir.Node, len(group))
 			for i, s := range group {
-				if weights[i] = rw.Mapped(s.Arg(1)); weights[i] == nil {
-					return rw.Copy(n, args) // a weight declared after its first sibling is used
-				}
+				weights[i] = rw.Mapped(s.Arg(1))
 			}
 			all := r.add(ir.OpConcat, weights, ir.Attr{Name: "axis", Value: 0})
 			m = r.add(ir.OpMatMul, []*ir.Node{args[0], all}, ir.Attr{Name: "transpose_b", Value: true})
@@ -63,7 +65,7 @@ func siblingGroups(g *ir.Graph) map[*ir.Node][]*ir.Node {
 				group = append(group, u)
 			}
 		}
-		if len(group) < 2 || combined(group, users) || declaredLate(group) {
+		if len(group) < 2 || combined(group, users) {
 			continue
 		}
 		for _, n := range group {
@@ -78,10 +80,18 @@ func mergeable(n, x *ir.Node) bool {
 		n.Arg(1).Op() == ir.OpWeight && n.Arg(1).Rank() == 2
 }
 
-// declaredLate reports whether a weight of the group comes after its first
-// product, where the merged product has to stand.
-func declaredLate(group []*ir.Node) bool {
-	return slices.ContainsFunc(group, func(n *ir.Node) bool { return n.Arg(1).ID() > group[0].ID() })
+// leavesFirst moves the leaves before all other nodes, so that a merged
+// product can stand where its first sibling stood.
+func leavesFirst(g *ir.Graph) (*ir.Graph, error) {
+	var order []*ir.Node
+	for _, leaves := range []bool{true, false} {
+		for _, n := range g.Nodes() {
+			if (n.Op().Class() == ir.ClassLeaf) == leaves {
+				order = append(order, n)
+			}
+		}
+	}
+	return ir.Reorder(g, order)
 }
 
 // combined reports whether elementwise ops join two of the products.
