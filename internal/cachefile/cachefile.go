@@ -1,0 +1,234 @@
+// Package cachefile is a directory of content-addressed, checksummed files.
+//
+// Any number of processes may use one directory at the same time: entries are
+// written atomically and checked whenever they are read. An entry that is
+// damaged, cut short, or made by something else is a miss, is removed, and is
+// never used.
+package cachefile
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/vkc-go/vkc/internal/atomicfile"
+)
+
+const staleTempAfter = time.Hour
+
+// Dir is a cache directory for one kind of payload.
+type Dir struct {
+	Path   string  // need not exist: then it is an empty cache
+	Suffix string  // of entry files, with its dot
+	Magic  [8]byte // first bytes of entry files
+	Format uint32  // changes when payloads of before can no longer be used
+	// MaxPayload is the size in bytes above which no payload is stored or read.
+	MaxPayload int64
+	// Check, where not nil, judges a payload whose checksum is right.
+	Check func(payload []byte) error
+}
+
+// path spreads entries over 256 directories, for the sake of file systems and
+// people that dislike large ones.
+func (d Dir) path(k Key) string {
+	name := k.String()
+	return filepath.Join(d.Path, name[:2], name+d.Suffix)
+}
+
+// Get returns the payload for a key. What is not a sound entry is removed and
+// is a miss.
+func (d Dir) Get(k Key) (payload []byte, ok bool) {
+	payload, err := d.read(d.path(k), k)
+	if err == nil {
+		return payload, true
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		os.Remove(d.path(k)) // best effort: the next Put replaces it
+	}
+	return nil, false
+}
+
+// Put stores a payload under a key, making the directory if need be.
+func (d Dir) Put(k Key, payload []byte) error {
+	if int64(len(payload)) > d.MaxPayload {
+		return fmt.Errorf("cache entry of %d bytes is over the limit of %d", len(payload), d.MaxPayload)
+	}
+	path := d.path(k)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return atomicfile.WriteFile(path, d.encode(k, payload), 0o644)
+}
+
+// Entry describes a file of the cache.
+type Entry struct {
+	Key     Key
+	Path    string
+	Size    int64 // bytes of the file
+	ModTime time.Time
+	// Err says what is wrong with the entry. Only Verify fills it in.
+	Err error
+}
+
+// Entries lists the cache by key, without reading the files. Files that are
+// not named as entries are left out.
+func (d Dir) Entries() ([]Entry, error) {
+	var entries []Entry
+	err := filepath.WalkDir(d.Path, func(path string, file fs.DirEntry, err error) error {
+		if err != nil {
+			return ignoreAbsent(err)
+		}
+		key, ok := d.entryKey(file)
+		if !ok || path != d.path(key) {
+			return nil
+		}
+		info, err := file.Info()
+		if err != nil {
+			return ignoreAbsent(err) // another process removed it just now
+		}
+		entries = append(entries, Entry{Key: key, Path: path, Size: info.Size(), ModTime: info.ModTime()})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list cache %s: %w", d.Path, err)
+	}
+	return entries, nil
+}
+
+func ignoreAbsent(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// entryKey returns the key in the name of an entry's file.
+func (d Dir) entryKey(file fs.DirEntry) (key Key, ok bool) {
+	name, isEntry := strings.CutSuffix(file.Name(), d.Suffix)
+	if !isEntry || !file.Type().IsRegular() || len(name) != hex.EncodedLen(len(key)) {
+		return key, false
+	}
+	_, err := hex.Decode(key[:], []byte(name))
+	return key, err == nil
+}
+
+// Stats sums up a cache.
+type Stats struct {
+	Entries int
+	Bytes   int64
+}
+
+// Sum counts entries and their bytes.
+func Sum(entries []Entry) Stats {
+	s := Stats{Entries: len(entries)}
+	for _, e := range entries {
+		s.Bytes += e.Size
+	}
+	return s
+}
+
+// Verify reads and checks every entry, removes those that are damaged, and
+// returns them with Err set, beside the sum of the good ones. Temporary files
+// left by killed processes are removed too.
+func (d Dir) Verify() (good Stats, bad []Entry, err error) {
+	entries, err := d.Entries()
+	if err != nil {
+		return good, nil, err
+	}
+	var sound []Entry
+	for _, e := range entries {
+		_, e.Err = d.read(e.Path, e.Key)
+		switch {
+		case e.Err == nil:
+			sound = append(sound, e)
+		case errors.Is(e.Err, fs.ErrNotExist): // removed by another process meanwhile
+		default:
+			bad = append(bad, e)
+			if err := os.Remove(e.Path); ignoreAbsent(err) != nil {
+				return Sum(sound), bad, fmt.Errorf("remove damaged cache entry: %w", err)
+			}
+		}
+	}
+	return Sum(sound), bad, d.removeTemps()
+}
+
+// Clear removes all entries, and says what it removed. Files that the cache
+// did not make stay.
+func (d Dir) Clear() (Stats, error) {
+	entries, err := d.Entries()
+	if err != nil {
+		return Stats{}, err
+	}
+	for i, e := range entries {
+		if err := os.Remove(e.Path); ignoreAbsent(err) != nil {
+			return Sum(entries[:i]), fmt.Errorf("clear cache: %w", err)
+		}
+	}
+	if err := d.removeTemps(); err != nil {
+		return Sum(entries), err
+	}
+	d.removeEmptyDirs()
+	return Sum(entries), nil
+}
+
+// subdirs lists the directories that may hold entries.
+func (d Dir) subdirs() []string {
+	files, _ := os.ReadDir(d.Path)
+	var dirs []string
+	for _, f := range files {
+		if b, err := hex.DecodeString(f.Name()); err == nil && len(b) == 1 && f.IsDir() {
+			dirs = append(dirs, filepath.Join(d.Path, f.Name()))
+		}
+	}
+	return dirs
+}
+
+func (d Dir) removeTemps() error {
+	for _, dir := range d.subdirs() {
+		if err := atomicfile.RemoveStale(dir, staleTempAfter); ignoreAbsent(err) != nil {
+			return fmt.Errorf("remove stale temporary files: %w", err)
+		}
+	}
+	return nil
+}
+
+// removeEmptyDirs tidies up after Clear. A directory that is not empty, or in
+// use by another process, stays.
+func (d Dir) removeEmptyDirs() {
+	for _, dir := range append(d.subdirs(), d.Path) {
+		os.Remove(dir)
+	}
+}
+
+// EnvDir names the environment variable that overrides the directory of all
+// caches; Env that which turns them off, with the value "off".
+const (
+	EnvDir = "VKC_CACHE_DIR"
+	Env    = "VKC_CACHE"
+)
+
+// Root returns the directory that holds vkc's caches, each in a folder of its
+// own: $VKC_CACHE_DIR, or vkc under the user's cache directory. It is empty
+// where VKC_CACHE=off turns them off.
+func Root() (string, error) {
+	switch v := os.Getenv(Env); v {
+	case "", "on":
+	case "off":
+		return "", nil
+	default:
+		return "", fmt.Errorf("%s=%s: want off, or on", Env, v)
+	}
+	if dir := os.Getenv(EnvDir); dir != "" {
+		return filepath.Abs(dir)
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no cache directory (%w): set %s to one, or %s=off", err, EnvDir, Env)
+	}
+	return filepath.Join(dir, "vkc"), nil
+}

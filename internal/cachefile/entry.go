@@ -1,0 +1,101 @@
+package cachefile
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// The layout of an entry, all integers little-endian:
+//
+//	offset 0   8 bytes   Dir.Magic
+//	offset 8   uint32    Dir.Format
+//	offset 12  uint32    zero
+//	offset 16  32 bytes  key, the same as in the file name
+//	offset 48  uint64    length of the payload
+//	offset 56  32 bytes  SHA-256 of the payload
+//	offset 88  payload, to the end of the file
+const headerSize = 88
+
+// Key addresses an entry: a SHA-256 over everything that the payload depends on.
+type Key [sha256.Size]byte
+
+// KeyOf computes a key from parts. Each part is preceded by its length, so that
+// no two different lists of parts feed the hash the same bytes.
+func KeyOf(parts ...string) Key {
+	h := sha256.New()
+	var n [8]byte
+	for _, part := range parts {
+		binary.LittleEndian.PutUint64(n[:], uint64(len(part)))
+		h.Write(n[:])
+		io.WriteString(h, part)
+	}
+	return Key(h.Sum(nil))
+}
+
+// String returns the key in hexadecimal.
+func (k Key) String() string { return hex.EncodeToString(k[:]) }
+
+// encode returns the content of the file for payload.
+func (d Dir) encode(key Key, payload []byte) []byte {
+	sum := sha256.Sum256(payload)
+	b := make([]byte, 0, headerSize+len(payload))
+	b = append(b, d.Magic[:]...)
+	b = binary.LittleEndian.AppendUint32(b, d.Format)
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	b = append(b, key[:]...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(payload)))
+	b = append(b, sum[:]...)
+	return append(b, payload...)
+}
+
+// decode returns the payload of a file, which is a part of b, or why the file
+// is not the whole, undamaged entry for key.
+func (d Dir) decode(b []byte, key Key) ([]byte, error) {
+	if len(b) < headerSize {
+		return nil, fmt.Errorf("%d bytes, shorter than the header of %d", len(b), headerSize)
+	}
+	payload := b[headerSize:]
+	sum := sha256.Sum256(payload)
+	switch {
+	case !bytes.Equal(b[:8], d.Magic[:]):
+		return nil, fmt.Errorf("magic %q, want %q", b[:8], d.Magic)
+	case binary.LittleEndian.Uint32(b[8:]) != d.Format:
+		return nil, fmt.Errorf("format %d, want %d", binary.LittleEndian.Uint32(b[8:]), d.Format)
+	case binary.LittleEndian.Uint32(b[12:]) != 0:
+		return nil, errors.New("reserved field is not zero")
+	case !bytes.Equal(b[16:48], key[:]):
+		return nil, fmt.Errorf("entry is for key %x", b[16:48])
+	case binary.LittleEndian.Uint64(b[48:]) != uint64(len(payload)):
+		return nil, fmt.Errorf("payload has %d bytes, header says %d", len(payload), binary.LittleEndian.Uint64(b[48:]))
+	case !bytes.Equal(b[56:headerSize], sum[:]):
+		return nil, errors.New("checksum does not match the payload")
+	}
+	return payload, nil
+}
+
+// read reads and checks the entry in a file.
+func (d Dir) read(path string, key Key) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, headerSize+d.MaxPayload+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > headerSize+d.MaxPayload {
+		return nil, fmt.Errorf("larger than any entry may be (%d bytes)", d.MaxPayload)
+	}
+	payload, err := d.decode(b, key)
+	if err == nil && d.Check != nil {
+		err = d.Check(payload)
+	}
+	return payload, err
+}

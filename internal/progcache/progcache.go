@@ -1,0 +1,146 @@
+// Package progcache keeps compiled programs on disk, so that compiling a graph
+// again takes the time it takes to read a file.
+//
+// A program is kept as a bundle without weights, under a key that its compiler
+// gives: a hash of the canonical graph, the device's fingerprint, the version
+// of the generator and its tools, and the options. Where the key leaves the
+// names of inputs, outputs and weights out, as ir.Graph.Hash does, the program
+// may carry another graph's names, and the caller must bind it anew (see
+// ir.Interface).
+package progcache
+
+import (
+	"path/filepath"
+	"time"
+
+	"github.com/vkc-go/vkc/codegen/bundle"
+	"github.com/vkc-go/vkc/internal/cachefile"
+)
+
+// Cache is a cache of compiled programs. Any number of processes may use one
+// directory at the same time.
+type Cache struct {
+	dir cachefile.Dir
+	off bool
+}
+
+// format changes when bundles stay readable but must be compiled anew.
+const format = 1
+
+const maxBundle = 1 << 30
+
+// Open returns the cache below cacheDir, the directory of all of vkc's caches.
+// It creates nothing. An empty cacheDir gives a cache that is always empty.
+func Open(cacheDir string) *Cache {
+	return &Cache{
+		off: cacheDir == "",
+		dir: cachefile.Dir{
+			Path: filepath.Join(cacheDir, "programs"), Suffix: ".vkpe",
+			Magic: [8]byte([]byte("VKCPROGR")), Format: format, MaxPayload: maxBundle,
+			Check: func(payload []byte) error { _, err := bundle.Read(payload); return err },
+		},
+	}
+}
+
+// Default returns the cache in the user's cache directory, subject to
+// VKC_CACHE_DIR and VKC_CACHE=off (see cachefile.Root).
+func Default() (*Cache, error) {
+	root, err := cachefile.Root()
+	if err != nil {
+		return nil, err
+	}
+	return Open(root), nil
+}
+
+// Get returns the program for a key, of any length. An entry that is damaged
+// or foreign is removed and is a miss.
+func (c *Cache) Get(key string) (*bundle.File, bool) {
+	if c.off {
+		return nil, false
+	}
+	return c.load(cachefile.KeyOf(key))
+}
+
+// load is Get by the key's hash. The bundle is read while the entry is
+// checked, since reading it is most of the check.
+func (c *Cache) load(key cachefile.Key) (*bundle.File, bool) {
+	var f *bundle.File
+	dir := c.dir
+	dir.Check = func(payload []byte) (err error) {
+		f, err = bundle.Read(payload)
+		return err
+	}
+	_, ok := dir.Get(key)
+	return f, ok
+}
+
+// Put keeps a program, without its weights. Callers may ignore the error: the
+// program is then compiled again next time.
+func (c *Cache) Put(key string, contents *bundle.Contents) error {
+	if c.off {
+		return nil
+	}
+	light := *contents
+	light.Weights = nil
+	payload, err := bundle.Encode(&light)
+	if err != nil {
+		return err
+	}
+	return c.dir.Put(cachefile.KeyOf(key), payload)
+}
+
+// Entry describes a kept program.
+type Entry struct {
+	Program string // its name
+	Target  string // the device it was compiled for
+	Kernels int
+	Path    string
+	Size    int64 // bytes of the file
+	ModTime time.Time
+}
+
+// List describes all sound entries, which it reads for the purpose. Damaged
+// ones are removed.
+func (c *Cache) List() ([]Entry, error) {
+	if c.off {
+		return nil, nil
+	}
+	files, err := c.dir.Entries()
+	if err != nil {
+		return nil, err
+	}
+	var list []Entry
+	for _, e := range files {
+		if f, ok := c.load(e.Key); ok {
+			p := f.Program()
+			list = append(list, Entry{p.Name, p.Target, len(p.Steps), e.Path, e.Size, e.ModTime})
+		}
+	}
+	return list, nil
+}
+
+// Stats counts the entries and their bytes, without reading them.
+func (c *Cache) Stats() (cachefile.Stats, error) {
+	if c.off {
+		return cachefile.Stats{}, nil
+	}
+	entries, err := c.dir.Entries()
+	return cachefile.Sum(entries), err
+}
+
+// Verify checks every entry, removes those that are damaged, and returns them
+// with Err set, beside the sum of the good ones.
+func (c *Cache) Verify() (good cachefile.Stats, bad []cachefile.Entry, err error) {
+	if c.off {
+		return good, nil, nil
+	}
+	return c.dir.Verify()
+}
+
+// Clear removes all entries, and says what it removed.
+func (c *Cache) Clear() (cachefile.Stats, error) {
+	if c.off {
+		return cachefile.Stats{}, nil
+	}
+	return c.dir.Clear()
+}
