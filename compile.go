@@ -1,0 +1,365 @@
+package vkc
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vkc-go/vkc/codegen/bundle"
+	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/internal/progcache"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
+)
+
+// CompileOptions change how Compile works; the zero value compiles for the
+// generic profile and uses the user's cache.
+type CompileOptions struct {
+	// Target is the device to compile for: that of a live device, or a profile
+	// by target.Profile. The zero value is the generic profile.
+	Target target.Caps
+	// NoCache compiles anew and keeps nothing.
+	NoCache bool
+	// Jobs is the number of compiler processes; 0 means one per core.
+	Jobs int
+	// Validate runs spirv-val over every shader.
+	Validate bool
+	// Progress, if set, is told how many of the shaders are compiled.
+	Progress func(done, total int)
+}
+
+// CompileStats says what a Compile did.
+type CompileStats struct {
+	CacheHit  bool // the whole program came from the cache
+	Kernels   int
+	Shaders   int // distinct ones among the kernels
+	Processes int // compiler processes started
+	Elapsed   time.Duration
+	// CacheErr is why the program could not be kept for next time, if so. The
+	// program is good none the less.
+	CacheErr error
+}
+
+// Program is a compiled graph, ready to load on a device or write to a bundle.
+type Program struct {
+	// Contents is what a bundle of the program holds. Contents.Weights is nil
+	// until the caller sets it.
+	Contents bundle.Contents
+	Stats    CompileStats
+}
+
+// Save writes the program to a bundle file. With weights, the bundle holds
+// them too and runs by itself.
+func (p *Program) Save(path string, weights ir.WeightSource) error {
+	c := p.Contents
+	c.Weights = weights
+	return bundle.Write(path, &c)
+}
+
+// Compile compiles a graph for a device. The same graph compiled again for
+// the same kind of device comes from the cache, whatever its names are, and
+// starts no compiler process.
+func Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
+	start := time.Now()
+	if err := g.Verify(); err != nil {
+		return nil, fmt.Errorf("compile: %w", err)
+	}
+	c, err := newCompiler(ctx, g, opt)
+	if err != nil {
+		return nil, fmt.Errorf("compile: %w", err)
+	}
+	p, ok := c.fromCache()
+	if !ok {
+		if p, err = c.compile(ctx); err != nil {
+			return nil, fmt.Errorf("compile %q: %w", g.Name, err)
+		}
+	}
+	p.Stats.Kernels, p.Stats.Shaders = len(p.Contents.Program.Steps), len(p.Contents.Program.Shaders)
+	p.Stats.Elapsed = time.Since(start)
+	return p, nil
+}
+
+// compiler is the state of one Compile.
+type compiler struct {
+	g     *ir.Graph
+	opt   CompileOptions
+	caps  target.Caps
+	tools *spirv.Toolchain
+	cache *progcache.Cache
+	root  string // of the caches; empty for none
+	key   string
+}
+
+func newCompiler(ctx context.Context, g *ir.Graph, opt CompileOptions) (*compiler, error) {
+	c := &compiler{g: g, opt: opt, caps: opt.Target}
+	if c.caps.Name == "" {
+		var err error
+		if c.caps, err = target.Profile("generic"); err != nil {
+			return nil, err
+		}
+	}
+	if !opt.NoCache {
+		// Without a cache directory every compile is a cold one, nothing worse.
+		if root, err := cachefile.Root(); err == nil {
+			c.root = root
+		}
+	}
+	c.cache = progcache.Open(c.root)
+	var err error
+	if c.tools, err = spirv.Find(ctx, spirv.FindOptions{CacheDir: c.root}); err != nil {
+		return nil, err
+	}
+	c.key = cacheKey(g, c.caps, c.tools, opt)
+	return c, nil
+}
+
+// cacheKey names everything that a compiled program depends on.
+func cacheKey(g *ir.Graph, caps target.Caps, tools *spirv.Toolchain, opt CompileOptions) string {
+	sum := sha256.New()
+	for _, part := range []string{g.HashString(), caps.Fingerprint(), Generator(), tools.Fingerprint(), fmt.Sprint(opt.Validate)} {
+		fmt.Fprintf(sum, "%d %s\n", len(part), part)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// fromCache returns the kept program of an equal graph, under this graph's
+// names.
+func (c *compiler) fromCache() (*Program, bool) {
+	f, ok := c.cache.Get(c.key)
+	if !ok {
+		return nil, false
+	}
+	prog, err := rebind(f, c.g)
+	if err != nil {
+		return nil, false
+	}
+	return &Program{
+		Contents: bundle.Contents{Meta: f.Meta(), Graph: c.g, Program: prog, SPIRV: f.SPIRV(), GLSL: f.GLSL()},
+		Stats:    CompileStats{CacheHit: true},
+	}, true
+}
+
+func (c *compiler) compile(ctx context.Context) (*Program, error) {
+	low, err := Lower(c.g, c.caps)
+	if err != nil {
+		return nil, err
+	}
+	low.Program.GraphHash = c.g.HashString()
+	shaders := make([]spirv.Shader, len(low.GLSL))
+	for i, src := range low.GLSL {
+		shaders[i] = spirv.Shader{Name: low.Program.Shaders[i].Name, Source: src, TargetEnv: "vulkan1.2"}
+	}
+	results, stats, err := c.tools.Compile(ctx, shaders, spirv.Options{
+		Optimize: true, Validate: c.opt.Validate, Jobs: c.opt.Jobs, CacheDir: c.root, Progress: c.opt.Progress,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &Program{
+		Contents: bundle.Contents{Meta: bundle.Meta{Version: Version()}, Graph: c.g, Program: low.Program, GLSL: low.GLSL},
+		Stats:    CompileStats{Processes: stats.Processes},
+	}
+	for _, r := range results {
+		p.Contents.SPIRV = append(p.Contents.SPIRV, r.SPIRV)
+	}
+	p.Stats.CacheErr = c.cache.Put(c.key, &p.Contents)
+	return p, nil
+}
+
+// Lowered is a graph taken as far as GLSL: what `vkc dump` prints.
+type Lowered struct {
+	*passes.State
+	Schedules []kernel.Schedule // by kernel
+	Reasons   []string          // why each schedule was chosen
+	GLSL      []string          // by shader
+}
+
+// Lower takes a graph through the passes, chooses schedules for a device and
+// generates GLSL. It needs neither device nor compiler.
+func Lower(g *ir.Graph, caps target.Caps) (*Lowered, error) {
+	s, err := passes.Run(g, passes.Options{})
+	if err != nil {
+		return nil, err
+	}
+	low := &Lowered{State: s}
+	s.Program.Target = caps.Name
+	if err := refuseMissing(s.Kernels, caps); err != nil {
+		return nil, err
+	}
+	var symbols []string
+	for _, sym := range s.Program.Symbols {
+		symbols = append(symbols, sym.Name)
+	}
+	same := map[string]int{} // kernel identity and schedule to shader
+	for i, k := range s.Kernels {
+		sched, why, err := target.Select(k, caps)
+		if err != nil {
+			return nil, fmt.Errorf("kernel %d (%s): %w", i, k.Name, err)
+		}
+		low.Schedules, low.Reasons = append(low.Schedules, sched), append(low.Reasons, string(why))
+		sh, err := glsl.Emit(k, sched, caps, symbols)
+		if err != nil {
+			return nil, fmt.Errorf("kernel %d (%s): %w", i, k.Name, err)
+		}
+		st := &s.Program.Steps[i]
+		st.Grid, st.Schedule = sh.Grid, sched.String()
+		id := k.Identity() + sched.String()
+		n, ok := same[id]
+		if !ok {
+			n = len(low.GLSL)
+			same[id] = n
+			low.GLSL = append(low.GLSL, sh.Source)
+			hash := sha256.Sum256([]byte(sh.Source))
+			s.Program.Shaders = append(s.Program.Shaders, kernel.Shader{
+				Name: fmt.Sprintf("k%d_%s", i, k.Name), Bindings: len(k.Bindings), Workgroup: sh.Workgroup, SubgroupSize: sh.SubgroupSize,
+				Needs: sh.Needs, SharedBytes: sh.SharedBytes, GLSLHash: hex.EncodeToString(hash[:]),
+			})
+		}
+		st.Shader = n
+	}
+	if err := s.Program.Check(); err != nil {
+		return nil, fmt.Errorf("the compiled program does not hold together, which is a bug in vkc: %w", err)
+	}
+	return low, nil
+}
+
+// refuseMissing names everything that the kernels need and the device lacks,
+// all at once.
+func refuseMissing(kernels []*kernel.Kernel, caps target.Caps) error {
+	var missing []string
+	for _, k := range kernels {
+		for _, m := range target.Missing(k, caps) {
+			line := fmt.Sprintf("%s (for %s)", m, strings.Join(slices.Compact(slices.Sorted(slices.Values(k.Ops))), ", "))
+			if !slices.Contains(missing, line) {
+				missing = append(missing, line)
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return &UnsupportedError{Device: caps.Name, Missing: missing}
+}
+
+// UnsupportedError lists what a graph needs that a device does not have.
+type UnsupportedError struct {
+	Device  string
+	Missing []string
+}
+
+// Error names the device and every gap.
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("%s cannot run this graph: it lacks %s; choose another device, or the CPU backend with --device cpu", e.Device, strings.Join(e.Missing, "; "))
+}
+
+// rebind returns the cached program under the names of g, a graph of the same
+// hash as the one it was compiled from.
+func rebind(f *bundle.File, g *ir.Graph) (*kernel.Program, error) {
+	old, err := f.Graph()
+	if err != nil {
+		return nil, err
+	}
+	a, b := old.Interface(), g.Interface()
+	if len(a.Inputs) != len(b.Inputs) || len(a.States) != len(b.States) || len(a.Weights) != len(b.Weights) ||
+		len(a.Outputs) != len(b.Outputs) || len(a.Symbols) != len(b.Symbols) {
+		return nil, errors.New("the cached program has another interface")
+	}
+	names := renaming{symbols: pairs(a.Symbols, b.Symbols), weights: pairNodes(a.Weights, b.Weights)}
+	p := *f.Program()
+	p.Name = g.Name
+	p.Symbols = slices.Clone(p.Symbols)
+	for i := range p.Symbols {
+		p.Symbols[i].Name = names.symbol(p.Symbols[i].Name)
+	}
+	p.Buffers = slices.Clone(p.Buffers)
+	for i := range p.Buffers {
+		names.buffer(&p.Buffers[i])
+	}
+	p.Inputs = names.ports(p.Inputs, pairNodes(a.Inputs, b.Inputs))
+	p.States = names.ports(p.States, pairNodes(a.States, b.States))
+	p.Outputs = names.ports(p.Outputs, pairs(a.Outputs, b.Outputs))
+	p.Steps = slices.Clone(p.Steps)
+	for i := range p.Steps {
+		names.grid(&p.Steps[i].Grid)
+	}
+	return &p, p.Check()
+}
+
+// renaming maps the names of one graph to those of another.
+type renaming struct{ symbols, weights map[string]string }
+
+func pairs(from, to []string) map[string]string {
+	m := map[string]string{}
+	for i := range from {
+		m[from[i]] = to[i]
+	}
+	return m
+}
+
+func pairNodes(from, to []*ir.Node) map[string]string {
+	m := map[string]string{}
+	for i := range from {
+		m[from[i].Name()] = to[i].Name()
+	}
+	return m
+}
+
+func (r renaming) symbol(s string) string {
+	if t, ok := r.symbols[s]; ok {
+		return t
+	}
+	return s
+}
+
+func (r renaming) dim(d ir.Dim) ir.Dim {
+	d.Sym = r.symbol(d.Sym)
+	return d
+}
+
+func (r renaming) shape(s ir.Shape) ir.Shape {
+	out := slices.Clone(s)
+	for i := range out {
+		out[i] = r.dim(out[i])
+	}
+	return out
+}
+
+func (r renaming) buffer(b *kernel.Buffer) {
+	b.Shape = r.shape(b.Shape)
+	b.Segments = slices.Clone(b.Segments)
+	for i := range b.Segments {
+		if s := &b.Segments[i]; s.Weight != "" {
+			s.Weight = r.weights[s.Weight]
+			if i == 0 && len(b.Segments) == 1 {
+				b.Name = s.Weight
+			}
+		}
+	}
+}
+
+func (r renaming) ports(ports []kernel.Port, names map[string]string) []kernel.Port {
+	out := slices.Clone(ports)
+	for i := range out {
+		out[i].Name = names[out[i].Name]
+		out[i].Shape = r.shape(out[i].Shape)
+	}
+	return out
+}
+
+func (r renaming) grid(g *kernel.Grid) {
+	for i := range g {
+		g[i] = slices.Clone(g[i])
+		for j := range g[i] {
+			g[i][j].Extent = r.dim(g[i][j].Extent)
+		}
+	}
+}
