@@ -24,6 +24,21 @@ import (
 // safe, which is enumeration and calls that take handles alone; see vkc.h for why the rest is our own.
 // native_stub.go has the same methods for builds without cgo.
 
+// The opcodes of both sides agree: an index other than 0 does not compile.
+var (
+	_ = [1]int{}[opBindPipeline-C.VKC_OP_BIND_PIPELINE]
+	_ = [1]int{}[opBindSet-C.VKC_OP_BIND_SET]
+	_ = [1]int{}[opPushConstants-C.VKC_OP_PUSH_CONSTANTS]
+	_ = [1]int{}[opDispatch-C.VKC_OP_DISPATCH]
+	_ = [1]int{}[opDispatchIndirect-C.VKC_OP_DISPATCH_INDIRECT]
+	_ = [1]int{}[opBarrier-C.VKC_OP_BARRIER]
+	_ = [1]int{}[opCopy-C.VKC_OP_COPY]
+	_ = [1]int{}[opFill-C.VKC_OP_FILL]
+	_ = [1]int{}[opTimestamp-C.VKC_OP_TIMESTAMP]
+	_ = [1]int{}[opResetQueries-C.VKC_OP_RESET_QUERIES]
+	_ = [1]int{}[resultBadWords-C.VKC_ERROR_BAD_WORDS]
+)
+
 // nativeInstance is a VkInstance with its functions.
 type nativeInstance struct{ ptr *C.vkc_instance }
 

@@ -19,6 +19,11 @@ func Required() bool { return os.Getenv("VKC_REQUIRE_DEVICE") == "1" }
 //
 //	func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 func Main(m *testing.M) int {
+	// Naming what the loader and the layers read makes "go test" run again when it changes.
+	for _, name := range []string{"VK_INSTANCE_LAYERS", "VK_LAYER_ENABLES", "VK_LAYER_VALIDATE_SYNC", "VK_LAYER_PATH",
+		"VK_DRIVER_FILES", "VK_ICD_FILENAMES"} {
+		os.Getenv(name)
+	}
 	code := m.Run()
 	messages := vk.ValidationMessages()
 	for _, text := range messages {

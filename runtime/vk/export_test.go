@@ -1,0 +1,34 @@
+package vk
+
+// What tests outside the package need from inside.
+
+// ForceStaging makes transfers use the staging rings on devices with unified memory too.
+func ForceStaging(o DeviceOptions) DeviceOptions {
+	o.forceStaging = true
+	return o
+}
+
+// InjectMessage stores a validation message as a layer would.
+func InjectMessage(text string) { injectMessage(text) }
+
+// ClearMessages forgets the validation messages so far.
+func ClearMessages() { clearMessages() }
+
+// FillUnchecked records a fill past the checks of FillBuffer.
+func (c *CommandList) FillUnchecked(b *Buffer, offset, size int64) {
+	c.emit(opFill, b.handle, uint64(offset), uint64(size), 0)
+	c.users[b] = struct{}{}
+}
+
+// EmitRaw appends words to the list as they are.
+func (c *CommandList) EmitRaw(words ...uint64) { c.words = append(c.words, words...) }
+
+// Retired is the number of closed resources the device still keeps.
+func (d *Device) Retired() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.retired)
+}
+
+// CachePath is the file of the pipeline cache.
+func (d *Device) CachePath() string { return d.cache.path }

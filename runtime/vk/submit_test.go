@@ -1,0 +1,152 @@
+package vk_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vkc-go/vkc/runtime/vk"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// longRecording adds to y many times over, one dispatch after the other.
+func longRecording(t testing.TB, d *vk.Device, x, y *vk.Buffer, steps int) *vk.Recording {
+	t.Helper()
+	n := int(x.Size() / 4)
+	c := d.NewCommandList()
+	c.BindPipeline(pipeline(t, d, saxpyDesc(t)))
+	c.Bind(bindings(t, d, bind(x, y)), 0)
+	c.Push(pushSaxpy(n, 1))
+	for range steps {
+		c.Dispatch(uint32(n+63)/64, 1, 1)
+		c.Barrier(vk.StageCompute, vk.StageCompute)
+	}
+	return record(t, d, c)
+}
+
+func fill(t testing.TB, d *vk.Device, b *vk.Buffer, v float32) {
+	t.Helper()
+	values := make([]float32, b.Size()/4)
+	for i := range values {
+		values[i] = v
+	}
+	upload(t, d, b, floatBytes(values))
+}
+
+// TestInFlight submits one recording many times without waiting; each run builds on the last.
+func TestInFlight(t *testing.T) {
+	d := vktest.Device(t, vk.DeviceOptions{})
+	x, y := buffer(t, d, "x", 4*1000, vk.DeviceMemory), buffer(t, d, "y", 4*1000, vk.DeviceMemory)
+	fill(t, d, x, 1)
+	fill(t, d, y, 0)
+	r := longRecording(t, d, x, y, 3)
+	var last vk.Point
+	for range 20 {
+		p := must(d.Submit(r))(t)
+		if p <= last {
+			t.Fatalf("point %d follows point %d", p, last)
+		}
+		last = p
+	}
+	p := must(d.Submit(r, r, r))(t)
+	if err := d.Wait(context.Background(), p); err != nil {
+		t.Fatal(err)
+	}
+	if !d.Done(p) || !d.Done(last) || d.Submitted() != p {
+		t.Errorf("after waiting for point %d, it is not done, or %d is the latest", p, d.Submitted())
+	}
+	for i, got := range floats(download(t, d, y)) {
+		if got != 23*3 {
+			t.Fatalf("y[%d] = %v; want %v", i, got, 23*3)
+		}
+	}
+}
+
+func TestWaitCancel(t *testing.T) {
+	d := vktest.Device(t, vk.DeviceOptions{})
+	const n = 1 << 20
+	x, y := buffer(t, d, "x", 4*n, vk.DeviceMemory), buffer(t, d, "y", 4*n, vk.DeviceMemory)
+	fill(t, d, x, 1)
+	fill(t, d, y, 0)
+	const runs, steps = 40, 100
+	r := longRecording(t, d, x, y, steps)
+	var p vk.Point
+	for range runs {
+		p = must(d.Submit(r))(t)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	err := d.Wait(ctx, p)
+	took := time.Since(start)
+	if d.Done(p) {
+		t.Skipf("the device was done within %v: nothing to cancel", took)
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a wait past its deadline: %v", err)
+	}
+	if took > time.Second {
+		t.Errorf("the wait took %v, long past its deadline", took)
+	}
+	// The device works on, and what is closed now stays until it is done.
+	r.Close()
+	if d.Retired() == 0 {
+		t.Error("a recording in flight is not kept")
+	}
+	if err := d.Wait(context.Background(), p); err != nil {
+		t.Fatal(err)
+	}
+	if d.Retired() != 0 {
+		t.Error("a closed recording is kept after it is done")
+	}
+	if got := floats(download(t, d, y))[n-1]; got != runs*steps {
+		t.Errorf("y = %v; want %v", got, runs*steps)
+	}
+}
+
+func TestWaitErrors(t *testing.T) {
+	d := vktest.Device(t, vk.DeviceOptions{})
+	if err := d.Wait(context.Background(), 0); err != nil {
+		t.Errorf("waiting for point 0: %v", err)
+	}
+	if err := d.Wait(context.Background(), 5); err == nil || !strings.Contains(err.Error(), "only 0") {
+		t.Errorf("waiting for what was not submitted: %v", err)
+	}
+	if d.Done(5) {
+		t.Error("what was not submitted is done")
+	}
+	if p, err := d.Submit(); err != nil || p != 1 || d.Wait(context.Background(), p) != nil {
+		t.Errorf("submitting nothing: point %d, %v", p, err)
+	}
+}
+
+func TestSubmitRefusesClosed(t *testing.T) {
+	d := vktest.Device(t, vk.DeviceOptions{})
+	make := func() (b *vk.Buffer, p *vk.Pipeline, sets *vk.Bindings, r *vk.Recording) {
+		b = buffer(t, d, "b", 256, vk.DeviceMemory)
+		p = pipeline(t, d, copyDesc(t))
+		sets = bindings(t, d, bind(b, buffer(t, d, "c", 256, vk.DeviceMemory)))
+		c := d.NewCommandList()
+		c.BindPipeline(p)
+		c.Bind(sets, 0)
+		c.Dispatch(1, 1, 1)
+		return b, p, sets, record(t, d, c)
+	}
+	for i, what := range []string{"buffer b", "pipeline copy", "bindings", "recording"} {
+		b, p, sets, r := make()
+		run(t, d, r)
+		[]closer{b, p, sets, r}[i].Close()
+		if _, err := d.Submit(r); !errors.Is(err, vk.ErrClosed) || !strings.Contains(err.Error(), what) {
+			t.Errorf("submitting with a closed %s: %v", what, err)
+		}
+	}
+	if _, err := d.Submit(nil); err == nil {
+		t.Error("submitting a nil recording succeeds")
+	}
+	_, _, _, r := make()
+	if _, err := vktest.Device(t, vk.DeviceOptions{}).Submit(r); err == nil {
+		t.Error("submitting to another device succeeds")
+	}
+}
