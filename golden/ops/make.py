@@ -205,7 +205,7 @@ def casts():
     case("cast", [(np.array([0, 1, -1, 300, -129, 70000]), "i32")], lambda x: x, "i8", dtype="i8")
     case("cast", [(np.array([0, 2, 4, -1]), "i32")], lambda x: x != 0, "bool", dtype="bool")
     case("cast", [(np.array([True, False]), "bool")], lambda x: x, "f32", dtype="f32")
-    big = np.array([2**24 + 1, 2**53 + 1, 2**62 + 2**38 + 1, -(2**62) - 2**38 - 1, 2**63 - 1, -(2**63)])
+    big = np.array([2**24 + 1, 2**53 + 1, 2**62 + 2**38 + 1, -(2**62) - 2**38 - 1, 2**62 + 3 * 2**38 - 1, 1 - 2**62 - 3 * 2**38, 2**63 - 1, -(2**63)])
     case("cast", [(big, "i64")], lambda x: x, "f32", dtype="f32")
     halves = np.array([65504, 65519.99, 65520, 1 + 2.0**-11, 1 + 2.0**-11 + 2.0**-40, 2.0**-25, 2.0**-25 * 1.001, 6e-8, NAN, -INF])
     case("cast", [(halves, "f64")], lambda x: x, "f16", dtype="f16")

@@ -1,19 +1,20 @@
 package interp
 
-import (
-	"math"
-)
+import "math"
 
-// heads are the extents of an attention: N outer coordinates, H query heads
-// that share G key heads, T queries, S keys, head dims D of q and k and E of v.
+// heads are the arguments of an attention.
 type heads struct {
-	outer, h, g, t, s, d, e int
-	causal                  bool
-	scale                   float64
-	q, k, v                 []float64
-	mask                    []float64
-	maskStrides             []int // over [outer…, H, T, S]
-	outerDims               []int
+	outerDims []int
+	outer     int // their product
+	h, g      int // query heads, and the key heads that they share
+	t, s      int // queries, keys
+	d, e      int // extents of one q or k, of one v
+	causal    bool
+	scale     float64
+
+	q, k, v     []float64 // [outer…, h, t, d], [outer…, g, s, d], [outer…, g, s, e]
+	mask        []float64 // nil if there is none
+	maskStrides []int     // over [outer…, h, t, s]
 }
 
 func attention(c *call) (value, error) {

@@ -13,6 +13,9 @@ func cast(c *call) (value, error) {
 	switch {
 	case from.typ == to:
 		return from, nil
+	case from.n != nil && to == ir.F32: // holds every value of narrower types
+		from.typ = to
+		return from, nil
 	case from.typ.IsFloat() && to.IsFloat():
 		f := make([]float64, elems(c.dims))
 		copy(f, from.floats())

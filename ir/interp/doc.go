@@ -1,7 +1,7 @@
 // Package interp runs a graph on the CPU. It is the definition of every op:
 // device results are compared with it, constant folding calls it, and it is
-// the fallback where there is no device. It values being obviously right over
-// speed, yet spreads large ops over all cores.
+// the fallback where there is no device. It is written to be right at a glance
+// before it is written to be fast, yet spreads large ops over all cores.
 //
 // # Values
 //

@@ -71,16 +71,16 @@ func mapElements[T any](c *call, out []T, args [][]T, f func([]T, ir.Attrs) T) e
 	})
 }
 
-// broadcast_ finds the elements of broadcast arguments for runs of result
+// broadcaster finds the elements of broadcast arguments for runs of result
 // elements along the innermost axis.
-type broadcast_ struct {
+type broadcaster struct {
 	dims    []int   // of the result
 	strides [][]int // per argument
 	step    []int   // per argument: its innermost stride
 }
 
-func newBroadcast(c *call) *broadcast_ {
-	b := &broadcast_{dims: c.dims, step: make([]int, len(c.args))}
+func newBroadcast(c *call) *broadcaster {
+	b := &broadcaster{dims: c.dims, step: make([]int, len(c.args))}
 	if c.sameShapes() { // then every axis is like the innermost
 		b.dims = []int{elems(c.dims)}
 	}
@@ -113,7 +113,7 @@ func (c *call) sameShapes() bool {
 // run sets at to where the arguments' elements for result element lo are, and
 // returns how many elements follow before a coordinate other than the
 // innermost changes, at most hi-lo.
-func (b *broadcast_) run(lo, hi int, at []int) int {
+func (b *broadcaster) run(lo, hi int, at []int) int {
 	if len(b.dims) == 0 {
 		clear(at)
 		return 1

@@ -202,6 +202,14 @@ func TestDequantizeRoundsToItsDType(t *testing.T) {
 	wantFloats(t, run(t, b.program(Options{}), nil, nil)["y"], want...)
 }
 
+// TestPadRounds: the value is rounded where it is made, not only in the result.
+func TestPadRounds(t *testing.T) {
+	b := newGraph(t)
+	n := b.add(ir.OpPad, []*ir.Node{b.constant(floats(t, ir.F16, nil, 0))}, "low", []int{1}, "high", []int{0}, "value", 0.1)
+	b.output("y", b.add(ir.OpCast, []*ir.Node{n}, "dtype", ir.F64))
+	wantFloats(t, run(t, b.program(Options{}), nil, nil)["y"], ir.RoundTo(0.1, ir.F16))
+}
+
 // counter is a graph whose states are a count of runs and a ring of the
 // inputs, written where the count says.
 func counter(t *testing.T) *Program {
@@ -468,7 +476,11 @@ func TestConcurrentRuns(t *testing.T) {
 	done := make(chan error)
 	for range 4 {
 		go func() {
-			_, err := p.Run(context.Background(), x, nil)
+			var err error
+			for range 200 {
+				_, e := p.Run(context.Background(), x, nil)
+				err = errors.Join(err, e)
+			}
 			done <- err
 		}()
 	}
@@ -481,7 +493,7 @@ func TestConcurrentRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantFloats(t, count, 4)
+	wantFloats(t, count, 800)
 }
 
 // TestErrorsNameTheNode: what fails inside a run says where the program made it.

@@ -34,7 +34,7 @@ var kernels = map[ir.Op]kernel{
 	ir.OpWeight:   leaf,
 	ir.OpState:    leaf,
 	ir.OpConst:    constant,
-	ir.OpIota:     iota_,
+	ir.OpIota:     coordinates,
 	ir.OpDimValue: dimValue,
 
 	ir.OpCast: cast,

@@ -15,7 +15,7 @@ type rows struct {
 	n     int
 }
 
-// row returns elements of row i of s, which holds the elements of r.x.
+// row returns row i of s, the elements of r.x.
 func row[T any](r rows, s []T, i int) []T { return s[i*r.n : (i+1)*r.n] }
 
 func foldRows(c *call, axes []int64) (rows, error) {
@@ -161,7 +161,7 @@ func argmin(c *call) (value, error) {
 // ints returns the elements of an integer or bool value.
 func (v value) ints() []int64 { return v.i }
 
-// search finds along an axis the first element that no later one beats.
+// search finds the first best element along the axis.
 func search[T any](c *call, get func(value) []T, beats func(x, best T) bool) (value, error) {
 	r, err := foldRows(c, []int64{int64(c.attrs().Int("axis"))})
 	if err != nil {
@@ -174,17 +174,21 @@ func search[T any](c *call, get func(value) []T, beats func(x, best T) bool) (va
 	out := make([]int64, r.count)
 	err = c.parallelRange(r.count, r.n, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			elems := row(r, x, i)
-			best := 0
-			for j, e := range elems {
-				if beats(e, elems[best]) {
-					best = j
-				}
-			}
-			out[i] = int64(best)
+			out[i] = int64(first(row(r, x, i), beats))
 		}
 	})
 	return c.ints(out), err
+}
+
+// first returns the index of the first element that no later one beats.
+func first[T any](row []T, beats func(x, best T) bool) int {
+	best := 0
+	for j, x := range row {
+		if beats(x, row[best]) {
+			best = j
+		}
+	}
+	return best
 }
 
 func errEmptyAxis(c *call, axis int) error {
