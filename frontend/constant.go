@@ -31,22 +31,10 @@ func toData(values any, dims []int) (*ir.Data, error) {
 	if !v.IsValid() {
 		return nil, errors.New("the value is nil")
 	}
-	elem, shape := v.Type(), []int(nil)
-	for probe := v; elem.Kind() == reflect.Slice || elem.Kind() == reflect.Array; elem = elem.Elem() {
-		n := 0
-		if probe.IsValid() {
-			n = probe.Len()
-		}
-		shape = append(shape, n)
-		if n > 0 {
-			probe = probe.Index(0)
-		} else {
-			probe = reflect.Value{}
-		}
-	}
+	elem, shape := nesting(v)
 	t, ok := constTypes[elem.Kind()]
 	if !ok {
-		return nil, fmt.Errorf("a %s cannot be a constant: want numbers or bools of %s", v.Type(), "float32, float64, int, int8, int32, int64, uint8, uint32 or bool")
+		return nil, fmt.Errorf("a %s cannot be a constant: want float32, float64, int, int8, int32, int64, uint8, uint32, bool or slices of one", v.Type())
 	}
 	c := collector{dtype: t, plainInt: elem.Kind() == reflect.Int}
 	if err := c.collect(v, shape); err != nil {
@@ -59,6 +47,25 @@ func toData(values any, dims []int) (*ir.Data, error) {
 		return ir.FromFloats(t, c.floats, shape...)
 	}
 	return ir.FromInts(t, c.ints, shape...)
+}
+
+// nesting returns the type inside nested slices or arrays and the length of the
+// first at each depth.
+func nesting(v reflect.Value) (elem reflect.Type, shape []int) {
+	elem = v.Type()
+	for elem.Kind() == reflect.Slice || elem.Kind() == reflect.Array {
+		n := 0
+		if v.IsValid() { // not once inside an empty slice
+			n = v.Len()
+		}
+		if n > 0 {
+			v = v.Index(0)
+		} else {
+			v = reflect.Value{}
+		}
+		shape, elem = append(shape, n), elem.Elem()
+	}
+	return elem, shape
 }
 
 // collector flattens nested slices in row-major order.

@@ -111,6 +111,8 @@ func (c Config) check() error {
 	switch {
 	case c.HeadDim < 1:
 		return fmt.Errorf("%d heads share a width of %d: each has no element", c.Heads, c.Width)
+	case c.Vocab < 1:
+		return fmt.Errorf("the token embedding %q is missing, no matrix, or empty", tokenTable+".weight")
 	case c.Heads%c.KVHeads != 0:
 		return fmt.Errorf("%d query heads are not a multiple of %d key heads", c.Heads, c.KVHeads)
 	case c.RopeDims%2 != 0 || c.RopeDims > c.HeadDim:
@@ -120,23 +122,42 @@ func (c Config) check() error {
 	case !(c.RopeBase > 0) || math.IsInf(c.RopeBase, 1):
 		return fmt.Errorf("the base of the rotary embedding is %v: want a positive number", c.RopeBase)
 	}
-	for name, want := range c.required() {
-		have, ok := c.Types[name]
-		switch {
-		case !ok:
-			return fmt.Errorf("there is no weight %q, want %s", name, want)
-		case !have.Shape.Equal(want):
-			return fmt.Errorf("weight %q is %s: want %s", name, have.Shape, want)
-		case !have.DType.IsFloat() && !have.DType.IsBlock():
-			return fmt.Errorf("weight %q is %s: want a float or quantized type", name, have.DType)
+	for name, want := range c.parts() {
+		if err := c.checkWeight(name+".weight", want, name != output); err != nil {
+			return err
+		}
+		if len(want) != 2 {
+			continue
+		}
+		if err := c.checkWeight(name+".bias", want[:1], false); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// required yields the names and shapes of the weights that the model must have,
-// in a lazy sequence: the number of layers comes from the file and may be absurd.
-func (c Config) required() iter.Seq2[string, ir.Shape] {
+// checkWeight verifies a weight against the shape that the model gives it.
+func (c Config) checkWeight(name string, want ir.Shape, required bool) error {
+	have, ok := c.Types[name]
+	switch {
+	case !ok && !required:
+		return nil
+	case !ok:
+		return fmt.Errorf("there is no weight %q, want %s", name, want)
+	case !have.Shape.Equal(want):
+		return fmt.Errorf("weight %q is %s: want %s", name, have.Shape, want)
+	case have.DType.IsFloat(), have.DType.IsBlock() && len(want) == 2:
+		return nil
+	case !have.DType.Valid():
+		return fmt.Errorf("weight %q has a type that is not supported: convert the model to another", name)
+	}
+	return fmt.Errorf("weight %q is %s: want a float type, or for a matrix a quantized one", name, have.DType)
+}
+
+// parts yields the names, without ".weight", and shapes of the weights of the
+// model, in a lazy sequence: the number of layers comes from the file and may be
+// absurd. All are required but output.
+func (c Config) parts() iter.Seq2[string, ir.Shape] {
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	layer := []struct {
 		name  string
@@ -153,13 +174,13 @@ func (c Config) required() iter.Seq2[string, ir.Shape] {
 		{"ffn_down", ir.ShapeOf(c.Width, c.FeedForward)},
 	}
 	return func(yield func(string, ir.Shape) bool) {
-		if !yield(tokenTable+".weight", ir.ShapeOf(c.Vocab, c.Width)) ||
-			!yield(outputNorm+".weight", ir.ShapeOf(c.Width)) {
+		table := ir.ShapeOf(c.Vocab, c.Width)
+		if !yield(tokenTable, table) || !yield(output, table) || !yield(outputNorm, ir.ShapeOf(c.Width)) {
 			return
 		}
 		for i := range c.Layers {
 			for _, w := range layer {
-				if !yield(fmt.Sprintf("blk.%d.%s.weight", i, w.name), w.shape) {
+				if !yield(fmt.Sprintf("blk.%d.%s", i, w.name), w.shape) {
 					return
 				}
 			}

@@ -234,6 +234,9 @@ func TestConfig(t *testing.T) {
 	if fmt.Sprint(cfg) != fmt.Sprint(want) {
 		t.Errorf("got  %+v\nwant %+v", cfg, want)
 	}
+	if cfg, err := llm.FromGGUF(smallest(t).file(t)); err != nil || cfg.Layers != 1 || cfg.HeadDim != 2 {
+		t.Errorf("the smallest model is %+v, %v", cfg, err)
+	}
 	f := tiny{dtype: ir.F32, meta: map[string]any{"llama.rope.freq_base": nil}}.file(t)
 	if cfg, err := llm.FromGGUF(f); err != nil || cfg.RopeBase != 10000 {
 		t.Errorf("the default base is %v, %v", cfg.RopeBase, err)
@@ -243,6 +246,8 @@ func TestConfig(t *testing.T) {
 func TestConfigRefuses(t *testing.T) {
 	vector, _ := ir.NewData(ir.F32, 8)
 	ints, _ := ir.NewData(ir.I32, width)
+	empty, _ := ir.NewData(ir.F32, 0, width)
+	blocks, _ := ir.NewData(ir.Q8_0, width)
 	tests := []struct {
 		name string
 		m    tiny
@@ -266,7 +271,11 @@ func TestConfigRefuses(t *testing.T) {
 		{"rope factors", tiny{tensors: map[string]*ir.Data{"rope_freqs.weight": vector}}, "rope_freqs.weight"},
 		{"missing weight", tiny{tensors: map[string]*ir.Data{"blk.1.ffn_up.weight": nil}}, `there is no weight "blk.1.ffn_up.weight", want [96,64]`},
 		{"weight shape", tiny{tensors: map[string]*ir.Data{"blk.1.ffn_norm.weight": vector}}, `weight "blk.1.ffn_norm.weight" is [8]: want [64]`},
-		{"weight type", tiny{tensors: map[string]*ir.Data{"output_norm.weight": ints}}, `weight "output_norm.weight" is i32`},
+		{"weight type", tiny{tensors: map[string]*ir.Data{"output_norm.weight": ints}}, `weight "output_norm.weight" is i32: want a float type`},
+		{"no vocabulary", tiny{tensors: map[string]*ir.Data{"token_embd.weight": empty}}, `the token embedding "token_embd.weight" is missing`},
+		{"norm of blocks", tiny{tensors: map[string]*ir.Data{"output_norm.weight": blocks}}, `weight "output_norm.weight" is q8_0: want a float type`},
+		{"output shape", tiny{tensors: map[string]*ir.Data{"output.weight": vector}}, `weight "output.weight" is [8]: want [40,64]`},
+		{"bias shape", tiny{tensors: map[string]*ir.Data{"blk.0.attn_q.bias": vector}}, `weight "blk.0.attn_q.bias" is [8]: want [64]`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -316,16 +325,46 @@ func TestWrongConfigIsAnError(t *testing.T) {
 	}
 }
 
+// smallest is a model of one layer with two elements a vector, so that the fuzzer
+// spends its time on what the file says and not on weights.
+func smallest(t testing.TB) tiny {
+	t.Helper()
+	m := tiny{dtype: ir.F32, tensors: map[string]*ir.Data{}, meta: map[string]any{
+		"llama.block_count":             uint32(1),
+		"llama.embedding_length":        uint32(2),
+		"llama.attention.head_count":    uint32(1),
+		"llama.attention.head_count_kv": uint32(1),
+		"llama.feed_forward_length":     uint32(2),
+	}}
+	for name, d := range (tiny{dtype: ir.F32}).weights(t) {
+		dims := []int{2, 2}[:len(d.Dims)]
+		small, err := ir.NewData(ir.F32, dims...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.tensors[name] = small
+		if strings.HasPrefix(name, "blk.1.") {
+			m.tensors[name] = nil
+		}
+	}
+	return m
+}
+
 // FuzzFromGGUF checks that no file makes FromGGUF or Prefill panic, and that a
 // model FromGGUF accepts has a graph.
 func FuzzFromGGUF(f *testing.F) {
-	f.Add(tiny{dtype: ir.Q8_0}.bytes(f))
-	f.Add(tiny{dtype: ir.F16, untied: true}.bytes(f))
-	f.Add(tiny{dtype: ir.F32, meta: map[string]any{"llama.attention.key_length": uint32(8)}}.bytes(f))
+	m := smallest(f)
+	f.Add(m.bytes(f))
+	m.meta["llama.attention.key_length"] = uint32(2)
+	m.meta["llama.rope.dimension_count"] = uint32(2)
+	m.tensors["output.weight"] = m.tensors["token_embd.weight"]
+	f.Add(m.bytes(f))
+	m.meta["llama.block_count"] = uint32(math.MaxInt32)
+	f.Add(m.bytes(f))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := gguf.NewReader(data)
 		if err != nil {
-			t.Skip()
+			return
 		}
 		cfg, err := llm.FromGGUF(file)
 		if err != nil {
