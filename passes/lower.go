@@ -297,18 +297,24 @@ func (l *lowerer) bufferName(n *ir.Node, write bool) string {
 	return name
 }
 
-// ident turns any name into an identifier.
+// ident turns any name into an identifier: other bytes become underscores,
+// never two in a row, which GLSL reserves.
 func ident(s string) string {
-	out := []byte("in_")
+	var out []byte
 	for _, r := range []byte(s) {
-		if r == '_' && len(out) > 0 && out[len(out)-1] == '_' {
-			continue // GLSL reserves double underscores
+		if !ir.IsIdent("x"+string(r)) || r == '_' {
+			if len(out) > 0 && out[len(out)-1] != '_' {
+				out = append(out, '_')
+			}
+			continue
 		}
-		if ir.IsIdent("x" + string(r)) {
-			out = append(out, r)
-		}
+		out = append(out, r)
 	}
-	return strings.TrimSuffix(string(out[:min(len(out), 40)]), "_")
+	name := strings.Trim(string(out[:min(len(out), 40)]), "_")
+	if !ir.IsIdent(name) {
+		name = "in_" + name
+	}
+	return strings.TrimSuffix(name, "_")
 }
 
 // errNotIdentity says that a result of the kernel's own loop is needed at
