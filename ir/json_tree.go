@@ -178,9 +178,11 @@ func (p *jsonParser) value() jsonValue {
 }
 
 func (p *jsonParser) literal(v *jsonValue) {
-	for word, kind := range map[string]jsonKind{"true": jsonBool, "false": jsonBool, "null": jsonNull} {
+	for _, word := range []string{"true", "false", "null"} {
 		if strings.HasPrefix(p.text[p.pos:], word) {
-			v.kind, v.text = kind, word
+			if v.text = word; word != "null" {
+				v.kind = jsonBool
+			}
 			p.pos += len(word)
 			return
 		}
