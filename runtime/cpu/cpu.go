@@ -1,0 +1,131 @@
+// Package cpu runs graphs without a device, on the reference interpreter. It is
+// the backend of last resort and the one that others are compared with: slow,
+// and right.
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	goruntime "runtime"
+	"sync"
+	"time"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// Options adjusts Load. The zero value means the defaults.
+type Options struct {
+	// Workers bounds the goroutines that share an op; 0 means one per core.
+	// Results do not depend on it.
+	Workers int
+	// MemoryLimit bounds the bytes of values alive at once; 0 means the
+	// interpreter's default.
+	MemoryLimit int64
+}
+
+// errClosed is returned by everything after Close.
+var errClosed = errors.New("cpu: the program is closed")
+
+// executable is a graph on the interpreter.
+type executable struct {
+	*runtime.Signature
+	workers int
+
+	mu      sync.Mutex      // guards program
+	program *interp.Program // nil after Close
+}
+
+// Load prepares a graph to run on the CPU. weights may be nil where the graph
+// has none. The result may be used by several goroutines.
+func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable, error) {
+	if err := g.Verify(); err != nil {
+		return nil, fmt.Errorf("cpu: %w", err)
+	}
+	p, err := interp.New(g, interp.Options{Weights: weights, Workers: opt.Workers, MemoryLimit: opt.MemoryLimit})
+	if err != nil {
+		return nil, fmt.Errorf("cpu: %w", err)
+	}
+	workers := opt.Workers
+	if workers <= 0 {
+		workers = goruntime.GOMAXPROCS(0)
+	}
+	return &executable{Signature: runtime.SignatureOf(g), workers: workers, program: p}, nil
+}
+
+// Run implements runtime.Executable. A profile has no kernels: the interpreter
+// fuses nothing, so there are none to time.
+func (e *executable) Run(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions) (*runtime.Result, error) {
+	p, err := e.open()
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	out, err := p.Run(ctx, in, opt.Symbols)
+	if err != nil {
+		return nil, fmt.Errorf("cpu: %w", err)
+	}
+	r := &runtime.Result{Outputs: out}
+	if opt.Profile {
+		r.Profile = &runtime.Profile{Wall: time.Since(start)}
+	}
+	return r, nil
+}
+
+// ReadState implements runtime.Executable.
+func (e *executable) ReadState(name string) (*ir.Data, error) {
+	p, err := e.open()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := e.State(name); err != nil {
+		return nil, fmt.Errorf("cpu: %w", err)
+	}
+	return p.State(name)
+}
+
+// WriteState implements runtime.Executable.
+func (e *executable) WriteState(name string, d *ir.Data) error {
+	p, err := e.open()
+	if err != nil {
+		return err
+	}
+	if _, err := e.CheckState(name, d); err != nil {
+		return fmt.Errorf("cpu: %w", err)
+	}
+	return p.SetState(name, d)
+}
+
+// ResetStates implements runtime.Executable.
+func (e *executable) ResetStates() error {
+	p, err := e.open()
+	if err != nil {
+		return err
+	}
+	return p.ResetStates()
+}
+
+// Device implements runtime.Executable.
+func (e *executable) Device() string {
+	return fmt.Sprintf("CPU reference (%s, %d workers)", goruntime.GOARCH, e.workers)
+}
+
+// Close implements runtime.Executable. It lets go of the decoded weights. A run
+// that has begun ends normally.
+func (e *executable) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.program = nil
+	return nil
+}
+
+func (e *executable) open() (*interp.Program, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.program == nil {
+		return nil, errClosed
+	}
+	return e.program, nil
+}

@@ -1,0 +1,117 @@
+package runtime
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Profile says where the time of a run went.
+type Profile struct {
+	// Kernels in the order in which they were started. It is empty where a
+	// backend cannot time them.
+	Kernels []KernelTime `json:"kernels,omitempty"`
+	// Wall is the time from the call of Run to its return.
+	Wall time.Duration `json:"wall_ns"`
+	// GPU is the time from the start of the first kernel to the end of the
+	// last; 0 where there is none.
+	GPU time.Duration `json:"gpu_ns,omitempty"`
+}
+
+// KernelTime is one kernel of a run.
+type KernelTime struct {
+	Name     string   `json:"name"`
+	Ops      []string `json:"ops"`      // graph ops that the kernel fuses
+	Schedule string   `json:"schedule"` // one line
+	Nanos    int64    `json:"ns"`
+	// Flops and Moved are arithmetic operations, and bytes read and written,
+	// counting each buffer once.
+	Flops int64 `json:"flops"`
+	Moved int64 `json:"moved"`
+}
+
+// rate returns n per nanosecond, which is in units of 10^9 per second.
+func (k KernelTime) rate(n int64) float64 {
+	if k.Nanos <= 0 {
+		return 0
+	}
+	return float64(n) / float64(k.Nanos)
+}
+
+// GFlops returns the kernel's speed in 10^9 operations per second; 0 where its
+// time is not known.
+func (k KernelTime) GFlops() float64 { return k.rate(k.Flops) }
+
+// GBps returns the kernel's memory traffic in 10^9 bytes per second; 0 where
+// its time is not known.
+func (k KernelTime) GBps() float64 { return k.rate(k.Moved) }
+
+// Busy returns the sum of the times of all kernels. Kernels that overlap make
+// it larger than GPU, waits between them smaller.
+func (p *Profile) Busy() time.Duration {
+	var sum time.Duration
+	for _, k := range p.Kernels {
+		sum += time.Duration(k.Nanos)
+	}
+	return sum
+}
+
+// maxOpsShown bounds the column of ops, in bytes.
+const maxOpsShown = 60
+
+// WriteTable prints the profile as a table for people. It has all kernels in
+// the order of the run or, where top is not 0, the slowest top ones.
+func (p *Profile) WriteTable(w io.Writer, top int) error {
+	list := p.Kernels
+	if top > 0 {
+		list = slices.Clone(list)
+		slices.SortStableFunc(list, func(a, b KernelTime) int { return cmp.Compare(b.Nanos, a.Nanos) })
+		list = list[:min(top, len(list))]
+	}
+	busy := p.Busy()
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if len(list) > 0 {
+		fmt.Fprintf(t, "%10s\t%6s\t%8s\t%7s\tkernel\tschedule\tops\n", "us", "share", "GFLOP/s", "GB/s")
+	}
+	for _, k := range list {
+		fmt.Fprintf(t, "%10.2f\t%5.1f%%\t%8.1f\t%7.1f\t%s\t%s\t%s\n", float64(k.Nanos)/1e3,
+			100*float64(k.Nanos)/float64(max(busy, 1)), k.GFlops(), k.GBps(), k.Name, k.Schedule, shownOps(k.Ops))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if n := len(p.Kernels) - len(list); n > 0 {
+		if _, err := fmt.Fprintf(w, "(%d more kernels)\n", n); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(w, p.summary(busy))
+	return err
+}
+
+// String returns the whole table.
+func (p *Profile) String() string {
+	var b strings.Builder
+	p.WriteTable(&b, 0) // a Builder takes everything
+	return b.String()
+}
+
+// summary is the last line of the table.
+func (p *Profile) summary(busy time.Duration) string {
+	if len(p.Kernels) == 0 {
+		return fmt.Sprintf("wall %v", p.Wall)
+	}
+	return fmt.Sprintf("%d kernels, busy %v, device %v, wall %v", len(p.Kernels), busy, p.GPU, p.Wall)
+}
+
+func shownOps(ops []string) string {
+	s := strings.Join(ops, " ")
+	if len(s) <= maxOpsShown {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxOpsShown], "") + "…"
+}

@@ -1,0 +1,138 @@
+package runtime
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Signature is the interface of a program, and checks what callers give it. A
+// backend embeds it to have the describing half of Executable.
+type Signature struct {
+	inputs, outputs, states []Port
+	symbols                 []Symbol
+	// leaves holds the inputs and states as a graph that computes nothing, for
+	// ir's own checks, so that both backends refuse the same inputs in the same
+	// words.
+	leaves *ir.Graph
+}
+
+// NewSignature returns the signature of a program that is known by its ports
+// alone, such as one read from a bundle.
+func NewSignature(inputs, outputs, states []Port, symbols []Symbol) (*Signature, error) {
+	g := ir.NewGraph("signature")
+	for _, s := range symbols {
+		if err := g.DeclareSymbol(s.Name, s.Bound); err != nil {
+			return nil, err
+		}
+	}
+	for _, list := range []struct {
+		op    ir.Op
+		ports []Port
+	}{{ir.OpInput, inputs}, {ir.OpState, states}} {
+		for _, p := range list.ports {
+			if err := addLeaf(g, list.op, p); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, p := range outputs {
+		for _, d := range p.Type.Shape {
+			if err := g.DeclareSymbol(d.Sym, d.Bound); err != nil {
+				return nil, fmt.Errorf("output %q: %w", p.Name, err)
+			}
+		}
+	}
+	if n := len(g.Symbols()); n != len(symbols) {
+		return nil, fmt.Errorf("%d symbols for %d in the types of ports: each needs one declaration", len(symbols), n)
+	}
+	return &Signature{inputs, outputs, states, symbols, g}, nil
+}
+
+func addLeaf(g *ir.Graph, op ir.Op, p Port) error {
+	_, err := g.Add(op, nil, []ir.Attr{
+		{Name: "name", Value: p.Name}, {Name: "dtype", Value: p.Type.DType}, {Name: "shape", Value: p.Type.Shape},
+	}, "")
+	if err != nil {
+		return fmt.Errorf("%s %q: %w", op, p.Name, err)
+	}
+	return nil
+}
+
+// SignatureOf returns the signature of a graph.
+func SignatureOf(g *ir.Graph) *Signature {
+	s := &Signature{leaves: g, inputs: leafPorts(g, ir.OpInput), states: leafPorts(g, ir.OpState)}
+	for _, o := range g.Outputs() {
+		s.outputs = append(s.outputs, Port{o.Name, o.Node.Type()})
+	}
+	for _, name := range g.Symbols() {
+		bound, _ := g.SymbolBound(name)
+		s.symbols = append(s.symbols, Symbol{name, bound})
+	}
+	return s
+}
+
+func leafPorts(g *ir.Graph, op ir.Op) []Port {
+	var ports []Port
+	for _, n := range g.Leaves(op) {
+		ports = append(ports, Port{n.Name(), n.Type()})
+	}
+	return ports
+}
+
+// Inputs describes the inputs.
+func (s *Signature) Inputs() []Port { return s.inputs }
+
+// Outputs describes the outputs.
+func (s *Signature) Outputs() []Port { return s.outputs }
+
+// States describes the states.
+func (s *Signature) States() []Port { return s.states }
+
+// Symbols lists the symbols.
+func (s *Signature) Symbols() []Symbol { return s.symbols }
+
+// Bind checks the inputs of a run and returns the value of every symbol: those
+// in explicit, which may be nil, and those that the inputs' shapes tell. A
+// missing or unknown input, a wrong dtype, shape or number of bytes, and a
+// symbol without a value or with two are errors of one line.
+func (s *Signature) Bind(in map[string]*ir.Data, explicit map[string]int64) (map[string]int64, error) {
+	return ir.BindInputs(s.leaves, in, explicit)
+}
+
+// State returns the index in States of the state of that name.
+func (s *Signature) State(name string) (int, error) {
+	if i := slices.IndexFunc(s.states, func(p Port) bool { return p.Name == name }); i >= 0 {
+		return i, nil
+	}
+	if len(s.states) == 0 {
+		return 0, fmt.Errorf("no state %q: the program has no states", name)
+	}
+	names := make([]string, len(s.states))
+	for i, p := range s.states {
+		names[i] = p.Name
+	}
+	return 0, fmt.Errorf("no state %q: the program has %s", name, strings.Join(names, ", "))
+}
+
+// CheckState checks a value for the state of that name and returns the state's
+// index in States.
+func (s *Signature) CheckState(name string, d *ir.Data) (int, error) {
+	i, err := s.State(name)
+	if err != nil {
+		return 0, err
+	}
+	want := s.states[i].Type
+	if d == nil {
+		return 0, fmt.Errorf("state %q: the value is nil, want %s", name, want)
+	}
+	if have := (ir.Type{DType: d.DType, Shape: ir.ShapeOf(d.Dims...)}); !have.Equal(want) {
+		return 0, fmt.Errorf("state %q is %s, the value is %s", name, want, have)
+	}
+	if err := d.Check(); err != nil {
+		return 0, fmt.Errorf("state %q: %w", name, err)
+	}
+	return i, nil
+}
