@@ -113,7 +113,9 @@ func TestTransferCancel(t *testing.T) {
 			// The ring is in order afterwards.
 			data := randomBytes(10 * slotBytes)
 			upload(t, d, b, data)
-	XX a cancelled upload comes back changed")
+			got := make([]byte, len(data))
+			if err := d.Download(context.Background(), got, b, 0); err != nil || !bytes.Equal(got, data) {
+				t.Errorf("data after a cancelled upload comes back changed, or %v", err)
 			}
 		})
 	}

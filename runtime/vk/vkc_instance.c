@@ -2,6 +2,7 @@
 
 #include "vkc_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,7 +113,13 @@ static VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT sev
                                       VkDebugUtilsMessageTypeFlagsEXT types,
                                       const VkDebugUtilsMessengerCallbackDataEXT *data, void *user) {
     (void)severity, (void)types, (void)user;
-    vkc_message_inject(data->pMessage ? data->pMessage : "(no text)");
+    const char *id = data->pMessageIdName ? data->pMessageIdName : "no id";
+    const char *text = data->pMessage ? data->pMessage : "(no text)";
+    size_t size = strlen(id) + strlen(text) + 3;
+    char *line = malloc(size);
+    if (line) snprintf(line, size, "%s: %s", id, text);
+    vkc_message_inject(line ? line : id);
+    free(line);
     return VK_FALSE;
 }
 

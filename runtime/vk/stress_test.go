@@ -1,0 +1,125 @@
+package vk_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vkc-go/vkc/runtime/vk"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// program makes everything from scratch, runs it, checks the result and closes everything.
+func program(d *vk.Device, saxpy vk.PipelineDesc, worker, n int) (err error) {
+	ctx := context.Background()
+	var made []closer
+	defer func() {
+		for _, c := range made {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	var buffers []*vk.Buffer
+	for range 2 {
+		b, err := d.NewBuffer(fmt.Sprint("b", worker), int64(4*n), vk.DeviceMemory)
+		if err != nil {
+			return err
+		}
+		made, buffers = append(made, b), append(buffers, b)
+		data := bytes.Repeat([]byte{0, 0, 0x80, 0x3f}, n) // 1.0
+		if err := d.Upload(ctx, b, 0, data); err != nil {
+			return err
+		}
+	}
+	p, err := d.NewPipeline(saxpy)
+	if err != nil {
+		return err
+	}
+	sets, err := d.NewBindings([]vk.BindingSet{bind(buffers...)})
+	if err != nil {
+		return err
+	}
+	made = append(made, p, sets)
+	c := d.NewCommandList()
+	c.BindPipeline(p)
+	c.Bind(sets, 0)
+	c.Push(pushSaxpy(n, float32(worker)))
+	c.Dispatch(uint32(n+63)/64, 1, 1)
+	r, err := d.Record("stress", c)
+	if err != nil {
+		return err
+	}
+	made = append(made, r)
+	for range 3 {
+		if _, err := d.Submit(r); err != nil {
+			return err
+		}
+	}
+	got := make([]byte, 4*n)
+	if err := d.Download(ctx, got, buffers[1], 0); err != nil {
+		return err
+	}
+	for i, v := range floats(got) {
+		if want := float32(1 + 3*worker); v != want {
+			return fmt.Errorf("worker %d: element %d of %d is %v; want %v", worker, i, n, v, want)
+		}
+	}
+	return nil
+}
+
+// TestStress has several goroutines make, run and close things on one device while the garbage
+// collector runs all the time.
+func TestStress(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(1))
+	duration := 2 * time.Second
+	if testing.Short() {
+		duration = 200 * time.Millisecond
+	}
+	d := vktest.Device(t, vk.ForceStaging(vk.DeviceOptions{StagingBytes: 1 << 14, BlockBytes: 1 << 20}))
+	saxpy := saxpyDesc(t)
+	ctx, cancel := context.WithTimeout(context.Background(), duration)
+	defer cancel()
+	var group sync.WaitGroup
+	group.Go(func() {
+		for ctx.Err() == nil {
+			runtime.GC()
+		}
+	})
+	for worker := range 4 {
+		group.Go(func() {
+			for n := 100; ctx.Err() == nil; n = n*7%20011 + 1 {
+				if err := program(d, saxpy, worker, n); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	if err := d.WaitIdle(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if live := d.Live(); len(live) != 0 {
+		t.Errorf("still live: %v", live)
+	}
+	if n := d.Retired(); n != 0 {
+		t.Errorf("%d closed resources are still kept", n)
+	}
+}
+
+// TestOpenCloseRepeatedly looks for what is left over from one instance to the next.
+func TestOpenCloseRepeatedly(t *testing.T) {
+	for i := range 5 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			d := vktest.Device(t, vk.DeviceOptions{})
+			if err := program(d, saxpyDesc(t), i, 1000); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
