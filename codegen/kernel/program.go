@@ -152,6 +152,9 @@ func (g Grid) IsStatic() bool {
 	return true
 }
 
+// maxGroups is the most workgroups per dimension that any device takes.
+const maxGroups = 1<<31 - 1
+
 // Eval returns the workgroup counts under the symbol values.
 func (g Grid) Eval(symbols map[string]int64) ([3]uint32, error) {
 	var out [3]uint32
@@ -162,25 +165,37 @@ func (g Grid) Eval(symbols map[string]int64) ([3]uint32, error) {
 			if err != nil {
 				return out, err
 			}
-			if f.Tile < 1 || v < 0 {
+			if f.Tile < 1 || f.Tile > maxGroups || v < 0 || v > 1<<62 {
 				return out, fmt.Errorf("grid factor ceil(%s/%d) is not usable", f.Extent, f.Tile)
 			}
-			n *= (v + f.Tile - 1) / f.Tile
-			if n > 1<<31-1 {
+			q := (v + f.Tile - 1) / f.Tile
+			if q > 0 && n > maxGroups/q {
 				return out, fmt.Errorf("grid dimension %d has more than 2^31-1 workgroups", i)
 			}
+			n *= q
 		}
 		out[i] = uint32(n)
 	}
 	return out, nil
 }
 
+// maxArena bounds the arena (1 TiB), as ir bounds a tensor.
+const maxArena = 1 << 40
+
 // Check refuses a program whose indices or sizes do not hold together, as one
 // read from a damaged or hostile file may be.
 func (p *Program) Check() error {
+	if p.ArenaBytes < 0 || p.ArenaBytes > maxArena {
+		return fmt.Errorf("arena of %d bytes", p.ArenaBytes)
+	}
 	for i, b := range p.Buffers {
 		if err := p.checkBuffer(b); err != nil {
 			return fmt.Errorf("buffer %d (%s): %w", i, b.Name, err)
+		}
+	}
+	for i, s := range p.Shaders {
+		if s.Workgroup < 1 || s.Workgroup > 1<<16 || s.SharedBytes < 0 || s.SharedBytes > 1<<24 || s.SubgroupSize < 0 || s.SubgroupSize > 1<<10 {
+			return fmt.Errorf("shader %d (%s): workgroup of %d with %d bytes shared and subgroups of %d", i, s.Name, s.Workgroup, s.SharedBytes, s.SubgroupSize)
 		}
 	}
 	for i, s := range p.Steps {
@@ -203,7 +218,12 @@ func (p *Program) Check() error {
 		ports []Port
 		kind  BufferKind
 	}{{p.Inputs, BufInput}, {p.Outputs, BufOutput}, {p.States, BufState}} {
+		names := map[string]bool{}
 		for _, port := range list.ports {
+			if port.Name == "" || names[port.Name] {
+				return fmt.Errorf("%s %q: the name is empty or taken", list.kind, port.Name)
+			}
+			names[port.Name] = true
 			if port.Buffer < 0 || port.Buffer >= len(p.Buffers) || p.Buffers[port.Buffer].Kind != list.kind {
 				return fmt.Errorf("%s %q: no such buffer", list.kind, port.Name)
 			}
@@ -253,7 +273,11 @@ func (p *Program) checkBuffer(b Buffer) error {
 		if total != need {
 			return fmt.Errorf("segments of %d bytes for %d", total, need)
 		}
-	case BufInput, BufOutput, BufState, BufParams:
+	case BufParams:
+		if b.DType != ir.U32 || need != 4*int64(len(p.Symbols)) {
+			return fmt.Errorf("%s for the values of %d symbols", t, len(p.Symbols))
+		}
+	case BufInput, BufOutput, BufState:
 	default:
 		return fmt.Errorf("unknown kind %q", b.Kind)
 	}
