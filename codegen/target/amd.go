@@ -1,0 +1,24 @@
+package target
+
+// amd: RDNA runs waves of 32 or 64 and GCN and CDNA waves of 64; the default
+// that the driver reports is the size its compiler prefers for compute. Shared
+// memory is 64 KiB, its banks are 32 words wide.
+var amd = class{
+	name: "amd",
+	owns: func(c Caps) bool { return c.VendorID == VendorAMD },
+	tune: func(caps Caps) tuning {
+		t := genericTuning(caps)
+		t.mapWorkgroup = 256
+		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 256, 1024, 16, 16
+		t.tiles = []tile{
+			{128, 128, 16, 8, 8},
+			{64, 64, 16, 4, 4},
+			{32, 64, 16, 4, 4},
+			{16, 64, 16, 2, 4},
+			{32, 32, 16, 2, 2},
+		}
+		// A workgroup of two waves of 64: one column each.
+		t.vecWorkgroup, t.vecColumns = 128, 1
+		return t
+	},
+}

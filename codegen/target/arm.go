@@ -1,0 +1,22 @@
+package target
+
+// arm: Mali keeps shared memory in the ordinary cache, so a tile staged there is
+// read no faster than the operand itself, and barriers stall few resident
+// invocations: small workgroups, small tiles, more work in registers. More than
+// 32 registers per invocation halve the resident threads.
+var arm = class{
+	name: "arm",
+	owns: func(c Caps) bool { return c.VendorID == VendorARM },
+	tune: func(caps Caps) tuning {
+		t := genericTuning(caps)
+		t.mapWorkgroup = 64
+		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 64, 64, 8, 8
+		t.tiles = []tile{
+			{32, 32, 16, 4, 4},
+			{16, 64, 16, 4, 4},
+			{16, 16, 16, 2, 2},
+		}
+		t.vecWorkgroup, t.vecColumns, t.vecLanes = 64, 1, 16
+		return t
+	},
+}

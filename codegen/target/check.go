@@ -1,0 +1,211 @@
+package target
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// Register budgets. Beyond, compilers spill accumulators to memory, which costs
+// more than any tile gains.
+const (
+	maxAccumulators = 128 // sums one invocation of a matrix product keeps
+	maxCached       = 64  // row elements one invocation keeps
+)
+
+// MaxMatVecRows is the most rows of A that the matvec variant takes: it reads
+// all of B once per that many rows.
+const MaxMatVecRows = 8
+
+// Check reports why a schedule cannot run a kernel on a device, or nil. It is
+// what makes a schedule from any source (a candidate, a tuning record, a bundle
+// made for another device) safe to generate code from.
+func Check(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
+	if gaps := Missing(k, caps); len(gaps) > 0 {
+		return &MissingError{Kernel: k.Name, Device: caps.Name, Gaps: gaps}
+	}
+	checks := []func(*kernel.Kernel, kernel.Schedule, Caps) error{checkFamily, checkWorkgroup, checkSubgroup, checkVariant, checkShared}
+	for _, check := range checks {
+		if err := check(k, s, caps); err != nil {
+			return fmt.Errorf("target: schedule %q of kernel %s on %s: %w", s, k.Name, caps.Name, err)
+		}
+	}
+	return nil
+}
+
+// families says which family each variant runs.
+var families = map[kernel.Variant]kernel.Family{
+	kernel.VarMap:       kernel.FamilyMap,
+	kernel.VarRowSerial: kernel.FamilyRow,
+	kernel.VarRowGroup:  kernel.FamilyRow,
+	kernel.VarMatTile:   kernel.FamilyMatMul,
+	kernel.VarMatVec:    kernel.FamilyMatMul,
+}
+
+func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ Caps) error {
+	family, ok := families[s.Variant]
+	if !ok {
+		return fmt.Errorf("unknown variant")
+	}
+	if family != k.Family {
+		return fmt.Errorf("the variant is for %s kernels, this is a %s", family, k.Family)
+	}
+	if family == kernel.FamilyMatMul && (len(k.Parallel) < 2 || len(k.Products) == 0) {
+		return fmt.Errorf("a matrix product needs two parallel axes and a product, this has %d and %d", len(k.Parallel), len(k.Products))
+	}
+	return nil
+}
+
+func checkWorkgroup(_ *kernel.Kernel, s kernel.Schedule, caps Caps) error {
+	most := min(caps.MaxInvocations, caps.MaxWorkgroupSize[0])
+	if s.Workgroup < 1 || uint64(s.Workgroup) > uint64(most) {
+		return fmt.Errorf("workgroup of %d invocations, the device allows 1 to %d", s.Workgroup, most)
+	}
+	if s.Vec != 1 && s.Vec != 2 && s.Vec != 4 {
+		return fmt.Errorf("vectors of %d elements, want 1, 2 or 4", s.Vec)
+	}
+	return nil
+}
+
+func checkSubgroup(_ *kernel.Kernel, s kernel.Schedule, caps Caps) error {
+	switch {
+	case s.Subgroup == 0:
+		return nil
+	case !powerOfTwo(s.Subgroup):
+		return fmt.Errorf("subgroup size %d is no power of two", s.Subgroup)
+	case !caps.SubgroupOps.Has(SubgroupBasic | SubgroupArithmetic):
+		return fmt.Errorf("the device has no subgroup arithmetic")
+	case !caps.canRelyOn(s.Subgroup):
+		return fmt.Errorf("subgroups of %d cannot be relied on: the device has %d to %d, and size control is %v",
+			s.Subgroup, caps.MinSubgroupSize, caps.MaxSubgroupSize, caps.Features.SubgroupSizeControl && caps.RequiredSubgroupSize)
+	case s.Workgroup%s.Subgroup != 0:
+		return fmt.Errorf("the workgroup is no whole number of subgroups of %d", s.Subgroup)
+	}
+	return nil
+}
+
+// canRelyOn reports whether a kernel may be written for subgroups of n: there
+// is no other size, or it can be asked for, full subgroups included.
+func (c Caps) canRelyOn(n int) bool {
+	size := uint32(n)
+	if c.MinSubgroupSize == size && c.MaxSubgroupSize == size {
+		return true
+	}
+	return size >= c.MinSubgroupSize && size <= c.MaxSubgroupSize &&
+		c.Features.SubgroupSizeControl && c.RequiredSubgroupSize && c.Features.FullSubgroups
+}
+
+func checkShared(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
+	if n := SharedBytes(k, s); uint64(n) > uint64(caps.MaxSharedMemory) {
+		return fmt.Errorf("%d bytes of shared memory, the device has %d", n, caps.MaxSharedMemory)
+	}
+	return nil
+}
+
+func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
+	switch s.Variant {
+	case kernel.VarMap:
+		return checkMap(k, s)
+	case kernel.VarRowSerial:
+		return checkRowSerial(k, s)
+	case kernel.VarRowGroup:
+		return checkRowGroup(k, s)
+	case kernel.VarMatTile:
+		if err := checkTile(k, s); err != nil {
+			return err
+		}
+	case kernel.VarMatVec:
+		if err := checkMatVec(k, s); err != nil {
+			return err
+		}
+	}
+	_, err := MatMulGrid(k, s, caps)
+	return err
+}
+
+func checkMap(k *kernel.Kernel, s kernel.Schedule) error {
+	if most := MapVec(k, 4); s.Vec > most {
+		return fmt.Errorf("vectors of %d are not proven aligned in the innermost axis, only %d", s.Vec, most)
+	}
+	return nil
+}
+
+func checkRowSerial(k *kernel.Kernel, s kernel.Schedule) error {
+	if s.LanesPerRow > 1 {
+		return fmt.Errorf("%d lanes per row, a serial row has one", s.LanesPerRow)
+	}
+	return checkRow(k, s, 1)
+}
+
+func checkRowGroup(k *kernel.Kernel, s kernel.Schedule) error {
+	switch {
+	case !powerOfTwo(s.LanesPerRow) || s.LanesPerRow < 2:
+		return fmt.Errorf("%d lanes per row, want a power of two from 2", s.LanesPerRow)
+	case s.Workgroup%s.LanesPerRow != 0:
+		return fmt.Errorf("%d lanes per row do not divide the workgroup", s.LanesPerRow)
+	case s.Subgroup > 0 && s.LanesPerRow%s.Subgroup != 0 && s.Subgroup%s.LanesPerRow != 0:
+		return fmt.Errorf("%d lanes per row and subgroups of %d do not fit together", s.LanesPerRow, s.Subgroup)
+	}
+	return checkRow(k, s, s.LanesPerRow)
+}
+
+// checkRow checks what both kinds of row schedule share.
+func checkRow(k *kernel.Kernel, s kernel.Schedule, lanes int) error {
+	if most := RowVec(k, 4); s.Vec > most {
+		return fmt.Errorf("vectors of %d are not proven aligned along the row, only %d", s.Vec, most)
+	}
+	if s.Cache == 0 {
+		return nil
+	}
+	switch {
+	case s.Cache < 0 || s.Cache > maxCached:
+		return fmt.Errorf("caching %d elements, want 0 to %d", s.Cache, maxCached)
+	case s.Cache%s.Vec != 0:
+		return fmt.Errorf("caching %d elements is no whole number of vectors of %d", s.Cache, s.Vec)
+	case int64(s.Cache)*int64(lanes) < k.Fold.Max():
+		return fmt.Errorf("caching %d elements in each of %d lanes does not hold a row of %s", s.Cache, lanes, k.Fold)
+	}
+	return nil
+}
+
+func checkTile(k *kernel.Kernel, s kernel.Schedule) error {
+	switch {
+	case s.TileM < 1 || s.TileN < 1 || s.ThreadM < 1 || s.ThreadN < 1:
+		return fmt.Errorf("tiles and thread tiles must be at least 1")
+	case s.TileK < 4 || s.TileK%4 != 0:
+		return fmt.Errorf("a tile depth of %d is no multiple of 4, the vectors in which operands are staged", s.TileK)
+	case s.TileM%s.ThreadM != 0 || s.TileN%s.ThreadN != 0:
+		return fmt.Errorf("thread tiles do not divide the tile")
+	case s.Workgroup != s.TileM/s.ThreadM*(s.TileN/s.ThreadN):
+		return fmt.Errorf("the tile takes %d invocations", s.TileM/s.ThreadM*(s.TileN/s.ThreadN))
+	}
+	return checkAccumulators(k, s)
+}
+
+func checkAccumulators(k *kernel.Kernel, s kernel.Schedule) error {
+	if n := s.ThreadM * s.ThreadN * len(k.Products); n > maxAccumulators {
+		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxAccumulators)
+	}
+	return nil
+}
+
+func checkMatVec(k *kernel.Kernel, s kernel.Schedule) error {
+	m := k.Parallel[len(k.Parallel)-2].Max()
+	switch {
+	case m > MaxMatVecRows:
+		return fmt.Errorf("%d rows, matvec takes at most %d", m, MaxMatVecRows)
+	case int64(s.TileM) < m || s.TileM < 1 || s.TileM > MaxMatVecRows || s.ThreadM != s.TileM:
+		return fmt.Errorf("every invocation must compute all %d rows, up to %d", m, MaxMatVecRows)
+	case s.ThreadN < 1 || s.TileN < 1 || s.TileN%s.ThreadN != 0:
+		return fmt.Errorf("thread columns do not divide the tile")
+	case !powerOfTwo(s.LanesPerRow):
+		return fmt.Errorf("%d lanes per sum, want a power of two", s.LanesPerRow)
+	case s.Workgroup != s.TileN/s.ThreadN*s.LanesPerRow:
+		return fmt.Errorf("the tile takes %d invocations", s.TileN/s.ThreadN*s.LanesPerRow)
+	case s.Subgroup > 0 && s.LanesPerRow%s.Subgroup != 0:
+		return fmt.Errorf("%d lanes per sum are no whole number of subgroups of %d", s.LanesPerRow, s.Subgroup)
+	}
+	return checkAccumulators(k, s)
+}
+
+func powerOfTwo(n int) bool { return n > 0 && n&(n-1) == 0 }

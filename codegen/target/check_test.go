@@ -1,0 +1,172 @@
+package target
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+func TestCheckRefuses(t *testing.T) {
+	mapK := unaryMap(ir.F32, dims(1024, 1026)...)
+	row := rowSum(ir.F32, ir.D(64), ir.D(4096), true)
+	mm := matMul(one, ir.D(512), ir.D(512), ir.D(512), ir.F32, false)
+	mv := matMul(one, ir.D(4), ir.D(512), ir.D(512), ir.F32, true)
+	goodMap := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 2}
+	goodRow := kernel.Schedule{Variant: kernel.VarRowGroup, Workgroup: 128, Vec: 4, LanesPerRow: 128, Cache: 32}
+	goodTile := tile{64, 32, 16, 4, 4}.schedule()
+	goodVec := kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: 64, Vec: 4, LanesPerRow: 32, TileM: 4, ThreadM: 4, TileN: 2, ThreadN: 1}
+
+	cases := []struct {
+		what   string
+		k      *kernel.Kernel
+		s      kernel.Schedule
+		change func(*kernel.Schedule, *Caps)
+		want   string // in the error; empty for none
+	}{
+		{"map", mapK, goodMap, nil, ""},
+		{"row", row, goodRow, nil, ""},
+		{"tile", mm, goodTile, nil, ""},
+		{"matvec", mv, goodVec, nil, ""},
+
+		{"no variant", mapK, goodMap, func(s *kernel.Schedule, _ *Caps) { s.Variant = "coopmat" }, "unknown variant"},
+		{"wrong family", mm, goodMap, nil, "this is a matmul"},
+		{"no workgroup", mapK, goodMap, func(s *kernel.Schedule, _ *Caps) { s.Workgroup = 0 }, "workgroup of 0"},
+		{"large workgroup", mapK, goodMap, func(s *kernel.Schedule, _ *Caps) { s.Workgroup = 256 }, "allows 1 to 128"},
+		{"workgroup width", mapK, goodMap, func(_ *kernel.Schedule, c *Caps) { c.MaxWorkgroupSize[0] = 32 }, "allows 1 to 32"},
+		{"odd vector", mapK, goodMap, func(s *kernel.Schedule, _ *Caps) { s.Vec = 3 }, "vectors of 3"},
+		{"unaligned map", mapK, goodMap, func(s *kernel.Schedule, _ *Caps) { s.Vec = 4 }, "not proven aligned"},
+
+		{"odd lanes", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.LanesPerRow = 96 }, "power of two"},
+		{"lanes over workgroup", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.LanesPerRow = 256 }, "do not divide"},
+		{"small cache", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.Cache = 16 }, "does not hold a row"},
+		{"large cache", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.Cache = 128 }, "want 0 to 64"},
+		{"cache in part vectors", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.Cache = 34 }, "whole number of vectors"},
+		{"lanes of a serial row", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.Variant = kernel.VarRowSerial }, "a serial row has one"},
+
+		{"subgroup unknown", row, goodRow, func(s *kernel.Schedule, c *Caps) { s.Subgroup = 32; c.SubgroupOps = 0x7 }, "cannot be relied on"},
+		{"subgroup without arithmetic", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.Subgroup = 32 }, "no subgroup arithmetic"},
+		{"odd subgroup", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.Subgroup = 24 }, "no power of two"},
+		{"part subgroup", row, goodRow, func(s *kernel.Schedule, c *Caps) {
+			*c = fixedSubgroup(*c, 32)
+			s.Workgroup, s.LanesPerRow, s.Subgroup, s.Cache = 16, 16, 32, 0
+		}, "whole number of subgroups"},
+		{"subgroup relied on", row, goodRow, func(s *kernel.Schedule, c *Caps) { *c = fixedSubgroup(*c, 32); s.Subgroup = 32 }, ""},
+
+		{"tile depth", mm, goodTile, func(s *kernel.Schedule, _ *Caps) { s.TileK = 6 }, "multiple of 4"},
+		{"thread tile", mm, goodTile, func(s *kernel.Schedule, _ *Caps) { s.ThreadN = 5 }, "do not divide"},
+		{"no thread tile", mm, goodTile, func(s *kernel.Schedule, _ *Caps) { s.ThreadM = 0 }, "at least 1"},
+		{"tile invocations", mm, goodTile, func(s *kernel.Schedule, _ *Caps) { s.Workgroup = 64 }, "takes 128 invocations"},
+		{"spills", mm, goodTile, func(s *kernel.Schedule, _ *Caps) {
+			s.TileM, s.TileN, s.ThreadM, s.ThreadN = 128, 128, 16, 16
+			s.Workgroup = 64
+		}, "spill"},
+		{"shared memory", mm, goodTile, func(s *kernel.Schedule, _ *Caps) { s.TileK = 64 }, "bytes of shared memory"},
+		{"grid", mm, goodTile, func(_ *kernel.Schedule, c *Caps) { c.MaxWorkgroupCount = [3]uint32{1, 1, 1} }, "more workgroups"},
+
+		{"matvec rows", mm, goodVec, nil, "at most 8"},
+		{"matvec rows left out", mv, goodVec, func(s *kernel.Schedule, _ *Caps) { s.TileM, s.ThreadM = 2, 2 }, "must compute all 4 rows"},
+		{"matvec lanes", mv, goodVec, func(s *kernel.Schedule, _ *Caps) { s.LanesPerRow = 24 }, "power of two"},
+		{"matvec invocations", mv, goodVec, func(s *kernel.Schedule, _ *Caps) { s.TileN = 4 }, "takes 128 invocations"},
+	}
+	for _, c := range cases {
+		caps, s := profile(t, "generic"), c.s
+		if c.change != nil {
+			c.change(&s, &caps)
+		}
+		err := Check(c.k, s, caps)
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", c.what, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: got %v, want %q", c.what, err, c.want)
+		}
+	}
+}
+
+func fixedSubgroup(c Caps, n uint32) Caps {
+	c.SubgroupSize, c.MinSubgroupSize, c.MaxSubgroupSize = n, n, n
+	c.SubgroupOps = SubgroupBasic | SubgroupArithmetic
+	return c
+}
+
+func TestMissing(t *testing.T) {
+	generic := profile(t, "generic")
+	cases := []struct {
+		k    *kernel.Kernel
+		want []string // one part of each gap
+	}{
+		{unaryMap(ir.F32, dims(8)...), nil},
+		{unaryMap(ir.F16, dims(8)...), nil},
+		{unaryMap(ir.F64, dims(8)...), []string{"feature float64: buffer \"x\" is f64; cast to f32"}},
+		{unaryMap(ir.I64, dims(8)...), []string{"feature int64"}},
+		{unaryMap(ir.U8, dims(8)...), []string{"feature storage8"}},
+		{matMul(one, one, ir.D(32), ir.D(32), ir.MXFP4, true), []string{"feature storage8"}},
+		{matMul(one, one, ir.D(32), ir.D(32), ir.Q4_0, true), nil},
+		{unaryMap(ir.F64, dims(1<<15, 1<<12)...), []string{"float64", "maxStorageRange", "maxStorageRange"}},
+	}
+	for _, c := range cases {
+		got := Missing(c.k, generic)
+		if len(got) != len(c.want) {
+			t.Errorf("%s: missing %q, want %q", c.k.Bindings[1].DType, got, c.want)
+			continue
+		}
+		for i := range got {
+			if !strings.Contains(got[i], c.want[i]) {
+				t.Errorf("missing %q, want %q", got[i], c.want[i])
+			}
+		}
+	}
+	few := generic
+	few.MaxStorageBuffers = 1
+	if got := Missing(unaryMap(ir.F32, dims(8)...), few); len(got) != 1 || !strings.Contains(got[0], "binds 2 buffers") {
+		t.Errorf("missing %q, want the number of buffers", got)
+	}
+}
+
+func TestMissingIsSelectsError(t *testing.T) {
+	_, _, err := Select(unaryMap(ir.F64, dims(8)...), profile(t, "arm-mali"))
+	if err == nil || !strings.Contains(err.Error(), "Mali-G715 cannot run kernel exp") || !strings.Contains(err.Error(), "float64") {
+		t.Errorf("got %v, want device, kernel and feature named", err)
+	}
+}
+
+func TestHas(t *testing.T) {
+	c := Caps{Features: Features{Storage16: true}}
+	if !c.Has("storage16") || c.Has("storage8") || c.Has("Storage16") || c.Has("nonsense") {
+		t.Error("Has misjudges a feature")
+	}
+	for feature := range remedies {
+		c := Caps{Features: Features{Float64: true, Int64: true, Storage8: true, Storage16: true}}
+		if !c.Has(feature) {
+			t.Errorf("remedies names %q, which no field has", feature)
+		}
+	}
+}
+
+func TestMatMulGrid(t *testing.T) {
+	s := tile{16, 16, 16, 2, 2}.schedule()
+	k := matMul(ir.D(3), ir.Symbol("T", 100), ir.D(40), ir.D(8), ir.F32, false)
+	g, err := MatMulGrid(k, s, profile(t, "generic"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := g.Grid(k).Eval(map[string]int64{"T": 17})
+	if err != nil || got != [3]uint32{3, 2, 3} {
+		t.Errorf("grid %v, %v; want 3 column tiles, 2 row tiles, batch 3", got, err)
+	}
+
+	many := matMul(ir.D(100000), ir.D(16), ir.D(16), ir.D(16), ir.F32, false)
+	h100 := profile(t, "nvidia-h100")
+	if g, err = MatMulGrid(many, s, h100); err != nil || len(g[0]) != 2 || g[0][1].Axis != 0 || len(g[2]) != 0 {
+		t.Errorf("grid %v, %v; want the batch in x, which is long enough", g, err)
+	}
+	if _, err = MatMulGrid(many, s, profile(t, "lavapipe")); err == nil || !strings.Contains(err.Error(), "split the batch") {
+		t.Errorf("got %v, want the limit and what to do", err)
+	}
+	tall := matMul(one, ir.D(16*70000), ir.D(16), ir.D(16), ir.F32, false)
+	if g, err = MatMulGrid(tall, s, h100); err != nil || len(g[0]) != 2 || g[0][1].Axis != 1 {
+		t.Errorf("grid %v, %v; want the rows in x", g, err)
+	}
+}

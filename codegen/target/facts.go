@@ -1,0 +1,205 @@
+package target
+
+import (
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// unknownExtent stands for products of extents that would overflow.
+const unknownExtent = int64(1) << 50
+
+// points returns how many points the axes span at the bound of every symbol.
+func points(dims []ir.Dim) int64 {
+	n := int64(1)
+	for _, d := range dims {
+		if m := max(d.Max(), 0); m > 0 && n > unknownExtent/m {
+			return unknownExtent
+		} else {
+			n *= m
+		}
+	}
+	return n
+}
+
+// matShape is the size of a matrix product at the bound of every symbol.
+type matShape struct{ Batch, M, N, K int64 }
+
+func matShapeOf(k *kernel.Kernel) matShape {
+	r := len(k.Parallel)
+	return matShape{Batch: points(k.Parallel[:r-2]), M: k.Parallel[r-2].Max(), N: k.Parallel[r-1].Max(), K: k.Fold.Max()}
+}
+
+// VecAxis returns the parallel axis along which neighbouring elements of a map
+// are computed together: the last one whose extent is not 1, or -1.
+func VecAxis(k *kernel.Kernel) int {
+	for i := len(k.Parallel) - 1; i >= 0; i-- {
+		if !k.Parallel[i].Is(1) {
+			return i
+		}
+	}
+	return -1
+}
+
+// DivisibleBy reports whether every value of d is a multiple of n.
+func DivisibleBy(d ir.Dim, n int) bool {
+	_, ok := d.Quo(int64(n))
+	return ok
+}
+
+// Aligned reports whether x grows by one per step along the axis, and whether
+// it is a multiple of n wherever the coordinate along the axis is: then n
+// neighbours are one aligned vector.
+func Aligned(x kernel.Index, axis, n int) bool {
+	stride, ok := x.Stride(axis)
+	return ok && stride.Equal(kernel.Const(1)) && x.DropAxis(axis).Multiple(int64(n)) == int64(n)
+}
+
+// MapVec returns the largest power of two up to limit such that this many
+// neighbours along [VecAxis] can be computed together: the extent is a multiple
+// of it, and every store of them is one aligned vector.
+func MapVec(k *kernel.Kernel, limit int) int {
+	axis := VecAxis(k)
+	if axis < 0 {
+		return 1
+	}
+	n := limit
+	for n > 1 && !mapVecFits(k, axis, n) {
+		n /= 2
+	}
+	return max(n, 1)
+}
+
+func mapVecFits(k *kernel.Kernel, axis, n int) bool {
+	if !DivisibleBy(k.Parallel[axis], n) {
+		return false
+	}
+	for _, s := range k.Stores {
+		if !Aligned(s.Index, axis, n) {
+			return false
+		}
+	}
+	return true
+}
+
+// RowVec is [MapVec] for row kernels, along the fold axis: what is stored per
+// element decides, and where nothing is, what is loaded.
+func RowVec(k *kernel.Kernel, limit int) int {
+	n := limit
+	for n > 1 && !rowVecFits(k, n) {
+		n /= 2
+	}
+	return max(n, 1)
+}
+
+func rowVecFits(k *kernel.Kernel, n int) bool {
+	axis := k.FoldAxis()
+	if !DivisibleBy(k.Fold, n) {
+		return false
+	}
+	for _, s := range k.Stores {
+		if s.PerElement && !Aligned(s.Index, axis, n) {
+			return false
+		}
+	}
+	loads := loadsAlong(k.Roots(), axis)
+	for _, x := range loads {
+		if Aligned(x, axis, n) {
+			return true
+		}
+	}
+	return len(loads) == 0
+}
+
+// loadsAlong returns the addresses, of all loads that the roots depend on, that
+// change along the axis.
+func loadsAlong(roots []*kernel.Expr, axis int) []kernel.Index {
+	var all []kernel.Index
+	kernel.Walk(roots, func(e *kernel.Expr) {
+		if e.Kind == kernel.ExprLoad && e.Index.Uses(axis) {
+			all = append(all, e.Index)
+		}
+	})
+	return all
+}
+
+// contiguous reports whether some load that the roots depend on reads
+// neighbouring elements along the axis.
+func contiguous(roots []*kernel.Expr, axis int) bool {
+	for _, x := range loadsAlong(roots, axis) {
+		if Aligned(x, axis, 1) {
+			return true
+		}
+	}
+	return false
+}
+
+// FoldContiguous reports whether an operand of a matrix product lies in memory
+// along the contraction axis rather than along its other axis. Neighbouring
+// invocations should then take neighbours along the contraction.
+func FoldContiguous(k *kernel.Kernel, operand *kernel.Expr, other int) bool {
+	roots := []*kernel.Expr{operand}
+	return contiguous(roots, k.FoldAxis()) || !contiguous(roots, other)
+}
+
+// readsTwice reports whether a row kernel goes over its row more than once.
+func readsTwice(k *kernel.Kernel) bool {
+	passes := len(k.Phases)
+	for _, s := range k.Stores {
+		if s.PerElement {
+			passes++
+			break
+		}
+	}
+	return passes > 1
+}
+
+// operands returns the number of different A and B operands of a product.
+func operands(k *kernel.Kernel) (a, b int) {
+	as, bs := map[*kernel.Expr]bool{}, map[*kernel.Expr]bool{}
+	for _, p := range k.Products {
+		as[p.A], bs[p.B] = true, true
+	}
+	return len(as), len(bs)
+}
+
+// SharedBytes returns the workgroup memory that the kernel takes under a
+// schedule.
+func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
+	switch s.Variant {
+	case kernel.VarRowGroup:
+		if s.Subgroup > 0 && s.LanesPerRow <= s.Subgroup {
+			return 0
+		}
+		return s.Workgroup * rowSlotBytes(k)
+	case kernel.VarMatTile:
+		a, b := operands(k)
+		return (a*s.TileM + b*s.TileN) * TilePitch(s.TileK) * 16
+	case kernel.VarMatVec:
+		return len(k.Products) * matVecPartials(s) * (s.TileM*s.TileN + 1) * 4
+	}
+	return 0
+}
+
+// rowSlotBytes is what one invocation passes to others in the widest fold.
+func rowSlotBytes(k *kernel.Kernel) int {
+	n := 4
+	for _, p := range k.Phases {
+		switch {
+		case p.Combine == kernel.CombineArgmax || p.Combine == kernel.CombineArgmin:
+			n = max(n, 4+p.Value.DType.BlockBytes(), 8)
+		case p.Value.DType == ir.F64 || p.Value.DType == ir.I64:
+			n = max(n, 8)
+		}
+	}
+	return n
+}
+
+// TilePitch is the distance, in vectors of four, between rows of an operand's
+// tile in shared memory. It is odd, so that invocations which read the same
+// place of neighbouring rows hit different banks.
+func TilePitch(tileK int) int { return tileK/4 | 1 }
+
+// matVecPartials is how many partial sums of one result meet in shared memory.
+func matVecPartials(s kernel.Schedule) int {
+	return s.LanesPerRow / max(s.Subgroup, 1)
+}

@@ -1,0 +1,124 @@
+package target
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Has reports whether the device has the feature of that name, which is the
+// name in JSON of a field of [Features]: "storage16", "float64". A name that
+// is no feature's is one that no device has.
+func (c Caps) Has(feature string) bool {
+	v := reflect.ValueOf(c.Features)
+	for i := range v.NumField() {
+		if v.Type().Field(i).Tag.Get("json") == feature {
+			return v.Field(i).Bool()
+		}
+	}
+	return false
+}
+
+// remedies says, by feature, what would do without it.
+var remedies = map[string]string{
+	"float64":   "cast to f32",
+	"int64":     "use i32, which holds every index into a buffer",
+	"storage16": "store the tensor as f32, or compile for a device with 16-bit storage",
+	"storage8":  "store the tensor as i32, f32 or f16, or compile for a device with 8-bit storage",
+}
+
+// StorageFeature returns the feature that a buffer of that dtype needs to be
+// read and written in its own element size, or "".
+func StorageFeature(t ir.DType) string {
+	switch {
+	case t == ir.F64:
+		return "float64"
+	case t == ir.I64:
+		return "int64"
+	case t.IsBlock() && t.BlockBytes()%2 == 0:
+		return "storage16" // blocks are arrays of 16-bit words
+	case t.IsBlock() || t.BlockBytes() == 1:
+		return "storage8"
+	case t.BlockBytes() == 2:
+		return "storage16"
+	}
+	return ""
+}
+
+// Needs returns the features that every way of running the kernel needs, by
+// their names in [Caps.Has], sorted.
+func Needs(k *kernel.Kernel) []string {
+	var names []string
+	for name := range needs(k) {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// needs gives for each needed feature what needs it.
+func needs(k *kernel.Kernel) map[string]string {
+	users := map[string]string{}
+	note := func(feature, user string) {
+		if _, ok := users[feature]; feature != "" && !ok {
+			users[feature] = user
+		}
+	}
+	for _, b := range k.Bindings {
+		note(StorageFeature(b.DType), fmt.Sprintf("buffer %q is %s", b.Name, b.DType))
+	}
+	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
+		switch e.DType {
+		case ir.F64:
+			note("float64", "a value is f64")
+		case ir.I64:
+			note("int64", "a value is i64")
+		}
+	})
+	return users
+}
+
+// Missing lists what the kernel needs and the device lacks, a line each that
+// names the feature or limit, what needs it, and what would do without it.
+func Missing(k *kernel.Kernel, caps Caps) []string {
+	var gaps []string
+	users := needs(k)
+	for _, feature := range Needs(k) {
+		if !caps.Has(feature) {
+			gaps = append(gaps, fmt.Sprintf("feature %s: %s; %s", feature, users[feature], remedies[feature]))
+		}
+	}
+	if n := len(k.Bindings); uint64(n) > uint64(caps.MaxStorageBuffers) {
+		gaps = append(gaps, fmt.Sprintf("maxStorageBuffers %d: the kernel binds %d buffers; keep some values as outputs of their own so that fewer ops fuse",
+			caps.MaxStorageBuffers, n))
+	}
+	for _, b := range k.Bindings {
+		if bytes := bindingBytes(b); bytes > caps.MaxStorageRange {
+			gaps = append(gaps, fmt.Sprintf("maxStorageRange %d: buffer %q takes %d bytes; split the tensor or store it in a smaller dtype",
+				caps.MaxStorageRange, b.Name, bytes))
+		}
+	}
+	return gaps
+}
+
+// bindingBytes returns the size of a buffer at the bound of every symbol.
+func bindingBytes(b kernel.Binding) uint64 {
+	blocks := (b.Elems + int64(b.DType.BlockElems()) - 1) / int64(max(b.DType.BlockElems(), 1))
+	return uint64(max(blocks, 0)) * uint64(b.DType.BlockBytes())
+}
+
+// MissingError says that a device cannot run a kernel, however scheduled.
+type MissingError struct {
+	Kernel string   // its name
+	Device string   // Caps.Name
+	Gaps   []string // what [Missing] lists
+}
+
+// Error lists every gap.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("target: %s cannot run kernel %s: it lacks %s", e.Device, e.Kernel, strings.Join(e.Gaps, "; and "))
+}

@@ -1,0 +1,78 @@
+package target
+
+import (
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+func dims(n ...int) []ir.Dim { return ir.ShapeOf(n...) }
+
+// flat is the row-major position of a point of the axes first, first+1, ….
+func flat(first int, shape []ir.Dim) kernel.Index {
+	x := kernel.Const(0)
+	for i, d := range shape {
+		x = x.Mul(kernel.DimIndex(d)).Plus(kernel.Axis(first+i, d))
+	}
+	return x
+}
+
+func binding(name string, t ir.DType, shape ...ir.Dim) kernel.Binding {
+	return kernel.Binding{Name: name, DType: t, Elems: ir.Shape(shape).MaxElems()}
+}
+
+// unaryMap is y = exp(x) over a shape, of one dtype.
+func unaryMap(t ir.DType, shape ...ir.Dim) *kernel.Kernel {
+	b := kernel.NewBuilder()
+	at := flat(0, shape)
+	v := b.Apply(ir.OpExp, t, nil, b.Load(0, t, at, "x"))
+	return &kernel.Kernel{Name: "exp", Family: kernel.FamilyMap, Parallel: shape,
+		Bindings: []kernel.Binding{binding("x", t, shape...), binding("y", t, shape...)},
+		Stores:   []kernel.Store{{Bind: 1, Index: at, Value: v}}}
+}
+
+// rowSum is y[i] = sum over j of x[i,j]; softmax adds a second pass over the row.
+func rowSum(t ir.DType, rows, cols ir.Dim, softmax bool) *kernel.Kernel {
+	b := kernel.NewBuilder()
+	at := flat(0, []ir.Dim{rows, cols})
+	x := b.Cast(ir.F32, b.Load(0, t, at, "x"))
+	k := &kernel.Kernel{Name: "sum", Family: kernel.FamilyRow, Parallel: []ir.Dim{rows}, Fold: cols,
+		Bindings: []kernel.Binding{binding("x", t, rows, cols), binding("y", t, rows, cols)},
+		Phases:   []kernel.Phase{{Combine: kernel.CombineSum, Value: x, Name: "row_sum"}}}
+	sum := b.Acc(0, ir.F32, "row_sum")
+	if softmax {
+		k.Stores = []kernel.Store{{Bind: 1, Index: at, Value: b.Apply(ir.OpDiv, ir.F32, nil, x, sum), PerElement: true}}
+	} else {
+		k.Stores = []kernel.Store{{Bind: 1, Index: flat(0, []ir.Dim{rows}), Value: sum}}
+	}
+	return k
+}
+
+// columnSum is y[j] = sum over i of x[i,j]: rows lie side by side.
+func columnSum(rows, cols ir.Dim) *kernel.Kernel {
+	b := kernel.NewBuilder()
+	j := kernel.Axis(0, cols)
+	x := b.Load(0, ir.F32, kernel.Axis(1, rows).Mul(kernel.DimIndex(cols)).Plus(j), "x")
+	return &kernel.Kernel{Name: "colsum", Family: kernel.FamilyRow, Parallel: []ir.Dim{cols}, Fold: rows,
+		Bindings: []kernel.Binding{binding("x", ir.F32, rows, cols), binding("y", ir.F32, cols)},
+		Phases:   []kernel.Phase{{Combine: kernel.CombineSum, Value: x}},
+		Stores:   []kernel.Store{{Bind: 1, Index: j, Value: b.Acc(0, ir.F32, "acc")}}}
+}
+
+// matMul is y[b,m,n] = sum over k of x[b,m,k]*w[k,n], with w stored as [n,k]
+// where transposed is set.
+func matMul(batch, m, n, k ir.Dim, w ir.DType, transposed bool) *kernel.Kernel {
+	b := kernel.NewBuilder()
+	bi, mi, ni, ki := kernel.Axis(0, batch), kernel.Axis(1, m), kernel.Axis(2, n), kernel.Axis(3, k)
+	at := func(r kernel.Index, rows ir.Dim, c kernel.Index, cols ir.Dim) kernel.Index {
+		return r.Mul(kernel.DimIndex(cols)).Plus(c)
+	}
+	x := b.Load(0, ir.F32, at(at(bi, batch, mi, m), m, ki, k), "x")
+	wat := at(ki, k, ni, n)
+	if transposed {
+		wat = at(ni, n, ki, k)
+	}
+	return &kernel.Kernel{Name: "matmul", Family: kernel.FamilyMatMul, Parallel: []ir.Dim{batch, m, n}, Fold: k,
+		Bindings: []kernel.Binding{binding("x", ir.F32, batch, m, k), binding("w", w, n, k), binding("y", ir.F32, batch, m, n)},
+		Products: []kernel.Product{{A: x, B: b.Cast(ir.F32, b.Load(1, w, wat, "w")), Name: "acc"}},
+		Stores:   []kernel.Store{{Bind: 2, Index: at(at(bi, batch, mi, m), m, ni, n), Value: b.Acc(0, ir.F32, "acc")}}}
+}

@@ -1,0 +1,29 @@
+package target
+
+// nvidia: subgroups of 32 without exception, 48 KiB of shared memory per
+// workgroup, up to 255 registers per invocation, and cores that hide latency
+// with many resident subgroups.
+var nvidia = class{
+	name: "nvidia",
+	owns: func(c Caps) bool { return c.VendorID == VendorNVIDIA },
+	tune: func(caps Caps) tuning {
+		t := genericTuning(caps)
+		// Memory-bound kernels reach copy speed with 256 invocations of 16-byte
+		// loads; larger workgroups only make the tail coarser.
+		t.mapWorkgroup = 256
+		// A 4096-wide row in 256 lanes is 16 elements each: four 16-byte loads in
+		// flight, all kept in registers for the second pass.
+		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 256, 1024, 16, 32
+		t.tiles = []tile{
+			{128, 128, 16, 8, 8}, // 64 sums each: 16 shared loads per 256 products
+			{64, 64, 16, 4, 4},
+			{32, 64, 16, 4, 4},
+			{16, 64, 16, 2, 4},
+			{32, 32, 16, 2, 2},
+		}
+		// One subgroup per column reads 512 contiguous bytes of f32 a step; four to
+		// a workgroup keep columns of one workgroup close in memory.
+		t.vecWorkgroup, t.vecColumns = 128, 1
+		return t
+	},
+}

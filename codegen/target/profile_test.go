@@ -1,0 +1,79 @@
+package target
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestProfiles(t *testing.T) {
+	names := Profiles()
+	for _, want := range []string{"amd-rdna3", "arm-mali", "generic", "intel-xe", "lavapipe", "nvidia-h100"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("no profile %s among %v", want, names)
+		}
+	}
+	for _, name := range names {
+		caps, err := Profile(name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for what, bad := range map[string]bool{
+			"no name":                             caps.Name == "",
+			"no type":                             caps.Type == "",
+			"less shared memory than Vulkan asks": caps.MaxSharedMemory < 16384,
+			"fewer invocations than Vulkan asks":  caps.MaxInvocations < 128 || caps.MaxWorkgroupSize[0] < 128,
+			"shorter grids than Vulkan asks":      slices.Min(caps.MaxWorkgroupCount[:]) < 65535,
+			"a smaller storage range than asked":  caps.MaxStorageRange < 1<<27,
+			"subgroup sizes out of order":         caps.MinSubgroupSize > caps.SubgroupSize || caps.SubgroupSize > caps.MaxSubgroupSize,
+			"an API before 1.2":                   !caps.API.AtLeast(1, 2),
+			"matrix shapes without the feature":   len(caps.Matrices) > 0 && !caps.Features.CooperativeMatrix,
+			"matrix 2 data without the feature":   (caps.Matrix2 != nil) != caps.Features.CooperativeMatrix2,
+			"an allocation limit below the range": caps.MaxAllocation < min(caps.MaxStorageRange, caps.MaxBuffer) && caps.MaxAllocation < 1<<30,
+			"a storage alignment that is none":    caps.StorageAlignment == 0 || caps.StorageAlignment > 256,
+		} {
+			if bad {
+				t.Errorf("%s: %s", name, what)
+			}
+		}
+		notes, err := ProfileNotes(name)
+		if err != nil || len(notes) == 0 {
+			t.Errorf("%s: notes %v, %v; want what it models", name, notes, err)
+		}
+	}
+}
+
+func TestProfileUnknown(t *testing.T) {
+	_, err := Profile("nvidia-h10")
+	if err == nil || !strings.Contains(err.Error(), "nvidia-h100") {
+		t.Errorf("got %v, want a suggestion", err)
+	}
+	if _, err := ProfileNotes("../caps"); err == nil {
+		t.Error("a path is taken for a profile")
+	}
+}
+
+func TestParseProfileRefusesUnknownFields(t *testing.T) {
+	_, err := parseProfile("x", []byte(`{"caps":{"maxSharedMemry":1}}`))
+	if err == nil || !strings.Contains(err.Error(), "maxSharedMemry") {
+		t.Errorf("got %v, want the misspelt field named", err)
+	}
+}
+
+func TestProfileClasses(t *testing.T) {
+	for name, want := range map[string]string{
+		"generic": "generic", "lavapipe": "cpu", "nvidia-h100": "nvidia", "amd-rdna3": "amd", "intel-xe": "intel", "arm-mali": "arm",
+	} {
+		caps, err := Profile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Class(caps); got != want {
+			t.Errorf("%s is of class %s, want %s", name, got, want)
+		}
+	}
+	if got := Class(Caps{VendorID: 0xbeef, Type: DeviceDiscrete}); got != "generic" {
+		t.Errorf("an unlisted device is of class %s", got)
+	}
+}

@@ -1,0 +1,234 @@
+package target
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// Candidate is a schedule worth trying and why it is one.
+type Candidate struct {
+	Schedule kernel.Schedule
+	Reason   string
+}
+
+// Candidates lists the schedules worth trying for a kernel on a device, the
+// one expected to be fastest first. Some may not pass [Check].
+func Candidates(k *kernel.Kernel, caps Caps) []Candidate {
+	t := classOf(caps).tune(caps)
+	switch k.Family {
+	case kernel.FamilyMap:
+		return t.maps(k)
+	case kernel.FamilyRow:
+		return t.rows(k)
+	case kernel.FamilyMatMul:
+		if len(k.Parallel) < 2 {
+			return nil
+		}
+		return append(t.matVecs(k), t.matTiles(k)...)
+	}
+	return nil
+}
+
+// Select returns the first of [Candidates] that passes [Check], and the reason
+// for choosing it, which names what was passed over. A kernel that needs what
+// the device lacks is a [MissingError].
+func Select(k *kernel.Kernel, caps Caps) (s kernel.Schedule, reason string, err error) {
+	if gaps := Missing(k, caps); len(gaps) > 0 {
+		return s, "", &MissingError{Kernel: k.Name, Device: caps.Name, Gaps: gaps}
+	}
+	var first error
+	for i, c := range Candidates(k, caps) {
+		err := Check(k, c.Schedule, caps)
+		if err == nil {
+			reason = fmt.Sprintf("%s: %s", Class(caps), c.Reason)
+			if i > 0 {
+				reason += fmt.Sprintf(" (%d passed over; the first: %v)", i, first)
+			}
+			return c.Schedule, reason, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	if first == nil {
+		first = fmt.Errorf("no variant runs family %q", k.Family)
+	}
+	return s, "", fmt.Errorf("target: no schedule for kernel %s on %s; the first tried: %w", k.Name, caps.Name, first)
+}
+
+// smallest is the workgroup size at which shrinking stops.
+const smallest = 8
+
+// maps: as wide vectors as alignment proves, and workgroups that shrink until
+// there are enough of them and the device allows their size.
+func (t tuning) maps(k *kernel.Kernel) []Candidate {
+	var all []Candidate
+	vec := MapVec(k, 4)
+	n := points(k.Parallel) / int64(vec)
+	wg := t.mapWorkgroup
+	for wg > 64 && n/int64(wg) < t.fill {
+		wg /= 2
+	}
+	for ; wg >= smallest; wg /= 2 {
+		all = append(all, Candidate{
+			kernel.Schedule{Variant: kernel.VarMap, Workgroup: wg, Vec: vec},
+			fmt.Sprintf("%d points, %d aligned neighbours each", points(k.Parallel), vec),
+		})
+	}
+	return all
+}
+
+// rows: one invocation per row where rows are short, or where neighbouring rows
+// rather than neighbouring elements lie side by side; else lanes share a row.
+func (t tuning) rows(k *kernel.Kernel) []Candidate {
+	fold, rows := k.Fold.Max(), points(k.Parallel)
+	across := len(k.Parallel) > 0 && !contiguous(k.Roots(), k.FoldAxis()) && contiguous(k.Roots(), VecAxis(k))
+	serial := t.serialRows(k)
+	switch {
+	case fold <= t.rowSerial:
+		return append(serial, t.groupRows(k)...)
+	case across && rows >= t.fill*int64(t.rowWorkgroup)/4:
+		for i := range serial {
+			serial[i].Reason = fmt.Sprintf("%d rows side by side in memory: neighbouring invocations read neighbours", rows)
+		}
+		return append(serial, t.groupRows(k)...)
+	}
+	return append(t.groupRows(k), serial...)
+}
+
+func (t tuning) serialRows(k *kernel.Kernel) []Candidate {
+	var all []Candidate
+	vec := RowVec(k, 4)
+	cache := 0
+	if n := k.Fold.Max(); readsTwice(k) && k.Fold.IsStatic() && n <= int64(t.rowCache) {
+		cache = roundUp(int(n), vec)
+	}
+	for wg := min(t.rowWorkgroup, 64); wg >= smallest; wg /= 2 {
+		all = append(all, Candidate{
+			kernel.Schedule{Variant: kernel.VarRowSerial, Workgroup: wg, Vec: vec, LanesPerRow: 1, Cache: cache},
+			fmt.Sprintf("rows of %s fit one invocation each", k.Fold),
+		})
+	}
+	return all
+}
+
+// groupRows gives each lane about rowPerLane elements, and more lanes to rows
+// too few to fill the device.
+func (t tuning) groupRows(k *kernel.Kernel) []Candidate {
+	var all []Candidate
+	fold, rows := k.Fold.Max(), points(k.Parallel)
+	vec := RowVec(k, 4)
+	lanes := 2
+	for lanes < t.rowLanes && int64(lanes)*t.rowPerLane < fold {
+		lanes *= 2
+	}
+	for lanes < t.rowLanes && rows*int64(lanes) < t.fill*int64(t.rowWorkgroup) && int64(lanes*vec*2) <= fold {
+		lanes *= 2
+	}
+	for ; lanes >= 2; lanes /= 2 {
+		wg := max(lanes, t.rowWorkgroup)
+		all = append(all, t.groupRow(k, lanes, wg, vec, t.subgroup))
+		// The same through shared memory, on fewer invocations if need be.
+		for ; wg >= max(lanes, smallest); wg /= 2 {
+			all = append(all, t.groupRow(k, lanes, wg, vec, 0))
+		}
+	}
+	return all
+}
+
+func (t tuning) groupRow(k *kernel.Kernel, lanes, wg, vec, subgroup int) Candidate {
+	s := kernel.Schedule{Variant: kernel.VarRowGroup, Workgroup: wg, Vec: vec, LanesPerRow: lanes, Subgroup: subgroup}
+	each := roundUp(int(min(ceilDiv(k.Fold.Max(), int64(lanes)), 1<<20)), vec)
+	if readsTwice(k) && k.Fold.IsStatic() && each <= t.rowCache {
+		s.Cache = each
+	}
+	return Candidate{s, fmt.Sprintf("rows of %s, %d elements per lane", k.Fold, each)}
+}
+
+// matTiles: the largest tile that gives the device enough workgroups and is
+// mostly filled; tiles passed over for being too large come last, smallest
+// first, tiles for which the device is too small are left to Check.
+func (t tuning) matTiles(k *kernel.Kernel) []Candidate {
+	sh := matShapeOf(k)
+	var fitting, rest []Candidate
+	for _, tl := range t.tiles {
+		groups := min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
+		c := Candidate{tl.schedule(), fmt.Sprintf("%dx%dx%d in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K, tl.M, tl.N, groups)}
+		filled := 2*sh.M > int64(tl.M) && 2*sh.N > int64(tl.N)
+		if spills := tl.ThreadM*tl.ThreadN*len(k.Products) > 64; groups >= t.fill && filled && !spills {
+			fitting = append(fitting, c)
+		} else {
+			rest = append([]Candidate{c}, rest...)
+		}
+	}
+	all := append(fitting, rest...)
+	for _, tl := range genericTuning(Caps{}).tiles { // so that any device has one that fits
+		all = append(all, Candidate{tl.schedule(), fmt.Sprintf("%dx%dx%d in small tiles", sh.M, sh.N, sh.K)})
+	}
+	return all
+}
+
+func (t tile) schedule() kernel.Schedule {
+	return kernel.Schedule{Variant: kernel.VarMatTile, Workgroup: t.workgroup(), Vec: 4,
+		TileM: t.M, TileN: t.N, TileK: t.K, ThreadM: t.ThreadM, ThreadN: t.ThreadN}
+}
+
+// matVecs: for few rows, reading B once is all that matters.
+func (t tuning) matVecs(k *kernel.Kernel) []Candidate {
+	sh := matShapeOf(k)
+	if sh.M > MaxMatVecRows {
+		return nil
+	}
+	var all []Candidate
+	for wg := t.vecWorkgroup; wg >= smallest; wg /= 2 {
+		if FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
+			all = append(all, t.alongFold(k, sh, wg)...)
+		} else {
+			all = append(all, t.acrossColumns(k, sh, wg))
+		}
+	}
+	return all
+}
+
+// alongFold: the lanes of a sum take neighbours along the contraction.
+func (t tuning) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
+	var all []Candidate
+	reason := fmt.Sprintf("%d rows: B is read once, along the contraction", sh.M)
+	add := func(lanes, subgroup int) {
+		if lanes > wg {
+			return
+		}
+		cols := t.vecColumns
+		all = append(all, Candidate{matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, subgroup), reason})
+	}
+	if t.subgroup > 0 {
+		lanes := t.subgroup
+		for lanes < wg && sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < t.fill && int64(lanes)*8 <= sh.K {
+			lanes *= 2
+		}
+		add(lanes, t.subgroup)
+	}
+	add(min(t.vecLanes, wg), 0)
+	return all
+}
+
+// acrossColumns: neighbouring lanes take neighbouring columns, and groups of
+// lanes share the contraction when columns alone do not fill the device. At
+// least 16 columns stay side by side, so that memory is read in whole sectors.
+func (t tuning) acrossColumns(k *kernel.Kernel, sh matShape, wg int) Candidate {
+	lanes := 1
+	for lanes*32 <= wg && sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < t.fill && int64(lanes)*16 <= sh.K {
+		lanes *= 2
+	}
+	return Candidate{matVecSchedule(sh, lanes, wg/lanes, 1, wg, 0),
+		fmt.Sprintf("%d rows: B is read once, along its columns", sh.M)}
+}
+
+func matVecSchedule(sh matShape, lanes, tileN, threadN, wg, subgroup int) kernel.Schedule {
+	m := int(max(sh.M, 1))
+	return kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: wg, Vec: 4, LanesPerRow: lanes,
+		TileM: m, ThreadM: m, TileN: tileN, ThreadN: threadN, Subgroup: subgroup}
+}
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }

@@ -1,0 +1,194 @@
+package target
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+func profile(t *testing.T, name string) Caps {
+	t.Helper()
+	caps, err := Profile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return caps
+}
+
+var one = ir.D(1)
+
+// samples are kernels of every family in shapes that want different schedules.
+var samples = map[string]*kernel.Kernel{
+	"map 1M f32":         unaryMap(ir.F32, dims(1024, 1024)...),
+	"map odd":            unaryMap(ir.F32, dims(33, 127)...),
+	"map even":           unaryMap(ir.F16, dims(1024, 1026)...),
+	"map tiny":           unaryMap(ir.F32, dims(16)...),
+	"map T rows":         unaryMap(ir.F32, ir.Symbol("T", 4096), ir.D(512)),
+	"map T columns":      unaryMap(ir.F32, ir.D(512), ir.Symbol("T", 4096)),
+	"map scalar":         unaryMap(ir.F32),
+	"sum 4096x4096":      rowSum(ir.F32, ir.D(4096), ir.D(4096), false),
+	"softmax 4096x4096":  rowSum(ir.F32, ir.D(4096), ir.D(4096), true),
+	"softmax 1x32000":    rowSum(ir.F32, ir.D(1), ir.D(32000), true),
+	"softmax 64Kx8":      rowSum(ir.F32, ir.D(65536), ir.D(8), true),
+	"softmax 4096xT":     rowSum(ir.F32, ir.D(4096), ir.Symbol("T", 2048), true),
+	"column sum":         columnSum(ir.D(4096), ir.D(65536)),
+	"matmul 4096":        matMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F32, false),
+	"matmul 512":         matMul(one, ir.D(512), ir.D(512), ir.D(512), ir.F32, false),
+	"matmul small":       matMul(one, ir.D(20), ir.D(12), ir.D(7), ir.F32, false),
+	"matmul 16 rows":     matMul(one, ir.D(16), ir.D(4096), ir.D(4096), ir.F16, true),
+	"matmul T rows":      matMul(one, ir.Symbol("T", 2048), ir.D(4096), ir.D(4096), ir.F16, true),
+	"matvec q4_0":        matMul(one, one, ir.D(4096), ir.D(14336), ir.Q4_0, true),
+	"matvec few columns": matMul(one, one, ir.D(64), ir.D(4096), ir.F32, true),
+	"matvec [k,n]":       matMul(one, ir.D(4), ir.D(4096), ir.D(4096), ir.F32, false),
+	"attention values":   matMul(ir.D(32), one, ir.D(128), ir.Symbol("T", 8192), ir.F32, false),
+	"matvec 8 rows":      matMul(one, ir.D(8), ir.D(4096), ir.D(4096), ir.F32, true),
+	"matmul 9 rows":      matMul(one, ir.D(9), ir.D(4096), ir.D(4096), ir.F32, true),
+}
+
+func TestSelect(t *testing.T) {
+	cases := []struct{ profile, kernel, want string }{
+		{"nvidia-h100", "map 1M f32", "map wg=256 vec=4"},
+		{"nvidia-h100", "map odd", "map wg=64 vec=1"},
+		{"nvidia-h100", "map even", "map wg=256 vec=2"},
+		{"nvidia-h100", "map tiny", "map wg=64 vec=4"},
+		{"nvidia-h100", "map T rows", "map wg=256 vec=4"},
+		{"nvidia-h100", "map T columns", "map wg=256 vec=1"},
+		{"nvidia-h100", "map scalar", "map wg=64 vec=1"},
+		{"generic", "map 1M f32", "map wg=128 vec=4"},
+		{"arm-mali", "map 1M f32", "map wg=64 vec=4"},
+		{"lavapipe", "map 1M f32", "map wg=64 vec=4"},
+
+		{"nvidia-h100", "sum 4096x4096", "row_group wg=256 lanes=256 cache=0 subgroup=32"},
+		{"nvidia-h100", "softmax 4096x4096", "row_group wg=256 lanes=256 cache=16 subgroup=32"},
+		{"nvidia-h100", "softmax 1x32000", "row_group wg=1024 lanes=1024 cache=32 subgroup=32"},
+		{"nvidia-h100", "softmax 64Kx8", "row_serial wg=64"},
+		{"nvidia-h100", "softmax 4096xT", "row_group wg=256 lanes=128 cache=0 subgroup=32"},
+		{"nvidia-h100", "column sum", "row_serial wg=64"},
+		{"generic", "softmax 4096x4096", "row_group wg=128 lanes=128 cache=0"},
+		{"amd-rdna3", "softmax 4096x4096", "row_group wg=256 lanes=256 cache=16 subgroup=64"},
+
+		{"nvidia-h100", "matmul 4096", "tile wg=256 tile=128x128x16 thread=8x8"},
+		{"nvidia-h100", "matmul 512", "tile wg=256 tile=32x32x16 thread=2x2"},
+		{"nvidia-h100", "matmul small", "tile wg=256 tile=32x32x16 thread=2x2"},
+		{"nvidia-h100", "matmul T rows", "tile wg=256 tile=128x128x16 thread=8x8"},
+		{"nvidia-h100", "matmul 9 rows", "tile wg=256 tile=32x32x16 thread=2x2"},
+		{"generic", "matmul 4096", "tile wg=128 tile=64x32x16 thread=4x4"},
+		{"intel-xe", "matmul 4096", "tile wg=256 tile=64x64x16 thread=4x4"},
+		{"arm-mali", "matmul 4096", "tile wg=64 tile=32x32x16 thread=4x4"},
+
+		{"nvidia-h100", "matvec q4_0", "matvec wg=128 rows=1x4 vec=4 subgroup=32"},
+		{"nvidia-h100", "matvec few columns", "matvec wg=128 rows=1x1 vec=4 subgroup=32"},
+		{"nvidia-h100", "matvec [k,n]", "matvec wg=128 rows=4x16 vec=4"},
+		{"nvidia-h100", "matvec 8 rows", "matvec wg=128 rows=8x4 vec=4 subgroup=32"},
+		{"generic", "matvec q4_0", "matvec wg=64 rows=1x4 vec=4"},
+	}
+	for _, c := range cases {
+		k := samples[c.kernel]
+		if k == nil {
+			t.Fatalf("no sample %q", c.kernel)
+		}
+		if c.profile == "generic" && c.kernel == "matvec q4_0" {
+			k = matMul(one, one, ir.D(4096), ir.D(14336), ir.F16, true)
+		}
+		s, reason, err := Select(k, profile(t, c.profile))
+		if err != nil {
+			t.Errorf("%s on %s: %v", c.kernel, c.profile, err)
+		} else if !strings.HasPrefix(s.String(), c.want) {
+			t.Errorf("%s on %s: %s\n\twant %s\n\treason %s", c.kernel, c.profile, s, c.want, reason)
+		}
+	}
+}
+
+func TestSelectFitsEverywhere(t *testing.T) {
+	for _, name := range Profiles() {
+		caps := profile(t, name)
+		for what, k := range samples {
+			s, reason, err := Select(k, caps)
+			if len(Missing(k, caps)) > 0 {
+				var missing *MissingError
+				if !errors.As(err, &missing) {
+					t.Errorf("%s on %s: got %v, want a MissingError", what, name, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s on %s: %v", what, name, err)
+			} else if err := Check(k, s, caps); err != nil {
+				t.Errorf("%s on %s: selected what Check refuses: %v", what, name, err)
+			} else if !strings.HasPrefix(reason, Class(caps)+": ") {
+				t.Errorf("%s on %s: reason %q", what, name, reason)
+			}
+		}
+	}
+}
+
+// randomKernel returns a kernel of any family in any shape.
+func randomKernel(r *rand.Rand) *kernel.Kernel {
+	extent := func(most int) ir.Dim {
+		n := 1 + r.IntN(most)
+		switch r.IntN(4) {
+		case 0:
+			return ir.Symbol("T", n)
+		case 1:
+			return ir.D(1 + r.IntN(9))
+		}
+		return ir.D(n * []int{1, 2, 4, 32}[r.IntN(4)])
+	}
+	types := []ir.DType{ir.F32, ir.F16, ir.BF16, ir.I32}
+	switch r.IntN(4) {
+	case 0:
+		return unaryMap(types[r.IntN(4)], extent(300), extent(300), extent(300))
+	case 1:
+		return rowSum(types[r.IntN(4)], extent(5000), extent(40000), r.IntN(2) == 0)
+	case 2:
+		return columnSum(extent(5000), extent(40000))
+	}
+	return matMul(extent(70), extent(3000), extent(3000), extent(3000), types[r.IntN(2)], r.IntN(2) == 0)
+}
+
+// randomCaps returns a device within what Vulkan allows.
+func randomCaps(r *rand.Rand) Caps {
+	vendors := []uint32{VendorAMD, VendorARM, VendorNVIDIA, VendorIntel, VendorMesa, 0x1234}
+	sizes := []uint32{1, 4, 8, 16, 32, 64, 128}
+	least := r.IntN(len(sizes))
+	usual := least + r.IntN(len(sizes)-least)
+	most := usual + r.IntN(len(sizes)-usual)
+	invocations := uint32(128 << r.IntN(4))
+	return Caps{
+		Name: "random", VendorID: vendors[r.IntN(len(vendors))], Type: DeviceDiscrete, Cores: uint32(r.IntN(200)),
+		SubgroupSize: sizes[usual], MinSubgroupSize: sizes[least], MaxSubgroupSize: sizes[most],
+		RequiredSubgroupSize: r.IntN(2) == 0, SubgroupOps: SubgroupOps(r.Uint32()) & 0x7ff,
+		MaxSharedMemory: 16384 << r.IntN(3), MaxInvocations: invocations,
+		MaxWorkgroupSize:  [3]uint32{invocations >> r.IntN(2), 128, 64},
+		MaxWorkgroupCount: [3]uint32{65535 << (15 * r.IntN(2)), 65535, 65535},
+		MaxStorageBuffers: 8, MaxStorageRange: 1 << 60,
+		Features: Features{Storage16: true, SubgroupSizeControl: r.IntN(2) == 0, FullSubgroups: r.IntN(2) == 0},
+	}
+}
+
+// The promise of Select: on any device that lacks no feature it finds a
+// schedule, and that schedule passes Check.
+func TestSelectProperty(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	variants := map[kernel.Variant]int{}
+	for range 3000 {
+		k, caps := randomKernel(r), randomCaps(r)
+		s, _, err := Select(k, caps)
+		if err != nil {
+			t.Fatalf("%v\n%s%+v", err, k, caps)
+		}
+		if err := Check(k, s, caps); err != nil {
+			t.Fatalf("selected what Check refuses: %v\n%s%+v", err, k, caps)
+		}
+		variants[s.Variant]++
+	}
+	for v := range families {
+		if variants[v] == 0 {
+			t.Errorf("variant %s was never chosen", v)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package target
+
+// tuning is what is known about how a class of devices likes its work cut.
+// Each class has a file of its own, with the numbers beside their reasons.
+type tuning struct {
+	// fill is how many workgroups keep the device busy; a schedule that makes
+	// fewer leaves part of it idle.
+	fill int64
+	// subgroup is the subgroup size that kernels are written for, 0 to reduce
+	// through shared memory.
+	subgroup int
+
+	mapWorkgroup int // invocations of an elementwise workgroup
+
+	rowWorkgroup int   // invocations of a workgroup of rows
+	rowLanes     int   // most invocations that share a row
+	rowPerLane   int64 // elements per invocation to aim at
+	rowSerial    int64 // rows up to this long are folded by one invocation each
+	rowCache     int   // most elements of a row that an invocation keeps
+
+	tiles []tile // of matrix products, the best for large ones first
+
+	vecWorkgroup int // invocations of a matvec workgroup
+	vecColumns   int // columns that share the reading of A
+	vecLanes     int // invocations per sum where subgroups are not relied on
+}
+
+// tile is a matrix tile: M x N results of a workgroup in steps of K, each
+// invocation computing ThreadM x ThreadN.
+type tile struct{ M, N, K, ThreadM, ThreadN int }
+
+func (t tile) workgroup() int { return t.M / t.ThreadM * (t.N / t.ThreadN) }
+
+// class is a kind of device: which ones belong to it, and how they are tuned.
+type class struct {
+	name string
+	owns func(Caps) bool
+	tune func(Caps) tuning
+}
+
+// classes are tried in order. What none owns gets generic, from its caps alone.
+var classes = []class{cpu, nvidia, amd, intel, arm, generic}
+
+// classOf returns the class of a device.
+func classOf(caps Caps) class {
+	for _, c := range classes {
+		if c.owns(caps) {
+			return c
+		}
+	}
+	return generic
+}
+
+// Class names the group of devices by whose rules schedules for this device
+// are chosen: "nvidia", "amd", "intel", "arm", "cpu", or "generic".
+func Class(caps Caps) string { return classOf(caps).name }
+
+// fillOf estimates how many workgroups keep a device busy: two for each core
+// where their number is known.
+func fillOf(caps Caps) int64 {
+	switch {
+	case caps.Cores > 0:
+		return 2 * int64(caps.Cores)
+	case caps.Type == DeviceDiscrete:
+		return 64
+	}
+	return 16
+}
+
+// subgroupOf returns the default subgroup size where kernels can rely on it, or 0.
+func subgroupOf(caps Caps) int {
+	n := int(caps.SubgroupSize)
+	if n > 1 && powerOfTwo(n) && caps.SubgroupOps.Has(SubgroupBasic|SubgroupArithmetic) && caps.canRelyOn(n) {
+		return n
+	}
+	return 0
+}
