@@ -9,7 +9,7 @@ import (
 var (
 	// ErrUnavailable is wrapped by errors that mean there is no Vulkan here at all: no loader, no cgo,
 	// no driver. The CPU device runs the same programs.
-	ErrUnavailable = errors.New("Vulkan is unavailable")
+	ErrUnavailable = errors.New("no Vulkan here")
 	// ErrDeviceLost is wrapped by errors of a device that has crashed, hung or gone. Nothing but
 	// Close works on it any more; opening the device anew may.
 	ErrDeviceLost = errors.New("device lost")
@@ -18,10 +18,6 @@ var (
 	// ErrTooLarge is wrapped by errors about sizes that exceed a limit of the device.
 	ErrTooLarge = errors.New("exceeds the device's limit")
 )
-
-// errNoCgo is what a build without cgo says to every call.
-var errNoCgo = &unavailableError{"this vkc was built without cgo: Vulkan is unavailable; " +
-	"use the CPU device or rebuild with CGO_ENABLED=1"}
 
 // unavailableError is an error with its own wording that wraps ErrUnavailable.
 type unavailableError struct{ text string }

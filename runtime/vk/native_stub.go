@@ -15,6 +15,9 @@ type (
 
 const unreachable = Result(-13)
 
+var errNoCgo = &unavailableError{"this vkc was built without cgo: Vulkan is unavailable; " +
+	"use the CPU device or rebuild with CGO_ENABLED=1"}
+
 func openNative() (nativeInstance, error)                        { return nativeInstance{}, errNoCgo }
 func (nativeInstance) close()                                    {}
 func (nativeInstance) apiVersion() uint32                        { return 0 }

@@ -1,6 +1,7 @@
 package vk
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"sync/atomic"
@@ -16,7 +17,9 @@ const (
 	StageIndirect                   // reading the workgroup counts of an indirect dispatch
 	StageHost                       // the host, through Buffer.Bytes
 
-	stageEverything Stage = 1 << 31
+	// stageEverything is all that this package ever has the device do. It is cheaper than Vulkan's
+	// "all commands", which on a queue that can draw waits for the drawing hardware too.
+	stageEverything = StageCompute | StageTransfer | StageIndirect
 )
 
 // Vulkan's pipeline stages and accesses, which are spelled out here so that command lists can be built
@@ -26,7 +29,6 @@ const (
 	pipelineCompute  = 0x800
 	pipelineTransfer = 0x1000
 	pipelineHost     = 0x4000
-	pipelineAll      = 0x10000
 
 	accessIndirectRead  = 0x1
 	accessShaderRead    = 0x20
@@ -35,8 +37,6 @@ const (
 	accessTransferWrite = 0x1000
 	accessHostRead      = 0x2000
 	accessHostWrite     = 0x4000
-	accessMemoryRead    = 0x8000
-	accessMemoryWrite   = 0x10000
 )
 
 // stageTable gives each stage its pipeline stage and its accesses. Only writes need to be made
@@ -49,7 +49,6 @@ var stageTable = []struct {
 	{StageTransfer, pipelineTransfer, accessTransferRead, accessTransferWrite},
 	{StageIndirect, pipelineIndirect, accessIndirectRead, 0},
 	{StageHost, pipelineHost, accessHostRead, accessHostWrite},
-	{stageEverything, pipelineAll, accessMemoryRead, accessMemoryWrite},
 }
 
 // opcode is a VKC_OP_* of vkc.h.
@@ -94,6 +93,18 @@ func appendCopy(words []uint64, src, dst uint64, srcOffset, dstOffset, size int6
 	return appendCommand(words, opCopy, src, dst, uint64(srcOffset), uint64(dstOffset), uint64(size))
 }
 
+// appendPush encodes push constants: layout, byte count, and the bytes padded to whole words.
+func appendPush(words []uint64, layout uint64, data []byte) []uint64 {
+	operands := 2 + (len(data)+7)/8
+	words = append(words, uint64(opPushConstants)|uint64(operands)<<32, layout, uint64(len(data)))
+	for len(data) > 0 {
+		var word [8]byte
+		data = data[copy(word[:], data):]
+		words = append(words, binary.NativeEndian.Uint64(word[:]))
+	}
+	return words
+}
+
 // user is something a recording refers to, which is to be open when the recording is submitted.
 type user interface {
 	describe() string
@@ -117,7 +128,7 @@ type CommandList struct {
 	boundPipeline  *Pipeline
 	boundLayout    *pipelineLayout // that set and push constants were given for
 	boundSet       uint64
-	boundPush      string
+	boundPush      []byte
 	dispatches     int
 	writesReadback bool
 }
@@ -235,7 +246,7 @@ func (c *CommandList) emitState(layout *pipelineLayout) {
 		c.boundPipeline = c.pipeline
 	}
 	if layout != c.boundLayout {
-		c.boundLayout, c.boundSet, c.boundPush = layout, 0, ""
+		c.boundLayout, c.boundSet, c.boundPush = layout, 0, c.boundPush[:0]
 	}
 	if layout.buffers > 0 && c.bindings.sets[c.set] != c.boundSet {
 		c.boundSet = c.bindings.sets[c.set]
@@ -246,21 +257,10 @@ func (c *CommandList) emitState(layout *pipelineLayout) {
 			}
 		}
 	}
-	if layout.pushBytes > 0 && string(c.push) != c.boundPush {
-		c.boundPush = string(c.push)
-		c.emit(opPushConstants, append([]uint64{layout.handle, uint64(len(c.push))}, packWords(c.push)...)...)
+	if layout.pushBytes > 0 && !bytes.Equal(c.push, c.boundPush) {
+		c.boundPush = append(c.boundPush[:0], c.push...)
+		c.words = appendPush(c.words, layout.handle, c.push)
 	}
-}
-
-// packWords pads bytes to whole words.
-func packWords(data []byte) []uint64 {
-	var words []uint64
-	for len(data) > 0 {
-		var word [8]byte
-		data = data[copy(word[:], data):]
-		words = append(words, binary.NativeEndian.Uint64(word[:]))
-	}
-	return words
 }
 
 // written notes that b may be written, and read by the host.
