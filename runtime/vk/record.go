@@ -17,8 +17,8 @@ const (
 	StageIndirect                   // reading the workgroup counts of an indirect dispatch
 	StageHost                       // the host, through Buffer.Bytes
 
-	// stageEverything is all that this package ever has the device do. It is cheaper than Vulkan's
-	// "all commands", which on a queue that can draw waits for the drawing hardware too.
+	// stageEverything is all that this package ever has the device do: narrower than Vulkan's "all
+	// commands", which takes in drawing.
 	stageEverything = StageCompute | StageTransfer | StageIndirect
 )
 
