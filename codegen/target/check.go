@@ -33,6 +33,10 @@ func Check(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	return nil
 }
 
+// subgroupSums is what folding across a subgroup takes: shuffles rather than
+// arithmetic, which adds in an order of the driver's choice.
+const subgroupSums = SubgroupBasic | SubgroupShuffle
+
 // families says which family each variant runs.
 var families = map[kernel.Variant]kernel.Family{
 	kernel.VarMap:       kernel.FamilyMap,
@@ -73,8 +77,8 @@ func checkSubgroup(_ *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return nil
 	case !powerOfTwo(s.Subgroup):
 		return fmt.Errorf("subgroup size %d is no power of two", s.Subgroup)
-	case !caps.SubgroupOps.Has(SubgroupBasic | SubgroupArithmetic):
-		return fmt.Errorf("the device has no subgroup arithmetic")
+	case !caps.SubgroupOps.Has(subgroupSums):
+		return fmt.Errorf("the device has no subgroup shuffles")
 	case !caps.canRelyOn(s.Subgroup):
 		return fmt.Errorf("subgroups of %d cannot be relied on: the device has %d to %d, and size control is %v",
 			s.Subgroup, caps.MinSubgroupSize, caps.MaxSubgroupSize, caps.Features.SubgroupSizeControl && caps.RequiredSubgroupSize)

@@ -45,8 +45,8 @@ func TestCheckRefuses(t *testing.T) {
 		{"cache in part vectors", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.Cache = 34 }, "whole number of vectors"},
 		{"lanes of a serial row", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.Variant = kernel.VarRowSerial }, "a serial row has one"},
 
-		{"subgroup unknown", row, goodRow, func(s *kernel.Schedule, c *Caps) { s.Subgroup = 32; c.SubgroupOps = 0x7 }, "cannot be relied on"},
-		{"subgroup without arithmetic", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.Subgroup = 32 }, "no subgroup arithmetic"},
+		{"subgroup unknown", row, goodRow, func(s *kernel.Schedule, c *Caps) { s.Subgroup = 32; c.SubgroupOps = 0x17 }, "cannot be relied on"},
+		{"subgroup without shuffles", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.Subgroup = 32 }, "no subgroup shuffles"},
 		{"odd subgroup", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.Subgroup = 24 }, "no power of two"},
 		{"part subgroup", row, goodRow, func(s *kernel.Schedule, c *Caps) {
 			*c = fixedSubgroup(*c, 32)
@@ -87,7 +87,7 @@ func TestCheckRefuses(t *testing.T) {
 
 func fixedSubgroup(c Caps, n uint32) Caps {
 	c.SubgroupSize, c.MinSubgroupSize, c.MaxSubgroupSize = n, n, n
-	c.SubgroupOps = SubgroupBasic | SubgroupArithmetic
+	c.SubgroupOps = subgroupSums
 	return c
 }
 
@@ -133,7 +133,10 @@ func TestMissingIsSelectsError(t *testing.T) {
 }
 
 func TestHas(t *testing.T) {
-	c := Caps{Features: Features{Storage16: true}}
+	c := Caps{Features: Features{Storage16: true}, SubgroupOps: SubgroupShuffle}
+	if !c.Has("subgroup_shuffle") || c.Has("subgroup_basic") {
+		t.Error("Has misjudges a subgroup operation")
+	}
 	if !c.Has("storage16") || c.Has("storage8") || c.Has("Storage16") || c.Has("nonsense") {
 		t.Error("Has misjudges a feature")
 	}

@@ -10,10 +10,21 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Has reports whether the device has the feature of that name, which is the
-// name in JSON of a field of [Features]: "storage16", "float64". A name that
-// is no feature's is one that no device has.
+// subgroupFeatures are the names of subgroup operations in [Caps.Has].
+var subgroupFeatures = map[string]SubgroupOps{
+	"subgroup_basic":      SubgroupBasic,
+	"subgroup_arithmetic": SubgroupArithmetic,
+	"subgroup_shuffle":    SubgroupShuffle,
+}
+
+// Has reports whether the device has the feature of that name: the name in
+// JSON of a field of [Features] ("storage16", "float64"), or "subgroup_basic",
+// "subgroup_arithmetic" or "subgroup_shuffle". A name that is no feature's is
+// one that no device has.
 func (c Caps) Has(feature string) bool {
+	if ops, ok := subgroupFeatures[feature]; ok {
+		return c.SubgroupOps.Has(ops)
+	}
 	v := reflect.ValueOf(c.Features)
 	for i := range v.NumField() {
 		if v.Type().Field(i).Tag.Get("json") == feature {

@@ -70,7 +70,7 @@ func fillOf(caps Caps) int64 {
 // subgroupOf returns the default subgroup size where kernels can rely on it, or 0.
 func subgroupOf(caps Caps) int {
 	n := int(caps.SubgroupSize)
-	if n > 1 && powerOfTwo(n) && caps.SubgroupOps.Has(SubgroupBasic|SubgroupArithmetic) && caps.canRelyOn(n) {
+	if n > 1 && powerOfTwo(n) && caps.SubgroupOps.Has(subgroupSums) && caps.canRelyOn(n) {
 		return n
 	}
 	return 0
