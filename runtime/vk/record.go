@@ -375,15 +375,11 @@ func (d *Device) Record(name string, c *CommandList) (*Recording, error) {
 	if c.device != d {
 		return nil, fmt.Errorf("vk: record %s: the list is of another device", name)
 	}
-	words := c.words
-	if c.writesReadback {
-		words = appendBarrier(words[:len(words):len(words)], stageEverything, StageHost)
-	}
 	pool, buffer, r := d.native.createCommands()
 	if err := d.checkResult(r, "create commands for %s", name); err != nil {
 		return nil, err
 	}
-	if err := d.checkResult(d.native.record(pool, buffer, words, false), "record %s", name); err != nil {
+	if err := d.checkResult(d.native.record(pool, buffer, c.finished(), false), "record %s", name); err != nil {
 		d.native.destroy(objectCommandPool, pool)
 		return nil, err
 	}
@@ -393,6 +389,14 @@ func (d *Device) Record(name string, c *CommandList) (*Recording, error) {
 	}
 	d.adopt(rec)
 	return rec, nil
+}
+
+// finished is the whole list, with what lets the host read what it writes. The list itself is left as it is.
+func (c *CommandList) finished() []uint64 {
+	if !c.writesReadback {
+		return c.words
+	}
+	return appendBarrier(c.words[:len(c.words):len(c.words)], stageEverything, StageHost)
 }
 
 // ready fails unless the recording and all it refers to is open.
