@@ -1,0 +1,254 @@
+package vk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vkc-go/vkc/codegen/bundle"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// LoadOptions adjust [Device.Load]; the zero value is the usual choice.
+type LoadOptions struct {
+	// Progress, if set, is told how many bytes of weights are on their way to the device, of how many. It
+	// must not use the device.
+	Progress func(done, total int64)
+}
+
+// Executable is a program on a device: its weights uploaded, its kernels compiled, its commands recorded
+// once and replayed by every run, at whatever lengths. Its methods may be called concurrently; runs take
+// turns.
+type Executable struct {
+	*runtime.Signature
+	device  *Device
+	program *kernel.Program
+
+	// Made by Load, in this order.
+	made       []closer
+	ranges     []BufferRange // by index in Program.Buffers
+	params     []*Buffer     // those of kind BufParams
+	indirect   *Buffer       // the counts of symbolic grids; nil if there are none
+	dispatches []dispatch    // by step
+	inputs     []*endpoint   // by port
+	outputs    []*endpoint   // by port
+	pipelines  []*Pipeline   // by shader; nil where no step uses it
+	bindings   *Bindings     // set i is for step i
+	main       *Recording
+	reset      *Recording // zeroes the states; nil if there are none
+	stats      Stats
+	recorded   atomic.Int64 // Stats.Recordings
+
+	// turn holds a token that whoever uses the fields below, or the memory that runs share, takes out.
+	turn      chan struct{}
+	closed    bool
+	pending   Point            // the last submission of this program
+	symbols   map[string]int64 // that params and grids are written for; nil: none
+	copiesIn  copies
+	copiesOut copies
+	profile   *profiler // nil before the first profiled run
+}
+
+var _ runtime.Executable = (*Executable)(nil)
+
+// closer is anything made on a device.
+type closer interface{ Close() error }
+
+// Stats says what a loaded program takes.
+type Stats struct {
+	// Bytes of device memory by kind of buffer; of temporaries, the one arena they share.
+	Bytes map[kernel.BufferKind]int64
+	// TempBytes is what the temporaries would take without sharing.
+	TempBytes int64
+	// StagingBytes is host memory through which inputs and outputs pass; 0 where the host reaches the
+	// program's own buffers.
+	StagingBytes int64
+	Steps        int
+	Pipelines    int
+	// Recordings is how often the program's steps have been recorded: once, and once more for profiles.
+	Recordings int
+	// CacheErr is why compiled pipelines could not be kept for next time, if so.
+	CacheErr error
+}
+
+// Load puts a compiled program on the device. spirv has the code of each of p.Shaders; weights may be nil
+// where p has none. p must not be modified afterwards; weights are not used after Load returns.
+//
+// Before anything is allocated, p is checked against the device: what does not fit is a [*MismatchError],
+// or an [*OutOfMemoryError] where the device's memory is smaller than the program. Errors of allocation
+// are those of [Device.NewBuffer].
+func (d *Device) Load(ctx context.Context, p *kernel.Program, spirv [][]byte, weights ir.WeightSource, opt LoadOptions) (*Executable, error) {
+	if p == nil {
+		return nil, errors.New("vk: load: no program")
+	}
+	e, err := d.load(ctx, p, spirv, weights, opt)
+	if err != nil {
+		return nil, fmt.Errorf("load program %q: %w", p.Name, err)
+	}
+	return e, nil
+}
+
+func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, weights ir.WeightSource, opt LoadOptions) (_ *Executable, err error) {
+	if err := d.usable("load program"); err != nil {
+		return nil, err
+	}
+	signature, err := checkProgram(p, spirv)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.checkFit(p); err != nil {
+		return nil, err
+	}
+	if err := bundle.CheckWeights(p, weights); err != nil {
+		return nil, err
+	}
+	e := &Executable{Signature: signature, device: d, program: p, turn: make(chan struct{}, 1)}
+	e.turn <- struct{}{}
+	defer func() {
+		if err != nil {
+			e.release()
+		}
+	}()
+	if err := e.allocate(); err != nil {
+		return nil, err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return e.compile(groupCtx, spirv) })
+	group.Go(func() error { return e.uploadWeights(groupCtx, weights, opt.Progress) })
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	if err := e.record(); err != nil {
+		return nil, err
+	}
+	if err := e.resetStates(); err != nil {
+		return nil, err
+	}
+	e.stats.CacheErr = d.SavePipelineCache()
+	return e, nil
+}
+
+// checkProgram refuses programs that do not hold together, and returns the interface of one that does.
+func checkProgram(p *kernel.Program, spirv [][]byte) (*runtime.Signature, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	if len(spirv) != len(p.Shaders) {
+		return nil, fmt.Errorf("SPIR-V of %d shaders for a program of %d", len(spirv), len(p.Shaders))
+	}
+	var symbols []runtime.Symbol
+	for _, s := range p.Symbols {
+		if s.Bound > maxSymbol {
+			return nil, fmt.Errorf("symbol %s reaches %d; kernels read it as 32 bits", s.Name, s.Bound)
+		}
+		symbols = append(symbols, runtime.Symbol{Name: s.Name, Bound: s.Bound})
+	}
+	return runtime.NewSignature(ports(p.Inputs), ports(p.Outputs), ports(p.States), symbols)
+}
+
+// maxSymbol is the largest value of a symbol that fits the params buffer.
+const maxSymbol = 1<<32 - 1
+
+func ports(list []kernel.Port) []runtime.Port {
+	var out []runtime.Port
+	for _, p := range list {
+		out = append(out, runtime.Port{Name: p.Name, Type: ir.Type{DType: p.DType, Shape: p.Shape}})
+	}
+	return out
+}
+
+// keep notes what release is to close.
+func (e *Executable) keep(c closer) { e.made = append(e.made, c) }
+
+// release closes everything made so far, the latest first.
+func (e *Executable) release() error {
+	var errs []error
+	for _, c := range slices.Backward(e.made) {
+		errs = append(errs, c.Close())
+	}
+	e.made = nil
+	return errors.Join(errs...)
+}
+
+// compile makes the pipelines of the shaders that steps use.
+func (e *Executable) compile(ctx context.Context, spirv [][]byte) error {
+	p := e.program
+	e.pipelines = make([]*Pipeline, len(p.Shaders))
+	var descs []PipelineDesc
+	var shaders []int
+	for i := range p.Shaders {
+		if !slices.ContainsFunc(p.Steps, func(s kernel.Step) bool { return s.Shader == i }) {
+			continue
+		}
+		s := &p.Shaders[i]
+		descs = append(descs, PipelineDesc{
+			Name: s.Name, Code: spirv[i], Buffers: s.Bindings, SubgroupSize: s.SubgroupSize,
+			FullSubgroups: e.fullSubgroups(s),
+		})
+		shaders = append(shaders, i)
+	}
+	made, err := e.device.NewPipelines(ctx, descs)
+	if err != nil {
+		return err
+	}
+	for i, p := range made {
+		e.pipelines[shaders[i]] = p
+		e.keep(p)
+	}
+	e.stats.Pipelines = len(made)
+	return nil
+}
+
+// fullSubgroups reports whether to ask for them: a kernel that relies on a subgroup size relies on
+// subgroups being full too.
+func (e *Executable) fullSubgroups(s *kernel.Shader) bool {
+	return s.SubgroupSize > 0 && s.Workgroup%s.SubgroupSize == 0 && e.device.info.Caps.Features.FullSubgroups
+}
+
+// Device names the device.
+func (e *Executable) Device() string {
+	c := &e.device.info.Caps
+	return fmt.Sprintf("%s (Vulkan %v, %s)", c.Name, c.API, c.DriverName)
+}
+
+// Stats says what the program takes.
+func (e *Executable) Stats() Stats {
+	s := e.stats
+	s.Recordings = int(e.recorded.Load())
+	return s
+}
+
+// Close frees the program once the device is done with it; a run under way ends first. Closing twice is
+// fine.
+func (e *Executable) Close() error {
+	<-e.turn
+	defer func() { e.turn <- struct{}{} }()
+	e.closed = true
+	return e.release()
+}
+
+// take waits for this caller's turn; give ends it.
+func (e *Executable) take(ctx context.Context) error {
+	select {
+	case <-e.turn:
+	default:
+		select {
+		case <-e.turn:
+		case <-ctx.Done():
+			return fmt.Errorf("another run is under way: %w", ctx.Err())
+		}
+	}
+	if e.closed {
+		e.give()
+		return fmt.Errorf("the program is %w", ErrClosed)
+	}
+	return nil
+}
+
+func (e *Executable) give() { e.turn <- struct{}{} }

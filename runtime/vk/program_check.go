@@ -1,0 +1,173 @@
+package vk
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+)
+
+// MismatchError says that a program was compiled for another kind of device.
+type MismatchError struct {
+	Target string   // that the program was compiled for
+	Device string   // Caps.Name
+	Gaps   []string // everything the program needs and the device lacks, one line each
+}
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("vk: it was compiled for %s and does not fit %s, which lacks %s; compile it anew on this "+
+		"machine with: vkc compile --target auto", e.Target, e.Device, strings.Join(e.Gaps, "; "))
+}
+
+// gapList collects what a device lacks, and what needs it.
+type gapList struct {
+	gaps  []string
+	users map[string][]string
+}
+
+func (l *gapList) add(user, format string, args ...any) {
+	gap := fmt.Sprintf(format, args...)
+	if l.users == nil {
+		l.users = map[string][]string{}
+	}
+	if _, known := l.users[gap]; !known {
+		l.gaps = append(l.gaps, gap)
+	}
+	if !slices.Contains(l.users[gap], user) {
+		l.users[gap] = append(l.users[gap], user)
+	}
+}
+
+// maxUsersNamed is how many users of something missing are named.
+const maxUsersNamed = 3
+
+// lines are the gaps, each with its users.
+func (l *gapList) lines() []string {
+	var lines []string
+	for _, gap := range l.gaps {
+		users := l.users[gap]
+		more := ""
+		if n := len(users) - maxUsersNamed; n > 0 {
+			users, more = users[:maxUsersNamed], fmt.Sprintf(" and %d more", n)
+		}
+		lines = append(lines, fmt.Sprintf("%s (for %s%s)", gap, strings.Join(users, ", "), more))
+	}
+	return lines
+}
+
+// checkFit fails with all that the program needs and the device lacks.
+func (d *Device) checkFit(p *kernel.Program) error {
+	var l gapList
+	caps := &d.info.Caps
+	for _, step := range p.Steps {
+		l.shader(caps, &p.Shaders[step.Shader])
+	}
+	for i := range p.Buffers {
+		l.buffer(caps, &p.Buffers[i])
+	}
+	if limit := min(caps.MaxBuffer, caps.MaxAllocation); uint64(p.ArenaBytes) > limit {
+		l.add("the temporaries", "allocations of %s (its limit is %s)", formatBytes(uint64(p.ArenaBytes)), formatBytes(limit))
+	}
+	if err := l.grids(caps, p); err != nil {
+		return err
+	}
+	if len(l.gaps) > 0 {
+		return &MismatchError{Target: p.Target, Device: caps.Name, Gaps: l.lines()}
+	}
+	return d.checkTotal(p)
+}
+
+func (l *gapList) shader(caps *target.Caps, s *kernel.Shader) {
+	user := "kernel " + s.Name
+	for _, feature := range s.Needs {
+		if !caps.Has(feature) {
+			l.add(user, "feature %s", feature)
+		}
+	}
+	if most := min(caps.MaxInvocations, caps.MaxWorkgroupSize[0]); s.Workgroup > int(most) {
+		l.add(user, "workgroups of %d (its limit is %d)", s.Workgroup, most)
+	}
+	if s.SharedBytes > int(caps.MaxSharedMemory) {
+		l.add(user, "%d bytes of shared memory (it has %d)", s.SharedBytes, caps.MaxSharedMemory)
+	}
+	if s.Bindings > int(caps.MaxStorageBuffers) {
+		l.add(user, "%d storage buffers for one kernel (its limit is %d)", s.Bindings, caps.MaxStorageBuffers)
+	}
+	if n := s.SubgroupSize; n != 0 && !hasSubgroupSize(caps, n) {
+		l.add(user, "subgroups of %d (it has %d to %d)", n, caps.MinSubgroupSize, caps.MaxSubgroupSize)
+	}
+}
+
+// hasSubgroupSize reports whether a kernel can rely on subgroups of that size: there is no other, or it can
+// be asked for, full ones included.
+func hasSubgroupSize(caps *target.Caps, n int) bool {
+	size := uint32(n)
+	if size == caps.MinSubgroupSize && size == caps.MaxSubgroupSize {
+		return true
+	}
+	return n&(n-1) == 0 && size >= caps.MinSubgroupSize && size <= caps.MaxSubgroupSize &&
+		caps.RequiredSubgroupSize && caps.Features.FullSubgroups
+}
+
+func (l *gapList) buffer(caps *target.Caps, b *kernel.Buffer) {
+	user := fmt.Sprintf("%s %s", b.Kind, b.Name)
+	size := uint64(b.Bytes)
+	if size > caps.MaxStorageRange {
+		l.add(user, "buffers of %s (a kernel can be given %s)", formatBytes(size), formatBytes(caps.MaxStorageRange))
+	}
+	if b.Kind == kernel.BufTemp {
+		if a := int64(caps.StorageAlignment); a > 1 && b.Offset%a != 0 {
+			l.add(user, "buffers at offsets that are no multiples of %d", a)
+		}
+		return
+	}
+	if limit := min(caps.MaxBuffer, caps.MaxAllocation); size > limit {
+		l.add(user, "allocations of %s (its limit is %s)", formatBytes(size), formatBytes(limit))
+	}
+}
+
+// grids compares the workgroup counts at the bound of every symbol, where they are largest.
+func (l *gapList) grids(caps *target.Caps, p *kernel.Program) error {
+	bounds := map[string]int64{}
+	for _, s := range p.Symbols {
+		bounds[s.Name] = s.Bound
+	}
+	for _, step := range p.Steps {
+		counts, err := step.Grid.Eval(bounds)
+		if err != nil {
+			return fmt.Errorf("step %s: %w", step.Name, err)
+		}
+		for i, n := range counts {
+			if limit := caps.MaxWorkgroupCount[i]; n > limit {
+				l.add("step "+step.Name, "%d workgroups in %c (its limit is %d)", n, "xyz"[i], limit)
+			}
+		}
+	}
+	return nil
+}
+
+// checkTotal fails where the program cannot fit the device's memory even if nothing else were there, before
+// gigabytes of weights are read to find out.
+func (d *Device) checkTotal(p *kernel.Program) error {
+	need := uint64(p.ArenaBytes)
+	for _, b := range p.Buffers {
+		if b.Kind != kernel.BufTemp {
+			need += uint64(b.Bytes)
+		}
+	}
+	heap, size, used := 0, uint64(0), uint64(0)
+	inUse := d.memory.statistics().HeapInUse
+	for i, h := range d.info.Heaps {
+		if h.DeviceLocal {
+			heap, size, used = i, size+h.Size, used+inUse[i]
+		}
+	}
+	if need <= size-min(used, size) {
+		return nil
+	}
+	available, _ := d.available(heap)
+	return &OutOfMemoryError{What: "the program as a whole", Requested: need, Heap: heap, HeapSize: size, InUse: used,
+		Available: available, Result: ErrorOutOfDeviceMemory}
+}

@@ -1,0 +1,156 @@
+package vk
+
+import (
+	"context"
+
+	"github.com/vkc-go/vkc/codegen/bundle"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// smallInput is up to which size an input lives in device memory that the host writes over the bus, where
+// there is some: a copy on the device costs more than these few bytes.
+const smallInput = 64 << 10
+
+// indirectStride is the space of one VkDispatchIndirectCommand.
+const indirectStride = 12
+
+// allocate makes the program's buffers and what the host needs besides.
+func (e *Executable) allocate() error {
+	p := e.program
+	e.stats = Stats{Bytes: map[kernel.BufferKind]int64{}, TempBytes: p.TempBytes, Steps: len(p.Steps)}
+	var arena *Buffer
+	if p.ArenaBytes > 0 {
+		var err error
+		if arena, err = e.newBuffer("temporaries", kernel.BufTemp, p.ArenaBytes, DeviceMemory); err != nil {
+			return err
+		}
+	}
+	e.ranges = make([]BufferRange, len(p.Buffers))
+	for i := range p.Buffers {
+		b := &p.Buffers[i]
+		if b.Kind == kernel.BufTemp {
+			e.ranges[i] = BufferRange{Buffer: arena, Offset: b.Offset, Size: b.Bytes}
+			continue
+		}
+		made, err := e.newBuffer(b.Name, b.Kind, b.Bytes, e.memoryKind(b))
+		if err != nil {
+			return err
+		}
+		e.ranges[i] = Whole(made)
+		if b.Kind == kernel.BufParams {
+			e.params = append(e.params, made)
+		}
+	}
+	if err := e.allocateGrids(); err != nil {
+		return err
+	}
+	return e.connect()
+}
+
+func (e *Executable) newBuffer(name string, of kernel.BufferKind, size int64, kind MemoryKind) (*Buffer, error) {
+	b, err := e.device.NewBuffer(name, size, kind)
+	if err != nil {
+		return nil, err
+	}
+	e.keep(b)
+	e.stats.Bytes[of] += size
+	return b, nil
+}
+
+// memoryKind says where a buffer lives.
+func (e *Executable) memoryKind(b *kernel.Buffer) MemoryKind {
+	switch {
+	case b.Kind == kernel.BufParams:
+		return SharedMemory
+	case b.Kind == kernel.BufInput && b.Bytes <= smallInput && e.device.hostReachesDevice():
+		return SharedMemory
+	}
+	return DeviceMemory
+}
+
+// hostReachesDevice reports whether SharedMemory is memory of the device.
+func (d *Device) hostReachesDevice() bool {
+	if d.options.forceStaging {
+		return false
+	}
+	for _, t := range d.info.MemoryTypes {
+		const want = MemoryDeviceLocal | hostCoherent
+		if t.Flags&want == want && t.Flags&^memoryUsual == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// dispatch is the number of workgroups of a step.
+type dispatch struct {
+	counts   [3]uint32 // unless symbolic
+	symbolic bool
+	offset   int64 // in Executable.indirect, if symbolic
+}
+
+// allocateGrids works out static grids, and makes room for the others.
+func (e *Executable) allocateGrids() (err error) {
+	size := int64(0)
+	e.dispatches = make([]dispatch, len(e.program.Steps))
+	for i, s := range e.program.Steps {
+		if !s.Grid.IsStatic() {
+			e.dispatches[i] = dispatch{symbolic: true, offset: size}
+			size += indirectStride
+			continue
+		}
+		counts, err := s.Grid.Eval(nil)
+		if err != nil {
+			return err
+		}
+		e.dispatches[i].counts = counts
+	}
+	if size > 0 {
+		e.indirect, err = e.newBuffer("grids", kernel.BufParams, size, SharedMemory)
+	}
+	return err
+}
+
+// uploadWeights puts weights and constants into their buffers.
+func (e *Executable) uploadWeights(ctx context.Context, src ir.WeightSource, progress func(done, total int64)) error {
+	var done int64
+	total := e.stats.Bytes[kernel.BufWeight]
+	for i := range e.program.Buffers {
+		b := &e.program.Buffers[i]
+		if b.Kind != kernel.BufWeight {
+			continue
+		}
+		parts, err := bundle.WeightBytes(*b, src)
+		if err != nil {
+			return err
+		}
+		err = e.device.UploadFunc(ctx, e.ranges[i].Buffer, 0, b.Bytes, func(p []byte, _ int64) error {
+			parts = drain(p, parts)
+			done += int64(len(p))
+			if progress != nil {
+				progress(done, total)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drain fills p from parts, with zeros where they end, and returns what is left of them.
+func drain(p []byte, parts [][]byte) [][]byte {
+	for len(p) > 0 && len(parts) > 0 {
+		n := copy(p, parts[0])
+		p = p[n:]
+		if n == len(parts[0]) {
+			parts = parts[1:]
+		} else {
+			parts[0] = parts[0][n:]
+		}
+	}
+	clear(p)
+	return parts
+}

@@ -1,0 +1,117 @@
+package vk
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// record makes the bindings and the recordings that do not depend on a run.
+func (e *Executable) record() error {
+	var err error
+	if e.bindings, err = e.device.NewBindings(e.bindingSets()); err != nil {
+		return err
+	}
+	e.keep(e.bindings)
+	if e.main, err = e.recordSteps("program "+e.program.Name, nil); err != nil {
+		return err
+	}
+	return e.recordReset()
+}
+
+// bindingSets gives every step its buffers.
+func (e *Executable) bindingSets() []BindingSet {
+	sets := make([]BindingSet, len(e.program.Steps))
+	for i, s := range e.program.Steps {
+		sets[i].Name = s.Name
+		for _, b := range s.Binds {
+			sets[i].Buffers = append(sets[i].Buffers, e.ranges[b.Buffer])
+		}
+	}
+	return sets
+}
+
+// recordSteps records the program: its steps, between the copies that are the same in every run. With
+// stamps, of one more than there are steps, every step runs by itself and is timed: slot i is the time
+// when step i begins, and slot i+1 when it is done.
+func (e *Executable) recordSteps(name string, stamps *Timestamps) (*Recording, error) {
+	c := e.device.NewCommandList()
+	if stamps != nil {
+		c.ResetTimestamps(stamps)
+	}
+	if anyFixed(e.inputs) {
+		recordCopies(c, e.inputs)
+		c.Barrier(StageTransfer, StageCompute)
+	}
+	if stamps != nil {
+		c.Timestamp(stamps, 0)
+	}
+	for i := range e.program.Steps {
+		if i > 0 && (e.program.Steps[i].Barrier || stamps != nil) {
+			c.Barrier(StageCompute, StageCompute)
+		}
+		e.recordStep(c, i)
+		if stamps != nil {
+			c.Timestamp(stamps, i+1)
+		}
+	}
+	if anyFixed(e.outputs) {
+		c.Barrier(StageCompute, StageTransfer)
+		recordCopies(c, e.outputs)
+	}
+	r, err := e.device.Record(name, c)
+	if err != nil {
+		return nil, err
+	}
+	e.keep(r)
+	e.recorded.Add(1)
+	return r, nil
+}
+
+func (e *Executable) recordStep(c *CommandList, i int) {
+	c.BindPipeline(e.pipelines[e.program.Steps[i].Shader])
+	c.Bind(e.bindings, i)
+	d := e.dispatches[i]
+	switch {
+	case d.symbolic:
+		c.DispatchIndirect(e.indirect, d.offset)
+	case d.counts[0] > 0 && d.counts[1] > 0 && d.counts[2] > 0:
+		c.Dispatch(d.counts[0], d.counts[1], d.counts[2])
+	}
+}
+
+// recordReset records the zeroing of all states.
+func (e *Executable) recordReset() error {
+	c := e.device.NewCommandList()
+	states := 0
+	for i, b := range e.program.Buffers {
+		if b.Kind == kernel.BufState {
+			c.FillBuffer(e.ranges[i].Buffer, 0, b.Bytes, 0)
+			states++
+		}
+	}
+	if states == 0 {
+		return nil
+	}
+	var err error
+	if e.reset, err = e.device.Record(fmt.Sprintf("reset of %s", e.program.Name), c); err != nil {
+		return err
+	}
+	e.keep(e.reset)
+	return nil
+}
+
+// rerecord replaces what a recording does. The device must be done with it.
+func (r *Recording) rerecord(c *CommandList) error {
+	if c.err != nil {
+		return c.err
+	}
+	if err := r.device.checkResult(r.device.native.record(r.pool, r.buffer, c.finished(), false), "record %s", r.name); err != nil {
+		return err
+	}
+	r.users = r.users[:0]
+	for u := range c.users {
+		r.users = append(r.users, u)
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package vk
+
+import (
+	"context"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// ReadState implements runtime.Executable. It waits for runs under way.
+func (e *Executable) ReadState(name string) (*ir.Data, error) {
+	if err := e.take(context.Background()); err != nil {
+		return nil, e.wrap("read state of", err)
+	}
+	defer e.give()
+	d, err := e.readState(name)
+	if err != nil {
+		return nil, e.wrap("read state of", err)
+	}
+	return d, nil
+}
+
+func (e *Executable) readState(name string) (*ir.Data, error) {
+	i, err := e.State(name)
+	if err != nil {
+		return nil, err
+	}
+	port := &e.program.States[i]
+	dims, err := port.Shape.Eval(nil) // states are static
+	if err != nil {
+		return nil, err
+	}
+	d, err := ir.NewData(port.DType, dims...)
+	if err != nil {
+		return nil, err
+	}
+	return d, e.device.Download(context.Background(), d.Bytes, e.ranges[port.Buffer].Buffer, 0)
+}
+
+// WriteState implements runtime.Executable. It takes effect after runs under way.
+func (e *Executable) WriteState(name string, d *ir.Data) error {
+	if err := e.take(context.Background()); err != nil {
+		return e.wrap("write state of", err)
+	}
+	defer e.give()
+	i, err := e.CheckState(name, d)
+	if err == nil {
+		err = e.device.Upload(context.Background(), e.ranges[e.program.States[i].Buffer].Buffer, 0, d.Bytes)
+	}
+	if err != nil {
+		return e.wrap("write state of", err)
+	}
+	return nil
+}
+
+// ResetStates implements runtime.Executable. It takes effect after runs under way.
+func (e *Executable) ResetStates() error {
+	if err := e.take(context.Background()); err != nil {
+		return e.wrap("reset states of", err)
+	}
+	defer e.give()
+	if err := e.resetStates(); err != nil {
+		return e.wrap("reset states of", err)
+	}
+	return nil
+}
+
+func (e *Executable) resetStates() error {
+	if e.reset == nil {
+		return nil
+	}
+	_, err := e.device.Submit(e.reset)
+	return err
+}
