@@ -1,0 +1,167 @@
+package glsl
+
+import (
+	"strconv"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// form returns the scalar form of an op for the kind of arithmetic that its
+// last argument takes part in (of where, the first is a condition).
+func form(v *kernel.Expr) string {
+	g := v.Op.Info().GLSL
+	switch operand(v).DType.Kind() {
+	case ir.KindFloat:
+		return g.Float
+	case ir.KindInt:
+		return g.Int
+	case ir.KindUint:
+		return g.Uint
+	case ir.KindBool:
+		return g.Bool
+	}
+	return ""
+}
+
+func operand(v *kernel.Expr) *kernel.Expr { return v.Args[len(v.Args)-1] }
+
+// argUses counts how often the form of v repeats each argument.
+func (e *emitter) argUses(v *kernel.Expr) []int {
+	times := make([]int, len(v.Args))
+	if v.Op == ir.OpCast {
+		times[0] = 1
+		return times
+	}
+	for _, name := range e.placeholders(v) {
+		if i, err := strconv.Atoi(name); err == nil && i < len(times) {
+			times[i]++
+		}
+	}
+	return times
+}
+
+func (e *emitter) placeholders(v *kernel.Expr) []string {
+	var names []string
+	if n := e.template(v); n != nil {
+		n.walk(func(n *node) {
+			if n.kind == nodePlaceholder {
+				names = append(names, n.text)
+			}
+		})
+	}
+	return names
+}
+
+func (e *emitter) template(v *kernel.Expr) *node {
+	if len(v.Args) == 0 || form(v) == "" {
+		e.fail("op %s has no scalar GLSL form for these arguments", v.Op)
+		return nil
+	}
+	n, err := parseTemplate(form(v))
+	if err != nil {
+		e.fail("op %s: %v", v.Op, err)
+		return nil
+	}
+	return n
+}
+
+// apply prints an elementwise op.
+func (e *emitter) apply(v *kernel.Expr, home *scope) text {
+	if v.Op == ir.OpCast {
+		x := v.Args[0]
+		return e.cast(x.DType, v.DType, e.valueFor(x, home), isExact(x))
+	}
+	n := e.template(v)
+	if n == nil {
+		return primary("0")
+	}
+	typ := e.arithmetic(v)
+	through := typ
+	if typ == "double" && !doubleForm(n) {
+		through = "float" // GLSL has no such function of doubles
+	}
+	args := e.applyArgs(v, home, typ, through)
+	t := n.render(func(name string) text {
+		if i, err := strconv.Atoi(name); err == nil && i < len(args) {
+			return args[i]
+		}
+		return e.floatLit(v.Attrs.Float(name))
+	}, func(function string) {
+		if libraryNames[function] {
+			e.helper(function, through)
+		}
+	})
+	if through != typ && computeType(v.DType) == "double" {
+		t = call("double", t)
+	}
+	return e.wrapped(v, t)
+}
+
+// arithmetic is the compute type in which an op works: that of its result, or
+// of its arguments where the result is a truth value.
+func (e *emitter) arithmetic(v *kernel.Expr) string {
+	if v.DType != ir.Bool {
+		return computeType(v.DType)
+	}
+	typ := computeType(operand(v).DType)
+	for _, a := range v.Args {
+		if computeType(a.DType) == "double" {
+			typ = "double"
+		}
+	}
+	return typ
+}
+
+// applyArgs prints arguments. Kernels mix f32 results with f64 and f16
+// operands freely, so each is brought to the type the op works in.
+func (e *emitter) applyArgs(v *kernel.Expr, home *scope, typ, through string) []text {
+	args := make([]text, len(v.Args))
+	times := e.argUses(v)
+	for i, a := range v.Args {
+		if times[i] == 0 {
+			continue
+		}
+		args[i] = e.valueFor(a, home)
+		if v.Op == ir.OpWhere && i == 0 {
+			continue
+		}
+		args[i] = e.coerce(computeType(a.DType), typ, args[i])
+		if through != typ {
+			args[i] = call(through, args[i])
+		}
+	}
+	return args
+}
+
+// neverOverflows lists the ops whose result is in range where the arguments
+// are, so that 8-bit results need no reduction.
+var neverOverflows = map[ir.Op]bool{ir.OpMin: true, ir.OpMax: true, ir.OpRem: true, ir.OpMod: true, ir.OpAnd: true,
+	ir.OpOr: true, ir.OpXor: true, ir.OpWhere: true, ir.OpSign: true, ir.OpRelu: true}
+
+func (e *emitter) wrapped(v *kernel.Expr, t text) text {
+	if neverOverflows[v.Op] {
+		return t
+	}
+	return e.wrap(v.DType, t)
+}
+
+// isExact reports whether the variable of v holds a value of v's dtype, and
+// not one of f32 precision that has not been rounded to it yet.
+func isExact(v *kernel.Expr) bool {
+	return v.Kind != kernel.ExprApply || v.Op == ir.OpCast
+}
+
+// doubleFunctions are those that GLSL or the library has for doubles.
+var doubleFunctions = wordSet(`abs sign sqrt inversesqrt floor ceil roundEven trunc min max clamp isnan isinf
+	nan_max nan_min mod_floor rem_trunc`)
+
+func doubleForm(n *node) bool {
+	ok := true
+	n.walk(func(n *node) {
+		if n.kind == nodeCall && !doubleFunctions[n.text] {
+			ok = false
+		}
+	})
+	return ok
+}

@@ -1,0 +1,171 @@
+package glsl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// buffer is a binding as the text sees it.
+type buffer struct {
+	kernel.Binding
+	slot int
+	base string // its name as part of other names
+	name string // the array
+	// views are the widths of the element types it is declared with; the same
+	// binding may be seen as scalars and as vectors of neighbours.
+	views map[int]bool
+}
+
+func (e *emitter) newBuffer(slot int, b kernel.Binding) *buffer {
+	base := identifier(b.Name)
+	name := base
+	switch base {
+	case "out", "output":
+		name = "result"
+	case "in", "input":
+		name = "source"
+	}
+	if unusable(name) {
+		name += "_data"
+	}
+	return &buffer{Binding: b, slot: slot, base: base, name: e.fresh(e.root, name), views: map[int]bool{}}
+}
+
+// paramsName is the binding that carries the values of symbols.
+const paramsName = "params"
+
+func (b *buffer) isParams() bool { return b.Name == paramsName && b.Buffer == -1 }
+
+// view returns the array of width neighbours per element.
+func (e *emitter) view(b *buffer, width int) string {
+	b.views[width] = true
+	e.need(e.storageNeeds(b)...)
+	if width == 1 {
+		return b.name
+	}
+	return fmt.Sprintf("%s_vec%d", b.name, width)
+}
+
+func (e *emitter) storageNeeds(b *buffer) []string {
+	if b.DType.IsBlock() {
+		return blockNeeds(b.DType)
+	}
+	return scalars[b.DType].needs
+}
+
+// load prints a load: a lane of a vector read before, a decoded element of a
+// block, or an element of the array.
+func (e *emitter) load(v *kernel.Expr) text {
+	b := e.buffers[v.Bind]
+	if !b.Read {
+		e.fail("binding %s is read but not declared so", b.Name)
+	}
+	if name := e.vector(v); name != "" {
+		return e.fromCarrier(v.DType, primary(name+"["+component+"]"))
+	}
+	if b.DType.IsBlock() {
+		return call(e.blockDecoder(b, 1), e.indexValue(v.Index))
+	}
+	element := primary(e.view(b, 1) + "[" + e.index(v.Index) + "]")
+	if s := scalars[b.DType]; s.storage != s.carrier {
+		element = call(s.carrier, element)
+	}
+	return e.fromCarrier(b.DType, element)
+}
+
+// loadVector prints a load of width neighbours as a vector of carriers; at is
+// the position of the first.
+func (e *emitter) loadVector(b *buffer, width int, at text) (typ string, value text) {
+	if b.DType.IsBlock() {
+		return "vec4", call(e.blockDecoder(b, width), at)
+	}
+	s := scalars[b.DType]
+	typ = fmt.Sprintf("%s%d", s.vec, width)
+	value = primary(fmt.Sprintf("%s[%s]", e.view(b, width), binary("/", at, uintLit(int64(width))).s))
+	if s.vec != s.storageVec {
+		value = call(typ, value)
+	}
+	return typ, value
+}
+
+// element converts a value for the array it is stored in.
+func (e *emitter) element(b *buffer, v *kernel.Expr, t text) text {
+	if b.DType.IsBlock() {
+		e.fail("%s cannot be written by a kernel", b.DType)
+		return t
+	}
+	t = e.toCarrier(v.DType, b.DType, t)
+	if s := scalars[b.DType]; s.storage != s.carrier {
+		t = call(s.storage, t)
+	}
+	return t
+}
+
+// storeAll writes the values of stores in the open scope. All are read or
+// computed before the first is written, as far as they depend on a buffer
+// that the kernel also writes.
+func (e *emitter) storeAll(stores []kernel.Store) {
+	var roots []*kernel.Expr
+	var indices []kernel.Index
+	for _, s := range stores {
+		roots, indices = append(roots, s.Value), append(indices, s.Index)
+	}
+	e.plan(roots, indices)
+	lines := make([]string, len(stores))
+	for i, s := range stores {
+		b := e.buffers[s.Bind]
+		value := e.element(b, s.Value, e.value(s.Value))
+		at := e.index(s.Index)
+		lines[i] = fmt.Sprintf("%s[%s] = %s;", e.view(b, 1), at, value.s)
+		if !b.Write {
+			e.fail("binding %s is written but not declared so", b.Name)
+		}
+	}
+	for _, l := range lines {
+		e.line("%s", l)
+	}
+}
+
+// declarations prints the blocks of all buffers that the text uses.
+func (e *emitter) declarations() string {
+	var out strings.Builder
+	for _, b := range e.buffers {
+		var widths []int
+		for w := range b.views {
+			widths = append(widths, w)
+		}
+		slices.Sort(widths)
+		for _, w := range widths {
+			e.declaration(&out, b, w)
+		}
+	}
+	return out.String()
+}
+
+func (e *emitter) declaration(out *strings.Builder, b *buffer, width int) {
+	access := ""
+	switch {
+	case !b.Write:
+		access = "readonly "
+	case !b.Read:
+		access = "writeonly "
+	}
+	typ, name := scalars[b.DType].storage, b.name
+	if b.DType.IsBlock() {
+		typ = blockFormats[b.DType].unit
+	}
+	if width > 1 {
+		typ, name = fmt.Sprintf("%s%d", scalars[b.DType].storageVec, width), fmt.Sprintf("%s_vec%d", b.name, width)
+	}
+	note := ""
+	if b.DType.IsBlock() || typ != b.DType.String() && scalars[b.DType].storage != scalars[b.DType].compute {
+		note = " // " + b.DType.String()
+	}
+	fmt.Fprintf(out, "layout(set = 0, binding = %d, std430) %sbuffer %s_buffer { %s %s[]; };%s\n", b.slot, access, blockName(name), typ, name, note)
+}
+
+// blockName is the interface block's name, which must differ from the array's.
+func blockName(name string) string { return strings.ToUpper(name[:1]) + name[1:] }

@@ -1,0 +1,148 @@
+package glsl
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// collapse returns an equal kernel with as few parallel axes as its indices
+// allow: axes of extent 1 go, and two neighbours become one where every index
+// depends on them only through their row-major position. An elementwise kernel
+// over dense tensors ends with a single axis whatever its rank was.
+func collapse(k *kernel.Kernel) *kernel.Kernel {
+	for i := len(k.Parallel) - 1; i >= 0; i-- {
+		if k.Parallel[i].Is(1) {
+			k = substitute(k, i, -1, ir.Dim{})
+		}
+	}
+	for i := len(k.Parallel) - 2; i >= 0; i-- {
+		extent, err := k.Parallel[i].Mul2(k.Parallel[i+1])
+		if err == nil && k.Parallel[i+1].Max() > 0 && mergeable(k, i, i+1) {
+			k = substitute(k, i, i+1, extent)
+		}
+	}
+	return k
+}
+
+// mergeable reports whether every index of k, and every part of one that
+// stands in a quotient, remainder or clamp, grows along the outer axis by the
+// inner axis's extent times what it grows by along the inner axis.
+func mergeable(k *kernel.Kernel, outer, inner int) bool {
+	ok := true
+	k.WalkIndices(func(x kernel.Index) { ok = ok && mergeableIn(x, outer, inner, k.Parallel[inner]) })
+	return ok
+}
+
+func mergeableIn(x kernel.Index, outer, inner int, extent ir.Dim) bool {
+	own := func(f *kernel.Factor) bool {
+		return f.Kind == kernel.FactorAxis && (f.Axis == outer || f.Axis == inner)
+	}
+	strides := map[int]kernel.Index{}
+	for _, t := range x.Terms() {
+		i := slices.IndexFunc(t.Factors, own)
+		rest, plain := kernel.Const(t.Coef), true
+		for j, f := range t.Factors {
+			switch {
+			case j == i:
+			case own(f):
+				return false
+			case f.Kind == kernel.FactorAxis:
+				rest = rest.Mul(kernel.Axis(f.Axis, f.Extent))
+			case f.Kind == kernel.FactorSym:
+				rest = rest.Mul(kernel.DimIndex(ir.Dim{Sym: f.Sym, Bound: f.Bound, Mul: 1}))
+			case f.Kind == kernel.FactorValue || mergeableIn(f.X, outer, inner, extent) && mergeableIn(f.D, outer, inner, extent):
+				plain = false // does not depend on the two, or only through their position
+			default:
+				return false
+			}
+		}
+		if i < 0 {
+			continue
+		}
+		if !plain {
+			return false // a coordinate times something opaque: not worth the proof
+		}
+		strides[t.Factors[i].Axis] = strides[t.Factors[i].Axis].Plus(rest)
+	}
+	return strides[outer].Equal(strides[inner].Mul(kernel.DimIndex(extent)))
+}
+
+// substitute removes parallel axis gone. With into >= 0, coordinate into of
+// the new kernel stands for the row-major position in both; since indices
+// depend on nothing else, setting gone to 0 and into to the position gives the
+// same values.
+func substitute(k *kernel.Kernel, gone, into int, extent ir.Dim) *kernel.Kernel {
+	out := *k
+	out.Parallel = slices.Delete(slices.Clone(k.Parallel), gone, gone+1)
+	if into >= 0 {
+		out.Parallel[into-1] = extent
+	}
+	at := func(axis int, old ir.Dim) kernel.Index {
+		switch {
+		case axis == gone:
+			return kernel.Const(0)
+		case axis == into:
+			return kernel.Axis(axis-1, extent)
+		case axis > gone:
+			return kernel.Axis(axis-1, old)
+		}
+		return kernel.Axis(axis, old)
+	}
+	r := rewriter{b: kernel.NewBuilder(), at: at, done: map[*kernel.Expr]*kernel.Expr{}}
+	out.Phases, out.Products, out.Stores = nil, nil, nil
+	for _, p := range k.Phases {
+		p.Value = r.value(p.Value)
+		out.Phases = append(out.Phases, p)
+	}
+	for _, p := range k.Products {
+		p.A, p.B = r.value(p.A), r.value(p.B)
+		out.Products = append(out.Products, p)
+	}
+	for _, s := range k.Stores {
+		s.Index, s.Value = s.Index.Substitute(at, r.value), r.value(s.Value)
+		out.Stores = append(out.Stores, s)
+	}
+	return &out
+}
+
+// rewriter rebuilds expressions with other coordinates.
+type rewriter struct {
+	b    *kernel.Builder
+	at   func(axis int, extent ir.Dim) kernel.Index
+	done map[*kernel.Expr]*kernel.Expr
+}
+
+func (r *rewriter) value(v *kernel.Expr) *kernel.Expr {
+	if have, ok := r.done[v]; ok {
+		return have
+	}
+	out := r.rebuild(v)
+	if out.Hint == "" {
+		out.Hint = v.Hint
+	}
+	r.done[v] = out
+	return out
+}
+
+func (r *rewriter) rebuild(v *kernel.Expr) *kernel.Expr {
+	switch v.Kind {
+	case kernel.ExprLoad:
+		return r.b.Load(v.Bind, v.DType, v.Index.Substitute(r.at, r.value), v.Hint)
+	case kernel.ExprIndex:
+		return r.b.FromIndex(v.Index.Substitute(r.at, r.value))
+	case kernel.ExprAcc:
+		return r.b.Acc(v.Acc, v.DType, v.Hint)
+	case kernel.ExprApply:
+		args := make([]*kernel.Expr, len(v.Args))
+		for i, a := range v.Args {
+			args[i] = r.value(a)
+		}
+		return r.b.Apply(v.Op, v.DType, v.Attrs, args...)
+	}
+	if v.DType.IsFloat() {
+		return r.b.Float(v.DType, v.Value)
+	}
+	return r.b.Integer(v.DType, v.Int)
+}

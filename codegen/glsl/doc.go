@@ -1,0 +1,12 @@
+// Package glsl writes the GLSL of a kernel.
+//
+// [Emit] is a pure function of a kernel, its schedule and the device's
+// abilities: the same arguments give the same text, which makes the text's
+// hash an identity for caches. The text is meant to be read: `vkc dump --stage
+// glsl` prints it as it goes to the compiler.
+//
+// The emitter keeps a stack of scopes, one per block of the text. Loops bind
+// the axes and folds bind their results; a value is declared in the outermost
+// scope in which everything it depends on is bound, so that what does not
+// change in a loop is computed before it, without a pass of its own.
+package glsl

@@ -1,0 +1,181 @@
+package glsl
+
+import (
+	"github.com/vkc-go/vkc/ir"
+)
+
+// scalar says how values of a dtype are stored and computed with.
+type scalar struct {
+	compute string // the type of variables and arithmetic
+	storage string // the element type of a buffer
+	// carrier is the type between storage and decoding, which is where a vector
+	// of neighbours is taken apart; vec and storageVec begin the names of its
+	// vectors and of the buffer's.
+	carrier, vec, storageVec string
+	decode, encode           string // helpers between carrier and compute, or ""
+	needs                    []string
+}
+
+var scalars = map[ir.DType]scalar{
+	ir.F32:    {compute: "float", storage: "float", carrier: "float", vec: "vec", storageVec: "vec"},
+	ir.F16:    {compute: "float", storage: "float16_t", carrier: "float", vec: "vec", storageVec: "f16vec", needs: []string{NeedStorage16}},
+	ir.BF16:   {compute: "float", storage: "uint16_t", carrier: "uint", vec: "uvec", storageVec: "u16vec", decode: "bf16_to_f32", encode: "f32_to_bf16", needs: []string{NeedStorage16}},
+	ir.F64:    {compute: "double", storage: "double", carrier: "double", vec: "dvec", storageVec: "dvec", needs: []string{NeedFloat64}},
+	ir.F8E4M3: {compute: "float", storage: "uint8_t", carrier: "uint", vec: "uvec", storageVec: "u8vec", decode: "f8e4m3_to_f32", encode: "f32_to_f8e4m3", needs: []string{NeedStorage8}},
+	ir.I64:    {compute: "int64_t", storage: "int64_t", carrier: "int64_t", vec: "i64vec", storageVec: "i64vec", needs: []string{NeedInt64}},
+	ir.I32:    {compute: "int", storage: "int", carrier: "int", vec: "ivec", storageVec: "ivec"},
+	ir.U32:    {compute: "uint", storage: "uint", carrier: "uint", vec: "uvec", storageVec: "uvec"},
+	ir.I8:     {compute: "int", storage: "int8_t", carrier: "int", vec: "ivec", storageVec: "i8vec", needs: []string{NeedStorage8}},
+	ir.U8:     {compute: "uint", storage: "uint8_t", carrier: "uint", vec: "uvec", storageVec: "u8vec", needs: []string{NeedStorage8}},
+	ir.Bool:   {compute: "bool", storage: "uint8_t", carrier: "uint", vec: "uvec", storageVec: "u8vec", needs: []string{NeedStorage8}},
+}
+
+// computeType is the GLSL type of a value.
+func computeType(t ir.DType) string { return scalars[t].compute }
+
+// zero spells 0 in a compute type, for comparisons with it.
+func zero(typ string) text {
+	return map[string]text{"float": primary("0.0"), "double": primary("0.0"), "int": primary("0"),
+		"uint": primary("0u"), "int64_t": primary("0L")}[typ]
+}
+
+// fromCarrier turns an element as loaded into a value.
+func (e *emitter) fromCarrier(t ir.DType, v text) text {
+	s := scalars[t]
+	switch {
+	case t == ir.Bool:
+		return binary("!=", v, primary("0u"))
+	case s.decode != "":
+		e.helper(s.decode, "float")
+		return call(s.decode, v)
+	}
+	return v
+}
+
+// toCarrier turns a value of dtype from into an element as it is stored, short
+// of the storage type's own conversion.
+func (e *emitter) toCarrier(from, to ir.DType, v text) text {
+	s := scalars[to]
+	v = e.coerce(computeType(from), s.compute, v)
+	switch {
+	case to == ir.Bool:
+		return call("uint", v)
+	case s.encode != "":
+		e.helper(s.encode, "float")
+		return call(s.encode, v)
+	}
+	return v
+}
+
+// coerce converts between compute types as a constructor does.
+func (e *emitter) coerce(from, to string, v text) text {
+	switch {
+	case from == to:
+		return v
+	case to == "bool":
+		return binary("!=", v, zero(from))
+	}
+	e.needType(to)
+	return call(to, v)
+}
+
+// needType records what a variable of that type takes.
+func (e *emitter) needType(typ string) {
+	switch typ {
+	case "double":
+		e.need(NeedFloat64)
+	case "int64_t":
+		e.need(NeedInt64)
+	}
+}
+
+// literal spells a constant of a compute type.
+func (e *emitter) literal(t ir.DType, f float64, n int64) text {
+	e.needType(computeType(t))
+	switch computeType(t) {
+	case "float":
+		return e.floatLit(f)
+	case "double":
+		if f-f != 0 { // infinite or NaN
+			return call("double", e.floatLit(f))
+		}
+		return finiteLit(f, 64, "lf")
+	case "int64_t":
+		return int64Lit(n)
+	case "uint":
+		return uintLit(n)
+	case "bool":
+		if n != 0 {
+			return primary("true")
+		}
+		return primary("false")
+	}
+	return intLit(n)
+}
+
+// floatLit spells a float; infinities and NaN are named constants.
+func (e *emitter) floatLit(f float64) text {
+	switch {
+	case f != f:
+		e.helper("NAN", "float")
+		return primary("NAN")
+	case f-f != 0 && f > 0:
+		e.helper("INF", "float")
+		return primary("INF")
+	case f-f != 0:
+		e.helper("INF", "float")
+		return unary("-", primary("INF"))
+	}
+	if r := float64(float32(f)); r-r != 0 { // beyond f32
+		return e.floatLit(r)
+	}
+	return finiteLit(f, 32, "")
+}
+
+// cast converts a value by op cast's rule; exact says that v already has a
+// value of dtype from, and not one of f32 precision that stands for it.
+func (e *emitter) cast(from, to ir.DType, v text, exact bool) text {
+	if !exact && from != to {
+		v = e.round(from, v)
+	}
+	src, dst := computeType(from), computeType(to)
+	switch {
+	case from == to && exact:
+		return v
+	case to.IsFloat():
+		return e.round(to, e.coerce(src, dst, v))
+	case to == ir.Bool:
+		return e.coerce(src, dst, v)
+	case from.IsFloat():
+		name := "float_to_" + to.String()
+		e.helper(name, src)
+		return call(name, v)
+	}
+	v = e.coerce(src, dst, v)
+	if from == ir.Bool {
+		return v
+	}
+	return e.wrap(to, v)
+}
+
+// round rounds a float value to the precision of t.
+func (e *emitter) round(t ir.DType, v text) text {
+	switch t {
+	case ir.F16, ir.BF16, ir.F8E4M3:
+		name := "round_" + t.String()
+		e.helper(name, "float")
+		return call(name, v)
+	}
+	return v
+}
+
+// wrap reduces an integer to the range of an 8-bit dtype.
+func (e *emitter) wrap(t ir.DType, v text) text {
+	switch t {
+	case ir.I8:
+		return call("bitfieldExtract", v, primary("0"), primary("8"))
+	case ir.U8:
+		return binary("&", v, primary("0xffu"))
+	}
+	return v
+}

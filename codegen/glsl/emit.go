@@ -1,0 +1,191 @@
+package glsl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Device features that a shader may need, as they appear in Shader.Needs.
+const (
+	NeedStorage8        = "storage8"         // 8-bit elements in storage buffers
+	NeedStorage16       = "storage16"        // 16-bit elements in storage buffers
+	NeedFloat64         = "float64"          // double arithmetic
+	NeedInt64           = "int64"            // 64-bit integer arithmetic
+	NeedSubgroupBasic   = "subgroup_basic"   // subgroup ids
+	NeedSubgroupShuffle = "subgroup_shuffle" // values of other invocations
+	NeedSubgroupInt64   = "subgroup_int64"   // 64-bit operands of subgroup operations
+)
+
+// extensions gives what each need takes in the text.
+var extensions = map[string]string{
+	NeedStorage8:        "GL_EXT_shader_8bit_storage",
+	NeedStorage16:       "GL_EXT_shader_16bit_storage",
+	NeedInt64:           "GL_EXT_shader_explicit_arithmetic_types_int64",
+	NeedSubgroupBasic:   "GL_KHR_shader_subgroup_basic",
+	NeedSubgroupShuffle: "GL_KHR_shader_subgroup_shuffle",
+	NeedSubgroupInt64:   "GL_EXT_shader_subgroup_extended_types_int64",
+}
+
+// Shader is the text of a kernel and what running it takes.
+type Shader struct {
+	Source string
+	// Grid is the number of workgroups of a dispatch.
+	Grid kernel.Grid
+	// Needs lists device features, sorted: the Need constants.
+	Needs []string
+	// SharedBytes of workgroup memory.
+	SharedBytes int
+	// SubgroupSize that the text relies on, in full subgroups; 0 if it does not.
+	SubgroupSize int
+	// Workgroup is the number of invocations per workgroup.
+	Workgroup int
+}
+
+// Emit writes the GLSL of a kernel under a schedule. symbols lists the
+// program's symbols in the order of their values in the params buffer. An
+// error says which kernel cannot be written and why.
+func Emit(k *kernel.Kernel, s kernel.Schedule, caps target.Caps, symbols []string) (*Shader, error) {
+	e := newEmitter(k, s, caps, symbols)
+	e.check()
+	if e.err == nil {
+		e.body()
+	}
+	if e.err != nil {
+		return nil, e.err
+	}
+	// The parts below find out what the text needs, so they come first.
+	symbolLines := e.symbolLines()
+	functions := e.functions()
+	buffers := e.declarations()
+	e.root.lines = append(symbolLines, e.root.lines...)
+	sh := &Shader{Grid: e.grid, Needs: e.sortedNeeds(), SharedBytes: e.sharedBytes, SubgroupSize: e.subgroupSize, Workgroup: s.Workgroup}
+	var b strings.Builder
+	b.WriteString(e.header())
+	fmt.Fprintf(&b, "\nlayout(local_size_x = %d) in;\n\n%s", s.Workgroup, buffers)
+	if len(e.shared) > 0 {
+		b.WriteString("\n" + strings.Join(e.shared, "\n") + "\n")
+	}
+	b.WriteString(functions)
+	b.WriteString("\n" + e.root.indented())
+	sh.Source = b.String()
+	return sh, e.err
+}
+
+// body writes main by the schedule's variant.
+func (e *emitter) body() {
+	switch e.sched.Variant {
+	case kernel.VarMap:
+		e.emitMap()
+	case kernel.VarRowSerial, kernel.VarRowGroup:
+		e.emitRow()
+	case kernel.VarMatTile:
+		e.emitMatTile()
+	case kernel.VarMatVec:
+		e.emitMatVec()
+	default:
+		e.fail("unknown variant %q", e.sched.Variant)
+	}
+}
+
+// check refuses what no variant can write.
+func (e *emitter) check() {
+	s := e.sched
+	if s.Workgroup < 1 || s.Workgroup > 1<<16 {
+		e.fail("a workgroup of %d invocations is not usable", s.Workgroup)
+	}
+	for _, name := range e.k.Symbols() {
+		if !slices.Contains(e.symbols, name) {
+			e.fail("symbol %s is not one of the program's: %s", name, strings.Join(e.symbols, ", "))
+		}
+	}
+	for _, b := range e.k.Bindings {
+		if _, ok := blockFormats[b.DType]; b.DType.IsBlock() && !ok {
+			e.fail("binding %s is %s, which no kernel reads yet: formats with kernels are %s", b.Name, b.DType, readableFormats())
+		}
+	}
+	for _, st := range e.k.Stores {
+		if st.Bind < 0 || st.Bind >= len(e.k.Bindings) {
+			e.fail("store into binding %d of %d", st.Bind, len(e.k.Bindings))
+		}
+	}
+	kernel.Walk(e.k.Roots(), func(v *kernel.Expr) {
+		if v.Kind == kernel.ExprLoad && (v.Bind < 0 || v.Bind >= len(e.k.Bindings)) {
+			e.fail("load from binding %d of %d", v.Bind, len(e.k.Bindings))
+		}
+	})
+}
+
+// header says what the kernel is, and switches on what it uses.
+func (e *emitter) header() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "// %s over %s", e.k.Name, ir.Shape(e.k.Parallel))
+	if e.k.Family != kernel.FamilyMap {
+		fmt.Fprintf(&b, ", folding %s", e.k.Fold)
+	}
+	fmt.Fprintf(&b, "\n%s// Schedule: %s.\n#version 450\n", wrapWords("// Fuses: ", e.k.Ops, 96), e.sched)
+	for _, n := range e.sortedNeeds() {
+		if x := extensions[n]; x != "" {
+			fmt.Fprintf(&b, "#extension %s : require\n", x)
+		}
+	}
+	if e.unrolls() {
+		b.WriteString("#extension GL_EXT_control_flow_attributes : require\n")
+	}
+	return b.String()
+}
+
+const unroll = "[[unroll]] "
+
+func (e *emitter) unrolls() bool {
+	return slices.ContainsFunc(e.root.lines, func(l string) bool { return strings.Contains(l, unroll) })
+}
+
+// wrapWords prints a comma-separated list as comment lines.
+func wrapWords(prefix string, words []string, width int) string {
+	var b strings.Builder
+	line := prefix
+	for i, w := range words {
+		if i < len(words)-1 {
+			w += ","
+		} else {
+			w += "."
+		}
+		if len(line)+len(w) > width && line != prefix {
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+			line = "//        "
+		}
+		line += w + " "
+	}
+	return b.String() + strings.TrimRight(line, " ") + "\n"
+}
+
+func (e *emitter) sortedNeeds() []string {
+	var names []string
+	for n := range e.needs {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// symbolLines reads the symbols that the text uses.
+func (e *emitter) symbolLines() []string {
+	var lines []string
+	for i, name := range e.symbols {
+		if !e.usedSyms[name] {
+			continue
+		}
+		p := slices.IndexFunc(e.buffers, (*buffer).isParams)
+		if p < 0 {
+			e.fail("it needs symbol %s but binds no params", name)
+			return nil
+		}
+		lines = append(lines, fmt.Sprintf("const uint %s = %s[%d];", name, e.view(e.buffers[p], 1), i))
+	}
+	return lines
+}

@@ -1,0 +1,237 @@
+package glsl
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// emitter writes one shader. Its methods record the first error and go on, so
+// that the writing reads like the text it writes; Emit returns the error.
+type emitter struct {
+	k       *kernel.Kernel
+	sched   kernel.Schedule
+	caps    target.Caps
+	symbols []string
+
+	root  *scope // the body of main
+	scope *scope // the innermost open one
+	uses  useCount
+
+	buffers  []*buffer
+	needs    map[string]bool
+	helpers  map[string]bool // keys of lib entries
+	decoders []string        // functions that read block formats, by binding
+	shared   []string        // declarations of shared memory
+	usedSyms map[string]bool
+	tables   map[string]bool // of decoders already written
+
+	grid         kernel.Grid
+	sharedBytes  int
+	subgroupSize int
+	err          error
+}
+
+// scope is one block of the text, or, where head is empty, a stretch of the
+// enclosing block in which axes have meanings of their own.
+type scope struct {
+	parent *scope
+	head   string
+	lines  []string
+	names  map[string]bool
+
+	axes    map[int]text
+	accs    map[int]text
+	values  map[*kernel.Expr]text
+	indices map[string]text         // by canonical text of an index or factor
+	vectors map[*kernel.Expr]string // vector variables that hold a load of each lane
+
+	// guard says that the block may not run: what only it needs stays inside.
+	guard bool
+}
+
+func newScope(parent *scope, head string) *scope {
+	return &scope{parent: parent, head: head, names: map[string]bool{}, axes: map[int]text{}, accs: map[int]text{},
+		values: map[*kernel.Expr]text{}, indices: map[string]text{}, vectors: map[*kernel.Expr]string{}}
+}
+
+// block returns the scope whose braces s stands in.
+func (s *scope) block() *scope {
+	for s.head == "" && s.parent != nil {
+		s = s.parent
+	}
+	return s
+}
+
+func newEmitter(k *kernel.Kernel, sched kernel.Schedule, caps target.Caps, symbols []string) *emitter {
+	root := newScope(nil, "void main()")
+	e := &emitter{k: k, sched: sched, caps: caps, symbols: symbols, root: root, scope: root,
+		needs: map[string]bool{}, helpers: map[string]bool{}, usedSyms: map[string]bool{}, tables: map[string]bool{}}
+	for _, s := range symbols {
+		root.names[s] = true
+	}
+	for i, b := range k.Bindings {
+		e.buffers = append(e.buffers, e.newBuffer(i, b))
+	}
+	return e
+}
+
+// fail records the first error.
+func (e *emitter) fail(format string, args ...any) {
+	if e.err == nil {
+		e.err = fmt.Errorf("kernel %s (%s): "+format, append([]any{e.k.Name, e.sched}, args...)...)
+	}
+}
+
+// need records a device feature.
+func (e *emitter) need(names ...string) {
+	for _, n := range names {
+		e.needs[n] = true
+	}
+}
+
+// line writes one line into the open scope.
+func (e *emitter) line(format string, args ...any) { e.scope.write(fmt.Sprintf(format, args...)) }
+
+func (s *scope) write(line string) { s.lines = append(s.lines, line) }
+
+// comment writes a line for the reader, with a blank line before it unless it
+// opens its block.
+func (e *emitter) comment(format string, args ...any) {
+	if b := e.scope; len(b.lines) > 0 || b.head == "" {
+		e.line("")
+	}
+	e.line("// "+format, args...)
+}
+
+// open begins a block: open("for (…)").
+func (e *emitter) open(format string, args ...any) {
+	e.scope = newScope(e.scope, fmt.Sprintf(format, args...))
+}
+
+// openGuard begins a block that may not run, so that values which only it
+// needs are computed inside it.
+func (e *emitter) openGuard(format string, args ...any) {
+	e.open(format, args...)
+	e.scope.guard = true
+}
+
+// openScope begins a scope without braces, to bind axes for a few lines.
+func (e *emitter) openScope() { e.scope = newScope(e.scope, "") }
+
+// close ends the innermost scope.
+func (e *emitter) close() {
+	s := e.scope
+	e.scope = s.parent
+	if s.head == "" {
+		e.scope.lines = append(e.scope.lines, s.lines...)
+		return
+	}
+	e.line("%s {", s.head)
+	for _, l := range s.lines {
+		if l != "" {
+			l = "    " + l
+		}
+		e.scope.write(l)
+	}
+	e.line("}")
+}
+
+// within runs body in a block.
+func (e *emitter) within(head string, body func()) {
+	e.open("%s", head)
+	body()
+	e.close()
+}
+
+// bindAxis says what an axis is called in the open scope; do it before
+// anything is evaluated there.
+func (e *emitter) bindAxis(axis int, t text) { e.scope.axes[axis] = t }
+
+// bindAcc says what variable of the open scope holds the result of a phase or
+// product.
+func (e *emitter) bindAcc(i int, name string) { e.scope.accs[i] = primary(name) }
+
+// bindValue says that the open scope has a value at hand already.
+func (e *emitter) bindValue(v *kernel.Expr, t text) { e.scope.values[v] = t }
+
+// declare introduces a variable in scope s and returns its name.
+func (e *emitter) declare(s *scope, typ, base string, value text) string {
+	name := e.fresh(s, base)
+	s.write(fmt.Sprintf("%s %s = %s;", typ, name, value.s))
+	return name
+}
+
+// variable declares a variable in the open scope.
+func (e *emitter) variable(typ, base string, value text) string {
+	return e.declare(e.scope, typ, base, value)
+}
+
+// axis returns the text of a coordinate.
+func (e *emitter) axis(axis int) text {
+	for s := e.scope; s != nil; s = s.parent {
+		if t, ok := s.axes[axis]; ok {
+			return t
+		}
+	}
+	e.fail("axis %d has no loop", axis)
+	return primary("0u")
+}
+
+// acc returns the variable of a fold's result.
+func (e *emitter) acc(i int) text {
+	for s := e.scope; s != nil; s = s.parent {
+		if t, ok := s.accs[i]; ok {
+			return t
+		}
+	}
+	e.fail("the result of fold %d is needed before it is there", i)
+	return primary("0.0")
+}
+
+// symbol returns the variable of a run-time extent.
+func (e *emitter) symbol(name string) text {
+	e.usedSyms[name] = true
+	return primary(name)
+}
+
+// dim prints an extent as a uint.
+func (e *emitter) dim(d ir.Dim) text { return e.indexText(kernel.DimIndex(d)) }
+
+// home returns the outermost scope in which something can be computed, given
+// which axes and folds it depends on: the innermost one that binds any of
+// them, but inside every guard that is open.
+func (e *emitter) home(usesAxis, usesAcc func(int) bool) *scope {
+	for s := e.scope; ; s = s.parent {
+		if s.parent == nil || s.guard {
+			return s
+		}
+		for a := range s.axes {
+			if usesAxis(a) {
+				return s
+			}
+		}
+		for a := range s.accs {
+			if usesAcc(a) {
+				return s
+			}
+		}
+	}
+}
+
+// indented returns the lines of a block with its head and braces.
+func (s *scope) indented() string {
+	var b strings.Builder
+	b.WriteString(s.head + " {\n")
+	for _, l := range s.lines {
+		if l != "" {
+			l = "    " + l
+		}
+		b.WriteString(l + "\n")
+	}
+	b.WriteString("}\n")
+	return b.String()
+}

@@ -1,0 +1,249 @@
+package glsl
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// Indices are computed as uint. Their partial sums may wrap around below 0,
+// which is harmless as long as the sum itself is an index; inside a clamp the
+// sum may be negative too, so there everything is int.
+
+// index prints an index in the open scope. What several places use (as counted
+// by the last plan) is declared once.
+func (e *emitter) index(x kernel.Index) string { return e.indexValue(x).s }
+
+func (e *emitter) indexValue(x kernel.Index) text {
+	key := x.String()
+	if t, ok := e.knownIndex(key); ok {
+		return t
+	}
+	t := e.indexText(x)
+	if e.uses.indices[key] < 2 || t.plain() {
+		return t
+	}
+	s := e.home(x.Uses, func(acc int) bool { return indexUsesAcc(x, acc) })
+	t = primary(e.declare(s, "uint", "at", t))
+	s.indices[key] = t
+	return t
+}
+
+func (e *emitter) knownIndex(key string) (text, bool) {
+	for s := e.scope; s != nil; s = s.parent {
+		if t, ok := s.indices[key]; ok {
+			return t, true
+		}
+	}
+	return text{}, false
+}
+
+func indexUsesAcc(x kernel.Index, acc int) bool {
+	used := false
+	x.Walk(func(f *kernel.Factor) {
+		used = used || f.Kind == kernel.FactorValue && f.Value.UsesAcc(acc)
+	})
+	return used
+}
+
+// indexText prints the polynomial: terms that add, then those that subtract.
+func (e *emitter) indexText(x kernel.Index) text {
+	return e.sum(x, uintLit, e.factor)
+}
+
+// sum prints a polynomial in the number type of lit and factor.
+func (e *emitter) sum(x kernel.Index, lit func(int64) text, factor func(*kernel.Factor) text) text {
+	var out text
+	add := func(op string, t text) {
+		if out.s == "" {
+			out = t
+		} else {
+			out = binary(op, out, t)
+		}
+	}
+	for _, t := range x.Terms() {
+		if t.Coef > 0 {
+			add("+", e.term(t, t.Coef, lit, factor))
+		}
+	}
+	if c := x.Offset(); c > 0 || out.s == "" {
+		// A sum without positive terms begins with its constant, 0 if need be.
+		add("+", lit(max(c, 0)))
+	}
+	for _, t := range x.Terms() {
+		if t.Coef < 0 {
+			add("-", e.term(t, -t.Coef, lit, factor))
+		}
+	}
+	if c := x.Offset(); c < 0 {
+		add("-", lit(-c))
+	}
+	return out
+}
+
+// term prints coordinates first, then symbols, then the number, as one writes
+// row * T * 64.
+func (e *emitter) term(t kernel.Term, coef int64, lit func(int64) text, factor func(*kernel.Factor) text) text {
+	var out text
+	mul := func(x text) {
+		if out.s == "" {
+			out = x
+			return
+		}
+		out = binary("*", out, x)
+	}
+	for _, symbols := range []bool{false, true} {
+		for _, f := range t.Factors {
+			if (f.Kind == kernel.FactorSym) == symbols {
+				mul(factor(f))
+			}
+		}
+	}
+	if coef != 1 {
+		mul(lit(coef))
+	}
+	return out
+}
+
+// factor prints one factor as a uint.
+func (e *emitter) factor(f *kernel.Factor) text {
+	switch f.Kind {
+	case kernel.FactorAxis:
+		return e.axis(f.Axis)
+	case kernel.FactorSym:
+		return e.symbol(f.Sym)
+	case kernel.FactorValue:
+		return e.coerce(computeType(f.Value.DType), "uint", e.value(f.Value))
+	}
+	key := factorKey(f)
+	if t, ok := e.knownIndex(key); ok {
+		return t
+	}
+	t := e.composite(f)
+	if e.uses.indices[key] < 2 {
+		return t
+	}
+	one := func(axis int) bool { return f.X.Uses(axis) || f.D.Uses(axis) }
+	s := e.home(one, func(acc int) bool { return indexUsesAcc(f.X, acc) || indexUsesAcc(f.D, acc) })
+	t = primary(e.declare(s, "uint", e.factorName(f), t))
+	s.indices[key] = t
+	return t
+}
+
+func (e *emitter) composite(f *kernel.Factor) text {
+	switch f.Kind {
+	case kernel.FactorDiv:
+		return binary("/", e.indexText(f.X), e.indexText(f.D))
+	case kernel.FactorMod:
+		return binary("%", e.indexText(f.X), e.indexText(f.D))
+	case kernel.FactorClamp:
+		return e.clamped(f)
+	}
+	e.fail("unknown kind of index factor %d", f.Kind)
+	return primary("0u")
+}
+
+// factorName is what a quotient, remainder or looked-up index is called where
+// it has a name of its own.
+func (e *emitter) factorName(f *kernel.Factor) string {
+	base := map[kernel.FactorKind]string{kernel.FactorDiv: "quotient", kernel.FactorMod: "remainder", kernel.FactorClamp: "clamped"}[f.Kind]
+	if v, ok := loneValue(f.X); ok {
+		return e.valueName(v) + "_index"
+	}
+	if ts := f.X.Terms(); len(ts) == 1 && len(ts[0].Factors) == 1 && ts[0].Factors[0].Kind == kernel.FactorAxis {
+		return e.axis(ts[0].Factors[0].Axis).s + "_" + base
+	}
+	return base
+}
+
+func factorKey(f *kernel.Factor) string {
+	return fmt.Sprintf("%d(%s, %s)", f.Kind, f.X, f.D)
+}
+
+// loneValue returns v where x is v and nothing else.
+func loneValue(x kernel.Index) (*kernel.Expr, bool) {
+	ts := x.Terms()
+	if len(ts) != 1 || x.Offset() != 0 || ts[0].Coef != 1 || len(ts[0].Factors) != 1 || ts[0].Factors[0].Kind != kernel.FactorValue {
+		return nil, false
+	}
+	return ts[0].Factors[0].Value, true
+}
+
+// clamped prints a clamp: in uint where nothing can be negative, else in int,
+// or in int64_t where a loaded index has 64 bits.
+func (e *emitter) clamped(f *kernel.Factor) text {
+	if v, ok := loneValue(f.X); ok && computeType(v.DType) == "uint" {
+		return call("min", e.value(v), e.indexText(f.D))
+	}
+	if onlyAdds(f.X) {
+		return call("min", e.indexText(f.X), e.indexText(f.D))
+	}
+	if indexHasInt64(f.X) {
+		e.need(NeedInt64)
+		return call("uint", e.clampCall(f, "int64_t", int64Lit))
+	}
+	return call("uint", e.clampCall(f, "int", intLit))
+}
+
+// clampCall limits a signed sum to 0..last. Where last may be -1, because a
+// symbol is 0, the result is 0 still, which every buffer has room for.
+func (e *emitter) clampCall(f *kernel.Factor, typ string, lit func(int64) text) text {
+	factor := func(f *kernel.Factor) text {
+		if f.Kind == kernel.FactorValue {
+			return e.coerce(computeType(f.Value.DType), typ, e.value(f.Value))
+		}
+		return call(typ, e.factor(f))
+	}
+	x, last := e.sum(f.X, lit, factor), e.sum(f.D, lit, factor)
+	if f.D.IsConst() {
+		return call("clamp", x, lit(0), last)
+	}
+	return call("max", call("min", x, last), lit(0))
+}
+
+// onlyAdds reports whether x has nothing that could make it negative.
+func onlyAdds(x kernel.Index) bool {
+	for _, t := range x.Terms() {
+		if t.Coef < 0 {
+			return false
+		}
+	}
+	return x.Offset() >= 0 && !indexHasValue(x)
+}
+
+func indexHasValue(x kernel.Index) bool {
+	for _, t := range x.Terms() {
+		for _, f := range t.Factors {
+			if f.Kind == kernel.FactorValue {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func indexHasInt64(x kernel.Index) bool {
+	for _, t := range x.Terms() {
+		for _, f := range t.Factors {
+			if f.Kind == kernel.FactorValue && computeType(f.Value.DType) == "int64_t" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// signedIndex prints an index as an int value.
+func (e *emitter) signedIndex(x kernel.Index) text {
+	ts := x.Terms()
+	if len(ts) == 1 && ts[0].Coef == 1 && len(ts[0].Factors) == 1 && x.Offset() == 0 {
+		f := ts[0].Factors[0]
+		if _, known := e.knownIndex(factorKey(f)); !known && f.Kind == kernel.FactorClamp && e.uses.indices[factorKey(f)] < 2 &&
+			!onlyAdds(f.X) && !indexHasInt64(f.X) {
+			if v, lone := loneValue(f.X); !lone || computeType(v.DType) != "uint" {
+				return e.clampCall(f, "int", intLit)
+			}
+		}
+	}
+	return call("int", e.indexValue(x))
+}

@@ -1,0 +1,362 @@
+package glsl
+
+import (
+	"slices"
+	"strings"
+)
+
+// helper is a function or constant of the library: what GLSL lacks, leaves
+// undefined or computes too roughly. TYPE in the source stands for each of its
+// types in turn.
+type helper struct {
+	name   string
+	types  []string
+	uses   []string // other helpers, which come earlier in the table
+	source string
+}
+
+var (
+	floats   = []string{"float", "double"}
+	ints     = []string{"int", "int64_t"}
+	f32Only  = []string{"float"}
+	uintOnly = []string{"uint"}
+)
+
+// libraryNames holds the names that variables must not hide.
+var libraryNames = func() map[string]bool {
+	names := map[string]bool{}
+	for _, h := range library {
+		names[h.name] = true
+	}
+	return names
+}()
+
+// helper makes the text have a library function for a type.
+func (e *emitter) helper(name, typ string) {
+	for _, h := range library {
+		if h.name != name {
+			continue
+		}
+		if !slices.Contains(h.types, typ) {
+			if len(h.types) != 1 {
+				e.fail("%s is not there for %s", name, typ)
+				return
+			}
+			typ = h.types[0]
+		}
+		if e.helpers[name+" "+typ] {
+			return
+		}
+		e.helpers[name+" "+typ] = true
+		e.needType(typ)
+		if strings.Contains(h.source, "int64_t") {
+			e.need(NeedInt64)
+		}
+		for _, u := range h.uses {
+			e.helper(u, typ)
+		}
+		return
+	}
+	e.fail("the library has no %s", name)
+}
+
+// functions prints the helpers and decoders that the text uses.
+func (e *emitter) functions() string {
+	var b strings.Builder
+	for _, h := range library {
+		for _, typ := range h.types {
+			if e.helpers[h.name+" "+typ] {
+				b.WriteString("\n" + strings.ReplaceAll(strings.Trim(h.source, "\n"), "TYPE", typ) + "\n")
+			}
+		}
+	}
+	for _, d := range e.decoders {
+		b.WriteString("\n" + d)
+	}
+	return b.String()
+}
+
+// library is in the order of the text: what a function uses stands before it.
+// Functions of floats follow IEEE in NaN and infinity.
+var library = []helper{
+	{"INF", f32Only, nil, `
+const float INF = uintBitsToFloat(0x7f800000u);`},
+	{"NAN", f32Only, nil, `
+const float NAN = uintBitsToFloat(0x7fc00000u);`},
+	{"nan_max", floats, nil, `
+// The larger one; NaN if either is.
+TYPE nan_max(TYPE a, TYPE b) {
+    return isnan(b) || a <= b ? b : a;
+}`},
+	{"nan_min", floats, nil, `
+// The smaller one; NaN if either is.
+TYPE nan_min(TYPE a, TYPE b) {
+    return isnan(b) || a >= b ? b : a;
+}`},
+	{"div_int", ints, nil, `
+// Truncates; x/0 is 0, and the smallest number by -1 wraps.
+TYPE div_int(TYPE a, TYPE b) {
+    return b == 0 ? TYPE(0) : b == -1 ? -a : a / b;
+}`},
+	{"div_uint", uintOnly, nil, `
+// x/0 is 0.
+uint div_uint(uint a, uint b) {
+    return b == 0u ? 0u : a / b;
+}`},
+	{"rem_int", ints, nil, `
+// Has the sign of a; x rem 0 is 0.
+TYPE rem_int(TYPE a, TYPE b) {
+    return b == 0 || b == -1 ? TYPE(0) : a - a / b * b;
+}`},
+	{"rem_uint", uintOnly, nil, `
+// x rem 0 is 0.
+uint rem_uint(uint a, uint b) {
+    return b == 0u ? 0u : a % b;
+}`},
+	{"mod_int", ints, []string{"rem_int"}, `
+// Has the sign of b; x mod 0 is 0.
+TYPE mod_int(TYPE a, TYPE b) {
+    TYPE r = rem_int(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}`},
+	{"rem_trunc", floats, nil, `
+// a - b * trunc(a / b), corrected where the quotient was rounded across an
+// integer. Has the sign of a.
+TYPE rem_trunc(TYPE a, TYPE b) {
+    if (isinf(b) && !isinf(a)) return a;
+    TYPE r = fma(-trunc(a / b), b, a);
+    if (r != 0.0 && (r < 0.0) != (a < 0.0)) r += a < 0.0 ? -abs(b) : abs(b);
+    if (abs(r) >= abs(b)) r -= r < 0.0 ? -abs(b) : abs(b);
+    return r;
+}`},
+	{"mod_floor", floats, []string{"rem_trunc"}, `
+// a - b * floor(a / b). Has the sign of b.
+TYPE mod_floor(TYPE a, TYPE b) {
+    TYPE r = rem_trunc(a, b);
+    return r != 0.0 && (r < 0.0) != (b < 0.0) ? r + b : r;
+}`},
+	{"pow_full", f32Only, []string{"INF", "NAN"}, `
+// pow for all bases: a negative one needs an integral exponent.
+float pow_full(float a, float b) {
+    if (b == 0.0 || a == 1.0 || a == -1.0 && isinf(b)) return 1.0;
+    if (isnan(a) || isnan(b)) return NAN;
+    float p = a == 0.0 ? (b > 0.0 ? 0.0 : INF) : pow(abs(a), b);
+    if (a >= 0.0) return p;
+    if (floor(b) != b && !isinf(a)) return NAN;
+    return b - 2.0 * floor(0.5 * b) == 1.0 ? -p : p;
+}`},
+	{"atan2_full", f32Only, nil, `
+// The angle of the point (x, y), at the origin and infinity too.
+float atan2_full(float y, float x) {
+    if (x == 0.0 && y == 0.0) return 0.0;
+    if (isinf(x) && isinf(y)) return atan(sign(y), sign(x));
+    return atan(y, x);
+}`},
+	{"reduce_half_pi", f32Only, nil, `
+// x less the nearest multiple of pi/2 (Cody and Waite 1980). The first three
+// parts of pi/2 have so few bits that their products with n are exact up to
+// |x| = 2e5, whether or not the device fuses multiply and add.
+float reduce_half_pi(float x, out int quadrant) {
+    precise float n = roundEven(x * 0.63661977);
+    quadrant = int(n) & 3;
+    precise float r = x - n * 1.5625;
+    r = r - n * 0.0081787109375;
+    r = r - n * 0.00011730194091796875;
+    r = r - n * 3.1391647e-7;
+    return r;
+}`},
+	{"sin_reduced", f32Only, nil, `
+// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+float sin_reduced(float x) {
+    float z = x * x;
+    return ((-1.9515296e-4 * z + 8.332161e-3) * z - 0.16666655) * z * x + x;
+}`},
+	{"cos_reduced", f32Only, nil, `
+// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+float cos_reduced(float x) {
+    float z = x * x;
+    return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
+}`},
+	{"sin_accurate", f32Only, []string{"reduce_half_pi", "sin_reduced", "cos_reduced", "NAN"}, `
+float sin_accurate(float x) {
+    if (isinf(x)) return NAN;
+    int quadrant;
+    float r = reduce_half_pi(x, quadrant);
+    float s = (quadrant & 1) == 0 ? sin_reduced(r) : cos_reduced(r);
+    return quadrant < 2 ? s : -s;
+}`},
+	{"cos_accurate", f32Only, []string{"reduce_half_pi", "sin_reduced", "cos_reduced", "NAN"}, `
+float cos_accurate(float x) {
+    if (isinf(x)) return NAN;
+    int quadrant;
+    float r = reduce_half_pi(x, quadrant);
+    float c = (quadrant & 1) == 0 ? cos_reduced(r) : sin_reduced(r);
+    return quadrant == 0 || quadrant == 3 ? c : -c;
+}`},
+	{"expm1", f32Only, nil, `
+// e^x - 1: its series near 0, where the subtraction would lose digits.
+float expm1(float x) {
+    if (abs(x) > 0.5) return exp(x) - 1.0;
+    float p = x * (1.0 / 40320.0) + 1.0 / 5040.0;
+    p = (((((p * x + 1.0 / 720.0) * x + 1.0 / 120.0) * x + 1.0 / 24.0) * x + 1.0 / 6.0) * x + 0.5) * x;
+    return p * x + x;
+}`},
+	{"log1p", f32Only, nil, `
+// log(1 + x): near 0 by 2 atanh(x / (2 + x)).
+float log1p(float x) {
+    if (!(abs(x) < 0.25)) return log(1.0 + x);
+    float s = x / (2.0 + x), z = s * s;
+    return 2.0 * s * ((((z * (1.0 / 9.0) + 1.0 / 7.0) * z + 0.2) * z + 1.0 / 3.0) * z + 1.0);
+}`},
+	{"sinh_accurate", f32Only, nil, `
+// Sinh: its series near 0; squares of exp(x/2) overflow only where sinh does.
+float sinh_accurate(float x) {
+    float a = abs(x), z = x * x;
+    if (a < 1.0) return (((z * (1.0 / 362880.0) + 1.0 / 5040.0) * z + 1.0 / 120.0) * z + 1.0 / 6.0) * z * x + x;
+    float h = exp(0.5 * a);
+    float s = 0.5 * h * h - 0.5 / h / h;
+    return x < 0.0 ? -s : s;
+}`},
+	{"tanh_safe", f32Only, nil, `
+// Tanh without overflow; near 0 by a minimax polynomial (Moshier, Cephes tanhf.c).
+float tanh_safe(float x) {
+    float a = abs(x), z = x * x;
+    if (a < 0.625) {
+        float p = ((-5.7049887e-3 * z + 2.0639088e-2) * z - 5.3739715e-2) * z + 0.13331442;
+        return (p * z - 0.33333282) * z * x + x;
+    }
+    float t = 1.0 - 2.0 / (exp(2.0 * a) + 1.0);
+    return x < 0.0 ? -t : t;
+}`},
+	{"erf", f32Only, nil, `
+// Error function, by two polynomials (after Juffa, "A minimax erff", 2015).
+float erf(float x) {
+    float a = abs(x), z = x * x;
+    if (a > 0.92773438) {
+        a = min(a, 4.0);
+        z = a * a;
+        float p = -1.7285347e-5 * a + 3.8319713e-4;
+        float q = -3.8839644e-3 * a + 2.4254622e-2;
+        p = p * z + q;
+        p = ((p * a - 0.10677788) * a - 0.63484669) * a - 0.12871751;
+        p = 1.0 - exp(p * a - a);
+        return x < 0.0 ? -p : p;
+    }
+    float p = (((-5.961676e-4 * z + 4.9911942e-3) * z - 2.6768135e-2) * z + 0.11281993) * z - 0.37612534;
+    return (p * z + 0.12837917) * x + x;
+}`},
+	{"softplus", f32Only, []string{"log1p"}, `
+// log(1 + e^x) without overflow.
+float softplus(float x) {
+    return max(x, 0.0) + log1p(exp(-abs(x)));
+}`},
+	{"selu", f32Only, []string{"expm1"}, `
+float selu(float x) {
+    return 1.050701 * (x < 0.0 ? 1.6732632 * expm1(x) : x);
+}`},
+	{"gelu_tanh", f32Only, nil, `
+// 0.5 * x * (1 + tanh(u)), written as x times the logistic function of 2u,
+// which keeps its digits where tanh comes close to -1.
+float gelu_tanh(float x) {
+    float u = 0.79788456 * (x + 0.044715 * x * x * x);
+    return x / (1.0 + exp(-2.0 * u));
+}`},
+	{"bf16_to_f32", f32Only, nil, `
+float bf16_to_f32(uint bits) {
+    return uintBitsToFloat(bits << 16);
+}`},
+	{"f32_to_bf16", f32Only, nil, `
+// Rounds to nearest even; NaN stays NaN.
+uint f32_to_bf16(float x) {
+    uint bits = floatBitsToUint(x);
+    if (isnan(x)) return bits >> 16 | 0x40u;
+    return bits + 0x7fffu + (bits >> 16 & 1u) >> 16;
+}`},
+	{"f8e4m3_to_f32", f32Only, []string{"NAN"}, `
+// OCP 8-bit float: 4 exponent and 3 mantissa bits, no infinity, 0x7f is NaN.
+float f8e4m3_to_f32(uint bits) {
+    uint magnitude = bits & 0x7fu;
+    float x = uintBitsToFloat((magnitude << 20) + 0x3c000000u);
+    if (magnitude < 8u) x = float(magnitude) * 0.001953125;
+    if (magnitude == 0x7fu) x = NAN;
+    return (bits & 0x80u) != 0u ? -x : x;
+}`},
+	{"f32_to_f8e4m3", f32Only, nil, `
+// Rounds to nearest even and saturates at 448.
+uint f32_to_f8e4m3(float x) {
+    uint bits = floatBitsToUint(x), negative = bits >> 24 & 0x80u;
+    float a = abs(x);
+    if (isnan(x)) return negative | 0x7fu;
+    if (a >= 448.0) return negative | 0x7eu;
+    if (a < 0.015625) return negative | uint(roundEven(a * 512.0));
+    bits = floatBitsToUint(a);
+    return negative | (bits + 0x7ffffu + (bits >> 20 & 1u) >> 20) - 960u;
+}`},
+	{"round_f16", f32Only, nil, `
+// Rounds to the precision of f16.
+float round_f16(float x) {
+    return unpackHalf2x16(packHalf2x16(vec2(x, 0.0))).x;
+}`},
+	{"round_bf16", f32Only, []string{"bf16_to_f32", "f32_to_bf16"}, `
+// Rounds to the precision of bf16.
+float round_bf16(float x) {
+    return bf16_to_f32(f32_to_bf16(x));
+}`},
+	{"round_f8e4m3", f32Only, []string{"f8e4m3_to_f32", "f32_to_f8e4m3"}, `
+// Rounds to the precision of f8e4m3.
+float round_f8e4m3(float x) {
+    return f8e4m3_to_f32(f32_to_f8e4m3(x));
+}`},
+	{"float_to_i32", floats, nil, `
+// Truncates and saturates; NaN gives 0.
+int float_to_i32(TYPE x) {
+    if (isnan(x)) return 0;
+    return x >= 2147483648.0 ? 0x7fffffff : x <= -2147483648.0 ? -0x7fffffff - 1 : int(x);
+}`},
+	{"float_to_u32", floats, nil, `
+// Truncates and saturates; NaN gives 0.
+uint float_to_u32(TYPE x) {
+    if (isnan(x) || x <= 0.0) return 0u;
+    return x >= 4294967296.0 ? 0xffffffffu : uint(x);
+}`},
+	{"float_to_i64", floats, nil, `
+// Truncates and saturates; NaN gives 0.
+int64_t float_to_i64(TYPE x) {
+    if (isnan(x)) return 0L;
+    return x >= 9223372036854775808.0 ? 0x7fffffffffffffffL : x <= -9223372036854775808.0 ? -0x7fffffffffffffffL - 1L : int64_t(x);
+}`},
+	{"float_to_i8", floats, nil, `
+// Truncates and saturates; NaN gives 0.
+int float_to_i8(TYPE x) {
+    return isnan(x) ? 0 : int(clamp(x, TYPE(-128.0), TYPE(127.0)));
+}`},
+	{"float_to_u8", floats, nil, `
+// Truncates and saturates; NaN gives 0.
+uint float_to_u8(TYPE x) {
+    return isnan(x) ? 0u : uint(clamp(x, TYPE(0.0), TYPE(255.0)));
+}`},
+	{"argmax_beats", []string{"float", "double"}, nil, `
+// Whether a at place i comes before b at place j: NaN is largest, and the
+// first of equals wins.
+bool argmax_beats(TYPE a, int i, TYPE b, int j) {
+    if (isnan(a)) return !isnan(b) || i < j;
+    return a > b || a == b && i < j;
+}`},
+	{"argmin_beats", []string{"float", "double"}, nil, `
+// Whether a at place i comes before b at place j: NaN is smallest, and the
+// first of equals wins.
+bool argmin_beats(TYPE a, int i, TYPE b, int j) {
+    if (isnan(a)) return !isnan(b) || i < j;
+    return a < b || a == b && i < j;
+}`},
+	{"argmax_beats_int", []string{"int", "uint", "int64_t"}, nil, `
+// Whether a at place i comes before b at place j: the first of equals wins.
+bool argmax_beats_int(TYPE a, int i, TYPE b, int j) {
+    return a > b || a == b && i < j;
+}`},
+	{"argmin_beats_int", []string{"int", "uint", "int64_t"}, nil, `
+// Whether a at place i comes before b at place j: the first of equals wins.
+bool argmin_beats_int(TYPE a, int i, TYPE b, int j) {
+    return a < b || a == b && i < j;
+}`},
+}

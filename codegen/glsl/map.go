@@ -1,0 +1,94 @@
+package glsl
+
+import (
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// emitMap writes a kernel that computes its stores once per point of the
+// parallel axes: an invocation takes up to Vec neighbours along the innermost.
+func (e *emitter) emitMap() {
+	e.k = collapse(e.k)
+	if len(e.k.Parallel) == 0 {
+		e.emitSingle()
+		return
+	}
+	s := e.newSpace()
+	if e.err != nil || e.emptySpace(s) {
+		return
+	}
+	inner := len(e.k.Parallel) - 1
+	width := e.width(inner, e.k.Parallel[inner], e.k.Roots(), e.k.Stores)
+	opened := e.outerLoops(s)
+	group := s.groups[0]
+	n, _ := s.points[0].Quo(int64(width))
+	rounds := e.gridFactor(0, n, int64(e.sched.Workgroup))
+	name := "id"
+	if width == 1 {
+		name = e.groupName(group, name)
+	}
+	opened += e.invocations(n, rounds, name, func(id text) {
+		if len(group) == 1 {
+			if width > 1 {
+				id = primary(e.variable("uint", e.paraName(inner), binary("*", id, uintLit(int64(width)))))
+			}
+			e.bindAxis(inner, id)
+			return
+		}
+		e.split(group, width, id)
+	})
+	base := primary("0u")
+	if e.usesAxis(inner) {
+		base = e.axis(inner)
+	}
+	e.lanes(inner, width, base, e.k.Roots(), e.k.Stores, nil)
+	for range opened {
+		e.close()
+	}
+}
+
+// emitSingle writes a kernel over one point.
+func (e *emitter) emitSingle() {
+	for dim := range e.grid {
+		e.grid[dim] = []kernel.GridFactor{{Extent: ir.D(1), Tile: 1}}
+	}
+	if e.sched.Workgroup > 1 {
+		e.line("if (gl_LocalInvocationID.x > 0u) return;")
+	}
+	e.storeAll(e.k.Stores)
+}
+
+// emptySpace writes nothing where there is never a point.
+func (e *emitter) emptySpace(s space) bool {
+	if !s.isEmpty() {
+		return false
+	}
+	for dim := range e.grid {
+		e.grid[dim] = []kernel.GridFactor{{Extent: ir.D(0), Tile: 1}}
+	}
+	return true
+}
+
+// invocations gives every invocation its position among n, in a loop where the
+// grid must go around several times. bind is told the position. It returns how
+// many blocks it has opened.
+func (e *emitter) invocations(n ir.Dim, rounds int64, name string, bind func(id text)) (opened int) {
+	wg := e.sched.Workgroup
+	count := e.dim(n).s
+	if rounds > 1 {
+		name = e.fresh(e.scope, name)
+		e.open("for (uint %s = gl_GlobalInvocationID.x; %s < %s; %s += gl_NumWorkGroups.x * %du)", name, name, count, name, wg)
+		bind(primary(name))
+		return 1
+	}
+	exact := false
+	if _, ok := n.Quo(int64(wg)); ok {
+		exact = true // whole workgroups only
+	}
+	id := primary(e.variable("uint", name, primary("gl_GlobalInvocationID.x")))
+	if !exact {
+		e.line("if (%s >= %s) return;", id.s, count)
+	}
+	bind(id)
+	return 0
+}

@@ -1,0 +1,81 @@
+package glsl
+
+import (
+	"fmt"
+	"strings"
+)
+
+// reserved holds the words that cannot name a variable, or would hide a
+// function that the text may call: keywords of GLSL 4.6, words it keeps for
+// the future, and builtins.
+var reserved = wordSet(`
+	attribute const uniform varying buffer shared coherent volatile restrict readonly writeonly atomic_uint
+	layout centroid flat smooth noperspective patch sample invariant precise break continue do for while
+	switch case default if else subroutine in out inout int void bool true false float double discard return
+	lowp mediump highp precision struct common partition active asm class union enum typedef template this
+	resource goto inline noinline public static extern external interface long short half fixed unsigned
+	superp input output filter sizeof cast namespace using main
+	uint vec2 vec3 vec4 ivec2 ivec3 ivec4 uvec2 uvec3 uvec4 bvec2 bvec3 bvec4 dvec2 dvec3 dvec4
+	mat2 mat3 mat4 hvec2 hvec3 hvec4 fvec2 fvec3 fvec4 sampler1D sampler2D sampler3D image1D image2D image3D
+	int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t float16_t float32_t float64_t
+	bfloat16_t coopmat texture
+	radians degrees sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh pow exp log exp2 log2 sqrt
+	inversesqrt abs sign floor trunc round roundEven ceil fract mod modf min max clamp mix step smoothstep
+	isnan isinf floatBitsToInt floatBitsToUint intBitsToFloat uintBitsToFloat fma frexp ldexp packHalf2x16
+	unpackHalf2x16 length distance dot cross normalize reflect refract transpose determinant inverse
+	lessThan lessThanEqual greaterThan greaterThanEqual equal notEqual any all not bitfieldExtract
+	bitfieldInsert bitfieldReverse bitCount findLSB findMSB barrier memoryBarrier`)
+
+func wordSet(s string) map[string]bool {
+	set := map[string]bool{}
+	for _, w := range strings.Fields(s) {
+		set[w] = true
+	}
+	return set
+}
+
+// identifier makes a legal GLSL name of any text: letters, digits and single
+// underscores, no reserved word or prefix.
+func identifier(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s) && b.Len() < 40; i++ {
+		c := s[i]
+		switch {
+		case isLetter(c) && c != '_' || '0' <= c && c <= '9' && b.Len() > 0:
+			b.WriteByte(c)
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "_"):
+			b.WriteByte('_')
+		}
+	}
+	name := strings.TrimSuffix(b.String(), "_")
+	if name == "" || strings.HasPrefix(name, "gl_") {
+		name = "v" + name
+	}
+	return name
+}
+
+// unusable reports whether a name is taken by the language or the library.
+func unusable(name string) bool { return reserved[name] || libraryNames[name] || name == component }
+
+// fresh returns a name like base that hides nothing, and takes it in scope s.
+// Names may come back in blocks that stand side by side.
+func (e *emitter) fresh(s *scope, base string) string {
+	base = identifier(base)
+	name := base
+	for n := 2; unusable(name) || e.taken(name); n++ {
+		name = fmt.Sprintf("%s_%d", base, n)
+	}
+	s.block().names[name] = true
+	return name
+}
+
+// taken reports whether any open scope has the name: an inner one too, since a
+// value may be declared outside while an inner block is being written.
+func (e *emitter) taken(name string) bool {
+	for s := e.scope; s != nil; s = s.parent {
+		if s.names[name] {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,290 @@
+package glsl
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// rowWriter writes a kernel that folds rows in stages: each stage is one pass
+// over the row's elements that folds every phase which does not wait for
+// another one of the stage; the last stage stores a result per element.
+type rowWriter struct {
+	*emitter
+	group bool // several invocations share a row
+	lanes int  // how many
+	rows  int  // rows per workgroup
+
+	local text // the invocation's number in the workgroup
+	lane  text // its number in the row
+	valid text // whether its row exists, or ""
+	width int  // neighbouring elements at once
+	slots int  // turns of each lane, where it keeps the values of all of them; else 0
+	slot  text // the number of the turn, in a pass of that kind
+
+	stages [][]int // phases
+	final  stage
+	cached map[*kernel.Expr]string // the array that keeps a value from its first stage on
+	first  map[*kernel.Expr]int    // that stage
+}
+
+// stage is what the last pass stores.
+type stage struct {
+	perElement, perRow []kernel.Store
+}
+
+// emitRow writes a row kernel: an invocation per row, or LanesPerRow of them.
+func (e *emitter) emitRow() {
+	e.k = collapse(e.k)
+	r := &rowWriter{emitter: e, group: e.sched.Variant == kernel.VarRowGroup, lanes: 1, rows: e.sched.Workgroup,
+		cached: map[*kernel.Expr]string{}, first: map[*kernel.Expr]int{}}
+	if r.group {
+		r.lanes = e.sched.LanesPerRow
+		if r.lanes < 1 || r.lanes&(r.lanes-1) != 0 || r.lanes > e.sched.Workgroup || e.sched.Workgroup%r.lanes != 0 {
+			e.fail("%d lanes per row: want a power of two that divides the workgroup", r.lanes)
+			return
+		}
+		r.rows = e.sched.Workgroup / r.lanes
+	}
+	r.arrange()
+	s := e.newSpace()
+	if e.err != nil || e.emptySpace(s) {
+		return
+	}
+	opened := e.outerLoops(s)
+	if r.group {
+		opened += r.sharedRows(s)
+	} else {
+		opened += r.ownRow(s)
+	}
+	r.run()
+	for range opened {
+		e.close()
+	}
+}
+
+// arrange sorts phases into stages and decides on vectors and caches.
+func (r *rowWriter) arrange() {
+	for i, p := range r.k.Phases {
+		last := len(r.stages) - 1
+		waits := last < 0
+		if !waits {
+			for _, j := range r.stages[last] {
+				waits = waits || p.Value.UsesAcc(j)
+			}
+		}
+		if waits {
+			r.stages = append(r.stages, nil)
+			last++
+		}
+		r.stages[last] = append(r.stages[last], i)
+	}
+	for _, s := range r.k.Stores {
+		if s.PerElement {
+			r.final.perElement = append(r.final.perElement, s)
+		} else {
+			r.final.perRow = append(r.final.perRow, s)
+		}
+	}
+	r.width = r.emitter.width(r.k.FoldAxis(), r.k.Fold, r.k.Roots(), r.final.perElement)
+	r.planCache()
+}
+
+// ownRow gives each invocation a row of its own.
+func (r *rowWriter) ownRow(s space) (opened int) {
+	rounds := r.gridFactor(0, s.points[0], int64(r.rows))
+	r.lane = primary("0u")
+	return r.invocations(s.points[0], rounds, r.groupName(s.groups[0], "id"), func(id text) {
+		if len(s.groups[0]) > 0 {
+			r.split(s.groups[0], 1, id)
+		}
+	})
+}
+
+// sharedRows divides the workgroup into rows. Where the last workgroup has
+// rows to spare, those repeat the last real row, since every invocation must
+// reach every barrier, and store nothing.
+func (r *rowWriter) sharedRows(s space) (opened int) {
+	n := s.points[0]
+	rounds := r.gridFactor(0, n, int64(r.rows))
+	r.numberLocal()
+	r.lane = r.local
+	first := binary("*", primary("gl_WorkGroupID.x"), uintLit(int64(r.rows)))
+	if rounds > 1 {
+		name := r.fresh(r.scope, "first_row")
+		r.open("for (uint %s = %s; %s < %s; %s += gl_NumWorkGroups.x * %du)", name, first.s, name, r.dim(n).s, name, r.rows)
+		opened++
+		first = primary(name)
+	} else if r.rows == 1 {
+		first = primary("gl_WorkGroupID.x")
+	}
+	id := first
+	if r.rows > 1 {
+		if r.lanes > 1 {
+			r.lane = primary(r.variable("uint", "lane", binary("%", r.local, uintLit(int64(r.lanes)))))
+			id = binary("+", first, binary("/", r.local, uintLit(int64(r.lanes))))
+		} else {
+			r.lane = primary("0u")
+			id = binary("+", first, r.local)
+		}
+	}
+	group := s.groups[0]
+	if len(group) == 0 {
+		return opened
+	}
+	name := r.groupName(group, "row_id")
+	if _, whole := n.Quo(int64(r.rows)); !whole {
+		raw := primary(r.variable("uint", name+"_unlimited", id))
+		r.valid = primary(r.variable("bool", "in_range", binary("<", raw, r.dim(n))))
+		id = call("min", raw, binary("-", r.dim(n), uintLit(1)))
+	}
+	r.split(group, 1, primary(r.variable("uint", name, id)))
+	return opened
+}
+
+// numberLocal numbers the invocations of a workgroup so that lanes of a row
+// are neighbours in a subgroup, which Vulkan does not promise of
+// gl_LocalInvocationID.
+func (r *rowWriter) numberLocal() {
+	if !r.bySubgroup() {
+		r.local = primary(r.variable("uint", "local", primary("gl_LocalInvocationID.x")))
+		return
+	}
+	r.subgroupSize = r.sched.Subgroup
+	r.need(NeedSubgroupBasic)
+	if r.sched.Workgroup == r.sched.Subgroup {
+		r.local = primary(r.variable("uint", "local", primary("gl_SubgroupInvocationID")))
+		return
+	}
+	r.local = primary(r.variable("uint", "local",
+		binary("+", binary("*", primary("gl_SubgroupID"), uintLit(int64(r.sched.Subgroup))), primary("gl_SubgroupInvocationID"))))
+}
+
+// run writes the stages.
+func (r *rowWriter) run() {
+	r.declareCaches()
+	for i, phases := range r.stages {
+		r.foldStage(i, phases)
+	}
+	if len(r.final.perElement) > 0 {
+		r.comment("Store each element of the row.")
+		guarded := r.valid.s != ""
+		if guarded {
+			r.openGuard("if (%s)", r.valid.s)
+		}
+		var roots []*kernel.Expr
+		for _, s := range r.final.perElement {
+			roots = append(roots, s.Value)
+		}
+		r.eachElement(len(r.stages), roots, r.final.perElement, nil)
+		if guarded {
+			r.close()
+		}
+	}
+	r.storeRow()
+	if len(r.shared) > 0 && r.scope != r.root {
+		r.line("barrier(); // before shared memory is used for other rows")
+	}
+}
+
+// storeRow writes the results that there is one of per row.
+func (r *rowWriter) storeRow() {
+	if len(r.final.perRow) == 0 {
+		return
+	}
+	cond := r.valid
+	if r.lanes > 1 {
+		first := binary("==", r.lane, primary("0u"))
+		if cond.s == "" {
+			cond = first
+		} else {
+			cond = binary("&&", first, cond)
+		}
+	}
+	if cond.s == "" {
+		r.storeAll(r.final.perRow)
+		return
+	}
+	r.openGuard("if (%s)", cond.s)
+	r.storeAll(r.final.perRow)
+	r.close()
+}
+
+// eachElement loops over a lane's elements of the row. body runs per element,
+// then the stores. Values kept in registers are taken from there in stages
+// after the one that computes them.
+func (r *rowWriter) eachElement(number int, roots []*kernel.Expr, stores []kernel.Store, body func()) {
+	axis := r.k.FoldAxis()
+	j := r.fresh(r.scope, "j")
+	fold := r.dim(r.k.Fold)
+	step := int64(r.lanes * r.width)
+	start := r.lane
+	if r.width > 1 && r.lanes > 1 {
+		start = binary("*", r.lane, uintLit(int64(r.width)))
+	}
+	opened := 1
+	switch {
+	case r.slots > 0:
+		opened = r.cachedLoop(j, start, fold, step)
+	case r.k.Fold.IsStatic() && r.k.Fold.Add == step:
+		r.openScope() // every lane has exactly one turn
+		r.line("uint %s = %s;", j, start.s)
+	case step == 1:
+		r.open("for (uint %s = 0u; %s < %s; ++%s)", j, j, fold.s, j)
+	default:
+		r.open("for (uint %s = %s; %s < %s; %s += %du)", j, start.s, j, fold.s, j, step)
+	}
+	r.takeCached(number)
+	r.emitter.lanes(axis, r.width, primary(j), roots, stores, func() {
+		if body != nil {
+			body()
+		}
+	})
+	for range opened {
+		r.close()
+	}
+}
+
+// cachedLoop opens a loop of constant length, so that the arrays it indexes
+// stay in registers.
+func (r *rowWriter) cachedLoop(j string, start, fold text, step int64) (opened int) {
+	n := r.fresh(r.scope, "n")
+	r.open("%sfor (uint %s = 0u; %s < %du; ++%s)", unroll, n, n, r.slots, n)
+	x := binary("*", primary(n), uintLit(step))
+	if start.s != "0u" {
+		x = binary("+", x, start)
+	}
+	r.line("uint %s = %s;", j, x.s)
+	r.slot = primary(n)
+	if r.k.Fold.Add == step*int64(r.slots) {
+		return 1
+	}
+	r.openGuard("if (%s < %s)", j, fold.s)
+	return 2
+}
+
+// accType is the dtype in which a phase accumulates.
+func accType(p kernel.Phase) ir.DType {
+	t := p.Value.DType
+	switch {
+	case t == ir.F64 || t == ir.I64 || t == ir.U32:
+		return t
+	case t.IsFloat():
+		return ir.F32
+	case t.Kind() == ir.KindUint:
+		return ir.U32
+	}
+	return ir.I32
+}
+
+func isArg(c kernel.Combine) bool {
+	return c == kernel.CombineArgmax || c == kernel.CombineArgmin
+}
+
+// describe says what a phase does, for the reader.
+func describe(p kernel.Phase) string {
+	word := map[kernel.Combine]string{kernel.CombineSum: "sum", kernel.CombineProd: "product", kernel.CombineMax: "maximum",
+		kernel.CombineMin: "minimum", kernel.CombineArgmax: "place of the maximum", kernel.CombineArgmin: "place of the minimum"}[p.Combine]
+	return fmt.Sprintf("%s: %s over the row", p.Name, word)
+}

@@ -1,0 +1,293 @@
+package glsl
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// fold is one phase while it is being written: the variables of its result,
+// and for argmax and argmin of the value at that place.
+type fold struct {
+	kernel.Phase
+	typ   string // of value
+	value string // what is compared or accumulated
+	place string // of argmax and argmin, or ""
+}
+
+// foldStage writes one pass over the row and the exchange between its lanes.
+func (r *rowWriter) foldStage(number int, phases []int) {
+	folds := make([]fold, len(phases))
+	var roots []*kernel.Expr
+	for i, p := range phases {
+		phase := r.k.Phases[p]
+		r.commentOnce(i, describe(phase))
+		folds[i] = r.beginFold(phase)
+		roots = append(roots, phase.Value)
+	}
+	kept := r.keptFrom(number)
+	slotRoots := append(append([]*kernel.Expr(nil), roots...), kept...)
+	r.eachElement(number, slotRoots, nil, func() {
+		values := r.eval(slotRoots...)
+		for i, v := range kept {
+			r.line("%s[%s] = %s;", r.cached[v], r.slotIndex(), values[len(roots)+i])
+		}
+		for i, f := range folds {
+			r.accumulate(f, values[i])
+		}
+	})
+	for i, f := range folds {
+		if r.lanes > 1 {
+			r.exchange(f)
+		}
+		name := f.value
+		if f.place != "" {
+			name = r.finishPlace(f)
+		}
+		r.bindAcc(phases[i], name)
+	}
+}
+
+func (r *rowWriter) commentOnce(i int, s string) {
+	if i == 0 {
+		r.comment("%s.", s)
+	} else {
+		r.line("// %s.", s)
+	}
+}
+
+// beginFold declares the variables of a fold at its identity.
+func (r *rowWriter) beginFold(p kernel.Phase) fold {
+	t := accType(p)
+	f := fold{Phase: p, typ: computeType(t)}
+	r.needType(f.typ)
+	if !isArg(p.Combine) {
+		f.value = r.variable(f.typ, p.Name, r.identity(p))
+		return f
+	}
+	f.value = r.variable(f.typ, p.Name+"_value", r.identity(p))
+	f.place = r.variable("int", p.Name, primary("0x7fffffff"))
+	return f
+}
+
+// identity is the result of folding nothing.
+func (r *rowWriter) identity(p kernel.Phase) text {
+	acc := accType(p)
+	lo, hi := ir.IntRange(p.Value.DType)
+	switch p.Combine {
+	case kernel.CombineSum:
+		return r.literal(acc, 0, 0)
+	case kernel.CombineProd:
+		return r.literal(acc, 1, 1)
+	case kernel.CombineMax, kernel.CombineArgmax:
+		return r.literal(acc, math.Inf(-1), lo)
+	case kernel.CombineMin, kernel.CombineArgmin:
+		return r.literal(acc, math.Inf(1), hi)
+	}
+	r.fail("unknown fold %q", p.Combine)
+	return primary("0")
+}
+
+// accumulate folds one element in.
+func (r *rowWriter) accumulate(f fold, value string) {
+	v := r.coerce(computeType(f.Value.DType), f.typ, text{value, 0})
+	if f.place == "" {
+		r.combine(f, f.value, v)
+		return
+	}
+	place := call("int", r.axis(r.k.FoldAxis()))
+	if !v.plain() {
+		v = primary(r.variable(f.typ, "candidate", v))
+	}
+	r.open("if (%s)", r.beats(f, v, place, primary(f.value), primary(f.place)).s)
+	r.line("%s = %s;", f.value, v.s)
+	r.line("%s = %s;", f.place, place.s)
+	r.close()
+}
+
+// combine folds v into the variable named into.
+func (r *rowWriter) combine(f fold, into string, v text) {
+	switch f.Combine {
+	case kernel.CombineSum:
+		r.line("%s += %s;", into, v.s)
+	case kernel.CombineProd:
+		r.line("%s *= %s;", into, v.s)
+	default:
+		r.line("%s = %s;", into, r.combined(f, primary(into), v).s)
+	}
+}
+
+// combined is the fold of two values.
+func (r *rowWriter) combined(f fold, a, b text) text {
+	switch f.Combine {
+	case kernel.CombineSum:
+		return binary("+", a, b)
+	case kernel.CombineProd:
+		return binary("*", a, b)
+	}
+	name := string(f.Combine)
+	if f.typ == "float" || f.typ == "double" {
+		name = "nan_" + name
+		r.helper(name, f.typ)
+	}
+	return call(name, a, b)
+}
+
+// beats tells whether a value at a place comes before another one.
+func (r *rowWriter) beats(f fold, a, i, b, j text) text {
+	name := string(f.Combine) + "_beats"
+	if f.typ != "float" && f.typ != "double" {
+		name += "_int"
+	}
+	r.helper(name, f.typ)
+	return call(name, a, i, b, j)
+}
+
+// finishPlace gives the place of an extremum in an empty row a value.
+func (r *rowWriter) finishPlace(f fold) string {
+	if r.k.Fold.Min() > 0 {
+		return f.place
+	}
+	r.line("if (%s == 0x7fffffff) %s = 0; // the row is empty", f.place, f.place)
+	return f.place
+}
+
+// shuffleOps is what exchanging values inside a subgroup takes.
+const shuffleOps = target.SubgroupBasic | target.SubgroupShuffle
+
+// bySubgroup reports whether lanes exchange values inside subgroups.
+func (r *rowWriter) bySubgroup() bool {
+	if r.sched.Subgroup <= 1 || r.lanes < 2 || r.sched.Workgroup%r.sched.Subgroup != 0 || !r.caps.SubgroupOps.Has(shuffleOps) {
+		return false
+	}
+	for _, p := range r.k.Phases {
+		if t := accType(p); t == ir.I64 && !r.caps.Features.SubgroupExtendedTypes {
+			return false
+		}
+	}
+	return true
+}
+
+// exchange combines what the lanes of a row have, so that all of them end with
+// the same bits.
+func (r *rowWriter) exchange(f fold) {
+	if !r.bySubgroup() {
+		r.exchangeShared(f)
+		return
+	}
+	r.need(NeedSubgroupBasic, NeedSubgroupShuffle)
+	if f.typ == "int64_t" {
+		r.need(NeedSubgroupInt64)
+	}
+	within := min(r.lanes, r.sched.Subgroup)
+	r.open("%sfor (uint distance = %du; distance > 0u; distance >>= 1u)", unroll, within/2)
+	other := f
+	shuffled := func(name string) text {
+		return call("subgroupShuffleXor", primary(name), primary("distance"))
+	}
+	if f.place == "" {
+		r.combine(f, f.value, shuffled(f.value))
+	} else {
+		other.value = r.variable(f.typ, "other", shuffled(f.value))
+		other.place = r.variable("int", "other_place", shuffled(f.place))
+		r.takeIfBetter(f, other)
+	}
+	r.close()
+	if r.lanes > within {
+		r.exchangeSubgroups(f)
+	}
+}
+
+// takeIfBetter replaces the extremum by another one that comes before it.
+func (r *rowWriter) takeIfBetter(f, other fold) {
+	r.open("if (%s)", r.beats(f, primary(other.value), primary(other.place), primary(f.value), primary(f.place)).s)
+	r.line("%s = %s;", f.value, other.value)
+	r.line("%s = %s;", f.place, other.place)
+	r.close()
+}
+
+// sharedArray declares shared memory of a type.
+func (r *rowWriter) sharedArray(typ, base string, n int) string {
+	name := r.fresh(r.root, base)
+	r.shared = append(r.shared, fmt.Sprintf("shared %s %s[%d];", typ, name, n))
+	size := 4
+	if typ == "double" || typ == "int64_t" {
+		size = 8
+	}
+	r.sharedBytes += size * n
+	return name
+}
+
+// exchangeSubgroups combines the results of a row's subgroups: one invocation
+// of each writes its own, and every lane folds them in the same order.
+func (r *rowWriter) exchangeSubgroups(f fold) {
+	parts := r.lanes / r.sched.Subgroup
+	names := []string{r.sharedArray(f.typ, f.value+"_parts", r.sched.Workgroup/r.sched.Subgroup)}
+	vars := []string{f.value}
+	if f.place != "" {
+		names = append(names, r.sharedArray("int", f.place+"_places", r.sched.Workgroup/r.sched.Subgroup))
+		vars = append(vars, f.place)
+	}
+	r.open("if (gl_SubgroupInvocationID == 0u)")
+	for i, n := range names {
+		r.line("%s[gl_SubgroupID] = %s;", n, vars[i])
+	}
+	r.close()
+	r.line("barrier();")
+	first := primary("0u")
+	if r.rows > 1 {
+		first = primary(r.variable("uint", "part", binary("*", binary("/", r.local, uintLit(int64(r.lanes))), uintLit(int64(parts)))))
+	}
+	for i, n := range names {
+		r.line("%s = %s[%s];", vars[i], n, first.s)
+	}
+	at := primary("n")
+	if r.rows > 1 {
+		at = binary("+", first, at)
+	}
+	r.open("%sfor (uint n = 1u; n < %du; ++n)", unroll, parts)
+	if f.place == "" {
+		r.combine(f, f.value, primary(names[0]+"["+at.s+"]"))
+	} else {
+		other := fold{Phase: f.Phase, value: names[0] + "[" + at.s + "]", place: names[1] + "[" + at.s + "]"}
+		r.takeIfBetter(f, other)
+	}
+	r.close()
+}
+
+// exchangeShared combines the lanes by a tree in shared memory.
+func (r *rowWriter) exchangeShared(f fold) {
+	values := r.sharedArray(f.typ, f.value+"_lanes", r.sched.Workgroup)
+	places := ""
+	r.line("%s[%s] = %s;", values, r.local.s, f.value)
+	if f.place != "" {
+		places = r.sharedArray("int", f.place+"_places", r.sched.Workgroup)
+		r.line("%s[%s] = %s;", places, r.local.s, f.place)
+	}
+	r.line("barrier();")
+	r.open("for (uint half = %du; half > 0u; half >>= 1u)", r.lanes/2)
+	r.open("if (%s < half)", r.lane.s)
+	partner := binary("+", r.local, primary("half")).s
+	if places == "" {
+		r.line("%s = %s;", f.value, r.combined(f, primary(f.value), primary(values+"["+partner+"]")).s)
+		r.line("%s[%s] = %s;", values, r.local.s, f.value)
+	} else {
+		r.takeIfBetter(f, fold{Phase: f.Phase, value: values + "[" + partner + "]", place: places + "[" + partner + "]"})
+		r.line("%s[%s] = %s;", values, r.local.s, f.value)
+		r.line("%s[%s] = %s;", places, r.local.s, f.place)
+	}
+	r.close()
+	r.line("barrier();")
+	r.close()
+	first := primary("0u")
+	if r.rows > 1 {
+		first = binary("-", r.local, r.lane)
+	}
+	r.line("%s = %s[%s];", f.value, values, first.s)
+	if places != "" {
+		r.line("%s = %s[%s];", f.place, places, first.s)
+	}
+}

@@ -1,0 +1,230 @@
+package glsl
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// maxLine is how long an expression grows before a part of it gets a name.
+const maxLine = 72
+
+// useCount says in how many places of the text about to be written each
+// expression, index and index factor appears.
+type useCount struct {
+	values  map[*kernel.Expr]int
+	indices map[string]int
+}
+
+// eval prints the values of expressions in the open scope; they are used once
+// each. Values that several of them share are declared.
+func (e *emitter) eval(roots ...*kernel.Expr) []string {
+	e.plan(roots, nil)
+	out := make([]string, len(roots))
+	for i, r := range roots {
+		out[i] = e.value(r).s
+	}
+	return out
+}
+
+// plan counts the uses that the text of the roots and indices will make of
+// their parts. What the open scopes have at hand already is not looked into.
+func (e *emitter) plan(roots []*kernel.Expr, indices []kernel.Index) {
+	e.uses = useCount{values: map[*kernel.Expr]int{}, indices: map[string]int{}}
+	for _, r := range roots {
+		e.countValue(r, 1)
+	}
+	for _, x := range indices {
+		e.countIndex(x)
+	}
+}
+
+func (e *emitter) countValue(v *kernel.Expr, times int) {
+	e.uses.values[v] += times
+	if e.uses.values[v] > times {
+		return
+	}
+	if _, ok := e.knownValue(v); ok {
+		return
+	}
+	switch v.Kind {
+	case kernel.ExprLoad:
+		if e.vector(v) == "" {
+			e.countIndex(v.Index)
+		}
+	case kernel.ExprIndex:
+		e.countIndex(v.Index)
+	case kernel.ExprApply:
+		times := e.argUses(v)
+		for i, a := range v.Args {
+			if times[i] > 0 {
+				e.countValue(a, times[i])
+			}
+		}
+	}
+}
+
+func (e *emitter) countIndex(x kernel.Index) {
+	key := x.String()
+	e.uses.indices[key]++
+	if _, known := e.knownIndex(key); known || e.uses.indices[key] > 1 {
+		return
+	}
+	for _, t := range x.Terms() {
+		for _, f := range t.Factors {
+			switch f.Kind {
+			case kernel.FactorValue:
+				e.countValue(f.Value, 1)
+			case kernel.FactorDiv, kernel.FactorMod, kernel.FactorClamp:
+				e.countFactor(f)
+			}
+		}
+	}
+}
+
+func (e *emitter) countFactor(f *kernel.Factor) {
+	key := factorKey(f)
+	e.uses.indices[key]++
+	if e.uses.indices[key] > 1 {
+		return
+	}
+	// Its parts are printed inside it, never by a name of their own as a whole.
+	for _, x := range []kernel.Index{f.X, f.D} {
+		for _, t := range x.Terms() {
+			for _, g := range t.Factors {
+				switch g.Kind {
+				case kernel.FactorValue:
+					e.countValue(g.Value, 1)
+				case kernel.FactorDiv, kernel.FactorMod, kernel.FactorClamp:
+					e.countFactor(g)
+				}
+			}
+		}
+	}
+}
+
+func (e *emitter) knownValue(v *kernel.Expr) (text, bool) {
+	for s := e.scope; s != nil; s = s.parent {
+		if t, ok := s.values[v]; ok {
+			return t, true
+		}
+	}
+	return text{}, false
+}
+
+// value prints an expression in the open scope, or gives it a name where it is
+// used again, belongs outside a loop, or has grown long.
+func (e *emitter) value(v *kernel.Expr) text {
+	return e.valueFor(v, nil)
+}
+
+// valueFor is value for an expression that stands inside another one, whose
+// home is consumer.
+func (e *emitter) valueFor(v *kernel.Expr, consumer *scope) text {
+	if t, ok := e.knownValue(v); ok {
+		return t
+	}
+	switch v.Kind {
+	case kernel.ExprConst:
+		return e.literal(v.DType, v.Value, v.Int)
+	case kernel.ExprAcc:
+		return e.acc(v.Acc)
+	case kernel.ExprIndex:
+		return e.signedIndex(v.Index)
+	}
+	home := e.home(v.Uses, v.UsesAcc)
+	if consumer == nil {
+		consumer = e.scope
+	}
+	t := e.compute(v, home)
+	if !e.named(v, t, home, consumer) {
+		return t
+	}
+	e.needType(computeType(v.DType))
+	name := primary(e.declare(home, computeType(v.DType), e.valueName(v), t))
+	home.values[v] = name
+	return name
+}
+
+// named decides whether a value becomes a variable.
+func (e *emitter) named(v *kernel.Expr, t text, home, consumer *scope) bool {
+	switch {
+	case t.plain():
+		return false
+	case e.uses.values[v] > 1 && !(v.Kind == kernel.ExprLoad && e.vector(v) != "" && !strings.Contains(t.s, "(")):
+		return true
+	case home.block() != consumer.block() && !isIndexCast(v):
+		return true
+	case v.Kind == kernel.ExprLoad && e.k.Bindings[v.Bind].Write:
+		return true // read before anything is written
+	}
+	return len(t.s) > maxLine
+}
+
+// isIndexCast reports whether v is a coordinate as a number, not worth a
+// variable outside the loop that uses it.
+func isIndexCast(v *kernel.Expr) bool {
+	return v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.Args[0].Kind == kernel.ExprIndex
+}
+
+func (e *emitter) compute(v *kernel.Expr, home *scope) text {
+	switch v.Kind {
+	case kernel.ExprLoad:
+		return e.load(v)
+	case kernel.ExprApply:
+		return e.apply(v, home)
+	}
+	e.fail("unknown kind of expression %d", v.Kind)
+	return primary("0")
+}
+
+// valueName is what a value's variable is called: a load by its buffer and the
+// innermost coordinate it depends on, anything else by its hint or op.
+func (e *emitter) valueName(v *kernel.Expr) string {
+	where := "value"
+	for a := len(e.k.Parallel); a >= 0; a-- {
+		if v.Uses(a) {
+			where = e.axisName(a)
+			break
+		}
+	}
+	if v.Kind == kernel.ExprLoad {
+		return e.buffers[v.Bind].base + "_" + where
+	}
+	base := identifier(v.Hint)
+	if v.Hint == "" {
+		base = identifier(v.Op.String())
+	}
+	if unusable(base) {
+		base += "_" + where
+	}
+	return base
+}
+
+// axisName is the word for an axis in names: its variable, as far as that is
+// one word.
+func (e *emitter) axisName(axis int) string {
+	t := e.axis(axis).s
+	for i := 0; i < len(t); i++ {
+		if c := t[i]; !isLetter(c) && (c < '0' || c > '9') {
+			t = t[:i]
+			break
+		}
+	}
+	if _, err := strconv.Atoi(t); err == nil || t == "" {
+		return "value"
+	}
+	return t
+}
+
+// vector returns the vector variable that holds a load, lane by lane.
+func (e *emitter) vector(v *kernel.Expr) string {
+	for s := e.scope; s != nil; s = s.parent {
+		if name, ok := s.vectors[v]; ok {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,186 @@
+package glsl
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// component is the variable that counts the neighbours an invocation takes; it
+// is reserved for that.
+const component = "c"
+
+// adjacent reports whether width neighbours along an axis are neighbours in
+// memory, the first at a multiple of width, if the axis is at one.
+func adjacent(x kernel.Index, axis, width int) bool {
+	stride, linear := x.Stride(axis)
+	return linear && stride.Equal(kernel.Const(1)) && x.DropAxis(axis).Multiple(int64(width)) == int64(width)
+}
+
+// vectorLoad reports whether a load can be read width neighbours at a time.
+// A buffer that the kernel also writes is seen in one way only, as scalars.
+func (e *emitter) vectorLoad(v *kernel.Expr, axis, width int) bool {
+	b := e.k.Bindings[v.Bind]
+	if b.Write || !v.Index.Uses(axis) || b.DType.IsBlock() && width != 4 {
+		return false
+	}
+	return adjacent(v.Index, axis, width)
+}
+
+func (e *emitter) vectorStore(s kernel.Store, axis, width int) bool {
+	b := e.k.Bindings[s.Bind]
+	if b.Read || b.DType.IsBlock() || !adjacent(s.Index, axis, width) {
+		return false
+	}
+	for _, other := range e.k.Stores { // one view per written buffer
+		if other.Bind == s.Bind && (other.PerElement != s.PerElement || !adjacent(other.Index, axis, width)) {
+			return false
+		}
+	}
+	return true
+}
+
+// width returns how many neighbours along an axis an invocation takes at once:
+// the schedule's Vec, or less where the extent is no multiple, or 1 where
+// nothing is adjacent.
+func (e *emitter) width(axis int, extent ir.Dim, roots []*kernel.Expr, stores []kernel.Store) int {
+	for w := min(e.sched.Vec, 4); w > 1; w /= 2 {
+		if w == 3 {
+			continue
+		}
+		if _, ok := extent.Quo(int64(w)); !ok {
+			continue
+		}
+		gains := false
+		kernel.Walk(roots, func(v *kernel.Expr) {
+			gains = gains || v.Kind == kernel.ExprLoad && e.vectorLoad(v, axis, w)
+		})
+		for _, s := range stores {
+			gains = gains || e.vectorStore(s, axis, w)
+		}
+		if gains {
+			return w
+		}
+	}
+	return 1
+}
+
+// lanes writes the body of a loop for the width neighbours that begin at base.
+// Adjacent loads become vector loads before the lanes, adjacent stores vector
+// stores after them; body, which may be nil, and the other stores run per lane.
+func (e *emitter) lanes(axis, width int, base text, roots []*kernel.Expr, stores []kernel.Store, body func()) {
+	if width == 1 {
+		e.openScope()
+		e.bindAxis(axis, base)
+		if body != nil {
+			body()
+		}
+		e.storeAll(stores)
+		e.close()
+		return
+	}
+	e.openScope()
+	e.bindAxis(axis, base)
+	vectors := e.loadVectors(axis, width, roots)
+	var scalarStores, vectorStores []kernel.Store
+	var results []string
+	for _, s := range stores {
+		if !e.vectorStore(s, axis, width) {
+			scalarStores = append(scalarStores, s)
+			continue
+		}
+		b := e.buffers[s.Bind]
+		name := e.fresh(e.scope, fmt.Sprintf("%s%d", b.name, width))
+		e.line("%s%d %s;", scalars[b.DType].vec, width, name)
+		vectorStores, results = append(vectorStores, s), append(results, name)
+	}
+	e.open("%sfor (uint %s = 0u; %s < %du; ++%s)", unroll, component, component, width, component)
+	e.bindAxis(axis, binary("+", base, primary(component)))
+	for v, name := range vectors {
+		e.scope.vectors[v] = name
+	}
+	if body != nil {
+		body()
+	}
+	e.fillVectors(vectorStores, results, scalarStores)
+	e.close()
+	e.storeVectors(width, vectorStores, results)
+	e.close()
+}
+
+// loadVectors reads what can be read as vectors.
+func (e *emitter) loadVectors(axis, width int, roots []*kernel.Expr) map[*kernel.Expr]string {
+	vectors := map[*kernel.Expr]string{}
+	e.plan(nil, nil)
+	e.walkNeeded(roots, func(v *kernel.Expr) {
+		if v.Kind != kernel.ExprLoad || !e.vectorLoad(v, axis, width) {
+			return
+		}
+		b := e.buffers[v.Bind]
+		typ, value := e.loadVector(b, width, e.indexText(v.Index))
+		vectors[v] = e.variable(typ, fmt.Sprintf("%s%d", b.base, width), value)
+	})
+	return vectors
+}
+
+// walkNeeded visits what must be computed for the roots: not the parts of
+// values that are at hand.
+func (e *emitter) walkNeeded(roots []*kernel.Expr, visit func(*kernel.Expr)) {
+	seen := map[*kernel.Expr]bool{}
+	var walk func(v *kernel.Expr)
+	walk = func(v *kernel.Expr) {
+		if _, known := e.knownValue(v); known || seen[v] {
+			return
+		}
+		seen[v] = true
+		v.Index.Walk(func(f *kernel.Factor) {
+			if f.Kind == kernel.FactorValue {
+				walk(f.Value)
+			}
+		})
+		for _, a := range v.Args {
+			walk(a)
+		}
+		visit(v)
+	}
+	for _, r := range roots {
+		walk(r)
+	}
+}
+
+// fillVectors computes the lanes of vector stores, and writes scalar ones.
+func (e *emitter) fillVectors(vectorStores []kernel.Store, results []string, scalarStores []kernel.Store) {
+	var roots []*kernel.Expr
+	var indices []kernel.Index
+	for _, s := range vectorStores {
+		roots = append(roots, s.Value)
+	}
+	for _, s := range scalarStores {
+		roots, indices = append(roots, s.Value), append(indices, s.Index)
+	}
+	e.plan(roots, indices)
+	for i, s := range vectorStores {
+		e.line("%s[%s] = %s;", results[i], component, e.toCarrier(s.Value.DType, e.k.Bindings[s.Bind].DType, e.value(s.Value)).s)
+	}
+	for _, s := range scalarStores {
+		b := e.buffers[s.Bind]
+		e.line("%s[%s] = %s;", e.view(b, 1), e.index(s.Index), e.element(b, s.Value, e.value(s.Value)).s)
+	}
+}
+
+func (e *emitter) storeVectors(width int, stores []kernel.Store, results []string) {
+	var indices []kernel.Index
+	for _, s := range stores {
+		indices = append(indices, s.Index)
+	}
+	e.plan(nil, indices)
+	for i, s := range stores {
+		b := e.buffers[s.Bind]
+		value := primary(results[i])
+		if t := scalars[b.DType]; t.vec != t.storageVec || t.storage != t.carrier {
+			value = call(fmt.Sprintf("%s%d", t.storageVec, width), value)
+		}
+		e.line("%s[%s] = %s;", e.view(b, width), binary("/", e.indexText(s.Index), uintLit(int64(width))).s, value.s)
+	}
+}
