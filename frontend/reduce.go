@@ -49,6 +49,40 @@ func (t Tensor) All(axes ...int) Tensor { return t.reduce(ir.OpAll, axes, false)
 // AllKeep is All with the axes kept at extent 1.
 func (t Tensor) AllKeep(axes ...int) Tensor { return t.reduce(ir.OpAll, axes, true) }
 
+// Norm1 is the sum of absolute values. Over no elements it is 0.
+func (t Tensor) Norm1(axes ...int) Tensor { return t.reduce(ir.OpNorm1, axes, false) }
+
+// Norm1Keep is Norm1 with the axes kept at extent 1.
+func (t Tensor) Norm1Keep(axes ...int) Tensor { return t.reduce(ir.OpNorm1, axes, true) }
+
+// Norm2 is the square root of the sum of squares. Over no elements it is 0.
+func (t Tensor) Norm2(axes ...int) Tensor { return t.reduce(ir.OpNorm2, axes, false) }
+
+// Norm2Keep is Norm2 with the axes kept at extent 1.
+func (t Tensor) Norm2Keep(axes ...int) Tensor { return t.reduce(ir.OpNorm2, axes, true) }
+
+// LogSumExp is log(sum(exp(x))), computed without overflow. Over no elements it
+// is -inf.
+func (t Tensor) LogSumExp(axes ...int) Tensor { return t.reduce(ir.OpLogSumExp, axes, false) }
+
+// LogSumExpKeep is LogSumExp with the axes kept at extent 1.
+func (t Tensor) LogSumExpKeep(axes ...int) Tensor { return t.reduce(ir.OpLogSumExp, axes, true) }
+
+// Variance is the mean squared difference from the mean, the sum divided by the
+// count less the correction: 0 for a population, 1 for a sample.
+func (t Tensor) Variance(correction int, axes ...int) Tensor {
+	return t.variance(correction, axes, false)
+}
+
+// VarianceKeep is Variance with the axes kept at extent 1.
+func (t Tensor) VarianceKeep(correction int, axes ...int) Tensor {
+	return t.variance(correction, axes, true)
+}
+
+func (t Tensor) variance(correction int, axes []int, keep bool) Tensor {
+	return t.unary(ir.OpVariance, attr("correction", correction), attr("axes", axes), attr("keepdims", keep))
+}
+
 func (t Tensor) reduce(op ir.Op, axes []int, keep bool) Tensor {
 	return t.unary(op, attr("axes", axes), attr("keepdims", keep))
 }

@@ -17,6 +17,7 @@ var classDocs = []struct {
 	{ClassElementwise, "Elementwise", "One result element from the argument elements at the same coordinates. Arguments broadcast as in NumPy: aligned at the innermost axis, extents equal or 1. All arguments have one dtype unless the row says otherwise. Fuses with anything. f16 and bf16 are computed in f32 and rounded once."},
 	{ClassView, "Views", "The same elements under other coordinates. A view is an index map that its consumers apply; it is never a kernel of its own."},
 	{ClassReduce, "Reductions", "Fold axes away. Floats accumulate in f32 (f64 in f64)."},
+	{ClassScan, "Scans and sorts", "Along one axis, where the order of the elements counts. Sorts are stable, take -0 and 0 as equal, and NaN as larger than any number."},
 	{ClassRow, "Row ops", "Normalize or turn along one axis, reading each row once."},
 	{ClassContraction, "Contractions", "Sums of products, accumulated in f32."},
 	{ClassIndexing, "Indexing", "Move elements by computed or stored indices."},

@@ -17,6 +17,7 @@ const (
 	ClassElementwise                  // one result element from the elements at the same coordinates; fuses anywhere
 	ClassView                         // an index map; never a kernel of its own
 	ClassReduce                       // folds axes away
+	ClassScan                         // along an axis whose order counts: running sums, sorts
 	ClassRow                          // normalizes along an axis: reads each row once
 	ClassContraction                  // matmul family
 	ClassIndexing                     // moves elements by computed or stored indices
@@ -24,7 +25,7 @@ const (
 	ClassComposite                    // defined by its decomposition
 )
 
-var classNames = [...]string{"", "leaf", "elementwise", "view", "reduce", "row", "contraction", "indexing", "attention", "composite"}
+var classNames = [...]string{"", "leaf", "elementwise", "view", "reduce", "scan", "row", "contraction", "indexing", "attention", "composite"}
 
 // String returns the class name as docs/OPS.md prints it.
 func (c Class) String() string { return classNames[c] }

@@ -104,6 +104,16 @@ const (
 	OpArgmin
 	OpAny
 	OpAll
+	OpNorm1
+	OpNorm2
+	OpLogSumExp
+	OpVariance
+
+	// Scans and sorts.
+	OpCumSum
+	OpSort
+	OpArgsort
+	OpTopKIndices
 
 	// Row ops.
 	OpSoftmax

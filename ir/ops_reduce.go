@@ -12,6 +12,8 @@ func init() {
 		{Name: "axis", Kind: AttrInt, Doc: "the axis to search"},
 		{Name: "keepdims", Kind: AttrBool, Default: false, Doc: "keep the axis with extent 1"},
 	}
+	correction := AttrInfo{Name: "correction", Kind: AttrInt, Default: int64(0), Doc: "taken off the count in the divisor: 0 for a population, 1 for a sample (Bessel)"}
+	float := []Kind{KindFloat}
 	sum := Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
 	exact := Tolerance{}
 	number := []Kind{KindFloat, KindInt, KindUint}
@@ -34,7 +36,22 @@ func init() {
 			Doc: "Whether any element over axes is true. Over no elements: false."},
 		OpInfo{Op: OpAll, Name: "all", Class: ClassReduce, Args: x, Attrs: attrs, Infer: inferReduce([]Kind{KindBool}), Tol: exact,
 			Doc: "Whether all elements over axes are true. Over no elements: true."},
+		OpInfo{Op: OpNorm1, Name: "norm1", Class: ClassReduce, Args: x, Attrs: attrs, Infer: inferReduce(float), Tol: sum,
+			Doc: "Sum of absolute values over axes. Over no elements: 0."},
+		OpInfo{Op: OpNorm2, Name: "norm2", Class: ClassReduce, Args: x, Attrs: attrs, Infer: inferReduce(float), Tol: sum,
+			Doc: "Square root of the sum of squares over axes. Over no elements: 0."},
+		OpInfo{Op: OpLogSumExp, Name: "logsumexp", Class: ClassReduce, Args: x, Attrs: attrs, Infer: inferReduce(float), Tol: Tolerance{Eps: 256, Abs: 1e-5, Sum: true},
+			Doc: "max+log(sum(exp(x-max))) over axes; an infinite max is the result itself. Over no elements: -inf."},
+		OpInfo{Op: OpVariance, Name: "variance", Class: ClassReduce, Args: x, Attrs: append([]AttrInfo{correction}, attrs...), Infer: inferVariance, Tol: Tolerance{Eps: 256, Abs: 1e-6, Sum: true},
+			Doc: "sum((x-mean)^2)/max(n-correction, 0) over axes of n elements: NaN or inf where the divisor is 0."},
 	)
+}
+
+func inferVariance(c *Call) (Type, error) {
+	if k := c.Attrs.Int("correction"); k < 0 || k > maxElems {
+		return Type{}, fmt.Errorf("correction %d is outside 0..%d", k, int64(maxElems))
+	}
+	return inferReduce([]Kind{KindFloat})(c)
 }
 
 func inferReduce(kinds []Kind) func(*Call) (Type, error) {

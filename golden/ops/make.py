@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Makes cases.json: what NumPy says the ops of vkc give. Needs python3-numpy.
+"""Makes cases.json: what NumPy and SciPy say the ops of vkc give. Needs python3-numpy and python3-scipy.
 
 Every case computes in float64 and rounds once to the dtype of the result, which is
 how ir/interp defines ops. Run it as  ./make.py  and review the difference.
@@ -11,6 +11,7 @@ import os
 import struct
 
 import numpy as np
+from scipy import special
 
 rng = np.random.default_rng(20240607)
 INF, NAN = math.inf, math.nan
@@ -309,7 +310,8 @@ def matmuls():
     case("matmul", [(normal(2, 1, 3, 4), "f32"), (normal(3, 4, 2), "f32")], np.matmul)
     case("matmul", [(normal(3, 4), "f16"), (normal(2, 4, 5), "f16")], np.matmul)
     case("matmul", [(normal(2, 3, 4), "bf16"), (normal(1, 5, 4), "bf16")], mm(False, True), transpose_b=True)
-    case("matmul", [(normal(1, 33), "f64"), (normal(17, 33), "f64")], mm(False, True), transpose_b=True)
+    whole = np.rint(normal(1, 33) * 100), np.rint(normal(17, 33) * 100)  # sums are exact in any order
+    case("matmul", [(whole[0], "f64"), (whole[1], "f64")], mm(False, True), transpose_b=True)
     case("matmul", [(normal(2, 0), "f32"), (normal(0, 3), "f32")], np.matmul)
     case("matmul", [(np.array([[INF, 0], [1, 0]]), "f32"), (np.array([[1, 0], [NAN, 1]]), "f32")], np.matmul)
 
@@ -373,7 +375,66 @@ def indexing():
          lambda b, u, s: update(b, u, s, 1), axis=1)
 
 
-for make in (unary, binary, casts, views, reductions, row_ops, matmuls, attentions, indexing):
+def norms():
+    x = normal(3, 4, 5)
+    logsumexp = lambda axis, keep=False: lambda x: special.logsumexp(x, axis=axis, keepdims=keep)
+    case("norm1", [(x, "f32")], lambda x: np.sum(np.abs(x), (0, 2)), axes=[0, 2])
+    case("norm1", [(x, "f16")], lambda x: np.sum(np.abs(x), 1, keepdims=True), axes=[1], keepdims=True)
+    case("norm1", [(np.array([-INF, 1, -2]), "f32")], lambda x: np.linalg.norm(x, 1))
+    case("norm2", [(x, "f32")], lambda x: np.linalg.norm(x, 2, 1), axes=[1])
+    case("norm2", [(x, "bf16")], lambda x: np.linalg.norm(x.ravel()))
+    case("norm2", [(np.array([[3 * 2.0**700, 4 * 2.0**700], [3 * 2.0**-700, 4 * 2.0**-700]]), "f64")], lambda x: np.array([5 * 2.0**700, 5 * 2.0**-700]), axes=[1])
+    case("norm2", [(np.array([[INF, 1], [NAN, 1], [0, -0.0]]), "f32")], lambda x: np.linalg.norm(x, 2, 1), axes=[-1])
+    case("norm2", [(np.zeros((2, 0)), "f32")], lambda x: np.linalg.norm(x, 2, 1), axes=[1])
+    case("logsumexp", [(x, "f32")], logsumexp(2), axes=[2])
+    case("logsumexp", [(x * 100, "f32")], logsumexp((0, 1), True), axes=[0, 1], keepdims=True)
+    case("logsumexp", [(x, "f16")], logsumexp(None))
+    case("logsumexp", [(np.array([[1000, 1000], [-INF, 0], [-INF, -INF], [INF, 0], [NAN, 0]]), "f32")], logsumexp(1), axes=[1])
+    for correction in (0, 1, 2):
+        case("variance", [(x, "f32")], lambda x: np.var(x, 1, ddof=correction), correction=correction, axes=[1])
+    case("variance", [(x + 100, "f16")], lambda x: np.var(x, (0, 2), keepdims=True), axes=[0, 2], keepdims=True)
+    case("variance", [(normal(3, 1), "f32")], lambda x: np.full(3, NAN), correction=1, axes=[1])
+    case("variance", [(normal(2, 2), "f32")], lambda x: np.full(2, INF), correction=2, axes=[1])
+    case("variance", [(np.zeros((2, 0)), "f32")], lambda x: np.full(2, NAN), axes=[1])
+
+
+def running(x, axis, exclusive=False, reverse=False):
+    if reverse:
+        return np.flip(running(np.flip(x, axis), axis, exclusive), axis)
+    y = np.cumsum(x, axis)
+    return y - x if exclusive else y
+
+
+def scans():
+    x = normal(3, 4, 5)
+    whole = ints(-99, 99, 3, 4)
+    case("cumsum", [(x, "f32")], lambda x: np.cumsum(x, -1))
+    case("cumsum", [(x, "f16")], lambda x: np.cumsum(x, 1), axis=1)
+    case("cumsum", [(ints(-128, 128, 9), "i8")], np.cumsum)
+    case("cumsum", [(ints(0, 2**32, 2, 3), "u32")], lambda x: np.cumsum(x.astype(np.uint64), 0), axis=0)
+    for exclusive in (False, True):
+        for reverse in (False, True):
+            case("cumsum", [(whole, "f32")], lambda x: running(x, 1, exclusive, reverse), exclusive=exclusive, reverse=reverse)
+    case("cumsum", [(np.array([1, INF, 2, -INF, 3]), "f32")], np.cumsum)
+    ties = np.array([[2, 1, 2, 1, 2], [NAN, 1, -INF, NAN, INF], [0.0, -0.0, 0.0, -0.0, -1], [5, 4, 3, 2, 1]])
+    down = lambda x, axis: np.flip(np.flip(x, axis).shape[axis] - 1 - np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
+    for dtype in ("f32", "f16"):
+        case("sort", [(ties, dtype)], lambda x: np.sort(x, -1, kind="stable"))
+        case("argsort", [(ties, dtype)], lambda x: np.argsort(x, -1, kind="stable"), "i32")
+    case("sort", [(ties, "f32")], lambda x: np.take_along_axis(x, down(x, 1), 1), axis=1, descending=True)
+    case("argsort", [(ties, "f32")], lambda x: down(x, 1), "i32", descending=True)
+    case("argsort", [(ties, "f32")], lambda x: down(x, 0), "i32", axis=0, descending=True)
+    case("sort", [(ints(-9, 9, 4, 7), "i32")], lambda x: np.sort(x, 0), axis=0)
+    case("sort", [(ints(0, 2**32, 6), "u32")], lambda x: np.sort(x)[::-1], descending=True)
+    case("argsort", [(ints(0, 4, 3, 8), "u8")], lambda x: down(x.astype(np.int64), 1), "i32", descending=True)
+    case("top_k_indices", [(ties, "f32")], lambda x: down(x, 1)[:, :2], "i32", k=2)
+    case("top_k_indices", [(ties, "f32")], lambda x: np.argsort(x, 1, kind="stable")[:, :3], "i32", k=3, largest=False)
+    case("top_k_indices", [(x, "f32")], lambda x: down(x, 0)[:1], "i32", k=1, axis=0)
+    case("top_k_indices", [(ints(-3, 3, 9), "i64")], lambda x: down(x, 0)[:5], "i32", k=5)
+
+
+for make in (unary, binary, casts, views, reductions, row_ops, matmuls, attentions, indexing,
+             norms, scans):
     make()
 path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases.json")
 with open(path, "w") as f:

@@ -56,6 +56,15 @@ var kernels = map[ir.Op]kernel{
 	ir.OpArgmin:    argmin,
 	ir.OpAny:       anyTrue,
 	ir.OpAll:       allTrue,
+	ir.OpNorm1:     norm1,
+	ir.OpNorm2:     norm2,
+	ir.OpLogSumExp: logSumExp,
+	ir.OpVariance:  variance,
+
+	ir.OpCumSum:      cumSum,
+	ir.OpSort:        sortAxis,
+	ir.OpArgsort:     argsort,
+	ir.OpTopKIndices: topKIndices,
 
 	ir.OpSoftmax:    softmax,
 	ir.OpLogSoftmax: logSoftmax,

@@ -105,6 +105,68 @@ func prod(c *call) (value, error) {
 	})
 }
 
+func norm1(c *call) (value, error) {
+	return reduceFloat(c, func(row []float64) float64 {
+		acc := 0.0
+		for _, x := range row {
+			acc += math.Abs(x)
+		}
+		return acc
+	})
+}
+
+func norm2(c *call) (value, error) { return reduceFloat(c, norm2Of) }
+
+// norm2Of scales by the largest magnitude, so that squares of f64 values do
+// not overflow where their root would not.
+func norm2Of(row []float64) float64 {
+	top := 0.0
+	for _, x := range row {
+		top = max(top, math.Abs(x))
+	}
+	if top == 0 || math.IsInf(top, 0) || math.IsNaN(top) {
+		return top
+	}
+	_, exp := math.Frexp(top)
+	acc := 0.0
+	for _, x := range row {
+		y := math.Ldexp(x, -exp)
+		acc += y * y
+	}
+	return math.Ldexp(math.Sqrt(acc), exp)
+}
+
+func logSumExp(c *call) (value, error) {
+	return reduceFloat(c, func(row []float64) float64 {
+		m := maxOf(row)
+		if math.IsInf(m, 0) {
+			return m
+		}
+		acc := 0.0
+		for _, x := range row {
+			acc += math.Exp(x - m)
+		}
+		return m + math.Log(acc)
+	})
+}
+
+func variance(c *call) (value, error) {
+	correction := float64(c.attrs().Int("correction"))
+	return reduceFloat(c, func(row []float64) float64 {
+		return squaredDeviations(row) / max(float64(len(row))-correction, 0)
+	})
+}
+
+// squaredDeviations returns the sum of the squared differences from the mean.
+func squaredDeviations(row []float64) float64 {
+	mean := sumOf(row) / float64(len(row))
+	acc := 0.0
+	for _, x := range row {
+		acc += (x - mean) * (x - mean)
+	}
+	return acc
+}
+
 func reduceMax(c *call) (value, error) {
 	if t := c.node.DType(); !t.IsFloat() {
 		lo, _ := ir.IntRange(t)

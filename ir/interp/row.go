@@ -92,11 +92,7 @@ func layerNorm(c *call) (value, error) {
 	return alongAxis(c, len(c.dims)-1, func(row []float64) {
 		n := float64(len(row))
 		mean := sumOf(row) / n
-		variance := 0.0
-		for _, x := range row {
-			variance += (x - mean) * (x - mean)
-		}
-		scale := 1 / math.Sqrt(variance/n+eps)
+		scale := 1 / math.Sqrt(squaredDeviations(row)/n+eps)
 		for i := range row {
 			row[i] = (row[i] - mean) * scale
 		}

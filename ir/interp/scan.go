@@ -1,0 +1,127 @@
+package interp
+
+import (
+	"cmp"
+	"slices"
+)
+
+// axisRows sees a tensor as [outer, n, inner] around an axis: row r starts at
+// first(r) and goes on in steps of inner.
+type axisRows struct{ outer, n, inner int }
+
+func rowsAlong(dims []int, axis int) axisRows {
+	return axisRows{elems(dims[:axis]), dims[axis], elems(dims[axis+1:])}
+}
+
+func (a axisRows) count() int      { return a.outer * a.inner }
+func (a axisRows) first(r int) int { return r/a.inner*a.n*a.inner + r%a.inner }
+
+// scanAxis applies f to every row of src along the axis. f gets the row and
+// where to put its result, as long as the result's axis.
+func scanAxis[S, D any](c *call, src []S, dst []D, f func(row []S, out []D)) error {
+	axis, err := c.axis()
+	if err != nil || len(dst) == 0 {
+		return err
+	}
+	from, to := rowsAlong(c.args[0].dims, axis), rowsAlong(c.dims, axis)
+	return c.parallelRange(to.count(), from.n*elementWork, func(lo, hi int) {
+		row, out := make([]S, from.n), make([]D, to.n)
+		for r := lo; r < hi; r++ {
+			for i := range row {
+				row[i] = src[from.first(r)+i*from.inner]
+			}
+			f(row, out)
+			for i, y := range out {
+				dst[to.first(r)+i*to.inner] = y
+			}
+		}
+	})
+}
+
+func cumSum(c *call) (value, error) {
+	exclusive, reverse := c.attrs().Bool("exclusive"), c.attrs().Bool("reverse")
+	x := c.args[0]
+	if x.typ.IsFloat() {
+		out := make([]float64, elems(c.dims))
+		err := scanAxis(c, x.floats(), out, func(row, out []float64) { runningSum(row, out, exclusive, reverse) })
+		return c.floats(out), err
+	}
+	out := make([]int64, elems(c.dims))
+	err := scanAxis(c, x.i, out, func(row, out []int64) { runningSum(row, out, exclusive, reverse) })
+	return c.ints(out), err
+}
+
+func runningSum[T int64 | float64](row, out []T, exclusive, reverse bool) {
+	var acc T
+	for i := range row {
+		if reverse {
+			i = len(row) - 1 - i
+		}
+		if exclusive {
+			out[i] = acc
+		}
+		acc += row[i]
+		if !exclusive {
+			out[i] = acc
+		}
+	}
+}
+
+func sortAxis(c *call) (value, error) {
+	descending := c.attrs().Bool("descending")
+	x := c.args[0]
+	if x.typ.IsFloat() {
+		out := make([]float64, elems(c.dims))
+		err := scanAxis(c, x.floats(), out, func(row, out []float64) { pick(row, sortedOrder(row, descending, nanLast), out) })
+		return c.floats(out), err
+	}
+	out := make([]int64, elems(c.dims))
+	err := scanAxis(c, x.i, out, func(row, out []int64) { pick(row, sortedOrder(row, descending, cmp.Compare[int64]), out) })
+	return c.ints(out), err
+}
+
+func pick[T any](row []T, order []int64, out []T) {
+	for i, j := range order {
+		out[i] = row[j]
+	}
+}
+
+func argsort(c *call) (value, error) { return c.order(c.attrs().Bool("descending")) }
+
+func topKIndices(c *call) (value, error) { return c.order(c.attrs().Bool("largest")) }
+
+// order returns as much of the order of each row as the result's axis holds.
+func (c *call) order(descending bool) (value, error) {
+	x := c.args[0]
+	out := make([]int64, elems(c.dims))
+	var err error
+	if x.typ.IsFloat() {
+		err = scanAxis(c, x.floats(), out, func(row []float64, out []int64) { copy(out, sortedOrder(row, descending, nanLast)) })
+	} else {
+		err = scanAxis(c, x.i, out, func(row, out []int64) { copy(out, sortedOrder(row, descending, cmp.Compare[int64])) })
+	}
+	return c.ints(out), err
+}
+
+// sortedOrder returns the coordinates of the elements in stable order.
+func sortedOrder[T any](row []T, descending bool, compare func(a, b T) int) []int64 {
+	order := make([]int64, len(row))
+	for i := range order {
+		order[i] = int64(i)
+	}
+	slices.SortStableFunc(order, func(i, j int64) int {
+		if descending {
+			i, j = j, i
+		}
+		return compare(row[i], row[j])
+	})
+	return order
+}
+
+// nanLast puts NaN after all numbers, where cmp.Compare puts it first.
+func nanLast(a, b float64) int {
+	if a != a || b != b {
+		return -cmp.Compare(a, b)
+	}
+	return cmp.Compare(a, b)
+}

@@ -1,0 +1,73 @@
+package ir
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+func init() {
+	x := []ArgInfo{{Name: "x"}}
+	axis := AttrInfo{Name: "axis", Kind: AttrInt, Default: int64(-1), Doc: "the axis to go along"}
+	descending := AttrInfo{Name: "descending", Kind: AttrBool, Default: false, Doc: "largest first"}
+	exact := Tolerance{}
+	rows(
+		OpInfo{Op: OpCumSum, Name: "cumsum", Class: ClassScan, Args: x,
+			Attrs: []AttrInfo{axis,
+				{Name: "exclusive", Kind: AttrBool, Default: false, Doc: "leave out the element itself, so that the first result is 0"},
+				{Name: "reverse", Kind: AttrBool, Default: false, Doc: "add up from the end of the axis"},
+			}, Infer: inferScan, Tol: Tolerance{Eps: 64, Abs: 1e-6, Sum: true},
+			Doc: "Running sum along an axis: result i is x[0]+…+x[i]; integers wrap."},
+		OpInfo{Op: OpSort, Name: "sort", Class: ClassScan, Args: x, Attrs: []AttrInfo{axis, descending}, Infer: inferScan, Tol: exact,
+			Doc: "The elements in order along an axis, smallest first. Equal elements keep their order in both directions."},
+		OpInfo{Op: OpArgsort, Name: "argsort", Class: ClassScan, Args: x, Attrs: []AttrInfo{axis, descending}, Infer: inferArgsort, Tol: exact,
+			Doc: "Coordinates (i32) that gather x into the order of sort."},
+		OpInfo{Op: OpTopKIndices, Name: "top_k_indices", Class: ClassScan, Args: x,
+			Attrs: []AttrInfo{
+				{Name: "k", Kind: AttrInt, Doc: "how many, at most the extent of the axis"}, axis,
+				{Name: "largest", Kind: AttrBool, Default: true, Doc: "the largest in descending order, else the smallest in ascending order"},
+			}, Infer: inferTopK, Tol: exact,
+			Doc: "The first k of argsort along an axis; gather x with them for the values."},
+	)
+}
+
+func inferScan(c *Call) (Type, error) {
+	if err := c.wantKinds(0, KindFloat, KindInt, KindUint); err != nil {
+		return Type{}, err
+	}
+	_, err := c.axis("axis", len(c.Shape(0)))
+	return Type{c.DType(0), c.Shape(0)}, err
+}
+
+func inferArgsort(c *Call) (Type, error) {
+	t, err := inferScan(c)
+	if err != nil {
+		return Type{}, err
+	}
+	axis, err := c.axis("axis", len(t.Shape))
+	if err == nil && t.Shape[axis].Max() > math.MaxInt32 {
+		err = fmt.Errorf("axis %d of %s is too long for i32 coordinates", axis, t.Shape)
+	}
+	return Type{I32, t.Shape}, err
+}
+
+func inferTopK(c *Call) (Type, error) {
+	t, err := inferArgsort(c)
+	if err != nil {
+		return Type{}, err
+	}
+	axis, err := c.axis("axis", len(t.Shape))
+	if err != nil {
+		return Type{}, err
+	}
+	k := c.Attrs.Int("k")
+	switch d := t.Shape[axis]; {
+	case k < 0:
+		return Type{}, fmt.Errorf("k is %d, want 0 or more", k)
+	case int64(k) > d.Min():
+		return Type{}, fmt.Errorf("k %d can pass the extent %s of axis %d", k, d, axis)
+	}
+	out := slices.Clone(t.Shape)
+	out[axis] = D(k)
+	return Type{I32, out}, nil
+}
