@@ -50,16 +50,32 @@ type CompileStats struct {
 }
 
 // Program is a compiled graph, ready to load on a device or write to a bundle.
+// One for the CPU reference, which interprets the graph, has no kernels.
 type Program struct {
-	// Contents is what a bundle of the program holds. Contents.Weights is nil
-	// until the caller sets it.
+	// Contents is what a bundle of the program holds. Contents.Weights is set
+	// if the program was opened from a bundle with weights; Contents.Program is
+	// nil if it is for the CPU reference.
 	Contents bundle.Contents
 	Stats    CompileStats
+
+	file *bundle.File // that Contents aliases; nil for a program just compiled
 }
 
-// Save writes the program to a bundle file. With weights, the bundle holds
-// them too and runs by itself.
+// Close closes the bundle that the program was opened from, if it was. The
+// bundle's weights must not be used afterwards.
+func (p *Program) Close() error {
+	if p.file == nil {
+		return nil
+	}
+	return p.file.Close()
+}
+
+// Save writes the program to a bundle file, which appears whole or not at all.
+// With weights, the bundle holds them too and runs by itself.
 func (p *Program) Save(path string, weights ir.WeightSource) error {
+	if p.Contents.Program == nil {
+		return errors.New("save: the program was made for the CPU reference and has no kernels: compile the graph for a device")
+	}
 	c := p.Contents
 	c.Weights = weights
 	return bundle.Write(path, &c)
@@ -258,7 +274,7 @@ type UnsupportedError struct {
 
 // Error names the device and every gap.
 func (e *UnsupportedError) Error() string {
-	return fmt.Sprintf("%s cannot run this graph: it lacks %s; choose another device, or the CPU backend with --device cpu", e.Device, strings.Join(e.Missing, "; "))
+	return fmt.Sprintf("%s cannot run this graph: it lacks %s; choose another device, or the CPU reference with --device cpu", e.Device, strings.Join(e.Missing, "; "))
 }
 
 // rebind returns the cached program under the names of g, a graph of the same

@@ -1,0 +1,119 @@
+package vkc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// Checker compares what a device computes with the CPU reference. Its
+// reference has states of its own, so a program with states is checked from
+// its first run on.
+type Checker struct {
+	graph      *ir.Graph
+	reference  *interp.Program
+	tolerances []ir.Tolerance // by node
+}
+
+// NewChecker prepares the reference of a graph. weights may be nil where the
+// graph has none.
+func NewChecker(g *ir.Graph, weights ir.WeightSource) (*Checker, error) {
+	ref, err := interp.New(g, interp.Options{Weights: weights})
+	if err != nil {
+		return nil, fmt.Errorf("reference: %w", err)
+	}
+	return &Checker{g, ref, interp.Tolerances(g)}, nil
+}
+
+// CheckReport is the outcome of a check.
+type CheckReport struct {
+	Values []ValueCheck // outputs, then states, in the graph's order
+}
+
+// ValueCheck compares one output or state with the reference.
+type ValueCheck struct {
+	Name      string
+	State     bool // a state, not an output
+	Tolerance ir.Tolerance
+	interp.Report
+}
+
+// OK reports whether every value is within its tolerance.
+func (r *CheckReport) OK() bool {
+	for _, v := range r.Values {
+		if !v.OK {
+			return false
+		}
+	}
+	return true
+}
+
+// Err returns nil if every value is within its tolerance, and otherwise one
+// line that names each that is not and where it is worst.
+func (r *CheckReport) Err() error {
+	var bad []string
+	for _, v := range r.Values {
+		if err := v.Err(); err != nil {
+			bad = append(bad, fmt.Sprintf("%s: %v", v.title(), err))
+		}
+	}
+	if bad == nil {
+		return nil
+	}
+	return errors.New("past the tolerance: " + strings.Join(bad, "; "))
+}
+
+func (v ValueCheck) title() string {
+	if v.State {
+		return fmt.Sprintf("state %q", v.Name)
+	}
+	return fmt.Sprintf("output %q", v.Name)
+}
+
+// Check runs the reference on the inputs of a run and compares the run's
+// outputs with its. exe, which made them, is asked for the states the run left;
+// it may be nil for a graph without any.
+func (c *Checker) Check(ctx context.Context, exe runtime.Executable, in map[string]*ir.Data, symbols map[string]int64, outputs map[string]*ir.Data) (*CheckReport, error) {
+	want, err := c.reference.Run(ctx, in, symbols)
+	if err != nil {
+		return nil, fmt.Errorf("reference: %w", err)
+	}
+	r := &CheckReport{}
+	for _, o := range c.graph.Outputs() {
+		got, ok := outputs[o.Name]
+		if !ok {
+			return nil, fmt.Errorf("check: the run gave no output %q", o.Name)
+		}
+		tol := c.tolerances[o.Node.ID()]
+		r.Values = append(r.Values, ValueCheck{o.Name, false, tol, interp.Compare(got, want[o.Name], tol)})
+	}
+	for _, u := range c.graph.Updates() {
+		v, err := c.state(exe, u)
+		if err != nil {
+			return nil, fmt.Errorf("check state %q: %w", u.State.Name(), err)
+		}
+		r.Values = append(r.Values, v)
+	}
+	return r, nil
+}
+
+func (c *Checker) state(exe runtime.Executable, u ir.Update) (ValueCheck, error) {
+	name, tol := u.State.Name(), c.tolerances[u.Value.ID()]
+	if exe == nil {
+		return ValueCheck{}, errors.New("it can be read only from the executable, which is nil")
+	}
+	got, err := exe.ReadState(name)
+	if err != nil {
+		return ValueCheck{}, err
+	}
+	want, err := c.reference.State(name)
+	if err != nil {
+		return ValueCheck{}, err
+	}
+	return ValueCheck{name, true, tol, interp.Compare(got, want, tol)}, nil
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/internal/progcache"
+)
+
+// caches are the caches of this user.
+type caches struct {
+	root      string // empty where they are off
+	programs  *progcache.Cache
+	shaders   spirv.Cache
+	pipelines string // directory
+}
+
+func openCaches() (*caches, error) {
+	root, err := cachefile.Root()
+	if err != nil {
+		return nil, err
+	}
+	if root == "" {
+		return nil, fmt.Errorf("caches are off: $%s is off", cachefile.Env)
+	}
+	return &caches{root, progcache.Open(root), spirv.OpenCache(root), vkc.PipelineCacheDir()}, nil
+}
+
+// cacheInfo is what vkc cache ls --json prints.
+type cacheInfo struct {
+	Dir       string       `json:"dir"`
+	Programs  []cachedItem `json:"programs"`
+	Shaders   cacheSum     `json:"shaders"`
+	Pipelines cacheSum     `json:"pipelines"`
+}
+
+type cachedItem struct {
+	Program string    `json:"program"`
+	Target  string    `json:"target"`
+	Kernels int       `json:"kernels"`
+	Bytes   int64     `json:"bytes"`
+	Time    time.Time `json:"time"`
+	File    string    `json:"file"`
+}
+
+type cacheSum struct {
+	Entries int   `json:"entries"`
+	Bytes   int64 `json:"bytes"`
+}
+
+func (s cacheSum) String() string { return fmt.Sprintf("%d, %s", s.Entries, size(s.Bytes)) }
+
+func (a *app) cacheCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cache",
+		Short: "List, verify or clear the caches of compiled programs, shaders and pipelines",
+		Long: `List, verify or clear the caches of compiled programs, shaders and pipelines. They are in vkc below the user's cache
+directory, or where $VKC_CACHE_DIR says; $VKC_CACHE=off turns them off. A damaged entry is never used.`,
+		Example: "  vkc cache ls\n  vkc cache verify\n  vkc cache clear",
+	}
+	group(cmd)
+	var asJSON bool
+	ls := &cobra.Command{
+		Use: "ls", Short: "List the cached programs, and the size of the other caches",
+		Example: "  vkc cache ls\n  vkc cache ls --json", Args: exactArgs(),
+		RunE: func(*cobra.Command, []string) error { return a.cacheList(asJSON) },
+	}
+	ls.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.AddCommand(ls,
+		&cobra.Command{
+			Use: "verify", Short: "Check every entry and remove damaged ones; exit code 1 if there were any",
+			Example: "  vkc cache verify", Args: exactArgs(),
+			RunE: func(*cobra.Command, []string) error { return a.cacheVerify() },
+		},
+		&cobra.Command{
+			Use: "clear", Short: "Remove every entry",
+			Example: "  vkc cache clear", Args: exactArgs(),
+			RunE: func(*cobra.Command, []string) error { return a.cacheClear() },
+		})
+	return cmd
+}
+
+func (a *app) cacheList(asJSON bool) error {
+	c, err := openCaches()
+	if err != nil {
+		return err
+	}
+	info := cacheInfo{Dir: c.root, Programs: []cachedItem{}}
+	programs, err := c.programs.List()
+	if err != nil {
+		return err
+	}
+	for _, p := range programs {
+		info.Programs = append(info.Programs, cachedItem{p.Program, p.Target, p.Kernels, p.Size, p.ModTime, p.Path})
+	}
+	shaders, err := c.shaders.Stats()
+	if err != nil {
+		return err
+	}
+	info.Shaders = cacheSum(shaders)
+	files, err := c.pipelineFiles()
+	if err != nil {
+		return err
+	}
+	info.Pipelines = sumFiles(files)
+	if asJSON {
+		return a.printJSON(info)
+	}
+	return a.printCaches(&info)
+}
+
+func (a *app) printCaches(info *cacheInfo) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%s\n", info.Dir)
+	if len(info.Programs) > 0 {
+		fmt.Fprintln(w, "PROGRAM\tTARGET\tKERNELS\tSIZE\tTIME")
+	}
+	for _, p := range info.Programs {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", p.Program, p.Target, p.Kernels, size(p.Bytes), p.Time.Format(time.DateTime))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(a.stdout, "programs: %d\nshaders: %v\npipeline caches: %v\n", len(info.Programs), info.Shaders, info.Pipelines)
+	return err
+}
+
+func (a *app) cacheVerify() error {
+	c, err := openCaches()
+	if err != nil {
+		return err
+	}
+	programs, badPrograms, err := c.programs.Verify()
+	if err != nil {
+		return err
+	}
+	shaders, badShaders, err := c.shaders.Verify()
+	if err != nil {
+		return err
+	}
+	for _, e := range badPrograms {
+		fmt.Fprintf(a.stdout, "removed %s: %s\n", e.Path, oneLine(e.Err))
+	}
+	for _, e := range badShaders {
+		fmt.Fprintf(a.stdout, "removed %s: %s\n", e.Path, oneLine(e.Err))
+	}
+	fmt.Fprintf(a.stdout, "sound: %d programs, %d shaders\n", programs.Entries, shaders.Entries)
+	if n := len(badPrograms) + len(badShaders); n > 0 {
+		return fmt.Errorf("%d damaged cache entries, now removed: what needs them will be compiled anew", n)
+	}
+	return nil
+}
+
+func (a *app) cacheClear() error {
+	c, err := openCaches()
+	if err != nil {
+		return err
+	}
+	programs, err := c.programs.Clear()
+	if err != nil {
+		return err
+	}
+	shaders, err := c.shaders.Clear()
+	if err != nil {
+		return err
+	}
+	files, err := c.pipelineFiles()
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := os.Remove(filepath.Join(c.pipelines, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(a.stdout, "removed %d programs, %d shaders, %d pipeline caches: %s\n", programs.Entries, shaders.Entries, len(files),
+		size(programs.Bytes+shaders.Bytes+sumFiles(files).Bytes))
+	return err
+}
+
+// pipelineFiles lists the files in which drivers' pipelines are kept, one per
+// device and driver.
+func (c *caches) pipelineFiles() ([]fs.FileInfo, error) {
+	entries, err := os.ReadDir(c.pipelines)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var files []fs.FileInfo
+	for _, e := range entries {
+		if ok, _ := filepath.Match("pipelines-*.vkpc", e.Name()); !ok {
+			continue
+		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			files = append(files, info)
+		}
+	}
+	return files, nil
+}
+
+func sumFiles(files []fs.FileInfo) cacheSum {
+	s := cacheSum{Entries: len(files)}
+	for _, f := range files {
+		s.Bytes += f.Size()
+	}
+	return s
+}

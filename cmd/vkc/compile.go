@@ -1,0 +1,155 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/ir"
+)
+
+type compileFlags struct {
+	output, target, weights, dumpDir string
+	noCache, validate, json          bool
+	jobs                             int
+}
+
+// compileInfo is what vkc compile --json prints.
+type compileInfo struct {
+	Graph     string      `json:"graph"`
+	GraphHash string      `json:"graph_hash"`
+	Target    string      `json:"target"`
+	Bundle    string      `json:"bundle"`
+	Bytes     int64       `json:"bytes"`
+	Weights   bool        `json:"weights"` // whether the bundle holds them
+	Arena     int64       `json:"arena_bytes"`
+	Temps     int64       `json:"temp_bytes"` // of the arena's values side by side
+	Program   programInfo `json:"program"`
+}
+
+// programInfo says how a program was compiled.
+type programInfo struct {
+	Kernels   int     `json:"kernels"`
+	Shaders   int     `json:"shaders"`
+	CacheHit  bool    `json:"cache_hit"`
+	Processes int     `json:"compiler_processes"`
+	Millis    float64 `json:"compile_ms"`
+}
+
+func (a *app) compileCommand() *cobra.Command {
+	var f compileFlags
+	cmd := &cobra.Command{
+		Use:   "compile GRAPH -o OUT.vkb",
+		Short: "Compile a graph to a bundle, one file that runs without a compiler",
+		Example: `  vkc compile GRAPH.json -o OUT.vkb --target auto
+  vkc compile GRAPH.json -o OUT.vkb --target nvidia-h100 --weights MODEL.gguf
+  vkc compile GRAPH.json -o OUT.vkb --dump-dir kernels`,
+		Args: exactArgs("GRAPH"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.output == "" {
+				return usagef("compile: -o OUT.vkb is missing; see vkc compile --help")
+			}
+			return a.compile(cmd, args[0], &f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.output, "output", "o", "", "the bundle `FILE` to write")
+	flags.StringVar(&f.target, "target", "generic", targetHelp())
+	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` to include in the bundle")
+	flags.StringVar(&f.dumpDir, "dump-dir", "", "write graph, plan, and each kernel's IR, GLSL and SPIR-V into `DIR`")
+	flags.BoolVar(&f.validate, "validate", false, "run spirv-val over every shader")
+	flags.BoolVar(&f.noCache, "no-cache", false, "compile anew and keep nothing")
+	flags.IntVarP(&f.jobs, "jobs", "j", 0, "compiler processes at once (default one per core)")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
+	g, err := vkc.ReadGraph(path)
+	if err != nil {
+		return err
+	}
+	caps, err := targetCaps(f.target)
+	if err != nil {
+		return err
+	}
+	var weights ir.WeightSource
+	if f.weights != "" {
+		w, err := vkc.OpenWeights(f.weights)
+		if err != nil {
+			return err
+		}
+		defer w.Close()
+		weights = w
+	}
+	bar := a.progress("compiling shaders", false)
+	p, err := vkc.Compile(cmd.Context(), g, vkc.CompileOptions{
+		Target: caps, NoCache: f.noCache, Jobs: f.jobs, Validate: f.validate,
+		Progress: func(done, total int) { bar.report(int64(done), int64(total)) },
+	})
+	bar.end()
+	if err != nil {
+		return err
+	}
+	a.noteCompile(p.Stats)
+	if f.dumpDir != "" {
+		if err := dumpFiles(f.dumpDir, p); err != nil {
+			return fmt.Errorf("dump: %w", err)
+		}
+	}
+	if err := p.Save(f.output, weights); err != nil {
+		return err
+	}
+	return a.printCompiled(g, p, f)
+}
+
+func (a *app) printCompiled(g *ir.Graph, p *vkc.Program, f *compileFlags) error {
+	st, err := os.Stat(f.output)
+	if err != nil {
+		return err
+	}
+	prog := p.Contents.Program
+	if f.json {
+		return a.printJSON(compileInfo{
+			Graph: g.Name, GraphHash: prog.GraphHash, Target: prog.Target, Bundle: f.output, Bytes: st.Size(), Weights: f.weights != "",
+			Arena: prog.ArenaBytes, Temps: prog.TempBytes, Program: infoOf(p.Stats),
+		})
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s: %d kernels for %s, %s\n", f.output, len(prog.Steps), prog.Target, size(st.Size()))
+	return err
+}
+
+func infoOf(s vkc.CompileStats) programInfo {
+	return programInfo{s.Kernels, s.Shaders, s.CacheHit, s.Processes, millis(s.Elapsed)}
+}
+
+// noteCompile says what compiling took.
+func (a *app) noteCompile(s vkc.CompileStats) {
+	switch {
+	case s.CacheHit:
+		a.note("program from cache: %d kernels (%d shaders), %d compiler processes", s.Kernels, s.Shaders, s.Processes)
+	default:
+		a.note("compiled %d kernels (%d shaders) in %.2f s, %d compiler processes", s.Kernels, s.Shaders, s.Elapsed.Seconds(), s.Processes)
+	}
+	if s.CacheErr != nil {
+		a.note("the program could not be kept for next time: %s", oneLine(s.CacheErr))
+	}
+}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+
+// size prints a number of bytes for people.
+func size(n int64) string {
+	const unit = 1024
+	switch {
+	case n < unit:
+		return fmt.Sprintf("%d bytes", n)
+	case n < unit*unit:
+		return fmt.Sprintf("%.1f KiB", float64(n)/unit)
+	case n < unit*unit*unit:
+		return fmt.Sprintf("%.1f MiB", float64(n)/unit/unit)
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/unit/unit/unit)
+}

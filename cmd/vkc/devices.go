@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// deviceEntry is one device of vkc devices --json.
+type deviceEntry struct {
+	Index   int          `json:"index"`
+	Auto    bool         `json:"auto"`              // what --device auto takes
+	Problem string       `json:"problem,omitempty"` // why it cannot be used
+	Caps    *target.Caps `json:"caps"`
+}
+
+// devicesInfo is what vkc devices --json prints.
+type devicesInfo struct {
+	Vulkan  string        `json:"vulkan,omitempty"` // version
+	Devices []deviceEntry `json:"devices"`
+	Error   string        `json:"error,omitempty"`
+}
+
+func (a *app) devicesCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "devices",
+		Short: "List the devices that can run programs",
+		Long: `List the devices that can run programs, and which of them --device auto takes (*). With --json all that is known of
+each. The CPU reference (--device cpu) is always there. Exit code 1 where there is no Vulkan.`,
+		Example: "  vkc devices\n  vkc devices --json",
+		Args:    exactArgs(),
+		RunE: func(*cobra.Command, []string) error {
+			info, err := listDevices()
+			if err != nil {
+				info.Error = oneLine(err)
+			}
+			if asJSON {
+				if err := a.printJSON(info); err != nil {
+					return err
+				}
+			} else if err := a.printDevices(info); err != nil {
+				return err
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// listDevices probes all Vulkan devices. What it returns holds also beside an
+// error.
+func listDevices() (devicesInfo, error) {
+	info := devicesInfo{Devices: []deviceEntry{}}
+	inst, err := vk.Open()
+	if err != nil {
+		return info, err
+	}
+	defer inst.Close()
+	info.Vulkan = inst.APIVersion().String()
+	best, _, err := vk.Choose(inst.Devices(), "auto")
+	for _, d := range inst.Devices() {
+		info.Devices = append(info.Devices, deviceEntry{d.Index, err == nil && d.Index == best, d.Problem, &d.Caps})
+	}
+	return info, err
+}
+
+func (a *app) printDevices(info devicesInfo) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "  DEVICE\tNAME\tTYPE\tMEMORY\tVULKAN\tDRIVER")
+	auto := "*"
+	for _, d := range info.Devices {
+		mark := " "
+		if d.Auto {
+			mark, auto = "*", " "
+		}
+		c := d.Caps
+		fmt.Fprintf(w, "%s %d\t%s\t%s\t%s\t%s\t%s %s\n", mark, d.Index, c.Name, c.Type, size(int64(c.DeviceMemory)), c.API, c.DriverName, c.DriverInfo)
+		if d.Problem != "" {
+			fmt.Fprintf(w, "  \tcannot be used: %s\n", d.Problem)
+		}
+	}
+	fmt.Fprintf(w, "%s cpu\tCPU reference\tinterpreter\n", auto)
+	return w.Flush()
+}

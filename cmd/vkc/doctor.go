@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/internal/cachefile"
+)
+
+// finding is one line of vkc doctor.
+type finding struct {
+	Name     string `json:"name"`
+	OK       bool   `json:"ok"`
+	Optional bool   `json:"optional,omitempty"` // vkc works without it
+	Detail   string `json:"detail"`             // what is there, or what is wrong
+	Purpose  string `json:"purpose"`
+	Fix      string `json:"fix,omitempty"` // what to do where it is not OK
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what is installed, what is missing, and which package has it",
+		Long: `Say what is installed, what is missing, and which package has it. Exit code 1 if something is missing without which
+programs can only run on the CPU reference.`,
+		Example: "  vkc doctor\n  vkc doctor --json",
+		Args:    exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			findings, err := examine(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = a.printJSON(findings)
+			} else {
+				err = a.printFindings(findings)
+			}
+			if err != nil {
+				return err
+			}
+			return verdict(findings)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// examine looks at everything that vkc uses.
+func examine(ctx context.Context) ([]finding, error) {
+	findings, err := examineTools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	findings = append(findings, examineVulkan()...)
+	return append(findings, examineLayers(), examineCache()), nil
+}
+
+// examineTools looks for the GLSL compilers. Of the two, either will do.
+func examineTools(ctx context.Context) ([]finding, error) {
+	root, _ := cachefile.Root() // without it the tools are asked anew
+	tools, err := spirv.Find(ctx, spirv.FindOptions{CacheDir: root})
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		return []finding{{Name: "GLSL tools", Detail: oneLine(err), Purpose: "compile shaders", Fix: "unset $" + spirv.ToolsEnv + " or point it at the tools"}}, nil
+	}
+	var findings []finding
+	for _, t := range tools.Report() {
+		f := finding{Name: t.Name, OK: t.Found(), Purpose: t.Purpose, Optional: isOptional(tools, t.Name)}
+		if f.OK {
+			f.Detail = t.Path + " (" + t.Version + ")"
+		} else {
+			f.Detail = "not found"
+			f.Fix = fmt.Sprintf("install %s (Debian, Ubuntu), %s (Fedora) or %s (Arch)", t.Packages.Debian, t.Packages.Fedora, t.Packages.Arch)
+		}
+		findings = append(findings, f)
+	}
+	return findings, nil
+}
+
+// isOptional reports whether programs can be compiled without a tool.
+func isOptional(tools *spirv.Toolchain, name string) bool {
+	switch name {
+	case tools.Opt.Name, "spirv-opt":
+		return false
+	case "glslc":
+		return tools.Glslang.Found()
+	case "glslangValidator":
+		return tools.GLSLC.Found()
+	}
+	return true
+}
+
+func examineVulkan() []finding {
+	info, err := listDevices()
+	loader := finding{Name: "Vulkan loader", OK: info.Vulkan != "", Purpose: "finds drivers", Detail: "Vulkan " + info.Vulkan}
+	if !loader.OK {
+		loader.Detail = oneLine(err)
+		loader.Fix = "install libvulkan1 (Debian, Ubuntu), vulkan-loader (Fedora) or vulkan-icd-loader (Arch)"
+		return []finding{loader}
+	}
+	findings := []finding{loader}
+	usable := false
+	for _, d := range info.Devices {
+		usable = usable || d.Problem == ""
+		f := finding{Name: fmt.Sprintf("device %d", d.Index), OK: d.Problem == "", Optional: true, Purpose: "runs kernels", Detail: describeDevice(d)}
+		if !f.OK {
+			f.Detail += ": " + d.Problem
+			f.Fix = "update its driver"
+		}
+		findings = append(findings, f)
+	}
+	if !usable {
+		findings = append(findings, finding{
+			Name: "Vulkan device", Detail: "none can be used", Purpose: "runs kernels",
+			Fix: "install the maker's driver, or for the CPU mesa-vulkan-drivers (Debian, Ubuntu, Fedora) or vulkan-swrast (Arch)",
+		})
+	}
+	return findings
+}
+
+func describeDevice(d deviceEntry) string {
+	text := fmt.Sprintf("%s (%s, %s %s)", d.Caps.Name, d.Caps.Type, d.Caps.DriverName, d.Caps.DriverInfo)
+	if d.Auto {
+		text += ", which --device auto takes"
+	}
+	return text
+}
+
+// examineLayers looks for the validation layers where the loader does.
+func examineLayers() finding {
+	f := finding{Name: "validation layers", Optional: true, Purpose: "check the use of Vulkan in tests"}
+	for _, dir := range layerDirs() {
+		path := filepath.Join(dir, "VkLayer_khronos_validation.json")
+		if isFile(path) {
+			f.OK, f.Detail = true, path
+			return f
+		}
+	}
+	f.Detail = "not found"
+	f.Fix = "install vulkan-validationlayers (Debian, Ubuntu) or vulkan-validation-layers (Fedora, Arch)"
+	return f
+}
+
+// layerDirs lists the folders that the Vulkan loader reads explicit layers
+// from on Linux and other Unix systems; $VK_LAYER_PATH replaces them.
+func layerDirs() []string {
+	if dirs := filepath.SplitList(os.Getenv("VK_LAYER_PATH")); len(dirs) > 0 {
+		return dirs
+	}
+	bases := []string{"/etc", "/usr/local/etc", "/usr/local/share", "/usr/share"}
+	if home, err := os.UserHomeDir(); err == nil {
+		bases = append([]string{filepath.Join(home, ".local", "share"), filepath.Join(home, ".config")}, bases...)
+	}
+	for _, env := range []string{"XDG_CONFIG_DIRS", "XDG_DATA_DIRS"} {
+		bases = append(bases, filepath.SplitList(os.Getenv(env))...)
+	}
+	for i, b := range bases {
+		bases[i] = filepath.Join(b, "vulkan", "explicit_layer.d")
+	}
+	return bases
+}
+
+func examineCache() finding {
+	f := finding{Name: "cache", Optional: true, Purpose: "keeps compiled programs"}
+	root, err := cachefile.Root()
+	switch {
+	case err != nil:
+		f.Detail, f.Fix = oneLine(err), "set $"+cachefile.EnvDir+" to a directory"
+	case root == "":
+		f.OK, f.Detail = true, "off ($"+cachefile.Env+")"
+	default:
+		f.OK, f.Detail = true, root
+		if err := writable(root); err != nil {
+			f.OK, f.Detail, f.Fix = false, oneLine(err), "make it writable, or set $"+cachefile.EnvDir+" to a directory that is"
+		}
+	}
+	return f
+}
+
+// writable tries to write to a directory; one that does not exist yet is made.
+func writable(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".doctor-*")
+	if err != nil {
+		return err
+	}
+	f.Close()
+	return os.Remove(f.Name())
+}
+
+func (a *app) printFindings(findings []finding) error {
+	width := 0
+	for _, f := range findings {
+		width = max(width, len(f.Name))
+	}
+	var b strings.Builder
+	for _, f := range findings {
+		mark := "ok     "
+		switch {
+		case !f.OK && f.Optional:
+			mark = "absent "
+		case !f.OK:
+			mark = "MISSING"
+		}
+		fmt.Fprintf(&b, "%s  %-*s  %s\n", mark, width, f.Name, f.Detail)
+		if f.Fix != "" {
+			fmt.Fprintf(&b, "%9s%-*s  %s: %s\n", "", width, "", f.Purpose, f.Fix)
+		}
+	}
+	_, err := fmt.Fprint(a.stdout, b.String())
+	return err
+}
+
+// verdict is an error if something is missing that is not optional.
+func verdict(findings []finding) error {
+	var missing []string
+	for _, f := range findings {
+		if !f.OK && !f.Optional {
+			missing = append(missing, f.Name)
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	return fmt.Errorf("missing: %s; without it programs run on the CPU reference only (--device cpu)", strings.Join(missing, ", "))
+}

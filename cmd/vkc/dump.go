@@ -1,0 +1,344 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
+)
+
+// The stages of vkc dump, in the order in which a program takes them.
+const (
+	stageGraph   = "graph"
+	stagePasses  = "passes"
+	stageKernels = "kernels"
+	stagePlan    = "plan"
+	stageGLSL    = "glsl"
+	stageSPIRV   = "spirv"
+)
+
+var stages = []string{stageGraph, stagePasses, stageKernels, stagePlan, stageGLSL, stageSPIRV}
+
+type dumpFlags struct {
+	stage, after, target string
+	all, fusion          bool
+	kernel               int
+}
+
+func (a *app) dumpCommand() *cobra.Command {
+	f := dumpFlags{kernel: -1}
+	cmd := &cobra.Command{
+		Use:   "dump GRAPH|BUNDLE.vkb",
+		Short: "Print what a program is at any stage of its compilation",
+		Long: `Print what a program is at any stage of its compilation:
+
+  graph    the graph as text IR
+  passes   what each pass changed; --after PASS prints the program after one of them, --all after each
+  kernels  the fused kernels, before anything is decided about the device
+  plan     buffers, barriers and steps
+  glsl     the shaders
+  spirv    the shaders compiled, as SPIR-V assembly
+
+A bundle holds its graph, plan, GLSL and SPIR-V; what lies between is made anew from its graph.`,
+		Example: `  vkc dump GRAPH.json
+  vkc dump GRAPH.json --after fuse_elementwise
+  vkc dump GRAPH.json --fusion
+  vkc dump GRAPH.json --stage glsl --kernel 3 --target nvidia-h100
+  vkc dump BUNDLE.vkb --stage plan`,
+		Args: exactArgs("GRAPH or BUNDLE.vkb"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.complete(cmd.Flags().Changed("stage")); err != nil {
+				return err
+			}
+			return a.dump(cmd.Context(), args[0], &f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.stage, "stage", stageGraph, strings.Join(stages, ", "))
+	flags.StringVar(&f.after, "after", "", "the program after this `PASS`")
+	flags.BoolVar(&f.all, "all", false, "the program after every pass")
+	flags.IntVar(&f.kernel, "kernel", -1, "only kernel `N`, counted from 0; alone it means --stage glsl")
+	flags.BoolVar(&f.fusion, "fusion", false, "which node went into which kernel, and why")
+	flags.StringVar(&f.target, "target", "generic", targetHelp())
+	return cmd
+}
+
+// complete fills in the stage that other flags imply, and refuses flags that
+// do not go together.
+func (f *dumpFlags) complete(staged bool) error {
+	switch {
+	case staged:
+	case f.after != "" || f.all:
+		f.stage = stagePasses
+	case f.kernel >= 0:
+		f.stage = stageGLSL
+	}
+	if err := oneOf("stage", f.stage, stages); err != nil {
+		return err
+	}
+	switch {
+	case (f.after != "" || f.all) && f.stage != stagePasses:
+		return usagef("--after and --all go with --stage passes, not %s", f.stage)
+	case f.after != "" && f.all:
+		return usagef("--after and --all exclude each other")
+	case f.fusion && (staged || f.after != "" || f.all || f.kernel >= 0):
+		return usagef("--fusion is a report of its own: it goes with no other choice of what to print")
+	case f.kernel >= 0 && (f.stage == stageGraph || f.stage == stagePasses):
+		return usagef("--kernel goes with the stages kernels, plan, glsl and spirv, not %s", f.stage)
+	}
+	return nil
+}
+
+func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
+	isBundle, err := vkc.IsBundle(path)
+	if err != nil {
+		return err
+	}
+	d := dumper{app: a, flags: f}
+	if isBundle {
+		if d.program, err = vkc.OpenBundle(path); err != nil {
+			return err
+		}
+		defer d.program.Close()
+		d.graph = d.program.Contents.Graph
+	} else if d.graph, err = vkc.ReadGraph(path); err != nil {
+		return err
+	}
+	if f.fusion {
+		return d.fusion()
+	}
+	switch f.stage {
+	case stagePasses:
+		return d.passes()
+	case stageKernels:
+		return d.kernels()
+	case stagePlan:
+		return d.plan(ctx)
+	case stageGLSL:
+		return d.glsl()
+	case stageSPIRV:
+		return d.spirv(ctx)
+	}
+	_, err = fmt.Fprint(a.stdout, d.graph)
+	return err
+}
+
+// dumper prints one program.
+type dumper struct {
+	*app
+	flags   *dumpFlags
+	graph   *ir.Graph
+	program *vkc.Program // nil where only the graph is given
+}
+
+// passes prints what the passes do.
+func (d *dumper) passes() error {
+	if d.flags.after != "" {
+		var names []string
+		for _, p := range passes.Passes() {
+			names = append(names, p.Name)
+		}
+		if err := oneOf("after", d.flags.after, names); err != nil {
+			return err
+		}
+	}
+	why := map[string]string{}
+	for _, p := range passes.Passes() {
+		why[p.Name] = p.Why
+	}
+	_, err := passes.Run(d.graph, passes.Options{Until: d.flags.after, Observe: func(e passes.Event) error {
+		if d.flags.after != "" {
+			if e.Pass != d.flags.after {
+				return nil
+			}
+			_, err := fmt.Fprint(d.stdout, e.Text)
+			return err
+		}
+		changed := ""
+		if !e.Changed {
+			changed = " (unchanged)"
+		}
+		fmt.Fprintf(d.stdout, "; %s%s, %v: %s\n", e.Pass, changed, e.Elapsed.Round(time.Microsecond), why[e.Pass])
+		if d.flags.all && e.Changed {
+			fmt.Fprintf(d.stdout, "%s\n", e.Text)
+		}
+		return nil
+	}})
+	return err
+}
+
+// fusion prints the kernels with the nodes that each stores, and the decision
+// about every node.
+func (d *dumper) fusion() error {
+	s, err := passes.Run(d.graph, passes.Options{})
+	if err != nil {
+		return err
+	}
+	f := s.Fusion
+	live, computed := f.Graph.Live(), 0
+	for _, n := range f.Graph.Nodes() {
+		if live[n.ID()] && n.Op().Class() != ir.ClassLeaf {
+			computed++
+		}
+	}
+	fmt.Fprintf(d.stdout, "%d computed nodes in %d kernels\n", computed, len(f.Clusters))
+	for _, c := range f.Clusters {
+		fmt.Fprintf(d.stdout, "\nk%d %s\n", c.ID, c.Kind)
+		for _, n := range c.Cores {
+			fmt.Fprintf(d.stdout, "  core    %s\n", ir.FormatNode(n))
+		}
+		for _, n := range c.Stored {
+			fmt.Fprintf(d.stdout, "  stores  %s\n", ir.FormatNode(n))
+		}
+	}
+	fmt.Fprintln(d.stdout, "\ndecisions")
+	for _, n := range f.Graph.Nodes() {
+		if why := f.Why(n); why != "" && live[n.ID()] {
+			fmt.Fprintf(d.stdout, "  %s = %s: %s\n", n, n.Op(), why)
+		}
+	}
+	return nil
+}
+
+// pick returns the numbers of the kernels to print.
+func (d *dumper) pick(n int) ([]int, error) {
+	if k := d.flags.kernel; k >= n {
+		return nil, usagef("--kernel %d: the program has %d kernels, counted from 0", k, n)
+	} else if k >= 0 {
+		return []int{k}, nil
+	}
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all, nil
+}
+
+func (d *dumper) kernels() error {
+	s, err := passes.Run(d.graph, passes.Options{})
+	if err != nil {
+		return err
+	}
+	list, err := d.pick(len(s.Kernels))
+	if err != nil {
+		return err
+	}
+	for _, i := range list {
+		fmt.Fprint(d.stdout, s.Kernels[i])
+	}
+	return nil
+}
+
+// lowered returns the program as the bundle has it, or the graph taken as far
+// as GLSL, with the reason for each kernel's schedule.
+func (d *dumper) lowered() (p *kernel.Program, sources, reasons []string, err error) {
+	if d.program != nil {
+		c := d.program.Contents
+		return c.Program, c.GLSL, nil, nil
+	}
+	caps, err := targetCaps(d.flags.target)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	low, err := vkc.Lower(d.graph, caps)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return low.Program, low.GLSL, low.Reasons, nil
+}
+
+func (d *dumper) plan(context.Context) error {
+	p, _, _, err := d.lowered()
+	if err != nil {
+		return err
+	}
+	list, err := d.pick(len(p.Steps))
+	if err != nil {
+		return err
+	}
+	if d.flags.kernel >= 0 {
+		return d.step(p, list[0])
+	}
+	passes.PrintPlan(d.stdout, p)
+	return nil
+}
+
+// step prints one step and the buffers bound to it.
+func (d *dumper) step(p *kernel.Program, i int) error {
+	st := p.Steps[i]
+	fmt.Fprintf(d.stdout, "step %d %s ; %s ; %s\n", i, st.Name, strings.Join(st.Ops, ", "), st.Schedule)
+	for n, bind := range st.Binds {
+		mode := map[[2]bool]string{{true, false}: "read", {false, true}: "write", {true, true}: "read, write"}[[2]bool{bind.Read || !bind.Write, bind.Write}]
+		b := p.Buffers[bind.Buffer]
+		fmt.Fprintf(d.stdout, "  binding %d: buffer %d %s %s : %s, %s\n", n, bind.Buffer, b.Kind, b.Name, ir.Type{DType: b.DType, Shape: b.Shape}, mode)
+	}
+	return nil
+}
+
+func (d *dumper) glsl() error {
+	p, sources, reasons, err := d.lowered()
+	if err != nil {
+		return err
+	}
+	if sources == nil {
+		return errors.New("the bundle was written without GLSL; it has SPIR-V (--stage spirv)")
+	}
+	return d.shaders(p, reasons, func(i int) (string, error) { return sources[i], nil })
+}
+
+// spirv disassembles the shaders, of a graph after compiling it.
+func (d *dumper) spirv(ctx context.Context) error {
+	if d.program == nil {
+		caps, err := targetCaps(d.flags.target)
+		if err != nil {
+			return err
+		}
+		if d.program, err = vkc.Compile(ctx, d.graph, vkc.CompileOptions{Target: caps}); err != nil {
+			return err
+		}
+	}
+	root, _ := cachefile.Root() // without it the tools are asked anew
+	tools, err := spirv.Find(ctx, spirv.FindOptions{CacheDir: root})
+	if err != nil {
+		return err
+	}
+	c := d.program.Contents
+	return d.shaders(c.Program, nil, func(i int) (string, error) { return tools.Disassemble(ctx, c.SPIRV[i]) })
+}
+
+// shaders prints the text of each shader once, headed by the kernels that
+// share it.
+func (d *dumper) shaders(p *kernel.Program, reasons []string, text func(shader int) (string, error)) error {
+	list, err := d.pick(len(p.Steps))
+	if err != nil {
+		return err
+	}
+	seen := map[int]int{} // shader to the first kernel that uses it
+	for _, i := range list {
+		st := p.Steps[i]
+		head := fmt.Sprintf("kernel %d %s: %s", i, st.Name, st.Schedule)
+		if reasons != nil {
+			head += "; " + reasons[i]
+		}
+		if first, ok := seen[st.Shader]; ok {
+			fmt.Fprintf(d.stdout, "// %s; the shader of kernel %d\n\n", head, first)
+			continue
+		}
+		seen[st.Shader] = i
+		source, err := text(st.Shader)
+		if err != nil {
+			return fmt.Errorf("kernel %d: %w", i, err)
+		}
+		fmt.Fprintf(d.stdout, "// %s\n%s\n", head, source)
+	}
+	return nil
+}

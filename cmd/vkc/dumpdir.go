@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/internal/atomicfile"
+	"github.com/vkc-go/vkc/passes"
+)
+
+// dumpFiles writes a program into a directory: graph.ir, plan.txt, and for
+// each kernel NN-NAME.kernel (its IR), .comp (GLSL) and .spv (SPIR-V).
+func dumpFiles(dir string, p *vkc.Program) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	c := p.Contents
+	// A program from the cache has no kernel IR, so it is always made anew.
+	s, err := passes.Run(c.Graph, passes.Options{})
+	if err != nil {
+		return err
+	}
+	var plan strings.Builder
+	passes.PrintPlan(&plan, c.Program)
+	files := map[string][]byte{"graph.ir": []byte(c.Graph.String()), "plan.txt": []byte(plan.String())}
+	for i, st := range c.Program.Steps {
+		base := fmt.Sprintf("%02d-%s", i, fileName(st.Name))
+		files[base+".kernel"] = []byte(s.Kernels[i].String())
+		files[base+".comp"] = []byte(c.GLSL[st.Shader])
+		files[base+".spv"] = c.SPIRV[st.Shader]
+	}
+	for name, content := range files {
+		if err := atomicfile.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fileName keeps what every file system takes of a name.
+func fileName(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '_', r == '.', r == '-':
+			return r
+		}
+		return '_'
+	}, s)
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vkc-go/vkc/internal/npy"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// parseSymbols reads --symbol flags.
+func parseSymbols(list []string) (map[string]int64, error) {
+	pairs, err := parsePairs("symbol", "N", list)
+	if err != nil {
+		return nil, err
+	}
+	symbols := map[string]int64{}
+	for name, text := range pairs {
+		v, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || v < 0 {
+			return nil, usagef("--symbol %s=%s: want a number of at least 0", name, text)
+		}
+		symbols[name] = v
+	}
+	return symbols, nil
+}
+
+// readInputs makes the tensors that --input flags ask for. Random ones come
+// last, since their shapes may depend on the others.
+func readInputs(sig *runtime.Signature, flags []string, symbols map[string]int64) (map[string]*ir.Data, error) {
+	values, err := parsePairs("input", "FILE.npy, NAME=[1,2,3] or NAME=random:SEED", flags)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !hasPort(sig.Inputs(), name) {
+			return nil, usagef("--input: there is no input %q; the program has %s", name, portNames(sig.Inputs()))
+		}
+	}
+	known := maps.Clone(symbols)
+	in := map[string]*ir.Data{}
+	var random []runtime.Port
+	for _, p := range sig.Inputs() {
+		text, ok := values[p.Name]
+		if !ok {
+			return nil, usagef("input %q is missing: pass --input %s=FILE.npy, %s=[1,2,3] or %s=random:SEED; it is %s", p.Name, p.Name, p.Name, p.Name, p.Type)
+		}
+		if strings.HasPrefix(text, randomPrefix) {
+			random = append(random, p)
+			continue
+		}
+		if in[p.Name], err = readInput(p, text); err != nil {
+			return nil, err
+		}
+		learn(known, p, in[p.Name].Dims)
+	}
+	for _, p := range random {
+		if in[p.Name], err = randomInput(p, values[p.Name], known); err != nil {
+			return nil, err
+		}
+	}
+	return in, nil
+}
+
+// readInput reads a file, or numbers.
+func readInput(p runtime.Port, text string) (*ir.Data, error) {
+	if !isLiteral(text) {
+		d, err := npy.ReadFile(text)
+		if err != nil {
+			return nil, fmt.Errorf("input %q: %w", p.Name, err)
+		}
+		return d, nil
+	}
+	d, err := npy.ParseLiteral(text, p.Type.DType)
+	if err != nil {
+		return nil, usagef("--input %s: %w", p.Name, err)
+	}
+	return d, nil
+}
+
+// isLiteral reports whether a value is numbers rather than a file.
+func isLiteral(text string) bool {
+	if strings.HasPrefix(text, "[") || text == "true" || text == "false" {
+		return true
+	}
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil && !isFile(text)
+}
+
+// learn adds the symbols that a tensor of that shape tells. Whether all
+// tensors agree is checked when the run binds its inputs.
+func learn(known map[string]int64, p runtime.Port, dims []int) {
+	if len(dims) != len(p.Type.Shape) {
+		return
+	}
+	for i, d := range p.Type.Shape {
+		if _, ok := known[d.Sym]; !ok && !d.IsStatic() && d.Mul > 0 {
+			known[d.Sym] = (int64(dims[i]) - d.Add) / d.Mul
+		}
+	}
+}
+
+const randomPrefix = "random:"
+
+// maxRandomInt bounds random integers, which are often indices.
+const maxRandomInt = 100
+
+// randomInput makes a tensor that depends on the seed and the input's name
+// alone: floats uniform in [-1, 1), integers in [0, 100), bools by a coin.
+func randomInput(p runtime.Port, text string, symbols map[string]int64) (*ir.Data, error) {
+	seed, err := strconv.ParseUint(strings.TrimPrefix(text, randomPrefix), 10, 64)
+	if err != nil {
+		return nil, usagef("--input %s=%s: want random:SEED, a number", p.Name, text)
+	}
+	for _, d := range p.Type.Shape {
+		if _, ok := symbols[d.Sym]; !ok && !d.IsStatic() {
+			return nil, usagef("input %q is %s: pass --symbol %s=N (at most %d) for its size", p.Name, p.Type, d.Sym, d.Bound)
+		}
+		if v := symbols[d.Sym]; !d.IsStatic() && (v < 0 || v > d.Bound) {
+			return nil, usagef("symbol %s = %d is outside 0..%d, its declared bound", d.Sym, v, d.Bound)
+		}
+	}
+	dims, err := p.Type.Shape.Eval(symbols)
+	if err != nil {
+		return nil, fmt.Errorf("input %q: %w", p.Name, err)
+	}
+	name := fnv.New64a()
+	name.Write([]byte(p.Name))
+	rng := rand.New(rand.NewPCG(seed, name.Sum64()))
+	d, err := ir.NewData(p.Type.DType, dims...)
+	if err != nil {
+		return nil, fmt.Errorf("input %q: %w", p.Name, err)
+	}
+	return fillRandom(rng, d)
+}
+
+func fillRandom(rng *rand.Rand, d *ir.Data) (*ir.Data, error) {
+	n := d.Elems()
+	if d.DType.IsFloat() {
+		values := make([]float64, n)
+		for i := range values {
+			values[i] = 2*rng.Float64() - 1
+		}
+		return ir.FromFloats(d.DType, values, d.Dims...)
+	}
+	limit := int64(maxRandomInt)
+	if d.DType == ir.Bool {
+		limit = 2
+	}
+	values := make([]int64, n)
+	for i := range values {
+		values[i] = rng.Int64N(limit)
+	}
+	return ir.FromInts(d.DType, values, d.Dims...)
+}
+
+func hasPort(ports []runtime.Port, name string) bool {
+	return slices.ContainsFunc(ports, func(p runtime.Port) bool { return p.Name == name })
+}
+
+func portNames(ports []runtime.Port) string {
+	if len(ports) == 0 {
+		return "none"
+	}
+	names := make([]string, len(ports))
+	for i, p := range ports {
+		names[i] = p.Name
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,78 @@
+// Vkc compiles tensor programs to fused Vulkan compute kernels and runs them.
+//
+//	vkc run GRAPH.json --weights MODEL.gguf --input x=random:1 --check
+//	vkc compile GRAPH.json -o OUT.vkb --target auto
+//	vkc dump GRAPH.json --stage glsl
+//	vkc doctor
+//
+// Run vkc help for all commands. It exits with 0 on success, 1 on failure
+// (results past the tolerance of --check are one), 2 on wrong usage and 130
+// when interrupted. Errors are one line on standard error.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+// The exit codes.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitInterrupted = 130 // 128 + SIGINT, as shells have it
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A second signal ends a program that does not react to the first.
+	context.AfterFunc(ctx, stop)
+	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// execute runs one command line and returns the exit code.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	a := &app{stdout: stdout, stderr: stderr}
+	root := a.rootCommand()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if ctx.Err() != nil {
+		a.say("interrupted")
+		return exitInterrupted
+	}
+	a.say("%v", oneLine(err))
+	if usage := (*usageError)(nil); errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitFailure
+}
+
+// usageError is a command line that cannot be understood.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+// oneLine is an error's text with its lines joined.
+func oneLine(err error) string {
+	var parts []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line != "" {
+			parts = append(parts, line)
+		}
+	}
+	return strings.Join(parts, "; ")
+}

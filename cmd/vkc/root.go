@@ -1,0 +1,99 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// app is what all commands share.
+type app struct {
+	stdout, stderr io.Writer
+	quiet          bool
+}
+
+// say prints a line for people on standard error.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintf(a.stderr, "vkc: "+format+"\n", args...)
+}
+
+// note is say unless --quiet is set.
+func (a *app) note(format string, args ...any) {
+	if !a.quiet {
+		a.say(format, args...)
+	}
+}
+
+// printJSON prints a value on standard output.
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "vkc",
+		Short: "Compile tensor programs to fused Vulkan compute kernels, and run them",
+		Long: `vkc compiles tensor programs to fused Vulkan compute kernels, and runs them.
+
+A program is a graph: graph.json or text IR, its weights in a GGUF or safetensors file. Compiled, it is a bundle (.vkb)
+that runs where no compiler is. Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted.`,
+		Example: `  vkc doctor
+  vkc run GRAPH.json --weights MODEL.gguf --input x=random:1 --check
+  vkc compile GRAPH.json -o OUT.vkb --target auto`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "print no notes and no progress on standard error")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%w; see %s --help", err, cmd.CommandPath())
+	})
+	root.AddCommand(a.compileCommand(), a.runCommand(), a.dumpCommand(), a.devicesCommand(), a.doctorCommand(),
+		a.cacheCommand(), a.versionCommand())
+	group(root)
+	return root
+}
+
+// group makes a command that only has subcommands print its help, and refuse
+// subcommands that it does not have.
+func group(cmd *cobra.Command) {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		hint := "see " + cmd.CommandPath() + " --help"
+		cmd.SuggestionsMinimumDistance = 2
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			hint = "did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return usagef("unknown command %q for %s: %s", args[0], cmd.CommandPath(), hint)
+	}
+}
+
+// exactArgs wants those arguments, which are named for the error.
+func exactArgs(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return usagef("%s: %s is missing; see %s --help", cmd.Name(), names[len(args)], cmd.CommandPath())
+		case len(args) > len(names):
+			return usagef("%s: unexpected argument %q; see %s --help", cmd.Name(), args[len(names)], cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// oneOf refuses a flag's value that is none of those.
+func oneOf(flag, value string, allowed []string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return usagef("--%s %q is none of %s", flag, value, strings.Join(allowed, ", "))
+}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/internal/npy"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+type runFlags struct {
+	device, weights          string
+	inputs, outputs, symbols []string
+	check, profile           bool
+	noCache, json            bool
+	top, repeat              int
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run GRAPH|BUNDLE.vkb",
+		Short: "Run a graph or bundle, and print or store its outputs",
+		Long: `Run a graph or bundle, and print or store its outputs. A graph is compiled first, or comes from the cache.
+
+An input is a .npy file, numbers, or random numbers: floats from -1 to 1, integers from 0 to 99, equal for equal seeds.
+The sizes of random inputs come from the other inputs, or from --symbol.
+
+With --check the reference computes the same on the CPU, and the exit code is 1 if an output is past the tolerance that
+its ops have.`,
+		Example: `  vkc run GRAPH.json --weights MODEL.gguf --input tokens=[0,339,2007]
+  vkc run GRAPH.json --device cpu --input x=random:1 --symbol T=6 --output y=y.npy
+  vkc run BUNDLE.vkb --input x=x.npy --check --profile`,
+		Args: exactArgs("GRAPH or BUNDLE.vkb"),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args[0], &f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.device, "device", "d", "auto", "auto, cpu (the reference), an index of vkc devices, or part of a name")
+	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE`, where the bundle has no weights")
+	flags.StringArrayVarP(&f.inputs, "input", "i", nil, "`NAME=VALUE`: FILE.npy, [1,2,3] or random:SEED; once per input")
+	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "`NAME=FILE.npy` to write an output to; may be repeated")
+	flags.StringArrayVar(&f.symbols, "symbol", nil, "`NAME=N`: the value of a symbol that inputs do not tell; may be repeated")
+	flags.BoolVar(&f.check, "check", false, "compare with the CPU reference; exit code 1 past the tolerance")
+	flags.BoolVar(&f.profile, "profile", false, "print the time of each kernel")
+	flags.IntVar(&f.top, "top", 0, "with --profile: only the slowest `N` kernels, slowest first")
+	flags.IntVar(&f.repeat, "repeat", 1, "run `N` times, for times without warm-up; a graph's states go on from run to run")
+	flags.BoolVar(&f.noCache, "no-cache", false, "compile anew and keep nothing")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	return cmd
+}
+
+// session is one vkc run.
+type session struct {
+	*app
+	flags   *runFlags
+	device  *vkc.Device
+	program *vkc.Program
+	weights ir.WeightSource
+	exe     runtime.Executable
+	symbols map[string]int64
+	inputs  map[string]*ir.Data
+	outputs map[string]string // files by output
+	checker *vkc.Checker
+}
+
+func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
+	if f.repeat < 1 {
+		return usagef("--repeat %d: want at least 1", f.repeat)
+	}
+	s := &session{app: a, flags: f}
+	if s.symbols, err = parseSymbols(f.symbols); err != nil {
+		return err
+	}
+	if s.outputs, err = parsePairs("output", "FILE.npy", f.outputs); err != nil {
+		return err
+	}
+	if f.weights != "" {
+		w, err := vkc.OpenWeights(f.weights)
+		if err != nil {
+			return err
+		}
+		defer w.Close()
+		s.weights = w
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.open(ctx, path); err != nil {
+		return err
+	}
+	return s.execute(ctx)
+}
+
+// close closes what open opened, last first.
+func (s *session) close() error {
+	var errs []error
+	if s.exe != nil {
+		errs = append(errs, s.exe.Close())
+	}
+	if s.program != nil {
+		errs = append(errs, s.program.Close())
+	}
+	if s.device != nil {
+		errs = append(errs, s.device.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// open reads the program and everything the user gave for it before anything
+// slow is done, so that mistakes are told at once; then it opens the device and
+// loads the program.
+func (s *session) open(ctx context.Context, path string) (err error) {
+	isBundle, err := vkc.IsBundle(path)
+	if err != nil {
+		return err
+	}
+	var g *ir.Graph
+	if isBundle {
+		if s.program, err = vkc.OpenBundle(path); err != nil {
+			return err
+		}
+		g = s.program.Contents.Graph
+		if s.weights == nil {
+			s.weights = s.program.Contents.Weights
+		}
+	} else if g, err = vkc.ReadGraph(path); err != nil {
+		return err
+	}
+	if err := s.prepare(g); err != nil {
+		return err
+	}
+	if s.device, err = vkc.OpenDevice(s.flags.device); err != nil {
+		return err
+	}
+	s.noteDevice()
+	if !isBundle {
+		if err := s.compile(ctx, g); err != nil {
+			return err
+		}
+	}
+	return s.load(ctx)
+}
+
+// prepare reads the inputs and checks the command line against the graph.
+func (s *session) prepare(g *ir.Graph) (err error) {
+	sig := runtime.SignatureOf(g)
+	for name := range s.outputs {
+		if !hasPort(sig.Outputs(), name) {
+			return usagef("--output: there is no output %q; the program has %s", name, portNames(sig.Outputs()))
+		}
+	}
+	if s.inputs, err = readInputs(sig, s.flags.inputs, s.symbols); err != nil {
+		return err
+	}
+	if _, err := sig.Bind(s.inputs, s.symbols); err != nil {
+		return err
+	}
+	if len(g.Leaves(ir.OpWeight)) > 0 && s.weights == nil {
+		return fmt.Errorf("the graph has %d weights, %q the first: pass the model's file with --weights FILE", len(g.Leaves(ir.OpWeight)), g.Leaves(ir.OpWeight)[0].Name())
+	}
+	if s.flags.check {
+		s.checker, err = vkc.NewChecker(g, s.weights)
+	}
+	return err
+}
+
+func (s *session) noteDevice() {
+	if err := s.device.Fallback(); err != nil {
+		s.say("no Vulkan device, so this runs on the CPU reference, which is slow: %s", oneLine(err))
+		return
+	}
+	s.note("device %s", s.device.Why())
+}
+
+func (s *session) compile(ctx context.Context, g *ir.Graph) (err error) {
+	bar := s.progress("compiling shaders", false)
+	defer bar.end()
+	s.program, err = s.device.Compile(ctx, g, vkc.CompileOptions{
+		NoCache: s.flags.noCache, Progress: func(done, total int) { bar.report(int64(done), int64(total)) },
+	})
+	if err != nil {
+		return err
+	}
+	if !s.device.IsReference() {
+		bar.end()
+		s.noteCompile(s.program.Stats)
+	}
+	return nil
+}
+
+func (s *session) load(ctx context.Context) (err error) {
+	bar := s.progress("loading weights", true)
+	defer bar.end()
+	s.exe, err = s.device.Load(ctx, s.program, vkc.LoadOptions{Weights: s.weights, Progress: bar.report})
+	return err
+}
+
+// execute runs the program and reports on it.
+func (s *session) execute(ctx context.Context) error {
+	var res *runtime.Result
+	var report *vkc.CheckReport
+	var elapsed time.Duration
+	for i := range s.flags.repeat {
+		var err error
+		start := time.Now()
+		last := i == s.flags.repeat-1
+		res, err = s.exe.Run(ctx, s.inputs, runtime.RunOptions{Symbols: s.symbols, Profile: s.flags.profile && last})
+		if err != nil {
+			return err
+		}
+		elapsed = time.Since(start)
+		if s.checker != nil {
+			if report, err = s.checker.Check(ctx, s.exe, s.inputs, s.symbols, res.Outputs); err != nil {
+				return err
+			}
+			if !report.OK() {
+				break
+			}
+		}
+	}
+	if err := s.store(res); err != nil {
+		return err
+	}
+	if err := s.print(res, report, elapsed); err != nil {
+		return err
+	}
+	if report != nil {
+		return report.Err()
+	}
+	return nil
+}
+
+// store writes the outputs that files were asked for.
+func (s *session) store(res *runtime.Result) error {
+	for _, o := range s.exe.Outputs() {
+		path, ok := s.outputs[o.Name]
+		if !ok {
+			continue
+		}
+		if err := npy.WriteFile(path, res.Outputs[o.Name]); err != nil {
+			return fmt.Errorf("output %q: %w", o.Name, err)
+		}
+	}
+	return nil
+}
+
+// parsePairs reads the values of a flag that is NAME=VALUE and may be repeated.
+func parsePairs(flag, value string, list []string) (map[string]string, error) {
+	pairs := map[string]string{}
+	for _, p := range list {
+		name, v, ok := strings.Cut(p, "=")
+		if !ok || name == "" || v == "" {
+			return nil, usagef("--%s %q: want NAME=%s", flag, p, value)
+		}
+		if _, twice := pairs[name]; twice {
+			return nil, usagef("--%s %q: %s is given twice", flag, p, name)
+		}
+		pairs[name] = v
+	}
+	return pairs, nil
+}
+
+// isFile reports whether there is something at path.
+func isFile(path string) bool {
+	_, err := os.Stat(filepath.Clean(path))
+	return err == nil
+}

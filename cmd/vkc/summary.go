@@ -1,0 +1,199 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// number is a float that JSON can hold whatever it is: infinities and NaN are
+// strings.
+type number float64
+
+func (n number) MarshalJSON() ([]byte, error) {
+	s := ir.FormatFloat(float64(n))
+	if v := float64(n); math.IsNaN(v) || math.IsInf(v, 0) {
+		s = strconv.Quote(s)
+	}
+	return []byte(s), nil
+}
+
+// outputInfo describes a tensor in a few numbers.
+type outputInfo struct {
+	Name  string   `json:"name"`
+	DType ir.DType `json:"dtype"`
+	Shape []int    `json:"shape"`
+	First []number `json:"first"`         // elements, in row-major order
+	Min   *number  `json:"min,omitempty"` // of the elements that are numbers; absent if there are none
+	Max   *number  `json:"max,omitempty"`
+	NaNs  int      `json:"nans,omitempty"`
+	File  string   `json:"file,omitempty"` // that the whole tensor was written to
+}
+
+// checkInfo compares an output or state with the reference.
+type checkInfo struct {
+	Name     string `json:"name"`
+	State    bool   `json:"state,omitempty"`
+	OK       bool   `json:"ok"`
+	WorstAbs number `json:"worst_abs"`
+	WorstRel number `json:"worst_rel"`
+	Allowed  number `json:"allowed"` // error, at the element nearest to its tolerance or furthest past it
+	Bad      int    `json:"bad,omitempty"`
+	Elems    int    `json:"elements"`
+	Problem  string `json:"problem,omitempty"`
+}
+
+// runInfo is what vkc run --json prints.
+type runInfo struct {
+	Device  string           `json:"device"`
+	Why     string           `json:"why"`
+	Program *programInfo     `json:"program,omitempty"` // absent for the CPU reference and for bundles
+	Millis  float64          `json:"run_ms"`
+	Outputs []outputInfo     `json:"outputs"`
+	Check   []checkInfo      `json:"check,omitempty"`
+	Profile *runtime.Profile `json:"profile,omitempty"`
+}
+
+// firstShown is how many elements of an output are printed.
+const firstShown = 8
+
+// print reports on a run.
+func (s *session) print(res *runtime.Result, report *vkc.CheckReport, elapsed time.Duration) error {
+	info := runInfo{Device: s.exe.Device(), Why: s.device.Why(), Millis: millis(elapsed), Profile: res.Profile, Check: checkInfos(report)}
+	if s.program.Stats.Elapsed > 0 {
+		p := infoOf(s.program.Stats)
+		info.Program = &p
+	}
+	for _, o := range s.exe.Outputs() {
+		out, err := describe(o.Name, res.Outputs[o.Name])
+		if err != nil {
+			return fmt.Errorf("output %q: %w", o.Name, err)
+		}
+		out.File = s.outputs[o.Name]
+		info.Outputs = append(info.Outputs, out)
+	}
+	if s.flags.json {
+		return s.printJSON(info)
+	}
+	return s.printRun(&info)
+}
+
+func (s *session) printRun(info *runInfo) error {
+	w := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
+	for _, o := range info.Outputs {
+		fmt.Fprintf(w, "%s\t%s%v\t%s\t%s\n", o.Name, o.DType, o.Shape, o.span(), o.first())
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, c := range info.Check {
+		fmt.Fprintln(s.stdout, c.line())
+	}
+	if info.Profile != nil {
+		if err := info.Profile.WriteTable(s.stdout, s.flags.top); err != nil {
+			return err
+		}
+	}
+	s.note("ran in %.3f ms on %s", info.Millis, info.Device)
+	return nil
+}
+
+// describe sums a tensor up.
+func describe(name string, d *ir.Data) (outputInfo, error) {
+	out := outputInfo{Name: name, DType: d.DType, Shape: d.Dims}
+	if out.Shape == nil {
+		out.Shape = []int{}
+	}
+	values, err := d.Floats()
+	if err != nil {
+		return out, err
+	}
+	out.First = make([]number, min(firstShown, len(values)))
+	for i := range out.First {
+		out.First[i] = number(values[i])
+	}
+	lo, hi := math.Inf(1), math.Inf(-1)
+	for _, v := range values {
+		if math.IsNaN(v) {
+			out.NaNs++
+			continue
+		}
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	if out.NaNs < len(values) {
+		out.Min, out.Max = (*number)(&lo), (*number)(&hi)
+	}
+	return out, nil
+}
+
+// span is the range of the values, for people.
+func (o *outputInfo) span() string {
+	text := "no elements"
+	if o.Min != nil {
+		text = fmt.Sprintf("%s to %s", short(*o.Min), short(*o.Max))
+	}
+	if o.NaNs > 0 {
+		text = fmt.Sprintf("%d NaN", o.NaNs)
+		if o.Min != nil {
+			text += fmt.Sprintf(", the others %s to %s", short(*o.Min), short(*o.Max))
+		}
+	}
+	return text
+}
+
+// first is the first values, for people.
+func (o *outputInfo) first() string {
+	parts := make([]string, len(o.First))
+	for i, v := range o.First {
+		parts[i] = short(v)
+	}
+	n := 1
+	for _, d := range o.Shape {
+		n *= d
+	}
+	if n > len(parts) {
+		parts = append(parts, "…")
+	}
+	return "[" + strings.Join(parts, " ") + "]"
+}
+
+// short prints six digits of a number.
+func short(n number) string { return strconv.FormatFloat(float64(n), 'g', 6, 64) }
+
+func checkInfos(report *vkc.CheckReport) []checkInfo {
+	if report == nil {
+		return nil
+	}
+	list := []checkInfo{}
+	for _, v := range report.Values {
+		list = append(list, checkInfo{
+			Name: v.Name, State: v.State, OK: v.OK, WorstAbs: number(v.WorstAbs), WorstRel: number(v.WorstRel),
+			Allowed: number(v.Allowed), Bad: v.Bad, Elems: v.Elems, Problem: v.Mismatch,
+		})
+	}
+	return list
+}
+
+// line is a check for people.
+func (c *checkInfo) line() string {
+	kind, verdict := "", "within the tolerance"
+	if c.State {
+		kind = "state "
+	}
+	switch {
+	case c.Problem != "":
+		verdict = "differs: " + c.Problem
+	case !c.OK:
+		verdict = fmt.Sprintf("PAST THE TOLERANCE in %d of %d elements", c.Bad, c.Elems)
+	case c.WorstAbs == 0:
+		return fmt.Sprintf("check %s%s: equal with the reference", kind, c.Name)
+	}
+	return fmt.Sprintf("check %s%s: worst error %s, relative %s; %s (%s at its worst place)", kind, c.Name, short(c.WorstAbs), short(c.WorstRel), verdict, short(c.Allowed))
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc"
+)
+
+// versionInfo is what vkc version --json prints.
+type versionInfo struct {
+	Version   string `json:"version"`
+	Generator string `json:"generator"` // changes whenever generated code may
+	Go        string `json:"go"`
+	Platform  string `json:"platform"`
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of vkc and of its code generator",
+		Example: "  vkc version\n  vkc version --json",
+		Args:    exactArgs(),
+		RunE: func(*cobra.Command, []string) error {
+			v := versionInfo{vkc.Version(), vkc.Generator(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+			if asJSON {
+				return a.printJSON(v)
+			}
+			_, err := fmt.Fprintf(a.stdout, "vkc %s (generator %.12s, %s, %s)\n", v.Version, v.Generator, v.Go, v.Platform)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}

@@ -1,0 +1,161 @@
+package vkc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/cpu"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// Device runs programs: a Vulkan device, or the CPU reference. Close comes
+// after the Close of everything loaded on it.
+type Device struct {
+	inst     *vk.Instance // nil for the CPU reference, as is dev
+	dev      *vk.Device
+	caps     target.Caps
+	why      string
+	fallback error
+}
+
+// openVulkan is vk.Open, but for tests of machines without Vulkan.
+var openVulkan = vk.Open
+
+// referenceName is the CPU reference's in Caps and in what OpenDevice takes.
+const (
+	referenceName = "CPU reference"
+	referenceWant = "cpu"
+)
+
+// OpenDevice opens a device:
+//
+//   - "auto" or "": the best one. Discrete goes before integrated, virtual and
+//     software devices; where there is no Vulkan or no device at all it is the
+//     CPU reference, and Fallback says why;
+//   - "cpu": the CPU reference;
+//   - a number: the Vulkan device of that index, as `vkc devices` lists them;
+//   - anything else: the best Vulkan device whose name contains it.
+//
+// A device asked for by number or name that is not there is an error.
+func OpenDevice(want string) (*Device, error) {
+	want = strings.TrimSpace(want)
+	if strings.EqualFold(want, referenceWant) {
+		return reference("asked for", nil), nil
+	}
+	d, err := openVulkanDevice(want)
+	auto := want == "" || strings.EqualFold(want, "auto")
+	if auto && errors.Is(err, vk.ErrUnavailable) {
+		return reference("no Vulkan device can be used", err), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("device %q: %w", want, err)
+	}
+	return d, nil
+}
+
+func reference(why string, fallback error) *Device {
+	return &Device{caps: target.Caps{Name: referenceName, Type: target.DeviceCPU}, why: referenceName + ": " + why, fallback: fallback}
+}
+
+func openVulkanDevice(want string) (*Device, error) {
+	inst, err := openVulkan()
+	if err != nil {
+		return nil, err
+	}
+	index, why, err := vk.Choose(inst.Devices(), want)
+	if err != nil {
+		return nil, errors.Join(err, inst.Close())
+	}
+	dev, err := inst.OpenDevice(index, vk.DeviceOptions{CacheDir: PipelineCacheDir()})
+	if err != nil {
+		return nil, errors.Join(err, inst.Close())
+	}
+	return &Device{inst: inst, dev: dev, caps: dev.Caps(), why: why}, nil
+}
+
+// PipelineCacheDir returns the directory in which drivers' compiled pipelines
+// are kept, or "" where caches are off.
+func PipelineCacheDir() string {
+	root, err := cachefile.Root()
+	if err != nil || root == "" {
+		return ""
+	}
+	return filepath.Join(root, "pipelines")
+}
+
+// Name returns the device's name, for people.
+func (d *Device) Name() string { return d.caps.Name }
+
+// Why says why this device was chosen, in one line that begins with its name.
+func (d *Device) Why() string { return d.why }
+
+// Fallback returns why no Vulkan device could be used, where "auto" therefore
+// opened the CPU reference, and nil otherwise. The reference is slow, so tell
+// the user.
+func (d *Device) Fallback() error { return d.fallback }
+
+// IsReference reports whether the device is the CPU reference.
+func (d *Device) IsReference() bool { return d.dev == nil }
+
+// Caps returns what the device can do: what to compile for. Those of the CPU
+// reference are a name only.
+func (d *Device) Caps() target.Caps { return d.caps }
+
+// Close closes the device. Its error names what was still open on it.
+func (d *Device) Close() error {
+	if d.dev == nil {
+		return nil
+	}
+	return errors.Join(d.dev.Close(), d.inst.Close())
+}
+
+// Compile compiles a graph for the device; see [Compile]. For the CPU
+// reference, which interprets graphs, there is nothing to do.
+func (d *Device) Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
+	if d.IsReference() {
+		p := &Program{}
+		p.Contents.Graph = g
+		return p, g.Verify()
+	}
+	opt.Target = d.caps
+	return Compile(ctx, g, opt)
+}
+
+// LoadOptions adjusts Load.
+type LoadOptions struct {
+	// Weights gives the graph's weights. Nil means those that the program's
+	// bundle holds.
+	Weights ir.WeightSource
+	// Progress, if set, is told how many bytes of weights are on the device.
+	Progress func(done, total int64)
+}
+
+// Load makes a program ready to run: weights uploaded, commands recorded. A
+// program whose kernels need what the device lacks, as one compiled for
+// another device may, is an error of type *[vk.MismatchError] that names all of
+// it, and missing weights are one that names them all. The CPU reference loads any
+// program, and runs its graph.
+func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (runtime.Executable, error) {
+	weights := opt.Weights
+	if weights == nil {
+		weights = p.Contents.Weights
+	}
+	if d.IsReference() {
+		return cpu.Load(p.Contents.Graph, weights, cpu.Options{})
+	}
+	if p.Contents.Program == nil {
+		return nil, fmt.Errorf("load on %s: the program was made for the CPU reference: compile the graph for this device", d.Name())
+	}
+	exe, err := d.dev.Load(ctx, p.Contents.Program, p.Contents.SPIRV, weights, vk.LoadOptions{Progress: opt.Progress})
+	if err != nil {
+		return nil, err
+	}
+	return exe, nil
+}

@@ -1,0 +1,143 @@
+package vkc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/bundle"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// maxGraphBytes bounds a graph file. Weights do not belong into it, so even
+// the graphs of large models have a few megabytes.
+const maxGraphBytes = 1 << 30
+
+// Weights is an open file of named tensors.
+type Weights interface {
+	ir.WeightSource
+	// Names lists the tensors of the file.
+	Names() []string
+	io.Closer
+}
+
+// OpenWeights opens a file of weights: GGUF (told by its content),
+// safetensors, or the index of a model in several safetensors files
+// (model.safetensors.index.json). Tensors alias the file and are valid until
+// Close.
+func OpenWeights(path string) (Weights, error) {
+	head, err := readHead(path, 4)
+	if err != nil {
+		return nil, fmt.Errorf("weights: %w", err)
+	}
+	var w Weights
+	switch {
+	case string(head) == "GGUF":
+		w, err = opened(gguf.Open(path))
+	case strings.EqualFold(filepath.Ext(path), ".json"):
+		w, err = opened(safetensors.OpenIndex(path))
+	case strings.EqualFold(filepath.Ext(path), ".safetensors"):
+		w, err = opened(safetensors.Open(path))
+	default:
+		err = fmt.Errorf("%s is neither GGUF nor safetensors: it begins with %q and its name does not end in .safetensors or .safetensors.index.json", path, head)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("weights: %w", err)
+	}
+	return w, nil
+}
+
+// opened makes a nil file a nil interface.
+func opened[W Weights](w W, err error) (Weights, error) {
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// readHead returns the first n bytes of a file, or all of a shorter one.
+func readHead(path string, n int) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	head := make([]byte, n)
+	n, err = io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, err
+	}
+	return head[:n], nil
+}
+
+// ReadGraph reads a graph: graph.json, or text IR as [ir.Graph.String] prints
+// it. The content decides which.
+func ReadGraph(path string) (*ir.Graph, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("graph: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxGraphBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("graph: %w", err)
+	}
+	if len(text) > maxGraphBytes {
+		return nil, fmt.Errorf("graph: %s is larger than %d MiB, more than a graph may have: weights stay in a file of their own", path, maxGraphBytes>>20)
+	}
+	return parseGraph(path, text)
+}
+
+func parseGraph(path string, text []byte) (*ir.Graph, error) {
+	switch {
+	case bytes.HasPrefix(text, bundleMagic):
+		return nil, fmt.Errorf("graph: %s is a compiled bundle: open it as one", path)
+	case !bytes.HasPrefix(bytes.TrimSpace(text), []byte("graph")):
+		return ir.ReadJSON(path, text)
+	}
+	g, err := ir.Parse(string(text))
+	if where := (*ir.ReadError)(nil); errors.As(err, &where) {
+		where.File = path
+	}
+	return g, err
+}
+
+// bundleMagic is how bundles begin; docs/BUNDLE.md has the rest.
+var bundleMagic = []byte("\x89VKB")
+
+// IsBundle reports whether a file is a bundle rather than a graph: by its
+// content, or by the extension .vkb, so that a bundle whose first bytes are
+// damaged is still reported as a damaged bundle.
+func IsBundle(path string) (bool, error) {
+	head, err := readHead(path, len(bundleMagic))
+	if err != nil {
+		return false, err
+	}
+	return bytes.Equal(head, bundleMagic) || strings.EqualFold(filepath.Ext(path), ".vkb"), nil
+}
+
+// OpenBundle opens a program that [Program.Save] wrote. All of it but the
+// weights is checked here; weights are checked when they are used. The program
+// must stay open while executables made from it are loaded.
+func OpenBundle(path string) (*Program, error) {
+	f, err := bundle.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	g, err := f.Graph()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	p := f.Program()
+	return &Program{
+		Contents: bundle.Contents{Meta: f.Meta(), Graph: g, Program: p, SPIRV: f.SPIRV(), GLSL: f.GLSL(), Weights: f.Weights()},
+		Stats:    CompileStats{Kernels: len(p.Steps), Shaders: len(p.Shaders)},
+		file:     f,
+	}, nil
+}
