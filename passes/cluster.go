@@ -53,11 +53,12 @@ func fuseElementwise(f *Fusion) error {
 }
 
 // separateOverwrites stores a state's new value apart first where the kernel
-// that computes it would overwrite elements other invocations still read.
+// that computes it would overwrite what other invocations, or another state's
+// update that this one waits for, still read.
 func (f *Fusion) separateOverwrites() error {
 	for _, u := range f.Graph.Updates() {
 		c := f.home[u.Value.ID()]
-		if c.Kind == ClusterUpdate || !errors.Is(f.tryLower(c), errOverwrites) {
+		if c.Kind == ClusterUpdate || !f.dependsOn(c, c, true) && !errors.Is(f.tryLower(c), errOverwrites) {
 			continue
 		}
 		f.why[u.Value.ID()] = fmt.Sprintf("computed apart: %s", errOverwrites)
@@ -70,20 +71,14 @@ func (f *Fusion) separateOverwrites() error {
 // update takes as it is.
 func isLeafBuffer(f *Fusion, n *ir.Node) bool { return isLeaf(n) && !f.required(n) }
 
-// inPlace reports whether an update writes a slice straight into its state:
-// nothing else may read the state's old value, since it is gone then.
+// inPlace reports whether an update writes a slice straight into its state;
+// otherwise pass interface has put a copy before it.
 func inPlace(f *Fusion, u ir.Update) bool {
 	v := u.Value
-	if v.Op() != ir.OpDynamicUpdateSlice || v.Arg(0) != u.State {
-		return false
+	if v.Op() == ir.OpReshape && v.Arg(0).Op() == ir.OpDynamicUpdateSlice && v.Arg(0).Arg(0) == u.State {
+		f.why[v.ID()] = fmt.Sprintf("not in place: state %q from before the run is also needed elsewhere", u.State.Name())
 	}
-	for _, user := range f.uses[u.State.ID()] {
-		if f.live[user.ID()] && user != v {
-			f.why[v.ID()] = fmt.Sprintf("not in place: %s also reads state %q from before the run", user, u.State.Name())
-			return false
-		}
-	}
-	return true
+	return v.Op() == ir.OpDynamicUpdateSlice && v.Arg(0) == u.State
 }
 
 // place decides about one pointwise node or view; all its users are placed.

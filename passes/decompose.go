@@ -2,6 +2,7 @@ package passes
 
 import (
 	"math"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -61,6 +62,9 @@ func (r *rewriter) dimValue(d ir.Dim) *ir.Node {
 func decompose(g *ir.Graph) (*ir.Graph, error) {
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		r := &rewriter{g: rw.New, pos: n.Pos()}
+		if n.Op().Class() != ir.ClassLeaf && n.Shape().IsStatic() && n.Shape().MaxElems() == 0 && !n.DType().IsBlock() {
+			return r.nothing(n), r.err
+		}
 		switch n.Op() {
 		case ir.OpSqueeze, ir.OpUnsqueeze:
 			return r.reshape(args[0], n.Shape()), r.err
@@ -68,8 +72,23 @@ func decompose(g *ir.Graph) (*ir.Graph, error) {
 			out := r.attention(n, args)
 			return out, r.err
 		}
+		if n.Op().Class() == ir.ClassReduce {
+			if first := linearAxes(n); first != nil {
+				return r.reduceTwice(n, args[0], first), r.err
+			}
+		}
 		return rw.Copy(n, args)
 	})
+}
+
+// nothing returns a constant for a value without elements.
+func (r *rewriter) nothing(n *ir.Node) *ir.Node {
+	dims, err := n.Shape().Eval(nil)
+	if err != nil {
+		r.err = err
+		return nil
+	}
+	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: &ir.Data{DType: n.DType(), Dims: dims}})
 }
 
 // attention is softmax(q k^T * scale + mask) v. The query heads that share a
@@ -102,8 +121,59 @@ func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
 		scores = r.causal(scores, ir.Shape{rows, s}, t, s)
 	}
 	probs := r.unary(ir.OpSoftmax, scores, ir.Attr{Name: "axis", Value: -1})
-	out := r.add(ir.OpMatMul, []*ir.Node{probs, v})
-	return r.reshape(out, n.Shape())
+	out := r.reshape(r.add(ir.OpMatMul, []*ir.Node{probs, v}), n.Shape())
+	if s.Min() == 0 && !emptyWith(t, s) {
+		out = r.whereEmpty(s, math.NaN(), out)
+	}
+	return out
+}
+
+// emptyWith reports whether t is 0 whenever s is.
+func emptyWith(t, s ir.Dim) bool {
+	return t == s || t.Is(0) || t.Sym == s.Sym && t.Add == 0 && s.Add == 0
+}
+
+// whereEmpty returns v where an extent is 0 at run time, else x.
+func (r *rewriter) whereEmpty(d ir.Dim, v float64, x *ir.Node) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	empty := r.add(ir.OpEq, []*ir.Node{r.dimValue(d), r.scalar(ir.I32, 0)})
+	return r.add(ir.OpWhere, []*ir.Node{empty, r.scalar(x.DType(), v), x})
+}
+
+// linearAxes returns the folded axes that a reduction must fold first, since
+// the number of elements it folds is not linear in one symbol and a kernel has
+// only one loop over them; nil where one loop does.
+func linearAxes(n *ir.Node) []int64 {
+	count := ir.D(1)
+	var first []int64
+	for i, in := range foldedAxes(n) {
+		if !in {
+			continue
+		}
+		more, err := count.Mul2(n.Arg(0).Shape()[i])
+		if err != nil {
+			return first
+		}
+		count, first = more, append(first, int64(i))
+	}
+	return nil
+}
+
+// reduceTwice folds some axes of x and then the others. Means of means are the
+// mean, since all have equally many elements.
+func (r *rewriter) reduceTwice(n, x *ir.Node, first []int64) *ir.Node {
+	rest := []int64{}
+	for i, in := range foldedAxes(n) {
+		if in && !slices.Contains(first, int64(i)) {
+			rest = append(rest, int64(i))
+		}
+	}
+	keep := ir.Attr{Name: "keepdims", Value: true}
+	x = r.unary(n.Op(), x, ir.Attr{Name: "axes", Value: first}, keep)
+	x = r.unary(n.Op(), x, ir.Attr{Name: "axes", Value: rest}, keep)
+	return r.reshape(x, n.Shape())
 }
 
 func (r *rewriter) castTo(x *ir.Node, t ir.DType) *ir.Node {
@@ -132,8 +202,9 @@ func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim) *ir.Node
 	return r.add(ir.OpWhere, []*ir.Node{seen, scores, hidden})
 }
 
-// ownValues inserts a copy where an output or update is a leaf, or where one
-// value is both: a reshape to its own shape, which fusion turns into a store.
+// ownValues inserts a copy where an output is a leaf, where one value is output
+// and update or updates two states, and before every update that cannot be done
+// in place: a reshape to its own shape, which fusion turns into a store.
 func ownValues(g *ir.Graph) (*ir.Graph, error) {
 	out, err := ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) { return rw.Copy(n, args) })
 	if err != nil {
@@ -150,12 +221,16 @@ func ownValues(g *ir.Graph) (*ir.Graph, error) {
 		return r.unary(ir.OpReshape, n, ir.Attr{Name: "shape", Value: n.Shape()})
 	}
 	updated := map[*ir.Node]bool{}
+	users := out.Users()
 	for _, u := range out.Updates() {
-		updated[u.Value] = true
 		state, value := own[u.State.ID()], own[u.Value.ID()]
-		if value.Op() != ir.OpDynamicUpdateSlice || value.Arg(0) != state {
+		if !overwritesOnly(out, u, users) || updated[u.Value] {
+			if isLeaf(value) { // which may be a state that is overwritten as well
+				value = same(value)
+			}
 			value = same(value)
 		}
+		updated[u.Value] = true
 		if r.err != nil {
 			return nil, r.err
 		}
@@ -176,6 +251,15 @@ func ownValues(g *ir.Graph) (*ir.Graph, error) {
 		}
 	}
 	return fresh, nil
+}
+
+// overwritesOnly reports whether an update writes a slice over a state that
+// nothing else reads, so that it can be done in place: the state's old value is
+// gone then.
+func overwritesOnly(g *ir.Graph, u ir.Update, users [][]*ir.Node) bool {
+	v := u.Value
+	return v.Op() == ir.OpDynamicUpdateSlice && v.Arg(0) == u.State && v.Arg(1) != u.State && len(users[u.State.ID()]) == 1 &&
+		!slices.ContainsFunc(g.Outputs(), func(o ir.Output) bool { return o.Node == u.State })
 }
 
 // dce drops what nothing needs.

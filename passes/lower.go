@@ -3,6 +3,7 @@ package passes
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -175,13 +176,23 @@ func (l *lowerer) startIndex(n *ir.Node, axis int) (kernel.Index, error) {
 	return l.indexOf(start, room), nil
 }
 
-// indexOf returns an integer value as an index limited to 0..last.
+// indexOf returns an integer value as an index limited to 0..last. Indices are
+// computed in 32 bits with a sign, so values that these do not hold are limited
+// to their range first.
 func (l *lowerer) indexOf(v *kernel.Expr, last kernel.Index) kernel.Index {
 	switch v.Kind {
 	case kernel.ExprConst:
-		return kernel.Clamp(kernel.Const(v.Int), last)
+		return kernel.Clamp(kernel.Const(min(max(v.Int, 0), math.MaxInt32)), last)
 	case kernel.ExprIndex:
 		return kernel.Clamp(v.Index, last)
+	}
+	switch t := v.DType; t {
+	case ir.I64:
+		v = l.b.Apply(ir.OpMax, t, nil, v, l.b.Integer(t, 0))
+		fallthrough
+	case ir.U32:
+		v = l.b.Apply(ir.OpMin, t, nil, v, l.b.Integer(t, math.MaxInt32))
+		v = l.b.Cast(ir.I32, v)
 	}
 	return kernel.ValueIndex(v, last)
 }
@@ -203,6 +214,20 @@ func linear(s ir.Shape, at []kernel.Index) kernel.Index {
 		x = x.Mul(kernel.DimIndex(d)).Plus(at[i])
 	}
 	return x
+}
+
+// reshaped returns the coordinates in shape from of those in shape to, which
+// has as many elements. Axes that both begin or end with keep theirs.
+func reshaped(from, to ir.Shape, at []kernel.Index) []kernel.Index {
+	head, tail := 0, 0
+	for head < len(from) && head < len(to) && from[head] == to[head] {
+		head++
+	}
+	for tail < len(from)-head && tail < len(to)-head && from[len(from)-1-tail] == to[len(to)-1-tail] {
+		tail++
+	}
+	middle := unflatten(from[head:len(from)-tail], linear(to[head:len(to)-tail], at[head:len(to)-tail]))
+	return slices.Concat(at[:head], middle, at[len(to)-tail:])
 }
 
 // unflatten returns the coordinates of a row-major position in a shape.

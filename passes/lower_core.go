@@ -162,10 +162,10 @@ func (l *lowerer) addPhases(n *ir.Node) error {
 		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineArgmax, x, "row_argmax")}
 	case ir.OpArgmin:
 		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineArgmin, x, "row_argmin")}
-	case ir.OpAny:
-		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineMax, l.b.Cast(ir.I32, x), "row_any")}
+	case ir.OpAny: // without a sign, so that over no elements the result is 0
+		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineMax, l.b.Cast(ir.U32, x), "row_any")}
 	case ir.OpAll:
-		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineMin, l.b.Cast(ir.I32, x), "row_all")}
+		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineMin, l.b.Cast(ir.U32, x), "row_all")}
 	case ir.OpSoftmax, ir.OpLogSoftmax:
 		top := l.phase(kernel.CombineMax, x, "row_max")
 		e := f32(ir.OpExp, f32(ir.OpSub, x, top))
@@ -214,14 +214,25 @@ func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) (*kernel.Expr, error
 
 func (l *lowerer) keptShape() ir.Shape { return l.k.Parallel }
 
+// reduced returns the value of a reduction from its fold. Folds of narrow
+// types are made in wide ones, so that over no elements they give the smallest
+// or largest value of the wide type.
 func (l *lowerer) reduced(n *ir.Node, acc *kernel.Expr) (*kernel.Expr, error) {
 	switch n.Op() {
 	case ir.OpMean:
-		return l.mean(acc), nil
+		acc = l.mean(acc)
 	case ir.OpAny, ir.OpAll:
-		return l.b.Apply(ir.OpNe, ir.Bool, nil, acc, l.b.Integer(ir.I32, 0)), nil
+		return l.b.Apply(ir.OpNe, ir.Bool, nil, acc, l.b.Integer(acc.DType, 0)), nil
+	case ir.OpReduceMax:
+		if lo, _ := ir.IntRange(n.DType()); n.DType() == ir.I8 {
+			acc = l.b.Apply(ir.OpMax, acc.DType, nil, acc, l.b.Integer(acc.DType, lo))
+		}
+	case ir.OpReduceMin:
+		if _, hi := ir.IntRange(n.DType()); n.DType() == ir.I8 || n.DType() == ir.U8 {
+			acc = l.b.Apply(ir.OpMin, acc.DType, nil, acc, l.b.Integer(acc.DType, hi))
+		}
 	}
-	return acc, nil
+	return l.b.Cast(n.DType(), acc), nil
 }
 
 // normalized returns an element of a row op from its folds.
@@ -323,5 +334,5 @@ func (l *lowerer) resultCoords(n *ir.Node) ([]kernel.Index, error) {
 	if errA != nil || errB != nil || a != b {
 		return nil, fmt.Errorf("its shape %s is not the product's %s", n.Shape(), l.space)
 	}
-	return unflatten(n.Shape(), linear(l.space, l.at)), nil
+	return reshaped(n.Shape(), l.space, l.at), nil
 }

@@ -14,7 +14,7 @@ import (
 func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	switch n.Op() {
 	case ir.OpReshape, ir.OpSqueeze, ir.OpUnsqueeze:
-		return l.value(n.Arg(0), unflatten(n.Arg(0).Shape(), linear(n.Shape(), at)))
+		return l.value(n.Arg(0), reshaped(n.Arg(0).Shape(), n.Shape(), at))
 	case ir.OpTranspose:
 		return l.value(n.Arg(0), transposed(n, at))
 	case ir.OpSlice:
@@ -22,7 +22,11 @@ func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) (*kernel.Expr, error)
 	case ir.OpBroadcast:
 		return l.value(n.Arg(0), broadcastCoords(n.Arg(0).Shape(), at))
 	case ir.OpFlip:
-		return l.value(n.Arg(0), flipped(n, at))
+		from, err := flipped(n, at)
+		if err != nil {
+			return nil, err
+		}
+		return l.value(n.Arg(0), from)
 	case ir.OpGather, ir.OpIndexSelect, ir.OpEmbedding:
 		return l.indexed(n, at)
 	case ir.OpConcat:
@@ -86,15 +90,18 @@ func sliced(n *ir.Node, at []kernel.Index) []kernel.Index {
 	return out
 }
 
-func flipped(n *ir.Node, at []kernel.Index) []kernel.Index {
-	out := slices.Clone(at)
-	for _, x := range n.Attrs().Ints("axes") {
-		if x < 0 {
-			x += int64(len(at))
-		}
-		out[x] = last(n.Shape()[x]).Minus(at[x])
+func flipped(n *ir.Node, at []kernel.Index) ([]kernel.Index, error) {
+	axes, err := ir.ResolveAxes(n.Attrs().Ints("axes"), len(at))
+	if err != nil {
+		return nil, err
 	}
-	return out
+	out := slices.Clone(at)
+	for i, d := range n.Shape() {
+		if axes[i] {
+			out[i] = last(d).Minus(at[i])
+		}
+	}
+	return out, nil
 }
 
 // last returns the largest coordinate along an axis.
@@ -266,6 +273,9 @@ func (l *lowerer) rope(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	dims := n.Attrs().Int("dims")
 	if dims == 0 {
 		dims = inner
+	}
+	if dims == 0 { // rows of no elements
+		return l.value(x, at)
 	}
 	j := at[len(at)-1]
 	turning := j

@@ -31,10 +31,10 @@ type Pass struct {
 // table lists the passes in the order they run.
 var table = []Pass{
 	{"decompose", "ops without a kernel of their own become ones that have; fusion then gives the kernel", graphPass(decompose)},
-	{"interface", "every output and state update gets a value of its own, so that two never share a buffer", graphPass(ownValues)},
 	{"fold_constants", "what only depends on constants is computed once, here", graphPass(foldConstants)},
 	{"simplify", "identities and chains of views only hide what could be fused", graphPass(simplify)},
 	{"cse", "equal values are computed once", graphPass(cse)},
+	{"interface", "every output and state update gets a value of its own, so that two never share a buffer", graphPass(ownValues)},
 	{"merge_siblings", "products of one operand by several weights are one product by all of them", graphPass(mergeSiblings)},
 	{"dce", "what no output or update needs is not computed", graphPass(dce)},
 	{"fuse_elementwise", "views, decodes and elementwise chains go inline into the kernels that use them", func(s *State) error {
@@ -55,7 +55,9 @@ var constraints = []constraint{
 	{"decompose", "simplify", "decomposing leaves chains of views behind"},
 	{"decompose", "fold_constants", "decomposing makes constants"},
 	{"decompose", "cse", "equal composites have equal parts"},
-	{"interface", "cse", "two outputs of one value stay one value where neither is a leaf"},
+	{"fold_constants", "interface", "an output may turn out to be a constant"},
+	{"simplify", "interface", "an output may turn out to be an input, or another output"},
+	{"cse", "interface", "the copies it makes must not be merged again"},
 	{"interface", "fuse_elementwise", "fusion stores a required node in a buffer of its own"},
 	{"fold_constants", "simplify", "x*1 is seen only once the 1 is a constant"},
 	{"cse", "merge_siblings", "siblings are found by their shared operand"},

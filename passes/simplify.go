@@ -124,7 +124,7 @@ func broadcastPos(pos int, dims, from []int) int {
 // keep every bit are made, so x+0.0 stays (it turns -0 into 0).
 func simplify(g *ir.Graph) (*ir.Graph, error) {
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
-		if len(args) > 0 && !isInterface(g, n) {
+		if len(args) > 0 {
 			if x := identity(n, args); x != nil {
 				return x, nil
 			}
@@ -134,7 +134,7 @@ func simplify(g *ir.Graph) (*ir.Graph, error) {
 			for args[0].Op() == ir.OpReshape {
 				args[0] = args[0].Arg(0)
 			}
-			if args[0].Shape().Equal(n.Shape()) && !isInterface(g, n) {
+			if args[0].Shape().Equal(n.Shape()) {
 				return args[0], nil
 			}
 		case ir.OpTranspose:
@@ -144,22 +144,6 @@ func simplify(g *ir.Graph) (*ir.Graph, error) {
 		}
 		return rw.Copy(n, args)
 	})
-}
-
-// isInterface reports whether n is a copy that ownValues put before an output
-// or update, which must stay a node of its own.
-func isInterface(g *ir.Graph, n *ir.Node) bool {
-	for _, o := range g.Outputs() {
-		if o.Node == n {
-			return true
-		}
-	}
-	for _, u := range g.Updates() {
-		if u.Value == n {
-			return true
-		}
-	}
-	return false
 }
 
 func joinTransposes(rw *ir.Rewriter, n, inner *ir.Node) (*ir.Node, error) {
@@ -236,9 +220,6 @@ func isNegZero(n *ir.Node) bool {
 func cse(g *ir.Graph) (*ir.Graph, error) {
 	seen := map[string]*ir.Node{}
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
-		if isInterface(g, n) && n.Op() == ir.OpReshape && n.Arg(0).Shape().Equal(n.Shape()) {
-			return rw.Copy(n, args) // a copy made by ownValues
-		}
 		var key strings.Builder
 		fmt.Fprintf(&key, "%s %s", n.Op(), n.Type())
 		for _, a := range args {

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -255,7 +256,8 @@ func mulTerms(s, t Term) Term {
 	return Term{s.Coef * t.Coef, fs}
 }
 
-// DivMod returns floor(x/d) and x mod d for a dim d of at least 1.
+// DivMod returns floor(x/d) and x mod d for x of at least 0 and a dim d of at
+// least 1.
 func (x Index) DivMod(d ir.Dim) (quo, rem Index) {
 	if d.Is(1) {
 		return x, Index{}
@@ -265,6 +267,7 @@ func (x Index) DivMod(d ir.Dim) (quo, rem Index) {
 	if rem.inRange(div) {
 		return quo, rem
 	}
+	quo, rem = giveBack(x, div, quo, rem)
 	if d.IsStatic() {
 		if q, r, ok := rem.divideByParts(d.Add); ok {
 			return quo.Plus(q), r
@@ -275,25 +278,76 @@ func (x Index) DivMod(d ir.Dim) (quo, rem Index) {
 	return quo.Plus(q), r
 }
 
-// longDivide takes out of x every term that the leading term of d divides:
+// longDivide is the long division of polynomials: while a term of what is left
+// is a multiple of the leading term of d, that multiple of d is taken out. So
 // x = quo*d + rem.
 func (x Index) longDivide(d Index) (quo, rem Index) {
-	lead := Term{Coef: d.c}
-	if len(d.terms) > 0 {
-		lead = d.terms[0]
+	if len(d.terms) == 0 {
+		return x.divideTerms(d.c)
 	}
+	lead := d.terms[0]
+	for _, t := range d.terms[1:] {
+		if len(t.Factors) > len(lead.Factors) {
+			lead = t
+		}
+	}
+	rem = x
+	// Each step lowers the degree of a term, so few are needed.
+	for range 64 {
+		i := slices.IndexFunc(rem.terms, func(t Term) bool {
+			_, ok := without(t.Factors, lead.Factors)
+			return ok && t.Coef%lead.Coef == 0
+		})
+		if i < 0 {
+			break
+		}
+		fs, _ := without(rem.terms[i].Factors, lead.Factors)
+		part := canonicalTerm(rem.terms[i].Coef/lead.Coef, fs)
+		quo = quo.Plus(part)
+		rem = rem.Minus(part.Mul(d))
+	}
+	return quo, rem
+}
+
+// divideTerms takes multiples of a number out of every term.
+func (x Index) divideTerms(d int64) (quo, rem Index) {
 	for _, t := range x.terms {
-		if t.Coef%lead.Coef != 0 {
-			continue
-		}
-		if fs, ok := without(t.Factors, lead.Factors); ok {
-			quo = quo.Plus(canonical([]Term{{t.Coef / lead.Coef, fs}}, 0).foldEmpty())
+		if t.Coef%d == 0 {
+			quo.terms = append(quo.terms, Term{t.Coef / d, t.Factors})
 		}
 	}
-	if d.IsConst() {
-		quo.c += floorDiv(x.c, d.c)
+	quo.c = floorDiv(x.c, d)
+	return quo, x.Minus(quo.Times(d))
+}
+
+// giveBack makes the remainder of a division at least 0 again, where taking
+// too much out of x has left it negative: quotients of negative numbers are not
+// the same on all devices.
+func giveBack(x, div, quo, rem Index) (Index, Index) {
+	if rem.nonNegative() {
+		return quo, rem
 	}
-	return quo, x.Minus(quo.Mul(d))
+	low, ok := rem.lowest()
+	if !ok || !div.IsConst() {
+		return Index{}, x
+	}
+	n := floorDiv(-low+div.c-1, div.c)
+	return quo.Minus(Const(n)), rem.Plus(Const(n * div.c))
+}
+
+// lowest returns a number that x is never below.
+func (x Index) lowest() (int64, bool) {
+	low := x.c
+	for _, t := range x.terms {
+		if t.Coef < 0 {
+			up := upper(t.Factors)
+			if !up.IsConst() {
+				return 0, false
+			}
+			low += t.Coef * up.c
+		}
+	}
+	return low, true
 }
 
 // foldEmpty turns terms without factors into the constant.

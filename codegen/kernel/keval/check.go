@@ -1,0 +1,135 @@
+package keval
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// CheckHazards reports steps that no barrier separates although one writes
+// memory that the other reads or writes.
+func CheckHazards(p *kernel.Program) error {
+	first := 0
+	for i, st := range p.Steps {
+		if st.Barrier {
+			first = i
+		}
+		for j := first; j < i; j++ {
+			if a, b, ok := conflict(p, p.Steps[j], st); ok {
+				return fmt.Errorf("no barrier between step %d (%s) and step %d (%s), which share buffers %d and %d",
+					j, p.Steps[j].Name, i, st.Name, a, b)
+			}
+		}
+	}
+	return nil
+}
+
+func conflict(p *kernel.Program, s, t kernel.Step) (a, b int, ok bool) {
+	for _, x := range s.Binds {
+		for _, y := range t.Binds {
+			if (x.Write || y.Write) && shared(p, x.Buffer, y.Buffer) {
+				return x.Buffer, y.Buffer, true
+			}
+		}
+	}
+	return 0, 0, false
+}
+
+// shared reports whether two buffers have bytes in common.
+func shared(p *kernel.Program, a, b int) bool {
+	if a == b {
+		return true
+	}
+	x, y := p.Buffers[a], p.Buffers[b]
+	return x.Kind == kernel.BufTemp && y.Kind == kernel.BufTemp && x.Offset < y.Offset+y.Bytes && y.Offset < x.Offset+x.Bytes
+}
+
+// checkKernel checks what a kernel promises besides values.
+func checkKernel(k *kernel.Kernel, st kernel.Step) error {
+	if len(st.Binds) != len(k.Bindings) {
+		return fmt.Errorf("%d buffers for %d bindings", len(st.Binds), len(k.Bindings))
+	}
+	for i, b := range k.Bindings {
+		if b.Read != st.Binds[i].Read || b.Write != st.Binds[i].Write {
+			return fmt.Errorf("binding %d (%s): the kernel and the step differ on how it is used", i, b.Name)
+		}
+	}
+	if k.Family == kernel.FamilyMatMul && len(k.Parallel) < 2 {
+		return fmt.Errorf("a matrix product of %d axes", len(k.Parallel))
+	}
+	var err error
+	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
+		if err == nil {
+			err = checkExpr(k, e)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if err := checkFolds(k); err != nil {
+		return err
+	}
+	return checkStores(k)
+}
+
+func checkExpr(k *kernel.Kernel, e *kernel.Expr) error {
+	switch e.Kind {
+	case kernel.ExprLoad:
+		if e.Bind < 0 || e.Bind >= len(k.Bindings) {
+			return fmt.Errorf("e%d loads from binding %d of %d", e.ID, e.Bind, len(k.Bindings))
+		}
+		want := k.Bindings[e.Bind].DType
+		if want.IsBlock() {
+			want = ir.F32
+		}
+		if e.DType != want {
+			return fmt.Errorf("e%d is %s, its binding %s", e.ID, e.DType, k.Bindings[e.Bind].DType)
+		}
+	case kernel.ExprAcc:
+		if e.Acc < 0 || e.Acc >= len(k.Phases)+len(k.Products) {
+			return fmt.Errorf("e%d: no phase or product %d", e.ID, e.Acc)
+		}
+	case kernel.ExprApply:
+		if in := e.Op.Info(); in.Class != ir.ClassElementwise || len(e.Args) < in.MinArgs() || len(e.Args) > in.MaxArgs() {
+			return fmt.Errorf("e%d: %s of %d arguments", e.ID, e.Op, len(e.Args))
+		}
+	}
+	return nil
+}
+
+func checkFolds(k *kernel.Kernel) error {
+	for i, p := range k.Phases {
+		for j := i; j < len(k.Phases); j++ {
+			if p.Value.UsesAcc(j) {
+				return fmt.Errorf("phase %d (%s) uses the result of phase %d", i, p.Name, j)
+			}
+		}
+	}
+	row, col := len(k.Parallel)-2, len(k.Parallel)-1
+	for i, p := range k.Products {
+		switch {
+		case p.A.Uses(col) || p.B.Uses(row):
+			return fmt.Errorf("product %d (%s): an operand uses the other one's axis", i, p.Name)
+		case p.A.UsesAnyAcc() || p.B.UsesAnyAcc():
+			return fmt.Errorf("product %d (%s) uses a result", i, p.Name)
+		}
+	}
+	return nil
+}
+
+func checkStores(k *kernel.Kernel) error {
+	for i, s := range k.Stores {
+		fold := k.Family != kernel.FamilyMap && (s.Value.Uses(k.FoldAxis()) || s.Index.Uses(k.FoldAxis()))
+		if fold && !s.PerElement {
+			return fmt.Errorf("store %d uses the fold axis outside of its loop", i)
+		}
+		if s.PerElement && k.Family != kernel.FamilyRow {
+			return fmt.Errorf("store %d is per row element in a %s kernel", i, k.Family)
+		}
+	}
+	if len(k.Stores) == 0 {
+		return fmt.Errorf("nothing is stored")
+	}
+	return nil
+}

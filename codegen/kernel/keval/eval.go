@@ -1,0 +1,334 @@
+package keval
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// run is one step being computed.
+type run struct {
+	m       *Machine
+	k       *kernel.Kernel
+	step    kernel.Step
+	symbols map[string]int64
+	elems   []int64 // by buffer
+
+	at     []int64 // coordinates, the fold axis last
+	inFold bool
+	point  int64    // which point of the parallel axes
+	accs   []number // results of phases and products
+	accT   []ir.DType
+
+	// values holds what is known at this point, or for expressions that use the
+	// fold axis at this element of the row; round and turn tell them from old ones.
+	values []known
+	round  int64
+	turn   int64
+
+	reader, writer map[element]int64
+}
+
+type known struct {
+	v    number
+	when int64
+}
+
+// step runs one kernel at every point.
+func (m *Machine) step(i int, symbols map[string]int64, elems []int64) error {
+	k := m.kernels[i]
+	r := &run{m: m, k: k, step: m.prog.Steps[i], symbols: symbols, elems: elems,
+		reader: map[element]int64{}, writer: map[element]int64{}}
+	r.prepare()
+	dims, err := ir.Shape(k.Parallel).Eval(symbols)
+	if err != nil {
+		return err
+	}
+	fold := int64(0)
+	if k.Family != kernel.FamilyMap {
+		if fold, err = k.Fold.Eval(symbols); err != nil {
+			return err
+		}
+	}
+	points := 1
+	for _, d := range dims {
+		points *= d
+	}
+	order := func(n int) int { return n }
+	if m.opt.Order != nil {
+		perm := m.opt.Order.Perm(points)
+		order = func(n int) int { return perm[n] }
+	}
+	for n := range points {
+		r.moveTo(order(n), dims)
+		if err := r.compute(fold); err != nil {
+			return fmt.Errorf("at %v: %w", r.at, err)
+		}
+	}
+	return nil
+}
+
+// prepare makes room for values, and finds the dtype of each fold's result.
+func (r *run) prepare() {
+	folds := len(r.k.Phases) + len(r.k.Products)
+	r.accs, r.accT = make([]number, folds), make([]ir.DType, folds)
+	size := 0
+	kernel.Walk(r.k.Roots(), func(e *kernel.Expr) {
+		size = max(size, e.ID+1)
+		if e.Kind == kernel.ExprAcc {
+			r.accT[e.Acc] = e.DType
+		}
+	})
+	r.values = make([]known, size)
+}
+
+func (r *run) moveTo(point int, dims []int) {
+	r.point = int64(point)
+	r.at = make([]int64, len(dims)+1)
+	for i := len(dims) - 1; i >= 0; i-- {
+		r.at[i] = int64(point % dims[i])
+		point /= dims[i]
+	}
+	r.round++
+	r.turn = r.round
+}
+
+// compute runs the folds and stores of one point.
+func (r *run) compute(fold int64) error {
+	for i, p := range r.k.Phases {
+		f := newFold(p.Combine, r.accT[i])
+		err := r.eachElement(fold, func(j int64) error {
+			v, err := r.value(p.Value)
+			f.add(v, p.Value.DType, j)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("phase %d (%s): %w", i, p.Name, err)
+		}
+		r.accs[i] = f.result()
+	}
+	for i, p := range r.k.Products {
+		sum := 0.0
+		err := r.eachElement(fold, func(int64) error {
+			a, errA := r.value(p.A)
+			b, errB := r.value(p.B)
+			sum += a.float(p.A.DType) * b.float(p.B.DType)
+			if errA != nil {
+				return errA
+			}
+			return errB
+		})
+		if err != nil {
+			return fmt.Errorf("product %d (%s): %w", i, p.Name, err)
+		}
+		r.accs[i] = number{f: ir.RoundTo(sum, ir.F32)}
+	}
+	if err := r.stores(false); err != nil {
+		return err
+	}
+	if r.k.Family != kernel.FamilyRow {
+		return nil
+	}
+	return r.eachElement(fold, func(int64) error { return r.stores(true) })
+}
+
+// eachElement calls f for every element of the row.
+func (r *run) eachElement(fold int64, f func(j int64) error) error {
+	r.inFold = true
+	defer func() { r.inFold = false }()
+	for j := range fold {
+		r.at[r.k.FoldAxis()] = j
+		r.round++
+		if err := f(j); err != nil {
+			return fmt.Errorf("element %d of the row: %w", j, err)
+		}
+	}
+	return nil
+}
+
+// stores computes all values before it stores any, as a device may.
+func (r *run) stores(perElement bool) error {
+	var at []int64
+	var values []number
+	for i, s := range r.k.Stores {
+		if s.PerElement != perElement {
+			continue
+		}
+		v, err := r.value(s.Value)
+		if err != nil {
+			return fmt.Errorf("store %d: %w", i, err)
+		}
+		x, err := r.index(s.Index)
+		if err != nil {
+			return fmt.Errorf("store %d: %w", i, err)
+		}
+		at, values = append(at, x), append(values, v)
+	}
+	next := 0
+	for i, s := range r.k.Stores {
+		if s.PerElement != perElement {
+			continue
+		}
+		if err := r.store(s.Bind, at[next], values[next], s.Value.DType); err != nil {
+			return fmt.Errorf("store %d: %w", i, err)
+		}
+		next++
+	}
+	return nil
+}
+
+// value returns an expression's value at the current point.
+func (r *run) value(e *kernel.Expr) (number, error) {
+	since := r.turn
+	if r.k.Family != kernel.FamilyMap && e.Uses(r.k.FoldAxis()) {
+		since = r.round
+	}
+	if k := r.values[e.ID]; k.when >= since && k.when > 0 {
+		return k.v, nil
+	}
+	v, err := r.compute1(e)
+	if err != nil {
+		return number{}, err
+	}
+	r.values[e.ID] = known{v, r.round}
+	return v, nil
+}
+
+func (r *run) compute1(e *kernel.Expr) (number, error) {
+	switch e.Kind {
+	case kernel.ExprConst:
+		return number{f: e.Value, i: e.Int}, nil
+	case kernel.ExprAcc:
+		return r.accs[e.Acc], nil
+	case kernel.ExprIndex:
+		x, err := r.index(e.Index)
+		return number{i: ir.Wrap(x, ir.I32)}, err
+	case kernel.ExprLoad:
+		x, err := r.index(e.Index)
+		if err != nil {
+			return number{}, err
+		}
+		return r.load(e.Bind, x)
+	}
+	return r.apply(e)
+}
+
+// apply computes an elementwise op by its row's scalar reference: in floats if
+// any argument is one, else in integers.
+func (r *run) apply(e *kernel.Expr) (number, error) {
+	args := make([]number, len(e.Args))
+	floats := false
+	for i, a := range e.Args {
+		v, err := r.value(a)
+		if err != nil {
+			return number{}, err
+		}
+		args[i] = v
+		floats = floats || a.DType.IsFloat()
+	}
+	if e.Op == ir.OpCast {
+		return cast(args[0], e.Args[0].DType, e.DType), nil
+	}
+	info := e.Op.Info()
+	if floats && info.Float != nil {
+		x := make([]float64, len(args))
+		for i, a := range e.Args {
+			x[i] = args[i].float(a.DType)
+		}
+		return fromFloat(info.Float(x, e.Attrs), e.DType), nil
+	}
+	if floats || info.Int == nil || e.DType.IsFloat() {
+		return number{}, fmt.Errorf("%s : %s has no reference for these arguments", e.Op, e.DType)
+	}
+	x := make([]int64, len(args))
+	for i := range args {
+		x[i] = args[i].i
+	}
+	return number{i: ir.Wrap(info.Int(x, e.Attrs), e.DType)}, nil
+}
+
+func fromFloat(f float64, t ir.DType) number {
+	if t.IsFloat() {
+		return number{f: ir.RoundTo(f, t)}
+	}
+	return number{i: ir.FloatToInt(f, t)}
+}
+
+func cast(v number, from, to ir.DType) number {
+	switch {
+	case from.IsFloat():
+		return fromFloat(v.f, to)
+	case to.IsFloat():
+		return fromFloat(float64(v.i), to)
+	case to == ir.Bool:
+		if v.i != 0 {
+			return number{i: 1}
+		}
+		return number{}
+	}
+	return number{i: ir.Wrap(v.i, to)}
+}
+
+// folder folds a row.
+type folder struct {
+	combine kernel.Combine
+	t       ir.DType // of the result
+	acc     number
+	best    number
+	float   bool
+	any     bool
+}
+
+func newFold(c kernel.Combine, t ir.DType) *folder {
+	f := &folder{combine: c, t: t}
+	lo, hi := ir.IntRange(t)
+	switch c {
+	case kernel.CombineProd:
+		f.acc = number{1, 1}
+	case kernel.CombineMax:
+		f.acc = number{math.Inf(-1), lo}
+	case kernel.CombineMin:
+		f.acc = number{math.Inf(1), hi}
+	}
+	return f
+}
+
+func (f *folder) add(v number, t ir.DType, j int64) {
+	f.float = t.IsFloat()
+	switch f.combine {
+	case kernel.CombineSum:
+		f.acc = number{f.acc.f + v.f, f.acc.i + v.i}
+	case kernel.CombineProd:
+		f.acc = number{f.acc.f * v.f, f.acc.i * v.i}
+	case kernel.CombineMax:
+		f.acc = number{math.Max(f.acc.f, v.f), max(f.acc.i, v.i)}
+	case kernel.CombineMin:
+		f.acc = number{math.Min(f.acc.f, v.f), min(f.acc.i, v.i)}
+	default:
+		if !f.any || f.beats(v) {
+			f.best, f.acc = v, number{i: j}
+		}
+	}
+	f.any = true
+}
+
+// beats reports whether v is better than the best so far; a NaN is best of all.
+func (f *folder) beats(v number) bool {
+	sign := 1.0
+	if f.combine == kernel.CombineArgmin {
+		sign = -1
+	}
+	if f.float {
+		return sign*v.f > sign*f.best.f || v.f != v.f && f.best.f == f.best.f
+	}
+	if sign < 0 {
+		return v.i < f.best.i
+	}
+	return v.i > f.best.i
+}
+
+func (f *folder) result() number {
+	return number{ir.RoundTo(f.acc.f, f.t), ir.Wrap(f.acc.i, f.t)}
+}

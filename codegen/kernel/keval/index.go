@@ -1,0 +1,102 @@
+package keval
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// index returns the value of a polynomial at the current point.
+func (r *run) index(x kernel.Index) (int64, error) {
+	sum := x.Offset()
+	for _, t := range x.Terms() {
+		prod := t.Coef
+		for _, f := range t.Factors {
+			v, err := r.factor(f)
+			if err != nil {
+				return 0, err
+			}
+			prod *= v
+		}
+		sum += prod
+	}
+	return sum, nil
+}
+
+func (r *run) factor(f *kernel.Factor) (int64, error) {
+	switch f.Kind {
+	case kernel.FactorAxis:
+		return r.axis(f)
+	case kernel.FactorSym:
+		v, ok := r.symbols[f.Sym]
+		if !ok || v < 0 || v > f.Bound {
+			return 0, fmt.Errorf("symbol %s = %d is outside 0..%d", f.Sym, v, f.Bound)
+		}
+		return v, nil
+	case kernel.FactorValue:
+		return r.indexValue(f.Value)
+	}
+	x, err := r.index(f.X)
+	if err != nil {
+		return 0, err
+	}
+	d, err := r.index(f.D)
+	if err != nil {
+		return 0, err
+	}
+	if f.Kind == kernel.FactorClamp {
+		return max(min(x, d), 0), nil
+	}
+	return quotient(f, x, d)
+}
+
+// axis returns the coordinate along an axis, which must be in range: that is
+// what simplifications of the polynomial rely on.
+func (r *run) axis(f *kernel.Factor) (int64, error) {
+	if f.Axis < 0 || f.Axis >= len(r.at) {
+		return 0, fmt.Errorf("no axis %d", f.Axis)
+	}
+	if f.Axis == r.k.FoldAxis() && !r.inFold {
+		return 0, fmt.Errorf("axis %d is used outside of the loop over it", f.Axis)
+	}
+	extent, err := f.Extent.Eval(r.symbols)
+	if err != nil {
+		return 0, err
+	}
+	v := r.at[f.Axis]
+	if v >= extent {
+		return 0, fmt.Errorf("axis %d is %d, past its extent %s = %d", f.Axis, v, f.Extent, extent)
+	}
+	return v, nil
+}
+
+// quotient divides. Devices divide without a sign, so a negative operand would
+// be another number there; a divisor of 0, which an empty axis gives, is as
+// good as any where nothing uses the result, and devices return anything.
+func quotient(f *kernel.Factor, x, d int64) (int64, error) {
+	switch {
+	case x < 0:
+		return 0, fmt.Errorf("%d is divided, though it is negative: %s / %s", x, f.X, f.D)
+	case d < 0:
+		return 0, fmt.Errorf("division by %d: %s / %s", d, f.X, f.D)
+	case d == 0:
+		return math.MaxInt32, nil
+	case f.Kind == kernel.FactorMod:
+		return x % d, nil
+	}
+	return x / d, nil
+}
+
+// indexValue returns a loaded integer, which must be one that i32 holds:
+// indices are computed in 32 bits with a sign.
+func (r *run) indexValue(e *kernel.Expr) (int64, error) {
+	switch e.DType {
+	case ir.I32, ir.I8, ir.U8:
+	default:
+		return 0, fmt.Errorf("an index comes from a value of %s, which i32 does not hold", e.DType)
+	}
+	v, err := r.value(e)
+	return v.i, err
+}

@@ -1,0 +1,218 @@
+package keval
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Options says what a Machine works with.
+type Options struct {
+	// Weights gives the tensors that weight buffers are made of.
+	Weights ir.WeightSource
+	// Decode decodes whole blocks of a block dtype, as package quant's
+	// Dequantize does. It may be nil where no buffer has one.
+	Decode func(dst []float32, t ir.DType, src []byte) error
+	// Order, where set, runs the steps between two barriers, and the points of
+	// each, in a random order. Results must not depend on it.
+	Order *rand.Rand
+}
+
+// Machine holds the memory of one program. States outlive its runs.
+type Machine struct {
+	prog    *kernel.Program
+	kernels []*kernel.Kernel
+	opt     Options
+	mem     []memory // by buffer
+	arena   memory
+	decoded map[int][]float32 // by buffer, of block dtypes
+}
+
+// New checks a program and its kernels, one per step, and loads the weights.
+func New(p *kernel.Program, kernels []*kernel.Kernel, opt Options) (*Machine, error) {
+	if len(kernels) != len(p.Steps) {
+		return nil, fmt.Errorf("%d kernels for %d steps", len(kernels), len(p.Steps))
+	}
+	for i, k := range kernels {
+		if err := checkKernel(k, p.Steps[i]); err != nil {
+			return nil, fmt.Errorf("step %d (%s): %w", i, k.Name, err)
+		}
+	}
+	if err := CheckHazards(p); err != nil {
+		return nil, err
+	}
+	m := &Machine{prog: p, kernels: kernels, opt: opt, arena: newMemory(p.ArenaBytes), decoded: map[int][]float32{}}
+	for i, b := range p.Buffers {
+		mem, err := m.allocate(b)
+		if err != nil {
+			return nil, fmt.Errorf("buffer %d (%s): %w", i, b.Name, err)
+		}
+		m.mem = append(m.mem, mem)
+	}
+	return m, nil
+}
+
+func (m *Machine) allocate(b kernel.Buffer) (memory, error) {
+	switch b.Kind {
+	case kernel.BufTemp:
+		if b.Offset < 0 || b.Offset+b.Bytes > m.prog.ArenaBytes {
+			return memory{}, fmt.Errorf("bytes %d to %d are outside the arena of %d", b.Offset, b.Offset+b.Bytes, m.prog.ArenaBytes)
+		}
+		return memory{bytes: m.arena.bytes, tenant: m.arena.tenant, base: b.Offset}, nil
+	case kernel.BufOutput:
+		return newMemory(b.Bytes), nil
+	case kernel.BufState:
+		return memory{bytes: make([]byte, b.Bytes)}, nil
+	case kernel.BufWeight:
+		return m.loadWeight(b)
+	}
+	return memory{bytes: make([]byte, b.Bytes)}, nil
+}
+
+// loadWeight lays the segments of a weight buffer one after another.
+func (m *Machine) loadWeight(b kernel.Buffer) (memory, error) {
+	out := memory{bytes: make([]byte, 0, b.Bytes)}
+	for _, s := range b.Segments {
+		data := s.Data
+		if s.Weight != "" {
+			if m.opt.Weights == nil {
+				return memory{}, fmt.Errorf("no weights were given")
+			}
+			d, err := m.opt.Weights.Weight(s.Weight)
+			if err != nil {
+				return memory{}, err
+			}
+			if d.DType != s.DType || !slices.Equal(d.Dims, s.Dims) {
+				return memory{}, fmt.Errorf("weight %q is %s, want %s%v", s.Weight, d, s.DType, s.Dims)
+			}
+			data = d.Bytes
+		}
+		if n, err := s.Bytes(); err != nil || n != int64(len(data)) {
+			return memory{}, fmt.Errorf("segment of %d bytes, want %d (%v)", len(data), n, err)
+		}
+		out.bytes = append(out.bytes, data...)
+	}
+	if int64(len(out.bytes)) > b.Bytes {
+		return memory{}, fmt.Errorf("segments of %d bytes in a buffer of %d", len(out.bytes), b.Bytes)
+	}
+	for int64(len(out.bytes)) < b.Bytes {
+		out.bytes = append(out.bytes, poison)
+	}
+	return out, nil
+}
+
+// name describes a buffer in errors.
+func (m *Machine) name(buf int) string {
+	if buf < 0 {
+		return "nobody"
+	}
+	return fmt.Sprintf("buffer %d (%s %s)", buf, m.prog.Buffers[buf].Kind, m.prog.Buffers[buf].Name)
+}
+
+// Run runs all steps once. symbols has the value of every symbol; inputs must
+// have been checked against them (see ir.BindInputs). It returns the outputs
+// by name.
+func (m *Machine) Run(in map[string]*ir.Data, symbols map[string]int64) (map[string]*ir.Data, error) {
+	elems, err := m.elements(symbols)
+	if err != nil {
+		return nil, err
+	}
+	m.arena.reset()
+	for _, p := range m.prog.Outputs {
+		m.mem[p.Buffer].reset()
+	}
+	for _, p := range m.prog.Inputs {
+		d := in[p.Name]
+		if d == nil || int64(d.Elems()) != elems[p.Buffer] || d.DType != p.DType {
+			return nil, fmt.Errorf("input %q: have %v, want %d elements of %s", p.Name, d, elems[p.Buffer], p.DType)
+		}
+		mem := m.mem[p.Buffer].bytes
+		for i := copy(mem, d.Bytes); i < len(mem); i++ {
+			mem[i] = poison
+		}
+	}
+	for _, level := range m.levels() {
+		for _, i := range level {
+			if err := m.step(i, symbols, elems); err != nil {
+				return nil, fmt.Errorf("step %d (%s): %w", i, m.kernels[i].Name, err)
+			}
+		}
+	}
+	return m.outputs(symbols, elems)
+}
+
+// elements returns the run-time element count of every buffer.
+func (m *Machine) elements(symbols map[string]int64) ([]int64, error) {
+	elems := make([]int64, len(m.prog.Buffers))
+	for i, b := range m.prog.Buffers {
+		n, err := count(b.Shape, symbols)
+		if err != nil {
+			return nil, fmt.Errorf("buffer %d (%s): %w", i, b.Name, err)
+		}
+		elems[i] = n
+	}
+	return elems, nil
+}
+
+func count(s ir.Shape, symbols map[string]int64) (int64, error) {
+	dims, err := s.Eval(symbols)
+	n := int64(1)
+	for _, d := range dims {
+		n *= int64(d)
+	}
+	return n, err
+}
+
+// levels returns the steps between barriers, in the order they run in.
+func (m *Machine) levels() [][]int {
+	var levels [][]int
+	for i, st := range m.prog.Steps {
+		if st.Barrier || i == 0 {
+			levels = append(levels, nil)
+		}
+		levels[len(levels)-1] = append(levels[len(levels)-1], i)
+	}
+	if m.opt.Order != nil {
+		for _, l := range levels {
+			m.opt.Order.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
+		}
+	}
+	return levels
+}
+
+func (m *Machine) outputs(symbols map[string]int64, elems []int64) (map[string]*ir.Data, error) {
+	out := map[string]*ir.Data{}
+	for _, p := range m.prog.Outputs {
+		dims, err := p.Shape.Eval(symbols)
+		if err != nil {
+			return nil, err
+		}
+		size := int64(p.DType.BlockBytes())
+		mem := m.mem[p.Buffer]
+		for x := range elems[p.Buffer] {
+			if mem.tenant[x*size] != int32(p.Buffer) {
+				return nil, fmt.Errorf("output %q: element %d of %d was never stored", p.Name, x, elems[p.Buffer])
+			}
+		}
+		out[p.Name] = &ir.Data{DType: p.DType, Dims: dims, Bytes: slices.Clone(mem.bytes[:elems[p.Buffer]*size])}
+	}
+	return out, nil
+}
+
+// State returns a copy of what a state holds now.
+func (m *Machine) State(name string) (*ir.Data, error) {
+	for _, p := range m.prog.States {
+		if p.Name == name {
+			dims, err := p.Shape.Eval(nil)
+			if err != nil {
+				return nil, err
+			}
+			n, err := p.DType.BytesFor(p.Shape.MaxElems())
+			return &ir.Data{DType: p.DType, Dims: dims, Bytes: slices.Clone(m.mem[p.Buffer].bytes[:n])}, err
+		}
+	}
+	return nil, fmt.Errorf("no state %q", name)
+}

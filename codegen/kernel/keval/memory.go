@@ -1,0 +1,198 @@
+package keval
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// poison fills memory that nothing has stored to: NaN as any float, -1 as any
+// signed integer.
+const poison = 0xff
+
+// memory is the bytes of a buffer and, for buffers that steps store to, which
+// buffer each byte was last stored by.
+type memory struct {
+	bytes  []byte
+	tenant []int32 // -1: nobody; nil for memory that the host filled
+	base   int64   // where the buffer begins in it
+}
+
+// newMemory returns poisoned memory that nobody has stored to.
+func newMemory(n int64) memory {
+	m := memory{bytes: make([]byte, n), tenant: make([]int32, n)}
+	m.reset()
+	return m
+}
+
+func (m memory) reset() {
+	for i := range m.bytes {
+		m.bytes[i] = poison
+		m.tenant[i] = -1
+	}
+}
+
+// number is one scalar: f of float dtypes, else i.
+type number struct {
+	f float64
+	i int64
+}
+
+// float returns the number as a float, whatever dtype it has.
+func (v number) float(t ir.DType) float64 {
+	if t.IsFloat() {
+		return v.f
+	}
+	return float64(v.i)
+}
+
+// load reads element x of a binding.
+func (r *run) load(bind int, x int64) (number, error) {
+	b, buf, err := r.binding(bind)
+	if err != nil {
+		return number{}, err
+	}
+	if !b.Read {
+		return number{}, fmt.Errorf("load from binding %d (%s), which is not declared read", bind, b.Name)
+	}
+	if err := r.inside(buf, x, true); err != nil {
+		return number{}, err
+	}
+	if b.DType.IsBlock() {
+		return r.loadBlock(buf, x)
+	}
+	mem := r.m.mem[buf]
+	size := int64(b.DType.BlockBytes())
+	at := mem.base + x*size
+	if mem.tenant != nil && r.elems[buf] > 0 {
+		if have := mem.tenant[at]; have != int32(buf) {
+			return number{}, fmt.Errorf("load of element %d of %s: that memory was last stored by %s", x, r.m.name(buf), r.m.name(int(have)))
+		}
+	}
+	if b.Write {
+		if err := r.claim(buf, x, false); err != nil {
+			return number{}, err
+		}
+	}
+	return decode(b.DType, mem.bytes[at:at+size]), nil
+}
+
+// loadBlock reads element x of a weight or state in a block format, decoding
+// all of it the first time.
+func (r *run) loadBlock(buf int, x int64) (number, error) {
+	d, ok := r.m.decoded[buf]
+	if !ok {
+		if r.m.opt.Decode == nil {
+			return number{}, fmt.Errorf("%s needs a decoder", r.m.name(buf))
+		}
+		b := r.m.prog.Buffers[buf]
+		n, err := b.DType.BytesFor(b.Shape.MaxElems())
+		if err != nil {
+			return number{}, err
+		}
+		d = make([]float32, b.Shape.MaxElems())
+		if err := r.m.opt.Decode(d, b.DType, r.m.mem[buf].bytes[:n]); err != nil {
+			return number{}, err
+		}
+		r.m.decoded[buf] = d
+	}
+	return number{f: float64(d[x])}, nil
+}
+
+// store writes element x of a binding.
+func (r *run) store(bind int, x int64, v number, t ir.DType) error {
+	b, buf, err := r.binding(bind)
+	if err != nil {
+		return err
+	}
+	if !b.Write {
+		return fmt.Errorf("store to binding %d (%s), which is not declared written", bind, b.Name)
+	}
+	if err := r.inside(buf, x, false); err != nil {
+		return err
+	}
+	if err := r.claim(buf, x, true); err != nil {
+		return err
+	}
+	mem := r.m.mem[buf]
+	size := int64(b.DType.BlockBytes())
+	at := mem.base + x*size
+	encode(mem.bytes[at:at+size], b.DType, v, t)
+	if mem.tenant != nil {
+		for i := range size {
+			mem.tenant[at+i] = int32(buf)
+		}
+	}
+	return nil
+}
+
+// claim records that the current point reads or writes an element of a buffer
+// that this step writes. Another point may be running at the same time.
+func (r *run) claim(buf int, x int64, write bool) error {
+	key := element{buf, x}
+	if other, ok := r.writer[key]; ok && (write || other != r.point) {
+		return fmt.Errorf("element %d of %s is stored by points %d and %d of one step (or read by one of them)", x, r.m.name(buf), other, r.point)
+	}
+	if other, ok := r.reader[key]; ok && write && other != r.point {
+		return fmt.Errorf("element %d of %s is read by point %d and stored by point %d of one step", x, r.m.name(buf), other, r.point)
+	}
+	if write {
+		r.writer[key] = r.point
+	} else if _, ok := r.reader[key]; !ok {
+		r.reader[key] = r.point
+	}
+	return nil
+}
+
+// element is one element of a buffer.
+type element struct {
+	buf   int
+	index int64
+}
+
+// binding returns a binding and the buffer that the step attaches to it.
+func (r *run) binding(i int) (kernel.Binding, int, error) {
+	if i < 0 || i >= len(r.k.Bindings) {
+		return kernel.Binding{}, 0, fmt.Errorf("no binding %d", i)
+	}
+	return r.k.Bindings[i], r.step.Binds[i].Buffer, nil
+}
+
+// inside checks that element x is in a buffer. Where the buffer has no
+// elements at run time, a load may read any of those it has at the bound.
+func (r *run) inside(buf int, x int64, load bool) error {
+	n := r.elems[buf]
+	b := r.m.prog.Buffers[buf]
+	if load && n == 0 {
+		n = b.Bytes / int64(b.DType.BlockBytes()) * int64(b.DType.BlockElems())
+	}
+	if x < 0 || x >= n {
+		return fmt.Errorf("element %d of %s is outside its %d elements", x, r.m.name(buf), n)
+	}
+	return nil
+}
+
+func decode(t ir.DType, raw []byte) number {
+	if t.IsFloat() {
+		var v [1]float64
+		ir.DecodeFloats(v[:], t, raw)
+		return number{f: v[0]}
+	}
+	var v [1]int64
+	ir.DecodeInts(v[:], t, raw)
+	return number{i: v[0]}
+}
+
+// encode stores a value of dtype from as one of dtype t, rounding floats and
+// wrapping integers.
+func encode(dst []byte, t ir.DType, v number, from ir.DType) {
+	switch {
+	case t.IsFloat():
+		ir.EncodeFloats(dst, t, []float64{v.float(from)})
+	case from.IsFloat():
+		ir.EncodeInts(dst, t, []int64{ir.FloatToInt(v.f, t)})
+	default:
+		ir.EncodeInts(dst, t, []int64{v.i})
+	}
+}

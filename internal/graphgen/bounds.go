@@ -1,0 +1,365 @@
+package graphgen
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Bound says what is known of the elements of a node.
+type Bound struct {
+	Lo, Hi float64
+	// Err is how far a correct f32 implementation may be from the exact value,
+	// in units of f32's epsilon (2^-23), by a linear error analysis.
+	Err float64
+	// Exact is set where every implementation gets the same bits.
+	Exact bool
+	// Bad is set where values may be infinite, NaN, huge, or too uncertain to
+	// compare; such a node is no argument of others and no output.
+	Bad bool
+}
+
+// Limits of what graphs compute with.
+const (
+	maxMagnitude = 1e3
+	maxErr       = 1e4 // 0.1 percent of 1
+)
+
+func (b Bound) mag() float64 { return max(math.Abs(b.Lo), math.Abs(b.Hi)) }
+
+// Bounds returns what is known of every node of a graph, by ID, where leaves
+// have the values that Values gives them.
+func Bounds(g *ir.Graph) []Bound {
+	all := make([]Bound, len(g.Nodes()))
+	for i, n := range g.Nodes() {
+		args := make([]Bound, len(n.Args()))
+		for j, a := range n.Args() {
+			args[j] = all[a.ID()]
+		}
+		all[i] = boundOf(n, args)
+	}
+	return all
+}
+
+// boundOf applies a node's op to what is known of its arguments.
+func boundOf(n *ir.Node, args []Bound) Bound {
+	b := Bound{Exact: n.Op().Info().Tol == ir.Tolerance{}}
+	for _, a := range args {
+		b.Exact = b.Exact && a.Exact
+		b.Bad = b.Bad || a.Bad
+	}
+	switch n.Op().Class() {
+	case ir.ClassLeaf:
+		b = leafBound(n)
+	case ir.ClassElementwise:
+		b.elementwise(n, args)
+	case ir.ClassView, ir.ClassIndexing:
+		b.moved(n, args)
+	case ir.ClassReduce:
+		b.reduced(n, args[0])
+	case ir.ClassRow:
+		b.row(n, args)
+	default:
+		b.contracted(n, args)
+	}
+	if jumps(n) && !slices.ContainsFunc(args, func(a Bound) bool { return !a.Exact }) {
+		b.Exact = true
+	} else if jumps(n) {
+		b.Bad = true
+	}
+	return b.finish(n)
+}
+
+// finish adds the rounding of the result itself.
+func (b Bound) finish(n *ir.Node) Bound {
+	switch t := n.DType(); {
+	case t == ir.Bool:
+		b.Lo, b.Hi, b.Err = 0, 1, 0
+	case t.IsInteger():
+		lo, hi := ir.IntRange(t)
+		if !(b.Lo >= float64(lo) && b.Hi <= float64(hi)) { // it may wrap
+			b.Lo, b.Hi = float64(lo), float64(hi)
+		}
+		b.Err = 0
+	case t == ir.F16, t == ir.BF16:
+		unit := map[ir.DType]float64{ir.F16: 0x1p-10, ir.BF16: 0x1p-7}[t] / 0x1p-23
+		if !b.Exact {
+			b.Err += unit * b.mag()
+		}
+		fallthrough
+	default:
+		if !(b.mag() <= maxMagnitude) || !(b.Err <= maxErr*max(1, halfUnit(n))) {
+			b.Bad = true
+		}
+		if b.Exact {
+			b.Err = 0
+		}
+	}
+	return b
+}
+
+// halfUnit is how many f32 epsilons one of the node's dtype is.
+func halfUnit(n *ir.Node) float64 {
+	switch n.DType() {
+	case ir.F16:
+		return 0x1p13
+	case ir.BF16:
+		return 0x1p16
+	}
+	return 1
+}
+
+// jumps reports whether an arbitrarily small change of the arguments can
+// change the result by much.
+func jumps(n *ir.Node) bool {
+	switch n.Op() {
+	case ir.OpFloor, ir.OpCeil, ir.OpRound, ir.OpTrunc, ir.OpSign, ir.OpMod, ir.OpRem, ir.OpAtan2,
+		ir.OpIsNaN, ir.OpIsInf, ir.OpArgmax, ir.OpArgmin:
+		return true
+	}
+	floats := slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return a.DType().IsFloat() })
+	return n.Op().Class() == ir.ClassElementwise && floats && !n.DType().IsFloat()
+}
+
+func leafBound(n *ir.Node) Bound {
+	b := Bound{Exact: true}
+	switch n.Op() {
+	case ir.OpIota:
+		b.Hi = float64(max(n.Shape()[max(0, resolved(n))].Max()-1, 0))
+	case ir.OpDimValue:
+		d := n.Attrs().Shape("dim")[0]
+		b.Lo, b.Hi = float64(d.Add), float64(d.Max())
+	case ir.OpConst:
+		v, err := n.Attrs().Data("data").Floats()
+		if err != nil {
+			b.Lo, b.Hi, b.Exact, b.Err = -blockMagnitude, blockMagnitude, false, blockMagnitude
+			return b
+		}
+		for _, x := range v {
+			b.Lo, b.Hi = min(b.Lo, x), max(b.Hi, x)
+		}
+	default:
+		b.Lo, b.Hi = rangeOf(n)
+		if n.Op() == ir.OpState { // which may hold anything that was computed
+			b.Lo, b.Hi = min(b.Lo, -stateMagnitude), max(b.Hi, stateMagnitude)
+			b.Exact = !n.DType().IsFloat()
+			b.Err = stateErr * halfUnit(n)
+		}
+		if n.DType().IsBlock() {
+			b.Exact, b.Err = false, blockMagnitude
+		}
+	}
+	return b
+}
+
+// Bounds of the floats that states are updated to, and of their errors, so
+// that neither grows from run to run by much.
+const (
+	stateMagnitude = 4
+	stateErr       = 1024
+)
+
+func resolved(n *ir.Node) int {
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	if err != nil {
+		return 0
+	}
+	return axis
+}
+
+// elementwise samples the op's scalar reference over the arguments' ranges for
+// the range of the result and for how much it magnifies errors.
+func (b *Bound) elementwise(n *ir.Node, args []Bound) {
+	f := n.Op().Info().Float
+	if n.DType().IsInteger() && n.Op() != ir.OpCast || f == nil {
+		b.Lo, b.Hi = math.Inf(-1), math.Inf(1)
+		return
+	}
+	var grid [][]float64
+	for i, a := range args {
+		grid = append(grid, samples(a, len(args), n.Arg(i).DType() == ir.Bool))
+	}
+	b.Lo, b.Hi = math.Inf(1), math.Inf(-1)
+	slope := make([]float64, len(args))
+	at := make([]int, len(args))
+	x := make([]float64, len(args))
+	eval := func() float64 {
+		for i := range at {
+			x[i] = grid[i][at[i]]
+		}
+		return f(x, n.Attrs())
+	}
+	for done := false; !done; {
+		y := eval()
+		if math.IsNaN(y) {
+			b.Bad = true
+		}
+		b.Lo, b.Hi = min(b.Lo, y), max(b.Hi, y)
+		for i := range at {
+			if at[i]+1 < len(grid[i]) && n.Arg(i).DType().IsFloat() {
+				at[i]++
+				slope[i] = max(slope[i], math.Abs(eval()-y)/(grid[i][at[i]]-grid[i][at[i]-1]))
+				at[i]--
+			}
+		}
+		done = !next(at, grid)
+	}
+	for i, a := range args {
+		if a.Err > 0 {
+			b.Err += 1.5 * slope[i] * a.Err
+		}
+	}
+	b.Err += b.mag() * max(1, n.Op().Info().Tol.Eps/8)
+}
+
+// samples returns points of a range, in order, its ends and 0 among them.
+func samples(a Bound, args int, isBool bool) []float64 {
+	if isBool {
+		return []float64{0, 1}
+	}
+	count := []int{0, 65, 17, 7}[args]
+	var s []float64
+	for i := range count {
+		s = append(s, a.Lo+(a.Hi-a.Lo)*float64(i)/float64(count-1))
+	}
+	if a.Lo < 0 && a.Hi > 0 {
+		s = append(s, 0)
+	}
+	slices.Sort(s)
+	return slices.Compact(s)
+}
+
+// next counts at up, and reports false once it is through.
+func next(at []int, grid [][]float64) bool {
+	for i := range at {
+		if at[i]++; at[i] < len(grid[i]) {
+			return true
+		}
+		at[i] = 0
+	}
+	return false
+}
+
+// moved bounds ops whose result elements are elements of the arguments.
+func (b *Bound) moved(n *ir.Node, args []Bound) {
+	*b = Bound{Lo: args[0].Lo, Hi: args[0].Hi, Err: args[0].Err, Exact: b.Exact, Bad: b.Bad}
+	switch n.Op() {
+	case ir.OpPad:
+		v := n.Attrs().Float("value")
+		b.Lo, b.Hi = min(b.Lo, v), max(b.Hi, v)
+	case ir.OpConcat:
+		b.join(args[1:])
+	case ir.OpDynamicUpdateSlice:
+		b.join(args[1:2])
+	case ir.OpEmbedding:
+		b.Exact = args[0].Exact && args[1].Exact
+	}
+}
+
+func (b *Bound) join(args []Bound) {
+	for _, a := range args {
+		b.Lo, b.Hi, b.Err = min(b.Lo, a.Lo), max(b.Hi, a.Hi), max(b.Err, a.Err)
+	}
+}
+
+// folded returns the largest number of elements that make one of the result.
+func folded(n *ir.Node) float64 {
+	switch n.Op() {
+	case ir.OpArgmax, ir.OpArgmin:
+		return 1
+	}
+	in, err := ir.ResolveAxes(n.Attrs().Ints("axes"), n.Arg(0).Rank())
+	if err != nil {
+		return 1
+	}
+	count := 1.0
+	for i, d := range n.Arg(0).Shape() {
+		if in[i] {
+			count *= float64(d.Max())
+		}
+	}
+	return count
+}
+
+func (b *Bound) reduced(n *ir.Node, x Bound) {
+	count := folded(n)
+	b.Lo, b.Hi, b.Err = x.Lo, x.Hi, x.Err
+	switch n.Op() {
+	case ir.OpSum:
+		b.Lo, b.Hi = min(0, count*x.Lo), max(0, count*x.Hi)
+		b.Err = count*x.Err + count*x.mag()
+	case ir.OpMean:
+		b.Err = x.Err + 4*x.mag()
+	case ir.OpProd:
+		m := math.Pow(max(1, x.mag()), count)
+		b.Lo, b.Hi = -m, m
+		b.Err = count * m * (x.Err + 2)
+	case ir.OpArgmax, ir.OpArgmin:
+		b.Lo, b.Hi = 0, float64(n.Arg(0).Shape().MaxElems())
+	}
+}
+
+func (b *Bound) row(n *ir.Node, args []Bound) {
+	x := args[0]
+	spread := x.Hi - x.Lo
+	last := float64(n.Shape()[n.Rank()-1].Max())
+	switch n.Op() {
+	case ir.OpSoftmax:
+		b.Lo, b.Hi, b.Err = 0, 1, 2*x.Err+spread+8
+	case ir.OpLogSoftmax:
+		count := float64(n.Shape().MaxElems())
+		b.Lo, b.Hi = -spread-math.Log(max(count, 1)), 0
+		b.Err = 2*x.Err + 4*b.mag() + 8
+	case ir.OpRope:
+		m := x.mag() * math.Sqrt2
+		b.Lo, b.Hi = -m, m
+		b.Err = 2*x.Err + m*(8+4*args[1].mag())
+		b.Bad = b.Bad || args[1].mag() > 64
+	default: // norms
+		scale := 1 / math.Sqrt(n.Attrs().Float("eps"))
+		m := min(x.mag()*scale, math.Sqrt(last)) * 2
+		b.Err = 4*scale*(x.Err+4*x.mag()) + 8*m
+		for _, p := range args[1:] {
+			b.Err = b.Err*max(1, p.mag()) + p.Err*max(1, m)
+			m = m*max(1, p.mag()) + p.mag()
+		}
+		b.Lo, b.Hi = -m, m
+	}
+}
+
+func (b *Bound) contracted(n *ir.Node, args []Bound) {
+	if n.Op() == ir.OpAttention {
+		q, k, v := args[0], args[1], args[2]
+		d := float64(n.Arg(0).Shape()[n.Rank()-1].Max())
+		scale := n.Attrs().Float("scale")
+		if scale == 0 {
+			scale = 1 / math.Sqrt(d)
+		}
+		scores := scale * d * (q.mag()*k.Err + k.mag()*q.Err + 2*q.mag()*k.mag())
+		if len(args) > 3 {
+			scores += args[3].Err + args[3].mag()
+		}
+		b.Lo, b.Hi = v.Lo, v.Hi
+		b.Err = v.Err + 4*v.mag()*(scores+8)
+		if math.IsNaN(b.Err) {
+			b.Bad = true
+		}
+		return
+	}
+	shape := n.Arg(0).Shape()
+	k := float64(max(shape[len(shape)-1].Max(), shape[len(shape)-2].Max()))
+	x, y := args[0], args[1]
+	m := k * x.mag() * y.mag()
+	b.Lo, b.Hi = -m, m
+	b.Err = k*(x.mag()*y.Err+y.mag()*x.Err) + 2*m
+}
+
+// Tolerance returns how far an f32 implementation may be from the reference at
+// a node.
+func (b Bound) Tolerance(n *ir.Node) ir.Tolerance {
+	if b.Exact || !n.DType().IsFloat() {
+		return ir.Tolerance{}
+	}
+	return ir.Tolerance{Eps: 4, Abs: (4*b.Err + b.mag()) * 0x1p-23}
+}

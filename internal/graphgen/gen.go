@@ -1,0 +1,267 @@
+package graphgen
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Options says what graphs may hold. The zero value means everything.
+type Options struct {
+	// Ops is how many ops to try to add; 0 means a random number up to 24.
+	Ops int
+	// Static leaves out symbols.
+	Static bool
+	// Only, where set, names the ops to use besides leaves.
+	Only []ir.Op
+}
+
+// New returns the graph of a seed. It always passes Verify.
+func New(seed uint64, opt Options) (*ir.Graph, error) {
+	g := &generator{rng: rand.New(rand.NewPCG(seed, 0x67726170)), g: ir.NewGraph(fmt.Sprintf("random %d", seed)), opt: opt}
+	g.chooseDims()
+	for range 1 + g.rng.IntN(3) {
+		g.leaf(g.shape(1+g.rng.IntN(3)), g.floatType())
+	}
+	ops := opt.Ops
+	if ops == 0 {
+		ops = 1 + g.rng.IntN(24)
+	}
+	for range ops {
+		g.op()
+	}
+	g.finish()
+	if g.err != nil {
+		return nil, fmt.Errorf("graphgen: seed %d: %w", seed, g.err)
+	}
+	return g.g, g.g.Verify()
+}
+
+// generator builds one graph. Its first error sticks; ops that an op's own
+// rule refuses are no error but simply left out.
+type generator struct {
+	rng    *rand.Rand
+	g      *ir.Graph
+	opt    Options
+	dims   []ir.Dim
+	float  ir.DType // what most floats are
+	pool   []*ir.Node
+	bounds []Bound // by node ID
+	states int
+	err    error
+}
+
+// chooseDims picks the few extents that most shapes are made of, so that
+// shapes fit each other.
+func (g *generator) chooseDims() {
+	sizes := []int{1, 2, 3, 4, 5, 7, 8, 13}
+	for range 3 {
+		g.dims = append(g.dims, ir.D(sizes[g.rng.IntN(len(sizes))]))
+	}
+	if g.rng.IntN(12) == 0 {
+		g.dims = append(g.dims, ir.D(0))
+	}
+	if g.rng.IntN(20) == 0 {
+		g.dims[0] = ir.D(67)
+	}
+	if !g.opt.Static && g.rng.IntN(2) == 0 {
+		t := ir.Symbol("T", 1+g.rng.IntN(9))
+		g.dims = append(g.dims, t)
+		switch g.rng.IntN(6) {
+		case 0:
+			g.dims = append(g.dims, t.Plus(int64(1+g.rng.IntN(3))))
+		case 1:
+			g.dims = append(g.dims, t.Times(int64(2+g.rng.IntN(2))))
+		case 2:
+			g.dims = append(g.dims, ir.Symbol("S", 1+g.rng.IntN(6)))
+		}
+	}
+	g.float = ir.F32
+	switch g.rng.IntN(10) {
+	case 0:
+		g.float = ir.F16
+	case 1:
+		g.float = ir.BF16
+	}
+}
+
+func (g *generator) floatType() ir.DType {
+	if g.rng.IntN(12) == 0 {
+		return g.oneOf(ir.F16, ir.BF16, ir.F32)
+	}
+	return g.float
+}
+
+func (g *generator) intType() ir.DType { return g.oneOf(ir.I32, ir.I32, ir.U32, ir.I8, ir.U8, ir.I64) }
+
+func (g *generator) oneOf(list ...ir.DType) ir.DType { return list[g.rng.IntN(len(list))] }
+
+// maxElems bounds the elements of one value.
+const maxElems = 3000
+
+// shape returns a shape of that rank with few enough elements.
+func (g *generator) shape(rank int) ir.Shape {
+	for {
+		s := make(ir.Shape, rank)
+		for i := range s {
+			s[i] = g.dims[g.rng.IntN(len(g.dims))]
+		}
+		if s.MaxElems() <= maxElems {
+			return s
+		}
+	}
+}
+
+// leaf adds an input, weight, constant or iota of that type.
+func (g *generator) leaf(s ir.Shape, t ir.DType) *ir.Node {
+	n := len(g.g.Nodes())
+	switch pick := g.rng.IntN(10); {
+	case !s.IsStatic() || pick < 5:
+		name := fmt.Sprintf("in%d", n)
+		if t.IsInteger() && g.rng.IntN(3) == 0 {
+			name = fmt.Sprintf("%s %d", wild, n)
+		}
+		return g.named(ir.OpInput, name, s, t)
+	case pick < 8:
+		return g.named(ir.OpWeight, fmt.Sprintf("w%d", n), s, t)
+	default:
+		return g.constant(s, t)
+	}
+}
+
+func (g *generator) named(op ir.Op, name string, s ir.Shape, t ir.DType) *ir.Node {
+	return g.add(op, nil, ir.Attr{Name: "name", Value: name}, ir.Attr{Name: "dtype", Value: t}, ir.Attr{Name: "shape", Value: s})
+}
+
+// constant adds a constant, often of one value throughout.
+func (g *generator) constant(s ir.Shape, t ir.DType) *ir.Node {
+	dims, err := s.Eval(nil)
+	if err != nil {
+		return nil
+	}
+	v := make([]float64, s.MaxElems())
+	splat := g.rng.IntN(2) == 0
+	first := []float64{0, 1, 1, -1, 0.5, 2}[g.rng.IntN(6)]
+	for i := range v {
+		if v[i] = first; !splat {
+			v[i] = float64(g.rng.IntN(17)-8) / 8
+		}
+	}
+	d, err := ir.FromFloats(t, v, dims...)
+	if err != nil {
+		return nil
+	}
+	return g.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: d})
+}
+
+// add adds a node, or returns nil where the op's rule does not allow it, an
+// argument is nil, or the result is of no use to others.
+func (g *generator) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
+	var known []Bound
+	for _, a := range args {
+		if a == nil {
+			return nil
+		}
+		known = append(known, g.bounds[a.ID()])
+	}
+	n, err := g.g.Add(op, args, attrs, "")
+	if err != nil {
+		return nil
+	}
+	b := boundOf(n, known)
+	b.Bad = b.Bad || n.Shape().MaxElems() > maxElems
+	g.bounds = append(g.bounds, b)
+	if b.Bad {
+		return nil
+	}
+	if !n.DType().IsBlock() {
+		g.pool = append(g.pool, n)
+	}
+	return n
+}
+
+func attr(name string, v any) ir.Attr { return ir.Attr{Name: name, Value: v} }
+
+// pick returns a node that ok accepts, late ones more often, or nil.
+func (g *generator) pick(ok func(n *ir.Node) bool) *ir.Node {
+	var fit []*ir.Node
+	for _, n := range g.pool {
+		if ok(n) {
+			fit = append(fit, n)
+		}
+	}
+	if len(fit) == 0 {
+		return nil
+	}
+	if g.rng.IntN(2) == 0 {
+		fit = fit[len(fit)*2/3:]
+	}
+	return fit[g.rng.IntN(len(fit))]
+}
+
+func isFloat(n *ir.Node) bool { return n.DType().IsFloat() }
+func isInt(n *ir.Node) bool   { return n.DType().IsInteger() }
+func isBool(n *ir.Node) bool  { return n.DType() == ir.Bool }
+func anyNode(*ir.Node) bool   { return true }
+
+// anyFloat returns a float node.
+func (g *generator) anyFloat() *ir.Node { return g.pick(isFloat) }
+
+// ints returns an integer node, making one where there is none or by chance.
+func (g *generator) ints() *ir.Node {
+	if n := g.pick(isInt); n != nil && g.rng.IntN(3) > 0 {
+		return n
+	}
+	return g.leaf(g.shape(1+g.rng.IntN(2)), g.intType())
+}
+
+// allowed reports whether the options allow the op.
+func (g *generator) allowed(op ir.Op) bool {
+	return len(g.opt.Only) == 0 || slices.Contains(g.opt.Only, op)
+}
+
+// finish makes states advance and declares outputs.
+func (g *generator) finish() {
+	for range g.states {
+		g.update()
+	}
+	outputs := 1 + g.rng.IntN(3)
+	used := g.g.Users()
+	var ends []*ir.Node // what nothing uses comes first
+	for _, n := range slices.Backward(g.pool) {
+		if len(used[n.ID()]) == 0 && n.Op().Class() != ir.ClassLeaf {
+			ends = append(ends, n)
+		}
+	}
+	for i := range outputs {
+		n := g.pick(anyNode)
+		if i < len(ends) && g.rng.IntN(5) > 0 {
+			n = ends[i]
+		}
+		if err := g.g.Output(fmt.Sprintf("out%d", i), n); err != nil && g.err == nil {
+			g.err = err
+		}
+	}
+}
+
+// update gives a state that has none yet a new value, if a node fits.
+func (g *generator) update() {
+	for _, s := range g.g.Leaves(ir.OpState) {
+		if slices.ContainsFunc(g.g.Updates(), func(u ir.Update) bool { return u.State == s }) {
+			continue
+		}
+		n := g.pick(func(n *ir.Node) bool {
+			b := g.bounds[n.ID()]
+			return n.Type().Equal(s.Type()) && n != s &&
+				(!isFloat(n) || b.mag() <= stateMagnitude && b.Err <= (stateErr+100)*halfUnit(n))
+		})
+		if n == nil {
+			continue
+		}
+		if err := g.g.Update(s, n); err != nil && g.err == nil {
+			g.err = err
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package graphgen
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// reshape splits, joins, adds and drops axes.
+func (g *generator) reshape() *ir.Node {
+	x := g.pick(anyNode)
+	s := slices.Clone(x.Shape())
+	for range 1 + g.rng.IntN(3) {
+		s = g.reshaped(s)
+	}
+	return g.add(ir.OpReshape, []*ir.Node{x}, attr("shape", s))
+}
+
+func (g *generator) reshaped(s ir.Shape) ir.Shape {
+	switch pick := g.rng.IntN(4); {
+	case pick == 0 && len(s) < 5:
+		return slices.Insert(s, g.rng.IntN(len(s)+1), ir.D(1))
+	case pick < 3 && len(s) > 1:
+		i := g.rng.IntN(len(s) - 1)
+		if d, err := s[i].Mul2(s[i+1]); err == nil {
+			return slices.Replace(s, i, i+2, d)
+		}
+	case len(s) > 0 && len(s) < 6:
+		i := g.rng.IntN(len(s))
+		for _, n := range []int64{2, 3, 5, 4} {
+			if d, ok := s[i].Quo(n); ok {
+				parts := []ir.Dim{d, {Add: n}}
+				if g.rng.IntN(2) == 0 {
+					slices.Reverse(parts)
+				}
+				return slices.Replace(s, i, i+1, parts...)
+			}
+		}
+	}
+	return s
+}
+
+func (g *generator) view() *ir.Node {
+	x := g.pick(func(n *ir.Node) bool { return n.Rank() > 0 })
+	if x == nil {
+		return nil
+	}
+	switch g.rng.IntN(6) {
+	case 0, 1:
+		var perm []int
+		for _, p := range g.rng.Perm(x.Rank()) {
+			perm = append(perm, p)
+		}
+		return g.add(ir.OpTranspose, []*ir.Node{x}, attr("perm", perm))
+	case 2:
+		return g.slice(x)
+	case 3:
+		return g.broadcast(x)
+	case 4:
+		return g.add(ir.OpFlip, []*ir.Node{x}, attr("axes", g.axes(x.Rank())))
+	}
+	if g.rng.IntN(2) == 0 {
+		return g.add(ir.OpUnsqueeze, []*ir.Node{x}, attr("axes", []int{g.rng.IntN(x.Rank() + 1)}))
+	}
+	axes := []int{}
+	for i, d := range x.Shape() {
+		if d.Is(1) {
+			axes = append(axes, i)
+		}
+	}
+	return g.add(ir.OpSqueeze, []*ir.Node{x}, attr("axes", axes))
+}
+
+// slice takes a part of some axes; symbolic ones stay whole or keep what they
+// have at least.
+func (g *generator) slice(x *ir.Node) *ir.Node {
+	starts, steps := make([]int, x.Rank()), make([]int, x.Rank())
+	limits := slices.Clone(x.Shape())
+	for i, d := range x.Shape() {
+		steps[i] = 1
+		if n := int(d.Add); n > 0 && g.rng.IntN(3) > 0 {
+			limit := 1 + g.rng.IntN(n)
+			starts[i] = g.rng.IntN(limit + 1)
+			limits[i] = ir.D(limit)
+			steps[i] = 1 + g.rng.IntN(3)
+		}
+	}
+	return g.add(ir.OpSlice, []*ir.Node{x}, attr("starts", starts), attr("limits", limits), attr("steps", steps))
+}
+
+// broadcast repeats x along axes of extent 1 and along new ones.
+func (g *generator) broadcast(x *ir.Node) *ir.Node {
+	s := slices.Clone(x.Shape())
+	for i, d := range s {
+		if d.Is(1) && g.rng.IntN(2) == 0 {
+			s[i] = g.dims[g.rng.IntN(len(g.dims))]
+		}
+	}
+	for len(s) < 4 && g.rng.IntN(2) == 0 {
+		s = append(g.shape(1), s...)
+	}
+	return g.add(ir.OpBroadcast, []*ir.Node{x}, attr("shape", s))
+}
+
+func (g *generator) indexing() *ir.Node {
+	x := g.pick(func(n *ir.Node) bool { return n.Rank() > 0 })
+	if x == nil {
+		return nil
+	}
+	axis := g.rng.IntN(x.Rank())
+	switch g.rng.IntN(6) {
+	case 0:
+		s := slices.Clone(x.Shape())
+		s[axis] = g.shape(1)[0]
+		return g.add(ir.OpGather, []*ir.Node{x, g.leaf(s, g.intType())}, attr("axis", axis))
+	case 1:
+		return g.add(ir.OpIndexSelect, []*ir.Node{x, g.vector()}, attr("axis", axis))
+	case 2:
+		if x.Rank() != 2 || !isFloat(x) {
+			return nil
+		}
+		return g.add(ir.OpEmbedding, []*ir.Node{x, g.ints()})
+	case 3:
+		return g.concat(x, axis)
+	case 4:
+		return g.pad(x)
+	}
+	return g.updateSlice(x)
+}
+
+// vector returns a vector of integers, as index_select wants.
+func (g *generator) vector() *ir.Node {
+	if n := g.pick(func(n *ir.Node) bool { return isInt(n) && n.Rank() == 1 }); n != nil && g.rng.IntN(2) == 0 {
+		return n
+	}
+	return g.leaf(g.shape(1), g.intType())
+}
+
+func (g *generator) concat(x *ir.Node, axis int) *ir.Node {
+	args := []*ir.Node{x}
+	for range g.rng.IntN(4) {
+		y := g.pick(func(n *ir.Node) bool {
+			if n.DType() != x.DType() || n.Rank() != x.Rank() {
+				return false
+			}
+			for i, d := range n.Shape() {
+				if i != axis && d != x.Shape()[i] {
+					return false
+				}
+			}
+			return true
+		})
+		if g.rng.IntN(3) == 0 {
+			s := slices.Clone(x.Shape())
+			s[axis] = g.shape(1)[0]
+			y = g.leaf(s, x.DType())
+		}
+		if y != nil {
+			args = append(args, y)
+		}
+	}
+	g.rng.Shuffle(len(args), func(i, j int) { args[i], args[j] = args[j], args[i] })
+	return g.add(ir.OpConcat, args, attr("axis", axis))
+}
+
+func (g *generator) pad(x *ir.Node) *ir.Node {
+	low, high := make([]int, x.Rank()), make([]int, x.Rank())
+	for i := range low {
+		if g.rng.IntN(2) == 0 {
+			low[i], high[i] = g.rng.IntN(4), g.rng.IntN(4)
+		}
+	}
+	return g.add(ir.OpPad, []*ir.Node{x}, attr("low", low), attr("high", high), attr("value", []float64{0, 1, -2}[g.rng.IntN(3)]))
+}
+
+// updateSlice writes some of x's elements over, from a start that may be out
+// of range.
+func (g *generator) updateSlice(x *ir.Node) *ir.Node {
+	axis := g.rng.IntN(x.Rank())
+	s := slices.Clone(x.Shape())
+	if n := int(s[axis].Add); n > 0 {
+		s[axis] = ir.D(g.rng.IntN(n + 1))
+	}
+	fits := func(n *ir.Node) bool { return n.DType() == x.DType() && n.Shape().Equal(s) }
+	update := g.pick(fits)
+	if update == nil || g.rng.IntN(2) == 0 {
+		update = g.leaf(s, x.DType())
+	}
+	start := g.pick(func(n *ir.Node) bool { return isInt(n) && n.Rank() == 0 })
+	if start == nil || g.rng.IntN(2) == 0 {
+		start = g.leaf(ir.Shape{}, g.intType())
+	}
+	return g.add(ir.OpDynamicUpdateSlice, []*ir.Node{x, update, start}, attr("axis", axis))
+}

@@ -1,0 +1,377 @@
+package graphgen
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// makers has, per kind of op, what adds one at random, and how often.
+var makers = []struct {
+	weight int
+	make   func(g *generator) *ir.Node
+}{
+	{10, (*generator).unary},
+	{14, (*generator).binary},
+	{3, (*generator).compareOrSelect},
+	{3, (*generator).parametric},
+	{4, (*generator).castOp},
+	{5, (*generator).integerOp},
+	{4, (*generator).reshape},
+	{12, (*generator).view},
+	{7, (*generator).reduce},
+	{6, (*generator).row},
+	{2, (*generator).rope},
+	{8, (*generator).matmul},
+	{3, (*generator).quantized},
+	{2, (*generator).attention},
+	{8, (*generator).indexing},
+	{3, (*generator).state},
+	{3, (*generator).counted},
+}
+
+// op adds one op of a random kind, trying again where nothing fits.
+func (g *generator) op() {
+	total := 0
+	for _, m := range makers {
+		total += m.weight
+	}
+	for range 8 {
+		pick := g.rng.IntN(total)
+		for _, m := range makers {
+			if pick -= m.weight; pick < 0 {
+				if m.make(g) != nil {
+					return
+				}
+				break
+			}
+		}
+	}
+}
+
+var unaryOps = func() []ir.Op {
+	var list []ir.Op
+	for _, op := range ir.Ops() {
+		if in := op.Info(); in.Class == ir.ClassElementwise && len(in.Args) == 1 && len(in.Attrs) == 0 && in.Float != nil {
+			list = append(list, op)
+		}
+	}
+	return list
+}()
+
+func (g *generator) unary() *ir.Node {
+	op := unaryOps[g.rng.IntN(len(unaryOps))]
+	if !g.allowed(op) {
+		return nil
+	}
+	return g.add(op, []*ir.Node{g.anyFloat()})
+}
+
+// binaryOps are weighted towards what graphs mostly hold.
+var binaryOps = []ir.Op{ir.OpAdd, ir.OpAdd, ir.OpAdd, ir.OpSub, ir.OpSub, ir.OpMul, ir.OpMul, ir.OpMul, ir.OpDiv, ir.OpMin,
+	ir.OpMax, ir.OpPow, ir.OpMod, ir.OpRem, ir.OpAtan2}
+
+func (g *generator) binary() *ir.Node {
+	op := binaryOps[g.rng.IntN(len(binaryOps))]
+	if !g.allowed(op) {
+		return nil
+	}
+	a := g.anyFloat()
+	b := g.partner(a)
+	if g.rng.IntN(2) == 0 {
+		a, b = b, a
+	}
+	return g.add(op, []*ir.Node{a, b})
+}
+
+// partner returns a node of a's dtype whose shape broadcasts with a's: one
+// there is, or a new leaf.
+func (g *generator) partner(a *ir.Node) *ir.Node {
+	if a == nil {
+		return nil
+	}
+	b := g.pick(func(b *ir.Node) bool {
+		s, err := ir.BroadcastShapes(a.Shape(), b.Shape())
+		return err == nil && b.DType() == a.DType() && s.MaxElems() <= maxElems
+	})
+	if b != nil && g.rng.IntN(4) > 0 {
+		return b
+	}
+	return g.leaf(g.broadcastable(a.Shape()), a.DType())
+}
+
+// broadcastable returns a shape that broadcasts to s: inner axes of it, some
+// of them 1.
+func (g *generator) broadcastable(s ir.Shape) ir.Shape {
+	from := g.rng.IntN(len(s) + 1)
+	if g.rng.IntN(2) == 0 {
+		from = 0
+	}
+	out := append(ir.Shape{}, s[from:]...)
+	for i := range out {
+		if g.rng.IntN(4) == 0 {
+			out[i] = ir.D(1)
+		}
+	}
+	return out
+}
+
+func (g *generator) compareOrSelect() *ir.Node {
+	a := g.pick(func(n *ir.Node) bool { return !isBool(n) && g.bounds[n.ID()].Exact })
+	b := g.partner(a)
+	cmp := []ir.Op{ir.OpEq, ir.OpNe, ir.OpLt, ir.OpLe, ir.OpGt, ir.OpGe}[g.rng.IntN(6)]
+	cond := g.add(cmp, []*ir.Node{a, b})
+	if cond == nil || !g.allowed(ir.OpWhere) {
+		return cond
+	}
+	x := g.pick(func(n *ir.Node) bool {
+		_, err := ir.BroadcastShapes(n.Shape(), cond.Shape())
+		return err == nil
+	})
+	return g.add(ir.OpWhere, []*ir.Node{cond, x, g.partner(x)})
+}
+
+func (g *generator) parametric() *ir.Node {
+	x := g.anyFloat()
+	c := float64(g.rng.IntN(13)-6) / 4
+	switch g.rng.IntN(6) {
+	case 0:
+		return g.add(ir.OpClamp, []*ir.Node{x}, attr("min", -1.0), attr("max", 0.5))
+	case 1:
+		return g.add(ir.OpAffine, []*ir.Node{x}, attr("mul", c), attr("add", float64(g.rng.IntN(5)-2)))
+	case 2:
+		return g.add(ir.OpPowf, []*ir.Node{x}, attr("exponent", []float64{2, 3, 1, 0, 0.5, -1}[g.rng.IntN(6)]))
+	case 3:
+		return g.add(ir.OpLeakyRelu, []*ir.Node{x}, attr("alpha", 0.125))
+	case 4:
+		return g.add(ir.OpElu, []*ir.Node{x}, attr("alpha", 0.75))
+	}
+	y := g.partner(x)
+	return g.add(ir.OpLerp, []*ir.Node{x, y, g.partner(x)})
+}
+
+func (g *generator) castOp() *ir.Node {
+	to := g.oneOf(ir.F32, ir.F32, ir.F16, ir.BF16, ir.I32, ir.U32, ir.I8, ir.U8, ir.Bool, ir.I64)
+	if g.rng.IntN(2) == 0 {
+		to = g.float
+	}
+	return g.add(ir.OpCast, []*ir.Node{g.pick(anyNode)}, attr("dtype", to))
+}
+
+func (g *generator) integerOp() *ir.Node {
+	ops := []ir.Op{ir.OpAdd, ir.OpSub, ir.OpMul, ir.OpDiv, ir.OpMod, ir.OpRem, ir.OpMin, ir.OpMax, ir.OpAnd, ir.OpOr, ir.OpXor,
+		ir.OpShl, ir.OpShr, ir.OpNeg, ir.OpAbs, ir.OpSign, ir.OpSqr, ir.OpNot, ir.OpRelu}
+	op := ops[g.rng.IntN(len(ops))]
+	x := g.ints()
+	if g.rng.IntN(5) == 0 {
+		x = g.pick(isBool)
+	}
+	if op.Info().MinArgs() == 1 {
+		return g.add(op, []*ir.Node{x})
+	}
+	return g.add(op, []*ir.Node{x, g.partner(x)})
+}
+
+func (g *generator) reduce() *ir.Node {
+	ops := []ir.Op{ir.OpSum, ir.OpMean, ir.OpProd, ir.OpReduceMax, ir.OpReduceMin}
+	x := g.anyFloat()
+	switch g.rng.IntN(6) {
+	case 0:
+		x = g.ints()
+	case 1:
+		if b := g.pick(isBool); b != nil {
+			x, ops = b, []ir.Op{ir.OpAny, ir.OpAll}
+		}
+	case 2, 3:
+		x = g.pick(func(n *ir.Node) bool { return !isBool(n) && g.bounds[n.ID()].Exact && n.Rank() > 0 })
+		ops = []ir.Op{ir.OpArgmax, ir.OpArgmin}
+	}
+	if x == nil {
+		return nil
+	}
+	op, keep := ops[g.rng.IntN(len(ops))], attr("keepdims", g.rng.IntN(2) == 0)
+	if op == ir.OpArgmax || op == ir.OpArgmin {
+		return g.add(op, []*ir.Node{x}, attr("axis", g.rng.IntN(x.Rank())), keep)
+	}
+	n := g.add(op, []*ir.Node{x}, attr("axes", g.axes(x.Rank())), keep)
+	if n != nil && g.rng.IntN(3) == 0 { // softmax and norms are made of this
+		g.add(ir.OpSub, []*ir.Node{x, n})
+	}
+	return n
+}
+
+// axes returns some axes of a rank, some counted from the end; perhaps none,
+// which means all.
+func (g *generator) axes(rank int) []int {
+	axes := []int{}
+	for i := range rank {
+		switch g.rng.IntN(4) {
+		case 0:
+			axes = append(axes, i)
+		case 1:
+			axes = append(axes, i-rank)
+		}
+	}
+	return axes
+}
+
+func (g *generator) row() *ir.Node {
+	x := g.pick(func(n *ir.Node) bool { return isFloat(n) && n.Rank() > 0 })
+	if x == nil {
+		return nil
+	}
+	axis := attr("axis", g.rng.IntN(x.Rank()))
+	eps := attr("eps", []float64{0.01, 0.1, 1}[g.rng.IntN(3)])
+	inner := x.Shape()[x.Rank()-1:]
+	switch g.rng.IntN(5) {
+	case 0:
+		return g.add(ir.OpSoftmax, []*ir.Node{x}, axis)
+	case 1:
+		return g.add(ir.OpLogSoftmax, []*ir.Node{x}, axis)
+	case 2:
+		return g.add(ir.OpRMSNorm, []*ir.Node{x}, eps)
+	case 3:
+		return g.add(ir.OpRMSNorm, []*ir.Node{x, g.leaf(inner, g.floatType())}, eps)
+	}
+	return g.add(ir.OpLayerNorm, []*ir.Node{x, g.leaf(inner, g.floatType()), g.leaf(inner, g.floatType())}, eps)
+}
+
+func (g *generator) rope() *ir.Node {
+	if !g.allowed(ir.OpRope) {
+		return nil
+	}
+	x := g.pick(func(n *ir.Node) bool {
+		last := n.Rank() - 1
+		return isFloat(n) && last > 0 && n.Shape()[last].IsStatic() && n.Shape()[last].Add%2 == 0
+	})
+	if x == nil {
+		s := append(g.shape(1+g.rng.IntN(2)), ir.D([]int{2, 4, 6, 8}[g.rng.IntN(4)]))
+		x = g.leaf(s, g.floatType())
+	}
+	if x == nil {
+		return nil
+	}
+	axis := g.rng.IntN(x.Rank() - 1)
+	s := ir.Shape{x.Shape()[axis]}
+	pos := g.add(ir.OpIota, nil, attr("shape", s), attr("dtype", g.oneOf(ir.I32, ir.U32)))
+	if g.rng.IntN(2) == 0 {
+		pos = g.named(ir.OpInput, fmt.Sprintf("pos%d", len(g.g.Nodes())), s, g.oneOf(ir.I32, ir.I64))
+	}
+	dims := 2 * g.rng.IntN(int(x.Shape()[x.Rank()-1].Add)/2+1)
+	return g.add(ir.OpRope, []*ir.Node{x, pos}, attr("axis", axis), attr("dims", dims),
+		attr("mode", []string{"interleaved", "half"}[g.rng.IntN(2)]), attr("base", 100.0))
+}
+
+// matmul multiplies a node of rank 2 or more by another that fits it, or by a
+// new leaf.
+func (g *generator) matmul() *ir.Node {
+	if !g.allowed(ir.OpMatMul) {
+		return nil
+	}
+	a := g.pick(func(n *ir.Node) bool { return isFloat(n) && n.Rank() >= 2 })
+	if a == nil {
+		a = g.leaf(g.shape(2+g.rng.IntN(2)), g.floatType())
+	}
+	if a == nil {
+		return nil
+	}
+	ta, tb := g.rng.IntN(4) == 0, g.rng.IntN(2) == 0
+	attrs := []ir.Attr{attr("transpose_a", ta), attr("transpose_b", tb)}
+	if b := g.pick(func(n *ir.Node) bool { return n.DType() == a.DType() && n.Rank() >= 2 }); b != nil && g.rng.IntN(2) == 0 {
+		if n := g.add(ir.OpMatMul, []*ir.Node{a, b}, attrs...); n != nil {
+			return n
+		}
+	}
+	k := a.Shape()[a.Rank()-1]
+	if ta {
+		k = a.Shape()[a.Rank()-2]
+	}
+	n := g.shape(1)[0]
+	b := ir.Shape{k, n}
+	if tb {
+		b = ir.Shape{n, k}
+	}
+	if g.rng.IntN(4) == 0 {
+		b = append(g.broadcastable(a.Shape()[:a.Rank()-2]), b...)
+	}
+	out := g.add(ir.OpMatMul, []*ir.Node{a, g.leaf(b, a.DType())}, attrs...)
+	for out != nil && g.rng.IntN(3) == 0 { // siblings, as query, key and value are
+		g.add(ir.OpMatMul, []*ir.Node{a, g.leaf(b, a.DType())}, attrs...)
+		if g.rng.IntN(2) == 0 {
+			break
+		}
+	}
+	return out
+}
+
+// quantized uses a weight in a block format.
+func (g *generator) quantized() *ir.Node {
+	t := g.oneOf(ir.Q8_0, ir.Q4_0)
+	k := 32 * (1 + g.rng.IntN(2))
+	w := g.named(ir.OpWeight, fmt.Sprintf("q%d", len(g.g.Nodes())), ir.ShapeOf(1+g.rng.IntN(12), k), t)
+	switch g.rng.IntN(4) {
+	case 0:
+		return g.add(ir.OpEmbedding, []*ir.Node{w, g.ints()}, attr("dtype", g.float))
+	case 1:
+		return g.add(ir.OpDequantize, []*ir.Node{w}, attr("dtype", g.float))
+	}
+	a := g.leaf(append(g.shape(1+g.rng.IntN(2)), ir.D(k)), g.float)
+	return g.add(ir.OpMatMul, []*ir.Node{a, w}, attr("transpose_b", true))
+}
+
+func (g *generator) attention() *ir.Node {
+	if !g.allowed(ir.OpAttention) {
+		return nil
+	}
+	groups := 1 + g.rng.IntN(2)
+	heads := groups * (1 + g.rng.IntN(3))
+	batch := g.shape(g.rng.IntN(2))
+	t, s := g.dims[g.rng.IntN(len(g.dims))], g.dims[g.rng.IntN(len(g.dims))]
+	if g.rng.IntN(3) == 0 {
+		s = t
+	}
+	d, e := ir.D(1+g.rng.IntN(4)), ir.D(1+g.rng.IntN(4))
+	of := func(dims ...ir.Dim) *ir.Node {
+		shape := append(append(ir.Shape{}, batch...), dims...)
+		if shape.MaxElems() > maxElems {
+			return nil
+		}
+		return g.leaf(shape, g.float)
+	}
+	args := []*ir.Node{of(ir.D(heads), t, d), of(ir.D(groups), s, d), of(ir.D(groups), s, e)}
+	if g.rng.IntN(3) == 0 {
+		args = append(args, g.leaf(g.broadcastable(ir.Shape{ir.D(heads), t, s}), g.floatType()))
+	}
+	return g.add(ir.OpAttention, args, attr("causal", g.rng.IntN(2) == 0))
+}
+
+// state adds a state, and perhaps a slice of it written in place.
+func (g *generator) state() *ir.Node {
+	if g.states > 2 {
+		return nil
+	}
+	t := g.float
+	if g.rng.IntN(3) == 0 {
+		t = g.intType()
+	}
+	like := g.pick(func(n *ir.Node) bool { return n.Shape().IsStatic() })
+	s := ir.ShapeOf(1+g.rng.IntN(8), 1+g.rng.IntN(4))
+	if like != nil && g.rng.IntN(2) == 0 {
+		s, t = like.Shape(), like.DType()
+	}
+	g.states++
+	n := g.named(ir.OpState, fmt.Sprintf("s%d", len(g.g.Nodes())), s, t)
+	if n != nil && n.Rank() > 0 && g.rng.IntN(2) == 0 {
+		g.updateSlice(n)
+	}
+	return n
+}
+
+// counted adds a leaf that is made of coordinates or extents.
+func (g *generator) counted() *ir.Node {
+	if g.rng.IntN(3) == 0 {
+		return g.add(ir.OpDimValue, nil, attr("dim", g.shape(1)))
+	}
+	s := g.shape(1 + g.rng.IntN(3))
+	return g.add(ir.OpIota, nil, attr("shape", s), attr("axis", g.rng.IntN(len(s))), attr("dtype", g.oneOf(ir.I32, ir.F32, ir.U32, ir.I8, g.float)))
+}

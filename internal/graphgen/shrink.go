@@ -1,0 +1,169 @@
+package graphgen
+
+import "github.com/vkc-go/vkc/ir"
+
+// Shrink makes a graph smaller for as long as fails holds for what is left. It
+// drops outputs and updates, makes outputs of what outputs are computed from,
+// and replaces nodes by arguments of the same type or by inputs.
+func Shrink(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
+	for {
+		smaller := shrinkOnce(g, fails)
+		if smaller == nil {
+			return g
+		}
+		g = smaller
+	}
+}
+
+func shrinkOnce(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
+	try := func(h *ir.Graph, err error) *ir.Graph {
+		if err != nil || h.Verify() != nil || h.String() == g.String() || !fails(h) {
+			return nil
+		}
+		return h
+	}
+	for i := range g.Outputs() {
+		if h := try(rebuild(g, nil, func(j int) bool { return j != i }, nil)); h != nil {
+			return h
+		}
+	}
+	for i := range g.Updates() {
+		if h := try(rebuild(g, nil, nil, func(j int) bool { return j != i })); h != nil {
+			return h
+		}
+	}
+	live := g.Live()
+	for i := len(g.Nodes()) - 1; i >= 0; i-- {
+		n := g.Nodes()[i]
+		if n.Op() == ir.OpInput && !live[i] || n.Op() == ir.OpState && len(g.Users()[i]) == 0 {
+			if h := try(without(g, n)); h != nil {
+				return h
+			}
+		}
+		if !live[i] || n.Op().Class() == ir.ClassLeaf {
+			continue
+		}
+		for _, a := range n.Args() {
+			if a.Type().Equal(n.Type()) {
+				if h := try(rebuild(g, map[*ir.Node]*ir.Node{n: a}, nil, nil)); h != nil {
+					return h
+				}
+			}
+		}
+		if h := try(rebuild(g, map[*ir.Node]*ir.Node{n: nil}, nil, nil)); h != nil {
+			return h
+		}
+	}
+	for i, o := range g.Outputs() {
+		for _, a := range o.Node.Args() {
+			if !a.DType().IsBlock() {
+				if h := try(moveOutput(g, i, a)); h != nil {
+					return h
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// rebuild copies the live part of a graph, with nodes replaced by others (nil:
+// by a new input) and only the outputs and updates that keep accepts.
+func rebuild(g *ir.Graph, replace map[*ir.Node]*ir.Node, keepOut, keepUpdate func(i int) bool) (*ir.Graph, error) {
+	return copyGraph(g, replace, func(h *ir.Graph, made []*ir.Node) error {
+		for i, u := range g.Updates() {
+			if keepUpdate == nil || keepUpdate(i) {
+				if err := h.Update(made[u.State.ID()], made[u.Value.ID()]); err != nil {
+					return err
+				}
+			}
+		}
+		for i, o := range g.Outputs() {
+			if keepOut == nil || keepOut(i) {
+				if err := h.Output(o.Name, made[o.Node.ID()]); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func moveOutput(g *ir.Graph, out int, to *ir.Node) (*ir.Graph, error) {
+	return copyGraph(g, nil, func(h *ir.Graph, made []*ir.Node) error {
+		for _, u := range g.Updates() {
+			if err := h.Update(made[u.State.ID()], made[u.Value.ID()]); err != nil {
+				return err
+			}
+		}
+		for i, o := range g.Outputs() {
+			n := o.Node
+			if i == out {
+				n = to
+			}
+			if err := h.Output(o.Name, made[n.ID()]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// without drops an input or state that nothing uses.
+func without(g *ir.Graph, gone *ir.Node) (*ir.Graph, error) {
+	for _, u := range g.Updates() {
+		if u.State == gone {
+			return nil, errInUse
+		}
+	}
+	for _, o := range g.Outputs() {
+		if o.Node == gone {
+			return nil, errInUse
+		}
+	}
+	return rebuild(g, map[*ir.Node]*ir.Node{gone: gone}, nil, nil)
+}
+
+type shrinkError string
+
+func (e shrinkError) Error() string { return string(e) }
+
+const errInUse shrinkError = "the node is in use"
+
+// copyGraph copies the live nodes and all inputs and states that replace does
+// not drop (replace them by themselves), then the interface, then drops what
+// that leaves without use.
+func copyGraph(g *ir.Graph, replace map[*ir.Node]*ir.Node, ends func(h *ir.Graph, made []*ir.Node) error) (*ir.Graph, error) {
+	h := ir.NewGraph(g.Name)
+	made := make([]*ir.Node, len(g.Nodes()))
+	live := g.Live()
+	for i, n := range g.Nodes() {
+		by, ok := replace[n]
+		switch {
+		case ok && by == n:
+			continue
+		case ok && by != nil:
+			made[i] = made[by.ID()]
+			continue
+		case !live[i] && n.Op() != ir.OpInput && n.Op() != ir.OpState:
+			continue
+		}
+		args := make([]*ir.Node, len(n.Args()))
+		for j, a := range n.Args() {
+			args[j] = made[a.ID()]
+		}
+		op, attrs := n.Op(), []ir.Attr(n.Attrs())
+		if ok {
+			op, args = ir.OpInput, nil
+			attrs = []ir.Attr{attr("name", "cut "+n.String()), attr("dtype", n.DType()), attr("shape", n.Shape())}
+		}
+		m, err := h.Add(op, args, attrs, "")
+		if err != nil {
+			return nil, err
+		}
+		made[i] = m
+	}
+	if err := ends(h, made); err != nil {
+		return nil, err
+	}
+	return ir.Rewrite(h, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) { return rw.Copy(n, args) })
+}

@@ -1,0 +1,206 @@
+package passes_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel/keval"
+	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// checker runs one graph in several ways and compares them with the reference
+// on the graph as it was given.
+type checker struct {
+	g      *ir.Graph
+	values graphgen.Values
+	bounds []graphgen.Bound
+	want   *interp.Program
+	ways   []way
+	ran    int // runs that the reference could do
+}
+
+// way is one way to run the graph: a name and a function for each run.
+type way struct {
+	name  string
+	run   func(in map[string]*ir.Data, symbols map[string]int64) (map[string]*ir.Data, error)
+	state func(name string) (*ir.Data, error)
+}
+
+func newChecker(g *ir.Graph, seed uint64) (*checker, error) {
+	c := &checker{g: g, values: graphgen.Values{Seed: seed, Graph: g, Quantize: quantize}, bounds: graphgen.Bounds(g)}
+	var err error
+	c.want, err = interp.New(g, interp.Options{Weights: c.values, Workers: 1})
+	return c, err
+}
+
+func quantize(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }
+
+// addReference adds the reference on a graph that must mean the same.
+func (c *checker) addReference(name string, g *ir.Graph) error {
+	p, err := interp.New(g, interp.Options{Weights: c.values, Workers: 1})
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	run := func(in map[string]*ir.Data, symbols map[string]int64) (map[string]*ir.Data, error) {
+		return p.Run(context.Background(), in, symbols)
+	}
+	c.ways = append(c.ways, way{name, run, p.State})
+	return nil
+}
+
+// addKernels adds the kernels of a program, run in their order or, where order
+// is set, as randomly as the barriers allow.
+func (c *checker) addKernels(name string, s *passes.State, order *rand.Rand) error {
+	m, err := keval.New(s.Program, s.Kernels, keval.Options{Weights: c.values, Decode: quant.Dequantize, Order: order})
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	c.ways = append(c.ways, way{name, m.Run, m.State})
+	return nil
+}
+
+// compare runs the graph under several symbol values, one after the other so
+// that states advance, in every way.
+func (c *checker) compare(runs int) error {
+	symbols := c.values.Symbols(runs)
+	if len(c.g.Updates()) > 0 && len(symbols) < 3 {
+		symbols = slices.Repeat(symbols, 3)
+	}
+	for i, values := range symbols {
+		in, err := c.values.Inputs(values, i)
+		if err != nil {
+			return err
+		}
+		want, err := c.want.Run(context.Background(), in, values)
+		if err != nil {
+			continue // an axis to pick from is empty under these values
+		}
+		c.ran++
+		for _, w := range c.ways {
+			if err := c.compareRun(w, in, values, want); err != nil {
+				return fmt.Errorf("%s, run %d with %v: %w", w.name, i, values, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *checker) compareRun(w way, in map[string]*ir.Data, symbols map[string]int64, want map[string]*ir.Data) error {
+	have, err := w.run(in, maps.Clone(symbols))
+	if err != nil {
+		return err
+	}
+	for _, o := range c.g.Outputs() {
+		tol := c.bounds[o.Node.ID()].Tolerance(o.Node)
+		if err := interp.Compare(have[o.Name], want[o.Name], tol).Err(); err != nil {
+			return fmt.Errorf("output %q: %w", o.Name, err)
+		}
+	}
+	for _, s := range c.g.Leaves(ir.OpState) {
+		have, err := w.state(s.Name())
+		if err != nil {
+			return err
+		}
+		want, err := c.want.State(s.Name())
+		if err != nil {
+			return err
+		}
+		if err := interp.Compare(have, want, c.bounds[s.ID()].Tolerance(s)).Err(); err != nil {
+			return fmt.Errorf("state %q: %w", s.Name(), err)
+		}
+	}
+	return nil
+}
+
+// checkGraph takes a graph through the passes and compares, with the reference
+// on it: the reference after each pass that changed it, its kernels, its
+// kernels in another order, and the kernels of the same graph with its nodes
+// in another order. It returns the state of the passes.
+func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic, %v\n%s", p, debug.Stack())
+		}
+	}()
+	c, err := newChecker(g, seed)
+	if err != nil {
+		return nil, nil, err
+	}
+	observe := func(e passes.Event) error {
+		if e.State.Graph == e.Before || !e.Changed {
+			return nil
+		}
+		return c.addReference("after "+e.Pass, e.State.Graph)
+	}
+	s, err := passes.Run(g, passes.Options{Observe: observe})
+	if err != nil {
+		return nil, nil, err
+	}
+	rng := rand.New(rand.NewPCG(seed, 1))
+	if err := c.addKernels("kernels", s, nil); err != nil {
+		return nil, nil, err
+	}
+	if err := c.addKernels("kernels in random order", s, rng); err != nil {
+		return nil, nil, err
+	}
+	shuffled, err := shuffle(g, rng)
+	if err != nil {
+		return nil, nil, err
+	}
+	if shuffled.Hash() != g.Hash() {
+		return nil, nil, fmt.Errorf("the hash depends on the order of nodes")
+	}
+	s2, err := passes.Run(shuffled, passes.Options{})
+	if err != nil {
+		return nil, nil, fmt.Errorf("nodes in another order: %w", err)
+	}
+	if err := c.addKernels("kernels of nodes in another order", s2, nil); err != nil {
+		return nil, nil, err
+	}
+	return s, c, c.compare(runs)
+}
+
+// shuffle puts nodes in a random order that keeps arguments before users, and
+// inputs and states in their own order, which is part of the interface.
+func shuffle(g *ir.Graph, rng *rand.Rand) (*ir.Graph, error) {
+	waits := make([]int, len(g.Nodes()))
+	then := make([][]*ir.Node, len(g.Nodes()))
+	before := func(a, b *ir.Node) {
+		then[a.ID()] = append(then[a.ID()], b)
+		waits[b.ID()]++
+	}
+	for _, op := range []ir.Op{ir.OpInput, ir.OpState} {
+		for i, n := range g.Leaves(op)[min(1, len(g.Leaves(op))):] {
+			before(g.Leaves(op)[i], n)
+		}
+	}
+	var ready, order []*ir.Node
+	for _, n := range g.Nodes() {
+		for _, a := range n.Args() {
+			before(a, n)
+		}
+		if waits[n.ID()] == 0 {
+			ready = append(ready, n)
+		}
+	}
+	for len(ready) > 0 {
+		i := rng.IntN(len(ready))
+		n := ready[i]
+		ready = slices.Delete(ready, i, i+1)
+		order = append(order, n)
+		for _, u := range then[n.ID()] {
+			if waits[u.ID()]--; waits[u.ID()] == 0 {
+				ready = append(ready, u)
+			}
+		}
+	}
+	return ir.Reorder(g, order)
+}

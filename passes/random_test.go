@@ -1,0 +1,81 @@
+package passes_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/ir"
+)
+
+var (
+	randomGraphs = flag.Int("graphs", 300, "how many random graphs to compile and run")
+	firstSeed    = flag.Uint64("seed", 1, "the seed of the first random graph")
+	keep         = flag.String("keep", "", "write the graphs that fail, made smaller, to this folder")
+)
+
+// TestRandomGraphs compares random graphs before and after every pass, and
+// their kernels, with the reference.
+func TestRandomGraphs(t *testing.T) {
+	ran := 0
+	for seed := *firstSeed; seed < *firstSeed+uint64(*randomGraphs); seed++ {
+		g, err := graphgen.New(seed, graphgen.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, c, err := checkGraph(g, seed, 4)
+		if err != nil {
+			fail(t, g, seed, err)
+			continue
+		}
+		ran += c.ran
+	}
+	if ran < *randomGraphs {
+		t.Errorf("only %d runs for %d graphs: the reference refused too many", ran, *randomGraphs)
+	}
+}
+
+// fail reports a graph made as small as the failure allows.
+func fail(t *testing.T, g *ir.Graph, seed uint64, err error) {
+	t.Helper()
+	small := graphgen.Shrink(g, func(g *ir.Graph) bool {
+		_, _, again := checkGraph(g, seed, 4)
+		return again != nil && kindOf(again) == kindOf(err)
+	})
+	_, _, err = checkGraph(small, seed, 4)
+	t.Errorf("seed %d: %v\n%s", seed, err, small)
+	if *keep != "" {
+		name := filepath.Join(*keep, fmt.Sprintf("fuzz-%d.txt", seed))
+		if err := os.WriteFile(name, []byte(small.String()), 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// kindOf keeps shrinking from wandering to another failure.
+func kindOf(err error) string {
+	s := err.Error()
+	if strings.HasPrefix(s, "pass ") || strings.HasPrefix(s, "after ") {
+		return strings.SplitN(s, ":", 2)[0]
+	}
+	return strings.SplitN(s, ",", 2)[0]
+}
+
+func FuzzPasses(f *testing.F) {
+	for seed := range uint64(8) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		g, err := graphgen.New(seed, graphgen.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := checkGraph(g, seed, 4); err != nil {
+			fail(t, g, seed, err)
+		}
+	})
+}
