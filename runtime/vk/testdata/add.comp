@@ -1,0 +1,10 @@
+#version 450
+// dst = a + b
+layout(local_size_x = 64) in;
+layout(std430, binding = 0) readonly buffer A { float a[]; };
+layout(std430, binding = 1) readonly buffer B { float b[]; };
+layout(std430, binding = 2) writeonly buffer Dst { float dst[]; };
+void main() {
+    uint i = gl_GlobalInvocationID.x;
+    if (i < dst.length()) dst[i] = a[i] + b[i];
+}
