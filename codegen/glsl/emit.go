@@ -10,15 +10,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Device features that a shader may need, as they appear in Shader.Needs.
+// Device features that a shader may need, by their names in target.Caps.Has.
 const (
-	NeedStorage8        = "storage8"         // 8-bit elements in storage buffers
-	NeedStorage16       = "storage16"        // 16-bit elements in storage buffers
-	NeedFloat64         = "float64"          // double arithmetic
-	NeedInt64           = "int64"            // 64-bit integer arithmetic
-	NeedSubgroupBasic   = "subgroup_basic"   // subgroup ids
-	NeedSubgroupShuffle = "subgroup_shuffle" // values of other invocations
-	NeedSubgroupInt64   = "subgroup_int64"   // 64-bit operands of subgroup operations
+	NeedStorage8        = "storage8"              // 8-bit elements in storage buffers
+	NeedStorage16       = "storage16"             // 16-bit elements in storage buffers
+	NeedFloat64         = "float64"               // double arithmetic
+	NeedInt64           = "int64"                 // 64-bit integer arithmetic
+	NeedSubgroupBasic   = "subgroup_basic"        // subgroup ids
+	NeedSubgroupShuffle = "subgroup_shuffle"      // values of other invocations
+	NeedSubgroupTypes   = "subgroupExtendedTypes" // 64-bit operands of subgroup operations
 )
 
 // extensions gives what each need takes in the text.
@@ -28,7 +28,7 @@ var extensions = map[string]string{
 	NeedInt64:           "GL_EXT_shader_explicit_arithmetic_types_int64",
 	NeedSubgroupBasic:   "GL_KHR_shader_subgroup_basic",
 	NeedSubgroupShuffle: "GL_KHR_shader_subgroup_shuffle",
-	NeedSubgroupInt64:   "GL_EXT_shader_subgroup_extended_types_int64",
+	NeedSubgroupTypes:   "GL_EXT_shader_subgroup_extended_types_int64",
 }
 
 // Shader is the text of a kernel and what running it takes.
@@ -94,9 +94,8 @@ func (e *emitter) body() {
 
 // check refuses what no variant can write.
 func (e *emitter) check() {
-	s := e.sched
-	if s.Workgroup < 1 || s.Workgroup > 1<<16 {
-		e.fail("a workgroup of %d invocations is not usable", s.Workgroup)
+	if err := target.Check(e.k, e.sched, e.caps); err != nil {
+		e.fail("%w", err)
 	}
 	for _, name := range e.k.Symbols() {
 		if !slices.Contains(e.symbols, name) {

@@ -23,9 +23,10 @@ type emitter struct {
 
 	buffers  []*buffer
 	needs    map[string]bool
-	helpers  map[string]bool // keys of lib entries
-	decoders []string        // functions that read block formats, by binding
-	shared   []string        // declarations of shared memory
+	helpers  map[string]bool   // keys of lib entries
+	decoders []string          // functions that read block formats, by binding
+	shared   []string          // declarations of shared memory
+	arrays   map[string]string // shared memory that folds take turns with, by type
 	usedSyms map[string]bool
 	tables   map[string]bool // of decoders already written
 
@@ -69,7 +70,7 @@ func (s *scope) block() *scope {
 func newEmitter(k *kernel.Kernel, sched kernel.Schedule, caps target.Caps, symbols []string) *emitter {
 	root := newScope(nil, "void main()")
 	e := &emitter{k: k, sched: sched, caps: caps, symbols: symbols, root: root, scope: root,
-		needs: map[string]bool{}, helpers: map[string]bool{}, usedSyms: map[string]bool{}, tables: map[string]bool{}}
+		needs: map[string]bool{}, helpers: map[string]bool{}, usedSyms: map[string]bool{}, tables: map[string]bool{}, arrays: map[string]string{}}
 	for _, s := range symbols {
 		root.names[s] = true
 	}

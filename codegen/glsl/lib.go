@@ -80,9 +80,9 @@ func (e *emitter) functions() string {
 // Functions of floats follow IEEE in NaN and infinity.
 var library = []helper{
 	{"INF", f32Only, nil, `
-const float INF = uintBitsToFloat(0x7f800000u);`},
+#define INF uintBitsToFloat(0x7f800000u)`},
 	{"NAN", f32Only, nil, `
-const float NAN = uintBitsToFloat(0x7fc00000u);`},
+#define NAN uintBitsToFloat(0x7fc00000u)`},
 	{"nan_max", floats, nil, `
 // The larger one; NaN if either is.
 TYPE nan_max(TYPE a, TYPE b) {

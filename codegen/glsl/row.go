@@ -16,12 +16,12 @@ type rowWriter struct {
 	lanes int  // how many
 	rows  int  // rows per workgroup
 
-	local text // the invocation's number in the workgroup
-	lane  text // its number in the row
-	valid text // whether its row exists, or ""
-	width int  // neighbouring elements at once
-	slots int  // turns of each lane, where it keeps the values of all of them; else 0
-	slot  text // the number of the turn, in a pass of that kind
+	local  text // the invocation's number in the workgroup
+	thread text // its number in the row
+	valid  text // whether its row exists, or ""
+	width  int  // neighbouring elements at once
+	slots  int  // turns of each lane, where it keeps the values of all of them; else 0
+	slot   text // the number of the turn, in a pass of that kind
 
 	stages [][]int // phases
 	final  stage
@@ -94,7 +94,7 @@ func (r *rowWriter) arrange() {
 // ownRow gives each invocation a row of its own.
 func (r *rowWriter) ownRow(s space) (opened int) {
 	rounds := r.gridFactor(0, s.points[0], int64(r.rows))
-	r.lane = primary("0u")
+	r.thread = primary("0u")
 	return r.invocations(s.points[0], rounds, r.groupName(s.groups[0], "id"), func(id text) {
 		if len(s.groups[0]) > 0 {
 			r.split(s.groups[0], 1, id)
@@ -109,7 +109,7 @@ func (r *rowWriter) sharedRows(s space) (opened int) {
 	n := s.points[0]
 	rounds := r.gridFactor(0, n, int64(r.rows))
 	r.numberLocal()
-	r.lane = r.local
+	r.thread = r.local
 	first := binary("*", primary("gl_WorkGroupID.x"), uintLit(int64(r.rows)))
 	if rounds > 1 {
 		name := r.fresh(r.scope, "first_row")
@@ -122,10 +122,10 @@ func (r *rowWriter) sharedRows(s space) (opened int) {
 	id := first
 	if r.rows > 1 {
 		if r.lanes > 1 {
-			r.lane = primary(r.variable("uint", "lane", binary("%", r.local, uintLit(int64(r.lanes)))))
+			r.thread = primary(r.variable("uint", "thread", binary("%", r.local, uintLit(int64(r.lanes)))))
 			id = binary("+", first, binary("/", r.local, uintLit(int64(r.lanes))))
 		} else {
-			r.lane = primary("0u")
+			r.thread = primary("0u")
 			id = binary("+", first, r.local)
 		}
 	}
@@ -195,7 +195,7 @@ func (r *rowWriter) storeRow() {
 	}
 	cond := r.valid
 	if r.lanes > 1 {
-		first := binary("==", r.lane, primary("0u"))
+		first := binary("==", r.thread, primary("0u"))
 		if cond.s == "" {
 			cond = first
 		} else {
@@ -219,9 +219,9 @@ func (r *rowWriter) eachElement(number int, roots []*kernel.Expr, stores []kerne
 	j := r.fresh(r.scope, "j")
 	fold := r.dim(r.k.Fold)
 	step := int64(r.lanes * r.width)
-	start := r.lane
+	start := r.thread
 	if r.width > 1 && r.lanes > 1 {
-		start = binary("*", r.lane, uintLit(int64(r.width)))
+		start = binary("*", r.thread, uintLit(int64(r.width)))
 	}
 	opened := 1
 	switch {

@@ -12,7 +12,7 @@ import (
 // schedule's Cache elements hold a lane's share.
 func (r *rowWriter) planCache() {
 	fold := r.k.Fold
-	if !r.group || r.sched.Cache <= 0 || !fold.IsStatic() || fold.Add == 0 {
+	if r.sched.Cache <= 0 || !fold.IsStatic() || fold.Add == 0 {
 		return
 	}
 	step := int64(r.lanes * r.width)

@@ -180,7 +180,7 @@ func (r *rowWriter) exchange(f fold) {
 	}
 	r.need(NeedSubgroupBasic, NeedSubgroupShuffle)
 	if f.typ == "int64_t" {
-		r.need(NeedSubgroupInt64)
+		r.need(NeedSubgroupTypes)
 	}
 	within := min(r.lanes, r.sched.Subgroup)
 	r.open("%sfor (uint distance = %du; distance > 0u; distance >>= 1u)", unroll, within/2)
@@ -252,7 +252,7 @@ func (r *rowWriter) exchangeSubgroups(f fold) {
 	if f.place == "" {
 		r.combine(f, f.value, primary(names[0]+"["+at.s+"]"))
 	} else {
-		other := fold{Phase: f.Phase, value: names[0] + "[" + at.s + "]", place: names[1] + "[" + at.s + "]"}
+		other := fold{Phase: f.Phase, typ: f.typ, value: names[0] + "[" + at.s + "]", place: names[1] + "[" + at.s + "]"}
 		r.takeIfBetter(f, other)
 	}
 	r.close()
@@ -260,34 +260,46 @@ func (r *rowWriter) exchangeSubgroups(f fold) {
 
 // exchangeShared combines the lanes by a tree in shared memory.
 func (r *rowWriter) exchangeShared(f fold) {
-	values := r.sharedArray(f.typ, f.value+"_lanes", r.sched.Workgroup)
+	values := r.laneArray(f.typ, "")
 	places := ""
 	r.line("%s[%s] = %s;", values, r.local.s, f.value)
 	if f.place != "" {
-		places = r.sharedArray("int", f.place+"_places", r.sched.Workgroup)
+		places = r.laneArray("int", "place_")
 		r.line("%s[%s] = %s;", places, r.local.s, f.place)
 	}
 	r.line("barrier();")
-	r.open("for (uint half = %du; half > 0u; half >>= 1u)", r.lanes/2)
-	r.open("if (%s < half)", r.lane.s)
-	partner := binary("+", r.local, primary("half")).s
+	r.open("for (uint half_row = %du; half_row > 0u; half_row >>= 1u)", r.lanes/2)
+	r.open("if (%s < half_row)", r.thread.s)
+	partner := binary("+", r.local, primary("half_row")).s
 	if places == "" {
 		r.line("%s = %s;", f.value, r.combined(f, primary(f.value), primary(values+"["+partner+"]")).s)
-		r.line("%s[%s] = %s;", values, r.local.s, f.value)
 	} else {
-		r.takeIfBetter(f, fold{Phase: f.Phase, value: values + "[" + partner + "]", place: places + "[" + partner + "]"})
-		r.line("%s[%s] = %s;", values, r.local.s, f.value)
+		r.takeIfBetter(f, fold{Phase: f.Phase, typ: f.typ, value: values + "[" + partner + "]", place: places + "[" + partner + "]"})
 		r.line("%s[%s] = %s;", places, r.local.s, f.place)
 	}
+	r.line("%s[%s] = %s;", values, r.local.s, f.value)
 	r.close()
 	r.line("barrier();")
 	r.close()
 	first := primary("0u")
 	if r.rows > 1 {
-		first = binary("-", r.local, r.lane)
+		first = binary("-", r.local, r.thread)
 	}
 	r.line("%s = %s[%s];", f.value, values, first.s)
 	if places != "" {
 		r.line("%s = %s[%s];", f.place, places, first.s)
 	}
+}
+
+// laneArray returns shared memory with a place for every invocation. Folds of
+// one type take turns with it.
+func (r *rowWriter) laneArray(typ, kind string) string {
+	key := kind + typ
+	if name, ok := r.arrays[key]; ok {
+		r.line("barrier(); // until all have read what the last fold left")
+		return name
+	}
+	name := r.sharedArray(typ, kind+"lanes", r.sched.Workgroup)
+	r.arrays[key] = name
+	return name
 }

@@ -9,7 +9,7 @@ import (
 
 // component is the variable that counts the neighbours an invocation takes; it
 // is reserved for that.
-const component = "c"
+const component = "lane"
 
 // adjacent reports whether width neighbours along an axis are neighbours in
 // memory, the first at a multiple of width, if the axis is at one.

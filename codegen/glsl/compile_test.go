@@ -1,0 +1,138 @@
+package glsl_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/passes"
+)
+
+var randomGraphs = flag.Int("graphs", 60, "how many random graphs to generate shaders for")
+
+// compile runs shaders through the GLSL compiler, the optimizer and the
+// validator, and reports each that is refused with its text.
+func compile(t *testing.T, sources map[string]string) {
+	t.Helper()
+	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tools.Ready(); err != nil {
+		t.Skipf("no GLSL compiler here: %v", err)
+	}
+	var names []string
+	for name := range sources {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	shaders := make([]spirv.Shader, len(names))
+	for i, name := range names {
+		shaders[i] = spirv.Shader{Name: name, Source: sources[name]}
+	}
+	results, _, err := tools.Compile(context.Background(), shaders, spirv.Options{Optimize: true, Validate: tools.Val.Found()})
+	var refused *spirv.CompileError
+	if err != nil && !errors.As(err, &refused) {
+		t.Fatal(err)
+	}
+	shown := 0
+	for i, r := range results {
+		if r.SPIRV != nil {
+			continue
+		}
+		if shown++; shown <= 3 {
+			t.Errorf("%s is refused: %s\n%s", names[i], refusal(err, names[i]), numbered(shaders[i].Source))
+		} else {
+			t.Errorf("%s is refused", names[i])
+		}
+	}
+}
+
+// refusal finds the part of a joined error that is about a shader.
+func refusal(err error, name string) string {
+	for _, line := range strings.Split(err.Error(), "\n") {
+		if strings.Contains(line, name) {
+			return line
+		}
+	}
+	return err.Error()
+}
+
+func numbered(source string) string {
+	lines := strings.Split(source, "\n")
+	for i := range lines {
+		lines[i] = fmt.Sprintf("%3d %s", i+1, lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+func profile(t *testing.T, name string) target.Caps {
+	t.Helper()
+	caps, err := target.Profile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return caps
+}
+
+// TestRandomGraphsCompile generates the kernels of random graphs for every
+// device there is a profile of.
+func TestRandomGraphsCompile(t *testing.T) {
+	sources := map[string]string{}
+	for seed := range uint64(*randomGraphs) {
+		g, err := graphgen.New(seed, graphgen.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := passes.Run(g, passes.Options{})
+		if err != nil {
+			t.Logf("seed %d: %v", seed, err)
+			continue
+		}
+		var symbols []string
+		for _, sym := range s.Program.Symbols {
+			symbols = append(symbols, sym.Name)
+		}
+		device := target.Profiles()[int(seed)%len(target.Profiles())]
+		for i, k := range s.Kernels {
+			name := fmt.Sprintf("seed%d_%d_%s_%s", seed, i, k.Name, device)
+			if source, ok := emitFor(t, k, profile(t, device), symbols); ok {
+				sources[name] = source
+			}
+		}
+	}
+	if len(sources) < *randomGraphs {
+		t.Errorf("only %d kernels of %d graphs", len(sources), *randomGraphs)
+	}
+	compile(t, sources)
+}
+
+// emitFor generates a kernel as it is chosen for a device, unless the device
+// lacks what it needs.
+func emitFor(t *testing.T, k *kernel.Kernel, caps target.Caps, symbols []string) (source string, ok bool) {
+	t.Helper()
+	sched, _, err := target.Select(k, caps)
+	var missing *target.MissingError
+	if errors.As(err, &missing) {
+		return "", false
+	}
+	if err != nil {
+		t.Errorf("%v\n%s", err, k)
+		return "", false
+	}
+	sh, err := glsl.Emit(k, sched, caps, symbols)
+	if err != nil {
+		t.Errorf("%v\n%s", err, k)
+		return "", false
+	}
+	return sh.Source, true
+}
