@@ -48,6 +48,20 @@ func (t Tensor) DynamicUpdateSlice(axis int, update, start Tensor) Tensor {
 	return t.apply(ir.OpDynamicUpdateSlice, []Tensor{update, start}, attr("axis", axis))
 }
 
+// Tril keeps the elements of the two innermost axes on and below the k-th
+// diagonal, counted to the right from the main one, and puts 0 elsewhere.
+func (t Tensor) Tril(k int) Tensor { return t.unary(ir.OpTril, attr("k", k)) }
+
+// Triu keeps the elements of the two innermost axes on and above the k-th
+// diagonal, counted to the right from the main one, and puts 0 elsewhere.
+func (t Tensor) Triu(k int) Tensor { return t.unary(ir.OpTriu, attr("k", k)) }
+
+// OneHot appends an axis of that depth to indices t: 1 at the index and 0
+// elsewhere. An index out of range gives zeros.
+func (t Tensor) OneHot(depth int, to ir.DType) Tensor {
+	return t.unary(ir.OpOneHot, attr("depth", depth), attr("dtype", to))
+}
+
 // Dequantize returns the values of a quantized tensor as a float dtype.
 func (t Tensor) Dequantize(to ir.DType) Tensor {
 	return t.unary(ir.OpDequantize, attr("dtype", to))

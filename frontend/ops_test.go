@@ -16,6 +16,7 @@ type operands struct {
 	heads, keys, mask frontend.Tensor // f32[4,3,8], f32[2,5,8], f32[3,5]
 	n                 ir.Dim          // N <= 16
 	seq               frontend.Tensor // f32[N,4]
+	img, chans        frontend.Tensor // f32[1,4,6,5], f32[4]
 }
 
 func newOperands(b *frontend.Builder) *operands {
@@ -26,6 +27,7 @@ func newOperands(b *frontend.Builder) *operands {
 		cond: b.Input("cond", ir.Bool, 2, 4), q8: b.Weight("q8", ir.Q8_0, 4, 32),
 		heads: b.Input("heads", ir.F32, 4, 3, 8), keys: b.Input("keys", ir.F32, 2, 5, 8), mask: b.Input("mask", ir.F32, 3, 5),
 		seq: b.Input("seq", ir.F32, n, 4),
+		img: b.Input("img", ir.F32, 1, 4, 6, 5), chans: b.Input("chans", ir.F32, 4),
 	}
 }
 
@@ -126,7 +128,7 @@ var methodCases = []methodCase{
 	{ir.OpSlice, func(o *operands) frontend.Tensor { return o.seq.Slice(0, 1, o.n) }, `slice %11 {starts=[1,0], limits=[N,4]} : f32[N-1,4]`},
 	{ir.OpSlice, func(o *operands) frontend.Tensor { return o.x.SliceStep(1, 0, 4, 2) }, `slice %0 {starts=[0,0], limits=[2,4], steps=[1,2]} : f32[2,2]`},
 	{ir.OpBroadcast, func(o *operands) frontend.Tensor { return o.row.Broadcast(o.seq.Shape()) }, `broadcast %2 {shape=[N,4]} : f32[N,4]`},
-	{ir.OpSqueeze, func(o *operands) frontend.Tensor { return o.x.Index(0, -1) }, `squeeze %12 {axes=[0]} : f32[4]`},
+	{ir.OpSqueeze, func(o *operands) frontend.Tensor { return o.x.Index(0, -1) }, `squeeze %14 {axes=[0]} : f32[4]`},
 	{ir.OpUnsqueeze, func(o *operands) frontend.Tensor { return o.x.Unsqueeze(0, -1) }, `unsqueeze %0 {axes=[0,-1]} : f32[1,2,4,1]`},
 	{ir.OpFlip, func(o *operands) frontend.Tensor { return o.x.Flip(1) }, `flip %0 {axes=[1]} : f32[2,4]`},
 
@@ -166,7 +168,7 @@ var methodCases = []methodCase{
 	{ir.OpArgsort, func(o *operands) frontend.Tensor { return o.x.ArgsortDescending(1) }, `argsort %0 {axis=1, descending=true} : i32[2,4]`},
 	{ir.OpTopKIndices, func(o *operands) frontend.Tensor { return o.x.TopKIndices(-1, 3) }, `top_k_indices %0 {k=3} : i32[2,3]`},
 	{ir.OpTopKIndices, func(o *operands) frontend.Tensor { return o.x.BottomKIndices(0, 1) }, `top_k_indices %0 {k=1, axis=0, largest=false} : i32[1,4]`},
-	{ir.OpGather, func(o *operands) frontend.Tensor { values, _ := o.x.TopK(-1, 3); return values }, `gather %0, %12 {axis=-1} : f32[2,3]`},
+	{ir.OpGather, func(o *operands) frontend.Tensor { values, _ := o.x.TopK(-1, 3); return values }, `gather %0, %14 {axis=-1} : f32[2,3]`},
 
 	{ir.OpSoftmax, func(o *operands) frontend.Tensor { return o.x.Softmax(0) }, `softmax %0 {axis=0} : f32[2,4]`},
 	{ir.OpLogSoftmax, func(o *operands) frontend.Tensor { return o.x.LogSoftmax(0) }, `log_softmax %0 {axis=0} : f32[2,4]`},
@@ -178,8 +180,20 @@ var methodCases = []methodCase{
 	{ir.OpRope, func(o *operands) frontend.Tensor {
 		return o.x.Rope(o.ivec, frontend.RopeAxis(0), frontend.RopeBase(1e6), frontend.RopeDims(2), frontend.RopeHalf())
 	}, `rope %0, %4 {axis=0, base=1e+06, dims=2, mode="half"} : f32[2,4]`},
+	{ir.OpGroupNorm, func(o *operands) frontend.Tensor {
+		return o.img.GroupNorm(2, frontend.Tensor{}, frontend.Tensor{}, 1e-6)
+	}, `group_norm %12 {groups=2, eps=1e-06} : f32[1,4,6,5]`},
+	{ir.OpGroupNorm, func(o *operands) frontend.Tensor { return o.img.GroupNorm(2, o.chans, o.chans, 1e-6) }, `group_norm %12, %13, %13 {groups=2, eps=1e-06} : f32[1,4,6,5]`},
+	{ir.OpBatchNorm, func(o *operands) frontend.Tensor {
+		return o.img.BatchNorm(o.chans, o.chans, frontend.Tensor{}, frontend.Tensor{}, 1e-6)
+	}, `batch_norm %12, %13, %13 {eps=1e-06} : f32[1,4,6,5]`},
+	{ir.OpBatchNorm, func(o *operands) frontend.Tensor { return o.img.BatchNorm(o.chans, o.chans, o.chans, o.chans, 1e-6) }, `batch_norm %12, %13, %13, %13, %13 {eps=1e-06} : f32[1,4,6,5]`},
+	{ir.OpL2Normalize, func(o *operands) frontend.Tensor { return o.x.L2Normalize(0, 1e-8) }, `l2_normalize %0 {eps=1e-08, axis=0} : f32[2,4]`},
+	{ir.OpTril, func(o *operands) frontend.Tensor { return o.x.Tril(-1) }, `tril %0 {k=-1} : f32[2,4]`},
+	{ir.OpTriu, func(o *operands) frontend.Tensor { return o.heads.Triu(1) }, `triu %8 {k=1} : f32[4,3,8]`},
+	{ir.OpOneHot, func(o *operands) frontend.Tensor { return o.i.OneHot(5, ir.F16) }, `one_hot %3 {depth=5, dtype=f16} : f16[2,4,5]`},
 
-	{ir.OpMatMul, func(o *operands) frontend.Tensor { return o.x.MatMul(o.y.T()) }, `matmul %0, %12 : f32[2,2]`},
+	{ir.OpMatMul, func(o *operands) frontend.Tensor { return o.x.MatMul(o.y.T()) }, `matmul %0, %14 : f32[2,2]`},
 	{ir.OpMatMul, func(o *operands) frontend.Tensor { return o.x.MatMulT(o.y) }, `matmul %0, %1 {transpose_b=true} : f32[2,2]`},
 	{ir.OpAttention, func(o *operands) frontend.Tensor { return o.heads.Attention(o.keys, o.keys) }, `attention %8, %9, %9 : f32[4,3,8]`},
 	{ir.OpAttention, func(o *operands) frontend.Tensor {
@@ -190,7 +204,7 @@ var methodCases = []methodCase{
 	{ir.OpIndexSelect, func(o *operands) frontend.Tensor { return o.x.IndexSelect(1, o.ivec) }, `index_select %0, %4 {axis=1} : f32[2,2]`},
 	{ir.OpEmbedding, func(o *operands) frontend.Tensor { return o.x.Embedding(o.ivec, ir.F32) }, `embedding %0, %4 : f32[2,4]`},
 	{ir.OpEmbedding, func(o *operands) frontend.Tensor { return o.q8.Embedding(o.ivec, ir.F16) }, `embedding %7, %4 {dtype=f16} : f16[2,32]`},
-	{ir.OpCast, func(o *operands) frontend.Tensor { return o.x.Embedding(o.ivec, ir.F16) }, `cast %12 {dtype=f16} : f16[2,4]`},
+	{ir.OpCast, func(o *operands) frontend.Tensor { return o.x.Embedding(o.ivec, ir.F16) }, `cast %14 {dtype=f16} : f16[2,4]`},
 	{ir.OpConcat, func(o *operands) frontend.Tensor { return o.x.Concat(1, o.y, o.x) }, `concat %0, %1, %0 {axis=1} : f32[2,12]`},
 	{ir.OpPad, func(o *operands) frontend.Tensor { return o.x.Pad([]int{0, 1}, []int{2, 3}, 7) }, `pad %0 {low=[0,1], high=[2,3], value=7.0} : f32[4,8]`},
 	{ir.OpDynamicUpdateSlice, func(o *operands) frontend.Tensor { return o.x.DynamicUpdateSlice(1, o.y, o.one) }, `dynamic_update_slice %0, %1, %5 {axis=1} : f32[2,4]`},

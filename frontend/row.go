@@ -28,6 +28,31 @@ func (t Tensor) LayerNorm(weight, bias Tensor, eps float64) Tensor {
 	return t.apply(ir.OpLayerNorm, present(weight, bias), attr("eps", eps))
 }
 
+// GroupNorm normalizes t [N, C, …] over each of that many groups of consecutive
+// channels, with all axes after them (Wu and He 2018). Weight and bias are [C];
+// bias, or both, may be the zero Tensor for none.
+func (t Tensor) GroupNorm(groups int, weight, bias Tensor, eps float64) Tensor {
+	if weight.IsZero() && !bias.IsZero() {
+		fail("group_norm", errors.New("a bias needs a weight beside it"), t, bias)
+	}
+	return t.apply(ir.OpGroupNorm, present(weight, bias), attr("groups", groups), attr("eps", eps))
+}
+
+// BatchNorm returns (x-mean)*rsqrt(variance+eps)*weight+bias of t [N, C, …] with
+// stored statistics, as inference does (Ioffe and Szegedy 2015). All four are
+// [C]; bias, or weight and bias, may be the zero Tensor for none.
+func (t Tensor) BatchNorm(mean, variance, weight, bias Tensor, eps float64) Tensor {
+	if weight.IsZero() && !bias.IsZero() {
+		fail("batch_norm", errors.New("a bias needs a weight beside it"), t, bias)
+	}
+	return t.apply(ir.OpBatchNorm, append([]Tensor{mean, variance}, present(weight, bias)...), attr("eps", eps))
+}
+
+// L2Normalize returns x/max(norm2(x), eps) along an axis.
+func (t Tensor) L2Normalize(axis int, eps float64) Tensor {
+	return t.unary(ir.OpL2Normalize, attr("eps", eps), attr("axis", axis))
+}
+
 // present returns the operands up to the first that is left out.
 func present(args ...Tensor) []Tensor {
 	for i, a := range args {

@@ -15,6 +15,8 @@ var probeShapes = map[Op][]Shape{
 	OpRMSNorm:            {probeShape, ShapeOf(256)},
 	OpLayerNorm:          {probeShape, ShapeOf(256)},
 	OpRope:               {probeShape, ShapeOf(2)},
+	OpGroupNorm:          {probeShape, ShapeOf(256)},
+	OpBatchNorm:          {probeShape, ShapeOf(256)},
 	OpIndexSelect:        {probeShape, ShapeOf(2)},
 	OpDynamicUpdateSlice: {probeShape, probeShape, {}},
 	OpAttention:          {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(1, 1, 1)},
@@ -36,6 +38,8 @@ func probeAttr(op Op, a AttrInfo) any {
 		return 1.0
 	case a.Name == "perm":
 		return []int64{0, 1}
+	case a.Name == "groups":
+		return int64(1)
 	case a.Name == "axes":
 		return []int64{}
 	case a.Kind == AttrInts:

@@ -121,6 +121,8 @@ const (
 	OpRMSNorm
 	OpLayerNorm
 	OpRope
+	OpGroupNorm
+	OpL2Normalize
 
 	// Contraction.
 	OpMatMul
@@ -136,6 +138,12 @@ const (
 
 	// Attention.
 	OpAttention
+
+	// Composites.
+	OpBatchNorm
+	OpTril
+	OpTriu
+	OpOneHot
 
 	numOps
 )

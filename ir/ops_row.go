@@ -23,7 +23,46 @@ func init() {
 				{Name: "mode", Kind: AttrString, Default: "interleaved", Enum: []string{"interleaved", "half"}, Doc: "pairs are (2i, 2i+1), or (i, i+dims/2)"},
 			}, Infer: inferRope, Tol: Tolerance{Eps: 1024, Abs: 1e-5, Sum: true},
 			Doc: "Rotary position embedding (Su et al. 2021): turns pairs of innermost elements by an angle that grows with the position."},
+		OpInfo{Op: OpGroupNorm, Name: "group_norm", Class: ClassRow, Args: []ArgInfo{{Name: "x"}, {Name: "weight", Optional: true}, {Name: "bias", Optional: true}},
+			Attrs: []AttrInfo{{Name: "groups", Kind: AttrInt, Doc: "how many groups of consecutive channels; it divides C"}, eps}, Infer: inferGroupNorm, Tol: tol,
+			Doc: "(x-mean)*rsqrt(var+eps)*weight+bias of x[N, C, …], mean and biased variance over each group of channels with all axes after them (Wu and He 2018); weight and bias are [C]. One group is layer normalization of an image, C groups are instance normalization."},
+		OpInfo{Op: OpL2Normalize, Name: "l2_normalize", Class: ClassRow, Args: []ArgInfo{{Name: "x"}},
+			Attrs: append([]AttrInfo{{Name: "eps", Kind: AttrFloat, Default: 1e-12, Doc: "the least divisor"}}, axis...), Infer: inferAlongAxis, Tol: tol,
+			Doc: "x/max(norm2(x), eps) along an axis."},
 	)
+}
+
+func inferGroupNorm(c *Call) (Type, error) {
+	t, err := c.channels(1)
+	if err != nil {
+		return Type{}, err
+	}
+	groups := int64(c.Attrs.Int("groups"))
+	if channels := t.Shape[1]; groups < 1 || !channels.IsStatic() || channels.Add%groups != 0 {
+		return Type{}, fmt.Errorf("the %s channels of %s do not split into %d groups", channels, t.Shape, groups)
+	}
+	return t, nil
+}
+
+// channels checks x[N, C, …] of floats, and that the arguments from the given
+// one on have one float per channel.
+func (c *Call) channels(params int) (Type, error) {
+	if err := c.wantKinds(0, KindFloat); err != nil {
+		return Type{}, err
+	}
+	s := c.Shape(0)
+	if len(s) < 2 {
+		return Type{}, fmt.Errorf("x is %s, want [N, C, …]", s)
+	}
+	for i := params; i < len(c.Args); i++ {
+		if err := c.wantKinds(i, KindFloat); err != nil {
+			return Type{}, err
+		}
+		if p := c.Shape(i); len(p) != 1 || p[0] != s[1] {
+			return Type{}, fmt.Errorf("%s is %s, want [%s], one element per channel of x %s", c.argName(i), p, s[1], s)
+		}
+	}
+	return Type{c.DType(0), s}, nil
 }
 
 func inferAlongAxis(c *Call) (Type, error) {

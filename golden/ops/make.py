@@ -433,8 +433,54 @@ def scans():
     case("top_k_indices", [(ints(-3, 3, 9), "i64")], lambda x: down(x, 0)[:5], "i32", k=5)
 
 
+def group_norm(x, groups, eps=1e-5, w=None, b=None):
+    g = x.reshape(x.shape[0], groups, -1)
+    y = ((g - g.mean(-1, keepdims=True)) / np.sqrt(g.var(-1, keepdims=True) + eps)).reshape(x.shape)
+    return per_channel(y, 1.0 if w is None else w, 0.0 if b is None else b)
+
+
+def per_channel(x, w, b):
+    """x*w+b, with w and b along axis 1."""
+    w, b = (np.reshape(p, (-1,) + (1,) * (x.ndim - 2)) for p in (w, b))
+    return x * w + b
+
+
+def batch_norm(x, mean, var, w=1.0, b=0.0, eps=1e-5):
+    return per_channel(per_channel(x, np.ones_like(mean), -mean), w / np.sqrt(var + eps), b)
+
+
+def channel_norms():
+    x, w, b = normal(2, 6, 3, 2), normal(6), normal(6)
+    var = np.abs(normal(6))
+    case("group_norm", [(x, "f32")], lambda x: group_norm(x, 3), groups=3)
+    case("group_norm", [(x, "f32"), (w, "f32")], lambda x, w: group_norm(x, 1, w=w), groups=1)
+    case("group_norm", [(x, "f32"), (w, "f32"), (b, "f32")], lambda x, w, b: group_norm(x, 6, 0.25, w, b), groups=6, eps=0.25)
+    case("group_norm", [(normal(3, 4), "f16"), (normal(4), "f32"), (normal(4), "f32")], lambda x, w, b: group_norm(x, 2, 1e-5, w, b), groups=2)
+    case("batch_norm", [(x, "f32"), (b, "f32"), (var, "f32")], batch_norm)
+    case("batch_norm", [(x, "f32"), (b, "f32"), (var, "f32"), (w, "f32")], batch_norm)
+    case("batch_norm", [(x, "bf16"), (b, "f32"), (var, "f32"), (w, "f32"), (b, "f32")], lambda *a: batch_norm(*a, eps=1e-3), eps=1e-3)
+    case("batch_norm", [(normal(4, 3), "f32")] + [(normal(3) ** 2, "f32")] * 4, batch_norm)
+    for axis in (0, -1):
+        case("l2_normalize", [(normal(3, 4), "f32")], lambda x: x / np.linalg.norm(x, 2, axis, keepdims=True), axis=axis)
+    case("l2_normalize", [(np.array([[0.0, 0], [1e-3, 0], [3, 4]]), "f32")], lambda x: x / np.maximum(np.linalg.norm(x, 2, 1, keepdims=True), 0.5), eps=0.5)
+
+
+def triangles():
+    x = normal(2, 4, 3)
+    for k in (-2, 0, 1, 5):
+        case("tril", [(x, "f32")], lambda x: np.tril(x, k), k=k)
+        case("triu", [(x, "f16")], lambda x: np.triu(x, k), k=k)
+    case("tril", [(np.full((3, 3), INF), "f32")], np.tril)
+    case("triu", [(ints(-9, 9, 2, 3), "i8")], np.triu)
+    case("tril", [(ints(0, 2, 3, 3), "bool")], np.tril)
+    hot = lambda depth: lambda i: (i[..., None] == np.arange(depth)).astype(np.int64)
+    case("one_hot", [(np.array([[0, 2], [-1, 3]]), "i32")], hot(3), "f32", depth=3)
+    case("one_hot", [(ints(0, 5, 4), "u8")], hot(5), "i8", depth=5, dtype="i8")
+    case("one_hot", [(np.array(1), "i64")], hot(2), "bool", depth=2, dtype="bool")
+
+
 for make in (unary, binary, casts, views, reductions, row_ops, matmuls, attentions, indexing,
-             norms, scans):
+             norms, scans, channel_norms, triangles):
     make()
 path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases.json")
 with open(path, "w") as f:

@@ -72,6 +72,9 @@ var kernels = map[ir.Op]kernel{
 	ir.OpLayerNorm:  layerNorm,
 	ir.OpRope:       rope,
 
+	ir.OpGroupNorm:   groupNorm,
+	ir.OpL2Normalize: l2Normalize,
+
 	ir.OpMatMul: matmul,
 
 	ir.OpGather:             gather,
@@ -83,6 +86,11 @@ var kernels = map[ir.Op]kernel{
 	ir.OpDequantize:         dequantize,
 
 	ir.OpAttention: attention,
+
+	ir.OpBatchNorm: batchNorm,
+	ir.OpTril:      tril,
+	ir.OpTriu:      triu,
+	ir.OpOneHot:    oneHot,
 }
 
 // kernelOf returns the kernel of an op: its own, or that of all elementwise

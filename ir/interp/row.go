@@ -103,6 +103,55 @@ func layerNorm(c *call) (value, error) {
 	})
 }
 
+// groupNorm sees x as [N*groups, channels*positions], whose rows it normalizes.
+func groupNorm(c *call) (value, error) {
+	eps := c.attrs().Float("eps")
+	x, out := c.args[0].floats(), make([]float64, elems(c.dims))
+	if len(x) == 0 {
+		return c.floats(out), nil
+	}
+	groups, channels, positions := c.attrs().Int("groups"), c.dims[1], elems(c.dims[2:])
+	n := channels / groups * positions
+	weight, bias := c.optionalFloats(1), c.optionalFloats(2)
+	err := c.parallelRange(len(x)/n, n*elementWork, func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			row, to := x[r*n:(r+1)*n], out[r*n:(r+1)*n]
+			mean := sumOf(row) / float64(n)
+			scale := 1 / math.Sqrt(squaredDeviations(row)/float64(n)+eps)
+			for i, v := range row {
+				channel := r%groups*(channels/groups) + i/positions
+				to[i] = scaled((v-mean)*scale, weight, bias, channel)
+			}
+		}
+	})
+	return c.floats(out), err
+}
+
+// scaled returns x*weight+bias for a channel, where there are such.
+func scaled(x float64, weight, bias []float64, channel int) float64 {
+	if weight != nil {
+		x *= weight[channel]
+	}
+	if bias != nil {
+		x += bias[channel]
+	}
+	return x
+}
+
+func l2Normalize(c *call) (value, error) {
+	axis, err := c.axis()
+	if err != nil {
+		return value{}, err
+	}
+	eps := c.attrs().Float("eps")
+	return alongAxis(c, axis, func(row []float64) {
+		norm := max(norm2Of(row), eps)
+		for i := range row {
+			row[i] /= norm
+		}
+	})
+}
+
 // scaleRow multiplies by weight, if there is one.
 func scaleRow(row, weight []float64) {
 	for i, w := range weight {

@@ -1,0 +1,64 @@
+package interp
+
+import "math"
+
+func batchNorm(c *call) (value, error) {
+	eps := c.attrs().Float("eps")
+	x, mean, variance := c.args[0].floats(), c.args[1].floats(), c.args[2].floats()
+	weight, bias := c.optionalFloats(3), c.optionalFloats(4)
+	out := make([]float64, len(x))
+	positions := elems(c.dims[2:])
+	for i, v := range x {
+		channel := i / positions % c.dims[1]
+		out[i] = scaled((v-mean[channel])/math.Sqrt(variance[channel]+eps), weight, bias, channel)
+	}
+	return c.floats(out), nil
+}
+
+func tril(c *call) (value, error) {
+	k := c.attrs().Int("k")
+	return triangle(c, func(row, col int) bool { return col-row <= k })
+}
+
+func triu(c *call) (value, error) {
+	k := c.attrs().Int("k")
+	return triangle(c, func(row, col int) bool { return col-row >= k })
+}
+
+// triangle copies the elements whose place in the two innermost axes is kept.
+func triangle(c *call, keep func(row, col int) bool) (value, error) {
+	x := c.args[0].wide()
+	out, err := makeValue(x.typ, c.dims)
+	if err != nil {
+		return value{}, err
+	}
+	rows, cols := c.dims[len(c.dims)-2], c.dims[len(c.dims)-1]
+	for i := range elems(c.dims) {
+		switch {
+		case !keep(i/cols%rows, i%cols):
+		case out.f != nil:
+			out.f[i] = x.f[i]
+		default:
+			out.i[i] = x.i[i]
+		}
+	}
+	return out, nil
+}
+
+func oneHot(c *call) (value, error) {
+	depth := c.attrs().Int("depth")
+	out, err := makeValue(c.node.DType(), c.dims)
+	if err != nil {
+		return value{}, err
+	}
+	for i, at := range c.args[0].i {
+		switch {
+		case at < 0 || at >= int64(depth):
+		case out.f != nil:
+			out.f[i*depth+int(at)] = 1
+		default:
+			out.i[i*depth+int(at)] = 1
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,57 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+)
+
+func init() {
+	x := []ArgInfo{{Name: "x"}}
+	k := []AttrInfo{{Name: "k", Kind: AttrInt, Default: int64(0), Doc: "which diagonal bounds the triangle, counted to the right from the main one"}}
+	rows(
+		OpInfo{Op: OpBatchNorm, Name: "batch_norm", Class: ClassComposite,
+			Args:  []ArgInfo{{Name: "x"}, {Name: "mean"}, {Name: "variance"}, {Name: "weight", Optional: true}, {Name: "bias", Optional: true}},
+			Attrs: []AttrInfo{{Name: "eps", Kind: AttrFloat, Default: 1e-5, Doc: "added to the variance"}}, Infer: inferBatchNorm, Tol: Tolerance{Eps: 64, Abs: 1e-6, Sum: true},
+			Doc: "(x-mean)*rsqrt(variance+eps)*weight+bias of x[N, C, …] with stored statistics (Ioffe and Szegedy 2015); all four are [C]. Decomposes to sub, add, rsqrt and mul on the parameters reshaped to [C, 1, …]."},
+		OpInfo{Op: OpTril, Name: "tril", Class: ClassComposite, Args: x, Attrs: k, Infer: inferTriangle,
+			Doc: "Lower triangle of the two innermost axes: x where column-row <= k, else 0 (false). Decomposes to where(le(iota-iota, k), x, 0)."},
+		OpInfo{Op: OpTriu, Name: "triu", Class: ClassComposite, Args: x, Attrs: k, Infer: inferTriangle,
+			Doc: "Upper triangle of the two innermost axes: x where column-row >= k, else 0 (false). Decomposes to where(ge(iota-iota, k), x, 0)."},
+		OpInfo{Op: OpOneHot, Name: "one_hot", Class: ClassComposite, Args: []ArgInfo{{Name: "indices"}},
+			Attrs: []AttrInfo{
+				{Name: "depth", Kind: AttrInt, Doc: "the extent of the new innermost axis"},
+				{Name: "dtype", Kind: AttrDType, Default: F32, Doc: "the result dtype"},
+			}, Infer: inferOneHot,
+			Doc: "1 at coordinate indices[…] of a new innermost axis and 0 elsewhere; an index out of range gives zeros. Decomposes to cast(eq(unsqueeze(indices), iota))."},
+	)
+}
+
+func inferBatchNorm(c *Call) (Type, error) { return c.channels(1) }
+
+func inferTriangle(c *Call) (Type, error) {
+	if err := c.scalarOnly(); err != nil {
+		return Type{}, err
+	}
+	s := c.Shape(0)
+	if len(s) < 2 {
+		return Type{}, fmt.Errorf("x is %s, want [..., rows, columns]", s)
+	}
+	if k := int64(c.Attrs.Int("k")); k < -maxElems || k > maxElems {
+		return Type{}, fmt.Errorf("diagonal %d is out of range: the limit is %d", k, int64(maxElems))
+	}
+	return Type{c.DType(0), s}, nil
+}
+
+func inferOneHot(c *Call) (Type, error) {
+	if err := c.wantIndices(0); err != nil {
+		return Type{}, err
+	}
+	depth, t := c.Attrs.Int("depth"), c.Attrs.DType("dtype")
+	switch {
+	case depth < 0:
+		return Type{}, fmt.Errorf("depth is %d, want 0 or more", depth)
+	case t.IsBlock():
+		return Type{}, fmt.Errorf("%s cannot hold single elements", t)
+	}
+	return Type{t, append(slices.Clone(c.Shape(0)), D(depth))}, nil
+}
