@@ -1,0 +1,384 @@
+package glsl
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// matMul is what the variants of a matrix product share. They read operands
+// four neighbours along the contraction at a time, whatever the layout: where
+// it lies along the contraction, that is one vector load or one decoded run of
+// a block; where it lies along the other axis, it is four loads, each of them
+// contiguous over neighbouring invocations.
+type matMul struct {
+	*emitter
+	s              kernel.Schedule
+	row, col, fold int // axes
+	row0, col0     text
+	a, b           []*matOperand
+	products       []matProduct
+}
+
+// matOperand is an A or a B. Products that share one share its reading.
+type matOperand struct {
+	value *kernel.Expr
+	name  string // "a", or "a0", "a1" where there are several
+	axis  int    // besides the contraction: of the rows for A, of the columns for B
+	along bool   // lies in memory along the contraction
+}
+
+type matProduct struct {
+	a, b *matOperand
+	sums string // the variable, or array, of its sums in an invocation
+}
+
+// newMatMul takes the kernel apart, gives every workgroup its place, and
+// declares the sums: count per invocation and product.
+func (e *emitter) newMatMul(count int) *matMul {
+	if err := target.Check(e.k, e.sched, e.caps); err != nil {
+		e.fail("%v", err)
+		return nil
+	}
+	r := len(e.k.Parallel)
+	m := &matMul{emitter: e, s: e.sched, row: r - 2, col: r - 1, fold: e.k.FoldAxis()}
+	for _, p := range e.k.Products {
+		m.products = append(m.products, matProduct{a: m.operand(&m.a, p.A, m.row), b: m.operand(&m.b, p.B, m.col)})
+	}
+	numbered("a", m.a)
+	numbered("b", m.b)
+	m.sharedBytes = target.SharedBytes(e.k, e.sched)
+	m.placeWorkgroup()
+	m.declareSums(count)
+	return m
+}
+
+func (m *matMul) operand(list *[]*matOperand, v *kernel.Expr, axis int) *matOperand {
+	for _, o := range *list {
+		if o.value == v {
+			return o
+		}
+	}
+	o := &matOperand{value: v, axis: axis, along: target.FoldContiguous(m.k, v, axis)}
+	*list = append(*list, o)
+	return o
+}
+
+func numbered(base string, list []*matOperand) {
+	for i, o := range list {
+		o.name = numberedName(base, i, len(list))
+	}
+}
+
+// numberedName tells several things of one kind apart.
+func numberedName(base string, i, count int) string {
+	if count == 1 {
+		return base
+	}
+	return fmt.Sprintf("%s%d", base, i)
+}
+
+// placeWorkgroup says which rows, columns and batch a workgroup computes.
+func (m *matMul) placeWorkgroup() {
+	g, err := target.MatMulGrid(m.k, m.s, m.caps)
+	if err != nil {
+		m.fail("%v", err)
+		return
+	}
+	m.grid = g.Grid(m.k)
+	m.row0, m.col0 = primary("0u"), primary("0u")
+	for dim, factors := range g {
+		id := primary("gl_WorkGroupID." + gridAxis[dim])
+		for i, f := range factors {
+			place, count := id, m.tiles(f)
+			if i < len(factors)-1 {
+				place, id = binary("%", id, count), binary("/", id, count)
+			}
+			m.placeAxis(f, place)
+		}
+	}
+}
+
+func (m *matMul) placeAxis(f target.AxisTiles, place text) {
+	extent := m.k.Parallel[f.Axis]
+	if f.Tile > 1 {
+		place = binary("*", place, uintLit(int64(f.Tile)))
+	}
+	switch {
+	case f.Axis < m.row:
+		if m.usesAxis(f.Axis) && !extent.Is(1) {
+			m.bindAxis(f.Axis, primary(m.variable("uint", m.paraName(f.Axis), place)))
+		}
+	case extent.Max() <= int64(f.Tile): // there is one tile
+	case f.Axis == m.row:
+		m.row0 = primary(m.variable("uint", "row0", place))
+	default:
+		m.col0 = primary(m.variable("uint", "col0", place))
+	}
+}
+
+// tiles prints the number of tiles along an axis.
+func (m *matMul) tiles(f target.AxisTiles) text {
+	d := m.k.Parallel[f.Axis]
+	if d.IsStatic() {
+		return uintLit((d.Add + int64(f.Tile) - 1) / int64(f.Tile))
+	}
+	if f.Tile == 1 {
+		return m.dim(d)
+	}
+	return binary("/", m.dim(d.Plus(int64(f.Tile)-1)), uintLit(int64(f.Tile)))
+}
+
+// declareSums declares the sums of each product, all 0.
+func (m *matMul) declareSums(count int) {
+	for i := range m.products {
+		p := &m.products[i]
+		p.sums = m.fresh(m.scope, m.k.Products[i].Name)
+		if count == 1 {
+			m.line("float %s = 0.0;", p.sums)
+		} else {
+			m.line("float %s[%d];", p.sums, count)
+		}
+	}
+	if count > 1 {
+		m.repeat("i", count, func(i text) {
+			for _, p := range m.products {
+				m.line("%s[%s] = 0.0;", p.sums, i.s)
+			}
+		})
+	}
+}
+
+// elementOf prints element i of an array of count, which is a plain variable
+// where count is 1.
+func elementOf(array string, count int, i text) text {
+	if count == 1 {
+		return primary(array)
+	}
+	return primary(array + "[" + i.s + "]")
+}
+
+// repeat writes body count times: as a loop to unroll, or once as it is.
+func (e *emitter) repeat(name string, count int, body func(i text)) {
+	if count == 1 {
+		e.openScope()
+		body(primary("0u"))
+		e.close()
+		return
+	}
+	i := e.free(name)
+	e.open("%sfor (uint %s = 0u; %s < %du; ++%s)", unroll, i, i, count, i)
+	e.scope.names[i] = true
+	body(primary(i))
+	e.close()
+}
+
+// free returns a name like base that hides nothing, for a block about to be
+// opened.
+func (e *emitter) free(base string) string {
+	name := base
+	for n := 2; unusable(name) || e.taken(name); n++ {
+		name = fmt.Sprintf("%s_%d", base, n)
+	}
+	return name
+}
+
+// loop opens a block that steps a variable from first by step up to an extent,
+// and returns the variable.
+func (e *emitter) loop(name string, first text, end text, step int) text {
+	i := e.free(name)
+	next := fmt.Sprintf("%s += %du", i, step)
+	if step == 1 {
+		next = "++" + i
+	}
+	e.open("for (uint %s = %s; %s < %s; %s)", i, first.s, i, end.s, next)
+	e.scope.names[i] = true
+	return primary(i)
+}
+
+// plus and times print sums and products without their zeros and ones.
+func plus(a, b text) text {
+	switch {
+	case a.s == "0u":
+		return b
+	case b.s == "0u":
+		return a
+	}
+	return binary("+", a, b)
+}
+
+func times(a text, n int) text {
+	switch {
+	case a.s == "0u" || n == 1:
+		return a
+	case n == 0:
+		return primary("0u")
+	}
+	return binary("*", a, uintLit(int64(n)))
+}
+
+// clampTo limits a coordinate to an extent, so that a partial tile reads its
+// last row again instead of leaving the buffer; what comes of it is not
+// stored. Workgroups exist only where the extent is not 0.
+func (m *matMul) clampTo(x text, axis int, tile int) text {
+	d := m.extent(axis)
+	if target.DivisibleBy(d, tile) {
+		return x
+	}
+	return call("min", x, m.indexText(kernel.DimIndex(d).Minus(kernel.Const(1))))
+}
+
+func (m *matMul) extent(axis int) ir.Dim {
+	if axis == m.fold {
+		return m.k.Fold
+	}
+	return m.k.Parallel[axis]
+}
+
+// inside returns the condition that a row and column exist, or "" where tiles
+// are always whole.
+func (m *matMul) inside(row, col text) string {
+	var cond text
+	for _, c := range []struct {
+		at   text
+		axis int
+		tile int
+	}{{row, m.row, m.s.TileM}, {col, m.col, m.s.TileN}} {
+		d := m.extent(c.axis)
+		if target.DivisibleBy(d, c.tile) {
+			continue
+		}
+		test := binary("<", c.at, m.dim(d))
+		if cond.s == "" {
+			cond = test
+		} else {
+			cond = binary("&&", cond, test)
+		}
+	}
+	return cond.s
+}
+
+// quad prints a vec4 of an operand at k … k+3 of the contraction, its other
+// axis being bound. Unless all says that k is always within the contraction,
+// vectors beyond its end are 0.
+func (m *matMul) quad(o *matOperand, k text, all bool) text {
+	whole := target.DivisibleBy(m.k.Fold, 4)
+	if whole && all && m.isVector(o.value) {
+		return m.vectorQuad(o.value, k)
+	}
+	name := m.fresh(m.scope, o.quadName())
+	switch {
+	case !whole:
+		m.line("vec4 %s;", name)
+		m.partialQuad(o.value, k, name)
+	case all:
+		m.line("vec4 %s;", name)
+		m.wholeQuad(o.value, k, name)
+	default:
+		m.line("vec4 %s = vec4(0.0);", name)
+		m.openGuard("if (%s)", binary("<", k, m.dim(m.k.Fold)).s)
+		m.wholeQuad(o.value, k, name)
+		m.close()
+	}
+	return primary(name)
+}
+
+// quadName is what a vec4 of the operand is called.
+func (o *matOperand) quadName() string {
+	if len(o.name) > 1 {
+		return o.name + "_4" // b0_4, not b04
+	}
+	return o.name + "4"
+}
+
+// isVector reports whether four neighbours of an operand are one load, as they
+// stand in memory or as the decoder of a block gives them.
+func (m *matMul) isVector(v *kernel.Expr) bool {
+	v = widened(v)
+	if v.Kind != kernel.ExprLoad || !m.vectorLoad(v, m.fold, 4) {
+		return false
+	}
+	t := m.k.Bindings[v.Bind].DType
+	return t.IsBlock() || scalars[t].carrier == "float" && scalars[t].decode == ""
+}
+
+// widened looks through casts of loaded floats to f32, which change nothing.
+func widened(v *kernel.Expr) *kernel.Expr {
+	for v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType == ir.F32 &&
+		v.Args[0].DType.IsFloat() && v.Args[0].DType != ir.F64 && isExact(v.Args[0]) {
+		v = v.Args[0]
+	}
+	return v
+}
+
+// vectorQuad prints four neighbours that are one load.
+func (m *matMul) vectorQuad(v *kernel.Expr, k text) text {
+	v = widened(v)
+	m.openScope()
+	m.bindAxis(m.fold, k)
+	m.plan(nil, []kernel.Index{v.Index})
+	_, value := m.loadVector(m.buffers[v.Bind], 4, m.indexText(v.Index))
+	m.close()
+	return value
+}
+
+// wholeQuad sets a vec4 to four neighbours that all exist.
+func (m *matMul) wholeQuad(v *kernel.Expr, k text, name string) {
+	if m.isVector(v) {
+		m.line("%s = %s;", name, m.vectorQuad(v, k).s)
+		return
+	}
+	m.lanes(m.fold, 4, k, []*kernel.Expr{v}, nil, func() {
+		m.line("%s[%s] = %s;", name, component, m.asFloat(v).s)
+	})
+}
+
+// partialQuad sets a vec4 to four neighbours of which some may be beyond the
+// end, where the last is read again and does not count.
+func (m *matMul) partialQuad(v *kernel.Expr, k text, name string) {
+	end := m.dim(m.k.Fold)
+	last := m.indexText(kernel.DimIndex(m.k.Fold).Minus(kernel.Const(1)))
+	m.open("%sfor (uint %s = 0u; %s < 4u; ++%s)", unroll, component, component, component)
+	at := binary("+", k, primary(component))
+	m.bindAxis(m.fold, primary(m.variable("uint", "at_k", call("min", at, last))))
+	m.line("%s[%s] = %s;", name, component, ternary(binary("<", at, end), m.asFloat(v), primary("0.0")).s)
+	m.close()
+}
+
+// asFloat prints a value as the f32 that products are summed in.
+func (m *matMul) asFloat(v *kernel.Expr) text {
+	m.plan([]*kernel.Expr{v}, nil)
+	return m.coerce(computeType(v.DType), "float", m.value(v))
+}
+
+// share declares an array of shared memory.
+func (m *matMul) share(typ, name string, size int) string {
+	name = m.fresh(m.root, name)
+	m.shared = append(m.shared, fmt.Sprintf("shared %s %s[%d];", typ, name, size))
+	return name
+}
+
+// finish writes the stores at a row and column, the sums of its products bound
+// to sums. Rows and columns beyond the result are left out.
+func (m *matMul) finish(row, col text, sums []text) {
+	cond := m.inside(row, col)
+	if cond != "" {
+		m.openGuard("if (%s)", cond)
+	} else {
+		m.openScope()
+	}
+	m.bindAxis(m.row, row)
+	m.bindAxis(m.col, col)
+	for i, t := range sums {
+		m.bindAcc(i, t.s)
+	}
+	stores := slices.DeleteFunc(slices.Clone(m.k.Stores), func(s kernel.Store) bool { return s.PerElement })
+	if len(stores) != len(m.k.Stores) {
+		m.fail("a matrix product has no elements to store besides its results")
+	}
+	m.storeAll(stores)
+	m.close()
+}

@@ -1,0 +1,332 @@
+package glsl_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+	"github.com/vkc-go/vkc/runtime/vk"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// tensor is what a buffer holds: the bytes, and the values they decode to.
+type tensor struct {
+	bytes  []byte
+	values []float64
+}
+
+func randomTensor(t *testing.T, r *rand.Rand, dtype ir.DType, elems int64) tensor {
+	t.Helper()
+	values := make([]float64, elems)
+	for i := range values {
+		values[i] = r.Float64()*2 - 1
+	}
+	size, err := dtype.BytesFor(elems)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := tensor{make([]byte, size), values}
+	if !dtype.IsBlock() {
+		ir.EncodeFloats(x.bytes, dtype, values)
+		ir.DecodeFloats(x.values, dtype, x.bytes)
+		return x
+	}
+	narrow := make([]float32, elems)
+	for i, v := range values {
+		narrow[i] = float32(v)
+	}
+	if err := quant.Quantize(x.bytes, dtype, narrow, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := quant.Dequantize(narrow, dtype, x.bytes); err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range narrow {
+		values[i] = float64(v)
+	}
+	return x
+}
+
+// eval returns an extent at the value that every symbol has.
+func eval(d ir.Dim, symbol int64) int64 { return d.Mul*symbol + d.Add }
+
+// reference computes the product with loops: the definition it is checked by.
+// in are the tensors by binding; the result's is left out.
+func (p product) reference(symbol int64, in map[string]tensor) []float64 {
+	batch := int64(1)
+	for _, d := range p.batch {
+		batch *= eval(d, symbol)
+	}
+	m, n, k := eval(p.m, symbol), eval(p.n, symbol), eval(p.k, symbol)
+	out := make([]float64, batch*m*n)
+	for z := range batch {
+		for i := range m {
+			for j := range n {
+				var sums [2]float64
+				for l := range k {
+					a := in["a"].values[z*m*k+pick(p.transA, l*m+i, i*k+l)]
+					if p.prologue {
+						a = max(a+0.5, 0)
+					}
+					at := pick(p.transB, j*k+l, l*n+j)
+					if !p.sharedB {
+						at += z * n * k
+					}
+					sums[0] += a * in["b"].values[at]
+					if p.gated {
+						sums[1] += a * in["gate"].values[at]
+					}
+				}
+				out[(z*m+i)*n+j] = p.epilogue(sums, j, in)
+			}
+		}
+	}
+	return out
+}
+
+func (p product) epilogue(sums [2]float64, col int64, in map[string]tensor) float64 {
+	y := sums[0]
+	if p.gated {
+		y = max(y, 0) * sums[1]
+	}
+	if p.bias {
+		y += in["bias"].values[col]
+	}
+	return y
+}
+
+func pick(cond bool, a, b int64) int64 {
+	if cond {
+		return a
+	}
+	return b
+}
+
+// guard is how many elements behind a result must stay as they are.
+const guard = 64
+
+// runOnDevice runs a shader once over tensors by binding and returns the bytes
+// of the written one, guard elements longer than it need be.
+func runOnDevice(t *testing.T, d *vk.Device, sh *glsl.Shader, k *kernel.Kernel, module []byte, in map[string]tensor, symbol int64, outElems int64) []byte {
+	t.Helper()
+	ctx := context.Background()
+	var ranges []vk.BufferRange
+	var result *vk.Buffer
+	var size int64
+	for _, b := range k.Bindings {
+		data := in[b.Name].bytes
+		if b.Name == "params" {
+			data = binary.LittleEndian.AppendUint32(nil, uint32(symbol))
+		}
+		if b.Write {
+			size = (outElems + guard) * int64(b.DType.BlockBytes())
+			data = make([]byte, size)
+			for i := range data {
+				data[i] = 0x5a
+			}
+		}
+		buf, err := d.NewBuffer(b.Name, int64(max(len(data), 16)), vk.DeviceMemory)
+		check(t, err)
+		defer buf.Close()
+		check(t, d.Upload(ctx, buf, 0, data))
+		if b.Write {
+			result = buf
+		}
+		ranges = append(ranges, vk.Whole(buf))
+	}
+	bindings, err := d.NewBindings([]vk.BindingSet{{Name: k.Name, Buffers: ranges}})
+	check(t, err)
+	defer bindings.Close()
+	pipeline, err := d.NewPipeline(vk.PipelineDesc{Name: k.Name, Code: module, Buffers: len(ranges),
+		SubgroupSize: sh.SubgroupSize, FullSubgroups: sh.SubgroupSize > 0})
+	check(t, err)
+	defer pipeline.Close()
+	grid, err := sh.Grid.Eval(map[string]int64{"T": symbol})
+	check(t, err)
+	list := d.NewCommandList()
+	if grid[0] > 0 && grid[1] > 0 && grid[2] > 0 {
+		list.BindPipeline(pipeline)
+		list.Bind(bindings, 0)
+		list.Dispatch(grid[0], grid[1], grid[2])
+	}
+	recording, err := d.Record(k.Name, list)
+	check(t, err)
+	defer recording.Close()
+	check(t, d.Run(ctx, recording))
+	out := make([]byte, size)
+	check(t, d.Download(ctx, out, result, 0))
+	return out
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// matCase is a product under a schedule, at one or more values of symbol T.
+type matCase struct {
+	name    string
+	p       product
+	s       kernel.Schedule
+	symbols []int64
+}
+
+func tiled(m, n, k, tm, tn int) kernel.Schedule {
+	return kernel.Schedule{Variant: kernel.VarMatTile, Workgroup: m / tm * (n / tn), Vec: 4,
+		TileM: m, TileN: n, TileK: k, ThreadM: tm, ThreadN: tn}
+}
+
+// vec is a matvec schedule for m rows: lanes share a sum, groups of them take
+// cols columns each.
+func vec(m, lanes, groups, cols, subgroup int) kernel.Schedule {
+	return kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: lanes * groups, Vec: 4, LanesPerRow: lanes,
+		TileM: m, ThreadM: m, TileN: groups * cols, ThreadN: cols, Subgroup: subgroup}
+}
+
+var (
+	d  = ir.D
+	tT = ir.Symbol("T", 70)
+)
+
+func matCases() []matCase {
+	f32, f16, bf16, q4, q8 := ir.F32, ir.F16, ir.BF16, ir.Q4_0, ir.Q8_0
+	small, wide := tiled(16, 16, 8, 2, 2), tiled(32, 64, 16, 4, 8)
+	return []matCase{
+		{"whole tiles", product{m: d(32), n: d(32), k: d(32), a: f32, b: f32}, small, nil},
+		{"partial tiles", product{m: d(17), n: d(35), k: d(36), a: f32, b: f32}, small, nil},
+		{"odd contraction", product{m: d(17), n: d(35), k: d(37), a: f32, b: f32}, small, nil},
+		{"short contraction", product{m: d(5), n: d(6), k: d(1), a: f32, b: f32}, wide, nil},
+		{"B transposed", product{m: d(33), n: d(70), k: d(40), a: f32, b: f32, transB: true}, wide, nil},
+		{"A transposed", product{m: d(33), n: d(70), k: d(42), a: f32, b: f32, transA: true}, wide, nil},
+		{"f16 by bf16", product{m: d(40), n: d(64), k: d(48), a: f16, b: bf16, transB: true, half: true}, wide, nil},
+		{"q4_0", product{m: d(20), n: d(24), k: d(96), a: f32, b: q4, transB: true, bias: true}, small, nil},
+		{"q8_0 gated", product{m: d(20), n: d(24), k: d(64), a: f16, b: q8, transB: true, gated: true, prologue: true}, small, nil},
+		{"batch", product{batch: []ir.Dim{d(2), d(3)}, m: d(9), n: d(10), k: d(11), a: f32, b: f32, prologue: true, bias: true}, small, nil},
+		{"batch of A only", product{batch: []ir.Dim{d(3)}, m: d(9), n: d(10), k: d(12), a: f32, b: f32, sharedB: true}, small, nil},
+		{"T rows", product{m: tT, n: d(20), k: d(16), a: f32, b: f32, transB: true, gated: true}, small, []int64{0, 1, 16, 33, 70}},
+		{"T columns", product{m: d(20), n: tT, k: d(16), a: f32, b: f32}, small, []int64{0, 1, 16, 33, 70}},
+		{"T deep", product{m: d(20), n: d(9), k: tT, a: f32, b: f32}, small, []int64{0, 1, 4, 33, 70}},
+		{"4T deep", product{m: d(20), n: d(9), k: tT.Times(4), a: f32, b: f32, transB: true}, small, []int64{0, 1, 70}},
+		{"T batch", product{batch: []ir.Dim{tT}, m: d(2), n: d(3), k: d(4), a: f32, b: f32}, small, []int64{0, 1, 70}},
+		{"one sum per invocation", product{m: d(9), n: d(9), k: d(9), a: f32, b: f32}, tiled(8, 8, 8, 1, 1), nil},
+
+		{"matvec", product{m: d(1), n: d(40), k: d(128), a: f32, b: f32, transB: true}, vec(1, 8, 4, 1, 8), nil},
+		{"matvec shared", product{m: d(1), n: d(41), k: d(132), a: f32, b: f32, transB: true, bias: true}, vec(1, 16, 4, 2, 0), nil},
+		{"matvec two subgroups", product{m: d(3), n: d(41), k: d(132), a: f32, b: f16, transB: true}, vec(3, 16, 2, 2, 8), nil},
+		{"matvec odd", product{m: d(2), n: d(13), k: d(37), a: f32, b: f32, transB: true, prologue: true}, vec(2, 8, 4, 1, 8), nil},
+		{"matvec q4_0", product{m: d(1), n: d(30), k: d(256), a: f32, b: q4, transB: true, half: true}, vec(1, 8, 4, 2, 8), nil},
+		{"matvec q8_0 gated", product{m: d(8), n: d(30), k: d(64), a: f32, b: q8, transB: true, gated: true, bias: true}, vec(8, 8, 4, 1, 8), nil},
+		{"matvec columns", product{m: d(1), n: d(50), k: d(40), a: f32, b: f32}, vec(1, 4, 16, 1, 0), nil},
+		{"matvec columns alone", product{m: d(4), n: d(50), k: d(41), a: f32, b: bf16, gated: true}, vec(4, 1, 32, 2, 0), nil},
+		{"matvec many results", product{m: d(8), n: d(64), k: d(16), a: f32, b: f32}, vec(8, 2, 8, 4, 0), nil},
+		{"matvec batch", product{batch: []ir.Dim{d(2), d(3)}, m: d(1), n: d(20), k: d(24), a: f32, b: f32, transB: true}, vec(1, 8, 2, 1, 0), nil},
+		{"matvec T deep", product{batch: []ir.Dim{d(2)}, m: d(1), n: d(20), k: tT, a: f32, b: f32}, vec(1, 4, 8, 1, 0), []int64{0, 1, 5, 70}},
+		{"matvec T columns", product{batch: []ir.Dim{d(2)}, m: d(2), n: tT, k: d(16), a: f32, b: f32, transB: true}, vec(2, 8, 2, 1, 8), []int64{0, 1, 70}},
+		{"matvec few T rows", product{m: ir.Symbol("T", 4), n: d(20), k: d(16), a: f32, b: f32, transB: true}, vec(4, 8, 2, 1, 8), []int64{0, 1, 3, 4}},
+	}
+}
+
+// TestMatMulOnDevice runs products of all kinds on the Vulkan device of this
+// machine and compares with loops. The device must let subgroups be relied on
+// in the size that the schedule names, or the case is run through shared
+// memory; a schedule that it cannot run otherwise is a failure.
+func TestMatMulOnDevice(t *testing.T) {
+	dev := vktest.Device(t, vk.DeviceOptions{})
+	caps := dev.Caps()
+	cases := matCases()
+	shaders, kernels := make([]*glsl.Shader, len(cases)), make([]*kernel.Kernel, len(cases))
+	sources := make([]spirv.Shader, len(cases))
+	for i := range cases {
+		c := &cases[i]
+		if len(c.symbols) == 0 {
+			c.symbols = []int64{0}
+		}
+		if c.s.Subgroup > 0 {
+			c.s.Subgroup = reliable(caps, c.s)
+		}
+		kernels[i] = c.p.kernel()
+		sh, err := glsl.Emit(kernels[i], c.s, caps, kernels[i].Symbols())
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if want := target.SharedBytes(kernels[i], c.s); sh.SharedBytes != want {
+			t.Errorf("%s: %d bytes of shared memory, package target says %d", c.name, sh.SharedBytes, want)
+		}
+		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: sh.Source}
+	}
+	modules := compileAll(t, sources)
+	for i, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			for _, symbol := range c.symbols {
+				c.compare(t, dev, shaders[i], kernels[i], modules[i], symbol)
+			}
+		})
+	}
+}
+
+func compileAll(t *testing.T, sources []spirv.Shader) [][]byte {
+	t.Helper()
+	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
+	check(t, err)
+	if err := tools.Ready(); err != nil {
+		t.Skipf("no GLSL compiler here: %v", err)
+	}
+	results, _, err := tools.Compile(context.Background(), sources, spirv.Options{Optimize: true, Validate: tools.Val.Found()})
+	check(t, err)
+	modules := make([][]byte, len(results))
+	for i, r := range results {
+		modules[i] = r.SPIRV
+	}
+	return modules
+}
+
+// reliable returns the schedule's subgroup size if the device has it, else 0.
+func reliable(caps target.Caps, s kernel.Schedule) int {
+	if uint32(s.Subgroup) < caps.MinSubgroupSize || uint32(s.Subgroup) > caps.MaxSubgroupSize || !caps.RequiredSubgroupSize {
+		return 0
+	}
+	return s.Subgroup
+}
+
+func (c matCase) compare(t *testing.T, dev *vk.Device, sh *glsl.Shader, k *kernel.Kernel, module []byte, symbol int64) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(7, uint64(symbol)))
+	in := map[string]tensor{}
+	for _, b := range k.Bindings {
+		if b.Read && b.Name != "params" {
+			in[b.Name] = randomTensor(t, r, b.DType, b.Elems)
+		}
+	}
+	want := c.p.reference(symbol, in)
+	out := k.Bindings[k.Stores[0].Bind].DType
+	raw := runOnDevice(t, dev, sh, k, module, in, symbol, int64(len(want)))
+	size := out.BlockBytes()
+	got := make([]float64, len(want))
+	ir.DecodeFloats(got, out, raw[:len(want)*size])
+	// f32 sums of values below 1 in another order than the reference's.
+	tolerance := 4e-7 * float64(8+c.p.k.Max())
+	if out == ir.F16 {
+		tolerance = 2e-3
+	}
+	for i := range want {
+		if diff := math.Abs(got[i] - want[i]); !(diff <= tolerance*(1+math.Abs(want[i]))) {
+			t.Fatalf("T=%d: element %d is %g, want %g (tolerance %.2g)\n%s", symbol, i, got[i], want[i], tolerance, numbered(sh.Source))
+		}
+	}
+	for i, b := range raw[len(want)*size:] {
+		if b != 0x5a {
+			t.Fatalf("T=%d: byte %d behind the result was written", symbol, i)
+		}
+	}
+}

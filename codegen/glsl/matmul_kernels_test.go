@@ -1,0 +1,107 @@
+package glsl_test
+
+import (
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// product describes a matrix product for tests: y = epilogue(sum over k of
+// prologue(A) * B), with a second product of the same A where gated.
+type product struct {
+	name        string
+	batch       []ir.Dim
+	m, n, k     ir.Dim
+	a, b        ir.DType
+	transA      bool // A stored as [k,m]
+	transB      bool // B stored as [n,k]
+	sharedB     bool // B has no batch
+	prologue    bool // A passes an elementwise op first
+	bias, gated bool
+	half        bool // the result is stored as f16
+}
+
+// at returns the row-major position of coordinates.
+func at(shape []ir.Dim, coords ...kernel.Index) kernel.Index {
+	x := kernel.Const(0)
+	for i, d := range shape {
+		x = x.Mul(kernel.DimIndex(d)).Plus(coords[i])
+	}
+	return x
+}
+
+func join(batch []ir.Dim, rest ...ir.Dim) []ir.Dim {
+	return append(append([]ir.Dim(nil), batch...), rest...)
+}
+
+func coords(batch []kernel.Index, rest ...kernel.Index) []kernel.Index {
+	return append(append([]kernel.Index(nil), batch...), rest...)
+}
+
+func swapIf(cond bool, a, b ir.Dim) (ir.Dim, ir.Dim) {
+	if cond {
+		return b, a
+	}
+	return a, b
+}
+
+// kernel builds the product: bindings are a, b, then gate and bias where there
+// are such, then the result, then params.
+func (p product) kernel() *kernel.Kernel {
+	b := kernel.NewBuilder()
+	r := len(p.batch)
+	k := &kernel.Kernel{Name: "matmul", Family: kernel.FamilyMatMul, Parallel: join(p.batch, p.m, p.n), Fold: p.k, Ops: []string{"matmul"}}
+	bind := func(name string, t ir.DType, shape []ir.Dim, write bool) int {
+		k.Bindings = append(k.Bindings, kernel.Binding{Name: name, DType: t, Read: !write, Write: write, Buffer: len(k.Bindings), Elems: ir.Shape(shape).MaxElems()})
+		return len(k.Bindings) - 1
+	}
+	var batch []kernel.Index
+	for i, d := range p.batch {
+		batch = append(batch, kernel.Axis(i, d))
+	}
+	row, col, fold := kernel.Axis(r, p.m), kernel.Axis(r+1, p.n), kernel.Axis(r+2, p.k)
+
+	ar, ac := swapIf(p.transA, p.m, p.k)
+	aShape, aAt := join(p.batch, ar, ac), coords(batch, row, fold)
+	if p.transA {
+		aAt = coords(batch, fold, row)
+	}
+	x := b.Load(bind("a", p.a, aShape, false), p.a, at(aShape, aAt...), "a")
+	x = b.Cast(ir.F32, x)
+	if p.prologue {
+		x = b.Apply(ir.OpRelu, ir.F32, nil, b.Apply(ir.OpAdd, ir.F32, nil, x, b.Float(ir.F32, 0.5)))
+	}
+
+	br, bc := swapIf(p.transB, p.k, p.n)
+	bBatch, bCoords := p.batch, batch
+	if p.sharedB {
+		bBatch, bCoords = nil, nil
+	}
+	bShape, bAt := join(bBatch, br, bc), coords(bCoords, fold, col)
+	if p.transB {
+		bAt = coords(bCoords, col, fold)
+	}
+	load := func(name string) *kernel.Expr {
+		return b.Cast(ir.F32, b.Load(bind(name, p.b, bShape, false), p.b, at(bShape, bAt...), name))
+	}
+	k.Products = []kernel.Product{{A: x, B: load("b"), Name: "acc"}}
+	y := b.Acc(0, ir.F32, "acc")
+	if p.gated {
+		k.Products[0].Name = "acc0"
+		k.Products = append(k.Products, kernel.Product{A: x, B: load("gate"), Name: "acc1"})
+		y = b.Apply(ir.OpMul, ir.F32, nil, b.Apply(ir.OpRelu, ir.F32, nil, y), b.Acc(1, ir.F32, "acc1"))
+	}
+	if p.bias {
+		y = b.Apply(ir.OpAdd, ir.F32, nil, y, b.Load(bind("bias", ir.F32, []ir.Dim{p.n}, false), ir.F32, col, "bias"))
+	}
+	out := ir.F32
+	if p.half {
+		out = ir.F16
+		y = b.Cast(out, y)
+	}
+	yShape := join(p.batch, p.m, p.n)
+	k.Stores = []kernel.Store{{Bind: bind("out", out, yShape, true), Index: at(yShape, coords(batch, row, col)...), Value: y}}
+	if len(k.Symbols()) > 0 {
+		k.Bindings = append(k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Buffer: -1, Elems: 4})
+	}
+	return k
+}

@@ -1,0 +1,216 @@
+package glsl
+
+// emitMatVec writes a product of few rows, where reading B once is all that
+// matters: LanesPerRow invocations share the sums of ThreadN columns and all
+// rows, each taking every LanesPerRow-th run of four along the contraction.
+// Which invocations those are depends on B: where it lies along the
+// contraction they are neighbours; where it lies along the columns,
+// neighbours own neighbouring columns instead.
+//
+// The partial sums meet in a fixed order, so that results are the same from
+// run to run: across a subgroup by shuffles, where the schedule relies on its
+// size, then in shared memory.
+func (e *emitter) emitMatVec() {
+	s := e.sched
+	self := e.selfIndex()
+	m := e.newMatMul(s.ThreadM * s.ThreadN)
+	if e.err != nil {
+		return
+	}
+	v := &matVec{matMul: m, self: self, groups: s.TileN / s.ThreadN}
+	v.placeInvocation()
+	v.accumulate()
+	if s.LanesPerRow == 1 {
+		v.storeOwn()
+		return
+	}
+	v.meet()
+}
+
+// matVec is a matrix product of few rows.
+type matVec struct {
+	*matMul
+	self   text // number of the invocation in its workgroup
+	part   text // of the contraction: 0 … LanesPerRow-1
+	group  text // of columns
+	groups int
+	along  bool // B lies along the contraction
+}
+
+// selfIndex numbers the invocations of a workgroup so that subgroups are runs.
+func (e *emitter) selfIndex() text {
+	if e.sched.Subgroup == 0 {
+		return primary(e.variable("uint", "self", primary("gl_LocalInvocationIndex")))
+	}
+	e.need(NeedSubgroupBasic, NeedSubgroupShuffle)
+	e.subgroupSize = e.sched.Subgroup
+	return primary(e.variable("uint", "self", plus(times(primary("gl_SubgroupID"), e.sched.Subgroup), primary("gl_SubgroupInvocationID"))))
+}
+
+func (v *matVec) placeInvocation() {
+	s := v.s
+	v.along = v.b[0].along || s.Subgroup > 0
+	part, group := remainder(v.self, s.LanesPerRow, s.Workgroup), quotient(v.self, s.LanesPerRow, s.Workgroup)
+	if !v.along {
+		part, group = quotient(v.self, v.groups, s.Workgroup), remainder(v.self, v.groups, s.Workgroup)
+	}
+	v.part, v.group = v.named("part", part), v.named("group", group)
+}
+
+// named gives a text a name unless it is as short as one.
+func (v *matVec) named(name string, t text) text {
+	if t.plain() {
+		return t
+	}
+	return primary(v.variable("uint", name, t))
+}
+
+// column is column j of an invocation, counted from the workgroup's first.
+// Where neighbours own neighbouring columns, an invocation's own are apart.
+func (v *matVec) column(j text) text {
+	if v.along {
+		return plus(times(v.group, v.s.ThreadN), j)
+	}
+	return plus(v.group, times(j, v.groups))
+}
+
+// accumulate adds up this invocation's part of the contraction.
+func (v *matVec) accumulate() {
+	s := v.s
+	v.line("")
+	k := v.loop("k", times(v.part, 4), v.dim(v.k.Fold), 4*s.LanesPerRow)
+	rows := map[*matOperand]string{}
+	for _, o := range v.a {
+		rows[o] = v.readRows(o, k)
+	}
+	v.repeat("j", s.ThreadN, func(j text) {
+		col := primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, s.TileN)))
+		v.bindAxis(v.col, col)
+		cols := map[*matOperand]string{}
+		for _, o := range v.b {
+			cols[o] = v.vec4(o, k)
+		}
+		v.repeat("i", s.ThreadM, func(i text) {
+			for n, p := range v.products {
+				sum := v.sumsAt(plus(times(i, s.ThreadN), j))[n]
+				v.line("%s += dot(%s, %s);", sum.s, elementOf(rows[p.a], s.ThreadM, i).s, cols[p.b])
+			}
+		})
+	})
+	v.close()
+}
+
+// readRows reads four neighbours of every row of an A and returns the array.
+func (v *matVec) readRows(o *matOperand, k text) string {
+	if v.s.ThreadM == 1 {
+		v.bindAxis(v.row, primary("0u"))
+		return v.vec4(o, k)
+	}
+	rows := v.fresh(v.scope, o.name+"_rows")
+	v.line("vec4 %s[%d];", rows, v.s.ThreadM)
+	v.repeat("i", v.s.ThreadM, func(i text) {
+		row := v.clampTo(i, v.row, v.s.TileM)
+		if !row.plain() {
+			row = primary(v.variable("uint", "row", row))
+		}
+		v.bindAxis(v.row, row)
+		v.line("%s[%s] = %s;", rows, i.s, v.quad(o, k, true).s)
+	})
+	return rows
+}
+
+// vec4 is quad with a name.
+func (v *matVec) vec4(o *matOperand, k text) string {
+	t := v.quad(o, k, true)
+	if t.plain() {
+		return t.s
+	}
+	return v.variable("vec4", o.quadName(), t)
+}
+
+// storeOwn stores the results where no invocations share a sum.
+func (v *matVec) storeOwn() {
+	s := v.s
+	v.line("")
+	v.repeat("i", s.ThreadM, func(i text) {
+		v.repeat("j", s.ThreadN, func(j text) {
+			col := primary(v.variable("uint", "col", plus(v.col0, v.column(j))))
+			v.finish(i, col, v.sumsAt(plus(times(i, s.ThreadN), j)))
+		})
+	})
+}
+
+// meet adds up the parts of every sum and stores the results, an invocation
+// each.
+func (v *matVec) meet() {
+	s := v.s
+	results := s.TileM * s.TileN
+	parts := s.LanesPerRow / max(s.Subgroup, 1)
+	shared := v.shareParts(parts, results)
+	v.line("barrier();")
+
+	v.line("")
+	id := v.self
+	switch {
+	case results > s.Workgroup:
+		id = v.loop("id", v.self, uintLit(int64(results)), s.Workgroup)
+	case results < s.Workgroup:
+		v.openGuard("if (%s < %du)", v.self.s, results)
+	default:
+		v.openScope()
+	}
+	row := v.named("row", quotient(id, s.TileN, results))
+	col := primary(v.variable("uint", "col", plus(v.col0, remainder(id, s.TileN, results))))
+	sums := make([]text, len(shared))
+	for n, array := range shared {
+		sums[n] = primary(v.variable("float", numberedName("sum", n, len(shared)), primary(array+"["+id.s+"]")))
+	}
+	if parts > 1 {
+		p := v.loop("p", uintLit(1), uintLit(int64(parts)), 1)
+		for n, array := range shared {
+			v.line("%s += %s[%s];", sums[n].s, array, plus(times(p, results+1), id).s)
+		}
+		v.close()
+	}
+	v.finish(row, col, sums)
+	v.close()
+}
+
+// shareParts leaves the sums of every part in shared memory: rows of results,
+// one longer than they need be, so that parts hit different banks.
+func (v *matVec) shareParts(parts, results int) []string {
+	s := v.s
+	var shared []string
+	for n := range v.products {
+		shared = append(shared, v.share("float", numberedName("partial", n, len(v.products)), parts*(results+1)))
+	}
+	v.line("")
+	v.repeat("i", s.ThreadM, func(i text) {
+		v.repeat("j", s.ThreadN, func(j text) {
+			sums := v.sumsAt(plus(times(i, s.ThreadN), j))
+			place := plus(times(i, s.TileN), v.column(j))
+			if s.Subgroup > 0 {
+				v.sumSubgroup(sums)
+				v.openGuard("if (gl_SubgroupInvocationID == 0u)")
+			}
+			part := quotient(v.part, max(s.Subgroup, 1), s.LanesPerRow)
+			for n, sum := range sums {
+				v.line("%s[%s] = %s;", shared[n], plus(times(part, results+1), place).s, sum.s)
+			}
+			if s.Subgroup > 0 {
+				v.close()
+			}
+		})
+	})
+	return shared
+}
+
+// sumSubgroup leaves the sum over a subgroup in its every invocation, added up
+// as a balanced tree.
+func (v *matVec) sumSubgroup(sums []text) {
+	for mask := v.s.Subgroup / 2; mask > 0; mask /= 2 {
+		for _, sum := range sums {
+			v.line("%s += subgroupShuffleXor(%s, %du);", sum.s, sum.s, mask)
+		}
+	}
+}
