@@ -20,22 +20,18 @@ func (e *emitter) emitMap() {
 	inner := len(e.k.Parallel) - 1
 	width := e.width(inner, e.k.Parallel[inner], e.k.Roots(), e.k.Stores)
 	opened := e.outerLoops(s)
-	group := s.groups[0]
-	n, _ := s.points[0].Quo(int64(width))
-	rounds := e.gridFactor(0, n, int64(e.sched.Workgroup))
+	g := s[0]
+	n, _ := g.points[0].Quo(int64(width))
 	name := "id"
 	if width == 1 {
-		name = e.groupName(group, name)
+		name = e.spanName(g, name)
 	}
-	opened += e.invocations(n, rounds, name, func(id text) {
-		if len(group) == 1 {
-			if width > 1 {
-				id = primary(e.variable("uint", e.paraName(inner), binary("*", id, uintLit(int64(width)))))
-			}
-			e.bindAxis(inner, id)
+	opened += e.invocations(n, name, func(id text) {
+		if width > 1 && len(g.axes) == 1 {
+			e.bindAxis(inner, primary(e.variable("uint", e.paraName(inner), binary("*", id, uintLit(int64(width))))))
 			return
 		}
-		e.split(group, width, id)
+		e.split(g, width, id)
 	})
 	base := primary("0u")
 	if e.usesAxis(inner) {
@@ -72,21 +68,17 @@ func (e *emitter) emptySpace(s space) bool {
 // invocations gives every invocation its position among n, in a loop where the
 // grid must go around several times. bind is told the position. It returns how
 // many blocks it has opened.
-func (e *emitter) invocations(n ir.Dim, rounds int64, name string, bind func(id text)) (opened int) {
+func (e *emitter) invocations(n ir.Dim, name string, bind func(id text)) (opened int) {
 	wg := e.sched.Workgroup
 	count := e.dim(n).s
-	if rounds > 1 {
+	if e.setGrid(0, []ir.Dim{n}, int64(wg)) {
 		name = e.fresh(e.scope, name)
 		e.open("for (uint %s = gl_GlobalInvocationID.x; %s < %s; %s += gl_NumWorkGroups.x * %du)", name, name, count, name, wg)
 		bind(primary(name))
 		return 1
 	}
-	exact := false
-	if _, ok := n.Quo(int64(wg)); ok {
-		exact = true // whole workgroups only
-	}
 	id := primary(e.variable("uint", name, primary("gl_GlobalInvocationID.x")))
-	if !exact {
+	if _, whole := n.Quo(int64(wg)); !whole {
 		e.line("if (%s >= %s) return;", id.s, count)
 	}
 	bind(id)

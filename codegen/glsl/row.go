@@ -93,11 +93,10 @@ func (r *rowWriter) arrange() {
 
 // ownRow gives each invocation a row of its own.
 func (r *rowWriter) ownRow(s space) (opened int) {
-	rounds := r.gridFactor(0, s.points[0], int64(r.rows))
 	r.thread = primary("0u")
-	return r.invocations(s.points[0], rounds, r.groupName(s.groups[0], "id"), func(id text) {
-		if len(s.groups[0]) > 0 {
-			r.split(s.groups[0], 1, id)
+	return r.invocations(s[0].points[0], r.spanName(s[0], "id"), func(id text) {
+		if len(s[0].axes) > 0 {
+			r.split(s[0], 1, id)
 		}
 	})
 }
@@ -106,12 +105,12 @@ func (r *rowWriter) ownRow(s space) (opened int) {
 // rows to spare, those repeat the last real row, since every invocation must
 // reach every barrier, and store nothing.
 func (r *rowWriter) sharedRows(s space) (opened int) {
-	n := s.points[0]
-	rounds := r.gridFactor(0, n, int64(r.rows))
+	n := s[0].points[0]
+	goAround := r.setGrid(0, s[0].points, int64(r.rows))
 	r.numberLocal()
 	r.thread = r.local
 	first := binary("*", primary("gl_WorkGroupID.x"), uintLit(int64(r.rows)))
-	if rounds > 1 {
+	if goAround {
 		name := r.fresh(r.scope, "first_row")
 		r.open("for (uint %s = %s; %s < %s; %s += gl_NumWorkGroups.x * %du)", name, first.s, name, r.dim(n).s, name, r.rows)
 		opened++
@@ -129,17 +128,16 @@ func (r *rowWriter) sharedRows(s space) (opened int) {
 			id = binary("+", first, r.local)
 		}
 	}
-	group := s.groups[0]
-	if len(group) == 0 {
+	if len(s[0].axes) == 0 {
 		return opened
 	}
-	name := r.groupName(group, "row_id")
+	name := r.spanName(s[0], "row_id")
 	if _, whole := n.Quo(int64(r.rows)); !whole {
 		raw := primary(r.variable("uint", name+"_unlimited", id))
 		r.valid = primary(r.variable("bool", "in_range", binary("<", raw, r.dim(n))))
 		id = call("min", raw, binary("-", r.dim(n), uintLit(1)))
 	}
-	r.split(group, 1, primary(r.variable("uint", name, id)))
+	r.split(s[0], 1, primary(r.variable("uint", name, id)))
 	return opened
 }
 

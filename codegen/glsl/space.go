@@ -12,41 +12,69 @@ import (
 // positions and the strides added to them stay within 32 bits.
 const maxPoints = 1 << 31
 
-// space maps the points of the parallel axes to the grid: the innermost axes,
-// as many as have a linear number of points, to x, further ones to y and z.
-type space struct {
-	groups [][]int // axes of x, y and z, outermost first
+// span is a run of parallel axes that one dimension of the grid goes over.
+type span struct {
+	axes []int // outermost first
+	// points is the number of points as a product. It has one factor, except
+	// in z, which takes whatever multiplies further symbols.
 	points []ir.Dim
 }
 
-// newSpace distributes the axes. Only the product of several symbols makes a
-// second group.
+// space maps the parallel axes to the x, y and z of the grid: the innermost
+// ones, as many as have a number of points that is linear in one symbol, to x,
+// further ones to y and z.
+type space []span
+
+// newSpace distributes the axes.
 func (e *emitter) newSpace() space {
-	s := space{groups: [][]int{nil}, points: []ir.Dim{ir.D(1)}}
+	s := space{{points: []ir.Dim{ir.D(1)}}}
 	for a := len(e.k.Parallel) - 1; a >= 0; a-- {
-		last := len(s.groups) - 1
-		n, err := e.k.Parallel[a].Mul2(s.points[last])
-		if err != nil {
-			s.groups, s.points = append(s.groups, nil), append(s.points, ir.D(1))
-			last, n = last+1, e.k.Parallel[a]
+		last := &s[len(s)-1]
+		n, err := e.k.Parallel[a].Mul2(last.points[0])
+		switch {
+		case err == nil:
+			last.points[0] = n
+		case len(s) < 3:
+			s = append(s, span{axes: []int{a}, points: []ir.Dim{e.k.Parallel[a]}})
+			continue
+		default:
+			last.points = append([]ir.Dim{e.k.Parallel[a]}, last.points...)
 		}
-		s.groups[last], s.points[last] = append([]int{a}, s.groups[last]...), n
+		last.axes = append([]int{a}, last.axes...)
 	}
-	if len(s.groups) > 3 {
-		e.fail("the axes %s multiply more than three symbols", ir.Shape(e.k.Parallel))
-		s.groups, s.points = s.groups[:3], s.points[:3]
-	}
-	for _, n := range s.points {
-		if n.Max() > maxPoints {
-			e.fail("%s points in one dimension are more than 2^31", n)
+	for _, g := range s {
+		if g.max() > maxPoints {
+			e.fail("%s points in one dimension are more than 2^31", ir.Shape(g.points))
 		}
 	}
 	return s
 }
 
+// max is the largest number of points, or more than maxPoints.
+func (g span) max() int64 {
+	n := int64(1)
+	for _, d := range g.points {
+		m := max(d.Max(), 0)
+		if m > 0 && n > maxPoints/m {
+			return maxPoints + 1
+		}
+		n *= m
+	}
+	return n
+}
+
 // isEmpty reports whether there is never a point.
 func (s space) isEmpty() bool {
-	return slices.ContainsFunc(s.points, func(d ir.Dim) bool { return d.Max() <= 0 })
+	return slices.ContainsFunc(s, func(g span) bool { return g.max() == 0 })
+}
+
+// count prints the number of points.
+func (e *emitter) count(g span) text {
+	out := e.dim(g.points[0])
+	for _, d := range g.points[1:] {
+		out = binary("*", out, e.dim(d))
+	}
+	return out
 }
 
 // gridLimit is how many workgroups a dispatch may have along a dimension;
@@ -58,14 +86,21 @@ func (e *emitter) gridLimit(dim int) int64 {
 	return 65535
 }
 
-// gridFactor sets the size of one dimension of the grid for n points in
-// chunks of tile per workgroup, and returns how many times the workgroups must
-// go around.
-func (e *emitter) gridFactor(dim int, n ir.Dim, tile int64) (rounds int64) {
-	chunks := (n.Max() + tile - 1) / tile
-	rounds = max(1, (chunks+e.gridLimit(dim)-1)/e.gridLimit(dim))
-	e.grid[dim] = []kernel.GridFactor{{Extent: n, Tile: tile * rounds}}
-	return rounds
+// setGrid gives one dimension of the grid workgroups for tile points each, and
+// reports whether they must go around because the device allows fewer.
+func (e *emitter) setGrid(dim int, points []ir.Dim, tile int64) (goAround bool) {
+	factors := make([]kernel.GridFactor, len(points))
+	room := e.gridLimit(dim)
+	for i := len(points) - 1; i >= 0; i-- {
+		chunks := max(1, (points[i].Max()+tile-1)/tile)
+		rounds := (chunks + room - 1) / room
+		factors[i] = kernel.GridFactor{Extent: points[i], Tile: tile * rounds}
+		room = max(1, room/((chunks+rounds-1)/rounds))
+		goAround = goAround || rounds > 1
+		tile = 1
+	}
+	e.grid[dim] = factors
+	return goAround
 }
 
 var gridAxis = [3]string{"x", "y", "z"}
@@ -74,66 +109,63 @@ var gridAxis = [3]string{"x", "y", "z"}
 // workgroup, with a loop where the grid is too small. It returns how many
 // blocks it has opened.
 func (e *emitter) outerLoops(s space) (opened int) {
-	for dim := len(s.groups) - 1; dim > 0; dim-- {
-		group, n := s.groups[dim], s.points[dim]
-		id := "gl_WorkGroupID." + gridAxis[dim]
-		base := e.groupName(group, "outer")
-		if e.gridFactor(dim, n, 1) > 1 {
-			name := e.fresh(e.scope, base)
-			e.open("for (uint %s = %s; %s < %s; %s += gl_NumWorkGroups.%s)", name, id, name, e.dim(n).s, name, gridAxis[dim])
-			opened++
-			id = name
-		} else if len(group) > 1 || e.usesAxis(group[0]) {
-			id = e.variable("uint", base, primary(id))
-		}
-		e.split(group, 1, primary(id))
-	}
 	for dim := range e.grid {
-		if len(e.grid[dim]) == 0 {
-			e.grid[dim] = []kernel.GridFactor{{Extent: ir.D(1), Tile: 1}}
+		e.grid[dim] = []kernel.GridFactor{{Extent: ir.D(1), Tile: 1}}
+	}
+	for dim := len(s) - 1; dim > 0; dim-- {
+		g := s[dim]
+		id := primary("gl_WorkGroupID." + gridAxis[dim])
+		base := e.spanName(g, "outer")
+		if e.setGrid(dim, g.points, 1) {
+			name := e.fresh(e.scope, base)
+			e.open("for (uint %s = %s; %s < %s; %s += gl_NumWorkGroups.%s)", name, id.s, name, e.count(g).s, name, gridAxis[dim])
+			opened++
+			id = primary(name)
+		} else if slices.ContainsFunc(g.axes, e.usesAxis) {
+			id = primary(e.variable("uint", base, id))
 		}
+		e.split(g, 1, id)
 	}
 	return opened
 }
 
-// groupName is what the position in a group of axes is called: the axis's own
-// name where there is one.
-func (e *emitter) groupName(group []int, several string) string {
-	if len(group) == 1 {
-		return e.paraName(group[0])
+// spanName is what the position in a span is called: the axis's own name where
+// there is one axis.
+func (e *emitter) spanName(g span, several string) string {
+	if len(g.axes) == 1 {
+		return e.paraName(g.axes[0])
 	}
 	return several
 }
 
-// split gives the axes of a group their coordinates from the row-major
-// position id, whose unit is vec elements of the innermost axis.
-func (e *emitter) split(group []int, vec int, id text) {
-	if len(group) == 1 {
-		e.bindAxis(group[0], id)
+// split gives the axes of a span their coordinates from the row-major position
+// id, whose unit is width elements of the innermost axis.
+func (e *emitter) split(g span, width int, id text) {
+	if len(g.axes) == 1 {
+		e.bindAxis(g.axes[0], id)
 		return
 	}
-	below := int64(1) // points of the axes further in, where all are static
-	belowDim := ir.D(1)
-	for i := len(group) - 1; i >= 0; i-- {
-		axis, extent := group[i], e.k.Parallel[group[i]]
-		if i == len(group)-1 {
-			extent, _ = extent.Quo(int64(vec))
+	below := kernel.Const(1) // positions per step of the axis
+	for i := len(g.axes) - 1; i >= 0; i-- {
+		axis, extent := g.axes[i], e.k.Parallel[g.axes[i]]
+		inner := i == len(g.axes)-1
+		if inner {
+			extent, _ = extent.Quo(int64(width))
 		}
 		x := id
-		if !belowDim.Is(1) {
-			x = binary("/", x, e.dim(belowDim))
+		if !below.Equal(kernel.Const(1)) {
+			x = binary("/", x, e.indexText(below))
 		}
 		if i > 0 {
 			x = binary("%", x, e.dim(extent))
 		}
-		if i == len(group)-1 && vec > 1 {
-			x = binary("*", x, uintLit(int64(vec)))
+		if inner && width > 1 {
+			x = binary("*", x, uintLit(int64(width)))
 		}
 		if e.usesAxis(axis) {
 			e.bindAxis(axis, primary(e.variable("uint", e.paraName(axis), x)))
 		}
-		belowDim, _ = belowDim.Mul2(extent)
-		below *= extent.Max()
+		below = below.Mul(kernel.DimIndex(extent))
 	}
 }
 
