@@ -128,8 +128,8 @@ func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 }
 
 func checkMap(k *kernel.Kernel, s kernel.Schedule) error {
-	if most := MapVec(k, 4); s.Vec > most {
-		return fmt.Errorf("vectors of %d are not proven aligned in the innermost axis, only %d", s.Vec, most)
+	if most := mapVec(k, 4); s.Vec > most {
+		return fmt.Errorf("vectors of %d do not divide the points of the map, only %d", s.Vec, most)
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func checkRowGroup(k *kernel.Kernel, s kernel.Schedule) error {
 
 // checkRow checks what both kinds of row schedule share.
 func checkRow(k *kernel.Kernel, s kernel.Schedule, lanes int) error {
-	if most := RowVec(k, 4); s.Vec > most {
+	if most := rowVec(k, 4); s.Vec > most {
 		return fmt.Errorf("vectors of %d are not proven aligned along the row, only %d", s.Vec, most)
 	}
 	if s.Cache == 0 {

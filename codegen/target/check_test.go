@@ -9,7 +9,7 @@ import (
 )
 
 func TestCheckRefuses(t *testing.T) {
-	mapK := unaryMap(ir.F32, dims(1024, 1026)...)
+	mapK := unaryMap(ir.F32, dims(33, 1026)...)
 	row := rowSum(ir.F32, ir.D(64), ir.D(4096), true)
 	mm := matMul(one, ir.D(512), ir.D(512), ir.D(512), ir.F32, false)
 	mv := matMul(one, ir.D(4), ir.D(512), ir.D(512), ir.F32, true)
@@ -36,7 +36,7 @@ func TestCheckRefuses(t *testing.T) {
 		{"large workgroup", mapK, goodMap, func(s *kernel.Schedule, _ *Caps) { s.Workgroup = 256 }, "allows 1 to 128"},
 		{"workgroup width", mapK, goodMap, func(_ *kernel.Schedule, c *Caps) { c.MaxWorkgroupSize[0] = 32 }, "allows 1 to 32"},
 		{"odd vector", mapK, goodMap, func(s *kernel.Schedule, _ *Caps) { s.Vec = 3 }, "vectors of 3"},
-		{"unaligned map", mapK, goodMap, func(s *kernel.Schedule, _ *Caps) { s.Vec = 4 }, "not proven aligned"},
+		{"unaligned map", mapK, goodMap, func(s *kernel.Schedule, _ *Caps) { s.Vec = 4 }, "do not divide"},
 
 		{"odd lanes", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.LanesPerRow = 96 }, "power of two"},
 		{"lanes over workgroup", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.LanesPerRow = 256 }, "do not divide"},

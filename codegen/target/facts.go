@@ -29,9 +29,8 @@ func matShapeOf(k *kernel.Kernel) matShape {
 	return matShape{Batch: points(k.Parallel[:r-2]), M: k.Parallel[r-2].Max(), N: k.Parallel[r-1].Max(), K: k.Fold.Max()}
 }
 
-// VecAxis returns the parallel axis along which neighbouring elements of a map
-// are computed together: the last one whose extent is not 1, or -1.
-func VecAxis(k *kernel.Kernel) int {
+// innerAxis returns the last parallel axis whose extent is not 1, or -1.
+func innerAxis(k *kernel.Kernel) int {
 	for i := len(k.Parallel) - 1; i >= 0; i-- {
 		if !k.Parallel[i].Is(1) {
 			return i
@@ -46,44 +45,43 @@ func DivisibleBy(d ir.Dim, n int) bool {
 	return ok
 }
 
-// Aligned reports whether x grows by one per step along the axis, and whether
+// aligned reports whether x grows by one per step along the axis, and whether
 // it is a multiple of n wherever the coordinate along the axis is: then n
 // neighbours are one aligned vector.
-func Aligned(x kernel.Index, axis, n int) bool {
+func aligned(x kernel.Index, axis, n int) bool {
 	stride, ok := x.Stride(axis)
 	return ok && stride.Equal(kernel.Const(1)) && x.DropAxis(axis).Multiple(int64(n)) == int64(n)
 }
 
-// MapVec returns the largest power of two up to limit such that this many
-// neighbours along [VecAxis] can be computed together: the extent is a multiple
-// of it, and every store of them is one aligned vector.
-func MapVec(k *kernel.Kernel, limit int) int {
-	axis := VecAxis(k)
-	if axis < 0 {
-		return 1
-	}
+// mapVec returns the largest power of two up to limit that divides the number
+// of points of a map. That many neighbours are computed together at most: the
+// generator merges axes that lie in memory as one, and takes fewer where the
+// innermost of those left has another length or nothing aligned.
+func mapVec(k *kernel.Kernel, limit int) int {
 	n := limit
-	for n > 1 && !mapVecFits(k, axis, n) {
+	for n > 1 && !pointsDivisibleBy(k.Parallel, n) {
 		n /= 2
 	}
 	return max(n, 1)
 }
 
-func mapVecFits(k *kernel.Kernel, axis, n int) bool {
-	if !DivisibleBy(k.Parallel[axis], n) {
-		return false
-	}
-	for _, s := range k.Stores {
-		if !Aligned(s.Index, axis, n) {
-			return false
+// pointsDivisibleBy reports whether the product of the dims is always a
+// multiple of n, a power of two.
+func pointsDivisibleBy(dims []ir.Dim, n int) bool {
+	for _, d := range dims {
+		for n > 1 && DivisibleBy(d, 2) {
+			d, _ = d.Quo(2)
+			n /= 2
 		}
 	}
-	return true
+	return n <= 1
 }
 
-// RowVec is [MapVec] for row kernels, along the fold axis: what is stored per
-// element decides, and where nothing is, what is loaded.
-func RowVec(k *kernel.Kernel, limit int) int {
+// rowVec returns the largest power of two up to limit such that this many
+// neighbours along a row can be taken together: the row is a multiple of it,
+// and what is stored per element, or where nothing is, some of what is loaded,
+// is one aligned vector.
+func rowVec(k *kernel.Kernel, limit int) int {
 	n := limit
 	for n > 1 && !rowVecFits(k, n) {
 		n /= 2
@@ -97,13 +95,13 @@ func rowVecFits(k *kernel.Kernel, n int) bool {
 		return false
 	}
 	for _, s := range k.Stores {
-		if s.PerElement && !Aligned(s.Index, axis, n) {
+		if s.PerElement && !aligned(s.Index, axis, n) {
 			return false
 		}
 	}
 	loads := loadsAlong(k.Roots(), axis)
 	for _, x := range loads {
-		if Aligned(x, axis, n) {
+		if aligned(x, axis, n) {
 			return true
 		}
 	}
@@ -126,7 +124,7 @@ func loadsAlong(roots []*kernel.Expr, axis int) []kernel.Index {
 // neighbouring elements along the axis.
 func contiguous(roots []*kernel.Expr, axis int) bool {
 	for _, x := range loadsAlong(roots, axis) {
-		if Aligned(x, axis, 1) {
+		if aligned(x, axis, 1) {
 			return true
 		}
 	}
@@ -175,6 +173,9 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 		a, b := operands(k)
 		return (a*s.TileM + b*s.TileN) * TilePitch(s.TileK) * 16
 	case kernel.VarMatVec:
+		if s.LanesPerRow == 1 {
+			return 0
+		}
 		return len(k.Products) * matVecPartials(s) * (s.TileM*s.TileN + 1) * 4
 	}
 	return 0

@@ -64,7 +64,7 @@ const smallest = 8
 // there are enough of them and the device allows their size.
 func (t tuning) maps(k *kernel.Kernel) []Candidate {
 	var all []Candidate
-	vec := MapVec(k, 4)
+	vec := mapVec(k, 4)
 	n := points(k.Parallel) / int64(vec)
 	wg := t.mapWorkgroup
 	for wg > 64 && n/int64(wg) < t.fill {
@@ -73,7 +73,7 @@ func (t tuning) maps(k *kernel.Kernel) []Candidate {
 	for ; wg >= smallest; wg /= 2 {
 		all = append(all, Candidate{
 			kernel.Schedule{Variant: kernel.VarMap, Workgroup: wg, Vec: vec},
-			fmt.Sprintf("%d points, %d aligned neighbours each", points(k.Parallel), vec),
+			fmt.Sprintf("%d points, up to %d neighbours each", points(k.Parallel), vec),
 		})
 	}
 	return all
@@ -83,7 +83,7 @@ func (t tuning) maps(k *kernel.Kernel) []Candidate {
 // rather than neighbouring elements lie side by side; else lanes share a row.
 func (t tuning) rows(k *kernel.Kernel) []Candidate {
 	fold, rows := k.Fold.Max(), points(k.Parallel)
-	across := len(k.Parallel) > 0 && !contiguous(k.Roots(), k.FoldAxis()) && contiguous(k.Roots(), VecAxis(k))
+	across := len(k.Parallel) > 0 && !contiguous(k.Roots(), k.FoldAxis()) && contiguous(k.Roots(), innerAxis(k))
 	serial := t.serialRows(k)
 	switch {
 	case fold <= t.rowSerial:
@@ -99,7 +99,7 @@ func (t tuning) rows(k *kernel.Kernel) []Candidate {
 
 func (t tuning) serialRows(k *kernel.Kernel) []Candidate {
 	var all []Candidate
-	vec := RowVec(k, 4)
+	vec := rowVec(k, 4)
 	cache := 0
 	if n := k.Fold.Max(); readsTwice(k) && k.Fold.IsStatic() && n <= int64(t.rowCache) {
 		cache = roundUp(int(n), vec)
@@ -118,7 +118,7 @@ func (t tuning) serialRows(k *kernel.Kernel) []Candidate {
 func (t tuning) groupRows(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	fold, rows := k.Fold.Max(), points(k.Parallel)
-	vec := RowVec(k, 4)
+	vec := rowVec(k, 4)
 	lanes := 2
 	for lanes < t.rowLanes && int64(lanes)*t.rowPerLane < fold {
 		lanes *= 2
