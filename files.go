@@ -61,6 +61,17 @@ func opened[W Weights](w W, err error) (Weights, error) {
 	return w, nil
 }
 
+// WeightMap is weights held in memory, by name.
+type WeightMap map[string]*ir.Data
+
+// Weight implements [ir.WeightSource].
+func (m WeightMap) Weight(name string) (*ir.Data, error) {
+	if d, ok := m[name]; ok {
+		return d, nil
+	}
+	return nil, fmt.Errorf("there is no weight %q among the %d given", name, len(m))
+}
+
 // readHead returns the first n bytes of a file, or all of a shorter one.
 func readHead(path string, n int) ([]byte, error) {
 	f, err := os.Open(path)

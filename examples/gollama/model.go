@@ -1,0 +1,119 @@
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// graphJSON is the graph of the model that lies here, made by ./graph.
+//
+//go:embed graph.json
+var graphJSON []byte
+
+// modelFile is the model that lies here.
+const modelFile = "gollama-q8_0.gguf"
+
+// maxTokens is the longest prompt, as in graph.json.
+const maxTokens = 512
+
+// model is a GGUF file with its graph and its tokenizer's tokens.
+type model struct {
+	file       *gguf.File
+	path       string
+	config     llm.Config
+	graph      *ir.Graph
+	vocabulary vocabulary
+	bos        int64 // the token that begins a text
+	addBOS     bool
+}
+
+// openModel opens the model at path, or the one that lies here if path is
+// empty. That one's graph is graph.json; another's is built from the file.
+func openModel(path string) (m *model, err error) {
+	here := path == ""
+	if here {
+		if path, err = findModel(); err != nil {
+			return nil, err
+		}
+	}
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	m = &model{file: f, path: path}
+	if err := m.read(here); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return m, nil
+}
+
+// findModel looks for the model in the repository's root and beside this file.
+func findModel() (string, error) {
+	for _, path := range []string{filepath.Join("examples", "gollama", modelFile), modelFile} {
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("examples/gollama/%s: %w: run this in the root of the repository, or name a model with -gguf", modelFile, fs.ErrNotExist)
+}
+
+func (m *model) read(here bool) (err error) {
+	if m.config, err = llm.FromGGUF(m.file); err != nil {
+		return err
+	}
+	if here {
+		m.graph, err = ir.ReadJSON("graph.json", graphJSON)
+	} else {
+		m.graph, err = llm.Prefill(m.config, min(maxTokens, m.config.Context))
+	}
+	if err != nil {
+		return err
+	}
+	if m.vocabulary, err = readVocabulary(m.file); err != nil {
+		return err
+	}
+	m.bos, err = m.file.Int("tokenizer.ggml.bos_token_id")
+	if err != nil && !errors.Is(err, gguf.ErrNoKey) {
+		return err
+	}
+	m.addBOS, err = m.file.Bool("tokenizer.ggml.add_bos_token")
+	if err != nil && !errors.Is(err, gguf.ErrNoKey) {
+		return err
+	}
+	return nil
+}
+
+func (m *model) close() { m.file.Close() }
+
+// weightType is the type of the matrices.
+func (m *model) weightType() ir.DType { return m.config.Types["token_embd.weight"].DType }
+
+func (m *model) describe() string {
+	var params int64
+	for _, t := range m.config.Types {
+		params += t.Shape.MaxElems()
+	}
+	return fmt.Sprintf("%s: %d layers of width %d, %.1f M parameters, %s (%s)", m.config.Name, m.config.Layers, m.config.Width,
+		float64(params)/1e6, m.weightType(), m.path)
+}
+
+// tolerance is how far the 16 largest logits may be from those of reference.json,
+// which come from f16 weights; 0 where that is not known. Q8_0 moves a logit by at most
+// 0.16 in these prompts.
+func (m *model) tolerance() float64 {
+	switch m.weightType() {
+	case ir.F16:
+		return 2e-2
+	case ir.Q8_0:
+		return 0.2
+	}
+	return 0
+}
