@@ -17,7 +17,10 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-var randomGraphs = flag.Int("graphs", 60, "how many random graphs to generate shaders for")
+var (
+	randomGraphs = flag.Int("graphs", 60, "how many random graphs to generate shaders for")
+	firstSeed    = flag.Uint64("seed", 0, "the seed of the first random graph")
+)
 
 // compile runs shaders through the GLSL compiler and the validator, and reports
 // each that is refused with its text. The optimizer is left out: some versions
@@ -89,7 +92,7 @@ func profile(t *testing.T, name string) target.Caps {
 // device there is a profile of.
 func TestRandomGraphsCompile(t *testing.T) {
 	sources := map[string]string{}
-	for seed := range uint64(*randomGraphs) {
+	for seed := *firstSeed; seed < *firstSeed+uint64(*randomGraphs); seed++ {
 		g, err := graphgen.New(seed, graphgen.Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,200 @@
+package glsl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/quant"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
+
+// TestRandomSchedules runs the kernels of random graphs on a device, each
+// under any of the schedules that are legal for it, good or bad, and compares
+// with the reference.
+func TestRandomSchedules(t *testing.T) {
+	dev := vktest.Device(t, vk.DeviceOptions{})
+	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tools.Ready(); err != nil {
+		t.Skipf("no GLSL compiler here: %v", err)
+	}
+	runs := 0
+	for seed := *firstSeed; seed < *firstSeed+uint64(*randomGraphs); seed++ {
+		n, err := deviceCase{dev, tools, seed}.run()
+		var gap *target.MissingError
+		if err != nil && !errors.As(err, &gap) {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+		runs += n
+	}
+	t.Logf("%d runs of %d graphs on %s", runs, *randomGraphs, dev.Caps().Name)
+	if runs == 0 {
+		t.Error("nothing ran")
+	}
+}
+
+type deviceCase struct {
+	dev   *vk.Device
+	tools *spirv.Toolchain
+	seed  uint64
+}
+
+func (c deviceCase) run() (runs int, err error) {
+	g, err := graphgen.New(c.seed, graphgen.Options{})
+	if err != nil {
+		return 0, err
+	}
+	quantize := func(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }
+	values := graphgen.Values{Seed: c.seed, Graph: g, Quantize: quantize}
+	ref, err := interp.New(g, interp.Options{Weights: values})
+	if err != nil {
+		return 0, err
+	}
+	s, text, err := c.build(g)
+	if err != nil {
+		return 0, err
+	}
+	modules, err := c.compile(text)
+	if err != nil {
+		return 0, err
+	}
+	exe, err := c.dev.Load(context.Background(), s.Program, modules, values, vk.LoadOptions{})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, exe.Close()) }()
+	for i, symbols := range values.Symbols(3) {
+		in, err := values.Inputs(symbols, i)
+		if err != nil {
+			return runs, err
+		}
+		want, err := ref.Run(context.Background(), in, symbols)
+		if err != nil {
+			continue // an axis to pick from is empty under these values
+		}
+		have, err := exe.Run(context.Background(), in, runtime.RunOptions{Symbols: maps.Clone(symbols)})
+		if err != nil {
+			return runs, err
+		}
+		runs++
+		if err := compareOutputs(g, have.Outputs, want); err != nil {
+			return runs, fmt.Errorf("symbols %v: %w\n%s\n%s", symbols, err, g, joined(text))
+		}
+	}
+	return runs, nil
+}
+
+func joined(text []string) string {
+	out := ""
+	for _, s := range text {
+		out += s + "\n"
+	}
+	return out
+}
+
+func compareOutputs(g *ir.Graph, have, want map[string]*ir.Data) error {
+	bounds := graphgen.Bounds(g)
+	for _, o := range g.Outputs() {
+		tol := bounds[o.Node.ID()].Tolerance(o.Node)
+		if err := interp.Compare(have[o.Name], want[o.Name], tol).Err(); err != nil {
+			return fmt.Errorf("output %q: %w", o.Name, err)
+		}
+	}
+	return nil
+}
+
+// build lowers a graph and generates its kernels, one shader a step.
+func (c deviceCase) build(g *ir.Graph) (*passes.State, []string, error) {
+	s, err := passes.Run(g, passes.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	var symbols, text []string
+	for _, sym := range s.Program.Symbols {
+		symbols = append(symbols, sym.Name)
+	}
+	rng := rand.New(rand.NewPCG(c.seed, 0))
+	for i, k := range s.Kernels {
+		sched, err := anySchedule(k, c.dev.Caps(), rng)
+		if err != nil {
+			return nil, nil, err
+		}
+		sh, err := glsl.Emit(k, sched, c.dev.Caps(), symbols)
+		if err != nil {
+			return nil, nil, err
+		}
+		text = append(text, sh.Source)
+		s.Program.Shaders = append(s.Program.Shaders, kernel.Shader{Name: k.Name, Bindings: len(k.Bindings), Workgroup: sh.Workgroup,
+			SubgroupSize: sh.SubgroupSize, Needs: sh.Needs, SharedBytes: sh.SharedBytes})
+		s.Program.Steps[i].Shader, s.Program.Steps[i].Grid = i, sh.Grid
+	}
+	return s, text, nil
+}
+
+// anySchedule picks a schedule that a device can run: one of those worth
+// trying, changed at random as far as it stays legal.
+func anySchedule(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) (kernel.Schedule, error) {
+	if gaps := target.Missing(k, caps); len(gaps) > 0 {
+		return kernel.Schedule{}, &target.MissingError{Kernel: k.Name, Device: caps.Name, Gaps: gaps}
+	}
+	all := target.Candidates(k, caps)
+	for range 40 {
+		s := all[rng.IntN(len(all))].Schedule
+		switch k.Family {
+		case kernel.FamilyMap:
+			s.Workgroup = 1 << rng.IntN(8)
+			s.Vec = 1 << rng.IntN(3)
+		case kernel.FamilyRow:
+			s.Vec = 1 << rng.IntN(3)
+			if rng.IntN(2) == 0 {
+				s.Subgroup = 0
+			}
+			if s.Variant == kernel.VarRowGroup {
+				s.LanesPerRow = 2 << rng.IntN(7)
+			}
+			s.Workgroup = max(s.LanesPerRow, max(1, s.Subgroup)) << rng.IntN(3)
+			each := (int(k.Fold.Max())/max(1, s.LanesPerRow)/s.Vec + 1) * s.Vec
+			s.Cache = rng.IntN(2) * min(each, 64)
+		}
+		if target.Check(k, s, caps) == nil {
+			return s, nil
+		}
+	}
+	s, _, err := target.Select(k, caps)
+	return s, err
+}
+
+func (c deviceCase) compile(text []string) ([][]byte, error) {
+	shaders := make([]spirv.Shader, len(text))
+	for i, s := range text {
+		shaders[i] = spirv.Shader{Name: fmt.Sprint(i), Source: s}
+	}
+	results, _, err := c.tools.Compile(context.Background(), shaders, spirv.Options{})
+	if err != nil {
+		return nil, err
+	}
+	modules := make([][]byte, len(results))
+	for i, r := range results {
+		modules[i] = r.SPIRV
+	}
+	return modules, nil
+}
