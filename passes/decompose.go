@@ -73,8 +73,8 @@ func decompose(g *ir.Graph) (*ir.Graph, error) {
 			return out, r.err
 		}
 		if n.Op().Class() == ir.ClassReduce {
-			if first := linearAxes(n); first != nil {
-				return r.reduceTwice(n, args[0], first), r.err
+			if groups := linearAxes(n); len(groups) > 1 {
+				return r.reduceInTurn(n, args[0], groups), r.err
 			}
 		}
 		return rw.Copy(n, args)
@@ -142,37 +142,33 @@ func (r *rewriter) whereEmpty(d ir.Dim, v float64, x *ir.Node) *ir.Node {
 	return r.add(ir.OpWhere, []*ir.Node{empty, r.scalar(x.DType(), v), x})
 }
 
-// linearAxes returns the folded axes that a reduction must fold first, since
-// the number of elements it folds is not linear in one symbol and a kernel has
-// only one loop over them; nil where one loop does.
-func linearAxes(n *ir.Node) []int64 {
+// linearAxes groups the folded axes of a reduction such that the number of
+// elements along each group is linear in one symbol, as the extent of a
+// kernel's loop must be.
+func linearAxes(n *ir.Node) [][]int64 {
+	var groups [][]int64
 	count := ir.D(1)
-	var first []int64
 	for i, in := range foldedAxes(n) {
 		if !in {
 			continue
 		}
-		more, err := count.Mul2(n.Arg(0).Shape()[i])
-		if err != nil {
-			return first
+		d := n.Arg(0).Shape()[i]
+		more, err := count.Mul2(d)
+		if err != nil || len(groups) == 0 {
+			groups, more = append(groups, nil), d
 		}
-		count, first = more, append(first, int64(i))
+		count = more
+		groups[len(groups)-1] = append(groups[len(groups)-1], int64(i))
 	}
-	return nil
+	return groups
 }
 
-// reduceTwice folds some axes of x and then the others. Means of means are the
+// reduceInTurn folds one group of axes after the other. Means of means are the
 // mean, since all have equally many elements.
-func (r *rewriter) reduceTwice(n, x *ir.Node, first []int64) *ir.Node {
-	rest := []int64{}
-	for i, in := range foldedAxes(n) {
-		if in && !slices.Contains(first, int64(i)) {
-			rest = append(rest, int64(i))
-		}
+func (r *rewriter) reduceInTurn(n, x *ir.Node, groups [][]int64) *ir.Node {
+	for _, axes := range groups {
+		x = r.unary(n.Op(), x, ir.Attr{Name: "axes", Value: axes}, ir.Attr{Name: "keepdims", Value: true})
 	}
-	keep := ir.Attr{Name: "keepdims", Value: true}
-	x = r.unary(n.Op(), x, ir.Attr{Name: "axes", Value: first}, keep)
-	x = r.unary(n.Op(), x, ir.Attr{Name: "axes", Value: rest}, keep)
 	return r.reshape(x, n.Shape())
 }
 

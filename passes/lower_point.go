@@ -98,7 +98,8 @@ func flipped(n *ir.Node, at []kernel.Index) ([]kernel.Index, error) {
 	out := slices.Clone(at)
 	for i, d := range n.Shape() {
 		if axes[i] {
-			out[i] = last(d).Minus(at[i])
+			// Coordinates are in range unless the axis is empty and the result unused.
+			out[i] = kernel.Clamp(last(d).Minus(at[i]), last(d))
 		}
 	}
 	return out, nil

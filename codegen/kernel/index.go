@@ -34,7 +34,7 @@ const (
 	FactorSym                         // the value of a symbol
 	FactorDiv                         // floor(X/D)
 	FactorMod                         // X mod D
-	FactorClamp                       // X as a signed number, limited to 0..D
+	FactorClamp                       // X as a signed number, limited to 0..D; 0 where D is negative
 	FactorValue                       // a loaded integer; only inside a clamp
 )
 
@@ -95,7 +95,8 @@ func ValueIndex(v *Expr, last Index) Index {
 	return Clamp(single(newFactor(Factor{Kind: FactorValue, Value: v})), last)
 }
 
-// Clamp returns x, as a signed number, limited to 0..last.
+// Clamp returns x, as a signed number, limited to 0..last; 0 where last is
+// negative, as that of an axis is that turns out to be empty.
 func Clamp(x, last Index) Index {
 	if !hasValue(x) && x.nonNegative() && last.Minus(x).nonNegative() {
 		return x
@@ -465,6 +466,9 @@ func (f *Factor) upper() Index {
 	case FactorMod:
 		return f.D.Minus(Const(1))
 	case FactorClamp:
+		if !f.D.nonNegative() { // an axis that can be empty: D can be -1, the clamp is 0
+			return upperSum(f.D).Plus(Const(1))
+		}
 		return upperSum(f.D)
 	case FactorDiv:
 		if f.D.IsConst() {

@@ -205,6 +205,9 @@ func (b *Bound) elementwise(n *ir.Node, args []Bound) {
 		}
 		done = !next(at, grid)
 	}
+	if n.Op() == ir.OpTan && args[0].mag() > 1.2 {
+		b.Bad = true // samples may miss a pole
+	}
 	for i, a := range args {
 		if a.Err > 0 {
 			b.Err += 1.5 * slope[i] * a.Err

@@ -2,9 +2,9 @@
 // is the definition of what a kernel and a buffer plan mean, written to be
 // checked by eye, and is as strict as it can be:
 //
-//   - every load and store must lie inside its buffer at the symbols' run-time
-//     values; only where a buffer has no elements at all may a load whose
-//     result is thrown away touch the bytes that stand for it;
+//   - every load must lie inside its buffer's memory and every store inside its
+//     elements at the symbols' run-time values; a load past those gives a value
+//     that must not reach a store;
 //   - temporaries share one arena at their planned offsets, and a load must
 //     find what its own buffer stored there, not an older or a newer tenant;
 //   - a step must store each element of a buffer at most once, and a step that

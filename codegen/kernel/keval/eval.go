@@ -3,6 +3,7 @@ package keval
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
@@ -110,11 +111,12 @@ func (r *run) compute(fold int64) error {
 		r.accs[i] = f.result()
 	}
 	for i, p := range r.k.Products {
-		sum := 0.0
+		sum, undef := 0.0, false
 		err := r.eachElement(fold, func(int64) error {
 			a, errA := r.value(p.A)
 			b, errB := r.value(p.B)
 			sum += a.float(p.A.DType) * b.float(p.B.DType)
+			undef = undef || a.undef || b.undef
 			if errA != nil {
 				return errA
 			}
@@ -123,7 +125,7 @@ func (r *run) compute(fold int64) error {
 		if err != nil {
 			return fmt.Errorf("product %d (%s): %w", i, p.Name, err)
 		}
-		r.accs[i] = number{f: ir.RoundTo(sum, ir.F32)}
+		r.accs[i] = number{f: ir.RoundTo(sum, ir.F32), undef: undef}
 	}
 	if err := r.stores(false); err != nil {
 		return err
@@ -171,6 +173,9 @@ func (r *run) stores(perElement bool) error {
 		if s.PerElement != perElement {
 			continue
 		}
+		if values[next].undef {
+			return fmt.Errorf("store %d: the value depends on memory that holds nothing", i)
+		}
 		if err := r.store(s.Bind, at[next], values[next], s.Value.DType); err != nil {
 			return fmt.Errorf("store %d: %w", i, err)
 		}
@@ -215,19 +220,33 @@ func (r *run) compute1(e *kernel.Expr) (number, error) {
 	return r.apply(e)
 }
 
-// apply computes an elementwise op by its row's scalar reference: in floats if
-// any argument is one, else in integers.
+// apply computes an elementwise op. The result is undefined where an argument
+// is, but for the side of a selection that is not taken.
 func (r *run) apply(e *kernel.Expr) (number, error) {
 	args := make([]number, len(e.Args))
-	floats := false
 	for i, a := range e.Args {
 		v, err := r.value(a)
 		if err != nil {
 			return number{}, err
 		}
 		args[i] = v
-		floats = floats || a.DType.IsFloat()
 	}
+	undef := slices.ContainsFunc(args, func(v number) bool { return v.undef })
+	if e.Op == ir.OpWhere && !args[0].undef {
+		undef = args[1].undef
+		if args[0].i == 0 {
+			undef = args[2].undef
+		}
+	}
+	v, err := reference(e, args)
+	v.undef = undef
+	return v, err
+}
+
+// reference applies the scalar reference of an op's row: in floats if any
+// argument is one, else in integers.
+func reference(e *kernel.Expr, args []number) (number, error) {
+	floats := slices.ContainsFunc(e.Args, func(a *kernel.Expr) bool { return a.DType.IsFloat() })
 	if e.Op == ir.OpCast {
 		return cast(args[0], e.Args[0].DType, e.DType), nil
 	}
@@ -279,6 +298,7 @@ type folder struct {
 	best    number
 	float   bool
 	any     bool
+	undef   bool
 }
 
 func newFold(c kernel.Combine, t ir.DType) *folder {
@@ -286,26 +306,27 @@ func newFold(c kernel.Combine, t ir.DType) *folder {
 	lo, hi := ir.IntRange(t)
 	switch c {
 	case kernel.CombineProd:
-		f.acc = number{1, 1}
+		f.acc = number{f: 1, i: 1}
 	case kernel.CombineMax:
-		f.acc = number{math.Inf(-1), lo}
+		f.acc = number{f: math.Inf(-1), i: lo}
 	case kernel.CombineMin:
-		f.acc = number{math.Inf(1), hi}
+		f.acc = number{f: math.Inf(1), i: hi}
 	}
 	return f
 }
 
 func (f *folder) add(v number, t ir.DType, j int64) {
 	f.float = t.IsFloat()
+	f.undef = f.undef || v.undef
 	switch f.combine {
 	case kernel.CombineSum:
-		f.acc = number{f.acc.f + v.f, f.acc.i + v.i}
+		f.acc = number{f: f.acc.f + v.f, i: f.acc.i + v.i}
 	case kernel.CombineProd:
-		f.acc = number{f.acc.f * v.f, f.acc.i * v.i}
+		f.acc = number{f: f.acc.f * v.f, i: f.acc.i * v.i}
 	case kernel.CombineMax:
-		f.acc = number{math.Max(f.acc.f, v.f), max(f.acc.i, v.i)}
+		f.acc = number{f: max(f.acc.f, v.f), i: max(f.acc.i, v.i)}
 	case kernel.CombineMin:
-		f.acc = number{math.Min(f.acc.f, v.f), min(f.acc.i, v.i)}
+		f.acc = number{f: min(f.acc.f, v.f), i: min(f.acc.i, v.i)}
 	default:
 		if !f.any || f.beats(v) {
 			f.best, f.acc = v, number{i: j}
@@ -330,5 +351,5 @@ func (f *folder) beats(v number) bool {
 }
 
 func (f *folder) result() number {
-	return number{ir.RoundTo(f.acc.f, f.t), ir.Wrap(f.acc.i, f.t)}
+	return number{f: ir.RoundTo(f.acc.f, f.t), i: ir.Wrap(f.acc.i, f.t), undef: f.undef}
 }

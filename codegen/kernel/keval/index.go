@@ -98,5 +98,8 @@ func (r *run) indexValue(e *kernel.Expr) (int64, error) {
 		return 0, fmt.Errorf("an index comes from a value of %s, which i32 does not hold", e.DType)
 	}
 	v, err := r.value(e)
+	if v.undef { // a device may find anything there; the clamp around it must do
+		return math.MaxInt32, err
+	}
 	return v.i, err
 }

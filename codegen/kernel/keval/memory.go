@@ -37,6 +37,9 @@ func (m memory) reset() {
 type number struct {
 	f float64
 	i int64
+	// undef is set where the number comes from memory that holds nothing: past
+	// the elements that a buffer has at run time, yet inside it.
+	undef bool
 }
 
 // float returns the number as a float, whatever dtype it has.
@@ -56,16 +59,19 @@ func (r *run) load(bind int, x int64) (number, error) {
 	if !b.Read {
 		return number{}, fmt.Errorf("load from binding %d (%s), which is not declared read", bind, b.Name)
 	}
-	if err := r.inside(buf, x, true); err != nil {
+	if err := r.inside(buf, x); err != nil {
 		return number{}, err
 	}
 	if b.DType.IsBlock() {
 		return r.loadBlock(buf, x)
 	}
+	if x >= r.elems[buf] {
+		return number{undef: true}, nil
+	}
 	mem := r.m.mem[buf]
 	size := int64(b.DType.BlockBytes())
 	at := mem.base + x*size
-	if mem.tenant != nil && r.elems[buf] > 0 {
+	if mem.tenant != nil {
 		if have := mem.tenant[at]; have != int32(buf) {
 			return number{}, fmt.Errorf("load of element %d of %s: that memory was last stored by %s", x, r.m.name(buf), r.m.name(int(have)))
 		}
@@ -109,8 +115,8 @@ func (r *run) store(bind int, x int64, v number, t ir.DType) error {
 	if !b.Write {
 		return fmt.Errorf("store to binding %d (%s), which is not declared written", bind, b.Name)
 	}
-	if err := r.inside(buf, x, false); err != nil {
-		return err
+	if n := r.elems[buf]; x < 0 || x >= n {
+		return fmt.Errorf("element %d of %s is outside its %d elements", x, r.m.name(buf), n)
 	}
 	if err := r.claim(buf, x, true); err != nil {
 		return err
@@ -159,16 +165,13 @@ func (r *run) binding(i int) (kernel.Binding, int, error) {
 	return r.k.Bindings[i], r.step.Binds[i].Buffer, nil
 }
 
-// inside checks that element x is in a buffer. Where the buffer has no
-// elements at run time, a load may read any of those it has at the bound.
-func (r *run) inside(buf int, x int64, load bool) error {
-	n := r.elems[buf]
+// inside checks that element x is in the memory of a buffer, which has room for
+// its elements at the bound of every symbol.
+func (r *run) inside(buf int, x int64) error {
 	b := r.m.prog.Buffers[buf]
-	if load && n == 0 {
-		n = b.Bytes / int64(b.DType.BlockBytes()) * int64(b.DType.BlockElems())
-	}
+	n := b.Bytes / int64(b.DType.BlockBytes()) * int64(b.DType.BlockElems())
 	if x < 0 || x >= n {
-		return fmt.Errorf("element %d of %s is outside its %d elements", x, r.m.name(buf), n)
+		return fmt.Errorf("element %d of %s is outside its memory of %d", x, r.m.name(buf), n)
 	}
 	return nil
 }
