@@ -1,0 +1,93 @@
+package glsl_test
+
+import (
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TestMatMulGolden keeps the texts of matrix products as a reader finds them,
+// each scheduled for the device it names. Their numbers are checked by
+// TestMatMulOnDevice; a difference here is a change to look at.
+func TestMatMulGolden(t *testing.T) {
+	rows := ir.Symbol("T", 2048)
+	cases := []struct {
+		name, device string
+		p            product
+	}{
+		{"matmul_f32", "nvidia-h100", product{m: d(4096), n: d(4096), k: d(4096), a: ir.F32, b: ir.F32}},
+		{"matmul_q4_0_prompt", "nvidia-h100", product{m: rows, n: d(4096), k: d(4096), a: ir.F32, b: ir.Q4_0, transB: true}},
+		{"matmul_partial_gated", "generic", product{batch: []ir.Dim{d(3)}, m: rows, n: d(100), k: d(37), a: ir.F16, b: ir.F32,
+			transB: true, gated: true, prologue: true, bias: true, half: true}},
+		{"matmul_batch", "lavapipe", product{batch: []ir.Dim{d(2), d(8)}, m: d(64), n: d(64), k: d(64), a: ir.F32, b: ir.F32, transB: true}},
+		{"matvec_q4_0", "nvidia-h100", product{m: d(1), n: d(4096), k: d(4096), a: ir.F32, b: ir.Q4_0, transB: true, bias: true}},
+		{"matvec_gated_f16", "amd-rdna3", product{m: d(2), n: d(14336), k: d(4096), a: ir.F32, b: ir.F16, transB: true, gated: true}},
+		{"matvec_columns", "generic", product{batch: []ir.Dim{d(32)}, m: d(1), n: d(128), k: rows, a: ir.F32, b: ir.F32}},
+	}
+	sources := map[string]string{}
+	for _, c := range cases {
+		k := c.p.kernel()
+		caps := profile(t, c.device)
+		s, _, err := target.Select(k, caps)
+		check(t, err)
+		sh, err := glsl.Emit(k, s, caps, k.Symbols())
+		check(t, err)
+		again, err := glsl.Emit(c.p.kernel(), s, caps, k.Symbols())
+		check(t, err)
+		if again.Source != sh.Source {
+			t.Errorf("%s: the same kernel has another text the second time", c.name)
+		}
+		checkGolden(t, c.name, sh.Source)
+		sources[c.name] = sh.Source
+	}
+	compile(t, sources)
+}
+
+// TestNeedsAgree checks that package target asks for what the generator uses:
+// a device that passes the former must be able to run the latter.
+func TestNeedsAgree(t *testing.T) {
+	for _, dtype := range ir.DTypes() {
+		k := product{m: d(16), n: d(256), k: d(256), a: ir.F32, b: dtype, transB: true}.kernel()
+		caps := profile(t, "nvidia-h100")
+		s, _, err := target.Select(k, caps)
+		check(t, err)
+		sh, err := glsl.Emit(k, s, caps, nil)
+		if err != nil {
+			if !dtype.IsBlock() {
+				t.Errorf("%s: %v", dtype, err)
+			}
+			continue // a block format without kernels yet
+		}
+		promised := map[string]bool{}
+		for _, n := range target.Needs(k) {
+			promised[n] = true
+		}
+		for _, n := range sh.Needs {
+			if !promised[n] {
+				t.Errorf("%s: the text needs %s, package target asks for %v", dtype, n, target.Needs(k))
+			}
+			if !caps.Has(n) {
+				t.Errorf("%s: the text needs %s, which package target does not know", dtype, n)
+			}
+		}
+	}
+}
+
+// TestMatMulRefused checks that what cannot be written is an error.
+func TestMatMulRefused(t *testing.T) {
+	caps := profile(t, "generic")
+	ok := product{m: d(64), n: d(64), k: d(64), a: ir.F32, b: ir.F32}
+	bad := tiled(64, 64, 16, 4, 4) // 256 invocations, the device has 128
+	if _, err := glsl.Emit(ok.kernel(), bad, caps, nil); err == nil {
+		t.Error("a workgroup too large for the device is written")
+	}
+	rows := product{m: ir.Symbol("T", 64), n: d(64), k: d(64), a: ir.F32, b: ir.F32}
+	if _, err := glsl.Emit(rows.kernel(), tiled(16, 16, 8, 2, 2), caps, nil); err == nil {
+		t.Error("a symbol that the program does not have is taken")
+	}
+	if _, err := glsl.Emit(rows.kernel(), vec(8, 8, 1, 1, 0), caps, []string{"T"}); err == nil {
+		t.Error("a matvec of up to 64 rows is written")
+	}
+}

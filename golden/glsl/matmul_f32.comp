@@ -1,0 +1,78 @@
+// matmul over [4096,4096], folding 4096
+// Fuses: matmul.
+// Schedule: tile wg=256 tile=128x128x16 thread=8x8.
+#version 450
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 256) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer A_vec4_buffer { vec4 a_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer B_buffer { float b[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
+
+shared vec4 tile_a[640];
+shared vec4 tile_b[640];
+
+void main() {
+    uint self = gl_LocalInvocationIndex;
+    uint col0 = gl_WorkGroupID.x * 128u;
+    uint row0 = gl_WorkGroupID.y * 128u;
+    float acc[64];
+    [[unroll]] for (uint i = 0u; i < 64u; ++i) {
+        acc[i] = 0.0;
+    }
+    uint tx = self % 16u;
+    uint ty = self / 16u;
+
+    for (uint k0 = 0u; k0 < 4096u; k0 += 16u) {
+        // Stage 128 rows of a.
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            uint slot = self + i * 256u;
+            uint line = slot / 4u;
+            uint quad = slot % 4u;
+            uint row = row0 + line;
+            uint k = k0 + quad * 4u;
+            tile_a[line * 5u + quad] = a_vec4[(row * 4096u + k) / 4u];
+        }
+
+        // Stage 128 columns of b.
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            uint slot = self + i * 256u;
+            uint line = slot % 128u;
+            uint quad = slot / 128u;
+            uint col = col0 + line;
+            uint k = k0 + quad * 4u;
+            vec4 b4;
+            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                b4[lane] = b[col + (k + lane) * 4096u];
+            }
+            tile_b[line * 5u + quad] = b4;
+        }
+        barrier();
+
+        for (uint quad = 0u; quad < 4u; ++quad) {
+            vec4 b_cols[8];
+            [[unroll]] for (uint j = 0u; j < 8u; ++j) {
+                b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad];
+            }
+            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+                vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad];
+                [[unroll]] for (uint j = 0u; j < 8u; ++j) {
+                    acc[i * 8u + j] = fma(a_row.x, b_cols[j].x, acc[i * 8u + j]);
+                    acc[i * 8u + j] = fma(a_row.y, b_cols[j].y, acc[i * 8u + j]);
+                    acc[i * 8u + j] = fma(a_row.z, b_cols[j].z, acc[i * 8u + j]);
+                    acc[i * 8u + j] = fma(a_row.w, b_cols[j].w, acc[i * 8u + j]);
+                }
+            }
+        }
+        barrier();
+    }
+
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        uint row = row0 + ty + i * 16u;
+        [[unroll]] for (uint j = 0u; j < 8u; ++j) {
+            uint col = col0 + tx + j * 16u;
+            result[row * 4096u + col] = acc[i * 8u + j];
+        }
+    }
+}

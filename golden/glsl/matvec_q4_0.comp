@@ -1,0 +1,57 @@
+// matmul over [1,4096], folding 4096
+// Fuses: matmul.
+// Schedule: matvec wg=128 rows=1x4 vec=4 subgroup=32.
+#version 450
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+
+layout(local_size_x = 128) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer A_vec4_buffer { vec4 a_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer B_buffer { uint16_t b[]; }; // q4_0
+layout(set = 0, binding = 2, std430) readonly buffer Bias_buffer { float bias[]; };
+layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
+
+shared float partial[5];
+
+// q4_0: 32 elements in 18 bytes.
+vec4 decode4_b(uint i) {
+    uint block = i / 32u * 9u;
+    float scale = unpackHalf2x16(uint(b[block])).x;
+    uint q = block + 1u + i % 16u / 2u;
+    uint four = uint(b[q]) | uint(b[q + 1u]) << 16;
+    uvec4 quants = uvec4(four, four >> 8, four >> 16, four >> 24) >> i % 32u / 16u * 4u & 15u;
+    return scale * (vec4(quants) - 8.0);
+}
+
+void main() {
+    uint self = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
+    uint col0 = gl_WorkGroupID.x * 4u;
+    float acc = 0.0;
+    uint part = self % 32u;
+    uint group = self / 32u;
+
+    for (uint k = part * 4u; k < 4096u; k += 128u) {
+        vec4 a4 = a_vec4[k / 4u];
+        uint col = col0 + group;
+        vec4 b4 = decode4_b(col * 4096u + k);
+        acc += dot(a4, b4);
+    }
+
+    acc += subgroupShuffleXor(acc, 16u);
+    acc += subgroupShuffleXor(acc, 8u);
+    acc += subgroupShuffleXor(acc, 4u);
+    acc += subgroupShuffleXor(acc, 2u);
+    acc += subgroupShuffleXor(acc, 1u);
+    if (gl_SubgroupInvocationID == 0u) {
+        partial[group] = acc;
+    }
+    barrier();
+
+    if (self < 4u) {
+        uint col = col0 + self;
+        float sum = partial[self];
+        result[col] = sum + bias[col];
+    }
+}
