@@ -30,18 +30,18 @@ const maxHalf = 65504
 const maxIQ4 = 64 * maxHalf
 
 var codecs = [...]codec{
-	ir.Q4_0: {dequantizeQ4_0, quantizeQ4_0, 8 * maxHalf, false},
-	ir.Q4_1: {dequantizeQ4_1, quantizeQ4_1, maxHalf, false},
-	ir.Q5_0: {dequantizeQ5_0, quantizeQ5_0, 16 * maxHalf, false},
-	ir.Q5_1: {dequantizeQ5_1, quantizeQ5_1, maxHalf, false},
+	ir.Q4_0: {dequantizeQ4_0, quantizeQ4_0, 8 * maxHalf, true},
+	ir.Q4_1: {dequantizeQ4_1, quantizeQ4_1, maxHalf, true},
+	ir.Q5_0: {dequantizeQ5_0, quantizeQ5_0, 16 * maxHalf, true},
+	ir.Q5_1: {dequantizeQ5_1, quantizeQ5_1, maxHalf, true},
 	ir.Q8_0: {dequantizeQ8_0, quantizeQ8_0, 127 * maxHalf, false},
 	ir.Q8_1: {dequantizeQ8_1, quantizeQ8_1, maxHalf / 32, false}, // s is a sum of 32
 
-	ir.Q2_K: {dequantize: dequantizeQ2_K},
-	ir.Q3_K: {dequantize: dequantizeQ3_K},
-	ir.Q4_K: {dequantize: dequantizeQ4_K},
-	ir.Q5_K: {dequantize: dequantizeQ5_K},
-	ir.Q6_K: {dequantize: dequantizeQ6_K},
+	ir.Q2_K: {dequantizeQ2_K, quantizeQ2_K, 2 * maxHalf, true},
+	ir.Q3_K: {dequantizeQ3_K, quantizeQ3_K, 32 * maxHalf, true},
+	ir.Q4_K: {dequantizeQ4_K, quantizeQ4_K, 8 * maxHalf, true},
+	ir.Q5_K: {dequantizeQ5_K, quantizeQ5_K, 8 * maxHalf, true},
+	ir.Q6_K: {dequantizeQ6_K, quantizeQ6_K, 1024 * maxHalf, true},
 	ir.Q8_K: {dequantizeQ8_K, quantizeQ8_K, math.MaxFloat32 / 2, false},
 
 	ir.IQ1_S:   {dequantize: dequantizeIQ1_S},

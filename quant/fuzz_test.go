@@ -56,7 +56,8 @@ func FuzzDequantize(f *testing.F) {
 }
 
 // FuzzQuantize encodes one block of any floats: it must refuse what is too large
-// or not finite and decode everything else to finite values near the input.
+// or not finite and decode everything else to finite values near the input; with
+// importance weights, which may draw a fit anywhere, just to finite values.
 func FuzzQuantize(f *testing.F) {
 	for _, input := range readVectors(f).Inputs {
 		raw, err := binary.Append(nil, binary.LittleEndian, []float32(input[:256]))
@@ -64,17 +65,27 @@ func FuzzQuantize(f *testing.F) {
 			f.Fatal(err)
 		}
 		for t := range roundTrip {
-			f.Add(uint8(t), raw)
+			f.Add(uint8(t), raw, []byte(nil))
+			f.Add(uint8(t), raw, raw[512:])
 		}
 	}
-	f.Fuzz(func(t *testing.T, typ uint8, raw []byte) {
+	f.Fuzz(func(t *testing.T, typ uint8, raw, rawWeights []byte) {
 		dt := ir.DType(typ)
 		x := make([]float32, max(1, dt.BlockElems()))
-		for i := range min(len(x), len(raw)/4) {
-			x[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+		putFloats(x, raw)
+		opt := &Options{}
+		if codecOf(dt).weighted && len(rawWeights) > 0 {
+			opt.Weights = make([]float32, len(x))
+			putFloats(opt.Weights, rawWeights)
+			for i, w := range opt.Weights {
+				if w = abs32(w); !(w <= maxWeight) {
+					w = maxWeight
+				}
+				opt.Weights[i] = w
+			}
 		}
 		b := make([]byte, dt.BlockBytes())
-		err := Quantize(b, dt, x, nil)
+		err := Quantize(b, dt, x, opt)
 		if _, ok := Supported(dt); !ok {
 			var ue *UnsupportedError
 			if !errors.As(err, &ue) {
@@ -95,10 +106,20 @@ func FuzzQuantize(f *testing.F) {
 		y := make([]float32, len(x))
 		mustDequantize(t, y, dt, b)
 		_, magnitude := absMax(x)
+		if opt.Weights != nil {
+			magnitude = math.MaxFloat32 / 2
+		}
 		for i := range y {
 			if !(abs32(y[i]) <= 2*magnitude) {
 				t.Fatalf("%s: element %d: %g in a block of magnitude %g decodes to %g", dt, i, x[i], magnitude, y[i])
 			}
 		}
 	})
+}
+
+// putFloats sets as many elements of x as raw holds.
+func putFloats(x []float32, raw []byte) {
+	for i := range min(len(x), len(raw)/4) {
+		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+	}
 }

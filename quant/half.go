@@ -21,6 +21,13 @@ func halfAt(b []byte) float32 {
 	return math.Float32frombits(h&0x8000<<16 | math.Float32bits(mag))
 }
 
+// roundHalf returns the finite float16 nearest to v, and its value: a fitted scale
+// may lie a little above the one that a format's limit allows for.
+func roundHalf(v float32) (bits uint16, value float32) {
+	h := float16.Fromfloat32(max(-maxHalf, min(v, maxHalf)))
+	return h.Bits(), h.Float32()
+}
+
 // putHalf stores v at the start of b as a float16, rounded to nearest even.
 func putHalf(b []byte, v float32) {
 	binary.LittleEndian.PutUint16(b, float16.Fromfloat32(v).Bits())

@@ -1,7 +1,5 @@
 package quant
 
-import "math"
-
 // iq4_nl: 32 elements in 18 bytes: half d; qs[16], nibbles as in q4_0. An element
 // is d*valuesIQ4NL[q].
 
@@ -61,9 +59,6 @@ var nearestOfHalf = func() (table [512]byte) {
 // that maps the largest element to the outermost level.
 const triesIQ4 = 7
 
-// minIQ4 is the magnitude below which a group counts as zero.
-const minIQ4 = 1e-15
-
 // fitIQ4 returns the scale d that fits the iq4 levels to x best: it quantizes x
 // with each candidate scale, solves for the d of least weighted squared error
 // given those levels, and keeps the d of least error. Without an importance the
@@ -71,15 +66,14 @@ const minIQ4 = 1e-15
 // sqrt(spread + square), spread being meanSquare2 of the block.
 func fitIQ4(x *[32]float32, importance []float32, spread float32) float32 {
 	largest, magnitude := absMax(x[:])
-	if magnitude < minIQ4 {
+	if magnitude < minGroup {
 		return 0
 	}
 	var w [32]float32
-	for i, v := range x {
-		w[i] = float32(v * v)
-		if importance != nil {
-			w[i] = importance[i] * float32(math.Sqrt(float64(spread+w[i])))
-		}
+	if importance == nil {
+		weighSquare(w[:], x[:])
+	} else {
+		weighImportance(w[:], x[:], importance, spread)
 	}
 	outermost := float32(valuesIQ4NL[0])
 	d := -largest / outermost
@@ -109,13 +103,4 @@ func sumsIQ4(x, w *[32]float32, id float32) (qx, qq float32) {
 		qq += float32(wq * q)
 	}
 	return qx, qq
-}
-
-// meanSquare2 returns twice the mean square of x.
-func meanSquare2(x []float32) float32 {
-	var sum float32
-	for _, v := range x {
-		sum += float32(v * v)
-	}
-	return sum * (2 / float32(len(x)))
 }

@@ -56,6 +56,12 @@ func roundHalfEven(x float32) int32 {
 	return int32(math.Float32bits(float32(x)+magic)&0x7fffff) - 1<<22
 }
 
+// roundLevel is roundHalfEven with a float32 result.
+func roundLevel(x float32) float32 {
+	const magic = 3 << 22
+	return float32(x) + magic - magic
+}
+
 // negateIf returns -v when the lowest bit of s is set, else v.
 func negateIf(v float32, s uint8) float32 {
 	return math.Float32frombits(math.Float32bits(v) ^ uint32(s)<<31)

@@ -1,5 +1,7 @@
 package quant
 
+import "encoding/binary"
+
 // q2_K: 256 elements in 84 bytes: scales[16]; qs[64]; half d, dmin. In each of
 // 16 groups of 16, an element is d*s*q - dmin*m with s the low and m the high
 // nibble of the group's scale byte.
@@ -24,4 +26,31 @@ func dequantizeQ2_K(dst []float32, block []byte) {
 func twoBitGroup(qs []byte, g int) (group *[16]byte, shift int) {
 	half, inHalf := g/8, g%8
 	return (*[16]byte)(qs[half*32+inHalf%2*16:]), inHalf / 2 * 2
+}
+
+var affineQ2_K = affineFormat{
+	lineSearch: lineSearch{top: 3, first: -0.5, step: 0.1, tries: 15, absolute: true},
+	group:      16,
+	scaleTop:   15,
+	weigh:      weighMagnitude,
+}
+
+func quantizeQ2_K(block []byte, src, weights []float32) {
+	b := (*[84]byte)(block)
+	var a affineBlock
+	affineQ2_K.quantize(&a, (*[256]float32)(src), weights)
+	for g := range 16 {
+		b[g] = a.scales[g] | a.mins[g]<<4
+	}
+	packTwoBits((*[64]byte)(b[16:]), &a.q)
+	binary.LittleEndian.PutUint16(b[80:], a.d)
+	binary.LittleEndian.PutUint16(b[82:], a.dmin)
+}
+
+// packTwoBits stores the low two bits of the levels q in the q2_K and q3_K layout.
+func packTwoBits(qs *[64]byte, q *[256]byte) {
+	for i := range qs {
+		run := (*[97]byte)(q[i/32*128+i%32:]) // element i of the half's four runs of 32
+		qs[i] = run[0]&3 | run[32]&3<<2 | run[64]&3<<4 | run[96]<<6
+	}
 }

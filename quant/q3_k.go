@@ -1,5 +1,7 @@
 package quant
 
+import "encoding/binary"
+
 // q3_K: 256 elements in 110 bytes: hmask[32]; qs[64]; scales[12]; half d. In
 // each of 16 groups of 16, an element is d*(s-32)*(q-4) with s a 6-bit scale.
 // The low two bits of q lie in qs as in q2_K; the third, for element i of the
@@ -25,4 +27,97 @@ func scaleQ3_K(scales *[12]byte, g int) int {
 	low := scales[g%8] >> (g / 8 * 4) & 15
 	high := scales[8+g%4] >> (g / 4 * 2) & 3
 	return int(low | high<<4)
+}
+
+// levelsQ3_K are the levels of q3_K, which are stored plus 4.
+var levelsQ3_K = levelRange{-4, 3}
+
+func quantizeQ3_K(block []byte, src, weights []float32) {
+	x, b := (*[256]float32)(src), (*[110]byte)(block)
+	var q [256]byte
+	var scales [16]float32
+	var w [16]float32
+	var spread float32
+	if weights != nil {
+		spread = meanSquare2(src)
+	}
+	for g := range scales {
+		xs, qs := (*[16]float32)(x[16*g:]), (*[16]byte)(q[16*g:])
+		if weights == nil {
+			weighSquare(w[:], xs[:])
+			scales[g] = descendQ3_K(qs, xs, &w)
+		} else {
+			weighImportance(w[:], xs[:], weights[16*g:], spread)
+			scales[g] = fitScale(qs[:], xs[:], w[:], levelsQ3_K)
+		}
+	}
+	clear(b[:])
+	if _, magnitude := absMax(scales[:]); magnitude == 0 {
+		return
+	}
+	var rounded [16]int8
+	half, d := roundHalf(roundSignedScales(&rounded, &scales, -32, 31))
+	levelsQ3_K.requantize(&q, x, &rounded, d)
+
+	for i, v := range q {
+		b[i%32] |= v >> 2 << (i / 32)
+	}
+	packTwoBits((*[64]byte)(b[32:]), &q)
+	putScalesQ3_K((*[12]byte)(b[96:]), &rounded)
+	binary.LittleEndian.PutUint16(b[108:], half)
+}
+
+// putScalesQ3_K stores scales as scaleQ3_K reads them.
+func putScalesQ3_K(packed *[12]byte, scales *[16]int8) {
+	clear(packed[:])
+	for g, s := range scales {
+		bits := byte(s + 32)
+		packed[g%8] |= bits & 15 << (g / 8 * 4)
+		packed[8+g%4] |= bits >> 4 << (g / 4 * 2)
+	}
+}
+
+// roundsQ3_K bounds the passes of descendQ3_K over a group.
+const roundsQ3_K = 5
+
+// descendQ3_K returns the scale that fits x best under the weights w, and sets q
+// to the levels plus 4. It starts from the scale that maps the largest element to
+// level -4, then moves one level at a time to the nearest under the scale of the
+// others, where that lowers the error.
+func descendQ3_K(q *[16]byte, x, w *[16]float32) (scale float32) {
+	largest, magnitude := absMax(x[:])
+	if magnitude < minGroup {
+		clear(q[:])
+		return 0
+	}
+	var levels [maxGroup]float32
+	qx, qq := levelsQ3_K.sums(&levels, x[:], w[:], -4/largest)
+	for range roundsQ3_K {
+		moved := false
+		for i, v := range x {
+			wx, level := float32(w[i]*v), levels[i]
+			restX := qx - float32(wx*level)
+			if !(restX > 0) {
+				continue
+			}
+			restQ := qq - float32(float32(w[i]*level)*level)
+			next := float32(levelsQ3_K.nearest(v * restQ / restX))
+			if next == level {
+				continue
+			}
+			restX += float32(wx * next)
+			restQ += float32(float32(w[i]*next) * next)
+			if restQ > 0 && restX*restX*qq > qx*qx*restQ {
+				levels[i], qx, qq, moved = next, restX, restQ, true
+			}
+		}
+		if !moved {
+			break
+		}
+	}
+	levelsQ3_K.put(q[:], &levels)
+	if !(qq > 0) {
+		return 0
+	}
+	return qx / qq
 }

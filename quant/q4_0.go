@@ -1,5 +1,7 @@
 package quant
 
+import "encoding/binary"
+
 // q4_0: 32 elements in 18 bytes: half d; qs[16]. An element is d*(q-8). The low
 // nibble of qs[i] is element i, the high one element i+16.
 
@@ -14,8 +16,14 @@ func dequantizeQ4_0(dst []float32, block []byte) {
 
 // quantizeQ4_0 maps the element of largest magnitude to level -8, since the
 // levels reach further on the negative side.
-func quantizeQ4_0(block []byte, src, _ []float32) {
+func quantizeQ4_0(block []byte, src, weights []float32) {
 	x, b := (*[32]float32)(src), (*[18]byte)(block)
+	if weights != nil {
+		half, q := fitWeighted(x, weights, levelRange{-8, 7})
+		binary.LittleEndian.PutUint16(b[:], half)
+		packNibbles((*[16]byte)(b[2:]), &q)
+		return
+	}
 	largest, _ := absMax(x[:])
 	d := largest / -8
 	id := inverse(d)
@@ -24,6 +32,13 @@ func quantizeQ4_0(block []byte, src, _ []float32) {
 		lo := nibble(float32(x[i]*id) + 8.5)
 		hi := nibble(float32(x[i+16]*id) + 8.5)
 		b[2+i] = lo | hi<<4
+	}
+}
+
+// packNibbles stores levels of four bits.
+func packNibbles(b *[16]byte, q *[32]byte) {
+	for i := range b {
+		b[i] = q[i] | q[i+16]<<4
 	}
 }
 

@@ -1,5 +1,7 @@
 package quant
 
+import "encoding/binary"
+
 // q4_1: 32 elements in 20 bytes: half d, m; qs[16], nibbles as in q4_0. An
 // element is d*q + m.
 
@@ -12,8 +14,15 @@ func dequantizeQ4_1(dst []float32, block []byte) {
 	}
 }
 
-func quantizeQ4_1(block []byte, src, _ []float32) {
+func quantizeQ4_1(block []byte, src, weights []float32) {
 	x, b := (*[32]float32)(src), (*[20]byte)(block)
+	if weights != nil {
+		d, m, q := fitWeightedLine(x, weights, 15)
+		binary.LittleEndian.PutUint16(b[0:], d)
+		binary.LittleEndian.PutUint16(b[2:], m)
+		packNibbles((*[16]byte)(b[4:]), &q)
+		return
+	}
 	lo, hi := minMax(x[:])
 	d := (hi - lo) / 15
 	id := inverse(d)

@@ -18,8 +18,14 @@ func dequantizeQ5_0(dst []float32, block []byte) {
 }
 
 // quantizeQ5_0 maps the element of largest magnitude to level -16.
-func quantizeQ5_0(block []byte, src, _ []float32) {
+func quantizeQ5_0(block []byte, src, weights []float32) {
 	x, b := (*[32]float32)(src), (*[22]byte)(block)
+	if weights != nil {
+		half, q := fitWeighted(x, weights, levelRange{-16, 15})
+		binary.LittleEndian.PutUint16(b[:], half)
+		putFiveBits((*[20]byte)(b[2:]), &q)
+		return
+	}
 	largest, _ := absMax(x[:])
 	d := largest / -16
 	id := inverse(d)

@@ -17,8 +17,15 @@ func dequantizeQ5_1(dst []float32, block []byte) {
 	}
 }
 
-func quantizeQ5_1(block []byte, src, _ []float32) {
+func quantizeQ5_1(block []byte, src, weights []float32) {
 	x, b := (*[32]float32)(src), (*[24]byte)(block)
+	if weights != nil {
+		d, m, q := fitWeightedLine(x, weights, 31)
+		binary.LittleEndian.PutUint16(b[0:], d)
+		binary.LittleEndian.PutUint16(b[2:], m)
+		putFiveBits((*[20]byte)(b[4:]), &q)
+		return
+	}
 	lo, hi := minMax(x[:])
 	d := (hi - lo) / 31
 	id := inverse(d)

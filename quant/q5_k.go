@@ -17,3 +17,23 @@ func dequantizeQ5_K(dst []float32, block []byte) {
 		}
 	}
 }
+
+var affineQ5_K = affineFormat{
+	lineSearch: lineSearch{top: 31, first: -0.5, step: 0.1, tries: 15},
+	group:      32,
+	scaleTop:   63,
+	weigh:      weighAboveRMS,
+}
+
+func quantizeQ5_K(block []byte, src, weights []float32) {
+	b := (*[176]byte)(block)
+	var a affineBlock
+	affineQ5_K.quantize(&a, (*[256]float32)(src), weights)
+	putHeadK4((*[16]byte)(b[:]), &a)
+	qh := (*[32]byte)(b[16:])
+	clear(qh[:])
+	for i, q := range a.q {
+		qh[i%32] |= q >> 4 << (i / 32)
+	}
+	packNibblesK((*[128]byte)(b[48:]), &a.q)
+}

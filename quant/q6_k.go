@@ -1,5 +1,7 @@
 package quant
 
+import "encoding/binary"
+
 // q6_K: 256 elements in 210 bytes: ql[128]; qh[64]; i8 scales[16]; half d. In
 // each of 16 groups of 16, an element is d*s*(q-32).
 //
@@ -20,4 +22,43 @@ func dequantizeQ6_K(dst []float32, block []byte) {
 			y[g*16+i] = s * float32(int(q)-32)
 		}
 	}
+}
+
+// levelsQ6_K are the levels of q6_K, which are stored plus 32.
+var levelsQ6_K = levelRange{-32, 31}
+
+func quantizeQ6_K(block []byte, src, weights []float32) {
+	x, b := (*[256]float32)(src), (*[210]byte)(block)
+	var q [256]byte
+	var scales [16]float32
+	var w [16]float32
+	var spread float32
+	if weights != nil {
+		spread = meanSquare2(src)
+	}
+	for g := range scales {
+		xs := x[16*g:][:16]
+		if weights == nil {
+			weighSquare(w[:], xs)
+		} else {
+			weighImportance(w[:], xs, weights[16*g:], spread)
+		}
+		scales[g] = fitScale(q[16*g:][:16], xs, w[:], levelsQ6_K)
+	}
+	clear(b[:])
+	if _, magnitude := absMax(scales[:]); magnitude < minGroup {
+		return
+	}
+	var rounded [16]int8
+	half, d := roundHalf(roundSignedScales(&rounded, &scales, -128, 127))
+	levelsQ6_K.requantize(&q, x, &rounded, d)
+	for i, v := range q {
+		half, run := i/128, i/32%4
+		b[half*64+run%2*32+i%32] |= v & 15 << (run / 2 * 4)
+		b[128+half*32+i%32] |= v >> 4 << (2 * run)
+	}
+	for g, s := range rounded {
+		b[192+g] = byte(s)
+	}
+	binary.LittleEndian.PutUint16(b[208:], half)
 }

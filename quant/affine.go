@@ -1,0 +1,116 @@
+package quant
+
+import "math"
+
+// affineFormat is what q2_K, q4_K and q5_K share: 256 elements in groups, each
+// with a scale and a minimum that are themselves integers times the block's d and
+// dmin.
+type affineFormat struct {
+	lineSearch
+	group    int   // elements a group
+	scaleTop int32 // the greatest stored scale or minimum
+
+	// weigh sets the weights of a group's elements where no importance is given.
+	weigh func(w, x []float32)
+}
+
+// affineBlock is a block before it is packed.
+type affineBlock struct {
+	d, dmin      uint16 // float16
+	scales, mins [16]byte
+	q            [256]byte
+}
+
+// quantize fits each group, rounds the scales and minima, then chooses the levels
+// nearest to x under the rounded ones. A group whose scale rounds to zero keeps
+// the levels of its fit, as in ggml.
+func (f *affineFormat) quantize(a *affineBlock, x *[256]float32, importance []float32) {
+	var scales, depths, totals [16]float32
+	var weights [maxGroup]float32
+	var spread float32
+	if importance != nil {
+		spread = meanSquare2(x[:])
+	}
+	w, groups := weights[:f.group], len(x)/f.group
+	for g := range groups {
+		xs := x[g*f.group:][:f.group]
+		if importance == nil {
+			f.weigh(w, xs)
+		} else {
+			weighImportance(w, xs, importance[g*f.group:], spread)
+			totals[g] = sum(w)
+		}
+		scales[g], depths[g] = f.fit(a.q[g*f.group:][:f.group], xs, w)
+	}
+	var d, dmin float32
+	if importance == nil {
+		d = roundScales(a.scales[:groups], scales[:groups], f.scaleTop)
+		dmin = roundScales(a.mins[:groups], depths[:groups], f.scaleTop)
+	} else {
+		r := levelRange{0, f.scaleTop}
+		d = fitScale(a.scales[:groups], scales[:groups], totals[:groups], r)
+		dmin = fitScale(a.mins[:groups], depths[:groups], totals[:groups], r)
+	}
+	a.d, d = roundHalf(d)
+	a.dmin, dmin = roundHalf(dmin)
+	for g := range groups {
+		if s := d * float32(a.scales[g]); s != 0 {
+			m := float32(dmin * float32(a.mins[g]))
+			f.requantize(a.q[g*f.group:][:f.group], x[g*f.group:], s, m)
+		}
+	}
+}
+
+// requantize sets q to the levels nearest to x under scale s and minimum m.
+func (f *affineFormat) requantize(q []byte, x []float32, s, m float32) {
+	r := levelRange{0, f.top}
+	x = x[:len(q)]
+	for i := range q {
+		q[i] = byte(r.nearest((x[i] + m) / s))
+	}
+}
+
+// roundScales sets q to the scales v, none negative, in units of the returned
+// one, in which the greatest is top.
+func roundScales(q []byte, v []float32, top int32) (unit float32) {
+	var most float32
+	for _, e := range v {
+		most = max(most, e)
+	}
+	r := levelRange{0, top}
+	inv := inverse(most)
+	if inv > 0 {
+		inv = float32(top) / most
+	}
+	for i, e := range v {
+		q[i] = byte(r.nearest(inv * e))
+	}
+	return most / float32(top)
+}
+
+// weighMagnitude sets the weight of each element to its magnitude.
+func weighMagnitude(w, x []float32) {
+	for i, v := range x {
+		w[i] = abs32(v)
+	}
+}
+
+// weighAboveRMS sets the weight of each element to its magnitude plus the group's
+// root mean square.
+func weighAboveRMS(w, x []float32) {
+	var squares float32
+	for _, v := range x {
+		squares += float32(v * v)
+	}
+	rms := float32(math.Sqrt(float64(squares / float32(len(x)))))
+	for i, v := range x {
+		w[i] = rms + abs32(v)
+	}
+}
+
+func sum(w []float32) (total float32) {
+	for _, v := range w {
+		total += v
+	}
+	return total
+}

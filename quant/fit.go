@@ -1,0 +1,269 @@
+package quant
+
+import "math"
+
+// The searches in this file choose the scale of a group of elements: they
+// quantize the group with each of a list of candidate scales, solve for the scale
+// of least weighted squared error given those levels, and keep the best. The
+// lists and the order of every sum are ggml's, since a format's bits depend on
+// them.
+
+// maxGroup is the largest group of elements that shares one scale.
+const maxGroup = 32
+
+// minGroup is the magnitude below which a group counts as zero.
+const minGroup = 1e-15
+
+// weighImportance sets the weight of each element to its importance times
+// sqrt(spread + square): large elements matter more, but the small ones of a
+// block with a large spread are not lost. spread is meanSquare2 of the block.
+func weighImportance(w, x, importance []float32, spread float32) {
+	importance, w = importance[:len(x)], w[:len(x)]
+	for i, v := range x {
+		square := float32(v * v)
+		w[i] = importance[i] * float32(math.Sqrt(float64(spread+square)))
+	}
+}
+
+// weighSquare sets the weight of each element to its square.
+func weighSquare(w, x []float32) {
+	for i, v := range x {
+		w[i] = v * v
+	}
+}
+
+// meanSquare2 returns twice the mean square of x. The conversion keeps the product
+// from being fused with a sum once inlined.
+func meanSquare2(x []float32) float32 {
+	var sum float32
+	for _, v := range x {
+		sum += float32(v * v)
+	}
+	return float32(sum * (2 / float32(len(x))))
+}
+
+// levelRange are the integer levels that a format multiplies by its scale.
+type levelRange struct{ least, most int32 }
+
+// outermost returns the level of the largest magnitude.
+func (r levelRange) outermost() int32 {
+	if -r.least > r.most {
+		return r.least
+	}
+	return r.most
+}
+
+// nearest returns the level nearest to v.
+func (r levelRange) nearest(v float32) int32 { return max(r.least, min(roundHalfEven(v), r.most)) }
+
+// triesScale is how many candidates fitScale tries on each side of the scale that
+// maps the largest element to the outermost level, a tenth of a level apart.
+const triesScale = 9
+
+// fitScale returns the scale that fits the levels of r to x best under the
+// weights w, and sets q to the levels less r.least. The scale of a group that
+// counts as zero is zero, and q then means nothing (but is ggml's).
+func fitScale(q []byte, x, w []float32, r levelRange) (scale float32) {
+	largest, magnitude := absMax(x)
+	if magnitude < minGroup {
+		clear(q)
+		return 0
+	}
+	edge := float32(r.outermost())
+	step := float32(math.Copysign(0.1, float64(edge)))
+	var levels [maxGroup]float32
+	qx, qq := r.sums(&levels, x, w, edge/largest)
+	if qq > 0 { // all weights may be zero
+		scale = qx / qq
+	} else {
+		scale = largest / edge
+	}
+	r.put(q, &levels)
+	// The error is sum(w*x*x) - qx*qx/qq, so the greatest qx*qx/qq is best.
+	best := scale * qx
+	for try := -triesScale; try <= triesScale; try++ {
+		if try == 0 {
+			continue
+		}
+		qx, qq = r.sums(&levels, x, w, (edge+float32(step*float32(try)))/largest)
+		if qq > 0 && float32(qx*qx) > best*qq {
+			scale = qx / qq
+			best = scale * qx
+			r.put(q, &levels)
+		}
+	}
+	return scale
+}
+
+// sums sets the levels nearest to x with inverse scale id, and returns the
+// weighted sums of level times element and of level squared.
+func (r levelRange) sums(levels *[maxGroup]float32, x, w []float32, id float32) (qx, qq float32) {
+	least, most := float32(r.least), float32(r.most)
+	w = w[:len(x)]
+	for i, v := range x {
+		q := roundLevel(id * v)
+		if q > most {
+			q = most
+		}
+		if q < least {
+			q = least
+		}
+		levels[i&(maxGroup-1)] = q
+		qx += float32(float32(w[i]*v) * q)
+		qq += float32(float32(w[i]*q) * q)
+	}
+	return qx, qq
+}
+
+// requantize sets q to the levels nearest to x, less r.least, under the scales of
+// 16 groups times d. A group whose scale is zero keeps its levels, as in ggml.
+func (r levelRange) requantize(q *[256]byte, x *[256]float32, scales *[16]int8, d float32) {
+	for g, s := range scales {
+		scale := d * float32(s)
+		if scale == 0 {
+			continue
+		}
+		for i := g * 16; i < g*16+16; i++ {
+			q[i] = byte(r.nearest(x[i]/scale) - r.least)
+		}
+	}
+}
+
+// roundSignedScales sets q to the scales v in units of the returned one, in which
+// that of the largest magnitude, which is not zero, is least.
+func roundSignedScales(q *[16]int8, v *[16]float32, least, most int32) (unit float32) {
+	r := levelRange{least, most}
+	largest, _ := absMax(v[:])
+	inv := float32(least) / largest
+	for i, e := range v {
+		q[i] = int8(r.nearest(inv * e))
+	}
+	return 1 / inv
+}
+
+// put stores levels less r.least.
+func (r levelRange) put(q []byte, levels *[maxGroup]float32) {
+	for i := range q {
+		q[i] = byte(int32(levels[i]) - r.least)
+	}
+}
+
+// lineSearch is how a format whose elements are scale*q - depth looks for the
+// two: candidate i of tries divides the range of a group, from the lowest value
+// of the best line so far, by top + first + i*step, and least squares gives the
+// line through its levels.
+type lineSearch struct {
+	top         int32 // the greatest level q
+	first, step float32
+	tries       int
+	absolute    bool // errors count by magnitude rather than by square
+}
+
+// fit returns the scale and depth that fit the levels of s to x best under the
+// weights w, and sets q to the levels. The depth is not negative.
+func (s *lineSearch) fit(q []byte, x, w []float32) (scale, depth float32) {
+	lower, hi := minMax(x)
+	if lower > 0 {
+		lower = 0
+	}
+	top := float32(s.top)
+	id := top / (hi - lower)
+	if hi == lower || id > math.MaxFloat32 {
+		clear(q)
+		return 0, -lower
+	}
+	g := lineGroup{x: x, w: w, absolute: s.absolute}
+	for i, v := range x {
+		g.w1 += w[i]
+		g.wx += float32(w[i] * v)
+	}
+	var levels [maxGroup]float32
+	g.sums(&levels, id, lower, top)
+	g.put(q, &levels)
+	scale = 1 / id
+	best := g.errorOf(&levels, scale, lower, math.MaxFloat32)
+	for i := range s.tries + 1 {
+		n := s.first + float32(s.step*float32(i)) + top
+		slope, start, ok := g.line(g.sums(&levels, n/(hi-lower), lower, top))
+		if !ok {
+			continue
+		}
+		if e := g.errorOf(&levels, slope, start, best); e < best {
+			best, scale, lower = e, slope, start
+			g.put(q, &levels)
+		}
+	}
+	return scale, -lower
+}
+
+// lineGroup is the group of elements that lineSearch.fit works on.
+type lineGroup struct {
+	x, w     []float32
+	w1, wx   float32 // sums of w and of w*x
+	absolute bool
+}
+
+// levelSums are the weighted sums of the levels q, of q*q and of q*x.
+type levelSums struct{ q, qq, qx float32 }
+
+// sums sets the levels nearest to x with inverse scale id, zero being lower, and
+// returns their sums.
+func (g *lineGroup) sums(levels *[maxGroup]float32, id, lower, top float32) (s levelSums) {
+	w := g.w[:len(g.x)]
+	for i, v := range g.x {
+		q := roundLevel(id * (v - lower))
+		if q > top {
+			q = top
+		}
+		if q < 0 {
+			q = 0
+		}
+		levels[i&(maxGroup-1)] = q
+		wq := float32(w[i] * q)
+		s.q += wq
+		s.qq += float32(wq * q)
+		s.qx += float32(wq * v)
+	}
+	return s
+}
+
+// line solves for the line of least squares, which must not pass above zero at
+// level zero: the stored depth has no sign.
+func (g *lineGroup) line(s levelSums) (slope, lower float32, ok bool) {
+	det := float32(g.w1*s.qq) - float32(s.q*s.q)
+	if !(det > 0) {
+		return 0, 0, false
+	}
+	slope = (float32(g.w1*s.qx) - float32(g.wx*s.q)) / det
+	lower = (float32(s.qq*g.wx) - float32(s.q*s.qx)) / det
+	if lower > 0 {
+		return s.qx / s.qq, 0, true
+	}
+	return slope, lower, true
+}
+
+// errorOf returns the weighted error of slope*level + lower. It may stop at any
+// sum that is at least bound.
+func (g *lineGroup) errorOf(levels *[maxGroup]float32, slope, lower, bound float32) (sum float32) {
+	w := g.w[:len(g.x)]
+	for i, v := range g.x {
+		e := float32(slope*levels[i&(maxGroup-1)]) + lower - v
+		if g.absolute {
+			e = abs32(e)
+		} else {
+			e *= e
+		}
+		sum += float32(w[i] * e)
+		if i%8 == 7 && sum >= bound {
+			break
+		}
+	}
+	return sum
+}
+
+// put stores the levels.
+func (g *lineGroup) put(q []byte, levels *[maxGroup]float32) {
+	for i := range q {
+		q[i] = byte(levels[i])
+	}
+}

@@ -1,0 +1,41 @@
+package quant
+
+import "slices"
+
+// The formats of 32 elements spread their levels over a block's range. Where the
+// elements have weights, they fit them like the formats with groups instead.
+
+// fitWeighted fits the levels of r to x under importance weights. It returns the
+// scale as a float16 and the levels less r.least.
+func fitWeighted(x *[32]float32, importance []float32, r levelRange) (d uint16, q [32]byte) {
+	var w [32]float32
+	weighImportance(w[:], x[:], importance, meanSquare2(x[:]))
+	d, scale := roundHalf(fitScale(q[:], x[:], w[:], r))
+	id := inverse(scale)
+	for i, v := range x {
+		q[i] = byte(r.nearest(id*v) - r.least)
+	}
+	return d, q
+}
+
+// fitWeightedLine fits d*q + m with levels q from zero to top to x under
+// importance weights. It returns d and m as float16, and the levels.
+func fitWeightedLine(x *[32]float32, importance []float32, top int32) (d, m uint16, q [32]byte) {
+	search := lineSearch{top: top, first: -0.9, step: 0.05, tries: 36}
+	var w [32]float32
+	weighImportance(w[:], x[:], importance, meanSquare2(x[:]))
+	base := max(0, slices.Min(x[:])) // the search takes no line that passes above zero
+	var above [32]float32
+	for i, v := range x {
+		above[i] = v - base
+	}
+	scale, depth := search.fit(q[:], above[:], w[:])
+	d, scale = roundHalf(scale)
+	m, lower := roundHalf(base - depth)
+	id := inverse(scale)
+	r := levelRange{0, top}
+	for i, v := range x {
+		q[i] = byte(r.nearest(id * (v - lower)))
+	}
+	return d, m, q
+}
