@@ -3,6 +3,7 @@ package glsl_test
 import (
 	"context"
 	"encoding/binary"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -19,6 +20,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
+
+var randomProducts = flag.Int("products", 24, "how many random matrix products to run on the device")
 
 // tensor is what a buffer holds: the bytes, and the values they decode to.
 type tensor struct {
@@ -239,14 +242,49 @@ func matCases() []matCase {
 	}
 }
 
-// TestMatMulOnDevice runs products of all kinds on the Vulkan device of this
-// machine and compares with loops. The device must let subgroups be relied on
+// randomMatCases are products of random shape, type and fusion, each under a
+// random schedule that passes Check.
+func randomMatCases(t *testing.T, caps target.Caps, count int) []matCase {
+	t.Helper()
+	r := rand.New(rand.NewPCG(11, 13))
+	coin := func() bool { return r.IntN(2) == 0 }
+	power := func(most int) int { return 1 << r.IntN(most) }
+	var cases []matCase
+	for len(cases) < count {
+		p := product{m: d(1 + r.IntN(70)), n: d(1 + r.IntN(70)), k: d(1 + r.IntN(70)), a: ir.F32, b: ir.F32,
+			transA: coin(), transB: coin(), sharedB: coin(), prologue: coin(), bias: coin(), gated: coin()}
+		if coin() {
+			p.k = d(32 * (1 + r.IntN(3)))
+			if p.transB {
+				p.b = []ir.DType{ir.F16, ir.Q4_0, ir.Q8_0}[r.IntN(3)]
+			}
+		}
+		if coin() {
+			p.batch = []ir.Dim{d(1 + r.IntN(3))}
+		}
+		s := kernel.Schedule{}
+		if coin() {
+			tm, tn := power(4), power(4)
+			s = tiled(tm*power(5), tn*power(5), 4*power(4), tm, tn)
+		} else {
+			p.m = d(1 + r.IntN(target.MaxMatVecRows))
+			s = vec(p.m.Static(), power(6), power(6), power(3), []int{0, int(caps.SubgroupSize)}[r.IntN(2)])
+		}
+		if target.Check(p.kernel(), s, caps) == nil {
+			cases = append(cases, matCase{name: fmt.Sprintf("%d %v", len(cases), s), p: p, s: s})
+		}
+	}
+	return cases
+}
+
+// TestMatMulOnDevice runs products of all kinds, and random ones, on the Vulkan
+// device of this machine and compares with loops. The device must let subgroups be relied on
 // in the size that the schedule names, or the case is run through shared
 // memory; a schedule that it cannot run otherwise is a failure.
 func TestMatMulOnDevice(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	caps := dev.Caps()
-	cases := matCases()
+	cases := append(matCases(), randomMatCases(t, caps, *randomProducts)...)
 	shaders, kernels := make([]*glsl.Shader, len(cases)), make([]*kernel.Kernel, len(cases))
 	sources := make([]spirv.Shader, len(cases))
 	for i := range cases {
