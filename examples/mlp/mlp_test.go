@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc/frontend"
@@ -15,5 +17,22 @@ func TestBuilds(t *testing.T) {
 		if out := g.Outputs()[i]; out.Node.Type().String() != want {
 			t.Errorf("output %q is %s, want %s", out.Name, out.Node.Type(), want)
 		}
+	}
+}
+
+// TestRun runs it on the reference and on the best device, which must agree.
+func TestRun(t *testing.T) {
+	t.Setenv("VKC_CACHE_DIR", t.TempDir())
+	var results []string
+	for _, device := range []string{"cpu", "auto"} {
+		var out strings.Builder
+		if err := run(context.Background(), device, &out); err != nil {
+			t.Fatalf("on %s: %v", device, err)
+		}
+		_, classes, _ := strings.Cut(out.String(), "\n")
+		results = append(results, classes)
+	}
+	if results[0] != results[1] || !strings.HasPrefix(results[0], "images of classes [") {
+		t.Errorf("the reference gives %q, the best device %q", results[0], results[1])
 	}
 }

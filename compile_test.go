@@ -1,0 +1,188 @@
+package vkc_test
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// compile compiles for a profile.
+func compile(t *testing.T, g *ir.Graph, profile string) *vkc.Program {
+	t.Helper()
+	caps, err := target.Profile(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{Target: caps})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Stats.CacheErr != nil {
+		t.Errorf("not kept: %v", p.Stats.CacheErr)
+	}
+	return p
+}
+
+// renamed is the graph with other names for everything that has one.
+func renamed(t *testing.T, g *ir.Graph) *ir.Graph {
+	t.Helper()
+	text := strings.NewReplacer(`"x"`, `"images"`, `"layer.`, `"l`, "T", "Rows", `"label"`, `"class"`, `"mlp"`, `"other"`).Replace(g.String())
+	r, err := ir.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.HashString() != g.HashString() {
+		t.Fatal("renaming changed the hash")
+	}
+	return r
+}
+
+// cached lists the files of the program cache.
+func cached(t *testing.T, root string) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(filepath.Join(root, "programs"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestCompileCache(t *testing.T) {
+	needTools(t)
+	root := ownCache(t)
+	g := readGraph(t, "mlp.ir")
+	first := compile(t, g, "generic")
+	if first.Stats.CacheHit || first.Stats.Processes == 0 || first.Stats.Kernels == 0 {
+		t.Errorf("the first time: %+v", first.Stats)
+	}
+	again := compile(t, g, "generic")
+	if !again.Stats.CacheHit || again.Stats.Processes != 0 || again.Stats.Kernels != first.Stats.Kernels {
+		t.Errorf("the second time: %+v", again.Stats)
+	}
+	other := compile(t, renamed(t, g), "generic")
+	if !other.Stats.CacheHit {
+		t.Errorf("under other names: %+v", other.Stats)
+	}
+	prog := other.Contents.Program
+	if prog.Name != "other" || prog.Inputs[0].Name != "images" || prog.Outputs[1].Name != "class" || prog.Symbols[0].Name != "Rows" {
+		t.Errorf("the cached program has the old names: %+v", prog)
+	}
+	for _, b := range prog.Buffers {
+		for _, s := range b.Segments {
+			if strings.HasPrefix(s.Weight, "layer.") {
+				t.Errorf("buffer %s asks for weight %s", b.Name, s.Weight)
+			}
+		}
+	}
+	if elsewhere := compile(t, g, "nvidia-h100"); elsewhere.Stats.CacheHit {
+		t.Error("a program for another device came from the cache")
+	}
+	if n := len(cached(t, root)); n != 2 {
+		t.Errorf("%d programs in the cache, want 2", n)
+	}
+}
+
+// TestDamagedCache: a damaged entry, and one of another device in its place,
+// are compiled anew and give the same program.
+func TestDamagedCache(t *testing.T) {
+	needTools(t)
+	root := ownCache(t)
+	g := readGraph(t, "mlp.ir")
+	want := compile(t, g, "generic")
+	mine := cached(t, root)[0]
+	compile(t, g, "amd-rdna3")
+	var foreign string
+	for _, path := range cached(t, root) {
+		if path != mine {
+			foreign = path
+		}
+	}
+	sound, err := os.ReadFile(mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := os.ReadFile(foreign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := bytes.Clone(sound)
+	flipped[len(flipped)/2] ^= 1
+	for name, content := range map[string][]byte{"flipped bit": flipped, "cut short": sound[:len(sound)/2], "empty": nil, "of another device": theirs} {
+		if err := os.WriteFile(mine, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := compile(t, g, "generic")
+		if got.Stats.CacheHit || got.Contents.Program.Target != want.Contents.Program.Target {
+			t.Errorf("%s: %+v for %s", name, got.Stats, got.Contents.Program.Target)
+		}
+		for i := range want.Contents.SPIRV {
+			if !bytes.Equal(got.Contents.SPIRV[i], want.Contents.SPIRV[i]) {
+				t.Errorf("%s: shader %d differs", name, i)
+			}
+		}
+		if !compile(t, g, "generic").Stats.CacheHit {
+			t.Errorf("%s: the entry was not replaced", name)
+		}
+	}
+}
+
+func TestCompileWithoutCache(t *testing.T) {
+	needTools(t)
+	root := ownCache(t)
+	g := readGraph(t, "mlp.ir")
+	p, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{NoCache: true})
+	if err != nil || p.Stats.CacheHit || p.Stats.Processes == 0 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	t.Setenv(cachefile.Env, "off")
+	for range 2 {
+		if p := compile(t, g, "generic"); p.Stats.CacheHit {
+			t.Error("a cache that is off had a hit")
+		}
+	}
+	if entries, err := os.ReadDir(root); err != nil || len(entries) != 0 {
+		t.Errorf("the cache directory has %v, %v", entries, err)
+	}
+}
+
+func TestCompileWithoutTools(t *testing.T) {
+	ownCache(t)
+	t.Setenv(spirv.ToolsEnv, "")
+	t.Setenv("PATH", "")
+	g := readGraph(t, "mlp.ir")
+	t.Chdir(t.TempDir()) // away from the module's .tools
+	_, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{})
+	wantError(t, err, "glslc", "not found", "install")
+	t.Setenv(spirv.ToolsEnv, t.TempDir())
+	_, err = vkc.Compile(context.Background(), g, vkc.CompileOptions{})
+	wantError(t, err, spirv.ToolsEnv)
+}
+
+func TestCompileInterrupted(t *testing.T) {
+	needTools(t)
+	root := ownCache(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if p, err := vkc.Compile(ctx, readGraph(t, "mlp.ir"), vkc.CompileOptions{}); err == nil {
+		t.Errorf("compiled though interrupted: %+v", p.Stats)
+	}
+	if _, err := os.Stat(filepath.Join(root, "programs")); err == nil {
+		t.Error("an interrupted compile left something in the cache")
+	}
+}

@@ -1,0 +1,146 @@
+package vkc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+func TestOpenReference(t *testing.T) {
+	for _, want := range []string{"cpu", " CPU "} {
+		dev, err := vkc.OpenDevice(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !dev.IsReference() || dev.Fallback() != nil || dev.Name() != "CPU reference" || !strings.Contains(dev.Why(), "asked for") {
+			t.Errorf("%q opened %s (%s), fallback %v", want, dev.Name(), dev.Why(), dev.Fallback())
+		}
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWithoutVulkan(t *testing.T) {
+	noLoader := fmt.Errorf("no loader: %w", vk.ErrUnavailable)
+	defer vkc.SetOpenVulkan(func() (*vk.Instance, error) { return nil, noLoader })()
+	for _, want := range []string{"", "auto", "AUTO"} {
+		dev, err := vkc.OpenDevice(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !dev.IsReference() || !errors.Is(dev.Fallback(), vk.ErrUnavailable) || !strings.Contains(dev.Why(), "no Vulkan device") {
+			t.Errorf("%q opened %s (%s), fallback %v", want, dev.Name(), dev.Why(), dev.Fallback())
+		}
+	}
+	for _, want := range []string{"0", "radeon"} {
+		_, err := vkc.OpenDevice(want)
+		wantError(t, err, want, "no loader")
+	}
+}
+
+// TestBrokenVulkan: where Vulkan is there and fails, "auto" must not go on with
+// a reference that is a thousand times slower.
+func TestBrokenVulkan(t *testing.T) {
+	broken := &vk.Error{Op: "enumerate devices", Result: vk.ErrorOutOfHostMemory}
+	defer vkc.SetOpenVulkan(func() (*vk.Instance, error) { return nil, broken })()
+	if dev, err := vkc.OpenDevice("auto"); !errors.Is(err, broken) {
+		t.Errorf("got %v, %v; want the error of Vulkan", dev, err)
+	}
+}
+
+func TestOpenDeviceThatIsNotThere(t *testing.T) {
+	openDevice(t)
+	for _, want := range []string{"99", "-1", "no such device"} {
+		_, err := vkc.OpenDevice(want)
+		wantError(t, err, want)
+	}
+}
+
+func TestOpenDevice(t *testing.T) {
+	dev := openDevice(t)
+	if dev.IsReference() || dev.Caps().Name != dev.Name() || !strings.HasPrefix(dev.Why(), dev.Name()) {
+		t.Errorf("opened %s (%s)", dev.Name(), dev.Why())
+	}
+	again, err := vkc.OpenDevice(dev.Name()[:5])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if !strings.Contains(again.Why(), "name contains") {
+		t.Errorf("by a part of its name: %s", again.Why())
+	}
+}
+
+// TestLoadForeignProgram: a program that the device cannot run is refused with
+// what to do, before anything is made on the device.
+func TestLoadForeignProgram(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	ctx := context.Background()
+	dev := openDevice(t)
+	caps, err := target.Profile("generic")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := readGraph(t, "mlp.ir")
+	p, err := vkc.Compile(ctx, g, vkc.CompileOptions{Target: caps})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prog := *p.Contents.Program
+	prog.Shaders = append(prog.Shaders[:0:0], prog.Shaders...)
+	for i := range prog.Shaders {
+		prog.Shaders[i].Needs = []string{"noSuchFeature"}
+	}
+	prog.Target = "another device"
+	p.Contents.Program = &prog
+	_, err = dev.Load(ctx, p, vkc.LoadOptions{Weights: mlpWeights(t)})
+	wantError(t, err, "another device", dev.Name(), "noSuchFeature", "vkc compile --target auto")
+	if mismatch := (*vk.MismatchError)(nil); !errors.As(err, &mismatch) {
+		t.Errorf("error of type %T", err)
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	ctx := context.Background()
+	g := readGraph(t, "mlp.ir")
+	cpu, err := vkc.OpenDevice("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	interpreted, err := cpu.Compile(ctx, g, vkc.CompileOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, interpreted.Save(t.TempDir()+"/x.vkb", nil), "CPU reference", "compile the graph for a device")
+	few := mlpWeights(t)
+	delete(few, "layer.1.weight")
+	wrong := mlpWeights(t)
+	wrong["layer.0.bias"] = noise(t, 17)
+
+	for _, dev := range []*vkc.Device{cpu, openDevice(t)} {
+		p, err := dev.Compile(ctx, g, vkc.CompileOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = dev.Load(ctx, p, vkc.LoadOptions{})
+		wantError(t, err, "layer.0.weight", "weights")
+		_, err = dev.Load(ctx, p, vkc.LoadOptions{Weights: few})
+		wantError(t, err, "layer.1.weight")
+		_, err = dev.Load(ctx, p, vkc.LoadOptions{Weights: wrong})
+		wantError(t, err, "layer.0.bias", "[17]", "[16]")
+		if !dev.IsReference() {
+			_, err = dev.Load(ctx, interpreted, vkc.LoadOptions{Weights: mlpWeights(t)})
+			wantError(t, err, dev.Name(), "compile the graph for this device")
+		}
+	}
+}

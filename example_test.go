@@ -1,0 +1,114 @@
+package vkc_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// A graph is compiled for a device and run on it. This example takes the CPU
+// reference, which is everywhere; "auto" takes the best Vulkan device.
+func Example() {
+	g, err := frontend.Build("scale", func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, b.Sym("N", 1024))
+		b.Output("y", x.MulScalar(2).AddScalar(1).Relu())
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	dev, err := vkc.OpenDevice("cpu")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dev.Close()
+	exe, err := dev.LoadGraph(context.Background(), g, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer exe.Close()
+
+	x, err := ir.FromFloats(ir.F32, []float64{-2, 0, 3}, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	res, err := exe.Run(context.Background(), map[string]*ir.Data{"x": x}, runtime.RunOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(res.Outputs["y"].Floats())
+	// Output:
+	// [0 1 7] <nil>
+}
+
+// States outlive a run: this program counts its runs.
+func ExampleDevice_Load() {
+	g, err := frontend.Build("count", func(b *frontend.Builder) {
+		count := b.State("count", ir.F32)
+		b.Update(count, count.AddScalar(1))
+		b.Output("runs", count.AddScalar(1))
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	dev, err := vkc.OpenDevice("cpu")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dev.Close()
+	program, err := dev.Compile(ctx, g, vkc.CompileOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	exe, err := dev.Load(ctx, program, vkc.LoadOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer exe.Close()
+	for range 3 {
+		res, err := exe.Run(ctx, nil, runtime.RunOptions{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(res.Outputs["runs"].Floats())
+	}
+	// Output:
+	// [1] <nil>
+	// [2] <nil>
+	// [3] <nil>
+}
+
+// A checker runs the reference on the inputs of a run, and says how far the
+// outputs are from it.
+func ExampleChecker() {
+	g, err := frontend.Build("double", func(b *frontend.Builder) {
+		b.Output("y", b.Input("x", ir.F32, 2).MulScalar(2))
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	checker, err := vkc.NewChecker(g, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	x, err := ir.FromFloats(ir.F32, []float64{1, 2}, 2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	wrong, err := ir.FromFloats(ir.F32, []float64{2, 5}, 2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	report, err := checker.Check(context.Background(), nil, map[string]*ir.Data{"x": x}, nil, map[string]*ir.Data{"y": wrong})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(report.OK(), report.Values[0].Bad, "of", report.Values[0].Elems)
+	// Output:
+	// false 1 of 2
+}

@@ -1,0 +1,145 @@
+package vkc_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// write makes a file and returns its path.
+func write(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestReadGraph(t *testing.T) {
+	want := readGraph(t, "mlp.ir")
+	if got := readGraph(t, "mlp.json"); got.HashString() != want.HashString() {
+		t.Errorf("text IR and graph.json of one graph differ:\n%s\n%s", got, want)
+	}
+	// The content decides, not the name.
+	g, err := vkc.ReadGraph(write(t, "g.json", "\n"+want.String()))
+	if err != nil || g.String() != want.String() {
+		t.Errorf("text IR in a file named .json: %v", err)
+	}
+}
+
+func TestReadGraphRefuses(t *testing.T) {
+	for name, tt := range map[string]struct{ content, want string }{
+		"empty":        {"", "empty.x:1:1"},
+		"not a graph":  {"hello", "not a graph.x:1:1"},
+		"bundle":       {"\x89VKB\r\n\x1a\n", "compiled bundle"},
+		"unknown op":   {"graph \"g\" {\n  %0 = frobnicate : f32[]\n}", "unknown op.x:2:8: "},
+		"unknown json": {`{"format": "vkc.graph", "version": 1, "nodes": [{"id": "a", "op": "frobnicate"}], "outputs": []}`, "frobnicate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := vkc.ReadGraph(write(t, name+".x", tt.content))
+			wantError(t, err, tt.want)
+		})
+	}
+	_, err := vkc.ReadGraph(filepath.Join(t.TempDir(), "none"))
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if _, err := vkc.ReadGraph(t.TempDir()); err == nil {
+		t.Error("a folder gave no error")
+	}
+}
+
+func TestOpenWeights(t *testing.T) {
+	dir := t.TempDir()
+	one, shard, index, ggml := filepath.Join(dir, "m.safetensors"), filepath.Join(dir, "a.safetensors"), filepath.Join(dir, "m.safetensors.index.json"), filepath.Join(dir, "model")
+	tensors := []safetensors.Named{{Name: "w", Data: noise(t, 2, 3)}}
+	var w gguf.Writer
+	for _, err := range []error{
+		safetensors.WriteFile(one, nil, tensors), safetensors.WriteFile(shard, nil, tensors),
+		os.WriteFile(index, []byte(`{"weight_map": {"w": "a.safetensors"}}`), 0o600),
+		w.Add("w", tensors[0].Data), w.WriteFile(ggml),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{one, index, ggml} {
+		f, err := vkc.OpenWeights(path)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if d, err := f.Weight("w"); err != nil || d.String() != "f32[2 3]" || !slices.Equal(f.Names(), []string{"w"}) {
+			t.Errorf("%s: %v, %v, names %v", path, d, err, f.Names())
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestOpenWeightsRefuses(t *testing.T) {
+	for path, want := range map[string]string{
+		filepath.Join(t.TempDir(), "none.gguf"): "no such file",
+		write(t, "short.gguf", "GGUF"):          "short.gguf",
+		write(t, "x.safetensors", "no"):         "x.safetensors",
+		write(t, "x.index.json", "no"):          "x.index.json",
+		write(t, "x.bin", "\x7fELF..."):         "neither GGUF nor safetensors",
+		write(t, "empty", ""):                   "neither GGUF nor safetensors",
+		t.TempDir():                             "directory",
+	} {
+		w, err := vkc.OpenWeights(path)
+		if wantError(t, err, want); w != nil {
+			t.Errorf("%s: an error, and yet a file", path)
+		}
+	}
+}
+
+func TestWeightMap(t *testing.T) {
+	m := vkc.WeightMap{"a": noise(t, 1)}
+	if d, err := m.Weight("a"); err != nil || d != m["a"] {
+		t.Errorf("got %v, %v", d, err)
+	}
+	_, err := m.Weight("b")
+	wantError(t, err, `no weight "b"`)
+	var _ ir.WeightSource = m
+}
+
+func TestIsBundle(t *testing.T) {
+	for path, want := range map[string]bool{
+		write(t, "x", "\x89VKB\r\n"):  true,
+		write(t, "x.VKB", "damaged"):  true,
+		write(t, "x.json", "{}"):      false,
+		write(t, "x.json2", "\x89VK"): false,
+		write(t, "empty", ""):         false,
+	} {
+		if got, err := vkc.IsBundle(path); err != nil || got != want {
+			t.Errorf("%s: %v, %v", path, got, err)
+		}
+	}
+	if _, err := vkc.IsBundle(filepath.Join(t.TempDir(), "x.vkb")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+func TestOpenBundleRefuses(t *testing.T) {
+	for path, want := range map[string]string{
+		filepath.Join(t.TempDir(), "none.vkb"):        "no such file",
+		write(t, "x.vkb", strings.Repeat("graph", 9)): "not a vkc bundle",
+	} {
+		p, err := vkc.OpenBundle(path)
+		if wantError(t, err, want); p != nil {
+			t.Errorf("%s: an error, and yet a program", path)
+		}
+	}
+}
