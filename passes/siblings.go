@@ -29,9 +29,12 @@ func mergeSiblings(g *ir.Graph) (*ir.Graph, error) {
 		if m == nil {
 			weights := make([]*ir.Node, len(group))
 			for i, s := range group {
-				weights[i] = rw.Mapped(s.Arg(1))
+				weights[i] = rw.Mapped(storedWeight(s.Arg(1)))
 			}
 			all := r.add(ir.OpConcat, weights, ir.Attr{Name: "axis", Value: 0})
+			if b := group[0].Arg(1); b.Op() != ir.OpWeight {
+				all = r.add(b.Op(), []*ir.Node{all}, b.Attrs()...)
+			}
 			m = r.add(ir.OpMatMul, []*ir.Node{args[0], all}, ir.Attr{Name: "transpose_b", Value: true})
 			if r.err != nil {
 				return nil, r.err
@@ -61,7 +64,7 @@ func siblingGroups(g *ir.Graph) map[*ir.Node][]*ir.Node {
 	for _, x := range g.Nodes() {
 		var group []*ir.Node
 		for _, u := range users[x.ID()] {
-			if live[u.ID()] && mergeable(u, x) && (len(group) == 0 || u.Arg(1).DType() == group[0].Arg(1).DType()) {
+			if live[u.ID()] && mergeable(u, x) && (len(group) == 0 || sameStorage(u.Arg(1), group[0].Arg(1))) {
 				group = append(group, u)
 			}
 		}
@@ -77,7 +80,25 @@ func siblingGroups(g *ir.Graph) map[*ir.Node][]*ir.Node {
 
 func mergeable(n, x *ir.Node) bool {
 	return n.Op() == ir.OpMatMul && n.Arg(0) == x && n.Arg(1) != x && n.Attrs().Bool("transpose_b") && !n.Attrs().Bool("transpose_a") &&
-		n.Arg(1).Op() == ir.OpWeight && n.Arg(1).Rank() == 2
+		storedWeight(n.Arg(1)) != nil && n.Arg(1).Rank() == 2
+}
+
+// storedWeight returns the weight that n is, or is decoded from element by
+// element, or nil.
+func storedWeight(n *ir.Node) *ir.Node {
+	if n.Op() == ir.OpCast || n.Op() == ir.OpDequantize {
+		n = n.Arg(0)
+	}
+	if n.Op() != ir.OpWeight {
+		return nil
+	}
+	return n
+}
+
+// sameStorage reports whether two weights lie in memory, and are decoded, the
+// same way.
+func sameStorage(a, b *ir.Node) bool {
+	return a.Op() == b.Op() && a.DType() == b.DType() && storedWeight(a).DType() == storedWeight(b).DType()
 }
 
 // leavesFirst moves the leaves before all other nodes, so that a merged
