@@ -20,6 +20,7 @@ var classDocs = []struct {
 	{ClassScan, "Scans and sorts", "Along one axis, where the order of the elements counts. Sorts are stable, take -0 and 0 as equal, and NaN as larger than any number."},
 	{ClassRow, "Row ops", "Normalize or turn along one axis, reading each row once."},
 	{ClassContraction, "Contractions", "Sums of products, accumulated in f32."},
+	{ClassWindow, "Windows", "Each result element comes from a window of the argument around its place: convolutions, pooling and resizing. Batch and channels come first, the axes that windows go over last."},
 	{ClassIndexing, "Indexing", "Move elements by computed or stored indices."},
 	{ClassAttention, "Attention", "Fused attention."},
 	{ClassComposite, "Composites", "Defined by their decomposition into the ops above."},

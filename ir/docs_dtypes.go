@@ -19,6 +19,8 @@ var probeShapes = map[Op][]Shape{
 	OpBatchNorm:          {probeShape, ShapeOf(256)},
 	OpIndexSelect:        {probeShape, ShapeOf(2)},
 	OpDynamicUpdateSlice: {probeShape, probeShape, {}},
+	OpConv:               {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256)},
+	OpConvTranspose:      {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256)},
 	OpAttention:          {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(1, 1, 1)},
 }
 
@@ -38,6 +40,8 @@ func probeAttr(op Op, a AttrInfo) any {
 		return 1.0
 	case a.Name == "perm":
 		return []int64{0, 1}
+	case a.Name == "kernel":
+		return []int64{1, 1}
 	case a.Name == "groups":
 		return int64(1)
 	case a.Name == "axes":

@@ -20,12 +20,13 @@ const (
 	ClassScan                         // along an axis whose order counts: running sums, sorts
 	ClassRow                          // normalizes along an axis: reads each row once
 	ClassContraction                  // matmul family
+	ClassWindow                       // a result element from a window of the argument: convolutions, pooling, resizing
 	ClassIndexing                     // moves elements by computed or stored indices
 	ClassAttention                    // scaled dot-product attention
 	ClassComposite                    // defined by its decomposition
 )
 
-var classNames = [...]string{"", "leaf", "elementwise", "view", "reduce", "scan", "row", "contraction", "indexing", "attention", "composite"}
+var classNames = [...]string{"", "leaf", "elementwise", "view", "reduce", "scan", "row", "contraction", "window", "indexing", "attention", "composite"}
 
 // String returns the class name as docs/OPS.md prints it.
 func (c Class) String() string { return classNames[c] }

@@ -127,6 +127,15 @@ const (
 	// Contraction.
 	OpMatMul
 
+	// Windows.
+	OpConv
+	OpConvTranspose
+	OpAvgPool
+	OpMaxPool
+	OpResizeNearest
+	OpResizeLinear
+	OpResizeCubic
+
 	// Indexing.
 	OpGather
 	OpIndexSelect

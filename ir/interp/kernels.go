@@ -77,6 +77,14 @@ var kernels = map[ir.Op]kernel{
 
 	ir.OpMatMul: matmul,
 
+	ir.OpConv:          conv,
+	ir.OpConvTranspose: convTranspose,
+	ir.OpAvgPool:       avgPool,
+	ir.OpMaxPool:       maxPool,
+	ir.OpResizeNearest: resizeNearest,
+	ir.OpResizeLinear:  resizeLinear,
+	ir.OpResizeCubic:   resizeCubic,
+
 	ir.OpGather:             gather,
 	ir.OpIndexSelect:        indexSelect,
 	ir.OpEmbedding:          embedding,

@@ -72,15 +72,15 @@ func sortAxis(c *call) (value, error) {
 	x := c.args[0]
 	if x.typ.IsFloat() {
 		out := make([]float64, elems(c.dims))
-		err := scanAxis(c, x.floats(), out, func(row, out []float64) { pick(row, sortedOrder(row, descending, nanLast), out) })
+		err := scanAxis(c, x.floats(), out, func(row, out []float64) { pickRow(row, sortedOrder(row, descending, nanLast), out) })
 		return c.floats(out), err
 	}
 	out := make([]int64, elems(c.dims))
-	err := scanAxis(c, x.i, out, func(row, out []int64) { pick(row, sortedOrder(row, descending, cmp.Compare[int64]), out) })
+	err := scanAxis(c, x.i, out, func(row, out []int64) { pickRow(row, sortedOrder(row, descending, cmp.Compare[int64]), out) })
 	return c.ints(out), err
 }
 
-func pick[T any](row []T, order []int64, out []T) {
+func pickRow[T any](row []T, order []int64, out []T) {
 	for i, j := range order {
 		out[i] = row[j]
 	}

@@ -1,0 +1,127 @@
+package frontend
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// AdaptiveAvgPool gives the innermost axes those extents: element i of an axis
+// of n elements becomes the mean of the elements from floor(i*n/size) up to, not
+// including, ceil((i+1)*n/size). The axes' own extents must be numbers above 0.
+// Where they are multiples of the new ones this is AvgPool; else the windows,
+// which then differ in extent, are gathered with a mask and summed.
+func (t Tensor) AdaptiveAvgPool(size ...int) Tensor {
+	from := t.pooledExtents(size)
+	kernel := make([]int, len(size))
+	even := true
+	for i, to := range size {
+		kernel[i] = from[i] / to
+		even = even && from[i]%to == 0
+	}
+	if even {
+		return t.AvgPool(kernel)
+	}
+	return t.unevenAvgPool(from, size)
+}
+
+// pooledExtents returns the extents of as many innermost axes as sizes.
+func (t Tensor) pooledExtents(size []int) []int {
+	refuse := func(want string) {
+		fail("adaptive average pooling", fmt.Errorf("from %s to %v: want %s", t.Shape(), size, want), t)
+	}
+	outer := t.Rank() - len(size)
+	if len(size) == 0 || outer < 0 {
+		refuse(fmt.Sprintf("1 to %d extents", t.Rank()))
+	}
+	if !t.DType().IsFloat() {
+		refuse("floats")
+	}
+	from := make([]int, len(size))
+	for i, to := range size {
+		d := t.Shape()[outer+i]
+		if !d.IsStatic() || d.Static() < 1 || to < 1 {
+			refuse(fmt.Sprintf("numbers above 0 for both extents of axis %d", outer+i))
+		}
+		from[i] = d.Static()
+	}
+	return from
+}
+
+// unevenAvgPool gathers each axis into [size, longest window], zeroes what is
+// past a window's end, and divides the sums by the windows' counts. It sums in
+// f32, or f64 for f64.
+func (t Tensor) unevenAvgPool(from, size []int) Tensor {
+	outer, acc := t.Rank()-len(size), ir.F32
+	if t.DType() == ir.F64 {
+		acc = ir.F64
+	}
+	x, split := t, append(ir.Shape{}, t.Shape()[:outer]...)
+	var inside, count Tensor
+	folded := []int{}
+	for i, to := range size {
+		w := adaptiveWindows(from[i], to)
+		x = x.IndexSelect(outer+i, t.b.Const(w.at))
+		split = append(split, ir.D(to), ir.D(w.longest))
+		folded = append(folded, outer+2*i+1)
+		after := len(size) - 1 - i
+		inside = inside.join(Tensor.And, t.b.Const(w.inside, to, w.longest).withOnes(2*after))
+		count = count.join(Tensor.Mul, t.b.Const(w.count).withOnes(after))
+	}
+	x = inside.Where(x.Reshape(split), t.Lit(0)).to(acc)
+	return x.Sum(folded...).Div(count.to(acc)).to(t.DType())
+}
+
+// join returns f of t and u, or u alone where t is the zero Tensor.
+func (t Tensor) join(f func(t, u Tensor) Tensor, u Tensor) Tensor {
+	if t.IsZero() {
+		return u
+	}
+	return f(t, u)
+}
+
+// withOnes appends n axes of extent 1.
+func (t Tensor) withOnes(n int) Tensor {
+	if n == 0 {
+		return t
+	}
+	axes := make([]int, n)
+	for i := range axes {
+		axes[i] = -1 - i
+	}
+	return t.Unsqueeze(axes...)
+}
+
+// to is Cast that adds nothing to the graph where there is nothing to do.
+func (t Tensor) to(d ir.DType) Tensor {
+	if t.DType() == d {
+		return t
+	}
+	return t.Cast(d)
+}
+
+// windows are those of one axis, padded to the longest: the coordinates they
+// hold, which of these count, and how many those are.
+type windows struct {
+	longest int
+	at      []int32
+	inside  []bool
+	count   []float32
+}
+
+func adaptiveWindows(from, to int) windows {
+	first := func(i int) int { return i * from / to }
+	end := func(i int) int { return ((i+1)*from + to - 1) / to }
+	var w windows
+	for i := range to {
+		w.longest = max(w.longest, end(i)-first(i))
+	}
+	for i := range to {
+		w.count = append(w.count, float32(end(i)-first(i)))
+		for j := range w.longest {
+			w.at = append(w.at, int32(min(first(i)+j, from-1)))
+			w.inside = append(w.inside, first(i)+j < end(i))
+		}
+	}
+	return w
+}

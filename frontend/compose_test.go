@@ -1,0 +1,112 @@
+package frontend_test
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// composed are methods that make several nodes, with what these compute.
+var composed = []struct {
+	name  string
+	build func(b *frontend.Builder) frontend.Tensor
+	typ   string
+	want  []float64
+}{
+	{"top k", func(b *frontend.Builder) frontend.Tensor {
+		values, _ := b.Const([][]float32{{3, 1, 2}, {4, 6, 5}}).TopK(1, 2)
+		return values
+	}, "f32[2,2]", []float64{3, 2, 6, 5}},
+	{"convolution with bias", func(b *frontend.Builder) frontend.Tensor {
+		x, w := b.Const([]float32{1, 2, 3}, 1, 1, 3), b.Const([]float32{1, 1, 0, 2}, 2, 1, 2)
+		return x.Conv(w, frontend.Bias(b.Const([]float32{10, 20})))
+	}, "f32[1,2,2]", []float64{13, 15, 24, 26}},
+	{"global average", func(b *frontend.Builder) frontend.Tensor {
+		return b.Const([]float32{1, 2, 3, 4, 5, 6, 7, 8}, 1, 2, 2, 2).GlobalAvgPool()
+	}, "f32[1,2,1,1]", []float64{2.5, 6.5}},
+	{"global maximum", func(b *frontend.Builder) frontend.Tensor {
+		return b.Const([]int32{1, 2, 3, 4, 5, 6, 7, 8}, 1, 2, 4).GlobalMaxPool()
+	}, "i32[1,2,1]", []float64{4, 8}},
+	// torch.nn.functional.adaptive_avg_pool1d gives the same windows: [0,2), [1,4), [3,5).
+	{"adaptive average", func(b *frontend.Builder) frontend.Tensor {
+		return b.Const([]float32{1, 3, 5, 7, 11}, 1, 5).AdaptiveAvgPool(3)
+	}, "f32[1,3]", []float64{2, 5, 9}},
+	// Windows of rows are [0,2) and [1,3), of columns [0,2), [1,3) and [2,4).
+	{"adaptive average in two axes", func(b *frontend.Builder) frontend.Tensor {
+		return b.Const([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, 1, 3, 4).AdaptiveAvgPool(2, 3)
+	}, "f64[1,2,3]", []float64{3.5, 4.5, 5.5, 7.5, 8.5, 9.5}},
+	{"adaptive average does not spread infinity", func(b *frontend.Builder) frontend.Tensor {
+		return b.Const([]float64{1, 3, 5, 7, math.Inf(1)}, 5).Cast(ir.F16).AdaptiveAvgPool(3)
+	}, "f16[3]", []float64{2, 5, math.Inf(1)}},
+	{"adaptive average that repeats", func(b *frontend.Builder) frontend.Tensor {
+		return b.Const([]float32{1, 3}).AdaptiveAvgPool(3)
+	}, "f32[3]", []float64{1, 2, 3}},
+}
+
+func TestCompositions(t *testing.T) {
+	for _, c := range composed {
+		t.Run(c.name, func(t *testing.T) {
+			g, err := frontend.Build("composed", func(b *frontend.Builder) {
+				y := c.build(b)
+				if y.String() != c.typ {
+					t.Errorf("the type is %s, want %s", y, c.typ)
+				}
+				b.Output("y", y)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := evaluate(t, g)
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// evaluate runs a graph without inputs and returns its output y.
+func evaluate(t *testing.T, g *ir.Graph) []float64 {
+	t.Helper()
+	p, err := interp.New(g, interp.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.Run(context.Background(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := out["y"].Floats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// TestComposedMistakes: what methods refuse before there is a node.
+func TestComposedMistakes(t *testing.T) {
+	for _, c := range []struct {
+		call func(o *operands)
+		want string
+	}{
+		{func(o *operands) { o.img.Conv(o.filter, frontend.Stride(1, 2, 3)) }, "conv(f32[1,4,6,5]): stride [1 2 3] has 3 values for a window of 2 axes"},
+		{func(o *operands) { o.img.Conv(o.filter, frontend.CeilMode()) }, `conv(f32[1,4,6,5], f32[2,4,3,2]): unknown attribute "ceil_mode"`},
+		{func(o *operands) { o.img.AvgPool([]int{2}, frontend.Dilation(2)) }, `avg_pool(f32[1,4,6,5]): unknown attribute "dilation"`},
+		{func(o *operands) { o.x.GlobalAvgPool() }, "mean(f32[2,4]): [2,4] has no axes after batch and channels"},
+		{func(o *operands) { o.img.AdaptiveAvgPool() }, "adaptive average pooling(f32[1,4,6,5]): from [1,4,6,5] to []: want 1 to 4 extents"},
+		{func(o *operands) { o.img.AdaptiveAvgPool(4, 0) }, "want numbers above 0 for both extents of axis 3"},
+		{func(o *operands) { o.seq.AdaptiveAvgPool(4, 2) }, "want numbers above 0 for both extents of axis 0"},
+		{func(o *operands) { o.i.AdaptiveAvgPool(3) }, "want floats"},
+		{func(o *operands) { o.img.ResizeNearest("8") }, "resize_nearest(f32[1,4,6,5]): 8 (string) is not a dim"},
+	} {
+		_, err := frontend.Build("mistakes", func(b *frontend.Builder) { c.call(newOperands(b)) })
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package frontend
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// WindowOption changes how a convolution or pooling goes over its axes. Options
+// of several values take one per axis, or one for all axes.
+type WindowOption func(*window)
+
+type window struct {
+	op    string
+	t     Tensor
+	axes  int
+	bias  Tensor
+	attrs []ir.Attr
+}
+
+// perAxis sets an attribute to one value per axis.
+func (w *window) perAxis(name string, values []int) {
+	if len(values) == 1 {
+		for len(values) < w.axes {
+			values = append(values[:len(values):len(values)], values[0])
+		}
+	}
+	if len(values) != w.axes {
+		fail(w.op, fmt.Errorf("%s %v has %d values for a window of %d axes", name, values, len(values), w.axes), w.t)
+	}
+	w.attrs = append(w.attrs, attr(name, values))
+}
+
+// Stride sets the distance of windows: 1 unless set, for pooling the extents of
+// the window.
+func Stride(n ...int) WindowOption { return func(w *window) { w.perAxis("stride", n) } }
+
+// Padding sets how many elements there are at both ends of an axis besides its
+// own; none unless set.
+func Padding(n ...int) WindowOption { return PaddingLowHigh(n, n) }
+
+// PaddingLowHigh is Padding that differs before and after an axis.
+func PaddingLowHigh(low, high []int) WindowOption {
+	return func(w *window) {
+		w.perAxis("padding_low", low)
+		w.perAxis("padding_high", high)
+	}
+}
+
+// Dilation sets the distance of elements within a window; 1 unless set. AvgPool
+// does not take it.
+func Dilation(n ...int) WindowOption { return func(w *window) { w.perAxis("dilation", n) } }
+
+// Groups splits the channels of a convolution into groups that do not see each
+// other. As many groups as channels make it depthwise.
+func Groups(n int) WindowOption {
+	return func(w *window) { w.attrs = append(w.attrs, attr("groups", n)) }
+}
+
+// Bias adds one number per channel to the result of a convolution.
+func Bias(bias Tensor) WindowOption { return func(w *window) { w.bias = bias } }
+
+// OutputPadding adds elements to the end of the result of ConvTranspose, to
+// choose among the extents whose convolution has the same.
+func OutputPadding(n ...int) WindowOption {
+	return func(w *window) { w.perAxis("output_padding", n) }
+}
+
+// CeilMode lets the last window of a pooling hang over the end of an axis.
+func CeilMode() WindowOption {
+	return func(w *window) { w.attrs = append(w.attrs, attr("ceil_mode", true)) }
+}
+
+// ExcludePadding makes AvgPool divide by the elements that a window has in the
+// tensor itself, leaving its padding out.
+func ExcludePadding() WindowOption {
+	return func(w *window) { w.attrs = append(w.attrs, attr("count_include_pad", false)) }
+}
+
+// newWindow applies options for a window over that many of t's innermost axes.
+func (t Tensor) newWindow(op ir.Op, axes int, options []WindowOption) *window {
+	w := &window{op: op.String(), t: t, axes: axes}
+	for _, o := range options {
+		o(w)
+	}
+	return w
+}
+
+// Conv is the convolution (cross-correlation) of t [N, C, …] with weights
+// [O, C/groups, …] over 1 to 3 innermost axes, accumulated in f32.
+func (t Tensor) Conv(weights Tensor, options ...WindowOption) Tensor {
+	return t.convolve(ir.OpConv, weights, options)
+}
+
+// ConvTranspose is the transpose (gradient) of Conv, with weights
+// [C, O/groups, …]: each element of t [N, C, …] times the weights is added to the
+// result where its window lies. Padding is taken off the result.
+func (t Tensor) ConvTranspose(weights Tensor, options ...WindowOption) Tensor {
+	return t.convolve(ir.OpConvTranspose, weights, options)
+}
+
+func (t Tensor) convolve(op ir.Op, weights Tensor, options []WindowOption) Tensor {
+	w := t.newWindow(op, t.Rank()-2, options)
+	y := t.apply(op, []Tensor{weights}, w.attrs...)
+	if w.bias.IsZero() {
+		return y
+	}
+	return y.Add(w.bias.withOnes(w.axes))
+}
+
+// AvgPool is the mean over windows of the innermost axes, as many as the kernel
+// has extents (1 to 3). Padding is 0.
+func (t Tensor) AvgPool(kernel []int, options ...WindowOption) Tensor {
+	return t.pool(ir.OpAvgPool, kernel, options)
+}
+
+// MaxPool is the largest element over windows of the innermost axes, as many as
+// the kernel has extents (1 to 3). Padding does not count.
+func (t Tensor) MaxPool(kernel []int, options ...WindowOption) Tensor {
+	return t.pool(ir.OpMaxPool, kernel, options)
+}
+
+func (t Tensor) pool(op ir.Op, kernel []int, options []WindowOption) Tensor {
+	w := t.newWindow(op, len(kernel), options)
+	return t.unary(op, append([]ir.Attr{attr("kernel", kernel)}, w.attrs...)...)
+}
+
+// GlobalAvgPool is the mean over all axes after the channels of t [N, C, …], kept
+// with extent 1.
+func (t Tensor) GlobalAvgPool() Tensor { return t.MeanKeep(t.positions("mean")...) }
+
+// GlobalMaxPool is the largest element over all axes after the channels of
+// t [N, C, …], kept with extent 1.
+func (t Tensor) GlobalMaxPool() Tensor { return t.ReduceMaxKeep(t.positions("reduce_max")...) }
+
+// positions returns the axes after batch and channels.
+func (t Tensor) positions(op string) []int {
+	axes := []int{}
+	for axis := 2; axis < t.Rank(); axis++ {
+		axes = append(axes, axis)
+	}
+	if len(axes) == 0 {
+		fail(op, fmt.Errorf("%s has no axes after batch and channels", t.Shape()), t)
+	}
+	return axes
+}
+
+// ResizeNearest gives the innermost axes other extents: element i is element
+// floor(i*from/to) of t.
+func (t Tensor) ResizeNearest(size ...Dim) Tensor {
+	return t.unary(ir.OpResizeNearest, attr("size", mustShape(ir.OpResizeNearest, size, t)))
+}
+
+// ResizeLinear gives 1 to 3 innermost axes other extents by linear interpolation,
+// bilinear over two. With alignCorners the outermost elements stay in place,
+// else those of t and of the result are taken to cover the same area.
+func (t Tensor) ResizeLinear(alignCorners bool, size ...Dim) Tensor {
+	return t.unary(ir.OpResizeLinear, attr("size", mustShape(ir.OpResizeLinear, size, t)), attr("align_corners", alignCorners))
+}
+
+// ResizeCubic is ResizeLinear by cubic convolution, bicubic over two axes.
+func (t Tensor) ResizeCubic(alignCorners bool, size ...Dim) Tensor {
+	return t.unary(ir.OpResizeCubic, attr("size", mustShape(ir.OpResizeCubic, size, t)), attr("align_corners", alignCorners))
+}

@@ -1,0 +1,131 @@
+package interp
+
+// weighted is an element of the input along one axis and its share in the
+// result.
+type weighted struct {
+	at     int
+	weight float64
+}
+
+// resize sums the products of the shares along up to three resized axes.
+// share gives those of result coordinate i along an axis of extents from, to.
+func resize(c *call, share func(i, from, to int) []weighted) (value, error) {
+	x, out := c.args[0].floats(), make([]float64, elems(c.dims))
+	axes := len(c.attrs().Shape("size"))
+	in, to := [maxAxes]int{1, 1, 1}, [maxAxes]int{1, 1, 1}
+	copy(in[maxAxes-axes:], innermost(c.args[0].dims, axes))
+	copy(to[maxAxes-axes:], innermost(c.dims, axes))
+	if err := notEmpty(c, len(x), len(out)); err != nil {
+		return value{}, err
+	}
+	inSize, outSize := volume(in), volume(to)
+	err := c.parallelRange(outSize, elementWork*max(1, len(out)/max(outSize, 1)), func(lo, hi int) {
+		for p := lo; p < hi; p++ {
+			at := coords(p, to)
+			var shares [maxAxes][]weighted
+			for axis := range maxAxes {
+				shares[axis] = []weighted{{0, 1}}
+				if axis >= maxAxes-axes {
+					shares[axis] = share(at[axis], in[axis], to[axis])
+				}
+			}
+			for i := range len(out) / outSize {
+				out[i*outSize+p] = interpolate(x[i*inSize:(i+1)*inSize], in, shares)
+			}
+		}
+	})
+	return c.floats(out), err
+}
+
+func interpolate(x []float64, in [maxAxes]int, shares [maxAxes][]weighted) float64 {
+	acc := 0.0
+	for _, a := range shares[0] {
+		for _, b := range shares[1] {
+			for _, e := range shares[2] {
+				acc += x[(a.at*in[1]+b.at)*in[2]+e.at] * (a.weight * b.weight * e.weight)
+			}
+		}
+	}
+	return acc
+}
+
+// notEmpty refuses to make something from nothing, which only symbol values can
+// bring about.
+func notEmpty(c *call, from, to int) error {
+	if from > 0 || to == 0 {
+		return nil
+	}
+	for axis, d := range c.args[0].dims {
+		if d == 0 {
+			return errEmptyAxis(c, axis)
+		}
+	}
+	return nil
+}
+
+// source returns where in the input coordinate i lies: an element and the
+// fraction of the way to the next, from an exact quotient.
+func source(i, from, to int, alignCorners bool) (at int, frac float64) {
+	num, den := (2*i+1)*from-to, 2*to
+	if alignCorners {
+		num, den = i*(from-1), max(to-1, 1)
+	}
+	at = num / den
+	if num%den < 0 {
+		at--
+	}
+	return at, float64(num-at*den) / float64(den)
+}
+
+func resizeLinear(c *call) (value, error) {
+	align := c.attrs().Bool("align_corners")
+	return resize(c, func(i, from, to int) []weighted {
+		at, frac := source(i, from, to, align)
+		return []weighted{
+			{clampIndex(int64(at), from), 1 - frac},
+			{clampIndex(int64(at+1), from), frac},
+		}
+	})
+}
+
+func resizeCubic(c *call) (value, error) {
+	align := c.attrs().Bool("align_corners")
+	return resize(c, func(i, from, to int) []weighted {
+		at, t := source(i, from, to, align)
+		list := make([]weighted, 4)
+		for k, w := range [4]float64{keysOuter(1 + t), keysInner(t), keysInner(1 - t), keysOuter(2 - t)} {
+			list[k] = weighted{clampIndex(int64(at+k-1), from), w}
+		}
+		return list
+	})
+}
+
+// keysA is the free parameter of the cubic convolution kernel of Keys, "Cubic
+// convolution interpolation for digital image processing" (1981).
+const keysA = -0.75
+
+// keysInner is the kernel at distances up to 1, keysOuter at those from 1 to 2.
+func keysInner(d float64) float64 { return ((keysA+2)*d-(keysA+3))*d*d + 1 }
+func keysOuter(d float64) float64 { return ((keysA*d-5*keysA)*d+8*keysA)*d - 4*keysA }
+
+func resizeNearest(c *call) (value, error) {
+	x := c.args[0]
+	if err := notEmpty(c, elems(x.dims), elems(c.dims)); err != nil {
+		return value{}, err
+	}
+	axes := len(c.attrs().Shape("size"))
+	outer := len(c.dims) - axes
+	return c.pick(x, 1, func(i int) int {
+		from, stride := 0, 1
+		for axis := len(c.dims) - 1; axis >= 0; axis-- {
+			at := i % c.dims[axis]
+			i /= c.dims[axis]
+			if axis >= outer {
+				at = at * x.dims[axis] / c.dims[axis]
+			}
+			from += at * stride
+			stride *= x.dims[axis]
+		}
+		return from
+	})
+}

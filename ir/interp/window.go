@@ -1,0 +1,200 @@
+package interp
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// maxAxes is how many axes windows span here: missing outer ones have extent 1.
+const maxAxes = 3
+
+// window is an ir.Window over exactly maxAxes axes.
+type window struct {
+	in, out                            [maxAxes]int
+	kernel, stride, dilation, low, pad [maxAxes]int // pad is the extent of in with its padding
+	axes                               int          // those that were there
+}
+
+func newWindow(c *call) window {
+	w := window{}
+	win := ir.WindowOf(c.node)
+	w.axes = len(win.Kernel)
+	for i := range maxAxes {
+		w.in[i], w.out[i], w.kernel[i], w.stride[i], w.dilation[i], w.pad[i] = 1, 1, 1, 1, 1, 1
+	}
+	skip := maxAxes - w.axes
+	in, out := innermost(c.args[0].dims, w.axes), innermost(c.dims, w.axes)
+	for i := range w.axes {
+		a := skip + i
+		w.in[a], w.out[a] = in[i], out[i]
+		w.kernel[a], w.stride[a], w.dilation[a] = int(win.Kernel[i]), int(win.Stride[i]), int(win.Dilation[i])
+		w.low[a] = int(win.Low[i])
+		w.pad[a] = in[i] + int(win.Low[i]+win.High[i])
+	}
+	return w
+}
+
+func innermost(dims []int, n int) []int { return dims[len(dims)-n:] }
+
+func volume(n [maxAxes]int) int { return n[0] * n[1] * n[2] }
+
+// coords splits a row-major position.
+func coords(i int, n [maxAxes]int) [maxAxes]int {
+	return [maxAxes]int{i / (n[1] * n[2]), i / n[2] % n[1], i % n[2]}
+}
+
+// tap is a pair of an input element and a kernel element, by their row-major
+// positions among the windowed axes.
+type tap struct{ in, kernel int }
+
+// taps appends the pairs that meet in an output position, in row-major order of
+// the kernel. meets gives the input coordinate for a kernel coordinate along an
+// axis, and false where there is none.
+func (w *window) taps(list []tap, position int, meets func(axis, out, k int) (int, bool)) []tap {
+	at := coords(position, w.out)
+	for k0 := range w.kernel[0] {
+		i0, ok0 := meets(0, at[0], k0)
+		for k1 := range w.kernel[1] {
+			i1, ok1 := meets(1, at[1], k1)
+			if !ok0 || !ok1 {
+				continue
+			}
+			for k2 := range w.kernel[2] {
+				if i2, ok := meets(2, at[2], k2); ok {
+					list = append(list, tap{(i0*w.in[1]+i1)*w.in[2] + i2, (k0*w.kernel[1]+k1)*w.kernel[2] + k2})
+				}
+			}
+		}
+	}
+	return list
+}
+
+// forward is how windows meet the input of a convolution or pooling.
+func (w *window) forward(axis, out, k int) (int, bool) {
+	i := out*w.stride[axis] - w.low[axis] + k*w.dilation[axis]
+	return i, i >= 0 && i < w.in[axis]
+}
+
+// backward is how they meet that of a transposed convolution.
+func (w *window) backward(axis, out, k int) (int, bool) {
+	i := out + w.low[axis] - k*w.dilation[axis]
+	if i < 0 || i%w.stride[axis] != 0 {
+		return 0, false
+	}
+	i /= w.stride[axis]
+	return i, i < w.in[axis]
+}
+
+// positions calls f with the taps of each output position.
+func (w *window) positions(c *call, work int, meets func(axis, out, k int) (int, bool), f func(position int, taps []tap)) error {
+	return c.parallelRange(volume(w.out), work, func(lo, hi int) {
+		var list []tap
+		for p := lo; p < hi; p++ {
+			list = w.taps(list[:0], p, meets)
+			f(p, list)
+		}
+	})
+}
+
+// conv and convTranspose differ in how windows meet the input and in where the
+// weight of an input and an output channel is.
+
+func conv(c *call) (value, error) {
+	w := newWindow(c)
+	perGroup := c.args[1].dims[1]
+	return w.convolve(c, w.forward, func(in, out int) int { return out*perGroup + in%perGroup })
+}
+
+func convTranspose(c *call) (value, error) {
+	w := newWindow(c)
+	perGroup := c.args[1].dims[1]
+	return w.convolve(c, w.backward, func(in, out int) int { return in*perGroup + out%perGroup })
+}
+
+// convolve computes each result element as one chain of additions over the
+// channels of its group and then the kernel, in order.
+func (w *window) convolve(c *call, meets func(axis, out, k int) (int, bool), weight func(in, out int) int) (value, error) {
+	x, weights := c.args[0].floats(), c.args[1].floats()
+	batch, inChannels, outChannels := c.dims[0], c.args[0].dims[1], c.dims[1]
+	groups := c.attrs().Int("groups")
+	inPerGroup, outPerGroup := inChannels/groups, outChannels/groups
+	inSize, outSize, kernelSize := volume(w.in), volume(w.out), volume(w.kernel)
+	result := make([]float64, elems(c.dims))
+	work := batch * outChannels * inPerGroup * kernelSize
+	err := w.positions(c, work, meets, func(p int, taps []tap) {
+		for n := range batch {
+			for o := range outChannels {
+				first := o / outPerGroup * inPerGroup
+				acc := 0.0
+				for ch := first; ch < first+inPerGroup; ch++ {
+					plane, k := x[(n*inChannels+ch)*inSize:], weights[weight(ch, o)*kernelSize:]
+					for _, t := range taps {
+						acc += float64(plane[t.in] * k[t.kernel])
+					}
+				}
+				result[(n*outChannels+o)*outSize+p] = acc
+			}
+		}
+	})
+	return c.floats(result), err
+}
+
+func avgPool(c *call) (value, error) {
+	w := newWindow(c)
+	includePad := c.attrs().Bool("count_include_pad")
+	x, out := c.args[0].floats(), make([]float64, elems(c.dims))
+	inSize, outSize := volume(w.in), volume(w.out)
+	err := w.positions(c, volume(w.kernel)*max(1, len(x)/max(inSize, 1)), w.forward, func(p int, taps []tap) {
+		count := len(taps)
+		if includePad {
+			count = w.padded(p)
+		}
+		for i := range len(out) / outSize {
+			acc := 0.0
+			for _, t := range taps {
+				acc += x[i*inSize+t.in]
+			}
+			out[i*outSize+p] = acc / float64(count)
+		}
+	})
+	return c.floats(out), err
+}
+
+// padded returns how many elements of a position's window are in the input or
+// its padding.
+func (w *window) padded(position int) int {
+	n := 1
+	for axis, at := range coords(position, w.out) {
+		start := at * w.stride[axis]
+		n *= min(start+w.kernel[axis], w.pad[axis]) - start
+	}
+	return n
+}
+
+func maxPool(c *call) (value, error) {
+	x := c.args[0]
+	if x.typ.IsFloat() {
+		out := make([]float64, elems(c.dims))
+		err := poolMax(c, x.floats(), out, math.Inf(-1), func(a, b float64) float64 { return max(a, b) })
+		return c.floats(out), err
+	}
+	out := make([]int64, elems(c.dims))
+	lowest, _ := ir.IntRange(x.typ)
+	err := poolMax(c, x.i, out, lowest, func(a, b int64) int64 { return max(a, b) })
+	return c.ints(out), err
+}
+
+func poolMax[T any](c *call, x, out []T, lowest T, larger func(a, b T) T) error {
+	w := newWindow(c)
+	inSize, outSize := volume(w.in), volume(w.out)
+	return w.positions(c, volume(w.kernel)*max(1, len(x)/max(inSize, 1)), w.forward, func(p int, taps []tap) {
+		for i := range len(out) / outSize {
+			acc := lowest
+			for _, t := range taps {
+				acc = larger(acc, x[i*inSize+t.in])
+			}
+			out[i*outSize+p] = acc
+		}
+	})
+}

@@ -1,0 +1,49 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+)
+
+// maxResize bounds the product of an axis's extents before and after a resize,
+// so that the coordinates below are exact in 32 bits.
+const maxResize = 1 << 29
+
+func init() {
+	x := []ArgInfo{{Name: "x"}}
+	size := AttrInfo{Name: "size", Kind: AttrShape, Doc: "the new extents of as many innermost axes (1 to 3)"}
+	align := AttrInfo{Name: "align_corners", Kind: AttrBool, Default: false,
+		Doc: "the outermost elements stay in place: coordinate i is i*(from-1)/(to-1) in x, else ((2*i+1)*from-to)/(2*to)"}
+	tol := Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
+	rows(
+		OpInfo{Op: OpResizeNearest, Name: "resize_nearest", Class: ClassWindow, Args: x, Attrs: []AttrInfo{size}, Infer: inferResize(KindFloat, KindInt, KindUint, KindBool),
+			Doc: "Other extents for the innermost axes: along an axis, element i is element floor(i*from/to) of x."},
+		OpInfo{Op: OpResizeLinear, Name: "resize_linear", Class: ClassWindow, Args: x, Attrs: []AttrInfo{size, align}, Infer: inferResize(KindFloat), Tol: tol,
+			Doc: "Linear interpolation along each resized axis (bilinear over two) between the elements of x at floor(c) and floor(c)+1, for c as align_corners says, computed as an exact quotient; coordinates outside x are those of its edge. Not antialiased."},
+		OpInfo{Op: OpResizeCubic, Name: "resize_cubic", Class: ClassWindow, Args: x, Attrs: []AttrInfo{size, align}, Infer: inferResize(KindFloat), Tol: tol,
+			Doc: "As resize_linear, by cubic convolution (Keys 1981, a = -0.75) of the elements at floor(c)-1 to floor(c)+2."},
+	)
+}
+
+func inferResize(kinds ...Kind) func(*Call) (Type, error) {
+	return func(c *Call) (Type, error) {
+		if err := c.wantKinds(0, kinds...); err != nil {
+			return Type{}, err
+		}
+		x, size := c.Shape(0), c.Attrs.Shape("size")
+		if len(size) < 1 || len(size) > min(maxWindowAxes, len(x)) {
+			return Type{}, fmt.Errorf("size %s names %d innermost axes of x %s, want 1 to %d", size, len(size), x, min(maxWindowAxes, len(x)))
+		}
+		outer := len(x) - len(size)
+		for i, to := range size {
+			from := x[outer+i]
+			switch {
+			case from.Max() == 0 && to.Max() > 0:
+				return Type{}, fmt.Errorf("axis %d of %s is empty: there is nothing to resize", outer+i, x)
+			case from.Max() > 0 && to.Max() > maxResize/from.Max():
+				return Type{}, fmt.Errorf("axis %d goes from %s to %s: the limit of their product is %d", outer+i, from, to, maxResize)
+			}
+		}
+		return Type{c.DType(0), append(slices.Clone(x[:outer]), size...)}, nil
+	}
+}

@@ -1,0 +1,131 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+)
+
+func init() {
+	each := []int64{}
+	padding := []AttrInfo{
+		{Name: "padding_low", Kind: AttrInts, Default: each, Doc: "elements around x before the first, per axis; empty means 0"},
+		{Name: "padding_high", Kind: AttrInts, Default: each, Doc: "elements around x after the last, per axis; empty means 0"},
+	}
+	stride := AttrInfo{Name: "stride", Kind: AttrInts, Default: each, Doc: "distance of windows, per axis; empty means 1"}
+	dilation := AttrInfo{Name: "dilation", Kind: AttrInts, Default: each, Doc: "distance of elements in a window, per axis; empty means 1"}
+	groups := AttrInfo{Name: "groups", Kind: AttrInt, Default: int64(1), Doc: "groups of channels that do not see each other; C groups are a depthwise convolution"}
+	kernel := AttrInfo{Name: "kernel", Kind: AttrInts, Doc: "extents of the window, one for each innermost axis it spans (1 to 3)"}
+	apart := AttrInfo{Name: "stride", Kind: AttrInts, Default: each, Doc: "distance of windows, per axis; empty means the kernel's extents"}
+	ceil := AttrInfo{Name: "ceil_mode", Kind: AttrBool, Default: false, Doc: "let a last window hang over the high end, if it starts before the high padding"}
+	weighted := []ArgInfo{{Name: "x"}, {Name: "w"}}
+	x := []ArgInfo{{Name: "x"}}
+	products := Tolerance{Eps: 64, Abs: 1e-5, Sum: true}
+	rows(
+		OpInfo{Op: OpConv, Name: "conv", Class: ClassWindow, Args: weighted,
+			Attrs: slices.Concat([]AttrInfo{stride}, padding, []AttrInfo{dilation, groups}), Infer: inferConv, Tol: products,
+			Doc: "Convolution (cross-correlation) of x[N, C, …] with w[O, C/groups, …] over 1 to 3 innermost axes, accumulated in f32: result[n, o, i] sums x[n, c, i*stride-padding_low+k*dilation] * w[o, c, k] over the channels c of o's group and all k; padding is 0."},
+		OpInfo{Op: OpConvTranspose, Name: "conv_transpose", Class: ClassWindow, Args: weighted,
+			Attrs: slices.Concat([]AttrInfo{stride}, padding, []AttrInfo{
+				{Name: "output_padding", Kind: AttrInts, Default: each, Doc: "elements added to the result after the last, per axis, fewer than stride or dilation; empty means 0"}, dilation, groups}),
+			Infer: inferConvTranspose, Tol: products,
+			Doc: "Transpose (gradient) of conv: x[N, C, …] with w[C, O/groups, …], each x[n, c, i] times w[c, o, k] added to result[n, o, i*stride-padding_low+k*dilation]. Padding is taken off the result, of extent (d-1)*stride-padding_low-padding_high+dilation*(k-1)+output_padding+1."},
+		OpInfo{Op: OpAvgPool, Name: "avg_pool", Class: ClassWindow, Args: x,
+			Attrs: slices.Concat([]AttrInfo{kernel, apart}, padding, []AttrInfo{ceil,
+				{Name: "count_include_pad", Kind: AttrBool, Default: true, Doc: "divide by the window's elements in x and its padding, else by those in x alone"}}),
+			Infer: inferPool([]Kind{KindFloat}), Tol: Tolerance{Eps: 64, Abs: 1e-6, Sum: true},
+			Doc: "Mean over windows of the innermost axes; padding is 0. What hangs over the padding is not counted."},
+		OpInfo{Op: OpMaxPool, Name: "max_pool", Class: ClassWindow, Args: x,
+			Attrs: slices.Concat([]AttrInfo{kernel, apart}, padding, []AttrInfo{dilation, ceil}),
+			Infer: inferPool([]Kind{KindFloat, KindInt, KindUint}),
+			Doc:   "Largest element over windows of the innermost axes, NaN if there is one. Padding does not count: a window of nothing else gives the smallest value of the dtype."},
+	)
+}
+
+// inferWindow checks x[N, C, …] and w of one float dtype, and the window.
+func (c *Call) inferWindow() (Window, error) {
+	if err := c.wantKinds(0, KindFloat); err != nil {
+		return Window{}, err
+	}
+	if c.DType(1).IsBlock() {
+		return Window{}, c.wantKinds(1, KindFloat)
+	}
+	if err := c.wantSame(0, 1); err != nil {
+		return Window{}, err
+	}
+	x, w := c.Shape(0), c.Shape(1)
+	if len(x) < 3 || len(x) != len(w) {
+		return Window{}, fmt.Errorf("x is %s and w is %s: want one rank, of batch, channels and 1 to %d axes to go over", x, w, maxWindowAxes)
+	}
+	for _, d := range w[2:] {
+		if !d.IsStatic() {
+			return Window{}, fmt.Errorf("the extent %s of the kernel must be a number", d)
+		}
+	}
+	if g := c.Attrs.Int("groups"); g < 1 || g > maxWindow {
+		return Window{}, fmt.Errorf("groups %d is outside 1..%d", g, maxWindow)
+	}
+	win := windowOf(c.Op, c.Args, c.Attrs)
+	return win, win.check()
+}
+
+func inferConv(c *Call) (Type, error) {
+	win, err := c.inferWindow()
+	if err != nil {
+		return Type{}, err
+	}
+	x, w, groups := c.Shape(0), c.Shape(1), int64(c.Attrs.Int("groups"))
+	if _, ok := w[0].Quo(groups); !ok || w[1].Times(groups) != x[1] {
+		return Type{}, fmt.Errorf("x is %s and w is %s: with %d groups want x [N, C, …] and w [O, C/%d, …], O a multiple of %d", x, w, groups, groups, groups)
+	}
+	spatial, err := win.slide(x[2:], false)
+	return Type{c.DType(0), append(Shape{x[0], w[0]}, spatial...)}, err
+}
+
+func inferConvTranspose(c *Call) (Type, error) {
+	win, err := c.inferWindow()
+	if err != nil {
+		return Type{}, err
+	}
+	x, w, groups := c.Shape(0), c.Shape(1), int64(c.Attrs.Int("groups"))
+	if _, ok := x[1].Quo(groups); !ok || w[0] != x[1] {
+		return Type{}, fmt.Errorf("x is %s and w is %s: with %d groups want x [N, C, …] and w [C, O/%d, …], C a multiple of %d", x, w, groups, groups, groups)
+	}
+	extra := c.Attrs.perAxis("output_padding", len(win.Kernel), 0)
+	if len(extra) != len(win.Kernel) {
+		return Type{}, fmt.Errorf("output_padding %v has %d values for a window of %d axes", extra, len(extra), len(win.Kernel))
+	}
+	out := Shape{x[0], w[1].Times(groups)}
+	for i, d := range x[2:] {
+		if extra[i] < 0 || extra[i] >= max(win.Stride[i], win.Dilation[i]) {
+			return Type{}, fmt.Errorf("output_padding %v of window axis %d is not below stride %d or dilation %d", extra, i, win.Stride[i], win.Dilation[i])
+		}
+		out = append(out, d.Plus(-1).Times(win.Stride[i]).Plus(win.Reach(i)+extra[i]-win.Low[i]-win.High[i]))
+		if out[i+2].Max() < 1 {
+			return Type{}, fmt.Errorf("padding %d and %d leaves nothing of window axis %d", win.Low[i], win.High[i], i)
+		}
+	}
+	return Type{c.DType(0), out}, nil
+}
+
+func inferPool(kinds []Kind) func(*Call) (Type, error) {
+	return func(c *Call) (Type, error) {
+		if err := c.wantKinds(0, kinds...); err != nil {
+			return Type{}, err
+		}
+		win, x := windowOf(c.Op, c.Args, c.Attrs), c.Shape(0)
+		if err := win.check(); err != nil {
+			return Type{}, err
+		}
+		outer := len(x) - len(win.Kernel)
+		if outer < 0 {
+			return Type{}, fmt.Errorf("kernel %v has more axes than x %s", win.Kernel, x)
+		}
+		for i := range win.Kernel {
+			if reach := win.Reach(i); win.Low[i] >= reach || win.High[i] >= reach {
+				return Type{}, fmt.Errorf("padding %d and %d of window axis %d holds whole windows, which span %d", win.Low[i], win.High[i], i, reach)
+			}
+		}
+		spatial, err := win.slide(x[outer:], c.Attrs.Bool("ceil_mode"))
+		return Type{c.DType(0), append(slices.Clone(x[:outer]), spatial...)}, err
+	}
+}

@@ -1,0 +1,124 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+)
+
+const (
+	// maxWindowAxes is the largest number of axes a window spans.
+	maxWindowAxes = 3
+	// maxWindow bounds a window's extents, strides, dilations and paddings, so
+	// that what is computed from them and from a dim fits an int64.
+	maxWindow = 1 << 20
+)
+
+// Window is how a convolution or pooling goes over the innermost axes of its
+// argument, one value per axis: result coordinate i has the window whose
+// element k is argument coordinate i*Stride - Low + k*Dilation. For a transposed
+// convolution argument and result change places.
+type Window struct {
+	Kernel, Stride, Dilation, Low, High []int64
+}
+
+// WindowOf returns the window of a conv, conv_transpose, avg_pool or max_pool.
+func WindowOf(n *Node) Window { return windowOf(n.op, n.args, n.attrs) }
+
+func windowOf(op Op, args []*Node, attrs Attrs) Window {
+	w := Window{Kernel: attrs.Ints("kernel")}
+	if op == OpConv || op == OpConvTranspose {
+		for _, d := range args[1].typ.Shape[2:] {
+			w.Kernel = append(w.Kernel, d.Add)
+		}
+	}
+	axes := len(w.Kernel)
+	w.Stride = attrs.perAxis("stride", axes, 1)
+	if len(attrs.Ints("stride")) == 0 && (op == OpAvgPool || op == OpMaxPool) {
+		w.Stride = w.Kernel
+	}
+	w.Dilation = attrs.perAxis("dilation", axes, 1)
+	w.Low = attrs.perAxis("padding_low", axes, 0)
+	w.High = attrs.perAxis("padding_high", axes, 0)
+	return w
+}
+
+// perAxis returns an ints attribute, or that many times the given value where
+// the attribute is empty.
+func (a Attrs) perAxis(name string, axes int, otherwise int64) []int64 {
+	if v := a.Ints(name); len(v) > 0 {
+		return v
+	}
+	return slices.Repeat([]int64{otherwise}, axes)
+}
+
+// Reach returns how many coordinates the window spans along an axis.
+func (w Window) Reach(axis int) int64 { return w.Dilation[axis]*(w.Kernel[axis]-1) + 1 }
+
+// check refuses attributes of the wrong count and values out of range.
+func (w Window) check() error {
+	axes := len(w.Kernel)
+	if axes < 1 || axes > maxWindowAxes {
+		return fmt.Errorf("the window has %d axes, want 1 to %d", axes, maxWindowAxes)
+	}
+	for _, v := range []struct {
+		name   string
+		values []int64
+		least  int64
+	}{{"kernel", w.Kernel, 1}, {"stride", w.Stride, 1}, {"dilation", w.Dilation, 1}, {"padding_low", w.Low, 0}, {"padding_high", w.High, 0}} {
+		if len(v.values) != axes {
+			return fmt.Errorf("%s %v has %d values for a window of %d axes", v.name, v.values, len(v.values), axes)
+		}
+		for _, x := range v.values {
+			if x < v.least || x > maxWindow {
+				return fmt.Errorf("%s %v is outside %d..%d", v.name, v.values, v.least, maxWindow)
+			}
+		}
+	}
+	elems := int64(1)
+	for _, k := range w.Kernel {
+		if elems *= k; elems > maxWindow {
+			return fmt.Errorf("kernel %v has more than %d elements", w.Kernel, maxWindow)
+		}
+	}
+	return nil
+}
+
+// slide returns how many windows fit along the axes dims. With ceil a last one
+// may hang over the high end, if it starts before the high padding.
+func (w Window) slide(dims Shape, ceil bool) (Shape, error) {
+	out := make(Shape, len(dims))
+	for i, d := range dims {
+		rest := d.Plus(w.Low[i] + w.High[i] - w.Reach(i))
+		if rest.Max() < 0 {
+			return nil, fmt.Errorf("a window that spans %d does not fit the %s elements of its axis %d with padding %d and %d", w.Reach(i), d, i, w.Low[i], w.High[i])
+		}
+		steps := rest
+		if ceil {
+			steps = rest.Plus(w.Stride[i] - 1)
+		}
+		n, ok := floorQuo(steps, w.Stride[i])
+		if !ok {
+			return nil, fmt.Errorf("stride %d does not divide the symbolic extent %s", w.Stride[i], d)
+		}
+		if past, err := n.Times(w.Stride[i]).Less(d.Plus(w.Low[i])); ceil && err == nil && past.IsStatic() && past.Add >= 0 {
+			n = n.Plus(-1)
+		}
+		out[i] = n.Plus(1)
+	}
+	return out, nil
+}
+
+// floorQuo returns the largest whole number not above d/n, where that is linear
+// in d's symbol.
+func floorQuo(d Dim, n int64) (Dim, bool) {
+	if d.Mul%n != 0 {
+		return Dim{}, false
+	}
+	d.Mul /= n
+	q := d.Add / n
+	if d.Add%n < 0 {
+		q--
+	}
+	d.Add = q
+	return d, true
+}
