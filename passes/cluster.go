@@ -135,7 +135,7 @@ func (f *Fusion) store(n *ir.Node, users []*Cluster, why string) {
 }
 
 // identityIn reports whether every path from n to the stored nodes of c keeps
-// the coordinates: elementwise ops of n's own shape only.
+// the coordinates: elementwise ops and copies of n's own shape only.
 func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
 	for _, u := range f.uses[n.ID()] {
 		if !f.live[u.ID()] {
@@ -145,7 +145,7 @@ func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
 		if h != nil && h != c || h == nil && !slices.Contains(f.evaluators(u), c) {
 			continue
 		}
-		if u.Op().Class() != ir.ClassElementwise || !u.Shape().Equal(n.Shape()) {
+		if u.Op().Class() != ir.ClassElementwise && u.Op() != ir.OpReshape || !u.Shape().Equal(n.Shape()) {
 			return false
 		}
 		if h == nil && !f.identityIn(u, c) {

@@ -198,9 +198,9 @@ func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim) *ir.Node
 	return r.add(ir.OpWhere, []*ir.Node{seen, scores, hidden})
 }
 
-// ownValues inserts a copy where an output is a leaf, where one value is output
-// and update or updates two states, and before every update that cannot be done
-// in place: a reshape to its own shape, which fusion turns into a store.
+// ownValues inserts a copy where an output is a leaf or a state's slice written
+// in place, and before every update that is not done in place: a reshape to its
+// own shape, which fusion turns into a store.
 func ownValues(g *ir.Graph) (*ir.Graph, error) {
 	out, err := ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) { return rw.Copy(n, args) })
 	if err != nil {
@@ -216,17 +216,18 @@ func ownValues(g *ir.Graph) (*ir.Graph, error) {
 		r.pos = n.Pos()
 		return r.unary(ir.OpReshape, n, ir.Attr{Name: "shape", Value: n.Shape()})
 	}
-	updated := map[*ir.Node]bool{}
+	inPlace := map[*ir.Node]bool{}
 	users := out.Users()
 	for _, u := range out.Updates() {
 		state, value := own[u.State.ID()], own[u.Value.ID()]
-		if !overwritesOnly(out, u, users) || updated[u.Value] {
+		if overwritesOnly(out, u, users) {
+			inPlace[u.Value] = true
+		} else {
 			if isLeaf(value) { // which may be a state that is overwritten as well
 				value = same(value)
 			}
 			value = same(value)
 		}
-		updated[u.Value] = true
 		if r.err != nil {
 			return nil, r.err
 		}
@@ -236,7 +237,7 @@ func ownValues(g *ir.Graph) (*ir.Graph, error) {
 	}
 	for _, o := range out.Outputs() {
 		n := own[o.Node.ID()]
-		if isLeaf(n) || updated[o.Node] {
+		if isLeaf(n) || inPlace[o.Node] {
 			n = same(n)
 		}
 		if r.err != nil {

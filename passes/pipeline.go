@@ -69,19 +69,31 @@ var constraints = []constraint{
 }
 
 func init() {
+	if err := checkTable(table, constraints); err != nil {
+		panic("passes: " + err.Error())
+	}
+}
+
+// checkTable reports a pass without a reason, or a constraint that the order
+// of the passes does not keep.
+func checkTable(table []Pass, constraints []constraint) error {
 	place := map[string]int{}
 	for i, p := range table {
 		if p.Why == "" {
-			panic("passes: " + p.Name + " does not say why")
+			return fmt.Errorf("%s does not say why", p.Name)
+		}
+		if place[p.Name] > 0 {
+			return fmt.Errorf("%s is there twice", p.Name)
 		}
 		place[p.Name] = i + 1
 	}
 	for _, c := range constraints {
 		a, b := place[c.Before], place[c.After]
-		if a == 0 || b == 0 || a >= b {
-			panic(fmt.Sprintf("passes: %s must run before %s: %s", c.Before, c.After, c.Why))
+		if a == 0 || b == 0 || a >= b || c.Why == "" {
+			return fmt.Errorf("%s must run before %s: %s", c.Before, c.After, c.Why)
 		}
 	}
+	return nil
 }
 
 // graphPass lifts a rewrite of the graph to a pass; the result is verified.

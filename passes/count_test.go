@@ -1,0 +1,316 @@
+package passes_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
+)
+
+// leaves are what the graphs below begin with.
+const leaves = `
+	symbol T <= 16
+	%x = input {name="x", dtype=f32, shape=[6,8]}
+	%y = input {name="y", dtype=f32, shape=[6,8]}
+	%z = input {name="z", dtype=f32, shape=[6,8]}
+	%wide = input {name="wide", dtype=f32, shape=[6,24]}
+	%row = input {name="row", dtype=f32, shape=[8]}
+	%col = input {name="col", dtype=f32, shape=[6,1]}
+	%w = weight {name="w", dtype=f32, shape=[8,8]}
+	%v = weight {name="v", dtype=f32, shape=[8,8]}
+	%b = weight {name="b", dtype=f32, shape=[8]}
+	%state = state {name="state", dtype=f32, shape=[6,8]}
+	%square = state {name="square", dtype=f32, shape=[8,8]}
+	%t = input {name="t", dtype=f32, shape=[T,8]}
+	%long = input {name="long", dtype=f32, shape=[2,70000]}
+`
+
+// TestKernelCounts holds what fusion promises: which kernels a graph becomes,
+// by family, in the order they run.
+func TestKernelCounts(t *testing.T) {
+	tests := []struct{ name, graph, want string }{
+		{"chain", `
+			%1 = exp %x  %2 = mul %1, %y  %3 = tanh %2  %4 = add %3, %z
+			output "o" %4`, "map"},
+		{"DAG of 20 ops with 3 outputs", dag20, "map"},
+		{"broadcasts", `
+			%1 = add %x, %row  %2 = mul %1, %col  %3 = sub %2, %b
+			output "o" %3`, "map"},
+		{"strided views", `
+			%1 = transpose %x {perm=[1,0]}  %2 = flip %1 {axes=[1]}  %3 = reshape %2 {shape=[6,8]}
+			%4 = slice %wide {starts=[0,1], limits=[6,24], steps=[1,3]}  %5 = add %3, %4
+			output "o" %5`, "map"},
+		{"gather, concat and pad", `
+			%i = input {name="i", dtype=i32, shape=[6]}
+			%1 = index_select %x, %i  %2 = concat %1, %y {axis=1}  %3 = pad %2 {low=[0,4], high=[0,4]}  %4 = add %3, %wide
+			output "o" %4`, "map"},
+		{"two outputs of other shapes", `
+			%1 = exp %x  %2 = exp %row  output "o" %1  output "p" %2`, "map map"},
+
+		{"cheap shared value is computed twice", `
+			%1 = relu %x  %2 = sum %1 {axes=[0]}  %3 = sum %1 {axes=[1]}
+			output "o" %2  output "p" %3`, "row row"},
+		{"expensive shared value is stored", `
+			%1 = gelu %x  %2 = sum %1 {axes=[0]}  %3 = sum %1 {axes=[1]}
+			output "o" %2  output "p" %3`, "map row row"},
+
+		{"cheap matmul operand is computed on the way", `
+			%1 = affine %x {mul=2.0}  %2 = relu %1  %3 = matmul %2, %w
+			output "o" %3`, "matmul"},
+		{"expensive matmul operand is stored", `
+			%1 = gelu %x  %2 = matmul %1, %w
+			output "o" %2`, "map matmul"},
+		{"matmul operand of three tensors is stored", `
+			%1 = add %x, %y  %2 = add %1, %z  %3 = matmul %2, %w
+			output "o" %3`, "map matmul"},
+		{"transposed operand is an index map", `
+			%1 = transpose %w {perm=[1,0]}  %2 = matmul %x, %1
+			output "o" %2`, "matmul"},
+
+		{"bias, gelu and residual after matmul", `
+			%1 = matmul %x, %w  %2 = add %1, %b  %3 = gelu %2  %4 = add %3, %y
+			output "o" %4`, "matmul"},
+		{"a result needed before and after its epilogue", `
+			%1 = matmul %x, %w  %2 = add %1, %b
+			output "o" %1  output "p" %2`, "matmul"},
+		{"reshape after matmul", `
+			%1 = matmul %x, %w  %2 = reshape %1 {shape=[6,2,4]}  %3 = exp %2
+			output "o" %3`, "matmul"},
+		{"swiglu of two products", `
+			%1 = matmul %x, %w  %2 = matmul %x, %v  %3 = silu %1  %4 = mul %3, %2
+			output "o" %4`, "matmul"},
+		{"softmax along the inner axis", `
+			%1 = reduce_max %x {axes=[1], keepdims=true}  %2 = sub %x, %1  %3 = exp %2
+			%4 = sum %3 {axes=[1], keepdims=true}  %5 = div %3, %4
+			output "o" %5`, "row"},
+		{"softmax along the outer axis", `
+			%1 = reduce_max %x {axes=[0], keepdims=true}  %2 = sub %x, %1  %3 = exp %2
+			%4 = sum %3 {axes=[0], keepdims=true}  %5 = div %3, %4
+			output "o" %5`, "row"},
+		{"softmax along a symbolic axis", `
+			%1 = reduce_max %t {axes=[0], keepdims=true}  %2 = sub %t, %1  %3 = exp %2
+			%4 = sum %3 {axes=[0], keepdims=true}  %5 = div %3, %4
+			output "o" %5`, "row"},
+		{"rms_norm from primitives", `
+			%1 = sqr %x  %2 = mean %1 {axes=[1], keepdims=true}  %3 = affine %2 {add=1e-5}
+			%4 = rsqrt %3  %5 = mul %x, %4  %6 = mul %5, %b
+			output "o" %6`, "row"},
+		{"a norm whose input is an output too", `
+			%0 = add %x, %y  %1 = mean %0 {axes=[1], keepdims=true}  %2 = sub %0, %1  %3 = sqr %2
+			%4 = mean %3 {axes=[1], keepdims=true}  %5 = affine %4 {add=1e-5}  %6 = rsqrt %5  %7 = mul %2, %6
+			output "o" %7  output "residual" %0`, "map row"},
+		{"mean and variance at once", `
+			%1 = mean %x {axes=[1]}  %2 = sqr %x  %3 = mean %2 {axes=[1]}  %4 = sqr %1  %5 = sub %3, %4
+			output "mean" %1  output "variance" %5`, "row"},
+
+		{"transposed consumer", `
+			%1 = matmul %x, %w  %2 = transpose %1 {perm=[1,0]}  %3 = reshape %2 {shape=[6,8]}  %4 = add %3, %y
+			output "o" %4`, "matmul map"},
+		{"a cycle through another kernel", `
+			%1 = sum %x {axes=[1], keepdims=true}  %2 = sub %x, %1  %3 = gelu %2  %4 = matmul %3, %w  %5 = add %4, %1
+			output "o" %5`, "row matmul"},
+		{"rows too long for an epilogue", `
+			%1 = sum %long {axes=[1], keepdims=true}  %2 = div %long, %1
+			output "o" %2`, "row map"},
+		{"a reduction of a product", `
+			%1 = matmul %x, %w  %2 = sum %1 {axes=[1]}
+			output "o" %2`, "matmul row"},
+		{"products of other shapes", `
+			%n = weight {name="n", dtype=f32, shape=[8,5]}  %1 = matmul %x, %w  %2 = matmul %x, %n  %3 = exp %1  %4 = exp %2
+			output "o" %3  output "p" %4`, "matmul matmul"},
+		{"a product of a product", `
+			%1 = matmul %x, %w  %2 = matmul %1, %w
+			output "o" %2`, "matmul matmul"},
+
+		{"a state is updated where it is read", `
+			%1 = add %state, %x  update %state = %1
+			output "o" %1`, "map"},
+		{"a counter", `
+			%n = state {name="n", dtype=i32, shape=[]}  %1 = const {data=i32[](1)}  %2 = add %n, %1  update %n = %2
+			output "before" %n  output "after" %2`, "map map"},
+		{"a state would be overwritten while it is read", `
+			%1 = transpose %square {perm=[1,0]}  update %square = %1`, "map map"},
+		{"a slice is written in place", `
+			%at = input {name="at", dtype=i32, shape=[]}  %new = input {name="new", dtype=f32, shape=[1,8]}
+			%1 = dynamic_update_slice %state, %new, %at  update %state = %1
+			%2 = sum %1  output "o" %2`, "map row"},
+		{"a product into a state", `
+			%1 = matmul %state, %w  update %state = %1`, "matmul map"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := parse(t, strings.ReplaceAll(leaves+tt.graph, "  %", "\n%"))
+			s, _, err := checkGraph(withoutUnused(t, g), 1, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if have := families(s); have != tt.want {
+				t.Errorf("kernels are %q, want %q\n%s", have, tt.want, s.Text())
+			}
+		})
+	}
+}
+
+// withoutUnused drops the inputs and states that a graph does not use.
+func withoutUnused(t *testing.T, g *ir.Graph) *ir.Graph {
+	t.Helper()
+	live := g.Live()
+	h := ir.NewGraph(g.Name)
+	made := make([]*ir.Node, len(g.Nodes()))
+	for i, n := range g.Nodes() {
+		if !live[i] {
+			continue
+		}
+		args := make([]*ir.Node, len(n.Args()))
+		for j, a := range n.Args() {
+			args[j] = made[a.ID()]
+		}
+		var err error
+		if made[i], err = h.Add(n.Op(), args, n.Attrs(), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, u := range g.Updates() {
+		if err := h.Update(made[u.State.ID()], made[u.Value.ID()]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, o := range g.Outputs() {
+		if err := h.Output(o.Name, made[o.Node.ID()]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h
+}
+
+func families(s *passes.State) string {
+	var list []string
+	for _, k := range s.Kernels {
+		list = append(list, string(k.Family))
+	}
+	return strings.Join(list, " ")
+}
+
+// dag20 has 20 ops, values with several uses, and three outputs.
+const dag20 = `
+	%1 = add %x, %y  %2 = mul %1, %z  %3 = sub %1, %2  %4 = exp %3  %5 = relu %2  %6 = add %4, %5  %7 = tanh %6
+	%8 = mul %7, %row  %9 = max %8, %3  %10 = neg %9  %11 = sqr %10  %12 = add %11, %1  %13 = sigmoid %12
+	%14 = mul %13, %6  %15 = sub %14, %col  %16 = abs %15  %17 = min %16, %12  %18 = add %17, %x  %19 = lt %18, %y
+	%20 = where %19, %18, %4
+	output "a" %20  output "b" %14  output "c" %7`
+
+func gollama(t *testing.T) *passes.State {
+	t.Helper()
+	data, err := os.ReadFile("../examples/gollama/graph.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := ir.ReadJSON("graph.json", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := passes.Run(g, passes.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestModel holds what a whole model costs: at most 12 kernels per layer, all
+// layers of the same kernels, and a small part of the memory that its
+// intermediate values would take side by side.
+func TestModel(t *testing.T) {
+	const layers = 8
+	s := gollama(t)
+	if n := len(s.Kernels); n > layers*12 || n < layers {
+		t.Errorf("%d kernels for %d layers", n, layers)
+	}
+	kinds := map[string]int{}
+	for _, k := range s.Kernels {
+		kinds[k.Identity()]++
+	}
+	if len(kinds) > 2*len(s.Kernels)/layers {
+		t.Errorf("%d different kernels of %d: layers should share them", len(kinds), len(s.Kernels))
+	}
+	t.Logf("%d kernels, %d different; arena %d bytes, %d without sharing", len(s.Kernels), len(kinds), s.Program.ArenaBytes, s.Program.TempBytes)
+	if s.Program.ArenaBytes*8 > s.Program.TempBytes {
+		t.Errorf("arena of %d bytes for temporaries of %d", s.Program.ArenaBytes, s.Program.TempBytes)
+	}
+	if err := s.Program.Check(); err == nil || !strings.Contains(err.Error(), "no shader") {
+		t.Errorf("a plan without shaders: %v", err)
+	}
+}
+
+// TestQuantizedWeightsStayPacked compiles products with, and lookups in, a
+// weight of every block format: no buffer but the weight's own has as many
+// elements, so nothing holds it unpacked.
+func TestQuantizedWeightsStayPacked(t *testing.T) {
+	for _, dt := range ir.DTypes() {
+		if !dt.IsBlock() {
+			continue
+		}
+		g := parse(t, fmt.Sprintf(`
+			%%w = weight {name="w", dtype=%s, shape=[96,512]}
+			%%x = input {name="x", dtype=f32, shape=[4,512]}
+			%%ids = input {name="ids", dtype=i32, shape=[5]}
+			%%1 = matmul %%x, %%w {transpose_b=true}
+			%%2 = embedding %%w, %%ids
+			%%3 = dequantize %%w
+			%%4 = slice %%3 {starts=[2,0], limits=[7,512]}
+			%%5 = matmul %%3, %%3 {transpose_b=true}
+			output "product" %%1
+			output "rows" %%2
+			output "slice" %%4
+			output "square" %%5`, dt))
+		s, err := passes.Run(g, passes.Options{})
+		if err != nil {
+			t.Errorf("%s: %v", dt, err)
+			continue
+		}
+		weights := 0
+		for _, b := range s.Program.Buffers {
+			switch {
+			case b.Kind == kernel.BufWeight:
+				weights++
+				if want, _ := dt.BytesFor(96 * 512); b.DType != dt || b.Bytes < want || b.Bytes >= want+16 {
+					t.Errorf("%s: the weight is %s in %d bytes", dt, b.DType, b.Bytes)
+				}
+			case b.Shape.MaxElems() >= 96*512:
+				t.Errorf("%s: buffer %s holds %d elements of %s", dt, b.Name, b.Shape.MaxElems(), b.DType)
+			}
+		}
+		if weights != 1 {
+			t.Errorf("%s: %d weight buffers", dt, weights)
+		}
+	}
+}
+
+// TestBarriers checks that every barrier is needed, and that independent
+// kernels stand between the same two.
+func TestBarriers(t *testing.T) {
+	s, err := passes.Run(parse(t, `
+		%x = input {name="x", dtype=f32, shape=[6,8]}
+		%w = weight {name="w", dtype=f32, shape=[8,8]}
+		%1 = sum %x {axes=[0]}
+		%2 = reduce_max %x {axes=[1]}
+		%3 = matmul %x, %w
+		%4 = softmax %3 {axis=0}
+		output "1" %1
+		output "2" %2
+		output "4" %4`), passes.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have []bool
+	for _, st := range s.Program.Steps {
+		have = append(have, st.Barrier)
+	}
+	if want := []bool{false, false, false, true}; !slices.Equal(have, want) {
+		t.Errorf("barriers before steps: %v, want %v\n%s", have, want, s.Text())
+	}
+}
