@@ -62,9 +62,22 @@ func (f *Fusion) separateOverwrites() error {
 			continue
 		}
 		f.why[u.Value.ID()] = fmt.Sprintf("computed apart: %s", errOverwrites)
-		f.newCluster(ClusterMap, u.Value.Arg(0))
+		f.splitBefore(c, u.Value)
 	}
 	return nil
+}
+
+// splitBefore leaves in c only the copy of a value that it stores; the value
+// and all else that c stores move to a cluster that runs before.
+func (f *Fusion) splitBefore(c *Cluster, copied *ir.Node) {
+	value := copied.Arg(0)
+	others := slices.DeleteFunc(c.tails, func(n *ir.Node) bool { return n == copied || n == value })
+	c.tails = []*ir.Node{copied}
+	first := f.newCluster(ClusterMap, value)
+	for _, n := range others {
+		first.tails = append(first.tails, n)
+		f.home[n.ID()] = first
+	}
 }
 
 // isLeafBuffer reports whether n needs no cluster: a leaf that no output or
