@@ -145,12 +145,24 @@ float pow_full(float a, float b) {
     if (floor(b) != b && !isinf(a)) return NAN;
     return b - 2.0 * floor(0.5 * b) == 1.0 ? -p : p;
 }`},
-	{"atan2_full", f32Only, nil, `
-// The angle of the point (x, y), at the origin and infinity too.
+	{"atan2_full", f32Only, []string{"NAN"}, `
+// The angle of the point (x, y): at the origin, at infinity and with signed
+// zeros too. The arc tangent of a ratio up to tan(pi/8) is by polynomial
+// (Moshier, Cephes atanf.c).
 float atan2_full(float y, float x) {
-    if (x == 0.0 && y == 0.0) return 0.0;
-    if (isinf(x) && isinf(y)) return atan(sign(y), sign(x));
-    return atan(y, x);
+    if (isnan(x) || isnan(y)) return NAN;
+    float shorter = min(abs(x), abs(y)), longer = max(abs(x), abs(y));
+    float t = longer == 0.0 ? 0.0 : isinf(shorter) ? 1.0 : shorter / longer;
+    float angle = 0.0;
+    if (t > 0.41421356) {
+        angle = 0.78539816;
+        t = (t - 1.0) / (t + 1.0);
+    }
+    float z = t * t;
+    angle += (((8.0537446e-2 * z - 0.13877685) * z + 0.1997771) * z - 0.3333295) * z * t + t;
+    if (abs(y) > abs(x)) angle = 1.5707964 - angle;
+    if (floatBitsToInt(x) < 0) angle = 3.1415927 - angle;
+    return floatBitsToInt(y) < 0 ? -angle : angle;
 }`},
 	{"reduce_half_pi", f32Only, nil, `
 // x less the nearest multiple of pi/2 (Cody and Waite 1980). The first three

@@ -1,0 +1,134 @@
+package glsl_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
+)
+
+// goldenCase is a graph in text IR, of which the kernels are pinned down.
+type goldenCase struct {
+	name, graph string
+	schedule    func(s kernel.Schedule) kernel.Schedule // changes what the device would get; may be nil
+}
+
+var goldenCases = []goldenCase{
+	{name: "map_bias_gelu", graph: `graph "g" {
+		symbol T <= 512
+		%0 = input {name="x", dtype=f16, shape=[T,768]} : f16[T,768]
+		%1 = weight {name="bias", dtype=f32, shape=[768]} : f32[768]
+		%2 = cast %0 {dtype=f32} : f32[T,768]
+		%3 = add %2, %1 : f32[T,768]
+		%4 = gelu %3 : f32[T,768]
+		output "y" %4
+	}`},
+	{name: "map_flat", graph: `graph "g" {
+		%0 = input {name="a", dtype=f32, shape=[4,6,100]} : f32[4,6,100]
+		%1 = input {name="b", dtype=f32, shape=[4,6,100]} : f32[4,6,100]
+		%2 = mul %0, %1 : f32[4,6,100]
+		%3 = relu %2 : f32[4,6,100]
+		output "y" %3
+		output "product" %2
+	}`},
+	{name: "map_embedding", graph: `graph "g" {
+		symbol T <= 512
+		%0 = weight {name="table", dtype=q8_0, shape=[32000,288]} : q8_0[32000,288]
+		%1 = input {name="tokens", dtype=i32, shape=[T]} : i32[T]
+		%2 = dequantize %0 {dtype=f32} : f32[32000,288]
+		%3 = embedding %2, %1 : f32[T,288]
+		output "y" %3
+	}`},
+	{name: "map_transpose_concat", graph: `graph "g" {
+		%0 = input {name="a", dtype=f32, shape=[12,5]} : f32[12,5]
+		%1 = input {name="b", dtype=f32, shape=[3,12]} : f32[3,12]
+		%2 = transpose %0 {perm=[1,0]} : f32[5,12]
+		%3 = concat %1, %2 {axis=0} : f32[8,12]
+		output "y" %3
+	}`},
+	{name: "map_rope", graph: `graph "g" {
+		symbol T <= 2048
+		%0 = input {name="q", dtype=f16, shape=[T,6,48]} : f16[T,6,48]
+		%1 = input {name="positions", dtype=i32, shape=[T]} : i32[T]
+		%2 = rope %0, %1 {axis=0, base=10000.0} : f16[T,6,48]
+		output "y" %2
+	}`},
+	{name: "row_softmax_group", graph: `graph "g" {
+		symbol T <= 2048
+		%0 = input {name="scores", dtype=f32, shape=[T,1024]} : f32[T,1024]
+		%1 = softmax %0 {axis=1} : f32[T,1024]
+		output "y" %1
+	}`},
+	{name: "row_rms_norm_residual", graph: `graph "g" {
+		symbol T <= 2048
+		%0 = input {name="x", dtype=f32, shape=[T,768]} : f32[T,768]
+		%1 = input {name="residual", dtype=f32, shape=[T,768]} : f32[T,768]
+		%2 = weight {name="weight", dtype=f32, shape=[768]} : f32[768]
+		%3 = add %0, %1 : f32[T,768]
+		%4 = rms_norm %3, %2 {eps=1e-05} : f32[T,768]
+		output "y" %4
+		output "h" %3
+	}`},
+	{name: "row_argmax_shared", graph: `graph "g" {
+		%0 = input {name="logits", dtype=f16, shape=[7,32000]} : f16[7,32000]
+		%1 = argmax %0 {axis=1} : i32[7]
+		output "y" %1
+	}`, schedule: func(s kernel.Schedule) kernel.Schedule { s.Subgroup = 0; return s }},
+	{name: "row_column_sums", graph: `graph "g" {
+		%0 = input {name="x", dtype=f32, shape=[100,65536]} : f32[100,65536]
+		%1 = sum %0 {axes=[0]} : f32[65536]
+		output "y" %1
+	}`},
+	{name: "row_layer_norm_lanes", graph: `graph "g" {
+		%0 = input {name="x", dtype=bf16, shape=[50,61]} : bf16[50,61]
+		%1 = weight {name="gain", dtype=f32, shape=[61]} : f32[61]
+		%2 = weight {name="bias", dtype=f32, shape=[61]} : f32[61]
+		%3 = cast %0 {dtype=f32} : f32[50,61]
+		%4 = layer_norm %3, %1, %2 {eps=1e-05} : f32[50,61]
+		%5 = cast %4 {dtype=bf16} : bf16[50,61]
+		output "y" %5
+	}`},
+}
+
+// TestGolden pins down the text of representative maps and row kernels for an
+// H100.
+func TestGolden(t *testing.T) {
+	caps := profile(t, "nvidia-h100")
+	sources := map[string]string{}
+	for _, c := range goldenCases {
+		kernels, symbols := lowered(t, c.graph)
+		for i, k := range kernels {
+			s, _, err := target.Select(k, caps)
+			check(t, err)
+			if c.schedule != nil {
+				s = c.schedule(s)
+			}
+			sh, err := glsl.Emit(k, s, caps, symbols)
+			check(t, err)
+			name := c.name
+			if i > 0 {
+				name = fmt.Sprintf("%s_%d", name, i+1)
+			}
+			checkGolden(t, name, sh.Source)
+			sources[name] = sh.Source
+		}
+	}
+	compile(t, sources)
+}
+
+// lowered parses a graph in text IR and returns its kernels.
+func lowered(t *testing.T, source string) (kernels []*kernel.Kernel, symbols []string) {
+	t.Helper()
+	g, err := ir.Parse(source)
+	check(t, err)
+	s, err := passes.Run(g, passes.Options{})
+	check(t, err)
+	for _, sym := range s.Program.Symbols {
+		symbols = append(symbols, sym.Name)
+	}
+	return s.Kernels, symbols
+}

@@ -1,0 +1,34 @@
+// mul_relu over [2400]
+// Fuses: mul, relu.
+// Schedule: map wg=64 vec=4.
+#version 450
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 64) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer A_vec4_buffer { vec4 a_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer B_vec4_buffer { vec4 b_vec4[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Out_mul_vec4_buffer { vec4 out_mul_vec4[]; };
+layout(set = 0, binding = 3, std430) writeonly buffer Out_relu_vec4_buffer { vec4 out_relu_vec4[]; };
+
+// The larger one; NaN if either is.
+float nan_max(float a, float b) {
+    return isnan(b) || a <= b ? b : a;
+}
+
+void main() {
+    uint id = gl_GlobalInvocationID.x;
+    if (id >= 600u) return;
+    uint i = id * 4u;
+    vec4 a4 = a_vec4[i / 4u];
+    vec4 b4 = b_vec4[i / 4u];
+    vec4 out_mul4;
+    vec4 out_relu4;
+    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+        float mul = a4[lane] * b4[lane];
+        out_mul4[lane] = mul;
+        out_relu4[lane] = nan_max(mul, 0.0);
+    }
+    out_mul_vec4[i / 4u] = out_mul4;
+    out_relu_vec4[i / 4u] = out_relu4;
+}

@@ -1,0 +1,79 @@
+// rope over [T,6,48]
+// Fuses: rope.
+// Schedule: map wg=256 vec=4.
+#version 450
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 256) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Q_buffer { float16_t q[]; }; // f16
+layout(set = 0, binding = 0, std430) readonly buffer Q_vec4_buffer { f16vec4 q_vec4[]; }; // f16
+layout(set = 0, binding = 1, std430) readonly buffer Positions_buffer { int positions[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { f16vec4 result_vec4[]; }; // f16
+layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
+
+#define NAN uintBitsToFloat(0x7fc00000u)
+
+// x less the nearest multiple of pi/2 (Cody and Waite 1980). The first three
+// parts of pi/2 have so few bits that their products with n are exact up to
+// |x| = 2e5, whether or not the device fuses multiply and add.
+float reduce_half_pi(float x, out int quadrant) {
+    precise float n = roundEven(x * 0.63661977);
+    quadrant = int(n) & 3;
+    precise float r = x - n * 1.5625;
+    r = r - n * 0.0081787109375;
+    r = r - n * 0.00011730194091796875;
+    r = r - n * 3.1391647e-7;
+    return r;
+}
+
+// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+float sin_reduced(float x) {
+    float z = x * x;
+    return ((-1.9515296e-4 * z + 8.332161e-3) * z - 0.16666655) * z * x + x;
+}
+
+// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+float cos_reduced(float x) {
+    float z = x * x;
+    return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
+}
+
+float sin_accurate(float x) {
+    if (isinf(x)) return NAN;
+    int quadrant;
+    float r = reduce_half_pi(x, quadrant);
+    float s = (quadrant & 1) == 0 ? sin_reduced(r) : cos_reduced(r);
+    return quadrant < 2 ? s : -s;
+}
+
+float cos_accurate(float x) {
+    if (isinf(x)) return NAN;
+    int quadrant;
+    float r = reduce_half_pi(x, quadrant);
+    float c = (quadrant & 1) == 0 ? cos_reduced(r) : sin_reduced(r);
+    return quadrant == 0 || quadrant == 3 ? c : -c;
+}
+
+void main() {
+    const uint T = params[0];
+    uint id = gl_GlobalInvocationID.x;
+    if (id >= T * 72u) return;
+    uint col = id % 12u * 4u;
+    uint row = id / 12u % 6u;
+    uint batch = id / 72u;
+    float cast_batch = float(positions[batch]);
+    vec4 q4 = vec4(q_vec4[(batch * 288u + row * 48u + col) / 4u]);
+    vec4 result4;
+    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+        uint col_lane_quotient = (col + lane) / 2u;
+        float angle = cast_batch * exp2(float(int(col_lane_quotient)) * -0.5536547);
+        uint col_lane_remainder = (col + lane) % 2u;
+        float q_col = float(q[col_lane_quotient * 2u + batch * 288u + row * 48u + 1u - col_lane_remainder]);
+        float sin_col = sin_accurate(angle);
+        float rope = q4[lane] * cos_accurate(angle) + q_col * (int(col_lane_remainder) != 0 ? sin_col : -sin_col);
+        result4[lane] = rope;
+    }
+    result_vec4[(batch * 288u + row * 48u + col) / 4u] = f16vec4(result4);
+}

@@ -1,0 +1,25 @@
+// concat over [8,12]
+// Fuses: transpose, concat.
+// Schedule: map wg=64 vec=4.
+#version 450
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 64) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer A_buffer { float a[]; };
+layout(set = 0, binding = 1, std430) readonly buffer B_vec4_buffer { vec4 b_vec4[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
+
+void main() {
+    uint id = gl_GlobalInvocationID.x;
+    if (id >= 24u) return;
+    uint col = id % 3u * 4u;
+    uint row = id / 3u;
+    bool lt = int(row) < 3;
+    vec4 b4 = b_vec4[(col + min(row, 2u) * 12u) / 4u];
+    vec4 result4;
+    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+        result4[lane] = lt ? b4[lane] : a[(col + lane) * 5u + uint(clamp(int(row) - 3, 0, 4))];
+    }
+    result_vec4[(row * 12u + col) / 4u] = result4;
+}

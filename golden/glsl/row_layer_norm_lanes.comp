@@ -1,0 +1,78 @@
+// layer_norm_cast over [50], folding 61
+// Fuses: cast, layer_norm, cast.
+// Schedule: row_group wg=256 lanes=32 cache=2 subgroup=32.
+#version 450
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 256) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer X_buffer { uint16_t x[]; }; // bf16
+layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { float weight[]; };
+layout(set = 0, binding = 2, std430) readonly buffer Weight_2_buffer { float weight_2[]; };
+layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { uint16_t result[]; }; // bf16
+
+float bf16_to_f32(uint bits) {
+    return uintBitsToFloat(bits << 16);
+}
+
+// Rounds to nearest even; NaN stays NaN.
+uint f32_to_bf16(float x) {
+    uint bits = floatBitsToUint(x);
+    if (isnan(x)) return bits >> 16 | 0x40u;
+    return bits + 0x7fffu + (bits >> 16 & 1u) >> 16;
+}
+
+// Rounds to the precision of bf16.
+float round_bf16(float x) {
+    return bf16_to_f32(f32_to_bf16(x));
+}
+
+void main() {
+    uint local = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
+    uint thread = local % 32u;
+    uint row_unlimited = gl_WorkGroupID.x * 8u + local / 32u;
+    bool in_range = row_unlimited < 50u;
+    uint row = min(row_unlimited, 50u - 1u);
+    float kept_cast[2];
+
+    // row_sum: sum over the row.
+    float row_sum = 0.0;
+    [[unroll]] for (uint n = 0u; n < 2u; ++n) {
+        uint j = n * 32u + thread;
+        if (j < 61u) {
+            float cast_j = bf16_to_f32(uint(x[row * 61u + j]));
+            kept_cast[n] = cast_j;
+            row_sum += cast_j;
+        }
+    }
+    [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
+        row_sum += subgroupShuffleXor(row_sum, distance);
+    }
+
+    // sum_sq_dev: sum over the row.
+    float sum_sq_dev = 0.0;
+    [[unroll]] for (uint n_2 = 0u; n_2 < 2u; ++n_2) {
+        uint j_2 = n_2 * 32u + thread;
+        if (j_2 < 61u) {
+            float sub = kept_cast[n_2] - row_sum * 0.016393442;
+            sum_sq_dev += sub * sub;
+        }
+    }
+    [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
+        sum_sq_dev += subgroupShuffleXor(sum_sq_dev, distance);
+    }
+
+    // Store each element of the row.
+    if (in_range) {
+        [[unroll]] for (uint n_3 = 0u; n_3 < 2u; ++n_3) {
+            uint j_3 = n_3 * 32u + thread;
+            if (j_3 < 61u) {
+                float mul = (kept_cast[n_3] - row_sum * 0.016393442) * inversesqrt(sum_sq_dev * 0.016393442 + 1e-05);
+                result[row * 61u + j_3] = uint16_t(f32_to_bf16(round_bf16(mul * weight[j_3] + weight_2[j_3])));
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+// rms_norm over [T], folding 768
+// Fuses: rms_norm.
+// Schedule: row_group wg=256 lanes=64 cache=12 subgroup=32.
+#version 450
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 256) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Add_vec4_buffer { vec4 add_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_vec4_buffer { vec4 weight_vec4[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared float sum_sq_parts[8];
+
+void main() {
+    const uint T = params[0];
+    uint local = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
+    uint thread = local % 64u;
+    uint row_unlimited = gl_WorkGroupID.x * 4u + local / 64u;
+    bool in_range = row_unlimited < T;
+    uint row = min(row_unlimited, T - 1u);
+    float kept_add[12];
+
+    // sum_sq: sum over the row.
+    float sum_sq = 0.0;
+    [[unroll]] for (uint n = 0u; n < 3u; ++n) {
+        uint j = n * 256u + thread * 4u;
+        vec4 add4 = add_vec4[(row * 768u + j) / 4u];
+        [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+            kept_add[n * 4u + lane] = add4[lane];
+            sum_sq += add4[lane] * add4[lane];
+        }
+    }
+    [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
+        sum_sq += subgroupShuffleXor(sum_sq, distance);
+    }
+    if (gl_SubgroupInvocationID == 0u) {
+        sum_sq_parts[gl_SubgroupID] = sum_sq;
+    }
+    barrier();
+    uint part = local / 64u * 2u;
+    sum_sq = sum_sq_parts[part];
+    [[unroll]] for (uint n = 1u; n < 2u; ++n) {
+        sum_sq += sum_sq_parts[part + n];
+    }
+
+    // Store each element of the row.
+    if (in_range) {
+        float scale = inversesqrt(sum_sq * 0.0013020834 + 1e-05);
+        [[unroll]] for (uint n_2 = 0u; n_2 < 3u; ++n_2) {
+            uint j_2 = n_2 * 256u + thread * 4u;
+            vec4 weight4 = weight_vec4[j_2 / 4u];
+            vec4 result4;
+            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                result4[lane] = kept_add[n_2 * 4u + lane] * scale * weight4[lane];
+            }
+            result_vec4[(row * 768u + j_2) / 4u] = result4;
+        }
+    }
+}

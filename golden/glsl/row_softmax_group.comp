@@ -1,0 +1,90 @@
+// softmax over [T], folding 1024
+// Fuses: softmax.
+// Schedule: row_group wg=256 lanes=64 cache=16 subgroup=32.
+#version 450
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 256) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Scores_vec4_buffer { vec4 scores_vec4[]; };
+layout(set = 0, binding = 1, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
+layout(set = 0, binding = 2, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared float row_max_parts[8];
+shared float row_sum_parts[8];
+
+#define INF uintBitsToFloat(0x7f800000u)
+
+// The larger one; NaN if either is.
+float nan_max(float a, float b) {
+    return isnan(b) || a <= b ? b : a;
+}
+
+void main() {
+    const uint T = params[0];
+    uint local = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
+    uint thread = local % 64u;
+    uint row_unlimited = gl_WorkGroupID.x * 4u + local / 64u;
+    bool in_range = row_unlimited < T;
+    uint row = min(row_unlimited, T - 1u);
+    float kept_scores[16];
+
+    // row_max: maximum over the row.
+    float row_max = -INF;
+    [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+        uint j = n * 256u + thread * 4u;
+        vec4 scores4 = scores_vec4[(row * 1024u + j) / 4u];
+        [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+            kept_scores[n * 4u + lane] = scores4[lane];
+            row_max = nan_max(row_max, scores4[lane]);
+        }
+    }
+    [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
+        row_max = nan_max(row_max, subgroupShuffleXor(row_max, distance));
+    }
+    if (gl_SubgroupInvocationID == 0u) {
+        row_max_parts[gl_SubgroupID] = row_max;
+    }
+    barrier();
+    uint part = local / 64u * 2u;
+    row_max = row_max_parts[part];
+    [[unroll]] for (uint n = 1u; n < 2u; ++n) {
+        row_max = nan_max(row_max, row_max_parts[part + n]);
+    }
+
+    // row_sum: sum over the row.
+    float row_sum = 0.0;
+    [[unroll]] for (uint n_2 = 0u; n_2 < 4u; ++n_2) {
+        uint j_2 = n_2 * 256u + thread * 4u;
+        [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+            row_sum += exp(kept_scores[n_2 * 4u + lane] - row_max);
+        }
+    }
+    [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
+        row_sum += subgroupShuffleXor(row_sum, distance);
+    }
+    if (gl_SubgroupInvocationID == 0u) {
+        row_sum_parts[gl_SubgroupID] = row_sum;
+    }
+    barrier();
+    uint part_2 = local / 64u * 2u;
+    row_sum = row_sum_parts[part_2];
+    [[unroll]] for (uint n = 1u; n < 2u; ++n) {
+        row_sum += row_sum_parts[part_2 + n];
+    }
+
+    // Store each element of the row.
+    if (in_range) {
+        float recip = 1.0 / row_sum;
+        [[unroll]] for (uint n_3 = 0u; n_3 < 4u; ++n_3) {
+            uint j_3 = n_3 * 256u + thread * 4u;
+            vec4 result4;
+            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                result4[lane] = exp(kept_scores[n_3 * 4u + lane] - row_max) * recip;
+            }
+            result_vec4[(row * 1024u + j_3) / 4u] = result4;
+        }
+    }
+}
