@@ -78,6 +78,8 @@ directory, or where $VKC_CACHE_DIR says; $VKC_CACHE=off turns them off. A damage
 	cmd.AddCommand(ls,
 		&cobra.Command{
 			Use: "verify", Short: "Check every entry and remove damaged ones; exit code 1 if there were any",
+			Long: `Check every program and shader and remove damaged ones; exit code 1 if there were any. The caches of pipelines belong to
+drivers and are checked when one is used.`,
 			Example: "  vkc cache verify", Args: exactArgs(),
 			RunE: func(*cobra.Command, []string) error { return a.cacheVerify() },
 		},

@@ -138,9 +138,9 @@ func describeDevice(d deviceEntry) string {
 func examineLayers() finding {
 	f := finding{Name: "validation layers", Optional: true, Purpose: "check the use of Vulkan in tests"}
 	for _, dir := range layerDirs() {
-		path := filepath.Join(dir, "VkLayer_khronos_validation.json")
-		if isFile(path) {
-			f.OK, f.Detail = true, path
+		// Distributions put VkLayer_ ahead of the name, copies elsewhere may not.
+		if found, _ := filepath.Glob(filepath.Join(dir, "*khronos_validation*.json")); len(found) > 0 {
+			f.OK, f.Detail = true, found[0]
 			return f
 		}
 	}

@@ -183,17 +183,17 @@ func checkInfos(report *vkc.CheckReport) []checkInfo {
 
 // line is a check for people.
 func (c *checkInfo) line() string {
-	kind, verdict := "", "within the tolerance"
+	head, verdict := "check "+c.Name, "within the tolerance"
 	if c.State {
-		kind = "state "
+		head = "check state " + c.Name
 	}
 	switch {
 	case c.Problem != "":
-		verdict = "differs: " + c.Problem
+		return head + ": " + c.Problem
 	case !c.OK:
 		verdict = fmt.Sprintf("PAST THE TOLERANCE in %d of %d elements", c.Bad, c.Elems)
 	case c.WorstAbs == 0:
-		return fmt.Sprintf("check %s%s: equal with the reference", kind, c.Name)
+		return head + ": equal with the reference"
 	}
-	return fmt.Sprintf("check %s%s: worst error %s, relative %s; %s (%s at its worst place)", kind, c.Name, short(c.WorstAbs), short(c.WorstRel), verdict, short(c.Allowed))
+	return fmt.Sprintf("%s: worst error %s, relative %s; %s (%s at its worst place)", head, short(c.WorstAbs), short(c.WorstRel), verdict, short(c.Allowed))
 }

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/internal/npy"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// mustWrite writes an array and returns its path.
+func writeNPY(t *testing.T, dtype ir.DType, dims ...int) string {
+	t.Helper()
+	d, err := ir.NewData(dtype, dims...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "x.npy")
+	if err := npy.WriteFile(path, d); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestWrongInputs(t *testing.T) {
+	ownCache(t)
+	garbage := write(t, "garbage.npy", []byte("no array"))
+	for _, tt := range []struct{ name, input, want string }{
+		{"shape", writeNPY(t, ir.F32, 3, 9), "axis 1"},
+		{"rank", writeNPY(t, ir.F32, 24), "rank 1 is not 2"},
+		{"past the bound", writeNPY(t, ir.F32, 65, 8), "at most 64"},
+		{"dtype", writeNPY(t, ir.F16, 3, 8), `input "x" is f16[3 8], want f32[T,8]`},
+		{"numbers of another shape", "[[1,2,3]]", "is 3, not 8"},
+		{"no file", filepath.Join(t.TempDir(), "none.npy"), "no such file"},
+		{"no array", garbage, "garbage.npy"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			fails(t, exitFailure, []string{"run", mlpGraph, "--device", "cpu", "--weights", mlpWeights(t), "--input", "x=" + tt.input}, tt.want)
+		})
+	}
+}
+
+func TestWrongWeights(t *testing.T) {
+	ownCache(t)
+	line := func(weights ...string) []string {
+		return append([]string{"run", mlpGraph, "--device", "cpu", "--input", "x=random:1", "--symbol", "T=3"}, weights...)
+	}
+	fails(t, exitFailure, line(), "3 weights", "--weights FILE")
+	fails(t, exitFailure, line("--weights", mlpWeights(t, "layer.0.bias")), `"layer.0.bias"`)
+	fails(t, exitFailure, line("--weights", filepath.Join(t.TempDir(), "none.gguf")), "no such file")
+	fails(t, exitFailure, line("--weights", mlpGraph), "mlp.json")
+	needTools(t)
+	dir := t.TempDir()
+	fails(t, exitFailure, []string{"compile", mlpGraph, "-o", filepath.Join(dir, "x.vkb"), "--weights", mlpWeights(t, "layer.0.bias")}, `"layer.0.bias"`)
+	if got := files(t, dir); len(got) != 0 {
+		t.Errorf("left behind: %v", got)
+	}
+}
+
+func TestWrongGraphs(t *testing.T) {
+	ownCache(t)
+	unknown := write(t, "g.json", []byte(`{"format": "vkc.graph", "version": 1, "name": "g", "nodes": [{"id": "0", "op": "frobnicate"}], "outputs": [{"name": "y", "node": "0"}]}`))
+	empty := write(t, "empty.json", nil)
+	for _, verb := range []string{"run", "dump", "compile"} {
+		more := map[string][]string{"compile": {"-o", filepath.Join(t.TempDir(), "x.vkb")}}[verb]
+		fails(t, exitFailure, append([]string{verb, unknown}, more...), "g.json:1:", "frobnicate")
+		fails(t, exitFailure, append([]string{verb, empty}, more...), "empty.json:1:1")
+		fails(t, exitFailure, append([]string{verb, filepath.Join(t.TempDir(), "none.json")}, more...), "no such file")
+	}
+}
+
+// TestDamagedBundles cuts a bundle short and flips bits all over it: each time
+// it is refused, by every command that reads bundles.
+func TestDamagedBundles(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	sound, err := os.ReadFile(bundleOf(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "damaged.vkb")
+	refused := func(what string, content []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range [][]string{{"run", path, "--device", "cpu", "--input", "x=random:1", "--symbol", "T=3"}, {"run", path, "--check", "--input", "x=random:1", "--symbol", "T=3"}} {
+			r := run(t, line...)
+			if r.code != exitFailure || strings.Count(r.stderr, "\n") > 2 || !strings.Contains(r.stderr, "damaged.vkb") {
+				t.Fatalf("%s: vkc %s: exit code %d, %q", what, strings.Join(line, " "), r.code, r.stderr)
+			}
+		}
+	}
+	for _, n := range []int{0, 1, 7, 31, 32, 100, len(sound) / 2, len(sound) - 1} {
+		refused("cut short", sound[:n])
+	}
+	step := max(len(sound)/97, 1)
+	for at := 0; at < len(sound); at += step {
+		flipped := bytes.Clone(sound)
+		flipped[at] ^= 1 << (at % 8)
+		refused("flipped bit", flipped)
+	}
+	fails(t, exitFailure, []string{"dump", path}, "damaged.vkb")
+	if err := os.WriteFile(path, sound, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ok(t, "run", path, "--device", "cpu", "--input", "x=random:1", "--symbol", "T=3")
+}
+
+func TestWithoutVulkan(t *testing.T) {
+	ownCache(t)
+	noVulkan(t)
+	testWithoutVulkan(t, run)
+}
+
+// testWithoutVulkan tests a vkc that finds no Vulkan: automatic choice says so
+// and takes the reference, everything that asks for a device fails.
+func testWithoutVulkan(t *testing.T, run func(t *testing.T, args ...string) result) {
+	t.Helper()
+	r := run(t, mlpArgs(t, "--check", "--quiet")...)
+	if r.code != exitOK || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, "no Vulkan device, so this runs on the CPU reference") {
+		t.Errorf("run: exit code %d, %q", r.code, r.stderr)
+	}
+	out := filepath.Join(t.TempDir(), "x.vkb")
+	for _, line := range [][]string{
+		mlpArgs(t, "--device", "0"), mlpArgs(t, "--device", "radeon"), {"devices"}, {"doctor"},
+		{"compile", mlpGraph, "-o", out, "--target", "auto"}, {"dump", mlpGraph, "--stage", "glsl", "--target", "auto"},
+	} {
+		r := run(t, line...)
+		if r.code != exitFailure || strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, "vkc: ") {
+			t.Errorf("vkc %s: exit code %d, %q", strings.Join(line, " "), r.code, r.stderr)
+		}
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("a bundle was written")
+	}
+}
+
+// TestWithoutCgo builds a vkc without cgo, which has no Vulkan, and says so.
+func TestWithoutCgo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds vkc")
+	}
+	ownCache(t)
+	exe := filepath.Join(t.TempDir(), "vkc")
+	build := exec.Command("go", "build", "-o", exe, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	testWithoutVulkan(t, func(t *testing.T, args ...string) result {
+		t.Helper()
+		var stdout, stderr strings.Builder
+		cmd := exec.Command(exe, args...)
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+	})
+}
+
+func TestWithoutTools(t *testing.T) {
+	ownCache(t)
+	graph, weights, out := absolute(t, mlpGraph), mlpWeights(t), filepath.Join(t.TempDir(), "x.vkb")
+	noTools(t)
+	fails(t, exitFailure, []string{"compile", graph, "-o", out}, "glslc", "spirv-opt", "not found", "install")
+	fails(t, exitFailure, []string{"doctor"}, "missing: ", "spirv-opt")
+	if _, err := os.Stat(out); err == nil {
+		t.Error("a bundle was written")
+	}
+	// The reference needs none, and neither do the stages before SPIR-V.
+	ok(t, "run", graph, "--device", "cpu", "--weights", weights, "--input", "x=random:1", "--symbol", "T=3")
+	ok(t, "dump", graph, "--stage", "glsl")
+	t.Setenv("VKC_TOOLS", t.TempDir())
+	fails(t, exitFailure, []string{"compile", graph, "-o", out}, "VKC_TOOLS")
+	fails(t, exitFailure, []string{"doctor"}, "GLSL tools")
+}
+
+// TestOutputKept: a compile that fails leaves the bundle of before.
+func TestOutputKept(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	path := write(t, "x.vkb", []byte("the old one"))
+	fails(t, exitFailure, []string{"compile", mlpGraph, "-o", path, "--weights", mlpWeights(t, "layer.0.bias")})
+	if old, err := os.ReadFile(path); err != nil || string(old) != "the old one" {
+		t.Errorf("the file is %q, %v", old, err)
+	}
+	if got := files(t, filepath.Dir(path)); len(got) != 1 {
+		t.Errorf("left behind: %v", got)
+	}
+	fails(t, exitFailure, []string{"compile", mlpGraph, "-o", filepath.Join(t.TempDir(), "no", "x.vkb")}, "no such file")
+}

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+var updateGolden = flag.Bool("update-golden", false, "write the files of testdata anew")
+
+func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
+
+const (
+	mlpGraph   = "../../golden/graphs/mlp.json"
+	viewsGraph = "../../golden/graphs/views.ir"
+)
+
+// result is what a command line gave.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// vkc runs a command line.
+func run(t *testing.T, args ...string) result {
+	t.Helper()
+	return runCtx(t, context.Background(), args...)
+}
+
+func runCtx(t *testing.T, ctx context.Context, args ...string) result {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	code := execute(ctx, args, &stdout, &stderr)
+	return result{code, stdout.String(), stderr.String()}
+}
+
+// ok runs a command line that must succeed.
+func ok(t *testing.T, args ...string) result {
+	t.Helper()
+	r := run(t, args...)
+	if r.code != exitOK {
+		t.Fatalf("vkc %s: exit code %d\n%s", strings.Join(args, " "), r.code, r.stderr)
+	}
+	return r
+}
+
+// okJSON runs a command line that must succeed and reads what it prints.
+func okJSON[T any](t *testing.T, args ...string) T {
+	t.Helper()
+	var v T
+	r := ok(t, append(args, "--json")...)
+	if err := json.Unmarshal([]byte(r.stdout), &v); err != nil {
+		t.Fatalf("vkc %s: %v in\n%s", strings.Join(args, " "), err, r.stdout)
+	}
+	return v
+}
+
+// fails runs a command line that must fail with that exit code and an error of
+// one line, the last on standard error, that has all those texts.
+func fails(t *testing.T, code int, args []string, texts ...string) {
+	t.Helper()
+	r := run(t, args...)
+	what := "vkc " + strings.Join(args, " ")
+	if r.code != code {
+		t.Errorf("%s: exit code %d, want %d\n%s", what, r.code, code, r.stderr)
+	}
+	var errs []string
+	for line := range strings.Lines(r.stderr) {
+		line = strings.TrimSuffix(line, "\n")
+		if !strings.HasPrefix(line, "vkc: ") {
+			t.Errorf("%s: standard error has %q", what, line)
+		}
+		errs = append(errs, line)
+	}
+	if len(errs) == 0 {
+		t.Fatalf("%s: nothing on standard error", what)
+	}
+	last := errs[len(errs)-1]
+	for _, text := range texts {
+		if !strings.Contains(last, text) {
+			t.Errorf("%s: error %q, want %q in it", what, last, text)
+		}
+	}
+	if strings.Contains(r.stderr, "Usage:") {
+		t.Errorf("%s: usage among the errors", what)
+	}
+}
+
+// golden compares with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *updateGolden {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (go test ./cmd/vkc -update-golden writes it anew): %s", path, diff)
+	}
+}
+
+// ownCache gives a test an empty cache.
+func ownCache(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv(cachefile.EnvDir, dir)
+	t.Setenv(cachefile.Env, "")
+	return dir
+}
+
+// noVulkan makes the loader find no driver.
+func noVulkan(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"VK_DRIVER_FILES", "VK_ICD_FILENAMES"} {
+		t.Setenv(name, filepath.Join(t.TempDir(), "none.json"))
+	}
+}
+
+// noTools hides the GLSL tools.
+func noTools(t *testing.T) {
+	t.Helper()
+	t.Setenv(spirv.ToolsEnv, "")
+	t.Setenv("PATH", "")
+	t.Chdir(t.TempDir()) // away from the module's .tools
+}
+
+// needTools skips a test where shaders cannot be compiled, or fails it where
+// everything must be there.
+func needTools(t *testing.T) {
+	t.Helper()
+	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
+	if err == nil {
+		err = tools.Ready()
+	}
+	skipOrFail(t, err)
+}
+
+// needDevice is needTools for a Vulkan device and the tools.
+func needDevice(t *testing.T) {
+	t.Helper()
+	needTools(t)
+	dev, err := vkc.OpenDevice("auto")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	skipOrFail(t, dev.Fallback())
+}
+
+func skipOrFail(t *testing.T, err error) {
+	t.Helper()
+	if err != nil && vktest.Required() {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Skip(err)
+	}
+}
+
+// absolute is the absolute path of a file of the repository.
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return abs
+}
+
+// write makes a file and returns its path.
+func write(t *testing.T, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// mlpWeights writes the weights of the MLP, those named left out.
+func mlpWeights(t *testing.T, without ...string) string {
+	t.Helper()
+	dims := map[string][]int{"layer.0.weight": {16, 8}, "layer.0.bias": {16}, "layer.1.weight": {4, 16}}
+	for _, name := range without {
+		delete(dims, name)
+	}
+	var tensors []safetensors.Named
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, name := range []string{"layer.0.weight", "layer.0.bias", "layer.1.weight"} {
+		if dims[name] == nil {
+			continue
+		}
+		d, err := ir.NewData(ir.F32, dims[name]...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err = fillRandom(rng, d); err != nil {
+			t.Fatal(err)
+		}
+		tensors = append(tensors, safetensors.Named{Name: name, Data: d})
+	}
+	path := filepath.Join(t.TempDir(), "mlp.safetensors")
+	if err := safetensors.WriteFile(path, nil, tensors); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// mlpArgs is a command line that runs the MLP, and more arguments.
+func mlpArgs(t *testing.T, more ...string) []string {
+	t.Helper()
+	return append([]string{"run", mlpGraph, "--weights", mlpWeights(t), "--input", "x=random:1", "--symbol", "T=3"}, more...)
+}
+
+// bundleOf compiles the MLP with its weights.
+func bundleOf(t *testing.T, more ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "mlp.vkb")
+	ok(t, append([]string{"compile", mlpGraph, "-o", path, "--weights", mlpWeights(t)}, more...)...)
+	return path
+}
+
+// files lists a folder.
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}

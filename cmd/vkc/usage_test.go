@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// commands lists a command and all below it.
+func commands(cmd *cobra.Command) []*cobra.Command {
+	list := []*cobra.Command{cmd}
+	for _, c := range cmd.Commands() {
+		list = append(list, commands(c)...)
+	}
+	return list
+}
+
+// TestHelp keeps the help of every command, each of which has an example.
+func TestHelp(t *testing.T) {
+	var all strings.Builder
+	for _, cmd := range commands((&app{}).rootCommand()) {
+		path := strings.Fields(cmd.CommandPath())[1:]
+		r := ok(t, append(path, "--help")...)
+		all.WriteString("$ " + cmd.CommandPath() + " --help\n" + r.stdout + "\n")
+		if r.stderr != "" {
+			t.Errorf("%s --help: %q on standard error", cmd.CommandPath(), r.stderr)
+		}
+		if cmd.Example == "" || !strings.Contains(r.stdout, "Examples:") {
+			t.Errorf("%s has no example", cmd.CommandPath())
+		}
+	}
+	golden(t, "help.txt", all.String())
+}
+
+// TestExamples parses every example of the help: flags and arguments must be
+// ones that the commands take.
+func TestExamples(t *testing.T) {
+	root := (&app{}).rootCommand()
+	for _, cmd := range commands(root) {
+		for line := range strings.Lines(cmd.Example) {
+			args := strings.Fields(line)
+			if args[0] != "vkc" {
+				t.Errorf("%s: example %q", cmd.CommandPath(), line)
+				continue
+			}
+			fresh := (&app{}).rootCommand()
+			target, rest, err := fresh.Find(args[1:])
+			if err == nil {
+				err = target.ParseFlags(rest)
+			}
+			if err == nil {
+				err = target.ValidateArgs(target.Flags().Args())
+			}
+			if err != nil || target == fresh {
+				t.Errorf("%s: example %q: %v", cmd.CommandPath(), line, err)
+			}
+		}
+	}
+}
+
+func TestNoCommandIsHelp(t *testing.T) {
+	for _, args := range [][]string{{}, {"help"}, {"cache"}} {
+		if r := ok(t, args...); !strings.Contains(r.stdout, "Usage:") {
+			t.Errorf("vkc %v prints %q", args, r.stdout)
+		}
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	if r := ok(t, "completion", "bash"); !strings.Contains(r.stdout, "__start_vkc") {
+		t.Error("completion bash prints no completion")
+	}
+}
+
+func TestWrongUsage(t *testing.T) {
+	for _, tt := range []struct{ line, want string }{
+		{"cmpile", `unknown command "cmpile" for vkc: did you mean compile?`},
+		{"quux", "see vkc --help"},
+		{"cache sl", "did you mean ls?"},
+		{"cache quux", `unknown command "quux" for vkc cache: see vkc cache --help`},
+		{"--quux", "unknown flag: --quux"},
+		{"version extra", `unexpected argument "extra"`},
+		{"devices --device 0", "unknown flag: --device"},
+		{"compile", "GRAPH is missing"},
+		{"compile g.json", "-o OUT.vkb is missing"},
+		{"compile g.json h.json -o x", `unexpected argument "h.json"`},
+		{"compile " + mlpGraph + " -o x --target gtx", "--target"},
+		{"compile " + mlpGraph + " -o x --jobs many", "--jobs"},
+		{"run", "GRAPH or BUNDLE.vkb is missing"},
+		{"run x --repeat 0", "--repeat 0"},
+		{"run x --symbol T", "want NAME=N"},
+		{"run x --symbol T=-1", "at least 0"},
+		{"run x --symbol T=1 --symbol T=2", "T is given twice"},
+		{"run x --output y", "want NAME=FILE.npy"},
+		{"run " + mlpGraph + " --input =1", "want NAME="},
+		{"run " + mlpGraph + " --output quux=y.npy", `no output "quux"; the program has probabilities, label`},
+		{"run " + mlpGraph + " --input quux=1", `no input "quux"; the program has x`},
+		{"run " + mlpGraph, `input "x" is missing: pass --input x=FILE.npy, x=[1,2,3] or x=random:SEED; it is f32[T,8]`},
+		{"run " + mlpGraph + " --input x=random:1", "--symbol T=N (at most 64)"},
+		{"run " + mlpGraph + " --input x=random:1 --symbol T=65", "outside 0..64"},
+		{"run " + mlpGraph + " --input x=random:one --symbol T=1", "want random:SEED"},
+		{"run " + mlpGraph + " --input x=[1,[2]]", "--input x"},
+		{"dump", "GRAPH or BUNDLE.vkb is missing"},
+		{"dump x --stage quux", "none of graph, passes, kernels, plan, glsl, spirv"},
+		{"dump x --stage glsl --all", "go with --stage passes, not glsl"},
+		{"dump x --after dce --all", "exclude each other"},
+		{"dump x --fusion --stage plan", "--fusion is a report of its own"},
+		{"dump x --stage graph --kernel 1", "not graph"},
+		{"dump " + mlpGraph + " --after quux", "--after"},
+		{"dump " + mlpGraph + " --kernel 99", "--kernel 99: the program has"},
+		{"dump " + mlpGraph + " --stage glsl --target quux", "--target"},
+	} {
+		t.Run(tt.line, func(t *testing.T) { fails(t, exitUsage, strings.Fields(tt.line), tt.want) })
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	dir := t.TempDir()
+	r := runCtx(t, ctx, "compile", mlpGraph, "-o", dir+"/x.vkb")
+	if r.code != exitInterrupted || r.stderr != "vkc: interrupted\n" || len(files(t, dir)) != 0 {
+		t.Errorf("%+v, files %v", r, files(t, dir))
+	}
+}
