@@ -172,7 +172,7 @@ func runOnDevice(t *testing.T, d *vk.Device, sh *glsl.Shader, k *kernel.Kernel, 
 	return out
 }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -329,7 +329,7 @@ func declaredShared(t *testing.T, source string) int {
 	return total
 }
 
-func compileAll(t *testing.T, sources []spirv.Shader) [][]byte {
+func compileAll(t testing.TB, sources []spirv.Shader) [][]byte {
 	t.Helper()
 	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
 	check(t, err)
