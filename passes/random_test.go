@@ -79,3 +79,28 @@ func FuzzPasses(f *testing.F) {
 		}
 	})
 }
+
+// TestFound runs the graphs that once failed, each made small.
+func TestFound(t *testing.T) {
+	files, err := filepath.Glob("testdata/fuzz-*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d graphs, %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g, err := ir.Parse(string(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for seed := range uint64(3) {
+				if _, c, err := checkGraph(g, seed, 6); err != nil || c.ran == 0 {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+			}
+		})
+	}
+}

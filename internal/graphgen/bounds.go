@@ -226,8 +226,14 @@ func samples(a Bound, args int, isBool bool) []float64 {
 	for i := range count {
 		s = append(s, a.Lo+(a.Hi-a.Lo)*float64(i)/float64(count-1))
 	}
-	if a.Lo < 0 && a.Hi > 0 {
-		s = append(s, 0)
+	bends := []float64{0} // functions bend near 0, however wide the range is
+	if args < 3 {
+		bends = []float64{-4, -2, -1.5, -1, -0.5, -0.25, 0, 0.25, 0.5, 1, 1.5, 2, 4}
+	}
+	for _, x := range bends {
+		if a.Lo < x && x < a.Hi {
+			s = append(s, x)
+		}
 	}
 	slices.Sort(s)
 	return slices.Compact(s)
