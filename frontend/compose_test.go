@@ -44,6 +44,16 @@ var composed = []struct {
 	{"adaptive average does not spread infinity", func(b *frontend.Builder) frontend.Tensor {
 		return b.Const([]float64{1, 3, 5, 7, math.Inf(1)}, 5).Cast(ir.F16).AdaptiveAvgPool(3)
 	}, "f16[3]", []float64{2, 5, math.Inf(1)}},
+	{"split", func(b *frontend.Builder) frontend.Tensor {
+		parts := b.Const([]int32{1, 2, 3, 4, 5, 6}, 2, 3).Split(-1, 1, 0, 2)
+		return parts[2].Concat(1, parts[1], parts[0])
+	}, "i32[2,3]", []float64{2, 3, 1, 5, 6, 4}},
+	{"stack", func(b *frontend.Builder) frontend.Tensor {
+		return b.Const([]int32{1, 2}).Stack(-1, b.Const([]int32{3, 4}), b.Const([]int32{5, 6}))
+	}, "i32[2,3]", []float64{1, 3, 5, 2, 4, 6}},
+	{"arange", func(b *frontend.Builder) frontend.Tensor { return b.Arange(ir.F32, 1, -0.5, 4) }, "f32[4]", []float64{1, 0.5, 0, -0.5}},
+	{"arange of integers", func(b *frontend.Builder) frontend.Tensor { return b.Arange(ir.I64, -3, 2, 3) }, "i64[3]", []float64{-3, -1, 1}},
+	{"eye", func(b *frontend.Builder) frontend.Tensor { return b.Eye(ir.F16, 2, 3) }, "f16[2,3]", []float64{1, 0, 0, 0, 1, 0}},
 	{"adaptive average that repeats", func(b *frontend.Builder) frontend.Tensor {
 		return b.Const([]float32{1, 3}).AdaptiveAvgPool(3)
 	}, "f32[3]", []float64{1, 2, 3}},
@@ -102,6 +112,12 @@ func TestComposedMistakes(t *testing.T) {
 		{func(o *operands) { o.img.AdaptiveAvgPool(4, 0) }, "want numbers above 0 for both extents of axis 3"},
 		{func(o *operands) { o.seq.AdaptiveAvgPool(4, 2) }, "want numbers above 0 for both extents of axis 0"},
 		{func(o *operands) { o.i.AdaptiveAvgPool(3) }, "want floats"},
+		{func(o *operands) { o.x.Split(1, 1, 2) }, "slice(f32[2,4]): parts of [1 2] along axis 1 add up to 3, not to 4"},
+		{func(o *operands) { o.seq.Split(0, 1, 2) }, "add up to 3, not to N"},
+		{func(o *operands) { o.x.Split(1, 5, -1) }, "slice(f32[2,4])"},
+		{func(o *operands) { o.x.Roll(2, 1) }, "roll(f32[2,4]): axis 2 is outside rank 2"},
+		{func(o *operands) { o.x.Stack(0, o.row) }, "want one rank"},
+		{func(o *operands) { o.b.Arange(ir.I32, 0.5, 1, 3) }, "0.5 is not a value of i32"},
 		{func(o *operands) { o.img.ResizeNearest("8") }, "resize_nearest(f32[1,4,6,5]): 8 (string) is not a dim"},
 	} {
 		_, err := frontend.Build("mistakes", func(b *frontend.Builder) { c.call(newOperands(b)) })

@@ -2,7 +2,8 @@ package frontend
 
 import "github.com/vkc-go/vkc/ir"
 
-// Indices are integer tensors. An index out of range is clamped.
+// Indices are integer tensors. Reading clamps an index out of range; writing
+// skips it.
 
 // Gather picks, for each element of indices, the element of t at the same
 // coordinates, except that along the axis the index is the coordinate. Both have
@@ -35,10 +36,73 @@ func (t Tensor) Concat(axis int, others ...Tensor) Tensor {
 	return t.apply(ir.OpConcat, others, attr("axis", axis))
 }
 
+// Stack joins t and others, all of one shape, along a new axis of the result.
+func (t Tensor) Stack(axis int, others ...Tensor) Tensor {
+	parts := make([]Tensor, len(others))
+	for i, o := range others {
+		parts[i] = o.Unsqueeze(axis)
+	}
+	return t.Unsqueeze(axis).Concat(axis, parts...)
+}
+
+// Scatter writes each element of updates into t at the same coordinates, except
+// that along the axis the coordinate is the element of indices there. Of
+// updates of one element the last in row-major order stays; an index out of
+// range changes nothing.
+func (t Tensor) Scatter(axis int, indices, updates Tensor) Tensor {
+	return t.apply(ir.OpScatter, []Tensor{indices, updates}, attr("axis", axis))
+}
+
+// ScatterAdd is Scatter that adds. Equal indices add in row-major order, so that
+// the bits are the same in every run.
+func (t Tensor) ScatterAdd(axis int, indices, updates Tensor) Tensor {
+	return t.apply(ir.OpScatterAdd, []Tensor{indices, updates}, attr("axis", axis))
+}
+
+// IndexAdd adds slice i of updates along an axis to the slice of t that element
+// i of a vector of indices names, in order. An index out of range changes
+// nothing.
+func (t Tensor) IndexAdd(axis int, indices, updates Tensor) Tensor {
+	return t.apply(ir.OpIndexAdd, []Tensor{indices, updates}, attr("axis", axis))
+}
+
+// GatherND returns the elements or slices of t at coordinates that are rows of
+// indices [..., R], for its R outermost axes.
+func (t Tensor) GatherND(indices Tensor) Tensor { return t.apply(ir.OpGatherND, []Tensor{indices}) }
+
+// ScatterND writes the elements or slices of updates into t at coordinates that
+// are rows of indices [..., R], for its R outermost axes. The last of equal
+// coordinates stays; those out of range change nothing.
+func (t Tensor) ScatterND(indices, updates Tensor) Tensor {
+	return t.apply(ir.OpScatterND, []Tensor{indices, updates})
+}
+
+// ScatterNDAdd is ScatterND that adds, in row-major order.
+func (t Tensor) ScatterNDAdd(indices, updates Tensor) Tensor {
+	return t.apply(ir.OpScatterNDAdd, []Tensor{indices, updates})
+}
+
 // Pad adds low[i] elements of that value before and high[i] after t along each
 // axis i.
 func (t Tensor) Pad(low, high []int, value float64) Tensor {
 	return t.unary(ir.OpPad, attr("low", low), attr("high", high), attr("value", value))
+}
+
+// PadReflect pads with t mirrored at its first and last element along each axis,
+// over and over where the padding is longer than t.
+func (t Tensor) PadReflect(low, high []int) Tensor {
+	return t.unary(ir.OpPad, attr("low", low), attr("high", high), attr("mode", "reflect"))
+}
+
+// PadReplicate pads with the first and last element along each axis.
+func (t Tensor) PadReplicate(low, high []int) Tensor {
+	return t.unary(ir.OpPad, attr("low", low), attr("high", high), attr("mode", "replicate"))
+}
+
+// DynamicSlice returns the elements of t from coordinate start on along an axis,
+// as many as size. Start, an integer scalar, is clamped so that size fits.
+func (t Tensor) DynamicSlice(axis int, start Tensor, size Dim) Tensor {
+	return t.apply(ir.OpDynamicSlice, []Tensor{start}, attr("axis", axis), attr("size", ir.Shape{mustDim(ir.OpDynamicSlice, size, t)}))
 }
 
 // DynamicUpdateSlice returns t with update written over it from coordinate start

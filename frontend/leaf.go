@@ -28,6 +28,24 @@ func (b *Builder) Iota(t ir.DType, axis int, dims ...Dim) Tensor {
 	return b.add(ir.OpIota, nil, attr("dtype", t), attr("shape", mustShape(ir.OpIota, dims)), attr("axis", axis))
 }
 
+// Arange is a vector of n elements: start, start+step, start+2*step and so on, in
+// a float or integer dtype that holds start and step.
+func (b *Builder) Arange(t ir.DType, start, step float64, n Dim) Tensor {
+	count := b.Iota(t, 0, n)
+	if step != 1 {
+		count = count.MulScalar(step)
+	}
+	if start != 0 {
+		count = count.AddScalar(start)
+	}
+	return count
+}
+
+// Eye is a matrix with 1 on its main diagonal and 0 elsewhere.
+func (b *Builder) Eye(t ir.DType, rows, columns Dim) Tensor {
+	return b.Iota(ir.I32, 0, rows, columns).Eq(b.Iota(ir.I32, 1, rows, columns)).Cast(t)
+}
+
 // DimValue is an i32 scalar with the value that a dim has in the run.
 func (b *Builder) DimValue(d Dim) Tensor {
 	return b.add(ir.OpDimValue, nil, attr("dim", ir.Shape{mustDim(ir.OpDimValue, d)}))

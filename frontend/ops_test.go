@@ -229,6 +229,18 @@ var methodCases = []methodCase{
 	{ir.OpConcat, func(o *operands) frontend.Tensor { return o.x.Concat(1, o.y, o.x) }, `concat %0, %1, %0 {axis=1} : f32[2,12]`},
 	{ir.OpPad, func(o *operands) frontend.Tensor { return o.x.Pad([]int{0, 1}, []int{2, 3}, 7) }, `pad %0 {low=[0,1], high=[2,3], value=7.0} : f32[4,8]`},
 	{ir.OpDynamicUpdateSlice, func(o *operands) frontend.Tensor { return o.x.DynamicUpdateSlice(1, o.y, o.one) }, `dynamic_update_slice %0, %1, %5 {axis=1} : f32[2,4]`},
+	{ir.OpRoll, func(o *operands) frontend.Tensor { return o.x.Roll(-1, -3) }, `roll %0 {shifts=[0,-3]} : f32[2,4]`},
+	{ir.OpSlice, func(o *operands) frontend.Tensor { return o.x.Split(1, 1, 3)[1] }, `slice %0 {starts=[0,1], limits=[2,4]} : f32[2,3]`},
+	{ir.OpConcat, func(o *operands) frontend.Tensor { return o.x.Stack(1, o.y) }, `concat %16, %15 {axis=1} : f32[2,2,4]`},
+	{ir.OpPad, func(o *operands) frontend.Tensor { return o.x.PadReflect([]int{0, 1}, []int{2, 3}) }, `pad %0 {low=[0,1], high=[2,3], mode="reflect"} : f32[4,8]`},
+	{ir.OpPad, func(o *operands) frontend.Tensor { return o.x.PadReplicate([]int{0, 1}, []int{2, 3}) }, `pad %0 {low=[0,1], high=[2,3], mode="replicate"} : f32[4,8]`},
+	{ir.OpDynamicSlice, func(o *operands) frontend.Tensor { return o.x.DynamicSlice(1, o.one, 2) }, `dynamic_slice %0, %5 {axis=1, size=[2]} : f32[2,2]`},
+	{ir.OpScatter, func(o *operands) frontend.Tensor { return o.x.Scatter(1, o.i, o.y) }, `scatter %0, %3, %1 {axis=1} : f32[2,4]`},
+	{ir.OpScatterAdd, func(o *operands) frontend.Tensor { return o.x.ScatterAdd(0, o.i, o.y) }, `scatter_add %0, %3, %1 : f32[2,4]`},
+	{ir.OpIndexAdd, func(o *operands) frontend.Tensor { return o.x.IndexAdd(0, o.ivec, o.y) }, `index_add %0, %4, %1 : f32[2,4]`},
+	{ir.OpGatherND, func(o *operands) frontend.Tensor { return o.x.GatherND(o.ivec) }, `gather_nd %0, %4 : f32[]`},
+	{ir.OpScatterND, func(o *operands) frontend.Tensor { return o.x.ScatterND(o.ivec, o.x.Lit(1)) }, `scatter_nd %0, %4, %15 : f32[2,4]`},
+	{ir.OpScatterNDAdd, func(o *operands) frontend.Tensor { return o.x.ScatterNDAdd(o.ivec, o.x.Lit(1)) }, `scatter_nd_add %0, %4, %15 : f32[2,4]`},
 	{ir.OpDequantize, func(o *operands) frontend.Tensor { return o.q8.Dequantize(ir.F16) }, `dequantize %7 {dtype=f16} : f16[4,32]`},
 }
 

@@ -85,6 +85,32 @@ func (t Tensor) Unsqueeze(axes ...int) Tensor { return t.unary(ir.OpUnsqueeze, a
 // Flip reverses the order along the given axes, or along all if none is given.
 func (t Tensor) Flip(axes ...int) Tensor { return t.unary(ir.OpFlip, attr("axes", axes)) }
 
+// Roll moves the elements along an axis by that many coordinates; what leaves
+// one end comes in at the other.
+func (t Tensor) Roll(axis, shift int) Tensor {
+	shifts := make([]int, t.Rank())
+	shifts[t.axis(ir.OpRoll, axis)] = shift
+	return t.unary(ir.OpRoll, attr("shifts", shifts))
+}
+
+// Split cuts t along an axis into parts of those extents, which must add up to
+// the axis's.
+func (t Tensor) Split(axis int, sizes ...int) []Tensor {
+	total := 0
+	for _, n := range sizes {
+		total += n
+	}
+	if d := t.Dim(axis); !d.Is(total) {
+		fail("slice", fmt.Errorf("parts of %v along axis %d add up to %d, not to %s", sizes, axis, total, d), t)
+	}
+	parts, start := make([]Tensor, len(sizes)), 0
+	for i, n := range sizes {
+		parts[i] = t.Slice(axis, start, start+n)
+		start += n
+	}
+	return parts
+}
+
 // axis resolves an axis of t for op.
 func (t Tensor) axis(op ir.Op, axis int) int {
 	a, err := ir.ResolveAxis(int64(axis), t.Rank())

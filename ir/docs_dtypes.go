@@ -19,6 +19,11 @@ var probeShapes = map[Op][]Shape{
 	OpBatchNorm:          {probeShape, ShapeOf(256)},
 	OpIndexSelect:        {probeShape, ShapeOf(2)},
 	OpDynamicUpdateSlice: {probeShape, probeShape, {}},
+	OpDynamicSlice:       {probeShape, {}},
+	OpIndexAdd:           {probeShape, ShapeOf(2), probeShape},
+	OpGatherND:           {probeShape, ShapeOf(2)},
+	OpScatterND:          {probeShape, ShapeOf(2), {}},
+	OpScatterNDAdd:       {probeShape, ShapeOf(2), {}},
 	OpConv:               {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256)},
 	OpConvTranspose:      {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256)},
 	OpAttention:          {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(1, 1, 1)},
@@ -30,6 +35,8 @@ func probeAttr(op Op, a AttrInfo) any {
 	switch {
 	case op == OpMatMul && a.Name == "transpose_b":
 		return true
+	case op == OpDynamicSlice && a.Name == "size":
+		return ShapeOf(1)
 	case a.Default != nil:
 		return a.Default
 	case a.Kind == AttrShape:

@@ -93,6 +93,7 @@ const (
 	OpSqueeze
 	OpUnsqueeze
 	OpFlip
+	OpRoll
 
 	// Reductions.
 	OpSum
@@ -142,7 +143,14 @@ const (
 	OpEmbedding
 	OpConcat
 	OpPad
+	OpDynamicSlice
 	OpDynamicUpdateSlice
+	OpScatter
+	OpScatterAdd
+	OpIndexAdd
+	OpGatherND
+	OpScatterND
+	OpScatterNDAdd
 	OpDequantize
 
 	// Attention.

@@ -22,9 +22,13 @@ func init() {
 			Attrs: []AttrInfo{
 				{Name: "low", Kind: AttrInts, Doc: "elements added before, per axis"},
 				{Name: "high", Kind: AttrInts, Doc: "elements added after, per axis"},
-				{Name: "value", Kind: AttrFloat, Default: 0.0, Doc: "the value they have"},
+				{Name: "value", Kind: AttrFloat, Default: 0.0, Doc: "the value they have, with mode constant"},
+				{Name: "mode", Kind: AttrString, Default: "constant", Enum: []string{"constant", "reflect", "replicate"}, Doc: "what they are: the value; x mirrored at its first and last element, over and over; the nearest element of x"},
 			}, Infer: inferPad, Tol: exact,
-			Doc: "Adds constant elements around x."},
+			Doc: "Adds elements around x. Mode reflect gives x[0], x[1], …, x[n-1], x[n-2], …, x[1], x[0], … in both directions."},
+		OpInfo{Op: OpDynamicSlice, Name: "dynamic_slice", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}, {Name: "start"}},
+			Attrs: []AttrInfo{axis, {Name: "size", Kind: AttrShape, Doc: "the extent along the axis, as a shape of one axis"}}, Infer: inferDynamicSlice, Tol: exact,
+			Doc: "The elements of x from coordinate start (an integer scalar) on along the axis; start is clamped so that size fits."},
 		OpInfo{Op: OpDynamicUpdateSlice, Name: "dynamic_update_slice", Class: ClassIndexing, Args: []ArgInfo{{Name: "base"}, {Name: "update"}, {Name: "start"}}, Attrs: []AttrInfo{axis}, Infer: inferDynamicUpdateSlice, Tol: exact,
 			Doc: "base with update written over it from coordinate start (an integer scalar) on along the axis; start is clamped so that update fits. Updating a state this way happens in place."},
 		OpInfo{Op: OpDequantize, Name: "dequantize", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}},
@@ -153,8 +157,37 @@ func inferPad(c *Call) (Type, error) {
 		if low[i] < 0 || high[i] < 0 || low[i] > maxElems || high[i] > maxElems {
 			return Type{}, fmt.Errorf("padding %d, %d of axis %d is out of range: use slice to take elements away", low[i], high[i], i)
 		}
+		if n := low[i] + high[i]; n > 0 && d.Max() == 0 && c.Attrs.String_("mode") != "constant" {
+			return Type{}, fmt.Errorf("axis %d of %s is empty: there is no element to pad it with", i, x)
+		}
 		out[i] = d.Plus(low[i] + high[i])
 	}
+	return Type{c.DType(0), out}, nil
+}
+
+func inferDynamicSlice(c *Call) (Type, error) {
+	x, size := c.Shape(0), c.Attrs.Shape("size")
+	axis, err := c.axis("axis", len(x))
+	if err == nil {
+		err = c.wantIndices(1)
+	}
+	if err == nil {
+		err = c.scalarOnly()
+	}
+	if err != nil {
+		return Type{}, err
+	}
+	if len(c.Shape(1)) != 0 {
+		return Type{}, fmt.Errorf("start is %s, want a scalar", c.Shape(1))
+	}
+	if len(size) != 1 {
+		return Type{}, fmt.Errorf("size %s is not one extent", size)
+	}
+	if !sliceLimitFits(x[axis], size[0]) {
+		return Type{}, fmt.Errorf("size %s can pass the extent %s of axis %d", size[0], x[axis], axis)
+	}
+	out := slices.Clone(x)
+	out[axis] = size[0]
 	return Type{c.DType(0), out}, nil
 }
 

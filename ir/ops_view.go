@@ -30,6 +30,9 @@ func init() {
 		OpInfo{Op: OpFlip, Name: "flip", Class: ClassView, Args: x,
 			Attrs: []AttrInfo{{Name: "axes", Kind: AttrInts, Doc: "axes to reverse"}},
 			Infer: inferFlip, Doc: "Reverses the order along axes."},
+		OpInfo{Op: OpRoll, Name: "roll", Class: ClassView, Args: x,
+			Attrs: []AttrInfo{{Name: "shifts", Kind: AttrInts, Doc: "per axis, by how much coordinates grow; negative ones shrink"}},
+			Infer: inferRoll, Doc: "Moves the elements along the axes; what leaves one end comes in at the other: result[i] = x[(i-shift) mod n]."},
 	)
 }
 
@@ -227,4 +230,20 @@ func inferFlip(c *Call) (Type, error) {
 	}
 	_, err := ResolveAxes(c.Attrs.Ints("axes"), len(c.Shape(0)))
 	return Type{c.DType(0), c.Shape(0)}, err
+}
+
+func inferRoll(c *Call) (Type, error) {
+	if err := c.scalarOnly(); err != nil {
+		return Type{}, err
+	}
+	shifts, s := c.Attrs.Ints("shifts"), c.Shape(0)
+	if len(shifts) != len(s) {
+		return Type{}, fmt.Errorf("shifts %v does not fit rank %d", shifts, len(s))
+	}
+	for _, n := range shifts {
+		if n < -maxElems || n > maxElems {
+			return Type{}, fmt.Errorf("shifts %v is out of range: the limit is %d", shifts, int64(maxElems))
+		}
+	}
+	return Type{c.DType(0), s}, nil
 }

@@ -637,9 +637,79 @@ def resizes():
         case("resize_cubic", [(normal(2, 1), "f32")], lambda x: cubic(x, [3], align), size=[3], align_corners=align)
 
 
+def scatter(base, idx, upd, axis, add=False):
+    y = base.copy()
+    for at in np.ndindex(*upd.shape):
+        i = int(idx[at])
+        if 0 <= i < base.shape[axis]:
+            to = at[:axis] + (i,) + at[axis + 1:]
+            y[to] = y[to] + upd[at] if add else upd[at]
+    return y
+
+
+def scatter_nd(base, idx, upd, add=False):
+    y = base.copy()
+    for at in np.ndindex(*idx.shape[:-1]):
+        to = tuple(int(i) for i in idx[at])
+        if all(0 <= i < n for i, n in zip(to, base.shape)):
+            y[to] = y[to] + upd[at] if add else upd[at]
+    return y
+
+
+def scatters():
+    base, upd = normal(4, 3), normal(6, 3)
+    idx = np.array([[0, 3, 1], [2, 3, 1], [0, 0, -1], [1, 4, 1], [0, 3, 2], [99, 3, 1]])
+    for op, add in (("scatter", False), ("scatter_add", True)):
+        case(op, [(base, "f32"), (idx, "i32"), (upd, "f32")], lambda b, i, u: scatter(b, i, u, 0, add))
+        case(op, [(base, "f16"), (ints(0, 3, 4, 5), "u8"), (normal(4, 5), "f16")], lambda b, i, u: scatter(b, i, u, 1, add), axis=-1)
+        case(op, [(ints(-99, 99, 2, 3, 2), "i8"), (ints(0, 3, 2, 4, 2), "i64"), (ints(-99, 99, 2, 4, 2), "i8")], lambda b, i, u: scatter(b, i, u, 1, add), axis=1)
+        case(op, [(base, "f32"), (np.zeros((0, 3)), "i32"), (np.zeros((0, 3)), "f32")], lambda b, i, u: b)
+    case("scatter", [(np.zeros(4), "bool"), (np.array([2, 0, 2]), "i32"), (np.array([True, True, False]), "bool")], lambda b, i, u: scatter(b, i, u, 0))
+    unique = np.stack([rng.permutation(4) for _ in range(3)], 1)
+    def put(b, i, u):
+        y = b.copy()
+        np.put_along_axis(y, i, u, 0)
+        return y
+    case("scatter", [(base, "f32"), (unique, "i32"), (normal(4, 3), "f32")], put)
+    def add_at(b, i, u):
+        y = b.copy()
+        np.add.at(y, i, u)
+        return y
+    case("index_add", [(base, "f32"), (np.array([1, 1, 3, 0, 1, 3]), "i32"), (upd, "f32")], add_at)
+    case("index_add", [(normal(2, 5), "bf16"), (np.array([4, 4, 0]), "u32"), (normal(2, 3), "bf16")],
+         lambda b, i, u: add_at(b.T, i, u.T).T, axis=1)
+    case("index_add", [(ints(0, 2**32, 3, 2), "u32"), (np.array([2, -1, 2, 3]), "i64"), (ints(0, 2**32, 4, 2), "u32")],
+         lambda b, i, u: add_at(b, np.array([2, 2]), u[[0, 2]]))
+    x = normal(3, 4, 2)
+    clip = lambda x, i: tuple(np.clip(i[..., a], 0, x.shape[a] - 1) for a in range(i.shape[-1]))
+    case("gather_nd", [(x, "f32"), (np.array([[2, 0], [-1, 3], [0, 9]]), "i32")], lambda x, i: x[clip(x, i)])
+    case("gather_nd", [(x, "f16"), (ints(0, 2, 2, 2, 3), "i64")], lambda x, i: x[clip(x, i)])
+    case("gather_nd", [(ints(0, 99, 5, 2), "i32"), (np.array([3]), "u8")], lambda x, i: x[3])
+    where = np.array([[[1, 3], [0, 0]], [[1, 3], [2, 4]]])
+    for op, add in (("scatter_nd", False), ("scatter_nd_add", True)):
+        case(op, [(x, "f32"), (where, "i32"), (normal(2, 2, 2), "f32")], lambda b, i, u: scatter_nd(b, i, u, add))
+        case(op, [(ints(-99, 99, 4), "i32"), (np.array([[3], [3], [-1], [0]]), "i32"), (ints(-99, 99, 4), "i32")], lambda b, i, u: scatter_nd(b, i, u, add))
+        case(op, [(x, "f16"), (np.array([2, 1, 1]), "i32"), (np.array(0.5), "f16")], lambda b, i, u: scatter_nd(b, i, u, add))
+
+
+def moves():
+    x = normal(3, 5)
+    case("roll", [(x, "f32")], lambda x: np.roll(x, (1, -2), (0, 1)), shifts=[1, -2])
+    case("roll", [(ints(0, 99, 2, 3, 4), "u8")], lambda x: np.roll(x, (0, 7, -9), (0, 1, 2)), shifts=[0, 7, -9])
+    case("roll", [(np.zeros((0, 2)), "f32")], lambda x: x, shifts=[1, 1])
+    for mode, name in (("reflect", "reflect"), ("replicate", "edge")):
+        case("pad", [(x, "f32")], lambda x: np.pad(x, ((1, 2), (0, 3)), name), low=[1, 0], high=[2, 3], mode=mode)
+        case("pad", [(ints(0, 9, 3), "i8")], lambda x: np.pad(x, (8, 9), name), low=[8], high=[9], mode=mode)
+        case("pad", [(normal(1, 2), "f16")], lambda x: np.pad(x, ((2, 1), (1, 0)), name), low=[2, 1], high=[1, 0], mode=mode)
+    case("pad", [(np.zeros((0, 2)), "f32")], lambda x: np.zeros((0, 4)), low=[0, 1], high=[0, 1], mode="replicate")
+    for start in (1, -4, 9):
+        case("dynamic_slice", [(x, "f32"), (np.array(start), "i32")], lambda x, s: x[:, min(max(int(s), 0), 3):][:, :2], axis=1, size=[2])
+    case("dynamic_slice", [(ints(0, 99, 4, 2), "i8"), (np.array(3), "u8")], lambda x, s: x[1:], size=[3])
+
+
 for make in (unary, binary, casts, views, reductions, row_ops, matmuls, attentions, indexing,
              norms, scans, channel_norms, triangles,
-             convolutions, pools, resizes):
+             convolutions, pools, resizes, scatters, moves):
     make()
 path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases.json")
 with open(path, "w") as f:

@@ -105,6 +105,9 @@ func concat(c *call) (value, error) {
 }
 
 func pad(c *call) (value, error) {
+	if mode := c.attrs().String_("mode"); mode != "constant" {
+		return padFromSelf(c, mode)
+	}
 	x := c.args[0].wide()
 	out, err := makeValue(x.typ, c.dims)
 	if err != nil {
@@ -123,10 +126,38 @@ func pad(c *call) (value, error) {
 	return out, nil
 }
 
+// padFromSelf pads with elements of x itself.
+func padFromSelf(c *call, mode string) (value, error) {
+	x, low := c.args[0], c.attrs().Ints("low")
+	if err := notEmpty(c, elems(x.dims), elems(c.dims)); err != nil {
+		return value{}, err
+	}
+	return c.remap(x, func(axis, i int) int {
+		n := x.dims[axis]
+		i -= int(low[axis])
+		if mode == "replicate" || n == 1 {
+			return clampIndex(int64(i), n)
+		}
+		i = floorMod(i, 2*n-2) // one way up and down again
+		return min(i, 2*n-2-i)
+	})
+}
+
 func fill[T any](s []T, v T) {
 	for i := range s {
 		s[i] = v
 	}
+}
+
+func dynamicSlice(c *call) (value, error) {
+	x := c.args[0]
+	axis, err := c.axis()
+	if err != nil {
+		return value{}, err
+	}
+	from := whole(x.dims)
+	from.off = clampIndex(c.args[1].i[0], x.dims[axis]-c.dims[axis]+1) * from.strides[axis]
+	return strided(x, c.dims, from)
 }
 
 func dynamicUpdateSlice(c *call) (value, error) {

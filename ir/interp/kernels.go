@@ -46,6 +46,7 @@ var kernels = map[ir.Op]kernel{
 	ir.OpSqueeze:   reshape,
 	ir.OpUnsqueeze: reshape,
 	ir.OpFlip:      flip,
+	ir.OpRoll:      roll,
 
 	ir.OpSum:       sum,
 	ir.OpMean:      mean,
@@ -91,6 +92,13 @@ var kernels = map[ir.Op]kernel{
 	ir.OpConcat:             concat,
 	ir.OpPad:                pad,
 	ir.OpDynamicUpdateSlice: dynamicUpdateSlice,
+	ir.OpDynamicSlice:       dynamicSlice,
+	ir.OpScatter:            scatter,
+	ir.OpScatterAdd:         scatterAdd,
+	ir.OpIndexAdd:           indexAdd,
+	ir.OpGatherND:           gatherND,
+	ir.OpScatterND:          scatterND,
+	ir.OpScatterNDAdd:       scatterNDAdd,
 	ir.OpDequantize:         dequantize,
 
 	ir.OpAttention: attention,

@@ -108,6 +108,27 @@ func broadcastStrides(dims, to []int) []int {
 	return strides
 }
 
+// remap makes the result of elements of x whose coordinate along each axis
+// depends on the result's along that axis alone.
+func (c *call) remap(x value, from func(axis, i int) int) (value, error) {
+	offsets := make([][]int, len(c.dims)) // by axis and coordinate
+	strides := whole(x.dims).strides
+	for axis, n := range c.dims {
+		offsets[axis] = make([]int, n)
+		for i := range n {
+			offsets[axis][i] = from(axis, i) * strides[axis]
+		}
+	}
+	return c.pick(x, 1, func(i int) int {
+		at := 0
+		for axis := len(c.dims) - 1; axis >= 0; axis-- {
+			at += offsets[axis][i%c.dims[axis]]
+			i /= c.dims[axis]
+		}
+		return at
+	})
+}
+
 // takeRuns fills dst with runs of consecutive elements of src; run i starts
 // at from(i).
 func takeRuns[T any](dst, src []T, run int, from func(i int) int) {

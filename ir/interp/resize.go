@@ -113,19 +113,11 @@ func resizeNearest(c *call) (value, error) {
 	if err := notEmpty(c, elems(x.dims), elems(c.dims)); err != nil {
 		return value{}, err
 	}
-	axes := len(c.attrs().Shape("size"))
-	outer := len(c.dims) - axes
-	return c.pick(x, 1, func(i int) int {
-		from, stride := 0, 1
-		for axis := len(c.dims) - 1; axis >= 0; axis-- {
-			at := i % c.dims[axis]
-			i /= c.dims[axis]
-			if axis >= outer {
-				at = at * x.dims[axis] / c.dims[axis]
-			}
-			from += at * stride
-			stride *= x.dims[axis]
+	outer := len(c.dims) - len(c.attrs().Shape("size"))
+	return c.remap(x, func(axis, i int) int {
+		if axis < outer {
+			return i
 		}
-		return from
+		return i * x.dims[axis] / c.dims[axis]
 	})
 }

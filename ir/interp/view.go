@@ -58,3 +58,13 @@ func flip(c *call) (value, error) {
 	}
 	return strided(x, c.dims, r)
 }
+
+func roll(c *call) (value, error) {
+	shifts := c.attrs().Ints("shifts")
+	return c.remap(c.args[0], func(axis, i int) int {
+		return floorMod(i-int(shifts[axis]), c.dims[axis])
+	})
+}
+
+// floorMod returns i modulo n, from 0 to n-1.
+func floorMod(i, n int) int { return (i%n + n) % n }

@@ -1,0 +1,116 @@
+package interp
+
+// scatterRuns changes runs of consecutive elements of dst, in order: run i of
+// src goes where to says, if anywhere.
+func scatterRuns[T any](dst, src []T, run int, to func(i int) (int, bool), change func(old, update T) T) {
+	for i := 0; run > 0 && i*run < len(src); i++ {
+		at, ok := to(i)
+		if !ok {
+			continue
+		}
+		for j, update := range src[i*run : (i+1)*run] {
+			dst[at+j] = change(dst[at+j], update)
+		}
+	}
+}
+
+// scatterInto returns argument 0 changed by the runs of argument 2.
+func (c *call) scatterInto(run int, add bool, to func(i int) (int, bool)) (value, error) {
+	base, updates := c.args[0].wide(), c.args[2].wide()
+	out, err := strided(base, c.dims, whole(c.dims))
+	if err != nil {
+		return value{}, err
+	}
+	if out.f != nil {
+		scatterRuns(out.f, updates.f, run, to, changeBy[float64](add))
+		return c.floats(out.f), nil
+	}
+	scatterRuns(out.i, updates.i, run, to, changeBy[int64](add))
+	return c.ints(out.i), nil
+}
+
+func changeBy[T float64 | int64](add bool) func(old, update T) T {
+	if add {
+		return func(old, update T) T { return old + update }
+	}
+	return func(_, update T) T { return update }
+}
+
+func scatter(c *call) (value, error)    { return scatterAlong(c, false) }
+func scatterAdd(c *call) (value, error) { return scatterAlong(c, true) }
+
+func scatterAlong(c *call, add bool) (value, error) {
+	axis, err := c.axis()
+	if err != nil {
+		return value{}, err
+	}
+	idx := c.args[1].i
+	n, picks, inner := c.dims[axis], c.args[2].dims[axis], elems(c.dims[axis+1:])
+	return c.scatterInto(1, add, func(i int) (int, bool) {
+		outer := i / inner / picks
+		return (outer*n+int(idx[i]))*inner + i%inner, inRange(idx[i], n)
+	})
+}
+
+func inRange(i int64, n int) bool { return i >= 0 && i < int64(n) }
+
+func indexAdd(c *call) (value, error) {
+	axis, err := c.axis()
+	if err != nil {
+		return value{}, err
+	}
+	idx := c.args[1].i
+	n, inner := c.dims[axis], elems(c.dims[axis+1:])
+	return c.scatterInto(inner, true, func(i int) (int, bool) {
+		at := idx[i%len(idx)]
+		return (i/len(idx)*n + int(at)) * inner, inRange(at, n)
+	})
+}
+
+// coordinateRows reads rows of R indices as coordinates of the R outermost axes
+// of a tensor.
+type coordinateRows struct {
+	indices []int64
+	dims    []int // of the R axes
+	run     int   // elements of what one row picks
+}
+
+func newCoordinateRows(x, indices value) coordinateRows {
+	r := indices.dims[len(indices.dims)-1]
+	return coordinateRows{indices.i, x.dims[:r], elems(x.dims[r:])}
+}
+
+// at returns where the slice that row i picks begins, clamped into the tensor,
+// and whether it is there without clamping.
+func (r coordinateRows) at(i int) (int, bool) {
+	off, ok := 0, true
+	for axis, n := range r.dims {
+		x := r.indices[i*len(r.dims)+axis]
+		ok = ok && inRange(x, n)
+		off = off*n + clampIndex(x, n)
+	}
+	return off * r.run, ok
+}
+
+func gatherND(c *call) (value, error) {
+	rows := newCoordinateRows(c.args[0], c.args[1])
+	for axis, n := range rows.dims {
+		if n == 0 && elems(c.dims) > 0 {
+			return value{}, errEmptyAxis(c, axis)
+		}
+	}
+	return c.pick(c.args[0], rows.run, func(i int) int {
+		off, _ := rows.at(i)
+		return off
+	})
+}
+
+func scatterND(c *call) (value, error) {
+	rows := newCoordinateRows(c.args[0], c.args[1])
+	return c.scatterInto(rows.run, false, rows.at)
+}
+
+func scatterNDAdd(c *call) (value, error) {
+	rows := newCoordinateRows(c.args[0], c.args[1])
+	return c.scatterInto(rows.run, true, rows.at)
+}

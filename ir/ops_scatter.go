@@ -1,0 +1,128 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+)
+
+func init() {
+	axis := AttrInfo{Name: "axis", Kind: AttrInt, Default: int64(0), Doc: "the axis that is indexed"}
+	scatter := []ArgInfo{{Name: "base"}, {Name: "indices"}, {Name: "updates"}}
+	sum := Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
+	number := []Kind{KindFloat, KindInt, KindUint}
+	const dropped = " An index out of range changes nothing."
+	const inOrder = " Equal indices add in row-major order of updates, floats in f32 with one rounding at the end, so that the bits are the same in every run; integers wrap."
+	rows(
+		OpInfo{Op: OpScatter, Name: "scatter", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{axis}, Infer: inferScatter(nil),
+			Doc: "base with element updates[i,j,…] written at the same coordinates, except that along the axis the coordinate is indices[i,j,…]. Of updates of one element the last in row-major order stays." + dropped},
+		OpInfo{Op: OpScatterAdd, Name: "scatter_add", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{axis}, Infer: inferScatter(number), Tol: sum,
+			Doc: "base with element updates[i,j,…] added at the same coordinates, except that along the axis the coordinate is indices[i,j,…]." + dropped + inOrder},
+		OpInfo{Op: OpIndexAdd, Name: "index_add", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{axis}, Infer: inferIndexAdd, Tol: sum,
+			Doc: "base with slice i of updates along the axis added to its slice indices[i], of a vector of indices." + dropped + inOrder},
+		OpInfo{Op: OpGatherND, Name: "gather_nd", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}, {Name: "indices"}}, Infer: inferGatherND,
+			Doc: "The elements or slices of x at coordinates that are rows of indices[…, R] for its R outermost axes: result[i,…] = x[indices[i,…,0], …, indices[i,…,R-1], …]. Out-of-range indices are clamped."},
+		OpInfo{Op: OpScatterND, Name: "scatter_nd", Class: ClassIndexing, Args: scatter, Infer: inferScatterND(nil),
+			Doc: "base with the elements or slices of updates written at coordinates that are rows of indices[…, R] for its R outermost axes. Of updates of one element the last in row-major order stays. Coordinates out of range change nothing."},
+		OpInfo{Op: OpScatterNDAdd, Name: "scatter_nd_add", Class: ClassIndexing, Args: scatter, Infer: inferScatterND(number), Tol: sum,
+			Doc: "base with the elements or slices of updates added at coordinates that are rows of indices[…, R] for its R outermost axes. Coordinates out of range change nothing." + inOrder},
+	)
+}
+
+// wantScatter checks the dtypes of base, indices and updates. No kinds mean all.
+func (c *Call) wantScatter(kinds []Kind) error {
+	if err := c.scalarOnly(); err != nil {
+		return err
+	}
+	if kinds != nil {
+		if err := c.wantKinds(0, kinds...); err != nil {
+			return err
+		}
+	}
+	if err := c.wantIndices(1); err != nil {
+		return err
+	}
+	return c.wantSame(0, 2)
+}
+
+func inferScatter(kinds []Kind) func(*Call) (Type, error) {
+	return func(c *Call) (Type, error) {
+		base, idx, upd := c.Shape(0), c.Shape(1), c.Shape(2)
+		axis, err := c.axis("axis", len(base))
+		if err == nil {
+			err = c.wantScatter(kinds)
+		}
+		if err != nil {
+			return Type{}, err
+		}
+		if !idx.Equal(upd) || len(upd) != len(base) {
+			return Type{}, fmt.Errorf("base is %s, indices %s and updates %s: want one rank, and an index for each update", base, idx, upd)
+		}
+		for i := range base {
+			if i != axis && upd[i] != base[i] {
+				return Type{}, fmt.Errorf("base is %s and updates %s: they may differ only along axis %d", base, upd, axis)
+			}
+		}
+		return Type{c.DType(0), base}, nil
+	}
+}
+
+func inferIndexAdd(c *Call) (Type, error) {
+	base, idx, upd := c.Shape(0), c.Shape(1), c.Shape(2)
+	axis, err := c.axis("axis", len(base))
+	if err == nil {
+		err = c.wantScatter([]Kind{KindFloat, KindInt, KindUint})
+	}
+	if err != nil {
+		return Type{}, err
+	}
+	if len(idx) != 1 {
+		return Type{}, fmt.Errorf("indices is %s, want a vector", idx)
+	}
+	want := slices.Clone(base)
+	want[axis] = idx[0]
+	if !upd.Equal(want) {
+		return Type{}, fmt.Errorf("updates is %s, want %s: base %s with one slice per index along axis %d", upd, want, base, axis)
+	}
+	return Type{c.DType(0), base}, nil
+}
+
+// pickedShape returns the shape of what rows of indices[…, R] pick from a shape.
+func pickedShape(x, idx Shape) (picked Shape, axes int, err error) {
+	if len(idx) == 0 || !idx[len(idx)-1].IsStatic() {
+		return nil, 0, fmt.Errorf("indices is %s, want […, R] with a number R", idx)
+	}
+	axes = idx[len(idx)-1].Static()
+	if axes < 1 || axes > len(x) {
+		return nil, 0, fmt.Errorf("indices is %s: its rows of %d do not index 1 to %d axes of %s", idx, axes, len(x), x)
+	}
+	return slices.Concat(idx[:len(idx)-1], x[axes:]), axes, nil
+}
+
+func inferGatherND(c *Call) (Type, error) {
+	if err := c.scalarOnly(); err != nil {
+		return Type{}, err
+	}
+	if err := c.wantIndices(1); err != nil {
+		return Type{}, err
+	}
+	x := c.Shape(0)
+	out, axes, err := pickedShape(x, c.Shape(1))
+	for axis := 0; axis < axes && err == nil; axis++ {
+		err = wantSomething(x, axis)
+	}
+	return Type{c.DType(0), out}, err
+}
+
+func inferScatterND(kinds []Kind) func(*Call) (Type, error) {
+	return func(c *Call) (Type, error) {
+		if err := c.wantScatter(kinds); err != nil {
+			return Type{}, err
+		}
+		base, upd := c.Shape(0), c.Shape(2)
+		want, _, err := pickedShape(base, c.Shape(1))
+		if err == nil && !upd.Equal(want) {
+			err = fmt.Errorf("updates is %s, want %s: base %s at indices %s", upd, want, base, c.Shape(1))
+		}
+		return Type{c.DType(0), base}, err
+	}
+}
