@@ -88,7 +88,7 @@ func examineTools(ctx context.Context) ([]finding, error) {
 // isOptional reports whether programs can be compiled without a tool.
 func isOptional(tools *spirv.Toolchain, name string) bool {
 	switch name {
-	case tools.Opt.Name, "spirv-opt":
+	case "spirv-opt":
 		return false
 	case "glslc":
 		return tools.Glslang.Found()

@@ -122,7 +122,7 @@ func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
 	case stageKernels:
 		return d.kernels()
 	case stagePlan:
-		return d.plan(ctx)
+		return d.plan()
 	case stageGLSL:
 		return d.glsl()
 	case stageSPIRV:
@@ -256,7 +256,7 @@ func (d *dumper) lowered() (p *kernel.Program, sources, reasons []string, err er
 	return low.Program, low.GLSL, low.Reasons, nil
 }
 
-func (d *dumper) plan(context.Context) error {
+func (d *dumper) plan() error {
 	p, _, _, err := d.lowered()
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,6 +92,12 @@ func isLiteral(text string) bool {
 	}
 	_, err := strconv.ParseFloat(text, 64)
 	return err == nil && !isFile(text)
+}
+
+// isFile reports whether there is something at path.
+func isFile(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // learn adds the symbols that a tensor of that shape tells. Whether all

@@ -2,37 +2,41 @@ package main
 
 import (
 	"os"
+	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 )
 
+// quickWork is how long work takes before a bar for it appears.
+const quickWork = 300 * time.Millisecond
+
 // progress shows how far some long work is, as a bar on standard error if that
-// is a terminal. It appears with the first report, so quick work shows none.
+// is a terminal.
 type progress struct {
-	app    *app
-	what   string
-	bytes  bool
-	shown  bool // a terminal is there to show it on
-	bar    *progressbar.ProgressBar
-	totals int64
+	app   *app
+	what  string
+	bytes bool
+	shown bool // there is a terminal to show it on
+	start time.Time
+	bar   *progressbar.ProgressBar // nil until it appears
 }
 
 func (a *app) progress(what string, bytes bool) *progress {
 	f, ok := a.stderr.(*os.File)
-	return &progress{app: a, what: what, bytes: bytes, shown: ok && !a.quiet && term.IsTerminal(int(f.Fd()))}
+	shown := ok && !a.quiet && term.IsTerminal(int(f.Fd()))
+	return &progress{app: a, what: what, bytes: bytes, shown: shown, start: time.Now()}
 }
 
 // report says that done of total are done.
 func (p *progress) report(done, total int64) {
-	if !p.shown {
+	if !p.shown || p.bar == nil && time.Since(p.start) < quickWork {
 		return
 	}
 	if p.bar == nil {
-		p.totals = total
 		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.app.stderr), progressbar.OptionSetDescription(p.what),
 			progressbar.OptionShowBytes(p.bytes), progressbar.OptionShowCount(), progressbar.OptionSetWidth(30),
-			progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false))
+			progressbar.OptionThrottle(60*time.Millisecond), progressbar.OptionSetPredictTime(false))
 	}
 	p.bar.Set64(done) // a bar that cannot be drawn is no failure
 }
@@ -41,5 +45,6 @@ func (p *progress) report(done, total int64) {
 func (p *progress) end() {
 	if p.bar != nil {
 		p.bar.Clear()
+		p.bar = nil
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -264,10 +262,4 @@ func parsePairs(flag, value string, list []string) (map[string]string, error) {
 		pairs[name] = v
 	}
 	return pairs, nil
-}
-
-// isFile reports whether there is something at path.
-func isFile(path string) bool {
-	_, err := os.Stat(filepath.Clean(path))
-	return err == nil
 }
