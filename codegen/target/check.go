@@ -37,6 +37,11 @@ func Check(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 // arithmetic, which adds in an order of the driver's choice.
 const subgroupSums = SubgroupBasic | SubgroupShuffle
 
+// maxSubgroups is how many subgroups of a size that was asked for a workgroup
+// may have. Vulkan's limit, maxComputeWorkgroupSubgroups, is no part of Caps;
+// lavapipe has 32, and that many of 32 make the 1024 invocations of most GPUs.
+const maxSubgroups = 32
+
 // families says which family each variant runs.
 var families = map[kernel.Variant]kernel.Family{
 	kernel.VarMap:       kernel.FamilyMap,
@@ -84,6 +89,8 @@ func checkSubgroup(_ *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 			s.Subgroup, caps.MinSubgroupSize, caps.MaxSubgroupSize, caps.Features.SubgroupSizeControl && caps.RequiredSubgroupSize)
 	case s.Workgroup%s.Subgroup != 0:
 		return fmt.Errorf("the workgroup is no whole number of subgroups of %d", s.Subgroup)
+	case s.Workgroup > s.Subgroup*maxSubgroups:
+		return fmt.Errorf("%d subgroups of %d in a workgroup, %d are sure to be allowed", s.Workgroup/s.Subgroup, s.Subgroup, maxSubgroups)
 	}
 	return nil
 }

@@ -52,6 +52,10 @@ func TestCheckRefuses(t *testing.T) {
 			*c = fixedSubgroup(*c, 32)
 			s.Workgroup, s.LanesPerRow, s.Subgroup, s.Cache = 16, 16, 32, 0
 		}, "whole number of subgroups"},
+		{"too many subgroups", row, goodRow, func(s *kernel.Schedule, c *Caps) {
+			*c = fixedSubgroup(*c, 2)
+			s.Subgroup = 2
+		}, "sure to be allowed"},
 		{"subgroup relied on", row, goodRow, func(s *kernel.Schedule, c *Caps) { *c = fixedSubgroup(*c, 32); s.Subgroup = 32 }, ""},
 
 		{"tile depth", mm, goodTile, func(s *kernel.Schedule, _ *Caps) { s.TileK = 6 }, "multiple of 4"},
