@@ -249,30 +249,41 @@ func TestRunErrors(t *testing.T) {
 	expect(t, "y", r.Outputs["y"], ramp(2, 16))
 }
 
-// TestRunNegativeLength has a temporary and an output whose extents are below zero at small lengths.
+// TestRunNegativeLength has a step, and then an output, whose extent is below zero at small lengths.
 func TestRunNegativeLength(t *testing.T) {
 	d := vktest.Device(t, vk.DeviceOptions{})
 	f := newFixture(t, "negative")
 	f.program.Symbols = []kernel.Symbol{{Name: "T", Bound: 100}}
-	less := ir.Symbol("T", 100).Plus(-2)
+	whole := ir.Symbol("T", 100)
+	less := whole.Plus(-2)
 	x := f.buffer(kernel.BufInput, "x", ir.ShapeOf(98))
 	y := f.buffer(kernel.BufOutput, "y", ir.ShapeOf(98))
-	f.step("double", false, kernel.GridFactor{Extent: less, Tile: 64}, x, y)
+	z := f.buffer(kernel.BufOutput, "z", ir.ShapeOf(98))
+	f.step("double", false, kernel.GridFactor{Extent: whole, Tile: 50}, x, y)
+	f.step("double", false, kernel.GridFactor{Extent: less, Tile: 64}, x, z)
 	e := f.load(d)
-	run := func(n int64) error {
-		_, err := e.Run(context.Background(), inputs(ramp(0, 98)), runtime.RunOptions{Symbols: map[string]int64{"T": n}})
-		return err
+	run := func(n int64, base float32) (map[string]*ir.Data, error) {
+		r, err := e.Run(context.Background(), inputs(ramp(base, 98)), runtime.RunOptions{Symbols: map[string]int64{"T": n}})
+		if err != nil {
+			return nil, err
+		}
+		return r.Outputs, nil
 	}
-	if err := run(100); err != nil {
-		t.Error(err)
-	}
-	wantError(t, run(1), "step double 0", "T-2")
-	if err := run(100); err != nil {
-		t.Error(err)
+	for i := range 2 {
+		out, err := run(100, float32(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(t, "y", out["y"], scaled(ramp(float32(i), 98), 2))
+		expect(t, "z", out["z"], scaled(ramp(float32(i), 98), 2))
+		// Part of the grids are set when it fails; the next run sets them all again.
+		_, err = run(1, 9)
+		wantError(t, err, "step double 1", "T-2")
 	}
 
-	f.program.Outputs[0].Shape = ir.Shape{less}
-	f.program.Buffers[y].Shape = ir.Shape{less}
+	f.program.Outputs[1].Shape = ir.Shape{less}
+	f.program.Buffers[z].Shape = ir.Shape{less}
 	e = f.load(d)
-	wantError(t, run(0), `output "y"`, "-2")
+	_, err := run(0, 0)
+	wantError(t, err, `output "z"`, "-2")
 }
