@@ -54,6 +54,14 @@ var composed = []struct {
 	{"arange", func(b *frontend.Builder) frontend.Tensor { return b.Arange(ir.F32, 1, -0.5, 4) }, "f32[4]", []float64{1, 0.5, 0, -0.5}},
 	{"arange of integers", func(b *frontend.Builder) frontend.Tensor { return b.Arange(ir.I64, -3, 2, 3) }, "i64[3]", []float64{-3, -1, 1}},
 	{"eye", func(b *frontend.Builder) frontend.Tensor { return b.Eye(ir.F16, 2, 3) }, "f16[2,3]", []float64{1, 0, 0, 0, 1, 0}},
+	// The known answer for counter and key 0 is 6627e8d5 e169c58d bc57ac4c 9b00dbd8.
+	{"dropout", func(b *frontend.Builder) frontend.Tensor {
+		zero := b.Const(uint32(0))
+		return b.Const([]float32{1, 2, 3, 4}).Dropout(0.25, zero, zero)
+	}, "f32[4]", []float64{float64(float32(1) * float32(1/0.75)), 0, float64(float32(3) * float32(1/0.75)), float64(float32(4) * float32(1/0.75))}},
+	{"dropout of nothing", func(b *frontend.Builder) frontend.Tensor {
+		return b.Const([]float32{1, 2, 3, 4}).Dropout(0, b.Const(uint32(0)), b.Const(int64(-1)))
+	}, "f32[4]", []float64{1, 2, 3, 4}},
 	{"adaptive average that repeats", func(b *frontend.Builder) frontend.Tensor {
 		return b.Const([]float32{1, 3}).AdaptiveAvgPool(3)
 	}, "f32[3]", []float64{1, 2, 3}},
@@ -118,6 +126,9 @@ func TestComposedMistakes(t *testing.T) {
 		{func(o *operands) { o.x.Roll(2, 1) }, "roll(f32[2,4]): axis 2 is outside rank 2"},
 		{func(o *operands) { o.x.Stack(0, o.row) }, "want one rank"},
 		{func(o *operands) { o.b.Arange(ir.I32, 0.5, 1, 3) }, "0.5 is not a value of i32"},
+		{func(o *operands) { o.x.Dropout(1, o.seed, o.seed) }, "dropout(f32[2,4]): probability 1 is outside 0..1"},
+		{func(o *operands) { o.x.Dropout(math.NaN(), o.seed, o.seed) }, "probability NaN"},
+		{func(o *operands) { o.x.Dropout(0.5, o.one, o.seed) }, "seed is i32[], want a scalar of u32 or i64"},
 		{func(o *operands) { o.img.ResizeNearest("8") }, "resize_nearest(f32[1,4,6,5]): 8 (string) is not a dim"},
 	} {
 		_, err := frontend.Build("mistakes", func(b *frontend.Builder) { c.call(newOperands(b)) })

@@ -18,6 +18,7 @@ type operands struct {
 	seq               frontend.Tensor // f32[N,4]
 	img, chans        frontend.Tensor // f32[1,4,6,5], f32[4]
 	filter            frontend.Tensor // f32[2,4,3,2]
+	seed              frontend.Tensor // u32[]
 }
 
 func newOperands(b *frontend.Builder) *operands {
@@ -29,7 +30,7 @@ func newOperands(b *frontend.Builder) *operands {
 		heads: b.Input("heads", ir.F32, 4, 3, 8), keys: b.Input("keys", ir.F32, 2, 5, 8), mask: b.Input("mask", ir.F32, 3, 5),
 		seq: b.Input("seq", ir.F32, n, 4),
 		img: b.Input("img", ir.F32, 1, 4, 6, 5), chans: b.Input("chans", ir.F32, 4),
-		filter: b.Input("filter", ir.F32, 2, 4, 3, 2),
+		filter: b.Input("filter", ir.F32, 2, 4, 3, 2), seed: b.Input("seed", ir.U32),
 	}
 }
 
@@ -130,7 +131,7 @@ var methodCases = []methodCase{
 	{ir.OpSlice, func(o *operands) frontend.Tensor { return o.seq.Slice(0, 1, o.n) }, `slice %11 {starts=[1,0], limits=[N,4]} : f32[N-1,4]`},
 	{ir.OpSlice, func(o *operands) frontend.Tensor { return o.x.SliceStep(1, 0, 4, 2) }, `slice %0 {starts=[0,0], limits=[2,4], steps=[1,2]} : f32[2,2]`},
 	{ir.OpBroadcast, func(o *operands) frontend.Tensor { return o.row.Broadcast(o.seq.Shape()) }, `broadcast %2 {shape=[N,4]} : f32[N,4]`},
-	{ir.OpSqueeze, func(o *operands) frontend.Tensor { return o.x.Index(0, -1) }, `squeeze %15 {axes=[0]} : f32[4]`},
+	{ir.OpSqueeze, func(o *operands) frontend.Tensor { return o.x.Index(0, -1) }, `squeeze %16 {axes=[0]} : f32[4]`},
 	{ir.OpUnsqueeze, func(o *operands) frontend.Tensor { return o.x.Unsqueeze(0, -1) }, `unsqueeze %0 {axes=[0,-1]} : f32[1,2,4,1]`},
 	{ir.OpFlip, func(o *operands) frontend.Tensor { return o.x.Flip(1) }, `flip %0 {axes=[1]} : f32[2,4]`},
 
@@ -170,7 +171,7 @@ var methodCases = []methodCase{
 	{ir.OpArgsort, func(o *operands) frontend.Tensor { return o.x.ArgsortDescending(1) }, `argsort %0 {axis=1, descending=true} : i32[2,4]`},
 	{ir.OpTopKIndices, func(o *operands) frontend.Tensor { return o.x.TopKIndices(-1, 3) }, `top_k_indices %0 {k=3} : i32[2,3]`},
 	{ir.OpTopKIndices, func(o *operands) frontend.Tensor { return o.x.BottomKIndices(0, 1) }, `top_k_indices %0 {k=1, axis=0, largest=false} : i32[1,4]`},
-	{ir.OpGather, func(o *operands) frontend.Tensor { values, _ := o.x.TopK(-1, 3); return values }, `gather %0, %15 {axis=-1} : f32[2,3]`},
+	{ir.OpGather, func(o *operands) frontend.Tensor { values, _ := o.x.TopK(-1, 3); return values }, `gather %0, %16 {axis=-1} : f32[2,3]`},
 
 	{ir.OpSoftmax, func(o *operands) frontend.Tensor { return o.x.Softmax(0) }, `softmax %0 {axis=0} : f32[2,4]`},
 	{ir.OpLogSoftmax, func(o *operands) frontend.Tensor { return o.x.LogSoftmax(0) }, `log_softmax %0 {axis=0} : f32[2,4]`},
@@ -195,16 +196,16 @@ var methodCases = []methodCase{
 	{ir.OpTriu, func(o *operands) frontend.Tensor { return o.heads.Triu(1) }, `triu %8 {k=1} : f32[4,3,8]`},
 	{ir.OpOneHot, func(o *operands) frontend.Tensor { return o.i.OneHot(5, ir.F16) }, `one_hot %3 {depth=5, dtype=f16} : f16[2,4,5]`},
 
-	{ir.OpMatMul, func(o *operands) frontend.Tensor { return o.x.MatMul(o.y.T()) }, `matmul %0, %15 : f32[2,2]`},
+	{ir.OpMatMul, func(o *operands) frontend.Tensor { return o.x.MatMul(o.y.T()) }, `matmul %0, %16 : f32[2,2]`},
 	{ir.OpMatMul, func(o *operands) frontend.Tensor { return o.x.MatMulT(o.y) }, `matmul %0, %1 {transpose_b=true} : f32[2,2]`},
 	{ir.OpConv, func(o *operands) frontend.Tensor { return o.img.Conv(o.filter) }, `conv %12, %14 : f32[1,2,4,4]`},
 	{ir.OpConv, func(o *operands) frontend.Tensor {
 		return o.img.Conv(o.filter.Slice(1, 0, 2), frontend.Stride(2, 1), frontend.PaddingLowHigh([]int{1}, []int{0, 2}), frontend.Dilation(1), frontend.Groups(2))
-	}, `conv %12, %15 {stride=[2,1], padding_low=[1,1], padding_high=[0,2], dilation=[1,1], groups=2} : f32[1,2,3,7]`},
-	{ir.OpAdd, func(o *operands) frontend.Tensor { return o.img.Conv(o.filter, frontend.Bias(o.chans.Slice(0, 0, 2))) }, `add %16, %17 : f32[1,2,4,4]`},
+	}, `conv %12, %16 {stride=[2,1], padding_low=[1,1], padding_high=[0,2], dilation=[1,1], groups=2} : f32[1,2,3,7]`},
+	{ir.OpAdd, func(o *operands) frontend.Tensor { return o.img.Conv(o.filter, frontend.Bias(o.chans.Slice(0, 0, 2))) }, `add %17, %18 : f32[1,2,4,4]`},
 	{ir.OpConvTranspose, func(o *operands) frontend.Tensor {
 		return o.img.ConvTranspose(o.filter.SwapAxes(0, 1), frontend.Stride(2), frontend.Padding(1), frontend.OutputPadding(0, 1))
-	}, `conv_transpose %12, %15 {stride=[2,2], padding_low=[1,1], padding_high=[1,1], output_padding=[0,1]} : f32[1,2,11,9]`},
+	}, `conv_transpose %12, %16 {stride=[2,2], padding_low=[1,1], padding_high=[1,1], output_padding=[0,1]} : f32[1,2,11,9]`},
 	{ir.OpAvgPool, func(o *operands) frontend.Tensor { return o.img.AvgPool([]int{3, 2}) }, `avg_pool %12 {kernel=[3,2]} : f32[1,4,2,2]`},
 	{ir.OpAvgPool, func(o *operands) frontend.Tensor {
 		return o.img.AvgPool([]int{2}, frontend.Stride(2), frontend.Padding(1), frontend.CeilMode(), frontend.ExcludePadding())
@@ -225,13 +226,13 @@ var methodCases = []methodCase{
 	{ir.OpIndexSelect, func(o *operands) frontend.Tensor { return o.x.IndexSelect(1, o.ivec) }, `index_select %0, %4 {axis=1} : f32[2,2]`},
 	{ir.OpEmbedding, func(o *operands) frontend.Tensor { return o.x.Embedding(o.ivec, ir.F32) }, `embedding %0, %4 : f32[2,4]`},
 	{ir.OpEmbedding, func(o *operands) frontend.Tensor { return o.q8.Embedding(o.ivec, ir.F16) }, `embedding %7, %4 {dtype=f16} : f16[2,32]`},
-	{ir.OpCast, func(o *operands) frontend.Tensor { return o.x.Embedding(o.ivec, ir.F16) }, `cast %15 {dtype=f16} : f16[2,4]`},
+	{ir.OpCast, func(o *operands) frontend.Tensor { return o.x.Embedding(o.ivec, ir.F16) }, `cast %16 {dtype=f16} : f16[2,4]`},
 	{ir.OpConcat, func(o *operands) frontend.Tensor { return o.x.Concat(1, o.y, o.x) }, `concat %0, %1, %0 {axis=1} : f32[2,12]`},
 	{ir.OpPad, func(o *operands) frontend.Tensor { return o.x.Pad([]int{0, 1}, []int{2, 3}, 7) }, `pad %0 {low=[0,1], high=[2,3], value=7.0} : f32[4,8]`},
 	{ir.OpDynamicUpdateSlice, func(o *operands) frontend.Tensor { return o.x.DynamicUpdateSlice(1, o.y, o.one) }, `dynamic_update_slice %0, %1, %5 {axis=1} : f32[2,4]`},
 	{ir.OpRoll, func(o *operands) frontend.Tensor { return o.x.Roll(-1, -3) }, `roll %0 {shifts=[0,-3]} : f32[2,4]`},
 	{ir.OpSlice, func(o *operands) frontend.Tensor { return o.x.Split(1, 1, 3)[1] }, `slice %0 {starts=[0,1], limits=[2,4]} : f32[2,3]`},
-	{ir.OpConcat, func(o *operands) frontend.Tensor { return o.x.Stack(1, o.y) }, `concat %16, %15 {axis=1} : f32[2,2,4]`},
+	{ir.OpConcat, func(o *operands) frontend.Tensor { return o.x.Stack(1, o.y) }, `concat %17, %16 {axis=1} : f32[2,2,4]`},
 	{ir.OpPad, func(o *operands) frontend.Tensor { return o.x.PadReflect([]int{0, 1}, []int{2, 3}) }, `pad %0 {low=[0,1], high=[2,3], mode="reflect"} : f32[4,8]`},
 	{ir.OpPad, func(o *operands) frontend.Tensor { return o.x.PadReplicate([]int{0, 1}, []int{2, 3}) }, `pad %0 {low=[0,1], high=[2,3], mode="replicate"} : f32[4,8]`},
 	{ir.OpDynamicSlice, func(o *operands) frontend.Tensor { return o.x.DynamicSlice(1, o.one, 2) }, `dynamic_slice %0, %5 {axis=1, size=[2]} : f32[2,2]`},
@@ -239,8 +240,12 @@ var methodCases = []methodCase{
 	{ir.OpScatterAdd, func(o *operands) frontend.Tensor { return o.x.ScatterAdd(0, o.i, o.y) }, `scatter_add %0, %3, %1 : f32[2,4]`},
 	{ir.OpIndexAdd, func(o *operands) frontend.Tensor { return o.x.IndexAdd(0, o.ivec, o.y) }, `index_add %0, %4, %1 : f32[2,4]`},
 	{ir.OpGatherND, func(o *operands) frontend.Tensor { return o.x.GatherND(o.ivec) }, `gather_nd %0, %4 : f32[]`},
-	{ir.OpScatterND, func(o *operands) frontend.Tensor { return o.x.ScatterND(o.ivec, o.x.Lit(1)) }, `scatter_nd %0, %4, %15 : f32[2,4]`},
-	{ir.OpScatterNDAdd, func(o *operands) frontend.Tensor { return o.x.ScatterNDAdd(o.ivec, o.x.Lit(1)) }, `scatter_nd_add %0, %4, %15 : f32[2,4]`},
+	{ir.OpScatterND, func(o *operands) frontend.Tensor { return o.x.ScatterND(o.ivec, o.x.Lit(1)) }, `scatter_nd %0, %4, %16 : f32[2,4]`},
+	{ir.OpScatterNDAdd, func(o *operands) frontend.Tensor { return o.x.ScatterNDAdd(o.ivec, o.x.Lit(1)) }, `scatter_nd_add %0, %4, %16 : f32[2,4]`},
+	{ir.OpRandomUniform, func(o *operands) frontend.Tensor { return o.b.RandomUniform(o.seed, o.seed, ir.F16, o.n, 2) }, `random_uniform %15, %15 {dtype=f16, shape=[N,2]} : f16[N,2]`},
+	{ir.OpRandomNormal, func(o *operands) frontend.Tensor { return o.b.RandomNormal(o.seed, o.seed, ir.F32, 3) }, `random_normal %15, %15 {shape=[3]} : f32[3]`},
+	{ir.OpRandomBernoulli, func(o *operands) frontend.Tensor { return o.b.RandomBernoulli(0.25, o.seed, o.seed) }, `random_bernoulli %15, %15 {p=0.25, shape=[]} : bool[]`},
+	{ir.OpWhere, func(o *operands) frontend.Tensor { return o.x.Dropout(0.5, o.seed, o.seed) }, `where %16, %18, %19 : f32[2,4]`},
 	{ir.OpDequantize, func(o *operands) frontend.Tensor { return o.q8.Dequantize(ir.F16) }, `dequantize %7 {dtype=f16} : f16[4,32]`},
 }
 

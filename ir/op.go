@@ -23,10 +23,11 @@ const (
 	ClassWindow                       // a result element from a window of the argument: convolutions, pooling, resizing
 	ClassIndexing                     // moves elements by computed or stored indices
 	ClassAttention                    // scaled dot-product attention
+	ClassRandom                       // computed from each element's number, as if elementwise
 	ClassComposite                    // defined by its decomposition
 )
 
-var classNames = [...]string{"", "leaf", "elementwise", "view", "reduce", "scan", "row", "contraction", "window", "indexing", "attention", "composite"}
+var classNames = [...]string{"", "leaf", "elementwise", "view", "reduce", "scan", "row", "contraction", "window", "indexing", "attention", "random", "composite"}
 
 // String returns the class name as docs/OPS.md prints it.
 func (c Class) String() string { return classNames[c] }

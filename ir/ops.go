@@ -156,6 +156,11 @@ const (
 	// Attention.
 	OpAttention
 
+	// Random.
+	OpRandomUniform
+	OpRandomNormal
+	OpRandomBernoulli
+
 	// Composites.
 	OpBatchNorm
 	OpTril

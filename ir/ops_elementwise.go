@@ -221,7 +221,7 @@ func initTernary() {
 			Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Doc: "the new dtype"}},
 			Float: func(x []float64, _ Attrs) float64 { return x[0] }, Int: func(x []int64, _ Attrs) int64 { return x[0] },
 			GLSL: GLSL{Float: "{0}", Int: "{0}", Uint: "{0}", Bool: "{0}"}, Tol: Tolerance{Eps: 1},
-			Doc: "The same value in another dtype: to float rounds to nearest even; float to integer truncates and saturates, NaN gives 0; integer to integer wraps; to bool is x != 0."},
+			Doc: "The same value in another dtype, between all of them but blocks. To float rounds to nearest even, past the largest finite value to infinity, but f8e4m3, which has none, saturates to ±448; NaN stays NaN. Float to integer truncates and saturates, NaN gives 0. Integer to integer wraps (two's complement). To bool is x != 0, so NaN is true; from bool is 0 or 1."},
 	)
 }
 

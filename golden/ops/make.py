@@ -25,10 +25,12 @@ def round_bf16(x):
     x = float(x)
     if math.isnan(x) or math.isinf(x) or x == 0:
         return x
-    bits = struct.unpack("<I", struct.pack("<f", np.float32(x)))[0] & 0xFFFF0000
+    with np.errstate(over="ignore"):
+        bits = struct.unpack("<I", struct.pack("<f", np.float32(x)))[0] & 0xFFFF0000
     near = [struct.unpack("<f", struct.pack("<I", (bits + d) & 0xFFFFFFFF))[0] for d in (-0x10000, 0, 0x10000) if bits + d >= 0]
-    best = min(abs(v - x) for v in near if not math.isnan(v))
-    tied = [v for v in near if abs(v - x) == best]
+    apart = lambda v: abs((math.copysign(2.0**128, v) if math.isinf(v) else v) - x)  # infinity stands where the next number would
+    best = min(apart(v) for v in near if not math.isnan(v))
+    tied = [v for v in near if apart(v) == best]
     return min(tied, key=lambda v: struct.unpack("<I", struct.pack("<f", v))[0] >> 16 & 1)
 
 
@@ -707,9 +709,87 @@ def moves():
     case("dynamic_slice", [(ints(0, 99, 4, 2), "i8"), (np.array(3), "u8")], lambda x, s: x[1:], size=[3])
 
 
+def philox(counter, key):
+    """Philox-4x32-10 (Salmon et al. 2011), on Python's integers."""
+    c, k = list(counter), list(key)
+    for _ in range(10):
+        p, q = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [q >> 32 ^ c[1] ^ k[0], q & 0xFFFFFFFF, p >> 32 ^ c[3] ^ k[1], p & 0xFFFFFFFF]
+        k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return c
+
+
+# The known answers of Random123 (tests/kat_vectors).
+assert philox([0] * 4, [0] * 2) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+assert philox([2**32 - 1] * 4, [2**32 - 1] * 2) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
+assert philox([0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344], [0xA4093822, 0x299F31D0]) == [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1]
+
+
+def words(seed, offset, n):
+    seed, offset = int(seed) % 2**64, int(offset) % 2**64
+    stream = []
+    for b in range(offset, offset + (n + 3) // 4):
+        b %= 2**64
+        stream += philox([b % 2**32, b >> 32, 0, 0], [seed % 2**32, seed >> 32])
+    return np.array(stream[:(n + 3) // 4 * 4], np.uint64)
+
+
+def randoms():
+    def uniform(shape, bits):
+        n = math.prod(shape)
+        return lambda s, o: ((words(s, o, n)[:n] >> np.uint64(32 - bits)).astype(np.float64) / 2**bits).reshape(shape)
+
+    def gauss(shape):
+        n = math.prod(shape)
+
+        def f(s, o):
+            u = (words(s, o, n) >> np.uint64(8)).astype(np.float64) / 2**24
+            z = np.sqrt(-2 * np.log1p(-u[0::2])) * np.exp(2j * np.pi * u[1::2])
+            return np.stack([z.real, z.imag], -1).ravel()[:n].reshape(shape)
+        return f
+    scalars = lambda s, o, ts="u32", to="u32": [(np.array(s), ts), (np.array(o), to)]
+    case("random_uniform", scalars(0, 0), uniform([9], 24), "f32", shape=[9])
+    case("random_uniform", scalars(0xDEADBEEF, 2**32 - 1), uniform([2, 3], 24), "f32", shape=[2, 3])
+    case("random_uniform", scalars(-2, 2**40 + 5, "i64", "i64"), uniform([3, 2], 11), "f16", shape=[3, 2], dtype="f16")
+    case("random_uniform", scalars(2**62 + 77, -1, "i64", "i64"), uniform([6], 8), "bf16", shape=[6], dtype="bf16")
+    case("random_uniform", scalars(7, 3, "u32", "i64"), uniform([], 24), "f64", shape=[], dtype="f64")
+    case("random_uniform", scalars(7, 3), uniform([0, 4], 24), "f32", shape=[0, 4])
+    case("random_normal", scalars(0, 0), gauss([7]), "f32", shape=[7])
+    case("random_normal", scalars(-1, 2**33, "i64", "i64"), gauss([3, 5]), "f32", shape=[3, 5])
+    case("random_normal", scalars(12345, 1), gauss([2, 4]), "f16", shape=[2, 4], dtype="f16")
+    case("random_normal", scalars(12345, 2), gauss([5]), "bf16", shape=[5], dtype="bf16")
+    for p in (0, 0.3, 1):
+        case("random_bernoulli", scalars(99, 4), lambda s, o: uniform([11], 24)(s, o) < p, "bool", p=p, shape=[11])
+    exact = 0x6627E8 / 2**24  # the first uniform of seed and offset 0, which is not below itself
+    case("random_bernoulli", scalars(0, 0), lambda s, o: uniform([2], 24)(s, o) < exact, "bool", p=exact, shape=[2])
+
+
+def cast_pairs():
+    """Every dtype to every other."""
+    floats = {"f64": [0.0, -0.0, 1.5, -2.5, 0.1, 448, 464, 465, 65519, 65520, 2.0**24 + 1, 3e9, -3e9, 1e300, 2.0**-149, 2.0**-151, INF, -INF, NAN],
+              "f32": [0.0, -0.0, 1.5, -2.5, 0.1, 448, 464, 465, 65519, 65520, 3e9, -3e9, 3e38, 2.0**-149, INF, -INF, NAN],
+              "f16": [0.0, -0.0, 1.5, -2.5, 0.1, 448, 464, 465, 65504, -129, 256, 2.0**-24, INF, -INF, NAN],
+              "bf16": [0.0, -0.0, 1.5, -2.5, 0.1, 448, 464, 65280, 65536, -129, 256, 3e38, INF, -INF, NAN],
+              "f8e4m3": [0.0, -0.0, 1.5, -2.5, 0.1, 448, -448, 2.0**-9, 128, 256, -256, NAN]}
+    whole = {"i64": [0, 1, -1, 127, 128, -129, 255, 256, 449, 65520, -2**31, 2**31, 2**32, 2**40 + 1],
+             "i32": [0, 1, -1, 127, 128, -129, 255, 256, 449, 65520, 2**24 + 1, -2**31, 2**31 - 1],
+             "u32": [0, 1, 127, 128, 255, 256, 449, 65520, 2**31, 2**32 - 1],
+             "i8": [0, 1, -1, 127, -128], "u8": [0, 1, 127, 128, 255], "bool": [0, 1]}
+    for source, values in {**floats, **whole}.items():
+        for to in [*floats, *whole]:
+            def convert(x):
+                if to == "bool":
+                    return x != 0
+                if to in whole and source in floats:
+                    info = np.iinfo(NP[to])
+                    return np.array([0 if math.isnan(v) else info.max if v >= info.max else info.min if v <= info.min else int(v) for v in x.tolist()], NP[to])
+                return x
+            case("cast", [(np.array(values), source)], convert, to, dtype=to)
+
+
 for make in (unary, binary, casts, views, reductions, row_ops, matmuls, attentions, indexing,
              norms, scans, channel_norms, triangles,
-             convolutions, pools, resizes, scatters, moves):
+             convolutions, pools, resizes, scatters, moves, randoms, cast_pairs):
     make()
 path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases.json")
 with open(path, "w") as f:

@@ -103,6 +103,10 @@ var kernels = map[ir.Op]kernel{
 
 	ir.OpAttention: attention,
 
+	ir.OpRandomUniform:   randomUniform,
+	ir.OpRandomNormal:    randomNormal,
+	ir.OpRandomBernoulli: randomBernoulli,
+
 	ir.OpBatchNorm: batchNorm,
 	ir.OpTril:      tril,
 	ir.OpTriu:      triu,

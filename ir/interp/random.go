@@ -1,0 +1,69 @@
+package interp
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// words calls f with the random word of every element.
+func (c *call) words(f func(i int, word uint32)) error {
+	return c.blocks(func(first int, words [4]uint32) {
+		for lane := 0; lane < 4 && first+lane < elems(c.dims); lane++ {
+			f(first+lane, words[lane])
+		}
+	})
+}
+
+// blocks calls f with each block of four words and the first element it is for.
+func (c *call) blocks(f func(first int, words [4]uint32)) error {
+	seed, offset := uint64(c.args[0].i[0]), uint64(c.args[1].i[0])
+	return c.parallelRange((elems(c.dims)+3)/4, 4*elementWork, func(lo, hi int) {
+		for b := lo; b < hi; b++ {
+			f(4*b, ir.RandomBlock(seed, offset, uint64(b)))
+		}
+	})
+}
+
+// uniform24 is the f32 uniform of a word.
+func uniform24(word uint32) float64 { return float64(word>>8) * 0x1p-24 }
+
+func randomUniform(c *call) (value, error) {
+	uniform := uniform24
+	switch c.node.DType() { // as many bits as the significand holds, so that none rounds up to 1
+	case ir.F16:
+		uniform = func(word uint32) float64 { return float64(word>>21) * 0x1p-11 }
+	case ir.BF16:
+		uniform = func(word uint32) float64 { return float64(word>>24) * 0x1p-8 }
+	}
+	out := make([]float64, elems(c.dims))
+	err := c.words(func(i int, word uint32) { out[i] = uniform(word) })
+	return c.floats(out), err
+}
+
+func randomNormal(c *call) (value, error) {
+	out := make([]float64, elems(c.dims))
+	err := c.blocks(func(first int, words [4]uint32) {
+		for lane := 0; lane < 4 && first+lane < len(out); lane++ {
+			u, v := uniform24(words[lane&^1]), uniform24(words[lane|1])
+			r := math.Sqrt(-2 * math.Log1p(-u))
+			sin, cos := math.Sincos(2 * math.Pi * v)
+			out[first+lane] = r * cos
+			if lane%2 == 1 {
+				out[first+lane] = r * sin
+			}
+		}
+	})
+	return c.floats(out), err
+}
+
+func randomBernoulli(c *call) (value, error) {
+	p := c.attrs().Float("p")
+	out := make([]int64, elems(c.dims))
+	err := c.words(func(i int, word uint32) {
+		if uniform24(word) < p {
+			out[i] = 1
+		}
+	})
+	return c.ints(out), err
+}

@@ -1,0 +1,44 @@
+package ir
+
+import "fmt"
+
+func init() {
+	args := []ArgInfo{{Name: "seed"}, {Name: "offset"}}
+	shape := AttrInfo{Name: "shape", Kind: AttrShape, Doc: "the shape"}
+	attrs := []AttrInfo{{Name: "dtype", Kind: AttrDType, Default: F32, Doc: "the element type: f32, f16, bf16 or f64"}, shape}
+	rows(
+		OpInfo{Op: OpRandomUniform, Name: "random_uniform", Class: ClassRandom, Args: args, Attrs: attrs, Infer: inferRandomFloat,
+			Doc: "Uniform in [0, 1): the top 24 bits of the element's word times 2^-24 (f32, f64), the top 11 times 2^-11 (f16), the top 8 times 2^-8 (bf16). The bits are the same everywhere."},
+		OpInfo{Op: OpRandomNormal, Name: "random_normal", Class: ClassRandom, Args: args, Attrs: attrs, Infer: inferRandomFloat, Tol: Tolerance{Eps: 256, Abs: 1e-6, Sum: true},
+			Doc: "Normal with mean 0 and variance 1 (Box and Muller 1958): elements 2j and 2j+1 are r*cos(a) and r*sin(a), r = sqrt(-2*log1p(-u)) and a = 2*pi*v, for u and v the f32 uniforms of their two words."},
+		OpInfo{Op: OpRandomBernoulli, Name: "random_bernoulli", Class: ClassRandom, Args: args,
+			Attrs: []AttrInfo{{Name: "p", Kind: AttrFloat, Doc: "the probability of true, 0 to 1"}, shape}, Infer: inferBernoulli,
+			Doc: "True where the f32 uniform of the element's word is below p: where word>>8 < ceil(p*2^24)."},
+	)
+}
+
+// inferRandom checks seed and offset and returns the result of a dtype.
+func (c *Call) inferRandom(t DType) (Type, error) {
+	for i := range c.Args {
+		if d := c.DType(i); d != U32 && d != I64 || len(c.Shape(i)) != 0 {
+			return Type{}, fmt.Errorf("%s is %s, want a scalar of u32 or i64", c.argName(i), c.Args[i].typ)
+		}
+	}
+	return Type{t, c.Attrs.Shape("shape")}, nil
+}
+
+func inferRandomFloat(c *Call) (Type, error) {
+	t := c.Attrs.DType("dtype")
+	switch t {
+	case F32, F16, BF16, F64:
+		return c.inferRandom(t)
+	}
+	return Type{}, fmt.Errorf("there are no random numbers of %s: cast those of f32", t)
+}
+
+func inferBernoulli(c *Call) (Type, error) {
+	if p := c.Attrs.Float("p"); !(p >= 0 && p <= 1) {
+		return Type{}, fmt.Errorf("probability %v is outside 0..1", p)
+	}
+	return c.inferRandom(Bool)
+}
