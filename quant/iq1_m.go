@@ -28,3 +28,27 @@ func halfIQ1_M(scales *[8]byte) float32 {
 		scales[5]>>4 | scales[7]&0xf0,
 	})
 }
+
+var gridFormatIQ1_M = gridFormat{book: bookIQ1, group: 16, steps: 8, unit: 1, window: 7, offsets: 8}
+
+func quantizeIQ1_M(block []byte, src, weights []float32) {
+	b := (*[56]byte)(block)
+	var a gridBlock
+	gridFormatIQ1_M.quantize(&a, (*[256]float32)(src), weights)
+	clear(b[32:])
+	for e := range 32 {
+		high := byte(a.index[e] >> 8)
+		if a.minus[e] {
+			high |= 8
+		}
+		b[e] = byte(a.index[e])
+		b[32+e/2] |= high << (e % 2 * 4)
+	}
+	for i := range 4 {
+		scales := a.d >> (4 * i) << 12
+		for j, k := range a.scales[4*i:][:4] {
+			scales |= uint16(k) << (3 * j)
+		}
+		binary.LittleEndian.PutUint16(b[48+2*i:], scales)
+	}
+}

@@ -1,6 +1,9 @@
 package quant
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"sync"
+)
 
 // iq1_s: 256 elements in 50 bytes: half d; qs[32]; u16 qh[8]. Each of 8 groups
 // of 32 is four codebook entries of 8. qh[g] holds three more index bits for each
@@ -17,5 +20,28 @@ func dequantizeIQ1_S(dst []float32, block []byte) {
 			index := uint16(b[2+g*4+l]) | qh>>(3*l)&7<<8
 			putTernary(y[g*32+l*8:][:8], scale, delta, gridIQ1S[index])
 		}
+	}
+}
+
+// bookIQ1 is the codebook of iq1_s and iq1_m.
+var bookIQ1 = sync.OnceValue(func() *codebook { return newCodebook8(gridIQ1S[:], [3]int8{-1, 0, 1}) })
+
+var gridFormatIQ1_S = gridFormat{book: bookIQ1, group: 32, steps: 8, unit: 1, window: 7, offsets: 32}
+
+func quantizeIQ1_S(block []byte, src, weights []float32) {
+	b := (*[50]byte)(block)
+	var a gridBlock
+	gridFormatIQ1_S.quantize(&a, (*[256]float32)(src), weights)
+	binary.LittleEndian.PutUint16(b[:], a.d)
+	for g := range 8 {
+		qh := uint16(a.scales[g]) << 12
+		if a.minus[4*g] {
+			qh |= 0x8000
+		}
+		for l := range 4 {
+			b[2+4*g+l] = byte(a.index[4*g+l])
+			qh |= a.index[4*g+l] >> 8 << (3 * l)
+		}
+		binary.LittleEndian.PutUint16(b[34+2*g:], qh)
 	}
 }

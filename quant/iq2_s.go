@@ -1,5 +1,10 @@
 package quant
 
+import (
+	"encoding/binary"
+	"sync"
+)
+
 // iq2_s: 256 elements in 82 bytes: half d; qs[32]; signs[32]; qh[8]; scales[8].
 // Each of 32 entries of 8 has the low eight bits of its codebook index in qs, two
 // more in qh and its signs as a whole byte. Scales as in iq2_xs.
@@ -13,4 +18,23 @@ func dequantizeIQ2_S(dst []float32, block []byte) {
 		scale := scaleIQ2(d, b[74+e/4]>>(e/2%2*4)&15)
 		putGrid(y[e*8:][:8], scale, gridIQ2S[index], b[34+e])
 	}
+}
+
+var gridFormatIQ2_S = gridFormat{
+	book:  sync.OnceValue(func() *codebook { return newCodebook8(gridIQ2S[:], levelsIQ2) }),
+	group: 16, steps: 16, unit: 1. / 8, window: 1, signs: signsFree,
+}
+
+func quantizeIQ2_S(block []byte, src, weights []float32) {
+	b := (*[82]byte)(block)
+	var a gridBlock
+	gridFormatIQ2_S.quantize(&a, (*[256]float32)(src), weights)
+	binary.LittleEndian.PutUint16(b[:], a.d)
+	clear(b[66:74])
+	for e := range 32 {
+		b[2+e] = byte(a.index[e])
+		b[34+e] = a.signs[e]
+		b[66+e/4] |= byte(a.index[e]>>8) << (e % 4 * 2)
+	}
+	putScalesIQ2((*[8]byte)(b[74:]), &a)
 }

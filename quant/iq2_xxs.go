@@ -1,6 +1,9 @@
 package quant
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"sync"
+)
 
 // iq2_xxs: 256 elements in 66 bytes: half d; u16 qs[32]. Each of 8 groups of 32
 // takes eight bytes: four codebook indices, then four 7-bit sign indices and a
@@ -22,3 +25,26 @@ func dequantizeIQ2_XXS(dst []float32, block []byte) {
 
 // scaleIQ2 returns the scale of a group of the iq2 formats from its 4-bit s.
 func scaleIQ2(d float32, s byte) float32 { return d * (0.5 + float32(s)) * 0.25 }
+
+// levelsIQ2 are the levels of the iq2 codebooks.
+var levelsIQ2 = [3]int8{8, 25, 43}
+
+var gridFormatIQ2_XXS = gridFormat{
+	book:  sync.OnceValue(func() *codebook { return newCodebook8(gridIQ2XXS[:], levelsIQ2) }),
+	group: 32, steps: 16, unit: 1. / 8, window: 1, signs: signsEven,
+}
+
+func quantizeIQ2_XXS(block []byte, src, weights []float32) {
+	b := (*[66]byte)(block)
+	var a gridBlock
+	gridFormatIQ2_XXS.quantize(&a, (*[256]float32)(src), weights)
+	binary.LittleEndian.PutUint16(b[:], a.d)
+	for g := range 8 {
+		bits := uint32(a.scales[g]) << 28
+		for l := range 4 {
+			b[2+8*g+l] = byte(a.index[4*g+l])
+			bits |= uint32(a.signs[4*g+l]&127) << (7 * l) // the eighth follows
+		}
+		binary.LittleEndian.PutUint32(b[6+8*g:], bits)
+	}
+}

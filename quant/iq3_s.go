@@ -1,5 +1,10 @@
 package quant
 
+import (
+	"encoding/binary"
+	"sync"
+)
+
 // iq3_s: 256 elements in 110 bytes: half d; qs[64]; qh[8]; signs[32]; scales[4].
 // In each of 8 groups of 32, eight codebook entries of 4 have the low bits of
 // their index in qs and the ninth in qh; bit j of the signs is element j's. Each
@@ -17,5 +22,28 @@ func dequantizeIQ3_S(dst []float32, block []byte) {
 			grid := pairGrid(gridIQ3S[index(2*l)], gridIQ3S[index(2*l+1)])
 			putGrid(y[g*32+l*8:][:8], scale, grid, b[74+g*4+l])
 		}
+	}
+}
+
+var gridFormatIQ3_S = gridFormat{
+	book: sync.OnceValue(func() *codebook {
+		return newCodebook4(gridIQ3S[:], [8]int8{1, 3, 5, 7, 9, 11, 13, 15})
+	}),
+	group: 32, steps: 16, unit: 1, window: 1, signs: signsFree,
+}
+
+func quantizeIQ3_S(block []byte, src, weights []float32) {
+	b := (*[110]byte)(block)
+	var a gridBlock
+	gridFormatIQ3_S.quantize(&a, (*[256]float32)(src), weights)
+	binary.LittleEndian.PutUint16(b[:], a.d)
+	clear(b[66:74])
+	for e, index := range a.index {
+		b[2+e] = byte(index)
+		b[66+e/8] |= byte(index>>8) << (e % 8)
+	}
+	copy(b[74:], a.signs[:])
+	for i := range 4 {
+		b[106+i] = a.scales[2*i] | a.scales[2*i+1]<<4
 	}
 }

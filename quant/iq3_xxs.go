@@ -1,6 +1,9 @@
 package quant
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"sync"
+)
 
 // iq3_xxs: 256 elements in 98 bytes: half d; qs[64]; u32 signs[8]. Each byte of
 // qs indexes a codebook entry of 4. The u32 of each group of 32 holds four 7-bit
@@ -17,5 +20,29 @@ func dequantizeIQ3_XXS(dst []float32, block []byte) {
 			grid := pairGrid(gridIQ3XXS[qs[2*l]], gridIQ3XXS[qs[2*l+1]])
 			putGrid(y[g*32+l*8:][:8], scale, grid, signsOf7[bits>>(7*l)&127])
 		}
+	}
+}
+
+var gridFormatIQ3_XXS = gridFormat{
+	book: sync.OnceValue(func() *codebook {
+		return newCodebook4(gridIQ3XXS[:], [8]int8{4, 12, 20, 28, 36, 44, 52, 62})
+	}),
+	group: 32, steps: 16, unit: 1. / 4, window: 1, signs: signsEven,
+}
+
+func quantizeIQ3_XXS(block []byte, src, weights []float32) {
+	b := (*[98]byte)(block)
+	var a gridBlock
+	gridFormatIQ3_XXS.quantize(&a, (*[256]float32)(src), weights)
+	binary.LittleEndian.PutUint16(b[:], a.d)
+	for e, index := range a.index {
+		b[2+e] = byte(index)
+	}
+	for g := range 8 {
+		bits := uint32(a.scales[g]) << 28
+		for l := range 4 {
+			bits |= uint32(a.signs[4*g+l]&127) << (7 * l) // the eighth follows
+		}
+		binary.LittleEndian.PutUint32(b[66+4*g:], bits)
 	}
 }

@@ -17,23 +17,30 @@ import (
 // decoded element relative to the largest magnitude of its block: half a step of
 // the levels, or the clipped far end, plus the rounding of the scale.
 var roundTrip = map[ir.DType]float64{
-	ir.Q4_0:   1.0 / 8, // the end opposite the largest is clipped by one step
-	ir.Q4_1:   1.0 / 15,
-	ir.Q5_0:   1.0 / 16,
-	ir.Q5_1:   1.0 / 31,
-	ir.Q8_0:   0.5 / 127,
-	ir.Q8_1:   0.5 / 127,
-	ir.Q2_K:   0.5,
-	ir.Q3_K:   0.25,
-	ir.Q4_K:   1.0 / 7, // candidate scales are up to a level off
-	ir.Q5_K:   1.0 / 15,
-	ir.Q6_K:   1.0 / 31,
-	ir.Q8_K:   0.5 / 127,
-	ir.IQ4_NL: 15.0 / 113,
-	ir.IQ4_XS: 15.0/113 + 1.0/64, // group scales have 6 bits
-	ir.TQ1_0:  0.5,
-	ir.TQ2_0:  0.5,
-	ir.MXFP4:  0.25, // values between 6 and 8 clip to 6, or round between 4 and 6
+	ir.Q4_0:    1.0 / 8, // the end opposite the largest is clipped by one step
+	ir.Q4_1:    1.0 / 15,
+	ir.Q5_0:    1.0 / 16,
+	ir.Q5_1:    1.0 / 31,
+	ir.Q8_0:    0.5 / 127,
+	ir.Q8_1:    0.5 / 127,
+	ir.Q2_K:    0.5,
+	ir.Q3_K:    0.25,
+	ir.Q4_K:    1.0 / 7, // candidate scales are up to a level off
+	ir.Q5_K:    1.0 / 15,
+	ir.Q6_K:    1.0 / 31,
+	ir.Q8_K:    0.5 / 127,
+	ir.IQ1_S:   0.9, // codebooks hold a few of the combinations of levels
+	ir.IQ1_M:   0.9,
+	ir.IQ2_XXS: 1, // and signs may have to be even
+	ir.IQ2_XS:  1,
+	ir.IQ2_S:   0.6,
+	ir.IQ3_XXS: 0.9,
+	ir.IQ3_S:   0.3,
+	ir.IQ4_NL:  15.0 / 113,
+	ir.IQ4_XS:  15.0/113 + 1.0/64, // group scales have 6 bits
+	ir.TQ1_0:   0.5,
+	ir.TQ2_0:   0.5,
+	ir.MXFP4:   0.25, // values between 6 and 8 clip to 6, or round between 4 and 6
 }
 
 // scaleRounding is the relative error of a stored scale or minimum, and slack
@@ -515,7 +522,7 @@ func TestSupported(t *testing.T) {
 	}{
 		{ir.Q4_0, true, true},
 		{ir.Q4_K, true, true},
-		{ir.IQ1_S, true, false},
+		{ir.IQ1_S, true, true},
 		{ir.MXFP4, true, true},
 		{ir.F32, false, false},
 		{ir.Invalid, false, false},

@@ -1,0 +1,162 @@
+package quant
+
+import "math"
+
+// codebook is the table of an IQ format, arranged to find the entry of least cost
+// without trying all. An entry has four quarters: two elements of three levels
+// each, or one element of eight. Entries lie grouped by their first half, so that
+// one comparison rules out all that share it.
+type codebook struct {
+	elems  int        // elements an entry: 8 or 4
+	levels [8]float32 // the rising levels, three or eight
+	top    float32    // the largest of them
+	starts [maxHalves + 1]uint16
+	order  []arranged // entries with first half h lie from starts[h] to starts[h+1]
+	index  []uint16   // the place of each in the format's table
+	digits [][8]uint8 // the levels of each
+}
+
+// arranged are the codes of the halves of an entry.
+type arranged struct{ first, second uint8 }
+
+const (
+	maxQuarters = 9                         // codes of a quarter: 3*3, or 8
+	maxHalves   = maxQuarters * maxQuarters // codes of a half
+)
+
+// newCodebook8 arranges a table of entries of 8 elements with three levels.
+func newCodebook8(table []uint64, levels [3]int8) *codebook {
+	c := &codebook{elems: 8}
+	c.arrange(len(table), levels[:], func(e, i int) uint8 { return uint8(table[e] >> (8 * i)) })
+	return c
+}
+
+// newCodebook4 arranges a table of entries of 4 elements with eight levels.
+func newCodebook4(table []uint32, levels [8]int8) *codebook {
+	c := &codebook{elems: 4}
+	c.arrange(len(table), levels[:], func(e, i int) uint8 { return uint8(table[e] >> (8 * i)) })
+	return c
+}
+
+// arrange sorts n entries by their first half; at returns element i of entry e.
+func (c *codebook) arrange(n int, levels []int8, at func(e, i int) uint8) {
+	var digitOf [256]uint8
+	for i, v := range levels {
+		c.levels[i] = float32(v)
+		c.top = float32(v)
+		digitOf[uint8(v)] = uint8(i)
+	}
+	var buckets [maxHalves][]int
+	digits, codes := make([][8]uint8, n), make([]arranged, n)
+	for e := range n {
+		for i := range c.elems {
+			digits[e][i] = digitOf[at(e, i)]
+		}
+		codes[e] = c.codesOf(&digits[e])
+		buckets[codes[e].first] = append(buckets[codes[e].first], e)
+	}
+	for half, bucket := range buckets {
+		for _, e := range bucket {
+			c.order = append(c.order, codes[e])
+			c.index = append(c.index, uint16(e))
+			c.digits = append(c.digits, digits[e])
+		}
+		c.starts[half+1] = uint16(len(c.order))
+	}
+}
+
+func (c *codebook) codesOf(d *[8]uint8) arranged {
+	if c.elems == 4 {
+		return arranged{maxQuarters*d[0] + d[1], maxQuarters*d[2] + d[3]}
+	}
+	return arranged{
+		maxQuarters*(3*d[0]+d[1]) + 3*d[2] + d[3],
+		maxQuarters*(3*d[4]+d[5]) + 3*d[6] + d[7],
+	}
+}
+
+// quarterCosts are the costs of each code of an entry's quarters.
+type quarterCosts [4][maxQuarters]float32
+
+// set sets the costs to the weighted squared errors of the levels, times scale,
+// from the targets t of an entry of elems elements.
+func (q *quarterCosts) set(elems int, levels *[8]float32, scale float32, t, w []float32) {
+	var scaled [8]float32
+	for i, level := range levels {
+		scaled[i] = scale * level
+	}
+	if elems == 4 {
+		q.set4(&scaled, (*[4]float32)(t), (*[4]float32)(w))
+	} else {
+		q.set8((*[3]float32)(scaled[:]), (*[8]float32)(t), (*[8]float32)(w))
+	}
+}
+
+func (q *quarterCosts) set4(levels *[8]float32, t, w *[4]float32) {
+	for i := range q {
+		for l, level := range levels {
+			e := t[i] - level
+			q[i][l] = w[i] * e * e
+		}
+		q[i][8] = math.MaxFloat32 / 8 // no such code
+	}
+}
+
+func (q *quarterCosts) set8(levels *[3]float32, t, w *[8]float32) {
+	for i := range q {
+		var second [3]float32
+		for k, level := range levels {
+			e := t[2*i+1] - level
+			second[k] = float32(w[2*i+1] * e * e)
+		}
+		for k, level := range levels {
+			e := t[2*i] - level
+			first := float32(w[2*i] * e * e)
+			q[i][3*k] = first + second[0]
+			q[i][3*k+1] = first + second[1]
+			q[i][3*k+2] = first + second[2]
+		}
+	}
+}
+
+// nearest returns the position and cost of the entry of least cost, of equals the
+// first, but before all hint, a position that is likely near.
+func (c *codebook) nearest(q *quarterCosts, hint int) (pos int, cost float32) {
+	var second [maxHalves]float32
+	for i, a := range q[2] {
+		row := (*[maxQuarters]float32)(second[maxQuarters*i:])
+		for j, b := range q[3] {
+			row[j] = a + b
+		}
+	}
+	least := minOf(&q[2]) + minOf(&q[3])
+	h := c.order[hint]
+	pos, cost = hint, q[0][h.first/maxQuarters]+q[1][h.first%maxQuarters]+second[h.second]
+	half := -1
+	for _, a := range q[0] {
+		for _, b := range q[1] {
+			half++
+			first := a + b
+			if first+least >= cost {
+				continue
+			}
+			lo := int(c.starts[half])
+			for k, code := range c.order[lo:c.starts[half+1]] {
+				if v := first + second[code.second]; v < cost {
+					pos, cost = lo+k, v
+				}
+			}
+		}
+	}
+	return pos, cost
+}
+
+func minOf(q *[maxQuarters]float32) float32 {
+	m := q[0]
+	for _, v := range q[1:] {
+		if v < m {
+			m = v
+		}
+	}
+	return m
+}

@@ -1,0 +1,315 @@
+package quant
+
+import "math"
+
+// gridFormat is what the formats with a codebook share: 256 elements in groups,
+// whose scale is d*unit*(2k+1), and in codebook entries, whose elements are the
+// entry's levels times that scale.
+//
+// How their blocks are found is this package's own. Each group gets the entries
+// and the scale of least squared error: for each of a list of scales the nearest
+// entries, for these the best scale, and so on until it settles. Then the block's
+// d is the one whose multiples lie best among these scales, each group takes
+// entries anew for the multiples near its own, and least squares gives the final d.
+type gridFormat struct {
+	book    func() *codebook
+	group   int     // elements that share a scale
+	steps   int     // k is below steps
+	unit    float32 // of the scales
+	window  int     // how many steps beyond the nearest are tried
+	signs   signRule
+	offsets int // elements that share an offset of -1/8 or 1/8 from the levels; zero: none
+}
+
+// signRule says which signs the elements of a codebook entry can have.
+type signRule uint8
+
+const (
+	signsOfEntry signRule = iota // those of its levels
+	signsFree                    // any
+	signsEven                    // any with an even number of negatives in each eight
+)
+
+// maxEntries is the largest number of codebook entries in a group.
+const maxEntries = 8
+
+// gridBlock is a block before it is packed.
+type gridBlock struct {
+	d      uint16     // float16
+	scales [16]uint8  // k of each group
+	index  [64]uint16 // of each entry in the codebook
+	signs  [32]uint8  // of each eight elements, bit j of element j
+	minus  [32]bool   // whether the offset at each eight elements is -1/8
+}
+
+// gridFit is the choice for one group.
+type gridFit struct {
+	pos    [maxEntries]uint16 // of the entries in the arranged codebook
+	minus  [maxEntries]bool   // whether the offsets are -1/8
+	tl, ll float32            // weighted sums of target times level and of level squared
+}
+
+// scale returns the scale of least error for the entries of f.
+func (f *gridFit) scale() float32 {
+	if f.ll > 0 && f.tl > 0 {
+		return f.tl / f.ll
+	}
+	return 0
+}
+
+// errorAt returns the error at a scale, less that of the scale zero.
+func (f *gridFit) errorAt(scale float32) float32 {
+	return float32(scale * (float32(scale*f.ll) - 2*f.tl))
+}
+
+// least returns the error at the best scale, less that of the scale zero.
+func (f *gridFit) least() float32 { return -f.scale() * f.tl }
+
+// gridSearch is a block in work.
+type gridSearch struct {
+	*gridFormat
+	c       *codebook
+	levels  [2][8]float32 // the levels with offset 1/8 and -1/8, or twice the same
+	targets [256]float32  // elements without the signs that are stored apart
+	weights [256]float32
+	fits    [16]gridFit
+}
+
+// quantize chooses the block a for x. Without an importance, it minimizes the
+// squared error.
+func (f *gridFormat) quantize(a *gridBlock, x *[256]float32, importance []float32) {
+	s := gridSearch{gridFormat: f, c: f.book()}
+	s.setLevels()
+	s.setWeights(x, importance)
+	s.setTargets(a, x)
+	groups := len(x) / f.group
+	var most float32
+	for g := range groups {
+		s.fit(g)
+		most = max(most, s.fits[g].scale())
+	}
+	if most == 0 {
+		*a = gridBlock{}
+		return
+	}
+	var d float32
+	a.d, d = roundHalf(s.bestUnit(groups, most))
+	for range passesGrid {
+		a.d, d = roundHalf(s.roundFits(a, groups, d))
+	}
+	n := f.group / s.c.elems
+	for g := range groups {
+		for v := range n {
+			fit := &s.fits[g]
+			a.index[g*n+v] = s.c.index[fit.pos[v]]
+			if f.offsets > 0 {
+				a.minus[g*n+v] = fit.minus[v]
+			}
+		}
+	}
+}
+
+// passesGrid is how often a block's d is fitted and its groups chosen anew.
+const passesGrid = 2
+
+func (s *gridSearch) setLevels() {
+	for i, level := range s.c.levels {
+		s.levels[0][i], s.levels[1][i] = level, level
+		if s.offsets > 0 {
+			s.levels[0][i] += 0.125
+			s.levels[1][i] -= 0.125
+		}
+	}
+}
+
+// setWeights sets the weights, none zero, so that a group without importance
+// still gets entries near its elements.
+func (s *gridSearch) setWeights(x *[256]float32, importance []float32) {
+	var floor float32 = 1
+	if importance != nil {
+		weighImportance(s.weights[:], x[:], importance, meanSquare2(x[:]))
+		if total := sum(s.weights[:]); total > 0 {
+			floor = total * 0x1p-28
+		}
+	}
+	for i := range s.weights {
+		s.weights[i] += floor
+	}
+}
+
+// setTargets sets the targets of the search and the signs stored apart. Where
+// their number must be even and is not, the element that it costs least has the
+// wrong sign, which makes its target negative.
+func (s *gridSearch) setTargets(a *gridBlock, x *[256]float32) {
+	s.targets = *x
+	if s.signs == signsOfEntry {
+		return
+	}
+	for i := range a.signs {
+		t, w := (*[8]float32)(s.targets[8*i:]), (*[8]float32)(s.weights[8*i:])
+		var signs uint8
+		odd, cheapest := false, 0
+		for j, v := range t {
+			if v < 0 {
+				signs |= 1 << j
+				odd = !odd
+			}
+			t[j] = abs32(v)
+			if w[j]*t[j] < w[cheapest]*t[cheapest] {
+				cheapest = j
+			}
+		}
+		if odd && s.signs == signsEven {
+			signs ^= 1 << cheapest
+			t[cheapest] = -t[cheapest]
+		}
+		a.signs[i] = signs
+	}
+}
+
+// firstScales are the scales that the fit of a group starts from: they put its
+// largest element at these multiples of the largest level.
+var firstScales = [...]float32{0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3}
+
+// settlesGrid bounds how often the fit of a group takes entries for the best
+// scale of its last.
+const settlesGrid = 3
+
+// fit chooses entries for group g at whatever scale suits them best.
+func (s *gridSearch) fit(g int) {
+	_, magnitude := absMax(s.targets[g*s.group:][:s.group])
+	if magnitude < minGroup {
+		return
+	}
+	var try gridFit
+	best := &s.fits[g]
+	for _, multiple := range firstScales {
+		s.choose(&try, g, magnitude/(s.c.top*multiple))
+		if try.least() < best.least() {
+			*best = try
+		}
+	}
+	for range settlesGrid {
+		try = *best
+		s.choose(&try, g, best.scale())
+		if !(try.least() < best.least()) {
+			return
+		}
+		*best = try
+	}
+}
+
+// bestUnit returns the d whose multiples fit the scales of the groups best, with
+// the largest scale near the largest multiple.
+func (s *gridSearch) bestUnit(groups int, most float32) (d float32) {
+	var least float32 = math.MaxFloat32
+	outermost := float32(2*s.steps - 1)
+	for try := -12; try <= 12; try++ {
+		candidate := most / (s.unit * (outermost + float32(0.5*float32(try))))
+		var e float32
+		for g := range groups {
+			fit := &s.fits[g]
+			e += fit.errorAt(candidate * s.multiple(s.nearestStep(fit.scale()/candidate)))
+		}
+		if e < least {
+			d, least = candidate, e
+		}
+	}
+	return d
+}
+
+// roundFits chooses for each group, among the multiples of d near its scale, the
+// one whose entries have the least error. It returns the best d for the choice.
+func (s *gridSearch) roundFits(a *gridBlock, groups int, d float32) float32 {
+	if d == 0 {
+		return 0
+	}
+	var tl, ll float32
+	for g := range groups {
+		start := s.fits[g]
+		near := s.nearestStep(start.scale() / d)
+		var least float32 = math.MaxFloat32
+		for k := max(0, near-s.window); k <= min(near+s.window, s.steps-1); k++ {
+			try, scale := start, d*s.multiple(k)
+			s.choose(&try, g, scale)
+			if e := try.errorAt(scale); e < least {
+				a.scales[g], s.fits[g], least = uint8(k), try, e
+			}
+		}
+		m := s.multiple(int(a.scales[g]))
+		tl += float32(s.fits[g].tl * m)
+		ll += float32(float32(s.fits[g].ll*m) * m)
+	}
+	if tl > 0 && ll > 0 {
+		return tl / ll
+	}
+	return d
+}
+
+// multiple returns the scale of step k in units of d.
+func (s *gridSearch) multiple(k int) float32 { return s.unit * float32(2*k+1) }
+
+// nearestStep returns the k whose multiple is nearest to v.
+func (s *gridSearch) nearestStep(v float32) int {
+	last := float32(s.steps - 1)
+	return int(roundHalfEven(max(0, min((v/s.unit-1)*0.5, last))))
+}
+
+// choose sets fit to the entries of group g that are nearest at a scale. Those in
+// fit only speed it up.
+func (s *gridSearch) choose(fit *gridFit, g int, scale float32) {
+	fit.tl, fit.ll = 0, 0
+	n := s.group / s.c.elems
+	if s.offsets > s.c.elems {
+		s.chooseShared(fit, g, scale)
+		return
+	}
+	for v := range n {
+		s.chooseEntry(fit, g, v, scale)
+	}
+}
+
+// chooseShared is choose for an offset that the whole group shares.
+func (s *gridSearch) chooseShared(fit *gridFit, g int, scale float32) {
+	minus := *fit
+	var costs [2]float32
+	for v := range s.group / s.c.elems {
+		costs[0] += s.nearest(fit, g, v, 0, scale)
+		costs[1] += s.nearest(&minus, g, v, 1, scale)
+	}
+	if costs[1] < costs[0] {
+		*fit = minus
+	}
+}
+
+// chooseEntry adds the nearest entry v of group g to fit.
+func (s *gridSearch) chooseEntry(fit *gridFit, g, v int, scale float32) {
+	if s.offsets == 0 {
+		s.nearest(fit, g, v, 0, scale)
+		return
+	}
+	minus := *fit
+	if s.nearest(&minus, g, v, 1, scale) < s.nearest(fit, g, v, 0, scale) {
+		*fit = minus
+	}
+}
+
+// nearest adds the nearest entry v of group g, with offset 1/8 or -1/8, to fit,
+// and returns its cost.
+func (s *gridSearch) nearest(fit *gridFit, g, v, minus int, scale float32) (cost float32) {
+	first := g*s.group + v*s.c.elems
+	t, w := s.targets[first:][:s.c.elems], s.weights[first:][:s.c.elems]
+	levels := &s.levels[minus]
+	var q quarterCosts
+	q.set(s.c.elems, levels, scale, t, w)
+	pos, cost := s.c.nearest(&q, int(fit.pos[v]))
+	fit.pos[v], fit.minus[v] = uint16(pos), minus == 1
+	digits := &s.c.digits[pos]
+	for i, target := range t {
+		level := levels[digits[i&7]&7]
+		wl := float32(w[i] * level)
+		fit.tl += float32(wl * target)
+		fit.ll += float32(wl * level)
+	}
+	return cost
+}
