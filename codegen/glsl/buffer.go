@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // buffer is a binding as the text sees it.
@@ -77,14 +78,19 @@ func (e *emitter) load(v *kernel.Expr) text {
 }
 
 // loadVector prints a load of width neighbours as a vector of carriers; at is
-// the position of the first.
+// the position of the first, a multiple of width.
 func (e *emitter) loadVector(b *buffer, width int, at text) (typ string, value text) {
 	if b.DType.IsBlock() {
 		return "vec4", call(e.blockDecoder(b, width), at)
 	}
+	return e.vectorAt(b, width, binary("/", at, uintLit(int64(width))))
+}
+
+// vectorAt prints element i of the array of vectors that a buffer is seen as.
+func (e *emitter) vectorAt(b *buffer, width int, i text) (typ string, value text) {
 	s := scalars[b.DType]
 	typ = fmt.Sprintf("%s%d", s.vec, width)
-	value = primary(fmt.Sprintf("%s[%s]", e.view(b, width), binary("/", at, uintLit(int64(width))).s))
+	value = primary(fmt.Sprintf("%s[%s]", e.view(b, width), i.s))
 	if s.vec != s.storageVec {
 		value = call(typ, value)
 	}
@@ -127,6 +133,35 @@ func (e *emitter) storeAll(stores []kernel.Store) {
 	for _, l := range lines {
 		e.line("%s", l)
 	}
+}
+
+// dropRoundings returns k with stores of a cast that storing does anyway, from
+// a wider float or between integers, storing the cast's argument instead.
+func dropRoundings(k *kernel.Kernel) *kernel.Kernel {
+	shared := map[*kernel.Expr]int{}
+	for _, r := range k.Roots() {
+		shared[r]++
+	}
+	kernel.Walk(k.Roots(), func(v *kernel.Expr) {
+		for _, a := range v.Args {
+			shared[a]++
+		}
+	})
+	out := *k
+	out.Stores = slices.Clone(k.Stores)
+	for i, s := range k.Stores {
+		v := s.Value
+		if v.Op != ir.OpCast || v.Kind != kernel.ExprApply || shared[v] > 1 || v.DType != k.Bindings[s.Bind].DType {
+			continue
+		}
+		from := v.Args[0].DType
+		rounds := v.DType.IsFloat() && v.DType != ir.F64 && (from == ir.F32 || from == ir.F64)
+		wraps := v.DType.IsInteger() && from.IsInteger()
+		if rounds || wraps {
+			out.Stores[i].Value = v.Args[0]
+		}
+	}
+	return &out
 }
 
 // declarations prints the blocks of all buffers that the text uses.

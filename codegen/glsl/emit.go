@@ -53,6 +53,7 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps target.Caps, symbols []strin
 	e := newEmitter(k, s, caps, symbols)
 	e.check()
 	if e.err == nil {
+		e.k = dropRoundings(e.k)
 		e.body()
 	}
 	if e.err != nil {

@@ -45,6 +45,7 @@ type scope struct {
 	names  map[string]bool
 
 	axes    map[int]text
+	later   map[int]string // names for coordinates of axes that become variables once used
 	accs    map[int]text
 	values  map[*kernel.Expr]text
 	indices map[string]text         // by canonical text of an index or factor
@@ -55,7 +56,7 @@ type scope struct {
 }
 
 func newScope(parent *scope, head string) *scope {
-	return &scope{parent: parent, head: head, names: map[string]bool{}, axes: map[int]text{}, accs: map[int]text{},
+	return &scope{parent: parent, head: head, names: map[string]bool{}, axes: map[int]text{}, later: map[int]string{}, accs: map[int]text{},
 		values: map[*kernel.Expr]text{}, indices: map[string]text{}, vectors: map[*kernel.Expr]string{}}
 }
 
@@ -113,6 +114,15 @@ func (e *emitter) open(format string, args ...any) {
 	e.scope = newScope(e.scope, fmt.Sprintf(format, args...))
 }
 
+// openLoop begins a loop over a variable called like base; head writes the
+// for statement around its name.
+func (e *emitter) openLoop(base string, head func(name string) string) string {
+	e.open("for")
+	name := e.fresh(e.scope, base)
+	e.scope.head = head(name)
+	return name
+}
+
 // openGuard begins a block that may not run, so that values which only it
 // needs are computed inside it.
 func (e *emitter) openGuard(format string, args ...any) {
@@ -152,6 +162,13 @@ func (e *emitter) within(head string, body func()) {
 // anything is evaluated there.
 func (e *emitter) bindAxis(axis int, t text) { e.scope.axes[axis] = t }
 
+// bindAxisLater is bindAxis for a coordinate that becomes a variable of that
+// name at its first use, if there is one.
+func (e *emitter) bindAxisLater(axis int, name string, t text) {
+	e.bindAxis(axis, t)
+	e.scope.later[axis] = name
+}
+
 // bindAcc says what variable of the open scope holds the result of a phase or
 // product.
 func (e *emitter) bindAcc(i int, name string) { e.scope.accs[i] = primary(name) }
@@ -174,9 +191,16 @@ func (e *emitter) variable(typ, base string, value text) string {
 // axis returns the text of a coordinate.
 func (e *emitter) axis(axis int) text {
 	for s := e.scope; s != nil; s = s.parent {
-		if t, ok := s.axes[axis]; ok {
-			return t
+		t, ok := s.axes[axis]
+		if !ok {
+			continue
 		}
+		if name, ok := s.later[axis]; ok {
+			delete(s.later, axis)
+			t = primary(e.declare(s, "uint", name, t))
+			s.axes[axis] = t
+		}
+		return t
 	}
 	e.fail("axis %d has no loop", axis)
 	return primary("0u")

@@ -151,7 +151,7 @@ func (e *emitter) factorName(f *kernel.Factor) string {
 		return e.valueName(v) + "_index"
 	}
 	if ts := f.X.Terms(); len(ts) == 1 && len(ts[0].Factors) == 1 && ts[0].Factors[0].Kind == kernel.FactorAxis {
-		return e.axis(ts[0].Factors[0].Axis).s + "_" + base
+		return e.axisName(ts[0].Factors[0].Axis) + "_" + base
 	}
 	return base
 }

@@ -1,6 +1,8 @@
 package glsl
 
 import (
+	"fmt"
+
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -22,22 +24,13 @@ func (e *emitter) emitMap() {
 	opened := e.outerLoops(s)
 	g := s[0]
 	n, _ := g.points[0].Quo(int64(width))
-	name := "id"
-	if width == 1 {
-		name = e.spanName(g, name)
+	name := e.spanName(g, "id")
+	if width > 1 && len(g.axes) == 1 {
+		name = fmt.Sprintf("%s%d", name, width)
 	}
-	opened += e.invocations(n, name, func(id text) {
-		if width > 1 && len(g.axes) == 1 {
-			e.bindAxis(inner, primary(e.variable("uint", e.paraName(inner), binary("*", id, uintLit(int64(width))))))
-			return
-		}
-		e.split(g, width, id)
-	})
-	base := primary("0u")
-	if e.usesAxis(inner) {
-		base = e.axis(inner)
-	}
-	e.lanes(inner, width, base, e.k.Roots(), e.k.Stores, nil)
+	unit := primary("0u")
+	opened += e.invocations(n, name, func(id text) { unit = e.split(g, width, id) })
+	e.runLanes(runOf(inner, width, unit, e.paraName(inner)), e.k.Roots(), e.k.Stores, nil)
 	for range opened {
 		e.close()
 	}
@@ -72,9 +65,9 @@ func (e *emitter) invocations(n ir.Dim, name string, bind func(id text)) (opened
 	wg := e.sched.Workgroup
 	count := e.dim(n).s
 	if e.setGrid(0, []ir.Dim{n}, int64(wg)) {
-		name = e.fresh(e.scope, name)
-		e.open("for (uint %s = gl_GlobalInvocationID.x; %s < %s; %s += gl_NumWorkGroups.x * %du)", name, name, count, name, wg)
-		bind(primary(name))
+		bind(primary(e.openLoop(name, func(name string) string {
+			return fmt.Sprintf("for (uint %s = gl_GlobalInvocationID.x; %s < %s; %s += gl_NumWorkGroups.x * %du)", name, name, count, name, wg)
+		})))
 		return 1
 	}
 	id := primary(e.variable("uint", name, primary("gl_GlobalInvocationID.x")))

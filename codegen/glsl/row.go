@@ -18,6 +18,7 @@ type rowWriter struct {
 
 	local  text // the invocation's number in the workgroup
 	thread text // its number in the row
+	part   text // where its row's parts begin in shared memory, once declared
 	valid  text // whether its row exists, or ""
 	width  int  // neighbouring elements at once
 	slots  int  // turns of each lane, where it keeps the values of all of them; else 0
@@ -111,10 +112,10 @@ func (r *rowWriter) sharedRows(s space) (opened int) {
 	r.thread = r.local
 	first := binary("*", primary("gl_WorkGroupID.x"), uintLit(int64(r.rows)))
 	if goAround {
-		name := r.fresh(r.scope, "first_row")
-		r.open("for (uint %s = %s; %s < %s; %s += gl_NumWorkGroups.x * %du)", name, first.s, name, r.dim(n).s, name, r.rows)
+		first = primary(r.openLoop("first_row", func(name string) string {
+			return fmt.Sprintf("for (uint %s = %s; %s < %s; %s += gl_NumWorkGroups.x * %du)", name, first.s, name, r.dim(n).s, name, r.rows)
+		}))
 		opened++
-		first = primary(name)
 	} else if r.rows == 1 {
 		first = primary("gl_WorkGroupID.x")
 	}
@@ -135,7 +136,7 @@ func (r *rowWriter) sharedRows(s space) (opened int) {
 	if _, whole := n.Quo(int64(r.rows)); !whole {
 		raw := primary(r.variable("uint", name+"_unlimited", id))
 		r.valid = primary(r.variable("bool", "in_range", binary("<", raw, r.dim(n))))
-		id = call("min", raw, binary("-", r.dim(n), uintLit(1)))
+		id = call("min", raw, r.indexText(kernel.DimIndex(n).Minus(kernel.Const(1))))
 	}
 	r.split(s[0], 1, primary(r.variable("uint", name, id)))
 	return opened
@@ -209,57 +210,70 @@ func (r *rowWriter) storeRow() {
 	r.close()
 }
 
-// eachElement loops over a lane's elements of the row. body runs per element,
-// then the stores. Values kept in registers are taken from there in stages
-// after the one that computes them.
+// eachElement loops over a lane's elements of the row, or runs of them. body
+// runs per element, then the stores. Values kept in registers are taken from
+// there in stages after the one that computes them.
 func (r *rowWriter) eachElement(number int, roots []*kernel.Expr, stores []kernel.Store, body func()) {
-	axis := r.k.FoldAxis()
-	j := r.fresh(r.scope, "j")
-	fold := r.dim(r.k.Fold)
-	step := int64(r.lanes * r.width)
-	start := r.thread
-	if r.width > 1 && r.lanes > 1 {
-		start = binary("*", r.thread, uintLit(int64(r.width)))
+	runs, _ := r.k.Fold.Quo(int64(r.width))
+	lanes := int64(r.lanes)
+	name := "j"
+	if r.width > 1 {
+		name = fmt.Sprintf("j%d", r.width)
 	}
 	opened := 1
+	var j text
 	switch {
 	case r.slots > 0:
-		opened = r.cachedLoop(j, start, fold, step)
-	case r.k.Fold.IsStatic() && r.k.Fold.Add == step:
+		j, opened = r.keepingLoop(name, runs)
+	case runs.IsStatic() && runs.Add == lanes:
 		r.openScope() // every lane has exactly one turn
-		r.line("uint %s = %s;", j, start.s)
-	case step == 1:
-		r.open("for (uint %s = 0u; %s < %s; ++%s)", j, j, fold.s, j)
+		j = r.thread
 	default:
-		r.open("for (uint %s = %s; %s < %s; %s += %du)", j, start.s, j, fold.s, j, step)
+		j = primary(r.openLoop(name, func(j string) string {
+			step := "++" + j
+			if lanes > 1 {
+				step = fmt.Sprintf("%s += %du", j, lanes)
+			}
+			return fmt.Sprintf("for (uint %s = %s; %s < %s; %s)", j, r.thread.s, j, r.dim(runs).s, step)
+		}))
 	}
 	r.takeCached(number)
-	r.emitter.lanes(axis, r.width, primary(j), roots, stores, func() {
-		if body != nil {
-			body()
-		}
-	})
+	r.runLanes(runOf(r.k.FoldAxis(), r.width, j, "j"), roots, stores, body)
 	for range opened {
 		r.close()
 	}
 }
 
-// cachedLoop opens a loop of constant length, so that the arrays it indexes
+// keepingLoop opens a loop of constant length, so that the arrays it indexes
 // stay in registers.
-func (r *rowWriter) cachedLoop(j string, start, fold text, step int64) (opened int) {
-	n := r.fresh(r.scope, "n")
-	r.open("%sfor (uint %s = 0u; %s < %du; ++%s)", unroll, n, n, r.slots, n)
-	x := binary("*", primary(n), uintLit(step))
-	if start.s != "0u" {
-		x = binary("+", x, start)
+func (r *rowWriter) keepingLoop(name string, runs ir.Dim) (j text, opened int) {
+	j, r.slot = r.thread, primary("0u")
+	if r.slots > 1 {
+		r.slot = primary(r.openLoop("n", func(n string) string {
+			return fmt.Sprintf("%sfor (uint %s = 0u; %s < %du; ++%s)", unroll, n, n, r.slots, n)
+		}))
+		opened++
+		if r.lanes > 1 {
+			j = binary("+", binary("*", r.slot, uintLit(int64(r.lanes))), r.thread)
+		} else {
+			j = r.slot
+		}
 	}
-	r.line("uint %s = %s;", j, x.s)
-	r.slot = primary(n)
-	if r.k.Fold.Add == step*int64(r.slots) {
-		return 1
+	if runs.Add != int64(r.slots*r.lanes) {
+		if !j.plain() {
+			j = primary(r.variable("uint", name, j))
+		}
+		r.open("if (%s < %s)", j.s, r.dim(runs).s)
+		return j, opened + 1
 	}
-	r.openGuard("if (%s < %s)", j, fold.s)
-	return 2
+	if opened == 0 {
+		r.openScope()
+		return j, 1
+	}
+	if !j.plain() {
+		j = primary(r.variable("uint", name, j))
+	}
+	return j, opened
 }
 
 // accType is the dtype in which a phase accumulates.

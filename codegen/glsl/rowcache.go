@@ -137,8 +137,11 @@ func (r *rowWriter) takeCached(number int) {
 
 // slotIndex is the element of a cache that belongs to the neighbour at hand.
 func (r *rowWriter) slotIndex() string {
-	if r.width == 1 {
+	switch {
+	case r.width == 1:
 		return r.slot.s
+	case r.slots == 1:
+		return component
 	}
 	return fmt.Sprintf("%s * %du + %s", r.slot.s, r.width, component)
 }

@@ -239,23 +239,37 @@ func (r *rowWriter) exchangeSubgroups(f fold) {
 	r.line("barrier();")
 	first := primary("0u")
 	if r.rows > 1 {
-		first = primary(r.variable("uint", "part", binary("*", binary("/", r.local, uintLit(int64(r.lanes))), uintLit(int64(parts)))))
+		first = r.firstPart(parts)
+	}
+	part := func(n text) string {
+		if r.rows > 1 {
+			return binary("+", first, n).s
+		}
+		return n.s
 	}
 	for i, n := range names {
 		r.line("%s = %s[%s];", vars[i], n, first.s)
 	}
-	at := primary("n")
-	if r.rows > 1 {
-		at = binary("+", first, at)
+	at := part(uintLit(1))
+	if parts > 2 {
+		at = part(primary(r.openLoop("n", func(n string) string {
+			return fmt.Sprintf("%sfor (uint %s = 1u; %s < %du; ++%s)", unroll, n, n, parts, n)
+		})))
+		defer r.close()
 	}
-	r.open("%sfor (uint n = 1u; n < %du; ++n)", unroll, parts)
 	if f.place == "" {
-		r.combine(f, f.value, primary(names[0]+"["+at.s+"]"))
-	} else {
-		other := fold{Phase: f.Phase, typ: f.typ, value: names[0] + "[" + at.s + "]", place: names[1] + "[" + at.s + "]"}
-		r.takeIfBetter(f, other)
+		r.combine(f, f.value, primary(names[0]+"["+at+"]"))
+		return
 	}
-	r.close()
+	r.takeIfBetter(f, fold{Phase: f.Phase, typ: f.typ, value: names[0] + "[" + at + "]", place: names[1] + "[" + at + "]"})
+}
+
+// firstPart is where the row's parts begin in shared memory.
+func (r *rowWriter) firstPart(parts int) text {
+	if r.part.s == "" {
+		r.part = primary(r.variable("uint", "part", binary("*", binary("/", r.local, uintLit(int64(r.lanes))), uintLit(int64(parts)))))
+	}
+	return r.part
 }
 
 // exchangeShared combines the lanes by a tree in shared memory.

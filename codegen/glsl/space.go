@@ -117,10 +117,10 @@ func (e *emitter) outerLoops(s space) (opened int) {
 		id := primary("gl_WorkGroupID." + gridAxis[dim])
 		base := e.spanName(g, "outer")
 		if e.setGrid(dim, g.points, 1) {
-			name := e.fresh(e.scope, base)
-			e.open("for (uint %s = %s; %s < %s; %s += gl_NumWorkGroups.%s)", name, id.s, name, e.count(g).s, name, gridAxis[dim])
+			id = primary(e.openLoop(base, func(name string) string {
+				return fmt.Sprintf("for (uint %s = %s; %s < %s; %s += gl_NumWorkGroups.%s)", name, id.s, name, e.count(g).s, name, gridAxis[dim])
+			}))
 			opened++
-			id = primary(name)
 		} else if slices.ContainsFunc(g.axes, e.usesAxis) {
 			id = primary(e.variable("uint", base, id))
 		}
@@ -139,18 +139,18 @@ func (e *emitter) spanName(g span, several string) string {
 }
 
 // split gives the axes of a span their coordinates from the row-major position
-// id, whose unit is width elements of the innermost axis.
-func (e *emitter) split(g span, width int, id text) {
-	if len(g.axes) == 1 {
-		e.bindAxis(g.axes[0], id)
-		return
-	}
+// id, whose unit is width elements of the innermost axis. That axis is left to
+// the caller, who gets its coordinate in those units, if width is not 1.
+func (e *emitter) split(g span, width int, id text) (unit text) {
 	below := kernel.Const(1) // positions per step of the axis
+	unit = primary("0u")
 	for i := len(g.axes) - 1; i >= 0; i-- {
 		axis, extent := g.axes[i], e.k.Parallel[g.axes[i]]
+		name := e.paraName(axis)
 		inner := i == len(g.axes)-1
-		if inner {
+		if inner && width > 1 {
 			extent, _ = extent.Quo(int64(width))
+			name = fmt.Sprintf("%s%d", name, width)
 		}
 		x := id
 		if !below.Equal(kernel.Const(1)) {
@@ -159,14 +159,21 @@ func (e *emitter) split(g span, width int, id text) {
 		if i > 0 {
 			x = binary("%", x, e.dim(extent))
 		}
-		if inner && width > 1 {
-			x = binary("*", x, uintLit(int64(width)))
-		}
-		if e.usesAxis(axis) {
-			e.bindAxis(axis, primary(e.variable("uint", e.paraName(axis), x)))
-		}
 		below = below.Mul(kernel.DimIndex(extent))
+		if !e.usesAxis(axis) {
+			continue
+		}
+		if !x.plain() {
+			x = primary(e.variable("uint", name, x))
+		}
+		if inner {
+			unit = x
+		}
+		if !inner || width == 1 {
+			e.bindAxis(axis, x)
+		}
 	}
+	return unit
 }
 
 // usesAxis reports whether anything in the kernel depends on an axis.

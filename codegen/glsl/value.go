@@ -1,7 +1,6 @@
 package glsl
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -121,7 +120,7 @@ func (e *emitter) value(v *kernel.Expr) text {
 }
 
 // valueFor is value for an expression that stands inside another one, whose
-// home is consumer.
+// home is consumer; nil for one that stands alone.
 func (e *emitter) valueFor(v *kernel.Expr, consumer *scope) text {
 	if t, ok := e.knownValue(v); ok {
 		return t
@@ -135,9 +134,6 @@ func (e *emitter) valueFor(v *kernel.Expr, consumer *scope) text {
 		return e.signedIndex(v.Index)
 	}
 	home := e.home(v.Uses, v.UsesAcc)
-	if consumer == nil {
-		consumer = e.scope
-	}
 	t := e.compute(v, home)
 	if !e.named(v, t, home, consumer) {
 		return t
@@ -155,12 +151,14 @@ func (e *emitter) named(v *kernel.Expr, t text, home, consumer *scope) bool {
 		return false
 	case e.uses.values[v] > 1 && !(v.Kind == kernel.ExprLoad && e.vector(v) != "" && !strings.Contains(t.s, "(")):
 		return true
-	case home.block() != consumer.block() && !isIndexCast(v):
-		return true
+	case consumer == nil && home.block() != e.scope.block() || consumer != nil && home.block() != consumer.block():
+		if !isIndexCast(v) {
+			return true
+		}
 	case v.Kind == kernel.ExprLoad && e.k.Bindings[v.Bind].Write:
 		return true // read before anything is written
 	}
-	return len(t.s) > maxLine
+	return consumer != nil && len(t.s) > maxLine
 }
 
 // isIndexCast reports whether v is a coordinate as a number, not worth a
@@ -206,14 +204,19 @@ func (e *emitter) valueName(v *kernel.Expr) string {
 // axisName is the word for an axis in names: its variable, as far as that is
 // one word.
 func (e *emitter) axisName(axis int) string {
-	t := e.axis(axis).s
+	t := ""
+	for s := e.scope; s != nil && t == ""; s = s.parent {
+		if t = s.later[axis]; t == "" {
+			t = s.axes[axis].s
+		}
+	}
 	for i := 0; i < len(t); i++ {
 		if c := t[i]; !isLetter(c) && (c < '0' || c > '9') {
 			t = t[:i]
 			break
 		}
 	}
-	if _, err := strconv.Atoi(t); err == nil || t == "" {
+	if t == "" || !isLetter(t[0]) {
 		return "value"
 	}
 	return t

@@ -66,37 +66,59 @@ func (e *emitter) width(axis int, extent ir.Dim, roots []*kernel.Expr, stores []
 	return 1
 }
 
+// run is the neighbours along an axis that an invocation takes at once.
+type run struct {
+	axis, width int
+	base        text   // the coordinate of the first
+	unit        text   // base/width where there is a text for it, else ""
+	name        string // what a coordinate in it is called, if it needs a name
+}
+
+// runOf is the run whose number, counted in runs, has that text.
+func runOf(axis, width int, unit text, name string) run {
+	if width == 1 {
+		return run{axis, 1, unit, unit, name}
+	}
+	return run{axis, width, binary("*", unit, uintLit(int64(width))), unit, name}
+}
+
 // lanes writes the body of a loop for the width neighbours that begin at base.
 // Adjacent loads become vector loads before the lanes, adjacent stores vector
 // stores after them; body, which may be nil, and the other stores run per lane.
 func (e *emitter) lanes(axis, width int, base text, roots []*kernel.Expr, stores []kernel.Store, body func()) {
-	if width == 1 {
-		e.openScope()
-		e.bindAxis(axis, base)
+	e.runLanes(run{axis: axis, width: width, base: base}, roots, stores, body)
+}
+
+func (e *emitter) runLanes(r run, roots []*kernel.Expr, stores []kernel.Store, body func()) {
+	e.openScope()
+	defer e.close()
+	if r.width == 1 {
+		e.bindAxis(r.axis, r.base)
 		if body != nil {
 			body()
 		}
 		e.storeAll(stores)
-		e.close()
 		return
 	}
-	e.openScope()
-	e.bindAxis(axis, base)
-	vectors := e.loadVectors(axis, width, roots)
+	vectors := e.loadVectors(r, roots)
 	var scalarStores, vectorStores []kernel.Store
 	var results []string
 	for _, s := range stores {
-		if !e.vectorStore(s, axis, width) {
+		if !e.vectorStore(s, r.axis, r.width) {
 			scalarStores = append(scalarStores, s)
 			continue
 		}
 		b := e.buffers[s.Bind]
-		name := e.fresh(e.scope, fmt.Sprintf("%s%d", b.name, width))
-		e.line("%s%d %s;", scalars[b.DType].vec, width, name)
+		name := e.fresh(e.scope, fmt.Sprintf("%s%d", b.name, r.width))
+		e.line("%s%d %s;", scalars[b.DType].vec, r.width, name)
 		vectorStores, results = append(vectorStores, s), append(results, name)
 	}
-	e.open("%sfor (uint %s = 0u; %s < %du; ++%s)", unroll, component, component, width, component)
-	e.bindAxis(axis, binary("+", base, primary(component)))
+	e.open("%sfor (uint %s = 0u; %s < %du; ++%s)", unroll, component, component, r.width, component)
+	if at := binary("+", r.base, primary(component)); r.name != "" {
+		e.bindAxisLater(r.axis, r.name, at)
+	} else {
+		e.bindAxis(r.axis, at)
+	}
 	for v, name := range vectors {
 		e.scope.vectors[v] = name
 	}
@@ -105,21 +127,42 @@ func (e *emitter) lanes(axis, width int, base text, roots []*kernel.Expr, stores
 	}
 	e.fillVectors(vectorStores, results, scalarStores)
 	e.close()
-	e.storeVectors(width, vectorStores, results)
-	e.close()
+	e.storeVectors(r, vectorStores, results)
+}
+
+// vectorIndex prints x/width, x being adjacent along the run's axis.
+func (e *emitter) vectorIndex(r run, x kernel.Index) text {
+	e.openScope()
+	defer e.close()
+	if r.unit.s == "" {
+		e.bindAxis(r.axis, r.base)
+		return binary("/", e.indexText(x), uintLit(int64(r.width)))
+	}
+	e.bindAxis(r.axis, r.unit)
+	rest, _ := x.DropAxis(r.axis).DivMod(ir.D(r.width))
+	return e.indexText(rest.Plus(kernel.Axis(r.axis, ir.D(2)))) // any extent but 1 keeps the axis
 }
 
 // loadVectors reads what can be read as vectors.
-func (e *emitter) loadVectors(axis, width int, roots []*kernel.Expr) map[*kernel.Expr]string {
+func (e *emitter) loadVectors(r run, roots []*kernel.Expr) map[*kernel.Expr]string {
 	vectors := map[*kernel.Expr]string{}
 	e.plan(nil, nil)
 	e.walkNeeded(roots, func(v *kernel.Expr) {
-		if v.Kind != kernel.ExprLoad || !e.vectorLoad(v, axis, width) {
+		if v.Kind != kernel.ExprLoad || !e.vectorLoad(v, r.axis, r.width) {
 			return
 		}
 		b := e.buffers[v.Bind]
-		typ, value := e.loadVector(b, width, e.indexText(v.Index))
-		vectors[v] = e.variable(typ, fmt.Sprintf("%s%d", b.base, width), value)
+		var typ string
+		var value text
+		if b.DType.IsBlock() {
+			e.openScope()
+			e.bindAxis(r.axis, r.base)
+			typ, value = e.loadVector(b, r.width, e.indexText(v.Index))
+			e.close()
+		} else {
+			typ, value = e.vectorAt(b, r.width, e.vectorIndex(r, v.Index))
+		}
+		vectors[v] = e.variable(typ, fmt.Sprintf("%s%d", b.base, r.width), value)
 	})
 	return vectors
 }
@@ -169,7 +212,7 @@ func (e *emitter) fillVectors(vectorStores []kernel.Store, results []string, sca
 	}
 }
 
-func (e *emitter) storeVectors(width int, stores []kernel.Store, results []string) {
+func (e *emitter) storeVectors(r run, stores []kernel.Store, results []string) {
 	var indices []kernel.Index
 	for _, s := range stores {
 		indices = append(indices, s.Index)
@@ -179,8 +222,8 @@ func (e *emitter) storeVectors(width int, stores []kernel.Store, results []strin
 		b := e.buffers[s.Bind]
 		value := primary(results[i])
 		if t := scalars[b.DType]; t.vec != t.storageVec || t.storage != t.carrier {
-			value = call(fmt.Sprintf("%s%d", t.storageVec, width), value)
+			value = call(fmt.Sprintf("%s%d", t.storageVec, r.width), value)
 		}
-		e.line("%s[%s] = %s;", e.view(b, width), binary("/", e.indexText(s.Index), uintLit(int64(width))).s, value.s)
+		e.line("%s[%s] = %s;", e.view(b, r.width), e.vectorIndex(r, s.Index).s, value.s)
 	}
 }

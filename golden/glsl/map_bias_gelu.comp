@@ -23,13 +23,13 @@ void main() {
     const uint T = params[0];
     uint id = gl_GlobalInvocationID.x;
     if (id >= T * 192u) return;
-    uint col = id % 192u * 4u;
+    uint col4 = id % 192u;
     uint row = id / 192u;
-    vec4 x4 = vec4(x_vec4[(row * 768u + col) / 4u]);
-    vec4 weight4 = weight_vec4[col / 4u];
+    vec4 x4 = vec4(x_vec4[row * 192u + col4]);
+    vec4 weight4 = weight_vec4[col4];
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         result4[lane] = gelu_tanh(x4[lane] + weight4[lane]);
     }
-    result_vec4[(row * 768u + col) / 4u] = result4;
+    result_vec4[row * 192u + col4] = result4;
 }

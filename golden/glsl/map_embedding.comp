@@ -26,12 +26,12 @@ void main() {
     const uint T = params[0];
     uint id = gl_GlobalInvocationID.x;
     if (id >= T * 72u) return;
-    uint col = id % 72u * 4u;
+    uint col4 = id % 72u;
     uint row = id / 72u;
-    vec4 weight4 = decode4_weight(col + uint(clamp(tokens[row], 0, 31999)) * 288u);
+    vec4 weight4 = decode4_weight(col4 * 4u + uint(clamp(tokens[row], 0, 31999)) * 288u);
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         result4[lane] = weight4[lane];
     }
-    result_vec4[(row * 288u + col) / 4u] = result4;
+    result_vec4[row * 72u + col4] = result4;
 }

@@ -17,11 +17,10 @@ float nan_max(float a, float b) {
 }
 
 void main() {
-    uint id = gl_GlobalInvocationID.x;
-    if (id >= 600u) return;
-    uint i = id * 4u;
-    vec4 a4 = a_vec4[i / 4u];
-    vec4 b4 = b_vec4[i / 4u];
+    uint i4 = gl_GlobalInvocationID.x;
+    if (i4 >= 600u) return;
+    vec4 a4 = a_vec4[i4];
+    vec4 b4 = b_vec4[i4];
     vec4 out_mul4;
     vec4 out_relu4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
@@ -29,6 +28,6 @@ void main() {
         out_mul4[lane] = mul;
         out_relu4[lane] = nan_max(mul, 0.0);
     }
-    out_mul_vec4[i / 4u] = out_mul4;
-    out_relu_vec4[i / 4u] = out_relu4;
+    out_mul_vec4[i4] = out_mul4;
+    out_relu_vec4[i4] = out_relu4;
 }

@@ -60,20 +60,20 @@ void main() {
     const uint T = params[0];
     uint id = gl_GlobalInvocationID.x;
     if (id >= T * 72u) return;
-    uint col = id % 12u * 4u;
+    uint col4 = id % 12u;
     uint row = id / 12u % 6u;
     uint batch = id / 72u;
     float cast_batch = float(positions[batch]);
-    vec4 q4 = vec4(q_vec4[(batch * 288u + row * 48u + col) / 4u]);
+    vec4 q4 = vec4(q_vec4[batch * 72u + row * 12u + col4]);
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        uint col_lane_quotient = (col + lane) / 2u;
-        float angle = cast_batch * exp2(float(int(col_lane_quotient)) * -0.5536547);
-        uint col_lane_remainder = (col + lane) % 2u;
-        float q_col = float(q[col_lane_quotient * 2u + batch * 288u + row * 48u + 1u - col_lane_remainder]);
+        uint col = col4 * 4u + lane;
+        uint col_quotient = col / 2u;
+        float angle = cast_batch * exp2(float(int(col_quotient)) * -0.5536547);
+        uint col_remainder = col % 2u;
+        float q_col = float(q[col_quotient * 2u + batch * 288u + row * 48u + 1u - col_remainder]);
         float sin_col = sin_accurate(angle);
-        float rope = q4[lane] * cos_accurate(angle) + q_col * (int(col_lane_remainder) != 0 ? sin_col : -sin_col);
-        result4[lane] = rope;
+        result4[lane] = q4[lane] * cos_accurate(angle) + q_col * (int(col_remainder) != 0 ? sin_col : -sin_col);
     }
-    result_vec4[(batch * 288u + row * 48u + col) / 4u] = f16vec4(result4);
+    result_vec4[batch * 72u + row * 12u + col4] = f16vec4(result4);
 }

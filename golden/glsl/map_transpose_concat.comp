@@ -13,13 +13,14 @@ layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 
 void main() {
     uint id = gl_GlobalInvocationID.x;
     if (id >= 24u) return;
-    uint col = id % 3u * 4u;
+    uint col4 = id % 3u;
     uint row = id / 3u;
     bool lt = int(row) < 3;
-    vec4 b4 = b_vec4[(col + min(row, 2u) * 12u) / 4u];
+    vec4 b4 = b_vec4[col4 + min(row, 2u) * 3u];
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        result4[lane] = lt ? b4[lane] : a[(col + lane) * 5u + uint(clamp(int(row) - 3, 0, 4))];
+        uint col = col4 * 4u + lane;
+        result4[lane] = lt ? b4[lane] : a[col * 5u + uint(clamp(int(row) - 3, 0, 4))];
     }
-    result_vec4[(row * 12u + col) / 4u] = result4;
+    result_vec4[row * 3u + col4] = result4;
 }

@@ -23,11 +23,6 @@ float nan_max(float a, float b) {
     return isnan(b) || a <= b ? b : a;
 }
 
-// Rounds to the precision of f16.
-float round_f16(float x) {
-    return unpackHalf2x16(packHalf2x16(vec2(x, 0.0))).x;
-}
-
 void main() {
     const uint T = params[0];
     uint self = gl_LocalInvocationIndex;
@@ -113,7 +108,7 @@ void main() {
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
             uint col = col0 + tx + j * 8u;
             if (row < T && col < 100u) {
-                result[batch * T * 100u + row * 100u + col] = float16_t(round_f16(nan_max(acc0[i * 4u + j], 0.0) * acc1[i * 4u + j] + bias[col]));
+                result[batch * T * 100u + row * 100u + col] = float16_t(nan_max(acc0[i * 4u + j], 0.0) * acc1[i * 4u + j] + bias[col]);
             }
         }
     }

@@ -29,13 +29,14 @@ void main() {
     // row_argmax: place of the maximum over the row.
     float row_argmax_value = -INF;
     int row_argmax = 0x7fffffff;
-    for (uint j = local * 4u; j < 32000u; j += 4096u) {
-        vec4 logits4 = vec4(logits_vec4[(row * 32000u + j) / 4u]);
+    for (uint j4 = local; j4 < 8000u; j4 += 1024u) {
+        vec4 logits4 = vec4(logits_vec4[row * 8000u + j4]);
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+            uint j = j4 * 4u + lane;
             float candidate = logits4[lane];
-            if (argmax_beats(candidate, int(j + lane), row_argmax_value, row_argmax)) {
+            if (argmax_beats(candidate, int(j), row_argmax_value, row_argmax)) {
                 row_argmax_value = candidate;
-                row_argmax = int(j + lane);
+                row_argmax = int(j);
             }
         }
     }

@@ -25,17 +25,12 @@ uint f32_to_bf16(float x) {
     return bits + 0x7fffu + (bits >> 16 & 1u) >> 16;
 }
 
-// Rounds to the precision of bf16.
-float round_bf16(float x) {
-    return bf16_to_f32(f32_to_bf16(x));
-}
-
 void main() {
     uint local = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
     uint thread = local % 32u;
     uint row_unlimited = gl_WorkGroupID.x * 8u + local / 32u;
     bool in_range = row_unlimited < 50u;
-    uint row = min(row_unlimited, 50u - 1u);
+    uint row = min(row_unlimited, 49u);
     float kept_cast[2];
 
     // row_sum: sum over the row.
@@ -54,10 +49,11 @@ void main() {
 
     // sum_sq_dev: sum over the row.
     float sum_sq_dev = 0.0;
-    [[unroll]] for (uint n_2 = 0u; n_2 < 2u; ++n_2) {
-        uint j_2 = n_2 * 32u + thread;
-        if (j_2 < 61u) {
-            float sub = kept_cast[n_2] - row_sum * 0.016393442;
+    float mul = row_sum * 0.016393442;
+    [[unroll]] for (uint n = 0u; n < 2u; ++n) {
+        uint j = n * 32u + thread;
+        if (j < 61u) {
+            float sub = kept_cast[n] - mul;
             sum_sq_dev += sub * sub;
         }
     }
@@ -67,11 +63,11 @@ void main() {
 
     // Store each element of the row.
     if (in_range) {
-        [[unroll]] for (uint n_3 = 0u; n_3 < 2u; ++n_3) {
-            uint j_3 = n_3 * 32u + thread;
-            if (j_3 < 61u) {
-                float mul = (kept_cast[n_3] - row_sum * 0.016393442) * inversesqrt(sum_sq_dev * 0.016393442 + 1e-05);
-                result[row * 61u + j_3] = uint16_t(f32_to_bf16(round_bf16(mul * weight[j_3] + weight_2[j_3])));
+        float scale = inversesqrt(sum_sq_dev * 0.016393442 + 1e-05);
+        [[unroll]] for (uint n = 0u; n < 2u; ++n) {
+            uint j = n * 32u + thread;
+            if (j < 61u) {
+                result[row * 61u + j] = uint16_t(f32_to_bf16((kept_cast[n] - mul) * scale * weight[j] + weight_2[j]));
             }
         }
     }

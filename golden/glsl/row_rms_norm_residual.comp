@@ -13,14 +13,13 @@ layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params
 
 void main() {
     const uint T = params[0];
-    uint id = gl_GlobalInvocationID.x;
-    if (id >= T * 192u) return;
-    uint i = id * 4u;
-    vec4 x4 = x_vec4[i / 4u];
-    vec4 residual4 = residual_vec4[i / 4u];
+    uint i4 = gl_GlobalInvocationID.x;
+    if (i4 >= T * 192u) return;
+    vec4 x4 = x_vec4[i4];
+    vec4 residual4 = residual_vec4[i4];
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         result4[lane] = x4[lane] + residual4[lane];
     }
-    result_vec4[i / 4u] = result4;
+    result_vec4[i4] = result4;
 }

@@ -27,8 +27,8 @@ void main() {
     // sum_sq: sum over the row.
     float sum_sq = 0.0;
     [[unroll]] for (uint n = 0u; n < 3u; ++n) {
-        uint j = n * 256u + thread * 4u;
-        vec4 add4 = add_vec4[(row * 768u + j) / 4u];
+        uint j4 = n * 64u + thread;
+        vec4 add4 = add_vec4[row * 192u + j4];
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
             kept_add[n * 4u + lane] = add4[lane];
             sum_sq += add4[lane] * add4[lane];
@@ -43,21 +43,19 @@ void main() {
     barrier();
     uint part = local / 64u * 2u;
     sum_sq = sum_sq_parts[part];
-    [[unroll]] for (uint n = 1u; n < 2u; ++n) {
-        sum_sq += sum_sq_parts[part + n];
-    }
+    sum_sq += sum_sq_parts[part + 1u];
 
     // Store each element of the row.
     if (in_range) {
         float scale = inversesqrt(sum_sq * 0.0013020834 + 1e-05);
-        [[unroll]] for (uint n_2 = 0u; n_2 < 3u; ++n_2) {
-            uint j_2 = n_2 * 256u + thread * 4u;
-            vec4 weight4 = weight_vec4[j_2 / 4u];
+        [[unroll]] for (uint n = 0u; n < 3u; ++n) {
+            uint j4 = n * 64u + thread;
+            vec4 weight4 = weight_vec4[j4];
             vec4 result4;
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                result4[lane] = kept_add[n_2 * 4u + lane] * scale * weight4[lane];
+                result4[lane] = kept_add[n * 4u + lane] * scale * weight4[lane];
             }
-            result_vec4[(row * 768u + j_2) / 4u] = result4;
+            result_vec4[row * 192u + j4] = result4;
         }
     }
 }

@@ -34,8 +34,8 @@ void main() {
     // row_max: maximum over the row.
     float row_max = -INF;
     [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-        uint j = n * 256u + thread * 4u;
-        vec4 scores4 = scores_vec4[(row * 1024u + j) / 4u];
+        uint j4 = n * 64u + thread;
+        vec4 scores4 = scores_vec4[row * 256u + j4];
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
             kept_scores[n * 4u + lane] = scores4[lane];
             row_max = nan_max(row_max, scores4[lane]);
@@ -50,16 +50,14 @@ void main() {
     barrier();
     uint part = local / 64u * 2u;
     row_max = row_max_parts[part];
-    [[unroll]] for (uint n = 1u; n < 2u; ++n) {
-        row_max = nan_max(row_max, row_max_parts[part + n]);
-    }
+    row_max = nan_max(row_max, row_max_parts[part + 1u]);
 
     // row_sum: sum over the row.
     float row_sum = 0.0;
-    [[unroll]] for (uint n_2 = 0u; n_2 < 4u; ++n_2) {
-        uint j_2 = n_2 * 256u + thread * 4u;
+    [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+        uint j4 = n * 64u + thread;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-            row_sum += exp(kept_scores[n_2 * 4u + lane] - row_max);
+            row_sum += exp(kept_scores[n * 4u + lane] - row_max);
         }
     }
     [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
@@ -69,22 +67,19 @@ void main() {
         row_sum_parts[gl_SubgroupID] = row_sum;
     }
     barrier();
-    uint part_2 = local / 64u * 2u;
-    row_sum = row_sum_parts[part_2];
-    [[unroll]] for (uint n = 1u; n < 2u; ++n) {
-        row_sum += row_sum_parts[part_2 + n];
-    }
+    row_sum = row_sum_parts[part];
+    row_sum += row_sum_parts[part + 1u];
 
     // Store each element of the row.
     if (in_range) {
         float recip = 1.0 / row_sum;
-        [[unroll]] for (uint n_3 = 0u; n_3 < 4u; ++n_3) {
-            uint j_3 = n_3 * 256u + thread * 4u;
+        [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+            uint j4 = n * 64u + thread;
             vec4 result4;
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                result4[lane] = exp(kept_scores[n_3 * 4u + lane] - row_max) * recip;
+                result4[lane] = exp(kept_scores[n * 4u + lane] - row_max) * recip;
             }
-            result_vec4[(row * 1024u + j_3) / 4u] = result4;
+            result_vec4[row * 256u + j4] = result4;
         }
     }
 }
