@@ -8,7 +8,6 @@ import (
 // product describes a matrix product for tests: y = epilogue(sum over k of
 // prologue(A) * B), with a second product of the same A where gated.
 type product struct {
-	name        string
 	batch       []ir.Dim
 	m, n, k     ir.Dim
 	a, b        ir.DType

@@ -48,9 +48,7 @@ func (g *generator) view() *ir.Node {
 	switch g.rng.IntN(6) {
 	case 0, 1:
 		var perm []int
-		for _, p := range g.rng.Perm(x.Rank()) {
-			perm = append(perm, p)
-		}
+		perm = append(perm, g.rng.Perm(x.Rank())...)
 		return g.add(ir.OpTranspose, []*ir.Node{x}, attr("perm", perm))
 	case 2:
 		return g.slice(x)
