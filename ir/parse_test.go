@@ -148,6 +148,7 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(string(text))
 	}
+	f.Add(rulesGraph(f))
 	f.Add("graph \"\" {%x = const {data=bool[](true)} : bool[] output \"\\n\" %x}")
 	f.Fuzz(func(t *testing.T, text string) {
 		g, err := Parse(text)

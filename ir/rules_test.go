@@ -2,6 +2,7 @@ package ir
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -39,6 +40,49 @@ func ruleResult(prelude, line string) (op Op, result string) {
 		return op, "error: " + err.Error()
 	}
 	return op, g.nodes[len(g.nodes)-1].Type().String()
+}
+
+// rulesGraph returns one graph, as text IR, of all cases of rules.txt that are
+// right and take arguments: every op with all sorts of attributes.
+func rulesGraph(t testing.TB) string {
+	t.Helper()
+	raw, err := os.ReadFile(rulesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(raw), "\n")
+	b := strings.Builder{}
+	b.WriteString(rulesPrelude(lines))
+	for i, l := range lines {
+		if line, want, ok := strings.Cut(l, " => "); ok && strings.Contains(line, "%") && !strings.HasPrefix(want, "error: ") {
+			fmt.Fprintf(&b, "%%case%d = %s\n", i, line)
+		}
+	}
+	return b.String() + "output \"y\" %x\n}\n"
+}
+
+// TestRulesThroughFiles: nodes of every op print and read back, as text and as
+// graph.json.
+func TestRulesThroughFiles(t *testing.T) {
+	g, err := Parse(rulesGraph(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Parse(g.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameGraph(t, g, again)
+	throughJSON(t, g)
+	seen := map[Op]bool{}
+	for _, n := range g.nodes {
+		seen[n.op] = true
+	}
+	for _, op := range Ops() {
+		if !seen[op] && op.Class() != ClassLeaf {
+			t.Errorf("no case of %s went through", op)
+		}
+	}
 }
 
 // TestRules runs the cases of rules.txt.

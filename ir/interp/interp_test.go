@@ -91,6 +91,37 @@ func TestRunTimeEdges(t *testing.T) {
 		{"max", func(b builder, x *ir.Node) *ir.Node { return b.add(ir.OpReduceMax, []*ir.Node{x}) }, []float64{math.Inf(-1)}, ""},
 		{"min", func(b builder, x *ir.Node) *ir.Node { return b.add(ir.OpReduceMin, []*ir.Node{x}) }, []float64{math.Inf(1)}, ""},
 		{"softmax", func(b builder, x *ir.Node) *ir.Node { return b.add(ir.OpSoftmax, []*ir.Node{x}) }, []float64{}, ""},
+		{"resize_nearest", func(b builder, x *ir.Node) *ir.Node {
+			return b.add(ir.OpResizeNearest, []*ir.Node{x}, "size", ir.ShapeOf(3))
+		}, nil, "axis 0 of f32[0] is empty"},
+		{"resize_linear", func(b builder, x *ir.Node) *ir.Node {
+			return b.add(ir.OpResizeLinear, []*ir.Node{x}, "size", ir.ShapeOf(3))
+		}, nil, "axis 0 of f32[0] is empty"},
+		{"resize to nothing", func(b builder, x *ir.Node) *ir.Node {
+			return b.add(ir.OpResizeLinear, []*ir.Node{x}, "size", ir.Shape{T.Times(2)})
+		}, []float64{}, ""},
+		{"pad with itself", func(b builder, x *ir.Node) *ir.Node {
+			return b.add(ir.OpPad, []*ir.Node{x}, "low", []int{1}, "high", []int{0}, "mode", "replicate")
+		}, nil, "axis 0 of f32[0] is empty"},
+		{"gather_nd", func(b builder, x *ir.Node) *ir.Node {
+			return b.add(ir.OpGatherND, []*ir.Node{x, b.constant(integers(t, ir.I32, []int64{0}, 1))})
+		}, nil, "axis 0 of f32[0] is empty"},
+		{"scatter", func(b builder, x *ir.Node) *ir.Node {
+			one := b.constant(floats(t, ir.F32, []float64{5}, 1))
+			return b.add(ir.OpScatter, []*ir.Node{x, b.constant(integers(t, ir.I32, []int64{0}, 1)), one})
+		}, []float64{}, ""},
+		{"sort", func(b builder, x *ir.Node) *ir.Node { return b.add(ir.OpSort, []*ir.Node{x}) }, []float64{}, ""},
+		{"cumsum", func(b builder, x *ir.Node) *ir.Node { return b.add(ir.OpCumSum, []*ir.Node{x}) }, []float64{}, ""},
+		{"logsumexp", func(b builder, x *ir.Node) *ir.Node { return b.add(ir.OpLogSumExp, []*ir.Node{x}) }, []float64{math.Inf(-1)}, ""},
+		{"max_pool of padding", func(b builder, x *ir.Node) *ir.Node {
+			return b.add(ir.OpMaxPool, []*ir.Node{x}, "kernel", []int{2}, "stride", []int{1}, "padding_low", []int{1}, "padding_high", []int{1})
+		}, []float64{math.Inf(-1)}, ""},
+		{"avg_pool of padding", func(b builder, x *ir.Node) *ir.Node {
+			return b.add(ir.OpAvgPool, []*ir.Node{x}, "kernel", []int{2}, "stride", []int{1}, "padding_low", []int{1}, "padding_high", []int{1}, "count_include_pad", false)
+		}, []float64{math.NaN()}, ""},
+		{"window longer than the axis", func(b builder, x *ir.Node) *ir.Node {
+			return b.add(ir.OpMaxPool, []*ir.Node{x}, "kernel", []int{3}, "stride", []int{1})
+		}, nil, "axis 0 of [T-2] is -2"},
 		{"slice past the end", func(b builder, x *ir.Node) *ir.Node {
 			return b.add(ir.OpSlice, []*ir.Node{x}, "starts", []int{1}, "limits", ir.Shape{T})
 		}, nil, "axis 0 of [T-1] is -1"},
@@ -411,6 +442,11 @@ func TestWorkersDoNotMatter(t *testing.T) {
 	y := b.add(ir.OpMatMul, []*ir.Node{x, w})
 	y = b.add(ir.OpAttention, []*ir.Node{y, x, y}, "causal", true)
 	y = b.add(ir.OpLayerNorm, []*ir.Node{b.add(ir.OpSilu, []*ir.Node{y})})
+	y = b.add(ir.OpConv, []*ir.Node{y, b.noise(n, n, 1)})
+	y = b.add(ir.OpAvgPool, []*ir.Node{y}, "kernel", []int{3}, "stride", []int{1}, "padding_low", []int{1}, "padding_high", []int{1})
+	y = b.add(ir.OpCumSum, []*ir.Node{b.add(ir.OpSort, []*ir.Node{y}, "axis", 1)}, "axis", 1)
+	seed := b.constant(integers(t, ir.U32, []int64{1}))
+	y = b.add(ir.OpAdd, []*ir.Node{y, b.add(ir.OpRandomNormal, []*ir.Node{seed, seed}, "shape", ir.ShapeOf(3, n, n))})
 	b.output("y", b.add(ir.OpSum, []*ir.Node{y}, "axes", []int{1}))
 	in := map[string]*ir.Data{"x": floats(t, ir.F32, noise(3*n*n, 1), 3, n, n), "w": floats(t, ir.F32, noise(n*n, 2), n, n)}
 	want := run(t, b.program(Options{Workers: 1}), in, nil)["y"].Bytes
