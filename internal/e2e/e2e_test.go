@@ -1,0 +1,144 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// TestMain gives the tests one cache of their own, as many kernels are alike.
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "vkc-e2e-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	os.Setenv(cachefile.EnvDir, dir)
+	os.Unsetenv(cachefile.Env)
+	return vktest.Main(m)
+}
+
+// openDevice opens the Vulkan device that VKC_DEVICE names, or the best one. Without one, or without shader
+// compilers, the test is skipped, or fails if VKC_REQUIRE_DEVICE=1.
+func openDevice(t testing.TB) *vkc.Device {
+	t.Helper()
+	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
+	if err == nil {
+		err = tools.Ready()
+	}
+	skipOrFail(t, err)
+	want := os.Getenv("VKC_DEVICE")
+	if want == "" {
+		want = "auto"
+	}
+	dev, err := vkc.OpenDevice(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	skipOrFail(t, dev.Fallback())
+	t.Cleanup(func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return dev
+}
+
+func skipOrFail(t testing.TB, err error) {
+	t.Helper()
+	if err != nil && vktest.Required() {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Skip(err)
+	}
+}
+
+func quantize(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }
+
+// valuesOf makes inputs and weights for a graph.
+func valuesOf(g *ir.Graph, seed uint64) graphgen.Values {
+	return graphgen.Values{Seed: seed, Graph: g, Quantize: quantize}
+}
+
+// load compiles a graph for the device and loads it. It is closed when the test ends. What cannot be
+// compiled yet is skipped.
+func load(t testing.TB, dev *vkc.Device, g *ir.Graph, weights ir.WeightSource) *vk.Executable {
+	t.Helper()
+	exe, err := dev.LoadGraph(context.Background(), g, weights)
+	if gap := notYet(err); gap != "" {
+		t.Skip(gap)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := exe.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return exe.(*vk.Executable)
+}
+
+// check loads a graph with random weights, runs it on random inputs under each choice of symbol values, one
+// run after the other, and compares all outputs and states with the reference.
+func check(t *testing.T, dev *vkc.Device, g *ir.Graph, symbols []map[string]int64) {
+	t.Helper()
+	values := valuesOf(g, 1)
+	exe := load(t, dev, g, values)
+	reference, err := vkc.NewChecker(g, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range symbols {
+		in, err := values.Inputs(s, i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(t, exe, reference, in, s)
+	}
+	if n := exe.Stats().Recordings; n != 1 {
+		t.Errorf("the steps were recorded %d times for %d runs; want once", n, len(symbols))
+	}
+}
+
+// compare runs a program and compares with the reference, whose states advance alike.
+func compare(t *testing.T, exe *vk.Executable, reference *vkc.Checker, in map[string]*ir.Data, symbols map[string]int64) map[string]*ir.Data {
+	t.Helper()
+	r, err := exe.Run(context.Background(), in, runtime.RunOptions{Symbols: symbols})
+	if err != nil {
+		t.Fatalf("%v: %v", symbols, err)
+	}
+	report, err := reference.Check(context.Background(), exe, in, symbols, r.Outputs)
+	if err == nil {
+		err = report.Err()
+	}
+	if err != nil {
+		t.Errorf("%v: %v", symbols, err)
+	}
+	return r.Outputs
+}
+
+// lengths are choices of values for one symbol.
+func lengths(symbol string, values ...int64) []map[string]int64 {
+	var list []map[string]int64
+	for _, v := range values {
+		list = append(list, map[string]int64{symbol: v})
+	}
+	return list
+}
+
+// once is for graphs without symbols.
+var once = []map[string]int64{nil}

@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+var (
+	randomGraphs = flag.Int("graphs", 200, "how many random graphs to compile and run")
+	firstSeed    = flag.Uint64("seed", 1, "the seed of the first random graph")
+)
+
+// TestRandomGraphs compares random graphs, compiled for a device and run there, with the reference.
+func TestRandomGraphs(t *testing.T) {
+	dev := openDevice(t)
+	n := *randomGraphs
+	if testing.Short() {
+		n = min(n, 40)
+	}
+	ran, unsupported := 0, map[string]int{}
+	for seed := *firstSeed; seed < *firstSeed+uint64(n); seed++ {
+		g, err := graphgen.New(seed, graphgen.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs, err := differ(dev, g, seed)
+		switch gap := notYet(err); {
+		case gap != "":
+			unsupported[gap]++
+		case err != nil:
+			report(t, dev, g, seed, err)
+		}
+		ran += runs
+	}
+	skipped := 0
+	for _, gap := range slices.Sorted(maps.Keys(unsupported)) {
+		t.Logf("%d graphs are left out: %s", unsupported[gap], gap)
+		skipped += unsupported[gap]
+	}
+	if skipped > n/4 || ran < n {
+		t.Errorf("%d of %d graphs are left out, and there were %d runs: too few to mean anything", skipped, n, ran)
+	}
+}
+
+// differ compares a graph on a device with the reference, run after run so that states advance. It returns
+// how many runs it compared; those that the reference refuses do not count.
+func differ(dev *vkc.Device, g *ir.Graph, seed uint64) (ran int, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic, %v\n%s", p, debug.Stack())
+		}
+	}()
+	ctx := context.Background()
+	values := valuesOf(g, seed)
+	reference, err := interp.New(g, interp.Options{Weights: values})
+	if err != nil {
+		return 0, err
+	}
+	exe, err := dev.LoadGraph(ctx, g, values)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, exe.Close()) }()
+	for i, symbols := range runsOf(g, values) {
+		in, err := values.Inputs(symbols, i)
+		if err != nil {
+			return ran, err
+		}
+		want, err := reference.Run(ctx, in, symbols)
+		if err != nil {
+			continue // an axis to pick from is empty under these values
+		}
+		r, err := exe.Run(ctx, in, runtime.RunOptions{Symbols: symbols, Profile: i == 1})
+		if err != nil {
+			return ran, err
+		}
+		if err := compareAll(g, exe, reference, r.Outputs, want); err != nil {
+			return ran, fmt.Errorf("run %d with %v: %w", i, symbols, err)
+		}
+		ran++
+	}
+	return ran, nil
+}
+
+// runsOf are choices of symbol values, several also for graphs whose states make a difference.
+func runsOf(g *ir.Graph, values graphgen.Values) []map[string]int64 {
+	symbols := values.Symbols(6)
+	if len(g.Updates()) > 0 && len(symbols) < 3 {
+		symbols = slices.Repeat(symbols, 3)
+	}
+	return symbols
+}
+
+func compareAll(g *ir.Graph, exe runtime.Executable, reference *interp.Program, have, want map[string]*ir.Data) error {
+	bounds := graphgen.Bounds(g)
+	for _, o := range g.Outputs() {
+		if err := interp.Compare(have[o.Name], want[o.Name], bounds[o.Node.ID()].Tolerance(o.Node)).Err(); err != nil {
+			return fmt.Errorf("output %q, %s", o.Name, err)
+		}
+	}
+	for _, s := range g.Leaves(ir.OpState) {
+		have, err := exe.ReadState(s.Name())
+		if err != nil {
+			return err
+		}
+		want, err := reference.State(s.Name())
+		if err != nil {
+			return err
+		}
+		if err := interp.Compare(have, want, bounds[s.ID()].Tolerance(s)).Err(); err != nil {
+			return fmt.Errorf("state %q, %s", s.Name(), err)
+		}
+	}
+	return nil
+}
+
+// report fails the test with the graph made as small as the failure allows.
+func report(t *testing.T, dev *vkc.Device, g *ir.Graph, seed uint64, err error) {
+	t.Helper()
+	kind := func(err error) string { return strings.SplitN(err.Error(), ",", 2)[0] }
+	small := graphgen.Shrink(g, func(g *ir.Graph) bool {
+		_, again := differ(dev, g, seed)
+		return again != nil && notYet(again) == "" && kind(again) == kind(err)
+	})
+	if _, again := differ(dev, small, seed); again != nil {
+		err = again
+	}
+	t.Errorf("seed %d: %v\n%s", seed, err, small)
+}
+
+// gaps are what errors of graphs that cannot be compiled for this device say.
+var gaps = []string{"has no lowering", "no kernel reads yet"}
+
+// notYet returns what the device or the compiler lacks for a graph, or nothing if err is of another sort.
+func notYet(err error) string {
+	if err == nil {
+		return ""
+	}
+	var unsupported *vkc.UnsupportedError
+	if errors.As(err, &unsupported) {
+		return "the device lacks features"
+	}
+	for _, gap := range gaps {
+		if i := strings.Index(err.Error(), gap); i >= 0 {
+			return err.Error()[strings.LastIndex(err.Error()[:i], ":")+1:]
+		}
+	}
+	return ""
+}
