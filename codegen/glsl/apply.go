@@ -87,15 +87,27 @@ func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 			return args[i]
 		}
 		return e.floatLit(v.Attrs.Float(name))
-	}, func(function string) {
-		if libraryNames[function] {
-			e.helper(function, through)
-		}
-	})
+	}, func(function string) string { return e.function(function, through) })
 	if through != typ && computeType(v.DType) == "double" {
 		t = call("double", t)
 	}
 	return e.wrapped(v, t)
+}
+
+// instead gives the library's form of builtins that do not keep NaN, or are
+// allowed to be far off.
+var instead = map[string]string{"atan": "atan_accurate", "clamp": "nan_clamp"}
+
+// function returns what to call for a function of a scalar form, and sees to
+// it that the text has it.
+func (e *emitter) function(name, typ string) string {
+	if other, ok := instead[name]; ok && (typ == "float" || typ == "double") {
+		name = other
+	}
+	if libraryNames[name] {
+		e.helper(name, typ)
+	}
+	return name
 }
 
 // arithmetic is the compute type in which an op works: that of its result, or

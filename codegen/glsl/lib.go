@@ -33,31 +33,42 @@ var libraryNames = func() map[string]bool {
 
 // helper makes the text have a library function for a type.
 func (e *emitter) helper(name, typ string) {
-	for _, h := range library {
+	h, typ := findHelper(name, typ)
+	if h == nil {
+		e.fail("the library has no %s of %s", name, typ)
+		return
+	}
+	if e.helpers[name+" "+typ] {
+		return
+	}
+	e.helpers[name+" "+typ] = true
+	e.needType(typ)
+	if strings.Contains(h.source, "int64_t") {
+		e.need(NeedInt64)
+	}
+	for _, u := range h.uses {
+		e.helper(u, typ)
+	}
+}
+
+// findHelper returns the row of a function for a type, or the only one there
+// is, and the type that it is for.
+func findHelper(name, typ string) (*helper, string) {
+	var only *helper
+	for i := range library {
+		h := &library[i]
 		if h.name != name {
 			continue
 		}
-		if !slices.Contains(h.types, typ) {
-			if len(h.types) != 1 {
-				e.fail("%s is not there for %s", name, typ)
-				return
-			}
-			typ = h.types[0]
+		if slices.Contains(h.types, typ) {
+			return h, typ
 		}
-		if e.helpers[name+" "+typ] {
-			return
-		}
-		e.helpers[name+" "+typ] = true
-		e.needType(typ)
-		if strings.Contains(h.source, "int64_t") {
-			e.need(NeedInt64)
-		}
-		for _, u := range h.uses {
-			e.helper(u, typ)
-		}
-		return
+		only = h
 	}
-	e.fail("the library has no %s", name)
+	if only == nil || len(only.types) != 1 {
+		return nil, typ
+	}
+	return only, only.types[0]
 }
 
 // functions prints the helpers and decoders that the text uses.
@@ -93,6 +104,11 @@ TYPE nan_max(TYPE a, TYPE b) {
 TYPE nan_min(TYPE a, TYPE b) {
     return isnan(b) || a >= b ? b : a;
 }`},
+	{"nan_clamp", floats, nil, `
+// x limited to lo..hi; NaN stays.
+TYPE nan_clamp(TYPE x, TYPE lo, TYPE hi) {
+    return isnan(x) ? x : clamp(x, lo, hi);
+}`},
 	{"div_int", ints, nil, `
 // Truncates; x/0 is 0, and the smallest number by -1 wraps.
 TYPE div_int(TYPE a, TYPE b) {
@@ -119,12 +135,28 @@ TYPE mod_int(TYPE a, TYPE b) {
     TYPE r = rem_int(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }`},
-	{"rem_trunc", floats, nil, `
+	{"rem_trunc", f32Only, []string{"NAN"}, `
+// The remainder of a division that truncates, exactly: in integers, eight bits
+// of the quotient at a time. Has the sign of a.
+float rem_trunc(float a, float b) {
+    if (isnan(a) || isnan(b) || isinf(a) || b == 0.0) return NAN;
+    uint x = floatBitsToUint(a) & 0x7fffffffu, y = floatBitsToUint(b) & 0x7fffffffu;
+    if (x < y || isinf(b)) return a;
+    uint ex = max(x >> 23, 1u), ey = max(y >> 23, 1u);
+    uint mx = x - (ex - 1u << 23), my = y - (ey - 1u << 23);
+    uint m = mx % my;
+    for (int left = int(ex - ey); left > 0; left -= 8) {
+        m = (m << min(left, 8)) % my;
+    }
+    float r = float(m) * 1.1920929e-7 * uintBitsToFloat(ey << 23);
+    return floatBitsToInt(a) < 0 ? -r : r;
+}`},
+	{"rem_trunc", []string{"double"}, nil, `
 // a - b * trunc(a / b), corrected where the quotient was rounded across an
 // integer. Has the sign of a.
-TYPE rem_trunc(TYPE a, TYPE b) {
+double rem_trunc(double a, double b) {
     if (isinf(b) && !isinf(a)) return a;
-    TYPE r = fma(-trunc(a / b), b, a);
+    double r = fma(-trunc(a / b), b, a);
     if (r != 0.0 && (r < 0.0) != (a < 0.0)) r += a < 0.0 ? -abs(b) : abs(b);
     if (abs(r) >= abs(b)) r -= r < 0.0 ? -abs(b) : abs(b);
     return r;
@@ -141,26 +173,31 @@ float pow_full(float a, float b) {
     if (b == 0.0 || a == 1.0 || a == -1.0 && isinf(b)) return 1.0;
     if (isnan(a) || isnan(b)) return NAN;
     float p = a == 0.0 ? (b > 0.0 ? 0.0 : INF) : pow(abs(a), b);
-    if (a >= 0.0) return p;
-    if (floor(b) != b && !isinf(a)) return NAN;
+    if (floatBitsToInt(a) >= 0) return p;
+    if (floor(b) != b) return isinf(a) || a == 0.0 ? p : NAN;
     return b - 2.0 * floor(0.5 * b) == 1.0 ? -p : p;
 }`},
-	{"atan2_full", f32Only, []string{"NAN"}, `
-// The angle of the point (x, y): at the origin, at infinity and with signed
-// zeros too. The arc tangent of a ratio up to tan(pi/8) is by polynomial
-// (Moshier, Cephes atanf.c).
-float atan2_full(float y, float x) {
-    if (isnan(x) || isnan(y)) return NAN;
-    float shorter = min(abs(x), abs(y)), longer = max(abs(x), abs(y));
-    float t = longer == 0.0 ? 0.0 : isinf(shorter) ? 1.0 : shorter / longer;
-    float angle = 0.0;
+	{"atan_accurate", f32Only, nil, `
+// Arc tangent: beyond tan(pi/8) by that of (x-1)/(x+1), beyond 1 by that of 1/x,
+// to reach a polynomial (Moshier, Cephes atanf.c).
+float atan_accurate(float x) {
+    float t = abs(x) > 1.0 ? 1.0 / abs(x) : abs(x), angle = 0.0;
     if (t > 0.41421356) {
         angle = 0.78539816;
         t = (t - 1.0) / (t + 1.0);
     }
     float z = t * t;
     angle += (((8.0537446e-2 * z - 0.13877685) * z + 0.1997771) * z - 0.3333295) * z * t + t;
-    if (abs(y) > abs(x)) angle = 1.5707964 - angle;
+    if (abs(x) > 1.0) angle = 1.5707964 - angle;
+    return x < 0.0 ? -angle : angle;
+}`},
+	{"atan2_full", f32Only, []string{"atan_accurate", "NAN"}, `
+// The angle of the point (x, y): at the origin, at infinity and with signed
+// zeros too.
+float atan2_full(float y, float x) {
+    if (isnan(x) || isnan(y)) return NAN;
+    float dx = abs(x), dy = abs(y);
+    float angle = dx == dy ? (dx == 0.0 ? 0.0 : 0.78539816) : atan_accurate(dy / dx);
     if (floatBitsToInt(x) < 0) angle = 3.1415927 - angle;
     return floatBitsToInt(y) < 0 ? -angle : angle;
 }`},

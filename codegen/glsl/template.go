@@ -160,10 +160,10 @@ func (n *node) walk(visit func(*node)) {
 	}
 }
 
-// render prints a form; value gives the text of a placeholder and use is told
-// of every function called.
-func (n *node) render(value func(name string) text, use func(function string)) text {
-	kid := func(i int) text { return n.kids[i].render(value, use) }
+// render prints a form; value gives the text of a placeholder, and function the
+// name of what to call for each function.
+func (n *node) render(value func(name string) text, function func(name string) string) text {
+	kid := func(i int) text { return n.kids[i].render(value, function) }
 	switch n.kind {
 	case nodePlaceholder:
 		return value(n.text)
@@ -174,12 +174,11 @@ func (n *node) render(value func(name string) text, use func(function string)) t
 	case nodeTernary:
 		return ternary(kid(0), kid(1), kid(2))
 	case nodeCall:
-		use(n.text)
 		args := make([]text, len(n.kids))
 		for i := range n.kids {
 			args[i] = kid(i)
 		}
-		return call(n.text, args...)
+		return call(function(n.text), args...)
 	}
 	return primary(n.text)
 }

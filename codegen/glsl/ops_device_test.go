@@ -1,0 +1,254 @@
+package glsl_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// opCase is one elementwise op on one dtype, as a graph with an output.
+type opCase struct {
+	name  string
+	graph *ir.Graph
+	in    map[string]*ir.Data
+}
+
+// Arguments at which functions are hard: every pair of them is tried.
+var (
+	hardFloats = []float64{0, 1, -1, 0.5, -0.5, 2, -2, 3, -3, 0.25, -0.25, 0.625, -0.9375, 3.75, -7.25, 10, math.Inf(1), math.Inf(-1), math.NaN(),
+		math.Copysign(0, -1), 0.1, 1e-3, -1e-3, 1e-6, 0.63, 0.93, -10, 20, 50, -50, 88, -88, 100.5, -100.5, 12345.678, -99999}
+	hardInts = []int64{0, 1, -1, 2, -2, 3, 7, -7, 31, 100, 127, -128, 128, 255, -100, 1 << 20, math.MaxInt32, math.MinInt32, math.MaxUint32,
+		math.MaxInt64, math.MinInt64}
+)
+
+// moderate is how many of hardFloats are easy enough for results that cancel.
+const moderate = 19
+
+// samples returns n arguments of a dtype; inner ones change fastest.
+func samples(t ir.DType, args, arg int) *ir.Data {
+	count := func(n int) (total, repeat int) {
+		total, repeat = 1, 1
+		for i := range args {
+			total *= n
+			if i > arg {
+				repeat *= n
+			}
+		}
+		return total, repeat
+	}
+	n := len(hardFloats)
+	switch {
+	case !t.IsFloat():
+		n = len(hardInts)
+	case args > 2 || t == ir.F64: // whose functions compute in f32
+		n = moderate
+	}
+	total, repeat := count(n)
+	d := &ir.Data{DType: t, Dims: []int{total}, Bytes: make([]byte, total*t.BlockBytes())}
+	floats, ints := make([]float64, total), make([]int64, total)
+	for i := range total {
+		if t.IsFloat() {
+			floats[i] = hardFloats[i/repeat%n]
+		} else {
+			ints[i] = hardInts[i/repeat%n]
+		}
+	}
+	switch {
+	case t.IsFloat():
+		ir.EncodeFloats(d.Bytes, t, floats)
+	default:
+		ir.EncodeInts(d.Bytes, t, ints)
+	}
+	return d
+}
+
+// opCases lists every elementwise op with every dtype that it takes, and casts
+// to every dtype.
+func opCases(t *testing.T) []opCase {
+	t.Helper()
+	var all []opCase
+	for _, op := range ir.Ops() {
+		if op.Class() != ir.ClassElementwise {
+			continue
+		}
+		for _, dtype := range ir.DTypes() {
+			if dtype.IsBlock() {
+				continue
+			}
+			if op != ir.OpCast {
+				if c, ok := newOpCase(op, dtype, attrsFor(op)); ok {
+					all = append(all, c)
+				}
+				continue
+			}
+			for _, to := range ir.DTypes() {
+				if c, ok := newOpCase(op, dtype, []ir.Attr{{Name: "dtype", Value: to}}); ok {
+					c.name += " to " + to.String()
+					all = append(all, c)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// attrsFor gives attributes values that are not their defaults.
+func attrsFor(op ir.Op) []ir.Attr {
+	values := map[string]float64{"min": -0.75, "max": 2.5, "mul": -1.5, "add": 0.3, "exponent": 3, "alpha": 0.2}
+	var out []ir.Attr
+	for _, a := range op.Info().Attrs {
+		if v, ok := values[a.Name]; ok && a.Kind == ir.AttrFloat {
+			out = append(out, ir.Attr{Name: a.Name, Value: v})
+		}
+	}
+	return out
+}
+
+// newOpCase makes the graph; not ok if the op does not take the dtype.
+func newOpCase(op ir.Op, t ir.DType, attrs []ir.Attr) (opCase, bool) {
+	c := opCase{name: fmt.Sprintf("%s %s", op, t), graph: ir.NewGraph("op"), in: map[string]*ir.Data{}}
+	var args []*ir.Node
+	n := op.Info().MinArgs()
+	for i := range n {
+		dtype := t
+		if op == ir.OpWhere && i == 0 {
+			dtype = ir.Bool
+		}
+		name := fmt.Sprintf("x%d", i)
+		d := samples(t, n, i)
+		if dtype != t {
+			d = samples(ir.U8, 1, 0)
+			bools := &ir.Data{DType: ir.Bool, Dims: samples(t, n, i).Dims}
+			for j := range bools.Dims[0] {
+				bools.Bytes = append(bools.Bytes, d.Bytes[j%len(d.Bytes)]&1)
+			}
+			d = bools
+		}
+		if op == ir.OpRsqrt { // GLSL leaves it undefined of -0
+			values, _ := d.Floats()
+			for j, v := range values {
+				if v == 0 {
+					values[j] = 0
+				}
+			}
+			ir.EncodeFloats(d.Bytes, t, values)
+		}
+		c.in[name] = d
+		x, err := c.graph.Add(ir.OpInput, nil, []ir.Attr{{Name: "name", Value: name}, {Name: "dtype", Value: dtype},
+			{Name: "shape", Value: ir.ShapeOf(d.Dims...)}}, "")
+		if err != nil {
+			return c, false
+		}
+		args = append(args, x)
+	}
+	y, err := c.graph.Add(op, args, attrs, "")
+	if err != nil || c.graph.Output("y", y) != nil {
+		return c, false
+	}
+	return c, true
+}
+
+// TestOpsOnDevice compares every elementwise op on every dtype with the
+// reference, NaN, infinities and the ends of the integers included.
+func TestOpsOnDevice(t *testing.T) {
+	dev := vktest.Device(t, vk.DeviceOptions{})
+	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
+	check(t, err)
+	if err := tools.Ready(); err != nil {
+		t.Skipf("no GLSL compiler here: %v", err)
+	}
+	cases := opCases(t)
+	if len(cases) < 400 {
+		t.Errorf("only %d cases", len(cases))
+	}
+	var states []*passes.State
+	var sources []string
+	for _, c := range cases {
+		s, text, err := build(c.graph, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
+			sched, _, err := target.Select(k, dev.Caps())
+			return sched, dev.Caps(), err
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if len(text) != 1 {
+			t.Fatalf("%s: %d kernels", c.name, len(text))
+		}
+		states, sources = append(states, s), append(sources, text[0])
+	}
+	modules, err := assemble(tools, sources)
+	check(t, err)
+	for i, c := range cases {
+		if err := c.run(dev, states[i], modules[i]); err != nil {
+			t.Errorf("%s: %v\n%s", c.name, err, sources[i])
+		}
+	}
+}
+
+func (c opCase) run(dev *vk.Device, s *passes.State, module []byte) error {
+	exe, err := dev.Load(context.Background(), s.Program, [][]byte{module}, nil, vk.LoadOptions{})
+	if err != nil {
+		return err
+	}
+	defer exe.Close()
+	have, err := exe.Run(context.Background(), c.in, runtime.RunOptions{})
+	if err != nil {
+		return err
+	}
+	ref, err := interp.New(c.graph, interp.Options{})
+	if err != nil {
+		return err
+	}
+	want, err := ref.Run(context.Background(), c.in, nil)
+	if err != nil {
+		return err
+	}
+	out := c.graph.Outputs()[0].Node
+	c.correct(want["y"])
+	if err := interp.Compare(have.Outputs["y"], want["y"], interp.Tolerances(c.graph)[out.ID()]).Err(); err != nil {
+		return c.explain(err, have.Outputs["y"], want["y"])
+	}
+	return nil
+}
+
+// correct replaces what the reference takes from Go and the op's documentation
+// does not: that min and max of an infinity and NaN are the infinity.
+func (c opCase) correct(want *ir.Data) {
+	n := c.graph.Outputs()[0].Node
+	if !want.DType.IsFloat() || n.Op() != ir.OpMin && n.Op() != ir.OpMax {
+		return
+	}
+	values, _ := want.Floats()
+	for _, d := range c.in {
+		x, _ := d.Floats()
+		for i := range values {
+			if x[i] != x[i] {
+				values[i] = math.NaN()
+			}
+		}
+	}
+	ir.EncodeFloats(want.Bytes, want.DType, values)
+}
+
+// explain adds the arguments at the worst element.
+func (c opCase) explain(err error, have, want *ir.Data) error {
+	n := c.graph.Outputs()[0].Node
+	r := interp.Compare(have, want, interp.Tolerances(c.graph)[n.ID()])
+	for i := range c.in {
+		if v, e := c.in[i].Floats(); e == nil {
+			err = fmt.Errorf("%w; %s = %v", err, i, v[r.Index])
+		}
+	}
+	return err
+}
