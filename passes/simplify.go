@@ -2,6 +2,7 @@ package passes
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -63,7 +64,9 @@ func foldFloat(n *ir.Node, args []*ir.Node, dims []int) *ir.Data {
 		for j, a := range args {
 			x[j] = in[j][broadcastPos(i, dims, a.Attrs().Data("data").Dims)]
 		}
-		out[i] = f(x, n.Attrs())
+		if out[i] = f(x, n.Attrs()); out[i] != out[i] {
+			out[i] = math.NaN() // whose sign and payload processors do not agree on
+		}
 	}
 	d, err := ir.FromFloats(n.DType(), out, dims...)
 	if err != nil {

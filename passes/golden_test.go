@@ -1,0 +1,74 @@
+package passes_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
+)
+
+var updateGolden = flag.Bool("update-golden", false, "write golden files anew from what the code does now")
+
+// TestGolden runs the cases of testdata/passes: each file has the name of a
+// pass and holds graphs with the state after that pass.
+func TestGolden(t *testing.T) {
+	for _, p := range passes.Passes() {
+		t.Run(p.Name, func(t *testing.T) { goldenFile(t, p.Name) })
+	}
+}
+
+// A case begins with a line "=== NAME"; the line "---" parts the graph from
+// what is expected, or UNCHANGED where that is the graph as it was.
+func goldenFile(t *testing.T, pass string) {
+	file := filepath.Join("testdata", "passes", pass+".txt")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := strings.Split(string(data), "=== ")[1:]
+	if len(cases) == 0 {
+		t.Fatalf("%s has no cases", file)
+	}
+	for i, c := range cases {
+		name, rest, _ := strings.Cut(c, "\n")
+		text, want, ok := strings.Cut(rest, "---\n")
+		if !ok && !*updateGolden {
+			t.Fatalf("%s: no line ---", name)
+		}
+		g, err := ir.Parse(text)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if _, _, err := checkGraph(g, 1, 4); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		have := after(t, g, pass)
+		if *updateGolden {
+			cases[i] = name + "\n" + text + "---\n" + have
+		} else if want != have {
+			t.Errorf("%s: have\n%s\nwant\n%s", name, have, want)
+		}
+	}
+	if *updateGolden {
+		text := "=== " + strings.Join(cases, "=== ")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func after(t *testing.T, g *ir.Graph, pass string) string {
+	t.Helper()
+	s, err := passes.Run(g, passes.Options{Until: pass})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Text() == g.String() {
+		return "UNCHANGED\n\n"
+	}
+	return s.Text() + "\n"
+}

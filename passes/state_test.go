@@ -1,0 +1,111 @@
+package passes_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel/keval"
+	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// cached is one attention layer with a cache of keys and values: T new rows
+// are written at the position, which is a state, and see all before them.
+const cached = `graph "cached" {
+	symbol T <= 5
+	%x = input {name="x", dtype=f32, shape=[T,32]}
+	%wq = weight {name="wq", dtype=q8_0, shape=[16,32]}
+	%wk = weight {name="wk", dtype=q8_0, shape=[8,32]}
+	%wv = weight {name="wv", dtype=q8_0, shape=[8,32]}
+	%keys = state {name="keys", dtype=f32, shape=[16,8]}
+	%values = state {name="values", dtype=f32, shape=[16,8]}
+	%at = state {name="position", dtype=i32, shape=[]}
+	%k = matmul %x, %wk {transpose_b=true}
+	%v = matmul %x, %wv {transpose_b=true}
+	%k1 = dynamic_update_slice %keys, %k, %at
+	%v1 = dynamic_update_slice %values, %v, %at
+	update %keys = %k1
+	update %values = %v1
+	%q = matmul %x, %wq {transpose_b=true}
+	%q1 = reshape %q {shape=[T,2,8]}
+	%q2 = transpose %q1 {perm=[1,0,2]}
+	%kt = reshape %k1 {shape=[1,16,8]}
+	%vt = reshape %v1 {shape=[1,16,8]}
+	%row = iota {shape=[T,16]}
+	%col = iota {shape=[T,16], axis=1}
+	%last = add %row, %at
+	%seen = le %col, %last
+	%zero = const {data=f32[](0.0)}
+	%hidden = const {data=f32[](-1e30)}
+	%mask = where %seen, %zero, %hidden
+	%out = attention %q2, %kt, %vt, %mask
+	%t = dim_value {dim=[T]}
+	%next = add %at, %t
+	update %at = %next
+	output "out" %out
+	output "position" %next
+}`
+
+// TestStatesAndSymbols runs one program at many lengths, as a model generates:
+// a prompt, then single rows, then several, and none.
+func TestStatesAndSymbols(t *testing.T) {
+	g, err := ir.Parse(cached)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := graphgen.Values{Seed: 7, Graph: g, Quantize: quantize}
+	want, err := interp.New(g, interp.Options{Weights: values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := passes.Run(g, passes.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := keval.New(s.Program, s.Kernels, keval.Options{Weights: values, Decode: quant.Dequantize})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inPlace := 0
+	for _, st := range s.Program.Steps {
+		for _, b := range st.Binds {
+			if p := s.Program.Buffers[b.Buffer]; b.Write && (p.Name == "keys" || p.Name == "values") && len(st.Ops) > 0 {
+				inPlace++
+				if b.Read {
+					t.Errorf("step %s reads %s, all of it, to write a few rows", st.Name, p.Name)
+				}
+			}
+		}
+	}
+	if inPlace != 2 {
+		t.Errorf("%d steps write the caches, want 2\n%s", inPlace, s.Text())
+	}
+	position := int64(0)
+	for i, length := range []int64{4, 1, 1, 0, 3, 1, 5, 1} {
+		symbols := map[string]int64{"T": length}
+		in, err := values.Inputs(symbols, i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		have, err := m.Run(in, symbols)
+		if err != nil {
+			t.Fatalf("run %d of length %d: %v", i, length, err)
+		}
+		ref, err := want.Run(context.Background(), in, symbols)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range g.Outputs() {
+			if err := interp.Compare(have[o.Name], ref[o.Name], interp.ToleranceOf(g, o.Node)).Err(); err != nil {
+				t.Errorf("run %d of length %d: %s: %v", i, length, o.Name, err)
+			}
+		}
+		position += length
+		if n, err := have["position"].Ints(); err != nil || n[0] != position {
+			t.Errorf("run %d: the position is %v (%v), want %d", i, n, err, position)
+		}
+	}
+}
