@@ -32,7 +32,7 @@ func fuseElementwise(f *Fusion) error {
 	for _, n := range nodes {
 		if f.live[n.ID()] && isCore(n) {
 			kind := ClusterRow
-			if n.Op().Class() == ir.ClassContraction {
+			if n.Op().Class() == ir.ClassContraction || isConv(n) {
 				kind = ClusterMatMul
 			}
 			f.newCluster(kind, n)
@@ -201,8 +201,10 @@ func (f *Fusion) cost(n *ir.Node) (flops, loads int) {
 // opCost is a rough count of arithmetic operations.
 func opCost(op ir.Op) int {
 	switch op {
-	case ir.OpRope:
+	case ir.OpRope, ir.OpResizeCubic:
 		return 40
+	case ir.OpResizeLinear:
+		return 20
 	case ir.OpExp, ir.OpExp2, ir.OpExpm1, ir.OpLog, ir.OpLog2, ir.OpLog1p, ir.OpSigmoid, ir.OpSilu, ir.OpTanh, ir.OpSoftplus:
 		return 6
 	case ir.OpSin, ir.OpCos, ir.OpTan, ir.OpPow, ir.OpPowf, ir.OpErf, ir.OpGelu, ir.OpGeluErf, ir.OpMish, ir.OpAtan2, ir.OpSinh, ir.OpCosh:
@@ -293,6 +295,9 @@ func (f *Fusion) adopt(c *Cluster, dead int) {
 // operand by matrices of one shape.
 func sameLoop(c, q *Cluster) bool {
 	a, b := c.Cores[0], q.Cores[0]
+	if a.Op().Class() == ir.ClassWindow || b.Op().Class() == ir.ClassWindow {
+		return false
+	}
 	if c.Kind == ClusterRow {
 		return a.Arg(0).Shape().Equal(b.Arg(0).Shape()) && slices.Equal(foldedAxes(a), foldedAxes(b))
 	}
@@ -309,7 +314,7 @@ func foldedAxes(n *ir.Node) []bool {
 	rank := n.Arg(0).Rank()
 	axes := n.Attrs().Ints("axes")
 	switch n.Op() {
-	case ir.OpArgmax, ir.OpArgmin, ir.OpSoftmax, ir.OpLogSoftmax:
+	case ir.OpArgmax, ir.OpArgmin, ir.OpSoftmax, ir.OpLogSoftmax, ir.OpL2Normalize:
 		axes = []int64{int64(n.Attrs().Int("axis"))}
 	case ir.OpRMSNorm, ir.OpLayerNorm:
 		axes = []int64{-1}

@@ -72,6 +72,9 @@ func decompose(g *ir.Graph) (*ir.Graph, error) {
 			out := r.attention(n, args)
 			return out, r.err
 		}
+		if out := r.decomposed(n, args); out != nil || r.err != nil {
+			return out, r.err
+		}
 		if n.Op().Class() == ir.ClassReduce {
 			if groups := linearAxes(n); len(groups) > 1 {
 				return r.reduceInTurn(n, args[0], groups), r.err

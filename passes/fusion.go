@@ -101,7 +101,7 @@ func isCore(n *ir.Node) bool {
 	case ir.ClassRow:
 		return n.Op() != ir.OpRope
 	}
-	return false
+	return isConv(n) || isWindowRow(n)
 }
 
 // isView reports whether n is only an index map.

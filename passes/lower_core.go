@@ -15,6 +15,14 @@ const maxRowEpilogue = 1 << 16
 
 // lowerRow makes a row kernel: parallel axes are those that no core folds.
 func (l *lowerer) lowerRow() error {
+	for _, n := range l.c.Cores {
+		if isWindowRow(n) {
+			if len(l.c.Cores) > 1 {
+				return errWindow(n)
+			}
+			return l.lowerWindowRow(n)
+		}
+	}
 	l.k.Family = kernel.FamilyRow
 	x := l.c.Cores[0].Arg(0)
 	l.space = x.Shape()
@@ -154,6 +162,19 @@ func (l *lowerer) addPhases(n *ir.Node) error {
 		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineSum, x, "row_sum")}
 	case ir.OpProd:
 		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineProd, x, "row_prod")}
+	case ir.OpNorm1:
+		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineSum, f32(ir.OpAbs, x), "sum_abs")}
+	case ir.OpNorm2, ir.OpL2Normalize:
+		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineSum, f32(ir.OpSqr, x), "sum_sq")}
+	case ir.OpLogSumExp:
+		top := l.phase(kernel.CombineMax, x, "row_max")
+		// exp(inf-inf) is NaN, so an infinite maximum is taken as it is.
+		e := f32(ir.OpExp, f32(ir.OpSub, x, top))
+		l.accs[n] = []*kernel.Expr{top, l.phase(kernel.CombineSum, e, "row_sum")}
+	case ir.OpVariance:
+		sum := l.phase(kernel.CombineSum, x, "row_sum")
+		dev := f32(ir.OpSqr, f32(ir.OpSub, x, l.mean(sum)))
+		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineSum, dev, "sum_sq_dev")}
 	case ir.OpReduceMax:
 		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineMax, x, "row_max")}
 	case ir.OpReduceMin:
@@ -197,16 +218,25 @@ func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) (*kernel.Expr, error
 	if !ok {
 		return nil, fmt.Errorf("%s is needed before its own loop has run", n.Op())
 	}
+	if isWindowRow(n) {
+		if !sameCoords(at, l.at) {
+			return nil, errNotIdentity
+		}
+		if n.Op() == ir.OpConv || n.Op() == ir.OpConvTranspose {
+			return accs[0], nil
+		}
+		return l.pooled(n, accs[0])
+	}
 	if n.Op().Class() == ir.ClassReduce {
 		if !sameCoords(at, spread(n.Shape(), l.kept, l.keptShape())) {
 			return nil, errNotIdentity
 		}
-		return l.reduced(n, accs[0])
+		return l.reduced(n, accs)
 	}
 	if !sameCoords(at, l.at) {
 		return nil, errNotIdentity
 	}
-	if n.Op() == ir.OpMatMul {
+	if n.Op() == ir.OpMatMul || isConv(n) {
 		return accs[0], nil
 	}
 	return l.normalized(n, accs)
@@ -217,8 +247,15 @@ func (l *lowerer) keptShape() ir.Shape { return l.k.Parallel }
 // reduced returns the value of a reduction from its fold. Folds of narrow
 // types are made in wide ones, so that over no elements they give the smallest
 // or largest value of the wide type.
-func (l *lowerer) reduced(n *ir.Node, acc *kernel.Expr) (*kernel.Expr, error) {
+func (l *lowerer) reduced(n *ir.Node, accs []*kernel.Expr) (*kernel.Expr, error) {
+	acc := accs[len(accs)-1]
 	switch n.Op() {
+	case ir.OpNorm2:
+		acc = l.b.Apply(ir.OpSqrt, acc.DType, nil, acc)
+	case ir.OpLogSumExp:
+		acc = l.logSumExp(accs[0], acc)
+	case ir.OpVariance:
+		acc = l.variance(acc, int64(n.Attrs().Int("correction")))
 	case ir.OpMean:
 		acc = l.mean(acc)
 	case ir.OpAny, ir.OpAll:
@@ -235,6 +272,23 @@ func (l *lowerer) reduced(n *ir.Node, acc *kernel.Expr) (*kernel.Expr, error) {
 	return l.b.Cast(n.DType(), acc), nil
 }
 
+// logSumExp returns top + log(sum), or top where that is infinite.
+func (l *lowerer) logSumExp(top, sum *kernel.Expr) *kernel.Expr {
+	t := top.DType
+	out := l.b.Apply(ir.OpAdd, t, nil, top, l.b.Apply(ir.OpLog, t, nil, sum))
+	return l.where(l.b.Apply(ir.OpIsInf, ir.Bool, nil, top), top, out, t)
+}
+
+// variance divides a sum of squared deviations by max(n-correction, 0).
+func (l *lowerer) variance(sum *kernel.Expr, correction int64) *kernel.Expr {
+	if l.k.Fold.IsStatic() {
+		return l.b.Apply(ir.OpDiv, sum.DType, nil, sum, l.b.Float(sum.DType, float64(max(l.k.Fold.Add-correction, 0))))
+	}
+	count := l.b.FromIndex(kernel.DimIndex(l.k.Fold).Minus(kernel.Const(correction)))
+	count = l.b.Apply(ir.OpMax, ir.I32, nil, count, l.b.Integer(ir.I32, 0))
+	return l.b.Apply(ir.OpDiv, sum.DType, nil, sum, l.b.Cast(sum.DType, count))
+}
+
 // normalized returns an element of a row op from its folds.
 func (l *lowerer) normalized(n *ir.Node, accs []*kernel.Expr) (*kernel.Expr, error) {
 	x, err := l.value(n.Arg(0), l.at)
@@ -248,6 +302,9 @@ func (l *lowerer) normalized(n *ir.Node, accs []*kernel.Expr) (*kernel.Expr, err
 		return f(ir.OpMul, f(ir.OpExp, f(ir.OpSub, x, accs[0])), f(ir.OpRecip, accs[1])), nil
 	case ir.OpLogSoftmax:
 		return f(ir.OpSub, f(ir.OpSub, x, accs[0]), f(ir.OpLog, accs[1])), nil
+	case ir.OpL2Normalize:
+		eps := l.b.Float(t, n.Attrs().Float("eps"))
+		return f(ir.OpDiv, x, f(ir.OpMax, f(ir.OpSqrt, accs[0]), eps)), nil
 	}
 	eps := l.b.Float(t, n.Attrs().Float("eps"))
 	scale := f(ir.OpRsqrt, f(ir.OpAdd, l.mean(accs[len(accs)-1]), eps))
@@ -270,6 +327,12 @@ func (l *lowerer) normalized(n *ir.Node, accs []*kernel.Expr) (*kernel.Expr, err
 // column of the result.
 func (l *lowerer) lowerMatMul() error {
 	l.k.Family = kernel.FamilyMatMul
+	if n := l.c.Cores[0]; isConv(n) {
+		if len(l.c.Cores) > 1 {
+			return errWindow(n)
+		}
+		return l.lowerConv(n)
+	}
 	l.space = l.c.Cores[0].Shape()
 	l.at = l.parallel(l.space)
 	for i, n := range l.c.Cores {
@@ -301,6 +364,10 @@ func (l *lowerer) lowerMatMul() error {
 		l.k.Products = append(l.k.Products, kernel.Product{A: va, B: vb, Name: name})
 		l.accs[n] = []*kernel.Expr{l.b.Acc(i, ir.F32, name)}
 	}
+	return l.storeProducts()
+}
+
+func (l *lowerer) storeProducts() error {
 	for _, n := range l.c.Stored {
 		at, err := l.resultCoords(n)
 		if err != nil {

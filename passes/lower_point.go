@@ -33,6 +33,8 @@ func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) (*kernel.Expr, error)
 		return l.concat(n, at)
 	case ir.OpPad:
 		return l.pad(n, at)
+	case ir.OpDynamicSlice:
+		return l.dynamicSlice(n, at)
 	case ir.OpDynamicUpdateSlice:
 		return l.updateSlice(n, at)
 	case ir.OpDequantize:
@@ -43,6 +45,8 @@ func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) (*kernel.Expr, error)
 		return l.b.Cast(n.DType(), v), nil
 	case ir.OpRope:
 		return l.rope(n, at)
+	case ir.OpResizeNearest, ir.OpResizeLinear, ir.OpResizeCubic:
+		return l.resize(n, at)
 	}
 	if n.Op().Class() != ir.ClassElementwise {
 		return nil, fmt.Errorf("%s has no lowering", n.Op())
@@ -209,6 +213,13 @@ func (l *lowerer) concat(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 
 func (l *lowerer) pad(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	x, low := n.Arg(0), n.Attrs().Ints("low")
+	if mode := n.Attrs().String_("mode"); mode != "constant" {
+		from := make([]kernel.Index, len(at))
+		for i, d := range x.Shape() {
+			from[i] = l.mirrored(at[i].Minus(kernel.Const(low[i])), d, mode)
+		}
+		return l.value(x, from)
+	}
 	from := make([]kernel.Index, len(at))
 	var inside *kernel.Expr
 	for i, d := range x.Shape() {
@@ -234,6 +245,37 @@ func (l *lowerer) pad(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 		return v, err
 	}
 	return l.where(inside, v, fill, n.DType()), nil
+}
+
+// mirrored returns the coordinate of the element that stands for coordinate c
+// of an axis, which may lie outside.
+func (l *lowerer) mirrored(c kernel.Index, d ir.Dim, mode string) kernel.Index {
+	clamped := kernel.Clamp(c, last(d))
+	if mode == "replicate" || clamped.Equal(c) {
+		return clamped
+	}
+	// Reflections repeat every 2*(d-1): with m the coordinate in a period, the
+	// element is (d-1) - |m - (d-1)|. One element gives period 0, and x mod 0 is 0.
+	i32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.I32, nil, args...) }
+	end := l.b.FromIndex(last(d))
+	m := i32(ir.OpMod, l.b.FromIndex(c), l.b.FromIndex(last(d).Times(2)))
+	return l.indexOf(i32(ir.OpSub, end, i32(ir.OpAbs, i32(ir.OpSub, m, end))), last(d))
+}
+
+func (l *lowerer) dynamicSlice(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	x := n.Arg(0)
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	if err != nil {
+		return nil, err
+	}
+	start, err := l.value(n.Arg(1), nil)
+	if err != nil {
+		return nil, err
+	}
+	room := kernel.DimIndex(x.Shape()[axis]).Minus(kernel.DimIndex(n.Shape()[axis]))
+	from := slices.Clone(at)
+	from[axis] = from[axis].Plus(l.indexOf(start, room))
+	return l.value(x, from)
 }
 
 // updateSlice lowers a dynamic_update_slice that is not in place.

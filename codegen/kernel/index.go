@@ -420,6 +420,9 @@ func (x Index) inRange(d Index) bool {
 	return x.nonNegative() && d.Minus(Const(1)).Minus(x).nonNegative()
 }
 
+// NonNegative reports whether x >= 0 is proven for all axes and symbols.
+func (x Index) NonNegative() bool { return !hasValue(x) && x.nonNegative() }
+
 // nonNegative reports whether x >= 0 is proven for all axes and symbols: with
 // every negative term at its largest and every positive term that could be 0
 // at 0, what is left has no negative coefficient.

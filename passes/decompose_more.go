@@ -1,0 +1,205 @@
+package passes
+
+import (
+	"github.com/vkc-go/vkc/ir"
+)
+
+// decomposed returns what stands for n, an op that is defined by others, or
+// nil where n has a lowering of its own.
+func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
+	switch n.Op() {
+	case ir.OpBatchNorm:
+		return r.batchNorm(n, args)
+	case ir.OpGroupNorm:
+		return r.groupNorm(n, args)
+	case ir.OpTril:
+		return r.triangle(n, args[0], ir.OpLe)
+	case ir.OpTriu:
+		return r.triangle(n, args[0], ir.OpGe)
+	case ir.OpOneHot:
+		return r.oneHot(n, args[0])
+	case ir.OpArgsort, ir.OpTopKIndices:
+		return r.order(n, args[0])
+	case ir.OpSort:
+		order := r.order(n, args[0])
+		return r.add(ir.OpGather, []*ir.Node{args[0], order}, ir.Attr{Name: "axis", Value: n.Attrs().Int("axis")})
+	case ir.OpScatter, ir.OpScatterAdd:
+		return r.scatter(n, args)
+	case ir.OpIndexAdd:
+		return r.indexAdd(n, args)
+	case ir.OpGatherND:
+		return r.gatherND(n, args)
+	case ir.OpScatterND, ir.OpScatterNDAdd:
+		return r.scatterND(n, args)
+	}
+	return nil
+}
+
+func (r *rewriter) binary(op ir.Op, a, b *ir.Node) *ir.Node { return r.add(op, []*ir.Node{a, b}) }
+
+// channels reshapes a parameter [C] so that it broadcasts over x[N, C, …].
+func (r *rewriter) channels(p *ir.Node, rank int) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	s := ir.Shape{p.Shape()[0]}
+	for range rank - 2 {
+		s = append(s, ir.D(1))
+	}
+	return r.reshape(p, s)
+}
+
+// batchNorm is (x-mean)*rsqrt(variance+eps)*weight+bias by channel.
+func (r *rewriter) batchNorm(n *ir.Node, args []*ir.Node) *ir.Node {
+	rank := n.Rank()
+	x := r.binary(ir.OpSub, args[0], r.channels(args[1], rank))
+	variance := r.binary(ir.OpAdd, args[2], r.scalar(n.DType(), n.Attrs().Float("eps")))
+	if r.err != nil {
+		return nil
+	}
+	x = r.binary(ir.OpMul, x, r.channels(r.unary(ir.OpRsqrt, variance), rank))
+	return r.affineChannels(x, args[3:], rank)
+}
+
+// affineChannels multiplies by the weight and adds the bias of each channel,
+// as far as there are any.
+func (r *rewriter) affineChannels(x *ir.Node, params []*ir.Node, rank int) *ir.Node {
+	for i, p := range params {
+		x = r.binary([]ir.Op{ir.OpMul, ir.OpAdd}[i], x, r.channels(p, rank))
+	}
+	return x
+}
+
+// groupNorm normalizes each group of channels as one row.
+func (r *rewriter) groupNorm(n *ir.Node, args []*ir.Node) *ir.Node {
+	s := n.Shape()
+	groups := ir.Dim{Add: int64(n.Attrs().Int("groups"))}
+	perGroup, _ := s[1].Quo(groups.Add) // its shape rule has checked it
+	row, err := append(ir.Shape{perGroup}, s[2:]...).Numel()
+	if err != nil {
+		r.err = err
+		return nil
+	}
+	x := r.reshape(args[0], ir.Shape{s[0], groups, row})
+	x = r.unary(ir.OpLayerNorm, x, ir.Attr{Name: "eps", Value: n.Attrs().Float("eps")})
+	return r.affineChannels(r.reshape(x, s), args[1:], len(s))
+}
+
+// triangle keeps x where column-row compares with k.
+func (r *rewriter) triangle(n, x *ir.Node, compare ir.Op) *ir.Node {
+	s := n.Shape()
+	plane := s[len(s)-2:]
+	column := r.binary(ir.OpSub, r.iota(plane, 1), r.iota(plane, 0))
+	limit := min(max(n.Attrs().Int("k"), -1<<31), 1<<31-1)
+	keep := r.binary(compare, column, r.scalar(ir.I32, float64(limit)))
+	return r.add(ir.OpWhere, []*ir.Node{keep, x, r.scalar(n.DType(), 0)})
+}
+
+// oneHot compares the indices with each coordinate of the new axis.
+func (r *rewriter) oneHot(n, indices *ir.Node) *ir.Node {
+	s := n.Shape()
+	wide := append(append(ir.Shape{}, indices.Shape()...), ir.D(1))
+	count := r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: indices.DType()}, ir.Attr{Name: "shape", Value: ir.Shape{s[len(s)-1]}}, ir.Attr{Name: "axis", Value: 0})
+	hit := r.binary(ir.OpEq, r.reshape(indices, wide), count)
+	if r.err != nil || n.DType() == ir.Bool {
+		return hit
+	}
+	return r.unary(ir.OpCast, hit, ir.Attr{Name: "dtype", Value: n.DType()})
+}
+
+// order is argsort by counting: the rank of an element is how many others come
+// before it, and position p holds the element of rank p. Both are folds over
+// pairs, so the work grows with the square of the row; no sort of a whole row
+// by one workgroup is needed, and equal elements keep their order.
+func (r *rewriter) order(n, x *ir.Node) *ir.Node {
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
+	if err != nil {
+		r.err = err
+		return nil
+	}
+	last := x.Rank() - 1
+	x = r.swapAxes(x, axis, last)
+	if r.err != nil {
+		return nil
+	}
+	s := x.Shape()
+	length := s[last]
+	mine, other := r.pairs(x)
+	plane := ir.Shape{length, length}
+	rank := r.count(r.before(other, mine, r.iota(plane, 1), r.iota(plane, 0), descending(n)))
+
+	// The element of rank p is the sum over all i of i where rank[i] = p.
+	k := n.Shape()[axis]
+	places := ir.Shape{k, length}
+	_, ranks := r.pairs(rank)
+	hit := r.binary(ir.OpEq, ranks, r.iota(places, 0))
+	index := r.add(ir.OpWhere, []*ir.Node{hit, r.iota(places, 1), r.scalar(ir.I32, 0)})
+	if r.err != nil {
+		return nil
+	}
+	out := r.unary(ir.OpSum, index, ir.Attr{Name: "axes", Value: []int{-1}})
+	return r.swapAxes(out, axis, last)
+}
+
+func descending(n *ir.Node) bool {
+	if n.Op() == ir.OpTopKIndices {
+		return n.Attrs().Bool("largest")
+	}
+	return n.Attrs().Bool("descending")
+}
+
+// pairs returns x along a column and along a row, so that an elementwise op on
+// both meets every pair of elements of the innermost axis.
+func (r *rewriter) pairs(x *ir.Node) (column, row *ir.Node) {
+	if r.err != nil {
+		return nil, nil
+	}
+	s := x.Shape()
+	outer, n := s[:len(s)-1:len(s)-1], s[len(s)-1]
+	return r.reshape(x, append(append(ir.Shape{}, outer...), n, ir.D(1))), r.reshape(x, append(append(ir.Shape{}, outer...), ir.D(1), n))
+}
+
+// before reports whether a comes before b in the order of sort: NaN last in
+// ascending and first in descending order, equal elements by their position.
+func (r *rewriter) before(a, b, posA, posB *ir.Node, descending bool) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	less, equal := r.binary(ir.OpLt, a, b), r.binary(ir.OpEq, a, b)
+	if descending {
+		less = r.binary(ir.OpGt, a, b)
+	}
+	if r.err == nil && a.DType().IsFloat() {
+		nanA, nanB := r.unary(ir.OpIsNaN, a), r.unary(ir.OpIsNaN, b)
+		equal = r.binary(ir.OpOr, equal, r.binary(ir.OpAnd, nanA, nanB))
+		if descending {
+			nanA, nanB = nanB, nanA
+		}
+		less = r.binary(ir.OpOr, less, r.binary(ir.OpAnd, nanB, r.unary(ir.OpNot, nanA)))
+	}
+	return r.binary(ir.OpOr, less, r.binary(ir.OpAnd, equal, r.binary(ir.OpLt, posA, posB)))
+}
+
+// count sums true elements along the innermost axis, as i32.
+func (r *rewriter) count(x *ir.Node) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	x = r.unary(ir.OpCast, x, ir.Attr{Name: "dtype", Value: ir.I32})
+	if r.err != nil {
+		return nil
+	}
+	return r.unary(ir.OpSum, x, ir.Attr{Name: "axes", Value: []int{-1}})
+}
+
+func (r *rewriter) swapAxes(x *ir.Node, a, b int) *ir.Node {
+	if r.err != nil || a == b {
+		return x
+	}
+	perm := make([]int, x.Rank())
+	for i := range perm {
+		perm[i] = i
+	}
+	perm[a], perm[b] = b, a
+	return r.unary(ir.OpTranspose, x, ir.Attr{Name: "perm", Value: perm})
+}

@@ -1,0 +1,220 @@
+package passes
+
+import (
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Scatters are gathers seen from the result: each element folds over all
+// updates that could meet it, in their order. So equal indices give the same
+// bits in every run and no two invocations write one element. The work is the
+// number of elements times the number of updates along the axis.
+
+// scatter moves the indexed axis innermost and folds over it.
+func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	if err != nil {
+		r.err = err
+		return nil
+	}
+	last := n.Rank() - 1
+	base, idx, upd := r.swapAxes(args[0], axis, last), r.swapAxes(args[1], axis, last), r.swapAxes(args[2], axis, last)
+	if r.err != nil {
+		return nil
+	}
+	_, idx = r.pairs(idx)
+	_, wide := r.pairs(upd)
+	places := ir.Shape{base.Shape()[last], upd.Shape()[last]}
+	hit := r.meets(idx, places)
+	var out *ir.Node
+	if n.Op() == ir.OpScatterAdd {
+		out = r.addHits(base, hit, wide, -1)
+	} else {
+		pos := r.lastHit(hit, places, -1)
+		picked := r.add(ir.OpGather, []*ir.Node{upd, r.notBelowZero(pos)}, ir.Attr{Name: "axis", Value: -1})
+		out = r.choose(pos, picked, base)
+	}
+	return r.swapAxes(out, axis, last)
+}
+
+// indexAdd sums the slices whose index is the coordinate.
+func (r *rewriter) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	if err != nil {
+		r.err = err
+		return nil
+	}
+	// base [outer, N, inner], updates [outer, K, inner]
+	base, errBase := flatAround(n.Shape(), axis)
+	upd, errUpd := flatAround(args[2].Shape(), axis)
+	if errBase != nil || errUpd != nil {
+		r.err = errBase
+		if r.err == nil {
+			r.err = errUpd
+		}
+		return nil
+	}
+	out := r.rowsInto(r.reshape(args[0], base), r.wideIndex(args[1]), r.reshape(args[2], upd), true)
+	return r.reshape(out, n.Shape())
+}
+
+// flatAround joins the axes before and those after one axis.
+func flatAround(s ir.Shape, axis int) (ir.Shape, error) {
+	outer, err := s[:axis].Numel()
+	if err != nil {
+		return nil, err
+	}
+	inner, err := s[axis+1:].Numel()
+	return ir.Shape{outer, s[axis], inner}, err
+}
+
+// rowsInto changes base [outer, N, inner] by updates [outer, K, inner]: row k
+// goes to row indices[k] if there is one.
+func (r *rewriter) rowsInto(base, indices, updates *ir.Node, add bool) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	places := ir.Shape{base.Shape()[1], updates.Shape()[1]}
+	hit := r.meets(indices, places) // [N, K]
+	if !add {
+		pos := r.lastHit(hit, places, -1) // [N]
+		picked := r.add(ir.OpIndexSelect, []*ir.Node{updates, r.notBelowZero(pos)}, ir.Attr{Name: "axis", Value: 1})
+		return r.choose(r.reshape(pos, ir.Shape{places[0], ir.D(1)}), picked, base)
+	}
+	u := updates.Shape()
+	wide := r.reshape(updates, ir.Shape{u[0], ir.D(1), u[1], u[2]})
+	hit = r.reshape(hit, ir.Shape{ir.D(1), places[0], places[1], ir.D(1)})
+	return r.addHits(base, hit, wide, 2)
+}
+
+// meets compares indices, along the innermost axis, with each coordinate of
+// the axis before it.
+func (r *rewriter) meets(indices *ir.Node, places ir.Shape) *ir.Node {
+	indices = r.wideIndex(indices)
+	if r.err != nil {
+		return nil
+	}
+	at := r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: indices.DType()}, ir.Attr{Name: "shape", Value: places}, ir.Attr{Name: "axis", Value: 0})
+	return r.binary(ir.OpEq, indices, at)
+}
+
+// wideIndex makes indices i32, or leaves them i64. A u32 past the range of i32
+// becomes negative, and is as much out of range as before.
+func (r *rewriter) wideIndex(x *ir.Node) *ir.Node {
+	if r.err != nil || x.DType() == ir.I64 {
+		return x
+	}
+	return r.castTo(x, ir.I32)
+}
+
+// addHits adds to base the sum along an axis of the updates that hit it.
+func (r *rewriter) addHits(base, hit, updates *ir.Node, axis int) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	met := r.add(ir.OpWhere, []*ir.Node{hit, updates, r.scalar(base.DType(), 0)})
+	if r.err != nil {
+		return nil
+	}
+	return r.binary(ir.OpAdd, base, r.unary(ir.OpSum, met, ir.Attr{Name: "axes", Value: []int{axis}}))
+}
+
+// lastHit returns the last position along an axis of true elements, or -1.
+func (r *rewriter) lastHit(hit *ir.Node, places ir.Shape, axis int) *ir.Node {
+	pos := r.add(ir.OpWhere, []*ir.Node{hit, r.iota(places, 1), r.scalar(ir.I32, -1)})
+	if r.err != nil {
+		return nil
+	}
+	top := r.unary(ir.OpReduceMax, pos, ir.Attr{Name: "axes", Value: []int{axis}})
+	return r.binary(ir.OpMax, top, r.scalar(ir.I32, -1)) // over no updates at all
+}
+
+func (r *rewriter) notBelowZero(pos *ir.Node) *ir.Node {
+	return r.binary(ir.OpMax, pos, r.scalar(ir.I32, 0))
+}
+
+// choose returns picked where a position was found, else base.
+func (r *rewriter) choose(pos, picked, base *ir.Node) *ir.Node {
+	found := r.binary(ir.OpGe, pos, r.scalar(ir.I32, 0))
+	return r.add(ir.OpWhere, []*ir.Node{found, picked, base})
+}
+
+// flatIndex turns rows of coordinates indices[…, R] of the R outermost axes of
+// s into row-major positions over those axes. Coordinates out of range are
+// clamped, or where drop is set give a negative position.
+func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
+	indices = r.wideIndex(indices)
+	if r.err != nil {
+		return nil
+	}
+	is := indices.Shape()
+	rank := int(is[len(is)-1].Add)
+	rows, err := is[:len(is)-1].Numel()
+	if err != nil {
+		r.err = err
+		return nil
+	}
+	table := r.reshape(indices, ir.Shape{rows, is[len(is)-1]})
+	t := indices.DType()
+	flat := r.scalar(t, 0)
+	var outside *ir.Node
+	for i := range rank {
+		column := r.unary(ir.OpSlice, table, ir.Attr{Name: "starts", Value: []int{0, i}}, ir.Attr{Name: "limits", Value: ir.Shape{rows, ir.D(i + 1)}})
+		extent := r.castTo(r.dimValue(s[i]), t)
+		if drop {
+			out := r.binary(ir.OpOr, r.binary(ir.OpLt, column, r.scalar(t, 0)), r.binary(ir.OpGe, column, extent))
+			if outside == nil {
+				outside = out
+			} else {
+				outside = r.binary(ir.OpOr, outside, out)
+			}
+		}
+		end := r.binary(ir.OpSub, extent, r.scalar(t, 1))
+		column = r.binary(ir.OpMax, r.binary(ir.OpMin, column, end), r.scalar(t, 0))
+		flat = r.binary(ir.OpAdd, r.binary(ir.OpMul, flat, extent), column)
+	}
+	if outside != nil {
+		flat = r.add(ir.OpWhere, []*ir.Node{outside, r.scalar(t, -1), flat})
+	}
+	if r.err != nil {
+		return nil
+	}
+	if flat.Rank() == 0 { // rows of no coordinates all name the whole of x
+		flat = r.unary(ir.OpBroadcast, flat, ir.Attr{Name: "shape", Value: ir.Shape{rows}})
+	}
+	return r.reshape(flat, ir.Shape{rows})
+}
+
+// split joins the axes that rows of coordinates index, and those they do not.
+func (r *rewriter) split(s ir.Shape, indices *ir.Node) (outer, inner ir.Dim) {
+	rank := int(indices.Shape()[indices.Rank()-1].Add)
+	outer, err := s[:rank].Numel()
+	if err == nil {
+		inner, err = s[rank:].Numel()
+	}
+	r.err = err
+	return outer, inner
+}
+
+func (r *rewriter) gatherND(n *ir.Node, args []*ir.Node) *ir.Node {
+	x, indices := args[0], args[1]
+	outer, inner := r.split(x.Shape(), indices)
+	flat := r.flatIndex(indices, x.Shape(), false)
+	if r.err != nil {
+		return nil
+	}
+	rows := r.reshape(x, ir.Shape{outer, inner})
+	return r.reshape(r.add(ir.OpIndexSelect, []*ir.Node{rows, flat}, ir.Attr{Name: "axis", Value: 0}), n.Shape())
+}
+
+func (r *rewriter) scatterND(n *ir.Node, args []*ir.Node) *ir.Node {
+	base, indices, updates := args[0], args[1], args[2]
+	outer, inner := r.split(base.Shape(), indices)
+	flat := r.flatIndex(indices, base.Shape(), true)
+	if r.err != nil {
+		return nil
+	}
+	one := ir.D(1)
+	rows := ir.Shape{one, flat.Shape()[0], inner}
+	out := r.rowsInto(r.reshape(base, ir.Shape{one, outer, inner}), flat, r.reshape(updates, rows), n.Op() == ir.OpScatterNDAdd)
+	return r.reshape(out, n.Shape())
+}
