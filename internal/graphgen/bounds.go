@@ -64,7 +64,7 @@ func boundOf(n *ir.Node, args []Bound) Bound {
 		b.contracted(n, args)
 	}
 	if jumps(n) && !slices.ContainsFunc(args, func(a Bound) bool { return !a.Exact }) {
-		b.Exact = true
+		b.Exact = n.Op() != ir.OpAtan2 // which jumps, but whose result is rounded like any other
 	} else if jumps(n) {
 		b.Bad = true
 	}
