@@ -27,6 +27,8 @@ func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) (*kernel.Expr, error)
 			return nil, err
 		}
 		return l.value(n.Arg(0), from)
+	case ir.OpRoll:
+		return l.value(n.Arg(0), l.rolled(n, at))
 	case ir.OpGather, ir.OpIndexSelect, ir.OpEmbedding:
 		return l.indexed(n, at)
 	case ir.OpConcat:
@@ -107,6 +109,28 @@ func flipped(n *ir.Node, at []kernel.Index) ([]kernel.Index, error) {
 		}
 	}
 	return out, nil
+}
+
+// rolled returns (i-shift) mod n along each axis, kept above 0 where n is a
+// number and computed with a sign where it is a symbol.
+func (l *lowerer) rolled(n *ir.Node, at []kernel.Index) []kernel.Index {
+	out := slices.Clone(at)
+	for i, d := range n.Shape() {
+		shift := n.Attrs().Ints("shifts")[i]
+		switch {
+		case shift == 0:
+		case d.IsStatic():
+			if d.Add > 0 {
+				_, out[i] = at[i].Plus(kernel.Const(((-shift)%d.Add + d.Add) % d.Add)).DivMod(d)
+			}
+		default:
+			length := l.b.FromIndex(kernel.DimIndex(d))
+			mod := func(v *kernel.Expr) *kernel.Expr { return l.b.Apply(ir.OpMod, ir.I32, nil, v, length) }
+			moved := l.b.Apply(ir.OpSub, ir.I32, nil, l.b.FromIndex(at[i]), mod(l.b.Integer(ir.I32, shift)))
+			out[i] = l.indexOf(mod(moved), last(d))
+		}
+	}
+	return out
 }
 
 // last returns the largest coordinate along an axis.

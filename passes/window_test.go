@@ -58,6 +58,8 @@ func TestLoweredOps(t *testing.T) {
 		{"pad reflect one", "f32[1]", `pad %0 {low=[3], high=[2], mode="reflect"}`},
 		{"pad replicate", "f32[4,T]", `pad %0 {low=[3,1], high=[1,2], mode="replicate"}`},
 		{"dynamic_slice", "f32[6,5] i32[]", "dynamic_slice %0, %1 {size=[4]}"},
+		{"roll", "f32[4,5]", "roll %0 {shifts=[1,-7]}"},
+		{"roll symbolic", "f32[4,T]", "roll %0 {shifts=[-5,9]}"},
 		{"variance symbolic", "f32[5,T]", "variance %0 {axes=[1], correction=1}"},
 	}
 	for _, tt := range tests {

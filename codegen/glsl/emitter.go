@@ -151,13 +151,6 @@ func (e *emitter) close() {
 	e.line("}")
 }
 
-// within runs body in a block.
-func (e *emitter) within(head string, body func()) {
-	e.open("%s", head)
-	body()
-	e.close()
-}
-
 // bindAxis says what an axis is called in the open scope; do it before
 // anything is evaluated there.
 func (e *emitter) bindAxis(axis int, t text) { e.scope.axes[axis] = t }

@@ -42,7 +42,7 @@ func contents(t *testing.T, name string) *bundle.Contents {
 				{Kind: kernel.BufWeight, Name: "w", DType: ir.F32, Shape: shape, Bytes: 16, Segments: []kernel.Segment{{Weight: "w", DType: ir.F32, Dims: []int{4}}}},
 				{Kind: kernel.BufOutput, Name: "y", DType: ir.F32, Shape: shape, Bytes: 16},
 			},
-			Shaders: []kernel.Shader{{Name: "relu", Bindings: 2}},
+			Shaders: []kernel.Shader{{Name: "relu", Bindings: 2, Workgroup: 64}},
 			Steps:   []kernel.Step{{Name: "relu", Binds: []kernel.Bind{{Buffer: 0}, {Buffer: 1}}}},
 			Outputs: []kernel.Port{{Name: "y", Buffer: 1, DType: ir.F32, Shape: shape}},
 		},
