@@ -24,6 +24,9 @@ func TestIndexSimplifies(t *testing.T) {
 		{"by parts", j.Times(4).Plus(Axis(3, ir.D(4))), ir.D(8), "(a1 / 2)", "4*(a1 % 2) + a3"},
 		{"unknown", j, ir.D(5), "(a1 / 5)", "(a1 % 5)"},
 		{"offset", linear.Plus(Const(64)), ir.D(64), "12*a0 + a1 + 1", "a2"},
+		{"counting down", Const(95).Minus(Axis(4, ir.D(96))), ir.D(32), "(-1*a4 + 95 / 32)", "(-1*a4 + 95 % 32)"},
+		{"counting down in its range", j.Times(64).Plus(Const(63)).Minus(k), ir.D(64), "a1", "-1*a2 + 63"},
+		{"two steps of long division", i.Mul(DimIndex(T.Plus(3))).Mul(DimIndex(T.Plus(3))).Plus(Axis(3, T.Plus(3))), T.Plus(3), "T*a0 + 3*a0", "a3"},
 		{"crossing", k.Plus(Const(1)), ir.D(64), "(a2 + 1 / 64)", "(a2 + 1 % 64)"},
 	}
 	for _, tt := range tests {
@@ -46,9 +49,13 @@ func TestIndexDivModMatchesIntegers(t *testing.T) {
 		rng.Shuffle(len(extents), func(a, b int) { extents[a], extents[b] = extents[b], extents[a] })
 		x := Const(0)
 		for a, e := range extents {
-			x = x.Mul(DimIndex(e)).Plus(Axis(a, e))
+			at := Axis(a, e)
+			if rng.Intn(3) == 0 { // as a flip reads it
+				at = DimIndex(e).Minus(Const(1)).Minus(at)
+			}
+			x = x.Mul(DimIndex(e)).Plus(at)
 		}
-		divisors := []ir.Dim{ir.D(1 + rng.Intn(24)), T, T.Times(int64(1 + rng.Intn(4))), extents[3]}
+		divisors := []ir.Dim{ir.D(1 + rng.Intn(24)), T, T.Times(int64(1 + rng.Intn(4))), T.Plus(int64(1 + rng.Intn(3))), extents[3]}
 		d := divisors[rng.Intn(len(divisors))]
 		q, r := x.DivMod(d)
 		for range 20 {
@@ -58,6 +65,9 @@ func TestIndexDivModMatchesIntegers(t *testing.T) {
 				continue
 			}
 			v := env.eval(x)
+			if n := env.negative(q) + env.negative(r); n > 0 {
+				t.Fatalf("(%s) by %s: got %s and %s, which divide a negative number at %+v", x, d, q, r, env)
+			}
 			if env.eval(q) != v/dv || env.eval(r) != v%dv {
 				t.Fatalf("(%s) by %s: got %s and %s, at %+v: %d/%d", x, d, q, r, env, v, dv)
 			}
@@ -77,6 +87,18 @@ func newEnv(rng *rand.Rand, extents []ir.Dim, sym ir.Dim) env {
 		e.axes = append(e.axes, rng.Int63n(max(n, 1)))
 	}
 	return e
+}
+
+// negative counts the quotients and remainders of negative numbers in x, which
+// devices do not compute alike.
+func (e env) negative(x Index) int {
+	n := 0
+	x.Walk(func(f *Factor) {
+		if (f.Kind == FactorDiv || f.Kind == FactorMod) && e.eval(f.X) < 0 {
+			n++
+		}
+	})
+	return n
 }
 
 func (e env) eval(x Index) int64 {
