@@ -1,0 +1,240 @@
+package glsl
+
+import (
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// scratch is an emitter for tests of its parts.
+func scratch() *emitter {
+	return newEmitter(&kernel.Kernel{Name: "test"}, kernel.Schedule{}, target.Caps{}, []string{"T"})
+}
+
+func TestParentheses(t *testing.T) {
+	a, b, sum := primary("a"), primary("b"), text{"a + b", precSum}
+	tests := []struct {
+		got  text
+		want string
+	}{
+		{binary("*", sum, b), "(a + b) * b"},
+		{binary("*", b, sum), "b * (a + b)"},
+		{binary("+", sum, sum), "a + b + (a + b)"},
+		{binary("-", a, binary("-", a, b)), "a - (a - b)"},
+		{binary("+", binary("*", a, b), binary("/", a, b)), "a * b + a / b"},
+		{unary("-", sum), "-(a + b)"},
+		{unary("-", unary("-", a)), "-(-a)"},
+		{unary("-", signed("-1.5")), "-(-1.5)"},
+		{binary("*", unary("-", a), b), "-a * b"},
+		{call("exp", sum), "exp(a + b)"},
+		{ternary(text{"a < b", precRelation}, sum, b), "a < b ? a + b : b"},
+		{binary("+", ternary(a, a, b), b), "(a ? a : b) + b"},
+		{ternary(a, ternary(a, a, b), ternary(b, a, b)), "a ? (a ? a : b) : b ? a : b"},
+		{binary("&", a, text{"a == b", precEquality}), "a & a == b"},
+		{binary("==", text{"a & b", precAnd}, b), "(a & b) == b"},
+	}
+	for _, tt := range tests {
+		if tt.got.s != tt.want {
+			t.Errorf("got %s, want %s", tt.got.s, tt.want)
+		}
+	}
+}
+
+// TestTemplates renders forms around arguments of every strength.
+func TestTemplates(t *testing.T) {
+	sum := text{"x + 1.0", precSum}
+	tests := []struct{ form, want string }{
+		{"-{0}", "-(x + 1.0)"},
+		{"{0} * {0}", "(x + 1.0) * (x + 1.0)"},
+		{"1.0 / (1.0 + exp(-{0}))", "1.0 / (1.0 + exp(-(x + 1.0)))"},
+		{"({0} < 0.0 ? {alpha} * {0} : {0})", "x + 1.0 < 0.0 ? 0.25 * (x + 1.0) : x + 1.0"},
+		{"{0} + {1}", "x + 1.0 + y"},
+		{"{1} - {0}", "y - (x + 1.0)"},
+		{"{0} << ({1} & 31u)", "x + 1.0 << (y & 31u)"},
+		{"nan_min(nan_max({0}, {alpha}), {1})", "nan_min(nan_max(x + 1.0, 0.25), y)"},
+		{"!{1} && {1} != {0}", "!y && y != x + 1.0"},
+	}
+	args := map[string]text{"0": sum, "1": primary("y"), "alpha": primary("0.25")}
+	for _, tt := range tests {
+		n, err := parseTemplate(tt.form)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		got := n.render(func(name string) text { return args[name] }, func(f string) string { return f })
+		if got.s != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.form, got.s, tt.want)
+		}
+	}
+	for _, bad := range []string{"", "{0} +", "({0}", "f({0}", "{0} {1}", "{0} ? {1}", "@", "f(,)"} {
+		if n, err := parseTemplate(bad); err == nil {
+			t.Errorf("%q is read as %+v, want an error", bad, n)
+		}
+	}
+}
+
+// TestForms checks that every scalar form of the op table can be written: it
+// parses, names only arguments and attributes that are there, and calls only
+// functions that GLSL or the library has for the types of its kind.
+func TestForms(t *testing.T) {
+	kinds := map[string][]string{"Float": floats, "Int": ints, "Uint": uintOnly, "Bool": {"bool"}}
+	for _, op := range ir.Ops() {
+		info := op.Info()
+		g := info.GLSL
+		for kind, form := range map[string]string{"Float": g.Float, "Int": g.Int, "Uint": g.Uint, "Bool": g.Bool} {
+			if form == "" {
+				continue
+			}
+			n, err := parseTemplate(form)
+			if err != nil {
+				t.Errorf("%s: %v", op, err)
+				continue
+			}
+			n.walk(func(n *node) {
+				switch n.kind {
+				case nodePlaceholder:
+					checkPlaceholder(t, info, n.text)
+				case nodeCall:
+					checkCall(t, op, n.text, kinds[kind])
+				}
+			})
+		}
+	}
+}
+
+func checkPlaceholder(t *testing.T, info *ir.OpInfo, name string) {
+	t.Helper()
+	if i, err := strconv.Atoi(name); err == nil {
+		if i >= info.MaxArgs() {
+			t.Errorf("%s: its form uses argument %d of %d", info.Name, i, info.MaxArgs())
+		}
+		return
+	}
+	for _, a := range info.Attrs {
+		if a.Name == name && a.Kind == ir.AttrFloat {
+			return
+		}
+	}
+	t.Errorf("%s: its form uses attribute %s, which is no float of the op", info.Name, name)
+}
+
+func checkCall(t *testing.T, op ir.Op, name string, types []string) {
+	t.Helper()
+	if !libraryNames[name] {
+		if !reserved[name] {
+			t.Errorf("%s: its form calls %s, which neither GLSL nor the library has", op, name)
+		}
+		return
+	}
+	for _, typ := range types {
+		if h, _ := findHelper(name, typ); h == nil {
+			t.Errorf("%s: the library has no %s of %s", op, name, typ)
+		}
+	}
+}
+
+// TestLibraryOrder checks that what a function uses stands before it, for each
+// of its types, and that nothing in the library goes unused.
+func TestLibraryOrder(t *testing.T) {
+	used := map[string]bool{"INF": true}
+	seen := map[string]bool{}
+	for _, h := range library {
+		for _, u := range h.uses {
+			used[u] = true
+			if !seen[u] {
+				t.Errorf("%s uses %s, which does not stand before it", h.name, u)
+			}
+			for _, typ := range h.types {
+				if dep, _ := findHelper(u, typ); dep == nil {
+					t.Errorf("%s of %s uses %s, which is not there for it", h.name, typ, u)
+				}
+			}
+		}
+		for name := range libraryNames {
+			calls := strings.Contains(h.source, name+"(") || name == strings.ToUpper(name) && strings.Contains(h.source, name)
+			if calls && name != h.name && !inList(h.uses, name) && !strings.Contains(h.source, "_"+name) {
+				t.Errorf("%s calls %s and does not say so", h.name, name)
+			}
+		}
+		seen[h.name] = true
+	}
+}
+
+func inList(list []string, s string) bool {
+	for _, l := range list {
+		if l == s {
+			return true
+		}
+	}
+	return false
+}
+
+// TestFloatLiterals reads literals back to the same bits.
+func TestFloatLiterals(t *testing.T) {
+	e := scratch()
+	rng := rand.New(rand.NewPCG(1, 1))
+	values := []float32{0, 1, -1, 0.1, 1e-45, math.MaxFloat32, -math.SmallestNonzeroFloat32, 1e10, 16777216, 1.0 / 3}
+	for range 5000 {
+		if v := math.Float32frombits(rng.Uint32()); v-v == 0 {
+			values = append(values, v)
+		}
+	}
+	for _, v := range values {
+		s := e.floatLit(float64(v)).s
+		got, err := strconv.ParseFloat(s, 32)
+		if err != nil || float32(got) != v || !strings.ContainsAny(s, ".e") {
+			t.Errorf("%v is spelled %s, which reads as %v, %v", v, s, got, err)
+		}
+	}
+	special := map[string]float64{"INF": math.Inf(1), "-INF": math.Inf(-1), "NAN": math.NaN(), "-0.0": math.Copysign(0, -1), "0.0": 0}
+	for want, v := range special {
+		if got := e.floatLit(v).s; got != want && got != strings.TrimSuffix(want, ".0") {
+			t.Errorf("%v is spelled %s, want %s", v, got, want)
+		}
+	}
+	if got := e.floatLit(1e300).s; got != "INF" {
+		t.Errorf("1e300, beyond f32, is spelled %s, want INF", got)
+	}
+	if intLit(math.MinInt32).at(precProduct) != "(-2147483647 - 1)" || int64Lit(-5).s != "-5L" || uintLit(7).s != "7u" {
+		t.Error("integers are spelled wrongly")
+	}
+}
+
+func TestNames(t *testing.T) {
+	for in, want := range map[string]string{
+		"x": "x", "h.0.attn": "h_0_attn", "a__b": "a_b", "_a_": "a", "9lives": "lives", "": "v", "gl_Position": "vgl_Position",
+		"größe": "gr_e", strings.Repeat("a", 99): strings.Repeat("a", 40),
+	} {
+		if got := identifier(in); got != want {
+			t.Errorf("%q becomes %s, want %s", in, got, want)
+		}
+	}
+	e := scratch()
+	if a, b := e.fresh(e.root, "x"), e.fresh(e.root, "x"); a != "x" || b != "x_2" {
+		t.Errorf("two variables x are called %s and %s", a, b)
+	}
+	for _, taken := range []string{"exp", "float", "nan_max", "T", "lane", "common"} {
+		if got := e.fresh(e.root, taken); got == taken {
+			t.Errorf("a variable is called %s, which means something else", got)
+		}
+	}
+	// What an inner block has taken must not be declared around it.
+	e.open("if (true)")
+	inner := e.fresh(e.scope, "y")
+	if outer := e.declare(e.root, "float", "y", primary("1.0")); outer == inner {
+		t.Errorf("%s outside would be hidden by %s inside", outer, inner)
+	}
+	e.close()
+	outer := e.fresh(e.root, "z")
+	e.open("if (true)")
+	if inner := e.fresh(e.scope, "z"); inner == outer {
+		t.Errorf("%s inside hides the one outside", inner)
+	}
+	e.close()
+}
