@@ -1,11 +1,14 @@
 // Package quant decodes and encodes the GGML block formats bit for bit as ggml
 // does (without fused multiply-add): the storage types q4_0 to mxfp4 of package
-// ir, as they lie in GGUF files.
+// ir, as they lie in GGUF files. Two kinds of blocks are found in this package's
+// own way, in the same layouts: those of the formats with a codebook (iq1, iq2 and
+// iq3, for less squared error than ggml's), and those fitted to importance weights.
 //
 // A format is one row of the codec table and one small file that holds the two
 // functions of that row, for one block each. Everything else (length checks,
 // rows, parallelism, refusal of values a format cannot hold) is written once,
-// over the table.
+// over the table. So are the searches for a group's scale: fitScale (levels times a
+// scale), lineSearch (a scale and a minimum) and gridFormat (a codebook).
 //
 // Data is little-endian and blocks lie back to back. A matrix row is a whole
 // number of blocks, so rows can be decoded on their own.

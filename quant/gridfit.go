@@ -129,7 +129,7 @@ func (s *gridSearch) setWeights(x *[256]float32, importance []float32) {
 	if importance != nil {
 		weighImportance(s.weights[:], x[:], importance, meanSquare2(x[:]))
 		if total := sum(s.weights[:]); total > 0 {
-			floor = total * 0x1p-28
+			floor = max(total*0x1p-28, 1e-30)
 		}
 	}
 	for i := range s.weights {
@@ -240,10 +240,7 @@ func (s *gridSearch) roundFits(a *gridBlock, groups int, d float32) float32 {
 		tl += float32(s.fits[g].tl * m)
 		ll += float32(float32(s.fits[g].ll*m) * m)
 	}
-	if tl > 0 && ll > 0 {
-		return tl / ll
-	}
-	return d
+	return max(0, tl) / ll // no level is zero, and no weight
 }
 
 // multiple returns the scale of step k in units of d.

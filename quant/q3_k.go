@@ -116,8 +116,5 @@ func descendQ3_K(q *[16]byte, x, w *[16]float32) (scale float32) {
 		}
 	}
 	levelsQ3_K.put(q[:], &levels)
-	if !(qq > 0) {
-		return 0
-	}
-	return qx / qq
+	return qx / qq // the largest element has a level and a weight
 }
