@@ -5,9 +5,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -102,13 +102,24 @@ func realDirs(t testing.TB) []string {
 			dirs = append(dirs, dir)
 		}
 	}
-	if path, err := exec.LookPath("glslc"); err == nil && findSet(inDir(filepath.Dir(path))).complete() {
-		dirs = append(dirs, filepath.Dir(path))
+	// The project's set may be on $PATH too: it counts once, and the search
+	// goes on behind it.
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		if findSet(inDir(dir)).complete() && !slices.ContainsFunc(dirs, func(have string) bool { return sameDir(have, dir) }) {
+			dirs = append(dirs, dir)
+			break
+		}
 	}
 	if dirs == nil {
 		t.Skip("no GLSL tools on this machine: run scripts/setup")
 	}
 	return dirs
+}
+
+func sameDir(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 // eachToolchain runs a test with every real set of tools, and with each set
