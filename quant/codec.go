@@ -73,6 +73,9 @@ func Supported(t ir.DType) (dequantize, quantize bool) {
 	return c.dequantize != nil, c.quantize != nil
 }
 
+// UsesWeights reports whether Quantize accepts importance weights for t.
+func UsesWeights(t ir.DType) bool { return codecOf(t).weighted }
+
 // unsupported makes the error for operation what on t; has says which rows of
 // the table have that operation.
 func unsupported(t ir.DType, what string, has func(codec) bool) error {

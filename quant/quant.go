@@ -93,8 +93,8 @@ type Options struct {
 	// Weights is the importance of each element of a row (one row of an
 	// importance matrix); its length is the row length, and every row of the
 	// source uses it. Nil means ggml's behaviour without an importance matrix, and
-	// plain squared error for the formats that ggml does not encode without one.
-	// Only formats that fit their scales can use it; package imatrix reads it.
+	// for the formats with a codebook the least squared error. Only formats that
+	// fit their scales can use weights (see UsesWeights); package imatrix reads them.
 	Weights []float32
 
 	// Workers bounds the goroutines used for large inputs; zero means one per

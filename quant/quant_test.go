@@ -519,17 +519,21 @@ func TestSupported(t *testing.T) {
 	for _, tc := range []struct {
 		t           ir.DType
 		dequant, qu bool
+		weights     bool
 	}{
-		{ir.Q4_0, true, true},
-		{ir.Q4_K, true, true},
-		{ir.IQ1_S, true, true},
-		{ir.MXFP4, true, true},
-		{ir.F32, false, false},
-		{ir.Invalid, false, false},
-		{ir.DType(255), false, false},
+		{ir.Q4_0, true, true, true},
+		{ir.Q4_K, true, true, true},
+		{ir.IQ1_S, true, true, true},
+		{ir.MXFP4, true, true, false},
+		{ir.F32, false, false, false},
+		{ir.Invalid, false, false, false},
+		{ir.DType(255), false, false, false},
 	} {
 		if d, q := Supported(tc.t); d != tc.dequant || q != tc.qu {
 			t.Errorf("Supported(%s) = %v, %v, want %v, %v", tc.t, d, q, tc.dequant, tc.qu)
+		}
+		if got := UsesWeights(tc.t); got != tc.weights {
+			t.Errorf("UsesWeights(%s) = %v, want %v", tc.t, got, tc.weights)
 		}
 	}
 	for _, dt := range ir.DTypes() {
