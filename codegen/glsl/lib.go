@@ -204,14 +204,15 @@ float atan2_full(float y, float x) {
 	{"reduce_half_pi", f32Only, nil, `
 // x less the nearest multiple of pi/2 (Cody and Waite 1980). The first three
 // parts of pi/2 have so few bits that their products with n are exact up to
-// |x| = 2e5, whether or not the device fuses multiply and add.
+// |x| = 2e5, whether or not the device fuses multiply and add; optimizers that
+// would take the products together leave fma alone.
 float reduce_half_pi(float x, out int quadrant) {
     precise float n = roundEven(x * 0.63661977);
     quadrant = int(n) & 3;
-    precise float r = x - n * 1.5625;
-    r = r - n * 0.0081787109375;
-    r = r - n * 0.00011730194091796875;
-    r = r - n * 3.1391647e-7;
+    precise float r = fma(n, -1.5625, x);
+    r = fma(n, -0.0081787109375, r);
+    r = fma(n, -0.00011730194091796875, r);
+    r = fma(n, -3.1391647e-7, r);
     return r;
 }`},
 	{"sin_reduced", f32Only, nil, `
