@@ -153,7 +153,7 @@ func (c *compilation) keyFunc() func(Shader) Key {
 	id := c.tools.identity()
 	var opt, val, passes string
 	if c.opt.Optimize {
-		opt, passes = id.Opt, strings.Join(optimizerPasses, " ")
+		opt, passes = id.Opt, passesKey
 	}
 	if c.opt.Validate {
 		val = id.Val

@@ -10,6 +10,14 @@ const (
 	headerWords  = 5
 	maxIDBound   = 0x3FFFFF // universal limit of the SPIR-V specification, section 2.17
 	opEntryPoint = 15
+	opCapability = 17
+	opTypeInt    = 21
+	opTypeFloat  = 22
+	opTypeVector = 23
+	opTypeArray  = 28
+	opTypeStruct = 30
+	opConstTrue  = 41 // the first opcode of a constant
+	opSpecConst  = 52 // the last one
 	opFuncEnd    = 56
 )
 
@@ -56,4 +64,34 @@ func checkInstructions(n int, word func(int) uint32) error {
 		return fmt.Errorf("truncated SPIR-V: ends in opcode %d, want OpFunctionEnd", last)
 	}
 	return nil
+}
+
+// smallConstants reports whether a sound module has constants of types that its
+// capabilities let it load, store and convert only, which spirv-val and drivers
+// refuse: numbers of 8 or 16 bits, and what is made of them.
+func smallConstants(module []byte) bool {
+	word := func(i int) uint32 { return binary.LittleEndian.Uint32(module[4*i:]) }
+	// By type's opcode and width, the capability of numbers in full.
+	capability := map[[2]uint32]uint32{{opTypeInt, 8}: 39, {opTypeInt, 16}: 22, {opTypeFloat, 16}: 9}
+	has, limited := map[uint32]bool{}, map[uint32]bool{}
+	for i := headerWords; i < len(module)/4; {
+		op, size := word(i)&0xffff, int(word(i)>>16)
+		switch {
+		case op == opCapability && size >= 2:
+			has[word(i+1)] = true
+		case (op == opTypeInt || op == opTypeFloat) && size >= 3:
+			needs, small := capability[[2]uint32{op, word(i + 2)}]
+			limited[word(i+1)] = small && !has[needs]
+		case (op == opTypeVector || op == opTypeArray) && size >= 3:
+			limited[word(i+1)] = limited[word(i+2)]
+		case op == opTypeStruct:
+			for k := 2; k < size; k++ {
+				limited[word(i+1)] = limited[word(i+1)] || limited[word(i+k)]
+			}
+		case op >= opConstTrue && op <= opSpecConst && size >= 2 && limited[word(i+1)]:
+			return true
+		}
+		i += size
+	}
+	return false
 }

@@ -2,6 +2,7 @@ package spirv
 
 import (
 	"encoding/binary"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -65,11 +66,50 @@ func TestCheckModuleTruncated(t *testing.T) {
 	}
 }
 
+func TestSmallConstantsOf(t *testing.T) {
+	module := func(words ...uint32) []byte {
+		var b []byte
+		for _, w := range append([]uint32{magicWord, 0x10500, 0, 20, 0}, words...) {
+			b = binary.LittleEndian.AppendUint32(b, w)
+		}
+		return b
+	}
+	int8Type := []uint32{4<<16 | opTypeInt, 1, 8, 1}
+	int8Cap := []uint32{2<<16 | opCapability, 39}
+	constant := func(typ uint32) []uint32 { return []uint32{4<<16 | 43, typ, 9, 2} }
+	tests := []struct {
+		name  string
+		parts [][]uint32
+		want  bool
+	}{
+		{"none", [][]uint32{int8Type}, false},
+		{"one", [][]uint32{int8Type, constant(1)}, true},
+		{"with the capability", [][]uint32{int8Cap, int8Type, constant(1)}, false},
+		{"with another", [][]uint32{{2<<16 | opCapability, 22}, int8Type, constant(1)}, true},
+		{"of another type", [][]uint32{int8Type, {4<<16 | opTypeInt, 2, 32, 1}, constant(2)}, false},
+		{"16 bits", [][]uint32{{4<<16 | opTypeInt, 2, 16, 0}, constant(2)}, true},
+		{"half", [][]uint32{{3<<16 | opTypeFloat, 2, 16}, constant(2)}, true},
+		{"single", [][]uint32{{3<<16 | opTypeFloat, 2, 32}, constant(2)}, false},
+		{"vector", [][]uint32{int8Type, {4<<16 | opTypeVector, 2, 1, 4}, constant(2)}, true},
+		{"vector of as many", [][]uint32{int8Type, {3<<16 | opTypeFloat, 3, 32}, {4<<16 | opTypeVector, 2, 3, 1}, constant(2)}, false},
+		{"struct", [][]uint32{int8Type, {3<<16 | opTypeFloat, 3, 32}, {4<<16 | opTypeStruct, 2, 3, 1}, constant(2)}, true},
+		{"null", [][]uint32{int8Type, {3<<16 | 46, 1, 5}}, true},
+	}
+	for _, tt := range tests {
+		if got := smallConstants(module(slices.Concat(tt.parts...)...)); got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+}
+
 func FuzzCheckModule(f *testing.F) {
 	f.Add(tinyModule(1))
 	f.Add(withWord(5, 0xffff<<16))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
+		if CheckModule(b) == nil {
+			smallConstants(b) // must not read past the end
+		}
 		if CheckModule(b) == nil && (len(b)%4 != 0 || binary.LittleEndian.Uint32(b) != magicWord) {
 			t.Error("accepted what is not SPIR-V")
 		}

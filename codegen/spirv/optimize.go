@@ -3,6 +3,7 @@ package spirv
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -53,9 +54,32 @@ var optimizerPasses = strings.Fields(`
 	--eliminate-dead-branches --merge-blocks --simplify-instructions
 	--strip-debug --compact-ids`)
 
+// carefulPasses are optimizerPasses without those that fold conversions of
+// constants. spirv-opt 2026.4 folds them to constants of 8 and 16 bits, which a
+// module may not have that only loads and stores such numbers.
+var carefulPasses = slices.DeleteFunc(slices.Clone(optimizerPasses), func(pass string) bool {
+	return pass == "--ccp" || pass == "--simplify-instructions"
+})
+
+// passesKey tells modules optimized in different ways apart.
+var passesKey = strings.Join(optimizerPasses, " ") + " or " + strings.Join(carefulPasses, " ")
+
 // optimize replaces the unit's module by the optimized one.
 func (c *compilation) optimize(ctx context.Context, u *unit) error {
-	args := append([]string{"--target-env=" + u.shader.TargetEnv}, optimizerPasses...)
+	plain := u.module
+	if err := c.optimizeWith(ctx, u, optimizerPasses); err != nil || u.module == nil || !smallConstants(u.module) {
+		return err
+	}
+	u.module = plain
+	if err := c.optimizeWith(ctx, u, carefulPasses); err != nil || u.module == nil || !smallConstants(u.module) {
+		return err
+	}
+	u.module = plain
+	return nil
+}
+
+func (c *compilation) optimizeWith(ctx context.Context, u *unit, passes []string) error {
+	args := append([]string{"--target-env=" + u.shader.TargetEnv}, passes...)
 	out, err := c.run(ctx, c.tools.Opt, command{stdin: u.module, args: append(args, "-", "-o", "-")})
 	if err != nil {
 		return u.fail(c.tools.Opt, err)

@@ -138,6 +138,49 @@ func TestArraysBecomeValues(t *testing.T) {
 	}
 }
 
+// TestSmallConstants stores constants of types that the shader may only store: folding their conversions
+// would make the module unsound.
+func TestSmallConstants(t *testing.T) {
+	const head = `#version 460
+#extension GL_EXT_shader_8bit_storage : require
+#extension GL_EXT_shader_16bit_storage : require
+`
+	const body = `layout(local_size_x = 64) in;
+layout(binding = 0) buffer A { int8_t a[]; };
+layout(binding = 1) buffer B { uint8_t b[]; };
+layout(binding = 2) buffer C { uint16_t c[]; };
+layout(binding = 3) buffer D { float16_t d[]; };
+layout(binding = 4) buffer E { int e[]; };
+void main() {
+	uint i = gl_GlobalInvocationID.x;
+	int v = 2;
+	[[unroll]] for (int j = 0; j < 3; j++) v += j;
+	a[i] = int8_t(v);
+	b[i] = uint8_t(e[i] > 0 ? 1 : 0);
+	c[i] = uint16_t(77u);
+	d[i] = float16_t(1.5);
+}
+`
+	const unroll = "#extension GL_EXT_control_flow_attributes : require\n"
+	const arithmetic = "#extension GL_EXT_shader_explicit_arithmetic_types : require\n"
+	s := []Shader{{Name: "stored", Source: head + unroll + body}, {Name: "computed", Source: head + arithmetic + unroll + body}}
+	eachToolchain(t, func(t *testing.T, tc *Toolchain) {
+		if !tc.Opt.Found() || !tc.Val.Found() {
+			t.Skip("no spirv-opt and spirv-val")
+		}
+		results, _ := compile(t, tc, s, Options{Optimize: true, Validate: true})
+		plain, _ := compile(t, tc, s, Options{})
+		for i := range s {
+			if all, _ := loops(t, tc, results[i].SPIRV); all != 0 || len(results[i].SPIRV) >= len(plain[i].SPIRV) {
+				t.Errorf("%s: %s is not optimized", tc.Opt.Version, s[i].Name)
+			}
+		}
+		if smallConstants(results[0].SPIRV) {
+			t.Errorf("%s: constants of types that are only stored", tc.Opt.Version)
+		}
+	})
+}
+
 // BenchmarkOptimize compares the passes with -O on matmul tiles.
 func BenchmarkOptimize(b *testing.B) {
 	tc := realTools(b)

@@ -41,7 +41,7 @@ func (t *Toolchain) identity() identity {
 // from run to run, starts no process, and suits the keys of other caches.
 func (t *Toolchain) Fingerprint() string {
 	id := t.identity()
-	passes := sha256.Sum256([]byte(strings.Join(optimizerPasses, " ")))
+	passes := sha256.Sum256([]byte(passesKey))
 	return fmt.Sprintf("%s | %s | passes %x", id.Compiler, id.Opt, passes[:4])
 }
 
