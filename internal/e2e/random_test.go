@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -159,4 +160,43 @@ func notYet(err error) string {
 		}
 	}
 	return ""
+}
+
+// TestFound runs the graphs that once failed, each made small.
+func TestFound(t *testing.T) {
+	dev := openDevice(t)
+	files, err := filepath.Glob("testdata/*.ir")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d graphs, %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".ir"), func(t *testing.T) {
+			g, err := vkc.ReadGraph(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for seed := range uint64(3) {
+				if ran, err := differ(dev, g, seed); err != nil || ran == 0 {
+					t.Errorf("seed %d, %d runs: %v", seed, ran, err)
+				}
+			}
+		})
+	}
+}
+
+// FuzzDevice is TestRandomGraphs for any seed.
+func FuzzDevice(f *testing.F) {
+	dev := openDevice(f)
+	for seed := range uint64(4) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		g, err := graphgen.New(seed, graphgen.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := differ(dev, g, seed); err != nil && notYet(err) == "" {
+			report(t, dev, g, seed, err)
+		}
+	})
 }
