@@ -62,7 +62,7 @@ func (r *rewriter) dimValue(d ir.Dim) *ir.Node {
 func decompose(g *ir.Graph) (*ir.Graph, error) {
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		r := &rewriter{g: rw.New, pos: n.Pos()}
-		if n.Op().Class() != ir.ClassLeaf && n.Shape().IsStatic() && n.Shape().MaxElems() == 0 && !n.DType().IsBlock() {
+		if n.Op().Class() != ir.ClassLeaf && n.Shape().MaxElems() == 0 && !n.DType().IsBlock() {
 			return r.nothing(n), r.err
 		}
 		switch n.Op() {
@@ -84,8 +84,11 @@ func decompose(g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// nothing returns a constant for a value without elements.
+// nothing returns a value without elements of n's type.
 func (r *rewriter) nothing(n *ir.Node) *ir.Node {
+	if !n.Shape().IsStatic() {
+		return r.unary(ir.OpBroadcast, r.scalar(n.DType(), 0), ir.Attr{Name: "shape", Value: n.Shape()})
+	}
 	dims, err := n.Shape().Eval(nil)
 	if err != nil {
 		r.err = err

@@ -30,7 +30,7 @@ func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 		out = r.addHits(base, hit, wide, -1)
 	} else {
 		pos := r.lastHit(hit, places, -1)
-		picked := r.add(ir.OpGather, []*ir.Node{upd, r.notBelowZero(pos)}, ir.Attr{Name: "axis", Value: -1})
+		picked := r.add(ir.OpGather, []*ir.Node{r.notEmpty(upd, last), r.notBelowZero(pos)}, ir.Attr{Name: "axis", Value: -1})
 		out = r.choose(pos, picked, base)
 	}
 	return r.swapAxes(out, axis, last)
@@ -77,7 +77,7 @@ func (r *rewriter) rowsInto(base, indices, updates *ir.Node, add bool) *ir.Node 
 	hit := r.meets(indices, places) // [N, K]
 	if !add {
 		pos := r.lastHit(hit, places, -1) // [N]
-		picked := r.add(ir.OpIndexSelect, []*ir.Node{updates, r.notBelowZero(pos)}, ir.Attr{Name: "axis", Value: 1})
+		picked := r.add(ir.OpIndexSelect, []*ir.Node{r.notEmpty(updates, 1), r.notBelowZero(pos)}, ir.Attr{Name: "axis", Value: 1})
 		return r.choose(r.reshape(pos, ir.Shape{places[0], ir.D(1)}), picked, base)
 	}
 	u := updates.Shape()
@@ -126,6 +126,17 @@ func (r *rewriter) lastHit(hit *ir.Node, places ir.Shape, axis int) *ir.Node {
 	}
 	top := r.unary(ir.OpReduceMax, pos, ir.Attr{Name: "axes", Value: []int{axis}})
 	return r.binary(ir.OpMax, top, r.scalar(ir.I32, -1)) // over no updates at all
+}
+
+// notEmpty returns x with an element more along an axis that could have none,
+// so that there is one to pick even where the pick is thrown away.
+func (r *rewriter) notEmpty(x *ir.Node, axis int) *ir.Node {
+	if r.err != nil || x.Shape()[axis].Min() > 0 {
+		return x
+	}
+	low, high := make([]int64, x.Rank()), make([]int64, x.Rank())
+	high[axis] = 1
+	return r.unary(ir.OpPad, x, ir.Attr{Name: "low", Value: low}, ir.Attr{Name: "high", Value: high})
 }
 
 func (r *rewriter) notBelowZero(pos *ir.Node) *ir.Node {

@@ -290,7 +290,7 @@ func (l *lowerer) resize(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 		from, to := x.Shape()[outer+i], n.Shape()[outer+i]
 		c := at[outer+i]
 		switch {
-		case from == to:
+		case from == to && n.Op() == ir.OpResizeNearest:
 			terms[i] = []share{{at: c}}
 		case n.Op() == ir.OpResizeNearest:
 			q, _ := c.Mul(kernel.DimIndex(from)).DivMod(to)

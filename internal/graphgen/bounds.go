@@ -44,7 +44,7 @@ func Bounds(g *ir.Graph) []Bound {
 
 // boundOf applies a node's op to what is known of its arguments.
 func boundOf(n *ir.Node, args []Bound) Bound {
-	b := Bound{Exact: n.Op().Info().Tol == ir.Tolerance{}}
+	b := Bound{Exact: n.Op().Info().Tol == ir.Tolerance{} || !n.DType().IsFloat()}
 	for _, a := range args {
 		b.Exact = b.Exact && a.Exact
 		b.Bad = b.Bad || a.Bad
@@ -60,6 +60,12 @@ func boundOf(n *ir.Node, args []Bound) Bound {
 		b.reduced(n, args[0])
 	case ir.ClassRow:
 		b.row(n, args)
+	case ir.ClassScan:
+		b.sorted(n, args[0])
+	case ir.ClassWindow:
+		b.windowed(n, args)
+	case ir.ClassComposite:
+		b.composite(n, args)
 	default:
 		b.contracted(n, args)
 	}
@@ -115,7 +121,7 @@ func halfUnit(n *ir.Node) float64 {
 func jumps(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpFloor, ir.OpCeil, ir.OpRound, ir.OpTrunc, ir.OpSign, ir.OpMod, ir.OpRem, ir.OpAtan2,
-		ir.OpIsNaN, ir.OpIsInf, ir.OpArgmax, ir.OpArgmin:
+		ir.OpIsNaN, ir.OpIsInf, ir.OpArgmax, ir.OpArgmin, ir.OpArgsort, ir.OpTopKIndices:
 		return true
 	}
 	floats := slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return a.DType().IsFloat() })
@@ -261,6 +267,12 @@ func (b *Bound) moved(n *ir.Node, args []Bound) {
 		b.join(args[1:])
 	case ir.OpDynamicUpdateSlice:
 		b.join(args[1:2])
+	case ir.OpScatter, ir.OpScatterND:
+		b.join(args[2:3])
+	case ir.OpScatterAdd, ir.OpIndexAdd, ir.OpScatterNDAdd: // at worst all in one place
+		count, u := float64(n.Arg(1).Shape().MaxElems()), args[2]
+		m := args[0].mag() + count*u.mag()
+		b.Lo, b.Hi, b.Err = -m, m, args[0].Err+count*u.Err+2*m
 	case ir.OpEmbedding:
 		b.Exact = args[0].Exact && args[1].Exact
 	}
@@ -306,6 +318,19 @@ func (b *Bound) reduced(n *ir.Node, x Bound) {
 		b.Err = count * m * (x.Err + 2)
 	case ir.OpArgmax, ir.OpArgmin:
 		b.Lo, b.Hi = 0, float64(n.Arg(0).Shape().MaxElems())
+	case ir.OpNorm1:
+		b.Lo, b.Hi, b.Err = 0, count*x.mag(), count*(x.Err+x.mag())
+	case ir.OpNorm2:
+		b.Lo, b.Hi, b.Err = 0, math.Sqrt(count)*x.mag(), math.Sqrt(count)*(x.Err+8*x.mag())
+	case ir.OpLogSumExp:
+		b.Hi = x.Hi + math.Log(max(count, 1))
+		b.Err = x.Err + 8*b.mag() + 8
+	case ir.OpVariance:
+		c := float64(n.Attrs().Int("correction"))
+		scale := max(1, count/max(count-c, 1))
+		b.Lo, b.Hi = 0, 4*scale*x.mag()*x.mag()
+		b.Err = 8 * scale * x.mag() * (x.Err + 8*x.mag())
+		b.Bad = b.Bad || x.Err > 0 && c > 0 && count <= c // rounding errors by 0
 	}
 }
 
@@ -325,7 +350,13 @@ func (b *Bound) row(n *ir.Node, args []Bound) {
 		b.Lo, b.Hi = -m, m
 		b.Err = 2*x.Err + m*(8+4*args[1].mag())
 		b.Bad = b.Bad || args[1].mag() > 64
+	case ir.OpL2Normalize:
+		least := n.Attrs().Float("eps")
+		b.Lo, b.Hi, b.Err = -1, 1, 2*(x.Err+x.mag())*math.Sqrt(float64(n.Shape()[resolved(n)].Max()))/least+8
 	default: // norms
+		if n.Op() == ir.OpGroupNorm {
+			last = float64(n.Shape().MaxElems())
+		}
 		scale := 1 / math.Sqrt(n.Attrs().Float("eps"))
 		m := min(x.mag()*scale, math.Sqrt(last)) * 2
 		b.Err = 4*scale*(x.Err+4*x.mag()) + 8*m

@@ -45,7 +45,9 @@ func (g *generator) view() *ir.Node {
 	if x == nil {
 		return nil
 	}
-	switch g.rng.IntN(6) {
+	switch g.rng.IntN(7) {
+	case 6:
+		return g.add(ir.OpRoll, []*ir.Node{x}, attr("shifts", g.perAxis(x.Rank(), -3, 3)))
 	case 0, 1:
 		var perm []int
 		perm = append(perm, g.rng.Perm(x.Rank())...)
@@ -109,7 +111,9 @@ func (g *generator) indexing() *ir.Node {
 		return nil
 	}
 	axis := g.rng.IntN(x.Rank())
-	switch g.rng.IntN(6) {
+	switch g.rng.IntN(7) {
+	case 6:
+		return g.dynamicSlice(x, axis)
 	case 0:
 		s := slices.Clone(x.Shape())
 		s[axis] = g.shape(1)[0]
@@ -171,7 +175,21 @@ func (g *generator) pad(x *ir.Node) *ir.Node {
 			low[i], high[i] = g.rng.IntN(4), g.rng.IntN(4)
 		}
 	}
-	return g.add(ir.OpPad, []*ir.Node{x}, attr("low", low), attr("high", high), attr("value", []float64{0, 1, -2}[g.rng.IntN(3)]))
+	mode := []string{"constant", "constant", "reflect", "replicate"}[g.rng.IntN(4)]
+	return g.add(ir.OpPad, []*ir.Node{x}, attr("low", low), attr("high", high), attr("value", []float64{0, 1, -2}[g.rng.IntN(3)]), attr("mode", mode))
+}
+
+// start returns a coordinate that may be out of range.
+func (g *generator) start() *ir.Node {
+	if n := g.pick(func(n *ir.Node) bool { return isInt(n) && n.Rank() == 0 }); n != nil && g.rng.IntN(2) == 0 {
+		return n
+	}
+	return g.leaf(ir.Shape{}, g.intType())
+}
+
+func (g *generator) dynamicSlice(x *ir.Node, axis int) *ir.Node {
+	size := g.rng.IntN(int(max(x.Shape()[axis].Add, 0)) + 1)
+	return g.add(ir.OpDynamicSlice, []*ir.Node{x, g.start()}, attr("axis", axis), attr("size", ir.ShapeOf(size)))
 }
 
 // updateSlice writes some of x's elements over, from a start that may be out
@@ -187,9 +205,5 @@ func (g *generator) updateSlice(x *ir.Node) *ir.Node {
 	if update == nil || g.rng.IntN(2) == 0 {
 		update = g.leaf(s, x.DType())
 	}
-	start := g.pick(func(n *ir.Node) bool { return isInt(n) && n.Rank() == 0 })
-	if start == nil || g.rng.IntN(2) == 0 {
-		start = g.leaf(ir.Shape{}, g.intType())
-	}
-	return g.add(ir.OpDynamicUpdateSlice, []*ir.Node{x, update, start}, attr("axis", axis))
+	return g.add(ir.OpDynamicUpdateSlice, []*ir.Node{x, update, g.start()}, attr("axis", axis))
 }

@@ -26,6 +26,12 @@ var makers = []struct {
 	{3, (*generator).quantized},
 	{2, (*generator).attention},
 	{8, (*generator).indexing},
+	{4, (*generator).scatter},
+	{3, (*generator).sort},
+	{3, (*generator).composite},
+	{4, (*generator).conv},
+	{3, (*generator).pooling},
+	{3, (*generator).resize},
 	{3, (*generator).state},
 	{3, (*generator).counted},
 }
@@ -64,7 +70,20 @@ func (g *generator) unary() *ir.Node {
 	if !g.allowed(op) {
 		return nil
 	}
-	return g.add(op, []*ir.Node{g.anyFloat()})
+	x := g.anyFloat()
+	switch g.rng.IntN(3) {
+	case 0:
+		x = g.squashed(x)
+	case 1: // so that functions that jump are met as well
+		x = g.pick(func(n *ir.Node) bool { return isFloat(n) && g.bounds[n.ID()].Exact })
+	}
+	return g.add(op, []*ir.Node{x})
+}
+
+// squashed returns x brought into a range that every function takes: 0.5 to 0.9
+// or, where 1 is as good, 1.1 to 1.5.
+func (g *generator) squashed(x *ir.Node) *ir.Node {
+	return g.add(ir.OpAffine, []*ir.Node{g.add(ir.OpTanh, []*ir.Node{x})}, attr("mul", 0.2), attr("add", []float64{0.7, 1.3}[g.rng.IntN(2)]))
 }
 
 // binaryOps are weighted towards what graphs mostly hold.
@@ -173,7 +192,7 @@ func (g *generator) integerOp() *ir.Node {
 }
 
 func (g *generator) reduce() *ir.Node {
-	ops := []ir.Op{ir.OpSum, ir.OpMean, ir.OpProd, ir.OpReduceMax, ir.OpReduceMin}
+	ops := []ir.Op{ir.OpSum, ir.OpMean, ir.OpProd, ir.OpReduceMax, ir.OpReduceMin, ir.OpNorm1, ir.OpNorm2, ir.OpLogSumExp, ir.OpVariance}
 	x := g.anyFloat()
 	switch g.rng.IntN(6) {
 	case 0:
@@ -193,7 +212,11 @@ func (g *generator) reduce() *ir.Node {
 	if op == ir.OpArgmax || op == ir.OpArgmin {
 		return g.add(op, []*ir.Node{x}, attr("axis", g.rng.IntN(x.Rank())), keep)
 	}
-	n := g.add(op, []*ir.Node{x}, attr("axes", g.axes(x.Rank())), keep)
+	attrs := []ir.Attr{attr("axes", g.axes(x.Rank())), keep}
+	if op == ir.OpVariance {
+		attrs = append(attrs, attr("correction", g.rng.IntN(2)))
+	}
+	n := g.add(op, []*ir.Node{x}, attrs...)
 	if n != nil && g.rng.IntN(3) == 0 { // softmax and norms are made of this
 		g.add(ir.OpSub, []*ir.Node{x, n})
 	}
@@ -223,7 +246,9 @@ func (g *generator) row() *ir.Node {
 	axis := attr("axis", g.rng.IntN(x.Rank()))
 	eps := attr("eps", []float64{0.01, 0.1, 1}[g.rng.IntN(3)])
 	inner := x.Shape()[x.Rank()-1:]
-	switch g.rng.IntN(5) {
+	switch g.rng.IntN(6) {
+	case 5:
+		return g.add(ir.OpL2Normalize, []*ir.Node{x}, axis, attr("eps", 0.25))
 	case 0:
 		return g.add(ir.OpSoftmax, []*ir.Node{x}, axis)
 	case 1:

@@ -144,14 +144,19 @@ func (v Values) float(rng *rand.Rand, lo, hi float64) float64 {
 	return lo + rng.Float64()*(hi-lo)
 }
 
-// Symbols returns n choices of values for the graph's symbols: all at their
-// bound, all 0, all 1, and then random ones.
+// Symbols returns up to n choices of values for the graph's symbols: all at
+// their bound, all 0, all 1, and then random ones; choices under which an axis
+// would be negative, as T-2 is for a T of 0, are left out.
 func (v Values) Symbols(n int) []map[string]int64 {
 	rng := v.rng("symbols")
+	names := v.Graph.Symbols()
+	if len(names) == 0 {
+		return []map[string]int64{{}}
+	}
 	var list []map[string]int64
-	for i := range n {
+	for i := 0; len(list) < n && i < 4*n; i++ {
 		values := map[string]int64{}
-		for _, s := range v.Graph.Symbols() {
+		for _, s := range names {
 			bound, _ := v.Graph.SymbolBound(s)
 			switch i {
 			case 0:
@@ -164,10 +169,18 @@ func (v Values) Symbols(n int) []map[string]int64 {
 				values[s] = rng.Int64N(bound + 1)
 			}
 		}
-		list = append(list, values)
-		if len(v.Graph.Symbols()) == 0 {
-			break
+		if v.valid(values) {
+			list = append(list, values)
 		}
 	}
 	return list
+}
+
+func (v Values) valid(symbols map[string]int64) bool {
+	for _, n := range v.Graph.Nodes() {
+		if _, err := n.Shape().Eval(symbols); err != nil {
+			return false
+		}
+	}
+	return true
 }

@@ -1,0 +1,146 @@
+package graphgen
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// scatter writes or adds updates at places given by indices, some of them out
+// of range and some equal.
+func (g *generator) scatter() *ir.Node {
+	base := g.pick(func(n *ir.Node) bool { return n.Rank() > 0 })
+	if base == nil {
+		return nil
+	}
+	axis := g.rng.IntN(base.Rank())
+	s := slices.Clone(base.Shape())
+	s[axis] = g.shape(1)[0]
+	updates := func(s ir.Shape) *ir.Node {
+		if s.MaxElems() > maxElems {
+			return nil
+		}
+		return g.leaf(s, base.DType())
+	}
+	if !isLinear(s[:axis]) || !isLinear(s[axis+1:]) {
+		return nil
+	}
+	switch g.rng.IntN(6) {
+	case 0:
+		return g.add(ir.OpScatter, []*ir.Node{base, g.leaf(s, g.intType()), updates(s)}, attr("axis", axis))
+	case 1:
+		return g.add(ir.OpScatterAdd, []*ir.Node{base, g.leaf(s, g.intType()), updates(s)}, attr("axis", axis))
+	case 2:
+		return g.add(ir.OpIndexAdd, []*ir.Node{base, g.leaf(s[axis:axis+1], g.intType()), updates(s)}, attr("axis", axis))
+	}
+	rank := g.rng.IntN(base.Rank() + 1)
+	places := g.shape(g.rng.IntN(3))
+	if !isLinear(places) || !isLinear(base.Shape()[:rank]) || !isLinear(base.Shape()[rank:]) {
+		return nil
+	}
+	indices := g.leaf(append(slices.Clone(places), ir.D(rank)), g.intType())
+	if g.rng.IntN(3) == 0 {
+		return g.add(ir.OpGatherND, []*ir.Node{base, indices})
+	}
+	op := []ir.Op{ir.OpScatterND, ir.OpScatterNDAdd}[g.rng.IntN(2)]
+	return g.add(op, []*ir.Node{base, indices, updates(append(slices.Clone(places), base.Shape()[rank:]...))})
+}
+
+// isLinear reports whether the axes can be joined to one, which the compiler
+// does with those on either side of an indexed axis.
+func isLinear(s ir.Shape) bool {
+	_, err := s.Numel()
+	return err == nil
+}
+
+func (g *generator) sort() *ir.Node {
+	x := g.pick(func(n *ir.Node) bool { return !isBool(n) && n.Rank() > 0 })
+	if x == nil {
+		return nil
+	}
+	axis := g.rng.IntN(x.Rank())
+	way := g.rng.IntN(2) == 0
+	switch g.rng.IntN(3) {
+	case 0:
+		return g.add(ir.OpSort, []*ir.Node{x}, attr("axis", axis), attr("descending", way))
+	case 1:
+		return g.add(ir.OpArgsort, []*ir.Node{x}, attr("axis", axis), attr("descending", way))
+	}
+	k := g.rng.IntN(1 + int(max(x.Shape()[axis].Add, 0)))
+	return g.add(ir.OpTopKIndices, []*ir.Node{x}, attr("k", k), attr("axis", axis), attr("largest", way))
+}
+
+// composite adds an op that is defined by others.
+func (g *generator) composite() *ir.Node {
+	switch g.rng.IntN(5) {
+	case 0:
+		return g.add(ir.OpTril, []*ir.Node{g.pick(anyNode)}, attr("k", g.rng.IntN(7)-3))
+	case 1:
+		return g.add(ir.OpTriu, []*ir.Node{g.pick(anyNode)}, attr("k", g.rng.IntN(7)-3))
+	case 2:
+		return g.add(ir.OpOneHot, []*ir.Node{g.ints()}, attr("depth", g.rng.IntN(6)), attr("dtype", g.oneOf(g.float, ir.F32, ir.I32, ir.Bool)))
+	}
+	x := g.images()
+	if x == nil {
+		return nil
+	}
+	c := x.Shape()[1:2]
+	channel := func() *ir.Node { return g.leaf(c, x.DType()) }
+	eps := attr("eps", []float64{0.01, 0.1}[g.rng.IntN(2)])
+	if g.rng.IntN(2) == 0 {
+		variance := g.add(ir.OpSqr, []*ir.Node{channel()})
+		return g.add(ir.OpBatchNorm, []*ir.Node{x, channel(), variance, channel(), channel()}, eps)
+	}
+	if !isLinear(x.Shape()[1:]) {
+		return nil
+	}
+	groups := 1 + g.rng.IntN(3)
+	return g.add(ir.OpGroupNorm, []*ir.Node{x, channel(), channel()}, attr("groups", groups), eps)
+}
+
+// bound of the ops above.
+func (b *Bound) composite(n *ir.Node, args []Bound) {
+	b.Lo, b.Hi, b.Err = min(0, args[0].Lo), max(0, args[0].Hi), args[0].Err
+	switch n.Op() {
+	case ir.OpOneHot:
+		b.Lo, b.Hi, b.Err = 0, 1, 0
+	case ir.OpBatchNorm:
+		x, mean, variance := args[0], args[1], args[2]
+		least := variance.Lo + n.Attrs().Float("eps")
+		if least <= 0 {
+			b.Bad = true
+			return
+		}
+		scale := 1 / min(1, least)
+		m := (x.mag() + mean.mag()) * scale
+		b.Err = scale*(x.Err+mean.Err+2*x.mag()+2*mean.mag()) + m*scale*(variance.Err+variance.mag()) + 8*m
+		b.parameters(m, args[3:])
+	}
+}
+
+// parameters bounds what a norm of magnitude m becomes by weight and bias.
+func (b *Bound) parameters(m float64, params []Bound) {
+	for i, p := range params {
+		if i == 0 {
+			b.Err = b.Err*p.mag() + p.Err*m + m*p.mag()
+			m *= p.mag()
+		} else {
+			b.Err += p.Err + p.mag() + m
+			m += p.mag()
+		}
+	}
+	b.Lo, b.Hi = -m, m
+}
+
+// sorted bounds scans and sorts.
+func (b *Bound) sorted(n *ir.Node, x Bound) {
+	count := float64(n.Arg(0).Shape()[resolved(n)].Max())
+	b.Lo, b.Hi, b.Err = x.Lo, x.Hi, x.Err
+	switch n.Op() {
+	case ir.OpArgsort, ir.OpTopKIndices:
+		b.Lo, b.Hi, b.Err = 0, count, 0
+	case ir.OpCumSum:
+		b.Lo, b.Hi = min(0, count*x.Lo), max(0, count*x.Hi)
+		b.Err = count*x.Err + count*x.mag()
+	}
+}
