@@ -9,4 +9,8 @@
 // the axes and folds bind their results; a value is declared in the outermost
 // scope in which everything it depends on is bound, so that what does not
 // change in a loop is computed before it, without a pass of its own.
+//
+// Floats of 16 and 8 bits are computed with in f32 and rounded where they are
+// stored or cast. Functions of f64 that GLSL has for f32 only are computed in
+// f32: they keep its precision and its range.
 package glsl

@@ -15,18 +15,36 @@ layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params
 
 #define NAN uintBitsToFloat(0x7fc00000u)
 
-// x less the nearest multiple of pi/2 (Cody and Waite 1980). The first three
-// parts of pi/2 have so few bits that their products with n are exact up to
-// |x| = 2e5, whether or not the device fuses multiply and add; optimizers that
-// would take the products together leave fma alone.
+// x less the nearest multiple of pi/2 (Payne and Hanek 1983): the mantissa
+// times the bits of 2/pi from its exponent on, of which 62 stand behind the
+// quadrant. Integers, because float optimizers tend to undo such reductions.
 float reduce_half_pi(float x, out int quadrant) {
-    precise float n = roundEven(x * 0.63661977);
-    quadrant = int(n) & 3;
-    precise float r = fma(n, -1.5625, x);
-    r = fma(n, -0.0081787109375, r);
-    r = fma(n, -0.00011730194091796875, r);
-    r = fma(n, -3.1391647e-7, r);
-    return r;
+    const uint two_over_pi[8] = uint[8](0u, 0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0x7f9458eau);
+    quadrant = 0;
+    if (!(abs(x) > 0.78539816)) return x;
+    uint bits = floatBitsToUint(x), mantissa = bits << 8 | 0x80000000u;
+    uint exponent = (bits >> 23 & 0xffu) - 126u, i = exponent >> 5, shift = exponent & 31u;
+    uint a = two_over_pi[i], b = two_over_pi[i + 1u], c = two_over_pi[i + 2u], d = two_over_pi[i + 3u];
+    a = a << shift | b >> 1 >> 31u - shift;
+    b = b << shift | c >> 1 >> 31u - shift;
+    c = c << shift | d >> 1 >> 31u - shift;
+    uint high, low, carry, rest;
+    umulExtended(mantissa, c, carry, rest);
+    umulExtended(mantissa, b, high, low);
+    low = uaddCarry(low, carry, carry);
+    high += mantissa * a + carry;
+    quadrant = int(high >> 30);
+    high &= 0x3fffffffu;
+    bool below = high >= 0x20000000u; // the next multiple is nearer
+    if (below) {
+        ++quadrant;
+        low = -low;
+        high = 0x3fffffffu - high + (low == 0u ? 1u : 0u);
+    }
+    float r = (float(high) * 4294967296.0 + float(low)) * 3.4061216e-19;
+    if (x < 0.0) quadrant = -quadrant;
+    quadrant &= 3;
+    return below != x < 0.0 ? -r : r;
 }
 
 // On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
