@@ -63,16 +63,15 @@ func (e *emitter) emptySpace(s space) bool {
 // many blocks it has opened.
 func (e *emitter) invocations(n ir.Dim, name string, bind func(id text)) (opened int) {
 	wg := e.sched.Workgroup
-	count := e.dim(n).s
 	if e.setGrid(0, []ir.Dim{n}, int64(wg)) {
 		bind(primary(e.openLoop(name, func(name string) string {
-			return fmt.Sprintf("for (uint %s = gl_GlobalInvocationID.x; %s < %s; %s += gl_NumWorkGroups.x * %du)", name, name, count, name, wg)
+			return fmt.Sprintf("for (uint %s = gl_GlobalInvocationID.x; %s < %s; %s += gl_NumWorkGroups.x * %du)", name, name, e.dim(n).s, name, wg)
 		})))
 		return 1
 	}
 	id := primary(e.variable("uint", name, primary("gl_GlobalInvocationID.x")))
 	if _, whole := n.Quo(int64(wg)); !whole {
-		e.line("if (%s >= %s) return;", id.s, count)
+		e.line("if (%s >= %s) return;", id.s, e.dim(n).s)
 	}
 	bind(id)
 	return 0

@@ -152,16 +152,17 @@ func (e *emitter) split(g span, width int, id text) (unit text) {
 			extent, _ = extent.Quo(int64(width))
 			name = fmt.Sprintf("%s%d", name, width)
 		}
-		x := id
-		if !below.Equal(kernel.Const(1)) {
-			x = binary("/", x, e.indexText(below))
-		}
-		if i > 0 {
-			x = binary("%", x, e.dim(extent))
-		}
+		step := below
 		below = below.Mul(kernel.DimIndex(extent))
 		if !e.usesAxis(axis) {
 			continue
+		}
+		x := id
+		if !step.Equal(kernel.Const(1)) {
+			x = binary("/", x, e.indexText(step))
+		}
+		if i > 0 {
+			x = binary("%", x, e.dim(extent))
 		}
 		if !x.plain() {
 			x = primary(e.variable("uint", name, x))
