@@ -22,9 +22,8 @@ var (
 	firstSeed    = flag.Uint64("seed", 0, "the seed of the first random graph")
 )
 
-// compile runs shaders through the GLSL compiler and the validator, and reports
-// each that is refused with its text. The optimizer is left out: some versions
-// fold 8-bit constants into modules that the validator refuses.
+// compile runs shaders through the GLSL compiler, the optimizer and the
+// validator, and reports each that is refused with its text.
 func compile(t *testing.T, sources map[string]string) {
 	t.Helper()
 	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
@@ -43,7 +42,7 @@ func compile(t *testing.T, sources map[string]string) {
 	for i, name := range names {
 		shaders[i] = spirv.Shader{Name: name, Source: sources[name]}
 	}
-	results, _, err := tools.Compile(context.Background(), shaders, spirv.Options{Validate: tools.Val.Found()})
+	results, _, err := tools.Compile(context.Background(), shaders, spirv.Options{Optimize: true, Validate: tools.Val.Found()})
 	var refused *spirv.CompileError
 	if err != nil && !errors.As(err, &refused) {
 		t.Fatal(err)
