@@ -1,0 +1,1280 @@
+// ---- shader 0: k0_rms_norm
+
+// rms_norm over [T], folding 256
+// Fuses: embedding, rms_norm.
+// Schedule: row_group wg=256 lanes=64 cache=4 subgroup=32.
+#version 450
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 256) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Tokens_buffer { int tokens[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 2, std430) readonly buffer Weight_2_vec4_buffer { vec4 weight_2_vec4[]; };
+layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
+layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared float sum_sq_parts[8];
+
+// q8_0: 32 elements in 34 bytes.
+vec4 decode4_weight(uint i) {
+    uint block = i / 32u * 17u;
+    float scale = unpackHalf2x16(uint(weight[block])).x;
+    uint q = block + 1u + i % 32u / 2u;
+    int low = int(uint(weight[q])), high = int(uint(weight[q + 1u]));
+    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
+                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
+}
+
+void main() {
+    const uint T = params[0];
+    uint local = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
+    uint thread = local % 64u;
+    uint row_unlimited = gl_WorkGroupID.x * 4u + local / 64u;
+    bool in_range = row_unlimited < T;
+    uint row = min(row_unlimited, T - 1u);
+    float kept_weight[4];
+
+    // sum_sq: sum over the row.
+    float sum_sq = 0.0;
+    vec4 weight4 = decode4_weight(thread * 4u + uint(clamp(tokens[row], 0, 4095)) * 256u);
+    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+        kept_weight[lane] = weight4[lane];
+        sum_sq += weight4[lane] * weight4[lane];
+    }
+    [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
+        sum_sq += subgroupShuffleXor(sum_sq, distance);
+    }
+    if (gl_SubgroupInvocationID == 0u) {
+        sum_sq_parts[gl_SubgroupID] = sum_sq;
+    }
+    barrier();
+    uint part = local / 64u * 2u;
+    sum_sq = sum_sq_parts[part];
+    sum_sq += sum_sq_parts[part + 1u];
+
+    // Store each element of the row.
+    if (in_range) {
+        float scale = inversesqrt(sum_sq * 0.00390625 + 1e-05);
+        vec4 weight_24 = weight_2_vec4[thread];
+        vec4 result4;
+        [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+            result4[lane] = kept_weight[lane] * scale * weight_24[lane];
+        }
+        result_vec4[row * 64u + thread] = result4;
+    }
+}
+
+// ---- shader 1: k1_matmul
+
+// matmul over [T,512], folding 256
+// Fuses: matmul.
+// Schedule: tile wg=256 tile=32x32x16 thread=2x2.
+#version 450
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 256) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared vec4 tile_a[160];
+shared vec4 tile_b[160];
+
+// q8_0: 32 elements in 34 bytes.
+vec4 decode4_weight(uint i) {
+    uint block = i / 32u * 17u;
+    float scale = unpackHalf2x16(uint(weight[block])).x;
+    uint q = block + 1u + i % 32u / 2u;
+    int low = int(uint(weight[q])), high = int(uint(weight[q + 1u]));
+    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
+                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
+}
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint col0 = gl_WorkGroupID.x * 32u;
+    uint row0 = gl_WorkGroupID.y * 32u;
+    float acc[4];
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        acc[i] = 0.0;
+    }
+    uint tx = self % 16u;
+    uint ty = self / 16u;
+
+    for (uint k0 = 0u; k0 < 256u; k0 += 16u) {
+        // Stage 32 rows of a.
+        if (self < 128u) {
+            uint line = self / 4u;
+            uint quad = self % 4u;
+            uint row = min(row0 + line, T - 1u);
+            uint k = k0 + quad * 4u;
+            tile_a[line * 5u + quad] = rms_norm_vec4[(row * 256u + k) / 4u];
+        }
+
+        // Stage 32 columns of b.
+        if (self < 128u) {
+            uint line = self / 4u;
+            uint quad = self % 4u;
+            uint col = col0 + line;
+            uint k = k0 + quad * 4u;
+            tile_b[line * 5u + quad] = decode4_weight(col * 256u + k);
+        }
+        barrier();
+
+        for (uint quad = 0u; quad < 4u; ++quad) {
+            vec4 b_cols[2];
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad];
+            }
+            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+                vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad];
+                [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                    acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
+                    acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
+                    acc[i * 2u + j] = fma(a_row.z, b_cols[j].z, acc[i * 2u + j]);
+                    acc[i * 2u + j] = fma(a_row.w, b_cols[j].w, acc[i * 2u + j]);
+                }
+            }
+        }
+        barrier();
+    }
+
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint row = row0 + ty + i * 16u;
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + tx + j * 16u;
+            if (row < T) {
+                result[row * 512u + col] = acc[i * 2u + j];
+            }
+        }
+    }
+}
+
+// ---- shader 2: k2_rope
+
+// rope over [4,T,64]
+// Fuses: slice, reshape, transpose, rope.
+// Schedule: map wg=64 vec=4.
+#version 450
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 64) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Matmul_buffer { float matmul[]; };
+layout(set = 0, binding = 0, std430) readonly buffer Matmul_vec4_buffer { vec4 matmul_vec4[]; };
+layout(set = 0, binding = 1, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
+layout(set = 0, binding = 2, std430) readonly buffer Params_buffer { uint params[]; };
+
+#define NAN uintBitsToFloat(0x7fc00000u)
+
+// x less the nearest multiple of pi/2 (Payne and Hanek 1983): the mantissa
+// times the bits of 2/pi from its exponent on, of which 62 stand behind the
+// quadrant. Integers, because float optimizers tend to undo such reductions.
+float reduce_half_pi(float x, out int quadrant) {
+    const uint two_over_pi[8] = uint[8](0u, 0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0x7f9458eau);
+    quadrant = 0;
+    if (!(abs(x) > 0.78539816)) return x;
+    uint bits = floatBitsToUint(x), mantissa = bits << 8 | 0x80000000u;
+    uint exponent = (bits >> 23 & 0xffu) - 126u, i = exponent >> 5, shift = exponent & 31u;
+    uint a = two_over_pi[i], b = two_over_pi[i + 1u], c = two_over_pi[i + 2u], d = two_over_pi[i + 3u];
+    a = a << shift | b >> 1 >> 31u - shift;
+    b = b << shift | c >> 1 >> 31u - shift;
+    c = c << shift | d >> 1 >> 31u - shift;
+    uint high, low, carry, rest;
+    umulExtended(mantissa, c, carry, rest);
+    umulExtended(mantissa, b, high, low);
+    low = uaddCarry(low, carry, carry);
+    high += mantissa * a + carry;
+    quadrant = int(high >> 30);
+    high &= 0x3fffffffu;
+    bool below = high >= 0x20000000u; // the next multiple is nearer
+    if (below) {
+        ++quadrant;
+        low = -low;
+        high = 0x3fffffffu - high + (low == 0u ? 1u : 0u);
+    }
+    float r = (float(high) * 4294967296.0 + float(low)) * 3.4061216e-19;
+    if (x < 0.0) quadrant = -quadrant;
+    quadrant &= 3;
+    return below != x < 0.0 ? -r : r;
+}
+
+// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+float sin_reduced(float x) {
+    float z = x * x;
+    return ((-1.9515296e-4 * z + 8.332161e-3) * z - 0.16666655) * z * x + x;
+}
+
+// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+float cos_reduced(float x) {
+    float z = x * x;
+    return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
+}
+
+float sin_accurate(float x) {
+    if (isinf(x)) return NAN;
+    int quadrant;
+    float r = reduce_half_pi(x, quadrant);
+    float s = (quadrant & 1) == 0 ? sin_reduced(r) : cos_reduced(r);
+    return quadrant < 2 ? s : -s;
+}
+
+float cos_accurate(float x) {
+    if (isinf(x)) return NAN;
+    int quadrant;
+    float r = reduce_half_pi(x, quadrant);
+    float c = (quadrant & 1) == 0 ? cos_reduced(r) : sin_reduced(r);
+    return quadrant == 0 || quadrant == 3 ? c : -c;
+}
+
+void main() {
+    const uint T = params[0];
+    uint id = gl_GlobalInvocationID.x;
+    uint col4 = id % 16u;
+    uint row = id / 16u % T;
+    uint batch = id / (T * 16u);
+    vec4 matmul4 = matmul_vec4[batch * 16u + row * 128u + col4];
+    vec4 result4;
+    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+        uint col = col4 * 4u + lane;
+        uint col_quotient = col / 2u;
+        float angle = float(int(row)) * exp2(float(int(col_quotient)) * -0.415241);
+        uint col_remainder = col % 2u;
+        float matmul_col = matmul[col_quotient * 2u + batch * 64u + row * 512u + 1u - col_remainder];
+        float sin_col = sin_accurate(angle);
+        result4[lane] = matmul4[lane] * cos_accurate(angle) + matmul_col * (int(col_remainder) != 0 ? sin_col : -sin_col);
+    }
+    result_vec4[batch * T * 16u + row * 16u + col4] = result4;
+}
+
+// ---- shader 3: k3_rope
+
+// rope over [2,T,64]
+// Fuses: slice, reshape, transpose, rope.
+// Schedule: map wg=64 vec=4.
+#version 450
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 64) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Matmul_buffer { float matmul[]; };
+layout(set = 0, binding = 0, std430) readonly buffer Matmul_vec4_buffer { vec4 matmul_vec4[]; };
+layout(set = 0, binding = 1, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
+layout(set = 0, binding = 2, std430) readonly buffer Params_buffer { uint params[]; };
+
+#define NAN uintBitsToFloat(0x7fc00000u)
+
+// x less the nearest multiple of pi/2 (Payne and Hanek 1983): the mantissa
+// times the bits of 2/pi from its exponent on, of which 62 stand behind the
+// quadrant. Integers, because float optimizers tend to undo such reductions.
+float reduce_half_pi(float x, out int quadrant) {
+    const uint two_over_pi[8] = uint[8](0u, 0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0x7f9458eau);
+    quadrant = 0;
+    if (!(abs(x) > 0.78539816)) return x;
+    uint bits = floatBitsToUint(x), mantissa = bits << 8 | 0x80000000u;
+    uint exponent = (bits >> 23 & 0xffu) - 126u, i = exponent >> 5, shift = exponent & 31u;
+    uint a = two_over_pi[i], b = two_over_pi[i + 1u], c = two_over_pi[i + 2u], d = two_over_pi[i + 3u];
+    a = a << shift | b >> 1 >> 31u - shift;
+    b = b << shift | c >> 1 >> 31u - shift;
+    c = c << shift | d >> 1 >> 31u - shift;
+    uint high, low, carry, rest;
+    umulExtended(mantissa, c, carry, rest);
+    umulExtended(mantissa, b, high, low);
+    low = uaddCarry(low, carry, carry);
+    high += mantissa * a + carry;
+    quadrant = int(high >> 30);
+    high &= 0x3fffffffu;
+    bool below = high >= 0x20000000u; // the next multiple is nearer
+    if (below) {
+        ++quadrant;
+        low = -low;
+        high = 0x3fffffffu - high + (low == 0u ? 1u : 0u);
+    }
+    float r = (float(high) * 4294967296.0 + float(low)) * 3.4061216e-19;
+    if (x < 0.0) quadrant = -quadrant;
+    quadrant &= 3;
+    return below != x < 0.0 ? -r : r;
+}
+
+// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+float sin_reduced(float x) {
+    float z = x * x;
+    return ((-1.9515296e-4 * z + 8.332161e-3) * z - 0.16666655) * z * x + x;
+}
+
+// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+float cos_reduced(float x) {
+    float z = x * x;
+    return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
+}
+
+float sin_accurate(float x) {
+    if (isinf(x)) return NAN;
+    int quadrant;
+    float r = reduce_half_pi(x, quadrant);
+    float s = (quadrant & 1) == 0 ? sin_reduced(r) : cos_reduced(r);
+    return quadrant < 2 ? s : -s;
+}
+
+float cos_accurate(float x) {
+    if (isinf(x)) return NAN;
+    int quadrant;
+    float r = reduce_half_pi(x, quadrant);
+    float c = (quadrant & 1) == 0 ? cos_reduced(r) : sin_reduced(r);
+    return quadrant == 0 || quadrant == 3 ? c : -c;
+}
+
+void main() {
+    const uint T = params[0];
+    uint id = gl_GlobalInvocationID.x;
+    if (id >= T * 32u) return;
+    uint col4 = id % 16u;
+    uint row = id / 16u % T;
+    uint batch = id / (T * 16u);
+    vec4 matmul4 = matmul_vec4[batch * 16u + row * 128u + col4 + 64u];
+    vec4 result4;
+    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+        uint col = col4 * 4u + lane;
+        uint col_quotient = col / 2u;
+        float angle = float(int(row)) * exp2(float(int(col_quotient)) * -0.415241);
+        uint col_remainder = col % 2u;
+        float matmul_col = matmul[col_quotient * 2u + batch * 64u + row * 512u + 257u - col_remainder];
+        float sin_col = sin_accurate(angle);
+        result4[lane] = matmul4[lane] * cos_accurate(angle) + matmul_col * (int(col_remainder) != 0 ? sin_col : -sin_col);
+    }
+    result_vec4[batch * T * 16u + row * 16u + col4] = result4;
+}
+
+// ---- shader 4: k4_matmul
+
+// matmul over [2,2*T,T], folding 64
+// Fuses: reshape, matmul.
+// Schedule: tile wg=128 tile=32x64x16 thread=4x4.
+#version 450
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 128) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Rope_vec4_buffer { vec4 rope_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Rope_2_vec4_buffer { vec4 rope_2_vec4[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared vec4 tile_a[160];
+shared vec4 tile_b[320];
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint col0 = gl_WorkGroupID.x * 64u;
+    uint row0 = gl_WorkGroupID.y * 32u;
+    uint batch = gl_WorkGroupID.z;
+    float acc[16];
+    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+        acc[i] = 0.0;
+    }
+    uint tx = self % 16u;
+    uint ty = self / 16u;
+
+    for (uint k0 = 0u; k0 < 64u; k0 += 16u) {
+        // Stage 32 rows of a.
+        uint line = self / 4u;
+        uint quad = self % 4u;
+        uint row = min(row0 + line, T * 2u - 1u);
+        uint k = k0 + quad * 4u;
+        tile_a[line * 5u + quad] = rope_vec4[(batch * T * 128u + row * 64u + k) / 4u];
+
+        // Stage 64 columns of b.
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            uint slot = self + i * 128u;
+            uint line_2 = slot / 4u;
+            uint quad_2 = slot % 4u;
+            uint col = min(col0 + line_2, T - 1u);
+            uint k_2 = k0 + quad_2 * 4u;
+            tile_b[line_2 * 5u + quad_2] = rope_2_vec4[(batch * T * 64u + col * 64u + k_2) / 4u];
+        }
+        barrier();
+
+        for (uint quad_2 = 0u; quad_2 < 4u; ++quad_2) {
+            vec4 b_cols[4];
+            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad_2];
+            }
+            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                vec4 a_row = tile_a[(ty + i * 8u) * 5u + quad_2];
+                [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                    acc[i * 4u + j] = fma(a_row.x, b_cols[j].x, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.y, b_cols[j].y, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.z, b_cols[j].z, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.w, b_cols[j].w, acc[i * 4u + j]);
+                }
+            }
+        }
+        barrier();
+    }
+
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        uint row = row0 + ty + i * 8u;
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            uint col = col0 + tx + j * 16u;
+            if (row < T * 2u && col < T) {
+                result[batch * T * T * 2u + row * T + col] = acc[i * 4u + j];
+            }
+        }
+    }
+}
+
+// ---- shader 5: k5_softmax
+
+// softmax over [2,2*T], folding T
+// Fuses: affine, rem, le, where, softmax.
+// Schedule: row_group wg=256 lanes=64 cache=0 subgroup=32.
+#version 450
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 256) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Matmul_buffer { float matmul[]; };
+layout(set = 0, binding = 1, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 2, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared float row_max_parts[8];
+shared float row_sum_parts[8];
+
+#define INF uintBitsToFloat(0x7f800000u)
+
+// The larger one; NaN if either is.
+float nan_max(float a, float b) {
+    return isnan(b) || a <= b ? b : a;
+}
+
+// Has the sign of a; x rem 0 is 0.
+int rem_int(int a, int b) {
+    return b == 0 || b == -1 ? int(0) : a - a / b * b;
+}
+
+void main() {
+    const uint T = params[0];
+    uint local = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
+    uint thread = local % 64u;
+    uint row_id = gl_WorkGroupID.x * 4u + local / 64u;
+    uint row = row_id % (T * 2u);
+    uint batch = row_id / (T * 2u);
+
+    // row_max: maximum over the row.
+    float row_max = -INF;
+    int rem = rem_int(int(row), int(T));
+    for (uint j = thread; j < T; j += 64u) {
+        row_max = nan_max(row_max, int(j) <= rem ? matmul[batch * T * T * 2u + row * T + j] * 0.125 + 0.0 : -INF);
+    }
+    [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
+        row_max = nan_max(row_max, subgroupShuffleXor(row_max, distance));
+    }
+    if (gl_SubgroupInvocationID == 0u) {
+        row_max_parts[gl_SubgroupID] = row_max;
+    }
+    barrier();
+    uint part = local / 64u * 2u;
+    row_max = row_max_parts[part];
+    row_max = nan_max(row_max, row_max_parts[part + 1u]);
+
+    // row_sum: sum over the row.
+    float row_sum = 0.0;
+    for (uint j = thread; j < T; j += 64u) {
+        float where = int(j) <= rem ? matmul[batch * T * T * 2u + row * T + j] * 0.125 + 0.0 : -INF;
+        row_sum += exp(where - row_max);
+    }
+    [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
+        row_sum += subgroupShuffleXor(row_sum, distance);
+    }
+    if (gl_SubgroupInvocationID == 0u) {
+        row_sum_parts[gl_SubgroupID] = row_sum;
+    }
+    barrier();
+    row_sum = row_sum_parts[part];
+    row_sum += row_sum_parts[part + 1u];
+
+    // Store each element of the row.
+    float recip = 1.0 / row_sum;
+    for (uint j = thread; j < T; j += 64u) {
+        uint at = batch * T * T * 2u + row * T + j;
+        result[at] = exp((int(j) <= rem ? matmul[at] * 0.125 + 0.0 : -INF) - row_max) * recip;
+    }
+}
+
+// ---- shader 6: k6_matmul
+
+// matmul over [2,2*T,64], folding T
+// Fuses: slice, reshape, transpose, matmul.
+// Schedule: tile wg=256 tile=32x32x16 thread=2x2.
+#version 450
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 256) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Softmax_buffer { float softmax[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Matmul_buffer { float matmul[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared vec4 tile_a[160];
+shared vec4 tile_b[160];
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint col0 = gl_WorkGroupID.x * 32u;
+    uint row0 = gl_WorkGroupID.y * 32u;
+    uint batch = gl_WorkGroupID.z;
+    float acc[4];
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        acc[i] = 0.0;
+    }
+    uint tx = self % 16u;
+    uint ty = self / 16u;
+
+    for (uint k0 = 0u; k0 < T; k0 += 16u) {
+        // Stage 32 rows of a.
+        if (self < 128u) {
+            uint line = self / 4u;
+            uint quad = self % 4u;
+            uint row = min(row0 + line, T * 2u - 1u);
+            uint k = k0 + quad * 4u;
+            vec4 a4;
+            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                uint at_k = min(k + lane, T - 1u);
+                a4[lane] = k + lane < T ? softmax[batch * T * T * 2u + row * T + at_k] : 0.0;
+            }
+            tile_a[line * 5u + quad] = a4;
+        }
+
+        // Stage 32 columns of b.
+        if (self < 128u) {
+            uint line = self % 32u;
+            uint quad = self / 32u;
+            uint col = col0 + line;
+            uint k = k0 + quad * 4u;
+            vec4 b4;
+            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                uint at_k = min(k + lane, T - 1u);
+                b4[lane] = k + lane < T ? matmul[batch * 64u + col + at_k * 512u + 384u] : 0.0;
+            }
+            tile_b[line * 5u + quad] = b4;
+        }
+        barrier();
+
+        for (uint quad = 0u; quad < 4u; ++quad) {
+            vec4 b_cols[2];
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad];
+            }
+            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+                vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad];
+                [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                    acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
+                    acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
+                    acc[i * 2u + j] = fma(a_row.z, b_cols[j].z, acc[i * 2u + j]);
+                    acc[i * 2u + j] = fma(a_row.w, b_cols[j].w, acc[i * 2u + j]);
+                }
+            }
+        }
+        barrier();
+    }
+
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint row = row0 + ty + i * 16u;
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + tx + j * 16u;
+            if (row < T * 2u) {
+                result[batch * T * 128u + row * 64u + col] = acc[i * 2u + j];
+            }
+        }
+    }
+}
+
+// ---- shader 7: k7_matmul_add
+
+// matmul_add over [T,256], folding 256
+// Fuses: embedding, reshape, transpose, reshape, matmul, add.
+// Schedule: tile wg=256 tile=32x32x16 thread=2x2.
+#version 450
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 256) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Matmul_buffer { float matmul[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 2, std430) readonly buffer Tokens_buffer { int tokens[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Weight_2_buffer { uint16_t weight_2[]; }; // q8_0
+layout(set = 0, binding = 4, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared vec4 tile_a[160];
+shared vec4 tile_b[160];
+
+// q8_0: 32 elements in 34 bytes.
+vec4 decode4_weight(uint i) {
+    uint block = i / 32u * 17u;
+    float scale = unpackHalf2x16(uint(weight[block])).x;
+    uint q = block + 1u + i % 32u / 2u;
+    int low = int(uint(weight[q])), high = int(uint(weight[q + 1u]));
+    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
+                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
+}
+
+// q8_0: 32 elements in 34 bytes.
+float decode_weight_2(uint i) {
+    uint block = i / 32u * 17u;
+    float scale = unpackHalf2x16(uint(weight_2[block])).x;
+    int pair = int(uint(weight_2[block + 1u + i % 32u / 2u]));
+    return scale * float(bitfieldExtract(pair, int(i % 2u) * 8, 8));
+}
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint col0 = gl_WorkGroupID.x * 32u;
+    uint row0 = gl_WorkGroupID.y * 32u;
+    float acc[4];
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        acc[i] = 0.0;
+    }
+    uint tx = self % 16u;
+    uint ty = self / 16u;
+
+    for (uint k0 = 0u; k0 < 256u; k0 += 16u) {
+        // Stage 32 rows of a.
+        if (self < 128u) {
+            uint line = self / 4u;
+            uint quad = self % 4u;
+            uint row = min(row0 + line, T - 1u);
+            uint k = k0 + quad * 4u;
+            vec4 a4;
+            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                a4[lane] = matmul[(k + lane) % 64u + (k + lane) / 64u * T * 64u + row * 64u];
+            }
+            tile_a[line * 5u + quad] = a4;
+        }
+
+        // Stage 32 columns of b.
+        if (self < 128u) {
+            uint line = self / 4u;
+            uint quad = self % 4u;
+            uint col = col0 + line;
+            uint k = k0 + quad * 4u;
+            tile_b[line * 5u + quad] = decode4_weight(col * 256u + k);
+        }
+        barrier();
+
+        for (uint quad = 0u; quad < 4u; ++quad) {
+            vec4 b_cols[2];
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad];
+            }
+            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+                vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad];
+                [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                    acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
+                    acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
+                    acc[i * 2u + j] = fma(a_row.z, b_cols[j].z, acc[i * 2u + j]);
+                    acc[i * 2u + j] = fma(a_row.w, b_cols[j].w, acc[i * 2u + j]);
+                }
+            }
+        }
+        barrier();
+    }
+
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint row = row0 + ty + i * 16u;
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + tx + j * 16u;
+            if (row < T) {
+                result[row * 256u + col] = decode_weight_2(col + uint(clamp(tokens[row], 0, 4095)) * 256u) + acc[i * 2u + j];
+            }
+        }
+    }
+}
+
+// ---- shader 8: k8_rms_norm
+
+// rms_norm over [T], folding 256
+// Fuses: rms_norm.
+// Schedule: row_group wg=256 lanes=64 cache=4 subgroup=32.
+#version 450
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 256) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Add_vec4_buffer { vec4 add_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_vec4_buffer { vec4 weight_vec4[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared float sum_sq_parts[8];
+
+void main() {
+    const uint T = params[0];
+    uint local = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
+    uint thread = local % 64u;
+    uint row_unlimited = gl_WorkGroupID.x * 4u + local / 64u;
+    bool in_range = row_unlimited < T;
+    uint row = min(row_unlimited, T - 1u);
+    float kept_add[4];
+
+    // sum_sq: sum over the row.
+    float sum_sq = 0.0;
+    vec4 add4 = add_vec4[row * 64u + thread];
+    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+        kept_add[lane] = add4[lane];
+        sum_sq += add4[lane] * add4[lane];
+    }
+    [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
+        sum_sq += subgroupShuffleXor(sum_sq, distance);
+    }
+    if (gl_SubgroupInvocationID == 0u) {
+        sum_sq_parts[gl_SubgroupID] = sum_sq;
+    }
+    barrier();
+    uint part = local / 64u * 2u;
+    sum_sq = sum_sq_parts[part];
+    sum_sq += sum_sq_parts[part + 1u];
+
+    // Store each element of the row.
+    if (in_range) {
+        float scale = inversesqrt(sum_sq * 0.00390625 + 1e-05);
+        vec4 weight4 = weight_vec4[thread];
+        vec4 result4;
+        [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+            result4[lane] = kept_add[lane] * scale * weight4[lane];
+        }
+        result_vec4[row * 64u + thread] = result4;
+    }
+}
+
+// ---- shader 9: k9_matmul_mul
+
+// matmul_mul over [T,768], folding 256
+// Fuses: matmul, matmul, silu, mul.
+// Schedule: tile wg=128 tile=16x64x16 thread=2x4.
+#version 450
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 128) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 2, std430) readonly buffer Weight_2_buffer { uint16_t weight_2[]; }; // q8_0
+layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared vec4 tile_a[80];
+shared vec4 tile_b0[320];
+shared vec4 tile_b1[320];
+
+// q8_0: 32 elements in 34 bytes.
+vec4 decode4_weight(uint i) {
+    uint block = i / 32u * 17u;
+    float scale = unpackHalf2x16(uint(weight[block])).x;
+    uint q = block + 1u + i % 32u / 2u;
+    int low = int(uint(weight[q])), high = int(uint(weight[q + 1u]));
+    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
+                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
+}
+
+// q8_0: 32 elements in 34 bytes.
+vec4 decode4_weight_2(uint i) {
+    uint block = i / 32u * 17u;
+    float scale = unpackHalf2x16(uint(weight_2[block])).x;
+    uint q = block + 1u + i % 32u / 2u;
+    int low = int(uint(weight_2[q])), high = int(uint(weight_2[q + 1u]));
+    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
+                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
+}
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint col0 = gl_WorkGroupID.x * 64u;
+    uint row0 = gl_WorkGroupID.y * 16u;
+    float acc0[8];
+    float acc1[8];
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        acc0[i] = 0.0;
+        acc1[i] = 0.0;
+    }
+    uint tx = self % 16u;
+    uint ty = self / 16u;
+
+    for (uint k0 = 0u; k0 < 256u; k0 += 16u) {
+        // Stage 16 rows of a.
+        if (self < 64u) {
+            uint line = self / 4u;
+            uint quad = self % 4u;
+            uint row = min(row0 + line, T - 1u);
+            uint k = k0 + quad * 4u;
+            tile_a[line * 5u + quad] = rms_norm_vec4[(row * 256u + k) / 4u];
+        }
+
+        // Stage 64 columns of b0.
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            uint slot = self + i * 128u;
+            uint line = slot / 4u;
+            uint quad = slot % 4u;
+            uint col = col0 + line;
+            uint k = k0 + quad * 4u;
+            tile_b0[line * 5u + quad] = decode4_weight(col * 256u + k);
+        }
+
+        // Stage 64 columns of b1.
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            uint slot = self + i * 128u;
+            uint line = slot / 4u;
+            uint quad = slot % 4u;
+            uint col = col0 + line;
+            uint k = k0 + quad * 4u;
+            tile_b1[line * 5u + quad] = decode4_weight_2(col * 256u + k);
+        }
+        barrier();
+
+        for (uint quad = 0u; quad < 4u; ++quad) {
+            vec4 b0_cols[4];
+            vec4 b1_cols[4];
+            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                b0_cols[j] = tile_b0[(tx + j * 16u) * 5u + quad];
+                b1_cols[j] = tile_b1[(tx + j * 16u) * 5u + quad];
+            }
+            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+                vec4 a_row = tile_a[(ty + i * 8u) * 5u + quad];
+                [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                    acc0[i * 4u + j] = fma(a_row.x, b0_cols[j].x, acc0[i * 4u + j]);
+                    acc0[i * 4u + j] = fma(a_row.y, b0_cols[j].y, acc0[i * 4u + j]);
+                    acc0[i * 4u + j] = fma(a_row.z, b0_cols[j].z, acc0[i * 4u + j]);
+                    acc0[i * 4u + j] = fma(a_row.w, b0_cols[j].w, acc0[i * 4u + j]);
+                    acc1[i * 4u + j] = fma(a_row.x, b1_cols[j].x, acc1[i * 4u + j]);
+                    acc1[i * 4u + j] = fma(a_row.y, b1_cols[j].y, acc1[i * 4u + j]);
+                    acc1[i * 4u + j] = fma(a_row.z, b1_cols[j].z, acc1[i * 4u + j]);
+                    acc1[i * 4u + j] = fma(a_row.w, b1_cols[j].w, acc1[i * 4u + j]);
+                }
+            }
+        }
+        barrier();
+    }
+
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint row = row0 + ty + i * 8u;
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            uint col = col0 + tx + j * 16u;
+            if (row < T) {
+                result[row * 768u + col] = acc0[i * 4u + j] / (1.0 + exp(-acc0[i * 4u + j])) * acc1[i * 4u + j];
+            }
+        }
+    }
+}
+
+// ---- shader 10: k10_matmul_add
+
+// matmul_add over [T,256], folding 768
+// Fuses: matmul, add.
+// Schedule: tile wg=256 tile=32x32x16 thread=2x2.
+#version 450
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 256) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Mul_vec4_buffer { vec4 mul_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; };
+layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared vec4 tile_a[160];
+shared vec4 tile_b[160];
+
+// q8_0: 32 elements in 34 bytes.
+vec4 decode4_weight(uint i) {
+    uint block = i / 32u * 17u;
+    float scale = unpackHalf2x16(uint(weight[block])).x;
+    uint q = block + 1u + i % 32u / 2u;
+    int low = int(uint(weight[q])), high = int(uint(weight[q + 1u]));
+    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
+                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
+}
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint col0 = gl_WorkGroupID.x * 32u;
+    uint row0 = gl_WorkGroupID.y * 32u;
+    float acc[4];
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        acc[i] = 0.0;
+    }
+    uint tx = self % 16u;
+    uint ty = self / 16u;
+
+    for (uint k0 = 0u; k0 < 768u; k0 += 16u) {
+        // Stage 32 rows of a.
+        if (self < 128u) {
+            uint line = self / 4u;
+            uint quad = self % 4u;
+            uint row = min(row0 + line, T - 1u);
+            uint k = k0 + quad * 4u;
+            tile_a[line * 5u + quad] = mul_vec4[(row * 768u + k) / 4u];
+        }
+
+        // Stage 32 columns of b.
+        if (self < 128u) {
+            uint line = self / 4u;
+            uint quad = self % 4u;
+            uint col = col0 + line;
+            uint k = k0 + quad * 4u;
+            tile_b[line * 5u + quad] = decode4_weight(col * 768u + k);
+        }
+        barrier();
+
+        for (uint quad = 0u; quad < 4u; ++quad) {
+            vec4 b_cols[2];
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad];
+            }
+            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+                vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad];
+                [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                    acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
+                    acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
+                    acc[i * 2u + j] = fma(a_row.z, b_cols[j].z, acc[i * 2u + j]);
+                    acc[i * 2u + j] = fma(a_row.w, b_cols[j].w, acc[i * 2u + j]);
+                }
+            }
+        }
+        barrier();
+    }
+
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint row = row0 + ty + i * 16u;
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + tx + j * 16u;
+            if (row < T) {
+                uint at = row * 256u + col;
+                result[at] = add[at] + acc[i * 2u + j];
+            }
+        }
+    }
+}
+
+// ---- shader 11: k18_matmul_add
+
+// matmul_add over [T,256], folding 256
+// Fuses: reshape, transpose, reshape, matmul, add.
+// Schedule: tile wg=256 tile=32x32x16 thread=2x2.
+#version 450
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 256) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Matmul_buffer { float matmul[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; };
+layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared vec4 tile_a[160];
+shared vec4 tile_b[160];
+
+// q8_0: 32 elements in 34 bytes.
+vec4 decode4_weight(uint i) {
+    uint block = i / 32u * 17u;
+    float scale = unpackHalf2x16(uint(weight[block])).x;
+    uint q = block + 1u + i % 32u / 2u;
+    int low = int(uint(weight[q])), high = int(uint(weight[q + 1u]));
+    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
+                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
+}
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint col0 = gl_WorkGroupID.x * 32u;
+    uint row0 = gl_WorkGroupID.y * 32u;
+    float acc[4];
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        acc[i] = 0.0;
+    }
+    uint tx = self % 16u;
+    uint ty = self / 16u;
+
+    for (uint k0 = 0u; k0 < 256u; k0 += 16u) {
+        // Stage 32 rows of a.
+        if (self < 128u) {
+            uint line = self / 4u;
+            uint quad = self % 4u;
+            uint row = min(row0 + line, T - 1u);
+            uint k = k0 + quad * 4u;
+            vec4 a4;
+            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                a4[lane] = matmul[(k + lane) % 64u + (k + lane) / 64u * T * 64u + row * 64u];
+            }
+            tile_a[line * 5u + quad] = a4;
+        }
+
+        // Stage 32 columns of b.
+        if (self < 128u) {
+            uint line = self / 4u;
+            uint quad = self % 4u;
+            uint col = col0 + line;
+            uint k = k0 + quad * 4u;
+            tile_b[line * 5u + quad] = decode4_weight(col * 256u + k);
+        }
+        barrier();
+
+        for (uint quad = 0u; quad < 4u; ++quad) {
+            vec4 b_cols[2];
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad];
+            }
+            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+                vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad];
+                [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                    acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
+                    acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
+                    acc[i * 2u + j] = fma(a_row.z, b_cols[j].z, acc[i * 2u + j]);
+                    acc[i * 2u + j] = fma(a_row.w, b_cols[j].w, acc[i * 2u + j]);
+                }
+            }
+        }
+        barrier();
+    }
+
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint row = row0 + ty + i * 16u;
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + tx + j * 16u;
+            if (row < T) {
+                uint at = row * 256u + col;
+                result[at] = add[at] + acc[i * 2u + j];
+            }
+        }
+    }
+}
+
+// ---- shader 12: k87_matmul
+
+// matmul over [T,256], folding 768
+// Fuses: matmul.
+// Schedule: tile wg=256 tile=32x32x16 thread=2x2.
+#version 450
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 256) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Mul_vec4_buffer { vec4 mul_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared vec4 tile_a[160];
+shared vec4 tile_b[160];
+
+// q8_0: 32 elements in 34 bytes.
+vec4 decode4_weight(uint i) {
+    uint block = i / 32u * 17u;
+    float scale = unpackHalf2x16(uint(weight[block])).x;
+    uint q = block + 1u + i % 32u / 2u;
+    int low = int(uint(weight[q])), high = int(uint(weight[q + 1u]));
+    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
+                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
+}
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint col0 = gl_WorkGroupID.x * 32u;
+    uint row0 = gl_WorkGroupID.y * 32u;
+    float acc[4];
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        acc[i] = 0.0;
+    }
+    uint tx = self % 16u;
+    uint ty = self / 16u;
+
+    for (uint k0 = 0u; k0 < 768u; k0 += 16u) {
+        // Stage 32 rows of a.
+        if (self < 128u) {
+            uint line = self / 4u;
+            uint quad = self % 4u;
+            uint row = min(row0 + line, T - 1u);
+            uint k = k0 + quad * 4u;
+            tile_a[line * 5u + quad] = mul_vec4[(row * 768u + k) / 4u];
+        }
+
+        // Stage 32 columns of b.
+        if (self < 128u) {
+            uint line = self / 4u;
+            uint quad = self % 4u;
+            uint col = col0 + line;
+            uint k = k0 + quad * 4u;
+            tile_b[line * 5u + quad] = decode4_weight(col * 768u + k);
+        }
+        barrier();
+
+        for (uint quad = 0u; quad < 4u; ++quad) {
+            vec4 b_cols[2];
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad];
+            }
+            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+                vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad];
+                [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                    acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
+                    acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
+                    acc[i * 2u + j] = fma(a_row.z, b_cols[j].z, acc[i * 2u + j]);
+                    acc[i * 2u + j] = fma(a_row.w, b_cols[j].w, acc[i * 2u + j]);
+                }
+            }
+        }
+        barrier();
+    }
+
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint row = row0 + ty + i * 16u;
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + tx + j * 16u;
+            if (row < T) {
+                result[row * 256u + col] = acc[i * 2u + j];
+            }
+        }
+    }
+}
+
+// ---- shader 13: k88_rms_norm
+
+// rms_norm over [], folding 256
+// Fuses: add, sub, reshape, index_select, rms_norm.
+// Schedule: row_group wg=256 lanes=64 cache=4 subgroup=32.
+#version 450
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 256) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Add_vec4_buffer { vec4 add_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Matmul_vec4_buffer { vec4 matmul_vec4[]; };
+layout(set = 0, binding = 2, std430) readonly buffer Weight_vec4_buffer { vec4 weight_vec4[]; };
+layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
+layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared float sum_sq_parts[8];
+
+void main() {
+    const uint T = params[0];
+    uint local = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
+    uint thread = local % 64u;
+    float kept_add[4];
+
+    // sum_sq: sum over the row.
+    float sum_sq = 0.0;
+    vec4 add4 = add_vec4[thread + uint(max(min(int(T) - 1, int(T) - 1), 0)) * 64u];
+    vec4 matmul4 = matmul_vec4[thread + uint(max(min(int(T) - 1, int(T) - 1), 0)) * 64u];
+    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+        float add_2 = add4[lane] + matmul4[lane];
+        kept_add[lane] = add_2;
+        sum_sq += add_2 * add_2;
+    }
+    [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
+        sum_sq += subgroupShuffleXor(sum_sq, distance);
+    }
+    if (gl_SubgroupInvocationID == 0u) {
+        sum_sq_parts[gl_SubgroupID] = sum_sq;
+    }
+    barrier();
+    uint part = local / 64u * 2u;
+    sum_sq = sum_sq_parts[part];
+    sum_sq += sum_sq_parts[part + 1u];
+
+    // Store each element of the row.
+    float scale = inversesqrt(sum_sq * 0.00390625 + 1e-05);
+    vec4 weight4 = weight_vec4[thread];
+    vec4 result4;
+    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+        result4[lane] = kept_add[lane] * scale * weight4[lane];
+    }
+    result_vec4[thread] = result4;
+}
+
+// ---- shader 14: k89_matmul
+
+// matmul over [1,4096], folding 256
+// Fuses: matmul, reshape.
+// Schedule: matvec wg=128 rows=1x4 vec=4 subgroup=32.
+#version 450
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+
+layout(local_size_x = 128) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
+
+shared float partial[5];
+
+// q8_0: 32 elements in 34 bytes.
+vec4 decode4_weight(uint i) {
+    uint block = i / 32u * 17u;
+    float scale = unpackHalf2x16(uint(weight[block])).x;
+    uint q = block + 1u + i % 32u / 2u;
+    int low = int(uint(weight[q])), high = int(uint(weight[q + 1u]));
+    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
+                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
+}
+
+void main() {
+    uint self = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
+    uint col0 = gl_WorkGroupID.x * 4u;
+    float acc = 0.0;
+    uint part = self % 32u;
+    uint group = self / 32u;
+
+    for (uint k = part * 4u; k < 256u; k += 128u) {
+        vec4 a4 = rms_norm_vec4[k / 4u];
+        uint col = col0 + group;
+        vec4 b4 = decode4_weight(col * 256u + k);
+        acc += dot(a4, b4);
+    }
+
+    acc += subgroupShuffleXor(acc, 16u);
+    acc += subgroupShuffleXor(acc, 8u);
+    acc += subgroupShuffleXor(acc, 4u);
+    acc += subgroupShuffleXor(acc, 2u);
+    acc += subgroupShuffleXor(acc, 1u);
+    if (gl_SubgroupInvocationID == 0u) {
+        partial[group] = acc;
+    }
+    barrier();
+
+    if (self < 4u) {
+        uint col = col0 + self;
+        float sum = partial[self];
+        result[col] = sum;
+    }
+}
+

@@ -1,0 +1,78 @@
+package vkc_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/target"
+)
+
+var updateGolden = flag.Bool("update-golden", false, "write golden/profiles anew")
+
+// TestGoldenProfiles compares the GLSL of whole programs, one file per program
+// and profile, so that a change of the generator or of a schedule is seen for
+// every kind of device without having it.
+func TestGoldenProfiles(t *testing.T) {
+	programs := []struct {
+		name, graph string
+		profiles    []string
+	}{
+		{"mlp", "golden/graphs/mlp.ir", target.Profiles()},
+		{"gollama", "examples/gollama/graph.json", []string{"generic", "lavapipe", "nvidia-h100"}},
+	}
+	for _, p := range programs {
+		for _, profile := range p.profiles {
+			t.Run(p.name+"/"+profile, func(t *testing.T) {
+				g, err := vkc.ReadGraph(p.graph)
+				if err != nil {
+					t.Fatal(err)
+				}
+				caps, err := target.Profile(profile)
+				if err != nil {
+					t.Fatal(err)
+				}
+				low, err := vkc.Lower(g, caps)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var have strings.Builder
+				for i, src := range low.GLSL {
+					fmt.Fprintf(&have, "// ---- shader %d: %s\n\n%s\n", i, low.Program.Shaders[i].Name, src)
+				}
+				compareGolden(t, filepath.Join("golden", "profiles", p.name+"."+profile+".glsl"), have.String())
+			})
+		}
+	}
+}
+
+func compareGolden(t *testing.T, path, have string) {
+	t.Helper()
+	if *updateGolden {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(have), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; `go test . -run GoldenProfiles -update-golden` writes it", err)
+	}
+	if have == string(want) {
+		return
+	}
+	a, b := strings.Split(have, "\n"), strings.Split(string(want), "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			t.Fatalf("%s:%d: have %q, want %q; if the change is meant, refresh with -update-golden and read the diff", path, i+1, a[i], b[i])
+		}
+	}
+	t.Fatalf("%s: %d lines, want %d", path, len(a), len(b))
+}
