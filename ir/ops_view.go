@@ -1,6 +1,12 @@
 package ir
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+	"strings"
+)
 
 func init() {
 	x := []ArgInfo{{Name: "x"}}
@@ -55,29 +61,41 @@ func inferReshape(c *Call) (Type, error) {
 	return Type{c.DType(0), to}, nil
 }
 
-// sameNumel compares element counts as products of dims, cancelling equal
-// factors first so that shapes with several symbols compare too.
+// sameNumel reports whether two shapes have as many elements for all values of
+// their symbols: whether the products of their dims are one polynomial.
 func sameNumel(a, b Shape) bool {
-	var ra, rb Shape
-	used := make([]bool, len(b))
-next:
-	for _, d := range a {
-		for j, e := range b {
-			if !used[j] && d == e {
-				used[j] = true
-				continue next
+	p, q := numelPolynomial(a), numelPolynomial(b)
+	return maps.EqualFunc(p, q, func(x, y *big.Int) bool { return x.Cmp(y) == 0 })
+}
+
+// numelPolynomial multiplies dims out: coefficients, none of them 0, by the
+// symbols they stand with, sorted and each followed by a space.
+func numelPolynomial(s Shape) map[string]*big.Int {
+	p := map[string]*big.Int{"": big.NewInt(1)}
+	for _, d := range s {
+		product := map[string]*big.Int{}
+		for symbols, c := range p {
+			addTo(product, symbols, c, d.Add)
+			if !d.IsStatic() {
+				all := append(strings.Fields(symbols), d.Sym)
+				slices.Sort(all)
+				addTo(product, strings.Join(all, " ")+" ", c, d.Mul)
 			}
 		}
-		ra = append(ra, d)
+		p = product
 	}
-	for j, e := range b {
-		if !used[j] {
-			rb = append(rb, e)
-		}
+	return p
+}
+
+// addTo adds c*n to a coefficient.
+func addTo(p map[string]*big.Int, symbols string, c *big.Int, n int64) {
+	term := new(big.Int).Mul(c, big.NewInt(n))
+	if have := p[symbols]; have != nil {
+		term.Add(term, have)
 	}
-	na, errA := ra.Numel()
-	nb, errB := rb.Numel()
-	return errA == nil && errB == nil && na == nb
+	if p[symbols] = term; term.Sign() == 0 {
+		delete(p, symbols)
+	}
 }
 
 func inferTranspose(c *Call) (Type, error) {

@@ -76,8 +76,10 @@ func decompose(g *ir.Graph) (*ir.Graph, error) {
 			return out, r.err
 		}
 		if n.Op().Class() == ir.ClassReduce {
-			if groups := linearAxes(n); len(groups) > 1 {
-				return r.reduceInTurn(n, args[0], groups), r.err
+			if groups := linearAxes(n); len(groups) > 1 && n.Op() == ir.OpVariance {
+				return r.varianceInTurn(n, args[0], groups), r.err
+			} else if len(groups) > 1 {
+				return r.reshape(r.reduceInTurn(n.Op(), args[0], groups), n.Shape()), r.err
 			}
 		}
 		return rw.Copy(n, args)
@@ -169,13 +171,35 @@ func linearAxes(n *ir.Node) [][]int64 {
 	return groups
 }
 
-// reduceInTurn folds one group of axes after the other. Means of means are the
-// mean, since all have equally many elements.
-func (r *rewriter) reduceInTurn(n, x *ir.Node, groups [][]int64) *ir.Node {
+// reduceInTurn folds one group of axes after the other, keeping them. Means of
+// means are the mean, since all have equally many elements.
+func (r *rewriter) reduceInTurn(op ir.Op, x *ir.Node, groups [][]int64) *ir.Node {
 	for _, axes := range groups {
-		x = r.unary(n.Op(), x, ir.Attr{Name: "axes", Value: axes}, ir.Attr{Name: "keepdims", Value: true})
+		x = r.unary(op, x, ir.Attr{Name: "axes", Value: axes}, ir.Attr{Name: "keepdims", Value: true})
 	}
-	return r.reshape(x, n.Shape())
+	return x
+}
+
+// varianceInTurn is the variance over groups of axes by its definition, since
+// a variance of variances is not one.
+func (r *rewriter) varianceInTurn(n, x *ir.Node, groups [][]int64) *ir.Node {
+	wide := ir.F32
+	if n.DType() == ir.F64 {
+		wide = ir.F64
+	}
+	shape := x.Shape()
+	x = r.castTo(x, wide)
+	dev := r.binary(ir.OpSub, x, r.reduceInTurn(ir.OpMean, x, groups))
+	sum := r.reduceInTurn(ir.OpSum, r.unary(ir.OpSqr, dev), groups)
+	count := r.scalar(wide, 1)
+	for _, axes := range groups {
+		for _, i := range axes {
+			count = r.binary(ir.OpMul, count, r.castTo(r.dimValue(shape[i]), wide))
+		}
+	}
+	count = r.binary(ir.OpSub, count, r.scalar(wide, float64(n.Attrs().Int("correction"))))
+	out := r.binary(ir.OpDiv, sum, r.binary(ir.OpMax, count, r.scalar(wide, 0)))
+	return r.reshape(r.castTo(out, n.DType()), n.Shape())
 }
 
 func (r *rewriter) castTo(x *ir.Node, t ir.DType) *ir.Node {

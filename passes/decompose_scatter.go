@@ -1,6 +1,8 @@
 package passes
 
 import (
+	"math"
+
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -153,7 +155,6 @@ func (r *rewriter) choose(pos, picked, base *ir.Node) *ir.Node {
 // s into row-major positions over those axes. Coordinates out of range are
 // clamped, or where drop is set give a negative position.
 func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
-	indices = r.wideIndex(indices)
 	if r.err != nil {
 		return nil
 	}
@@ -164,8 +165,14 @@ func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 		r.err = err
 		return nil
 	}
-	table := r.reshape(indices, ir.Shape{rows, is[len(is)-1]})
-	t := indices.DType()
+	if !drop && indices.DType() == ir.U32 { // limited from above, before i32 makes it negative
+		indices = r.binary(ir.OpMin, indices, r.scalar(ir.U32, math.MaxInt32))
+	}
+	table := r.reshape(r.wideIndex(indices), ir.Shape{rows, is[len(is)-1]})
+	if r.err != nil {
+		return nil
+	}
+	t := table.DType()
 	flat := r.scalar(t, 0)
 	var outside *ir.Node
 	for i := range rank {

@@ -274,9 +274,21 @@ func (x Index) DivMod(d ir.Dim) (quo, rem Index) {
 			return quo.Plus(q), r
 		}
 	}
+	if d.Min() == 0 && hasClamp(rem) {
+		div = Clamp(div.Minus(Const(1)), Const(max(d.Max()-1, 0))).Plus(Const(1))
+	}
 	q := single(newFactor(Factor{Kind: FactorDiv, X: rem, D: div}))
 	r := single(newFactor(Factor{Kind: FactorMod, X: rem, D: div}))
 	return quo.Plus(q), r
+}
+
+// hasClamp reports whether x is a position that may have been limited to an
+// empty axis: then what is read there is not used, but a division by the
+// extent, which is 0, could lead outside of the buffer.
+func hasClamp(x Index) bool {
+	found := false
+	x.Walk(func(f *Factor) { found = found || f.Kind == FactorClamp })
+	return found
 }
 
 // longDivide is the long division of polynomials: while a term of what is left
