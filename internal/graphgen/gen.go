@@ -14,8 +14,9 @@ type Options struct {
 	Ops int
 	// Static leaves out symbols.
 	Static bool
-	// Only, where set, names the ops to use besides leaves.
-	Only []ir.Op
+	// Pointwise leaves out ops that sum or have rounding steps inside, so that
+	// whoever rounds once per op gets the same bits, whatever the values are.
+	Pointwise bool
 }
 
 // New returns the graph of a seed. It always passes Verify.
@@ -24,6 +25,10 @@ func New(seed uint64, opt Options) (*ir.Graph, error) {
 	g.chooseDims()
 	for range 1 + g.rng.IntN(3) {
 		g.leaf(g.shape(1+g.rng.IntN(3)), g.floatType())
+	}
+	g.makers = makers[:]
+	if opt.Pointwise {
+		g.makers = makers[:pointwise]
 	}
 	ops := opt.Ops
 	if ops == 0 {
@@ -50,6 +55,7 @@ type generator struct {
 	pool   []*ir.Node
 	bounds []Bound // by node ID
 	states int
+	makers []maker
 	err    error
 }
 
@@ -215,11 +221,6 @@ func (g *generator) ints() *ir.Node {
 		return n
 	}
 	return g.leaf(g.shape(1+g.rng.IntN(2)), g.intType())
-}
-
-// allowed reports whether the options allow the op.
-func (g *generator) allowed(op ir.Op) bool {
-	return len(g.opt.Only) == 0 || slices.Contains(g.opt.Only, op)
 }
 
 // finish makes states advance and declares outputs.

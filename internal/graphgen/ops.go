@@ -6,11 +6,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// makers has, per kind of op, what adds one at random, and how often.
-var makers = []struct {
+// maker adds a random op of some kind; its weight says how often.
+type maker struct {
 	weight int
 	make   func(g *generator) *ir.Node
-}{
+}
+
+// makers has one row per kind of op, pointwise ones first.
+var makers = [...]maker{
 	{10, (*generator).unary},
 	{14, (*generator).binary},
 	{3, (*generator).compareOrSelect},
@@ -19,13 +22,16 @@ var makers = []struct {
 	{5, (*generator).integerOp},
 	{4, (*generator).reshape},
 	{12, (*generator).view},
+	{8, (*generator).indexing},
+	{3, (*generator).counted},
+	{4, (*generator).extreme},
+
 	{7, (*generator).reduce},
 	{6, (*generator).row},
 	{2, (*generator).rope},
 	{8, (*generator).matmul},
 	{3, (*generator).quantized},
 	{2, (*generator).attention},
-	{8, (*generator).indexing},
 	{4, (*generator).scatter},
 	{3, (*generator).sort},
 	{3, (*generator).composite},
@@ -33,18 +39,20 @@ var makers = []struct {
 	{3, (*generator).pooling},
 	{3, (*generator).resize},
 	{3, (*generator).state},
-	{3, (*generator).counted},
 }
+
+// pointwise is how many of the makers are.
+const pointwise = 11
 
 // op adds one op of a random kind, trying again where nothing fits.
 func (g *generator) op() {
 	total := 0
-	for _, m := range makers {
+	for _, m := range g.makers {
 		total += m.weight
 	}
 	for range 8 {
 		pick := g.rng.IntN(total)
-		for _, m := range makers {
+		for _, m := range g.makers {
 			if pick -= m.weight; pick < 0 {
 				if m.make(g) != nil {
 					return
@@ -67,9 +75,6 @@ var unaryOps = func() []ir.Op {
 
 func (g *generator) unary() *ir.Node {
 	op := unaryOps[g.rng.IntN(len(unaryOps))]
-	if !g.allowed(op) {
-		return nil
-	}
 	x := g.anyFloat()
 	switch g.rng.IntN(3) {
 	case 0:
@@ -92,9 +97,6 @@ var binaryOps = []ir.Op{ir.OpAdd, ir.OpAdd, ir.OpAdd, ir.OpSub, ir.OpSub, ir.OpM
 
 func (g *generator) binary() *ir.Node {
 	op := binaryOps[g.rng.IntN(len(binaryOps))]
-	if !g.allowed(op) {
-		return nil
-	}
 	a := g.anyFloat()
 	b := g.partner(a)
 	if g.rng.IntN(2) == 0 {
@@ -140,7 +142,7 @@ func (g *generator) compareOrSelect() *ir.Node {
 	b := g.partner(a)
 	cmp := []ir.Op{ir.OpEq, ir.OpNe, ir.OpLt, ir.OpLe, ir.OpGt, ir.OpGe}[g.rng.IntN(6)]
 	cond := g.add(cmp, []*ir.Node{a, b})
-	if cond == nil || !g.allowed(ir.OpWhere) {
+	if cond == nil {
 		return cond
 	}
 	x := g.pick(func(n *ir.Node) bool {
@@ -189,6 +191,16 @@ func (g *generator) integerOp() *ir.Node {
 		return g.add(op, []*ir.Node{x})
 	}
 	return g.add(op, []*ir.Node{x, g.partner(x)})
+}
+
+// extreme adds a reduction that only picks an element.
+func (g *generator) extreme() *ir.Node {
+	x := g.pick(func(n *ir.Node) bool { return !isBool(n) })
+	if x == nil {
+		return nil
+	}
+	op := []ir.Op{ir.OpReduceMax, ir.OpReduceMin}[g.rng.IntN(2)]
+	return g.add(op, []*ir.Node{x}, attr("axes", g.axes(x.Rank())), attr("keepdims", g.rng.IntN(2) == 0))
 }
 
 func (g *generator) reduce() *ir.Node {
@@ -262,9 +274,6 @@ func (g *generator) row() *ir.Node {
 }
 
 func (g *generator) rope() *ir.Node {
-	if !g.allowed(ir.OpRope) {
-		return nil
-	}
 	x := g.pick(func(n *ir.Node) bool {
 		last := n.Rank() - 1
 		return isFloat(n) && last > 0 && n.Shape()[last].IsStatic() && n.Shape()[last].Add%2 == 0
@@ -290,9 +299,6 @@ func (g *generator) rope() *ir.Node {
 // matmul multiplies a node of rank 2 or more by another that fits it, or by a
 // new leaf.
 func (g *generator) matmul() *ir.Node {
-	if !g.allowed(ir.OpMatMul) {
-		return nil
-	}
 	a := g.pick(func(n *ir.Node) bool { return isFloat(n) && n.Rank() >= 2 })
 	if a == nil {
 		a = g.leaf(g.shape(2+g.rng.IntN(2)), g.floatType())
@@ -345,9 +351,6 @@ func (g *generator) quantized() *ir.Node {
 }
 
 func (g *generator) attention() *ir.Node {
-	if !g.allowed(ir.OpAttention) {
-		return nil
-	}
 	groups := 1 + g.rng.IntN(2)
 	heads := groups * (1 + g.rng.IntN(3))
 	batch := g.shape(g.rng.IntN(2))

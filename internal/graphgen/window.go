@@ -30,9 +30,6 @@ func (g *generator) perAxis(n, lo, hi int) []int {
 
 // conv adds a convolution or its transpose.
 func (g *generator) conv() *ir.Node {
-	if !g.allowed(ir.OpConv) {
-		return nil
-	}
 	x := g.images()
 	if x == nil {
 		return nil
