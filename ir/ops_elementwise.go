@@ -317,8 +317,9 @@ func sign(x float64) float64 {
 	return 0
 }
 
-func nanMax(a, b float64) float64 { return math.Max(a, b) }
-func nanMin(a, b float64) float64 { return math.Min(a, b) }
+// The built-in max and min give NaN for any NaN; math.Max(Inf, NaN) is Inf.
+func nanMax(a, b float64) float64 { return max(a, b) }
+func nanMin(a, b float64) float64 { return min(a, b) }
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 

@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"math"
 	"slices"
 	"testing"
 )
@@ -54,5 +55,16 @@ func TestParseOpSuggests(t *testing.T) {
 	}
 	if op, err := ParseOp("softmax"); err != nil || op != OpSoftmax {
 		t.Errorf("got %v, %v", op, err)
+	}
+}
+
+func TestMinMaxPropagateNaN(t *testing.T) {
+	nan := math.NaN()
+	for _, op := range []Op{OpMin, OpMax} {
+		for _, x := range [][]float64{{math.Inf(1), nan}, {nan, math.Inf(-1)}, {nan, 0}, {math.Inf(-1), nan}} {
+			if got := op.Info().Float(x, nil); got == got {
+				t.Errorf("%s%v = %v, want NaN", op, x, got)
+			}
+		}
 	}
 }

@@ -83,7 +83,7 @@ func (t tuning) maps(k *kernel.Kernel) []Candidate {
 // rather than neighbouring elements lie side by side; else lanes share a row.
 func (t tuning) rows(k *kernel.Kernel) []Candidate {
 	fold, rows := k.Fold.Max(), points(k.Parallel)
-	across := len(k.Parallel) > 0 && !contiguous(k.Roots(), k.FoldAxis()) && contiguous(k.Roots(), innerAxis(k))
+	across := innerAxis(k) >= 0 && !contiguous(k.Roots(), k.FoldAxis()) && contiguous(k.Roots(), innerAxis(k))
 	serial := t.serialRows(k)
 	switch {
 	case fold <= t.rowSerial:
