@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/kernel/keval"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
 )
 
 var (
@@ -27,16 +31,57 @@ func TestRandomGraphs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, c, err := checkGraph(g, seed, 4)
+		s, c, err := checkGraph(g, seed, 4)
 		if err != nil {
 			fail(t, g, seed, err)
 			continue
 		}
 		ran += c.ran
+		if err := minimal(s); err != nil {
+			t.Errorf("seed %d: %v\n%s", seed, err, g)
+		}
 	}
 	if ran < *randomGraphs {
 		t.Errorf("only %d runs for %d graphs: the reference refused too many", ran, *randomGraphs)
 	}
+}
+
+// minimal checks that a plan has nothing it could do without: no dead nodes, no
+// barrier without a hazard, no temporary that one kernel alone uses.
+func minimal(s *passes.State) error {
+	for i, live := range s.Graph.Live() {
+		if n := s.Graph.Nodes()[i]; !live && n.Op() != ir.OpInput && n.Op() != ir.OpState {
+			return fmt.Errorf("%s is dead", ir.FormatNode(n))
+		}
+	}
+	p := *s.Program
+	for i, st := range s.Program.Steps {
+		if !st.Barrier {
+			continue
+		}
+		p.Steps = slices.Clone(s.Program.Steps)
+		p.Steps[i].Barrier = false
+		if keval.CheckHazards(&p) == nil {
+			return fmt.Errorf("nothing needs the barrier before step %d\n%s", i, s.Text())
+		}
+	}
+	for i, b := range p.Buffers {
+		read, written := 0, 0
+		for _, st := range p.Steps {
+			for _, bind := range st.Binds {
+				if bind.Buffer == i && bind.Read {
+					read++
+				}
+				if bind.Buffer == i && bind.Write {
+					written++
+				}
+			}
+		}
+		if b.Kind == kernel.BufTemp && (read == 0 || written != 1) {
+			return fmt.Errorf("temporary %q is written %d times and read %d times\n%s", b.Name, written, read, s.Text())
+		}
+	}
+	return nil
 }
 
 // fail reports a graph made as small as the failure allows.
