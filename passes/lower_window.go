@@ -89,7 +89,7 @@ func (t *tap) and(l *lowerer, cond *kernel.Expr) {
 // value loads the argument at a tap, or gives outside where there is nothing.
 func (l *lowerer) tapValue(x *ir.Node, outer []kernel.Index, t tap, outside float64) (*kernel.Expr, error) {
 	if x.Shape().MaxElems() == 0 { // and its buffer is too small for what is limited to no elements
-		return l.b.Number(accType("", x.DType()), outside), nil
+		return l.b.Number(x.DType(), outside), nil
 	}
 	v, err := l.value(x, slices.Concat(outer, t.at))
 	if err != nil || t.inside == nil {
