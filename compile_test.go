@@ -186,3 +186,39 @@ func TestCompileInterrupted(t *testing.T) {
 		t.Error("an interrupted compile left something in the cache")
 	}
 }
+
+// TestLimitsOfEmptyAxes: the last coordinate of an axis of extent T is -1 where
+// T is 0, so a limit to it must be computed with a sign.
+func TestLimitsOfEmptyAxes(t *testing.T) {
+	g, err := ir.Parse(`graph "join" {
+  symbol T <= 9
+  %x = input {name="x", dtype=f32, shape=[T]}
+  %y = input {name="y", dtype=f32, shape=[8]}
+  %i = input {name="i", dtype=u32, shape=[5]}
+  %j = concat %x, %y
+  %p = index_select %x, %i
+  output "joined" %j
+  output "picked" %p
+}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	caps, err := target.Profile("generic")
+	if err != nil {
+		t.Fatal(err)
+	}
+	low, err := vkc.Lower(g, caps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := 0
+	for _, src := range low.GLSL {
+		if strings.Contains(src, "T - 1u") {
+			t.Errorf("an unsigned limit wraps where T is 0:\n%s", src)
+		}
+		limits += strings.Count(src, "int(T) - 1")
+	}
+	if limits < 2 {
+		t.Errorf("%d signed limits, want one for each input that is picked from", limits)
+	}
+}

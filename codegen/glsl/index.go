@@ -169,13 +169,15 @@ func loneValue(x kernel.Index) (*kernel.Expr, bool) {
 	return ts[0].Factors[0].Value, true
 }
 
-// clamped prints a clamp: in uint where nothing can be negative, else in int,
-// or in int64_t where a loaded index has 64 bits.
+// clamped prints a clamp: in uint where nothing can be negative, the limit
+// included (T-1 is -1 where T is 0), else in int, or in int64_t where a loaded
+// index has 64 bits.
 func (e *emitter) clamped(f *kernel.Factor) text {
-	if v, ok := loneValue(f.X); ok && computeType(v.DType) == "uint" {
+	unsigned := f.D.NonNegative()
+	if v, ok := loneValue(f.X); ok && unsigned && computeType(v.DType) == "uint" {
 		return call("min", e.value(v), e.indexText(f.D))
 	}
-	if onlyAdds(f.X) {
+	if unsigned && onlyAdds(f.X) {
 		return call("min", e.indexText(f.X), e.indexText(f.D))
 	}
 	if indexHasInt64(f.X) {
