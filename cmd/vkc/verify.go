@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"regexp"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/optest"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+type verifyFlags struct {
+	device, filter          string
+	ops, quick, cases, json bool
+}
+
+// verifyInfo is what vkc verify --json prints.
+type verifyInfo struct {
+	Device  string           `json:"device"`
+	Total   optest.Summary   `json:"total"`
+	Ops     []optest.Summary `json:"ops"`
+	Results []optest.Result  `json:"results"` // of all cases with --cases, else of those that did not pass
+}
+
+func (a *app) verifyCommand() *cobra.Command {
+	var f verifyFlags
+	cmd := &cobra.Command{
+		Use:   "verify --ops",
+		Short: "Prove the ops on a device, case by case, against the CPU reference",
+		Long: `Prove the ops on a device, case by case, against the CPU reference: dtypes, ranks, shapes, views and extreme values
+of every op. Prints a line per op: its cases, how many passed, failed and were refused, and the worst error, in units of
+what the op's tolerance allows (over 1 is a failure) and absolute. Then come the reasons of refusals, and each failure.
+
+What a device cannot run is refused, and never counts as passed. Exit code 1 if a case failed.`,
+		Example: `  vkc verify --ops
+  vkc verify --ops --device 0 --filter '^matmul/'
+  vkc verify --ops --quick --json`,
+		Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.verify(cmd.Context(), &f) },
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&f.ops, "ops", false, "prove the ops (required: it is the only thing there is to verify)")
+	flags.StringVarP(&f.device, "device", "d", "auto", "auto, cpu (the reference), an index of vkc devices, or part of a name")
+	flags.StringVar(&f.filter, "filter", "", "only cases whose name, such as add/f32/13x17/transposed, matches `RE`")
+	flags.BoolVar(&f.quick, "quick", false, "only the few cases that stand for each op")
+	flags.BoolVar(&f.cases, "cases", false, "with --json: the results of all cases, not only of those that did not pass")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) verify(ctx context.Context, f *verifyFlags) (err error) {
+	opt, err := f.options()
+	if err != nil {
+		return err
+	}
+	dev, err := vkc.OpenDevice(f.device)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	if err := dev.Fallback(); err != nil {
+		a.say("no Vulkan device, so this compares the CPU reference with itself: %s", oneLine(err))
+	} else {
+		a.note("device %s", dev.Why())
+	}
+	report, err := a.prove(ctx, dev, opt)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		err = a.printJSON(verification(dev, report, f.cases))
+	} else {
+		err = report.WriteTable(a.stdout)
+	}
+	if err != nil {
+		return err
+	}
+	return report.Err()
+}
+
+// options checks the flags.
+func (f *verifyFlags) options() (opt optest.Options, err error) {
+	if !f.ops {
+		return opt, usagef("nothing to verify: pass --ops")
+	}
+	if f.cases && !f.json {
+		return opt, usagef("--cases goes with --json")
+	}
+	opt.Smoke = f.quick
+	if f.filter == "" {
+		return opt, nil
+	}
+	if opt.Filter, err = regexp.Compile(f.filter); err != nil {
+		return opt, usagef("--filter %q: %w", f.filter, err)
+	}
+	if len(optest.Select(opt)) == 0 {
+		return opt, usagef("--filter %q matches no case; their names are like %s", f.filter, optest.Cases()[0])
+	}
+	return opt, nil
+}
+
+// prove runs the cases under a progress bar.
+func (a *app) prove(ctx context.Context, dev *vkc.Device, opt optest.Options) (*optest.Report, error) {
+	bar := a.progress("verifying", false)
+	defer bar.end()
+	opt.Progress = func(done, total int) { bar.report(int64(done), int64(total)) }
+	return optest.Run(ctx, func(ctx context.Context, g *ir.Graph, w ir.WeightSource) (runtime.Executable, error) {
+		return dev.LoadGraph(ctx, g, w)
+	}, opt)
+}
+
+// verification is the report for programs.
+func verification(dev *vkc.Device, r *optest.Report, all bool) verifyInfo {
+	info := verifyInfo{Device: dev.Name(), Total: r.Total(), Ops: r.Summaries(), Results: []optest.Result{}}
+	for _, res := range r.Results {
+		if all || res.Outcome != optest.Pass {
+			info.Results = append(info.Results, res)
+		}
+	}
+	return info
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestVerify(t *testing.T) {
+	r := ok(t, "verify", "--ops", "--device", "cpu", "--filter", "^(relu|sum)/")
+	lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
+	if len(lines) != 4 || !strings.HasSuffix(lines[1], " relu") || !strings.HasSuffix(lines[2], " sum") || !strings.HasSuffix(lines[3], " all") {
+		t.Errorf("prints\n%s", r.stdout)
+	}
+	for _, line := range lines[1:] {
+		if f := strings.Fields(line); f[0] == "0" || f[0] != f[1] || f[2] != "0" || f[3] != "0" {
+			t.Errorf("%q: want all cases passed", line)
+		}
+	}
+}
+
+func TestVerifyJSON(t *testing.T) {
+	line := []string{"verify", "--ops", "--device", "cpu", "--quick", "--filter", "^relu/"}
+	info := okJSON[verifyInfo](t, line...)
+	if info.Device == "" || info.Total.Cases == 0 || info.Total.Passed != info.Total.Cases || len(info.Ops) != 1 || info.Ops[0].Op != "relu" || len(info.Results) != 0 {
+		t.Errorf("%+v", info)
+	}
+	all := okJSON[verifyInfo](t, append(line, "--cases")...)
+	if len(all.Results) != info.Total.Cases || all.Results[0].Op != "relu" || all.Results[0].Elems == 0 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// TestVerifyDevice verifies one op on the device, and one that it refuses or not.
+func TestVerifyDevice(t *testing.T) {
+	needDevice(t)
+	ownCache(t)
+	info := okJSON[verifyInfo](t, "verify", "--ops", "--filter", "^(relu|cumsum)/i32/(axis -1/)?(7x13|5x37)$")
+	if len(info.Ops) != 2 || info.Ops[0].Op != "relu" || info.Ops[0].Passed != 1 || info.Total.Cases != 2 || info.Total.Passed+info.Total.Refused != 2 {
+		t.Errorf("%+v", info)
+	}
+	for _, s := range info.Ops {
+		if s.Refused > 0 && len(s.Reasons) == 0 {
+			t.Errorf("%s is refused without a reason", s.Op)
+		}
+	}
+}
+
+func TestVerifyWrongUsage(t *testing.T) {
+	fails(t, exitUsage, []string{"verify"}, "pass --ops")
+	fails(t, exitUsage, []string{"verify", "--ops", "--filter", "("}, "--filter")
+	fails(t, exitUsage, []string{"verify", "--ops", "--filter", "^quux$"}, "matches no case")
+	fails(t, exitUsage, []string{"verify", "--ops", "--cases"}, "--cases goes with --json")
+	fails(t, exitFailure, []string{"verify", "--ops", "--device", "no such device"}, "no such device")
+}

@@ -1,0 +1,203 @@
+package optest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// batch is several cases in one graph, one output each, so that they are compiled
+// and loaded at once.
+type batch struct {
+	cases   []Case
+	g       *ir.Graph
+	inputs  map[string]*ir.Data
+	weights weights
+	runs    int
+}
+
+// weights are tensors by name.
+type weights map[string]*ir.Data
+
+// Weight implements ir.WeightSource.
+func (w weights) Weight(name string) (*ir.Data, error) {
+	if d, ok := w[name]; ok {
+		return d, nil
+	}
+	return nil, fmt.Errorf("there is no weight %q", name)
+}
+
+func outputName(i int) string { return fmt.Sprintf("y%d", i) }
+
+// newBatch builds the graph of some cases. An error is a mistake in a case.
+func newBatch(cases []Case) (*batch, error) {
+	x := &batch{cases: cases, g: ir.NewGraph(cases[0].Op.String()), inputs: map[string]*ir.Data{}, weights: weights{}, runs: 1}
+	for i, c := range cases {
+		b := newBuilder(x.g, fmt.Sprintf("c%d", i), c.Name)
+		n := c.build(b, c.DType)
+		if b.err == nil {
+			b.err = x.g.Output(outputName(i), n)
+		}
+		if b.err != nil {
+			return nil, fmt.Errorf("optest: case %s: %w", c.Name, b.err)
+		}
+		maps.Copy(x.inputs, b.inputs)
+		maps.Copy(x.weights, b.weights)
+	}
+	if len(x.g.Updates()) > 0 {
+		x.runs = 2 // the second sees what the first left
+	}
+	return x, nil
+}
+
+// outputs are the results of the runs of a batch, by name.
+type outputs []map[string]*ir.Data
+
+// execute loads the batch on a backend and runs it.
+func (x *batch) execute(ctx context.Context, backend Backend) (out outputs, err error) {
+	exe, err := backend(ctx, x.g, x.weights)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if closing := exe.Close(); err == nil {
+			err = closing
+		}
+	}()
+	for range x.runs {
+		res, err := exe.Run(ctx, x.inputs, runtime.RunOptions{})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, res.Outputs)
+	}
+	return out, nil
+}
+
+// reference computes the batch by the reference. flushed is the same for
+// arguments whose denormals are zeros, or nil if there are none.
+func (x *batch) reference(ctx context.Context) (want, flushed outputs, err error) {
+	if want, err = x.interpret(ctx, x.inputs, x.weights); err != nil {
+		return nil, nil, err
+	}
+	in, some, err := flushAll(x.inputs)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, more, err := flushAll(x.weights)
+	if err != nil || !some && !more {
+		return want, nil, err
+	}
+	flushed, err = x.interpret(ctx, in, w)
+	return want, flushed, err
+}
+
+func (x *batch) interpret(ctx context.Context, in map[string]*ir.Data, w weights) (out outputs, err error) {
+	p, err := interp.New(x.g, interp.Options{Weights: w})
+	if err != nil {
+		return nil, err
+	}
+	for range x.runs {
+		res, err := p.Run(ctx, in, nil)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, res)
+	}
+	return out, nil
+}
+
+// flushAll returns the tensors with zeros for denormals, and whether any had some.
+func flushAll(in map[string]*ir.Data) (map[string]*ir.Data, bool, error) {
+	out, some := maps.Clone(in), false
+	for name, d := range in {
+		f, err := flush(d)
+		if err != nil {
+			return nil, false, err
+		}
+		if f != nil {
+			out[name], some = f, true
+		}
+	}
+	return out, some, nil
+}
+
+// compare returns the result of case i of a batch that ran.
+func (x *batch) compare(i int, have, want, flushed outputs, tol ir.Tolerance) Result {
+	name := outputName(i)
+	r := x.result(i, Pass, "")
+	for run := range want {
+		got, ok := have[run][name]
+		if !ok || got == nil {
+			return x.result(i, Fail, "the backend gave no result")
+		}
+		if err := got.Check(); err != nil {
+			return x.result(i, Fail, fmt.Sprintf("the result is malformed: %v", err))
+		}
+		near := want[run][name]
+		if flushed != nil {
+			near = nearest(got, near, flushed[run][name])
+		}
+		r.add(interp.Compare(got, near, tol))
+	}
+	return r
+}
+
+// add counts one comparison.
+func (r *Result) add(c interp.Report) {
+	r.Elems += c.Elems
+	if err := c.Err(); err != nil && r.Outcome == Pass {
+		r.Outcome, r.Reason = Fail, err.Error()
+	}
+	r.WorstAbs = max(r.WorstAbs, Number(c.WorstAbs))
+	r.Worst = max(r.Worst, Number(share(c)))
+}
+
+// share returns the worst error in units of what the tolerance allows.
+func share(c interp.Report) float64 {
+	switch {
+	case c.Got == c.Want || c.Got != c.Got && c.Want != c.Want:
+		return 0
+	case c.Allowed == 0 || c.Got-c.Want != c.Got-c.Want:
+		return math.Inf(1)
+	}
+	return math.Abs(c.Got-c.Want) / c.Allowed
+}
+
+// nearest returns, element by element, whichever of two tensors is nearer to got.
+func nearest(got, a, b *ir.Data) *ir.Data {
+	if a.DType != got.DType || a.Elems() != got.Elems() || got.Elems() == 0 {
+		return a
+	}
+	size := len(a.Bytes) / a.Elems()
+	g, errG := got.Floats()
+	x, errX := a.Floats()
+	y, errY := b.Floats()
+	if errG != nil || errX != nil || errY != nil {
+		return a // Compare says what is wrong
+	}
+	out := &ir.Data{DType: a.DType, Dims: a.Dims, Bytes: append([]byte(nil), a.Bytes...)}
+	for i := range g {
+		if distance(g[i], y[i]) < distance(g[i], x[i]) {
+			copy(out.Bytes[i*size:(i+1)*size], b.Bytes[i*size:(i+1)*size])
+		}
+	}
+	return out
+}
+
+// distance is |a-b|, 0 for equal infinities and NaNs, +Inf for unequal ones.
+func distance(a, b float64) float64 {
+	switch d := math.Abs(a - b); {
+	case a == b || a != a && b != b:
+		return 0
+	case d != d:
+		return math.Inf(1)
+	default:
+		return d
+	}
+}

@@ -1,0 +1,165 @@
+package optest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// A Case is one use of an op on given values.
+type Case struct {
+	Op    ir.Op
+	DType ir.DType // of the op's main argument, or of its result where it has none
+	// Name tells the case from all others: the op, the dtype, and what is
+	// special about it, such as add/f32/13x17/transposed.
+	Name  string
+	Smoke bool // one of the few that stand for the op in a quick run
+
+	build func(b *builder, t ir.DType) *ir.Node
+}
+
+// String returns the case's name.
+func (c Case) String() string { return c.Name }
+
+// template is a case without its dtype.
+type template struct {
+	op   ir.Op
+	name string
+	// broad asks for every dtype that the op takes; otherwise the first of
+	// preferred stands for all.
+	broad bool
+	smoke bool
+	// types are the dtypes to try; nil means all but those of blocks.
+	types []ir.DType
+	// mayBeRefused says that the op's rule may refuse it for every dtype.
+	mayBeRefused bool
+	build        func(b *builder, t ir.DType) *ir.Node
+}
+
+// preferred lists the dtypes in the order in which they stand for others.
+var preferred = []ir.DType{ir.F32, ir.I32, ir.U32, ir.Bool, ir.F16, ir.BF16, ir.I8, ir.U8, ir.I64, ir.F64, ir.F8E4M3}
+
+// Cases returns all cases, in the order of the op table. Do not modify.
+func Cases() []Case { return allCases() }
+
+var allCases = sync.OnceValue(func() []Case {
+	var list []Case
+	for _, t := range templates() {
+		list = append(list, t.cases()...)
+	}
+	slices.SortStableFunc(list, func(a, b Case) int {
+		if a.Op != b.Op {
+			return int(a.Op) - int(b.Op)
+		}
+		return slices.Index(preferred, a.DType) - slices.Index(preferred, b.DType)
+	})
+	return list
+})
+
+// templates returns the templates of all ops.
+func templates() []template {
+	var s suite
+	s.leaves()
+	s.elementwise()
+	s.views()
+	s.reductions()
+	s.scans()
+	s.rows()
+	s.contractions()
+	s.windows()
+	s.indexing()
+	s.scatters()
+	s.random()
+	s.composites()
+	return s.list
+}
+
+// cases returns the template's cases: one per dtype that the op takes.
+func (t template) cases() []Case {
+	types := t.types
+	if types == nil {
+		types = preferred
+	}
+	var list []Case
+	for _, dt := range types {
+		if !t.takes(dt) {
+			continue
+		}
+		name := fmt.Sprintf("%s/%s/%s", t.op, dt, t.name)
+		list = append(list, Case{t.op, dt, name, t.smoke && len(list) == 0, t.build})
+		if !t.broad {
+			break
+		}
+	}
+	return list
+}
+
+// takes reports whether the op's rule takes the template's arguments in a dtype.
+func (t template) takes(dt ir.DType) bool {
+	b := newBuilder(ir.NewGraph(""), "", "")
+	b.typesOf = true
+	t.build(b, dt)
+	return b.err == nil
+}
+
+// suite collects templates.
+type suite struct{ list []template }
+
+type buildFunc = func(b *builder, t ir.DType) *ir.Node
+
+// add adds a template for the dtype that stands for all.
+func (s *suite) add(op ir.Op, name string, f buildFunc) *template {
+	s.list = append(s.list, template{op: op, name: name, build: f})
+	return &s.list[len(s.list)-1]
+}
+
+// every makes a template one for every dtype.
+func (t *template) every() *template { t.broad = true; return t }
+
+// quick makes a template's first case one of the quick run.
+func (t *template) quick() *template { t.smoke = true; return t }
+
+// unary adds a template for an op of one argument.
+func (s *suite) unary(op ir.Op, name string, dims []int, l layout, v values, attrs ...ir.Attr) *template {
+	if name != "" {
+		name += "/"
+	}
+	return s.add(op, name+label(dims, l, v), func(b *builder, t ir.DType) *ir.Node {
+		return b.view(op, b.arg(t, dims, l, v), attrs...)
+	})
+}
+
+// label is how a case's name tells shape, layout and values.
+func label(dims []int, l layout, v values) string {
+	parts := []string{shapeName(dims)}
+	if l != plain {
+		parts = append(parts, layoutNames[l])
+	}
+	switch v {
+	case sparse:
+		parts = append(parts, "special")
+	case extreme:
+		parts = append(parts, "extreme")
+	case full:
+		parts = append(parts, "limits")
+	}
+	return strings.Join(parts, "/")
+}
+
+func shapeName(dims []int) string {
+	if len(dims) == 0 {
+		return "scalar"
+	}
+	s := make([]string, len(dims))
+	for i, d := range dims {
+		s[i] = fmt.Sprint(d)
+	}
+	return strings.Join(s, "x")
+}
+
+// ofOp are those of the suite's shapes that suit most ops: every rank, empty and
+// single extents, primes, and ones past a workgroup and a tile.
+var ofOp = [][]int{{}, {0}, {1}, {7}, {1031}, {3, 5}, {4, 0}, {67, 129}, {2, 3, 5}, {2, 1, 3, 5}, {2, 3, 1, 2, 3}, {2, 1, 2, 3, 2, 5}}

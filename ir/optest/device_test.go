@@ -1,0 +1,118 @@
+package optest_test
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/optest"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// TestMain gives the tests a cache of their own.
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "vkc-optest-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	os.Setenv(cachefile.EnvDir, dir)
+	os.Unsetenv(cachefile.Env)
+	return vktest.Main(m)
+}
+
+// openDevice opens the Vulkan device that VKC_DEVICE names, or the best one. Without one, or without shader
+// compilers, the test is skipped, or fails if VKC_REQUIRE_DEVICE=1.
+func openDevice(t *testing.T) *vkc.Device {
+	t.Helper()
+	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
+	if err == nil {
+		err = tools.Ready()
+	}
+	skipOrFail(t, err)
+	want := os.Getenv("VKC_DEVICE")
+	if want == "" {
+		want = "auto"
+	}
+	dev, err := vkc.OpenDevice(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	skipOrFail(t, dev.Fallback())
+	t.Cleanup(func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return dev
+}
+
+func skipOrFail(t *testing.T, err error) {
+	t.Helper()
+	if err != nil && vktest.Required() {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Skip(err)
+	}
+}
+
+// known are failures of a device's own arithmetic, by part of its name and case.
+// They are still failures of vkc verify.
+var known = map[string]*regexp.Regexp{
+	// Its logarithms take a denormal for neither itself nor zero.
+	"llvmpipe": regexp.MustCompile(`^(log|log2|pow)/(f32|bf16|f64)/extreme$`),
+}
+
+func isKnown(device, name string) bool {
+	for part, cases := range known {
+		if strings.Contains(device, part) && cases.MatchString(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestDevice runs the quick cases on the device, or those that VKC_OPTEST matches.
+func TestDevice(t *testing.T) {
+	dev := openDevice(t)
+	opt := optest.Options{Smoke: true}
+	if text := os.Getenv("VKC_OPTEST"); text != "" {
+		filter, err := regexp.Compile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt = optest.Options{Filter: filter}
+	}
+	start := time.Now()
+	report, err := optest.Run(context.Background(), func(ctx context.Context, g *ir.Graph, w ir.WeightSource) (runtime.Executable, error) {
+		return dev.LoadGraph(ctx, g, w)
+	}, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range report.Failures() {
+		if isKnown(dev.Name(), f.Case) {
+			t.Logf("%s: %s", f.Case, f.Reason)
+			continue
+		}
+		t.Errorf("%s: %s", f.Case, f.Reason)
+	}
+	total := report.Total()
+	t.Logf("%s: %d cases in %v, %d refused", dev.Name(), total.Cases, time.Since(start).Round(time.Second), total.Refused)
+	for _, s := range report.Summaries() {
+		for _, reason := range s.Reasons {
+			t.Logf("%s: %d of %d refused: %s", s.Op, s.Refused, s.Cases, reason)
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package optest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// folded are the shapes that reductions, scans and row ops go over, with the
+// axes to go along.
+var folded = []struct {
+	dims []int
+	axes []int
+}{
+	{[]int{1}, []int{0}}, {[]int{7}, []int{0}}, {[]int{1031}, []int{0}}, {[]int{3, 5}, []int{0, 1}}, {[]int{67, 129}, []int{0, 1}},
+	{[]int{2, 4099}, []int{1}}, {[]int{2, 3, 5}, []int{0, 1, 2}}, {[]int{2, 1, 3, 5}, []int{1, 2}}, {[]int{2, 3, 1, 2, 3}, []int{1}}, {[]int{2, 1, 2, 3, 2, 5}, []int{3, 5}},
+}
+
+// alongAxis adds the cases of an op that goes along one axis.
+func (s *suite) alongAxis(op ir.Op, attrs ...ir.Attr) {
+	before := ""
+	for _, a := range attrs {
+		before += a.Name + " "
+	}
+	along := func(axis int) []ir.Attr { return append(slices.Clone(attrs), attr("axis", int64(axis))) }
+	for _, f := range folded {
+		for _, axis := range f.axes {
+			s.unary(op, before+fmt.Sprintf("axis %d", axis), f.dims, plain, small, along(axis)...)
+		}
+	}
+	s.unary(op, before+"axis 0", []int{0}, plain, small, along(0)...).optional()
+	s.unary(op, before+"axis 0", []int{3, 0}, plain, small, along(0)...)
+	for l := transposed; l < layouts; l++ {
+		s.unary(op, before+"axis -1", []int{13, 17}, l, small, along(-1)...)
+	}
+	s.unary(op, before+"axis -1", []int{5, 37}, plain, small, along(-1)...).every().quick()
+	s.unary(op, before+"axis 0", []int{5, 37}, viewed, small, along(0)...).every()
+	s.unary(op, before+"axis -1", []int{11, 17}, plain, sparse, along(-1)...).every().quick()
+	if op.Info().Tol == (ir.Tolerance{}) {
+		s.unary(op, before+"axis -1", []int{3, 23}, plain, extreme, along(-1)...).every()
+	}
+}
+
+// reductions adds the cases of reductions over sets of axes, and of argmax and argmin.
+func (s *suite) reductions() {
+	for _, op := range ir.Ops() {
+		if op.Class() != ir.ClassReduce {
+			continue
+		}
+		if op == ir.OpArgmax || op == ir.OpArgmin {
+			s.alongAxis(op)
+			s.alongAxis(op, attr("keepdims", true))
+			continue
+		}
+		s.reduction(op)
+	}
+	s.unary(ir.OpVariance, "correction 1", []int{5, 37}, plain, small, attr("axes", []int64{1}), attr("correction", int64(1))).every()
+	s.unary(ir.OpVariance, "correction 2 of 1", []int{5, 1}, plain, small, attr("axes", []int64{1}), attr("correction", int64(2)))
+}
+
+func (s *suite) reduction(op ir.Op) {
+	v := small
+	if op == ir.OpProd {
+		v = nearOne
+	}
+	for _, dims := range ofOp {
+		s.unary(op, "all", dims, plain, v)
+	}
+	over := func(keep bool, axes ...int64) []ir.Attr { return []ir.Attr{attr("axes", axes), attr("keepdims", keep)} }
+	for _, f := range folded {
+		for i, axis := range f.axes {
+			s.unary(op, fmt.Sprintf("axis %d", axis), f.dims, plain, v, over(i%2 == 1, int64(axis))...)
+		}
+	}
+	s.unary(op, "axes 0 2", []int{5, 7, 11}, plain, v, over(false, 0, 2)...)
+	s.unary(op, "axes 1 3", []int{3, 5, 7, 11}, plain, v, over(true, 1, 3)...)
+	s.unary(op, "axis 1", []int{3, 0}, plain, v, over(false, 1)...)
+	for l := transposed; l < layouts; l++ {
+		s.unary(op, "axis 1", []int{13, 17}, l, v, over(false, 1)...)
+	}
+	s.unary(op, "axis 1", []int{5, 37}, plain, v, over(false, 1)...).every().quick()
+	s.unary(op, "axis 0", []int{5, 37}, viewed, v, over(true, 0)...).every()
+	s.unary(op, "axis 1", []int{11, 17}, plain, sparse, over(false, 1)...).every().quick()
+	limits := s.unary(op, "axis 1", []int{5, 11}, plain, full, over(false, 1)...).every().optional()
+	limits.types = integers
+	if op.Info().Tol == (ir.Tolerance{}) {
+		s.unary(op, "axis 1", []int{3, 23}, plain, extreme, over(false, 1)...).every()
+	}
+}
+
+// integers are the integer dtypes.
+var integers = []ir.DType{ir.I32, ir.U32, ir.I8, ir.U8, ir.I64}
+
+// scans adds the cases of running sums and sorts.
+func (s *suite) scans() {
+	s.alongAxis(ir.OpCumSum)
+	s.alongAxis(ir.OpCumSum, attr("exclusive", true))
+	s.alongAxis(ir.OpCumSum, attr("reverse", true), attr("exclusive", true))
+	for _, op := range []ir.Op{ir.OpSort, ir.OpArgsort} {
+		s.alongAxis(op)
+		s.alongAxis(op, attr("descending", true))
+	}
+	s.topK()
+}
+
+func (s *suite) topK() {
+	for _, k := range []int64{0, 1, 7} {
+		for _, best := range []bool{true, false} {
+			attrs := func(axis int) []ir.Attr {
+				return []ir.Attr{attr("k", k), attr("largest", best), attr("axis", int64(axis))}
+			}
+			name := fmt.Sprintf("k %d %v", k, best)
+			for _, dims := range [][]int{{7}, {1031}, {2, 4099}, {2, 3, 67}, {2, 1, 2, 1, 2, 11}} {
+				s.unary(ir.OpTopKIndices, name, dims, plain, small, attrs(-1)...)
+			}
+			s.unary(ir.OpTopKIndices, name+" axis 0", []int{13, 17}, viewed, small, attrs(0)...)
+			s.unary(ir.OpTopKIndices, name, []int{3, 23}, plain, extreme, attrs(-1)...).everyIf(k == 7)
+		}
+	}
+}
+
+// rows adds the cases of normalizations and rope.
+func (s *suite) rows() {
+	s.alongAxis(ir.OpSoftmax)
+	s.alongAxis(ir.OpLogSoftmax)
+	s.alongAxis(ir.OpL2Normalize)
+	for _, op := range []ir.Op{ir.OpRMSNorm, ir.OpLayerNorm} {
+		for params := range len(op.Info().Args) {
+			s.norm(op, params)
+		}
+	}
+	for params := range 3 {
+		s.groupNorm(params)
+	}
+	s.rope()
+}
+
+// norm adds the cases of an op that normalizes along the innermost axis, with
+// that many parameters.
+func (s *suite) norm(op ir.Op, params int) {
+	build := func(dims []int, l layout, v values) buildFunc {
+		return func(b *builder, t ir.DType) *ir.Node {
+			args := []*ir.Node{b.arg(t, dims, l, v)}
+			for range params {
+				args = append(args, b.input(t, dims[len(dims)-1:], small))
+			}
+			return b.op(op, args)
+		}
+	}
+	name := fmt.Sprintf("%d parameters/", params)
+	for _, dims := range [][]int{{1}, {7}, {1031}, {3, 0}, {0, 3}, {67, 129}, {2, 4099}, {2, 3, 5}, {2, 1, 3, 5}, {2, 1, 2, 3, 2, 5}} {
+		s.add(op, name+shapeName(dims), build(dims, plain, small))
+	}
+	for l := transposed; l < layouts; l++ {
+		s.add(op, name+label([]int{13, 17}, l, small), build([]int{13, 17}, l, small))
+	}
+	s.add(op, name+"5x37", build([]int{5, 37}, plain, small)).every().quick()
+	s.add(op, name+"11x17/special", build([]int{11, 17}, plain, sparse)).every()
+}
+
+func (s *suite) groupNorm(params int) {
+	for _, tt := range []struct {
+		dims   []int
+		groups int64
+		l      layout
+	}{{[]int{2, 6}, 3, plain}, {[]int{2, 6, 5}, 1, plain}, {[]int{2, 6, 5}, 6, plain}, {[]int{1, 4, 7, 11}, 2, viewed}, {[]int{2, 4, 3, 3, 5}, 2, transposed}, {[]int{1, 2, 1031}, 2, plain}} {
+		s.add(ir.OpGroupNorm, fmt.Sprintf("%d groups/%d parameters/%s", tt.groups, params, label(tt.dims, tt.l, small)), func(b *builder, t ir.DType) *ir.Node {
+			args := []*ir.Node{b.arg(t, tt.dims, tt.l, small)}
+			for range params {
+				args = append(args, b.input(t, tt.dims[1:2], small))
+			}
+			return b.op(ir.OpGroupNorm, args, attr("groups", tt.groups))
+		}).everyIf(tt.groups == 3)
+	}
+}
+
+func (s *suite) rope() {
+	for _, tt := range []struct {
+		dims       []int
+		axis, turn int64
+		l          layout
+	}{{[]int{5, 8}, 0, 0, plain}, {[]int{2, 5, 8}, 1, 4, plain}, {[]int{2, 5, 3, 8}, 1, 0, transposed}, {[]int{67, 2, 130}, 0, 128, viewed}, {[]int{0, 4}, 0, 0, plain}} {
+		s.add(ir.OpRope, fmt.Sprintf("axis %d/%d turn/%s", tt.axis, tt.turn, label(tt.dims, tt.l, small)), func(b *builder, t ir.DType) *ir.Node {
+			pos := b.indices(ir.I32, 100, tt.dims[tt.axis])
+			return b.op(ir.OpRope, []*ir.Node{b.arg(t, tt.dims, tt.l, small), pos}, attr("axis", tt.axis), attr("dims", tt.turn))
+		}).everyIf(tt.turn == 4)
+	}
+}
+
+// composites adds the cases of ops that are defined by others.
+func (s *suite) composites() {
+	for params := 2; params <= 4; params++ {
+		for _, dims := range [][]int{{2, 3}, {2, 3, 5}, {1, 4, 7, 11}, {2, 3, 2, 3, 5}} {
+			s.add(ir.OpBatchNorm, fmt.Sprintf("%d parameters/%s", params, shapeName(dims)), func(b *builder, t ir.DType) *ir.Node {
+				args := []*ir.Node{b.input(t, dims, small)}
+				for i := range params {
+					args = append(args, b.input(t, dims[1:2], []values{small, nearOne}[i%2]))
+				}
+				return b.op(ir.OpBatchNorm, args)
+			}).everyIf(len(dims) == 3)
+		}
+	}
+	for _, op := range []ir.Op{ir.OpTril, ir.OpTriu} {
+		for _, k := range []int64{-9, -1, 0, 2} {
+			for _, dims := range [][]int{{1, 1}, {5, 7}, {0, 3}, {67, 129}, {2, 1, 5, 3}} {
+				s.unary(op, fmt.Sprintf("k %d", k), dims, plain, wide, attr("k", k)).everyIf(k == 2 && len(dims) == 4)
+			}
+			s.unary(op, fmt.Sprintf("k %d", k), []int{13, 17}, viewed, sparse, attr("k", k))
+		}
+	}
+	for _, to := range preferred {
+		t := s.add(ir.OpOneHot, "to "+to.String(), func(b *builder, t ir.DType) *ir.Node {
+			return b.view(ir.OpOneHot, b.indices(t, 7, 5, 3), attr("depth", int64(7)), attr("dtype", to))
+		})
+		t.everyIf(to == ir.F32)
+	}
+}
+
+// optional marks a template that an op's rule may refuse for every dtype: a case
+// of an empty axis is one for some ops and a mistake for others.
+func (t *template) optional() *template { t.mayBeRefused = true; return t }

@@ -1,0 +1,213 @@
+package optest
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// views adds the cases of ops that only rename coordinates.
+func (s *suite) views() {
+	for _, dims := range ofOp {
+		n := 1
+		perm, shifts, axes := make([]int64, len(dims)), make([]int64, len(dims)), make([]int64, len(dims))
+		for i, d := range dims {
+			n *= d
+			perm[i], shifts[i], axes[i] = int64((i+1)%len(dims)), int64(3-2*i), int64(i)
+		}
+		s.viewCase(ir.OpReshape, dims, attr("shape", ir.ShapeOf(1, n)))
+		s.viewCase(ir.OpTranspose, dims, attr("perm", perm))
+		s.viewCase(ir.OpBroadcast, dims, attr("shape", ir.ShapeOf(append([]int{2}, dims...)...)))
+		s.viewCase(ir.OpFlip, dims, attr("axes", axes))
+		s.viewCase(ir.OpRoll, dims, attr("shifts", shifts))
+		s.viewCase(ir.OpUnsqueeze, dims, attr("axes", []int64{0, -1}))
+		s.add(ir.OpSqueeze, shapeName(dims), func(b *builder, t ir.DType) *ir.Node {
+			x := b.view(ir.OpUnsqueeze, b.input(t, dims, wide), attr("axes", []int64{0}))
+			return b.view(ir.OpSqueeze, x, attr("axes", []int64{0}))
+		})
+		s.add(ir.OpSlice, shapeName(dims), func(b *builder, t ir.DType) *ir.Node {
+			return b.slice(b.input(t, affine(dims, 3, 2), wide), dims, 2, 3)
+		})
+	}
+	three := []int{3, 1, 5}
+	for op, a := range map[ir.Op]ir.Attr{
+		ir.OpReshape: attr("shape", ir.ShapeOf(5, 3)), ir.OpTranspose: attr("perm", []int64{2, 0, 1}), ir.OpBroadcast: attr("shape", ir.ShapeOf(3, 4, 5)),
+		ir.OpFlip: attr("axes", []int64{2}), ir.OpRoll: attr("shifts", []int64{-7, 0, 11}), ir.OpUnsqueeze: attr("axes", []int64{1}), ir.OpSqueeze: attr("axes", []int64{1}),
+	} {
+		s.unary(op, "", three, plain, wide, a).every().quick()
+		s.unary(op, "", three, viewed, wide, a)
+		s.unary(op, "", three, stepped, wide, a)
+	}
+	s.add(ir.OpSlice, "7x13/of slice", func(b *builder, t ir.DType) *ir.Node {
+		return b.slice(b.arg(t, []int{9, 15}, stepped, wide), []int{3, 5}, 2, 2)
+	}).every().quick()
+	s.add(ir.OpSlice, "blocks", func(b *builder, t ir.DType) *ir.Node {
+		x := b.leaf(ir.OpWeight, ir.Q8_0, []int{5, 64}, small, 0)
+		return b.view(ir.OpDequantize, b.view(ir.OpSlice, x, attr("starts", []int64{1, 0}), attr("limits", ir.ShapeOf(4, 64))), attr("dtype", t))
+	})
+}
+
+func (s *suite) viewCase(op ir.Op, dims []int, a ir.Attr) { s.unary(op, "", dims, plain, wide, a) }
+
+// Dtypes of indices.
+var indexTypes = []ir.DType{ir.I32, ir.U32, ir.I64, ir.I8, ir.U8}
+
+// indexing adds the cases of ops that move elements by computed indices.
+func (s *suite) indexing() {
+	for _, l := range []layout{plain, transposed, viewed, repeated} {
+		s.gathers(l)
+	}
+	for _, it := range indexTypes {
+		s.add(ir.OpGather, "indices "+it.String(), func(b *builder, t ir.DType) *ir.Node {
+			return b.op(ir.OpGather, []*ir.Node{b.input(t, []int{5, 7}, small), b.indices(it, 5, 9, 7)})
+		})
+		s.add(ir.OpEmbedding, "ids "+it.String(), func(b *builder, t ir.DType) *ir.Node {
+			return b.op(ir.OpEmbedding, []*ir.Node{b.input(t, []int{11, 67}, small), b.indices(it, 11, 2, 5)})
+		}).every().quick()
+	}
+	for _, dims := range [][]int{{0}, {1}, {1031}, {2, 3, 4, 5, 6}} {
+		s.add(ir.OpGather, shapeName(dims), func(b *builder, t ir.DType) *ir.Node {
+			from := append([]int{6}, dims[1:]...)
+			return b.op(ir.OpGather, []*ir.Node{b.input(t, from, small), b.indices(ir.I32, 6, dims...)})
+		})
+	}
+	s.quantized()
+	s.concats()
+	s.pads()
+	s.dynamic()
+}
+
+func (s *suite) gathers(l layout) {
+	for axis := range 3 {
+		name := fmt.Sprintf("5x7x6/axis %d/%s", axis, layoutNames[l])
+		from := []int{5, 7, 6}
+		s.add(ir.OpGather, name, func(b *builder, t ir.DType) *ir.Node {
+			to := append([]int{}, from...)
+			to[axis] = 4
+			return b.op(ir.OpGather, []*ir.Node{b.arg(t, from, l, wide), b.indices(ir.I32, from[axis], to...)}, attr("axis", int64(axis)))
+		}).everyIf(l == plain)
+		s.add(ir.OpIndexSelect, name, func(b *builder, t ir.DType) *ir.Node {
+			return b.op(ir.OpIndexSelect, []*ir.Node{b.arg(t, from, l, wide), b.indices(ir.I32, from[axis], 11)}, attr("axis", int64(axis)))
+		}).everyIf(l == plain)
+		s.add(ir.OpGatherND, fmt.Sprintf("5x7x6/%d axes/%s", axis+1, layoutNames[l]), func(b *builder, t ir.DType) *ir.Node {
+			return b.op(ir.OpGatherND, []*ir.Node{b.arg(t, from, l, wide), b.indices(ir.I32, 6, 2, 3, axis+1)})
+		}).everyIf(l == plain)
+	}
+}
+
+// everyIf is every and quick under a condition.
+func (t *template) everyIf(ok bool) *template {
+	t.broad, t.smoke = t.broad || ok, t.smoke || ok
+	return t
+}
+
+// quantized adds the cases of block dtypes: dequantize, and rows of tables.
+func (s *suite) quantized() {
+	for _, q := range ir.DTypes() {
+		if !q.IsBlock() {
+			continue
+		}
+		for _, rows := range []int{1, 5} {
+			s.add(ir.OpDequantize, fmt.Sprintf("%s/%dx512", q, rows), func(b *builder, t ir.DType) *ir.Node {
+				return b.view(ir.OpDequantize, b.leaf(ir.OpWeight, q, []int{rows, 512}, small, 0), attr("dtype", t))
+			}).smoke = q == ir.Q8_0 || q == ir.Q4_0
+		}
+		s.add(ir.OpEmbedding, fmt.Sprintf("%s/7x256", q), func(b *builder, t ir.DType) *ir.Node {
+			return b.op(ir.OpEmbedding, []*ir.Node{b.leaf(ir.OpWeight, q, []int{7, 256}, small, 0), b.indices(ir.I32, 7, 9)}, attr("dtype", t))
+		})
+		s.add(ir.OpMatMul, fmt.Sprintf("%s/3x256 by 13", q), func(b *builder, t ir.DType) *ir.Node {
+			return b.op(ir.OpMatMul, []*ir.Node{b.input(t, []int{3, 256}, small), b.leaf(ir.OpWeight, q, []int{13, 256}, small, 0)}, attr("transpose_b", true))
+		})
+	}
+	s.add(ir.OpDequantize, "q8_0/2x64", func(b *builder, t ir.DType) *ir.Node {
+		return b.view(ir.OpDequantize, b.leaf(ir.OpWeight, ir.Q8_0, []int{2, 64}, small, 0), attr("dtype", t))
+	}).every()
+}
+
+func (s *suite) concats() {
+	for axis := range 3 {
+		s.add(ir.OpConcat, fmt.Sprintf("of 3/axis %d", axis), func(b *builder, t ir.DType) *ir.Node {
+			var list []*ir.Node
+			for i, l := range []layout{plain, transposed, stepped} {
+				dims := []int{3, 4, 5}
+				dims[axis] = 7 * i // the first is empty
+				list = append(list, b.arg(t, dims, l, wide))
+			}
+			return b.op(ir.OpConcat, list, attr("axis", int64(axis)))
+		}).every().quick()
+	}
+	for _, dims := range [][]int{{1031}, {67, 129}, {2, 1, 2, 3, 2, 5}} {
+		s.add(ir.OpConcat, shapeName(dims)+"/twice", func(b *builder, t ir.DType) *ir.Node {
+			return b.op(ir.OpConcat, []*ir.Node{b.input(t, dims, wide), b.input(t, dims, wide)}, attr("axis", int64(-1)))
+		})
+	}
+	s.add(ir.OpConcat, "of 1", func(b *builder, t ir.DType) *ir.Node {
+		return b.op(ir.OpConcat, []*ir.Node{b.input(t, []int{4}, wide)})
+	})
+}
+
+func (s *suite) pads() {
+	for _, mode := range []string{"constant", "reflect", "replicate"} {
+		attrs := []ir.Attr{attr("low", []int64{2, 0}), attr("high", []int64{9, 5}), attr("mode", mode)}
+		s.unary(ir.OpPad, mode, []int{3, 4}, plain, wide, attrs...).every().quick()
+		s.unary(ir.OpPad, mode, []int{1, 1}, plain, wide, attrs...)
+		s.unary(ir.OpPad, mode, []int{67, 129}, plain, wide, attrs...)
+		s.unary(ir.OpPad, mode, []int{13, 17}, viewed, wide, attrs...)
+		s.unary(ir.OpPad, mode, []int{3}, plain, wide, attr("low", []int64{1}), attr("high", []int64{1}), attr("mode", mode))
+		s.unary(ir.OpPad, mode, nil, plain, wide, attr("low", []int64{}), attr("high", []int64{}), attr("mode", mode))
+	}
+	s.unary(ir.OpPad, "of nothing", []int{0, 3}, plain, wide, attr("low", []int64{2, 0}), attr("high", []int64{1, 1}), attr("value", 3.0))
+	s.unary(ir.OpPad, "with 7", []int{2, 3}, plain, wide, attr("low", []int64{1, 1}), attr("high", []int64{1, 1}), attr("value", 7.0)).every()
+}
+
+func (s *suite) dynamic() {
+	for axis := range 2 {
+		for _, l := range []layout{plain, viewed} {
+			for n := range 3 { // other starts, some clamped
+				name := fmt.Sprintf("9x11/axis %d/%s/%d", axis, layoutNames[l], n)
+				s.add(ir.OpDynamicSlice, name, func(b *builder, t ir.DType) *ir.Node {
+					return b.op(ir.OpDynamicSlice, []*ir.Node{b.arg(t, []int{9, 11}, l, wide), b.indices(ir.I32, 9)}, attr("axis", int64(axis)), attr("size", ir.ShapeOf(4)))
+				}).everyIf(l == plain && n == 0)
+				s.add(ir.OpDynamicUpdateSlice, name, func(b *builder, t ir.DType) *ir.Node {
+					upd := []int{9, 11}
+					upd[axis] = 3
+					return b.op(ir.OpDynamicUpdateSlice, []*ir.Node{b.arg(t, []int{9, 11}, l, wide), b.arg(t, upd, l, wide), b.indices(ir.I64, 9)}, attr("axis", int64(axis)))
+				}).everyIf(l == plain && n == 0)
+			}
+		}
+	}
+}
+
+// scatters adds the cases of ops that write at computed indices. Equal indices
+// and ones out of range are among them.
+func (s *suite) scatters() {
+	for axis := range 2 {
+		for _, l := range []layout{plain, transposed, viewed} {
+			base, upd := []int{6, 7}, []int{6, 7}
+			upd[axis] = 11
+			name := fmt.Sprintf("6x7/axis %d/%s", axis, layoutNames[l])
+			for _, op := range []ir.Op{ir.OpScatter, ir.OpScatterAdd} {
+				s.add(op, name, func(b *builder, t ir.DType) *ir.Node {
+					return b.op(op, []*ir.Node{b.arg(t, base, l, small), b.indices(ir.I32, base[axis], upd...), b.arg(t, upd, l, small)}, attr("axis", int64(axis)))
+				}).everyIf(l == plain)
+			}
+			s.add(ir.OpIndexAdd, name, func(b *builder, t ir.DType) *ir.Node {
+				return b.op(ir.OpIndexAdd, []*ir.Node{b.arg(t, base, l, small), b.indices(ir.I32, base[axis], 11), b.arg(t, upd, l, small)}, attr("axis", int64(axis)))
+			}).everyIf(l == plain)
+		}
+	}
+	for _, op := range []ir.Op{ir.OpScatterND, ir.OpScatterNDAdd} {
+		for axes := 1; axes <= 3; axes++ {
+			s.add(op, fmt.Sprintf("4x5x6/%d axes", axes), func(b *builder, t ir.DType) *ir.Node {
+				base := []int{4, 5, 6}
+				upd := append([]int{13}, base[axes:]...)
+				return b.op(op, []*ir.Node{b.input(t, base, small), b.indices(ir.I32, 4, 13, axes), b.input(t, upd, small)})
+			}).everyIf(axes == 2)
+		}
+	}
+	for _, n := range []int{0, 1, 1031} {
+		s.add(ir.OpScatterAdd, fmt.Sprintf("%d updates", n), func(b *builder, t ir.DType) *ir.Node {
+			return b.op(ir.OpScatterAdd, []*ir.Node{b.input(t, []int{67}, small), b.indices(ir.I32, 67, n), b.input(t, []int{n}, small)})
+		})
+	}
+}

@@ -1,0 +1,184 @@
+package optest
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// pointwiseAttrs are attributes with which ops are tried besides their defaults.
+var pointwiseAttrs = map[ir.Op][]ir.Attr{
+	ir.OpLeakyRelu: {attr("alpha", 0.3)},
+	ir.OpElu:       {attr("alpha", 1.7)},
+	ir.OpClamp:     {attr("min", -0.5), attr("max", 1.0)},
+	ir.OpAffine:    {attr("mul", 1.5), attr("add", -0.25)},
+	ir.OpPowf:      {attr("exponent", 2.5)},
+}
+
+// elementwise adds the cases of unary, binary and ternary ops.
+func (s *suite) elementwise() {
+	for _, op := range ir.Ops() {
+		if op.Class() == ir.ClassElementwise && op != ir.OpCast {
+			s.pointwise(op, pointwiseAttrs[op])
+		}
+	}
+	for _, n := range []float64{2, 3, -1, 0, 0.5} {
+		s.unary(ir.OpPowf, fmt.Sprintf("exponent %v", n), []int{len(extremes(ir.F32))}, plain, extreme, attr("exponent", n))
+	}
+	s.casts()
+}
+
+func (s *suite) pointwise(op ir.Op, attrs []ir.Attr) {
+	args := len(op.Info().Args)
+	build := func(dims []int, l layout, v values) buildFunc {
+		return func(b *builder, t ir.DType) *ir.Node { return b.op(op, b.args(op, t, dims, l, v), attrs...) }
+	}
+	for _, dims := range ofOp {
+		s.add(op, label(dims, plain, wide), build(dims, plain, wide))
+	}
+	for l := transposed; l < layouts; l++ {
+		s.add(op, label([]int{13, 17}, l, wide), build([]int{13, 17}, l, wide))
+	}
+	s.add(op, label([]int{7, 13}, plain, wide), build([]int{7, 13}, plain, wide)).every().quick()
+	s.add(op, label([]int{2, 3, 5}, viewed, wide), build([]int{2, 3, 5}, viewed, wide)).every()
+	if args > 1 {
+		s.add(op, "5x1 with 7", func(b *builder, t ir.DType) *ir.Node { return b.op(op, b.outer(op, t, 5, 7, wide), attrs...) })
+	}
+	s.add(op, "extreme", func(b *builder, t ir.DType) *ir.Node { return b.op(op, b.extremeArgs(op, t), attrs...) }).every().quick()
+}
+
+// argType is the dtype of argument i where the main ones have dtype t.
+func argType(op ir.Op, t ir.DType, i int) ir.DType {
+	if op == ir.OpWhere && i == 0 {
+		return ir.Bool
+	}
+	return t
+}
+
+// args adds all arguments of an elementwise op. All have the layout but the
+// second, so that arguments of different layouts meet.
+func (b *builder) args(op ir.Op, t ir.DType, dims []int, l layout, v values) []*ir.Node {
+	var list []*ir.Node
+	for i := range op.Info().Args {
+		if i == 1 {
+			list = append(list, b.arg(argType(op, t, i), dims, plain, v))
+			continue
+		}
+		list = append(list, b.arg(argType(op, t, i), dims, l, v))
+	}
+	return list
+}
+
+// outer adds arguments [rows, 1] and [cols], which broadcast against each other.
+func (b *builder) outer(op ir.Op, t ir.DType, rows, cols int, v values) []*ir.Node {
+	var list []*ir.Node
+	for i := range op.Info().Args {
+		dims := []int{cols}
+		if i == len(op.Info().Args)-2 {
+			dims = []int{rows, 1}
+		}
+		list = append(list, b.arg(argType(op, t, i), dims, plain, v))
+	}
+	return list
+}
+
+// extremeArgs adds arguments in which each extreme value meets each other.
+func (b *builder) extremeArgs(op ir.Op, t ir.DType) []*ir.Node {
+	n := extremeCount(t)
+	switch {
+	case len(op.Info().Args) == 1:
+		return []*ir.Node{b.input(t, []int{n}, extreme)}
+	case op == ir.OpLerp: // whose difference of the largest values overflows on the way
+		return b.outer(op, t, 7, 31, sparse)
+	}
+	return b.outer(op, t, n, n, extreme)
+}
+
+// casts adds the cases of cast: every dtype to every other.
+func (s *suite) casts() {
+	for _, to := range preferred {
+		build := func(dims []int, l layout, v values) buildFunc {
+			return func(b *builder, t ir.DType) *ir.Node {
+				return b.view(ir.OpCast, b.arg(t, dims, l, v), attr("dtype", to))
+			}
+		}
+		name := "to " + to.String() + "/"
+		s.add(ir.OpCast, name+"7x13", build([]int{7, 13}, plain, wide)).every().quick()
+		s.add(ir.OpCast, name+"2x3x5/viewed", build([]int{2, 3, 5}, viewed, wide))
+		s.add(ir.OpCast, name+"extreme", build([]int{len(extremes(ir.F32))}, plain, extreme)).every()
+	}
+	for _, dims := range ofOp {
+		s.unary(ir.OpCast, "to i32", dims, plain, wide, attr("dtype", ir.I32))
+	}
+}
+
+// leaves adds the cases of inputs, weights, constants, states, iota and dim_value.
+func (s *suite) leaves() {
+	for _, op := range []ir.Op{ir.OpInput, ir.OpWeight} {
+		for _, dims := range ofOp {
+			s.add(op, shapeName(dims), func(b *builder, t ir.DType) *ir.Node { return b.leaf(op, t, dims, wide, 0) })
+		}
+		s.add(op, "extreme", func(b *builder, t ir.DType) *ir.Node { return b.leaf(op, t, []int{extremeCount(t)}, extreme, 0) }).every().quick()
+	}
+	s.constants()
+	s.add(ir.OpState, "7x13", state([]int{7, 13})).every().quick()
+	s.add(ir.OpState, "scalar", state(nil))
+	for _, dims := range ofOp {
+		for axis := range dims {
+			s.add(ir.OpIota, fmt.Sprintf("%s/axis %d", shapeName(dims), axis), func(b *builder, t ir.DType) *ir.Node { return b.iota(t, dims, axis) })
+		}
+	}
+	s.add(ir.OpIota, "7x13/axis 1", func(b *builder, t ir.DType) *ir.Node { return b.iota(t, []int{7, 13}, 1) }).every().quick()
+	for _, n := range []int{0, 1, 5} {
+		s.dimValue(n)
+	}
+}
+
+func (b *builder) iota(t ir.DType, dims []int, axis int) *ir.Node {
+	return b.op(ir.OpIota, nil, attr("dtype", t), attr("shape", ir.ShapeOf(dims...)), attr("axis", int64(axis)))
+}
+
+func (s *suite) constants() {
+	constant := func(dims []int, v values) buildFunc {
+		return func(b *builder, t ir.DType) *ir.Node {
+			d, err := tensor(b.rng, t, dims, v, 0)
+			if err != nil {
+				b.err = err
+				return nil
+			}
+			return b.op(ir.OpConst, nil, attr("data", d))
+		}
+	}
+	for _, dims := range ofOp {
+		s.add(ir.OpConst, shapeName(dims), constant(dims, wide))
+	}
+	s.add(ir.OpConst, "extreme", constant([]int{len(extremes(ir.F32))}, extreme)).every().quick()
+}
+
+// state gives a state that an input replaces: the first run sees zeros, the
+// second what the first was given.
+func state(dims []int) buildFunc {
+	return func(b *builder, t ir.DType) *ir.Node {
+		st := b.leaf(ir.OpState, t, dims, wide, 0)
+		x := b.input(t, dims, wide)
+		if b.err == nil {
+			b.err = b.g.Update(st, x)
+		}
+		return st
+	}
+}
+
+// dimValue adds a case with a symbol of value n.
+func (s *suite) dimValue(n int) {
+	t := s.add(ir.OpDimValue, fmt.Sprintf("2*T+3 of T=%d", n), func(b *builder, t ir.DType) *ir.Node {
+		symbol := ir.Symbol("T_"+b.prefix, 8)
+		b.leaves++
+		name := b.prefix + ".x"
+		b.op(ir.OpInput, nil, attr("name", name), attr("dtype", t), attr("shape", ir.Shape{symbol}))
+		if b.err == nil && !b.typesOf {
+			b.inputs[name], b.err = tensor(b.rng, t, []int{n}, small, 0)
+		}
+		return b.op(ir.OpDimValue, nil, attr("dim", ir.Shape{symbol.Times(2).Plus(3)}))
+	})
+	t.types, t.smoke = []ir.DType{ir.I32}, n == 5
+}

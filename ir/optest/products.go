@@ -1,0 +1,225 @@
+package optest
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// contractions adds the cases of matmul and attention.
+func (s *suite) contractions() {
+	for _, m := range []struct{ m, n, k int }{{1, 1, 1}, {17, 13, 5}, {1, 257, 67}, {129, 1, 33}, {64, 64, 64}, {129, 67, 131}, {0, 3, 5}, {3, 5, 0}} {
+		for mask := range 4 {
+			s.matmul(fmt.Sprintf("%dx%dx%d", m.m, m.n, m.k), m.m, m.n, m.k, mask, plain, small)
+		}
+	}
+	for l := transposed; l <= viewed; l++ {
+		s.matmul("23x19x37/"+layoutNames[l], 23, 19, 37, 0, l, small)
+	}
+	s.matmul("23x19x37/special", 23, 19, 37, 0, plain, sparse)
+	for mask := range 4 {
+		s.matmul("5x7x11/dtypes", 5, 7, 11, mask, plain, small).every().quick()
+	}
+	s.batches()
+	s.attentions()
+}
+
+// matmul adds a case; bit 0 of mask is transpose_a, bit 1 transpose_b.
+func (s *suite) matmul(name string, m, n, k, mask int, l layout, v values) *template {
+	ta, tb := mask&1 != 0, mask&2 != 0
+	a, w := []int{m, k}, []int{k, n}
+	if ta {
+		a = reversed(a)
+	}
+	if tb {
+		w = reversed(w)
+	}
+	return s.add(ir.OpMatMul, fmt.Sprintf("%s/transpose %v %v", name, ta, tb), func(b *builder, t ir.DType) *ir.Node {
+		return b.op(ir.OpMatMul, []*ir.Node{b.arg(t, a, l, v), b.arg(t, w, l, small)}, attr("transpose_a", ta), attr("transpose_b", tb))
+	})
+}
+
+// batches adds products with outer axes that broadcast.
+func (s *suite) batches() {
+	for _, tt := range []struct{ a, b []int }{
+		{[]int{3, 5, 7}, []int{3, 7, 4}}, {[]int{3, 5, 7}, []int{7, 4}}, {[]int{1, 5, 7}, []int{3, 7, 4}},
+		{[]int{2, 1, 5, 7}, []int{3, 7, 4}}, {[]int{2, 1, 2, 3, 5, 7}, []int{1, 2, 1, 3, 7, 4}}, {[]int{0, 5, 7}, []int{7, 4}},
+	} {
+		for _, l := range []layout{plain, viewed} {
+			s.add(ir.OpMatMul, fmt.Sprintf("%s by %s/%s", shapeName(tt.a), shapeName(tt.b), layoutNames[l]), func(b *builder, t ir.DType) *ir.Node {
+				return b.op(ir.OpMatMul, []*ir.Node{b.arg(t, tt.a, l, small), b.arg(t, tt.b, l, small)})
+			})
+		}
+	}
+}
+
+func (s *suite) attentions() {
+	for _, tt := range []struct {
+		name                      string
+		heads, groups, q, k, d, e int
+		causal, mask              bool
+		scale                     float64
+	}{
+		{"plain", 2, 2, 5, 7, 8, 8, false, false, 0},
+		{"one query", 4, 2, 1, 67, 16, 16, true, false, 0},
+		{"causal", 2, 1, 9, 9, 8, 8, true, false, 0},
+		{"causal after a prefix", 2, 1, 3, 9, 8, 8, true, false, 0},
+		{"mask", 3, 1, 5, 7, 8, 8, false, true, 0},
+		{"causal and mask", 2, 2, 7, 7, 4, 4, true, true, 0.3},
+		{"other value extent", 2, 2, 5, 7, 8, 3, false, false, 1},
+		{"past a tile", 2, 1, 67, 131, 32, 32, true, false, 0},
+		{"odd extent", 1, 1, 3, 5, 7, 7, false, false, 0},
+	} {
+		for _, outer := range [][]int{nil, {2}, {2, 1, 2}} {
+			for _, l := range []layout{plain, viewed} {
+				s.add(ir.OpAttention, fmt.Sprintf("%s/%d outer/%s", tt.name, len(outer), layoutNames[l]), func(b *builder, t ir.DType) *ir.Node {
+					dims := func(h, n, d int) []int { return append(append([]int{}, outer...), h, n, d) }
+					args := []*ir.Node{b.arg(t, dims(tt.heads, tt.q, tt.d), l, small), b.arg(t, dims(tt.groups, tt.k, tt.d), l, small), b.arg(t, dims(tt.groups, tt.k, tt.e), l, small)}
+					if tt.mask {
+						args = append(args, b.arg(t, []int{tt.q, tt.k}, l, small))
+					}
+					return b.op(ir.OpAttention, args, attr("causal", tt.causal), attr("scale", tt.scale))
+				}).everyIf(outer == nil && l == plain && (tt.name == "plain" || tt.name == "causal and mask"))
+			}
+		}
+	}
+}
+
+// window is the shape and attributes of a convolution or pooling.
+type window struct {
+	x, w                                  []int // w is the kernel alone where there are no weights
+	stride, low, high, dilation, outExtra []int64
+	groups                                int64
+}
+
+func (w window) String() string {
+	s := shapeName(w.x) + " by " + shapeName(w.w)
+	for _, p := range []struct {
+		name string
+		v    []int64
+	}{{"stride", w.stride}, {"low", w.low}, {"high", w.high}, {"dilation", w.dilation}, {"extra", w.outExtra}} {
+		if len(p.v) > 0 {
+			s += fmt.Sprintf("/%s %v", p.name, p.v)
+		}
+	}
+	if w.groups > 1 {
+		s += fmt.Sprintf("/%d groups", w.groups)
+	}
+	return s
+}
+
+func (w window) attrs(names ...string) []ir.Attr {
+	all := map[string]any{"stride": w.stride, "padding_low": w.low, "padding_high": w.high, "dilation": w.dilation, "output_padding": w.outExtra, "groups": max(1, w.groups)}
+	var list []ir.Attr
+	for _, n := range names {
+		if v, ok := all[n].([]int64); !ok || len(v) > 0 {
+			list = append(list, attr(n, all[n]))
+		}
+	}
+	return list
+}
+
+// windows adds the cases of convolutions, pooling and resizing.
+func (s *suite) windows() {
+	ones, twos := []int64{1, 1}, []int64{2, 2}
+	for i, w := range []window{
+		{x: []int{2, 3, 7, 9}, w: []int{4, 3, 3, 3}, low: ones, high: ones},
+		{x: []int{1, 1, 1}, w: []int{1, 1, 1}},
+		{x: []int{2, 3, 11}, w: []int{5, 3, 4}, stride: []int64{2}, low: []int64{1}, high: []int64{2}},
+		{x: []int{2, 4, 13}, w: []int{4, 1, 3}, groups: 4, dilation: []int64{2}},
+		{x: []int{1, 4, 9, 11}, w: []int{6, 2, 2, 3}, groups: 2, stride: twos, dilation: []int64{1, 2}},
+		{x: []int{1, 67, 5, 5}, w: []int{33, 67, 1, 1}},
+		{x: []int{1, 16, 17, 19}, w: []int{67, 16, 3, 3}, low: ones, high: ones},
+		{x: []int{1, 2, 5, 6, 7}, w: []int{3, 2, 2, 3, 2}, stride: []int64{1, 2, 1}, low: []int64{1, 0, 1}},
+		{x: []int{0, 3, 7}, w: []int{2, 3, 3}},
+	} {
+		s.convolution(ir.OpConv, i == 0, w, "stride", "padding_low", "padding_high", "dilation", "groups")
+	}
+	for i, w := range []window{
+		{x: []int{2, 3, 4, 5}, w: []int{3, 2, 3, 3}, stride: twos, low: ones, high: ones, outExtra: ones},
+		{x: []int{1, 1, 1}, w: []int{1, 1, 1}},
+		{x: []int{2, 3, 7}, w: []int{3, 4, 4}, stride: []int64{3}},
+		{x: []int{2, 4, 7}, w: []int{4, 1, 3}, groups: 4, dilation: []int64{2}, low: []int64{1}},
+		{x: []int{1, 4, 5, 6}, w: []int{4, 3, 2, 3}, groups: 2, stride: []int64{1, 2}, dilation: twos},
+		{x: []int{1, 17, 9, 11}, w: []int{17, 33, 2, 2}, stride: twos},
+		{x: []int{1, 2, 3, 4, 3}, w: []int{2, 2, 2, 3, 2}, stride: []int64{1, 2, 1}},
+	} {
+		s.convolution(ir.OpConvTranspose, i == 0, w, "stride", "padding_low", "padding_high", "dilation", "groups", "output_padding")
+	}
+	s.pools()
+	s.resizes()
+}
+
+func (s *suite) convolution(op ir.Op, broad bool, w window, names ...string) {
+	for _, l := range []layout{plain, transposed, viewed} {
+		s.add(op, w.String()+"/"+layoutNames[l], func(b *builder, t ir.DType) *ir.Node {
+			return b.op(op, []*ir.Node{b.arg(t, w.x, l, small), b.arg(t, w.w, l, small)}, w.attrs(names...)...)
+		}).everyIf(broad && l == plain)
+	}
+}
+
+func (s *suite) pools() {
+	ones := []int64{1, 1}
+	for i, w := range []window{
+		{x: []int{2, 7, 9}, w: []int{3, 3}, stride: []int64{2, 2}, low: ones, high: ones},
+		{x: []int{1}, w: []int{1}},
+		{x: []int{1031}, w: []int{5}, stride: []int64{1}, low: []int64{2}, high: []int64{2}},
+		{x: []int{2, 3, 8, 8}, w: []int{8, 8}},
+		{x: []int{2, 3, 8, 11}, w: []int{2, 3}, stride: []int64{3, 2}, high: ones},
+		{x: []int{2, 5, 6, 7}, w: []int{2, 3, 2}, stride: []int64{2, 1, 3}},
+	} {
+		kernel := make([]int64, len(w.w))
+		for j, k := range w.w {
+			kernel[j] = int64(k)
+		}
+		for _, ceil := range []bool{false, true} {
+			attrs := append(w.attrs("stride", "padding_low", "padding_high"), attr("kernel", kernel), attr("ceil_mode", ceil))
+			name := fmt.Sprintf("%s/ceil %v", w, ceil)
+			for _, l := range []layout{plain, viewed} {
+				s.unary(ir.OpAvgPool, name, w.x, l, small, attrs...).everyIf(i == 0 && l == plain)
+				s.unary(ir.OpAvgPool, name+"/own count", w.x, l, small, append(attrs, attr("count_include_pad", false))...)
+				s.unary(ir.OpMaxPool, name, w.x, l, small, attrs...).everyIf(i == 0 && l == plain)
+				s.unary(ir.OpMaxPool, name, w.x, l, sparse, attrs...)
+			}
+		}
+	}
+	s.unary(ir.OpMaxPool, "dilation 2", []int{3, 9}, plain, small, attr("kernel", []int64{3}), attr("stride", []int64{1}), attr("dilation", []int64{2}))
+	s.unary(ir.OpMaxPool, "limits", []int{23}, plain, extreme, attr("kernel", []int64{2}), attr("stride", []int64{1})).every()
+}
+
+func (s *suite) resizes() {
+	for _, op := range []ir.Op{ir.OpResizeNearest, ir.OpResizeLinear, ir.OpResizeCubic} {
+		for i, tt := range []struct{ from, to []int }{
+			{[]int{2, 5, 7}, []int{11, 3}}, {[]int{1}, []int{7}}, {[]int{7}, []int{1}}, {[]int{2, 3, 1031}, []int{67}}, {[]int{3, 3, 4, 5}, []int{6, 4, 11}}, {[]int{2, 5}, []int{0, 4}}, {[]int{6, 6}, []int{6, 6}},
+		} {
+			for _, l := range []layout{plain, viewed} {
+				name := "to " + shapeName(tt.to)
+				s.unary(op, name, tt.from, l, small, attr("size", ir.ShapeOf(tt.to...))).everyIf(i == 0 && l == plain)
+				if op != ir.OpResizeNearest {
+					s.unary(op, name+"/aligned", tt.from, l, small, attr("size", ir.ShapeOf(tt.to...)), attr("align_corners", true))
+				}
+			}
+		}
+	}
+}
+
+// random adds the cases of random numbers: seeds and offsets of both dtypes.
+func (s *suite) random() {
+	for _, dims := range [][]int{{}, {0}, {1}, {7}, {1031}, {67, 129}, {2, 1, 2, 3, 2, 5}} {
+		for _, of := range []ir.DType{ir.U32, ir.I64} {
+			name := shapeName(dims) + "/seed " + of.String()
+			seeds := func(b *builder) []*ir.Node { return []*ir.Node{b.input(of, nil, full), b.input(of, nil, full)} }
+			for _, op := range []ir.Op{ir.OpRandomUniform, ir.OpRandomNormal} {
+				s.add(op, name, func(b *builder, t ir.DType) *ir.Node {
+					return b.op(op, seeds(b), attr("dtype", t), attr("shape", ir.ShapeOf(dims...)))
+				}).everyIf(len(dims) == 2)
+			}
+			for _, p := range []float64{0, 0.3, 1} {
+				t := s.add(ir.OpRandomBernoulli, fmt.Sprintf("%s/p %v", name, p), func(b *builder, _ ir.DType) *ir.Node {
+					return b.op(ir.OpRandomBernoulli, seeds(b), attr("p", p), attr("shape", ir.ShapeOf(dims...)))
+				})
+				t.types, t.smoke = []ir.DType{ir.Bool}, p == 0.3 && len(dims) == 2
+			}
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package optest
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// values says which values an argument holds.
+type values uint8
+
+const (
+	small   values = iota // ±1.5 and often a whole number; integers from -4 to 11
+	wide                  // small ones, and magnitudes from 1e-4 to 30; integers of any size
+	nearOne               // 0.9 to 1.1, whose products stay in range
+	sparse                // small ones with few infinities and NaNs among them
+	extreme               // the extremes of the dtype, each in turn
+	full                  // any integer, most near the limits and 0
+	index                 // integers around the valid indices, some out of range
+)
+
+// smallestNormal returns the smallest normal number of a float dtype, in f32's
+// range, since devices may compute f64 in f32.
+func smallestNormal(t ir.DType) float64 {
+	switch t {
+	case ir.F16:
+		return 0x1p-14
+	case ir.F8E4M3:
+		return 0x1p-6
+	}
+	return 0x1p-126
+}
+
+// largest returns the largest finite number of a float dtype, in f32's range.
+func largest(t ir.DType) float64 {
+	switch t {
+	case ir.F16:
+		return 65504
+	case ir.BF16:
+		return 0x1.fep127
+	case ir.F8E4M3:
+		return 448
+	}
+	return math.MaxFloat32
+}
+
+// extremes returns the values of an extreme argument.
+func extremes(t ir.DType) []float64 {
+	if !t.IsFloat() {
+		return nil
+	}
+	tiny, huge := smallestNormal(t), largest(t)
+	list := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, -0.5, 1.5, -2.5, 2, -3, 7, 30, -30,
+		tiny, -tiny, tiny / 4, -tiny / 4, huge, -huge, math.NaN()}
+	if t != ir.F8E4M3 { // which has no infinities
+		list = append(list, math.Inf(1), math.Inf(-1))
+	}
+	return list
+}
+
+// extremeInts returns the values of an extreme integer or bool argument.
+func extremeInts(t ir.DType) []int64 {
+	lo, hi := ir.IntRange(t)
+	if t == ir.Bool {
+		return []int64{0, 1}
+	}
+	list := []int64{0, 1, 2, 3, 7, 31, 32, 33, hi, hi - 1, hi/2 + 1, lo, lo + 1}
+	if lo < 0 {
+		list = append(list, -1, -2, -3, -7, -31)
+	}
+	return list
+}
+
+// extremeCount returns how many elements hold every extreme of a dtype.
+func extremeCount(t ir.DType) int {
+	if t.IsFloat() {
+		return len(extremes(t))
+	}
+	return len(extremeInts(t))
+}
+
+// tensor makes a tensor of those values; bound is the extent that indices go to.
+func tensor(rng *rand.Rand, t ir.DType, dims []int, v values, bound int) (*ir.Data, error) {
+	d, err := ir.NewData(t, dims...)
+	if err != nil {
+		return nil, err
+	}
+	n := d.Elems()
+	if t.IsFloat() {
+		list := make([]float64, n)
+		for i := range list {
+			list[i] = float(rng, t, v, i)
+		}
+		return ir.FromFloats(t, list, dims...)
+	}
+	list := make([]int64, n)
+	for i := range list {
+		list[i] = integer(rng, t, v, i, bound)
+	}
+	return ir.FromInts(t, list, dims...)
+}
+
+func float(rng *rand.Rand, t ir.DType, v values, i int) float64 {
+	switch {
+	case v == extreme:
+		list := extremes(t)
+		return list[i%len(list)]
+	case v == nearOne:
+		return 0.9 + 0.2*rng.Float64()
+	case v == sparse && rng.IntN(9) == 0:
+		special := extremes(t)
+		return special[len(special)-1-rng.IntN(min(3, len(special)-19))] // the infinities and NaN
+	case v == wide && rng.IntN(3) == 0:
+		return math.Copysign(math.Exp(math.Log(1e-4)+rng.Float64()*math.Log(3e5)), rng.Float64()-0.5)
+	}
+	x := 3*rng.Float64() - 1.5
+	if rng.IntN(4) == 0 {
+		return math.Round(x)
+	}
+	return x
+}
+
+func integer(rng *rand.Rand, t ir.DType, v values, i, bound int) int64 {
+	lo, hi := ir.IntRange(t)
+	switch {
+	case t == ir.Bool:
+		return rng.Int64N(2)
+	case v == extreme:
+		list := extremeInts(t)
+		return list[i%len(list)]
+	case v == index:
+		return max(lo, min(hi, rng.Int64N(int64(bound)+4)-2))
+	case v == full, v == wide:
+		return limits(rng, lo, hi)
+	}
+	return max(lo, rng.Int64N(16)-4)
+}
+
+// limits returns any value of a range, mostly ones near its ends and near 0.
+func limits(rng *rand.Rand, lo, hi int64) int64 {
+	switch rng.IntN(4) {
+	case 0:
+		return lo + rng.Int64N(3)
+	case 1:
+		return hi - rng.Int64N(3)
+	case 2:
+		return max(lo, rng.Int64N(20)-5)
+	}
+	return int64(rng.Uint64())
+}
+
+// flush returns the tensor with zeros for denormals, or nil if it has none.
+func flush(d *ir.Data) (*ir.Data, error) {
+	if !d.DType.IsFloat() {
+		return nil, nil
+	}
+	list, err := d.Floats()
+	if err != nil {
+		return nil, err
+	}
+	tiny, found := smallestNormal(d.DType), false
+	for i, x := range list {
+		if x != 0 && math.Abs(x) < tiny {
+			list[i], found = math.Copysign(0, x), true
+		}
+	}
+	if !found {
+		return nil, nil
+	}
+	return ir.FromFloats(d.DType, list, d.Dims...)
+}
