@@ -19,7 +19,8 @@
 // # What is not compared
 //
 // Devices may flush denormals, so a case with denormal arguments also takes the
-// result for zeros in their place. The sign of a zero is not compared. Arguments
+// result for zeros in their place, and devices may compute f64 in f32, so an f64
+// result past f32's range may also be infinite. The sign of a zero is not compared. Arguments
 // whose intermediate results leave f32's range, while the result does not, are left
 // out, since the op table does not say how an op gets to its result.
 package optest

@@ -189,7 +189,7 @@ func TestLoadErrors(t *testing.T) {
 	}{
 		{errors.New("no luck"), Fail},
 		{fmt.Errorf("f32: %w", errors.ErrUnsupported), Refusal},
-		{errors.New("%3 (cumsum): cumsum has no lowering"), Refusal},
+		{errors.New("%n (cumsum): cumsum has no lowering"), Refusal},
 		{errors.New("gpu cannot run this graph: it lacks float64 (for neg)"), Refusal},
 	} {
 		backend := func(ctx context.Context, g *ir.Graph, w ir.WeightSource) (runtime.Executable, error) {
@@ -249,6 +249,33 @@ func TestDenormals(t *testing.T) {
 	near, err := nearest(values(5, 1, math.NaN()), values(1, 1, 2), values(4, 9, math.NaN())).Floats()
 	if err != nil || near[0] != 4 || near[1] != 1 || !math.IsNaN(near[2]) {
 		t.Errorf("nearest %v, %v", near, err)
+	}
+}
+
+// TestNarrowF64 checks that only results past f32's range may be infinite instead.
+func TestNarrowF64(t *testing.T) {
+	values := func(list ...float64) *ir.Data {
+		d, err := ir.FromFloats(ir.F64, list, len(list))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	inf := math.Inf(1)
+	list, err := inRange(values(inf, -inf, inf, 1e39, inf), values(1e39, -1e300, 1, 1e39, -1e39)).Floats()
+	if want := []float64{inf, -inf, 1, 1e39, -1e39}; err != nil || !slices.Equal(list, want) {
+		t.Errorf("%v, %v, want %v", list, err, want)
+	}
+}
+
+// TestReasons checks that refusals which differ in node numbers alone count as one.
+func TestReasons(t *testing.T) {
+	var s Summary
+	for _, reason := range []string{"%1 has no lowering", "%23 has no lowering", "it lacks float64"} {
+		s.add(Result{Outcome: Refusal, Reason: reason})
+	}
+	if want := []string{"%n has no lowering", "it lacks float64"}; s.Refused != 3 || !slices.Equal(s.Reasons, want) {
+		t.Errorf("%+v, want %v", s, want)
 	}
 }
 

@@ -3,6 +3,7 @@ package optest
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -46,7 +47,7 @@ type Summary struct {
 	Passed   int      `json:"passed"`
 	Failed   int      `json:"failed"`
 	Refused  int      `json:"refused"`
-	Reasons  []string `json:"reasons,omitempty"` // why cases were refused, each once
+	Reasons  []string `json:"reasons,omitempty"` // why cases were refused, each once, nodes as %n
 	Worst    Number   `json:"worst"`             // see Result
 	WorstAbs Number   `json:"worst_abs"`
 }
@@ -83,6 +84,9 @@ func (r *Report) Failures() []Result {
 	return list
 }
 
+// nodeNumber is what tells apart the reasons of cases that are refused alike.
+var nodeNumber = regexp.MustCompile(`%[0-9]+`)
+
 func (s *Summary) add(r Result) {
 	s.Cases++
 	switch r.Outcome {
@@ -90,8 +94,8 @@ func (s *Summary) add(r Result) {
 		s.Passed++
 	case Refusal:
 		s.Refused++
-		if !slices.Contains(s.Reasons, r.Reason) {
-			s.Reasons = append(s.Reasons, r.Reason)
+		if reason := nodeNumber.ReplaceAllString(r.Reason, "%n"); !slices.Contains(s.Reasons, reason) {
+			s.Reasons = append(s.Reasons, reason)
 		}
 	default: // an outcome that nobody knows is no pass
 		s.Failed++
