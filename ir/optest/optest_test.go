@@ -250,6 +250,10 @@ func TestDenormals(t *testing.T) {
 	if err != nil || near[0] != 4 || near[1] != 1 || !math.IsNaN(near[2]) {
 		t.Errorf("nearest %v, %v", near, err)
 	}
+	kept, err := nearest(values(0x1p-130, 0x1p-130, 0x1p-120), values(0, 1, 0), values(0x1p-127, 1, 0)).Floats()
+	if err != nil || kept[0] != 0x1p-130 || kept[1] != 1 || kept[2] != 0 {
+		t.Errorf("a denormal that was compared as zero: %v, %v", kept, err)
+	}
 }
 
 // TestNarrowF64 checks that only results past f32's range may be infinite instead.
