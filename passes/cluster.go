@@ -201,9 +201,9 @@ func (f *Fusion) cost(n *ir.Node) (flops, loads int) {
 // opCost is a rough count of arithmetic operations.
 func opCost(op ir.Op) int {
 	switch op {
-	case ir.OpRope, ir.OpResizeCubic:
+	case ir.OpRope, ir.OpResizeCubic, ir.OpRandomNormal:
 		return 40
-	case ir.OpResizeLinear:
+	case ir.OpResizeLinear, ir.OpRandomUniform, ir.OpRandomBernoulli:
 		return 20
 	case ir.OpExp, ir.OpExp2, ir.OpExpm1, ir.OpLog, ir.OpLog2, ir.OpLog1p, ir.OpSigmoid, ir.OpSilu, ir.OpTanh, ir.OpSoftplus:
 		return 6

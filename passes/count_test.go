@@ -41,6 +41,14 @@ func TestKernelCounts(t *testing.T) {
 		{"broadcasts", `
 			%1 = add %x, %row  %2 = mul %1, %col  %3 = sub %2, %b
 			output "o" %3`, "map"},
+		{"dropout", `
+			%seed = input {name="seed", dtype=i64, shape=[]}  %offset = input {name="offset", dtype=u32, shape=[]}
+			%1 = random_bernoulli %seed, %offset {p=0.9, shape=[6,8]}  %2 = affine %x {mul=1.1}  %3 = where %1, %2, %y
+			output "o" %3`, "map"},
+		{"noise on a softmax", `
+			%seed = input {name="seed", dtype=i64, shape=[]}  %offset = input {name="offset", dtype=u32, shape=[]}
+			%1 = softmax %x {axis=1}  %2 = random_normal %seed, %offset {shape=[6,8]}  %3 = add %1, %2
+			output "o" %3`, "row"},
 		{"strided views", `
 			%1 = transpose %x {perm=[1,0]}  %2 = flip %1 {axes=[1]}  %3 = reshape %2 {shape=[6,8]}
 			%4 = slice %wide {starts=[0,1], limits=[6,24], steps=[1,3]}  %5 = add %3, %4

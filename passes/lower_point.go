@@ -45,6 +45,8 @@ func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) (*kernel.Expr, error)
 			return nil, err
 		}
 		return l.b.Cast(n.DType(), v), nil
+	case ir.OpRandomUniform, ir.OpRandomNormal, ir.OpRandomBernoulli:
+		return l.random(n, at)
 	case ir.OpRope:
 		return l.rope(n, at)
 	case ir.OpResizeNearest, ir.OpResizeLinear, ir.OpResizeCubic:

@@ -132,6 +132,8 @@ func (r *rewriter) rebuild(v *kernel.Expr) *kernel.Expr {
 		return r.b.Load(v.Bind, v.DType, v.Index.Substitute(r.at, r.value), v.Hint)
 	case kernel.ExprIndex:
 		return r.b.FromIndex(v.Index.Substitute(r.at, r.value))
+	case kernel.ExprRandom:
+		return r.b.Random(r.value(v.Args[0]), r.value(v.Args[1]), v.Index.Substitute(r.at, r.value), v.Word)
 	case kernel.ExprAcc:
 		return r.b.Acc(v.Acc, v.DType, v.Hint)
 	case kernel.ExprApply:

@@ -57,6 +57,22 @@ var goldenCases = []goldenCase{
 		%2 = rope %0, %1 {axis=0, base=10000.0} : f16[T,6,48]
 		output "y" %2
 	}`},
+	{name: "map_dropout", graph: `graph "g" {
+		%0 = input {name="x", dtype=f32, shape=[64,256]} : f32[64,256]
+		%1 = input {name="seed", dtype=i64, shape=[]} : i64[]
+		%2 = input {name="offset", dtype=u32, shape=[]} : u32[]
+		%3 = random_bernoulli %1, %2 {p=0.9, shape=[64,256]} : bool[64,256]
+		%4 = affine %0 {mul=1.1111112} : f32[64,256]
+		%5 = affine %0 {mul=0.0} : f32[64,256]
+		%6 = where %3, %4, %5 : f32[64,256]
+		output "y" %6
+	}`},
+	{name: "map_normal", graph: `graph "g" {
+		%0 = input {name="seed", dtype=u32, shape=[]} : u32[]
+		%1 = input {name="offset", dtype=u32, shape=[]} : u32[]
+		%2 = random_normal %0, %1 {dtype=f16, shape=[1000]} : f16[1000]
+		output "y" %2
+	}`},
 	{name: "row_softmax_group", graph: `graph "g" {
 		symbol T <= 2048
 		%0 = input {name="scores", dtype=f32, shape=[T,1024]} : f32[T,1024]

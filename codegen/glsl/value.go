@@ -55,6 +55,13 @@ func (e *emitter) countValue(v *kernel.Expr, times int) {
 		}
 	case kernel.ExprIndex:
 		e.countIndex(v.Index)
+	case kernel.ExprRandom:
+		if e.vector(v) == "" {
+			e.countIndex(v.Index)
+			for _, a := range v.Args {
+				e.countValue(a, 1)
+			}
+		}
 	case kernel.ExprApply:
 		times := e.argUses(v)
 		for i, a := range v.Args {
@@ -173,6 +180,8 @@ func (e *emitter) compute(v *kernel.Expr, home *scope) text {
 		return e.load(v)
 	case kernel.ExprApply:
 		return e.apply(v, home)
+	case kernel.ExprRandom:
+		return e.random(v, home)
 	}
 	e.fail("unknown kind of expression %d", v.Kind)
 	return primary("0")

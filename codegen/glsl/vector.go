@@ -148,6 +148,9 @@ func (e *emitter) loadVectors(r run, roots []*kernel.Expr) map[*kernel.Expr]stri
 	vectors := map[*kernel.Expr]string{}
 	e.plan(nil, nil)
 	e.walkNeeded(roots, func(v *kernel.Expr) {
+		if v.Kind == kernel.ExprRandom && r.width == 4 && adjacent(v.Index, r.axis, 4) {
+			vectors[v] = e.loadWords(r, v, vectors)
+		}
 		if v.Kind != kernel.ExprLoad || !e.vectorLoad(v, r.axis, r.width) {
 			return
 		}

@@ -12,12 +12,36 @@ type ExprKind uint8
 
 // The expression kinds.
 const (
-	ExprLoad  ExprKind = iota + 1 // element Index of binding Bind, decoded and converted
-	ExprConst                     // Value
-	ExprApply                     // an elementwise op on Args
-	ExprIndex                     // Index as an i32
-	ExprAcc                       // the result of phase or product Acc
+	ExprLoad   ExprKind = iota + 1 // element Index of binding Bind, decoded and converted
+	ExprConst                      // Value
+	ExprApply                      // an elementwise op on Args
+	ExprIndex                      // Index as an i32
+	ExprAcc                        // the result of phase or product Acc
+	ExprRandom                     // a random word for element Index; Args are seed and offset
 )
+
+// Word says which word of a block of four belongs to an element of a random
+// stream: see ir.RandomBlock.
+type Word uint8
+
+// The words: a distribution that makes two values from two words needs both of
+// its pair for each element.
+const (
+	WordOwn    Word = iota // word i%4 for element i
+	WordFirst              // the even one of its pair
+	WordSecond             // the odd one
+)
+
+// Of returns the number of the word, 0 to 3, for an element.
+func (w Word) Of(element int64) int64 {
+	switch w {
+	case WordFirst:
+		return element % 4 &^ 1
+	case WordSecond:
+		return element%4 | 1
+	}
+	return element % 4
+}
 
 // Expr is one scalar value of a kernel body. Expressions of one Builder are
 // unique: equal ones are the same pointer, so a shared value is computed once.
@@ -33,6 +57,7 @@ type Expr struct {
 	Attrs ir.Attrs
 	Args  []*Expr
 	Acc   int
+	Word  Word   // of ExprRandom
 	Hint  string // a name for a reader
 
 	axes uint64 // bit i: depends on axis i
@@ -122,6 +147,13 @@ func (b *Builder) Acc(i int, t ir.DType, hint string) *Expr {
 	e := b.add(fmt.Sprintf("acc %d %s", i, t), Expr{Kind: ExprAcc, DType: t, Acc: i, Hint: hint})
 	e.accs = 1 << i
 	return e
+}
+
+// Random returns, as u32, a word of the Philox stream of a seed from an offset
+// on, both u32 or i64: the one for an element, or for a pair it belongs to.
+func (b *Builder) Random(seed, offset *Expr, element Index, w Word) *Expr {
+	key := fmt.Sprintf("random e%d e%d %s %d", seed.ID, offset.ID, element, w)
+	return b.add(key, Expr{Kind: ExprRandom, DType: ir.U32, Args: []*Expr{seed, offset}, Index: element, Word: w, Hint: "random"})
 }
 
 // Apply returns an elementwise op on values; t is its result dtype.

@@ -141,7 +141,7 @@ func (k *Kernel) Roots() []*Expr {
 // WalkIndices calls visit for the index of every load, store and index value.
 func (k *Kernel) WalkIndices(visit func(Index)) {
 	Walk(k.Roots(), func(e *Expr) {
-		if e.Kind == ExprLoad || e.Kind == ExprIndex {
+		if e.Kind == ExprLoad || e.Kind == ExprIndex || e.Kind == ExprRandom {
 			visit(e.Index)
 		}
 	})
@@ -189,6 +189,8 @@ func (e *Expr) describe(number map[*Expr]int) string {
 		return fmt.Sprintf("index [%s]", e.Index.describe(number))
 	case ExprAcc:
 		return fmt.Sprintf("acc %d %s", e.Acc, e.DType)
+	case ExprRandom:
+		return fmt.Sprintf("random %%%d %%%d [%s] word %d", number[e.Args[0]], number[e.Args[1]], e.Index.describe(number), e.Word)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s", e.Op)

@@ -64,6 +64,8 @@ func boundOf(n *ir.Node, args []Bound) Bound {
 		b.sorted(n, args[0])
 	case ir.ClassWindow:
 		b.windowed(n, args)
+	case ir.ClassRandom:
+		b.random(n)
 	case ir.ClassComposite:
 		b.composite(n, args)
 	default:

@@ -34,6 +34,7 @@ var makers = [...]maker{
 	{2, (*generator).attention},
 	{4, (*generator).scatter},
 	{3, (*generator).sort},
+	{2, (*generator).random},
 	{3, (*generator).composite},
 	{4, (*generator).conv},
 	{3, (*generator).pooling},

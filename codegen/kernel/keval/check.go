@@ -90,6 +90,15 @@ func checkExpr(k *kernel.Kernel, e *kernel.Expr) error {
 		if e.Acc < 0 || e.Acc >= len(k.Phases)+len(k.Products) {
 			return fmt.Errorf("e%d: no phase or product %d", e.ID, e.Acc)
 		}
+	case kernel.ExprRandom:
+		if len(e.Args) != 2 || e.DType != ir.U32 || e.Word > kernel.WordSecond {
+			return fmt.Errorf("e%d: word %d of a random stream of %d arguments as %s", e.ID, e.Word, len(e.Args), e.DType)
+		}
+		for _, a := range e.Args {
+			if a.DType != ir.U32 && a.DType != ir.I64 {
+				return fmt.Errorf("e%d: a seed or offset of %s", e.ID, a.DType)
+			}
+		}
 	case kernel.ExprApply:
 		if in := e.Op.Info(); in.Class != ir.ClassElementwise || len(e.Args) < in.MinArgs() || len(e.Args) > in.MaxArgs() {
 			return fmt.Errorf("e%d: %s of %d arguments", e.ID, e.Op, len(e.Args))

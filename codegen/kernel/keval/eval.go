@@ -216,8 +216,28 @@ func (r *run) compute1(e *kernel.Expr) (number, error) {
 			return number{}, err
 		}
 		return r.load(e.Bind, x)
+	case kernel.ExprRandom:
+		return r.random(e)
 	}
 	return r.apply(e)
+}
+
+// random computes a word of the stream by the reference's generator.
+func (r *run) random(e *kernel.Expr) (number, error) {
+	x, err := r.index(e.Index)
+	if err != nil {
+		return number{}, err
+	}
+	if x < 0 {
+		return number{}, fmt.Errorf("element %d of a random stream", x)
+	}
+	seed, err := r.value(e.Args[0])
+	if err != nil {
+		return number{}, err
+	}
+	offset, err := r.value(e.Args[1])
+	words := ir.RandomBlock(uint64(seed.i), uint64(offset.i), uint64(x/4))
+	return number{i: int64(words[e.Word.Of(x)]), undef: seed.undef || offset.undef}, err
 }
 
 // apply computes an elementwise op. The result is undefined where an argument

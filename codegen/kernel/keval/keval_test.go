@@ -117,6 +117,15 @@ func TestMistakesAreFound(t *testing.T) {
 			b := kernel.NewBuilder()
 			k[0].Stores[0].Value = b.Load(0, ir.F32, kernel.ValueIndex(b.Integer(ir.U32, 1), kernel.Const(3)), "x")
 		}, "u32, which i32 does not hold"},
+		{"a random stream before its beginning", func(_ *kernel.Program, k []*kernel.Kernel) {
+			b := kernel.NewBuilder()
+			one := b.Integer(ir.U32, 1)
+			k[0].Stores[0].Value = b.Cast(ir.F32, b.Random(one, one, axis().Minus(kernel.Const(4)), kernel.WordOwn))
+		}, "of a random stream"},
+		{"a random stream with a float for a seed", func(_ *kernel.Program, k []*kernel.Kernel) {
+			b := kernel.NewBuilder()
+			k[0].Stores[0].Value = b.Cast(ir.F32, b.Random(b.Float(ir.F32, 1), b.Integer(ir.U32, 1), axis(), kernel.WordOwn))
+		}, "a seed or offset of f32"},
 		{"the fold axis outside of its loop", func(_ *kernel.Program, k []*kernel.Kernel) {
 			k[0].Family, k[0].Fold = kernel.FamilyRow, ir.D(4)
 			k[0].Parallel = nil

@@ -1,0 +1,56 @@
+package glsl
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Random numbers are counted, not drawn: each word depends on seed, offset and
+// element alone. A block of four words costs as much as one of them, so four
+// neighbours that begin at a multiple of four share theirs.
+
+// random prints a word of a random stream.
+func (e *emitter) random(v *kernel.Expr, home *scope) text {
+	if words := e.vector(v); words != "" {
+		return primary(words + "[" + pairWord(v.Word, primary(component)).s + "]")
+	}
+	e.helper("random_word", "uint")
+	element := pairWord(v.Word, e.indexValue(v.Index))
+	return call("random_word", e.key(v.Args[0], home), e.key(v.Args[1], home), element)
+}
+
+// pairWord is the element whose own word is meant.
+func pairWord(w kernel.Word, element text) text {
+	switch w {
+	case kernel.WordFirst:
+		return binary("&", element, primary("~1u"))
+	case kernel.WordSecond:
+		return binary("|", element, uintLit(1))
+	}
+	return element
+}
+
+// key prints a seed or offset as its two halves.
+func (e *emitter) key(v *kernel.Expr, home *scope) text {
+	t := e.valueFor(v, home)
+	if v.DType == ir.I64 {
+		e.helper("halves", "int64_t")
+		return call("halves", t)
+	}
+	return call("uvec2", t, uintLit(0))
+}
+
+// loadWords computes the words of four neighbours, once for all expressions
+// that pick from them, and returns their variable.
+func (e *emitter) loadWords(r run, v *kernel.Expr, have map[*kernel.Expr]string) string {
+	for o, name := range have {
+		if o.Kind == kernel.ExprRandom && o.Args[0] == v.Args[0] && o.Args[1] == v.Args[1] && o.Index.Equal(v.Index) {
+			return name
+		}
+	}
+	e.helper("random_block", "uint")
+	seed, offset := e.key(v.Args[0], e.scope), e.key(v.Args[1], e.scope)
+	return e.variable("uvec4", fmt.Sprintf("words%d", r.width), call("random_block", seed, offset, e.vectorIndex(r, v.Index)))
+}

@@ -1,0 +1,44 @@
+// random_bernoulli_affine_where over [16384]
+// Fuses: random_bernoulli, affine, affine, where.
+// Schedule: map wg=64 vec=4.
+#version 450
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 64) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Seed_buffer { int64_t seed[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Offset_buffer { uint offset[]; };
+layout(set = 0, binding = 2, std430) readonly buffer X_vec4_buffer { vec4 x_vec4[]; };
+layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
+
+// The low and the high half of a number.
+uvec2 halves(int64_t x) {
+    return uvec2(uint(x), uint(x >> 32));
+}
+
+// Four random words: block offset + block of the stream of a seed, by
+// Philox-4x32 with 10 rounds (Salmon et al. 2011).
+uvec4 random_block(uvec2 seed, uvec2 offset, uint block) {
+    uint carry, high, low, high2, low2;
+    uvec4 words = uvec4(uaddCarry(offset.x, block, carry), 0u, 0u, 0u);
+    words.y = offset.y + carry;
+    for (int i = 0; i < 10; ++i) {
+        umulExtended(0xd2511f53u, words.x, high, low);
+        umulExtended(0xcd9e8d57u, words.z, high2, low2);
+        words = uvec4(high2 ^ words.y ^ seed.x, low2, high ^ words.w ^ seed.y, low);
+        seed += uvec2(0x9e3779b9u, 0xbb67ae85u);
+    }
+    return words;
+}
+
+void main() {
+    uint i4 = gl_GlobalInvocationID.x;
+    uvec4 words4 = random_block(halves(seed[0u]), uvec2(offset[0u], 0u), i4);
+    vec4 x4 = x_vec4[i4];
+    vec4 result4;
+    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+        result4[lane] = words4[lane] >> (8u & 31u) < 15099495u ? x4[lane] * 1.1111112 + 0.0 : x4[lane] * 0.0 + 0.0;
+    }
+    result_vec4[i4] = result4;
+}

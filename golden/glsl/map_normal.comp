@@ -1,0 +1,103 @@
+// random_normal over [1000]
+// Fuses: random_normal.
+// Schedule: map wg=64 vec=4.
+#version 450
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x = 64) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Seed_buffer { uint seed[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Offset_buffer { uint offset[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { f16vec4 result_vec4[]; }; // f16
+
+#define NAN uintBitsToFloat(0x7fc00000u)
+
+// x less the nearest multiple of pi/2 (Payne and Hanek 1983): the mantissa
+// times the bits of 2/pi from its exponent on, of which 62 stand behind the
+// quadrant. Integers, because float optimizers tend to undo such reductions.
+float reduce_half_pi(float x, out int quadrant) {
+    const uint two_over_pi[8] = uint[8](0u, 0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0x7f9458eau);
+    quadrant = 0;
+    if (!(abs(x) > 0.78539816)) return x;
+    uint bits = floatBitsToUint(x), mantissa = bits << 8 | 0x80000000u;
+    uint exponent = (bits >> 23 & 0xffu) - 126u, i = exponent >> 5, shift = exponent & 31u;
+    uint a = two_over_pi[i], b = two_over_pi[i + 1u], c = two_over_pi[i + 2u], d = two_over_pi[i + 3u];
+    a = a << shift | b >> 1 >> 31u - shift;
+    b = b << shift | c >> 1 >> 31u - shift;
+    c = c << shift | d >> 1 >> 31u - shift;
+    uint high, low, carry, rest;
+    umulExtended(mantissa, c, carry, rest);
+    umulExtended(mantissa, b, high, low);
+    low = uaddCarry(low, carry, carry);
+    high += mantissa * a + carry;
+    quadrant = int(high >> 30);
+    high &= 0x3fffffffu;
+    bool below = high >= 0x20000000u; // the next multiple is nearer
+    if (below) {
+        ++quadrant;
+        low = -low;
+        high = 0x3fffffffu - high + (low == 0u ? 1u : 0u);
+    }
+    float r = (float(high) * 4294967296.0 + float(low)) * 3.4061216e-19;
+    if (x < 0.0) quadrant = -quadrant;
+    quadrant &= 3;
+    return below != x < 0.0 ? -r : r;
+}
+
+// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+float sin_reduced(float x) {
+    float z = x * x;
+    return ((-1.9515296e-4 * z + 8.332161e-3) * z - 0.16666655) * z * x + x;
+}
+
+// On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
+float cos_reduced(float x) {
+    float z = x * x;
+    return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
+}
+
+float sin_accurate(float x) {
+    if (isinf(x)) return NAN;
+    int quadrant;
+    float r = reduce_half_pi(x, quadrant);
+    float s = (quadrant & 1) == 0 ? sin_reduced(r) : cos_reduced(r);
+    return quadrant < 2 ? s : -s;
+}
+
+// log(1 + x): near 0 by 2 atanh(x / (2 + x)).
+float log1p(float x) {
+    if (!(abs(x) < 0.25)) return log(1.0 + x);
+    float s = x / (2.0 + x), z = s * s;
+    return 2.0 * s * ((((z * (1.0 / 9.0) + 1.0 / 7.0) * z + 0.2) * z + 1.0 / 3.0) * z + 1.0);
+}
+
+// Four random words: block offset + block of the stream of a seed, by
+// Philox-4x32 with 10 rounds (Salmon et al. 2011).
+uvec4 random_block(uvec2 seed, uvec2 offset, uint block) {
+    uint carry, high, low, high2, low2;
+    uvec4 words = uvec4(uaddCarry(offset.x, block, carry), 0u, 0u, 0u);
+    words.y = offset.y + carry;
+    for (int i = 0; i < 10; ++i) {
+        umulExtended(0xd2511f53u, words.x, high, low);
+        umulExtended(0xcd9e8d57u, words.z, high2, low2);
+        words = uvec4(high2 ^ words.y ^ seed.x, low2, high ^ words.w ^ seed.y, low);
+        seed += uvec2(0x9e3779b9u, 0xbb67ae85u);
+    }
+    return words;
+}
+
+void main() {
+    uint i4 = gl_GlobalInvocationID.x;
+    if (i4 >= 250u) return;
+    uvec4 words4 = random_block(uvec2(seed[0u], 0u), uvec2(offset[0u], 0u), i4);
+    vec4 result4;
+    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+        float radius = sqrt(-2.0 * log1p(-(float(words4[lane & ~1u] >> (8u & 31u)) * 5.9604645e-08)));
+        uint i = i4 * 4u + lane;
+        float uniform_i = float(words4[lane | 1u] >> (8u & 31u)) * 5.9604645e-08;
+        float turns = int(i % 2u) != 0 ? uniform_i : uniform_i + (uniform_i < 0.5 ? 0.25 : -0.75);
+        result4[lane] = radius * sin_accurate(6.2831855 * turns);
+    }
+    result_vec4[i4] = f16vec4(result4);
+}
