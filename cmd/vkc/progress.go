@@ -41,6 +41,14 @@ func (p *progress) report(done, total int64) {
 	p.bar.Set64(done) // a bar that cannot be drawn is no failure
 }
 
+// describe changes what the bar says beside it.
+func (p *progress) describe(what string) {
+	p.what = what
+	if p.bar != nil {
+		p.bar.Describe(what)
+	}
+}
+
 // end removes the bar.
 func (p *progress) end() {
 	if p.bar != nil {

@@ -303,7 +303,7 @@ func TestWriterRefuses(t *testing.T) {
 			}
 			_, err := w.WriteTo(io.Discard)
 			return err
-		}, "want f32[2] of 8 bytes"},
+		}, "the data has 4 bytes: want 8 for f32[2]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := c.do(new(Writer)); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -32,7 +32,7 @@ type pendingTensor struct {
 	dtype ir.DType
 	dims  []int // row-major
 	bytes int64
-	load  func() (*ir.Data, error)
+	write func(io.Writer) error // writes exactly that many bytes
 }
 
 // Set adds a metadata pair, or replaces the value of a key that is there. The
@@ -84,6 +84,23 @@ func (w *Writer) Add(name string, d *ir.Data) error {
 // turn to be written comes, so that a large model is never in memory as a whole.
 // Each write calls load once.
 func (w *Writer) AddFunc(name string, t ir.DType, dims []int, load func() (*ir.Data, error)) error {
+	return w.AddStream(name, t, dims, func(out io.Writer) error {
+		d, err := load()
+		if err != nil {
+			return err
+		}
+		if d.DType != t || !slices.Equal(d.Dims, dims) {
+			return fmt.Errorf("the data is %s of %d bytes: want %s%v", d, len(d.Bytes), t, dims)
+		}
+		_, err = out.Write(d.Bytes)
+		return err
+	})
+}
+
+// AddStream is AddFunc for a tensor that is not even in memory itself: write is
+// called when its turn comes, once for each write of the file, and writes exactly
+// the bytes of the tensor, in as many pieces as it likes.
+func (w *Writer) AddStream(name string, t ir.DType, dims []int, write func(io.Writer) error) error {
 	if w.names[name] {
 		return fmt.Errorf("gguf: tensor %q is added twice", name)
 	}
@@ -95,7 +112,7 @@ func (w *Writer) AddFunc(name string, t ir.DType, dims []int, load func() (*ir.D
 		w.names = make(map[string]bool)
 	}
 	w.names[name] = true
-	w.tensors = append(w.tensors, pendingTensor{name, t, slices.Clone(dims), n, load})
+	w.tensors = append(w.tensors, pendingTensor{name, t, slices.Clone(dims), n, write})
 	return nil
 }
 
@@ -133,16 +150,15 @@ func (w *Writer) WriteTo(out io.Writer) (int64, error) {
 		alignment = defaultAlignment
 	}
 	p := &paddedWriter{out: out, alignment: alignment}
-	if err := p.write(w.header(alignment)); err != nil {
+	if _, err := p.Write(w.header(alignment)); err != nil {
+		return p.n, err
+	}
+	if err := p.pad(); err != nil {
 		return p.n, err
 	}
 	for _, t := range w.tensors {
-		d, err := t.loadChecked()
-		if err != nil {
+		if err := t.writeChecked(p); err != nil {
 			return p.n, fmt.Errorf("tensor %q: %w", t.name, err)
-		}
-		if err := p.write(d.Bytes); err != nil {
-			return p.n, err
 		}
 	}
 	return p.n, nil
@@ -174,33 +190,33 @@ func (t pendingTensor) appendRecord(b []byte, offset int64) []byte {
 	return appendU64(appendU32(b, number), uint64(offset))
 }
 
-// loadChecked gets the data and makes sure that it is what the header says.
-func (t pendingTensor) loadChecked() (*ir.Data, error) {
-	d, err := t.load()
-	if err != nil {
-		return nil, err
+// writeChecked writes the data and its padding, and makes sure that it has the
+// size that the header says.
+func (t pendingTensor) writeChecked(p *paddedWriter) error {
+	start := p.n
+	if err := t.write(p); err != nil {
+		return err
 	}
-	if d.DType != t.dtype || !slices.Equal(d.Dims, t.dims) || int64(len(d.Bytes)) != t.bytes {
-		return nil, fmt.Errorf("the data is %s of %d bytes: want %s%v of %d bytes", d, len(d.Bytes), t.dtype, t.dims, t.bytes)
+	if n := p.n - start; n != t.bytes {
+		return fmt.Errorf("the data has %d bytes: want %d for %s%v", n, t.bytes, t.dtype, t.dims)
 	}
-	return d, nil
+	return p.pad()
 }
 
-// paddedWriter writes blocks, each filled up to the alignment.
+// paddedWriter counts what is written and fills it up to the alignment.
 type paddedWriter struct {
 	out       io.Writer
 	alignment int64
 	n         int64
 }
 
-func (p *paddedWriter) write(block []byte) error {
-	padding := make([]byte, alignUp(int64(len(block)), p.alignment)-int64(len(block)))
-	for _, b := range [][]byte{block, padding} {
-		n, err := p.out.Write(b)
-		p.n += int64(n)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+func (p *paddedWriter) Write(b []byte) (int, error) {
+	n, err := p.out.Write(b)
+	p.n += int64(n)
+	return n, err
+}
+
+func (p *paddedWriter) pad() error {
+	_, err := p.Write(make([]byte, alignUp(p.n, p.alignment)-p.n))
+	return err
 }

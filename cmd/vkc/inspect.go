@@ -1,0 +1,322 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/bundle"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/ir"
+)
+
+func (a *app) inspectCommand() *cobra.Command {
+	var all, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "inspect FILE.gguf|FILE.safetensors|FILE.vkb",
+		Short: "List what a file of weights holds: metadata, tensors, types, sizes",
+		Long: `List what a file of weights holds: metadata, tensors, types and sizes, and the bits that a weight takes on average.
+Shapes are row-major, the innermost axis last: the reverse of what ggml programs print. Of a bundle it lists the program,
+the sections and the weights. Long arrays and texts of the metadata are cut unless --all is given.`,
+		Example: "  vkc inspect MODEL.gguf\n  vkc inspect MODEL.safetensors --json\n  vkc inspect BUNDLE.vkb",
+		Args:    exactArgs("FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			info, err := inspect(args[0])
+			if err != nil {
+				return err
+			}
+			if !all {
+				info.cut()
+			}
+			if asJSON {
+				return a.printJSON(info)
+			}
+			return a.printInspected(info)
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "print arrays and texts of the metadata in full")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// inspected is what vkc inspect --json prints.
+type inspected struct {
+	File      string            `json:"file"`
+	Format    string            `json:"format"` // with its version
+	FileBytes int64             `json:"file_bytes"`
+	Metadata  []inspectedKey    `json:"metadata"`
+	Sections  []inspectedPart   `json:"sections,omitempty"` // of a bundle
+	Tensors   []inspectedTensor `json:"tensors"`
+	Types     []typeTotal       `json:"types"`
+	Elements  int64             `json:"elements"`
+	Bytes     int64             `json:"bytes"` // of all tensors
+	Bits      float64           `json:"bits_per_weight"`
+}
+
+type inspectedKey struct {
+	Key   string `json:"key"`
+	Type  string `json:"type"`
+	Value any    `json:"value"`
+	Count int    `json:"count,omitempty"` // of an array; Value may hold the first of them only
+}
+
+type inspectedPart struct {
+	Name   string `json:"name"`
+	Offset int64  `json:"offset"`
+	Bytes  int64  `json:"bytes"`
+}
+
+type inspectedTensor struct {
+	Name     string  `json:"name"`
+	Type     string  `json:"type"`
+	Shape    []int   `json:"shape"`
+	Offset   int64   `json:"offset,omitempty"` // in the file, where it is known
+	Bytes    int64   `json:"bytes"`
+	Elements int64   `json:"elements"`
+	Bits     float64 `json:"bits_per_weight"`
+}
+
+// typeTotal sums the tensors of one type up.
+type typeTotal struct {
+	Type     string `json:"type"`
+	Tensors  int    `json:"tensors"`
+	Elements int64  `json:"elements"`
+	Bytes    int64  `json:"bytes"`
+}
+
+func inspect(path string) (_ *inspected, err error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	info := &inspected{File: path, FileBytes: st.Size(), Metadata: []inspectedKey{}, Tensors: []inspectedTensor{}, Types: []typeTotal{}}
+	isBundle, err := vkc.IsBundle(path)
+	if err != nil {
+		return nil, err
+	}
+	if isBundle {
+		err = info.bundle(path)
+	} else {
+		err = info.weights(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info.total()
+	return info, nil
+}
+
+func (info *inspected) weights(path string) (err error) {
+	w, err := vkc.OpenWeights(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	switch f := w.(type) {
+	case *gguf.File:
+		info.Format = fmt.Sprintf("GGUF %d", f.Version())
+		for _, kv := range f.Metadata() {
+			info.addKey(kv.Key, kv.Value)
+		}
+		for _, t := range f.Tensors() {
+			name := t.DType.String()
+			if t.DType == ir.Invalid {
+				name = fmt.Sprintf("ggml type %d", t.Type)
+			}
+			info.addTensor(t.Name, name, t.Dims, t.Offset, t.Bytes)
+		}
+	case *safetensors.File:
+		info.Format = "safetensors"
+		texts := f.Metadata()
+		for _, key := range slices.Sorted(maps.Keys(texts)) {
+			info.addKey(key, texts[key])
+		}
+		for _, t := range f.Tensors() {
+			info.addTensor(t.Name, strings.ToLower(t.Type), t.Dims, t.Offset, t.Bytes)
+		}
+	default: // the index of several files
+		info.Format = "safetensors index"
+		for _, name := range w.Names() {
+			d, err := w.Weight(name)
+			if err != nil {
+				return err
+			}
+			info.addTensor(name, d.DType.String(), d.Dims, 0, int64(len(d.Bytes)))
+		}
+	}
+	return nil
+}
+
+func (info *inspected) bundle(path string) (err error) {
+	f, err := bundle.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	p, meta := f.Program(), f.Meta()
+	info.Format = "vkb bundle"
+	for _, s := range f.Sections() {
+		info.Sections = append(info.Sections, inspectedPart{s.String(), s.Offset, s.Length})
+	}
+	info.addKey("vkc", meta.Version)
+	for key, value := range map[string]string{"created_by": meta.CreatedBy, "source": meta.Source} {
+		if value != "" {
+			info.addKey(key, value)
+		}
+	}
+	slices.SortFunc(info.Metadata, func(a, b inspectedKey) int { return strings.Compare(a.Key, b.Key) })
+	info.addKey("program", p.Name)
+	info.addKey("graph_hash", p.GraphHash)
+	info.addKey("target", p.Target)
+	info.addKey("kernels", int64(len(p.Steps)))
+	info.addKey("shaders", int64(len(p.Shaders)))
+	info.addKey("arena_bytes", p.ArenaBytes)
+	for _, name := range f.WeightNames() {
+		t, dims, err := f.WeightType(name)
+		if err != nil {
+			return err
+		}
+		d := ir.Data{DType: t, Dims: dims}
+		n, err := t.BytesFor(int64(d.Elems()))
+		if err != nil {
+			return err
+		}
+		info.addTensor(name, t.String(), dims, 0, n)
+	}
+	return nil
+}
+
+func (info *inspected) addKey(key string, value any) {
+	k := inspectedKey{Key: key, Type: strings.TrimPrefix(fmt.Sprintf("%T", value), "[]"), Value: value}
+	if v := reflect.ValueOf(value); v.Kind() == reflect.Slice {
+		k.Type, k.Count = "["+strconv.Itoa(v.Len())+"]"+k.Type, v.Len()
+	}
+	info.Metadata = append(info.Metadata, k)
+}
+
+func (info *inspected) addTensor(name, dtype string, dims []int, offset, n int64) {
+	t := inspectedTensor{Name: name, Type: dtype, Shape: dims, Offset: offset, Bytes: n, Elements: 1}
+	if t.Shape == nil {
+		t.Shape = []int{}
+	}
+	for _, d := range dims {
+		t.Elements *= int64(d)
+	}
+	t.Bits = bitsPer(t.Bytes, t.Elements)
+	info.Tensors = append(info.Tensors, t)
+}
+
+func bitsPer(bytes, elements int64) float64 {
+	if elements == 0 {
+		return 0
+	}
+	return 8 * float64(bytes) / float64(elements)
+}
+
+// total fills in the sums.
+func (info *inspected) total() {
+	for _, t := range info.Tensors {
+		i := slices.IndexFunc(info.Types, func(s typeTotal) bool { return s.Type == t.Type })
+		if i < 0 {
+			i = len(info.Types)
+			info.Types = append(info.Types, typeTotal{Type: t.Type})
+		}
+		s := &info.Types[i]
+		s.Tensors++
+		s.Elements += t.Elements
+		s.Bytes += t.Bytes
+		info.Elements += t.Elements
+		info.Bytes += t.Bytes
+	}
+	slices.SortStableFunc(info.Types, func(a, b typeTotal) int { return int(max(-1, min(1, b.Bytes-a.Bytes))) })
+	info.Bits = bitsPer(info.Bytes, info.Elements)
+}
+
+// What is shown of a long value of the metadata.
+const (
+	shownItems = 6
+	shownRunes = 100
+)
+
+// cut shortens long values.
+func (info *inspected) cut() {
+	for i := range info.Metadata {
+		k := &info.Metadata[i]
+		switch v := reflect.ValueOf(k.Value); {
+		case v.Kind() == reflect.Slice && v.Len() > shownItems:
+			k.Value = v.Slice(0, shownItems).Interface()
+		case v.Kind() == reflect.String:
+			if runes := []rune(v.String()); len(runes) > shownRunes {
+				k.Value = string(runes[:shownRunes]) + "…"
+			}
+		}
+	}
+}
+
+func (a *app) printInspected(info *inspected) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%s: %s, %s\n", info.File, info.Format, size(info.FileBytes))
+	for _, k := range info.Metadata {
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", k.Key, k.Type, k.text())
+	}
+	for _, s := range info.Sections {
+		fmt.Fprintf(w, "  section %s\tat %d\t%s\n", s.Name, s.Offset, size(s.Bytes))
+	}
+	if len(info.Tensors) > 0 {
+		fmt.Fprintln(w, "\nTENSOR\tSHAPE\tTYPE\tBYTES\tBITS/WEIGHT")
+	}
+	for _, t := range info.Tensors {
+		fmt.Fprintf(w, "%s\t%v\t%s\t%d\t%.4g\n", t.Name, t.Shape, t.Type, t.Bytes, t.Bits)
+	}
+	fmt.Fprintln(w)
+	for _, t := range info.Types {
+		fmt.Fprintf(w, "%s:\t%s\t%d elements\t%s\n", t.Type, plural(t.Tensors, "tensor"), t.Elements, size(t.Bytes))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s, %d elements, %s, %.4g bits per weight\n", plural(len(info.Tensors), "tensor"), info.Elements, size(info.Bytes), info.Bits)
+	return err
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// text is a value for people, on one line.
+func (k *inspectedKey) text() string {
+	v := reflect.ValueOf(k.Value)
+	if v.Kind() != reflect.Slice {
+		return itemText(k.Value)
+	}
+	parts := make([]string, v.Len())
+	for i := range parts {
+		parts[i] = itemText(v.Index(i).Interface())
+	}
+	if v.Len() < k.Count {
+		parts = append(parts, "…")
+	}
+	return "[" + strings.Join(parts, " ") + "]"
+}
+
+func itemText(v any) string {
+	switch v := v.(type) {
+	case string:
+		return strconv.Quote(v)
+	case float32:
+		return strconv.FormatFloat(float64(v), 'g', -1, 32)
+	}
+	return fmt.Sprint(v)
+}

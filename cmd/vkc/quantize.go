@@ -1,0 +1,271 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/quantize"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant/imatrix"
+)
+
+type quantizeFlags struct {
+	output, dtype, imatrix string
+	keep                   []string
+	threads                int
+	requantize, json       bool
+}
+
+func (a *app) quantizeCommand() *cobra.Command {
+	var f quantizeFlags
+	cmd := &cobra.Command{
+		Use:   "quantize IN.gguf|IN.safetensors -o OUT.gguf --type TYPE",
+		Short: "Quantize a model to a GGUF file, and report what each tensor lost",
+		Long: `Quantize a model to a GGUF file, and report what each tensor lost.
+
+Matrices take the type. Vectors, norms, biases, routers of experts and short convolutions stay f32, which is also what
+ggml programs want. Rows that are not whole blocks of the type fall back to a format with blocks of 32, or else to f16.
+Both are noted in the report. --keep names exceptions; the first pattern that matches a tensor counts.
+
+The report gives for each tensor the root of its mean squared error, over that of the values, and the largest error of an
+element. A NaN or an infinity is an error, with its place. The file appears whole or not at all; the model is streamed.`,
+		Example: `  vkc quantize MODEL-f16.gguf -o MODEL-q4_K.gguf --type q4_K
+  vkc quantize MODEL-f16.gguf -o OUT.gguf --type iq2_xxs --imatrix MODEL.imatrix --keep token_embd.weight=q6_K
+  vkc quantize MODEL.safetensors -o OUT.gguf --type q8_0 --keep *.lm_head.*=f16`,
+		Args: exactArgs("IN.gguf or IN.safetensors"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case f.output == "":
+				return usagef("quantize: -o OUT.gguf is missing; see vkc quantize --help")
+			case f.dtype == "":
+				return usagef("quantize: --type is missing: one of %s", strings.Join(quantizeTypes(), ", "))
+			}
+			opt, err := f.options()
+			if err != nil {
+				return err
+			}
+			return a.quantize(cmd.Context(), args[0], &f, opt)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.output, "output", "o", "", "the GGUF `FILE` to write")
+	flags.StringVar(&f.dtype, "type", "", "the `TYPE` of the matrices: "+strings.Join(quantizeTypes(), ", "))
+	flags.StringArrayVar(&f.keep, "keep", nil, "`PATTERN=TYPE` for tensors by name, such as output.*=q6_K; may be repeated")
+	flags.StringVar(&f.imatrix, "imatrix", "", "importance matrix `FILE` of llama-imatrix, .dat or GGUF")
+	flags.IntVar(&f.threads, "threads", 0, "work on `N` cores; 0 means all")
+	flags.BoolVar(&f.requantize, "requantize", false, "take tensors that are quantized already; their errors add up")
+	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
+	return cmd
+}
+
+// quantizeTypes lists the types that --type takes.
+func quantizeTypes() []string {
+	var names []string
+	for _, t := range ir.DTypes() {
+		if _, ok := quantize.FileType(t); ok {
+			names = append(names, t.String())
+		}
+	}
+	return names
+}
+
+// quantizeType reads the type that a flag gives, in upper or lower case as ggml's
+// programs write it.
+func quantizeType(flag, name string) (ir.DType, error) {
+	t, err := ir.ParseDType(name)
+	if _, ok := quantize.FileType(t); err != nil || !ok {
+		return t, oneOf(flag, name, quantizeTypes())
+	}
+	return t, nil
+}
+
+// options reads the flags, but for the importance matrix.
+func (f *quantizeFlags) options() (opt quantize.Options, err error) {
+	if f.threads < 0 {
+		return opt, usagef("--threads %d: want at least 0", f.threads)
+	}
+	opt = quantize.Options{Requantize: f.requantize, Workers: f.threads}
+	if opt.Type, err = quantizeType("type", f.dtype); err != nil {
+		return opt, err
+	}
+	for _, text := range f.keep {
+		rule, err := parseKeep(text)
+		if err != nil {
+			return opt, err
+		}
+		opt.Keep = append(opt.Keep, rule)
+	}
+	return opt, nil
+}
+
+// parseKeep reads PATTERN=TYPE. Names may have an = themselves, types have none.
+func parseKeep(text string) (quantize.Rule, error) {
+	i := strings.LastIndexByte(text, '=')
+	if i < 1 {
+		return quantize.Rule{}, usagef("--keep %q: want PATTERN=TYPE", text)
+	}
+	pattern, name := text[:i], text[i+1:]
+	if _, err := path.Match(pattern, ""); err != nil {
+		return quantize.Rule{}, usagef("--keep %q: the pattern has an open bracket or a trailing backslash", text)
+	}
+	t, err := quantizeType("keep "+pattern+"=", name)
+	return quantize.Rule{Pattern: pattern, Type: t}, err
+}
+
+func (a *app) quantize(ctx context.Context, in string, f *quantizeFlags, opt quantize.Options) (err error) {
+	if same, err := sameFile(in, f.output); err != nil || same {
+		return errors.Join(err, sameFileError(same, in))
+	}
+	if f.imatrix != "" {
+		if opt.Imatrix, err = readImatrix(f.imatrix); err != nil {
+			return err
+		}
+	}
+	file, err := vkc.OpenWeights(in)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	src, err := quantize.NewSource(file)
+	if err != nil {
+		return err
+	}
+	bar := a.progress("quantize", true)
+	opt.Progress = func(p quantize.Progress) {
+		bar.describe(fmt.Sprintf("tensor %d of %d", p.Index+1, p.Tensors))
+		bar.report(p.Done, p.Total)
+	}
+	plan, err := quantize.New(src, opt)
+	if err != nil {
+		return err
+	}
+	report, err := plan.WriteFile(ctx, f.output)
+	bar.end()
+	if err != nil {
+		return err
+	}
+	return a.printQuantized(report, f)
+}
+
+// sameFile reports whether both paths are one file that exists.
+func sameFile(in, out string) (bool, error) {
+	a, err := os.Stat(in)
+	if err != nil {
+		return false, err
+	}
+	b, err := os.Stat(out)
+	return err == nil && os.SameFile(a, b), nil
+}
+
+func sameFileError(same bool, path string) error {
+	if same {
+		return fmt.Errorf("%s is both read and written: name another output", path)
+	}
+	return nil
+}
+
+// maxImatrixBytes bounds an importance matrix: the largest models' have some
+// hundred megabytes.
+const maxImatrixBytes = 4 << 30
+
+// readImatrix reads either form of an importance matrix.
+func readImatrix(path string) (*imatrix.Matrix, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("imatrix: %w", err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxImatrixBytes {
+		return nil, fmt.Errorf("imatrix: %s is no file, or larger than %s", path, size(maxImatrixBytes))
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("imatrix: %w", err)
+	}
+	if !strings.HasPrefix(string(data[:min(4, len(data))]), "GGUF") {
+		return imatrix.Read(data, path)
+	}
+	f, err := gguf.NewReader(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return imatrix.FromTensors(f)
+}
+
+// quantizedInfo is what vkc quantize --json prints.
+type quantizedInfo struct {
+	File    string            `json:"file"`
+	Tensors []quantizedTensor `json:"tensors"`
+	Notes   []string          `json:"notes,omitempty"`
+	Before  int64             `json:"bytes_before"` // of all tensors
+	Bytes   int64             `json:"bytes"`
+	Ratio   float64           `json:"ratio"`
+	RMSE    number            `json:"relative_rmse"` // over all elements
+}
+
+type quantizedTensor struct {
+	Name     string   `json:"name"`
+	Shape    []int    `json:"shape"`
+	From     ir.DType `json:"from"`
+	To       ir.DType `json:"to"`
+	Before   int64    `json:"bytes_before"`
+	Bytes    int64    `json:"bytes"`
+	RMSE     number   `json:"relative_rmse"`
+	MaxError number   `json:"max_error"`
+	Weighted bool     `json:"imatrix,omitempty"`
+	Note     string   `json:"note,omitempty"`
+}
+
+func (a *app) printQuantized(r *quantize.Report, f *quantizeFlags) error {
+	for _, note := range r.Notes {
+		a.note("note: %s", note)
+	}
+	if f.json {
+		return a.printJSON(quantizedInfoOf(r, f.output))
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "TENSOR\tSHAPE\tTYPE\tBYTES\tREL RMSE\tMAX ERROR\tNOTE")
+	for _, t := range r.Tensors {
+		loss := fmt.Sprintf("%s\t%s", percent(t.RMSE), short(number(t.MaxError)))
+		if t.RMSE == 0 {
+			loss = "exact\t0"
+		}
+		note := t.Note
+		if t.Weighted {
+			note = strings.TrimPrefix(note+"; weighted", "; ")
+		}
+		fmt.Fprintf(w, "%s\t%v\t%s -> %s\t%d\t%s\t%s\n", t.Name, t.Dims, t.From, t.To, t.BytesOut, loss, note)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s: %d tensors, %s -> %s (%.2fx smaller), relative RMSE %s\n", filepath.Base(f.output), len(r.Tensors),
+		size(r.BytesIn), size(r.BytesOut), r.Ratio(), percent(r.RMSE))
+	return err
+}
+
+func quantizedInfoOf(r *quantize.Report, file string) quantizedInfo {
+	info := quantizedInfo{File: file, Tensors: []quantizedTensor{}, Notes: r.Notes, Before: r.BytesIn, Bytes: r.BytesOut, Ratio: r.Ratio(), RMSE: number(r.RMSE)}
+	for _, t := range r.Tensors {
+		dims := t.Dims
+		if dims == nil {
+			dims = []int{}
+		}
+		info.Tensors = append(info.Tensors, quantizedTensor{
+			Name: t.Name, Shape: dims, From: t.From, To: t.To, Before: t.BytesIn, Bytes: t.BytesOut,
+			RMSE: number(t.RMSE), MaxError: number(t.MaxError), Weighted: t.Weighted, Note: t.Note,
+		})
+	}
+	return info
+}
+
+// percent prints a share with three digits.
+func percent(v float64) string { return fmt.Sprintf("%.3g%%", 100*v) }

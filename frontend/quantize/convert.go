@@ -1,0 +1,214 @@
+package quantize
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+	"github.com/x448/float16"
+)
+
+// chunkElems is about how many elements are converted at a time: enough for all
+// cores, and a few megabytes.
+const chunkElems = 1 << 20
+
+// run is one writing of a file.
+type run struct {
+	plan        *Plan
+	report      *Report
+	done, total int64
+}
+
+// convert writes tensor i of the plan and adds its line to the report.
+func (r *run) convert(ctx context.Context, i int, out io.Writer) error {
+	t := r.plan.Tensors[i]
+	src, err := r.plan.source.file.Weight(t.Name)
+	if err != nil {
+		return err
+	}
+	c := &converter{Tensor: t, options: &r.plan.options, src: src.Bytes, out: out}
+	for first := int64(0); first < t.elems(); {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := c.chunkAt(first)
+		if err := c.chunk(first, n); err != nil {
+			return err
+		}
+		first += n
+		if report := r.plan.options.Progress; report != nil {
+			done := r.done + t.BytesIn*first/t.elems()
+			report(Progress{Tensor: t.Name, Index: i, Tensors: len(r.plan.Tensors), Done: done, Total: r.total})
+		}
+	}
+	r.done += t.BytesIn
+	r.report.add(t, c.err)
+	return nil
+}
+
+// converter converts one tensor.
+type converter struct {
+	Tensor
+	options *Options
+	src     []byte
+	out     io.Writer
+	err     errorSums
+	x, y    []float32 // a chunk, and what it was stored as
+	packed  []byte
+}
+
+// chunkAt is how many elements to convert at once, from that one on: whole rows,
+// of one matrix if each has importance weights of its own.
+func (c *converter) chunkAt(first int64) int64 {
+	columns := int64(c.columns())
+	n := max(1, chunkElems/columns) * columns
+	if c.Weighted && len(c.Dims) > 2 {
+		matrix := columns * int64(c.Dims[len(c.Dims)-2])
+		n = min(n, matrix-first%matrix)
+	}
+	return min(n, c.elems()-first)
+}
+
+// chunk converts n elements.
+func (c *converter) chunk(first, n int64) error {
+	from, err := byteRange(c.From, first, n)
+	if err != nil {
+		return err
+	}
+	raw := c.src[from[0]:from[1]]
+	if !c.From.IsFloat() && c.To == c.From { // integers, and blocks that stay
+		_, err := c.out.Write(raw)
+		return err
+	}
+	c.x = resize(c.x, int(n))
+	if err := toFloats(c.x, c.From, raw, c.options.Workers); err != nil {
+		return err
+	}
+	size, err := c.To.BytesFor(n)
+	if err != nil {
+		return err
+	}
+	c.packed = resize(c.packed, int(size))
+	if err := c.pack(first); err != nil {
+		return c.locate(err, first)
+	}
+	c.y = resize(c.y, int(n))
+	if err := toFloats(c.y, c.To, c.packed, c.options.Workers); err != nil {
+		return err
+	}
+	c.err.add(c.x, c.y)
+	_, err = c.out.Write(c.packed)
+	return err
+}
+
+// pack stores x, which begins at that element, in packed.
+func (c *converter) pack(first int64) error {
+	if !c.To.IsBlock() {
+		return fromFloats(c.packed, c.To, c.x)
+	}
+	opt := &quant.Options{Workers: c.options.Workers}
+	if c.Weighted {
+		columns := int64(c.columns())
+		matrix := 0
+		if len(c.Dims) > 2 {
+			matrix = int(first / (columns * int64(c.Dims[len(c.Dims)-2])))
+		}
+		row, _, err := c.options.Imatrix.Row(c.Name, int(columns), c.matrices(), matrix)
+		if err != nil {
+			return err
+		}
+		opt.Weights = row
+	}
+	return quant.Quantize(c.packed, c.To, c.x, opt)
+}
+
+// locate moves the index of a value that was refused from the chunk to the tensor.
+func (c *converter) locate(err error, first int64) error {
+	var bad *quant.ValueError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	moved := *bad
+	moved.Index += int(first)
+	at := make([]int, len(c.Dims))
+	rest := moved.Index
+	for i := len(c.Dims) - 1; i >= 0; i-- {
+		at[i], rest = rest%c.Dims[i], rest/c.Dims[i]
+	}
+	return fmt.Errorf("element %v: %w", at, &moved)
+}
+
+// byteRange is where n elements of type t from the first on are, in bytes.
+func byteRange(t ir.DType, first, n int64) (r [2]int64, err error) {
+	for i, elems := range []int64{first, first + n} {
+		if r[i], err = t.BytesFor(elems); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+func resize[E any](s []E, n int) []E {
+	if cap(s) < n {
+		return make([]E, n)
+	}
+	return s[:n]
+}
+
+// toFloats decodes raw, elements of type t, into dst.
+func toFloats(dst []float32, t ir.DType, raw []byte, workers int) error {
+	le := binary.LittleEndian
+	switch {
+	case t.IsBlock() && workers == 1:
+		return quant.Dequantize(dst, t, raw)
+	case t.IsBlock():
+		return quant.DequantizeParallel(dst, t, raw)
+	case t == ir.F32:
+		for i := range dst {
+			dst[i] = math.Float32frombits(le.Uint32(raw[4*i:]))
+		}
+	case t == ir.F16:
+		for i := range dst {
+			dst[i] = float16.Frombits(le.Uint16(raw[2*i:])).Float32()
+		}
+	case t == ir.BF16:
+		for i := range dst {
+			dst[i] = math.Float32frombits(uint32(le.Uint16(raw[2*i:])) << 16)
+		}
+	default:
+		wide, err := (&ir.Data{DType: t, Dims: []int{len(dst)}, Bytes: raw}).Floats()
+		if err != nil {
+			return err
+		}
+		for i, v := range wide {
+			dst[i] = float32(v)
+		}
+	}
+	return nil
+}
+
+// limits are the largest finite numbers of the float types that are written.
+var limits = map[ir.DType]float32{ir.F32: math.MaxFloat32, ir.F16: 65504, ir.BF16: 0x1.fep127}
+
+// fromFloats stores x as floats of type t, and refuses what that has no number for.
+func fromFloats(dst []byte, t ir.DType, x []float32) error {
+	limit := limits[t]
+	wide := make([]float64, len(x))
+	for i, v := range x {
+		if !(v <= limit && v >= -limit) {
+			return &quant.ValueError{Type: t, Index: i, Value: v, Limit: limit}
+		}
+		wide[i] = float64(v)
+	}
+	d, err := ir.FromFloats(t, wide, len(x))
+	if err != nil {
+		return err
+	}
+	copy(dst, d.Bytes)
+	return nil
+}

@@ -1,0 +1,279 @@
+// Package quantize writes models with their matrices in GGML block formats: from
+// a GGUF or safetensors file to a GGUF file, tensor by tensor and a few rows at a
+// time, so that the model is never in memory.
+//
+//	file, err := gguf.Open("model-f16.gguf")
+//	src, err := quantize.NewSource(file)
+//	plan, err := quantize.New(src, quantize.Options{Type: ir.Q4_K})
+//	report, err := plan.WriteFile(ctx, "model-q4_K.gguf")
+//
+// The plan says for each tensor what it becomes and why; the report adds what was
+// lost. What a file holds is never changed silently: a tensor that does not become
+// the type asked for has a note.
+package quantize
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path"
+
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+	"github.com/vkc-go/vkc/quant/imatrix"
+)
+
+// Options says how a model is to be quantized.
+type Options struct {
+	Type ir.DType // of the matrices: a block format, f32, f16 or bf16
+
+	// Keep holds exceptions from Type, of which the first that matches a tensor's
+	// name counts. Each must match a tensor.
+	Keep []Rule
+
+	// Imatrix has importance weights, or is nil. Tensors that it does not know and
+	// formats that take no weights are quantized without, with a note.
+	Imatrix *imatrix.Matrix
+
+	// Requantize allows tensors that are quantized already, whose errors add up.
+	Requantize bool
+
+	Workers  int            // goroutines; zero means one per core
+	Progress func(Progress) // called often while a file is written; may be nil
+}
+
+// Rule gives the tensors whose names match a pattern a type of their own.
+type Rule struct {
+	Pattern string // as in path.Match: * stands for any text without a slash, ? for one character
+	Type    ir.DType
+}
+
+// Progress says how far the writing of a file is.
+type Progress struct {
+	Tensor         string // at work
+	Index, Tensors int    // of that tensor, from 0, and how many there are
+	Done, Total    int64  // bytes read of the source's tensors
+}
+
+// Tensor is what becomes of one tensor.
+type Tensor struct {
+	Name     string
+	Dims     []int // row-major
+	From, To ir.DType
+	BytesIn  int64
+	BytesOut int64
+	Note     string // why To is not what was asked for, or what to know; often empty
+	Weighted bool   // quantized with importance weights
+}
+
+// Plan is a model and what each of its tensors becomes.
+type Plan struct {
+	Tensors []Tensor
+	Notes   []string // about the file as a whole
+	source  *Source
+	options Options
+}
+
+// New decides what each tensor becomes.
+func New(src *Source, opt Options) (*Plan, error) {
+	if err := checkOptions(opt); err != nil {
+		return nil, fmt.Errorf("quantize: %w", err)
+	}
+	p := &Plan{source: src, options: opt, Notes: src.notes()}
+	used := make([]bool, len(opt.Keep))
+	for _, info := range src.tensors {
+		t, err := choose(info, opt, used)
+		if err != nil {
+			return nil, fmt.Errorf("quantize: tensor %q: %w", info.name, err)
+		}
+		p.Tensors = append(p.Tensors, t)
+	}
+	for i, ok := range used {
+		if !ok {
+			return nil, fmt.Errorf("quantize: no tensor matches the pattern %q", opt.Keep[i].Pattern)
+		}
+	}
+	return p, nil
+}
+
+func checkOptions(opt Options) error {
+	if err := checkType(opt.Type); err != nil {
+		return err
+	}
+	for _, r := range opt.Keep {
+		if _, err := path.Match(r.Pattern, ""); err != nil {
+			return fmt.Errorf("pattern %q: %w", r.Pattern, err)
+		}
+		if err := checkType(r.Type); err != nil {
+			return fmt.Errorf("pattern %q: %w", r.Pattern, err)
+		}
+	}
+	return nil
+}
+
+// WriteFile writes the quantized model. The file appears whole or not at all:
+// after an error, and when ctx ends, nothing is left at path but what was there.
+//
+// A value that the type of its tensor cannot hold, such as a NaN, is an error that
+// names the tensor and the element and wraps a *quant.ValueError.
+func (p *Plan) WriteFile(ctx context.Context, path string) (*Report, error) {
+	w := &gguf.Writer{}
+	if err := p.setMetadata(w); err != nil {
+		return nil, fmt.Errorf("quantize: %w", err)
+	}
+	run := &run{plan: p, report: &Report{Notes: p.Notes}}
+	for _, t := range p.Tensors {
+		run.total += t.BytesIn
+	}
+	for i, t := range p.Tensors {
+		err := w.AddStream(t.Name, t.To, t.Dims, func(out io.Writer) error { return run.convert(ctx, i, out) })
+		if err != nil {
+			return nil, fmt.Errorf("quantize: %w", err)
+		}
+	}
+	if err := w.WriteFile(path); err != nil {
+		return nil, fmt.Errorf("quantize: %w", err)
+	}
+	return run.report, nil
+}
+
+// Metadata keys that quantizing changes.
+const (
+	fileTypeKey      = "general.file_type"
+	layoutVersionKey = "general.quantization_version"
+)
+
+// layoutVersion is the version of GGML's block layouts (GGML_QNT_VERSION).
+const layoutVersion = uint32(2)
+
+// setMetadata copies the source's metadata. A file with quantized tensors must
+// name the version of their layouts.
+func (p *Plan) setMetadata(w *gguf.Writer) error {
+	for _, kv := range p.source.metadata {
+		if err := w.Set(kv.Key, kv.Value); err != nil {
+			return err
+		}
+	}
+	main, blocks := p.mainType()
+	if number, ok := fileTypes[main]; ok {
+		if err := w.Set(fileTypeKey, number); err != nil {
+			return err
+		}
+	}
+	if !blocks {
+		return nil
+	}
+	return w.Set(layoutVersionKey, layoutVersion)
+}
+
+// mainType is the type that most elements have, and whether any is quantized.
+func (p *Plan) mainType() (main ir.DType, blocks bool) {
+	elems := map[ir.DType]int64{}
+	for _, t := range p.Tensors {
+		blocks = blocks || t.To.IsBlock()
+		elems[t.To] += t.elems()
+	}
+	for _, t := range ir.DTypes() { // in their order, so that ties are decided the same each time
+		if elems[t] > elems[main] {
+			main = t
+		}
+	}
+	return main, blocks
+}
+
+func (t Tensor) elems() int64 {
+	n := int64(1)
+	for _, d := range t.Dims {
+		n *= int64(d)
+	}
+	return n
+}
+
+// FileType returns the number that general.file_type has in files whose elements
+// are mostly of type t. Names with sizes, such as Q4_K_S and Q4_K_M, are mixtures of
+// llama.cpp's; a model of one K format has the number of the smallest.
+func FileType(t ir.DType) (number uint32, ok bool) {
+	number, ok = fileTypes[t]
+	return number, ok
+}
+
+var fileTypes = map[ir.DType]uint32{
+	ir.F32: 0, ir.F16: 1, ir.BF16: 32,
+	ir.Q4_0: 2, ir.Q4_1: 3, ir.Q8_0: 7, ir.Q5_0: 8, ir.Q5_1: 9,
+	ir.Q2_K: 10, ir.Q3_K: 11, ir.Q4_K: 14, ir.Q5_K: 16, ir.Q6_K: 18,
+	ir.IQ2_XXS: 19, ir.IQ2_XS: 20, ir.IQ3_XXS: 23, ir.IQ1_S: 24, ir.IQ4_NL: 25, ir.IQ3_S: 26,
+	ir.IQ2_S: 28, ir.IQ4_XS: 30, ir.IQ1_M: 31, ir.TQ1_0: 36, ir.TQ2_0: 37, ir.MXFP4: 38,
+}
+
+// checkType refuses what no program loads weights in.
+func checkType(t ir.DType) error {
+	switch _, encodes := quant.Supported(t); {
+	case t == ir.Q8_1 || t == ir.Q8_K:
+		return fmt.Errorf("%s is a format of activations, in which no program takes weights: use q8_0", t)
+	case encodes, t == ir.F32, t == ir.F16, t == ir.BF16:
+		return nil
+	}
+	return fmt.Errorf("%s is not a type to quantize to: want a block format, f32, f16 or bf16", t)
+}
+
+// Source is an open model file.
+type Source struct {
+	file     weights
+	tensors  []tensorInfo
+	metadata []gguf.KV
+	isGGUF   bool
+}
+
+// weights is what GGUF and safetensors files have in common.
+type weights interface {
+	Names() []string
+	Weight(name string) (*ir.Data, error)
+	Close() error
+}
+
+type tensorInfo struct {
+	name  string
+	dtype ir.DType
+	dims  []int
+	bytes int64
+}
+
+// NewSource makes a source of an open *gguf.File, *safetensors.File or
+// *safetensors.Index, which Close of the source closes. A tensor of a type that
+// this program does not know is an error.
+func NewSource(file weights) (*Source, error) {
+	s := &Source{file: file}
+	for _, name := range file.Names() {
+		d, err := file.Weight(name)
+		if err != nil {
+			return nil, fmt.Errorf("quantize: %w", err)
+		}
+		s.tensors = append(s.tensors, tensorInfo{name, d.DType, d.Dims, int64(len(d.Bytes))})
+	}
+	if f, ok := file.(*gguf.File); ok {
+		s.isGGUF, s.metadata = true, f.Metadata()
+	}
+	return s, nil
+}
+
+// Close closes the file.
+func (s *Source) Close() error { return s.file.Close() }
+
+// maxGGMLName is the longest tensor name that ggml has room for
+// (GGML_MAX_NAME, with the zero byte that ends it).
+const maxGGMLName = 63
+
+// notes says what keeps ggml's programs from loading a file made from the source.
+func (s *Source) notes() (notes []string) {
+	if !s.isGGUF {
+		notes = append(notes, "from safetensors the file has no architecture, hyperparameters or tokenizer in its metadata, and tensor names as they were: "+
+			"ggml programs need those of GGUF, so for them convert the model to GGUF first")
+	}
+	for _, t := range s.tensors {
+		if len(t.name) > maxGGMLName {
+			notes = append(notes, fmt.Sprintf("tensor %q has a name of %d bytes: ggml programs take at most %d", t.name, len(t.name), maxGGMLName))
+		}
+	}
+	return notes
+}

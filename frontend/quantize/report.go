@@ -1,0 +1,62 @@
+package quantize
+
+import "math"
+
+// Report says what the quantization of a model changed.
+type Report struct {
+	Tensors []TensorReport
+	Notes   []string // about the file as a whole
+
+	BytesIn, BytesOut int64 // of all tensors
+	RMSE              float64
+	sums              errorSums
+}
+
+// TensorReport is what was lost of one tensor.
+type TensorReport struct {
+	Tensor
+
+	// RMSE is the root of the mean squared error over that of the values: 0 where
+	// nothing was lost, 1 where all are stored as zeros.
+	RMSE     float64
+	MaxError float64 // of any element, absolute
+}
+
+// Ratio is how many times smaller the tensors became.
+func (r *Report) Ratio() float64 {
+	if r.BytesOut == 0 {
+		return 1
+	}
+	return float64(r.BytesIn) / float64(r.BytesOut)
+}
+
+func (r *Report) add(t Tensor, e errorSums) {
+	r.Tensors = append(r.Tensors, TensorReport{Tensor: t, RMSE: e.relative(), MaxError: e.worst})
+	r.BytesIn += t.BytesIn
+	r.BytesOut += t.BytesOut
+	r.sums.error += e.error
+	r.sums.total += e.total
+	r.RMSE = r.sums.relative()
+}
+
+// errorSums adds up what is lost where x is stored as y.
+type errorSums struct {
+	error, total float64 // sums of squares
+	worst        float64
+}
+
+func (e *errorSums) add(x, y []float32) {
+	for i, v := range x {
+		d := float64(y[i]) - float64(v)
+		e.error += d * d
+		e.total += float64(v) * float64(v)
+		e.worst = max(e.worst, math.Abs(d))
+	}
+}
+
+func (e *errorSums) relative() float64 {
+	if e.error == 0 {
+		return 0
+	}
+	return math.Sqrt(e.error / e.total)
+}
