@@ -178,7 +178,7 @@ func (c *compiler) compile(ctx context.Context) (*Program, error) {
 		Optimize: true, Validate: c.opt.Validate, Jobs: c.opt.Jobs, CacheDir: c.root, Progress: c.opt.Progress,
 	})
 	if err != nil {
-		return nil, err
+		return nil, explainCustom(err, shaders)
 	}
 	p := &Program{
 		Contents: bundle.Contents{Meta: bundle.Meta{Version: Version()}, Graph: c.g, Program: low.Program, GLSL: low.GLSL},

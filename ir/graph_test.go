@@ -17,7 +17,7 @@ func TestAddErrors(t *testing.T) {
 		want  string
 	}{
 		{0, nil, nil, "op(0)(): no such op"},
-		{numOps, nil, nil, "no such op"},
+		{^Op(0), nil, nil, "no such op"},
 		{OpRelu, []*Node{nil}, nil, "relu(): argument 0 is not a node of this graph"},
 		{OpAdd, []*Node{x, foreign}, nil, "add(f32[2,3], f32[2,3]): argument 1 is not a node of this graph"},
 		{OpElu, []*Node{x}, []Attr{{"alpha", "1"}}, `elu(f32[2,3]): attribute "alpha": want float, have string`},

@@ -31,8 +31,8 @@ type Interface struct {
 //     (depth first), in the order of the outputs;
 //  3. likewise for the value of each state update, in the order of the states.
 //
-// A line has the op, the numbers of the arguments, all attributes but "name"
-// (defaults too), and the type. Symbols are numbered in the order in which
+// A line has the op (a custom one with the digest of its GLSL), the numbers of
+// the arguments, all attributes but "name" (defaults too), and the type. Symbols are numbered in the order in which
 // they appear; weights by their line. After the nodes come the bounds of the
 // symbols, the numbers of the outputs, and the updates.
 //
@@ -145,6 +145,9 @@ func (c *canon) write(w io.Writer) {
 func (c *canon) line(n *Node) string {
 	var b strings.Builder
 	b.WriteString(n.op.String())
+	if op := n.op.Info().Custom; op != nil {
+		fmt.Fprintf(&b, " %s", op.Definition())
+	}
 	for _, a := range n.args {
 		fmt.Fprintf(&b, " %d", c.number[a.id])
 	}

@@ -3,6 +3,7 @@ package ir
 import (
 	"fmt"
 	"sort"
+	"strings"
 )
 
 // Op names one row of the op table.
@@ -25,9 +26,10 @@ const (
 	ClassAttention                    // scaled dot-product attention
 	ClassRandom                       // computed from each element's number, as if elementwise
 	ClassComposite                    // defined by its decomposition
+	ClassCustom                       // a whole kernel of the program's own; see CustomOp
 )
 
-var classNames = [...]string{"", "leaf", "elementwise", "view", "reduce", "scan", "row", "contraction", "window", "indexing", "attention", "random", "composite"}
+var classNames = [...]string{"", "leaf", "elementwise", "view", "reduce", "scan", "row", "contraction", "window", "indexing", "attention", "random", "composite", "custom"}
 
 // String returns the class name as docs/OPS.md prints it.
 func (c Class) String() string { return classNames[c] }
@@ -77,6 +79,9 @@ type OpInfo struct {
 
 	Tol Tolerance
 	Doc string
+
+	// Custom is set for an op that RegisterCustom has added.
+	Custom *CustomOp
 }
 
 // MinArgs returns the smallest number of arguments.
@@ -119,7 +124,7 @@ func rows(list ...OpInfo) {
 	}
 }
 
-// Ops returns every op, in table order.
+// Ops returns every op of vkc's own, in table order; CustomOps has the others.
 func Ops() []Op {
 	all := make([]Op, 0, numOps-1)
 	for op := Op(1); op < numOps; op++ {
@@ -133,6 +138,9 @@ func ParseOp(name string) (Op, error) {
 	if op, ok := opByName[name]; ok {
 		return op, nil
 	}
+	if strings.Contains(name, ".") {
+		return customNamed(name)
+	}
 	if near := nearestOp(name); near != "" {
 		return 0, fmt.Errorf("unknown op %q: did you mean %q? docs/OPS.md lists all ops", name, near)
 	}
@@ -141,6 +149,9 @@ func ParseOp(name string) (Op, error) {
 
 // Info returns the op's row.
 func (op Op) Info() *OpInfo {
+	if rows := customRows(); op >= numOps && int(op-numOps) < len(rows) {
+		return rows[op-numOps]
+	}
 	if op == 0 || op >= numOps || opTable[op] == nil {
 		return &OpInfo{Name: fmt.Sprintf("op(%d)", uint16(op))}
 	}

@@ -19,6 +19,8 @@ const (
 	// An operand of a matrix product is computed on the way in from at most this
 	// many tensors.
 	maxOperandLoads = 2
+	// A custom op is taken to cost as much as a transcendental function.
+	customCost = 16
 	// A kernel binds at most this many buffers, so that every device can run it.
 	maxBindings = 14
 )
@@ -210,6 +212,9 @@ func opCost(op ir.Op) int {
 	case ir.OpSin, ir.OpCos, ir.OpTan, ir.OpPow, ir.OpPowf, ir.OpErf, ir.OpGelu, ir.OpGeluErf, ir.OpMish, ir.OpAtan2, ir.OpSinh, ir.OpCosh:
 		return 16
 	}
+	if op.Info().Custom != nil {
+		return customCost
+	}
 	switch op.Class() {
 	case ir.ClassView, ir.ClassLeaf:
 		return 0
@@ -230,6 +235,7 @@ func fuseEpilogues(f *Fusion) error {
 			}
 		}
 	}
+	f.fuseMaps()
 	f.settle()
 	return nil
 }

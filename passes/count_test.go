@@ -63,9 +63,9 @@ func TestKernelCounts(t *testing.T) {
 		{"cheap shared value is computed twice", `
 			%1 = relu %x  %2 = sum %1 {axes=[0]}  %3 = sum %1 {axes=[1]}
 			output "o" %2  output "p" %3`, "row row"},
-		{"expensive shared value is stored", `
+		{"expensive shared value is stored by the first that needs it", `
 			%1 = gelu %x  %2 = sum %1 {axes=[0]}  %3 = sum %1 {axes=[1]}
-			output "o" %2  output "p" %3`, "map row row"},
+			output "o" %2  output "p" %3`, "row row"},
 
 		{"cheap matmul operand is computed on the way", `
 			%1 = affine %x {mul=2.0}  %2 = relu %1  %3 = matmul %2, %w
@@ -111,7 +111,20 @@ func TestKernelCounts(t *testing.T) {
 		{"a norm whose input is an output too", `
 			%0 = add %x, %y  %1 = mean %0 {axes=[1], keepdims=true}  %2 = sub %0, %1  %3 = sqr %2
 			%4 = mean %3 {axes=[1], keepdims=true}  %5 = affine %4 {add=1e-5}  %6 = rsqrt %5  %7 = mul %2, %6
-			output "o" %7  output "residual" %0`, "map row"},
+			output "o" %7  output "residual" %0`, "row"},
+		{"outputs of one shape from a common value", `
+			%1 = gelu %x  %2 = mul %1, %y  %3 = add %1, %z  %4 = tanh %2  %5 = softplus %3
+			output "o" %4  output "p" %5`, "map"},
+		{"outputs of one shape from one tensor", `
+			%1 = gelu %x  %2 = tanh %x
+			output "o" %1  output "p" %2`, "map"},
+		{"outputs of one shape from tensors of their own", `
+			%1 = gelu %x  %2 = tanh %y
+			output "o" %1  output "p" %2`, "map map"},
+		{"siblings with a kernel between them", `
+			%1 = gelu %x  %2 = sum %1 {axes=[0]}  %3 = mul %1, %2
+			%4 = sum %3  %5 = mul %x, %4
+			output "o" %1  output "p" %5`, "row row"},
 		{"mean and variance at once", `
 			%1 = mean %x {axes=[1]}  %2 = sqr %x  %3 = mean %2 {axes=[1]}  %4 = sqr %1  %5 = sub %3, %4
 			output "mean" %1  output "variance" %5`, "row"},
@@ -140,7 +153,7 @@ func TestKernelCounts(t *testing.T) {
 			output "o" %1`, "map"},
 		{"a counter", `
 			%n = state {name="n", dtype=i32, shape=[]}  %1 = const {data=i32[](1)}  %2 = add %n, %1  update %n = %2
-			output "before" %n  output "after" %2`, "map map"},
+			output "before" %n  output "after" %2`, "map"},
 		{"a state would be overwritten while it is read", `
 			%1 = transpose %square {perm=[1,0]}  update %square = %1`, "map map"},
 		{"a slice is written in place", `

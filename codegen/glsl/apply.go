@@ -24,13 +24,18 @@ func form(v *kernel.Expr) string {
 	return ""
 }
 
+// isCustom reports whether v calls a custom op.
+func isCustom(v *kernel.Expr) bool { return v.Op.Info().Custom != nil }
+
 func operand(v *kernel.Expr) *kernel.Expr { return v.Args[len(v.Args)-1] }
 
 // argUses counts how often the form of v repeats each argument.
 func (e *emitter) argUses(v *kernel.Expr) []int {
 	times := make([]int, len(v.Args))
-	if v.Op == ir.OpCast {
-		times[0] = 1
+	if v.Op == ir.OpCast || isCustom(v) {
+		for i := range times {
+			times[i] = 1
+		}
 		return times
 	}
 	for _, name := range e.placeholders(v) {
@@ -71,6 +76,9 @@ func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 	if v.Op == ir.OpCast {
 		x := v.Args[0]
 		return e.cast(x.DType, v.DType, e.valueFor(x, home), isExact(x))
+	}
+	if isCustom(v) {
+		return e.applyCustom(v, home)
 	}
 	n := e.template(v)
 	if n == nil {

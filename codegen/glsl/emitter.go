@@ -25,6 +25,7 @@ type emitter struct {
 	needs    map[string]bool
 	helpers  map[string]bool   // keys of lib entries
 	decoders []string          // functions that read block formats, by binding
+	custom   []string          // functions of custom ops
 	shared   []string          // declarations of shared memory
 	arrays   map[string]string // shared memory that folds take turns with, by type
 	usedSyms map[string]bool

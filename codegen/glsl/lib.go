@@ -84,6 +84,9 @@ func (e *emitter) functions() string {
 	for _, d := range e.decoders {
 		b.WriteString("\n" + d)
 	}
+	for _, f := range e.custom {
+		b.WriteString("\n" + f)
+	}
 	return b.String()
 }
 

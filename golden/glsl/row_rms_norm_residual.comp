@@ -1,25 +1,68 @@
-// add over [768*T]
-// Fuses: add.
-// Schedule: map wg=256 vec=4.
+// rms_norm over [T], folding 768
+// Fuses: add, rms_norm.
+// Schedule: row_group wg=256 lanes=64 cache=12 subgroup=32.
 #version 450
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require
 
 layout(local_size_x = 256) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer X_vec4_buffer { vec4 x_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Residual_vec4_buffer { vec4 residual_vec4[]; };
-layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
-layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Out_add_vec4_buffer { vec4 out_add_vec4[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Weight_vec4_buffer { vec4 weight_vec4[]; };
+layout(set = 0, binding = 4, std430) writeonly buffer Out_rms_norm_vec4_buffer { vec4 out_rms_norm_vec4[]; };
+layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared float sum_sq_parts[8];
 
 void main() {
     const uint T = params[0];
-    uint i4 = gl_GlobalInvocationID.x;
-    if (i4 >= T * 192u) return;
-    vec4 x4 = x_vec4[i4];
-    vec4 residual4 = residual_vec4[i4];
-    vec4 result4;
-    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        result4[lane] = x4[lane] + residual4[lane];
+    uint local = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
+    uint thread = local % 64u;
+    uint row_unlimited = gl_WorkGroupID.x * 4u + local / 64u;
+    bool in_range = row_unlimited < T;
+    uint row = min(row_unlimited, T - 1u);
+    float kept_add[12];
+
+    // sum_sq: sum over the row.
+    float sum_sq = 0.0;
+    [[unroll]] for (uint n = 0u; n < 3u; ++n) {
+        uint j4 = n * 64u + thread;
+        vec4 x4 = x_vec4[row * 192u + j4];
+        vec4 residual4 = residual_vec4[row * 192u + j4];
+        [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+            float add = x4[lane] + residual4[lane];
+            kept_add[n * 4u + lane] = add;
+            sum_sq += add * add;
+        }
     }
-    result_vec4[i4] = result4;
+    [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
+        sum_sq += subgroupShuffleXor(sum_sq, distance);
+    }
+    if (gl_SubgroupInvocationID == 0u) {
+        sum_sq_parts[gl_SubgroupID] = sum_sq;
+    }
+    barrier();
+    uint part = local / 64u * 2u;
+    sum_sq = sum_sq_parts[part];
+    sum_sq += sum_sq_parts[part + 1u];
+
+    // Store each element of the row.
+    if (in_range) {
+        float scale = inversesqrt(sum_sq * 0.0013020834 + 1e-05);
+        [[unroll]] for (uint n = 0u; n < 3u; ++n) {
+            uint j4 = n * 64u + thread;
+            vec4 weight4 = weight_vec4[j4];
+            vec4 out_add4;
+            vec4 out_rms_norm4;
+            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                out_add4[lane] = kept_add[n * 4u + lane];
+                out_rms_norm4[lane] = kept_add[n * 4u + lane] * scale * weight4[lane];
+            }
+            out_add_vec4[row * 192u + j4] = out_add4;
+            out_rms_norm_vec4[row * 192u + j4] = out_rms_norm4;
+        }
+    }
 }

@@ -119,7 +119,13 @@ func kernelOf(op ir.Op) (kernel, error) {
 	if k, ok := kernels[op]; ok {
 		return k, nil
 	}
-	if in := op.Info(); in.Class == ir.ClassElementwise && (in.Float != nil || in.Int != nil) {
+	in := op.Info()
+	switch {
+	case in.Class == ir.ClassCustom:
+		return customKernel, nil
+	case in.Class == ir.ClassElementwise && in.Custom != nil:
+		return customElementwise, nil
+	case in.Class == ir.ClassElementwise && (in.Float != nil || in.Int != nil):
 		return elementwise, nil
 	}
 	return nil, fmt.Errorf("the reference has no kernel for %s", op)

@@ -278,6 +278,9 @@ func reference(e *kernel.Expr, args []number) (number, error) {
 		}
 		return fromFloat(info.Float(x, e.Attrs), e.DType), nil
 	}
+	if info.Custom != nil && (floats || info.Int == nil) {
+		return number{}, fmt.Errorf("custom op %s: %w", info.Name, ir.ErrNoReference)
+	}
 	if floats || info.Int == nil || e.DType.IsFloat() {
 		return number{}, fmt.Errorf("%s : %s has no reference for these arguments", e.Op, e.DType)
 	}

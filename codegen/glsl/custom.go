@@ -1,0 +1,140 @@
+package glsl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Custom ops bring text of the user's own. It stands between two comment lines,
+// so that a reader knows whose it is, and a compiler's message about a line of
+// the shader can be told as one about a line of that text.
+const (
+	customBegin = "// >>> custom op "
+	customEnd   = "// <<< custom op "
+)
+
+// bracketed puts a user's text, part what of an op, between its marks.
+func bracketed(op *ir.CustomOp, what, text, indent string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s%s%s %s\n", indent, customBegin, op.Name, what)
+	for _, line := range strings.Split(text, "\n") {
+		b.WriteString(strings.TrimRight(indent+line, " \t") + "\n")
+	}
+	fmt.Fprintf(&b, "%s%s%s %s\n", indent, customEnd, op.Name, what)
+	return b.String()
+}
+
+// CustomPlace is a line of the text that a user gave for a custom op.
+type CustomPlace struct {
+	Op   string // the op's name
+	Part string // "Expr", "Body" or "Shared", the field of CustomOp or CustomKernel
+	Line int    // from 1
+	Text string // the line
+}
+
+// LocateCustom tells which line of a custom op's text a line (from 1) of an
+// emitted shader is, if it is one.
+func LocateCustom(source string, line int) (CustomPlace, bool) {
+	lines := strings.Split(source, "\n")
+	if line < 1 || line > len(lines) {
+		return CustomPlace{}, false
+	}
+	for i := line - 2; i >= 0; i-- {
+		mark := strings.TrimSpace(lines[i])
+		if strings.HasPrefix(mark, customEnd) {
+			break
+		}
+		if rest, ok := strings.CutPrefix(mark, customBegin); ok {
+			op, part, _ := strings.Cut(rest, " ")
+			return CustomPlace{Op: op, Part: part, Line: line - 1 - i, Text: strings.TrimSpace(lines[line-1])}, true
+		}
+	}
+	return CustomPlace{}, false
+}
+
+// CustomOpsIn lists the custom ops whose text an emitted shader has.
+func CustomOpsIn(source string) []string {
+	var names []string
+	for _, line := range strings.Split(source, "\n") {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), customBegin); ok {
+			if name, _, _ := strings.Cut(rest, " "); !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// customName is the GLSL function of a custom op. No other name of a shader
+// begins so, and since a package's name has no underscore, no two ops share one.
+func customName(op *ir.CustomOp) string { return "custom_" + strings.ReplaceAll(op.Name, ".", "_") }
+
+// applyCustom prints the call of a custom op's function.
+func (e *emitter) applyCustom(v *kernel.Expr, home *scope) text {
+	op := v.Op.Info().Custom
+	e.customFunction(op, v)
+	var args []text
+	for _, a := range v.Args {
+		args = append(args, e.valueFor(a, home))
+	}
+	for _, at := range v.Attrs {
+		args = append(args, e.attrLit(at.Value))
+	}
+	return e.wrap(v.DType, call(customName(op), args...))
+}
+
+// attrLit spells an attribute of a custom op.
+func (e *emitter) attrLit(value any) text {
+	switch x := value.(type) {
+	case int64:
+		return intLit(int64(int32(x)))
+	case bool:
+		return primary(fmt.Sprint(x))
+	case float64:
+		return e.floatLit(x)
+	}
+	e.fail("attribute of type %T", value)
+	return primary("0")
+}
+
+// attrType is the GLSL type of an attribute.
+func attrType(k ir.AttrKind) string {
+	return map[ir.AttrKind]string{ir.AttrInt: "int", ir.AttrFloat: "float", ir.AttrBool: "bool"}[k]
+}
+
+// customFunction makes the text have the function of a custom op for the types
+// of v, once each: GLSL tells functions of one name apart by their arguments.
+func (e *emitter) customFunction(op *ir.CustomOp, v *kernel.Expr) {
+	var params []string
+	param := func(typ, name string) {
+		if reserved[name] {
+			e.fail("custom op %s: %q cannot name an argument or attribute, as it means something in GLSL: choose another name", op.Name, name)
+		}
+		params = append(params, typ+" "+name)
+	}
+	for i, a := range v.Args {
+		typ := computeType(a.DType)
+		e.needType(typ)
+		param(typ, op.Args[i].Name)
+	}
+	for _, a := range op.Attrs {
+		param(attrType(a.Kind), a.Name)
+	}
+	result := computeType(v.DType)
+	e.needType(result)
+	text := bracketed(op, "Body", op.Body, "    ")
+	if op.Expr != "" {
+		text = "    return (\n" + bracketed(op, "Expr", op.Expr, "        ") + "    );\n"
+	}
+	fn := fmt.Sprintf("%s %s(%s) {\n%s}\n", result, customName(op), strings.Join(params, ", "), text)
+	if op.Doc != "" {
+		fn = "// " + strings.Join(strings.Fields(op.Doc), " ") + "\n" + fn
+	}
+	if !slices.Contains(e.custom, fn) {
+		e.custom = append(e.custom, fn)
+	}
+}

@@ -1,0 +1,68 @@
+package vkc
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/spirv"
+)
+
+// CustomOpError says that the GLSL of a custom op does not compile.
+type CustomOpError struct {
+	Op   string // the op's name
+	Part string // which text of it: "Expr", "Body" or "Shared"; empty if that cannot be told
+	Line int    // in that text, from 1; 0 if it cannot be told
+	Text string // that line
+	Err  *spirv.CompileError
+}
+
+// Error names the op and the line of its text.
+func (e *CustomOpError) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("custom op %s: a shader that has its GLSL does not compile: %v", e.Op, e.Err)
+	}
+	return fmt.Sprintf("custom op %s: %s line %d: %s (%s)\n\t%d | %s", e.Op, e.Part, e.Line, e.Err.Message, e.Err.Tool, e.Line, e.Text)
+}
+
+// Unwrap returns the compiler's complaint about the whole shader.
+func (e *CustomOpError) Unwrap() error { return e.Err }
+
+// explainCustom tells a compiler's errors about lines that custom ops brought as
+// errors of those ops.
+func explainCustom(err error, shaders []spirv.Shader) error {
+	source := map[string]string{}
+	for _, s := range shaders {
+		source[s.Name] = s.Source
+	}
+	var explained []error
+	for _, e := range compileErrors(err) {
+		if at, ok := glsl.LocateCustom(source[e.Shader], e.Line); ok {
+			explained = append(explained, &CustomOpError{Op: at.Op, Part: at.Part, Line: at.Line, Text: at.Text, Err: e})
+		} else if ops := glsl.CustomOpsIn(source[e.Shader]); len(ops) > 0 {
+			explained = append(explained, &CustomOpError{Op: strings.Join(ops, ", "), Err: e})
+		}
+	}
+	if len(explained) == 0 {
+		return err
+	}
+	return errors.Join(explained...)
+}
+
+// compileErrors lists the refused shaders among the errors that err joins.
+func compileErrors(err error) []*spirv.CompileError {
+	switch e := err.(type) {
+	case nil:
+		return nil
+	case *spirv.CompileError:
+		return []*spirv.CompileError{e}
+	case interface{ Unwrap() []error }:
+		var all []*spirv.CompileError
+		for _, one := range e.Unwrap() {
+			all = append(all, compileErrors(one)...)
+		}
+		return all
+	}
+	return compileErrors(errors.Unwrap(err))
+}

@@ -1,0 +1,42 @@
+package frontend
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// CustomOp applies an op that ir.RegisterCustom has added to its arguments, in
+// their declared order, and returns its result; the first one where it has
+// several. Attributes that have a default may be left out.
+func CustomOp(op ir.Op, args []Tensor, attrs ...ir.Attr) Tensor {
+	return CustomOps(op, args, attrs...)[0]
+}
+
+// CustomOps is CustomOp for a kernel of several results: it returns them all.
+// They are computed by one dispatch.
+func CustomOps(op ir.Op, args []Tensor, attrs ...ir.Attr) []Tensor {
+	custom := op.Info().Custom
+	switch {
+	case custom == nil:
+		fail(op.String(), fmt.Errorf("%s is no custom op: ir.RegisterCustom makes one", op), args...)
+	case len(args) == 0 || args[0].b == nil:
+		fail(op.String(), errors.New("the first operand is missing: a custom op has at least one"), args...)
+	}
+	b, n := args[0].b, 1
+	if custom.Kernel != nil {
+		n = len(custom.Kernel.Outputs)
+	}
+	if n == 1 {
+		return []Tensor{b.add(op, args, attrs...)}
+	}
+	out := make([]Tensor, n)
+	for i := range out {
+		out[i] = b.add(op, args, append(attrs[:len(attrs):len(attrs)], attr("output", i))...)
+	}
+	return out
+}
+
+// Attr is an attribute of a custom op.
+func Attr(name string, value any) ir.Attr { return attr(name, value) }

@@ -1,0 +1,350 @@
+package ir
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// CustomOp describes an op that a program adds to the op table with
+// RegisterCustom. It runs on a device through GLSL of the program's own, in one
+// of two ways: Expr or Body is a function of one element, which fuses like any
+// elementwise op; Kernel is a whole compute shader.
+type CustomOp struct {
+	// Name is "package.op", such as "acme.snake": two words of lower-case letters
+	// and digits, the second one with single underscores too. The dot tells custom
+	// ops from those of vkc.
+	Name string
+	// Doc says in a line what the op computes.
+	Doc string
+	// Args declares the arguments, at least one and none variadic. In the GLSL
+	// they go by their names.
+	Args []ArgInfo
+	// Attrs declares attributes of kind int, float or bool, which are constants
+	// of that name in the GLSL.
+	Attrs []AttrInfo
+
+	// Infer is the shape and dtype rule: the type of each result, of which only
+	// kernels have more than one. It may trust the argument count and the
+	// attributes. Where it is nil, arguments broadcast and share one float dtype,
+	// which is the result's too; kernels must have one.
+	Infer func(c *Call) ([]Type, error)
+
+	// Expr is a GLSL expression over the arguments and attributes, or Body the
+	// statements of a GLSL function that returns the result. f16, bf16 and
+	// f8e4m3 arguments come as float, i8 as int, u8 as uint, others as their
+	// GLSL type; bool, int, uint, double, int64_t.
+	Expr, Body string
+	// Kernel is set instead of both for a whole compute shader.
+	Kernel *CustomKernel
+
+	// Float and Int are the reference of Expr and Body, in float64 (if any
+	// argument is a float) and in exact integers; Reference is that of Kernel,
+	// which returns every result. They are optional: without one the op runs on
+	// devices only, and what would compare it with the reference is refused.
+	Float     func(x []float64, a Attrs) float64
+	Int       func(x []int64, a Attrs) int64
+	Reference func(args []*Data, a Attrs) ([]*Data, error)
+
+	// Tol is how far a device may be from the reference.
+	Tol Tolerance
+}
+
+// CustomKernel is a whole compute shader. The text sees each argument and
+// result as an array of its name, in the dtype's storage type (f16 is
+// float16_t, bf16 uint16_t, f8e4m3, u8 and bool uint8_t, i8 int8_t, block
+// formats uint16_t or uint8_t words): arguments are readonly and results
+// writeonly. NAME_size is its number of elements and NAME_dim0, NAME_dim1, …
+// are its extents, as constants of type uint.
+type CustomKernel struct {
+	// Outputs names the results, at least one.
+	Outputs []string
+	// Body has the statements of main. Every element of every result must be
+	// written in every run, by one invocation, and no invocation may read or write
+	// outside the arrays.
+	Body string
+	// Shared has declarations outside of main: shared memory and functions.
+	// Extents that depend on a symbol are known in Body only.
+	Shared string
+	// SharedBytes is how much memory the shared variables take.
+	SharedBytes int
+	// Workgroup is the number of invocations of a workgroup by dimension; 0 counts
+	// as 1.
+	Workgroup [3]int
+	// Grid is the number of workgroups by dimension: the product of the factors,
+	// 1 where there are none.
+	Grid [3][]GridRule
+	// Needs lists features that the text uses besides those that its dtypes take,
+	// by their names in target.Caps.Has, such as "subgroup_basic".
+	Needs []string
+}
+
+// GridRule is one factor of a grid dimension: the extent of an axis of an
+// argument or result, divided by Tile and rounded up.
+type GridRule struct {
+	Of   string // the argument's or result's name
+	Axis int    // counts from the end where negative; AllAxes is the number of elements
+	Tile int    // at least 1
+}
+
+// AllAxes stands for all axes of a tensor in a GridRule.
+const AllAxes = 1 << 20
+
+// Limits on custom ops.
+const (
+	maxCustomOps  = 1 << 12
+	maxCustomText = 1 << 16 // bytes of one GLSL text
+	maxCustomArgs = 12      // arguments and results of a kernel, so that all devices can bind them
+)
+
+// outputAttr selects the result of a kernel that has several.
+const outputAttr = "output"
+
+var custom struct {
+	sync.Mutex                           // held while adding
+	rows       atomic.Pointer[[]*OpInfo] // by op - numOps; replaced, never changed
+}
+
+func customRows() []*OpInfo {
+	if p := custom.rows.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// RegisterCustom adds an op to the table and returns it. Do so once per process
+// and before graphs that use the op are read, best where package variables are
+// initialized. The error says what about the op is not usable. It may be called
+// from several goroutines.
+func RegisterCustom(c CustomOp) (Op, error) {
+	c = c.clone()
+	info, err := c.row()
+	if err != nil {
+		return 0, fmt.Errorf("custom op %q: %w", clip(c.Name), err)
+	}
+	custom.Lock()
+	defer custom.Unlock()
+	have := customRows()
+	switch {
+	case slices.ContainsFunc(have, func(o *OpInfo) bool { return o.Name == c.Name }):
+		return 0, fmt.Errorf("custom op %q is registered already: register an op once, in a package variable", c.Name)
+	case len(have) >= maxCustomOps:
+		return 0, fmt.Errorf("custom op %q: there are %d custom ops already, the limit", c.Name, maxCustomOps)
+	}
+	info.Op = numOps + Op(len(have))
+	all := append(slices.Clip(have), info)
+	custom.rows.Store(&all)
+	return info.Op, nil
+}
+
+// MustRegisterCustom is RegisterCustom for package variables: it panics where
+// that fails.
+func MustRegisterCustom(c CustomOp) Op {
+	op, err := RegisterCustom(c)
+	if err != nil {
+		panic("ir: " + err.Error())
+	}
+	return op
+}
+
+// CustomOps returns the registered ops, in the order of their registration.
+func CustomOps() []Op {
+	var ops []Op
+	for _, in := range customRows() {
+		ops = append(ops, in.Op)
+	}
+	return ops
+}
+
+// customNamed returns the row of a custom op, or why there is none.
+func customNamed(name string) (Op, error) {
+	var names []string
+	for _, in := range customRows() {
+		if in.Name == name {
+			return in.Op, nil
+		}
+		names = append(names, in.Name)
+	}
+	known := "no custom op is"
+	if len(names) > 0 {
+		known = "registered are " + clip(strings.Join(names, ", "))
+	}
+	return 0, fmt.Errorf("custom op %q is not registered in this process (%s): call ir.RegisterCustom, or import the package that does, before reading the graph",
+		clip(name), known)
+}
+
+// clone copies what the caller could change later.
+func (c CustomOp) clone() CustomOp {
+	c.Args, c.Attrs = slices.Clone(c.Args), slices.Clone(c.Attrs)
+	if c.Kernel != nil {
+		k := *c.Kernel
+		k.Outputs, k.Needs = slices.Clone(k.Outputs), slices.Clone(k.Needs)
+		for i := range k.Grid {
+			k.Grid[i] = slices.Clone(k.Grid[i])
+		}
+		for i, n := range k.Workgroup {
+			if n == 0 {
+				k.Workgroup[i] = 1
+			}
+		}
+		c.Kernel = &k
+	}
+	return c
+}
+
+// row checks the op and makes its row of the table.
+func (c *CustomOp) row() (*OpInfo, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	info := &OpInfo{Name: c.Name, Class: ClassElementwise, Args: c.Args, Attrs: c.Attrs, Float: c.Float, Int: c.Int,
+		Tol: c.Tol, Doc: c.Doc, Custom: c}
+	if c.Kernel != nil {
+		info.Class = ClassCustom
+		if n := len(c.Kernel.Outputs); n > 1 {
+			info.Attrs = append(slices.Clip(c.Attrs), AttrInfo{Name: outputAttr, Kind: AttrInt, Default: int64(0), Doc: "which result"})
+		}
+	}
+	info.Infer = c.inferOne
+	return info, nil
+}
+
+// inferOne is the rule of a node, which holds one result.
+func (c *CustomOp) inferOne(call *Call) (Type, error) {
+	types, err := c.Results(call)
+	if err != nil {
+		return Type{}, err
+	}
+	i := call.Attrs.Int(outputAttr)
+	if i < 0 || i >= len(types) {
+		return Type{}, fmt.Errorf("output %d of an op with %d results", i, len(types))
+	}
+	return types[i], nil
+}
+
+// Results returns the type of every result of a call.
+func (c *CustomOp) Results(call *Call) ([]Type, error) {
+	if c.Infer == nil {
+		t, err := inferCustomScalar(call)
+		return []Type{t}, err
+	}
+	types, err := c.Infer(call)
+	if err != nil {
+		return nil, err
+	}
+	want := 1
+	if c.Kernel != nil {
+		want = len(c.Kernel.Outputs)
+	}
+	if len(types) != want {
+		return nil, fmt.Errorf("the op's Infer gives %d types for %d results", len(types), want)
+	}
+	for _, t := range types {
+		if !t.DType.Valid() || t.DType.IsBlock() {
+			return nil, fmt.Errorf("the op's Infer gives %s: a result has a dtype that is no block format", t.DType)
+		}
+	}
+	if c.Kernel == nil {
+		return types, c.checkScalarShape(call, types[0])
+	}
+	return types, nil
+}
+
+// checkScalarShape holds a function of one element to what fusion relies on.
+func (c *CustomOp) checkScalarShape(call *Call, t Type) error {
+	for i := range call.Args {
+		if call.DType(i).IsBlock() {
+			return call.wantKinds(i, KindFloat, KindInt, KindUint, KindBool)
+		}
+	}
+	s, err := call.broadcastArgs()
+	if err == nil && !s.Equal(t.Shape) {
+		err = fmt.Errorf("the op's Infer gives shape %s, but a function of one element has that of its arguments together, %s", t.Shape, s)
+	}
+	return err
+}
+
+func inferCustomScalar(c *Call) (Type, error) {
+	for i := range c.Args {
+		if err := c.wantKinds(i, KindFloat); err != nil {
+			return Type{}, err
+		}
+		if err := c.wantSame(0, i); err != nil {
+			return Type{}, err
+		}
+	}
+	s, err := c.broadcastArgs()
+	return Type{c.DType(0), s}, err
+}
+
+// NodeCall returns the call that made a node, for rules that look at it again.
+func NodeCall(n *Node) *Call { return &Call{Op: n.op, Args: n.args, Attrs: n.attrs} }
+
+// OutputIndex returns which result of its call a node of a custom op is.
+func OutputIndex(n *Node) int { return n.attrs.Int(outputAttr) }
+
+// WithOutput returns the attributes of the node that holds another result of
+// the same call.
+func WithOutput(a Attrs, i int) Attrs {
+	out := slices.Clone(a)
+	for j := range out {
+		if out[j].Name == outputAttr {
+			out[j].Value = int64(i)
+		}
+	}
+	return out
+}
+
+// Evaluate computes all results of a kernel by its Go reference and checks
+// their types. It fails with ErrNoReference where there is none.
+func (c *CustomOp) Evaluate(args []*Data, a Attrs, want []Type, symbols map[string]int64) ([]*Data, error) {
+	if c.Reference == nil {
+		return nil, fmt.Errorf("custom op %s: %w", c.Name, ErrNoReference)
+	}
+	out, err := c.Reference(args, a)
+	if err != nil {
+		return nil, fmt.Errorf("reference of custom op %s: %w", c.Name, err)
+	}
+	if len(out) != len(want) {
+		return nil, fmt.Errorf("reference of custom op %s: %d results, want %d", c.Name, len(out), len(want))
+	}
+	for i, d := range out {
+		dims, err := want[i].Shape.Eval(symbols)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case d == nil:
+			return nil, fmt.Errorf("reference of custom op %s: result %d is nil", c.Name, i)
+		case d.Check() != nil || d.DType != want[i].DType || !slices.Equal(d.Dims, dims):
+			return nil, fmt.Errorf("reference of custom op %s: result %d is %s, want %s%v", c.Name, i, d, want[i].DType, dims)
+		}
+	}
+	return out, nil
+}
+
+// ErrNoReference says that a custom op has no Go reference.
+var ErrNoReference = errors.New("it has no Go reference, so only a device can run it: set Float, Int or Reference when registering it")
+
+// Definition returns a digest of the op's GLSL and of how it runs. Graphs that
+// use the op have it in their hash, beside the name, the attributes and the
+// types, so that a program kept for other GLSL is never taken.
+func (c *CustomOp) Definition() string {
+	h := sha256.New()
+	part := func(v ...any) { fmt.Fprintf(h, "%q\n", fmt.Sprint(v...)) }
+	for _, a := range c.Args {
+		part("arg", a.Name)
+	}
+	part("expr", c.Expr)
+	part("body", c.Body)
+	if k := c.Kernel; k != nil {
+		part("kernel", k.Body)
+		part("shared", k.Shared)
+		part("outputs", k.Outputs, k.SharedBytes, k.Workgroup, k.Grid, k.Needs)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)[:16])
+}

@@ -1,0 +1,204 @@
+package ir
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// check refuses an op that could not be run, or whose text would not stay in
+// its place in a shader.
+func (c *CustomOp) check() error {
+	if err := checkCustomName(c.Name); err != nil {
+		return err
+	}
+	forms := map[bool]int{}
+	for _, set := range []bool{c.Expr != "", c.Body != "", c.Kernel != nil} {
+		forms[set]++
+	}
+	switch {
+	case forms[true] != 1:
+		return errors.New("set one of Expr, Body and Kernel")
+	case len(c.Args) == 0 || len(c.Args) > maxCustomArgs:
+		return fmt.Errorf("%d arguments, want 1 to %d", len(c.Args), maxCustomArgs)
+	case c.Kernel != nil && c.Infer == nil:
+		return errors.New("a kernel needs Infer, which gives the types of its results")
+	case c.Kernel == nil && c.Reference != nil:
+		return errors.New("Reference is for kernels: the reference of Expr and Body is Float or Int")
+	case c.Kernel != nil && (c.Float != nil || c.Int != nil):
+		return errors.New("Float and Int are for Expr and Body: the reference of a kernel is Reference")
+	}
+	if err := c.checkNames(); err != nil {
+		return err
+	}
+	if c.Kernel != nil {
+		return c.Kernel.check(c)
+	}
+	if strings.Contains(c.Expr, ";") {
+		return errors.New("Expr is not one expression, as it has a semicolon: give statements as Body")
+	}
+	return errors.Join(checkCustomText("Expr", c.Expr), checkCustomText("Body", c.Body))
+}
+
+func checkCustomName(name string) error {
+	pkg, op, ok := strings.Cut(name, ".")
+	if !ok || !isLowerWord(pkg) || strings.Contains(pkg, "_") || !isLowerWord(op) || len(name) > 60 {
+		return errors.New(`the name must be "package.op" in lower-case letters and digits, such as "acme.snake", the second word with single underscores between others, 60 bytes at most`)
+	}
+	return nil
+}
+
+// isLowerWord reports whether s is lower-case letters, digits and single
+// underscores between them.
+func isLowerWord(s string) bool {
+	if s == "" || s[0] < 'a' || s[0] > 'z' || strings.Contains(s, "__") || strings.HasSuffix(s, "_") {
+		return false
+	}
+	for _, b := range []byte(s) {
+		if !(b >= 'a' && b <= 'z' || b >= '0' && b <= '9' || b == '_') {
+			return false
+		}
+	}
+	return true
+}
+
+// checkNames refuses names that GLSL could not use, or that stand for two
+// things.
+func (c *CustomOp) checkNames() error {
+	seen := map[string]bool{}
+	name := func(what, s string) error {
+		switch {
+		case !IsIdent(s) || len(s) > 40 || strings.HasPrefix(s, "gl_") || strings.Contains(s, "__") || strings.HasPrefix(s, "custom_"):
+			return fmt.Errorf("%s %q is no name for GLSL: want letters, digits and single underscores, not beginning with gl_ or custom_, 40 bytes at most", what, clip(s))
+		case seen[s]:
+			return fmt.Errorf("%s %q: the name is taken", what, s)
+		case c.Kernel != nil && (strings.HasSuffix(s, "_size") || strings.Contains(s, "_dim")):
+			return fmt.Errorf("%s %q: names with _size and _dim are for extents", what, s)
+		}
+		seen[s] = true
+		return nil
+	}
+	for _, a := range c.Args {
+		if err := name("argument", a.Name); err != nil {
+			return err
+		}
+		if a.Variadic || a.Optional {
+			return fmt.Errorf("argument %q: arguments of custom ops are neither optional nor variadic", a.Name)
+		}
+	}
+	for _, a := range c.Attrs {
+		if err := name("attribute", a.Name); err != nil {
+			return err
+		}
+		switch {
+		case a.Name == outputAttr:
+			return fmt.Errorf("attribute %q: the name is vkc's own, for which result of a kernel is meant", a.Name)
+		case a.Kind != AttrInt && a.Kind != AttrFloat && a.Kind != AttrBool:
+			return fmt.Errorf("attribute %q: want kind int, float or bool", a.Name)
+		case a.Default != nil && checkAttr(a, a.Default) != nil:
+			return fmt.Errorf("attribute %q: default %v: %w", a.Name, a.Default, checkAttr(a, a.Default))
+		}
+	}
+	if c.Kernel != nil {
+		for _, o := range c.Kernel.Outputs {
+			if err := name("output", o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (k *CustomKernel) check(c *CustomOp) error {
+	n := len(c.Args) + len(k.Outputs)
+	switch {
+	case len(k.Outputs) == 0 || n > maxCustomArgs:
+		return fmt.Errorf("%d outputs: want at least 1, and at most %d arguments and outputs together", len(k.Outputs), maxCustomArgs)
+	case k.SharedBytes < 0 || k.SharedBytes > 1<<20:
+		return fmt.Errorf("%d bytes of shared memory", k.SharedBytes)
+	case k.SharedBytes == 0 && slices.Contains(identifiers(k.Shared), "shared"):
+		return errors.New("Shared declares shared memory: say in SharedBytes how much, so that devices with less are refused")
+	}
+	total := 1
+	for i, w := range k.Workgroup {
+		if w < 1 || w > 1024 || total*w > 1024 {
+			return fmt.Errorf("workgroup %v: dimension %d must be 1 to 1024, all together 1024 at most", k.Workgroup, i)
+		}
+		total *= w
+	}
+	for i, rules := range k.Grid {
+		for _, r := range rules {
+			known := slices.Contains(k.Outputs, r.Of) || slices.ContainsFunc(c.Args, func(a ArgInfo) bool { return a.Name == r.Of })
+			if !known || r.Tile < 1 || r.Tile > 1<<30 || len(rules) > 8 {
+				return fmt.Errorf("grid dimension %d: rule %+v: want the name of an argument or output, a tile of at least 1, and 8 rules at most", i, r)
+			}
+		}
+	}
+	if k.Body == "" {
+		return errors.New("the kernel has no Body")
+	}
+	return errors.Join(checkCustomText("Body", k.Body), checkCustomText("Shared", k.Shared))
+}
+
+// checkCustomText refuses text that could end what it stands in: unbalanced
+// brackets and comments, and preprocessor lines.
+func checkCustomText(what, text string) error {
+	if len(text) > maxCustomText {
+		return fmt.Errorf("%s: %d bytes, at most %d", what, len(text), maxCustomText)
+	}
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' }) || strings.Contains(text, "\\") {
+		return fmt.Errorf("%s: GLSL is UTF-8 text without backslashes and control characters but line ends and tabs", what)
+	}
+	var open []byte
+	line := 1
+	at := func(format string, args ...any) error {
+		return fmt.Errorf("%s line %d: %s", what, line, fmt.Sprintf(format, args...))
+	}
+	for i := 0; i < len(text); i++ {
+		switch b := text[i]; {
+		case b == '\n':
+			line++
+		case strings.HasPrefix(text[i:], "//"):
+			for i+1 < len(text) && text[i+1] != '\n' {
+				i++
+			}
+		case strings.HasPrefix(text[i:], "/*"):
+			end := strings.Index(text[i+2:], "*/")
+			if end < 0 {
+				return at("the comment has no end")
+			}
+			line += strings.Count(text[i:i+2+end], "\n")
+			i += end + 3
+		case b == '#':
+			return at("preprocessor lines are not taken: vkc writes #version and the #extension lines of what Needs lists")
+		case strings.IndexByte("([{", b) >= 0:
+			open = append(open, b)
+		case strings.IndexByte(")]}", b) >= 0:
+			if len(open) == 0 || strings.IndexByte("([{", open[len(open)-1]) != strings.IndexByte(")]}", b) {
+				return at("%q closes nothing", b)
+			}
+			open = open[:len(open)-1]
+		}
+	}
+	if len(open) > 0 {
+		return at("%q is not closed", open[len(open)-1])
+	}
+	if what == "Expr" && strings.Contains(text, "//") {
+		return at("an expression has no comment to the end of its line")
+	}
+	return nil
+}
+
+// identifiers lists the words of a GLSL text.
+func identifiers(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool {
+		return !(r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+	})
+}
+
+// Mentions reports whether the kernel's text has that word.
+func (k *CustomKernel) Mentions(word string) bool {
+	return slices.Contains(identifiers(k.Body), word) || slices.Contains(identifiers(k.Shared), word)
+}

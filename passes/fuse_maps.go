@@ -1,0 +1,99 @@
+package passes
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// fuseMaps merges what elementwise placement leaves apart because it decides
+// node by node: an elementwise cluster whose result a row kernel reads joins
+// that kernel, which then stores the value on its way; and elementwise clusters
+// over one shape that read the same tensor, or one another, become one.
+func (f *Fusion) fuseMaps() {
+	for _, row := range f.Clusters {
+		if row != nil && row.Kind == ClusterRow {
+			f.absorbPrologues(row)
+		}
+	}
+	for id := range f.Clusters {
+		for f.Clusters[id] != nil && f.Clusters[id].Kind == ClusterMap && f.joinMap(f.Clusters[id]) {
+		}
+	}
+}
+
+// absorbPrologues merges the elementwise clusters that a row kernel reads
+// element by element into it. They still store what others need.
+func (f *Fusion) absorbPrologues(row *Cluster) {
+	if isWindowRow(row.Cores[0]) {
+		return
+	}
+	for _, n := range f.inputsOf(row) {
+		m := f.home[n.ID()]
+		if m.Kind != ClusterMap || !f.sharesPoints(m, row.Cores[0].Arg(0).Shape()) {
+			continue
+		}
+		if row = f.Clusters[row.ID]; f.home[n.ID()] == m && !f.dependsOn(row, m, false) {
+			f.tryMerge(row, m)
+		}
+	}
+}
+
+// sharesPoints reports whether all that a cluster stores has one shape.
+func (f *Fusion) sharesPoints(c *Cluster, s ir.Shape) bool {
+	return !slices.ContainsFunc(c.tails, func(n *ir.Node) bool { return !n.Shape().Equal(s) })
+}
+
+// joinMap merges one other elementwise cluster into c, if one goes over the same
+// points and reads a tensor of their shape that c reads or stores.
+func (f *Fusion) joinMap(c *Cluster) bool {
+	shape := c.tails[0].Shape()
+	for _, q := range f.Clusters {
+		if q == nil || q == c || q.Kind != ClusterMap || !f.sharesPoints(q, shape) || !f.shareTensor(c, q) {
+			continue
+		}
+		if f.dependsOn(c, q, false) {
+			continue
+		}
+		if f.tryMerge(c, q) == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// shareTensor reports whether two clusters read one tensor of their points'
+// shape, or one reads what the other stores.
+func (f *Fusion) shareTensor(c, q *Cluster) bool {
+	a, b := f.tensorsOf(c), f.tensorsOf(q)
+	return slices.ContainsFunc(a, func(n *ir.Node) bool { return slices.Contains(b, n) || f.home[n.ID()] == q }) ||
+		slices.ContainsFunc(b, func(n *ir.Node) bool { return f.home[n.ID()] == c })
+}
+
+// tensorsOf lists the buffers that c reads, without those small beside its
+// points.
+func (f *Fusion) tensorsOf(c *Cluster) []*ir.Node {
+	var list []*ir.Node
+	seen := map[int]bool{}
+	full := c.tails[0].Shape().MaxElems()
+	var visit func(n *ir.Node)
+	visit = func(n *ir.Node) {
+		if seen[n.ID()] {
+			return
+		}
+		seen[n.ID()] = true
+		if h := f.home[n.ID()]; isLeaf(n) || h != nil && h != c {
+			if n.Op() != ir.OpIota && n.Shape().MaxElems() >= full {
+				list = append(list, n)
+			}
+			return
+		}
+		for _, a := range n.Args() {
+			visit(a)
+		}
+	}
+	for _, n := range c.tails {
+		visit(n)
+	}
+	return list
+}
