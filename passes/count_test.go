@@ -10,6 +10,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/quant"
 )
 
 // leaves are what the graphs below begin with.
@@ -296,6 +297,10 @@ func TestQuantizedWeightsStayPacked(t *testing.T) {
 		weights := 0
 		for _, b := range s.Program.Buffers {
 			switch {
+			case b.Kind == kernel.BufWeight && b.Segments[0].Weight == "": // the format's codebook
+				if want := quant.Codebook(dt); want == nil || b.Bytes != int64(len(want.Bytes)) {
+					t.Errorf("%s: a constant of %d bytes", dt, b.Bytes)
+				}
 			case b.Kind == kernel.BufWeight:
 				weights++
 				if want, _ := dt.BytesFor(96 * 512); b.DType != dt || b.Bytes < want || b.Bytes >= want+16 {

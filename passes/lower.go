@@ -9,11 +9,23 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
 )
 
 // paramsBuffer stands for the buffer of symbol values in Binding.Buffer; all
 // other bindings hold the ID of the node whose value they carry.
 const paramsBuffer = -1
+
+// codebookBuffer stands for the buffer of a block format's codebook.
+func codebookBuffer(t ir.DType) int { return paramsBuffer - 1 - int(t) }
+
+// codebookOf is the format whose codebook a buffer is, or ir.Invalid.
+func codebookOf(buffer int) ir.DType {
+	if buffer >= paramsBuffer {
+		return ir.Invalid
+	}
+	return ir.DType(paramsBuffer - 1 - buffer)
+}
 
 // lowerer makes the kernel of one cluster. It evaluates each stored node at
 // the kernel's coordinates by recursion: views transform the coordinates,
@@ -64,6 +76,7 @@ func (f *Fusion) lower(c *Cluster) (*kernel.Kernel, error) {
 }
 
 func (l *lowerer) finish() (*kernel.Kernel, error) {
+	l.bindCodebooks()
 	if len(l.k.Symbols()) > 0 {
 		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Buffer: paramsBuffer})
 	}
@@ -75,6 +88,20 @@ func (l *lowerer) finish() (*kernel.Kernel, error) {
 	}
 	l.k.Ops, l.k.Name = l.opNames()
 	return l.k, nil
+}
+
+// bindCodebooks binds the codebook of every block format that the kernel reads.
+func (l *lowerer) bindCodebooks() {
+	bound := map[ir.DType]bool{}
+	for _, b := range l.k.Bindings {
+		d := quant.Codebook(b.DType)
+		if d == nil || bound[b.DType] {
+			continue
+		}
+		bound[b.DType] = true
+		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: b.DType.String() + "_codebook", DType: d.DType, Read: true,
+			Buffer: codebookBuffer(b.DType), Elems: int64(d.Elems()), Codebook: b.DType})
+	}
 }
 
 // opNames lists the fused ops in graph order, and names the kernel by its

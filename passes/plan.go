@@ -8,6 +8,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
 )
 
 // lowerAll orders the clusters by level and makes their kernels.
@@ -153,6 +154,13 @@ func (pl *planner) buffer(id int) (int, error) {
 	}
 	if i, ok := pl.byNode[id]; ok {
 		return i, nil
+	}
+	if t := codebookOf(id); t != ir.Invalid {
+		d := quant.Codebook(t)
+		i, err := pl.add(kernel.BufWeight, t.String()+" codebook", ir.Type{DType: d.DType, Shape: ir.ShapeOf(d.Dims...)},
+			kernel.Segment{DType: d.DType, Dims: d.Dims, Data: d.Bytes})
+		pl.byNode[id] = i
+		return i, err
 	}
 	n := pl.s.Graph.Nodes()[id]
 	kind, name := kernel.BufTemp, fmt.Sprintf("%s %s", n, n.Op())

@@ -190,7 +190,7 @@ func (e *emitter) declaration(out *strings.Builder, b *buffer, width int) {
 	}
 	typ, name := scalars[b.DType].storage, b.name
 	if b.DType.IsBlock() {
-		typ = blockFormats[b.DType].unit
+		typ = blockUnits[blockUnit(b.DType)].name
 	}
 	if width > 1 {
 		typ, name = fmt.Sprintf("%s%d", scalars[b.DType].storageVec, width), fmt.Sprintf("%s_vec%d", b.name, width)

@@ -42,7 +42,7 @@ func TestErrors(t *testing.T) {
 		{"wrong family", ok(), kernel.Schedule{Variant: kernel.VarRowSerial, Workgroup: 64, Vec: 1}, "is for row kernels"},
 		{"no workgroup", ok(), kernel.Schedule{Variant: kernel.VarMap, Vec: 1}, "workgroup of 0"},
 		{"unknown symbol", symbolic(), plain, "symbol T is not one of the program's"},
-		{"format without kernels", copyKernel(ir.IQ1_S, []ir.Dim{ir.D(64)}, i, i), plain, "binding x is iq1_s, which no kernel reads yet: formats with kernels are q4_0, q8_0"},
+		{"format without its codebook", copyKernel(ir.IQ1_S, []ir.Dim{ir.D(64)}, i, i), plain, "binding x is iq1_s, but none of the bindings is its codebook"},
 		{"store into nothing", with(ok(), func(k *kernel.Kernel) { k.Stores[0].Bind = 5 }), plain, "store into binding 5 of 2"},
 		{"not for reading", with(ok(), func(k *kernel.Kernel) { k.Bindings[0].Read = false }), plain, "read but not declared so"},
 		{"not for writing", with(ok(), func(k *kernel.Kernel) { k.Bindings[1].Write = false }), plain, "written but not declared so"},

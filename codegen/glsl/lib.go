@@ -455,4 +455,37 @@ bool argmax_beats_int(TYPE a, int i, TYPE b, int j) {
 bool argmin_beats_int(TYPE a, int i, TYPE b, int j) {
     return a < b || a == b && i < j;
 }`},
+	{"bytes_unsigned", f32Only, nil, `
+vec4 bytes_unsigned(uint bytes) {
+    return vec4(bytes & 0xffu, bytes >> 8 & 0xffu, bytes >> 16 & 0xffu, bytes >> 24);
+}`},
+	{"bytes_signed", f32Only, nil, `
+vec4 bytes_signed(uint bytes) {
+    int i = int(bytes);
+    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+}`},
+	{"spread_bits", f32Only, nil, `
+// Bit i of the low four bits as byte i.
+uint spread_bits(uint bits) {
+    return (bits & 15u) * 0x204081u & 0x01010101u;
+}`},
+	{"negate_bytes", f32Only, []string{"spread_bits"}, `
+// Changes the sign of byte i, which is not 0, where bit i of signs is set.
+uint negate_bytes(uint bytes, uint signs) {
+    uint negative = spread_bits(signs);
+    return (bytes ^ negative * 255u) + negative;
+}`},
+	{"even_signs", f32Only, nil, `
+// The signs of eight elements from those of seven: an even number is set.
+uint even_signs(uint seven) {
+    return seven | (uint(bitCount(seven)) & 1u) << 7;
+}`},
+	{"scale_min_k4", f32Only, nil, `
+// The 6-bit scale and minimum of group g of 8 in q4_K and q5_K. Groups 4 to 7
+// have their low bits in the last word, the others on top of the first two.
+uvec2 scale_min_k4(uvec3 packed, uint g) {
+    packed >>= g % 4u * 8u;
+    uvec2 low = uvec2(packed.z & 15u, packed.z >> 4 & 15u);
+    return g < 4u ? packed.xy & 63u : low | (packed.xy >> 2 & 48u);
+}`},
 }

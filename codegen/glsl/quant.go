@@ -2,69 +2,111 @@ package glsl
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/vkc-go/vkc/ir"
 )
 
-// blockFormat is one row of the table of formats that kernels can read: how a
-// buffer of it is declared, and functions that decode one element or four
-// neighbours. NAME in them is the array, FUNC the function. Blocks of 18 or 34
-// bytes are aligned to 2 bytes only, hence the 16-bit units.
+// blockFormat is one row of the table of formats that kernels can read. Its
+// snippets are bodies of GLSL functions over the bytes of one block; every
+// kernel decodes through them:
+//
+//	element = scale * (quant - bias) [+ offset]
+//
+// A snippet reads its block only by WORD(at), SHORT(at), BYTE(at) and HALF(at):
+// four, two, one byte, or a half as a float, at a byte of the block. How blocks
+// lie in memory is thus the business of those readers alone.
+//
+// Elements come in quads, four neighbours of which the first is a multiple of
+// four. planes quads, stride apart, share the same bytes: q4_0 keeps element i
+// and i+16 in one byte, so it has 2 planes 16 apart.
 type blockFormat struct {
-	unit   string
-	needs  []string
-	scalar string // float FUNC(uint i)
-	quad   string // vec4 FUNC(uint i), i a multiple of 4
+	planes, stride int
+	run            int // elements that share a scale, from a multiple of it on
+
+	// scale returns the scale of element e of the block; of affine formats a
+	// vec2 of scale and offset.
+	scale  string
+	affine bool
+
+	// quants returns the four quants of plane p as the bytes of a uint, signed
+	// ones or not; e is the first element of the quad in plane 0.
+	quants string
+	signed bool
+	bias   int
+	// levels returns them as a vec4 instead, where they are no bytes.
+	levels string
 }
 
-var blockFormats = map[ir.DType]blockFormat{
-	// A half scale and 32 signed bytes.
-	ir.Q8_0: {
-		unit: "uint16_t", needs: []string{NeedStorage16},
-		scalar: `
-float FUNC(uint i) {
-    uint block = i / 32u * 17u;
-    float scale = unpackHalf2x16(uint(NAME[block])).x;
-    int pair = int(uint(NAME[block + 1u + i % 32u / 2u]));
-    return scale * float(bitfieldExtract(pair, int(i % 2u) * 8, 8));
-}`,
-		quad: `
-vec4 FUNC(uint i) {
-    uint block = i / 32u * 17u;
-    float scale = unpackHalf2x16(uint(NAME[block])).x;
-    uint q = block + 1u + i % 32u / 2u;
-    int low = int(uint(NAME[q])), high = int(uint(NAME[q + 1u]));
-    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
-                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
-}`,
-	},
-	// A half scale and 16 bytes: element i in the low half of byte i, element
-	// i+16 in its high half, both less 8.
-	ir.Q4_0: {
-		unit: "uint16_t", needs: []string{NeedStorage16},
-		scalar: `
-float FUNC(uint i) {
-    uint block = i / 32u * 9u;
-    float scale = unpackHalf2x16(uint(NAME[block])).x;
-    uint pair = uint(NAME[block + 1u + i % 16u / 2u]);
-    uint q = pair >> (i % 2u * 8u + i % 32u / 16u * 4u) & 15u;
-    return scale * (float(q) - 8.0);
-}`,
-		quad: `
-vec4 FUNC(uint i) {
-    uint block = i / 32u * 9u;
-    float scale = unpackHalf2x16(uint(NAME[block])).x;
-    uint q = block + 1u + i % 16u / 2u;
-    uint four = uint(NAME[q]) | uint(NAME[q + 1u]) << 16;
-    uvec4 quants = uvec4(four, four >> 8, four >> 16, four >> 24) >> i % 32u / 16u * 4u & 15u;
-    return scale * (vec4(quants) - 8.0);
-}`,
-	},
+// superblock is the number of elements that planes of quads cover.
+func (f blockFormat) superblock() int { return f.planes * f.stride }
+
+// scaleType is what the scale snippet returns.
+func (f blockFormat) scaleType() string {
+	if f.affine {
+		return "vec2"
+	}
+	return "float"
 }
 
-func blockNeeds(t ir.DType) []string { return blockFormats[t].needs }
+// blockUnits gives, by the alignment of a format's blocks, the unit in which
+// buffers of it are read.
+var blockUnits = map[int]struct {
+	name    string
+	need    string
+	readers string
+}{
+	4: {"uint", "", `
+uint word_NAME(uint block, uint at) {
+    return NAME[block * UNITSu + at / 4u];
+}
+uint short_NAME(uint block, uint at) {
+    return NAME[block * UNITSu + at / 4u] >> at % 4u * 8u & 0xffffu;
+}
+uint byte_NAME(uint block, uint at) {
+    return NAME[block * UNITSu + at / 4u] >> at % 4u * 8u & 0xffu;
+}
+float half_NAME(uint block, uint at) {
+    return unpackHalf2x16(short_NAME(block, at)).x;
+}`},
+	2: {"uint16_t", NeedStorage16, `
+uint word_NAME(uint block, uint at) {
+    uint i = block * UNITSu + at / 2u;
+    return uint(NAME[i]) | uint(NAME[i + 1u]) << 16;
+}
+uint short_NAME(uint block, uint at) {
+    return uint(NAME[block * UNITSu + at / 2u]);
+}
+uint byte_NAME(uint block, uint at) {
+    return uint(NAME[block * UNITSu + at / 2u]) >> at % 2u * 8u & 0xffu;
+}
+float half_NAME(uint block, uint at) {
+    return unpackHalf2x16(short_NAME(block, at)).x;
+}`},
+	1: {"uint8_t", NeedStorage8, `
+uint word_NAME(uint block, uint at) {
+    uint i = block * UNITSu + at;
+    return uint(NAME[i]) | uint(NAME[i + 1u]) << 8 | uint(NAME[i + 2u]) << 16 | uint(NAME[i + 3u]) << 24;
+}
+uint byte_NAME(uint block, uint at) {
+    return uint(NAME[block * UNITSu + at]);
+}`},
+}
+
+// blockUnit is the alignment of the blocks of a format in bytes, at most 4.
+func blockUnit(t ir.DType) int {
+	n := t.BlockBytes()
+	return min(n&-n, 4)
+}
+
+func blockNeeds(t ir.DType) []string {
+	if need := blockUnits[blockUnit(t)].need; need != "" {
+		return []string{need}
+	}
+	return nil
+}
 
 // readableFormats lists the block formats that have kernels.
 func readableFormats() string {
@@ -76,24 +118,174 @@ func readableFormats() string {
 	return strings.Join(names, ", ")
 }
 
-// blockDecoder returns the function that decodes one element of a buffer of
-// blocks, or four neighbours, and sees to it that the text has it.
-func (e *emitter) blockDecoder(b *buffer, width int) string {
+// blockFormatOf returns the row of a buffer's format.
+func (e *emitter) blockFormatOf(b *buffer) blockFormat {
 	f, ok := blockFormats[b.DType]
 	if !ok {
 		e.fail("binding %s is %s, which no kernel reads yet: formats with kernels are %s", b.Name, b.DType, readableFormats())
+	}
+	return f
+}
+
+// blockDecoder returns the function that decodes one element of a buffer of
+// blocks, or four neighbours, and sees to it that the text has it.
+func (e *emitter) blockDecoder(b *buffer, width int) string {
+	f := e.blockFormatOf(b)
+	if e.err != nil {
 		return "unknown"
 	}
-	name, source := "decode_"+b.base, f.scalar
-	if width == 4 {
-		name, source = "decode4_"+b.base, f.quad
-	} else if width != 1 {
+	e.blockParts(b)
+	typ, element := "float", "[e % 4u]"
+	switch width {
+	case 1:
+	case 4:
+		typ, element = "vec4", ""
+	default:
 		e.fail("no decoder of %d elements of %s", width, b.DType)
 	}
-	if !e.tables[name] {
-		e.tables[name] = true
-		source = strings.NewReplacer("NAME", e.view(b, 1), "FUNC", name).Replace(strings.TrimPrefix(source, "\n"))
-		e.decoders = append(e.decoders, fmt.Sprintf("// %s: %d elements in %d bytes.\n%s\n", b.DType, b.DType.BlockElems(), b.DType.BlockBytes(), source))
+	levels := "levels_NAME(block, " + f.firstOf(b.DType, width == 4) + f.planeArg("e / STRIDEu % PLANESu") + ")" + element
+	lines := []string{"uint block = i / ELEMSu, e = i % ELEMSu;"}
+	if f.affine { // fused, multiplication and addition would round once, and the host rounds twice
+		lines = append(lines, "vec2 scale = scale_NAME(block, e);",
+			"precise "+typ+" value = scale.x * "+levels+" + scale.y;", "return value;")
+	} else {
+		lines = append(lines, "return scale_NAME(block, e) * "+levels+";")
 	}
+	name := "decode_" + b.base
+	note := "// Element i."
+	if width == 4 {
+		name, note = "decode4_"+b.base, "// Elements i to i+3, i being a multiple of 4."
+	}
+	e.blockFunction(b, typ+" "+name+"(uint i)", note, strings.Join(lines, "\n"))
 	return name
+}
+
+// firstOf prints the first element, in plane 0, of the quad that element e of a
+// block is in; whole says that e begins a quad.
+func (f blockFormat) firstOf(t ir.DType, whole bool) string {
+	switch {
+	case f.planes == 1 && whole:
+		return "e"
+	case f.planes == 1:
+		return "e / 4u * 4u"
+	case f.stride == 4:
+		return "e / SUPERBLOCKu * SUPERBLOCKu"
+	}
+	first := "e % STRIDEu"
+	if !whole {
+		first += " / 4u * 4u"
+	}
+	if f.superblock() < t.BlockElems() {
+		first = "e / SUPERBLOCKu * SUPERBLOCKu + " + first
+	}
+	return first
+}
+
+// planeArg prints the plane as a further argument, if there are several.
+func (f blockFormat) planeArg(p string) string {
+	if f.planes == 1 {
+		return ""
+	}
+	return ", " + p
+}
+
+// blockParts makes the text have the functions of a format's snippets over a
+// buffer.
+func (e *emitter) blockParts(b *buffer) {
+	f := e.blockFormatOf(b)
+	e.blockFunction(b, f.scaleType()+" scale_NAME(uint block, uint e)", fmt.Sprintf(
+		"// %s: %d elements in %d bytes. The scale%s of element e.", b.DType, b.DType.BlockElems(), b.DType.BlockBytes(),
+		map[bool]string{true: " and offset"}[f.affine]), f.scale)
+	args := "(uint block, uint e" + f.planeArg("uint p") + ")"
+	note := "// Four neighbours from element e on"
+	if f.planes > 1 {
+		note += ", or p times STRIDE further"
+	}
+	if f.levels != "" {
+		e.blockFunction(b, "vec4 levels_NAME"+args, note+".", f.levels)
+		return
+	}
+	e.blockFunction(b, "uint quants_NAME"+args, note+", a byte each.", f.quants)
+	levels := "bytes_unsigned"
+	if f.signed {
+		levels = "bytes_signed"
+	}
+	levels += "(quants_NAME(block, e" + f.planeArg("p") + "))"
+	if f.bias != 0 {
+		levels += fmt.Sprintf(" - %d.0", f.bias)
+	}
+	e.blockFunction(b, "vec4 levels_NAME"+args, "", "return "+levels+";")
+}
+
+var (
+	blockReader  = regexp.MustCompile(`\b(WORD|SHORT|BYTE|HALF)\(`)
+	functionName = regexp.MustCompile(`\b[a-z]\w*\(`)
+)
+
+// blockFunction adds a function over the blocks of a buffer to the text, once.
+func (e *emitter) blockFunction(b *buffer, head, note, body string) {
+	f := blockFormats[b.DType]
+	head = strings.ReplaceAll(head, "NAME", b.base)
+	if e.tables[head] {
+		return
+	}
+	e.tables[head] = true
+	body = strings.Trim(body, "\n")
+	for _, m := range blockReader.FindAllStringSubmatch(body, -1) {
+		e.blockReader(b, strings.ToLower(m[1]))
+	}
+	for _, name := range functionName.FindAllString(body, -1) {
+		if name = strings.TrimSuffix(name, "("); libraryNames[name] {
+			e.helper(name, "float")
+		}
+	}
+	body = blockReader.ReplaceAllStringFunc(body, func(s string) string {
+		return strings.ToLower(strings.TrimSuffix(s, "(")) + "_NAME(block, "
+	})
+	if strings.Contains(body, "CODEBOOK") {
+		body = strings.ReplaceAll(body, "CODEBOOK", e.codebook(b))
+	}
+	var text strings.Builder
+	if note != "" {
+		text.WriteString(note + "\n")
+	}
+	text.WriteString(head + " {\n")
+	for _, line := range strings.Split(body, "\n") {
+		text.WriteString("    " + line + "\n")
+	}
+	text.WriteString("}\n")
+	e.decoders = append(e.decoders, strings.NewReplacer("NAME", b.base, "ELEMS", fmt.Sprint(b.DType.BlockElems()),
+		"SUPERBLOCK", fmt.Sprint(f.superblock()), "STRIDE", fmt.Sprint(f.stride), "PLANES", fmt.Sprint(f.planes)).Replace(text.String()))
+}
+
+// blockReader adds one of the functions that read bytes of a block.
+func (e *emitter) blockReader(b *buffer, name string) {
+	if e.tables[name+" "+b.base] {
+		return
+	}
+	e.tables[name+" "+b.base] = true
+	if name == "half" {
+		e.blockReader(b, "short")
+	}
+	unit := blockUnit(b.DType)
+	for _, source := range strings.SplitAfter(strings.TrimPrefix(blockUnits[unit].readers, "\n"), "\n}") {
+		source = strings.TrimPrefix(source, "\n")
+		if !strings.Contains(source, " "+name+"_NAME(") || !strings.HasPrefix(source[strings.Index(source, " ")+1:], name+"_NAME(") {
+			continue
+		}
+		source = strings.NewReplacer("NAME[", e.view(b, 1)+"[", "NAME", b.base, "UNITS", fmt.Sprint(b.DType.BlockBytes()/unit)).Replace(source)
+		e.decoders = append(e.decoders, source+"\n")
+		return
+	}
+	e.fail("blocks of %d bytes have no reader %q", b.DType.BlockBytes(), name)
+}
+
+// codebook returns the array that holds the codebook of a buffer's format.
+func (e *emitter) codebook(b *buffer) string {
+	i := slices.IndexFunc(e.buffers, func(c *buffer) bool { return c.Codebook == b.DType })
+	if i < 0 {
+		e.fail("binding %s is %s, but none of the bindings is its codebook", b.Name, b.DType)
+		return "unknown"
+	}
+	return e.view(e.buffers[i], 1)
 }

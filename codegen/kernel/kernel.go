@@ -57,6 +57,9 @@ type Binding struct {
 	Buffer int // the value it holds, in the namespace of whoever lowered it
 	// Elems is the number of elements at the bound of every symbol.
 	Elems int64
+	// Codebook is the block format whose table of levels the buffer holds, or
+	// ir.Invalid: what decoding that format reads besides the blocks.
+	Codebook ir.DType
 }
 
 // Combine is the operator of a fold.
@@ -158,6 +161,9 @@ func (k *Kernel) Identity() string {
 	fmt.Fprintf(&b, "%s %v %v\n", k.Family, k.Parallel, k.Fold)
 	for i, bd := range k.Bindings {
 		fmt.Fprintf(&b, "bind %d %s r%v w%v\n", i, bd.DType, bd.Read, bd.Write)
+		if bd.Codebook != ir.Invalid {
+			fmt.Fprintf(&b, "codebook of %s\n", bd.Codebook)
+		}
 	}
 	number := map[*Expr]int{}
 	Walk(k.Roots(), func(e *Expr) {

@@ -12,14 +12,42 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t we
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
-// q8_0: 32 elements in 34 bytes.
+vec4 bytes_signed(uint bytes) {
+    int i = int(bytes);
+    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+}
+
+uint short_weight(uint block, uint at) {
+    return uint(weight[block * 17u + at / 2u]);
+}
+
+float half_weight(uint block, uint at) {
+    return unpackHalf2x16(short_weight(block, at)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale of element e.
+float scale_weight(uint block, uint e) {
+    return half_weight(block, 0u);
+}
+
+uint word_weight(uint block, uint at) {
+    uint i = block * 17u + at / 2u;
+    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_weight(uint block, uint e) {
+    return word_weight(block, 2u + e);
+}
+
+vec4 levels_weight(uint block, uint e) {
+    return bytes_signed(quants_weight(block, e));
+}
+
+// Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
-    uint block = i / 32u * 17u;
-    float scale = unpackHalf2x16(uint(weight[block])).x;
-    uint q = block + 1u + i % 32u / 2u;
-    int low = int(uint(weight[q])), high = int(uint(weight[q + 1u]));
-    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
-                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
+    uint block = i / 32u, e = i % 32u;
+    return scale_weight(block, e) * levels_weight(block, e);
 }
 
 void main() {

@@ -15,14 +15,41 @@ layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[640];
 shared vec4 tile_b[640];
 
-// q4_0: 32 elements in 18 bytes.
+vec4 bytes_unsigned(uint bytes) {
+    return vec4(bytes & 0xffu, bytes >> 8 & 0xffu, bytes >> 16 & 0xffu, bytes >> 24);
+}
+
+uint short_b(uint block, uint at) {
+    return uint(b[block * 9u + at / 2u]);
+}
+
+float half_b(uint block, uint at) {
+    return unpackHalf2x16(short_b(block, at)).x;
+}
+
+// q4_0: 32 elements in 18 bytes. The scale of element e.
+float scale_b(uint block, uint e) {
+    return half_b(block, 0u);
+}
+
+uint word_b(uint block, uint at) {
+    uint i = block * 9u + at / 2u;
+    return uint(b[i]) | uint(b[i + 1u]) << 16;
+}
+
+// Four neighbours from element e on, or p times 16 further, a byte each.
+uint quants_b(uint block, uint e, uint p) {
+    return word_b(block, 2u + e) >> 4u * p & 0x0f0f0f0fu;
+}
+
+vec4 levels_b(uint block, uint e, uint p) {
+    return bytes_unsigned(quants_b(block, e, p)) - 8.0;
+}
+
+// Elements i to i+3, i being a multiple of 4.
 vec4 decode4_b(uint i) {
-    uint block = i / 32u * 9u;
-    float scale = unpackHalf2x16(uint(b[block])).x;
-    uint q = block + 1u + i % 16u / 2u;
-    uint four = uint(b[q]) | uint(b[q + 1u]) << 16;
-    uvec4 quants = uvec4(four, four >> 8, four >> 16, four >> 24) >> i % 32u / 16u * 4u & 15u;
-    return scale * (vec4(quants) - 8.0);
+    uint block = i / 32u, e = i % 32u;
+    return scale_b(block, e) * levels_b(block, e % 16u, e / 16u % 2u);
 }
 
 void main() {

@@ -90,7 +90,7 @@ func TestBatchedMatMul(t *testing.T) {
 }
 
 // quantTypes are block dtypes of each layout that weights come in.
-var quantTypes = []ir.DType{ir.Q8_0, ir.Q4_0, ir.Q4_1, ir.Q5_0, ir.Q5_1, ir.Q4_K, ir.Q6_K}
+var quantTypes = []ir.DType{ir.Q8_0, ir.Q4_0, ir.Q4_1, ir.Q5_0, ir.Q5_1, ir.Q4_K, ir.Q6_K, ir.IQ2_S, ir.IQ4_XS}
 
 func TestQuantizedProducts(t *testing.T) {
 	dev := openDevice(t)

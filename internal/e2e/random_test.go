@@ -142,10 +142,7 @@ func report(t *testing.T, dev *vkc.Device, g *ir.Graph, seed uint64, err error) 
 	t.Errorf("seed %d: %v\n%s", seed, err, small)
 }
 
-// unreadable is in errors about block dtypes that the generator cannot decode yet.
-const unreadable = "which no kernel reads yet"
-
-// notYet returns what the device or the compiler lacks for a graph, or nothing if err is of another sort.
+// notYet returns what the device lacks for a graph, or nothing if err is of another sort.
 func notYet(err error) string {
 	if err == nil {
 		return ""
@@ -154,11 +151,7 @@ func notYet(err error) string {
 	if errors.As(err, &unsupported) {
 		return "the device lacks features"
 	}
-	text := err.Error()
-	if !strings.Contains(text, unreadable) || strings.Contains(text, "is q8_0, "+unreadable) || strings.Contains(text, "is q4_0, "+unreadable) {
-		return ""
-	}
-	return "a block dtype " + unreadable
+	return ""
 }
 
 // TestFound runs the graphs that once failed, each made small.

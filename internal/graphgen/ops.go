@@ -338,8 +338,8 @@ func (g *generator) matmul() *ir.Node {
 
 // quantized uses a weight in a block format.
 func (g *generator) quantized() *ir.Node {
-	t := g.oneOf(ir.Q8_0, ir.Q4_0)
-	k := 32 * (1 + g.rng.IntN(2))
+	t := g.oneOf(ir.Q8_0, ir.Q4_0, ir.Q4_1, ir.Q5_0, ir.Q5_1, ir.IQ4_NL, ir.MXFP4) // short blocks, so that tensors stay small
+	k := t.BlockElems() * (1 + g.rng.IntN(2))
 	w := g.named(ir.OpWeight, fmt.Sprintf("q%d", len(g.g.Nodes())), ir.ShapeOf(1+g.rng.IntN(12), k), t)
 	switch g.rng.IntN(4) {
 	case 0:

@@ -36,7 +36,6 @@ type Options struct {
 var refusals = []string{
 	"cannot run this graph: it lacks", // a feature of the device
 	"has no lowering",                 // an op without kernels
-	"which no kernel reads yet",       // a block dtype
 }
 
 // Refused reports whether an error says clearly that a graph cannot be run: it
