@@ -17,14 +17,42 @@ layout(set = 0, binding = 2, std430) readonly buffer Weight_2_vec4_buffer { vec4
 layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
-// q8_0: 32 elements in 34 bytes.
+vec4 bytes_signed(uint bytes) {
+    int i = int(bytes);
+    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+}
+
+uint short_weight(uint block, uint at) {
+    return uint(weight[block * 17u + at / 2u]);
+}
+
+float half_weight(uint block, uint at) {
+    return unpackHalf2x16(short_weight(block, at)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale of element e.
+float scale_weight(uint block, uint e) {
+    return half_weight(block, 0u);
+}
+
+uint word_weight(uint block, uint at) {
+    uint i = block * 17u + at / 2u;
+    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_weight(uint block, uint e) {
+    return word_weight(block, 2u + e);
+}
+
+vec4 levels_weight(uint block, uint e) {
+    return bytes_signed(quants_weight(block, e));
+}
+
+// Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
-    uint block = i / 32u * 17u;
-    float scale = unpackHalf2x16(uint(weight[block])).x;
-    uint q = block + 1u + i % 32u / 2u;
-    int low = int(uint(weight[q])), high = int(uint(weight[q + 1u]));
-    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
-                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
+    uint block = i / 32u, e = i % 32u;
+    return scale_weight(block, e) * levels_weight(block, e);
 }
 
 void main() {
@@ -82,14 +110,42 @@ layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[320];
 shared vec4 tile_b[320];
 
-// q8_0: 32 elements in 34 bytes.
+vec4 bytes_signed(uint bytes) {
+    int i = int(bytes);
+    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+}
+
+uint short_weight(uint block, uint at) {
+    return uint(weight[block * 17u + at / 2u]);
+}
+
+float half_weight(uint block, uint at) {
+    return unpackHalf2x16(short_weight(block, at)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale of element e.
+float scale_weight(uint block, uint e) {
+    return half_weight(block, 0u);
+}
+
+uint word_weight(uint block, uint at) {
+    uint i = block * 17u + at / 2u;
+    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_weight(uint block, uint e) {
+    return word_weight(block, 2u + e);
+}
+
+vec4 levels_weight(uint block, uint e) {
+    return bytes_signed(quants_weight(block, e));
+}
+
+// Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
-    uint block = i / 32u * 17u;
-    float scale = unpackHalf2x16(uint(weight[block])).x;
-    uint q = block + 1u + i % 32u / 2u;
-    int low = int(uint(weight[q])), high = int(uint(weight[q + 1u]));
-    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
-                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
+    uint block = i / 32u, e = i % 32u;
+    return scale_weight(block, e) * levels_weight(block, e);
 }
 
 void main() {
@@ -624,22 +680,75 @@ layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[320];
 shared vec4 tile_b[320];
 
-// q8_0: 32 elements in 34 bytes.
-vec4 decode4_weight(uint i) {
-    uint block = i / 32u * 17u;
-    float scale = unpackHalf2x16(uint(weight[block])).x;
-    uint q = block + 1u + i % 32u / 2u;
-    int low = int(uint(weight[q])), high = int(uint(weight[q + 1u]));
-    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
-                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
+vec4 bytes_signed(uint bytes) {
+    int i = int(bytes);
+    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
 }
 
-// q8_0: 32 elements in 34 bytes.
+uint short_weight(uint block, uint at) {
+    return uint(weight[block * 17u + at / 2u]);
+}
+
+float half_weight(uint block, uint at) {
+    return unpackHalf2x16(short_weight(block, at)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale of element e.
+float scale_weight(uint block, uint e) {
+    return half_weight(block, 0u);
+}
+
+uint word_weight(uint block, uint at) {
+    uint i = block * 17u + at / 2u;
+    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_weight(uint block, uint e) {
+    return word_weight(block, 2u + e);
+}
+
+vec4 levels_weight(uint block, uint e) {
+    return bytes_signed(quants_weight(block, e));
+}
+
+// Elements i to i+3, i being a multiple of 4.
+vec4 decode4_weight(uint i) {
+    uint block = i / 32u, e = i % 32u;
+    return scale_weight(block, e) * levels_weight(block, e);
+}
+
+uint short_weight_2(uint block, uint at) {
+    return uint(weight_2[block * 17u + at / 2u]);
+}
+
+float half_weight_2(uint block, uint at) {
+    return unpackHalf2x16(short_weight_2(block, at)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale of element e.
+float scale_weight_2(uint block, uint e) {
+    return half_weight_2(block, 0u);
+}
+
+uint word_weight_2(uint block, uint at) {
+    uint i = block * 17u + at / 2u;
+    return uint(weight_2[i]) | uint(weight_2[i + 1u]) << 16;
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_weight_2(uint block, uint e) {
+    return word_weight_2(block, 2u + e);
+}
+
+vec4 levels_weight_2(uint block, uint e) {
+    return bytes_signed(quants_weight_2(block, e));
+}
+
+// Element i.
 float decode_weight_2(uint i) {
-    uint block = i / 32u * 17u;
-    float scale = unpackHalf2x16(uint(weight_2[block])).x;
-    int pair = int(uint(weight_2[block + 1u + i % 32u / 2u]));
-    return scale * float(bitfieldExtract(pair, int(i % 2u) * 8, 8));
+    uint block = i / 32u, e = i % 32u;
+    return scale_weight_2(block, e) * levels_weight_2(block, e / 4u * 4u)[e % 4u];
 }
 
 void main() {
@@ -782,24 +891,75 @@ shared vec4 tile_a[80];
 shared vec4 tile_b0[160];
 shared vec4 tile_b1[160];
 
-// q8_0: 32 elements in 34 bytes.
-vec4 decode4_weight(uint i) {
-    uint block = i / 32u * 17u;
-    float scale = unpackHalf2x16(uint(weight[block])).x;
-    uint q = block + 1u + i % 32u / 2u;
-    int low = int(uint(weight[q])), high = int(uint(weight[q + 1u]));
-    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
-                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
+vec4 bytes_signed(uint bytes) {
+    int i = int(bytes);
+    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
 }
 
-// q8_0: 32 elements in 34 bytes.
+uint short_weight(uint block, uint at) {
+    return uint(weight[block * 17u + at / 2u]);
+}
+
+float half_weight(uint block, uint at) {
+    return unpackHalf2x16(short_weight(block, at)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale of element e.
+float scale_weight(uint block, uint e) {
+    return half_weight(block, 0u);
+}
+
+uint word_weight(uint block, uint at) {
+    uint i = block * 17u + at / 2u;
+    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_weight(uint block, uint e) {
+    return word_weight(block, 2u + e);
+}
+
+vec4 levels_weight(uint block, uint e) {
+    return bytes_signed(quants_weight(block, e));
+}
+
+// Elements i to i+3, i being a multiple of 4.
+vec4 decode4_weight(uint i) {
+    uint block = i / 32u, e = i % 32u;
+    return scale_weight(block, e) * levels_weight(block, e);
+}
+
+uint short_weight_2(uint block, uint at) {
+    return uint(weight_2[block * 17u + at / 2u]);
+}
+
+float half_weight_2(uint block, uint at) {
+    return unpackHalf2x16(short_weight_2(block, at)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale of element e.
+float scale_weight_2(uint block, uint e) {
+    return half_weight_2(block, 0u);
+}
+
+uint word_weight_2(uint block, uint at) {
+    uint i = block * 17u + at / 2u;
+    return uint(weight_2[i]) | uint(weight_2[i + 1u]) << 16;
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_weight_2(uint block, uint e) {
+    return word_weight_2(block, 2u + e);
+}
+
+vec4 levels_weight_2(uint block, uint e) {
+    return bytes_signed(quants_weight_2(block, e));
+}
+
+// Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight_2(uint i) {
-    uint block = i / 32u * 17u;
-    float scale = unpackHalf2x16(uint(weight_2[block])).x;
-    uint q = block + 1u + i % 32u / 2u;
-    int low = int(uint(weight_2[q])), high = int(uint(weight_2[q + 1u]));
-    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
-                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
+    uint block = i / 32u, e = i % 32u;
+    return scale_weight_2(block, e) * levels_weight_2(block, e);
 }
 
 void main() {
@@ -903,14 +1063,42 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[320];
 shared vec4 tile_b[320];
 
-// q8_0: 32 elements in 34 bytes.
+vec4 bytes_signed(uint bytes) {
+    int i = int(bytes);
+    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+}
+
+uint short_weight(uint block, uint at) {
+    return uint(weight[block * 17u + at / 2u]);
+}
+
+float half_weight(uint block, uint at) {
+    return unpackHalf2x16(short_weight(block, at)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale of element e.
+float scale_weight(uint block, uint e) {
+    return half_weight(block, 0u);
+}
+
+uint word_weight(uint block, uint at) {
+    uint i = block * 17u + at / 2u;
+    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_weight(uint block, uint e) {
+    return word_weight(block, 2u + e);
+}
+
+vec4 levels_weight(uint block, uint e) {
+    return bytes_signed(quants_weight(block, e));
+}
+
+// Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
-    uint block = i / 32u * 17u;
-    float scale = unpackHalf2x16(uint(weight[block])).x;
-    uint q = block + 1u + i % 32u / 2u;
-    int low = int(uint(weight[q])), high = int(uint(weight[q + 1u]));
-    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
-                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
+    uint block = i / 32u, e = i % 32u;
+    return scale_weight(block, e) * levels_weight(block, e);
 }
 
 void main() {
@@ -997,14 +1185,42 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[320];
 shared vec4 tile_b[320];
 
-// q8_0: 32 elements in 34 bytes.
+vec4 bytes_signed(uint bytes) {
+    int i = int(bytes);
+    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+}
+
+uint short_weight(uint block, uint at) {
+    return uint(weight[block * 17u + at / 2u]);
+}
+
+float half_weight(uint block, uint at) {
+    return unpackHalf2x16(short_weight(block, at)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale of element e.
+float scale_weight(uint block, uint e) {
+    return half_weight(block, 0u);
+}
+
+uint word_weight(uint block, uint at) {
+    uint i = block * 17u + at / 2u;
+    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_weight(uint block, uint e) {
+    return word_weight(block, 2u + e);
+}
+
+vec4 levels_weight(uint block, uint e) {
+    return bytes_signed(quants_weight(block, e));
+}
+
+// Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
-    uint block = i / 32u * 17u;
-    float scale = unpackHalf2x16(uint(weight[block])).x;
-    uint q = block + 1u + i % 32u / 2u;
-    int low = int(uint(weight[q])), high = int(uint(weight[q + 1u]));
-    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
-                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
+    uint block = i / 32u, e = i % 32u;
+    return scale_weight(block, e) * levels_weight(block, e);
 }
 
 void main() {
@@ -1094,14 +1310,42 @@ layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[320];
 shared vec4 tile_b[320];
 
-// q8_0: 32 elements in 34 bytes.
+vec4 bytes_signed(uint bytes) {
+    int i = int(bytes);
+    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+}
+
+uint short_weight(uint block, uint at) {
+    return uint(weight[block * 17u + at / 2u]);
+}
+
+float half_weight(uint block, uint at) {
+    return unpackHalf2x16(short_weight(block, at)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale of element e.
+float scale_weight(uint block, uint e) {
+    return half_weight(block, 0u);
+}
+
+uint word_weight(uint block, uint at) {
+    uint i = block * 17u + at / 2u;
+    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_weight(uint block, uint e) {
+    return word_weight(block, 2u + e);
+}
+
+vec4 levels_weight(uint block, uint e) {
+    return bytes_signed(quants_weight(block, e));
+}
+
+// Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
-    uint block = i / 32u * 17u;
-    float scale = unpackHalf2x16(uint(weight[block])).x;
-    uint q = block + 1u + i % 32u / 2u;
-    int low = int(uint(weight[q])), high = int(uint(weight[q + 1u]));
-    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
-                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
+    uint block = i / 32u, e = i % 32u;
+    return scale_weight(block, e) * levels_weight(block, e);
 }
 
 void main() {
@@ -1247,14 +1491,42 @@ layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float resu
 
 shared float partial[17];
 
-// q8_0: 32 elements in 34 bytes.
+vec4 bytes_signed(uint bytes) {
+    int i = int(bytes);
+    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+}
+
+uint short_weight(uint block, uint at) {
+    return uint(weight[block * 17u + at / 2u]);
+}
+
+float half_weight(uint block, uint at) {
+    return unpackHalf2x16(short_weight(block, at)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale of element e.
+float scale_weight(uint block, uint e) {
+    return half_weight(block, 0u);
+}
+
+uint word_weight(uint block, uint at) {
+    uint i = block * 17u + at / 2u;
+    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_weight(uint block, uint e) {
+    return word_weight(block, 2u + e);
+}
+
+vec4 levels_weight(uint block, uint e) {
+    return bytes_signed(quants_weight(block, e));
+}
+
+// Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
-    uint block = i / 32u * 17u;
-    float scale = unpackHalf2x16(uint(weight[block])).x;
-    uint q = block + 1u + i % 32u / 2u;
-    int low = int(uint(weight[q])), high = int(uint(weight[q + 1u]));
-    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
-                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
+    uint block = i / 32u, e = i % 32u;
+    return scale_weight(block, e) * levels_weight(block, e);
 }
 
 void main() {
