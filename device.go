@@ -108,6 +108,10 @@ func (d *Device) IsReference() bool { return d.dev == nil }
 // reference are a name only.
 func (d *Device) Caps() target.Caps { return d.caps }
 
+// Vulkan returns the Vulkan device, for what this package has no call for, such
+// as measuring; nil for the CPU reference. It is closed by Close alone.
+func (d *Device) Vulkan() *vk.Device { return d.dev }
+
 // Close closes the device. Its error names what was still open on it.
 func (d *Device) Close() error {
 	if d.dev == nil {

@@ -9,7 +9,7 @@ import (
 // record makes the bindings and the recordings that do not depend on a run.
 func (e *Executable) record() error {
 	var err error
-	if e.bindings, err = e.device.NewBindings(e.bindingSets()); err != nil {
+	if e.bindings, err = e.device.NewBindings(e.bindingSets(e.ranges)); err != nil {
 		return err
 	}
 	e.keep(e.bindings)
@@ -19,13 +19,13 @@ func (e *Executable) record() error {
 	return e.recordReset()
 }
 
-// bindingSets gives every step its buffers.
-func (e *Executable) bindingSets() []BindingSet {
+// bindingSets gives every step its buffers, of which ranges has the places.
+func (e *Executable) bindingSets(ranges []BufferRange) []BindingSet {
 	sets := make([]BindingSet, len(e.program.Steps))
 	for i, s := range e.program.Steps {
 		sets[i].Name = s.Name
 		for _, b := range s.Binds {
-			sets[i].Buffers = append(sets[i].Buffers, e.ranges[b.Buffer])
+			sets[i].Buffers = append(sets[i].Buffers, ranges[b.Buffer])
 		}
 	}
 	return sets
@@ -50,7 +50,7 @@ func (e *Executable) recordSteps(name string, stamps *Timestamps) (*Recording, e
 		if i > 0 && (e.program.Steps[i].Barrier || stamps != nil) {
 			c.Barrier(StageCompute, StageCompute)
 		}
-		e.recordStep(c, i)
+		e.recordStep(c, e.bindings, i)
 		if stamps != nil {
 			c.Timestamp(stamps, i+1)
 		}
@@ -68,9 +68,9 @@ func (e *Executable) recordSteps(name string, stamps *Timestamps) (*Recording, e
 	return r, nil
 }
 
-func (e *Executable) recordStep(c *CommandList, i int) {
+func (e *Executable) recordStep(c *CommandList, bindings *Bindings, i int) {
 	c.BindPipeline(e.pipelines[e.program.Steps[i].Shader])
-	c.Bind(e.bindings, i)
+	c.Bind(bindings, i)
 	d := e.dispatches[i]
 	switch {
 	case d.symbolic:

@@ -1,0 +1,311 @@
+package bench
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// Precision names the units that do a case's arithmetic.
+type Precision string
+
+// The precisions.
+const (
+	MatrixF16 Precision = "f16"  // products of f16 or bf16 in matrix units, sums in f32
+	VectorF32 Precision = "f32"  // multiply-adds of f32 outside matrix units
+	NoFlops   Precision = "none" // bound by memory or by launches, whatever it computes
+)
+
+// Ceilings is what a device was seen to reach with kernels that do nothing
+// else. A zero was not measured.
+type Ceilings struct {
+	CopyGBps  float64 `json:"copy_gbps"`      // 10^9 bytes read and written per second
+	MatrixF16 float64 `json:"f16_tflops"`     // 10^12 operations per second, a multiply-add being two
+	VectorF32 float64 `json:"f32_tflops"`     // likewise
+	Note      string  `json:"note,omitempty"` // why one is missing
+}
+
+// Flops returns the ceiling in 10^12 operations per second, or 0.
+func (c Ceilings) Flops(p Precision) float64 {
+	switch p {
+	case MatrixF16:
+		// A device without matrix units does these products in vectors.
+		return max(c.MatrixF16, c.VectorF32)
+	case VectorF32:
+		return c.VectorF32
+	}
+	return 0
+}
+
+// Share returns which part of the nearest ceiling work of those rates reaches,
+// and which ceiling that is.
+func (c Ceilings) Share(p Precision, gbps, tflops float64) (share float64, of string) {
+	memory, arithmetic := 0.0, 0.0
+	if c.CopyGBps > 0 {
+		memory = gbps / c.CopyGBps
+	}
+	if peak := c.Flops(p); peak > 0 {
+		arithmetic = tflops / peak
+	}
+	if arithmetic > memory {
+		return arithmetic, "arithmetic"
+	}
+	return memory, "memory"
+}
+
+var (
+	//go:embed probes/copy.comp
+	copyProbe string
+	//go:embed probes/fma.comp
+	fmaProbe string
+	//go:embed probes/matrix.comp
+	matrixProbe string
+)
+
+// probe is a kernel of one binding to read and one to write.
+type probe struct {
+	name   string
+	source string
+	env    string
+	groups uint32
+	read   int64   // bytes of the buffer that is read
+	write  int64   // and of the one that is written
+	work   float64 // bytes or operations of a dispatch
+	full   bool    // needs full subgroups of the usual size
+}
+
+// MeasureCeilings measures them, in about a second. Compilers and shaders'
+// cache are those of compiling.
+func MeasureCeilings(ctx context.Context, dev *vk.Device, opt Options) (c Ceilings, err error) {
+	opt = opt.withDefaults(dev.Caps())
+	var notes []string
+	for _, m := range []struct {
+		probe probe
+		to    *float64
+		unit  float64
+	}{
+		{copyKernel(dev.Caps()), &c.CopyGBps, 1e9},
+		{fmaKernel(dev.Caps()), &c.VectorF32, 1e12},
+		{matrixKernel(dev.Caps()), &c.MatrixF16, 1e12},
+	} {
+		if m.probe.source == "" {
+			continue
+		}
+		took, err := m.probe.measure(ctx, dev, opt)
+		if err != nil {
+			if ctx.Err() != nil {
+				return c, err
+			}
+			notes = append(notes, fmt.Sprintf("%s: %v", m.probe.name, err))
+			continue
+		}
+		*m.to = m.probe.work / took.Seconds() / m.unit
+	}
+	if c.CopyGBps == 0 && c.VectorF32 == 0 {
+		return c, errors.New("bench: no ceiling could be measured: " + strings.Join(notes, "; "))
+	}
+	c.Note = strings.Join(notes, "; ")
+	return c, nil
+}
+
+func copyKernel(caps target.Caps) probe {
+	bytes := int64(256 << 20)
+	if caps.Type == target.DeviceCPU {
+		bytes = 32 << 20
+	}
+	return probe{name: "copy", source: copyProbe, groups: uint32(bytes / 16 / 256), read: bytes, write: bytes, work: 2 * float64(bytes)}
+}
+
+// probeGroups is how many workgroups of 256 keep every core of a device busy.
+func probeGroups(caps target.Caps) uint32 {
+	if caps.Type == target.DeviceCPU {
+		return 64
+	}
+	return max(caps.Cores, 128) * 16
+}
+
+func fmaKernel(caps target.Caps) probe {
+	rounds := 512
+	groups := probeGroups(caps)
+	return probe{
+		name: "f32", source: defines(fmaProbe, "ROUNDS", rounds), groups: groups, read: 16 * 512, write: 16 * 256 * int64(groups),
+		work: float64(groups) * 256 * float64(rounds) * 16 * 2,
+	}
+}
+
+// matrixKernel is without source where the device has no matrix units.
+func matrixKernel(caps target.Caps) probe {
+	i := slices.IndexFunc(caps.Matrices, func(m target.MatrixShape) bool {
+		return m.A == "f16" && m.B == "f16" && m.C == "f32" && m.R == "f32" && m.Scope == target.ScopeSubgroup
+	})
+	if !caps.Features.CooperativeMatrix || i < 0 {
+		return probe{name: "f16 matrix"}
+	}
+	m := caps.Matrices[i]
+	rounds := 256
+	if caps.Type == target.DeviceCPU {
+		rounds = 16
+	}
+	groups := probeGroups(caps) / 2
+	tile := float64(m.M) * float64(m.N) * float64(m.K)
+	return probe{
+		name:   "f16 matrix",
+		source: defines(matrixProbe, "ROUNDS", rounds, "M", int(m.M), "N", int(m.N), "K", int(m.K), "SUBGROUP", int(caps.SubgroupSize)),
+		env:    "vulkan1.3", groups: groups, read: 2 * 4 * int64(m.K) * int64(max(m.M, m.N)), write: 4 * 8 * int64(groups) * int64(m.M) * int64(m.N),
+		work: float64(groups) * 8 * 8 * float64(rounds) * tile * 2, full: true,
+	}
+}
+
+// defines adds #define lines, of names and numbers, after the version.
+func defines(source string, list ...any) string {
+	version, rest, _ := strings.Cut(source, "\n")
+	var b strings.Builder
+	b.WriteString(version + "\n")
+	for i := 0; i < len(list); i += 2 {
+		fmt.Fprintf(&b, "#define %v %v\n", list[i], list[i+1])
+	}
+	return b.String() + rest
+}
+
+// measure returns how long a dispatch takes.
+func (p probe) measure(ctx context.Context, dev *vk.Device, opt Options) (time.Duration, error) {
+	pipeline, err := p.compile(ctx, dev)
+	if err != nil {
+		return 0, err
+	}
+	defer pipeline.Close()
+	src, err := dev.NewBuffer("src", p.read, vk.DeviceMemory)
+	if err != nil {
+		return 0, err
+	}
+	defer src.Close()
+	dst, err := dev.NewBuffer("dst", p.write, vk.DeviceMemory)
+	if err != nil {
+		return 0, err
+	}
+	defer dst.Close()
+	if err := p.fill(ctx, dev, src); err != nil {
+		return 0, err
+	}
+	bindings, err := dev.NewBindings([]vk.BindingSet{{Name: p.name, Buffers: []vk.BufferRange{vk.Whole(src), vk.Whole(dst)}}})
+	if err != nil {
+		return 0, err
+	}
+	defer bindings.Close()
+	const dispatches = 8
+	burst, err := newProbeBurst(dev, dispatches, func(list *vk.CommandList) {
+		list.BindPipeline(pipeline)
+		list.Bind(bindings, 0)
+		list.Dispatch(p.groups, 1, 1)
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer burst.close()
+	if err := hammer(ctx, dev, burst, opt.Warm); err != nil {
+		return 0, err
+	}
+	return burst.median()
+}
+
+func (p probe) compile(ctx context.Context, dev *vk.Device) (*vk.Pipeline, error) {
+	root, err := cachefile.Root()
+	if err != nil {
+		root = ""
+	}
+	tools, err := spirv.Find(ctx, spirv.FindOptions{CacheDir: root})
+	if err != nil {
+		return nil, err
+	}
+	compiled, _, err := tools.Compile(ctx, []spirv.Shader{{Name: p.name, Source: p.source, TargetEnv: p.env}}, spirv.Options{Optimize: true, CacheDir: root})
+	if err != nil {
+		return nil, err
+	}
+	caps := dev.Caps()
+	desc := vk.PipelineDesc{Name: p.name, Code: compiled[0].SPIRV, Buffers: 2}
+	if p.full && caps.RequiredSubgroupSize && caps.Features.FullSubgroups {
+		desc.SubgroupSize, desc.FullSubgroups = int(caps.SubgroupSize), true
+	}
+	return dev.NewPipeline(desc)
+}
+
+// fill gives the source random data: f16 in the matrix probe, whose products
+// stay finite, and f32 or any bits in the others.
+func (p probe) fill(ctx context.Context, dev *vk.Device, src *vk.Buffer) error {
+	t, fill := ir.F32, Fill{0, 0.9} // sums of a converging series
+	if p.full {
+		t, fill = ir.F16, Fill{-1, 1}
+	}
+	d, err := Random(p.name, t, fill, int(p.read)/t.BlockBytes())
+	if err != nil {
+		return err
+	}
+	return dev.Upload(ctx, src, 0, d.Bytes)
+}
+
+// probeBurst is a recording of the same dispatch several times, each timed.
+type probeBurst struct {
+	dev       *vk.Device
+	recording *vk.Recording
+	stamps    *vk.Timestamps
+	count     int
+}
+
+func newProbeBurst(dev *vk.Device, count int, record func(*vk.CommandList)) (*probeBurst, error) {
+	stamps, err := dev.NewTimestamps(count + 1)
+	if err != nil {
+		return nil, err
+	}
+	list := dev.NewCommandList()
+	list.ResetTimestamps(stamps)
+	list.Timestamp(stamps, 0)
+	for i := range count {
+		list.Barrier(vk.StageCompute, vk.StageCompute)
+		record(list)
+		list.Timestamp(stamps, i+1)
+	}
+	recording, err := dev.Record("probe", list)
+	if err != nil {
+		stamps.Close()
+		return nil, err
+	}
+	return &probeBurst{dev, recording, stamps, count}, nil
+}
+
+// Submit implements submitter.
+func (b *probeBurst) Submit() (vk.Point, error) { return b.dev.Submit(b.recording) }
+
+// median is the median time of a dispatch in the last submission.
+func (b *probeBurst) median() (time.Duration, error) {
+	at, err := b.stamps.Read(0, b.count+1)
+	if err != nil {
+		return 0, err
+	}
+	var times []time.Duration
+	for i := range b.count {
+		times = append(times, at[i+1]-at[i])
+	}
+	slices.Sort(times)
+	if m := times[len(times)/2]; m > 0 {
+		return m, nil
+	}
+	return 0, fmt.Errorf("%d dispatches took no time: the device's clock has a period of %v ns", b.count, roundTo3(b.dev.Caps().TimestampPeriod))
+}
+
+func roundTo3(x float32) float64 { return math.Round(float64(x)*1000) / 1000 }
+
+func (b *probeBurst) close() {
+	b.recording.Close()
+	b.stamps.Close()
+}

@@ -1,0 +1,215 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// Options adjusts Measure. The zero value is what figures are to be reported
+// with.
+type Options struct {
+	// Warm is how long the device works without a gap right before it is timed:
+	// 250 ms on a GPU unless set. Clocks rise only then; the same kernels measure
+	// up to 14 times slower on a card that was idle.
+	Warm time.Duration
+	// Window is how long the timed replays take together: 40 ms unless set.
+	Window time.Duration
+	// Copies of inputs, weights and outputs that replays use in turn; see
+	// CopiesFor. 0 is 1.
+	Copies int
+}
+
+const (
+	gpuWarm  = 250 * time.Millisecond
+	cpuWarm  = 10 * time.Millisecond // a processor is up to speed at once
+	window   = 40 * time.Millisecond
+	cpuBurst = 20 * time.Millisecond
+	// minBatch is how much a pair of timestamps covers at least: what they cost
+	// themselves is then below 2 %.
+	minBatch   = 60 * time.Microsecond
+	maxBatches = 64
+	minBatches = 3
+	// slow is from when on a replay is its own warm-up, and one is enough.
+	slow = 250 * time.Millisecond
+)
+
+// withDefaults fills what is not set, for a device.
+func (o Options) withDefaults(caps target.Caps) Options {
+	cpu := caps.Type == target.DeviceCPU
+	if o.Warm == 0 {
+		o.Warm = gpuWarm
+		if cpu {
+			o.Warm = cpuWarm
+		}
+	}
+	if o.Window == 0 {
+		o.Window = window
+		if cpu {
+			o.Window = cpuBurst
+		}
+	}
+	o.Copies = max(o.Copies, 1)
+	return o
+}
+
+// rotated is how many bytes replays go through before they come back to the
+// first: more than twice the largest cache of any GPU of today but those whose
+// last level is as large as a memory (AMD's 256 MiB).
+const rotated = 192 << 20
+
+// CopiesFor returns how many copies of that many bytes are beyond the cache.
+func CopiesFor(caps target.Caps, bytes int64) int {
+	if caps.Type == target.DeviceCPU {
+		return 1 // main memory and a cache that other programs use too
+	}
+	return int(min(max((rotated+bytes-1)/max(bytes, 1), 1), 256))
+}
+
+// Timing is what a replay of a program took.
+type Timing struct {
+	// Median, Min and Max are times of one replay, of the medians over batches of
+	// replays; by the device's clock.
+	Median, Min, Max time.Duration
+	Replays          int // timed
+	Copies           int // of the buffers, used in turn
+}
+
+// Measure times a loaded program on what its buffers hold: run it once before,
+// with the inputs. The program must not run meanwhile.
+func Measure(ctx context.Context, dev *vk.Device, exe *vk.Executable, opt Options) (t Timing, err error) {
+	opt = opt.withDefaults(dev.Caps())
+	copies, err := exe.Replicate(ctx, opt.Copies)
+	if err != nil {
+		return t, err
+	}
+	defer copies.Close()
+	one, err := estimate(ctx, dev, copies)
+	if err != nil {
+		return t, err
+	}
+	batches, replays := shape(one, opt.Window, exe.Stats().Steps)
+	burst, err := copies.Burst(batches, replays)
+	if err != nil {
+		return t, err
+	}
+	defer burst.Close()
+	if err := hammer(ctx, dev, burst, opt.Warm); err != nil {
+		return t, err
+	}
+	times, err := burst.Times()
+	if err != nil {
+		return t, err
+	}
+	slices.Sort(times)
+	return Timing{Median: times[len(times)/2], Min: times[0], Max: times[len(times)-1], Replays: burst.Replays(), Copies: opt.Copies}, nil
+}
+
+// estimate times one replay of a device that may be cold.
+func estimate(ctx context.Context, dev *vk.Device, copies *vk.Replicas) (time.Duration, error) {
+	burst, err := copies.Burst(1, 1)
+	if err != nil {
+		return 0, err
+	}
+	defer burst.Close()
+	p, err := burst.Submit()
+	if err != nil {
+		return 0, err
+	}
+	if err := dev.Wait(ctx, p); err != nil {
+		return 0, err
+	}
+	times, err := burst.Times()
+	if err != nil {
+		return 0, err
+	}
+	return max(times[0], 500*time.Nanosecond), nil
+}
+
+// maxDispatches bounds a burst, whose recording takes host memory and time.
+const maxDispatches = 1 << 14
+
+// shape returns how many batches of how many replays fill the window.
+func shape(one, window time.Duration, steps int) (batches, replays int) {
+	replays = int((minBatch + one - 1) / one)
+	batches = int(window / (one * time.Duration(replays)))
+	batches = min(max(batches, minBatches), maxBatches)
+	if one > slow {
+		return 1, 1
+	}
+	for batches*replays*max(steps, 1) > maxDispatches && replays > 1 {
+		replays = (replays + 1) / 2
+	}
+	for batches*replays*max(steps, 1) > maxDispatches && batches > minBatches {
+		batches--
+	}
+	return batches, replays
+}
+
+// submitter is recorded work that may be submitted again while it is in flight.
+type submitter interface{ Submit() (vk.Point, error) }
+
+// hammer keeps the device at work for the warm-up and then once more, without
+// a gap in between.
+func hammer(ctx context.Context, dev *vk.Device, burst submitter, warm time.Duration) error {
+	start := time.Now()
+	before, err := burst.Submit()
+	if err != nil {
+		return err
+	}
+	for {
+		// One submission is always waiting behind the one that runs.
+		next, err := burst.Submit()
+		if err != nil {
+			return err
+		}
+		if err := dev.Wait(ctx, before); err != nil {
+			return err
+		}
+		if time.Since(start) >= warm {
+			return dev.Wait(ctx, next)
+		}
+		before = next
+	}
+}
+
+// hostReplays is how many submissions the median is taken of.
+const hostReplays = 21
+
+// MeasureHost returns the median time that the host is busy handing one replay
+// of a program to the device.
+func MeasureHost(ctx context.Context, dev *vk.Device, exe *vk.Executable) (time.Duration, error) {
+	copies, err := exe.Replicate(ctx, 1)
+	if err != nil {
+		return 0, err
+	}
+	defer copies.Close()
+	burst, err := copies.Burst(1, 1)
+	if err != nil {
+		return 0, err
+	}
+	defer burst.Close()
+	var times []time.Duration
+	for range hostReplays {
+		start := time.Now()
+		p, err := burst.Submit()
+		if err != nil {
+			return 0, err
+		}
+		times = append(times, time.Since(start))
+		if err := dev.Wait(ctx, p); err != nil {
+			return 0, err
+		}
+	}
+	slices.Sort(times)
+	return times[len(times)/2], nil
+}
+
+// String is for people.
+func (t Timing) String() string {
+	return fmt.Sprintf("%v (%v to %v, %d replays, %d copies)", t.Median, t.Min, t.Max, t.Replays, t.Copies)
+}

@@ -1,0 +1,120 @@
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// Status says what came of a case.
+type Status string
+
+// The outcomes of a case.
+const (
+	OK      Status = "ok"      // timed, and its outputs are those of the reference
+	Refused Status = "refused" // the compiler or the device cannot do it, and says so
+	Wrong   Status = "wrong"   // its outputs are past the tolerance; it was not timed
+	Failed  Status = "failed"  // anything else went wrong
+)
+
+// Result is one case on one device.
+type Result struct {
+	Suite  string  `json:"suite"`
+	Name   string  `json:"name"`
+	Status Status  `json:"status"`
+	Why    string  `json:"why,omitempty"` // unless the status is OK
+	Micros float64 `json:"us,omitempty"`  // the median time of a replay
+	Min    float64 `json:"min_us,omitempty"`
+	Max    float64 `json:"max_us,omitempty"`
+	TFlops float64 `json:"tflops,omitempty"` // of the case's usual count
+	GBps   float64 `json:"gbps,omitempty"`   // of the bytes that must be moved at least
+	// Share is the part of the nearest of the device's ceilings that was reached,
+	// Bound which that is: memory or arithmetic.
+	Share float64 `json:"share,omitempty"`
+	Bound string  `json:"bound,omitempty"`
+	// Each is the time of one kernel in the cases about launching them.
+	Each      float64  `json:"each_us,omitempty"`
+	Submit    float64  `json:"submit_us,omitempty"` // of the processor, to hand a replay to the device; likewise
+	Kernels   int      `json:"kernels,omitempty"`
+	Schedules []string `json:"schedules,omitempty"` // of the distinct kernels, with the ops they fuse
+	Replays   int      `json:"replays,omitempty"`   // timed
+	Copies    int      `json:"copies,omitempty"`    // of the tensors, used in turn
+	// Flops and Moved are what TFlops and GBps count.
+	Flops float64 `json:"flops,omitempty"`
+	Moved float64 `json:"moved,omitempty"`
+	// CompileMillis is what compiling took, TotalMillis everything.
+	CompileMillis float64 `json:"compile_ms,omitempty"`
+	TotalMillis   float64 `json:"total_ms,omitempty"`
+}
+
+// Report is the results of one run of the benchmark.
+type Report struct {
+	Format   string    `json:"format"` // ReportFormat
+	Device   string    `json:"device"`
+	Driver   string    `json:"driver"`
+	API      string    `json:"api"`
+	Version  string    `json:"vkc"`
+	Date     time.Time `json:"date"`
+	Ceilings Ceilings  `json:"ceilings"`
+	Results  []Result  `json:"results"`
+}
+
+// ReportFormat is what Report.Format says.
+const ReportFormat = "vkc.bench.1"
+
+// maxReport bounds a file of results.
+const maxReport = 64 << 20
+
+// ReadReport reads the JSON of a report.
+func ReadReport(path string) (*Report, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxReport+1))
+	if err != nil {
+		return nil, err
+	}
+	r, err := parseReport(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+func parseReport(text []byte) (*Report, error) {
+	if len(text) > maxReport {
+		return nil, errors.New("too long for a report of vkc bench")
+	}
+	var r Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, fmt.Errorf("not a report of vkc bench --json: %w", err)
+	}
+	if r.Format != ReportFormat {
+		return nil, fmt.Errorf("format %q: want %q, as vkc bench --json writes", r.Format, ReportFormat)
+	}
+	return &r, nil
+}
+
+// Find returns the result of that name, or nil.
+func (r *Report) Find(name string) *Result {
+	for i := range r.Results {
+		if r.Results[i].Name == name {
+			return &r.Results[i]
+		}
+	}
+	return nil
+}
+
+// Count returns how many cases had each outcome.
+func (r *Report) Count() map[Status]int {
+	n := map[Status]int{}
+	for _, res := range r.Results {
+		n[res.Status]++
+	}
+	return n
+}

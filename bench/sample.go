@@ -1,0 +1,162 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// Sample picks coordinates along labelled axes. A case is checked by computing
+// with the reference, from the picked rows of its inputs, the picked part of its
+// outputs: a graph of the same ops that is small enough for it.
+//
+// A label may be in a sample only if outputs at some coordinates of its axes
+// depend on inputs at those coordinates alone, as the rows and columns of a
+// matrix product do and its contraction does not.
+type Sample map[string]Pick
+
+// Pick chooses coordinates from 0 to n-1, in ascending order.
+type Pick func(rng *rand.Rand, n int) []int
+
+// Some picks that many coordinates at random, the first and the last among
+// them.
+func Some(count int) Pick {
+	return func(rng *rand.Rand, n int) []int {
+		picked := map[int]bool{0: true, n - 1: true}
+		for len(picked) < min(count, n) {
+			picked[rng.IntN(n)] = true
+		}
+		return slices.Sorted(maps.Keys(picked))[:min(max(count, 1), len(picked))]
+	}
+}
+
+// First picks the first coordinates, Last the last ones.
+func First(count int) Pick {
+	return func(_ *rand.Rand, n int) []int { return span(0, min(count, n)) }
+}
+
+// Last picks the last coordinates.
+func Last(count int) Pick {
+	return func(_ *rand.Rand, n int) []int { return span(max(n-count, 0), n) }
+}
+
+func span(from, to int) []int {
+	var list []int
+	for i := from; i < to; i++ {
+		list = append(list, i)
+	}
+	return list
+}
+
+// Check compares samples of a run's outputs with the reference.
+func (c *Case) Check(ctx context.Context, in, weights, out map[string]*ir.Data) error {
+	samples := c.Samples
+	if len(samples) == 0 {
+		samples = []Sample{nil}
+	}
+	for i, s := range samples {
+		rng := rand.New(rand.NewPCG(7, uint64(i)))
+		picked := map[string][]int{}
+		for _, label := range slices.Sorted(maps.Keys(s)) {
+			picked[label] = s[label](rng, c.Sizes[label])
+		}
+		if err := c.checkSample(ctx, picked, in, weights, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Case) checkSample(ctx context.Context, picked map[string][]int, in, weights, out map[string]*ir.Data) error {
+	sizes := maps.Clone(c.Sizes)
+	for label, coords := range picked {
+		sizes[label] = len(coords)
+	}
+	g, err := c.Graph(sizes)
+	if err != nil {
+		return fmt.Errorf("case %s: sample of sizes %v: %w", c.Name, sizes, err)
+	}
+	var parts [3]map[string]*ir.Data
+	for i, all := range []map[string]*ir.Data{in, weights, out} {
+		if parts[i], err = c.part(all, picked); err != nil {
+			return err
+		}
+	}
+	ref, err := interp.New(g, interp.Options{Weights: weightMap(parts[1])})
+	if err != nil {
+		return err
+	}
+	want, err := ref.Run(ctx, parts[0], nil)
+	if err != nil {
+		return fmt.Errorf("case %s: reference: %w", c.Name, err)
+	}
+	tolerances := interp.Tolerances(g)
+	for _, o := range g.Outputs() {
+		r := interp.Compare(parts[2][o.Name], want[o.Name], tolerances[o.Node.ID()])
+		if err := r.Err(); err != nil {
+			return fmt.Errorf("output %q: %w", o.Name, err)
+		}
+	}
+	return nil
+}
+
+// weightMap is weights by name.
+type weightMap map[string]*ir.Data
+
+func (m weightMap) Weight(name string) (*ir.Data, error) {
+	if d, ok := m[name]; ok {
+		return d, nil
+	}
+	return nil, fmt.Errorf("no weight %q", name)
+}
+
+// part takes the picked coordinates of every tensor.
+func (c *Case) part(all map[string]*ir.Data, picked map[string][]int) (map[string]*ir.Data, error) {
+	parts := map[string]*ir.Data{}
+	for name, d := range all {
+		labels, err := c.axes(name, len(d.Dims))
+		if err != nil {
+			return nil, err
+		}
+		for axis, label := range labels {
+			if coords, ok := picked[label]; ok {
+				if d, err = take(d, axis, coords); err != nil {
+					return nil, fmt.Errorf("case %s: sample of %q: %w", c.Name, name, err)
+				}
+			}
+		}
+		parts[name] = d
+	}
+	return parts, nil
+}
+
+// take returns the slices of d at coordinates along an axis.
+func take(d *ir.Data, axis int, coords []int) (*ir.Data, error) {
+	if d.DType.IsBlock() && axis == len(d.Dims)-1 {
+		return nil, fmt.Errorf("the innermost axis of %s lies in blocks", d)
+	}
+	dims := slices.Clone(d.Dims)
+	dims[axis] = len(coords)
+	part, err := ir.NewData(d.DType, dims...)
+	if err != nil {
+		return nil, err
+	}
+	outer := 1
+	for _, n := range d.Dims[:axis] {
+		outer *= n
+	}
+	slice := len(d.Bytes) / max(outer*d.Dims[axis], 1)
+	to := part.Bytes
+	for i := range outer {
+		for _, at := range coords {
+			from := (i*d.Dims[axis] + at) * slice
+			to = to[copy(to, d.Bytes[from:from+slice]):]
+		}
+	}
+	return part, nil
+}

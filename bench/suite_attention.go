@@ -1,0 +1,59 @@
+package bench
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+func attentionCases(scale Scale) []Case {
+	t, heads := scale.of(4096, 32), scale.of(32, 4)
+	list := []Case{
+		attentionCase(heads, heads, t, t, 128, false), attentionCase(heads, heads, t, t, 128, true),
+		attentionCase(heads, heads, t, t, 64, false), attentionCase(heads, heads, t, t, 64, true),
+		attentionCase(heads/2, heads/2, t, t, 256, false), attentionCase(heads/2, heads/2, t, t, 256, true),
+		attentionCase(heads, heads/4, t, t, 128, true),
+	}
+	for _, groups := range []int{heads, heads / 4} {
+		for _, d := range []int{128, 64} {
+			list = append(list, attentionCase(heads, groups, 1, scale.of(8192, 64), d, false))
+		}
+	}
+	return list
+}
+
+// attentionCase is f16 attention of t queries to s keys. Its check takes the
+// first and the last queries of the first and last group of heads; the last
+// queries of a causal attention see all keys, as the op counts positions from
+// the end, and the first few of both are a causal attention by themselves.
+func attentionCase(heads, groups, t, s, d int, causal bool) Case {
+	kind := "full"
+	if causal {
+		kind = "causal"
+	}
+	c := Case{
+		Name:  fmt.Sprintf("attention/%s/h%d_kv%d/%dx%d/d%d", kind, heads, groups, t, s, d),
+		Sizes: Sizes{"g": groups, "t": t, "s": s, "d": d},
+		Build: func(b *frontend.Builder, z Sizes) {
+			share := heads / groups
+			q := b.Input("q", ir.F16, z["g"], share, z["t"], z["d"]).Reshape(z["g"]*share, z["t"], z["d"])
+			k, v := b.Input("k", ir.F16, z["g"], z["s"], z["d"]), b.Input("v", ir.F16, z["g"], z["s"], z["d"])
+			var options []frontend.AttentionOption
+			if causal {
+				options = append(options, frontend.Causal())
+			}
+			b.Output("y", q.Attention(k, v, options...).Reshape(z["g"], share, z["t"], z["d"]))
+		},
+		Axes:    map[string]string{"q": "g . t d", "k": "g s d", "v": "g s d", "y": "g . t d"},
+		Samples: []Sample{{"g": Some(2), "t": Last(8)}},
+		Flops:   2 * product(heads*t, s, d), Precision: MatrixF16, Cached: t > 1,
+	}
+	if causal {
+		c.Flops /= 2
+		c.Samples = append(c.Samples, Sample{"g": Some(2), "t": First(40), "s": First(40)})
+	} else {
+		c.Samples = append(c.Samples, Sample{"g": Some(2), "t": Some(8)})
+	}
+	return c
+}

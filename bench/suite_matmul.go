@@ -1,0 +1,125 @@
+package bench
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// matrixSample compares a block of 16 random rows and 16 random columns.
+var matrixSample = []Sample{{"m": Some(16), "n": Some(16)}}
+
+func matmulCases(scale Scale) []Case {
+	var list []Case
+	for _, t := range []ir.DType{ir.F16, ir.BF16} {
+		for _, n := range []int{1024, 2048, 4096, 8192} {
+			n = scale.of(n, n/32)
+			list = append(list, denseCase(t, n, n, n))
+		}
+		list = append(list, denseCase(t, scale.of(512, 16), scale.of(4096, 64), scale.of(14336, 224)))
+	}
+	// Next to a multiple of every tile, and a right operand that is not transposed.
+	for _, n := range []int{4095, 4097} {
+		n = scale.of(n, n-3968)
+		list = append(list, denseCase(ir.F16, n, n, n))
+	}
+	n := scale.of(4096, 96)
+	list = append(list, plainCase(ir.F16, n, n, n))
+	for _, n := range []int{1024, 4096} {
+		n = scale.of(n, n/32)
+		list = append(list, denseCase(ir.F32, n, n, n))
+	}
+	for _, t := range formats {
+		list = append(list, quantCase(t, scale.of(512, 16), scale.of(4096, 64), scale.of(14336, 512)))
+	}
+	for _, t := range commonFormats {
+		list = append(list, quantCase(t, scale.of(4096, 64), scale.of(4096, 32), scale.of(4096, 256)))
+	}
+	return append(list, fusedProductCase(scale.of(512, 16), scale.of(4096, 64), scale.of(4096, 64)))
+}
+
+// sizesText is m x n x k.
+func sizesText(m, n, k int) string { return fmt.Sprintf("%dx%dx%d", m, n, k) }
+
+func precisionOf(t ir.DType) Precision {
+	if t == ir.F16 || t == ir.BF16 || t.IsBlock() {
+		return MatrixF16
+	}
+	return VectorF32
+}
+
+// denseCase is x[m,k] times the transpose of w[n,k], as a linear layer has it.
+func denseCase(t ir.DType, m, n, k int) Case {
+	return Case{
+		Name: name("matmul", t, sizesText(m, n, k)), Sizes: Sizes{"m": m, "n": n, "k": k},
+		Build: func(b *frontend.Builder, s Sizes) {
+			b.Output("y", b.Input("x", t, s["m"], s["k"]).MatMulT(b.Input("w", t, s["n"], s["k"])))
+		},
+		Axes: map[string]string{"x": "m k", "w": "n k", "y": "m n"}, Samples: matrixSample,
+		Flops: product(m, n, k), Precision: precisionOf(t), Cached: true,
+	}
+}
+
+// plainCase is x[m,k] times w[k,n].
+func plainCase(t ir.DType, m, n, k int) Case {
+	c := denseCase(t, m, n, k)
+	c.Name = name("matmul", t, sizesText(m, n, k), "kn")
+	c.Build = func(b *frontend.Builder, s Sizes) {
+		b.Output("y", b.Input("x", t, s["m"], s["k"]).MatMul(b.Input("w", t, s["k"], s["n"])))
+	}
+	c.Axes = map[string]string{"x": "m k", "w": "k n", "y": "m n"}
+	return c
+}
+
+// quantCase is f32 activations times stored weights, which the compiler may lay
+// out as it likes.
+func quantCase(t ir.DType, m, n, k int) Case {
+	c := denseCase(t, m, n, k)
+	c.Build = func(b *frontend.Builder, s Sizes) {
+		w := b.Weight("w", t, s["n"], s["k"])
+		if !t.IsBlock() && t != ir.F32 {
+			w = w.Cast(ir.F32)
+		}
+		b.Output("y", b.Input("x", ir.F32, s["m"], s["k"]).MatMulT(w))
+	}
+	return c
+}
+
+// fusedProductCase is a product with bias, GELU and residual, which are to be
+// the product's epilogue.
+func fusedProductCase(m, n, k int) Case {
+	c := denseCase(ir.F16, m, n, k)
+	c.Name = name("matmul", "f16_bias_gelu_residual", sizesText(m, n, k))
+	c.Build = func(b *frontend.Builder, s Sizes) {
+		x, w := b.Input("x", ir.F16, s["m"], s["k"]), b.Weight("w", ir.F16, s["n"], s["k"])
+		bias, r := b.Weight("bias", ir.F16, s["n"]), b.Input("r", ir.F16, s["m"], s["n"])
+		b.Output("y", x.MatMulT(w).Add(bias).Gelu().Add(r))
+	}
+	c.Axes["bias"], c.Axes["r"] = "n", "m n"
+	return c
+}
+
+func matvecCases(scale Scale) []Case {
+	k, large, small := scale.of(14336, 512), scale.of(14336, 96), scale.of(4096, 64)
+	var list []Case
+	all := append([]ir.DType{ir.F32, ir.F16, ir.BF16}, formats...)
+	for _, t := range all {
+		list = append(list, matvecCase(t, 1, large, k), matvecCase(t, 1, small, k))
+	}
+	for _, t := range append([]ir.DType{ir.F16}, commonFormats...) {
+		for rows := 2; rows <= 8; rows++ {
+			list = append(list, matvecCase(t, rows, large, k))
+		}
+	}
+	return list
+}
+
+// matvecCase is a few rows of f32 times stored weights.
+func matvecCase(t ir.DType, rows, n, k int) Case {
+	c := quantCase(t, rows, n, k)
+	c.Name = fmt.Sprintf("matvec/%s/%dx%d/n%d", t, n, k, rows)
+	c.Samples = []Sample{{"n": Some(64)}}
+	c.Cached, c.Precision = false, VectorF32
+	return c
+}

@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/ir"
+)
+
+func modelCases(scale Scale) []Case {
+	launches := scale.of(1000, 50)
+	list := []Case{dependentCase(launches), independentCase(launches)}
+	for _, t := range []ir.DType{ir.F16, ir.Q8_0} {
+		for _, tokens := range []int{512, 1} {
+			list = append(list, forwardCase(gollama(t), t, scale.of(tokens, min(tokens, 16))))
+		}
+	}
+	return list
+}
+
+// dependentCase is a chain of tiny kernels, each of which needs all of the one
+// before.
+func dependentCase(n int) Case {
+	return Case{
+		Name: name("launch", "dependent", n), Sizes: Sizes{}, Precision: NoFlops, Cached: true, Launches: n,
+		Build: func(b *frontend.Builder, _ Sizes) {
+			x := b.Input("x", ir.F32, 16, 16)
+			for i := range n {
+				x = x.Softmax(i % 2)
+			}
+			b.Output("y", x)
+		},
+	}
+}
+
+// independentCase is that many tiny kernels that need nothing of each other.
+func independentCase(n int) Case {
+	return Case{
+		Name: name("launch", "independent", n), Sizes: Sizes{}, Precision: NoFlops, Cached: true, Launches: n,
+		Build: func(b *frontend.Builder, _ Sizes) {
+			for i := range n {
+				b.Output(fmt.Sprint("y", i), b.Input(fmt.Sprint("x", i), ir.F32, 16, 16).Softmax(1))
+			}
+		},
+	}
+}
+
+// gollama is the shape of the model in examples/gollama: 7.3 M parameters.
+func gollama(t ir.DType) llm.Config {
+	return llamaConfig("gollama", t, llm.Config{Layers: 8, Width: 256, Heads: 4, KVHeads: 2, HeadDim: 64, FeedForward: 768, Vocab: 4096})
+}
+
+// llamaConfig completes the description of a model whose matrices have one
+// dtype.
+func llamaConfig(name string, t ir.DType, c llm.Config) llm.Config {
+	c.Name, c.Context, c.NormEps, c.RopeBase, c.RopeDims = name, 4096, 1e-5, 10000, c.HeadDim
+	c.Types = map[string]ir.Type{}
+	add := func(name string, t ir.DType, dims ...int) {
+		c.Types[name+".weight"] = ir.Type{DType: t, Shape: ir.ShapeOf(dims...)}
+	}
+	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	add("token_embd", t, c.Vocab, c.Width)
+	add("output_norm", ir.F32, c.Width)
+	for i := range c.Layers {
+		layer := fmt.Sprintf("blk.%d.", i)
+		add(layer+"attn_norm", ir.F32, c.Width)
+		add(layer+"attn_q", t, q, c.Width)
+		add(layer+"attn_k", t, kv, c.Width)
+		add(layer+"attn_v", t, kv, c.Width)
+		add(layer+"attn_output", t, c.Width, q)
+		add(layer+"ffn_norm", ir.F32, c.Width)
+		add(layer+"ffn_gate", t, c.FeedForward, c.Width)
+		add(layer+"ffn_up", t, c.FeedForward, c.Width)
+		add(layer+"ffn_down", t, c.Width, c.FeedForward)
+	}
+	return c
+}
+
+// forwardCase is a pass over a text of that many tokens, for the logits of the
+// next.
+func forwardCase(cfg llm.Config, t ir.DType, tokens int) Case {
+	params := 0.0
+	for _, t := range cfg.Types {
+		params += float64(t.Shape.MaxElems())
+	}
+	scale := 1 / float64(cfg.Width) // so that random layers keep the size of what goes through them
+	fills := map[string]Fill{"tokens": {0, float64(cfg.Vocab)}}
+	for name := range cfg.Types {
+		if cfg.Types[name].DType.IsFloat() {
+			fills[name] = Fill{-8 * scale, 8 * scale}
+		}
+	}
+	return Case{
+		Name: fmt.Sprintf("forward/%s_%s/%d", cfg.Name, t, tokens), Sizes: Sizes{}, Fills: fills,
+		Build: func(b *frontend.Builder, _ Sizes) {
+			b.Output("logits", llm.Forward(b, cfg, b.Input("tokens", ir.I32, tokens), llm.LastToken))
+		},
+		Flops: 2 * params * float64(tokens), Precision: MatrixF16, Cached: true,
+	}
+}

@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+func opsCases(scale Scale) []Case {
+	var list []Case
+	rows, cols := scale.of(32768, 64), scale.of(4096, 256)
+	list = append(list, rowCases(rows, cols)...)
+	few := scale.of(4096, 32)
+	for _, c := range rowCases(few, cols) {
+		if c.Name[:len("softmax")] == "softmax" || c.Name[:len("rms_norm")] == "rms_norm" {
+			list = append(list, c)
+		}
+	}
+	list = append(list, longRowsCase(8, scale.of(16<<20, 1<<14)), sumAllCase(rows, cols))
+	list = append(list, scanCases(scale)...)
+	return append(list, convCase(scale))
+}
+
+// rowsOf is an op along the rows of a matrix.
+func rowsOf(what string, m, n int, f func(frontend.Tensor) frontend.Tensor) Case {
+	c := grid(what, ir.F32, m, n, "", f)
+	c.Samples = []Sample{{"m": Some(max(min(m, 1<<16/n), 1))}}
+	return c
+}
+
+// rowCases are reductions and norms over rows.
+func rowCases(m, n int) []Case {
+	reduced := func(what string, f func(frontend.Tensor) frontend.Tensor) Case {
+		c := rowsOf(what, m, n, f)
+		c.Axes["y"] = "m"
+		return c
+	}
+	same := func(what string, f func(frontend.Tensor) frontend.Tensor) Case {
+		c := rowsOf(what, m, n, f)
+		c.Axes["y"] = "m n"
+		return c
+	}
+	vector := func(x frontend.Tensor, name string) frontend.Tensor {
+		return x.Builder().Weight(name, ir.F32, x.Dim(1))
+	}
+	return []Case{
+		reduced("sum", func(x frontend.Tensor) frontend.Tensor { return x.Sum(1) }),
+		reduced("argmax", func(x frontend.Tensor) frontend.Tensor { return x.Argmax(1) }),
+		same("softmax", func(x frontend.Tensor) frontend.Tensor { return x.Softmax(1) }),
+		same("rms_norm", func(x frontend.Tensor) frontend.Tensor { return x.RMSNorm(vector(x, "w"), 1e-5) }),
+		same("layer_norm", func(x frontend.Tensor) frontend.Tensor {
+			return x.LayerNorm(vector(x, "w"), vector(x, "bias"), 1e-5)
+		}),
+	}
+}
+
+// longRowsCase has fewer rows than any device has cores.
+func longRowsCase(m, n int) Case {
+	c := rowsOf("sum", m, n, func(x frontend.Tensor) frontend.Tensor { return x.Sum(1) })
+	c.Axes["y"] = "m"
+	return c
+}
+
+// sumAllCase has one result; the reference adds all of it up.
+func sumAllCase(m, n int) Case {
+	c := grid("sum_all", ir.F32, m, n, "", func(x frontend.Tensor) frontend.Tensor { return x.Sum() })
+	c.Fills = map[string]Fill{"x": {0, 1}} // so that the sum is not a difference of large numbers
+	return c
+}
+
+func scanCases(scale Scale) []Case {
+	rows := 16
+	long, wide := scale.of(1<<20, 1<<12), scale.of(200000, 2000)
+	along := func(what string, n int, f func(frontend.Tensor) frontend.Tensor) Case {
+		c := grid(what, ir.F32, rows, n, "", f)
+		c.Axes["y"], c.Samples = "m .", []Sample{{"m": Some(2)}}
+		return c
+	}
+	return []Case{
+		along("cumsum", long, func(x frontend.Tensor) frontend.Tensor { return x.CumSum(1) }),
+		along("argsort", wide, func(x frontend.Tensor) frontend.Tensor { return x.Argsort(1) }),
+		along("topk40", wide, func(x frontend.Tensor) frontend.Tensor { return x.TopKIndices(1, 40) }),
+	}
+}
+
+// convCase is a 3x3 convolution; two images and two channels of output stand
+// for all in its check.
+func convCase(scale Scale) Case {
+	images, channels, side := scale.of(8, 2), scale.of(256, 16), scale.of(56, 12)
+	return Case{
+		Name: fmt.Sprintf("conv2d/f16/%dx%dx%dx%d", images, channels, side, side), Sizes: Sizes{"i": images, "c": channels, "o": channels, "s": side},
+		Build: func(b *frontend.Builder, s Sizes) {
+			x := b.Input("x", ir.F16, s["i"], s["c"], s["s"], s["s"])
+			b.Output("y", x.Conv(b.Input("w", ir.F16, s["o"], s["c"], 3, 3), frontend.Padding(1)))
+		},
+		Axes:    map[string]string{"x": "i c s s", "w": "o c . .", "y": "i o s s"},
+		Samples: []Sample{{"i": Some(2), "o": Some(2)}},
+		Flops:   product(images*side*side, channels, channels*9), Precision: MatrixF16, Cached: true,
+	}
+}

@@ -1,0 +1,115 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// maxScheduleShown bounds the column of schedules, in bytes.
+const maxScheduleShown = 72
+
+// TableHead is the head of the columns that Row fills.
+const TableHead = "case\tus\tTFLOP/s\tGB/s\tceiling\tkernels\tcheck\tschedule"
+
+// Row is a result as a line of tab-separated columns, for people.
+func (r *Result) Row() string {
+	if r.Status != OK {
+		return fmt.Sprintf("%s\t-\t-\t-\t-\t%s\t%s: %s", r.Name, count(r.Kernels), r.Status, shorten(r.Why, 2*maxScheduleShown))
+	}
+	share := "-"
+	if r.Share > 0 {
+		share = fmt.Sprintf("%.1f%% %s", 100*r.Share, r.Bound)
+	}
+	return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\tok\t%s", r.Name, digits(r.Micros), digits(r.TFlops), digits(r.GBps), share, count(r.Kernels), r.schedule())
+}
+
+// schedule is the first schedule, and how many more there are.
+func (r *Result) schedule() string {
+	if r.Each > 0 {
+		return fmt.Sprintf("%.2f us a kernel, submitted in %s us", r.Each, digits(r.Submit))
+	}
+	if len(r.Schedules) == 0 {
+		return ""
+	}
+	text := shorten(r.Schedules[0], maxScheduleShown)
+	if n := len(r.Schedules) - 1; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
+}
+
+func count(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprint(n)
+}
+
+// digits prints four significant digits of a number above 0.
+func digits(x float64) string {
+	switch {
+	case x <= 0:
+		return "-"
+	case x >= 1000:
+		return fmt.Sprintf("%.0f", x)
+	case x >= 100:
+		return fmt.Sprintf("%.1f", x)
+	case x >= 1:
+		return fmt.Sprintf("%.2f", x)
+	}
+	return fmt.Sprintf("%.3f", x)
+}
+
+func shorten(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// WriteTable prints the report for people, suite by suite.
+func (r *Report) WriteTable(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	suite := ""
+	for i := range r.Results {
+		if res := &r.Results[i]; res.Suite != suite {
+			suite = res.Suite
+			fmt.Fprintf(t, "%s\n", TableHead)
+		}
+		fmt.Fprintln(t, r.Results[i].Row())
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, r.Summary())
+	return err
+}
+
+// Summary is the outcomes and the ceilings in two lines.
+func (r *Report) Summary() string {
+	n := r.Count()
+	c := r.Ceilings
+	text := fmt.Sprintf("%d cases: %d ok, %d refused, %d wrong, %d failed\nceilings measured: copy %s GB/s, f32 %s TFLOP/s, f16 matrix %s TFLOP/s",
+		len(r.Results), n[OK], n[Refused], n[Wrong], n[Failed], digits(c.CopyGBps), digits(c.VectorF32), digits(c.MatrixF16))
+	if c.Note != "" {
+		text += " (" + c.Note + ")"
+	}
+	return text
+}
+
+// Err returns an error that names the cases whose outputs were wrong or that
+// failed, or nil. What is refused is no error.
+func (r *Report) Err() error {
+	var bad []string
+	for _, res := range r.Results {
+		if res.Status == Wrong || res.Status == Failed {
+			bad = append(bad, fmt.Sprintf("%s (%s: %s)", res.Name, res.Status, res.Why))
+		}
+	}
+	if bad == nil {
+		return nil
+	}
+	return fmt.Errorf("%d of %d cases are not right: %s", len(bad), len(r.Results), strings.Join(bad, "; "))
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/bench"
+	"github.com/vkc-go/vkc/internal/atomicfile"
+)
+
+type benchFlags struct {
+	suites        []string
+	filter        string
+	device, scale string
+	noCache, json bool
+	list          bool
+	output        string
+}
+
+func (a *app) benchCommand() *cobra.Command {
+	var f benchFlags
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure what kernels reach on a device",
+		Long: `Measure what kernels reach on a device, case by case: the time of a replay by the device's own clock, the median of many
+after 250 ms of work without a gap; on random data that is out of the device's cache where memory is what bounds the
+work. Samples of every output are compared with the CPU reference before anything is timed.
+
+The column "ceiling" is the part of the device's own measured limits that was reached: those of copying memory and of
+its arithmetic units, which are measured first. A case that cannot be compiled for the device says why and is refused.
+Exit code 1 if outputs of a case are wrong.`,
+		Example: `  vkc bench
+  vkc bench --suite matvec --filter 'q4_K|f16'
+  vkc bench --device 0 --json --output bench.json`,
+		Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.bench(cmd.Context(), &f) },
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.suites, "suite", nil, "only these suites: "+strings.Join(bench.Suites(), ", "))
+	flags.StringVar(&f.filter, "filter", "", "only cases whose name, such as matmul/f16/4096x4096x4096, matches `RE`")
+	flags.StringVarP(&f.device, "device", "d", "auto", "auto, an index of vkc devices, or part of a name")
+	flags.StringVar(&f.scale, "scale", "auto", "full, tiny (every case in milliseconds on a processor), or auto: tiny on a processor")
+	flags.BoolVar(&f.list, "list", false, "list the cases and run none")
+	flags.BoolVar(&f.noCache, "no-cache", false, "compile anew and keep nothing")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	flags.StringVarP(&f.output, "output", "o", "", "write the JSON to `FILE` too")
+	return cmd
+}
+
+// cases checks the flags and returns the cases they choose.
+func (f *benchFlags) cases(auto bench.Scale) ([]bench.Case, error) {
+	for _, s := range f.suites {
+		if err := oneOf("suite", s, bench.Suites()); err != nil {
+			return nil, err
+		}
+	}
+	scale, ok := map[string]bench.Scale{"auto": auto, "full": bench.Full, "tiny": bench.Tiny}[f.scale]
+	if !ok {
+		return nil, oneOf("scale", f.scale, []string{"full", "tiny", "auto"})
+	}
+	re, err := regexp.Compile(f.filter)
+	if err != nil {
+		return nil, usagef("--filter %q: %w", f.filter, err)
+	}
+	all := bench.Cases(scale, f.suites...)
+	chosen := slices.DeleteFunc(slices.Clone(all), func(c bench.Case) bool { return !re.MatchString(c.Name) })
+	if len(chosen) == 0 {
+		return nil, usagef("--filter %q matches no case; their names are like %s (see --list)", f.filter, all[0].Name)
+	}
+	return chosen, nil
+}
+
+func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
+	if _, err := f.cases(bench.Full); err != nil {
+		return err
+	}
+	dev, err := vkc.OpenDevice(f.device)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	if dev.IsReference() {
+		return fmt.Errorf("vkc bench measures Vulkan devices, and this is %s", dev.Why())
+	}
+	cases, err := f.cases(bench.ScaleFor(dev.Caps()))
+	if err != nil {
+		return err
+	}
+	if f.list {
+		return a.listCases(cases)
+	}
+	a.note("device %s", dev.Why())
+	report, stopped := a.measure(ctx, dev, cases, f)
+	if report == nil {
+		return stopped
+	}
+	// What was measured before an interruption is worth having.
+	if err := a.printBench(report, f); err != nil {
+		return err
+	}
+	return errors.Join(stopped, report.Err())
+}
+
+func (a *app) listCases(cases []bench.Case) error {
+	for _, c := range cases {
+		if _, err := fmt.Fprintf(a.stdout, "%s\t%s\n", c.Suite, c.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measure runs the cases. Where it is stopped, the report has those that are done.
+func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, f *benchFlags) (*bench.Report, error) {
+	caps := dev.Caps()
+	report := &bench.Report{
+		Format: bench.ReportFormat, Device: caps.Name, Driver: strings.TrimSpace(caps.DriverName + " " + caps.DriverInfo), API: caps.API.String(),
+		Version: vkc.Version(), Date: time.Now().UTC().Truncate(time.Second),
+	}
+	var err error
+	if report.Ceilings, err = bench.MeasureCeilings(ctx, dev.Vulkan(), bench.Options{}); err != nil {
+		return nil, err
+	}
+	bar := a.progress("measuring", false)
+	defer bar.end()
+	r := bench.Runner{Device: dev, Ceilings: report.Ceilings, NoCache: f.noCache}
+	for i, c := range cases {
+		bar.report(int64(i), int64(len(cases)))
+		res, err := r.Run(ctx, c)
+		if err != nil {
+			return report, fmt.Errorf("case %s: %w", c.Name, err)
+		}
+		report.Results = append(report.Results, res)
+	}
+	return report, nil
+}
+
+func (a *app) printBench(r *bench.Report, f *benchFlags) error {
+	if f.output != "" {
+		text, err := json.MarshalIndent(r, "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := atomicfile.WriteFile(f.output, append(text, '\n'), 0o666); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		return a.printJSON(r)
+	}
+	return r.WriteTable(a.stdout)
+}

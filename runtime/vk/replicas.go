@@ -1,0 +1,168 @@
+package vk
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// Replicas is a loaded program with several copies of its inputs, weights and outputs, for measuring: a
+// program that is run on one copy after another finds none of them in the device's cache, if together they
+// are larger than it. Temporaries and states are shared, as they are between runs.
+//
+// Use Replicas while no run is under way, and close them before the executable.
+type Replicas struct {
+	exe      *Executable
+	made     []closer
+	bindings []*Bindings // by copy; the first is the executable's own
+}
+
+// maxReplicas bounds the copies of a program's buffers.
+const maxReplicas = 1 << 10
+
+// Replicate makes the copies, which hold what the executable's own buffers, the first of them, hold now.
+// Errors of allocation are those of [Device.NewBuffer].
+func (e *Executable) Replicate(ctx context.Context, copies int) (_ *Replicas, err error) {
+	if copies < 1 || copies > maxReplicas {
+		return nil, e.wrap("replicate", fmt.Errorf("%d copies; want 1 to %d", copies, maxReplicas))
+	}
+	if err := e.take(ctx); err != nil {
+		return nil, e.wrap("replicate", err)
+	}
+	defer e.give()
+	r := &Replicas{exe: e, bindings: []*Bindings{e.bindings}}
+	defer func() {
+		if err != nil {
+			err = e.wrap("replicate", err)
+			r.Close()
+		}
+	}()
+	list := e.device.NewCommandList()
+	for range copies - 1 {
+		if err := r.add(list); err != nil {
+			return nil, err
+		}
+	}
+	fill, err := e.device.Record("replicas of "+e.program.Name, list)
+	if err != nil {
+		return nil, err
+	}
+	defer fill.Close()
+	return r, e.device.Run(ctx, fill)
+}
+
+// add makes one more copy and records what fills it.
+func (r *Replicas) add(list *CommandList) error {
+	e := r.exe
+	ranges := append([]BufferRange(nil), e.ranges...)
+	for i := range e.program.Buffers {
+		b := &e.program.Buffers[i]
+		if b.Kind != kernel.BufInput && b.Kind != kernel.BufWeight && b.Kind != kernel.BufOutput {
+			continue
+		}
+		size := e.ranges[i].Buffer.Size()
+		made, err := e.device.NewBuffer(b.Name, size, DeviceMemory)
+		if err != nil {
+			return err
+		}
+		r.made = append(r.made, made)
+		list.CopyBuffer(made, 0, e.ranges[i].Buffer, 0, size)
+		ranges[i] = Whole(made)
+	}
+	bindings, err := e.device.NewBindings(e.bindingSets(ranges))
+	if err != nil {
+		return err
+	}
+	r.made = append(r.made, bindings)
+	r.bindings = append(r.bindings, bindings)
+	return nil
+}
+
+// Close frees the copies once the device is done with them. Closing twice is fine.
+func (r *Replicas) Close() error {
+	for _, m := range r.made {
+		m.Close() // retires it, which cannot fail
+	}
+	r.made = nil
+	return nil
+}
+
+// Burst is a recording of many replays of a program, one after the other and each on the next copy of its
+// buffers, with a time after every few of them.
+type Burst struct {
+	recording *Recording
+	stamps    *Timestamps
+	batches   int
+	replays   int // in each batch
+}
+
+// maxBurstSteps bounds the dispatches of a burst, which take memory when they are recorded.
+const maxBurstSteps = 1 << 17
+
+// Burst records batches of replays. Between replays stands the barrier that the device puts between any two
+// kernels of which one needs the other, so a replay's time has the cost of one dependent launch in it.
+func (r *Replicas) Burst(batches, replays int) (_ *Burst, err error) {
+	e := r.exe
+	if batches < 1 || replays < 1 || batches > maxBurstSteps || replays > maxBurstSteps ||
+		batches*replays > max(maxBurstSteps/max(len(e.program.Steps), 1), 1) {
+		return nil, fmt.Errorf("vk: burst of %d times %d replays of %d steps; want at most %d steps", batches, replays, len(e.program.Steps), maxBurstSteps)
+	}
+	b := &Burst{batches: batches, replays: replays}
+	if b.stamps, err = e.device.NewTimestamps(batches + 1); err != nil {
+		return nil, err
+	}
+	list := e.device.NewCommandList()
+	list.ResetTimestamps(b.stamps)
+	list.Timestamp(b.stamps, 0)
+	for i := range batches {
+		for j := range replays {
+			list.Barrier(StageCompute, StageCompute)
+			e.recordReplay(list, r.bindings[(i*replays+j)%len(r.bindings)])
+		}
+		list.Timestamp(b.stamps, i+1)
+	}
+	if b.recording, err = e.device.Record("burst of "+e.program.Name, list); err != nil {
+		b.stamps.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// recordReplay records the steps with their barriers, and none before the first.
+func (e *Executable) recordReplay(list *CommandList, bindings *Bindings) {
+	for i := range e.program.Steps {
+		if i > 0 && e.program.Steps[i].Barrier {
+			list.Barrier(StageCompute, StageCompute)
+		}
+		e.recordStep(list, bindings, i)
+	}
+}
+
+// Submit hands the burst to the device without waiting for it. It may be submitted again while it is in
+// flight, which keeps the device busy without a gap.
+func (b *Burst) Submit() (Point, error) { return b.recording.device.Submit(b.recording) }
+
+// Replays is how many replays a burst makes.
+func (b *Burst) Replays() int { return b.batches * b.replays }
+
+// Times returns how long each batch of the last submission took, divided by its replays. That submission is
+// to be waited for before.
+func (b *Burst) Times() ([]time.Duration, error) {
+	at, err := b.stamps.Read(0, b.batches+1)
+	if err != nil {
+		return nil, err
+	}
+	times := make([]time.Duration, b.batches)
+	for i := range times {
+		times[i] = (at[i+1] - at[i]) / time.Duration(b.replays)
+	}
+	return times, nil
+}
+
+// Close frees the burst once the device is done with it. Closing twice is fine.
+func (b *Burst) Close() error {
+	b.recording.Close()
+	return b.stamps.Close()
+}
