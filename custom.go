@@ -3,10 +3,12 @@ package vkc
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // CustomOpError says that the GLSL of a custom op does not compile.
@@ -65,4 +67,20 @@ func compileErrors(err error) []*spirv.CompileError {
 		return all
 	}
 	return compileErrors(errors.Unwrap(err))
+}
+
+// sameCustomOps refuses a program that was compiled from other custom ops of
+// the same names than this process has: its kernels and the reference would not
+// compute the same.
+func sameCustomOps(g *ir.Graph, hash string) error {
+	var names []string
+	for _, n := range g.Nodes() {
+		if n.Op().Info().Custom != nil && !slices.Contains(names, n.Op().String()) {
+			names = append(names, n.Op().String())
+		}
+	}
+	if len(names) == 0 || g.HashString() == hash {
+		return nil
+	}
+	return fmt.Errorf("the program was compiled with another definition of %s than this process has registered: compile it again", strings.Join(names, " or "))
 }

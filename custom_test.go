@@ -1,10 +1,13 @@
 package vkc_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -255,4 +258,304 @@ func TestCustomWithoutReference(t *testing.T) {
 	}
 	_, err = m.Run(in, nil)
 	wantError(t, err, "testcustom.device_only", "no Go reference")
+}
+
+// prefix computes the running sum of every row and the row's total, a workgroup
+// per row: two results, shared memory, extents of symbols, attributes.
+var prefix = ir.MustRegisterCustom(ir.CustomOp{
+	Name: "testcustom.prefix", Doc: "Running sums along the rows of x, scaled, and their totals.",
+	Args:  []ir.ArgInfo{{Name: "x"}, {Name: "shift"}},
+	Attrs: []ir.AttrInfo{{Name: "scale", Kind: ir.AttrFloat, Default: 1.0}, {Name: "skip", Kind: ir.AttrInt, Default: int64(0)}},
+	Infer: func(c *ir.Call) ([]ir.Type, error) {
+		x := c.Args[0].Type()
+		if x.DType != ir.F32 || len(x.Shape) != 2 || !c.Args[1].Type().Equal(ir.Type{DType: ir.F32, Shape: x.Shape[1:]}) {
+			return nil, fmt.Errorf("want x f32[rows, columns] and shift f32[columns]")
+		}
+		return []ir.Type{x, {DType: ir.F32, Shape: x.Shape[:1]}}, nil
+	},
+	Kernel: &ir.CustomKernel{
+		Outputs: []string{"sums", "total"}, Workgroup: [3]int{64}, SharedBytes: 64 * 4,
+		Grid:   [3][]ir.GridRule{{{Of: "x", Axis: 0, Tile: 1}}},
+		Shared: "shared float part[64];\n\nfloat scaled(float v) { return v * scale; }",
+		Body: `uint row = gl_WorkGroupID.x, lane = gl_LocalInvocationID.x;
+float carry = 0.0;
+for (uint first = 0u; first < x_dim1; first += 64u) {
+    uint column = first + lane;
+    bool inside = column < x_dim1 && column >= uint(skip);
+    part[lane] = inside ? x[row * x_dim1 + column] + shift[column] : 0.0;
+    barrier();
+    for (uint d = 1u; d < 64u; d *= 2u) {
+        float left = lane >= d ? part[lane - d] : 0.0;
+        barrier();
+        part[lane] += left;
+        barrier();
+    }
+    if (column < x_dim1) sums[row * x_dim1 + column] = scaled(carry + part[lane]);
+    carry += part[63];
+    barrier();
+}
+if (lane == 0u) total[row] = scaled(carry);`,
+	},
+	Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
+		x, err := args[0].Floats()
+		if err != nil {
+			return nil, err
+		}
+		shift, err := args[1].Floats()
+		if err != nil {
+			return nil, err
+		}
+		rows, columns := args[0].Dims[0], args[0].Dims[1]
+		sums, totals := make([]float64, len(x)), make([]float64, rows)
+		for r := range rows {
+			carry := 0.0
+			for c := range columns {
+				if c >= a.Int("skip") {
+					carry += x[r*columns+c] + shift[c]
+				}
+				sums[r*columns+c] = carry * a.Float("scale")
+			}
+			totals[r] = carry * a.Float("scale")
+		}
+		s, err := ir.FromFloats(ir.F32, sums, rows, columns)
+		if err != nil {
+			return nil, err
+		}
+		t, err := ir.FromFloats(ir.F32, totals, rows)
+		return []*ir.Data{s, t}, err
+	},
+	Tol: ir.Tolerance{Eps: 64, Sum: true},
+})
+
+// TestCustomKernelRuns puts a custom kernel between fused ones: computed
+// arguments, views and iotas as arguments, results that are used, unused,
+// outputs and new values of states, extents that a symbol decides.
+func TestCustomKernelRuns(t *testing.T) {
+	tensors := func(list ...frontend.Tensor) []frontend.Tensor { return list }
+	for name, define := range map[string]func(b *frontend.Builder){
+		"outputs": func(b *frontend.Builder) {
+			out := frontend.CustomOps(prefix, tensors(b.Input("x", ir.F32, 5, 100), b.Input("shift", ir.F32, 100)), frontend.Attr("skip", 3))
+			b.Output("sums", out[0])
+			b.Output("totals", out[1])
+		},
+		"in the middle": func(b *frontend.Builder) {
+			x := b.Input("x", ir.F32, b.Sym("T", 16), 70)
+			shift := b.Iota(ir.F32, 0, 70)
+			out := frontend.CustomOps(prefix, tensors(x.Tanh().Neg(), shift), frontend.Attr("scale", 0.5))
+			b.Output("normed", out[0].MulScalar(0.1).Add(x).Softmax(1))
+			b.Output("loud", out[1].Exp().Unsqueeze(1).Min(x))
+		},
+		"second result alone": func(b *frontend.Builder) {
+			x := b.Input("x", ir.F32, 7, b.Sym("T", 16))
+			b.Output("totals", frontend.CustomOps(prefix, tensors(x, x.Index(0, 3)))[1].Neg())
+		},
+		"of views and of one another": func(b *frontend.Builder) {
+			x := b.Input("x", ir.F32, 66, 9)
+			first := frontend.CustomOps(prefix, tensors(x.T(), b.Const([]float32{1}).Broadcast(66)))
+			second := frontend.CustomOps(prefix, tensors(first[0], first[0].Sum(0)), frontend.Attr("scale", 0.25))
+			same := frontend.CustomOps(prefix, tensors(first[0], first[0].Sum(0)), frontend.Attr("scale", 0.25))
+			b.Output("y", second[0].Add(same[1].Unsqueeze(1)).Add(first[1].Unsqueeze(1)))
+		},
+		"states": func(b *frontend.Builder) {
+			x, s := b.Input("x", ir.F32, 4, 8), b.State("s", ir.F32, 4, 8)
+			out := frontend.CustomOps(prefix, tensors(s.Add(x), x.Sum(0)))
+			b.Update(s, out[0])
+			b.Output("y", out[1].Add(frontend.CustomOps(prefix, tensors(s, x.Sum(0)))[1]))
+		},
+	} {
+		t.Run(name, func(t *testing.T) { checkOnDevice(t, build(t, define)) })
+	}
+}
+
+// TestCustomKernelText holds what the generated shader of a custom kernel looks
+// like, with a symbol, shared memory and attributes.
+func TestCustomKernelText(t *testing.T) {
+	g := build(t, func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, b.Sym("T", 16), 70)
+		b.Output("y", frontend.CustomOp(prefix, []frontend.Tensor{x, b.Iota(ir.F32, 0, 70)}))
+	})
+	low, err := vkc.Lower(g, profile(t, "lavapipe"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"readonly buffer Custom_buffer_0 { float x[]; };",
+		"writeonly buffer Custom_buffer_3 { float total[]; };",
+		"\nconst uint x_dim1 = 70u;\nconst float scale = 1.0;\nconst int skip = 0;\n",
+		"// >>> custom op testcustom.prefix Shared\nshared float part[64];\n",
+	} {
+		if !strings.Contains(low.GLSL[1], want) {
+			t.Errorf("the text has no %q:\n%s", want, low.GLSL[1])
+		}
+	}
+	if strings.Contains(low.GLSL[1], "params") || strings.Contains(low.GLSL[1], "x_dim0") {
+		t.Errorf("the text declares what it does not use:\n%s", low.GLSL[1])
+	}
+}
+
+// kernelOp registers a kernel that copies x to y, changed.
+func kernelOp(t *testing.T, name string, change func(c *ir.CustomOp)) ir.Op {
+	t.Helper()
+	c := ir.CustomOp{Name: "testcustom." + name, Args: []ir.ArgInfo{{Name: "x"}},
+		Infer: func(c *ir.Call) ([]ir.Type, error) { return []ir.Type{c.Args[0].Type()}, nil },
+		Kernel: &ir.CustomKernel{Outputs: []string{"y"}, Workgroup: [3]int{64}, Grid: [3][]ir.GridRule{{{Of: "y", Axis: ir.AllAxes, Tile: 64}}},
+			Body: "uint i = gl_GlobalInvocationID.x;\nif (i < y_size) y[i] = x[i];"}}
+	change(&c)
+	op, err := ir.RegisterCustom(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return op
+}
+
+var ops = map[string]ir.Op{} // registered by tests, which may run several times
+
+// copying is a graph with such an op, which is registered once per process.
+func copying(t *testing.T, name string, dt ir.DType, n int, change func(c *ir.CustomOp)) *ir.Graph {
+	t.Helper()
+	if ops[name] == 0 {
+		ops[name] = kernelOp(t, name, change)
+	}
+	return build(t, func(b *frontend.Builder) {
+		b.Output("y", frontend.CustomOp(ops[name], []frontend.Tensor{b.Input("x", dt, n)}))
+	})
+}
+
+// TestCustomKernelRefused: what a device or the generator cannot take is refused
+// with the op's name, and faults of the text with its lines.
+func TestCustomKernelRefused(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	for _, tt := range []struct {
+		name   string
+		n      int
+		change func(c *ir.CustomOp)
+		want   string
+	}{
+		{"many_groups", 1 << 24, func(c *ir.CustomOp) { c.Kernel.Grid[0][0].Tile = 1 }, "custom op testcustom.many_groups: grid dimension 0 has up to 16777216 workgroups"},
+		{"bad_axis", 8, func(c *ir.CustomOp) { c.Kernel.Grid[0][0].Axis = 3 }, "custom op testcustom.bad_axis: grid dimension 0: y is f32[8]: axis 3"},
+		{"much_shared", 8, func(c *ir.CustomOp) { c.Kernel.SharedBytes = 1 << 19 }, "524288 bytes of shared memory"},
+		{"bad_need", 8, func(c *ir.CustomOp) { c.Kernel.Needs = []string{"teleport"} }, "teleport"},
+		{"no_use_of_need", 8, func(c *ir.CustomOp) { c.Kernel.Needs = []string{"timeline"} }, "none that a custom kernel can use"},
+		{"reserved_name", 8, func(c *ir.CustomOp) { c.Args[0].Name = "sample" }, `"sample" cannot name`},
+		{"shared_fault", 8, func(c *ir.CustomOp) { c.Kernel.Shared = "const float a = 1.0;\nfloat f() { return nothing; }" }, "custom op testcustom.shared_fault: Shared line 2: 'nothing'"},
+		{"body_fault", 8, func(c *ir.CustomOp) { c.Kernel.Body = "\n\ny[0] = x[0] +;" }, "custom op testcustom.body_fault: Body line 3:"},
+		{"writes_argument", 8, func(c *ir.CustomOp) { c.Kernel.Body = "x[0] = 1.0;" }, "custom op testcustom.writes_argument: Body line 1:"},
+		{"reads_result", 8, func(c *ir.CustomOp) { c.Kernel.Body = "y[0] = y[1];" }, "custom op testcustom.reads_result: Body line 1:"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := copying(t, tt.name, ir.F32, tt.n, tt.change)
+			_, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{Target: profile(t, "lavapipe")})
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("have %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestCustomKernelDTypes copies elements of every dtype a buffer holds singly.
+func TestCustomKernelDTypes(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	dev := openDevice(t)
+	for _, dt := range ir.DTypes() {
+		if dt.IsBlock() || (dt == ir.F64 && !dev.Caps().Has("float64")) || (dt == ir.I64 && !dev.Caps().Has("int64")) {
+			continue
+		}
+		g := copying(t, "copy", dt, 67, func(*ir.CustomOp) {})
+		in, err := ir.NewData(dt, 67)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range in.Bytes {
+			in.Bytes[i] = byte(i % 2)
+		}
+		exe, err := dev.LoadGraph(context.Background(), g, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := exe.Run(context.Background(), map[string]*ir.Data{"x": in}, runtime.RunOptions{})
+		if err != nil || !bytes.Equal(res.Outputs["y"].Bytes, in.Bytes) {
+			t.Errorf("%s: copied otherwise, %v", dt, err)
+		}
+		if err := exe.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestCustomReferenceChecked: a reference that gives other results than the op's
+// Infer is an error that names the op.
+func TestCustomReferenceChecked(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ref  func([]*ir.Data, ir.Attrs) ([]*ir.Data, error)
+		want string
+	}{
+		"ref_none": {nil, "custom op testcustom.ref_none: it has no Go reference"},
+		"ref_few":  {func([]*ir.Data, ir.Attrs) ([]*ir.Data, error) { return nil, nil }, "0 results, want 1"},
+		"ref_nil":  {func([]*ir.Data, ir.Attrs) ([]*ir.Data, error) { return []*ir.Data{nil}, nil }, "result 0 is nil"},
+		"ref_other": {func([]*ir.Data, ir.Attrs) ([]*ir.Data, error) {
+			d, err := ir.NewData(ir.F32, 9)
+			return []*ir.Data{d}, err
+		}, "want f32[8]"},
+		"ref_error": {func([]*ir.Data, ir.Attrs) ([]*ir.Data, error) { return nil, errors.New("no luck") }, "reference of custom op testcustom.ref_error: no luck"},
+	} {
+		g := copying(t, name, ir.F32, 8, func(c *ir.CustomOp) { c.Reference = tt.ref })
+		dev, err := vkc.OpenDevice("cpu")
+		if err != nil {
+			t.Fatal(err)
+		}
+		exe, err := dev.LoadGraph(context.Background(), g, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = exe.Run(context.Background(), map[string]*ir.Data{"x": noise(t, 8)}, runtime.RunOptions{})
+		wantError(t, err, tt.want)
+		s, err := passes.Run(g, passes.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := keval.New(s.Program, s.Kernels, keval.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = m.Run(map[string]*ir.Data{"x": noise(t, 8)}, nil)
+		wantError(t, err, tt.want)
+	}
+}
+
+// TestCustomBundle saves a program with a custom op and opens it again; one that
+// was compiled with other text under the op's name is refused.
+func TestCustomBundle(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	g := build(t, func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, 4, 8)
+		b.Output("y", frontend.CustomOps(prefix, []frontend.Tensor{x, x.Sum(0)})[1])
+	})
+	p, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{Target: profile(t, "lavapipe")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "custom.vkb")
+	if err := p.Save(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	opened, err := vkc.OpenBundle(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if opened.Contents.Graph.HashString() != g.HashString() {
+		t.Error("the graph has another hash")
+	}
+	if err := opened.Close(); err != nil {
+		t.Error(err)
+	}
+	p.Contents.Program.GraphHash = strings.Repeat("0", 64)
+	other := filepath.Join(t.TempDir(), "other.vkb")
+	if err := p.Save(other, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, err = vkc.OpenBundle(other)
+	wantError(t, err, "another definition of testcustom.prefix")
 }

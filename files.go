@@ -146,6 +146,9 @@ func OpenBundle(path string) (*Program, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	p := f.Program()
+	if err := sameCustomOps(g, p.GraphHash); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+	}
 	return &Program{
 		Contents: bundle.Contents{Meta: f.Meta(), Graph: g, Program: p, SPIRV: f.SPIRV(), GLSL: f.GLSL(), Weights: f.Weights()},
 		Stats:    CompileStats{Kernels: len(p.Steps), Shaders: len(p.Shaders)},

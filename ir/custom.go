@@ -173,9 +173,13 @@ func customNamed(name string) (Op, error) {
 	if len(names) > 0 {
 		known = "registered are " + clip(strings.Join(names, ", "))
 	}
-	return 0, fmt.Errorf("custom op %q is not registered in this process (%s): call ir.RegisterCustom, or import the package that does, before reading the graph",
-		clip(name), known)
+	return 0, fmt.Errorf("custom op %q %w (%s): call ir.RegisterCustom, or import the package that does, before reading the graph",
+		clip(name), ErrNotRegistered, known)
 }
+
+// ErrNotRegistered says that a graph uses a custom op that this process does not
+// have.
+var ErrNotRegistered = errors.New("is not registered in this process")
 
 // clone copies what the caller could change later.
 func (c CustomOp) clone() CustomOp {

@@ -40,6 +40,7 @@ func fuseElementwise(f *Fusion) error {
 			f.newCluster(kind, n)
 		}
 	}
+	f.placeCustom()
 	for _, u := range f.Graph.Updates() {
 		if inPlace(f, u) {
 			f.newCluster(ClusterUpdate, u.Value)
@@ -83,8 +84,11 @@ func (f *Fusion) splitBefore(c *Cluster, copied *ir.Node) {
 }
 
 // isLeafBuffer reports whether n needs no cluster: a leaf that no output or
-// update takes as it is.
-func isLeafBuffer(f *Fusion, n *ir.Node) bool { return isLeaf(n) && !f.required(n) }
+// update takes as it is, and that has a buffer if a custom kernel reads it.
+func isLeafBuffer(f *Fusion, n *ir.Node) bool {
+	computed := n.Op() == ir.OpIota || n.Op() == ir.OpDimValue
+	return isLeaf(n) && !f.required(n) && !(computed && f.feedsCustom(n) != nil)
+}
 
 // inPlace reports whether an update writes a slice straight into its state;
 // otherwise pass interface has put a copy before it.
@@ -101,6 +105,10 @@ func (f *Fusion) place(n *ir.Node) {
 	users := f.evaluators(n)
 	if f.required(n) {
 		f.store(n, users, "the graph's interface needs it")
+		return
+	}
+	if u := f.feedsCustom(n); u != nil {
+		f.store(n, users, fmt.Sprintf("%s reads it from memory", u.Op()))
 		return
 	}
 	if isView(n) || isFree(n) {
@@ -260,6 +268,8 @@ func (f *Fusion) absorbOne(c *Cluster) bool {
 // tryMerge merges q into c, or says why it cannot.
 func (f *Fusion) tryMerge(c, q *Cluster) string {
 	switch {
+	case q.Kind == ClusterCustom || c.Kind == ClusterCustom:
+		return "a custom kernel runs as it is"
 	case q.Kind == ClusterUpdate:
 		return "the next kernel updates a state"
 	case q.Kind == ClusterMatMul && c.Kind != ClusterMatMul, q.Kind == ClusterRow && c.Kind != ClusterRow:

@@ -30,9 +30,10 @@ const (
 	ClusterRow                       // reductions and row ops
 	ClusterMatMul                    // matrix products
 	ClusterUpdate                    // a slice of a state written in place
+	ClusterCustom                    // a kernel of the user's own
 )
 
-var clusterKindNames = [...]string{"map", "row", "matmul", "update"}
+var clusterKindNames = [...]string{"map", "row", "matmul", "update", "custom"}
 
 // String returns the kind's name in fusion reports.
 func (k ClusterKind) String() string { return clusterKindNames[k] }
@@ -270,7 +271,7 @@ func (f *Fusion) settle() {
 	for _, c := range f.Clusters {
 		for _, n := range c.tails {
 			outside := slices.ContainsFunc(f.evaluators(n), func(o *Cluster) bool { return o != c })
-			if f.required(n) || outside || len(c.tails) == 1 {
+			if f.required(n) || outside || len(c.tails) == 1 || c.Kind == ClusterCustom {
 				c.Stored = append(c.Stored, n)
 			} else {
 				f.home[n.ID()] = nil

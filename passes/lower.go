@@ -68,6 +68,8 @@ func (f *Fusion) lower(c *Cluster) (*kernel.Kernel, error) {
 		err = l.lowerMatMul()
 	case ClusterUpdate:
 		err = l.lowerUpdate()
+	case ClusterCustom:
+		err = l.lowerCustom()
 	}
 	if err != nil {
 		return nil, err

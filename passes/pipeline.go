@@ -37,6 +37,7 @@ var table = []Pass{
 	{"interface", "every output and state update gets a value of its own, so that two never share a buffer", graphPass(ownValues)},
 	{"merge_siblings", "products of one operand by several weights are one product by all of them", graphPass(mergeSiblings)},
 	{"dce", "what no output or update needs is not computed", graphPass(dce)},
+	{"complete_custom", "a custom kernel writes all its results, so each has a value", graphPass(completeCustom)},
 	{"fuse_elementwise", "views, decodes and elementwise chains go inline into the kernels that use them", func(s *State) error {
 		s.Fusion = newFusion(s.Graph)
 		return fuseElementwise(s.Fusion)
@@ -63,6 +64,8 @@ var constraints = []constraint{
 	{"cse", "merge_siblings", "siblings are found by their shared operand"},
 	{"merge_siblings", "fuse_elementwise", "the merged product is one kernel"},
 	{"dce", "fuse_elementwise", "dead users must not keep a value in a buffer"},
+	{"dce", "complete_custom", "dead results would be dropped again"},
+	{"complete_custom", "fuse_elementwise", "each result is placed in a buffer"},
 	{"fuse_elementwise", "fuse_epilogues", "epilogues are merged cluster by cluster"},
 	{"fuse_epilogues", "lower", "a cluster is lowered once it is complete"},
 	{"lower", "plan", "the plan binds the buffers that the kernels name"},

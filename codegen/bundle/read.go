@@ -211,6 +211,9 @@ func (f *File) Graph() (*ir.Graph, error) {
 		name = "graph.json of the bundle"
 	}
 	g, err := ir.ReadJSON(name, f.graph)
+	if errors.Is(err, ir.ErrNotRegistered) {
+		return nil, fmt.Errorf("vkb: %w", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("vkb: %w; %s", err, wayOut)
 	}

@@ -52,6 +52,10 @@ type Shader struct {
 func Emit(k *kernel.Kernel, s kernel.Schedule, caps target.Caps, symbols []string) (*Shader, error) {
 	e := newEmitter(k, s, caps, symbols)
 	e.check()
+	if e.err == nil && k.Family == kernel.FamilyCustom {
+		sh := e.emitCustom()
+		return sh, e.err
+	}
 	if e.err == nil {
 		e.k = dropRoundings(e.k)
 		e.body()

@@ -39,6 +39,7 @@ type Kernel struct {
 	Phases   []Phase   // of a row kernel
 	Products []Product // of a matmul kernel
 	Stores   []Store
+	Custom   *Custom // of a custom kernel, which has bindings and else nothing
 
 	// Ops names the fused graph ops in order; Notes says what a reader of the
 	// kernel wants to know besides.
@@ -114,6 +115,11 @@ func (k *Kernel) Symbols() []string {
 		add(d.Sym)
 	}
 	add(k.Fold.Sym)
+	if k.Custom != nil {
+		for _, s := range k.Custom.Symbols() {
+			add(s)
+		}
+	}
 	k.WalkIndices(func(x Index) {
 		x.Walk(func(f *Factor) { add(f.Sym); add(f.Extent.Sym) })
 	})
@@ -164,6 +170,9 @@ func (k *Kernel) Identity() string {
 		if bd.Codebook != ir.Invalid {
 			fmt.Fprintf(&b, "codebook of %s\n", bd.Codebook)
 		}
+	}
+	if k.Custom != nil {
+		fmt.Fprintf(&b, "%s\n", k.Custom.describe())
 	}
 	number := map[*Expr]int{}
 	Walk(k.Roots(), func(e *Expr) {
@@ -234,13 +243,16 @@ func (x Index) describe(number map[*Expr]int) string {
 func (k *Kernel) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "kernel %s (%s) over %s", k.Name, k.Family, ir.Shape(k.Parallel))
-	if k.Family != FamilyMap {
+	if k.Family != FamilyMap && k.Custom == nil {
 		fmt.Fprintf(&b, " fold %s", k.Fold)
 	}
 	fmt.Fprintf(&b, " ; %s\n", strings.Join(k.Ops, ", "))
 	for i, bd := range k.Bindings {
 		mode := map[[2]bool]string{{true, false}: "read", {false, true}: "write", {true, true}: "read-write"}[[2]bool{bd.Read, bd.Write}]
 		fmt.Fprintf(&b, "  binding %d %s %s %s\n", i, bd.Name, bd.DType, mode)
+	}
+	if k.Custom != nil {
+		fmt.Fprintf(&b, "  %s\n", k.Custom.describe())
 	}
 	number := map[*Expr]int{}
 	Walk(k.Roots(), func(e *Expr) {

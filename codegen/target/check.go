@@ -49,6 +49,7 @@ var families = map[kernel.Variant]kernel.Family{
 	kernel.VarRowGroup:  kernel.FamilyRow,
 	kernel.VarMatTile:   kernel.FamilyMatMul,
 	kernel.VarMatVec:    kernel.FamilyMatMul,
+	kernel.VarCustom:    kernel.FamilyCustom,
 }
 
 func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ Caps) error {
@@ -65,7 +66,10 @@ func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ Caps) error {
 	return nil
 }
 
-func checkWorkgroup(_ *kernel.Kernel, s kernel.Schedule, caps Caps) error {
+func checkWorkgroup(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
+	if s.Variant == kernel.VarCustom {
+		return checkCustomWorkgroup(k.Custom, s, caps)
+	}
 	most := min(caps.MaxInvocations, caps.MaxWorkgroupSize[0])
 	if s.Workgroup < 1 || uint64(s.Workgroup) > uint64(most) {
 		return fmt.Errorf("workgroup of %d invocations, the device allows 1 to %d", s.Workgroup, most)
@@ -117,6 +121,8 @@ func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	switch s.Variant {
 	case kernel.VarMap:
 		return checkMap(k, s)
+	case kernel.VarCustom:
+		return checkCustomGrid(k.Custom, caps)
 	case kernel.VarRowSerial:
 		return checkRowSerial(k, s)
 	case kernel.VarRowGroup:

@@ -164,6 +164,8 @@ func operands(k *kernel.Kernel) (a, b int) {
 // schedule.
 func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 	switch s.Variant {
+	case kernel.VarCustom:
+		return k.Custom.Kernel().SharedBytes
 	case kernel.VarRowGroup:
 		if s.Subgroup > 0 && s.LanesPerRow <= s.Subgroup {
 			return 0

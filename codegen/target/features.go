@@ -82,6 +82,11 @@ func needs(k *kernel.Kernel) map[string]string {
 	for _, b := range k.Bindings {
 		note(StorageFeature(b.DType), fmt.Sprintf("buffer %q is %s", b.Name, b.DType))
 	}
+	if k.Custom != nil {
+		for _, name := range k.Custom.Kernel().Needs {
+			note(name, fmt.Sprintf("custom op %s needs it", k.Custom.Op))
+		}
+	}
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
 		switch e.DType {
 		case ir.F64:
@@ -100,7 +105,11 @@ func Missing(k *kernel.Kernel, caps Caps) []string {
 	users := needs(k)
 	for _, feature := range Needs(k) {
 		if !caps.Has(feature) {
-			gaps = append(gaps, fmt.Sprintf("feature %s: %s; %s", feature, users[feature], remedies[feature]))
+			gap := fmt.Sprintf("feature %s: %s", feature, users[feature])
+			if r := remedies[feature]; r != "" {
+				gap += "; " + r
+			}
+			gaps = append(gaps, gap)
 		}
 	}
 	if n := len(k.Bindings); uint64(n) > uint64(caps.MaxStorageBuffers) {

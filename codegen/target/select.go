@@ -26,6 +26,8 @@ func Candidates(k *kernel.Kernel, caps Caps) []Candidate {
 			return nil
 		}
 		return append(t.matVecs(k), t.matTiles(k)...)
+	case kernel.FamilyCustom:
+		return []Candidate{{customSchedule(k.Custom), "as the op says"}}
 	}
 	return nil
 }

@@ -55,6 +55,9 @@ func checkKernel(k *kernel.Kernel, st kernel.Step) error {
 			return fmt.Errorf("binding %d (%s): the kernel and the step differ on how it is used", i, b.Name)
 		}
 	}
+	if k.Family == kernel.FamilyCustom {
+		return checkCustom(k)
+	}
 	if k.Family == kernel.FamilyMatMul && len(k.Parallel) < 2 {
 		return fmt.Errorf("a matrix product of %d axes", len(k.Parallel))
 	}

@@ -42,6 +42,9 @@ func (m *Machine) step(i int, symbols map[string]int64, elems []int64) error {
 	k := m.kernels[i]
 	r := &run{m: m, k: k, step: m.prog.Steps[i], symbols: symbols, elems: elems,
 		reader: map[element]int64{}, writer: map[element]int64{}}
+	if k.Family == kernel.FamilyCustom {
+		return r.custom()
+	}
 	r.prepare()
 	dims, err := ir.Shape(k.Parallel).Eval(symbols)
 	if err != nil {

@@ -1,0 +1,177 @@
+package glsl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// customNeeds are the features that a custom kernel may ask for, with what each
+// takes in the text beside what extensions says.
+var customNeeds = map[string]string{
+	NeedStorage8: "", NeedStorage16: "", NeedFloat64: "", NeedInt64: "", NeedSubgroupBasic: "", NeedSubgroupShuffle: "",
+	"float16":             "GL_EXT_shader_explicit_arithmetic_types_float16",
+	"int8":                "GL_EXT_shader_explicit_arithmetic_types_int8",
+	"int16":               "GL_EXT_shader_explicit_arithmetic_types_int16",
+	"subgroup_arithmetic": "GL_KHR_shader_subgroup_arithmetic",
+}
+
+// customParams is the array of the symbols' values. Users' names do not begin so.
+const customParams = "custom_params"
+
+// emitCustom writes the shader of a custom kernel: the declarations that its op
+// asks for around the user's text.
+func (e *emitter) emitCustom() *Shader {
+	c := e.k.Custom
+	k := c.Kernel()
+	for _, n := range k.Needs {
+		if _, ok := customNeeds[n]; !ok {
+			e.fail("custom op %s needs feature %q, which is none that a custom kernel can use: %s", c.Op, n, strings.Join(sortedKeys(customNeeds), ", "))
+		}
+		e.need(n)
+	}
+	buffers := e.customBuffers(c)
+	var main, global strings.Builder
+	for i, t := range c.Types {
+		e.customExtents(&main, &global, c, c.Name(i), t.Shape)
+	}
+	for i, a := range c.Op.Info().Custom.Attrs {
+		if k.Mentions(a.Name) {
+			e.checkCustomName(c, a.Name)
+			fmt.Fprintf(&global, "const %s %s = %s;\n", attrType(a.Kind), a.Name, e.attrLit(c.Attrs[i].Value).s)
+		}
+	}
+	grid, err := c.Grid()
+	if err != nil {
+		e.fail("%v", err)
+	}
+	for _, helper := range []string{"INF", "NAN"} { // which only attributes use here
+		if e.helpers[helper+" float"] {
+			h, _ := findHelper(helper, "float")
+			buffers += strings.Trim(h.source, "\n") + "\n"
+		}
+	}
+	var b strings.Builder
+	b.WriteString(e.customHeader(c))
+	fmt.Fprintf(&b, "\nlayout(local_size_x = %d, local_size_y = %d, local_size_z = %d) in;\n\n%s", k.Workgroup[0], k.Workgroup[1], k.Workgroup[2], buffers)
+	if global.Len() > 0 {
+		b.WriteString("\n" + global.String())
+	}
+	if k.Shared != "" {
+		b.WriteString("\n" + bracketed(c.Op.Info().Custom, "Shared", k.Shared, ""))
+	}
+	fmt.Fprintf(&b, "\nvoid main() {\n%s    {\n%s    }\n}\n", main.String(), bracketed(c.Op.Info().Custom, "Body", k.Body, "        "))
+	return &Shader{Source: b.String(), Grid: grid, Needs: e.sortedNeeds(), SharedBytes: k.SharedBytes, Workgroup: e.sched.Workgroup}
+}
+
+func sortedKeys(m map[string]string) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (e *emitter) customHeader(c *kernel.Custom) string {
+	var b strings.Builder
+	var types []string
+	for i, t := range c.Types {
+		types = append(types, fmt.Sprintf("%s %s", c.Name(i), t))
+	}
+	fmt.Fprintf(&b, "// custom op %s over %s\n", c.Op, strings.Join(types, ", "))
+	if doc := c.Op.Info().Doc; doc != "" {
+		fmt.Fprintf(&b, "// %s\n", strings.Join(strings.Fields(doc), " "))
+	}
+	fmt.Fprintf(&b, "// Schedule: %s.\n#version 450\n", e.sched)
+	for _, n := range e.sortedNeeds() {
+		if x := extensions[n] + customNeeds[n]; x != "" {
+			fmt.Fprintf(&b, "#extension %s : require\n", x)
+		}
+	}
+	return b.String()
+}
+
+// customBuffers declares the arguments and results, under the user's names.
+func (e *emitter) customBuffers(c *kernel.Custom) string {
+	var b strings.Builder
+	for i, bind := range e.k.Bindings {
+		name, typ, access := customParams, "uint", "readonly "
+		if i < len(c.Types) {
+			name = c.Name(i)
+			e.checkCustomName(c, name)
+			typ = scalars[bind.DType].storage
+			if bind.DType.IsBlock() {
+				typ = blockFormats[bind.DType].unit
+			}
+			if i >= c.Args {
+				access = "writeonly "
+			}
+			e.need(e.storageNeeds(&buffer{Binding: bind})...)
+		}
+		note := ""
+		if typ != scalars[bind.DType].compute {
+			note = " // " + bind.DType.String()
+		}
+		fmt.Fprintf(&b, "layout(set = 0, binding = %d, std430) %sbuffer Custom_buffer_%d { %s %s[]; };%s\n", i, access, i, typ, name, note)
+	}
+	return b.String()
+}
+
+func (e *emitter) checkCustomName(c *kernel.Custom, name string) {
+	if reserved[name] {
+		e.fail("custom op %s: %q cannot name an argument, output or attribute, as it means something in GLSL: choose another name", c.Op, name)
+	}
+}
+
+// customExtents declares the extents of a tensor that the text mentions: for all
+// of the text where they are numbers, in main where they depend on a symbol.
+func (e *emitter) customExtents(main, global *strings.Builder, c *kernel.Custom, tensor string, s ir.Shape) {
+	define := func(name, value string, static bool) {
+		to, indent := main, "    "
+		if static {
+			to, indent = global, ""
+		}
+		fmt.Fprintf(to, "%sconst uint %s = %s;\n", indent, name, value)
+	}
+	k := c.Kernel()
+	var size []string
+	static := true
+	for axis, d := range s {
+		value := e.customDim(d)
+		size, static = append(size, "("+value+")"), static && d.IsStatic()
+		if name := kernel.DimName(tensor, axis); k.Mentions(name) {
+			define(name, value, d.IsStatic())
+		}
+	}
+	name := kernel.SizeName(tensor)
+	if !k.Mentions(name) {
+		return
+	}
+	if static {
+		define(name, fmt.Sprintf("%du", s.MaxElems()), true)
+		return
+	}
+	define(name, strings.Join(size, " * "), false)
+}
+
+// customDim prints an extent, reading its symbol from the parameters.
+func (e *emitter) customDim(d ir.Dim) string {
+	if d.IsStatic() {
+		return fmt.Sprintf("%du", d.Add)
+	}
+	text := fmt.Sprintf("%s[%d]", customParams, slices.Index(e.symbols, d.Sym))
+	if d.Mul != 1 {
+		text = fmt.Sprintf("%du * %s", d.Mul, text)
+	}
+	switch {
+	case d.Add > 0:
+		text += fmt.Sprintf(" + %du", d.Add)
+	case d.Add < 0:
+		text += fmt.Sprintf(" - %du", -d.Add)
+	}
+	return text
+}

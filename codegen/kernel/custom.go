@@ -1,0 +1,119 @@
+package kernel
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// FamilyCustom is a whole compute shader of the user's own; see ir.CustomKernel.
+const FamilyCustom Family = "custom"
+
+// VarCustom runs a custom kernel as its op says.
+const VarCustom Variant = "custom"
+
+// Custom is the call that a kernel of FamilyCustom makes. Its bindings are the
+// arguments and then the results, in the op's order, and last the values of
+// symbols, where the kernel needs any.
+type Custom struct {
+	Op    ir.Op
+	Attrs ir.Attrs
+	// Types are those of the arguments and results, by binding.
+	Types []ir.Type
+	// Args is how many of them are arguments.
+	Args int
+}
+
+// Kernel returns what the user registered.
+func (c *Custom) Kernel() *ir.CustomKernel { return c.Op.Info().Custom.Kernel }
+
+// Name returns the name that the text uses for binding i.
+func (c *Custom) Name(i int) string {
+	op := c.Op.Info().Custom
+	if i < c.Args {
+		return op.Args[i].Name
+	}
+	return op.Kernel.Outputs[i-c.Args]
+}
+
+// SizeName and DimName are what the text calls the number of elements, and the
+// extents, of a tensor.
+func SizeName(tensor string) string { return tensor + "_size" }
+
+// DimName returns the name of an extent; see SizeName.
+func DimName(tensor string, axis int) string { return fmt.Sprintf("%s_dim%d", tensor, axis) }
+
+// Symbols returns the symbols of the extents that the text mentions, in order of
+// first use.
+func (c *Custom) Symbols() []string {
+	var names []string
+	seen := map[string]bool{"": true}
+	for i, t := range c.Types {
+		for axis, d := range t.Shape {
+			if used := c.Kernel().Mentions(DimName(c.Name(i), axis)) || c.Kernel().Mentions(SizeName(c.Name(i))); used && !seen[d.Sym] {
+				seen[d.Sym] = true
+				names = append(names, d.Sym)
+			}
+		}
+	}
+	return names
+}
+
+// Grid returns the workgroup counts of the op's grid rule. The error names the
+// rule that no product of ceil(extent/tile) can express.
+func (c *Custom) Grid() (Grid, error) {
+	var g Grid
+	for dim, rules := range c.Kernel().Grid {
+		g[dim] = []GridFactor{}
+		for _, r := range rules {
+			factors, err := c.gridFactors(r)
+			if err != nil {
+				return g, fmt.Errorf("custom op %s: grid dimension %d: %w", c.Op, dim, err)
+			}
+			g[dim] = append(g[dim], factors...)
+		}
+	}
+	return g, nil
+}
+
+func (c *Custom) gridFactors(r ir.GridRule) ([]GridFactor, error) {
+	for i, t := range c.Types {
+		if c.Name(i) != r.Of {
+			continue
+		}
+		if r.Axis != ir.AllAxes {
+			axis, err := ir.ResolveAxis(int64(r.Axis), len(t.Shape))
+			if err != nil {
+				return nil, fmt.Errorf("%s is %s: %w", r.Of, t, err)
+			}
+			return []GridFactor{{Extent: t.Shape[axis], Tile: int64(r.Tile)}}, nil
+		}
+		n, err := t.Shape.Numel()
+		if err != nil && r.Tile > 1 {
+			return nil, fmt.Errorf("the number of elements of %s, %s, cannot be divided into tiles: %w; give an axis, or a tile of 1", r.Of, t, err)
+		}
+		if err == nil {
+			return []GridFactor{{Extent: n, Tile: int64(r.Tile)}}, nil
+		}
+		var each []GridFactor
+		for _, d := range t.Shape {
+			each = append(each, GridFactor{Extent: d, Tile: 1})
+		}
+		return each, nil
+	}
+	return nil, fmt.Errorf("no argument or output %q", r.Of)
+}
+
+// describe prints the call, for Identity and for readers.
+func (c *Custom) describe() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "custom %s %s", c.Op, c.Op.Info().Custom.Definition())
+	for _, a := range c.Attrs {
+		fmt.Fprintf(&b, " %s=%s", a.Name, ir.FormatAttr(a.Value))
+	}
+	for i, t := range c.Types {
+		fmt.Fprintf(&b, " %s:%s", c.Name(i), t)
+	}
+	return b.String()
+}

@@ -1,0 +1,82 @@
+package passes_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
+)
+
+// pair is a kernel of two results.
+var pair = ir.MustRegisterCustom(ir.CustomOp{
+	Name: "passtest.pair", Args: []ir.ArgInfo{{Name: "a"}, {Name: "b"}},
+	Infer: func(c *ir.Call) ([]ir.Type, error) { return []ir.Type{c.Args[0].Type(), c.Args[1].Type()}, nil },
+	Kernel: &ir.CustomKernel{Outputs: []string{"p", "q"}, Workgroup: [3]int{64},
+		Grid: [3][]ir.GridRule{{{Of: "p", Axis: ir.AllAxes, Tile: 64}}},
+		Body: "uint i = gl_GlobalInvocationID.x; if (i < p_size) { p[i] = a[i]; q[i] = b[i]; }"},
+	Reference: func(args []*ir.Data, _ ir.Attrs) ([]*ir.Data, error) { return args, nil },
+})
+
+// TestCustomKernels holds which kernels stand around a custom one, and that the
+// results are those of the reference whatever the order between barriers.
+func TestCustomKernels(t *testing.T) {
+	for _, tt := range []struct{ name, graph, want string }{
+		{"inputs and weights are read as they are", `
+			%1 = passtest.pair %x, %w2
+			%2 = passtest.pair %x, %w2 {output=1}
+			output "p" %1
+			output "q" %2`, "custom"},
+		{"computed arguments are stored, and shared", `
+			%1 = exp %x
+			%2 = passtest.pair %1, %1
+			%3 = neg %1
+			output "p" %2
+			output "q" %3`, "map custom"},
+		{"views and coordinates are stored", `
+			%1 = transpose %x {perm=[1,0]}
+			%i = iota {dtype=f32, shape=[8,6], axis=0}
+			%2 = passtest.pair %1, %i {output=1}
+			%3 = add %2, %i
+			output "q" %3`, "map map custom map"},
+		{"a result that nothing needs has a place too", `
+			%1 = passtest.pair %x, %x {output=1}
+			%2 = passtest.pair %1, %x
+			output "p" %2`, "custom custom"},
+		{"a state is read before it is overwritten", `
+			%1 = passtest.pair %s, %x
+			%2 = passtest.pair %s, %x {output=1}
+			update %s = %2
+			output "p" %1`, "custom map"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			leaves := `
+			%x = input {name="x", dtype=f32, shape=[6,8]}
+			%w2 = weight {name="w", dtype=f32, shape=[6,8]}
+			%s = state {name="s", dtype=f32, shape=[6,8]}`
+			s, _, err := checkGraph(withoutUnused(t, parse(t, leaves+tt.graph)), 1, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if have := families(s); have != tt.want {
+				t.Errorf("kernels are %q, want %q\n%s", have, tt.want, s.Text())
+			}
+		})
+	}
+}
+
+// TestCustomGridRefused: a grid rule that the shapes make meaningless is refused
+// by the op's name.
+func TestCustomGridRefused(t *testing.T) {
+	_ = pair
+	g := parse(t, `
+		symbol T <= 4
+		symbol S <= 4
+		%x = input {name="x", dtype=f32, shape=[T,S]}
+		%1 = passtest.pair %x, %x
+		output "p" %1`)
+	_, err := passes.Run(g, passes.Options{})
+	if err == nil || !strings.Contains(err.Error(), "passtest.pair: grid dimension 0: the number of elements of p") {
+		t.Errorf("have error %v", err)
+	}
+}
