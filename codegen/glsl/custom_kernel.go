@@ -105,7 +105,7 @@ func (e *emitter) customBuffers(c *kernel.Custom) string {
 			e.checkCustomName(c, name)
 			typ = scalars[bind.DType].storage
 			if bind.DType.IsBlock() {
-				typ = blockFormats[bind.DType].unit
+				typ = blockUnits[blockUnit(bind.DType)].name
 			}
 			if i >= c.Args {
 				access = "writeonly "

@@ -189,7 +189,7 @@ func TestSelectProperty(t *testing.T) {
 		variants[s.Variant]++
 	}
 	for v := range families {
-		if variants[v] == 0 {
+		if variants[v] == 0 && v != kernel.VarCustom { // which runs as its op says, or not at all
 			t.Errorf("variant %s was never chosen", v)
 		}
 	}
