@@ -361,10 +361,25 @@ func (l *lowerer) lowerMatMul() error {
 		if len(l.c.Cores) > 1 {
 			name = fmt.Sprintf("acc%d", i)
 		}
-		l.k.Products = append(l.k.Products, kernel.Product{A: va, B: vb, Name: name})
+		l.k.Products = append(l.k.Products, kernel.Product{A: va, B: vb, Name: name, Operands: operandDType(a, b)})
 		l.accs[n] = []*kernel.Expr{l.b.Acc(i, ir.F32, name)}
 	}
 	return l.storeProducts()
+}
+
+// operandDType returns what the operands of a product may be rounded to: their
+// own dtype where it is narrow. A quantized weight multiplies an f16 or bf16
+// operand in that dtype, which is also the result's.
+func operandDType(a, b *ir.Node) ir.DType {
+	switch t := a.DType(); {
+	case t != b.DType() && !b.DType().IsBlock():
+		return ir.F32
+	case t == ir.F16 || t == ir.BF16:
+		return t
+	case t == ir.F8E4M3 && b.DType() == t:
+		return ir.F16 // holds every one of its values
+	}
+	return ir.F32
 }
 
 func (l *lowerer) storeProducts() error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -192,7 +193,9 @@ func (e *emitter) declaration(out *strings.Builder, b *buffer, width int) {
 	if b.DType.IsBlock() {
 		typ = blockUnits[blockUnit(b.DType)].name
 	}
-	if width > 1 {
+	if width == target.OctetElems { // 16-bit elements as they are
+		typ, name = "uvec4", fmt.Sprintf("%s_vec%d", b.name, width)
+	} else if width > 1 {
 		typ, name = fmt.Sprintf("%s%d", scalars[b.DType].storageVec, width), fmt.Sprintf("%s_vec%d", b.name, width)
 	}
 	note := ""

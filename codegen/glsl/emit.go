@@ -19,7 +19,23 @@ const (
 	NeedSubgroupBasic   = "subgroup_basic"        // subgroup ids
 	NeedSubgroupShuffle = "subgroup_shuffle"      // values of other invocations
 	NeedSubgroupTypes   = "subgroupExtendedTypes" // 64-bit operands of subgroup operations
+	NeedInt16           = "int16"                 // 16-bit integers as values
+	NeedFloat16         = "float16"               // f16 arithmetic, or matrices of f16
+	NeedBFloat16Matrix  = "bfloat16Matrix"        // matrices of bf16
+	NeedMemoryModel     = "memoryModel"           // the Vulkan memory model
+	NeedCoopMat         = "cooperativeMatrix"     // matrices held by subgroups
+	NeedCoopMat2        = "cooperativeMatrix2"    // matrices held by workgroups, tensor addressing
+	NeedMaintenance4    = "maintenance4"          // the SPIR-V of Vulkan 1.3
 )
+
+// TargetEnv returns the environment that a shader with these needs is compiled
+// for: the oldest that has what it uses.
+func TargetEnv(needs []string) string {
+	if slices.Contains(needs, NeedCoopMat2) {
+		return "vulkan1.3"
+	}
+	return "vulkan1.2"
+}
 
 // extensions gives what each need takes in the text.
 var extensions = map[string]string{
@@ -29,6 +45,12 @@ var extensions = map[string]string{
 	NeedSubgroupBasic:   "GL_KHR_shader_subgroup_basic",
 	NeedSubgroupShuffle: "GL_KHR_shader_subgroup_shuffle",
 	NeedSubgroupTypes:   "GL_EXT_shader_subgroup_extended_types_int64",
+	NeedInt16:           "GL_EXT_shader_explicit_arithmetic_types_int16",
+	NeedFloat16:         "GL_EXT_shader_explicit_arithmetic_types_float16",
+	NeedBFloat16Matrix:  "GL_EXT_bfloat16",
+	NeedMemoryModel:     "GL_KHR_memory_scope_semantics",
+	NeedCoopMat:         "GL_KHR_cooperative_matrix",
+	NeedCoopMat2:        "GL_NV_cooperative_matrix2",
 }
 
 // Shader is the text of a kernel and what running it takes.
@@ -92,6 +114,10 @@ func (e *emitter) body() {
 		e.emitMatTile()
 	case kernel.VarMatVec:
 		e.emitMatVec()
+	case kernel.VarCoopMat:
+		e.emitCoopMat()
+	case kernel.VarCoopMat2:
+		e.emitCoopMat2()
 	default:
 		e.fail("unknown variant %q", e.sched.Variant)
 	}
@@ -146,7 +172,7 @@ func (e *emitter) header() string {
 const unroll = "[[unroll]] "
 
 func (e *emitter) unrolls() bool {
-	return slices.ContainsFunc(e.root.lines, func(l string) bool { return strings.Contains(l, unroll) })
+	return slices.ContainsFunc(slices.Concat(e.root.lines, e.decoders), func(l string) bool { return strings.Contains(l, unroll) })
 }
 
 // wrapWords prints a comma-separated list as comment lines.

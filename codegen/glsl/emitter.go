@@ -2,6 +2,7 @@ package glsl
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -30,6 +31,7 @@ type emitter struct {
 	arrays   map[string]string // shared memory that folds take turns with, by type
 	usedSyms map[string]bool
 	tables   map[string]bool // of decoders already written
+	globals  map[string]bool // names that every function sees
 
 	grid         kernel.Grid
 	sharedBytes  int
@@ -79,6 +81,7 @@ func newEmitter(k *kernel.Kernel, sched kernel.Schedule, caps target.Caps, symbo
 	for i, b := range k.Bindings {
 		e.buffers = append(e.buffers, e.newBuffer(i, b))
 	}
+	e.globals = maps.Clone(root.names)
 	return e
 }
 
@@ -239,6 +242,18 @@ func (e *emitter) home(usesAxis, usesAcc func(int) bool) *scope {
 			}
 		}
 	}
+}
+
+// define writes a function beside main: body writes what is in its braces.
+func (e *emitter) define(head string, body func()) {
+	root, scope, used := e.root, e.scope, e.usedSyms
+	e.root = newScope(nil, head)
+	e.root.names = maps.Clone(e.globals)
+	e.scope, e.usedSyms = e.root, map[string]bool{}
+	body()
+	e.root.lines = append(e.symbolLines(), e.root.lines...)
+	e.decoders = append(e.decoders, e.root.indented())
+	e.root, e.scope, e.usedSyms = root, scope, used
 }
 
 // indented returns the lines of a block with its head and braces.

@@ -368,6 +368,11 @@ uint f32_to_bf16(float x) {
     if (isnan(x)) return bits >> 16 | 0x40u;
     return bits + 0x7fffu + (bits >> 16 & 1u) >> 16;
 }`},
+	{"pack_bf16", f32Only, []string{"f32_to_bf16"}, `
+// Two floats rounded to bf16, the first in the low half.
+uint pack_bf16(vec2 v) {
+    return f32_to_bf16(v.x) | f32_to_bf16(v.y) << 16;
+}`},
 	{"f8e4m3_to_f32", f32Only, []string{"NAN"}, `
 // OCP 8-bit float: 4 exponent and 3 mantissa bits, no infinity, 0x7f is NaN.
 float f8e4m3_to_f32(uint bits) {

@@ -36,9 +36,8 @@ type matProduct struct {
 	sums string // the variable, or array, of its sums in an invocation
 }
 
-// newMatMul takes the kernel apart, gives every workgroup its place, and
-// declares the sums: count per invocation and product.
-func (e *emitter) newMatMul(count int) *matMul {
+// newMatMul takes the kernel apart and gives every workgroup its place.
+func (e *emitter) newMatMul() *matMul {
 	if err := target.Check(e.k, e.sched, e.caps); err != nil {
 		e.fail("%v", err)
 		return nil
@@ -52,7 +51,6 @@ func (e *emitter) newMatMul(count int) *matMul {
 	numbered("b", m.b)
 	m.sharedBytes = target.SharedBytes(e.k, e.sched)
 	m.placeWorkgroup()
-	m.declareSums(count)
 	return m
 }
 
@@ -132,7 +130,7 @@ func (m *matMul) tiles(f target.AxisTiles) text {
 	return binary("/", m.dim(d.Plus(int64(f.Tile)-1)), uintLit(int64(f.Tile)))
 }
 
-// declareSums declares the sums of each product, all 0.
+// declareSums declares the sums of each product, count per invocation, all 0.
 func (m *matMul) declareSums(count int) {
 	for i := range m.products {
 		p := &m.products[i]
@@ -265,22 +263,27 @@ func (m *matMul) inside(row, col text) string {
 // axis being bound. Unless all says that k is always within the contraction,
 // vectors beyond its end are 0.
 func (m *matMul) quad(o *matOperand, k text, all bool) text {
-	whole := target.DivisibleBy(m.k.Fold, 4)
-	if whole && all && m.isVector(o.value) {
-		return m.vectorQuad(o.value, k)
+	return m.quadAlong(o.value, m.fold, k, all, o.quadName())
+}
+
+// quadAlong is quad along any axis, for a value whose other axes are bound.
+func (m *matMul) quadAlong(v *kernel.Expr, axis int, at text, all bool, base string) text {
+	whole := target.DivisibleBy(m.extent(axis), 4)
+	if whole && all && m.isVector(v, axis) {
+		return m.vectorQuad(v, axis, at)
 	}
-	name := m.fresh(m.scope, o.quadName())
+	name := m.fresh(m.scope, base)
 	switch {
 	case !whole:
 		m.line("vec4 %s;", name)
-		m.partialQuad(o.value, k, name)
+		m.partialQuad(v, axis, at, name)
 	case all:
 		m.line("vec4 %s;", name)
-		m.wholeQuad(o.value, k, name)
+		m.wholeQuad(v, axis, at, name)
 	default:
 		m.line("vec4 %s = vec4(0.0);", name)
-		m.openGuard("if (%s)", binary("<", k, m.dim(m.k.Fold)).s)
-		m.wholeQuad(o.value, k, name)
+		m.openGuard("if (%s)", binary("<", at, m.dim(m.extent(axis))).s)
+		m.wholeQuad(v, axis, at, name)
 		m.close()
 	}
 	return primary(name)
@@ -296,9 +299,9 @@ func (o *matOperand) quadName() string {
 
 // isVector reports whether four neighbours of an operand are one load, as they
 // stand in memory or as the decoder of a block gives them.
-func (m *matMul) isVector(v *kernel.Expr) bool {
+func (m *matMul) isVector(v *kernel.Expr, axis int) bool {
 	v = widened(v)
-	if v.Kind != kernel.ExprLoad || !m.vectorLoad(v, m.fold, 4) {
+	if v.Kind != kernel.ExprLoad || !m.vectorLoad(v, axis, 4) {
 		return false
 	}
 	t := m.k.Bindings[v.Bind].DType
@@ -315,10 +318,10 @@ func widened(v *kernel.Expr) *kernel.Expr {
 }
 
 // vectorQuad prints four neighbours that are one load.
-func (m *matMul) vectorQuad(v *kernel.Expr, k text) text {
+func (m *matMul) vectorQuad(v *kernel.Expr, axis int, at text) text {
 	v = widened(v)
 	m.openScope()
-	m.bindAxis(m.fold, k)
+	m.bindAxis(axis, at)
 	m.plan(nil, []kernel.Index{v.Index})
 	_, value := m.loadVector(m.buffers[v.Bind], 4, m.indexText(v.Index))
 	m.close()
@@ -326,26 +329,34 @@ func (m *matMul) vectorQuad(v *kernel.Expr, k text) text {
 }
 
 // wholeQuad sets a vec4 to four neighbours that all exist.
-func (m *matMul) wholeQuad(v *kernel.Expr, k text, name string) {
-	if m.isVector(v) {
-		m.line("%s = %s;", name, m.vectorQuad(v, k).s)
+func (m *matMul) wholeQuad(v *kernel.Expr, axis int, at text, name string) {
+	if m.isVector(v, axis) {
+		m.line("%s = %s;", name, m.vectorQuad(v, axis, at).s)
 		return
 	}
-	m.lanes(m.fold, 4, k, []*kernel.Expr{v}, nil, func() {
+	m.lanes(axis, 4, at, []*kernel.Expr{v}, nil, func() {
 		m.line("%s[%s] = %s;", name, component, m.asFloat(v).s)
 	})
 }
 
 // partialQuad sets a vec4 to four neighbours of which some may be beyond the
 // end, where the last is read again and does not count.
-func (m *matMul) partialQuad(v *kernel.Expr, k text, name string) {
-	end := m.dim(m.k.Fold)
-	last := m.indexText(kernel.DimIndex(m.k.Fold).Minus(kernel.Const(1)))
+func (m *matMul) partialQuad(v *kernel.Expr, axis int, at text, name string) {
+	end := m.dim(m.extent(axis))
+	last := m.indexText(kernel.DimIndex(m.extent(axis)).Minus(kernel.Const(1)))
 	m.open("%sfor (uint %s = 0u; %s < 4u; ++%s)", unroll, component, component, component)
-	at := binary("+", k, primary(component))
-	m.bindAxis(m.fold, primary(m.variable("uint", "at_k", call("min", at, last))))
+	at = binary("+", at, primary(component))
+	m.bindAxis(axis, primary(m.variable("uint", m.partialName(axis), call("min", at, last))))
 	m.line("%s[%s] = %s;", name, component, ternary(binary("<", at, end), m.asFloat(v), primary("0.0")).s)
 	m.close()
+}
+
+// partialName is what a limited coordinate along an axis is called.
+func (m *matMul) partialName(axis int) string {
+	if axis == m.fold {
+		return "at_k"
+	}
+	return "at_" + m.paraName(axis)
 }
 
 // asFloat prints a value as the f32 that products are summed in.

@@ -86,9 +86,10 @@ func (p product) reference(symbol int64, in map[string]tensor) []float64 {
 					if !p.sharedB {
 						at += z * n * k
 					}
-					sums[0] += a * in["b"].values[at]
+					a = p.operand(a)
+					sums[0] += a * p.operand(in["b"].values[at])
 					if p.gated {
-						sums[1] += a * in["gate"].values[at]
+						sums[1] += a * p.operand(in["gate"].values[at])
 					}
 				}
 				out[(z*m+i)*n+j] = p.epilogue(sums, j, in)
@@ -96,6 +97,14 @@ func (p product) reference(symbol int64, in map[string]tensor) []float64 {
 		}
 	}
 	return out
+}
+
+// operand rounds a value to what operands may be rounded to.
+func (p product) operand(v float64) float64 {
+	if p.operands == ir.Invalid {
+		return v
+	}
+	return ir.RoundTo(v, p.operands)
 }
 
 func (p product) epilogue(sums [2]float64, col int64, in map[string]tensor) float64 {
@@ -303,7 +312,7 @@ func TestMatMulOnDevice(t *testing.T) {
 		if declared := declaredShared(t, sh.Source); sh.SharedBytes != declared {
 			t.Errorf("%s: claims %d bytes of shared memory, declares %d", c.name, sh.SharedBytes, declared)
 		}
-		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: sh.Source}
+		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)}
 	}
 	modules := compileAll(t, sources)
 	for i, c := range cases {
@@ -315,7 +324,7 @@ func TestMatMulOnDevice(t *testing.T) {
 	}
 }
 
-var sharedArray = regexp.MustCompile(`(?m)^shared (float|vec4) \w+\[(\d+)\];`)
+var sharedArray = regexp.MustCompile(`(?m)^shared (float|vec4|uvec4) \w+\[(\d+)\];`)
 
 // declaredShared adds up the shared memory that a text declares.
 func declaredShared(t *testing.T, source string) int {
@@ -324,7 +333,7 @@ func declaredShared(t *testing.T, source string) int {
 	for _, m := range sharedArray.FindAllStringSubmatch(source, -1) {
 		n, err := strconv.Atoi(m[2])
 		check(t, err)
-		total += n * map[string]int{"float": 4, "vec4": 16}[m[1]]
+		total += n * map[string]int{"float": 4, "vec4": 16, "uvec4": 16}[m[1]]
 	}
 	return total
 }

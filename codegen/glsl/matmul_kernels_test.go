@@ -16,7 +16,8 @@ type product struct {
 	sharedB     bool // B has no batch
 	prologue    bool // A passes an elementwise op first
 	bias, gated bool
-	half        bool // the result is stored as f16
+	half        bool     // the result is stored as f16
+	operands    ir.DType // what operands may be rounded to; none if invalid
 }
 
 // at returns the row-major position of coordinates.
@@ -82,11 +83,11 @@ func (p product) kernel() *kernel.Kernel {
 	load := func(name string) *kernel.Expr {
 		return b.Cast(ir.F32, b.Load(bind(name, p.b, bShape, false), p.b, at(bShape, bAt...), name))
 	}
-	k.Products = []kernel.Product{{A: x, B: load("b"), Name: "acc"}}
+	k.Products = []kernel.Product{{A: x, B: load("b"), Name: "acc", Operands: p.operands}}
 	y := b.Acc(0, ir.F32, "acc")
 	if p.gated {
 		k.Products[0].Name = "acc0"
-		k.Products = append(k.Products, kernel.Product{A: x, B: load("gate"), Name: "acc1"})
+		k.Products = append(k.Products, kernel.Product{A: x, B: load("gate"), Name: "acc1", Operands: p.operands})
 		y = b.Apply(ir.OpMul, ir.F32, nil, b.Apply(ir.OpRelu, ir.F32, nil, y), b.Acc(1, ir.F32, "acc1"))
 	}
 	if p.bias {

@@ -18,10 +18,11 @@ import (
 func (e *emitter) emitMatTile() {
 	s := e.sched
 	self := primary(e.variable("uint", "self", primary("gl_LocalInvocationIndex")))
-	m := e.newMatMul(s.ThreadM * s.ThreadN)
+	m := e.newMatMul()
 	if e.err != nil {
 		return
 	}
+	m.declareSums(s.ThreadM * s.ThreadN)
 	across := s.TileN / s.ThreadN
 	x := primary(m.variable("uint", "tx", remainder(self, across, s.Workgroup)))
 	y := primary(m.variable("uint", "ty", quotient(self, across, s.Workgroup)))

@@ -13,10 +13,11 @@ package glsl
 func (e *emitter) emitMatVec() {
 	s := e.sched
 	self := e.selfIndex()
-	m := e.newMatMul(s.ThreadM * s.ThreadN)
+	m := e.newMatMul()
 	if e.err != nil {
 		return
 	}
+	m.declareSums(s.ThreadM * s.ThreadN)
 	v := &matVec{matMul: m, self: self, groups: s.TileN / s.ThreadN}
 	v.placeInvocation()
 	v.accumulate()
@@ -55,14 +56,6 @@ func (v *matVec) placeInvocation() {
 		part, group = quotient(v.self, v.groups, s.Workgroup), remainder(v.self, v.groups, s.Workgroup)
 	}
 	v.part, v.group = v.named("part", part), v.named("group", group)
-}
-
-// named gives a text a name unless it is as short as one.
-func (v *matVec) named(name string, t text) text {
-	if t.plain() {
-		return t
-	}
-	return primary(v.variable("uint", name, t))
 }
 
 // column is column j of an invocation, counted from the workgroup's first.

@@ -89,6 +89,10 @@ type Phase struct {
 type Product struct {
 	A, B *Expr
 	Name string
+	// Operands, where it is F16 or BF16, is a dtype that both operands may be
+	// rounded to before they are multiplied, which is what matrix units take.
+	// Otherwise they are multiplied in f32.
+	Operands ir.DType
 }
 
 // Store writes a value to element Index of a binding: once per point of the
@@ -183,12 +187,20 @@ func (k *Kernel) Identity() string {
 		fmt.Fprintf(&b, "phase %s %d\n", p.Combine, number[p.Value])
 	}
 	for _, p := range k.Products {
-		fmt.Fprintf(&b, "product %d %d\n", number[p.A], number[p.B])
+		fmt.Fprintf(&b, "product %d %d%s\n", number[p.A], number[p.B], p.operandNote())
 	}
 	for _, s := range k.Stores {
 		fmt.Fprintf(&b, "store %d [%s] %d %v\n", s.Bind, s.Index.describe(number), number[s.Value], s.PerElement)
 	}
 	return b.String()
+}
+
+// operandNote says what the operands may be rounded to.
+func (p Product) operandNote() string {
+	if p.Operands == ir.F16 || p.Operands == ir.BF16 {
+		return " in " + p.Operands.String()
+	}
+	return ""
 }
 
 func (e *Expr) describe(number map[*Expr]int) string {
@@ -263,7 +275,7 @@ func (k *Kernel) String() string {
 		fmt.Fprintf(&b, "  acc %d %s = %s %%%d\n", i, p.Name, p.Combine, number[p.Value])
 	}
 	for i, p := range k.Products {
-		fmt.Fprintf(&b, "  acc %d %s = %%%d x %%%d\n", i, p.Name, number[p.A], number[p.B])
+		fmt.Fprintf(&b, "  acc %d %s = %%%d x %%%d%s\n", i, p.Name, number[p.A], number[p.B], p.operandNote())
 	}
 	for _, s := range k.Stores {
 		each := ""

@@ -12,6 +12,8 @@ const (
 	VarRowGroup  Variant = "row_group"  // LanesPerRow invocations share a row
 	VarMatTile   Variant = "tile"       // shared-memory, register-tiled matrix product
 	VarMatVec    Variant = "matvec"     // subgroups share the contraction; few rows
+	VarCoopMat   Variant = "coopmat"    // matrix units, a fragment per subgroup (VK_KHR_cooperative_matrix)
+	VarCoopMat2  Variant = "coopmat2"   // matrix units, a tile per workgroup (VK_NV_cooperative_matrix2)
 )
 
 // Schedule says how a kernel runs on a device. Which one is best is the
@@ -32,6 +34,15 @@ type Schedule struct {
 	ThreadM int `json:"thread_m,omitempty"` // rows per invocation
 	ThreadN int `json:"thread_n,omitempty"` // columns per invocation
 
+	// Matrix products on matrix units. The subgroups of a coopmat workgroup
+	// share its tile in a grid of SubgroupsM x SubgroupsN, in fragments of
+	// FragM x FragN results and FragK of the contraction.
+	SubgroupsM int `json:"subgroups_m,omitempty"`
+	SubgroupsN int `json:"subgroups_n,omitempty"`
+	FragM      int `json:"frag_m,omitempty"`
+	FragN      int `json:"frag_n,omitempty"`
+	FragK      int `json:"frag_k,omitempty"`
+
 	Subgroup int `json:"subgroup,omitempty"` // subgroup size relied on; 0 uses shared memory only
 }
 
@@ -47,6 +58,12 @@ func (s Schedule) String() string {
 		t += fmt.Sprintf(" tile=%dx%dx%d thread=%dx%d", s.TileM, s.TileN, s.TileK, s.ThreadM, s.ThreadN)
 	case VarMatVec:
 		t += fmt.Sprintf(" rows=%dx%d vec=%d", s.TileM, s.TileN, s.Vec)
+	}
+	switch s.Variant {
+	case VarCoopMat:
+		t += fmt.Sprintf(" tile=%dx%dx%d subgroups=%dx%d fragment=%dx%dx%d", s.TileM, s.TileN, s.TileK, s.SubgroupsM, s.SubgroupsN, s.FragM, s.FragN, s.FragK)
+	case VarCoopMat2:
+		t += fmt.Sprintf(" tile=%dx%dx%d", s.TileM, s.TileN, s.TileK)
 	}
 	if s.Subgroup > 0 {
 		t += fmt.Sprintf(" subgroup=%d", s.Subgroup)

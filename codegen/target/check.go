@@ -50,6 +50,8 @@ var families = map[kernel.Variant]kernel.Family{
 	kernel.VarMatTile:   kernel.FamilyMatMul,
 	kernel.VarMatVec:    kernel.FamilyMatMul,
 	kernel.VarCustom:    kernel.FamilyCustom,
+	kernel.VarCoopMat:   kernel.FamilyMatMul,
+	kernel.VarCoopMat2:  kernel.FamilyMatMul,
 }
 
 func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ Caps) error {
@@ -133,6 +135,14 @@ func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		}
 	case kernel.VarMatVec:
 		if err := checkMatVec(k, s); err != nil {
+			return err
+		}
+	case kernel.VarCoopMat:
+		if err := checkCoopMat(k, s, caps); err != nil {
+			return err
+		}
+	case kernel.VarCoopMat2:
+		if err := checkCoopMat2(k, s, caps); err != nil {
 			return err
 		}
 	}

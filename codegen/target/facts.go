@@ -179,6 +179,8 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 			return 0
 		}
 		return len(k.Products) * matVecPartials(s) * (s.TileM*s.TileN + 1) * 4
+	case kernel.VarCoopMat:
+		return CoopMatOctets(k, s) * 16
 	}
 	return 0
 }

@@ -1,0 +1,285 @@
+package glsl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// coopMat2 is a product on matrix units in matrices that a whole workgroup
+// holds. The driver stages operands itself: it is told by tensor layouts where
+// they lie, and that elements beyond their ends are 0.
+type coopMat2 struct {
+	*matMul
+	dtype   ir.DType
+	layouts map[*matOperand]*tensor
+}
+
+// tensor is an operand or result as tensor addressing sees it.
+type tensor struct {
+	name   string // of the layout
+	buffer string // the array
+	base   text   // where element (0, 0) is
+	matrix string // the variable that holds a tile
+	plain  target.Plain
+	o      *matOperand
+}
+
+// emitCoopMat2 writes a product on matrix units of workgroup scope.
+func (e *emitter) emitCoopMat2() {
+	m := e.newMatMul()
+	if e.err != nil {
+		return
+	}
+	e.need(NeedCoopMat, NeedCoopMat2, NeedMemoryModel, NeedMaintenance4)
+	c := &coopMat2{matMul: m, layouts: map[*matOperand]*tensor{}}
+	c.dtype, _ = target.MatrixDType(e.k)
+	e.needMatrix(c.dtype)
+	if c.touches(ir.BF16) {
+		e.need(NeedInt16) // the elements of its buffers
+	}
+	for _, o := range append(append([]*matOperand(nil), c.a...), c.b...) {
+		c.layouts[o] = c.operandTensor(o)
+	}
+	c.declareSums()
+	c.accumulate()
+	c.storeResults()
+}
+
+// touches reports whether a buffer has that dtype.
+func (e *emitter) touches(t ir.DType) bool {
+	return slices.ContainsFunc(e.k.Bindings, func(b kernel.Binding) bool { return b.DType == t })
+}
+
+// matrixType is the type of a workgroup's matrix.
+func matrixType(t ir.DType, rows, cols int, use string) string {
+	return fmt.Sprintf("coopmat<%s, gl_ScopeWorkgroup, %d, %d, gl_MatrixUse%s>", matrixElement(t), rows, cols, use)
+}
+
+func (c *coopMat2) sumsType(t ir.DType) string {
+	return matrixType(t, c.s.TileM, c.s.TileN, "Accumulator")
+}
+
+func (c *coopMat2) declareSums() {
+	for i, p := range c.k.Products {
+		name := c.fresh(c.scope, p.Name)
+		c.products[i].sums = name
+		c.line("%s %s = %s(0.0);", c.sumsType(ir.F32), name, c.sumsType(ir.F32))
+	}
+}
+
+// operandTensor declares the layout of an operand.
+func (c *coopMat2) operandTensor(o *matOperand) *tensor {
+	p, ok := target.PlainOperand(c.k, o.value, o.axis, c.dtype)
+	if !ok {
+		c.fail("operand %s is not loaded as it lies in memory", o.name)
+		return &tensor{}
+	}
+	t := &tensor{plain: p, o: o, name: c.fresh(c.scope, "layout_"+o.name), matrix: c.free("tile_" + o.name),
+		buffer: c.view(c.buffers[p.Load.Bind], 1)}
+	outer, inner := c.fold, o.axis
+	if p.Along {
+		outer, inner = inner, outer
+	}
+	tile := map[int]int{c.row: c.s.TileM, c.col: c.s.TileN, c.fold: c.s.TileK}
+	clamp := !target.DivisibleBy(c.extent(outer), tile[outer]) || !target.DivisibleBy(c.extent(inner), tile[inner])
+	c.declareLayout(t.name, clamp, outer, inner, p.Pitch)
+	c.plan(nil, []kernel.Index{p.Base})
+	t.base = c.indexText(p.Base)
+	return t
+}
+
+// declareLayout declares the layout of a tensor of two axes, the inner one of
+// stride 1. Where tiles may be partial, elements beyond its ends are read as 0
+// and not written.
+func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, pitch kernel.Index) {
+	mode := "gl_CooperativeMatrixClampModeUndefinedNV"
+	if clamp {
+		mode = "gl_CooperativeMatrixClampModeConstantNV"
+	}
+	c.line("tensorLayoutNV<2, %s> %s = createTensorLayoutNV(2, %s);", mode, name, mode)
+	c.line("%s = setTensorLayoutDimensionNV(%s, %s, %s);", name, name, c.dim(c.extent(outer)).s, c.dim(c.extent(inner)).s)
+	if !pitch.Equal(kernel.DimIndex(c.extent(inner))) && !c.extent(outer).Is(1) {
+		c.line("%s = setTensorLayoutStrideNV(%s, %s, 1u);", name, name, c.indexText(pitch).s)
+	}
+}
+
+// slice prints a layout limited to a tile.
+func (c *coopMat2) slice(name string, outer text, outerTile int, inner text, innerTile int) string {
+	return fmt.Sprintf("sliceTensorLayoutNV(%s, %s, %du, %s, %du)", name, outer.s, outerTile, inner.s, innerTile)
+}
+
+// accumulate goes through the contraction.
+func (c *coopMat2) accumulate() {
+	c.line("")
+	k0 := c.loop("k0", primary("0u"), c.dim(c.k.Fold), c.s.TileK)
+	for _, o := range c.a {
+		c.load(c.layouts[o], c.row0, k0, c.s.TileM)
+	}
+	for _, o := range c.b {
+		c.load(c.layouts[o], c.col0, k0, c.s.TileN)
+	}
+	for _, p := range c.products {
+		c.line("%s = coopMatMulAdd(%s, %s, %s);", p.sums, c.layouts[p.a].matrix, c.layouts[p.b].matrix, p.sums)
+	}
+	c.close()
+}
+
+// load reads a tile of an operand.
+func (c *coopMat2) load(t *tensor, origin, k0 text, extent int) {
+	isA := t.o.axis == c.row
+	rows, cols, use := extent, c.s.TileK, "A"
+	if !isA {
+		rows, cols, use = c.s.TileK, extent, "B"
+	}
+	c.line("%s %s;", matrixType(c.dtype, rows, cols, use), t.matrix)
+	tile := c.slice(t.name, k0, c.s.TileK, origin, extent)
+	if t.plain.Along {
+		tile = c.slice(t.name, origin, extent, k0, c.s.TileK)
+	}
+	if t.plain.Along != isA {
+		tile += ", createTensorViewNV(2, false, 1, 0)" // transposed
+	}
+	c.line("coopMatLoadTensorNV(%s, %s, %s, %s);", t.matrix, t.buffer, t.base.s, tile)
+}
+
+// storeResults writes every store: the tile at a time where the results lie in
+// memory like a matrix, else element by element.
+func (c *coopMat2) storeResults() {
+	var single []kernel.Store
+	for _, s := range c.k.Stores {
+		if s.PerElement {
+			c.fail("a matrix product has no elements to store besides its results")
+			return
+		}
+		if base, pitch, ok := target.TensorStore(c.k, s); ok {
+			c.storeTile(s, base, pitch)
+		} else {
+			single = append(single, s)
+		}
+	}
+	if len(single) > 0 {
+		c.storeElements(single)
+	}
+}
+
+// storeTile writes a tile of results.
+func (c *coopMat2) storeTile(s kernel.Store, base, pitch kernel.Index) {
+	b := c.buffers[s.Bind]
+	c.comment("Store a tile of %s.", b.base)
+	value := c.resultTile(s)
+	if b.DType != ir.F32 {
+		value = fmt.Sprintf("%s(%s)", c.sumsType(b.DType), value)
+		if b.DType != c.dtype {
+			c.needMatrix(b.DType)
+		}
+	}
+	name := c.fresh(c.scope, "layout_"+b.base)
+	clamp := !target.DivisibleBy(c.extent(c.row), c.s.TileM) || !target.DivisibleBy(c.extent(c.col), c.s.TileN)
+	c.openScope()
+	c.declareLayout(name, clamp, c.row, c.col, pitch)
+	c.plan(nil, []kernel.Index{base})
+	c.line("coopMatStoreTensorNV(%s, %s, %s, %s);", value, c.view(b, 1), c.indexText(base).s,
+		c.slice(name, c.row0, c.s.TileM, c.col0, c.s.TileN))
+	c.close()
+}
+
+// resultTile returns the matrix of a store's values: the sums themselves, or
+// what a function makes of each element.
+func (c *coopMat2) resultTile(s kernel.Store) string {
+	if s.Value.Kind == kernel.ExprAcc {
+		return c.products[s.Value.Acc].sums
+	}
+	b := c.buffers[s.Bind]
+	name := c.fresh(c.root, "finish_"+b.base)
+	c.perElement(name, func() {
+		c.plan([]*kernel.Expr{s.Value}, nil)
+		c.line("return %s;", c.coerce(computeType(s.Value.DType), "float", c.value(s.Value)).s)
+	})
+	tile := c.fresh(c.scope, b.base+"_tile")
+	c.line("%s %s;", c.sumsType(ir.F32), tile)
+	c.callPerElement(tile, name)
+	return tile
+}
+
+// storeElements writes stores whose places are no tile.
+func (c *coopMat2) storeElements(stores []kernel.Store) {
+	name := c.fresh(c.root, "store_elements")
+	c.perElement(name, func() {
+		c.storeAll(stores)
+		c.line("return %s;", c.acc(0).s)
+	})
+	c.comment("Store element by element.")
+	tile := c.fresh(c.scope, "stored")
+	c.line("%s %s;", c.sumsType(ir.F32), tile)
+	c.callPerElement(tile, name)
+}
+
+// context lists the variables of main that a function of an element needs
+// besides the sums: where the tile is, and the batch.
+func (c *coopMat2) context() []string {
+	var names []string
+	add := func(t text) {
+		if !isNumber(t.s) {
+			names = append(names, t.s)
+		}
+	}
+	add(c.row0)
+	add(c.col0)
+	for axis := range c.row {
+		if t, ok := c.root.axes[axis]; ok {
+			add(t)
+		}
+	}
+	return names
+}
+
+// perElement defines a function of a result's place in the tile and its sums.
+// Elements beyond the result are left as they are.
+func (c *coopMat2) perElement(name string, body func()) {
+	params := []string{"const in uint tile_row", "const in uint tile_col"}
+	for _, p := range c.products {
+		params = append(params, "const in float "+p.sums)
+	}
+	batch := map[int]text{}
+	for axis := range c.row {
+		if t, ok := c.root.axes[axis]; ok {
+			batch[axis] = t
+		}
+	}
+	for _, v := range c.context() {
+		params = append(params, "const in uint "+v)
+	}
+	c.define(fmt.Sprintf("float %s(%s)", name, strings.Join(params, ", ")), func() {
+		for _, p := range params {
+			c.scope.names[p[strings.LastIndex(p, " ")+1:]] = true
+		}
+		for axis, t := range batch {
+			c.bindAxis(axis, t)
+		}
+		row := c.named("row", plus(c.row0, primary("tile_row")))
+		col := c.named("col", plus(c.col0, primary("tile_col")))
+		if cond := c.inside(row, col); cond != "" {
+			c.line("if (!(%s)) return %s;", cond, c.products[0].sums)
+		}
+		c.bindAxis(c.row, row)
+		c.bindAxis(c.col, col)
+		for i, p := range c.products {
+			c.bindAcc(i, p.sums)
+		}
+		body()
+	})
+}
+
+// callPerElement applies such a function.
+func (c *coopMat2) callPerElement(result, name string) {
+	args := []string{result, c.products[0].sums, name}
+	for _, p := range c.products[1:] {
+		args = append(args, p.sums)
+	}
+	c.line("coopMatPerElementNV(%s);", strings.Join(append(args, c.context()...), ", "))
+}

@@ -1,0 +1,165 @@
+package glsl_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// matrixProducts are products that matrix units can take.
+func matrixProducts() []matCase {
+	f32, f16, bf16, q4, q8 := ir.F32, ir.F16, ir.BF16, ir.Q4_0, ir.Q8_0
+	return []matCase{
+		{name: "whole tiles", p: product{m: d(128), n: d(128), k: d(128), a: f16, b: f16, operands: f16, half: true}},
+		{name: "f32 result", p: product{m: d(128), n: d(192), k: d(64), a: f16, b: f16, operands: f16}},
+		{name: "partial tiles", p: product{m: d(72), n: d(88), k: d(40), a: f16, b: f16, operands: f16, half: true}},
+		{name: "odd", p: product{m: d(67), n: d(89), k: d(41), a: f16, b: f16, operands: f16, half: true}},
+		{name: "multiples of four", p: product{m: d(68), n: d(92), k: d(44), a: f16, b: f16, operands: f16, transB: true}},
+		{name: "short contraction", p: product{m: d(33), n: d(40), k: d(1), a: f16, b: f16, operands: f16}},
+		{name: "B transposed", p: product{m: d(64), n: d(96), k: d(72), a: f16, b: f16, operands: f16, transB: true, half: true}},
+		{name: "A transposed", p: product{m: d(72), n: d(96), k: d(64), a: f16, b: f16, operands: f16, transA: true, half: true}},
+		{name: "both transposed, odd", p: product{m: d(71), n: d(95), k: d(63), a: f16, b: f16, operands: f16, transA: true, transB: true}},
+		{name: "bias", p: product{m: d(64), n: d(64), k: d(64), a: f16, b: f16, operands: f16, bias: true, half: true}},
+		{name: "bias, odd", p: product{m: d(65), n: d(63), k: d(64), a: f16, b: f16, operands: f16, bias: true, half: true}},
+		{name: "gated", p: product{m: d(64), n: d(80), k: d(64), a: f16, b: f16, operands: f16, gated: true, bias: true, transB: true}},
+		{name: "prologue", p: product{m: d(64), n: d(80), k: d(48), a: f32, b: f16, operands: f16, prologue: true}},
+		{name: "prologue, odd", p: product{m: d(61), n: d(79), k: d(47), a: f32, b: f16, operands: f16, prologue: true, transA: true}},
+		{name: "q8_0", p: product{m: d(40), n: d(72), k: d(96), a: f16, b: q8, operands: f16, transB: true, half: true}},
+		{name: "q4_0", p: product{m: d(40), n: d(72), k: d(96), a: f32, b: q4, operands: f16, transB: true, bias: true}},
+		{name: "batch", p: product{batch: []ir.Dim{d(2), d(3)}, m: d(33), n: d(40), k: d(48), a: f16, b: f16, operands: f16, bias: true}},
+		{name: "batch, odd", p: product{batch: []ir.Dim{d(3)}, m: d(35), n: d(41), k: d(21), a: f16, b: f16, operands: f16, half: true}},
+		{name: "batch of A only", p: product{batch: []ir.Dim{d(3)}, m: d(40), n: d(48), k: d(16), a: f16, b: f16, operands: f16, sharedB: true}},
+		{name: "T rows", p: product{m: tT, n: d(64), k: d(32), a: f16, b: f16, operands: f16, transB: true, gated: true}, symbols: []int64{0, 1, 16, 33, 70}},
+		{name: "T columns", p: product{m: d(64), n: tT, k: d(32), a: f16, b: f16, operands: f16, half: true}, symbols: []int64{0, 1, 16, 33, 70}},
+		{name: "8T columns", p: product{m: d(64), n: tT.Times(8), k: d(32), a: f16, b: f16, operands: f16, half: true}, symbols: []int64{0, 1, 3, 70}},
+		{name: "T deep", p: product{m: d(64), n: d(48), k: tT, a: f16, b: f16, operands: f16}, symbols: []int64{0, 1, 4, 33, 70}},
+		{name: "8T deep", p: product{m: d(64), n: d(48), k: tT.Times(8), a: f16, b: f16, operands: f16, transB: true}, symbols: []int64{0, 1, 9, 70}},
+		{name: "bf16", p: product{m: d(64), n: d(72), k: d(96), a: bf16, b: bf16, operands: bf16, half: true}},
+		{name: "bf16, odd", p: product{m: d(63), n: d(71), k: d(95), a: bf16, b: bf16, operands: bf16, bias: true, transB: true}},
+	}
+}
+
+// fragments gives the fragment of a device's matrix units for a dtype.
+func fragments(caps target.Caps, t ir.DType) (target.MatrixShape, bool) {
+	c := target.Component(t.String())
+	i := slices.IndexFunc(caps.Matrices, func(m target.MatrixShape) bool {
+		return m.A == c && m.B == c && m.C == "f32" && m.R == "f32" && m.Scope == target.ScopeSubgroup
+	})
+	if i < 0 {
+		return target.MatrixShape{}, false
+	}
+	return caps.Matrices[i], true
+}
+
+// coopMat is a schedule of sm x sn subgroups that hold fm x fn fragments each,
+// in steps of fk fragments.
+func coopMat(caps target.Caps, t ir.DType, sm, sn, fm, fn, fk int) (kernel.Schedule, bool) {
+	m, ok := fragments(caps, t)
+	sub := int(caps.SubgroupSize)
+	return kernel.Schedule{Variant: kernel.VarCoopMat, Workgroup: sub * sm * sn, Vec: 4, Subgroup: sub, SubgroupsM: sm, SubgroupsN: sn,
+		TileM: sm * fm * int(m.M), TileN: sn * fn * int(m.N), TileK: fk * int(m.K), FragM: int(m.M), FragN: int(m.N), FragK: int(m.K)}, ok
+}
+
+func coopMat2(workgroup, m, n, k int) kernel.Schedule {
+	return kernel.Schedule{Variant: kernel.VarCoopMat2, Workgroup: workgroup, Vec: 4, TileM: m, TileN: n, TileK: k}
+}
+
+// matrixCases are those products under schedules for matrix units of both
+// kinds, as far as a device can run them, and for each that it cannot the
+// reason.
+func matrixCases(caps target.Caps, seed uint64) (cases []matCase, refused []string) {
+	r := rand.New(rand.NewPCG(seed, 17))
+	for _, c := range matrixProducts() {
+		var schedules []kernel.Schedule
+		for _, shape := range [][5]int{{2, 2, 2, 2, 2}, {1, 2, 1 + r.IntN(3), 1 + r.IntN(3), 1 + r.IntN(4)}} {
+			if s, ok := coopMat(caps, c.p.operands, shape[0], shape[1], shape[2], shape[3], shape[4]); ok {
+				schedules = append(schedules, s)
+			}
+		}
+		schedules = append(schedules, coopMat2(128, 64, 64, 32), coopMat2(256, 64, 128, 16))
+		for _, s := range schedules {
+			x := c
+			x.s, x.name = s, fmt.Sprintf("%s/%s", c.name, s)
+			if err := target.Check(c.p.kernel(), s, caps); err != nil {
+				refused = append(refused, fmt.Sprintf("%s: %v", x.name, err))
+				continue
+			}
+			if len(x.symbols) == 0 {
+				x.symbols = []int64{0}
+			}
+			cases = append(cases, x)
+		}
+	}
+	return cases, refused
+}
+
+// emitCases writes the shaders of cases.
+func emitCases(t *testing.T, caps target.Caps, cases []matCase) ([]*glsl.Shader, []spirv.Shader) {
+	t.Helper()
+	shaders, sources := make([]*glsl.Shader, len(cases)), make([]spirv.Shader, len(cases))
+	for i, c := range cases {
+		k := c.p.kernel()
+		sh, err := glsl.Emit(k, c.s, caps, k.Symbols())
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if declared := declaredShared(t, sh.Source); sh.SharedBytes != declared {
+			t.Errorf("%s: claims %d bytes of shared memory, declares %d", c.name, sh.SharedBytes, declared)
+		}
+		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)}
+	}
+	return shaders, sources
+}
+
+// TestMatrixUnitsCompile generates both variants for every profile that has
+// matrix units, and takes them through compiler, optimizer and validator.
+func TestMatrixUnitsCompile(t *testing.T) {
+	for _, name := range target.Profiles() {
+		caps := profile(t, name)
+		if !caps.Features.CooperativeMatrix {
+			continue
+		}
+		cases, refused := matrixCases(caps, 1)
+		want := []string{"coopmat "}
+		if caps.Features.CooperativeMatrix2 {
+			want = append(want, "coopmat2 ")
+		}
+		for _, variant := range want {
+			if !slices.ContainsFunc(cases, func(c matCase) bool { return strings.Contains(c.name, "/"+variant) }) {
+				t.Errorf("%s: %sruns no case: %q", name, variant, refused)
+			}
+		}
+		_, sources := emitCases(t, caps, cases)
+		compileAll(t, sources)
+	}
+}
+
+// TestMatrixUnitsOnDevice runs products on the matrix units of this machine's
+// device, in every variant that it has, and compares with loops.
+func TestMatrixUnitsOnDevice(t *testing.T) {
+	dev := vktest.Device(t, vk.DeviceOptions{})
+	caps := dev.Caps()
+	cases, refused := matrixCases(caps, 2)
+	if len(cases) == 0 {
+		t.Skipf("%s has no matrix units for these: %s", caps.Name, refused[0])
+	}
+	shaders, sources := emitCases(t, caps, cases)
+	modules := compileAll(t, sources)
+	for i, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			for _, symbol := range c.symbols {
+				c.compare(t, dev, shaders[i], c.p.kernel(), modules[i], symbol)
+			}
+		})
+	}
+}

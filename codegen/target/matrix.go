@@ -1,0 +1,182 @@
+package target
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// OctetElems is how many neighbours of a 16-bit operand are moved at a time by
+// the variants on matrix units: 16 bytes.
+const OctetElems = 8
+
+// MatrixDType returns the dtype in which all products of a kernel may take
+// their operands on matrix units, F16 or BF16, and false where there is none.
+func MatrixDType(k *kernel.Kernel) (ir.DType, bool) {
+	if len(k.Products) == 0 {
+		return ir.Invalid, false
+	}
+	t := k.Products[0].Operands
+	for _, p := range k.Products {
+		if p.Operands != t {
+			return ir.Invalid, false
+		}
+	}
+	return t, t == ir.F16 || t == ir.BF16
+}
+
+// Unrounded looks through the casts that rounding to t makes needless: those
+// to t itself, and those of narrower floats to wider ones.
+func Unrounded(v *kernel.Expr, t ir.DType) *kernel.Expr {
+	for v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType.IsFloat() && v.Args[0].DType.IsFloat() {
+		from := v.Args[0].DType
+		if v.DType != t && (v.DType != ir.F32 || from == ir.F64) {
+			break
+		}
+		v = v.Args[0]
+	}
+	return v
+}
+
+// Plain is a matrix operand that lies in memory as matrix units take it.
+type Plain struct {
+	Load  *kernel.Expr
+	Along bool // its inner axis, of stride 1, is the contraction
+	// Pitch is the stride of its outer axis, Base the place of the element at
+	// coordinate 0 of both.
+	Pitch, Base kernel.Index
+}
+
+// PlainOperand describes an operand of a product that is a mere load of a
+// buffer of dtype t, linear in the contraction and its other axis, of which
+// one has stride 1. It returns false for any other.
+func PlainOperand(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) (Plain, bool) {
+	v = Unrounded(v, t)
+	if v.Kind != kernel.ExprLoad || k.Bindings[v.Bind].DType != t || k.Bindings[v.Bind].Write {
+		return Plain{}, false
+	}
+	fold := k.FoldAxis()
+	along, okF := v.Index.Stride(fold)
+	across, okO := v.Index.Stride(other)
+	if !okF || !okO {
+		return Plain{}, false
+	}
+	p := Plain{Load: v, Base: v.Index.DropAxis(fold).DropAxis(other)}
+	switch one := kernel.Const(1); {
+	case along.Equal(one):
+		p.Along, p.Pitch = true, across
+	case across.Equal(one):
+		p.Pitch = along
+	default:
+		return Plain{}, false
+	}
+	// The strides are numbers of their own, not coordinates.
+	return p, !p.Pitch.Uses(fold) && !p.Pitch.Uses(other)
+}
+
+// component names a dtype as matrix shapes do.
+func component(t ir.DType) Component { return Component(t.String()) }
+
+// checkMatrixUnits checks what both variants on matrix units need.
+func checkMatrixUnits(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
+	t, ok := MatrixDType(k)
+	switch {
+	case !ok:
+		return fmt.Errorf("matrix units take f16 or bf16, and the operands may not be rounded to either")
+	case !caps.Features.CooperativeMatrix || !caps.Features.MemoryModel:
+		return fmt.Errorf("the device has no cooperative matrices")
+	case t == ir.F16 && !caps.Features.Float16:
+		return fmt.Errorf("the device has no f16 arithmetic")
+	case t == ir.BF16 && !caps.Features.BFloat16Matrix:
+		return fmt.Errorf("the device's matrix units take no bf16")
+	case !caps.Features.Storage16:
+		return fmt.Errorf("the device has no 16-bit storage")
+	case s.TileM < 1 || s.TileN < 1 || s.TileK < 1:
+		return fmt.Errorf("tiles must be at least 1")
+	}
+	return nil
+}
+
+// maxLaneSums is how many results one invocation may hold in fragments of all
+// products. Operand fragments come on top.
+const maxLaneSums = 128
+
+func checkCoopMat(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
+	if err := checkMatrixUnits(k, s, caps); err != nil {
+		return err
+	}
+	t, _ := MatrixDType(k)
+	c := component(t)
+	switch {
+	case s.Subgroup < 1:
+		return fmt.Errorf("fragments belong to subgroups, whose size must be relied on")
+	case s.SubgroupsM < 1 || s.SubgroupsN < 1 || s.Workgroup != s.SubgroupsM*s.SubgroupsN*s.Subgroup:
+		return fmt.Errorf("%dx%d subgroups of %d are no workgroup of %d", s.SubgroupsM, s.SubgroupsN, s.Subgroup, s.Workgroup)
+	case s.FragM < 1 || s.FragN < 1 || s.FragK < 1 || !caps.HasMatrix(uint32(s.FragM), uint32(s.FragN), uint32(s.FragK), c, c, "f32", "f32"):
+		return fmt.Errorf("the device has no %s fragments of %dx%dx%d with f32 sums", t, s.FragM, s.FragN, s.FragK)
+	case s.TileM%(s.SubgroupsM*s.FragM) != 0 || s.TileN%(s.SubgroupsN*s.FragN) != 0 || s.TileK%s.FragK != 0:
+		return fmt.Errorf("the tile is no whole number of fragments for each subgroup")
+	case s.TileM%OctetElems != 0 || s.TileN%OctetElems != 0 || s.TileK%OctetElems != 0 || s.FragM%OctetElems != 0 || s.FragN%OctetElems != 0 || s.FragK%OctetElems != 0:
+		return fmt.Errorf("tiles and fragments must be multiples of %d, the neighbours that are staged together", OctetElems)
+	}
+	if n := s.TileM * s.TileN * len(k.Products) / s.Workgroup; n > maxLaneSums {
+		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxLaneSums)
+	}
+	return nil
+}
+
+// StagedPitch is the distance, in octets, between lines of an operand's tile
+// that are inner elements long. It is odd, so that a fragment's lines begin in
+// different banks.
+func StagedPitch(inner int) int { return inner/OctetElems | 1 }
+
+// StagedOctets is the room of one operand's tile in shared memory: lines along
+// the contraction, or lines of the other axis.
+func StagedOctets(along bool, extent, tileK int) int {
+	if along {
+		return extent * StagedPitch(tileK)
+	}
+	return tileK * StagedPitch(extent)
+}
+
+// coopMatStages is how many tiles of each operand are in shared memory: one
+// is multiplied while the next is filled.
+const coopMatStages = 2
+
+// CoopMatStage is the room of the tiles of all operands in one stage, in
+// octets.
+func CoopMatStage(k *kernel.Kernel, s kernel.Schedule) int {
+	r := len(k.Parallel)
+	seen := map[*kernel.Expr]bool{}
+	n := 0
+	add := func(v *kernel.Expr, axis, extent int) {
+		if !seen[v] {
+			seen[v] = true
+			n += StagedOctets(FoldContiguous(k, v, axis), extent, s.TileK)
+		}
+	}
+	for _, p := range k.Products {
+		add(p.A, r-2, s.TileM)
+		add(p.B, r-1, s.TileN)
+	}
+	return n
+}
+
+// CoopMatOctets is all shared memory of the coopmat variant, in octets: two
+// stages of tiles, in whose place the results pass at the end, at least one
+// fragment of each product from each subgroup at a time.
+func CoopMatOctets(k *kernel.Kernel, s kernel.Schedule) int {
+	results := s.SubgroupsM * s.SubgroupsN * len(k.Products) * CoopMatResult(s, 1)
+	return max(coopMatStages*CoopMatStage(k, s), results)
+}
+
+// CoopMatResult is the room, in units of 16 bytes, in which a subgroup passes
+// on f32 results of so many fragments side by side.
+func CoopMatResult(s kernel.Schedule, fragments int) int {
+	return s.FragM * CoopMatResultPitch(s, fragments)
+}
+
+// CoopMatResultPitch is the length of a row of those results, again in units
+// of 16 bytes, odd for the sake of banks.
+func CoopMatResultPitch(s kernel.Schedule, fragments int) int { return fragments*s.FragN/4 | 1 }

@@ -1,0 +1,111 @@
+package target
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// checkCoopMat2 checks a tile that a whole workgroup holds, loaded and stored
+// by the device's tensor addressing.
+func checkCoopMat2(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
+	if err := checkMatrixUnits(k, s, caps); err != nil {
+		return err
+	}
+	m2 := caps.Matrix2
+	switch {
+	case !caps.Features.CooperativeMatrix2 || m2 == nil:
+		return fmt.Errorf("the device has no VK_NV_cooperative_matrix2")
+	case !m2.WorkgroupScope || !m2.FlexibleDimensions || !m2.TensorAddressing || !m2.Conversions || !m2.PerElement:
+		return fmt.Errorf("the device's VK_NV_cooperative_matrix2 lacks workgroup scope, flexible dimensions, tensor addressing, conversions or per-element operations")
+	case !caps.Features.Maintenance4:
+		return fmt.Errorf("the device has no maintenance4, which the SPIR-V version needs")
+	case uint64(s.Workgroup) > uint64(m2.MaxWorkgroup):
+		return fmt.Errorf("workgroup of %d invocations, matrices of workgroup scope allow %d", s.Workgroup, m2.MaxWorkgroup)
+	case uint64(max(s.TileM, s.TileN, s.TileK)) > uint64(m2.MaxDimension):
+		return fmt.Errorf("the tile is larger than matrices may be, %d", m2.MaxDimension)
+	}
+	t, _ := MatrixDType(k)
+	if t == ir.BF16 && !caps.Features.Int16 {
+		return fmt.Errorf("the device has no 16-bit integers, as which bf16 lies in buffers")
+	}
+	if !m2.offers(s, component(t)) {
+		return fmt.Errorf("the device has no %s matrices in steps that divide %dx%dx%d for %d invocations", t, s.TileM, s.TileN, s.TileK, s.Workgroup)
+	}
+	if n := s.TileM * s.TileN * len(k.Products) / s.Workgroup; n > maxLaneSums {
+		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxLaneSums)
+	}
+	return checkTensorOperands(k, t)
+}
+
+// offers reports whether a tile of a workgroup is a whole number of the steps
+// that the device has for that size of workgroup.
+func (m *Matrix2) offers(s kernel.Schedule, c Component) bool {
+	return slices.ContainsFunc(m.Dims, func(d MatrixShape) bool {
+		return d.Scope == ScopeWorkgroup && int(d.Invocations) == s.Workgroup && d.A == c && d.B == c && d.C == "f32" && d.R == "f32" &&
+			s.TileM%int(d.M) == 0 && s.TileN%int(d.N) == 0 && s.TileK%int(d.K) == 0
+	})
+}
+
+// TensorAlignment is the alignment in bytes of where a tensor begins that
+// cooperative matrices are loaded from or stored to.
+const TensorAlignment = 16
+
+// checkTensorOperands reports an operand that tensor addressing cannot load as
+// it is.
+func checkTensorOperands(k *kernel.Kernel, t ir.DType) error {
+	r := len(k.Parallel)
+	for _, p := range k.Products {
+		for _, o := range []struct {
+			v    *kernel.Expr
+			axis int
+			name string
+		}{{p.A, r - 2, "A"}, {p.B, r - 1, "B"}} {
+			plain, ok := PlainOperand(k, o.v, o.axis, t)
+			if !ok {
+				return fmt.Errorf("operand %s is not loaded as it lies in memory, as tensor addressing wants", o.name)
+			}
+			inner, outer := k.Fold, k.Parallel[o.axis]
+			if !plain.Along {
+				inner, outer = outer, inner
+			}
+			if !rowsApart(plain.Pitch, inner, outer) {
+				return fmt.Errorf("operand %s repeats or overlaps its lines", o.name)
+			}
+			if n := int64(TensorAlignment / 2); plain.Base.Multiple(n) != n {
+				return fmt.Errorf("operand %s does not begin at a multiple of %d bytes in every batch", o.name, TensorAlignment)
+			}
+		}
+	}
+	return nil
+}
+
+// rowsApart reports whether lines of inner elements that begin pitch apart do
+// not overlap, as the strides of a tensor must not; a single line cannot.
+func rowsApart(pitch kernel.Index, inner, outer ir.Dim) bool {
+	return outer.Is(1) || pitch.Minus(kernel.DimIndex(inner)).NonNegative()
+}
+
+// TensorStore reports whether the results of a store can be written a tile at
+// a time: row-major, to a float buffer that the kernel only writes. It returns
+// where row 0, column 0 is and the distance between rows.
+func TensorStore(k *kernel.Kernel, s kernel.Store) (base, pitch kernel.Index, ok bool) {
+	b := k.Bindings[s.Bind]
+	if b.Read || b.DType != ir.F32 && b.DType != ir.F16 && b.DType != ir.BF16 {
+		return base, pitch, false
+	}
+	r := len(k.Parallel)
+	across, okC := s.Index.Stride(r - 1)
+	pitch, okR := s.Index.Stride(r - 2)
+	if !okC || !okR || !across.Equal(kernel.Const(1)) && !k.Parallel[r-1].Is(1) || pitch.Uses(r-1) || pitch.Uses(r-2) {
+		return base, pitch, false
+	}
+	if !rowsApart(pitch, k.Parallel[r-1], k.Parallel[r-2]) {
+		return base, pitch, false
+	}
+	base = s.Index.DropAxis(r - 2).DropAxis(r - 1)
+	n := int64(TensorAlignment / b.DType.BlockBytes())
+	return base, pitch, base.Multiple(n) == n
+}
