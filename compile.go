@@ -172,7 +172,7 @@ func (c *compiler) compile(ctx context.Context) (*Program, error) {
 	low.Program.GraphHash = c.g.HashString()
 	shaders := make([]spirv.Shader, len(low.GLSL))
 	for i, src := range low.GLSL {
-		shaders[i] = spirv.Shader{Name: low.Program.Shaders[i].Name, Source: src, TargetEnv: "vulkan1.2"}
+		shaders[i] = spirv.Shader{Name: low.Program.Shaders[i].Name, Source: src, TargetEnv: glsl.TargetEnv(low.Program.Shaders[i].Needs)}
 	}
 	results, stats, err := c.tools.Compile(ctx, shaders, spirv.Options{
 		Optimize: true, Validate: c.opt.Validate, Jobs: c.opt.Jobs, CacheDir: c.root, Progress: c.opt.Progress,

@@ -311,7 +311,7 @@ func (c *coopMat) multiply(stage text) {
 	rows, cols := c.rows(), c.cols()
 	c.comment("Multiply the tiles in shared memory.")
 	steps := c.s.TileK / c.s.FragK
-	c.repeat("step", steps, func(step text) {
+	c.repeat("part", steps, func(step text) {
 		as := map[*matOperand]string{}
 		for _, st := range c.operands[:len(c.a)] {
 			as[st.matOperand] = c.fresh(c.scope, "frag_"+st.name)

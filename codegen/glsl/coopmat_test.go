@@ -81,10 +81,10 @@ func matrixCases(caps target.Caps, seed uint64) (cases []matCase, refused []stri
 	r := rand.New(rand.NewPCG(seed, 17))
 	for _, c := range matrixProducts() {
 		var schedules []kernel.Schedule
-		for _, shape := range [][5]int{{2, 2, 2, 2, 2}, {1, 2, 1 + r.IntN(3), 1 + r.IntN(3), 1 + r.IntN(4)}} {
-			if s, ok := coopMat(caps, c.p.operands, shape[0], shape[1], shape[2], shape[3], shape[4]); ok {
-				schedules = append(schedules, s)
-			}
+		// Drivers on the CPU compile a shader in about a second per 16 fragments.
+		sm, fm, fn := 1+r.IntN(2), 1+r.IntN(2), 1+r.IntN(2)
+		if s, ok := coopMat(caps, c.p.operands, sm, 3-sm, fm, fn, 1+r.IntN(2)); ok {
+			schedules = append(schedules, s)
 		}
 		schedules = append(schedules, coopMat2(128, 64, 64, 32), coopMat2(256, 64, 128, 16))
 		for _, s := range schedules {
@@ -150,6 +150,14 @@ func TestMatrixUnitsOnDevice(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	caps := dev.Caps()
 	cases, refused := matrixCases(caps, 2)
+	if caps.Type == target.DeviceCPU { // its driver compiles too slowly for all
+		for i := range cases {
+			if i%2 == 0 {
+				cases[i/2] = cases[i]
+			}
+		}
+		cases = cases[:(len(cases)+1)/2]
+	}
 	if len(cases) == 0 {
 		t.Skipf("%s has no matrix units for these: %s", caps.Name, refused[0])
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -22,11 +23,14 @@ func TestMatMulGolden(t *testing.T) {
 		{"matmul_partial_gated", "generic", product{batch: []ir.Dim{d(3)}, m: rows, n: d(100), k: d(37), a: ir.F16, b: ir.F32,
 			transB: true, gated: true, prologue: true, bias: true, half: true}},
 		{"matmul_batch", "lavapipe", product{batch: []ir.Dim{d(2), d(8)}, m: d(64), n: d(64), k: d(64), a: ir.F32, b: ir.F32, transB: true}},
+		{"matmul_coopmat2", "nvidia-h100", product{m: rows, n: d(4096), k: d(4096), a: ir.F16, b: ir.F16, transB: true, bias: true, half: true, operands: ir.F16}},
+		{"matmul_coopmat_q8_0", "nvidia-h100", product{m: d(512), n: d(4096), k: d(4096), a: ir.F16, b: ir.Q8_0, transB: true, half: true, operands: ir.F16}},
+		{"matmul_coopmat_gated", "amd-rdna3", product{m: rows, n: d(1000), k: d(4096), a: ir.F16, b: ir.F16, gated: true, half: true, operands: ir.F16}},
 		{"matvec_q4_0", "nvidia-h100", product{m: d(1), n: d(4096), k: d(4096), a: ir.F32, b: ir.Q4_0, transB: true, bias: true}},
 		{"matvec_gated_f16", "amd-rdna3", product{m: d(2), n: d(14336), k: d(4096), a: ir.F32, b: ir.F16, transB: true, gated: true}},
 		{"matvec_columns", "generic", product{batch: []ir.Dim{d(32)}, m: d(1), n: d(128), k: rows, a: ir.F32, b: ir.F32}},
 	}
-	sources := map[string]string{}
+	var sources []spirv.Shader
 	for _, c := range cases {
 		k := c.p.kernel()
 		caps := profile(t, c.device)
@@ -40,9 +44,9 @@ func TestMatMulGolden(t *testing.T) {
 			t.Errorf("%s: the same kernel has another text the second time", c.name)
 		}
 		checkGolden(t, c.name, sh.Source)
-		sources[c.name] = sh.Source
+		sources = append(sources, spirv.Shader{Name: c.name, Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)})
 	}
-	compile(t, sources)
+	compileAll(t, sources)
 }
 
 // TestNeedsAgree checks that package target asks for what the generator uses:

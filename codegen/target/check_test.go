@@ -30,7 +30,7 @@ func TestCheckRefuses(t *testing.T) {
 		{"tile", mm, goodTile, nil, ""},
 		{"matvec", mv, goodVec, nil, ""},
 
-		{"no variant", mapK, goodMap, func(s *kernel.Schedule, _ *Caps) { s.Variant = "coopmat" }, "unknown variant"},
+		{"no variant", mapK, goodMap, func(s *kernel.Schedule, _ *Caps) { s.Variant = "abacus" }, "unknown variant"},
 		{"wrong family", mm, goodMap, nil, "this is a matmul"},
 		{"no workgroup", mapK, goodMap, func(s *kernel.Schedule, _ *Caps) { s.Workgroup = 0 }, "workgroup of 0"},
 		{"large workgroup", mapK, goodMap, func(s *kernel.Schedule, _ *Caps) { s.Workgroup = 256 }, "allows 1 to 128"},

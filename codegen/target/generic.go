@@ -1,5 +1,7 @@
 package target
 
+import "github.com/vkc-go/vkc/codegen/kernel"
+
 // generic covers every device that no other class owns. It takes only what the
 // caps say: middling tiles that fit 16 KiB of shared memory, which is the least
 // Vulkan allows, and workgroups of 128, likewise.
@@ -26,6 +28,13 @@ func genericTuning(caps Caps) tuning {
 			{16, 64, 16, 2, 4}, // few rows
 			{16, 16, 16, 2, 2}, // small results spread over more workgroups
 			{8, 8, 8, 1, 1},    // fits anything
+		},
+		// Nothing was measured: large tiles read less, small ones fill the device.
+		matrixTiles: []matrixTile{
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 128, K: 32, Rate: 4},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 32, Rate: 3},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 1, M: 32, N: 32, K: 32, Rate: 1.5},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 1, M: 16, N: 16, K: 16, Rate: 0.5},
 		},
 		vecWorkgroup: 64,
 		vecColumns:   1,

@@ -1,5 +1,7 @@
 package target
 
+import "github.com/vkc-go/vkc/codegen/kernel"
+
 // nvidia: subgroups of 32 without exception, 48 KiB of shared memory per
 // workgroup, up to 255 registers per invocation, and cores that hide latency
 // with many resident subgroups.
@@ -20,6 +22,16 @@ var nvidia = class{
 			{32, 64, 16, 4, 4},
 			{16, 64, 16, 2, 4},
 			{32, 32, 16, 2, 2},
+		}
+		t.matrixTiles = []matrixTile{
+			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, Rate: 303},
+			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 128, K: 64, Rate: 277},
+			{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 64, N: 128, K: 64, Rate: 170},
+			{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 64, N: 64, K: 64, Rate: 140},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 256, K: 16, Rate: 213},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 128, K: 32, Rate: 211},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 32, Rate: 150},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 32, N: 32, K: 32, Rate: 60},
 		}
 		// One subgroup per column reads 512 contiguous bytes of f32 a step; four to
 		// a workgroup keep columns of one workgroup close in memory.

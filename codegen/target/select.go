@@ -2,6 +2,7 @@ package target
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
@@ -25,7 +26,7 @@ func Candidates(k *kernel.Kernel, caps Caps) []Candidate {
 		if len(k.Parallel) < 2 {
 			return nil
 		}
-		return append(t.matVecs(k), t.matTiles(k)...)
+		return slices.Concat(t.matVecs(k), t.matrixUnits(k, caps), t.matTiles(k))
 	case kernel.FamilyCustom:
 		return []Candidate{{customSchedule(k.Custom), "as the op says"}}
 	}

@@ -47,6 +47,11 @@ var samples = map[string]*kernel.Kernel{
 	"matvec [k,n]":       matMul(one, ir.D(4), ir.D(4096), ir.D(4096), ir.F32, false),
 	"attention values":   matMul(ir.D(32), one, ir.D(128), ir.Symbol("T", 8192), ir.F32, false),
 	"matvec 8 rows":      matMul(one, ir.D(8), ir.D(4096), ir.D(4096), ir.F32, true),
+	"matmul f16 4096":    matrixMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F16, false),
+	"matmul bf16 4096":   matrixMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.BF16, true),
+	"matmul f16 512":     matrixMul(one, ir.D(512), ir.D(512), ir.D(512), ir.F16, false),
+	"matmul f16 T":       matrixMul(one, ir.Symbol("T", 2048), ir.D(4096), ir.D(4096), ir.F16, true),
+	"matmul f16 by q4_0": inF16(matMul(one, ir.D(512), ir.D(4096), ir.D(4096), ir.Q4_0, true)),
 	"matmul 9 rows":      matMul(one, ir.D(9), ir.D(4096), ir.D(4096), ir.F32, true),
 }
 
@@ -78,6 +83,14 @@ func TestSelect(t *testing.T) {
 		{"nvidia-h100", "matmul small", "tile wg=256 tile=32x32x16 thread=2x2"},
 		{"nvidia-h100", "matmul T rows", "tile wg=256 tile=128x128x16 thread=8x8"},
 		{"nvidia-h100", "matmul 9 rows", "tile wg=256 tile=32x32x16 thread=2x2"},
+		{"nvidia-h100", "matmul f16 4096", "coopmat2 wg=256"},
+		{"nvidia-h100", "matmul f16 T", "coopmat2 wg=256"},
+		{"nvidia-h100", "matmul bf16 4096", "coopmat2 wg=256"},
+		{"nvidia-h100", "matmul f16 512", "coopmat wg=128"},
+		{"nvidia-h100", "matmul f16 by q4_0", "coopmat wg=256"},
+		{"amd-rdna3", "matmul f16 4096", "coopmat wg=512 tile=128x128x32 subgroups=2x4 fragment=16x16x16 subgroup=64"},
+		{"amd-rdna3", "matmul bf16 4096", "tile wg=256"},
+		{"intel-xe", "matmul f16 4096", "tile wg=256"},
 		{"generic", "matmul 4096", "tile wg=128 tile=64x32x16 thread=4x4"},
 		{"intel-xe", "matmul 4096", "tile wg=256 tile=64x64x16 thread=4x4"},
 		{"arm-mali", "matmul 4096", "tile wg=64 tile=32x32x16 thread=4x4"},
@@ -149,6 +162,9 @@ func randomKernel(r *rand.Rand) *kernel.Kernel {
 	case 2:
 		return columnSum(extent(5000), extent(40000))
 	}
+	if r.IntN(2) == 0 {
+		return matrixMul(extent(70), extent(3000), extent(3000), extent(3000), types[1+r.IntN(2)], r.IntN(2) == 0)
+	}
 	return matMul(extent(70), extent(3000), extent(3000), extent(3000), types[r.IntN(2)], r.IntN(2) == 0)
 }
 
@@ -160,6 +176,9 @@ func randomCaps(r *rand.Rand) Caps {
 	usual := least + r.IntN(len(sizes)-least)
 	most := usual + r.IntN(len(sizes)-usual)
 	invocations := uint32(128 << r.IntN(4))
+	if r.IntN(3) == 0 {
+		return randomMatrixCaps(r)
+	}
 	return Caps{
 		Name: "random", VendorID: vendors[r.IntN(len(vendors))], Type: DeviceDiscrete, Cores: uint32(r.IntN(200)),
 		SubgroupSize: sizes[usual], MinSubgroupSize: sizes[least], MaxSubgroupSize: sizes[most],

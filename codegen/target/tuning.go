@@ -1,5 +1,7 @@
 package target
 
+import "github.com/vkc-go/vkc/codegen/kernel"
+
 // tuning is what is known about how a class of devices likes its work cut.
 // Each class has a file of its own, with the numbers beside their reasons.
 type tuning struct {
@@ -20,6 +22,8 @@ type tuning struct {
 
 	tiles []tile // of matrix products, the best for large ones first
 
+	matrixTiles []matrixTile // of products on matrix units, in any order
+
 	vecWorkgroup int // invocations of a matvec workgroup
 	vecColumns   int // columns that share the reading of A
 	vecLanes     int // invocations per sum where subgroups are not relied on
@@ -30,6 +34,20 @@ type tuning struct {
 type tile struct{ M, N, K, ThreadM, ThreadN int }
 
 func (t tile) workgroup() int { return t.M / t.ThreadM * (t.N / t.ThreadN) }
+
+// matrixTile is a tile of a product on matrix units: M x N results of a
+// workgroup in steps of K. A coopmat workgroup is a grid of SubgroupsM x
+// SubgroupsN subgroups.
+type matrixTile struct {
+	Variant                kernel.Variant
+	Workgroup              int // of coopmat2
+	M, N, K                int
+	SubgroupsM, SubgroupsN int // of coopmat
+	// Rate is the speed on a product large enough for any tile, in TFLOP/s, or
+	// in any unit where nothing was measured: the choice weighs it against how
+	// evenly the tiles of a product spread over the device.
+	Rate float64
+}
 
 // class is a kind of device: which ones belong to it, and how they are tuned.
 type class struct {

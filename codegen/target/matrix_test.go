@@ -1,0 +1,115 @@
+package target
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// matrixMul is matMul with both operands and the result of a dtype that matrix
+// units take.
+func matrixMul(batch, m, n, k ir.Dim, t ir.DType, transposed bool) *kernel.Kernel {
+	mul := matMul(batch, m, n, k, t, transposed)
+	b := kernel.NewBuilder()
+	mul.Bindings[0].DType, mul.Bindings[2].DType = t, t
+	x := b.Load(0, t, mul.Products[0].A.Index, "x")
+	w := b.Load(1, t, mul.Products[0].B.Args[0].Index, "w")
+	mul.Products[0] = kernel.Product{A: x, B: w, Name: "acc", Operands: t}
+	mul.Stores[0].Value = b.Acc(0, ir.F32, "acc")
+	return mul
+}
+
+// inF16 lets operands be rounded to f16.
+func inF16(k *kernel.Kernel) *kernel.Kernel {
+	k.Products[0].Operands = ir.F16
+	return k
+}
+
+// randomMatrixCaps returns a device with matrix units of some kind.
+func randomMatrixCaps(r *rand.Rand) Caps {
+	caps, err := Profile("nvidia-h100")
+	if err != nil {
+		panic(err)
+	}
+	if r.IntN(2) == 0 {
+		caps.Features.CooperativeMatrix2, caps.Matrix2 = false, nil
+	}
+	caps.MaxStorageRange = 1 << 60
+	caps.MaxSharedMemory >>= r.IntN(3)
+	caps.MaxInvocations = 128 << r.IntN(4)
+	return caps
+}
+
+func TestCheckMatrixUnits(t *testing.T) {
+	f16 := matrixMul(one, ir.D(512), ir.D(512), ir.D(512), ir.F16, false)
+	bf16 := matrixMul(one, ir.D(512), ir.D(512), ir.D(512), ir.BF16, true)
+	f32 := matMul(one, ir.D(512), ir.D(512), ir.D(512), ir.F32, false)
+	q4 := inF16(matMul(one, ir.D(512), ir.D(512), ir.D(512), ir.Q4_0, true))
+	odd := matrixMul(ir.D(3), ir.D(511), ir.D(511), ir.D(511), ir.F16, false)
+	sub := kernel.Schedule{Variant: kernel.VarCoopMat, Workgroup: 256, Vec: 4, Subgroup: 32, SubgroupsM: 2, SubgroupsN: 4,
+		TileM: 128, TileN: 128, TileK: 32, FragM: 16, FragN: 16, FragK: 16}
+	wg := kernel.Schedule{Variant: kernel.VarCoopMat2, Workgroup: 256, Vec: 4, TileM: 128, TileN: 128, TileK: 64}
+	cases := []struct {
+		what   string
+		k      *kernel.Kernel
+		s      kernel.Schedule
+		change func(*kernel.Schedule, *Caps)
+		want   string // in the error; empty for none
+	}{
+		{"coopmat", f16, sub, nil, ""},
+		{"coopmat bf16", bf16, sub, nil, ""},
+		{"coopmat q4_0", q4, sub, nil, ""},
+		{"coopmat odd", odd, sub, nil, ""},
+		{"coopmat2", f16, wg, nil, ""},
+		{"coopmat2 bf16", bf16, wg, nil, ""},
+
+		{"f32 operands", f32, sub, nil, "may not be rounded"},
+		{"f32 operands 2", f32, wg, nil, "may not be rounded"},
+		{"no matrices", f16, sub, func(_ *kernel.Schedule, c *Caps) { c.Features.CooperativeMatrix = false }, "no cooperative matrices"},
+		{"no memory model", f16, sub, func(_ *kernel.Schedule, c *Caps) { c.Features.MemoryModel = false }, "no cooperative matrices"},
+		{"no f16", f16, sub, func(_ *kernel.Schedule, c *Caps) { c.Features.Float16 = false }, "no f16 arithmetic"},
+		{"no bf16", bf16, sub, func(_ *kernel.Schedule, c *Caps) { c.Features.BFloat16Matrix = false }, "take no bf16"},
+		{"fragment", f16, sub, func(s *kernel.Schedule, _ *Caps) { s.FragM = 8 }, "no f16 fragments of 8x16x16"},
+		{"fragment of bf16", bf16, sub, func(s *kernel.Schedule, _ *Caps) { s.FragN = 8 }, "no bf16 fragments of 16x8x16"},
+		{"no subgroup", f16, sub, func(s *kernel.Schedule, _ *Caps) { s.Subgroup = 0 }, "must be relied on"},
+		{"subgroup grid", f16, sub, func(s *kernel.Schedule, _ *Caps) { s.SubgroupsM = 1 }, "no workgroup of 256"},
+		{"part fragments", f16, sub, func(s *kernel.Schedule, _ *Caps) { s.TileN = 96 }, "whole number of fragments"},
+		{"sums", f16, sub, func(s *kernel.Schedule, _ *Caps) { s.TileM, s.TileN = 256, 256 }, "spill"},
+		{"shared memory", f16, sub, func(s *kernel.Schedule, _ *Caps) { s.TileK = 128 }, "bytes of shared memory"},
+
+		{"no extension", f16, wg, func(_ *kernel.Schedule, c *Caps) { c.Matrix2 = nil }, "no VK_NV_cooperative_matrix2"},
+		{"no tensors", f16, wg, func(_ *kernel.Schedule, c *Caps) { m := *c.Matrix2; m.TensorAddressing = false; c.Matrix2 = &m }, "lacks"},
+		{"no maintenance4", f16, wg, func(_ *kernel.Schedule, c *Caps) { c.Features.Maintenance4 = false }, "maintenance4"},
+		{"large workgroup", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.Workgroup = 512 }, "workgroup scope allow 256"},
+		{"large tile", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.TileM, s.TileN = 2048, 16 }, "larger than matrices may be"},
+		{"steps", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.TileM = 48 }, "in steps that divide"},
+		{"sums 2", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.TileM, s.TileN = 256, 256 }, "spill"},
+		{"decoded operand", q4, wg, nil, "operand A is not loaded as it lies"},
+		{"batches apart", odd, wg, nil, "does not begin at a multiple of 16 bytes"},
+	}
+	for _, c := range cases {
+		caps, s := profile(t, "nvidia-h100"), c.s
+		if c.change != nil {
+			c.change(&s, &caps)
+		}
+		err := Check(c.k, s, caps)
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", c.what, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: got %v, want %q", c.what, err, c.want)
+		}
+	}
+}
+
+// A product on matrix units that a device could take another way says why it
+// does not.
+func TestMatrixReason(t *testing.T) {
+	_, reason, err := Select(samples["matmul f16 by q4_0"], profile(t, "nvidia-h100"))
+	if err != nil || !strings.Contains(reason, "passed over") || !strings.Contains(reason, "not loaded as it lies") {
+		t.Errorf("%q, %v", reason, err)
+	}
+}
