@@ -18,14 +18,42 @@ layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { f16ve
 
 shared uvec4 tiles[2560];
 
-// q8_0: 32 elements in 34 bytes.
+vec4 bytes_signed(uint bytes) {
+    int i = int(bytes);
+    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+}
+
+uint short_b(uint block, uint at) {
+    return uint(b[block * 17u + at / 2u]);
+}
+
+float half_b(uint block, uint at) {
+    return unpackHalf2x16(short_b(block, at)).x;
+}
+
+// q8_0: 32 elements in 34 bytes. The scale of element e.
+float scale_b(uint block, uint e) {
+    return half_b(block, 0u);
+}
+
+uint word_b(uint block, uint at) {
+    uint i = block * 17u + at / 2u;
+    return uint(b[i]) | uint(b[i + 1u]) << 16;
+}
+
+// Four neighbours from element e on, a byte each.
+uint quants_b(uint block, uint e) {
+    return word_b(block, 2u + e);
+}
+
+vec4 levels_b(uint block, uint e) {
+    return bytes_signed(quants_b(block, e));
+}
+
+// Elements i to i+3, i being a multiple of 4.
 vec4 decode4_b(uint i) {
-    uint block = i / 32u * 17u;
-    float scale = unpackHalf2x16(uint(b[block])).x;
-    uint q = block + 1u + i % 32u / 2u;
-    int low = int(uint(b[q])), high = int(uint(b[q + 1u]));
-    return scale * vec4(bitfieldExtract(low, 0, 8), bitfieldExtract(low, 8, 8),
-                        bitfieldExtract(high, 0, 8), bitfieldExtract(high, 8, 8));
+    uint block = i / 32u, e = i % 32u;
+    return scale_b(block, e) * levels_b(block, e);
 }
 
 void main() {
