@@ -7,9 +7,10 @@ export GOTOOLCHAIN ?= auto
 PKG ?= ./...
 BENCH ?= .
 FUZZTIME ?= 10s
+AGAINST ?= h100
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench fmt golden fuzz clean
+.PHONY: help setup build demo test bench gobench fmt golden fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -27,7 +28,10 @@ demo: setup ## run a language model's forward pass from generated shaders, check
 test: setup ## format, vet, staticcheck, and every test under race detector and validation layers
 	@scripts/test $(PKG)
 
-bench: ## run benchmarks on the best device: make bench PKG=./runtime/vk BENCH=Replay
+bench: setup build ## measure all kernels on the best device, into bin/bench.json and bin/bench.svg; PAGE=FILE.md fills in its tables
+	scripts/with-vulkan bin/vkc bench --against $(AGAINST) --output bin/bench.json --plot bin/bench.svg $(if $(PAGE),--page $(PAGE))
+
+gobench: ## run Go's benchmarks: make gobench PKG=./runtime/vk BENCH=Replay
 	scripts/with-vulkan go test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
 
 fmt: ## format all Go files

@@ -113,3 +113,20 @@ func (r *Report) Err() error {
 	}
 	return fmt.Errorf("%d of %d cases are not right: %s", len(bad), len(r.Results), strings.Join(bad, "; "))
 }
+
+// WriteTable prints how a report compares with the baseline: each figure beside
+// that of the same case, and how many times as fast the report's is.
+func (b *Baseline) WriteTable(w io.Writer, r *Report) error {
+	list := b.Compare(r)
+	fmt.Fprintf(w, "against %s: %s\n", b.Name, b.About)
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(w, "no case of this run is in it")
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "case\tus\tspeed\tof\tby")
+	for _, c := range list {
+		fmt.Fprintf(t, "%s\t%s\t%.2fx\t%s\t%s\n", c.Result.Name, digits(c.Result.Micros), c.Ratio, c.Point, c.Point.By)
+	}
+	return t.Flush()
+}

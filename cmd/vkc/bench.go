@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,7 +24,10 @@ type benchFlags struct {
 	device, scale string
 	noCache, json bool
 	list          bool
-	output        string
+	output, from  string
+	against, page string
+	plot          string
+	maxRegress    float64
 }
 
 func (a *app) benchCommand() *cobra.Command {
@@ -36,10 +41,15 @@ work. Samples of every output are compared with the CPU reference before anythin
 
 The column "ceiling" is the part of the device's own measured limits that was reached: those of copying memory and of
 its arithmetic units, which are measured first. A case that cannot be compiled for the device says why and is refused.
-Exit code 1 if outputs of a case are wrong.`,
+A time has the cost of one dependent launch in it, as the replays of a case wait for each other.
+
+With --against, each time is compared with that of an earlier --json, or with what other programs reached on an H100.
+Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regress allows.`,
 		Example: `  vkc bench
   vkc bench --suite matvec --filter 'q4_K|f16'
-  vkc bench --device 0 --json --output bench.json`,
+  vkc bench --device 0 --output bench.json
+  vkc bench --suite memory --against bench.json --max-regress 5
+  vkc bench --from bench.json --against h100 --page docs/PERFORMANCE.md`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.bench(cmd.Context(), &f) },
 	}
@@ -52,6 +62,11 @@ Exit code 1 if outputs of a case are wrong.`,
 	flags.BoolVar(&f.noCache, "no-cache", false, "compile anew and keep nothing")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.StringVarP(&f.output, "output", "o", "", "write the JSON to `FILE` too")
+	flags.StringVar(&f.from, "from", "", "measure nothing, and take the results from the JSON `FILE` of an earlier run")
+	flags.StringVar(&f.against, "against", "", "compare with `FILE`: an earlier --json, anchors, or h100 for those that come with vkc")
+	flags.Float64Var(&f.maxRegress, "max-regress", 0, "with --against: exit code 1 if a case takes `PERCENT` longer; 0 allows all")
+	flags.StringVar(&f.page, "page", "", "put the results as tables into the Markdown `FILE`, between its lines for them")
+	flags.StringVar(&f.plot, "plot", "", "draw the results under the device's roofline into `FILE.svg`")
 	return cmd
 }
 
@@ -82,6 +97,22 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 	if _, err := f.cases(bench.Full); err != nil {
 		return err
 	}
+	if f.maxRegress != 0 && (f.against == "" || !(f.maxRegress > 0)) {
+		return usagef("--max-regress %v: want a number above 0, beside --against", f.maxRegress)
+	}
+	var base *bench.Baseline
+	if f.against != "" {
+		if base, err = bench.OpenBaseline(f.against); err != nil {
+			return fmt.Errorf("--against: %w", err)
+		}
+	}
+	if f.from != "" {
+		report, err := bench.ReadReport(f.from)
+		if err != nil {
+			return fmt.Errorf("--from: %w", err)
+		}
+		return a.finishBench(report, base, f)
+	}
 	dev, err := vkc.OpenDevice(f.device)
 	if err != nil {
 		return err
@@ -103,10 +134,7 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 		return stopped
 	}
 	// What was measured before an interruption is worth having.
-	if err := a.printBench(report, f); err != nil {
-		return err
-	}
-	return errors.Join(stopped, report.Err())
+	return errors.Join(stopped, a.finishBench(report, base, f))
 }
 
 func (a *app) listCases(cases []bench.Case) error {
@@ -143,7 +171,8 @@ func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, 
 	return report, nil
 }
 
-func (a *app) printBench(r *bench.Report, f *benchFlags) error {
+// finishBench prints and stores a report, and judges it.
+func (a *app) finishBench(r *bench.Report, base *bench.Baseline, f *benchFlags) error {
 	if f.output != "" {
 		text, err := json.MarshalIndent(r, "", "  ")
 		if err != nil {
@@ -153,8 +182,54 @@ func (a *app) printBench(r *bench.Report, f *benchFlags) error {
 			return err
 		}
 	}
-	if f.json {
-		return a.printJSON(r)
+	if f.plot != "" {
+		var svg bytes.Buffer
+		if err := bench.WriteSVG(&svg, r); err != nil {
+			return err
+		}
+		if err := atomicfile.WriteFile(f.plot, svg.Bytes(), 0o666); err != nil {
+			return err
+		}
 	}
-	return r.WriteTable(a.stdout)
+	if f.page != "" {
+		if err := writePage(f.page, r, base); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		if err := a.printJSON(r); err != nil {
+			return err
+		}
+	} else if err := a.printBench(r, base); err != nil {
+		return err
+	}
+	if f.maxRegress > 0 {
+		return errors.Join(r.Err(), bench.Regressed(base.Compare(r), f.maxRegress))
+	}
+	return r.Err()
+}
+
+func (a *app) printBench(r *bench.Report, base *bench.Baseline) error {
+	if err := r.WriteTable(a.stdout); err != nil || base == nil {
+		return err
+	}
+	fmt.Fprintln(a.stdout)
+	return base.WriteTable(a.stdout, r)
+}
+
+// writePage replaces the tables in a document.
+func writePage(path string, r *bench.Report, base *bench.Baseline) error {
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("--page: %w", err)
+	}
+	var page strings.Builder
+	if err := bench.WritePage(&page, r, base); err != nil {
+		return err
+	}
+	text, err := bench.ReplacePage(string(old), page.String())
+	if err != nil {
+		return fmt.Errorf("--page %s: %w", path, err)
+	}
+	return atomicfile.WriteFile(path, []byte(text), 0o666)
 }

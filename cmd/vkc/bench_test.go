@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,6 +32,41 @@ func TestBench(t *testing.T) {
 	if report.Device == "" || report.Driver == "" || report.Date.IsZero() || report.Ceilings.CopyGBps <= 0 || report.Ceilings.VectorF32 <= 0 {
 		t.Errorf("%+v", report)
 	}
+}
+
+// TestBenchAgainst compares a stored run with itself and with one twice as fast,
+// needing no device.
+func TestBenchAgainst(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, us float64) string {
+		file := filepath.Join(dir, name)
+		text := fmt.Sprintf(`{"format":%q,"device":"d","results":[{"suite":"memory","name":"add","status":"ok","us":%v,"moved":8,"gbps":3}],"ceilings":{"copy_gbps":4}}`, bench.ReportFormat, us)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	slow, fast := write("slow.json", 10), write("fast.json", 5)
+	page, plot := filepath.Join(dir, "page.md"), filepath.Join(dir, "plot.svg")
+	if err := os.WriteFile(page, []byte("top\n"+bench.PageBegin+"\n"+bench.PageEnd+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := ok(t, "bench", "--from", slow, "--against", fast, "--page", page, "--plot", plot)
+	if !strings.Contains(r.stdout, "0.50x  5.00 us") {
+		t.Errorf("prints\n%s", r.stdout)
+	}
+	for _, file := range []string{page, plot} {
+		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "add") {
+			t.Errorf("%s: %v\n%s", file, err, text)
+		}
+	}
+	ok(t, "bench", "--from", slow, "--against", slow, "--max-regress", "1")
+	ok(t, "bench", "--from", slow, "--against", "h100", "--max-regress", "1")
+	fails(t, exitFailure, []string{"bench", "--from", slow, "--against", fast, "--max-regress", "50"}, "add takes 10.00 us, 100.0% more")
+	fails(t, exitFailure, []string{"bench", "--from", slow, "--page", plot}, "--page", "lacks the lines")
+	fails(t, exitFailure, []string{"bench", "--from", filepath.Join(dir, "none")}, "--from")
+	fails(t, exitFailure, []string{"bench", "--against", page}, "--against", "neither")
+	fails(t, exitUsage, []string{"bench", "--max-regress", "5"}, "--against")
 }
 
 func TestBenchList(t *testing.T) {

@@ -1,0 +1,268 @@
+package bench
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"time"
+)
+
+// Baseline is figures to compare results with: an earlier report, or what other
+// programs reached.
+type Baseline struct {
+	Name   string // of the file, or of the device that the anchors are from
+	About  string // where the figures come from
+	Device string
+	Points []Point
+	Goals  []Goal
+}
+
+// Point is one figure that a case is compared with. One of its numbers is set;
+// a time goes before a rate.
+type Point struct {
+	Case   string  `json:"case"`
+	By     string  `json:"by"` // the program that reached it
+	Micros float64 `json:"us,omitempty"`
+	TFlops float64 `json:"tflops,omitempty"`
+	GBps   float64 `json:"gbps,omitempty"`
+}
+
+// Goal is what a case is to reach, by one of its numbers.
+type Goal struct {
+	Case   string  `json:"case"`
+	Micros float64 `json:"us,omitempty"`     // at most
+	Each   float64 `json:"each,omitempty"`   // microseconds a kernel, at most
+	TFlops float64 `json:"tflops,omitempty"` // at least
+	Copy   float64 `json:"copy,omitempty"`   // at least, of the device's measured copy bandwidth
+	Times  float64 `json:"times,omitempty"`  // at most, of the time of the case Of
+	Of     string  `json:"of,omitempty"`
+	Why    string  `json:"why"`
+}
+
+// anchorFile is the JSON of anchors.
+type anchorFile struct {
+	Format  string  `json:"format"`
+	Device  string  `json:"device"`
+	Driver  string  `json:"driver"`
+	Date    string  `json:"date"`
+	About   string  `json:"about"`
+	Anchors []Point `json:"anchors"`
+	Goals   []Goal  `json:"goals"`
+}
+
+// AnchorFormat is what the format of a file of anchors says.
+const AnchorFormat = "vkc.anchors.1"
+
+//go:embed anchors/h100.json
+var h100Anchors []byte
+
+// builtin has the anchors that come with vkc, by the name that OpenBaseline
+// takes.
+var builtin = map[string][]byte{"h100": h100Anchors}
+
+// OpenBaseline reads a report that vkc bench --json wrote or a file of anchors,
+// or gives the anchors that come with vkc, by name: "h100".
+func OpenBaseline(path string) (*Baseline, error) {
+	if text, ok := builtin[path]; ok {
+		return parseBaseline(path, text)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxReport+1))
+	if err != nil {
+		return nil, err
+	}
+	b, err := parseBaseline(path, text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return b, nil
+}
+
+func parseBaseline(name string, text []byte) (*Baseline, error) {
+	if len(text) > maxReport {
+		return nil, errors.New("too long for figures to compare with")
+	}
+	var file anchorFile
+	if err := json.Unmarshal(text, &file); err != nil {
+		return nil, fmt.Errorf("neither a report of vkc bench --json nor anchors: %w", err)
+	}
+	switch file.Format {
+	case ReportFormat:
+		return baselineOf(name, text)
+	case AnchorFormat:
+	default:
+		return nil, fmt.Errorf("format %q: want %q, as vkc bench --json writes, or %q", file.Format, ReportFormat, AnchorFormat)
+	}
+	b := &Baseline{Name: name, About: file.About, Device: file.Device, Points: file.Anchors, Goals: file.Goals}
+	for _, p := range b.Points {
+		if p.Case == "" || !positive(p.Micros, p.TFlops, p.GBps) {
+			return nil, fmt.Errorf("anchor of %q by %q: want one time or rate above 0", p.Case, p.By)
+		}
+	}
+	for _, g := range b.Goals {
+		if g.Case == "" || !positive(g.Micros, g.Each, g.TFlops, g.Copy, g.Times) || (g.Of == "") != (g.Times == 0) {
+			return nil, fmt.Errorf("goal of %q: want one number above 0, and a case beside a multiple of its time", g.Case)
+		}
+	}
+	return b, nil
+}
+
+// positive reports whether one of the numbers is a usable figure and no other
+// is set.
+func positive(list ...float64) bool {
+	set := 0
+	for _, x := range list {
+		if x != 0 {
+			set++
+		}
+		if x < 0 || math.IsInf(x, 0) {
+			return false
+		}
+	}
+	return set == 1
+}
+
+// baselineOf takes the times of a report.
+func baselineOf(name string, text []byte) (*Baseline, error) {
+	r, err := parseReport(text)
+	if err != nil {
+		return nil, err
+	}
+	b := &Baseline{Name: name, Device: r.Device, About: fmt.Sprintf("vkc %s on %s, %s", r.Version, r.Device, r.Date.Format(time.DateOnly))}
+	for _, res := range r.Results {
+		if res.Status == OK && res.Micros > 0 {
+			b.Points = append(b.Points, Point{Case: res.Name, By: "vkc " + r.Date.Format(time.DateOnly), Micros: res.Micros})
+		}
+	}
+	return b, nil
+}
+
+// micros is the point's time for the work of a result, or 0 where its rate is of
+// something that the result does not count.
+func (p Point) micros(r *Result) float64 {
+	switch {
+	case p.Micros > 0:
+		return p.Micros
+	case p.TFlops > 0:
+		return r.Flops / p.TFlops / 1e6
+	case p.GBps > 0:
+		return r.Moved / p.GBps / 1e3
+	}
+	return 0
+}
+
+// String is the figure with its unit.
+func (p Point) String() string {
+	switch {
+	case p.Micros > 0:
+		return digits(p.Micros) + " us"
+	case p.TFlops > 0:
+		return digits(p.TFlops) + " TFLOP/s"
+	}
+	return digits(p.GBps) + " GB/s"
+}
+
+// Comparison is a result beside a point.
+type Comparison struct {
+	Result *Result
+	Point  Point
+	// Ratio is how many times as fast the result is: above 1 is ahead of the point.
+	Ratio float64
+}
+
+// Compare puts the results beside the points of their cases, in the order of
+// the report.
+func (b *Baseline) Compare(r *Report) []Comparison {
+	var list []Comparison
+	for i := range r.Results {
+		res := &r.Results[i]
+		if res.Status != OK || res.Micros <= 0 {
+			continue
+		}
+		for _, p := range b.Points {
+			if p.Case != res.Name {
+				continue
+			}
+			if us := p.micros(res); us > 0 {
+				list = append(list, Comparison{res, p, us / res.Micros})
+			}
+		}
+	}
+	return list
+}
+
+// Regressed returns an error that names the results which take more than that
+// many percent longer than a point, or nil.
+func Regressed(list []Comparison, percent float64) error {
+	var bad []string
+	for _, c := range list {
+		if c.Ratio > 0 && 100*(1/c.Ratio-1) > percent {
+			bad = append(bad, fmt.Sprintf("%s takes %s us, %.1f%% more than %s (%s)", c.Result.Name, digits(c.Result.Micros), 100*(1/c.Ratio-1), c.Point, c.Point.By))
+		}
+	}
+	if bad == nil {
+		return nil
+	}
+	return fmt.Errorf("%d of %d comparisons are slower by more than %v%%: %s", len(bad), len(list), percent, strings.Join(bad, "; "))
+}
+
+// Verdict is how a result stands to a goal.
+type Verdict struct {
+	Goal    Goal
+	Want    string // the goal with its unit
+	Have    string // the figure it is about; empty where it was not measured
+	Reached bool
+}
+
+// Judge compares a report with the goals of its cases.
+func (b *Baseline) Judge(r *Report) []Verdict {
+	var list []Verdict
+	for _, g := range b.Goals {
+		list = append(list, g.judge(r))
+	}
+	return list
+}
+
+func (g Goal) judge(r *Report) Verdict {
+	v := Verdict{Goal: g}
+	res := r.Find(g.Case)
+	measured := res != nil && res.Status == OK
+	if !measured {
+		res = &Result{}
+	}
+	have, most, unit := res.Micros, g.Micros, "us"
+	switch {
+	case g.Each > 0:
+		have, most, unit = res.Each, g.Each, "us a kernel"
+	case g.Times > 0:
+		of := r.Find(g.Of)
+		if of == nil || of.Status != OK {
+			measured = false
+			break
+		}
+		most = g.Times * of.Micros
+	case g.Copy > 0:
+		least := g.Copy * r.Ceilings.CopyGBps
+		return v.fill(measured && least > 0, res.GBps, least, res.GBps >= least, ">=", "GB/s")
+	case g.TFlops > 0:
+		return v.fill(measured, res.TFlops, g.TFlops, res.TFlops >= g.TFlops, ">=", "TFLOP/s")
+	}
+	return v.fill(measured, have, most, have <= most, "<=", unit)
+}
+
+func (v Verdict) fill(measured bool, have, want float64, reached bool, sign, unit string) Verdict {
+	v.Want = fmt.Sprintf("%s %s %s", sign, digits(want), unit)
+	if measured {
+		v.Have, v.Reached = digits(have)+" "+unit, reached
+	}
+	return v
+}

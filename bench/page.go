@@ -1,0 +1,114 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// The lines between which docs/PERFORMANCE.md holds what WritePage makes.
+const (
+	PageBegin = "<!-- what follows is made by: make bench -->"
+	PageEnd   = "<!-- end of what make bench makes -->"
+)
+
+// WritePage writes a report as the Markdown tables of docs/PERFORMANCE.md, one a
+// suite: each case with its rates and its share of the device's ceilings, what
+// others reached, and what it is to reach. b may be nil.
+func WritePage(w io.Writer, r *Report, b *Baseline) error {
+	if b == nil {
+		b = &Baseline{}
+	}
+	p := &page{report: r, points: map[string][]string{}, goals: map[string][]Verdict{}}
+	for _, c := range b.Compare(r) {
+		p.points[c.Result.Name] = append(p.points[c.Result.Name], fmt.Sprintf("%s %s (%.2fx)", c.Point.By, c.Point, c.Ratio))
+	}
+	reached := 0
+	verdicts := b.Judge(r)
+	for _, v := range verdicts {
+		p.goals[v.Goal.Case] = append(p.goals[v.Goal.Case], v)
+		if v.Reached {
+			reached++
+		}
+	}
+	p.head(b, reached, len(verdicts))
+	suite := ""
+	for i := range r.Results {
+		if res := &r.Results[i]; res.Suite != suite {
+			suite = res.Suite
+			p.printf("\n### %s\n\n| case | time, us | TFLOP/s | GB/s | of the ceiling | others (our speed to theirs) | to reach | reached |\n|---|---|---|---|---|---|---|---|\n", suite)
+		}
+		p.row(&r.Results[i])
+	}
+	_, err := io.WriteString(w, p.text.String())
+	return err
+}
+
+// page is the text so far.
+type page struct {
+	report *Report
+	points map[string][]string  // by case
+	goals  map[string][]Verdict // by case
+	text   strings.Builder
+}
+
+func (p *page) printf(format string, args ...any) { fmt.Fprintf(&p.text, format, args...) }
+
+func (p *page) head(b *Baseline, reached, goals int) {
+	r := p.report
+	p.printf("%s, driver %s, Vulkan %s, %s, vkc %s.\n", r.Device, r.Driver, r.API, r.Date.Format(time.DateOnly), r.Version)
+	p.printf("Ceilings measured in the same run: copy %s GB/s", digits(r.Ceilings.CopyGBps))
+	if r.Ceilings.VectorF32 > 0 {
+		p.printf(", f32 multiply-adds %s TFLOP/s", digits(r.Ceilings.VectorF32))
+	}
+	if r.Ceilings.MatrixF16 > 0 {
+		p.printf(", f16 matrix units %s TFLOP/s", digits(r.Ceilings.MatrixF16))
+	}
+	p.printf(".\n")
+	if goals > 0 {
+		p.printf("Of %d figures to reach, %d are reached.\n", goals, reached)
+	}
+	if b.About != "" {
+		p.printf("\nOthers, on %s: %s\n", b.Device, b.About)
+	}
+}
+
+func (p *page) row(r *Result) {
+	var want, have []string
+	for _, v := range p.goals[r.Name] {
+		want = append(want, fmt.Sprintf("%s (%s)", v.Want, v.Goal.Why))
+		switch {
+		case v.Have == "":
+			have = append(have, "not measured")
+		case v.Reached:
+			have = append(have, "yes")
+		default:
+			have = append(have, "**no**")
+		}
+	}
+	others, goals, verdict := strings.Join(p.points[r.Name], "; "), strings.Join(want, "; "), strings.Join(have, "; ")
+	if r.Status != OK {
+		p.printf("| %s | %s: %s | | | | %s | %s | %s |\n", r.Name, r.Status, strings.ReplaceAll(shorten(r.Why, 160), "|", "\\|"), others, goals, verdict)
+		return
+	}
+	share := ""
+	if r.Share > 0 {
+		share = fmt.Sprintf("%.0f %% %s", 100*r.Share, r.Bound)
+	}
+	time := digits(r.Micros)
+	if r.Each > 0 {
+		time += fmt.Sprintf(" (%.2f each, submitted in %s)", r.Each, digits(r.Submit))
+	}
+	p.printf("| %s | %s | %s | %s | %s | %s | %s | %s |\n", r.Name, time, digits(r.TFlops), digits(r.GBps), share, others, goals, verdict)
+}
+
+// ReplacePage puts a page between its lines in the text of a document.
+func ReplacePage(document, page string) (string, error) {
+	before, rest, ok := strings.Cut(document, PageBegin+"\n")
+	_, after, ok2 := strings.Cut(rest, PageEnd+"\n")
+	if !ok || !ok2 {
+		return "", fmt.Errorf("the document lacks the lines %q and %q, between which the tables go", PageBegin, PageEnd)
+	}
+	return before + PageBegin + "\n" + page + PageEnd + "\n" + after, nil
+}
