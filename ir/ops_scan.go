@@ -16,7 +16,8 @@ func init() {
 			Attrs: []AttrInfo{axis,
 				{Name: "exclusive", Kind: AttrBool, Default: false, Doc: "leave out the element itself, so that the first result is 0"},
 				{Name: "reverse", Kind: AttrBool, Default: false, Doc: "add up from the end of the axis"},
-			}, Infer: inferScan, Tol: Tolerance{Eps: 64, Abs: 1e-6, Sum: true},
+				{Name: "restart", Kind: AttrInt, Default: int64(0), Doc: "begin again at 0 after every so many elements; 0: never"},
+			}, Infer: inferCumSum, Tol: Tolerance{Eps: 64, Abs: 1e-6, Sum: true},
 			Doc: "Running sum along an axis: result i is x[0]+…+x[i]; integers wrap."},
 		OpInfo{Op: OpSort, Name: "sort", Class: ClassScan, Args: x, Attrs: []AttrInfo{axis, descending}, Infer: inferScan, Tol: exact,
 			Doc: "The elements in order along an axis, smallest first. Equal elements keep their order in both directions."},
@@ -37,6 +38,13 @@ func inferScan(c *Call) (Type, error) {
 	}
 	_, err := c.axis("axis", len(c.Shape(0)))
 	return Type{c.DType(0), c.Shape(0)}, err
+}
+
+func inferCumSum(c *Call) (Type, error) {
+	if n := c.Attrs.Int("restart"); n < 0 {
+		return Type{}, fmt.Errorf("restart is %d, want 0 or more", n)
+	}
+	return inferScan(c)
 }
 
 func inferArgsort(c *Call) (Type, error) {

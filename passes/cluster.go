@@ -34,8 +34,11 @@ func fuseElementwise(f *Fusion) error {
 	for _, n := range nodes {
 		if f.live[n.ID()] && isCore(n) {
 			kind := ClusterRow
-			if n.Op().Class() == ir.ClassContraction || isConv(n) {
+			switch {
+			case n.Op().Class() == ir.ClassContraction || isConv(n):
 				kind = ClusterMatMul
+			case n.Op() == ir.OpCumSum:
+				kind = ClusterScan
 			}
 			f.newCluster(kind, n)
 		}
@@ -272,7 +275,7 @@ func (f *Fusion) tryMerge(c, q *Cluster) string {
 		return "a custom kernel runs as it is"
 	case q.Kind == ClusterUpdate:
 		return "the next kernel updates a state"
-	case q.Kind == ClusterMatMul && c.Kind != ClusterMatMul, q.Kind == ClusterRow && c.Kind != ClusterRow:
+	case q.Kind != ClusterMap && q.Kind != c.Kind:
 		return fmt.Sprintf("the next kernel (%s) has a loop of its own", q.name())
 	case q.Kind != ClusterMap && !sameLoop(c, q):
 		return fmt.Sprintf("%s loops over other extents", q.name())
@@ -311,7 +314,7 @@ func (f *Fusion) adopt(c *Cluster, dead int) {
 // operand by matrices of one shape.
 func sameLoop(c, q *Cluster) bool {
 	a, b := c.Cores[0], q.Cores[0]
-	if a.Op().Class() == ir.ClassWindow || b.Op().Class() == ir.ClassWindow {
+	if c.Kind == ClusterScan || a.Op().Class() == ir.ClassWindow || b.Op().Class() == ir.ClassWindow {
 		return false
 	}
 	if c.Kind == ClusterRow {

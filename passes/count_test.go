@@ -130,6 +130,15 @@ func TestKernelCounts(t *testing.T) {
 			%1 = mean %x {axes=[1]}  %2 = sqr %x  %3 = mean %2 {axes=[1]}  %4 = sqr %1  %5 = sub %3, %4
 			output "mean" %1  output "variance" %5`, "row"},
 
+		{"a running sum between elementwise ops", `
+			%1 = exp %x  %2 = cumsum %1 {axis=1}  %3 = log %2  %4 = add %3, %y
+			output "o" %4`, "scan"},
+		{"a running sum at other coordinates", `
+			%1 = cumsum %x {axis=0}  %2 = flip %1 {axes=[0]}
+			output "o" %2`, "scan map"},
+		{"a running sum of long rows", `
+			%1 = relu %long  %2 = cumsum %1 {axis=1}  %3 = affine %2 {mul=0.5}
+			output "o" %3`, "row scan scan"},
 		{"transposed consumer", `
 			%1 = matmul %x, %w  %2 = transpose %1 {perm=[1,0]}  %3 = reshape %2 {shape=[6,8]}  %4 = add %3, %y
 			output "o" %4`, "matmul map"},

@@ -29,11 +29,12 @@ const (
 	ClusterMap    ClusterKind = iota // elementwise, gathers, copies
 	ClusterRow                       // reductions and row ops
 	ClusterMatMul                    // matrix products
+	ClusterScan                      // running sums
 	ClusterUpdate                    // a slice of a state written in place
 	ClusterCustom                    // a kernel of the user's own
 )
 
-var clusterKindNames = [...]string{"map", "row", "matmul", "update", "custom"}
+var clusterKindNames = [...]string{"map", "row", "matmul", "scan", "update", "custom"}
 
 // String returns the kind's name in fusion reports.
 func (k ClusterKind) String() string { return clusterKindNames[k] }
@@ -42,7 +43,7 @@ func (k ClusterKind) String() string { return clusterKindNames[k] }
 type Cluster struct {
 	ID    int
 	Kind  ClusterKind
-	Cores []*ir.Node // reductions, row ops or products, in graph order
+	Cores []*ir.Node // reductions, row ops, products or scans, in graph order
 	// Stored are the nodes that it writes to buffers, in graph order.
 	Stored []*ir.Node
 	// tails are nodes that may have to be stored: cores and absorbed outputs.
@@ -68,7 +69,7 @@ func (f *Fusion) Why(n *ir.Node) string { return f.why[n.ID()] }
 func (f *Fusion) newCluster(kind ClusterKind, n *ir.Node) *Cluster {
 	c := &Cluster{ID: len(f.Clusters), Kind: kind}
 	switch kind {
-	case ClusterRow, ClusterMatMul:
+	case ClusterRow, ClusterMatMul, ClusterScan:
 		c.Cores = []*ir.Node{n}
 	}
 	c.tails = []*ir.Node{n}
@@ -102,7 +103,7 @@ func isCore(n *ir.Node) bool {
 	case ir.ClassRow:
 		return n.Op() != ir.OpRope
 	}
-	return isConv(n) || isWindowRow(n)
+	return n.Op() == ir.OpCumSum || isConv(n) || isWindowRow(n)
 }
 
 // isView reports whether n is only an index map.

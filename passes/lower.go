@@ -66,6 +66,8 @@ func (f *Fusion) lower(c *Cluster) (*kernel.Kernel, error) {
 		err = l.lowerRow()
 	case ClusterMatMul:
 		err = l.lowerMatMul()
+	case ClusterScan:
+		err = l.lowerScan()
 	case ClusterUpdate:
 		err = l.lowerUpdate()
 	case ClusterCustom:

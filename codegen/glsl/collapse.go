@@ -100,6 +100,9 @@ func substitute(k *kernel.Kernel, gone, into int, extent ir.Dim) *kernel.Kernel 
 		p.A, p.B = r.value(p.A), r.value(p.B)
 		out.Products = append(out.Products, p)
 	}
+	if k.Limit != nil {
+		out.Limit = &kernel.Limit{At: k.Limit.At.Substitute(at, r.value), Below: k.Limit.Below}
+	}
 	for _, s := range k.Stores {
 		s.Index, s.Value = s.Index.Substitute(at, r.value), r.value(s.Value)
 		out.Stores = append(out.Stores, s)

@@ -189,6 +189,15 @@ func anySchedule(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) (kernel.Sch
 			s.Workgroup = max(s.LanesPerRow, max(1, s.Subgroup)) << rng.IntN(3)
 			each := (int(k.Fold.Max())/max(1, s.LanesPerRow)/s.Vec + 1) * s.Vec
 			s.Cache = rng.IntN(2) * min(each, 64)
+		case kernel.FamilyScan:
+			s.Vec = 1 << rng.IntN(3)
+			if rng.IntN(2) == 0 {
+				s.Subgroup = 0
+			}
+			if s.Variant == kernel.VarScanGroup {
+				s.LanesPerRow = 2 << rng.IntN(7)
+			}
+			s.Workgroup = max(s.LanesPerRow, max(1, s.Subgroup)) << rng.IntN(3)
 		}
 		if target.Check(k, s, caps) == nil {
 			return s, nil

@@ -110,6 +110,8 @@ func (e *emitter) body() {
 		e.emitMap()
 	case kernel.VarRowSerial, kernel.VarRowGroup:
 		e.emitRow()
+	case kernel.VarScanSerial, kernel.VarScanGroup:
+		e.emitScan()
 	case kernel.VarMatTile:
 		e.emitMatTile()
 	case kernel.VarMatVec:
@@ -154,7 +156,11 @@ func (e *emitter) check() {
 func (e *emitter) header() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "// %s over %s", e.k.Name, ir.Shape(e.k.Parallel))
-	if e.k.Family != kernel.FamilyMap {
+	switch e.k.Family {
+	case kernel.FamilyMap:
+	case kernel.FamilyScan:
+		fmt.Fprintf(&b, ", along %s", e.k.Fold)
+	default:
 		fmt.Fprintf(&b, ", folding %s", e.k.Fold)
 	}
 	fmt.Fprintf(&b, "\n%s// Schedule: %s.\n#version 450\n", wrapWords("// Fuses: ", e.k.Ops, 96), e.sched)

@@ -99,6 +99,30 @@ var goldenCases = []goldenCase{
 		%1 = sum %0 {axes=[0]} : f32[65536]
 		output "y" %1
 	}`},
+	{name: "scan_rows", graph: `graph "g" {
+		symbol T <= 2048
+		%0 = input {name="x", dtype=f32, shape=[T,4096]} : f32[T,4096]
+		%1 = exp %0 : f32[T,4096]
+		%2 = cumsum %1 {axis=1} : f32[T,4096]
+		%3 = log %2 : f32[T,4096]
+		output "y" %3
+	}`},
+	{name: "scan_shared", graph: `graph "g" {
+		symbol N <= 4096
+		%0 = input {name="x", dtype=i32, shape=[300,N]} : i32[300,N]
+		%1 = cumsum %0 {axis=1, exclusive=true, reverse=true} : i32[300,N]
+		output "y" %1
+	}`, schedule: func(s kernel.Schedule) kernel.Schedule { s.Subgroup = 0; return s }},
+	{name: "scan_long", graph: `graph "g" {
+		%0 = input {name="x", dtype=f16, shape=[16,1000000]} : f16[16,1000000]
+		%1 = cumsum %0 {axis=1} : f16[16,1000000]
+		output "y" %1
+	}`},
+	{name: "scan_columns", graph: `graph "g" {
+		%0 = input {name="x", dtype=f32, shape=[300,1000]} : f32[300,1000]
+		%1 = cumsum %0 {axis=0} : f32[300,1000]
+		output "y" %1
+	}`},
 	{name: "row_layer_norm_lanes", graph: `graph "g" {
 		%0 = input {name="x", dtype=bf16, shape=[50,61]} : bf16[50,61]
 		%1 = weight {name="gain", dtype=f32, shape=[61]} : f32[61]

@@ -21,6 +21,9 @@ const (
 	// FamilyMatMul sums products over the contraction axis; the last two
 	// parallel axes are the rows and columns of the result.
 	FamilyMatMul Family = "matmul"
+	// FamilyScan goes along the fold axis once per point of the parallel axes,
+	// and stores at each element what has been folded so far: running sums.
+	FamilyScan Family = "scan"
 )
 
 // Kernel is one fused computation, before anything is decided about the
@@ -36,10 +39,11 @@ type Kernel struct {
 	Fold ir.Dim
 
 	Bindings []Binding
-	Phases   []Phase   // of a row kernel
+	Phases   []Phase   // of a row kernel; the one of a scan
 	Products []Product // of a matmul kernel
 	Stores   []Store
 	Custom   *Custom // of a custom kernel, which has bindings and else nothing
+	Limit    *Limit  // of a scan; nil where rows have no more elements than exist
 
 	// Ops names the fused graph ops in order; Notes says what a reader of the
 	// kernel wants to know besides.
@@ -82,6 +86,15 @@ type Phase struct {
 	Combine Combine
 	Value   *Expr
 	Name    string // for a reader: "row_max", "sum_sq"
+	// Exclusive, of a scan, leaves the element itself out of its result.
+	Exclusive bool
+}
+
+// Limit leaves out the elements of a row at which At is Below or more: the end
+// of a last chunk that is not full. Nothing is computed or stored there.
+type Limit struct {
+	At    Index
+	Below ir.Dim
 }
 
 // Product is one sum over the contraction axis of A*B, in f32. A uses the row
@@ -124,6 +137,9 @@ func (k *Kernel) Symbols() []string {
 			add(s)
 		}
 	}
+	if k.Limit != nil {
+		add(k.Limit.Below.Sym)
+	}
 	k.WalkIndices(func(x Index) {
 		x.Walk(func(f *Factor) { add(f.Sym); add(f.Extent.Sym) })
 	})
@@ -161,6 +177,9 @@ func (k *Kernel) WalkIndices(visit func(Index)) {
 	for _, s := range k.Stores {
 		visit(s.Index)
 	}
+	if k.Limit != nil {
+		visit(k.Limit.At)
+	}
 }
 
 // Identity returns a text that is equal for two kernels exactly when they
@@ -184,7 +203,10 @@ func (k *Kernel) Identity() string {
 		fmt.Fprintf(&b, "%d = %s\n", number[e], e.describe(number))
 	})
 	for _, p := range k.Phases {
-		fmt.Fprintf(&b, "phase %s %d\n", p.Combine, number[p.Value])
+		fmt.Fprintf(&b, "phase %s %d exclusive %v\n", p.Combine, number[p.Value], p.Exclusive)
+	}
+	if k.Limit != nil {
+		fmt.Fprintf(&b, "limit [%s] %s\n", k.Limit.At, k.Limit.Below)
 	}
 	for _, p := range k.Products {
 		fmt.Fprintf(&b, "product %d %d%s\n", number[p.A], number[p.B], p.operandNote())
@@ -272,7 +294,14 @@ func (k *Kernel) String() string {
 		fmt.Fprintf(&b, "  %%%d = %s\n", number[e], e.describe(number))
 	})
 	for i, p := range k.Phases {
-		fmt.Fprintf(&b, "  acc %d %s = %s %%%d\n", i, p.Name, p.Combine, number[p.Value])
+		how := ""
+		if p.Exclusive {
+			how = " of those before"
+		}
+		fmt.Fprintf(&b, "  acc %d %s = %s %%%d%s\n", i, p.Name, p.Combine, number[p.Value], how)
+	}
+	if k.Limit != nil {
+		fmt.Fprintf(&b, "  while %s < %s\n", k.Limit.At, k.Limit.Below)
 	}
 	for i, p := range k.Products {
 		fmt.Fprintf(&b, "  acc %d %s = %%%d x %%%d%s\n", i, p.Name, number[p.A], number[p.B], p.operandNote())

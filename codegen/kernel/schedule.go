@@ -7,13 +7,15 @@ type Variant string
 
 // The variants.
 const (
-	VarMap       Variant = "map"        // one invocation computes Vec neighbours
-	VarRowSerial Variant = "row_serial" // one invocation folds a whole row
-	VarRowGroup  Variant = "row_group"  // LanesPerRow invocations share a row
-	VarMatTile   Variant = "tile"       // shared-memory, register-tiled matrix product
-	VarMatVec    Variant = "matvec"     // subgroups share the contraction; few rows
-	VarCoopMat   Variant = "coopmat"    // matrix units, a fragment per subgroup (VK_KHR_cooperative_matrix)
-	VarCoopMat2  Variant = "coopmat2"   // matrix units, a tile per workgroup (VK_NV_cooperative_matrix2)
+	VarMap        Variant = "map"         // one invocation computes Vec neighbours
+	VarRowSerial  Variant = "row_serial"  // one invocation folds a whole row
+	VarRowGroup   Variant = "row_group"   // LanesPerRow invocations share a row
+	VarMatTile    Variant = "tile"        // shared-memory, register-tiled matrix product
+	VarMatVec     Variant = "matvec"      // subgroups share the contraction; few rows
+	VarCoopMat    Variant = "coopmat"     // matrix units, a fragment per subgroup (VK_KHR_cooperative_matrix)
+	VarCoopMat2   Variant = "coopmat2"    // matrix units, a tile per workgroup (VK_NV_cooperative_matrix2)
+	VarScanSerial Variant = "scan_serial" // one invocation goes along a whole row
+	VarScanGroup  Variant = "scan_group"  // LanesPerRow invocations share a row
 )
 
 // Schedule says how a kernel runs on a device. Which one is best is the
@@ -54,6 +56,8 @@ func (s Schedule) String() string {
 		t += fmt.Sprintf(" vec=%d", s.Vec)
 	case VarRowGroup:
 		t += fmt.Sprintf(" lanes=%d cache=%d", s.LanesPerRow, s.Cache)
+	case VarScanGroup:
+		t += fmt.Sprintf(" lanes=%d vec=%d", s.LanesPerRow, s.Vec)
 	case VarMatTile:
 		t += fmt.Sprintf(" tile=%dx%dx%d thread=%dx%d", s.TileM, s.TileN, s.TileK, s.ThreadM, s.ThreadN)
 	case VarMatVec:

@@ -44,14 +44,16 @@ const maxSubgroups = 32
 
 // families says which family each variant runs.
 var families = map[kernel.Variant]kernel.Family{
-	kernel.VarMap:       kernel.FamilyMap,
-	kernel.VarRowSerial: kernel.FamilyRow,
-	kernel.VarRowGroup:  kernel.FamilyRow,
-	kernel.VarMatTile:   kernel.FamilyMatMul,
-	kernel.VarMatVec:    kernel.FamilyMatMul,
-	kernel.VarCustom:    kernel.FamilyCustom,
-	kernel.VarCoopMat:   kernel.FamilyMatMul,
-	kernel.VarCoopMat2:  kernel.FamilyMatMul,
+	kernel.VarMap:        kernel.FamilyMap,
+	kernel.VarRowSerial:  kernel.FamilyRow,
+	kernel.VarRowGroup:   kernel.FamilyRow,
+	kernel.VarMatTile:    kernel.FamilyMatMul,
+	kernel.VarMatVec:     kernel.FamilyMatMul,
+	kernel.VarCustom:     kernel.FamilyCustom,
+	kernel.VarCoopMat:    kernel.FamilyMatMul,
+	kernel.VarCoopMat2:   kernel.FamilyMatMul,
+	kernel.VarScanSerial: kernel.FamilyScan,
+	kernel.VarScanGroup:  kernel.FamilyScan,
 }
 
 func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ Caps) error {
@@ -129,6 +131,8 @@ func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return checkRowSerial(k, s)
 	case kernel.VarRowGroup:
 		return checkRowGroup(k, s)
+	case kernel.VarScanSerial, kernel.VarScanGroup:
+		return checkScan(k, s)
 	case kernel.VarMatTile:
 		if err := checkTile(k, s); err != nil {
 			return err
@@ -165,6 +169,14 @@ func checkRowSerial(k *kernel.Kernel, s kernel.Schedule) error {
 }
 
 func checkRowGroup(k *kernel.Kernel, s kernel.Schedule) error {
+	if err := checkLanes(s); err != nil {
+		return err
+	}
+	return checkRow(k, s, s.LanesPerRow)
+}
+
+// checkLanes checks how lanes share rows.
+func checkLanes(s kernel.Schedule) error {
 	switch {
 	case !powerOfTwo(s.LanesPerRow) || s.LanesPerRow < 2:
 		return fmt.Errorf("%d lanes per row, want a power of two from 2", s.LanesPerRow)
@@ -173,7 +185,7 @@ func checkRowGroup(k *kernel.Kernel, s kernel.Schedule) error {
 	case s.Subgroup > 0 && s.LanesPerRow%s.Subgroup != 0 && s.Subgroup%s.LanesPerRow != 0:
 		return fmt.Errorf("%d lanes per row and subgroups of %d do not fit together", s.LanesPerRow, s.Subgroup)
 	}
-	return checkRow(k, s, s.LanesPerRow)
+	return nil
 }
 
 // checkRow checks what both kinds of row schedule share.

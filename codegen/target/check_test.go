@@ -15,6 +15,7 @@ func TestCheckRefuses(t *testing.T) {
 	mv := matMul(one, ir.D(4), ir.D(512), ir.D(512), ir.F32, true)
 	goodMap := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 2}
 	goodRow := kernel.Schedule{Variant: kernel.VarRowGroup, Workgroup: 128, Vec: 4, LanesPerRow: 128, Cache: 32}
+	goodScan := kernel.Schedule{Variant: kernel.VarScanGroup, Workgroup: 128, Vec: 4, LanesPerRow: 128}
 	goodTile := tile{64, 32, 16, 4, 4}.schedule()
 	goodVec := kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: 64, Vec: 4, LanesPerRow: 32, TileM: 4, ThreadM: 4, TileN: 2, ThreadN: 1}
 
@@ -29,6 +30,12 @@ func TestCheckRefuses(t *testing.T) {
 		{"row", row, goodRow, nil, ""},
 		{"tile", mm, goodTile, nil, ""},
 		{"matvec", mv, goodVec, nil, ""},
+
+		{"scan", runningSum(ir.F32, ir.D(64), ir.D(4096), false), goodScan, nil, ""},
+		{"scan of an axis that lies apart", runningSum(ir.F32, ir.D(64), ir.D(4096), true), goodScan, nil, "not proven aligned"},
+		{"odd lanes of a scan", runningSum(ir.F32, ir.D(64), ir.D(4096), false), goodScan, func(s *kernel.Schedule, _ *Caps) { s.LanesPerRow = 96 }, "power of two"},
+		{"lanes of a serial scan", runningSum(ir.F32, ir.D(64), ir.D(4096), false), goodScan, func(s *kernel.Schedule, _ *Caps) { s.Variant = kernel.VarScanSerial }, "a serial scan has one"},
+		{"a scan by rows", runningSum(ir.F32, ir.D(64), ir.D(4096), false), goodRow, nil, "this is a scan"},
 
 		{"no variant", mapK, goodMap, func(s *kernel.Schedule, _ *Caps) { s.Variant = "abacus" }, "unknown variant"},
 		{"wrong family", mm, goodMap, nil, "this is a matmul"},

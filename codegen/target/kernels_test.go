@@ -76,3 +76,17 @@ func matMul(batch, m, n, k ir.Dim, w ir.DType, transposed bool) *kernel.Kernel {
 		Products: []kernel.Product{{A: x, B: b.Cast(ir.F32, b.Load(1, w, wat, "w")), Name: "acc"}},
 		Stores:   []kernel.Store{{Bind: 2, Index: at(at(bi, batch, mi, m), m, ni, n), Value: b.Acc(0, ir.F32, "acc")}}}
 }
+
+// runningSum is y[i,j] = x[i,0] + … + x[i,j], or the same down the columns of
+// x[j,i].
+func runningSum(t ir.DType, rows, cols ir.Dim, down bool) *kernel.Kernel {
+	b := kernel.NewBuilder()
+	at := flat(0, []ir.Dim{rows, cols})
+	if down {
+		at = kernel.Axis(1, cols).Mul(kernel.DimIndex(rows)).Plus(kernel.Axis(0, rows))
+	}
+	return &kernel.Kernel{Name: "cumsum", Family: kernel.FamilyScan, Parallel: []ir.Dim{rows}, Fold: cols,
+		Bindings: []kernel.Binding{binding("x", t, rows, cols), binding("y", t, rows, cols)},
+		Phases:   []kernel.Phase{{Combine: kernel.CombineSum, Value: b.Cast(ir.F32, b.Load(0, t, at, "x")), Name: "running_sum"}},
+		Stores:   []kernel.Store{{Bind: 1, Index: at, Value: b.Acc(0, ir.F32, "running_sum"), PerElement: true}}}
+}

@@ -22,6 +22,8 @@ func Candidates(k *kernel.Kernel, caps Caps) []Candidate {
 		return t.maps(k)
 	case kernel.FamilyRow:
 		return t.rows(k)
+	case kernel.FamilyScan:
+		return t.scans(k)
 	case kernel.FamilyMatMul:
 		if len(k.Parallel) < 2 {
 			return nil

@@ -33,7 +33,7 @@ var makers = [...]maker{
 	{3, (*generator).quantized},
 	{2, (*generator).attention},
 	{4, (*generator).scatter},
-	{3, (*generator).sort},
+	{5, (*generator).sort},
 	{2, (*generator).random},
 	{3, (*generator).composite},
 	{4, (*generator).conv},

@@ -60,7 +60,10 @@ func (g *generator) sort() *ir.Node {
 	}
 	axis := g.rng.IntN(x.Rank())
 	way := g.rng.IntN(2) == 0
-	switch g.rng.IntN(3) {
+	switch g.rng.IntN(5) {
+	case 3, 4:
+		restart := max(0, g.rng.IntN(12)-6)
+		return g.add(ir.OpCumSum, []*ir.Node{x}, attr("axis", axis), attr("exclusive", way), attr("reverse", g.rng.IntN(2) == 0), attr("restart", restart))
 	case 0:
 		return g.add(ir.OpSort, []*ir.Node{x}, attr("axis", axis), attr("descending", way))
 	case 1:

@@ -39,29 +39,38 @@ func scanAxis[S, D any](c *call, src []S, dst []D, f func(row []S, out []D)) err
 }
 
 func cumSum(c *call) (value, error) {
-	exclusive, reverse := c.attrs().Bool("exclusive"), c.attrs().Bool("reverse")
+	s := summing{c.attrs().Bool("exclusive"), c.attrs().Bool("reverse"), c.attrs().Int("restart")}
 	x := c.args[0]
 	if x.typ.IsFloat() {
 		out := make([]float64, elems(c.dims))
-		err := scanAxis(c, x.floats(), out, func(row, out []float64) { runningSum(row, out, exclusive, reverse) })
+		err := scanAxis(c, x.floats(), out, func(row, out []float64) { runningSum(row, out, s) })
 		return c.floats(out), err
 	}
 	out := make([]int64, elems(c.dims))
-	err := scanAxis(c, x.i, out, func(row, out []int64) { runningSum(row, out, exclusive, reverse) })
+	err := scanAxis(c, x.i, out, func(row, out []int64) { runningSum(row, out, s) })
 	return c.ints(out), err
 }
 
-func runningSum[T int64 | float64](row, out []T, exclusive, reverse bool) {
+// summing says how a running sum goes.
+type summing struct {
+	exclusive, reverse bool
+	restart            int
+}
+
+func runningSum[T int64 | float64](row, out []T, s summing) {
 	var acc T
 	for i := range row {
-		if reverse {
+		if s.restart > 0 && i%s.restart == 0 {
+			acc = 0
+		}
+		if s.reverse {
 			i = len(row) - 1 - i
 		}
-		if exclusive {
+		if s.exclusive {
 			out[i] = acc
 		}
 		acc += row[i]
-		if !exclusive {
+		if !s.exclusive {
 			out[i] = acc
 		}
 	}

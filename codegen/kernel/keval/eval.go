@@ -101,6 +101,9 @@ func (r *run) moveTo(point int, dims []int) {
 
 // compute runs the folds and stores of one point.
 func (r *run) compute(fold int64) error {
+	if r.k.Family == kernel.FamilyScan {
+		return r.scan(fold)
+	}
 	for i, p := range r.k.Phases {
 		f := newFold(p.Combine, r.accT[i])
 		err := r.eachElement(fold, func(j int64) error {
@@ -137,6 +140,40 @@ func (r *run) compute(fold int64) error {
 		return nil
 	}
 	return r.eachElement(fold, func(int64) error { return r.stores(true) })
+}
+
+// scan goes along a row and stores at each element what has been folded so far.
+func (r *run) scan(fold int64) error {
+	p := r.k.Phases[0]
+	f := newFold(p.Combine, r.accT[0])
+	return r.eachElement(fold, func(j int64) error {
+		if beyond, err := r.beyondLimit(); beyond || err != nil {
+			return err
+		}
+		v, err := r.value(p.Value)
+		if err != nil {
+			return err
+		}
+		r.accs[0] = f.result()
+		f.add(v, p.Value.DType, j)
+		if !p.Exclusive {
+			r.accs[0] = f.result()
+		}
+		return r.stores(true)
+	})
+}
+
+// beyondLimit reports whether the row has no such element.
+func (r *run) beyondLimit() (bool, error) {
+	if r.k.Limit == nil {
+		return false, nil
+	}
+	at, err := r.index(r.k.Limit.At)
+	if err != nil {
+		return false, err
+	}
+	below, err := r.k.Limit.Below.Eval(r.symbols)
+	return at >= below, err
 }
 
 // eachElement calls f for every element of the row.
@@ -190,7 +227,7 @@ func (r *run) stores(perElement bool) error {
 // value returns an expression's value at the current point.
 func (r *run) value(e *kernel.Expr) (number, error) {
 	since := r.turn
-	if r.k.Family != kernel.FamilyMap && e.Uses(r.k.FoldAxis()) {
+	if r.k.Family != kernel.FamilyMap && e.Uses(r.k.FoldAxis()) || r.k.Family == kernel.FamilyScan && e.UsesAnyAcc() {
 		since = r.round
 	}
 	if k := r.values[e.ID]; k.when >= since && k.when > 0 {

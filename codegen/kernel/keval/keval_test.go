@@ -126,6 +126,26 @@ func TestMistakesAreFound(t *testing.T) {
 			b := kernel.NewBuilder()
 			k[0].Stores[0].Value = b.Cast(ir.F32, b.Random(b.Float(ir.F32, 1), b.Integer(ir.U32, 1), axis(), kernel.WordOwn))
 		}, "a seed or offset of f32"},
+		{"a scan without a phase", func(_ *kernel.Program, k []*kernel.Kernel) {
+			k[0].Family, k[0].Fold, k[0].Parallel = kernel.FamilyScan, ir.D(4), nil
+		}, "a scan of 0 phases"},
+		{"a scan that stores once per row", func(_ *kernel.Program, k []*kernel.Kernel) {
+			b := kernel.NewBuilder()
+			k[0].Family, k[0].Fold, k[0].Parallel = kernel.FamilyScan, ir.D(4), nil
+			k[0].Phases = []kernel.Phase{{Combine: kernel.CombineSum, Value: b.Float(ir.F32, 1)}}
+			k[0].Stores[0] = kernel.Store{Bind: 1, Index: kernel.Const(0), Value: b.Acc(0, ir.F32, "sum")}
+		}, "not per row element"},
+		{"a scan past its end", func(_ *kernel.Program, k []*kernel.Kernel) {
+			b := kernel.NewBuilder()
+			at := kernel.Axis(0, ir.D(6))
+			k[0].Family, k[0].Fold, k[0].Parallel = kernel.FamilyScan, ir.D(6), nil
+			k[0].Phases = []kernel.Phase{{Combine: kernel.CombineSum, Value: b.Float(ir.F32, 1)}}
+			k[0].Limit = &kernel.Limit{At: at, Below: ir.D(5)}
+			k[0].Stores[0] = kernel.Store{Bind: 1, Index: at, Value: b.Acc(0, ir.F32, "sum"), PerElement: true}
+		}, "outside its 4 elements"},
+		{"a limit in a map", func(_ *kernel.Program, k []*kernel.Kernel) {
+			k[0].Limit = &kernel.Limit{At: axis(), Below: ir.D(2)}
+		}, "a limit in a map"},
 		{"the fold axis outside of its loop", func(_ *kernel.Program, k []*kernel.Kernel) {
 			k[0].Family, k[0].Fold = kernel.FamilyRow, ir.D(4)
 			k[0].Parallel = nil

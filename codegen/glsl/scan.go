@@ -1,0 +1,344 @@
+package glsl
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// scanWriter writes a kernel that goes along rows and stores at each element
+// what has been summed so far. Sums only ever add, in an order that does not
+// depend on timing, so that results are the same bits from run to run.
+type scanWriter struct {
+	*rowWriter
+	phase kernel.Phase
+	typ   string // of the sum
+	runs  ir.Dim // of width neighbours in a row
+}
+
+// scanTile is a stretch of a row of which every lane has one run, while it is
+// being written.
+type scanTile struct {
+	run   run
+	cond  text   // whether the lane has a run, or ""
+	loop  bool   // the row has several tiles
+	total string // what the lane's own run adds up to
+	parts string // what its elements before, or up to, each one do, if it has several
+}
+
+// emitScan writes a scan: an invocation per row, or LanesPerRow of them.
+func (e *emitter) emitScan() {
+	e.k = collapse(e.k)
+	w := &scanWriter{rowWriter: &rowWriter{emitter: e, lanes: 1, rows: e.sched.Workgroup}, phase: e.k.Phases[0]}
+	w.typ = computeType(accType(w.phase))
+	w.needType(w.typ)
+	w.width = w.scanWidth()
+	w.runs, _ = e.k.Fold.Quo(int64(w.width))
+	s := e.newSpace()
+	if e.err != nil || e.emptySpace(s) {
+		return
+	}
+	opened := e.outerLoops(s)
+	if e.sched.Variant == kernel.VarScanGroup {
+		w.lanes, w.group = e.sched.LanesPerRow, true
+		w.rows = e.sched.Workgroup / w.lanes
+		opened += w.sharedRows(s)
+		w.together()
+	} else {
+		opened += w.ownRow(s)
+		w.alone()
+	}
+	for range opened {
+		e.close()
+	}
+}
+
+// scanWidth is how many neighbours a lane takes; the end of the last chunk must
+// not fall between them.
+func (w *scanWriter) scanWidth() int {
+	width := w.emitter.width(w.k.FoldAxis(), w.k.Fold, w.k.Roots(), w.k.Stores)
+	for w.k.Limit != nil && width > 1 {
+		if _, ok := w.k.Limit.Below.Quo(int64(width)); ok {
+			break
+		}
+		width /= 2
+	}
+	return width
+}
+
+func (w *scanWriter) zero() text { return w.literal(accType(w.phase), 0, 0) }
+
+// stored lists the values that are stored.
+func (w *scanWriter) stored() []*kernel.Expr {
+	var values []*kernel.Expr
+	for _, s := range w.k.Stores {
+		values = append(values, s.Value)
+	}
+	return values
+}
+
+// inLimit prints whether a run is one of the row, or "" where all are.
+func (w *scanWriter) inLimit(r run) text {
+	if w.k.Limit == nil {
+		return text{}
+	}
+	w.openScope()
+	defer w.close()
+	w.bindAxis(r.axis, r.base)
+	return binary("<", w.indexText(w.k.Limit.At), w.dim(w.k.Limit.Below))
+}
+
+// guarded writes body where a condition holds, if there is one.
+func (w *scanWriter) guarded(body func(), conds ...text) {
+	var cond text
+	for _, c := range conds {
+		switch {
+		case c.s == "":
+		case cond.s == "":
+			cond = c
+		default:
+			cond = binary("&&", cond, c)
+		}
+	}
+	if cond.s == "" {
+		body()
+		return
+	}
+	w.openGuard("if (%s)", cond.s)
+	body()
+	w.close()
+}
+
+// value computes what the element at hand adds.
+func (w *scanWriter) value() string {
+	v := w.eval(w.phase.Value)[0]
+	return w.coerce(computeType(w.phase.Value.DType), w.typ, text{v, 0}).s
+}
+
+// alone gives each invocation a row of its own.
+func (w *scanWriter) alone() {
+	w.comment("%s: the sum %s each element.", w.phase.Name, w.reach())
+	sum := w.variable(w.typ, w.phase.Name, w.zero())
+	j := primary(w.openLoop(w.runName(), func(j string) string {
+		return fmt.Sprintf("for (uint %s = 0u; %s < %s; ++%s)", j, j, w.dim(w.runs).s, j)
+	}))
+	r := runOf(w.k.FoldAxis(), w.width, j, "j")
+	w.guarded(func() {
+		w.runLanes(r, w.k.Roots(), w.k.Stores, func() {
+			v, result := w.value(), sum
+			if w.phase.Exclusive {
+				result = w.variable(w.typ, w.phase.Name+"_before", primary(sum))
+			}
+			w.line("%s += %s;", sum, v)
+			w.bindAcc(0, result)
+		})
+	}, w.inLimit(r))
+	w.close()
+}
+
+func (w *scanWriter) reach() string {
+	if w.phase.Exclusive {
+		return "before"
+	}
+	return "up to"
+}
+
+func (w *scanWriter) runName() string {
+	if w.width > 1 {
+		return fmt.Sprintf("j%d", w.width)
+	}
+	return "j"
+}
+
+// together divides a row among lanes: tile by tile, each sums a run of its own,
+// then adds what the lanes before it have and what the tiles before have.
+func (w *scanWriter) together() {
+	w.comment("%s: the sum %s each element.", w.phase.Name, w.reach())
+	t := &scanTile{loop: !w.runs.IsStatic() || w.runs.Add > int64(w.lanes)}
+	j := w.thread
+	sum := ""
+	if t.loop {
+		sum = w.variable(w.typ, w.phase.Name, w.zero())
+		first := w.openLoop("tile", func(n string) string {
+			return fmt.Sprintf("for (uint %s = 0u; %s < %s; %s += %du)", n, n, w.dim(w.runs).s, n, w.lanes)
+		})
+		j = primary(w.variable("uint", w.runName(), binary("+", primary(first), w.thread)))
+	}
+	t.run = runOf(w.k.FoldAxis(), w.width, j, "j")
+	w.inTile(t, j)
+	w.ownRun(t)
+	before, all := w.acrossLanes(t)
+	w.storeRun(t, sum, before)
+	if t.loop {
+		w.line("%s += %s;", sum, all)
+		if len(w.shared) > 0 {
+			w.line("barrier(); // before shared memory is used for the next tile")
+		}
+		w.close()
+	}
+	if len(w.shared) > 0 && w.scope != w.root {
+		w.line("barrier(); // before shared memory is used for other rows")
+	}
+}
+
+// inTile finds whether the lane has a run in the tile.
+func (w *scanWriter) inTile(t *scanTile, j text) {
+	if _, whole := w.runs.Quo(int64(w.lanes)); !whole || !w.runs.IsStatic() {
+		t.cond = binary("<", j, w.dim(w.runs))
+	}
+	limit := w.inLimit(t.run)
+	switch {
+	case t.cond.s == "":
+		t.cond = limit
+	case limit.s != "":
+		t.cond = binary("&&", t.cond, limit)
+	}
+	if t.cond.s != "" {
+		t.cond = primary(w.variable("bool", "in_row", t.cond))
+	}
+}
+
+// ownRun sums the lane's own elements.
+func (w *scanWriter) ownRun(t *scanTile) {
+	t.total = w.variable(w.typ, "own", w.zero())
+	if w.width > 1 {
+		t.parts = w.fresh(w.scope, "within")
+		w.line("%s %s[%d];", w.typ, t.parts, w.width)
+	}
+	w.guarded(func() {
+		w.runLanes(t.run, []*kernel.Expr{w.phase.Value}, nil, func() {
+			v := w.value()
+			if t.parts != "" && w.phase.Exclusive {
+				w.line("%s[%s] = %s;", t.parts, component, t.total)
+			}
+			w.line("%s += %s;", t.total, v)
+			if t.parts != "" && !w.phase.Exclusive {
+				w.line("%s[%s] = %s;", t.parts, component, t.total)
+			}
+		})
+	}, t.cond)
+}
+
+// storeRun stores the results of the lane's elements.
+func (w *scanWriter) storeRun(t *scanTile, sum, before string) {
+	base := primary(before)
+	if sum != "" {
+		base = binary("+", primary(sum), base)
+	}
+	w.guarded(func() {
+		if w.width > 1 && !base.plain() {
+			base = primary(w.variable(w.typ, "base", base))
+		}
+		w.runLanes(t.run, w.stored(), w.k.Stores, func() {
+			result := base
+			switch {
+			case t.parts != "":
+				result = binary("+", base, primary(t.parts+"["+component+"]"))
+			case !w.phase.Exclusive:
+				result = binary("+", base, primary(t.total))
+			}
+			w.bindAcc(0, w.variable(w.typ, "up_to_here", result))
+		})
+	}, t.cond, w.valid)
+}
+
+// acrossLanes returns variables with what the lanes of the row before this one
+// have, and, where several tiles need it, with what all have.
+func (w *scanWriter) acrossLanes(t *scanTile) (before, all string) {
+	w.comment("What the lanes before have.")
+	if !w.bySubgroup() {
+		return w.acrossShared(t)
+	}
+	w.need(NeedSubgroupBasic, NeedSubgroupShuffle)
+	if w.typ == "int64_t" {
+		w.need(NeedSubgroupTypes)
+	}
+	within := min(w.lanes, w.sched.Subgroup)
+	lane := "gl_SubgroupInvocationID"
+	place := primary(lane)
+	if w.lanes < w.sched.Subgroup {
+		place = w.thread
+	}
+	upTo := w.variable(w.typ, "up_to", primary(t.total))
+	w.open("%sfor (uint distance = 1u; distance < %du; distance <<= 1u)", unroll, within)
+	other := w.variable(w.typ, "other", w.shuffled(upTo, lane+" - distance"))
+	w.line("if (%s >= distance) %s += %s;", place.s, upTo, other)
+	w.close()
+	before = w.variable(w.typ, "before", w.shuffled(upTo, lane+" - 1u"))
+	w.line("if (%s == 0u) %s = %s;", place.s, before, w.zero().s)
+	if w.lanes > within {
+		return before, w.acrossSubgroups(t, upTo, before)
+	}
+	if t.loop {
+		last := primary(fmt.Sprintf("%s | %du", lane, within-1))
+		all = w.variable(w.typ, "tile_sum", call("subgroupShuffle", primary(upTo), last))
+	}
+	return before, all
+}
+
+// shuffled is another invocation's value; numbers below 0 wrap around, since no
+// invocation may be named that is not there.
+func (w *scanWriter) shuffled(name, lane string) text {
+	return call("subgroupShuffle", primary(name), primary(fmt.Sprintf("%s & %du", lane, w.sched.Subgroup-1)))
+}
+
+// acrossSubgroups adds what the row's subgroups before have, and returns what
+// all have.
+func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before string) (all string) {
+	size := w.sched.Subgroup
+	parts := w.sharedArray(w.typ, "parts", w.sched.Workgroup/size)
+	w.line("if (gl_SubgroupInvocationID == %du) %s[gl_SubgroupID] = %s;", size-1, parts, upTo)
+	w.line("barrier();")
+	first, own := primary("0u"), primary("gl_SubgroupID")
+	if w.rows > 1 {
+		own = primary(w.variable("uint", "subgroup", binary("/", w.thread, uintLit(int64(size)))))
+		first = primary(w.variable("uint", "first_part", binary("-", primary("gl_SubgroupID"), own)))
+	}
+	ahead := w.variable(w.typ, "ahead", w.zero())
+	if t.loop {
+		all = w.variable(w.typ, "tile_sum", w.zero())
+	}
+	n := w.openLoop("n", func(n string) string {
+		return fmt.Sprintf("%sfor (uint %s = 0u; %s < %du; ++%s)", unroll, n, n, w.lanes/size, n)
+	})
+	at := primary(n)
+	if w.rows > 1 {
+		at = binary("+", first, at)
+	}
+	part := w.variable(w.typ, "part", primary(parts+"["+at.s+"]"))
+	w.line("if (%s < %s) %s += %s;", n, own.s, ahead, part)
+	if t.loop {
+		w.line("%s += %s;", all, part)
+	}
+	w.close()
+	w.line("%s = %s + %s;", before, ahead, before)
+	return all
+}
+
+// acrossShared does the same in shared memory (Hillis and Steele 1986).
+func (w *scanWriter) acrossShared(t *scanTile) (before, all string) {
+	sums := w.sharedArray(w.typ, "sums", w.sched.Workgroup)
+	local := w.local.s
+	upTo := w.variable(w.typ, "up_to", primary(t.total))
+	w.line("%s[%s] = %s;", sums, local, upTo)
+	w.line("barrier();")
+	w.open("for (uint distance = 1u; distance < %du; distance <<= 1u)", w.lanes)
+	other := w.variable(w.typ, "other", w.zero())
+	w.line("if (%s >= distance) %s = %s[%s - distance];", w.thread.s, other, sums, local)
+	w.line("barrier();")
+	w.line("%s += %s;", upTo, other)
+	w.line("%s[%s] = %s;", sums, local, upTo)
+	w.line("barrier();")
+	w.close()
+	before = w.variable(w.typ, "before", w.zero())
+	w.line("if (%s > 0u) %s = %s[%s - 1u];", w.thread.s, before, sums, local)
+	if t.loop {
+		end := uintLit(int64(w.lanes - 1))
+		if w.rows > 1 {
+			end = binary("+", binary("-", w.local, w.thread), end)
+		}
+		all = w.variable(w.typ, "tile_sum", primary(sums+"["+end.s+"]"))
+	}
+	return before, all
+}

@@ -1,0 +1,150 @@
+package passes
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// When a running sum is made in chunks. One kernel gives each row to one
+// workgroup, or where rows lie side by side in memory to one invocation; so few
+// long rows would leave a device idle.
+const (
+	minLongSum   = 8192    // elements of a row that a workgroup sums quickly
+	sumGroups    = 1 << 12 // workgroups that fill any device
+	minSumChunk  = 2048    // elements per workgroup that are worth their start
+	minSideSum   = 512     // elements of a row that an invocation sums quickly
+	sumLanes     = 1 << 17 // invocations that fill any device
+	minSideChunk = 64      // elements per invocation that are worth their start
+)
+
+// chunkOfSum returns how long the chunks of a running sum should be for a
+// number of rows, which lie side by side in memory or not; 0 for no chunks.
+func chunkOfSum(length, rows int64, sideBySide bool) int64 {
+	short, fill, chunk := int64(minLongSum), int64(sumGroups), int64(minSumChunk)
+	if sideBySide {
+		short, fill, chunk = minSideSum, sumLanes, minSideChunk
+	}
+	if length <= short || rows*4 > fill {
+		return 0
+	}
+	for chunk*fill < length*rows {
+		chunk *= 2
+	}
+	// Chunks of whole vectors that leave nothing over need no test of their end.
+	for c := chunk; c > chunk/2; c -= 4 {
+		if length%c == 0 {
+			return c
+		}
+	}
+	return chunk
+}
+
+// longSum makes a running sum of few long rows in three steps: the sum of each
+// chunk, running sums of those, and running sums inside the chunks to which
+// they are added. Each reads its input in parallel, the sums always add in the
+// same order, and no step waits for workgroups of its own.
+func (r *rewriter) longSum(n, x *ir.Node) *ir.Node {
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	if err != nil {
+		r.err = err
+		return nil
+	}
+	length := n.Shape()[axis]
+	rest := slices.Clone(n.Shape())
+	rest[axis] = ir.D(1)
+	chunk := chunkOfSum(length.Max(), rest.MaxElems(), rest[axis:].MaxElems() > 1)
+	if chunk == 0 || n.Attrs().Int("restart") > 0 {
+		return nil
+	}
+	s := longSum{rewriter: r, axis: axis, length: length, chunk: chunk, chunks: (length.Max() + chunk - 1) / chunk,
+		reverse: n.Attrs().Bool("reverse")}
+	x = r.castTo(x, accType("", n.DType()))
+	inside := s.running(x, n.Attrs().Bool("exclusive"), s.reverse, chunk)
+	before := s.running(s.sums(x), true, false, 0)
+	if r.err != nil {
+		return nil
+	}
+	if again := r.longSum(before, before.Arg(0)); again != nil {
+		before = again
+	}
+	return r.castTo(r.binary(ir.OpAdd, s.spread(before, n.Shape()), inside), n.DType())
+}
+
+// longSum is a running sum being made in chunks.
+type longSum struct {
+	*rewriter
+	axis          int
+	length        ir.Dim
+	chunk, chunks int64
+	reverse       bool
+}
+
+func (s *longSum) running(x *ir.Node, exclusive, reverse bool, restart int64) *ir.Node {
+	if s.err != nil {
+		return nil
+	}
+	return s.unary(ir.OpCumSum, x, ir.Attr{Name: "axis", Value: s.axis}, ir.Attr{Name: "exclusive", Value: exclusive},
+		ir.Attr{Name: "reverse", Value: reverse}, ir.Attr{Name: "restart", Value: restart})
+}
+
+// along returns a shape with other axes in the place of the summed one.
+func (s *longSum) along(shape ir.Shape, extents ...int64) ir.Shape {
+	out := slices.Clone(shape[:s.axis])
+	for _, n := range extents {
+		out = append(out, ir.Dim{Add: n})
+	}
+	return append(out, shape[s.axis+1:]...)
+}
+
+// flip turns the summed axis around where the sum goes that way.
+func (s *longSum) flip(x *ir.Node) *ir.Node {
+	if s.err != nil || !s.reverse {
+		return x
+	}
+	return s.unary(ir.OpFlip, x, ir.Attr{Name: "axes", Value: []int{s.axis}})
+}
+
+// sums adds up each chunk of x.
+func (s *longSum) sums(x *ir.Node) *ir.Node {
+	x = s.filled(s.flip(x))
+	if s.err != nil {
+		return nil
+	}
+	x = s.reshape(x, s.along(x.Shape(), s.chunks, s.chunk))
+	return s.unary(ir.OpSum, x, ir.Attr{Name: "axes", Value: []int{s.axis + 1}})
+}
+
+// filled appends zeros to x, so that all chunks are whole.
+func (s *longSum) filled(x *ir.Node) *ir.Node {
+	if s.err != nil || s.length.Is(int(s.chunk*s.chunks)) {
+		return x
+	}
+	low, high := make([]int64, x.Rank()), make([]int64, x.Rank())
+	high[s.axis] = 1
+	if s.length.IsStatic() {
+		high[s.axis] = s.chunk*s.chunks - s.length.Add
+	}
+	x = s.unary(ir.OpPad, x, ir.Attr{Name: "low", Value: low}, ir.Attr{Name: "high", Value: high})
+	if s.length.IsStatic() {
+		return x
+	}
+	// Padding cannot depend on a symbol: what is past the end picks the last
+	// element, which is a zero.
+	place := s.iota(ir.Shape{{Add: s.chunk * s.chunks}}, 0)
+	return s.add(ir.OpIndexSelect, []*ir.Node{x, place}, ir.Attr{Name: "axis", Value: s.axis})
+}
+
+// spread gives every element the value of its chunk.
+func (s *longSum) spread(x *ir.Node, shape ir.Shape) *ir.Node {
+	x = s.reshape(x, s.along(shape, s.chunks, 1))
+	if s.err != nil {
+		return nil
+	}
+	x = s.unary(ir.OpBroadcast, x, ir.Attr{Name: "shape", Value: s.along(shape, s.chunks, s.chunk)})
+	x = s.reshape(x, s.along(shape, s.chunks*s.chunk))
+	if s.err == nil && !s.length.Is(int(s.chunk*s.chunks)) {
+		x = s.unary(ir.OpSlice, x, ir.Attr{Name: "starts", Value: make([]int64, len(shape))}, ir.Attr{Name: "limits", Value: shape})
+	}
+	return s.flip(x)
+}
