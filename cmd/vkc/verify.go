@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	goruntime "runtime"
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
@@ -106,6 +107,7 @@ func (f *verifyFlags) options() (opt optest.Options, err error) {
 func (a *app) prove(ctx context.Context, dev *vkc.Device, opt optest.Options) (*optest.Report, error) {
 	bar := a.progress("verifying", false)
 	defer bar.end()
+	opt.Jobs = goruntime.GOMAXPROCS(0)
 	opt.Progress = func(done, total int) { bar.report(int64(done), int64(total)) }
 	return optest.Run(ctx, func(ctx context.Context, g *ir.Graph, w ir.WeightSource) (runtime.Executable, error) {
 		return dev.LoadGraph(ctx, g, w)

@@ -7,6 +7,9 @@ import (
 	"math"
 	"regexp"
 	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -28,7 +31,10 @@ type Options struct {
 	// Refused tells errors of the backend that say it cannot run a graph from
 	// failures. Nil means Refused of this package.
 	Refused func(error) bool
-	// Progress, if set, is told how many cases are done.
+	// Jobs is how many graphs are compiled and run at a time; 0 means one. The
+	// backend must bear concurrent calls if it is more.
+	Jobs int
+	// Progress, if set, is told how many cases are done, by one call at a time.
 	Progress func(done, total int)
 }
 
@@ -66,36 +72,47 @@ func Select(opt Options) []Case {
 // Run runs the selected cases on a backend. What goes wrong with a case is in its
 // result; the error is that of ctx, or a mistake in the cases themselves.
 func Run(ctx context.Context, backend Backend, opt Options) (*Report, error) {
-	r := &runner{backend: backend, opt: opt, report: &Report{}}
-	if r.opt.Refused == nil {
-		r.opt.Refused = Refused
+	if opt.Refused == nil {
+		opt.Refused = Refused
 	}
-	if r.opt.Batch <= 0 {
-		r.opt.Batch = 24
+	if opt.Batch <= 0 {
+		opt.Batch = 24
 	}
 	cases := Select(opt)
-	r.total = len(cases)
-	r.progress()
-	for len(cases) > 0 {
-		n := r.batchSize(cases)
-		if err := r.run(ctx, cases[:n]); err != nil {
-			return nil, err
-		}
-		cases = cases[n:]
+	r := &runner{backend: backend, opt: opt, results: make([]Result, len(cases))}
+	r.progress(0)
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(max(1, opt.Jobs))
+	for first := 0; first < len(cases) && groupCtx.Err() == nil; {
+		n := r.batchSize(cases[first:])
+		batch, results := cases[first:first+n], r.results[first:first+n]
+		group.Go(func() error { return r.run(groupCtx, batch, results) })
+		first += n
 	}
-	return r.report, nil
+	if err := errors.Join(group.Wait(), ctx.Err()); err != nil {
+		return nil, err
+	}
+	return &Report{Results: r.results}, nil
 }
 
+// runner is the state of one Run. Batches run at the same time, each with its
+// own part of results.
 type runner struct {
 	backend Backend
 	opt     Options
-	report  *Report
-	total   int
+	results []Result
+
+	mu   sync.Mutex
+	done int // cases
 }
 
-func (r *runner) progress() {
+// progress counts cases that are done.
+func (r *runner) progress(cases int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done += cases
 	if r.opt.Progress != nil {
-		r.opt.Progress(len(r.report.Results), r.total)
+		r.opt.Progress(r.done, len(r.results))
 	}
 }
 
@@ -109,7 +126,7 @@ func (r *runner) batchSize(cases []Case) int {
 }
 
 // run runs cases in one graph and, where that fails as a whole, each by itself.
-func (r *runner) run(ctx context.Context, cases []Case) error {
+func (r *runner) run(ctx context.Context, cases []Case, results []Result) error {
 	x, err := newBatch(cases)
 	if err != nil {
 		return err
@@ -120,17 +137,18 @@ func (r *runner) run(ctx context.Context, cases []Case) error {
 	}
 	switch {
 	case failure == nil:
-		return r.compare(ctx, x, have)
+		return r.compare(ctx, x, have, results)
 	case len(cases) == 1:
 		outcome := Fail
 		if r.opt.Refused(failure) {
 			outcome = Refusal
 		}
-		r.done(x.result(0, outcome, failure.Error()))
+		results[0] = x.result(0, outcome, failure.Error())
+		r.progress(1)
 		return nil
 	}
 	for i := range cases {
-		if err := r.run(ctx, cases[i:i+1]); err != nil {
+		if err := r.run(ctx, cases[i:i+1], results[i:i+1]); err != nil {
 			return err
 		}
 	}
@@ -138,21 +156,17 @@ func (r *runner) run(ctx context.Context, cases []Case) error {
 }
 
 // compare compares a batch that ran with the reference.
-func (r *runner) compare(ctx context.Context, x *batch, have outputs) error {
+func (r *runner) compare(ctx context.Context, x *batch, have outputs, results []Result) error {
 	want, flushed, err := x.reference(ctx)
 	if err != nil {
 		return fmt.Errorf("optest: the reference of %s and %d more: %w", x.cases[0].Name, len(x.cases)-1, err)
 	}
 	tolerances := interp.Tolerances(x.g)
 	for i, o := range x.g.Outputs() {
-		r.done(x.compare(i, have, want, flushed, tolerances[o.Node.ID()]))
+		results[i] = x.compare(i, have, want, flushed, tolerances[o.Node.ID()])
 	}
+	r.progress(len(x.cases))
 	return nil
-}
-
-func (r *runner) done(res Result) {
-	r.report.Results = append(r.report.Results, res)
-	r.progress()
 }
 
 func (x *batch) result(i int, o Outcome, reason string) Result {
