@@ -40,6 +40,12 @@ func floatUnary(op Op, name string, eps float64, f f1, glsl, doc string) OpInfo 
 		Float: unaryF(f), GLSL: GLSL{Float: glsl}, Tol: Tolerance{Eps: eps, Abs: eps * 1e-9}, Doc: doc}
 }
 
+// within adds an absolute error to a row's tolerance.
+func within(abs float64, in OpInfo) OpInfo {
+	in.Tol.Abs += abs
+	return in
+}
+
 func init() {
 	rows(
 		OpInfo{Op: OpNeg, Name: "neg", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
@@ -80,8 +86,10 @@ func init() {
 		floatUnary(OpErf, "erf", 64, math.Erf, "erf({0})", "Error function."),
 		floatUnary(OpSoftplus, "softplus", 128, softplus, "softplus({0})", "log(1+e^x)."),
 		floatUnary(OpMish, "mish", 256, func(x float64) float64 { return x * math.Tanh(softplus(x)) }, "{0} * tanh_safe(softplus({0}))", "x*tanh(softplus(x)) (Misra 2019)."),
-		floatUnary(OpHardswish, "hardswish", 8, func(x float64) float64 { return x * hardsigmoid(x) }, "{0} * clamp({0} * (1.0 / 6.0) + 0.5, 0.0, 1.0)", "x*hardsigmoid(x)."),
-		floatUnary(OpHardsigmoid, "hardsigmoid", 8, hardsigmoid, "clamp({0} * (1.0 / 6.0) + 0.5, 0.0, 1.0)", "x/6+1/2 clamped to [0,1]."),
+		// Near x = -3 the sum cancels, so that the product's rounding error, up to
+		// 2^-23 with that of 1/6, stays as it is; hardswish multiplies it by 3.
+		within(7.5e-7, floatUnary(OpHardswish, "hardswish", 8, func(x float64) float64 { return x * hardsigmoid(x) }, "{0} * clamp({0} * (1.0 / 6.0) + 0.5, 0.0, 1.0)", "x*hardsigmoid(x).")),
+		within(2.5e-7, floatUnary(OpHardsigmoid, "hardsigmoid", 8, hardsigmoid, "clamp({0} * (1.0 / 6.0) + 0.5, 0.0, 1.0)", "x/6+1/2 clamped to [0,1].")),
 		floatUnary(OpFloor, "floor", 0, math.Floor, "floor({0})", "Largest integer not above x."),
 		floatUnary(OpCeil, "ceil", 0, math.Ceil, "ceil({0})", "Smallest integer not below x."),
 		floatUnary(OpRound, "round", 0, math.RoundToEven, "roundEven({0})", "Nearest integer, halves to even."),
@@ -136,7 +144,7 @@ func initBinary() {
 		binaryOp(OpSub, "sub", 2, func(a, b float64) float64 { return a - b }, func(a, b int64) int64 { return a - b }, infix("-"), "a-b; integers wrap."),
 		binaryOp(OpMul, "mul", 2, func(a, b float64) float64 { return a * b }, func(a, b int64) int64 { return a * b }, infix("*"), "a*b; integers wrap."),
 		binaryOp(OpDiv, "div", 8, func(a, b float64) float64 { return a / b }, divInt,
-			GLSL{Float: "{0} / {1}", Int: "div_int({0}, {1})", Uint: "div_uint({0}, {1})"}, "a/b; integers truncate, and x/0 is 0."),
+			GLSL{Float: "div_full({0}, {1})", Int: "div_int({0}, {1})", Uint: "div_uint({0}, {1})"}, "a/b; integers truncate, and x/0 is 0."),
 		binaryOp(OpMod, "mod", 64, modFloat, modInt,
 			GLSL{Float: "mod_floor({0}, {1})", Int: "mod_int({0}, {1})", Uint: "rem_uint({0}, {1})"}, "a-b*floor(a/b): has the sign of b, as in Python; integer x mod 0 is 0."),
 		binaryOp(OpRem, "rem", 64, math.Mod, remInt,
@@ -209,7 +217,8 @@ func initTernary() {
 		OpInfo{Op: OpAffine, Name: "affine", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
 			Attrs: []AttrInfo{{Name: "mul", Kind: AttrFloat, Default: 1.0, Doc: "factor"}, {Name: "add", Kind: AttrFloat, Default: 0.0, Doc: "offset"}},
 			Float: func(x []float64, a Attrs) float64 { return x[0]*a.Float("mul") + a.Float("add") },
-			GLSL:  GLSL{Float: "{0} * {mul} + {add}"}, Tol: Tolerance{Eps: 4}, Doc: "x*mul+add."},
+			// Where the sum cancels, the product's rounding error of |add|*2^-24 stays as it is.
+			GLSL: GLSL{Float: "{0} * {mul} + {add}"}, Tol: Tolerance{Eps: 4, Abs: 1e-6}, Doc: "x*mul+add."},
 		OpInfo{Op: OpPowf, Name: "powf", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
 			Attrs: []AttrInfo{{Name: "exponent", Kind: AttrFloat, Doc: "the power"}},
 			Float: func(x []float64, a Attrs) float64 { return math.Pow(x[0], a.Float("exponent")) },

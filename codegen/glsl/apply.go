@@ -1,6 +1,7 @@
 package glsl
 
 import (
+	"math"
 	"strconv"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -13,6 +14,9 @@ func form(v *kernel.Expr) string {
 	g := v.Op.Info().GLSL
 	switch operand(v).DType.Kind() {
 	case ir.KindFloat:
+		if d := operand(v); v.Op == ir.OpDiv && d.Kind == kernel.ExprConst {
+			return divisionBy(d.Value)
+		}
 		return g.Float
 	case ir.KindInt:
 		return g.Int
@@ -26,6 +30,20 @@ func form(v *kernel.Expr) string {
 
 // isCustom reports whether v calls a custom op.
 func isCustom(v *kernel.Expr) bool { return v.Op.Info().Custom != nil }
+
+// divisionBy returns the scalar form of a division by a constant. llvmpipe
+// takes x / 0.0 for undefined, so by 0 it is a product.
+func divisionBy(d float64) string {
+	switch size := math.Abs(d); {
+	case d == 0 && math.Signbit(d):
+		return "{0} * -{inf}"
+	case d == 0:
+		return "{0} * {inf}"
+	case size >= 0x1p-126 && size <= 0x1p126:
+		return "{0} / {1}"
+	}
+	return ir.OpDiv.Info().GLSL.Float
+}
 
 func operand(v *kernel.Expr) *kernel.Expr { return v.Args[len(v.Args)-1] }
 
@@ -94,6 +112,9 @@ func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 		if i, err := strconv.Atoi(name); err == nil && i < len(args) {
 			return args[i]
 		}
+		if name == "inf" {
+			return e.floatLit(math.Inf(1))
+		}
 		return e.floatLit(v.Attrs.Float(name))
 	}, func(function string) string { return e.function(function, through) })
 	if through != typ && computeType(v.DType) == "double" {
@@ -104,7 +125,7 @@ func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 
 // instead gives the library's form of builtins that do not keep NaN, or are
 // allowed to be far off.
-var instead = map[string]string{"atan": "atan_accurate", "clamp": "nan_clamp"}
+var instead = map[string]string{"atan": "atan_accurate", "clamp": "nan_clamp", "log": "log_accurate", "log2": "log2_accurate"}
 
 // function returns what to call for a function of a scalar form, and sees to
 // it that the text has it.
@@ -174,7 +195,7 @@ func isExact(v *kernel.Expr) bool {
 
 // doubleFunctions are those that GLSL or the library has for doubles.
 var doubleFunctions = wordSet(`abs sign sqrt inversesqrt floor ceil roundEven trunc min max clamp isnan isinf
-	nan_max nan_min mod_floor rem_trunc`)
+	nan_max nan_min mod_floor rem_trunc div_full`)
 
 func doubleForm(n *node) bool {
 	ok := true

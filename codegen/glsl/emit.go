@@ -26,6 +26,8 @@ const (
 	NeedCoopMat         = "cooperativeMatrix"     // matrices held by subgroups
 	NeedCoopMat2        = "cooperativeMatrix2"    // matrices held by workgroups, tensor addressing
 	NeedMaintenance4    = "maintenance4"          // the SPIR-V of Vulkan 1.3
+	NeedPreserveNaN     = "preserveNaN32"         // float arithmetic that optimizers must leave as IEEE has it
+	NeedPreserveNaN64   = "preserveNaN64"         // the same for double
 )
 
 // TargetEnv returns the environment that a shader with these needs is compiled
@@ -51,7 +53,16 @@ var extensions = map[string]string{
 	NeedMemoryModel:     "GL_KHR_memory_scope_semantics",
 	NeedCoopMat:         "GL_KHR_cooperative_matrix",
 	NeedCoopMat2:        "GL_NV_cooperative_matrix2",
+	NeedPreserveNaN:     "GL_EXT_spirv_intrinsics",
+	NeedPreserveNaN64:   "GL_EXT_spirv_intrinsics",
 }
+
+// preserveNaN asks for execution mode SignedZeroInfNanPreserve (SPIR-V 1.6, 3.6)
+// for floats of that many bits. Drivers otherwise fold x - x to 0 and a
+// comparison into a maximum, which is wrong for infinities and NaN.
+const preserveNaN = `// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, %d);
+`
 
 // Shader is the text of a kernel and what running it takes.
 type Shader struct {
@@ -85,6 +96,7 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps target.Caps, symbols []strin
 	if e.err != nil {
 		return nil, e.err
 	}
+	e.preserveNaN()
 	// The parts below find out what the text needs, so they come first.
 	symbolLines := e.symbolLines()
 	functions := e.functions()
@@ -164,15 +176,32 @@ func (e *emitter) header() string {
 		fmt.Fprintf(&b, ", folding %s", e.k.Fold)
 	}
 	fmt.Fprintf(&b, "\n%s// Schedule: %s.\n#version 450\n", wrapWords("// Fuses: ", e.k.Ops, 96), e.sched)
-	for _, n := range e.sortedNeeds() {
-		if x := extensions[n]; x != "" {
-			fmt.Fprintf(&b, "#extension %s : require\n", x)
-		}
+	for _, x := range e.extensions() {
+		fmt.Fprintf(&b, "#extension %s : require\n", x)
 	}
 	if e.unrolls() {
 		b.WriteString("#extension GL_EXT_control_flow_attributes : require\n")
 	}
+	if e.needs[NeedPreserveNaN] {
+		fmt.Fprintf(&b, "\n"+preserveNaN, 32)
+	}
+	if e.needs[NeedPreserveNaN64] {
+		fmt.Fprintf(&b, "\n"+preserveNaN, 64)
+	}
 	return b.String()
+}
+
+// preserveNaN needs IEEE arithmetic for the floats that the kernel computes,
+// where the device has it.
+func (e *emitter) preserveNaN() {
+	kernel.Walk(e.k.Roots(), func(v *kernel.Expr) {
+		if v.DType.IsFloat() && e.caps.Features.PreserveNaN32 {
+			e.need(NeedPreserveNaN)
+		}
+		if v.DType == ir.F64 && e.caps.Features.PreserveNaN64 {
+			e.need(NeedPreserveNaN64)
+		}
+	})
 }
 
 const unroll = "[[unroll]] "
@@ -198,6 +227,17 @@ func wrapWords(prefix string, words []string, width int) string {
 		line += w + " "
 	}
 	return b.String() + strings.TrimRight(line, " ") + "\n"
+}
+
+// extensions lists what the needs take, each once.
+func (e *emitter) extensions() []string {
+	var list []string
+	for _, n := range e.sortedNeeds() {
+		if x := extensions[n]; x != "" && !slices.Contains(list, x) {
+			list = append(list, x)
+		}
+	}
+	return list
 }
 
 func (e *emitter) sortedNeeds() []string {

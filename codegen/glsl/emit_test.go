@@ -119,6 +119,7 @@ func TestVectorsOnlyWhereAligned(t *testing.T) {
 var (
 	declared  = regexp.MustCompile(`(?m)^\s*(?:const |shared |for \()?(?:uint|int|float|double|bool|int64_t|[fiud]?\d*vec\d)\s+(\w+)(?:\[\w+\])?(?: =|;|\()`)
 	extension = map[string]string{
+		"GL_EXT_spirv_intrinsics":                       "spirv_execution_mode",
 		"GL_EXT_shader_8bit_storage":                    "int8_t|u8vec|i8vec",
 		"GL_EXT_shader_16bit_storage":                   "int16_t|float16_t|u16vec|f16vec",
 		"GL_EXT_shader_explicit_arithmetic_types_int64": `int64_t|i64vec|\dL`,

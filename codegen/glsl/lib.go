@@ -112,6 +112,13 @@ TYPE nan_min(TYPE a, TYPE b) {
 TYPE nan_clamp(TYPE x, TYPE lo, TYPE hi) {
     return isnan(x) ? x : clamp(x, lo, hi);
 }`},
+	{"div_full", floats, nil, `
+// a / b. Vulkan's division goes to divisors of 2^126, past which some devices
+// multiply by a reciprocal that is flushed to 0.
+TYPE div_full(TYPE a, TYPE b) {
+    float scale = abs(b) > 8.507059e37 ? 0.25 : 1.0;
+    return a * scale / (b * scale);
+}`},
 	{"div_int", ints, nil, `
 // Truncates; x/0 is 0, and the smallest number by -1 wraps.
 TYPE div_int(TYPE a, TYPE b) {
@@ -170,14 +177,52 @@ TYPE mod_floor(TYPE a, TYPE b) {
     TYPE r = rem_trunc(a, b);
     return r != 0.0 && (r < 0.0) != (b < 0.0) ? r + b : r;
 }`},
-	{"pow_full", f32Only, []string{"INF", "NAN"}, `
+	{"log1p", f32Only, nil, `
+// log(1 + x): near 0 by 2 atanh(x / (2 + x)).
+float log1p(float x) {
+    if (!(x > -0.3 && x < 0.42)) return log(1.0 + x);
+    float s = x / (2.0 + x), z = s * s;
+    return 2.0 * s * ((((z * (1.0 / 9.0) + 1.0 / 7.0) * z + 0.2) * z + 1.0 / 3.0) * z + 1.0);
+}`},
+	{"log_accurate", f32Only, []string{"INF", "NAN", "log1p"}, `
+// log, which Vulkan lets be off by 2^-21 near 1 and leaves open for x <= 0;
+// drivers take denormals for anything.
+float log_accurate(float x) {
+    if (x > 0.7 && x < 1.42) return log1p(x - 1.0);
+    if (x < 1.1754944e-38) return x < 0.0 ? NAN : x == 0.0 ? -INF : log(x * 16777216.0) - 16.635532;
+    return log(x);
+}`},
+	{"log2_accurate", f32Only, []string{"INF", "NAN", "log1p"}, `
+// log2, which Vulkan lets be off by 2^-21 near 1 and leaves open for x <= 0;
+// drivers take denormals for anything.
+float log2_accurate(float x) {
+    if (x > 0.7 && x < 1.42) return log1p(x - 1.0) * 1.442695;
+    if (x < 1.1754944e-38) return x < 0.0 ? NAN : x == 0.0 ? -INF : log2(x * 16777216.0) - 24.0;
+    return log2(x);
+}`},
+	{"pow_positive", f32Only, []string{"INF", "log1p"}, `
+// a^b of a finite a > 0, as 2^(b log2 a). a is 2^e m with m from sqrt(1/2) to
+// sqrt(2), and the whole part of the exponent is kept apart: rounding it
+// together with the rest would cost digits, and overflow near the largest float.
+float pow_positive(float a, float b) {
+    bool tiny = a < 1.1754944e-38;
+    int bits = floatBitsToInt(tiny ? a * 16777216.0 : a), e = bits - 0x3f3504f3 >> 23;
+    float m = intBitsToFloat(bits - (e << 23)), whole = float(tiny ? e - 24 : e);
+    b = clamp(b, -1e30, 1e30);
+    float rest = b * (log1p(m - 1.0) * 1.442695), n = roundEven(b * whole + rest);
+    if (abs(n) > 160.0) return n > 0.0 ? INF : 0.0;
+    int k = int(n), h = k / 2; // two steps, as 2^k may be no float
+    return exp2(b * whole - n + rest) * intBitsToFloat(h + 127 << 23) * intBitsToFloat(k - h + 127 << 23);
+}`},
+	{"pow_full", f32Only, []string{"INF", "NAN", "pow_positive"}, `
 // pow for all bases: a negative one needs an integral exponent.
 float pow_full(float a, float b) {
     if (b == 0.0 || a == 1.0 || a == -1.0 && isinf(b)) return 1.0;
     if (isnan(a) || isnan(b)) return NAN;
-    float p = a == 0.0 ? (b > 0.0 ? 0.0 : INF) : pow(abs(a), b);
+    bool zero = a == 0.0;
+    float p = zero || isinf(a) ? ((b > 0.0) == zero ? 0.0 : INF) : pow_positive(abs(a), b);
     if (floatBitsToInt(a) >= 0) return p;
-    if (floor(b) != b) return isinf(a) || a == 0.0 ? p : NAN;
+    if (floor(b) != b) return isinf(a) || zero ? p : NAN;
     return b - 2.0 * floor(0.5 * b) == 1.0 ? -p : p;
 }`},
 	{"atan_accurate", f32Only, nil, `
@@ -194,13 +239,13 @@ float atan_accurate(float x) {
     if (abs(x) > 1.0) angle = 1.5707964 - angle;
     return x < 0.0 ? -angle : angle;
 }`},
-	{"atan2_full", f32Only, []string{"atan_accurate", "NAN"}, `
+	{"atan2_full", f32Only, []string{"atan_accurate", "div_full", "NAN"}, `
 // The angle of the point (x, y): at the origin, at infinity and with signed
 // zeros too.
 float atan2_full(float y, float x) {
     if (isnan(x) || isnan(y)) return NAN;
     float dx = abs(x), dy = abs(y);
-    float angle = dx == dy ? (dx == 0.0 ? 0.0 : 0.78539816) : atan_accurate(dy / dx);
+    float angle = dx == dy ? (dx == 0.0 ? 0.0 : 0.78539816) : atan_accurate(div_full(dy, dx));
     if (floatBitsToInt(x) < 0) angle = 3.1415927 - angle;
     return floatBitsToInt(y) < 0 ? -angle : angle;
 }`},
@@ -271,13 +316,6 @@ float expm1(float x) {
     float p = x * (1.0 / 40320.0) + 1.0 / 5040.0;
     p = (((((p * x + 1.0 / 720.0) * x + 1.0 / 120.0) * x + 1.0 / 24.0) * x + 1.0 / 6.0) * x + 0.5) * x;
     return p * x + x;
-}`},
-	{"log1p", f32Only, nil, `
-// log(1 + x): near 0 by 2 atanh(x / (2 + x)).
-float log1p(float x) {
-    if (!(abs(x) < 0.25)) return log(1.0 + x);
-    float s = x / (2.0 + x), z = s * s;
-    return 2.0 * s * ((((z * (1.0 / 9.0) + 1.0 / 7.0) * z + 0.2) * z + 1.0 / 3.0) * z + 1.0);
 }`},
 	{"sinh_accurate", f32Only, nil, `
 // Sinh: its series near 0; squares of exp(x/2) overflow only where sinh does.

@@ -141,10 +141,11 @@ type Features struct {
 	CooperativeMatrix  bool `json:"cooperativeMatrix"` // in compute shaders; its shapes are Caps.Matrices
 	CooperativeMatrix2 bool `json:"cooperativeMatrix2"`
 
-	// PreserveNaN16 and PreserveNaN32: signed zeros, infinities and NaNs survive arithmetic where a
+	// PreserveNaN16, 32 and 64: signed zeros, infinities and NaNs survive arithmetic where a
 	// shader asks for it (SignedZeroInfNanPreserve); PreserveDenorm likewise for subnormals.
 	PreserveNaN16    bool `json:"preserveNaN16"`
 	PreserveNaN32    bool `json:"preserveNaN32"`
+	PreserveNaN64    bool `json:"preserveNaN64"`
 	PreserveDenorm16 bool `json:"preserveDenorm16"`
 	PreserveDenorm32 bool `json:"preserveDenorm32"`
 

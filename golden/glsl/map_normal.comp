@@ -2,8 +2,12 @@
 // Fuses: random_normal.
 // Schedule: map wg=64 vec=4.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -12,6 +16,13 @@ layout(set = 0, binding = 1, std430) readonly buffer Offset_buffer { uint offset
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { f16vec4 result_vec4[]; }; // f16
 
 #define NAN uintBitsToFloat(0x7fc00000u)
+
+// log(1 + x): near 0 by 2 atanh(x / (2 + x)).
+float log1p(float x) {
+    if (!(x > -0.3 && x < 0.42)) return log(1.0 + x);
+    float s = x / (2.0 + x), z = s * s;
+    return 2.0 * s * ((((z * (1.0 / 9.0) + 1.0 / 7.0) * z + 0.2) * z + 1.0 / 3.0) * z + 1.0);
+}
 
 // x less the nearest multiple of pi/2 (Payne and Hanek 1983): the mantissa
 // times the bits of 2/pi from its exponent on, of which 62 stand behind the
@@ -63,13 +74,6 @@ float sin_accurate(float x) {
     float r = reduce_half_pi(x, quadrant);
     float s = (quadrant & 1) == 0 ? sin_reduced(r) : cos_reduced(r);
     return quadrant < 2 ? s : -s;
-}
-
-// log(1 + x): near 0 by 2 atanh(x / (2 + x)).
-float log1p(float x) {
-    if (!(abs(x) < 0.25)) return log(1.0 + x);
-    float s = x / (2.0 + x), z = s * s;
-    return 2.0 * s * ((((z * (1.0 / 9.0) + 1.0 / 7.0) * z + 0.2) * z + 1.0 / 3.0) * z + 1.0);
 }
 
 // Four random words: block offset + block of the stream of a seed, by

@@ -4,10 +4,14 @@
 // Fuses: embedding, rms_norm.
 // Schedule: row_group wg=32 lanes=8 cache=0 subgroup=8.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 32) in;
 
@@ -97,8 +101,12 @@ void main() {
 // Fuses: matmul.
 // Schedule: tile wg=64 tile=64x64x16 thread=8x8.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -217,7 +225,11 @@ void main() {
 // Fuses: slice, reshape, transpose, rope.
 // Schedule: map wg=64 vec=4.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -314,7 +326,11 @@ void main() {
 // Fuses: slice, reshape, transpose, rope.
 // Schedule: map wg=64 vec=4.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -412,7 +428,11 @@ void main() {
 // Fuses: reshape, matmul.
 // Schedule: tile wg=64 tile=64x64x16 thread=8x8.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -494,9 +514,13 @@ void main() {
 // Fuses: affine, rem, le, where, softmax.
 // Schedule: row_group wg=32 lanes=16 cache=0 subgroup=8.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 32) in;
 
@@ -574,7 +598,11 @@ void main() {
 // Fuses: slice, reshape, transpose, matmul.
 // Schedule: tile wg=64 tile=64x64x16 thread=8x8.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -665,8 +693,12 @@ void main() {
 // Fuses: embedding, reshape, transpose, reshape, matmul, add.
 // Schedule: tile wg=64 tile=64x64x16 thread=8x8.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -824,9 +856,13 @@ void main() {
 // Fuses: rms_norm.
 // Schedule: row_group wg=32 lanes=8 cache=0 subgroup=8.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 32) in;
 
@@ -876,8 +912,12 @@ void main() {
 // Fuses: matmul, matmul, silu, mul.
 // Schedule: tile wg=16 tile=16x32x16 thread=4x8.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 16) in;
 
@@ -1049,8 +1089,12 @@ void main() {
 // Fuses: matmul, add.
 // Schedule: tile wg=64 tile=64x64x16 thread=8x8.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -1171,8 +1215,12 @@ void main() {
 // Fuses: reshape, transpose, reshape, matmul, add.
 // Schedule: tile wg=64 tile=64x64x16 thread=8x8.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -1297,8 +1345,12 @@ void main() {
 // Fuses: matmul.
 // Schedule: tile wg=64 tile=64x64x16 thread=8x8.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -1417,9 +1469,13 @@ void main() {
 // Fuses: add, sub, reshape, index_select, rms_norm.
 // Schedule: row_group wg=32 lanes=32 cache=0 subgroup=8.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 32) in;
 
@@ -1478,10 +1534,14 @@ void main() {
 // Fuses: matmul, reshape.
 // Schedule: matvec wg=32 rows=1x16 vec=4 subgroup=8.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 32) in;
 

@@ -4,10 +4,14 @@
 // Fuses: embedding, rms_norm.
 // Schedule: row_group wg=256 lanes=64 cache=4 subgroup=32.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -102,8 +106,12 @@ void main() {
 // Fuses: matmul.
 // Schedule: tile wg=256 tile=32x32x16 thread=2x2.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -220,7 +228,11 @@ void main() {
 // Fuses: slice, reshape, transpose, rope.
 // Schedule: map wg=64 vec=4.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -317,7 +329,11 @@ void main() {
 // Fuses: slice, reshape, transpose, rope.
 // Schedule: map wg=64 vec=4.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -415,7 +431,11 @@ void main() {
 // Fuses: reshape, matmul.
 // Schedule: tile wg=128 tile=32x64x16 thread=4x4.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 128) in;
 
@@ -494,9 +514,13 @@ void main() {
 // Fuses: affine, rem, le, where, softmax.
 // Schedule: row_group wg=256 lanes=64 cache=0 subgroup=32.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -574,7 +598,11 @@ void main() {
 // Fuses: slice, reshape, transpose, matmul.
 // Schedule: tile wg=256 tile=32x32x16 thread=2x2.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -664,8 +692,12 @@ void main() {
 // Fuses: embedding, reshape, transpose, reshape, matmul, add.
 // Schedule: tile wg=256 tile=32x32x16 thread=2x2.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -821,9 +853,13 @@ void main() {
 // Fuses: rms_norm.
 // Schedule: row_group wg=256 lanes=64 cache=4 subgroup=32.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -879,8 +915,12 @@ void main() {
 // Fuses: matmul, matmul, silu, mul.
 // Schedule: tile wg=128 tile=16x64x16 thread=2x4.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 128) in;
 
@@ -1051,8 +1091,12 @@ void main() {
 // Fuses: matmul, add.
 // Schedule: tile wg=256 tile=32x32x16 thread=2x2.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -1171,8 +1215,12 @@ void main() {
 // Fuses: reshape, transpose, reshape, matmul, add.
 // Schedule: tile wg=256 tile=32x32x16 thread=2x2.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -1295,8 +1343,12 @@ void main() {
 // Fuses: matmul.
 // Schedule: tile wg=256 tile=32x32x16 thread=2x2.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -1413,9 +1465,13 @@ void main() {
 // Fuses: add, sub, reshape, index_select, rms_norm.
 // Schedule: row_group wg=256 lanes=64 cache=4 subgroup=32.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -1469,9 +1525,13 @@ void main() {
 // Fuses: matmul, reshape.
 // Schedule: matvec wg=128 rows=1x4 vec=4 subgroup=32.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 128) in;
 

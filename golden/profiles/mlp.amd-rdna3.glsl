@@ -4,7 +4,11 @@
 // Fuses: matmul, add, gelu.
 // Schedule: tile wg=256 tile=32x32x16 thread=2x2.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -98,7 +102,11 @@ void main() {
 // Fuses: matmul.
 // Schedule: tile wg=256 tile=32x32x16 thread=2x2.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -176,7 +184,11 @@ void main() {
 // Fuses: softmax.
 // Schedule: row_serial wg=64.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -226,7 +238,11 @@ void main() {
 // Fuses: argmax.
 // Schedule: row_serial wg=64.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 

@@ -4,7 +4,11 @@
 // Fuses: matmul, add, gelu.
 // Schedule: tile wg=16 tile=16x16x16 thread=4x4.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 16) in;
 
@@ -100,7 +104,11 @@ void main() {
 // Fuses: matmul.
 // Schedule: tile wg=16 tile=16x16x16 thread=4x4.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 16) in;
 
@@ -180,7 +188,11 @@ void main() {
 // Fuses: softmax.
 // Schedule: row_serial wg=32.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 32) in;
 
@@ -230,7 +242,11 @@ void main() {
 // Fuses: argmax.
 // Schedule: row_serial wg=32.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 32) in;
 

@@ -101,6 +101,15 @@ func (b *builder) input(t ir.DType, dims []int, v values) *ir.Node {
 	return b.leaf(ir.OpInput, t, dims, v, 0)
 }
 
+// given adds an input of those values.
+func (b *builder) given(t ir.DType, list []float64, dims ...int) *ir.Node {
+	n := b.leaf(ir.OpInput, t, dims, small, 0)
+	if n != nil && !b.typesOf {
+		b.inputs[n.Name()], b.err = ir.FromFloats(t, list, dims...)
+	}
+	return n
+}
+
 // indices adds integers around the indices of an axis of that extent.
 func (b *builder) indices(t ir.DType, extent int, dims ...int) *ir.Node {
 	return b.leaf(ir.OpInput, t, dims, index, extent)

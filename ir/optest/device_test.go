@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -67,22 +66,6 @@ func skipOrFail(t *testing.T, err error) {
 	}
 }
 
-// known are failures of a device's own arithmetic, by part of its name and case.
-// They are still failures of vkc verify.
-var known = map[string]*regexp.Regexp{
-	// Its logarithms take a denormal for neither itself nor zero, and its pow of the largest float and 1 overflows.
-	"llvmpipe": regexp.MustCompile(`^(log|log2|pow|powf)/(f32|bf16|f64)/.*extreme$`),
-}
-
-func isKnown(device, name string) bool {
-	for part, cases := range known {
-		if strings.Contains(device, part) && cases.MatchString(name) {
-			return true
-		}
-	}
-	return false
-}
-
 // TestDevice runs the quick cases on the device, or those that VKC_OPTEST matches.
 func TestDevice(t *testing.T) {
 	dev := openDevice(t)
@@ -102,10 +85,6 @@ func TestDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range report.Failures() {
-		if isKnown(dev.Name(), f.Case) {
-			t.Logf("%s: %s", f.Case, f.Reason)
-			continue
-		}
 		t.Errorf("%s: %s", f.Case, f.Reason)
 	}
 	total := report.Total()

@@ -37,6 +37,9 @@ func (s *suite) alongAxis(op ir.Op, attrs ...ir.Attr) {
 	s.unary(op, before+"axis -1", []int{5, 37}, plain, small, along(-1)...).every().quick()
 	s.unary(op, before+"axis 0", []int{5, 37}, viewed, small, along(0)...).every()
 	s.unary(op, before+"axis -1", []int{11, 17}, plain, sparse, along(-1)...).every().quick()
+	// Where all of a row is one infinity or NaN, x - max(x) must not become 0.
+	s.unary(op, before+"axis -1", []int{31, 1}, plain, sparse, along(-1)...).every().quick()
+	s.unary(op, before+"axis 0", []int{5, 31}, repeated, sparse, along(0)...).every()
 	if op.Info().Tol == (ir.Tolerance{}) {
 		s.unary(op, before+"axis -1", []int{3, 23}, plain, extreme, along(-1)...).every()
 	}
@@ -82,6 +85,7 @@ func (s *suite) reduction(op ir.Op) {
 	s.unary(op, "axis 1", []int{5, 37}, plain, v, over(false, 1)...).every().quick()
 	s.unary(op, "axis 0", []int{5, 37}, viewed, v, over(true, 0)...).every()
 	s.unary(op, "axis 1", []int{11, 17}, plain, sparse, over(false, 1)...).every().quick()
+	s.unary(op, "axis 1", []int{31, 1}, plain, sparse, over(false, 1)...).every()
 	limits := s.unary(op, "axis 1", []int{5, 11}, plain, full, over(false, 1)...).every().optional()
 	limits.types = integers
 	if op.Info().Tol == (ir.Tolerance{}) {
@@ -157,6 +161,8 @@ func (s *suite) norm(op ir.Op, params int) {
 	}
 	s.add(op, name+"5x37", build([]int{5, 37}, plain, small)).every().quick()
 	s.add(op, name+"11x17/special", build([]int{11, 17}, plain, sparse)).every()
+	s.add(op, name+"31x1/special", build([]int{31, 1}, plain, sparse)).every()
+	s.add(op, name+"7x13/viewed", build([]int{7, 13}, viewed, small)).every()
 }
 
 func (s *suite) groupNorm(params int) {

@@ -2,6 +2,7 @@ package optest
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -60,6 +61,8 @@ func (s *suite) attentions() {
 		causal, mask              bool
 		scale                     float64
 	}{
+		{"nothing to see", 2, 1, 5, 3, 4, 4, true, false, 0},
+		{"one key", 2, 2, 4, 1, 4, 4, true, true, 0},
 		{"plain", 2, 2, 5, 7, 8, 8, false, false, 0},
 		{"one query", 4, 2, 1, 67, 16, 16, true, false, 0},
 		{"causal", 2, 1, 9, 9, 8, 8, true, false, 0},
@@ -83,6 +86,22 @@ func (s *suite) attentions() {
 			}
 		}
 	}
+	s.maskedRows()
+}
+
+// maskedRows adds a case whose mask hides keys by -Inf, of some queries all.
+func (s *suite) maskedRows() {
+	s.add(ir.OpAttention, "rows hidden by the mask", func(b *builder, t ir.DType) *ir.Node {
+		const queries, keys = 4, 3
+		mask := make([]float64, queries*keys)
+		for i := range mask {
+			if i < keys || i%4 == 0 {
+				mask[i] = math.Inf(-1)
+			}
+		}
+		args := []*ir.Node{b.input(t, []int{2, queries, 8}, small), b.input(t, []int{2, keys, 8}, small), b.input(t, []int{2, keys, 8}, small)}
+		return b.op(ir.OpAttention, append(args, b.given(t, mask, queries, keys)))
+	}).types = []ir.DType{ir.F32, ir.F16, ir.BF16}
 }
 
 // window is the shape and attributes of a convolution or pooling.

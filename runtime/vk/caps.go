@@ -94,7 +94,7 @@ func features(p *C.vkc_probe) target.Features {
 		BFloat16: on(f.bfloat16), BFloat16Matrix: matrix && on(f.bfloat16_matrix),
 		Float8: on(f.float8), Float8Matrix: matrix && on(f.float8_matrix),
 		CooperativeMatrix: matrix, CooperativeMatrix2: matrix && on(f.cooperative_matrix2),
-		PreserveNaN16: p.float_controls_f16&1 != 0, PreserveNaN32: p.float_controls_f32&1 != 0,
+		PreserveNaN16: p.float_controls_f16&1 != 0, PreserveNaN32: p.float_controls_f32&1 != 0, PreserveNaN64: p.float_controls_f64&1 != 0,
 		PreserveDenorm16: p.float_controls_f16&2 != 0, PreserveDenorm32: p.float_controls_f32&2 != 0,
 		Sync2: on(f.synchronization2), Timeline: on(f.timeline_semaphore), Maintenance4: on(f.maintenance4),
 		PushDescriptor: on(f.push_descriptor), PipelineExecutableProperties: on(f.pipeline_executable_properties),

@@ -77,7 +77,7 @@ typedef struct vkc_probe {
     uint64_t max_storage_range, storage_alignment, max_allocation, max_buffer;
     uint64_t host_pointer_alignment;
     float timestamp_period;
-    uint32_t float_controls_f16, float_controls_f32; // bit 0: signed zero, inf, nan preserved; bit 1: denormals preserved
+    uint32_t float_controls_f16, float_controls_f32, float_controls_f64; // bit 0: signed zero, inf, nan preserved; bit 1: denormals preserved
     uint32_t cores, subgroups_per_core;
     uint32_t matrix_stages;
     uint32_t cm2_max_workgroup, cm2_max_dimension, cm2_reserved_shared;

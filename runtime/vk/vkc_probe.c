@@ -259,6 +259,7 @@ static void report_properties(vkc_instance *inst, VkPhysicalDevice physical, uin
     out->host_pointer_alignment = host.minImportedHostPointerAlignment;
     out->float_controls_f16 = (v12.shaderSignedZeroInfNanPreserveFloat16 ? 1 : 0) | (v12.shaderDenormPreserveFloat16 ? 2 : 0);
     out->float_controls_f32 = (v12.shaderSignedZeroInfNanPreserveFloat32 ? 1 : 0) | (v12.shaderDenormPreserveFloat32 ? 2 : 0);
+    out->float_controls_f64 = v12.shaderSignedZeroInfNanPreserveFloat64 ? 1 : 0;
     out->cores = sm.shaderSMCount;
     out->subgroups_per_core = sm.shaderWarpsPerSM;
     if (amd.shaderEngineCount) {
