@@ -14,8 +14,8 @@ func form(v *kernel.Expr) string {
 	g := v.Op.Info().GLSL
 	switch operand(v).DType.Kind() {
 	case ir.KindFloat:
-		if d := operand(v); v.Op == ir.OpDiv && d.Kind == kernel.ExprConst {
-			return divisionBy(d.Value)
+		if v.Op == ir.OpDiv {
+			return division(operand(v))
 		}
 		return g.Float
 	case ir.KindInt:
@@ -31,16 +31,21 @@ func form(v *kernel.Expr) string {
 // isCustom reports whether v calls a custom op.
 func isCustom(v *kernel.Expr) bool { return v.Op.Info().Custom != nil }
 
-// divisionBy returns the scalar form of a division by a constant. llvmpipe
-// takes x / 0.0 for undefined, so by 0 it is a product.
-func divisionBy(d float64) string {
-	switch size := math.Abs(d); {
-	case d == 0 && math.Signbit(d):
+// division returns the scalar form of a division of floats: that of the op's
+// row unless something is known of the divisor. llvmpipe takes x / 0.0 for
+// undefined, so by 0 it is a product.
+func division(by *kernel.Expr) string {
+	const plain = "{0} / {1}"
+	constant, size := by.Kind == kernel.ExprConst, math.Abs(by.Value)
+	switch {
+	case constant && size == 0 && math.Signbit(by.Value):
 		return "{0} * -{inf}"
-	case d == 0:
+	case constant && size == 0:
 		return "{0} * {inf}"
-	case size >= 0x1p-126 && size <= 0x1p126:
-		return "{0} / {1}"
+	case constant && size >= 0x1p-126 && size <= 0x1p126:
+		return plain
+	case by.Kind == kernel.ExprApply && by.Op == ir.OpCast && !by.Args[0].DType.IsFloat():
+		return plain
 	}
 	return ir.OpDiv.Info().GLSL.Float
 }

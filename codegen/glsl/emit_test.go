@@ -178,8 +178,9 @@ func unused(source string) []string {
 			problems = append(problems, "buffer "+m[1]+" is declared and not used")
 		}
 	}
-	head, body, _ := strings.Cut(source, "\nlayout(local_size_x")
-	for _, m := range regexp.MustCompile(`#extension (\w+)`).FindAllStringSubmatch(head, -1) {
+	extensions := regexp.MustCompile(`#extension (\w+).*`)
+	body := stripComments(extensions.ReplaceAllString(source, ""))
+	for _, m := range extensions.FindAllStringSubmatch(source, -1) {
 		if pattern := extension[m[1]]; pattern == "" || !regexp.MustCompile(pattern).MatchString(body) {
 			problems = append(problems, m[1]+" is switched on and not used")
 		}

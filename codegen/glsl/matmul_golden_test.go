@@ -64,7 +64,7 @@ func TestNeedsAgree(t *testing.T) {
 			}
 			continue // a block format without kernels yet
 		}
-		promised := map[string]bool{glsl.NeedPreserveNaN: true} // used where there, done without elsewhere
+		promised := map[string]bool{glsl.NeedPreserveNaN: true, glsl.NeedPreserveNaN64: true} // used where there, done without elsewhere
 		for _, n := range target.Needs(k) {
 			promised[n] = true
 		}

@@ -36,7 +36,7 @@ var Rules = []Rule{
 	{".", []string{all}, nil, "the few names most users need, made of everything below"},
 	{"ir", nil, []string{float16}, "a graph knows no device, no strides and no kernels; all else stands on it"},
 	{"ir/interp", []string{"ir", "quant"}, []string{float16, xsync}, "the executable definition of every op must not share code with what it checks"},
-	{"ir/optest", []string{"ir", "ir/interp", "runtime", "quant"}, nil, "it proves any backend, so it knows none"},
+	{"ir/optest", []string{"ir", "ir/interp", "runtime", "quant"}, []string{xsync}, "it proves any backend, so it knows none"},
 	{"quant", []string{"ir"}, []string{float16, xsync}, "block formats are bytes and numbers, wherever they are used"},
 	{"frontend", []string{"ir", "quant"}, []string{float16, xsync, xsys}, "building a graph must not need a compiler or a device"},
 	{"passes", []string{"ir", "quant", "codegen/kernel"}, []string{float16, xsync}, "passes end in kernels; which device runs them is decided later"},

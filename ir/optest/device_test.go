@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"regexp"
+	goruntime "runtime"
 	"testing"
 	"time"
 
@@ -77,6 +78,7 @@ func TestDevice(t *testing.T) {
 		}
 		opt = optest.Options{Filter: filter}
 	}
+	opt.Jobs = goruntime.GOMAXPROCS(0)
 	start := time.Now()
 	report, err := optest.Run(context.Background(), func(ctx context.Context, g *ir.Graph, w ir.WeightSource) (runtime.Executable, error) {
 		return dev.LoadGraph(ctx, g, w)
