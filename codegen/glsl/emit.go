@@ -192,8 +192,11 @@ func (e *emitter) header() string {
 }
 
 // preserveNaN needs IEEE arithmetic for the floats that the kernel computes,
-// where the device has it.
+// where the device has it. Matrix units have arithmetic of their own.
 func (e *emitter) preserveNaN() {
+	if v := e.sched.Variant; v == kernel.VarCoopMat || v == kernel.VarCoopMat2 {
+		return
+	}
 	kernel.Walk(e.k.Roots(), func(v *kernel.Expr) {
 		if v.DType.IsFloat() && e.caps.Features.PreserveNaN32 {
 			e.need(NeedPreserveNaN)
