@@ -2,6 +2,10 @@
 // Fuses: cumsum.
 // Schedule: scan_serial wg=64.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 

@@ -2,9 +2,13 @@
 // Fuses: cumsum.
 // Schedule: scan_group wg=256 lanes=16 vec=2 subgroup=32.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 

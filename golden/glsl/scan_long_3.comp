@@ -2,10 +2,14 @@
 // Fuses: cast, cumsum, reshape, broadcast, reshape, add, cast.
 // Schedule: scan_group wg=256 lanes=256 vec=4 subgroup=32.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 

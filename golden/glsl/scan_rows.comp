@@ -2,9 +2,13 @@
 // Fuses: exp, cumsum, log.
 // Schedule: scan_group wg=256 lanes=256 vec=4 subgroup=32.
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -12,6 +16,25 @@ layout(set = 0, binding = 0, std430) readonly buffer X_vec4_buffer { vec4 x_vec4
 layout(set = 0, binding = 1, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 
 shared float parts[8];
+
+#define INF uintBitsToFloat(0x7f800000u)
+
+#define NAN uintBitsToFloat(0x7fc00000u)
+
+// log(1 + x): near 0 by 2 atanh(x / (2 + x)).
+float log1p(float x) {
+    if (!(x > -0.3 && x < 0.42)) return log(1.0 + x);
+    float s = x / (2.0 + x), z = s * s;
+    return 2.0 * s * ((((z * (1.0 / 9.0) + 1.0 / 7.0) * z + 0.2) * z + 1.0 / 3.0) * z + 1.0);
+}
+
+// log, which Vulkan lets be off by 2^-21 near 1 and leaves open for x <= 0;
+// drivers take denormals for anything.
+float log_accurate(float x) {
+    if (x > 0.7 && x < 1.42) return log1p(x - 1.0);
+    if (x < 1.1754944e-38) return x < 0.0 ? NAN : x == 0.0 ? -INF : log(x * 16777216.0) - 16.635532;
+    return log(x);
+}
 
 void main() {
     uint local = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
@@ -51,7 +74,7 @@ void main() {
         vec4 result4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
             float up_to_here = base + within[lane];
-            result4[lane] = log(up_to_here);
+            result4[lane] = log_accurate(up_to_here);
         }
         result_vec4[row * 1024u + j4] = result4;
         running_sum += tile_sum;
