@@ -1,0 +1,235 @@
+package optim_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/optim"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// golden is what golden/optim/make.py writes.
+type golden struct {
+	Steps []struct {
+		Op        string
+		Shape     []int
+		Constants struct {
+			LR, B1, B2, Eps, WD, Mu float64
+			Nesterov, Plain         bool
+			Steps                   int
+		}
+		P     []float64
+		Steps []struct {
+			Grad, P []float64
+			Memory  [][]float64
+		}
+	}
+	Clip []struct {
+		Max     float64
+		Shapes  [][]int
+		Grads   [][]float64
+		Norm    float64
+		Clipped [][]float64
+	}
+}
+
+func readGolden(t *testing.T) golden {
+	t.Helper()
+	raw, err := os.ReadFile("../../golden/optim/steps.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g golden
+	if err := json.Unmarshal(raw, &g); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func dims(n []int) []frontend.Dim {
+	var d []frontend.Dim
+	for _, x := range n {
+		d = append(d, x)
+	}
+	return d
+}
+
+func data(t *testing.T, v []float64, dims ...int) *ir.Data {
+	t.Helper()
+	d, err := ir.FromFloats(ir.F32, v, dims...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func near(t *testing.T, what string, have *ir.Data, want []float64, tol float64) {
+	t.Helper()
+	v, err := have.Floats()
+	if err != nil || len(v) != len(want) {
+		t.Fatalf("%s: %d values, want %d: %v", what, len(v), len(want), err)
+	}
+	for i := range v {
+		if !(math.Abs(v[i]-want[i]) <= tol*(1+math.Abs(want[i]))) {
+			t.Fatalf("%s[%d] is %v, want %v", what, i, v[i], want[i])
+		}
+	}
+}
+
+func build(t *testing.T, define func(b *frontend.Builder)) *interp.Program {
+	t.Helper()
+	g, err := frontend.Build("step", define)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := interp.New(g, interp.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestSteps trains a parameter for three steps and compares it and the
+// optimizer's memory with NumPy after each.
+func TestSteps(t *testing.T) {
+	for i, c := range readGolden(t).Steps {
+		t.Run(fmt.Sprintf("%d %s", i, c.Op), func(t *testing.T) {
+			k, shape := c.Constants, dims(c.Shape)
+			memory := 0
+			p := build(t, func(b *frontend.Builder) {
+				start := b.Input("start", ir.F32, shape...)
+				param, m := b.State("p", ir.F32, shape...), b.State("0", ir.F32, shape...)
+				step := optim.Steps(b, "step")
+				x := step.Eq(step.Lit(1)).Where(start, param)
+				grad := b.Input("grad", ir.F32, shape...)
+				var p2, m2 frontend.Tensor
+				switch c.Op {
+				case "adamw":
+					memory = 2
+					v := b.State("1", ir.F32, shape...)
+					a := optim.AdamW{Rate: k.LR, Beta1: k.B1, Beta2: k.B2, Eps: k.Eps, WeightDecay: k.WD}
+					var v2 frontend.Tensor
+					p2, m2, v2 = a.Step(x, grad, m, v, step)
+					b.Update(v, v2)
+				case "sgd":
+					memory = 1
+					p2, m2 = optim.SGD{Rate: k.LR, Momentum: k.Mu, WeightDecay: k.WD, Nesterov: k.Nesterov}.Step(x, grad, m)
+				case "muon":
+					memory = 1
+					o := optim.NewMuon(k.LR)
+					o.Momentum, o.WeightDecay, o.Iterations, o.Plain = k.Mu, k.WD, k.Steps, k.Plain
+					p2, m2 = o.Step(x, grad, m)
+				}
+				b.Update(param, p2)
+				b.Update(m, m2)
+			})
+			for n, s := range c.Steps {
+				in := map[string]*ir.Data{"start": data(t, c.P, c.Shape...), "grad": data(t, s.Grad, c.Shape...)}
+				if _, err := p.Run(context.Background(), in, nil); err != nil {
+					t.Fatal(err)
+				}
+				state := func(name string) *ir.Data {
+					d, err := p.State(name)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return d
+				}
+				near(t, fmt.Sprintf("step %d: p", n), state("p"), s.P, 2e-6)
+				for j := range memory {
+					near(t, fmt.Sprintf("step %d: memory %d", n, j), state(fmt.Sprint(j)), s.Memory[j], 1e-6)
+				}
+			}
+		})
+	}
+}
+
+// TestClipGlobalNorm compares clipping, and letting pass, with NumPy.
+func TestClipGlobalNorm(t *testing.T) {
+	for _, c := range readGolden(t).Clip {
+		in := map[string]*ir.Data{}
+		p := build(t, func(b *frontend.Builder) {
+			var grads []frontend.Tensor
+			for i, shape := range c.Shapes {
+				name := fmt.Sprint(i)
+				in[name] = data(t, c.Grads[i], shape...)
+				grads = append(grads, b.Input(name, ir.F32, dims(shape)...))
+			}
+			clipped, norm := optim.ClipGlobalNorm(c.Max, grads...)
+			b.Output("norm", norm)
+			for i, g := range clipped {
+				b.Output(fmt.Sprint(i), g)
+			}
+		})
+		out, err := p.Run(context.Background(), in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, "norm", out["norm"], []float64{c.Norm}, 1e-6)
+		for i := range c.Shapes {
+			near(t, fmt.Sprint("gradient ", i), out[fmt.Sprint(i)], c.Clipped[i], 1e-6)
+		}
+	}
+}
+
+// TestOrthogonalize: the rows of the result are nearly orthonormal, for wide and
+// tall matrices and batches of them.
+func TestOrthogonalize(t *testing.T) {
+	p := build(t, func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, 2, 6, 4)
+		y := optim.Orthogonalize(x, 5)
+		b.Output("gram", y.SwapAxes(-2, -1).MatMul(y))
+	})
+	v := make([]float64, 48)
+	for i := range v {
+		v[i] = math.Sin(float64(i*i) + 1)
+	}
+	out, err := p.Run(context.Background(), map[string]*ir.Data{"x": data(t, v, 2, 6, 4)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gram, err := out["gram"].Floats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, g := range gram {
+		if row, col := i/4%4, i%4; row == col && (g < 0.4 || g > 1.6) || row != col && math.Abs(g) > 0.6 {
+			t.Errorf("gram %d: [%d,%d] is %v", i/16, row, col, g)
+		}
+	}
+}
+
+// TestRefuses: constants and shapes that make no sense are errors of the build.
+func TestRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		want string
+		step func(b *frontend.Builder, x, y frontend.Tensor)
+	}{
+		{"p is f32[4,6] and grad is f32[4]: want one shape", func(b *frontend.Builder, x, y frontend.Tensor) {
+			optim.NewAdamW(1).Step(x, y, x, x, b.Scalar(ir.F32, 1))
+		}},
+		{"want a scalar", func(b *frontend.Builder, x, y frontend.Tensor) { optim.NewAdamW(1).Step(x, x, x, x, y) }},
+		{"want betas from 0 to below 1", func(b *frontend.Builder, x, y frontend.Tensor) {
+			optim.AdamW{Beta1: 1}.Step(x, x, x, x, b.Scalar(ir.F32, 1))
+		}},
+		{"want one shape", func(b *frontend.Builder, x, y frontend.Tensor) { optim.SGD{}.Step(x, x, y) }},
+		{"is no matrix", func(b *frontend.Builder, x, y frontend.Tensor) { optim.NewMuon(1).Step(y, y, y) }},
+		{"-1 iterations", func(b *frontend.Builder, x, y frontend.Tensor) { optim.Orthogonalize(x, -1) }},
+		{"must be above 0", func(b *frontend.Builder, x, y frontend.Tensor) { optim.ClipGlobalNorm(0, x) }},
+	} {
+		_, err := frontend.Build("wrong", func(b *frontend.Builder) {
+			tt.step(b, b.Input("x", ir.F32, 4, 6), b.Input("y", ir.F32, 4))
+			b.Output("x", b.Scalar(ir.F32, 0))
+		})
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("have error %v, want %q", err, tt.want)
+		}
+	}
+}
