@@ -63,11 +63,15 @@ func (l *lowerer) lowerRow() error {
 func (l *lowerer) storeRowResults(kept ir.Shape) error {
 	for _, n := range l.c.Stored {
 		switch {
-		case n.Shape().Equal(l.space) && !isReduced(n, l.c):
+		case l.isPerElement(n):
 			if len(l.c.Cores) < len(l.c.tails) && l.k.Fold.Max() > maxRowEpilogue {
 				return fmt.Errorf("rows of %s are too long to keep the device busy", l.k.Fold)
 			}
-			if err := l.store(n, l.at, true); err != nil {
+			at, err := l.resultCoords(n)
+			if err != nil {
+				return err
+			}
+			if err := l.store(n, at, true); err != nil {
 				return err
 			}
 		case equalModuloOnes(n.Shape(), kept):
@@ -79,6 +83,18 @@ func (l *lowerer) storeRowResults(kept ir.Shape) error {
 		}
 	}
 	return nil
+}
+
+// isPerElement reports whether n has a value for each element of the rows, in
+// their shape or, where that cannot be one of values per row, in another one of
+// as many elements.
+func (l *lowerer) isPerElement(n *ir.Node) bool {
+	if n.Shape().Equal(l.space) {
+		return !isReduced(n, l.c)
+	}
+	a, errA := n.Shape().Numel()
+	b, errB := l.space.Numel()
+	return errA == nil && errB == nil && a == b && l.k.Fold.Min() > 1
 }
 
 // isReduced reports whether n is a reduction of c, which has one value per row
