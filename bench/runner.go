@@ -21,6 +21,8 @@ type Runner struct {
 	Options  Options     // of Measure; Copies is worked out for each case
 	Ceilings Ceilings    // see MeasureCeilings; zero leaves Result.Share out
 	NoCache  bool        // compile anew
+	// Trace, if set, is given a profiled run of each case after it was timed.
+	Trace func(c Case, p *runtime.Profile)
 }
 
 // Run compiles, checks and times a case. What goes wrong is in the result; the
@@ -86,7 +88,17 @@ func (r *Runner) run(ctx context.Context, c *Case, res *Result) error {
 		res.Status = Wrong
 		return err
 	}
-	return r.time(ctx, c, exe, res)
+	if err := r.time(ctx, c, exe, res); err != nil || r.Trace == nil {
+		return err
+	}
+	// The second profiled run has its commands recorded already.
+	for range 2 {
+		if out, err = exe.Run(ctx, in, runtime.RunOptions{Profile: true}); err != nil {
+			return err
+		}
+	}
+	r.Trace(*c, out.Profile)
+	return nil
 }
 
 // describe notes the kernels, equal ones once.

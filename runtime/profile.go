@@ -20,13 +20,39 @@ type Profile struct {
 	// GPU is the time from the start of the first kernel to the end of the
 	// last; 0 where there is none.
 	GPU time.Duration `json:"gpu_ns,omitempty"`
+
+	// Began is when Run was called; Host is what the host did from then on. They
+	// are empty where a backend does not tell.
+	Began time.Time  `json:"began,omitzero"`
+	Host  []HostSpan `json:"host,omitempty"`
+	// Offset is the time from Began to the start of the first kernel. Clock says
+	// how it is known.
+	Offset time.Duration `json:"gpu_offset_ns,omitempty"`
+	Clock  ClockRelation `json:"clock,omitempty"`
 }
+
+// HostSpan is something the host did during a run.
+type HostSpan struct {
+	Name  string `json:"name"`
+	Start int64  `json:"start_ns"` // since Profile.Began
+	Nanos int64  `json:"ns"`
+}
+
+// ClockRelation says how times on a device were brought onto the host's clock.
+type ClockRelation string
+
+// The relations.
+const (
+	Calibrated ClockRelation = "calibrated" // both clocks were read at one moment
+	Estimated  ClockRelation = "estimated"  // the last kernel is taken to end when the host's wait does
+)
 
 // KernelTime is one kernel of a run.
 type KernelTime struct {
 	Name     string   `json:"name"`
 	Ops      []string `json:"ops"`      // graph ops that the kernel fuses
 	Schedule string   `json:"schedule"` // one line
+	Start    int64    `json:"start_ns"` // since the start of the first kernel
 	Nanos    int64    `json:"ns"`
 	// Flops and Moved are arithmetic operations, and bytes read and written,
 	// counting each buffer once.

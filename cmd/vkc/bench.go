@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/bench"
-	"github.com/vkc-go/vkc/internal/atomicfile"
+	"github.com/vkc-go/vkc/runtime"
 )
 
 type benchFlags struct {
@@ -26,7 +23,7 @@ type benchFlags struct {
 	list          bool
 	output, from  string
 	against, page string
-	plot          string
+	plot, trace   string
 	maxRegress    float64
 }
 
@@ -66,6 +63,7 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
 	flags.StringVar(&f.against, "against", "", "compare with `FILE`: an earlier --json, anchors, or h100 for those that come with vkc")
 	flags.Float64Var(&f.maxRegress, "max-regress", 0, "with --against: exit code 1 if a case takes `PERCENT` longer; 0 allows all")
 	flags.StringVar(&f.page, "page", "", "put the results as tables into the Markdown `FILE`, between its lines for them")
+	flags.StringVar(&f.trace, "trace", "", "print the kernels of each case, and write them with what the host did to `FILE.json` for ui.perfetto.dev")
 	flags.StringVar(&f.plot, "plot", "", "draw the results under the device's roofline into `FILE.svg`")
 	return cmd
 }
@@ -129,12 +127,17 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 		return a.listCases(cases)
 	}
 	a.note("device %s", dev.Why())
-	report, stopped := a.measure(ctx, dev, cases, f)
+	var traces []runtime.Trace
+	report, stopped := a.measure(ctx, dev, cases, f, &traces)
 	if report == nil {
 		return stopped
 	}
 	// What was measured before an interruption is worth having.
-	return errors.Join(stopped, a.finishBench(report, base, f))
+	err = a.finishBench(report, base, f)
+	if f.trace != "" {
+		err = errors.Join(err, a.printTraces(f.trace, traces))
+	}
+	return errors.Join(stopped, err)
 }
 
 func (a *app) listCases(cases []bench.Case) error {
@@ -147,7 +150,7 @@ func (a *app) listCases(cases []bench.Case) error {
 }
 
 // measure runs the cases. Where it is stopped, the report has those that are done.
-func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, f *benchFlags) (*bench.Report, error) {
+func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, f *benchFlags, traces *[]runtime.Trace) (*bench.Report, error) {
 	caps := dev.Caps()
 	report := &bench.Report{
 		Format: bench.ReportFormat, Device: caps.Name, Driver: strings.TrimSpace(caps.DriverName + " " + caps.DriverInfo), API: caps.API.String(),
@@ -160,6 +163,11 @@ func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, 
 	bar := a.progress("measuring", false)
 	defer bar.end()
 	r := bench.Runner{Device: dev, Ceilings: report.Ceilings, NoCache: f.noCache}
+	if f.trace != "" {
+		r.Trace = func(c bench.Case, p *runtime.Profile) {
+			*traces = append(*traces, runtime.Trace{Name: c.Name, Profile: p})
+		}
+	}
 	for i, c := range cases {
 		bar.report(int64(i), int64(len(cases)))
 		res, err := r.Run(ctx, c)
@@ -169,67 +177,4 @@ func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, 
 		report.Results = append(report.Results, res)
 	}
 	return report, nil
-}
-
-// finishBench prints and stores a report, and judges it.
-func (a *app) finishBench(r *bench.Report, base *bench.Baseline, f *benchFlags) error {
-	if f.output != "" {
-		text, err := json.MarshalIndent(r, "", "  ")
-		if err != nil {
-			return err
-		}
-		if err := atomicfile.WriteFile(f.output, append(text, '\n'), 0o666); err != nil {
-			return err
-		}
-	}
-	if f.plot != "" {
-		var svg bytes.Buffer
-		if err := bench.WriteSVG(&svg, r); err != nil {
-			return err
-		}
-		if err := atomicfile.WriteFile(f.plot, svg.Bytes(), 0o666); err != nil {
-			return err
-		}
-	}
-	if f.page != "" {
-		if err := writePage(f.page, r, base); err != nil {
-			return err
-		}
-	}
-	if f.json {
-		if err := a.printJSON(r); err != nil {
-			return err
-		}
-	} else if err := a.printBench(r, base); err != nil {
-		return err
-	}
-	if f.maxRegress > 0 {
-		return errors.Join(r.Err(), bench.Regressed(base.Compare(r), f.maxRegress))
-	}
-	return r.Err()
-}
-
-func (a *app) printBench(r *bench.Report, base *bench.Baseline) error {
-	if err := r.WriteTable(a.stdout); err != nil || base == nil {
-		return err
-	}
-	fmt.Fprintln(a.stdout)
-	return base.WriteTable(a.stdout, r)
-}
-
-// writePage replaces the tables in a document.
-func writePage(path string, r *bench.Report, base *bench.Baseline) error {
-	old, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("--page: %w", err)
-	}
-	var page strings.Builder
-	if err := bench.WritePage(&page, r, base); err != nil {
-		return err
-	}
-	text, err := bench.ReplacePage(string(old), page.String())
-	if err != nil {
-		return fmt.Errorf("--page %s: %w", path, err)
-	}
-	return atomicfile.WriteFile(path, []byte(text), 0o666)
 }

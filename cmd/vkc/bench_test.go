@@ -14,12 +14,15 @@ import (
 func TestBench(t *testing.T) {
 	needDevice(t)
 	ownCache(t)
-	file := filepath.Join(t.TempDir(), "bench.json")
-	r := ok(t, "bench", "--scale", "tiny", "--filter", "^(add/f32|softmax/f32/64|matvec/q4_0/96x512/n1$|launch/dependent)", "--output", file)
-	for _, want := range []string{"TFLOP/s", "ceiling", "add/f32/65536", "map wg=", "us a kernel", "4 cases: 4 ok, 0 refused", "ceilings measured: copy"} {
+	file, trace := filepath.Join(t.TempDir(), "bench.json"), filepath.Join(t.TempDir(), "trace.json")
+	r := ok(t, "bench", "--scale", "tiny", "--filter", "^(add/f32|softmax/f32/64|matvec/q4_0/96x512/n1$|launch/dependent)", "--output", file, "--trace", trace)
+	for _, want := range []string{"GFLOP/s", "add/f32/65536\n", "(38 more kernels)", "TFLOP/s", "ceiling", "add/f32/65536", "map wg=", "us a kernel", "4 cases: 4 ok, 0 refused", "ceilings measured: copy"} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("no %q in\n%s", want, r.stdout)
 		}
+	}
+	if text, err := os.ReadFile(trace); err != nil || !strings.Contains(string(text), `"softmax/f32/64x256"`) || !strings.Contains(string(text), `"traceEvents"`) {
+		t.Errorf("the trace: %v\n%s", err, text)
 	}
 	report, err := bench.ReadReport(file)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 type runFlags struct {
-	device, weights          string
+	device, weights, trace   string
 	inputs, outputs, symbols []string
 	check, profile           bool
 	noCache, json            bool
@@ -48,6 +48,7 @@ its ops have.`,
 	flags.StringArrayVar(&f.symbols, "symbol", nil, "`NAME=N`: the value of a symbol that inputs do not tell; may be repeated")
 	flags.BoolVar(&f.check, "check", false, "compare with the CPU reference; exit code 1 past the tolerance")
 	flags.BoolVar(&f.profile, "profile", false, "print the time of each kernel")
+	flags.StringVar(&f.trace, "trace", "", "write what host and device did, and when, to `FILE.json` for ui.perfetto.dev; of the last run")
 	flags.IntVar(&f.top, "top", 0, "with --profile: only the slowest `N` kernels, slowest first")
 	flags.IntVar(&f.repeat, "repeat", 1, "run `N` times, for times without warm-up; a graph's states go on from run to run")
 	flags.BoolVar(&f.noCache, "no-cache", false, "compile anew and keep nothing")
@@ -208,7 +209,7 @@ func (s *session) execute(ctx context.Context) error {
 		var err error
 		start := time.Now()
 		last := i == s.flags.repeat-1
-		res, err = s.exe.Run(ctx, s.inputs, runtime.RunOptions{Symbols: s.symbols, Profile: s.flags.profile && last})
+		res, err = s.exe.Run(ctx, s.inputs, runtime.RunOptions{Symbols: s.symbols, Profile: (s.flags.profile || s.flags.trace != "") && last})
 		if err != nil {
 			return err
 		}
@@ -225,6 +226,12 @@ func (s *session) execute(ctx context.Context) error {
 	if err := s.store(res); err != nil {
 		return err
 	}
+	if err := s.writeTrace(res.Profile); err != nil {
+		return err
+	}
+	if !s.flags.profile {
+		res.Profile = nil
+	}
 	if err := s.print(res, report, elapsed); err != nil {
 		return err
 	}
@@ -232,6 +239,15 @@ func (s *session) execute(ctx context.Context) error {
 		return report.Err()
 	}
 	return nil
+}
+
+// writeTrace writes the profile as a trace, if that was asked for and there is one: a run that failed its
+// check before the last has none.
+func (s *session) writeTrace(p *runtime.Profile) error {
+	if s.flags.trace == "" || p == nil {
+		return nil
+	}
+	return writeTraceFile(s.flags.trace, runtime.Trace{Name: s.exe.Device(), Profile: p})
 }
 
 // store writes the outputs that files were asked for.

@@ -67,6 +67,13 @@ func TestRunProfile(t *testing.T) {
 	if info.Profile == nil || len(info.Profile.Kernels) != info.Program.Kernels {
 		t.Errorf("profile %+v of %+v", info.Profile, info.Program)
 	}
+	trace := filepath.Join(t.TempDir(), "trace.json")
+	if r := ok(t, mlpArgs(t, "--trace", trace)...); strings.Contains(r.stdout, "share") {
+		t.Errorf("--trace alone prints a profile:\n%s", r.stdout)
+	}
+	if text, err := os.ReadFile(trace); err != nil || !strings.Contains(string(text), `"wait for the results"`) || !strings.Contains(string(text), "matmul") {
+		t.Errorf("the trace: %v\n%s", err, text)
+	}
 	r := ok(t, mlpArgs(t, "--profile", "--top", "1")...)
 	for _, want := range []string{"GFLOP/s", "share", "matmul", "more kernels", "wall"} {
 		if !strings.Contains(r.stdout, want) {

@@ -310,6 +310,17 @@ func (n nativeDevice) queryResults(pool uint64, first, count int) ([]uint64, Res
 	return out, r
 }
 
+// calibrate reads the device's clock in ticks and the host's monotonic one in nanoseconds at one moment, and how far
+// apart in nanoseconds the two may be.
+func (n nativeDevice) calibrate() (ticks, host, deviation uint64, r Result) {
+	var out [3]uint64
+	r = Result(C.vkc_calibrate(n.ptr, (*C.uint64_t)(&out[0])))
+	return out[0], out[1], out[2], r
+}
+
+// hostClock is the host's monotonic clock in nanoseconds.
+func hostClock() uint64 { return uint64(C.vkc_host_clock()) }
+
 // Recording and submission.
 
 func (n nativeDevice) createCommands() (pool, buffer uint64, r Result) {

@@ -55,6 +55,8 @@ func (nativeDevice) createSets([]uint64, int) (uint64, []uint64, Result) { retur
 func (nativeDevice) updateSets([]uint64) Result                          { return unreachable }
 func (nativeDevice) createQueryPool(int) (uint64, Result)                { return 0, unreachable }
 func (nativeDevice) queryResults(uint64, int, int) ([]uint64, Result)    { return nil, unreachable }
+func (nativeDevice) calibrate() (a, b, c uint64, r Result)               { return 0, 0, 0, unreachable }
+func hostClock() uint64                                                  { return 0 }
 func (nativeDevice) createCommands() (uint64, uint64, Result)            { return 0, 0, unreachable }
 func (nativeDevice) record(_, _ uint64, _ []uint64, _ bool) Result       { return unreachable }
 func (nativeDevice) submit([]uint64, uint64) Result                      { return unreachable }

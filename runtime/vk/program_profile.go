@@ -31,7 +31,7 @@ func (e *Executable) profiler() (*profiler, error) {
 }
 
 // readProfile turns the times of the last run into a profile.
-func (e *Executable) readProfile(p *profiler, symbols map[string]int64) (*runtime.Profile, error) {
+func (e *Executable) readProfile(p *profiler, symbols map[string]int64, log *runLog) (*runtime.Profile, error) {
 	if p == nil {
 		return &runtime.Profile{}, nil
 	}
@@ -40,10 +40,13 @@ func (e *Executable) readProfile(p *profiler, symbols map[string]int64) (*runtim
 		return nil, err
 	}
 	profile := &runtime.Profile{GPU: times[len(times)-1]}
+	if err := log.place(profile, e.device, p.stamps); err != nil {
+		return nil, err
+	}
 	for i := range e.program.Steps {
 		s := &e.program.Steps[i]
 		profile.Kernels = append(profile.Kernels, runtime.KernelTime{
-			Name: s.Name, Ops: s.Ops, Schedule: s.Schedule, Nanos: max(times[i+1]-times[i], 0).Nanoseconds(),
+			Name: s.Name, Ops: s.Ops, Schedule: s.Schedule, Start: times[i].Nanoseconds(), Nanos: max(times[i+1]-times[i], 0).Nanoseconds(),
 			Flops: int64(float64(s.Flops) * gridShare(s.Grid, symbols)),
 			Moved: int64(float64(s.Moved) * e.bytesShare(s, symbols)),
 		})

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"time"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
@@ -15,17 +14,18 @@ import (
 // error; the run itself goes on, states advance as if it had been waited for, and the next one begins
 // when it is done.
 func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions) (*runtime.Result, error) {
-	start := time.Now()
+	log := newRunLog(opt.Profile)
 	if err := e.take(ctx); err != nil {
 		return nil, e.wrap("run", err)
 	}
 	defer e.give()
-	r, err := e.run(ctx, in, opt)
+	log.note("wait for another run")
+	r, err := e.run(ctx, in, opt, log)
 	if err != nil {
 		return nil, e.wrap("run", err)
 	}
 	if r.Profile != nil {
-		r.Profile.Wall = time.Since(start)
+		log.finish(r.Profile)
 	}
 	return r, nil
 }
@@ -34,7 +34,7 @@ func (e *Executable) wrap(doing string, err error) error {
 	return fmt.Errorf("%s %q: %w", doing, e.program.Name, err)
 }
 
-func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions) (*runtime.Result, error) {
+func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions, log *runLog) (*runtime.Result, error) {
 	symbols, err := e.Bind(in, opt.Symbols)
 	if err != nil {
 		return nil, err
@@ -49,10 +49,12 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 			return nil, err
 		}
 	}
+	log.note("check inputs, make outputs")
 	// What the host writes below, a run that was not waited for may still be reading.
 	if err := e.device.Wait(ctx, e.pending); err != nil {
 		return nil, err
 	}
+	log.note("wait for the device")
 	if err := e.setSymbols(symbols); err != nil {
 		return nil, err
 	}
@@ -60,7 +62,8 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 	if err != nil {
 		return nil, err
 	}
-	if err := e.submit(ctx, recordings); err != nil {
+	log.note("write inputs")
+	if err := e.submit(ctx, recordings, log); err != nil {
 		return nil, err
 	}
 	for i, x := range e.outputs {
@@ -70,8 +73,9 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 	for i, port := range e.Outputs() {
 		result.Outputs[port.Name] = outputs[i]
 	}
+	log.note("read outputs")
 	if opt.Profile {
-		result.Profile, err = e.readProfile(p, symbols)
+		result.Profile, err = e.readProfile(p, symbols, log)
 	}
 	return result, err
 }
@@ -158,7 +162,7 @@ func (e *Executable) recordings(p *profiler, in, out []int64) ([]*Recording, err
 	return list, nil
 }
 
-func (e *Executable) submit(ctx context.Context, recordings []*Recording) error {
+func (e *Executable) submit(ctx context.Context, recordings []*Recording, log *runLog) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -167,5 +171,8 @@ func (e *Executable) submit(ctx context.Context, recordings []*Recording) error 
 		return err
 	}
 	e.pending = p
-	return e.device.Wait(ctx, p)
+	log.note("submit")
+	err = e.device.Wait(ctx, p)
+	log.note(hostWaits)
+	return err
 }

@@ -38,6 +38,20 @@ func (d *Device) NewTimestamps(count int) (*Timestamps, error) {
 // Read returns the times in the slots first to first+count-1, each counted from that in slot first.
 // The recordings that write them are to be waited for before; a slot not written is an error.
 func (t *Timestamps) Read(first, count int) ([]time.Duration, error) {
+	ticks, err := t.Ticks(first, count)
+	if err != nil {
+		return nil, err
+	}
+	caps := &t.device.info.Caps
+	times := make([]time.Duration, count)
+	for i := range times {
+		times[i] = tickDuration(ticks[0], ticks[i], caps.TimestampBits, caps.TimestampPeriod)
+	}
+	return times, nil
+}
+
+// Ticks is Read without the conversion: the device's clock as it was, for [Clock.At].
+func (t *Timestamps) Ticks(first, count int) ([]uint64, error) {
 	if t.closed.Load() {
 		return nil, fmt.Errorf("vk: read timestamps: %w", ErrClosed)
 	}
@@ -48,15 +62,14 @@ func (t *Timestamps) Read(first, count int) ([]time.Duration, error) {
 	if err := t.device.checkResult(r, "read timestamps"); err != nil {
 		return nil, err
 	}
-	caps := &t.device.info.Caps
-	times := make([]time.Duration, count)
-	for i := range times {
+	ticks := make([]uint64, count)
+	for i := range ticks {
 		if pairs[2*i+1] == 0 {
 			return nil, fmt.Errorf("vk: timestamp %d has not been written", first+i)
 		}
-		times[i] = tickDuration(pairs[0], pairs[2*i], caps.TimestampBits, caps.TimestampPeriod)
+		ticks[i] = pairs[2*i]
 	}
-	return times, nil
+	return ticks, nil
 }
 
 // tickDuration is the time from one tick count to another. Counters have bits valid bits and wrap; the

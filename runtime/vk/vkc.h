@@ -147,6 +147,10 @@ int32_t vkc_query_pool_create(vkc_device *dev, uint32_t count, uint64_t *out);
 // vkc_query_results writes two words per query: the ticks, and 1 if they are there.
 int32_t vkc_query_results(vkc_device *dev, uint64_t pool, uint32_t first, uint32_t count, uint64_t *out);
 
+// vkc_calibrate reads both clocks at one moment: the device's in ticks, the host's monotonic one in
+// nanoseconds, and how far apart the readings may be, in nanoseconds. It fails where the device cannot.
+int32_t vkc_calibrate(vkc_device *dev, uint64_t out[3]);
+
 // Recording and submission (vkc_record.c).
 
 enum {
@@ -176,6 +180,8 @@ int32_t vkc_submit(vkc_device *dev, const uint64_t *buffers, uint32_t count, uin
 // It returns VK_TIMEOUT (2) once timeout_ns have passed.
 int32_t vkc_wait(vkc_device *dev, uint64_t value, uint64_t timeout_ns, uint64_t spin_ns);
 int32_t vkc_timeline(vkc_device *dev, uint64_t *value);
+// vkc_host_clock is the host's monotonic clock in nanoseconds.
+uint64_t vkc_host_clock(void);
 int32_t vkc_wait_idle(vkc_device *dev);
 
 #endif

@@ -30,11 +30,42 @@ static uint32_t enabled_extensions(uint32_t advertised, uint32_t api, const char
         int core = bit <= VKC_EXT_ZERO_INIT_WORKGROUP && api >= VK_API_VERSION_1_3;
         // Queried only: its properties need no enabling, and its feature is not used.
         int query_only = bit == VKC_EXT_SM_BUILTINS || bit == VKC_EXT_SHADER_CORE_AMD ||
-                         bit == VKC_EXT_CALIBRATED_TIMESTAMPS || bit == VKC_EXT_CALIBRATED_TIMESTAMPS_KHR ||
                          bit == VKC_EXT_PUSH_DESCRIPTOR || bit == VKC_EXT_EXTERNAL_MEMORY_HOST;
         if (VKC_HAS(advertised, bit) && !core && !query_only) names[count++] = vkc_extension_name(bit);
     }
     return count;
+}
+
+// find_calibration notes how to read the device's clock and the host's monotonic one together, if the
+// device can.
+static void find_calibration(vkc_device *dev, uint32_t extensions) {
+    PFN_vkGetPhysicalDeviceCalibrateableTimeDomainsKHR list = NULL;
+    const char *name = NULL;
+    if (VKC_HAS(extensions, VKC_EXT_CALIBRATED_TIMESTAMPS_KHR)) {
+        list = dev->inst->vkGetPhysicalDeviceCalibrateableTimeDomainsKHR;
+        name = "vkGetCalibratedTimestampsKHR";
+    } else if (VKC_HAS(extensions, VKC_EXT_CALIBRATED_TIMESTAMPS)) {
+        list = dev->inst->vkGetPhysicalDeviceCalibrateableTimeDomainsEXT;
+        name = "vkGetCalibratedTimestampsEXT";
+    }
+    VkTimeDomainKHR domains[16];
+    uint32_t count = 16;
+    if (!list || list(dev->physical, &count, domains) < 0) return;
+    int device = 0, host = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (domains[i] == VK_TIME_DOMAIN_DEVICE_KHR) device = 1;
+        if (domains[i] == VK_TIME_DOMAIN_CLOCK_MONOTONIC_KHR) host = 1;
+    }
+    if (device && host)
+        dev->calibrate = (PFN_vkGetCalibratedTimestampsKHR)dev->inst->vkGetDeviceProcAddr(dev->handle, name);
+}
+
+int32_t vkc_calibrate(vkc_device *dev, uint64_t out[3]) {
+    if (!dev->calibrate) return VK_ERROR_FEATURE_NOT_PRESENT;
+    VkCalibratedTimestampInfoKHR clocks[2] = {
+        {.sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_KHR, .timeDomain = VK_TIME_DOMAIN_DEVICE_KHR},
+        {.sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_KHR, .timeDomain = VK_TIME_DOMAIN_CLOCK_MONOTONIC_KHR}};
+    return dev->calibrate(dev->handle, 2, clocks, out, &out[2]);
 }
 
 int32_t vkc_device_create(vkc_instance *inst, void *physical, uint32_t family, vkc_device **out) {
@@ -80,6 +111,7 @@ int32_t vkc_device_create(vkc_instance *inst, void *physical, uint32_t family, v
         return r;
     }
     dev->vkGetDeviceQueue(dev->handle, family, 0, &dev->queue);
+    find_calibration(dev, f.extensions);
     *out = dev;
     return VK_SUCCESS;
 }

@@ -19,6 +19,8 @@
 
 // Null where the instance or its driver lacks the extension.
 #define VKC_OPTIONAL_INSTANCE_FUNCTIONS(X) \
+    X(vkGetPhysicalDeviceCalibrateableTimeDomainsKHR) \
+    X(vkGetPhysicalDeviceCalibrateableTimeDomainsEXT) \
     X(vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR) \
     X(vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV) \
     X(vkCreateDebugUtilsMessengerEXT) \
@@ -89,6 +91,7 @@ struct vkc_device {
     uint32_t family;
     VkSemaphore timeline;
     int has_address, has_budget;
+    PFN_vkGetCalibratedTimestampsKHR calibrate; // NULL where the clocks cannot be compared
     VKC_DEVICE_FUNCTIONS(VKC_DECLARE)
 };
 

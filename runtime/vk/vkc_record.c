@@ -156,20 +156,20 @@ int32_t vkc_timeline(vkc_device *dev, uint64_t *value) {
     return dev->vkGetSemaphoreCounterValue(dev->handle, dev->timeline, value);
 }
 
-static uint64_t now_ns(void) {
+uint64_t vkc_host_clock(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 int32_t vkc_wait(vkc_device *dev, uint64_t value, uint64_t timeout_ns, uint64_t spin_ns) {
-    uint64_t end = spin_ns ? now_ns() + spin_ns : 0;
+    uint64_t end = spin_ns ? vkc_host_clock() + spin_ns : 0;
     do {
         uint64_t reached;
         VkResult r = dev->vkGetSemaphoreCounterValue(dev->handle, dev->timeline, &reached);
         if (r != VK_SUCCESS) return r;
         if (reached >= value) return VK_SUCCESS;
-    } while (end && now_ns() < end);
+    } while (end && vkc_host_clock() < end);
     VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
                                 .semaphoreCount = 1,
                                 .pSemaphores = &dev->timeline,

@@ -1,0 +1,79 @@
+package runtime
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+)
+
+// Trace is a profiled run with a name to show it under.
+type Trace struct {
+	Name    string
+	Profile *Profile
+}
+
+// The threads of a traced run.
+const (
+	hostThread   = 1
+	deviceThread = 2
+)
+
+// traceEvent is an event of Chrome's trace format, which Perfetto reads too:
+// a complete event ("X") with its times in microseconds, or a name ("M").
+type traceEvent struct {
+	Name  string         `json:"name"`
+	Phase string         `json:"ph"`
+	PID   int            `json:"pid"`
+	TID   int            `json:"tid"`
+	Start float64        `json:"ts"`
+	Took  float64        `json:"dur,omitempty"`
+	Args  map[string]any `json:"args,omitempty"`
+}
+
+// WriteTrace writes runs in Chrome's trace event format, for chrome://tracing
+// and ui.perfetto.dev: each run as a process, with what the host did and the
+// kernels of the device as its two threads, all on the host's clock. The
+// device's thread says whether its times were calibrated or estimated.
+func WriteTrace(w io.Writer, runs ...Trace) error {
+	events := []traceEvent{}
+	var zero time.Time
+	for _, r := range runs {
+		if zero.IsZero() || r.Profile.Began.Before(zero) {
+			zero = r.Profile.Began
+		}
+	}
+	for i, r := range runs {
+		events = append(events, r.events(i+1, r.Profile.Began.Sub(zero))...)
+	}
+	return json.NewEncoder(w).Encode(map[string]any{"traceEvents": events, "displayTimeUnit": "ns"})
+}
+
+// events are those of a run that began that long after the first.
+func (r Trace) events(pid int, began time.Duration) []traceEvent {
+	p := r.Profile
+	device := "device"
+	if p.Clock != "" {
+		device += " (clock " + string(p.Clock) + ")"
+	}
+	list := []traceEvent{
+		naming("process_name", pid, 0, r.Name), naming("thread_name", pid, hostThread, "host"),
+		naming("thread_name", pid, deviceThread, device),
+	}
+	list = append(list, traceEvent{Name: "run", Phase: "X", PID: pid, TID: hostThread, Start: us(began.Nanoseconds()), Took: us(p.Wall.Nanoseconds())})
+	for _, s := range p.Host {
+		list = append(list, traceEvent{Name: s.Name, Phase: "X", PID: pid, TID: hostThread, Start: us(began.Nanoseconds() + s.Start), Took: us(s.Nanos)})
+	}
+	for _, k := range p.Kernels {
+		list = append(list, traceEvent{
+			Name: k.Name, Phase: "X", PID: pid, TID: deviceThread, Start: us((began + p.Offset).Nanoseconds() + k.Start), Took: us(k.Nanos),
+			Args: map[string]any{"ops": k.Ops, "schedule": k.Schedule, "GB/s": k.GBps(), "GFLOP/s": k.GFlops(), "bytes": k.Moved, "flops": k.Flops},
+		})
+	}
+	return list
+}
+
+func naming(what string, pid, tid int, name string) traceEvent {
+	return traceEvent{Name: what, Phase: "M", PID: pid, TID: tid, Args: map[string]any{"name": name}}
+}
+
+func us(nanos int64) float64 { return float64(nanos) / 1e3 }
