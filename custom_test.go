@@ -559,3 +559,18 @@ func TestCustomBundle(t *testing.T) {
 	_, err = vkc.OpenBundle(other)
 	wantError(t, err, "another definition of testcustom.prefix")
 }
+
+// TestCustomExamples runs the ops of the package's examples on a device.
+func TestCustomExamples(t *testing.T) {
+	t.Run("softcap", func(t *testing.T) {
+		checkOnDevice(t, build(t, func(b *frontend.Builder) {
+			b.Output("y", frontend.CustomOp(softcap, []frontend.Tensor{b.Input("x", ir.F32, 4, 64)}, frontend.Attr("limit", 0.5)))
+		}))
+	})
+	t.Run("reverse_rows", func(t *testing.T) {
+		checkOnDevice(t, build(t, func(b *frontend.Builder) {
+			x := b.Input("x", ir.F32, b.Sym("N", 64), 200)
+			b.Output("y", frontend.CustomOp(reverseRows, []frontend.Tensor{x.Neg()}).AddScalar(1))
+		}))
+	})
+}

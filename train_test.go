@@ -1,0 +1,41 @@
+package vkc_test
+
+import (
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/optim"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TestTrainingSteps runs training steps that keep their memory in states, three
+// in a row, on a device and on the reference.
+func TestTrainingSteps(t *testing.T) {
+	for name, define := range map[string]func(b *frontend.Builder){
+		"adamw": func(b *frontend.Builder) {
+			p, m, v := b.State("p", ir.F32, 33, 20), b.State("m", ir.F32, 33, 20), b.State("v", ir.F32, 33, 20)
+			clipped, norm := optim.ClipGlobalNorm(1, b.Input("g", ir.F32, 33, 20), b.Input("h", ir.F32, 7))
+			p2, m2, v2 := optim.NewAdamW(0.01).Step(p, clipped[0], m, v, optim.Steps(b, "step"))
+			b.Update(p, p2)
+			b.Update(m, m2)
+			b.Update(v, v2)
+			b.Output("norm", norm)
+			b.Output("h", clipped[1])
+		},
+		"sgd": func(b *frontend.Builder) {
+			p, v := b.State("p", ir.F32, 33, 20), b.State("v", ir.F32, 33, 20)
+			s := optim.SGD{Momentum: 0.9, WeightDecay: 0.1, Nesterov: true, RateOf: b.Scalar(ir.F32, 0.1)}
+			p2, v2 := s.Step(p, b.Input("g", ir.F32, 33, 20), v)
+			b.Update(p, p2)
+			b.Update(v, v2)
+		},
+		"muon": func(b *frontend.Builder) {
+			p, m := b.State("p", ir.F32, 24, 16), b.State("m", ir.F32, 24, 16)
+			p2, m2 := optim.NewMuon(0.02).Step(p, b.Input("g", ir.F32, 24, 16), m)
+			b.Update(p, p2)
+			b.Update(m, m2)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { checkOnDevice(t, build(t, define)) })
+	}
+}
