@@ -11,22 +11,24 @@ import (
 )
 
 // coopMat2 is a product on matrix units in matrices that a whole workgroup
-// holds. The driver stages operands itself: it is told by tensor layouts where
-// they lie, and that elements beyond their ends are 0.
+// holds. The driver loads operands that lie in memory as matrix units take
+// them: it is told by tensor layouts where, and, where a tile may be partial,
+// that elements beyond the ends are 0. Others are staged in shared memory.
 type coopMat2 struct {
-	*matMul
-	dtype   ir.DType
-	layouts map[*matOperand]*tensor
+	*staging
+	tensors map[*matOperand]*tensor
+	staged  map[*matOperand]*staged
 }
 
-// tensor is an operand or result as tensor addressing sees it.
+// tensor is an operand as tensor addressing sees it.
 type tensor struct {
-	name   string // of the layout
-	buffer string // the array
-	base   text   // where element (0, 0) is
-	matrix string // the variable that holds a tile
-	plain  target.Plain
-	o      *matOperand
+	whole string // the layout for tiles that are whole
+	edge  string // the layout that knows the ends; "" where all tiles are whole
+	// clamped says that tiles may reach beyond the operand's own axis.
+	clamped bool
+	buffer  string // the array
+	base    text   // where element (0, 0) is
+	plain   target.Plain
 }
 
 // emitCoopMat2 writes a product on matrix units of workgroup scope.
@@ -36,14 +38,17 @@ func (e *emitter) emitCoopMat2() {
 		return
 	}
 	e.need(NeedCoopMat, NeedCoopMat2, NeedMemoryModel, NeedMaintenance4)
-	c := &coopMat2{matMul: m, layouts: map[*matOperand]*tensor{}}
-	c.dtype, _ = target.MatrixDType(e.k)
-	e.needMatrix(c.dtype)
+	c := &coopMat2{staging: m.newStaging(primary("gl_LocalInvocationIndex")), tensors: map[*matOperand]*tensor{}, staged: map[*matOperand]*staged{}}
 	if c.touches(ir.BF16) {
 		e.need(NeedInt16) // the elements of its buffers
 	}
-	for _, o := range append(append([]*matOperand(nil), c.a...), c.b...) {
-		c.layouts[o] = c.operandTensor(o)
+	for _, st := range c.operands {
+		c.staged[st.matOperand] = st
+	}
+	for _, o := range slices.Concat(c.a, c.b) {
+		if c.staged[o] == nil {
+			c.tensors[o] = c.operandTensor(o)
+		}
 	}
 	c.declareSums()
 	c.accumulate()
@@ -72,25 +77,37 @@ func (c *coopMat2) declareSums() {
 	}
 }
 
-// operandTensor declares the layout of an operand.
+// operandTensor declares the layouts of an operand.
 func (c *coopMat2) operandTensor(o *matOperand) *tensor {
 	p, ok := target.PlainOperand(c.k, o.value, o.axis, c.dtype)
 	if !ok {
 		c.fail("operand %s is not loaded as it lies in memory", o.name)
 		return &tensor{}
 	}
-	t := &tensor{plain: p, o: o, name: c.fresh(c.scope, "layout_"+o.name), matrix: c.free("tile_" + o.name),
-		buffer: c.view(c.buffers[p.Load.Bind], 1)}
+	t := &tensor{plain: p, whole: c.fresh(c.scope, "layout_"+o.name), buffer: c.view(c.buffers[p.Load.Bind], 1)}
 	outer, inner := c.fold, o.axis
 	if p.Along {
 		outer, inner = inner, outer
 	}
-	tile := map[int]int{c.row: c.s.TileM, c.col: c.s.TileN, c.fold: c.s.TileK}
-	clamp := !target.DivisibleBy(c.extent(outer), tile[outer]) || !target.DivisibleBy(c.extent(inner), tile[inner])
-	c.declareLayout(t.name, clamp, outer, inner, p.Pitch)
+	c.declareLayout(t.whole, false, outer, inner, p.Pitch)
+	t.clamped = !target.DivisibleBy(c.extent(o.axis), map[bool]int{true: c.s.TileM, false: c.s.TileN}[o.axis == c.row])
+	if t.clamped || !target.DivisibleBy(c.k.Fold, c.s.TileK) {
+		t.edge = c.fresh(c.scope, "edge_"+o.name)
+		c.declareLayout(t.edge, true, outer, inner, p.Pitch)
+	}
 	c.plan(nil, []kernel.Index{p.Base})
 	t.base = c.indexText(p.Base)
 	return t
+}
+
+// isPartial reports whether some tile may reach beyond an operand.
+func (c *coopMat2) isPartial() bool {
+	return c.outside() || !target.DivisibleBy(c.k.Fold, c.s.TileK)
+}
+
+// outside reports whether some tile may reach beyond the result.
+func (c *coopMat2) outside() bool {
+	return !target.DivisibleBy(c.extent(c.row), c.s.TileM) || !target.DivisibleBy(c.extent(c.col), c.s.TileN)
 }
 
 // declareLayout declares the layout of a tensor of two axes, the inner one of
@@ -113,38 +130,128 @@ func (c *coopMat2) slice(name string, outer text, outerTile int, inner text, inn
 	return fmt.Sprintf("sliceTensorLayoutNV(%s, %s, %du, %s, %du)", name, outer.s, outerTile, inner.s, innerTile)
 }
 
-// accumulate goes through the contraction.
+// edges says what a load must look out for.
+type edges int
+
+const (
+	wholeTiles   edges = iota
+	partialTiles       // the end of the operand's rows or columns
+	partialSteps       // the end of the contraction, too
+)
+
+// accumulate goes through the contraction. Loads that look for the ends of
+// their operand are slow: they serve the tiles at the edges, and the last step
+// of a contraction that is no multiple of TileK.
 func (c *coopMat2) accumulate() {
 	c.line("")
-	k0 := c.loop("k0", primary("0u"), c.dim(c.k.Fold), c.s.TileK)
-	for _, o := range c.a {
-		c.load(c.layouts[o], c.row0, k0, c.s.TileM)
+	if len(c.operands) > 0 {
+		c.accumulateStaged()
+		return
 	}
-	for _, o := range c.b {
-		c.load(c.layouts[o], c.col0, k0, c.s.TileN)
+	if !c.isPartial() {
+		k0 := c.loop("k0", primary("0u"), c.dim(c.k.Fold), c.s.TileK)
+		c.step(k0, wholeTiles, text{})
+		c.close()
+		return
+	}
+	tail := !target.DivisibleBy(c.k.Fold, c.s.TileK)
+	k0 := primary(c.variable("uint", "k0", primary("0u")))
+	steps := func(edge edges) {
+		c.open("for (; %s + %du <= %s; %s += %du)", k0.s, c.s.TileK, c.dim(c.k.Fold).s, k0.s, c.s.TileK)
+		c.step(k0, edge, text{})
+		c.close()
+	}
+	if c.outside() {
+		c.open("if (%s)", c.insideTile())
+		steps(wholeTiles)
+		c.close()
+		c.open("else")
+		steps(partialTiles)
+		c.close()
+	} else {
+		steps(wholeTiles)
+	}
+	if tail {
+		c.openGuard("if (%s < %s)", k0.s, c.dim(c.k.Fold).s)
+		c.step(k0, partialSteps, text{})
+		c.close()
+	}
+}
+
+// insideTile returns the condition that the tile is whole.
+func (c *coopMat2) insideTile() string {
+	var cond text
+	for _, x := range []struct {
+		origin text
+		axis   int
+		tile   int
+	}{{c.row0, c.row, c.s.TileM}, {c.col0, c.col, c.s.TileN}} {
+		if target.DivisibleBy(c.extent(x.axis), x.tile) {
+			continue
+		}
+		test := binary("<=", plus(x.origin, uintLit(int64(x.tile))), c.dim(c.extent(x.axis)))
+		if cond.s == "" {
+			cond = test
+		} else {
+			cond = binary("&&", cond, test)
+		}
+	}
+	return cond.s
+}
+
+// accumulateStaged is accumulate where some operands pass through shared
+// memory.
+func (c *coopMat2) accumulateStaged() {
+	stage, k0, k1 := c.openStages()
+	edge := wholeTiles
+	if !target.DivisibleBy(c.k.Fold, c.s.TileK) {
+		edge = partialSteps
+	} else if c.outside() {
+		edge = partialTiles
+	}
+	c.step(k0, edge, stage)
+	c.closeStages(stage, k1)
+}
+
+// step adds the products of one tile of each operand.
+func (c *coopMat2) step(k0 text, edge edges, stage text) {
+	tiles := map[*matOperand]string{}
+	for _, o := range slices.Concat(c.a, c.b) {
+		tiles[o] = c.fresh(c.scope, "tile_"+o.name)
+		c.load(o, tiles[o], k0, edge, stage)
 	}
 	for _, p := range c.products {
-		c.line("%s = coopMatMulAdd(%s, %s, %s);", p.sums, c.layouts[p.a].matrix, c.layouts[p.b].matrix, p.sums)
+		c.line("%s = coopMatMulAdd(%s, %s, %s);", p.sums, tiles[p.a], tiles[p.b], p.sums)
 	}
-	c.close()
 }
 
 // load reads a tile of an operand.
-func (c *coopMat2) load(t *tensor, origin, k0 text, extent int) {
-	isA := t.o.axis == c.row
-	rows, cols, use := extent, c.s.TileK, "A"
-	if !isA {
-		rows, cols, use = c.s.TileK, extent, "B"
+func (c *coopMat2) load(o *matOperand, name string, k0 text, edge edges, stage text) {
+	isA := o.axis == c.row
+	origin, extent := c.col0, c.s.TileN
+	rows, cols, use := c.s.TileK, extent, "B"
+	if isA {
+		origin, extent = c.row0, c.s.TileM
+		rows, cols, use = extent, c.s.TileK, "A"
 	}
-	c.line("%s %s;", matrixType(c.dtype, rows, cols, use), t.matrix)
-	tile := c.slice(t.name, k0, c.s.TileK, origin, extent)
+	c.line("%s %s;", matrixType(c.dtype, rows, cols, use), name)
+	if st := c.staged[o]; st != nil {
+		c.loadStaged(st, name, plus(stage, uintLit(int64(st.base))))
+		return
+	}
+	t := c.tensors[o]
+	layout := t.whole
+	if edge == partialSteps || edge == partialTiles && t.clamped {
+		layout = t.edge
+	}
+	tile := c.slice(layout, k0, c.s.TileK, origin, extent)
 	if t.plain.Along {
-		tile = c.slice(t.name, origin, extent, k0, c.s.TileK)
+		tile = c.slice(layout, origin, extent, k0, c.s.TileK)
 	}
 	if t.plain.Along != isA {
 		tile += ", createTensorViewNV(2, false, 1, 0)" // transposed
 	}
-	c.line("coopMatLoadTensorNV(%s, %s, %s, %s);", t.matrix, t.buffer, t.base.s, tile)
+	c.line("coopMatLoadTensorNV(%s, %s, %s, %s);", name, t.buffer, t.base.s, tile)
 }
 
 // storeResults writes every store: the tile at a time where the results lie in
@@ -179,9 +286,8 @@ func (c *coopMat2) storeTile(s kernel.Store, base, pitch kernel.Index) {
 		}
 	}
 	name := c.fresh(c.scope, "layout_"+b.base)
-	clamp := !target.DivisibleBy(c.extent(c.row), c.s.TileM) || !target.DivisibleBy(c.extent(c.col), c.s.TileN)
 	c.openScope()
-	c.declareLayout(name, clamp, c.row, c.col, pitch)
+	c.declareLayout(name, c.outside(), c.row, c.col, pitch)
 	c.plan(nil, []kernel.Index{base})
 	c.line("coopMatStoreTensorNV(%s, %s, %s, %s);", value, c.view(b, 1), c.indexText(base).s,
 		c.slice(name, c.row0, c.s.TileM, c.col0, c.s.TileN))

@@ -393,3 +393,43 @@ func (m *matMul) finish(row, col text, sums []text) {
 	m.storeAll(stores)
 	m.close()
 }
+
+// named gives a text a name unless it is as short as one.
+func (m *matMul) named(name string, t text) text {
+	if t.plain() {
+		return t
+	}
+	return primary(m.variable("uint", name, t))
+}
+
+// finishQuad writes the stores of four neighbouring columns, of which each
+// product has its sums in a vec4.
+func (m *matMul) finishQuad(row, col text, sums []text) {
+	width := m.extent(m.col)
+	if !target.DivisibleBy(width, 4) {
+		m.repeat("part", 4, func(part text) {
+			var at []text
+			for _, s := range sums {
+				at = append(at, primary(s.s+"["+part.s+"]"))
+			}
+			m.finish(row, primary(m.variable("uint", "col", plus(col, part))), at)
+		})
+		return
+	}
+	if cond := m.inside(row, col); cond != "" {
+		m.openGuard("if (%s)", cond)
+	} else {
+		m.openScope()
+	}
+	m.bindAxis(m.row, row)
+	var roots []*kernel.Expr
+	for _, s := range m.k.Stores {
+		roots = append(roots, s.Value)
+	}
+	m.runLanes(run{axis: m.col, width: 4, base: col, name: "col"}, roots, m.k.Stores, func() {
+		for i, s := range sums {
+			m.bindAcc(i, s.s+"["+component+"]")
+		}
+	})
+	m.close()
+}

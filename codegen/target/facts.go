@@ -181,8 +181,8 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 			return 0
 		}
 		return len(k.Products) * matVecPartials(s) * (s.TileM*s.TileN + 1) * 4
-	case kernel.VarCoopMat:
-		return CoopMatOctets(k, s) * 16
+	case kernel.VarCoopMat, kernel.VarCoopMat2:
+		return MatrixOctets(k, s) * OctetElems * 2
 	}
 	return 0
 }

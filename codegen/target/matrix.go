@@ -140,18 +140,26 @@ func StagedOctets(along bool, extent, tileK int) int {
 	return tileK * StagedPitch(extent)
 }
 
-// coopMatStages is how many tiles of each operand are in shared memory: one
-// is multiplied while the next is filled.
-const coopMatStages = 2
+// matrixStages is how many tiles of each staged operand are in shared memory:
+// one is multiplied while the next is filled.
+const matrixStages = 2
 
-// CoopMatStage is the room of the tiles of all operands in one stage, in
+// Staged reports whether an operand of a product on matrix units passes
+// through shared memory: all do where subgroups hold fragments; where a
+// workgroup holds a tile, those that are not loaded as they lie in memory.
+func Staged(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr, other int) bool {
+	t, ok := MatrixDType(k)
+	return s.Variant == kernel.VarCoopMat || !ok || checkTensorOperand(k, v, other, t) != nil
+}
+
+// MatrixStage is the room of all staged operands' tiles in one stage, in
 // octets.
-func CoopMatStage(k *kernel.Kernel, s kernel.Schedule) int {
+func MatrixStage(k *kernel.Kernel, s kernel.Schedule) int {
 	r := len(k.Parallel)
 	seen := map[*kernel.Expr]bool{}
 	n := 0
 	add := func(v *kernel.Expr, axis, extent int) {
-		if !seen[v] {
+		if !seen[v] && Staged(k, s, v, axis) {
 			seen[v] = true
 			n += StagedOctets(FoldContiguous(k, v, axis), extent, s.TileK)
 		}
@@ -163,12 +171,16 @@ func CoopMatStage(k *kernel.Kernel, s kernel.Schedule) int {
 	return n
 }
 
-// CoopMatOctets is all shared memory of the coopmat variant, in octets: two
-// stages of tiles, in whose place the results pass at the end, at least one
-// fragment of each product from each subgroup at a time.
-func CoopMatOctets(k *kernel.Kernel, s kernel.Schedule) int {
-	results := s.SubgroupsM * s.SubgroupsN * len(k.Products) * CoopMatResult(s, 1)
-	return max(coopMatStages*CoopMatStage(k, s), results)
+// MatrixOctets is all shared memory of a product on matrix units, in octets:
+// two stages of tiles. In their place the results of the coopmat variant pass
+// at the end, at least one fragment of each product from each subgroup at a
+// time.
+func MatrixOctets(k *kernel.Kernel, s kernel.Schedule) int {
+	stages := matrixStages * MatrixStage(k, s)
+	if s.Variant == kernel.VarCoopMat2 {
+		return stages
+	}
+	return max(stages, s.SubgroupsM*s.SubgroupsN*len(k.Products)*CoopMatResult(s, 1))
 }
 
 // CoopMatResult is the room, in units of 16 bytes, in which a subgroup passes

@@ -37,7 +37,16 @@ func checkCoopMat2(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	if n := s.TileM * s.TileN * len(k.Products) / s.Workgroup; n > maxLaneSums {
 		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxLaneSums)
 	}
-	return checkTensorOperands(k, t)
+	if MatrixStage(k, s) == 0 {
+		return nil
+	}
+	if s.TileM%OctetElems != 0 || s.TileN%OctetElems != 0 || s.TileK%OctetElems != 0 {
+		return fmt.Errorf("tiles must be multiples of %d, the neighbours that are staged together", OctetElems)
+	}
+	if n := SharedBytes(k, s) + int(m2.ReservedShared); n > int(caps.MaxSharedMemory) {
+		return fmt.Errorf("%d bytes of shared memory with the driver's own, the device has %d", n, caps.MaxSharedMemory)
+	}
+	return nil
 }
 
 // offers reports whether a tile of a workgroup is a whole number of the steps
@@ -53,31 +62,22 @@ func (m *Matrix2) offers(s kernel.Schedule, c Component) bool {
 // cooperative matrices are loaded from or stored to.
 const TensorAlignment = 16
 
-// checkTensorOperands reports an operand that tensor addressing cannot load as
-// it is.
-func checkTensorOperands(k *kernel.Kernel, t ir.DType) error {
-	r := len(k.Parallel)
-	for _, p := range k.Products {
-		for _, o := range []struct {
-			v    *kernel.Expr
-			axis int
-			name string
-		}{{p.A, r - 2, "A"}, {p.B, r - 1, "B"}} {
-			plain, ok := PlainOperand(k, o.v, o.axis, t)
-			if !ok {
-				return fmt.Errorf("operand %s is not loaded as it lies in memory, as tensor addressing wants", o.name)
-			}
-			inner, outer := k.Fold, k.Parallel[o.axis]
-			if !plain.Along {
-				inner, outer = outer, inner
-			}
-			if !rowsApart(plain.Pitch, inner, outer) {
-				return fmt.Errorf("operand %s repeats or overlaps its lines", o.name)
-			}
-			if n := int64(TensorAlignment / 2); plain.Base.Multiple(n) != n {
-				return fmt.Errorf("operand %s does not begin at a multiple of %d bytes in every batch", o.name, TensorAlignment)
-			}
-		}
+// checkTensorOperand reports why tensor addressing cannot load an operand as it
+// is, or nil.
+func checkTensorOperand(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) error {
+	plain, ok := PlainOperand(k, v, other, t)
+	if !ok {
+		return fmt.Errorf("it is not loaded as it lies in memory")
+	}
+	inner, outer := k.Fold, k.Parallel[other]
+	if !plain.Along {
+		inner, outer = outer, inner
+	}
+	if !rowsApart(plain.Pitch, inner, outer) {
+		return fmt.Errorf("its lines repeat or overlap")
+	}
+	if n := int64(TensorAlignment / 2); plain.Base.Multiple(n) != n {
+		return fmt.Errorf("it does not begin at a multiple of %d bytes in every batch", TensorAlignment)
 	}
 	return nil
 }

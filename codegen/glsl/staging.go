@@ -1,0 +1,273 @@
+package glsl
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// staging brings operands of matrix units to shared memory, in 16 bits and in
+// octets: eight neighbours along whichever axis the operand lies in memory.
+// There are two stages, so that one is filled while the other is multiplied;
+// in between, the octets wait in registers.
+type staging struct {
+	*matMul
+	dtype    ir.DType // of the operands on the matrix units
+	self     text     // number of the invocation
+	tiles    string   // the shared array, in octets
+	operands []*staged
+	octets   int // of one stage
+}
+
+// staged is an operand on its way through shared memory.
+type staged struct {
+	*matOperand
+	value  *kernel.Expr // less the roundings that staging makes needless
+	raw    bool         // octets are copied as they lie in memory
+	extent int          // of the tile, along the operand's own axis
+	lines  int          // of the tile in shared memory
+	inner  int          // elements per line
+	axis   int          // that lines go along
+	outer  int          // that lines are numbered along
+	base   int          // of the tile in a stage, in octets
+	rounds int          // octets per invocation
+	next   string       // the registers that hold them
+}
+
+// newStaging gives every operand that is to be staged its part of a stage.
+func (m *matMul) newStaging(self text) *staging {
+	c := &staging{matMul: m, self: self}
+	c.dtype, _ = target.MatrixDType(m.k)
+	c.needMatrix(c.dtype)
+	c.stageOperands()
+	if n := target.MatrixOctets(m.k, m.s); n > 0 {
+		c.tiles = m.share("uvec4", "tiles", n)
+	}
+	return c
+}
+
+// needMatrix records what matrices of a dtype take.
+func (e *emitter) needMatrix(t ir.DType) {
+	if t == ir.BF16 {
+		e.need(NeedBFloat16Matrix)
+	} else {
+		e.need(NeedFloat16)
+	}
+}
+
+// matrixElement is the element type of matrices of a dtype.
+func matrixElement(t ir.DType) string {
+	return map[ir.DType]string{ir.F16: "float16_t", ir.BF16: "bfloat16_t", ir.F32: "float"}[t]
+}
+
+// stageOperands gives every operand its part of a stage.
+func (c *staging) stageOperands() {
+	for _, o := range append(append([]*matOperand(nil), c.a...), c.b...) {
+		if !target.Staged(c.k, c.s, o.value, o.axis) {
+			continue
+		}
+		st := &staged{matOperand: o, value: target.Unrounded(o.value, c.dtype), base: c.octets}
+		st.extent = c.s.TileM
+		if o.axis == c.col {
+			st.extent = c.s.TileN
+		}
+		st.axis, st.outer, st.inner, st.lines = c.fold, o.axis, c.s.TileK, st.extent
+		if !o.along {
+			st.axis, st.outer, st.inner, st.lines = o.axis, c.fold, st.extent, c.s.TileK
+		}
+		st.raw = c.isRaw(st)
+		st.rounds = (st.octets() + c.s.Workgroup - 1) / c.s.Workgroup
+		c.octets += target.StagedOctets(o.along, st.extent, c.s.TileK)
+		c.operands = append(c.operands, st)
+	}
+	for _, st := range c.operands {
+		st.next = c.fresh(c.scope, "next_"+st.name)
+	}
+}
+
+// octets is how many octets a tile has, without padding.
+func (st *staged) octets() int { return st.lines * st.inner / target.OctetElems }
+
+// isRaw reports whether eight neighbours of an operand are 16 aligned bytes in
+// memory, in the dtype that matrix units take.
+func (c *staging) isRaw(st *staged) bool {
+	v := st.value
+	return v.Kind == kernel.ExprLoad && c.k.Bindings[v.Bind].DType == c.dtype && target.DivisibleBy(c.extent(st.axis), target.OctetElems) &&
+		!c.k.Bindings[v.Bind].Write && adjacent(v.Index, st.axis, target.OctetElems)
+}
+
+// eachOctet writes body for the octets of a tile that an invocation moves:
+// their number among its own, and their line and place in it.
+func (c *staging) eachOctet(st *staged, body func(i, line, octet text)) {
+	perLine := st.inner / target.OctetElems
+	total := st.octets()
+	c.repeat("i", st.rounds, func(i text) {
+		slot := plus(c.self, times(i, c.s.Workgroup))
+		if !slot.plain() {
+			slot = primary(c.variable("uint", "slot", slot))
+		}
+		partial := total%c.s.Workgroup != 0
+		if partial {
+			c.openGuard("if (%s < %du)", slot.s, total)
+		}
+		body(i, quotient(slot, perLine, total), remainder(slot, perLine, total))
+		if partial {
+			c.close()
+		}
+	})
+}
+
+// fetch reads an invocation's octets of an operand's tile at k0 of the
+// contraction.
+func (c *staging) fetch(st *staged, k0 text) {
+	c.comment("Fetch %d %s of %s.", st.extent, map[bool]string{true: "rows", false: "columns"}[st.matOperand.axis == c.row], st.name)
+	c.eachOctet(st, func(i, line, octet text) {
+		from := map[int]text{c.row: c.row0, c.col: c.col0, c.fold: k0}
+		at := plus(from[st.outer], line)
+		inner := primary(c.variable("uint", c.axisVariable(st.axis), plus(from[st.axis], times(octet, target.OctetElems))))
+		inside := c.insideOctet(st, at, inner)
+		if st.outer != c.fold {
+			at = c.clampTo(at, st.outer, st.extent)
+		}
+		at = primary(c.variable("uint", c.axisVariable(st.outer), at))
+		c.bindAxis(st.outer, at)
+		dst := elementOf(st.next, st.rounds, i).s
+		if inside != "" {
+			c.line("%s = uvec4(0u);", dst)
+			c.openGuard("if (%s)", inside)
+		}
+		c.octet(st, inner, dst)
+		if inside != "" {
+			c.close()
+		}
+	})
+}
+
+// axisVariable names a coordinate.
+func (c *staging) axisVariable(axis int) string {
+	if axis == c.fold {
+		return "k"
+	}
+	return c.paraName(axis)
+}
+
+// insideOctet returns the condition that an octet has elements within the
+// operand, or "" where it always has. Beyond the contraction zeros must stand;
+// beyond the rows or columns whatever does.
+func (c *staging) insideOctet(st *staged, at, inner text) string {
+	var cond text
+	and := func(t text) {
+		if cond.s == "" {
+			cond = t
+		} else {
+			cond = binary("&&", cond, t)
+		}
+	}
+	if !target.DivisibleBy(c.extent(st.axis), st.inner) {
+		and(binary("<", inner, c.dim(c.extent(st.axis))))
+	}
+	if st.outer == c.fold && !target.DivisibleBy(c.k.Fold, c.s.TileK) {
+		// The line has its name only later.
+		and(binary("<", at, c.dim(c.k.Fold)))
+	}
+	return cond.s
+}
+
+// octet sets dst to eight neighbours that begin within the operand.
+func (c *staging) octet(st *staged, inner text, dst string) {
+	if st.raw {
+		c.openScope()
+		c.bindAxis(st.axis, inner)
+		c.plan(nil, []kernel.Index{st.value.Index})
+		at := binary("/", c.indexText(st.value.Index), uintLit(target.OctetElems))
+		c.line("%s = %s[%s];", dst, c.view(c.buffers[st.value.Bind], target.OctetElems), at.s)
+		c.close()
+		return
+	}
+	whole := target.DivisibleBy(c.extent(st.axis), target.OctetElems)
+	low := c.quadAlong(st.value, st.axis, inner, true, st.name+"_low")
+	high := c.quadAlong(st.value, st.axis, plus(inner, uintLit(4)), whole, st.name+"_high")
+	c.line("%s = uvec4(%s, %s);", dst, c.pack(low), c.pack(high))
+}
+
+// pack rounds four floats to the dtype of the matrices, as two words.
+func (c *staging) pack(quad text) string {
+	if !quad.plain() {
+		quad = primary(c.variable("vec4", "quad", quad))
+	}
+	if c.dtype == ir.BF16 {
+		c.helper("pack_bf16", "float")
+		return fmt.Sprintf("pack_bf16(%s.xy), pack_bf16(%s.zw)", quad.s, quad.s)
+	}
+	return fmt.Sprintf("packHalf2x16(%s.xy), packHalf2x16(%s.zw)", quad.s, quad.s)
+}
+
+// put writes an invocation's octets to the tile in a stage.
+func (c *staging) put(st *staged, stage text) {
+	c.eachOctet(st, func(i, line, octet text) {
+		at := plus(plus(plus(stage, uintLit(int64(st.base))), times(line, target.StagedPitch(st.inner))), octet)
+		c.line("%s[%s] = %s;", c.tiles, at.s, elementOf(st.next, st.rounds, i).s)
+	})
+}
+
+// openStages opens the loop along the contraction, in which one stage is ready
+// to be multiplied and the next is on its way. It returns where in the shared
+// array that stage is, and the places of this step and the next.
+func (c *staging) openStages() (stage, k0, k1 text) {
+	for _, st := range c.operands {
+		c.line("uvec4 %s%s;", st.next, arraySize(st.rounds))
+	}
+	c.comment("The first tiles go to shared memory.")
+	c.openScope()
+	for _, st := range c.operands {
+		c.fetch(st, primary("0u"))
+	}
+	for _, st := range c.operands {
+		c.put(st, primary("0u"))
+	}
+	c.line("barrier();")
+	c.close()
+	c.line("")
+	stage = primary(c.variable("uint", "stage", primary("0u")))
+	k0 = c.loop("k0", primary("0u"), c.dim(c.k.Fold), c.s.TileK)
+	k1 = primary(c.variable("uint", "k1", plus(k0, uintLit(int64(c.s.TileK)))))
+	c.openGuard("if (%s)", c.isMore(k1))
+	for _, st := range c.operands {
+		c.fetch(st, k1)
+	}
+	c.close()
+	return stage, k0, k1
+}
+
+func (c *staging) isMore(k1 text) string { return binary("<", k1, c.dim(c.k.Fold)).s }
+
+// closeStages ends the loop that openStages began.
+func (c *staging) closeStages(stage, k1 text) {
+	c.line("%s = %du - %s;", stage.s, c.octets, stage.s)
+	c.openGuard("if (%s)", c.isMore(k1))
+	for _, st := range c.operands {
+		c.put(st, stage)
+	}
+	c.close()
+	c.line("barrier();")
+	c.close()
+}
+
+// loadStaged reads a matrix from shared memory.
+func (c *staging) loadStaged(st *staged, name string, offset text) {
+	layout := "RowMajor"
+	if st.along != (st.matOperand.axis == c.row) {
+		layout = "ColumnMajor"
+	}
+	c.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayout%s);", name, c.tiles, offset.s, target.StagedPitch(st.inner), layout)
+}
+
+// overOctet prints a multiple of eight in octets.
+func overOctet(t text) text {
+	if t.s == "0u" {
+		return t
+	}
+	return binary("/", t, uintLit(target.OctetElems))
+}
