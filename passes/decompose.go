@@ -118,7 +118,8 @@ func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
 	}
 	grouped := r.reshape(q, shape(groups, rows, d))
 	scores := r.add(ir.OpMatMul, []*ir.Node{grouped, k}, ir.Attr{Name: "transpose_b", Value: true})
-	scores = r.unary(ir.OpAffine, scores, ir.Attr{Name: "mul", Value: scale})
+	// Adding -0 changes nothing, not even the sign of a zero, so kernels leave it out.
+	scores = r.unary(ir.OpAffine, scores, ir.Attr{Name: "mul", Value: scale}, ir.Attr{Name: "add", Value: math.Copysign(0, -1)})
 	full := shape(groups, rows, s)
 	if len(args) > 3 {
 		mask := r.unary(ir.OpBroadcast, args[3], ir.Attr{Name: "shape", Value: shape(heads, t, s)})

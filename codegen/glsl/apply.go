@@ -91,7 +91,7 @@ func (e *emitter) template(v *kernel.Expr) *node {
 		e.fail("op %s: %v", v.Op, err)
 		return nil
 	}
-	return n
+	return n.without(v.Attrs)
 }
 
 // apply prints an elementwise op.

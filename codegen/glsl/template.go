@@ -2,8 +2,11 @@ package glsl
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
+
+	"github.com/vkc-go/vkc/ir"
 )
 
 // An op's scalar form, such as "{0} / (1.0 + exp(-{0}))", is parsed into a
@@ -158,6 +161,37 @@ func (n *node) walk(visit func(*node)) {
 	for _, k := range n.kids {
 		k.walk(visit)
 	}
+}
+
+// without leaves out what attributes make do nothing, exactly: a factor of 1, and
+// an added -0. Adding 0 stays, as it turns -0 into 0.
+func (n *node) without(attrs ir.Attrs) *node {
+	if n.kind != nodeBinary || n.text != "*" && n.text != "+" {
+		return n
+	}
+	is := func(k *node, neutral float64) bool {
+		if k.kind != nodePlaceholder {
+			return false
+		}
+		for _, a := range attrs {
+			if v, ok := a.Value.(float64); ok && a.Name == k.text {
+				return v == neutral && math.Signbit(v) == math.Signbit(neutral)
+			}
+		}
+		return false
+	}
+	neutral := 1.0
+	if n.text == "+" {
+		neutral = math.Copysign(0, -1)
+	}
+	left, right := n.kids[0].without(attrs), n.kids[1].without(attrs)
+	switch {
+	case is(right, neutral):
+		return left
+	case is(left, neutral):
+		return right
+	}
+	return &node{kind: nodeBinary, text: n.text, kids: []*node{left, right}}
 }
 
 // render prints a form; value gives the text of a placeholder, and function the

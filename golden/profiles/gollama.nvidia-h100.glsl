@@ -555,7 +555,7 @@ void main() {
     float row_max = -INF;
     int rem = rem_int(int(row), int(T));
     for (uint j = thread; j < T; j += 64u) {
-        row_max = nan_max(row_max, int(j) <= rem ? matmul[batch * T * T * 2u + row * T + j] * 0.125 + 0.0 : -INF);
+        row_max = nan_max(row_max, int(j) <= rem ? matmul[batch * T * T * 2u + row * T + j] * 0.125 : -INF);
     }
     [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
         row_max = nan_max(row_max, subgroupShuffleXor(row_max, distance));
@@ -571,8 +571,8 @@ void main() {
     // row_sum: sum over the row.
     float row_sum = 0.0;
     for (uint j = thread; j < T; j += 64u) {
-        float where = int(j) <= rem ? matmul[batch * T * T * 2u + row * T + j] * 0.125 + 0.0 : -INF;
-        row_sum += exp(where - row_max);
+        float sub = (int(j) <= rem ? matmul[batch * T * T * 2u + row * T + j] * 0.125 : -INF) - row_max;
+        row_sum += exp(sub);
     }
     [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
         row_sum += subgroupShuffleXor(row_sum, distance);
@@ -588,7 +588,7 @@ void main() {
     float recip = 1.0 / row_sum;
     for (uint j = thread; j < T; j += 64u) {
         uint at = batch * T * T * 2u + row * T + j;
-        result[at] = exp((int(j) <= rem ? matmul[at] * 0.125 + 0.0 : -INF) - row_max) * recip;
+        result[at] = exp((int(j) <= rem ? matmul[at] * 0.125 : -INF) - row_max) * recip;
     }
 }
 
