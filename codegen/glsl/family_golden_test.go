@@ -161,7 +161,7 @@ func TestGolden(t *testing.T) {
 }
 
 // lowered parses a graph in text IR and returns its kernels.
-func lowered(t *testing.T, source string) (kernels []*kernel.Kernel, symbols []string) {
+func lowered(t testing.TB, source string) (kernels []*kernel.Kernel, symbols []string) {
 	t.Helper()
 	g, err := ir.Parse(source)
 	check(t, err)
