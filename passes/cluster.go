@@ -39,6 +39,8 @@ func fuseElementwise(f *Fusion) error {
 				kind = ClusterMatMul
 			case n.Op() == ir.OpCumSum:
 				kind = ClusterScan
+			case isOrder(n):
+				kind = ClusterSort
 			}
 			f.newCluster(kind, n)
 		}
@@ -314,7 +316,7 @@ func (f *Fusion) adopt(c *Cluster, dead int) {
 // operand by matrices of one shape.
 func sameLoop(c, q *Cluster) bool {
 	a, b := c.Cores[0], q.Cores[0]
-	if c.Kind == ClusterScan || a.Op().Class() == ir.ClassWindow || b.Op().Class() == ir.ClassWindow {
+	if c.Kind == ClusterScan || c.Kind == ClusterSort || a.Op().Class() == ir.ClassWindow || b.Op().Class() == ir.ClassWindow {
 		return false
 	}
 	if c.Kind == ClusterRow {

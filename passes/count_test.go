@@ -28,6 +28,7 @@ const leaves = `
 	%state = state {name="state", dtype=f32, shape=[6,8]}
 	%square = state {name="square", dtype=f32, shape=[8,8]}
 	%t = input {name="t", dtype=f32, shape=[T,8]}
+	%v2 = input {name="v2", dtype=f32, shape=[3,50]}
 	%long = input {name="long", dtype=f32, shape=[2,70000]}
 `
 
@@ -139,6 +140,12 @@ func TestKernelCounts(t *testing.T) {
 		{"a running sum of long rows", `
 			%1 = relu %long  %2 = cumsum %1 {axis=1}  %3 = affine %2 {mul=0.5}
 			output "o" %3`, "row scan scan"},
+		{"a sort and what follows", `
+			%1 = relu %v2  %2 = sort %1 {axis=1}  %3 = affine %2 {mul=0.5}
+			output "o" %3`, "sort"},
+		{"the best of long rows", `
+			%1 = top_k_indices %long {axis=1, k=3}
+			output "o" %1`, "sort sort"},
 		{"transposed consumer", `
 			%1 = matmul %x, %w  %2 = transpose %1 {perm=[1,0]}  %3 = reshape %2 {shape=[6,8]}  %4 = add %3, %y
 			output "o" %4`, "matmul map"},

@@ -21,9 +21,15 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 	case ir.OpCumSum:
 		return r.longSum(n, args[0])
 	case ir.OpArgsort, ir.OpTopKIndices:
+		if sortsInPlace(n) {
+			return nil
+		}
+		if out := r.topOfChunks(n, args[0]); out != nil || r.err != nil {
+			return out
+		}
 		return r.order(n, args[0])
 	case ir.OpSort:
-		order := r.order(n, args[0])
+		order := r.argsort(n, args[0])
 		return r.add(ir.OpGather, []*ir.Node{args[0], order}, ir.Attr{Name: "axis", Value: n.Attrs().Int("axis")})
 	case ir.OpScatter, ir.OpScatterAdd:
 		return r.scatter(n, args)

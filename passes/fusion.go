@@ -30,11 +30,12 @@ const (
 	ClusterRow                       // reductions and row ops
 	ClusterMatMul                    // matrix products
 	ClusterScan                      // running sums
+	ClusterSort                      // orders of rows
 	ClusterUpdate                    // a slice of a state written in place
 	ClusterCustom                    // a kernel of the user's own
 )
 
-var clusterKindNames = [...]string{"map", "row", "matmul", "scan", "update", "custom"}
+var clusterKindNames = [...]string{"map", "row", "matmul", "scan", "sort", "update", "custom"}
 
 // String returns the kind's name in fusion reports.
 func (k ClusterKind) String() string { return clusterKindNames[k] }
@@ -69,7 +70,7 @@ func (f *Fusion) Why(n *ir.Node) string { return f.why[n.ID()] }
 func (f *Fusion) newCluster(kind ClusterKind, n *ir.Node) *Cluster {
 	c := &Cluster{ID: len(f.Clusters), Kind: kind}
 	switch kind {
-	case ClusterRow, ClusterMatMul, ClusterScan:
+	case ClusterRow, ClusterMatMul, ClusterScan, ClusterSort:
 		c.Cores = []*ir.Node{n}
 	}
 	c.tails = []*ir.Node{n}
@@ -103,7 +104,7 @@ func isCore(n *ir.Node) bool {
 	case ir.ClassRow:
 		return n.Op() != ir.OpRope
 	}
-	return n.Op() == ir.OpCumSum || isConv(n) || isWindowRow(n)
+	return n.Op() == ir.OpCumSum || isOrder(n) || isConv(n) || isWindowRow(n)
 }
 
 // isView reports whether n is only an index map.

@@ -68,6 +68,8 @@ func (f *Fusion) lower(c *Cluster) (*kernel.Kernel, error) {
 		err = l.lowerMatMul()
 	case ClusterScan:
 		err = l.lowerScan()
+	case ClusterSort:
+		err = l.lowerSort()
 	case ClusterUpdate:
 		err = l.lowerUpdate()
 	case ClusterCustom:

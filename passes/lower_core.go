@@ -255,7 +255,7 @@ func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) (*kernel.Expr, error
 	if n.Op() == ir.OpMatMul || isConv(n) {
 		return accs[0], nil
 	}
-	if n.Op() == ir.OpCumSum {
+	if n.Op() == ir.OpCumSum || isOrder(n) {
 		return l.b.Cast(n.DType(), accs[0]), nil
 	}
 	return l.normalized(n, accs)

@@ -226,7 +226,7 @@ func kernelFlops(k *kernel.Kernel) int64 {
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
 		if e.Kind == kernel.ExprApply {
 			n := int64(1)
-			if k.Family == kernel.FamilyRow && e.Uses(k.FoldAxis()) || k.Family == kernel.FamilyScan {
+			if k.Family == kernel.FamilyRow && e.Uses(k.FoldAxis()) || k.Family == kernel.FamilyScan || k.Family == kernel.FamilySort {
 				n = k.Fold.Max()
 			}
 			per += n

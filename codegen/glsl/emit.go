@@ -124,6 +124,8 @@ func (e *emitter) body() {
 		e.emitRow()
 	case kernel.VarScanSerial, kernel.VarScanGroup:
 		e.emitScan()
+	case kernel.VarSort:
+		e.emitSort()
 	case kernel.VarMatTile:
 		e.emitMatTile()
 	case kernel.VarMatVec:
@@ -170,7 +172,7 @@ func (e *emitter) header() string {
 	fmt.Fprintf(&b, "// %s over %s", e.k.Name, ir.Shape(e.k.Parallel))
 	switch e.k.Family {
 	case kernel.FamilyMap:
-	case kernel.FamilyScan:
+	case kernel.FamilyScan, kernel.FamilySort:
 		fmt.Fprintf(&b, ", along %s", e.k.Fold)
 	default:
 		fmt.Fprintf(&b, ", folding %s", e.k.Fold)

@@ -123,6 +123,17 @@ var goldenCases = []goldenCase{
 		%1 = cumsum %0 {axis=0} : f32[300,1000]
 		output "y" %1
 	}`},
+	{name: "sort_rows", graph: `graph "g" {
+		symbol N <= 1000
+		%0 = input {name="x", dtype=f16, shape=[300,N]} : f16[300,N]
+		%1 = sort %0 {axis=1, descending=true} : f16[300,N]
+		output "y" %1
+	}`},
+	{name: "sort_top", graph: `graph "g" {
+		%0 = input {name="x", dtype=i32, shape=[16,2048]} : i32[16,2048]
+		%1 = top_k_indices %0 {axis=1, k=40} : i32[16,40]
+		output "y" %1
+	}`},
 	{name: "row_layer_norm_lanes", graph: `graph "g" {
 		%0 = input {name="x", dtype=bf16, shape=[50,61]} : bf16[50,61]
 		%1 = weight {name="gain", dtype=f32, shape=[61]} : f32[61]

@@ -474,6 +474,13 @@ int float_to_i8(TYPE x) {
 uint float_to_u8(TYPE x) {
     return isnan(x) ? 0u : uint(clamp(x, TYPE(0.0), TYPE(255.0)));
 }`},
+	{"float_order", f32Only, nil, `
+// A number that orders floats: -0 as 0, NaN after all.
+uint float_order(float x) {
+    uint bits = floatBitsToUint(x), magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u) return 0xffffffffu;
+    return magnitude == 0u || bits == magnitude ? magnitude | 0x80000000u : ~bits;
+}`},
 	{"argmax_beats", []string{"float", "double"}, nil, `
 // Whether a at place i comes before b at place j: NaN is largest, and the
 // first of equals wins.

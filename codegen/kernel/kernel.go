@@ -24,6 +24,9 @@ const (
 	// FamilyScan goes along the fold axis once per point of the parallel axes,
 	// and stores at each element what has been folded so far: running sums.
 	FamilyScan Family = "scan"
+	// FamilySort orders each row by its phase's value, and stores per place of
+	// the order, whose number is then the coordinate along the fold axis.
+	FamilySort Family = "sort"
 )
 
 // Kernel is one fused computation, before anything is decided about the
@@ -43,6 +46,7 @@ type Kernel struct {
 	Products []Product // of a matmul kernel
 	Stores   []Store
 	Custom   *Custom // of a custom kernel, which has bindings and else nothing
+	Take     ir.Dim  // of a sort: for how many places of the order it stores
 	Limit    *Limit  // of a scan; nil where rows have no more elements than exist
 
 	// Ops names the fused graph ops in order; Notes says what a reader of the
@@ -78,6 +82,11 @@ const (
 	CombineMin    Combine = "min"
 	CombineArgmax Combine = "argmax"
 	CombineArgmin Combine = "argmin"
+	// CombineOrder gives, of a sort, the i32 coordinate of the element at each
+	// place: smallest first, NaN last, equal ones as they come.
+	CombineOrder Combine = "order"
+	// CombineOrderDown is the same with the largest first, NaN before all.
+	CombineOrderDown Combine = "order_down"
 )
 
 // Phase folds a value over the row axis. Its value may use the results of
@@ -132,6 +141,7 @@ func (k *Kernel) Symbols() []string {
 		add(d.Sym)
 	}
 	add(k.Fold.Sym)
+	add(k.Take.Sym)
 	if k.Custom != nil {
 		for _, s := range k.Custom.Symbols() {
 			add(s)
@@ -187,7 +197,7 @@ func (k *Kernel) WalkIndices(visit func(Index)) {
 // to and whatever names they have.
 func (k *Kernel) Identity() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %v %v\n", k.Family, k.Parallel, k.Fold)
+	fmt.Fprintf(&b, "%s %v %v %v\n", k.Family, k.Parallel, k.Fold, k.Take)
 	for i, bd := range k.Bindings {
 		fmt.Fprintf(&b, "bind %d %s r%v w%v\n", i, bd.DType, bd.Read, bd.Write)
 		if bd.Codebook != ir.Invalid {

@@ -15,6 +15,7 @@ const (
 	VarCoopMat    Variant = "coopmat"     // matrix units, a fragment per subgroup (VK_KHR_cooperative_matrix)
 	VarCoopMat2   Variant = "coopmat2"    // matrix units, a tile per workgroup (VK_NV_cooperative_matrix2)
 	VarScanSerial Variant = "scan_serial" // one invocation goes along a whole row
+	VarSort       Variant = "sort"        // LanesPerRow invocations sort a row in shared memory
 	VarScanGroup  Variant = "scan_group"  // LanesPerRow invocations share a row
 )
 

@@ -53,6 +53,7 @@ var families = map[kernel.Variant]kernel.Family{
 	kernel.VarCoopMat:    kernel.FamilyMatMul,
 	kernel.VarCoopMat2:   kernel.FamilyMatMul,
 	kernel.VarScanSerial: kernel.FamilyScan,
+	kernel.VarSort:       kernel.FamilySort,
 	kernel.VarScanGroup:  kernel.FamilyScan,
 }
 
@@ -131,6 +132,8 @@ func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return checkRowSerial(k, s)
 	case kernel.VarRowGroup:
 		return checkRowGroup(k, s)
+	case kernel.VarSort:
+		return checkSort(k, s)
 	case kernel.VarScanSerial, kernel.VarScanGroup:
 		return checkScan(k, s)
 	case kernel.VarMatTile:

@@ -16,6 +16,7 @@ func TestCheckRefuses(t *testing.T) {
 	goodMap := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 2}
 	goodRow := kernel.Schedule{Variant: kernel.VarRowGroup, Workgroup: 128, Vec: 4, LanesPerRow: 128, Cache: 32}
 	goodScan := kernel.Schedule{Variant: kernel.VarScanGroup, Workgroup: 128, Vec: 4, LanesPerRow: 128}
+	goodSort := kernel.Schedule{Variant: kernel.VarSort, Workgroup: 128, Vec: 1, LanesPerRow: 128}
 	goodTile := tile{64, 32, 16, 4, 4}.schedule()
 	goodVec := kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: 64, Vec: 4, LanesPerRow: 32, TileM: 4, ThreadM: 4, TileN: 2, ThreadN: 1}
 
@@ -35,6 +36,11 @@ func TestCheckRefuses(t *testing.T) {
 		{"scan of an axis that lies apart", runningSum(ir.F32, ir.D(64), ir.D(4096), true), goodScan, nil, "not proven aligned"},
 		{"odd lanes of a scan", runningSum(ir.F32, ir.D(64), ir.D(4096), false), goodScan, func(s *kernel.Schedule, _ *Caps) { s.LanesPerRow = 96 }, "power of two"},
 		{"lanes of a serial scan", runningSum(ir.F32, ir.D(64), ir.D(4096), false), goodScan, func(s *kernel.Schedule, _ *Caps) { s.Variant = kernel.VarScanSerial }, "a serial scan has one"},
+		{"sort", argsort(ir.F32, ir.D(64), ir.D(2000), ir.D(40)), goodSort, nil, ""},
+		{"a sort of too long rows", argsort(ir.F32, ir.D(64), ir.D(2049), ir.D(40)), goodSort, nil, "shared memory"},
+		{"a sort of wide keys", argsort(ir.F64, ir.D(64), ir.D(200), ir.D(40)), goodSort, func(_ *kernel.Schedule, c *Caps) { c.Features.Float64 = true }, "keys have 32 bits"},
+		{"two rows in a sort", argsort(ir.F32, ir.D(64), ir.D(2000), ir.D(40)), goodSort, func(s *kernel.Schedule, _ *Caps) { s.LanesPerRow = 64 }, "takes all of it"},
+		{"vectors in a sort", argsort(ir.F32, ir.D(64), ir.D(2000), ir.D(40)), goodSort, func(s *kernel.Schedule, _ *Caps) { s.Vec = 4 }, "neither vectors"},
 		{"a scan by rows", runningSum(ir.F32, ir.D(64), ir.D(4096), false), goodRow, nil, "this is a scan"},
 
 		{"no variant", mapK, goodMap, func(s *kernel.Schedule, _ *Caps) { s.Variant = "abacus" }, "unknown variant"},

@@ -171,6 +171,8 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 			return 0
 		}
 		return s.Workgroup * rowSlotBytes(k)
+	case kernel.VarSort:
+		return 8 * SortPlaces(k)
 	case kernel.VarScanGroup:
 		return s.Workgroup * rowSlotBytes(k)
 	case kernel.VarMatTile:

@@ -90,3 +90,13 @@ func runningSum(t ir.DType, rows, cols ir.Dim, down bool) *kernel.Kernel {
 		Phases:   []kernel.Phase{{Combine: kernel.CombineSum, Value: b.Cast(ir.F32, b.Load(0, t, at, "x")), Name: "running_sum"}},
 		Stores:   []kernel.Store{{Bind: 1, Index: at, Value: b.Acc(0, ir.F32, "running_sum"), PerElement: true}}}
 }
+
+// argsort is y[i,p] = the coordinate of the element at place p of row i, for the
+// first take places.
+func argsort(t ir.DType, rows, cols, take ir.Dim) *kernel.Kernel {
+	b := kernel.NewBuilder()
+	return &kernel.Kernel{Name: "argsort", Family: kernel.FamilySort, Parallel: []ir.Dim{rows}, Fold: cols, Take: take,
+		Bindings: []kernel.Binding{binding("x", t, rows, cols), binding("y", ir.I32, rows, take)},
+		Phases:   []kernel.Phase{{Combine: kernel.CombineOrder, Value: b.Load(0, t, flat(0, []ir.Dim{rows, cols}), "x"), Name: "order"}},
+		Stores:   []kernel.Store{{Bind: 1, Index: flat(0, []ir.Dim{rows, take}), Value: b.Acc(0, ir.I32, "order"), PerElement: true}}}
+}

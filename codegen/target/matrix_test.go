@@ -38,7 +38,7 @@ func randomMatrixCaps(r *rand.Rand) Caps {
 		caps.Features.CooperativeMatrix2, caps.Matrix2 = false, nil
 	}
 	caps.MaxStorageRange = 1 << 60
-	caps.MaxSharedMemory >>= r.IntN(3)
+	caps.MaxSharedMemory = max(caps.MaxSharedMemory>>r.IntN(3), 16384) // which is the least that Vulkan allows
 	caps.MaxInvocations = 128 << r.IntN(4)
 	return caps
 }

@@ -24,6 +24,8 @@ func Candidates(k *kernel.Kernel, caps Caps) []Candidate {
 		return t.rows(k)
 	case kernel.FamilyScan:
 		return t.scans(k)
+	case kernel.FamilySort:
+		return t.sorts(k)
 	case kernel.FamilyMatMul:
 		if len(k.Parallel) < 2 {
 			return nil

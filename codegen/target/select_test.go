@@ -154,7 +154,13 @@ func randomKernel(r *rand.Rand) *kernel.Kernel {
 		return ir.D(n * []int{1, 2, 4, 32}[r.IntN(4)])
 	}
 	types := []ir.DType{ir.F32, ir.F16, ir.BF16, ir.I32}
-	switch r.IntN(5) {
+	switch r.IntN(6) {
+	case 4:
+		cols := extent(2048)
+		for cols.Max() > 2048 {
+			cols = extent(2048)
+		}
+		return argsort(types[r.IntN(4)], extent(5000), cols, cols)
 	case 3:
 		return runningSum(types[r.IntN(4)], extent(5000), extent(40000), r.IntN(2) == 0)
 	case 0:

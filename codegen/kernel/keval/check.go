@@ -111,10 +111,13 @@ func checkExpr(k *kernel.Kernel, e *kernel.Expr) error {
 }
 
 func checkFolds(k *kernel.Kernel) error {
-	if k.Family == kernel.FamilyScan && (len(k.Phases) != 1 || len(k.Products) > 0) {
-		return fmt.Errorf("a scan of %d phases and %d products, want one phase", len(k.Phases), len(k.Products))
+	if perElement(k.Family) && (len(k.Phases) != 1 || len(k.Products) > 0) {
+		return fmt.Errorf("a %s of %d phases and %d products, want one phase", k.Family, len(k.Phases), len(k.Products))
 	}
-	if k.Limit != nil && k.Family != kernel.FamilyScan {
+	if k.Family == kernel.FamilySort && k.Take.Max() > k.Fold.Max() {
+		return fmt.Errorf("a sort that takes %s of %s", k.Take, k.Fold)
+	}
+	if k.Limit != nil && !perElement(k.Family) {
 		return fmt.Errorf("a limit in a %s kernel", k.Family)
 	}
 	for i, p := range k.Phases {
@@ -142,10 +145,10 @@ func checkStores(k *kernel.Kernel) error {
 		if fold && !s.PerElement {
 			return fmt.Errorf("store %d uses the fold axis outside of its loop", i)
 		}
-		if !s.PerElement && k.Family == kernel.FamilyScan {
-			return fmt.Errorf("store %d of a scan is not per row element", i)
+		if !s.PerElement && perElement(k.Family) {
+			return fmt.Errorf("store %d of a %s is not per row element", i, k.Family)
 		}
-		if s.PerElement && k.Family != kernel.FamilyRow && k.Family != kernel.FamilyScan {
+		if s.PerElement && k.Family != kernel.FamilyRow && !perElement(k.Family) {
 			return fmt.Errorf("store %d is per row element in a %s kernel", i, k.Family)
 		}
 	}

@@ -104,6 +104,9 @@ func (r *run) compute(fold int64) error {
 	if r.k.Family == kernel.FamilyScan {
 		return r.scan(fold)
 	}
+	if r.k.Family == kernel.FamilySort {
+		return r.sort(fold)
+	}
 	for i, p := range r.k.Phases {
 		f := newFold(p.Combine, r.accT[i])
 		err := r.eachElement(fold, func(j int64) error {
@@ -227,7 +230,7 @@ func (r *run) stores(perElement bool) error {
 // value returns an expression's value at the current point.
 func (r *run) value(e *kernel.Expr) (number, error) {
 	since := r.turn
-	if r.k.Family != kernel.FamilyMap && e.Uses(r.k.FoldAxis()) || r.k.Family == kernel.FamilyScan && e.UsesAnyAcc() {
+	if r.k.Family != kernel.FamilyMap && e.Uses(r.k.FoldAxis()) || perElement(r.k.Family) && e.UsesAnyAcc() {
 		since = r.round
 	}
 	if k := r.values[e.ID]; k.when >= since && k.when > 0 {

@@ -135,6 +135,12 @@ func TestMistakesAreFound(t *testing.T) {
 			k[0].Phases = []kernel.Phase{{Combine: kernel.CombineSum, Value: b.Float(ir.F32, 1)}}
 			k[0].Stores[0] = kernel.Store{Bind: 1, Index: kernel.Const(0), Value: b.Acc(0, ir.F32, "sum")}
 		}, "not per row element"},
+		{"a sort that takes more than there is", func(_ *kernel.Program, k []*kernel.Kernel) {
+			b := kernel.NewBuilder()
+			k[0].Family, k[0].Fold, k[0].Take, k[0].Parallel = kernel.FamilySort, ir.D(3), ir.D(4), nil
+			k[0].Phases = []kernel.Phase{{Combine: kernel.CombineOrder, Value: b.Float(ir.F32, 1)}}
+			k[0].Stores[0] = kernel.Store{Bind: 1, Index: axis(), Value: b.Acc(0, ir.I32, "order"), PerElement: true}
+		}, "a sort that takes 4 of 3"},
 		{"a scan past its end", func(_ *kernel.Program, k []*kernel.Kernel) {
 			b := kernel.NewBuilder()
 			at := kernel.Axis(0, ir.D(6))

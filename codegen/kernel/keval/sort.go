@@ -1,0 +1,56 @@
+package keval
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// perElement reports whether the phase of a family has a result per element.
+func perElement(f kernel.Family) bool { return f == kernel.FamilyScan || f == kernel.FamilySort }
+
+// sort orders a row and stores for the places of the order.
+func (r *run) sort(fold int64) error {
+	p := r.k.Phases[0]
+	var keys []number
+	undef := false
+	err := r.eachElement(fold, func(int64) error {
+		v, err := r.value(p.Value)
+		keys = append(keys, v)
+		undef = undef || v.undef
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	order := make([]int64, len(keys))
+	for i := range order {
+		order[i] = int64(i)
+	}
+	slices.SortStableFunc(order, func(i, j int64) int {
+		if p.Combine == kernel.CombineOrderDown {
+			i, j = j, i
+		}
+		if p.Value.DType.IsFloat() {
+			return nanLast(keys[i].f, keys[j].f)
+		}
+		return cmp.Compare(keys[i].i, keys[j].i)
+	})
+	take, err := r.k.Take.Eval(r.symbols)
+	if err != nil {
+		return err
+	}
+	return r.eachElement(take, func(place int64) error {
+		r.accs[0] = number{i: order[place], undef: undef}
+		return r.stores(true)
+	})
+}
+
+// nanLast compares numbers, NaN being larger than all.
+func nanLast(a, b float64) int {
+	if a != a || b != b {
+		return -cmp.Compare(a, b)
+	}
+	return cmp.Compare(a, b)
+}

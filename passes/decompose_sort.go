@@ -1,0 +1,113 @@
+package passes
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Rows that a workgroup sorts: shorter ones are ordered by counting, and as
+// many elements fit the 16 KiB of shared memory that every device has.
+const (
+	minSort = 33
+	maxSort = 2048
+)
+
+// sortsInPlace reports whether the rows that n orders fit shared memory, as
+// pairs of a key of 32 bits and a coordinate.
+func sortsInPlace(n *ir.Node) bool {
+	x := n.Arg(0)
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
+	if err != nil {
+		return false
+	}
+	length := x.Shape()[axis].Max()
+	return length >= minSort && length <= maxSort && x.DType() != ir.I64 && x.DType() != ir.F64
+}
+
+// argsort returns the coordinates that gather x into the order of n, a sort.
+func (r *rewriter) argsort(n, x *ir.Node) *ir.Node {
+	if !sortsInPlace(n) {
+		return r.order(n, x)
+	}
+	return r.unary(ir.OpArgsort, x, ir.Attr{Name: "axis", Value: n.Attrs().Int("axis")},
+		ir.Attr{Name: "descending", Value: n.Attrs().Bool("descending")})
+}
+
+// topOfChunks finds the first k of a long row among the first k of each of its
+// chunks; nil where n is not that. Candidates stand in the order of their
+// chunks, so that equal elements keep theirs.
+func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
+	if err != nil || n.Op() != ir.OpTopKIndices || !x.Shape()[axis].IsStatic() || x.DType() == ir.I64 || x.DType() == ir.F64 {
+		r.err = err
+		return nil
+	}
+	k, length := int64(n.Attrs().Int("k")), x.Shape()[axis].Add
+	if k < 1 || 4*k > maxSort || length <= maxSort {
+		return nil
+	}
+	chunks := (length + maxSort - 1) / maxSort
+	x = r.withWorst(x, axis, chunks*maxSort, descending(n))
+	if r.err != nil {
+		return nil
+	}
+	split := append(slices.Clone(x.Shape()[:axis]), ir.Dim{Add: chunks}, ir.Dim{Add: maxSort})
+	split = append(split, x.Shape()[axis+1:]...)
+	top := func(x *ir.Node, axis int) *ir.Node {
+		return r.unary(ir.OpTopKIndices, x, ir.Attr{Name: "k", Value: k}, ir.Attr{Name: "axis", Value: axis},
+			ir.Attr{Name: "largest", Value: n.Attrs().Bool("largest")})
+	}
+	inChunk := r.reshape(x, split)
+	if r.err != nil {
+		return nil
+	}
+	best := top(inChunk, axis+1)
+	if r.err != nil {
+		return nil
+	}
+	values := r.add(ir.OpGather, []*ir.Node{inChunk, best}, ir.Attr{Name: "axis", Value: axis + 1})
+	first := r.binary(ir.OpMul, r.iota(best.Shape(), axis), r.scalar(ir.I32, maxSort))
+	places := r.binary(ir.OpAdd, best, first)
+	flat := append(slices.Clone(x.Shape()[:axis]), ir.Dim{Add: chunks * k})
+	flat = append(flat, x.Shape()[axis+1:]...)
+	values, places = r.reshape(values, flat), r.reshape(places, flat)
+	if r.err != nil {
+		return nil
+	}
+	last := top(values, axis)
+	if r.err != nil {
+		return nil
+	}
+	if chunks*k > maxSort {
+		if again := r.topOfChunks(last, values); again != nil {
+			last = again
+		} else {
+			last = r.order(last, values)
+		}
+	}
+	return r.add(ir.OpGather, []*ir.Node{places, last}, ir.Attr{Name: "axis", Value: axis})
+}
+
+// withWorst lengthens an axis by elements that come after all others.
+func (r *rewriter) withWorst(x *ir.Node, axis int, length int64, descending bool) *ir.Node {
+	more := length - x.Shape()[axis].Add
+	if r.err != nil || more == 0 {
+		return x
+	}
+	worst := math.NaN()
+	lo, hi := ir.IntRange(x.DType())
+	switch {
+	case !x.DType().IsFloat() && descending:
+		worst = float64(lo)
+	case !x.DType().IsFloat():
+		worst = float64(hi)
+	case descending:
+		worst = math.Inf(-1)
+	}
+	shape := slices.Clone(x.Shape())
+	shape[axis] = ir.Dim{Add: more}
+	tail := r.unary(ir.OpBroadcast, r.scalar(x.DType(), worst), ir.Attr{Name: "shape", Value: shape})
+	return r.add(ir.OpConcat, []*ir.Node{x, tail}, ir.Attr{Name: "axis", Value: axis})
+}

@@ -1,0 +1,46 @@
+package passes_test
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestSorts checks orders of rows that are counted, sorted in shared memory, or
+// taken from chunks, with many equal elements, and of symbolic length.
+func TestSorts(t *testing.T) {
+	tests := []struct{ shape, axis, dtype, op, want string }{
+		{"[5,40]", "1", "f32", "argsort %x {axis=1", "sort"},
+		{"[40,3]", "0", "i8", "argsort %x {axis=0", "sort"},
+		{"[2,65,3]", "1", "f16", "sort %x {axis=1", "sort"},
+		{"[3,N]", "1", "bf16", "sort %x {axis=1", "sort"},
+		{"[N]", "0", "u32", "argsort %x {axis=0", "sort"},
+		{"[4,32]", "1", "f32", "argsort %x {axis=1", "row row"},
+		{"[3,40]", "1", "i64", "sort %x {axis=1", "row row"},
+		{"[2,700]", "1", "i32", "top_k_indices %x {k=9, axis=1", "sort"},
+		{"[2,5000]", "1", "i8", "top_k_indices %x {k=9, axis=1", "sort sort"},
+		{"[4097,2]", "0", "f32", "top_k_indices %x {k=400, axis=0", "sort sort"},
+		{"[30000]", "0", "f32", "top_k_indices %x {k=300, axis=0", "sort map sort sort"},
+	}
+	for _, tt := range tests {
+		for _, way := range []bool{false, true} {
+			name := "descending"
+			if tt.op[0] == 't' {
+				name = "largest"
+			}
+			t.Run(fmt.Sprint(tt.op, tt.shape, tt.dtype, way), func(t *testing.T) {
+				g := parse(t, fmt.Sprintf(`
+					symbol N <= 200
+					%%x = input {name="x", dtype=%s, shape=%s}
+					%%y = %s, %s=%v}
+					output "y" %%y`, tt.dtype, tt.shape, tt.op, name, way))
+				s, c, err := checkGraph(g, 1, 4)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if have := families(s); have != tt.want || c.ran == 0 {
+					t.Errorf("%d runs of kernels %q, want %q", c.ran, have, tt.want)
+				}
+			})
+		}
+	}
+}
