@@ -117,8 +117,8 @@ func (r *rewriter) oneHot(n, indices *ir.Node) *ir.Node {
 
 // order is argsort by counting: the rank of an element is how many others come
 // before it, and position p holds the element of rank p. Both are folds over
-// pairs, so the work grows with the square of the row; no sort of a whole row
-// by one workgroup is needed, and equal elements keep their order.
+// pairs, so the work grows with the square of the row: it is for short rows, and
+// for those that do not fit shared memory. Equal elements keep their order.
 func (r *rewriter) order(n, x *ir.Node) *ir.Node {
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
 	if err != nil {
