@@ -68,6 +68,15 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
 	return cmd
 }
 
+// check refuses what is wrong on any device, before one is opened. Which sizes there are depends on it.
+func (f *benchFlags) check() error {
+	_, full := f.cases(bench.Full)
+	if _, tiny := f.cases(bench.Tiny); tiny == nil {
+		return nil
+	}
+	return full
+}
+
 // cases checks the flags and returns the cases they choose.
 func (f *benchFlags) cases(auto bench.Scale) ([]bench.Case, error) {
 	for _, s := range f.suites {
@@ -92,7 +101,7 @@ func (f *benchFlags) cases(auto bench.Scale) ([]bench.Case, error) {
 }
 
 func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
-	if _, err := f.cases(bench.Full); err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	if f.maxRegress != 0 && (f.against == "" || !(f.maxRegress > 0)) {

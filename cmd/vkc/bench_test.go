@@ -72,6 +72,15 @@ func TestBenchAgainst(t *testing.T) {
 	fails(t, exitUsage, []string{"bench", "--max-regress", "5"}, "--against")
 }
 
+// TestBenchCheck: a case that only some devices run is no mistake.
+func TestBenchCheck(t *testing.T) {
+	for filter, good := range map[string]bool{"full/h4_kv4/32x32/d64": true, "full/h32_kv32/4096x4096/d64": true, "h5_kv5": false} {
+		if err := (&benchFlags{scale: "auto", filter: filter}).check(); (err == nil) != good {
+			t.Errorf("--filter %s: %v", filter, err)
+		}
+	}
+}
+
 func TestBenchList(t *testing.T) {
 	needDevice(t)
 	r := ok(t, "bench", "--list", "--scale", "full", "--suite", "attention,memory")
