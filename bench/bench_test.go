@@ -137,6 +137,9 @@ func TestSamples(t *testing.T) {
 			if err := c.Check(t.Context(), in, w, out); err != nil {
 				t.Errorf("the reference differs from itself: %v", err)
 			}
+			if c.Product {
+				wrongTile(t, &c, in, w, out)
+			}
 			// The first element is in every sample.
 			clear(out["y"].Bytes[:max(out["y"].DType.BlockBytes(), 1)])
 			out["y"].Bytes[0], out["y"].Bytes[out["y"].DType.BlockBytes()-1] = 0x55, 0x55
@@ -145,6 +148,23 @@ func TestSamples(t *testing.T) {
 			}
 		})
 	}
+}
+
+// wrongTile changes a corner of the product, wherever the samples are, as a tile that is computed wrongly
+// would.
+func wrongTile(t *testing.T, c *bench.Case, in, w, out map[string]*ir.Data) {
+	t.Helper()
+	c.Samples = []bench.Sample{{"m": bench.First(1), "n": bench.First(1)}}
+	y := out["y"]
+	right := slices.Clone(y.Bytes)
+	size, width := y.DType.BlockBytes(), y.Dims[1]
+	for row := y.Dims[0] - min(y.Dims[0], 16); row < y.Dims[0]; row++ {
+		clear(y.Bytes[((row+1)*width-16)*size : (row+1)*width*size])
+	}
+	if err := c.Check(t.Context(), in, w, out); err == nil || !strings.Contains(err.Error(), "random signs") {
+		t.Errorf("a wrong tile: %v", err)
+	}
+	copy(y.Bytes, right)
 }
 
 func tensors(t *testing.T, c *bench.Case, g *ir.Graph, op ir.Op) map[string]*ir.Data {

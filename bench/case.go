@@ -26,6 +26,9 @@ type Case struct {
 	// Samples says which part of the outputs is compared with the reference.
 	// None compares all of them.
 	Samples []Sample
+	// Product says that output y is input x times the transpose of w, an input or
+	// a weight, all of which is then checked besides the samples.
+	Product bool
 	// Fills are the values of inputs and weights, by name, where the default
 	// will not do.
 	Fills map[string]Fill

@@ -69,7 +69,23 @@ func (c *Case) Check(ctx context.Context, in, weights, out map[string]*ir.Data) 
 			return err
 		}
 	}
+	if c.Product {
+		return c.checkWhole(in, weights, out)
+	}
 	return nil
+}
+
+// checkWhole checks a product that is the whole of a case.
+func (c *Case) checkWhole(in, weights, out map[string]*ir.Data) error {
+	g, err := c.Graph(c.Sizes)
+	if err != nil {
+		return err
+	}
+	w := weights["w"]
+	if w == nil {
+		w = in["w"]
+	}
+	return checkProduct(in["x"], w, out["y"], interp.ToleranceOf(g, g.Outputs()[0].Node))
 }
 
 func (c *Case) checkSample(ctx context.Context, picked map[string][]int, in, weights, out map[string]*ir.Data) error {

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// matrixSample compares a block of 16 random rows and 16 random columns.
-var matrixSample = []Sample{{"m": Some(16), "n": Some(16)}}
+// matrixSample compares the elements of 48 random rows in 48 random columns.
+var matrixSample = []Sample{{"m": Some(48), "n": Some(48)}}
 
 func matmulCases(scale Scale) []Case {
 	var list []Case
@@ -56,7 +56,7 @@ func denseCase(t ir.DType, m, n, k int) Case {
 		Build: func(b *frontend.Builder, s Sizes) {
 			b.Output("y", b.Input("x", t, s["m"], s["k"]).MatMulT(b.Input("w", t, s["n"], s["k"])))
 		},
-		Axes: map[string]string{"x": "m k", "w": "n k", "y": "m n"}, Samples: matrixSample,
+		Axes: map[string]string{"x": "m k", "w": "n k", "y": "m n"}, Samples: matrixSample, Product: true,
 		Flops: product(m, n, k), Precision: precisionOf(t), Cached: true,
 	}
 }
@@ -68,7 +68,7 @@ func plainCase(t ir.DType, m, n, k int) Case {
 	c.Build = func(b *frontend.Builder, s Sizes) {
 		b.Output("y", b.Input("x", t, s["m"], s["k"]).MatMul(b.Input("w", t, s["k"], s["n"])))
 	}
-	c.Axes = map[string]string{"x": "m k", "w": "k n", "y": "m n"}
+	c.Axes, c.Product = map[string]string{"x": "m k", "w": "k n", "y": "m n"}, false
 	return c
 }
 
@@ -96,7 +96,7 @@ func fusedProductCase(m, n, k int) Case {
 		bias, r := b.Weight("bias", ir.F16, s["n"]), b.Input("r", ir.F16, s["m"], s["n"])
 		b.Output("y", x.MatMulT(w).Add(bias).Gelu().Add(r))
 	}
-	c.Axes["bias"], c.Axes["r"] = "n", "m n"
+	c.Axes["bias"], c.Axes["r"], c.Product = "n", "m n", false
 	return c
 }
 

@@ -19,7 +19,7 @@ func opsCases(scale Scale) []Case {
 	}
 	list = append(list, longRowsCase(8, scale.of(16<<20, 1<<14)), sumAllCase(rows, cols))
 	list = append(list, scanCases(scale)...)
-	return append(list, convCase(scale))
+	return append(list, convCase(scale), expertsCase(scale))
 }
 
 // rowsOf is an op along the rows of a matrix.
@@ -103,5 +103,24 @@ func convCase(scale Scale) Case {
 		Axes:    map[string]string{"x": "i c s s", "w": "o c . .", "y": "i o s s"},
 		Samples: []Sample{{"i": Some(2), "o": Some(2)}},
 		Flops:   product(images*side*side, channels, channels*9), Precision: MatrixF16, Cached: true,
+	}
+}
+
+// expertsCase is a mixture of experts: each token goes through the matrices of a
+// few of many experts, picked by index.
+func expertsCase(scale Scale) Case {
+	experts, used, tokens := scale.of(128, 8), scale.of(8, 2), scale.of(512, 6)
+	rows, width := scale.of(768, 24), scale.of(2048, 32)
+	return Case{
+		Name:  fmt.Sprintf("experts/f16/%dof%dx%dx%d/t%d", used, experts, rows, width, tokens),
+		Sizes: Sizes{"t": tokens, "o": rows},
+		Build: func(b *frontend.Builder, s Sizes) {
+			w := b.Input("w", ir.F16, experts, s["o"], width).IndexSelect(0, b.Input("ids", ir.I32, s["t"], used).Reshape(s["t"]*used))
+			x := b.Input("x", ir.F16, s["t"], width).Unsqueeze(1).Broadcast(s["t"], used, width).Reshape(s["t"]*used, 1, width)
+			b.Output("y", x.MatMulT(w).Reshape(s["t"], used, s["o"]))
+		},
+		Axes:    map[string]string{"x": "t .", "ids": "t .", "w": ". o .", "y": "t . o"},
+		Samples: []Sample{{"t": Some(8), "o": Some(48)}}, Fills: map[string]Fill{"ids": {0, float64(experts)}},
+		Flops: product(tokens*used, rows, width), Precision: MatrixF16, Cached: true,
 	}
 }

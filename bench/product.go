@@ -1,0 +1,141 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// checkProduct compares all of y[m,n] with x[m,k] times the transpose of w[n,k]
+// by Freivalds' method (1977): for a random vector r of signs, y r must be
+// x (w^T r), which costs no product of matrices. Samples alone would miss a tile
+// that is wrong; a tile that is wrong changes the sums of its rows by more than
+// errors that are within the tolerance can add up to, since those have random
+// signs.
+func checkProduct(x, w, y *ir.Data, tol ir.Tolerance) error {
+	m, n, k := x.Dims[0], w.Dims[0], x.Dims[1]
+	rng := rand.New(rand.NewPCG(11, 13))
+	signs := make([]float64, n)
+	for i := range signs {
+		signs[i] = float64(1 - 2*rng.IntN(2))
+	}
+	folded, err := foldRows(w, signs, k)
+	if err != nil {
+		return err
+	}
+	want, err := dotRows(x, folded)
+	if err != nil {
+		return err
+	}
+	have, err := dotRows(y, signs)
+	if err != nil {
+		return err
+	}
+	largest, err := largestOf(y)
+	if err != nil {
+		return err
+	}
+	allowed := (tol.Abs + tol.Eps*epsilon(y.DType)*largest) * math.Sqrt(float64(n))
+	for i := range m {
+		if d := math.Abs(have[i] - want[i]); !(d <= allowed) {
+			return fmt.Errorf("output \"y\": the elements of row %d, added up with random signs, are %v, want %v ±%.3g", i, have[i], want[i], allowed)
+		}
+	}
+	return nil
+}
+
+// epsilon is half the distance of 1 and the next number of a dtype, f32's at
+// least.
+func epsilon(t ir.DType) float64 {
+	switch t {
+	case ir.F16:
+		return 0x1p-11
+	case ir.BF16:
+		return 0x1p-8
+	}
+	return 0x1p-24
+}
+
+// rowChunk is how many rows are decoded by one goroutine.
+const rowChunk = 64
+
+// eachRow decodes the rows of a matrix, on all cores. f is called with the
+// chunk, of rowChunk rows, that the row is in; a row is valid during the call.
+func eachRow(d *ir.Data, f func(chunk, row int, values []float64)) error {
+	rows, width := d.Dims[0], d.Dims[1]
+	size := len(d.Bytes) / max(rows, 1)
+	var failed error
+	var mu sync.Mutex
+	chunks(rows, rowChunk, func(chunk, from, to int) {
+		values, narrow := make([]float64, width), make([]float32, width)
+		for i := from; i < to; i++ {
+			raw := d.Bytes[i*size : (i+1)*size]
+			if !d.DType.IsBlock() {
+				ir.DecodeFloats(values, d.DType, raw)
+			} else if err := quant.Dequantize(narrow, d.DType, raw); err != nil {
+				mu.Lock()
+				failed = err
+				mu.Unlock()
+				return
+			} else {
+				for j, v := range narrow {
+					values[j] = float64(v)
+				}
+			}
+			f(chunk, i, values)
+		}
+	})
+	return failed
+}
+
+// foldRows returns the sum of the rows times their factors.
+func foldRows(d *ir.Data, factors []float64, width int) ([]float64, error) {
+	parts := make([][]float64, (d.Dims[0]+rowChunk-1)/rowChunk)
+	err := eachRow(d, func(chunk, row int, values []float64) {
+		if parts[chunk] == nil {
+			parts[chunk] = make([]float64, width)
+		}
+		for j, v := range values {
+			parts[chunk][j] += factors[row] * v
+		}
+	})
+	sum := make([]float64, width)
+	for _, p := range parts {
+		for j, v := range p {
+			sum[j] += v
+		}
+	}
+	return sum, err
+}
+
+// dotRows returns the product of every row with a vector.
+func dotRows(d *ir.Data, vector []float64) ([]float64, error) {
+	out := make([]float64, d.Dims[0])
+	err := eachRow(d, func(_, row int, values []float64) {
+		sum := 0.0
+		for j, v := range values {
+			sum += v * vector[j]
+		}
+		out[row] = sum
+	})
+	return out, err
+}
+
+// largestOf returns the largest magnitude of an element.
+func largestOf(d *ir.Data) (float64, error) {
+	rows := make([]float64, d.Dims[0])
+	err := eachRow(d, func(_, row int, values []float64) {
+		for _, v := range values {
+			rows[row] = max(rows[row], math.Abs(v))
+		}
+	})
+	largest := 0.0
+	for _, v := range rows {
+		largest = max(largest, v)
+	}
+	return largest, err
+}
