@@ -20,3 +20,4 @@
 package quant
 
 //go:generate go run ./internal/gentables ../golden/quant/ggml-iq-grids.json tables_iq.go
+//go:generate go run ../internal/quantreport -docs ../docs

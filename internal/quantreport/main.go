@@ -1,0 +1,77 @@
+// Quantreport measures what the block formats lose and writes docs/QUANT.md.
+//
+//	go run ./internal/quantreport -model gollama-f16.gguf    # measures, a few minutes
+//	go run ./internal/quantreport                            # only measures on random numbers
+//
+// The measurements are kept in docs/quant.json, since the f16 model is not part of
+// the repository. A test fails where the page is not what the measurements say, and
+// where formats have come to lose more or less than they say.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"log"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+)
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("quantreport: ")
+	var f flags
+	flag.StringVar(&f.docs, "docs", "docs", "the `folder` of the documentation")
+	flag.StringVar(&f.model, "model", "", "measure with this f16 GGUF `file` of the gollama model")
+	flag.StringVar(&f.device, "device", "auto", "where to run the model: auto, cpu (the reference), an index of vkc devices, or part of a name")
+	flag.StringVar(&f.calibration, "calibration", filepath.Join(runtime.GOROOT(), "src"), "`folder` of the Go sources that importance matrices are made from")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, f); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// flags are the command line.
+type flags struct{ docs, model, device, calibration string }
+
+// The files in the folder of the documentation.
+const (
+	resultsFile = "quant.json"
+	pageFile    = "QUANT.md"
+	plotFile    = "quant-error.svg"
+)
+
+func run(ctx context.Context, f flags) error {
+	r, err := measureOrRead(ctx, f)
+	if err != nil {
+		return err
+	}
+	for i := range r.Formats {
+		m := &r.Formats[i]
+		if m.RMSE, m.Matmul, err = normalLoss(m.Type); err != nil {
+			return err
+		}
+	}
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string]string{resultsFile: string(text) + "\n", pageFile: page(r), plotFile: plot(r)} {
+		if err := os.WriteFile(filepath.Join(f.docs, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measureOrRead returns the measurements of the model: new ones, or those kept.
+func measureOrRead(ctx context.Context, f flags) (*results, error) {
+	if f.model == "" {
+		return readResults(f.docs)
+	}
+	return measure(ctx, f)
+}

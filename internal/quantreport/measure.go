@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// measure makes the measurements with the model.
+func measure(ctx context.Context, f flags) (_ *results, err error) {
+	dev, err := vkc.OpenDevice(f.device)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	log.Print(dev.Why())
+	m, err := openModel(f.model, dev)
+	if err != nil {
+		return nil, err
+	}
+	r := &results{Device: dev.Name()}
+	for _, d := range m.weights {
+		r.Parameters += int64(d.Elems())
+		if len(d.Dims) == 2 {
+			r.Quantized += int64(d.Elems())
+		}
+	}
+	texts, info, err := heldOutText()
+	if err != nil {
+		return nil, err
+	}
+	r.Text = info
+	windows, n, err := m.windows(texts)
+	if err != nil {
+		return nil, err
+	}
+	r.Text.Tokens = n
+	importance, err := m.importance(ctx, f.calibration, r)
+	if err != nil {
+		return nil, err
+	}
+	f16, ref, err := m.judge(ctx, m.weights, windows, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.F16 = f16
+	log.Printf("f16: %+v", f16)
+	for _, t := range ir.DTypes() {
+		if _, ok := quant.Supported(t); !ok {
+			continue
+		}
+		one, err := m.measureFormat(ctx, t, windows, ref, importance)
+		if err != nil {
+			return nil, err
+		}
+		r.Formats = append(r.Formats, one)
+	}
+	return r, nil
+}
+
+func (m *model) importance(ctx context.Context, source string, r *results) (importances, error) {
+	texts, info, err := calibrationText(source)
+	if err != nil {
+		return importances{}, err
+	}
+	r.Calibration = info
+	windows, n, err := m.windows(texts)
+	if err != nil {
+		return importances{}, err
+	}
+	r.Calibration.Tokens = n
+	return m.calibrate(ctx, windows)
+}
+
+// measureFormat measures one format in the model, without and with importance weights.
+func (m *model) measureFormat(ctx context.Context, t ir.DType, windows [][]int64, ref [][]float64, importance importances) (one measured, err error) {
+	one.Type = t
+	score := func(weights importances) (s score, err error) {
+		w, err := m.stored(t, weights)
+		if err != nil {
+			return s, err
+		}
+		s, _, err = m.judge(ctx, w, windows, ref)
+		log.Printf("%s: importance %v: %+v", t, weights.Matrix != nil, s)
+		return s, err
+	}
+	if one.Model, err = score(importances{}); err != nil || !quant.UsesWeights(t) {
+		return one, err
+	}
+	weighted, err := score(importance)
+	one.Weighted = &weighted
+	return one, err
+}

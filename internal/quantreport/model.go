@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	goruntime "runtime"
+	"sync"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/internal/bpe"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// model is a language model in f32, whatever its weights were stored in, so that
+// what is measured is the loss of the weights alone.
+type model struct {
+	graph     *ir.Graph
+	weights   vkc.WeightMap // f32
+	tokenizer *bpe.Tokenizer
+	bos       int64
+	context   int // tokens that one run takes
+	device    *vkc.Device
+}
+
+func openModel(path string, device *vkc.Device) (*model, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	cfg, err := llm.FromGGUF(f)
+	if err != nil {
+		return nil, err
+	}
+	m := &model{weights: vkc.WeightMap{}, context: cfg.Context, device: device}
+	for name, t := range cfg.Types {
+		if t.DType != ir.F32 && t.DType != ir.F16 {
+			return nil, fmt.Errorf("%s: %q is %s: want the f16 model", path, name, t.DType)
+		}
+		if m.weights[name], err = loadF32(f, name); err != nil {
+			return nil, err
+		}
+		t.DType = ir.F32
+		cfg.Types[name] = t
+	}
+	m.graph, err = frontend.Build("every token", func(b *frontend.Builder) {
+		b.Output("logits", llm.Forward(b, cfg, b.Input("tokens", ir.I32, b.Sym("T", cfg.Context)), llm.EveryToken))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m, m.readVocabulary(f)
+}
+
+func loadF32(f *gguf.File, name string) (*ir.Data, error) {
+	d, err := f.Weight(name)
+	if err != nil {
+		return nil, err
+	}
+	values, err := d.Floats()
+	if err != nil {
+		return nil, err
+	}
+	return ir.FromFloats(ir.F32, values, d.Dims...)
+}
+
+func (m *model) readVocabulary(f *gguf.File) error {
+	tokens, err := f.Strings("tokenizer.ggml.tokens")
+	if err != nil {
+		return err
+	}
+	merges, err := f.Strings("tokenizer.ggml.merges")
+	if err != nil {
+		return err
+	}
+	if m.bos, err = f.Int("tokenizer.ggml.bos_token_id"); err != nil {
+		return err
+	}
+	m.tokenizer, err = bpe.New(tokens, merges)
+	return err
+}
+
+// windows cuts texts into token lists that one run takes, each after the token that
+// begins a text. The last token of a window is only predicted.
+func (m *model) windows(texts []string) (list [][]int64, predicted int, err error) {
+	for _, text := range texts {
+		ids, err := m.tokenizer.Encode(text)
+		if err != nil {
+			return nil, 0, err
+		}
+		for len(ids) > 0 {
+			n := min(len(ids), m.context)
+			list = append(list, append([]int64{m.bos}, ids[:n]...))
+			ids = ids[n:]
+			predicted += n
+		}
+	}
+	return list, predicted, nil
+}
+
+// outputs runs a graph over each window, without the window's last token, and hands
+// the outputs to visit.
+func (m *model) outputs(ctx context.Context, g *ir.Graph, w ir.WeightSource, windows [][]int64, visit func(i int, out map[string]*ir.Data) error) (err error) {
+	exe, err := m.device.LoadGraph(ctx, g, w)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, exe.Close()) }()
+	for i, window := range windows {
+		n := len(window) - 1
+		tokens, err := ir.FromInts(ir.I32, window[:n], n)
+		if err != nil {
+			return err
+		}
+		res, err := exe.Run(ctx, map[string]*ir.Data{"tokens": tokens}, runtime.RunOptions{})
+		if err != nil {
+			return err
+		}
+		if err := visit(i, res.Outputs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stored returns the weights with the matrices as they are after quantizing to t.
+func (m *model) stored(t ir.DType, importance importances) (vkc.WeightMap, error) {
+	all := vkc.WeightMap{}
+	for name, d := range m.weights {
+		all[name] = d
+		if len(d.Dims) != 2 {
+			continue
+		}
+		wide, err := d.Floats()
+		if err != nil {
+			return nil, err
+		}
+		x := make([]float32, len(wide))
+		for i, v := range wide {
+			x[i] = float32(v)
+		}
+		row, err := importance.row(name, d.Dims[1])
+		if err != nil {
+			return nil, err
+		}
+		if x, err = roundTrip(t, x, row); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if all[name], err = ir.FromFloats(ir.F32, widen(x), d.Dims...); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// judge scores weights on the windows. Of the f16 model, whose logits others are
+// compared with, it returns the logits, given as ref for the others.
+func (m *model) judge(ctx context.Context, w vkc.WeightMap, windows [][]int64, ref [][]float64) (s score, logits [][]float64, err error) {
+	n := 0
+	err = m.outputs(ctx, m.graph, w, windows, func(i int, out map[string]*ir.Data) error {
+		all, err := out["logits"].Floats()
+		if err != nil {
+			return err
+		}
+		base := all
+		if ref != nil {
+			base = ref[i]
+		} else {
+			logits = append(logits, all)
+		}
+		s.window(base, all, windows[i][1:])
+		n += len(windows[i]) - 1
+		return nil
+	})
+	s.finish(n)
+	return s, logits, err
+}
+
+// window adds the predictions of a run, over all cores and in their order, so that
+// the sums are the same each time.
+func (s *score) window(base, logits []float64, next []int64) {
+	vocab := len(logits) / len(next)
+	each := make([]score, len(next))
+	var wg sync.WaitGroup
+	workers := goruntime.GOMAXPROCS(0)
+	for worker := range workers {
+		wg.Go(func() {
+			for j := worker; j < len(next); j += workers {
+				each[j].token(base[j*vocab:][:vocab], logits[j*vocab:][:vocab], int(next[j]))
+			}
+		})
+	}
+	wg.Wait()
+	for _, e := range each {
+		s.KL += e.KL
+		s.Perplexity += e.Perplexity
+		s.Accuracy += e.Accuracy
+		s.Agreement += e.Agreement
+	}
+}
+
+// token adds one prediction: the logits of the f16 model and of the one at hand,
+// and the token that came.
+func (s *score) token(base, logits []float64, next int) {
+	baseTop, baseSum := logSumExp(base)
+	top, sum := logSumExp(logits)
+	for i, v := range base {
+		logP, logQ := v-baseSum, logits[i]-sum
+		s.KL += math.Exp(logP) * (logP - logQ)
+	}
+	s.Perplexity += sum - logits[next] // the logarithm, until finish
+	if top == next {
+		s.Accuracy++
+	}
+	if top == baseTop {
+		s.Agreement++
+	}
+}
+
+func (s *score) finish(n int) {
+	for _, v := range []*float64{&s.KL, &s.Perplexity, &s.Accuracy, &s.Agreement} {
+		*v /= float64(n)
+	}
+	s.Perplexity = math.Exp(s.Perplexity)
+}
+
+func logSumExp(x []float64) (top int, sum float64) {
+	for i, v := range x {
+		if v > x[top] {
+			top = i
+		}
+	}
+	for _, v := range x {
+		sum += math.Exp(v - x[top])
+	}
+	return top, x[top] + math.Log(sum)
+}

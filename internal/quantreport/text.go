@@ -1,0 +1,50 @@
+package main
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// heldOut is Go source written for this measurement, which therefore is in no
+// training set.
+//
+//go:embed testdata/heldout
+var heldOut embed.FS
+
+// calibrationFiles are sources of the standard library, which the model was
+// trained on, of the kind that importance matrices are usually made from.
+var calibrationFiles = []string{"bufio/bufio.go", "encoding/csv/reader.go", "net/textproto/reader.go", "text/tabwriter/tabwriter.go"}
+
+// heldOutText returns the texts to measure with.
+func heldOutText() ([]string, textInfo, error) {
+	names, err := fs.Glob(heldOut, "testdata/heldout/*.go")
+	if err != nil {
+		return nil, textInfo{}, err
+	}
+	return readTexts(heldOut, names)
+}
+
+func calibrationText(folder string) ([]string, textInfo, error) {
+	return readTexts(os.DirFS(folder), calibrationFiles)
+}
+
+func readTexts(from fs.FS, names []string) ([]string, textInfo, error) {
+	sum := sha256.New()
+	info := textInfo{Files: len(names)}
+	var texts []string
+	for _, name := range names {
+		text, err := fs.ReadFile(from, name)
+		if err != nil {
+			return nil, info, fmt.Errorf("text: %w", err)
+		}
+		info.Bytes += len(text)
+		sum.Write(text)
+		texts = append(texts, string(text))
+	}
+	info.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	return texts, info, nil
+}
