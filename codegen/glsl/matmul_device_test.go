@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -293,7 +294,7 @@ func randomMatCases(t *testing.T, caps target.Caps, count int) []matCase {
 func TestMatMulOnDevice(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	caps := dev.Caps()
-	cases := append(matCases(), randomMatCases(t, caps, *randomProducts)...)
+	cases := slices.Concat(matCases(), blockCases(), randomMatCases(t, caps, *randomProducts))
 	shaders, kernels := make([]*glsl.Shader, len(cases)), make([]*kernel.Kernel, len(cases))
 	sources := make([]spirv.Shader, len(cases))
 	for i := range cases {
@@ -369,6 +370,9 @@ func (c matCase) compare(t *testing.T, dev *vk.Device, sh *glsl.Shader, k *kerne
 	for _, b := range k.Bindings {
 		if b.Read && b.Name != "params" {
 			in[b.Name] = randomTensor(t, r, b.DType, b.Elems)
+			if b.Codebook != ir.Invalid {
+				in[b.Name] = tensor{bytes: quant.Codebook(b.Codebook).Bytes}
+			}
 		}
 	}
 	want := c.p.reference(symbol, in)

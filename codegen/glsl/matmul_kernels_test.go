@@ -3,6 +3,7 @@ package glsl_test
 import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
 )
 
 // product describes a matrix product for tests: y = epilogue(sum over k of
@@ -84,6 +85,9 @@ func (p product) kernel() *kernel.Kernel {
 		return b.Cast(ir.F32, b.Load(bind(name, p.b, bShape, false), p.b, at(bShape, bAt...), name))
 	}
 	k.Products = []kernel.Product{{A: x, B: load("b"), Name: "acc", Operands: p.operands}}
+	if c := quant.Codebook(p.b); c != nil {
+		k.Bindings[bind("codebook", c.DType, []ir.Dim{ir.D(c.Elems())}, false)].Codebook = p.b
+	}
 	y := b.Acc(0, ir.F32, "acc")
 	if p.gated {
 		k.Products[0].Name = "acc0"

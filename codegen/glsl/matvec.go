@@ -20,7 +20,11 @@ func (e *emitter) emitMatVec() {
 	m.declareSums(s.ThreadM * s.ThreadN)
 	v := &matVec{matMul: m, self: self, groups: s.TileN / s.ThreadN}
 	v.placeInvocation()
-	v.accumulate()
+	if run, ok := v.blockRun(); ok {
+		v.accumulateBlocks(run)
+	} else {
+		v.accumulate()
+	}
 	if s.LanesPerRow == 1 {
 		v.storeOwn()
 		return

@@ -33,7 +33,7 @@ type Schedule struct {
 	// Matrix products.
 	TileM   int `json:"tile_m,omitempty"`
 	TileN   int `json:"tile_n,omitempty"`
-	TileK   int `json:"tile_k,omitempty"`
+	TileK   int `json:"tile_k,omitempty"`   // of matvec: about how many elements of a block an invocation takes at once; 0 takes quads
 	ThreadM int `json:"thread_m,omitempty"` // rows per invocation
 	ThreadN int `json:"thread_n,omitempty"` // columns per invocation
 
@@ -63,6 +63,9 @@ func (s Schedule) String() string {
 		t += fmt.Sprintf(" tile=%dx%dx%d thread=%dx%d", s.TileM, s.TileN, s.TileK, s.ThreadM, s.ThreadN)
 	case VarMatVec:
 		t += fmt.Sprintf(" rows=%dx%d vec=%d", s.TileM, s.TileN, s.Vec)
+		if s.TileK > 0 {
+			t += fmt.Sprintf(" run=%d", s.TileK)
+		}
 	}
 	switch s.Variant {
 	case VarCoopMat:

@@ -11,6 +11,7 @@ import (
 const (
 	maxAccumulators = 128 // sums one invocation of a matrix product keeps
 	maxCached       = 64  // row elements one invocation keeps
+	maxBlockRun     = 256 // elements of a block one invocation of a matvec takes at once
 )
 
 // MaxMatVecRows is the most rows of A that the matvec variant takes: it reads
@@ -240,6 +241,8 @@ func checkMatVec(k *kernel.Kernel, s kernel.Schedule) error {
 		return fmt.Errorf("every invocation must compute all %d rows, up to %d", m, MaxMatVecRows)
 	case s.ThreadN < 1 || s.TileN < 1 || s.TileN%s.ThreadN != 0:
 		return fmt.Errorf("thread columns do not divide the tile")
+	case s.TileK < 0 || s.TileK%4 != 0 || s.TileK > maxBlockRun:
+		return fmt.Errorf("%d elements of a block at once, want a multiple of 4 up to %d", s.TileK, maxBlockRun)
 	case !powerOfTwo(s.LanesPerRow):
 		return fmt.Errorf("%d lanes per sum, want a power of two", s.LanesPerRow)
 	case s.Workgroup != s.TileN/s.ThreadN*s.LanesPerRow:

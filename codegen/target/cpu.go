@@ -29,6 +29,7 @@ var cpu = class{
 		// one row, GB/s of B read with 1, 2, 4 columns: f32 5, 12, 14; f16 4, 12,
 		// 17; q4_0 1.7, 3.8, 3.9.
 		t.vecWorkgroup, t.vecColumns, t.vecLanes = 32, 4, 8
+		t.blockRun, t.blockRunK = 16, 16 // unrolled further, the driver compiles for a second
 		return t
 	},
 }

@@ -139,6 +139,20 @@ func FoldContiguous(k *kernel.Kernel, operand *kernel.Expr, other int) bool {
 	return contiguous(roots, k.FoldAxis()) || !contiguous(roots, other)
 }
 
+// blocksOf returns the block format of the first B operand of a matrix product
+// that is a tensor of blocks as it stands in memory, or ir.Invalid.
+func blocksOf(k *kernel.Kernel) ir.DType {
+	for _, p := range k.Products {
+		if p.B.Kind != kernel.ExprLoad {
+			continue
+		}
+		if t := k.Bindings[p.B.Bind].DType; t.IsBlock() {
+			return t
+		}
+	}
+	return ir.Invalid
+}
+
 // readsTwice reports whether a row kernel goes over its row more than once.
 func readsTwice(k *kernel.Kernel) bool {
 	passes := len(k.Phases)

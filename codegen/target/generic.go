@@ -39,5 +39,8 @@ func genericTuning(caps Caps) tuning {
 		vecWorkgroup: 64,
 		vecColumns:   1,
 		vecLanes:     16,
+		blockRun:     16,
+		blockRunK:    32,
+		blockColumns: 2,
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // Candidate is a schedule worth trying and why it is one.
@@ -202,15 +203,23 @@ func (t tuning) matVecs(k *kernel.Kernel) []Candidate {
 func (t tuning) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 	var all []Candidate
 	reason := fmt.Sprintf("%d rows: B is read once, along the contraction", sh.M)
+	cols, run, least := t.vecColumns, 0, t.subgroup
+	if b := blocksOf(k); b != ir.Invalid {
+		cols, run = t.blockColumns, t.runOf(b, sh)
+		for least < t.blockLanes && least < wg && int64(least*run) < sh.K {
+			least *= 2
+		}
+	}
 	add := func(lanes, subgroup int) {
 		if lanes > wg {
 			return
 		}
-		cols := t.vecColumns
-		all = append(all, Candidate{matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, subgroup), reason})
+		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, subgroup)
+		s.TileK = run
+		all = append(all, Candidate{s, reason})
 	}
 	if t.subgroup > 0 {
-		lanes := t.subgroup
+		lanes := least
 		for lanes < wg && sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < t.fill && int64(lanes)*8 <= sh.K {
 			lanes *= 2
 		}
@@ -218,6 +227,20 @@ func (t tuning) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 	}
 	add(min(t.vecLanes, wg), 0)
 	return all
+}
+
+// runOf is how many elements of a block an invocation takes at once: fewer
+// where it keeps that much of several rows of A.
+func (t tuning) runOf(b ir.DType, sh matShape) int {
+	run := t.blockRun
+	switch b {
+	case ir.Q2_K, ir.Q3_K, ir.Q4_K, ir.Q5_K, ir.Q6_K:
+		run = t.blockRunK
+	}
+	for rows := sh.M; rows > 2 && run > 8; rows = (rows + 1) / 2 {
+		run /= 2
+	}
+	return run
 }
 
 // acrossColumns: neighbouring lanes take neighbouring columns, and groups of

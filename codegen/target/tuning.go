@@ -27,6 +27,12 @@ type tuning struct {
 	vecWorkgroup int // invocations of a matvec workgroup
 	vecColumns   int // columns that share the reading of A
 	vecLanes     int // invocations per sum where subgroups are not relied on
+
+	// Matvecs over blocks.
+	blockRun     int // elements of a block that an invocation takes at once
+	blockRunK    int // the same of K formats, whose scales are work to unpack
+	blockLanes   int // invocations per sum, at least
+	blockColumns int // columns that share the reading of A
 }
 
 // tile is a matrix tile: M x N results of a workgroup in steps of K, each

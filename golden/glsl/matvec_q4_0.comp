@@ -1,11 +1,12 @@
 // matmul over [1,4096], folding 4096
 // Fuses: matmul.
-// Schedule: matvec wg=128 rows=1x4 vec=4 subgroup=32.
+// Schedule: matvec wg=128 rows=1x2 vec=4 run=8 subgroup=32.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
@@ -17,7 +18,7 @@ layout(set = 0, binding = 1, std430) readonly buffer B_buffer { uint16_t b[]; };
 layout(set = 0, binding = 2, std430) readonly buffer Bias_buffer { float bias[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 
-shared float partial[5];
+shared float partial[12];
 
 vec4 bytes_unsigned(uint bytes) {
     return vec4(bytes & 0xffu, bytes >> 8 & 0xffu, bytes >> 16 & 0xffu, bytes >> 24);
@@ -50,39 +51,55 @@ vec4 levels_b(uint block, uint e, uint p) {
     return bytes_unsigned(quants_b(block, e, p)) - 8.0;
 }
 
-// Elements i to i+3, i being a multiple of 4.
-vec4 decode4_b(uint i) {
-    uint block = i / 32u, e = i % 32u;
-    return scale_b(block, e) * levels_b(block, e % 16u, e / 16u % 2u);
-}
-
 void main() {
     uint self = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
-    uint col0 = gl_WorkGroupID.x * 4u;
-    float acc = 0.0;
-    uint part = self % 32u;
-    uint group = self / 32u;
-
-    for (uint k = part * 4u; k < 4096u; k += 128u) {
-        vec4 a4 = a_vec4[k / 4u];
-        uint col = col0 + group;
-        vec4 b4 = decode4_b(col * 4096u + k);
-        acc += dot(a4, b4);
+    uint col0 = gl_WorkGroupID.x * 2u;
+    float acc[2];
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        acc[i] = 0.0;
     }
 
-    acc += subgroupShuffleXor(acc, 16u);
-    acc += subgroupShuffleXor(acc, 8u);
-    acc += subgroupShuffleXor(acc, 4u);
-    acc += subgroupShuffleXor(acc, 2u);
-    acc += subgroupShuffleXor(acc, 1u);
-    if (gl_SubgroupInvocationID == 0u) {
-        partial[group] = acc;
+    for (uint step_2 = self; step_2 < 512u; step_2 += 128u) {
+        uint block = step_2 / 4u;
+        uint e = step_2 % 4u * 4u;
+        uint k = block * 32u + e;
+        [[unroll]] for (uint p = 0u; p < 2u; ++p) {
+            vec4 a_strip;
+            float a_sum;
+            a_sum = 0.0;
+            a_strip = a_vec4[(k + p * 16u) / 4u];
+            a_sum += dot(a_strip, vec4(1.0));
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                uint col = col0 + j;
+                float dots;
+                dots = 0.0;
+                uint at = col * 128u + block;
+                vec4 levels = bytes_unsigned(quants_b(at, e, p));
+                dots += dot(levels, a_strip);
+                float scale = scale_b(at, e + p * 16u);
+                acc[j] += scale * (dots - 8.0 * a_sum);
+            }
+        }
+    }
+
+    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+        acc[j] += subgroupShuffleXor(acc[j], 16u);
+        acc[j] += subgroupShuffleXor(acc[j], 8u);
+        acc[j] += subgroupShuffleXor(acc[j], 4u);
+        acc[j] += subgroupShuffleXor(acc[j], 2u);
+        acc[j] += subgroupShuffleXor(acc[j], 1u);
+        if (gl_SubgroupInvocationID == 0u) {
+            partial[self / 32u * 3u + j] = acc[j];
+        }
     }
     barrier();
 
-    if (self < 4u) {
+    if (self < 2u) {
         uint col = col0 + self;
         float sum = partial[self];
+        for (uint p = 1u; p < 4u; ++p) {
+            sum += partial[p * 3u + self];
+        }
         result[col] = sum + bias[col];
     }
 }

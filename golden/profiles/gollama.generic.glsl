@@ -1462,9 +1462,10 @@ void main() {
 
 // matmul over [1,4096], folding 256
 // Fuses: matmul, reshape.
-// Schedule: matvec wg=64 rows=1x4 vec=4.
+// Schedule: matvec wg=64 rows=1x8 vec=4 run=16.
 #version 450
 #extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_control_flow_attributes : require
 
 layout(local_size_x = 64) in;
 
@@ -1472,7 +1473,7 @@ layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4
 layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 
-shared float partial[80];
+shared float partial[144];
 
 vec4 bytes_signed(uint bytes) {
     int i = int(bytes);
@@ -1506,34 +1507,48 @@ vec4 levels_weight(uint block, uint e) {
     return bytes_signed(quants_weight(block, e));
 }
 
-// Elements i to i+3, i being a multiple of 4.
-vec4 decode4_weight(uint i) {
-    uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
-}
-
 void main() {
     uint self = gl_LocalInvocationIndex;
-    uint col0 = gl_WorkGroupID.x * 4u;
-    float acc = 0.0;
+    uint col0 = gl_WorkGroupID.x * 8u;
+    float acc[2];
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        acc[i] = 0.0;
+    }
     uint part = self % 16u;
     uint group = self / 16u;
 
-    for (uint k = part * 4u; k < 256u; k += 64u) {
-        vec4 a4 = rms_norm_vec4[k / 4u];
-        uint col = col0 + group;
-        vec4 b4 = decode4_weight(col * 256u + k);
-        acc += dot(a4, b4);
+    for (uint step_2 = part; step_2 < 16u; step_2 += 16u) {
+        uint block = step_2 / 2u;
+        uint e = step_2 % 2u * 16u;
+        uint k = block * 32u + e;
+        vec4 a_strip[4];
+        [[unroll]] for (uint t = 0u; t < 4u; ++t) {
+            a_strip[t] = rms_norm_vec4[(k + t * 4u) / 4u];
+        }
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + (group * 2u + j);
+            float dots;
+            dots = 0.0;
+            uint at = col * 8u + block;
+            [[unroll]] for (uint t = 0u; t < 4u; ++t) {
+                vec4 levels = bytes_signed(quants_weight(at, e + t * 4u));
+                dots += dot(levels, a_strip[t]);
+            }
+            float scale = scale_weight(at, e);
+            acc[j] += scale * dots;
+        }
     }
 
-    partial[part * 5u + group] = acc;
+    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+        partial[part * 9u + (group * 2u + j)] = acc[j];
+    }
     barrier();
 
-    if (self < 4u) {
+    if (self < 8u) {
         uint col = col0 + self;
         float sum = partial[self];
         for (uint p = 1u; p < 16u; ++p) {
-            sum += partial[p * 5u + self];
+            sum += partial[p * 9u + self];
         }
         result[col] = sum;
     }

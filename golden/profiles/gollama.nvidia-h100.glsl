@@ -1523,12 +1523,13 @@ void main() {
 
 // matmul over [1,4096], folding 256
 // Fuses: matmul, reshape.
-// Schedule: matvec wg=128 rows=1x4 vec=4 subgroup=32.
+// Schedule: matvec wg=128 rows=1x8 vec=4 run=8 subgroup=32.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
@@ -1539,7 +1540,7 @@ layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4
 layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 
-shared float partial[5];
+shared float partial[9];
 
 vec4 bytes_signed(uint bytes) {
     int i = int(bytes);
@@ -1573,37 +1574,51 @@ vec4 levels_weight(uint block, uint e) {
     return bytes_signed(quants_weight(block, e));
 }
 
-// Elements i to i+3, i being a multiple of 4.
-vec4 decode4_weight(uint i) {
-    uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
-}
-
 void main() {
     uint self = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
-    uint col0 = gl_WorkGroupID.x * 4u;
-    float acc = 0.0;
+    uint col0 = gl_WorkGroupID.x * 8u;
+    float acc[2];
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        acc[i] = 0.0;
+    }
     uint part = self % 32u;
     uint group = self / 32u;
 
-    for (uint k = part * 4u; k < 256u; k += 128u) {
-        vec4 a4 = rms_norm_vec4[k / 4u];
-        uint col = col0 + group;
-        vec4 b4 = decode4_weight(col * 256u + k);
-        acc += dot(a4, b4);
+    for (uint step_2 = part; step_2 < 32u; step_2 += 32u) {
+        uint block = step_2 / 4u;
+        uint e = step_2 % 4u * 8u;
+        uint k = block * 32u + e;
+        vec4 a_strip[2];
+        [[unroll]] for (uint t = 0u; t < 2u; ++t) {
+            a_strip[t] = rms_norm_vec4[(k + t * 4u) / 4u];
+        }
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + (group * 2u + j);
+            float dots;
+            dots = 0.0;
+            uint at = col * 8u + block;
+            [[unroll]] for (uint t = 0u; t < 2u; ++t) {
+                vec4 levels = bytes_signed(quants_weight(at, e + t * 4u));
+                dots += dot(levels, a_strip[t]);
+            }
+            float scale = scale_weight(at, e);
+            acc[j] += scale * dots;
+        }
     }
 
-    acc += subgroupShuffleXor(acc, 16u);
-    acc += subgroupShuffleXor(acc, 8u);
-    acc += subgroupShuffleXor(acc, 4u);
-    acc += subgroupShuffleXor(acc, 2u);
-    acc += subgroupShuffleXor(acc, 1u);
-    if (gl_SubgroupInvocationID == 0u) {
-        partial[group] = acc;
+    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+        acc[j] += subgroupShuffleXor(acc[j], 16u);
+        acc[j] += subgroupShuffleXor(acc[j], 8u);
+        acc[j] += subgroupShuffleXor(acc[j], 4u);
+        acc[j] += subgroupShuffleXor(acc[j], 2u);
+        acc[j] += subgroupShuffleXor(acc[j], 1u);
+        if (gl_SubgroupInvocationID == 0u) {
+            partial[group * 2u + j] = acc[j];
+        }
     }
     barrier();
 
-    if (self < 4u) {
+    if (self < 8u) {
         uint col = col0 + self;
         float sum = partial[self];
         result[col] = sum;

@@ -115,8 +115,14 @@ func (s *suite) quantized() {
 		s.add(ir.OpEmbedding, fmt.Sprintf("%s/7x256", q), func(b *builder, t ir.DType) *ir.Node {
 			return b.op(ir.OpEmbedding, []*ir.Node{b.leaf(ir.OpWeight, q, []int{7, 256}, small, 0), b.indices(ir.I32, 7, 9)}, attr("dtype", t))
 		})
-		s.add(ir.OpMatMul, fmt.Sprintf("%s/3x256 by 13", q), func(b *builder, t ir.DType) *ir.Node {
-			return b.op(ir.OpMatMul, []*ir.Node{b.input(t, []int{3, 256}, small), b.leaf(ir.OpWeight, q, []int{13, 256}, small, 0)}, attr("transpose_b", true))
+		for _, rows := range []int{1, 2, 3, 4, 5, 6, 7, 8, 33} { // as many kernels as a matvec has rows, and one of tiles
+			s.add(ir.OpMatMul, fmt.Sprintf("%s/%dx512 by 13", q, rows), func(b *builder, t ir.DType) *ir.Node {
+				return b.op(ir.OpMatMul, []*ir.Node{b.input(t, []int{rows, 512}, small), b.leaf(ir.OpWeight, q, []int{13, 512}, small, 0)}, attr("transpose_b", true))
+			}).smoke = rows == 1
+		}
+		s.add(ir.OpMatMul, fmt.Sprintf("%s/dequantized/2x256 by 37", q), func(b *builder, t ir.DType) *ir.Node {
+			w := b.view(ir.OpDequantize, b.leaf(ir.OpWeight, q, []int{37, 256}, small, 0), attr("dtype", t))
+			return b.op(ir.OpMatMul, []*ir.Node{b.input(t, []int{2, 256}, small), w}, attr("transpose_b", true))
 		})
 	}
 	s.add(ir.OpDequantize, "q8_0/2x64", func(b *builder, t ir.DType) *ir.Node {

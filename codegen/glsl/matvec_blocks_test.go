@@ -1,0 +1,261 @@
+package glsl_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+	"github.com/vkc-go/vkc/runtime/vk"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+func blockTypes() []ir.DType {
+	return slices.DeleteFunc(slices.Clone(ir.DTypes()), func(t ir.DType) bool { return !t.IsBlock() })
+}
+
+// blockRun is vec with runs of elements of a block.
+func blockRun(s kernel.Schedule, run int) kernel.Schedule {
+	s.TileK = run
+	return s
+}
+
+// blockCases are matvecs over every block format, with short, long and the
+// longest runs.
+func blockCases() []matCase {
+	var cases []matCase
+	for i, t := range blockTypes() {
+		n := t.BlockElems()
+		for j, run := range []int{8, 32, 256} {
+			p := product{m: d(1), n: d(13), k: d(n * (1 + (i+j)%3)), a: ir.F32, b: t, transB: true, gated: j == 1, bias: i%2 == 0, prologue: j == 2}
+			s := vec(1, 8, 2, 1+j%2, 8)
+			if j == 1 {
+				p.m, s = d(3), vec(3, 4, 2, 1, 0)
+			}
+			if j == 2 {
+				p.a = ir.F16
+			}
+			cases = append(cases, matCase{name: fmt.Sprintf("%s run %d", t, run), p: p, s: blockRun(s, run)})
+		}
+	}
+	return cases
+}
+
+var (
+	speed        = flag.Bool("speed", false, "time matvecs over block formats on the device")
+	speedFormats = flag.String("formats", ".", "which formats to time")
+	speedAll     = flag.Bool("all", false, "time many schedules, not only the chosen one")
+)
+
+// TestBlockMatVecSpeed prints, for every block format, the time of a matrix by
+// a vector, medians on the device's clock after 250 ms of work; every variant is
+// compared with the reference in some rows first.
+func TestBlockMatVecSpeed(t *testing.T) {
+	if !*speed {
+		t.Skip("run with -args -speed")
+	}
+	dev := vktest.Device(t, vk.DeviceOptions{})
+	formats := regexp.MustCompile(*speedFormats)
+	for _, size := range [][2]int{{4096, 14336}, {14336, 14336}} {
+		for _, dt := range blockTypes() {
+			if formats.MatchString(dt.String()) && (size[0] == 4096 || !*speedAll) {
+				timeMatVec(t, dev, dt, size[0], size[1])
+			}
+		}
+	}
+}
+
+// speedSchedules are the schedules to time: the chosen one first.
+func speedSchedules(t *testing.T, k *kernel.Kernel, caps target.Caps) []kernel.Schedule {
+	chosen, _, err := target.Select(k, caps)
+	check(t, err)
+	list := []kernel.Schedule{chosen}
+	if !*speedAll {
+		return list
+	}
+	sub := int(caps.SubgroupSize)
+	for _, run := range []int{8, 16, 32} {
+		for _, shape := range [][3]int{{4, 1, 2}, {8, 1, 2}, {4, 1, 4}, {2, 1, 2}, {2, 1, 4}} {
+			s := blockRun(vec(1, sub*shape[0], shape[1], shape[2], sub), run)
+			if target.Check(k, s, caps) == nil && !slices.Contains(list, s) {
+				list = append(list, s)
+			}
+		}
+	}
+	return list
+}
+
+func timeMatVec(t *testing.T, dev *vk.Device, dt ir.DType, n, depth int) {
+	p := product{m: d(1), n: d(n), k: d(depth), a: ir.F32, b: dt, transB: true}
+	k := p.kernel()
+	schedules := speedSchedules(t, k, dev.Caps())
+	var sources []spirv.Shader
+	var shaders []*glsl.Shader
+	var names []string
+	for _, s := range schedules {
+		for v, variant := range conversions {
+			if v > 0 && !*speedAll {
+				continue
+			}
+			sh, err := glsl.Emit(k, s, dev.Caps(), nil)
+			check(t, err)
+			for j := 0; j < len(variant); j += 2 {
+				sh.Source = strings.ReplaceAll(sh.Source, variant[j], variant[j+1])
+			}
+			names = append(names, fmt.Sprint(s, " conv ", v))
+			shaders, sources = append(shaders, sh), append(sources, spirv.Shader{Name: fmt.Sprint(len(names)), Source: sh.Source})
+		}
+	}
+	modules := compileAll(t, sources)
+	m := newMatVecRun(t, dev, k, dt, n, depth)
+	for i, s := range names {
+		each := m.time(t, shaders[i], modules[i])
+		size, _ := dt.BytesFor(int64(n) * int64(depth))
+		fmt.Printf("%-8s %5dx%-5d %8.1f us %6.0f GB/s  %s\n", dt, n, depth, each.Seconds()*1e6, float64(size)/each.Seconds()/1e9, s)
+	}
+}
+
+var conversions = [][]string{nil, {
+	"return vec4(bytes & 0xffu, bytes >> 8 & 0xffu, bytes >> 16 & 0xffu, bytes >> 24);",
+	"return uintBitsToFloat(uvec4(bytes & 0xffu, bytes >> 8 & 0xffu, bytes >> 16 & 0xffu, bytes >> 24) | 0x4b000000u) - 8388608.0;",
+	"int i = int(bytes);", "bytes ^= 0x80808080u;",
+	"return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);",
+	"return uintBitsToFloat(uvec4(bytes & 0xffu, bytes >> 8 & 0xffu, bytes >> 16 & 0xffu, bytes >> 24) | 0x4b000000u) - 8388736.0;",
+}, {
+	"return vec4(bytes & 0xffu, bytes >> 8 & 0xffu, bytes >> 16 & 0xffu, bytes >> 24);",
+	"vec2 even = unpackHalf2x16(bytes & 0x00ff00ffu | 0x64006400u), odd = unpackHalf2x16(bytes >> 8 & 0x00ff00ffu | 0x64006400u); return vec4(even.x, odd.x, even.y, odd.y) - 1024.0;",
+	"int i = int(bytes);", "bytes ^= 0x80808080u;",
+	"return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);",
+	"vec2 even = unpackHalf2x16(bytes & 0x00ff00ffu | 0x64006400u), odd = unpackHalf2x16(bytes >> 8 & 0x00ff00ffu | 0x64006400u); return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;",
+}}
+
+// matVecRun is the buffers of a matvec, and the first results it must have.
+type matVecRun struct {
+	dev    *vk.Device
+	k      *kernel.Kernel
+	ranges []vk.BufferRange
+	out    *vk.Buffer
+	want   []float64
+}
+
+// distinctRows is how many rows of a timed matrix differ; they repeat, because
+// quantizing more would take longer than timing.
+const distinctRows = 8
+
+func newMatVecRun(t *testing.T, dev *vk.Device, k *kernel.Kernel, dt ir.DType, n, depth int) *matVecRun {
+	r := rand.New(rand.NewPCG(1, 2))
+	in := map[string]tensor{"a": randomTensor(t, r, ir.F32, int64(depth)), "b": randomTensor(t, r, dt, int64(depth*distinctRows))}
+	if c := quant.Codebook(dt); c != nil {
+		in["codebook"] = tensor{bytes: c.Bytes}
+	}
+	m := &matVecRun{dev: dev, k: k}
+	for row := range distinctRows {
+		sum := 0.0
+		for i := range depth {
+			sum += in["a"].values[i] * in["b"].values[row*depth+i]
+		}
+		m.want = append(m.want, sum)
+	}
+	b := in["b"]
+	whole := make([]byte, 0, len(b.bytes)/distinctRows*n)
+	for range n / distinctRows {
+		whole = append(whole, b.bytes...)
+	}
+	in["b"] = tensor{bytes: whole}
+	for _, bind := range k.Bindings {
+		data := in[bind.Name].bytes
+		if bind.Write {
+			data = make([]byte, 4*n)
+		}
+		buf, err := dev.NewBuffer(bind.Name, int64(len(data)), vk.DeviceMemory)
+		check(t, err)
+		t.Cleanup(func() { _ = buf.Close() })
+		check(t, dev.Upload(context.Background(), buf, 0, data))
+		if bind.Write {
+			m.out = buf
+		}
+		m.ranges = append(m.ranges, vk.Whole(buf))
+	}
+	return m
+}
+
+const timedRuns = 24
+
+// time returns the median time of a dispatch.
+func (m *matVecRun) time(t *testing.T, sh *glsl.Shader, module []byte) time.Duration {
+	ctx := context.Background()
+	pipeline, err := m.dev.NewPipeline(vk.PipelineDesc{Name: m.k.Name, Code: module, Buffers: len(m.ranges),
+		SubgroupSize: sh.SubgroupSize, FullSubgroups: sh.SubgroupSize > 0})
+	check(t, err)
+	defer pipeline.Close()
+	bindings, err := m.dev.NewBindings([]vk.BindingSet{{Name: m.k.Name, Buffers: m.ranges}})
+	check(t, err)
+	defer bindings.Close()
+	stamps, err := m.dev.NewTimestamps(timedRuns + 1)
+	check(t, err)
+	defer stamps.Close()
+	grid, err := sh.Grid.Eval(nil)
+	check(t, err)
+	list := m.dev.NewCommandList()
+	list.ResetTimestamps(stamps)
+	list.BindPipeline(pipeline)
+	list.Bind(bindings, 0)
+	list.Timestamp(stamps, 0)
+	for i := range timedRuns {
+		list.Dispatch(grid[0], grid[1], grid[2])
+		list.Barrier(vk.StageCompute, vk.StageCompute)
+		list.Timestamp(stamps, i+1)
+	}
+	recording, err := m.dev.Record(m.k.Name, list)
+	check(t, err)
+	defer recording.Close()
+	for start := time.Now(); time.Since(start) < warmUp(); {
+		check(t, m.dev.Run(ctx, recording))
+	}
+	m.compare(t, sh)
+	times, err := stamps.Read(0, timedRuns+1)
+	check(t, err)
+	each := make([]time.Duration, timedRuns)
+	for i := range each {
+		each[i] = times[i+1] - times[i]
+	}
+	slices.Sort(each)
+	return each[len(each)/2]
+}
+
+// warmed is when the device began to work without a pause.
+var warmed bool
+
+// warmUp is how long the device must work before its clock has risen: long the
+// first time, then as long as its pauses between variants ask for.
+func warmUp() time.Duration {
+	if warmed {
+		return 100 * time.Millisecond
+	}
+	warmed = true
+	return 300 * time.Millisecond
+}
+
+func (m *matVecRun) compare(t *testing.T, sh *glsl.Shader) {
+	raw := make([]byte, m.out.Size())
+	check(t, m.dev.Download(context.Background(), raw, m.out, 0))
+	got := make([]float64, len(raw)/4)
+	ir.DecodeFloats(got, ir.F32, raw)
+	for i, g := range got {
+		if want := m.want[i%distinctRows]; !(math.Abs(g-want) <= 1e-3*(1+math.Abs(want))) {
+			t.Fatalf("row %d is %g, want %g\n%s", i, g, want, sh.Source)
+		}
+	}
+}
