@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -87,7 +86,7 @@ func speedSchedules(t *testing.T, k *kernel.Kernel, caps target.Caps) []kernel.S
 	}
 	sub := int(caps.SubgroupSize)
 	for _, run := range []int{8, 16, 32} {
-		for _, shape := range [][3]int{{4, 1, 2}, {8, 1, 2}, {4, 1, 4}, {2, 1, 2}, {2, 1, 4}} {
+		for _, shape := range [][3]int{{1, 4, 2}, {2, 1, 2}, {4, 1, 1}, {4, 1, 2}, {4, 1, 4}, {8, 1, 2}} { // subgroups a column, columns at once, and in turn
 			s := blockRun(vec(1, sub*shape[0], shape[1], shape[2], sub), run)
 			if target.Check(k, s, caps) == nil && !slices.Contains(list, s) {
 				list = append(list, s)
@@ -103,43 +102,19 @@ func timeMatVec(t *testing.T, dev *vk.Device, dt ir.DType, n, depth int) {
 	schedules := speedSchedules(t, k, dev.Caps())
 	var sources []spirv.Shader
 	var shaders []*glsl.Shader
-	var names []string
-	for _, s := range schedules {
-		for v, variant := range conversions {
-			if v > 0 && !*speedAll {
-				continue
-			}
-			sh, err := glsl.Emit(k, s, dev.Caps(), nil)
-			check(t, err)
-			for j := 0; j < len(variant); j += 2 {
-				sh.Source = strings.ReplaceAll(sh.Source, variant[j], variant[j+1])
-			}
-			names = append(names, fmt.Sprint(s, " conv ", v))
-			shaders, sources = append(shaders, sh), append(sources, spirv.Shader{Name: fmt.Sprint(len(names)), Source: sh.Source})
-		}
+	for i, s := range schedules {
+		sh, err := glsl.Emit(k, s, dev.Caps(), nil)
+		check(t, err)
+		shaders, sources = append(shaders, sh), append(sources, spirv.Shader{Name: fmt.Sprint(i), Source: sh.Source})
 	}
 	modules := compileAll(t, sources)
 	m := newMatVecRun(t, dev, k, dt, n, depth)
-	for i, s := range names {
+	for i, s := range schedules {
 		each := m.time(t, shaders[i], modules[i])
 		size, _ := dt.BytesFor(int64(n) * int64(depth))
 		fmt.Printf("%-8s %5dx%-5d %8.1f us %6.0f GB/s  %s\n", dt, n, depth, each.Seconds()*1e6, float64(size)/each.Seconds()/1e9, s)
 	}
 }
-
-var conversions = [][]string{nil, {
-	"return vec4(bytes & 0xffu, bytes >> 8 & 0xffu, bytes >> 16 & 0xffu, bytes >> 24);",
-	"return uintBitsToFloat(uvec4(bytes & 0xffu, bytes >> 8 & 0xffu, bytes >> 16 & 0xffu, bytes >> 24) | 0x4b000000u) - 8388608.0;",
-	"int i = int(bytes);", "bytes ^= 0x80808080u;",
-	"return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);",
-	"return uintBitsToFloat(uvec4(bytes & 0xffu, bytes >> 8 & 0xffu, bytes >> 16 & 0xffu, bytes >> 24) | 0x4b000000u) - 8388736.0;",
-}, {
-	"return vec4(bytes & 0xffu, bytes >> 8 & 0xffu, bytes >> 16 & 0xffu, bytes >> 24);",
-	"vec2 even = unpackHalf2x16(bytes & 0x00ff00ffu | 0x64006400u), odd = unpackHalf2x16(bytes >> 8 & 0x00ff00ffu | 0x64006400u); return vec4(even.x, odd.x, even.y, odd.y) - 1024.0;",
-	"int i = int(bytes);", "bytes ^= 0x80808080u;",
-	"return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);",
-	"vec2 even = unpackHalf2x16(bytes & 0x00ff00ffu | 0x64006400u), odd = unpackHalf2x16(bytes >> 8 & 0x00ff00ffu | 0x64006400u); return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;",
-}}
 
 // matVecRun is the buffers of a matvec, and the first results it must have.
 type matVecRun struct {
