@@ -506,8 +506,12 @@ bool argmin_beats_int(TYPE a, int i, TYPE b, int j) {
     return a < b || a == b && i < j;
 }`},
 	{"bytes_unsigned", f32Only, nil, `
+// Four bytes as floats, by way of the halves from 1024 to 1279, whose last bits
+// are a byte: conversions of integers are slower.
 vec4 bytes_unsigned(uint bytes) {
-    return vec4(bytes & 0xffu, bytes >> 8 & 0xffu, bytes >> 16 & 0xffu, bytes >> 24);
+    vec2 even = unpackHalf2x16(bytes & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(bytes >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1024.0;
 }`},
 	{"bytes_signed", f32Only, nil, `
 vec4 bytes_signed(uint bytes) {

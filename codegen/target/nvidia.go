@@ -41,12 +41,13 @@ var nvidia = class{
 		// One subgroup per column reads 512 contiguous bytes of f32 a step; four to
 		// a workgroup keep columns of one workgroup close in memory.
 		t.vecWorkgroup, t.vecColumns = 128, 1
-		// Blocks: two columns share A, which is read through the same cache as the
-		// few bytes of B; more would leave too few workgroups. 4096x14336 by one row,
-		// microseconds, with a subgroup, 128 and 256 invocations a column: q4_0 25.9,
-		// 21.1, 21.9; q4_K 27.1, 25.5, 25.2; q8_0 33.4, 29.8, 27.6. Runs of 8, 16, 32
-		// elements: q4_0 21.1, 23.8, 38; q4_K 32, 29.1, 25.5.
-		t.blockRun, t.blockRunK, t.blockLanes, t.blockColumns = 8, 32, 128, 2
+		// Blocks: four columns share A, which takes more of the cache's bandwidth than
+		// the few bytes of B do, and four subgroups share a column so that workgroups
+		// stay many. 4096x14336 by one row, microseconds, with a subgroup and 2 columns,
+		// four and 2, four and 4: q4_0 25.4, 22.2, 18.4; q4_K 27.0, 25.2, 21.9; q8_0
+		// 32.5, 29.8, 27.7. Runs of 8, 16, 32 elements: q4_0 21.0, 18.4, 38; q4_K 32,
+		// 29, 21.9.
+		t.blockRun, t.blockRunK, t.blockLanes, t.blockColumns = 16, 32, 128, 4
 		return t
 	},
 }
