@@ -1523,7 +1523,7 @@ void main() {
 
 // matmul over [1,4096], folding 256
 // Fuses: matmul, reshape.
-// Schedule: matvec wg=128 rows=1x8 vec=4 run=8 subgroup=32.
+// Schedule: matvec wg=128 rows=1x16 vec=4 run=16 subgroup=32.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -1540,7 +1540,7 @@ layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4
 layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 
-shared float partial[9];
+shared float partial[17];
 
 vec4 bytes_signed(uint bytes) {
     int i = int(bytes);
@@ -1576,28 +1576,28 @@ vec4 levels_weight(uint block, uint e) {
 
 void main() {
     uint self = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
-    uint col0 = gl_WorkGroupID.x * 8u;
-    float acc[2];
-    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+    uint col0 = gl_WorkGroupID.x * 16u;
+    float acc[4];
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         acc[i] = 0.0;
     }
     uint part = self % 32u;
     uint group = self / 32u;
 
-    for (uint step_2 = part; step_2 < 32u; step_2 += 32u) {
-        uint block = step_2 / 4u;
-        uint e = step_2 % 4u * 8u;
+    for (uint step_2 = part; step_2 < 16u; step_2 += 32u) {
+        uint block = step_2 / 2u;
+        uint e = step_2 % 2u * 16u;
         uint k = block * 32u + e;
-        vec4 a_strip[2];
-        [[unroll]] for (uint t = 0u; t < 2u; ++t) {
+        vec4 a_strip[4];
+        [[unroll]] for (uint t = 0u; t < 4u; ++t) {
             a_strip[t] = rms_norm_vec4[(k + t * 4u) / 4u];
         }
-        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-            uint col = col0 + (group * 2u + j);
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            uint col = col0 + (group * 4u + j);
             float dots;
             dots = 0.0;
             uint at = col * 8u + block;
-            [[unroll]] for (uint t = 0u; t < 2u; ++t) {
+            [[unroll]] for (uint t = 0u; t < 4u; ++t) {
                 vec4 levels = bytes_signed(quants_weight(at, e + t * 4u));
                 dots += dot(levels, a_strip[t]);
             }
@@ -1606,19 +1606,19 @@ void main() {
         }
     }
 
-    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
         acc[j] += subgroupShuffleXor(acc[j], 16u);
         acc[j] += subgroupShuffleXor(acc[j], 8u);
         acc[j] += subgroupShuffleXor(acc[j], 4u);
         acc[j] += subgroupShuffleXor(acc[j], 2u);
         acc[j] += subgroupShuffleXor(acc[j], 1u);
         if (gl_SubgroupInvocationID == 0u) {
-            partial[group * 2u + j] = acc[j];
+            partial[group * 4u + j] = acc[j];
         }
     }
     barrier();
 
-    if (self < 8u) {
+    if (self < 16u) {
         uint col = col0 + self;
         float sum = partial[self];
         result[col] = sum;
