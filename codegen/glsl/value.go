@@ -162,7 +162,7 @@ func (e *emitter) named(v *kernel.Expr, t text, home, consumer *scope) bool {
 		if !isIndexCast(v) {
 			return true
 		}
-	case v.Kind == kernel.ExprLoad && e.k.Bindings[v.Bind].Write:
+	case v.Kind == kernel.ExprLoad && e.k.Bindings[v.Bind].Write && e.vector(v) == "":
 		return true // read before anything is written
 	}
 	return consumer != nil && len(t.s) > maxLine

@@ -19,10 +19,14 @@ func adjacent(x kernel.Index, axis, width int) bool {
 }
 
 // vectorLoad reports whether a load can be read width neighbours at a time.
-// A buffer that the kernel also writes is seen in one way only, as scalars.
+// A buffer that the kernel also writes is seen in one way only: as vectors where
+// a map writes just what it reads, else as scalars.
 func (e *emitter) vectorLoad(v *kernel.Expr, axis, width int) bool {
 	b := e.k.Bindings[v.Bind]
-	if b.Write || !v.Index.Uses(axis) || b.DType.IsBlock() && width != 4 {
+	if b.Write {
+		return e.vectorInPlace(v.Bind, axis, width)
+	}
+	if !v.Index.Uses(axis) || b.DType.IsBlock() && width != 4 {
 		return false
 	}
 	return adjacent(v.Index, axis, width)
@@ -30,7 +34,10 @@ func (e *emitter) vectorLoad(v *kernel.Expr, axis, width int) bool {
 
 func (e *emitter) vectorStore(s kernel.Store, axis, width int) bool {
 	b := e.k.Bindings[s.Bind]
-	if b.Read || b.DType.IsBlock() || !adjacent(s.Index, axis, width) {
+	if b.Read {
+		return e.vectorInPlace(s.Bind, axis, width)
+	}
+	if b.DType.IsBlock() || !adjacent(s.Index, axis, width) {
 		return false
 	}
 	for _, other := range e.k.Stores { // one view per written buffer
@@ -39,6 +46,28 @@ func (e *emitter) vectorStore(s kernel.Store, axis, width int) bool {
 		}
 	}
 	return true
+}
+
+// vectorInPlace reports whether a map reads and writes a binding at one index
+// alone, at which width neighbours are one vector: then a vector is read before,
+// and written after, all that its lanes compute.
+func (e *emitter) vectorInPlace(bind, axis, width int) bool {
+	if e.k.Family != kernel.FamilyMap || e.k.Bindings[bind].DType.IsBlock() {
+		return false
+	}
+	var at kernel.Index
+	stores := 0
+	for _, s := range e.k.Stores {
+		if s.Bind == bind {
+			at = s.Index
+			stores++
+		}
+	}
+	same := stores == 1 && at.Uses(axis) && adjacent(at, axis, width)
+	kernel.Walk(e.k.Roots(), func(v *kernel.Expr) {
+		same = same && (v.Kind != kernel.ExprLoad || v.Bind != bind || v.Index.Equal(at))
+	})
+	return same
 }
 
 // width returns how many neighbours along an axis an invocation takes at once:
