@@ -139,6 +139,9 @@ type LoadOptions struct {
 	Weights ir.WeightSource
 	// Progress, if set, is told how many bytes of weights are on the device.
 	Progress func(done, total int64)
+	// Guards has every run look for kernels that write outside of an output or
+	// state, and fail with a [*vk.OverrunError]. It is for tests.
+	Guards bool
 }
 
 // Load makes a program ready to run: weights uploaded, commands recorded. A
@@ -157,7 +160,7 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (runtime
 	if p.Contents.Program == nil {
 		return nil, fmt.Errorf("load on %s: the program was made for the CPU reference: compile the graph for this device", d.Name())
 	}
-	exe, err := d.dev.Load(ctx, p.Contents.Program, p.Contents.SPIRV, weights, vk.LoadOptions{Progress: opt.Progress})
+	exe, err := d.dev.Load(ctx, p.Contents.Program, p.Contents.SPIRV, weights, vk.LoadOptions{Progress: opt.Progress, Guards: opt.Guards})
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package passes
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -189,7 +190,7 @@ func (l *lowerer) addPhases(n *ir.Node) error {
 		l.accs[n] = []*kernel.Expr{top, l.phase(kernel.CombineSum, e, "row_sum")}
 	case ir.OpVariance:
 		sum := l.phase(kernel.CombineSum, x, "row_sum")
-		dev := f32(ir.OpSqr, f32(ir.OpSub, x, l.mean(sum)))
+		dev := f32(ir.OpSqr, l.deviation(x, sum))
 		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineSum, dev, "sum_sq_dev")}
 	case ir.OpReduceMax:
 		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineMax, x, "row_max")}
@@ -211,7 +212,7 @@ func (l *lowerer) addPhases(n *ir.Node) error {
 		l.accs[n] = []*kernel.Expr{l.phase(kernel.CombineSum, f32(ir.OpSqr, x), "sum_sq")}
 	case ir.OpLayerNorm:
 		sum := l.phase(kernel.CombineSum, x, "row_sum")
-		dev := f32(ir.OpSqr, f32(ir.OpSub, x, l.mean(sum)))
+		dev := f32(ir.OpSqr, l.deviation(x, sum))
 		l.accs[n] = []*kernel.Expr{sum, l.phase(kernel.CombineSum, dev, "sum_sq_dev")}
 	default:
 		return fmt.Errorf("%s has no lowering", n.Op())
@@ -226,6 +227,19 @@ func (l *lowerer) mean(sum *kernel.Expr) *kernel.Expr {
 	}
 	count := l.b.Cast(sum.DType, l.b.FromIndex(kernel.DimIndex(l.k.Fold)))
 	return l.b.Apply(ir.OpDiv, sum.DType, nil, sum, count)
+}
+
+// deviation returns x less the mean of its row. In a row of one element the
+// two are the same value, and some compilers take that difference for 0
+// whatever they are told of infinities and NaN.
+func (l *lowerer) deviation(x, sum *kernel.Expr) *kernel.Expr {
+	t, mean := sum.DType, l.mean(sum)
+	dev := l.b.Apply(ir.OpSub, t, nil, x, mean)
+	if !l.k.Fold.IsStatic() || l.k.Fold.Add != 1 {
+		return dev
+	}
+	test := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.Bool, nil, args...) }
+	return l.where(test(ir.OpOr, test(ir.OpIsNaN, mean), test(ir.OpIsInf, mean)), l.b.Float(t, math.NaN()), dev, t)
 }
 
 // coreResult returns element at of a core of this kernel.
@@ -329,7 +343,7 @@ func (l *lowerer) normalized(n *ir.Node, accs []*kernel.Expr) (*kernel.Expr, err
 	scale := f(ir.OpRsqrt, f(ir.OpAdd, l.mean(accs[len(accs)-1]), eps))
 	scale.Hint = "scale"
 	if n.Op() == ir.OpLayerNorm {
-		x = f(ir.OpSub, x, l.mean(accs[0]))
+		x = l.deviation(x, accs[0])
 	}
 	out := f(ir.OpMul, x, scale)
 	for i := 1; i < len(n.Args()); i++ {

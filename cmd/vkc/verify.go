@@ -32,8 +32,9 @@ func (a *app) verifyCommand() *cobra.Command {
 		Use:   "verify --ops",
 		Short: "Prove the ops on a device, case by case, against the CPU reference",
 		Long: `Prove the ops on a device, case by case, against the CPU reference: dtypes, ranks, shapes, views and extreme values
-of every op. Prints a line per op: its cases, how many passed, failed and were refused, and the worst error, in units of
-what the op's tolerance allows (over 1 is a failure) and absolute. Then come the reasons of refusals, and each failure.
+of every op, with a pattern around every output that shows what a kernel writes outside of it. Prints a line per op: its
+cases, how many passed, failed and were refused, and the worst error, in units of what the op's tolerance allows (over 1
+is a failure) and absolute. Then come the reasons of refusals, and each failure.
 
 What a device cannot run is refused, and never counts as passed. Exit code 1 if a case failed.`,
 		Example: `  vkc verify --ops
@@ -110,7 +111,11 @@ func (a *app) prove(ctx context.Context, dev *vkc.Device, opt optest.Options) (*
 	opt.Jobs = goruntime.GOMAXPROCS(0)
 	opt.Progress = func(done, total int) { bar.report(int64(done), int64(total)) }
 	return optest.Run(ctx, func(ctx context.Context, g *ir.Graph, w ir.WeightSource) (runtime.Executable, error) {
-		return dev.LoadGraph(ctx, g, w)
+		p, err := dev.Compile(ctx, g, vkc.CompileOptions{})
+		if err != nil {
+			return nil, err
+		}
+		return dev.Load(ctx, p, vkc.LoadOptions{Weights: w, Guards: true})
 	}, opt)
 }
 

@@ -219,6 +219,7 @@ float pow_positive(float a, float b) {
 float pow_full(float a, float b) {
     if (b == 0.0 || a == 1.0 || a == -1.0 && isinf(b)) return 1.0;
     if (isnan(a) || isnan(b)) return NAN;
+    if (b == 1.0) return a;
     bool zero = a == 0.0;
     float p = zero || isinf(a) ? ((b > 0.0) == zero ? 0.0 : INF) : pow_positive(abs(a), b);
     if (floatBitsToInt(a) >= 0) return p;

@@ -81,7 +81,11 @@ func TestDevice(t *testing.T) {
 	opt.Jobs = goruntime.GOMAXPROCS(0)
 	start := time.Now()
 	report, err := optest.Run(context.Background(), func(ctx context.Context, g *ir.Graph, w ir.WeightSource) (runtime.Executable, error) {
-		return dev.LoadGraph(ctx, g, w)
+		p, err := dev.Compile(ctx, g, vkc.CompileOptions{})
+		if err != nil {
+			return nil, err
+		}
+		return dev.Load(ctx, p, vkc.LoadOptions{Weights: w, Guards: true})
 	}, opt)
 	if err != nil {
 		t.Fatal(err)

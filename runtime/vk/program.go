@@ -20,6 +20,10 @@ type LoadOptions struct {
 	// Progress, if set, is told how many bytes of weights are on their way to the device, of how many. It
 	// must not use the device.
 	Progress func(done, total int64)
+	// Guards puts a pattern around every output and state, and looks after every run whether it is still
+	// there: a run whose kernels wrote outside of one fails with an [*OverrunError]. It is for tests, as it
+	// costs a download a tensor and run.
+	Guards bool
 }
 
 // Executable is a program on a device: its weights uploaded, its kernels compiled, its commands recorded
@@ -52,6 +56,7 @@ type Executable struct {
 	symbols   map[string]int64 // that params and grids are written for; nil: none
 	copiesIn  copies
 	copiesOut copies
+	guards    *guards   // nil without LoadOptions.Guards
 	profile   *profiler // nil before the first profiled run
 }
 
@@ -109,6 +114,9 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 		return nil, err
 	}
 	e := &Executable{Signature: signature, device: d, program: p, turn: make(chan struct{}, 1)}
+	if opt.Guards {
+		e.guards = &guards{}
+	}
 	e.turn <- struct{}{}
 	defer func() {
 		if err != nil {

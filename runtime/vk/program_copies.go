@@ -15,7 +15,9 @@ const smallCopy = 64 << 10
 type endpoint struct {
 	host     *Buffer // what the host writes or reads
 	src, dst *Buffer // what is copied; nil if nothing is
-	size     int64   // of the whole buffer
+	size     int64   // of the whole tensor
+	hostAt   int64   // where the tensor begins in host
+	srcAt    int64   // where it begins in src
 	fixed    bool    // the copy is of the whole and part of the program's recording
 }
 
@@ -44,10 +46,10 @@ func (e *Executable) connect() error {
 func (e *Executable) newEndpoint(port kernel.Port) (*endpoint, error) {
 	d := e.device
 	plan := &e.program.Buffers[port.Buffer]
-	own := e.ranges[port.Buffer].Buffer
+	own, offset := e.ranges[port.Buffer].Buffer, e.ranges[port.Buffer].Offset
 	output := plan.Kind == kernel.BufOutput
 	if d.direct(own) && (!output || d.cached(own)) {
-		return &endpoint{host: own, size: plan.Bytes}, nil
+		return &endpoint{host: own, size: plan.Bytes, hostAt: offset}, nil
 	}
 	kind := UploadMemory
 	if output {
@@ -62,7 +64,7 @@ func (e *Executable) newEndpoint(port kernel.Port) (*endpoint, error) {
 	x := &endpoint{host: staging, src: staging, dst: own, size: plan.Bytes,
 		fixed: port.Shape.IsStatic() || plan.Bytes <= smallCopy}
 	if output {
-		x.src, x.dst = own, staging
+		x.src, x.dst, x.srcAt = own, staging, offset
 	}
 	return x, nil
 }
@@ -81,7 +83,7 @@ func anyFixed(ends []*endpoint) bool {
 func recordCopies(c *CommandList, ends []*endpoint) {
 	for i, x := range ends {
 		if x.fixed && !slices.Contains(ends[:i], x) {
-			c.CopyBuffer(x.dst, 0, x.src, 0, x.size)
+			c.CopyBuffer(x.dst, 0, x.src, x.srcAt, x.size)
 		}
 	}
 }
@@ -100,7 +102,7 @@ func (x *copies) prepare(e *Executable, name string, ends []*endpoint, sizes []i
 	some := false
 	for i, end := range ends {
 		if end.src != nil && !end.fixed && sizes[i] > 0 && !slices.Contains(ends[:i], end) {
-			c.CopyBuffer(end.dst, 0, end.src, 0, sizes[i])
+			c.CopyBuffer(end.dst, 0, end.src, end.srcAt, sizes[i])
 			some = true
 		}
 	}

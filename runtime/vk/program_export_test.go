@@ -1,6 +1,9 @@
 package vk
 
-import "unsafe"
+import (
+	"context"
+	"unsafe"
+)
 
 // failingMemory runs out of memory after some allocations.
 type failingMemory struct {
@@ -26,3 +29,13 @@ func (d *Device) LimitAllocations(n int) (lift func()) {
 
 // ChangeCaps makes the device believe that it can do something else than it can.
 func (d *Device) ChangeCaps(change func(*DeviceInfo)) { change(&d.info) }
+
+// Damage writes a byte near a state of a program that was loaded with guards, offset bytes after its begin.
+func (e *Executable) Damage(state string, offset int64) error {
+	i, err := e.State(state)
+	if err != nil {
+		return err
+	}
+	at := e.ranges[e.program.States[i].Buffer]
+	return e.device.Upload(context.Background(), at.Buffer, at.Offset+offset, []byte{1})
+}

@@ -33,11 +33,12 @@ func (e *Executable) allocate() error {
 			e.ranges[i] = BufferRange{Buffer: arena, Offset: b.Offset, Size: b.Bytes}
 			continue
 		}
-		made, err := e.newBuffer(b.Name, b.Kind, b.Bytes, e.memoryKind(b))
+		before, after := e.guards.around(b)
+		made, err := e.newBuffer(b.Name, b.Kind, before+b.Bytes+after, e.memoryKind(b))
 		if err != nil {
 			return err
 		}
-		e.ranges[i] = Whole(made)
+		e.ranges[i] = BufferRange{Buffer: made, Offset: before} // with what stands after it, so that overruns get there
 		if b.Kind == kernel.BufParams {
 			e.params = append(e.params, made)
 		}

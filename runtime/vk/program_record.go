@@ -13,6 +13,9 @@ func (e *Executable) record() error {
 		return err
 	}
 	e.keep(e.bindings)
+	if err := e.recordGuards(); err != nil {
+		return err
+	}
 	if e.main, err = e.recordSteps("program "+e.program.Name, nil); err != nil {
 		return err
 	}
@@ -86,7 +89,7 @@ func (e *Executable) recordReset() error {
 	states := 0
 	for i, b := range e.program.Buffers {
 		if b.Kind == kernel.BufState {
-			c.FillBuffer(e.ranges[i].Buffer, 0, b.Bytes, 0)
+			c.FillBuffer(e.ranges[i].Buffer, e.ranges[i].Offset, b.Bytes, 0)
 			states++
 		}
 	}

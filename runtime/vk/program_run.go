@@ -62,12 +62,18 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 	if err != nil {
 		return nil, err
 	}
+	if err := e.fillGuards(ctx); err != nil {
+		return nil, err
+	}
 	log.note("write inputs")
 	if err := e.submit(ctx, recordings, log); err != nil {
 		return nil, err
 	}
+	if err := e.checkGuards(ctx, symbols); err != nil {
+		return nil, err
+	}
 	for i, x := range e.outputs {
-		copy(outputs[i].Bytes, x.host.Bytes())
+		copy(outputs[i].Bytes, x.host.Bytes()[x.hostAt:])
 	}
 	result := &runtime.Result{Outputs: map[string]*ir.Data{}}
 	for i, port := range e.Outputs() {

@@ -33,7 +33,8 @@ func (e *Executable) readState(name string) (*ir.Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d, e.device.Download(context.Background(), d.Bytes, e.ranges[port.Buffer].Buffer, 0)
+	at := e.ranges[port.Buffer]
+	return d, e.device.Download(context.Background(), d.Bytes, at.Buffer, at.Offset)
 }
 
 // WriteState implements runtime.Executable. It takes effect after runs under way.
@@ -44,7 +45,8 @@ func (e *Executable) WriteState(name string, d *ir.Data) error {
 	defer e.give()
 	i, err := e.CheckState(name, d)
 	if err == nil {
-		err = e.device.Upload(context.Background(), e.ranges[e.program.States[i].Buffer].Buffer, 0, d.Bytes)
+		at := e.ranges[e.program.States[i].Buffer]
+		err = e.device.Upload(context.Background(), at.Buffer, at.Offset, d.Bytes)
 	}
 	if err != nil {
 		return e.wrap("write state of", err)

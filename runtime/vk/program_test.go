@@ -21,6 +21,7 @@ import (
 //go:generate glslc --target-env=vulkan1.2 -O -o testdata/double.spv testdata/double.comp
 //go:generate glslc --target-env=vulkan1.2 -O -o testdata/add.spv testdata/add.comp
 //go:generate glslc --target-env=vulkan1.2 -O -o testdata/rows.spv testdata/rows.comp
+//go:generate glslc --target-env=vulkan1.2 -O -o testdata/stray.spv testdata/stray.comp
 //go:generate glslc --target-env=vulkan1.2 -O -o testdata/accumulate.spv testdata/accumulate.comp
 
 // fixture assembles programs by hand.

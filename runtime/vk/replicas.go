@@ -69,7 +69,7 @@ func (r *Replicas) add(list *CommandList) error {
 		}
 		r.made = append(r.made, made)
 		list.CopyBuffer(made, 0, e.ranges[i].Buffer, 0, size)
-		ranges[i] = Whole(made)
+		ranges[i].Buffer = made
 	}
 	bindings, err := e.device.NewBindings(e.bindingSets(ranges))
 	if err != nil {
