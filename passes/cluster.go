@@ -33,16 +33,7 @@ func fuseElementwise(f *Fusion) error {
 	nodes := f.Graph.Nodes()
 	for _, n := range nodes {
 		if f.live[n.ID()] && isCore(n) {
-			kind := ClusterRow
-			switch {
-			case n.Op().Class() == ir.ClassContraction || isConv(n):
-				kind = ClusterMatMul
-			case n.Op() == ir.OpCumSum:
-				kind = ClusterScan
-			case isOrder(n):
-				kind = ClusterSort
-			}
-			f.newCluster(kind, n)
+			f.newCluster(clusterKind(n), n)
 		}
 	}
 	f.placeCustom()
@@ -58,6 +49,21 @@ func fuseElementwise(f *Fusion) error {
 		}
 	}
 	return f.separateOverwrites()
+}
+
+// clusterKind is the kind of the cluster that a core makes.
+func clusterKind(n *ir.Node) ClusterKind {
+	switch {
+	case n.Op().Class() == ir.ClassAttention:
+		return ClusterAttention
+	case n.Op().Class() == ir.ClassContraction || isConv(n):
+		return ClusterMatMul
+	case n.Op() == ir.OpCumSum:
+		return ClusterScan
+	case isOrder(n):
+		return ClusterSort
+	}
+	return ClusterRow
 }
 
 // separateOverwrites stores a state's new value apart first where the kernel
@@ -122,7 +128,7 @@ func (f *Fusion) place(n *ir.Node) {
 	}
 	flops, loads := f.cost(n)
 	for _, c := range users {
-		if c.Kind == ClusterMatMul && (flops > maxOperandFlops || loads > maxOperandLoads) {
+		if c.readsInTiles() && (flops > maxOperandFlops || loads > maxOperandLoads) {
 			f.store(n, users, fmt.Sprintf("%s would compute its %d operations once per tile", c.name(), flops))
 			return
 		}
@@ -135,6 +141,12 @@ func (f *Fusion) place(n *ir.Node) {
 	default:
 		f.store(n, users, fmt.Sprintf("%d kernels use it", len(users)))
 	}
+}
+
+// readsInTiles reports whether several workgroups read, and compute, the same
+// elements of an operand.
+func (c *Cluster) readsInTiles() bool {
+	return c.Kind == ClusterMatMul || c.Kind == ClusterAttention
 }
 
 func (c *Cluster) name() string {
@@ -277,7 +289,7 @@ func (f *Fusion) tryMerge(c, q *Cluster) string {
 		return "a custom kernel runs as it is"
 	case q.Kind == ClusterUpdate:
 		return "the next kernel updates a state"
-	case q.Kind != ClusterMap && q.Kind != c.Kind:
+	case q.Kind != ClusterMap && q.Kind != c.Kind, q.Kind == ClusterAttention:
 		return fmt.Sprintf("the next kernel (%s) has a loop of its own", q.name())
 	case q.Kind != ClusterMap && !sameLoop(c, q):
 		return fmt.Sprintf("%s loops over other extents", q.name())

@@ -32,6 +32,13 @@ const leaves = `
 	%long = input {name="long", dtype=f32, shape=[2,70000]}
 `
 
+// heads are the operands of an attention.
+const heads = `
+	%q = input {name="q", dtype=f32, shape=[6,T,4]}
+	%k = input {name="k", dtype=f32, shape=[2,9,4]}
+	%m = input {name="m", dtype=f32, shape=[T,9]}
+`
+
 // TestKernelCounts holds what fusion promises: which kernels a graph becomes,
 // by family, in the order they run.
 func TestKernelCounts(t *testing.T) {
@@ -81,6 +88,19 @@ func TestKernelCounts(t *testing.T) {
 		{"transposed operand is an index map", `
 			%1 = transpose %w {perm=[1,0]}  %2 = matmul %x, %1
 			output "o" %2`, "matmul"},
+
+		{"attention, its transpose and what follows", heads + `
+			%1 = attention %q, %k, %k, %m {causal=true}  %2 = transpose %1 {perm=[1,0,2]}  %3 = reshape %2 {shape=[T,24]}
+			%4 = cast %3 {dtype=f16}  output "o" %4`, "attention"},
+		{"heads are split on the way into an attention", `
+			%1 = slice %wide {starts=[0,0], limits=[6,8]}  %2 = reshape %1 {shape=[6,2,4]}  %3 = transpose %2 {perm=[1,0,2]}
+			%4 = affine %3 {mul=2.0}  %5 = attention %3, %4, %3  output "o" %5`, "attention"},
+		{"an expensive operand of an attention is stored", heads + `
+			%1 = gelu %k  %2 = attention %q, %1, %k  output "o" %2`, "map attention"},
+		{"a reduction after an attention", heads + `
+			%1 = attention %q, %k, %k  %2 = sum %1 {axes=[2]}  output "o" %2`, "attention row"},
+		{"attentions of one query do not share a loop", heads + `
+			%1 = attention %q, %k, %k  %2 = attention %q, %k, %k {causal=true}  %3 = add %1, %2  output "o" %3`, "attention attention"},
 
 		{"bias, gelu and residual after matmul", `
 			%1 = matmul %x, %w  %2 = add %1, %b  %3 = gelu %2  %4 = add %3, %y
@@ -354,5 +374,60 @@ func TestBarriers(t *testing.T) {
 	}
 	if want := []bool{false, false, false, true}; !slices.Equal(have, want) {
 		t.Errorf("barriers before steps: %v, want %v\n%s", have, want, s.Text())
+	}
+}
+
+// TestNoScores checks that no buffer of a plan has a place for every pair of a
+// query and a key.
+func TestNoScores(t *testing.T) {
+	const queries, keys = 512, 1024
+	s, err := passes.Run(parse(t, `
+		symbol T <= 512
+		%q = input {name="q", dtype=f16, shape=[8,T,64]}
+		%k = input {name="k", dtype=f16, shape=[2,1024,64]}
+		%v = input {name="v", dtype=f16, shape=[2,1024,64]}
+		%1 = attention %q, %k, %v {causal=true}
+		%2 = gelu %1
+		%3 = transpose %2 {perm=[1,0,2]}
+		%4 = reshape %3 {shape=[T,512]}
+		output "o" %4`), passes.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range s.Program.Buffers {
+		if n := b.Shape.MaxElems(); n >= queries*keys {
+			t.Errorf("buffer %s holds %d elements", b.Name, n)
+		}
+	}
+	if len(s.Program.Steps) != 1 || s.Program.ArenaBytes != 0 {
+		t.Errorf("want one kernel and no temporaries:\n%s", s.Text())
+	}
+}
+
+// TestRefusedAttentions checks that attentions without a kernel of their own
+// are taken apart, and that the report says why.
+func TestRefusedAttentions(t *testing.T) {
+	for _, tt := range []struct{ graph, want string }{
+		{`%q = input {name="q", dtype=f64, shape=[2,3,4]}
+			%1 = attention %q, %q, %q  output "o" %1`, "f64"},
+		{`%q = input {name="q", dtype=f32, shape=[2,3,513]}
+			%1 = attention %q, %q, %q  output "o" %1`, "longer than 512"},
+		{`%q = input {name="q", dtype=f32, shape=[2,3,4]}
+			%v = input {name="v", dtype=f32, shape=[2,3,T]}
+			%1 = attention %q, %q, %v  output "o" %1`, "known only at run time"},
+	} {
+		s, err := passes.Run(parse(t, "symbol T <= 16\n"+tt.graph), passes.Options{})
+		if err != nil {
+			t.Errorf("%s: %v", tt.want, err)
+			continue
+		}
+		if len(s.Refused) != 1 || !strings.Contains(s.Refused[0], tt.want) {
+			t.Errorf("refused %q, want one that says %q", s.Refused, tt.want)
+		}
+		for _, k := range s.Kernels {
+			if k.Family == kernel.FamilyAttention {
+				t.Errorf("%s: it has a kernel of its own", tt.want)
+			}
+		}
 	}
 }

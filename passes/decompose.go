@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -58,6 +59,19 @@ func (r *rewriter) dimValue(d ir.Dim) *ir.Node {
 	return r.add(ir.OpDimValue, nil, ir.Attr{Name: "dim", Value: ir.Shape{d}})
 }
 
+// takeApart decomposes, and notes which attentions have no kernel of their own.
+func takeApart(s *State) error {
+	for _, n := range s.Graph.Nodes() {
+		if n.Op() != ir.OpAttention || n.Shape().MaxElems() == 0 {
+			continue
+		}
+		if why := attentionRefusal(n); why != "" {
+			s.Refused = append(s.Refused, fmt.Sprintf("%s = %s: %s", n, n.Op(), why))
+		}
+	}
+	return graphPass(decompose)(s)
+}
+
 // decompose replaces ops that have no kernel of their own.
 func decompose(g *ir.Graph) (*ir.Graph, error) {
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
@@ -69,6 +83,9 @@ func decompose(g *ir.Graph) (*ir.Graph, error) {
 		case ir.OpSqueeze, ir.OpUnsqueeze:
 			return r.reshape(args[0], n.Shape()), r.err
 		case ir.OpAttention:
+			if attentionRefusal(n) == "" {
+				return rw.Copy(n, args)
+			}
 			out := r.attention(n, args)
 			return out, r.err
 		}
@@ -99,7 +116,7 @@ func (r *rewriter) nothing(n *ir.Node) *ir.Node {
 	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: &ir.Data{DType: n.DType(), Dims: dims}})
 }
 
-// attention is softmax(q k^T * scale + mask) v. The query heads that share a
+// attention is softmax(q k^T * scale + mask) v where it has no kernel. The query heads that share a
 // key head become rows of one product, so that each key is read once for all
 // of them and nothing is broadcast.
 func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
@@ -112,14 +129,10 @@ func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
 	rows := t.Times(perGroup.Add)
 	shape := func(dims ...ir.Dim) ir.Shape { return append(append(ir.Shape{}, batch...), dims...) }
 
-	scale := n.Attrs().Float("scale")
-	if scale == 0 {
-		scale = 1 / math.Sqrt(float64(d.Add))
-	}
 	grouped := r.reshape(q, shape(groups, rows, d))
 	scores := r.add(ir.OpMatMul, []*ir.Node{grouped, k}, ir.Attr{Name: "transpose_b", Value: true})
 	// Adding -0 changes nothing, not even the sign of a zero, so kernels leave it out.
-	scores = r.unary(ir.OpAffine, scores, ir.Attr{Name: "mul", Value: scale}, ir.Attr{Name: "add", Value: math.Copysign(0, -1)})
+	scores = r.unary(ir.OpAffine, scores, ir.Attr{Name: "mul", Value: attentionScale(n)}, ir.Attr{Name: "add", Value: math.Copysign(0, -1)})
 	full := shape(groups, rows, s)
 	if len(args) > 3 {
 		mask := r.unary(ir.OpBroadcast, args[3], ir.Attr{Name: "shape", Value: shape(heads, t, s)})

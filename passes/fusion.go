@@ -26,16 +26,17 @@ type ClusterKind uint8
 
 // The cluster kinds.
 const (
-	ClusterMap    ClusterKind = iota // elementwise, gathers, copies
-	ClusterRow                       // reductions and row ops
-	ClusterMatMul                    // matrix products
-	ClusterScan                      // running sums
-	ClusterSort                      // orders of rows
-	ClusterUpdate                    // a slice of a state written in place
-	ClusterCustom                    // a kernel of the user's own
+	ClusterMap       ClusterKind = iota // elementwise, gathers, copies
+	ClusterRow                          // reductions and row ops
+	ClusterMatMul                       // matrix products
+	ClusterScan                         // running sums
+	ClusterSort                         // orders of rows
+	ClusterAttention                    // attentions
+	ClusterUpdate                       // a slice of a state written in place
+	ClusterCustom                       // a kernel of the user's own
 )
 
-var clusterKindNames = [...]string{"map", "row", "matmul", "scan", "sort", "update", "custom"}
+var clusterKindNames = [...]string{"map", "row", "matmul", "scan", "sort", "attention", "update", "custom"}
 
 // String returns the kind's name in fusion reports.
 func (k ClusterKind) String() string { return clusterKindNames[k] }
@@ -70,7 +71,7 @@ func (f *Fusion) Why(n *ir.Node) string { return f.why[n.ID()] }
 func (f *Fusion) newCluster(kind ClusterKind, n *ir.Node) *Cluster {
 	c := &Cluster{ID: len(f.Clusters), Kind: kind}
 	switch kind {
-	case ClusterRow, ClusterMatMul, ClusterScan, ClusterSort:
+	case ClusterRow, ClusterMatMul, ClusterScan, ClusterSort, ClusterAttention:
 		c.Cores = []*ir.Node{n}
 	}
 	c.tails = []*ir.Node{n}
@@ -99,7 +100,7 @@ func isPacked(n *ir.Node) bool {
 // isCore reports whether n needs a loop of its own.
 func isCore(n *ir.Node) bool {
 	switch n.Op().Class() {
-	case ir.ClassReduce, ir.ClassContraction:
+	case ir.ClassReduce, ir.ClassContraction, ir.ClassAttention:
 		return true
 	case ir.ClassRow:
 		return n.Op() != ir.OpRope

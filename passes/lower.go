@@ -70,6 +70,8 @@ func (f *Fusion) lower(c *Cluster) (*kernel.Kernel, error) {
 		err = l.lowerScan()
 	case ClusterSort:
 		err = l.lowerSort()
+	case ClusterAttention:
+		err = l.lowerAttention()
 	case ClusterUpdate:
 		err = l.lowerUpdate()
 	case ClusterCustom:

@@ -16,6 +16,9 @@ type State struct {
 	Fusion  *Fusion
 	Kernels []*kernel.Kernel // in the order of Program.Steps
 	Program *kernel.Program
+	// Refused says, a line each, which ops could have had a kernel of their own
+	// and why they were taken apart instead.
+	Refused []string
 
 	clusters []*Cluster // in the order of Kernels
 	levels   []int
@@ -30,7 +33,7 @@ type Pass struct {
 
 // table lists the passes in the order they run.
 var table = []Pass{
-	{"decompose", "ops without a kernel of their own become ones that have; fusion then gives the kernel", graphPass(decompose)},
+	{"decompose", "ops without a kernel of their own become ones that have; fusion then gives the kernel", takeApart},
 	{"fold_constants", "what only depends on constants is computed once, here", graphPass(foldConstants)},
 	{"simplify", "identities and chains of views only hide what could be fused", graphPass(simplify)},
 	{"cse", "equal values are computed once", graphPass(cse)},

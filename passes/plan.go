@@ -219,6 +219,10 @@ func (pl *planner) step(i int, k *kernel.Kernel) error {
 // kernelFlops counts arithmetic operations at the bound of every symbol.
 func kernelFlops(k *kernel.Kernel) int64 {
 	points := ir.Shape(k.Parallel).MaxElems()
+	if k.Family == kernel.FamilyAttention {
+		value := k.Parallel[k.AttentionAxes().Value].Max()
+		return 2 * (points / max(value, 1)) * k.Fold.Max() * (k.Attention.Dot.Max() + value)
+	}
 	if k.Family == kernel.FamilyMatMul {
 		return 2 * points * k.Fold.Max() * int64(len(k.Products))
 	}

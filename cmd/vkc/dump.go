@@ -200,6 +200,12 @@ func (d *dumper) fusion() error {
 			fmt.Fprintf(d.stdout, "  stores  %s\n", ir.FormatNode(n))
 		}
 	}
+	if len(s.Refused) > 0 {
+		fmt.Fprintln(d.stdout, "\ntaken apart for want of a kernel of their own (numbers of the graph as it was)")
+		for _, line := range s.Refused {
+			fmt.Fprintf(d.stdout, "  %s\n", line)
+		}
+	}
 	fmt.Fprintln(d.stdout, "\ndecisions")
 	for _, n := range f.Graph.Nodes() {
 		if why := f.Why(n); why != "" && live[n.ID()] {

@@ -75,7 +75,7 @@ func (c deviceCase) run() (runs int, err error) {
 	tight.MaxWorkgroupCount = [3]uint32{1 + rng.Uint32N(3), 1 + rng.Uint32N(3), 1 + rng.Uint32N(3)}
 	s, text, err := build(g, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
 		caps := c.dev.Caps()
-		if k.Family != kernel.FamilyMatMul && rng.IntN(3) == 0 {
+		if k.Family != kernel.FamilyMatMul && k.Family != kernel.FamilyAttention && rng.IntN(3) == 0 {
 			caps = tight
 		}
 		sched, err := anySchedule(k, caps, rng)

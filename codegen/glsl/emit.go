@@ -134,6 +134,8 @@ func (e *emitter) body() {
 		e.emitCoopMat()
 	case kernel.VarCoopMat2:
 		e.emitCoopMat2()
+	case kernel.VarFlashTile:
+		e.emitFlashTile()
 	default:
 		e.fail("unknown variant %q", e.sched.Variant)
 	}

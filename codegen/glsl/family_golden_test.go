@@ -143,10 +143,37 @@ var goldenCases = []goldenCase{
 		%5 = cast %4 {dtype=bf16} : bf16[50,61]
 		output "y" %5
 	}`},
+	{name: "flash_tile_causal", graph: `graph "g" {
+		symbol T <= 512
+		symbol S <= 4096
+		%0 = input {name="q", dtype=f16, shape=[T,32,128]} : f16[T,32,128]
+		%1 = input {name="k", dtype=f16, shape=[8,S,128]} : f16[8,S,128]
+		%2 = input {name="v", dtype=f16, shape=[8,S,128]} : f16[8,S,128]
+		%3 = transpose %0 {perm=[1,0,2]} : f16[32,T,128]
+		%4 = attention %3, %1, %2 {causal=true} : f16[32,T,128]
+		%5 = transpose %4 {perm=[1,0,2]} : f16[T,32,128]
+		%6 = reshape %5 {shape=[T,4096]} : f16[T,4096]
+		output "y" %6
+	}`, schedule: flashTile},
+	{name: "flash_tile_mask_shared", graph: `graph "g" {
+		%0 = input {name="q", dtype=f32, shape=[6,5,10]} : f32[6,5,10]
+		%1 = input {name="k", dtype=f32, shape=[2,77,10]} : f32[2,77,10]
+		%2 = input {name="v", dtype=f32, shape=[2,77,6]} : f32[2,77,6]
+		%3 = input {name="mask", dtype=f32, shape=[5,77]} : f32[5,77]
+		%4 = attention %0, %1, %2, %3 : f32[6,5,6]
+		output "y" %4
+	}`, schedule: func(s kernel.Schedule) kernel.Schedule {
+		return kernel.Schedule{Variant: kernel.VarFlashTile, Workgroup: 48, Vec: 4, TileM: 12, TileN: 16, TileK: 8, ThreadM: 2, ThreadN: 2, Heads: 3}
+	}},
 }
 
-// TestGolden pins down the text of representative maps and row kernels for an
-// H100.
+// flashTile runs an attention without matrix hardware.
+func flashTile(kernel.Schedule) kernel.Schedule {
+	return kernel.Schedule{Variant: kernel.VarFlashTile, Workgroup: 256, Vec: 4, TileM: 64, TileN: 64, TileK: 16, ThreadM: 4, ThreadN: 4, Heads: 1, Subgroup: 32}
+}
+
+// TestGolden pins down the text of representative maps, row kernels and
+// attentions for an H100.
 func TestGolden(t *testing.T) {
 	caps := profile(t, "nvidia-h100")
 	sources := map[string]string{}

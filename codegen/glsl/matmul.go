@@ -119,15 +119,15 @@ func (m *matMul) placeAxis(f target.AxisTiles, place text) {
 }
 
 // tiles prints the number of tiles along an axis.
-func (m *matMul) tiles(f target.AxisTiles) text {
-	d := m.k.Parallel[f.Axis]
+func (e *emitter) tiles(f target.AxisTiles) text {
+	d := e.k.Parallel[f.Axis]
 	if d.IsStatic() {
 		return uintLit((d.Add + int64(f.Tile) - 1) / int64(f.Tile))
 	}
 	if f.Tile == 1 {
-		return m.dim(d)
+		return e.dim(d)
 	}
-	return binary("/", m.dim(d.Plus(int64(f.Tile)-1)), uintLit(int64(f.Tile)))
+	return binary("/", e.dim(d.Plus(int64(f.Tile)-1)), uintLit(int64(f.Tile)))
 }
 
 // declareSums declares the sums of each product, count per invocation, all 0.
@@ -222,11 +222,7 @@ func times(a text, n int) text {
 // last row again instead of leaving the buffer; what comes of it is not
 // stored. Workgroups exist only where the extent is not 0.
 func (m *matMul) clampTo(x text, axis int, tile int) text {
-	d := m.extent(axis)
-	if target.DivisibleBy(d, tile) {
-		return x
-	}
-	return call("min", x, m.indexText(kernel.DimIndex(d).Minus(kernel.Const(1))))
+	return m.limit(x, m.extent(axis), tile)
 }
 
 func (m *matMul) extent(axis int) ir.Dim {
@@ -268,25 +264,7 @@ func (m *matMul) quad(o *matOperand, k text, all bool) text {
 
 // quadAlong is quad along any axis, for a value whose other axes are bound.
 func (m *matMul) quadAlong(v *kernel.Expr, axis int, at text, all bool, base string) text {
-	whole := target.DivisibleBy(m.extent(axis), 4)
-	if whole && all && m.isVector(v, axis) {
-		return m.vectorQuad(v, axis, at)
-	}
-	name := m.fresh(m.scope, base)
-	switch {
-	case !whole:
-		m.line("vec4 %s;", name)
-		m.partialQuad(v, axis, at, name)
-	case all:
-		m.line("vec4 %s;", name)
-		m.wholeQuad(v, axis, at, name)
-	default:
-		m.line("vec4 %s = vec4(0.0);", name)
-		m.openGuard("if (%s)", binary("<", at, m.dim(m.extent(axis))).s)
-		m.wholeQuad(v, axis, at, name)
-		m.close()
-	}
-	return primary(name)
+	return m.emitter.quad(v, along{axis, m.extent(axis)}, at, base, all)
 }
 
 // quadName is what a vec4 of the operand is called.
@@ -297,78 +275,10 @@ func (o *matOperand) quadName() string {
 	return o.name + "4"
 }
 
-// isVector reports whether four neighbours of an operand are one load, as they
-// stand in memory or as the decoder of a block gives them.
-func (m *matMul) isVector(v *kernel.Expr, axis int) bool {
-	v = widened(v)
-	if v.Kind != kernel.ExprLoad || !m.vectorLoad(v, axis, 4) {
-		return false
-	}
-	t := m.k.Bindings[v.Bind].DType
-	return t.IsBlock() || scalars[t].carrier == "float" && scalars[t].decode == ""
-}
-
-// widened looks through casts of loaded floats to f32, which change nothing.
-func widened(v *kernel.Expr) *kernel.Expr {
-	for v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType == ir.F32 &&
-		v.Args[0].DType.IsFloat() && v.Args[0].DType != ir.F64 && isExact(v.Args[0]) {
-		v = v.Args[0]
-	}
-	return v
-}
-
-// vectorQuad prints four neighbours that are one load.
-func (m *matMul) vectorQuad(v *kernel.Expr, axis int, at text) text {
-	v = widened(v)
-	m.openScope()
-	m.bindAxis(axis, at)
-	m.plan(nil, []kernel.Index{v.Index})
-	_, value := m.loadVector(m.buffers[v.Bind], 4, m.indexText(v.Index))
-	m.close()
-	return value
-}
-
-// wholeQuad sets a vec4 to four neighbours that all exist.
-func (m *matMul) wholeQuad(v *kernel.Expr, axis int, at text, name string) {
-	if m.isVector(v, axis) {
-		m.line("%s = %s;", name, m.vectorQuad(v, axis, at).s)
-		return
-	}
-	m.lanes(axis, 4, at, []*kernel.Expr{v}, nil, func() {
-		m.line("%s[%s] = %s;", name, component, m.asFloat(v).s)
-	})
-}
-
-// partialQuad sets a vec4 to four neighbours of which some may be beyond the
-// end, where the last is read again and does not count.
-func (m *matMul) partialQuad(v *kernel.Expr, axis int, at text, name string) {
-	end := m.dim(m.extent(axis))
-	last := m.indexText(kernel.DimIndex(m.extent(axis)).Minus(kernel.Const(1)))
-	m.open("%sfor (uint %s = 0u; %s < 4u; ++%s)", unroll, component, component, component)
-	at = binary("+", at, primary(component))
-	m.bindAxis(axis, primary(m.variable("uint", m.partialName(axis), call("min", at, last))))
-	m.line("%s[%s] = %s;", name, component, ternary(binary("<", at, end), m.asFloat(v), primary("0.0")).s)
-	m.close()
-}
-
-// partialName is what a limited coordinate along an axis is called.
-func (m *matMul) partialName(axis int) string {
-	if axis == m.fold {
-		return "at_k"
-	}
-	return "at_" + m.paraName(axis)
-}
-
-// asFloat prints a value as the f32 that products are summed in.
-func (m *matMul) asFloat(v *kernel.Expr) text {
-	m.plan([]*kernel.Expr{v}, nil)
-	return m.coerce(computeType(v.DType), "float", m.value(v))
-}
-
 // share declares an array of shared memory.
-func (m *matMul) share(typ, name string, size int) string {
-	name = m.fresh(m.root, name)
-	m.shared = append(m.shared, fmt.Sprintf("shared %s %s[%d];", typ, name, size))
+func (e *emitter) share(typ, name string, size int) string {
+	name = e.fresh(e.root, name)
+	e.shared = append(e.shared, fmt.Sprintf("shared %s %s[%d];", typ, name, size))
 	return name
 }
 

@@ -191,6 +191,12 @@ func (e *emitter) usesAxis(axis int) bool {
 // by number. A map over one axis calls it i; a fold takes the place of col.
 func (e *emitter) paraName(axis int) string {
 	names := []string{"batch", "row", "col"}
+	if e.k.Family == kernel.FamilyAttention {
+		if axis == e.k.AttentionAxes().Split {
+			return "chunk"
+		}
+		names = []string{"batch", "group", "head", "query", "col"}
+	}
 	if e.k.Family == kernel.FamilyRow || e.k.Family == kernel.FamilyScan || e.k.Family == kernel.FamilySort {
 		names = names[:2]
 	} else if len(e.k.Parallel) == 1 {

@@ -27,6 +27,9 @@ const (
 	// FamilySort orders each row by its phase's value, and stores per place of
 	// the order, whose number is then the coordinate along the fold axis.
 	FamilySort Family = "sort"
+	// FamilyAttention weighs values by the softmax of products of queries and
+	// keys, in one pass over the keys.
+	FamilyAttention Family = "attention"
 )
 
 // Kernel is one fused computation, before anything is decided about the
@@ -37,7 +40,7 @@ type Kernel struct {
 
 	// Parallel axes, outermost first; their ids are 0, 1, …
 	Parallel []ir.Dim
-	// Fold is the extent of the row or contraction axis, whose id is
+	// Fold is the extent of the row, contraction or key axis, whose id is
 	// FoldAxis(); not used by maps.
 	Fold ir.Dim
 
@@ -49,12 +52,15 @@ type Kernel struct {
 	Take     ir.Dim  // of a sort: for how many places of the order it stores
 	Limit    *Limit  // of a scan; nil where rows have no more elements than exist
 
+	// Attention is what a kernel of FamilyAttention computes.
+	Attention *Attention
+
 	// Ops names the fused graph ops in order; Notes says what a reader of the
 	// kernel wants to know besides.
 	Ops []string
 }
 
-// FoldAxis returns the id of the row or contraction axis.
+// FoldAxis returns the id of the row, contraction or key axis.
 func (k *Kernel) FoldAxis() int { return len(k.Parallel) }
 
 // Binding is one buffer that the kernel touches.
@@ -118,7 +124,9 @@ type Product struct {
 }
 
 // Store writes a value to element Index of a binding: once per point of the
-// parallel axes, and once per row element too where PerElement is set.
+// parallel axes, and once per row element too where PerElement is set. In an
+// attention it writes once per row, and where PerElement is set once per
+// element of the row's result, which is once per point of the parallel axes.
 type Store struct {
 	Bind       int
 	Index      Index
@@ -156,8 +164,8 @@ func (k *Kernel) Symbols() []string {
 	return names
 }
 
-// Roots returns the expressions that the kernel's phases, products and stores
-// consist of.
+// Roots returns the expressions that the kernel's phases, products, attention
+// and stores consist of.
 func (k *Kernel) Roots() []*Expr {
 	var roots []*Expr
 	for _, p := range k.Phases {
@@ -165,6 +173,12 @@ func (k *Kernel) Roots() []*Expr {
 	}
 	for _, p := range k.Products {
 		roots = append(roots, p.A, p.B)
+	}
+	if a := k.Attention; a != nil {
+		roots = append(roots, a.Q, a.K, a.V)
+		if a.Mask != nil {
+			roots = append(roots, a.Mask)
+		}
 	}
 	for _, s := range k.Stores {
 		roots = append(roots, s.Value)
@@ -220,6 +234,9 @@ func (k *Kernel) Identity() string {
 	}
 	for _, p := range k.Products {
 		fmt.Fprintf(&b, "product %d %d%s\n", number[p.A], number[p.B], p.operandNote())
+	}
+	if k.Attention != nil {
+		fmt.Fprintf(&b, "%s\n", k.Attention.describe(number))
 	}
 	for _, s := range k.Stores {
 		fmt.Fprintf(&b, "store %d [%s] %d %v\n", s.Bind, s.Index.describe(number), number[s.Value], s.PerElement)
@@ -315,6 +332,9 @@ func (k *Kernel) String() string {
 	}
 	for i, p := range k.Products {
 		fmt.Fprintf(&b, "  acc %d %s = %%%d x %%%d%s\n", i, p.Name, number[p.A], number[p.B], p.operandNote())
+	}
+	if k.Attention != nil {
+		fmt.Fprintf(&b, "  acc 0 to 2 = %s\n", k.Attention.describe(number))
 	}
 	for _, s := range k.Stores {
 		each := ""

@@ -17,6 +17,7 @@ const (
 	VarScanSerial Variant = "scan_serial" // one invocation goes along a whole row
 	VarSort       Variant = "sort"        // LanesPerRow invocations sort a row in shared memory
 	VarScanGroup  Variant = "scan_group"  // LanesPerRow invocations share a row
+	VarFlashTile  Variant = "flash_tile"  // attention from shared memory, register-tiled
 )
 
 // Schedule says how a kernel runs on a device. Which one is best is the
@@ -46,6 +47,10 @@ type Schedule struct {
 	FragN      int `json:"frag_n,omitempty"`
 	FragK      int `json:"frag_k,omitempty"`
 
+	// Attentions, whose tiles are TileM rows by TileN keys, in steps of TileK
+	// along the dot axis.
+	Heads int `json:"heads,omitempty"` // query heads of a tile: 1, or all that share a key head
+
 	Subgroup int `json:"subgroup,omitempty"` // subgroup size relied on; 0 uses shared memory only
 }
 
@@ -68,6 +73,8 @@ func (s Schedule) String() string {
 		}
 	}
 	switch s.Variant {
+	case VarFlashTile:
+		t += fmt.Sprintf(" tile=%dx%dx%d thread=%dx%d heads=%d", s.TileM, s.TileN, s.TileK, s.ThreadM, s.ThreadN, s.Heads)
 	case VarCoopMat:
 		t += fmt.Sprintf(" tile=%dx%dx%d subgroups=%dx%d fragment=%dx%dx%d", s.TileM, s.TileN, s.TileK, s.SubgroupsM, s.SubgroupsN, s.FragM, s.FragN, s.FragK)
 	case VarCoopMat2:

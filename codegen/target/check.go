@@ -56,6 +56,7 @@ var families = map[kernel.Variant]kernel.Family{
 	kernel.VarScanSerial: kernel.FamilyScan,
 	kernel.VarSort:       kernel.FamilySort,
 	kernel.VarScanGroup:  kernel.FamilyScan,
+	kernel.VarFlashTile:  kernel.FamilyAttention,
 }
 
 func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ Caps) error {
@@ -68,6 +69,9 @@ func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ Caps) error {
 	}
 	if family == kernel.FamilyMatMul && (len(k.Parallel) < 2 || len(k.Products) == 0) {
 		return fmt.Errorf("a matrix product needs two parallel axes and a product, this has %d and %d", len(k.Parallel), len(k.Products))
+	}
+	if family == kernel.FamilyAttention {
+		return k.CheckAttention()
 	}
 	return nil
 }
@@ -153,6 +157,8 @@ func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		if err := checkCoopMat2(k, s, caps); err != nil {
 			return err
 		}
+	case kernel.VarFlashTile:
+		return checkFlashTile(k, s, caps)
 	}
 	_, err := MatMulGrid(k, s, caps)
 	return err

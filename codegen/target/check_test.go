@@ -13,6 +13,8 @@ func TestCheckRefuses(t *testing.T) {
 	row := rowSum(ir.F32, ir.D(64), ir.D(4096), true)
 	mm := matMul(one, ir.D(512), ir.D(512), ir.D(512), ir.F32, false)
 	mv := matMul(one, ir.D(4), ir.D(512), ir.D(512), ir.F32, true)
+	flash := attention(ir.D(8), ir.D(4), ir.D(512), ir.D(512), ir.D(64))
+	goodFlash := tile{32, 32, 16, 4, 2}.flashSchedule(4, 0)
 	goodMap := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 2}
 	goodRow := kernel.Schedule{Variant: kernel.VarRowGroup, Workgroup: 128, Vec: 4, LanesPerRow: 128, Cache: 32}
 	goodScan := kernel.Schedule{Variant: kernel.VarScanGroup, Workgroup: 128, Vec: 4, LanesPerRow: 128}
@@ -31,6 +33,24 @@ func TestCheckRefuses(t *testing.T) {
 		{"row", row, goodRow, nil, ""},
 		{"tile", mm, goodTile, nil, ""},
 		{"matvec", mv, goodVec, nil, ""},
+
+		{"flash", flash, goodFlash, nil, ""},
+
+		{"heads that do not share keys", flash, goodFlash, func(s *kernel.Schedule, _ *Caps) { s.Heads = 2 }, "want 1 or the 4"},
+		{"flash workgroup", flash, goodFlash, func(s *kernel.Schedule, _ *Caps) { s.Workgroup = 64 }, "takes 128 invocations"},
+		{"flash steps", flash, goodFlash, func(s *kernel.Schedule, _ *Caps) { s.TileK = 24 }, "do not divide"},
+		{"flash vectors", flash, goodFlash, func(s *kernel.Schedule, _ *Caps) { s.TileK = 2 }, "multiple of 4"},
+		{"flash without a tile", flash, goodFlash, func(s *kernel.Schedule, _ *Caps) { s.Heads = 0 }, "at least 1"},
+		{"flash spills", attention(one, one, ir.D(512), ir.D(512), ir.D(512)), goodFlash, func(s *kernel.Schedule, _ *Caps) { s.Heads = 1 }, "spill"},
+		{"flash lanes beyond a subgroup", flash, goodFlash, func(s *kernel.Schedule, c *Caps) { *c = fixedSubgroup(*c, 8); s.Subgroup = 8 }, "within a subgroup"},
+		{"no attention", &kernel.Kernel{Name: "bare", Family: kernel.FamilyAttention}, goodFlash, nil, "without operands"},
+		{"operand of another axis", func() *kernel.Kernel {
+			k := *flash
+			a := *k.Attention
+			a.K = a.Q
+			k.Attention = &a
+			return &k
+		}(), goodFlash, nil, "not its own"},
 
 		{"scan", runningSum(ir.F32, ir.D(64), ir.D(4096), false), goodScan, nil, ""},
 		{"scan of an axis that lies apart", runningSum(ir.F32, ir.D(64), ir.D(4096), true), goodScan, nil, "not proven aligned"},

@@ -25,6 +25,11 @@ var cpu = class{
 		// Its matrix units are emulated: f16 512^3 takes lavapipe 38 ms on them in
 		// the best of six tiles, 20 ms in the tile above.
 		t.matrixTiles = nil
+		t.flashTiles = []tile{
+			{32, 32, 16, 8, 8},
+			{16, 32, 16, 4, 8},
+			{8, 16, 16, 2, 4},
+		}
 		// Columns per invocation share the loop and the reading of A. 4096x4096 by
 		// one row, GB/s of B read with 1, 2, 4 columns: f32 5, 12, 14; f16 4, 12,
 		// 17; q4_0 1.7, 3.8, 3.9.

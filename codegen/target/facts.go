@@ -199,6 +199,8 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 		return len(k.Products) * matVecPartials(s) * (s.TileM*s.TileN + 1) * 4
 	case kernel.VarCoopMat, kernel.VarCoopMat2:
 		return MatrixOctets(k, s) * OctetElems * 2
+	case kernel.VarFlashTile:
+		return flashTileShared(k, s)
 	}
 	return 0
 }

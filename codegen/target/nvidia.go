@@ -38,6 +38,12 @@ var nvidia = class{
 			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 32, Rate: 155},
 			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 32, N: 32, K: 32, Rate: 60},
 		}
+		t.flashTiles = []tile{
+			{64, 64, 16, 4, 4}, // 38 KiB at 128 elements a head
+			{32, 64, 16, 4, 4},
+			{32, 32, 16, 4, 2},
+			{16, 32, 16, 2, 2},
+		}
 		// One subgroup per column reads 512 contiguous bytes of f32 a step; four to
 		// a workgroup keep columns of one workgroup close in memory.
 		t.vecWorkgroup, t.vecColumns = 128, 1

@@ -34,6 +34,11 @@ func Candidates(k *kernel.Kernel, caps Caps) []Candidate {
 		return slices.Concat(t.matVecs(k), t.matrixUnits(k, caps), t.matTiles(k))
 	case kernel.FamilyCustom:
 		return []Candidate{{customSchedule(k.Custom), "as the op says"}}
+	case kernel.FamilyAttention:
+		if k.CheckAttention() != nil {
+			return nil
+		}
+		return t.attentions(k)
 	}
 	return nil
 }

@@ -57,6 +57,10 @@ var samples = map[string]*kernel.Kernel{
 	"matmul f16 T":       matrixMul(one, ir.Symbol("T", 2048), ir.D(4096), ir.D(4096), ir.F16, true),
 	"matmul f16 by q4_0": inF16(matMul(one, ir.D(512), ir.D(4096), ir.D(4096), ir.Q4_0, true)),
 	"matmul 9 rows":      matMul(one, ir.D(9), ir.D(4096), ir.D(4096), ir.F32, true),
+	"prefill 4096":       attention(ir.D(32), one, ir.D(4096), ir.D(4096), ir.D(128)),
+	"prefill T":          attention(ir.D(8), ir.D(4), ir.Symbol("T", 2048), ir.Symbol("S", 8192), ir.D(64)),
+	"wide heads":         attention(ir.D(8), one, ir.D(512), ir.D(512), ir.D(512)),
+	"decode 4 heads":     attention(ir.D(8), ir.D(4), one, ir.Symbol("S", 8192), ir.D(128)),
 }
 
 func TestSelect(t *testing.T) {
@@ -108,6 +112,11 @@ func TestSelect(t *testing.T) {
 		{"nvidia-h100", "matvec [k,n]", "matvec wg=128 rows=4x16 vec=4"},
 		{"nvidia-h100", "matvec 8 rows", "matvec wg=128 rows=8x4 vec=4 subgroup=32"},
 		{"generic", "matvec q4_0", "matvec wg=64 rows=1x4 vec=4"},
+
+		{"nvidia-h100", "prefill 4096", "flash_tile wg=256 tile=64x64x16 thread=4x4 heads=1 subgroup=32"},
+		{"generic", "prefill 4096", "flash_tile wg=128 tile=16x32x16 thread=2x2 heads=1"},
+		{"lavapipe", "prefill 4096", "flash_tile"},
+		{"nvidia-h100", "decode 4 heads", "flash_tile"},
 	}
 	for _, c := range cases {
 		k := samples[c.kernel]
@@ -162,7 +171,7 @@ func randomKernel(r *rand.Rand) *kernel.Kernel {
 		return ir.D(n * []int{1, 2, 4, 32}[r.IntN(4)])
 	}
 	types := []ir.DType{ir.F32, ir.F16, ir.BF16, ir.I32}
-	switch r.IntN(6) {
+	switch r.IntN(7) {
 	case 4:
 		cols := extent(2048)
 		for cols.Max() > 2048 {
@@ -171,6 +180,8 @@ func randomKernel(r *rand.Rand) *kernel.Kernel {
 		return argsort(types[r.IntN(4)], extent(5000), cols, cols)
 	case 3:
 		return runningSum(types[r.IntN(4)], extent(5000), extent(40000), r.IntN(2) == 0)
+	case 5:
+		return attention(extent(20), ir.D(1+r.IntN(8)), extent(3000), extent(9000), ir.D(1+r.IntN(512)))
 	case 0:
 		return unaryMap(types[r.IntN(4)], extent(300), extent(300), extent(300))
 	case 1:

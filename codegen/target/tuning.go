@@ -23,6 +23,7 @@ type tuning struct {
 	tiles []tile // of matrix products, the best for large ones first
 
 	matrixTiles []matrixTile // of products on matrix units, in any order
+	flashTiles  []tile       // of attentions: rows, keys, steps along the dot axis
 
 	vecWorkgroup int // invocations of a matvec workgroup
 	vecColumns   int // columns that share the reading of A

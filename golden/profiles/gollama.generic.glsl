@@ -414,11 +414,11 @@ void main() {
     result_vec4[batch * T * 16u + row * 16u + col4] = result4;
 }
 
-// ---- shader 4: k4_matmul
+// ---- shader 4: k4_attention
 
-// matmul over [2,2*T,T], folding 64
-// Fuses: reshape, matmul.
-// Schedule: tile wg=128 tile=64x32x16 thread=4x4.
+// attention over [1,2,2,T,64], folding T
+// Fuses: slice, reshape, transpose, attention.
+// Schedule: flash_tile wg=128 tile=32x32x16 thread=4x2 heads=1.
 #version 450
 #extension GL_EXT_control_flow_attributes : require
 
@@ -426,244 +426,172 @@ layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Rope_vec4_buffer { vec4 rope_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Rope_2_vec4_buffer { vec4 rope_2_vec4[]; };
-layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
-layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
+layout(set = 0, binding = 2, std430) readonly buffer Matmul_vec4_buffer { vec4 matmul_vec4[]; };
+layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
+layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared vec4 tile_a[320];
-shared vec4 tile_b[160];
-
-void main() {
-    const uint T = params[0];
-    uint self = gl_LocalInvocationIndex;
-    uint col0 = gl_WorkGroupID.x * 32u;
-    uint row0 = gl_WorkGroupID.y * 64u;
-    uint batch = gl_WorkGroupID.z;
-    float acc[16];
-    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
-        acc[i] = 0.0;
-    }
-    uint tx = self % 8u;
-    uint ty = self / 8u;
-
-    for (uint k0 = 0u; k0 < 64u; k0 += 16u) {
-        // Stage 64 rows of a.
-        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-            uint slot = self + i * 128u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint row = min(row0 + line, T * 2u - 1u);
-            uint k = k0 + quad * 4u;
-            tile_a[line * 5u + quad] = rope_vec4[(batch * T * 128u + row * 64u + k) / 4u];
-        }
-
-        // Stage 32 columns of b.
-        uint line = self / 4u;
-        uint quad = self % 4u;
-        uint col = min(col0 + line, T - 1u);
-        uint k = k0 + quad * 4u;
-        tile_b[line * 5u + quad] = rope_2_vec4[(batch * T * 64u + col * 64u + k) / 4u];
-        barrier();
-
-        for (uint quad_2 = 0u; quad_2 < 4u; ++quad_2) {
-            vec4 b_cols[4];
-            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 8u) * 5u + quad_2];
-            }
-            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad_2];
-                [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                    acc[i * 4u + j] = fma(a_row.x, b_cols[j].x, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.y, b_cols[j].y, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.z, b_cols[j].z, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.w, b_cols[j].w, acc[i * 4u + j]);
-                }
-            }
-        }
-        barrier();
-    }
-
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        uint row = row0 + ty + i * 16u;
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-            uint col = col0 + tx + j * 8u;
-            if (row < T * 2u && col < T) {
-                result[batch * T * T * 2u + row * T + col] = acc[i * 4u + j];
-            }
-        }
-    }
-}
-
-// ---- shader 5: k5_softmax
-
-// softmax over [2,2*T], folding T
-// Fuses: affine, rem, le, where, softmax.
-// Schedule: row_group wg=128 lanes=64 cache=0.
-#version 450
-
-layout(local_size_x = 128) in;
-
-layout(set = 0, binding = 0, std430) readonly buffer Matmul_buffer { float matmul[]; };
-layout(set = 0, binding = 1, std430) writeonly buffer Result_buffer { float result[]; };
-layout(set = 0, binding = 2, std430) readonly buffer Params_buffer { uint params[]; };
-
-shared float lanes[128];
+shared vec4 tile_q[160];
+shared vec4 tile_k[160];
+shared vec4 tile_v[256];
+shared float weights[1056];
+shared float partial[512];
 
 #define INF uintBitsToFloat(0x7f800000u)
 
-// The larger one; NaN if either is.
-float nan_max(float a, float b) {
-    return isnan(b) || a <= b ? b : a;
+// a / b. Vulkan's division goes to divisors of 2^126, past which some devices
+// multiply by a reciprocal that is flushed to 0.
+float div_full(float a, float b) {
+    float scale = abs(b) > 8.507059e37 ? 0.25 : 1.0;
+    return a * scale / (b * scale);
 }
-
-// Has the sign of a; x rem 0 is 0.
-int rem_int(int a, int b) {
-    return b == 0 || b == -1 ? int(0) : a - a / b * b;
-}
-
-void main() {
-    const uint T = params[0];
-    uint local = gl_LocalInvocationID.x;
-    uint thread = local % 64u;
-    uint row_id = gl_WorkGroupID.x * 2u + local / 64u;
-    uint row = row_id % (T * 2u);
-    uint batch = row_id / (T * 2u);
-
-    // row_max: maximum over the row.
-    float row_max = -INF;
-    int rem = rem_int(int(row), int(T));
-    for (uint j = thread; j < T; j += 64u) {
-        row_max = nan_max(row_max, int(j) <= rem ? matmul[batch * T * T * 2u + row * T + j] * 0.125 : -INF);
-    }
-    lanes[local] = row_max;
-    barrier();
-    for (uint half_row = 32u; half_row > 0u; half_row >>= 1u) {
-        if (thread < half_row) {
-            row_max = nan_max(row_max, lanes[local + half_row]);
-            lanes[local] = row_max;
-        }
-        barrier();
-    }
-    row_max = lanes[local - thread];
-
-    // row_sum: sum over the row.
-    float row_sum = 0.0;
-    for (uint j = thread; j < T; j += 64u) {
-        float sub = (int(j) <= rem ? matmul[batch * T * T * 2u + row * T + j] * 0.125 : -INF) - row_max;
-        row_sum += exp(sub);
-    }
-    barrier(); // until all have read what the last fold left
-    lanes[local] = row_sum;
-    barrier();
-    for (uint half_row = 32u; half_row > 0u; half_row >>= 1u) {
-        if (thread < half_row) {
-            row_sum = row_sum + lanes[local + half_row];
-            lanes[local] = row_sum;
-        }
-        barrier();
-    }
-    row_sum = lanes[local - thread];
-
-    // Store each element of the row.
-    float recip = 1.0 / row_sum;
-    for (uint j = thread; j < T; j += 64u) {
-        uint at = batch * T * T * 2u + row * T + j;
-        result[at] = exp((int(j) <= rem ? matmul[at] * 0.125 : -INF) - row_max) * recip;
-    }
-}
-
-// ---- shader 6: k6_matmul
-
-// matmul over [2,2*T,64], folding T
-// Fuses: slice, reshape, transpose, matmul.
-// Schedule: tile wg=128 tile=64x32x16 thread=4x4.
-#version 450
-#extension GL_EXT_control_flow_attributes : require
-
-layout(local_size_x = 128) in;
-
-layout(set = 0, binding = 0, std430) readonly buffer Softmax_buffer { float softmax[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Matmul_buffer { float matmul[]; };
-layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
-layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
-
-shared vec4 tile_a[320];
-shared vec4 tile_b[160];
 
 void main() {
     const uint T = params[0];
     uint self = gl_LocalInvocationIndex;
-    uint col0 = gl_WorkGroupID.x * 32u;
-    uint row0 = gl_WorkGroupID.y * 64u;
-    uint batch = gl_WorkGroupID.z;
-    float acc[16];
-    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
-        acc[i] = 0.0;
+    uint query0 = ((T + 31u) / 32u - 1u - gl_WorkGroupID.x) * 32u;
+    uint head = gl_WorkGroupID.y % 2u;
+    uint group = gl_WorkGroupID.y / 2u;
+    uint lane_of_row = self % 16u;
+    uint row0 = self / 16u;
+    float top[4];
+    float total[4];
+    float best[4];
+    vec4 sums[4];
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        top[i] = -INF;
+        total[i] = 0.0;
+        sums[i] = vec4(0.0);
     }
-    uint tx = self % 8u;
-    uint ty = self / 8u;
+    uint keys = min(query0 + 31u, T - 1u) + 1u;
 
-    for (uint k0 = 0u; k0 < T; k0 += 16u) {
-        // Stage 64 rows of a.
-        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-            uint slot = self + i * 128u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint row = min(row0 + line, T * 2u - 1u);
-            uint k = k0 + quad * 4u;
-            vec4 a4;
-            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                uint at_k = min(k + lane, T - 1u);
-                a4[lane] = k + lane < T ? softmax[batch * T * T * 2u + row * T + at_k] : 0.0;
-            }
-            tile_a[line * 5u + quad] = a4;
+    for (uint key0 = 0u; key0 < keys; key0 += 32u) {
+        float score[8];
+        [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+            score[i] = 0.0;
         }
+        for (uint d0 = 0u; d0 < 64u; d0 += 16u) {
+            // Stage queries and keys.
+            uint line = self / 4u;
+            uint quad = self % 4u;
+            uint query = min(query0 + line, T - 1u);
+            tile_q[line * 5u + quad] = rope_vec4[(group * T * 128u + head * T * 64u + query * 64u + (d0 + quad * 4u)) / 4u];
+            uint line_2 = self / 4u;
+            uint quad_2 = self % 4u;
+            uint key = min(key0 + line_2, T - 1u);
+            tile_k[line_2 * 5u + quad_2] = rope_2_vec4[(group * T * 64u + key * 64u + (d0 + quad_2 * 4u)) / 4u];
+            barrier();
 
-        // Stage 32 columns of b.
-        uint line = self % 32u;
-        uint quad = self / 32u;
-        uint col = col0 + line;
-        uint k = k0 + quad * 4u;
-        vec4 b4;
-        [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-            uint at_k = min(k + lane, T - 1u);
-            b4[lane] = k + lane < T ? matmul[batch * 64u + col + at_k * 512u + 384u] : 0.0;
-        }
-        tile_b[line * 5u + quad] = b4;
-        barrier();
-
-        for (uint quad_2 = 0u; quad_2 < 4u; ++quad_2) {
-            vec4 b_cols[4];
-            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 8u) * 5u + quad_2];
-            }
-            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad_2];
-                [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                    acc[i * 4u + j] = fma(a_row.x, b_cols[j].x, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.y, b_cols[j].y, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.z, b_cols[j].z, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.w, b_cols[j].w, acc[i * 4u + j]);
+            for (uint quad_3 = 0u; quad_3 < 4u; ++quad_3) {
+                vec4 keys4[2];
+                [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                    keys4[j] = tile_k[(lane_of_row + j * 16u) * 5u + quad_3];
+                }
+                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                    vec4 query4 = tile_q[(row0 + i * 8u) * 5u + quad_3];
+                    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                        score[i * 2u + j] = fma(query4.x, keys4[j].x, score[i * 2u + j]);
+                        score[i * 2u + j] = fma(query4.y, keys4[j].y, score[i * 2u + j]);
+                        score[i * 2u + j] = fma(query4.z, keys4[j].z, score[i * 2u + j]);
+                        score[i * 2u + j] = fma(query4.w, keys4[j].w, score[i * 2u + j]);
+                    }
                 }
             }
+            barrier();
+        }
+
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            uint row = row0 + i * 8u;
+            best[i] = -INF;
+            uint query = min(query0 + row, T - 1u);
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                uint key = key0 + (lane_of_row + j * 16u);
+                score[i * 2u + j] = key < query + 1u ? score[i * 2u + j] * 0.18033688 : -INF;
+                best[i] = max(best[i], score[i * 2u + j]);
+            }
+        }
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            partial[(row0 + i * 8u) * 16u + lane_of_row] = best[i];
         }
         barrier();
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            best[i] = partial[(row0 + i * 8u) * 16u];
+            for (uint other = 1u; other < 16u; ++other) {
+                best[i] = max(best[i], partial[(row0 + i * 8u) * 16u + other]);
+            }
+        }
+
+        // While no key counts, any finite number does in place of the largest score.
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            best[i] = max(best[i], top[i]);
+            float shift = best[i] == -INF ? 0.0 : best[i];
+            float correction = exp2(top[i] - shift);
+            top[i] = best[i];
+            total[i] *= correction;
+            sums[i] *= correction;
+            uint row = row0 + i * 8u;
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                float weight = exp2(score[i * 2u + j] - shift);
+                total[i] += weight;
+                weights[row * 33u + (lane_of_row + j * 16u)] = weight;
+            }
+        }
+
+        for (uint v0 = 0u; v0 < 32u; v0 += 16u) {
+            // Stage values.
+            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+                uint slot = self + i * 128u;
+                uint line = slot / 16u;
+                uint quad = slot % 16u;
+                uint key = key0 + v0 + line;
+                tile_v[line * 16u + quad] = vec4(0.0);
+                if (key < keys) {
+                    tile_v[line * 16u + quad] = matmul_vec4[(group * 64u + quad * 4u + key * 512u + 384u) / 4u];
+                }
+            }
+            barrier();
+
+            for (uint line = 0u; line < 16u; ++line) {
+                vec4 values4;
+                values4 = tile_v[line * 16u + lane_of_row];
+                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                    float weight = weights[(row0 + i * 8u) * 33u + v0 + line];
+                    sums[i] += weight * values4;
+                }
+            }
+            barrier();
+        }
     }
 
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        uint row = row0 + ty + i * 16u;
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-            uint col = col0 + tx + j * 8u;
-            if (row < T * 2u) {
-                result[batch * T * 128u + row * 64u + col] = acc[i * 4u + j];
+        partial[(row0 + i * 8u) * 16u + lane_of_row] = total[i];
+    }
+    barrier();
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        total[i] = partial[(row0 + i * 8u) * 16u];
+        for (uint other = 1u; other < 16u; ++other) {
+            total[i] = total[i] + partial[(row0 + i * 8u) * 16u + other];
+        }
+    }
+
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        uint row = row0 + i * 8u;
+        if (query0 + row < T) {
+            uint query = min(query0 + row, T - 1u);
+            if (lane_of_row < 16u) {
+                vec4 result4;
+                [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                    result4[lane] = div_full(sums[i][lane], total[i]);
+                }
+                result_vec4[(group * T * 128u + head * T * 64u + query * 64u + lane_of_row * 4u) / 4u] = result4;
             }
         }
     }
 }
 
-// ---- shader 7: k7_matmul_add
+// ---- shader 5: k5_matmul_add
 
 // matmul_add over [T,256], folding 256
-// Fuses: embedding, reshape, transpose, reshape, matmul, add.
+// Fuses: embedding, transpose, reshape, matmul, add.
 // Schedule: tile wg=128 tile=64x32x16 thread=4x4.
 #version 450
 #extension GL_EXT_shader_16bit_storage : require
@@ -671,7 +599,7 @@ void main() {
 
 layout(local_size_x = 128) in;
 
-layout(set = 0, binding = 0, std430) readonly buffer Matmul_buffer { float matmul[]; };
+layout(set = 0, binding = 0, std430) readonly buffer Attention_buffer { float attention[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
 layout(set = 0, binding = 2, std430) readonly buffer Tokens_buffer { int tokens[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Weight_2_buffer { uint16_t weight_2[]; }; // q8_0
@@ -774,7 +702,7 @@ void main() {
             uint k = k0 + quad * 4u;
             vec4 a4;
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                a4[lane] = matmul[(k + lane) % 64u + (k + lane) / 64u * T * 64u + row * 64u];
+                a4[lane] = attention[(k + lane) % 64u + (k + lane) / 64u * T * 64u + row * 64u];
             }
             tile_a[line * 5u + quad] = a4;
         }
@@ -816,7 +744,7 @@ void main() {
     }
 }
 
-// ---- shader 8: k8_rms_norm
+// ---- shader 6: k6_rms_norm
 
 // rms_norm over [T], folding 256
 // Fuses: rms_norm.
@@ -878,7 +806,7 @@ void main() {
     }
 }
 
-// ---- shader 9: k9_matmul_mul
+// ---- shader 7: k7_matmul_mul
 
 // matmul_mul over [T,768], folding 256
 // Fuses: matmul, matmul, silu, mul.
@@ -1045,7 +973,7 @@ void main() {
     }
 }
 
-// ---- shader 10: k10_matmul_add
+// ---- shader 8: k8_matmul_add
 
 // matmul_add over [T,256], folding 768
 // Fuses: matmul, add.
@@ -1164,10 +1092,10 @@ void main() {
     }
 }
 
-// ---- shader 11: k18_matmul_add
+// ---- shader 9: k14_matmul_add
 
 // matmul_add over [T,256], folding 256
-// Fuses: reshape, transpose, reshape, matmul, add.
+// Fuses: transpose, reshape, matmul, add.
 // Schedule: tile wg=128 tile=64x32x16 thread=4x4.
 #version 450
 #extension GL_EXT_shader_16bit_storage : require
@@ -1175,7 +1103,7 @@ void main() {
 
 layout(local_size_x = 128) in;
 
-layout(set = 0, binding = 0, std430) readonly buffer Matmul_buffer { float matmul[]; };
+layout(set = 0, binding = 0, std430) readonly buffer Attention_buffer { float attention[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
 layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
@@ -1244,7 +1172,7 @@ void main() {
             uint k = k0 + quad * 4u;
             vec4 a4;
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                a4[lane] = matmul[(k + lane) % 64u + (k + lane) / 64u * T * 64u + row * 64u];
+                a4[lane] = attention[(k + lane) % 64u + (k + lane) / 64u * T * 64u + row * 64u];
             }
             tile_a[line * 5u + quad] = a4;
         }
@@ -1287,7 +1215,7 @@ void main() {
     }
 }
 
-// ---- shader 12: k87_matmul
+// ---- shader 10: k71_matmul
 
 // matmul over [T,256], folding 768
 // Fuses: matmul.
@@ -1404,7 +1332,7 @@ void main() {
     }
 }
 
-// ---- shader 13: k88_rms_norm
+// ---- shader 11: k72_rms_norm
 
 // rms_norm over [], folding 256
 // Fuses: add, sub, reshape, index_select, rms_norm.
@@ -1458,7 +1386,7 @@ void main() {
     result_vec4[thread] = result4;
 }
 
-// ---- shader 14: k89_matmul
+// ---- shader 12: k73_matmul
 
 // matmul over [1,4096], folding 256
 // Fuses: matmul, reshape.

@@ -61,6 +61,11 @@ func checkKernel(k *kernel.Kernel, st kernel.Step) error {
 	if k.Family == kernel.FamilyMatMul && len(k.Parallel) < 2 {
 		return fmt.Errorf("a matrix product of %d axes", len(k.Parallel))
 	}
+	if k.Family == kernel.FamilyAttention {
+		if err := k.CheckAttention(); err != nil {
+			return err
+		}
+	}
 	var err error
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
 		if err == nil {
@@ -90,7 +95,7 @@ func checkExpr(k *kernel.Kernel, e *kernel.Expr) error {
 			return fmt.Errorf("e%d is %s, its binding %s", e.ID, e.DType, k.Bindings[e.Bind].DType)
 		}
 	case kernel.ExprAcc:
-		if e.Acc < 0 || e.Acc >= len(k.Phases)+len(k.Products) {
+		if e.Acc < 0 || e.Acc >= results(k) {
 			return fmt.Errorf("e%d: no phase or product %d", e.ID, e.Acc)
 		}
 	case kernel.ExprRandom:
@@ -108,6 +113,14 @@ func checkExpr(k *kernel.Kernel, e *kernel.Expr) error {
 		}
 	}
 	return nil
+}
+
+// results is how many results the loops of a kernel have.
+func results(k *kernel.Kernel) int {
+	if k.Family == kernel.FamilyAttention {
+		return 3
+	}
+	return len(k.Phases) + len(k.Products)
 }
 
 func checkFolds(k *kernel.Kernel) error {
@@ -142,18 +155,37 @@ func checkFolds(k *kernel.Kernel) error {
 func checkStores(k *kernel.Kernel) error {
 	for i, s := range k.Stores {
 		fold := k.Family != kernel.FamilyMap && (s.Value.Uses(k.FoldAxis()) || s.Index.Uses(k.FoldAxis()))
-		if fold && !s.PerElement {
+		if fold && (!s.PerElement || k.Family == kernel.FamilyAttention) {
 			return fmt.Errorf("store %d uses the fold axis outside of its loop", i)
 		}
-		if !s.PerElement && perElement(k.Family) {
-			return fmt.Errorf("store %d of a %s is not per row element", i, k.Family)
-		}
-		if s.PerElement && k.Family != kernel.FamilyRow && !perElement(k.Family) {
-			return fmt.Errorf("store %d is per row element in a %s kernel", i, k.Family)
+		if err := checkPerElement(k, s); err != nil {
+			return fmt.Errorf("store %d %w", i, err)
 		}
 	}
 	if len(k.Stores) == 0 {
 		return fmt.Errorf("nothing is stored")
+	}
+	return nil
+}
+
+func checkPerElement(k *kernel.Kernel, s kernel.Store) error {
+	switch k.Family {
+	case kernel.FamilyRow:
+		return nil
+	case kernel.FamilyScan, kernel.FamilySort:
+		if !s.PerElement {
+			return fmt.Errorf("of a %s is not per row element", k.Family)
+		}
+		return nil
+	case kernel.FamilyAttention:
+		value := k.AttentionAxes().Value
+		if !s.PerElement && (s.Value.Uses(value) || s.Index.Uses(value) || s.Value.UsesAcc(2)) {
+			return fmt.Errorf("uses an element of the row's result outside of the loop over it")
+		}
+		return nil
+	}
+	if s.PerElement {
+		return fmt.Errorf("is per row element in a %s kernel", k.Family)
 	}
 	return nil
 }

@@ -56,17 +56,11 @@ func (m *Machine) step(i int, symbols map[string]int64, elems []int64) error {
 			return err
 		}
 	}
-	points := 1
-	for _, d := range dims {
-		points *= d
+	if k.Family == kernel.FamilyAttention {
+		return r.attention(dims, fold)
 	}
-	order := func(n int) int { return n }
-	if m.opt.Order != nil {
-		perm := m.opt.Order.Perm(points)
-		order = func(n int) int { return perm[n] }
-	}
-	for n := range points {
-		r.moveTo(order(n), dims)
+	for _, n := range m.order(dims) {
+		r.moveTo(n, dims)
 		if err := r.compute(fold); err != nil {
 			return fmt.Errorf("at %v: %w", r.at, err)
 		}
@@ -74,9 +68,25 @@ func (m *Machine) step(i int, symbols map[string]int64, elems []int64) error {
 	return nil
 }
 
+// order returns the points of a space in the order they are visited in.
+func (m *Machine) order(dims []int) []int {
+	points := 1
+	for _, d := range dims {
+		points *= d
+	}
+	if m.opt.Order != nil {
+		return m.opt.Order.Perm(points)
+	}
+	list := make([]int, points)
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
+
 // prepare makes room for values, and finds the dtype of each fold's result.
 func (r *run) prepare() {
-	folds := len(r.k.Phases) + len(r.k.Products)
+	folds := results(r.k)
 	r.accs, r.accT = make([]number, folds), make([]ir.DType, folds)
 	size := 0
 	kernel.Walk(r.k.Roots(), func(e *kernel.Expr) {

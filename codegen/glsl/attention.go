@@ -1,0 +1,206 @@
+package glsl
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// attention is what the variants of an attention share: a workgroup computes
+// TileM rows, which are TileM/Heads queries of Heads heads that share keys, and
+// goes over the keys TileN at a time. It keeps the largest score so far, the
+// sum of weights and the weighted sum of values; when a larger score turns up,
+// both sums are corrected to it.
+type attention struct {
+	*emitter
+	s      kernel.Schedule
+	a      *kernel.Attention
+	ax     kernel.AttentionAxes
+	query0 text // the first query of the tile
+	width  int  // elements of a row's result
+}
+
+func (e *emitter) newAttention() *attention {
+	f := &attention{emitter: e, s: e.sched, a: e.k.Attention, ax: e.k.AttentionAxes(), query0: primary("0u")}
+	f.width = int(e.k.Parallel[f.ax.Value].Add)
+	f.sharedBytes = target.SharedBytes(e.k, e.sched)
+	g, err := target.AttentionGrid(e.k, e.sched, e.caps)
+	if err != nil {
+		e.fail("%v", err)
+		return nil
+	}
+	f.grid = g.Grid(e.k)
+	f.placeWorkgroup(g)
+	return f
+}
+
+// placeWorkgroup gives a workgroup its batch, heads, split and first query.
+func (f *attention) placeWorkgroup(g target.MatGrid) {
+	for dim, factors := range g {
+		id := primary("gl_WorkGroupID." + gridAxis[dim])
+		for i, t := range factors {
+			place, count := id, f.tiles(t)
+			if i < len(factors)-1 {
+				place, id = binary("%", id, count), binary("/", id, count)
+			}
+			f.placeAxis(t, place, count)
+		}
+	}
+}
+
+// placeAxis places the workgroup along one axis. The last queries of a causal
+// attention see most keys: they begin first.
+func (f *attention) placeAxis(t target.AxisTiles, place, count text) {
+	extent := f.k.Parallel[t.Axis]
+	switch {
+	case extent.Is(1):
+	case t.Axis != f.ax.Query:
+		if f.usesAxis(t.Axis) || t.Axis == f.ax.Split {
+			f.bindAxis(t.Axis, primary(f.variable("uint", f.paraName(t.Axis), place)))
+		}
+	case extent.Max() > int64(t.Tile):
+		if f.a.Causal {
+			place = binary("-", binary("-", count, uintLit(1)), place)
+		}
+		f.query0 = primary(f.variable("uint", "query0", times(place, t.Tile)))
+	}
+}
+
+// queries is how many queries of a head a tile has.
+func (f *attention) queries() int { return f.s.TileM / f.s.Heads }
+
+// queryOf prints the query of a row of the tile, which may be past the last.
+func (f *attention) queryOf(row text) text {
+	return plus(f.query0, quotient(row, f.s.Heads, f.s.TileM))
+}
+
+// bindRow says in the open scope what the axes of a row of the tile are. A row
+// past the last query computes the last one again; it is not stored.
+func (f *attention) bindRow(row text) {
+	queries := f.k.Parallel[f.ax.Query]
+	f.bindNamed(f.ax.Query, "query", f.limit(f.queryOf(row), queries, f.queries()))
+	if f.s.Heads > 1 {
+		f.bindNamed(f.ax.Head, "head", remainder(row, f.s.Heads, f.s.TileM))
+	}
+}
+
+// bindNamed binds an axis to a coordinate that gets a name when it is used.
+func (f *attention) bindNamed(axis int, name string, at text) {
+	if at.plain() {
+		f.bindAxis(axis, at)
+		return
+	}
+	f.bindAxisLater(axis, name, at)
+}
+
+// seen prints how many keys a query sees.
+func (f *attention) seen(query text) text {
+	f.openScope()
+	defer f.close()
+	f.bindAxis(f.ax.Query, query)
+	return f.indexText(f.k.Seen(kernel.Axis(f.ax.Query, f.k.Parallel[f.ax.Query])))
+}
+
+// keyRange declares the first key of the workgroup's split and the end of the
+// keys that any of its rows sees.
+func (f *attention) keyRange() (first, end text) {
+	last := plus(f.query0, uintLit(int64(f.queries()-1)))
+	if queries := f.k.Parallel[f.ax.Query]; queries.Is(1) {
+		last = primary("0u")
+	} else {
+		last = f.limit(last, queries, f.queries())
+	}
+	end = f.seen(last)
+	if !end.plain() {
+		end = primary(f.variable("uint", "keys", end))
+	}
+	splits := f.k.Parallel[f.ax.Split]
+	if splits.Is(1) {
+		return primary("0u"), end
+	}
+	each := f.splitLength(splits.Add)
+	first = primary(f.variable("uint", "first", binary("*", f.axis(f.ax.Split), each)))
+	return first, primary(f.variable("uint", "end", call("min", end, binary("+", first, each))))
+}
+
+// splitLength prints how many keys a split has: whole tiles, but for the last.
+func (f *attention) splitLength(splits int64) text {
+	tile, keys := int64(max(f.s.TileN, 1)), f.k.Fold
+	if keys.IsStatic() {
+		each := (keys.Add + splits - 1) / splits
+		return uintLit((each + tile - 1) / tile * tile)
+	}
+	tiles := binary("/", f.dim(keys.Plus(splits*tile-1)), uintLit(splits*tile))
+	return primary(f.variable("uint", "each", binary("*", tiles, uintLit(tile))))
+}
+
+// keyAxis and dotAxis and valueAxis are the axes over which operands are read
+// four at a time.
+func (f *attention) dotAxis() along   { return along{f.ax.Dot, f.a.Dot} }
+func (f *attention) valueAxis() along { return along{f.ax.Value, ir.D(f.width)} }
+
+// lowest is the score of a key that does not count.
+func (f *attention) lowest() text { return f.floatLit(math.Inf(-1)) }
+
+// score prints the score of a key for the bound row: dot is the product, key
+// must be bound too. Keys that the row does not see score -inf. Where whole,
+// all keys of the tile exist and are seen.
+func (f *attention) score(dot text, key text, query text) text {
+	s := binary("*", dot, f.floatLit(f.a.Scale))
+	if f.a.Mask != nil {
+		s = binary("+", s, f.asFloat(f.a.Mask))
+	}
+	return ternary(binary("<", key, f.seen(query)), s, f.lowest())
+}
+
+// storeRow writes the stores of one row; quads lists the vectors of its result
+// that this invocation has, first says whether it writes what a row has once.
+func (f *attention) storeRow(first text, quads int, column func(n text) text, sum func(n text) text) {
+	var rowStores, elementStores []kernel.Store
+	for _, s := range f.k.Stores {
+		if s.PerElement {
+			elementStores = append(elementStores, s)
+		} else {
+			rowStores = append(rowStores, s)
+		}
+	}
+	if len(rowStores) > 0 {
+		f.openGuard("if (%s)", first.s)
+		f.storeAll(rowStores)
+		f.close()
+	}
+	f.repeat("n", quads, func(n text) {
+		at := column(n)
+		if !at.plain() {
+			at = primary(f.variable("uint", "quad", at))
+		}
+		f.storeQuad(elementStores, at, sum(n))
+	})
+}
+
+// storeQuad stores four neighbours of a row's result, as far as they exist.
+func (f *attention) storeQuad(stores []kernel.Store, quad, sum text) {
+	if n := target.ValueQuads(f.width); quad.s != "0u" {
+		f.openGuard("if (%s < %du)", quad.s, n)
+		defer f.close()
+	}
+	var roots []*kernel.Expr
+	for _, s := range stores {
+		roots = append(roots, s.Value)
+	}
+	lane := func() { f.bindAcc(2, sum.s+"["+component+"]") }
+	if f.width%4 == 0 {
+		f.lanes(f.ax.Value, 4, times(quad, 4), roots, stores, lane)
+		return
+	}
+	f.open("%sfor (uint %s = 0u; %s < 4u; ++%s)", unroll, component, component, component)
+	col := primary(f.variable("uint", "col", plus(times(quad, 4), primary(component))))
+	f.openGuard("if (%s < %du)", col.s, f.width)
+	f.bindAxis(f.ax.Value, col)
+	lane()
+	f.storeAll(stores)
+	f.close()
+	f.close()
+}

@@ -1,0 +1,173 @@
+package glsl_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+var attentionSchedulesFlag = flag.Int("attention-schedules", 2, "under how many schedules to run each attention, besides one of every variant")
+
+// heads are the shapes of an attention under test: q [heads, T, d] over k
+// [groups, S, d] and v [groups, S, e], where queries and keys may be symbols.
+type heads struct {
+	name          string
+	dtype         string
+	heads, groups int
+	queries, keys string
+	d, e          int
+	causal, mask  bool
+	symbols       []map[string]int64
+}
+
+func (h heads) graph(t *testing.T) *ir.Graph {
+	t.Helper()
+	mask, input := "", ""
+	if h.queries == "T" {
+		input = "symbol T <= 150\n"
+	}
+	if h.keys == "S" {
+		input += "symbol S <= 300\n"
+	}
+	if h.mask {
+		mask = ", %m"
+		input += fmt.Sprintf(`%%m = input {name="m", dtype=f32, shape=[%s,%s]}`, h.queries, h.keys)
+	}
+	g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+		%[10]s
+		%%q = input {name="q", dtype=%[1]s, shape=[%[2]d,%[4]s,%[6]d]}
+		%%k = input {name="k", dtype=%[1]s, shape=[%[3]d,%[5]s,%[6]d]}
+		%%v = input {name="v", dtype=%[1]s, shape=[%[3]d,%[5]s,%[7]d]}
+		%%1 = attention %%q, %%k, %%v%[9]s {causal=%[8]v}
+		%%2 = transpose %%1 {perm=[1,0,2]}
+		output "y" %%2
+	}`, h.dtype, h.heads, h.groups, h.queries, h.keys, h.d, h.e, h.causal, mask, input))
+	check(t, err)
+	return g
+}
+
+func attentionCases() []heads {
+	static := []map[string]int64{{}}
+	grow := []map[string]int64{{"T": 1, "S": 1}, {"T": 7, "S": 70}, {"T": 0, "S": 5}, {"T": 150, "S": 300}, {"T": 9, "S": 4}, {"T": 33, "S": 0}}
+	keys := []map[string]int64{{"S": 1}, {"S": 0}, {"S": 77}, {"S": 300}}
+	return []heads{
+		{"whole tiles", "f32", 2, 2, "64", "128", 64, 64, false, false, static},
+		{"whole tiles causal", "f16", 2, 1, "128", "128", 128, 128, true, false, static},
+		{"odd rows and keys", "f16", 3, 3, "37", "101", 64, 64, true, false, static},
+		{"odd vectors", "f32", 2, 1, "9", "33", 7, 5, false, true, static},
+		{"short values", "f16", 2, 2, "20", "20", 32, 3, true, true, static},
+		{"more queries than keys", "f32", 4, 2, "40", "17", 16, 16, true, false, static},
+		{"bf16 heads of 80", "bf16", 8, 2, "5", "90", 80, 80, true, false, static},
+		{"heads of 256", "f16", 2, 1, "17", "65", 256, 256, true, false, static},
+		{"decode", "f16", 8, 2, "1", "300", 128, 128, true, false, static},
+		{"decode of 3", "f32", 6, 2, "3", "257", 64, 64, true, true, static},
+		{"one key", "f32", 1, 1, "1", "1", 1, 1, false, false, static},
+		{"T by S", "f16", 4, 2, "T", "S", 64, 64, true, false, grow},
+		{"T by S with a mask", "f32", 4, 1, "T", "S", 20, 12, false, true, grow},
+		{"decode over S", "f16", 4, 4, "1", "S", 64, 64, true, false, keys},
+	}
+}
+
+// TestAttentionOnDevice runs attentions under every candidate schedule of
+// several classes of devices that this device can run, against the reference.
+func TestAttentionOnDevice(t *testing.T) {
+	dev := vktest.Device(t, vk.DeviceOptions{})
+	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
+	check(t, err)
+	if err := tools.Ready(); err != nil {
+		t.Skipf("no GLSL compiler here: %v", err)
+	}
+	used := map[kernel.Variant]int{}
+	for i, c := range attentionCases() {
+		t.Run(c.name, func(t *testing.T) {
+			g := c.graph(t)
+			for _, s := range attentionSchedules(t, g, dev.Caps(), uint64(i)) {
+				used[s.Variant]++
+				c.run(t, dev, tools, g, s)
+			}
+		})
+	}
+	t.Logf("kernels by variant: %v", used)
+}
+
+// attentionSchedules lists different schedules for a graph's attention, among
+// them one of every variant.
+func attentionSchedules(t *testing.T, g *ir.Graph, caps target.Caps, seed uint64) []kernel.Schedule {
+	t.Helper()
+	s, err := passes.Run(g, passes.Options{})
+	check(t, err)
+	k := s.Kernels[0]
+	if k.Family != kernel.FamilyAttention {
+		t.Fatalf("the first kernel is a %s", k.Family)
+	}
+	rng := rand.New(rand.NewPCG(seed, 1))
+	var fit []kernel.Schedule
+	for _, name := range []string{"generic", "nvidia-h100", "amd-rdna3", "lavapipe"} {
+		for _, c := range target.Candidates(k, profile(t, name)) {
+			c.Schedule.Subgroup = min(c.Schedule.Subgroup, int(caps.SubgroupSize))
+			if target.Check(k, c.Schedule, caps) == nil {
+				fit = append(fit, c.Schedule)
+			}
+		}
+	}
+	rng.Shuffle(len(fit), func(i, j int) { fit[i], fit[j] = fit[j], fit[i] })
+	seen, variants := map[kernel.Schedule]bool{}, map[kernel.Variant]bool{}
+	var list []kernel.Schedule
+	for _, c := range fit {
+		if seen[c] || variants[c.Variant] && len(list) >= *attentionSchedulesFlag {
+			continue
+		}
+		seen[c], variants[c.Variant] = true, true
+		list = append(list, c)
+	}
+	return list
+}
+
+func (h heads) run(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.Graph, sched kernel.Schedule) {
+	t.Helper()
+	s, text, err := build(g, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
+		if k.Family == kernel.FamilyAttention {
+			return sched, dev.Caps(), nil
+		}
+		other, _, err := target.Select(k, dev.Caps())
+		return other, dev.Caps(), err
+	})
+	check(t, err)
+	for i, sh := range s.Program.Shaders {
+		if declared := declaredShared(t, text[i]); sh.SharedBytes != declared {
+			t.Errorf("%v: claims %d bytes of shared memory, declares %d", sched, sh.SharedBytes, declared)
+		}
+	}
+	modules, err := assemble(tools, text)
+	check(t, err)
+	exe, err := dev.Load(context.Background(), s.Program, modules, nil, vk.LoadOptions{})
+	check(t, err)
+	defer exe.Close()
+	values := graphgen.Values{Seed: 3, Graph: g}
+	ref, err := interp.New(g, interp.Options{})
+	check(t, err)
+	for i, symbols := range h.symbols {
+		in, err := values.Inputs(symbols, i)
+		check(t, err)
+		want, err := ref.Run(context.Background(), in, symbols)
+		check(t, err)
+		have, err := exe.Run(context.Background(), in, runtime.RunOptions{Symbols: symbols})
+		check(t, err)
+		if err := compareOutputs(g, have.Outputs, want); err != nil {
+			t.Fatalf("%v at %v: %v\n%s", sched, symbols, err, numbered(joined(text)))
+		}
+	}
+}

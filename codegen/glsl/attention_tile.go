@@ -1,0 +1,306 @@
+package glsl
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/target"
+)
+
+// emitFlashTile writes an attention for any device. Lanes that share a row are
+// neighbours: each computes ThreadN scores of ThreadM rows from tiles of
+// queries and keys in shared memory, leaves the weights there, and then keeps
+// every lanes-th vector of four of the rows' results.
+func (e *emitter) emitFlashTile() {
+	s := e.sched
+	self := e.selfIndex()
+	f := e.newAttention()
+	if e.err != nil {
+		return
+	}
+	t := &flashTile{attention: f, self: self, lanes: s.TileN / s.ThreadN, strip: s.TileM / s.ThreadM}
+	t.quads = target.FlashQuads(f.width, t.lanes)
+	t.lane = primary(t.variable("uint", "lane_of_row", remainder(self, t.lanes, s.Workgroup)))
+	t.row = primary(t.variable("uint", "row0", quotient(self, t.lanes, s.Workgroup)))
+	t.declare()
+	first, end := t.keyRange()
+
+	t.line("")
+	key0 := t.loop("key0", first, end, s.TileN)
+	t.scores(key0)
+	t.weigh(key0)
+	t.addValues(key0, end)
+	t.close()
+
+	t.line("")
+	t.acrossLanes(t.total, "+")
+	t.line("")
+	t.store()
+}
+
+// flashTile is an attention in tiles.
+type flashTile struct {
+	*attention
+	self  text
+	lanes int  // invocations that share a row
+	strip int  // distance between an invocation's rows
+	quads int  // vectors of a row's result in an invocation
+	lane  text // which of the lanes of a row
+	row   text // the first of its rows
+
+	qTile, kTile, vTile, weights, partial string // shared arrays
+	// By row: the largest score, the sum of weights, the largest score of the
+	// tile, and the weighted sums; then the scores, by row and key.
+	top, total, best, sums, score string
+}
+
+func (t *flashTile) declare() {
+	s := t.s
+	pitch := target.TilePitch(s.TileK)
+	t.qTile = t.share("vec4", "tile_q", s.TileM*pitch)
+	t.kTile = t.share("vec4", "tile_k", s.TileN*pitch)
+	t.vTile = t.share("vec4", "tile_v", s.TileK*target.ValueQuads(t.width))
+	t.weights = t.share("float", "weights", s.TileM*(s.TileN+1))
+	if s.Subgroup == 0 {
+		t.partial = t.share("float", "partial", s.TileM*t.lanes)
+	}
+	t.top, t.total, t.best = t.array("float", "top", s.ThreadM), t.array("float", "total", s.ThreadM), t.array("float", "best", s.ThreadM)
+	t.sums = t.array("vec4", "sums", s.ThreadM*t.quads)
+	t.repeat("i", s.ThreadM, func(i text) {
+		t.line("%s = %s;", t.at(t.top, i), t.lowest().s)
+		t.line("%s = 0.0;", t.at(t.total, i))
+		t.repeat("n", t.quads, func(n text) { t.line("%s = vec4(0.0);", t.sum(i, n)) })
+	})
+}
+
+// array declares a variable of count elements and returns its name.
+func (e *emitter) array(typ, name string, count int) string {
+	name = e.fresh(e.scope, name)
+	e.line("%s %s%s;", typ, name, arraySize(count))
+	return name
+}
+
+func (t *flashTile) at(array string, i text) string { return elementOf(array, t.s.ThreadM, i).s }
+
+func (t *flashTile) sum(i, n text) string {
+	return elementOf(t.sums, t.s.ThreadM*t.quads, plus(times(i, t.quads), n)).s
+}
+
+// rowOf prints an invocation's row i of the tile.
+func (t *flashTile) rowOf(i text) text { return plus(t.row, times(i, t.strip)) }
+
+// keyOf prints an invocation's key j, counted from the tile's first.
+func (t *flashTile) keyOf(j text) text { return plus(t.lane, times(j, t.lanes)) }
+
+func (t *flashTile) scoreAt(i, j text) string {
+	return elementOf(t.score, t.s.ThreadM*t.s.ThreadN, plus(times(i, t.s.ThreadN), j)).s
+}
+
+// scores multiplies the tile's queries by its keys.
+func (t *flashTile) scores(key0 text) {
+	s := t.s
+	t.score = t.array("float", "score", s.ThreadM*s.ThreadN)
+	t.repeat("i", s.ThreadM*s.ThreadN, func(i text) {
+		t.line("%s = 0.0;", elementOf(t.score, s.ThreadM*s.ThreadN, i).s)
+	})
+	d0 := t.loop("d0", primary("0u"), uintLit(t.a.Dot.Add), s.TileK)
+	all := target.DivisibleBy(t.a.Dot, s.TileK)
+	t.comment("Stage queries and keys.")
+	t.stage(s.TileM, s.TileK/4, func(line, quad text) {
+		t.bindRow(line)
+		v := t.quad(t.a.Q, t.dotAxis(), plus(d0, times(quad, 4)), "q4", all)
+		t.line("%s[%s] = %s;", t.qTile, plus(times(line, target.TilePitch(s.TileK)), quad).s, v.s)
+	})
+	t.stage(s.TileN, s.TileK/4, func(line, quad text) {
+		key := primary(t.variable("uint", "key", t.limit(plus(key0, line), t.k.Fold, s.TileN)))
+		t.bindAxis(t.ax.Key, key)
+		v := t.quad(t.a.K, t.dotAxis(), plus(d0, times(quad, 4)), "k4", all)
+		t.line("%s[%s] = %s;", t.kTile, plus(times(line, target.TilePitch(s.TileK)), quad).s, v.s)
+	})
+	t.line("barrier();")
+	t.multiply()
+	t.line("barrier();")
+	t.close()
+}
+
+// stage has the workgroup go over lines of quads, neighbours taking neighbours.
+func (t *flashTile) stage(lines, quads int, body func(line, quad text)) {
+	total := lines * quads
+	wg := t.s.Workgroup
+	t.repeat("i", (total+wg-1)/wg, func(i text) {
+		slot := plus(t.self, times(i, wg))
+		if !slot.plain() {
+			slot = primary(t.variable("uint", "slot", slot))
+		}
+		if total%wg != 0 {
+			t.openGuard("if (%s < %du)", slot.s, total)
+		}
+		line := primary(t.variable("uint", "line", quotient(slot, quads, total)))
+		quad := primary(t.variable("uint", "quad", remainder(slot, quads, total)))
+		body(line, quad)
+		if total%wg != 0 {
+			t.close()
+		}
+	})
+}
+
+// multiply adds the products of the staged vectors to the scores.
+func (t *flashTile) multiply() {
+	s := t.s
+	pitch := target.TilePitch(s.TileK)
+	t.line("")
+	quad := t.loop("quad", primary("0u"), uintLit(int64(s.TileK/4)), 1)
+	keys := t.fresh(t.scope, "keys4")
+	t.line("vec4 %s%s;", keys, arraySize(s.ThreadN))
+	t.repeat("j", s.ThreadN, func(j text) {
+		t.line("%s = %s[%s];", elementOf(keys, s.ThreadN, j).s, t.kTile, plus(times(t.keyOf(j), pitch), quad).s)
+	})
+	t.repeat("i", s.ThreadM, func(i text) {
+		q := t.variable("vec4", "query4", primary(fmt.Sprintf("%s[%s]", t.qTile, plus(times(t.rowOf(i), pitch), quad).s)))
+		t.repeat("j", s.ThreadN, func(j text) {
+			k := elementOf(keys, s.ThreadN, j).s
+			for _, c := range "xyzw" {
+				t.line("%s = fma(%s.%c, %s.%c, %s);", t.scoreAt(i, j), q, c, k, c, t.scoreAt(i, j))
+			}
+		})
+	})
+	t.close()
+}
+
+// weigh turns scores into weights, and corrects the sums to the largest score
+// so far.
+func (t *flashTile) weigh(key0 text) {
+	s := t.s
+	t.line("")
+	t.repeat("i", s.ThreadM, func(i text) {
+		t.bindRow(t.named("row", t.rowOf(i)))
+		t.line("%s = %s;", t.at(t.best, i), t.lowest().s)
+		t.repeat("j", s.ThreadN, func(j text) {
+			key := primary(t.variable("uint", "key", plus(key0, t.keyOf(j))))
+			t.bindAxis(t.ax.Key, t.limit(key, t.k.Fold, s.TileN))
+			t.line("%s = %s;", t.scoreAt(i, j), t.attention.score(primary(t.scoreAt(i, j)), key, t.axis(t.ax.Query)).s)
+			t.line("%s = max(%s, %s);", t.at(t.best, i), t.at(t.best, i), t.scoreAt(i, j))
+		})
+	})
+	t.acrossLanes(t.best, "max")
+	t.comment("While no key counts, any finite number does in place of the largest score.")
+	t.repeat("i", s.ThreadM, func(i text) {
+		t.line("%s = max(%s, %s);", t.at(t.best, i), t.at(t.best, i), t.at(t.top, i))
+		best := primary(t.at(t.best, i))
+		shift := t.variable("float", "shift", ternary(binary("==", best, t.lowest()), primary("0.0"), best))
+		correction := t.variable("float", "correction", primary(fmt.Sprintf("exp2(%s - %s)", t.at(t.top, i), shift)))
+		t.line("%s = %s;", t.at(t.top, i), t.at(t.best, i))
+		t.line("%s *= %s;", t.at(t.total, i), correction)
+		t.repeat("n", t.quads, func(n text) { t.line("%s *= %s;", t.sum(i, n), correction) })
+		row := t.named("row", t.rowOf(i))
+		t.repeat("j", s.ThreadN, func(j text) {
+			weight := t.variable("float", "weight", primary(fmt.Sprintf("exp2(%s - %s)", t.scoreAt(i, j), shift)))
+			t.line("%s += %s;", t.at(t.total, i), weight)
+			t.line("%s[%s] = %s;", t.weights, plus(times(row, s.TileN+1), t.keyOf(j)).s, weight)
+		})
+	})
+}
+
+// named gives a text a name unless it is as short as one.
+func (t *flashTile) named(name string, x text) text {
+	if x.plain() {
+		return x
+	}
+	return primary(t.variable("uint", name, x))
+}
+
+// acrossLanes folds one value per row over the lanes that share it: by shuffles
+// where they are in one subgroup, else through shared memory, in a fixed order.
+func (t *flashTile) acrossLanes(array, op string) {
+	join := func(a, b string) string {
+		if op == "max" {
+			return fmt.Sprintf("max(%s, %s)", a, b)
+		}
+		return a + " + " + b
+	}
+	if t.lanes == 1 {
+		return
+	}
+	if t.s.Subgroup > 0 {
+		t.repeat("i", t.s.ThreadM, func(i text) {
+			x := t.at(array, i)
+			for mask := t.lanes / 2; mask > 0; mask /= 2 {
+				t.line("%s = %s;", x, join(x, fmt.Sprintf("subgroupShuffleXor(%s, %du)", x, mask)))
+			}
+		})
+		return
+	}
+	place := func(row, lane text) string {
+		return fmt.Sprintf("%s[%s]", t.partial, plus(times(row, t.lanes), lane).s)
+	}
+	t.repeat("i", t.s.ThreadM, func(i text) {
+		t.line("%s = %s;", place(t.rowOf(i), t.lane), t.at(array, i))
+	})
+	t.line("barrier();")
+	t.repeat("i", t.s.ThreadM, func(i text) {
+		x := t.at(array, i)
+		t.line("%s = %s;", x, place(t.rowOf(i), primary("0u")))
+		other := t.loop("other", primary("1u"), uintLit(int64(t.lanes)), 1)
+		t.line("%s = %s;", x, join(x, place(t.rowOf(i), other)))
+		t.close()
+	})
+}
+
+// addValues adds the tile's values by their weights. Values past the last key
+// that any row sees count as 0, whatever stands there.
+func (t *flashTile) addValues(key0, end text) {
+	s := t.s
+	quads := target.ValueQuads(t.width)
+	t.line("")
+	v0 := t.loop("v0", primary("0u"), uintLit(int64(s.TileN)), s.TileK)
+	t.comment("Stage values.")
+	t.stage(s.TileK, quads, func(line, quad text) {
+		key := primary(t.variable("uint", "key", plus(plus(key0, v0), line)))
+		t.line("%s[%s] = vec4(0.0);", t.vTile, plus(times(line, quads), quad).s)
+		t.openGuard("if (%s < %s)", key.s, end.s)
+		t.bindAxis(t.ax.Key, key)
+		v := t.quad(t.a.V, t.valueAxis(), times(quad, 4), "v4", true)
+		t.line("%s[%s] = %s;", t.vTile, plus(times(line, quads), quad).s, v.s)
+		t.close()
+	})
+	t.line("barrier();")
+	t.line("")
+	line := t.loop("line", primary("0u"), uintLit(int64(s.TileK)), 1)
+	values := t.fresh(t.scope, "values4")
+	t.line("vec4 %s%s;", values, arraySize(t.quads))
+	t.repeat("n", t.quads, func(n text) {
+		column := t.column(n)
+		if quads%t.lanes != 0 {
+			column = call("min", column, uintLit(int64(quads-1)))
+		}
+		t.line("%s = %s[%s];", elementOf(values, t.quads, n).s, t.vTile, plus(times(line, quads), column).s)
+	})
+	t.repeat("i", s.ThreadM, func(i text) {
+		w := t.variable("float", "weight", primary(fmt.Sprintf("%s[%s]", t.weights, plus(plus(times(t.rowOf(i), s.TileN+1), v0), line).s)))
+		t.repeat("n", t.quads, func(n text) {
+			t.line("%s += %s * %s;", t.sum(i, n), w, elementOf(values, t.quads, n).s)
+		})
+	})
+	t.close()
+	t.line("barrier();")
+	t.close()
+}
+
+// column is an invocation's vector n of a row's result.
+func (t *flashTile) column(n text) text { return plus(t.lane, times(n, t.lanes)) }
+
+// store writes the rows that exist.
+func (t *flashTile) store() {
+	s := t.s
+	t.repeat("i", s.ThreadM, func(i text) {
+		row := t.named("row", t.rowOf(i))
+		queries := t.k.Parallel[t.ax.Query]
+		if !target.DivisibleBy(queries, t.queries()) {
+			t.openGuard("if (%s)", binary("<", t.queryOf(row), t.dim(queries)).s)
+			defer t.close()
+		}
+		t.bindRow(row)
+		t.bindAcc(0, t.at(t.top, i))
+		t.bindAcc(1, t.at(t.total, i))
+		t.storeRow(binary("==", t.lane, primary("0u")), t.quads, t.column, func(n text) text { return primary(t.sum(i, n)) })
+	})
+}

@@ -1,0 +1,115 @@
+package glsl
+
+import (
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// along is an axis over which four neighbours are taken at a time.
+type along struct {
+	axis   int
+	extent ir.Dim
+}
+
+// quad prints a vec4 of an operand at k … k+3 along an axis, its other axes
+// being bound. Unless all says that k is always within the extent, vectors
+// beyond its end are 0.
+func (e *emitter) quad(v *kernel.Expr, a along, k text, base string, all bool) text {
+	whole := target.DivisibleBy(a.extent, 4)
+	if whole && all && e.isVector(v, a) {
+		return e.vectorQuad(v, a, k)
+	}
+	name := e.fresh(e.scope, base)
+	switch {
+	case !whole:
+		e.line("vec4 %s;", name)
+		e.partialQuad(v, a, k, name)
+	case all:
+		e.line("vec4 %s;", name)
+		e.wholeQuad(v, a, k, name)
+	default:
+		e.line("vec4 %s = vec4(0.0);", name)
+		e.openGuard("if (%s)", binary("<", k, e.dim(a.extent)).s)
+		e.wholeQuad(v, a, k, name)
+		e.close()
+	}
+	return primary(name)
+}
+
+// isVector reports whether four neighbours of an operand are one load, as they
+// stand in memory or as the decoder of a block gives them.
+func (e *emitter) isVector(v *kernel.Expr, a along) bool {
+	v = widened(v)
+	if v.Kind != kernel.ExprLoad || !e.vectorLoad(v, a.axis, 4) {
+		return false
+	}
+	t := e.k.Bindings[v.Bind].DType
+	return t.IsBlock() || scalars[t].carrier == "float" && scalars[t].decode == ""
+}
+
+// widened looks through casts of loaded floats to f32, which change nothing.
+func widened(v *kernel.Expr) *kernel.Expr {
+	for v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType == ir.F32 &&
+		v.Args[0].DType.IsFloat() && v.Args[0].DType != ir.F64 && isExact(v.Args[0]) {
+		v = v.Args[0]
+	}
+	return v
+}
+
+// vectorQuad prints four neighbours that are one load.
+func (e *emitter) vectorQuad(v *kernel.Expr, a along, k text) text {
+	v = widened(v)
+	e.openScope()
+	e.bindAxis(a.axis, k)
+	e.plan(nil, []kernel.Index{v.Index})
+	_, value := e.loadVector(e.buffers[v.Bind], 4, e.indexText(v.Index))
+	e.close()
+	return value
+}
+
+// wholeQuad sets a vec4 to four neighbours that all exist.
+func (e *emitter) wholeQuad(v *kernel.Expr, a along, k text, name string) {
+	if e.isVector(v, a) {
+		e.line("%s = %s;", name, e.vectorQuad(v, a, k).s)
+		return
+	}
+	e.lanes(a.axis, 4, k, []*kernel.Expr{v}, nil, func() {
+		e.line("%s[%s] = %s;", name, component, e.asFloat(v).s)
+	})
+}
+
+// partialQuad sets a vec4 to four neighbours of which some may be beyond the
+// end, where the last is read again and does not count.
+func (e *emitter) partialQuad(v *kernel.Expr, a along, k text, name string) {
+	end := e.dim(a.extent)
+	last := e.indexText(kernel.DimIndex(a.extent).Minus(kernel.Const(1)))
+	e.open("%sfor (uint %s = 0u; %s < 4u; ++%s)", unroll, component, component, component)
+	at := binary("+", k, primary(component))
+	e.bindAxisLater(a.axis, e.partialName(a.axis), call("min", at, last))
+	e.line("%s[%s] = %s;", name, component, ternary(binary("<", at, end), e.asFloat(v), primary("0.0")).s)
+	e.close()
+}
+
+// partialName is what a limited coordinate along an axis is called.
+func (e *emitter) partialName(axis int) string {
+	if axis < e.k.FoldAxis() {
+		return "at_" + e.paraName(axis)
+	}
+	return "at_k"
+}
+
+// asFloat prints a value as the f32 that products are summed in.
+func (e *emitter) asFloat(v *kernel.Expr) text {
+	e.plan([]*kernel.Expr{v}, nil)
+	return e.coerce(computeType(v.DType), "float", e.value(v))
+}
+
+// limit keeps a coordinate below an extent, unless tiles of that many divide
+// it. Where it is used the extent is not 0.
+func (e *emitter) limit(x text, d ir.Dim, tile int) text {
+	if target.DivisibleBy(d, tile) {
+		return x
+	}
+	return call("min", x, e.indexText(kernel.DimIndex(d).Minus(kernel.Const(1))))
+}

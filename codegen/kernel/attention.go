@@ -1,0 +1,108 @@
+package kernel
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Attention is what a kernel of FamilyAttention computes in one pass over the
+// keys (Milakov and Gimelshein, "Online normalizer calculation for softmax",
+// 2018; Dao et al., "FlashAttention", 2022), so that no matrix of scores is
+// ever stored. For every row, which is a query of a head, with score(key) =
+// Scale * sum over the dot axis of Q*K, plus Mask:
+//
+//	result 0: the largest score of the keys that the row sees
+//	result 1: the sum over these keys of 2^(score - largest)
+//	result 2: the sum over these keys of 2^(score - largest) * V
+//
+// Scores are in powers of two, as exp2 is what hardware has; whoever lowers a
+// softmax multiplies Scale and Mask by log2(e). A row that sees no key, or only
+// keys of score -inf, has the results -inf, 0 and 0, and so the quotient NaN.
+//
+// Its parallel axes are named by [Kernel.AttentionAxes].
+type Attention struct {
+	Q    *Expr // uses the axes of the row and of the dot product
+	K    *Expr // uses the batch, the group, the key and the axis of the dot product
+	V    *Expr // uses the batch, the group, the key and the value axis
+	Mask *Expr // uses the axes of the row and the key; nil for none
+
+	Dot   ir.Dim // extent of the axis that Q and K are summed over
+	Scale float64
+	// Causal rows see only keys up to query + keys - queries.
+	Causal bool
+}
+
+// AttentionAxes are the ids of the axes of an attention kernel. The parallel
+// ones are, outermost first: Split, which cuts the keys into as many runs of
+// equal length as its extent (1 where all keys are seen at once), batch axes,
+// Group (key heads), Head (query heads that share a key head), Query, and
+// Value, along which the elements of a row's result lie.
+type AttentionAxes struct {
+	Split, Group, Head, Query, Value int
+	Key                              int // the folded axis
+	Dot                              int
+}
+
+// attentionAxes is the least number of parallel axes: all but the batch.
+const attentionAxes = 5
+
+// AttentionAxes returns the axis ids of a kernel of FamilyAttention.
+func (k *Kernel) AttentionAxes() AttentionAxes {
+	n := len(k.Parallel)
+	return AttentionAxes{Split: 0, Group: n - 4, Head: n - 3, Query: n - 2, Value: n - 1, Key: n, Dot: n + 1}
+}
+
+// Seen returns how many keys a row of the query at that coordinate sees.
+func (k *Kernel) Seen(query Index) Index {
+	keys := DimIndex(k.Fold)
+	if !k.Attention.Causal {
+		return keys
+	}
+	queries := DimIndex(k.Parallel[k.AttentionAxes().Query])
+	return Clamp(query.Plus(Const(1)).Plus(keys).Minus(queries), keys)
+}
+
+// CheckAttention reports what keeps a kernel of FamilyAttention from being one:
+// missing operands or axes, or operands that use axes they must not.
+func (k *Kernel) CheckAttention() error {
+	a := k.Attention
+	switch {
+	case a == nil || a.Q == nil || a.K == nil || a.V == nil:
+		return fmt.Errorf("an attention without operands")
+	case len(k.Parallel) < attentionAxes:
+		return fmt.Errorf("an attention of %d parallel axes, want at least %d", len(k.Parallel), attentionAxes)
+	}
+	ax := k.AttentionAxes()
+	if !a.Dot.IsStatic() || !k.Parallel[ax.Value].IsStatic() || !k.Parallel[ax.Head].IsStatic() || !k.Parallel[ax.Split].IsStatic() {
+		return fmt.Errorf("an attention whose heads, splits or vectors have no fixed extents")
+	}
+	uses := func(e *Expr, axes ...int) bool {
+		for _, i := range axes {
+			if e.Uses(i) {
+				return true
+			}
+		}
+		return e.UsesAnyAcc()
+	}
+	switch {
+	case uses(a.Q, ax.Split, ax.Value, ax.Key),
+		uses(a.K, ax.Split, ax.Head, ax.Query, ax.Value),
+		uses(a.V, ax.Split, ax.Head, ax.Query, ax.Dot),
+		a.Mask != nil && uses(a.Mask, ax.Split, ax.Value, ax.Dot):
+		return fmt.Errorf("an operand of the attention uses an axis that is not its own")
+	}
+	return nil
+}
+
+// describe prints the operands by their numbers in the kernel's text.
+func (a *Attention) describe(number map[*Expr]int) string {
+	t := fmt.Sprintf("attention q %%%d k %%%d v %%%d over %s scale %s", number[a.Q], number[a.K], number[a.V], a.Dot, ir.FormatFloat(a.Scale))
+	if a.Mask != nil {
+		t += fmt.Sprintf(" mask %%%d", number[a.Mask])
+	}
+	if a.Causal {
+		t += " causal"
+	}
+	return t
+}

@@ -1,0 +1,134 @@
+package keval
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// attention runs an attention kernel: row by row by definition, with all the
+// scores of a row at hand.
+func (r *run) attention(dims []int, keys int64) error {
+	ax := r.k.AttentionAxes()
+	rows, elements := dims[:ax.Value], dims[ax.Value]
+	for _, row := range r.m.order(rows) {
+		r.moveTo(row, rows)
+		r.at = append(r.at[:ax.Value], 0, 0, 0) // value, key and dot axes
+		if err := r.attentionRow(keys, elements); err != nil {
+			return fmt.Errorf("at %v: %w", r.at, err)
+		}
+	}
+	return nil
+}
+
+// attentionRow computes one row and its stores.
+func (r *run) attentionRow(keys int64, elements int) error {
+	ax := r.k.AttentionAxes()
+	first, end, err := r.keysOf(keys)
+	if err != nil {
+		return err
+	}
+	scores := make([]number, max(end-first, 0))
+	top := math.Inf(-1)
+	for i := range scores {
+		if scores[i], err = r.score(first + int64(i)); err != nil {
+			return fmt.Errorf("score of key %d: %w", first+int64(i), err)
+		}
+		top = max(top, scores[i].f)
+	}
+	sum, undef := 0.0, false
+	for i, s := range scores {
+		if s.f = math.Exp2(s.f - top); top == math.Inf(-1) {
+			s.f = 0 // no key counts
+		}
+		scores[i] = s
+		sum, undef = sum+s.f, undef || s.undef
+	}
+	r.accs[0] = number{f: ir.RoundTo(top, ir.F32), undef: undef}
+	r.accs[1] = number{f: ir.RoundTo(sum, ir.F32), undef: undef}
+	for e := range elements {
+		r.moveAlong(ax.Value, int64(e))
+		if r.accs[2], err = r.weighted(scores, first); err != nil {
+			return fmt.Errorf("value %d: %w", e, err)
+		}
+		if err := r.stores(true); err != nil {
+			return err
+		}
+	}
+	r.moveAlong(ax.Value, 0)
+	return r.stores(false)
+}
+
+// keysOf returns the keys that the current row sees, as far as they are in its
+// split.
+func (r *run) keysOf(keys int64) (first, end int64, err error) {
+	ax := r.k.AttentionAxes()
+	splits := r.k.Parallel[ax.Split].Add
+	each := (keys + splits - 1) / max(splits, 1)
+	seen, err := r.index(r.k.Seen(kernel.Axis(ax.Query, r.k.Parallel[ax.Query])))
+	if err != nil {
+		return 0, 0, err
+	}
+	first = r.at[ax.Split] * each
+	return first, min(first+each, seen), nil
+}
+
+// moveAlong changes one coordinate, so that values are computed anew.
+func (r *run) moveAlong(axis int, to int64) {
+	r.at[axis] = to
+	r.round++
+	r.turn = r.round
+}
+
+// score returns the score of a key. A mask's infinity wins over whatever the
+// product is, as in sums of any floats.
+func (r *run) score(key int64) (number, error) {
+	r.inFold = true
+	defer func() { r.inFold = false }()
+	a, ax := r.k.Attention, r.k.AttentionAxes()
+	r.moveAlong(ax.Key, key)
+	sum := number{}
+	for d := range a.Dot.Add {
+		r.moveAlong(ax.Dot, d)
+		q, errQ := r.value(a.Q)
+		k, errK := r.value(a.K)
+		if errQ != nil {
+			return sum, errQ
+		} else if errK != nil {
+			return sum, errK
+		}
+		sum.f += q.float(a.Q.DType) * k.float(a.K.DType)
+		sum.undef = sum.undef || q.undef || k.undef
+	}
+	sum.f *= a.Scale
+	if a.Mask != nil {
+		m, err := r.value(a.Mask)
+		if err != nil {
+			return sum, err
+		}
+		sum.f += m.float(a.Mask.DType)
+		sum.undef = sum.undef || m.undef
+	}
+	return sum, nil
+}
+
+// weighted returns the sum of V at the current value coordinate, weighted.
+func (r *run) weighted(weights []number, first int64) (number, error) {
+	r.inFold = true
+	defer func() { r.inFold = false }()
+	a, ax := r.k.Attention, r.k.AttentionAxes()
+	sum := number{}
+	for i, w := range weights {
+		r.moveAlong(ax.Key, first+int64(i))
+		v, err := r.value(a.V)
+		if err != nil {
+			return sum, err
+		}
+		sum.f += w.f * v.float(a.V.DType)
+		sum.undef = sum.undef || w.undef || v.undef
+	}
+	sum.f = ir.RoundTo(sum.f, ir.F32)
+	return sum, nil
+}

@@ -1,0 +1,150 @@
+package passes
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// maxHeadDim is the largest head dimension of an attention kernel: a row of
+// the result is kept in the registers of a workgroup.
+const maxHeadDim = 512
+
+// attentionRefusal says why an attention cannot be a kernel of its own, or "".
+// What is refused is computed as a product, a softmax and another product.
+func attentionRefusal(n *ir.Node) string {
+	rank := n.Rank()
+	d, e := n.Arg(0).Shape()[rank-1], n.Shape()[rank-1]
+	switch {
+	case !e.IsStatic():
+		return fmt.Sprintf("the values' extent %s is known only at run time", e)
+	case d.Add > maxHeadDim || e.Add > maxHeadDim:
+		return fmt.Sprintf("vectors of %s and %s are longer than %d", d, e, maxHeadDim)
+	case n.DType() == ir.F64:
+		return "its softmax is computed in f32, f64 keeps more of it in parts"
+	case n.Shape().MaxElems() == 0 || n.Arg(1).Shape().MaxElems() == 0 || n.Arg(2).Shape().MaxElems() == 0:
+		return "there is nothing to attend to"
+	}
+	return ""
+}
+
+// lowerAttention makes an attention kernel. Its rows are the queries of every
+// head; the heads that share a key head are an axis of their own, so that a
+// schedule may have them share the reading of keys and values.
+func (l *lowerer) lowerAttention() error {
+	n := l.c.Cores[0]
+	q, k, v := n.Arg(0), n.Arg(1), n.Arg(2)
+	rank := n.Rank()
+	groups, keys, dot := k.Shape()[rank-3], k.Shape()[rank-2], q.Shape()[rank-1]
+	perGroup, ok := n.Shape()[rank-3].Quo(groups.Add)
+	if !ok {
+		return fmt.Errorf("%s query heads for %s key heads", n.Shape()[rank-3], groups)
+	}
+	l.k.Family, l.k.Fold = kernel.FamilyAttention, keys
+	l.space = n.Shape()
+	at := l.parallel(slices.Concat(ir.Shape{ir.D(1)}, n.Shape()[:rank-3], ir.Shape{groups, perGroup}, n.Shape()[rank-2:]))
+	batch, group, head := at[1:rank-2], at[rank-2], at[rank-1]
+	query, value := at[rank], at[rank+1]
+	ax := l.k.AttentionAxes()
+	key, along := kernel.Axis(ax.Key, keys), kernel.Axis(ax.Dot, dot)
+	heads := group.Times(perGroup.Add).Plus(head)
+	l.at = slices.Concat(batch, []kernel.Index{heads, query, value})
+	l.ops[n] = true
+
+	a := &kernel.Attention{Dot: dot, Scale: attentionScale(n) * math.Log2E, Causal: n.Attrs().Bool("causal")}
+	l.k.Attention = a
+	var err error
+	operand := func(x *ir.Node, at ...kernel.Index) *kernel.Expr {
+		if err != nil {
+			return nil
+		}
+		var e *kernel.Expr
+		e, err = l.value(x, slices.Concat(batch, at))
+		return e
+	}
+	a.Q = operand(q, heads, query, along)
+	a.K = operand(k, group, key, along)
+	a.V = operand(v, group, key, value)
+	if err == nil && len(n.Args()) > 3 {
+		mask := n.Arg(3)
+		if a.Mask, err = l.value(mask, broadcastCoords(mask.Shape(), slices.Concat(batch, []kernel.Index{heads, query, key}))); err == nil {
+			a.Mask = l.b.Apply(ir.OpMul, ir.F32, nil, l.b.Cast(ir.F32, a.Mask), l.b.Float(ir.F32, math.Log2E))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	sum, weighted := l.b.Acc(1, ir.F32, "sum"), l.b.Acc(2, ir.F32, "weighted")
+	l.accs[n] = []*kernel.Expr{l.b.Apply(ir.OpDiv, ir.F32, nil, weighted, sum)}
+	return l.storeAttention()
+}
+
+// attentionScale is what an attention multiplies its scores by.
+func attentionScale(n *ir.Node) float64 {
+	if scale := n.Attrs().Float("scale"); scale != 0 {
+		return scale
+	}
+	return 1 / math.Sqrt(float64(n.Arg(0).Shape()[n.Rank()-1].Add))
+}
+
+// storeAttention stores results wherever the views that follow the attention
+// put them.
+func (l *lowerer) storeAttention() error {
+	for _, n := range l.c.Stored {
+		at, err := l.coordsOf(n)
+		if err != nil {
+			return err
+		}
+		if err := l.store(n, at, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// coordsOf returns the coordinates in n of the point of the core that is being
+// computed: n is the core, or follows from it by elementwise ops, transposes
+// and reshapes.
+func (l *lowerer) coordsOf(n *ir.Node) ([]kernel.Index, error) {
+	if n == l.c.Cores[0] {
+		return l.at, nil
+	}
+	for _, a := range n.Args() {
+		if !l.followsCore(a) {
+			continue
+		}
+		at, err := l.coordsOf(a)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case n.Op() == ir.OpTranspose:
+			out := make([]kernel.Index, len(at))
+			for i, p := range n.Attrs().Ints("perm") {
+				out[i] = at[p]
+			}
+			return out, nil
+		case n.Op() == ir.OpReshape:
+			return reshaped(n.Shape(), a.Shape(), at), nil
+		case n.Op().Class() == ir.ClassElementwise && n.Shape().Equal(a.Shape()):
+			return at, nil
+		}
+		return nil, fmt.Errorf("%s does not keep its elements one by one", n.Op())
+	}
+	return nil, errNotIdentity
+}
+
+// followsCore reports whether n is the cluster's first core or computed from
+// it, inline, in this cluster.
+func (l *lowerer) followsCore(n *ir.Node) bool {
+	if n == l.c.Cores[0] {
+		return true
+	}
+	if h := l.f.home[n.ID()]; h != nil && h != l.c || isLeaf(n) || isCore(n) {
+		return false
+	}
+	return slices.ContainsFunc(n.Args(), l.followsCore)
+}
