@@ -151,6 +151,27 @@ func TestReportFile(t *testing.T) {
 	}
 }
 
+func TestMerge(t *testing.T) {
+	r := sample()
+	later := &Report{Device: r.Device, Version: "v2", Ceilings: Ceilings{CopyGBps: 7}, Results: []Result{
+		{Suite: "memory", Name: "add/f32/64", Status: OK, Micros: 40}, {Suite: "memory", Name: "new", Status: OK}, {Suite: "ops", Name: "last", Status: OK},
+	}}
+	if err := r.Merge(later); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, res := range r.Results {
+		names = append(names, res.Name)
+	}
+	want := "matmul/f16/64x64x64 add/f32/64 pad/f32/64 new launch/dependent/10 forward bad last"
+	if got := strings.Join(names, " "); got != want || r.Find("add/f32/64").Micros != 40 || r.Version != "v2" || r.Ceilings.CopyGBps != 7 {
+		t.Errorf("merged to %s, %+v", got, r)
+	}
+	if err := r.Merge(&Report{Device: "another"}); err == nil {
+		t.Error("results of two devices were merged")
+	}
+}
+
 func FuzzBaseline(f *testing.F) {
 	text, err := json.Marshal(sample())
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -98,6 +99,30 @@ func parseReport(text []byte) (*Report, error) {
 		return nil, fmt.Errorf("format %q: want %q, as vkc bench --json writes", r.Format, ReportFormat)
 	}
 	return &r, nil
+}
+
+// Merge puts the results of another report, made later on the same device, in
+// place of those of the same cases, and those of other cases after the last of
+// their suite.
+func (r *Report) Merge(later *Report) error {
+	if r.Device != later.Device {
+		return fmt.Errorf("results of %s do not go with those of %s", later.Device, r.Device)
+	}
+	for _, res := range later.Results {
+		if old := r.Find(res.Name); old != nil {
+			*old = res
+			continue
+		}
+		at := len(r.Results)
+		for i, other := range r.Results {
+			if other.Suite == res.Suite {
+				at = i + 1
+			}
+		}
+		r.Results = slices.Insert(r.Results, at, res)
+	}
+	r.Ceilings, r.Driver, r.API, r.Version, r.Date = later.Ceilings, later.Driver, later.API, later.Version, later.Date
+	return nil
 }
 
 // Find returns the result of that name, or nil.

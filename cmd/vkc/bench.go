@@ -21,7 +21,8 @@ type benchFlags struct {
 	device, scale string
 	noCache, json bool
 	list          bool
-	output, from  string
+	output        string
+	from          []string
 	against, page string
 	plot, trace   string
 	maxRegress    float64
@@ -59,7 +60,7 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
 	flags.BoolVar(&f.noCache, "no-cache", false, "compile anew and keep nothing")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.StringVarP(&f.output, "output", "o", "", "write the JSON to `FILE` too")
-	flags.StringVar(&f.from, "from", "", "measure nothing, and take the results from the JSON `FILE` of an earlier run")
+	flags.StringArrayVar(&f.from, "from", nil, "measure nothing, and take the results from the JSON `FILE` of an earlier run; of several, the last that has a case counts")
 	flags.StringVar(&f.against, "against", "", "compare with `FILE`: an earlier --json, anchors, or h100 for those that come with vkc")
 	flags.Float64Var(&f.maxRegress, "max-regress", 0, "with --against: exit code 1 if a case takes `PERCENT` longer; 0 allows all")
 	flags.StringVar(&f.page, "page", "", "put the results as tables into the Markdown `FILE`, between its lines for them")
@@ -113,8 +114,8 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 			return fmt.Errorf("--against: %w", err)
 		}
 	}
-	if f.from != "" {
-		report, err := bench.ReadReport(f.from)
+	if len(f.from) > 0 {
+		report, err := readReports(f.from)
 		if err != nil {
 			return fmt.Errorf("--from: %w", err)
 		}

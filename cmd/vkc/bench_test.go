@@ -10,13 +10,13 @@ import (
 	"github.com/vkc-go/vkc/bench"
 )
 
-// TestBench measures a few cases on the device, and reads its own file back.
+// TestBench measures a case of each suite on the device, and reads its own file back.
 func TestBench(t *testing.T) {
 	needDevice(t)
 	ownCache(t)
 	file, trace := filepath.Join(t.TempDir(), "bench.json"), filepath.Join(t.TempDir(), "trace.json")
-	r := ok(t, "bench", "--scale", "tiny", "--filter", "^(add/f32|softmax/f32/64|matvec/q4_0/96x512/n1$|launch/dependent)", "--output", file, "--trace", trace)
-	for _, want := range []string{"GFLOP/s", "add/f32/65536\n", "(38 more kernels)", "TFLOP/s", "ceiling", "add/f32/65536", "map wg=", "us a kernel", "4 cases: 4 ok, 0 refused", "ceilings measured: copy"} {
+	r := ok(t, "bench", "--scale", "tiny", "--filter", "^(matmul/f16/32x32x32|matvec/q4_0/96x512/n1$|add/f32|softmax/f32/64|attention/full/h4_kv1/1x64/d64|launch/dependent)", "--output", file, "--trace", trace)
+	for _, want := range []string{"GFLOP/s", "add/f32/65536\n", "(38 more kernels)", "TFLOP/s", "ceiling", "add/f32/65536", "map wg=", "us a kernel", "6 cases: 6 ok, 0 refused", "ceilings measured: copy"} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("no %q in\n%s", want, r.stdout)
 		}
@@ -63,7 +63,7 @@ func TestBenchAgainst(t *testing.T) {
 			t.Errorf("%s: %v\n%s", file, err, text)
 		}
 	}
-	ok(t, "bench", "--from", slow, "--against", slow, "--max-regress", "1")
+	ok(t, "bench", "--from", fast, "--from", slow, "--against", slow, "--max-regress", "1")
 	ok(t, "bench", "--from", slow, "--against", "h100", "--max-regress", "1")
 	fails(t, exitFailure, []string{"bench", "--from", slow, "--against", fast, "--max-regress", "50"}, "add takes 10.00 us, 100.0% more")
 	fails(t, exitFailure, []string{"bench", "--from", slow, "--page", plot}, "--page", "lacks the lines")

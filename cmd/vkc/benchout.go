@@ -13,6 +13,24 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
+// readReports reads the results of earlier runs on one device as one.
+func readReports(paths []string) (all *bench.Report, err error) {
+	for _, path := range paths {
+		r, err := bench.ReadReport(path)
+		if err != nil {
+			return nil, err
+		}
+		if all == nil {
+			all = r
+			continue
+		}
+		if err := all.Merge(r); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return all, nil
+}
+
 // finishBench prints and stores a report, and judges it.
 func (a *app) finishBench(r *bench.Report, base *bench.Baseline, f *benchFlags) error {
 	if f.output != "" {
