@@ -160,6 +160,10 @@ func TestKernelCounts(t *testing.T) {
 		{"a running sum of long rows", `
 			%1 = relu %long  %2 = cumsum %1 {axis=1}  %3 = affine %2 {mul=0.5}
 			output "o" %3`, "row scan scan"},
+		{"an update by nothing", `
+			%i = input {name="i", dtype=i32, shape=[6]}  %none = input {name="none", dtype=f32, shape=[0,8]}
+			%1 = reduce_min %i  %2 = dynamic_update_slice %x, %none, %1  %3 = exp %2
+			output "o" %3`, "map"},
 		{"a sort and what follows", `
 			%1 = relu %v2  %2 = sort %1 {axis=1}  %3 = affine %2 {mul=0.5}
 			output "o" %3`, "sort"},

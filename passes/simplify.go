@@ -199,6 +199,8 @@ func identity(n *ir.Node, args []*ir.Node) *ir.Node {
 		return is(n.Attrs().Float("mul") == 1 && n.Attrs().Float("add") == 0 && 1/n.Attrs().Float("add") < 0)
 	case ir.OpConcat:
 		return is(len(args) == 1)
+	case ir.OpDynamicUpdateSlice:
+		return is(args[1].Shape().MaxElems() == 0) // nothing is written, wherever it begins
 	case ir.OpPad:
 		zero := func(p int64) bool { return p != 0 }
 		return is(!slices.ContainsFunc(n.Attrs().Ints("low"), zero) && !slices.ContainsFunc(n.Attrs().Ints("high"), zero))

@@ -101,6 +101,10 @@ func (s *suite) scans() {
 	s.alongAxis(ir.OpCumSum)
 	s.alongAxis(ir.OpCumSum, attr("exclusive", true))
 	s.alongAxis(ir.OpCumSum, attr("reverse", true), attr("exclusive", true))
+	for _, reverse := range []bool{false, true} { // long enough to be made in chunks
+		s.unary(ir.OpCumSum, fmt.Sprintf("long/reverse %v", reverse), []int{2, 20011}, plain, small, attr("axis", int64(1)), attr("reverse", reverse))
+		s.unary(ir.OpCumSum, fmt.Sprintf("long columns/reverse %v", reverse), []int{2, 1537, 3}, plain, small, attr("axis", int64(1)), attr("reverse", reverse))
+	}
 	for _, op := range []ir.Op{ir.OpSort, ir.OpArgsort} {
 		s.alongAxis(op)
 		s.alongAxis(op, attr("descending", true))
