@@ -13,7 +13,8 @@ func TestOpsDocIsFresh(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if line, h, w := firstDiff(string(have), OpsMarkdown()); line > 0 {
+	rows, _, _ := strings.Cut(string(have), "\n## Where ops run\n") // that is package gendocs's part
+	if line, h, w := firstDiff(rows, OpsMarkdown()); line > 0 {
 		t.Errorf("%s:%d is stale: run go generate ./ir\n have %s\n want %s", file, line, h, w)
 	}
 }

@@ -1,4 +1,4 @@
-// Command gendocs writes docs/OPS.md from the op table. Run it by
+// Command gendocs writes docs/OPS.md from the op table and from what compiles for which device. Run it by
 // `go generate ./ir`.
 package main
 
@@ -15,7 +15,11 @@ func main() {
 	log.SetPrefix("gendocs: ")
 	out := flag.String("o", "docs/OPS.md", "file to write")
 	flag.Parse()
-	if err := os.WriteFile(*out, []byte(ir.OpsMarkdown()), 0o644); err != nil {
+	where, err := backends()
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := os.WriteFile(*out, []byte(ir.OpsMarkdown()+where), 0o644); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/optest"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// errCompiles stands for a case that was compiled as far as GLSL.
+var errCompiles = errors.New("compiles")
+
+// missing finds the names of what a device lacks in a refusal.
+var missing = regexp.MustCompile(`feature (\w+):|(max\w+) \d+:`)
+
+// backends returns the section of docs/OPS.md on which op takes which dtypes
+// where. A case of each op and dtype is compiled for every profile.
+func backends() (string, error) {
+	profiles := target.Profiles()
+	filter, dtypes := oneOfEach()
+	columns := map[string]map[ir.Op]string{}
+	for _, name := range profiles {
+		cells, err := compileFor(name, filter)
+		if err != nil {
+			return "", fmt.Errorf("profile %s: %w", name, err)
+		}
+		columns[name] = cells
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n## Where ops run\n\n"+
+		"The CPU reference runs every op with every dtype here. For each profile of a device the table says what compiles:\n"+
+		"yes is all of the dtypes, else the ones that are refused stand with what the device would need (see the features of\n"+
+		"`vkc devices --json`). bf16 and f8e4m3 are stored as bits and computed in f32 everywhere. On a device itself,\n"+
+		"`vkc verify --ops` proves each op by running it.\n\n| op | dtypes | %s |\n|---|---|%s\n",
+		strings.Join(profiles, " | "), strings.Repeat("---|", len(profiles)))
+	for _, op := range ir.Ops() {
+		fmt.Fprintf(&b, "| `%s` | %s |", op, names(dtypes[op]))
+		for _, name := range profiles {
+			cell := columns[name][op]
+			if cell == "" {
+				cell = "yes"
+			}
+			fmt.Fprintf(&b, " %s |", cell)
+		}
+		b.WriteString("\n")
+	}
+	return b.String(), nil
+}
+
+// oneOfEach matches a case of each op and dtype.
+func oneOfEach() (*regexp.Regexp, map[ir.Op][]ir.DType) {
+	var list []string
+	dtypes := map[ir.Op][]ir.DType{}
+	for _, c := range optest.Cases() {
+		if !slices.Contains(dtypes[c.Op], c.DType) {
+			dtypes[c.Op] = append(dtypes[c.Op], c.DType)
+			list = append(list, regexp.QuoteMeta(c.Name))
+		}
+	}
+	return regexp.MustCompile("^(" + strings.Join(list, "|") + ")$"), dtypes
+}
+
+func names(list []ir.DType) string {
+	var s []string
+	for _, t := range list {
+		s = append(s, t.String())
+	}
+	return strings.Join(s, " ")
+}
+
+// compileFor returns what the profile refuses, by op.
+func compileFor(profile string, filter *regexp.Regexp) (map[ir.Op]string, error) {
+	caps, err := target.Profile(profile)
+	if err != nil {
+		return nil, err
+	}
+	backend := func(_ context.Context, g *ir.Graph, _ ir.WeightSource) (runtime.Executable, error) {
+		if _, err := vkc.Lower(g, caps); err != nil {
+			return nil, err
+		}
+		return nil, errCompiles
+	}
+	report, err := optest.Run(context.Background(), backend, optest.Options{Filter: filter, Batch: 1})
+	if err != nil {
+		return nil, err
+	}
+	refused := map[ir.Op]map[string][]string{} // op, what it lacks, dtypes
+	for _, r := range report.Results {
+		switch {
+		case r.Outcome == optest.Fail && r.Reason == errCompiles.Error():
+		case r.Outcome == optest.Refusal:
+			op, err := ir.ParseOp(r.Op)
+			if err != nil {
+				return nil, err
+			}
+			if refused[op] == nil {
+				refused[op] = map[string][]string{}
+			}
+			lacks := lacking(r.Reason)
+			refused[op][lacks] = append(refused[op][lacks], r.DType.String())
+		default:
+			return nil, fmt.Errorf("%s: %s", r.Case, r.Reason)
+		}
+	}
+	cells := map[ir.Op]string{}
+	for op, by := range refused {
+		var parts []string
+		for lacks, dtypes := range by {
+			parts = append(parts, fmt.Sprintf("not %s (%s)", strings.Join(dtypes, " "), lacks))
+		}
+		slices.Sort(parts)
+		cells[op] = strings.Join(parts, ", ")
+	}
+	return cells, nil
+}
+
+// lacking names what a refusal says is missing.
+func lacking(reason string) string {
+	var list []string
+	for _, m := range missing.FindAllStringSubmatch(reason, -1) {
+		if name := m[1] + m[2]; !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	if len(list) == 0 {
+		return reason
+	}
+	return strings.Join(list, ", ")
+}
