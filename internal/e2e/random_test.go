@@ -7,10 +7,14 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	goruntime "runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/internal/graphgen"
@@ -20,7 +24,7 @@ import (
 )
 
 var (
-	randomGraphs = flag.Int("graphs", 200, "how many random graphs to compile and run")
+	randomGraphs = flag.Int("graphs", 500, "how many random graphs to compile and run")
 	firstSeed    = flag.Uint64("seed", 1, "the seed of the first random graph")
 )
 
@@ -31,20 +35,31 @@ func TestRandomGraphs(t *testing.T) {
 	if testing.Short() {
 		n = min(n, 40)
 	}
+	var mu sync.Mutex
 	ran, unsupported := 0, map[string]int{}
+	var group errgroup.Group
+	group.SetLimit(goruntime.GOMAXPROCS(0)) // most of the time goes into compilers' processes
 	for seed := *firstSeed; seed < *firstSeed+uint64(n); seed++ {
-		g, err := graphgen.New(seed, graphgen.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		runs, err := differ(dev, g, seed)
-		switch gap := notYet(err); {
-		case gap != "":
-			unsupported[gap]++
-		case err != nil:
-			report(t, dev, g, seed, err)
-		}
-		ran += runs
+		group.Go(func() error {
+			g, err := graphgen.New(seed, graphgen.Options{})
+			if err != nil {
+				return err
+			}
+			runs, err := differ(dev, g, seed)
+			mu.Lock()
+			defer mu.Unlock()
+			switch gap := notYet(err); {
+			case gap != "":
+				unsupported[gap]++
+			case err != nil:
+				report(t, dev, g, seed, err)
+			}
+			ran += runs
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
 	}
 	skipped := 0
 	for _, gap := range slices.Sorted(maps.Keys(unsupported)) {

@@ -16,6 +16,11 @@
 // A case passes, fails, or is refused: the backend said clearly that it cannot
 // run the graph (see Refused). A refusal never counts as a pass.
 //
+// # Overruns
+//
+// What writes outside of an output is seen where the backend looks for it: load
+// with vkc.LoadOptions.Guards, as vkc verify --ops does.
+//
 // # What is not compared
 //
 // Devices may flush denormals, so a case with denormal arguments also takes the
