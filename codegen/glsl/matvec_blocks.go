@@ -154,8 +154,16 @@ func (v *matVec) addStrip(r blockRun, s strip) {
 		v.line("float %s%s;", dots[n], arraySize(v.s.ThreadM))
 		v.repeat("i", v.s.ThreadM, func(i text) { v.line("%s = 0.0;", elementOf(dots[n], v.s.ThreadM, i).s) })
 		at := primary(v.variable("uint", numberedName("at", n, len(v.products)), v.blockOf(p.b, s.block)))
+		wide := ""
+		if r.f.wide && r.quads == 4 {
+			wide = v.variable("uvec4", "quants", call(v.wideQuants(b), at, s.e, s.p))
+		}
 		v.repeat("t", r.quads, func(t text) {
-			levels := v.variable("vec4", "levels", v.rawLevels(r, b, at, s, t))
+			raw := call("bytes_unsigned", primary(wide+"["+t.s+"]"))
+			if wide == "" {
+				raw = v.rawLevels(r, b, at, s, t)
+			}
+			levels := v.variable("vec4", "levels", raw)
 			v.repeat("i", v.s.ThreadM, func(i text) {
 				x := elementOf(s.rows[p.a], v.s.ThreadM*r.quads, plus(times(i, r.quads), t))
 				v.line("%s += dot(%s, %s);", elementOf(dots[n], v.s.ThreadM, i).s, levels, x.s)

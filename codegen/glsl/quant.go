@@ -34,6 +34,10 @@ type blockFormat struct {
 	// quants returns the four quants of plane p as the bytes of a uint, signed
 	// ones or not; e is the first element of the quad in plane 0.
 	quants string
+	// wide says that quants can be had for four quads in a row too, from the first
+	// of a multiple of four on: of type QUANTS, uint or uvec4, by WORDS(at), four
+	// bytes or sixteen. Blocks and what they hold must be aligned to sixteen bytes.
+	wide   bool
 	signed bool
 	bias   int
 	// levels returns them as a vec4 instead, where they are no bytes.
@@ -205,7 +209,8 @@ func (e *emitter) blockParts(b *buffer) {
 		e.blockFunction(b, "vec4 levels_NAME"+args, note+".", f.levels)
 		return
 	}
-	e.blockFunction(b, "uint quants_NAME"+args, note+", a byte each.", f.quants)
+	narrow := strings.NewReplacer("WORDS(", "WORD(", "QUANTS", "uint")
+	e.blockFunction(b, "uint quants_NAME"+args, note+", a byte each.", narrow.Replace(f.quants))
 	levels := "bytes_unsigned"
 	if f.signed {
 		levels = "bytes_signed"
@@ -217,8 +222,16 @@ func (e *emitter) blockParts(b *buffer) {
 	e.blockFunction(b, "vec4 levels_NAME"+args, "", "return "+levels+";")
 }
 
+// wideQuants makes the text have the function that returns quants of four quads.
+func (e *emitter) wideQuants(b *buffer) string {
+	f := e.blockFormatOf(b)
+	head := "uvec4 quants4_NAME(uint block, uint e" + f.planeArg("uint p") + ")"
+	e.blockFunction(b, head, "// The same of four quads in a row.", strings.ReplaceAll(f.quants, "QUANTS", "uvec4"))
+	return "quants4_" + b.base
+}
+
 var (
-	blockReader  = regexp.MustCompile(`\b(WORD|SHORT|BYTE|HALF)\(`)
+	blockReader  = regexp.MustCompile(`\b(WORDS|WORD|SHORT|BYTE|HALF)\(`)
 	functionName = regexp.MustCompile(`\b[a-z]\w*\(`)
 )
 
@@ -264,8 +277,13 @@ func (e *emitter) blockReader(b *buffer, name string) {
 		return
 	}
 	e.tables[name+" "+b.base] = true
-	if name == "half" {
+	switch name {
+	case "half":
 		e.blockReader(b, "short")
+	case "words":
+		e.decoders = append(e.decoders, fmt.Sprintf("uvec4 words_%s(uint block, uint at) {\n    return %s[block * %du + at / 16u];\n}\n",
+			b.base, e.view(b, 4), b.DType.BlockBytes()/16))
+		return
 	}
 	unit := blockUnit(b.DType)
 	for _, source := range strings.SplitAfter(strings.TrimPrefix(blockUnits[unit].readers, "\n"), "\n}") {

@@ -44,20 +44,20 @@ return HALF(108u) * (float(low | high << 4) - 32.0);`,
 uint low = WORD(32u + e / 128u * 32u + e % 32u) >> 2u * p & 0x03030303u;
 uint high = WORD(e % 32u) >> e / 128u * 4u + p & 0x01010101u;
 return low | high << 2;`},
-	ir.Q4_K: {planes: 2, stride: 32, run: 32, affine: true,
+	ir.Q4_K: {planes: 2, stride: 32, run: 32, affine: true, wide: true,
 		scale: `
 vec2 d = unpackHalf2x16(WORD(0u));
 uvec2 packed = scale_min_k4(uvec3(WORD(4u), WORD(8u), WORD(12u)), e / 32u);
 return vec2(d.x * float(packed.x), -(d.y * float(packed.y)));`,
-		quants: `return WORD(16u + e / 64u * 32u + e % 32u) >> 4u * p & 0x0f0f0f0fu;`},
-	ir.Q5_K: {planes: 2, stride: 32, run: 32, affine: true,
+		quants: `return WORDS(16u + e / 64u * 32u + e % 32u) >> 4u * p & 0x0f0f0f0fu;`},
+	ir.Q5_K: {planes: 2, stride: 32, run: 32, affine: true, wide: true,
 		scale: `
 vec2 d = unpackHalf2x16(WORD(0u));
 uvec2 packed = scale_min_k4(uvec3(WORD(4u), WORD(8u), WORD(12u)), e / 32u);
 return vec2(d.x * float(packed.x), -(d.y * float(packed.y)));`,
 		quants: `
-uint fifth = WORD(16u + e % 32u) >> e / 32u + p & 0x01010101u;
-return WORD(48u + e / 64u * 32u + e % 32u) >> 4u * p & 0x0f0f0f0fu | fifth << 4;`},
+QUANTS fifth = WORDS(16u + e % 32u) >> e / 32u + p & 0x01010101u;
+return WORDS(48u + e / 64u * 32u + e % 32u) >> 4u * p & 0x0f0f0f0fu | fifth << 4;`},
 	ir.Q6_K: {planes: 4, stride: 32, run: 16, bias: 32,
 		scale: `return HALF(208u) * float(bitfieldExtract(int(BYTE(192u + e / 16u)), 0, 8));`,
 		quants: `
