@@ -239,8 +239,10 @@ func (t tuning) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 func (t tuning) runOf(b ir.DType, sh matShape) int {
 	run := t.blockRun
 	switch b {
-	case ir.Q2_K, ir.Q3_K, ir.Q4_K, ir.Q5_K, ir.Q6_K:
+	case ir.Q2_K, ir.Q3_K, ir.Q4_K, ir.Q5_K, ir.Q6_K, ir.TQ2_0:
 		run = t.blockRunK
+	case ir.Q8_0, ir.MXFP4: // many narrow loads for their elements
+		run = t.blockRun / 2
 	}
 	for rows := sh.M; rows > 2 && run > 8; rows = (rows + 1) / 2 {
 		run /= 2

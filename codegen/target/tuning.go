@@ -31,7 +31,7 @@ type tuning struct {
 
 	// Matvecs over blocks.
 	blockRun     int // elements of a block that an invocation takes at once
-	blockRunK    int // the same of K formats, whose scales are work to unpack
+	blockRunK    int // the same of K formats and tq2_0, of which a word holds many
 	blockLanes   int // invocations per sum, at least
 	blockColumns int // columns that share the reading of A
 }

@@ -1390,7 +1390,7 @@ void main() {
 
 // matmul over [1,4096], folding 256
 // Fuses: matmul, reshape.
-// Schedule: matvec wg=64 rows=1x8 vec=4 run=16.
+// Schedule: matvec wg=64 rows=1x8 vec=4 run=8.
 #version 450
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
@@ -1445,12 +1445,12 @@ void main() {
     uint part = self % 16u;
     uint group = self / 16u;
 
-    for (uint step_2 = part; step_2 < 16u; step_2 += 16u) {
-        uint block = step_2 / 2u;
-        uint e = step_2 % 2u * 16u;
+    for (uint step_2 = part; step_2 < 32u; step_2 += 16u) {
+        uint block = step_2 / 4u;
+        uint e = step_2 % 4u * 8u;
         uint k = block * 32u + e;
-        vec4 a_strip[4];
-        [[unroll]] for (uint t = 0u; t < 4u; ++t) {
+        vec4 a_strip[2];
+        [[unroll]] for (uint t = 0u; t < 2u; ++t) {
             a_strip[t] = rms_norm_vec4[(k + t * 4u) / 4u];
         }
         [[unroll]] for (uint j = 0u; j < 2u; ++j) {
@@ -1458,7 +1458,7 @@ void main() {
             float dots;
             dots = 0.0;
             uint at = col * 8u + block;
-            [[unroll]] for (uint t = 0u; t < 4u; ++t) {
+            [[unroll]] for (uint t = 0u; t < 2u; ++t) {
                 vec4 levels = bytes_signed(quants_weight(at, e + t * 4u));
                 dots += dot(levels, a_strip[t]);
             }
