@@ -50,11 +50,12 @@ var nvidia = class{
 		// Blocks: four columns share A, which takes more of the cache's bandwidth than
 		// the few bytes of B do, and four subgroups share a column so that workgroups
 		// stay many. 4096x14336 by one row, microseconds, with a subgroup and 2 columns,
-		// four and 2, four and 4: q4_0 25.4, 22.2, 18.4; q4_K 27.0, 25.2, 21.9; q8_0
-		// 32.5, 29.8, 27.7. Runs of 8, 16, 32 elements: q4_0 21.0, 18.4, 38; q4_K 32,
-		// 29, 21.9; q8_0 27.7, 28.8, 38; mxfp4 32.0, 35.1, 57. Bytes converted as integers
-		// instead of halves: q4_0 19.7; as the last bits of floats from 2^23 on: 20.5.
-		// Sixteen bytes of quants a load: q4_K 21.9 to 20.8, q5_K 31.3 to 27.9.
+		// four and 2, four and 4, in runs of 16: q4_0 25.4, 23.8, 19.7; q8_0 32.5, 32.1,
+		// 28.8. Bytes as halves instead of integers converted: q4_0 18.4, q4_K 27.2 to
+		// 21.9; as the last bits of floats from 2^23 on: 20.5, 28.1. Runs of 8, 16, 32
+		// elements then: q4_0 21.0, 18.4, 25.2; q4_K 38.5, 26.6, 21.9; q8_0 27.7, 28.8,
+		// 37.1; mxfp4 32.0, 35.8, 42.8; tq2_0 at 16 and 32 17.5, 16.2. Sixteen bytes of
+		// quants a load: q4_K 21.9 to 20.8, q5_K 31.3 to 27.9.
 		t.blockRun, t.blockRunK, t.blockLanes, t.blockColumns = 16, 32, 128, 4
 		return t
 	},
