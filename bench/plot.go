@@ -171,8 +171,8 @@ func (p *plot) flatRoof(name string, tflops float64) {
 		return
 	}
 	y := p.y(tflops)
-	p.printf(`<line class="roof" x1="%.1f" y1="%.1f" x2="%d" y2="%.1f"/><text class="note" x="%d" y="%.1f" text-anchor="end">%s %s TFLOP/s</text>`,
-		p.x(from), y, plotRight, y, plotRight-4, y-6, name, digits(tflops))
+	p.printf(`<line class="roof" x1="%.1f" y1="%.1f" x2="%d" y2="%.1f"/><text class="note" x="%.1f" y="%.1f">%s %s TFLOP/s</text>`,
+		p.x(from), y, plotRight, y, p.x(from)+8, y-6, name, digits(tflops))
 }
 
 func (p *plot) legend() {
