@@ -13,6 +13,27 @@ func (t Tensor) MatMulT(w Tensor) Tensor {
 	return t.apply(ir.OpMatMul, []Tensor{w}, attr("transpose_b", true))
 }
 
+// Precision says how exact a matrix product must be; see op matmul.
+type Precision string
+
+// The precisions, from exact to fast.
+const (
+	FullPrecision Precision = ir.PrecisionFull     // operands as they are, sums in f32
+	HalfPrecision Precision = ir.PrecisionHalf     // operands may be rounded to f16
+	HalfSums      Precision = ir.PrecisionHalfSums // and sums may be made in f16
+)
+
+// MatMulIn is MatMul in a precision of the caller's choice. Matrix units
+// multiply f32 operands only in HalfPrecision or HalfSums.
+func (t Tensor) MatMulIn(p Precision, w Tensor) Tensor {
+	return t.apply(ir.OpMatMul, []Tensor{w}, attr("precision", string(p)))
+}
+
+// MatMulTIn is MatMulT in a precision of the caller's choice.
+func (t Tensor) MatMulTIn(p Precision, w Tensor) Tensor {
+	return t.apply(ir.OpMatMul, []Tensor{w}, attr("transpose_b", true), attr("precision", string(p)))
+}
+
 // AttentionOption changes what Attention does.
 type AttentionOption func(*attention)
 

@@ -335,7 +335,7 @@ func sameLoop(c, q *Cluster) bool {
 		return a.Arg(0).Shape().Equal(b.Arg(0).Shape()) && slices.Equal(foldedAxes(a), foldedAxes(b))
 	}
 	return len(c.Cores)+len(q.Cores) <= maxProducts && a.Arg(0) == b.Arg(0) && a.Shape().Equal(b.Shape()) &&
-		a.Attrs().Bool("transpose_a") == b.Attrs().Bool("transpose_a")
+		a.Attrs().Bool("transpose_a") == b.Attrs().Bool("transpose_a") && precision(a) == precision(b)
 }
 
 // maxProducts is how many matrix products one kernel accumulates: each takes

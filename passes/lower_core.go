@@ -394,7 +394,8 @@ func (l *lowerer) lowerMatMul() error {
 		if len(l.c.Cores) > 1 {
 			name = fmt.Sprintf("acc%d", i)
 		}
-		l.k.Products = append(l.k.Products, kernel.Product{A: va, B: vb, Name: name, Operands: operandDType(a, b)})
+		l.k.Products = append(l.k.Products, kernel.Product{A: va, B: vb, Name: name,
+			Operands: operandDType(a, b, precision(n)), HalfSums: precision(n) == ir.PrecisionHalfSums})
 		l.accs[n] = []*kernel.Expr{l.b.Acc(i, ir.F32, name)}
 	}
 	return l.storeProducts()
@@ -402,11 +403,14 @@ func (l *lowerer) lowerMatMul() error {
 
 // operandDType returns what the operands of a product may be rounded to: their
 // own dtype where it is narrow. A quantized weight multiplies an f16 or bf16
-// operand in that dtype, which is also the result's.
-func operandDType(a, b *ir.Node) ir.DType {
+// operand in that dtype, which is also the result's. An f32 operand is rounded
+// where the product allows it.
+func operandDType(a, b *ir.Node, precision string) ir.DType {
 	switch t := a.DType(); {
 	case t != b.DType() && !b.DType().IsBlock():
 		return ir.F32
+	case t == ir.F32 && precision != ir.PrecisionFull:
+		return ir.F16
 	case t == ir.F16 || t == ir.BF16:
 		return t
 	case t == ir.F8E4M3 && b.DType() == t:

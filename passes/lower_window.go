@@ -273,7 +273,7 @@ func (l *lowerer) lowerConv(n *ir.Node) error {
 	if err != nil {
 		return err
 	}
-	l.k.Products = []kernel.Product{{A: a, B: b, Name: "acc", Operands: operandDType(n.Arg(0), n.Arg(1))}}
+	l.k.Products = []kernel.Product{{A: a, B: b, Name: "acc", Operands: operandDType(n.Arg(0), n.Arg(1), ir.PrecisionFull)}}
 	l.accs[n] = []*kernel.Expr{l.b.Acc(0, ir.F32, "acc")}
 	return l.storeProducts()
 }

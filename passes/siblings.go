@@ -35,7 +35,8 @@ func mergeSiblings(g *ir.Graph) (*ir.Graph, error) {
 			if b := group[0].Arg(1); b.Op() != ir.OpWeight {
 				all = r.add(b.Op(), []*ir.Node{all}, b.Attrs()...)
 			}
-			m = r.add(ir.OpMatMul, []*ir.Node{args[0], all}, ir.Attr{Name: "transpose_b", Value: true})
+			m = r.add(ir.OpMatMul, []*ir.Node{args[0], all}, ir.Attr{Name: "transpose_b", Value: true},
+				ir.Attr{Name: "precision", Value: precision(group[0])})
 			if r.err != nil {
 				return nil, r.err
 			}
@@ -64,7 +65,7 @@ func siblingGroups(g *ir.Graph) map[*ir.Node][]*ir.Node {
 	for _, x := range g.Nodes() {
 		var group []*ir.Node
 		for _, u := range users[x.ID()] {
-			if live[u.ID()] && mergeable(u, x) && (len(group) == 0 || sameStorage(u.Arg(1), group[0].Arg(1))) {
+			if live[u.ID()] && mergeable(u, x) && (len(group) == 0 || sameStorage(u.Arg(1), group[0].Arg(1)) && precision(u) == precision(group[0])) {
 				group = append(group, u)
 			}
 		}
@@ -82,6 +83,9 @@ func mergeable(n, x *ir.Node) bool {
 	return n.Op() == ir.OpMatMul && n.Arg(0) == x && n.Arg(1) != x && n.Attrs().Bool("transpose_b") && !n.Attrs().Bool("transpose_a") &&
 		storedWeight(n.Arg(1)) != nil && n.Arg(1).Rank() == 2
 }
+
+// precision is what a matrix product allows a device.
+func precision(n *ir.Node) string { return n.Attrs().String_("precision") }
 
 // storedWeight returns the weight that n is, or is decoded from element by
 // element, or nil.

@@ -22,13 +22,10 @@ type coopMat2 struct {
 
 // tensor is an operand as tensor addressing sees it.
 type tensor struct {
-	whole string // the layout for tiles that are whole
-	edge  string // the layout that knows the ends; "" where all tiles are whole
-	// clamped says that tiles may reach beyond the operand's own axis.
-	clamped bool
-	buffer  string // the array
-	base    text   // where element (0, 0) is
-	plain   target.Plain
+	layout string
+	buffer string // the array
+	base   text   // where element (0, 0) is
+	plain  target.Plain
 }
 
 // emitCoopMat2 writes a product on matrix units of workgroup scope.
@@ -77,37 +74,32 @@ func (c *coopMat2) declareSums() {
 	}
 }
 
-// operandTensor declares the layouts of an operand.
+// operandTensor declares the layout of an operand.
 func (c *coopMat2) operandTensor(o *matOperand) *tensor {
 	p, ok := target.PlainOperand(c.k, o.value, o.axis, c.dtype)
 	if !ok {
 		c.fail("operand %s is not loaded as it lies in memory", o.name)
 		return &tensor{}
 	}
-	t := &tensor{plain: p, whole: c.fresh(c.scope, "layout_"+o.name), buffer: c.view(c.buffers[p.Load.Bind], 1)}
+	t := &tensor{plain: p, layout: c.fresh(c.scope, "layout_"+o.name), buffer: c.view(c.buffers[p.Load.Bind], 1)}
 	outer, inner := c.fold, o.axis
 	if p.Along {
 		outer, inner = inner, outer
 	}
-	c.declareLayout(t.whole, false, outer, inner, p.Pitch)
-	t.clamped = !target.DivisibleBy(c.extent(o.axis), map[bool]int{true: c.s.TileM, false: c.s.TileN}[o.axis == c.row])
-	if t.clamped || !target.DivisibleBy(c.k.Fold, c.s.TileK) {
-		t.edge = c.fresh(c.scope, "edge_"+o.name)
-		c.declareLayout(t.edge, true, outer, inner, p.Pitch)
-	}
+	clamp := target.EdgeOf(c.k, c.s, o.axis) == target.EdgeClamped || target.EdgeOf(c.k, c.s, c.fold) == target.EdgeClamped
+	c.declareLayout(t.layout, clamp, outer, inner, p.Pitch)
 	c.plan(nil, []kernel.Index{p.Base})
 	t.base = c.indexText(p.Base)
 	return t
 }
 
-// isPartial reports whether some tile may reach beyond an operand.
-func (c *coopMat2) isPartial() bool {
-	return c.outside() || !target.DivisibleBy(c.k.Fold, c.s.TileK)
-}
+// partial reports whether some tile may reach beyond the result.
+func (c *coopMat2) partial() bool { return c.reaches(c.row) || c.reaches(c.col) }
 
-// outside reports whether some tile may reach beyond the result.
-func (c *coopMat2) outside() bool {
-	return !target.DivisibleBy(c.extent(c.row), c.s.TileM) || !target.DivisibleBy(c.extent(c.col), c.s.TileN)
+// reaches reports whether some tile may reach beyond an axis of the result.
+func (m *matMul) reaches(axis int) bool {
+	e := target.EdgeOf(m.k, m.s, axis)
+	return e == target.EdgeSpare || e == target.EdgeClamped
 }
 
 // declareLayout declares the layout of a tensor of two axes, the inner one of
@@ -130,95 +122,26 @@ func (c *coopMat2) slice(name string, outer text, outerTile int, inner text, inn
 	return fmt.Sprintf("sliceTensorLayoutNV(%s, %s, %du, %s, %du)", name, outer.s, outerTile, inner.s, innerTile)
 }
 
-// edges says what a load must look out for.
-type edges int
-
-const (
-	wholeTiles   edges = iota
-	partialTiles       // the end of the operand's rows or columns
-	partialSteps       // the end of the contraction, too
-)
-
-// accumulate goes through the contraction. Loads that look for the ends of
-// their operand are slow: they serve the tiles at the edges, and the last step
-// of a contraction that is no multiple of TileK.
+// accumulate goes through the contraction.
 func (c *coopMat2) accumulate() {
 	c.line("")
 	if len(c.operands) > 0 {
-		c.accumulateStaged()
+		stage, k0, k1 := c.openStages()
+		c.step(k0, stage)
+		c.closeStages(stage, k1)
 		return
 	}
-	if !c.isPartial() {
-		k0 := c.loop("k0", primary("0u"), c.dim(c.k.Fold), c.s.TileK)
-		c.step(k0, wholeTiles, text{})
-		c.close()
-		return
-	}
-	tail := !target.DivisibleBy(c.k.Fold, c.s.TileK)
-	k0 := primary(c.variable("uint", "k0", primary("0u")))
-	steps := func(edge edges) {
-		c.open("for (; %s + %du <= %s; %s += %du)", k0.s, c.s.TileK, c.dim(c.k.Fold).s, k0.s, c.s.TileK)
-		c.step(k0, edge, text{})
-		c.close()
-	}
-	if c.outside() {
-		c.open("if (%s)", c.insideTile())
-		steps(wholeTiles)
-		c.close()
-		c.open("else")
-		steps(partialTiles)
-		c.close()
-	} else {
-		steps(wholeTiles)
-	}
-	if tail {
-		c.openGuard("if (%s < %s)", k0.s, c.dim(c.k.Fold).s)
-		c.step(k0, partialSteps, text{})
-		c.close()
-	}
-}
-
-// insideTile returns the condition that the tile is whole.
-func (c *coopMat2) insideTile() string {
-	var cond text
-	for _, x := range []struct {
-		origin text
-		axis   int
-		tile   int
-	}{{c.row0, c.row, c.s.TileM}, {c.col0, c.col, c.s.TileN}} {
-		if target.DivisibleBy(c.extent(x.axis), x.tile) {
-			continue
-		}
-		test := binary("<=", plus(x.origin, uintLit(int64(x.tile))), c.dim(c.extent(x.axis)))
-		if cond.s == "" {
-			cond = test
-		} else {
-			cond = binary("&&", cond, test)
-		}
-	}
-	return cond.s
-}
-
-// accumulateStaged is accumulate where some operands pass through shared
-// memory.
-func (c *coopMat2) accumulateStaged() {
-	stage, k0, k1 := c.openStages()
-	edge := wholeTiles
-	if !target.DivisibleBy(c.k.Fold, c.s.TileK) {
-		edge = partialSteps
-	} else if c.outside() {
-		edge = partialTiles
-	}
-	c.step(k0, edge, stage)
-	c.closeStages(stage, k1)
+	k0 := c.loop("k0", primary("0u"), c.dim(c.k.Fold), c.s.TileK)
+	c.step(k0, text{})
+	c.close()
 }
 
 // step adds the products of one tile of each operand.
-func (c *coopMat2) step(k0 text, edge edges, stage text) {
+func (c *coopMat2) step(k0 text, stage text) {
 	tiles := map[*matOperand]string{}
 	for _, o := range slices.Concat(c.a, c.b) {
 		tiles[o] = c.fresh(c.scope, "tile_"+o.name)
-		c.load(o, tiles[o], k0, edge, stage)
+		c.load(o, tiles[o], k0, stage)
 	}
 	for _, p := range c.products {
 		c.line("%s = coopMatMulAdd(%s, %s, %s);", p.sums, tiles[p.a], tiles[p.b], p.sums)
@@ -226,7 +149,7 @@ func (c *coopMat2) step(k0 text, edge edges, stage text) {
 }
 
 // load reads a tile of an operand.
-func (c *coopMat2) load(o *matOperand, name string, k0 text, edge edges, stage text) {
+func (c *coopMat2) load(o *matOperand, name string, k0 text, stage text) {
 	isA := o.axis == c.row
 	origin, extent := c.col0, c.s.TileN
 	rows, cols, use := c.s.TileK, extent, "B"
@@ -240,13 +163,9 @@ func (c *coopMat2) load(o *matOperand, name string, k0 text, edge edges, stage t
 		return
 	}
 	t := c.tensors[o]
-	layout := t.whole
-	if edge == partialSteps || edge == partialTiles && t.clamped {
-		layout = t.edge
-	}
-	tile := c.slice(layout, k0, c.s.TileK, origin, extent)
+	tile := c.slice(t.layout, k0, c.s.TileK, origin, extent)
 	if t.plain.Along {
-		tile = c.slice(layout, origin, extent, k0, c.s.TileK)
+		tile = c.slice(t.layout, origin, extent, k0, c.s.TileK)
 	}
 	if t.plain.Along != isA {
 		tile += ", createTensorViewNV(2, false, 1, 0)" // transposed
@@ -287,7 +206,7 @@ func (c *coopMat2) storeTile(s kernel.Store, base, pitch kernel.Index) {
 	}
 	name := c.fresh(c.scope, "layout_"+b.base)
 	c.openScope()
-	c.declareLayout(name, c.outside(), c.row, c.col, pitch)
+	c.declareLayout(name, c.partial(), c.row, c.col, pitch)
 	c.plan(nil, []kernel.Index{base})
 	c.line("coopMatStoreTensorNV(%s, %s, %s, %s);", value, c.view(b, 1), c.indexText(base).s,
 		c.slice(name, c.row0, c.s.TileM, c.col0, c.s.TileN))

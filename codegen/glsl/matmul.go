@@ -111,6 +111,14 @@ func (m *matMul) placeAxis(f target.AxisTiles, place text) {
 			m.bindAxis(f.Axis, primary(m.variable("uint", m.paraName(f.Axis), place)))
 		}
 	case extent.Max() <= int64(f.Tile): // there is one tile
+	case target.EdgeOf(m.k, m.s, f.Axis) == target.EdgeShifted:
+		name := map[bool]string{true: "row0", false: "col0"}[f.Axis == m.row]
+		at := primary(m.variable("uint", name, call("min", place, uintLit(extent.Add-int64(f.Tile)))))
+		if f.Axis == m.row {
+			m.row0 = at
+		} else {
+			m.col0 = at
+		}
 	case f.Axis == m.row:
 		m.row0 = primary(m.variable("uint", "row0", place))
 	default:
@@ -239,13 +247,11 @@ func (m *matMul) inside(row, col text) string {
 	for _, c := range []struct {
 		at   text
 		axis int
-		tile int
-	}{{row, m.row, m.s.TileM}, {col, m.col, m.s.TileN}} {
-		d := m.extent(c.axis)
-		if target.DivisibleBy(d, c.tile) {
+	}{{row, m.row}, {col, m.col}} {
+		if !m.reaches(c.axis) {
 			continue
 		}
-		test := binary("<", c.at, m.dim(d))
+		test := binary("<", c.at, m.dim(m.extent(c.axis)))
 		if cond.s == "" {
 			cond = test
 		} else {

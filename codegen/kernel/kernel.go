@@ -121,6 +121,8 @@ type Product struct {
 	// rounded to before they are multiplied, which is what matrix units take.
 	// Otherwise they are multiplied in f32.
 	Operands ir.DType
+	// HalfSums says that sums may be rounded to f16, too.
+	HalfSums bool
 }
 
 // Store writes a value to element Index of a binding: once per point of the
@@ -244,12 +246,16 @@ func (k *Kernel) Identity() string {
 	return b.String()
 }
 
-// operandNote says what the operands may be rounded to.
+// operandNote says what the operands and sums may be rounded to.
 func (p Product) operandNote() string {
+	note := ""
 	if p.Operands == ir.F16 || p.Operands == ir.BF16 {
-		return " in " + p.Operands.String()
+		note = " in " + p.Operands.String()
 	}
-	return ""
+	if p.HalfSums {
+		note += ", sums in f16"
+	}
+	return note
 }
 
 func (e *Expr) describe(number map[*Expr]int) string {

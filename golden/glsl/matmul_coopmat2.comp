@@ -30,30 +30,16 @@ void main() {
     uint row0 = gl_WorkGroupID.y * 128u;
     tensorLayoutNV<2, gl_CooperativeMatrixClampModeUndefinedNV> layout_a = createTensorLayoutNV(2, gl_CooperativeMatrixClampModeUndefinedNV);
     layout_a = setTensorLayoutDimensionNV(layout_a, T, 4096u);
-    tensorLayoutNV<2, gl_CooperativeMatrixClampModeConstantNV> edge_a = createTensorLayoutNV(2, gl_CooperativeMatrixClampModeConstantNV);
-    edge_a = setTensorLayoutDimensionNV(edge_a, T, 4096u);
     tensorLayoutNV<2, gl_CooperativeMatrixClampModeUndefinedNV> layout_b = createTensorLayoutNV(2, gl_CooperativeMatrixClampModeUndefinedNV);
     layout_b = setTensorLayoutDimensionNV(layout_b, 4096u, 4096u);
     coopmat<float, gl_ScopeWorkgroup, 128, 256, gl_MatrixUseAccumulator> acc = coopmat<float, gl_ScopeWorkgroup, 128, 256, gl_MatrixUseAccumulator>(0.0);
 
-    uint k0 = 0u;
-    if (row0 + 128u <= T) {
-        for (; k0 + 64u <= 4096u; k0 += 64u) {
-            coopmat<float16_t, gl_ScopeWorkgroup, 128, 64, gl_MatrixUseA> tile_a;
-            coopMatLoadTensorNV(tile_a, a, 0u, sliceTensorLayoutNV(layout_a, row0, 128u, k0, 64u));
-            coopmat<float16_t, gl_ScopeWorkgroup, 64, 256, gl_MatrixUseB> tile_b;
-            coopMatLoadTensorNV(tile_b, b, 0u, sliceTensorLayoutNV(layout_b, col0, 256u, k0, 64u), createTensorViewNV(2, false, 1, 0));
-            acc = coopMatMulAdd(tile_a, tile_b, acc);
-        }
-    }
-    else {
-        for (; k0 + 64u <= 4096u; k0 += 64u) {
-            coopmat<float16_t, gl_ScopeWorkgroup, 128, 64, gl_MatrixUseA> tile_a;
-            coopMatLoadTensorNV(tile_a, a, 0u, sliceTensorLayoutNV(edge_a, row0, 128u, k0, 64u));
-            coopmat<float16_t, gl_ScopeWorkgroup, 64, 256, gl_MatrixUseB> tile_b;
-            coopMatLoadTensorNV(tile_b, b, 0u, sliceTensorLayoutNV(layout_b, col0, 256u, k0, 64u), createTensorViewNV(2, false, 1, 0));
-            acc = coopMatMulAdd(tile_a, tile_b, acc);
-        }
+    for (uint k0 = 0u; k0 < 4096u; k0 += 64u) {
+        coopmat<float16_t, gl_ScopeWorkgroup, 128, 64, gl_MatrixUseA> tile_a;
+        coopMatLoadTensorNV(tile_a, a, 0u, sliceTensorLayoutNV(layout_a, row0, 128u, k0, 64u));
+        coopmat<float16_t, gl_ScopeWorkgroup, 64, 256, gl_MatrixUseB> tile_b;
+        coopMatLoadTensorNV(tile_b, b, 0u, sliceTensorLayoutNV(layout_b, col0, 256u, k0, 64u), createTensorViewNV(2, false, 1, 0));
+        acc = coopMatMulAdd(tile_a, tile_b, acc);
     }
 
     // Store a tile of out.

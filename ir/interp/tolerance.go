@@ -98,7 +98,26 @@ func ownError(n *ir.Node) pathError {
 	if eps := epsilon(n.DType()); tol.Eps > 0 && eps > epsilon(ir.F32) {
 		rel += eps
 	}
+	rel += precisionError(n)
 	return pathError{rel * rel, tol.Abs * tol.Abs, tol.Sum}
+}
+
+// halfSums is how many units of f16 a sum made in f16 may be off.
+const halfSums = 32
+
+// precisionError is the relative error that a matrix product asks for by its
+// attribute precision, where it is not in f16 anyway.
+func precisionError(n *ir.Node) float64 {
+	if n.Op() != ir.OpMatMul {
+		return 0
+	}
+	switch n.Attrs().String_("precision") {
+	case ir.PrecisionHalf:
+		return epsilon(ir.F16)
+	case ir.PrecisionHalfSums:
+		return halfSums * epsilon(ir.F16)
+	}
+	return 0
 }
 
 func (e pathError) tolerance(t ir.DType) ir.Tolerance {

@@ -11,7 +11,10 @@ import (
 func (s *suite) contractions() {
 	for _, m := range []struct{ m, n, k int }{{1, 1, 1}, {17, 13, 5}, {1, 257, 67}, {129, 1, 33}, {64, 64, 64}, {129, 67, 131}, {0, 3, 5}, {3, 5, 0}} {
 		for mask := range 4 {
-			s.matmul(fmt.Sprintf("%dx%dx%d", m.m, m.n, m.k), m.m, m.n, m.k, mask, plain, small)
+			t := s.matmul(fmt.Sprintf("%dx%dx%d", m.m, m.n, m.k), m.m, m.n, m.k, mask, plain, small)
+			if m.m == 129 && m.n == 67 { // past a tile whatever its dtype
+				t.every()
+			}
 		}
 	}
 	for l := transposed; l <= viewed; l++ {
@@ -20,6 +23,12 @@ func (s *suite) contractions() {
 	s.matmul("23x19x37/special", 23, 19, 37, 0, plain, sparse)
 	for mask := range 4 {
 		s.matmul("5x7x11/dtypes", 5, 7, 11, mask, plain, small).every().quick()
+	}
+	for _, p := range []string{ir.PrecisionHalf, ir.PrecisionHalfSums} {
+		s.add(ir.OpMatMul, "67x83x129/"+p, func(b *builder, t ir.DType) *ir.Node {
+			return b.op(ir.OpMatMul, []*ir.Node{b.arg(t, []int{67, 129}, plain, small), b.arg(t, []int{83, 129}, plain, small)},
+				attr("transpose_b", true), attr("precision", p))
+		})
 	}
 	s.batches()
 	s.attentions()

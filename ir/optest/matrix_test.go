@@ -1,0 +1,55 @@
+package optest_test
+
+import (
+	"context"
+	"regexp"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/optest"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// unitCases are a few products of every layout and dtype that matrix units
+// take, and a convolution.
+var unitCases = regexp.MustCompile(`^(matmul|conv)/(f16|bf16)/|^matmul/f32/.*half`)
+
+// TestMatrixUnits runs products on the device's matrix units where it has any,
+// also on devices for which they are not the fastest way: their programs are
+// made for an unknown device of the same abilities.
+func TestMatrixUnits(t *testing.T) {
+	dev := openDevice(t)
+	caps := dev.Caps()
+	if !caps.Features.CooperativeMatrix {
+		t.Skipf("%s has no matrix units", dev.Name())
+	}
+	if caps.Type == target.DeviceCPU {
+		caps.Type, caps.VendorID = target.DeviceDiscrete, 0
+	}
+	units := 0
+	report, err := optest.Run(context.Background(), func(ctx context.Context, g *ir.Graph, w ir.WeightSource) (runtime.Executable, error) {
+		p, err := vkc.Compile(ctx, g, vkc.CompileOptions{Target: caps})
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range p.Contents.Program.Steps {
+			if regexp.MustCompile(`^coopmat`).MatchString(s.Schedule) {
+				units++
+			}
+		}
+		return dev.Load(ctx, p, vkc.LoadOptions{Weights: w})
+	}, optest.Options{Filter: unitCases})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range report.Failures() {
+		t.Errorf("%s: %s", f.Case, f.Reason)
+	}
+	total := report.Total()
+	t.Logf("%s: %d cases, %d kernels on matrix units, %d refused", dev.Name(), total.Cases, units, total.Refused)
+	if units < total.Cases/2 {
+		t.Errorf("%d kernels of %d cases run on matrix units", units, total.Cases)
+	}
+}
