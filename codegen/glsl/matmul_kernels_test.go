@@ -18,6 +18,7 @@ type product struct {
 	prologue    bool // A passes an elementwise op first
 	bias, gated bool
 	half        bool     // the result is stored as f16
+	loose       bool     // scales are rounded to f16, too
 	operands    ir.DType // what operands may be rounded to; none if invalid
 }
 

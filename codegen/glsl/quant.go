@@ -138,7 +138,7 @@ func (e *emitter) blockDecoder(b *buffer, width int) string {
 	if e.err != nil {
 		return "unknown"
 	}
-	e.blockParts(b)
+	e.blockLevels(b)
 	typ, element := "float", "[e % 4u]"
 	switch width {
 	case 1:
@@ -200,17 +200,33 @@ func (e *emitter) blockParts(b *buffer) {
 	e.blockFunction(b, f.scaleType()+" scale_NAME(uint block, uint e)", fmt.Sprintf(
 		"// %s: %d elements in %d bytes. The scale%s of element e.", b.DType, b.DType.BlockElems(), b.DType.BlockBytes(),
 		map[bool]string{true: " and offset"}[f.affine]), f.scale)
-	args := "(uint block, uint e" + f.planeArg("uint p") + ")"
+	if f.levels != "" {
+		e.blockFunction(b, "vec4 levels_NAME"+f.quadArgs(), f.quadNote()+".", f.levels)
+		return
+	}
+	narrow := strings.NewReplacer("WORDS(", "WORD(", "QUANTS", "uint")
+	e.blockFunction(b, "uint quants_NAME"+f.quadArgs(), f.quadNote()+", a byte each.", narrow.Replace(f.quants))
+}
+
+// quadArgs and quadNote are the parameters of a function of a quad, and what a
+// reader is told of them.
+func (f blockFormat) quadArgs() string { return "(uint block, uint e" + f.planeArg("uint p") + ")" }
+
+func (f blockFormat) quadNote() string {
 	note := "// Four neighbours from element e on"
 	if f.planes > 1 {
 		note += ", or p times STRIDE further"
 	}
+	return note
+}
+
+// blockLevels makes the text have the function of a quad's levels.
+func (e *emitter) blockLevels(b *buffer) {
+	e.blockParts(b)
+	f := e.blockFormatOf(b)
 	if f.levels != "" {
-		e.blockFunction(b, "vec4 levels_NAME"+args, note+".", f.levels)
 		return
 	}
-	narrow := strings.NewReplacer("WORDS(", "WORD(", "QUANTS", "uint")
-	e.blockFunction(b, "uint quants_NAME"+args, note+", a byte each.", narrow.Replace(f.quants))
 	levels := "bytes_unsigned"
 	if f.signed {
 		levels = "bytes_signed"
@@ -219,7 +235,7 @@ func (e *emitter) blockParts(b *buffer) {
 	if f.bias != 0 {
 		levels += fmt.Sprintf(" - %d.0", f.bias)
 	}
-	e.blockFunction(b, "vec4 levels_NAME"+args, "", "return "+levels+";")
+	e.blockFunction(b, "vec4 levels_NAME"+f.quadArgs(), "", "return "+levels+";")
 }
 
 // wideQuants makes the text have the function that returns quants of four quads.

@@ -93,9 +93,15 @@ func (st *staged) octets() int { return st.lines * st.inner / target.OctetElems 
 // isRaw reports whether eight neighbours of an operand are 16 aligned bytes in
 // memory, in the dtype that matrix units take.
 func (c *staging) isRaw(st *staged) bool {
+	return target.OctetLoad(c.k, st.matOperand.value, st.matOperand.axis, c.dtype)
+}
+
+// isPacked reports whether eight neighbours of an operand are decoded together,
+// from bytes to f16.
+func (c *staging) isPacked(st *staged) bool {
 	v := st.value
-	return v.Kind == kernel.ExprLoad && c.k.Bindings[v.Bind].DType == c.dtype && target.DivisibleBy(c.extent(st.axis), target.OctetElems) &&
-		!c.k.Bindings[v.Bind].Write && adjacent(v.Index, st.axis, target.OctetElems)
+	return c.dtype == ir.F16 && v.Kind == kernel.ExprLoad && decodesHalves(c.k.Bindings[v.Bind].DType) &&
+		target.DivisibleBy(c.extent(st.axis), target.OctetElems) && adjacent(v.Index, st.axis, target.OctetElems)
 }
 
 // eachOctet writes body for the octets of a tile that an invocation moves:
@@ -183,6 +189,14 @@ func (c *staging) octet(st *staged, inner text, dst string) {
 		c.plan(nil, []kernel.Index{st.value.Index})
 		at := binary("/", c.indexText(st.value.Index), uintLit(target.OctetElems))
 		c.line("%s = %s[%s];", dst, c.view(c.buffers[st.value.Bind], target.OctetElems), at.s)
+		c.close()
+		return
+	}
+	if c.isPacked(st) {
+		c.openScope()
+		c.bindAxis(st.axis, inner)
+		c.plan(nil, []kernel.Index{st.value.Index})
+		c.line("%s = %s(%s);", dst, c.octetDecoder(c.buffers[st.value.Bind]), c.indexText(st.value.Index).s)
 		c.close()
 		return
 	}

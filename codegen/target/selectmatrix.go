@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // matrixUnits lists the tiles on matrix units for a product that may take its
@@ -26,7 +27,12 @@ func (t tuning) matrixUnits(k *kernel.Kernel, caps Caps) []Candidate {
 		}
 		groups := min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
 		reason := fmt.Sprintf("%dx%dx%d on matrix units in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K, tl.M, tl.N, groups)
-		all = append(all, ranked{Candidate{s, reason}, t.matrixCost(tl, groups)})
+		cost := t.matrixCost(tl, groups)
+		if slow := slowdown(k, s); slow.factor > 1 {
+			cost *= slow.factor
+			reason += ", " + slow.why
+		}
+		all = append(all, ranked{Candidate{s, reason}, cost})
 	}
 	slices.SortStableFunc(all, func(a, b ranked) int {
 		switch {
@@ -71,4 +77,63 @@ func (tl matrixTile) schedule(k *kernel.Kernel, caps Caps) (kernel.Schedule, boo
 		}
 	}
 	return s, s.FragM > 0
+}
+
+// handicap is what slows a tile down on a product that does not suit it.
+type handicap struct {
+	factor float64
+	why    string
+}
+
+// slowdown estimates by how much a product is slower than one whose operands
+// lie in memory in whole tiles. Factors are those of an H100, f16 4096^3.
+func slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
+	worst := handicap{factor: 1}
+	note := func(h handicap) {
+		if h.factor > worst.factor {
+			worst = h
+		}
+	}
+	t, _ := MatrixDType(k)
+	r := len(k.Parallel)
+	for _, p := range k.Products {
+		for _, o := range []struct {
+			v    *kernel.Expr
+			axis int
+		}{{p.A, r - 2}, {p.B, r - 1}} {
+			tensor := s.Variant == kernel.VarCoopMat2 && !Staged(k, s, o.v, o.axis)
+			switch {
+			case tensor && (EdgeOf(k, s, o.axis) == EdgeClamped || EdgeOf(k, s, k.FoldAxis()) == EdgeClamped):
+				note(handicap{1.7, "reads held back at the edges"})
+			case tensor:
+			case s.Variant == kernel.VarCoopMat2:
+				note(handicap{2.5, "operands staged beside the driver's own"})
+			case !OctetLoad(k, o.v, o.axis, t) && plainLoad(k, o.v, t):
+				note(handicap{3.5, "operands not aligned to 16 bytes"})
+			case !OctetLoad(k, o.v, o.axis, t):
+				note(handicap{1.3, "operands computed on the way"})
+			}
+		}
+	}
+	return worst
+}
+
+// plainLoad reports whether an operand is a load of a buffer of dtype t.
+func plainLoad(k *kernel.Kernel, v *kernel.Expr, t ir.DType) bool {
+	v = Unrounded(v, t)
+	return v.Kind == kernel.ExprLoad && k.Bindings[v.Bind].DType == t
+}
+
+// OctetLoad reports whether eight neighbours of an operand of dtype t are 16
+// aligned bytes in memory, along whichever axis it is staged.
+func OctetLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) bool {
+	axis, extent := k.FoldAxis(), k.Fold
+	if !FoldContiguous(k, v, other) {
+		axis, extent = other, k.Parallel[other]
+	}
+	if !plainLoad(k, v, t) || !DivisibleBy(extent, OctetElems) {
+		return false
+	}
+	v = Unrounded(v, t)
+	return !k.Bindings[v.Bind].Write && aligned(v.Index, axis, OctetElems)
 }

@@ -17,11 +17,6 @@ layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float16_t 
 
 shared uvec4 tiles[2304];
 
-vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
-}
-
 uint short_b(uint block, uint at) {
     return uint(b[block * 17u + at / 2u]);
 }
@@ -45,14 +40,20 @@ uint quants_b(uint block, uint e) {
     return word_b(block, 2u + e);
 }
 
-vec4 levels_b(uint block, uint e) {
-    return bytes_signed(quants_b(block, e));
-}
-
-// Elements i to i+3, i being a multiple of 4.
-vec4 decode4_b(uint i) {
-    uint block = i / 32u, e = i % 32u;
-    return scale_b(block, e) * levels_b(block, e);
+// Elements i to i+7 in f16, i being a multiple of 8.
+uvec4 octet_b(uint i) {
+    uint block = i / 32u, first = i % 32u;
+    float16_t scale = float16_t(scale_b(block, first));
+    uvec4 octet;
+    [[unroll]] for (uint n = 0u; n < 2u; ++n) {
+        uint e = first + 4u * n;
+        uint q = quants_b(block, e) ^ 0x80808080u;
+        f16vec2 even = (unpackFloat2x16(q & 0x00ff00ffu | 0x64006400u) - float16_t(1152)) * scale;
+        f16vec2 odd = (unpackFloat2x16(q >> 8 & 0x00ff00ffu | 0x64006400u) - float16_t(1152)) * scale;
+        octet[2u * n] = packFloat2x16(f16vec2(even.x, odd.x));
+        octet[2u * n + 1u] = packFloat2x16(f16vec2(even.y, odd.y));
+    }
+    return octet;
 }
 
 void main() {
@@ -71,9 +72,7 @@ void main() {
         uint slot = gl_LocalInvocationIndex + i * 256u;
         uint k = slot % 8u * 8u;
         uint col = col0 + slot / 8u;
-        vec4 quad = decode4_b(col * 4096u + k);
-        vec4 quad_2 = decode4_b(col * 4096u + (k + 4u));
-        next_b[i] = uvec4(packHalf2x16(quad.xy), packHalf2x16(quad.zw), packHalf2x16(quad_2.xy), packHalf2x16(quad_2.zw));
+        next_b[i] = octet_b(col * 4096u + k);
     }
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         uint slot = gl_LocalInvocationIndex + i * 256u;
@@ -90,9 +89,7 @@ void main() {
                 uint slot = gl_LocalInvocationIndex + i * 256u;
                 uint k = k1 + slot % 8u * 8u;
                 uint col = col0 + slot / 8u;
-                vec4 quad = decode4_b(col * 4096u + k);
-                vec4 quad_2 = decode4_b(col * 4096u + (k + 4u));
-                next_b[i] = uvec4(packHalf2x16(quad.xy), packHalf2x16(quad.zw), packHalf2x16(quad_2.xy), packHalf2x16(quad_2.zw));
+                next_b[i] = octet_b(col * 4096u + k);
             }
         }
         coopmat<float16_t, gl_ScopeWorkgroup, 128, 64, gl_MatrixUseA> tile_a;

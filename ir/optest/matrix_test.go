@@ -12,9 +12,9 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// unitCases are a few products of every layout and dtype that matrix units
-// take, and a convolution.
-var unitCases = regexp.MustCompile(`^(matmul|conv)/(f16|bf16)/|^matmul/f32/.*half`)
+// unitCases are products of the dtypes that matrix units take, and larger than
+// a tile. Drivers on the CPU take a second to compile each.
+var unitCases = regexp.MustCompile(`^matmul/(f16|bf16)/129x67x131/transpose (true true|false false)|^matmul/f32/67x83x129/half$`)
 
 // TestMatrixUnits runs products on the device's matrix units where it has any,
 // also on devices for which they are not the fastest way: their programs are
@@ -49,7 +49,7 @@ func TestMatrixUnits(t *testing.T) {
 	}
 	total := report.Total()
 	t.Logf("%s: %d cases, %d kernels on matrix units, %d refused", dev.Name(), total.Cases, units, total.Refused)
-	if units < total.Cases/2 {
+	if units < 3 { // bf16 is not for all
 		t.Errorf("%d kernels of %d cases run on matrix units", units, total.Cases)
 	}
 }

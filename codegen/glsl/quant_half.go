@@ -1,0 +1,53 @@
+package glsl
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// decodesHalves reports whether a format's quants are whole bytes, which can be
+// decoded in pairs of f16: a byte in the low bits of 1024's mantissa is 1024 more
+// than itself.
+func decodesHalves(t ir.DType) bool {
+	f, ok := blockFormats[t]
+	return ok && f.levels == "" && f.run%target.OctetElems == 0
+}
+
+// octetDecoder returns the function that decodes eight neighbours of a buffer
+// of blocks to f16, and sees to it that the text has it. Quants are exact in
+// f16 and their product with the scale is rounded once, as if it were computed
+// in f32; scales that are no f16 themselves, and offsets, are rounded besides.
+func (e *emitter) octetDecoder(b *buffer) string {
+	f := e.blockFormatOf(b)
+	if e.err != nil {
+		return "unknown"
+	}
+	e.blockParts(b)
+	e.need(NeedFloat16)
+	base, flip := 1024+f.bias, ""
+	if f.signed {
+		base, flip = base+128, " ^ 0x80808080u"
+	}
+	value := "scale"
+	lines := []string{"uint block = i / ELEMSu, first = i % ELEMSu;"}
+	if f.affine {
+		lines = append(lines, "f16vec2 scale = f16vec2(scale_NAME(block, first));")
+		value = "scale.x"
+	} else {
+		lines = append(lines, "float16_t scale = float16_t(scale_NAME(block, first));")
+	}
+	lines = append(lines, "uvec4 octet;", "[[unroll]] for (uint n = 0u; n < 2u; ++n) {", "    uint e = first + 4u * n;",
+		"    uint q = quants_NAME(block, "+f.firstOf(b.DType, true)+f.planeArg("e / STRIDEu % PLANESu")+")"+flip+";",
+		fmt.Sprintf("    f16vec2 even = (unpackFloat2x16(q & 0x00ff00ffu | 0x64006400u) - float16_t(%d)) * %s;", base, value),
+		fmt.Sprintf("    f16vec2 odd = (unpackFloat2x16(q >> 8 & 0x00ff00ffu | 0x64006400u) - float16_t(%d)) * %s;", base, value))
+	if f.affine {
+		lines = append(lines, "    even += scale.y;", "    odd += scale.y;")
+	}
+	lines = append(lines, "    octet[2u * n] = packFloat2x16(f16vec2(even.x, odd.x));", "    octet[2u * n + 1u] = packFloat2x16(f16vec2(even.y, odd.y));", "}", "return octet;")
+	name := "octet_" + b.base
+	e.blockFunction(b, "uvec4 "+name+"(uint i)", "// Elements i to i+7 in f16, i being a multiple of 8.", strings.Join(lines, "\n"))
+	return name
+}
