@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/kernel/keval"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
@@ -165,7 +166,24 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	if err := c.addKernels("kernels of nodes in another order", s2, nil); err != nil {
 		return nil, nil, err
 	}
+	split, err := passes.Run(g, passes.Options{Split: splitAny})
+	if err != nil {
+		return nil, nil, fmt.Errorf("sums split: %w", err)
+	}
+	if err := c.addKernels("kernels of split sums", split, rng); err != nil {
+		return nil, nil, err
+	}
 	return s, c, c.compare(runs)
+}
+
+// splitAny splits the contraction of every product that can be.
+func splitAny(k *kernel.Kernel) int {
+	for parts := int64(4); parts > 1 && k.Family == kernel.FamilyMatMul; parts-- {
+		if _, ok := k.Fold.Quo(parts); ok && k.Fold.Max() > 0 {
+			return int(parts)
+		}
+	}
+	return 1
 }
 
 // shuffle puts nodes in a random order that keeps arguments before users, and

@@ -20,8 +20,10 @@ type State struct {
 	// and why they were taken apart instead.
 	Refused []string
 
-	clusters []*Cluster // in the order of Kernels
-	levels   []int
+	clusters []*Cluster // in the order of Kernels, as lowered
+	levels   []int      // of Kernels
+	split    func(*kernel.Kernel) int
+	partials []ir.Type // buffers of splitSums
 }
 
 // Pass is one row of the pass table.
@@ -49,6 +51,7 @@ var table = []Pass{
 		return fuseEpilogues(s.Fusion)
 	}},
 	{"lower", "clusters become kernels: index maps and scalar expressions", lowerAll},
+	{"split_sums", "a product with few results fills the device once its contraction is split; it is for the device to say when", splitSums},
 	{"plan", "buffers get places, lifetimes overlapped, and barriers stand where a hazard is", plan},
 }
 
@@ -71,6 +74,8 @@ var constraints = []constraint{
 	{"complete_custom", "fuse_elementwise", "each result is placed in a buffer"},
 	{"fuse_elementwise", "fuse_epilogues", "epilogues are merged cluster by cluster"},
 	{"fuse_epilogues", "lower", "a cluster is lowered once it is complete"},
+	{"lower", "split_sums", "kernels are split, not clusters"},
+	{"split_sums", "plan", "the sums of parts need buffers, too"},
 	{"lower", "plan", "the plan binds the buffers that the kernels name"},
 }
 
@@ -136,6 +141,9 @@ type Options struct {
 	Observe func(Event) error
 	// Until, where set, is the last pass to run.
 	Until string
+	// Split, where set, says for a matrix product into how many parts, a
+	// divisor of its contraction, its sums are to be split; 1 is not at all.
+	Split func(*kernel.Kernel) int
 }
 
 // Run takes a graph through the passes. The input graph is not modified.
@@ -143,7 +151,7 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 	if err := g.Verify(); err != nil {
 		return nil, err
 	}
-	s := &State{Graph: g}
+	s := &State{Graph: g, split: opt.Split}
 	if opt.Until != "" && !known(opt.Until) {
 		return nil, fmt.Errorf("unknown pass %q: the passes are %s", opt.Until, names())
 	}

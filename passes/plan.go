@@ -162,6 +162,11 @@ func (pl *planner) buffer(id int) (int, error) {
 		pl.byNode[id] = i
 		return i, err
 	}
+	if i := id - len(pl.s.Graph.Nodes()); i >= 0 && i < len(pl.s.partials) {
+		buf, err := pl.add(kernel.BufTemp, fmt.Sprintf("sums of parts %d", i), pl.s.partials[i])
+		pl.byNode[id] = buf
+		return buf, err
+	}
 	n := pl.s.Graph.Nodes()[id]
 	kind, name := kernel.BufTemp, fmt.Sprintf("%s %s", n, n.Op())
 	var segments []kernel.Segment

@@ -95,7 +95,7 @@ func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 	}
 	a.noteCompile(p.Stats)
 	if f.dumpDir != "" {
-		if err := dumpFiles(f.dumpDir, p); err != nil {
+		if err := dumpFiles(f.dumpDir, p, caps); err != nil {
 			return fmt.Errorf("dump: %w", err)
 		}
 	}

@@ -7,19 +7,20 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/passes"
 )
 
 // dumpFiles writes a program into a directory: graph.ir, plan.txt, and for
 // each kernel NN-NAME.kernel (its IR), .comp (GLSL) and .spv (SPIR-V).
-func dumpFiles(dir string, p *vkc.Program) error {
+func dumpFiles(dir string, p *vkc.Program, caps target.Caps) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	c := p.Contents
 	// A program from the cache has no kernel IR, so it is always made anew.
-	s, err := passes.Run(c.Graph, passes.Options{})
+	low, err := vkc.Lower(c.Graph, caps)
 	if err != nil {
 		return err
 	}
@@ -28,7 +29,7 @@ func dumpFiles(dir string, p *vkc.Program) error {
 	files := map[string][]byte{"graph.ir": []byte(c.Graph.String()), "plan.txt": []byte(plan.String())}
 	for i, st := range c.Program.Steps {
 		base := fmt.Sprintf("%02d-%s", i, fileName(st.Name))
-		files[base+".kernel"] = []byte(s.Kernels[i].String())
+		files[base+".kernel"] = []byte(low.Kernels[i].String())
 		files[base+".comp"] = []byte(c.GLSL[st.Shader])
 		files[base+".spv"] = c.SPIRV[st.Shader]
 	}

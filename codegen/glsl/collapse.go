@@ -90,64 +90,22 @@ func substitute(k *kernel.Kernel, gone, into int, extent ir.Dim) *kernel.Kernel 
 		}
 		return kernel.Axis(axis, old)
 	}
-	r := rewriter{b: kernel.NewBuilder(), at: at, done: map[*kernel.Expr]*kernel.Expr{}}
+	r := kernel.NewRewriter(at)
 	out.Phases, out.Products, out.Stores = nil, nil, nil
 	for _, p := range k.Phases {
-		p.Value = r.value(p.Value)
+		p.Value = r.Value(p.Value)
 		out.Phases = append(out.Phases, p)
 	}
 	for _, p := range k.Products {
-		p.A, p.B = r.value(p.A), r.value(p.B)
+		p.A, p.B = r.Value(p.A), r.Value(p.B)
 		out.Products = append(out.Products, p)
 	}
 	if k.Limit != nil {
-		out.Limit = &kernel.Limit{At: k.Limit.At.Substitute(at, r.value), Below: k.Limit.Below}
+		out.Limit = &kernel.Limit{At: k.Limit.At.Substitute(at, r.Value), Below: k.Limit.Below}
 	}
 	for _, s := range k.Stores {
-		s.Index, s.Value = s.Index.Substitute(at, r.value), r.value(s.Value)
+		s.Index, s.Value = s.Index.Substitute(at, r.Value), r.Value(s.Value)
 		out.Stores = append(out.Stores, s)
 	}
 	return &out
-}
-
-// rewriter rebuilds expressions with other coordinates.
-type rewriter struct {
-	b    *kernel.Builder
-	at   func(axis int, extent ir.Dim) kernel.Index
-	done map[*kernel.Expr]*kernel.Expr
-}
-
-func (r *rewriter) value(v *kernel.Expr) *kernel.Expr {
-	if have, ok := r.done[v]; ok {
-		return have
-	}
-	out := r.rebuild(v)
-	if out.Hint == "" {
-		out.Hint = v.Hint
-	}
-	r.done[v] = out
-	return out
-}
-
-func (r *rewriter) rebuild(v *kernel.Expr) *kernel.Expr {
-	switch v.Kind {
-	case kernel.ExprLoad:
-		return r.b.Load(v.Bind, v.DType, v.Index.Substitute(r.at, r.value), v.Hint)
-	case kernel.ExprIndex:
-		return r.b.FromIndex(v.Index.Substitute(r.at, r.value))
-	case kernel.ExprRandom:
-		return r.b.Random(r.value(v.Args[0]), r.value(v.Args[1]), v.Index.Substitute(r.at, r.value), v.Word)
-	case kernel.ExprAcc:
-		return r.b.Acc(v.Acc, v.DType, v.Hint)
-	case kernel.ExprApply:
-		args := make([]*kernel.Expr, len(v.Args))
-		for i, a := range v.Args {
-			args[i] = r.value(a)
-		}
-		return r.b.Apply(v.Op, v.DType, v.Attrs, args...)
-	}
-	if v.DType.IsFloat() {
-		return r.b.Float(v.DType, v.Value)
-	}
-	return r.b.Integer(v.DType, v.Int)
 }

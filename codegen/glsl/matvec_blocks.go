@@ -67,7 +67,7 @@ func (v *matVec) blockRun() (run blockRun, ok bool) {
 func (v *matVec) accumulateBlocks(r blockRun) {
 	steps, _ := v.k.Fold.Quo(int64(r.elems))
 	for _, o := range v.b {
-		v.blockParts(v.blockBuffer(o))
+		v.blockLevels(v.blockBuffer(o))
 	}
 	v.line("")
 	step := v.loop("step", v.part, v.dim(steps), v.s.LanesPerRow)

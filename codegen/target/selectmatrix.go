@@ -27,7 +27,7 @@ func (t tuning) matrixUnits(k *kernel.Kernel, caps Caps) []Candidate {
 		}
 		groups := min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
 		reason := fmt.Sprintf("%dx%dx%d on matrix units in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K, tl.M, tl.N, groups)
-		cost := t.matrixCost(tl, groups)
+		cost := t.matrixTime(tl, groups, sh.K)
 		if slow := slowdown(k, s); slow.factor > 1 {
 			cost *= slow.factor
 			reason += ", " + slow.why
@@ -50,12 +50,68 @@ func (t tuning) matrixUnits(k *kernel.Kernel, caps Caps) []Candidate {
 	return list
 }
 
-// matrixCost estimates the time of a product per element of its contraction:
-// the workgroups run in rounds of one per core, and a round takes as long
-// whether all cores take part or one.
-func (t tuning) matrixCost(tl matrixTile, groups int64) float64 {
+// matrixTime estimates the time of a product in nanoseconds, or in some unit
+// where rates were not measured: the workgroups run in rounds of one per core,
+// and a round takes as long whether all cores take part or one.
+func (t tuning) matrixTime(tl matrixTile, groups, depth int64) float64 {
 	cores := max(t.fill/2, 1)
-	return float64(ceilDiv(groups, cores)*int64(tl.M)*int64(tl.N)) / tl.Rate
+	flops := 2 * float64(ceilDiv(groups, cores)*cores*int64(tl.M)*int64(tl.N)) * float64(depth)
+	return flops / (tl.Rate * 1e3)
+}
+
+// SplitSums returns into how many parts the contraction of a matrix product is
+// best split on a device: more workgroups then share it, each with less to do,
+// and another kernel adds the parts up. It is 1 where nothing is gained.
+func SplitSums(k *kernel.Kernel, caps Caps) int {
+	t := classOf(caps).tune(caps)
+	if k.Family != kernel.FamilyMatMul || !t.splits || !k.Fold.IsStatic() || matShapeOf(k).M <= MaxMatVecRows {
+		return 1
+	}
+	whole, ok := t.bestMatrixTime(k, caps, 1)
+	if !ok {
+		return 1
+	}
+	best, parts := 0.9*whole, 1 // an estimate must promise something to be worth a buffer
+	for n := 2; n <= maxParts; n *= 2 {
+		if k.Fold.Add%int64(n*partMultiple) != 0 || k.Fold.Add/int64(n) < minPart {
+			break
+		}
+		if time, ok := t.bestMatrixTime(k, caps, n); ok && time < best {
+			best, parts = time, n
+		}
+	}
+	return parts
+}
+
+// A part must be worth a workgroup's while, and a multiple of what tiles step
+// by.
+const (
+	maxParts     = 16
+	minPart      = 256
+	partMultiple = 64
+)
+
+// bestMatrixTime estimates the time of a product whose contraction is split in
+// so many parts, the time to add them up included, and false where no tile
+// runs it on matrix units.
+func (t tuning) bestMatrixTime(k *kernel.Kernel, caps Caps, parts int) (best float64, ok bool) {
+	sh := matShapeOf(k)
+	for _, tl := range t.matrixTiles {
+		s, fits := tl.schedule(k, caps)
+		if !fits || Check(k, s, caps) != nil {
+			continue
+		}
+		groups := int64(parts) * min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
+		time := t.matrixTime(tl, groups, sh.K/int64(parts)) * slowdown(k, s).factor
+		if parts > 1 {
+			results := float64(sh.Batch*sh.M) * float64(sh.N) * float64(len(k.Products))
+			time += t.launchTime + float64(parts)*results*8/t.memoryRate // written and read in f32
+		}
+		if !ok || time < best {
+			best, ok = time, true
+		}
+	}
+	return best, ok
 }
 
 // schedule fills a tile in for a kernel's dtype: fragments of the largest

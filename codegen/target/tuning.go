@@ -24,6 +24,12 @@ type tuning struct {
 
 	matrixTiles []matrixTile // of products on matrix units, in any order
 	flashTiles  []tile       // of attentions: rows, keys, steps along the dot axis
+	// splits: the rates of matrixTiles are TFLOP/s, so that splitting sums can be
+	// weighed against the time it takes, and memoryRate is in bytes per
+	// nanosecond, launchTime what a further dependent kernel takes, in
+	// nanoseconds.
+	splits                 bool
+	memoryRate, launchTime float64
 
 	vecWorkgroup int // invocations of a matvec workgroup
 	vecColumns   int // columns that share the reading of A

@@ -1,0 +1,69 @@
+package kernel
+
+import "github.com/vkc-go/vkc/ir"
+
+// Rewriter rebuilds expressions of one kernel for another, with a builder of
+// its own.
+type Rewriter struct {
+	// Builder makes the new expressions.
+	Builder *Builder
+	// Bind, where set, gives the new binding of a load.
+	Bind func(bind int) int
+	// Acc, where set, gives what stands for the result of a phase or product.
+	Acc func(e *Expr) *Expr
+
+	at   func(axis int, extent ir.Dim) Index
+	done map[*Expr]*Expr
+}
+
+// NewRewriter returns a rewriter that replaces every axis by what at gives for
+// it.
+func NewRewriter(at func(axis int, extent ir.Dim) Index) *Rewriter {
+	return &Rewriter{Builder: NewBuilder(), at: at, done: map[*Expr]*Expr{}}
+}
+
+// Index returns x in the new kernel's coordinates.
+func (r *Rewriter) Index(x Index) Index { return x.Substitute(r.at, r.Value) }
+
+// Value returns v in the new kernel.
+func (r *Rewriter) Value(v *Expr) *Expr {
+	if have, ok := r.done[v]; ok {
+		return have
+	}
+	out := r.rebuild(v)
+	if out.Hint == "" {
+		out.Hint = v.Hint
+	}
+	r.done[v] = out
+	return out
+}
+
+func (r *Rewriter) rebuild(v *Expr) *Expr {
+	switch v.Kind {
+	case ExprLoad:
+		bind := v.Bind
+		if r.Bind != nil {
+			bind = r.Bind(bind)
+		}
+		return r.Builder.Load(bind, v.DType, r.Index(v.Index), v.Hint)
+	case ExprIndex:
+		return r.Builder.FromIndex(r.Index(v.Index))
+	case ExprRandom:
+		return r.Builder.Random(r.Value(v.Args[0]), r.Value(v.Args[1]), r.Index(v.Index), v.Word)
+	case ExprAcc:
+		if r.Acc != nil {
+			return r.Acc(v)
+		}
+		return r.Builder.Acc(v.Acc, v.DType, v.Hint)
+	case ExprApply:
+		args := make([]*Expr, len(v.Args))
+		for i, a := range v.Args {
+			args[i] = r.Value(a)
+		}
+		return r.Builder.Apply(v.Op, v.DType, v.Attrs, args...)
+	}
+	if v.DType.IsFloat() {
+		return r.Builder.Float(v.DType, v.Value)
+	}
+	return r.Builder.Integer(v.DType, v.Int)
+}

@@ -1,0 +1,177 @@
+package passes
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// splitSums splits the contraction of products with too few results to fill
+// the device: a kernel computes the sums of each part into a buffer, and
+// another adds them, in order, and goes on to what the product's kernel stored.
+func splitSums(s *State) error {
+	if s.split == nil {
+		return nil
+	}
+	var kernels []*kernel.Kernel
+	var levels []int
+	for i, k := range s.Kernels {
+		level := 2 * s.levels[i] // room for one in between
+		parts := s.split(k)
+		if parts < 2 {
+			kernels, levels = append(kernels, k), append(levels, level)
+			continue
+		}
+		sums, rest, err := s.splitProduct(k, parts)
+		if err != nil {
+			return fmt.Errorf("split kernel %s: %w", k.Name, err)
+		}
+		kernels, levels = append(kernels, sums, rest), append(levels, level, level+1)
+	}
+	order := make([]int, len(kernels))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return levels[a] - levels[b] })
+	s.Kernels, s.levels = nil, nil
+	for _, i := range order {
+		s.Kernels, s.levels = append(s.Kernels, kernels[i]), append(s.levels, levels[i])
+	}
+	return nil
+}
+
+// splitProduct makes the two kernels of a product whose contraction is split
+// into so many parts.
+func (s *State) splitProduct(k *kernel.Kernel, parts int) (sums, rest *kernel.Kernel, err error) {
+	depth, ok := k.Fold.Quo(int64(parts))
+	if !ok || k.Family != kernel.FamilyMatMul {
+		return nil, nil, fmt.Errorf("%d parts of a %s kernel that folds %s", parts, k.Family, k.Fold)
+	}
+	sp := splitter{state: s, k: k, parts: ir.D(parts), depth: depth}
+	return sp.sums(), sp.rest(), nil
+}
+
+// splitter splits one product.
+type splitter struct {
+	state    *State
+	k        *kernel.Kernel
+	parts    ir.Dim
+	depth    ir.Dim // of the contraction, in a part
+	partials []int  // buffer of each product's sums
+}
+
+// shape of the sums of all parts.
+func (sp *splitter) shape() ir.Shape { return append(ir.Shape{sp.parts}, sp.k.Parallel...) }
+
+// sums is the kernel of the parts' sums: the part is its outermost axis.
+func (sp *splitter) sums() *kernel.Kernel {
+	k, fold := sp.k, sp.k.FoldAxis()
+	r := kernel.NewRewriter(func(axis int, extent ir.Dim) kernel.Index {
+		if axis == fold {
+			return kernel.Axis(0, sp.parts).Mul(kernel.DimIndex(sp.depth)).Plus(kernel.Axis(fold+1, sp.depth))
+		}
+		return kernel.Axis(axis+1, extent)
+	})
+	out := &kernel.Kernel{Name: k.Name + "_parts", Family: kernel.FamilyMatMul, Parallel: sp.shape(), Fold: sp.depth, Ops: k.Ops}
+	binds := rebinder{from: k, to: out, index: map[int]int{}}
+	r.Bind = binds.read
+	at := make([]kernel.Index, len(out.Parallel))
+	for i, d := range out.Parallel {
+		at[i] = kernel.Axis(i, d)
+	}
+	for i, p := range k.Products {
+		p.A, p.B = r.Value(p.A), r.Value(p.B)
+		out.Products = append(out.Products, p)
+		buffer := sp.state.addPartial(ir.Type{DType: ir.F32, Shape: sp.shape()})
+		sp.partials = append(sp.partials, buffer)
+		out.Bindings = append(out.Bindings, kernel.Binding{Name: p.Name + "_parts", DType: ir.F32, Write: true, Buffer: buffer, Elems: sp.shape().MaxElems()})
+		out.Stores = append(out.Stores, kernel.Store{Bind: len(out.Bindings) - 1, Index: linear(sp.shape(), at), Value: r.Builder.Acc(i, ir.F32, p.Name)})
+	}
+	binds.params()
+	return out
+}
+
+// rest is the kernel that adds the parts up and stores what the product did.
+func (sp *splitter) rest() *kernel.Kernel {
+	k := sp.k
+	r := kernel.NewRewriter(kernel.Axis)
+	out := &kernel.Kernel{Name: k.Name + "_sum", Family: kernel.FamilyMap, Parallel: k.Parallel, Ops: k.Ops}
+	binds := rebinder{from: k, to: out, index: map[int]int{}}
+	r.Bind = binds.read
+	at := make([]kernel.Index, len(k.Parallel)+1)
+	for i, d := range k.Parallel {
+		at[i+1] = kernel.Axis(i, d)
+	}
+	totals := make([]*kernel.Expr, len(k.Products))
+	for i, p := range k.Products {
+		out.Bindings = append(out.Bindings, kernel.Binding{Name: p.Name + "_parts", DType: ir.F32, Read: true, Buffer: sp.partials[i], Elems: sp.shape().MaxElems()})
+		bind := len(out.Bindings) - 1
+		for part := range sp.parts.Add {
+			at[0] = kernel.Const(part)
+			v := r.Builder.Load(bind, ir.F32, linear(sp.shape(), at), p.Name)
+			if totals[i] != nil {
+				v = r.Builder.Apply(ir.OpAdd, ir.F32, nil, totals[i], v)
+			}
+			totals[i] = v
+		}
+	}
+	r.Acc = func(e *kernel.Expr) *kernel.Expr { return r.Builder.Cast(e.DType, totals[e.Acc]) }
+	for _, s := range k.Stores {
+		s.Index, s.Value, s.Bind = r.Index(s.Index), r.Value(s.Value), binds.write(s.Bind)
+		out.Stores = append(out.Stores, s)
+	}
+	binds.params()
+	return out
+}
+
+// rebinder gives a kernel those bindings of another that it uses.
+type rebinder struct {
+	from, to *kernel.Kernel
+	index    map[int]int // binding of from to binding of to
+}
+
+func (b *rebinder) use(bind int) *kernel.Binding {
+	i, ok := b.index[bind]
+	if !ok {
+		i = len(b.to.Bindings)
+		b.index[bind] = i
+		x := b.from.Bindings[bind]
+		x.Read, x.Write = false, false
+		b.to.Bindings = append(b.to.Bindings, x)
+	}
+	return &b.to.Bindings[i]
+}
+
+func (b *rebinder) read(bind int) int {
+	b.use(bind).Read = true
+	return b.index[bind]
+}
+
+func (b *rebinder) write(bind int) int {
+	b.use(bind).Write = true
+	return b.index[bind]
+}
+
+// params binds what the kernel reads without a load: the values of symbols, and
+// codebooks of its operands.
+func (b *rebinder) params() {
+	used := map[ir.DType]bool{}
+	for _, x := range b.to.Bindings {
+		used[x.DType] = true
+	}
+	for i, x := range b.from.Bindings {
+		switch {
+		case x.Buffer == paramsBuffer && len(b.to.Symbols()) > 0, x.Codebook != ir.Invalid && used[x.Codebook]:
+			b.read(i)
+		}
+	}
+}
+
+// addPartial makes a buffer that is no node's value, and returns what stands
+// for it in Binding.Buffer.
+func (s *State) addPartial(t ir.Type) int {
+	s.partials = append(s.partials, t)
+	return len(s.Graph.Nodes()) + len(s.partials) - 1
+}
