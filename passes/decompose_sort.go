@@ -7,23 +7,45 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Rows that a workgroup sorts: shorter ones are ordered by counting, and as
-// many elements fit the 16 KiB of shared memory that every device has.
+// Rows that a workgroup orders. Shorter ones are ordered by counting.
 const (
-	minSort = 33
-	maxSort = 2048
+	minSort   = 33
+	maxSort   = 2048 // as pairs in the 16 KiB of shared memory that every device has
+	maxSelect = 8192 // of which the first maxTaken are selected, from keys in registers
+	maxTaken  = 512
 )
 
-// sortsInPlace reports whether the rows that n orders fit shared memory, as
-// pairs of a key of 32 bits and a coordinate.
+// sortsInPlace reports whether one workgroup orders each row of n, or finds its
+// first elements: by keys of 32 bits.
 func sortsInPlace(n *ir.Node) bool {
 	x := n.Arg(0)
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
-	if err != nil {
+	if err != nil || x.DType() == ir.I64 || x.DType() == ir.F64 {
 		return false
 	}
+	longest := int64(maxSort)
+	if selects(n) {
+		longest = maxSelect
+	}
 	length := x.Shape()[axis].Max()
-	return length >= minSort && length <= maxSort && x.DType() != ir.I64 && x.DType() != ir.F64
+	return length >= minSort && length <= longest
+}
+
+// selects reports whether n takes few enough elements to be selected.
+func selects(n *ir.Node) bool {
+	return n.Op() == ir.OpTopKIndices && n.Attrs().Int("k") <= maxTaken && n.Attrs().Int("k") >= 1
+}
+
+// chunkOfTop returns how long the chunks of a long row should be of which the
+// first elements are found: as long as a workgroup takes, without a rest where
+// that is possible.
+func chunkOfTop(length int64) int64 {
+	for c := int64(maxSelect); c > maxSelect/2; c-- {
+		if length%c == 0 {
+			return c
+		}
+	}
+	return maxSelect
 }
 
 // argsort returns the coordinates that gather x into the order of n, a sort.
@@ -45,15 +67,16 @@ func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 		return nil
 	}
 	k, length := int64(n.Attrs().Int("k")), x.Shape()[axis].Add
-	if k < 1 || 4*k > maxSort || length <= maxSort {
+	if !selects(n) || length <= maxSelect {
 		return nil
 	}
-	chunks := (length + maxSort - 1) / maxSort
-	x = r.withWorst(x, axis, chunks*maxSort, descending(n))
+	chunk := chunkOfTop(length)
+	chunks := (length + chunk - 1) / chunk
+	x = r.withWorst(x, axis, chunks*chunk, descending(n))
 	if r.err != nil {
 		return nil
 	}
-	split := append(slices.Clone(x.Shape()[:axis]), ir.Dim{Add: chunks}, ir.Dim{Add: maxSort})
+	split := append(slices.Clone(x.Shape()[:axis]), ir.Dim{Add: chunks}, ir.Dim{Add: chunk})
 	split = append(split, x.Shape()[axis+1:]...)
 	top := func(x *ir.Node, axis int) *ir.Node {
 		return r.unary(ir.OpTopKIndices, x, ir.Attr{Name: "k", Value: k}, ir.Attr{Name: "axis", Value: axis},
@@ -68,7 +91,7 @@ func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 		return nil
 	}
 	values := r.add(ir.OpGather, []*ir.Node{inChunk, best}, ir.Attr{Name: "axis", Value: axis + 1})
-	first := r.binary(ir.OpMul, r.iota(best.Shape(), axis), r.scalar(ir.I32, maxSort))
+	first := r.binary(ir.OpMul, r.iota(best.Shape(), axis), r.scalar(ir.I32, float64(chunk)))
 	places := r.binary(ir.OpAdd, best, first)
 	flat := append(slices.Clone(x.Shape()[:axis]), ir.Dim{Add: chunks * k})
 	flat = append(flat, x.Shape()[axis+1:]...)
@@ -80,7 +103,7 @@ func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
-	if chunks*k > maxSort {
+	if !sortsInPlace(last) {
 		if again := r.topOfChunks(last, values); again != nil {
 			last = again
 		} else {

@@ -17,9 +17,13 @@ func TestSorts(t *testing.T) {
 		{"[4,32]", "1", "f32", "argsort %x {axis=1", "row row"},
 		{"[3,40]", "1", "i64", "sort %x {axis=1", "row row"},
 		{"[2,700]", "1", "i32", "top_k_indices %x {k=9, axis=1", "sort"},
-		{"[2,5000]", "1", "i8", "top_k_indices %x {k=9, axis=1", "sort sort"},
-		{"[4097,2]", "0", "f32", "top_k_indices %x {k=400, axis=0", "sort sort"},
-		{"[30000]", "0", "f32", "top_k_indices %x {k=300, axis=0", "sort map sort sort"},
+		{"[2,5000]", "1", "i8", "top_k_indices %x {k=9, axis=1", "sort"},
+		{"[2,N+900]", "1", "f32", "top_k_indices %x {k=100, axis=1", "sort"},
+		{"[2,9000]", "1", "i8", "top_k_indices %x {k=9, axis=1", "sort row row"},
+		{"[8193,2]", "0", "f32", "top_k_indices %x {k=400, axis=0", "sort sort"},
+		{"[30000]", "0", "f32", "top_k_indices %x {k=300, axis=0", "sort sort"},
+		{"[70000]", "0", "f16", "top_k_indices %x {k=512, axis=0", "sort sort"},
+		{"[140000]", "0", "f16", "top_k_indices %x {k=512, axis=0", "sort sort sort"},
 	}
 	for _, tt := range tests {
 		for _, way := range []bool{false, true} {

@@ -126,6 +126,8 @@ func (e *emitter) body() {
 		e.emitScan()
 	case kernel.VarSort:
 		e.emitSort()
+	case kernel.VarSelect:
+		e.emitSelect()
 	case kernel.VarMatTile:
 		e.emitMatTile()
 	case kernel.VarMatVec:

@@ -42,25 +42,31 @@ func (r *rowWriter) lanesOver(base, n string) text {
 
 // loadKeys fills the places; those past the row come after all others.
 func (r *rowWriter) loadKeys(keys, order string, places int) {
-	phase := r.k.Phases[0]
 	r.comment("The keys of the row.")
 	j := r.lanesOver("j", uintLit(int64(places)).s)
+	key := r.keyOf(j, int64(places))
+	r.line("%s[%s] = %s;", keys, j.s, key)
+	r.line("%s[%s] = %s;", order, j.s, j.s)
+	r.close()
+	r.line("barrier();")
+}
+
+// keyOf returns a variable with the key at place j of some, the last key of all
+// where the row has fewer elements.
+func (r *rowWriter) keyOf(j text, places int64) string {
+	whole := r.k.Fold.IsStatic() && r.k.Fold.Add == places
 	key := r.variable("uint", "key", primary("0xffffffffu"))
-	whole := r.k.Fold.IsStatic() && r.k.Fold.Add == int64(places)
 	if !whole {
 		r.openGuard("if (%s < %s)", j.s, r.dim(r.k.Fold).s)
 	}
 	r.openScope()
 	r.bindAxis(r.k.FoldAxis(), j)
-	r.line("%s = %s;", key, r.sortKey(phase).s)
+	r.line("%s = %s;", key, r.sortKey(r.k.Phases[0]).s)
 	r.close()
 	if !whole {
 		r.close()
 	}
-	r.line("%s[%s] = %s;", keys, j.s, key)
-	r.line("%s[%s] = %s;", order, j.s, j.s)
-	r.close()
-	r.line("barrier();")
+	return key
 }
 
 // sortKey prints a number that is larger the later an element comes.

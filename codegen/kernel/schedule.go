@@ -16,6 +16,7 @@ const (
 	VarCoopMat2   Variant = "coopmat2"    // matrix units, a tile per workgroup (VK_NV_cooperative_matrix2)
 	VarScanSerial Variant = "scan_serial" // one invocation goes along a whole row
 	VarSort       Variant = "sort"        // LanesPerRow invocations sort a row in shared memory
+	VarSelect     Variant = "select"      // LanesPerRow invocations find the first elements of a row's order, and sort those
 	VarScanGroup  Variant = "scan_group"  // LanesPerRow invocations share a row
 	VarFlashTile  Variant = "flash_tile"  // attention from shared memory, register-tiled
 )
@@ -60,6 +61,8 @@ func (s Schedule) String() string {
 	switch s.Variant {
 	case VarMap:
 		t += fmt.Sprintf(" vec=%d", s.Vec)
+	case VarSelect:
+		t += fmt.Sprintf(" cache=%d", s.Cache)
 	case VarRowGroup:
 		t += fmt.Sprintf(" lanes=%d cache=%d", s.LanesPerRow, s.Cache)
 	case VarScanGroup:

@@ -55,6 +55,7 @@ var families = map[kernel.Variant]kernel.Family{
 	kernel.VarCoopMat2:   kernel.FamilyMatMul,
 	kernel.VarScanSerial: kernel.FamilyScan,
 	kernel.VarSort:       kernel.FamilySort,
+	kernel.VarSelect:     kernel.FamilySort,
 	kernel.VarScanGroup:  kernel.FamilyScan,
 	kernel.VarFlashTile:  kernel.FamilyAttention,
 }
@@ -139,6 +140,8 @@ func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return checkRowGroup(k, s)
 	case kernel.VarSort:
 		return checkSort(k, s)
+	case kernel.VarSelect:
+		return checkSelect(k, s)
 	case kernel.VarScanSerial, kernel.VarScanGroup:
 		return checkScan(k, s)
 	case kernel.VarMatTile:

@@ -18,6 +18,7 @@ func TestCheckRefuses(t *testing.T) {
 	goodMap := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 2}
 	goodRow := kernel.Schedule{Variant: kernel.VarRowGroup, Workgroup: 128, Vec: 4, LanesPerRow: 128, Cache: 32}
 	goodScan := kernel.Schedule{Variant: kernel.VarScanGroup, Workgroup: 128, Vec: 4, LanesPerRow: 128}
+	goodSelect := kernel.Schedule{Variant: kernel.VarSelect, Workgroup: 128, Vec: 1, LanesPerRow: 128, Cache: 64}
 	goodSort := kernel.Schedule{Variant: kernel.VarSort, Workgroup: 128, Vec: 1, LanesPerRow: 128}
 	goodTile := tile{64, 32, 16, 4, 4}.schedule()
 	goodVec := kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: 64, Vec: 4, LanesPerRow: 32, TileM: 4, ThreadM: 4, TileN: 2, ThreadN: 1}
@@ -59,6 +60,11 @@ func TestCheckRefuses(t *testing.T) {
 		{"sort", argsort(ir.F32, ir.D(64), ir.D(2000), ir.D(40)), goodSort, nil, ""},
 		{"a sort of too long rows", argsort(ir.F32, ir.D(64), ir.D(2049), ir.D(40)), goodSort, nil, "shared memory"},
 		{"a sort of wide keys", argsort(ir.F64, ir.D(64), ir.D(200), ir.D(40)), goodSort, func(_ *kernel.Schedule, c *Caps) { c.Features.Float64 = true }, "keys have 32 bits"},
+		{"selection", argsort(ir.F32, ir.D(64), ir.D(8192), ir.D(512)), goodSelect, nil, ""},
+		{"a selection of too long rows", argsort(ir.F32, ir.D(64), ir.D(8193), ir.D(512)), goodSelect, nil, "does not hold a row"},
+		{"a selection that takes too much", argsort(ir.F32, ir.D(64), ir.D(8192), ir.D(1025)), goodSelect, nil, "shared memory"},
+		{"a selection by wide keys", argsort(ir.F64, ir.D(64), ir.D(200), ir.D(40)), goodSelect, func(_ *kernel.Schedule, c *Caps) { c.Features.Float64 = true }, "keys have 32 bits"},
+		{"a selection without registers", argsort(ir.F32, ir.D(64), ir.D(8192), ir.D(512)), goodSelect, func(s *kernel.Schedule, _ *Caps) { s.Cache = 0 }, "caching 0"},
 		{"two rows in a sort", argsort(ir.F32, ir.D(64), ir.D(2000), ir.D(40)), goodSort, func(s *kernel.Schedule, _ *Caps) { s.LanesPerRow = 64 }, "takes all of it"},
 		{"vectors in a sort", argsort(ir.F32, ir.D(64), ir.D(2000), ir.D(40)), goodSort, func(s *kernel.Schedule, _ *Caps) { s.Vec = 4 }, "neither vectors"},
 		{"a scan by rows", runningSum(ir.F32, ir.D(64), ir.D(4096), false), goodRow, nil, "this is a scan"},

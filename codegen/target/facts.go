@@ -187,6 +187,8 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 		return s.Workgroup * rowSlotBytes(k)
 	case kernel.VarSort:
 		return 8 * SortPlaces(k)
+	case kernel.VarSelect:
+		return 4*(SelectBins+SelectFound+s.Workgroup) + 8*SelectPlaces(k)
 	case kernel.VarScanGroup:
 		return s.Workgroup * rowSlotBytes(k)
 	case kernel.VarMatTile:

@@ -177,6 +177,9 @@ func randomKernel(r *rand.Rand) *kernel.Kernel {
 		for cols.Max() > 2048 {
 			cols = extent(2048)
 		}
+		if r.IntN(2) == 0 {
+			return argsort(types[r.IntN(4)], extent(5000), ir.D(1024+r.IntN(7000)), ir.D(1+r.IntN(512)))
+		}
 		return argsort(types[r.IntN(4)], extent(5000), cols, cols)
 	case 3:
 		return runningSum(types[r.IntN(4)], extent(5000), extent(40000), r.IntN(2) == 0)

@@ -10,13 +10,30 @@ import (
 
 // SortPlaces returns how many places the sort of a row takes in shared memory:
 // the next power of two, since the network compares pairs at such distances.
-func SortPlaces(k *kernel.Kernel) int {
-	return 1 << bits.Len64(uint64(max(k.Fold.Max(), 2)-1))
-}
+func SortPlaces(k *kernel.Kernel) int { return powerFrom(k.Fold.Max()) }
+
+// What a selection keeps in shared memory besides the elements that it has
+// selected: how many elements have each value of some bits, and what it has
+// found.
+const (
+	SelectBits  = 11
+	SelectBins  = 1 << SelectBits
+	SelectFound = 4
+)
+
+// maxHeld is how many keys an invocation of a selection holds at most; devices
+// that allow 256 invocations need not go beyond maxCached.
+const maxHeld = 256
+
+// SelectPlaces returns how many places the sort of the selected elements takes.
+func SelectPlaces(k *kernel.Kernel) int { return powerFrom(k.Take.Max()) }
+
+// powerFrom is the first power of two from n, and from 2.
+func powerFrom(n int64) int { return 1 << bits.Len64(uint64(max(n, 2)-1)) }
 
 // sorts: one workgroup per row, an invocation per pair while there are enough.
 func (t tuning) sorts(k *kernel.Kernel) []Candidate {
-	var all []Candidate
+	all := t.selects(k)
 	places := SortPlaces(k)
 	for wg := max(min(places/2, t.rowLanes, 512), 2); wg >= 2; wg /= 2 {
 		all = append(all, Candidate{
@@ -25,6 +42,39 @@ func (t tuning) sorts(k *kernel.Kernel) []Candidate {
 		})
 	}
 	return all
+}
+
+// selects: one workgroup per row where so few elements are taken that the rest
+// had better not be sorted.
+func (t tuning) selects(k *kernel.Kernel) []Candidate {
+	var all []Candidate
+	n := k.Fold.Max()
+	if few := n >= 512 && n >= 8*k.Take.Max(); !few && n <= 2048 {
+		return nil
+	}
+	most := min(t.rowLanes, 512)
+	for most < SelectBins && ceilDiv(n, int64(most)) > maxCached {
+		most *= 2
+	}
+	for wg := most; wg >= smallest && ceilDiv(n, int64(wg)) <= maxHeld; wg /= 2 {
+		all = append(all, Candidate{
+			kernel.Schedule{Variant: kernel.VarSelect, Workgroup: wg, Vec: 1, LanesPerRow: wg, Cache: int(ceilDiv(n, int64(wg)))},
+			fmt.Sprintf("%s elements of rows of %s", k.Take, k.Fold),
+		})
+	}
+	return all
+}
+
+func checkSelect(k *kernel.Kernel, s kernel.Schedule) error {
+	switch {
+	case s.Workgroup > SelectBins:
+		return fmt.Errorf("a workgroup of %d for %d bins", s.Workgroup, SelectBins)
+	case s.Cache < 1 || s.Cache > maxHeld:
+		return fmt.Errorf("caching %d elements, want 1 to %d", s.Cache, maxHeld)
+	case int64(s.Cache)*int64(s.LanesPerRow) < k.Fold.Max():
+		return fmt.Errorf("caching %d elements in each of %d lanes does not hold a row of %s", s.Cache, s.LanesPerRow, k.Fold)
+	}
+	return checkSort(k, s)
 }
 
 func checkSort(k *kernel.Kernel, s kernel.Schedule) error {

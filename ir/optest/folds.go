@@ -122,6 +122,8 @@ func (s *suite) topK() {
 			for _, dims := range [][]int{{7}, {1031}, {2, 4099}, {2, 3, 67}, {2, 1, 2, 1, 2, 11}} {
 				s.unary(ir.OpTopKIndices, name, dims, plain, small, attrs(-1)...)
 			}
+			s.unary(ir.OpTopKIndices, name, []int{2, 777}, plain, sparse, attrs(-1)...).everyIf(k == 7)
+			s.unary(ir.OpTopKIndices, name, []int{9001}, repeated, sparse, attrs(-1)...)
 			s.unary(ir.OpTopKIndices, name+" axis 0", []int{13, 17}, viewed, small, attrs(0)...)
 			s.unary(ir.OpTopKIndices, name, []int{3, 23}, plain, extreme, attrs(-1)...).everyIf(k == 7)
 		}

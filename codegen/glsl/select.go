@@ -1,0 +1,172 @@
+package glsl
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/target"
+)
+
+// selectWriter writes a kernel that stores the first elements of a row's order
+// without ordering the rest. It finds the last of them by radix selection: it
+// counts the elements by the highest bits of their keys, keeps those that share
+// the bits of the one it looks for, and goes on to the next bits. Equal keys are
+// told apart by the bits of their coordinates, so that exactly as many elements
+// as asked for are not behind the last one; these alone are sorted.
+type selectWriter struct {
+	*rowWriter
+	each        int // keys that an invocation holds
+	places      int // of the sort of what has been selected
+	own         string
+	bins, sums  string // shared: elements by their bits, and by invocation
+	found       string // shared: the bin, the rank in it, and its elements; then what has been collected
+	keys, order string // shared: what has been selected
+}
+
+// emitSelect writes a kernel of a row per workgroup.
+func (e *emitter) emitSelect() {
+	e.k = collapse(e.k)
+	r := &rowWriter{emitter: e, group: true, lanes: e.sched.Workgroup, rows: 1}
+	s := e.newSpace()
+	if e.err != nil || e.emptySpace(s) {
+		return
+	}
+	opened := e.outerLoops(s)
+	opened += r.sharedRows(s)
+	w := &selectWriter{rowWriter: r, each: e.sched.Cache, places: target.SelectPlaces(e.k)}
+	w.bins, w.sums = r.sharedArray("uint", "bins", target.SelectBins), r.sharedArray("uint", "sums", e.sched.Workgroup)
+	w.found = r.sharedArray("uint", "found", target.SelectFound)
+	w.keys, w.order = r.sharedArray("uint", "keys", w.places), r.sharedArray("uint", "order", w.places)
+	w.loadOwn()
+	last, lastPlace := w.findLast()
+	w.collect(last, lastPlace)
+	r.network(w.keys, w.order, w.places)
+	r.storePlaces(w.order)
+	if r.scope != r.root {
+		r.line("barrier(); // before shared memory is used for other rows")
+	}
+	for range opened {
+		e.close()
+	}
+}
+
+// eachOwn opens a loop over the keys that an invocation holds, and returns its
+// counter and the key's coordinate.
+func (w *selectWriter) eachOwn() (n, j string) {
+	hint := ""
+	if w.each <= 64 {
+		hint = unroll
+	}
+	n = w.openLoop("n", func(n string) string {
+		return fmt.Sprintf("%sfor (uint %s = 0u; %s < %du; ++%s)", hint, n, n, w.each, n)
+	})
+	j = w.variable("uint", "j", binary("+", binary("*", primary(n), uintLit(int64(w.sched.Workgroup))), w.local))
+	return n, j
+}
+
+// loadOwn reads the keys; those past the row come after all others.
+func (w *selectWriter) loadOwn() {
+	w.comment("The keys of the row, neighbours in neighbouring invocations.")
+	w.own = w.fresh(w.scope, "own")
+	w.line("uint %s[%d];", w.own, w.each)
+	n, j := w.eachOwn()
+	key := w.keyOf(primary(j), int64(w.each*w.sched.Workgroup))
+	w.line("%s[%s] = %s;", w.own, n, key)
+	w.close()
+}
+
+// findLast returns the key and the coordinate of the last element that is
+// taken.
+func (w *selectWriter) findLast() (key, place string) {
+	w.comment("Find the last element to take, %d bits of its key and then of its place at a time.", target.SelectBits)
+	key, place = w.variable("uint", "last_key", primary("0u")), w.variable("uint", "last_place", primary("0u"))
+	keyBits, placeBits := w.variable("uint", "known_key", primary("0u")), w.variable("uint", "known_place", primary("0u"))
+	rank := w.variable("uint", "rank", w.dim(w.k.Take))
+	keyRounds, rounds := 3, 3+(bitsOf(w.k.Fold.Max())+target.SelectBits-1)/target.SelectBits
+	w.open("for (uint round = 0u; round < %du; ++round)", rounds)
+	w.line("bool by_key = round < %du;", keyRounds)
+	w.line("uint shift = by_key ? uint(max(21 - %d * int(round), 0)) : (%du - round) * %du;", target.SelectBits, rounds-1, target.SelectBits)
+	bin := w.lanesOver("bin", uintLit(target.SelectBins).s)
+	w.line("%s[%s] = 0u;", w.bins, bin.s)
+	w.close()
+	w.line("barrier();")
+	n, j := w.eachOwn()
+	w.line("uint key = %s[%s];", w.own, n)
+	w.line("if ((key & %s) == %s && (%s & %s) == %s) atomicAdd(%s[(by_key ? key : %s) >> shift & %du], 1u);",
+		keyBits, key, j, placeBits, place, w.bins, j, target.SelectBins-1)
+	w.close()
+	w.line("barrier();")
+	w.findBin(rank)
+	w.line("%s = %s[1];", rank, w.found)
+	w.open("if (by_key)")
+	w.line("%s |= %s[0] << shift;", key, w.found)
+	w.line("%s |= %du << shift;", keyBits, target.SelectBins-1)
+	w.line("// All of the bin are taken: places do not matter.")
+	w.open("if (%s == %s[2])", rank, w.found)
+	w.line("%s |= ~%s;", key, keyBits)
+	w.line("%s = 0xffffffffu;", place)
+	w.line("break;")
+	w.close()
+	w.close()
+	w.open("else")
+	w.line("%s |= %s[0] << shift;", place, w.found)
+	w.line("%s |= %du << shift;", placeBits, target.SelectBins-1)
+	w.close()
+	w.close()
+	return key, place
+}
+
+// findBin finds the bin that holds the element of a rank, which counts from 1,
+// and its rank among those.
+func (w *selectWriter) findBin(rank string) {
+	lanes := w.sched.Workgroup
+	per := target.SelectBins / lanes
+	w.line("uint first_bin = %s * %du, own_bins = 0u;", w.local.s, per)
+	w.line("for (uint b = 0u; b < %du; ++b) own_bins += %s[first_bin + b];", per, w.bins)
+	w.line("uint up_to = own_bins;")
+	w.line("%s[%s] = up_to;", w.sums, w.local.s)
+	w.line("barrier();")
+	w.open("for (uint distance = 1u; distance < %du; distance <<= 1u)", lanes)
+	w.line("uint other = %s >= distance ? %s[%s - distance] : 0u;", w.local.s, w.sums, w.local.s)
+	w.line("barrier();")
+	w.line("up_to += other;")
+	w.line("%s[%s] = up_to;", w.sums, w.local.s)
+	w.line("barrier();")
+	w.close()
+	w.line("uint before = up_to - own_bins;")
+	w.open("if (before < %s && %s <= up_to)", rank, rank)
+	w.line("while (before + %s[first_bin] < %s) before += %s[first_bin++];", w.bins, rank, w.bins)
+	w.line("%s[0] = first_bin;", w.found)
+	w.line("%s[1] = %s - before;", w.found, rank)
+	w.line("%s[2] = %s[first_bin];", w.found, w.bins)
+	w.close()
+	w.line("barrier();")
+}
+
+// collect gathers the elements up to the last one, in any order.
+func (w *selectWriter) collect(last, lastPlace string) {
+	w.comment("Gather what is not behind it.")
+	w.line("if (%s == 0u) %s[3] = 0u;", w.local.s, w.found)
+	place := w.lanesOver("place", uintLit(int64(w.places)).s)
+	w.line("%s[%s] = 0xffffffffu;", w.keys, place.s)
+	w.line("%s[%s] = 0xffffffffu;", w.order, place.s)
+	w.close()
+	w.line("barrier();")
+	n, j := w.eachOwn()
+	w.line("uint key = %s[%s];", w.own, n)
+	w.open("if (key < %s || key == %s && %s <= %s)", last, last, j, lastPlace)
+	w.line("uint at = min(atomicAdd(%s[3], 1u), %du);", w.found, w.places-1)
+	w.line("%s[at] = key;", w.keys)
+	w.line("%s[at] = %s;", w.order, j)
+	w.close()
+	w.close()
+	w.line("barrier();")
+}
+
+// bitsOf is how many bits the numbers below n take.
+func bitsOf(n int64) int {
+	bits := 1
+	for n > 1<<bits {
+		bits++
+	}
+	return bits
+}
