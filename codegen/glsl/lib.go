@@ -407,6 +407,13 @@ uint f32_to_bf16(float x) {
     if (isnan(x)) return bits >> 16 | 0x40u;
     return bits + 0x7fffu + (bits >> 16 & 1u) >> 16;
 }`},
+	{"first_halves", []string{"uvec4"}, nil, `
+// The first n of eight halves; the others are 0.
+uvec4 first_halves(uvec4 octet, uint n) {
+    const uvec4 first = uvec4(0u, 2u, 4u, 6u);
+    octet = mix(octet & 0xffffu, octet, greaterThan(uvec4(n), first + 1u));
+    return mix(uvec4(0u), octet, greaterThan(uvec4(n), first));
+}`},
 	{"pack_bf16", f32Only, []string{"f32_to_bf16"}, `
 // Two floats rounded to bf16, the first in the low half.
 uint pack_bf16(vec2 v) {

@@ -111,14 +111,6 @@ func (m *matMul) placeAxis(f target.AxisTiles, place text) {
 			m.bindAxis(f.Axis, primary(m.variable("uint", m.paraName(f.Axis), place)))
 		}
 	case extent.Max() <= int64(f.Tile): // there is one tile
-	case target.EdgeOf(m.k, m.s, f.Axis) == target.EdgeShifted:
-		name := map[bool]string{true: "row0", false: "col0"}[f.Axis == m.row]
-		at := primary(m.variable("uint", name, call("min", place, uintLit(extent.Add-int64(f.Tile)))))
-		if f.Axis == m.row {
-			m.row0 = at
-		} else {
-			m.col0 = at
-		}
 	case f.Axis == m.row:
 		m.row0 = primary(m.variable("uint", "row0", place))
 	default:

@@ -149,7 +149,7 @@ func runOnDevice(t *testing.T, d *vk.Device, sh *glsl.Shader, k *kernel.Kernel, 
 				data[i] = 0x5a
 			}
 		}
-		buf, err := d.NewBuffer(b.Name, int64(max(len(data), 16)), vk.DeviceMemory)
+		buf, err := d.NewBuffer(b.Name, int64(max((len(data)+15)&^15, 16)), vk.DeviceMemory) // as programs lay them out
 		check(t, err)
 		defer buf.Close()
 		check(t, d.Upload(ctx, buf, 0, data))

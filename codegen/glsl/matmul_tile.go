@@ -2,6 +2,7 @@ package glsl
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/target"
 )
@@ -15,6 +16,9 @@ import (
 // stored contiguously, and an invocation's own rows and columns are a whole
 // stride apart. Rows of the staged tiles are an odd number of vectors long, so
 // that the 8 invocations whose 16-byte reads go together hit different banks.
+//
+// With two stages of tiles, the next ones are on their way from memory, in
+// registers, while one pair is multiplied.
 func (e *emitter) emitMatTile() {
 	s := e.sched
 	self := primary(e.variable("uint", "self", primary("gl_LocalInvocationIndex")))
@@ -27,25 +31,16 @@ func (e *emitter) emitMatTile() {
 	x := primary(m.variable("uint", "tx", remainder(self, across, s.Workgroup)))
 	y := primary(m.variable("uint", "ty", quotient(self, across, s.Workgroup)))
 	tiles := map[*matOperand]string{}
-	for _, o := range m.a {
-		tiles[o] = m.share("vec4", "tile_"+o.name, s.TileM*target.TilePitch(s.TileK))
-	}
-	for _, o := range m.b {
-		tiles[o] = m.share("vec4", "tile_"+o.name, s.TileN*target.TilePitch(s.TileK))
+	for _, o := range slices.Concat(m.a, m.b) {
+		tiles[o] = m.share("vec4", "tile_"+o.name, max(s.Stages, 1)*m.tileSize(o))
 	}
 
-	m.line("")
-	k0 := m.loop("k0", primary("0u"), m.dim(m.k.Fold), s.TileK)
-	for _, o := range m.a {
-		m.stage(o, tiles[o], self, m.row0, k0, s.TileM)
+	t := &matTile{matMul: m, self: self, tiles: tiles, next: map[*matOperand]string{}}
+	if s.Stages > 1 {
+		t.overlap(x, y)
+	} else {
+		t.takeTurns(x, y)
 	}
-	for _, o := range m.b {
-		m.stage(o, tiles[o], self, m.col0, k0, s.TileN)
-	}
-	m.line("barrier();")
-	m.multiply(tiles, x, y)
-	m.line("barrier();")
-	m.close()
 
 	m.line("")
 	m.repeat("i", s.ThreadM, func(i text) {
@@ -66,16 +61,108 @@ func (m *matMul) sumsAt(i text) []text {
 	return all
 }
 
-// stage copies a tile of an operand to shared memory: extent rows of TileK/4
-// vectors each, beginning at origin and k0. Neighbouring invocations take
-// neighbours in memory.
-func (m *matMul) stage(o *matOperand, tile string, self, origin, k0 text, extent int) {
-	quads := m.s.TileK / 4
+// matTile is a product in tiles.
+type matTile struct {
+	*matMul
+	self  text
+	tiles map[*matOperand]string // in shared memory
+	next  map[*matOperand]string // registers that hold the vectors on their way
+}
+
+// extentOf is how many rows or columns of an operand a tile has.
+func (m *matMul) extentOf(o *matOperand) int {
+	if o.axis == m.row {
+		return m.s.TileM
+	}
+	return m.s.TileN
+}
+
+// tileSize is the room of an operand's tile, in vectors.
+func (m *matMul) tileSize(o *matOperand) int {
+	return m.extentOf(o) * target.TilePitch(m.s.TileK)
+}
+
+// takeTurns stages and multiplies in turns.
+func (m *matTile) takeTurns(x, y text) {
+	m.line("")
+	k0 := m.loop("k0", primary("0u"), m.dim(m.k.Fold), m.s.TileK)
+	for _, o := range slices.Concat(m.a, m.b) {
+		m.comment("Stage %d %s of %s.", m.extentOf(o), m.linesOf(o), o.name)
+		m.fetch(o, k0, func(_, place, value text) { m.line("%s[%s] = %s;", m.tiles[o], place.s, value.s) })
+	}
+	m.line("barrier();")
+	m.multiply(m.tiles, x, y, text{})
+	m.line("barrier();")
+	m.close()
+}
+
+// overlap fetches the next tiles while it multiplies these.
+func (m *matTile) overlap(x, y text) {
+	operands := slices.Concat(m.a, m.b)
+	for _, o := range operands {
+		m.next[o] = m.fresh(m.scope, "next_"+o.name)
+		m.line("vec4 %s%s;", m.next[o], arraySize(m.rounds(o)))
+	}
+	m.comment("The first tiles go to shared memory.")
+	m.openScope()
+	m.fetchNext(primary("0u"))
+	m.putNext(primary("0u"))
+	m.line("barrier();")
+	m.close()
+	m.line("")
+	stage := primary(m.variable("uint", "stage", primary("0u")))
+	k0 := m.loop("k0", primary("0u"), m.dim(m.k.Fold), m.s.TileK)
+	k1 := primary(m.variable("uint", "k1", plus(k0, uintLit(int64(m.s.TileK)))))
+	more := binary("<", k1, m.dim(m.k.Fold)).s
+	m.openGuard("if (%s)", more)
+	m.fetchNext(k1)
+	m.close()
+	m.multiply(m.tiles, x, y, stage)
+	m.line("%s = 1u - %s;", stage.s, stage.s)
+	m.openGuard("if (%s)", more)
+	m.putNext(stage)
+	m.close()
+	m.line("barrier();")
+	m.close()
+}
+
+// rounds is how many vectors of an operand's tile an invocation moves.
+func (m *matTile) rounds(o *matOperand) int {
+	return (m.extentOf(o)*m.s.TileK/4 + m.s.Workgroup - 1) / m.s.Workgroup
+}
+
+// linesOf says what the lines of an operand's tile are.
+func (m *matTile) linesOf(o *matOperand) string {
+	if o.axis == m.row {
+		return "rows"
+	}
+	return "columns"
+}
+
+func (m *matTile) fetchNext(k0 text) {
+	for _, o := range slices.Concat(m.a, m.b) {
+		m.comment("Fetch %d %s of %s.", m.extentOf(o), m.linesOf(o), o.name)
+		m.fetch(o, k0, func(i, _, value text) { m.line("%s = %s;", elementOf(m.next[o], m.rounds(o), i).s, value.s) })
+	}
+}
+
+func (m *matTile) putNext(stage text) {
+	for _, o := range slices.Concat(m.a, m.b) {
+		m.eachQuad(o, func(i, line, quad text) {
+			place := plus(times(stage, m.tileSize(o)), plus(times(line, target.TilePitch(m.s.TileK)), quad))
+			m.line("%s[%s] = %s;", m.tiles[o], place.s, elementOf(m.next[o], m.rounds(o), i).s)
+		})
+	}
+}
+
+// eachQuad writes body for the vectors of a tile that an invocation moves:
+// their number among its own, and their line and place in it. Neighbouring
+// invocations take neighbours in memory.
+func (m *matTile) eachQuad(o *matOperand, body func(i, line, quad text)) {
+	extent, quads := m.extentOf(o), m.s.TileK/4
 	total := extent * quads
-	rounds := (total + m.s.Workgroup - 1) / m.s.Workgroup
-	m.comment("Stage %d %s of %s.", extent, map[bool]string{true: "rows", false: "columns"}[o.axis == m.row], o.name)
-	m.repeat("i", rounds, func(i text) {
-		slot := plus(self, times(i, m.s.Workgroup))
+	m.repeat("i", m.rounds(o), func(i text) {
+		slot := plus(m.self, times(i, m.s.Workgroup))
 		if !slot.plain() {
 			slot = primary(m.variable("uint", "slot", slot))
 		}
@@ -88,25 +175,43 @@ func (m *matMul) stage(o *matOperand, tile string, self, origin, k0 text, extent
 		}
 		line = primary(m.variable("uint", "line", line))
 		quad = primary(m.variable("uint", "quad", quad))
-		at := primary(m.variable("uint", m.paraName(o.axis), m.clampTo(plus(origin, line), o.axis, extent)))
-		m.bindAxis(o.axis, at)
-		k := primary(m.variable("uint", "k", plus(k0, times(quad, 4))))
-		value := m.quad(o, k, target.DivisibleBy(m.k.Fold, m.s.TileK))
-		m.line("%s[%s] = %s;", tile, plus(times(line, target.TilePitch(m.s.TileK)), quad).s, value.s)
+		body(i, line, quad)
 		if total%m.s.Workgroup != 0 {
 			m.close()
 		}
 	})
 }
 
-// multiply adds the products of the staged tiles to the sums.
-func (m *matMul) multiply(tiles map[*matOperand]string, x, y text) {
+// fetch reads a tile of an operand: TileK/4 vectors of each of its lines,
+// beginning at k0. It hands keep what an invocation has read, the number it has
+// among its own and the place it goes to.
+func (m *matTile) fetch(o *matOperand, k0 text, keep func(i, place, value text)) {
+	origin := m.col0
+	if o.axis == m.row {
+		origin = m.row0
+	}
+	m.eachQuad(o, func(i, line, quad text) {
+		at := primary(m.variable("uint", m.paraName(o.axis), m.clampTo(plus(origin, line), o.axis, m.extentOf(o))))
+		m.bindAxis(o.axis, at)
+		k := primary(m.variable("uint", "k", plus(k0, times(quad, 4))))
+		value := m.quad(o, k, target.DivisibleBy(m.k.Fold, m.s.TileK))
+		keep(i, plus(times(line, target.TilePitch(m.s.TileK)), quad), value)
+	})
+}
+
+// multiply adds the products of the tiles in a stage to the sums; an empty
+// stage is the only one.
+func (m *matMul) multiply(tiles map[*matOperand]string, x, y, stage text) {
 	s := m.s
 	pitch := target.TilePitch(s.TileK)
 	m.line("")
 	quad := m.loop("quad", primary("0u"), uintLit(int64(s.TileK/4)), 1)
 	read := func(o *matOperand, line text) text {
-		return primary(tiles[o] + "[" + plus(times(line, pitch), quad).s + "]")
+		place := plus(times(line, pitch), quad)
+		if stage.s != "" {
+			place = plus(times(stage, m.tileSize(o)), place)
+		}
+		return primary(tiles[o] + "[" + place.s + "]")
 	}
 	cols := map[*matOperand]string{}
 	for _, o := range m.b {

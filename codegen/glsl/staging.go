@@ -2,6 +2,7 @@ package glsl
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
@@ -94,6 +95,34 @@ func (st *staged) octets() int { return st.lines * st.inner / target.OctetElems 
 // memory, in the dtype that matrix units take.
 func (c *staging) isRaw(st *staged) bool {
 	return target.OctetLoad(c.k, st.matOperand.value, st.matOperand.axis, c.dtype)
+}
+
+// shiftedOctets makes the text have the function that reads eight 16-bit
+// neighbours wherever they begin, of two aligned octets. The buffer is a whole
+// number of octets long, or the last is not needed.
+func (c *staging) shiftedOctets(b *buffer) string {
+	name := "octet_" + b.base
+	if c.tables[name] {
+		return name
+	}
+	c.tables[name] = true
+	octets := c.view(b, target.OctetElems)
+	c.decoders = append(c.decoders, strings.NewReplacer("NAME", name, "OCTETS", octets).Replace(`// Elements i to i+7.
+uvec4 NAME(uint i) {
+    uint at = i / 8u, shift = i % 8u;
+    uvec4 low = OCTETS[at], high = OCTETS[min(at + 1u, uint(OCTETS.length()) - 1u)];
+    if ((shift & 4u) != 0u) {
+        low = uvec4(low.zw, high.xy);
+        high.xy = high.zw;
+    }
+    if ((shift & 2u) != 0u) {
+        low = uvec4(low.yzw, high.x);
+        high.x = high.y;
+    }
+    return (shift & 1u) != 0u ? low >> 16 | uvec4(low.yzw, high.x) << 16 : low;
+}
+`))
+	return name
 }
 
 // isPacked reports whether eight neighbours of an operand are decoded together,
@@ -189,6 +218,20 @@ func (c *staging) octet(st *staged, inner text, dst string) {
 		c.plan(nil, []kernel.Index{st.value.Index})
 		at := binary("/", c.indexText(st.value.Index), uintLit(target.OctetElems))
 		c.line("%s = %s[%s];", dst, c.view(c.buffers[st.value.Bind], target.OctetElems), at.s)
+		c.close()
+		return
+	}
+	if target.ShiftedLoad(c.k, st.matOperand.value, st.matOperand.axis, c.dtype) {
+		c.openScope()
+		c.bindAxis(st.axis, inner)
+		c.plan(nil, []kernel.Index{st.value.Index})
+		at := c.indexText(st.value.Index)
+		value := call(c.shiftedOctets(c.buffers[st.value.Bind]), at)
+		if st.axis == c.fold && !target.DivisibleBy(c.k.Fold, target.OctetElems) {
+			c.helper("first_halves", "uvec4")
+			value = call("first_halves", value, binary("-", c.dim(c.k.Fold), inner))
+		}
+		c.line("%s = %s;", dst, value.s)
 		c.close()
 		return
 	}

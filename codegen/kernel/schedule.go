@@ -38,6 +38,7 @@ type Schedule struct {
 	TileK   int `json:"tile_k,omitempty"`   // of matvec: about how many elements of a block an invocation takes at once; 0 takes quads
 	ThreadM int `json:"thread_m,omitempty"` // rows per invocation
 	ThreadN int `json:"thread_n,omitempty"` // columns per invocation
+	Stages  int `json:"stages,omitempty"`   // tiles of each operand in shared memory; with 2, one is fetched while one is multiplied
 
 	// Matrix products on matrix units. The subgroups of a coopmat workgroup
 	// share its tile in a grid of SubgroupsM x SubgroupsN, in fragments of
@@ -69,6 +70,9 @@ func (s Schedule) String() string {
 		t += fmt.Sprintf(" lanes=%d vec=%d", s.LanesPerRow, s.Vec)
 	case VarMatTile:
 		t += fmt.Sprintf(" tile=%dx%dx%d thread=%dx%d", s.TileM, s.TileN, s.TileK, s.ThreadM, s.ThreadN)
+		if s.Stages > 1 {
+			t += fmt.Sprintf(" stages=%d", s.Stages)
+		}
 	case VarMatVec:
 		t += fmt.Sprintf(" rows=%dx%d vec=%d", s.TileM, s.TileN, s.Vec)
 		if s.TileK > 0 {

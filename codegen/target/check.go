@@ -226,6 +226,8 @@ func checkTile(k *kernel.Kernel, s kernel.Schedule) error {
 		return fmt.Errorf("tiles and thread tiles must be at least 1")
 	case s.TileK < 4 || s.TileK%4 != 0:
 		return fmt.Errorf("a tile depth of %d is no multiple of 4, the vectors in which operands are staged", s.TileK)
+	case s.Stages < 0 || s.Stages > 2:
+		return fmt.Errorf("%d stages of tiles, want 1 or 2", s.Stages)
 	case s.TileM%s.ThreadM != 0 || s.TileN%s.ThreadN != 0:
 		return fmt.Errorf("thread tiles do not divide the tile")
 	case s.Workgroup != s.TileM/s.ThreadM*(s.TileN/s.ThreadN):

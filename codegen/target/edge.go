@@ -10,7 +10,6 @@ type Edge int
 // The edges.
 const (
 	EdgeNone    Edge = iota // tiles are always whole
-	EdgeShifted             // it begins early enough to be whole: what two tiles share is computed twice
 	EdgeSpare               // it reads on in memory, up to the bound of a symbol, and stores no more than there is
 	EdgeClamped             // reads and stores beyond the end are held back one by one
 )
@@ -31,21 +30,8 @@ func EdgeOf(k *kernel.Kernel, s kernel.Schedule, axis int) Edge {
 		return EdgeNone
 	case s.Variant != kernel.VarCoopMat2 || axis == k.FoldAxis():
 		return EdgeClamped
-	case extent.IsStatic() && extent.Add > int64(tile) && !rereads(k):
-		return EdgeShifted
 	case !extent.IsStatic() && extent.Max()%int64(tile) == 0:
 		return EdgeSpare
 	}
 	return EdgeClamped
-}
-
-// rereads reports whether the kernel reads what it writes, so that it must
-// compute every result once.
-func rereads(k *kernel.Kernel) bool {
-	for _, s := range k.Stores {
-		if k.Bindings[s.Bind].Read {
-			return true
-		}
-	}
-	return false
 }

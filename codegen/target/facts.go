@@ -193,7 +193,7 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 		return s.Workgroup * rowSlotBytes(k)
 	case kernel.VarMatTile:
 		a, b := operands(k)
-		return (a*s.TileM + b*s.TileN) * TilePitch(s.TileK) * 16
+		return (a*s.TileM + b*s.TileN) * TilePitch(s.TileK) * 16 * max(s.Stages, 1)
 	case kernel.VarMatVec:
 		if s.LanesPerRow == 1 {
 			return 0

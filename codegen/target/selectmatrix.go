@@ -160,13 +160,14 @@ func slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 			tensor := s.Variant == kernel.VarCoopMat2 && !Staged(k, s, o.v, o.axis)
 			switch {
 			case tensor && (EdgeOf(k, s, o.axis) == EdgeClamped || EdgeOf(k, s, k.FoldAxis()) == EdgeClamped):
-				note(handicap{1.7, "reads held back at the edges"})
+				note(handicap{1.5 + float64(s.TileN)/512, "reads held back at the edges"})
 			case tensor:
 			case s.Variant == kernel.VarCoopMat2:
 				note(handicap{2.5, "operands staged beside the driver's own"})
-			case !OctetLoad(k, o.v, o.axis, t) && plainLoad(k, o.v, t):
-				note(handicap{3.5, "operands not aligned to 16 bytes"})
-			case !OctetLoad(k, o.v, o.axis, t):
+			case OctetLoad(k, o.v, o.axis, t):
+			case plainLoad(k, o.v, t):
+				note(handicap{1.2, "operands not aligned to 16 bytes"})
+			default:
 				note(handicap{1.3, "operands computed on the way"})
 			}
 		}
@@ -183,13 +184,31 @@ func plainLoad(k *kernel.Kernel, v *kernel.Expr, t ir.DType) bool {
 // OctetLoad reports whether eight neighbours of an operand of dtype t are 16
 // aligned bytes in memory, along whichever axis it is staged.
 func OctetLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) bool {
-	axis, extent := k.FoldAxis(), k.Fold
-	if !FoldContiguous(k, v, other) {
-		axis, extent = other, k.Parallel[other]
-	}
-	if !plainLoad(k, v, t) || !DivisibleBy(extent, OctetElems) {
+	_, extent := stagedAxis(k, v, other)
+	return octetsApart(k, v, other, t, OctetElems) && DivisibleBy(extent, OctetElems)
+}
+
+// ShiftedLoad reports whether eight neighbours of an operand of dtype t are 16
+// bytes in memory that need not be aligned.
+func ShiftedLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) bool {
+	return octetsApart(k, v, other, t, 1)
+}
+
+// octetsApart reports whether an operand is a load along the axis it is staged
+// along, of octets that begin at a multiple of n elements.
+func octetsApart(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType, n int) bool {
+	axis, _ := stagedAxis(k, v, other)
+	if !plainLoad(k, v, t) {
 		return false
 	}
 	v = Unrounded(v, t)
-	return !k.Bindings[v.Bind].Write && aligned(v.Index, axis, OctetElems)
+	return !k.Bindings[v.Bind].Write && aligned(v.Index, axis, n)
+}
+
+// stagedAxis returns the axis along which an operand lies in memory.
+func stagedAxis(k *kernel.Kernel, v *kernel.Expr, other int) (axis int, extent ir.Dim) {
+	if FoldContiguous(k, v, other) {
+		return k.FoldAxis(), k.Fold
+	}
+	return other, k.Parallel[other]
 }
