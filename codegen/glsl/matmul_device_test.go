@@ -202,6 +202,11 @@ func tiled(m, n, k, tm, tn int) kernel.Schedule {
 		TileM: m, TileN: n, TileK: k, ThreadM: tm, ThreadN: tn}
 }
 
+func twoStages(s kernel.Schedule) kernel.Schedule {
+	s.Stages = 2
+	return s
+}
+
 // vec is a matvec schedule for m rows: lanes share a sum, groups of them take
 // cols columns each.
 func vec(m, lanes, groups, cols, subgroup int) kernel.Schedule {
@@ -234,6 +239,8 @@ func matCases() []matCase {
 		{"T deep", product{m: d(20), n: d(9), k: tT, a: f32, b: f32}, small, []int64{0, 1, 4, 33, 70}},
 		{"4T deep", product{m: d(20), n: d(9), k: tT.Times(4), a: f32, b: f32, transB: true}, small, []int64{0, 1, 70}},
 		{"T batch", product{batch: []ir.Dim{tT}, m: d(2), n: d(3), k: d(4), a: f32, b: f32}, small, []int64{0, 1, 70}},
+		{"two stages", product{m: d(33), n: d(70), k: d(43), a: f32, b: f32, gated: true}, twoStages(small), nil},
+		{"two stages, T deep", product{m: d(20), n: d(9), k: tT, a: f32, b: f32, transB: true}, twoStages(small), []int64{0, 1, 4, 33, 70}},
 		{"one sum per invocation", product{m: d(9), n: d(9), k: d(9), a: f32, b: f32}, tiled(8, 8, 8, 1, 1), nil},
 
 		{"matvec", product{m: d(1), n: d(40), k: d(128), a: f32, b: f32, transB: true}, vec(1, 8, 4, 1, 8), nil},
@@ -276,6 +283,7 @@ func randomMatCases(t *testing.T, caps target.Caps, count int) []matCase {
 		if coin() {
 			tm, tn := power(4), power(4)
 			s = tiled(tm*power(5), tn*power(5), 4*power(4), tm, tn)
+			s.Stages = r.IntN(3)
 		} else {
 			p.m = d(1 + r.IntN(target.MaxMatVecRows))
 			s = vec(p.m.Static(), power(6), power(6), power(3), []int{0, int(caps.SubgroupSize)}[r.IntN(2)])
