@@ -31,10 +31,10 @@ func matmulCases(scale Scale) []Case {
 		list = append(list, denseCase(ir.F32, n, n, n))
 	}
 	for _, t := range formats {
-		list = append(list, quantCase(t, scale.of(512, 16), scale.of(4096, 64), scale.of(14336, 512)))
+		list = append(list, quantCase(t, scale.of(512, 16), scale.of(4096, 64), scale.of(14336, 512), frontend.HalfPrecision))
 	}
 	for _, t := range commonFormats {
-		list = append(list, quantCase(t, scale.of(4096, 64), scale.of(4096, 32), scale.of(4096, 256)))
+		list = append(list, quantCase(t, scale.of(4096, 64), scale.of(4096, 32), scale.of(4096, 256), frontend.HalfPrecision))
 	}
 	return append(list, fusedProductCase(scale.of(512, 16), scale.of(4096, 64), scale.of(4096, 64)))
 }
@@ -73,15 +73,16 @@ func plainCase(t ir.DType, m, n, k int) Case {
 }
 
 // quantCase is f32 activations times stored weights, which the compiler may lay
-// out as it likes.
-func quantCase(t ir.DType, m, n, k int) Case {
+// out as it likes, in a precision: half allows what others do, too, rounding
+// both to f16.
+func quantCase(t ir.DType, m, n, k int, p frontend.Precision) Case {
 	c := denseCase(t, m, n, k)
 	c.Build = func(b *frontend.Builder, s Sizes) {
 		w := b.Weight("w", t, s["n"], s["k"])
 		if !t.IsBlock() && t != ir.F32 {
 			w = w.Cast(ir.F32)
 		}
-		b.Output("y", b.Input("x", ir.F32, s["m"], s["k"]).MatMulT(w))
+		b.Output("y", b.Input("x", ir.F32, s["m"], s["k"]).MatMulTIn(p, w))
 	}
 	return c
 }
@@ -117,7 +118,7 @@ func matvecCases(scale Scale) []Case {
 
 // matvecCase is a few rows of f32 times stored weights.
 func matvecCase(t ir.DType, rows, n, k int) Case {
-	c := quantCase(t, rows, n, k)
+	c := quantCase(t, rows, n, k, frontend.FullPrecision)
 	c.Name = fmt.Sprintf("matvec/%s/%dx%d/n%d", t, n, k, rows)
 	c.Samples = []Sample{{"n": Some(64)}}
 	c.Cached, c.Precision = false, VectorF32

@@ -61,7 +61,7 @@ func (c *coopMat) fragment(t ir.DType, use string) string {
 }
 
 func (c *coopMat) declareFragments() {
-	typ := c.fragment(ir.F32, "Accumulator")
+	typ := c.fragment(c.sums, "Accumulator")
 	count := c.rows() * c.cols()
 	for i := range c.products {
 		p := &c.products[i]
@@ -146,6 +146,9 @@ func (c *coopMat) pass() {
 				for f := range wide {
 					sum := elementOf(p.sums, c.rows()*c.cols(), plus(times(i, c.cols()), plus(times(j, wide), uintLit(int64(f)))))
 					at := plus(place, uintLit(int64(n*target.CoopMatResult(s, wide)+f*s.FragN/4)))
+					if c.sums != ir.F32 {
+						sum = call(c.fragment(ir.F32, "Accumulator"), sum)
+					}
 					c.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", sum.s, c.tiles, at.s, pitch)
 				}
 			}

@@ -70,7 +70,7 @@ func (c *coopMat2) declareSums() {
 	for i, p := range c.k.Products {
 		name := c.fresh(c.scope, p.Name)
 		c.products[i].sums = name
-		c.line("%s %s = %s(0.0);", c.sumsType(ir.F32), name, c.sumsType(ir.F32))
+		c.line("%s %s = %s(0.0);", c.sumsType(c.sums), name, c.sumsType(c.sums))
 	}
 }
 
@@ -176,6 +176,7 @@ func (c *coopMat2) load(o *matOperand, name string, k0 text, stage text) {
 // storeResults writes every store: the tile at a time where the results lie in
 // memory like a matrix, else element by element.
 func (c *coopMat2) storeResults() {
+	c.widenSums()
 	var single []kernel.Store
 	for _, s := range c.k.Stores {
 		if s.PerElement {
@@ -193,12 +194,28 @@ func (c *coopMat2) storeResults() {
 	}
 }
 
+// widenSums makes sums in f16 f32, unless they are stored in f16 as they are.
+func (c *coopMat2) widenSums() {
+	asTheyAre := !slices.ContainsFunc(c.k.Stores, func(s kernel.Store) bool {
+		_, _, tile := target.TensorStore(c.k, s)
+		return !tile || s.Value.Kind != kernel.ExprAcc || c.k.Bindings[s.Bind].DType != c.sums
+	})
+	if c.sums == ir.F32 || asTheyAre {
+		return
+	}
+	for i := range c.products {
+		p := &c.products[i]
+		p.sums = c.variable(c.sumsType(ir.F32), p.sums+"_f32", call(c.sumsType(ir.F32), primary(p.sums)))
+	}
+	c.sums = ir.F32
+}
+
 // storeTile writes a tile of results.
 func (c *coopMat2) storeTile(s kernel.Store, base, pitch kernel.Index) {
 	b := c.buffers[s.Bind]
 	c.comment("Store a tile of %s.", b.base)
 	value := c.resultTile(s)
-	if b.DType != ir.F32 {
+	if b.DType != c.sums {
 		value = fmt.Sprintf("%s(%s)", c.sumsType(b.DType), value)
 		if b.DType != c.dtype {
 			c.needMatrix(b.DType)

@@ -36,6 +36,8 @@ func matrixProducts() []matCase {
 		{name: "prologue, odd", p: product{m: d(61), n: d(79), k: d(47), a: f32, b: f16, operands: f16, prologue: true, transA: true}},
 		{name: "q8_0", p: product{m: d(40), n: d(72), k: d(96), a: f16, b: q8, operands: f16, transB: true, half: true}},
 		{name: "q4_0", p: product{m: d(40), n: d(72), k: d(96), a: f32, b: q4, operands: f16, transB: true, bias: true}},
+		{name: "half sums", p: product{m: d(64), n: d(80), k: d(64), a: f16, b: f16, operands: f16, half: true, halfSums: true}},
+		{name: "half sums, epilogue", p: product{m: d(64), n: d(72), k: d(40), a: f16, b: f16, operands: f16, bias: true, halfSums: true}},
 		{name: "q4_K", p: product{m: d(40), n: d(40), k: d(512), a: f16, b: ir.Q4_K, operands: f16, transB: true, loose: true}},
 		{name: "q6_K", p: product{m: d(40), n: d(40), k: d(256), a: f16, b: ir.Q6_K, operands: f16, transB: true, loose: true}},
 		{name: "q5_1", p: product{m: d(40), n: d(40), k: d(64), a: f16, b: ir.Q5_1, operands: f16, transB: true, loose: true}},
@@ -56,7 +58,7 @@ func matrixProducts() []matCase {
 func fragments(caps target.Caps, t ir.DType) (target.MatrixShape, bool) {
 	c := target.Component(t.String())
 	i := slices.IndexFunc(caps.Matrices, func(m target.MatrixShape) bool {
-		return m.A == c && m.B == c && m.C == "f32" && m.R == "f32" && m.Scope == target.ScopeSubgroup
+		return m.A == c && m.B == c && m.C == "f32" && m.R == "f32" && m.Scope == target.ScopeSubgroup // or f16 of the same shape
 	})
 	if i < 0 {
 		return target.MatrixShape{}, false

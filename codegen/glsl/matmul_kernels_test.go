@@ -18,6 +18,7 @@ type product struct {
 	prologue    bool // A passes an elementwise op first
 	bias, gated bool
 	half        bool     // the result is stored as f16
+	halfSums    bool     // sums may be f16
 	loose       bool     // scales are rounded to f16, too
 	operands    ir.DType // what operands may be rounded to; none if invalid
 }
@@ -85,7 +86,7 @@ func (p product) kernel() *kernel.Kernel {
 	load := func(name string) *kernel.Expr {
 		return b.Cast(ir.F32, b.Load(bind(name, p.b, bShape, false), p.b, at(bShape, bAt...), name))
 	}
-	k.Products = []kernel.Product{{A: x, B: load("b"), Name: "acc", Operands: p.operands}}
+	k.Products = []kernel.Product{{A: x, B: load("b"), Name: "acc", Operands: p.operands, HalfSums: p.halfSums}}
 	if c := quant.Codebook(p.b); c != nil {
 		k.Bindings[bind("codebook", c.DType, []ir.Dim{ir.D(c.Elems())}, false)].Codebook = p.b
 	}
@@ -93,6 +94,7 @@ func (p product) kernel() *kernel.Kernel {
 	if p.gated {
 		k.Products[0].Name = "acc0"
 		k.Products = append(k.Products, kernel.Product{A: x, B: load("gate"), Name: "acc1", Operands: p.operands})
+		k.Products[1].HalfSums = p.halfSums
 		y = b.Apply(ir.OpMul, ir.F32, nil, b.Apply(ir.OpRelu, ir.F32, nil, y), b.Acc(1, ir.F32, "acc1"))
 	}
 	if p.bias {

@@ -16,6 +16,7 @@ import (
 type staging struct {
 	*matMul
 	dtype    ir.DType // of the operands on the matrix units
+	sums     ir.DType // of the results there
 	self     text     // number of the invocation
 	tiles    string   // the shared array, in octets
 	operands []*staged
@@ -39,7 +40,7 @@ type staged struct {
 
 // newStaging gives every operand that is to be staged its part of a stage.
 func (m *matMul) newStaging(self text) *staging {
-	c := &staging{matMul: m, self: self}
+	c := &staging{matMul: m, self: self, sums: target.SumsDType(m.k)}
 	c.dtype, _ = target.MatrixDType(m.k)
 	c.needMatrix(c.dtype)
 	c.stageOperands()

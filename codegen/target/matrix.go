@@ -26,6 +26,24 @@ func MatrixDType(k *kernel.Kernel) (ir.DType, bool) {
 	return t, t == ir.F16 || t == ir.BF16
 }
 
+// SumsDType returns the dtype in which matrix units add the products of a
+// kernel up: F32, or F16 where all of them allow it.
+func SumsDType(k *kernel.Kernel) ir.DType {
+	t, _ := MatrixDType(k)
+	for _, p := range k.Products {
+		if !p.HalfSums || t != ir.F16 {
+			return ir.F32
+		}
+	}
+	return ir.F16
+}
+
+// laneSums is how many 32-bit registers an invocation needs for the results of
+// all products.
+func laneSums(k *kernel.Kernel, s kernel.Schedule) int {
+	return s.TileM * s.TileN * len(k.Products) * SumsDType(k).BlockBytes() / 4 / s.Workgroup
+}
+
 // Unrounded looks through the casts that rounding to t makes needless: those
 // to t itself, and those of narrower floats to wider ones.
 func Unrounded(v *kernel.Expr, t ir.DType) *kernel.Expr {
@@ -98,8 +116,8 @@ func checkMatrixUnits(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	return nil
 }
 
-// maxLaneSums is how many results one invocation may hold in fragments of all
-// products. Operand fragments come on top.
+// maxLaneSums is how many registers of results one invocation may hold in
+// fragments of all products. Operand fragments come on top.
 const maxLaneSums = 128
 
 func checkCoopMat(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
@@ -107,20 +125,20 @@ func checkCoopMat(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return err
 	}
 	t, _ := MatrixDType(k)
-	c := component(t)
+	c, sums := component(t), component(SumsDType(k))
 	switch {
 	case s.Subgroup < 1:
 		return fmt.Errorf("fragments belong to subgroups, whose size must be relied on")
 	case s.SubgroupsM < 1 || s.SubgroupsN < 1 || s.Workgroup != s.SubgroupsM*s.SubgroupsN*s.Subgroup:
 		return fmt.Errorf("%dx%d subgroups of %d are no workgroup of %d", s.SubgroupsM, s.SubgroupsN, s.Subgroup, s.Workgroup)
-	case s.FragM < 1 || s.FragN < 1 || s.FragK < 1 || !caps.HasMatrix(uint32(s.FragM), uint32(s.FragN), uint32(s.FragK), c, c, "f32", "f32"):
-		return fmt.Errorf("the device has no %s fragments of %dx%dx%d with f32 sums", t, s.FragM, s.FragN, s.FragK)
+	case s.FragM < 1 || s.FragN < 1 || s.FragK < 1 || !caps.HasMatrix(uint32(s.FragM), uint32(s.FragN), uint32(s.FragK), c, c, sums, sums):
+		return fmt.Errorf("the device has no %s fragments of %dx%dx%d with %s sums", t, s.FragM, s.FragN, s.FragK, sums)
 	case s.TileM%(s.SubgroupsM*s.FragM) != 0 || s.TileN%(s.SubgroupsN*s.FragN) != 0 || s.TileK%s.FragK != 0:
 		return fmt.Errorf("the tile is no whole number of fragments for each subgroup")
 	case s.TileM%OctetElems != 0 || s.TileN%OctetElems != 0 || s.TileK%OctetElems != 0 || s.FragM%OctetElems != 0 || s.FragN%OctetElems != 0 || s.FragK%OctetElems != 0:
 		return fmt.Errorf("tiles and fragments must be multiples of %d, the neighbours that are staged together", OctetElems)
 	}
-	if n := s.TileM * s.TileN * len(k.Products) / s.Workgroup; n > maxLaneSums {
+	if n := laneSums(k, s); n > maxLaneSums {
 		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxLaneSums)
 	}
 	return nil

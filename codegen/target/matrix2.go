@@ -31,10 +31,10 @@ func checkCoopMat2(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	if t == ir.BF16 && !caps.Features.Int16 {
 		return fmt.Errorf("the device has no 16-bit integers, as which bf16 lies in buffers")
 	}
-	if !m2.offers(s, component(t)) {
+	if !m2.offers(s, component(t), component(SumsDType(k))) {
 		return fmt.Errorf("the device has no %s matrices in steps that divide %dx%dx%d for %d invocations", t, s.TileM, s.TileN, s.TileK, s.Workgroup)
 	}
-	if n := s.TileM * s.TileN * len(k.Products) / s.Workgroup; n > maxLaneSums {
+	if n := laneSums(k, s); n > maxLaneSums {
 		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxLaneSums)
 	}
 	if MatrixStage(k, s) == 0 {
@@ -51,9 +51,9 @@ func checkCoopMat2(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 
 // offers reports whether a tile of a workgroup is a whole number of the steps
 // that the device has for that size of workgroup.
-func (m *Matrix2) offers(s kernel.Schedule, c Component) bool {
+func (m *Matrix2) offers(s kernel.Schedule, c, sums Component) bool {
 	return slices.ContainsFunc(m.Dims, func(d MatrixShape) bool {
-		return d.Scope == ScopeWorkgroup && int(d.Invocations) == s.Workgroup && d.A == c && d.B == c && d.C == "f32" && d.R == "f32" &&
+		return d.Scope == ScopeWorkgroup && int(d.Invocations) == s.Workgroup && d.A == c && d.B == c && d.C == sums && d.R == sums &&
 			s.TileM%int(d.M) == 0 && s.TileN%int(d.N) == 0 && s.TileK%int(d.K) == 0
 	})
 }

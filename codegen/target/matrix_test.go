@@ -106,6 +106,45 @@ func TestCheckMatrixUnits(t *testing.T) {
 	}
 }
 
+func TestHalfSums(t *testing.T) {
+	k := matrixMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F16, false)
+	k.Products[0].HalfSums = true
+	s, reason, err := Select(k, profile(t, "nvidia-h100"))
+	if err != nil || s.String() != "coopmat2 wg=256 tile=256x256x32" {
+		t.Errorf("%s, %s, %v", s, reason, err)
+	}
+	k.Products[0].Operands = ir.BF16 // whose sums are f32 on any unit
+	if err := Check(k, s, profile(t, "nvidia-h100")); err == nil || !strings.Contains(err.Error(), "spill") {
+		t.Errorf("bf16 in f16 sums: %v", err)
+	}
+}
+
+func TestSplitSums(t *testing.T) {
+	caps := profile(t, "nvidia-h100")
+	cases := []struct {
+		what string
+		k    *kernel.Kernel
+		want int
+	}{
+		{"fills the device", matrixMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F16, false), 1},
+		{"few results", matrixMul(one, ir.D(64), ir.D(512), ir.D(16384), ir.F16, true), 16},
+		{"not on matrix units", matMul(one, ir.D(64), ir.D(512), ir.D(16384), ir.F32, true), 1},
+		{"few rows are for matvec", matrixMul(one, ir.D(4), ir.D(512), ir.D(16384), ir.F16, true), 1},
+		{"shallow", matrixMul(one, ir.D(64), ir.D(512), ir.D(320), ir.F16, true), 1},
+		{"not a whole number of steps", matrixMul(one, ir.D(64), ir.D(512), ir.D(16383), ir.F16, true), 1},
+		{"no rates are known", matrixMul(one, ir.D(64), ir.D(512), ir.D(16384), ir.F16, true), 1},
+	}
+	for _, c := range cases {
+		on := caps
+		if c.what == "no rates are known" {
+			on = profile(t, "amd-rdna3")
+		}
+		if got := SplitSums(c.k, on); got != c.want {
+			t.Errorf("%s: %d parts, want %d", c.what, got, c.want)
+		}
+	}
+}
+
 // A product that does not run on the fastest variant says why.
 func TestMatrixReason(t *testing.T) {
 	caps := profile(t, "nvidia-h100")

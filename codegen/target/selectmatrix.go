@@ -124,9 +124,9 @@ func (tl matrixTile) schedule(k *kernel.Kernel, caps Caps) (kernel.Schedule, boo
 	s.Subgroup, s.SubgroupsM, s.SubgroupsN = int(caps.SubgroupSize), tl.SubgroupsM, tl.SubgroupsN
 	s.Workgroup = s.Subgroup * tl.SubgroupsM * tl.SubgroupsN
 	t, _ := MatrixDType(k)
-	c := component(t)
+	c, sums := component(t), component(SumsDType(k))
 	for _, m := range caps.Matrices {
-		fits := m.A == c && m.B == c && m.C == "f32" && m.R == "f32" && m.Scope == ScopeSubgroup &&
+		fits := m.A == c && m.B == c && m.C == sums && m.R == sums && m.Scope == ScopeSubgroup &&
 			tl.M%(tl.SubgroupsM*int(m.M)) == 0 && tl.N%(tl.SubgroupsN*int(m.N)) == 0 && tl.K%int(m.K) == 0
 		if fits && int(m.M*m.N*m.K) > s.FragM*s.FragN*s.FragK {
 			s.FragM, s.FragN, s.FragK = int(m.M), int(m.N), int(m.K)
