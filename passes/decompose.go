@@ -92,6 +92,9 @@ func decompose(g *ir.Graph) (*ir.Graph, error) {
 		if out := r.decomposed(n, args); out != nil || r.err != nil {
 			return out, r.err
 		}
+		if out := r.longFold(n, args); out != nil || r.err != nil {
+			return out, r.err
+		}
 		if n.Op().Class() == ir.ClassReduce {
 			if groups := linearAxes(n); len(groups) > 1 && n.Op() == ir.OpVariance {
 				return r.varianceInTurn(n, args[0], groups), r.err

@@ -1,0 +1,149 @@
+package passes
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// When a reduction is made in chunks. As with running sums, one kernel gives
+// each row to one workgroup, or where rows lie side by side in memory to one
+// invocation, so that few long rows would leave a device idle.
+const (
+	minLongFold  = 1 << 16 // elements of a row that one workgroup folds while another kernel would start
+	manyRows     = 64      // rows that fill any device with a workgroup each
+	minFoldChunk = 4096    // elements per workgroup that are worth their start
+	sideChunk    = 32      // elements of a row per invocation, so that it can keep them for a second pass
+	sideBlock    = 32      // elements side by side that invocations of one subgroup read at least
+)
+
+// cut says how the rows of a reduction are divided: the folded axes First to
+// Last, taken as one axis, become [Count, Len, Block], of which the chunks are
+// folded along Len first, and what is left after that. Block is 1 unless rows
+// lie side by side and are too few to read memory in whole lines. Elements
+// beyond Count*Len*Block are the rest, folded by themselves.
+type cut struct {
+	folded            []bool
+	First, Last       int
+	Length            int64
+	Count, Len, Block int64
+}
+
+// cutOf returns how to divide the rows of a reduction of a shape over some
+// axes; ok is false where one kernel folds them as well as several. Chunks that
+// are gone over twice stay short enough to be kept, as far as that makes not
+// too many.
+func cutOf(s ir.Shape, folded []bool, twice bool) (c cut, ok bool) {
+	c.folded = folded
+	rows, length, inner := int64(1), int64(1), int64(1)
+	var along ir.Shape
+	for i, d := range s {
+		if folded[i] {
+			along = append(along, d)
+			length *= d.Max()
+			inner = 1
+		} else {
+			rows *= d.Max()
+			inner *= d.Max()
+		}
+	}
+	if _, err := along.Numel(); err != nil || rows == 0 || length == 0 || !c.longestRun(s) {
+		return c, false
+	}
+	if inner > 1 {
+		return c, c.sideBySide(rows, length, inner, twice)
+	}
+	return c, c.inARow(rows, length)
+}
+
+// longestRun finds the neighbouring folded axes of constant extents that have
+// the most elements.
+func (c *cut) longestRun(s ir.Shape) bool {
+	for first := 0; first < len(s); first++ {
+		n := int64(1)
+		for last := first; last < len(s) && c.folded[last] && s[last].IsStatic(); last++ {
+			if n *= s[last].Add; n > c.Length {
+				c.First, c.Last, c.Length = first, last, n
+			}
+		}
+	}
+	return c.Length > 1
+}
+
+// inARow cuts rows whose elements are neighbours in memory.
+func (c *cut) inARow(rows, length int64) bool {
+	if length <= minLongFold || rows > manyRows {
+		return false
+	}
+	count := min(sumGroups/rows, length/minFoldChunk, c.Length/2)
+	c.Block = 1
+	c.Len = wholeChunks(c.Length, (c.Length+count-1)/count)
+	c.Count = c.Length / c.Len
+	return c.Count > 1
+}
+
+// sideBySide cuts rows of which inner are neighbours in memory.
+func (c *cut) sideBySide(rows, length, inner int64, twice bool) bool {
+	if length <= minSideSum || rows*4 > sumLanes || c.Length < 2*sideChunk {
+		return false
+	}
+	c.Block = 1
+	for c.Block*inner < sideBlock && c.Length >= 4*sideChunk*c.Block {
+		c.Block *= 2
+	}
+	lanes := int64(sumLanes)
+	if twice {
+		lanes *= 8
+	}
+	chunk := int64(sideChunk)
+	for chunk*lanes < length*rows && 4*chunk*c.Block <= c.Length {
+		chunk *= 2
+	}
+	c.Len = chunk
+	c.Count = c.Length / (c.Len * c.Block)
+	return c.Count > 1
+}
+
+// wholeChunks returns a length of chunks from a wanted one on, such that
+// nothing is left over if there is one not much longer.
+func wholeChunks(length, chunk int64) int64 {
+	chunk = (chunk + 3) / 4 * 4
+	for n := chunk; n < 2*chunk; n += 4 {
+		if length%n == 0 {
+			return n
+		}
+	}
+	return chunk
+}
+
+// chunked returns how many elements the chunks have together.
+func (c *cut) chunked() int64 { return c.Count * c.Len * c.Block }
+
+// with returns a shape with other axes in the place of those that are cut.
+func (c *cut) with(s ir.Shape, extents ...int64) ir.Shape {
+	out := slices.Clone(s[:c.First])
+	for _, n := range extents {
+		out = append(out, ir.Dim{Add: n})
+	}
+	return append(out, s[c.Last+1:]...)
+}
+
+// axes returns the folded axes in a shape that has n axes in the place of those
+// that are cut, of which it leaves out all but some.
+func (c *cut) axes(n int, of ...int) []int64 {
+	var list []int64
+	for i := range c.First {
+		if c.folded[i] {
+			list = append(list, int64(i))
+		}
+	}
+	for _, i := range of {
+		list = append(list, int64(c.First+i))
+	}
+	for i := c.Last + 1; i < len(c.folded); i++ {
+		if c.folded[i] {
+			list = append(list, int64(i-c.Last-1+c.First+n))
+		}
+	}
+	return list
+}
