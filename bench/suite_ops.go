@@ -17,7 +17,10 @@ func opsCases(scale Scale) []Case {
 			list = append(list, c)
 		}
 	}
-	list = append(list, longRowsCase(8, scale.of(16<<20, 1<<14)), sumAllCase(rows, cols))
+	list = append(list, longRowsCases(scale.of(16<<20, 1<<17))...)
+	list = append(list, sumAllCase(rows, cols))
+	list = append(list, outerCases(scale)...)
+	list = append(list, oddRowsCase(rows, cols-1))
 	list = append(list, scanCases(scale)...)
 	return append(list, convCase(scale), expertsCase(scale))
 }
@@ -55,11 +58,39 @@ func rowCases(m, n int) []Case {
 	}
 }
 
-// longRowsCase has fewer rows than any device has cores.
-func longRowsCase(m, n int) Case {
-	c := rowsOf("sum", m, n, func(x frontend.Tensor) frontend.Tensor { return x.Sum(1) })
-	c.Axes["y"] = "m"
+// longRowsCases have fewer rows than any device has cores.
+func longRowsCases(n int) []Case {
+	sum := rowsOf("sum", 8, n, func(x frontend.Tensor) frontend.Tensor { return x.Sum(1) })
+	sum.Axes["y"] = "m"
+	softmax := rowsOf("softmax", 1, n, func(x frontend.Tensor) frontend.Tensor { return x.Softmax(1) })
+	softmax.Axes["y"] = "m n"
+	argmax := rowsOf("argmax", 1, n, func(x frontend.Tensor) frontend.Tensor { return x.Argmax(1) })
+	argmax.Axes["y"] = "m"
+	return []Case{sum, softmax, argmax}
+}
+
+// oddRowsCase has rows that begin at any multiple of an element.
+func oddRowsCase(m, n int) Case {
+	c := rowsOf("softmax", m, n, func(x frontend.Tensor) frontend.Tensor { return x.Softmax(1) })
+	c.Axes["y"] = "m n"
 	return c
+}
+
+// outerCases fold the outer axis of a matrix, so that rows lie side by side in
+// memory: some of them and many.
+func outerCases(scale Scale) []Case {
+	column := func(what string, m, n int, out string, f func(frontend.Tensor) frontend.Tensor) Case {
+		c := grid(what, ir.F32, m, n, "", f)
+		c.Axes["y"], c.Samples = out, []Sample{{"n": Some(2)}}
+		return c
+	}
+	sum := func(x frontend.Tensor) frontend.Tensor { return x.Sum(0) }
+	side := scale.of(8192, 1024)
+	return []Case{
+		column("sum_axis0", scale.of(1<<20, 1<<12), 16, "n", sum),
+		column("sum_axis0", side, side, "n", sum),
+		column("softmax_axis0", side/2, side/2, ". n", func(x frontend.Tensor) frontend.Tensor { return x.Softmax(0) }),
+	}
 }
 
 // sumAllCase has one result; the reference adds all of it up.

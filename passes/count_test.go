@@ -176,9 +176,9 @@ func TestKernelCounts(t *testing.T) {
 		{"a cycle through another kernel", `
 			%1 = sum %x {axes=[1], keepdims=true}  %2 = sub %x, %1  %3 = gelu %2  %4 = matmul %3, %w  %5 = add %4, %1
 			output "o" %5`, "row matmul"},
-		{"rows too long for an epilogue", `
+		{"few rows too long for one workgroup each", `
 			%1 = sum %long {axes=[1], keepdims=true}  %2 = div %long, %1
-			output "o" %2`, "row map"},
+			output "o" %2`, "row row map"},
 		{"a reduction of a product", `
 			%1 = matmul %x, %w  %2 = sum %1 {axes=[1]}
 			output "o" %2`, "matmul row"},

@@ -2,45 +2,36 @@ package passes_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 )
 
 // TestLongFolds checks reductions of few long rows, which are made in chunks:
-// whole and with a rest, in a row and side by side in memory, over several
-// axes, and beside a symbol.
+// in a row and side by side in memory, whole and with a rest, over several axes,
+// and beside a symbol.
 func TestLongFolds(t *testing.T) {
-	shapes := []struct{ shape, axes, dtype string }{
-		{"[131072]", "0", "f32"},
-		{"[2,70001]", "1", "f32"},
-		{"[300,401]", "0,1", "f16"},
-		{"[33000,4]", "0", "f32"},
-		{"[2,1200,3]", "1", "bf16"},
-		{"[70000,2]", "0,1", "f32"},
-		{"[T,40000]", "0,1", "f32"},
-		{"[8,3,9000]", "0,2", "f32"},
+	reductions := []string{"sum", "mean", "reduce_max", "reduce_min", "norm1", "norm2", "logsumexp", "variance"}
+	places := []string{"argmax", "argmin", "softmax", "log_softmax", "l2_normalize"}
+	tests := []struct {
+		shape, attrs, dtype string
+		ops                 []string
+	}{
+		{"[2,1300,3]", "{axes=[1]}", "f32", reductions},
+		{"[1024,2]", "{axes=[0]}", "f16", []string{"sum", "logsumexp"}},
+		{"[2,1300,3]", "{axis=1}", "f32", places},
+		{"[1024,2]", "{axis=0}", "bf16", places[:3]},
+		{"[1300,3]", "{axes=[0]}", "i8", []string{"sum", "prod", "reduce_max", "reduce_min"}},
+		{"[70001]", "", "f32", []string{"variance", "logsumexp", "layer_norm", "rms_norm"}},
+		{"[70001]", "{axis=0}", "i32", places[:2]},
+		{"[1,70001]", "{axis=1}", "f32", places[:3]},
+		{"[70001]", "", "bool", []string{"any", "all"}},
+		{"[300,401]", "", "f16", []string{"sum", "logsumexp"}},
+		{"[T,40000]", "{axes=[0,1]}", "f32", []string{"mean", "variance"}},
+		{"[8,3,9000]", "{axes=[0,2]}", "f32", []string{"sum", "variance"}},
 	}
-	for _, tt := range shapes {
-		for _, op := range []string{"sum", "mean", "reduce_max", "reduce_min", "norm1", "norm2", "logsumexp", "variance"} {
-			checkLongFold(t, op, tt.shape, tt.dtype, fmt.Sprintf("%%x {axes=[%s]}", tt.axes))
+	for _, tt := range tests {
+		for _, op := range tt.ops {
+			checkLongFold(t, op, tt.shape, tt.dtype, "%x "+tt.attrs)
 		}
-		axis, several, _ := strings.Cut(tt.axes, ",")
-		if several != "" {
-			continue
-		}
-		for _, op := range []string{"argmax", "argmin", "softmax", "log_softmax", "l2_normalize"} {
-			checkLongFold(t, op, tt.shape, tt.dtype, fmt.Sprintf("%%x {axis=%s}", axis))
-		}
-	}
-	for _, op := range []string{"rms_norm", "layer_norm"} {
-		checkLongFold(t, op, "[2,70001]", "f32", "%x")
-	}
-	for _, op := range []string{"sum", "prod", "reduce_max", "reduce_min"} {
-		checkLongFold(t, op, "[70001]", "i32", "%x")
-		checkLongFold(t, op, "[1200,3]", "i8", "%x {axes=[0]}")
-	}
-	for _, op := range []string{"any", "all"} {
-		checkLongFold(t, op, "[70001]", "bool", "%x")
 	}
 }
 
