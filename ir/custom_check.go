@@ -26,7 +26,7 @@ func (c *CustomOp) check() error {
 	case c.Kernel != nil && c.Infer == nil:
 		return errors.New("a kernel needs Infer, which gives the types of its results")
 	case c.Kernel == nil && c.Reference != nil:
-		return errors.New("Reference is for kernels: the reference of Expr and Body is Float or Int")
+		return errors.New("field Reference is for kernels: the reference of Expr and Body is Float or Int")
 	case c.Kernel != nil && (c.Float != nil || c.Int != nil):
 		return errors.New("Float and Int are for Expr and Body: the reference of a kernel is Reference")
 	}
@@ -37,7 +37,7 @@ func (c *CustomOp) check() error {
 		return c.Kernel.check(c)
 	}
 	if strings.Contains(c.Expr, ";") {
-		return errors.New("Expr is not one expression, as it has a semicolon: give statements as Body")
+		return errors.New("field Expr is not one expression, as it has a semicolon: give statements as Body")
 	}
 	return errors.Join(checkCustomText("Expr", c.Expr), checkCustomText("Body", c.Body))
 }
@@ -119,7 +119,7 @@ func (k *CustomKernel) check(c *CustomOp) error {
 	case k.SharedBytes < 0 || k.SharedBytes > 1<<20:
 		return fmt.Errorf("%d bytes of shared memory", k.SharedBytes)
 	case k.SharedBytes == 0 && slices.Contains(identifiers(k.Shared), "shared"):
-		return errors.New("Shared declares shared memory: say in SharedBytes how much, so that devices with less are refused")
+		return errors.New("field Shared declares shared memory: say in SharedBytes how much, so that devices with less are refused")
 	}
 	total := 1
 	for i, w := range k.Workgroup {
