@@ -112,15 +112,12 @@ func (c *staging) shiftedOctets(b *buffer) string {
 uvec4 NAME(uint i) {
     uint at = i / 8u, shift = i % 8u;
     uvec4 low = OCTETS[at], high = OCTETS[min(at + 1u, uint(OCTETS.length()) - 1u)];
-    if ((shift & 4u) != 0u) {
-        low = uvec4(low.zw, high.xy);
-        high.xy = high.zw;
-    }
-    if ((shift & 2u) != 0u) {
-        low = uvec4(low.yzw, high.x);
-        high.x = high.y;
-    }
-    return (shift & 1u) != 0u ? low >> 16 | uvec4(low.yzw, high.x) << 16 : low;
+    bvec4 by4 = bvec4((shift & 4u) != 0u), by2 = bvec4((shift & 2u) != 0u), by1 = bvec4((shift & 1u) != 0u);
+    low = mix(low, uvec4(low.zw, high.xy), by4);
+    high = mix(high, high.zwzw, by4);
+    low = mix(low, uvec4(low.yzw, high.x), by2);
+    high = mix(high, high.yyyy, by2);
+    return mix(low, low >> 16 | uvec4(low.yzw, high.x) << 16, by1);
 }
 `))
 	return name

@@ -17,27 +17,34 @@ var nvidia = class{
 		// flight, all kept in registers for the second pass.
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 256, 1024, 16, 32
 		t.tiles = []tile{
-			{128, 128, 16, 8, 8}, // 64 sums each: 16 shared loads per 256 products
+			{128, 128, 8, 16, 8}, // f32 4096^3 at 38.8 TFLOP/s: 24 shared loads per 512 products
+			{128, 128, 16, 8, 8}, // 34.3: 16 loads per 256
 			{64, 64, 16, 4, 4},
 			{32, 64, 16, 4, 4},
 			{16, 64, 16, 2, 4},
 			{32, 32, 16, 2, 2},
 		}
-		// Rates on an H100: f16 4096^3, and 2048^3 for the smaller tiles. The
-		// product of two workgroup tiles of 128x128 by one A runs at 319.
+		// Rates on an H100, TFLOP/s: for large tiles f16 4096^3; for those from
+		// 64x64 down, where a core runs one workgroup at a time, 64 or 16 rows by
+		// 4096x4096. The drivers' compiler gives other sizes of the same registers
+		// a fraction of it: 128x256x32 293, 192x192x32 131, 160x256x32 37 in
+		// coopmat2; 128x256x16 30, which spills, and 128x128x32 on 128
+		// invocations 186 in coopmat.
 		t.matrixTiles = []matrixTile{
 			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 32, Rate: 356}, // with f16 sums
 			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, Rate: 309},
 			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 128, K: 64, Rate: 275},
-			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 128, K: 32, Rate: 270}, // staged operands need the room
 			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 256, K: 64, Rate: 245},
-			{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 64, N: 128, K: 64, Rate: 208},
-			{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 64, N: 64, K: 64, Rate: 191},
-			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 256, K: 16, Rate: 213},
-			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 128, K: 32, Rate: 230},
+			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 128, K: 64, Rate: 204},
+			{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 64, N: 64, K: 64, Rate: 140},
+			{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 32, N: 32, K: 128, Rate: 70},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 16, Rate: 250, Alone: 140},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 4, SubgroupsN: 2, M: 256, N: 128, K: 16, Rate: 210}, // decodes B half as often
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 128, K: 32, Rate: 207},
 			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 128, K: 32, Rate: 175},
-			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 32, Rate: 155},
-			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 32, N: 32, K: 32, Rate: 60},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 32, Rate: 130},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 4, M: 16, N: 64, K: 64, Rate: 61},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 32, N: 32, K: 64, Rate: 60},
 		}
 		t.flashTiles = []tile{
 			{64, 64, 16, 4, 4}, // 38 KiB at 128 elements a head

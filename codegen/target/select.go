@@ -169,7 +169,7 @@ func (t tuning) matTiles(k *kernel.Kernel) []Candidate {
 		groups := min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
 		c := Candidate{tl.schedule(), fmt.Sprintf("%dx%dx%d in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K, tl.M, tl.N, groups)}
 		filled := 2*sh.M > int64(tl.M) && 2*sh.N > int64(tl.N)
-		if spills := tl.ThreadM*tl.ThreadN*len(k.Products) > 64; groups >= t.fill && filled && !spills {
+		if groups >= t.fill && filled && !tl.spills(len(k.Products)) {
 			fitting = append(fitting, c)
 		} else {
 			rest = append([]Candidate{c}, rest...)
@@ -182,9 +182,21 @@ func (t tuning) matTiles(k *kernel.Kernel) []Candidate {
 	return all
 }
 
+// spills reports whether the sums of so many products leave no registers for
+// what they are sums of: more than 64 of several products, whose operands take
+// registers, too, or more than 128.
+func (t tile) spills(products int) bool {
+	sums := t.ThreadM * t.ThreadN * products
+	return sums > 64 && products > 1 || sums > maxAccumulators
+}
+
 func (t tile) schedule() kernel.Schedule {
-	return kernel.Schedule{Variant: kernel.VarMatTile, Workgroup: t.workgroup(), Vec: 4,
+	s := kernel.Schedule{Variant: kernel.VarMatTile, Workgroup: t.workgroup(), Vec: 4,
 		TileM: t.M, TileN: t.N, TileK: t.K, ThreadM: t.ThreadM, ThreadN: t.ThreadN}
+	if t.ThreadM*t.ThreadN > 64 {
+		s.Stages = 2 // so few subgroups are resident that they do not hide latency
+	}
+	return s
 }
 
 // matVecs: for few rows, reading B once is all that matters.

@@ -55,8 +55,12 @@ func (t tuning) matrixUnits(k *kernel.Kernel, caps Caps) []Candidate {
 // and a round takes as long whether all cores take part or one.
 func (t tuning) matrixTime(tl matrixTile, groups, depth int64) float64 {
 	cores := max(t.fill/2, 1)
+	rate := tl.Rate
+	if groups <= cores && tl.Alone > 0 {
+		rate = tl.Alone
+	}
 	flops := 2 * float64(ceilDiv(groups, cores)*cores*int64(tl.M)*int64(tl.N)) * float64(depth)
-	return flops / (tl.Rate * 1e3)
+	return flops / (rate * 1e3)
 }
 
 // SplitSums returns into how many parts the contraction of a matrix product is
@@ -96,13 +100,19 @@ const (
 // runs it on matrix units.
 func (t tuning) bestMatrixTime(k *kernel.Kernel, caps Caps, parts int) (best float64, ok bool) {
 	sh := matShapeOf(k)
+	readTime := 0.0
+	for _, b := range k.Bindings {
+		if !b.Write {
+			readTime += float64(bindingBytes(b)) / t.memoryRate
+		}
+	}
 	for _, tl := range t.matrixTiles {
 		s, fits := tl.schedule(k, caps)
 		if !fits || Check(k, s, caps) != nil {
 			continue
 		}
 		groups := int64(parts) * min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
-		time := t.matrixTime(tl, groups, sh.K/int64(parts)) * slowdown(k, s).factor
+		time := max(t.matrixTime(tl, groups, sh.K/int64(parts))*slowdown(k, s).factor, readTime)
 		if parts > 1 {
 			results := float64(sh.Batch*sh.M) * float64(sh.N) * float64(len(k.Products))
 			time += t.launchTime + float64(parts)*results*8/t.memoryRate // written and read in f32
@@ -166,9 +176,9 @@ func slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 				note(handicap{2.5, "operands staged beside the driver's own"})
 			case OctetLoad(k, o.v, o.axis, t):
 			case plainLoad(k, o.v, t):
-				note(handicap{1.2, "operands not aligned to 16 bytes"})
+				note(handicap{3.5, "operands not aligned to 16 bytes"})
 			default:
-				note(handicap{1.3, "operands computed on the way"})
+				note(handicap{min(1+77/float64(max(s.TileM, 1)), 2.2), "operands computed on the way"}) // B once per row of tiles
 			}
 		}
 	}

@@ -60,6 +60,9 @@ type matrixTile struct {
 	// in any unit where nothing was measured: the choice weighs it against how
 	// evenly the tiles of a product spread over the device.
 	Rate float64
+	// Alone is the rate where every core has one workgroup only, if that is
+	// less.
+	Alone float64
 }
 
 // class is a kind of device: which ones belong to it, and how they are tuned.

@@ -1,6 +1,6 @@
 // matmul over [T,4096], folding 4096
 // Fuses: matmul.
-// Schedule: tile wg=256 tile=128x128x16 thread=8x8.
+// Schedule: tile wg=128 tile=128x128x8 thread=16x8 stages=2.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -9,15 +9,15 @@
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer A_vec4_buffer { vec4 a_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer B_buffer { uint16_t b[]; }; // q4_0
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared vec4 tile_a[640];
-shared vec4 tile_b[640];
+shared vec4 tile_a[768];
+shared vec4 tile_b[768];
 
 // Four bytes as floats, by way of the halves from 1024 to 1279, whose last bits
 // are a byte: conversions of integers are slower.
@@ -65,42 +65,82 @@ void main() {
     uint self = gl_LocalInvocationIndex;
     uint col0 = gl_WorkGroupID.x * 128u;
     uint row0 = gl_WorkGroupID.y * 128u;
-    float acc[64];
-    [[unroll]] for (uint i = 0u; i < 64u; ++i) {
+    float acc[128];
+    [[unroll]] for (uint i = 0u; i < 128u; ++i) {
         acc[i] = 0.0;
     }
     uint tx = self % 16u;
     uint ty = self / 16u;
+    vec4 next_a[2];
+    vec4 next_b[2];
 
-    for (uint k0 = 0u; k0 < 4096u; k0 += 16u) {
-        // Stage 128 rows of a.
-        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-            uint slot = self + i * 256u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint row = min(row0 + line, T - 1u);
-            uint k = k0 + quad * 4u;
-            tile_a[line * 5u + quad] = a_vec4[(row * 4096u + k) / 4u];
+    // The first tiles go to shared memory.
+
+    // Fetch 128 rows of a.
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint slot = self + i * 128u;
+        uint line = slot / 2u;
+        uint quad = slot % 2u;
+        uint row = min(row0 + line, T - 1u);
+        uint k = quad * 4u;
+        next_a[i] = a_vec4[(row * 4096u + k) / 4u];
+    }
+
+    // Fetch 128 columns of b.
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint slot = self + i * 128u;
+        uint line = slot / 2u;
+        uint quad = slot % 2u;
+        uint col = col0 + line;
+        uint k = quad * 4u;
+        next_b[i] = decode4_b(col * 4096u + k);
+    }
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint slot = self + i * 128u;
+        uint line = slot / 2u;
+        uint quad = slot % 2u;
+        tile_a[line * 3u + quad] = next_a[i];
+    }
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint slot = self + i * 128u;
+        uint line = slot / 2u;
+        uint quad = slot % 2u;
+        tile_b[line * 3u + quad] = next_b[i];
+    }
+    barrier();
+
+    uint stage = 0u;
+    for (uint k0 = 0u; k0 < 4096u; k0 += 8u) {
+        uint k1 = k0 + 8u;
+        if (k1 < 4096u) {
+            // Fetch 128 rows of a.
+            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+                uint slot = self + i * 128u;
+                uint line = slot / 2u;
+                uint quad = slot % 2u;
+                uint row = min(row0 + line, T - 1u);
+                uint k = k1 + quad * 4u;
+                next_a[i] = a_vec4[(row * 4096u + k) / 4u];
+            }
+
+            // Fetch 128 columns of b.
+            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+                uint slot = self + i * 128u;
+                uint line = slot / 2u;
+                uint quad = slot % 2u;
+                uint col = col0 + line;
+                uint k = k1 + quad * 4u;
+                next_b[i] = decode4_b(col * 4096u + k);
+            }
         }
 
-        // Stage 128 columns of b.
-        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-            uint slot = self + i * 256u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint col = col0 + line;
-            uint k = k0 + quad * 4u;
-            tile_b[line * 5u + quad] = decode4_b(col * 4096u + k);
-        }
-        barrier();
-
-        for (uint quad = 0u; quad < 4u; ++quad) {
+        for (uint quad = 0u; quad < 2u; ++quad) {
             vec4 b_cols[8];
             [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad];
+                b_cols[j] = tile_b[stage * 384u + ((tx + j * 16u) * 3u + quad)];
             }
-            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad];
+            [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+                vec4 a_row = tile_a[stage * 384u + ((ty + i * 8u) * 3u + quad)];
                 [[unroll]] for (uint j = 0u; j < 8u; ++j) {
                     acc[i * 8u + j] = fma(a_row.x, b_cols[j].x, acc[i * 8u + j]);
                     acc[i * 8u + j] = fma(a_row.y, b_cols[j].y, acc[i * 8u + j]);
@@ -109,11 +149,26 @@ void main() {
                 }
             }
         }
+        stage = 1u - stage;
+        if (k1 < 4096u) {
+            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+                uint slot = self + i * 128u;
+                uint line = slot / 2u;
+                uint quad = slot % 2u;
+                tile_a[stage * 384u + (line * 3u + quad)] = next_a[i];
+            }
+            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+                uint slot = self + i * 128u;
+                uint line = slot / 2u;
+                uint quad = slot % 2u;
+                tile_b[stage * 384u + (line * 3u + quad)] = next_b[i];
+            }
+        }
         barrier();
     }
 
-    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-        uint row = row0 + ty + i * 16u;
+    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+        uint row = row0 + ty + i * 8u;
         [[unroll]] for (uint j = 0u; j < 8u; ++j) {
             uint col = col0 + tx + j * 16u;
             if (row < T) {
