@@ -34,6 +34,20 @@ func (t Tensor) MatMulTIn(p Precision, w Tensor) Tensor {
 	return t.apply(ir.OpMatMul, []Tensor{w}, attr("transpose_b", true), attr("precision", string(p)))
 }
 
+// MatMulID multiplies each row of t by the matrix that an index picks for it:
+// result[t, u] = weights[ids[t, u]] x t[t, u], with t [T, U, K], or [T, 1, K] to
+// use one row for all U, weights [E, N, K], which may be quantized, and integer
+// ids [T, U], which are clamped to 0 … E-1. This is the product of a mixture of
+// experts.
+func (t Tensor) MatMulID(weights, ids Tensor) Tensor {
+	return t.apply(ir.OpMatMulID, []Tensor{weights, ids})
+}
+
+// MatMulIDIn is MatMulID in a precision of the caller's choice.
+func (t Tensor) MatMulIDIn(p Precision, weights, ids Tensor) Tensor {
+	return t.apply(ir.OpMatMulID, []Tensor{weights, ids}, attr("precision", string(p)))
+}
+
 // AttentionOption changes what Attention does.
 type AttentionOption func(*attention)
 

@@ -29,6 +29,8 @@ var probeShapes = map[Op][]Shape{
 	OpRandomBernoulli:    {{}},
 	OpConv:               {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256)},
 	OpConvTranspose:      {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256)},
+	OpMatMulID:           {ShapeOf(2, 1, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2)},
+	OpExpertGroups:       {ShapeOf(2, 2)},
 	OpAttention:          {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(1, 1, 1)},
 }
 
@@ -52,7 +54,7 @@ func probeAttr(op Op, a AttrInfo) any {
 		return []int64{0, 1}
 	case a.Name == "kernel":
 		return []int64{1, 1}
-	case a.Name == "groups":
+	case a.Name == "groups" || a.Name == "experts" || a.Name == "rows":
 		return int64(1)
 	case a.Name == "axes":
 		return []int64{}
@@ -107,6 +109,10 @@ func probeArgs(op Op, types []DType) []*Node {
 	args := make([]*Node, len(types))
 	for i, t := range types {
 		args[i] = &Node{typ: Type{t, shapes[min(i, len(shapes)-1)]}}
+	}
+	if op == OpMatMulID { // its groups are of its own ids
+		args[3].op, args[3].args = OpExpertGroups, args[2:3]
+		args[3].attrs = Attrs{{"experts", args[1].typ.Shape[0].Add}, {"rows", int64(1)}}
 	}
 	return args
 }

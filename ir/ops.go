@@ -127,6 +127,8 @@ const (
 
 	// Contraction.
 	OpMatMul
+	OpMatMulID
+	OpExpertGroups
 
 	// Windows.
 	OpConv

@@ -8,8 +8,7 @@ func init() {
 			Attrs: []AttrInfo{
 				{Name: "transpose_a", Kind: AttrBool, Default: false, Doc: "a is [..., K, M]"},
 				{Name: "transpose_b", Kind: AttrBool, Default: false, Doc: "b is [..., N, K]"},
-				{Name: "precision", Kind: AttrString, Default: PrecisionFull, Enum: []string{PrecisionFull, PrecisionHalf, PrecisionHalfSums},
-					Doc: "what a device may do to be faster: full, nothing; half, round operands to f16; half_sums, sum in f16 as well"},
+				precisionAttr,
 			}, Infer: inferMatMul, Tol: Tolerance{Eps: 64, Abs: 1e-5, Sum: true},
 			Doc: "Matrix product a[..., M, K] x b[..., K, N] with broadcast outer axes, accumulated in f32. b may be a quantized weight [N, K] with transpose_b; the result has a's dtype."},
 		OpInfo{Op: OpAttention, Name: "attention", Class: ClassAttention,
@@ -21,6 +20,9 @@ func init() {
 			Doc: "Scaled dot-product attention: softmax(q k^T * scale + mask) v, q [..., H, T, D], k and v [..., G, S, D], H a multiple of G (grouped heads); mask broadcasts to [..., H, T, S] and is added."},
 	)
 }
+
+var precisionAttr = AttrInfo{Name: "precision", Kind: AttrString, Default: PrecisionFull, Enum: []string{PrecisionFull, PrecisionHalf, PrecisionHalfSums},
+	Doc: "what a device may do to be faster: full, nothing; half, round operands to f16; half_sums, sum in f16 as well"}
 
 // The values of matmul's attribute precision. They allow, and never oblige: the
 // reference computes in full precision whatever they say.

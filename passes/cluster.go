@@ -62,6 +62,8 @@ func clusterKind(n *ir.Node) ClusterKind {
 		return ClusterScan
 	case isOrder(n):
 		return ClusterSort
+	case n.Op() == ir.OpExpertGroups:
+		return ClusterGroup
 	}
 	return ClusterRow
 }
@@ -287,6 +289,8 @@ func (f *Fusion) tryMerge(c, q *Cluster) string {
 	switch {
 	case q.Kind == ClusterCustom || c.Kind == ClusterCustom:
 		return "a custom kernel runs as it is"
+	case q.Kind == ClusterGroup || c.Kind == ClusterGroup:
+		return "rows are grouped by a kernel of their own"
 	case q.Kind == ClusterUpdate:
 		return "the next kernel updates a state"
 	case q.Kind != ClusterMap && q.Kind != c.Kind, q.Kind == ClusterAttention:
@@ -333,6 +337,9 @@ func sameLoop(c, q *Cluster) bool {
 	}
 	if c.Kind == ClusterRow {
 		return a.Arg(0).Shape().Equal(b.Arg(0).Shape()) && slices.Equal(foldedAxes(a), foldedAxes(b))
+	}
+	if a.Op() == ir.OpMatMulID || b.Op() == ir.OpMatMulID {
+		return len(c.Cores)+len(q.Cores) <= maxProducts && sameExperts(a, b)
 	}
 	return len(c.Cores)+len(q.Cores) <= maxProducts && a.Arg(0) == b.Arg(0) && a.Shape().Equal(b.Shape()) &&
 		a.Attrs().Bool("transpose_a") == b.Attrs().Bool("transpose_a") && precision(a) == precision(b)

@@ -18,6 +18,8 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 		return r.triangle(n, args[0], ir.OpGe)
 	case ir.OpOneHot:
 		return r.oneHot(n, args[0])
+	case ir.OpMatMulID:
+		return r.matmulID(n, args)
 	case ir.OpCumSum:
 		return r.longSum(n, args[0])
 	case ir.OpArgsort, ir.OpTopKIndices:

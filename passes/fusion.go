@@ -32,11 +32,12 @@ const (
 	ClusterScan                         // running sums
 	ClusterSort                         // orders of rows
 	ClusterAttention                    // attentions
+	ClusterGroup                        // positions grouped by what they hold
 	ClusterUpdate                       // a slice of a state written in place
 	ClusterCustom                       // a kernel of the user's own
 )
 
-var clusterKindNames = [...]string{"map", "row", "matmul", "scan", "sort", "attention", "update", "custom"}
+var clusterKindNames = [...]string{"map", "row", "matmul", "scan", "sort", "attention", "group", "update", "custom"}
 
 // String returns the kind's name in fusion reports.
 func (k ClusterKind) String() string { return clusterKindNames[k] }
@@ -71,7 +72,7 @@ func (f *Fusion) Why(n *ir.Node) string { return f.why[n.ID()] }
 func (f *Fusion) newCluster(kind ClusterKind, n *ir.Node) *Cluster {
 	c := &Cluster{ID: len(f.Clusters), Kind: kind}
 	switch kind {
-	case ClusterRow, ClusterMatMul, ClusterScan, ClusterSort, ClusterAttention:
+	case ClusterRow, ClusterMatMul, ClusterScan, ClusterSort, ClusterAttention, ClusterGroup:
 		c.Cores = []*ir.Node{n}
 	}
 	c.tails = []*ir.Node{n}
@@ -105,7 +106,7 @@ func isCore(n *ir.Node) bool {
 	case ir.ClassRow:
 		return n.Op() != ir.OpRope
 	}
-	return n.Op() == ir.OpCumSum || isOrder(n) || isConv(n) || isWindowRow(n)
+	return n.Op() == ir.OpCumSum || n.Op() == ir.OpExpertGroups || isOrder(n) || isConv(n) || isWindowRow(n)
 }
 
 // isView reports whether n is only an index map.

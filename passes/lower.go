@@ -72,6 +72,8 @@ func (f *Fusion) lower(c *Cluster) (*kernel.Kernel, error) {
 		err = l.lowerSort()
 	case ClusterAttention:
 		err = l.lowerAttention()
+	case ClusterGroup:
+		err = l.lowerGroup()
 	case ClusterUpdate:
 		err = l.lowerUpdate()
 	case ClusterCustom:

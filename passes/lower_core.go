@@ -266,7 +266,7 @@ func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) (*kernel.Expr, error
 	if !sameCoords(at, l.at) {
 		return nil, errNotIdentity
 	}
-	if n.Op() == ir.OpMatMul || n.Op() == ir.OpAttention || isConv(n) {
+	if n.Op() == ir.OpMatMul || n.Op() == ir.OpMatMulID || n.Op() == ir.OpAttention || isConv(n) {
 		return accs[0], nil
 	}
 	if n.Op() == ir.OpCumSum || isOrder(n) {
@@ -360,11 +360,14 @@ func (l *lowerer) normalized(n *ir.Node, accs []*kernel.Expr) (*kernel.Expr, err
 // column of the result.
 func (l *lowerer) lowerMatMul() error {
 	l.k.Family = kernel.FamilyMatMul
-	if n := l.c.Cores[0]; isConv(n) {
+	switch n := l.c.Cores[0]; {
+	case isConv(n):
 		if len(l.c.Cores) > 1 {
 			return errWindow(n)
 		}
 		return l.lowerConv(n)
+	case n.Op() == ir.OpMatMulID:
+		return l.lowerMatMulID()
 	}
 	l.space = l.c.Cores[0].Shape()
 	l.at = l.parallel(l.space)
@@ -387,18 +390,27 @@ func (l *lowerer) lowerMatMul() error {
 		if err != nil {
 			return err
 		}
-		if va.UsesAnyAcc() || vb.UsesAnyAcc() {
-			return fmt.Errorf("%s needs the other product's result", n)
+		if err := l.addProduct(n, va, vb, i); err != nil {
+			return err
 		}
-		name := "acc"
-		if len(l.c.Cores) > 1 {
-			name = fmt.Sprintf("acc%d", i)
-		}
-		l.k.Products = append(l.k.Products, kernel.Product{A: va, B: vb, Name: name,
-			Operands: operandDType(a, b, precision(n)), HalfSums: precision(n) == ir.PrecisionHalfSums})
-		l.accs[n] = []*kernel.Expr{l.b.Acc(i, ir.F32, name)}
 	}
 	return l.storeProducts()
+}
+
+// addProduct adds product number i, of n, whose operands at the kernel's
+// coordinates are a and b.
+func (l *lowerer) addProduct(n *ir.Node, a, b *kernel.Expr, i int) error {
+	if a.UsesAnyAcc() || b.UsesAnyAcc() {
+		return fmt.Errorf("%s needs the other product's result", n)
+	}
+	name := "acc"
+	if len(l.c.Cores) > 1 {
+		name = fmt.Sprintf("acc%d", i)
+	}
+	l.k.Products = append(l.k.Products, kernel.Product{A: a, B: b, Name: name,
+		Operands: operandDType(n.Arg(0), n.Arg(1), precision(n)), HalfSums: precision(n) == ir.PrecisionHalfSums})
+	l.accs[n] = []*kernel.Expr{l.b.Acc(i, ir.F32, name)}
+	return nil
 }
 
 // operandDType returns what the operands of a product may be rounded to: their

@@ -244,6 +244,9 @@ func kernelFlops(k *kernel.Kernel) int64 {
 	for range k.Phases {
 		per += k.Fold.Max()
 	}
+	if k.Family == kernel.FamilyGroup {
+		per += k.Fold.Max()
+	}
 	return points * per
 }
 

@@ -46,7 +46,7 @@ func splitSums(s *State) error {
 // into so many parts.
 func (s *State) splitProduct(k *kernel.Kernel, parts int) (sums, rest *kernel.Kernel, err error) {
 	depth, ok := k.Fold.Quo(int64(parts))
-	if !ok || k.Family != kernel.FamilyMatMul {
+	if !ok || k.Family != kernel.FamilyMatMul || k.Guard != nil {
 		return nil, nil, fmt.Errorf("%d parts of a %s kernel that folds %s", parts, k.Family, k.Fold)
 	}
 	sp := splitter{state: s, k: k, parts: ir.D(parts), depth: depth}

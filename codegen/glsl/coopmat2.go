@@ -313,6 +313,9 @@ func (c *coopMat2) perElement(name string, body func()) {
 		for i, p := range c.products {
 			c.bindAcc(i, p.sums)
 		}
+		if g := c.k.Guard; g != nil {
+			c.line("if (!(%s)) return %s;", c.eval(g.Row)[0], c.products[0].sums)
+		}
 		body()
 	})
 }

@@ -51,6 +51,9 @@ func (e *emitter) newMatMul() *matMul {
 	numbered("b", m.b)
 	m.sharedBytes = target.SharedBytes(e.k, e.sched)
 	m.placeWorkgroup()
+	if g := m.k.Guard; g != nil {
+		m.line("if (!(%s)) return;", m.eval(g.Batch)[0])
+	}
 	return m
 }
 
@@ -294,12 +297,24 @@ func (m *matMul) finish(row, col text, sums []text) {
 	for i, t := range sums {
 		m.bindAcc(i, t.s)
 	}
+	m.openRowGuard()
 	stores := slices.DeleteFunc(slices.Clone(m.k.Stores), func(s kernel.Store) bool { return s.PerElement })
 	if len(stores) != len(m.k.Stores) {
 		m.fail("a matrix product has no elements to store besides its results")
 	}
 	m.storeAll(stores)
 	m.close()
+	m.close()
+}
+
+// openRowGuard opens a block for the stores of a row that the kernel may leave
+// out; its row is bound.
+func (m *matMul) openRowGuard() {
+	if m.k.Guard == nil {
+		m.openScope()
+		return
+	}
+	m.openGuard("if (%s)", m.eval(m.k.Guard.Row)[0])
 }
 
 // named gives a text a name unless it is as short as one.
@@ -330,6 +345,7 @@ func (m *matMul) finishQuad(row, col text, sums []text) {
 		m.openScope()
 	}
 	m.bindAxis(m.row, row)
+	m.openRowGuard()
 	var roots []*kernel.Expr
 	for _, s := range m.k.Stores {
 		roots = append(roots, s.Value)
@@ -339,5 +355,6 @@ func (m *matMul) finishQuad(row, col text, sums []text) {
 			m.bindAcc(i, s.s+"["+component+"]")
 		}
 	})
+	m.close()
 	m.close()
 }

@@ -30,6 +30,8 @@ const (
 	// FamilyAttention weighs values by the softmax of products of queries and
 	// keys, in one pass over the keys.
 	FamilyAttention Family = "attention"
+	// FamilyGroup groups the elements of the fold axis by a number of each.
+	FamilyGroup Family = "group"
 )
 
 // Kernel is one fused computation, before anything is decided about the
@@ -54,6 +56,10 @@ type Kernel struct {
 
 	// Attention is what a kernel of FamilyAttention computes.
 	Attention *Attention
+	// Group is what a kernel of FamilyGroup does.
+	Group *Group
+	// Guard leaves parts of a matrix product out; nil leaves out none.
+	Guard *Guard
 
 	// Ops names the fused graph ops in order; Notes says what a reader of the
 	// kernel wants to know besides.
@@ -182,13 +188,22 @@ func (k *Kernel) Roots() []*Expr {
 			roots = append(roots, a.Mask)
 		}
 	}
-	for _, s := range k.Stores {
-		roots = append(roots, s.Value)
-		s.Index.Walk(func(f *Factor) {
+	if g := k.Guard; g != nil {
+		roots = append(roots, g.Batch, g.Row)
+	}
+	addIndex := func(x Index) {
+		x.Walk(func(f *Factor) {
 			if f.Kind == FactorValue {
 				roots = append(roots, f.Value)
 			}
 		})
+	}
+	if k.Group != nil {
+		addIndex(k.Group.Of)
+	}
+	for _, s := range k.Stores {
+		roots = append(roots, s.Value)
+		addIndex(s.Index)
 	}
 	return roots
 }
@@ -205,6 +220,9 @@ func (k *Kernel) WalkIndices(visit func(Index)) {
 	}
 	if k.Limit != nil {
 		visit(k.Limit.At)
+	}
+	if k.Group != nil {
+		visit(k.Group.Of)
 	}
 }
 
@@ -239,6 +257,12 @@ func (k *Kernel) Identity() string {
 	}
 	if k.Attention != nil {
 		fmt.Fprintf(&b, "%s\n", k.Attention.describe(number))
+	}
+	if k.Group != nil {
+		fmt.Fprintf(&b, "%s\n", k.Group.describe(number))
+	}
+	if k.Guard != nil {
+		fmt.Fprintf(&b, "only where %%%d, rows where %%%d\n", number[k.Guard.Batch], number[k.Guard.Row])
 	}
 	for _, s := range k.Stores {
 		fmt.Fprintf(&b, "store %d [%s] %d %v\n", s.Bind, s.Index.describe(number), number[s.Value], s.PerElement)
@@ -341,6 +365,12 @@ func (k *Kernel) String() string {
 	}
 	if k.Attention != nil {
 		fmt.Fprintf(&b, "  acc 0 to 2 = %s\n", k.Attention.describe(number))
+	}
+	if k.Group != nil {
+		fmt.Fprintf(&b, "  %s\n", k.Group.describe(number))
+	}
+	if k.Guard != nil {
+		fmt.Fprintf(&b, "  only where %%%d, rows where %%%d\n", number[k.Guard.Batch], number[k.Guard.Row])
 	}
 	for _, s := range k.Stores {
 		each := ""

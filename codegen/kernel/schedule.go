@@ -18,6 +18,7 @@ const (
 	VarSort       Variant = "sort"        // LanesPerRow invocations sort a row in shared memory
 	VarSelect     Variant = "select"      // LanesPerRow invocations find the first elements of a row's order, and sort those
 	VarScanGroup  Variant = "scan_group"  // LanesPerRow invocations share a row
+	VarGroup      Variant = "group"       // a workgroup per number counts all elements and places its own
 	VarFlashTile  Variant = "flash_tile"  // attention from shared memory, register-tiled
 )
 

@@ -58,6 +58,7 @@ var families = map[kernel.Variant]kernel.Family{
 	kernel.VarSelect:     kernel.FamilySort,
 	kernel.VarScanGroup:  kernel.FamilyScan,
 	kernel.VarFlashTile:  kernel.FamilyAttention,
+	kernel.VarGroup:      kernel.FamilyGroup,
 }
 
 func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ Caps) error {
@@ -142,6 +143,8 @@ func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return checkSort(k, s)
 	case kernel.VarSelect:
 		return checkSelect(k, s)
+	case kernel.VarGroup:
+		return checkGroup(k, s, caps)
 	case kernel.VarScanSerial, kernel.VarScanGroup:
 		return checkScan(k, s)
 	case kernel.VarMatTile:

@@ -185,6 +185,8 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 			return 0
 		}
 		return s.Workgroup * rowSlotBytes(k)
+	case kernel.VarGroup:
+		return 4 * (int(k.Parallel[0].Max()) + s.Workgroup)
 	case kernel.VarSort:
 		return 8 * SortPlaces(k)
 	case kernel.VarSelect:

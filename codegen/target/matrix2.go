@@ -93,7 +93,7 @@ func rowsApart(pitch kernel.Index, inner, outer ir.Dim) bool {
 // where row 0, column 0 is and the distance between rows.
 func TensorStore(k *kernel.Kernel, s kernel.Store) (base, pitch kernel.Index, ok bool) {
 	b := k.Bindings[s.Bind]
-	if b.Read || b.DType != ir.F32 && b.DType != ir.F16 && b.DType != ir.BF16 {
+	if b.Read || k.Guard != nil || b.DType != ir.F32 && b.DType != ir.F16 && b.DType != ir.BF16 {
 		return base, pitch, false
 	}
 	r := len(k.Parallel)

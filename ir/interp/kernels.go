@@ -76,7 +76,9 @@ var kernels = map[ir.Op]kernel{
 	ir.OpGroupNorm:   groupNorm,
 	ir.OpL2Normalize: l2Normalize,
 
-	ir.OpMatMul: matmul,
+	ir.OpMatMul:       matmul,
+	ir.OpMatMulID:     matmulID,
+	ir.OpExpertGroups: expertGroups,
 
 	ir.OpConv:          conv,
 	ir.OpConvTranspose: convTranspose,

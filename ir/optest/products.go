@@ -31,6 +31,7 @@ func (s *suite) contractions() {
 		})
 	}
 	s.batches()
+	s.experts()
 	s.attentions()
 }
 

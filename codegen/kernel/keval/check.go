@@ -162,6 +162,9 @@ func checkStores(k *kernel.Kernel) error {
 			return fmt.Errorf("store %d %w", i, err)
 		}
 	}
+	if k.Family == kernel.FamilyGroup {
+		return k.CheckGroup()
+	}
 	if len(k.Stores) == 0 {
 		return fmt.Errorf("nothing is stored")
 	}

@@ -111,8 +111,14 @@ func (r *run) moveTo(point int, dims []int) {
 
 // compute runs the folds and stores of one point.
 func (r *run) compute(fold int64) error {
-	if r.k.Family == kernel.FamilyScan {
+	switch r.k.Family {
+	case kernel.FamilyScan:
 		return r.scan(fold)
+	case kernel.FamilyGroup:
+		return r.group(fold)
+	}
+	if out, err := r.guarded(); out || err != nil {
+		return err
 	}
 	if r.k.Family == kernel.FamilySort {
 		return r.sort(fold)

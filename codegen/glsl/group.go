@@ -1,0 +1,107 @@
+package glsl
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// groupWriter writes a kernel that groups elements by number: a workgroup counts
+// how often each number stands in the whole row, from which follows where its
+// own groups begin; then each invocation goes over a run of elements and places
+// those of the workgroup's number. Counting is the only thing that happens in no
+// certain order, and sums of counts do not depend on it.
+type groupWriter struct {
+	*emitter
+	self, table, counts string
+	width               int64 // of a row of the table
+}
+
+func (e *emitter) emitGroup() {
+	w := &groupWriter{emitter: e, self: "self", width: 1 + e.k.Group.Rows}
+	numbers, lanes := e.k.Parallel[0].Add, int64(e.sched.Workgroup)
+	e.grid = kernel.Grid{{{Extent: e.k.Parallel[0], Tile: 1}}, {}, {}}
+	e.sharedBytes = int(4 * (numbers + lanes))
+	b := e.buffers[e.k.Group.Bind]
+	w.table = e.view(b, 1)
+	w.self = e.variable("uint", "self", primary("gl_LocalInvocationIndex"))
+	number := e.variable("uint", "number", primary("gl_WorkGroupID.x"))
+	w.counts = e.share("uint", "counts", int(numbers))
+	found := e.share("uint", "found", int(lanes))
+
+	w.comment("How often does each number stand in the row?")
+	w.stride("i", "0u", uintLit(numbers).s, func(i string) { w.line("%s[%s] = 0u;", w.counts, i) })
+	w.line("barrier();")
+	fold := w.dim(w.k.Fold)
+	w.stride("j", "0u", fold.s, func(j string) { w.line("atomicAdd(%s[%s], 1u);", w.counts, w.numberOf(j)) })
+	w.line("barrier();")
+	w.line("uint first = 0u; // group of this number")
+	w.open("for (uint i = 0u; i < %s; ++i)", number)
+	w.line("first += (%s[i] + %du) / %du;", w.counts, w.k.Group.Rows-1, w.k.Group.Rows)
+	w.close()
+	w.line("uint own = %s[%s], places = (own + %du) / %du * %du;", w.counts, number, w.k.Group.Rows-1, w.k.Group.Rows, w.k.Group.Rows)
+
+	w.comment("How many of them are in the runs before this invocation's?")
+	w.line("uint run = (%s + %du) / %du;", fold.s, lanes-1, lanes)
+	w.line("uint begin = min(%s * run, %s), end = min(begin + run, %s);", w.self, fold.s, fold.s)
+	w.line("uint mine = 0u;")
+	w.eachOwn(number, func(string) { w.line("++mine;") })
+	w.line("%s[%s] = mine;", found, w.self)
+	w.line("barrier();")
+	w.line("uint place = 0u;")
+	w.open("for (uint i = 0u; i < %s; ++i)", w.self)
+	w.line("place += %s[i];", found)
+	w.close()
+
+	w.comment("Place them.")
+	w.eachOwn(number, func(j string) {
+		w.line("%s = int(%s);", w.at("place"), j)
+		w.line("++place;")
+	})
+	w.stride("i", "own", "places", func(i string) { w.line("%s = -1;", w.at(i)) })
+	w.stride("i", "0u", fmt.Sprintf("places / %du", w.k.Group.Rows), func(i string) {
+		w.line("%s[(first + %s) * %du] = int(%s);", w.table, i, w.width, number)
+	})
+	w.openGuard("if (%s == %du)", number, numbers-1)
+	w.comment("The groups left over.")
+	w.stride("i", fmt.Sprintf("(first + places / %du) * %du", w.k.Group.Rows, w.width), uintLit(w.k.Group.Groups*w.width).s,
+		func(i string) { w.line("%s[%s] = -1;", w.table, i) })
+	w.close()
+}
+
+// at prints the element of the table for a place of the workgroup's number.
+func (w *groupWriter) at(place string) string {
+	rows := w.k.Group.Rows
+	return fmt.Sprintf("%s[(first + %s / %du) * %du + 1u + %s %% %du]", w.table, place, rows, w.width, place, rows)
+}
+
+// stride lets the invocations share the numbers from first up to end.
+func (w *groupWriter) stride(name, first, end string, body func(i string)) {
+	i := w.free(name)
+	from := plus(primary(w.self), text{s: first})
+	if first != "0u" {
+		from = primary(fmt.Sprintf("%s + %s", first, w.self))
+	}
+	w.open("for (uint %s = %s; %s < %s; %s += %du)", i, from.s, i, end, i, w.sched.Workgroup)
+	w.scope.names[i] = true
+	body(i)
+	w.close()
+}
+
+// eachOwn goes over the elements of the invocation's run that are of a number.
+func (w *groupWriter) eachOwn(number string, body func(j string)) {
+	j := w.free("j")
+	w.open("for (uint %s = begin; %s < end; ++%s)", j, j, j)
+	w.scope.names[j] = true
+	w.openGuard("if (%s == %s)", w.numberOf(j), number)
+	body(j)
+	w.close()
+	w.close()
+}
+
+// numberOf prints the number of an element.
+func (w *groupWriter) numberOf(j string) string {
+	w.bindAxis(w.k.FoldAxis(), primary(j))
+	w.plan(nil, []kernel.Index{w.k.Group.Of})
+	return w.indexText(w.k.Group.Of).s
+}

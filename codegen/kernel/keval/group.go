@@ -1,0 +1,75 @@
+package keval
+
+import "fmt"
+
+// group fills the table of a kernel that groups.
+func (r *run) group(fold int64) error {
+	if err := r.k.CheckGroup(); err != nil {
+		return err
+	}
+	g, number := r.k.Group, r.at[0]
+	before, own := int64(0), []int64{} // groups of lesser numbers; elements of this one
+	counts := make([]int64, r.k.Parallel[0].Add)
+	err := r.eachElement(fold, func(j int64) error {
+		of, err := r.index(g.Of)
+		if err != nil {
+			return err
+		}
+		if of < 0 || of >= int64(len(counts)) {
+			return fmt.Errorf("it is of group %d of %d", of, len(counts))
+		}
+		counts[of]++
+		if of == number {
+			own = append(own, j)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, n := range counts[:number] {
+		before += (n + g.Rows - 1) / g.Rows
+	}
+	groups := (int64(len(own)) + g.Rows - 1) / g.Rows
+	end := before + groups
+	if number == int64(len(counts))-1 { // those left over
+		end = g.Groups
+	}
+	for i := before; i < end; i++ {
+		if err := r.writeGroup(i, i < before+groups, own[min((i-before)*g.Rows, int64(len(own))):]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeGroup writes a row of the table.
+func (r *run) writeGroup(i int64, used bool, rest []int64) error {
+	g := r.k.Group
+	for c := range 1 + g.Rows {
+		v := int64(-1)
+		switch {
+		case c == 0 && used:
+			v = r.at[0]
+		case c > 0 && c-1 < int64(len(rest)):
+			v = rest[c-1]
+		}
+		if err := r.store(g.Bind, i*(1+g.Rows)+c, number{i: v}, r.k.Bindings[g.Bind].DType); err != nil {
+			return fmt.Errorf("group %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// guarded reports whether a point of a product is left out.
+func (r *run) guarded() (bool, error) {
+	if r.k.Guard == nil {
+		return false, nil
+	}
+	batch, err := r.value(r.k.Guard.Batch)
+	if err != nil || batch.i == 0 {
+		return true, err
+	}
+	row, err := r.value(r.k.Guard.Row)
+	return row.i == 0, err
+}

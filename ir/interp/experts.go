@@ -1,0 +1,63 @@
+package interp
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// matmulID is a product of one row with one matrix for each id.
+func matmulID(c *call) (value, error) {
+	x, w, ids := c.args[0], c.args[1], c.args[2].i
+	if w.b != nil {
+		dec, err := w.b.decode(w.typ)
+		if err != nil {
+			return value{}, err
+		}
+		w.n = dec
+	}
+	if w.n != nil {
+		return multiplyRows(c, x, w.n, w.dims, ids)
+	}
+	return multiplyRows(c, x, w.f, w.dims, ids)
+}
+
+func multiplyRows[T float32 | float64](c *call, x value, w []T, dims []int, ids []int64) (value, error) {
+	experts, n, k := dims[0], dims[1], dims[2]
+	rows, shared := x.floats(), c.dims[1]/max(x.dims[1], 1) // so many ids share a row
+	out := make([]float64, elems(c.dims))
+	err := c.parallelRange(len(ids), n*k, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			row, e := i/shared, clampIndex(ids[i], experts)
+			multiply(out[i*n:(i+1)*n], n, rows[row*k:(row+1)*k], w[e*n*k:(e+1)*n*k], 1, n, k)
+		}
+	})
+	return c.floats(out), err
+}
+
+// expertGroups fills one group after the other.
+func expertGroups(c *call) (value, error) {
+	ids := c.args[0].i
+	experts, rows := c.attrs().Int("experts"), c.attrs().Int("rows")
+	positions := map[int][]int64{} // by id: far fewer than experts may have any
+	for i, id := range ids {
+		e := clampIndex(id, experts)
+		positions[e] = append(positions[e], int64(i))
+	}
+	out := make([]int64, elems(c.dims))
+	for i := range out {
+		out[i] = -1
+	}
+	rest := out
+	for _, e := range slices.Sorted(maps.Keys(positions)) {
+		for i, p := range positions[e] {
+			if i > 0 && i%rows == 0 {
+				rest = rest[1+rows:]
+			}
+			rest[0], rest[1+i%rows] = int64(e), p
+		}
+		rest = rest[1+rows:]
+	}
+	return value{typ: ir.I32, dims: c.dims, i: out}, nil
+}

@@ -1,0 +1,98 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+)
+
+func init() {
+	rows(
+		OpInfo{Op: OpMatMulID, Name: "matmul_id", Class: ClassContraction,
+			Args:  []ArgInfo{{Name: "x"}, {Name: "weights"}, {Name: "ids"}, {Name: "groups", Optional: true}},
+			Attrs: []AttrInfo{precisionAttr}, Infer: inferMatMulID, Tol: Tolerance{Eps: 64, Abs: 1e-5, Sum: true},
+			Doc: "Products with the matrices that indices pick, as mixtures of experts have them: result[t, u, n] = the sum over k of x[t, u, k] * weights[ids[t, u], n, k], for x[T, U, K] or [T, 1, K], weights[E, N, K], which may be quantized, and ids[T, U]; accumulated in f32, of x's dtype. Out-of-range ids are clamped, and refused where they are constants. groups, which passes add, is expert_groups of the same ids: rows are then multiplied in those groups."},
+		OpInfo{Op: OpExpertGroups, Name: "expert_groups", Class: ClassIndexing, Args: []ArgInfo{{Name: "ids"}},
+			Attrs: []AttrInfo{
+				{Name: "experts", Kind: AttrInt, Doc: "how many there are; ids are clamped to 0 … experts-1"},
+				{Name: "rows", Kind: AttrInt, Doc: "the size of a group"},
+			}, Infer: inferExpertGroups,
+			Doc: "Groups the row-major positions of ids, at most rows to a group, such that those of a group have one id: row g of the result [G, 1+rows] is the id of group g and its positions in ascending order, filled up with -1. Groups are in the order of ids, then of positions. G is the most groups there can be; groups left over are all -1."},
+	)
+}
+
+func inferMatMulID(c *Call) (Type, error) {
+	x, w, ids := c.Shape(0), c.Shape(1), c.Shape(2)
+	if err := c.wantKinds(0, KindFloat); err != nil {
+		return Type{}, err
+	}
+	if !c.DType(1).IsBlock() {
+		if err := c.wantSame(0, 1); err != nil {
+			return Type{}, err
+		}
+	}
+	if err := c.wantIndices(2); err != nil {
+		return Type{}, err
+	}
+	if len(x) != 3 || len(w) != 3 || len(ids) != 2 {
+		return Type{}, fmt.Errorf("x is %s, weights %s and ids %s: want [T, U or 1, K], [E, N, K] and [T, U]", x, w, ids)
+	}
+	if x[0] != ids[0] || x[1] != ids[1] && !x[1].Is(1) {
+		return Type{}, fmt.Errorf("x is %s and ids %s: want [T, U or 1, K] and [T, U]", x, ids)
+	}
+	if x[2] != w[2] {
+		return Type{}, fmt.Errorf("x is %s and weights %s: contraction extents %s and %s differ", x, w, x[2], w[2])
+	}
+	if !w[0].IsStatic() || !ids[1].IsStatic() {
+		return Type{}, fmt.Errorf("weights is %s and ids %s: the number of experts and that of experts used must be numbers", w, ids)
+	}
+	if err := wantSomething(w, 0); err != nil {
+		return Type{}, err
+	}
+	if err := c.wantInRange(2, w[0].Add); err != nil {
+		return Type{}, err
+	}
+	if len(c.Args) > 3 {
+		g := c.Args[3]
+		if g.Op() != OpExpertGroups || g.Arg(0) != c.Args[2] || int64(g.Attrs().Int("experts")) != w[0].Add || g.DType() != I32 {
+			return Type{}, fmt.Errorf("groups is %s, want expert_groups of the same ids for %s experts", g.Op(), w[0])
+		}
+	}
+	return Type{c.DType(0), append(slices.Clone(ids), w[1])}, nil
+}
+
+// wantInRange refuses constant indices that are not 0 … n-1.
+func (c *Call) wantInRange(i int, n int64) error {
+	a := c.Args[i]
+	if a.Op() != OpConst {
+		return nil
+	}
+	d := a.Attrs().Data("data")
+	values := make([]int64, d.Elems())
+	DecodeInts(values, d.DType, d.Bytes)
+	for j, v := range values {
+		if v < 0 || v >= n {
+			return fmt.Errorf("%s[%d] is %d, want 0 to %d", c.argName(i), j, v, n-1)
+		}
+	}
+	return nil
+}
+
+// maxGroupRows bounds the size of a group.
+const maxGroupRows = 1 << 10
+
+func inferExpertGroups(c *Call) (Type, error) {
+	if err := c.wantIndices(0); err != nil {
+		return Type{}, err
+	}
+	experts, rows := int64(c.Attrs.Int("experts")), int64(c.Attrs.Int("rows"))
+	switch {
+	case experts < 1 || experts > maxElems:
+		return Type{}, fmt.Errorf("experts is %d, want at least 1", experts)
+	case rows < 1 || rows > maxGroupRows:
+		return Type{}, fmt.Errorf("rows is %d, want 1 to %d", rows, maxGroupRows)
+	}
+	n := c.Shape(0).MaxElems()
+	// Each expert has at most one group that is not full, and that has a row.
+	groups := (n + (rows-1)*min(experts, n)) / rows
+	return Type{I32, Shape{{Add: groups}, {Add: 1 + rows}}}, nil
+}
