@@ -22,7 +22,13 @@ func opsCases(scale Scale) []Case {
 	list = append(list, outerCases(scale)...)
 	list = append(list, oddRowsCase(rows, cols-1))
 	list = append(list, scanCases(scale)...)
-	return append(list, convCase(scale), expertsCase(scale))
+	list = append(list, convCase(scale))
+	for _, t := range []ir.DType{ir.F16, ir.Q4_K} {
+		for _, tokens := range []int{scale.of(512, 40), 1} {
+			list = append(list, expertsCase(scale, t, tokens))
+		}
+	}
+	return list
 }
 
 // rowsOf is an op along the rows of a matrix.
@@ -139,18 +145,17 @@ func convCase(scale Scale) Case {
 
 // expertsCase is a mixture of experts: each token goes through the matrices of a
 // few of many experts, picked by index.
-func expertsCase(scale Scale) Case {
-	experts, used, tokens := scale.of(128, 8), scale.of(8, 2), scale.of(512, 6)
-	rows, width := scale.of(768, 24), scale.of(2048, 32)
+func expertsCase(scale Scale, t ir.DType, tokens int) Case {
+	experts, used := scale.of(128, 8), scale.of(8, 2)
+	rows, width := scale.of(768, 24), scale.of(2048, 256)
 	return Case{
-		Name:  fmt.Sprintf("experts/f16/%dof%dx%dx%d/t%d", used, experts, rows, width, tokens),
+		Name:  fmt.Sprintf("experts/%s/%dof%dx%dx%d/t%d", t, used, experts, rows, width, tokens),
 		Sizes: Sizes{"t": tokens, "o": rows},
 		Build: func(b *frontend.Builder, s Sizes) {
-			w := b.Input("w", ir.F16, experts, s["o"], width).IndexSelect(0, b.Input("ids", ir.I32, s["t"], used).Reshape(s["t"]*used))
-			x := b.Input("x", ir.F16, s["t"], width).Unsqueeze(1).Broadcast(s["t"], used, width).Reshape(s["t"]*used, 1, width)
-			b.Output("y", x.MatMulT(w).Reshape(s["t"], used, s["o"]))
+			x, w := b.Input("x", ir.F16, s["t"], 1, width), b.Weight("w", t, experts, s["o"], width)
+			b.Output("y", x.MatMulID(w, b.Input("ids", ir.I32, s["t"], used)))
 		},
-		Axes:    map[string]string{"x": "t .", "ids": "t .", "w": ". o .", "y": "t . o"},
+		Axes:    map[string]string{"x": "t . .", "ids": "t .", "w": ". o .", "y": "t . o"},
 		Samples: []Sample{{"t": Some(8), "o": Some(48)}}, Fills: map[string]Fill{"ids": {0, float64(experts)}},
 		Flops: product(tokens*used, rows, width), Precision: MatrixF16, Cached: true,
 	}

@@ -48,6 +48,13 @@ func (t Tensor) MatMulIDIn(p Precision, weights, ids Tensor) Tensor {
 	return t.apply(ir.OpMatMulID, []Tensor{weights, ids}, attr("precision", string(p)))
 }
 
+// ExpertGroups groups the positions of integer ids by id, at most rows to a
+// group: see op expert_groups. Programs need not call it: MatMulID groups rows
+// by itself.
+func (t Tensor) ExpertGroups(experts, rows int) Tensor {
+	return t.apply(ir.OpExpertGroups, nil, attr("experts", int64(experts)), attr("rows", int64(rows)))
+}
+
 // AttentionOption changes what Attention does.
 type AttentionOption func(*attention)
 

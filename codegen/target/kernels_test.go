@@ -91,6 +91,16 @@ func runningSum(t ir.DType, rows, cols ir.Dim, down bool) *kernel.Kernel {
 		Stores:   []kernel.Store{{Bind: 1, Index: at, Value: b.Acc(0, ir.F32, "running_sum"), PerElement: true}}}
 }
 
+// groups groups n elements by numbers, rows to a group.
+func groups(n ir.Dim, numbers, rows int) *kernel.Kernel {
+	b := kernel.NewBuilder()
+	of := kernel.ValueIndex(b.Load(0, ir.I32, kernel.Axis(1, n), "ids"), kernel.Const(int64(numbers-1)))
+	table := []ir.Dim{ir.D(int(n.Max())), ir.D(1 + rows)} // as if each element had a group
+	return &kernel.Kernel{Name: "groups", Family: kernel.FamilyGroup, Parallel: []ir.Dim{ir.D(numbers)}, Fold: n,
+		Bindings: []kernel.Binding{binding("ids", ir.I32, n), binding("out", ir.I32, table...)},
+		Group:    &kernel.Group{Of: of, Rows: int64(rows), Groups: n.Max(), Bind: 1}}
+}
+
 // argsort is y[i,p] = the coordinate of the element at place p of row i, for the
 // first take places.
 func argsort(t ir.DType, rows, cols, take ir.Dim) *kernel.Kernel {

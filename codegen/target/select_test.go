@@ -171,7 +171,9 @@ func randomKernel(r *rand.Rand) *kernel.Kernel {
 		return ir.D(n * []int{1, 2, 4, 32}[r.IntN(4)])
 	}
 	types := []ir.DType{ir.F32, ir.F16, ir.BF16, ir.I32}
-	switch r.IntN(7) {
+	switch r.IntN(8) {
+	case 7:
+		return groups(extent(40000), 1+r.IntN(3000), 1+r.IntN(200))
 	case 4:
 		cols := extent(2048)
 		for cols.Max() > 2048 {

@@ -12,6 +12,7 @@ import os
 import numpy as np
 
 from arrays import channel_norms, moves, norms, scans, scatters, triangles
+from experts import experts
 from randoms import randoms
 from support import INF, NAN, NP, case, cases, each, edges, ints, normal
 from windows import convolutions, pools, resizes
@@ -305,7 +306,7 @@ def cast_pairs():
 
 for make in (unary, binary, casts, views, reductions, row_ops, matmuls, attentions, indexing,
              norms, scans, channel_norms, triangles,
-             convolutions, pools, resizes, scatters, moves, randoms, cast_pairs):
+             convolutions, pools, resizes, scatters, moves, randoms, cast_pairs, experts):
     make()
 path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases.json")
 with open(path, "w") as f:
