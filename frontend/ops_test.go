@@ -246,11 +246,11 @@ var methodCases = []methodCase{
 	{ir.OpRandomNormal, func(o *operands) frontend.Tensor { return o.b.RandomNormal(o.seed, o.seed, ir.F32, 3) }, `random_normal %15, %15 {shape=[3]} : f32[3]`},
 	{ir.OpRandomBernoulli, func(o *operands) frontend.Tensor { return o.b.RandomBernoulli(0.25, o.seed, o.seed) }, `random_bernoulli %15, %15 {p=0.25, shape=[]} : bool[]`},
 	{ir.OpWhere, func(o *operands) frontend.Tensor { return o.x.Dropout(0.5, o.seed, o.seed) }, `where %16, %18, %19 : f32[2,4]`},
-	{ir.OpMatMulID, func(o *operands) frontend.Tensor { w := o.x.Unsqueeze(1); return w.MatMulID(w, o.i) }, `matmul_id %16, %16, %3 : f32[2,2,1]`},
+	{ir.OpMatMulID, func(o *operands) frontend.Tensor { w := o.x.Unsqueeze(1); return w.MatMulID(w, o.i) }, `matmul_id %16, %16, %3 : f32[2,4,1]`},
 	{ir.OpMatMulID, func(o *operands) frontend.Tensor {
 		w := o.x.Unsqueeze(1)
 		return w.MatMulIDIn(frontend.HalfPrecision, w, o.i)
-	}, `matmul_id %16, %16, %3 {precision="half"} : f32[2,2,1]`},
+	}, `matmul_id %16, %16, %3 {precision="half"} : f32[2,4,1]`},
 	{ir.OpExpertGroups, func(o *operands) frontend.Tensor { return o.i.ExpertGroups(3, 2) }, `expert_groups %3 {experts=3, rows=2} : i32[5,3]`},
 	{ir.OpDequantize, func(o *operands) frontend.Tensor { return o.q8.Dequantize(ir.F16) }, `dequantize %7 {dtype=f16} : f16[4,32]`},
 }

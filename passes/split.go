@@ -19,7 +19,10 @@ func splitSums(s *State) error {
 	var levels []int
 	for i, k := range s.Kernels {
 		level := 2 * s.levels[i] // room for one in between
-		parts := s.split(k)
+		parts := 1
+		if k.Guard == nil { // its rows that are none are not to be added up either
+			parts = s.split(k)
+		}
 		if parts < 2 {
 			kernels, levels = append(kernels, k), append(levels, level)
 			continue
@@ -46,7 +49,7 @@ func splitSums(s *State) error {
 // into so many parts.
 func (s *State) splitProduct(k *kernel.Kernel, parts int) (sums, rest *kernel.Kernel, err error) {
 	depth, ok := k.Fold.Quo(int64(parts))
-	if !ok || k.Family != kernel.FamilyMatMul || k.Guard != nil {
+	if !ok || k.Family != kernel.FamilyMatMul {
 		return nil, nil, fmt.Errorf("%d parts of a %s kernel that folds %s", parts, k.Family, k.Fold)
 	}
 	sp := splitter{state: s, k: k, parts: ir.D(parts), depth: depth}

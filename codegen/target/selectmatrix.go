@@ -68,7 +68,7 @@ func (t tuning) matrixTime(tl matrixTile, groups, depth int64) float64 {
 // and another kernel adds the parts up. It is 1 where nothing is gained.
 func SplitSums(k *kernel.Kernel, caps Caps) int {
 	t := classOf(caps).tune(caps)
-	if k.Family != kernel.FamilyMatMul || k.Guard != nil || !t.splits || !k.Fold.IsStatic() || matShapeOf(k).M <= MaxMatVecRows {
+	if k.Family != kernel.FamilyMatMul || !t.splits || !k.Fold.IsStatic() || matShapeOf(k).M <= MaxMatVecRows {
 		return 1
 	}
 	whole, ok := t.bestMatrixTime(k, caps, 1)
