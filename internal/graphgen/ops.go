@@ -31,6 +31,7 @@ var makers = [...]maker{
 	{2, (*generator).rope},
 	{8, (*generator).matmul},
 	{3, (*generator).quantized},
+	{3, (*generator).experts},
 	{2, (*generator).attention},
 	{4, (*generator).scatter},
 	{5, (*generator).sort},

@@ -1,0 +1,32 @@
+package graphgen
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// experts multiplies rows by the matrices that ids pick, sometimes twice, as a
+// gated layer does; or groups positions by id.
+func (g *generator) experts() *ir.Node {
+	tokens, used, count := g.shape(1)[0], 1+g.rng.IntN(3), 1+g.rng.IntN(4)
+	ids := g.leaf(ir.Shape{tokens, ir.D(used)}, g.intType())
+	if g.rng.IntN(4) == 0 {
+		return g.add(ir.OpExpertGroups, []*ir.Node{ids}, attr("experts", int64(count)), attr("rows", int64(1+g.rng.IntN(20))))
+	}
+	t, k := g.float, g.rng.IntN(40)
+	if g.rng.IntN(2) == 0 {
+		t = g.oneOf(ir.Q8_0, ir.Q4_0, ir.Q5_1)
+		k = t.BlockElems()
+	}
+	x := g.leaf(ir.Shape{tokens, ir.D([]int{1, used}[g.rng.IntN(2)]), ir.D(k)}, g.float)
+	n := 1 + g.rng.IntN(12)
+	product := func() *ir.Node {
+		w := g.named(ir.OpWeight, fmt.Sprintf("experts%d", len(g.g.Nodes())), ir.ShapeOf(count, n, k), t)
+		return g.add(ir.OpMatMulID, []*ir.Node{x, w, ids})
+	}
+	if out := product(); g.rng.IntN(2) == 0 {
+		return out
+	}
+	return product()
+}
