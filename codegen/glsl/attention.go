@@ -80,7 +80,11 @@ func (f *attention) queryOf(row text) text {
 // past the last query computes the last one again; it is not stored.
 func (f *attention) bindRow(row text) {
 	queries := f.k.Parallel[f.ax.Query]
-	f.bindNamed(f.ax.Query, "query", f.limit(f.queryOf(row), queries, f.queries()))
+	query := f.limit(f.queryOf(row), queries, f.queries())
+	if queries.Is(1) {
+		query = primary("0u")
+	}
+	f.bindNamed(f.ax.Query, "query", query)
 	if f.s.Heads > 1 {
 		f.bindNamed(f.ax.Head, "head", remainder(row, f.s.Heads, f.s.TileM))
 	}
