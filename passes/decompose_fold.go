@@ -25,9 +25,9 @@ func (r *rewriter) longFold(n *ir.Node, args []*ir.Node) *ir.Node {
 	case ir.OpReduceMax, ir.OpReduceMin, ir.OpAny, ir.OpAll:
 		out = f.fold(n.Op(), x)
 	case ir.OpArgmax:
-		out = f.place(n.Op(), ir.OpReduceMax, ir.OpGt, x)
+		out = f.place(ir.OpReduceMax, x)
 	case ir.OpArgmin:
-		out = f.place(n.Op(), ir.OpReduceMin, ir.OpLt, x)
+		out = f.place(ir.OpReduceMin, x)
 	default:
 		out = f.arithmetic(n, r.castTo(x, accType("", x.DType())), args[1:])
 	}
@@ -48,7 +48,7 @@ func foldsInChunks(op ir.Op) bool {
 // foldsTwice reports whether op folds a row by what it has folded of it before.
 func foldsTwice(op ir.Op) bool {
 	switch op {
-	case ir.OpLogSumExp, ir.OpVariance, ir.OpSoftmax, ir.OpLogSoftmax, ir.OpLayerNorm:
+	case ir.OpArgmax, ir.OpArgmin, ir.OpLogSumExp, ir.OpVariance, ir.OpSoftmax, ir.OpLogSoftmax, ir.OpLayerNorm:
 		return true
 	}
 	return false
@@ -298,55 +298,47 @@ func (f *longFold) scaleFrom(x, top *ir.Node) *ir.Node {
 	return f.unary(ir.OpExp, f.binary(ir.OpSub, x, f.add(ir.OpWhere, []*ir.Node{nothing, f.number(x, 0), top})))
 }
 
-// place is argmax or argmin: of the chunks whose extremum is the row's, the
-// smallest place.
-func (f *longFold) place(arg, extremum, beats ir.Op, x *ir.Node) *ir.Node {
+// place is argmax or argmin: the first place whose element is the extremum of
+// its chunk, and of those whose chunk has the row's extremum the first.
+func (f *longFold) place(extremum ir.Op, x *ir.Node) *ir.Node {
 	var best, at *ir.Node
-	for i, p := range f.pieces(x) {
+	for _, p := range f.pieces(x) {
 		own := f.along(extremum, p.x, p.axes)
-		place := f.unary(arg, p.x, ir.Attr{Name: "axis", Value: p.axes[0]}, ir.Attr{Name: "keepdims", Value: true})
-		if i > 0 { // the rest: later than all chunks, so it must be better
-			partBest, partAt := f.row(own), f.binary(ir.OpAdd, f.row(place), f.scalar(ir.I32, float64(f.chunked())))
-			wins := f.better(beats, partBest, best)
-			return f.add(ir.OpWhere, []*ir.Node{wins, partAt, at})
-		}
-		best = f.all(extremum, p, own)
-		place = f.binary(ir.OpMul, place, f.scalar(ir.I32, float64(f.Block)))
-		place = f.binary(ir.OpAdd, place, f.begins(place))
+		first := f.along(ir.OpReduceMin, f.placeWhere(p.x, own, f.places(p)), p.axes)
+		partBest := f.all(extremum, p, own)
 		if f.err != nil {
 			return nil
 		}
-		is := f.same(own, f.spreadTo(best, p))
-		at = f.all(ir.OpReduceMin, p, f.add(ir.OpWhere, []*ir.Node{is, place, f.scalar(ir.I32, math.MaxInt32)}))
+		partAt := f.all(ir.OpReduceMin, p, f.placeWhere(own, f.spreadTo(partBest, p), first))
+		if best == nil {
+			best, at = partBest, partAt
+			continue
+		}
+		both := f.binary(foldedBy[extremum], best, partBest)
+		at = f.binary(ir.OpMin, f.placeWhere(best, both, at), f.placeWhere(partBest, both, partAt))
 	}
 	return at
 }
 
-// begins is where each column of each chunk begins along the row, in a shape
-// like that of a value per column.
-func (f *longFold) begins(like *ir.Node) *ir.Node {
+// places is where each element of a piece stands in its row.
+func (f *longFold) places(p piece) *ir.Node {
 	if f.err != nil {
 		return nil
 	}
-	chunk := f.binary(ir.OpMul, f.iota(like.Shape(), f.First), f.scalar(ir.I32, float64(f.Len*f.Block)))
-	return f.binary(ir.OpAdd, chunk, f.iota(like.Shape(), f.First+2))
+	if p.again == nil {
+		return f.binary(ir.OpAdd, f.iota(p.x.Shape(), f.First), f.scalar(ir.I32, float64(f.chunked())))
+	}
+	chunk := f.binary(ir.OpMul, f.iota(p.x.Shape(), f.First), f.scalar(ir.I32, float64(f.Len*f.Block)))
+	turn := f.binary(ir.OpMul, f.iota(p.x.Shape(), f.First+1), f.scalar(ir.I32, float64(f.Block)))
+	return f.binary(ir.OpAdd, f.binary(ir.OpAdd, chunk, turn), f.iota(p.x.Shape(), f.First+2))
 }
 
-// same is a == b, where NaN is NaN.
-func (f *longFold) same(a, b *ir.Node) *ir.Node {
-	equal := f.binary(ir.OpEq, a, b)
-	if f.err != nil || !a.DType().IsFloat() {
-		return equal
+// placeWhere is the place where x is the extremum, which may be NaN, else one
+// after all others.
+func (f *longFold) placeWhere(x, extremum, place *ir.Node) *ir.Node {
+	is := f.binary(ir.OpEq, x, extremum)
+	if f.err == nil && x.DType().IsFloat() {
+		is = f.binary(ir.OpOr, is, f.binary(ir.OpAnd, f.unary(ir.OpIsNaN, x), f.unary(ir.OpIsNaN, extremum)))
 	}
-	return f.binary(ir.OpOr, equal, f.binary(ir.OpAnd, f.unary(ir.OpIsNaN, a), f.unary(ir.OpIsNaN, b)))
-}
-
-// better is whether a comes before b, NaN before all else.
-func (f *longFold) better(beats ir.Op, a, b *ir.Node) *ir.Node {
-	out := f.binary(beats, a, b)
-	if f.err != nil || !a.DType().IsFloat() {
-		return out
-	}
-	first := f.binary(ir.OpAnd, f.unary(ir.OpIsNaN, a), f.unary(ir.OpNot, f.unary(ir.OpIsNaN, b)))
-	return f.binary(ir.OpOr, f.binary(ir.OpAnd, out, f.unary(ir.OpNot, f.unary(ir.OpIsNaN, b))), first)
+	return f.add(ir.OpWhere, []*ir.Node{is, place, f.scalar(ir.I32, math.MaxInt32)})
 }
