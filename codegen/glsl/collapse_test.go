@@ -45,7 +45,7 @@ func TestCollapseAxes(t *testing.T) {
 		k := &kernel.Kernel{Family: kernel.FamilyMap, Parallel: tt.shape,
 			Stores: []kernel.Store{{Bind: 1, Index: dense(tt.shape...), Value: b.Load(0, ir.F32, tt.load, "x")}}}
 		before := k.String()
-		if got := ir.Shape(collapse(k).Parallel).String(); got != tt.want {
+		if got := ir.Shape(kernel.Collapse(k).Parallel).String(); got != tt.want {
 			t.Errorf("%s: %s of %v becomes %s, want %s", tt.name, tt.load, tt.shape, got, tt.want)
 		}
 		if k.String() != before {
@@ -73,7 +73,7 @@ func TestCollapseKeepsMeaning(t *testing.T) {
 		for _, k := range s.Kernels {
 			c := k
 			if k.Family == kernel.FamilyMap || k.Family == kernel.FamilyRow { // the axes of others have meanings
-				c = collapse(k)
+				c = kernel.Collapse(k)
 			}
 			if len(c.Parallel) < len(k.Parallel) {
 				merged++

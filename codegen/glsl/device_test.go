@@ -178,6 +178,9 @@ func anySchedule(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) (kernel.Sch
 		case kernel.FamilyMap:
 			s.Workgroup = 1 << rng.IntN(8)
 			s.Vec = 1 << rng.IntN(3)
+			if s.Variant == kernel.VarMapTile {
+				s.TileM, s.TileN = 4<<rng.IntN(4), 4<<rng.IntN(4)
+			}
 		case kernel.FamilyRow:
 			s.Vec = 1 << rng.IntN(3)
 			if rng.IntN(2) == 0 {

@@ -120,6 +120,8 @@ func (e *emitter) body() {
 	switch e.sched.Variant {
 	case kernel.VarMap:
 		e.emitMap()
+	case kernel.VarMapTile:
+		e.emitMapTile()
 	case kernel.VarRowSerial, kernel.VarRowGroup:
 		e.emitRow()
 	case kernel.VarScanSerial, kernel.VarScanGroup:

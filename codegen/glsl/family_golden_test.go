@@ -50,6 +50,18 @@ var goldenCases = []goldenCase{
 		%3 = concat %1, %2 {axis=0} : f32[8,12]
 		output "y" %3
 	}`},
+	{name: "map_tile_transpose", graph: `graph "g" {
+		%0 = input {name="a", dtype=f16, shape=[100,3,64]} : f16[100,3,64]
+		%1 = input {name="b", dtype=f32, shape=[64,300]} : f32[64,300]
+		%2 = transpose %0 {perm=[2,0,1]} : f16[64,100,3]
+		%3 = reshape %2 {shape=[64,300]} : f16[64,300]
+		%4 = cast %3 {dtype=f32} : f32[64,300]
+		%5 = mul %4, %1 : f32[64,300]
+		output "y" %5
+	}`, schedule: func(s kernel.Schedule) kernel.Schedule {
+		s.Variant, s.Workgroup, s.Vec, s.TileM, s.TileN = kernel.VarMapTile, 256, 4, 64, 64
+		return s
+	}},
 	{name: "map_rope", graph: `graph "g" {
 		symbol T <= 2048
 		%0 = input {name="q", dtype=f16, shape=[T,6,48]} : f16[T,6,48]

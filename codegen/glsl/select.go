@@ -2,6 +2,7 @@ package glsl
 
 import (
 	"fmt"
+	"github.com/vkc-go/vkc/codegen/kernel"
 
 	"github.com/vkc-go/vkc/codegen/target"
 )
@@ -24,7 +25,7 @@ type selectWriter struct {
 
 // emitSelect writes a kernel of a row per workgroup.
 func (e *emitter) emitSelect() {
-	e.k = collapse(e.k)
+	e.k = kernel.Collapse(e.k)
 	r := &rowWriter{emitter: e, group: true, lanes: e.sched.Workgroup, rows: 1}
 	s := e.newSpace()
 	if e.err != nil || e.emptySpace(s) {

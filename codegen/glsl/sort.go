@@ -12,7 +12,7 @@ import (
 // equal, so that the order is the stable one although the network is not; keys
 // are compared as unsigned numbers.
 func (e *emitter) emitSort() {
-	e.k = collapse(e.k)
+	e.k = kernel.Collapse(e.k)
 	r := &rowWriter{emitter: e, group: true, lanes: e.sched.Workgroup, rows: 1}
 	s := e.newSpace()
 	if e.err != nil || e.emptySpace(s) {

@@ -106,26 +106,31 @@ func (e *emitter) setGrid(dim int, points []ir.Dim, tile int64) (goAround bool) 
 var gridAxis = [3]string{"x", "y", "z"}
 
 // outerLoops gives the axes of y and z their coordinates, one point per
-// workgroup, with a loop where the grid is too small. It returns how many
-// blocks it has opened.
+// workgroup. It returns how many blocks it has opened.
 func (e *emitter) outerLoops(s space) (opened int) {
 	for dim := range e.grid {
 		e.grid[dim] = []kernel.GridFactor{{Extent: ir.D(1), Tile: 1}}
 	}
 	for dim := len(s) - 1; dim > 0; dim-- {
-		g := s[dim]
-		id := primary("gl_WorkGroupID." + gridAxis[dim])
-		base := e.spanName(g, "outer")
-		if e.setGrid(dim, g.points, 1) {
-			id = primary(e.openLoop(base, func(name string) string {
-				return fmt.Sprintf("for (uint %s = %s; %s < %s; %s += gl_NumWorkGroups.%s)", name, id.s, name, e.count(g).s, name, gridAxis[dim])
-			}))
-			opened++
-		} else if slices.ContainsFunc(g.axes, e.usesAxis) {
-			id = primary(e.variable("uint", base, id))
-		}
-		e.split(g, 1, id)
+		opened += e.outerLoop(dim, s[dim])
 	}
+	return opened
+}
+
+// outerLoop gives the axes of one dimension of the grid their coordinates, in a
+// loop where the grid is too small. It returns how many blocks it has opened.
+func (e *emitter) outerLoop(dim int, g span) (opened int) {
+	id := primary("gl_WorkGroupID." + gridAxis[dim])
+	base := e.spanName(g, "outer")
+	if e.setGrid(dim, g.points, 1) {
+		id = primary(e.openLoop(base, func(name string) string {
+			return fmt.Sprintf("for (uint %s = %s; %s < %s; %s += gl_NumWorkGroups.%s)", name, id.s, name, e.count(g).s, name, gridAxis[dim])
+		}))
+		opened++
+	} else if slices.ContainsFunc(g.axes, e.usesAxis) {
+		id = primary(e.variable("uint", base, id))
+	}
+	e.split(g, 1, id)
 	return opened
 }
 

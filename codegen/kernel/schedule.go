@@ -8,6 +8,7 @@ type Variant string
 // The variants.
 const (
 	VarMap        Variant = "map"         // one invocation computes Vec neighbours
+	VarMapTile    Variant = "map_tile"    // operands that lie across come through tiles in shared memory
 	VarRowSerial  Variant = "row_serial"  // one invocation folds a whole row
 	VarRowGroup   Variant = "row_group"   // LanesPerRow invocations share a row
 	VarMatTile    Variant = "tile"        // shared-memory, register-tiled matrix product
@@ -65,6 +66,8 @@ func (s Schedule) String() string {
 		t += fmt.Sprintf(" vec=%d", s.Vec)
 	case VarSelect:
 		t += fmt.Sprintf(" cache=%d", s.Cache)
+	case VarMapTile:
+		t += fmt.Sprintf(" vec=%d tile=%dx%d", s.Vec, s.TileM, s.TileN)
 	case VarRowGroup:
 		t += fmt.Sprintf(" lanes=%d cache=%d", s.LanesPerRow, s.Cache)
 	case VarScanGroup:

@@ -46,6 +46,7 @@ const maxSubgroups = 32
 // families says which family each variant runs.
 var families = map[kernel.Variant]kernel.Family{
 	kernel.VarMap:        kernel.FamilyMap,
+	kernel.VarMapTile:    kernel.FamilyMap,
 	kernel.VarRowSerial:  kernel.FamilyRow,
 	kernel.VarRowGroup:   kernel.FamilyRow,
 	kernel.VarMatTile:    kernel.FamilyMatMul,
@@ -133,6 +134,8 @@ func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	switch s.Variant {
 	case kernel.VarMap:
 		return checkMap(k, s)
+	case kernel.VarMapTile:
+		return checkMapTile(k, s)
 	case kernel.VarCustom:
 		return checkCustomGrid(k.Custom, caps)
 	case kernel.VarRowSerial:

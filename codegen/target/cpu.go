@@ -11,6 +11,7 @@ var cpu = class{
 		t := genericTuning(caps)
 		t.fill = 16
 		t.mapWorkgroup = 64
+		t.mapTiles = false // its caches hold lines across, and a barrier costs more
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache, t.rowSerial = 32, 32, 32, 0, 64
 		// Large thread tiles pay, since SIMD lanes have no shared registers to
 		// run out of. 512^3 in lavapipe of Mesa 26.1 on 4 cores, GFLOP/s: 55-60 with

@@ -180,6 +180,8 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 	switch s.Variant {
 	case kernel.VarCustom:
 		return k.Custom.Kernel().SharedBytes
+	case kernel.VarMapTile:
+		return transposeShared(k, s)
 	case kernel.VarRowGroup:
 		if s.Subgroup > 0 && s.LanesPerRow <= s.Subgroup {
 			return 0

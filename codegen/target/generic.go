@@ -16,6 +16,7 @@ func genericTuning(caps Caps) tuning {
 		fill:         fillOf(caps),
 		subgroup:     subgroupOf(caps),
 		mapWorkgroup: 128,
+		mapTiles:     true,
 		rowWorkgroup: 128,
 		rowLanes:     128,
 		rowPerLane:   8,

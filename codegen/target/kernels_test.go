@@ -30,6 +30,16 @@ func unaryMap(t ir.DType, shape ...ir.Dim) *kernel.Kernel {
 		Stores:   []kernel.Store{{Bind: 1, Index: at, Value: v}}}
 }
 
+// transposeMap is y[i,j] = x[j,i].
+func transposeMap(t ir.DType, inner, other ir.Dim) *kernel.Kernel {
+	b := kernel.NewBuilder()
+	i, j := kernel.Axis(0, other), kernel.Axis(1, inner)
+	x := b.Load(0, t, j.Mul(kernel.DimIndex(other)).Plus(i), "x")
+	return &kernel.Kernel{Name: "transpose", Family: kernel.FamilyMap, Parallel: []ir.Dim{other, inner},
+		Bindings: []kernel.Binding{binding("x", t, inner, other), binding("y", t, other, inner)},
+		Stores:   []kernel.Store{{Bind: 1, Index: i.Mul(kernel.DimIndex(inner)).Plus(j), Value: x}}}
+}
+
 // rowSum is y[i] = sum over j of x[i,j]; softmax adds a second pass over the row.
 func rowSum(t ir.DType, rows, cols ir.Dim, softmax bool) *kernel.Kernel {
 	b := kernel.NewBuilder()

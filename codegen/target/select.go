@@ -20,7 +20,7 @@ func Candidates(k *kernel.Kernel, caps Caps) []Candidate {
 	t := classOf(caps).tune(caps)
 	switch k.Family {
 	case kernel.FamilyMap:
-		return t.maps(k)
+		return t.allMaps(k)
 	case kernel.FamilyRow:
 		return t.rows(k)
 	case kernel.FamilyScan:

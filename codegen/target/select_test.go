@@ -31,6 +31,9 @@ var samples = map[string]*kernel.Kernel{
 	"map T rows":         unaryMap(ir.F32, ir.Symbol("T", 4096), ir.D(512)),
 	"map T columns":      unaryMap(ir.F32, ir.D(512), ir.Symbol("T", 4096)),
 	"map scalar":         unaryMap(ir.F32),
+	"transpose f16":      transposeMap(ir.F16, ir.D(8192), ir.D(8191)),
+	"transpose f64":      transposeMap(ir.F64, ir.D(8192), ir.D(8192)),
+	"transpose narrow":   transposeMap(ir.F32, ir.D(8192), ir.D(3)),
 	"sum 4096x4096":      rowSum(ir.F32, ir.D(4096), ir.D(4096), false),
 	"softmax 4096x4096":  rowSum(ir.F32, ir.D(4096), ir.D(4096), true),
 	"softmax 1x32000":    rowSum(ir.F32, ir.D(1), ir.D(32000), true),
@@ -73,6 +76,11 @@ func TestSelect(t *testing.T) {
 		{"nvidia-h100", "map T columns", "map wg=256 vec=4"},
 		{"nvidia-h100", "map by 3", "map wg=64 vec=4"},
 		{"nvidia-h100", "map scalar", "map wg=64 vec=1"},
+		{"nvidia-h100", "transpose f16", "map_tile wg=256 vec=4 tile=64x64"},
+		{"nvidia-h100", "transpose f64", "map_tile wg=256 vec=4 tile=64x64"},
+		{"nvidia-h100", "transpose narrow", "map wg="},
+		{"generic", "transpose f16", "map_tile wg=128 vec=4 tile=32x32"},
+		{"lavapipe", "transpose f16", "map wg="},
 		{"generic", "map 1M f32", "map wg=128 vec=4"},
 		{"arm-mali", "map 1M f32", "map wg=64 vec=4"},
 		{"lavapipe", "map 1M f32", "map wg=64 vec=4"},
@@ -171,8 +179,8 @@ func randomKernel(r *rand.Rand) *kernel.Kernel {
 		return ir.D(n * []int{1, 2, 4, 32}[r.IntN(4)])
 	}
 	types := []ir.DType{ir.F32, ir.F16, ir.BF16, ir.I32}
-	switch r.IntN(8) {
-	case 7:
+	switch r.IntN(9) {
+	case 8:
 		return groups(extent(40000), 1+r.IntN(3000), 1+r.IntN(200))
 	case 4:
 		cols := extent(2048)
@@ -187,6 +195,8 @@ func randomKernel(r *rand.Rand) *kernel.Kernel {
 		return runningSum(types[r.IntN(4)], extent(5000), extent(40000), r.IntN(2) == 0)
 	case 5:
 		return attention(extent(20), ir.D(1+r.IntN(8)), extent(3000), extent(9000), ir.D(1+r.IntN(512)))
+	case 7:
+		return transposeMap(types[r.IntN(4)], extent(3000), extent(3000))
 	case 0:
 		return unaryMap(types[r.IntN(4)], extent(300), extent(300), extent(300))
 	case 1:

@@ -12,7 +12,8 @@ type tuning struct {
 	// through shared memory.
 	subgroup int
 
-	mapWorkgroup int // invocations of an elementwise workgroup
+	mapWorkgroup int  // invocations of an elementwise workgroup
+	mapTiles     bool // whether operands that lie across come through shared memory
 
 	rowWorkgroup int   // invocations of a workgroup of rows
 	rowLanes     int   // most invocations that share a row

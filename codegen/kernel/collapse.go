@@ -1,17 +1,16 @@
-package glsl
+package kernel
 
 import (
 	"slices"
 
-	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
 
-// collapse returns an equal kernel with as few parallel axes as its indices
+// Collapse returns an equal kernel with as few parallel axes as its indices
 // allow: axes of extent 1 go, and two neighbours become one where every index
 // depends on them only through their row-major position. An elementwise kernel
 // over dense tensors ends with a single axis whatever its rank was.
-func collapse(k *kernel.Kernel) *kernel.Kernel {
+func Collapse(k *Kernel) *Kernel {
 	for i := len(k.Parallel) - 1; i >= 0; i-- {
 		if k.Parallel[i].Is(1) {
 			k = substitute(k, i, -1, ir.Dim{})
@@ -29,30 +28,30 @@ func collapse(k *kernel.Kernel) *kernel.Kernel {
 // mergeable reports whether every index of k, and every part of one that
 // stands in a quotient, remainder or clamp, grows along the outer axis by the
 // inner axis's extent times what it grows by along the inner axis.
-func mergeable(k *kernel.Kernel, outer, inner int) bool {
+func mergeable(k *Kernel, outer, inner int) bool {
 	ok := true
-	k.WalkIndices(func(x kernel.Index) { ok = ok && mergeableIn(x, outer, inner, k.Parallel[inner]) })
+	k.WalkIndices(func(x Index) { ok = ok && mergeableIn(x, outer, inner, k.Parallel[inner]) })
 	return ok
 }
 
-func mergeableIn(x kernel.Index, outer, inner int, extent ir.Dim) bool {
-	own := func(f *kernel.Factor) bool {
-		return f.Kind == kernel.FactorAxis && (f.Axis == outer || f.Axis == inner)
+func mergeableIn(x Index, outer, inner int, extent ir.Dim) bool {
+	own := func(f *Factor) bool {
+		return f.Kind == FactorAxis && (f.Axis == outer || f.Axis == inner)
 	}
-	strides := map[int]kernel.Index{}
+	strides := map[int]Index{}
 	for _, t := range x.Terms() {
 		i := slices.IndexFunc(t.Factors, own)
-		rest, plain := kernel.Const(t.Coef), true
+		rest, plain := Const(t.Coef), true
 		for j, f := range t.Factors {
 			switch {
 			case j == i:
 			case own(f):
 				return false
-			case f.Kind == kernel.FactorAxis:
-				rest = rest.Mul(kernel.Axis(f.Axis, f.Extent))
-			case f.Kind == kernel.FactorSym:
-				rest = rest.Mul(kernel.DimIndex(ir.Dim{Sym: f.Sym, Bound: f.Bound, Mul: 1}))
-			case f.Kind == kernel.FactorValue || mergeableIn(f.X, outer, inner, extent) && mergeableIn(f.D, outer, inner, extent):
+			case f.Kind == FactorAxis:
+				rest = rest.Mul(Axis(f.Axis, f.Extent))
+			case f.Kind == FactorSym:
+				rest = rest.Mul(DimIndex(ir.Dim{Sym: f.Sym, Bound: f.Bound, Mul: 1}))
+			case f.Kind == FactorValue || mergeableIn(f.X, outer, inner, extent) && mergeableIn(f.D, outer, inner, extent):
 				plain = false // does not depend on the two, or only through their position
 			default:
 				return false
@@ -66,31 +65,31 @@ func mergeableIn(x kernel.Index, outer, inner int, extent ir.Dim) bool {
 		}
 		strides[t.Factors[i].Axis] = strides[t.Factors[i].Axis].Plus(rest)
 	}
-	return strides[outer].Equal(strides[inner].Mul(kernel.DimIndex(extent)))
+	return strides[outer].Equal(strides[inner].Mul(DimIndex(extent)))
 }
 
 // substitute removes parallel axis gone. With into >= 0, coordinate into of
 // the new kernel stands for the row-major position in both; since indices
 // depend on nothing else, setting gone to 0 and into to the position gives the
 // same values.
-func substitute(k *kernel.Kernel, gone, into int, extent ir.Dim) *kernel.Kernel {
+func substitute(k *Kernel, gone, into int, extent ir.Dim) *Kernel {
 	out := *k
 	out.Parallel = slices.Delete(slices.Clone(k.Parallel), gone, gone+1)
 	if into >= 0 {
 		out.Parallel[into-1] = extent
 	}
-	at := func(axis int, old ir.Dim) kernel.Index {
+	at := func(axis int, old ir.Dim) Index {
 		switch {
 		case axis == gone:
-			return kernel.Const(0)
+			return Const(0)
 		case axis == into:
-			return kernel.Axis(axis-1, extent)
+			return Axis(axis-1, extent)
 		case axis > gone:
-			return kernel.Axis(axis-1, old)
+			return Axis(axis-1, old)
 		}
-		return kernel.Axis(axis, old)
+		return Axis(axis, old)
 	}
-	r := kernel.NewRewriter(at)
+	r := NewRewriter(at)
 	out.Phases, out.Products, out.Stores = nil, nil, nil
 	for _, p := range k.Phases {
 		p.Value = r.Value(p.Value)
@@ -101,7 +100,7 @@ func substitute(k *kernel.Kernel, gone, into int, extent ir.Dim) *kernel.Kernel 
 		out.Products = append(out.Products, p)
 	}
 	if k.Limit != nil {
-		out.Limit = &kernel.Limit{At: k.Limit.At.Substitute(at, r.Value), Below: k.Limit.Below}
+		out.Limit = &Limit{At: k.Limit.At.Substitute(at, r.Value), Below: k.Limit.Below}
 	}
 	for _, s := range k.Stores {
 		s.Index, s.Value = s.Index.Substitute(at, r.Value), r.Value(s.Value)

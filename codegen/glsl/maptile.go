@@ -1,0 +1,210 @@
+package glsl
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// tileWriter writes a map that reads some tensors along another axis than that
+// along which it stores. A workgroup takes a tile of both: it brings what lies
+// across to shared memory, reading along lines, and then computes the points
+// along the lines of what it stores.
+type tileWriter struct {
+	*emitter
+	target.Transposition
+	local  text
+	inner  side
+	other  side
+	pitch  int
+	arrays []string // shared memory of each load
+}
+
+// side is one axis of a tile.
+type side struct {
+	axis  int
+	size  int // of the tile
+	tile  text
+	whole bool // whether tiles divide the axis
+}
+
+// emitMapTile writes a map through tiles in shared memory.
+func (e *emitter) emitMapTile() {
+	e.k = kernel.Collapse(e.k)
+	tr, ok := target.TranspositionOf(e.k)
+	if !ok {
+		e.fail("nothing to read through tiles")
+		return
+	}
+	t := &tileWriter{emitter: e, Transposition: tr, pitch: target.TransposePitch(e.sched.TileM)}
+	t.inner, t.other = t.newSide(tr.Inner, e.sched.TileN), t.newSide(tr.Other, e.sched.TileM)
+	t.local = primary(e.variable("uint", "local", primary("gl_LocalInvocationID.x")))
+	opened := e.outerLoop(2, t.rest())
+	opened += t.tileLoop(1, &t.other)
+	opened += t.tileLoop(0, &t.inner)
+	t.fetch()
+	e.line("barrier();")
+	t.compute()
+	if opened > 0 {
+		e.line("barrier(); // before shared memory is used for another tile")
+	}
+	for range opened {
+		e.close()
+	}
+}
+
+func (t *tileWriter) newSide(axis, size int) side {
+	_, whole := t.k.Parallel[axis].Quo(int64(size))
+	return side{axis: axis, size: size, whole: whole}
+}
+
+// rest is all axes but those of the tile.
+func (t *tileWriter) rest() span {
+	g := span{points: []ir.Dim{ir.D(1)}}
+	for a := len(t.k.Parallel) - 1; a >= 0; a-- {
+		if a == t.Inner || a == t.Other {
+			continue
+		}
+		if n, err := t.k.Parallel[a].Mul2(g.points[0]); err == nil {
+			g.points[0] = n
+		} else {
+			g.points = append([]ir.Dim{t.k.Parallel[a]}, g.points...)
+		}
+		g.axes = append([]int{a}, g.axes...)
+	}
+	if g.max() > maxPoints {
+		t.fail("%s points in one dimension are more than 2^31", ir.Shape(g.points))
+	}
+	return g
+}
+
+// tileLoop numbers the tiles along one side by a dimension of the grid, in a
+// loop where that is too small.
+func (t *tileWriter) tileLoop(dim int, s *side) (opened int) {
+	extent, id := t.k.Parallel[s.axis], "gl_WorkGroupID."+gridAxis[dim]
+	s.tile = primary(id)
+	if !t.setGrid(dim, []ir.Dim{extent}, int64(s.size)) {
+		return 0
+	}
+	s.tile = primary(t.openLoop(t.paraName(s.axis)+"_tile", func(name string) string {
+		return fmt.Sprintf("for (uint %s = %s; %s < %s; %s += gl_NumWorkGroups.%s)", name, id, binary("*", primary(name), uintLit(int64(s.size))).s,
+			t.dim(extent).s, name, gridAxis[dim])
+	}))
+	return 1
+}
+
+// fetch brings the tile of every load to shared memory, where its lines go
+// along the load's own axis.
+func (t *tileWriter) fetch() {
+	for _, v := range t.Loads {
+		b := t.buffers[v.Bind]
+		array := t.fresh(t.root, b.base+"_tile")
+		carrier := scalars[b.DType].carrier
+		t.shared = append(t.shared, fmt.Sprintf("shared %s %s[%d];", carrier, array, t.inner.size*t.pitch))
+		t.sharedBytes += t.inner.size * t.pitch * max(4, b.DType.BlockBytes())
+		t.arrays = append(t.arrays, array)
+		t.comment("Lines of %s.", b.name)
+		width := t.emitter.width(t.Other, t.k.Parallel[t.Other], []*kernel.Expr{v}, nil)
+		t.eachRun(t.other, t.inner, width, func(r run, along, line text) {
+			first := binary("+", binary("*", line, uintLit(int64(t.pitch))), along)
+			t.fetchRun(v, r, func(lane string) string {
+				if lane == "" {
+					return fmt.Sprintf("%s[%s]", array, first.s)
+				}
+				return fmt.Sprintf("%s[%s]", array, binary("+", first, primary(lane)).s)
+			})
+		})
+	}
+}
+
+// fetchRun copies neighbours along the load's axis to the places of a tile.
+func (t *tileWriter) fetchRun(v *kernel.Expr, r run, place func(lane string) string) {
+	b := t.buffers[v.Bind]
+	t.plan(nil, []kernel.Index{v.Index})
+	if r.width == 1 {
+		t.bindAxis(r.axis, r.base)
+		element := primary(t.view(b, 1) + "[" + t.index(v.Index) + "]")
+		if s := scalars[b.DType]; s.storage != s.carrier {
+			element = call(s.carrier, element)
+		}
+		t.line("%s = %s;", place(""), element.s)
+		return
+	}
+	typ, value := t.vectorAt(b, r.width, t.vectorIndex(r, v.Index))
+	name := t.variable(typ, fmt.Sprintf("%s%d", b.base, r.width), value)
+	t.open("%sfor (uint %s = 0u; %s < %du; ++%s)", unroll, component, component, r.width, component)
+	t.line("%s = %s[%s];", place(component), name, component)
+	t.close()
+}
+
+// compute goes over the points of the tile along the innermost axis.
+func (t *tileWriter) compute() {
+	t.comment("Points of the tile.")
+	roots := t.k.Roots()
+	width := t.emitter.width(t.Inner, t.k.Parallel[t.Inner], roots, t.k.Stores)
+	t.eachRun(t.inner, t.other, width, func(r run, along, line text) {
+		for i, v := range t.Loads {
+			at := along
+			if width > 1 {
+				at = binary("+", along, primary(component))
+			}
+			at = binary("+", binary("*", at, uintLit(int64(t.pitch))), line)
+			t.bindValue(v, t.fromCarrier(v.DType, primary(fmt.Sprintf("%s[%s]", t.arrays[i], at.s))))
+		}
+		t.runLanes(r, roots, t.k.Stores, nil)
+	})
+}
+
+// eachRun loops over the runs of width neighbours of a tile: those along one
+// side first, so that neighbouring invocations take neighbouring runs. body is
+// told where in the tile the run begins along that side, and its line.
+func (t *tileWriter) eachRun(along, lines side, width int, body func(r run, at, line text)) {
+	perLine := along.size / width
+	rounds := perLine * lines.size / t.sched.Workgroup
+	t.open("%sfor (uint n = 0u; n < %du; ++n)", unroll, rounds)
+	place := primary(t.variable("uint", "place", binary("+", binary("*", primary("n"), uintLit(int64(t.sched.Workgroup))), t.local)))
+	unit := primary(t.variable("uint", "at", binary("%", place, uintLit(int64(perLine)))))
+	line := primary(t.variable("uint", "line", binary("/", place, uintLit(int64(perLine)))))
+	at := unit
+	if width > 1 {
+		at = binary("*", unit, uintLit(int64(width)))
+	}
+	global := primary(t.variable("uint", t.unitName(along.axis, width), binary("+", binary("*", along.tile, uintLit(int64(perLine))), unit)))
+	other := primary(t.variable("uint", t.paraName(lines.axis), binary("+", binary("*", lines.tile, uintLit(int64(lines.size))), line)))
+	cond := t.inside(along, lines, width, global, other)
+	if cond.s != "" {
+		t.openGuard("if (%s)", cond.s)
+	}
+	t.bindAxis(lines.axis, other)
+	body(runOf(along.axis, width, global, t.paraName(along.axis)), at, line)
+	if cond.s != "" {
+		t.close()
+	}
+	t.close()
+}
+
+func (t *tileWriter) unitName(axis, width int) string {
+	if width > 1 {
+		return fmt.Sprintf("%s%d", t.paraName(axis), width)
+	}
+	return t.paraName(axis)
+}
+
+// inside tells whether a run is within the map, or is "" where it always is.
+func (t *tileWriter) inside(along, lines side, width int, unit, line text) text {
+	var cond text
+	if !along.whole {
+		units, _ := t.k.Parallel[along.axis].Quo(int64(width))
+		cond = binary("<", unit, t.dim(units))
+	}
+	if !lines.whole {
+		within := binary("<", line, t.dim(t.k.Parallel[lines.axis]))
+		if cond.s == "" {
+			return within
+		}
+		cond = binary("&&", cond, within)
+	}
+	return cond
+}

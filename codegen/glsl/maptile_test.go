@@ -1,0 +1,115 @@
+package glsl_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// transpositions are maps that read some operands across.
+var transpositions = map[string]string{
+	"whole tiles": `
+		%x = input {name="x", dtype=f32, shape=[64,128]}
+		%y = transpose %x {perm=[1,0]}
+		output "y" %y`,
+	"odd sizes": `
+		%x = input {name="x", dtype=f16, shape=[67,131]}
+		%y = transpose %x {perm=[1,0]}
+		output "y" %y`,
+	"batches and vectors": `
+		%x = input {name="x", dtype=i8, shape=[3,36,68]}
+		%y = transpose %x {perm=[2,0,1]}
+		output "y" %y`,
+	"bools": `
+		%x = input {name="x", dtype=bool, shape=[40,33]}
+		%y = transpose %x {perm=[1,0]}
+		output "y" %y`,
+	"six axes": `
+		%x = input {name="x", dtype=f32, shape=[2,3,4,5,6,7]}
+		%y = transpose %x {perm=[5,1,3,0,4,2]}
+		%z = neg %y
+		output "z" %z`,
+	"a chain with operands of both kinds": `
+		%x = input {name="x", dtype=f32, shape=[40,72]}
+		%u = input {name="u", dtype=bf16, shape=[40,72]}
+		%v = input {name="v", dtype=f32, shape=[72,40]}
+		%w = input {name="w", dtype=f32, shape=[40]}
+		%1 = cast %u {dtype=f32}
+		%2 = mul %x, %1
+		%3 = transpose %2 {perm=[1,0]}
+		%4 = add %3, %v
+		%5 = mul %4, %w
+		output "y" %5
+		output "z" %4`,
+	"a symbol": `
+		symbol T <= 70
+		%x = input {name="x", dtype=f32, shape=[T,2,48]}
+		%y = transpose %x {perm=[1,2,0]}
+		output "y" %y`,
+}
+
+// TestTranspositionsOnDevice runs maps through tiles of every shape that is
+// offered, and where the grid must go around.
+func TestTranspositionsOnDevice(t *testing.T) {
+	dev := vktest.Device(t, vk.DeviceOptions{})
+	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
+	check(t, err)
+	if err := tools.Ready(); err != nil {
+		t.Skipf("no GLSL compiler here: %v", err)
+	}
+	few := dev.Caps()
+	few.MaxWorkgroupCount = [3]uint32{1, 2, 1}
+	for name, graph := range transpositions {
+		for _, caps := range []target.Caps{dev.Caps(), few} {
+			for _, tile := range [][3]int{{32, 64, 128}, {32, 32, 32}, {8, 16, 8}} {
+				t.Run(fmt.Sprintf("%s %v of %d", name, tile, caps.MaxWorkgroupCount[0]), func(t *testing.T) {
+					g, err := ir.Parse("graph \"test\" {" + graph + "\n}")
+					check(t, err)
+					sched := kernel.Schedule{Variant: kernel.VarMapTile, Workgroup: tile[2], Vec: 4, TileM: tile[0], TileN: tile[1]}
+					runTransposition(t, dev, tools, g, sched, caps)
+				})
+			}
+		}
+	}
+}
+
+func runTransposition(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.Graph, sched kernel.Schedule, caps target.Caps) {
+	t.Helper()
+	s, text, err := build(g, func(*kernel.Kernel) (kernel.Schedule, target.Caps, error) { return sched, caps, nil })
+	check(t, err)
+	for i, sh := range s.Program.Shaders {
+		if declared := declaredShared(t, text[i]); sh.SharedBytes != declared {
+			t.Errorf("claims %d bytes of shared memory, declares %d", sh.SharedBytes, declared)
+		}
+	}
+	modules, err := assemble(tools, text)
+	check(t, err)
+	exe, err := dev.Load(context.Background(), s.Program, modules, nil, vk.LoadOptions{})
+	check(t, err)
+	defer exe.Close()
+	values := graphgen.Values{Seed: 3, Graph: g}
+	ref, err := interp.New(g, interp.Options{})
+	check(t, err)
+	for i, symbols := range values.Symbols(3) {
+		in, err := values.Inputs(symbols, i)
+		check(t, err)
+		want, err := ref.Run(context.Background(), in, symbols)
+		check(t, err)
+		have, err := exe.Run(context.Background(), in, runtime.RunOptions{Symbols: maps.Clone(symbols)})
+		check(t, err)
+		if err := compareOutputs(g, have.Outputs, want); err != nil {
+			t.Fatalf("at %v: %v\n%s", symbols, err, numbered(joined(text)))
+		}
+	}
+}
