@@ -51,7 +51,7 @@ var table = []Pass{
 		return fuseEpilogues(s.Fusion)
 	}},
 	{"lower", "clusters become kernels: index maps and scalar expressions", lowerAll},
-	{"split_sums", "a product with few results fills the device once its contraction is split; it is for the device to say when", splitSums},
+	{"split_sums", "a product or attention with few results fills the device once its contraction is split; it is for the device to say when", splitSums},
 	{"plan", "buffers get places, lifetimes overlapped, and barriers stand where a hazard is", plan},
 }
 
@@ -142,7 +142,8 @@ type Options struct {
 	// Until, where set, is the last pass to run.
 	Until string
 	// Split, where set, says for a matrix product into how many parts, a
-	// divisor of its contraction, its sums are to be split; 1 is not at all.
+	// divisor of its contraction, its sums are to be split, and for an attention
+	// into how many parts its keys; 1 is not at all.
 	Split func(*kernel.Kernel) int
 }
 

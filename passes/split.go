@@ -8,9 +8,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// splitSums splits the contraction of products with too few results to fill
-// the device: a kernel computes the sums of each part into a buffer, and
-// another adds them, in order, and goes on to what the product's kernel stored.
+// splitSums splits the contraction of products, and the keys of attentions,
+// with too few results to fill the device: a kernel computes the sums of each
+// part into a buffer, and another adds them, in order, and goes on to what the
+// whole kernel stored.
 func splitSums(s *State) error {
 	if s.split == nil {
 		return nil
@@ -27,7 +28,7 @@ func splitSums(s *State) error {
 			kernels, levels = append(kernels, k), append(levels, level)
 			continue
 		}
-		sums, rest, err := s.splitProduct(k, parts)
+		sums, rest, err := s.splitKernel(k, parts)
 		if err != nil {
 			return fmt.Errorf("split kernel %s: %w", k.Name, err)
 		}
@@ -43,6 +44,14 @@ func splitSums(s *State) error {
 		s.Kernels, s.levels = append(s.Kernels, kernels[i]), append(s.levels, levels[i])
 	}
 	return nil
+}
+
+// splitKernel makes the two kernels of one that is split into so many parts.
+func (s *State) splitKernel(k *kernel.Kernel, parts int) (sums, rest *kernel.Kernel, err error) {
+	if k.Family == kernel.FamilyAttention {
+		return kernel.SplitAttention(k, parts, func(c kernel.Scratch) int { return s.addPartial(c.Type) })
+	}
+	return s.splitProduct(k, parts)
 }
 
 // splitProduct makes the two kernels of a product whose contraction is split

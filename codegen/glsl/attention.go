@@ -26,6 +26,9 @@ func (e *emitter) newAttention() *attention {
 	f := &attention{emitter: e, s: e.sched, a: e.k.Attention, ax: e.k.AttentionAxes(), query0: primary("0u")}
 	f.width = int(e.k.Parallel[f.ax.Value].Add)
 	f.sharedBytes = target.SharedBytes(e.k, e.sched)
+	if f.s.Splits > 1 && e.k.Parallel[f.ax.Split].Is(1) {
+		e.fail("the kernel is to be split into %d first", f.s.Splits)
+	}
 	g, err := target.AttentionGrid(e.k, e.sched, e.caps)
 	if err != nil {
 		e.fail("%v", err)
@@ -129,6 +132,16 @@ func (f *attention) keyRange() (first, end text) {
 	return first, primary(f.variable("uint", "end", call("min", end, binary("+", first, each))))
 }
 
+// keyLoop begins the loop over the keys and returns the first key of a step.
+// Unrolled, it gains nothing and makes drivers slow, and lavapipe of Mesa 26.1
+// crashes where a workgroup then has no step at all.
+func (f *attention) keyLoop(first, end text) text {
+	key := f.free("key0")
+	f.open("%sfor (uint %s = %s; %s < %s; %s += %du)", dontUnroll, key, first.s, key, end.s, key, f.s.TileN)
+	f.scope.names[key] = true
+	return primary(key)
+}
+
 // splitLength prints how many keys a split has: whole tiles, but for the last.
 func (f *attention) splitLength(splits int64) text {
 	tile, keys := int64(max(f.s.TileN, 1)), f.k.Fold
@@ -159,40 +172,44 @@ func (f *attention) score(dot text, key text, query text) text {
 	return ternary(binary("<", key, f.seen(query)), s, f.lowest())
 }
 
-// storeRow writes the stores of one row; quads lists the vectors of its result
-// that this invocation has, first says whether it writes what a row has once.
+// storeRow writes the stores of one row: what a row has once where first says
+// so, and count vectors of its result, at column(n), as far as they exist.
 func (f *attention) storeRow(first text, quads int, column func(n text) text, sum func(n text) text) {
-	var rowStores, elementStores []kernel.Store
-	for _, s := range f.k.Stores {
-		if s.PerElement {
-			elementStores = append(elementStores, s)
-		} else {
-			rowStores = append(rowStores, s)
-		}
-	}
-	if len(rowStores) > 0 {
-		f.openGuard("if (%s)", first.s)
-		f.storeAll(rowStores)
-		f.close()
-	}
+	f.storeOnce(first)
 	f.repeat("n", quads, func(n text) {
 		at := column(n)
 		if !at.plain() {
 			at = primary(f.variable("uint", "quad", at))
 		}
-		f.storeQuad(elementStores, at, sum(n))
+		f.openGuard("if (%s < %du)", at.s, target.ValueQuads(f.width))
+		f.storeQuad(at, sum(n))
+		f.close()
 	})
 }
 
-// storeQuad stores four neighbours of a row's result, as far as they exist.
-func (f *attention) storeQuad(stores []kernel.Store, quad, sum text) {
-	if n := target.ValueQuads(f.width); quad.s != "0u" {
-		f.openGuard("if (%s < %du)", quad.s, n)
-		defer f.close()
+// storeOnce writes what a row has once, where first says so.
+func (f *attention) storeOnce(first text) {
+	var stores []kernel.Store
+	for _, s := range f.k.Stores {
+		if !s.PerElement {
+			stores = append(stores, s)
+		}
 	}
+	if len(stores) > 0 {
+		f.openGuard("if (%s)", first.s)
+		f.storeAll(stores)
+		f.close()
+	}
+}
+
+// storeQuad stores four neighbours of a row's result, as far as they exist.
+func (f *attention) storeQuad(quad, sum text) {
+	var stores []kernel.Store
 	var roots []*kernel.Expr
-	for _, s := range stores {
-		roots = append(roots, s.Value)
+	for _, s := range f.k.Stores {
+		if s.PerElement {
+			stores, roots = append(stores, s), append(roots, s.Value)
+		}
 	}
 	lane := func() { f.bindAcc(2, sum.s+"["+component+"]") }
 	if f.width%4 == 0 {

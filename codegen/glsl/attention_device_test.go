@@ -118,6 +118,11 @@ func attentionSchedules(t *testing.T, g *ir.Graph, caps target.Caps, seed uint64
 	for _, name := range []string{"generic", "nvidia-h100", "amd-rdna3", "lavapipe"} {
 		for _, c := range target.Candidates(k, profile(t, name)) {
 			c.Schedule.Subgroup = min(c.Schedule.Subgroup, int(caps.SubgroupSize))
+			c.Schedule.LanesPerRow = min(c.Schedule.LanesPerRow, c.Schedule.Subgroup)
+			if c.Schedule.Variant == kernel.VarFlashVec && c.Schedule.Subgroup > 0 {
+				c.Schedule.TileN = c.Schedule.Workgroup / c.Schedule.LanesPerRow * c.Schedule.ThreadN
+			}
+			c.Schedule.Splits = []int{0, 0, 2, 5}[rng.IntN(4)]
 			if target.Check(k, c.Schedule, caps) == nil {
 				fit = append(fit, c.Schedule)
 			}
@@ -138,7 +143,13 @@ func attentionSchedules(t *testing.T, g *ir.Graph, caps target.Caps, seed uint64
 
 func (h heads) run(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.Graph, sched kernel.Schedule) {
 	t.Helper()
-	s, text, err := build(g, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
+	split := func(k *kernel.Kernel) int {
+		if k.Family == kernel.FamilyAttention {
+			return max(sched.Splits, 1)
+		}
+		return 1
+	}
+	s, text, err := buildSplit(g, split, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
 		if k.Family == kernel.FamilyAttention {
 			return sched, dev.Caps(), nil
 		}
@@ -151,6 +162,7 @@ func (h heads) run(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.G
 			t.Errorf("%v: claims %d bytes of shared memory, declares %d", sched, sh.SharedBytes, declared)
 		}
 	}
+	t.Logf("%v", sched)
 	modules, err := assemble(tools, text)
 	check(t, err)
 	exe, err := dev.Load(context.Background(), s.Program, modules, nil, vk.LoadOptions{})

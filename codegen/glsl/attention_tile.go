@@ -25,7 +25,7 @@ func (e *emitter) emitFlashTile() {
 	first, end := t.keyRange()
 
 	t.line("")
-	key0 := t.loop("key0", first, end, s.TileN)
+	key0 := t.keyLoop(first, end)
 	t.scores(key0)
 	t.weigh(key0)
 	t.addValues(key0, end)

@@ -140,7 +140,12 @@ func compareOutputs(g *ir.Graph, have, want map[string]*ir.Data) error {
 
 // build lowers a graph and generates its kernels, one shader a step.
 func build(g *ir.Graph, choose func(*kernel.Kernel) (kernel.Schedule, target.Caps, error)) (*passes.State, []string, error) {
-	s, err := passes.Run(g, passes.Options{})
+	return buildSplit(g, nil, choose)
+}
+
+// buildSplit is build with sums split as split says.
+func buildSplit(g *ir.Graph, split func(*kernel.Kernel) int, choose func(*kernel.Kernel) (kernel.Schedule, target.Caps, error)) (*passes.State, []string, error) {
+	s, err := passes.Run(g, passes.Options{Split: split})
 	if err != nil {
 		return nil, nil, err
 	}

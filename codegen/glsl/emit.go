@@ -142,6 +142,8 @@ func (e *emitter) body() {
 		e.emitGroup()
 	case kernel.VarFlashTile:
 		e.emitFlashTile()
+	case kernel.VarFlashVec:
+		e.emitFlashVec()
 	default:
 		e.fail("unknown variant %q", e.sched.Variant)
 	}
@@ -217,10 +219,13 @@ func (e *emitter) preserveNaN() {
 	})
 }
 
-const unroll = "[[unroll]] "
+const (
+	unroll     = "[[unroll]] "
+	dontUnroll = "[[dont_unroll]] "
+)
 
 func (e *emitter) unrolls() bool {
-	return slices.ContainsFunc(slices.Concat(e.root.lines, e.decoders), func(l string) bool { return strings.Contains(l, unroll) })
+	return slices.ContainsFunc(slices.Concat(e.root.lines, e.decoders), func(l string) bool { return strings.Contains(l, unroll) || strings.Contains(l, dontUnroll) })
 }
 
 // wrapWords prints a comma-separated list as comment lines.

@@ -167,6 +167,14 @@ var goldenCases = []goldenCase{
 		%6 = reshape %5 {shape=[T,4096]} : f16[T,4096]
 		output "y" %6
 	}`, schedule: flashTile},
+	{name: "flash_vec_shared_heads", graph: `graph "g" {
+		symbol S <= 8192
+		%0 = input {name="q", dtype=f16, shape=[32,1,128]} : f16[32,1,128]
+		%1 = input {name="k", dtype=f16, shape=[8,S,128]} : f16[8,S,128]
+		%2 = input {name="v", dtype=f16, shape=[8,S,128]} : f16[8,S,128]
+		%3 = attention %0, %1, %2 {causal=true} : f16[32,1,128]
+		output "y" %3
+	}`, schedule: func(s kernel.Schedule) kernel.Schedule { s.Splits = 0; return s }},
 	{name: "flash_tile_mask_shared", graph: `graph "g" {
 		%0 = input {name="q", dtype=f32, shape=[6,5,10]} : f32[6,5,10]
 		%1 = input {name="k", dtype=f32, shape=[2,77,10]} : f32[2,77,10]

@@ -21,6 +21,7 @@ const (
 	VarScanGroup  Variant = "scan_group"  // LanesPerRow invocations share a row
 	VarGroup      Variant = "group"       // a workgroup per number counts all elements and places its own
 	VarFlashTile  Variant = "flash_tile"  // attention from shared memory, register-tiled
+	VarFlashVec   Variant = "flash_vec"   // attention of few rows; LanesPerRow invocations share a key
 )
 
 // Schedule says how a kernel runs on a device. Which one is best is the
@@ -53,7 +54,8 @@ type Schedule struct {
 
 	// Attentions, whose tiles are TileM rows by TileN keys, in steps of TileK
 	// along the dot axis.
-	Heads int `json:"heads,omitempty"` // query heads of a tile: 1, or all that share a key head
+	Heads  int `json:"heads,omitempty"`  // query heads of a tile: 1, or all that share a key head
+	Splits int `json:"splits,omitempty"` // runs of keys by workgroups of their own, to be joined by another kernel; 0 for none
 
 	Subgroup int `json:"subgroup,omitempty"` // subgroup size relied on; 0 uses shared memory only
 }
@@ -90,6 +92,12 @@ func (s Schedule) String() string {
 		t += fmt.Sprintf(" tile=%dx%dx%d subgroups=%dx%d fragment=%dx%dx%d", s.TileM, s.TileN, s.TileK, s.SubgroupsM, s.SubgroupsN, s.FragM, s.FragN, s.FragK)
 	case VarCoopMat2:
 		t += fmt.Sprintf(" tile=%dx%dx%d", s.TileM, s.TileN, s.TileK)
+	}
+	if s.Variant == VarFlashVec {
+		t += fmt.Sprintf(" rows=%d heads=%d lanes=%d keys=%d", s.TileM, s.Heads, s.LanesPerRow, s.ThreadN)
+	}
+	if s.Splits > 1 {
+		t += fmt.Sprintf(" splits=%d", s.Splits)
 	}
 	if s.Subgroup > 0 {
 		t += fmt.Sprintf(" subgroup=%d", s.Subgroup)

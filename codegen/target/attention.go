@@ -22,7 +22,64 @@ func flashShapeOf(k *kernel.Kernel) flashShape {
 // and is mostly filled. Heads that share keys share a tile where one head's
 // queries would not fill it.
 func (t tuning) attentions(k *kernel.Kernel) []Candidate {
-	return t.flashTileCandidates(k)
+	all := append(t.flashVecCandidates(k), t.flashTileCandidates(k)...)
+	if n := int(k.Parallel[k.AttentionAxes().Split].Add); n > 1 { // it has been split
+		for i := range all {
+			all[i].Schedule.Splits = n
+		}
+	}
+	return all
+}
+
+// maxVecRows is up to how many rows an attention reads keys from memory anew
+// for each of them rather than sharing them in tiles.
+const maxVecRows = 16
+
+// flashVecCandidates: for few rows, which the heads that share keys all are,
+// reading keys and values once is all that matters. Runs of keys give the
+// device enough workgroups.
+func (t tuning) flashVecCandidates(k *kernel.Kernel) []Candidate {
+	sh := flashShapeOf(k)
+	rows := sh.Queries * sh.Heads
+	if rows > maxVecRows || t.subgroup == 0 {
+		return nil
+	}
+	var all []Candidate
+	for _, lanes := range []int{t.flashLanes, 2 * t.flashLanes, 4 * t.flashLanes} {
+		lanes = min(lanes, t.subgroup)
+		for keys := t.flashKeys; keys >= 1; keys /= 2 {
+			for wg := t.flashWorkgroup; wg >= t.subgroup; wg /= 2 {
+				splits := t.flashSplits(sh, wg/lanes*keys)
+				all = append(all, Candidate{kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: wg, Vec: 4, LanesPerRow: lanes, Subgroup: t.subgroup,
+					TileM: int(rows), ThreadM: int(rows), TileN: wg / lanes * keys, ThreadN: keys, Heads: int(sh.Heads), Splits: splits},
+					fmt.Sprintf("%d rows share %d keys, which are read once, in %d runs", rows, sh.Keys, max(splits, 1))})
+			}
+		}
+	}
+	return all
+}
+
+// attentionSplits is into how many parts the keys are split by the schedule
+// that the device would run.
+func attentionSplits(k *kernel.Kernel, caps Caps) int {
+	s, _, err := Select(k, caps)
+	if err != nil {
+		return 1 // Select will say why when it is asked for the schedule
+	}
+	return max(s.Splits, 1)
+}
+
+// flashSplits is into how many runs keys are cut so that the device has enough
+// workgroups: a power of two, each of several steps.
+func (t tuning) flashSplits(sh flashShape, step int) int {
+	splits := 1
+	for splits < MaxSplits && sh.Batch*sh.Groups*int64(2*splits) <= t.fill*t.flashFill && sh.Keys >= int64(2*splits*step*2) {
+		splits *= 2
+	}
+	if splits == 1 {
+		return 0
+	}
+	return splits
 }
 
 func (t tuning) flashTileCandidates(k *kernel.Kernel) []Candidate {
@@ -130,8 +187,9 @@ func checkFlashTile(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return fmt.Errorf("thread tiles or steps do not divide the tile")
 	case s.Workgroup != s.TileM/s.ThreadM*(s.TileN/s.ThreadN):
 		return fmt.Errorf("the tile takes %d invocations", s.TileM/s.ThreadM*(s.TileN/s.ThreadN))
-	case s.Heads != 1 && (int64(s.Heads) != sh.Heads || s.TileM%s.Heads != 0):
-		return fmt.Errorf("%d heads a tile, want 1 or the %d that share keys, which must divide %d rows", s.Heads, sh.Heads, s.TileM)
+	}
+	if err := checkFlash(k, s, caps); err != nil {
+		return err
 	}
 	lanes := s.TileN / s.ThreadN
 	if s.Subgroup > 0 && (lanes > s.Subgroup || !powerOfTwo(lanes)) {
@@ -140,8 +198,83 @@ func checkFlashTile(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	if n := s.ThreadM * (s.ThreadN + 4*FlashQuads(sh.Value, lanes)); n > maxAccumulators {
 		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxAccumulators)
 	}
+	return nil
+}
+
+// checkFlash checks what all variants of an attention share.
+func checkFlash(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
+	sh := flashShapeOf(k)
+	if s.Heads < 1 || s.Heads != 1 && (int64(s.Heads) != sh.Heads || s.TileM%s.Heads != 0) {
+		return fmt.Errorf("%d heads a tile, want 1 or the %d that share keys, which must divide %d rows", s.Heads, sh.Heads, s.TileM)
+	}
+	if err := checkSplits(k, s); err != nil {
+		return err
+	}
 	_, err := AttentionGrid(k, s, caps)
 	return err
+}
+
+// maxFlashVec is how many queries, sums and scores an invocation of flash_vec
+// keeps: on an H100 four rows of 128 elements in 8 lanes, which are 144, are
+// faster than in 16.
+const maxFlashVec = 160
+
+func checkFlashVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
+	sh := flashShapeOf(k)
+	switch {
+	case s.Subgroup == 0:
+		return fmt.Errorf("the lanes that share a key must be in a subgroup whose size is relied on")
+	case !powerOfTwo(s.LanesPerRow) || s.LanesPerRow > s.Subgroup:
+		return fmt.Errorf("%d lanes a key are no power of two within a subgroup of %d", s.LanesPerRow, s.Subgroup)
+	case s.TileM < 1 || s.ThreadM != s.TileM || s.ThreadN < 1 || s.TileN != s.Workgroup/s.LanesPerRow*s.ThreadN:
+		return fmt.Errorf("every invocation has all %d rows and %d keys, a step %d", s.TileM, s.ThreadN, s.Workgroup/s.LanesPerRow*s.ThreadN)
+	}
+	if n := s.TileM * (4*FlashQuads(sh.Dot, s.LanesPerRow) + 4*FlashQuads(sh.Value, s.LanesPerRow) + s.ThreadN); n > maxFlashVec {
+		return fmt.Errorf("%d queries, sums and scores per invocation, more than %d spill", n, maxFlashVec)
+	}
+	return checkFlash(k, s, caps)
+}
+
+// flashVecShared is where the subgroups of a flash_vec workgroup join their
+// results: a row's sums, its largest score and its sum of weights.
+func flashVecShared(k *kernel.Kernel, s kernel.Schedule) int {
+	subgroups := s.Workgroup / max(s.Subgroup, 1)
+	if subgroups == 1 {
+		return 0
+	}
+	return subgroups * s.TileM * (ValueQuads(flashShapeOf(k).Value)*16 + 8)
+}
+
+// MaxSplits is the most runs that the keys of an attention are cut into: the
+// kernel that joins them goes over them one after the other.
+const MaxSplits = 128
+
+// checkSplits checks a schedule for a whole attention, which may say that it
+// is to be split, or for the runs of one that has been split.
+func checkSplits(k *kernel.Kernel, s kernel.Schedule) error {
+	have := k.Parallel[k.AttentionAxes().Split].Add
+	switch {
+	case s.Splits < 0 || s.Splits > MaxSplits:
+		return fmt.Errorf("%d splits, want 0 to %d", s.Splits, MaxSplits)
+	case have > 1 && int64(s.Splits) != have:
+		return fmt.Errorf("%d splits for an attention of %d", s.Splits, have)
+	case s.Splits > 1 && k.Fold.IsStatic() && int64(s.Splits-1)*splitLength(k, s) >= leastSeen(k):
+		return fmt.Errorf("the last of %d splits of %d keys would see none", s.Splits, splitLength(k, s))
+	}
+	return nil
+}
+
+// splitLength is how many keys a split has: whole tiles, but for the last.
+func splitLength(k *kernel.Kernel, s kernel.Schedule) int64 {
+	return ceilDiv(k.Fold.Max(), int64(s.Splits*max(s.TileN, 1))) * int64(max(s.TileN, 1))
+}
+
+// leastSeen is how many keys every row is sure to see.
+func leastSeen(k *kernel.Kernel) int64 {
+	if !k.Attention.Causal {
+		return k.Fold.Max()
+	}
+	return k.Fold.Max() - k.Parallel[k.AttentionAxes().Query].Max() + 1
 }
 
 // FlashQuads is how many vectors of four of a row's result each of its lanes

@@ -60,6 +60,7 @@ var families = map[kernel.Variant]kernel.Family{
 	kernel.VarScanGroup:  kernel.FamilyScan,
 	kernel.VarFlashTile:  kernel.FamilyAttention,
 	kernel.VarGroup:      kernel.FamilyGroup,
+	kernel.VarFlashVec:   kernel.FamilyAttention,
 }
 
 func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ Caps) error {
@@ -168,6 +169,8 @@ func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		}
 	case kernel.VarFlashTile:
 		return checkFlashTile(k, s, caps)
+	case kernel.VarFlashVec:
+		return checkFlashVec(k, s, caps)
 	}
 	_, err := MatMulGrid(k, s, caps)
 	return err

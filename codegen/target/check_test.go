@@ -15,6 +15,8 @@ func TestCheckRefuses(t *testing.T) {
 	mv := matMul(one, ir.D(4), ir.D(512), ir.D(512), ir.F32, true)
 	flash := attention(ir.D(8), ir.D(4), ir.D(512), ir.D(512), ir.D(64))
 	goodFlash := tile{32, 32, 16, 4, 2}.flashSchedule(4, 0)
+	fewRows := attention(ir.D(8), ir.D(4), one, ir.D(512), ir.D(64))
+	goodFlashVec := kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: 128, Vec: 4, LanesPerRow: 8, Subgroup: 32, TileM: 4, ThreadM: 4, TileN: 32, ThreadN: 2, Heads: 4, Splits: 4}
 	goodMap := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 2}
 	goodRow := kernel.Schedule{Variant: kernel.VarRowGroup, Workgroup: 128, Vec: 4, LanesPerRow: 128, Cache: 32}
 	goodScan := kernel.Schedule{Variant: kernel.VarScanGroup, Workgroup: 128, Vec: 4, LanesPerRow: 128}
@@ -44,6 +46,16 @@ func TestCheckRefuses(t *testing.T) {
 		{"flash without a tile", flash, goodFlash, func(s *kernel.Schedule, _ *Caps) { s.Heads = 0 }, "at least 1"},
 		{"flash spills", attention(one, one, ir.D(512), ir.D(512), ir.D(512)), goodFlash, func(s *kernel.Schedule, _ *Caps) { s.Heads = 1 }, "spill"},
 		{"flash lanes beyond a subgroup", flash, goodFlash, func(s *kernel.Schedule, c *Caps) { *c = fixedSubgroup(*c, 8); s.Subgroup = 8 }, "within a subgroup"},
+		{"flash vec", fewRows, goodFlashVec, func(_ *kernel.Schedule, c *Caps) { *c = fixedSubgroup(*c, 32) }, ""},
+		{"flash vec without a subgroup", fewRows, goodFlashVec, func(s *kernel.Schedule, c *Caps) { *c = fixedSubgroup(*c, 32); s.Subgroup = 0 }, "must be in a subgroup"},
+		{"flash vec lanes", fewRows, goodFlashVec, func(s *kernel.Schedule, c *Caps) { *c = fixedSubgroup(*c, 32); s.LanesPerRow = 64 }, "within a subgroup"},
+		{"flash vec keys", fewRows, goodFlashVec, func(s *kernel.Schedule, c *Caps) { *c = fixedSubgroup(*c, 32); s.TileN = 16 }, "a step 32"},
+		{"flash vec spills", attention(one, ir.D(16), one, ir.D(512), ir.D(128)), goodFlashVec, func(s *kernel.Schedule, c *Caps) {
+			*c = fixedSubgroup(*c, 32)
+			s.TileM, s.ThreadM, s.Heads = 16, 16, 16
+		}, "spill"},
+		{"too many splits", fewRows, goodFlashVec, func(s *kernel.Schedule, c *Caps) { *c = fixedSubgroup(*c, 32); s.Splits = 129 }, "want 0 to 128"},
+		{"an empty split", fewRows, goodFlashVec, func(s *kernel.Schedule, c *Caps) { *c = fixedSubgroup(*c, 32); s.Splits = 30 }, "would see none"},
 		{"no attention", &kernel.Kernel{Name: "bare", Family: kernel.FamilyAttention}, goodFlash, nil, "without operands"},
 		{"operand of another axis", func() *kernel.Kernel {
 			k := *flash

@@ -207,6 +207,8 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 		return MatrixOctets(k, s) * OctetElems * 2
 	case kernel.VarFlashTile:
 		return flashTileShared(k, s)
+	case kernel.VarFlashVec:
+		return flashVecShared(k, s)
 	}
 	return 0
 }

@@ -43,6 +43,7 @@ func genericTuning(caps Caps) tuning {
 			{16, 16, 8, 2, 2}, // 8 KiB
 			{8, 8, 4, 1, 1},   // fits anything
 		},
+		flashWorkgroup: 128, flashLanes: 8, flashKeys: 2, flashFill: 1,
 		vecWorkgroup: 64,
 		vecColumns:   1,
 		vecLanes:     16,

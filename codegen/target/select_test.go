@@ -124,7 +124,8 @@ func TestSelect(t *testing.T) {
 		{"nvidia-h100", "prefill 4096", "flash_tile wg=256 tile=64x64x16 thread=4x4 heads=1 subgroup=32"},
 		{"generic", "prefill 4096", "flash_tile wg=128 tile=16x32x16 thread=2x2 heads=1"},
 		{"lavapipe", "prefill 4096", "flash_tile"},
-		{"nvidia-h100", "decode 4 heads", "flash_tile"},
+		{"nvidia-h100", "decode 4 heads", "flash_vec wg=128 rows=4 heads=4 lanes=8 keys=4 splits=32 subgroup=32"},
+		{"lavapipe", "decode 4 heads", "flash_vec wg=32 rows=4 heads=4 lanes=8 keys=4 splits=2 subgroup=8"},
 	}
 	for _, c := range cases {
 		k := samples[c.kernel]

@@ -65,8 +65,12 @@ func (t tuning) matrixTime(tl matrixTile, groups, depth int64) float64 {
 
 // SplitSums returns into how many parts the contraction of a matrix product is
 // best split on a device: more workgroups then share it, each with less to do,
-// and another kernel adds the parts up. It is 1 where nothing is gained.
+// and another kernel adds the parts up; likewise the keys of an attention. It
+// is 1 where nothing is gained.
 func SplitSums(k *kernel.Kernel, caps Caps) int {
+	if k.Family == kernel.FamilyAttention {
+		return attentionSplits(k, caps)
+	}
 	t := classOf(caps).tune(caps)
 	if k.Family != kernel.FamilyMatMul || !t.splits || !k.Fold.IsStatic() || matShapeOf(k).M <= MaxMatVecRows {
 		return 1

@@ -32,6 +32,12 @@ type tuning struct {
 	splits                 bool
 	memoryRate, launchTime float64
 
+	// Attentions of few rows: invocations of a workgroup, lanes that share a key
+	// and keys that each takes at a time; and by how much more workgroups than
+	// fill the device it is to have.
+	flashWorkgroup, flashLanes, flashKeys int
+	flashFill                             int64
+
 	vecWorkgroup int // invocations of a matvec workgroup
 	vecColumns   int // columns that share the reading of A
 	vecLanes     int // invocations per sum where subgroups are not relied on

@@ -55,7 +55,7 @@ void main() {
     }
     uint keys = uint(max(min(int(S) + int(min(query0 + 63u, T - 1u)) + 1 - int(T), int(S)), 0));
 
-    for (uint key0 = 0u; key0 < keys; key0 += 64u) {
+    [[dont_unroll]] for (uint key0 = 0u; key0 < keys; key0 += 64u) {
         float score[16];
         [[unroll]] for (uint i = 0u; i < 16u; ++i) {
             score[i] = 0.0;

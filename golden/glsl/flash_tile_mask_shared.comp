@@ -47,7 +47,7 @@ void main() {
         sums[i] = vec4(0.0);
     }
 
-    for (uint key0 = 0u; key0 < 77u; key0 += 16u) {
+    [[dont_unroll]] for (uint key0 = 0u; key0 < 77u; key0 += 16u) {
         float score[4];
         [[unroll]] for (uint i = 0u; i < 4u; ++i) {
             score[i] = 0.0;

@@ -464,7 +464,7 @@ void main() {
     }
     uint keys = min(query0 + 31u, T - 1u) + 1u;
 
-    for (uint key0 = 0u; key0 < keys; key0 += 32u) {
+    [[dont_unroll]] for (uint key0 = 0u; key0 < keys; key0 += 32u) {
         float score[8];
         [[unroll]] for (uint i = 0u; i < 8u; ++i) {
             score[i] = 0.0;

@@ -479,7 +479,7 @@ void main() {
     }
     uint keys = min(query0 + 15u, T - 1u) + 1u;
 
-    for (uint key0 = 0u; key0 < keys; key0 += 32u) {
+    [[dont_unroll]] for (uint key0 = 0u; key0 < keys; key0 += 32u) {
         float score[32];
         [[unroll]] for (uint i = 0u; i < 32u; ++i) {
             score[i] = 0.0;

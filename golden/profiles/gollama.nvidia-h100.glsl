@@ -481,7 +481,7 @@ void main() {
     }
     uint keys = min(query0 + 15u, T - 1u) + 1u;
 
-    for (uint key0 = 0u; key0 < keys; key0 += 16u) {
+    [[dont_unroll]] for (uint key0 = 0u; key0 < keys; key0 += 16u) {
         float score[4];
         [[unroll]] for (uint i = 0u; i < 4u; ++i) {
             score[i] = 0.0;

@@ -1,0 +1,308 @@
+package glsl
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/target"
+)
+
+// emitFlashVec writes an attention of few rows, where reading keys and values
+// once, and enough of them at a time, is all that matters. Lanes of a team share
+// a key: each multiplies every lanes-th vector of four of it by the queries of
+// all rows, and keeps as many of the values. Teams take ThreadN keys each in
+// turn and do not wait for each other until the end, where their results meet:
+// within a subgroup by shuffles, then in shared memory.
+func (e *emitter) emitFlashVec() {
+	s := e.sched
+	self := e.selfIndex()
+	f := e.newAttention()
+	if e.err != nil {
+		return
+	}
+	v := &flashVec{attention: f, self: self, rows: s.TileM, lanes: s.LanesPerRow, teams: s.Workgroup / s.LanesPerRow}
+	v.dots = target.FlashQuads(int(f.a.Dot.Add), v.lanes)
+	v.quads = target.FlashQuads(f.width, v.lanes)
+	v.lane = primary(v.variable("uint", "lane_of_key", remainder(self, v.lanes, s.Workgroup)))
+	v.team = primary(v.variable("uint", "team", quotient(self, v.lanes, s.Workgroup)))
+	v.readQueries()
+	v.declare()
+	first, end := v.keyRange()
+
+	v.line("")
+	key0 := v.keyLoop(first, end)
+	v.scores(key0, end)
+	v.addValues(key0, end)
+	v.close()
+	v.meet()
+}
+
+// flashVec is an attention of few rows.
+type flashVec struct {
+	*attention
+	self, lane, team text
+	rows, lanes      int
+	teams            int
+	dots, quads      int    // vectors of a query and of a result in an invocation
+	queries          string // by row and vector
+	top, total, sums string // by row
+	score            string // by row and key
+}
+
+// column is an invocation's vector n of a query, key, value or result.
+func (v *flashVec) column(n text) text { return plus(v.lane, times(n, v.lanes)) }
+
+func (v *flashVec) at(array string, r text) string { return elementOf(array, v.rows, r).s }
+
+func (v *flashVec) sum(r, n text) string {
+	return elementOf(v.sums, v.rows*v.quads, plus(times(r, v.quads), n)).s
+}
+
+func (v *flashVec) query(r, n text) string {
+	return elementOf(v.queries, v.rows*v.dots, plus(times(r, v.dots), n)).s
+}
+
+func (v *flashVec) scoreAt(r, u text) string {
+	return elementOf(v.score, v.rows*v.s.ThreadN, plus(times(r, v.s.ThreadN), u)).s
+}
+
+// whole reports whether the lanes' vectors are all there.
+func (v *flashVec) whole(elems, vectors int) bool { return elems == 4*vectors*v.lanes }
+
+// readQueries keeps the rows' queries in registers, scaled.
+func (v *flashVec) readQueries() {
+	dot := int(v.a.Dot.Add)
+	v.queries = v.array("vec4", "queries", v.rows*v.dots)
+	v.repeat("r", v.rows, func(r text) {
+		v.bindRow(r)
+		v.repeat("n", v.dots, func(n text) {
+			q := v.quad(v.a.Q, v.dotAxis(), times(v.column(n), 4), "q4", v.whole(dot, v.dots))
+			v.line("%s = %s * %s;", v.query(r, n), q.s, v.floatLit(v.a.Scale).s)
+		})
+	})
+}
+
+func (v *flashVec) declare() {
+	v.top, v.total = v.array("float", "top", v.rows), v.array("float", "total", v.rows)
+	v.sums = v.array("vec4", "sums", v.rows*v.quads)
+	v.repeat("r", v.rows, func(r text) {
+		v.line("%s = %s;", v.at(v.top, r), v.lowest().s)
+		v.line("%s = 0.0;", v.at(v.total, r))
+		v.repeat("n", v.quads, func(n text) { v.line("%s = vec4(0.0);", v.sum(r, n)) })
+	})
+}
+
+// keyOf prints the key that an invocation's team takes as its u-th.
+func (v *flashVec) keyOf(key0, u text) text {
+	return plus(plus(key0, v.team), times(u, v.teams))
+}
+
+// boundKey binds a key that is read, which is one that some row sees.
+func (v *flashVec) boundKey(key0, u, end text) {
+	key := v.keyOf(key0, u)
+	v.bindAxis(v.ax.Key, primary(v.variable("uint", "key", call("min", key, binary("-", end, uintLit(1))))))
+}
+
+// scores multiplies the team's keys by the queries of all rows.
+func (v *flashVec) scores(key0, end text) {
+	s := v.s
+	dot := int(v.a.Dot.Add)
+	v.score = v.array("float", "score", v.rows*s.ThreadN)
+	v.repeat("u", s.ThreadN, func(u text) {
+		v.boundKey(key0, u, end)
+		keys := v.array("vec4", "keys4", v.dots)
+		v.repeat("n", v.dots, func(n text) {
+			k := v.quad(v.a.K, v.dotAxis(), times(v.column(n), 4), "k4", v.whole(dot, v.dots))
+			v.line("%s = %s;", elementOf(keys, v.dots, n).s, k.s)
+		})
+		v.repeat("r", v.rows, func(r text) {
+			v.line("%s = 0.0;", v.scoreAt(r, u))
+			v.repeat("n", v.dots, func(n text) {
+				v.line("%s += dot(%s, %s);", v.scoreAt(r, u), v.query(r, n), elementOf(keys, v.dots, n).s)
+			})
+		})
+	})
+	v.comment("The lanes of a team add up what each has of a product.")
+	v.repeat("i", v.rows*s.ThreadN, func(i text) {
+		x := elementOf(v.score, v.rows*s.ThreadN, i).s
+		for mask := v.lanes / 2; mask > 0; mask /= 2 {
+			v.line("%s += subgroupShuffleXor(%s, %du);", x, x, mask)
+		}
+	})
+	v.repeat("r", v.rows, func(r text) {
+		v.bindRow(r)
+		best := v.variable("float", "best", primary(v.at(v.top, r)))
+		v.repeat("u", s.ThreadN, func(u text) {
+			key := primary(v.variable("uint", "key", v.keyOf(key0, u)))
+			v.bindAxis(v.ax.Key, call("min", key, binary("-", end, uintLit(1))))
+			v.line("%s = %s;", v.scoreAt(r, u), v.seenScore(primary(v.scoreAt(r, u)), key, end).s)
+			v.line("%s = max(%s, %s);", best, best, v.scoreAt(r, u))
+		})
+		v.comment("While no key counts, any finite number does in place of the largest score.")
+		shift := v.variable("float", "shift", ternary(binary("==", primary(best), v.lowest()), primary("0.0"), primary(best)))
+		correction := v.variable("float", "correction", primary(fmt.Sprintf("exp2(%s - %s)", v.at(v.top, r), shift)))
+		v.line("%s = %s;", v.at(v.top, r), best)
+		v.line("%s *= %s;", v.at(v.total, r), correction)
+		v.repeat("n", v.quads, func(n text) { v.line("%s *= %s;", v.sum(r, n), correction) })
+		v.repeat("u", s.ThreadN, func(u text) {
+			v.line("%s = exp2(%s - %s);", v.scoreAt(r, u), v.scoreAt(r, u), shift)
+			v.line("%s += %s;", v.at(v.total, r), v.scoreAt(r, u))
+		})
+	})
+}
+
+// seenScore prints a score, the queries being scaled already: -inf for a key
+// past the team's run or one that the bound row does not see.
+func (v *flashVec) seenScore(dot, key, end text) text {
+	s := dot
+	if v.a.Mask != nil {
+		s = binary("+", s, v.asFloat(v.a.Mask))
+	}
+	limit := end
+	if v.a.Causal && v.s.TileM > v.s.Heads {
+		limit = call("min", limit, v.seen(v.axis(v.ax.Query)))
+	}
+	return ternary(binary("<", key, limit), s, v.lowest())
+}
+
+// addValues adds the team's values by their weights, which scores has left.
+func (v *flashVec) addValues(key0, end text) {
+	v.line("")
+	v.repeat("u", v.s.ThreadN, func(u text) {
+		v.boundKey(key0, u, end)
+		v.repeat("n", v.quads, func(n text) {
+			x := v.quad(v.a.V, v.valueAxis(), times(v.column(n), 4), "v4", v.whole(v.width, v.quads))
+			if !x.plain() {
+				x = primary(v.variable("vec4", "v4", x))
+			}
+			v.repeat("r", v.rows, func(r text) {
+				v.line("%s += %s * %s;", v.sum(r, n), v.scoreAt(r, u), x.s)
+			})
+		})
+	})
+}
+
+// meet joins the teams' results.
+func (v *flashVec) meet() {
+	v.comment("Teams of a subgroup join their results.")
+	v.repeat("r", v.rows, func(r text) {
+		top, total := primary(v.at(v.top, r)), primary(v.at(v.total, r))
+		best := v.variable("float", "best", top)
+		for mask := v.lanes; mask < v.s.Subgroup; mask *= 2 {
+			v.line("%s = max(%s, subgroupShuffleXor(%s, %du));", best, best, best, mask)
+		}
+		correction := v.correction(primary(best), top)
+		v.line("%s = %s;", top.s, best)
+		v.line("%s *= %s;", total.s, correction)
+		v.repeat("n", v.quads, func(n text) { v.line("%s *= %s;", v.sum(r, n), correction) })
+		for mask := v.lanes; mask < v.s.Subgroup; mask *= 2 {
+			v.line("%s += subgroupShuffleXor(%s, %du);", total.s, total.s, mask)
+			v.repeat("n", v.quads, func(n text) {
+				v.line("%s += subgroupShuffleXor(%s, %du);", v.sum(r, n), v.sum(r, n), mask)
+			})
+		}
+	})
+	subgroups := v.s.Workgroup / v.s.Subgroup
+	if subgroups == 1 {
+		v.storeOwn()
+		return
+	}
+	v.joinSubgroups(subgroups)
+}
+
+// correction declares what takes sums relative to one largest score to those
+// relative to another, larger or equal one.
+func (v *flashVec) correction(best, top text) string {
+	shift := v.variable("float", "shift", ternary(binary("==", best, v.lowest()), primary("0.0"), best))
+	return v.variable("float", "correction", primary(fmt.Sprintf("exp2(%s - %s)", top.s, shift)))
+}
+
+// storeOwn stores the results where one subgroup has them all.
+func (v *flashVec) storeOwn() {
+	v.line("")
+	v.openGuard("if (%s == 0u)", v.team.s)
+	v.repeat("r", v.rows, func(r text) {
+		v.ifRow(r, func() {
+			v.bindAcc(0, v.at(v.top, r))
+			v.bindAcc(1, v.at(v.total, r))
+			v.storeRow(binary("==", v.lane, primary("0u")), v.quads, v.column, func(n text) text { return primary(v.sum(r, n)) })
+		})
+	})
+	v.close()
+}
+
+// ifRow writes a body for a row of the tile, if that exists.
+func (v *flashVec) ifRow(r text, body func()) {
+	queries := v.k.Parallel[v.ax.Query]
+	if !target.DivisibleBy(queries, v.attention.queries()) {
+		v.openGuard("if (%s)", binary("<", v.queryOf(r), v.dim(queries)).s)
+		defer v.close()
+	}
+	v.bindRow(r)
+	body()
+}
+
+// joinSubgroups joins the results of subgroups in shared memory: each
+// invocation then has some vectors of some rows.
+func (v *flashVec) joinSubgroups(subgroups int) {
+	quads := target.ValueQuads(v.width)
+	results := v.rows * quads
+	sums := v.share("vec4", "shared_sums", subgroups*results)
+	stats := v.share("vec2", "shared_weights", subgroups*v.rows)
+	v.line("")
+	v.openGuard("if (gl_SubgroupInvocationID < %du)", v.lanes)
+	v.repeat("r", v.rows, func(r text) {
+		place := plus(times(primary("gl_SubgroupID"), v.rows), r)
+		v.line("%s[%s] = vec2(%s, %s);", stats, place.s, v.at(v.top, r), v.at(v.total, r))
+		v.repeat("n", v.quads, func(n text) {
+			column := v.column(n)
+			if !v.whole(v.width, v.quads) {
+				v.openGuard("if (%s < %du)", column.s, quads)
+				defer v.close()
+			}
+			v.line("%s[%s] = %s;", sums, plus(times(place, quads), column).s, v.sum(r, n))
+		})
+	})
+	v.close()
+	v.line("barrier();")
+	v.line("")
+	id := v.self
+	switch {
+	case results > v.s.Workgroup:
+		id = v.loop("id", v.self, uintLit(int64(results)), v.s.Workgroup)
+	case results < v.s.Workgroup:
+		v.openGuard("if (%s < %du)", v.self.s, results)
+	default:
+		v.openScope()
+	}
+	row, quad := quotient(id, quads, results), remainder(id, quads, results)
+	if !row.plain() {
+		row = primary(v.variable("uint", "row", row))
+	}
+	if !quad.plain() {
+		quad = primary(v.variable("uint", "quad", quad))
+	}
+	v.joinOne(row, quad, subgroups, quads, sums, stats)
+	v.close()
+}
+
+// joinOne joins what the subgroups have of one vector of a row, and stores it.
+func (v *flashVec) joinOne(row, quad text, subgroups, quads int, sums, stats string) {
+	stat := func(g text) string { return fmt.Sprintf("%s[%s]", stats, plus(times(g, v.rows), row).s) }
+	best := primary(v.variable("float", "best", v.lowest()))
+	g := v.loop("g", primary("0u"), uintLit(int64(subgroups)), 1)
+	v.line("%s = max(%s, %s.x);", best.s, best.s, stat(g))
+	v.close()
+	total := v.variable("float", "sum", primary("0.0"))
+	sum := v.variable("vec4", "weighted", primary("vec4(0.0)"))
+	g = v.loop("g", primary("0u"), uintLit(int64(subgroups)), 1)
+	correction := v.correction(best, primary(stat(g)+".x"))
+	v.line("%s += %s * %s.y;", total, correction, stat(g))
+	v.line("%s += %s * %s[%s];", sum, correction, sums, plus(times(plus(times(g, v.rows), row), quads), quad).s)
+	v.close()
+	v.ifRow(row, func() {
+		v.bindAcc(0, best.s)
+		v.bindAcc(1, total)
+		v.storeOnce(binary("==", quad, primary("0u")))
+		v.storeQuad(quad, primary(sum))
+	})
+}
