@@ -14,7 +14,7 @@ var probeShape = ShapeOf(2, 256)
 var probeShapes = map[Op][]Shape{
 	OpRMSNorm:            {probeShape, ShapeOf(256)},
 	OpLayerNorm:          {probeShape, ShapeOf(256)},
-	OpRope:               {probeShape, ShapeOf(2)},
+	OpRope:               {probeShape, ShapeOf(2), ShapeOf(128, 2)},
 	OpGroupNorm:          {probeShape, ShapeOf(256)},
 	OpBatchNorm:          {probeShape, ShapeOf(256)},
 	OpIndexSelect:        {probeShape, ShapeOf(2)},
@@ -92,7 +92,7 @@ func probeRest(in *OpInfo, attrs Attrs, types []DType, probed, next int) bool {
 	if next == probed {
 		return probeRest(in, attrs, types, probed, next+1)
 	}
-	for _, t := range []DType{types[probed], F32, I32, Bool} {
+	for _, t := range []DType{types[probed], F32, I32, U32, Bool} {
 		types[next] = t
 		if probeRest(in, attrs, types, probed, next+1) {
 			return true

@@ -15,14 +15,14 @@ func init() {
 			Doc: "x*rsqrt(mean(x^2)+eps)*weight along the innermost axis (Zhang and Sennrich 2019)."},
 		OpInfo{Op: OpLayerNorm, Name: "layer_norm", Class: ClassRow, Args: []ArgInfo{{Name: "x"}, {Name: "weight", Optional: true}, {Name: "bias", Optional: true}}, Attrs: []AttrInfo{eps}, Infer: inferNorm, Tol: tol,
 			Doc: "(x-mean)*rsqrt(var+eps)*weight+bias along the innermost axis (Ba et al. 2016); the variance is the biased one."},
-		OpInfo{Op: OpRope, Name: "rope", Class: ClassRow, Args: []ArgInfo{{Name: "x"}, {Name: "positions"}},
+		OpInfo{Op: OpRope, Name: "rope", Class: ClassRow, Args: []ArgInfo{{Name: "x"}, {Name: "positions"}, {Name: "turns", Optional: true}},
 			Attrs: []AttrInfo{
 				{Name: "axis", Kind: AttrInt, Default: int64(-2), Doc: "the axis of x that positions runs along"},
 				{Name: "base", Kind: AttrFloat, Default: 10000.0, Doc: "pair i turns by position*base^(-2i/dims)"},
 				{Name: "dims", Kind: AttrInt, Default: int64(0), Doc: "how many innermost elements turn; 0 means all"},
 				{Name: "mode", Kind: AttrString, Default: "interleaved", Enum: []string{"interleaved", "half"}, Doc: "pairs are (2i, 2i+1), or (i, i+dims/2)"},
 			}, Infer: inferRope, Tol: Tolerance{Eps: 1024, Abs: 1e-5, Sum: true},
-			Doc: "Rotary position embedding (Su et al. 2021): turns pairs of innermost elements by an angle that grows with the position."},
+			Doc: "Rotary position embedding (Su et al. 2021): turns pairs of innermost elements by an angle that grows with the position. With turns, u32[pairs, 2], pair i goes turns[i] of a full turn per position, a fraction of 64 bits, high word first, instead of base^(-2i/dims) radians."},
 		OpInfo{Op: OpGroupNorm, Name: "group_norm", Class: ClassRow, Args: []ArgInfo{{Name: "x"}, {Name: "weight", Optional: true}, {Name: "bias", Optional: true}},
 			Attrs: []AttrInfo{{Name: "groups", Kind: AttrInt, Doc: "how many groups of consecutive channels; it divides C"}, eps}, Infer: inferGroupNorm, Tol: tol,
 			Doc: "(x-mean)*rsqrt(var+eps)*weight+bias of x[N, C, …], mean and biased variance over each group of channels with all axes after them (Wu and He 2018); weight and bias are [C]. One group is layer normalization of an image, C groups are instance normalization."},
@@ -114,6 +114,9 @@ func inferRope(c *Call) (Type, error) {
 	}
 	if !inner.IsStatic() || dims < 0 || dims%2 != 0 || dims > inner.Add {
 		return Type{}, fmt.Errorf("cannot turn %d of %s innermost elements: want an even number, at most all", dims, inner)
+	}
+	if want := (Type{U32, Shape{D(int(dims / 2)), D(2)}}); len(c.Args) > 2 && !c.Args[2].typ.Equal(want) {
+		return Type{}, fmt.Errorf("turns is %s, want %s: two words for each pair that turns", c.Args[2].typ, want)
 	}
 	return Type{c.DType(0), s}, nil
 }

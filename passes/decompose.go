@@ -88,6 +88,14 @@ func decompose(g *ir.Graph) (*ir.Graph, error) {
 			}
 			out := r.attention(n, args)
 			return out, r.err
+		case ir.OpRope:
+			if len(args) == 2 {
+				args = append(slices.Clone(args), r.turns(n))
+			}
+			if r.err != nil {
+				return nil, r.err
+			}
+			return rw.Copy(n, args)
 		}
 		if out := r.decomposed(n, args); out != nil || r.err != nil {
 			return out, r.err

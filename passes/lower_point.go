@@ -2,7 +2,6 @@ package passes
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -327,69 +326,4 @@ func (l *lowerer) updateSlice(n *ir.Node, at []kernel.Index) (*kernel.Expr, erro
 	}
 	in := l.inside(at[axis], start, start.Plus(kernel.DimIndex(upd.Shape()[axis])))
 	return l.where(in, v, old, n.DType()), nil
-}
-
-// rope turns pair i of the innermost elements by position*base^(-2i/dims):
-// x*cos - partner*sin for the first of a pair, x*cos + partner*sin for the
-// second.
-func (l *lowerer) rope(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
-	x := n.Arg(0)
-	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
-	if err != nil {
-		return nil, err
-	}
-	inner := int(x.Shape()[n.Rank()-1].Add)
-	dims := n.Attrs().Int("dims")
-	if dims == 0 {
-		dims = inner
-	}
-	if dims == 0 { // rows of no elements
-		return l.value(x, at)
-	}
-	j := at[len(at)-1]
-	turning := j
-	if dims < inner {
-		turning = kernel.Clamp(j, kernel.Const(int64(dims-1)))
-	}
-	pair, second, partner := ropePair(turning, dims, n.Attrs().String_("mode"))
-	from := slices.Clone(at)
-	from[len(at)-1] = partner
-	self, err := l.value(x, at)
-	if err != nil {
-		return nil, err
-	}
-	other, err := l.value(x, from)
-	if err != nil {
-		return nil, err
-	}
-	pos, err := l.value(n.Arg(1), []kernel.Index{at[axis]})
-	if err != nil {
-		return nil, err
-	}
-	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, args...) }
-	rate := l.b.Float(ir.F32, -2*math.Log2(n.Attrs().Float("base"))/float64(dims))
-	freq := f32(ir.OpExp2, f32(ir.OpMul, l.b.Cast(ir.F32, l.b.FromIndex(pair)), rate))
-	angle := f32(ir.OpMul, l.b.Cast(ir.F32, pos), freq)
-	angle.Hint = "angle"
-	sin := f32(ir.OpSin, angle)
-	isSecond := l.b.Apply(ir.OpNe, ir.Bool, nil, l.b.FromIndex(second), l.b.Integer(ir.I32, 0))
-	signed := l.where(isSecond, sin, f32(ir.OpNeg, sin), ir.F32)
-	out := f32(ir.OpAdd, f32(ir.OpMul, self, f32(ir.OpCos, angle)), f32(ir.OpMul, other, signed))
-	out.Hint = "rope"
-	if dims < inner {
-		turns := l.b.Apply(ir.OpLt, ir.Bool, nil, l.b.FromIndex(j), l.b.Integer(ir.I32, int64(dims)))
-		out = l.where(turns, out, self, ir.F32)
-	}
-	return out, nil
-}
-
-// ropePair returns, for element j of dims, the number of its pair, 0 or 1 for
-// its place in the pair, and the place of the other one.
-func ropePair(j kernel.Index, dims int, mode string) (pair, second, partner kernel.Index) {
-	if mode == "half" {
-		second, pair = j.DivMod(ir.D(dims / 2))
-		return pair, second, pair.Plus(kernel.Const(1).Minus(second).Times(int64(dims / 2)))
-	}
-	pair, second = j.DivMod(ir.D(2))
-	return pair, second, pair.Times(2).Plus(kernel.Const(1)).Minus(second)
 }

@@ -180,10 +180,7 @@ func rope(c *call) (value, error) {
 		turn = width
 	}
 	first, second := ropePairs(c.attrs().String_("mode"), turn)
-	freqs := make([]float64, turn/2)
-	for i := range freqs {
-		freqs[i] = math.Pow(c.attrs().Float("base"), -2*float64(i)/float64(turn))
-	}
+	angle := c.ropeAngle(turn)
 	out := make([]float64, len(x))
 	copy(out, x)
 	if len(x) == 0 {
@@ -192,16 +189,32 @@ func rope(c *call) (value, error) {
 	inner := elems(c.dims[axis+1 : last]) // rows per position
 	err = c.parallelRange(len(x)/width, turn*elementWork, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
-			pos := float64(positions[r/inner%c.dims[axis]])
+			pos := positions[r/inner%c.dims[axis]]
 			y := out[r*width : (r+1)*width]
-			for i, freq := range freqs {
-				sin, cos := math.Sincos(pos * freq)
+			for i := range turn / 2 {
+				sin, cos := math.Sincos(angle(pos, i))
 				a, b := y[first(i)], y[second(i)]
 				y[first(i)], y[second(i)] = a*cos-b*sin, a*sin+b*cos
 			}
 		}
 	})
 	return c.floats(out), err
+}
+
+// ropeAngle returns the function that gives the angle of pair i at a position.
+func (c *call) ropeAngle(turn int) func(pos int64, i int) float64 {
+	if len(c.args) > 2 {
+		words := c.args[2].i
+		return func(pos int64, i int) float64 {
+			turns := words[2*i]<<32 | words[2*i+1]&math.MaxUint32
+			return float64(pos*turns) * (2 * math.Pi / (1 << 64)) // whole turns wrap away
+		}
+	}
+	freqs := make([]float64, turn/2)
+	for i := range freqs {
+		freqs[i] = math.Pow(c.attrs().Float("base"), -2*float64(i)/float64(turn))
+	}
+	return func(pos int64, i int) float64 { return float64(pos) * freqs[i] }
 }
 
 // ropePairs returns where the two elements of pair i are.

@@ -198,6 +198,17 @@ func (s *suite) rope() {
 			return b.op(ir.OpRope, []*ir.Node{b.arg(t, tt.dims, tt.l, small), pos}, attr("axis", tt.axis), attr("dims", tt.turn))
 		}).everyIf(tt.turn == 4)
 	}
+	for _, far := range []int64{1 << 13, 1 << 20, 1 << 30} {
+		for _, mode := range []string{"interleaved", "half"} {
+			s.add(ir.OpRope, fmt.Sprintf("positions to %d/%s", far, mode), func(b *builder, t ir.DType) *ir.Node {
+				return b.op(ir.OpRope, []*ir.Node{b.input(t, []int{3, 9, 64}, small), b.indices(ir.I32, int(far), 9)}, attr("mode", mode))
+			})
+		}
+	}
+	s.add(ir.OpRope, "turns", func(b *builder, t ir.DType) *ir.Node {
+		words := b.given(ir.U32, []float64{1 << 31, 0, 1 << 30, 1 << 31, 0x28be60db, 0x9391054a, 7, 0xffffffff}, 4, 2)
+		return b.op(ir.OpRope, []*ir.Node{b.input(t, []int{3, 9, 10}, small), b.indices(ir.I32, 1<<20, 9), words}, attr("dims", int64(8)))
+	})
 }
 
 // composites adds the cases of ops that are defined by others.

@@ -1,0 +1,129 @@
+package passes
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// turns is the third argument of a rope that has two: how much of a turn each
+// pair goes per position. In f32, position*frequency is off by 2^-12 of a
+// radian at position 4096 and grows; as fractions of a turn in integers the
+// whole turns wrap away and nothing is lost at any position.
+func (r *rewriter) turns(n *ir.Node) *ir.Node {
+	x := n.Arg(0).Shape()
+	dims := int64(n.Attrs().Int("dims"))
+	if dims == 0 {
+		dims = x[len(x)-1].Add
+	}
+	words := make([]int64, 0, dims)
+	for i := range dims / 2 {
+		turn := math.Pow(n.Attrs().Float("base"), -2*float64(i)/float64(dims)) / (2 * math.Pi)
+		high, low := math.Modf((turn - math.Floor(turn)) * (1 << 32))
+		words = append(words, int64(high), int64(low*(1<<32)))
+	}
+	d, err := ir.FromInts(ir.U32, words, int(dims/2), 2)
+	if err != nil {
+		r.err = err
+		return nil
+	}
+	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: d})
+}
+
+// rope turns pair i of the innermost elements by position*turns[i]:
+// x*cos - partner*sin for the first of a pair, x*cos + partner*sin for the
+// second.
+func (l *lowerer) rope(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	x := n.Arg(0)
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	if err != nil {
+		return nil, err
+	}
+	inner := int(x.Shape()[n.Rank()-1].Add)
+	dims := n.Attrs().Int("dims")
+	if dims == 0 {
+		dims = inner
+	}
+	if dims == 0 { // rows of no elements
+		return l.value(x, at)
+	}
+	j := at[len(at)-1]
+	turning := j
+	if dims < inner {
+		turning = kernel.Clamp(j, kernel.Const(int64(dims-1)))
+	}
+	pair, second, partner := ropePair(turning, dims, n.Attrs().String_("mode"))
+	from := slices.Clone(at)
+	from[len(at)-1] = partner
+	self, err := l.value(x, at)
+	if err != nil {
+		return nil, err
+	}
+	other, err := l.value(x, from)
+	if err != nil {
+		return nil, err
+	}
+	pos, err := l.value(n.Arg(1), []kernel.Index{at[axis]})
+	if err != nil {
+		return nil, err
+	}
+	high, err := l.value(n.Arg(2), []kernel.Index{pair, kernel.Const(0)})
+	if err != nil {
+		return nil, err
+	}
+	low, err := l.value(n.Arg(2), []kernel.Index{pair, kernel.Const(1)})
+	if err != nil {
+		return nil, err
+	}
+	sin, cos := l.sinCosTurns(pos, high, low)
+	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, args...) }
+	isSecond := l.b.Apply(ir.OpNe, ir.Bool, nil, l.b.FromIndex(second), l.b.Integer(ir.I32, 0))
+	signed := l.where(isSecond, sin, f32(ir.OpNeg, sin), ir.F32)
+	out := f32(ir.OpAdd, f32(ir.OpMul, self, cos), f32(ir.OpMul, other, signed))
+	out.Hint = "rope"
+	if dims < inner {
+		turns := l.b.Apply(ir.OpLt, ir.Bool, nil, l.b.FromIndex(j), l.b.Integer(ir.I32, int64(dims)))
+		out = l.where(turns, out, self, ir.F32)
+	}
+	return out, nil
+}
+
+// sinCosTurns is the sine and cosine of pos turns of the 64-bit fraction (high,
+// low): the upper 2 bits of their product, rounded, are the quadrant, the rest
+// is an angle within pi/4 of its middle, which sine and cosine take as it is.
+func (l *lowerer) sinCosTurns(pos, high, low *kernel.Expr) (sin, cos *kernel.Expr) {
+	u32 := func(op ir.Op, a *kernel.Expr, b int64) *kernel.Expr {
+		return l.b.Apply(op, ir.U32, nil, a, l.b.Integer(ir.U32, b))
+	}
+	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, args...) }
+	is := func(bit int64, of *kernel.Expr) *kernel.Expr {
+		return l.b.Apply(ir.OpNe, ir.Bool, nil, u32(ir.OpAnd, of, bit), l.b.Integer(ir.U32, 0))
+	}
+	turn := l.b.Apply(ir.OpMul, ir.U32, nil, l.b.Cast(ir.U32, pos), high)
+	turn.Hint = "turn"
+	quadrant := u32(ir.OpShr, u32(ir.OpAdd, turn, 1<<29), 30)
+	quadrant.Hint = "quadrant"
+	within := l.b.Cast(ir.F32, l.b.Cast(ir.I32, u32(ir.OpShl, turn, 2)))
+	beyond := f32(ir.OpMul, l.b.Cast(ir.F32, pos), l.b.Cast(ir.F32, low))
+	angle := f32(ir.OpAdd, f32(ir.OpMul, within, l.b.Float(ir.F32, math.Pi/(1<<33))), f32(ir.OpMul, beyond, l.b.Float(ir.F32, math.Pi/(1<<63))))
+	angle.Hint = "angle"
+	s, c := f32(ir.OpSin, angle), f32(ir.OpCos, angle)
+	odd := is(1, quadrant)
+	sin, cos = l.where(odd, c, s, ir.F32), l.where(odd, s, c, ir.F32)
+	sin = l.where(is(2, quadrant), f32(ir.OpNeg, sin), sin, ir.F32)
+	cos = l.where(is(2, u32(ir.OpAdd, quadrant, 1)), f32(ir.OpNeg, cos), cos, ir.F32)
+	return sin, cos
+}
+
+// ropePair returns, for element j of dims, the number of its pair, 0 or 1 for
+// its place in the pair, and the place of the other one.
+func ropePair(j kernel.Index, dims int, mode string) (pair, second, partner kernel.Index) {
+	if mode == "half" {
+		second, pair = j.DivMod(ir.D(dims / 2))
+		return pair, second, pair.Plus(kernel.Const(1).Minus(second).Times(int64(dims / 2)))
+	}
+	pair, second = j.DivMod(ir.D(2))
+	return pair, second, pair.Times(2).Plus(kernel.Const(1)).Minus(second)
+}
