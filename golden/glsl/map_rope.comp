@@ -14,8 +14,9 @@ layout(local_size_x = 256) in;
 layout(set = 0, binding = 0, std430) readonly buffer Q_buffer { float16_t q[]; }; // f16
 layout(set = 0, binding = 0, std430) readonly buffer Q_vec4_buffer { f16vec4 q_vec4[]; }; // f16
 layout(set = 0, binding = 1, std430) readonly buffer Positions_buffer { int positions[]; };
-layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { f16vec4 result_vec4[]; }; // f16
-layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
+layout(set = 0, binding = 2, std430) readonly buffer Const_data_buffer { uint const_data[]; };
+layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { f16vec4 result_vec4[]; }; // f16
+layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
 #define NAN uintBitsToFloat(0x7fc00000u)
 
@@ -86,17 +87,26 @@ void main() {
     uint col4 = id % 12u;
     uint row = id / 12u % 6u;
     uint batch = id / 72u;
-    float cast_batch = float(positions[batch]);
+    int positions_batch = positions[batch];
+    uint cast_batch = uint(positions_batch);
+    float cast_batch_2 = float(positions_batch);
     vec4 q4 = vec4(q_vec4[batch * 72u + row * 12u + col4]);
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         uint col = col4 * 4u + lane;
         uint col_quotient = col / 2u;
-        float angle = cast_batch * exp2(float(int(col_quotient)) * -0.5536547);
+        uint turn = cast_batch * const_data[col_quotient * 2u];
+        uint quadrant = turn + 536870912u >> (30u & 31u);
+        bool ne = (quadrant & 1u) != 0u;
+        float angle = float(int(turn << (2u & 31u))) * 3.6572953e-10 + cast_batch_2 * float(const_data[col_quotient * 2u + 1u]) * 3.4061217e-19;
+        float sin_col = sin_accurate(angle);
+        float cos_col = cos_accurate(angle);
+        float where = ne ? sin_col : cos_col;
         uint col_remainder = col % 2u;
         float q_col = float(q[col_quotient * 2u + batch * 288u + row * 48u + 1u - col_remainder]);
-        float sin_col = sin_accurate(angle);
-        result4[lane] = q4[lane] * cos_accurate(angle) + q_col * (int(col_remainder) != 0 ? sin_col : -sin_col);
+        float where_2 = ne ? cos_col : sin_col;
+        float where_3 = (quadrant & 2u) != 0u ? -where_2 : where_2;
+        result4[lane] = q4[lane] * ((quadrant + 1u & 2u) != 0u ? -where : where) + q_col * (int(col_remainder) != 0 ? where_3 : -where_3);
     }
     result_vec4[batch * 72u + row * 12u + col4] = f16vec4(result4);
 }

@@ -238,8 +238,9 @@ layout(local_size_x = 64) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Matmul_buffer { float matmul[]; };
 layout(set = 0, binding = 0, std430) readonly buffer Matmul_vec4_buffer { vec4 matmul_vec4[]; };
-layout(set = 0, binding = 1, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
-layout(set = 0, binding = 2, std430) readonly buffer Params_buffer { uint params[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Const_data_buffer { uint const_data[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
 #define NAN uintBitsToFloat(0x7fc00000u)
 
@@ -314,11 +315,19 @@ void main() {
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         uint col = col4 * 4u + lane;
         uint col_quotient = col / 2u;
-        float angle = float(int(row)) * exp2(float(int(col_quotient)) * -0.415241);
+        uint turn = uint(int(row)) * const_data[col_quotient * 2u];
+        uint quadrant = turn + 536870912u >> (30u & 31u);
+        bool ne = (quadrant & 1u) != 0u;
+        float mul = float(int(row)) * float(const_data[col_quotient * 2u + 1u]) * 3.4061217e-19;
+        float angle = float(int(turn << (2u & 31u))) * 3.6572953e-10 + mul;
+        float sin_col = sin_accurate(angle);
+        float cos_col = cos_accurate(angle);
+        float where = ne ? sin_col : cos_col;
         uint col_remainder = col % 2u;
         float matmul_col = matmul[col_quotient * 2u + batch * 64u + row * 512u + 1u - col_remainder];
-        float sin_col = sin_accurate(angle);
-        result4[lane] = matmul4[lane] * cos_accurate(angle) + matmul_col * (int(col_remainder) != 0 ? sin_col : -sin_col);
+        float where_2 = ne ? cos_col : sin_col;
+        float where_3 = (quadrant & 2u) != 0u ? -where_2 : where_2;
+        result4[lane] = matmul4[lane] * ((quadrant + 1u & 2u) != 0u ? -where : where) + matmul_col * (int(col_remainder) != 0 ? where_3 : -where_3);
     }
     result_vec4[batch * T * 16u + row * 16u + col4] = result4;
 }
@@ -339,8 +348,9 @@ layout(local_size_x = 64) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Matmul_buffer { float matmul[]; };
 layout(set = 0, binding = 0, std430) readonly buffer Matmul_vec4_buffer { vec4 matmul_vec4[]; };
-layout(set = 0, binding = 1, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
-layout(set = 0, binding = 2, std430) readonly buffer Params_buffer { uint params[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Const_data_buffer { uint const_data[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
 #define NAN uintBitsToFloat(0x7fc00000u)
 
@@ -416,11 +426,19 @@ void main() {
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         uint col = col4 * 4u + lane;
         uint col_quotient = col / 2u;
-        float angle = float(int(row)) * exp2(float(int(col_quotient)) * -0.415241);
+        uint turn = uint(int(row)) * const_data[col_quotient * 2u];
+        uint quadrant = turn + 536870912u >> (30u & 31u);
+        bool ne = (quadrant & 1u) != 0u;
+        float mul = float(int(row)) * float(const_data[col_quotient * 2u + 1u]) * 3.4061217e-19;
+        float angle = float(int(turn << (2u & 31u))) * 3.6572953e-10 + mul;
+        float sin_col = sin_accurate(angle);
+        float cos_col = cos_accurate(angle);
+        float where = ne ? sin_col : cos_col;
         uint col_remainder = col % 2u;
         float matmul_col = matmul[col_quotient * 2u + batch * 64u + row * 512u + 257u - col_remainder];
-        float sin_col = sin_accurate(angle);
-        result4[lane] = matmul4[lane] * cos_accurate(angle) + matmul_col * (int(col_remainder) != 0 ? sin_col : -sin_col);
+        float where_2 = ne ? cos_col : sin_col;
+        float where_3 = (quadrant & 2u) != 0u ? -where_2 : where_2;
+        result4[lane] = matmul4[lane] * ((quadrant + 1u & 2u) != 0u ? -where : where) + matmul_col * (int(col_remainder) != 0 ? where_3 : -where_3);
     }
     result_vec4[batch * T * 16u + row * 16u + col4] = result4;
 }
