@@ -57,7 +57,7 @@ func (p *page) printf(format string, args ...any) { fmt.Fprintf(&p.text, format,
 
 func (p *page) head(b *Baseline, reached, goals int) {
 	r := p.report
-	p.printf("%s, driver %s, Vulkan %s, %s, vkc %s.\n", r.Device, r.Driver, r.API, r.Date.Format(time.DateOnly), r.Version)
+	p.printf("%s, driver %s, Vulkan %s, %s, vkc %s%s.\n", r.Device, r.Driver, r.API, r.Date.Format(time.DateOnly), r.Version, r.compiledFor())
 	p.printf("Ceilings measured in the same run: copy %s GB/s", digits(r.Ceilings.CopyGBps))
 	if r.Ceilings.VectorF32 > 0 {
 		p.printf(", f32 multiply-adds %s TFLOP/s", digits(r.Ceilings.VectorF32))

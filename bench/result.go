@@ -56,6 +56,7 @@ type Report struct {
 	Format   string    `json:"format"` // ReportFormat
 	Device   string    `json:"device"`
 	Driver   string    `json:"driver"`
+	Target   string    `json:"target,omitempty"` // the profile compiled for, if not the device as it is
 	API      string    `json:"api"`
 	Version  string    `json:"vkc"`
 	Date     time.Time `json:"date"`
@@ -107,6 +108,9 @@ func parseReport(text []byte) (*Report, error) {
 func (r *Report) Merge(later *Report) error {
 	if r.Device != later.Device {
 		return fmt.Errorf("results of %s do not go with those of %s", later.Device, r.Device)
+	}
+	if r.Target != later.Target {
+		return fmt.Errorf("results compiled for target %q do not go with those for %q", later.Target, r.Target)
 	}
 	for _, res := range later.Results {
 		if old := r.Find(res.Name); old != nil {

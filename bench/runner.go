@@ -10,6 +10,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
@@ -21,6 +22,9 @@ type Runner struct {
 	Options  Options     // of Measure; Copies is worked out for each case
 	Ceilings Ceilings    // see MeasureCeilings; zero leaves Result.Share out
 	NoCache  bool        // compile anew
+	// Target, if set, is what to compile for in the device's place: a profile's
+	// schedules can so be compared with those of the device's own.
+	Target *target.Caps
 	// Trace, if set, is given a profiled run of each case after it was timed.
 	Trace func(c Case, p *runtime.Profile)
 }
@@ -53,7 +57,7 @@ func (r *Runner) run(ctx context.Context, c *Case, res *Result) error {
 	if err != nil {
 		return err
 	}
-	prog, err := r.Device.Compile(ctx, g, vkc.CompileOptions{NoCache: r.NoCache})
+	prog, err := r.compile(ctx, g)
 	if err != nil {
 		res.Status = Refused
 		return err
@@ -99,6 +103,15 @@ func (r *Runner) run(ctx context.Context, c *Case, res *Result) error {
 	}
 	r.Trace(*c, out.Profile)
 	return nil
+}
+
+func (r *Runner) compile(ctx context.Context, g *ir.Graph) (*vkc.Program, error) {
+	opt := vkc.CompileOptions{NoCache: r.NoCache}
+	if r.Target == nil {
+		return r.Device.Compile(ctx, g, opt)
+	}
+	opt.Target = *r.Target
+	return vkc.Compile(ctx, g, opt)
 }
 
 // describe notes the kernels, equal ones once.

@@ -87,12 +87,20 @@ func (r *Report) WriteTable(w io.Writer) error {
 	return err
 }
 
+// compiledFor names the target, if it is not the device itself.
+func (r *Report) compiledFor() string {
+	if r.Target == "" {
+		return ""
+	}
+	return " compiled for " + r.Target
+}
+
 // Summary is the outcomes and the ceilings in two lines.
 func (r *Report) Summary() string {
 	n := r.Count()
 	c := r.Ceilings
-	text := fmt.Sprintf("%d cases: %d ok, %d refused, %d wrong, %d failed\nceilings measured: copy %s GB/s, f32 %s TFLOP/s, f16 matrix %s TFLOP/s",
-		len(r.Results), n[OK], n[Refused], n[Wrong], n[Failed], digits(c.CopyGBps), digits(c.VectorF32), digits(c.MatrixF16))
+	text := fmt.Sprintf("%d cases%s: %d ok, %d refused, %d wrong, %d failed\nceilings measured: copy %s GB/s, f32 %s TFLOP/s, f16 matrix %s TFLOP/s",
+		len(r.Results), r.compiledFor(), n[OK], n[Refused], n[Wrong], n[Failed], digits(c.CopyGBps), digits(c.VectorF32), digits(c.MatrixF16))
 	if c.Note != "" {
 		text += " (" + c.Note + ")"
 	}

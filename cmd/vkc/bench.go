@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/bench"
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/runtime"
 )
 
@@ -19,6 +20,7 @@ type benchFlags struct {
 	suites        []string
 	filter        string
 	device, scale string
+	target        string
 	noCache, json bool
 	list          bool
 	output        string
@@ -46,6 +48,7 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
 		Example: `  vkc bench
   vkc bench --suite matvec --filter 'q4_K|f16'
   vkc bench --device 0 --output bench.json
+  vkc bench --suite model --target generic
   vkc bench --suite memory --against bench.json --max-regress 5
   vkc bench --from bench.json --against h100 --page docs/PERFORMANCE.md`,
 		Args: exactArgs(),
@@ -55,6 +58,7 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
 	flags.StringSliceVar(&f.suites, "suite", nil, "only these suites: "+strings.Join(bench.Suites(), ", "))
 	flags.StringVar(&f.filter, "filter", "", "only cases whose name, such as matmul/f16/4096x4096x4096, matches `RE`")
 	flags.StringVarP(&f.device, "device", "d", "auto", "auto, an index of vkc devices, or part of a name")
+	flags.StringVar(&f.target, "target", "", "compile for a profile, not for the device as it is: "+strings.Join(target.Profiles(), ", "))
 	flags.StringVar(&f.scale, "scale", "auto", "full, tiny (every case in milliseconds on a processor), or auto: tiny on a processor")
 	flags.BoolVar(&f.list, "list", false, "list the cases and run none")
 	flags.BoolVar(&f.noCache, "no-cache", false, "compile anew and keep nothing")
@@ -71,6 +75,11 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
 
 // check refuses what is wrong on any device, before one is opened. Which sizes there are depends on it.
 func (f *benchFlags) check() error {
+	if f.target != "" {
+		if err := oneOf("target", f.target, target.Profiles()); err != nil {
+			return err
+		}
+	}
 	_, full := f.cases(bench.Full)
 	if _, tiny := f.cases(bench.Tiny); tiny == nil {
 		return nil
@@ -173,6 +182,13 @@ func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, 
 	bar := a.progress("measuring", false)
 	defer bar.end()
 	r := bench.Runner{Device: dev, Ceilings: report.Ceilings, NoCache: f.noCache}
+	if report.Target = f.target; f.target != "" {
+		caps, err := target.Profile(f.target)
+		if err != nil {
+			return nil, err
+		}
+		r.Target = &caps
+	}
 	if f.trace != "" {
 		r.Trace = func(c bench.Case, p *runtime.Profile) {
 			*traces = append(*traces, runtime.Trace{Name: c.Name, Profile: p})

@@ -81,6 +81,28 @@ func TestBenchCheck(t *testing.T) {
 	}
 }
 
+// TestBenchTarget compiles for another profile than the device's, and says so.
+func TestBenchTarget(t *testing.T) {
+	needDevice(t)
+	ownCache(t)
+	file := filepath.Join(t.TempDir(), "bench.json")
+	r := ok(t, "bench", "--scale", "tiny", "--target", "generic", "--filter", "^matmul/f16/32x32x32", "--output", file)
+	if !strings.Contains(r.stdout, "compiled for generic") {
+		t.Errorf("does not say what it was compiled for:\n%s", r.stdout)
+	}
+	report, err := bench.ReadReport(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Target != "generic" || len(report.Results) == 0 || !strings.Contains(strings.Join(report.Results[0].Schedules, "\n"), "tile=8x8x8") {
+		t.Errorf("no schedule of the generic profile in %+v", report)
+	}
+	other := *report
+	if other.Target = ""; report.Merge(&other) == nil {
+		t.Error("results of two targets are merged")
+	}
+}
+
 func TestBenchList(t *testing.T) {
 	needDevice(t)
 	r := ok(t, "bench", "--list", "--scale", "full", "--suite", "attention,memory")
@@ -92,6 +114,7 @@ func TestBenchList(t *testing.T) {
 func TestBenchRefuses(t *testing.T) {
 	fails(t, exitUsage, []string{"bench", "--suite", "speed"}, "speed", "matmul, matvec")
 	fails(t, exitUsage, []string{"bench", "--scale", "huge"}, "huge", "full, tiny, auto")
+	fails(t, exitUsage, []string{"bench", "--target", "h1"}, "h1", "generic", "lavapipe")
 	fails(t, exitUsage, []string{"bench", "--filter", "("}, "--filter")
 	fails(t, exitUsage, []string{"bench", "--filter", "^nothing"}, "matches no case", "matmul/f16/")
 	fails(t, exitFailure, []string{"bench", "--device", "cpu"}, "Vulkan")

@@ -132,6 +132,8 @@ func (e *emitter) body() {
 		e.emitSelect()
 	case kernel.VarMatTile:
 		e.emitMatTile()
+	case kernel.VarMatDirect:
+		e.emitMatDirect()
 	case kernel.VarMatVec:
 		e.emitMatVec()
 	case kernel.VarCoopMat:

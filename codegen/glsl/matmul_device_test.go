@@ -207,6 +207,13 @@ func twoStages(s kernel.Schedule) kernel.Schedule {
 	return s
 }
 
+// direct is a schedule of the direct variant: every invocation computes rows of
+// cols columns, k elements of the contraction at a time.
+func direct(wg, rows, cols, k int) kernel.Schedule {
+	return kernel.Schedule{Variant: kernel.VarMatDirect, Workgroup: wg, Vec: 4,
+		TileM: rows, ThreadM: rows, TileN: wg * cols, ThreadN: cols, TileK: k}
+}
+
 // vec is a matvec schedule for m rows: lanes share a sum, groups of them take
 // cols columns each.
 func vec(m, lanes, groups, cols, subgroup int) kernel.Schedule {
@@ -242,6 +249,15 @@ func matCases() []matCase {
 		{"two stages", product{m: d(33), n: d(70), k: d(43), a: f32, b: f32, gated: true}, twoStages(small), nil},
 		{"two stages, T deep", product{m: d(20), n: d(9), k: tT, a: f32, b: f32, transB: true}, twoStages(small), []int64{0, 1, 4, 33, 70}},
 		{"one sum per invocation", product{m: d(9), n: d(9), k: d(9), a: f32, b: f32}, tiled(8, 8, 8, 1, 1), nil},
+
+		{"direct whole tiles", product{m: d(32), n: d(64), k: d(32), a: f32, b: f32, transB: true}, direct(16, 16, 4, 8), nil},
+		{"direct partial tiles", product{m: d(17), n: d(35), k: d(37), a: f32, b: f32}, direct(8, 6, 3, 8), nil},
+		{"direct one row", product{m: d(1), n: d(41), k: d(36), a: f16, b: bf16, transB: true, half: true}, direct(8, 1, 1, 16), nil},
+		{"direct A transposed", product{m: d(33), n: d(70), k: d(42), a: f32, b: f32, transA: true, bias: true}, direct(16, 16, 4, 4), nil},
+		{"direct q8_0 gated", product{m: d(20), n: d(24), k: d(64), a: f16, b: q8, transB: true, gated: true, prologue: true}, direct(8, 10, 2, 8), nil},
+		{"direct T rows", product{batch: []ir.Dim{d(2)}, m: tT, n: d(20), k: d(16), a: f32, b: f32, transB: true, gated: true}, direct(8, 16, 2, 8), []int64{0, 1, 16, 33, 70}},
+		{"direct T columns", product{m: d(20), n: tT, k: d(16), a: f32, b: f32}, direct(8, 16, 4, 8), []int64{0, 1, 16, 33, 70}},
+		{"direct T deep", product{m: d(20), n: d(9), k: tT, a: f32, b: f32}, direct(8, 7, 2, 8), []int64{0, 1, 4, 33, 70}},
 
 		{"matvec", product{m: d(1), n: d(40), k: d(128), a: f32, b: f32, transB: true}, vec(1, 8, 4, 1, 8), nil},
 		{"matvec shared", product{m: d(1), n: d(41), k: d(132), a: f32, b: f32, transB: true, bias: true}, vec(1, 16, 4, 2, 0), nil},
@@ -280,11 +296,14 @@ func randomMatCases(t *testing.T, caps target.Caps, count int) []matCase {
 			p.batch = []ir.Dim{d(1 + r.IntN(3))}
 		}
 		s := kernel.Schedule{}
-		if coin() {
+		switch r.IntN(3) {
+		case 0:
 			tm, tn := power(4), power(4)
 			s = tiled(tm*power(5), tn*power(5), 4*power(4), tm, tn)
 			s.Stages = r.IntN(3)
-		} else {
+		case 1:
+			s = direct(8*power(4), 1+r.IntN(20), 1+r.IntN(4), 4*power(3))
+		default:
 			p.m = d(1 + r.IntN(target.MaxMatVecRows))
 			s = vec(p.m.Static(), power(6), power(6), power(3), []int{0, int(caps.SubgroupSize)}[r.IntN(2)])
 		}

@@ -12,6 +12,7 @@ const (
 	VarRowSerial  Variant = "row_serial"  // one invocation folds a whole row
 	VarRowGroup   Variant = "row_group"   // LanesPerRow invocations share a row
 	VarMatTile    Variant = "tile"        // shared-memory, register-tiled matrix product
+	VarMatDirect  Variant = "direct"      // register-tiled matrix product, straight from memory
 	VarMatVec     Variant = "matvec"      // subgroups share the contraction; few rows
 	VarCoopMat    Variant = "coopmat"     // matrix units, a fragment per subgroup (VK_KHR_cooperative_matrix)
 	VarCoopMat2   Variant = "coopmat2"    // matrix units, a tile per workgroup (VK_NV_cooperative_matrix2)
@@ -74,7 +75,7 @@ func (s Schedule) String() string {
 		t += fmt.Sprintf(" lanes=%d cache=%d", s.LanesPerRow, s.Cache)
 	case VarScanGroup:
 		t += fmt.Sprintf(" lanes=%d vec=%d", s.LanesPerRow, s.Vec)
-	case VarMatTile:
+	case VarMatTile, VarMatDirect:
 		t += fmt.Sprintf(" tile=%dx%dx%d thread=%dx%d", s.TileM, s.TileN, s.TileK, s.ThreadM, s.ThreadN)
 		if s.Stages > 1 {
 			t += fmt.Sprintf(" stages=%d", s.Stages)

@@ -50,6 +50,7 @@ var families = map[kernel.Variant]kernel.Family{
 	kernel.VarRowSerial:  kernel.FamilyRow,
 	kernel.VarRowGroup:   kernel.FamilyRow,
 	kernel.VarMatTile:    kernel.FamilyMatMul,
+	kernel.VarMatDirect:  kernel.FamilyMatMul,
 	kernel.VarMatVec:     kernel.FamilyMatMul,
 	kernel.VarCustom:     kernel.FamilyCustom,
 	kernel.VarCoopMat:    kernel.FamilyMatMul,
@@ -153,6 +154,10 @@ func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return checkScan(k, s)
 	case kernel.VarMatTile:
 		if err := checkTile(k, s); err != nil {
+			return err
+		}
+	case kernel.VarMatDirect:
+		if err := checkDirect(k, s); err != nil {
 			return err
 		}
 	case kernel.VarMatVec:

@@ -23,6 +23,7 @@ func TestCheckRefuses(t *testing.T) {
 	goodSelect := kernel.Schedule{Variant: kernel.VarSelect, Workgroup: 128, Vec: 1, LanesPerRow: 128, Cache: 64}
 	goodSort := kernel.Schedule{Variant: kernel.VarSort, Workgroup: 128, Vec: 1, LanesPerRow: 128}
 	goodTile := tile{64, 32, 16, 4, 4}.schedule()
+	goodDirect := kernel.Schedule{Variant: kernel.VarMatDirect, Workgroup: 16, Vec: 4, TileM: 16, ThreadM: 16, TileN: 64, ThreadN: 4, TileK: 8}
 	goodVec := kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: 64, Vec: 4, LanesPerRow: 32, TileM: 4, ThreadM: 4, TileN: 2, ThreadN: 1}
 
 	cases := []struct {
@@ -112,6 +113,9 @@ func TestCheckRefuses(t *testing.T) {
 		{"tile depth", mm, goodTile, func(s *kernel.Schedule, _ *Caps) { s.TileK = 6 }, "multiple of 4"},
 		{"thread tile", mm, goodTile, func(s *kernel.Schedule, _ *Caps) { s.ThreadN = 5 }, "do not divide"},
 		{"no thread tile", mm, goodTile, func(s *kernel.Schedule, _ *Caps) { s.ThreadM = 0 }, "at least 1"},
+		{"direct", mm, goodDirect, nil, ""},
+		{"rows of a direct tile", mm, goodDirect, func(s *kernel.Schedule, _ *Caps) { s.ThreadM = 8; s.Workgroup = 32 }, "do not share"},
+		{"direct spills", mm, goodDirect, func(s *kernel.Schedule, _ *Caps) { s.TileM, s.ThreadM = 64, 64 }, "spill"},
 		{"tile invocations", mm, goodTile, func(s *kernel.Schedule, _ *Caps) { s.Workgroup = 64 }, "takes 128 invocations"},
 		{"spills", mm, goodTile, func(s *kernel.Schedule, _ *Caps) {
 			s.TileM, s.TileN, s.ThreadM, s.ThreadN = 128, 128, 16, 16

@@ -23,6 +23,23 @@ var cpu = class{
 			{16, 32, 16, 4, 8},
 			{16, 16, 16, 4, 4},
 		}
+		// Yet tiles straight from memory are two to three times faster: a load at
+		// one place for all lanes costs one instruction, any other one for each lane,
+		// and shared memory makes all of them such. 512x768x256 in Mesa 26.1,
+		// GFLOP/s of a core by its own time, as f32, f16, q8_0, q4_K:
+		//
+		//	tile 64x64, 8x8 an invocation     14 14 14 13
+		//	direct, 8x1 an invocation         16 16 16
+		//	        16x1                      20 19 18
+		//	        8x4                       27 26 30
+		//	        16x2                      26 28 27
+		//	        16x4                      38 37 41 30
+		//	        16x8, 4 of K              31 28 29
+		//
+		// Two products in one kernel: 18 in the tile, 20 with 16x4 each, 32-37 with
+		// 16x2 each. 4 or 8 of K at a time are alike; 16 are slower, as are 32 rows of 8.
+		// Workgroups of 8 to 256 are alike: small ones share few rows evenly.
+		t.direct = tile{16, 64, 8, 16, 4}
 		// Its matrix units are emulated: f16 512^3 takes lavapipe 38 ms on them in
 		// the best of six tiles, 20 ms in the tile above.
 		t.matrixTiles = nil

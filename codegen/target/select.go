@@ -33,7 +33,7 @@ func Candidates(k *kernel.Kernel, caps Caps) []Candidate {
 		if len(k.Parallel) < 2 {
 			return nil
 		}
-		return slices.Concat(t.matVecs(k), t.matrixUnits(k, caps), t.matTiles(k))
+		return slices.Concat(t.directs(k), t.matVecs(k), t.matrixUnits(k, caps), t.matTiles(k))
 	case kernel.FamilyCustom:
 		return []Candidate{{customSchedule(k.Custom), "as the op says"}}
 	case kernel.FamilyAttention:

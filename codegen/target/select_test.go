@@ -111,6 +111,12 @@ func TestSelect(t *testing.T) {
 		{"intel-xe", "matmul 4096", "tile wg=256 tile=64x64x16 thread=4x4"},
 		{"arm-mali", "matmul 4096", "tile wg=64 tile=32x32x16 thread=4x4"},
 
+		{"lavapipe", "matmul 512", "direct wg=16 tile=16x64x8 thread=16x4"},
+		{"lavapipe", "matmul 9 rows", "direct wg=16 tile=9x64x8 thread=9x4"},
+		{"lavapipe", "matmul T rows", "direct wg=16 tile=16x64x8 thread=16x4"},
+		{"lavapipe", "matmul small", "direct wg=8 tile=10x32x8 thread=10x4"},
+		{"lavapipe", "matvec q4_0", "matvec wg=32"},
+
 		{"nvidia-h100", "matvec f32", "matvec wg=128 rows=1x4 vec=4 subgroup=32"},
 		{"nvidia-h100", "matvec q4_0", "matvec wg=128 rows=1x4 vec=4 run=16 subgroup=32"},
 		{"nvidia-h100", "matvec q4_K", "matvec wg=128 rows=1x4 vec=4 run=32 subgroup=32"},

@@ -23,6 +23,10 @@ type tuning struct {
 
 	tiles []tile // of matrix products, the best for large ones first
 
+	// direct is the tile of the direct variant: the most rows, and the columns of
+	// an invocation where there is one product. Zero where it is not for the device.
+	direct tile
+
 	matrixTiles []matrixTile // of products on matrix units, in any order
 	flashTiles  []tile       // of attentions: rows, keys, steps along the dot axis
 	// splits: the rates of matrixTiles are TFLOP/s, so that splitting sums can be

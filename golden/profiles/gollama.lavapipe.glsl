@@ -99,7 +99,7 @@ void main() {
 
 // matmul over [T,512], folding 256
 // Fuses: matmul.
-// Schedule: tile wg=64 tile=64x64x16 thread=8x8.
+// Schedule: direct wg=16 tile=16x64x8 thread=16x4.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -108,15 +108,12 @@ void main() {
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 64) in;
+layout(local_size_x = 16) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
-
-shared vec4 tile_a[320];
-shared vec4 tile_b[320];
 
 vec4 bytes_signed(uint bytes) {
     int i = int(bytes);
@@ -160,60 +157,40 @@ void main() {
     const uint T = params[0];
     uint self = gl_LocalInvocationIndex;
     uint col0 = gl_WorkGroupID.x * 64u;
-    uint row0 = gl_WorkGroupID.y * 64u;
+    uint row0 = gl_WorkGroupID.y * 16u;
     float acc[64];
     [[unroll]] for (uint i = 0u; i < 64u; ++i) {
         acc[i] = 0.0;
     }
-    uint tx = self % 8u;
-    uint ty = self / 8u;
 
-    for (uint k0 = 0u; k0 < 256u; k0 += 16u) {
-        // Stage 64 rows of a.
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            uint slot = self + i * 64u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint row = min(row0 + line, T - 1u);
-            uint k = k0 + quad * 4u;
-            tile_a[line * 5u + quad] = rms_norm_vec4[(row * 256u + k) / 4u];
-        }
-
-        // Stage 64 columns of b.
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            uint slot = self + i * 64u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint col = col0 + line;
-            uint k = k0 + quad * 4u;
-            tile_b[line * 5u + quad] = decode4_weight(col * 256u + k);
-        }
-        barrier();
-
-        for (uint quad = 0u; quad < 4u; ++quad) {
-            vec4 b_cols[8];
-            [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 8u) * 5u + quad];
+    for (uint k0 = 0u; k0 < 256u; k0 += 8u) {
+        vec4 b_cols[8];
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            uint col = col0 + self + j * 16u;
+            [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+                b_cols[j * 2u + q] = decode4_weight(col * 256u + (k0 + q * 4u));
             }
-            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 8u) * 5u + quad];
-                [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-                    acc[i * 8u + j] = fma(a_row.x, b_cols[j].x, acc[i * 8u + j]);
-                    acc[i * 8u + j] = fma(a_row.y, b_cols[j].y, acc[i * 8u + j]);
-                    acc[i * 8u + j] = fma(a_row.z, b_cols[j].z, acc[i * 8u + j]);
-                    acc[i * 8u + j] = fma(a_row.w, b_cols[j].w, acc[i * 8u + j]);
+        }
+        [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+            uint row = min(row0 + i, T - 1u);
+            [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+                vec4 a_row = rms_norm_vec4[(row * 256u + (k0 + q * 4u)) / 4u];
+                [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                    acc[i * 4u + j] = fma(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
                 }
             }
         }
-        barrier();
     }
 
-    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-        uint row = row0 + ty + i * 8u;
-        [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-            uint col = col0 + tx + j * 8u;
+    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+        uint row = row0 + i;
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            uint col = col0 + self + j * 16u;
             if (row < T) {
-                result[row * 512u + col] = acc[i * 8u + j];
+                result[row * 512u + col] = acc[i * 4u + j];
             }
         }
     }
@@ -847,7 +824,7 @@ void main() {
 
 // matmul_mul over [T,768], folding 256
 // Fuses: matmul, matmul, silu, mul.
-// Schedule: tile wg=16 tile=16x32x16 thread=4x8.
+// Schedule: direct wg=16 tile=16x32x8 thread=16x2.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -863,10 +840,6 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t we
 layout(set = 0, binding = 2, std430) readonly buffer Weight_2_buffer { uint16_t weight_2[]; }; // q8_0
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
-
-shared vec4 tile_a[80];
-shared vec4 tile_b0[160];
-shared vec4 tile_b1[160];
 
 vec4 bytes_signed(uint bytes) {
     int i = int(bytes);
@@ -950,71 +923,41 @@ void main() {
         acc0[i] = 0.0;
         acc1[i] = 0.0;
     }
-    uint tx = self % 4u;
-    uint ty = self / 4u;
 
-    for (uint k0 = 0u; k0 < 256u; k0 += 16u) {
-        // Stage 16 rows of a.
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            uint slot = self + i * 16u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint row = min(row0 + line, T - 1u);
-            uint k = k0 + quad * 4u;
-            tile_a[line * 5u + quad] = rms_norm_vec4[(row * 256u + k) / 4u];
-        }
-
-        // Stage 32 columns of b0.
-        [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-            uint slot = self + i * 16u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint col = col0 + line;
-            uint k = k0 + quad * 4u;
-            tile_b0[line * 5u + quad] = decode4_weight(col * 256u + k);
-        }
-
-        // Stage 32 columns of b1.
-        [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-            uint slot = self + i * 16u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint col = col0 + line;
-            uint k = k0 + quad * 4u;
-            tile_b1[line * 5u + quad] = decode4_weight_2(col * 256u + k);
-        }
-        barrier();
-
-        for (uint quad = 0u; quad < 4u; ++quad) {
-            vec4 b0_cols[8];
-            vec4 b1_cols[8];
-            [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-                b0_cols[j] = tile_b0[(tx + j * 4u) * 5u + quad];
-                b1_cols[j] = tile_b1[(tx + j * 4u) * 5u + quad];
+    for (uint k0 = 0u; k0 < 256u; k0 += 8u) {
+        vec4 b0_cols[4];
+        vec4 b1_cols[4];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + self + j * 16u;
+            [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+                b0_cols[j * 2u + q] = decode4_weight(col * 256u + (k0 + q * 4u));
+                b1_cols[j * 2u + q] = decode4_weight_2(col * 256u + (k0 + q * 4u));
             }
-            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 4u) * 5u + quad];
-                [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-                    acc0[i * 8u + j] = fma(a_row.x, b0_cols[j].x, acc0[i * 8u + j]);
-                    acc0[i * 8u + j] = fma(a_row.y, b0_cols[j].y, acc0[i * 8u + j]);
-                    acc0[i * 8u + j] = fma(a_row.z, b0_cols[j].z, acc0[i * 8u + j]);
-                    acc0[i * 8u + j] = fma(a_row.w, b0_cols[j].w, acc0[i * 8u + j]);
-                    acc1[i * 8u + j] = fma(a_row.x, b1_cols[j].x, acc1[i * 8u + j]);
-                    acc1[i * 8u + j] = fma(a_row.y, b1_cols[j].y, acc1[i * 8u + j]);
-                    acc1[i * 8u + j] = fma(a_row.z, b1_cols[j].z, acc1[i * 8u + j]);
-                    acc1[i * 8u + j] = fma(a_row.w, b1_cols[j].w, acc1[i * 8u + j]);
+        }
+        [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+            uint row = min(row0 + i, T - 1u);
+            [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+                vec4 a_row = rms_norm_vec4[(row * 256u + (k0 + q * 4u)) / 4u];
+                [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                    acc0[i * 2u + j] = fma(a_row.x, b0_cols[j * 2u + q].x, acc0[i * 2u + j]);
+                    acc0[i * 2u + j] = fma(a_row.y, b0_cols[j * 2u + q].y, acc0[i * 2u + j]);
+                    acc0[i * 2u + j] = fma(a_row.z, b0_cols[j * 2u + q].z, acc0[i * 2u + j]);
+                    acc0[i * 2u + j] = fma(a_row.w, b0_cols[j * 2u + q].w, acc0[i * 2u + j]);
+                    acc1[i * 2u + j] = fma(a_row.x, b1_cols[j * 2u + q].x, acc1[i * 2u + j]);
+                    acc1[i * 2u + j] = fma(a_row.y, b1_cols[j * 2u + q].y, acc1[i * 2u + j]);
+                    acc1[i * 2u + j] = fma(a_row.z, b1_cols[j * 2u + q].z, acc1[i * 2u + j]);
+                    acc1[i * 2u + j] = fma(a_row.w, b1_cols[j * 2u + q].w, acc1[i * 2u + j]);
                 }
             }
         }
-        barrier();
     }
 
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        uint row = row0 + ty + i * 4u;
-        [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-            uint col = col0 + tx + j * 4u;
+    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+        uint row = row0 + i;
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + self + j * 16u;
             if (row < T) {
-                result[row * 768u + col] = acc0[i * 8u + j] / (1.0 + exp(-acc0[i * 8u + j])) * acc1[i * 8u + j];
+                result[row * 768u + col] = acc0[i * 2u + j] / (1.0 + exp(-acc0[i * 2u + j])) * acc1[i * 2u + j];
             }
         }
     }
@@ -1024,7 +967,7 @@ void main() {
 
 // matmul_add over [T,256], folding 768
 // Fuses: matmul, add.
-// Schedule: tile wg=64 tile=64x64x16 thread=8x8.
+// Schedule: direct wg=16 tile=16x64x8 thread=16x4.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -1033,16 +976,13 @@ void main() {
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 64) in;
+layout(local_size_x = 16) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Mul_vec4_buffer { vec4 mul_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
 layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
-
-shared vec4 tile_a[320];
-shared vec4 tile_b[320];
 
 vec4 bytes_signed(uint bytes) {
     int i = int(bytes);
@@ -1086,61 +1026,41 @@ void main() {
     const uint T = params[0];
     uint self = gl_LocalInvocationIndex;
     uint col0 = gl_WorkGroupID.x * 64u;
-    uint row0 = gl_WorkGroupID.y * 64u;
+    uint row0 = gl_WorkGroupID.y * 16u;
     float acc[64];
     [[unroll]] for (uint i = 0u; i < 64u; ++i) {
         acc[i] = 0.0;
     }
-    uint tx = self % 8u;
-    uint ty = self / 8u;
 
-    for (uint k0 = 0u; k0 < 768u; k0 += 16u) {
-        // Stage 64 rows of a.
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            uint slot = self + i * 64u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint row = min(row0 + line, T - 1u);
-            uint k = k0 + quad * 4u;
-            tile_a[line * 5u + quad] = mul_vec4[(row * 768u + k) / 4u];
-        }
-
-        // Stage 64 columns of b.
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            uint slot = self + i * 64u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint col = col0 + line;
-            uint k = k0 + quad * 4u;
-            tile_b[line * 5u + quad] = decode4_weight(col * 768u + k);
-        }
-        barrier();
-
-        for (uint quad = 0u; quad < 4u; ++quad) {
-            vec4 b_cols[8];
-            [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 8u) * 5u + quad];
+    for (uint k0 = 0u; k0 < 768u; k0 += 8u) {
+        vec4 b_cols[8];
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            uint col = col0 + self + j * 16u;
+            [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+                b_cols[j * 2u + q] = decode4_weight(col * 768u + (k0 + q * 4u));
             }
-            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 8u) * 5u + quad];
-                [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-                    acc[i * 8u + j] = fma(a_row.x, b_cols[j].x, acc[i * 8u + j]);
-                    acc[i * 8u + j] = fma(a_row.y, b_cols[j].y, acc[i * 8u + j]);
-                    acc[i * 8u + j] = fma(a_row.z, b_cols[j].z, acc[i * 8u + j]);
-                    acc[i * 8u + j] = fma(a_row.w, b_cols[j].w, acc[i * 8u + j]);
+        }
+        [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+            uint row = min(row0 + i, T - 1u);
+            [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+                vec4 a_row = mul_vec4[(row * 768u + (k0 + q * 4u)) / 4u];
+                [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                    acc[i * 4u + j] = fma(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
                 }
             }
         }
-        barrier();
     }
 
-    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-        uint row = row0 + ty + i * 8u;
-        [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-            uint col = col0 + tx + j * 8u;
+    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+        uint row = row0 + i;
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            uint col = col0 + self + j * 16u;
             if (row < T) {
                 uint at = row * 256u + col;
-                result[at] = add[at] + acc[i * 8u + j];
+                result[at] = add[at] + acc[i * 4u + j];
             }
         }
     }
@@ -1280,7 +1200,7 @@ void main() {
 
 // matmul over [T,256], folding 768
 // Fuses: matmul.
-// Schedule: tile wg=64 tile=64x64x16 thread=8x8.
+// Schedule: direct wg=16 tile=16x64x8 thread=16x4.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -1289,15 +1209,12 @@ void main() {
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 64) in;
+layout(local_size_x = 16) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Mul_vec4_buffer { vec4 mul_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
-
-shared vec4 tile_a[320];
-shared vec4 tile_b[320];
 
 vec4 bytes_signed(uint bytes) {
     int i = int(bytes);
@@ -1341,60 +1258,40 @@ void main() {
     const uint T = params[0];
     uint self = gl_LocalInvocationIndex;
     uint col0 = gl_WorkGroupID.x * 64u;
-    uint row0 = gl_WorkGroupID.y * 64u;
+    uint row0 = gl_WorkGroupID.y * 16u;
     float acc[64];
     [[unroll]] for (uint i = 0u; i < 64u; ++i) {
         acc[i] = 0.0;
     }
-    uint tx = self % 8u;
-    uint ty = self / 8u;
 
-    for (uint k0 = 0u; k0 < 768u; k0 += 16u) {
-        // Stage 64 rows of a.
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            uint slot = self + i * 64u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint row = min(row0 + line, T - 1u);
-            uint k = k0 + quad * 4u;
-            tile_a[line * 5u + quad] = mul_vec4[(row * 768u + k) / 4u];
-        }
-
-        // Stage 64 columns of b.
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            uint slot = self + i * 64u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint col = col0 + line;
-            uint k = k0 + quad * 4u;
-            tile_b[line * 5u + quad] = decode4_weight(col * 768u + k);
-        }
-        barrier();
-
-        for (uint quad = 0u; quad < 4u; ++quad) {
-            vec4 b_cols[8];
-            [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 8u) * 5u + quad];
+    for (uint k0 = 0u; k0 < 768u; k0 += 8u) {
+        vec4 b_cols[8];
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            uint col = col0 + self + j * 16u;
+            [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+                b_cols[j * 2u + q] = decode4_weight(col * 768u + (k0 + q * 4u));
             }
-            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 8u) * 5u + quad];
-                [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-                    acc[i * 8u + j] = fma(a_row.x, b_cols[j].x, acc[i * 8u + j]);
-                    acc[i * 8u + j] = fma(a_row.y, b_cols[j].y, acc[i * 8u + j]);
-                    acc[i * 8u + j] = fma(a_row.z, b_cols[j].z, acc[i * 8u + j]);
-                    acc[i * 8u + j] = fma(a_row.w, b_cols[j].w, acc[i * 8u + j]);
+        }
+        [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+            uint row = min(row0 + i, T - 1u);
+            [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+                vec4 a_row = mul_vec4[(row * 768u + (k0 + q * 4u)) / 4u];
+                [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                    acc[i * 4u + j] = fma(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
                 }
             }
         }
-        barrier();
     }
 
-    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-        uint row = row0 + ty + i * 8u;
-        [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-            uint col = col0 + tx + j * 8u;
+    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+        uint row = row0 + i;
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            uint col = col0 + self + j * 16u;
             if (row < T) {
-                result[row * 256u + col] = acc[i * 8u + j];
+                result[row * 256u + col] = acc[i * 4u + j];
             }
         }
     }

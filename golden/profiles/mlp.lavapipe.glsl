@@ -2,7 +2,7 @@
 
 // matmul_gelu over [T,16], folding 8
 // Fuses: matmul, add, gelu.
-// Schedule: tile wg=16 tile=16x16x16 thread=4x4.
+// Schedule: direct wg=8 tile=16x32x8 thread=16x4.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
@@ -10,16 +10,13 @@
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 16) in;
+layout(local_size_x = 8) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer X_vec4_buffer { vec4 x_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_vec4_buffer { vec4 weight_vec4[]; };
 layout(set = 0, binding = 2, std430) readonly buffer Weight_2_buffer { float weight_2[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
-
-shared vec4 tile_a[80];
-shared vec4 tile_b[80];
 
 // 0.5 * x * (1 + tanh(u)), written as x times the logistic function of 2u,
 // which keeps its digits where tanh comes close to -1.
@@ -32,66 +29,38 @@ void main() {
     const uint T = params[0];
     uint self = gl_LocalInvocationIndex;
     uint row0 = gl_WorkGroupID.y * 16u;
-    float acc[16];
-    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+    float acc[64];
+    [[unroll]] for (uint i = 0u; i < 64u; ++i) {
         acc[i] = 0.0;
     }
-    uint tx = self % 4u;
-    uint ty = self / 4u;
 
-    for (uint k0 = 0u; k0 < 8u; k0 += 16u) {
-        // Stage 16 rows of a.
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            uint slot = self + i * 16u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint row = min(row0 + line, T - 1u);
-            uint k = k0 + quad * 4u;
-            vec4 a4 = vec4(0.0);
-            if (k < 8u) {
-                a4 = x_vec4[(row * 8u + k) / 4u];
+    for (uint k0 = 0u; k0 < 8u; k0 += 8u) {
+        vec4 b_cols[8];
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            uint col = min(self + j * 8u, 15u);
+            [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+                b_cols[j * 2u + q] = weight_vec4[(col * 8u + (k0 + q * 4u)) / 4u];
             }
-            tile_a[line * 5u + quad] = a4;
         }
-
-        // Stage 16 columns of b.
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            uint slot = self + i * 16u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint col = line;
-            uint k = k0 + quad * 4u;
-            vec4 b4 = vec4(0.0);
-            if (k < 8u) {
-                b4 = weight_vec4[(col * 8u + k) / 4u];
-            }
-            tile_b[line * 5u + quad] = b4;
-        }
-        barrier();
-
-        for (uint quad = 0u; quad < 4u; ++quad) {
-            vec4 b_cols[4];
-            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 4u) * 5u + quad];
-            }
-            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 4u) * 5u + quad];
+        [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+            uint row = min(row0 + i, T - 1u);
+            [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+                vec4 a_row = x_vec4[(row * 8u + (k0 + q * 4u)) / 4u];
                 [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                    acc[i * 4u + j] = fma(a_row.x, b_cols[j].x, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.y, b_cols[j].y, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.z, b_cols[j].z, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.w, b_cols[j].w, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
                 }
             }
         }
-        barrier();
     }
 
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        uint row = row0 + ty + i * 4u;
+    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+        uint row = row0 + i;
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-            uint col = tx + j * 4u;
-            if (row < T) {
+            uint col = self + j * 8u;
+            if (row < T && col < 16u) {
                 result[row * 16u + col] = gelu_tanh(acc[i * 4u + j] + weight_2[col]);
             }
         }
@@ -102,7 +71,7 @@ void main() {
 
 // matmul over [T,4], folding 16
 // Fuses: matmul.
-// Schedule: tile wg=16 tile=16x16x16 thread=4x4.
+// Schedule: direct wg=8 tile=16x32x8 thread=16x4.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
@@ -110,71 +79,48 @@ void main() {
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 16) in;
+layout(local_size_x = 8) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Gelu_vec4_buffer { vec4 gelu_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_vec4_buffer { vec4 weight_vec4[]; };
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared vec4 tile_a[80];
-shared vec4 tile_b[80];
-
 void main() {
     const uint T = params[0];
     uint self = gl_LocalInvocationIndex;
     uint row0 = gl_WorkGroupID.y * 16u;
-    float acc[16];
-    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+    float acc[64];
+    [[unroll]] for (uint i = 0u; i < 64u; ++i) {
         acc[i] = 0.0;
     }
-    uint tx = self % 4u;
-    uint ty = self / 4u;
 
-    for (uint k0 = 0u; k0 < 16u; k0 += 16u) {
-        // Stage 16 rows of a.
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            uint slot = self + i * 16u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint row = min(row0 + line, T - 1u);
-            uint k = k0 + quad * 4u;
-            tile_a[line * 5u + quad] = gelu_vec4[(row * 16u + k) / 4u];
-        }
-
-        // Stage 16 columns of b.
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            uint slot = self + i * 16u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint col = min(line, 3u);
-            uint k = k0 + quad * 4u;
-            tile_b[line * 5u + quad] = weight_vec4[(col * 16u + k) / 4u];
-        }
-        barrier();
-
-        for (uint quad = 0u; quad < 4u; ++quad) {
-            vec4 b_cols[4];
-            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 4u) * 5u + quad];
+    for (uint k0 = 0u; k0 < 16u; k0 += 8u) {
+        vec4 b_cols[8];
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            uint col = min(self + j * 8u, 3u);
+            [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+                b_cols[j * 2u + q] = weight_vec4[(col * 16u + (k0 + q * 4u)) / 4u];
             }
-            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 4u) * 5u + quad];
+        }
+        [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+            uint row = min(row0 + i, T - 1u);
+            [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+                vec4 a_row = gelu_vec4[(row * 16u + (k0 + q * 4u)) / 4u];
                 [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                    acc[i * 4u + j] = fma(a_row.x, b_cols[j].x, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.y, b_cols[j].y, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.z, b_cols[j].z, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.w, b_cols[j].w, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
                 }
             }
         }
-        barrier();
     }
 
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        uint row = row0 + ty + i * 4u;
+    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+        uint row = row0 + i;
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-            uint col = tx + j * 4u;
+            uint col = self + j * 8u;
             if (row < T && col < 4u) {
                 result[row * 4u + col] = acc[i * 4u + j];
             }

@@ -1,0 +1,87 @@
+package glsl
+
+import "github.com/vkc-go/vkc/codegen/target"
+
+// emitMatDirect writes a product without shared memory and barriers, for
+// devices on which both are plain loops over memory. An invocation computes
+// ThreadM rows of ThreadN columns; neighbours own neighbouring columns of the
+// same rows. So A is read at one place for all of them, which costs a
+// processor one load; only B is gathered, and each of its values serves
+// ThreadM rows.
+func (e *emitter) emitMatDirect() {
+	self := primary(e.variable("uint", "self", primary("gl_LocalInvocationIndex")))
+	m := e.newMatMul()
+	if e.err != nil {
+		return
+	}
+	s := m.s
+	m.declareSums(s.ThreadM * s.ThreadN)
+	column := func(j text) text { return plus(plus(m.col0, self), times(j, s.Workgroup)) }
+
+	m.line("")
+	k0 := m.loop("k0", primary("0u"), m.dim(m.k.Fold), s.TileK)
+	cols := m.directColumns(k0, column)
+	m.repeat("i", s.ThreadM, func(i text) {
+		m.bindRow(i)
+		m.repeat("q", s.TileK/4, func(q text) { m.directRow(i, q, k0, cols) })
+	})
+	m.close()
+
+	m.line("")
+	m.repeat("i", s.ThreadM, func(i text) {
+		row := m.named("row", plus(m.row0, i))
+		m.repeat("j", s.ThreadN, func(j text) {
+			m.finish(row, primary(m.variable("uint", "col", column(j))), m.sumsAt(plus(times(i, s.ThreadN), j)))
+		})
+	})
+}
+
+// directColumns reads TileK elements of an invocation's columns of every B, in
+// vectors along the contraction, and returns their arrays.
+func (m *matMul) directColumns(k0 text, column func(j text) text) map[*matOperand]string {
+	quads := m.s.TileK / 4
+	cols := map[*matOperand]string{}
+	for _, o := range m.b {
+		cols[o] = m.fresh(m.scope, o.name+"_cols")
+		m.line("vec4 %s%s;", cols[o], arraySize(m.s.ThreadN*quads))
+	}
+	m.repeat("j", m.s.ThreadN, func(j text) {
+		col := primary(m.variable("uint", "col", m.clampTo(column(j), m.col, m.s.TileN)))
+		m.bindAxis(m.col, col)
+		m.repeat("q", quads, func(q text) {
+			for _, o := range m.b {
+				at := elementOf(cols[o], m.s.ThreadN*quads, plus(times(j, quads), q))
+				m.line("%s = %s;", at.s, m.directQuad(o, k0, q).s)
+			}
+		})
+	})
+	return cols
+}
+
+func (m *matMul) directQuad(o *matOperand, k0, q text) text {
+	return m.quad(o, plus(k0, times(q, 4)), target.DivisibleBy(m.k.Fold, m.s.TileK))
+}
+
+// bindRow binds the row axis to row i of the tile.
+func (m *matMul) bindRow(i text) {
+	m.bindAxis(m.row, m.named("row", m.clampTo(plus(m.row0, i), m.row, m.s.TileM)))
+}
+
+// directRow adds the products of four elements of a row with every column.
+func (m *matMul) directRow(i, q, k0 text, cols map[*matOperand]string) {
+	s := m.s
+	quads := s.TileK / 4
+	rows := map[*matOperand]string{}
+	for _, o := range m.a {
+		rows[o] = m.variable("vec4", o.name+"_row", m.directQuad(o, k0, q))
+	}
+	m.repeat("j", s.ThreadN, func(j text) {
+		for n, p := range m.products {
+			sum := m.sumsAt(plus(times(i, s.ThreadN), j))[n]
+			col := elementOf(cols[p.b], s.ThreadN*quads, plus(times(j, quads), q))
+			for _, c := range "xyzw" {
+				m.line("%s = fma(%s.%c, %s.%c, %s);", sum.s, rows[p.a], c, col.s, c, sum.s)
+			}
+		}
+	})
+}
