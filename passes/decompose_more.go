@@ -29,6 +29,9 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 		if out := r.topOfChunks(n, args[0]); out != nil || r.err != nil {
 			return out
 		}
+		if out := r.longOrder(n, args[0]); out != nil || r.err != nil {
+			return out
+		}
 		return r.order(n, args[0])
 	case ir.OpSort:
 		order := r.argsort(n, args[0])

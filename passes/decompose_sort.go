@@ -51,6 +51,9 @@ func chunkOfTop(length int64) int64 {
 // argsort returns the coordinates that gather x into the order of n, a sort.
 func (r *rewriter) argsort(n, x *ir.Node) *ir.Node {
 	if !sortsInPlace(n) {
+		if out := r.longOrder(n, x); out != nil || r.err != nil {
+			return out
+		}
 		return r.order(n, x)
 	}
 	return r.unary(ir.OpArgsort, x, ir.Attr{Name: "axis", Value: n.Attrs().Int("axis")},

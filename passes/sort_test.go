@@ -8,6 +8,7 @@ import (
 // TestSorts checks orders of rows that are counted, sorted in shared memory, or
 // taken from chunks, with many equal elements, and of symbolic length.
 func TestSorts(t *testing.T) {
+	const turn = " custom scan custom" // of a radix sort
 	tests := []struct{ shape, axis, dtype, op, want string }{
 		{"[5,40]", "1", "f32", "argsort %x {axis=1", "sort"},
 		{"[40,3]", "0", "i8", "argsort %x {axis=0", "sort"},
@@ -24,6 +25,13 @@ func TestSorts(t *testing.T) {
 		{"[30000]", "0", "f32", "top_k_indices %x {k=300, axis=0", "sort sort"},
 		{"[70000]", "0", "f16", "top_k_indices %x {k=512, axis=0", "sort sort"},
 		{"[140000]", "0", "f16", "top_k_indices %x {k=512, axis=0", "sort sort sort"},
+		{"[2,2049]", "1", "f32", "argsort %x {axis=1", "map" + turn + turn + turn + turn},
+		{"[3000,2]", "0", "i32", "sort %x {axis=0", "map" + turn + turn + turn + turn + " map"},
+		{"[2,N+4000]", "1", "u32", "argsort %x {axis=1", "map" + turn + turn + turn + turn},
+		{"[K+1,2100]", "1", "f16", "sort %x {axis=1", "map" + turn + turn + turn + " map"},
+		{"[9000]", "0", "bf16", "argsort %x {axis=0", "map" + turn + turn + " map"},
+		{"[2,4097]", "1", "i8", "argsort %x {axis=1", "map" + turn},
+		{"[2,4096]", "1", "u8", "sort %x {axis=1", "map" + turn + " map"},
 	}
 	for _, tt := range tests {
 		for _, way := range []bool{false, true} {
@@ -34,6 +42,7 @@ func TestSorts(t *testing.T) {
 			t.Run(fmt.Sprint(tt.op, tt.shape, tt.dtype, way), func(t *testing.T) {
 				g := parse(t, fmt.Sprintf(`
 					symbol N <= 200
+					symbol K <= 2
 					%%x = input {name="x", dtype=%s, shape=%s}
 					%%y = %s, %s=%v}
 					output "y" %%y`, tt.dtype, tt.shape, tt.op, name, way))

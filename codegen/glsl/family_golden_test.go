@@ -146,6 +146,16 @@ var goldenCases = []goldenCase{
 		%1 = top_k_indices %0 {axis=1, k=40} : i32[16,40]
 		output "y" %1
 	}`},
+	{name: "sort_select", graph: `graph "g" {
+		%0 = input {name="x", dtype=f32, shape=[16,25,8000]} : f32[16,25,8000]
+		%1 = top_k_indices %0 {axis=2, k=40} : i32[16,25,40]
+		output "y" %1
+	}`},
+	{name: "sort_radix", graph: `graph "g" {
+		%0 = input {name="x", dtype=bf16, shape=[16,200000]} : bf16[16,200000]
+		%1 = argsort %0 {axis=1} : i32[16,200000]
+		output "y" %1
+	}`},
 	{name: "row_layer_norm_lanes", graph: `graph "g" {
 		%0 = input {name="x", dtype=bf16, shape=[50,61]} : bf16[50,61]
 		%1 = weight {name="gain", dtype=f32, shape=[61]} : f32[61]

@@ -2,6 +2,7 @@ package optest
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/vkc-go/vkc/ir"
@@ -108,8 +109,41 @@ func (s *suite) scans() {
 	for _, op := range []ir.Op{ir.OpSort, ir.OpArgsort} {
 		s.alongAxis(op)
 		s.alongAxis(op, attr("descending", true))
+		s.longOrders(op)
 	}
 	s.topK()
+}
+
+// longOrders adds the cases of rows too long for one workgroup: with many equal
+// elements, infinities and NaN, and in orders that sorts are known to trip over.
+func (s *suite) longOrders(op ir.Op) {
+	const n = 9001
+	patterns := []struct {
+		name string
+		at   func(i int) float64
+	}{
+		{"sorted", func(i int) float64 { return float64(i * 100 / n) }},
+		{"reverse", func(i int) float64 { return float64(100 - i*100/n) }},
+		{"all equal", func(int) float64 { return 3 }},
+		{"zeros of both signs", func(i int) float64 { return math.Copysign(0, float64(i%3-1)) }},
+		{"two values", func(i int) float64 { return float64(i * 7919 % 13 / 7) }},
+	}
+	for _, down := range []bool{false, true} {
+		attrs := []ir.Attr{attr("axis", int64(-1)), attr("descending", down)}
+		name := fmt.Sprintf("long/descending %v", down)
+		s.unary(op, name, []int{2, n}, plain, sparse, attrs...)
+		s.unary(op, name, []int{2, 2049}, plain, extreme, attrs...).every()
+		s.unary(op, name+" axis 0", []int{4096, 2}, plain, sparse, attr("axis", int64(0)), attr("descending", down))
+		for _, p := range patterns {
+			s.add(op, fmt.Sprintf("%s/%s", name, p.name), func(b *builder, t ir.DType) *ir.Node {
+				list := make([]float64, n)
+				for i := range list {
+					list[i] = p.at(i)
+				}
+				return b.view(op, b.given(t, list, n), attrs...)
+			})
+		}
+	}
 }
 
 func (s *suite) topK() {

@@ -1,0 +1,269 @@
+package passes
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// The kernels of a radix sort (Knuth, The Art of Computer Programming, 5.2.5):
+// keys are put in order by eight of their bits after the other, lowest first,
+// and each turn keeps the order of those before. A turn counts the digits of
+// every chunk of a row, a running sum of the counts says where each chunk's
+// elements with each digit begin, and then all move there.
+//
+// No family has such loops, so they are custom ops: whole kernels with a
+// reference. They need neither subgroups nor more shared memory and invocations
+// than any device has.
+const (
+	radixDigits = 256
+	radixChunk  = 4096 // elements that a workgroup counts or moves
+	radixLanes  = 128
+)
+
+var (
+	floatKey = ir.MustRegisterCustom(ir.CustomOp{
+		Name:  "vkc.float_key",
+		Doc:   "A number that is larger the later a float comes in the order of sort: -0 as 0, NaN after all.",
+		Args:  []ir.ArgInfo{{Name: "x"}},
+		Attrs: []ir.AttrInfo{{Name: "descending", Kind: ir.AttrBool, Default: false}},
+		Infer: inferKey,
+		Body: `uint bits = floatBitsToUint(x), magnitude = bits & 0x7fffffffu;
+uint key = bits == magnitude || magnitude == 0u ? magnitude | 0x80000000u : ~bits;
+if (magnitude > 0x7f800000u) key = 0xffffffffu;
+return descending ? ~key : key;`,
+		Float: func(x []float64, a ir.Attrs) float64 {
+			key := math.Float32bits(float32(x[0]))
+			switch magnitude := key & math.MaxInt32; {
+			case x[0] != x[0]:
+				key = math.MaxUint32
+			case key == magnitude || magnitude == 0:
+				key = magnitude | 1<<31
+			default:
+				key = ^key
+			}
+			if a.Bool("descending") {
+				key = ^key
+			}
+			return float64(key)
+		},
+	})
+	integerKey = ir.MustRegisterCustom(ir.CustomOp{
+		Name: "vkc.integer_key",
+		Doc:  "A number that is larger the later an integer comes in the order of sort; least is the dtype's smallest one.",
+		Args: []ir.ArgInfo{{Name: "x"}},
+		Attrs: []ir.AttrInfo{{Name: "least", Kind: ir.AttrInt, Default: int64(0)},
+			{Name: "descending", Kind: ir.AttrBool, Default: false}},
+		Infer: inferKey,
+		Body: `uint key = uint(x) - uint(least);
+return descending ? ~key : key;`,
+		Int: func(x []int64, a ir.Attrs) int64 {
+			key := uint32(x[0] - int64(a.Int("least")))
+			if a.Bool("descending") {
+				key = ^key
+			}
+			return int64(key)
+		},
+	})
+	radixCount = ir.MustRegisterCustom(ir.CustomOp{
+		Name:  "vkc.radix_count",
+		Doc:   "How many keys of each chunk of a row have each digit.",
+		Args:  []ir.ArgInfo{{Name: "keys"}},
+		Attrs: append(slices.Clip(radixAttrs), ir.AttrInfo{Name: "chunks", Kind: ir.AttrInt, Doc: "how many the longest row has"}),
+		Infer: func(c *ir.Call) ([]ir.Type, error) {
+			s, chunks := c.Shape(0), int64(c.Attrs.Int("chunks"))
+			if c.DType(0) != ir.U32 || len(s) != 2 || s[1].Max() > chunks*radixChunk {
+				return nil, errors.New("keys are u32 in rows of at most that many chunks")
+			}
+			return []ir.Type{{DType: ir.U32, Shape: ir.Shape{s[0], ir.D(radixDigits), {Add: chunks}}}}, nil
+		},
+		Kernel: &ir.CustomKernel{
+			Outputs: []string{"counts"}, Workgroup: [3]int{radixLanes}, Grid: radixGrid("counts"),
+			Shared: "shared uint bins[256];", SharedBytes: 4 * radixDigits,
+			Body: `uint local = gl_LocalInvocationID.x, row = gl_WorkGroupID.x, chunk = gl_WorkGroupID.y;
+for (uint digit = local; digit < 256u; digit += 128u) bins[digit] = 0u;
+barrier();
+uint end = min(keys_dim1, chunk * 4096u + 4096u);
+for (uint j = chunk * 4096u + local; j < end; j += 128u) {
+    atomicAdd(bins[keys[row * keys_dim1 + j] >> shift & 255u], 1u);
+}
+barrier();
+for (uint digit = local; digit < 256u; digit += 128u) {
+    counts[(row * 256u + digit) * counts_dim2 + chunk] = bins[digit];
+}`,
+		},
+		Reference: countDigits,
+	})
+	radixMoves = map[radixMove]ir.Op{}
+)
+
+var radixAttrs = []ir.AttrInfo{{Name: "shift", Kind: ir.AttrInt, Doc: "where the digit's bits begin"}}
+
+// radixMove says which turn of a sort moves the elements: the first takes their
+// coordinates from where they are, and the last needs no keys any more.
+type radixMove struct{ first, last bool }
+
+func init() {
+	for _, m := range []radixMove{{}, {first: true}, {last: true}, {true, true}} {
+		radixMoves[m] = ir.MustRegisterCustom(m.op())
+	}
+}
+
+// radixGrid is a workgroup per row and chunk, as the last axis of a tensor has.
+func radixGrid(of string) [3][]ir.GridRule {
+	return [3][]ir.GridRule{{{Of: of, Axis: 0, Tile: 1}}, {{Of: of, Axis: 2, Tile: 1}}}
+}
+
+func inferKey(c *ir.Call) ([]ir.Type, error) {
+	return []ir.Type{{DType: ir.U32, Shape: c.Shape(0)}}, nil
+}
+
+// op describes the kernel that moves keys and their coordinates to where starts
+// says that those of their chunk and digit begin.
+func (m radixMove) op() ir.CustomOp {
+	name, body := "vkc.radix_move", moveBody
+	args := []ir.ArgInfo{{Name: "keys"}, {Name: "starts"}}
+	outputs := []string{"places"}
+	old, sorted := "from[row * n + j]", "sorted[at] = key;"
+	if m.first {
+		name, old = name+"_first", "int(j)"
+	} else {
+		args = append(args, ir.ArgInfo{Name: "from"})
+	}
+	if m.last {
+		name, sorted = name+"_last", ""
+	} else {
+		outputs = append(outputs, "sorted")
+	}
+	body = strings.ReplaceAll(strings.ReplaceAll(body, "OLD", old), "SORTED", sorted)
+	return ir.CustomOp{
+		Name: name, Args: args, Attrs: radixAttrs,
+		Doc: "Keys of a row by one digit, stable: which element comes to each place, and its key.",
+		Infer: func(c *ir.Call) ([]ir.Type, error) {
+			s := c.Shape(0)
+			if c.DType(0) != ir.U32 || c.DType(1) != ir.U32 || len(s) != 2 || len(c.Shape(1)) != 3 {
+				return nil, errors.New("keys are u32 in rows, and starts by row, digit and chunk")
+			}
+			types := []ir.Type{{DType: ir.I32, Shape: s}, {DType: ir.U32, Shape: s}}
+			return types[:len(outputs)], nil
+		},
+		Kernel: &ir.CustomKernel{
+			Outputs: outputs, Workgroup: [3]int{radixLanes}, Grid: radixGrid("starts"),
+			Shared:      "shared uint next[1024]; // by group of 32 invocations and digit: the place of the next element\nshared uint alike[2048]; // by turn, group and digit: which invocations have it",
+			SharedBytes: 4 * (1024 + 2048), Body: body,
+		},
+		Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) { return m.reference(args, a) },
+	}
+}
+
+// moveBody: groups of 32 invocations take neighbouring parts of the chunk, 32
+// elements at a time. Which of these have the same digit is gathered in a word
+// of shared memory, so that neither the order of atomics nor the size of
+// subgroups matters.
+const moveBody = `uint local = gl_LocalInvocationID.x, lane = local & 31u, group = local >> 5u << 8u;
+uint row = gl_WorkGroupID.x, chunk = gl_WorkGroupID.y, n = keys_dim1;
+uint first = chunk * 4096u + (local >> 5u) * 1024u + lane;
+for (uint i = local; i < 1024u; i += 128u) {
+    next[i] = 0u;
+    alike[i] = 0u;
+    alike[1024u + i] = 0u;
+}
+barrier();
+
+// Count each group's digits, and from that where they begin.
+for (uint turn = 0u; turn < 32u; ++turn) {
+    uint j = first + 32u * turn;
+    if (j < n) atomicAdd(next[group + (keys[row * n + j] >> shift & 255u)], 1u);
+}
+barrier();
+for (uint digit = local; digit < 256u; digit += 128u) {
+    uint place = starts[(row * 256u + digit) * starts_dim2 + chunk];
+    for (uint i = digit; i < 1024u; i += 256u) {
+        uint count = next[i];
+        next[i] = place;
+        place += count;
+    }
+}
+barrier();
+
+// Move them.
+for (uint turn = 0u; turn < 32u; ++turn) {
+    uint j = first + 32u * turn, key = 0u, slot = 0u, set = turn << 10u & 1024u;
+    bool in_row = j < n;
+    if (in_row) {
+        key = keys[row * n + j];
+        slot = group + (key >> shift & 255u);
+        atomicOr(alike[set + slot], 1u << lane);
+    }
+    barrier();
+    uint those = alike[set + slot], place = next[slot];
+    uint before = uint(bitCount(those & (1u << lane) - 1u));
+    barrier();
+    if (in_row) {
+        if (before == 0u) {
+            next[slot] = place + uint(bitCount(those));
+            alike[set + slot] = 0u;
+        }
+        uint at = row * n + min(place + before, n - 1u);
+        places[at] = OLD;
+        SORTED
+    }
+}`
+
+// countDigits is the reference of radixCount.
+func countDigits(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
+	keys, err := args[0].Ints()
+	if err != nil {
+		return nil, err
+	}
+	rows, n := args[0].Dims[0], args[0].Dims[1]
+	chunks := a.Int("chunks")
+	counts := make([]int64, rows*radixDigits*chunks)
+	for i, key := range keys {
+		counts[startOf(i, n, chunks, key, a)]++
+	}
+	out, err := ir.FromInts(ir.U32, counts, rows, radixDigits, chunks)
+	return []*ir.Data{out}, err
+}
+
+// startOf is where among counts or starts the chunk and digit of element i are.
+func startOf(i, n, chunks int, key int64, a ir.Attrs) int {
+	digit := int(key>>a.Int("shift")) % radixDigits
+	return (i/n*radixDigits+digit)*chunks + i%n/radixChunk
+}
+
+// reference moves the elements one after the other.
+func (m radixMove) reference(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
+	keys, err := args[0].Ints()
+	next, errNext := args[1].Ints()
+	if err = errors.Join(err, errNext); err != nil {
+		return nil, err
+	}
+	n, chunks := args[0].Dims[1], args[1].Dims[2]
+	from := make([]int64, len(keys))
+	for i := range from {
+		from[i] = int64(i % n)
+	}
+	if !m.first {
+		if from, err = args[2].Ints(); err != nil {
+			return nil, err
+		}
+	}
+	places, sorted := make([]int64, len(keys)), make([]int64, len(keys))
+	for i, key := range keys {
+		start := startOf(i, n, chunks, key, a)
+		at := i/n*n + int(min(max(next[start], 0), int64(n-1)))
+		next[start]++
+		places[at], sorted[at] = from[i], key
+	}
+	out := make([]*ir.Data, 2)
+	out[0], err = ir.FromInts(ir.I32, places, args[0].Dims...)
+	out[1], errNext = ir.FromInts(ir.U32, sorted, args[0].Dims...)
+	if m.last {
+		out = out[:1]
+	}
+	return out, errors.Join(err, errNext)
+}
