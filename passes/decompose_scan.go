@@ -8,14 +8,15 @@ import (
 
 // When a running sum is made in chunks. One kernel gives each row to one
 // workgroup, or where rows lie side by side in memory to one invocation; so few
-// long rows would leave a device idle.
+// long rows would leave a device idle. 2^20 sums of 16 columns on an H100, in
+// chunks of 32, 64, 128 and 256: 89, 137, 133, 316 microseconds.
 const (
 	minLongSum   = 8192    // elements of a row that a workgroup sums quickly
 	sumGroups    = 1 << 12 // workgroups that fill any device
 	minSumChunk  = 2048    // elements per workgroup that are worth their start
-	minSideSum   = 512     // elements of a row that an invocation sums quickly
-	sumLanes     = 1 << 17 // invocations that fill any device
-	minSideChunk = 64      // elements per invocation that are worth their start
+	minSideSum   = 128     // elements of a row that an invocation sums quickly: 0.2 us each on an H100
+	sumLanes     = 1 << 19 // invocations that fill any device
+	minSideChunk = 32      // elements per invocation that are worth their start
 )
 
 // chunkOfSum returns how long the chunks of a running sum should be for a

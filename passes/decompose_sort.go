@@ -7,9 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Rows that a workgroup orders. Shorter ones are ordered by counting.
+// Rows that a workgroup orders.
 const (
-	minSort   = 33
 	maxSort   = 2048 // as pairs in the 16 KiB of shared memory that every device has
 	maxSelect = 8192 // of which the first maxTaken are selected, from keys in registers
 	maxTaken  = 512
@@ -28,7 +27,7 @@ func sortsInPlace(n *ir.Node) bool {
 		longest = maxSelect
 	}
 	length := x.Shape()[axis].Max()
-	return length >= minSort && length <= longest
+	return length <= longest
 }
 
 // selects reports whether n takes few enough elements to be selected.

@@ -33,8 +33,12 @@ func TestLongSums(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if have := families(s); have != "row scan scan" || c.ran == 0 {
-					t.Errorf("%d runs of kernels %q", c.ran, have)
+				want := "row scan scan"
+				if tt.shape == "[9001,2]" { // whose chunks are many, too
+					want = "row scan row scan scan"
+				}
+				if have := families(s); have != want || c.ran == 0 {
+					t.Errorf("%d runs of kernels %q, want %q", c.ran, have, want)
 				}
 			})
 		}

@@ -15,12 +15,11 @@ import (
 // as asked for are not behind the last one; these alone are sorted.
 type selectWriter struct {
 	*rowWriter
-	each        int // keys that an invocation holds
-	places      int // of the sort of what has been selected
-	own         string
-	bins, sums  string // shared: elements by their bits, and by invocation
-	found       string // shared: the bin, the rank in it, and its elements; then what has been collected
-	keys, order string // shared: what has been selected
+	each       int // keys that an invocation holds
+	own        string
+	bins, sums string     // shared: elements by their bits, and by invocation
+	found      string     // shared: the bin, the rank in it, and its elements; then what has been collected
+	selected   sortPlaces // shared
 }
 
 // emitSelect writes a kernel of a row per workgroup.
@@ -33,15 +32,15 @@ func (e *emitter) emitSelect() {
 	}
 	opened := e.outerLoops(s)
 	opened += r.sharedRows(s)
-	w := &selectWriter{rowWriter: r, each: e.sched.Cache, places: target.SelectPlaces(e.k)}
+	w := &selectWriter{rowWriter: r, each: e.sched.Cache}
 	w.bins, w.sums = r.sharedArray("uint", "bins", target.SelectBins), r.sharedArray("uint", "sums", e.sched.Workgroup)
 	w.found = r.sharedArray("uint", "found", target.SelectFound)
-	w.keys, w.order = r.sharedArray("uint", "keys", w.places), r.sharedArray("uint", "order", w.places)
+	w.selected = r.sharedPlaces(target.SelectPlaces(e.k))
 	w.loadOwn()
 	last, lastPlace := w.findLast()
 	w.collect(last, lastPlace)
-	r.network(w.keys, w.order, w.places)
-	r.storePlaces(w.order)
+	r.network(w.selected)
+	r.storePlaces(w.selected)
 	if r.scope != r.root {
 		r.line("barrier(); // before shared memory is used for other rows")
 	}
@@ -147,17 +146,17 @@ func (w *selectWriter) findBin(rank string) {
 func (w *selectWriter) collect(last, lastPlace string) {
 	w.comment("Gather what is not behind it.")
 	w.line("if (%s == 0u) %s[3] = 0u;", w.local.s, w.found)
-	place := w.lanesOver("place", uintLit(int64(w.places)).s)
-	w.line("%s[%s] = 0xffffffffu;", w.keys, place.s)
-	w.line("%s[%s] = 0xffffffffu;", w.order, place.s)
+	place := w.lanesOver("place", uintLit(int64(w.selected.n)).s)
+	w.line("%s = 0xffffffffu;", w.selected.key(place.s))
+	w.line("%s = 0xffffffffu;", w.selected.from(place.s))
 	w.close()
 	w.line("barrier();")
 	n, j := w.eachOwn()
 	w.line("uint key = %s[%s];", w.own, n)
 	w.open("if (key < %s || key == %s && %s <= %s)", last, last, j, lastPlace)
-	w.line("uint at = min(atomicAdd(%s[3], 1u), %du);", w.found, w.places-1)
-	w.line("%s[at] = key;", w.keys)
-	w.line("%s[at] = %s;", w.order, j)
+	w.line("uint at = min(atomicAdd(%s[3], 1u), %du);", w.found, w.selected.n-1)
+	w.line("%s = key;", w.selected.key("at"))
+	w.line("%s = %s;", w.selected.from("at"), j)
 	w.close()
 	w.close()
 	w.line("barrier();")

@@ -13,18 +13,17 @@ import (
 // are compared as unsigned numbers.
 func (e *emitter) emitSort() {
 	e.k = kernel.Collapse(e.k)
-	r := &rowWriter{emitter: e, group: true, lanes: e.sched.Workgroup, rows: 1}
+	r := &rowWriter{emitter: e, group: true, lanes: e.sched.LanesPerRow, rows: e.sched.Workgroup / e.sched.LanesPerRow}
 	s := e.newSpace()
 	if e.err != nil || e.emptySpace(s) {
 		return
 	}
 	opened := e.outerLoops(s)
 	opened += r.sharedRows(s)
-	places := target.SortPlaces(e.k)
-	keys, order := r.sharedArray("uint", "keys", places), r.sharedArray("uint", "order", places)
-	r.loadKeys(keys, order, places)
-	r.network(keys, order, places)
-	r.storePlaces(order)
+	p := r.sharedPlaces(target.SortPlaces(e.k))
+	r.loadKeys(p)
+	r.network(p)
+	r.storePlaces(p)
 	if r.scope != r.root {
 		r.line("barrier(); // before shared memory is used for other rows")
 	}
@@ -33,20 +32,41 @@ func (e *emitter) emitSort() {
 	}
 }
 
-// lanesOver opens a loop of the workgroup over n positions.
+// sortPlaces are the pairs of a row in shared memory.
+type sortPlaces struct {
+	n           int    // a power of two
+	keys, order string // the arrays
+	first       string // what to add to a place of the row, such as "first + "
+}
+
+// key and from are element i of the pairs of the row.
+func (p sortPlaces) key(i string) string  { return p.keys + "[" + p.first + i + "]" }
+func (p sortPlaces) from(i string) string { return p.order + "[" + p.first + i + "]" }
+
+// sharedPlaces declares n pairs for each row of the workgroup.
+func (r *rowWriter) sharedPlaces(n int) sortPlaces {
+	p := sortPlaces{n: n, keys: r.sharedArray("uint", "keys", n*r.rows), order: r.sharedArray("uint", "order", n*r.rows)}
+	if r.rows > 1 {
+		row := binary("/", r.local, uintLit(int64(r.lanes)))
+		p.first = r.variable("uint", "first", binary("*", row, uintLit(int64(n)))) + " + "
+	}
+	return p
+}
+
+// lanesOver opens a loop of the row's lanes over n positions.
 func (r *rowWriter) lanesOver(base, n string) text {
 	return primary(r.openLoop(base, func(name string) string {
-		return fmt.Sprintf("for (uint %s = %s; %s < %s; %s += %du)", name, r.local.s, name, n, name, r.sched.Workgroup)
+		return fmt.Sprintf("for (uint %s = %s; %s < %s; %s += %du)", name, r.thread.s, name, n, name, r.lanes)
 	}))
 }
 
 // loadKeys fills the places; those past the row come after all others.
-func (r *rowWriter) loadKeys(keys, order string, places int) {
+func (r *rowWriter) loadKeys(p sortPlaces) {
 	r.comment("The keys of the row.")
-	j := r.lanesOver("j", uintLit(int64(places)).s)
-	key := r.keyOf(j, int64(places))
-	r.line("%s[%s] = %s;", keys, j.s, key)
-	r.line("%s[%s] = %s;", order, j.s, j.s)
+	j := r.lanesOver("j", uintLit(int64(p.n)).s)
+	key := r.keyOf(j, int64(p.n))
+	r.line("%s = %s;", p.key(j.s), key)
+	r.line("%s = %s;", p.from(j.s), j.s)
 	r.close()
 	r.line("barrier();")
 }
@@ -93,19 +113,19 @@ func (r *rowWriter) sortKey(p kernel.Phase) text {
 
 // network sorts the places: runs of size places, which alternate in direction,
 // are merged by comparing ever nearer ones.
-func (r *rowWriter) network(keys, order string, places int) {
+func (r *rowWriter) network(p sortPlaces) {
 	r.comment("Sort runs of growing size.")
-	r.open("for (uint size = 2u; size <= %du; size <<= 1u)", places)
+	r.open("for (uint size = 2u; size <= %du; size <<= 1u)", p.n)
 	r.open("for (uint distance = size >> 1u; distance > 0u; distance >>= 1u)")
-	pair := r.lanesOver("pair", uintLit(int64(places/2)).s)
+	pair := r.lanesOver("pair", uintLit(int64(p.n/2)).s)
 	r.line("uint a = 2u * %s - (%s & distance - 1u), b = a + distance;", pair.s, pair.s)
-	r.line("uint key_a = %s[a], key_b = %s[b], from_a = %s[a], from_b = %s[b];", keys, keys, order, order)
+	r.line("uint key_a = %s, key_b = %s, from_a = %s, from_b = %s;", p.key("a"), p.key("b"), p.from("a"), p.from("b"))
 	r.line("bool later = key_a > key_b || key_a == key_b && from_a > from_b;")
 	r.open("if (later == ((a & size) == 0u))")
-	r.line("%s[a] = key_b;", keys)
-	r.line("%s[b] = key_a;", keys)
-	r.line("%s[a] = from_b;", order)
-	r.line("%s[b] = from_a;", order)
+	r.line("%s = key_b;", p.key("a"))
+	r.line("%s = key_a;", p.key("b"))
+	r.line("%s = from_b;", p.from("a"))
+	r.line("%s = from_a;", p.from("b"))
 	r.close()
 	r.close()
 	r.line("barrier();")
@@ -114,12 +134,16 @@ func (r *rowWriter) network(keys, order string, places int) {
 }
 
 // storePlaces stores what belongs to each place of the order.
-func (r *rowWriter) storePlaces(order string) {
+func (r *rowWriter) storePlaces(p sortPlaces) {
 	r.comment("Store each place of the order.")
+	if r.valid.s != "" {
+		r.openGuard("if (%s)", r.valid.s)
+		defer r.close()
+	}
 	place := r.lanesOver("place", r.dim(r.k.Take).s)
 	r.openScope()
 	r.bindAxis(r.k.FoldAxis(), place)
-	r.bindAcc(0, r.variable("int", "from", call("int", primary(order+"["+place.s+"]"))))
+	r.bindAcc(0, r.variable("int", "from", call("int", primary(p.from(place.s)))))
 	r.storeAll(r.k.Stores)
 	r.close()
 	r.close()

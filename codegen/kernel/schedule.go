@@ -67,6 +67,8 @@ func (s Schedule) String() string {
 	switch s.Variant {
 	case VarMap:
 		t += fmt.Sprintf(" vec=%d", s.Vec)
+	case VarSort:
+		t += fmt.Sprintf(" lanes=%d", s.LanesPerRow)
 	case VarSelect:
 		t += fmt.Sprintf(" cache=%d", s.Cache)
 	case VarMapTile:

@@ -78,7 +78,10 @@ func TestCheckRefuses(t *testing.T) {
 		{"a selection that takes too much", argsort(ir.F32, ir.D(64), ir.D(8192), ir.D(1025)), goodSelect, nil, "shared memory"},
 		{"a selection by wide keys", argsort(ir.F64, ir.D(64), ir.D(200), ir.D(40)), goodSelect, func(_ *kernel.Schedule, c *Caps) { c.Features.Float64 = true }, "keys have 32 bits"},
 		{"a selection without registers", argsort(ir.F32, ir.D(64), ir.D(8192), ir.D(512)), goodSelect, func(s *kernel.Schedule, _ *Caps) { s.Cache = 0 }, "caching 0"},
-		{"two rows in a sort", argsort(ir.F32, ir.D(64), ir.D(2000), ir.D(40)), goodSort, func(s *kernel.Schedule, _ *Caps) { s.LanesPerRow = 64 }, "takes all of it"},
+		{"rows of a sort", argsort(ir.F32, ir.D(64), ir.D(60), ir.D(60)), goodSort, func(s *kernel.Schedule, _ *Caps) { s.LanesPerRow = 32 }, ""},
+		{"too many rows of a sort", argsort(ir.F32, ir.D(64), ir.D(2000), ir.D(40)), goodSort, func(s *kernel.Schedule, _ *Caps) { s.LanesPerRow = 64 }, "shared memory"},
+		{"uneven rows of a sort", argsort(ir.F32, ir.D(64), ir.D(60), ir.D(60)), goodSort, func(s *kernel.Schedule, _ *Caps) { s.LanesPerRow = 48 }, "power of two"},
+		{"two rows in a selection", argsort(ir.F32, ir.D(64), ir.D(4000), ir.D(40)), goodSelect, func(s *kernel.Schedule, _ *Caps) { s.LanesPerRow = 64 }, "takes all of it"},
 		{"vectors in a sort", argsort(ir.F32, ir.D(64), ir.D(2000), ir.D(40)), goodSort, func(s *kernel.Schedule, _ *Caps) { s.Vec = 4 }, "neither vectors"},
 		{"a scan by rows", runningSum(ir.F32, ir.D(64), ir.D(4096), false), goodRow, nil, "this is a scan"},
 

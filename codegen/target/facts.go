@@ -190,7 +190,7 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 	case kernel.VarGroup:
 		return 4 * (int(k.Parallel[0].Max()) + s.Workgroup)
 	case kernel.VarSort:
-		return 8 * SortPlaces(k)
+		return 8 * SortPlaces(k) * (s.Workgroup / max(s.LanesPerRow, 1))
 	case kernel.VarSelect:
 		return 4*(SelectBins+SelectFound+s.Workgroup) + 8*SelectPlaces(k)
 	case kernel.VarScanGroup:

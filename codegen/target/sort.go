@@ -31,28 +31,39 @@ func SelectPlaces(k *kernel.Kernel) int { return powerFrom(k.Take.Max()) }
 // powerFrom is the first power of two from n, and from 2.
 func powerFrom(n int64) int { return 1 << bits.Len64(uint64(max(n, 2)-1)) }
 
-// sorts: one workgroup per row, an invocation per pair while there are enough.
+// sorts: an invocation per pair while there are enough, and short rows several
+// to a workgroup.
 func (t tuning) sorts(k *kernel.Kernel) []Candidate {
 	all := t.selects(k)
 	places := SortPlaces(k)
-	for wg := max(min(places/2, t.rowLanes, 512), 2); wg >= 2; wg /= 2 {
+	lanes := max(min(places/2, t.rowLanes, 512), 2)
+	for wg := max(lanes, t.sortWorkgroup()); lanes >= 2; wg /= 2 {
+		lanes = min(lanes, wg)
 		all = append(all, Candidate{
-			kernel.Schedule{Variant: kernel.VarSort, Workgroup: wg, Vec: 1, LanesPerRow: wg},
+			kernel.Schedule{Variant: kernel.VarSort, Workgroup: wg, Vec: 1, LanesPerRow: lanes},
 			fmt.Sprintf("rows of %s in %d places of shared memory", k.Fold, places),
 		})
+		if wg == 2 {
+			break
+		}
 	}
 	return all
 }
 
+// sortWorkgroup is how many invocations sort short rows: few, since all wait for
+// each other after every step.
+func (t tuning) sortWorkgroup() int { return min(t.rowWorkgroup, 64) }
+
 // selects: one workgroup per row where so few elements are taken that the rest
-// had better not be sorted.
+// had better not be sorted. The first 40 of 25 chunks of 8000 by 16 rows, by
+// workgroups of 256, 512 and 1024 on an H100: 33.2, 34.9, 42.7 microseconds.
 func (t tuning) selects(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	n := k.Fold.Max()
 	if few := n >= 512 && n >= 8*k.Take.Max(); !few && n <= 2048 {
 		return nil
 	}
-	most := min(t.rowLanes, 512)
+	most := min(t.rowLanes, 256)
 	for most < SelectBins && ceilDiv(n, int64(most)) > maxCached {
 		most *= 2
 	}
@@ -67,6 +78,8 @@ func (t tuning) selects(k *kernel.Kernel) []Candidate {
 
 func checkSelect(k *kernel.Kernel, s kernel.Schedule) error {
 	switch {
+	case s.LanesPerRow != s.Workgroup:
+		return fmt.Errorf("%d lanes per row in a workgroup of %d: a selection takes all of it", s.LanesPerRow, s.Workgroup)
 	case s.Workgroup > SelectBins:
 		return fmt.Errorf("a workgroup of %d for %d bins", s.Workgroup, SelectBins)
 	case s.Cache < 1 || s.Cache > maxHeld:
@@ -83,8 +96,6 @@ func checkSort(k *kernel.Kernel, s kernel.Schedule) error {
 		return fmt.Errorf("a sort of %d phases, want one", len(k.Phases))
 	case k.Phases[0].Value.DType == ir.I64 || k.Phases[0].Value.DType == ir.F64:
 		return fmt.Errorf("a sort by %s, keys have 32 bits", k.Phases[0].Value.DType)
-	case s.LanesPerRow != s.Workgroup || s.Workgroup < 2:
-		return fmt.Errorf("%d lanes per row in a workgroup of %d: a sort takes all of it", s.LanesPerRow, s.Workgroup)
 	case s.Vec != 1 || s.Subgroup != 0:
 		return fmt.Errorf("a sort takes neither vectors nor subgroups")
 	}

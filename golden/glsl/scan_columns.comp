@@ -1,4 +1,4 @@
-// cumsum over [1000], along 300
+// cumsum over [1000], along 100
 // Fuses: cumsum.
 // Schedule: scan_serial wg=64.
 #version 450
@@ -18,7 +18,7 @@ void main() {
 
     // running_sum: the sum up to each element.
     float running_sum = 0.0;
-    for (uint j = 0u; j < 300u; ++j) {
+    for (uint j = 0u; j < 100u; ++j) {
         running_sum += x[row + j * 1000u];
         result[row + j * 1000u] = running_sum;
     }

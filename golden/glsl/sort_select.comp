@@ -1,6 +1,6 @@
 // top_k_indices over [400], along 8000
 // Fuses: top_k_indices.
-// Schedule: select wg=512 cache=16.
+// Schedule: select wg=256 cache=32.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
@@ -8,13 +8,13 @@
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 512) in;
+layout(local_size_x = 256) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer X_buffer { float x[]; };
 layout(set = 0, binding = 1, std430) writeonly buffer Result_buffer { int result[]; };
 
 shared uint bins[2048];
-shared uint sums[512];
+shared uint sums[256];
 shared uint found[4];
 shared uint keys[64];
 shared uint order[64];
@@ -31,9 +31,9 @@ void main() {
     uint row = gl_WorkGroupID.x;
 
     // The keys of the row, neighbours in neighbouring invocations.
-    uint own[16];
-    [[unroll]] for (uint n = 0u; n < 16u; ++n) {
-        uint j = n * 512u + local;
+    uint own[32];
+    [[unroll]] for (uint n = 0u; n < 32u; ++n) {
+        uint j = n * 256u + local;
         uint key = 0xffffffffu;
         if (j < 8000u) {
             key = ~float_order(x[row * 8000u + j]);
@@ -50,22 +50,22 @@ void main() {
     for (uint round = 0u; round < 5u; ++round) {
         bool by_key = round < 3u;
         uint shift = by_key ? uint(max(21 - 11 * int(round), 0)) : (4u - round) * 11u;
-        for (uint bin = local; bin < 2048u; bin += 512u) {
+        for (uint bin = local; bin < 2048u; bin += 256u) {
             bins[bin] = 0u;
         }
         barrier();
-        [[unroll]] for (uint n = 0u; n < 16u; ++n) {
-            uint j = n * 512u + local;
+        [[unroll]] for (uint n = 0u; n < 32u; ++n) {
+            uint j = n * 256u + local;
             uint key = own[n];
             if ((key & known_key) == last_key && (j & known_place) == last_place) atomicAdd(bins[(by_key ? key : j) >> shift & 2047u], 1u);
         }
         barrier();
-        uint first_bin = local * 4u, own_bins = 0u;
-        for (uint b = 0u; b < 4u; ++b) own_bins += bins[first_bin + b];
+        uint first_bin = local * 8u, own_bins = 0u;
+        for (uint b = 0u; b < 8u; ++b) own_bins += bins[first_bin + b];
         uint up_to = own_bins;
         sums[local] = up_to;
         barrier();
-        for (uint distance = 1u; distance < 512u; distance <<= 1u) {
+        for (uint distance = 1u; distance < 256u; distance <<= 1u) {
             uint other = local >= distance ? sums[local - distance] : 0u;
             barrier();
             up_to += other;
@@ -99,13 +99,13 @@ void main() {
 
     // Gather what is not behind it.
     if (local == 0u) found[3] = 0u;
-    for (uint place = local; place < 64u; place += 512u) {
+    for (uint place = local; place < 64u; place += 256u) {
         keys[place] = 0xffffffffu;
         order[place] = 0xffffffffu;
     }
     barrier();
-    [[unroll]] for (uint n = 0u; n < 16u; ++n) {
-        uint j = n * 512u + local;
+    [[unroll]] for (uint n = 0u; n < 32u; ++n) {
+        uint j = n * 256u + local;
         uint key = own[n];
         if (key < last_key || key == last_key && j <= last_place) {
             uint at = min(atomicAdd(found[3], 1u), 63u);
@@ -118,7 +118,7 @@ void main() {
     // Sort runs of growing size.
     for (uint size = 2u; size <= 64u; size <<= 1u) {
         for (uint distance = size >> 1u; distance > 0u; distance >>= 1u) {
-            for (uint pair = local; pair < 32u; pair += 512u) {
+            for (uint pair = local; pair < 32u; pair += 256u) {
                 uint a = 2u * pair - (pair & distance - 1u), b = a + distance;
                 uint key_a = keys[a], key_b = keys[b], from_a = order[a], from_b = order[b];
                 bool later = key_a > key_b || key_a == key_b && from_a > from_b;
@@ -134,7 +134,7 @@ void main() {
     }
 
     // Store each place of the order.
-    for (uint place = local; place < 40u; place += 512u) {
+    for (uint place = local; place < 40u; place += 256u) {
         int from = int(order[place]);
         result[row * 40u + place] = from;
     }
