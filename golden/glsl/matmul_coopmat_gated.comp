@@ -71,28 +71,27 @@ void main() {
 
     uint stage = 0u;
     for (uint k0 = 0u; k0 < 4096u; k0 += 32u) {
-        uint k1 = k0 + 32u;
-        if (k1 < 4096u) {
-            // Fetch 128 rows of a.
-            uint k_4 = k1 + self % 4u * 8u;
-            uint row_2 = min(row0 + self / 4u, T - 1u);
-            next_a = a_vec8[(row_2 * 4096u + k_4) / 8u];
+        uint k1 = min(k0 + 32u, 4064u);
 
-            // Fetch 128 columns of b0.
-            uint col_3 = col0 + self % 16u * 8u;
-            uint k_5 = k1 + self / 16u;
-            next_b0 = uvec4(0u);
-            if (col_3 < 1000u) {
-                next_b0 = b_vec8[(col_3 + k_5 * 1000u) / 8u];
-            }
+        // Fetch 128 rows of a.
+        uint k_4 = k1 + self % 4u * 8u;
+        uint row_2 = min(row0 + self / 4u, T - 1u);
+        next_a = a_vec8[(row_2 * 4096u + k_4) / 8u];
 
-            // Fetch 128 columns of b1.
-            uint col_4 = col0 + self % 16u * 8u;
-            uint k_6 = k1 + self / 16u;
-            next_b1 = uvec4(0u);
-            if (col_4 < 1000u) {
-                next_b1 = gate_vec8[(col_4 + k_6 * 1000u) / 8u];
-            }
+        // Fetch 128 columns of b0.
+        uint col_3 = col0 + self % 16u * 8u;
+        uint k_5 = k1 + self / 16u;
+        next_b0 = uvec4(0u);
+        if (col_3 < 1000u) {
+            next_b0 = b_vec8[(col_3 + k_5 * 1000u) / 8u];
+        }
+
+        // Fetch 128 columns of b1.
+        uint col_4 = col0 + self % 16u * 8u;
+        uint k_6 = k1 + self / 16u;
+        next_b1 = uvec4(0u);
+        if (col_4 < 1000u) {
+            next_b1 = gate_vec8[(col_4 + k_6 * 1000u) / 8u];
         }
 
         // Multiply the tiles in shared memory.
@@ -113,11 +112,9 @@ void main() {
             }
         }
         stage = 1728u - stage;
-        if (k1 < 4096u) {
-            tiles[stage + self / 4u * 5u + self % 4u] = next_a;
-            tiles[stage + 640u + self / 16u * 17u + self % 16u] = next_b0;
-            tiles[stage + 1184u + self / 16u * 17u + self % 16u] = next_b1;
-        }
+        tiles[stage + self / 4u * 5u + self % 4u] = next_a;
+        tiles[stage + 640u + self / 16u * 17u + self % 16u] = next_b0;
+        tiles[stage + 1184u + self / 16u * 17u + self % 16u] = next_b1;
         barrier();
     }
 

@@ -99,23 +99,22 @@ void main() {
 
     uint stage = 0u;
     for (uint k0 = 0u; k0 < 4096u; k0 += 32u) {
-        uint k1 = k0 + 32u;
-        if (k1 < 4096u) {
-            // Fetch 128 rows of a.
-            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                uint slot = self + i * 256u;
-                uint k = k1 + slot % 4u * 8u;
-                uint row = row0 + slot / 4u;
-                next_a[i] = a_vec8[(row * 4096u + k) / 8u];
-            }
+        uint k1 = min(k0 + 32u, 4064u);
 
-            // Fetch 128 columns of b.
-            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                uint slot = self + i * 256u;
-                uint k = k1 + slot % 4u * 8u;
-                uint col = col0 + slot / 4u;
-                next_b[i] = octet_b(col * 4096u + k);
-            }
+        // Fetch 128 rows of a.
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            uint slot = self + i * 256u;
+            uint k = k1 + slot % 4u * 8u;
+            uint row = row0 + slot / 4u;
+            next_a[i] = a_vec8[(row * 4096u + k) / 8u];
+        }
+
+        // Fetch 128 columns of b.
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            uint slot = self + i * 256u;
+            uint k = k1 + slot % 4u * 8u;
+            uint col = col0 + slot / 4u;
+            next_b[i] = octet_b(col * 4096u + k);
         }
 
         // Multiply the tiles in shared memory.
@@ -133,15 +132,13 @@ void main() {
             }
         }
         stage = 1280u - stage;
-        if (k1 < 4096u) {
-            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                uint slot = self + i * 256u;
-                tiles[stage + slot / 4u * 5u + slot % 4u] = next_a[i];
-            }
-            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                uint slot = self + i * 256u;
-                tiles[stage + 640u + slot / 4u * 5u + slot % 4u] = next_b[i];
-            }
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            uint slot = self + i * 256u;
+            tiles[stage + slot / 4u * 5u + slot % 4u] = next_a[i];
+        }
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            uint slot = self + i * 256u;
+            tiles[stage + 640u + slot / 4u * 5u + slot % 4u] = next_b[i];
         }
         barrier();
     }
