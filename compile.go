@@ -202,7 +202,10 @@ type Lowered struct {
 // Lower takes a graph through the passes, chooses schedules for a device and
 // generates GLSL. It needs neither device nor compiler.
 func Lower(g *ir.Graph, caps target.Caps) (*Lowered, error) {
-	s, err := passes.Run(g, passes.Options{Split: func(k *kernel.Kernel) int { return target.SplitSums(k, caps) }})
+	s, err := passes.Run(g, passes.Options{
+		Store: func(k *kernel.Kernel) []kernel.StoredOperand { return target.StoreOperands(k, caps) },
+		Split: func(k *kernel.Kernel) int { return target.SplitSums(k, caps) },
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -166,6 +166,13 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	if err := c.addKernels("kernels of nodes in another order", s2, nil); err != nil {
 		return nil, nil, err
 	}
+	stored, err := passes.Run(g, passes.Options{Store: storeAll})
+	if err != nil {
+		return nil, nil, fmt.Errorf("operands stored: %w", err)
+	}
+	if err := c.addKernels("kernels of stored operands", stored, rng); err != nil {
+		return nil, nil, err
+	}
 	split, err := passes.Run(g, passes.Options{Split: splitAny})
 	if err != nil {
 		return nil, nil, fmt.Errorf("sums split: %w", err)
@@ -174,6 +181,30 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 		return nil, nil, err
 	}
 	return s, c, c.compare(runs)
+}
+
+// storeAll stores all operands of products in f16 or bf16, padded where their
+// extents are known.
+func storeAll(k *kernel.Kernel) []kernel.StoredOperand {
+	var list []kernel.StoredOperand
+	seen := map[*kernel.Expr]bool{}
+	for _, p := range k.Products {
+		for i, v := range []*kernel.Expr{p.A, p.B} {
+			if p.Operands != ir.F16 && p.Operands != ir.BF16 || seen[v] {
+				continue
+			}
+			seen[v] = true
+			s := kernel.StoredOperand{Operand: v}
+			if d := k.Parallel[len(k.Parallel)-2+i]; d.IsStatic() && d.Add > 0 {
+				s.Rows = int(d.Add + 3)
+			}
+			if k.Fold.IsStatic() && k.Fold.Add > 0 {
+				s.Depth = int(k.Fold.Add + 5)
+			}
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // splitAny splits the contraction of every product that can be.

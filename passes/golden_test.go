@@ -64,6 +64,9 @@ func goldenFile(t *testing.T, pass string) {
 func after(t *testing.T, g *ir.Graph, pass string) string {
 	t.Helper()
 	opt := passes.Options{Until: pass}
+	if pass == "store_operands" {
+		opt.Store = storeAll
+	}
 	if pass == "split_sums" {
 		opt.Split = splitAny
 	}

@@ -22,8 +22,9 @@ type State struct {
 
 	clusters []*Cluster // in the order of Kernels, as lowered
 	levels   []int      // of Kernels
+	store    func(*kernel.Kernel) []kernel.StoredOperand
 	split    func(*kernel.Kernel) int
-	partials []ir.Type // buffers of splitSums
+	partials []ir.Type // buffers of storeOperands and splitSums
 }
 
 // Pass is one row of the pass table.
@@ -51,6 +52,7 @@ var table = []Pass{
 		return fuseEpilogues(s.Fusion)
 	}},
 	{"lower", "clusters become kernels: index maps and scalar expressions", lowerAll},
+	{"store_operands", "an operand that is computed, or lies badly, is made once and not by every tile of a product; it is for the device to say which", storeOperands},
 	{"split_sums", "a product or attention with few results fills the device once its contraction is split; it is for the device to say when", splitSums},
 	{"plan", "buffers get places, lifetimes overlapped, and barriers stand where a hazard is", plan},
 }
@@ -74,6 +76,8 @@ var constraints = []constraint{
 	{"complete_custom", "fuse_elementwise", "each result is placed in a buffer"},
 	{"fuse_elementwise", "fuse_epilogues", "epilogues are merged cluster by cluster"},
 	{"fuse_epilogues", "lower", "a cluster is lowered once it is complete"},
+	{"lower", "store_operands", "operands belong to kernels"},
+	{"store_operands", "split_sums", "parts are cut from the contraction as it is padded"},
 	{"lower", "split_sums", "kernels are split, not clusters"},
 	{"split_sums", "plan", "the sums of parts need buffers, too"},
 	{"lower", "plan", "the plan binds the buffers that the kernels name"},
@@ -141,6 +145,10 @@ type Options struct {
 	Observe func(Event) error
 	// Until, where set, is the last pass to run.
 	Until string
+	// Store, where set, says for a matrix product which of its operands are to be
+	// stored by kernels of their own. Operands whose contraction is padded must
+	// be padded alike.
+	Store func(*kernel.Kernel) []kernel.StoredOperand
 	// Split, where set, says for a matrix product into how many parts, a
 	// divisor of its contraction, its sums are to be split, and for an attention
 	// into how many parts its keys; 1 is not at all.
@@ -152,7 +160,7 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 	if err := g.Verify(); err != nil {
 		return nil, err
 	}
-	s := &State{Graph: g, split: opt.Split}
+	s := &State{Graph: g, split: opt.Split, store: opt.Store}
 	if opt.Until != "" && !known(opt.Until) {
 		return nil, fmt.Errorf("unknown pass %q: the passes are %s", opt.Until, names())
 	}

@@ -163,7 +163,7 @@ func (pl *planner) buffer(id int) (int, error) {
 		return i, err
 	}
 	if i := id - len(pl.s.Graph.Nodes()); i >= 0 && i < len(pl.s.partials) {
-		buf, err := pl.add(kernel.BufTemp, fmt.Sprintf("sums of parts %d", i), pl.s.partials[i])
+		buf, err := pl.add(kernel.BufTemp, fmt.Sprintf("scratch %d", i), pl.s.partials[i])
 		pl.byNode[id] = buf
 		return buf, err
 	}

@@ -2,7 +2,6 @@ package passes
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
@@ -16,8 +15,7 @@ func splitSums(s *State) error {
 	if s.split == nil {
 		return nil
 	}
-	var kernels []*kernel.Kernel
-	var levels []int
+	var list leveled
 	for i, k := range s.Kernels {
 		level := 2 * s.levels[i] // room for one in between
 		parts := 1
@@ -25,24 +23,17 @@ func splitSums(s *State) error {
 			parts = s.split(k)
 		}
 		if parts < 2 {
-			kernels, levels = append(kernels, k), append(levels, level)
+			list.add(k, level)
 			continue
 		}
 		sums, rest, err := s.splitKernel(k, parts)
 		if err != nil {
 			return fmt.Errorf("split kernel %s: %w", k.Name, err)
 		}
-		kernels, levels = append(kernels, sums, rest), append(levels, level, level+1)
+		list.add(sums, level)
+		list.add(rest, level+1)
 	}
-	order := make([]int, len(kernels))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return levels[a] - levels[b] })
-	s.Kernels, s.levels = nil, nil
-	for _, i := range order {
-		s.Kernels, s.levels = append(s.Kernels, kernels[i]), append(s.levels, levels[i])
-	}
+	s.Kernels, s.levels = list.sorted()
 	return nil
 }
 

@@ -270,6 +270,14 @@ func (k *Kernel) Identity() string {
 	return b.String()
 }
 
+// StoredOperand says that an operand of a matrix product is to be stored before
+// it, with so many rows (along its own axis) of so many elements (along the
+// contraction). Those beyond its own are padding; a 0 keeps the extent.
+type StoredOperand struct {
+	Operand     *Expr
+	Rows, Depth int
+}
+
 // operandNote says what the operands and sums may be rounded to.
 func (p Product) operandNote() string {
 	note := ""

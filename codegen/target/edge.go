@@ -10,7 +10,7 @@ type Edge int
 // The edges.
 const (
 	EdgeNone    Edge = iota // tiles are always whole
-	EdgeSpare               // it reads on in memory, up to the bound of a symbol, and stores no more than there is
+	EdgeSpare               // it reads on in memory, up to the bound of a symbol or in padding, and stores no more than there is
 	EdgeClamped             // reads and stores beyond the end are held back one by one
 )
 
@@ -30,7 +30,7 @@ func EdgeOf(k *kernel.Kernel, s kernel.Schedule, axis int) Edge {
 		return EdgeNone
 	case s.Variant != kernel.VarCoopMat2 || axis == k.FoldAxis():
 		return EdgeClamped
-	case !extent.IsStatic() && extent.Max()%int64(tile) == 0:
+	case !extent.IsStatic() && extent.Max()%int64(tile) == 0, spare(k, axis, tile):
 		return EdgeSpare
 	}
 	return EdgeClamped

@@ -177,7 +177,7 @@ func slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 				note(handicap{1.5 + float64(s.TileN)/512, "reads held back at the edges"})
 			case tensor:
 			case s.Variant == kernel.VarCoopMat2:
-				note(handicap{2.5, "operands staged beside the driver's own"})
+				note(handicap{3.5, "operands staged beside the driver's own"})
 			case OctetLoad(k, o.v, o.axis, t):
 			case plainLoad(k, o.v, t):
 				note(handicap{3.5, "operands not aligned to 16 bytes"})
