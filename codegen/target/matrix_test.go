@@ -119,6 +119,55 @@ func TestHalfSums(t *testing.T) {
 	}
 }
 
+func TestStoreOperands(t *testing.T) {
+	caps := profile(t, "nvidia-h100")
+	T := ir.Symbol("T", 4096)
+	cases := []struct {
+		what        string
+		k           *kernel.Kernel
+		want        int // operands
+		rows, depth int // of the first
+	}{
+		{"as it lies", matrixMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F16, true), 0, 0, 0},
+		{"f32 by f16", inF16(matMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F16, true)), 1, 0, 0},
+		{"f32 by f32", inF16(matMul(one, ir.D(4000), ir.D(4096), ir.D(4096), ir.F32, true)), 2, 4096, 0},
+		{"f32 by q4_0", inF16(matMul(one, ir.D(512), ir.D(4096), ir.D(4096), ir.Q4_0, true)), 1, 0, 0},
+		{"T rows", inF16(matMul(one, T, ir.D(4096), ir.D(4096), ir.Q4_0, true)), 1, 0, 0},
+		{"odd", matrixMul(one, ir.D(4095), ir.D(4095), ir.D(4095), ir.F16, true), 2, 4096, 4096},
+		{"odd depth of blocks", inF16(matMul(one, ir.D(4095), ir.D(4096), ir.D(4064), ir.Q4_0, true)), 1, 4096, 0},
+		{"T deep", matrixMul(one, ir.D(4095), ir.D(4095), T, ir.F16, true), 0, 0, 0},
+		{"few columns", inF16(matMul(one, ir.D(4096), ir.D(256), ir.D(4096), ir.Q4_0, true)), 0, 0, 0},
+		{"too little work", matrixMul(one, ir.D(515), ir.D(515), ir.D(65), ir.F16, true), 0, 0, 0},
+		{"f32 operands", matMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F32, true), 0, 0, 0},
+	}
+	for _, c := range cases {
+		got := StoreOperands(c.k, caps)
+		if len(got) != c.want || c.want > 0 && (got[0].Rows != c.rows || got[0].Depth != c.depth) {
+			t.Errorf("%s: %+v, want %d of %d rows, %d deep", c.what, got, c.want, c.rows, c.depth)
+		}
+	}
+}
+
+// Stored operands go on beyond the result, so that no read of them is held back.
+func TestEdgeOf(t *testing.T) {
+	s := kernel.Schedule{Variant: kernel.VarCoopMat2, TileM: 128, TileN: 256, TileK: 64}
+	k := matrixMul(one, ir.D(4000), ir.Symbol("T", 4096), ir.D(4096), ir.F16, true)
+	if e := EdgeOf(k, s, 1); e != EdgeClamped {
+		t.Errorf("4000 rows: %d", e)
+	}
+	if e := EdgeOf(k, s, 2); e != EdgeSpare {
+		t.Errorf("T columns: %d", e)
+	}
+	k.Bindings[0].Elems = 4096 * 4096
+	if e := EdgeOf(k, s, 1); e != EdgeSpare {
+		t.Errorf("4000 rows of 4096 in memory: %d", e)
+	}
+	s.Variant = kernel.VarMatTile
+	if e := EdgeOf(k, s, 1); e != EdgeClamped {
+		t.Errorf("tiles hold back reads one by one: %d", e)
+	}
+}
+
 func TestSplitSums(t *testing.T) {
 	caps := profile(t, "nvidia-h100")
 	cases := []struct {
