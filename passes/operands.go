@@ -17,7 +17,7 @@ func storeOperands(s *State) error {
 	var list leveled
 	for i, k := range s.Kernels {
 		level := 2 * s.levels[i] // room for one before
-		if k.Family == kernel.FamilyMatMul {
+		if k.Family == kernel.FamilyMatMul && k.Guard == nil {
 			var stores []*kernel.Kernel
 			stores, k = s.storeOperandsOf(k, s.store(k))
 			for _, store := range stores {
