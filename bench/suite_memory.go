@@ -121,7 +121,8 @@ func ropeCase(heads, tokens, dim int) Case {
 			b.Output("y", b.Input("x", ir.F32, s["h"], s["t"], s["d"]).Rope(b.Input("pos", ir.I32, s["t"])))
 		},
 		Axes: map[string]string{"x": "h t d", "pos": "t", "y": "h t d"}, Samples: []Sample{{"h": Some(2), "t": Some(16)}},
-		Precision: NoFlops,
+		// Positions of a long context: an angle in f32 would be wrong there.
+		Fills: map[string]Fill{"pos": {0, 1 << 17}}, Precision: NoFlops,
 	}
 }
 
