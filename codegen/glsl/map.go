@@ -15,6 +15,10 @@ func (e *emitter) emitMap() {
 		e.emitSingle()
 		return
 	}
+	var shared []*kernel.Expr
+	if e.sched.Turns > 1 {
+		shared = e.takeTurns()
+	}
 	s := e.newSpace()
 	if e.err != nil || e.emptySpace(s) {
 		return
@@ -30,7 +34,12 @@ func (e *emitter) emitMap() {
 	}
 	unit := primary("0u")
 	opened += e.invocations(n, name, func(id text) { unit = e.split(g, width, id) })
-	e.runLanes(runOf(inner, width, unit, e.paraName(inner)), e.k.Roots(), e.k.Stores, nil)
+	r := runOf(inner, width, unit, e.paraName(inner))
+	if e.sched.Turns > 1 {
+		e.runTurns(r, shared)
+	} else {
+		e.runLanes(r, e.k.Roots(), e.k.Stores, nil)
+	}
 	for range opened {
 		e.close()
 	}

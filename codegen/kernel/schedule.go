@@ -32,6 +32,10 @@ type Schedule struct {
 	Workgroup int     `json:"workgroup"` // invocations per workgroup
 	Vec       int     `json:"vec"`       // neighbouring elements per invocation and load
 
+	// Turns is how many points along an outer axis an invocation of a map takes
+	// one after another, sharing what does not depend on that; 0 is 1.
+	Turns int `json:"turns,omitempty"`
+
 	// Row kernels.
 	LanesPerRow int `json:"lanes_per_row,omitempty"` // invocations that share a row
 	Cache       int `json:"cache,omitempty"`         // row elements each keeps in registers; 0 re-reads
@@ -67,6 +71,9 @@ func (s Schedule) String() string {
 	switch s.Variant {
 	case VarMap:
 		t += fmt.Sprintf(" vec=%d", s.Vec)
+		if s.Turns > 1 {
+			t += fmt.Sprintf(" turns=%d", s.Turns)
+		}
 	case VarSort:
 		t += fmt.Sprintf(" lanes=%d", s.LanesPerRow)
 	case VarSelect:

@@ -185,7 +185,7 @@ func checkMap(k *kernel.Kernel, s kernel.Schedule) error {
 	if most := mapVec(k, 4); s.Vec > most {
 		return fmt.Errorf("vectors of %d do not divide the points of the map, only %d", s.Vec, most)
 	}
-	return nil
+	return checkTurns(k, s)
 }
 
 func checkRowSerial(k *kernel.Kernel, s kernel.Schedule) error {

@@ -62,12 +62,12 @@ func storesAlong(k *kernel.Kernel, axis int) bool {
 }
 
 // allMaps puts tiles first where some operands lie across far enough for them
-// to pay.
+// to pay, and several points to an invocation where they share costly values.
 func (t tuning) allMaps(k *kernel.Kernel) []Candidate {
 	flat := kernel.Collapse(k)
 	tr, ok := TranspositionOf(flat)
 	if !ok {
-		return t.maps(k)
+		return append(t.repeatedMaps(k), t.maps(k)...)
 	}
 	tiles := t.tileMaps(tr)
 	if t.mapTiles && flat.Parallel[tr.Inner].Max() >= minTileExtent && flat.Parallel[tr.Other].Max() >= minTileExtent {

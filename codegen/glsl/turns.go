@@ -1,0 +1,83 @@
+package glsl
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// takeTurns divides the axis along which points share values by the schedule's
+// turns, whose number takes the place of the fold axis, which maps do not have.
+// It returns the shared values.
+func (e *emitter) takeTurns() []*kernel.Expr {
+	rep, ok := target.RepetitionOf(e.k)
+	if !ok {
+		e.fail("no outer axis to take turns along")
+		return nil
+	}
+	turns := ir.D(e.sched.Turns)
+	steps, ok := e.k.Parallel[rep.Axis].Quo(int64(e.sched.Turns))
+	if !ok {
+		e.fail("%d turns do not divide an axis of %s", e.sched.Turns, e.k.Parallel[rep.Axis])
+		return nil
+	}
+	out := *e.k
+	out.Parallel = append([]ir.Dim(nil), e.k.Parallel...)
+	out.Parallel[rep.Axis] = steps
+	r := kernel.NewRewriter(func(axis int, extent ir.Dim) kernel.Index {
+		if axis == rep.Axis {
+			return kernel.Axis(axis, steps).Mul(kernel.DimIndex(turns)).Plus(kernel.Axis(e.k.FoldAxis(), turns))
+		}
+		return kernel.Axis(axis, extent)
+	})
+	out.Stores = nil
+	for _, s := range e.k.Stores {
+		s.Index, s.Value = r.Index(s.Index), r.Value(s.Value)
+		out.Stores = append(out.Stores, s)
+	}
+	var shared []*kernel.Expr
+	for _, v := range rep.Shared {
+		shared = append(shared, r.Value(v))
+	}
+	e.k = &out
+	return shared
+}
+
+// runTurns writes the points of a run, one turn after another. What they share
+// is computed before, and kept for each lane.
+func (e *emitter) runTurns(r run, shared []*kernel.Expr) {
+	if r.width > 1 {
+		e.keepShared(r, shared)
+	}
+	turn := e.openLoop("turn", func(name string) string {
+		return fmt.Sprintf("%sfor (uint %s = 0u; %s < %du; ++%s)", unroll, name, name, e.sched.Turns, name)
+	})
+	e.bindAxis(e.k.FoldAxis(), primary(turn))
+	e.runLanes(r, e.k.Roots(), e.k.Stores, nil)
+	e.close()
+}
+
+// keepShared computes the shared values of every lane into arrays.
+func (e *emitter) keepShared(r run, shared []*kernel.Expr) {
+	var names []string
+	for _, v := range shared {
+		typ := computeType(v.DType)
+		e.needType(typ)
+		name := e.fresh(e.scope, "kept_"+e.valueName(v))
+		e.line("%s %s[%d];", typ, name, r.width)
+		names = append(names, name)
+	}
+	if len(shared) == 0 {
+		return
+	}
+	e.runLanes(r, shared, nil, func() {
+		for i, value := range e.eval(shared...) {
+			e.line("%s[%s] = %s;", names[i], component, value)
+		}
+	})
+	for i, v := range shared {
+		e.bindValue(v, primary(fmt.Sprintf("%s[%s]", names[i], component)))
+	}
+}

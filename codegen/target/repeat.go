@@ -1,0 +1,111 @@
+package target
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// maxShared is how many values of each point an invocation keeps for others.
+const maxShared = 4
+
+// Repetition says that the points of a map along one axis share values, so that
+// an invocation which takes several of them computes those once: the sines and
+// cosines of a rotary embedding are the same for all heads.
+type Repetition struct {
+	Axis   int
+	Shared []*kernel.Expr // the largest costly values that do not depend on Axis
+}
+
+// RepetitionOf finds the axis, other than the innermost, along which most
+// points of a map share costly values; its axes must be collapsed. Without any
+// such values it is the outermost.
+func RepetitionOf(k *kernel.Kernel) (r Repetition, ok bool) {
+	inner := len(k.Parallel) - 1
+	if k.Family != kernel.FamilyMap || inner < 1 {
+		return r, false
+	}
+	for a := range inner {
+		shared := sharedAlong(k, a)
+		if n := len(shared); n == 0 || n > maxShared {
+			continue
+		}
+		if len(r.Shared) == 0 || k.Parallel[a].Max() > k.Parallel[r.Axis].Max() {
+			r = Repetition{Axis: a, Shared: shared}
+		}
+	}
+	return r, true
+}
+
+// sharedAlong returns the largest values that contain something costly and do
+// not depend on an axis.
+func sharedAlong(k *kernel.Kernel, axis int) []*kernel.Expr {
+	var list []*kernel.Expr
+	seen := map[*kernel.Expr]bool{}
+	var visit func(e *kernel.Expr)
+	visit = func(e *kernel.Expr) {
+		if seen[e] {
+			return
+		}
+		seen[e] = true
+		if !e.Uses(axis) {
+			if e.Kind == kernel.ExprApply && isCostly(e) {
+				list = append(list, e)
+			}
+			return
+		}
+		for _, a := range e.Args {
+			visit(a)
+		}
+	}
+	for _, s := range k.Stores {
+		visit(s.Value)
+	}
+	return list
+}
+
+// isCostly reports whether computing a value takes much longer than loading
+// one: functions whose arguments are reduced accurately.
+func isCostly(e *kernel.Expr) bool {
+	costly := false
+	kernel.Walk([]*kernel.Expr{e}, func(v *kernel.Expr) {
+		costly = costly || v.Kind == kernel.ExprApply && (v.Op == ir.OpSin || v.Op == ir.OpCos || v.Op == ir.OpTan)
+	})
+	return costly
+}
+
+// repeatedMaps are maps whose invocations take several points along an axis.
+func (t tuning) repeatedMaps(k *kernel.Kernel) []Candidate {
+	r, ok := RepetitionOf(kernel.Collapse(k))
+	if !ok || len(r.Shared) == 0 {
+		return nil
+	}
+	var all []Candidate
+	for turns := maxTurns; turns > 1; turns /= 2 {
+		for _, c := range t.maps(k) {
+			s := c.Schedule
+			s.Turns = turns
+			if points(k.Parallel)/int64(s.Vec*s.Workgroup*turns) < t.fill && turns > 2 {
+				continue
+			}
+			all = append(all, Candidate{s, fmt.Sprintf("%d points share costly values", turns)})
+		}
+	}
+	return all
+}
+
+// maxTurns is how many points along an axis an invocation takes at most.
+const maxTurns = 8
+
+func checkTurns(k *kernel.Kernel, s kernel.Schedule) error {
+	if s.Turns < 2 {
+		return nil
+	}
+	flat := kernel.Collapse(k)
+	r, ok := RepetitionOf(flat)
+	if !ok || !DivisibleBy(flat.Parallel[r.Axis], s.Turns) {
+		return fmt.Errorf("%d turns divide no outer axis", s.Turns)
+	}
+	return nil
+}
