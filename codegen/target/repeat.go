@@ -86,8 +86,8 @@ func (t tuning) repeatedMaps(k *kernel.Kernel) []Candidate {
 		for _, c := range t.maps(k) {
 			s := c.Schedule
 			s.Turns = turns
-			if points(k.Parallel)/int64(s.Vec*s.Workgroup*turns) < t.fill && turns > 2 {
-				continue
+			if points(k.Parallel)/int64(s.Vec*s.Workgroup*turns) < t.fill {
+				break // smaller workgroups would only hide that there are too few
 			}
 			all = append(all, Candidate{s, fmt.Sprintf("%d points share costly values", turns)})
 		}
