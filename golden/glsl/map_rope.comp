@@ -1,6 +1,6 @@
-// rope over [T,6,48]
+// rope over [T,3,48]
 // Fuses: rope.
-// Schedule: map wg=256 vec=4.
+// Schedule: map wg=256 vec=4 turns=2.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -83,15 +83,15 @@ float cos_accurate(float x) {
 void main() {
     const uint T = params[0];
     uint id = gl_GlobalInvocationID.x;
-    if (id >= T * 72u) return;
+    if (id >= T * 36u) return;
     uint col4 = id % 12u;
-    uint row = id / 12u % 6u;
-    uint batch = id / 72u;
+    uint row = id / 12u % 3u;
+    uint batch = id / 36u;
+    float kept_where[4];
+    float kept_where_2[4];
     int positions_batch = positions[batch];
     uint cast_batch = uint(positions_batch);
     float cast_batch_2 = float(positions_batch);
-    vec4 q4 = vec4(q_vec4[batch * 72u + row * 12u + col4]);
-    vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         uint col = col4 * 4u + lane;
         uint col_quotient = col / 2u;
@@ -102,11 +102,19 @@ void main() {
         float sin_col = sin_accurate(angle);
         float cos_col = cos_accurate(angle);
         float where = ne ? sin_col : cos_col;
-        uint col_remainder = col % 2u;
-        float q_col = float(q[col_quotient * 2u + batch * 288u + row * 48u + 1u - col_remainder]);
         float where_2 = ne ? cos_col : sin_col;
         float where_3 = (quadrant & 2u) != 0u ? -where_2 : where_2;
-        result4[lane] = q4[lane] * ((quadrant + 1u & 2u) != 0u ? -where : where) + q_col * (int(col_remainder) != 0 ? where_3 : -where_3);
+        kept_where[lane] = (quadrant + 1u & 2u) != 0u ? -where : where;
+        kept_where_2[lane] = int(col % 2u) != 0 ? where_3 : -where_3;
     }
-    result_vec4[batch * 72u + row * 12u + col4] = f16vec4(result4);
+    [[unroll]] for (uint turn = 0u; turn < 2u; ++turn) {
+        vec4 q4 = vec4(q_vec4[batch * 72u + row * 24u + col4 + turn * 12u]);
+        vec4 result4;
+        [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+            uint col = col4 * 4u + lane;
+            float q_turn = float(q[col / 2u * 2u + batch * 288u + row * 96u + turn * 48u + 1u - col % 2u]);
+            result4[lane] = q4[lane] * kept_where[lane] + q_turn * kept_where_2[lane];
+        }
+        result_vec4[batch * 72u + row * 24u + col4 + turn * 12u] = f16vec4(result4);
+    }
 }

@@ -198,9 +198,9 @@ void main() {
 
 // ---- shader 2: k2_rope
 
-// rope over [4,T,64]
+// rope over [1,T,64]
 // Fuses: slice, reshape, transpose, rope.
-// Schedule: map wg=64 vec=4.
+// Schedule: map wg=64 vec=4 turns=4.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
@@ -281,11 +281,11 @@ float cos_accurate(float x) {
 void main() {
     const uint T = params[0];
     uint id = gl_GlobalInvocationID.x;
+    if (id >= T * 16u) return;
     uint col4 = id % 16u;
     uint row = id / 16u % T;
-    uint batch = id / (T * 16u);
-    vec4 matmul4 = matmul_vec4[batch * 16u + row * 128u + col4];
-    vec4 result4;
+    float kept_where[4];
+    float kept_where_2[4];
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         uint col = col4 * 4u + lane;
         uint col_quotient = col / 2u;
@@ -297,20 +297,28 @@ void main() {
         float sin_col = sin_accurate(angle);
         float cos_col = cos_accurate(angle);
         float where = ne ? sin_col : cos_col;
-        uint col_remainder = col % 2u;
-        float matmul_col = matmul[col_quotient * 2u + batch * 64u + row * 512u + 1u - col_remainder];
         float where_2 = ne ? cos_col : sin_col;
         float where_3 = (quadrant & 2u) != 0u ? -where_2 : where_2;
-        result4[lane] = matmul4[lane] * ((quadrant + 1u & 2u) != 0u ? -where : where) + matmul_col * (int(col_remainder) != 0 ? where_3 : -where_3);
+        kept_where[lane] = (quadrant + 1u & 2u) != 0u ? -where : where;
+        kept_where_2[lane] = int(col % 2u) != 0 ? where_3 : -where_3;
     }
-    result_vec4[batch * T * 16u + row * 16u + col4] = result4;
+    [[unroll]] for (uint turn = 0u; turn < 4u; ++turn) {
+        vec4 matmul4 = matmul_vec4[row * 128u + col4 + turn * 16u];
+        vec4 result4;
+        [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+            uint col = col4 * 4u + lane;
+            float mul = matmul[col / 2u * 2u + row * 512u + turn * 64u + 1u - col % 2u] * kept_where_2[lane];
+            result4[lane] = matmul4[lane] * kept_where[lane] + mul;
+        }
+        result_vec4[turn * T * 16u + row * 16u + col4] = result4;
+    }
 }
 
 // ---- shader 3: k3_rope
 
-// rope over [2,T,64]
+// rope over [1,T,64]
 // Fuses: slice, reshape, transpose, rope.
-// Schedule: map wg=64 vec=4.
+// Schedule: map wg=64 vec=4 turns=2.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
@@ -391,12 +399,11 @@ float cos_accurate(float x) {
 void main() {
     const uint T = params[0];
     uint id = gl_GlobalInvocationID.x;
-    if (id >= T * 32u) return;
+    if (id >= T * 16u) return;
     uint col4 = id % 16u;
     uint row = id / 16u % T;
-    uint batch = id / (T * 16u);
-    vec4 matmul4 = matmul_vec4[batch * 16u + row * 128u + col4 + 64u];
-    vec4 result4;
+    float kept_where[4];
+    float kept_where_2[4];
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         uint col = col4 * 4u + lane;
         uint col_quotient = col / 2u;
@@ -408,13 +415,21 @@ void main() {
         float sin_col = sin_accurate(angle);
         float cos_col = cos_accurate(angle);
         float where = ne ? sin_col : cos_col;
-        uint col_remainder = col % 2u;
-        float matmul_col = matmul[col_quotient * 2u + batch * 64u + row * 512u + 257u - col_remainder];
         float where_2 = ne ? cos_col : sin_col;
         float where_3 = (quadrant & 2u) != 0u ? -where_2 : where_2;
-        result4[lane] = matmul4[lane] * ((quadrant + 1u & 2u) != 0u ? -where : where) + matmul_col * (int(col_remainder) != 0 ? where_3 : -where_3);
+        kept_where[lane] = (quadrant + 1u & 2u) != 0u ? -where : where;
+        kept_where_2[lane] = int(col % 2u) != 0 ? where_3 : -where_3;
     }
-    result_vec4[batch * T * 16u + row * 16u + col4] = result4;
+    [[unroll]] for (uint turn = 0u; turn < 2u; ++turn) {
+        vec4 matmul4 = matmul_vec4[row * 128u + col4 + turn * 16u + 64u];
+        vec4 result4;
+        [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+            uint col = col4 * 4u + lane;
+            float mul = matmul[col / 2u * 2u + row * 512u + turn * 64u + 257u - col % 2u] * kept_where_2[lane];
+            result4[lane] = matmul4[lane] * kept_where[lane] + mul;
+        }
+        result_vec4[turn * T * 16u + row * 16u + col4] = result4;
+    }
 }
 
 // ---- shader 4: k4_attention
