@@ -87,8 +87,12 @@ return descending ? ~key : key;`,
 for (uint digit = local; digit < 256u; digit += 128u) bins[digit] = 0u;
 barrier();
 uint end = min(keys_dim1, chunk * 4096u + 4096u);
-for (uint j = chunk * 4096u + local; j < end; j += 128u) {
-    atomicAdd(bins[keys[row * keys_dim1 + j] >> shift & 255u], 1u);
+for (uint j = chunk * 4096u + local; j < end; j += 1024u) {
+    uint key[8];
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) key[i] = j + 128u * i < end ? keys[row * keys_dim1 + j + 128u * i] : 0u;
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        if (j + 128u * i < end) atomicAdd(bins[key[i] >> shift & 255u], 1u);
+    }
 }
 barrier();
 for (uint digit = local; digit < 256u; digit += 128u) {
@@ -127,9 +131,9 @@ func (m radixMove) op() ir.CustomOp {
 	name, body := "vkc.radix_move", moveBody
 	args := []ir.ArgInfo{{Name: "keys"}, {Name: "starts"}}
 	outputs := []string{"places"}
-	old, sorted := "from[row * n + j]", "sorted[at] = key;"
+	old, sorted := "from[first + j]", "sorted[to] = key;"
 	if m.first {
-		name, old = name+"_first", "int(j)"
+		name, old = name+"_first", "int(begin + j)"
 	} else {
 		args = append(args, ir.ArgInfo{Name: "from"})
 	}
@@ -152,63 +156,100 @@ func (m radixMove) op() ir.CustomOp {
 		},
 		Kernel: &ir.CustomKernel{
 			Outputs: outputs, Workgroup: [3]int{radixLanes}, Grid: radixGrid("starts"),
-			Shared:      "shared uint next[1024]; // by group of 32 invocations and digit: the place of the next element\nshared uint alike[2048]; // by turn, group and digit: which invocations have it",
-			SharedBytes: 4 * (1024 + 2048), Body: body,
+			Shared: `shared uint next[1024]; // by group of 32 invocations and digit: the place of the next element
+shared uint alike[1024]; // by group and digit: which invocations have it
+shared uint order[2048]; // by place in the chunk's order: two coordinates in the chunk`,
+			SharedBytes: 4 * (1024 + 1024 + 2048), Body: body,
 		},
 		Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) { return m.reference(args, a) },
 	}
 }
 
-// moveBody: groups of 32 invocations take neighbouring parts of the chunk, 32
-// elements at a time. Which of these have the same digit is gathered in a word
-// of shared memory, so that neither the order of atomics nor the size of
-// subgroups matters.
+// moveBody sorts the chunk before it moves anything, so that neighbours go to
+// neighbouring places: on an H100 that is what the time depends on. Groups of 32
+// invocations take neighbouring parts of the chunk, 32 elements at a time. Which
+// of these have the same digit is gathered in a word of shared memory, so that
+// neither the order of atomics nor the size of subgroups matters.
 const moveBody = `uint local = gl_LocalInvocationID.x, lane = local & 31u, group = local >> 5u << 8u;
 uint row = gl_WorkGroupID.x, chunk = gl_WorkGroupID.y, n = keys_dim1;
-uint first = chunk * 4096u + (local >> 5u) * 1024u + lane;
+uint begin = chunk * 4096u, count = min(max(n, begin) - begin, 4096u), first = row * n + begin;
+uint mine = (local >> 5u) * 1024u + lane;
 for (uint i = local; i < 1024u; i += 128u) {
     next[i] = 0u;
     alike[i] = 0u;
-    alike[1024u + i] = 0u;
 }
+for (uint i = local; i < 2048u; i += 128u) order[i] = 0u;
 barrier();
 
-// Count each group's digits, and from that where they begin.
-for (uint turn = 0u; turn < 32u; ++turn) {
-    uint j = first + 32u * turn;
-    if (j < n) atomicAdd(next[group + (keys[row * n + j] >> shift & 255u)], 1u);
-}
-barrier();
-for (uint digit = local; digit < 256u; digit += 128u) {
-    uint place = starts[(row * 256u + digit) * starts_dim2 + chunk];
-    for (uint i = digit; i < 1024u; i += 256u) {
-        uint count = next[i];
-        next[i] = place;
-        place += count;
+// Count each group's digits, eight loads at a time.
+for (uint j = mine; j < mine + 1024u; j += 256u) {
+    uint key[8];
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) key[i] = j + 32u * i < count ? keys[first + j + 32u * i] : 0u;
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+        if (j + 32u * i < count) atomicAdd(next[group + (key[i] >> shift & 255u)], 1u);
     }
 }
 barrier();
 
-// Move them.
-for (uint turn = 0u; turn < 32u; ++turn) {
-    uint j = first + 32u * turn, key = 0u, slot = 0u, set = turn << 10u & 1024u;
-    bool in_row = j < n;
+// Where in the chunk's order do they begin? Each invocation has two digits.
+uint low = 2u * local, two = 0u;
+for (uint i = low; i < 1024u; i += 256u) two += next[i] + next[i + 1u];
+uint up_to = two;
+alike[local] = up_to;
+barrier();
+for (uint distance = 1u; distance < 128u; distance <<= 1u) {
+    uint other = local >= distance ? alike[local - distance] : 0u;
+    barrier();
+    up_to += other;
+    alike[local] = up_to;
+    barrier();
+}
+alike[local] = 0u;
+uint place = up_to - two;
+for (uint digit = low; digit < low + 2u; ++digit) {
+    for (uint i = digit; i < 1024u; i += 256u) {
+        uint those = next[i];
+        next[i] = place;
+        place += those;
+    }
+}
+barrier();
+
+// Put the chunk in order: two coordinates to a word.
+for (uint j = mine; j < mine + 1024u; j += 32u) {
+    bool in_row = j < count;
+    uint slot = group;
     if (in_row) {
-        key = keys[row * n + j];
-        slot = group + (key >> shift & 255u);
-        atomicOr(alike[set + slot], 1u << lane);
+        slot += keys[first + j] >> shift & 255u;
+        atomicOr(alike[slot], 1u << lane);
     }
     barrier();
-    uint those = alike[set + slot], place = next[slot];
+    uint those = alike[slot], start = next[slot];
     uint before = uint(bitCount(those & (1u << lane) - 1u));
     barrier();
     if (in_row) {
         if (before == 0u) {
-            next[slot] = place + uint(bitCount(those));
-            alike[set + slot] = 0u;
+            next[slot] = start + uint(bitCount(those));
+            alike[slot] = 0u;
         }
-        uint at = row * n + min(place + before, n - 1u);
-        places[at] = OLD;
+        uint at = start + before;
+        atomicOr(order[at >> 1u & 2047u], j << 16u * (at & 1u));
+    }
+    barrier();
+}
+
+// Now each digit ends where the last group has come to. Move its elements.
+for (uint digit = local; digit < 256u; digit += 128u) {
+    uint start = digit > 0u ? next[768u + digit - 1u] : 0u;
+    next[digit] = starts[(row * 256u + digit) * starts_dim2 + chunk] - start;
+}
+barrier();
+[[unroll]] for (uint i = 0u; i < 32u; ++i) {
+    uint at = i * 128u + local;
+    if (at < count) {
+        uint j = order[at >> 1u] >> 16u * (at & 1u) & 0xffffu, key = keys[first + j];
+        uint to = row * n + min(next[key >> shift & 255u] + at, n - 1u);
+        places[to] = OLD;
         SORTED
     }
 }`

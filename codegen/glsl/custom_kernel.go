@@ -92,6 +92,9 @@ func (e *emitter) customHeader(c *kernel.Custom) string {
 			fmt.Fprintf(&b, "#extension %s : require\n", x)
 		}
 	}
+	if k := c.Kernel(); strings.Contains(k.Body+k.Shared, unroll) {
+		b.WriteString("#extension GL_EXT_control_flow_attributes : require\n")
+	}
 	return b.String()
 }
 

@@ -2,6 +2,7 @@
 // How many keys of each chunk of a row have each digit.
 // Schedule: custom wg=128.
 #version 450
+#extension GL_EXT_control_flow_attributes : require
 
 layout(local_size_x = 128, local_size_y = 1, local_size_z = 1) in;
 
@@ -23,8 +24,12 @@ void main() {
         for (uint digit = local; digit < 256u; digit += 128u) bins[digit] = 0u;
         barrier();
         uint end = min(keys_dim1, chunk * 4096u + 4096u);
-        for (uint j = chunk * 4096u + local; j < end; j += 128u) {
-            atomicAdd(bins[keys[row * keys_dim1 + j] >> shift & 255u], 1u);
+        for (uint j = chunk * 4096u + local; j < end; j += 1024u) {
+            uint key[8];
+            [[unroll]] for (uint i = 0u; i < 8u; ++i) key[i] = j + 128u * i < end ? keys[row * keys_dim1 + j + 128u * i] : 0u;
+            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+                if (j + 128u * i < end) atomicAdd(bins[key[i] >> shift & 255u], 1u);
+            }
         }
         barrier();
         for (uint digit = local; digit < 256u; digit += 128u) {
