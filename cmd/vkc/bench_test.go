@@ -15,7 +15,7 @@ func TestBench(t *testing.T) {
 	needDevice(t)
 	ownCache(t)
 	file, trace := filepath.Join(t.TempDir(), "bench.json"), filepath.Join(t.TempDir(), "trace.json")
-	r := ok(t, "bench", "--scale", "tiny", "--filter", "^(matmul/f16/32x32x32|matvec/q4_0/96x512/n1$|add/f32|softmax/f32/64|attention/full/h4_kv1/1x64/d64|launch/dependent)", "--output", file, "--trace", trace)
+	r := ok(t, "bench", "--scale", "tiny", "--filter", "^(matmul/f16/32x32x32|matvec/q4_0/96x512/n1$|add/f32|softmax/f32/64x256|attention/full/h4_kv1/1x64/d64|launch/dependent)", "--output", file, "--trace", trace)
 	for _, want := range []string{"GFLOP/s", "add/f32/65536\n", "(38 more kernels)", "TFLOP/s", "ceiling", "add/f32/65536", "map wg=", "us a kernel", "6 cases: 6 ok, 0 refused", "ceilings measured: copy"} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("no %q in\n%s", want, r.stdout)
