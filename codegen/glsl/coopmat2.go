@@ -111,8 +111,15 @@ func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, pitc
 		mode = "gl_CooperativeMatrixClampModeConstantNV"
 	}
 	c.line("tensorLayoutNV<2, %s> %s = createTensorLayoutNV(2, %s);", mode, name, mode)
-	c.line("%s = setTensorLayoutDimensionNV(%s, %s, %s);", name, name, c.dim(c.extent(outer)).s, c.dim(c.extent(inner)).s)
-	if !pitch.Equal(kernel.DimIndex(c.extent(inner))) && !c.extent(outer).Is(1) {
+	sizes := [2]text{c.dim(c.extent(outer)), c.dim(c.extent(inner))}
+	spare := false
+	for i, axis := range []int{outer, inner} {
+		if !clamp && target.EdgeOf(c.k, c.s, axis) == target.EdgeSpare { // tiles read on in memory
+			sizes[i], spare = uintLit(target.WholeTiles(c.k, c.s, axis)), spare || i == 1
+		}
+	}
+	c.line("%s = setTensorLayoutDimensionNV(%s, %s, %s);", name, name, sizes[0].s, sizes[1].s)
+	if (spare || !pitch.Equal(kernel.DimIndex(c.extent(inner)))) && !c.extent(outer).Is(1) {
 		c.line("%s = setTensorLayoutStrideNV(%s, %s, 1u);", name, name, c.indexText(pitch).s)
 	}
 }

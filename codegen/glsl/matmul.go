@@ -358,3 +358,29 @@ func (m *matMul) finishQuad(row, col text, sums []text) {
 	m.close()
 	m.close()
 }
+
+// nextStep names the step along the contraction after k0, whose operands are
+// fetched while those of k0 are multiplied.
+func (m *matMul) nextStep(k0 text) text {
+	k1 := plus(k0, uintLit(int64(m.s.TileK)))
+	if m.rereadsLast() {
+		k1 = call("min", k1, uintLit(m.k.Fold.Add-int64(m.s.TileK)))
+	}
+	return primary(m.variable("uint", "k1", k1))
+}
+
+// rereadsLast reports whether the last step fetches its own tiles once more, in
+// vain: without a branch around them, loads and what becomes of what they load
+// overlap with the products.
+func (m *matMul) rereadsLast() bool {
+	return m.k.Fold.IsStatic() && m.k.Fold.Add >= int64(m.s.TileK) && target.DivisibleBy(m.k.Fold, m.s.TileK)
+}
+
+// openMore opens what is done for a next step, if there is one.
+func (m *matMul) openMore(k1 text) {
+	if m.rereadsLast() {
+		m.openScope()
+		return
+	}
+	m.openGuard("if (%s)", binary("<", k1, m.dim(m.k.Fold)).s)
+}

@@ -287,33 +287,13 @@ func (c *staging) openStages() (stage, k0, k1 text) {
 	c.line("")
 	stage = primary(c.variable("uint", "stage", primary("0u")))
 	k0 = c.loop("k0", primary("0u"), c.dim(c.k.Fold), c.s.TileK)
-	k1 = plus(k0, uintLit(int64(c.s.TileK)))
-	if c.rereadsLast() {
-		k1 = call("min", k1, uintLit(c.k.Fold.Add-int64(c.s.TileK)))
-	}
-	k1 = primary(c.variable("uint", "k1", k1))
+	k1 = c.nextStep(k0)
 	c.openMore(k1)
 	for _, st := range c.operands {
 		c.fetch(st, k1)
 	}
 	c.close()
 	return stage, k0, k1
-}
-
-// rereadsLast reports whether the last step fetches its own tiles once more, in
-// vain: without a branch around them, loads and what becomes of what they load
-// overlap with the products.
-func (c *staging) rereadsLast() bool {
-	return c.k.Fold.IsStatic() && c.k.Fold.Add >= int64(c.s.TileK) && target.DivisibleBy(c.k.Fold, c.s.TileK)
-}
-
-// openMore opens what is done for a next step, if there is one.
-func (c *staging) openMore(k1 text) {
-	if c.rereadsLast() {
-		c.openScope()
-		return
-	}
-	c.openGuard("if (%s)", binary("<", k1, c.dim(c.k.Fold)).s)
 }
 
 // closeStages ends the loop that openStages began.

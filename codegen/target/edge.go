@@ -2,6 +2,7 @@ package target
 
 import (
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // Edge says what becomes of the last tile along an axis of a product.
@@ -18,13 +19,7 @@ const (
 // the contraction. Only tiles that tensor addressing loads are better off in
 // any other way than clamped: holding reads back halves their speed.
 func EdgeOf(k *kernel.Kernel, s kernel.Schedule, axis int) Edge {
-	extent, tile := k.Fold, s.TileK
-	switch axis {
-	case len(k.Parallel) - 2:
-		extent, tile = k.Parallel[axis], s.TileM
-	case len(k.Parallel) - 1:
-		extent, tile = k.Parallel[axis], s.TileN
-	}
+	extent, tile := tileOf(k, s, axis)
 	switch {
 	case DivisibleBy(extent, tile):
 		return EdgeNone
@@ -34,4 +29,23 @@ func EdgeOf(k *kernel.Kernel, s kernel.Schedule, axis int) Edge {
 		return EdgeSpare
 	}
 	return EdgeClamped
+}
+
+// WholeTiles returns the extent of an axis at the bound of every symbol, rounded
+// up to whole tiles.
+func WholeTiles(k *kernel.Kernel, s kernel.Schedule, axis int) int64 {
+	extent, tile := tileOf(k, s, axis)
+	return ceilDiv(extent.Max(), int64(tile)) * int64(tile)
+}
+
+// tileOf returns the extent of the rows, columns or contraction, and how much of
+// it a tile has.
+func tileOf(k *kernel.Kernel, s kernel.Schedule, axis int) (extent ir.Dim, tile int) {
+	switch axis {
+	case len(k.Parallel) - 2:
+		return k.Parallel[axis], s.TileM
+	case len(k.Parallel) - 1:
+		return k.Parallel[axis], s.TileN
+	}
+	return k.Fold, s.TileK
 }

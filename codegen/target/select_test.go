@@ -94,10 +94,10 @@ func TestSelect(t *testing.T) {
 		{"generic", "softmax 4096x4096", "row_group wg=128 lanes=128 cache=0"},
 		{"amd-rdna3", "softmax 4096x4096", "row_group wg=256 lanes=256 cache=16 subgroup=64"},
 
-		{"nvidia-h100", "matmul 4096", "tile wg=128 tile=128x128x8 thread=16x8 stages=2"},
+		{"nvidia-h100", "matmul 4096", "tile wg=128 tile=128x128x8 thread=8x16 stages=2"},
 		{"nvidia-h100", "matmul 512", "tile wg=256 tile=32x32x16 thread=2x2"},
 		{"nvidia-h100", "matmul small", "tile wg=256 tile=32x32x16 thread=2x2"},
-		{"nvidia-h100", "matmul T rows", "tile wg=128 tile=128x128x8 thread=16x8 stages=2"},
+		{"nvidia-h100", "matmul T rows", "tile wg=128 tile=128x128x8 thread=8x16 stages=2"},
 		{"nvidia-h100", "matmul 9 rows", "tile wg=256 tile=32x32x16 thread=2x2"},
 		{"nvidia-h100", "matmul f16 4096", "coopmat2 wg=256"},
 		{"nvidia-h100", "matmul f16 T", "coopmat2 wg=256"},

@@ -29,7 +29,7 @@ void main() {
     uint col0 = gl_WorkGroupID.x * 256u;
     uint row0 = gl_WorkGroupID.y * 128u;
     tensorLayoutNV<2, gl_CooperativeMatrixClampModeUndefinedNV> layout_a = createTensorLayoutNV(2, gl_CooperativeMatrixClampModeUndefinedNV);
-    layout_a = setTensorLayoutDimensionNV(layout_a, T, 4096u);
+    layout_a = setTensorLayoutDimensionNV(layout_a, 2048u, 4096u);
     tensorLayoutNV<2, gl_CooperativeMatrixClampModeUndefinedNV> layout_b = createTensorLayoutNV(2, gl_CooperativeMatrixClampModeUndefinedNV);
     layout_b = setTensorLayoutDimensionNV(layout_b, 4096u, 4096u);
     coopmat<float, gl_ScopeWorkgroup, 128, 256, gl_MatrixUseAccumulator> acc = coopmat<float, gl_ScopeWorkgroup, 128, 256, gl_MatrixUseAccumulator>(0.0);
