@@ -126,6 +126,11 @@ func (t Tensor) OneHot(depth int, to ir.DType) Tensor {
 	return t.unary(ir.OpOneHot, attr("depth", depth), attr("dtype", to))
 }
 
+// Quantize returns t, of f32, f16 or bf16, in blocks along its innermost axis:
+// q4_0, q4_1, q5_0, q5_1, q8_0 or iq4_nl, bit for bit as package quant makes them.
+// A state of that dtype takes them by DynamicUpdateSlice; Dequantize reads them.
+func (t Tensor) Quantize(to ir.DType) Tensor { return t.unary(ir.OpQuantize, attr("dtype", to)) }
+
 // Dequantize returns the values of a quantized tensor as a float dtype.
 func (t Tensor) Dequantize(to ir.DType) Tensor {
 	return t.unary(ir.OpDequantize, attr("dtype", to))

@@ -251,6 +251,7 @@ var methodCases = []methodCase{
 		w := o.x.Unsqueeze(1)
 		return w.MatMulIDIn(frontend.HalfPrecision, w, o.i)
 	}, `matmul_id %16, %16, %3 {precision="half"} : f32[2,4,1]`},
+	{ir.OpQuantize, func(o *operands) frontend.Tensor { return o.q8.Dequantize(ir.F16).Quantize(ir.Q4_1) }, `quantize %16 {dtype=q4_1} : q4_1[4,32]`},
 	{ir.OpExpertGroups, func(o *operands) frontend.Tensor { return o.i.ExpertGroups(3, 2) }, `expert_groups %3 {experts=3, rows=2} : i32[5,3]`},
 	{ir.OpDequantize, func(o *operands) frontend.Tensor { return o.q8.Dequantize(ir.F16) }, `dequantize %7 {dtype=f16} : f16[4,32]`},
 }

@@ -38,6 +38,8 @@ var probeShapes = map[Op][]Shape{
 // are valid.
 func probeAttr(op Op, a AttrInfo) any {
 	switch {
+	case op == OpQuantize:
+		return Q8_0
 	case op == OpMatMul && a.Name == "transpose_b":
 		return true
 	case op == OpDynamicSlice && a.Name == "size":

@@ -154,6 +154,7 @@ const (
 	OpScatterND
 	OpScatterNDAdd
 	OpDequantize
+	OpQuantize
 
 	// Attention.
 	OpAttention

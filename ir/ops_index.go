@@ -30,7 +30,7 @@ func init() {
 			Attrs: []AttrInfo{axis, {Name: "size", Kind: AttrShape, Doc: "the extent along the axis, as a shape of one axis"}}, Infer: inferDynamicSlice, Tol: exact,
 			Doc: "The elements of x from coordinate start (an integer scalar) on along the axis; start is clamped so that size fits."},
 		OpInfo{Op: OpDynamicUpdateSlice, Name: "dynamic_update_slice", Class: ClassIndexing, Args: []ArgInfo{{Name: "base"}, {Name: "update"}, {Name: "start"}}, Attrs: []AttrInfo{axis}, Infer: inferDynamicUpdateSlice, Tol: exact,
-			Doc: "base with update written over it from coordinate start (an integer scalar) on along the axis; start is clamped so that update fits. Updating a state this way happens in place."},
+			Doc: "base with update written over it from coordinate start (an integer scalar) on along the axis; start is clamped so that update fits. Updating a state this way happens in place. Blocks can be written by whole rows, along any axis but the innermost, into a state."},
 		OpInfo{Op: OpDequantize, Name: "dequantize", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}},
 			Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Default: F32, Doc: "the result dtype"}}, Infer: inferDequantize, Tol: Tolerance{Eps: 2},
 			Doc: "The values of a quantized tensor. Fused into its consumers wherever those are vkc kernels."},
@@ -200,7 +200,7 @@ func inferDynamicUpdateSlice(c *Call) (Type, error) {
 	if err == nil {
 		err = c.wantIndices(2)
 	}
-	if err == nil {
+	if err == nil && axis == len(base)-1 {
 		err = c.scalarOnly()
 	}
 	if err != nil {

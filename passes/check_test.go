@@ -60,7 +60,7 @@ func (c *checker) addReference(name string, g *ir.Graph) error {
 // addKernels adds the kernels of a program, run in their order or, where order
 // is set, as randomly as the barriers allow.
 func (c *checker) addKernels(name string, s *passes.State, order *rand.Rand) error {
-	m, err := keval.New(s.Program, s.Kernels, keval.Options{Weights: c.values, Decode: quant.Dequantize, Order: order})
+	m, err := keval.New(s.Program, s.Kernels, keval.Options{Weights: c.values, Decode: quant.Dequantize, Encode: quantize, Order: order})
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

@@ -32,14 +32,17 @@ const (
 func fuseElementwise(f *Fusion) error {
 	nodes := f.Graph.Nodes()
 	for _, n := range nodes {
-		if f.live[n.ID()] && isCore(n) {
+		if f.live[n.ID()] && isCore(n) && f.writesBlocks(n) == nil {
 			f.newCluster(clusterKind(n), n)
 		}
 	}
 	f.placeCustom()
 	for _, u := range f.Graph.Updates() {
 		if inPlace(f, u) {
-			f.newCluster(ClusterUpdate, u.Value)
+			c := f.newCluster(ClusterUpdate, u.Value)
+			if q := u.Value.Arg(1); f.writesBlocks(q) != nil {
+				c.Cores = []*ir.Node{q}
+			}
 			f.why[u.Value.ID()] = fmt.Sprintf("written into state %q in place", u.State.Name())
 		}
 	}
@@ -64,6 +67,8 @@ func clusterKind(n *ir.Node) ClusterKind {
 		return ClusterSort
 	case n.Op() == ir.OpExpertGroups:
 		return ClusterGroup
+	case n.Op() == ir.OpQuantize:
+		return ClusterQuantize
 	}
 	return ClusterRow
 }
@@ -291,6 +296,8 @@ func (f *Fusion) tryMerge(c, q *Cluster) string {
 		return "a custom kernel runs as it is"
 	case q.Kind == ClusterGroup || c.Kind == ClusterGroup:
 		return "rows are grouped by a kernel of their own"
+	case q.Kind == ClusterQuantize || c.Kind == ClusterQuantize || c.Kind == ClusterUpdate:
+		return "blocks are made by a kernel of their own"
 	case q.Kind == ClusterUpdate:
 		return "the next kernel updates a state"
 	case q.Kind != ClusterMap && q.Kind != c.Kind, q.Kind == ClusterAttention:

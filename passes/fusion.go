@@ -33,11 +33,12 @@ const (
 	ClusterSort                         // orders of rows
 	ClusterAttention                    // attentions
 	ClusterGroup                        // positions grouped by what they hold
+	ClusterQuantize                     // blocks
 	ClusterUpdate                       // a slice of a state written in place
 	ClusterCustom                       // a kernel of the user's own
 )
 
-var clusterKindNames = [...]string{"map", "row", "matmul", "scan", "sort", "attention", "group", "update", "custom"}
+var clusterKindNames = [...]string{"map", "row", "matmul", "scan", "sort", "attention", "group", "quantize", "update", "custom"}
 
 // String returns the kind's name in fusion reports.
 func (k ClusterKind) String() string { return clusterKindNames[k] }
@@ -72,7 +73,7 @@ func (f *Fusion) Why(n *ir.Node) string { return f.why[n.ID()] }
 func (f *Fusion) newCluster(kind ClusterKind, n *ir.Node) *Cluster {
 	c := &Cluster{ID: len(f.Clusters), Kind: kind}
 	switch kind {
-	case ClusterRow, ClusterMatMul, ClusterScan, ClusterSort, ClusterAttention, ClusterGroup:
+	case ClusterRow, ClusterMatMul, ClusterScan, ClusterSort, ClusterAttention, ClusterGroup, ClusterQuantize:
 		c.Cores = []*ir.Node{n}
 	}
 	c.tails = []*ir.Node{n}
@@ -106,7 +107,7 @@ func isCore(n *ir.Node) bool {
 	case ir.ClassRow:
 		return n.Op() != ir.OpRope
 	}
-	return n.Op() == ir.OpCumSum || n.Op() == ir.OpExpertGroups || isOrder(n) || isConv(n) || isWindowRow(n)
+	return n.Op() == ir.OpCumSum || n.Op() == ir.OpExpertGroups || n.Op() == ir.OpQuantize || isOrder(n) || isConv(n) || isWindowRow(n)
 }
 
 // isView reports whether n is only an index map.

@@ -72,6 +72,8 @@ func (f *Fusion) lower(c *Cluster) (*kernel.Kernel, error) {
 		err = l.lowerSort()
 	case ClusterAttention:
 		err = l.lowerAttention()
+	case ClusterQuantize:
+		err = l.lowerQuantize()
 	case ClusterGroup:
 		err = l.lowerGroup()
 	case ClusterUpdate:
@@ -179,6 +181,9 @@ func (l *lowerer) lowerMap() error {
 // lowerUpdate writes the slice of a dynamic_update_slice into its state.
 func (l *lowerer) lowerUpdate() error {
 	n := l.c.tails[0]
+	if n.DType().IsBlock() {
+		return l.lowerQuantizedUpdate(n)
+	}
 	base, upd := n.Arg(0), n.Arg(1)
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), base.Rank())
 	if err != nil {

@@ -2,8 +2,10 @@ package passes_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/kernel/keval"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
@@ -49,6 +51,55 @@ const cached = `graph "cached" {
 	output "position" %next
 }`
 
+// quantizedCache writes new rows of keys into a state of blocks, and reads them.
+const quantizedCache = `graph "quantized" {
+	symbol T <= 5
+	%x = input {name="x", dtype=f32, shape=[2,T,32]}
+	%at = input {name="ids", dtype=i32, shape=[]}
+	%keys = state {name="keys", dtype=FORMAT, shape=[2,9,32]}
+	%twice = add %x, %x
+	%blocks = quantize %twice {dtype=FORMAT}
+	%k = dynamic_update_slice %keys, %blocks, %at {axis=1}
+	update %keys = %k
+	%d = dequantize %k
+	%y = matmul %x, %d {transpose_b=true}
+	output "y" %y
+}`
+
+// TestQuantizedState: rows are quantized straight into their place, by one kernel.
+func TestQuantizedState(t *testing.T) {
+	for _, format := range []string{"q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "iq4_nl"} {
+		s, c, err := checkGraph(parse(t, strings.ReplaceAll(quantizedCache, "FORMAT", format)), 1, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := families(s); have != "quantize matmul" || c.ran == 0 {
+			t.Errorf("%s: %d runs of kernels %q", format, c.ran, have)
+		}
+		for _, b := range s.Program.Buffers {
+			if b.Kind == kernel.BufTemp {
+				t.Errorf("%s: buffer %s%s besides the state", format, b.DType, b.Shape)
+			}
+		}
+	}
+}
+
+// TestBlocksOnlyFromQuantize: what cannot be written into a state of blocks is
+// refused by name.
+func TestBlocksOnlyFromQuantize(t *testing.T) {
+	g := parse(t, `
+		%w = weight {name="w", dtype=q8_0, shape=[1,32]}
+		%keys = state {name="keys", dtype=q8_0, shape=[9,32]}
+		%at = const {data=i32[](3)}
+		%k = dynamic_update_slice %keys, %w, %at
+		update %keys = %k
+		%d = dequantize %k
+		output "y" %d`)
+	if _, err := passes.Run(g, passes.Options{}); err == nil || !strings.Contains(err.Error(), "not made by quantize") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // TestStatesAndSymbols runs one program at many lengths, as a model generates:
 // a prompt, then single rows, then several, and none.
 func TestStatesAndSymbols(t *testing.T) {
@@ -65,7 +116,7 @@ func TestStatesAndSymbols(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := keval.New(s.Program, s.Kernels, keval.Options{Weights: values, Decode: quant.Dequantize})
+	m, err := keval.New(s.Program, s.Kernels, keval.Options{Weights: values, Decode: quant.Dequantize, Encode: quantize})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -140,6 +140,8 @@ func (e *emitter) body() {
 		e.emitCoopMat()
 	case kernel.VarCoopMat2:
 		e.emitCoopMat2()
+	case kernel.VarQuantize:
+		e.emitQuantize()
 	case kernel.VarGroup:
 		e.emitGroup()
 	case kernel.VarFlashTile:
@@ -184,7 +186,7 @@ func (e *emitter) header() string {
 	fmt.Fprintf(&b, "// %s over %s", e.k.Name, ir.Shape(e.k.Parallel))
 	switch e.k.Family {
 	case kernel.FamilyMap:
-	case kernel.FamilyScan, kernel.FamilySort, kernel.FamilyGroup:
+	case kernel.FamilyScan, kernel.FamilySort, kernel.FamilyGroup, kernel.FamilyQuantize:
 		fmt.Fprintf(&b, ", along %s", e.k.Fold)
 	default:
 		fmt.Fprintf(&b, ", folding %s", e.k.Fold)

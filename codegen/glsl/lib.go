@@ -92,7 +92,9 @@ func (e *emitter) functions() string {
 
 // library is in the order of the text: what a function uses stands before it.
 // Functions of floats follow IEEE in NaN and infinity.
-var library = []helper{
+var library = slices.Concat(scalarLibrary, quantizeLibrary)
+
+var scalarLibrary = []helper{
 	{"INF", f32Only, nil, `
 #define INF uintBitsToFloat(0x7f800000u)`},
 	{"NAN", f32Only, nil, `

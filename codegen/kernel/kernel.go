@@ -32,6 +32,9 @@ const (
 	FamilyAttention Family = "attention"
 	// FamilyGroup groups the elements of the fold axis by a number of each.
 	FamilyGroup Family = "group"
+	// FamilyQuantize makes a block, of the elements of the fold axis, once per
+	// point of the parallel axes.
+	FamilyQuantize Family = "quantize"
 )
 
 // Kernel is one fused computation, before anything is decided about the

@@ -21,6 +21,7 @@ const (
 	VarSelect     Variant = "select"      // LanesPerRow invocations find the first elements of a row's order, and sort those
 	VarScanGroup  Variant = "scan_group"  // LanesPerRow invocations share a row
 	VarGroup      Variant = "group"       // a workgroup per number counts all elements and places its own
+	VarQuantize   Variant = "quantize"    // one invocation makes a block
 	VarFlashTile  Variant = "flash_tile"  // attention from shared memory, register-tiled
 	VarFlashVec   Variant = "flash_vec"   // attention of few rows; LanesPerRow invocations share a key
 )

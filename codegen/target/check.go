@@ -62,6 +62,7 @@ var families = map[kernel.Variant]kernel.Family{
 	kernel.VarFlashTile:  kernel.FamilyAttention,
 	kernel.VarGroup:      kernel.FamilyGroup,
 	kernel.VarFlashVec:   kernel.FamilyAttention,
+	kernel.VarQuantize:   kernel.FamilyQuantize,
 }
 
 func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ Caps) error {
@@ -148,6 +149,8 @@ func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return checkSort(k, s)
 	case kernel.VarSelect:
 		return checkSelect(k, s)
+	case kernel.VarQuantize:
+		return checkQuantize(k, s)
 	case kernel.VarGroup:
 		return checkGroup(k, s, caps)
 	case kernel.VarScanSerial, kernel.VarScanGroup:

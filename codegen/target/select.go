@@ -25,6 +25,8 @@ func Candidates(k *kernel.Kernel, caps Caps) []Candidate {
 		return t.rows(k)
 	case kernel.FamilyScan:
 		return t.scans(k)
+	case kernel.FamilyQuantize:
+		return t.quantizers(k)
 	case kernel.FamilyGroup:
 		return t.groups(k)
 	case kernel.FamilySort:

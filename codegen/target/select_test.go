@@ -186,7 +186,9 @@ func randomKernel(r *rand.Rand) *kernel.Kernel {
 		return ir.D(n * []int{1, 2, 4, 32}[r.IntN(4)])
 	}
 	types := []ir.DType{ir.F32, ir.F16, ir.BF16, ir.I32}
-	switch r.IntN(9) {
+	switch r.IntN(10) {
+	case 9:
+		return quantizes(extent(5000), extent(200))
 	case 8:
 		return groups(extent(40000), 1+r.IntN(3000), 1+r.IntN(200))
 	case 4:

@@ -48,11 +48,15 @@ func (r Report) Err() error {
 // infinities of one sign. m is at least the smallest normal float of the
 // dtype, which itself is always allowed as an error, since devices may flush
 // smaller numbers to zero. Integers and bools are equal only if exactly so.
+// Blocks may have elements that are a level apart.
 func Compare(got, want *ir.Data, tol ir.Tolerance) Report {
 	if got.DType != want.DType || !slices.Equal(got.Dims, want.Dims) {
 		return Report{Mismatch: fmt.Sprintf("have %s, want %s", got, want)}
 	}
-	if want.DType.IsFloat() {
+	switch {
+	case want.DType.IsBlock():
+		return compareBlocks(got, want)
+	case want.DType.IsFloat():
 		return compareFloats(got, want, tol)
 	}
 	return compareInts(got, want)

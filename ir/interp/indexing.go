@@ -161,11 +161,14 @@ func dynamicSlice(c *call) (value, error) {
 }
 
 func dynamicUpdateSlice(c *call) (value, error) {
-	base, update := c.args[0].wide(), c.args[1].wide()
 	axis, err := c.axis()
 	if err != nil {
 		return value{}, err
 	}
+	if c.args[0].b != nil {
+		return updateBlocks(c, axis)
+	}
+	base, update := c.args[0].wide(), c.args[1].wide()
 	out, err := strided(base, c.dims, whole(base.dims))
 	if err != nil {
 		return value{}, err

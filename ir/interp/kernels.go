@@ -102,6 +102,7 @@ var kernels = map[ir.Op]kernel{
 	ir.OpScatterND:          scatterND,
 	ir.OpScatterNDAdd:       scatterNDAdd,
 	ir.OpDequantize:         dequantize,
+	ir.OpQuantize:           quantize,
 
 	ir.OpAttention: attention,
 

@@ -71,6 +71,7 @@ func templates() []template {
 	s.contractions()
 	s.windows()
 	s.indexing()
+	s.blocks()
 	s.scatters()
 	s.random()
 	s.composites()

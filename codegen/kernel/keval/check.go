@@ -162,8 +162,11 @@ func checkStores(k *kernel.Kernel) error {
 			return fmt.Errorf("store %d %w", i, err)
 		}
 	}
-	if k.Family == kernel.FamilyGroup {
+	switch k.Family {
+	case kernel.FamilyGroup:
 		return k.CheckGroup()
+	case kernel.FamilyQuantize:
+		return k.CheckQuantize()
 	}
 	if len(k.Stores) == 0 {
 		return fmt.Errorf("nothing is stored")
@@ -174,6 +177,8 @@ func checkStores(k *kernel.Kernel) error {
 func checkPerElement(k *kernel.Kernel, s kernel.Store) error {
 	switch k.Family {
 	case kernel.FamilyRow:
+		return nil
+	case kernel.FamilyQuantize:
 		return nil
 	case kernel.FamilyScan, kernel.FamilySort:
 		if !s.PerElement {

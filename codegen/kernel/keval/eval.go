@@ -116,6 +116,8 @@ func (r *run) compute(fold int64) error {
 		return r.scan(fold)
 	case kernel.FamilyGroup:
 		return r.group(fold)
+	case kernel.FamilyQuantize:
+		return r.quantize(fold)
 	}
 	if out, err := r.guarded(); out || err != nil {
 		return err

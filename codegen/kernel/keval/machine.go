@@ -16,6 +16,9 @@ type Options struct {
 	// Decode decodes whole blocks of a block dtype, as package quant's
 	// Dequantize does. It may be nil where no buffer has one.
 	Decode func(dst []float32, t ir.DType, src []byte) error
+	// Encode encodes them, as package quant's Quantize does. It may be nil where
+	// no kernel quantizes.
+	Encode func(dst []byte, t ir.DType, src []float32) error
 	// Order, where set, runs the steps between two barriers, and the points of
 	// each, in a random order. Results must not depend on it.
 	Order *rand.Rand

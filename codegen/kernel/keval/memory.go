@@ -84,9 +84,12 @@ func (r *run) load(bind int, x int64) (number, error) {
 	return decode(b.DType, mem.bytes[at:at+size]), nil
 }
 
-// loadBlock reads element x of a weight or state in a block format, decoding
-// all of it the first time.
+// loadBlock reads element x of a buffer in a block format, decoding all of a
+// weight the first time.
 func (r *run) loadBlock(buf int, x int64) (number, error) {
+	if isWritten(r.m.prog.Buffers[buf].Kind) {
+		return r.loadWritten(buf, x)
+	}
 	d, ok := r.m.decoded[buf]
 	if !ok {
 		if r.m.opt.Decode == nil {

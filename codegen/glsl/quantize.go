@@ -1,0 +1,293 @@
+package glsl
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// emitQuantize writes a kernel that makes blocks, one to an invocation: it
+// gathers the elements, has the format's function make the block as 16-bit units,
+// and stores those.
+func (e *emitter) emitQuantize() {
+	if err := e.k.CheckQuantize(); err != nil {
+		e.fail("%v", err)
+		return
+	}
+	r := &rowWriter{emitter: e, lanes: 1, rows: e.sched.Workgroup}
+	s := e.newSpace()
+	if e.err != nil || e.emptySpace(s) {
+		return
+	}
+	opened := e.outerLoops(s)
+	opened += r.ownRow(s)
+	e.makeBlock()
+	for range opened {
+		e.close()
+	}
+}
+
+// makeBlock makes and stores the invocation's block.
+func (e *emitter) makeBlock() {
+	store := e.k.Stores[0]
+	t, out := e.k.Quantized(), e.buffers[store.Bind]
+	name := "quantize_" + t.String()
+	e.helper(name, "float")
+	x := e.fresh(e.scope, "x")
+	e.line("float %s[%d];", x, t.BlockElems())
+	j := e.loop("j", primary("0u"), uintLit(int64(t.BlockElems())), 1)
+	e.bindAxis(e.k.FoldAxis(), j)
+	e.plan([]*kernel.Expr{store.Value}, nil)
+	v := e.value(store.Value)
+	if !isExact(store.Value) {
+		v = e.round(store.Value.DType, v)
+	}
+	e.line("%s[%s] = %s;", x, j.s, v.s)
+	e.close()
+	halves := e.fresh(e.scope, "halves")
+	e.line("uint %s[%d];", halves, t.BlockBytes()/2)
+	e.line("%s(%s, %s);", name, x, halves)
+	e.plan(nil, []kernel.Index{store.Index})
+	block := primary(e.variable("uint", "block", e.indexText(store.Index)))
+	array, unit := e.view(out, 1), blockUnit(t)
+	units := t.BlockBytes() / unit
+	i := e.loop("i", primary("0u"), uintLit(int64(units)), 1)
+	value := fmt.Sprintf("%s(%s[%s])", blockUnits[unit].name, halves, i.s)
+	if unit == 4 {
+		value = fmt.Sprintf("%s[2u * %s] | %s[2u * %s + 1u] << 16", halves, i.s, halves, i.s)
+	}
+	e.line("%s[%s] = %s;", array, plus(times(block, units), i).s, value)
+	e.close()
+}
+
+// quantizeLibrary makes blocks exactly as package quant does: what Vulkan leaves
+// to a device, the last bits of a division and the rounding to f16, is done in
+// integers, and products that are rounded before they are added are precise, so
+// that no compiler fuses them. An element of a block in these formats is found
+// from the 16-bit units of the block, the first in halves[0].
+var quantizeLibrary = []helper{
+	{"shift_even", f32Only, nil, `
+// v without its last bits, of which there is at least one, rounded to nearest even.
+uint shift_even(uint v, uint bits) {
+    uint kept = v >> bits, rest = v & (1u << bits) - 1u, middle = 1u << bits - 1u;
+    return rest > middle || rest == middle && (kept & 1u) != 0u ? kept + 1u : kept;
+}`},
+	{"significand", f32Only, nil, `
+// The 24 bits of a float other than 0 and its exponent, the bits of denormals
+// moved up.
+uint significand(uint bits, out int exponent) {
+    uint m = bits & 0x7fffffu;
+    exponent = int(bits >> 23);
+    if (exponent > 0) return m | 0x800000u;
+    int up = 23 - findMSB(m);
+    exponent = 1 - up;
+    return m << up;
+}`},
+	{"divide_bits", f32Only, []string{"shift_even", "significand"}, `
+// The float nearest to a / b, all three as bits: a division by shifts, two bits
+// further than the result and with a mark where more would follow.
+uint divide_bits(uint a, uint b) {
+    uint sign = (a ^ b) & 0x80000000u;
+    a &= 0x7fffffffu;
+    b &= 0x7fffffffu;
+    if (a == 0u) return sign;
+    if (b == 0u) return sign | 0x7f800000u;
+    int exponent, exponent_b;
+    uint rest = significand(a, exponent), by = significand(b, exponent_b);
+    exponent += 127 - exponent_b;
+    if (rest < by) {
+        rest <<= 1;
+        --exponent;
+    }
+    uint quotient = 0u;
+    for (uint i = 0u; i < 26u; ++i) {
+        quotient <<= 1;
+        if (rest >= by) {
+            rest -= by;
+            quotient |= 1u;
+        }
+        rest <<= 1;
+    }
+    if (rest != 0u) quotient |= 1u;
+    if (exponent >= 255) return sign | 0x7f800000u;
+    if (exponent <= -25) return sign;
+    if (exponent <= 0) return sign | shift_even(quotient, uint(3 - exponent));
+    return sign | (uint(exponent - 1) << 23) + shift_even(quotient, 2u);
+}`},
+	{"half_bits", f32Only, []string{"shift_even"}, `
+// The f16 nearest to a float that is not NaN, both as bits.
+uint half_bits(uint bits) {
+    uint sign = bits >> 16 & 0x8000u, a = bits & 0x7fffffffu;
+    if (a >= 0x47800000u) return sign | 0x7c00u;
+    if (a < 0x33000000u) return sign;
+    if (a < 0x38800000u) return sign | shift_even(a & 0x7fffffu | 0x800000u, 126u - (a >> 23));
+    return sign | shift_even(a - 0x38000000u, 13u);
+}`},
+	{"inverse_of", f32Only, []string{"divide_bits"}, `
+// 1/d, or 0 where that is not finite.
+float inverse_of(uint d) {
+    uint inverse = divide_bits(0x3f800000u, d);
+    return (inverse & 0x7fffffffu) < 0x7f800000u ? uintBitsToFloat(inverse) : 0.0;
+}`},
+	{"largest_of", f32Only, nil, `
+// The element of the largest magnitude, the first of equals, as bits.
+uint largest_of(float x[32]) {
+    uint largest = 0u;
+    for (uint i = 0u; i < 32u; ++i) {
+        uint bits = floatBitsToUint(x[i]);
+        if ((bits & 0x7fffffffu) > (largest & 0x7fffffffu)) largest = bits;
+    }
+    return largest;
+}`},
+	{"range_of", f32Only, nil, `
+// The least and the greatest element; of zeros the first.
+vec2 range_of(float x[32]) {
+    vec2 range = x[0].xx;
+    for (uint i = 1u; i < 32u; ++i) {
+        if (x[i] < range.x) range.x = x[i];
+        if (x[i] > range.y) range.y = x[i];
+    }
+    return range;
+}`},
+	{"level_of", f32Only, nil, `
+// v in units of a scale, plus an offset, without its fraction.
+uint level_of(float v, float inverse, float offset, int top) {
+    precise float scaled = v * inverse;
+    precise float level = scaled + offset;
+    return uint(min(int(level), top));
+}`},
+	{"pack_nibbles", f32Only, nil, `
+// Elements i and i+16 in each byte, two of them from element i on.
+uint pack_nibbles(uint level[32], uint i) {
+    return level[i] & 15u | (level[i + 16u] & 15u) << 4 | (level[i + 1u] & 15u) << 8 | (level[i + 17u] & 15u) << 12;
+}`},
+	{"fifth_bits", f32Only, nil, `
+// The fifth bits of all elements.
+uint fifth_bits(uint level[32]) {
+    uint bits = 0u;
+    for (uint i = 0u; i < 32u; ++i) bits |= level[i] >> 4 << i;
+    return bits;
+}`},
+	{"quantize_q4_0", f32Only, []string{"half_bits", "inverse_of", "largest_of", "level_of", "pack_nibbles"}, `
+// A block of q4_0: the element of largest magnitude gets level -8.
+void quantize_q4_0(float x[32], out uint halves[9]) {
+    uint d = divide_bits(largest_of(x), floatBitsToUint(-8.0));
+    float inverse = inverse_of(d);
+    uint level[32];
+    for (uint i = 0u; i < 32u; ++i) level[i] = level_of(x[i], inverse, 8.5, 15);
+    halves[0] = half_bits(d);
+    for (uint i = 0u; i < 8u; ++i) halves[1u + i] = pack_nibbles(level, 2u * i);
+}`},
+	{"quantize_q4_1", f32Only, []string{"half_bits", "inverse_of", "range_of", "level_of", "pack_nibbles"}, `
+// A block of q4_1: levels 0 to 15 from the least element to the greatest.
+void quantize_q4_1(float x[32], out uint halves[10]) {
+    vec2 range = range_of(x);
+    uint d = divide_bits(floatBitsToUint(range.y - range.x), floatBitsToUint(15.0));
+    float inverse = inverse_of(d);
+    uint level[32];
+    for (uint i = 0u; i < 32u; ++i) level[i] = level_of(x[i] - range.x, inverse, 0.5, 15);
+    halves[0] = half_bits(d);
+    halves[1] = half_bits(floatBitsToUint(range.x));
+    for (uint i = 0u; i < 8u; ++i) halves[2u + i] = pack_nibbles(level, 2u * i);
+}`},
+	{"quantize_q5_0", f32Only, []string{"half_bits", "inverse_of", "largest_of", "level_of", "pack_nibbles", "fifth_bits"}, `
+// A block of q5_0: the element of largest magnitude gets level -16.
+void quantize_q5_0(float x[32], out uint halves[11]) {
+    uint d = divide_bits(largest_of(x), floatBitsToUint(-16.0));
+    float inverse = inverse_of(d);
+    uint level[32];
+    for (uint i = 0u; i < 32u; ++i) level[i] = level_of(x[i], inverse, 16.5, 31);
+    uint fifths = fifth_bits(level);
+    halves[0] = half_bits(d);
+    halves[1] = fifths & 0xffffu;
+    halves[2] = fifths >> 16;
+    for (uint i = 0u; i < 8u; ++i) halves[3u + i] = pack_nibbles(level, 2u * i);
+}`},
+	{"quantize_q5_1", f32Only, []string{"half_bits", "inverse_of", "range_of", "level_of", "pack_nibbles", "fifth_bits"}, `
+// A block of q5_1: levels 0 to 31 from the least element to the greatest.
+void quantize_q5_1(float x[32], out uint halves[12]) {
+    vec2 range = range_of(x);
+    uint d = divide_bits(floatBitsToUint(range.y - range.x), floatBitsToUint(31.0));
+    float inverse = inverse_of(d);
+    uint level[32];
+    for (uint i = 0u; i < 32u; ++i) level[i] = level_of(x[i] - range.x, inverse, 0.5, 31);
+    uint fifths = fifth_bits(level);
+    halves[0] = half_bits(d);
+    halves[1] = half_bits(floatBitsToUint(range.x));
+    halves[2] = fifths & 0xffffu;
+    halves[3] = fifths >> 16;
+    for (uint i = 0u; i < 8u; ++i) halves[4u + i] = pack_nibbles(level, 2u * i);
+}`},
+	{"quantize_q8_0", f32Only, []string{"half_bits", "inverse_of", "largest_of"}, `
+// A block of q8_0: levels -127 to 127, halves rounded away from 0.
+void quantize_q8_0(float x[32], out uint halves[17]) {
+    uint d = divide_bits(largest_of(x) & 0x7fffffffu, floatBitsToUint(127.0));
+    float inverse = inverse_of(d);
+    halves[0] = half_bits(d);
+    for (uint i = 0u; i < 16u; ++i) {
+        uint pair = 0u;
+        for (uint n = 0u; n < 2u; ++n) {
+            precise float scaled = x[2u * i + n] * inverse;
+            precise float whole = trunc(scaled);
+            int level = int(whole);
+            if (abs(scaled - whole) >= 0.5) level += scaled < 0.0 ? -1 : 1;
+            pair |= (uint(level) & 255u) << 8u * n;
+        }
+        halves[1u + i] = pair;
+    }
+}`},
+	{"level_iq4_nl", f32Only, nil, `
+const float LEVELS_IQ4_NL[16] = float[](-127.0, -104.0, -83.0, -65.0, -49.0, -35.0, -22.0, -10.0, 1.0, 13.0, 25.0, 38.0, 53.0, 69.0, 89.0, 113.0);
+
+// The number of the level nearest to v, the greater of two as near.
+uint level_iq4_nl(float v) {
+    uint level = 0u;
+    for (uint n = 8u; n > 0u; n >>= 1) {
+        uint next = level + n;
+        if (2.0 * v >= LEVELS_IQ4_NL[next - 1u] + LEVELS_IQ4_NL[next]) level = next;
+    }
+    return level;
+}`},
+	{"fit_iq4_nl", f32Only, []string{"level_iq4_nl"}, `
+// The sums of level times element and of level squared, weighted by the square
+// of each element, at an inverse scale.
+vec2 fit_iq4_nl(float x[32], float inverse) {
+    precise vec2 sums = vec2(0.0);
+    for (uint i = 0u; i < 32u; ++i) {
+        precise float scaled = inverse * x[i];
+        float level = LEVELS_IQ4_NL[level_iq4_nl(scaled)];
+        precise float square = x[i] * x[i];
+        precise float weighted = square * level;
+        precise vec2 products = vec2(weighted * x[i], weighted * level);
+        sums = sums + products;
+    }
+    return sums;
+}`},
+	{"quantize_iq4_nl", f32Only, []string{"half_bits", "inverse_of", "largest_of", "fit_iq4_nl", "pack_nibbles"}, `
+// A block of iq4_nl: of 16 scales the one of least squared error, weighted by the
+// square of each element.
+void quantize_iq4_nl(float x[32], out uint halves[9]) {
+    uint largest = largest_of(x);
+    uint d = 0u;
+    if (uintBitsToFloat(largest & 0x7fffffffu) >= 1e-15) {
+        d = divide_bits(largest, floatBitsToUint(127.0));
+        vec2 sums = fit_iq4_nl(x, uintBitsToFloat(divide_bits(floatBitsToUint(1.0), d)));
+        if (sums.y > 0.0) d = divide_bits(floatBitsToUint(sums.x), floatBitsToUint(sums.y));
+        precise float best = uintBitsToFloat(d) * sums.x;
+        for (int n = -7; n <= 7; ++n) {
+            sums = fit_iq4_nl(x, uintBitsToFloat(divide_bits(floatBitsToUint(float(n) - 127.0), largest)));
+            precise float square = sums.x * sums.x;
+            precise float least = best * sums.y;
+            if (sums.y > 0.0 && square > least) {
+                d = divide_bits(floatBitsToUint(sums.x), floatBitsToUint(sums.y));
+                best = uintBitsToFloat(d) * sums.x;
+            }
+        }
+    }
+    float inverse = inverse_of(d);
+    uint level[32];
+    for (uint i = 0u; i < 32u; ++i) level[i] = level_iq4_nl(inverse * x[i]);
+    halves[0] = half_bits(d);
+    for (uint i = 0u; i < 8u; ++i) halves[1u + i] = pack_nibbles(level, 2u * i);
+}`},
+}

@@ -1,0 +1,28 @@
+package kernel
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// CheckQuantize reports what is wrong with a kernel of FamilyQuantize, or nil:
+// its one store is of elements that the fold axis goes over, as many as a block
+// has, and Index is the number of the block.
+func (k *Kernel) CheckQuantize() error {
+	switch {
+	case len(k.Stores) != 1 || len(k.Phases)+len(k.Products) > 0:
+		return fmt.Errorf("a kernel that quantizes stores blocks, once, and does nothing else")
+	case k.Stores[0].Bind < 0 || k.Stores[0].Bind >= len(k.Bindings):
+		return fmt.Errorf("blocks go to binding %d of %d", k.Stores[0].Bind, len(k.Bindings))
+	case !k.Stores[0].PerElement || !k.Stores[0].Value.DType.IsFloat():
+		return fmt.Errorf("the elements of a block are floats")
+	}
+	if t := k.Quantized(); !t.IsBlock() || k.Fold != ir.D(t.BlockElems()) {
+		return fmt.Errorf("blocks of %s elements of %s", k.Fold, t)
+	}
+	return nil
+}
+
+// Quantized is the block format that a kernel of FamilyQuantize makes.
+func (k *Kernel) Quantized() ir.DType { return k.Bindings[k.Stores[0].Bind].DType }

@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// quantizedTypes are the formats that devices quantize to.
+var quantizedTypes = []ir.DType{ir.Q4_0, ir.Q4_1, ir.Q5_0, ir.Q5_1, ir.Q8_0, ir.IQ4_NL}
+
+// TestQuantizedCache keeps keys and values in blocks: new rows are quantized into
+// their place in the states, and attention decodes what it reads. T new rows of
+// S go through the same program at several lengths.
+func TestQuantizedCache(t *testing.T) {
+	dev := openDevice(t)
+	const heads, kvHeads, width, context = 4, 2, 64, 24
+	for _, q := range []ir.DType{ir.Q8_0, ir.Q4_0, ir.IQ4_NL} {
+		for _, grouped := range []bool{false, true} {
+			g := build(t, func(b *frontend.Builder) {
+				n, past := b.Sym("T", 8), b.Sym("S", context)
+				start := b.DimValue(past).Sub(b.DimValue(n)) // S counts the new ones too
+				query, x := b.Input("q", ir.F32, heads, n, width), b.Input("kv", ir.F32, kvHeads, n, width)
+				k, v := b.State("k", q, kvHeads, context, width), b.State("v", ir.Q5_1, kvHeads, context, width)
+				newK := k.DynamicUpdateSlice(1, x.Quantize(k.DType()), start)
+				newV := v.DynamicUpdateSlice(1, x.MulScalar(2).Quantize(v.DType()), start)
+				b.Update(k, newK)
+				b.Update(v, newV)
+				keys, values := newK.Dequantize(ir.F32).Slice(1, 0, past), newV.Dequantize(ir.F32).Slice(1, 0, past)
+				if grouped {
+					b.Output("y", query.Attention(keys, values))
+					return
+				}
+				b.Output("y", query.Slice(0, 0, kvHeads).MatMulT(keys).Softmax(-1).MatMul(values))
+			})
+			var symbols []map[string]int64
+			past := int64(0)
+			for _, n := range []int64{5, 1, 8, 2, 1} {
+				past += n
+				symbols = append(symbols, map[string]int64{"T": n, "S": past})
+			}
+			check(t, dev, g, symbols)
+		}
+	}
+}
+
+// TestQuantizeBits: blocks in a state are those of package quant, bit for bit, on
+// random values of all magnitudes.
+func TestQuantizeBits(t *testing.T) {
+	dev := openDevice(t)
+	const rows, width = 400, 64
+	rng := rand.New(rand.NewPCG(5, 6))
+	values := make([]float64, rows*width)
+	narrow := make([]float32, len(values))
+	for i := range values {
+		row := i / width
+		narrow[i] = float32(rng.NormFloat64() * []float64{1, 1000, 1e-3, 1e-6}[row%4])
+		if row%5 == 0 {
+			narrow[i] = float32(rng.IntN(9) - 4) // ties
+		}
+		values[i] = float64(narrow[i])
+	}
+	x, err := ir.FromFloats(ir.F32, values, rows, width)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range quantizedTypes {
+		g := build(t, func(b *frontend.Builder) {
+			state := b.State("blocks", q, rows+3, width)
+			next := state.DynamicUpdateSlice(0, b.Input("x", ir.F32, rows, width).Quantize(q), b.Scalar(ir.I32, 2))
+			b.Update(state, next)
+			b.Output("y", next.Dequantize(ir.F32).Slice(0, 0, 1))
+		})
+		exe := load(t, dev, g, nil)
+		if _, err := exe.Run(context.Background(), map[string]*ir.Data{"x": x}, runtime.RunOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		have, err := exe.ReadState("blocks")
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := width / q.BlockElems() * q.BlockBytes()
+		want := make([]byte, (rows+3)*size)
+		if err := quant.Quantize(want[2*size:(rows+2)*size], q, narrow, nil); err != nil {
+			t.Fatal(err)
+		}
+		for i := range rows + 3 {
+			if a, b := have.Bytes[i*size:(i+1)*size], want[i*size:(i+1)*size]; !bytes.Equal(a, b) {
+				t.Errorf("%s: row %d is %x, want %x", q, i, a, b)
+				break
+			}
+		}
+	}
+}

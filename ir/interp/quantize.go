@@ -1,0 +1,34 @@
+package interp
+
+import "github.com/vkc-go/vkc/quant"
+
+func quantize(c *call) (value, error) {
+	x := c.args[0].floats()
+	narrow := make([]float32, len(x))
+	for i, v := range x {
+		narrow[i] = float32(v)
+	}
+	out, err := makeValue(c.node.DType(), c.dims)
+	if err != nil {
+		return value{}, err
+	}
+	return out, quant.Quantize(out.b.raw, out.typ, narrow, &quant.Options{Workers: c.workers})
+}
+
+// updateBlocks is dynamic_update_slice of rows of blocks: each row is so many
+// bytes.
+func updateBlocks(c *call, axis int) (value, error) {
+	base, update := c.args[0], c.args[1]
+	out, err := makeValue(base.typ, c.dims)
+	if err != nil {
+		return value{}, err
+	}
+	copy(out.b.raw, base.b.raw)
+	inner := elems(base.dims[axis+1:]) / base.typ.BlockElems() * base.typ.BlockBytes()
+	start := clampIndex(c.args[2].i[0], base.dims[axis]-update.dims[axis]+1)
+	run := update.dims[axis] * inner
+	for i := range elems(base.dims[:axis]) {
+		copy(out.b.raw[(i*base.dims[axis]+start)*inner:], update.b.raw[i*run:(i+1)*run])
+	}
+	return out, nil
+}

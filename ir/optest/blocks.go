@@ -1,0 +1,67 @@
+package optest
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// blockEdges are rows of blocks that formats have a case for: nothing but zeros
+// of either sign, one value throughout, the largest value negative or positive
+// or both, scales that are denormal as f16 or as f32, ties between levels.
+func blockEdges() []float64 {
+	const width = 32
+	rows := []func(i int) float64{
+		func(int) float64 { return 0 },
+		func(int) float64 { return math.Copysign(0, -1) },
+		func(i int) float64 { return math.Copysign(0, float64(i%2)-0.5) },
+		func(int) float64 { return 3.25 },
+		func(int) float64 { return -7 },
+		func(i int) float64 { return float64(i) - 31 },
+		func(i int) float64 { return 31 - float64(i) },
+		func(i int) float64 { return float64(1-2*(i%2)) * 5 },
+		func(i int) float64 { return float64(i-16) / 2 },
+		func(i int) float64 { return (float64(i) - 15.5) * 0x1p-20 },
+		func(i int) float64 { return (float64(i) - 11.3) * 0x1p-25 },
+		func(i int) float64 { return (float64(i) - 11.3) * 0x1p-60 },
+		func(i int) float64 { return math.Copysign(0x1p-124*(1+float64(i)/8), float64(i%3)-1) },
+		func(i int) float64 { return (float64(i) - 11.3) * 3e3 },
+		func(i int) float64 { return 1000 + float64(i)/64 },
+		func(i int) float64 { return math.Pow(-1.7, float64(i%17)) },
+	}
+	var list []float64
+	for _, f := range rows {
+		for i := range width {
+			list = append(list, f(i))
+		}
+	}
+	return list
+}
+
+// quantized makes blocks and decodes them, as outputs cannot be blocks.
+func (b *builder) quantized(q ir.DType, x *ir.Node, to ir.DType) *ir.Node {
+	return b.view(ir.OpDequantize, b.view(ir.OpQuantize, x, attr("dtype", q)), attr("dtype", to))
+}
+
+// blocks adds the cases of quantize: bits must be the same as on the host.
+func (s *suite) blocks() {
+	edges := blockEdges()
+	for _, q := range []ir.DType{ir.Q4_0, ir.Q4_1, ir.Q5_0, ir.Q5_1, ir.Q8_0, ir.IQ4_NL} {
+		for _, dims := range [][]int{{32}, {0, 32}, {1, 64}, {5, 3, 96}, {300, 32}} {
+			for _, l := range []layout{plain, viewed} {
+				t := s.add(ir.OpQuantize, fmt.Sprintf("%s/%s/%s", q, shapeName(dims), layoutNames[l]), func(b *builder, t ir.DType) *ir.Node {
+					return b.quantized(q, b.arg(t, dims, l, small), ir.F32)
+				})
+				t.types, t.broad = []ir.DType{ir.F32, ir.F16, ir.BF16}, len(dims) == 3
+				t.smoke = len(dims) == 3 && l == plain
+			}
+		}
+		s.add(ir.OpQuantize, fmt.Sprintf("%s/edges", q), func(b *builder, t ir.DType) *ir.Node {
+			return b.quantized(q, b.given(t, edges, len(edges)/32, 32), ir.F32)
+		}).types = []ir.DType{ir.F32}
+		s.add(ir.OpQuantize, fmt.Sprintf("%s/and back", q), func(b *builder, t ir.DType) *ir.Node {
+			return b.quantized(q, b.input(t, []int{7, 64}, small), t)
+		}).types = []ir.DType{ir.F32, ir.F16}
+	}
+}

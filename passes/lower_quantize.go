@@ -1,0 +1,103 @@
+package passes
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// lowerQuantize makes a kernel that stores x in blocks: its parallel axes go
+// over the blocks, and the fold axis over the elements of one.
+func (l *lowerer) lowerQuantize() error {
+	n := l.c.Cores[0]
+	at, err := l.quantized(n)
+	if err != nil {
+		return err
+	}
+	return l.storeBlocks(n, n, at)
+}
+
+// lowerQuantizedUpdate is lowerQuantize of rows that go straight to their place
+// in a state.
+func (l *lowerer) lowerQuantizedUpdate(n *ir.Node) error {
+	if len(l.c.Cores) == 0 {
+		return fmt.Errorf("%s writes blocks into a state that are not made by quantize for that alone", n)
+	}
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	if err != nil {
+		return err
+	}
+	l.ops[n] = true
+	at, err := l.quantized(l.c.Cores[0])
+	if err != nil {
+		return err
+	}
+	start, err := l.startIndex(n, axis)
+	if err != nil {
+		return err
+	}
+	at[axis] = at[axis].Plus(start)
+	return l.storeBlocks(l.c.Cores[0], n, at)
+}
+
+// quantized declares the axes of a quantize and returns the coordinates of a
+// block: those of its elements, the innermost in blocks.
+func (l *lowerer) quantized(n *ir.Node) ([]kernel.Index, error) {
+	l.k.Family = kernel.FamilyQuantize
+	l.ops[n] = true
+	per := int64(n.DType().BlockElems())
+	blocks := append(ir.Shape{}, n.Shape()...)
+	inner := len(blocks) - 1
+	width, ok := blocks[inner].Quo(per)
+	if !ok {
+		return nil, fmt.Errorf("rows of %s are no whole blocks of %s", blocks[inner], n.DType())
+	}
+	blocks[inner] = width
+	l.space = blocks
+	at := l.parallel(blocks)
+	l.k.Fold = ir.D(int(per))
+	return at, nil
+}
+
+// storeBlocks stores the blocks of quantize n in a tensor, at coordinates to.
+func (l *lowerer) storeBlocks(n, tensor *ir.Node, to []kernel.Index) error {
+	from := make([]kernel.Index, len(l.space))
+	for i, d := range l.space {
+		from[i] = kernel.Axis(i, d)
+	}
+	inner, per := len(from)-1, l.k.Fold
+	from[inner] = from[inner].Times(per.Add).Plus(kernel.Axis(l.k.FoldAxis(), per))
+	v, err := l.value(n.Arg(0), from)
+	if err != nil {
+		return err
+	}
+	shape := append(ir.Shape{}, tensor.Shape()...)
+	shape[inner] = l.space[inner]
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(tensor, true), Index: linear(shape, to), Value: v, PerElement: true})
+	return nil
+}
+
+// writesBlocks returns the in-place update of a state that alone uses the blocks
+// of n, or nil.
+func (f *Fusion) writesBlocks(n *ir.Node) *ir.Node {
+	if n.Op() != ir.OpQuantize || f.required(n) {
+		return nil
+	}
+	var update *ir.Node
+	for _, u := range f.uses[n.ID()] {
+		if !f.live[u.ID()] || u == update {
+			continue
+		}
+		if update != nil || u.Op() != ir.OpDynamicUpdateSlice || u.Arg(1) != n {
+			return nil
+		}
+		update = u
+	}
+	for _, u := range f.Graph.Updates() {
+		if u.Value == update && inPlace(f, u) {
+			return update
+		}
+	}
+	return nil
+}
