@@ -168,7 +168,7 @@ uint fifth_bits(uint level[32]) {
     for (uint i = 0u; i < 32u; ++i) bits |= level[i] >> 4 << i;
     return bits;
 }`},
-	{"quantize_q4_0", f32Only, []string{"half_bits", "inverse_of", "largest_of", "level_of", "pack_nibbles"}, `
+	{"quantize_q4_0", f32Only, []string{"divide_bits", "half_bits", "inverse_of", "largest_of", "level_of", "pack_nibbles"}, `
 // A block of q4_0: the element of largest magnitude gets level -8.
 void quantize_q4_0(float x[32], out uint halves[9]) {
     uint d = divide_bits(largest_of(x), floatBitsToUint(-8.0));
@@ -178,7 +178,7 @@ void quantize_q4_0(float x[32], out uint halves[9]) {
     halves[0] = half_bits(d);
     for (uint i = 0u; i < 8u; ++i) halves[1u + i] = pack_nibbles(level, 2u * i);
 }`},
-	{"quantize_q4_1", f32Only, []string{"half_bits", "inverse_of", "range_of", "level_of", "pack_nibbles"}, `
+	{"quantize_q4_1", f32Only, []string{"divide_bits", "half_bits", "inverse_of", "range_of", "level_of", "pack_nibbles"}, `
 // A block of q4_1: levels 0 to 15 from the least element to the greatest.
 void quantize_q4_1(float x[32], out uint halves[10]) {
     vec2 range = range_of(x);
@@ -190,7 +190,7 @@ void quantize_q4_1(float x[32], out uint halves[10]) {
     halves[1] = half_bits(floatBitsToUint(range.x));
     for (uint i = 0u; i < 8u; ++i) halves[2u + i] = pack_nibbles(level, 2u * i);
 }`},
-	{"quantize_q5_0", f32Only, []string{"half_bits", "inverse_of", "largest_of", "level_of", "pack_nibbles", "fifth_bits"}, `
+	{"quantize_q5_0", f32Only, []string{"divide_bits", "half_bits", "inverse_of", "largest_of", "level_of", "pack_nibbles", "fifth_bits"}, `
 // A block of q5_0: the element of largest magnitude gets level -16.
 void quantize_q5_0(float x[32], out uint halves[11]) {
     uint d = divide_bits(largest_of(x), floatBitsToUint(-16.0));
@@ -203,7 +203,7 @@ void quantize_q5_0(float x[32], out uint halves[11]) {
     halves[2] = fifths >> 16;
     for (uint i = 0u; i < 8u; ++i) halves[3u + i] = pack_nibbles(level, 2u * i);
 }`},
-	{"quantize_q5_1", f32Only, []string{"half_bits", "inverse_of", "range_of", "level_of", "pack_nibbles", "fifth_bits"}, `
+	{"quantize_q5_1", f32Only, []string{"divide_bits", "half_bits", "inverse_of", "range_of", "level_of", "pack_nibbles", "fifth_bits"}, `
 // A block of q5_1: levels 0 to 31 from the least element to the greatest.
 void quantize_q5_1(float x[32], out uint halves[12]) {
     vec2 range = range_of(x);
@@ -218,7 +218,7 @@ void quantize_q5_1(float x[32], out uint halves[12]) {
     halves[3] = fifths >> 16;
     for (uint i = 0u; i < 8u; ++i) halves[4u + i] = pack_nibbles(level, 2u * i);
 }`},
-	{"quantize_q8_0", f32Only, []string{"half_bits", "inverse_of", "largest_of"}, `
+	{"quantize_q8_0", f32Only, []string{"divide_bits", "half_bits", "inverse_of", "largest_of"}, `
 // A block of q8_0: levels -127 to 127, halves rounded away from 0.
 void quantize_q8_0(float x[32], out uint halves[17]) {
     uint d = divide_bits(largest_of(x) & 0x7fffffffu, floatBitsToUint(127.0));
@@ -263,7 +263,7 @@ vec2 fit_iq4_nl(float x[32], float inverse) {
     }
     return sums;
 }`},
-	{"quantize_iq4_nl", f32Only, []string{"half_bits", "inverse_of", "largest_of", "fit_iq4_nl", "pack_nibbles"}, `
+	{"quantize_iq4_nl", f32Only, []string{"divide_bits", "half_bits", "inverse_of", "largest_of", "level_iq4_nl", "fit_iq4_nl", "pack_nibbles"}, `
 // A block of iq4_nl: of 16 scales the one of least squared error, weighted by the
 // square of each element.
 void quantize_iq4_nl(float x[32], out uint halves[9]) {
