@@ -76,7 +76,7 @@ func TestSelect(t *testing.T) {
 		{"nvidia-h100", "map T columns", "map wg=256 vec=4"},
 		{"nvidia-h100", "map by 3", "map wg=64 vec=4"},
 		{"nvidia-h100", "map scalar", "map wg=64 vec=1"},
-		{"nvidia-h100", "transpose f16", "map_tile wg=256 vec=4 tile=64x64"},
+		{"nvidia-h100", "transpose f16", "map_tile wg=128 vec=4 tile=32x32"},
 		{"nvidia-h100", "transpose f64", "map_tile wg=256 vec=4 tile=64x64"},
 		{"nvidia-h100", "transpose narrow", "map wg="},
 		{"generic", "transpose f16", "map_tile wg=128 vec=4 tile=32x32"},

@@ -13,6 +13,7 @@ type tuning struct {
 	subgroup int
 
 	mapWorkgroup int  // invocations of an elementwise workgroup
+	gatherTurns  bool // whether an invocation takes several points where indices are loaded
 	mapTiles     bool // whether operands that lie across come through shared memory
 
 	rowWorkgroup int   // invocations of a workgroup of rows
