@@ -3,8 +3,7 @@ package passes
 import "github.com/vkc-go/vkc/ir"
 
 // longOrder is the order of rows that no workgroup holds, by a radix sort; nil
-// where the keys are too wide, or where the number of rows is no linear
-// expression of one symbol.
+// where the number of rows is no linear expression of one symbol.
 func (r *rewriter) longOrder(n, x *ir.Node) *ir.Node {
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
 	if err != nil {
@@ -12,7 +11,7 @@ func (r *rewriter) longOrder(n, x *ir.Node) *ir.Node {
 		return nil
 	}
 	length := x.Shape()[axis]
-	if n.Op() == ir.OpTopKIndices || length.Max() <= maxSort || x.DType() == ir.I64 || x.DType() == ir.F64 {
+	if length.Max() <= maxSort {
 		return nil
 	}
 	last := x.Rank() - 1
@@ -24,21 +23,37 @@ func (r *rewriter) longOrder(n, x *ir.Node) *ir.Node {
 	if err != nil {
 		return nil
 	}
-	s := radixSort{rewriter: r, keys: r.reshape(r.keysOf(x, descending(n)), ir.Shape{rows, length})}
-	digits := digitsOf(x.DType())
-	for i, shift := range digits {
-		s.turn(shift, radixMove{first: i == 0, last: i == len(digits)-1})
+	shape := ir.Shape{rows, length}
+	s := radixSort{rewriter: r, keys: r.reshape(r.keysOf(x, descending(n), false), shape)}
+	s.turns(digitsOf(x.DType()))
+	if isWide(x.DType()) {
+		s.keys = r.add(ir.OpGather, []*ir.Node{r.reshape(r.keysOf(x, descending(n), true), shape), s.places}, ir.Attr{Name: "axis", Value: 1})
+		s.turns(digitsOf(x.DType()))
 	}
 	if r.err != nil {
 		return nil
 	}
-	return r.swapAxes(r.reshape(s.places, x.Shape()), axis, last)
+	out := r.swapAxes(r.reshape(s.places, x.Shape()), axis, last)
+	if r.err != nil || n.Op() != ir.OpTopKIndices {
+		return out
+	}
+	return r.unary(ir.OpSlice, out, ir.Attr{Name: "starts", Value: make([]int64, n.Rank())}, ir.Attr{Name: "limits", Value: n.Shape()})
 }
 
 // radixSort is a sort of rows being made.
 type radixSort struct {
 	*rewriter
 	keys, places *ir.Node
+}
+
+// isWide reports whether keys of a dtype have 64 bits.
+func isWide(t ir.DType) bool { return t == ir.I64 || t == ir.F64 }
+
+// turns sorts by each of some digits of the keys.
+func (s *radixSort) turns(digits []int) {
+	for i, shift := range digits {
+		s.turn(shift, radixMove{first: s.places == nil, last: i == len(digits)-1})
+	}
 }
 
 // digitsOf lists where in keys of a dtype the digits are that can differ: keys
@@ -56,10 +71,16 @@ func digitsOf(t ir.DType) []int {
 	return all
 }
 
-// keysOf maps elements to numbers in their order.
-func (r *rewriter) keysOf(x *ir.Node, descending bool) *ir.Node {
-	down := ir.Attr{Name: "descending", Value: descending}
-	if x.DType().IsFloat() {
+// keysOf maps elements to numbers in their order, or to half of one where it has
+// 64 bits.
+func (r *rewriter) keysOf(x *ir.Node, descending, high bool) *ir.Node {
+	down, part := ir.Attr{Name: "descending", Value: descending}, ir.Attr{Name: "high", Value: high}
+	switch {
+	case x.DType() == ir.F64:
+		return r.unary(doubleKey, x, part, down)
+	case x.DType() == ir.I64:
+		return r.unary(longKey, x, part, down)
+	case x.DType().IsFloat():
 		return r.unary(floatKey, x, down)
 	}
 	least, _ := ir.IntRange(x.DType())

@@ -68,6 +68,39 @@ return descending ? ~key : key;`,
 			return int64(key)
 		},
 	})
+	// Keys of 64 bits are sorted as two, the lower half first.
+	halfAttrs = []ir.AttrInfo{{Name: "high", Kind: ir.AttrBool, Default: false}, {Name: "descending", Kind: ir.AttrBool, Default: false}}
+	doubleKey = ir.MustRegisterCustom(ir.CustomOp{
+		Name: "vkc.double_key", Args: []ir.ArgInfo{{Name: "x"}}, Attrs: halfAttrs, Infer: inferKey,
+		Doc: "Half of a number that is larger the later a double comes in the order of sort: -0 as 0, NaN after all.",
+		Body: `uvec2 bits = unpackDouble2x32(x);
+uint magnitude = bits.y & 0x7fffffffu;
+bool positive = bits.y == magnitude || (magnitude | bits.x) == 0u;
+uint key = high ? (positive ? magnitude | 0x80000000u : ~bits.y) : (positive ? bits.x : ~bits.x);
+if (magnitude > 0x7ff00000u || magnitude == 0x7ff00000u && bits.x != 0u) key = 0xffffffffu;
+return descending ? ~key : key;`,
+		Float: func(x []float64, a ir.Attrs) float64 {
+			key := math.Float64bits(x[0])
+			switch {
+			case x[0] != x[0]:
+				key = math.MaxUint64
+			case x[0] == 0:
+				key = 1 << 63
+			case x[0] > 0:
+				key |= 1 << 63
+			default:
+				key = ^key
+			}
+			return float64(half(key, a))
+		},
+	})
+	longKey = ir.MustRegisterCustom(ir.CustomOp{
+		Name: "vkc.long_key", Args: []ir.ArgInfo{{Name: "x"}}, Attrs: halfAttrs, Infer: inferKey,
+		Doc: "Half of a number that is larger the later an i64 comes in the order of sort.",
+		Body: `uint key = high ? uint(x >> 32) ^ 0x80000000u : uint(x);
+return descending ? ~key : key;`,
+		Int: func(x []int64, a ir.Attrs) int64 { return int64(half(uint64(x[0])^1<<63, a)) },
+	})
 	radixCount = ir.MustRegisterCustom(ir.CustomOp{
 		Name:  "vkc.radix_count",
 		Doc:   "How many keys of each chunk of a row have each digit.",
@@ -119,6 +152,17 @@ func init() {
 // radixGrid is a workgroup per row and chunk, as the last axis of a tensor has.
 func radixGrid(of string) [3][]ir.GridRule {
 	return [3][]ir.GridRule{{{Of: of, Axis: 0, Tile: 1}}, {{Of: of, Axis: 2, Tile: 1}}}
+}
+
+// half is one half of a key.
+func half(key uint64, a ir.Attrs) uint32 {
+	if a.Bool("descending") {
+		key = ^key
+	}
+	if a.Bool("high") {
+		key >>= 32
+	}
+	return uint32(key)
 }
 
 func inferKey(c *ir.Call) ([]ir.Type, error) {

@@ -32,6 +32,9 @@ func TestSorts(t *testing.T) {
 		{"[2,N+4000]", "1", "u32", "argsort %x {axis=1", "map" + turn + turn + turn + turn},
 		{"[K+1,2100]", "1", "f16", "sort %x {axis=1", "map" + turn + turn + turn + " map"},
 		{"[9000]", "0", "bf16", "argsort %x {axis=0", "map" + turn + turn + " map"},
+		{"[2,2100]", "1", "i64", "argsort %x {axis=1", "map" + turn + turn + turn + turn + " map" + turn + turn + turn + turn},
+		{"[2100]", "0", "f64", "sort %x {axis=0", "map" + turn + turn + turn + turn + " map" + turn + turn + turn + turn + " map"},
+		{"[2,3000]", "1", "bf16", "top_k_indices %x {k=700, axis=1", "map" + turn + turn + " map"},
 		{"[2,4097]", "1", "i8", "argsort %x {axis=1", "map" + turn},
 		{"[2,4096]", "1", "u8", "sort %x {axis=1", "map" + turn + " map"},
 	}
