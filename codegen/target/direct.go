@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // directs: tiles of the direct variant, for devices whose tuning has one. Rows
@@ -30,27 +31,31 @@ func (t tuning) directs(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// cheapOperands reports whether all operands are mere loads, at places linear
-// in the coordinates that they depend on. The direct variant computes operands
-// more often than the tile variant: an A once for a few columns only.
+// cheapOperands reports whether all operands are mere loads at places that are
+// cheap to work out: linear in the coordinates, but for an A along the
+// contraction, as where heads were joined. The direct variant works places out
+// more often than the tile variant: those of an A once for a few columns only.
 func cheapOperands(k *kernel.Kernel) bool {
-	cheap := func(v *kernel.Expr) bool {
-		for v.Kind == kernel.ExprApply && len(v.Args) == 1 && v.DType.IsFloat() && v.Args[0].DType.IsFloat() {
-			v = v.Args[0]
-		}
-		if v.Kind != kernel.ExprLoad {
+	row, col, fold := len(k.Parallel)-2, len(k.Parallel)-1, k.FoldAxis()
+	for _, p := range k.Products {
+		if !cheapLoad(p.A, row) || !cheapLoad(p.B, col, fold) {
 			return false
 		}
-		r := len(k.Parallel)
-		for _, axis := range []int{r - 2, r - 1, k.FoldAxis()} {
-			if _, ok := v.Index.Stride(axis); !ok {
-				return false
-			}
-		}
-		return true
 	}
-	for _, p := range k.Products {
-		if !cheap(p.A) || !cheap(p.B) {
+	return true
+}
+
+// cheapLoad reports whether a value is a load, or a cast of one, linear in the
+// axes.
+func cheapLoad(v *kernel.Expr, axes ...int) bool {
+	for v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType.IsFloat() && v.Args[0].DType.IsFloat() {
+		v = v.Args[0]
+	}
+	if v.Kind != kernel.ExprLoad {
+		return false
+	}
+	for _, axis := range axes {
+		if _, linear := v.Index.Stride(axis); !linear {
 			return false
 		}
 	}

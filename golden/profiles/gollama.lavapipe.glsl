@@ -620,7 +620,7 @@ void main() {
 
 // matmul_add over [T,256], folding 256
 // Fuses: embedding, transpose, reshape, matmul, add.
-// Schedule: tile wg=64 tile=64x64x16 thread=8x8.
+// Schedule: direct wg=16 tile=16x64x8 thread=16x4.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -629,7 +629,7 @@ void main() {
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 64) in;
+layout(local_size_x = 16) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Attention_buffer { float attention[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
@@ -637,9 +637,6 @@ layout(set = 0, binding = 2, std430) readonly buffer Tokens_buffer { int tokens[
 layout(set = 0, binding = 3, std430) readonly buffer Weight_2_buffer { uint16_t weight_2[]; }; // q8_0
 layout(set = 0, binding = 4, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params[]; };
-
-shared vec4 tile_a[320];
-shared vec4 tile_b[320];
 
 vec4 bytes_signed(uint bytes) {
     int i = int(bytes);
@@ -716,64 +713,44 @@ void main() {
     const uint T = params[0];
     uint self = gl_LocalInvocationIndex;
     uint col0 = gl_WorkGroupID.x * 64u;
-    uint row0 = gl_WorkGroupID.y * 64u;
+    uint row0 = gl_WorkGroupID.y * 16u;
     float acc[64];
     [[unroll]] for (uint i = 0u; i < 64u; ++i) {
         acc[i] = 0.0;
     }
-    uint tx = self % 8u;
-    uint ty = self / 8u;
 
-    for (uint k0 = 0u; k0 < 256u; k0 += 16u) {
-        // Stage 64 rows of a.
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            uint slot = self + i * 64u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint row = min(row0 + line, T - 1u);
-            uint k = k0 + quad * 4u;
-            vec4 a4;
-            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                a4[lane] = attention[(k + lane) % 64u + (k + lane) / 64u * T * 64u + row * 64u];
+    for (uint k0 = 0u; k0 < 256u; k0 += 8u) {
+        vec4 b_cols[8];
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            uint col = col0 + self + j * 16u;
+            [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+                b_cols[j * 2u + q] = decode4_weight(col * 256u + (k0 + q * 4u));
             }
-            tile_a[line * 5u + quad] = a4;
         }
-
-        // Stage 64 columns of b.
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            uint slot = self + i * 64u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint col = col0 + line;
-            uint k = k0 + quad * 4u;
-            tile_b[line * 5u + quad] = decode4_weight(col * 256u + k);
-        }
-        barrier();
-
-        for (uint quad = 0u; quad < 4u; ++quad) {
-            vec4 b_cols[8];
-            [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 8u) * 5u + quad];
-            }
-            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 8u) * 5u + quad];
-                [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-                    acc[i * 8u + j] = fma(a_row.x, b_cols[j].x, acc[i * 8u + j]);
-                    acc[i * 8u + j] = fma(a_row.y, b_cols[j].y, acc[i * 8u + j]);
-                    acc[i * 8u + j] = fma(a_row.z, b_cols[j].z, acc[i * 8u + j]);
-                    acc[i * 8u + j] = fma(a_row.w, b_cols[j].w, acc[i * 8u + j]);
+        [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+            uint row = min(row0 + i, T - 1u);
+            [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+                vec4 a4;
+                [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                    a4[lane] = attention[(k0 + q * 4u + lane) % 64u + (k0 + q * 4u + lane) / 64u * T * 64u + row * 64u];
+                }
+                vec4 a_row = a4;
+                [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                    acc[i * 4u + j] = fma(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
                 }
             }
         }
-        barrier();
     }
 
-    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-        uint row = row0 + ty + i * 8u;
-        [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-            uint col = col0 + tx + j * 8u;
+    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+        uint row = row0 + i;
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            uint col = col0 + self + j * 16u;
             if (row < T) {
-                result[row * 256u + col] = decode_weight_2(col + uint(clamp(tokens[row], 0, 4095)) * 256u) + acc[i * 8u + j];
+                result[row * 256u + col] = decode_weight_2(col + uint(clamp(tokens[row], 0, 4095)) * 256u) + acc[i * 4u + j];
             }
         }
     }
@@ -1085,7 +1062,7 @@ void main() {
 
 // matmul_add over [T,256], folding 256
 // Fuses: transpose, reshape, matmul, add.
-// Schedule: tile wg=64 tile=64x64x16 thread=8x8.
+// Schedule: direct wg=16 tile=16x64x8 thread=16x4.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -1094,16 +1071,13 @@ void main() {
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 64) in;
+layout(local_size_x = 16) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Attention_buffer { float attention[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
 layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
-
-shared vec4 tile_a[320];
-shared vec4 tile_b[320];
 
 vec4 bytes_signed(uint bytes) {
     int i = int(bytes);
@@ -1147,65 +1121,45 @@ void main() {
     const uint T = params[0];
     uint self = gl_LocalInvocationIndex;
     uint col0 = gl_WorkGroupID.x * 64u;
-    uint row0 = gl_WorkGroupID.y * 64u;
+    uint row0 = gl_WorkGroupID.y * 16u;
     float acc[64];
     [[unroll]] for (uint i = 0u; i < 64u; ++i) {
         acc[i] = 0.0;
     }
-    uint tx = self % 8u;
-    uint ty = self / 8u;
 
-    for (uint k0 = 0u; k0 < 256u; k0 += 16u) {
-        // Stage 64 rows of a.
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            uint slot = self + i * 64u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint row = min(row0 + line, T - 1u);
-            uint k = k0 + quad * 4u;
-            vec4 a4;
-            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                a4[lane] = attention[(k + lane) % 64u + (k + lane) / 64u * T * 64u + row * 64u];
+    for (uint k0 = 0u; k0 < 256u; k0 += 8u) {
+        vec4 b_cols[8];
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            uint col = col0 + self + j * 16u;
+            [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+                b_cols[j * 2u + q] = decode4_weight(col * 256u + (k0 + q * 4u));
             }
-            tile_a[line * 5u + quad] = a4;
         }
-
-        // Stage 64 columns of b.
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            uint slot = self + i * 64u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint col = col0 + line;
-            uint k = k0 + quad * 4u;
-            tile_b[line * 5u + quad] = decode4_weight(col * 256u + k);
-        }
-        barrier();
-
-        for (uint quad = 0u; quad < 4u; ++quad) {
-            vec4 b_cols[8];
-            [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 8u) * 5u + quad];
-            }
-            [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 8u) * 5u + quad];
-                [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-                    acc[i * 8u + j] = fma(a_row.x, b_cols[j].x, acc[i * 8u + j]);
-                    acc[i * 8u + j] = fma(a_row.y, b_cols[j].y, acc[i * 8u + j]);
-                    acc[i * 8u + j] = fma(a_row.z, b_cols[j].z, acc[i * 8u + j]);
-                    acc[i * 8u + j] = fma(a_row.w, b_cols[j].w, acc[i * 8u + j]);
+        [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+            uint row = min(row0 + i, T - 1u);
+            [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+                vec4 a4;
+                [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                    a4[lane] = attention[(k0 + q * 4u + lane) % 64u + (k0 + q * 4u + lane) / 64u * T * 64u + row * 64u];
+                }
+                vec4 a_row = a4;
+                [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                    acc[i * 4u + j] = fma(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
+                    acc[i * 4u + j] = fma(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
                 }
             }
         }
-        barrier();
     }
 
-    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-        uint row = row0 + ty + i * 8u;
-        [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-            uint col = col0 + tx + j * 8u;
+    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+        uint row = row0 + i;
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            uint col = col0 + self + j * 16u;
             if (row < T) {
                 uint at = row * 256u + col;
-                result[at] = add[at] + acc[i * 8u + j];
+                result[at] = add[at] + acc[i * 4u + j];
             }
         }
     }
