@@ -1,0 +1,310 @@
+package target
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// maxVariants bounds how many schedules of a kernel are worth measuring.
+const maxVariants = 128
+
+// Variants lists the schedules to measure for a kernel on a device, all of
+// which pass [Check]: the one that [Select] takes first, then the other
+// [Candidates] and whatever else the family's variants allow, those that are
+// most like the first before others, so that the first few are the best use of
+// little time.
+func Variants(k *kernel.Kernel, caps Caps) []Candidate {
+	if len(Missing(k, caps)) > 0 {
+		return nil
+	}
+	type ranked struct {
+		Candidate
+		far float64
+	}
+	var all []ranked
+	seen := map[kernel.Schedule]int{}
+	rank := 0 // among the candidates
+	add := func(c Candidate, expected bool) {
+		far := 0.0
+		if len(all) > 0 {
+			far = distance(all[0].Schedule, c.Schedule)
+		}
+		if expected {
+			far = min(far, float64(rank)/2)
+		}
+		if _, twice := seen[c.Schedule]; twice || Check(k, c.Schedule, caps) != nil {
+			return
+		}
+		seen[c.Schedule] = len(all)
+		all = append(all, ranked{c, far})
+		if expected {
+			rank++
+		}
+	}
+	for _, c := range Candidates(k, caps) {
+		add(c, true)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	for _, s := range space(k, caps) {
+		add(Candidate{s, "to be measured"}, false)
+	}
+	slices.SortStableFunc(all[1:], func(a, b ranked) int {
+		switch {
+		case a.far < b.far:
+			return -1
+		case a.far > b.far:
+			return 1
+		}
+		return 0
+	})
+	list := make([]Candidate, min(len(all), maxVariants))
+	for i := range list {
+		list[i] = all[i].Candidate
+	}
+	return list
+}
+
+// variantDistance is how many doublings another variant counts as.
+const variantDistance = 2
+
+// distance says how much two schedules differ: in doublings of their numbers,
+// where none (0) to some counts as one.
+func distance(a, b kernel.Schedule) float64 {
+	d := 0.0
+	if a.Variant != b.Variant {
+		d = variantDistance
+	}
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	for i := range x.NumField() {
+		if x.Field(i).Kind() != reflect.Int {
+			continue
+		}
+		p, q := x.Field(i).Int(), y.Field(i).Int()
+		switch {
+		case p == q:
+		case p <= 0 || q <= 0:
+			d++
+		default:
+			d += math.Abs(math.Log2(float64(p) / float64(q)))
+		}
+	}
+	return d
+}
+
+// space lists schedules of a family's variants, many of which do not pass
+// [Check].
+func space(k *kernel.Kernel, caps Caps) []kernel.Schedule {
+	switch k.Family {
+	case kernel.FamilyMap:
+		return mapSpace(k)
+	case kernel.FamilyRow:
+		return rowSpace(k, caps, kernel.VarRowSerial, kernel.VarRowGroup)
+	case kernel.FamilyScan:
+		return rowSpace(k, caps, kernel.VarScanSerial, kernel.VarScanGroup)
+	case kernel.FamilySort:
+		var all []kernel.Schedule
+		for wg := range doublings(2, 1024) {
+			all = append(all, kernel.Schedule{Variant: kernel.VarSort, Workgroup: wg, Vec: 1, LanesPerRow: wg})
+		}
+		return all
+	case kernel.FamilyMatMul:
+		if len(k.Parallel) < 2 {
+			return nil
+		}
+		return slices.Concat(matVecSpace(k, caps), matTileSpace(), matrixSpace(k, caps))
+	case kernel.FamilyAttention:
+		return flashSpace(k, caps)
+	}
+	return nil
+}
+
+// doublings gives from, twice that, and so on, up to to.
+func doublings(from, to int) func(func(int) bool) {
+	return func(yield func(int) bool) {
+		for n := from; n <= to && yield(n); n *= 2 {
+		}
+	}
+}
+
+func mapSpace(k *kernel.Kernel) []kernel.Schedule {
+	var all []kernel.Schedule
+	for wg := range doublings(32, 1024) {
+		for vec := range doublings(1, mapVec(k, 4)) {
+			all = append(all, kernel.Schedule{Variant: kernel.VarMap, Workgroup: wg, Vec: vec})
+		}
+	}
+	return all
+}
+
+// rowSpace is for the loops that go along rows: folds and scans.
+func rowSpace(k *kernel.Kernel, caps Caps, serial, group kernel.Variant) []kernel.Schedule {
+	var all []kernel.Schedule
+	for vec := range doublings(1, 4) {
+		for wg := range doublings(32, 256) {
+			all = append(all, withCaches(k, kernel.Schedule{Variant: serial, Workgroup: wg, Vec: vec, LanesPerRow: 1})...)
+		}
+		for lanes := range doublings(2, 1024) {
+			for wg := range doublings(max(lanes, 32), 1024) {
+				for _, subgroup := range subgroups(caps) {
+					s := kernel.Schedule{Variant: group, Workgroup: wg, Vec: vec, LanesPerRow: lanes, Subgroup: subgroup}
+					all = append(all, withCaches(k, s)...)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// withCaches is a schedule of rows with and without keeping them in registers.
+func withCaches(k *kernel.Kernel, s kernel.Schedule) []kernel.Schedule {
+	all := []kernel.Schedule{s}
+	each := int64(roundUp(int(min(ceilDiv(k.Fold.Max(), int64(s.LanesPerRow)), maxCached+1)), s.Vec))
+	if k.Family == kernel.FamilyRow && readsTwice(k) && k.Fold.IsStatic() && each <= maxCached {
+		s.Cache = int(each)
+		all = append(all, s)
+	}
+	return all
+}
+
+// subgroups are the sizes that kernels may be written for, and none.
+func subgroups(caps Caps) []int {
+	if n := subgroupOf(caps); n > 0 {
+		return []int{n, 0}
+	}
+	return []int{0}
+}
+
+func matVecSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
+	sh := matShapeOf(k)
+	if sh.M > MaxMatVecRows || len(k.Products) == 0 {
+		return nil
+	}
+	columns, runs := 1, []int{0}
+	if FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
+		columns = 8
+	}
+	if blocksOf(k) != 0 {
+		runs = []int{8, 16, 32, 64}
+	}
+	var all []kernel.Schedule
+	for wg := range doublings(32, 512) {
+		for lanes := range doublings(1, wg) {
+			for cols := range doublings(1, columns) {
+				for _, run := range runs {
+					for _, subgroup := range subgroups(caps) {
+						s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, subgroup)
+						s.TileK = run
+						all = append(all, s)
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// tileSpace lists tiles that take 32 to 512 invocations.
+func tileSpace(leastN, mostM int) []tile {
+	var all []tile
+	for m := range doublings(8, mostM) {
+		for n := range doublings(leastN, 128) {
+			for tm := range doublings(1, 8) {
+				for tn := range doublings(1, 8) {
+					t := tile{M: m, N: n, ThreadM: tm, ThreadN: tn}
+					if wg := t.workgroup(); wg < 32 || wg > 512 {
+						continue
+					}
+					for t.K = range doublings(8, 32) {
+						all = append(all, t)
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+func matTileSpace() []kernel.Schedule {
+	var all []kernel.Schedule
+	for _, t := range tileSpace(8, 128) {
+		all = append(all, t.schedule())
+	}
+	return all
+}
+
+// matrixSpace lists tiles on matrix units.
+func matrixSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
+	if _, ok := MatrixDType(k); !ok || !caps.Features.CooperativeMatrix {
+		return nil
+	}
+	var all []kernel.Schedule
+	add := func(t matrixTile) {
+		if s, ok := t.schedule(k, caps); ok {
+			all = append(all, s)
+		}
+	}
+	for m := range doublings(16, 256) {
+		for n := range doublings(16, 256) {
+			for depth := range doublings(16, 64) {
+				for wg := range doublings(64, 512) {
+					add(matrixTile{Variant: kernel.VarCoopMat2, Workgroup: wg, M: m, N: n, K: depth})
+				}
+				for sm := range doublings(1, 4) {
+					for sn := range doublings(1, 4) {
+						add(matrixTile{Variant: kernel.VarCoopMat, M: m, N: n, K: depth, SubgroupsM: sm, SubgroupsN: sn})
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+func flashSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
+	sh := flashShapeOf(k)
+	var all []kernel.Schedule
+	for _, t := range tileSpace(8, 64) {
+		heads := []int{1}
+		if h := flashHeads(sh, t.M); h != 1 {
+			heads = append(heads, h)
+		}
+		for _, h := range heads {
+			for _, subgroup := range subgroups(caps) {
+				all = append(all, t.flashSchedule(h, subgroup))
+			}
+		}
+	}
+	return all
+}
+
+// Label says what a kernel is, in a few words for people.
+func Label(k *kernel.Kernel) string {
+	text := string(k.Family)
+	switch {
+	case k.Family == kernel.FamilyMatMul && len(k.Parallel) >= 2:
+		sh := matShapeOf(k)
+		text += fmt.Sprintf(" %dx%dx%d", sh.M, sh.N, sh.K)
+		if sh.Batch > 1 {
+			text += fmt.Sprintf(" x%d", sh.Batch)
+		}
+	case k.Family == kernel.FamilyMap || k.Custom != nil:
+		text += fmt.Sprintf(" %d", points(k.Parallel))
+	default:
+		text += fmt.Sprintf(" %dx%d", points(k.Parallel), k.Fold.Max())
+	}
+	for _, b := range k.Bindings {
+		if b.Read && b.DType.IsBlock() {
+			return text + " " + b.DType.String()
+		}
+	}
+	if len(k.Bindings) > 0 {
+		text += " " + k.Bindings[0].DType.String()
+	}
+	return text
+}
