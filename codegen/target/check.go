@@ -25,6 +25,11 @@ func Check(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	if gaps := Missing(k, caps); len(gaps) > 0 {
 		return &MissingError{Kernel: k.Name, Device: caps.Name, Gaps: gaps}
 	}
+	return checkSchedule(k, s, caps)
+}
+
+// checkSchedule is [Check] for a kernel that lacks nothing on the device.
+func checkSchedule(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	checks := []func(*kernel.Kernel, kernel.Schedule, Caps) error{checkFamily, checkWorkgroup, checkSubgroup, checkVariant, checkShared}
 	for _, check := range checks {
 		if err := check(k, s, caps); err != nil {

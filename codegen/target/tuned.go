@@ -50,12 +50,29 @@ func (t Tuned) String() string {
 // of symbols, have one key.
 func TuningKey(k *kernel.Kernel) string {
 	text := k.Identity()
+	bounds := boundsOf(k)
 	for i, sym := range k.Symbols() {
 		name := regexp.MustCompile(`\b` + regexp.QuoteMeta(sym) + `\b`)
-		text = name.ReplaceAllLiteralString(text, fmt.Sprintf("$%d", i))
+		text = name.ReplaceAllLiteralString(text, fmt.Sprintf("$%d", i)) + fmt.Sprintf("$%d <= %d\n", i, bounds[sym])
 	}
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
+}
+
+// boundsOf returns the bounds of the symbols that a kernel's extents have.
+func boundsOf(k *kernel.Kernel) map[string]int64 {
+	bounds := map[string]int64{}
+	for _, d := range append(slices.Clone(k.Parallel), k.Fold, k.Take) {
+		bounds[d.Sym] = d.Bound
+	}
+	k.WalkIndices(func(x kernel.Index) {
+		x.Walk(func(f *kernel.Factor) {
+			if _, known := bounds[f.Extent.Sym]; !known {
+				bounds[f.Extent.Sym] = f.Extent.Bound
+			}
+		})
+	})
+	return bounds
 }
 
 // SelectTuned is [Select] with measurements: the schedule that won for the

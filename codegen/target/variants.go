@@ -36,7 +36,7 @@ func Variants(k *kernel.Kernel, caps Caps) []Candidate {
 		if expected {
 			far = min(far, float64(rank)/2)
 		}
-		if _, twice := seen[c.Schedule]; twice || Check(k, c.Schedule, caps) != nil {
+		if _, twice := seen[c.Schedule]; twice || checkSchedule(k, c.Schedule, caps) != nil {
 			return
 		}
 		seen[c.Schedule] = len(all)
@@ -108,11 +108,7 @@ func space(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 	case kernel.FamilyScan:
 		return rowSpace(k, caps, kernel.VarScanSerial, kernel.VarScanGroup)
 	case kernel.FamilySort:
-		var all []kernel.Schedule
-		for wg := range doublings(2, 1024) {
-			all = append(all, kernel.Schedule{Variant: kernel.VarSort, Workgroup: wg, Vec: 1, LanesPerRow: wg})
-		}
-		return all
+		return sortSpace(k)
 	case kernel.FamilyMatMul:
 		if len(k.Parallel) < 2 {
 			return nil
@@ -168,6 +164,16 @@ func withCaches(k *kernel.Kernel, s kernel.Schedule) []kernel.Schedule {
 	if k.Family == kernel.FamilyRow && readsTwice(k) && k.Fold.IsStatic() && each <= maxCached {
 		s.Cache = int(each)
 		all = append(all, s)
+	}
+	return all
+}
+
+func sortSpace(k *kernel.Kernel) []kernel.Schedule {
+	var all []kernel.Schedule
+	for wg := range doublings(2, 1024) {
+		held := int(min(ceilDiv(k.Fold.Max(), int64(wg)), maxHeld))
+		all = append(all, kernel.Schedule{Variant: kernel.VarSort, Workgroup: wg, Vec: 1, LanesPerRow: wg},
+			kernel.Schedule{Variant: kernel.VarSelect, Workgroup: wg, Vec: 1, LanesPerRow: wg, Cache: held})
 	}
 	return all
 }

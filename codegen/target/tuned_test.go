@@ -1,0 +1,153 @@
+package target
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TestSelectTuned: what won is taken where it fits, and only there.
+func TestSelectTuned(t *testing.T) {
+	caps := profile(t, "nvidia-h100")
+	k := rowSum(ir.F32, ir.D(4096), ir.D(4096), true)
+	usual, _, err := Select(k, caps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	won := usual
+	won.LanesPerRow, won.Workgroup = 64, 64
+	won.Cache = 0
+	unfit := won
+	unfit.Workgroup = 1 << 20
+	for _, tt := range []struct {
+		name   string
+		tuning Tuning
+		want   kernel.Schedule
+		reason string
+	}{
+		{"none", nil, usual, "nvidia: rows of"},
+		{"of another kernel", Tuning{strings.Repeat("0", 64): {Schedule: won}}, usual, "nvidia: rows of"},
+		{"of this one", Tuning{TuningKey(k): {Schedule: won, Micros: 43.1, Next: 47}}, won, "tuned: 43.1 us, next best 47"},
+		{"the only one", Tuning{TuningKey(k): {Schedule: usual, Micros: 43.1}}, usual, "tuned: 43.1 us"},
+		{"does not fit", Tuning{TuningKey(k): {Schedule: unfit, Micros: 1}}, usual, "not what tuning says: target: schedule"},
+		{"of another family", Tuning{TuningKey(k): {Schedule: kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 1}}}, usual, "the variant is for map kernels"},
+	} {
+		s, reason, err := SelectTuned(k, caps, tt.tuning)
+		if err != nil || s != tt.want || !strings.Contains(reason, tt.reason) {
+			t.Errorf("%s: %v (%s), %v; want %v (%s)", tt.name, s, reason, err, tt.want, tt.reason)
+		}
+	}
+}
+
+// TestTuningKey: names do not count, everything else does.
+func TestTuningKey(t *testing.T) {
+	base := rowSum(ir.F32, ir.Symbol("T", 512), ir.D(64), true)
+	renamed := rowSum(ir.F32, ir.Symbol("Tokens", 512), ir.D(64), true)
+	renamed.Name, renamed.Bindings[0].Name, renamed.Ops = "other", "z", []string{"sum"}
+	if TuningKey(base) != TuningKey(renamed) {
+		t.Error("a kernel under other names has another key")
+	}
+	seen := map[string]string{TuningKey(base): "base"}
+	for name, k := range map[string]*kernel.Kernel{
+		"another bound":  rowSum(ir.F32, ir.Symbol("T", 513), ir.D(64), true),
+		"another extent": rowSum(ir.F32, ir.Symbol("T", 512), ir.D(65), true),
+		"another dtype":  rowSum(ir.F16, ir.Symbol("T", 512), ir.D(64), true),
+		"another body":   rowSum(ir.F32, ir.Symbol("T", 512), ir.D(64), false),
+		"no symbol":      rowSum(ir.F32, ir.D(512), ir.D(64), true),
+	} {
+		key := TuningKey(k)
+		if other, taken := seen[key]; taken {
+			t.Errorf("%s has the key of %s", name, other)
+		}
+		seen[key] = name
+	}
+}
+
+func TestTuningHash(t *testing.T) {
+	one := Tuning{"a": {Schedule: kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64}, Micros: 2}}
+	again := Tuning{"a": {Schedule: kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64}, Micros: 3}}
+	other := Tuning{"a": {Schedule: kernel.Schedule{Variant: kernel.VarMap, Workgroup: 32}, Micros: 2}}
+	if one.Hash() != again.Hash() || one.Hash() == other.Hash() || Tuning(nil).Hash() != "" || (Tuning{}).Hash() != "" {
+		t.Errorf("hashes %s, %s, %s", one.Hash(), again.Hash(), other.Hash())
+	}
+}
+
+// TestVariants: for kernels of every family there are schedules to measure on
+// every profile, all of them legal and different, Select's first.
+func TestVariants(t *testing.T) {
+	for _, name := range Profiles() {
+		caps := profile(t, name)
+		for what, k := range samples {
+			all := Variants(k, caps)
+			usual, _, err := Select(k, caps)
+			if err != nil {
+				if len(all) != 0 {
+					t.Errorf("%s on %s: %d variants of a kernel that cannot run", what, name, len(all))
+				}
+				continue
+			}
+			if len(all) < 1 || len(all) > maxVariants || all[0].Schedule != usual {
+				t.Errorf("%s on %s: %d variants", what, name, len(all))
+				continue
+			}
+			seen := map[kernel.Schedule]bool{}
+			for _, c := range all {
+				if seen[c.Schedule] {
+					t.Errorf("%s on %s: %v is there twice", what, name, c.Schedule)
+				}
+				seen[c.Schedule] = true
+				if err := Check(k, c.Schedule, caps); err != nil {
+					t.Errorf("%s on %s: %v", what, name, err)
+				}
+			}
+		}
+	}
+}
+
+// TestVariantsAreWide: every variant of a family is among what is measured for
+// the shapes that it is made for.
+func TestVariantsAreWide(t *testing.T) {
+	for what, want := range map[string][]kernel.Variant{
+		"map 1M f32":        {kernel.VarMap},
+		"softmax 64Kx8":     {kernel.VarRowSerial, kernel.VarRowGroup},
+		"softmax 4096x4096": {kernel.VarRowGroup},
+		"matmul f16 512":    {kernel.VarMatTile, kernel.VarCoopMat, kernel.VarCoopMat2},
+		"matvec 8 rows":     {kernel.VarMatVec, kernel.VarMatTile},
+		"matvec q4_0":       {kernel.VarMatVec},
+		"prefill 4096":      {kernel.VarFlashTile},
+	} {
+		all := Variants(samples[what], profile(t, "nvidia-h100"))
+		have := map[kernel.Variant]int{}
+		for _, c := range all {
+			have[c.Schedule.Variant]++
+		}
+		for _, v := range want {
+			if have[v] < 2 {
+				t.Errorf("%s: %d schedules of %s among %d: %v", what, have[v], v, len(all), have)
+			}
+		}
+	}
+}
+
+// FuzzCheck: no schedule, whatever file it is from, makes Check panic.
+func FuzzCheck(f *testing.F) {
+	variants := []kernel.Variant{"", kernel.VarMap, kernel.VarRowSerial, kernel.VarRowGroup, kernel.VarMatTile, kernel.VarMatVec, kernel.VarCoopMat,
+		kernel.VarCoopMat2, kernel.VarScanSerial, kernel.VarScanGroup, kernel.VarSort, kernel.VarFlashTile, kernel.VarCustom}
+	caps, err := Profile("nvidia-h100")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(1, 256, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	f.Add(4, 256, 4, 0, 0, 128, 128, 16, 8, 8, 0, 0)
+	f.Add(6, 128, 4, 0, 0, 64, 64, 32, 2, 2, 16, 32)
+	f.Add(11, 128, 4, 0, 0, 64, 64, 16, 4, 4, 1, 32)
+	f.Fuzz(func(t *testing.T, variant, wg, vec, lanes, cache, m, n, k, tm, tn, frag, subgroup int) {
+		s := kernel.Schedule{Variant: variants[uint(variant)%uint(len(variants))], Workgroup: wg, Vec: vec, LanesPerRow: lanes, Cache: cache, TileM: m, TileN: n, TileK: k,
+			ThreadM: tm, ThreadN: tn, SubgroupsM: tm, SubgroupsN: tn, FragM: frag, FragN: frag, FragK: frag, Heads: frag, Subgroup: subgroup}
+		for _, sample := range samples {
+			_ = Check(sample, s, caps)
+		}
+	})
+}
