@@ -27,6 +27,10 @@ type CompileOptions struct {
 	// Target is the device to compile for: that of a live device, or a profile
 	// by target.Profile. The zero value is the generic profile.
 	Target target.Caps
+	// Tuning chooses schedules by what was measured; see [DeviceTuning] and
+	// [ReadTuning]. Where it is nil, [Device.Compile] takes that of its device and
+	// [Compile] takes none; one that is empty but not nil is none in both.
+	Tuning target.Tuning
 	// NoCache compiles anew and keeps nothing.
 	NoCache bool
 	// Jobs is the number of compiler processes; 0 means one per core.
@@ -141,7 +145,7 @@ func newCompiler(ctx context.Context, g *ir.Graph, opt CompileOptions) (*compile
 // cacheKey names everything that a compiled program depends on.
 func cacheKey(g *ir.Graph, caps target.Caps, tools *spirv.Toolchain, opt CompileOptions) string {
 	sum := sha256.New()
-	for _, part := range []string{g.HashString(), caps.Fingerprint(), Generator(), tools.Fingerprint(), fmt.Sprint(opt.Validate)} {
+	for _, part := range []string{g.HashString(), caps.Fingerprint(), Generator(), tools.Fingerprint(), fmt.Sprint(opt.Validate), opt.Tuning.Hash()} {
 		fmt.Fprintf(sum, "%d %s\n", len(part), part)
 	}
 	return hex.EncodeToString(sum.Sum(nil))
@@ -165,7 +169,7 @@ func (c *compiler) fromCache() (*Program, bool) {
 }
 
 func (c *compiler) compile(ctx context.Context) (*Program, error) {
-	low, err := Lower(c.g, c.caps)
+	low, err := LowerTuned(c.g, c.caps, c.opt.Tuning)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +205,10 @@ type Lowered struct {
 
 // Lower takes a graph through the passes, chooses schedules for a device and
 // generates GLSL. It needs neither device nor compiler.
-func Lower(g *ir.Graph, caps target.Caps) (*Lowered, error) {
+func Lower(g *ir.Graph, caps target.Caps) (*Lowered, error) { return LowerTuned(g, caps, nil) }
+
+// LowerTuned is [Lower] with schedules that won by measurement.
+func LowerTuned(g *ir.Graph, caps target.Caps, tuning target.Tuning) (*Lowered, error) {
 	s, err := passes.Run(g, passes.Options{
 		Store: func(k *kernel.Kernel) []kernel.StoredOperand { return target.StoreOperands(k, caps) },
 		Split: func(k *kernel.Kernel) int { return target.SplitSums(k, caps) },
@@ -220,17 +227,20 @@ func Lower(g *ir.Graph, caps target.Caps) (*Lowered, error) {
 	}
 	same := map[string]int{} // kernel identity and schedule to shader
 	for i, k := range s.Kernels {
-		sched, why, err := target.Select(k, caps)
+		sched, why, err := target.SelectTuned(k, caps, tuning)
 		if err != nil {
 			return nil, fmt.Errorf("kernel %d (%s): %w", i, k.Name, err)
 		}
-		low.Schedules, low.Reasons = append(low.Schedules, sched), append(low.Reasons, string(why))
+		low.Schedules, low.Reasons = append(low.Schedules, sched), append(low.Reasons, why)
 		sh, err := glsl.Emit(k, sched, caps, symbols)
 		if err != nil {
 			return nil, fmt.Errorf("kernel %d (%s): %w", i, k.Name, err)
 		}
 		st := &s.Program.Steps[i]
 		st.Grid, st.Schedule = sh.Grid, sched.String()
+		if tuned, ok := tuning.Chose(k, sched); ok {
+			st.Schedule += ", " + tuned.String()
+		}
 		id := k.Identity() + sched.String()
 		n, ok := same[id]
 		if !ok {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/cachefile"
@@ -23,6 +24,7 @@ type Device struct {
 	caps     target.Caps
 	why      string
 	fallback error
+	tuning   func() (target.Tuning, error)
 }
 
 // openVulkan is vk.Open, but for tests of machines without Vulkan.
@@ -77,7 +79,9 @@ func openVulkanDevice(want string) (*Device, error) {
 	if err != nil {
 		return nil, errors.Join(err, inst.Close())
 	}
-	return &Device{inst: inst, dev: dev, caps: dev.Caps(), why: why}, nil
+	d := &Device{inst: inst, dev: dev, caps: dev.Caps(), why: why}
+	d.tuning = sync.OnceValues(func() (target.Tuning, error) { return DeviceTuning(d.caps) })
+	return d, nil
 }
 
 // PipelineCacheDir returns the directory in which drivers' compiled pipelines
@@ -120,6 +124,15 @@ func (d *Device) Close() error {
 	return errors.Join(d.dev.Close(), d.inst.Close())
 }
 
+// Tuning returns what vkc tune chose for the device; see [DeviceTuning]. It is
+// read once.
+func (d *Device) Tuning() (target.Tuning, error) {
+	if d.IsReference() {
+		return nil, nil
+	}
+	return d.tuning()
+}
+
 // Compile compiles a graph for the device; see [Compile]. For the CPU
 // reference, which interprets graphs, there is nothing to do.
 func (d *Device) Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
@@ -129,6 +142,9 @@ func (d *Device) Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (
 		return p, g.Verify()
 	}
 	opt.Target = d.caps
+	if opt.Tuning == nil {
+		opt.Tuning, _ = d.Tuning() // what cannot be used is as if it were not there
+	}
 	return Compile(ctx, g, opt)
 }
 

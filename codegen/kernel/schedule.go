@@ -1,6 +1,9 @@
 package kernel
 
-import "fmt"
+import (
+	"fmt"
+	"reflect"
+)
 
 // Variant names a way of running a kernel family.
 type Variant string
@@ -114,4 +117,16 @@ func (s Schedule) String() string {
 		t += fmt.Sprintf(" subgroup=%d", s.Subgroup)
 	}
 	return t
+}
+
+// Numbers returns the numbers of a schedule, in the order of its fields.
+func (s Schedule) Numbers() []int {
+	var list []int
+	v := reflect.ValueOf(s)
+	for i := range v.NumField() {
+		if f := v.Field(i); f.Kind() == reflect.Int {
+			list = append(list, int(f.Int()))
+		}
+	}
+	return list
 }

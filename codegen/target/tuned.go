@@ -75,6 +75,16 @@ func boundsOf(k *kernel.Kernel) map[string]int64 {
 	return bounds
 }
 
+// Chose returns the measurement by which a kernel has its schedule, and false
+// where it has it by other reasons.
+func (t Tuning) Chose(k *kernel.Kernel, s kernel.Schedule) (Tuned, bool) {
+	if len(t) == 0 {
+		return Tuned{}, false
+	}
+	won, ok := t[TuningKey(k)]
+	return won, ok && won.Schedule == s
+}
+
 // SelectTuned is [Select] with measurements: the schedule that won for the
 // kernel, where there is one and it passes [Check].
 func SelectTuned(k *kernel.Kernel, caps Caps, tuning Tuning) (s kernel.Schedule, reason string, err error) {

@@ -3,7 +3,6 @@ package target
 import (
 	"fmt"
 	"math"
-	"reflect"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -80,18 +79,14 @@ func distance(a, b kernel.Schedule) float64 {
 	if a.Variant != b.Variant {
 		d = variantDistance
 	}
-	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
-	for i := range x.NumField() {
-		if x.Field(i).Kind() != reflect.Int {
-			continue
-		}
-		p, q := x.Field(i).Int(), y.Field(i).Int()
-		switch {
-		case p == q:
-		case p <= 0 || q <= 0:
+	others := b.Numbers()
+	for i, n := range a.Numbers() {
+		switch m := others[i]; {
+		case n == m:
+		case n <= 0 || m <= 0:
 			d++
 		default:
-			d += math.Abs(math.Log2(float64(p) / float64(q)))
+			d += math.Abs(math.Log2(float64(n) / float64(m)))
 		}
 	}
 	return d

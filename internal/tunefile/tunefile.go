@@ -1,0 +1,303 @@
+// Package tunefile keeps what vkc tune measured on a device in a file.
+//
+// A file is JSON, for people to read: a header with the format and the SHA-256
+// of the rest, then the device that it is for, the state of the generator whose
+// kernels were measured, and all measurements by kernel. A file that is damaged
+// or of another device or generator is never used, and the error says why.
+package tunefile
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/atomicfile"
+)
+
+// Format is what a file's format says.
+const Format = "vkc.tuning.1"
+
+// Limits of a file, above any that vkc tune writes.
+const (
+	maxFile     = 64 << 20
+	maxKernels  = 1 << 16
+	maxMeasured = 1 << 10
+	maxText     = 1 << 10
+	maxNumber   = 1 << 20 // of a schedule
+)
+
+// Status says what came of a schedule.
+type Status string
+
+// The outcomes.
+const (
+	OK     Status = "ok"     // right, and timed among the last
+	Slow   Status = "slow"   // right, and left out early
+	Wrong  Status = "wrong"  // its results are not those of the reference
+	Failed Status = "failed" // it could not be compiled or run
+)
+
+// Measurement is one schedule of a kernel.
+type Measurement struct {
+	Schedule kernel.Schedule `json:"schedule"`
+	Status   Status          `json:"status"`
+	Micros   float64         `json:"us,omitempty"` // the median time of a dispatch, where it was timed
+	Why      string          `json:"why,omitempty"`
+}
+
+// Kernel is all that was measured of a kernel. The first measurement is that of
+// the schedule that is taken without tuning.
+type Kernel struct {
+	Key      string           `json:"key"`   // target.TuningKey
+	About    string           `json:"about"` // for people
+	Symbols  map[string]int64 `json:"symbols,omitempty"`
+	Best     *target.Tuned    `json:"best,omitempty"` // what is taken from now on
+	Default  float64          `json:"default_us,omitempty"`
+	Measured []Measurement    `json:"measured"`
+}
+
+// File is the tuning of one device.
+type File struct {
+	Device    string   `json:"device"` // for people
+	Driver    string   `json:"driver"`
+	ID        string   `json:"id"`        // DeviceID
+	Generator string   `json:"generator"` // whose kernels were measured
+	Kernels   []Kernel `json:"kernels"`
+}
+
+// envelope is the file as it is written.
+type envelope struct {
+	Format string          `json:"format"`
+	SHA256 string          `json:"sha256"` // of tuning, without white space
+	Tuning json.RawMessage `json:"tuning"`
+}
+
+// DeviceID identifies a kind of device with its driver: what measurements hold
+// for.
+func DeviceID(caps target.Caps) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d\n%s\n%d\n%s\n", caps.Fingerprint(), caps.Name, caps.DriverID, caps.DriverName, caps.DriverVersion, caps.DriverInfo))
+	return hex.EncodeToString(sum[:])
+}
+
+// New returns an empty file for a device.
+func New(caps target.Caps, generator string) *File {
+	return &File{Device: caps.Name, Driver: strings.TrimSpace(caps.DriverName + " " + caps.DriverInfo), ID: DeviceID(caps), Generator: generator}
+}
+
+// Path returns where a device's file is below the root of vkc's caches.
+func Path(root string, caps target.Caps) string {
+	return filepath.Join(root, "tuning", DeviceID(caps)[:16]+".json")
+}
+
+// Read reads a file. A file that is not there is an error that is
+// fs.ErrNotExist.
+func Read(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	file, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return file, nil
+}
+
+// Parse reads the text of a file.
+func Parse(text []byte) (*File, error) {
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("more than %d bytes", maxFile)
+	}
+	var e envelope
+	if err := json.Unmarshal(text, &e); err != nil {
+		return nil, fmt.Errorf("not a tuning of vkc tune: %w", err)
+	}
+	if e.Format != Format {
+		return nil, fmt.Errorf("format %q, want %q", shorten(e.Format), Format)
+	}
+	sum, err := checksum(e.Tuning)
+	if err != nil {
+		return nil, err
+	}
+	if sum != e.SHA256 {
+		return nil, errors.New("damaged: the checksum is not that of its content")
+	}
+	var f File
+	dec := json.NewDecoder(bytes.NewReader(e.Tuning))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&f); err != nil {
+		return nil, err
+	}
+	return &f, f.check()
+}
+
+// checksum is that of JSON without white space, so that it may be indented
+// anew.
+func checksum(raw json.RawMessage) (string, error) {
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		return "", fmt.Errorf("it holds no tuning: %w", err)
+	}
+	sum := sha256.Sum256(b.Bytes())
+	return hex.EncodeToString(sum[:]), nil
+}
+
+func shorten(s string) string { return s[:min(len(s), 40)] }
+
+// check refuses what no measurement can have given.
+func (f *File) check() error {
+	if len(f.Kernels) > maxKernels {
+		return fmt.Errorf("%d kernels, more than %d", len(f.Kernels), maxKernels)
+	}
+	seen := map[string]bool{}
+	for i := range f.Kernels {
+		k := &f.Kernels[i]
+		if seen[k.Key] {
+			return fmt.Errorf("kernel %d: the key is taken", i)
+		}
+		seen[k.Key] = true
+		if err := k.check(); err != nil {
+			return fmt.Errorf("kernel %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (k *Kernel) check() error {
+	if raw, err := hex.DecodeString(k.Key); err != nil || len(raw) != sha256.Size {
+		return fmt.Errorf("the key %q is no SHA-256 in hex", shorten(k.Key))
+	}
+	if len(k.About) > maxText || len(k.Measured) > maxMeasured || len(k.Symbols) > maxText {
+		return fmt.Errorf("%d measurements of %q, more than there can be", len(k.Measured), shorten(k.About))
+	}
+	if b := k.Best; b != nil {
+		if err := errors.Join(checkSchedule(b.Schedule), checkMicros(b.Micros), checkMicros(b.Next)); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(k.Measured, func(m Measurement) bool { return m.Schedule == b.Schedule && m.Status == OK }) {
+			return errors.New("the best schedule is none that was measured and found right")
+		}
+	}
+	for i, m := range k.Measured {
+		if err := errors.Join(checkSchedule(m.Schedule), checkMicros(m.Micros)); err != nil {
+			return fmt.Errorf("measurement %d: %w", i, err)
+		}
+		if !slices.Contains([]Status{OK, Slow, Wrong, Failed}, m.Status) || len(m.Why) > maxText {
+			return fmt.Errorf("measurement %d: status %q", i, shorten(string(m.Status)))
+		}
+	}
+	return checkMicros(k.Default)
+}
+
+func checkMicros(us float64) error {
+	if !(us >= 0) || math.IsInf(us, 0) {
+		return fmt.Errorf("a time of %v us", us)
+	}
+	return nil
+}
+
+// checkSchedule bounds numbers, so that none overflows where schedules are
+// checked against devices.
+func checkSchedule(s kernel.Schedule) error {
+	if s.Variant == "" || len(s.Variant) > 32 {
+		return fmt.Errorf("the variant %q", shorten(string(s.Variant)))
+	}
+	for _, n := range s.Numbers() {
+		if n < 0 || n > maxNumber {
+			return fmt.Errorf("a number of %d in schedule %s", n, s.Variant)
+		}
+	}
+	return nil
+}
+
+// Encode returns the text of a file.
+func (f *File) Encode() ([]byte, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(f)
+	if err != nil {
+		return nil, err
+	}
+	sum, err := checksum(raw)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.MarshalIndent(envelope{Format, sum, raw}, "", " ")
+	return append(text, '\n'), err
+}
+
+// Write replaces a file as a whole, making its directory if need be.
+func (f *File) Write(path string) error {
+	text, err := f.Encode()
+	if err != nil {
+		return fmt.Errorf("tuning: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return atomicfile.WriteFile(path, text, 0o644)
+}
+
+// Find returns what was measured of the kernel of that key, or nil.
+func (f *File) Find(key string) *Kernel {
+	for i := range f.Kernels {
+		if f.Kernels[i].Key == key {
+			return &f.Kernels[i]
+		}
+	}
+	return nil
+}
+
+// Tuning is what the measurements choose.
+func (f *File) Tuning() target.Tuning {
+	t := target.Tuning{}
+	for _, k := range f.Kernels {
+		if k.Best != nil {
+			t[k.Key] = *k.Best
+		}
+	}
+	return t
+}
+
+// ForeignError says that measurements are of something else.
+type ForeignError struct{ Why string }
+
+func (e *ForeignError) Error() string { return e.Why }
+
+// Fits reports, as a [*ForeignError], whether the measurements are of another
+// device or driver, or of kernels that another generator made.
+func (f *File) Fits(caps target.Caps, generator string) error {
+	if f.ID != DeviceID(caps) {
+		return &ForeignError{fmt.Sprintf("it is for %q (%s), this is %q (%s)", shorten(f.Device), shorten(f.Driver), caps.Name, strings.TrimSpace(caps.DriverName+" "+caps.DriverInfo))}
+	}
+	return f.FitsGenerator(generator)
+}
+
+// FitsGenerator is the part of [File.Fits] that needs no device.
+func (f *File) FitsGenerator(generator string) error {
+	if f.Generator != generator {
+		return &ForeignError{"another version of vkc measured it"}
+	}
+	return nil
+}
+
+// Absent reports whether an error of Read is that there is no file.
+func Absent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
