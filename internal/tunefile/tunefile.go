@@ -57,14 +57,13 @@ type Measurement struct {
 	Why      string          `json:"why,omitempty"`
 }
 
-// Kernel is all that was measured of a kernel. The first measurement is that of
-// the schedule that is taken without tuning.
+// Kernel is all that was measured of a kernel.
 type Kernel struct {
 	Key      string           `json:"key"`   // target.TuningKey
 	About    string           `json:"about"` // for people
 	Symbols  map[string]int64 `json:"symbols,omitempty"`
-	Best     *target.Tuned    `json:"best,omitempty"` // what is taken from now on
-	Default  float64          `json:"default_us,omitempty"`
+	Best     *target.Tuned    `json:"best,omitempty"`       // what is taken from now on
+	Default  float64          `json:"default_us,omitempty"` // of the schedule that is taken without tuning
 	Measured []Measurement    `json:"measured"`
 }
 

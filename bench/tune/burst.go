@@ -1,0 +1,177 @@
+package tune
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// What a burst covers. Two timestamps are at least minBatch apart, of which
+// they are then less than 2 %.
+const (
+	minBatch   = 60 * time.Microsecond
+	maxBatches = 32
+	maxReplays = 1 << 12 // of a burst
+)
+
+// burst is a recording of many dispatches of one schedule, each after the one
+// before and on the next copy of the buffers, with a time after every few.
+type burst struct {
+	recording *vk.Recording
+	stamps    *vk.Timestamps
+	batches   int
+	replays   int // in each batch
+}
+
+// record makes a burst of dispatches that take about so long each.
+func (s *stand) record(c *contender, one, window time.Duration) (*burst, error) {
+	replays := int(min((minBatch+one-1)/one, maxReplays/maxBatches))
+	batches := min(max(int(window/(one*time.Duration(replays))), 3), maxBatches)
+	return s.burstOf(c, batches, replays)
+}
+
+func (s *stand) burstOf(c *contender, batches, replays int) (_ *burst, err error) {
+	groups, err := c.grid.Eval(s.trials[0].symbols)
+	if err != nil {
+		return nil, err
+	}
+	b := &burst{batches: batches, replays: replays}
+	if b.stamps, err = s.dev.NewTimestamps(batches + 1); err != nil {
+		return nil, err
+	}
+	list := s.dev.NewCommandList()
+	list.ResetTimestamps(b.stamps)
+	list.BindPipeline(c.pipeline)
+	list.Timestamp(b.stamps, 0)
+	for i := range batches {
+		for j := range replays {
+			list.Barrier(vk.StageCompute, vk.StageCompute)
+			list.Bind(s.sets, (i*replays+j)%s.copies)
+			list.Dispatch(groups[0], groups[1], groups[2])
+		}
+		list.Timestamp(b.stamps, i+1)
+	}
+	if b.recording, err = s.dev.Record("burst of "+s.kernel.Name, list); err != nil {
+		b.stamps.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *burst) close() error {
+	b.recording.Close()
+	return b.stamps.Close()
+}
+
+// times returns how long a dispatch took, by batch of the last submission.
+func (b *burst) times() ([]time.Duration, error) {
+	at, err := b.stamps.Read(0, b.batches+1)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]time.Duration, b.batches)
+	for i := range list {
+		list[i] = (at[i+1] - at[i]) / time.Duration(b.replays)
+	}
+	return list, nil
+}
+
+// The warm-up before anything is timed: clocks rise only while the device works
+// without a gap. A processor is up to speed at once.
+const (
+	gpuWarm = 250 * time.Millisecond
+	cpuWarm = 5 * time.Millisecond
+)
+
+// Time implements [Stand]: the schedules take turns, several times, right after
+// a warm-up of the same work.
+func (s *stand) Time(ctx context.Context, which []int, window time.Duration, turns int) ([]time.Duration, error) {
+	warm := gpuWarm
+	if s.caps.Type == target.DeviceCPU {
+		warm = cpuWarm
+	}
+	bursts := make([]*burst, len(which))
+	for n, i := range which {
+		b, err := s.burstFor(ctx, s.list[i], window)
+		if err != nil {
+			return nil, fmt.Errorf("schedule %s: %w", s.list[i].schedule, err)
+		}
+		bursts[n] = b
+	}
+	for start := time.Now(); time.Since(start) < warm; {
+		if err := s.turn(ctx, bursts, nil); err != nil {
+			return nil, err
+		}
+	}
+	all := make([][]time.Duration, len(which))
+	for range turns {
+		if err := s.turn(ctx, bursts, all); err != nil {
+			return nil, err
+		}
+	}
+	medians := make([]time.Duration, len(which))
+	for n, list := range all {
+		slices.Sort(list)
+		medians[n] = max(list[len(list)/2], 1)
+	}
+	return medians, nil
+}
+
+// burstFor returns a burst for that window. The first of a schedule is as short
+// as can be, since nothing is known about it.
+func (s *stand) burstFor(ctx context.Context, c *contender, window time.Duration) (*burst, error) {
+	if c.burst == nil {
+		var err error
+		if c.burst, err = s.burstOf(c, 3, 1); err != nil || window == 0 {
+			return c.burst, err
+		}
+		if err := s.dev.Run(ctx, c.burst.recording); err != nil {
+			return nil, err
+		}
+	}
+	if window == 0 {
+		return c.burst, nil
+	}
+	times, err := c.burst.times()
+	if err != nil {
+		return nil, err
+	}
+	next, err := s.record(c, max(slices.Min(times), 500*time.Nanosecond), window)
+	if err != nil {
+		return nil, err
+	}
+	old := c.burst
+	c.burst = next
+	return next, old.close()
+}
+
+// turn runs each burst once, the next one handed over while one runs. Where
+// all is not nil, the times are added to it.
+func (s *stand) turn(ctx context.Context, bursts []*burst, all [][]time.Duration) error {
+	var before vk.Point
+	finish := func(n int, at vk.Point) error {
+		if err := s.dev.Wait(ctx, at); err != nil || all == nil {
+			return err
+		}
+		times, err := bursts[n].times()
+		all[n] = append(all[n], times...)
+		return err
+	}
+	for n, b := range bursts {
+		at, err := s.dev.Submit(b.recording)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			if err := finish(n-1, before); err != nil {
+				return err
+			}
+		}
+		before = at
+	}
+	return finish(len(bursts)-1, before)
+}

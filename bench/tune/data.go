@@ -1,0 +1,202 @@
+package tune
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/vkc-go/vkc/bench"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/kernel/keval"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// guard is how many bytes stand behind each buffer of a kernel that nothing may
+// touch, and pattern what is in them and in what has not been written.
+const (
+	guard   = 256
+	pattern = 0x5a
+)
+
+// operand is what a binding of a kernel holds before a run, at some values of
+// symbols.
+type operand struct {
+	binding kernel.Bind
+	buffer  *kernel.Buffer
+	dims    []int
+	size    int64 // bytes in use
+	data    []byte
+	rotate  bool // replays in a program find it out of the cache
+}
+
+// operands makes random data for the bindings of a kernel. What is only written
+// has none.
+func (k *Kernel) operands(symbols map[string]int64) ([]operand, error) {
+	list := make([]operand, len(k.step.Binds))
+	for i, bind := range k.step.Binds {
+		b := &k.program.Buffers[bind.Buffer]
+		dims, err := b.Shape.Eval(symbols)
+		if err != nil {
+			return nil, fmt.Errorf("binding %d (%s): %w", i, b.Name, err)
+		}
+		size, err := ir.Type{DType: b.DType, Shape: ir.ShapeOf(dims...)}.MaxBytes()
+		if err != nil {
+			return nil, err
+		}
+		o := operand{binding: bind, buffer: b, dims: dims, size: size, rotate: b.Kind != kernel.BufTemp && b.Kind != kernel.BufParams}
+		if bind.Read || !bind.Write {
+			if o.data, err = k.fill(i, &o, symbols); err != nil {
+				return nil, fmt.Errorf("binding %d (%s): %w", i, b.Name, err)
+			}
+		}
+		list[i] = o
+	}
+	return list, nil
+}
+
+// fill makes the content of a binding that is read.
+func (k *Kernel) fill(i int, o *operand, symbols map[string]int64) ([]byte, error) {
+	switch o.buffer.Kind {
+	case kernel.BufParams:
+		var words []byte
+		for _, s := range k.program.Symbols {
+			words = binary.LittleEndian.AppendUint32(words, uint32(symbols[s.Name]))
+		}
+		return words, nil
+	case kernel.BufWeight:
+		var all []byte
+		for j, s := range o.buffer.Segments {
+			if s.Weight == "" {
+				all = append(all, s.Data...)
+				continue
+			}
+			d, err := bench.Random(fmt.Sprintf("binding %d.%d", i, j), s.DType, bench.Fill{}, s.Dims...)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, d.Bytes...)
+		}
+		return all, nil
+	}
+	d, err := bench.Random(fmt.Sprintf("binding %d", i), o.buffer.DType, bench.Fill{}, o.dims...)
+	if err != nil {
+		return nil, err
+	}
+	return d.Bytes, nil
+}
+
+// initial is what the buffer of an operand holds before a run, the guard
+// included.
+func (o *operand) initial() []byte {
+	all := bytes.Repeat([]byte{pattern}, int(o.buffer.Bytes)+guard)
+	copy(all, o.data)
+	return all
+}
+
+// result takes the part of a buffer that is in use.
+func (o *operand) result(all []byte) *ir.Data {
+	return &ir.Data{DType: o.buffer.DType, Dims: o.dims, Bytes: all[:o.size]}
+}
+
+// untouched reports where a run wrote behind an operand's elements.
+func (o *operand) untouched(all []byte) error {
+	for i, b := range all[o.size:] {
+		if want := byte(pattern); b != want && int64(i)+o.size >= int64(len(o.data)) {
+			return fmt.Errorf("byte %d behind the %d of %s was overwritten", i, o.size, o.buffer.Name)
+		}
+	}
+	return nil
+}
+
+// evaluable bounds the operations and elements of kernels that the host
+// evaluator computes.
+const evaluable = 1 << 19
+
+// evaluate computes a kernel's results on the host, by binding, or returns false
+// where that would take long or cannot be done: the kernel reads what it
+// writes, or writes a part of a buffer only.
+func (k *Kernel) evaluate(list []operand, symbols map[string]int64) (map[int]*ir.Data, bool, error) {
+	work := k.step.Flops
+	for _, o := range list {
+		if o.binding.Write && o.binding.Read {
+			return nil, false, nil
+		}
+		work += int64(len(o.data)) + o.size
+	}
+	if work > evaluable || k.Custom != nil {
+		return nil, false, nil
+	}
+	p := &kernel.Program{Name: k.Name, Symbols: k.program.Symbols}
+	step := k.step
+	step.Binds, step.Barrier = nil, false
+	in := map[string]*ir.Data{}
+	for i, o := range list {
+		b := *o.buffer
+		b.Name, b.Segments, b.Offset = fmt.Sprint("binding ", i), nil, 0
+		port := kernel.Port{Name: b.Name, Buffer: i, DType: b.DType, Shape: b.Shape}
+		switch {
+		case b.Kind == kernel.BufParams:
+		case o.binding.Write:
+			b.Kind = kernel.BufOutput
+			p.Outputs = append(p.Outputs, port)
+		default:
+			b.Kind = kernel.BufInput
+			p.Inputs = append(p.Inputs, port)
+			in[b.Name] = &ir.Data{DType: b.DType, Dims: o.dims, Bytes: o.data}
+		}
+		p.Buffers = append(p.Buffers, b)
+		step.Binds = append(step.Binds, kernel.Bind{Buffer: i, Read: o.binding.Read, Write: o.binding.Write})
+	}
+	p.Steps = []kernel.Step{step}
+	m, err := keval.New(p, []*kernel.Kernel{k.Kernel}, keval.Options{Decode: quant.Dequantize})
+	if err != nil {
+		return nil, false, err
+	}
+	out, err := m.Run(in, symbols)
+	if err != nil {
+		return nil, false, err
+	}
+	want := map[int]*ir.Data{}
+	for _, port := range p.Outputs {
+		want[port.Buffer] = out[port.Name]
+	}
+	return want, true, nil
+}
+
+// compareChunk is how many elements one goroutine compares.
+const compareChunk = 1 << 20
+
+// same compares results, on all cores. The chunks of a tolerance of sums each
+// have a largest element of their own, which makes it the stricter.
+func same(have, want *ir.Data, tol ir.Tolerance) error {
+	if bytes.Equal(have.Bytes, want.Bytes) {
+		return nil
+	}
+	size := want.DType.BlockBytes()
+	n := len(want.Bytes) / size
+	errs := make([]error, (n+compareChunk-1)/compareChunk)
+	var wg sync.WaitGroup
+	free := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range errs {
+		from, to := i*compareChunk, min((i+1)*compareChunk, n)
+		free <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-free }()
+			part := func(d *ir.Data) *ir.Data {
+				return &ir.Data{DType: d.DType, Dims: []int{to - from}, Bytes: d.Bytes[from*size : to*size]}
+			}
+			errs[i] = interp.Compare(part(have), part(want), tol).Err()
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

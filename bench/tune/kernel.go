@@ -1,0 +1,170 @@
+package tune
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Kernel is a kernel to tune.
+type Kernel struct {
+	*kernel.Kernel
+	Key     string // target.TuningKey
+	About   string // for people
+	Symbols map[string]int64
+	Uses    int // steps that run it, of all graphs
+
+	program *kernel.Program // the one that the kernel is of
+	step    kernel.Step
+}
+
+// Kernels returns the distinct kernels of a graph, those that are likely to
+// take longest first. symbols gives the values of symbols to measure at; of
+// those left out it is the bound.
+func Kernels(g *ir.Graph, caps target.Caps, symbols map[string]int64) ([]*Kernel, error) {
+	low, err := vkc.Lower(g, caps)
+	if err != nil {
+		return nil, err
+	}
+	values, err := symbolValues(low.Program, symbols)
+	if err != nil {
+		return nil, err
+	}
+	var list []*Kernel
+	for i, k := range low.Kernels {
+		list = append(list, &Kernel{
+			Kernel: k, Key: target.TuningKey(k), About: target.Label(k), Symbols: values, Uses: 1, program: low.Program, step: low.Program.Steps[i],
+		})
+	}
+	return Merge(list), nil
+}
+
+// Merge returns the distinct kernels of several lists, those that are likely to
+// take longest first.
+func Merge(lists ...[]*Kernel) []*Kernel {
+	seen := map[string]*Kernel{}
+	var all []*Kernel
+	for _, k := range slices.Concat(lists...) {
+		if have := seen[k.Key]; have != nil {
+			have.Uses += k.Uses
+			continue
+		}
+		seen[k.Key] = k
+		all = append(all, k)
+	}
+	slices.SortStableFunc(all, func(a, b *Kernel) int { return -compare(a.weight(), b.weight()) })
+	return all
+}
+
+func compare(a, b float64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// intensity is how many operations take about as long as a byte.
+const intensity = 50
+
+// weight is about what all steps of the kernel take, in no unit.
+func (k *Kernel) weight() float64 {
+	return float64(k.Uses) * max(float64(k.step.Moved), float64(k.step.Flops)/intensity, 1<<10)
+}
+
+// symbolValues checks given values, and adds those of the other symbols.
+func symbolValues(p *kernel.Program, given map[string]int64) (map[string]int64, error) {
+	values := map[string]int64{}
+	var names []string
+	for _, s := range p.Symbols {
+		names = append(names, s.Name)
+		values[s.Name] = s.Bound
+		if v, ok := given[s.Name]; ok {
+			if v < 1 || v > s.Bound {
+				return nil, fmt.Errorf("symbol %s = %d is outside 1..%d, its declared bound", s.Name, v, s.Bound)
+			}
+			values[s.Name] = v
+		}
+	}
+	for name := range given {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("there is no symbol %q; the program has %s", name, strings.Join(append(names, "no other"), ", "))
+		}
+	}
+	return values, nil
+}
+
+// others are values at which results are checked besides: about half of the
+// others, and odd, so that no tile divides them. Nil where there is no symbol.
+func (k *Kernel) others() map[string]int64 {
+	if len(k.Kernel.Symbols()) == 0 {
+		return nil
+	}
+	values := map[string]int64{}
+	for name, v := range k.Symbols {
+		values[name] = min(v/2|1, v)
+	}
+	return values
+}
+
+// Tolerance bounds how far the results of two schedules may be apart, by the
+// rows of the ops that the kernel fuses: as package interp has it, errors of
+// separate ops add as the root of the sum of their squares.
+func (k *Kernel) tolerance(t ir.DType) ir.Tolerance {
+	if !t.IsFloat() {
+		return ir.Tolerance{}
+	}
+	var rel2, abs2 float64
+	sum, inexact := false, 0
+	add := func(tol ir.Tolerance, eps float64) {
+		rel := tol.Eps*0x1p-23 + eps
+		rel2, abs2 = rel2+rel*rel, abs2+tol.Abs*tol.Abs
+		sum = sum || tol.Sum
+		if rel > 0 || tol.Abs > 0 {
+			inexact++
+		}
+	}
+	for _, name := range k.Ops {
+		if op, err := ir.ParseOp(name); err == nil {
+			add(op.Info().Tol, 0)
+		}
+	}
+	for _, p := range k.Products {
+		switch {
+		case p.HalfSums:
+			add(ir.Tolerance{Sum: true}, halfSums*epsilon(ir.F16))
+		case p.Operands == ir.F16 || p.Operands == ir.BF16:
+			add(ir.Tolerance{Sum: true}, epsilon(p.Operands))
+		}
+	}
+	if inexact == 0 {
+		return ir.Tolerance{}
+	}
+	add(ir.Tolerance{}, epsilon(t)) // of rounding the result
+	return ir.Tolerance{Eps: math.Sqrt(rel2) / epsilon(t), Abs: math.Sqrt(abs2), Sum: sum || inexact > 1}
+}
+
+// halfSums is how many units of f16 a sum made in f16 may be off; see package
+// interp.
+const halfSums = 32
+
+// epsilon is the machine epsilon that tolerances count in.
+func epsilon(t ir.DType) float64 {
+	switch t {
+	case ir.F16:
+		return 0x1p-10
+	case ir.BF16:
+		return 0x1p-7
+	case ir.F8E4M3:
+		return 0x1p-3
+	}
+	return 0x1p-23
+}

@@ -1,0 +1,415 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/tunefile"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// Lab is where kernels are measured.
+type Lab interface {
+	// Open puts a kernel and its data on the device.
+	Open(ctx context.Context, k *Kernel) (Stand, error)
+}
+
+// Stand is one kernel of which schedules are measured.
+type Stand interface {
+	// Prepare compiles schedules, which the other methods name by their places in
+	// the list; it is called once. What keeps one from running is in the list of
+	// errors, by place.
+	Prepare(ctx context.Context, schedules []kernel.Schedule) ([]error, error)
+	// Check runs a schedule and compares what it gives with the reference, or with
+	// what the first schedule that was checked gave. What differs is a
+	// [*WrongError].
+	Check(ctx context.Context, i int) error
+	// Time returns the median time of a dispatch of each, which take turns for so
+	// long each time; the shortest that is possible if the window is 0.
+	Time(ctx context.Context, which []int, window time.Duration, turns int) ([]time.Duration, error)
+	Close() error
+}
+
+// WrongError says that a schedule's results are not those of the reference.
+type WrongError struct{ Err error }
+
+func (e *WrongError) Error() string { return "wrong results: " + e.Err.Error() }
+func (e *WrongError) Unwrap() error { return e.Err }
+
+// Options adjusts [Tune].
+type Options struct {
+	Caps target.Caps
+	// Budget is how long to measure; a chunk of schedules that was begun is
+	// finished. 0 is without end.
+	Budget time.Duration
+	// Chunk is how many schedules of a kernel are measured together: 12 on a GPU
+	// unless set.
+	Chunk int
+	// Save, if set, is called after each chunk, so that nothing that was measured
+	// is lost.
+	Save func(*tunefile.File) error
+	// Progress, if set, is told before each chunk.
+	Progress func(Progress)
+	// Now is time.Now unless a test has another clock.
+	Now func() time.Time
+}
+
+// Progress is how far a tuning is.
+type Progress struct {
+	Kernels, Done    int    // of which all schedules are measured
+	Schedules, Tried int    // of all kernels, those of earlier tunings included
+	About            string // the kernel that is next
+	Default, Best    float64
+	Spent            time.Duration
+}
+
+// Margin is how much better than the default a schedule must be to replace it:
+// less may be noise.
+const Margin = 0.02
+
+// Row is what came of one kernel.
+type Row struct {
+	About           string
+	Uses            int
+	Tried, Variants int
+	Default, Best   float64 // medians of a dispatch in microseconds, 0 where nothing was measured
+	Schedule        kernel.Schedule
+	Changed         bool   // the best is not the default
+	Wrong, Failed   int    // schedules that gave other results, or could not run
+	Why             string // the kernel cannot be tuned
+}
+
+// Tune measures schedules of kernels that the file does not have yet, and puts
+// them and what wins into it. It returns a row for each kernel, in their order.
+// The error is that of a device that is lost, of Save, or of the end of ctx;
+// what was measured before is in the file and the rows all the same.
+func Tune(ctx context.Context, lab Lab, kernels []*Kernel, file *tunefile.File, opt Options) ([]Row, error) {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Chunk == 0 {
+		opt.Chunk = 12
+		if opt.Caps.Type == target.DeviceCPU {
+			opt.Chunk = 6
+		}
+	}
+	t := &tuner{lab: lab, file: file, opt: opt, start: opt.Now()}
+	for _, k := range kernels {
+		t.jobs = append(t.jobs, newJob(k, file, opt.Caps))
+	}
+	err := t.run(ctx)
+	rows := make([]Row, len(t.jobs))
+	for i, j := range t.jobs {
+		rows[i] = j.row()
+	}
+	return rows, err
+}
+
+type tuner struct {
+	lab   Lab
+	file  *tunefile.File
+	opt   Options
+	jobs  []*job
+	start time.Time
+}
+
+// job is the tuning of one kernel.
+type job struct {
+	kernel   *Kernel
+	record   tunefile.Kernel
+	standard kernel.Schedule   // the default
+	todo     []kernel.Schedule // not measured yet
+	variants int
+	chunks   int // measured now
+	dead     error
+}
+
+// newJob takes up what an earlier tuning left.
+func newJob(k *Kernel, file *tunefile.File, caps target.Caps) *job {
+	j := &job{kernel: k, record: tunefile.Kernel{Key: k.Key, About: k.About}}
+	if old := file.Find(k.Key); old != nil {
+		j.record = *old
+		j.record.Measured = slices.Clone(old.Measured)
+	}
+	j.record.Symbols = k.Symbols
+	list := target.Variants(k.Kernel, caps)
+	if len(list) == 0 {
+		j.dead = errors.New("it has no schedule on this device")
+		return j
+	}
+	j.standard, j.variants = list[0].Schedule, len(list)
+	for _, c := range list {
+		if j.find(c.Schedule) == nil {
+			j.todo = append(j.todo, c.Schedule)
+		}
+	}
+	return j
+}
+
+func (j *job) find(s kernel.Schedule) *tunefile.Measurement {
+	for i := range j.record.Measured {
+		if j.record.Measured[i].Schedule == s {
+			return &j.record.Measured[i]
+		}
+	}
+	return nil
+}
+
+// note keeps a measurement, in place of an earlier one.
+func (j *job) note(m tunefile.Measurement) {
+	m.Why = m.Why[:min(len(m.Why), maxWhy)]
+	if old := j.find(m.Schedule); old != nil {
+		*old = m
+		return
+	}
+	j.record.Measured = append(j.record.Measured, m)
+}
+
+// maxWhy bounds the reasons in a file, since compilers can be wordy.
+const maxWhy = 300
+
+func (j *job) row() Row {
+	r := Row{About: j.record.About, Uses: j.kernel.Uses, Tried: j.variants - len(j.todo), Variants: j.variants, Default: j.record.Default}
+	for _, m := range j.record.Measured {
+		switch m.Status {
+		case tunefile.Wrong:
+			r.Wrong++
+		case tunefile.Failed:
+			r.Failed++
+		}
+	}
+	if b := j.record.Best; b != nil {
+		r.Best, r.Schedule, r.Changed = b.Micros, b.Schedule, b.Schedule != j.standard
+	}
+	if j.dead != nil {
+		r.Why = strings.Join(strings.Fields(j.dead.Error()), " ")
+	}
+	return r
+}
+
+// run measures chunk after chunk until the budget is spent or nothing is left.
+func (t *tuner) run(ctx context.Context) error {
+	for {
+		j := t.next()
+		spent := t.opt.Now().Sub(t.start)
+		if j == nil || t.opt.Budget > 0 && spent >= t.opt.Budget {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		t.progress(j, spent)
+		err := t.chunk(ctx, j)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, vk.ErrDeviceLost):
+			return fmt.Errorf("kernel %s: %w", j.record.About, err)
+		case err != nil:
+			j.dead, j.todo = err, nil
+		}
+		if err := t.keep(j); err != nil {
+			return err
+		}
+	}
+}
+
+// next is the kernel to go on with: each once, the heaviest first, and then the
+// one that takes most of the time, while others get their turns too.
+func (t *tuner) next() *job {
+	var best *job
+	most := 0.0
+	for _, j := range t.jobs {
+		if len(j.todo) == 0 || j.dead != nil {
+			continue
+		}
+		if j.chunks == 0 {
+			return j
+		}
+		turns := float64(j.chunks)
+		if w := float64(j.kernel.Uses) * j.record.Default / (turns * turns); best == nil || w > most {
+			best, most = j, w
+		}
+	}
+	return best
+}
+
+func (t *tuner) progress(next *job, spent time.Duration) {
+	if t.opt.Progress == nil {
+		return
+	}
+	p := Progress{Kernels: len(t.jobs), About: next.record.About, Default: next.record.Default, Spent: spent}
+	for _, j := range t.jobs {
+		p.Schedules += j.variants
+		p.Tried += j.variants - len(j.todo)
+		if len(j.todo) == 0 {
+			p.Done++
+		}
+	}
+	if b := next.record.Best; b != nil {
+		p.Best = b.Micros
+	}
+	t.opt.Progress(p)
+}
+
+// keep puts what was measured of a kernel into the file.
+func (t *tuner) keep(j *job) error {
+	if len(j.record.Measured) == 0 {
+		return nil
+	}
+	if old := t.file.Find(j.record.Key); old != nil {
+		*old = j.record
+	} else {
+		t.file.Kernels = append(t.file.Kernels, j.record)
+	}
+	if t.opt.Save == nil {
+		return nil
+	}
+	return t.opt.Save(t.file)
+}
+
+// chunk measures the next few schedules of a kernel, together with its default
+// and the best so far, since only what was measured side by side compares.
+func (t *tuner) chunk(ctx context.Context, j *job) (err error) {
+	list := []kernel.Schedule{j.standard}
+	if b := j.record.Best; b != nil && b.Schedule != j.standard {
+		list = append(list, b.Schedule)
+	}
+	n := 0
+	for ; n < len(j.todo) && n < t.opt.Chunk; n++ {
+		if !slices.Contains(list, j.todo[n]) {
+			list = append(list, j.todo[n])
+		}
+	}
+	stand, err := t.lab.Open(ctx, j.kernel)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stand.Close()) }()
+	right, err := j.right(ctx, stand, list)
+	if err != nil {
+		return err
+	}
+	if err := j.race(ctx, stand, list, right); err != nil {
+		return err
+	}
+	j.todo = j.todo[n:]
+	j.chunks++
+	return nil
+}
+
+// right returns the places of the schedules whose results are right. Without
+// the default, which is the first, there is nothing to compare with.
+func (j *job) right(ctx context.Context, stand Stand, list []kernel.Schedule) ([]int, error) {
+	failed, err := stand.Prepare(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	var right []int
+	for i, s := range list {
+		err := failed[i]
+		if err == nil {
+			err = stand.Check(ctx, i)
+		}
+		wrong := (*WrongError)(nil)
+		switch {
+		case err == nil:
+			right = append(right, i)
+			continue
+		case ctx.Err() != nil || errors.Is(err, vk.ErrDeviceLost):
+			return nil, err
+		case i == 0:
+			return nil, fmt.Errorf("its default schedule, %s: %w", s, err)
+		case errors.As(err, &wrong):
+			j.note(tunefile.Measurement{Schedule: s, Status: tunefile.Wrong, Why: err.Error()})
+		default:
+			j.note(tunefile.Measurement{Schedule: s, Status: tunefile.Failed, Why: err.Error()})
+		}
+	}
+	return right, nil
+}
+
+// The rounds of a race: a look at each schedule that leaves out the clearly
+// slower ones, a round of the rest, and a final of the best few.
+var rounds = []struct {
+	window time.Duration
+	turns  int
+	within float64 // times of the best: who goes on
+	most   int     // of those
+}{
+	{0, 1, 1.6, 12},
+	{3 * time.Millisecond, 1, 1.15, 4},
+	{10 * time.Millisecond, 3, 0, 0},
+}
+
+// race times the schedules that are right, and notes the times and who wins.
+func (j *job) race(ctx context.Context, stand Stand, list []kernel.Schedule, in []int) error {
+	var times []time.Duration
+	for n, r := range rounds {
+		var err error
+		if times, err = stand.Time(ctx, in, r.window, r.turns); err != nil {
+			return err
+		}
+		if n == len(rounds)-1 {
+			break
+		}
+		in = j.goOn(list, in, times, r.within, r.most)
+	}
+	j.decide(list, in, times)
+	return nil
+}
+
+// goOn returns who is in the next round, and notes the times of the others. The
+// default always is.
+func (j *job) goOn(list []kernel.Schedule, in []int, times []time.Duration, within float64, most int) []int {
+	order := make([]int, len(in)) // of places in times
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return int(times[a] - times[b]) })
+	limit := time.Duration(float64(times[order[0]]) * within)
+	stays := map[int]bool{in[0]: true}
+	for rank, i := range order {
+		if times[i] <= limit && rank < most {
+			stays[in[i]] = true
+		}
+	}
+	var next []int
+	for n, i := range in {
+		if stays[i] {
+			next = append(next, i)
+			continue
+		}
+		j.note(tunefile.Measurement{Schedule: list[i], Status: tunefile.Slow, Micros: micros(times[n])})
+	}
+	return next
+}
+
+// decide notes the times of a final, and what is taken from now on.
+func (j *job) decide(list []kernel.Schedule, in []int, times []time.Duration) {
+	best := 0
+	for n, i := range in {
+		j.note(tunefile.Measurement{Schedule: list[i], Status: tunefile.OK, Micros: micros(times[n])})
+		if times[n] < times[best] {
+			best = n
+		}
+	}
+	if float64(times[best]) >= (1-Margin)*float64(times[0]) {
+		best = 0
+	}
+	won := target.Tuned{Schedule: list[in[best]], Micros: micros(times[best])}
+	for n := range in {
+		if us := micros(times[n]); n != best && (won.Next == 0 || us < won.Next) {
+			won.Next = us
+		}
+	}
+	j.record.Best, j.record.Default = &won, micros(times[0])
+}
+
+func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
