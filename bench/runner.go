@@ -25,6 +25,8 @@ type Runner struct {
 	// Target, if set, is what to compile for in the device's place: a profile's
 	// schedules can so be compared with those of the device's own.
 	Target *target.Caps
+	// NoTuning takes no notice of what vkc tune measured.
+	NoTuning bool
 	// Trace, if set, is given a profiled run of each case after it was timed.
 	Trace func(c Case, p *runtime.Profile)
 }
@@ -107,6 +109,9 @@ func (r *Runner) run(ctx context.Context, c *Case, res *Result) error {
 
 func (r *Runner) compile(ctx context.Context, g *ir.Graph) (*vkc.Program, error) {
 	opt := vkc.CompileOptions{NoCache: r.NoCache}
+	if r.NoTuning {
+		opt.Tuning = target.Tuning{}
+	}
 	if r.Target == nil {
 		return r.Device.Compile(ctx, g, opt)
 	}

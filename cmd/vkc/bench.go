@@ -28,6 +28,7 @@ type benchFlags struct {
 	against, page string
 	plot, trace   string
 	maxRegress    float64
+	tuning        tuningFlags
 }
 
 func (a *app) benchCommand() *cobra.Command {
@@ -62,6 +63,7 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
 	flags.StringVar(&f.scale, "scale", "auto", "full, tiny (every case in milliseconds on a processor), or auto: tiny on a processor")
 	flags.BoolVar(&f.list, "list", false, "list the cases and run none")
 	flags.BoolVar(&f.noCache, "no-cache", false, "compile anew and keep nothing")
+	f.tuning.add(cmd, false)
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.StringVarP(&f.output, "output", "o", "", "write the JSON to `FILE` too")
 	flags.StringArrayVar(&f.from, "from", nil, "measure nothing, and take the results from the JSON `FILE` of an earlier run; of several, the last that has a case counts")
@@ -146,6 +148,9 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 		return a.listCases(cases)
 	}
 	a.note("device %s", dev.Why())
+	if !f.tuning.none {
+		a.noteTuning(dev)
+	}
 	var traces []runtime.Trace
 	report, stopped := a.measure(ctx, dev, cases, f, &traces)
 	if report == nil {
@@ -181,7 +186,7 @@ func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, 
 	}
 	bar := a.progress("measuring", false)
 	defer bar.end()
-	r := bench.Runner{Device: dev, Ceilings: report.Ceilings, NoCache: f.noCache}
+	r := bench.Runner{Device: dev, Ceilings: report.Ceilings, NoCache: f.noCache, NoTuning: f.tuning.none}
 	if report.Target = f.target; f.target != "" {
 		caps, err := target.Profile(f.target)
 		if err != nil {

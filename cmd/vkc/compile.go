@@ -14,6 +14,7 @@ type compileFlags struct {
 	output, target, weights, dumpDir string
 	noCache, validate, json          bool
 	jobs                             int
+	tuning                           tuningFlags
 }
 
 // compileInfo is what vkc compile --json prints.
@@ -45,6 +46,7 @@ func (a *app) compileCommand() *cobra.Command {
 		Short: "Compile a graph to a bundle, one file that runs without a compiler",
 		Example: `  vkc compile GRAPH.json -o OUT.vkb --target auto
   vkc compile GRAPH.json -o OUT.vkb --target nvidia-h100 --weights MODEL.gguf
+  vkc compile GRAPH.json -o OUT.vkb --target nvidia-h100 --tuning h100.json
   vkc compile GRAPH.json -o OUT.vkb --dump-dir kernels`,
 		Args: exactArgs("GRAPH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,6 +59,7 @@ func (a *app) compileCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.output, "output", "o", "", "the bundle `FILE` to write")
 	flags.StringVar(&f.target, "target", "generic", targetHelp())
+	f.tuning.add(cmd, true)
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` to include in the bundle")
 	flags.StringVar(&f.dumpDir, "dump-dir", "", "write graph, plan, and each kernel's IR, GLSL and SPIR-V into `DIR`")
 	flags.BoolVar(&f.validate, "validate", false, "run spirv-val over every shader")
@@ -71,7 +74,7 @@ func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 	if err != nil {
 		return err
 	}
-	caps, err := targetCaps(f.target)
+	caps, tuning, err := a.targetCaps(f.target, &f.tuning)
 	if err != nil {
 		return err
 	}
@@ -86,7 +89,7 @@ func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 	}
 	bar := a.progress("compiling shaders", false)
 	p, err := vkc.Compile(cmd.Context(), g, vkc.CompileOptions{
-		Target: caps, NoCache: f.noCache, Jobs: f.jobs, Validate: f.validate,
+		Target: caps, Tuning: tuning, NoCache: f.noCache, Jobs: f.jobs, Validate: f.validate,
 		Progress: func(done, total int) { bar.report(int64(done), int64(total)) },
 	})
 	bar.end()
@@ -95,7 +98,7 @@ func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 	}
 	a.noteCompile(p.Stats)
 	if f.dumpDir != "" {
-		if err := dumpFiles(f.dumpDir, p, caps); err != nil {
+		if err := dumpFiles(f.dumpDir, p, caps, tuning); err != nil {
 			return fmt.Errorf("dump: %w", err)
 		}
 	}

@@ -32,6 +32,7 @@ type dumpFlags struct {
 	stage, after, target string
 	all, fusion          bool
 	kernel               int
+	tuning               tuningFlags
 }
 
 func (a *app) dumpCommand() *cobra.Command {
@@ -69,6 +70,7 @@ A bundle holds its graph, plan, GLSL and SPIR-V; what lies between is made anew 
 	flags.IntVar(&f.kernel, "kernel", -1, "only kernel `N`, counted from 0; alone it means --stage glsl")
 	flags.BoolVar(&f.fusion, "fusion", false, "which node went into which kernel, and why")
 	flags.StringVar(&f.target, "target", "generic", targetHelp())
+	f.tuning.add(cmd, true)
 	return cmd
 }
 
@@ -251,11 +253,11 @@ func (d *dumper) lowered() (p *kernel.Program, sources, reasons []string, err er
 		c := d.program.Contents
 		return c.Program, c.GLSL, nil, nil
 	}
-	caps, err := targetCaps(d.flags.target)
+	caps, tuning, err := d.targetCaps(d.flags.target, &d.flags.tuning)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	low, err := vkc.Lower(d.graph, caps)
+	low, err := vkc.LowerTuned(d.graph, caps, tuning)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -304,11 +306,11 @@ func (d *dumper) glsl() error {
 // spirv disassembles the shaders, of a graph after compiling it.
 func (d *dumper) spirv(ctx context.Context) error {
 	if d.program == nil {
-		caps, err := targetCaps(d.flags.target)
+		caps, tuning, err := d.targetCaps(d.flags.target, &d.flags.tuning)
 		if err != nil {
 			return err
 		}
-		if d.program, err = vkc.Compile(ctx, d.graph, vkc.CompileOptions{Target: caps}); err != nil {
+		if d.program, err = vkc.Compile(ctx, d.graph, vkc.CompileOptions{Target: caps, Tuning: tuning}); err != nil {
 			return err
 		}
 	}
@@ -332,7 +334,7 @@ func (d *dumper) shaders(p *kernel.Program, reasons []string, text func(shader i
 	for _, i := range list {
 		st := p.Steps[i]
 		head := fmt.Sprintf("kernel %d %s: %s", i, st.Name, st.Schedule)
-		if reasons != nil {
+		if reasons != nil && !strings.HasSuffix(head, reasons[i]) {
 			head += "; " + reasons[i]
 		}
 		if first, ok := seen[st.Shader]; ok {

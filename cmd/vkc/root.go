@@ -54,7 +54,7 @@ that runs where no compiler is. Exit codes: 0 success, 1 failure, 2 wrong usage,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(a.compileCommand(), a.runCommand(), a.dumpCommand(), a.inspectCommand(), a.quantizeCommand(), a.verifyCommand(), a.benchCommand(), a.devicesCommand(), a.doctorCommand(),
+	root.AddCommand(a.compileCommand(), a.runCommand(), a.dumpCommand(), a.inspectCommand(), a.quantizeCommand(), a.verifyCommand(), a.benchCommand(), a.tuneCommand(), a.devicesCommand(), a.doctorCommand(),
 		a.cacheCommand(), a.versionCommand())
 	group(root)
 	return root

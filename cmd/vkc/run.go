@@ -20,6 +20,7 @@ type runFlags struct {
 	check, profile           bool
 	noCache, json            bool
 	top, repeat              int
+	tuning                   tuningFlags
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -52,6 +53,7 @@ its ops have.`,
 	flags.IntVar(&f.top, "top", 0, "with --profile: only the slowest `N` kernels, slowest first")
 	flags.IntVar(&f.repeat, "repeat", 1, "run `N` times, for times without warm-up; a graph's states go on from run to run")
 	flags.BoolVar(&f.noCache, "no-cache", false, "compile anew and keep nothing")
+	f.tuning.add(cmd, false)
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
@@ -175,13 +177,20 @@ func (s *session) noteDevice() {
 		return
 	}
 	s.note("device %s", s.device.Why())
+	if !s.flags.tuning.none {
+		s.noteTuning(s.device)
+	}
 }
 
 func (s *session) compile(ctx context.Context, g *ir.Graph) (err error) {
 	bar := s.progress("compiling shaders", false)
 	defer bar.end()
+	tuning, err := s.flags.tuning.choose(nil)
+	if err != nil {
+		return err
+	}
 	s.program, err = s.device.Compile(ctx, g, vkc.CompileOptions{
-		NoCache: s.flags.noCache, Progress: func(done, total int) { bar.report(int64(done), int64(total)) },
+		Tuning: tuning, NoCache: s.flags.noCache, Progress: func(done, total int) { bar.report(int64(done), int64(total)) },
 	})
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/target"
 )
@@ -13,22 +14,69 @@ func targetHelp() string {
 	return "what to compile for: auto (the best device here) or a profile (" + strings.Join(target.Profiles(), ", ") + ")"
 }
 
-// targetCaps returns what to compile for.
-func targetCaps(want string) (target.Caps, error) {
+// tuningFlags are those of commands that compile.
+type tuningFlags struct {
+	file string
+	none bool
+}
+
+// add declares the flags, that of a file only for commands that compile for
+// other machines.
+func (f *tuningFlags) add(cmd *cobra.Command, file bool) {
+	flags := cmd.Flags()
+	if file {
+		flags.StringVar(&f.file, "tuning", "", "take schedules from `FILE` of vkc tune --output, instead of the target's own")
+	}
+	flags.BoolVar(&f.none, "no-tuning", false, "take no notice of what vkc tune measured")
+}
+
+// choose returns the tuning to compile with, own being the target's.
+func (f *tuningFlags) choose(own target.Tuning) (target.Tuning, error) {
+	switch {
+	case f.none && f.file != "":
+		return nil, usagef("--tuning and --no-tuning exclude each other")
+	case f.none:
+		return target.Tuning{}, nil
+	case f.file != "":
+		return vkc.ReadTuning(f.file)
+	}
+	return own, nil
+}
+
+// noteTuning says why the device's tuning is not used, if there is one that
+// cannot be.
+func (a *app) noteTuning(dev *vkc.Device) {
+	if _, err := dev.Tuning(); err != nil {
+		a.note("%s; vkc tune measures anew", oneLine(err))
+	}
+}
+
+// targetCaps returns what to compile for, and its tuning.
+func (a *app) targetCaps(want string, f *tuningFlags) (target.Caps, target.Tuning, error) {
 	if !strings.EqualFold(want, "auto") {
 		caps, err := target.Profile(want)
 		if err != nil {
-			return caps, usagef("--target: %w", err)
+			return caps, nil, usagef("--target: %w", err)
 		}
-		return caps, nil
+		own, err := target.ProfileTuning(want)
+		if err != nil {
+			return caps, nil, err
+		}
+		tuning, err := f.choose(own)
+		return caps, tuning, err
 	}
 	dev, err := vkc.OpenDevice("auto")
 	if err != nil {
-		return target.Caps{}, err
+		return target.Caps{}, nil, err
 	}
 	defer dev.Close()
 	if dev.IsReference() {
-		return target.Caps{}, fmt.Errorf("there is no device for --target auto: %w; or name a profile: %s", dev.Fallback(), strings.Join(target.Profiles(), ", "))
+		return target.Caps{}, nil, fmt.Errorf("there is no device for --target auto: %w; or name a profile: %s", dev.Fallback(), strings.Join(target.Profiles(), ", "))
 	}
-	return dev.Caps(), nil
+	if f.file == "" && !f.none {
+		a.noteTuning(dev)
+	}
+	own, _ := dev.Tuning()
+	tuning, err := f.choose(own)
+	return dev.Caps(), tuning, err
 }

@@ -15,11 +15,14 @@ import (
 //go:embed profiles/*.json
 var profileFiles embed.FS
 
-// profileFile is what a file of profiles/ holds: the caps of one device and
-// what a reader should know about where they come from.
+// profileFile is what a file of profiles/ holds: the caps of one device, what a
+// reader should know about where they come from, and what was measured there.
 type profileFile struct {
 	Notes []string `json:"notes"`
 	Caps  Caps     `json:"caps"`
+	// Tuning is schedules that were measured on the device, as vkc tune --json
+	// prints them.
+	Tuning Tuning `json:"tuning,omitempty"`
 }
 
 // Profiles returns the names of the built-in device profiles, in alphabetical order.
@@ -48,6 +51,13 @@ func Profile(name string) (Caps, error) {
 func ProfileNotes(name string) ([]string, error) {
 	f, err := readProfile(name)
 	return f.Notes, err
+}
+
+// ProfileTuning returns the schedules that a profile carries: those that were
+// measured on its device. Most carry none.
+func ProfileTuning(name string) (Tuning, error) {
+	f, err := readProfile(name)
+	return f.Tuning, err
 }
 
 func readProfile(name string) (profileFile, error) {

@@ -1,0 +1,294 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/bench"
+	"github.com/vkc-go/vkc/bench/tune"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/tunefile"
+)
+
+type tuneFlags struct {
+	suites, symbols       []string
+	filter, device, scale string
+	output                string
+	budget                time.Duration
+	list, reset, json     bool
+}
+
+func (a *app) tuneCommand() *cobra.Command {
+	var f tuneFlags
+	cmd := &cobra.Command{
+		Use:   "tune [GRAPH]",
+		Short: "Measure which schedules make kernels fastest on a device, and use those from now on",
+		Long: `Measure which schedules make kernels fastest on a device, and use those from now on.
+
+Every distinct kernel of a graph, or of the cases of vkc bench, runs alone on random data, under its default schedule
+and under others that the device can run. A schedule whose results are not those of the default, or of the host where
+that can compute them, never wins. The others are timed side by side after 250 ms of warm-up, the clearly slower ones
+left out early; one that is more than 2 % faster than the default replaces it.
+
+All measurements are kept in a file for this device and driver. The next vkc tune goes on where this one ended; Ctrl-C
+loses a few schedules at most. compile, run and bench read the file by themselves, unless --no-tuning is given; compile
+--tuning FILE takes one from another machine. A file that is damaged, or from another device or version, is not used.`,
+		Example: `  vkc tune GRAPH.json --symbol T=1
+  vkc tune --suite matvec --filter q4_K --budget 2m
+  vkc tune GRAPH.json --list
+  vkc tune GRAPH.json --output h100.json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("tune: unexpected argument %q; see vkc tune --help", args[1])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(args); err != nil {
+				return err
+			}
+			return a.tune(cmd.Context(), args, &f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.suites, "suite", nil, "instead of a graph: the kernels of these suites of vkc bench, all if there is no GRAPH: "+strings.Join(bench.Suites(), ", "))
+	flags.StringVar(&f.filter, "filter", "", "only cases, or kernels of GRAPH, that match `RE`")
+	flags.StringVarP(&f.device, "device", "d", "auto", "auto, an index of vkc devices, or part of a name")
+	flags.StringVar(&f.scale, "scale", "auto", "sizes of the suites: full, tiny, or auto: tiny on a processor")
+	flags.StringArrayVar(&f.symbols, "symbol", nil, "`NAME=N`: measure at that value of a symbol, not at its bound; may be repeated")
+	flags.DurationVar(&f.budget, "budget", time.Minute, "how long to measure; 0 measures everything")
+	flags.StringVarP(&f.output, "output", "o", "", "keep the measurements in `FILE`, and go on with those in it, instead of the device's own")
+	flags.BoolVar(&f.list, "list", false, "list the kernels and what was measured, and measure nothing")
+	flags.BoolVar(&f.reset, "reset", false, "forget all earlier measurements first")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	return cmd
+}
+
+// check refuses what is wrong on any device.
+func (f *tuneFlags) check(args []string) error {
+	if f.budget < 0 {
+		return usagef("--budget %v: want a time, or 0", f.budget)
+	}
+	if len(args) > 0 && len(f.suites) > 0 {
+		return usagef("--suite goes without GRAPH")
+	}
+	if len(args) == 0 && len(f.symbols) > 0 {
+		return usagef("--symbol goes with GRAPH")
+	}
+	if _, err := regexp.Compile(f.filter); err != nil {
+		return usagef("--filter %q: %w", f.filter, err)
+	}
+	if len(args) > 0 {
+		return nil
+	}
+	return (&benchFlags{suites: f.suites, filter: f.filter, scale: f.scale}).check()
+}
+
+func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error) {
+	symbols, err := parseSymbols(f.symbols)
+	if err != nil {
+		return err
+	}
+	dev, err := vkc.OpenDevice(f.device)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	lab, err := tune.NewLab(ctx, dev)
+	if err != nil {
+		return err
+	}
+	a.note("device %s", dev.Why())
+	kernels, err := a.tuneKernels(args, symbols, dev.Caps(), f)
+	if err != nil {
+		return err
+	}
+	path, file, err := a.tuneFile(dev.Caps(), f)
+	if err != nil {
+		return err
+	}
+	opt := tune.Options{Caps: dev.Caps(), Budget: f.budget, Save: func(t *tunefile.File) error { return t.Write(path) }}
+	if f.list {
+		lab, opt.Budget = nil, time.Nanosecond
+		opt.Now = elapsing()
+	}
+	bar := a.progress("tuning", false)
+	opt.Progress = func(p tune.Progress) {
+		bar.describe(progressText(p))
+		bar.report(int64(p.Tried), int64(p.Schedules))
+	}
+	rows, stopped := tune.Tune(ctx, lab, kernels, file, opt)
+	bar.end()
+	return errors.Join(stopped, a.printTuning(rows, file, path, f))
+}
+
+// elapsing is a clock by which any budget is spent at once.
+func elapsing() func() time.Time {
+	at := time.Now()
+	return func() time.Time {
+		at = at.Add(time.Hour)
+		return at
+	}
+}
+
+// progressText says how far a tuning is.
+func progressText(p tune.Progress) string {
+	text := fmt.Sprintf("%d of %d kernels done, %s", p.Done, p.Kernels, p.About)
+	if p.Default > 0 {
+		text += fmt.Sprintf(": %.4g us, best %.4g", p.Default, p.Best)
+	}
+	return text
+}
+
+// tuneKernels returns the kernels of the graph or of the chosen cases.
+func (a *app) tuneKernels(args []string, symbols map[string]int64, caps target.Caps, f *tuneFlags) ([]*tune.Kernel, error) {
+	if len(args) > 0 {
+		g, err := vkc.ReadGraph(args[0])
+		if err != nil {
+			return nil, err
+		}
+		list, err := tune.Kernels(g, caps, symbols)
+		if err != nil {
+			return nil, err
+		}
+		re := regexp.MustCompile(f.filter)
+		chosen := slices.DeleteFunc(slices.Clone(list), func(k *tune.Kernel) bool { return !re.MatchString(k.About) && !re.MatchString(k.Name) })
+		if len(chosen) == 0 {
+			return nil, usagef("--filter %q matches no kernel; they are like %q", f.filter, list[0].About)
+		}
+		return chosen, nil
+	}
+	cases, err := (&benchFlags{suites: f.suites, filter: f.filter, scale: f.scale}).cases(bench.ScaleFor(caps))
+	if err != nil {
+		return nil, err
+	}
+	var lists [][]*tune.Kernel
+	for _, c := range cases {
+		g, err := c.Graph(c.Sizes)
+		if err != nil {
+			return nil, err
+		}
+		list, err := tune.Kernels(g, caps, nil)
+		if unsupported := (*vkc.UnsupportedError)(nil); errors.As(err, &unsupported) {
+			a.note("case %s: %s", c.Name, oneLine(err))
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("case %s: %w", c.Name, err)
+		}
+		lists = append(lists, list)
+	}
+	return tune.Merge(lists...), nil
+}
+
+// tuneFile opens the file of the device, or makes one where there is none that
+// can be gone on with.
+func (a *app) tuneFile(caps target.Caps, f *tuneFlags) (path string, file *tunefile.File, err error) {
+	if path = f.output; path == "" {
+		path = vkc.TuningPath(caps)
+	}
+	if path == "" {
+		return "", nil, errors.New("caches are off, so there is no place to keep measurements: pass --output FILE")
+	}
+	if f.reset {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", nil, err
+		}
+	}
+	file, err = tunefile.Read(path)
+	if err == nil {
+		err = file.Fits(caps, vkc.Generator())
+	}
+	if err != nil {
+		if !tunefile.Absent(err) {
+			a.note("the earlier measurements are not used: %s", oneLine(err))
+		}
+		file = tunefile.New(caps, vkc.Generator())
+	}
+	return path, file, nil
+}
+
+// tuneInfo is what vkc tune --json prints.
+type tuneInfo struct {
+	Device  string        `json:"device"`
+	Driver  string        `json:"driver"`
+	File    string        `json:"file"`
+	Kernels []tuneRow     `json:"kernels"`
+	Tuning  target.Tuning `json:"tuning"` // as a profile may carry it
+}
+
+type tuneRow struct {
+	Kernel   string  `json:"kernel"`
+	Uses     int     `json:"uses"`
+	Default  float64 `json:"default_us,omitempty"`
+	Best     float64 `json:"best_us,omitempty"`
+	Schedule string  `json:"schedule,omitempty"`
+	Changed  bool    `json:"changed"`
+	Tried    int     `json:"tried"`
+	Variants int     `json:"variants"`
+	Wrong    int     `json:"wrong,omitempty"`
+	Failed   int     `json:"failed,omitempty"`
+	Why      string  `json:"why,omitempty"`
+}
+
+func (a *app) printTuning(rows []tune.Row, file *tunefile.File, path string, f *tuneFlags) error {
+	if f.json {
+		info := tuneInfo{Device: file.Device, Driver: file.Driver, File: path, Tuning: file.Tuning()}
+		for _, r := range rows {
+			row := tuneRow{r.About, r.Uses, r.Default, r.Best, "", r.Changed, r.Tried, r.Variants, r.Wrong, r.Failed, r.Why}
+			if r.Best > 0 {
+				row.Schedule = r.Schedule.String()
+			}
+			info.Kernels = append(info.Kernels, row)
+		}
+		return a.printJSON(info)
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "KERNEL\tUSES\tDEFAULT us\tBEST us\tGAIN\tTRIED\tSCHEDULE")
+	var before, after float64
+	for _, r := range rows {
+		if r.Best == 0 {
+			fmt.Fprintf(w, "%s\t%d\t-\t-\t-\t%d of %d\t%s\n", r.About, r.Uses, r.Tried, r.Variants, r.Why)
+			continue
+		}
+		before, after = before+float64(r.Uses)*r.Default, after+float64(r.Uses)*r.Best
+		fmt.Fprintf(w, "%s\t%d\t%.4g\t%.4g\t%.2fx\t%d of %d\t%s\n", r.About, r.Uses, r.Default, r.Best, r.Default/r.Best, r.Tried, r.Variants, tuneSchedule(r))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if before == 0 {
+		_, err := fmt.Fprintf(a.stdout, "%d kernels, nothing measured\n", len(rows))
+		return err
+	}
+	_, err := fmt.Fprintf(a.stdout, "%d kernels, each for itself: %.4g us, tuned %.4g us (%.2fx); kept in %s\n", len(rows), before, after, before/after, path)
+	return err
+}
+
+// tuneSchedule is what is taken from now on, and what was refused.
+func tuneSchedule(r tune.Row) string {
+	text := "the default"
+	if r.Changed {
+		text = r.Schedule.String()
+	}
+	if r.Wrong > 0 {
+		text += fmt.Sprintf("; %d with wrong results", r.Wrong)
+	}
+	if r.Failed > 0 {
+		text += fmt.Sprintf("; %d failed", r.Failed)
+	}
+	if r.Why != "" {
+		text += "; " + r.Why
+	}
+	return text
+}
