@@ -39,10 +39,29 @@ func Kernels(g *ir.Graph, caps target.Caps, symbols map[string]int64) ([]*Kernel
 	var list []*Kernel
 	for i, k := range low.Kernels {
 		list = append(list, &Kernel{
-			Kernel: k, Key: target.TuningKey(k), About: target.Label(k), Symbols: values, Uses: 1, program: low.Program, step: low.Program.Steps[i],
+			Kernel: k, Key: target.TuningKey(k), About: about(k, values), Symbols: values, Uses: 1, program: low.Program, step: low.Program.Steps[i],
 		})
 	}
 	return Merge(list), nil
+}
+
+// about says what a kernel is and at which lengths it is measured.
+func about(k *kernel.Kernel, symbols map[string]int64) string {
+	text := target.Label(k)
+	for i, name := range k.Symbols() {
+		text += fmt.Sprintf("%s %s=%d", map[bool]string{true: " at", false: ","}[i == 0], name, symbols[name])
+	}
+	return text
+}
+
+// lengths are the values of the symbols that the kernel has, in their order
+// whatever their names are.
+func (k *Kernel) lengths() []int64 {
+	var list []int64
+	for _, name := range k.Kernel.Symbols() {
+		list = append(list, k.Symbols[name])
+	}
+	return list
 }
 
 // Merge returns the distinct kernels of several lists, those that are likely to

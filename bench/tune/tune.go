@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
@@ -46,7 +49,7 @@ func (e *WrongError) Unwrap() error { return e.Err }
 type Options struct {
 	Caps target.Caps
 	// Budget is how long to measure; a chunk of schedules that was begun is
-	// finished. 0 is without end.
+	// finished. 0 is without end, and less than that measures nothing.
 	Budget time.Duration
 	// Chunk is how many schedules of a kernel are measured together: 12 on a GPU
 	// unless set.
@@ -99,11 +102,11 @@ func Tune(ctx context.Context, lab Lab, kernels []*Kernel, file *tunefile.File, 
 			opt.Chunk = 6
 		}
 	}
-	t := &tuner{lab: lab, file: file, opt: opt, start: opt.Now()}
-	for _, k := range kernels {
-		t.jobs = append(t.jobs, newJob(k, file, opt.Caps))
+	t := &tuner{lab: lab, file: file, opt: opt, jobs: newJobs(kernels, file, opt)}
+	var err error
+	if opt.Budget >= 0 {
+		err = t.run(ctx)
 	}
-	err := t.run(ctx)
 	rows := make([]Row, len(t.jobs))
 	for i, j := range t.jobs {
 		rows[i] = j.row()
@@ -126,18 +129,35 @@ type job struct {
 	standard kernel.Schedule   // the default
 	todo     []kernel.Schedule // not measured yet
 	variants int
-	chunks   int // measured now
+	chunks   int // about how many have been measured, those of earlier tunings included
 	dead     error
 }
 
-// newJob takes up what an earlier tuning left.
+// newJobs makes the jobs on all cores, as listing what a product can run under
+// takes a while.
+func newJobs(kernels []*Kernel, file *tunefile.File, opt Options) []*job {
+	jobs := make([]*job, len(kernels))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, k := range kernels {
+		group.Go(func() error {
+			jobs[i] = newJob(k, file, opt.Caps)
+			jobs[i].chunks = (len(jobs[i].record.Measured) + opt.Chunk - 1) / opt.Chunk
+			return nil
+		})
+	}
+	group.Wait() // of functions that do not fail
+	return jobs
+}
+
+// newJob takes up what an earlier tuning at the same lengths left.
 func newJob(k *Kernel, file *tunefile.File, caps target.Caps) *job {
-	j := &job{kernel: k, record: tunefile.Kernel{Key: k.Key, About: k.About}}
-	if old := file.Find(k.Key); old != nil {
+	j := &job{kernel: k, record: tunefile.Kernel{Key: k.Key, About: k.About, Lengths: k.lengths()}}
+	// Times at other lengths do not compare.
+	if old := file.Find(k.Key); old != nil && slices.Equal(old.Lengths, j.record.Lengths) {
 		j.record = *old
 		j.record.Measured = slices.Clone(old.Measured)
 	}
-	j.record.Symbols = k.Symbols
 	list := target.Variants(k.Kernel, caps)
 	if len(list) == 0 {
 		j.dead = errors.New("it has no schedule on this device")
@@ -195,6 +215,7 @@ func (j *job) row() Row {
 
 // run measures chunk after chunk until the budget is spent or nothing is left.
 func (t *tuner) run(ctx context.Context) error {
+	t.start = t.opt.Now()
 	for {
 		j := t.next()
 		spent := t.opt.Now().Sub(t.start)

@@ -119,8 +119,7 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 	}
 	opt := tune.Options{Caps: dev.Caps(), Budget: f.budget, Save: func(t *tunefile.File) error { return t.Write(path) }}
 	if f.list {
-		lab, opt.Budget = nil, time.Nanosecond
-		opt.Now = elapsing()
+		opt.Budget = -1
 	}
 	bar := a.progress("tuning", false)
 	opt.Progress = func(p tune.Progress) {
@@ -130,15 +129,6 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 	rows, stopped := tune.Tune(ctx, lab, kernels, file, opt)
 	bar.end()
 	return errors.Join(stopped, a.printTuning(rows, file, path, f))
-}
-
-// elapsing is a clock by which any budget is spent at once.
-func elapsing() func() time.Time {
-	at := time.Now()
-	return func() time.Time {
-		at = at.Add(time.Hour)
-		return at
-	}
 }
 
 // progressText says how far a tuning is.

@@ -59,12 +59,12 @@ type Measurement struct {
 
 // Kernel is all that was measured of a kernel.
 type Kernel struct {
-	Key      string           `json:"key"`   // target.TuningKey
-	About    string           `json:"about"` // for people
-	Symbols  map[string]int64 `json:"symbols,omitempty"`
-	Best     *target.Tuned    `json:"best,omitempty"`       // what is taken from now on
-	Default  float64          `json:"default_us,omitempty"` // of the schedule that is taken without tuning
-	Measured []Measurement    `json:"measured"`
+	Key      string        `json:"key"`                  // target.TuningKey
+	About    string        `json:"about"`                // for people
+	Lengths  []int64       `json:"lengths,omitempty"`    // values of its symbols that it was measured at
+	Best     *target.Tuned `json:"best,omitempty"`       // what is taken from now on
+	Default  float64       `json:"default_us,omitempty"` // of the schedule that is taken without tuning
+	Measured []Measurement `json:"measured"`
 }
 
 // File is the tuning of one device.
@@ -183,7 +183,7 @@ func (k *Kernel) check() error {
 	if raw, err := hex.DecodeString(k.Key); err != nil || len(raw) != sha256.Size {
 		return fmt.Errorf("the key %q is no SHA-256 in hex", shorten(k.Key))
 	}
-	if len(k.About) > maxText || len(k.Measured) > maxMeasured || len(k.Symbols) > maxText {
+	if len(k.About) > maxText || len(k.Measured) > maxMeasured || len(k.Lengths) > maxText {
 		return fmt.Errorf("%d measurements of %q, more than there can be", len(k.Measured), shorten(k.About))
 	}
 	if b := k.Best; b != nil {

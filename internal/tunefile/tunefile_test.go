@@ -30,7 +30,7 @@ func sample(t testing.TB) *File {
 	s := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 4}
 	other := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 128, Vec: 4}
 	f.Kernels = []Kernel{{
-		Key: strings.Repeat("ab", 32), About: "map 1024 f32", Symbols: map[string]int64{"T": 3}, Default: 12, Best: &target.Tuned{Schedule: other, Micros: 9, Next: 12},
+		Key: strings.Repeat("ab", 32), About: "map 1024 f32", Lengths: []int64{3}, Default: 12, Best: &target.Tuned{Schedule: other, Micros: 9, Next: 12},
 		Measured: []Measurement{{Schedule: s, Status: OK, Micros: 12}, {Schedule: other, Status: OK, Micros: 9}, {Schedule: kernel.Schedule{Variant: kernel.VarMap, Workgroup: 1, Vec: 1}, Status: Wrong, Why: "1 of 2"}},
 	}}
 	return f

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/bench/tune"
+	"github.com/vkc-go/vkc/internal/tunefile"
+)
+
+// tuned tunes the MLP for an instant into the device's own file and returns its
+// path.
+func tuned(t *testing.T, more ...string) string {
+	t.Helper()
+	info := okJSON[tuneInfo](t, append([]string{"tune", mlpGraph, "--symbol", "T=3", "--budget", "1ms"}, more...)...)
+	if len(info.Tuning) != 1 || len(info.Kernels) < 2 || info.Kernels[0].Best <= 0 || info.Kernels[0].Tried < 2 || info.Kernels[1].Tried != 0 {
+		t.Fatalf("%+v", info)
+	}
+	return info.File
+}
+
+// TestTune tunes one kernel, sees the tuning in what is compiled, and goes on.
+func TestTune(t *testing.T) {
+	needDevice(t)
+	root := ownCache(t)
+	path := tuned(t)
+	if dir, _ := filepath.Split(path); filepath.Clean(dir) != filepath.Join(root, "tuning") {
+		t.Errorf("kept in %s", path)
+	}
+	if r := ok(t, "dump", mlpGraph, "--stage", "glsl", "--target", "auto"); strings.Count(r.stdout, ", tuned: ") != 1 || !strings.Contains(r.stdout, " us, next best ") {
+		t.Errorf("dump prints\n%s", r.stdout)
+	}
+	if r := ok(t, "dump", mlpGraph, "--stage", "glsl", "--target", "auto", "--no-tuning"); strings.Contains(r.stdout, "tuned:") {
+		t.Errorf("dump --no-tuning prints\n%s", r.stdout)
+	}
+	// Programs with and without are different entries of the cache.
+	ok(t, mlpArgs(t, "--check")...)
+	ok(t, mlpArgs(t, "--check", "--no-tuning")...)
+	if r := ok(t, "cache", "ls"); !strings.Contains(r.stdout, "programs: 2\n") {
+		t.Errorf("cache ls prints\n%s", r.stdout)
+	}
+	list := ok(t, "tune", mlpGraph, "--symbol", "T=3", "--list")
+	if !strings.Contains(list.stdout, "6 of 128") || !strings.Contains(list.stdout, "0 of 128") {
+		t.Errorf("--list prints\n%s", list.stdout)
+	}
+	if info := okJSON[tuneInfo](t, "tune", mlpGraph, "--symbol", "T=3", "--budget", "1ms"); len(info.Tuning) != 2 {
+		t.Errorf("going on: %+v", info)
+	}
+	if info := okJSON[tuneInfo](t, "tune", mlpGraph, "--symbol", "T=3", "--reset", "--list"); len(info.Tuning) != 0 {
+		t.Errorf("after --reset: %+v", info)
+	}
+}
+
+// TestTuneForAnotherMachine compiles with a file, for a profile.
+func TestTuneForAnotherMachine(t *testing.T) {
+	needDevice(t)
+	ownCache(t)
+	file := filepath.Join(t.TempDir(), "tuning.json")
+	if path := tuned(t, "--output", file); path != file {
+		t.Errorf("kept in %s", path)
+	}
+	if r := ok(t, "dump", mlpGraph, "--stage", "plan", "--target", "lavapipe", "--tuning", file); r.code != exitOK {
+		t.Error(r)
+	}
+	if r := ok(t, "dump", mlpGraph, "--stage", "glsl", "--target", "lavapipe", "--tuning", file); !strings.Contains(r.stdout, "tuned: ") {
+		t.Errorf("dump prints\n%s", r.stdout)
+	}
+	ok(t, "compile", mlpGraph, "-o", filepath.Join(t.TempDir(), "x.vkb"), "--target", "lavapipe", "--tuning", file)
+	fails(t, exitUsage, []string{"compile", mlpGraph, "-o", "x.vkb", "--tuning", file, "--no-tuning"}, "exclude each other")
+	fails(t, exitFailure, []string{"compile", mlpGraph, "-o", "x.vkb", "--tuning", file + "x"}, "tuning.jsonx")
+}
+
+// TestTuneFileIsForeign: what cannot be used is said once and is as if it were
+// not there.
+func TestTuneFileIsForeign(t *testing.T) {
+	needDevice(t)
+	ownCache(t)
+	path := tuned(t)
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := tunefile.Parse(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, old := *f, *f
+	foreign.ID, foreign.Device, old.Generator = "another", "Voodoo 2", "old"
+	encode := func(f tunefile.File) []byte {
+		text, err := f.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	for name, tt := range map[string]struct {
+		text []byte
+		want string
+	}{
+		"empty":             {nil, "not a tuning"},
+		"cut short":         {good[:len(good)/2], "not a tuning"},
+		"damaged":           {[]byte(strings.Replace(string(good), `"workgroup": `, `"workgroup": 1`, 1)), "damaged"},
+		"another device":    {encode(foreign), "Voodoo 2"},
+		"another generator": {encode(old), "another version of vkc"},
+	} {
+		if err := os.WriteFile(path, tt.text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := ok(t, "dump", mlpGraph, "--stage", "glsl", "--target", "auto")
+		if !strings.Contains(r.stderr, "is not used") || !strings.Contains(r.stderr, tt.want) || strings.Contains(r.stdout, "tuned:") {
+			t.Errorf("%s: %s", name, r.stderr)
+		}
+		if r := ok(t, "dump", mlpGraph, "--stage", "glsl", "--target", "auto", "--no-tuning"); r.stderr != "" {
+			t.Errorf("%s: --no-tuning says %s", name, r.stderr)
+		}
+	}
+	if r := ok(t, mlpArgs(t, "--check")...); !strings.Contains(r.stderr, "is not used") {
+		t.Errorf("run: %s", r.stderr)
+	}
+	if r := ok(t, "tune", mlpGraph, "--list"); !strings.Contains(r.stderr, "the earlier measurements are not used") {
+		t.Errorf("tune: %s", r.stderr)
+	}
+}
+
+// TestTuneInterrupted keeps the file whole, and exits as programs do.
+func TestTuneInterrupted(t *testing.T) {
+	needDevice(t)
+	ownCache(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 1500*time.Millisecond)
+	defer cancel()
+	r := runCtx(t, ctx, "tune", viewsGraph, mlpGraph)
+	if r.code != exitUsage {
+		t.Errorf("two graphs: %+v", r)
+	}
+	r = runCtx(t, ctx, "tune", mlpGraph, "--budget", "0")
+	if r.code != exitInterrupted || !strings.Contains(r.stdout, "KERNEL") {
+		t.Errorf("%+v", r)
+	}
+	dev, err := vkc.OpenDevice("auto")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	if _, err := dev.Tuning(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTuneRefuses(t *testing.T) {
+	fails(t, exitUsage, []string{"tune", mlpGraph, "--suite", "ops"}, "--suite goes without GRAPH")
+	fails(t, exitUsage, []string{"tune", "--symbol", "T=1"}, "--symbol goes with GRAPH")
+	fails(t, exitUsage, []string{"tune", "--suite", "speed"}, "speed", "matmul, matvec")
+	fails(t, exitUsage, []string{"tune", "--budget", "-1s"}, "--budget")
+	fails(t, exitUsage, []string{"tune", mlpGraph, "--filter", "("}, "--filter")
+	fails(t, exitFailure, []string{"tune", mlpGraph, "--device", "cpu"}, "Vulkan")
+}
+
+func TestTuneRefusesOnDevice(t *testing.T) {
+	needDevice(t)
+	ownCache(t)
+	fails(t, exitFailure, []string{"tune", "none.json"}, "none.json")
+	fails(t, exitUsage, []string{"tune", mlpGraph, "--filter", "^nothing"}, "matches no kernel", "matmul")
+	fails(t, exitFailure, []string{"tune", mlpGraph, "--symbol", "U=1"}, `no symbol "U"`)
+	t.Setenv("VKC_CACHE", "off")
+	fails(t, exitFailure, []string{"tune", mlpGraph}, "caches are off", "--output")
+}
+
+func TestProgressText(t *testing.T) {
+	p := tune.Progress{Kernels: 12, Done: 3, About: "map 16 f32"}
+	if got := progressText(p); got != "3 of 12 kernels done, map 16 f32" {
+		t.Error(got)
+	}
+	p.Default, p.Best = 47, 43.1
+	if got := progressText(p); got != "3 of 12 kernels done, map 16 f32: 47 us, best 43.1" {
+		t.Error(got)
+	}
+}
