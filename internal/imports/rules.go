@@ -48,7 +48,7 @@ var Rules = []Rule{
 	{"runtime", []string{"ir"}, []string{float16}, "what both backends share"},
 	{"runtime/vk", []string{"ir", "runtime", "codegen/kernel", "codegen/bundle", "codegen/target"}, []string{float16, goki, xsync, xsys}, "a program that only runs a bundle stays small: no passes, no generator"},
 	{"runtime/cpu", []string{"ir", "ir/interp", "runtime"}, []string{float16, xsync}, "the reference as a backend"},
-	{"bench", []string{all}, nil, "it measures what a user gets, so it uses vkc as one does"},
+	{"bench", []string{all}, []string{xsync}, "it measures what a user gets, so it uses vkc as one does"},
 	{"internal", []string{all}, []string{float16, xsync, xsys, xterm}, "small shared helpers"},
 	{"cmd/vkc", []string{all}, []string{cobra, progressbar, xsync, xsys, xterm}, "the command line is the only place that talks to a terminal"},
 	{"examples", []string{all}, nil, "an example uses what a user has: vkc and the standard library"},
