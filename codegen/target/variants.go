@@ -30,6 +30,7 @@ func Variants(k *kernel.Kernel, caps Caps) []Candidate {
 	add := func(c Candidate, expected bool) {
 		far := 0.0
 		if len(all) > 0 {
+			c.Schedule.Splits = all[0].Schedule.Splits // the kernel has been split already, or not
 			far = distance(all[0].Schedule, c.Schedule)
 		}
 		if expected {
@@ -98,6 +99,12 @@ func space(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 	switch k.Family {
 	case kernel.FamilyMap:
 		return mapSpace(k)
+	case kernel.FamilyGroup:
+		var all []kernel.Schedule
+		for wg := range doublings(8, maxGroupLanes) {
+			all = append(all, kernel.Schedule{Variant: kernel.VarGroup, Workgroup: wg, Vec: 1})
+		}
+		return all
 	case kernel.FamilyRow:
 		return rowSpace(k, caps, kernel.VarRowSerial, kernel.VarRowGroup)
 	case kernel.FamilyScan:
@@ -108,7 +115,7 @@ func space(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 		if len(k.Parallel) < 2 {
 			return nil
 		}
-		return slices.Concat(matVecSpace(k, caps), matTileSpace(), matrixSpace(k, caps))
+		return slices.Concat(matVecSpace(k, caps), matTileSpace(), directSpace(k), matrixSpace(k, caps))
 	case kernel.FamilyAttention:
 		return flashSpace(k, caps)
 	}
@@ -128,6 +135,16 @@ func mapSpace(k *kernel.Kernel) []kernel.Schedule {
 	for wg := range doublings(32, 1024) {
 		for vec := range doublings(1, mapVec(k, 4)) {
 			all = append(all, kernel.Schedule{Variant: kernel.VarMap, Workgroup: wg, Vec: vec})
+		}
+	}
+	if _, ok := TranspositionOf(kernel.Collapse(k)); !ok {
+		return all
+	}
+	for wg := range doublings(32, 512) {
+		for m := range doublings(16, 128) {
+			for n := range doublings(16, 128) {
+				all = append(all, kernel.Schedule{Variant: kernel.VarMapTile, Workgroup: wg, Vec: 4, TileM: m, TileN: n})
+			}
 		}
 	}
 	return all
@@ -234,7 +251,35 @@ func tileSpace(leastN, mostM int) []tile {
 func matTileSpace() []kernel.Schedule {
 	var all []kernel.Schedule
 	for _, t := range tileSpace(8, 128) {
-		all = append(all, t.schedule())
+		s := t.schedule()
+		all = append(all, s)
+		if s.Stages == 0 {
+			s.Stages = 2
+		} else {
+			s.Stages = 0
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// directSpace spreads rows evenly over tiles, as the candidates do.
+func directSpace(k *kernel.Kernel) []kernel.Schedule {
+	sh := matShapeOf(k)
+	if sh.M < 2 || !cheapOperands(k) {
+		return nil
+	}
+	var all []kernel.Schedule
+	for most := range doublings(2, 16) {
+		rows := int(ceilDiv(sh.M, ceilDiv(sh.M, int64(most))))
+		for columns := range doublings(1, 8) {
+			for depth := range doublings(4, 16) {
+				for wg := range doublings(smallest, 256) {
+					all = append(all, kernel.Schedule{Variant: kernel.VarMatDirect, Workgroup: wg, Vec: 4,
+						TileM: rows, ThreadM: rows, TileN: wg * columns, ThreadN: columns, TileK: depth})
+				}
+			}
+		}
 	}
 	return all
 }
@@ -278,6 +323,23 @@ func flashSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 		for _, h := range heads {
 			for _, subgroup := range subgroups(caps) {
 				all = append(all, t.flashSchedule(h, subgroup))
+			}
+		}
+	}
+	return append(all, flashVecSpace(sh, caps)...)
+}
+
+func flashVecSpace(sh flashShape, caps Caps) []kernel.Schedule {
+	rows, subgroup := sh.Queries*sh.Heads, subgroupOf(caps)
+	if rows > maxVecRows || subgroup == 0 {
+		return nil
+	}
+	var all []kernel.Schedule
+	for wg := range doublings(subgroup, 512) {
+		for lanes := range doublings(2, subgroup) {
+			for keys := range doublings(1, 8) {
+				all = append(all, kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: wg, Vec: 4, LanesPerRow: lanes, Subgroup: subgroup,
+					TileM: int(rows), ThreadM: int(rows), TileN: wg / lanes * keys, ThreadN: keys, Heads: int(sh.Heads)})
 			}
 		}
 	}
