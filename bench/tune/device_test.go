@@ -97,9 +97,8 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// TestDeviceRefusesWrong spoils the shaders of all schedules but the default:
-// one that computes something else, one that writes behind its output. None may
-// win, however fast.
+// TestDeviceRefusesWrong spoils the shaders of all schedules but the default.
+// None may win, however fast.
 func TestDeviceRefusesWrong(t *testing.T) {
 	lab := testLab(t)
 	g, err := frontend.Build("map", func(b *frontend.Builder) { b.Output("y", b.Input("x", ir.F32, 1024).Exp()) })

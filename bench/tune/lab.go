@@ -92,6 +92,7 @@ type stand struct {
 	sets    *vk.Bindings // by copy of the buffers
 	copies  int
 	list    []*contender
+	warm    bool // something has been timed
 }
 
 // contender is one schedule, ready to run.
@@ -155,7 +156,7 @@ func (s *stand) allocate(ctx context.Context) error {
 			return err
 		}
 		s.buffers = append(s.buffers, b)
-		if err := s.dev.Upload(ctx, b, 0, o.initial()); err != nil {
+		if err := s.put(ctx, b, o); err != nil {
 			return err
 		}
 		for n := range sets {
@@ -279,12 +280,27 @@ func (s *stand) Check(ctx context.Context, i int) error {
 func (s *stand) upload(ctx context.Context, t *trial, which func(*operand) bool) error {
 	for i := range t.operands {
 		if o := &t.operands[i]; which(o) {
-			if err := s.dev.Upload(ctx, s.buffers[i], 0, o.initial()); err != nil {
+			if err := s.put(ctx, s.buffers[i], o); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// put writes what a buffer holds before a run.
+func (s *stand) put(ctx context.Context, b *vk.Buffer, o *operand) error {
+	if o.data != nil {
+		return s.dev.Upload(ctx, b, 0, o.initial())
+	}
+	list := s.dev.NewCommandList()
+	list.FillBuffer(b, 0, b.Size(), 0x01010101*pattern)
+	fill, err := s.dev.Record("fill", list)
+	if err != nil {
+		return err
+	}
+	defer fill.Close()
+	return s.dev.Run(ctx, fill)
 }
 
 // check runs a schedule once on a trial's data and compares what it gives. The
