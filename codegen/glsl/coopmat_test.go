@@ -36,6 +36,7 @@ func matrixProducts() []matCase {
 		{name: "prologue, odd", p: product{m: d(61), n: d(79), k: d(47), a: f32, b: f16, operands: f16, prologue: true, transA: true}},
 		{name: "q8_0", p: product{m: d(40), n: d(72), k: d(96), a: f16, b: q8, operands: f16, transB: true, half: true}},
 		{name: "q4_0", p: product{m: d(40), n: d(72), k: d(96), a: f32, b: q4, operands: f16, transB: true, bias: true}},
+		{name: "banded", p: product{batch: []ir.Dim{d(2)}, m: d(256), n: d(300), k: d(16), a: f16, b: f16, operands: f16, transB: true, half: true}},
 		{name: "half sums", p: product{m: d(64), n: d(80), k: d(64), a: f16, b: f16, operands: f16, half: true, halfSums: true}},
 		{name: "half sums, epilogue", p: product{m: d(64), n: d(72), k: d(40), a: f16, b: f16, operands: f16, bias: true, halfSums: true}},
 		{name: "q4_K", p: product{m: d(40), n: d(40), k: d(512), a: f16, b: ir.Q4_K, operands: f16, transB: true, loose: true}},
@@ -93,6 +94,9 @@ func matrixCases(caps target.Caps, seed uint64) (cases []matCase, refused []stri
 		}
 		schedules = append(schedules, coopMat2(128, 64, 64, 32), coopMat2(256, 64, 128, 16))
 		for _, s := range schedules {
+			if c.name == "banded" {
+				s.Band = 2
+			}
 			x := c
 			x.s, x.name = s, fmt.Sprintf("%s/%s", c.name, s)
 			if err := target.Check(c.p.kernel(), s, caps); err != nil {

@@ -92,6 +92,12 @@ func (m *matMul) placeWorkgroup() {
 	m.grid = g.Grid(m.k)
 	m.row0, m.col0 = primary("0u"), primary("0u")
 	for dim, factors := range g {
+		if m.s.Band > 1 && dim == 0 {
+			m.placeBand(g)
+		}
+		if m.s.Band > 1 && dim < 2 {
+			continue
+		}
 		id := primary("gl_WorkGroupID." + gridAxis[dim])
 		for i, f := range factors {
 			place, count := id, m.tiles(f)
@@ -101,6 +107,17 @@ func (m *matMul) placeWorkgroup() {
 			m.placeAxis(f, place)
 		}
 	}
+}
+
+// placeBand gives workgroups their tiles in bands of rows: down the band, then
+// on to the next column.
+func (m *matMul) placeBand(g target.MatGrid) {
+	cols, rows := g[0][0], g[1][0]
+	across, band := m.tiles(cols), uintLit(int64(m.s.Band))
+	count := int64(m.s.Band) * ((m.k.Parallel[cols.Axis].Add + int64(cols.Tile) - 1) / int64(cols.Tile))
+	tile := primary(m.variable("uint", "tile", plus(binary("*", primary("gl_WorkGroupID.y"), across), primary("gl_WorkGroupID.x"))))
+	m.placeAxis(cols, binary("%", binary("/", tile, band), across))
+	m.placeAxis(rows, binary("+", binary("*", binary("/", tile, uintLit(count)), band), binary("%", tile, band)))
 }
 
 func (m *matMul) placeAxis(f target.AxisTiles, place text) {

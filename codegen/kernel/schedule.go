@@ -60,6 +60,10 @@ type Schedule struct {
 	FragM      int `json:"frag_m,omitempty"`
 	FragN      int `json:"frag_n,omitempty"`
 	FragK      int `json:"frag_k,omitempty"`
+	// Band is how many rows of tiles the workgroups go down before they go on to
+	// the next column, so that those running together share more of what they
+	// read; 0 or 1 goes along the rows.
+	Band int `json:"band,omitempty"`
 
 	// Attentions, whose tiles are TileM rows by TileN keys, in steps of TileK
 	// along the dot axis.
@@ -112,6 +116,9 @@ func (s Schedule) String() string {
 	}
 	if s.Splits > 1 {
 		t += fmt.Sprintf(" splits=%d", s.Splits)
+	}
+	if s.Band > 1 {
+		t += fmt.Sprintf(" band=%d", s.Band)
 	}
 	if s.Subgroup > 0 {
 		t += fmt.Sprintf(" subgroup=%d", s.Subgroup)

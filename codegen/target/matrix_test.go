@@ -86,6 +86,8 @@ func TestCheckMatrixUnits(t *testing.T) {
 		{"large workgroup", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.Workgroup = 512 }, "workgroup scope allow 256"},
 		{"large tile", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.TileM, s.TileN = 2048, 16 }, "larger than matrices may be"},
 		{"steps", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.TileM = 48 }, "in steps that divide"},
+		{"bands", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.Band = 4 }, ""},
+		{"part bands", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.Band = 3 }, "rows of tiles do not divide"},
 		{"sums 2", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.TileM, s.TileN = 256, 256 }, "spill"},
 		{"coopmat2 staged", q4, wg, func(s *kernel.Schedule, _ *Caps) { s.TileK = 32 }, ""},
 		{"coopmat2 odd", odd, wg, func(s *kernel.Schedule, _ *Caps) { s.TileK = 32 }, ""},
