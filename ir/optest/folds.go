@@ -59,8 +59,30 @@ func (s *suite) reductions() {
 		}
 		s.reduction(op)
 	}
+	s.longFolds()
 	s.unary(ir.OpVariance, "correction 1", []int{5, 37}, plain, small, attr("axes", []int64{1}), attr("correction", int64(1))).every()
 	s.unary(ir.OpVariance, "correction 2 of 1", []int{5, 1}, plain, small, attr("axes", []int64{1}), attr("correction", int64(2)))
+}
+
+// longFolds adds rows long enough to be folded in chunks, with a rest, side by
+// side in memory and in a row; of infinities and NaN too.
+func (s *suite) longFolds() {
+	for _, op := range ir.Ops() {
+		attrs := func(axis int64) []ir.Attr { return []ir.Attr{attr("axes", []int64{axis})} }
+		switch op {
+		case ir.OpArgmax, ir.OpArgmin, ir.OpSoftmax, ir.OpLogSoftmax, ir.OpL2Normalize:
+			attrs = func(axis int64) []ir.Attr { return []ir.Attr{attr("axis", axis)} }
+		case ir.OpProd: // of so many is 0 or infinite
+			continue
+		default:
+			if op.Class() != ir.ClassReduce {
+				continue
+			}
+		}
+		s.unary(op, "long columns", []int{2, 1301, 3}, plain, small, attrs(1)...)
+		s.unary(op, "long columns", []int{2, 1301, 3}, plain, sparse, attrs(1)...)
+		s.unary(op, "long row", []int{1, 66003}, plain, small, attrs(1)...)
+	}
 }
 
 func (s *suite) reduction(op ir.Op) {
