@@ -225,3 +225,14 @@ func (f *attention) storeQuad(quad, sum text) {
 	f.close()
 	f.close()
 }
+
+// ifRow writes a body for a row of the tile, if that exists.
+func (f *attention) ifRow(r text, body func()) {
+	queries := f.k.Parallel[f.ax.Query]
+	if !target.DivisibleBy(queries, f.queries()) {
+		f.openGuard("if (%s)", binary("<", f.queryOf(r), f.dim(queries)).s)
+		defer f.close()
+	}
+	f.bindRow(r)
+	body()
+}

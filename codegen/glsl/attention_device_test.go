@@ -72,6 +72,9 @@ func attentionCases() []heads {
 		{"more queries than keys", "f32", 4, 2, "40", "17", 16, 16, true, false, static},
 		{"bf16 heads of 80", "bf16", 8, 2, "5", "90", 80, 80, true, false, static},
 		{"heads of 256", "f16", 2, 1, "17", "65", 256, 256, true, false, static},
+		{"small heads", "f16", 4, 2, "70", "90", 16, 16, true, false, static},
+		{"small heads with a mask", "f16", 2, 1, "T", "S", 16, 32, true, true, grow},
+		{"heads of 256 on odd tiles", "f16", 4, 2, "50", "93", 256, 64, true, true, static},
 		{"decode", "f16", 8, 2, "1", "300", 128, 128, true, false, static},
 		{"decode of 3", "f32", 6, 2, "3", "257", 64, 64, true, true, static},
 		{"one key", "f32", 1, 1, "1", "1", 1, 1, false, false, static},
@@ -128,6 +131,7 @@ func attentionSchedules(t *testing.T, g *ir.Graph, caps target.Caps, seed uint64
 			}
 		}
 	}
+	fit = append(fit, matrixSchedules(k, caps, rng)...)
 	rng.Shuffle(len(fit), func(i, j int) { fit[i], fit[j] = fit[j], fit[i] })
 	seen, variants := map[kernel.Schedule]bool{}, map[kernel.Variant]bool{}
 	var list []kernel.Schedule
@@ -139,6 +143,33 @@ func attentionSchedules(t *testing.T, g *ir.Graph, caps target.Caps, seed uint64
 		list = append(list, c)
 	}
 	return list
+}
+
+// matrixSchedules lists schedules on matrix units that a device can run.
+func matrixSchedules(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) []kernel.Schedule {
+	var fit []kernel.Schedule
+	heads := int(k.Parallel[k.AttentionAxes().Head].Add)
+	if caps.Type == target.DeviceCPU && k.Attention.Dot.Add > 32 {
+		return nil // half a minute in the driver's compiler
+	}
+	for _, variant := range []kernel.Variant{kernel.VarFlashMatrix, kernel.VarFlashMatrix2} {
+		for _, frag := range []int{8, 16} {
+			for _, subgroups := range []int{1, 2, 4, 8} {
+				for _, keys := range []int{16, 32, 64} {
+					if caps.Type == target.DeviceCPU && keys > 32 {
+						continue
+					}
+					n := int(caps.SubgroupSize)
+					s := kernel.Schedule{Variant: variant, Workgroup: n * subgroups, Subgroup: n, Vec: 4, Heads: []int{1, heads}[rng.IntN(2)],
+						TileM: subgroups * frag, TileN: keys, FragM: frag, FragN: frag, FragK: frag, Splits: []int{0, 0, 2}[rng.IntN(3)]}
+					if target.Check(k, s, caps) == nil {
+						fit = append(fit, s)
+					}
+				}
+			}
+		}
+	}
+	return fit
 }
 
 func (h heads) run(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.Graph, sched kernel.Schedule) {
@@ -162,7 +193,6 @@ func (h heads) run(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.G
 			t.Errorf("%v: claims %d bytes of shared memory, declares %d", sched, sh.SharedBytes, declared)
 		}
 	}
-	t.Logf("%v", sched)
 	modules, err := assemble(tools, text)
 	check(t, err)
 	exe, err := dev.Load(context.Background(), s.Program, modules, nil, vk.LoadOptions{})

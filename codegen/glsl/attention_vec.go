@@ -230,17 +230,6 @@ func (v *flashVec) storeOwn() {
 	v.close()
 }
 
-// ifRow writes a body for a row of the tile, if that exists.
-func (v *flashVec) ifRow(r text, body func()) {
-	queries := v.k.Parallel[v.ax.Query]
-	if !target.DivisibleBy(queries, v.attention.queries()) {
-		v.openGuard("if (%s)", binary("<", v.queryOf(r), v.dim(queries)).s)
-		defer v.close()
-	}
-	v.bindRow(r)
-	body()
-}
-
 // joinSubgroups joins the results of subgroups in shared memory: each
 // invocation then has some vectors of some rows.
 func (v *flashVec) joinSubgroups(subgroups int) {

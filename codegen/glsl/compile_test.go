@@ -40,7 +40,7 @@ func compile(t *testing.T, sources map[string]string) {
 	slices.Sort(names)
 	shaders := make([]spirv.Shader, len(names))
 	for i, name := range names {
-		shaders[i] = spirv.Shader{Name: name, Source: sources[name]}
+		shaders[i] = spirv.Shader{Name: name, Source: sources[name], TargetEnv: envOf(sources[name])}
 	}
 	results, _, err := tools.Compile(context.Background(), shaders, spirv.Options{Optimize: true, Validate: tools.Val.Found()})
 	var refused *spirv.CompileError
@@ -138,4 +138,12 @@ func emitFor(t *testing.T, k *kernel.Kernel, caps target.Caps, symbols []string)
 		return "", false
 	}
 	return sh.Source, true
+}
+
+// envOf returns the environment that a text is compiled for.
+func envOf(source string) string {
+	if strings.Contains(source, "GL_NV_cooperative_matrix2") {
+		return glsl.TargetEnv([]string{glsl.NeedCoopMat2})
+	}
+	return glsl.TargetEnv(nil)
 }

@@ -221,7 +221,7 @@ func anySchedule(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) (kernel.Sch
 func assemble(tools *spirv.Toolchain, text []string) ([][]byte, error) {
 	shaders := make([]spirv.Shader, len(text))
 	for i, s := range text {
-		shaders[i] = spirv.Shader{Name: fmt.Sprint(i), Source: s}
+		shaders[i] = spirv.Shader{Name: fmt.Sprint(i), Source: s, TargetEnv: envOf(s)}
 	}
 	results, _, err := tools.Compile(context.Background(), shaders, spirv.Options{Optimize: true})
 	if err != nil {

@@ -148,6 +148,8 @@ func (e *emitter) body() {
 		e.emitFlashTile()
 	case kernel.VarFlashVec:
 		e.emitFlashVec()
+	case kernel.VarFlashMatrix, kernel.VarFlashMatrix2:
+		e.emitFlashMatrix()
 	default:
 		e.fail("unknown variant %q", e.sched.Variant)
 	}

@@ -185,6 +185,8 @@ var goldenCases = []goldenCase{
 		%3 = attention %0, %1, %2 {causal=true} : f16[32,1,128]
 		output "y" %3
 	}`, schedule: func(s kernel.Schedule) kernel.Schedule { s.Splits = 0; return s }},
+	{name: "flash_coopmat2_causal", graph: prefill, schedule: func(kernel.Schedule) kernel.Schedule { return flashMatrix(kernel.VarFlashMatrix2, 64) }},
+	{name: "flash_coopmat_causal", graph: prefill, schedule: func(kernel.Schedule) kernel.Schedule { return flashMatrix(kernel.VarFlashMatrix, 32) }},
 	{name: "flash_tile_mask_shared", graph: `graph "g" {
 		%0 = input {name="q", dtype=f32, shape=[6,5,10]} : f32[6,5,10]
 		%1 = input {name="k", dtype=f32, shape=[2,77,10]} : f32[2,77,10]
@@ -195,6 +197,22 @@ var goldenCases = []goldenCase{
 	}`, schedule: func(s kernel.Schedule) kernel.Schedule {
 		return kernel.Schedule{Variant: kernel.VarFlashTile, Workgroup: 48, Vec: 4, TileM: 12, TileN: 16, TileK: 8, ThreadM: 2, ThreadN: 2, Heads: 3}
 	}},
+}
+
+// prefill is a causal attention of grouped heads.
+const prefill = `graph "g" {
+	symbol T <= 2048
+	%0 = input {name="q", dtype=f16, shape=[T,32,64]} : f16[T,32,64]
+	%1 = input {name="k", dtype=f16, shape=[8,T,64]} : f16[8,T,64]
+	%2 = input {name="v", dtype=f16, shape=[8,T,64]} : f16[8,T,64]
+	%3 = transpose %0 {perm=[1,0,2]} : f16[32,T,64]
+	%4 = attention %3, %1, %2 {causal=true} : f16[32,T,64]
+	output "y" %4
+}`
+
+// flashMatrix runs an attention on matrix units.
+func flashMatrix(v kernel.Variant, keys int) kernel.Schedule {
+	return kernel.Schedule{Variant: v, Workgroup: 256, Vec: 4, Subgroup: 32, Heads: 1, TileM: 128, TileN: keys, FragM: 16, FragN: 16, FragK: 16}
 }
 
 // flashTile runs an attention without matrix hardware.

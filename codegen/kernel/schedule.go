@@ -27,6 +27,11 @@ const (
 	VarQuantize   Variant = "quantize"    // one invocation makes a block
 	VarFlashTile  Variant = "flash_tile"  // attention from shared memory, register-tiled
 	VarFlashVec   Variant = "flash_vec"   // attention of few rows; LanesPerRow invocations share a key
+	// VarFlashMatrix runs attentions on matrix units of subgroup scope
+	// (VK_KHR_cooperative_matrix); VarFlashMatrix2 keeps scores in registers
+	// besides (VK_NV_cooperative_matrix2).
+	VarFlashMatrix  Variant = "flash_coopmat"
+	VarFlashMatrix2 Variant = "flash_coopmat2"
 )
 
 // Schedule says how a kernel runs on a device. Which one is best is the
@@ -110,6 +115,9 @@ func (s Schedule) String() string {
 		t += fmt.Sprintf(" tile=%dx%dx%d subgroups=%dx%d fragment=%dx%dx%d", s.TileM, s.TileN, s.TileK, s.SubgroupsM, s.SubgroupsN, s.FragM, s.FragN, s.FragK)
 	case VarCoopMat2:
 		t += fmt.Sprintf(" tile=%dx%dx%d", s.TileM, s.TileN, s.TileK)
+	}
+	if s.Variant == VarFlashMatrix || s.Variant == VarFlashMatrix2 {
+		t += fmt.Sprintf(" tile=%dx%d heads=%d fragment=%d", s.TileM, s.TileN, s.Heads, s.FragM)
 	}
 	if s.Variant == VarFlashVec {
 		t += fmt.Sprintf(" rows=%d heads=%d lanes=%d keys=%d", s.TileM, s.Heads, s.LanesPerRow, s.ThreadN)

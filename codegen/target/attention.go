@@ -21,8 +21,8 @@ func flashShapeOf(k *kernel.Kernel) flashShape {
 // attentions: the largest tile of rows that gives the device enough workgroups
 // and is mostly filled. Heads that share keys share a tile where one head's
 // queries would not fill it.
-func (t tuning) attentions(k *kernel.Kernel) []Candidate {
-	all := append(t.flashVecCandidates(k), t.flashTileCandidates(k)...)
+func (t tuning) attentions(k *kernel.Kernel, caps Caps) []Candidate {
+	all := append(t.flashVecCandidates(k), append(t.flashMatrixCandidates(k, caps), t.flashTileCandidates(k)...)...)
 	if n := int(k.Parallel[k.AttentionAxes().Split].Add); n > 1 { // it has been split
 		for i := range all {
 			all[i].Schedule.Splits = n

@@ -1,6 +1,9 @@
 package target
 
 import (
+	"strings"
+	"testing"
+
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -30,4 +33,49 @@ func attention(groups, heads, queries, keys, dot ir.Dim) *kernel.Kernel {
 	y := b.Apply(ir.OpDiv, ir.F32, nil, b.Acc(2, ir.F32, "weighted"), b.Acc(1, ir.F32, "sum"))
 	k.Stores = []kernel.Store{{Bind: 3, Index: in(row, ax.Value), Value: y, PerElement: true}}
 	return k
+}
+
+func TestCheckFlashMatrix(t *testing.T) {
+	k := attention(ir.D(8), ir.D(4), ir.D(512), ir.D(512), ir.D(64))
+	good := kernel.Schedule{Variant: kernel.VarFlashMatrix2, Workgroup: 256, Vec: 4, Subgroup: 32, Heads: 4, TileM: 128, TileN: 64, FragM: 16, FragN: 16, FragK: 16}
+	cases := []struct {
+		what   string
+		k      *kernel.Kernel
+		change func(*kernel.Schedule, *Caps)
+		want   string // in the error; empty for none
+	}{
+		{"in registers", k, nil, ""},
+		{"in shared memory", k, func(s *kernel.Schedule, c *Caps) {
+			s.Variant, s.TileN, c.Matrix2 = kernel.VarFlashMatrix, 32, nil
+		}, ""},
+		{"too much shared memory", k, func(s *kernel.Schedule, _ *Caps) { s.Variant = kernel.VarFlashMatrix }, "shared memory"},
+		{"without reductions", k, func(_ *kernel.Schedule, c *Caps) {
+			m := *c.Matrix2
+			m.Reductions = false
+			c.Matrix2 = &m
+		}, "reductions"},
+		{"without fragments", k, func(_ *kernel.Schedule, c *Caps) { c.Matrices = nil }, "that the device has: 0"},
+		{"other fragments", k, func(s *kernel.Schedule, _ *Caps) { s.FragN = 8 }, "square ones"},
+		{"rows", k, func(s *kernel.Schedule, _ *Caps) { s.TileM = 64 }, "hold 128 rows"},
+		{"keys", k, func(s *kernel.Schedule, _ *Caps) { s.TileN = 48 }, "do not go together"},
+		{"odd vectors", attention(ir.D(8), ir.D(4), ir.D(512), ir.D(512), ir.D(72)), nil, "no multiple of 16"},
+		{"long vectors", attention(ir.D(8), ir.D(4), ir.D(512), ir.D(512), ir.D(288)), nil, "longer than 256"},
+		{"f32", func() *kernel.Kernel {
+			wide := *k
+			a := *k.Attention
+			a.Q = kernel.NewBuilder().Cast(ir.F32, a.Q)
+			wide.Attention = &a
+			return &wide
+		}(), nil, "matrix units take f16"},
+	}
+	for _, c := range cases {
+		s, caps := good, profile(t, "nvidia-h100")
+		if c.change != nil {
+			c.change(&s, &caps)
+		}
+		err := Check(c.k, s, caps)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: got %v, want %q", c.what, err, c.want)
+		}
+	}
 }

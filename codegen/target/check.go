@@ -68,6 +68,9 @@ var families = map[kernel.Variant]kernel.Family{
 	kernel.VarGroup:      kernel.FamilyGroup,
 	kernel.VarFlashVec:   kernel.FamilyAttention,
 	kernel.VarQuantize:   kernel.FamilyQuantize,
+
+	kernel.VarFlashMatrix:  kernel.FamilyAttention,
+	kernel.VarFlashMatrix2: kernel.FamilyAttention,
 }
 
 func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ Caps) error {
@@ -184,6 +187,8 @@ func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return checkFlashTile(k, s, caps)
 	case kernel.VarFlashVec:
 		return checkFlashVec(k, s, caps)
+	case kernel.VarFlashMatrix, kernel.VarFlashMatrix2:
+		return checkFlashMatrix(k, s, caps)
 	}
 	_, err := MatMulGrid(k, s, caps)
 	return err

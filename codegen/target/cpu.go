@@ -43,6 +43,7 @@ var cpu = class{
 		// Its matrix units are emulated: f16 512^3 takes lavapipe 38 ms on them in
 		// the best of six tiles, 20 ms in the tile above.
 		t.matrixTiles = nil
+		t.flashMatrices = nil
 		t.flashWorkgroup, t.flashLanes, t.flashKeys = 32, 8, 4
 		t.flashTiles = []tile{
 			{32, 32, 16, 8, 8},

@@ -209,6 +209,8 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 		return flashTileShared(k, s)
 	case kernel.VarFlashVec:
 		return flashVecShared(k, s)
+	case kernel.VarFlashMatrix, kernel.VarFlashMatrix2:
+		return flashMatrixShared(k, s)
 	}
 	return 0
 }

@@ -53,6 +53,7 @@ var nvidia = class{
 		// One query over 8192 keys of 32 heads of 128, f16: 50.1 us in 16 runs of keys
 		// by 128 invocations, 8 lanes a key; 52 with 16 lanes, 58 in 64 runs.
 		t.flashWorkgroup, t.flashLanes, t.flashKeys, t.flashFill = 128, 8, 4, 1
+		t.flashMatrices = []flashMatrixTile{{8, 64}, {8, 32}, {4, 64}, {4, 32}, {2, 32}}
 		t.flashTiles = []tile{
 			{64, 64, 16, 4, 4}, // 38 KiB at 128 elements a head
 			{32, 64, 16, 4, 4},

@@ -42,7 +42,7 @@ func Candidates(k *kernel.Kernel, caps Caps) []Candidate {
 		if k.CheckAttention() != nil {
 			return nil
 		}
-		return t.attentions(k)
+		return t.attentions(k, caps)
 	}
 	return nil
 }

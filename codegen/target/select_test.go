@@ -127,7 +127,7 @@ func TestSelect(t *testing.T) {
 		{"nvidia-h100", "matvec 8 rows", "matvec wg=128 rows=8x4 vec=4 subgroup=32"},
 		{"generic", "matvec q4_0", "matvec wg=64 rows=1x4 vec=4"},
 
-		{"nvidia-h100", "prefill 4096", "flash_tile wg=256 tile=64x64x16 thread=4x4 heads=1 subgroup=32"},
+		{"nvidia-h100", "prefill 4096", "flash_coopmat2 wg=256 tile=128x64 heads=1 fragment=16 subgroup=32"},
 		{"generic", "prefill 4096", "flash_tile wg=128 tile=16x32x16 thread=2x2 heads=1"},
 		{"lavapipe", "prefill 4096", "flash_tile"},
 		{"nvidia-h100", "decode 4 heads", "flash_vec wg=128 rows=4 heads=4 lanes=8 keys=4 splits=32 subgroup=32"},
@@ -203,7 +203,7 @@ func randomKernel(r *rand.Rand) *kernel.Kernel {
 	case 3:
 		return runningSum(types[r.IntN(4)], extent(5000), extent(40000), r.IntN(2) == 0)
 	case 5:
-		return attention(extent(20), ir.D(1+r.IntN(8)), extent(3000), extent(9000), ir.D(1+r.IntN(512)))
+		return attention(extent(20), ir.D(1+r.IntN(8)), extent(3000), extent(9000), []ir.Dim{ir.D(1 + r.IntN(512)), ir.D(16 * (1 + r.IntN(16)))}[r.IntN(2)])
 	case 7:
 		return transposeMap(types[r.IntN(4)], extent(3000), extent(3000))
 	case 0:

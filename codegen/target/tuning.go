@@ -37,6 +37,8 @@ type tuning struct {
 	splits                 bool
 	memoryRate, launchTime float64
 
+	flashMatrices []flashMatrixTile // of attentions on matrix units
+
 	// Attentions of few rows: invocations of a workgroup, lanes that share a key
 	// and keys that each takes at a time; and by how much more workgroups than
 	// fill the device it is to have.

@@ -1,0 +1,112 @@
+package target
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// flashMatrixTile is a tile of an attention on matrix units: one fragment of
+// rows for each subgroup of the workgroup, and Keys at a time.
+type flashMatrixTile struct{ Subgroups, Keys int }
+
+// flashMatrixCandidates: the most rows that fill the device, by the variant
+// that keeps scores in registers where there is it.
+func (t tuning) flashMatrixCandidates(k *kernel.Kernel, caps Caps) []Candidate {
+	frag := flashFragment(caps)
+	if frag == 0 || t.subgroup == 0 || !flashHalf(k) {
+		return nil
+	}
+	sh := flashShapeOf(k)
+	var fitting, rest []Candidate
+	for _, variant := range []kernel.Variant{kernel.VarFlashMatrix2, kernel.VarFlashMatrix} {
+		for _, tl := range t.flashMatrices {
+			rows := tl.Subgroups * frag
+			heads := flashHeads(sh, rows)
+			groups := min(sh.Batch, unknownExtent>>24) * sh.Groups * sh.Heads / int64(heads) * ceilDiv(sh.Queries*int64(heads), int64(rows))
+			c := Candidate{kernel.Schedule{Variant: variant, Workgroup: tl.Subgroups * t.subgroup, Vec: 4, Subgroup: t.subgroup, Heads: heads,
+				TileM: rows, TileN: tl.Keys, FragM: frag, FragN: frag, FragK: frag},
+				fmt.Sprintf("%d queries of %d heads a tile, %d keys, on matrix units: %d workgroups", rows/heads, heads, tl.Keys, groups)}
+			if 2*sh.Queries*int64(heads) <= int64(rows) {
+				continue
+			}
+			if groups >= t.fill/2 {
+				fitting = append(fitting, c)
+			} else {
+				rest = append([]Candidate{c}, rest...)
+			}
+		}
+	}
+	return append(fitting, rest...)
+}
+
+// flashFragment is the extent of the square fragments of f16 with f32 sums that
+// a device has, or 0.
+func flashFragment(caps Caps) int {
+	for _, n := range []uint32{16, 8} {
+		if caps.HasMatrix(n, n, n, component(ir.F16), component(ir.F16), component(ir.F32), component(ir.F32)) {
+			return int(n)
+		}
+	}
+	return 0
+}
+
+// flashHalf reports whether the operands of an attention are f16, as matrix
+// units take them.
+func flashHalf(k *kernel.Kernel) bool {
+	a := k.Attention
+	return a.Q.DType == ir.F16 && a.K.DType == ir.F16 && a.V.DType == ir.F16
+}
+
+// maxFlashWidth is the longest row of a result whose fragments fit the
+// registers of a subgroup.
+const maxFlashWidth = 256
+
+func checkFlashMatrix(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
+	sh := flashShapeOf(k)
+	f := s.FragM
+	switch {
+	case !flashHalf(k):
+		return fmt.Errorf("matrix units take f16, not queries, keys and values of %s, %s and %s", k.Attention.Q.DType, k.Attention.K.DType, k.Attention.V.DType)
+	case f < OctetElems || s.FragN != f || s.FragK != f || f != flashFragment(caps):
+		return fmt.Errorf("fragments of %dx%dx%d, want the square ones of f16 with f32 sums that the device has: %d", f, s.FragN, s.FragK, flashFragment(caps))
+	case s.Subgroup < f || s.Subgroup%f != 0:
+		return fmt.Errorf("subgroups of %d are no multiple of the %d rows that they hold", s.Subgroup, f)
+	case s.TileM != s.Workgroup/s.Subgroup*f:
+		return fmt.Errorf("the subgroups hold %d rows", s.Workgroup/s.Subgroup*f)
+	case s.TileN < f || s.TileN%f != 0 || s.TileN%(2*s.Subgroup/f) != 0 || s.TileM > s.TileN && s.TileM%s.TileN != 0:
+		return fmt.Errorf("tiles of %d rows and %d keys do not go together with fragments of %d", s.TileM, s.TileN, f)
+	case sh.Dot%f != 0 || sh.Value%f != 0:
+		return fmt.Errorf("vectors of %d and %d are no multiple of %d", sh.Dot, sh.Value, f)
+	case sh.Dot > maxFlashWidth || sh.Value > maxFlashWidth:
+		return fmt.Errorf("vectors of %d and %d, longer than %d spill", sh.Dot, sh.Value, maxFlashWidth)
+	}
+	if s.Variant == kernel.VarFlashMatrix2 {
+		m2 := caps.Matrix2
+		switch {
+		case !caps.Features.CooperativeMatrix2 || m2 == nil || !m2.Reductions || !m2.Conversions || !m2.PerElement:
+			return fmt.Errorf("the device has no VK_NV_cooperative_matrix2 with reductions, conversions and per-element operations")
+		case !caps.Features.Maintenance4:
+			return fmt.Errorf("the device has no maintenance4, which the SPIR-V version needs")
+		}
+	}
+	return checkFlash(k, s, caps)
+}
+
+// ScorePitch and WeightPitch are the distances, in floats and in pairs of f16,
+// between rows of scores and of weights in shared memory.
+func ScorePitch(s kernel.Schedule) int  { return s.TileN + 4 }
+func WeightPitch(s kernel.Schedule) int { return s.TileN/2 + 4 }
+
+// flashMatrixShared is a tile of keys, one of values, a fragment for each
+// subgroup, and where scores become weights in shared memory, both.
+func flashMatrixShared(k *kernel.Kernel, s kernel.Schedule) int {
+	sh := flashShapeOf(k)
+	rows := s.Workgroup / max(s.Subgroup, 1) * s.FragM
+	n := s.TileN*(StagedPitch(sh.Dot)+StagedPitch(sh.Value))*16 + rows*s.FragM*4
+	if s.Variant == kernel.VarFlashMatrix {
+		n += rows * (ScorePitch(s) + WeightPitch(s)) * 4
+	}
+	return n
+}
