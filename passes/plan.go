@@ -329,6 +329,9 @@ func PrintPlan(w io.Writer, p *kernel.Program) {
 		if b.Kind == kernel.BufTemp {
 			fmt.Fprintf(w, " at %d", b.Offset)
 		}
+		if b.Layout != kernel.LayoutBlocks {
+			fmt.Fprintf(w, " in %s", b.Layout)
+		}
 		fmt.Fprintln(w)
 	}
 	for i, st := range p.Steps {

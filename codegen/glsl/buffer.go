@@ -19,6 +19,8 @@ type buffer struct {
 	// views are the widths of the element types it is declared with; the same
 	// binding may be seen as scalars and as vectors of neighbours.
 	views map[int]bool
+	// units are the bytes of the units in which its planes are read.
+	units map[int]bool
 }
 
 func (e *emitter) newBuffer(slot int, b kernel.Binding) *buffer {
@@ -33,7 +35,7 @@ func (e *emitter) newBuffer(slot int, b kernel.Binding) *buffer {
 	if unusable(name) {
 		name += "_data"
 	}
-	return &buffer{Binding: b, slot: slot, base: base, name: e.fresh(e.root, name), views: map[int]bool{}}
+	return &buffer{Binding: b, slot: slot, base: base, name: e.fresh(e.root, name), views: map[int]bool{}, units: map[int]bool{}}
 }
 
 // paramsName is the binding that carries the values of symbols.
@@ -177,6 +179,7 @@ func (e *emitter) declarations() string {
 		for _, w := range widths {
 			e.declaration(&out, b, w)
 		}
+		e.planeDeclarations(&out, b)
 	}
 	return out.String()
 }

@@ -139,6 +139,9 @@ func runOnDevice(t *testing.T, d *vk.Device, sh *glsl.Shader, k *kernel.Kernel, 
 	var size int64
 	for _, b := range k.Bindings {
 		data := in[b.Name].bytes
+		if b.Layout == kernel.LayoutPlanes {
+			data = kernel.PackPlanes(b.DType, data)
+		}
 		if b.Name == "params" {
 			data = binary.LittleEndian.AppendUint32(nil, uint32(symbol))
 		}

@@ -21,6 +21,7 @@ type product struct {
 	halfSums    bool     // sums may be f16
 	loose       bool     // scales are rounded to f16, too
 	operands    ir.DType // what operands may be rounded to; none if invalid
+	layout      kernel.Layout
 }
 
 // at returns the row-major position of coordinates.
@@ -84,7 +85,9 @@ func (p product) kernel() *kernel.Kernel {
 		bAt = coords(bCoords, col, fold)
 	}
 	load := func(name string) *kernel.Expr {
-		return b.Cast(ir.F32, b.Load(bind(name, p.b, bShape, false), p.b, at(bShape, bAt...), name))
+		slot := bind(name, p.b, bShape, false)
+		k.Bindings[slot].Layout = p.layout
+		return b.Cast(ir.F32, b.Load(slot, p.b, at(bShape, bAt...), name))
 	}
 	k.Products = []kernel.Product{{A: x, B: load("b"), Name: "acc", Operands: p.operands, HalfSums: p.halfSums}}
 	if c := quant.Codebook(p.b); c != nil {

@@ -70,10 +70,36 @@ func (v *matVec) accumulateBlocks(r blockRun) {
 		v.blockLevels(v.blockBuffer(o))
 	}
 	v.line("")
-	step := v.loop("step", v.part, v.dim(steps), v.s.LanesPerRow)
+	v.inTurn(v.dim(steps), func(step text) { v.addRun(r, step, int(steps.Max())+1) })
+}
+
+// inTurn writes body for every LanesPerRow-th step from this invocation's first
+// on, Ahead of them at once as long as there are so many: what they read is then
+// on its way before the first is multiplied.
+func (v *matVec) inTurn(steps text, body func(step text)) {
+	ahead, lanes := v.s.Ahead, v.s.LanesPerRow
+	if ahead <= 1 {
+		body(v.loop("step", v.part, steps, lanes))
+		v.close()
+		return
+	}
+	first := primary(v.variable("uint", "first", v.part))
+	last := plus(first, uintLit(int64((ahead-1)*lanes)))
+	v.open("for (; %s; %s += %du)", binary("<", last, steps).s, first.s, ahead*lanes)
+	v.repeat("n", ahead, func(n text) {
+		body(primary(v.variable("uint", "step", plus(first, times(n, lanes)))))
+	})
+	v.close()
+	v.open("for (; %s; %s += %du)", binary("<", first, steps).s, first.s, lanes)
+	body(first)
+	v.close()
+}
+
+// addRun adds the products of step number step of fewer than limit.
+func (v *matVec) addRun(r blockRun, step text, limit int) {
 	perBlock := r.dtype.BlockElems() / r.elems
-	block := v.named("block", quotient(step, perBlock, int(steps.Max())+1))
-	e := v.firstElement(r, remainder(step, perBlock, int(steps.Max())+1))
+	block := v.named("block", quotient(step, perBlock, limit))
+	e := v.firstElement(r, remainder(step, perBlock, limit))
 	k := v.named("k", plus(times(block, r.dtype.BlockElems()), e))
 	v.repeat("p", r.strips, func(p text) {
 		at := times(p, r.f.stride)
@@ -87,7 +113,6 @@ func (v *matVec) accumulateBlocks(r blockRun) {
 			v.addStrip(r, strip{block: block, e: e, at: at, p: p, j: j, rows: rows, sums: sums})
 		})
 	})
-	v.close()
 }
 
 // firstElement prints the first element of the block, in plane 0, of step
@@ -155,13 +180,13 @@ func (v *matVec) addStrip(r blockRun, s strip) {
 		v.repeat("i", v.s.ThreadM, func(i text) { v.line("%s = 0.0;", elementOf(dots[n], v.s.ThreadM, i).s) })
 		at := primary(v.variable("uint", numberedName("at", n, len(v.products)), v.blockOf(p.b, s.block)))
 		wide := ""
-		if r.f.wide && r.quads == 4 {
-			wide = v.variable("uvec4", "quants", call(v.wideQuants(b), at, s.e, s.p))
+		if r.wide(b) {
+			wide = v.readWide(r, b, at, s)
 		}
 		v.repeat("t", r.quads, func(t text) {
-			raw := call("bytes_unsigned", primary(wide+"["+t.s+"]"))
-			if wide == "" {
-				raw = v.rawLevels(r, b, at, s, t)
+			raw := v.rawLevels(r, b, at, s, t)
+			if wide != "" {
+				raw = call(r.f.unpack(), primary(wideElement(wide, r.quads, t)))
 			}
 			levels := v.variable("vec4", "levels", raw)
 			v.repeat("i", v.s.ThreadM, func(i text) {
@@ -171,6 +196,39 @@ func (v *matVec) addStrip(r blockRun, s strip) {
 		})
 		v.addScaled(r, s, n, at, dots[n])
 	}
+}
+
+// wide reports whether the quants of a strip are read sixteen bytes at a time.
+func (r blockRun) wide(b *buffer) bool {
+	aligned := b.Layout == kernel.LayoutPlanes || b.DType.BlockBytes()%16 == 0
+	return r.f.wide && r.quads%4 == 0 && aligned && (r.f.interleaved() || r.f.planes == 1)
+}
+
+// readWide reads the quants of a strip and returns the name of them: a uvec4, or
+// where there are more than four quads an array of it.
+func (v *matVec) readWide(r blockRun, b *buffer, block text, s strip) string {
+	read := func(e text) text {
+		args := []text{block, e}
+		if r.f.planes > 1 {
+			args = append(args, s.p)
+		}
+		return call(v.wideQuants(b), args...)
+	}
+	if r.quads == 4 {
+		return v.variable("uvec4", "quants", read(s.e))
+	}
+	name := v.fresh(v.scope, "quants")
+	v.line("uvec4 %s[%d];", name, r.quads/4)
+	v.repeat("w", r.quads/4, func(w text) { v.line("%s[%s] = %s;", name, w.s, read(plus(s.e, times(w, 16))).s) })
+	return name
+}
+
+// wideElement prints quad t of what readWide has read.
+func wideElement(name string, quads int, t text) string {
+	if quads == 4 {
+		return name + "[" + t.s + "]"
+	}
+	return name + "[" + quotient(t, 4, quads).s + "][" + remainder(t, 4, quads).s + "]"
 }
 
 // blockOf prints the number of a block of a B, from its number in the row.
@@ -196,11 +254,7 @@ func (v *matVec) rawLevels(r blockRun, b *buffer, block text, s strip, t text) t
 	if r.f.levels != "" {
 		return call("levels_"+b.base, args...)
 	}
-	unpack := "bytes_unsigned"
-	if r.f.signed {
-		unpack = "bytes_signed"
-	}
-	return call(unpack, call("quants_"+b.base, args...))
+	return call(r.f.unpack(), call("quants_"+b.base, args...))
 }
 
 // addScaled adds the scaled dot products of a strip to the sums.

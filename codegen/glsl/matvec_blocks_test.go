@@ -46,6 +46,9 @@ func blockCases() []matCase {
 			if j == 2 {
 				p.a = ir.F16
 			}
+			if j != i%2 {
+				p.layout, s.Ahead = kernel.LayoutPlanes, j+1
+			}
 			cases = append(cases, matCase{name: fmt.Sprintf("%s run %d", t, run), p: p, s: blockRun(s, run)})
 		}
 	}
@@ -69,27 +72,41 @@ func TestBlockMatVecSpeed(t *testing.T) {
 	formats := regexp.MustCompile(*speedFormats)
 	for _, size := range [][2]int{{4096, 14336}, {14336, 14336}} {
 		for _, dt := range blockTypes() {
-			if formats.MatchString(dt.String()) && (size[0] == 4096 || !*speedAll) {
+			if formats.MatchString(dt.String()) && (size[0] == 14336 || !*speedAll) {
 				timeMatVec(t, dev, dt, size[0], size[1])
 			}
 		}
 	}
 }
 
-// speedSchedules are the schedules to time: the chosen one first.
-func speedSchedules(t *testing.T, k *kernel.Kernel, caps target.Caps) []kernel.Schedule {
-	chosen, _, err := target.Select(k, caps)
-	check(t, err)
-	list := []kernel.Schedule{chosen}
+// speedCase is a schedule over a layout.
+type speedCase struct {
+	layout kernel.Layout
+	s      kernel.Schedule
+}
+
+// speedCases are what is timed: the chosen schedule for either layout first.
+func speedCases(t *testing.T, p product, caps target.Caps) []speedCase {
+	var list []speedCase
+	for _, l := range []kernel.Layout{kernel.LayoutBlocks, kernel.LayoutPlanes} {
+		p.layout = l
+		chosen, _, err := target.Select(p.kernel(), caps)
+		check(t, err)
+		list = append(list, speedCase{l, chosen})
+	}
 	if !*speedAll {
 		return list
 	}
 	sub := int(caps.SubgroupSize)
 	for _, run := range []int{8, 16, 32} {
-		for _, shape := range [][3]int{{1, 4, 2}, {2, 1, 2}, {4, 1, 1}, {4, 1, 2}, {4, 1, 4}, {8, 1, 2}} { // subgroups a column, columns at once, and in turn
-			s := blockRun(vec(1, sub*shape[0], shape[1], shape[2], sub), run)
-			if target.Check(k, s, caps) == nil && !slices.Contains(list, s) {
-				list = append(list, s)
+		for _, subgroups := range []int{1, 4, 8} {
+			for _, cols := range []int{1, 2, 4, 8} {
+				for _, ahead := range []int{1, 2, 4} {
+					s := blockRun(vec(1, sub*subgroups, 1, cols, sub), run)
+					if s.Ahead = ahead; cols*ahead <= 16 && cols*ahead > 1 && target.Check(p.kernel(), s, caps) == nil {
+						list = append(list, speedCase{kernel.LayoutPlanes, s})
+					}
+				}
 			}
 		}
 	}
@@ -98,21 +115,27 @@ func speedSchedules(t *testing.T, k *kernel.Kernel, caps target.Caps) []kernel.S
 
 func timeMatVec(t *testing.T, dev *vk.Device, dt ir.DType, n, depth int) {
 	p := product{m: d(1), n: d(n), k: d(depth), a: ir.F32, b: dt, transB: true}
-	k := p.kernel()
-	schedules := speedSchedules(t, k, dev.Caps())
+	cases := speedCases(t, p, dev.Caps())
 	var sources []spirv.Shader
 	var shaders []*glsl.Shader
-	for i, s := range schedules {
-		sh, err := glsl.Emit(k, s, dev.Caps(), nil)
+	for i, c := range cases {
+		p.layout = c.layout
+		sh, err := glsl.Emit(p.kernel(), c.s, dev.Caps(), nil)
 		check(t, err)
 		shaders, sources = append(shaders, sh), append(sources, spirv.Shader{Name: fmt.Sprint(i), Source: sh.Source})
 	}
 	modules := compileAll(t, sources)
-	m := newMatVecRun(t, dev, k, dt, n, depth)
-	for i, s := range schedules {
-		each := m.time(t, shaders[i], modules[i])
+	runs := map[kernel.Layout]*matVecRun{}
+	for i, c := range cases {
+		if p.layout = c.layout; runs[p.layout] == nil {
+			runs[p.layout] = newMatVecRun(t, dev, p.kernel(), dt, n, depth)
+		}
+		each := runs[p.layout].time(t, shaders[i], modules[i])
 		size, _ := dt.BytesFor(int64(n) * int64(depth))
-		fmt.Printf("%-8s %5dx%-5d %8.1f us %6.0f GB/s  %s\n", dt, n, depth, each.Seconds()*1e6, float64(size)/each.Seconds()/1e9, s)
+		fmt.Printf("%-8s %5dx%-5d %8.1f us %6.0f GB/s  %-6s %s\n", dt, n, depth, each.Seconds()*1e6, float64(size)/each.Seconds()/1e9, c.layout, c.s)
+	}
+	for _, r := range runs {
+		r.close(t)
 	}
 }
 
@@ -151,12 +174,14 @@ func newMatVecRun(t *testing.T, dev *vk.Device, k *kernel.Kernel, dt ir.DType, n
 	in["b"] = tensor{bytes: whole}
 	for _, bind := range k.Bindings {
 		data := in[bind.Name].bytes
+		if bind.Layout == kernel.LayoutPlanes {
+			data = kernel.PackPlanes(bind.DType, data)
+		}
 		if bind.Write {
 			data = make([]byte, 4*n)
 		}
 		buf, err := dev.NewBuffer(bind.Name, int64(len(data)), vk.DeviceMemory)
 		check(t, err)
-		t.Cleanup(func() { _ = buf.Close() })
 		check(t, dev.Upload(context.Background(), buf, 0, data))
 		if bind.Write {
 			m.out = buf
@@ -164,6 +189,12 @@ func newMatVecRun(t *testing.T, dev *vk.Device, k *kernel.Kernel, dt ir.DType, n
 		m.ranges = append(m.ranges, vk.Whole(buf))
 	}
 	return m
+}
+
+func (m *matVecRun) close(t *testing.T) {
+	for _, r := range m.ranges {
+		check(t, r.Buffer.Close())
+	}
 }
 
 const timedRuns = 24
@@ -217,7 +248,7 @@ var warmed bool
 // first time, then as long as its pauses between variants ask for.
 func warmUp() time.Duration {
 	if warmed {
-		return 100 * time.Millisecond
+		return 60 * time.Millisecond
 	}
 	warmed = true
 	return 300 * time.Millisecond

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -17,7 +18,9 @@ import (
 //
 // A snippet reads its block only by WORD(at), SHORT(at), BYTE(at) and HALF(at):
 // four, two, one byte, or a half as a float, at a byte of the block. How blocks
-// lie in memory is thus the business of those readers alone.
+// lie in memory is thus the business of those readers alone. Where blocks lie in
+// planes, the number that at begins with, or 0, says in which: at is then in
+// that part of the block (kernel.PlanesOf).
 //
 // Elements come in quads, four neighbours of which the first is a multiple of
 // four. planes quads, stride apart, share the same bytes: q4_0 keeps element i
@@ -36,12 +39,21 @@ type blockFormat struct {
 	quants string
 	// wide says that quants can be had for four quads in a row too, from the first
 	// of a multiple of four on: of type QUANTS, uint or uvec4, by WORDS(at), four
-	// bytes or sixteen. Blocks and what they hold must be aligned to sixteen bytes.
+	// bytes or sixteen. What the blocks hold must be aligned to sixteen bytes, as it
+	// is in planes.
 	wide   bool
 	signed bool
 	bias   int
 	// levels returns them as a vec4 instead, where they are no bytes.
 	levels string
+}
+
+// unpack is the function that makes a vec4 of four quants.
+func (f blockFormat) unpack() string {
+	if f.signed {
+		return "bytes_signed"
+	}
+	return "bytes_unsigned"
 }
 
 // superblock is the number of elements that planes of quads cover.
@@ -247,7 +259,7 @@ func (e *emitter) wideQuants(b *buffer) string {
 }
 
 var (
-	blockReader  = regexp.MustCompile(`\b(WORDS|WORD|SHORT|BYTE|HALF)\(`)
+	blockReader  = regexp.MustCompile(`\b(WORDS|WORD|SHORT|BYTE|HALF)\((?:(\d+)u)?`)
 	functionName = regexp.MustCompile(`\b[a-z]\w*\(`)
 )
 
@@ -260,17 +272,12 @@ func (e *emitter) blockFunction(b *buffer, head, note, body string) {
 	}
 	e.tables[head] = true
 	body = strings.Trim(body, "\n")
-	for _, m := range blockReader.FindAllStringSubmatch(body, -1) {
-		e.blockReader(b, strings.ToLower(m[1]))
-	}
+	body = e.placeReaders(b, body)
 	for _, name := range functionName.FindAllString(body, -1) {
 		if name = strings.TrimSuffix(name, "("); libraryNames[name] {
 			e.helper(name, "float")
 		}
 	}
-	body = blockReader.ReplaceAllStringFunc(body, func(s string) string {
-		return strings.ToLower(strings.TrimSuffix(s, "(")) + "_NAME(block, "
-	})
 	if strings.Contains(body, "CODEBOOK") {
 		body = strings.ReplaceAll(body, "CODEBOOK", e.codebook(b))
 	}
@@ -285,6 +292,25 @@ func (e *emitter) blockFunction(b *buffer, head, note, body string) {
 	text.WriteString("}\n")
 	e.decoders = append(e.decoders, strings.NewReplacer("NAME", b.base, "ELEMS", fmt.Sprint(b.DType.BlockElems()),
 		"SUPERBLOCK", fmt.Sprint(f.superblock()), "STRIDE", fmt.Sprint(f.stride), "PLANES", fmt.Sprint(f.planes)).Replace(text.String()))
+}
+
+// placeReaders puts the readers of a buffer for those of a snippet, and sees to
+// it that the text has them.
+func (e *emitter) placeReaders(b *buffer, body string) string {
+	return blockReader.ReplaceAllStringFunc(body, func(s string) string {
+		m := blockReader.FindStringSubmatch(s)
+		name := strings.ToLower(m[1])
+		if b.Layout == kernel.LayoutPlanes {
+			name = e.planeReader(b, name, m[2])
+		} else {
+			e.blockReader(b, name)
+			name += "_NAME"
+		}
+		if m[2] != "" {
+			m[2] += "u"
+		}
+		return name + "(block, " + m[2]
+	})
 }
 
 // blockReader adds one of the functions that read bytes of a block.

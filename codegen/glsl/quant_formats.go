@@ -5,12 +5,12 @@ import "github.com/vkc-go/vkc/ir"
 // blockFormats is the table of formats that kernels can read. A new format is
 // a row here and a codec in package quant, which says what the bytes mean.
 var blockFormats = map[ir.DType]blockFormat{
-	ir.Q4_0: {planes: 2, stride: 16, run: 32, bias: 8,
+	ir.Q4_0: {planes: 2, stride: 16, run: 32, bias: 8, wide: true,
 		scale:  `return HALF(0u);`,
-		quants: `return WORD(2u + e) >> 4u * p & 0x0f0f0f0fu;`},
-	ir.Q4_1: {planes: 2, stride: 16, run: 32, affine: true,
+		quants: `return WORDS(2u + e) >> 4u * p & 0x0f0f0f0fu;`},
+	ir.Q4_1: {planes: 2, stride: 16, run: 32, affine: true, wide: true,
 		scale:  `return unpackHalf2x16(WORD(0u));`,
-		quants: `return WORD(4u + e) >> 4u * p & 0x0f0f0f0fu;`},
+		quants: `return WORDS(4u + e) >> 4u * p & 0x0f0f0f0fu;`},
 	ir.Q5_0: {planes: 2, stride: 16, run: 32, bias: 16,
 		scale: `return HALF(0u);`,
 		quants: `
@@ -21,28 +21,28 @@ return WORD(6u + e) >> 4u * p & 0x0f0f0f0fu | fifth << 4;`},
 		quants: `
 uint fifth = spread_bits(WORD(4u) >> e + 16u * p);
 return WORD(8u + e) >> 4u * p & 0x0f0f0f0fu | fifth << 4;`},
-	ir.Q8_0: {planes: 1, stride: 4, run: 32, signed: true,
+	ir.Q8_0: {planes: 1, stride: 4, run: 32, signed: true, wide: true,
 		scale:  `return HALF(0u);`,
-		quants: `return WORD(2u + e);`},
+		quants: `return WORDS(2u + e);`},
 	ir.Q8_1: {planes: 1, stride: 4, run: 32, signed: true,
 		scale:  `return HALF(0u);`,
 		quants: `return WORD(4u + e);`},
 
-	ir.Q2_K: {planes: 4, stride: 32, run: 16, affine: true,
+	ir.Q2_K: {planes: 4, stride: 32, run: 16, affine: true, wide: true,
 		scale: `
 uint packed = BYTE(e / 16u);
 vec2 d = unpackHalf2x16(WORD(80u));
 return vec2(d.x * float(packed & 15u), -(d.y * float(packed >> 4)));`,
-		quants: `return WORD(16u + e / 128u * 32u + e % 32u) >> 2u * p & 0x03030303u;`},
-	ir.Q3_K: {planes: 4, stride: 32, run: 16, bias: 4,
+		quants: `return WORDS(16u + e / 128u * 32u + e % 32u) >> 2u * p & 0x03030303u;`},
+	ir.Q3_K: {planes: 4, stride: 32, run: 16, bias: 4, wide: true,
 		scale: `
 uint group = e / 16u;
 uint low = BYTE(96u + group % 8u) >> group / 8u * 4u & 15u;
 uint high = BYTE(104u + group % 4u) >> group / 4u * 2u & 3u;
 return HALF(108u) * (float(low | high << 4) - 32.0);`,
 		quants: `
-uint low = WORD(32u + e / 128u * 32u + e % 32u) >> 2u * p & 0x03030303u;
-uint high = WORD(e % 32u) >> e / 128u * 4u + p & 0x01010101u;
+QUANTS low = WORDS(32u + e / 128u * 32u + e % 32u) >> 2u * p & 0x03030303u;
+QUANTS high = WORDS(e % 32u) >> e / 128u * 4u + p & 0x01010101u;
 return low | high << 2;`},
 	ir.Q4_K: {planes: 2, stride: 32, run: 32, affine: true, wide: true,
 		scale: `
@@ -58,11 +58,11 @@ return vec2(d.x * float(packed.x), -(d.y * float(packed.y)));`,
 		quants: `
 QUANTS fifth = WORDS(16u + e % 32u) >> e / 32u + p & 0x01010101u;
 return WORDS(48u + e / 64u * 32u + e % 32u) >> 4u * p & 0x0f0f0f0fu | fifth << 4;`},
-	ir.Q6_K: {planes: 4, stride: 32, run: 16, bias: 32,
+	ir.Q6_K: {planes: 4, stride: 32, run: 16, bias: 32, wide: true,
 		scale: `return HALF(208u) * float(bitfieldExtract(int(BYTE(192u + e / 16u)), 0, 8));`,
 		quants: `
-uint low = WORD(e / 128u * 64u + p % 2u * 32u + e % 32u) >> p / 2u * 4u & 0x0f0f0f0fu;
-uint high = WORD(128u + e / 128u * 32u + e % 32u) >> 2u * p & 0x03030303u;
+QUANTS low = WORDS(e / 128u * 64u + p % 2u * 32u + e % 32u) >> p / 2u * 4u & 0x0f0f0f0fu;
+QUANTS high = WORDS(128u + e / 128u * 32u + e % 32u) >> 2u * p & 0x03030303u;
 return low | high << 4;`},
 	ir.Q8_K: {planes: 1, stride: 4, run: 256, signed: true,
 		scale:  `return uintBitsToFloat(WORD(0u));`,
@@ -153,7 +153,7 @@ uint power = digit < 2u ? 1u + 2u * digit : digit == 2u ? 9u : digit == 3u ? 27u
 uint even = (bytes & 0x00ff00ffu) * power & 0x00ff00ffu;
 uint odd = (bytes >> 8 & 0x00ff00ffu) * power & 0x00ff00ffu;
 return even * 3u >> 8 & 0x00030003u | odd * 3u & 0x03000300u;`},
-	ir.TQ2_0: {planes: 4, stride: 32, run: 256, bias: 1,
+	ir.TQ2_0: {planes: 4, stride: 32, run: 256, bias: 1, wide: true,
 		scale:  `return HALF(64u);`,
-		quants: `return WORD(e / 128u * 32u + e % 32u) >> 2u * p & 0x03030303u;`},
+		quants: `return WORDS(e / 128u * 32u + e % 32u) >> 2u * p & 0x03030303u;`},
 }

@@ -84,6 +84,8 @@ type Binding struct {
 	// Codebook is the block format whose table of levels the buffer holds, or
 	// ir.Invalid: what decoding that format reads besides the blocks.
 	Codebook ir.DType
+	// Layout is how blocks lie in the buffer.
+	Layout Layout
 }
 
 // Combine is the operator of a fold.
@@ -239,6 +241,9 @@ func (k *Kernel) Identity() string {
 		fmt.Fprintf(&b, "bind %d %s r%v w%v\n", i, bd.DType, bd.Read, bd.Write)
 		if bd.Codebook != ir.Invalid {
 			fmt.Fprintf(&b, "codebook of %s\n", bd.Codebook)
+		}
+		if bd.Layout != LayoutBlocks {
+			fmt.Fprintf(&b, "%s of %d elements\n", bd.Layout, bd.Elems)
 		}
 	}
 	if k.Custom != nil {

@@ -62,6 +62,9 @@ type Buffer struct {
 	Offset int64 `json:"offset,omitempty"`
 	// Segments of a weight buffer, laid one after another.
 	Segments []Segment `json:"segments,omitempty"`
+	// Layout of a weight buffer of blocks. Segments are whole blocks in the order
+	// of files whatever it is: who loads them takes them apart.
+	Layout Layout `json:"layout,omitempty"`
 }
 
 // Segment is a run of bytes of a weight buffer: a weight by name, or a
@@ -245,7 +248,16 @@ func (p *Program) checkBuffer(b Buffer) error {
 	if err != nil {
 		return err
 	}
-	if b.Bytes < max(need, 16) || b.Bytes%16 != 0 || b.Bytes > need+16 {
+	size := max(need, 16)
+	if b.Layout != LayoutBlocks {
+		if b.Kind != BufWeight {
+			return fmt.Errorf("layout %q of a buffer that is no weight", b.Layout)
+		}
+		if size, err = b.Layout.Bytes(b.DType, b.Shape.MaxElems()); err != nil {
+			return err
+		}
+	}
+	if b.Bytes < size || b.Bytes%16 != 0 || b.Bytes > size+16 {
 		return fmt.Errorf("%d bytes for %s", b.Bytes, t)
 	}
 	for _, d := range b.Shape {

@@ -12,6 +12,7 @@ const (
 	maxAccumulators = 128 // sums one invocation of a matrix product keeps
 	maxCached       = 64  // row elements one invocation keeps
 	maxBlockRun     = 256 // elements of a block one invocation of a matvec takes at once
+	maxAhead        = 16  // runs of it that are read before they are multiplied
 )
 
 // MaxMatVecRows is the most rows of A that the matvec variant takes: it reads
@@ -281,6 +282,8 @@ func checkMatVec(k *kernel.Kernel, s kernel.Schedule) error {
 		return fmt.Errorf("thread columns do not divide the tile")
 	case s.TileK < 0 || s.TileK%4 != 0 || s.TileK > maxBlockRun:
 		return fmt.Errorf("%d elements of a block at once, want a multiple of 4 up to %d", s.TileK, maxBlockRun)
+	case s.Ahead < 0 || s.Ahead > maxAhead:
+		return fmt.Errorf("%d runs ahead, want up to %d", s.Ahead, maxAhead)
 	case !powerOfTwo(s.LanesPerRow):
 		return fmt.Errorf("%d lanes per sum, want a power of two", s.LanesPerRow)
 	case s.Workgroup != s.TileN/s.ThreadN*s.LanesPerRow:

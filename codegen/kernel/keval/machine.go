@@ -98,6 +98,9 @@ func (m *Machine) loadWeight(b kernel.Buffer) (memory, error) {
 		}
 		out.bytes = append(out.bytes, data...)
 	}
+	if b.Layout == kernel.LayoutPlanes {
+		out.bytes = kernel.PackPlanes(b.DType, out.bytes)
+	}
 	if int64(len(out.bytes)) > b.Bytes {
 		return memory{}, fmt.Errorf("segments of %d bytes in a buffer of %d", len(out.bytes), b.Bytes)
 	}

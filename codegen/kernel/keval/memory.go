@@ -101,7 +101,11 @@ func (r *run) loadBlock(buf int, x int64) (number, error) {
 			return number{}, err
 		}
 		d = make([]float32, b.Shape.MaxElems())
-		if err := r.m.opt.Decode(d, b.DType, r.m.mem[buf].bytes[:n]); err != nil {
+		blocks := r.m.mem[buf].bytes
+		if b.Layout == kernel.LayoutPlanes {
+			blocks = kernel.UnpackPlanes(b.DType, blocks, n/int64(b.DType.BlockBytes()))
+		}
+		if err := r.m.opt.Decode(d, b.DType, blocks[:n]); err != nil {
 			return number{}, err
 		}
 		r.m.decoded[buf] = d

@@ -1,0 +1,99 @@
+package glsl
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// planeReaders are the readers of a plane whose parts of blocks are so many
+// times a unit long: UNIT is the array, FIRST the first unit of a block's part,
+// and at, less START, a byte of it.
+var planeReaders = map[int]map[string]string{
+	16: {"words": "return UNIT[FIRST + (at - START) / 16u];"},
+	4: {
+		"word":  "return UNIT[FIRST + (at - START) / 4u];",
+		"short": "return UNIT[FIRST + (at - START) / 4u] >> (at - START) % 4u * 8u & 0xffffu;",
+		"byte":  "return UNIT[FIRST + (at - START) / 4u] >> (at - START) % 4u * 8u & 0xffu;",
+	},
+	2: {
+		"short": "return uint(UNIT[FIRST + (at - START) / 2u]);",
+		"byte":  "return uint(UNIT[FIRST + (at - START) / 2u]) >> (at - START) % 2u * 8u & 0xffu;",
+	},
+	1: {"byte": "return uint(UNIT[FIRST + at - START]);"},
+}
+
+// planeUnits are the elements that a plane is read in, by their bytes.
+var planeUnits = map[int]struct{ typ, view string }{
+	16: {"uvec4", "quads"}, 4: {"uint", "words"}, 2: {"uint16_t", "shorts"}, 1: {"uint8_t", "bytes"},
+}
+
+// planeReader adds the function that reads a buffer's plane which holds byte
+// start of blocks, and returns its name.
+func (e *emitter) planeReader(b *buffer, reader, start string) string {
+	at, _ := strconv.Atoi(start) // none is 0
+	planes := kernel.PlanesOf(b.DType)
+	i := slices.IndexFunc(planes, func(p kernel.Plane) bool { return at >= p.At && at < p.At+p.Bytes })
+	if i < 0 {
+		e.fail("byte %d of %s is in no plane", at, b.DType)
+		return "unknown"
+	}
+	name := reader + "_" + b.base + "_" + planes[i].Name
+	if e.tables[name] {
+		return name
+	}
+	e.tables[name] = true
+	unit := min(planes[i].Bytes&-planes[i].Bytes, 4)
+	if reader == "words" {
+		unit = 16
+	}
+	typ, body := map[string]string{"words": "uvec4", "half": "float"}[reader], ""
+	if reader == "half" {
+		body = "return unpackHalf2x16(" + e.planeReader(b, "short", start) + "(block, at)).x;"
+	} else {
+		body = e.planeBody(b, reader, i, unit)
+	}
+	if typ == "" {
+		typ = "uint"
+	}
+	e.decoders = append(e.decoders, fmt.Sprintf("%s %s(uint block, uint at) {\n    %s\n}\n", typ, name, body))
+	return name
+}
+
+// planeBody prints what a reader of plane i does.
+func (e *emitter) planeBody(b *buffer, reader string, i, unit int) string {
+	p := kernel.PlanesOf(b.DType)[i]
+	body, ok := planeReaders[unit][reader]
+	if !ok || p.Bytes%unit != 0 {
+		e.fail("parts of %d bytes have no reader %q", p.Bytes, reader)
+		return ""
+	}
+	b.units[unit] = true
+	if unit < 4 {
+		e.need(blockUnits[unit].need)
+	}
+	base := kernel.PlaneBase(b.DType, i, b.Elems/int64(b.DType.BlockElems()))
+	first := plus(uintLit(base/int64(unit)), times(primary("block"), p.Bytes/unit)).s
+	if p.At == 0 {
+		body = strings.NewReplacer("(at - START)", "at", " - START", "").Replace(body)
+	}
+	if p.Bytes == unit { // there is one
+		body = strings.NewReplacer(" + (at - START) / 16u", "", " + (at - START) / 4u", "", " + at / 4u", "",
+			" + (at - START) / 2u", "", " + at / 2u", "", " + at - START", "", " + at", "").Replace(body)
+	}
+	return strings.NewReplacer("UNIT", b.name+"_"+planeUnits[unit].view, "FIRST", first, "START", fmt.Sprintf("%du", p.At)).Replace(body)
+}
+
+// planeDeclarations prints the arrays that the planes of a buffer are read as.
+func (e *emitter) planeDeclarations(out *strings.Builder, b *buffer) {
+	for _, unit := range []int{1, 2, 4, 16} {
+		if u := planeUnits[unit]; b.units[unit] {
+			name := b.name + "_" + u.view
+			fmt.Fprintf(out, "layout(set = 0, binding = %d, std430) readonly buffer %s_buffer { %s %s[]; }; // %s in planes\n",
+				b.slot, blockName(name), u.typ, name, b.DType)
+		}
+	}
+}
