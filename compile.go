@@ -221,6 +221,9 @@ func LowerTuned(g *ir.Graph, caps target.Caps, tuning target.Tuning) (*Lowered, 
 	if err := refuseMissing(s.Kernels, caps); err != nil {
 		return nil, err
 	}
+	if err := layOut(s, caps); err != nil {
+		return nil, err
+	}
 	var symbols []string
 	for _, sym := range s.Program.Symbols {
 		symbols = append(symbols, sym.Name)

@@ -2,6 +2,8 @@ package kernel
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -66,16 +68,22 @@ var planeCuts = map[ir.DType][]cut{
 // PlanesOf returns the planes of a block format in the order in which they lie
 // in a buffer, or nil for a dtype that has none.
 func PlanesOf(t ir.DType) []Plane {
+	var planes []Plane
 	cuts := planeCuts[t]
-	planes := make([]Plane, len(cuts))
 	for i, c := range cuts {
 		end := t.BlockBytes()
 		if i+1 < len(cuts) {
 			end = cuts[i+1].at
 		}
-		planes[i] = Plane{c.name, c.at, end - c.at}
+		planes = append(planes, Plane{c.name, c.at, end - c.at})
 	}
 	return planes
+}
+
+// PlaneFormats returns the block formats that have planes, in the order of their
+// dtypes.
+func PlaneFormats() []ir.DType {
+	return slices.Sorted(maps.Keys(planeCuts))
 }
 
 // PlaneBase returns the byte of a buffer of that many blocks at which plane i
@@ -105,12 +113,15 @@ func (l Layout) Bytes(t ir.DType, elems int64) (int64, error) {
 	return max((n+planeAlign-1)/planeAlign*planeAlign, planeAlign), nil
 }
 
-// PackPlane copies one plane of the blocks in src, whole ones one after another,
-// to dst, which has room for just that.
-func PackPlane(dst []byte, t ir.DType, p Plane, src []byte) {
+// PackPlane fills dst with what a plane has from byte first on, of the blocks in
+// src, whole ones one after another. They must reach as far as dst does.
+func PackPlane(dst []byte, t ir.DType, p Plane, src []byte, first int64) {
 	size := t.BlockBytes()
-	for at, to := p.At, 0; to < len(dst); at, to = at+size, to+p.Bytes {
-		copy(dst[to:to+p.Bytes], src[at:])
+	skip := int(first % int64(p.Bytes)) // of the first part
+	src = src[first/int64(p.Bytes)*int64(size):]
+	for at := p.At; len(dst) > 0; at += size {
+		dst = dst[copy(dst, src[at+skip:at+p.Bytes]):]
+		skip = 0
 	}
 }
 
@@ -133,7 +144,7 @@ func PackPlanes(t ir.DType, src []byte) []byte {
 	blocks := int64(len(src) / t.BlockBytes())
 	out := make([]byte, PlaneBase(t, len(planeCuts[t]), blocks))
 	for i, p := range PlanesOf(t) {
-		PackPlane(out[PlaneBase(t, i, blocks):][:blocks*int64(p.Bytes)], t, p, src)
+		PackPlane(out[PlaneBase(t, i, blocks):][:blocks*int64(p.Bytes)], t, p, src, 0)
 	}
 	return out
 }

@@ -1,6 +1,9 @@
 package target
 
-import "github.com/vkc-go/vkc/codegen/kernel"
+import (
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
 
 // tuning is what is known about how a class of devices likes its work cut.
 // Each class has a file of its own, with the numbers beside their reasons.
@@ -48,6 +51,9 @@ type tuning struct {
 	vecWorkgroup int // invocations of a matvec workgroup
 	vecColumns   int // columns that share the reading of A
 	vecLanes     int // invocations per sum where subgroups are not relied on
+
+	// planes are the block formats whose weights are taken apart into planes.
+	planes []ir.DType
 
 	// Matvecs over blocks.
 	blockRun     int // elements of a block that an invocation takes at once

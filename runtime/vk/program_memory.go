@@ -126,14 +126,20 @@ func (e *Executable) uploadWeights(ctx context.Context, src ir.WeightSource, pro
 		if err != nil {
 			return err
 		}
-		err = e.device.UploadFunc(ctx, e.ranges[i].Buffer, 0, b.Bytes, func(p []byte, _ int64) error {
-			parts = drain(p, parts)
-			done += int64(len(p))
-			if progress != nil {
+		note := func(n int64) {
+			if done += n; progress != nil {
 				progress(done, total)
 			}
-			return nil
-		})
+		}
+		if b.Layout == kernel.LayoutPlanes {
+			err = e.uploadPlanes(ctx, b, e.ranges[i].Buffer, parts, note)
+		} else {
+			err = e.device.UploadFunc(ctx, e.ranges[i].Buffer, 0, b.Bytes, func(p []byte, _ int64) error {
+				parts = drain(p, parts)
+				note(int64(len(p)))
+				return nil
+			})
+		}
 		if err != nil {
 			return err
 		}

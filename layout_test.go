@@ -1,0 +1,188 @@
+package vkc_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/kernel/keval"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/quant"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// blockGraph has, for each of the formats, a weight that is a table of rows and
+// the matrix of a product by one row, and one of each that is only one of them.
+func blockGraph(t *testing.T, formats []ir.DType) (*ir.Graph, graphgen.Values) {
+	t.Helper()
+	g, err := frontend.Build("blocks", func(b *frontend.Builder) {
+		ids := b.Input("ids", ir.I32, 3)
+		for _, f := range formats {
+			w := b.Weight("w "+f.String(), f, 12, 3*f.BlockElems())
+			x := b.Input("x "+f.String(), ir.F32, 1, 3*f.BlockElems())
+			b.Output("product "+f.String(), x.MatMulT(w))
+			b.Output("rows "+f.String(), w.Embedding(ids, ir.F32))
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, graphgen.Values{Seed: 3, Graph: g, Quantize: func(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }}
+}
+
+// planedCaps is a device that wants planes, or that would if it were of the
+// vendor whose devices do.
+func planedCaps(t *testing.T, caps target.Caps) (target.Caps, []ir.DType) {
+	t.Helper()
+	caps.VendorID = target.VendorNVIDIA
+	var formats []ir.DType
+	for _, f := range ir.DTypes() {
+		if f.IsBlock() {
+			formats = append(formats, f)
+		}
+	}
+	return caps, formats
+}
+
+// outputsOf runs the reference.
+func outputsOf(t *testing.T, g *ir.Graph, values graphgen.Values, in map[string]*ir.Data) map[string]*ir.Data {
+	t.Helper()
+	ref, err := interp.New(g, interp.Options{Weights: values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := ref.Run(context.Background(), in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return want
+}
+
+func inputsOf(t *testing.T, values graphgen.Values) map[string]*ir.Data {
+	t.Helper()
+	in, err := values.Inputs(nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+func compareOutputs(t *testing.T, g *ir.Graph, have, want map[string]*ir.Data) {
+	t.Helper()
+	for _, o := range g.Outputs() {
+		if err := interp.Compare(have[o.Name], want[o.Name], interp.ToleranceOf(g, o.Node)).Err(); err != nil {
+			t.Errorf("%s: %v", o.Name, err)
+		}
+	}
+}
+
+// TestPlanes lays weights out for a device that wants planes, and evaluates the
+// kernels on what its memory then holds.
+func TestPlanes(t *testing.T) {
+	caps, formats := planedCaps(t, profile(t, "nvidia-h100"))
+	g, values := blockGraph(t, formats)
+	low, err := vkc.Lower(g, caps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	planes := map[ir.DType]bool{}
+	for _, b := range low.Program.Buffers {
+		if b.Layout == kernel.LayoutPlanes {
+			planes[b.DType] = true
+		}
+		want, err := b.DType.BytesFor(b.Shape.MaxElems())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if limit := want + 16*int64(1+len(kernel.PlanesOf(b.DType))); b.Bytes < want || b.Bytes > limit {
+			t.Errorf("%s has %d bytes, want %d to %d", b.Name, b.Bytes, want, limit)
+		}
+	}
+	if !planes[ir.Q4_0] || !planes[ir.Q8_0] {
+		t.Errorf("weights in planes: %v", planes)
+	}
+	var plan bytes.Buffer
+	passes.PrintPlan(&plan, low.Program)
+	if !strings.Contains(plan.String(), "weight w q4_0 : q4_0[12, 96], 656 bytes in planes") {
+		t.Errorf("the plan does not show the layout:\n%s", plan.String())
+	}
+	m, err := keval.New(low.Program, low.Kernels, keval.Options{Weights: values, Decode: quant.Dequantize})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := inputsOf(t, values)
+	have, err := m.Run(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compareOutputs(t, g, have, outputsOf(t, g, values, in))
+}
+
+// TestPlanesOnDevice runs the same on the device of this machine as if it were
+// one that wants planes: weights are taken apart on their way there.
+func TestPlanesOnDevice(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	ctx := context.Background()
+	dev := openDevice(t)
+	caps, formats := planedCaps(t, dev.Caps())
+	g, values := blockGraph(t, formats)
+	p, err := vkc.Compile(ctx, g, vkc.CompileOptions{Target: caps})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exe.Close()
+	in := inputsOf(t, values)
+	res, err := exe.Run(ctx, in, runtime.RunOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compareOutputs(t, g, res.Outputs, outputsOf(t, g, values, in))
+}
+
+// TestLayoutChoice: a weight stays as files have it where no product of few rows
+// reads it, or where a kernel that the user wrote does.
+func TestLayoutChoice(t *testing.T) {
+	h100 := profile(t, "nvidia-h100")
+	g, err := frontend.Build("many rows", func(b *frontend.Builder) {
+		w := b.Weight("w", ir.Q4_0, 64, 64)
+		b.Output("y", b.Input("x", ir.F32, 64, 64).MatMulT(w))
+		b.Output("rows", w.Embedding(b.Input("ids", ir.I32, 3), ir.F32))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, _ := blockGraph(t, []ir.DType{ir.Q4_0})
+	for _, c := range []struct {
+		name string
+		g    *ir.Graph
+		caps target.Caps
+		want kernel.Layout
+	}{
+		{"many rows", g, h100, kernel.LayoutBlocks},
+		{"few rows", one, h100, kernel.LayoutPlanes},
+		{"another device", one, profile(t, "generic"), kernel.LayoutBlocks},
+	} {
+		low, err := vkc.Lower(c.g, c.caps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range low.Program.Buffers {
+			if b.DType == ir.Q4_0 && b.Layout != c.want {
+				t.Errorf("%s: %s in layout %q, want %q", c.name, b.Name, b.Layout, c.want)
+			}
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package vk
+
+import (
+	"context"
+	"runtime"
+	"sync"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+const (
+	// planeChunk is how much of a weight is taken apart at a time, all planes of
+	// it: little enough to be read from memory, or from a file, once.
+	planeChunk = 16 << 20
+	// planePiece is what is worth a goroutine.
+	planePiece = 256 << 10
+)
+
+// uploadPlanes takes the blocks of a weight apart on their way into staging
+// memory. parts are the segments, of whole blocks. done is told how far it got.
+func (e *Executable) uploadPlanes(ctx context.Context, b *kernel.Buffer, dst *Buffer, parts [][]byte, done func(n int64)) error {
+	size := int64(b.DType.BlockBytes())
+	blocks := b.Shape.MaxElems() / int64(b.DType.BlockElems())
+	block := int64(0) // number of the next one
+	for _, part := range parts {
+		for len(part) > 0 {
+			n := min(planeChunk/size, int64(len(part))/size)
+			chunk := part[:n*size]
+			for i, p := range kernel.PlanesOf(b.DType) {
+				at := kernel.PlaneBase(b.DType, i, blocks) + block*int64(p.Bytes)
+				err := e.device.UploadFunc(ctx, dst, at, n*int64(p.Bytes), func(dst []byte, at int64) error {
+					packPlane(dst, b.DType, p, chunk, at)
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+			}
+			done(n * size)
+			part, block = part[n*size:], block+n
+		}
+	}
+	done(b.Bytes - blocks*size) // what aligning the planes takes
+	return nil
+}
+
+// packPlane is kernel.PackPlane on all cores.
+func packPlane(dst []byte, t ir.DType, p kernel.Plane, src []byte, first int64) {
+	each := max(planePiece, (len(dst)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
+	var pieces sync.WaitGroup
+	for at := 0; at < len(dst); at += each {
+		pieces.Go(func() { kernel.PackPlane(dst[at:min(at+each, len(dst))], t, p, src, first+int64(at)) })
+	}
+	pieces.Wait()
+}
