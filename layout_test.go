@@ -111,7 +111,7 @@ func TestPlanes(t *testing.T) {
 	}
 	var plan bytes.Buffer
 	passes.PrintPlan(&plan, low.Program)
-	if !strings.Contains(plan.String(), "weight w q4_0 : q4_0[12, 96], 656 bytes in planes") {
+	if !strings.Contains(plan.String(), "weight w q4_0 : q4_0[12,96], 656 bytes in planes") {
 		t.Errorf("the plan does not show the layout:\n%s", plan.String())
 	}
 	m, err := keval.New(low.Program, low.Kernels, keval.Options{Weights: values, Decode: quant.Dequantize})

@@ -26,6 +26,7 @@ const (
 	NeedCoopMat         = "cooperativeMatrix"     // matrices held by subgroups
 	NeedCoopMat2        = "cooperativeMatrix2"    // matrices held by workgroups, tensor addressing
 	NeedMaintenance4    = "maintenance4"          // the SPIR-V of Vulkan 1.3
+	NeedIntDot          = "integerDotProduct"     // products of four bytes by four, added up
 	NeedPreserveNaN     = "preserveNaN32"         // float arithmetic that optimizers must leave as IEEE has it
 	NeedPreserveNaN64   = "preserveNaN64"         // the same for double
 )
@@ -53,6 +54,7 @@ var extensions = map[string]string{
 	NeedMemoryModel:     "GL_KHR_memory_scope_semantics",
 	NeedCoopMat:         "GL_KHR_cooperative_matrix",
 	NeedCoopMat2:        "GL_NV_cooperative_matrix2",
+	NeedIntDot:          "GL_EXT_integer_dot_product",
 	NeedPreserveNaN:     "GL_EXT_spirv_intrinsics",
 	NeedPreserveNaN64:   "GL_EXT_spirv_intrinsics",
 }

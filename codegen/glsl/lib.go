@@ -523,10 +523,21 @@ vec4 bytes_unsigned(uint bytes) {
     vec2 odd = unpackHalf2x16(bytes >> 8 & 0x00ff00ffu | 0x64006400u);
     return vec4(even.x, odd.x, even.y, odd.y) - 1024.0;
 }`},
+	{"bytes_subnormal", f32Only, nil, `
+// Four bytes as floats of 2^-24 each: the halves that are a byte in the last
+// bits and zeros before it.
+vec4 bytes_subnormal(uint bytes) {
+    vec2 even = unpackHalf2x16(bytes & 0x00ff00ffu);
+    vec2 odd = unpackHalf2x16(bytes >> 8 & 0x00ff00ffu);
+    return vec4(even.x, odd.x, even.y, odd.y);
+}`},
 	{"bytes_signed", f32Only, nil, `
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }`},
 	{"spread_bits", f32Only, nil, `
 // Bit i of the low four bits as byte i.

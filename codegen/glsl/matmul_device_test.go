@@ -62,6 +62,22 @@ func randomTensor(t *testing.T, r *rand.Rand, dtype ir.DType, elems int64) tenso
 	return x
 }
 
+// randomBytes are bytes of which every 32 have a scale, of up to 1/127 so that
+// their values are as large as those of other tensors.
+func randomBytes(r *rand.Rand, elems int64, scales tensor) tensor {
+	for i := range scales.values {
+		scales.values[i] /= 127
+	}
+	ir.EncodeFloats(scales.bytes, ir.F32, scales.values)
+	ir.DecodeFloats(scales.values, ir.F32, scales.bytes)
+	x := tensor{make([]byte, elems), make([]float64, elems)}
+	for i := range x.bytes {
+		n := r.IntN(255) - 127
+		x.bytes[i], x.values[i] = byte(n), float64(n)*scales.values[i/32]
+	}
+	return x
+}
+
 // eval returns an extent at the value that every symbol has.
 func eval(d ir.Dim, symbol int64) int64 { return d.Mul*symbol + d.Add }
 
@@ -398,12 +414,15 @@ func (c matCase) compare(t *testing.T, dev *vk.Device, sh *glsl.Shader, k *kerne
 	r := rand.New(rand.NewPCG(7, uint64(symbol)))
 	in := map[string]tensor{}
 	for _, b := range k.Bindings {
-		if b.Read && b.Name != "params" {
+		if b.Read && b.Name != "params" && b.DType != ir.I8 {
 			in[b.Name] = randomTensor(t, r, b.DType, b.Elems)
 			if b.Codebook != ir.Invalid {
 				in[b.Name] = tensor{bytes: quant.Codebook(b.Codebook).Bytes}
 			}
 		}
+	}
+	if c.p.bytes {
+		in["a"] = randomBytes(r, k.Bindings[0].Elems, in["scales"])
 	}
 	want := c.p.reference(symbol, in)
 	out := k.Bindings[k.Stores[0].Bind].DType

@@ -22,6 +22,7 @@ type product struct {
 	loose       bool     // scales are rounded to f16, too
 	operands    ir.DType // what operands may be rounded to; none if invalid
 	layout      kernel.Layout
+	bytes       bool // A is bytes, with a scale for every 32
 }
 
 // at returns the row-major position of coordinates.
@@ -71,6 +72,12 @@ func (p product) kernel() *kernel.Kernel {
 	}
 	x := b.Load(bind("a", p.a, aShape, false), p.a, at(aShape, aAt...), "a")
 	x = b.Cast(ir.F32, x)
+	if p.bytes {
+		groups, _ := p.k.Quo(32)
+		group, _ := fold.DivMod(d(32))
+		shape := join(p.batch, p.m, groups)
+		x = b.Apply(ir.OpMul, ir.F32, nil, x, b.Load(bind("scales", ir.F32, shape, false), ir.F32, at(shape, coords(batch, row, group)...), "scales"))
+	}
 	if p.prologue {
 		x = b.Apply(ir.OpRelu, ir.F32, nil, b.Apply(ir.OpAdd, ir.F32, nil, x, b.Float(ir.F32, 0.5)))
 	}

@@ -16,6 +16,11 @@ type blockRun struct {
 	elems  int // of a block, that an invocation takes at once
 	strips int // of them, a scale each
 	quads  int // of a strip
+	// subnormal says that quants come out 2^-24 times as large as they are.
+	subnormal bool
+	// ints says that A is bytes with a scale for every 32, so that whole strips
+	// are multiplied in integers.
+	ints bool
 }
 
 // newBlockRun returns the run for about want elements at once.
@@ -60,14 +65,20 @@ func (v *matVec) blockRun() (run blockRun, ok bool) {
 		t = b.DType
 	}
 	_, whole := v.k.Fold.Quo(int64(t.BlockElems()))
-	return newBlockRun(t, v.s.TileK), whole
+	run = newBlockRun(t, v.s.TileK)
+	run.ints = v.readsInts(run)
+	run.subnormal = v.s.Subnormals && !run.ints && run.f.levels == "" && !run.f.signed
+	return run, whole
 }
 
 // accumulateBlocks is accumulate over a B of blocks.
 func (v *matVec) accumulateBlocks(r blockRun) {
 	steps, _ := v.k.Fold.Quo(int64(r.elems))
 	for _, o := range v.b {
-		v.blockLevels(v.blockBuffer(o))
+		v.blockParts(v.blockBuffer(o))
+	}
+	if r.f.levels == "" && !r.ints {
+		v.helper(r.unpack(), "float")
 	}
 	v.line("")
 	v.inTurn(v.dim(steps), func(step text) { v.addRun(r, step, int(steps.Max())+1) })
@@ -103,14 +114,18 @@ func (v *matVec) addRun(r blockRun, step text, limit int) {
 	k := v.named("k", plus(times(block, r.dtype.BlockElems()), e))
 	v.repeat("p", r.strips, func(p text) {
 		at := times(p, r.f.stride)
-		rows, sums := map[*matOperand]string{}, map[*matOperand]string{}
+		rows, sums, scales := map[*matOperand]string{}, map[*matOperand]string{}, map[*matOperand]string{}
 		for _, o := range v.a {
-			rows[o], sums[o] = v.readStrip(r, o, plus(k, at))
+			if r.ints {
+				rows[o], sums[o], scales[o] = v.readIntStrip(r, o, plus(k, at))
+			} else {
+				rows[o], sums[o] = v.readStrip(r, o, plus(k, at))
+			}
 		}
 		v.repeat("j", v.s.ThreadN, func(j text) {
 			col := primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN)))
 			v.bindAxis(v.col, col)
-			v.addStrip(r, strip{block: block, e: e, at: at, p: p, j: j, rows: rows, sums: sums})
+			v.addStrip(r, strip{block: block, e: e, at: at, p: p, j: j, rows: rows, sums: sums, scales: scales})
 		})
 	})
 }
@@ -162,40 +177,72 @@ func (v *matVec) readStrip(r blockRun, o *matOperand, k text) (rows, sums string
 	return rows, sums
 }
 
+// unpack is the function that makes a vec4 of four quants.
+func (r blockRun) unpack() string {
+	switch {
+	case r.f.signed:
+		return "bytes_signed"
+	case r.subnormal:
+		return "bytes_subnormal"
+	}
+	return "bytes_unsigned"
+}
+
 func (r blockRun) needsSums() bool { return r.f.affine || r.f.bias != 0 }
 
 // strip is the quads that share a scale, and what they are multiplied by.
 type strip struct {
 	block, e, at, p, j text
-	rows, sums         map[*matOperand]string
+	rows, sums, scales map[*matOperand]string
 }
 
 // addStrip adds the products of a strip of one column with every row.
 func (v *matVec) addStrip(r blockRun, s strip) {
+	typ, zero := "float", "0.0"
+	if r.ints {
+		typ, zero = "int", "0"
+	}
 	dots := make([]string, len(v.products))
 	for n, p := range v.products {
 		b := v.blockBuffer(p.b)
 		dots[n] = v.fresh(v.scope, numberedName("dots", n, len(v.products)))
-		v.line("float %s%s;", dots[n], arraySize(v.s.ThreadM))
-		v.repeat("i", v.s.ThreadM, func(i text) { v.line("%s = 0.0;", elementOf(dots[n], v.s.ThreadM, i).s) })
+		v.line("%s %s%s;", typ, dots[n], arraySize(v.s.ThreadM))
+		v.repeat("i", v.s.ThreadM, func(i text) { v.line("%s = %s;", elementOf(dots[n], v.s.ThreadM, i).s, zero) })
 		at := primary(v.variable("uint", numberedName("at", n, len(v.products)), v.blockOf(p.b, s.block)))
 		wide := ""
 		if r.wide(b) {
 			wide = v.readWide(r, b, at, s)
 		}
 		v.repeat("t", r.quads, func(t text) {
-			raw := v.rawLevels(r, b, at, s, t)
-			if wide != "" {
-				raw = call(r.f.unpack(), primary(wideElement(wide, r.quads, t)))
-			}
-			levels := v.variable("vec4", "levels", raw)
+			product := v.quadProduct(r, b, at, s, t, wide)
 			v.repeat("i", v.s.ThreadM, func(i text) {
 				x := elementOf(s.rows[p.a], v.s.ThreadM*r.quads, plus(times(i, r.quads), t))
-				v.line("%s += dot(%s, %s);", elementOf(dots[n], v.s.ThreadM, i).s, levels, x.s)
+				v.line("%s += %s;", elementOf(dots[n], v.s.ThreadM, i).s, product(x).s)
 			})
 		})
 		v.addScaled(r, s, n, at, dots[n])
 	}
+}
+
+// quadProduct decodes quad t of a strip, and returns what prints its product
+// with four neighbours of a row.
+func (v *matVec) quadProduct(r blockRun, b *buffer, block text, s strip, t text, wide string) func(x text) text {
+	if r.f.levels != "" {
+		levels := v.variable("vec4", "levels", call("levels_"+b.base, v.quadArgs(r, block, s, t)...))
+		return func(x text) text { return call("dot", primary(levels), x) }
+	}
+	var quants text
+	if wide != "" {
+		quants = primary(wideElement(wide, r.quads, t))
+	} else {
+		quants = call("quants_"+b.base, v.quadArgs(r, block, s, t)...)
+	}
+	if r.ints {
+		bytes := v.variable("int", "bytes", call("int", quants))
+		return func(x text) text { return call("dotPacked4x8EXT", primary(bytes), x) }
+	}
+	levels := v.variable("vec4", "levels", call(r.unpack(), quants))
+	return func(x text) text { return call("dot", primary(levels), x) }
 }
 
 // wide reports whether the quants of a strip are read sixteen bytes at a time.
@@ -240,8 +287,8 @@ func (v *matVec) blockOf(o *matOperand, block text) text {
 	return plus(v.indexText(rest), block)
 }
 
-// rawLevels prints four levels before the bias is taken off.
-func (v *matVec) rawLevels(r blockRun, b *buffer, block text, s strip, t text) text {
+// quadArgs are the arguments of a decoder of quad t of a strip.
+func (v *matVec) quadArgs(r blockRun, block text, s strip, t text) []text {
 	e, p := plus(s.e, times(t, 4)), s.p
 	if !r.f.interleaved() && r.f.planes > 1 {
 		e = plus(s.e, times(quotient(t, r.f.planes, r.quads), r.f.superblock()))
@@ -251,10 +298,7 @@ func (v *matVec) rawLevels(r blockRun, b *buffer, block text, s strip, t text) t
 	if r.f.planes > 1 {
 		args = append(args, p)
 	}
-	if r.f.levels != "" {
-		return call("levels_"+b.base, args...)
-	}
-	return call(r.f.unpack(), call("quants_"+b.base, args...))
+	return args
 }
 
 // addScaled adds the scaled dot products of a strip to the sums.
@@ -264,7 +308,14 @@ func (v *matVec) addScaled(r blockRun, s strip, n int, block text, dots string) 
 	scale := v.variable(r.f.scaleType(), "scale", call("scale_"+b.base, block, plus(s.e, s.at)))
 	v.repeat("i", v.s.ThreadM, func(i text) {
 		sum := v.sumsAt(plus(times(i, v.s.ThreadN), s.j))[n]
+		if r.ints {
+			v.addIntScaled(r, sum, scale, elementOf(dots, v.s.ThreadM, i), elementOf(s.sums[p.a], v.s.ThreadM, i), elementOf(s.scales[p.a], v.s.ThreadM, i))
+			return
+		}
 		dot, x := elementOf(dots, v.s.ThreadM, i), elementOf(s.sums[p.a], v.s.ThreadM, i)
+		if r.subnormal {
+			dot = binary("*", primary("16777216.0"), dot)
+		}
 		switch {
 		case r.f.affine:
 			v.line("%s += %s.x * %s + %s.y * %s;", sum.s, scale, dot.s, scale, x.s)

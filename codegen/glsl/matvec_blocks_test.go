@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,7 +50,11 @@ func blockCases() []matCase {
 			if j != i%2 {
 				p.layout, s.Ahead = kernel.LayoutPlanes, j+1
 			}
+			s.Subnormals = j == 1
 			cases = append(cases, matCase{name: fmt.Sprintf("%s run %d", t, run), p: p, s: blockRun(s, run)})
+			if p.bytes, p.a, p.prologue = true, ir.I8, false; j < 2 {
+				cases = append(cases, matCase{name: fmt.Sprintf("%s run %d by bytes", t, run), p: p, s: blockRun(s, run)})
+			}
 		}
 	}
 	return cases
@@ -58,7 +63,8 @@ func blockCases() []matCase {
 var (
 	speed        = flag.Bool("speed", false, "time matvecs over block formats on the device")
 	speedFormats = flag.String("formats", ".", "which formats to time")
-	speedAll     = flag.Bool("all", false, "time many schedules, not only the chosen one")
+	speedRows    = flag.Int("rows", 1, "how many rows to time matvecs with")
+	speedSweep   = flag.String("sweep", "", "time many schedules, not only the chosen one: over floats, over bytes, or both: \"floats bytes\"")
 )
 
 // TestBlockMatVecSpeed prints, for every block format, the time of a matrix by
@@ -72,39 +78,62 @@ func TestBlockMatVecSpeed(t *testing.T) {
 	formats := regexp.MustCompile(*speedFormats)
 	for _, size := range [][2]int{{4096, 14336}, {14336, 14336}} {
 		for _, dt := range blockTypes() {
-			if formats.MatchString(dt.String()) && (size[0] == 14336 || !*speedAll) {
+			if formats.MatchString(dt.String()) && (size[0] == 14336 || *speedSweep == "") {
 				timeMatVec(t, dev, dt, size[0], size[1])
 			}
 		}
 	}
 }
 
-// speedCase is a schedule over a layout.
+// speedCase is a schedule over a layout, for floats or for bytes.
 type speedCase struct {
-	layout kernel.Layout
-	s      kernel.Schedule
+	speedData
+	s kernel.Schedule
 }
 
-// speedCases are what is timed: the chosen schedule for either layout first.
+type speedData struct {
+	layout kernel.Layout
+	bytes  bool
+}
+
+func (d speedData) product(p product) product {
+	if p.layout, p.bytes = d.layout, d.bytes; d.bytes {
+		p.a = ir.I8
+	}
+	return p
+}
+
+// String names the case in the table of times.
+func (d speedData) String() string {
+	return fmt.Sprintf("%-6s %-6s", d.layout, map[bool]string{true: "bytes", false: "floats"}[d.bytes])
+}
+
+// speedCases are what is timed: the chosen schedules first.
 func speedCases(t *testing.T, p product, caps target.Caps) []speedCase {
 	var list []speedCase
-	for _, l := range []kernel.Layout{kernel.LayoutBlocks, kernel.LayoutPlanes} {
-		p.layout = l
-		chosen, _, err := target.Select(p.kernel(), caps)
-		check(t, err)
-		list = append(list, speedCase{l, chosen})
+	try := func(d speedData, s kernel.Schedule) {
+		if target.Check(d.product(p).kernel(), s, caps) == nil {
+			list = append(list, speedCase{d, s})
+		}
 	}
-	if !*speedAll {
-		return list
+	for _, d := range []speedData{{kernel.LayoutBlocks, false}, {kernel.LayoutPlanes, false}, {kernel.LayoutPlanes, true}} {
+		chosen, _, err := target.Select(d.product(p).kernel(), caps)
+		check(t, err)
+		try(d, chosen)
 	}
 	sub := int(caps.SubgroupSize)
-	for _, run := range []int{8, 16, 32} {
-		for _, subgroups := range []int{1, 4, 8} {
-			for _, cols := range []int{1, 2, 4, 8} {
-				for _, ahead := range []int{1, 2, 4} {
-					s := blockRun(vec(1, sub*subgroups, 1, cols, sub), run)
-					if s.Ahead = ahead; cols*ahead <= 16 && cols*ahead > 1 && target.Check(p.kernel(), s, caps) == nil {
-						list = append(list, speedCase{kernel.LayoutPlanes, s})
+	for _, subgroups := range []int{1, 4, 8} {
+		for _, cols := range []int{1, 2, 4} {
+			for _, ahead := range []int{1, 2} {
+				for _, run := range []int{8, 16, 32} {
+					s := blockRun(vec(int(p.m.Max()), sub*subgroups, 1, cols, sub), run)
+					s.Ahead, s.Subnormals = ahead, true
+					if strings.Contains(*speedSweep, "floats") && cols > 1 {
+						try(speedData{kernel.LayoutPlanes, false}, s)
+					}
+					s.Subnormals = false
+					if strings.Contains(*speedSweep, "bytes") && run > 8 && (ahead == 1 || run == 32) {
+						try(speedData{kernel.LayoutPlanes, true}, s)
 					}
 				}
 			}
@@ -114,25 +143,25 @@ func speedCases(t *testing.T, p product, caps target.Caps) []speedCase {
 }
 
 func timeMatVec(t *testing.T, dev *vk.Device, dt ir.DType, n, depth int) {
-	p := product{m: d(1), n: d(n), k: d(depth), a: ir.F32, b: dt, transB: true}
+	p := product{m: d(*speedRows), n: d(n), k: d(depth), a: ir.F32, b: dt, transB: true}
 	cases := speedCases(t, p, dev.Caps())
 	var sources []spirv.Shader
 	var shaders []*glsl.Shader
 	for i, c := range cases {
-		p.layout = c.layout
-		sh, err := glsl.Emit(p.kernel(), c.s, dev.Caps(), nil)
+		sh, err := glsl.Emit(c.product(p).kernel(), c.s, dev.Caps(), nil)
 		check(t, err)
 		shaders, sources = append(shaders, sh), append(sources, spirv.Shader{Name: fmt.Sprint(i), Source: sh.Source})
 	}
 	modules := compileAll(t, sources)
-	runs := map[kernel.Layout]*matVecRun{}
+	runs := map[speedData]*matVecRun{}
 	for i, c := range cases {
-		if p.layout = c.layout; runs[p.layout] == nil {
-			runs[p.layout] = newMatVecRun(t, dev, p.kernel(), dt, n, depth)
+		if runs[c.speedData] == nil {
+			runs[c.speedData] = newMatVecRun(t, dev, c.product(p), dt, n, depth)
+			warmed = false
 		}
-		each := runs[p.layout].time(t, shaders[i], modules[i])
+		each := runs[c.speedData].time(t, shaders[i], modules[i])
 		size, _ := dt.BytesFor(int64(n) * int64(depth))
-		fmt.Printf("%-8s %5dx%-5d %8.1f us %6.0f GB/s  %-6s %s\n", dt, n, depth, each.Seconds()*1e6, float64(size)/each.Seconds()/1e9, c.layout, c.s)
+		fmt.Printf("%-8s %5dx%-5d %8.1f us %6.0f GB/s  %s %s\n", dt, n, depth, each.Seconds()*1e6, float64(size)/each.Seconds()/1e9, c.speedData, c.s)
 	}
 	for _, r := range runs {
 		r.close(t)
@@ -145,26 +174,36 @@ type matVecRun struct {
 	k      *kernel.Kernel
 	ranges []vk.BufferRange
 	out    *vk.Buffer
-	want   []float64
+	want   []float64 // of the first columns, which repeat
+	cols   int
 }
 
 // distinctRows is how many rows of a timed matrix differ; they repeat, because
 // quantizing more would take longer than timing.
 const distinctRows = 8
 
-func newMatVecRun(t *testing.T, dev *vk.Device, k *kernel.Kernel, dt ir.DType, n, depth int) *matVecRun {
+func newMatVecRun(t *testing.T, dev *vk.Device, p product, dt ir.DType, n, depth int) *matVecRun {
 	r := rand.New(rand.NewPCG(1, 2))
-	in := map[string]tensor{"a": randomTensor(t, r, ir.F32, int64(depth)), "b": randomTensor(t, r, dt, int64(depth*distinctRows))}
+	k, rows := p.kernel(), int(p.m.Max())
+	in := map[string]tensor{"b": randomTensor(t, r, dt, int64(depth*distinctRows))}
+	if p.bytes {
+		in["scales"] = randomTensor(t, r, ir.F32, int64(rows*depth/32))
+		in["a"] = randomBytes(r, int64(rows*depth), in["scales"])
+	} else {
+		in["a"] = randomTensor(t, r, p.a, int64(rows*depth))
+	}
 	if c := quant.Codebook(dt); c != nil {
 		in["codebook"] = tensor{bytes: c.Bytes}
 	}
-	m := &matVecRun{dev: dev, k: k}
-	for row := range distinctRows {
-		sum := 0.0
-		for i := range depth {
-			sum += in["a"].values[i] * in["b"].values[row*depth+i]
+	m := &matVecRun{dev: dev, k: k, cols: n}
+	for row := range rows {
+		for col := range distinctRows {
+			sum := 0.0
+			for i := range depth {
+				sum += in["a"].values[row*depth+i] * in["b"].values[col*depth+i]
+			}
+			m.want = append(m.want, sum)
 		}
-		m.want = append(m.want, sum)
 	}
 	b := in["b"]
 	whole := make([]byte, 0, len(b.bytes)/distinctRows*n)
@@ -178,7 +217,7 @@ func newMatVecRun(t *testing.T, dev *vk.Device, k *kernel.Kernel, dt ir.DType, n
 			data = kernel.PackPlanes(bind.DType, data)
 		}
 		if bind.Write {
-			data = make([]byte, 4*n)
+			data = make([]byte, 4*n*rows)
 		}
 		buf, err := dev.NewBuffer(bind.Name, int64(len(data)), vk.DeviceMemory)
 		check(t, err)
@@ -260,7 +299,7 @@ func (m *matVecRun) compare(t *testing.T, sh *glsl.Shader) {
 	got := make([]float64, len(raw)/4)
 	ir.DecodeFloats(got, ir.F32, raw)
 	for i, g := range got {
-		if want := m.want[i%distinctRows]; !(math.Abs(g-want) <= 1e-3*(1+math.Abs(want))) {
+		if want := m.want[i/m.cols*distinctRows+i%m.cols%distinctRows]; !(math.Abs(g-want) <= 1e-3*(1+math.Abs(want))) {
 			t.Fatalf("row %d is %g, want %g\n%s", i, g, want, sh.Source)
 		}
 	}

@@ -48,14 +48,6 @@ type blockFormat struct {
 	levels string
 }
 
-// unpack is the function that makes a vec4 of four quants.
-func (f blockFormat) unpack() string {
-	if f.signed {
-		return "bytes_signed"
-	}
-	return "bytes_unsigned"
-}
-
 // superblock is the number of elements that planes of quads cover.
 func (f blockFormat) superblock() int { return f.planes * f.stride }
 

@@ -92,8 +92,8 @@ func (e *emitter) planeDeclarations(out *strings.Builder, b *buffer) {
 	for _, unit := range []int{1, 2, 4, 16} {
 		if u := planeUnits[unit]; b.units[unit] {
 			name := b.name + "_" + u.view
-			fmt.Fprintf(out, "layout(set = 0, binding = %d, std430) readonly buffer %s_buffer { %s %s[]; }; // %s in planes\n",
-				b.slot, blockName(name), u.typ, name, b.DType)
+			fmt.Fprintf(out, "layout(set = 0, binding = %d, std430) readonly buffer %s_buffer { %s %s[]; }; // %s%s\n",
+				b.slot, blockName(name), u.typ, name, b.DType, map[bool]string{true: " in planes"}[b.Layout == kernel.LayoutPlanes])
 		}
 	}
 }

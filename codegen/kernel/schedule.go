@@ -76,6 +76,10 @@ type Schedule struct {
 	Heads  int `json:"heads,omitempty"`  // query heads of a tile: 1, or all that share a key head
 	Splits int `json:"splits,omitempty"` // runs of keys by workgroups of their own, to be joined by another kernel; 0 for none
 
+	// Subnormals, of matvec over blocks, says that the device keeps subnormal
+	// halves: quants become floats that way.
+	Subnormals bool `json:"subnormals,omitempty"`
+
 	Subgroup int `json:"subgroup,omitempty"` // subgroup size relied on; 0 uses shared memory only
 }
 
@@ -110,6 +114,9 @@ func (s Schedule) String() string {
 		}
 		if s.Ahead > 1 {
 			t += fmt.Sprintf(" ahead=%d", s.Ahead)
+		}
+		if s.Subnormals {
+			t += " subnormals"
 		}
 	}
 	switch s.Variant {

@@ -1,0 +1,126 @@
+package glsl
+
+import (
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// byteGroup is how many neighbouring bytes of an A share a scale.
+const byteGroup = 32
+
+// bytesOf takes apart an A that is bytes times a scale for each group of them:
+// what the rewrite of a product in precision int8 leaves.
+func bytesOf(v *kernel.Expr) (bytes, scale *kernel.Expr, ok bool) {
+	if v.Kind != kernel.ExprApply || v.Op != ir.OpMul {
+		return nil, nil, false
+	}
+	for _, pair := range [][2]*kernel.Expr{{v.Args[0], v.Args[1]}, {v.Args[1], v.Args[0]}} {
+		bytes, scale = pair[0], pair[1]
+		if bytes.Kind != kernel.ExprApply || bytes.Op != ir.OpCast || bytes.DType != ir.F32 || scale.Kind != kernel.ExprLoad || scale.DType != ir.F32 {
+			continue
+		}
+		if bytes = bytes.Args[0]; bytes.Kind == kernel.ExprLoad && bytes.DType == ir.I8 {
+			return bytes, scale, true
+		}
+	}
+	return nil, nil, false
+}
+
+// readsInts reports whether every A is bytes whose groups have a scale, along
+// the contraction as they stand in memory, and every strip lies in a group.
+func (v *matVec) readsInts(r blockRun) bool {
+	if r.f.levels != "" || !v.caps.Features.IntegerDotProduct {
+		return false
+	}
+	for _, o := range v.a {
+		bytes, scale, ok := bytesOf(o.value)
+		if !ok || v.k.Bindings[bytes.Bind].Write || v.k.Bindings[scale.Bind].Write || !adjacent(bytes.Index, v.fold, 16) || !v.inGroups(scale.Index) {
+			return false
+		}
+	}
+	return 4*r.quads <= byteGroup
+}
+
+// inGroups reports whether an index is the same for a whole group along the
+// contraction.
+func (v *matVec) inGroups(x kernel.Index) bool {
+	groups, rest := v.k.Fold.Quo(byteGroup)
+	if !rest {
+		return false
+	}
+	within := v.fold + 1
+	split := x.Substitute(func(axis int, extent ir.Dim) kernel.Index {
+		if axis != v.fold {
+			return kernel.Axis(axis, extent)
+		}
+		return kernel.Axis(v.fold, groups).Times(byteGroup).Plus(kernel.Axis(within, ir.D(byteGroup)))
+	}, func(e *kernel.Expr) *kernel.Expr { return e })
+	return !split.Uses(within)
+}
+
+// readIntStrip reads every row of an A along a strip. It returns the names of
+// the bytes, four to an int, of their sums where the format needs them, and of
+// their scales.
+func (v *matVec) readIntStrip(r blockRun, o *matOperand, k text) (rows, sums, scales string) {
+	s := v.s
+	v.need(NeedIntDot)
+	bytes, scale, _ := bytesOf(o.value)
+	rows, scales = v.fresh(v.scope, o.name+"_strip"), v.fresh(v.scope, o.name+"_scale")
+	v.line("int %s%s;", rows, arraySize(s.ThreadM*r.quads))
+	v.line("float %s%s;", scales, arraySize(s.ThreadM))
+	if r.needsSums() {
+		sums = v.fresh(v.scope, o.name+"_sum")
+		v.line("int %s%s;", sums, arraySize(s.ThreadM))
+	}
+	v.repeat("i", s.ThreadM, func(i text) {
+		row := v.clampTo(i, v.row, s.TileM)
+		if !row.plain() {
+			row = primary(v.variable("uint", "row", row))
+		}
+		v.bindAxis(v.row, row)
+		v.bindAxis(v.fold, k)
+		v.plan([]*kernel.Expr{scale}, []kernel.Index{bytes.Index})
+		v.line("%s = %s;", elementOf(scales, s.ThreadM, i).s, v.value(scale).s)
+		if sums != "" {
+			v.line("%s = 0;", elementOf(sums, s.ThreadM, i).s)
+		}
+		v.readWords(r, v.buffers[bytes.Bind], v.named("word", binary("/", v.indexText(bytes.Index), uintLit(4))), func(t, word text) {
+			x := elementOf(rows, s.ThreadM*r.quads, plus(times(i, r.quads), t))
+			v.line("%s = int(%s);", x.s, word.s)
+			if sums != "" {
+				v.line("%s += dotPacked4x8EXT(%s, 0x01010101);", elementOf(sums, s.ThreadM, i).s, x.s)
+			}
+		})
+	})
+	return rows, sums, scales
+}
+
+// readWords reads the words of a strip from a buffer of bytes, four at a time if
+// there are as many.
+func (v *matVec) readWords(r blockRun, b *buffer, first text, use func(t, word text)) {
+	v.need(v.storageNeeds(b)...)
+	if r.quads%4 != 0 {
+		b.units[4] = true
+		v.repeat("t", r.quads, func(t text) { use(t, primary(b.name+"_words["+plus(first, t).s+"]")) })
+		return
+	}
+	b.units[16] = true
+	v.repeat("w", r.quads/4, func(w text) {
+		four := v.variable("uvec4", "four", primary(b.name+"_quads["+plus(binary("/", first, uintLit(4)), w).s+"]"))
+		v.repeat("n", 4, func(n text) { use(plus(times(w, 4), n), primary(four+"["+n.s+"]")) })
+	})
+}
+
+// addIntScaled adds the dot product of a strip, in integers, to a sum:
+//
+//	sum(x * a * scale * (q - bias)) = a * scale * (sum(x * q) - bias * sum(x))
+func (v *matVec) addIntScaled(r blockRun, sum text, scale string, dot, x, a text) {
+	switch {
+	case r.f.affine:
+		v.line("%s += %s * (%s.x * float(%s) + %s.y * float(%s));", sum.s, a.s, scale, dot.s, scale, x.s)
+	case r.f.bias != 0:
+		v.line("%s += %s * %s * float(%s - %d * %s);", sum.s, a.s, scale, dot.s, r.f.bias, x.s)
+	default:
+		v.line("%s += %s * %s * float(%s);", sum.s, a.s, scale, dot.s)
+	}
+}
