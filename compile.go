@@ -212,6 +212,7 @@ func LowerTuned(g *ir.Graph, caps target.Caps, tuning target.Tuning) (*Lowered, 
 	s, err := passes.Run(g, passes.Options{
 		Store: func(k *kernel.Kernel) []kernel.StoredOperand { return target.StoreOperands(k, caps) },
 		Split: func(k *kernel.Kernel) int { return target.SplitSums(k, caps) },
+		Bytes: func(t ir.DType, rows ir.Dim) bool { return target.WantsBytes(t, rows, caps) },
 	})
 	if err != nil {
 		return nil, err

@@ -186,3 +186,86 @@ func TestLayoutChoice(t *testing.T) {
 		}
 	}
 }
+
+// byteGraph multiplies the same row by two weights of each format, as bytes if
+// the precision says so.
+func byteGraph(t *testing.T, p frontend.Precision, formats []ir.DType) (*ir.Graph, graphgen.Values) {
+	t.Helper()
+	g, err := frontend.Build("bytes", func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, 2, 768).Mul(b.Input("factor", ir.F32, 768))
+		for _, f := range formats {
+			up, gate := b.Weight("up "+f.String(), f, 12, 768), b.Weight("gate "+f.String(), f, 12, 768)
+			b.Output("product "+f.String(), x.MatMulTIn(p, up).Mul(x.MatMulTIn(p, gate).Silu()))
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, graphgen.Values{Seed: 5, Graph: g, Quantize: func(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }}
+}
+
+// TestByteRows: rows are made bytes once for all products that share them, the
+// kernels multiply those in integers, and what comes out is as near as the
+// precision says but not as near as full precision asks for.
+func TestByteRows(t *testing.T) {
+	caps, formats := planedCaps(t, profile(t, "nvidia-h100"))
+	g, values := byteGraph(t, frontend.ByteRows, formats)
+	low, err := vkc.Lower(g, caps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(low.Kernels); n != 2+len(formats) {
+		t.Errorf("%d kernels for %d formats, want one before them, one that makes bytes and one for each format", n, len(formats))
+	}
+	inIntegers := 0
+	for _, text := range low.GLSL {
+		if strings.Contains(text, "dotPacked4x8EXT") {
+			inIntegers++
+		}
+	}
+	if want := len(formats) - 3; inIntegers != want {
+		t.Errorf("%d kernels multiply in integers, want %d", inIntegers, want)
+	}
+	m, err := keval.New(low.Program, low.Kernels, keval.Options{Weights: values, Decode: quant.Dequantize})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := inputsOf(t, values)
+	have, err := m.Run(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := outputsOf(t, g, values, in)
+	compareOutputs(t, g, have, want)
+	full, _ := byteGraph(t, frontend.FullPrecision, formats)
+	for _, o := range full.Outputs() {
+		if interp.Compare(have[o.Name], want[o.Name], interp.ToleranceOf(full, o.Node)).Err() == nil {
+			t.Errorf("%s is as exact as full precision: were there bytes?", o.Name)
+		}
+	}
+}
+
+// TestByteRowsOnDevice runs the same, and full precision for comparison.
+func TestByteRowsOnDevice(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	ctx := context.Background()
+	dev := openDevice(t)
+	caps, formats := planedCaps(t, dev.Caps())
+	g, values := byteGraph(t, frontend.ByteRows, formats)
+	p, err := vkc.Compile(ctx, g, vkc.CompileOptions{Target: caps})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exe.Close()
+	in := inputsOf(t, values)
+	res, err := exe.Run(ctx, in, runtime.RunOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compareOutputs(t, g, res.Outputs, outputsOf(t, g, values, in))
+}

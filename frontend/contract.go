@@ -21,6 +21,7 @@ const (
 	FullPrecision Precision = ir.PrecisionFull     // operands as they are, sums in f32
 	HalfPrecision Precision = ir.PrecisionHalf     // operands may be rounded to f16
 	HalfSums      Precision = ir.PrecisionHalfSums // and sums may be made in f16
+	ByteRows      Precision = ir.PrecisionBytes    // rows that meet a quantized weight may be rounded to 8 bits
 )
 
 // MatMulIn is MatMul in a precision of the caller's choice. Matrix units

@@ -21,8 +21,8 @@ func init() {
 	)
 }
 
-var precisionAttr = AttrInfo{Name: "precision", Kind: AttrString, Default: PrecisionFull, Enum: []string{PrecisionFull, PrecisionHalf, PrecisionHalfSums},
-	Doc: "what a device may do to be faster: full, nothing; half, round operands to f16; half_sums, sum in f16 as well"}
+var precisionAttr = AttrInfo{Name: "precision", Kind: AttrString, Default: PrecisionFull, Enum: []string{PrecisionFull, PrecisionHalf, PrecisionHalfSums, PrecisionBytes},
+	Doc: "what a device may do to be faster: full, nothing; half, round operands to f16; half_sums, sum in f16 as well; int8, round rows that meet a quantized weight to 8 bits, with a scale for every 32"}
 
 // The values of matmul's attribute precision. They allow, and never oblige: the
 // reference computes in full precision whatever they say.
@@ -30,6 +30,7 @@ const (
 	PrecisionFull     = "full"      // operands count as they are, sums are f32
 	PrecisionHalf     = "half"      // operands may be rounded to f16, sums are f32
 	PrecisionHalfSums = "half_sums" // operands may be rounded to f16, and so may sums
+	PrecisionBytes    = "int8"      // rows that meet a quantized weight may be rounded to 8 bits; like full otherwise
 )
 
 func inferMatMul(c *Call) (Type, error) {

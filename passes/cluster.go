@@ -135,6 +135,10 @@ func (f *Fusion) place(n *ir.Node) {
 	}
 	flops, loads := f.cost(n)
 	for _, c := range users {
+		if c.readsInTiles() && isRounding(n) {
+			f.store(n, users, fmt.Sprintf("%s multiplies bytes", c.name()))
+			return
+		}
 		if c.readsInTiles() && (flops > maxOperandFlops || loads > maxOperandLoads) {
 			f.store(n, users, fmt.Sprintf("%s would compute its %d operations once per tile", c.name(), flops))
 			return
@@ -148,6 +152,11 @@ func (f *Fusion) place(n *ir.Node) {
 	default:
 		f.store(n, users, fmt.Sprintf("%d kernels use it", len(users)))
 	}
+}
+
+// isRounding reports whether n makes bytes of floats.
+func isRounding(n *ir.Node) bool {
+	return n.Op() == ir.OpCast && n.DType() == ir.I8 && n.Arg(0).DType().IsFloat()
 }
 
 // readsInTiles reports whether several workgroups read, and compute, the same
@@ -213,7 +222,7 @@ func (f *Fusion) cost(n *ir.Node) (flops, loads int) {
 			return
 		}
 		seen[n.ID()] = true
-		if isLeaf(n) || f.home[n.ID()] != nil {
+		if isLeaf(n) || f.home[n.ID()] != nil || isRounding(n) {
 			if n.Op() != ir.OpIota && n.Shape().MaxElems()*16 > full {
 				loads++
 			}

@@ -421,7 +421,7 @@ func operandDType(a, b *ir.Node, precision string) ir.DType {
 	switch t := a.DType(); {
 	case t != b.DType() && !b.DType().IsBlock():
 		return ir.F32
-	case t == ir.F32 && precision != ir.PrecisionFull:
+	case t == ir.F32 && (precision == ir.PrecisionHalf || precision == ir.PrecisionHalfSums):
 		return ir.F16
 	case t == ir.F16 || t == ir.BF16:
 		return t

@@ -25,6 +25,7 @@ type State struct {
 	store    func(*kernel.Kernel) []kernel.StoredOperand
 	split    func(*kernel.Kernel) int
 	partials []ir.Type // buffers of storeOperands and splitSums
+	bytes    func(t ir.DType, rows ir.Dim) bool
 }
 
 // Pass is one row of the pass table.
@@ -37,6 +38,7 @@ type Pass struct {
 // table lists the passes in the order they run.
 var table = []Pass{
 	{"decompose", "ops without a kernel of their own become ones that have; fusion then gives the kernel", takeApart},
+	{"round_rows", "rows that may lose precision meet quantized weights as bytes, where the device multiplies those faster", roundRows},
 	{"fold_constants", "what only depends on constants is computed once, here", graphPass(foldConstants)},
 	{"simplify", "identities and chains of views only hide what could be fused", graphPass(simplify)},
 	{"cse", "equal values are computed once", graphPass(cse)},
@@ -61,6 +63,8 @@ var table = []Pass{
 type constraint struct{ Before, After, Why string }
 
 var constraints = []constraint{
+	{"decompose", "round_rows", "decomposing makes products"},
+	{"round_rows", "cse", "products that share rows share their bytes"},
 	{"decompose", "simplify", "decomposing leaves chains of views behind"},
 	{"decompose", "fold_constants", "decomposing makes constants"},
 	{"decompose", "cse", "equal composites have equal parts"},
@@ -153,6 +157,9 @@ type Options struct {
 	// divisor of its contraction, its sums are to be split, and for an attention
 	// into how many parts its keys; 1 is not at all.
 	Split func(*kernel.Kernel) int
+	// Bytes, where set, says whether so many rows are to be rounded to bytes that
+	// meet a weight in a block format, where the graph allows it.
+	Bytes func(t ir.DType, rows ir.Dim) bool
 }
 
 // Run takes a graph through the passes. The input graph is not modified.
@@ -160,7 +167,7 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 	if err := g.Verify(); err != nil {
 		return nil, err
 	}
-	s := &State{Graph: g, split: opt.Split, store: opt.Store}
+	s := &State{Graph: g, split: opt.Split, store: opt.Store, bytes: opt.Bytes}
 	if opt.Until != "" && !known(opt.Until) {
 		return nil, fmt.Errorf("unknown pass %q: the passes are %s", opt.Until, names())
 	}

@@ -2,60 +2,41 @@ package glsl
 
 import (
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/codegen/target"
 )
 
 // byteGroup is how many neighbouring bytes of an A share a scale.
 const byteGroup = 32
 
-// bytesOf takes apart an A that is bytes times a scale for each group of them:
-// what the rewrite of a product in precision int8 leaves.
-func bytesOf(v *kernel.Expr) (bytes, scale *kernel.Expr, ok bool) {
-	if v.Kind != kernel.ExprApply || v.Op != ir.OpMul {
-		return nil, nil, false
-	}
-	for _, pair := range [][2]*kernel.Expr{{v.Args[0], v.Args[1]}, {v.Args[1], v.Args[0]}} {
-		bytes, scale = pair[0], pair[1]
-		if bytes.Kind != kernel.ExprApply || bytes.Op != ir.OpCast || bytes.DType != ir.F32 || scale.Kind != kernel.ExprLoad || scale.DType != ir.F32 {
-			continue
-		}
-		if bytes = bytes.Args[0]; bytes.Kind == kernel.ExprLoad && bytes.DType == ir.I8 {
-			return bytes, scale, true
-		}
-	}
-	return nil, nil, false
-}
-
 // readsInts reports whether every A is bytes whose groups have a scale, along
 // the contraction as they stand in memory, and every strip lies in a group.
 func (v *matVec) readsInts(r blockRun) bool {
-	if r.f.levels != "" || !v.caps.Features.IntegerDotProduct {
+	if r.f.levels != "" || !v.caps.Features.IntegerDotProduct || 4*r.quads > byteGroup {
 		return false
 	}
 	for _, o := range v.a {
-		bytes, scale, ok := bytesOf(o.value)
-		if !ok || v.k.Bindings[bytes.Bind].Write || v.k.Bindings[scale.Bind].Write || !adjacent(bytes.Index, v.fold, 16) || !v.inGroups(scale.Index) {
+		bytes, scale, ok := target.ByteRows(v.k, o.value)
+		if !ok || !adjacent(bytes.Index, v.fold, 16) || !v.inGroups(scale) {
 			return false
 		}
 	}
-	return 4*r.quads <= byteGroup
+	return true
 }
 
-// inGroups reports whether an index is the same for a whole group along the
-// contraction.
-func (v *matVec) inGroups(x kernel.Index) bool {
-	groups, rest := v.k.Fold.Quo(byteGroup)
-	if !rest {
-		return false
-	}
-	within := v.fold + 1
-	split := x.Substitute(func(axis int, extent ir.Dim) kernel.Index {
-		if axis != v.fold {
-			return kernel.Axis(axis, extent)
+// inGroups reports whether a value is the same for a whole group along the
+// contraction: whether its places depend on that only as on whole groups.
+func (v *matVec) inGroups(value *kernel.Expr) bool {
+	same := true
+	kernel.Walk([]*kernel.Expr{value}, func(e *kernel.Expr) {
+		for _, t := range e.Index.Terms() {
+			for _, f := range t.Factors {
+				if f.Kind == kernel.FactorAxis && f.Axis == v.fold || f.X.Uses(v.fold) || f.D.Uses(v.fold) || f.Value != nil && f.Value.Uses(v.fold) {
+					same = same && f.Kind == kernel.FactorDiv && f.X.Equal(kernel.Axis(v.fold, v.k.Fold)) && f.D.IsConst() && f.D.Offset()%byteGroup == 0
+				}
+			}
 		}
-		return kernel.Axis(v.fold, groups).Times(byteGroup).Plus(kernel.Axis(within, ir.D(byteGroup)))
-	}, func(e *kernel.Expr) *kernel.Expr { return e })
-	return !split.Uses(within)
+	})
+	return same
 }
 
 // readIntStrip reads every row of an A along a strip. It returns the names of
@@ -64,7 +45,7 @@ func (v *matVec) inGroups(x kernel.Index) bool {
 func (v *matVec) readIntStrip(r blockRun, o *matOperand, k text) (rows, sums, scales string) {
 	s := v.s
 	v.need(NeedIntDot)
-	bytes, scale, _ := bytesOf(o.value)
+	bytes, scale, _ := target.ByteRows(v.k, o.value)
 	rows, scales = v.fresh(v.scope, o.name+"_strip"), v.fresh(v.scope, o.name+"_scale")
 	v.line("int %s%s;", rows, arraySize(s.ThreadM*r.quads))
 	v.line("float %s%s;", scales, arraySize(s.ThreadM))

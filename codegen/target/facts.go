@@ -153,6 +153,23 @@ func blocksOf(k *kernel.Kernel) ir.DType {
 	return ir.Invalid
 }
 
+// ByteRows takes apart an A of a matrix product that is bytes times a scale,
+// which is what a product in precision int8 becomes.
+func ByteRows(k *kernel.Kernel, v *kernel.Expr) (bytes, scale *kernel.Expr, ok bool) {
+	if v.Kind != kernel.ExprApply || v.Op != ir.OpMul {
+		return nil, nil, false
+	}
+	for i, x := range v.Args {
+		if x.Kind != kernel.ExprApply || x.Op != ir.OpCast || x.DType != ir.F32 {
+			continue
+		}
+		if x = x.Args[0]; x.Kind == kernel.ExprLoad && x.DType == ir.I8 && !k.Bindings[x.Bind].Write {
+			return x, v.Args[1-i], true
+		}
+	}
+	return nil, nil, false
+}
+
 // readsTwice reports whether a row kernel goes over its row more than once.
 func readsTwice(k *kernel.Kernel) bool {
 	passes := len(k.Phases)

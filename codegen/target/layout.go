@@ -24,3 +24,9 @@ func Layout(t ir.DType, readers []*kernel.Kernel, caps Caps) kernel.Layout {
 	}
 	return kernel.LayoutPlanes
 }
+
+// WantsBytes reports whether so many rows multiply blocks faster as bytes than
+// as floats.
+func WantsBytes(t ir.DType, rows ir.Dim, caps Caps) bool {
+	return caps.Features.IntegerDotProduct && rows.Max() <= MaxMatVecRows && slices.Contains(classOf(caps).tune(caps).bytes, t)
+}

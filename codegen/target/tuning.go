@@ -54,6 +54,8 @@ type tuning struct {
 
 	// planes are the block formats whose weights are taken apart into planes.
 	planes []ir.DType
+	// bytes are those which rows of bytes multiply faster than rows of floats.
+	bytes []ir.DType
 
 	// Matvecs over blocks.
 	blockRun     int // elements of a block that an invocation takes at once

@@ -105,6 +105,11 @@ func ownError(n *ir.Node) pathError {
 // halfSums is how many units of f16 a sum made in f16 may be off.
 const halfSums = 32
 
+// byteRows is what rounding rows to 255 steps may change a product by: six
+// standard deviations, each of half a step if the largest of 32 neighbours is
+// twice as large as they are on average.
+const byteRows = 6.0 / 254
+
 // precisionError is the relative error that a matrix product asks for by its
 // attribute precision, where it is not in f16 anyway.
 func precisionError(n *ir.Node) float64 {
@@ -116,6 +121,8 @@ func precisionError(n *ir.Node) float64 {
 		return epsilon(ir.F16)
 	case ir.PrecisionHalfSums:
 		return halfSums * epsilon(ir.F16)
+	case ir.PrecisionBytes:
+		return byteRows
 	}
 	return 0
 }

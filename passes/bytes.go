@@ -1,0 +1,69 @@
+package passes
+
+import "github.com/vkc-go/vkc/ir"
+
+// byteGroup is how many neighbours along the contraction share a scale, and
+// largestByte what the largest of them becomes.
+const byteGroup, largestByte = 32, 127
+
+// roundRows makes bytes of the rows that meet a quantized weight, where the
+// product allows that (precision int8) and the device wants it: then both
+// operands are small integers with scales, and multiply as such. It writes down
+// what that computes, x = d * round(x/d) with d = max|x|/127 over every 32
+// neighbours, and leaves the rest to fusion: products that share rows share their
+// bytes, and what the rows come from joins the kernel that rounds them.
+func roundRows(s *State) error {
+	if s.bytes == nil {
+		return nil
+	}
+	return graphPass(func(g *ir.Graph) (*ir.Graph, error) {
+		return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+			if !takesBytes(n) || !s.bytes(blocksOf(n.Arg(1)), n.Arg(0).Shape()[n.Rank()-2]) {
+				return rw.Copy(n, args)
+			}
+			r := &rewriter{g: rw.New, pos: n.Pos()}
+			product := r.add(ir.OpMatMul, []*ir.Node{r.roundToBytes(args[0]), args[1]}, ir.Attr{Name: "transpose_b", Value: true})
+			if r.err != nil {
+				return nil, r.err
+			}
+			return r.castTo(product, n.DType()), r.err
+		})
+	})(s)
+}
+
+// takesBytes reports whether n is a product by a quantized weight that may round
+// its rows to bytes.
+func takesBytes(n *ir.Node) bool {
+	if n.Op() != ir.OpMatMul || precision(n) != ir.PrecisionBytes || n.Attrs().Bool("transpose_a") || !n.Attrs().Bool("transpose_b") {
+		return false
+	}
+	a := n.Arg(0)
+	k := a.Shape()[a.Rank()-1]
+	return blocksOf(n.Arg(1)) != ir.Invalid && a.Rank() == n.Rank() && k.IsStatic() && k.Add > 0 && k.Add%byteGroup == 0
+}
+
+// blocksOf returns the format of a quantized weight, dequantized or not.
+func blocksOf(b *ir.Node) ir.DType {
+	if b.Op() == ir.OpDequantize {
+		b = b.Arg(0)
+	}
+	if b.DType().IsBlock() {
+		return b.DType()
+	}
+	return ir.Invalid
+}
+
+// roundToBytes is x with every group of neighbours rounded to 255 steps. A
+// group of zeros stays one.
+func (r *rewriter) roundToBytes(x *ir.Node) *ir.Node {
+	shape := x.Shape()
+	k := shape[len(shape)-1].Add
+	groups := append(shape[:len(shape)-1:len(shape)-1], ir.D(int(k/byteGroup)), ir.D(byteGroup))
+	x = r.reshape(r.castTo(x, ir.F32), groups)
+	top := r.unary(ir.OpReduceMax, r.unary(ir.OpAbs, x), ir.Attr{Name: "axes", Value: []int64{int64(len(groups) - 1)}}, ir.Attr{Name: "keepdims", Value: true})
+	steps := r.add(ir.OpWhere, []*ir.Node{r.binary(ir.OpGt, top, r.scalar(ir.F32, 0)),
+		r.binary(ir.OpDiv, r.scalar(ir.F32, largestByte), top), r.scalar(ir.F32, 0)})
+	bytes := r.unary(ir.OpCast, r.unary(ir.OpRound, r.binary(ir.OpMul, x, steps)), ir.Attr{Name: "dtype", Value: ir.I8})
+	scale := r.binary(ir.OpMul, top, r.scalar(ir.F32, 1.0/largestByte))
+	return r.reshape(r.binary(ir.OpMul, r.unary(ir.OpCast, bytes, ir.Attr{Name: "dtype", Value: ir.F32}), scale), shape)
+}
