@@ -3,6 +3,7 @@ package vkc_test
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,7 +43,7 @@ func blockGraph(t *testing.T, formats []ir.DType) (*ir.Graph, graphgen.Values) {
 // vendor whose devices do.
 func planedCaps(t *testing.T, caps target.Caps) (target.Caps, []ir.DType) {
 	t.Helper()
-	caps.VendorID = target.VendorNVIDIA
+	caps.VendorID, caps.Type = target.VendorNVIDIA, target.DeviceDiscrete
 	var formats []ir.DType
 	for _, f := range ir.DTypes() {
 		if f.IsBlock() {
@@ -106,12 +107,12 @@ func TestPlanes(t *testing.T) {
 			t.Errorf("%s has %d bytes, want %d to %d", b.Name, b.Bytes, want, limit)
 		}
 	}
-	if !planes[ir.Q4_0] || !planes[ir.Q8_0] {
+	if !planes[ir.Q8_0] {
 		t.Errorf("weights in planes: %v", planes)
 	}
 	var plan bytes.Buffer
 	passes.PrintPlan(&plan, low.Program)
-	if !strings.Contains(plan.String(), "weight w q4_0 : q4_0[12,96], 656 bytes in planes") {
+	if !strings.Contains(plan.String(), "weight w q8_0 : q8_0[12,96], 1232 bytes in planes") {
 		t.Errorf("the plan does not show the layout:\n%s", plan.String())
 	}
 	m, err := keval.New(low.Program, low.Kernels, keval.Options{Weights: values, Decode: quant.Dequantize})
@@ -139,6 +140,9 @@ func TestPlanesOnDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !slices.ContainsFunc(p.Contents.Program.Buffers, func(b kernel.Buffer) bool { return b.Layout == kernel.LayoutPlanes }) {
+		t.Fatal("no weight is in planes")
+	}
 	exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: values})
 	if err != nil {
 		t.Fatal(err)
@@ -157,14 +161,14 @@ func TestPlanesOnDevice(t *testing.T) {
 func TestLayoutChoice(t *testing.T) {
 	h100 := profile(t, "nvidia-h100")
 	g, err := frontend.Build("many rows", func(b *frontend.Builder) {
-		w := b.Weight("w", ir.Q4_0, 64, 64)
+		w := b.Weight("w", ir.Q8_0, 64, 64)
 		b.Output("y", b.Input("x", ir.F32, 64, 64).MatMulT(w))
 		b.Output("rows", w.Embedding(b.Input("ids", ir.I32, 3), ir.F32))
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, _ := blockGraph(t, []ir.DType{ir.Q4_0})
+	one, _ := blockGraph(t, []ir.DType{ir.Q8_0})
 	for _, c := range []struct {
 		name string
 		g    *ir.Graph
@@ -180,7 +184,7 @@ func TestLayoutChoice(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, b := range low.Program.Buffers {
-			if b.DType == ir.Q4_0 && b.Layout != c.want {
+			if b.DType == ir.Q8_0 && b.Layout != c.want {
 				t.Errorf("%s: %s in layout %q, want %q", c.name, b.Name, b.Layout, c.want)
 			}
 		}
@@ -209,6 +213,10 @@ func byteGraph(t *testing.T, p frontend.Precision, formats []ir.DType) (*ir.Grap
 // precision says but not as near as full precision asks for.
 func TestByteRows(t *testing.T) {
 	caps, formats := planedCaps(t, profile(t, "nvidia-h100"))
+	formats = slices.DeleteFunc(formats, func(f ir.DType) bool { return !target.WantsBytes(f, ir.D(2), caps) })
+	if !slices.Contains(formats, ir.Q4_0) || target.WantsBytes(ir.Q4_0, ir.D(2), profile(t, "generic")) {
+		t.Fatalf("formats that want bytes: %v", formats)
+	}
 	g, values := byteGraph(t, frontend.ByteRows, formats)
 	low, err := vkc.Lower(g, caps)
 	if err != nil {
@@ -223,8 +231,8 @@ func TestByteRows(t *testing.T) {
 			inIntegers++
 		}
 	}
-	if want := len(formats) - 3; inIntegers != want {
-		t.Errorf("%d kernels multiply in integers, want %d", inIntegers, want)
+	if inIntegers != len(formats) {
+		t.Errorf("%d kernels multiply in integers, want %d", inIntegers, len(formats))
 	}
 	m, err := keval.New(low.Program, low.Kernels, keval.Options{Weights: values, Decode: quant.Dequantize})
 	if err != nil {
@@ -252,6 +260,7 @@ func TestByteRowsOnDevice(t *testing.T) {
 	ctx := context.Background()
 	dev := openDevice(t)
 	caps, formats := planedCaps(t, dev.Caps())
+	formats = slices.DeleteFunc(formats, func(f ir.DType) bool { return !target.WantsBytes(f, ir.D(2), caps) })
 	g, values := byteGraph(t, frontend.ByteRows, formats)
 	p, err := vkc.Compile(ctx, g, vkc.CompileOptions{Target: caps})
 	if err != nil {

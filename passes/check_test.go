@@ -207,6 +207,9 @@ func storeAll(k *kernel.Kernel) []kernel.StoredOperand {
 	return list
 }
 
+// allBytes rounds all rows that may be rounded.
+func allBytes(ir.DType, ir.Dim) bool { return true }
+
 // splitAny splits the contraction of every product that can be.
 func splitAny(k *kernel.Kernel) int {
 	for parts := int64(4); parts > 1 && k.Family == kernel.FamilyMatMul; parts-- {

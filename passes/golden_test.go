@@ -70,6 +70,9 @@ func after(t *testing.T, g *ir.Graph, pass string) string {
 	if pass == "split_sums" {
 		opt.Split = splitAny
 	}
+	if pass == "round_rows" {
+		opt.Bytes = allBytes
+	}
 	s, err := passes.Run(g, opt)
 	if err != nil {
 		t.Fatal(err)

@@ -210,7 +210,11 @@ func (t tuning) matVecs(k *kernel.Kernel) []Candidate {
 		return nil
 	}
 	var all []Candidate
-	for wg := t.vecWorkgroup; wg >= smallest; wg /= 2 {
+	most := t.vecWorkgroup
+	if b := blocksOf(k); b != ir.Invalid {
+		most = max(most, t.blockVec(k, b, sh).lanes)
+	}
+	for wg := most; wg >= smallest; wg /= 2 {
 		if FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
 			all = append(all, t.alongFold(k, sh, wg)...)
 		} else {
@@ -224,10 +228,10 @@ func (t tuning) matVecs(k *kernel.Kernel) []Candidate {
 func (t tuning) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 	var all []Candidate
 	reason := fmt.Sprintf("%d rows: B is read once, along the contraction", sh.M)
-	cols, run, least := t.vecColumns, 0, t.subgroup
+	v, least := blockVec{columns: t.vecColumns}, t.subgroup
 	if b := blocksOf(k); b != ir.Invalid {
-		cols, run = t.blockColumns, t.runOf(b, sh)
-		for least < t.blockLanes && least < wg && int64(least*run) < sh.K {
+		v = t.blockVec(k, b, sh)
+		for least < v.lanes && least < wg && int64(least*v.run) < sh.K {
 			least *= 2
 		}
 	}
@@ -235,8 +239,8 @@ func (t tuning) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 		if lanes > wg {
 			return
 		}
-		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, subgroup)
-		s.TileK = run
+		s := matVecSchedule(sh, lanes, wg/lanes*v.columns, v.columns, wg, subgroup)
+		s.TileK, s.Ahead, s.Subnormals = v.run, v.ahead, v.subnormals
 		all = append(all, Candidate{s, reason})
 	}
 	if t.subgroup > 0 {
@@ -248,22 +252,6 @@ func (t tuning) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 	}
 	add(min(t.vecLanes, wg), 0)
 	return all
-}
-
-// runOf is how many elements of a block an invocation takes at once: fewer
-// where it keeps that much of several rows of A.
-func (t tuning) runOf(b ir.DType, sh matShape) int {
-	run := t.blockRun
-	switch b {
-	case ir.Q2_K, ir.Q3_K, ir.Q4_K, ir.Q5_K, ir.Q6_K, ir.TQ2_0:
-		run = t.blockRunK
-	case ir.Q8_0, ir.MXFP4: // many narrow loads for their elements
-		run = t.blockRun / 2
-	}
-	for rows := sh.M; rows > 2 && run > 8; rows = (rows + 1) / 2 {
-		run /= 2
-	}
-	return run
 }
 
 // acrossColumns: neighbouring lanes take neighbouring columns, and groups of

@@ -52,12 +52,9 @@ type tuning struct {
 	vecColumns   int // columns that share the reading of A
 	vecLanes     int // invocations per sum where subgroups are not relied on
 
-	// planes are the block formats whose weights are taken apart into planes.
-	planes []ir.DType
-	// bytes are those which rows of bytes multiply faster than rows of floats.
-	bytes []ir.DType
+	blocks map[ir.DType]blockTuning
 
-	// Matvecs over blocks.
+	// Matvecs over blocks of other formats.
 	blockRun     int // elements of a block that an invocation takes at once
 	blockRunK    int // the same of K formats and tq2_0, of which a word holds many
 	blockLanes   int // invocations per sum, at least

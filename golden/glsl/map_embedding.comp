@@ -16,9 +16,12 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t we
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {

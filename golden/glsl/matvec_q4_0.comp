@@ -51,10 +51,6 @@ uint quants_b(uint block, uint e, uint p) {
     return word_b(block, 2u + e) >> 4u * p & 0x0f0f0f0fu;
 }
 
-vec4 levels_b(uint block, uint e, uint p) {
-    return bytes_unsigned(quants_b(block, e, p)) - 8.0;
-}
-
 void main() {
     uint self = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
     uint col0 = gl_WorkGroupID.x * 4u;

@@ -17,9 +17,12 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 
 shared float lanes[128];
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -120,9 +123,12 @@ layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[320];
 shared vec4 tile_b[160];
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -641,9 +647,12 @@ layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[320];
 shared vec4 tile_b[160];
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -859,9 +868,12 @@ shared vec4 tile_a[320];
 shared vec4 tile_b0[160];
 shared vec4 tile_b1[160];
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -1025,9 +1037,12 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[320];
 shared vec4 tile_b[160];
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -1144,9 +1159,12 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[320];
 shared vec4 tile_b[160];
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -1266,9 +1284,12 @@ layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[320];
 shared vec4 tile_b[160];
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -1435,9 +1456,12 @@ layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float resu
 
 shared float partial[144];
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -1461,10 +1485,6 @@ uint word_weight(uint block, uint at) {
 // Four neighbours from element e on, a byte each.
 uint quants_weight(uint block, uint e) {
     return word_weight(block, 2u + e);
-}
-
-vec4 levels_weight(uint block, uint e) {
-    return bytes_signed(quants_weight(block, e));
 }
 
 void main() {

@@ -21,9 +21,12 @@ layout(set = 0, binding = 2, std430) readonly buffer Weight_2_vec4_buffer { vec4
 layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -115,9 +118,12 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t we
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -638,9 +644,12 @@ layout(set = 0, binding = 3, std430) readonly buffer Weight_2_buffer { uint16_t 
 layout(set = 0, binding = 4, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -833,9 +842,12 @@ layout(set = 0, binding = 2, std430) readonly buffer Weight_2_buffer { uint16_t 
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -976,9 +988,12 @@ layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; }
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -1079,9 +1094,12 @@ layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; }
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -1185,9 +1203,12 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t we
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -1354,9 +1375,12 @@ layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float resu
 
 shared float partial[9];
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -1380,10 +1404,6 @@ uint word_weight(uint block, uint at) {
 // Four neighbours from element e on, a byte each.
 uint quants_weight(uint block, uint e) {
     return word_weight(block, 2u + e);
-}
-
-vec4 levels_weight(uint block, uint e) {
-    return bytes_signed(quants_weight(block, e));
 }
 
 void main() {

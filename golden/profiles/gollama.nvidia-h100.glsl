@@ -16,39 +16,42 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 layout(local_size_x = 256) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Tokens_buffer { int tokens[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) readonly buffer Weight_2_vec4_buffer { vec4 weight_2_vec4[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
 shared float sum_sq_parts[8];
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight(uint block, uint at) {
-    return uint(weight[block * 17u + at / 2u]);
+uint short_weight_scale(uint block, uint at) {
+    return uint(weight_shorts[block]);
 }
 
-float half_weight(uint block, uint at) {
-    return unpackHalf2x16(short_weight(block, at)).x;
+float half_weight_scale(uint block, uint at) {
+    return unpackHalf2x16(short_weight_scale(block, at)).x;
 }
 
 // q8_0: 32 elements in 34 bytes. The scale of element e.
 float scale_weight(uint block, uint e) {
-    return half_weight(block, 0u);
+    return half_weight_scale(block, 0u);
 }
 
-uint word_weight(uint block, uint at) {
-    uint i = block * 17u + at / 2u;
-    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[16384u + block * 8u + (at - 2u) / 4u];
 }
 
 // Four neighbours from element e on, a byte each.
 uint quants_weight(uint block, uint e) {
-    return word_weight(block, 2u + e);
+    return word_weight_quants(block, 2u + e);
 }
 
 vec4 levels_weight(uint block, uint e) {
@@ -123,9 +126,12 @@ layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[160];
 shared vec4 tile_b[160];
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -654,16 +660,20 @@ layout(local_size_x = 256) in;
 layout(set = 0, binding = 0, std430) readonly buffer Attention_buffer { float attention[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
 layout(set = 0, binding = 2, std430) readonly buffer Tokens_buffer { int tokens[]; };
-layout(set = 0, binding = 3, std430) readonly buffer Weight_2_buffer { uint16_t weight_2[]; }; // q8_0
+layout(set = 0, binding = 3, std430) readonly buffer Weight_2_shorts_buffer { uint16_t weight_2_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 3, std430) readonly buffer Weight_2_words_buffer { uint weight_2_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 4, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params[]; };
 
 shared vec4 tile_a[160];
 shared vec4 tile_b[160];
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -699,27 +709,26 @@ vec4 decode4_weight(uint i) {
     return scale_weight(block, e) * levels_weight(block, e);
 }
 
-uint short_weight_2(uint block, uint at) {
-    return uint(weight_2[block * 17u + at / 2u]);
+uint short_weight_2_scale(uint block, uint at) {
+    return uint(weight_2_shorts[block]);
 }
 
-float half_weight_2(uint block, uint at) {
-    return unpackHalf2x16(short_weight_2(block, at)).x;
+float half_weight_2_scale(uint block, uint at) {
+    return unpackHalf2x16(short_weight_2_scale(block, at)).x;
 }
 
 // q8_0: 32 elements in 34 bytes. The scale of element e.
 float scale_weight_2(uint block, uint e) {
-    return half_weight_2(block, 0u);
+    return half_weight_2_scale(block, 0u);
 }
 
-uint word_weight_2(uint block, uint at) {
-    uint i = block * 17u + at / 2u;
-    return uint(weight_2[i]) | uint(weight_2[i + 1u]) << 16;
+uint word_weight_2_quants(uint block, uint at) {
+    return weight_2_words[16384u + block * 8u + (at - 2u) / 4u];
 }
 
 // Four neighbours from element e on, a byte each.
 uint quants_weight_2(uint block, uint e) {
-    return word_weight_2(block, 2u + e);
+    return word_weight_2_quants(block, 2u + e);
 }
 
 vec4 levels_weight_2(uint block, uint e) {
@@ -884,9 +893,12 @@ shared vec4 tile_a[80];
 shared vec4 tile_b0[320];
 shared vec4 tile_b1[320];
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -1059,9 +1071,12 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[160];
 shared vec4 tile_b[160];
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -1183,9 +1198,12 @@ layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[160];
 shared vec4 tile_b[160];
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -1310,9 +1328,12 @@ layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params
 shared vec4 tile_a[160];
 shared vec4 tile_b[160];
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
 uint short_weight(uint block, uint at) {
@@ -1473,7 +1494,7 @@ void main() {
 
 // matmul over [1,4096], folding 256
 // Fuses: matmul, reshape.
-// Schedule: matvec wg=128 rows=1x16 vec=4 run=8 subgroup=32.
+// Schedule: matvec wg=256 rows=1x16 vec=4 run=8 ahead=2 subgroup=32.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -1484,66 +1505,90 @@ void main() {
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 128) in;
+layout(local_size_x = 256) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 
 shared float partial[17];
 
+// Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
-    int i = int(bytes);
-    return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+    uint above = bytes ^ 0x80808080u;
+    vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
+    vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
+    return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight(uint block, uint at) {
-    return uint(weight[block * 17u + at / 2u]);
+uint short_weight_scale(uint block, uint at) {
+    return uint(weight_shorts[block]);
 }
 
-float half_weight(uint block, uint at) {
-    return unpackHalf2x16(short_weight(block, at)).x;
+float half_weight_scale(uint block, uint at) {
+    return unpackHalf2x16(short_weight_scale(block, at)).x;
 }
 
 // q8_0: 32 elements in 34 bytes. The scale of element e.
 float scale_weight(uint block, uint e) {
-    return half_weight(block, 0u);
+    return half_weight_scale(block, 0u);
 }
 
-uint word_weight(uint block, uint at) {
-    uint i = block * 17u + at / 2u;
-    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[16384u + block * 8u + (at - 2u) / 4u];
 }
 
 // Four neighbours from element e on, a byte each.
 uint quants_weight(uint block, uint e) {
-    return word_weight(block, 2u + e);
-}
-
-vec4 levels_weight(uint block, uint e) {
-    return bytes_signed(quants_weight(block, e));
+    return word_weight_quants(block, 2u + e);
 }
 
 void main() {
     uint self = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
     uint col0 = gl_WorkGroupID.x * 16u;
-    float acc[4];
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+    float acc[2];
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
         acc[i] = 0.0;
     }
     uint part = self % 32u;
     uint group = self / 32u;
 
-    for (uint step_2 = part; step_2 < 32u; step_2 += 32u) {
-        uint block = step_2 / 4u;
-        uint e = step_2 % 4u * 8u;
+    uint first = part;
+    for (; first + 32u < 32u; first += 64u) {
+        [[unroll]] for (uint n = 0u; n < 2u; ++n) {
+            uint step_2 = first + n * 32u;
+            uint block = step_2 / 4u;
+            uint e = step_2 % 4u * 8u;
+            uint k = block * 32u + e;
+            vec4 a_strip[2];
+            [[unroll]] for (uint t = 0u; t < 2u; ++t) {
+                a_strip[t] = rms_norm_vec4[(k + t * 4u) / 4u];
+            }
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                uint col = col0 + (group * 2u + j);
+                float dots;
+                dots = 0.0;
+                uint at = col * 8u + block;
+                [[unroll]] for (uint t = 0u; t < 2u; ++t) {
+                    vec4 levels = bytes_signed(quants_weight(at, e + t * 4u));
+                    dots += dot(levels, a_strip[t]);
+                }
+                float scale = scale_weight(at, e);
+                acc[j] += scale * dots;
+            }
+        }
+    }
+    for (; first < 32u; first += 32u) {
+        uint block = first / 4u;
+        uint e = first % 4u * 8u;
         uint k = block * 32u + e;
         vec4 a_strip[2];
         [[unroll]] for (uint t = 0u; t < 2u; ++t) {
             a_strip[t] = rms_norm_vec4[(k + t * 4u) / 4u];
         }
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-            uint col = col0 + (group * 4u + j);
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + (group * 2u + j);
             float dots;
             dots = 0.0;
             uint at = col * 8u + block;
@@ -1556,14 +1601,14 @@ void main() {
         }
     }
 
-    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
         acc[j] += subgroupShuffleXor(acc[j], 16u);
         acc[j] += subgroupShuffleXor(acc[j], 8u);
         acc[j] += subgroupShuffleXor(acc[j], 4u);
         acc[j] += subgroupShuffleXor(acc[j], 2u);
         acc[j] += subgroupShuffleXor(acc[j], 1u);
         if (gl_SubgroupInvocationID == 0u) {
-            partial[group * 4u + j] = acc[j];
+            partial[group * 2u + j] = acc[j];
         }
     }
     barrier();

@@ -1,0 +1,74 @@
+package target
+
+import (
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// blockTuning is what a class of devices does with one block format.
+type blockTuning struct {
+	layout kernel.Layout
+	floats blockVec // by rows of floats
+	bytes  blockVec // by rows of bytes; its zero value says that those are no faster
+}
+
+// blockVec is how products of few rows read blocks.
+type blockVec struct {
+	run        int  // elements that an invocation takes at once
+	lanes      int  // invocations per sum, at least
+	columns    int  // that share the reading of A
+	ahead      int  // runs that are read before they are multiplied
+	subnormals bool // quants become floats as subnormal halves
+}
+
+// blockVec returns how a product of few rows is to read the blocks of its B:
+// what was measured for the format, or else what goes for all.
+func (t tuning) blockVec(k *kernel.Kernel, b ir.DType, sh matShape) blockVec {
+	v := t.blocks[b].floats
+	if _, _, ok := ByteRows(k, k.Products[0].A); ok {
+		v = t.blocks[b].bytes
+	}
+	if v.run == 0 {
+		v = blockVec{run: t.runOf(b), lanes: t.blockLanes, columns: t.blockColumns}
+	}
+	for rows := sh.M; rows > 2 && v.run > 8; rows = (rows + 1) / 2 {
+		v.run /= 2 // an invocation keeps that much of several rows of A
+	}
+	return v
+}
+
+// runOf is how many elements of a block an invocation takes at once where the
+// format was not measured.
+func (t tuning) runOf(b ir.DType) int {
+	switch b {
+	case ir.Q2_K, ir.Q3_K, ir.Q4_K, ir.Q5_K, ir.Q6_K, ir.TQ2_0:
+		return t.blockRunK
+	case ir.Q8_0, ir.MXFP4: // many narrow loads for their elements
+		return t.blockRun / 2
+	}
+	return t.blockRun
+}
+
+// Layout returns how the blocks of a weight are to lie in the memory of a
+// device. readers are all kernels that read it. Every kernel can read every
+// layout, so the choice is for those that read all of it for little arithmetic,
+// the products of few rows; only custom kernels get blocks as they come.
+func Layout(t ir.DType, readers []*kernel.Kernel, caps Caps) kernel.Layout {
+	few := false
+	for _, k := range readers {
+		if k.Family == kernel.FamilyCustom {
+			return kernel.LayoutBlocks
+		}
+		few = few || k.Family == kernel.FamilyMatMul && blocksOf(k) == t && matShapeOf(k).M <= MaxMatVecRows
+	}
+	if !few {
+		return kernel.LayoutBlocks
+	}
+	return classOf(caps).tune(caps).blocks[t].layout
+}
+
+// WantsBytes reports whether so many rows multiply blocks faster as bytes than
+// as floats.
+func WantsBytes(t ir.DType, rows ir.Dim, caps Caps) bool {
+	return caps.Features.IntegerDotProduct && rows.Max() <= MaxMatVecRows && classOf(caps).tune(caps).blocks[t].bytes.run > 0
+}
