@@ -8,7 +8,7 @@ import (
 )
 
 // maxScheduleShown bounds the column of schedules, in bytes.
-const maxScheduleShown = 72
+const maxScheduleShown = 96
 
 // TableHead is the head of the columns that Row fills.
 const TableHead = "case\tus\tTFLOP/s\tGB/s\tceiling\tkernels\tcheck\tschedule"

@@ -116,19 +116,19 @@ func (o *operand) untouched(all []byte) error {
 // evaluator computes.
 const evaluable = 1 << 19
 
-// evaluate computes a kernel's results on the host, by binding, or returns false
-// where that would take long or cannot be done: the kernel reads what it
-// writes, or writes a part of a buffer only.
-func (k *Kernel) evaluate(list []operand, symbols map[string]int64) (map[int]*ir.Data, bool, error) {
+// evaluate computes a kernel's results on the host, by binding. They are nil
+// where that would take long or cannot be compared: the kernel reads what it
+// writes, makes blocks, or writes only a part of a state.
+func (k *Kernel) evaluate(list []operand, symbols map[string]int64) (map[int]*ir.Data, error) {
 	work := k.step.Flops
 	for _, o := range list {
-		if o.binding.Write && o.binding.Read {
-			return nil, false, nil
+		if o.binding.Write && (o.binding.Read || o.buffer.DType.IsBlock() || o.buffer.Kind == kernel.BufState) {
+			return nil, nil
 		}
 		work += int64(len(o.data)) + o.size
 	}
 	if work > evaluable || k.Custom != nil {
-		return nil, false, nil
+		return nil, nil
 	}
 	p := &kernel.Program{Name: k.Name, Symbols: k.program.Symbols}
 	step := k.step
@@ -154,17 +154,17 @@ func (k *Kernel) evaluate(list []operand, symbols map[string]int64) (map[int]*ir
 	p.Steps = []kernel.Step{step}
 	m, err := keval.New(p, []*kernel.Kernel{k.Kernel}, keval.Options{Decode: quant.Dequantize})
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	out, err := m.Run(in, symbols)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	want := map[int]*ir.Data{}
 	for _, port := range p.Outputs {
 		want[port.Buffer] = out[port.Name]
 	}
-	return want, true, nil
+	return want, nil
 }
 
 // compareChunk is how many elements one goroutine compares.
@@ -175,6 +175,9 @@ const compareChunk = 1 << 20
 func same(have, want *ir.Data, tol ir.Tolerance) error {
 	if bytes.Equal(have.Bytes, want.Bytes) {
 		return nil
+	}
+	if want.DType.IsBlock() {
+		return fmt.Errorf("other blocks of %s", want.DType)
 	}
 	size := want.DType.BlockBytes()
 	n := len(want.Bytes) / size

@@ -66,7 +66,7 @@ func (d *device) Open(ctx context.Context, k *Kernel) (_ Stand, err error) {
 		if err != nil {
 			return nil, err
 		}
-		want, _, err := k.evaluate(list, symbols)
+		want, err := k.evaluate(list, symbols)
 		if err != nil {
 			return nil, fmt.Errorf("the host evaluator: %w", err)
 		}

@@ -1,9 +1,13 @@
 package target
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
 )
 
 func TestProfiles(t *testing.T) {
@@ -58,6 +62,34 @@ func TestParseProfileRefusesUnknownFields(t *testing.T) {
 	_, err := parseProfile("x", []byte(`{"caps":{"maxSharedMemry":1}}`))
 	if err == nil || !strings.Contains(err.Error(), "maxSharedMemry") {
 		t.Errorf("got %v, want the misspelt field named", err)
+	}
+}
+
+// TestProfileTuning: a profile may carry what was measured on its device, and
+// those that come with vkc do so by keys and schedules that can be.
+func TestProfileTuning(t *testing.T) {
+	k := rowSum(ir.F32, ir.D(64), ir.D(64), false)
+	f, err := parseProfile("x", fmt.Appendf(nil, `{"caps":{},"tuning":{%q:{"schedule":{"variant":"row_serial","workgroup":64,"vec":4,"lanes_per_row":1},"us":2.5}}}`, TuningKey(k)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, reason, err := SelectTuned(k, profile(t, "generic"), f.Tuning)
+	if err != nil || s.Variant != kernel.VarRowSerial || s.Workgroup != 64 || reason != "tuned: 2.5 us" {
+		t.Errorf("%v (%s), %v", s, reason, err)
+	}
+	for _, name := range Profiles() {
+		tuning, err := ProfileTuning(name)
+		if err != nil {
+			t.Error(err)
+		}
+		for key, won := range tuning {
+			if len(key) != 64 || won.Micros <= 0 || families[won.Schedule.Variant] == "" {
+				t.Errorf("%s: %s: %v", name, key, won)
+			}
+		}
+	}
+	if _, err := ProfileTuning("gtx"); err == nil {
+		t.Error("an unknown profile has a tuning")
 	}
 }
 

@@ -100,11 +100,9 @@ func space(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 	case kernel.FamilyMap:
 		return mapSpace(k)
 	case kernel.FamilyGroup:
-		var all []kernel.Schedule
-		for wg := range doublings(8, maxGroupLanes) {
-			all = append(all, kernel.Schedule{Variant: kernel.VarGroup, Workgroup: wg, Vec: 1})
-		}
-		return all
+		return workgroups(kernel.VarGroup, maxGroupLanes)
+	case kernel.FamilyQuantize:
+		return workgroups(kernel.VarQuantize, 512)
 	case kernel.FamilyRow:
 		return rowSpace(k, caps, kernel.VarRowSerial, kernel.VarRowGroup)
 	case kernel.FamilyScan:
@@ -128,6 +126,15 @@ func doublings(from, to int) func(func(int) bool) {
 		for n := from; n <= to && yield(n); n *= 2 {
 		}
 	}
+}
+
+// workgroups is for variants that nothing else is to be said of.
+func workgroups(v kernel.Variant, most int) []kernel.Schedule {
+	var all []kernel.Schedule
+	for wg := range doublings(smallest, most) {
+		all = append(all, kernel.Schedule{Variant: v, Workgroup: wg, Vec: 1})
+	}
+	return all
 }
 
 func mapSpace(k *kernel.Kernel) []kernel.Schedule {
