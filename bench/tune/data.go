@@ -82,10 +82,29 @@ func (k *Kernel) fill(i int, o *operand, symbols map[string]int64) ([]byte, erro
 		}
 		return all, nil
 	}
+	if t := o.buffer.DType; o.buffer.Kind == kernel.BufTemp && (t == ir.I32 || t == ir.I64) {
+		return ramp(t, o.dims)
+	}
 	d, err := bench.Random(fmt.Sprintf("binding %d", i), o.buffer.DType, bench.Fill{}, o.dims...)
 	if err != nil {
 		return nil, err
 	}
+	return d.Bytes, nil
+}
+
+// ramp counts up from 0. Integers that another kernel made are mostly orders of
+// rows or where groups of them begin; random ones would send two rows to one
+// place, and which of them stays there depends on the schedule.
+func ramp(t ir.DType, dims []int) ([]byte, error) {
+	d, err := ir.NewData(t, dims...)
+	if err != nil {
+		return nil, err
+	}
+	values := make([]int64, d.Elems())
+	for i := range values {
+		values[i] = int64(i)
+	}
+	ir.EncodeInts(d.Bytes, t, values)
 	return d.Bytes, nil
 }
 

@@ -353,7 +353,8 @@ func flashVecSpace(sh flashShape, caps Caps) []kernel.Schedule {
 	return all
 }
 
-// Label says what a kernel is, in a few words for people.
+// Label says what a kernel is, in a few words for people: its family, its
+// extents, and the dtype of the largest tensor that it reads.
 func Label(k *kernel.Kernel) string {
 	text := string(k.Family)
 	switch {
@@ -368,13 +369,14 @@ func Label(k *kernel.Kernel) string {
 	default:
 		text += fmt.Sprintf(" %dx%d", points(k.Parallel), k.Fold.Max())
 	}
-	for _, b := range k.Bindings {
-		if b.Read && b.DType.IsBlock() {
-			return text + " " + b.DType.String()
+	largest := -1
+	for i, b := range k.Bindings {
+		if !b.Write && (largest < 0 || b.Elems > k.Bindings[largest].Elems) {
+			largest = i
 		}
 	}
-	if len(k.Bindings) > 0 {
-		text += " " + k.Bindings[0].DType.String()
+	if largest >= 0 {
+		text += " " + k.Bindings[largest].DType.String()
 	}
 	return text
 }
