@@ -56,7 +56,7 @@ type flashMatrix struct {
 	q, o, qk, p, next                      string // fragments, and registers on the way to shared memory
 	top, total                             string // of rows: fragments of equal columns, or a float each
 	larger, add, finite, power, ratio      string // functions of elements
-	scoreOf                                string
+	scoreOf, weightOf                      string
 }
 
 // fragment is the type of a fragment; use is A, B or Accumulator.
@@ -117,7 +117,17 @@ func (m *flashMatrix) defineFunctions() {
 	m.ratio = function("larger", place+"a, const in float b", "max(a, b)")
 	m.finite = function("finite", place+"x", fmt.Sprintf("x == %s ? 0.0 : x", m.lowest().s))
 	m.power = function("power", place+"x, const in float shift", "exp2(x - shift)")
+	m.weightOf = m.power
+	if m.scalesLate() {
+		m.weightOf = function("weight_of", place+"x, const in float shift", fmt.Sprintf("exp2(x * %s - shift)", m.floatLit(m.a.Scale).s))
+	}
 	m.scoreOf = m.scoreFunction()
+}
+
+// scalesLate reports whether products are compared as they are and scaled only
+// as they become weights, which saves a multiplication.
+func (m *flashMatrix) scalesLate() bool {
+	return m.inRegisters && m.a.Mask == nil && m.a.Scale > 0
 }
 
 // context lists the variables of main that a function of a score needs.
@@ -161,6 +171,10 @@ func (m *flashMatrix) scoreFunction() string {
 		m.bindRow(m.named("row", plus(primary("first_row"), primary("frag_row"))))
 		key := m.named("key", plus(primary("first_key"), primary("frag_col")))
 		m.bindAxis(m.ax.Key, m.limit(key, m.k.Fold, m.s.TileN))
+		if m.scalesLate() {
+			m.line("return %s;", ternary(binary("<", key, m.seen(m.axisOrZero(m.ax.Query))), primary("dot_product"), m.lowest()).s)
+			return
+		}
 		m.line("return %s;", m.score(primary("dot_product"), key, m.axisOrZero(m.ax.Query)).s)
 	})
 	return name
@@ -364,6 +378,9 @@ func (m *flashMatrix) weighInRegisters(key0, whole text) {
 		m.close()
 	}
 	m.line("coopMatReduceNV(%s, %s, gl_CooperativeMatrixReduceRowNV, %s);", best, best, m.larger)
+	if m.scalesLate() {
+		m.line("%s = %s * %s;", best, best, m.floatLit(m.a.Scale).s)
+	}
 	m.line("coopMatPerElementNV(%s, %s, %s, %s);", best, best, m.ratio, m.top)
 	m.comment("While no key counts, any finite number does in place of the largest score.")
 	shift, correction := m.fresh(m.scope, "shift"), m.fresh(m.scope, "correction")
@@ -374,7 +391,7 @@ func (m *flashMatrix) weighInRegisters(key0, whole text) {
 	m.line("%s = %s * %s;", m.total, m.total, correction)
 	m.repeat("j", m.keys, func(j text) {
 		score := m.of(m.qk, m.keys, j)
-		m.line("coopMatPerElementNV(%s, %s, %s, %s);", score, score, m.power, shift)
+		m.line("coopMatPerElementNV(%s, %s, %s, %s);", score, score, m.weightOf, shift)
 		m.line("%s = %s + %s;", m.total, m.total, score)
 		m.line("%s = %s(%s);", m.of(m.p, m.keys, j), m.fragment("A"), score)
 	})
@@ -384,8 +401,9 @@ func (m *flashMatrix) weighInRegisters(key0, whole text) {
 	})
 }
 
-// scoreFragments scales the products, and leaves out the keys that rows do not
-// see. Where all rows of the subgroup see the whole tile there are none.
+// scoreFragments leaves out the keys that rows do not see, and scales the
+// products unless that comes later. Where all rows of the subgroup see the whole
+// tile there is nothing to leave out.
 func (m *flashMatrix) scoreFragments(key0, whole text) {
 	each := func() {
 		m.repeat("j", m.keys, func(j text) {
@@ -394,19 +412,17 @@ func (m *flashMatrix) scoreFragments(key0, whole text) {
 			m.line("coopMatPerElementNV(%s);", strings.Join(args, ", "))
 		})
 	}
-	if whole.s == "" {
+	switch {
+	case m.a.Mask != nil:
 		each()
-		return
+	case m.scalesLate() && !m.a.Causal && target.DivisibleBy(m.k.Fold, m.s.TileN):
+	case m.scalesLate():
+		m.open("if (%s > %s)", plus(key0, uintLit(int64(m.s.TileN))).s, whole.s)
+		each()
+		m.close()
+	default:
+		each()
 	}
-	m.open("if (%s <= %s)", plus(key0, uintLit(int64(m.s.TileN))).s, whole.s)
-	m.repeat("j", m.keys, func(j text) {
-		score := m.of(m.qk, m.keys, j)
-		m.line("%s = %s * %s;", score, score, m.floatLit(m.a.Scale).s)
-	})
-	m.close()
-	m.open("else")
-	each()
-	m.close()
 }
 
 // weighInShared does so in shared memory: the invocations of a row take equal

@@ -3,7 +3,9 @@ package glsl
 import (
 	"fmt"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // emitFlashVec writes an attention of few rows, where reading keys and values
@@ -31,7 +33,7 @@ func (e *emitter) emitFlashVec() {
 	v.line("")
 	key0 := v.keyLoop(first, end)
 	v.scores(key0, end)
-	v.addValues(key0, end)
+	v.addValues()
 	v.close()
 	v.meet()
 }
@@ -42,10 +44,11 @@ type flashVec struct {
 	self, lane, team text
 	rows, lanes      int
 	teams            int
-	dots, quads      int    // vectors of a query and of a result in an invocation
-	queries          string // by row and vector
-	top, total, sums string // by row
-	score            string // by row and key
+	dots, quads      int                    // vectors of a query and of a result in an invocation
+	queries          string                 // by row and vector
+	top, total, sums string                 // by row
+	score            string                 // by row and key
+	value4           func(u, n text) string // a vector of a value
 }
 
 // column is an invocation's vector n of a query, key, value or result.
@@ -102,22 +105,66 @@ func (v *flashVec) boundKey(key0, u, end text) {
 	v.bindAxis(v.ax.Key, primary(v.variable("uint", "key", call("min", key, binary("-", end, uintLit(1))))))
 }
 
+// fetch reads the team's keys or values, all of them before the first is used:
+// what is on its way from memory is what hides how long it takes.
+func (v *flashVec) fetch(x *kernel.Expr, a along, name string, vectors int, key0, end text) func(u, n text) string {
+	typ := "vec4"
+	raw := v.caps.Features.Float16 && v.rawHalf(x, a) && v.whole(int(a.extent.Add), vectors)
+	if raw {
+		typ = "f16vec4"
+		v.need(NeedFloat16)
+	}
+	count := v.s.ThreadN * vectors
+	array := v.array(typ, name, count)
+	at := func(u, n text) string { return elementOf(array, count, plus(times(u, vectors), n)).s }
+	v.repeat("u", v.s.ThreadN, func(u text) {
+		v.boundKey(key0, u, end)
+		v.repeat("n", vectors, func(n text) {
+			from := times(v.column(n), 4)
+			if raw {
+				v.line("%s = %s;", at(u, n), v.rawQuad(x, a, from).s)
+				return
+			}
+			q := v.quad(x, a, from, name+"_n", v.whole(int(a.extent.Add), vectors))
+			v.line("%s = %s;", at(u, n), q.s)
+		})
+	})
+	return func(u, n text) string {
+		if raw {
+			return "vec4(" + at(u, n) + ")"
+		}
+		return at(u, n)
+	}
+}
+
+// rawHalf reports whether four neighbours of an operand are one load of f16.
+func (e *emitter) rawHalf(x *kernel.Expr, a along) bool {
+	x = widened(x)
+	return e.isVector(x, a) && e.k.Bindings[x.Bind].DType == ir.F16
+}
+
+// rawQuad prints four neighbours as they lie in memory.
+func (e *emitter) rawQuad(x *kernel.Expr, a along, at text) text {
+	x = widened(x)
+	e.openScope()
+	defer e.close()
+	e.bindAxis(a.axis, at)
+	e.plan(nil, []kernel.Index{x.Index})
+	return primary(fmt.Sprintf("%s[%s]", e.view(e.buffers[x.Bind], 4), binary("/", e.indexText(x.Index), uintLit(4)).s))
+}
+
 // scores multiplies the team's keys by the queries of all rows.
 func (v *flashVec) scores(key0, end text) {
 	s := v.s
-	dot := int(v.a.Dot.Add)
+	key4 := v.fetch(v.a.K, v.dotAxis(), "keys4", v.dots, key0, end)
+	v.value4 = v.fetch(v.a.V, v.valueAxis(), "values4", v.quads, key0, end)
+	v.line("")
 	v.score = v.array("float", "score", v.rows*s.ThreadN)
 	v.repeat("u", s.ThreadN, func(u text) {
-		v.boundKey(key0, u, end)
-		keys := v.array("vec4", "keys4", v.dots)
-		v.repeat("n", v.dots, func(n text) {
-			k := v.quad(v.a.K, v.dotAxis(), times(v.column(n), 4), "k4", v.whole(dot, v.dots))
-			v.line("%s = %s;", elementOf(keys, v.dots, n).s, k.s)
-		})
 		v.repeat("r", v.rows, func(r text) {
 			v.line("%s = 0.0;", v.scoreAt(r, u))
 			v.repeat("n", v.dots, func(n text) {
-				v.line("%s += dot(%s, %s);", v.scoreAt(r, u), v.query(r, n), elementOf(keys, v.dots, n).s)
+				v.line("%s += dot(%s, %s);", v.scoreAt(r, u), v.query(r, n), key4(u, n))
 			})
 		})
 	})
@@ -165,17 +212,13 @@ func (v *flashVec) seenScore(dot, key, end text) text {
 }
 
 // addValues adds the team's values by their weights, which scores has left.
-func (v *flashVec) addValues(key0, end text) {
+func (v *flashVec) addValues() {
 	v.line("")
 	v.repeat("u", v.s.ThreadN, func(u text) {
-		v.boundKey(key0, u, end)
 		v.repeat("n", v.quads, func(n text) {
-			x := v.quad(v.a.V, v.valueAxis(), times(v.column(n), 4), "v4", v.whole(v.width, v.quads))
-			if !x.plain() {
-				x = primary(v.variable("vec4", "v4", x))
-			}
+			x := v.variable("vec4", "v4", primary(v.value4(u, n)))
 			v.repeat("r", v.rows, func(r text) {
-				v.line("%s += %s * %s;", v.sum(r, n), v.scoreAt(r, u), x.s)
+				v.line("%s += %s * %s;", v.sum(r, n), v.scoreAt(r, u), x)
 			})
 		})
 	})

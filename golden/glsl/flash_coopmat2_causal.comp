@@ -56,12 +56,16 @@ float power(const in uint row, const in uint col, const in float x, const in flo
     return exp2(x - shift);
 }
 
+float weight_of(const in uint row, const in uint col, const in float x, const in float shift) {
+    return exp2(x * 0.18033688 - shift);
+}
+
 float score_of(const in uint frag_row, const in uint frag_col, const in float dot_product, const in uint first_row, const in uint first_key, const in uint query0, const in uint group, const in uint head) {
     const uint T = params[0];
     uint row = first_row + frag_row;
     uint key = first_key + frag_col;
     uint query = min(query0 + row, T - 1u);
-    return key < query + 1u ? dot_product * 0.18033688 : -INF;
+    return key < query + 1u ? dot_product : -INF;
 }
 
 void main() {
@@ -159,12 +163,7 @@ void main() {
         }
 
         coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weight[4];
-        if (key0 + 64u <= all_see) {
-            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                score[j] = score[j] * 0.18033688;
-            }
-        }
-        else {
+        if (key0 + 64u > all_see) {
             [[unroll]] for (uint j = 0u; j < 4u; ++j) {
                 coopMatPerElementNV(score[j], score[j], score_of, row0, key0 + j * 16u, query0, group, head);
             }
@@ -174,6 +173,7 @@ void main() {
             coopMatPerElementNV(best, best, larger, score[j]);
         }
         coopMatReduceNV(best, best, gl_CooperativeMatrixReduceRowNV, larger_of);
+        best = best * 0.18033688;
         coopMatPerElementNV(best, best, larger, top);
 
         // While no key counts, any finite number does in place of the largest score.
@@ -183,7 +183,7 @@ void main() {
         top = best;
         total = total * correction;
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-            coopMatPerElementNV(score[j], score[j], power, shift);
+            coopMatPerElementNV(score[j], score[j], weight_of, shift);
             total = total + score[j];
             weight[j] = coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>(score[j]);
         }

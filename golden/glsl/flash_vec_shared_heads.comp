@@ -2,6 +2,7 @@
 // Fuses: attention.
 // Schedule: flash_vec wg=128 rows=4 heads=4 lanes=8 keys=4 subgroup=32.
 #version 450
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -55,17 +56,27 @@ void main() {
     }
 
     [[dont_unroll]] for (uint key0 = 0u; key0 < S; key0 += 64u) {
-        float score[16];
+        f16vec4 keys4[16];
         [[unroll]] for (uint u = 0u; u < 4u; ++u) {
             uint key = min(key0 + team + u * 16u, S - 1u);
-            vec4 keys4[4];
             [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                keys4[n] = vec4(k_vec4[(group * S * 128u + key * 128u + (lane_of_key + n * 8u) * 4u) / 4u]);
+                keys4[u * 4u + n] = k_vec4[(group * S * 128u + key * 128u + (lane_of_key + n * 8u) * 4u) / 4u];
             }
+        }
+        f16vec4 values4[16];
+        [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+            uint key = min(key0 + team + u * 16u, S - 1u);
+            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                values4[u * 4u + n] = v_vec4[(group * S * 128u + (lane_of_key + n * 8u) * 4u + key * 128u) / 4u];
+            }
+        }
+
+        float score[16];
+        [[unroll]] for (uint u = 0u; u < 4u; ++u) {
             [[unroll]] for (uint r = 0u; r < 4u; ++r) {
                 score[r * 4u + u] = 0.0;
                 [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                    score[r * 4u + u] += dot(queries[r * 4u + n], keys4[n]);
+                    score[r * 4u + u] += dot(queries[r * 4u + n], vec4(keys4[u * 4u + n]));
                 }
             }
         }
@@ -99,9 +110,8 @@ void main() {
         }
 
         [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-            uint key = min(key0 + team + u * 16u, S - 1u);
             [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                vec4 v4 = vec4(v_vec4[(group * S * 128u + (lane_of_key + n * 8u) * 4u + key * 128u) / 4u]);
+                vec4 v4 = vec4(values4[u * 4u + n]);
                 [[unroll]] for (uint r = 0u; r < 4u; ++r) {
                     sums[r * 4u + n] += score[r * 4u + u] * v4;
                 }
