@@ -8,7 +8,7 @@
 // must touch nothing beside its outputs. Only then is it timed: together with the
 // default and with the best so far, interleaved, after a warm-up, in rounds that
 // leave the slow ones out. It wins if its median is more than 2 % below the
-// default's.
+// default's, on a processor 10 %.
 //
 // [Tune] decides what to measure and what wins, on anything that is a [Lab];
 // [NewLab] is a Vulkan device.

@@ -72,9 +72,13 @@ type Progress struct {
 	Spent            time.Duration
 }
 
-// Margin is how much better than the default a schedule must be to replace it:
-// less may be noise.
-const Margin = 0.02
+// Margin is how much better than the default a schedule must be to replace it,
+// and CPUMargin the same on a processor, which other programs use too: less may
+// be noise.
+const (
+	Margin    = 0.02
+	CPUMargin = 0.10
+)
 
 // Row is what came of one kernel.
 type Row struct {
@@ -317,7 +321,11 @@ func (t *tuner) chunk(ctx context.Context, j *job) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := j.race(ctx, stand, list, right); err != nil {
+	margin := Margin
+	if t.opt.Caps.Type == target.DeviceCPU {
+		margin = CPUMargin
+	}
+	if err := j.race(ctx, stand, list, right, margin); err != nil {
 		return err
 	}
 	j.todo = j.todo[n:]
@@ -370,7 +378,7 @@ var rounds = []struct {
 }
 
 // race times the schedules that are right, and notes the times and who wins.
-func (j *job) race(ctx context.Context, stand Stand, list []kernel.Schedule, in []int) error {
+func (j *job) race(ctx context.Context, stand Stand, list []kernel.Schedule, in []int, margin float64) error {
 	var times []time.Duration
 	for n, r := range rounds {
 		var err error
@@ -382,7 +390,7 @@ func (j *job) race(ctx context.Context, stand Stand, list []kernel.Schedule, in 
 		}
 		in = j.goOn(list, in, times, r.within, r.most)
 	}
-	j.decide(list, in, times)
+	j.decide(list, in, times, margin)
 	return nil
 }
 
@@ -413,7 +421,7 @@ func (j *job) goOn(list []kernel.Schedule, in []int, times []time.Duration, with
 }
 
 // decide notes the times of a final, and what is taken from now on.
-func (j *job) decide(list []kernel.Schedule, in []int, times []time.Duration) {
+func (j *job) decide(list []kernel.Schedule, in []int, times []time.Duration, margin float64) {
 	best := 0
 	for n, i := range in {
 		j.note(tunefile.Measurement{Schedule: list[i], Status: tunefile.OK, Micros: micros(times[n])})
@@ -421,7 +429,7 @@ func (j *job) decide(list []kernel.Schedule, in []int, times []time.Duration) {
 			best = n
 		}
 	}
-	if float64(times[best]) >= (1-Margin)*float64(times[0]) {
+	if float64(times[best]) >= (1-margin)*float64(times[0]) {
 		best = 0
 	}
 	won := target.Tuned{Schedule: list[in[best]], Micros: micros(times[best])}

@@ -150,22 +150,30 @@ func TestTuneFindsTheBest(t *testing.T) {
 func TestTuneKeepsTheDefault(t *testing.T) {
 	c := caps(t, "nvidia-h100")
 	kernels := twoKernels(t, c)[:1]
-	standard, _, err := target.Select(kernels[0].Kernel, c)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, tt := range map[string]struct {
 		other   float64
 		changed bool
-	}{"as fast": {100, false}, "1.5 % better": {98.5, false}, "3 % better": {97, true}} {
+		cpu     bool
+	}{
+		"as fast": {100, false, false}, "1.5 % better": {98.5, false, false}, "3 % better": {97, true, false},
+		"3 % better on a processor": {97, false, true}, "12 % better on a processor": {88, true, true},
+	} {
+		here := c
+		if tt.cpu {
+			here.Type = target.DeviceCPU
+		}
+		standard, _, err := target.Select(kernels[0].Kernel, here)
+		if err != nil {
+			t.Fatal(err)
+		}
 		lab := &fakeLab{micros: func(_ string, s kernel.Schedule) float64 {
 			if s == standard {
 				return 100
 			}
 			return tt.other
 		}}
-		file := tunefile.New(c, "gen")
-		rows, err := Tune(context.Background(), lab, kernels, file, Options{Caps: c})
+		file := tunefile.New(here, "gen")
+		rows, err := Tune(context.Background(), lab, kernels, file, Options{Caps: here})
 		if err != nil || rows[0].Changed != tt.changed || rows[0].Default != 100 {
 			t.Errorf("%s: %+v, %v", name, rows[0], err)
 		}
