@@ -56,6 +56,8 @@ var samples = map[string]*kernel.Kernel{
 	"matvec 8 rows":      matMul(one, ir.D(8), ir.D(4096), ir.D(4096), ir.F32, true),
 	"matmul f16 4096":    matrixMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F16, false),
 	"matmul bf16 4096":   matrixMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.BF16, true),
+	"matmul f16 11008":   matrixMul(one, ir.D(4096), ir.D(4096), ir.D(11008), ir.F16, true),
+	"matmul f16 4160":    matrixMul(one, ir.D(4096), ir.D(4096), ir.D(4160), ir.F16, true),
 	"matmul f16 512":     matrixMul(one, ir.D(512), ir.D(512), ir.D(512), ir.F16, false),
 	"matmul f16 T":       matrixMul(one, ir.Symbol("T", 2048), ir.D(4096), ir.D(4096), ir.F16, true),
 	"matmul f16 by q4_0": inF16(matMul(one, ir.D(512), ir.D(4096), ir.D(4096), ir.Q4_0, true)),
@@ -101,6 +103,8 @@ func TestSelect(t *testing.T) {
 		{"nvidia-h100", "matmul 9 rows", "tile wg=256 tile=32x32x16 thread=2x2"},
 		{"nvidia-h100", "matmul f16 4096", "coopmat2 wg=256"},
 		{"nvidia-h100", "matmul f16 T", "coopmat2 wg=256"},
+		{"nvidia-h100", "matmul f16 11008", "coopmat2 wg=256 tile=128x256x32"}, // 344 steps; 172 of 64 are no multiple of 8
+		{"nvidia-h100", "matmul f16 4160", "coopmat2 wg=256 tile=128x128x64"},
 		{"nvidia-h100", "matmul bf16 4096", "coopmat2 wg=256"},
 		{"nvidia-h100", "matmul f16 512", "coopmat2 wg=128 tile=64x64x64"},
 		{"nvidia-h100", "matmul f16 by q4_0", "coopmat wg=256 tile=128x128x32"},

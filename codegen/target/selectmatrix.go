@@ -173,6 +173,9 @@ func slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 			worst = h
 		}
 	}
+	if f := unrollCost(k, s); f > 1 {
+		note(handicap{f, "steps that are no multiple of 8"})
+	}
 	t, _ := MatrixDType(k)
 	r := len(k.Parallel)
 	for _, p := range k.Products {
@@ -202,6 +205,22 @@ func slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 		worst.why = strings.TrimPrefix(worst.why+", groups of rows are seldom full", ", ")
 	}
 	return worst
+}
+
+// unrollCost is by how much a tile of a workgroup is slower where its steps are
+// no multiple of 8, as which NVIDIA's driver unrolls them: with the steps left
+// over it runs out of registers. 4096x4096 by 4352 (68 steps of 64), by 11008
+// (172) and by 4608 (72), TFLOP/s: 94, 93 and 292 in 128x256x64, 254, 258 in
+// 128x128x64.
+func unrollCost(k *kernel.Kernel, s kernel.Schedule) float64 {
+	steps := ceilDiv(k.Fold.Max(), int64(s.TileK))
+	switch {
+	case s.Variant != kernel.VarCoopMat2 || steps%8 == 0 || steps < 8:
+		return 1
+	case laneSums(k, s) > 64:
+		return 3
+	}
+	return 1.06
 }
 
 // plainLoad reports whether an operand is a load of a buffer of dtype t.
