@@ -70,10 +70,15 @@ func attentionSplits(k *kernel.Kernel, caps Caps) int {
 }
 
 // flashSplits is into how many runs keys are cut so that the device has enough
-// workgroups: a power of two, each of several steps.
+// workgroups, and none a longer run than it likes: a power of two, each of
+// several steps.
 func (t tuning) flashSplits(sh flashShape, step int) int {
 	splits := 1
-	for splits < MaxSplits && sh.Batch*sh.Groups*int64(2*splits) <= t.fill*t.flashFill && sh.Keys >= int64(2*splits*step*2) {
+	more := func() bool {
+		idle := sh.Batch*sh.Groups*int64(2*splits) <= t.fill
+		return idle || t.flashRun > 0 && sh.Keys > t.flashRun*int64(splits)
+	}
+	for splits < MaxSplits && more() && sh.Keys >= int64(2*splits*step*2) {
 		splits *= 2
 	}
 	if splits == 1 {

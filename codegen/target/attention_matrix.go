@@ -8,8 +8,9 @@ import (
 )
 
 // flashMatrixTile is a tile of an attention on matrix units: one fragment of
-// rows for each subgroup of the workgroup, and Keys at a time.
-type flashMatrixTile struct{ Subgroups, Keys int }
+// rows for each subgroup of the workgroup, and Keys at a time; for vectors up to
+// Width elements, or any if that is 0.
+type flashMatrixTile struct{ Subgroups, Keys, Width int }
 
 // flashMatrixCandidates: the most rows that fill the device, by the variant
 // that keeps scores in registers where there is it.
@@ -28,7 +29,7 @@ func (t tuning) flashMatrixCandidates(k *kernel.Kernel, caps Caps) []Candidate {
 			c := Candidate{kernel.Schedule{Variant: variant, Workgroup: tl.Subgroups * t.subgroup, Vec: 4, Subgroup: t.subgroup, Heads: heads,
 				TileM: rows, TileN: tl.Keys, FragM: frag, FragN: frag, FragK: frag},
 				fmt.Sprintf("%d queries of %d heads a tile, %d keys, on matrix units: %d workgroups", rows/heads, heads, tl.Keys, groups)}
-			if 2*sh.Queries*int64(heads) <= int64(rows) {
+			if 2*sh.Queries*int64(heads) <= int64(rows) || tl.Width > 0 && max(sh.Dot, sh.Value) > tl.Width {
 				continue
 			}
 			if groups >= t.fill/2 {

@@ -51,10 +51,14 @@ var nvidia = class{
 			{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 4, M: 16, N: 64, K: 64, Rate: 61},
 			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 32, N: 32, K: 64, Rate: 60},
 		}
-		// One query over 8192 keys of 32 heads of 128, f16: 50.1 us in 16 runs of keys
-		// by 128 invocations, 8 lanes a key; 52 with 16 lanes, 58 in 64 runs.
-		t.flashWorkgroup, t.flashLanes, t.flashKeys, t.flashFill = 128, 8, 4, 1
-		t.flashMatrices = []flashMatrixTile{{8, 64}, {8, 32}, {4, 64}, {4, 32}, {2, 32}}
+		// One query over 8192 keys of 32 heads of 128, f16, us by invocations, lanes a
+		// key, keys at a time and runs of keys: 256 16 4 in 16 runs 52.3, in 8 runs 55.2;
+		// 128 16 4 in 32 52.9; 256 8 2 in 16 54.3; 128 8 4 in 32 55.4, in 8 75.1.
+		t.flashWorkgroup, t.flashLanes, t.flashKeys, t.flashRun = 256, 16, 4, 512
+		// 4096 queries and keys, us by subgroups and keys: 32 heads of 128: 8 64 1135 to
+		// 1190, 4 32 1398, 8 32 1456, 4 64 1520; of 64: 8 32 670, 4 64 765, 8 64 807; 16
+		// heads of 256: 8 32 1838, 4 32 2144.
+		t.flashMatrices = []flashMatrixTile{{8, 32, 64}, {8, 64, 0}, {8, 32, 0}, {4, 32, 0}, {2, 32, 0}}
 		t.flashTiles = []tile{
 			{64, 64, 16, 4, 4}, // 38 KiB at 128 elements a head
 			{32, 64, 16, 4, 4},

@@ -43,10 +43,10 @@ type tuning struct {
 	flashMatrices []flashMatrixTile // of attentions on matrix units
 
 	// Attentions of few rows: invocations of a workgroup, lanes that share a key
-	// and keys that each takes at a time; and by how much more workgroups than
-	// fill the device it is to have.
+	// and keys that each takes at a time; and the longest run of keys for one
+	// workgroup, or 0 for any.
 	flashWorkgroup, flashLanes, flashKeys int
-	flashFill                             int64
+	flashRun                              int64
 
 	vecWorkgroup int // invocations of a matvec workgroup
 	vecColumns   int // columns that share the reading of A
