@@ -1,6 +1,6 @@
 // attention over [1,8,4,1,128], folding S
 // Fuses: attention.
-// Schedule: flash_vec wg=128 rows=4 heads=4 lanes=8 keys=4 subgroup=32.
+// Schedule: flash_vec wg=256 rows=4 heads=4 lanes=16 keys=4 subgroup=32.
 #version 450
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_EXT_spirv_intrinsics : require
@@ -12,7 +12,7 @@
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 128) in;
+layout(local_size_x = 256) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Q_vec4_buffer { f16vec4 q_vec4[]; }; // f16
 layout(set = 0, binding = 1, std430) readonly buffer K_vec4_buffer { f16vec4 k_vec4[]; }; // f16
@@ -20,8 +20,8 @@ layout(set = 0, binding = 2, std430) readonly buffer V_vec4_buffer { f16vec4 v_v
 layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { f16vec4 result_vec4[]; }; // f16
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared vec4 shared_sums[512];
-shared vec2 shared_weights[16];
+shared vec4 shared_sums[1024];
+shared vec2 shared_weights[32];
 
 #define INF uintBitsToFloat(0x7f800000u)
 
@@ -36,38 +36,38 @@ void main() {
     const uint S = params[0];
     uint self = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
     uint group = gl_WorkGroupID.y;
-    uint lane_of_key = self % 8u;
-    uint team = self / 8u;
-    vec4 queries[16];
+    uint lane_of_key = self % 16u;
+    uint team = self / 16u;
+    vec4 queries[8];
     [[unroll]] for (uint r = 0u; r < 4u; ++r) {
-        [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-            queries[r * 4u + n] = vec4(q_vec4[(group * 512u + r * 128u + (lane_of_key + n * 8u) * 4u) / 4u]) * 0.12751743;
+        [[unroll]] for (uint n = 0u; n < 2u; ++n) {
+            queries[r * 2u + n] = vec4(q_vec4[(group * 512u + r * 128u + (lane_of_key + n * 16u) * 4u) / 4u]) * 0.12751743;
         }
     }
     float top[4];
     float total[4];
-    vec4 sums[16];
+    vec4 sums[8];
     [[unroll]] for (uint r = 0u; r < 4u; ++r) {
         top[r] = -INF;
         total[r] = 0.0;
-        [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-            sums[r * 4u + n] = vec4(0.0);
+        [[unroll]] for (uint n = 0u; n < 2u; ++n) {
+            sums[r * 2u + n] = vec4(0.0);
         }
     }
 
     [[dont_unroll]] for (uint key0 = 0u; key0 < S; key0 += 64u) {
-        f16vec4 keys4[16];
+        f16vec4 keys4[8];
         [[unroll]] for (uint u = 0u; u < 4u; ++u) {
             uint key = min(key0 + team + u * 16u, S - 1u);
-            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                keys4[u * 4u + n] = k_vec4[(group * S * 128u + key * 128u + (lane_of_key + n * 8u) * 4u) / 4u];
+            [[unroll]] for (uint n = 0u; n < 2u; ++n) {
+                keys4[u * 2u + n] = k_vec4[(group * S * 128u + key * 128u + (lane_of_key + n * 16u) * 4u) / 4u];
             }
         }
-        f16vec4 values4[16];
+        f16vec4 values4[8];
         [[unroll]] for (uint u = 0u; u < 4u; ++u) {
             uint key = min(key0 + team + u * 16u, S - 1u);
-            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                values4[u * 4u + n] = v_vec4[(group * S * 128u + (lane_of_key + n * 8u) * 4u + key * 128u) / 4u];
+            [[unroll]] for (uint n = 0u; n < 2u; ++n) {
+                values4[u * 2u + n] = v_vec4[(group * S * 128u + (lane_of_key + n * 16u) * 4u + key * 128u) / 4u];
             }
         }
 
@@ -75,14 +75,15 @@ void main() {
         [[unroll]] for (uint u = 0u; u < 4u; ++u) {
             [[unroll]] for (uint r = 0u; r < 4u; ++r) {
                 score[r * 4u + u] = 0.0;
-                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                    score[r * 4u + u] += dot(queries[r * 4u + n], vec4(keys4[u * 4u + n]));
+                [[unroll]] for (uint n = 0u; n < 2u; ++n) {
+                    score[r * 4u + u] += dot(queries[r * 2u + n], vec4(keys4[u * 2u + n]));
                 }
             }
         }
 
         // The lanes of a team add up what each has of a product.
         [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+            score[i] += subgroupShuffleXor(score[i], 8u);
             score[i] += subgroupShuffleXor(score[i], 4u);
             score[i] += subgroupShuffleXor(score[i], 2u);
             score[i] += subgroupShuffleXor(score[i], 1u);
@@ -100,8 +101,8 @@ void main() {
             float correction = exp2(top[r] - shift);
             top[r] = best;
             total[r] *= correction;
-            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                sums[r * 4u + n] *= correction;
+            [[unroll]] for (uint n = 0u; n < 2u; ++n) {
+                sums[r * 2u + n] *= correction;
             }
             [[unroll]] for (uint u = 0u; u < 4u; ++u) {
                 score[r * 4u + u] = exp2(score[r * 4u + u] - shift);
@@ -110,10 +111,10 @@ void main() {
         }
 
         [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                vec4 v4 = vec4(values4[u * 4u + n]);
+            [[unroll]] for (uint n = 0u; n < 2u; ++n) {
+                vec4 v4 = vec4(values4[u * 2u + n]);
                 [[unroll]] for (uint r = 0u; r < 4u; ++r) {
-                    sums[r * 4u + n] += score[r * 4u + u] * v4;
+                    sums[r * 2u + n] += score[r * 4u + u] * v4;
                 }
             }
         }
@@ -122,52 +123,49 @@ void main() {
     // Teams of a subgroup join their results.
     [[unroll]] for (uint r = 0u; r < 4u; ++r) {
         float best = top[r];
-        best = max(best, subgroupShuffleXor(best, 8u));
         best = max(best, subgroupShuffleXor(best, 16u));
         float shift = best == -INF ? 0.0 : best;
         float correction = exp2(top[r] - shift);
         top[r] = best;
         total[r] *= correction;
-        [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-            sums[r * 4u + n] *= correction;
-        }
-        total[r] += subgroupShuffleXor(total[r], 8u);
-        [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-            sums[r * 4u + n] += subgroupShuffleXor(sums[r * 4u + n], 8u);
+        [[unroll]] for (uint n = 0u; n < 2u; ++n) {
+            sums[r * 2u + n] *= correction;
         }
         total[r] += subgroupShuffleXor(total[r], 16u);
-        [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-            sums[r * 4u + n] += subgroupShuffleXor(sums[r * 4u + n], 16u);
+        [[unroll]] for (uint n = 0u; n < 2u; ++n) {
+            sums[r * 2u + n] += subgroupShuffleXor(sums[r * 2u + n], 16u);
         }
     }
 
-    if (gl_SubgroupInvocationID < 8u) {
+    if (gl_SubgroupInvocationID < 16u) {
         [[unroll]] for (uint r = 0u; r < 4u; ++r) {
             shared_weights[gl_SubgroupID * 4u + r] = vec2(top[r], total[r]);
-            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                shared_sums[(gl_SubgroupID * 4u + r) * 32u + (lane_of_key + n * 8u)] = sums[r * 4u + n];
+            [[unroll]] for (uint n = 0u; n < 2u; ++n) {
+                shared_sums[(gl_SubgroupID * 4u + r) * 32u + (lane_of_key + n * 16u)] = sums[r * 2u + n];
             }
         }
     }
     barrier();
 
-    uint row = self / 32u;
-    uint quad = self % 32u;
-    float best = -INF;
-    for (uint g = 0u; g < 4u; ++g) {
-        best = max(best, shared_weights[g * 4u + row].x);
+    if (self < 128u) {
+        uint row = self / 32u;
+        uint quad = self % 32u;
+        float best = -INF;
+        for (uint g = 0u; g < 8u; ++g) {
+            best = max(best, shared_weights[g * 4u + row].x);
+        }
+        float sum = 0.0;
+        vec4 weighted = vec4(0.0);
+        for (uint g = 0u; g < 8u; ++g) {
+            float shift = best == -INF ? 0.0 : best;
+            float correction = exp2(shared_weights[g * 4u + row].x - shift);
+            sum += correction * shared_weights[g * 4u + row].y;
+            weighted += correction * shared_sums[(g * 4u + row) * 32u + quad];
+        }
+        vec4 result4;
+        [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+            result4[lane] = div_full(weighted[lane], sum);
+        }
+        result_vec4[(group * 512u + row * 128u + quad * 4u) / 4u] = f16vec4(result4);
     }
-    float sum = 0.0;
-    vec4 weighted = vec4(0.0);
-    for (uint g = 0u; g < 4u; ++g) {
-        float shift = best == -INF ? 0.0 : best;
-        float correction = exp2(shared_weights[g * 4u + row].x - shift);
-        sum += correction * shared_weights[g * 4u + row].y;
-        weighted += correction * shared_sums[(g * 4u + row) * 32u + quad];
-    }
-    vec4 result4;
-    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        result4[lane] = div_full(weighted[lane], sum);
-    }
-    result_vec4[(group * 512u + row * 128u + quad * 4u) / 4u] = f16vec4(result4);
 }
