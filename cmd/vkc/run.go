@@ -15,6 +15,7 @@ import (
 )
 
 type runFlags struct {
+	precision                string
 	device, weights, trace   string
 	inputs, outputs, symbols []string
 	check, profile           bool
@@ -44,6 +45,7 @@ its ops have.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&f.device, "device", "d", "auto", "auto, cpu (the reference), an index of vkc devices, or part of a name")
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE`, where the bundle has no weights")
+	flags.StringVar(&f.precision, "precision", "full", precisionHelp)
 	flags.StringArrayVarP(&f.inputs, "input", "i", nil, "`NAME=VALUE`: FILE.npy, [1,2,3] or random:SEED; once per input")
 	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "`NAME=FILE.npy` to write an output to; may be repeated")
 	flags.StringArrayVar(&f.symbols, "symbol", nil, "`NAME=N`: the value of a symbol that inputs do not tell; may be repeated")
@@ -132,6 +134,12 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 		}
 	} else if g, err = vkc.ReadGraph(path); err != nil {
 		return err
+	}
+	if isBundle && s.flags.precision != ir.PrecisionFull {
+		return usagef("--precision: a bundle has the precision that it was compiled with")
+	}
+	if g, err = vkc.WithPrecision(g, s.flags.precision); err != nil {
+		return usagef("--precision: %v", err)
 	}
 	if err := s.prepare(g); err != nil {
 		return err

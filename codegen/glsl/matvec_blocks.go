@@ -80,6 +80,9 @@ func (v *matVec) accumulateBlocks(r blockRun) {
 	if r.f.levels == "" && !r.ints {
 		v.helper(r.unpack(), "float")
 	}
+	if r.ints && r.needsSums() {
+		v.declareOnes()
+	}
 	v.line("")
 	v.inTurn(v.dim(steps), func(step text) { v.addRun(r, step, int(steps.Max())+1) })
 }

@@ -116,24 +116,22 @@ func speedCases(t *testing.T, p product, caps target.Caps) []speedCase {
 			list = append(list, speedCase{d, s})
 		}
 	}
-	for _, d := range []speedData{{kernel.LayoutBlocks, false}, {kernel.LayoutPlanes, false}, {kernel.LayoutPlanes, true}} {
+	for _, d := range []speedData{{kernel.LayoutPlanes, false}, {kernel.LayoutPlanes, true}} {
 		chosen, _, err := target.Select(d.product(p).kernel(), caps)
 		check(t, err)
 		try(d, chosen)
 	}
 	sub := int(caps.SubgroupSize)
-	for _, subgroups := range []int{1, 4, 8} {
-		for _, cols := range []int{1, 2, 4} {
-			for _, ahead := range []int{1, 2} {
-				for _, run := range []int{8, 16, 32} {
-					s := blockRun(vec(int(p.m.Max()), sub*subgroups, 1, cols, sub), run)
-					s.Ahead, s.Subnormals = ahead, true
-					if strings.Contains(*speedSweep, "floats") && cols > 1 {
-						try(speedData{kernel.LayoutPlanes, false}, s)
-					}
-					s.Subnormals = false
-					if strings.Contains(*speedSweep, "bytes") && run > 8 && (ahead == 1 || run == 32) {
-						try(speedData{kernel.LayoutPlanes, true}, s)
+	for _, d := range []speedData{{kernel.LayoutPlanes, false}, {kernel.LayoutPlanes, true}} {
+		for _, subgroups := range []int{4, 8} {
+			for _, cols := range []int{4, 8} {
+				for _, ahead := range []int{1, 2} {
+					for _, run := range []int{16, 32} {
+						s := blockRun(vec(int(p.m.Max()), sub*subgroups, 1, cols, sub), run)
+						s.Ahead, s.Subnormals = ahead, !d.bytes
+						if strings.Contains(*speedSweep, map[bool]string{true: "bytes", false: "floats"}[d.bytes]) && (ahead == 1 || !d.bytes) {
+							try(d, s)
+						}
 					}
 				}
 			}

@@ -39,6 +39,13 @@ func (v *matVec) inGroups(value *kernel.Expr) bool {
 	return same
 }
 
+// declareOnes declares the bytes that a dot product with adds up others. They
+// are no constant: drivers make bytewise sums of dot products with one, at 22 us
+// of the 62 us that 14336x14336 of q4_0 took on an H100.
+func (v *matVec) declareOnes() {
+	v.line("int ones = 0x01010101 + int(gl_NumWorkGroups.x >> 31); // + 0")
+}
+
 // readIntStrip reads every row of an A along a strip. It returns the names of
 // the bytes, four to an int, of their sums where the format needs them, and of
 // their scales.
@@ -69,7 +76,7 @@ func (v *matVec) readIntStrip(r blockRun, o *matOperand, k text) (rows, sums, sc
 			x := elementOf(rows, s.ThreadM*r.quads, plus(times(i, r.quads), t))
 			v.line("%s = int(%s);", x.s, word.s)
 			if sums != "" {
-				v.line("%s += dotPacked4x8EXT(%s, 0x01010101);", elementOf(sums, s.ThreadM, i).s, x.s)
+				v.line("%s += dotPacked4x8EXT(%s, ones);", elementOf(sums, s.ThreadM, i).s, x.s)
 			}
 		})
 	})

@@ -31,6 +31,9 @@ func (t tuning) blockVec(k *kernel.Kernel, b ir.DType, sh matShape) blockVec {
 	if v.run == 0 {
 		v = blockVec{run: t.runOf(b), lanes: t.blockLanes, columns: t.blockColumns}
 	}
+	if sh.M > 1 {
+		v.columns = min(v.columns, 4)
+	}
 	for rows := sh.M; rows > 2 && v.run > 8; rows = (rows + 1) / 2 {
 		v.run /= 2 // an invocation keeps that much of several rows of A
 	}

@@ -1,6 +1,6 @@
 // matmul over [1,4096], folding 4096
 // Fuses: matmul.
-// Schedule: matvec wg=128 rows=1x4 vec=4 run=16 subgroup=32.
+// Schedule: matvec wg=256 rows=1x8 vec=4 run=16 subnormals subgroup=32.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -11,21 +11,21 @@
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 128) in;
+layout(local_size_x = 256) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer A_vec4_buffer { vec4 a_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer B_buffer { uint16_t b[]; }; // q4_0
 layout(set = 0, binding = 2, std430) readonly buffer Bias_buffer { float bias[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 
-shared float partial[20];
+shared float partial[72];
 
-// Four bytes as floats, by way of the halves from 1024 to 1279, whose last bits
-// are a byte: conversions of integers are slower.
-vec4 bytes_unsigned(uint bytes) {
-    vec2 even = unpackHalf2x16(bytes & 0x00ff00ffu | 0x64006400u);
-    vec2 odd = unpackHalf2x16(bytes >> 8 & 0x00ff00ffu | 0x64006400u);
-    return vec4(even.x, odd.x, even.y, odd.y) - 1024.0;
+// Four bytes as floats of 2^-24 each: the halves that are a byte in the last
+// bits and zeros before it.
+vec4 bytes_subnormal(uint bytes) {
+    vec2 even = unpackHalf2x16(bytes & 0x00ff00ffu);
+    vec2 odd = unpackHalf2x16(bytes >> 8 & 0x00ff00ffu);
+    return vec4(even.x, odd.x, even.y, odd.y);
 }
 
 uint short_b(uint block, uint at) {
@@ -53,13 +53,13 @@ uint quants_b(uint block, uint e, uint p) {
 
 void main() {
     uint self = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
-    uint col0 = gl_WorkGroupID.x * 4u;
-    float acc[4];
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+    uint col0 = gl_WorkGroupID.x * 8u;
+    float acc[8];
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
         acc[i] = 0.0;
     }
 
-    for (uint step_2 = self; step_2 < 256u; step_2 += 128u) {
+    for (uint step_2 = self; step_2 < 256u; step_2 += 256u) {
         uint block = step_2 / 2u;
         uint e = step_2 % 2u * 8u;
         uint k = block * 32u + e;
@@ -71,38 +71,38 @@ void main() {
                 a_strip[t] = a_vec4[(k + p * 16u + t * 4u) / 4u];
                 a_sum += dot(a_strip[t], vec4(1.0));
             }
-            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            [[unroll]] for (uint j = 0u; j < 8u; ++j) {
                 uint col = col0 + j;
                 float dots;
                 dots = 0.0;
                 uint at = col * 128u + block;
                 [[unroll]] for (uint t = 0u; t < 2u; ++t) {
-                    vec4 levels = bytes_unsigned(quants_b(at, e + t * 4u, p));
+                    vec4 levels = bytes_subnormal(quants_b(at, e + t * 4u, p));
                     dots += dot(levels, a_strip[t]);
                 }
                 float scale = scale_b(at, e + p * 16u);
-                acc[j] += scale * (dots - 8.0 * a_sum);
+                acc[j] += scale * (16777216.0 * dots - 8.0 * a_sum);
             }
         }
     }
 
-    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+    [[unroll]] for (uint j = 0u; j < 8u; ++j) {
         acc[j] += subgroupShuffleXor(acc[j], 16u);
         acc[j] += subgroupShuffleXor(acc[j], 8u);
         acc[j] += subgroupShuffleXor(acc[j], 4u);
         acc[j] += subgroupShuffleXor(acc[j], 2u);
         acc[j] += subgroupShuffleXor(acc[j], 1u);
         if (gl_SubgroupInvocationID == 0u) {
-            partial[self / 32u * 5u + j] = acc[j];
+            partial[self / 32u * 9u + j] = acc[j];
         }
     }
     barrier();
 
-    if (self < 4u) {
+    if (self < 8u) {
         uint col = col0 + self;
         float sum = partial[self];
-        for (uint p = 1u; p < 4u; ++p) {
-            sum += partial[p * 5u + self];
+        for (uint p = 1u; p < 8u; ++p) {
+            sum += partial[p * 9u + self];
         }
         result[col] = sum + bias[col];
     }

@@ -1,0 +1,35 @@
+package vkc
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Precisions lists what [WithPrecision] takes, from exact to fast.
+func Precisions() []string {
+	attrs := ir.OpMatMul.Info().Attrs
+	return attrs[slices.IndexFunc(attrs, func(a ir.AttrInfo) bool { return a.Name == "precision" })].Enum
+}
+
+// WithPrecision returns a graph whose matrix products may be as exact as
+// precision says, one of the values of matmul's attribute of that name: "full",
+// "half", "half_sums" or "int8". Products that the graph allows something else
+// than full precision stay as they are.
+func WithPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
+	if !slices.Contains(Precisions(), precision) {
+		return nil, fmt.Errorf("no precision %q: want one of %s", precision, strings.Join(Precisions(), ", "))
+	}
+	if precision == ir.PrecisionFull {
+		return g, nil
+	}
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		if n.Op() != ir.OpMatMul || n.Attrs().String_("precision") != ir.PrecisionFull {
+			return rw.Copy(n, args)
+		}
+		attrs := slices.DeleteFunc(slices.Clone(n.Attrs()), func(a ir.Attr) bool { return a.Name == "precision" })
+		return rw.New.Add(n.Op(), args, append(attrs, ir.Attr{Name: "precision", Value: precision}), n.Pos())
+	})
+}
