@@ -239,7 +239,11 @@ func (t tuning) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 		if lanes > wg {
 			return
 		}
-		s := matVecSchedule(sh, lanes, wg/lanes*v.columns, v.columns, wg, subgroup)
+		cols := v.columns
+		for blocksOf(k) != ir.Invalid && cols > 1 && sh.Batch*ceilDiv(sh.N, int64(wg/lanes*cols)) < t.fill/2 {
+			cols /= 2 // rather than leave cores idle
+		}
+		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, subgroup)
 		s.TileK, s.Ahead, s.Subnormals = v.run, v.ahead, v.subnormals
 		all = append(all, Candidate{s, reason})
 	}
