@@ -124,7 +124,7 @@ func speedCases(t *testing.T, p product, caps target.Caps) []speedCase {
 	sub := int(caps.SubgroupSize)
 	for _, d := range []speedData{{kernel.LayoutPlanes, false}, {kernel.LayoutPlanes, true}} {
 		for _, subgroups := range []int{4, 8} {
-			for _, cols := range []int{4, 8} {
+			for _, cols := range []int{1, 2, 4, 8} {
 				for _, ahead := range []int{1, 2} {
 					for _, run := range []int{16, 32} {
 						s := blockRun(vec(int(p.m.Max()), sub*subgroups, 1, cols, sub), run)
