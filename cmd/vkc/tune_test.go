@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,10 @@ func tuned(t *testing.T, more ...string) string {
 	return info.File
 }
 
+// tunedLine is what a kernel chosen by measurement says. There is no next best
+// where all others were clearly slower at first sight.
+var tunedLine = regexp.MustCompile(`, tuned: [0-9.e+]+ us(, next best [0-9.e+]+)?\n`)
+
 // TestTune tunes one kernel, sees the tuning in what is compiled, and goes on.
 func TestTune(t *testing.T) {
 	needDevice(t)
@@ -32,7 +37,7 @@ func TestTune(t *testing.T) {
 	if dir, _ := filepath.Split(path); filepath.Clean(dir) != filepath.Join(root, "tuning") {
 		t.Errorf("kept in %s", path)
 	}
-	if r := ok(t, "dump", mlpGraph, "--stage", "glsl", "--target", "auto"); strings.Count(r.stdout, ", tuned: ") != 1 || !strings.Contains(r.stdout, " us, next best ") {
+	if r := ok(t, "dump", mlpGraph, "--stage", "glsl", "--target", "auto"); len(tunedLine.FindAllString(r.stdout, -1)) != 1 {
 		t.Errorf("dump prints\n%s", r.stdout)
 	}
 	if r := ok(t, "dump", mlpGraph, "--stage", "glsl", "--target", "auto", "--no-tuning"); strings.Contains(r.stdout, "tuned:") {

@@ -133,7 +133,7 @@ func halfUnit(n *ir.Node) float64 {
 func jumps(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpFloor, ir.OpCeil, ir.OpRound, ir.OpTrunc, ir.OpSign, ir.OpMod, ir.OpRem, ir.OpAtan2,
-		ir.OpIsNaN, ir.OpIsInf, ir.OpArgmax, ir.OpArgmin, ir.OpArgsort, ir.OpTopKIndices:
+		ir.OpIsNaN, ir.OpIsInf, ir.OpArgmax, ir.OpArgmin, ir.OpArgsort, ir.OpTopKIndices, ir.OpQuantize:
 		return true
 	}
 	floats := slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return a.DType().IsFloat() })
@@ -287,6 +287,8 @@ func (b *Bound) moved(n *ir.Node, args []Bound) {
 		b.Lo, b.Hi, b.Err = -m, m, args[0].Err+count*u.Err+2*m
 	case ir.OpEmbedding:
 		b.Exact = args[0].Exact && args[1].Exact
+	case ir.OpQuantize:
+		b.Lo, b.Hi = -blockMagnitude, blockMagnitude
 	}
 }
 

@@ -341,7 +341,7 @@ func (g *generator) matmul() *ir.Node {
 func (g *generator) quantized() *ir.Node {
 	t := g.oneOf(ir.Q8_0, ir.Q4_0, ir.Q4_1, ir.Q5_0, ir.Q5_1, ir.IQ4_NL, ir.MXFP4) // short blocks, so that tensors stay small
 	k := t.BlockElems() * (1 + g.rng.IntN(2))
-	w := g.named(ir.OpWeight, fmt.Sprintf("q%d", len(g.g.Nodes())), ir.ShapeOf(1+g.rng.IntN(12), k), t)
+	w := g.blocks(t, k)
 	switch g.rng.IntN(4) {
 	case 0:
 		return g.add(ir.OpEmbedding, []*ir.Node{w, g.ints()}, attr("dtype", g.float))
@@ -350,6 +350,17 @@ func (g *generator) quantized() *ir.Node {
 	}
 	a := g.leaf(append(g.shape(1+g.rng.IntN(2)), ir.D(k)), g.float)
 	return g.add(ir.OpMatMul, []*ir.Node{a, w}, attr("transpose_b", true))
+}
+
+// blocks makes rows of k elements in a block format: a weight, or values that
+// are put into blocks on the way. Those come from outside, since blocks jump
+// where what they are made from has an error.
+func (g *generator) blocks(t ir.DType, k int) *ir.Node {
+	name, shape := fmt.Sprintf("q%d", len(g.g.Nodes())), ir.ShapeOf(1+g.rng.IntN(12), k)
+	if t == ir.MXFP4 || g.rng.IntN(3) > 0 { // which is made by package quant alone
+		return g.named(ir.OpWeight, name, shape, t)
+	}
+	return g.add(ir.OpQuantize, []*ir.Node{g.leaf(shape, g.float)}, attr("dtype", t))
 }
 
 func (g *generator) attention() *ir.Node {
