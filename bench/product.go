@@ -10,13 +10,42 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// checkProduct compares all of y[m,n] with x[m,k] times the transpose of w[n,k]
-// by Freivalds' method (1977): for a random vector r of signs, y r must be
-// x (w^T r), which costs no product of matrices. Samples alone would miss a tile
-// that is wrong; a tile that is wrong changes the sums of its rows by more than
-// errors that are within the tolerance can add up to, since those have random
-// signs.
+// checkProduct compares all of y[m,n] with x[m,k] times the transpose of w[n,k].
+// Samples alone would miss a tile that is wrong.
 func checkProduct(x, w, y *ir.Data, tol ir.Tolerance) error {
+	largest, err := largestOf(y)
+	if err != nil {
+		return err
+	}
+	allowed := tol.Abs + tol.Eps*epsilon(y.DType)*largest
+	if x.Dims[0] == 1 {
+		return checkColumns(x, w, y, allowed)
+	}
+	return checkRows(x, w, y, allowed*math.Sqrt(float64(w.Dims[0])))
+}
+
+// checkColumns compares the elements of a single row.
+func checkColumns(x, w, y *ir.Data, allowed float64) error {
+	row, have := make([]float64, x.Dims[1]), make([]float64, y.Dims[1])
+	ir.DecodeFloats(row, x.DType, x.Bytes)
+	ir.DecodeFloats(have, y.DType, y.Bytes)
+	want, err := dotRows(w, row)
+	if err != nil {
+		return err
+	}
+	for i := range have {
+		if d := math.Abs(have[i] - want[i]); !(d <= allowed) {
+			return fmt.Errorf("output \"y\": element [0,%d] is %v, want %v ±%.3g", i, have[i], want[i], allowed)
+		}
+	}
+	return nil
+}
+
+// checkRows compares rows by Freivalds' method (1977): for a random vector r of
+// signs, y r must be x (w^T r), which costs no product of matrices. A tile that
+// is wrong changes the sums of its rows by more than errors that are within the
+// tolerance can add up to, since those have random signs.
+func checkRows(x, w, y *ir.Data, allowed float64) error {
 	m, n, k := x.Dims[0], w.Dims[0], x.Dims[1]
 	rng := rand.New(rand.NewPCG(11, 13))
 	signs := make([]float64, n)
@@ -35,11 +64,6 @@ func checkProduct(x, w, y *ir.Data, tol ir.Tolerance) error {
 	if err != nil {
 		return err
 	}
-	largest, err := largestOf(y)
-	if err != nil {
-		return err
-	}
-	allowed := (tol.Abs + tol.Eps*epsilon(y.DType)*largest) * math.Sqrt(float64(n))
 	for i := range m {
 		if d := math.Abs(have[i] - want[i]); !(d <= allowed) {
 			return fmt.Errorf("output \"y\": the elements of row %d, added up with random signs, are %v, want %v ±%.3g", i, have[i], want[i], allowed)

@@ -25,7 +25,7 @@ func matmulCases(scale Scale) []Case {
 		list = append(list, denseCase(ir.F16, n, n, n))
 	}
 	n := scale.of(4096, 96)
-	list = append(list, plainCase(ir.F16, n, n, n))
+	list = append(list, plainCase(ir.F16, n, n, n), halfSumsCase(n, n, n))
 	for _, n := range []int{1024, 4096} {
 		n = scale.of(n, n/32)
 		list = append(list, denseCase(ir.F32, n, n, n))
@@ -72,6 +72,16 @@ func plainCase(t ir.DType, m, n, k int) Case {
 	return c
 }
 
+// halfSumsCase is a product of f16 that allows sums in f16.
+func halfSumsCase(m, n, k int) Case {
+	c := denseCase(ir.F16, m, n, k)
+	c.Name = name("matmul", ir.F16, sizesText(m, n, k), "half_sums")
+	c.Build = func(b *frontend.Builder, s Sizes) {
+		b.Output("y", b.Input("x", ir.F16, s["m"], s["k"]).MatMulTIn(frontend.HalfSums, b.Input("w", ir.F16, s["n"], s["k"])))
+	}
+	return c
+}
+
 // quantCase is f32 activations times stored weights, which the compiler may lay
 // out as it likes, in a precision: half allows what others do, too, rounding
 // both to f16.
@@ -108,9 +118,15 @@ func matvecCases(scale Scale) []Case {
 	for _, t := range all {
 		list = append(list, matvecCase(t, 1, large, k), matvecCase(t, 1, small, k))
 	}
+	for _, t := range formats {
+		list = append(list, byteCase(t, 1, large, k), byteCase(t, 1, small, k))
+	}
 	for _, t := range append([]ir.DType{ir.F16}, commonFormats...) {
 		for rows := 2; rows <= 8; rows++ {
 			list = append(list, matvecCase(t, rows, large, k))
+			if t.IsBlock() {
+				list = append(list, byteCase(t, rows, large, k))
+			}
 		}
 	}
 	return list
@@ -122,5 +138,14 @@ func matvecCase(t ir.DType, rows, n, k int) Case {
 	c.Name = fmt.Sprintf("matvec/%s/%dx%d/n%d", t, n, k, rows)
 	c.Samples = []Sample{{"n": Some(64)}}
 	c.Cached, c.Precision = false, VectorF32
+	return c
+}
+
+// byteCase allows rows of bytes. Rounding them is a kernel of its own, whose
+// launch is part of the time.
+func byteCase(t ir.DType, rows, n, k int) Case {
+	c := matvecCase(t, rows, n, k)
+	c.Name += "/int8"
+	c.Build = quantCase(t, rows, n, k, frontend.ByteRows).Build
 	return c
 }
