@@ -233,6 +233,10 @@ func (c *staging) octet(st *staged, inner text, dst string) {
 		c.close()
 		return
 	}
+	if w, ok := target.WindowLoad(c.k, st.matOperand.value, st.matOperand.axis); ok {
+		c.windowOctet(w, st, inner, dst)
+		return
+	}
 	if c.isPacked(st) {
 		c.openScope()
 		c.bindAxis(st.axis, inner)

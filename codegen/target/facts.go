@@ -135,6 +135,9 @@ func contiguous(roots []*kernel.Expr, axis int) bool {
 // along the contraction axis rather than along its other axis. Neighbouring
 // invocations should then take neighbours along the contraction.
 func FoldContiguous(k *kernel.Kernel, operand *kernel.Expr, other int) bool {
+	if _, ok := WindowLoad(k, operand, other); ok {
+		return false
+	}
 	roots := []*kernel.Expr{operand}
 	return contiguous(roots, k.FoldAxis()) || !contiguous(roots, other)
 }

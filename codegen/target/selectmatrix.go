@@ -191,6 +191,8 @@ func slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 			case s.Variant == kernel.VarCoopMat2:
 				note(handicap{3.5, "operands staged beside the driver's own"})
 			case OctetLoad(k, o.v, o.axis, t):
+			case isWindow(k, o.v, o.axis):
+				note(handicap{1.3, "windows shifted into place"})
 			case plainLoad(k, o.v, t):
 				note(handicap{3.5, "operands not aligned to 16 bytes"})
 			default:

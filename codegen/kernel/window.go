@@ -1,0 +1,59 @@
+package kernel
+
+// RunStride returns by how much x grows per step along an axis within a run of
+// n neighbours that begins at a multiple of n, and false where that is not one
+// number. Clamps count as what they limit: only steps where they change nothing
+// are meant.
+func (x Index) RunStride(axis, n int) (int64, bool) {
+	sum := int64(0)
+	for _, t := range x.terms {
+		for _, f := range t.Factors {
+			stride, ok := f.runStride(axis, n)
+			if !ok || stride != 0 && len(t.Factors) > 1 {
+				return 0, false
+			}
+			sum += t.Coef * stride
+		}
+	}
+	return sum, true
+}
+
+func (f *Factor) runStride(axis, n int) (int64, bool) {
+	switch {
+	case !single(f).Uses(axis):
+		return 0, true
+	case f.Kind == FactorAxis:
+		return 1, true
+	case f.Kind == FactorClamp && !f.D.Uses(axis):
+		return f.X.RunStride(axis, n)
+	case f.Kind != FactorDiv && f.Kind != FactorMod || !f.D.IsConst() || f.D.c%int64(n) != 0:
+		return 0, false
+	}
+	stride, linear := f.X.Stride(axis)
+	if !linear || !stride.Equal(Const(1)) || f.X.DropAxis(axis).Multiple(int64(n)) != int64(n) {
+		return 0, false
+	}
+	if f.Kind == FactorDiv { // runs do not cross a multiple of n
+		return 0, true
+	}
+	return 1, true
+}
+
+// Unclamped returns x without the clamps that change within a run of n
+// neighbours along the axis. It may be outside of the buffer where they are not
+// idle.
+func (x Index) Unclamped(axis, n int) Index {
+	out := Const(x.c)
+	for _, t := range x.terms {
+		product := Const(t.Coef)
+		for _, f := range t.Factors {
+			part := single(f)
+			if stride, _ := f.runStride(axis, n); f.Kind == FactorClamp && stride != 0 {
+				part = f.X
+			}
+			product = product.Mul(part)
+		}
+		out = out.Plus(product)
+	}
+	return out
+}
