@@ -1,0 +1,68 @@
+package kernel
+
+import (
+	"math/rand"
+	"testing"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// windowRow is where tap of a window meets a row of width elements, for column
+// col of a result as wide; limited to the row as all reads are.
+func windowRow(col Index, tap, width int64) Index {
+	_, at := col.DivMod(ir.D(int(width)))
+	return Clamp(at.Plus(Const(tap)), Const(width-1))
+}
+
+func TestRunStride(t *testing.T) {
+	col, tap, other := Axis(0, ir.D(96)), Axis(1, ir.D(3)), Axis(2, ir.D(5))
+	quo, rem := col.DivMod(ir.D(16))
+	oddQuo, oddRem := col.DivMod(ir.D(12))
+	_, shifted := col.Plus(tap).DivMod(ir.D(16))
+	_, strided := col.Times(2).DivMod(ir.D(16))
+	tests := []struct {
+		name   string
+		x      Index
+		stride int64
+		ok     bool
+	}{
+		{"another axis", tap.Times(7), 0, true},
+		{"the axis", col.Plus(tap), 1, true},
+		{"twice the axis", col.Times(2), 2, true},
+		{"lines of whole runs", quo.Times(100).Plus(rem), 1, true},
+		{"number of a line", quo, 0, true},
+		{"clamped", windowRow(col, -1, 16), 1, true},
+		{"clamped another axis", Clamp(tap.Minus(Const(1)), Const(2)), 0, true},
+		{"by another axis", col.Mul(other), 0, false},
+		{"lines that end within a run", oddRem, 0, false},
+		{"number of such a line", oddQuo, 0, false},
+		{"run that begins anywhere", shifted, 0, false},
+		{"strided line", strided, 2, true},
+		{"clamp that moves", Clamp(tap, col), 0, false},
+	}
+	for _, tt := range tests {
+		if stride, ok := tt.x.RunStride(0, 8); stride != tt.stride || ok != tt.ok {
+			t.Errorf("%s: %s has run stride %d, %t; want %d, %t", tt.name, tt.x, stride, ok, tt.stride, tt.ok)
+		}
+	}
+}
+
+// TestUnclamped compares with the clamped index wherever its clamps are idle.
+func TestUnclamped(t *testing.T) {
+	const width = 16
+	col, line := Axis(0, ir.D(64)), Axis(1, ir.D(9))
+	row := Clamp(line.Minus(Const(2)), Const(4))
+	x := row.Times(width).Plus(windowRow(col, -3, width)).Plus(Const(5))
+	free := x.Unclamped(0, 8)
+	rng := rand.New(rand.NewSource(1))
+	for range 200 {
+		at := env{axes: []int64{rng.Int63n(64), rng.Int63n(9)}}
+		place := at.axes[0]%width - 3
+		if want := min(max(at.axes[1]-2, 0), 4)*width + place + 5; at.eval(free) != want {
+			t.Fatalf("at %v, %s = %d, want %d: the clamp of the line stays, that of the place goes", at.axes, free, at.eval(free), want)
+		}
+		if inside := place >= 0; inside != (at.eval(x) == at.eval(free)) {
+			t.Fatalf("at %v, %s and %s are %d and %d", at.axes, x, free, at.eval(x), at.eval(free))
+		}
+	}
+}
