@@ -173,6 +173,15 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	if err := c.addKernels("kernels of stored operands", stored, rng); err != nil {
 		return nil, nil, err
 	}
+	for side, name := range []string{"left", "right"} {
+		one, err := passes.Run(g, passes.Options{Store: storeSide(side)})
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s operands stored: %w", name, err)
+		}
+		if err := c.addKernels("kernels of stored "+name+" operands", one, rng); err != nil {
+			return nil, nil, err
+		}
+	}
 	split, err := passes.Run(g, passes.Options{Split: splitAny})
 	if err != nil {
 		return nil, nil, fmt.Errorf("sums split: %w", err)
@@ -205,6 +214,21 @@ func storeAll(k *kernel.Kernel) []kernel.StoredOperand {
 		}
 	}
 	return list
+}
+
+// storeSide stores the operands of one side that storeAll does. The contraction
+// is not padded then: those of the other side end where it does.
+func storeSide(side int) func(k *kernel.Kernel) []kernel.StoredOperand {
+	return func(k *kernel.Kernel) []kernel.StoredOperand {
+		var list []kernel.StoredOperand
+		for _, o := range storeAll(k) {
+			ofSide := func(p kernel.Product) bool { return []*kernel.Expr{p.A, p.B}[side] == o.Operand }
+			if slices.ContainsFunc(k.Products, ofSide) {
+				list = append(list, kernel.StoredOperand{Operand: o.Operand, Rows: o.Rows})
+			}
+		}
+		return list
+	}
 }
 
 // allBytes rounds all rows that may be rounded.

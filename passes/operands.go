@@ -55,7 +55,7 @@ func (l *leveled) sorted() (kernels []*kernel.Kernel, levels []int) {
 
 // storeOperandsOf splits the computation of operands off a product.
 func (s *State) storeOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand) (stores []*kernel.Kernel, rest *kernel.Kernel) {
-	if len(list) == 0 {
+	if len(list) == 0 || multipliesItself(k, list) {
 		return nil, k
 	}
 	all := make([]*operandStore, len(list))
@@ -72,6 +72,17 @@ func (s *State) storeOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand) (
 		stores = append(stores, st.storing())
 	}
 	return stores, usingStored(k, all)
+}
+
+// multipliesItself reports whether a stored operand stands on both sides. It
+// varies along neither axis then, as a number repeated does, but stored rows
+// would be those of one side.
+func multipliesItself(k *kernel.Kernel, list []kernel.StoredOperand) bool {
+	isA, isB := map[*kernel.Expr]bool{}, map[*kernel.Expr]bool{}
+	for _, p := range k.Products {
+		isA[p.A], isB[p.B] = true, true
+	}
+	return slices.ContainsFunc(list, func(o kernel.StoredOperand) bool { return isA[o.Operand] && isB[o.Operand] })
 }
 
 // operandStore is an operand on its way to a buffer of its own.
@@ -147,7 +158,9 @@ func (o *operandStore) name() string {
 	return "a_stored"
 }
 
-// usingStored is the product with stored operands.
+// usingStored is the product with stored operands. They stand for operands
+// alone: where one is also part of another value, that one is computed as it
+// was, neither rounded nor along an axis that it does not have.
 func usingStored(k *kernel.Kernel, all []*operandStore) *kernel.Kernel {
 	fold, depth := k.FoldAxis(), all[0].depth
 	out := *k
@@ -161,6 +174,7 @@ func usingStored(k *kernel.Kernel, all []*operandStore) *kernel.Kernel {
 	})
 	binds := rebinder{from: k, to: &out, index: map[int]int{}}
 	r.Bind = binds.read
+	stored := map[*kernel.Expr]*kernel.Expr{}
 	for _, o := range all {
 		out.Bindings = append(out.Bindings, kernel.Binding{Name: o.name(), DType: o.dtype, Read: true, Buffer: o.buffer, Elems: o.shape.MaxElems()})
 		at := make([]kernel.Index, len(o.axes))
@@ -169,10 +183,16 @@ func usingStored(k *kernel.Kernel, all []*operandStore) *kernel.Kernel {
 				at[i] = kernel.Axis(axis, k.Parallel[axis])
 			}
 		}
-		r.Replace(o.Operand, r.Builder.Load(len(out.Bindings)-1, o.dtype, linear(o.shape, at), o.name()))
+		stored[o.Operand] = r.Builder.Load(len(out.Bindings)-1, o.dtype, linear(o.shape, at), o.name())
+	}
+	operand := func(v *kernel.Expr) *kernel.Expr {
+		if load, ok := stored[v]; ok {
+			return load
+		}
+		return r.Value(v)
 	}
 	for _, p := range k.Products {
-		p.A, p.B = r.Value(p.A), r.Value(p.B)
+		p.A, p.B = operand(p.A), operand(p.B)
 		out.Products = append(out.Products, p)
 	}
 	for _, s := range k.Stores {

@@ -22,9 +22,6 @@ func NewRewriter(at func(axis int, extent ir.Dim) Index) *Rewriter {
 	return &Rewriter{Builder: NewBuilder(), at: at, done: map[*Expr]*Expr{}}
 }
 
-// Replace makes new stand for old, a value of the kernel that is rewritten.
-func (r *Rewriter) Replace(old, new *Expr) { r.done[old] = new }
-
 // Index returns x in the new kernel's coordinates.
 func (r *Rewriter) Index(x Index) Index { return x.Substitute(r.at, r.Value) }
 
