@@ -10,7 +10,7 @@ func init() {
 				{Name: "transpose_b", Kind: AttrBool, Default: false, Doc: "b is [..., N, K]"},
 				precisionAttr,
 			}, Infer: inferMatMul, Tol: Tolerance{Eps: 64, Abs: 1e-5, Sum: true},
-			Doc: "Matrix product a[..., M, K] x b[..., K, N] with broadcast outer axes, accumulated in f32. b may be a quantized weight [N, K] with transpose_b; the result has a's dtype."},
+			Doc: "Matrix product a[..., M, K] x b[..., K, N] with broadcast outer axes. Floats are accumulated in f32, and the result has a's dtype; b may be a quantized weight [N, K] with transpose_b. i8 by i8 and u8 by u8 give i32: exact sums, which wrap around past 32 bits."},
 		OpInfo{Op: OpAttention, Name: "attention", Class: ClassAttention,
 			Args: []ArgInfo{{Name: "q"}, {Name: "k"}, {Name: "v"}, {Name: "mask", Optional: true}},
 			Attrs: []AttrInfo{
@@ -34,7 +34,8 @@ const (
 )
 
 func inferMatMul(c *Call) (Type, error) {
-	if err := c.wantKinds(0, KindFloat); err != nil {
+	result, err := productDType(c)
+	if err != nil {
 		return Type{}, err
 	}
 	a, b := c.Shape(0), c.Shape(1)
@@ -42,12 +43,8 @@ func inferMatMul(c *Call) (Type, error) {
 	if len(a) < 2 || len(b) < 2 {
 		return Type{}, fmt.Errorf("a is %s and b is %s: both need at least 2 axes", a, b)
 	}
-	if bt := c.DType(1); bt.IsBlock() {
-		if !tb || len(b) != 2 {
-			return Type{}, fmt.Errorf("b is %s%s: a quantized b is [N, K] with transpose_b", bt, b)
-		}
-	} else if err := c.wantSame(0, 1); err != nil {
-		return Type{}, err
+	if bt := c.DType(1); bt.IsBlock() && (!tb || len(b) != 2) {
+		return Type{}, fmt.Errorf("b is %s%s: a quantized b is [N, K] with transpose_b", bt, b)
 	}
 	m, k := a[len(a)-2], a[len(a)-1]
 	if ta {
@@ -64,7 +61,23 @@ func inferMatMul(c *Call) (Type, error) {
 	if err != nil {
 		return Type{}, fmt.Errorf("outer axes: %w", err)
 	}
-	return Type{c.DType(0), append(batch, m, n)}, nil
+	return Type{result, append(batch, m, n)}, nil
+}
+
+// productDType returns the dtype of a matrix product: that of float operands,
+// and i32 for bytes.
+func productDType(c *Call) (DType, error) {
+	a, b := c.DType(0), c.DType(1)
+	if a == I8 || a == U8 {
+		return I32, c.wantSame(0, 1)
+	}
+	if a.IsInteger() {
+		return Invalid, fmt.Errorf("a is %s: integers that are multiplied as matrices are i8 or u8", a)
+	}
+	if err := c.wantKinds(0, KindFloat); err != nil || b.IsBlock() {
+		return a, err
+	}
+	return a, c.wantSame(0, 1)
 }
 
 // transposeHint says when the other reading of b would fit.

@@ -407,9 +407,9 @@ func (l *lowerer) addProduct(n *ir.Node, a, b *kernel.Expr, i int) error {
 	if len(l.c.Cores) > 1 {
 		name = fmt.Sprintf("acc%d", i)
 	}
-	l.k.Products = append(l.k.Products, kernel.Product{A: a, B: b, Name: name,
-		Operands: operandDType(n.Arg(0), n.Arg(1), precision(n)), HalfSums: precision(n) == ir.PrecisionHalfSums})
-	l.accs[n] = []*kernel.Expr{l.b.Acc(i, ir.F32, name)}
+	p := kernel.Product{A: a, B: b, Name: name, Operands: operandDType(n.Arg(0), n.Arg(1), precision(n)), HalfSums: precision(n) == ir.PrecisionHalfSums}
+	l.k.Products = append(l.k.Products, p)
+	l.accs[n] = []*kernel.Expr{l.b.Acc(i, p.Sums(), name)}
 	return nil
 }
 
@@ -423,7 +423,7 @@ func operandDType(a, b *ir.Node, precision string) ir.DType {
 		return ir.F32
 	case t == ir.F32 && (precision == ir.PrecisionHalf || precision == ir.PrecisionHalfSums):
 		return ir.F16
-	case t == ir.F16 || t == ir.BF16:
+	case t == ir.F16 || t == ir.BF16 || t == ir.I8 || t == ir.U8:
 		return t
 	case t == ir.F8E4M3 && b.DType() == t:
 		return ir.F16 // holds every one of its values

@@ -143,7 +143,7 @@ func (o *operandStore) storing() *kernel.Kernel {
 	if o.Depth > 0 {
 		k := r.Builder.FromIndex(at[len(at)-1])
 		within := r.Builder.Apply(ir.OpLt, ir.Bool, nil, k, r.Builder.FromIndex(kernel.DimIndex(o.k.Fold)))
-		v = r.Builder.Apply(ir.OpWhere, t, nil, within, v, r.Builder.Float(t, 0))
+		v = r.Builder.Apply(ir.OpWhere, t, nil, within, v, r.Builder.Number(t, 0))
 	}
 	out.Bindings = append(out.Bindings, kernel.Binding{Name: o.name(), DType: t, Write: true, Buffer: o.buffer, Elems: o.shape.MaxElems()})
 	out.Stores = []kernel.Store{{Bind: len(out.Bindings) - 1, Index: linear(o.shape, at), Value: v}}

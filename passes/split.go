@@ -87,10 +87,11 @@ func (sp *splitter) sums() *kernel.Kernel {
 	for i, p := range k.Products {
 		p.A, p.B = r.Value(p.A), r.Value(p.B)
 		out.Products = append(out.Products, p)
-		buffer := sp.state.addPartial(ir.Type{DType: ir.F32, Shape: sp.shape()})
+		t := p.Sums()
+		buffer := sp.state.addPartial(ir.Type{DType: t, Shape: sp.shape()})
 		sp.partials = append(sp.partials, buffer)
-		out.Bindings = append(out.Bindings, kernel.Binding{Name: p.Name + "_parts", DType: ir.F32, Write: true, Buffer: buffer, Elems: sp.shape().MaxElems()})
-		out.Stores = append(out.Stores, kernel.Store{Bind: len(out.Bindings) - 1, Index: linear(sp.shape(), at), Value: r.Builder.Acc(i, ir.F32, p.Name)})
+		out.Bindings = append(out.Bindings, kernel.Binding{Name: p.Name + "_parts", DType: t, Write: true, Buffer: buffer, Elems: sp.shape().MaxElems()})
+		out.Stores = append(out.Stores, kernel.Store{Bind: len(out.Bindings) - 1, Index: linear(sp.shape(), at), Value: r.Builder.Acc(i, t, p.Name)})
 	}
 	binds.params()
 	return out
@@ -109,13 +110,14 @@ func (sp *splitter) rest() *kernel.Kernel {
 	}
 	totals := make([]*kernel.Expr, len(k.Products))
 	for i, p := range k.Products {
-		out.Bindings = append(out.Bindings, kernel.Binding{Name: p.Name + "_parts", DType: ir.F32, Read: true, Buffer: sp.partials[i], Elems: sp.shape().MaxElems()})
+		t := p.Sums()
+		out.Bindings = append(out.Bindings, kernel.Binding{Name: p.Name + "_parts", DType: t, Read: true, Buffer: sp.partials[i], Elems: sp.shape().MaxElems()})
 		bind := len(out.Bindings) - 1
 		for part := range sp.parts.Add {
 			at[0] = kernel.Const(part)
-			v := r.Builder.Load(bind, ir.F32, linear(sp.shape(), at), p.Name)
+			v := r.Builder.Load(bind, t, linear(sp.shape(), at), p.Name)
 			if totals[i] != nil {
-				v = r.Builder.Apply(ir.OpAdd, ir.F32, nil, totals[i], v)
+				v = r.Builder.Apply(ir.OpAdd, t, nil, totals[i], v)
 			}
 			totals[i] = v
 		}

@@ -539,6 +539,18 @@ vec4 bytes_signed(uint bytes) {
     vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }`},
+	{"pack_bytes", []string{"ivec4"}, nil, `
+// The low byte of each, the first lowest.
+uint pack_bytes(ivec4 v) {
+    uvec4 bytes = uvec4(v) & 0xffu;
+    return bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24;
+}`},
+	{"dot_bytes", []string{"int", "uint"}, nil, `
+// The products of the bytes of two words, added up.
+TYPE dot_bytes(TYPE a, TYPE b) {
+    return bitfieldExtract(a, 0, 8) * bitfieldExtract(b, 0, 8) + bitfieldExtract(a, 8, 8) * bitfieldExtract(b, 8, 8) +
+        bitfieldExtract(a, 16, 8) * bitfieldExtract(b, 16, 8) + bitfieldExtract(a, 24, 8) * bitfieldExtract(b, 24, 8);
+}`},
 	{"spread_bits", f32Only, nil, `
 // Bit i of the low four bits as byte i.
 uint spread_bits(uint bits) {

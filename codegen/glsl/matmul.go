@@ -20,6 +20,7 @@ type matMul struct {
 	row, col, fold int // axes
 	row0, col0     text
 	a, b           []*matOperand
+	quads          quadKind
 	products       []matProduct
 }
 
@@ -43,7 +44,7 @@ func (e *emitter) newMatMul() *matMul {
 		return nil
 	}
 	r := len(e.k.Parallel)
-	m := &matMul{emitter: e, s: e.sched, row: r - 2, col: r - 1, fold: e.k.FoldAxis()}
+	m := &matMul{emitter: e, s: e.sched, row: r - 2, col: r - 1, fold: e.k.FoldAxis(), quads: quadsOf(e.k, e.sched)}
 	for _, p := range e.k.Products {
 		m.products = append(m.products, matProduct{a: m.operand(&m.a, p.A, m.row), b: m.operand(&m.b, p.B, m.col)})
 	}
@@ -156,15 +157,15 @@ func (m *matMul) declareSums(count int) {
 		p := &m.products[i]
 		p.sums = m.fresh(m.scope, m.k.Products[i].Name)
 		if count == 1 {
-			m.line("float %s = 0.0;", p.sums)
+			m.line("%s %s = %s;", m.quads.sum(), p.sums, m.quads.zero)
 		} else {
-			m.line("float %s[%d];", p.sums, count)
+			m.line("%s %s[%d];", m.quads.sum(), p.sums, count)
 		}
 	}
 	if count > 1 {
 		m.repeat("i", count, func(i text) {
 			for _, p := range m.products {
-				m.line("%s[%s] = 0.0;", p.sums, i.s)
+				m.line("%s[%s] = %s;", p.sums, i.s, m.quads.zero)
 			}
 		})
 	}
@@ -273,19 +274,22 @@ func (m *matMul) inside(row, col text) string {
 	return cond.s
 }
 
-// quad prints a vec4 of an operand at k … k+3 of the contraction, its other
+// quad prints a quad of an operand, k … k+3 of the contraction, its other
 // axis being bound. Unless all says that k is always within the contraction,
-// vectors beyond its end are 0.
+// quads beyond its end are 0.
 func (m *matMul) quad(o *matOperand, k text, all bool) text {
+	if m.quads.word != "" {
+		return m.packedQuad(o, k, all)
+	}
 	return m.quadAlong(o.value, m.fold, k, all, o.quadName())
 }
 
 // quadAlong is quad along any axis, for a value whose other axes are bound.
 func (m *matMul) quadAlong(v *kernel.Expr, axis int, at text, all bool, base string) text {
-	return m.emitter.quad(v, along{axis, m.extent(axis)}, at, base, all)
+	return m.quadOf(m.quads, v, along{axis, m.extent(axis)}, at, base, all)
 }
 
-// quadName is what a vec4 of the operand is called.
+// quadName is what a quad of the operand is called.
 func (o *matOperand) quadName() string {
 	if len(o.name) > 1 {
 		return o.name + "_4" // b0_4, not b04
@@ -343,7 +347,7 @@ func (m *matMul) named(name string, t text) text {
 }
 
 // finishQuad writes the stores of four neighbouring columns, of which each
-// product has its sums in a vec4.
+// product has its sums in a vector.
 func (m *matMul) finishQuad(row, col text, sums []text) {
 	width := m.extent(m.col)
 	if !target.DivisibleBy(width, 4) {

@@ -43,7 +43,7 @@ func (m *matMul) directColumns(k0 text, column func(j text) text) map[*matOperan
 	cols := map[*matOperand]string{}
 	for _, o := range m.b {
 		cols[o] = m.fresh(m.scope, o.name+"_cols")
-		m.line("vec4 %s%s;", cols[o], arraySize(m.s.ThreadN*quads))
+		m.line("%s %s%s;", m.quads.typ(), cols[o], arraySize(m.s.ThreadN*quads))
 	}
 	m.repeat("j", m.s.ThreadN, func(j text) {
 		col := primary(m.variable("uint", "col", m.clampTo(column(j), m.col, m.s.TileN)))
@@ -73,15 +73,13 @@ func (m *matMul) directRow(i, q, k0 text, cols map[*matOperand]string) {
 	quads := s.TileK / 4
 	rows := map[*matOperand]string{}
 	for _, o := range m.a {
-		rows[o] = m.variable("vec4", o.name+"_row", m.directQuad(o, k0, q))
+		rows[o] = m.variable(m.quads.typ(), o.name+"_row", m.directQuad(o, k0, q))
 	}
 	m.repeat("j", s.ThreadN, func(j text) {
 		for n, p := range m.products {
 			sum := m.sumsAt(plus(times(i, s.ThreadN), j))[n]
 			col := elementOf(cols[p.b], s.ThreadN*quads, plus(times(j, quads), q))
-			for _, c := range "xyzw" {
-				m.line("%s = fma(%s.%c, %s.%c, %s);", sum.s, rows[p.a], c, col.s, c, sum.s)
-			}
+			m.addQuads(sum.s, rows[p.a], col.s)
 		}
 	})
 }

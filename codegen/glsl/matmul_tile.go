@@ -32,7 +32,7 @@ func (e *emitter) emitMatTile() {
 	y := primary(m.variable("uint", "ty", quotient(self, across, s.Workgroup)))
 	tiles := map[*matOperand]string{}
 	for _, o := range slices.Concat(m.a, m.b) {
-		tiles[o] = m.share("vec4", "tile_"+o.name, max(s.Stages, 1)*m.tileSize(o))
+		tiles[o] = m.share(m.quads.typ(), "tile_"+o.name, max(s.Stages, 1)*m.tileSize(o))
 	}
 
 	t := &matTile{matMul: m, self: self, tiles: tiles, next: map[*matOperand]string{}}
@@ -101,7 +101,7 @@ func (m *matTile) overlap(x, y text) {
 	operands := slices.Concat(m.a, m.b)
 	for _, o := range operands {
 		m.next[o] = m.fresh(m.scope, "next_"+o.name)
-		m.line("vec4 %s%s;", m.next[o], arraySize(m.rounds(o)))
+		m.line("%s %s%s;", m.quads.typ(), m.next[o], arraySize(m.rounds(o)))
 	}
 	m.comment("The first tiles go to shared memory.")
 	m.openScope()
@@ -215,7 +215,7 @@ func (m *matMul) multiply(tiles map[*matOperand]string, x, y, stage text) {
 	cols := map[*matOperand]string{}
 	for _, o := range m.b {
 		cols[o] = m.fresh(m.scope, o.name+"_cols")
-		m.line("vec4 %s%s;", cols[o], arraySize(s.ThreadN))
+		m.line("%s %s%s;", m.quads.typ(), cols[o], arraySize(s.ThreadN))
 	}
 	m.repeat("j", s.ThreadN, func(j text) {
 		for _, o := range m.b {
@@ -225,15 +225,13 @@ func (m *matMul) multiply(tiles map[*matOperand]string, x, y, stage text) {
 	m.repeat("i", s.ThreadM, func(i text) {
 		rows := map[*matOperand]string{}
 		for _, o := range m.a {
-			rows[o] = m.variable("vec4", o.name+"_row", read(o, plus(y, times(i, s.TileM/s.ThreadM))))
+			rows[o] = m.variable(m.quads.typ(), o.name+"_row", read(o, plus(y, times(i, s.TileM/s.ThreadM))))
 		}
 		m.repeat("j", s.ThreadN, func(j text) {
 			for n, p := range m.products {
 				sum := m.sumsAt(plus(times(i, s.ThreadN), j))[n]
 				col := elementOf(cols[p.b], s.ThreadN, j)
-				for _, c := range "xyzw" {
-					m.line("%s = fma(%s.%c, %s.%c, %s);", sum.s, rows[p.a], c, col.s, c, sum.s)
-				}
+				m.addQuads(sum.s, rows[p.a], col.s)
 			}
 		})
 	})

@@ -85,12 +85,17 @@ func (v *matVec) accumulate() {
 		v.bindAxis(v.col, col)
 		cols := map[*matOperand]string{}
 		for _, o := range v.b {
-			cols[o] = v.vec4(o, k)
+			cols[o] = v.namedQuad(o, k)
 		}
 		v.repeat("i", s.ThreadM, func(i text) {
 			for n, p := range v.products {
 				sum := v.sumsAt(plus(times(i, s.ThreadN), j))[n]
-				v.line("%s += dot(%s, %s);", sum.s, elementOf(rows[p.a], s.ThreadM, i).s, cols[p.b])
+				a := elementOf(rows[p.a], s.ThreadM, i).s
+				if v.quads == floatQuads {
+					v.line("%s += dot(%s, %s);", sum.s, a, cols[p.b])
+				} else {
+					v.addQuads(sum.s, a, cols[p.b])
+				}
 			}
 		})
 	})
@@ -101,10 +106,10 @@ func (v *matVec) accumulate() {
 func (v *matVec) readRows(o *matOperand, k text) string {
 	if v.s.ThreadM == 1 {
 		v.bindAxis(v.row, primary("0u"))
-		return v.vec4(o, k)
+		return v.namedQuad(o, k)
 	}
 	rows := v.fresh(v.scope, o.name+"_rows")
-	v.line("vec4 %s[%d];", rows, v.s.ThreadM)
+	v.line("%s %s[%d];", v.quads.typ(), rows, v.s.ThreadM)
 	v.repeat("i", v.s.ThreadM, func(i text) {
 		row := v.clampTo(i, v.row, v.s.TileM)
 		if !row.plain() {
@@ -116,13 +121,13 @@ func (v *matVec) readRows(o *matOperand, k text) string {
 	return rows
 }
 
-// vec4 is quad with a name.
-func (v *matVec) vec4(o *matOperand, k text) string {
+// namedQuad is quad with a name.
+func (v *matVec) namedQuad(o *matOperand, k text) string {
 	t := v.quad(o, k, true)
 	if t.plain() {
 		return t.s
 	}
-	return v.variable("vec4", o.quadName(), t)
+	return v.variable(v.quads.typ(), o.quadName(), t)
 }
 
 // storeOwn stores the results where no invocations share a sum.
@@ -160,7 +165,7 @@ func (v *matVec) meet() {
 	col := primary(v.variable("uint", "col", plus(v.col0, remainder(id, s.TileN, results))))
 	sums := make([]text, len(shared))
 	for n, array := range shared {
-		sums[n] = primary(v.variable("float", numberedName("sum", n, len(shared)), primary(array+"["+id.s+"]")))
+		sums[n] = primary(v.variable(v.quads.sum(), numberedName("sum", n, len(shared)), primary(array+"["+id.s+"]")))
 	}
 	if parts > 1 {
 		p := v.loop("p", uintLit(1), uintLit(int64(parts)), 1)
@@ -179,7 +184,7 @@ func (v *matVec) shareParts(parts, results int) []string {
 	s := v.s
 	var shared []string
 	for n := range v.products {
-		shared = append(shared, v.share("float", numberedName("partial", n, len(v.products)), parts*(results+1)))
+		shared = append(shared, v.share(v.quads.sum(), numberedName("partial", n, len(v.products)), parts*(results+1)))
 	}
 	v.line("")
 	v.repeat("i", s.ThreadM, func(i text) {

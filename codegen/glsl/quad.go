@@ -16,22 +16,27 @@ type along struct {
 // being bound. Unless all says that k is always within the extent, vectors
 // beyond its end are 0.
 func (e *emitter) quad(v *kernel.Expr, a along, k text, base string, all bool) text {
+	return e.quadOf(floatQuads, v, a, k, base, all)
+}
+
+// quadOf is quad for vectors of any kind.
+func (e *emitter) quadOf(q quadKind, v *kernel.Expr, a along, k text, base string, all bool) text {
 	whole := target.DivisibleBy(a.extent, 4)
 	if whole && all && e.isVector(v, a) {
-		return e.vectorQuad(v, a, k)
+		return e.vectorQuad(q, v, a, k)
 	}
 	name := e.fresh(e.scope, base)
 	switch {
 	case !whole:
-		e.line("vec4 %s;", name)
-		e.partialQuad(v, a, k, name)
+		e.line("%s %s;", q.vector, name)
+		e.partialQuad(q, v, a, k, name)
 	case all:
-		e.line("vec4 %s;", name)
-		e.wholeQuad(v, a, k, name)
+		e.line("%s %s;", q.vector, name)
+		e.wholeQuad(q, v, a, k, name)
 	default:
-		e.line("vec4 %s = vec4(0.0);", name)
+		e.line("%s %s = %s(%s);", q.vector, name, q.vector, q.zero)
 		e.openGuard("if (%s)", binary("<", k, e.dim(a.extent)).s)
-		e.wholeQuad(v, a, k, name)
+		e.wholeQuad(q, v, a, k, name)
 		e.close()
 	}
 	return primary(name)
@@ -45,7 +50,7 @@ func (e *emitter) isVector(v *kernel.Expr, a along) bool {
 		return false
 	}
 	t := e.k.Bindings[v.Bind].DType
-	return t.IsBlock() || scalars[t].carrier == "float" && scalars[t].decode == ""
+	return t.IsBlock() || (scalars[t].carrier == "float" || t == ir.I8 || t == ir.U8) && scalars[t].decode == ""
 }
 
 // widened looks through casts of loaded floats to f32, which change nothing.
@@ -58,36 +63,39 @@ func widened(v *kernel.Expr) *kernel.Expr {
 }
 
 // vectorQuad prints four neighbours that are one load.
-func (e *emitter) vectorQuad(v *kernel.Expr, a along, k text) text {
+func (e *emitter) vectorQuad(q quadKind, v *kernel.Expr, a along, k text) text {
 	v = widened(v)
 	e.openScope()
 	e.bindAxis(a.axis, k)
 	e.plan(nil, []kernel.Index{v.Index})
-	_, value := e.loadVector(e.buffers[v.Bind], 4, e.indexText(v.Index))
+	typ, value := e.loadVector(e.buffers[v.Bind], 4, e.indexText(v.Index))
 	e.close()
+	if typ != q.vector {
+		value = call(q.vector, value)
+	}
 	return value
 }
 
-// wholeQuad sets a vec4 to four neighbours that all exist.
-func (e *emitter) wholeQuad(v *kernel.Expr, a along, k text, name string) {
+// wholeQuad sets a vector to four neighbours that all exist.
+func (e *emitter) wholeQuad(q quadKind, v *kernel.Expr, a along, k text, name string) {
 	if e.isVector(v, a) {
-		e.line("%s = %s;", name, e.vectorQuad(v, a, k).s)
+		e.line("%s = %s;", name, e.vectorQuad(q, v, a, k).s)
 		return
 	}
 	e.lanes(a.axis, 4, k, []*kernel.Expr{v}, nil, func() {
-		e.line("%s[%s] = %s;", name, component, e.asFloat(v).s)
+		e.line("%s[%s] = %s;", name, component, e.as(q.scalar, v).s)
 	})
 }
 
-// partialQuad sets a vec4 to four neighbours of which some may be beyond the
+// partialQuad sets a vector to four neighbours of which some may be beyond the
 // end, where the last is read again and does not count.
-func (e *emitter) partialQuad(v *kernel.Expr, a along, k text, name string) {
+func (e *emitter) partialQuad(q quadKind, v *kernel.Expr, a along, k text, name string) {
 	end := e.dim(a.extent)
 	last := e.indexText(kernel.DimIndex(a.extent).Minus(kernel.Const(1)))
 	e.open("%sfor (uint %s = 0u; %s < 4u; ++%s)", unroll, component, component, component)
 	at := binary("+", k, primary(component))
 	e.bindAxisLater(a.axis, e.partialName(a.axis), call("min", at, last))
-	e.line("%s[%s] = %s;", name, component, ternary(binary("<", at, end), e.asFloat(v), primary("0.0")).s)
+	e.line("%s[%s] = %s;", name, component, ternary(binary("<", at, end), e.as(q.scalar, v), primary(q.zero)).s)
 	e.close()
 }
 
@@ -100,9 +108,12 @@ func (e *emitter) partialName(axis int) string {
 }
 
 // asFloat prints a value as the f32 that products are summed in.
-func (e *emitter) asFloat(v *kernel.Expr) text {
+func (e *emitter) asFloat(v *kernel.Expr) text { return e.as("float", v) }
+
+// as prints a value in a compute type.
+func (e *emitter) as(typ string, v *kernel.Expr) text {
 	e.plan([]*kernel.Expr{v}, nil)
-	return e.coerce(computeType(v.DType), "float", e.value(v))
+	return e.coerce(computeType(v.DType), typ, e.value(v))
 }
 
 // limit keeps a coordinate below an extent, unless tiles of that many divide

@@ -123,17 +123,26 @@ type Limit struct {
 	Below ir.Dim
 }
 
-// Product is one sum over the contraction axis of A*B, in f32. A uses the row
-// coordinate and not the column, B the other way round.
+// Product is one sum over the contraction axis of A*B, in f32, or of bytes in
+// i32. A uses the row coordinate and not the column, B the other way round.
 type Product struct {
 	A, B *Expr
 	Name string
 	// Operands, where it is F16 or BF16, is a dtype that both operands may be
-	// rounded to before they are multiplied, which is what matrix units take.
-	// Otherwise they are multiplied in f32.
+	// rounded to before they are multiplied, which is what matrix units take. I8
+	// or U8 says that they are such integers. Otherwise they are multiplied in f32.
 	Operands ir.DType
 	// HalfSums says that sums may be rounded to f16, too.
 	HalfSums bool
+}
+
+// Sums returns the dtype of the product's result: I32, wrapping around, for
+// bytes, else F32.
+func (p Product) Sums() ir.DType {
+	if p.Operands == ir.I8 || p.Operands == ir.U8 {
+		return ir.I32
+	}
+	return ir.F32
 }
 
 // Store writes a value to element Index of a binding: once per point of the
@@ -291,6 +300,9 @@ func (p Product) operandNote() string {
 	note := ""
 	if p.Operands == ir.F16 || p.Operands == ir.BF16 {
 		note = " in " + p.Operands.String()
+	}
+	if p.Sums() == ir.I32 {
+		note = " of " + p.Operands.String() + " in i32"
 	}
 	if p.HalfSums {
 		note += ", sums in f16"

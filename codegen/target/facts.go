@@ -217,7 +217,11 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 		return s.Workgroup * rowSlotBytes(k)
 	case kernel.VarMatTile:
 		a, b := operands(k)
-		return (a*s.TileM + b*s.TileN) * TilePitch(s.TileK) * 16 * max(s.Stages, 1)
+		vector := 16
+		if _, bytes := ByteProducts(k); bytes {
+			vector = 4
+		}
+		return (a*s.TileM + b*s.TileN) * TilePitch(s.TileK) * vector * max(s.Stages, 1)
 	case kernel.VarMatVec:
 		if s.LanesPerRow == 1 {
 			return 0

@@ -26,6 +26,15 @@ func MatrixDType(k *kernel.Kernel) (ir.DType, bool) {
 	return t, t == ir.F16 || t == ir.BF16
 }
 
+// ByteProducts returns the dtype of the operands of products of bytes, I8 or
+// U8, and false for other products.
+func ByteProducts(k *kernel.Kernel) (ir.DType, bool) {
+	if len(k.Products) == 0 || k.Products[0].Sums() != ir.I32 {
+		return ir.Invalid, false
+	}
+	return k.Products[0].Operands, true
+}
+
 // SumsDType returns the dtype in which matrix units add the products of a
 // kernel up: F32, or F16 where all of them allow it.
 func SumsDType(k *kernel.Kernel) ir.DType {

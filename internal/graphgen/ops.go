@@ -301,9 +301,13 @@ func (g *generator) rope() *ir.Node {
 // matmul multiplies a node of rank 2 or more by another that fits it, or by a
 // new leaf.
 func (g *generator) matmul() *ir.Node {
-	a := g.pick(func(n *ir.Node) bool { return isFloat(n) && n.Rank() >= 2 })
+	fits, t := isFloat, g.floatType()
+	if g.rng.IntN(4) == 0 {
+		fits, t = isByte, g.oneOf(ir.I8, ir.U8)
+	}
+	a := g.pick(func(n *ir.Node) bool { return fits(n) && n.Rank() >= 2 })
 	if a == nil {
-		a = g.leaf(g.shape(2+g.rng.IntN(2)), g.floatType())
+		a = g.leaf(g.shape(2+g.rng.IntN(2)), t)
 	}
 	if a == nil {
 		return nil
@@ -336,6 +340,9 @@ func (g *generator) matmul() *ir.Node {
 	}
 	return out
 }
+
+// isByte reports whether a node is what integer products multiply.
+func isByte(n *ir.Node) bool { return n.DType() == ir.I8 || n.DType() == ir.U8 }
 
 // quantized uses a weight in a block format.
 func (g *generator) quantized() *ir.Node {

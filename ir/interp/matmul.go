@@ -19,6 +19,9 @@ func (m matrices[T]) at(i int) []T { return m.elems[i*m.size : (i+1)*m.size] }
 
 func matmul(c *call) (value, error) {
 	b := c.args[1]
+	if b.i != nil {
+		return matmulInts(c)
+	}
 	if b.b != nil {
 		dec, err := b.b.decode(b.typ)
 		if err != nil {
@@ -27,9 +30,37 @@ func matmul(c *call) (value, error) {
 		b.n = dec
 	}
 	if b.n != nil {
-		return matmulWith(c, b.n)
+		return matmulFloats(c, b.n)
 	}
-	return matmulWith(c, b.f)
+	return matmulFloats(c, b.f)
+}
+
+func matmulFloats[T float32 | float64](c *call, bElems []T) (value, error) {
+	out, err := matmulWith(c, bElems)
+	return c.floats(out), err
+}
+
+// matmulInts multiplies bytes. Their products are below 2^16, so that float64
+// holds every sum of up to 2^37 of them exactly; what is left is to wrap it.
+func matmulInts(c *call) (value, error) {
+	c.args[0].f = fromInts(c.args[0].i)
+	sums, err := matmulWith(c, fromInts(c.args[1].i))
+	if err != nil {
+		return value{}, err
+	}
+	out := make([]int64, len(sums))
+	for i, s := range sums {
+		out[i] = int64(s)
+	}
+	return c.ints(out), nil
+}
+
+func fromInts(list []int64) []float64 {
+	out := make([]float64, len(list))
+	for i, x := range list {
+		out[i] = float64(x)
+	}
+	return out
 }
 
 // product is a matmul under way: out[i] = a[ai] x b[bi] for the matrices of
@@ -43,7 +74,8 @@ type product[T float32 | float64] struct {
 	out            []float64
 }
 
-func matmulWith[T float32 | float64](c *call, bElems []T) (value, error) {
+// matmulWith returns the elements of the product, not rounded.
+func matmulWith[T float32 | float64](c *call, bElems []T) ([]float64, error) {
 	a, b := c.args[0], c.args[1]
 	rank := len(c.dims)
 	p := product[T]{m: c.dims[rank-2], n: c.dims[rank-1], bRows: c.attrs().Bool("transpose_b")}
@@ -59,12 +91,9 @@ func matmulWith[T float32 | float64](c *call, bElems []T) (value, error) {
 	p.bIndex = outerIndex(b.dims[:len(b.dims)-2], outer)
 	p.out = make([]float64, elems(c.dims))
 	if len(p.out) == 0 {
-		return c.floats(p.out), nil
+		return p.out, nil
 	}
-	if err := p.run(c); err != nil {
-		return value{}, err
-	}
-	return c.floats(p.out), nil
+	return p.out, p.run(c)
 }
 
 // transposedMatrices swaps the two innermost axes.

@@ -30,9 +30,56 @@ func (s *suite) contractions() {
 				attr("transpose_b", true), attr("precision", p))
 		})
 	}
+	s.byteProducts()
 	s.batches()
 	s.experts()
 	s.attentions()
+}
+
+// byteDTypes are what products of bytes are of.
+var byteDTypes = []ir.DType{ir.I8, ir.U8}
+
+// byteProducts adds products of bytes, which are exact: of extremes alone, of
+// so many that sums wrap around, and with what makes floats of the sums.
+func (s *suite) byteProducts() {
+	ofBytes := func(name string, f buildFunc) *template {
+		t := s.add(ir.OpMatMul, name, f)
+		t.types = byteDTypes
+		return t.every()
+	}
+	multiply := func(b *builder, x, w *ir.Node) *ir.Node {
+		return b.op(ir.OpMatMul, []*ir.Node{x, w}, attr("transpose_b", true))
+	}
+	for _, m := range []struct{ m, n, k int }{{1, 67, 144}, {5, 33, 83}, {17, 19, 48}, {64, 64, 128}, {129, 131, 77}} {
+		ofBytes(fmt.Sprintf("%dx%dx%d/extremes", m.m, m.n, m.k), func(b *builder, t ir.DType) *ir.Node {
+			return multiply(b, b.input(t, []int{m.m, m.k}, extreme), b.input(t, []int{m.n, m.k}, full))
+		})
+	}
+	for l := transposed; l <= viewed; l++ {
+		ofBytes("23x19x37/full/"+layoutNames[l], func(b *builder, t ir.DType) *ir.Node {
+			return multiply(b, b.arg(t, []int{23, 37}, l, full), b.arg(t, []int{19, 37}, l, full))
+		})
+	}
+	const long = 1<<17 + 3 // 2^17 products of -128 by -128 are 2^31
+	ofBytes("2x3 sums that wrap", func(b *builder, t ir.DType) *ir.Node {
+		lo, hi := ir.IntRange(t)
+		largest := make([]float64, 3*long)
+		for i := range largest {
+			largest[i] = float64(lo)
+			if t == ir.U8 {
+				largest[i] = float64(hi)
+			}
+		}
+		return multiply(b, b.given(t, largest[:2*long], 2, long), b.given(t, largest, 3, long))
+	})
+	for _, rows := range []int{1, 40} {
+		ofBytes(fmt.Sprintf("%dx48x160/scaled", rows), func(b *builder, t ir.DType) *ir.Node {
+			sums := multiply(b, b.input(t, []int{rows, 160}, full), b.input(t, []int{48, 160}, full))
+			floats := b.view(ir.OpCast, sums, attr("dtype", ir.F32))
+			scaled := b.op(ir.OpMul, []*ir.Node{floats, b.input(ir.F32, []int{rows, 1}, small)})
+			return b.op(ir.OpAdd, []*ir.Node{scaled, b.input(ir.F32, []int{48}, small)})
+		})
+	}
 }
 
 // matmul adds a case; bit 0 of mask is transpose_a, bit 1 transpose_b.

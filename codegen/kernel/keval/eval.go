@@ -138,11 +138,12 @@ func (r *run) compute(fold int64) error {
 		r.accs[i] = f.result()
 	}
 	for i, p := range r.k.Products {
-		sum, undef := 0.0, false
+		sum, ints, undef := 0.0, int64(0), false
 		err := r.eachElement(fold, func(int64) error {
 			a, errA := r.value(p.A)
 			b, errB := r.value(p.B)
 			sum += a.float(p.A.DType) * b.float(p.B.DType)
+			ints += a.i * b.i
 			undef = undef || a.undef || b.undef
 			if errA != nil {
 				return errA
@@ -152,7 +153,7 @@ func (r *run) compute(fold int64) error {
 		if err != nil {
 			return fmt.Errorf("product %d (%s): %w", i, p.Name, err)
 		}
-		r.accs[i] = number{f: ir.RoundTo(sum, ir.F32), undef: undef}
+		r.accs[i] = number{f: ir.RoundTo(sum, ir.F32), i: ir.Wrap(ints, ir.I32), undef: undef}
 	}
 	if err := r.stores(false); err != nil {
 		return err

@@ -1,0 +1,116 @@
+package glsl
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// quadKind says what four neighbours of an operand are on their way to being
+// multiplied without matrix units.
+type quadKind struct {
+	vector string // the type of four neighbours that were put together one by one
+	scalar string // the type of one
+	zero   string
+	// word is the type of four bytes in one register, as which neighbours are
+	// kept in the end; "" keeps the vector.
+	word string
+}
+
+var (
+	floatQuads = quadKind{vector: "vec4", scalar: "float", zero: "0.0"}
+	intQuads   = quadKind{vector: "ivec4", scalar: "int", zero: "0"}
+)
+
+// quadsOf says what the quads of a kernel's operands are. Bytes stay packed,
+// but where every invocation reads operands from memory by itself: the devices
+// for which that is good have no instruction for packed ones.
+func quadsOf(k *kernel.Kernel, s kernel.Schedule) quadKind {
+	t, ok := target.ByteProducts(k)
+	if !ok {
+		return floatQuads
+	}
+	q := intQuads
+	switch {
+	case s.Variant == kernel.VarMatDirect:
+	case t == ir.I8:
+		q.word = "int"
+	default:
+		q.word = "uint"
+	}
+	return q
+}
+
+// typ is the type of a quad.
+func (q quadKind) typ() string {
+	if q.word != "" {
+		return q.word
+	}
+	return q.vector
+}
+
+// sum is the type of the sums: products of bytes are added up in int, whatever
+// their sign, where sums of unsigned ones wrap around as op matmul says.
+func (q quadKind) sum() string { return q.scalar }
+
+// packedQuad prints the word of four neighbours, as quad does the vector.
+func (m *matMul) packedQuad(o *matOperand, k text, all bool) text {
+	a := along{m.fold, m.k.Fold}
+	convert := func(word text) text { return m.coerce("uint", m.quads.word, word) }
+	if !target.DivisibleBy(a.extent, 4) || o.value.Kind != kernel.ExprLoad || !m.isVector(o.value, a) {
+		m.helper("pack_bytes", "ivec4")
+		return convert(call("pack_bytes", m.quadAlong(o.value, m.fold, k, all, o.quadName())))
+	}
+	if all {
+		return convert(m.wordAt(o.value, a, k))
+	}
+	name := m.fresh(m.scope, o.quadName())
+	m.line("%s %s = %s;", m.quads.word, name, zero(m.quads.word).s)
+	m.openGuard("if (%s)", binary("<", k, m.dim(a.extent)).s)
+	m.line("%s = %s;", name, convert(m.wordAt(o.value, a, k)).s)
+	m.close()
+	return primary(name)
+}
+
+// wordAt prints the four bytes of a load as they lie in memory.
+func (m *matMul) wordAt(v *kernel.Expr, a along, k text) text {
+	b := m.buffers[v.Bind]
+	b.units[4] = true
+	m.need(m.storageNeeds(b)...)
+	m.openScope()
+	m.bindAxis(a.axis, k)
+	m.plan(nil, []kernel.Index{v.Index})
+	at := binary("/", m.indexText(v.Index), uintLit(4))
+	m.close()
+	return primary(fmt.Sprintf("%s_words[%s]", b.name, at.s))
+}
+
+// addQuads adds the products of two quads to a sum.
+func (m *matMul) addQuads(sum, a, b string) {
+	switch {
+	case m.quads.word != "":
+		// Not the instruction that adds up as well: it saturates.
+		m.line("%s += %s;", sum, m.coerce(m.quads.word, m.quads.sum(), call(m.dotBytes(), primary(a), primary(b))).s)
+	case m.quads == intQuads:
+		for _, c := range "xyzw" {
+			m.line("%s += %s.%c * %s.%c;", sum, a, c, b, c)
+		}
+	default:
+		for _, c := range "xyzw" {
+			m.line("%s = fma(%s.%c, %s.%c, %s);", sum, a, c, b, c, sum)
+		}
+	}
+}
+
+// dotBytes names the function that multiplies two words byte by byte and adds
+// the products up.
+func (m *matMul) dotBytes() string {
+	if m.caps.Features.IntegerDotProduct {
+		m.need(NeedIntDot)
+		return "dotPacked4x8EXT"
+	}
+	m.helper("dot_bytes", m.quads.word)
+	return "dot_bytes"
+}
