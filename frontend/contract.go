@@ -3,8 +3,9 @@ package frontend
 import "github.com/vkc-go/vkc/ir"
 
 // MatMul returns the matrix product of t [..., M, K] and w [..., K, N], with outer
-// axes broadcast, accumulated in f32. To transpose the left operand, write
-// t.T().MatMul(w).
+// axes broadcast, accumulated in f32. Tensors of i8, or u8, give exact sums in
+// i32: cast them to f32 and multiply by the scales, which joins the product. To
+// transpose the left operand, write t.T().MatMul(w).
 func (t Tensor) MatMul(w Tensor) Tensor { return t.binary(ir.OpMatMul, w) }
 
 // MatMulT is the product with w given as [..., N, K], which is how most files
