@@ -1,6 +1,7 @@
 package frontend_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/vkc-go/vkc/frontend"
@@ -183,6 +184,9 @@ var methodCases = []methodCase{
 	{ir.OpRope, func(o *operands) frontend.Tensor {
 		return o.x.Rope(o.ivec, frontend.RopeAxis(0), frontend.RopeBase(1e6), frontend.RopeDims(2), frontend.RopeHalf())
 	}, `rope %0, %4 {axis=0, base=1e+06, dims=2, mode="half"} : f32[2,4]`},
+	{ir.OpRope, func(o *operands) frontend.Tensor {
+		return o.x.Rope(o.ivec, frontend.RopeTurns(o.b.RopeTurns([]float64{math.Pi, -math.Pi / 2})))
+	}, `rope %0, %4, %16 : f32[2,4]`},
 	{ir.OpGroupNorm, func(o *operands) frontend.Tensor {
 		return o.img.GroupNorm(2, frontend.Tensor{}, frontend.Tensor{}, 1e-6)
 	}, `group_norm %12 {groups=2, eps=1e-06} : f32[1,4,6,5]`},

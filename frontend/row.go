@@ -64,28 +64,53 @@ func present(args ...Tensor) []Tensor {
 }
 
 // RopeOption changes what Rope does.
-type RopeOption func() ir.Attr
+type RopeOption func(*ropeCall)
+
+type ropeCall struct {
+	operands []Tensor // beside x
+	attrs    []ir.Attr
+}
+
+func ropeAttr(name string, value any) RopeOption {
+	return func(c *ropeCall) { c.attrs = append(c.attrs, attr(name, value)) }
+}
 
 // RopeAxis sets the axis that the positions run along; -2 unless set.
-func RopeAxis(axis int) RopeOption { return func() ir.Attr { return attr("axis", axis) } }
+func RopeAxis(axis int) RopeOption { return ropeAttr("axis", axis) }
 
 // RopeBase sets the base of the angles' geometric progression; 10000 unless set.
-func RopeBase(base float64) RopeOption { return func() ir.Attr { return attr("base", base) } }
+func RopeBase(base float64) RopeOption { return ropeAttr("base", base) }
 
 // RopeDims sets how many of the innermost elements turn; all unless set.
-func RopeDims(n int) RopeOption { return func() ir.Attr { return attr("dims", n) } }
+func RopeDims(n int) RopeOption { return ropeAttr("dims", n) }
 
 // RopeHalf pairs element i with i+dims/2, as GPT-NeoX does. Unless set, pairs are
 // neighbours, as in GGUF files of the llama architecture.
-func RopeHalf() RopeOption { return func() ir.Attr { return attr("mode", "half") } }
+func RopeHalf() RopeOption { return ropeAttr("mode", "half") }
+
+// RopeTurns gives every pair its own angle, made by Builder.RopeTurns, in place
+// of base^(-2i/dims): the scaled frequencies of Llama 3, say.
+func RopeTurns(turns Tensor) RopeOption {
+	return func(c *ropeCall) { c.operands = append(c.operands[:1], turns) }
+}
 
 // Rope turns pairs of innermost elements by an angle that grows with the
 // position (rotary position embedding, Su et al. 2021): pair i by
 // position*base^(-2i/dims). The positions are a vector of integers.
 func (t Tensor) Rope(positions Tensor, options ...RopeOption) Tensor {
-	var attrs []ir.Attr
+	c := ropeCall{operands: []Tensor{positions}}
 	for _, o := range options {
-		attrs = append(attrs, o())
+		o(&c)
 	}
-	return t.apply(ir.OpRope, []Tensor{positions}, attrs...)
+	return t.apply(ir.OpRope, c.operands, c.attrs...)
+}
+
+// RopeTurns is the constant that option RopeTurns takes: pair i turns by
+// radians[i] per position.
+func (b *Builder) RopeTurns(radians []float64) Tensor {
+	d, err := ir.RopeTurns(radians)
+	if err != nil {
+		fail("rope", err)
+	}
+	return b.Const(d)
 }

@@ -18,13 +18,11 @@ func (r *rewriter) turns(n *ir.Node) *ir.Node {
 	if dims == 0 {
 		dims = x[len(x)-1].Add
 	}
-	words := make([]int64, 0, dims)
-	for i := range dims / 2 {
-		turn := math.Pow(n.Attrs().Float("base"), -2*float64(i)/float64(dims)) / (2 * math.Pi)
-		high, low := math.Modf((turn - math.Floor(turn)) * (1 << 32))
-		words = append(words, int64(high), int64(low*(1<<32)))
+	radians := make([]float64, dims/2)
+	for i := range radians {
+		radians[i] = math.Pow(n.Attrs().Float("base"), -2*float64(i)/float64(dims))
 	}
-	d, err := ir.FromInts(ir.U32, words, int(dims/2), 2)
+	d, err := ir.RopeTurns(radians)
 	if err != nil {
 		r.err = err
 		return nil

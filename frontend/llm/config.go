@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/vkc-go/vkc/frontend/gguf"
@@ -27,6 +28,15 @@ type Config struct {
 	RopeBase    float64
 	RopeDims    int // elements of a head that turn; even, at most HeadDim
 
+	// RopeFactors divide the angle of each of the RopeDims/2 pairs: those of
+	// Llama 3, or one for all where positions are scaled. Nil changes nothing.
+	RopeFactors []float64
+
+	// Of a mixture of experts, such as Mixtral; 0 where there is one feed-forward
+	// layer. Each has FeedForward hidden elements.
+	Experts     int
+	ExpertsUsed int // by each token
+
 	// Types has the dtype and shape of each weight, by name. Without
 	// output.weight the token embedding serves for the output too.
 	Types map[string]ir.Type
@@ -36,12 +46,21 @@ type Config struct {
 // keys begin with.
 const arch = "llama"
 
+// ropeFreqs is the weight that holds the factors of the rotary angles.
+const ropeFreqs = "rope_freqs.weight"
+
 // FromGGUF reads the description of a model and checks that the file has every
 // weight it needs, in the right shape.
 func FromGGUF(f *gguf.File) (Config, error) {
 	c, err := readConfig(f)
 	if err == nil {
 		err = c.check()
+	}
+	if err == nil { // there are as many pairs as weights say: no absurd number
+		c.RopeFactors, err = ropeFactors(f, c.RopeDims/2)
+	}
+	if err == nil {
+		err = c.checkFactors()
 	}
 	if err != nil {
 		return Config{}, fmt.Errorf("llm: %w", err)
@@ -76,6 +95,9 @@ func readConfig(f *gguf.File) (Config, error) {
 	}
 	c.RopeDims = r.sizeOr("rope.dimension_count", c.HeadDim)
 	c.RopeBase = r.floatOr("rope.freq_base", 10000)
+	if n, err := f.Int(arch + ".expert_count"); err == nil && n > 0 {
+		c.Experts, c.ExpertsUsed = r.size("expert_count"), r.size("expert_used_count")
+	}
 	for _, t := range f.Tensors() {
 		c.Types[t.Name] = ir.Type{DType: t.DType, Shape: ir.ShapeOf(t.Dims...)}
 	}
@@ -94,16 +116,40 @@ func refuseUnsupported(f *gguf.File) error {
 		return err
 	case name != arch:
 		return fmt.Errorf("architecture %q is not supported: want %q", name, arch)
-	case f.HasWeight("rope_freqs.weight"):
-		return errors.New("scaled rotary frequencies (rope_freqs.weight) are not supported")
 	}
-	if n, err := f.Int(arch + ".expert_count"); err == nil && n > 0 {
-		return fmt.Errorf("mixtures of experts are not supported, and the model has %d experts", n)
-	}
-	if kind, err := f.String(arch + ".rope.scaling.type"); err == nil && kind != "none" {
-		return fmt.Errorf("scaling of rotary positions (%q) is not supported", kind)
+	if kind, err := f.String(arch + ".rope.scaling.type"); err == nil && kind != "none" && kind != "linear" {
+		return fmt.Errorf("scaling of rotary positions (%q) is not supported: want linear or none", kind)
 	}
 	return nil
+}
+
+// ropeFactors returns what the angles of the pairs are divided by, or nil.
+func ropeFactors(f *gguf.File, pairs int) ([]float64, error) {
+	scale := 1.0
+	if kind, err := f.String(arch + ".rope.scaling.type"); err == nil && kind == "linear" {
+		if scale, err = f.Float(arch + ".rope.scaling.factor"); err != nil {
+			return nil, err
+		}
+	}
+	factors := slices.Repeat([]float64{1}, pairs)
+	if f.HasWeight(ropeFreqs) {
+		d, err := f.Weight(ropeFreqs)
+		if err != nil {
+			return nil, err
+		}
+		if d.DType != ir.F32 || len(d.Dims) != 1 || d.Dims[0] != len(factors) {
+			return nil, fmt.Errorf("weight %q is %s%v: want f32[%d], a factor for each pair of elements that turns", ropeFreqs, d.DType, d.Dims, len(factors))
+		}
+		if factors, err = d.Floats(); err != nil {
+			return nil, err
+		}
+	} else if scale == 1 {
+		return nil, nil
+	}
+	for i := range factors {
+		factors[i] *= scale
+	}
+	return factors, nil
 }
 
 // check verifies the numbers against each other and the weights against them.
@@ -121,16 +167,33 @@ func (c Config) check() error {
 		return fmt.Errorf("the epsilon of the norms is %v: want 0 to 1", c.NormEps)
 	case !(c.RopeBase > 0) || math.IsInf(c.RopeBase, 1):
 		return fmt.Errorf("the base of the rotary embedding is %v: want a positive number", c.RopeBase)
+	case c.Experts < 0 || c.Experts > 0 && (c.ExpertsUsed < 1 || c.ExpertsUsed > c.Experts):
+		return fmt.Errorf("each token goes to %d of %d experts: want 1 to all", c.ExpertsUsed, c.Experts)
 	}
 	for name, want := range c.parts() {
 		if err := c.checkWeight(name+".weight", want, name != output); err != nil {
 			return err
 		}
-		if len(want) != 2 {
+		if len(want) == 1 {
+			continue
+		}
+		if _, biased := c.Types[name+".bias"]; biased && len(want) == 3 {
+			return fmt.Errorf("weight %q: experts with a bias are not supported", name+".bias")
+		}
+		if len(want) == 3 {
 			continue
 		}
 		if err := c.checkWeight(name+".bias", want[:1], false); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+func (c Config) checkFactors() error {
+	for i, f := range c.RopeFactors {
+		if !(f > 0) || math.IsInf(f, 1) {
+			return fmt.Errorf("factor %d of the rotary angles is %v: want a positive number", i, f)
 		}
 	}
 	return nil
@@ -146,7 +209,7 @@ func (c Config) checkWeight(name string, want ir.Shape, required bool) error {
 		return fmt.Errorf("there is no weight %q, want %s", name, want)
 	case !have.Shape.Equal(want):
 		return fmt.Errorf("weight %q is %s: want %s", name, have.Shape, want)
-	case have.DType.IsFloat(), have.DType.IsBlock() && len(want) == 2:
+	case have.DType.IsFloat(), have.DType.IsBlock() && len(want) > 1:
 		return nil
 	case !have.DType.Valid():
 		return fmt.Errorf("weight %q has a type that is not supported: convert the model to another", name)
@@ -159,19 +222,27 @@ func (c Config) checkWeight(name string, want ir.Shape, required bool) error {
 // absurd. All are required but output.
 func (c Config) parts() iter.Seq2[string, ir.Shape] {
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	layer := []struct {
+	type part struct {
 		name  string
 		shape ir.Shape
-	}{
+	}
+	layer := []part{
 		{"attn_norm", ir.ShapeOf(c.Width)},
 		{"attn_q", ir.ShapeOf(q, c.Width)},
 		{"attn_k", ir.ShapeOf(kv, c.Width)},
 		{"attn_v", ir.ShapeOf(kv, c.Width)},
 		{"attn_output", ir.ShapeOf(c.Width, q)},
 		{"ffn_norm", ir.ShapeOf(c.Width)},
-		{"ffn_gate", ir.ShapeOf(c.FeedForward, c.Width)},
-		{"ffn_up", ir.ShapeOf(c.FeedForward, c.Width)},
-		{"ffn_down", ir.ShapeOf(c.Width, c.FeedForward)},
+	}
+	if c.Experts > 0 {
+		layer = append(layer, part{"ffn_gate_inp", ir.ShapeOf(c.Experts, c.Width)},
+			part{"ffn_gate_exps", ir.ShapeOf(c.Experts, c.FeedForward, c.Width)},
+			part{"ffn_up_exps", ir.ShapeOf(c.Experts, c.FeedForward, c.Width)},
+			part{"ffn_down_exps", ir.ShapeOf(c.Experts, c.Width, c.FeedForward)})
+	} else {
+		layer = append(layer, part{"ffn_gate", ir.ShapeOf(c.FeedForward, c.Width)},
+			part{"ffn_up", ir.ShapeOf(c.FeedForward, c.Width)},
+			part{"ffn_down", ir.ShapeOf(c.Width, c.FeedForward)})
 	}
 	return func(yield func(string, ir.Shape) bool) {
 		table := ir.ShapeOf(c.Vocab, c.Width)

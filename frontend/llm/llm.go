@@ -1,5 +1,6 @@
 // Package llm builds the graphs of language models of the Llama architecture:
-// RMSNorm, rotary positions, grouped-query attention, SwiGLU. It reads the
+// RMSNorm, rotary positions, grouped-query attention, SwiGLU or a mixture of such
+// experts. It reads the
 // model's description from a GGUF file and refers to the weights by their names
 // there, in whatever dtype they have.
 //
@@ -13,6 +14,7 @@ package llm
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/nn"
@@ -52,13 +54,13 @@ func Prefill(cfg Config, maxTokens int) (*ir.Graph, error) {
 // maxContext, is the length of the text with this token, so the first run has
 // S = 1 and each next run one more; it is the shape of no input and is passed by
 // name. Keys and values stay on the device in states of maxContext positions.
-func Step(cfg Config, maxContext int) (*ir.Graph, error) {
+func Step(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 	if err := cfg.checkContext(maxContext); err != nil {
 		return nil, err
 	}
 	return frontend.Build(graphName(cfg, "step"), func(b *frontend.Builder) {
 		tokens := b.Input("tokens", ir.I32, 1)
-		b.Output("logits", Decode(b, cfg, tokens, b.Sym("S", maxContext), maxContext, LastToken).Reshape(-1))
+		b.Output("logits", Decode(b, cfg, tokens, b.Sym("S", maxContext), maxContext, LastToken, options...).Reshape(-1))
 	})
 }
 
@@ -71,24 +73,54 @@ func Forward(b *frontend.Builder, cfg Config, tokens frontend.Tensor, rows Rows)
 	return m.forward(tokens, positions, whole, rows)
 }
 
+// Option changes how Step and Decode go about it.
+type Option func(*decoding)
+
+type decoding struct{ cache ir.DType }
+
+// Cache sets what keys and values are kept in: f32 unless set, f16, bf16, or a
+// block format that devices quantize to (q8_0, q4_0 and so on, if a head is a
+// whole number of blocks). Attention reads them as they are: half the bytes take
+// half the time.
+func Cache(t ir.DType) Option { return func(d *decoding) { d.cache = t } }
+
 // Decode is Forward for tokens that go on a text: they are the last ones of its
 // length positions. It makes two states a layer, cache_k.N and cache_v.N
-// f32[KVHeads, maxContext, HeadDim], that hold what earlier runs left and that it
+// [KVHeads, maxContext, HeadDim], that hold what earlier runs left and that it
 // adds to.
-func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.Dim, maxContext int, rows Rows) frontend.Tensor {
-	m := newModel(b, cfg)
+func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.Dim, maxContext int, rows Rows, options ...Option) frontend.Tensor {
+	m, how := newModel(b, cfg), decoding{cache: ir.F32}
+	for _, o := range options {
+		o(&how)
+	}
 	start := b.DimValue(length).Sub(b.DimValue(tokens.Dim(0)))
 	positions := b.Iota(ir.I32, 0, tokens.Dim(0)).Add(start)
 	cached := func(layer int, k, v frontend.Tensor) (frontend.Tensor, frontend.Tensor) {
 		extend := func(name string, x frontend.Tensor) frontend.Tensor {
-			cache := b.State(fmt.Sprintf("%s.%d", name, layer), ir.F32, cfg.KVHeads, maxContext, cfg.HeadDim)
-			extended := cache.DynamicUpdateSlice(1, x, start)
+			cache := b.State(fmt.Sprintf("%s.%d", name, layer), how.cache, cfg.KVHeads, maxContext, cfg.HeadDim)
+			extended := cache.DynamicUpdateSlice(1, how.keep(x), start)
 			b.Update(cache, extended)
-			return extended.Slice(1, 0, length)
+			return how.read(extended).Slice(1, 0, length)
 		}
 		return extend("cache_k", k), extend("cache_v", v)
 	}
 	return m.forward(tokens, positions, cached, rows)
+}
+
+// keep returns x as the cache has it.
+func (d decoding) keep(x frontend.Tensor) frontend.Tensor {
+	if d.cache.IsBlock() {
+		return x.Quantize(d.cache)
+	}
+	return x.Cast(d.cache)
+}
+
+// read returns what the cache has in f32.
+func (d decoding) read(x frontend.Tensor) frontend.Tensor {
+	if d.cache.IsBlock() {
+		return x.Dequantize(ir.F32)
+	}
+	return x.Cast(ir.F32)
 }
 
 // checkContext refuses positions that the model was not trained for, where its
@@ -110,11 +142,23 @@ func graphName(cfg Config, what string) string {
 // model is a Config whose weights are being referred to in a graph.
 type model struct {
 	Config
-	w nn.Weights
+	w    nn.Weights
+	rope []frontend.RopeOption
 }
 
 func newModel(b *frontend.Builder, cfg Config) model {
-	return model{Config: cfg, w: nn.NewWeights(b, cfg.Types)}
+	m := model{Config: cfg, w: nn.NewWeights(b, cfg.Types)}
+	m.rope = append(m.rope, frontend.RopeDims(cfg.RopeDims))
+	if len(cfg.RopeFactors) == 0 {
+		m.rope = append(m.rope, frontend.RopeBase(cfg.RopeBase))
+		return m
+	}
+	radians := make([]float64, len(cfg.RopeFactors))
+	for i, f := range cfg.RopeFactors {
+		radians[i] = math.Pow(cfg.RopeBase, -2*float64(i)/float64(cfg.RopeDims)) / f
+	}
+	m.rope = append(m.rope, frontend.RopeTurns(b.RopeTurns(radians)))
+	return m
 }
 
 // history turns the keys and values of the tokens at hand, [KVHeads, T, HeadDim],
@@ -126,7 +170,7 @@ func (m model) forward(tokens, positions frontend.Tensor, past history, rows Row
 	for i := range m.Layers {
 		w := m.w.Sub(fmt.Sprintf("blk.%d", i))
 		x = x.Add(m.attention(i, nn.RMSNorm(x, w.Sub("attn_norm"), m.NormEps), w, positions, past))
-		x = x.Add(nn.SwiGLU(nn.RMSNorm(x, w.Sub("ffn_norm"), m.NormEps), w))
+		x = x.Add(m.feedForward(nn.RMSNorm(x, w.Sub("ffn_norm"), m.NormEps), w))
 	}
 	if rows == LastToken {
 		x = lastRow(x)
@@ -138,13 +182,17 @@ func (m model) forward(tokens, positions frontend.Tensor, past history, rows Row
 	return nn.Unembed(x, m.w.Sub(tokenTable))
 }
 
+func (m model) feedForward(x frontend.Tensor, w nn.Weights) frontend.Tensor {
+	if m.Experts > 0 {
+		return nn.Experts(x, w, m.ExpertsUsed, true)
+	}
+	return nn.SwiGLU(x, w)
+}
+
 // attention is one self-attention layer over x [T, Width].
 func (m model) attention(layer int, x frontend.Tensor, w nn.Weights, positions frontend.Tensor, past history) frontend.Tensor {
-	rope := func(x frontend.Tensor) frontend.Tensor {
-		return x.Rope(positions, frontend.RopeBase(m.RopeBase), frontend.RopeDims(m.RopeDims))
-	}
-	q := rope(m.split(nn.Linear(x, w.Sub("attn_q")), m.Heads))
-	k := rope(m.split(nn.Linear(x, w.Sub("attn_k")), m.KVHeads))
+	q := m.split(nn.Linear(x, w.Sub("attn_q")), m.Heads).Rope(positions, m.rope...)
+	k := m.split(nn.Linear(x, w.Sub("attn_k")), m.KVHeads).Rope(positions, m.rope...)
 	v := m.split(nn.Linear(x, w.Sub("attn_v")), m.KVHeads)
 	keys, values := past(layer, k, v)
 	y := q.Attention(keys, values, frontend.Causal())

@@ -2,6 +2,7 @@ package llm_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -23,6 +24,24 @@ type tiny struct {
 	untied  bool           // has output.weight
 	meta    map[string]any // replaces metadata; nil removes
 	tensors map[string]*ir.Data
+
+	headDim int      // 16 unless set
+	factor  float64  // by which positions are scaled
+	freqs   bool     // has factors for the rotary angles
+	experts int      // of which each token uses two
+	cache   ir.DType // of keys and values, f32 unless set
+	within  float64  // how far logits may be off; 1e-4 unless set
+}
+
+func (m tiny) name() string {
+	return fmt.Sprintf("%s untied=%v factor=%v freqs=%v experts=%d cache=%v", m.dtype, m.untied, m.factor, m.freqs, m.experts, m.cache)
+}
+
+func (m tiny) options() []llm.Option {
+	if m.cache == ir.Invalid {
+		return nil
+	}
+	return []llm.Option{llm.Cache(m.cache)}
 }
 
 const (
@@ -54,6 +73,16 @@ func (m tiny) bytes(t testing.TB) []byte {
 		"llama.context_length":                   uint32(maxContext),
 		"llama.attention.layer_norm_rms_epsilon": float32(1e-5),
 		"llama.rope.freq_base":                   float32(500),
+	}
+	if m.headDim > 0 {
+		meta["llama.attention.key_length"] = uint32(m.headDim)
+		meta["llama.attention.value_length"] = uint32(m.headDim)
+	}
+	if m.factor > 0 {
+		meta["llama.rope.scaling.type"], meta["llama.rope.scaling.factor"] = "linear", float32(m.factor)
+	}
+	if m.experts > 0 {
+		meta["llama.expert_count"], meta["llama.expert_used_count"] = uint32(m.experts), uint32(2)
 	}
 	for k, v := range m.meta {
 		meta[k] = v
@@ -100,6 +129,18 @@ func (m tiny) weights(t testing.TB) map[string]*ir.Data {
 		"token_embd.weight":  randomData(t, r, m.dtype, vocab, width),
 		"output_norm.weight": randomData(t, r, ir.F32, width),
 	}
+	headDim := cmp.Or(m.headDim, headDim)
+	if m.freqs {
+		factors := make([]float64, headDim/2)
+		for i := range factors {
+			factors[i] = 1 + 0.5*float64(i)
+		}
+		d, err := ir.FromFloats(ir.F32, factors, len(factors))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all["rope_freqs.weight"] = d
+	}
 	if m.untied {
 		all["output.weight"] = randomData(t, r, m.dtype, vocab, width)
 	}
@@ -111,6 +152,13 @@ func (m tiny) weights(t testing.TB) map[string]*ir.Data {
 		all[blk+"attn_v.weight"] = randomData(t, r, m.dtype, kvHeads*headDim, width)
 		all[blk+"attn_output.weight"] = randomData(t, r, m.dtype, width, heads*headDim)
 		all[blk+"ffn_norm.weight"] = randomData(t, r, ir.F32, width)
+		if m.experts > 0 {
+			all[blk+"ffn_gate_inp.weight"] = randomData(t, r, ir.F32, m.experts, width)
+			all[blk+"ffn_gate_exps.weight"] = randomData(t, r, m.dtype, m.experts, ffn, width)
+			all[blk+"ffn_up_exps.weight"] = randomData(t, r, m.dtype, m.experts, ffn, width)
+			all[blk+"ffn_down_exps.weight"] = randomData(t, r, m.dtype, m.experts, width, ffn)
+			continue
+		}
 		all[blk+"ffn_gate.weight"] = randomData(t, r, m.dtype, ffn, width)
 		all[blk+"ffn_up.weight"] = randomData(t, r, m.dtype, ffn, width)
 		all[blk+"ffn_down.weight"] = randomData(t, r, m.dtype, width, ffn)
@@ -186,8 +234,10 @@ var prompt = []int32{0, 7, 39, 7, 12, 3}
 func TestAgainstPlainGo(t *testing.T) {
 	for _, m := range []tiny{
 		{dtype: ir.F32}, {dtype: ir.F16}, {dtype: ir.BF16}, {dtype: ir.Q8_0}, {dtype: ir.Q8_0, untied: true},
+		{dtype: ir.F32, factor: 4}, {dtype: ir.F32, freqs: true}, {dtype: ir.F32, factor: 2, freqs: true},
+		{dtype: ir.Q8_0, experts: 3}, {dtype: ir.F32, cache: ir.F16, within: 0.02}, {dtype: ir.F32, cache: ir.Q8_0, headDim: 32, within: 0.1},
 	} {
-		t.Run(fmt.Sprintf("%s untied=%v", m.dtype, m.untied), func(t *testing.T) {
+		t.Run(m.name(), func(t *testing.T) {
 			f := m.file(t)
 			cfg, err := llm.FromGGUF(f)
 			if err != nil {
@@ -195,25 +245,25 @@ func TestAgainstPlainGo(t *testing.T) {
 			}
 			g, err := llm.Prefill(cfg, maxContext)
 			prefill := program(t, f, g, err)
-			g, err = llm.Step(cfg, maxContext)
+			g, err = llm.Step(cfg, maxContext, m.options()...)
 			step := program(t, f, g, err)
-			want := plainForward(t, m.weights(t), prompt)
+			want := plainForward(t, m, prompt)
 			for i, id := range prompt {
-				compare(t, fmt.Sprintf("prefill of %d", i+1), run(t, prefill, prompt[:i+1], nil), want[i])
+				compare(t, fmt.Sprintf("prefill of %d", i+1), run(t, prefill, prompt[:i+1], nil), want[i], 1e-4)
 				got := run(t, step, []int32{id}, map[string]int64{"S": int64(i + 1)})
-				compare(t, fmt.Sprintf("step %d", i+1), got, want[i])
+				compare(t, fmt.Sprintf("step %d", i+1), got, want[i], cmp.Or(m.within, 1e-4))
 			}
 		})
 	}
 }
 
-func compare(t *testing.T, what string, got, want []float64) {
+func compare(t *testing.T, what string, got, want []float64, within float64) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%s: %d logits, want %d", what, len(got), len(want))
 	}
 	for i := range got {
-		if !(math.Abs(got[i]-want[i]) <= 1e-4*(1+math.Abs(want[i]))) {
+		if !(math.Abs(got[i]-want[i]) <= within*(1+math.Abs(want[i]))) {
 			t.Fatalf("%s: logit %d is %v, want %v", what, i, got[i], want[i])
 		}
 	}
@@ -245,6 +295,7 @@ func TestConfig(t *testing.T) {
 
 func TestConfigRefuses(t *testing.T) {
 	vector, _ := ir.NewData(ir.F32, 8)
+	short, _ := ir.NewData(ir.F32, 7)
 	ints, _ := ir.NewData(ir.I32, width)
 	empty, _ := ir.NewData(ir.F32, 0, width)
 	blocks, _ := ir.NewData(ir.Q8_0, width)
@@ -266,9 +317,14 @@ func TestConfigRefuses(t *testing.T) {
 		{"value length", tiny{meta: map[string]any{"llama.attention.value_length": uint32(8)}}, "values of 8 elements beside keys of 16"},
 		{"eps", tiny{meta: map[string]any{"llama.attention.layer_norm_rms_epsilon": float32(math.NaN())}}, "the epsilon of the norms is NaN"},
 		{"base", tiny{meta: map[string]any{"llama.rope.freq_base": float32(math.Inf(1))}}, "the base of the rotary embedding is +Inf"},
-		{"experts", tiny{meta: map[string]any{"llama.expert_count": uint32(8)}}, "8 experts"},
+		{"experts", tiny{meta: map[string]any{"llama.expert_count": uint32(8)}}, "llama.expert_used_count"},
+		{"more experts than there are", tiny{meta: map[string]any{"llama.expert_count": uint32(2), "llama.expert_used_count": uint32(3)}}, "3 of 2 experts"},
+		{"no experts", tiny{meta: map[string]any{"llama.expert_count": uint32(2), "llama.expert_used_count": uint32(1)}}, `there is no weight "blk.0.ffn_gate_inp.weight", want [2,64]`},
+		{"bias of experts", tiny{experts: 2, tensors: map[string]*ir.Data{"blk.0.ffn_up_exps.bias": vector}}, "experts with a bias"},
 		{"rope scaling", tiny{meta: map[string]any{"llama.rope.scaling.type": "yarn"}}, `"yarn"`},
-		{"rope factors", tiny{tensors: map[string]*ir.Data{"rope_freqs.weight": vector}}, "rope_freqs.weight"},
+		{"rope scale", tiny{meta: map[string]any{"llama.rope.scaling.type": "linear"}}, `"llama.rope.scaling.factor"`},
+		{"rope factors", tiny{tensors: map[string]*ir.Data{"rope_freqs.weight": short}}, `weight "rope_freqs.weight" is f32[7]: want f32[8]`},
+		{"rope factor 0", tiny{tensors: map[string]*ir.Data{"rope_freqs.weight": vector}}, "factor 0 of the rotary angles is 0"},
 		{"missing weight", tiny{tensors: map[string]*ir.Data{"blk.1.ffn_up.weight": nil}}, `there is no weight "blk.1.ffn_up.weight", want [96,64]`},
 		{"weight shape", tiny{tensors: map[string]*ir.Data{"blk.1.ffn_norm.weight": vector}}, `weight "blk.1.ffn_norm.weight" is [8]: want [64]`},
 		{"weight type", tiny{tensors: map[string]*ir.Data{"output_norm.weight": ints}}, `weight "output_norm.weight" is i32: want a float type`},
@@ -361,6 +417,9 @@ func FuzzFromGGUF(f *testing.F) {
 	f.Add(m.bytes(f))
 	m.meta["llama.block_count"] = uint32(math.MaxInt32)
 	f.Add(m.bytes(f))
+	for _, m := range []tiny{{dtype: ir.F32, factor: 2, freqs: true}, {dtype: ir.F32, experts: 2}} {
+		f.Add(m.bytes(f))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := gguf.NewReader(data)
 		if err != nil {

@@ -1,0 +1,23 @@
+package ir
+
+import (
+	"fmt"
+	"math"
+)
+
+// RopeTurns returns what rope takes as its turns, u32[len(radians), 2]: for each
+// pair the angle per position, as a fraction of a full turn in 64 bits, high
+// word first. Whole turns drop out, and so does what is beyond 2^-64 of one. The
+// angles must be finite.
+func RopeTurns(radians []float64) (*Data, error) {
+	words := make([]int64, 0, 2*len(radians))
+	for i, angle := range radians {
+		turn := angle / (2 * math.Pi)
+		if math.IsNaN(turn) || math.IsInf(turn, 0) {
+			return nil, fmt.Errorf("rope: pair %d turns by %v a position: want a finite angle", i, angle)
+		}
+		high, low := math.Modf((turn - math.Floor(turn)) * (1 << 32))
+		words = append(words, int64(high)&math.MaxUint32, int64(low*(1<<32)))
+	}
+	return FromInts(U32, words, len(radians), 2)
+}
