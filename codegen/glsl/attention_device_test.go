@@ -180,7 +180,7 @@ func (h heads) run(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.G
 		}
 		return 1
 	}
-	s, text, err := buildSplit(g, split, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
+	s, text, err := buildWith(g, passes.Options{Split: split}, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
 		if k.Family == kernel.FamilyAttention {
 			return sched, dev.Caps(), nil
 		}

@@ -27,8 +27,8 @@ import (
 func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 
 // TestRandomSchedules runs the kernels of random graphs on a device, each
-// under any of the schedules that are legal for it, good or bad, and compares
-// with the reference.
+// under any of the schedules that are legal for it, good or bad, its operands
+// stored and its sums split at random, and compares with the reference.
 func TestRandomSchedules(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
@@ -73,12 +73,15 @@ func (c deviceCase) run() (runs int, err error) {
 	rng := rand.New(rand.NewPCG(c.seed, 0))
 	tight := c.dev.Caps() // so few workgroups that they go around
 	tight.MaxWorkgroupCount = [3]uint32{1 + rng.Uint32N(3), 1 + rng.Uint32N(3), 1 + rng.Uint32N(3)}
-	s, text, err := build(g, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
+	s, text, err := buildWith(g, anyWay(c.dev.Caps(), rng), func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
 		caps := c.dev.Caps()
-		if k.Family != kernel.FamilyMatMul && k.Family != kernel.FamilyAttention && rng.IntN(3) == 0 {
+		if goesAround(k.Family) && rng.IntN(3) == 0 {
 			caps = tight
 		}
 		sched, err := anySchedule(k, caps, rng)
+		if k.Family == kernel.FamilyAttention && k.Parallel[k.AttentionAxes().Split].Is(1) {
+			sched.Splits = 0 // keys were to be split before
+		}
 		return sched, caps, err
 	})
 	if err != nil {
@@ -114,6 +117,42 @@ func (c deviceCase) run() (runs int, err error) {
 	return runs, nil
 }
 
+// goesAround reports whether kernels of a family can do with fewer workgroups
+// than their results fill.
+func goesAround(f kernel.Family) bool {
+	return f != kernel.FamilyMatMul && f != kernel.FamilyAttention && f != kernel.FamilyGroup
+}
+
+// anyWay stores operands and splits sums at random, as far as that is legal.
+func anyWay(caps target.Caps, rng *rand.Rand) passes.Options {
+	return passes.Options{
+		Store: func(k *kernel.Kernel) (list []kernel.StoredOperand) {
+			p := k.Products[0]
+			for i, v := range []*kernel.Expr{p.A, p.B} {
+				if p.Operands == ir.F16 && len(k.Products) == 1 && rng.IntN(3) == 0 {
+					d := k.Parallel[len(k.Parallel)-2+i]
+					list = append(list, kernel.StoredOperand{Operand: v, Rows: rng.IntN(2) * int(d.Max()+rng.Int64N(9))})
+				}
+			}
+			return list
+		},
+		Split: func(k *kernel.Kernel) int {
+			parts := 1 + rng.IntN(4)
+			if k.Family == kernel.FamilyAttention {
+				s, err := anySchedule(k, caps, rng)
+				if err != nil {
+					return 1 // which is said once more when its schedule is chosen
+				}
+				return max(s.Splits, 1)
+			}
+			if _, ok := k.Fold.Quo(int64(parts)); !ok || k.Family != kernel.FamilyMatMul || k.Fold.Max() == 0 {
+				return 1
+			}
+			return parts
+		},
+	}
+}
+
 func joined(text []string) string {
 	out := ""
 	for _, s := range text {
@@ -140,12 +179,12 @@ func compareOutputs(g *ir.Graph, have, want map[string]*ir.Data) error {
 
 // build lowers a graph and generates its kernels, one shader a step.
 func build(g *ir.Graph, choose func(*kernel.Kernel) (kernel.Schedule, target.Caps, error)) (*passes.State, []string, error) {
-	return buildSplit(g, nil, choose)
+	return buildWith(g, passes.Options{}, choose)
 }
 
-// buildSplit is build with sums split as split says.
-func buildSplit(g *ir.Graph, split func(*kernel.Kernel) int, choose func(*kernel.Kernel) (kernel.Schedule, target.Caps, error)) (*passes.State, []string, error) {
-	s, err := passes.Run(g, passes.Options{Split: split})
+// buildWith is build with options of the passes.
+func buildWith(g *ir.Graph, opt passes.Options, choose func(*kernel.Kernel) (kernel.Schedule, target.Caps, error)) (*passes.State, []string, error) {
+	s, err := passes.Run(g, opt)
 	if err != nil {
 		return nil, nil, err
 	}

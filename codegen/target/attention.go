@@ -273,6 +273,15 @@ func checkSplits(k *kernel.Kernel, s kernel.Schedule) error {
 	return nil
 }
 
+// checkWhole checks that an attention that has not been split is not to be: it
+// is too late for that when its schedule is looked up.
+func checkWhole(k *kernel.Kernel, s kernel.Schedule) error {
+	if k.Family == kernel.FamilyAttention && s.Splits > 1 && k.Parallel[k.AttentionAxes().Split].Is(1) {
+		return fmt.Errorf("%d splits for an attention that has not been split", s.Splits)
+	}
+	return nil
+}
+
 // splitLength is how many keys a split has: whole tiles, but for the last.
 func splitLength(k *kernel.Kernel, s kernel.Schedule) int64 {
 	return ceilDiv(k.Fold.Max(), int64(s.Splits*max(s.TileN, 1))) * int64(max(s.TileN, 1))

@@ -97,6 +97,9 @@ func SelectTuned(k *kernel.Kernel, caps Caps, tuning Tuning) (s kernel.Schedule,
 	}
 	unfit := Check(k, won.Schedule, caps)
 	if unfit == nil {
+		unfit = checkWhole(k, won.Schedule)
+	}
+	if unfit == nil {
 		return won.Schedule, won.String(), nil
 	}
 	s, reason, err = Select(k, caps)

@@ -41,6 +41,32 @@ func TestSelectTuned(t *testing.T) {
 	}
 }
 
+// TestSelectTunedSplits: a table cannot have keys split that are not; of parts
+// it chooses like of any other kernel.
+func TestSelectTunedSplits(t *testing.T) {
+	caps := profile(t, "nvidia-h100")
+	whole := attention(ir.D(2), ir.D(4), one, ir.D(4096), ir.D(64))
+	usual, _, err := Select(whole, caps)
+	if err != nil || usual.Splits < 2 {
+		t.Fatalf("%v, %v: want a schedule that splits", usual, err)
+	}
+	won := usual
+	won.Workgroup, won.TileN = usual.Workgroup/2, usual.TileN/2
+	if err := Check(whole, won, caps); err != nil {
+		t.Fatal(err)
+	}
+	s, reason, err := SelectTuned(whole, caps, Tuning{TuningKey(whole): {Schedule: won}})
+	if err != nil || s != usual || !strings.Contains(reason, "has not been split") {
+		t.Errorf("whole: %v (%s), %v; want %v", s, reason, err, usual)
+	}
+	parts := attention(ir.D(2), ir.D(4), one, ir.D(4096), ir.D(64))
+	parts.Parallel[parts.AttentionAxes().Split] = ir.D(won.Splits)
+	s, reason, err = SelectTuned(parts, caps, Tuning{TuningKey(parts): {Schedule: won, Micros: 2}})
+	if err != nil || s != won || !strings.HasPrefix(reason, "tuned: 2 us") {
+		t.Errorf("parts: %v (%s), %v; want %v", s, reason, err, won)
+	}
+}
+
 // TestTuningKey: names do not count, everything else does.
 func TestTuningKey(t *testing.T) {
 	base := rowSum(ir.F32, ir.Symbol("T", 512), ir.D(64), true)
