@@ -203,6 +203,10 @@ type Lowered struct {
 	GLSL      []string          // by shader
 }
 
+// splitOperands is target.SplitOperands, but for tests of devices that do not
+// want it.
+var splitOperands = target.SplitOperands
+
 // Lower takes a graph through the passes, chooses schedules for a device and
 // generates GLSL. It needs neither device nor compiler.
 func Lower(g *ir.Graph, caps target.Caps) (*Lowered, error) { return LowerTuned(g, caps, nil) }
@@ -210,9 +214,10 @@ func Lower(g *ir.Graph, caps target.Caps) (*Lowered, error) { return LowerTuned(
 // LowerTuned is [Lower] with schedules that won by measurement.
 func LowerTuned(g *ir.Graph, caps target.Caps, tuning target.Tuning) (*Lowered, error) {
 	s, err := passes.Run(g, passes.Options{
-		Store: func(k *kernel.Kernel) []kernel.StoredOperand { return target.StoreOperands(k, caps) },
-		Split: func(k *kernel.Kernel) int { return target.SplitSums(k, caps) },
-		Bytes: func(t ir.DType, rows ir.Dim) bool { return target.WantsBytes(t, rows, caps) },
+		Store:         func(k *kernel.Kernel) []kernel.StoredOperand { return target.StoreOperands(k, caps) },
+		Split:         func(k *kernel.Kernel) int { return target.SplitSums(k, caps) },
+		SplitOperands: func(k *kernel.Kernel) []kernel.StoredOperand { return splitOperands(k, caps) },
+		Bytes:         func(t ir.DType, rows ir.Dim) bool { return target.WantsBytes(t, rows, caps) },
 	})
 	if err != nil {
 		return nil, err

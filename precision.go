@@ -16,7 +16,7 @@ func Precisions() []string {
 
 // WithPrecision returns a graph whose matrix products may be as exact as
 // precision says, one of the values of matmul's attribute of that name: "full",
-// "half", "half_sums" or "int8". Products that the graph allows something else
+// "bf16x3", "half", "half_sums" or "int8". Products that the graph allows something else
 // than full precision stay as they are.
 func WithPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 	if !slices.Contains(Precisions(), precision) {

@@ -190,6 +190,7 @@ func TestShare(t *testing.T) {
 	}{
 		{bench.NoFlops, 900, 50, 0.9, "memory"},
 		{bench.MatrixF16, 100, 50, 0.5, "arithmetic"},
+		{bench.SplitF32, 100, 25, 0.75, "arithmetic"},
 		{bench.VectorF32, 600, 5, 0.6, "memory"},
 		{bench.VectorF32, 400, 5, 0.5, "arithmetic"},
 	} {

@@ -22,9 +22,10 @@ type Precision string
 
 // The precisions.
 const (
-	MatrixF16 Precision = "f16"  // products of f16 or bf16 in matrix units, sums in f32
-	VectorF32 Precision = "f32"  // multiply-adds of f32 outside matrix units
-	NoFlops   Precision = "none" // bound by memory or by launches, whatever it computes
+	MatrixF16 Precision = "f16"    // products of f16 or bf16 in matrix units, sums in f32
+	SplitF32  Precision = "bf16x3" // products of f32 as three of bf16 in matrix units
+	VectorF32 Precision = "f32"    // multiply-adds of f32 outside matrix units
+	NoFlops   Precision = "none"   // bound by memory or by launches, whatever it computes
 )
 
 // Ceilings is what a device was seen to reach with kernels that do nothing
@@ -42,6 +43,8 @@ func (c Ceilings) Flops(p Precision) float64 {
 	case MatrixF16:
 		// A device without matrix units does these products in vectors.
 		return max(c.MatrixF16, c.VectorF32)
+	case SplitF32:
+		return max(c.MatrixF16/3, c.VectorF32)
 	case VectorF32:
 		return c.VectorF32
 	}

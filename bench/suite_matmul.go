@@ -28,7 +28,7 @@ func matmulCases(scale Scale) []Case {
 	list = append(list, plainCase(ir.F16, n, n, n), halfSumsCase(n, n, n))
 	for _, n := range []int{1024, 4096} {
 		n = scale.of(n, n/32)
-		list = append(list, denseCase(ir.F32, n, n, n))
+		list = append(list, denseCase(ir.F32, n, n, n), splitCase(n, n, n))
 	}
 	for _, t := range formats {
 		list = append(list, quantCase(t, scale.of(512, 16), scale.of(4096, 64), scale.of(14336, 512), frontend.HalfPrecision))
@@ -78,6 +78,16 @@ func halfSumsCase(m, n, k int) Case {
 	c.Name = name("matmul", ir.F16, sizesText(m, n, k), "half_sums")
 	c.Build = func(b *frontend.Builder, s Sizes) {
 		b.Output("y", b.Input("x", ir.F16, s["m"], s["k"]).MatMulTIn(frontend.HalfSums, b.Input("w", ir.F16, s["n"], s["k"])))
+	}
+	return c
+}
+
+// splitCase is denseCase in f32 that may take its operands apart into bf16.
+func splitCase(m, n, k int) Case {
+	c := denseCase(ir.F32, m, n, k)
+	c.Name, c.Precision = name("matmul", "f32_bf16x3", sizesText(m, n, k)), SplitF32
+	c.Build = func(b *frontend.Builder, s Sizes) {
+		b.Output("y", b.Input("x", ir.F32, s["m"], s["k"]).MatMulTIn(frontend.BF16x3, b.Input("w", ir.F32, s["n"], s["k"])))
 	}
 	return c
 }

@@ -20,13 +20,14 @@ type Precision string
 // The precisions, from exact to fast.
 const (
 	FullPrecision Precision = ir.PrecisionFull     // operands as they are, sums in f32
+	BF16x3        Precision = ir.PrecisionBF16x3   // f32 operands may be sums of two bf16, multiplied in three products
 	HalfPrecision Precision = ir.PrecisionHalf     // operands may be rounded to f16
 	HalfSums      Precision = ir.PrecisionHalfSums // and sums may be made in f16
 	ByteRows      Precision = ir.PrecisionBytes    // rows that meet a quantized weight may be rounded to 8 bits
 )
 
 // MatMulIn is MatMul in a precision of the caller's choice. Matrix units
-// multiply f32 operands only in HalfPrecision or HalfSums.
+// multiply f32 operands only in BF16x3, HalfPrecision or HalfSums.
 func (t Tensor) MatMulIn(p Precision, w Tensor) Tensor {
 	return t.apply(ir.OpMatMul, []Tensor{w}, attr("precision", string(p)))
 }

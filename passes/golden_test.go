@@ -67,6 +67,9 @@ func after(t *testing.T, g *ir.Graph, pass string) string {
 	if pass == "store_operands" {
 		opt.Store = storeAll
 	}
+	if pass == "split_operands" {
+		opt.SplitOperands = takeApart(false, true)
+	}
 	if pass == "split_sums" {
 		opt.Split = splitAny
 	}

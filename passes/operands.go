@@ -14,20 +14,31 @@ func storeOperands(s *State) error {
 	if s.store == nil {
 		return nil
 	}
+	s.beforeProducts(func(k *kernel.Kernel) (stores []*kernel.Kernel, rest *kernel.Kernel) {
+		if k.Guard != nil {
+			return nil, k
+		}
+		return s.storeOperandsOf(k, s.store(k), false)
+	})
+	return nil
+}
+
+// beforeProducts gives every matrix product the kernels that are to run before
+// it, and puts what is left of it in its place.
+func (s *State) beforeProducts(split func(*kernel.Kernel) (before []*kernel.Kernel, rest *kernel.Kernel)) {
 	var list leveled
 	for i, k := range s.Kernels {
 		level := 2 * s.levels[i] // room for one before
-		if k.Family == kernel.FamilyMatMul && k.Guard == nil {
-			var stores []*kernel.Kernel
-			stores, k = s.storeOperandsOf(k, s.store(k))
-			for _, store := range stores {
-				list.add(store, level)
+		if k.Family == kernel.FamilyMatMul {
+			var before []*kernel.Kernel
+			before, k = split(k)
+			for _, b := range before {
+				list.add(b, level)
 			}
 		}
 		list.add(k, level+1)
 	}
 	s.Kernels, s.levels = list.sorted()
-	return nil
 }
 
 // leveled collects kernels with their levels.
@@ -53,18 +64,22 @@ func (l *leveled) sorted() (kernels []*kernel.Kernel, levels []int) {
 	return kernels, levels
 }
 
-// storeOperandsOf splits the computation of operands off a product.
-func (s *State) storeOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand) (stores []*kernel.Kernel, rest *kernel.Kernel) {
+// storeOperandsOf splits the computation of operands off a product, and takes
+// them apart into bf16 where that is wanted.
+func (s *State) storeOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand, apart bool) (stores []*kernel.Kernel, rest *kernel.Kernel) {
 	if len(list) == 0 || multipliesItself(k, list) {
 		return nil, k
 	}
 	all := make([]*operandStore, len(list))
 	for i, o := range list {
-		st := &operandStore{k: k, StoredOperand: o, fold: k.FoldAxis()}
+		st := &operandStore{k: k, StoredOperand: o, fold: k.FoldAxis(), parts: 1}
 		for _, p := range k.Products {
 			if p.A == o.Operand || p.B == o.Operand {
 				st.isB, st.dtype = p.B == o.Operand, p.Operands
 			}
+		}
+		if apart {
+			st.parts, st.dtype = kernel.SplitFactor, ir.BF16
 		}
 		st.place()
 		st.buffer = s.addPartial(ir.Type{DType: st.dtype, Shape: st.shape})
@@ -92,9 +107,11 @@ type operandStore struct {
 	fold   int
 	isB    bool
 	dtype  ir.DType
-	axes   []int    // of the product that the operand has, the contraction last
+	axes   []int    // of the product that the operand has
 	shape  ir.Shape // along those, padded
-	depth  ir.Dim   // of the padded contraction
+	along  int      // which of them is the contraction
+	parts  int      // that the operand is taken apart into, one after the other along it
+	depth  ir.Dim   // of a part of the padded contraction
 	buffer int
 }
 
@@ -118,16 +135,22 @@ func (o *operandStore) place() {
 	if o.Depth > 0 {
 		o.depth = ir.D(o.Depth)
 	}
-	o.axes, o.shape = append(o.axes, row, o.fold), append(o.shape, rows, o.depth)
+	o.along = len(o.axes) + 1
+	o.axes, o.shape = append(o.axes, row, o.fold), append(o.shape, rows, o.depth.Times(int64(o.parts)))
+	if o.Across {
+		o.along--
+		slices.Reverse(o.axes[o.along:])
+		slices.Reverse(o.shape[o.along:])
+	}
 }
 
 // storing is the kernel that stores the operand; padding of the contraction is
 // 0, that of the rows repeats the last.
 func (o *operandStore) storing() *kernel.Kernel {
-	t := o.dtype
 	out := &kernel.Kernel{Name: o.k.Name + "_operand", Family: kernel.FamilyMap, Parallel: slices.Clone(o.shape), Ops: []string{"cast"}}
+	out.Parallel[o.along] = o.depth
 	at := make([]kernel.Index, len(o.axes))
-	for i, d := range o.shape {
+	for i, d := range out.Parallel {
 		at[i] = kernel.Axis(i, d)
 	}
 	r := kernel.NewRewriter(func(axis int, extent ir.Dim) kernel.Index {
@@ -139,16 +162,27 @@ func (o *operandStore) storing() *kernel.Kernel {
 	})
 	binds := rebinder{from: o.k, to: out, index: map[int]int{}}
 	r.Bind = binds.read
-	v := r.Builder.Cast(t, r.Value(o.Operand))
-	if o.Depth > 0 {
-		k := r.Builder.FromIndex(at[len(at)-1])
-		within := r.Builder.Apply(ir.OpLt, ir.Bool, nil, k, r.Builder.FromIndex(kernel.DimIndex(o.k.Fold)))
-		v = r.Builder.Apply(ir.OpWhere, t, nil, within, v, r.Builder.Number(t, 0))
+	values := []*kernel.Expr{r.Builder.Cast(o.dtype, r.Value(o.Operand))}
+	if o.parts > 1 {
+		values = bf16Parts(r.Builder, r.Value(o.Operand), o.isB)
 	}
-	out.Bindings = append(out.Bindings, kernel.Binding{Name: o.name(), DType: t, Write: true, Buffer: o.buffer, Elems: o.shape.MaxElems()})
-	out.Stores = []kernel.Store{{Bind: len(out.Bindings) - 1, Index: linear(o.shape, at), Value: v}}
+	out.Bindings = append(out.Bindings, kernel.Binding{Name: o.name(), DType: o.dtype, Write: true, Buffer: o.buffer, Elems: o.shape.MaxElems()})
+	k := at[o.along]
+	for i, v := range values {
+		at[o.along] = kernel.DimIndex(o.depth).Mul(kernel.Const(int64(i))).Plus(k)
+		out.Stores = append(out.Stores, kernel.Store{Bind: len(out.Bindings) - 1, Index: linear(o.shape, at), Value: o.padded(r.Builder, v, k)})
+	}
 	binds.params()
 	return out
+}
+
+// padded is v, at k along the contraction, and 0 where only padding is.
+func (o *operandStore) padded(b *kernel.Builder, v *kernel.Expr, k kernel.Index) *kernel.Expr {
+	if o.Depth == 0 {
+		return v
+	}
+	within := b.Apply(ir.OpLt, ir.Bool, nil, b.FromIndex(k), b.FromIndex(kernel.DimIndex(o.k.Fold)))
+	return b.Apply(ir.OpWhere, o.dtype, nil, within, v, b.Number(o.dtype, 0))
 }
 
 func (o *operandStore) name() string {
@@ -162,7 +196,7 @@ func (o *operandStore) name() string {
 // alone: where one is also part of another value, that one is computed as it
 // was, neither rounded nor along an axis that it does not have.
 func usingStored(k *kernel.Kernel, all []*operandStore) *kernel.Kernel {
-	fold, depth := k.FoldAxis(), all[0].depth
+	fold, depth := k.FoldAxis(), all[0].shape[all[0].along]
 	out := *k
 	out.Bindings, out.Products, out.Stores = nil, nil, nil
 	out.Fold = depth

@@ -23,6 +23,7 @@ type State struct {
 	clusters []*Cluster // in the order of Kernels, as lowered
 	levels   []int      // of Kernels
 	store    func(*kernel.Kernel) []kernel.StoredOperand
+	halve    func(*kernel.Kernel) []kernel.StoredOperand
 	split    func(*kernel.Kernel) int
 	partials []ir.Type // buffers of storeOperands and splitSums
 	bytes    func(t ir.DType, rows ir.Dim) bool
@@ -54,6 +55,7 @@ var table = []Pass{
 		return fuseEpilogues(s.Fusion)
 	}},
 	{"lower", "clusters become kernels: index maps and scalar expressions", lowerAll},
+	{"split_operands", "a product of f32 that may count its operands as sums of two bf16 becomes one of bf16, three times as deep, where the device does those faster", splitOperands},
 	{"store_operands", "an operand that is computed, or lies badly, is made once and not by every tile of a product; it is for the device to say which", storeOperands},
 	{"split_sums", "a product or attention with few results fills the device once its contraction is split; it is for the device to say when", splitSums},
 	{"plan", "buffers get places, lifetimes overlapped, and barriers stand where a hazard is", plan},
@@ -80,6 +82,9 @@ var constraints = []constraint{
 	{"complete_custom", "fuse_elementwise", "each result is placed in a buffer"},
 	{"fuse_elementwise", "fuse_epilogues", "epilogues are merged cluster by cluster"},
 	{"fuse_epilogues", "lower", "a cluster is lowered once it is complete"},
+	{"lower", "split_operands", "operands belong to kernels"},
+	{"split_operands", "store_operands", "operands that are split are stored already"},
+	{"split_operands", "split_sums", "parts are cut from the contraction as it is then"},
 	{"lower", "store_operands", "operands belong to kernels"},
 	{"store_operands", "split_sums", "parts are cut from the contraction as it is padded"},
 	{"lower", "split_sums", "kernels are split, not clusters"},
@@ -153,6 +158,11 @@ type Options struct {
 	// stored by kernels of their own. Operands whose contraction is padded must
 	// be padded alike.
 	Store func(*kernel.Kernel) []kernel.StoredOperand
+	// SplitOperands, where set, says how the operands of a product are to be
+	// stored whose graph allows to take them apart into bf16; all of them or
+	// none, and those whose contraction is padded padded alike. Rows and Depth
+	// are those of an operand as it is, before it is taken apart.
+	SplitOperands func(*kernel.Kernel) []kernel.StoredOperand
 	// Split, where set, says for a matrix product into how many parts, a
 	// divisor of its contraction, its sums are to be split, and for an attention
 	// into how many parts its keys; 1 is not at all.
@@ -167,7 +177,7 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 	if err := g.Verify(); err != nil {
 		return nil, err
 	}
-	s := &State{Graph: g, split: opt.Split, store: opt.Store, bytes: opt.Bytes}
+	s := &State{Graph: g, split: opt.Split, store: opt.Store, halve: opt.SplitOperands, bytes: opt.Bytes}
 	if opt.Until != "" && !known(opt.Until) {
 		return nil, fmt.Errorf("unknown pass %q: the passes are %s", opt.Until, names())
 	}

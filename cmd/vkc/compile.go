@@ -40,7 +40,7 @@ type programInfo struct {
 	Millis    float64 `json:"compile_ms"`
 }
 
-const precisionHelp = "what matrix products may do to be faster: full (nothing), half (round operands to f16), half_sums (sum in f16, too), int8 (round rows that meet quantized weights to 8 bits)"
+const precisionHelp = "what matrix products may do to be faster: full (nothing), bf16x3 (multiply f32 as sums of two bf16), half (round operands to f16), half_sums (sum in f16, too), int8 (round rows that meet quantized weights to 8 bits)"
 
 func (a *app) compileCommand() *cobra.Command {
 	var f compileFlags

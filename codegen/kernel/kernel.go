@@ -134,6 +134,9 @@ type Product struct {
 	Operands ir.DType
 	// HalfSums says that sums may be rounded to f16, too.
 	HalfSums bool
+	// BF16x3 says that the f32 operands may count as sums of two bf16, and the
+	// product of the lesser two of those may be left out.
+	BF16x3 bool
 }
 
 // Sums returns the dtype of the product's result: I32, wrapping around, for
@@ -293,7 +296,13 @@ func (k *Kernel) Identity() string {
 type StoredOperand struct {
 	Operand     *Expr
 	Rows, Depth int
+	// Across stores columns instead: neighbours lie along the operand's own axis.
+	Across bool
 }
+
+// SplitFactor is by how much the contraction of a product grows whose f32
+// operands are taken apart into bf16; see Product.BF16x3.
+const SplitFactor = 3
 
 // operandNote says what the operands and sums may be rounded to.
 func (p Product) operandNote() string {
@@ -306,6 +315,9 @@ func (p Product) operandNote() string {
 	}
 	if p.HalfSums {
 		note += ", sums in f16"
+	}
+	if p.BF16x3 {
+		note += " in bf16x3"
 	}
 	return note
 }

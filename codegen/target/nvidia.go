@@ -66,6 +66,7 @@ var nvidia = class{
 			{16, 32, 16, 2, 2},
 		}
 		t.splits, t.memoryRate, t.launchTime = true, 2500, 2500
+		t.vectorRate, t.smallRate = 40, 22 // 1024^3 in tiles of 32x64
 		// One subgroup per column reads 512 contiguous bytes of f32 a step; four to
 		// a workgroup keep columns of one workgroup close in memory.
 		t.vecWorkgroup, t.vecColumns = 128, 1

@@ -39,6 +39,10 @@ type tuning struct {
 	// nanoseconds.
 	splits                 bool
 	memoryRate, launchTime float64
+	// vectorRate is what the first of tiles reaches in f32, and smallRate what
+	// those for small products do, in TFLOP/s; 0 where they are not known, and
+	// splitting operands is not weighed against them.
+	vectorRate, smallRate float64
 
 	flashMatrices []flashMatrixTile // of attentions on matrix units
 

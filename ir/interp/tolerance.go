@@ -110,6 +110,22 @@ const halfSums = 32
 // twice as large as they are on average.
 const byteRows = 6.0 / 254
 
+// splitOperands is the relative error of a product whose operands are sums of
+// two bf16: of every product of elements at most 2^-16 for the lesser parts of
+// both, which are left out, and 2^-17 for what the parts leave of each operand.
+// Matrix units cut sums off rather than rounding them, after every 8 products at
+// the most often, by half a unit of f32 on average.
+func splitOperands(n *ir.Node) float64 {
+	if n.DType() != ir.F32 || n.Arg(1).DType() != ir.F32 {
+		return 0
+	}
+	depth := n.Arg(0).Shape()[n.Arg(0).Rank()-1]
+	if n.Attrs().Bool("transpose_a") {
+		depth = n.Arg(0).Shape()[n.Arg(0).Rank()-2]
+	}
+	return 0x1p-16 + 2*0x1p-17 + float64(depth.Max())/8*epsilon(ir.F32)/2
+}
+
 // precisionError is the relative error that a matrix product asks for by its
 // attribute precision, where it is not in f16 anyway.
 func precisionError(n *ir.Node) float64 {
@@ -117,6 +133,8 @@ func precisionError(n *ir.Node) float64 {
 		return 0
 	}
 	switch n.Attrs().String_("precision") {
+	case ir.PrecisionBF16x3:
+		return splitOperands(n)
 	case ir.PrecisionHalf:
 		return epsilon(ir.F16)
 	case ir.PrecisionHalfSums:

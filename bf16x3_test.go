@@ -1,0 +1,142 @@
+package vkc_test
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// runSplit runs a graph on the device, its operands split as for an H100, and
+// returns the results and how many products were split.
+func runSplit(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data, weights ir.WeightSource) (out map[string]*ir.Data, split int) {
+	t.Helper()
+	defer vkc.SplitOperandsFor(profile(t, "nvidia-h100"))()
+	ctx := context.Background()
+	p, err := dev.Compile(ctx, g, vkc.CompileOptions{NoCache: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range p.Contents.Program.Steps {
+		if strings.HasSuffix(s.Name, "_operand") {
+			split++
+		}
+		t.Logf("%s: %s", s.Name, s.Schedule)
+	}
+	exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: weights})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exe.Close()
+	res, err := exe.Run(ctx, in, runtime.RunOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.Outputs, split / 2
+}
+
+func TestBF16x3OnDevice(t *testing.T) {
+	needTools(t)
+	dev := openDevice(t)
+	in := func(b *frontend.Builder, name string, dims ...any) frontend.Tensor { return b.Input(name, ir.F32, dims...) }
+	for _, tt := range []struct {
+		name   string
+		define func(b *frontend.Builder)
+		split  int
+	}{
+		{"odd", func(b *frontend.Builder) {
+			b.Output("y", in(b, "x", 1021, 1100).MatMulTIn(frontend.BF16x3, in(b, "w", 999, 1100)))
+		}, 1},
+		{"columns, with a bias and a residual", func(b *frontend.Builder) {
+			y := in(b, "x", 1024, 512).MatMulIn(frontend.BF16x3, in(b, "w", 512, 1024))
+			b.Output("y", y.Add(b.Weight("bias", ir.F32, 1024)).Relu().Add(in(b, "r", 1024, 1024)))
+		}, 1},
+		{"batches of one weight", func(b *frontend.Builder) {
+			b.Output("y", in(b, "x", 2, 1024, 768).Transpose(0, 2, 1).Exp().MatMulIn(frontend.BF16x3, in(b, "w", 1024, 1024)))
+		}, 1},
+		{"too small", func(b *frontend.Builder) {
+			b.Output("y", in(b, "x", 64, 128).MatMulTIn(frontend.BF16x3, in(b, "w", 32, 128)))
+		}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g, err := frontend.Build("product", tt.define)
+			if err != nil {
+				t.Fatal(err)
+			}
+			values := graphgen.Values{Seed: 2, Graph: g}
+			inputs := inputsOf(t, values)
+			have, split := runSplit(t, dev, g, inputs, values)
+			if split != tt.split {
+				t.Errorf("%d products are split, want %d", split, tt.split)
+			}
+			compareOutputs(t, g, have, outputsOf(t, g, values, inputs))
+		})
+	}
+}
+
+// TestBF16x3Errors prints the largest error of a product of normal numbers in
+// each precision, in standard deviations of a result, and bounds that of bf16x3.
+// One row of x has an infinity, which only that row may show.
+func TestBF16x3Errors(t *testing.T) {
+	needTools(t)
+	dev := openDevice(t)
+	const n, k, special = 1024, 4096, 77
+	rng := rand.New(rand.NewPCG(5, 5))
+	normal := func() ([]float64, *ir.Data) {
+		v := make([]float64, n*k)
+		for i := range v {
+			v[i] = float64(float32(rng.NormFloat64()))
+		}
+		d, err := ir.FromFloats(ir.F32, v, n, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v, d
+	}
+	x, xs := normal()
+	w, ws := normal()
+	x[special*k+5] = math.Inf(1)
+	ir.EncodeFloats(xs.Bytes, ir.F32, x)
+	for _, p := range []frontend.Precision{frontend.FullPrecision, frontend.BF16x3, frontend.HalfPrecision} {
+		g, err := frontend.Build("product", func(b *frontend.Builder) {
+			b.Output("y", b.Input("x", ir.F32, n, k).MatMulTIn(p, b.Input("w", ir.F32, n, k)))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, split := runSplit(t, dev, g, map[string]*ir.Data{"x": xs, "w": ws}, nil)
+		y, err := out["y"].Floats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		largest, squares, count := 0.0, 0.0, 0
+		for i := 0; i < n; i += 16 {
+			for j := 7; j < n; j += 16 {
+				sum := 0.0
+				for l := range k {
+					sum += x[i*k+l] * w[j*k+l]
+				}
+				e := math.Abs(y[i*n+j]-sum) / math.Sqrt(k)
+				largest, squares, count = max(largest, e), squares+e*e, count+1
+			}
+		}
+		t.Logf("%-6s largest error %.2e, 2^%.1f; root of the mean square %.2e", p, largest, math.Log2(largest), math.Sqrt(squares/float64(count)))
+		for j := range n {
+			if want := math.Inf(1) * w[j*k+5]; p == frontend.BF16x3 && y[special*n+j] != want {
+				t.Fatalf("a product with infinity is %v, want %v", y[special*n+j], want)
+			}
+		}
+		tol := interp.ToleranceOf(g, g.Outputs()[0].Node)
+		if p == frontend.BF16x3 && (split != 1 || !(largest < tol.Eps*0x1p-23)) {
+			t.Errorf("%d products are split, their largest error %.2e is past %.2e", split, largest, tol.Eps*0x1p-23)
+		}
+	}
+}
