@@ -46,7 +46,9 @@ func runSplit(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data
 func TestBF16x3OnDevice(t *testing.T) {
 	needTools(t)
 	dev := openDevice(t)
-	in := func(b *frontend.Builder, name string, dims ...any) frontend.Tensor { return b.Input(name, ir.F32, dims...) }
+	in := func(b *frontend.Builder, name string, dims ...any) frontend.Tensor {
+		return b.Input(name, ir.F32, dims...)
+	}
 	for _, tt := range []struct {
 		name   string
 		define func(b *frontend.Builder)
