@@ -31,7 +31,9 @@ type emitter struct {
 	arrays   map[string]string // shared memory that folds take turns with, by type
 	usedSyms map[string]bool
 	tables   map[string]bool // of decoders already written
-	globals  map[string]bool // names that every function sees
+	// sharedTables are the copies of codebooks in shared memory, by binding.
+	sharedTables map[int]string
+	globals      map[string]bool // names that every function sees
 
 	grid         kernel.Grid
 	sharedBytes  int

@@ -1,5 +1,7 @@
 package glsl
 
+import "github.com/vkc-go/vkc/ir"
+
 // emitMatVec writes a product of few rows, where reading B once is all that
 // matters: LanesPerRow invocations share the sums of ThreadN columns and all
 // rows, each taking every LanesPerRow-th run of four along the contraction.
@@ -20,6 +22,9 @@ func (e *emitter) emitMatVec() {
 	m.declareSums(s.ThreadM * s.ThreadN)
 	v := &matVec{matMul: m, self: self, groups: s.TileN / s.ThreadN}
 	v.placeInvocation()
+	if s.Tables {
+		v.shareTables()
+	}
 	if run, ok := v.blockRun(); ok {
 		v.accumulateBlocks(run)
 	} else {
@@ -140,6 +145,24 @@ func (v *matVec) storeOwn() {
 			v.finish(i, col, v.sumsAt(plus(times(i, s.ThreadN), j)))
 		})
 	})
+}
+
+// shareTables copies the codebooks to shared memory.
+func (v *matVec) shareTables() {
+	v.sharedTables = map[int]string{}
+	for i, b := range v.buffers {
+		if b.Codebook == ir.Invalid {
+			continue
+		}
+		typ, count := scalars[b.DType].carrier, int(b.Elems)
+		table := v.share(typ, b.base+"_table", count)
+		v.sharedTables[i] = table
+		v.line("")
+		n := v.loop("n", v.self, uintLit(int64(count)), v.s.Workgroup)
+		v.line("%s[%s] = %s[%s];", table, n.s, v.view(b, 1), n.s)
+		v.close()
+	}
+	v.line("barrier();")
 }
 
 // meet adds up the parts of every sum and stores the results, an invocation

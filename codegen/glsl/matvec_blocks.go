@@ -117,6 +117,10 @@ func (v *matVec) addRun(r blockRun, step text, limit int) {
 	k := v.named("k", plus(times(block, r.dtype.BlockElems()), e))
 	v.repeat("p", r.strips, func(p text) {
 		at := times(p, r.f.stride)
+		if v.decodesWhole(r) {
+			v.addWhole(r, strip{block: block, e: e, at: at, p: p}, plus(k, at))
+			return
+		}
 		rows, sums, scales := map[*matOperand]string{}, map[*matOperand]string{}, map[*matOperand]string{}
 		for _, o := range v.a {
 			if r.ints {

@@ -339,5 +339,8 @@ func (e *emitter) codebook(b *buffer) string {
 		e.fail("binding %s is %s, but none of the bindings is its codebook", b.Name, b.DType)
 		return "unknown"
 	}
+	if e.sharedTables[i] != "" {
+		return e.sharedTables[i]
+	}
 	return e.view(e.buffers[i], 1)
 }

@@ -79,6 +79,10 @@ type Schedule struct {
 	// Subnormals, of matvec over blocks, says that the device keeps subnormal
 	// halves: quants become floats that way.
 	Subnormals bool `json:"subnormals,omitempty"`
+	// Tables, of matvec over blocks, says that a workgroup copies codebooks to
+	// shared memory first, where invocations that look up different entries wait
+	// for one another less than in a cache.
+	Tables bool `json:"tables,omitempty"`
 
 	Subgroup int `json:"subgroup,omitempty"` // subgroup size relied on; 0 uses shared memory only
 }
@@ -117,6 +121,9 @@ func (s Schedule) String() string {
 		}
 		if s.Subnormals {
 			t += " subnormals"
+		}
+		if s.Tables {
+			t += " tables"
 		}
 	}
 	switch s.Variant {

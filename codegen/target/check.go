@@ -284,6 +284,8 @@ func checkMatVec(k *kernel.Kernel, s kernel.Schedule) error {
 		return fmt.Errorf("%d elements of a block at once, want a multiple of 4 up to %d", s.TileK, maxBlockRun)
 	case s.Ahead < 0 || s.Ahead > maxAhead:
 		return fmt.Errorf("%d runs ahead, want up to %d", s.Ahead, maxAhead)
+	case s.Tables && tableBytes(k) == 0:
+		return fmt.Errorf("there is no codebook to copy to shared memory")
 	case !powerOfTwo(s.LanesPerRow):
 		return fmt.Errorf("%d lanes per sum, want a power of two", s.LanesPerRow)
 	case s.Workgroup != s.TileN/s.ThreadN*s.LanesPerRow:

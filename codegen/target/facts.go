@@ -223,10 +223,7 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 		}
 		return (a*s.TileM + b*s.TileN) * TilePitch(s.TileK) * vector * max(s.Stages, 1)
 	case kernel.VarMatVec:
-		if s.LanesPerRow == 1 {
-			return 0
-		}
-		return len(k.Products) * matVecPartials(s) * (s.TileM*s.TileN + 1) * 4
+		return matVecShared(k, s)
 	case kernel.VarCoopMat, kernel.VarCoopMat2:
 		return MatrixOctets(k, s) * OctetElems * 2
 	case kernel.VarFlashTile:
@@ -257,6 +254,29 @@ func rowSlotBytes(k *kernel.Kernel) int {
 // tile in shared memory. It is odd, so that invocations which read the same
 // place of neighbouring rows hit different banks.
 func TilePitch(tileK int) int { return tileK/4 | 1 }
+
+// matVecShared is the room of partial sums that meet, and of codebooks.
+func matVecShared(k *kernel.Kernel, s kernel.Schedule) int {
+	n := 0
+	if s.LanesPerRow > 1 {
+		n = len(k.Products) * matVecPartials(s) * (s.TileM*s.TileN + 1) * 4
+	}
+	if s.Tables {
+		n += tableBytes(k)
+	}
+	return n
+}
+
+// tableBytes is the size of all codebooks that a kernel reads.
+func tableBytes(k *kernel.Kernel) int {
+	n := 0
+	for _, b := range k.Bindings {
+		if b.Codebook != ir.Invalid {
+			n += int(bindingBytes(b))
+		}
+	}
+	return n
+}
 
 // matVecPartials is how many partial sums of one result meet in shared memory.
 func matVecPartials(s kernel.Schedule) int {

@@ -1,0 +1,128 @@
+package glsl
+
+import "fmt"
+
+// manyRows is from how many rows on a matvec decodes blocks whole, scales
+// included: an operation an element then costs less than one an element of every
+// row, which scaling sums of products and subtracting sums of rows take.
+const manyRows = 3
+
+// decodesWhole reports whether elements of blocks are decoded whole.
+func (v *matVec) decodesWhole(r blockRun) bool { return v.s.ThreadM >= manyRows && !r.ints }
+
+// wholeBlock is what an invocation keeps of one B along a strip, each of its
+// columns an element of the arrays.
+type wholeBlock struct {
+	at, scale, quants string // quants is empty where they are read as they are used
+}
+
+// addWhole adds the products of a strip at place k of the contraction: what
+// columns have is read first and stays in registers, then four neighbours of all
+// rows at a time meet all columns, so that rows take no more registers however
+// long the strip.
+func (v *matVec) addWhole(r blockRun, s strip, k text) {
+	blocks := map[*matOperand]wholeBlock{}
+	for _, o := range v.b {
+		blocks[o] = v.readWhole(r, o, s)
+	}
+	v.repeat("t", r.quads, func(t text) {
+		rows := map[*matOperand]string{}
+		for _, o := range v.a {
+			rows[o] = v.readRows(o, v.named("k4", plus(k, times(t, 4))))
+		}
+		v.repeat("j", v.s.ThreadN, func(j text) {
+			cols := map[*matOperand]string{}
+			for _, o := range v.b {
+				cols[o] = v.wholeQuad4(r, o, blocks[o], s, t, j)
+			}
+			v.repeat("i", v.s.ThreadM, func(i text) {
+				for n, p := range v.products {
+					sum := v.sumsAt(plus(times(i, v.s.ThreadN), j))[n]
+					v.line("%s += dot(%s, %s);", sum.s, elementOf(rows[p.a], v.s.ThreadM, i).s, cols[p.b])
+				}
+			})
+		})
+	})
+}
+
+// readWhole reads what every column of a B has along a strip: where its block
+// is, the scale and offset of its quants, and those themselves where they are
+// read sixteen bytes at a time.
+func (v *matVec) readWhole(r blockRun, o *matOperand, s strip) wholeBlock {
+	b, cols := v.blockBuffer(o), v.s.ThreadN
+	w := wholeBlock{at: v.fresh(v.scope, o.name+"_at"), scale: v.fresh(v.scope, o.name+"_scale")}
+	v.line("uint %s%s;", w.at, arraySize(cols))
+	v.line("%s %s%s;", r.wholeScaleType(), w.scale, arraySize(cols))
+	perColumn := r.quads / 4
+	if r.wide(b) {
+		w.quants = v.fresh(v.scope, o.name+"_quants")
+		v.line("uvec4 %s%s;", w.quants, arraySize(cols*perColumn))
+	}
+	v.repeat("j", cols, func(j text) {
+		col := primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN)))
+		v.bindAxis(v.col, col)
+		at := elementOf(w.at, cols, j)
+		v.line("%s = %s;", at.s, v.blockOf(o, s.block).s)
+		if w.quants != "" {
+			v.repeat("w", perColumn, func(i text) {
+				args := []text{at, plus(s.e, times(i, 16))}
+				if r.f.planes > 1 {
+					args = append(args, s.p)
+				}
+				v.line("%s = %s;", elementOf(w.quants, cols*perColumn, plus(times(j, perColumn), i)).s, call(v.wideQuants(b), args...).s)
+			})
+		}
+		scale := v.variable(r.f.scaleType(), "scale", call("scale_"+b.base, at, plus(s.e, s.at)))
+		v.line("%s = %s;", elementOf(w.scale, cols, j).s, r.wholeScale(scale))
+	})
+	return w
+}
+
+// wholeScaleType is the type of a scale, or of a scale and an offset.
+func (r blockRun) wholeScaleType() string {
+	if r.needsSums() {
+		return "vec2"
+	}
+	return "float"
+}
+
+// wholeScale prints by what quants, as they are unpacked, are multiplied, and
+// what is added then.
+func (r blockRun) wholeScale(scale string) string {
+	x := scale
+	if r.f.affine {
+		x = scale + ".x"
+	}
+	if r.subnormal {
+		x = "16777216.0 * " + x
+	}
+	switch {
+	case r.f.affine:
+		return "vec2(" + x + ", " + scale + ".y)"
+	case r.f.bias != 0:
+		return "vec2(" + x + ", " + fmt.Sprintf("%d.0 * ", -r.f.bias) + scale + ")"
+	}
+	return x
+}
+
+// wholeQuad4 decodes quad t of column j and returns the name of its vec4.
+func (v *matVec) wholeQuad4(r blockRun, o *matOperand, w wholeBlock, s strip, t, j text) string {
+	b, cols := v.blockBuffer(o), v.s.ThreadN
+	at := elementOf(w.at, cols, j)
+	var levels text
+	switch {
+	case r.f.levels != "":
+		levels = call("levels_"+b.base, v.quadArgs(r, at, s, t)...)
+	case w.quants != "":
+		perColumn := r.quads / 4
+		four := elementOf(w.quants, cols*perColumn, plus(times(j, perColumn), quotient(t, 4, r.quads)))
+		levels = call(r.unpack(), primary(four.s+"["+remainder(t, 4, r.quads).s+"]"))
+	default:
+		levels = call(r.unpack(), call("quants_"+b.base, v.quadArgs(r, at, s, t)...))
+	}
+	scale := elementOf(w.scale, cols, j)
+	if r.needsSums() {
+		return v.variable("vec4", o.quadName(), binary("+", binary("*", primary(scale.s+".x"), levels), primary(scale.s+".y")))
+	}
+	return v.variable("vec4", o.quadName(), binary("*", scale, levels))
+}
