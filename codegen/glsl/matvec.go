@@ -44,7 +44,8 @@ type matVec struct {
 	part   text // of the contraction: 0 … LanesPerRow-1
 	group  text // of columns
 	groups int
-	along  bool // B lies along the contraction
+	along  bool      // B lies along the contraction
+	staged *rowTiles // rows in shared memory, or nil
 }
 
 // selfIndex numbers the invocations of a workgroup so that subgroups are runs.

@@ -84,6 +84,10 @@ func (v *matVec) accumulateBlocks(r blockRun) {
 		v.declareOnes()
 	}
 	v.line("")
+	if v.stagesRows(r) {
+		v.inTiles(r, steps.Max(), func(step text) { v.addRun(r, step, int(steps.Max())+1) })
+		return
+	}
 	v.inTurn(v.dim(steps), func(step text) { v.addRun(r, step, int(steps.Max())+1) })
 }
 
@@ -165,17 +169,12 @@ func (v *matVec) readStrip(r blockRun, o *matOperand, k text) (rows, sums string
 		v.line("float %s%s;", sums, arraySize(s.ThreadM))
 	}
 	v.repeat("i", s.ThreadM, func(i text) {
-		row := v.clampTo(i, v.row, s.TileM)
-		if !row.plain() {
-			row = primary(v.variable("uint", "row", row))
-		}
-		v.bindAxis(v.row, row)
 		if sums != "" {
 			v.line("%s = 0.0;", elementOf(sums, s.ThreadM, i).s)
 		}
 		v.repeat("t", r.quads, func(t text) {
 			x := elementOf(rows, s.ThreadM*r.quads, plus(times(i, r.quads), t))
-			v.line("%s = %s;", x.s, v.quad(o, plus(k, times(t, 4)), true).s)
+			v.line("%s = %s;", x.s, v.rowQuad(o, i, plus(k, times(t, 4))).s)
 			if sums != "" {
 				v.line("%s += dot(%s, vec4(1.0));", elementOf(sums, s.ThreadM, i).s, x.s)
 			}

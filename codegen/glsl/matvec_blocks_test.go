@@ -50,16 +50,18 @@ func blockCases() []matCase {
 			if j != i%2 {
 				p.layout, s.Ahead = kernel.LayoutPlanes, j+1
 			}
+			s.StageRows = j == 2 && s.Ahead == 0
 			s.Subnormals = j == 1
 			s.Tables = j == i%3 && quant.Codebook(t) != nil
 			cases = append(cases, matCase{name: fmt.Sprintf("%s run %d", t, run), p: p, s: blockRun(s, run)})
+			s.StageRows = false
 			if p.bytes, p.a, p.prologue = true, ir.I8, false; j == i%2 {
 				cases = append(cases, matCase{name: fmt.Sprintf("%s run %d by bytes", t, run), p: p, s: blockRun(s, run)})
 			}
 		}
 		p := product{m: d(5 + i%4), n: d(13), k: d(2 * n), a: ir.F32, b: t, transB: true, layout: kernel.LayoutPlanes}
-		s := blockRun(vec(p.m.Static(), 8, 2, 4, 8), []int{16, 32, 64}[i%3])
-		s.Subnormals, s.Tables = i%2 == 0, i%2 == 0 && quant.Codebook(t) != nil
+		s := blockRun(vec(p.m.Static(), 16, 2, 4, 8), []int{16, 32, 32}[i%3])
+		s.Subnormals, s.Tables, s.StageRows = i%2 == 0, i%2 == 0 && quant.Codebook(t) != nil, true
 		cases = append(cases, matCase{name: fmt.Sprintf("%s of %s rows", t, p.m), p: p, s: s})
 	}
 	return cases

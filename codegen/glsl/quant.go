@@ -41,9 +41,11 @@ type blockFormat struct {
 	// of a multiple of four on: of type QUANTS, uint or uvec4, by WORDS(at), four
 	// bytes or sixteen. What the blocks hold must be aligned to sixteen bytes, as it
 	// is in planes.
-	wide   bool
-	signed bool
-	bias   int
+	wide bool
+	// quants4 is the same for four quads where it is another text.
+	quants4 string
+	signed  bool
+	bias    int
 	// levels returns them as a vec4 instead, where they are no bytes.
 	levels string
 }
@@ -246,7 +248,11 @@ func (e *emitter) blockLevels(b *buffer) {
 func (e *emitter) wideQuants(b *buffer) string {
 	f := e.blockFormatOf(b)
 	head := "uvec4 quants4_NAME(uint block, uint e" + f.planeArg("uint p") + ")"
-	e.blockFunction(b, head, "// The same of four quads in a row.", strings.ReplaceAll(f.quants, "QUANTS", "uvec4"))
+	body := f.quants4
+	if body == "" {
+		body = strings.ReplaceAll(f.quants, "QUANTS", "uvec4")
+	}
+	e.blockFunction(b, head, "// The same of four quads in a row.", body)
 	return "quants4_" + b.base
 }
 

@@ -138,7 +138,7 @@ return vec4(CODEBOOK[four & 15u], CODEBOOK[four >> 8 & 15u], CODEBOOK[four >> 16
 
 	// 32 bytes of five digits in base 3, 16 of five, four of four: a byte is a
 	// fraction, of which a power of three brings a digit above the point.
-	ir.TQ1_0: {planes: 1, stride: 4, run: 256, bias: 1,
+	ir.TQ1_0: {planes: 1, stride: 4, run: 256, bias: 1, wide: true,
 		scale: `return HALF(52u);`,
 		quants: `
 uint bytes, digit;
@@ -152,6 +152,16 @@ if (e < 160u) {
 uint power = digit < 2u ? 1u + 2u * digit : digit == 2u ? 9u : digit == 3u ? 27u : 81u;
 uint even = (bytes & 0x00ff00ffu) * power & 0x00ff00ffu;
 uint odd = (bytes >> 8 & 0x00ff00ffu) * power & 0x00ff00ffu;
+return even * 3u >> 8 & 0x00030003u | odd * 3u & 0x03000300u;`,
+		quants4: `
+uint group = e / 16u, digit = group < 10u ? group / 2u : group - 10u;
+uvec4 bytes = WORDS(group < 10u ? e % 32u : 32u);
+uvec4 power = uvec4(digit < 4u ? 0x1b090301u >> 8u * digit & 0xffu : 81u);
+if (group == 15u) {
+    bytes = uvec4(WORD(48u)), power = uvec4(1u, 3u, 9u, 27u);
+}
+uvec4 even = (bytes & 0x00ff00ffu) * power & 0x00ff00ffu;
+uvec4 odd = (bytes >> 8 & 0x00ff00ffu) * power & 0x00ff00ffu;
 return even * 3u >> 8 & 0x00030003u | odd * 3u & 0x03000300u;`},
 	ir.TQ2_0: {planes: 4, stride: 32, run: 256, bias: 1, wide: true,
 		scale:  `return HALF(64u);`,

@@ -83,6 +83,9 @@ type Schedule struct {
 	// shared memory first, where invocations that look up different entries wait
 	// for one another less than in a cache.
 	Tables bool `json:"tables,omitempty"`
+	// StageRows, of matvec over blocks, says that rows of A pass through shared
+	// memory, from where lanes that take long runs read them as fast as short ones.
+	StageRows bool `json:"stage_rows,omitempty"`
 
 	Subgroup int `json:"subgroup,omitempty"` // subgroup size relied on; 0 uses shared memory only
 }
@@ -124,6 +127,9 @@ func (s Schedule) String() string {
 		}
 		if s.Tables {
 			t += " tables"
+		}
+		if s.StageRows {
+			t += " staged"
 		}
 	}
 	switch s.Variant {

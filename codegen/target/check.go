@@ -2,8 +2,10 @@ package target
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // Register budgets. Beyond, compilers spill accumulators to memory, which costs
@@ -284,6 +286,8 @@ func checkMatVec(k *kernel.Kernel, s kernel.Schedule) error {
 		return fmt.Errorf("%d elements of a block at once, want a multiple of 4 up to %d", s.TileK, maxBlockRun)
 	case s.Ahead < 0 || s.Ahead > maxAhead:
 		return fmt.Errorf("%d runs ahead, want up to %d", s.Ahead, maxAhead)
+	case s.StageRows && (s.TileK < 16 || s.Ahead > 1 || blocksOf(k) == ir.Invalid || readsBytes(k)):
+		return fmt.Errorf("rows pass through shared memory only where they are floats that meet blocks, 16 elements at least and not ahead")
 	case s.Tables && tableBytes(k) == 0:
 		return fmt.Errorf("there is no codebook to copy to shared memory")
 	case !powerOfTwo(s.LanesPerRow):
@@ -294,6 +298,14 @@ func checkMatVec(k *kernel.Kernel, s kernel.Schedule) error {
 		return fmt.Errorf("%d lanes per sum are no whole number of subgroups of %d", s.LanesPerRow, s.Subgroup)
 	}
 	return checkAccumulators(k, s)
+}
+
+// readsBytes reports whether an A of a product is bytes.
+func readsBytes(k *kernel.Kernel) bool {
+	return slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
+		_, _, ok := ByteRows(k, p.A)
+		return ok
+	})
 }
 
 func powerOfTwo(n int) bool { return n > 0 && n&(n-1) == 0 }

@@ -264,6 +264,10 @@ func matVecShared(k *kernel.Kernel, s kernel.Schedule) int {
 	if s.Tables {
 		n += tableBytes(k)
 	}
+	if s.StageRows {
+		a, _ := operands(k)
+		n += a * s.TileM * s.LanesPerRow * s.TileK * 4
+	}
 	return n
 }
 

@@ -1,0 +1,90 @@
+package glsl
+
+// rowTiles are rows of A in shared memory, for the steps of the contraction that
+// the lanes of a sum take at a time. From memory, lanes that take long runs of
+// blocks would read rows far apart: 14 cycles for 16 bytes each of 32 lanes on
+// an H100, where neighbours take 4.
+type rowTiles struct {
+	arrays map[*matOperand]string // of vec4, row after row
+	first  text                   // element of the contraction that they begin with
+	quads  int                    // of a row
+}
+
+// stagesRows reports whether rows pass through shared memory. What the lanes
+// take at a time must be neighbours, as whole blocks are.
+func (v *matVec) stagesRows(r blockRun) bool {
+	perBlock := r.dtype.BlockElems() / r.elems
+	return v.s.StageRows && !r.ints && v.k.Fold.IsStatic() && v.s.LanesPerRow%perBlock == 0
+}
+
+// inTiles writes body for every LanesPerRow-th step from this invocation's first
+// on, rows being in shared memory.
+func (v *matVec) inTiles(r blockRun, steps int64, body func(step text)) {
+	lanes := v.s.LanesPerRow
+	v.staged = &rowTiles{arrays: map[*matOperand]string{}, quads: lanes * r.elems / 4}
+	for _, o := range v.a {
+		v.staged.arrays[o] = v.share("vec4", o.name+"_tile", v.s.ThreadM*lanes*v.s.TileK/4)
+	}
+	first := v.loop("first", primary("0u"), uintLit(steps), lanes)
+	v.staged.first = v.named("k0", times(first, r.elems))
+	v.fillTiles(steps%int64(lanes) != 0, uintLit(steps*int64(r.elems)))
+	v.line("barrier();")
+	step := primary(v.variable("uint", "step", plus(first, v.part)))
+	if steps%int64(lanes) != 0 {
+		v.openGuard("if (%s)", binary("<", step, uintLit(steps)).s)
+	} else {
+		v.openScope()
+	}
+	body(step)
+	v.close()
+	v.line("barrier();")
+	v.close()
+	v.staged = nil
+}
+
+// fillTiles copies what the steps from first on need of all rows; partial says
+// that the contraction may end before.
+func (v *matVec) fillTiles(partial bool, end text) {
+	n := v.loop("n", v.self, uintLit(int64(v.staged.quads)), v.s.Workgroup)
+	k := primary(v.variable("uint", "k", plus(v.staged.first, times(n, 4))))
+	if partial {
+		v.openGuard("if (%s)", binary("<", k, end).s)
+	} else {
+		v.openScope()
+	}
+	place := primary(v.variable("uint", "place", spread(n)))
+	v.repeat("i", v.s.ThreadM, func(i text) {
+		v.bindRow(i)
+		for _, o := range v.a {
+			v.line("%s[%s] = %s;", v.staged.arrays[o], plus(times(i, v.staged.quads), place).s, v.quad(o, k, true).s)
+		}
+	})
+	v.close()
+	v.close()
+}
+
+// spread prints the place of quad n of a row: eight lanes at the same quad of
+// runs of 8 or 16 hit different banks.
+func spread(n text) text {
+	return binary("^", n, binary("&", binary("^", binary(">>", n, primary("3")), binary(">>", n, primary("6"))), primary("7u")))
+}
+
+// bindRow binds the row axis to row i, or the last one.
+func (v *matVec) bindRow(i text) {
+	row := v.clampTo(i, v.row, v.s.TileM)
+	if !row.plain() {
+		row = primary(v.variable("uint", "row", row))
+	}
+	v.bindAxis(v.row, row)
+}
+
+// rowQuad prints four neighbours of row i of an A from place k of the
+// contraction on.
+func (v *matVec) rowQuad(o *matOperand, i, k text) text {
+	if v.staged == nil {
+		v.bindRow(i)
+		return v.quad(o, k, true)
+	}
+	n := primary(v.variable("uint", "n", binary("/", binary("-", k, v.staged.first), uintLit(4))))
+	return primary(v.staged.arrays[o] + "[" + plus(times(i, v.staged.quads), spread(n)).s + "]")
+}
