@@ -16,6 +16,9 @@ type blockRun struct {
 	elems  int // of a block, that an invocation takes at once
 	strips int // of them, a scale each
 	quads  int // of a strip
+	// joined says that the strip is planes one after another: they share the
+	// scale, and the run has all of them.
+	joined bool
 	// subnormal says that quants come out 2^-24 times as large as they are.
 	subnormal bool
 	// ints says that A is bytes with a scale for every 32, so that whole strips
@@ -38,6 +41,9 @@ func newBlockRun(t ir.DType, want int) blockRun {
 	}
 	r.quads = perPlane * f.planes / r.strips
 	r.elems = 4 * perPlane * f.planes
+	if f.interleaved() && r.elems == f.superblock() && r.elems <= f.run && r.elems <= byteGroup {
+		r.joined, r.strips, r.quads = true, 1, r.elems/4
+	}
 	return r
 }
 
@@ -119,12 +125,12 @@ func (v *matVec) addRun(r blockRun, step text, limit int) {
 	block := v.named("block", quotient(step, perBlock, limit))
 	e := v.firstElement(r, remainder(step, perBlock, limit))
 	k := v.named("k", plus(times(block, r.dtype.BlockElems()), e))
+	if v.decodesWhole(r) {
+		v.eachStrip(r, func(p, at text) { v.addWhole(r, strip{block: block, e: e, at: at, p: p}, plus(k, at)) })
+		return
+	}
 	v.repeat("p", r.strips, func(p text) {
 		at := times(p, r.f.stride)
-		if v.decodesWhole(r) {
-			v.addWhole(r, strip{block: block, e: e, at: at, p: p}, plus(k, at))
-			return
-		}
 		rows, sums, scales := map[*matOperand]string{}, map[*matOperand]string{}, map[*matOperand]string{}
 		for _, o := range v.a {
 			if r.ints {
@@ -254,26 +260,30 @@ func (v *matVec) quadProduct(r blockRun, b *buffer, block text, s strip, t text,
 // wide reports whether the quants of a strip are read sixteen bytes at a time.
 func (r blockRun) wide(b *buffer) bool {
 	aligned := b.Layout == kernel.LayoutPlanes || b.DType.BlockBytes()%16 == 0
-	return r.f.wide && r.quads%4 == 0 && aligned && (r.f.interleaved() || r.f.planes == 1)
+	return r.f.wide && r.quads%4 == 0 && aligned && (!r.joined || r.f.stride == 16) && (r.f.interleaved() || r.f.planes == 1)
 }
 
 // readWide reads the quants of a strip and returns the name of them: a uvec4, or
 // where there are more than four quads an array of it.
 func (v *matVec) readWide(r blockRun, b *buffer, block text, s strip) string {
-	read := func(e text) text {
-		args := []text{block, e}
-		if r.f.planes > 1 {
-			args = append(args, s.p)
-		}
-		return call(v.wideQuants(b), args...)
-	}
 	if r.quads == 4 {
-		return v.variable("uvec4", "quants", read(s.e))
+		return v.variable("uvec4", "quants", v.wideCall(r, b, block, s, primary("0u")))
 	}
 	name := v.fresh(v.scope, "quants")
 	v.line("uvec4 %s[%d];", name, r.quads/4)
-	v.repeat("w", r.quads/4, func(w text) { v.line("%s[%s] = %s;", name, w.s, read(plus(s.e, times(w, 16))).s) })
+	v.repeat("w", r.quads/4, func(w text) { v.line("%s[%s] = %s;", name, w.s, v.wideCall(r, b, block, s, w).s) })
 	return name
+}
+
+// wideCall prints the call that reads quads 4w to 4w+3 of a strip.
+func (v *matVec) wideCall(r blockRun, b *buffer, block text, s strip, w text) text {
+	switch {
+	case r.joined: // of 16 elements a plane
+		return call(v.wideQuants(b), block, s.e, w)
+	case r.f.planes > 1:
+		return call(v.wideQuants(b), block, plus(s.e, times(w, 16)), s.p)
+	}
+	return call(v.wideQuants(b), block, plus(s.e, times(w, 16)))
 }
 
 // wideElement prints quad t of what readWide has read.
@@ -296,6 +306,9 @@ func (v *matVec) blockOf(o *matOperand, block text) text {
 // quadArgs are the arguments of a decoder of quad t of a strip.
 func (v *matVec) quadArgs(r blockRun, block text, s strip, t text) []text {
 	e, p := plus(s.e, times(t, 4)), s.p
+	if perPlane := r.f.stride / 4; r.joined {
+		e, p = plus(s.e, times(remainder(t, perPlane, r.quads), 4)), quotient(t, perPlane, r.quads)
+	}
 	if !r.f.interleaved() && r.f.planes > 1 {
 		e = plus(s.e, times(quotient(t, r.f.planes, r.quads), r.f.superblock()))
 		p = remainder(t, r.f.planes, r.quads)

@@ -10,6 +10,19 @@ const manyRows = 3
 // decodesWhole reports whether elements of blocks are decoded whole.
 func (v *matVec) decodesWhole(r blockRun) bool { return v.s.ThreadM >= manyRows && !r.ints }
 
+// eachStrip writes body for one strip after another, in a loop that is not to be
+// unrolled: the products of a strip with many rows are thousands of instructions.
+func (v *matVec) eachStrip(r blockRun, body func(p, at text)) {
+	if r.strips == 1 {
+		v.openScope()
+		body(primary("0u"), primary("0u"))
+	} else {
+		p := v.loop("p", primary("0u"), uintLit(int64(r.strips)), 1)
+		body(p, times(p, r.f.stride))
+	}
+	v.close()
+}
+
 // wholeBlock is what an invocation keeps of one B along a strip, each of its
 // columns an element of the arrays.
 type wholeBlock struct {
@@ -70,11 +83,7 @@ func (v *matVec) readWhole(r blockRun, o *matOperand, s strip) wholeBlock {
 		v.line("%s = %s;", at.s, v.blockOf(o, s.block).s)
 		if w.quants != "" {
 			v.repeat("w", perColumn, func(i text) {
-				args := []text{at, plus(s.e, times(i, 16))}
-				if r.f.planes > 1 {
-					args = append(args, s.p)
-				}
-				v.line("%s = %s;", elementOf(w.quants, cols*perColumn, plus(times(j, perColumn), i)).s, call(v.wideQuants(b), args...).s)
+				v.line("%s = %s;", elementOf(w.quants, cols*perColumn, plus(times(j, perColumn), i)).s, v.wideCall(r, b, at, s, i).s)
 			})
 		}
 		scale := v.variable(r.f.scaleType(), "scale", call("scale_"+b.base, at, plus(s.e, s.at)))

@@ -1,0 +1,394 @@
+package glsl_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+	"github.com/vkc-go/vkc/runtime/vk"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+var (
+	speed        = flag.Bool("speed", false, "time matvecs over block formats on the device")
+	speedFormats = flag.String("formats", ".", "which formats to time")
+	speedRows    = flag.Int("rows", 1, "how many rows to time matvecs with")
+	speedSize    = flag.String("size", "14336x14336", "columns and depth of the matrix to time")
+	speedPlan    = flag.String("plan", "", "a file of what to time, besides the chosen schedules: lines like \"q4_0 1 floats lanes=32,64 wg=128 cols=4,8 run=16,32 staged=0,1\"")
+	speedLimit   = flag.Duration("limit", time.Hour, "how long to go on timing")
+)
+
+// TestBlockMatVecSpeed prints the times of few rows by a matrix, medians on the
+// device's clock after 250 ms of work. Every schedule's results are compared
+// with the reference first.
+func TestBlockMatVecSpeed(t *testing.T) {
+	if !*speed {
+		t.Skip("run with -args -speed")
+	}
+	dev := vktest.Device(t, vk.DeviceOptions{})
+	var n, depth int
+	if _, err := fmt.Sscanf(*speedSize, "%dx%d", &n, &depth); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	bench := &speedBench{dev: dev, n: n, depth: depth}
+	defer bench.close(t)
+	for task := range prepareSpeed(t, dev, speedLines(t), n, depth) {
+		if time.Since(start) > *speedLimit {
+			break
+		}
+		bench.run(t, task)
+	}
+}
+
+// speedLine is what to time of a format: the chosen schedule, and every
+// combination of the options.
+type speedLine struct {
+	dtype   ir.DType
+	rows    int
+	bytes   bool
+	options map[string][]int
+}
+
+func speedLines(t *testing.T) []speedLine {
+	var lines []speedLine
+	if *speedPlan == "" {
+		formats := regexp.MustCompile(*speedFormats)
+		for _, dt := range append([]ir.DType{ir.F16, ir.BF16}, blockTypes()...) {
+			for _, ints := range []bool{false, true} {
+				if formats.MatchString(dt.String()) && (!ints || dt.IsBlock()) {
+					lines = append(lines, speedLine{dtype: dt, rows: *speedRows, bytes: ints})
+				}
+			}
+		}
+		return lines
+	}
+	text, err := os.ReadFile(*speedPlan)
+	check(t, err)
+	for _, line := range strings.Split(string(text), "\n") {
+		if words := strings.Fields(line); len(words) >= 3 && words[0][0] != '#' {
+			lines = append(lines, parseSpeedLine(t, words))
+		}
+	}
+	return lines
+}
+
+func parseSpeedLine(t *testing.T, words []string) speedLine {
+	dt, err := ir.ParseDType(words[0])
+	check(t, err)
+	rows, err := strconv.Atoi(words[1])
+	check(t, err)
+	l := speedLine{dtype: dt, rows: rows, bytes: words[2] == "bytes", options: map[string][]int{}}
+	for _, w := range words[3:] {
+		key, list, _ := strings.Cut(w, "=")
+		for _, v := range strings.Split(list, ",") {
+			n, err := strconv.Atoi(v)
+			check(t, err)
+			l.options[key] = append(l.options[key], n)
+		}
+	}
+	return l
+}
+
+// product is what a line times.
+func (l speedLine) product(n, depth int) product {
+	p := product{m: d(l.rows), n: d(n), k: d(depth), a: ir.F32, b: l.dtype, transB: true, bytes: l.bytes}
+	if l.bytes {
+		p.a = ir.I8
+	}
+	if l.dtype.IsBlock() {
+		p.layout = kernel.LayoutPlanes
+	}
+	return p
+}
+
+// schedules lists what a line asks for and the device can run, the chosen one
+// first.
+func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps target.Caps) []kernel.Schedule {
+	chosen, _, err := target.Select(k, caps)
+	check(t, err)
+	list := []kernel.Schedule{chosen}
+	if len(l.options) == 0 {
+		return list
+	}
+	all := []kernel.Schedule{{}}
+	vary := func(key string, otherwise int, set func(*kernel.Schedule, int)) {
+		values := l.options[key]
+		if values == nil {
+			values = []int{otherwise}
+		}
+		var next []kernel.Schedule
+		for _, s := range all {
+			for _, v := range values {
+				set(&s, v)
+				next = append(next, s)
+			}
+		}
+		all = next
+	}
+	vary("sub", int(caps.SubgroupSize), func(s *kernel.Schedule, v int) { s.Subgroup = v })
+	vary("lanes", 128, func(s *kernel.Schedule, v int) { s.LanesPerRow = v })
+	vary("wg", 128, func(s *kernel.Schedule, v int) { s.Workgroup = v })
+	vary("cols", 4, func(s *kernel.Schedule, v int) { s.ThreadN = v })
+	vary("run", 0, func(s *kernel.Schedule, v int) { s.TileK = v })
+	vary("ahead", 0, func(s *kernel.Schedule, v int) { s.Ahead = v })
+	vary("tables", 0, func(s *kernel.Schedule, v int) { s.Tables = v > 0 })
+	vary("staged", 0, func(s *kernel.Schedule, v int) { s.StageRows = v > 0 })
+	for _, o := range all {
+		s := vec(l.rows, o.LanesPerRow, o.Workgroup/o.LanesPerRow, o.ThreadN, o.Subgroup)
+		s.TileK, s.Ahead, s.Tables, s.StageRows = o.TileK, o.Ahead, o.Tables, o.StageRows
+		s.Subnormals = l.dtype.IsBlock() && !l.bytes
+		if o.Workgroup%o.LanesPerRow == 0 && target.Check(k, s, caps) == nil && !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// speedTask is a line made ready while the one before is timed.
+type speedTask struct {
+	speedLine
+	p         product
+	k         *kernel.Kernel
+	schedules []kernel.Schedule
+	shaders   []*glsl.Shader
+	pipelines []*vk.Pipeline
+	weights   tensor // of distinctRows columns
+}
+
+// distinctRows is how many rows of a timed matrix differ; they repeat, because
+// quantizing more would take longer than timing.
+const distinctRows = 8
+
+func prepareSpeed(t *testing.T, dev *vk.Device, lines []speedLine, n, depth int) <-chan *speedTask {
+	tasks := make(chan *speedTask, 4)
+	go func() {
+		defer close(tasks)
+		weights := map[ir.DType]tensor{}
+		for _, l := range lines {
+			if _, ok := weights[l.dtype]; !ok {
+				weights[l.dtype] = randomTensor(t, rand.New(rand.NewPCG(1, 2)), l.dtype, int64(depth*distinctRows))
+			}
+			task := &speedTask{speedLine: l, p: l.product(n, depth), weights: weights[l.dtype]}
+			task.k = task.p.kernel()
+			task.schedules = l.schedules(t, task.k, dev.Caps())
+			task.compile(t, dev)
+			tasks <- task
+		}
+	}()
+	return tasks
+}
+
+func (task *speedTask) compile(t *testing.T, dev *vk.Device) {
+	var sources []spirv.Shader
+	for i, s := range task.schedules {
+		sh, err := glsl.Emit(task.k, s, dev.Caps(), nil)
+		check(t, err)
+		task.shaders = append(task.shaders, sh)
+		sources = append(sources, spirv.Shader{Name: fmt.Sprint(i), Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)})
+	}
+	var descs []vk.PipelineDesc
+	for i, code := range compileAll(t, sources) {
+		sh := task.shaders[i]
+		descs = append(descs, vk.PipelineDesc{Name: task.schedules[i].String(), Code: code, Buffers: len(task.k.Bindings),
+			SubgroupSize: sh.SubgroupSize, FullSubgroups: sh.SubgroupSize > 0})
+	}
+	var err error
+	task.pipelines, err = dev.NewPipelines(context.Background(), descs)
+	check(t, err)
+}
+
+// speedBench holds the weights that are being timed on the device.
+type speedBench struct {
+	dev      *vk.Device
+	n, depth int
+	dtype    ir.DType
+	weights  *vk.Buffer
+	lastWork time.Time
+}
+
+func (b *speedBench) close(t *testing.T) {
+	if b.weights != nil {
+		check(t, b.weights.Close())
+	}
+}
+
+func (b *speedBench) run(t *testing.T, task *speedTask) {
+	if b.weights == nil || b.dtype != task.dtype {
+		b.close(t)
+		b.dtype, b.weights = task.dtype, b.buffer(t, "b", task.repeated(b.n/distinctRows))
+	}
+	in, want := task.inputs(t, b.depth)
+	var ranges []vk.BufferRange
+	var out *vk.Buffer
+	for _, bind := range task.k.Bindings {
+		buf := b.weights
+		switch {
+		case bind.Write:
+			buf = b.buffer(t, bind.Name, make([]byte, 4*b.n*task.rows))
+			out = buf
+		case bind.Name != "b":
+			buf = b.buffer(t, bind.Name, in[bind.Name])
+		}
+		if buf != b.weights {
+			defer buf.Close()
+		}
+		ranges = append(ranges, vk.Whole(buf))
+	}
+	type timed struct {
+		time time.Duration
+		text string
+	}
+	var results []timed
+	size, _ := task.dtype.BytesFor(int64(b.n) * int64(b.depth))
+	for i, s := range task.schedules {
+		unwritten := bytes.Repeat([]byte{0xff}, int(out.Size())) // NaN: no schedule passes with another's results
+		check(t, b.dev.Upload(context.Background(), out, 0, unwritten))
+		each := b.time(t, task, i, ranges)
+		verdict := ""
+		if err := b.wrong(t, out, want); err != nil {
+			verdict = " WRONG"
+			t.Errorf("%s %s: %v", task.dtype, s, err)
+		}
+		text := fmt.Sprintf("%-8s n=%d %-6s %8.1f us %6.0f GB/s  %s%s", task.dtype, task.rows, map[bool]string{true: "bytes", false: "floats"}[task.bytes],
+			each.Seconds()*1e6, float64(size)/each.Seconds()/1e9, s, verdict)
+		fmt.Println(text + map[bool]string{true: " (chosen)"}[i == 0])
+		if verdict == "" {
+			results = append(results, timed{each, text})
+		}
+	}
+	slices.SortFunc(results, func(x, y timed) int { return int(x.time - y.time) })
+	for _, r := range results[:min(len(results), 3)] {
+		fmt.Println("best:", r.text)
+	}
+}
+
+func (b *speedBench) buffer(t *testing.T, name string, data []byte) *vk.Buffer {
+	buf, err := b.dev.NewBuffer(name, int64(len(data)), vk.DeviceMemory)
+	check(t, err)
+	check(t, b.dev.Upload(context.Background(), buf, 0, data))
+	return buf
+}
+
+// repeated returns the weights that many times, as they lie in memory.
+func (task *speedTask) repeated(times int) []byte {
+	if task.p.layout != kernel.LayoutPlanes {
+		return slices.Repeat(task.weights.bytes, times)
+	}
+	dt, packed := task.dtype, kernel.PackPlanes(task.dtype, task.weights.bytes)
+	blocks := int64(len(task.weights.bytes) / dt.BlockBytes())
+	planes := kernel.PlanesOf(dt)
+	out := make([]byte, kernel.PlaneBase(dt, len(planes), blocks*int64(times)))
+	for i, p := range planes {
+		part := packed[kernel.PlaneBase(dt, i, blocks):][:blocks*int64(p.Bytes)]
+		to := out[kernel.PlaneBase(dt, i, blocks*int64(times)):]
+		for range times {
+			to = to[copy(to, part):]
+		}
+	}
+	return out
+}
+
+// inputs returns what the other bindings hold, and the results of every row
+// by the distinct columns.
+func (task *speedTask) inputs(t *testing.T, depth int) (in map[string][]byte, want []float64) {
+	r := rand.New(rand.NewPCG(3, 4))
+	in = map[string][]byte{}
+	var a tensor
+	if task.bytes {
+		scales := randomTensor(t, r, ir.F32, int64(task.rows*depth/32))
+		a = randomBytes(r, int64(task.rows*depth), scales)
+		in["scales"] = scales.bytes
+	} else {
+		a = randomTensor(t, r, task.p.a, int64(task.rows*depth))
+	}
+	in["a"] = a.bytes
+	if c := quant.Codebook(task.dtype); c != nil {
+		in["codebook"] = c.Bytes
+	}
+	for row := range task.rows {
+		for col := range distinctRows {
+			sum := 0.0
+			for i := range depth {
+				sum += a.values[row*depth+i] * task.weights.values[col*depth+i]
+			}
+			want = append(want, sum)
+		}
+	}
+	return in, want
+}
+
+// timedRuns is how many dispatches a median is of.
+const timedRuns = 16
+
+// time returns the median time of a dispatch.
+func (b *speedBench) time(t *testing.T, task *speedTask, i int, ranges []vk.BufferRange) time.Duration {
+	defer task.pipelines[i].Close()
+	bindings, err := b.dev.NewBindings([]vk.BindingSet{{Name: task.k.Name, Buffers: ranges}})
+	check(t, err)
+	defer bindings.Close()
+	stamps, err := b.dev.NewTimestamps(timedRuns + 1)
+	check(t, err)
+	defer stamps.Close()
+	grid, err := task.shaders[i].Grid.Eval(nil)
+	check(t, err)
+	list := b.dev.NewCommandList()
+	list.ResetTimestamps(stamps)
+	list.BindPipeline(task.pipelines[i])
+	list.Bind(bindings, 0)
+	list.Timestamp(stamps, 0)
+	for run := range timedRuns {
+		list.Dispatch(grid[0], grid[1], grid[2])
+		list.Barrier(vk.StageCompute, vk.StageCompute)
+		list.Timestamp(stamps, run+1)
+	}
+	recording, err := b.dev.Record(task.k.Name, list)
+	check(t, err)
+	defer recording.Close()
+	warmUp := 30 * time.Millisecond
+	if time.Since(b.lastWork) > 20*time.Millisecond { // the clock has fallen
+		warmUp = 250 * time.Millisecond
+	}
+	for start := time.Now(); time.Since(start) < warmUp; {
+		check(t, b.dev.Run(context.Background(), recording))
+	}
+	b.lastWork = time.Now()
+	times, err := stamps.Read(0, timedRuns+1)
+	check(t, err)
+	each := make([]time.Duration, timedRuns)
+	for run := range each {
+		each[run] = times[run+1] - times[run]
+	}
+	slices.Sort(each)
+	return each[len(each)/2]
+}
+
+// wrong returns an error where results are not what they should be.
+func (b *speedBench) wrong(t *testing.T, out *vk.Buffer, want []float64) error {
+	raw := make([]byte, out.Size())
+	check(t, b.dev.Download(context.Background(), raw, out, 0))
+	got := make([]float64, len(raw)/4)
+	ir.DecodeFloats(got, ir.F32, raw)
+	for i, g := range got {
+		if want := want[i/b.n*distinctRows+i%b.n%distinctRows]; !(math.Abs(g-want) <= 1e-3*(1+math.Abs(want))) {
+			return fmt.Errorf("row %d, column %d is %g, want %g", i/b.n, i%b.n, g, want)
+		}
+	}
+	return nil
+}
