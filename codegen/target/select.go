@@ -228,19 +228,23 @@ func (t tuning) matVecs(k *kernel.Kernel) []Candidate {
 func (t tuning) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 	var all []Candidate
 	reason := fmt.Sprintf("%d rows: B is read once, along the contraction", sh.M)
-	v, least := blockVec{columns: t.vecColumns}, t.subgroup
+	v, least := blockVec{columns: t.columnsFor(sh.M)}, t.subgroup
 	if b := blocksOf(k); b != ir.Invalid {
 		v = t.blockVec(k, b, sh)
 		for least < v.lanes && least < wg && int64(least*v.run) < sh.K {
 			least *= 2
 		}
 	}
+	fewest := t.vecColumns
+	if blocksOf(k) != ir.Invalid {
+		fewest = 1
+	}
 	add := func(lanes, subgroup int) {
 		if lanes > wg {
 			return
 		}
 		cols := v.columns
-		for blocksOf(k) != ir.Invalid && cols > 1 && sh.Batch*ceilDiv(sh.N, int64(wg/lanes*cols)) < t.fill/2 {
+		for cols > fewest && sh.Batch*ceilDiv(sh.N, int64(wg/lanes*cols)) < t.fill/2 {
 			cols /= 2 // rather than leave cores idle
 		}
 		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, subgroup)
@@ -256,6 +260,17 @@ func (t tuning) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 	}
 	add(min(t.vecLanes, wg), 0)
 	return all
+}
+
+// columnsFor is how many columns share the reading of so many rows of A.
+func (t tuning) columnsFor(rows int64) int {
+	switch {
+	case t.vecManyRows && rows > 4:
+		return 4 * t.vecColumns
+	case t.vecManyRows && rows > 2:
+		return 2 * t.vecColumns
+	}
+	return t.vecColumns
 }
 
 // acrossColumns: neighbouring lanes take neighbouring columns, and groups of

@@ -52,11 +52,13 @@ type tuning struct {
 	flashWorkgroup, flashLanes, flashKeys int
 	flashRun                              int64
 
-	vecWorkgroup int // invocations of a matvec workgroup
-	vecColumns   int // columns that share the reading of A
-	vecLanes     int // invocations per sum where subgroups are not relied on
+	vecWorkgroup int  // invocations of a matvec workgroup
+	vecColumns   int  // columns that share the reading of A
+	vecManyRows  bool // whether more columns do from 3 rows on
+	vecLanes     int  // invocations per sum where subgroups are not relied on
 
-	blocks map[ir.DType]blockTuning
+	blocks     map[ir.DType]blockTuning
+	subnormals bool // whether halves keep subnormal numbers
 
 	// Matvecs over blocks of other formats.
 	blockRun     int // elements of a block that an invocation takes at once

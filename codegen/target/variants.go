@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // maxVariants bounds how many schedules of a kernel are worth measuring.
@@ -210,25 +211,52 @@ func matVecSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 	if sh.M > MaxMatVecRows || len(k.Products) == 0 {
 		return nil
 	}
-	columns, runs := 1, []int{0}
+	columns := 1
 	if FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
 		columns = 8
 	}
-	if blocksOf(k) != 0 {
-		runs = []int{8, 16, 32, 64}
-	}
+	readings := blockReadings(k, caps)
 	var all []kernel.Schedule
 	for wg := range doublings(32, 512) {
 		for lanes := range doublings(1, wg) {
 			for cols := range doublings(1, columns) {
-				for _, run := range runs {
+				for _, r := range readings {
 					for _, subgroup := range subgroups(caps) {
 						s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, subgroup)
-						s.TileK = run
+						s.TileK, s.Ahead, s.Subnormals, s.Tables, s.StageRows = r.TileK, r.Ahead, r.Subnormals, r.Tables, r.StageRows
 						all = append(all, s)
 					}
 				}
 			}
+		}
+	}
+	return all
+}
+
+// blockReadings lists the ways of reading the blocks of a matvec, or of reading
+// none. Halves are subnormal where the class of device keeps them.
+func blockReadings(k *kernel.Kernel, caps Caps) []kernel.Schedule {
+	b := blocksOf(k)
+	if b == ir.Invalid {
+		return []kernel.Schedule{{}}
+	}
+	subnormals := classOf(caps).tune(caps).subnormals
+	var all []kernel.Schedule
+	for run := range doublings(8, 64) {
+		for ahead := range doublings(1, 2) {
+			s := kernel.Schedule{TileK: run, Subnormals: subnormals && !readsBytes(k)}
+			if ahead > 1 {
+				s.Ahead = ahead
+			}
+			all = append(all, s)
+			if s.StageRows = true; ahead == 1 {
+				all = append(all, s)
+			}
+		}
+	}
+	for _, s := range all {
+		if s.Tables = true; tableBytes(k) > 0 {
+			all = append(all, s)
 		}
 	}
 	return all
