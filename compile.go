@@ -214,6 +214,9 @@ func Lower(g *ir.Graph, caps target.Caps) (*Lowered, error) { return LowerTuned(
 // LowerTuned is [Lower] with schedules that won by measurement.
 func LowerTuned(g *ir.Graph, caps target.Caps, tuning target.Tuning) (*Lowered, error) {
 	s, err := passes.Run(g, passes.Options{
+		Windows: func(direct, product *kernel.Kernel, stores []*kernel.Kernel) bool {
+			return target.StoreWindows(direct, product, stores, caps)
+		},
 		Store:         func(k *kernel.Kernel) []kernel.StoredOperand { return target.StoreOperands(k, caps) },
 		Split:         func(k *kernel.Kernel) int { return target.SplitSums(k, caps) },
 		SplitOperands: func(k *kernel.Kernel) []kernel.StoredOperand { return splitOperands(k, caps) },

@@ -182,6 +182,13 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 			return nil, nil, err
 		}
 	}
+	windows, err := passes.Run(g, passes.Options{Windows: allWindows})
+	if err != nil {
+		return nil, nil, fmt.Errorf("windows stored: %w", err)
+	}
+	if err := c.addKernels("kernels of stored windows", windows, rng); err != nil {
+		return nil, nil, err
+	}
 	split, err := passes.Run(g, passes.Options{Split: splitAny})
 	if err != nil {
 		return nil, nil, fmt.Errorf("sums split: %w", err)

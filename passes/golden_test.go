@@ -70,6 +70,9 @@ func after(t *testing.T, g *ir.Graph, pass string) string {
 	if pass == "split_operands" {
 		opt.SplitOperands = takeApart(false, true)
 	}
+	if pass == "store_windows" {
+		opt.Windows = allWindows
+	}
 	if pass == "split_sums" {
 		opt.Split = splitAny
 	}

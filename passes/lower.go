@@ -54,10 +54,14 @@ func (f *Fusion) tryLower(c *Cluster) error {
 	return err
 }
 
+func newLowerer(f *Fusion, c *Cluster) *lowerer {
+	return &lowerer{f: f, c: c, b: kernel.NewBuilder(), k: &kernel.Kernel{}, bind: map[int]int{},
+		accs: map[*ir.Node][]*kernel.Expr{}, memo: map[string]*kernel.Expr{}, ops: map[*ir.Node]bool{}, names: map[string]int{}}
+}
+
 // lower makes the kernel of a cluster.
 func (f *Fusion) lower(c *Cluster) (*kernel.Kernel, error) {
-	l := &lowerer{f: f, c: c, b: kernel.NewBuilder(), k: &kernel.Kernel{}, bind: map[int]int{},
-		accs: map[*ir.Node][]*kernel.Expr{}, memo: map[string]*kernel.Expr{}, ops: map[*ir.Node]bool{}, names: map[string]int{}}
+	l := newLowerer(f, c)
 	var err error
 	switch c.Kind {
 	case ClusterMap:

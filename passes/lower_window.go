@@ -45,11 +45,15 @@ func (l *lowerer) forwardTap(n *ir.Node, out, k []kernel.Index) tap {
 	dims := n.Arg(0).Shape()[n.Rank()-len(w.Kernel):]
 	var t tap
 	for i, d := range dims {
-		x := out[i].Times(w.Stride[i]).Plus(k[i].Times(w.Dilation[i])).Minus(kernel.Const(w.Low[i]))
-		t.at = append(t.at, kernel.Clamp(x, last(d)))
-		t.and(l, l.inside(x, kernel.Const(0), kernel.DimIndex(d)))
+		t.meet(l, out[i].Times(w.Stride[i]).Plus(k[i].Times(w.Dilation[i])).Minus(kernel.Const(w.Low[i])), d)
 	}
 	return t
+}
+
+// meet adds the next coordinate, x, of an axis of the argument.
+func (t *tap) meet(l *lowerer, x kernel.Index, d ir.Dim) {
+	t.at = append(t.at, kernel.Clamp(x, last(d)))
+	t.and(l, l.inside(x, kernel.Const(0), kernel.DimIndex(d)))
 }
 
 // backwardTap returns where element k of a transposed convolution's window
@@ -60,8 +64,7 @@ func (l *lowerer) backwardTap(n *ir.Node, out, k []kernel.Index) tap {
 	for i, d := range n.Arg(0).Shape()[2:] {
 		x := out[i].Plus(kernel.Const(w.Low[i])).Minus(k[i].Times(w.Dilation[i]))
 		if w.Stride[i] == 1 {
-			t.at = append(t.at, kernel.Clamp(x, last(d)))
-			t.and(l, l.inside(x, kernel.Const(0), kernel.DimIndex(d)))
+			t.meet(l, x, d)
 			continue
 		}
 		i32 := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.I32, nil, a, b) }

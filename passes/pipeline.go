@@ -22,10 +22,11 @@ type State struct {
 
 	clusters []*Cluster // in the order of Kernels, as lowered
 	levels   []int      // of Kernels
+	windows  func(direct, product *kernel.Kernel, stores []*kernel.Kernel) bool
 	store    func(*kernel.Kernel) []kernel.StoredOperand
 	halve    func(*kernel.Kernel) []kernel.StoredOperand
 	split    func(*kernel.Kernel) int
-	partials []ir.Type // buffers of storeOperands and splitSums
+	partials []ir.Type // buffers of storeWindows, storeOperands and splitSums
 	bytes    func(t ir.DType, rows ir.Dim) bool
 }
 
@@ -55,6 +56,7 @@ var table = []Pass{
 		return fuseEpilogues(s.Fusion)
 	}},
 	{"lower", "clusters become kernels: index maps and scalar expressions", lowerAll},
+	{"store_windows", "windows of a tensor with its channels innermost lie as matrix units take them; it is for the device to say whether storing it so pays", storeWindows},
 	{"split_operands", "a product of f32 that may count its operands as sums of two bf16 becomes one of bf16, three times as deep, where the device does those faster", splitOperands},
 	{"store_operands", "an operand that is computed, or lies badly, is made once and not by every tile of a product; it is for the device to say which", storeOperands},
 	{"split_sums", "a product or attention with few results fills the device once its contraction is split; it is for the device to say when", splitSums},
@@ -82,6 +84,9 @@ var constraints = []constraint{
 	{"complete_custom", "fuse_elementwise", "each result is placed in a buffer"},
 	{"fuse_elementwise", "fuse_epilogues", "epilogues are merged cluster by cluster"},
 	{"fuse_epilogues", "lower", "a cluster is lowered once it is complete"},
+	{"lower", "store_windows", "a convolution's kernel is compared with those that would take its place"},
+	{"store_windows", "store_operands", "operands that lie well then need not be stored"},
+	{"store_windows", "split_operands", "clusters match kernels only before"},
 	{"lower", "split_operands", "operands belong to kernels"},
 	{"split_operands", "store_operands", "operands that are split are stored already"},
 	{"split_operands", "split_sums", "parts are cut from the contraction as it is then"},
@@ -154,6 +159,9 @@ type Options struct {
 	Observe func(Event) error
 	// Until, where set, is the last pass to run.
 	Until string
+	// Windows, where set, says whether a convolution is to be done by product, of
+	// operands that stores store first, rather than directly.
+	Windows func(direct, product *kernel.Kernel, stores []*kernel.Kernel) bool
 	// Store, where set, says for a matrix product which of its operands are to be
 	// stored by kernels of their own. Operands whose contraction is padded must
 	// be padded alike.
@@ -177,7 +185,7 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 	if err := g.Verify(); err != nil {
 		return nil, err
 	}
-	s := &State{Graph: g, split: opt.Split, store: opt.Store, halve: opt.SplitOperands, bytes: opt.Bytes}
+	s := &State{Graph: g, split: opt.Split, windows: opt.Windows, store: opt.Store, halve: opt.SplitOperands, bytes: opt.Bytes}
 	if opt.Until != "" && !known(opt.Until) {
 		return nil, fmt.Errorf("unknown pass %q: the passes are %s", opt.Until, names())
 	}

@@ -24,7 +24,7 @@ type coopMat2 struct {
 type tensor struct {
 	layout string
 	buffer string // the array
-	base   text   // where element (0, 0) is
+	base   text   // where element (0, 0) is; of an operand in runs every step finds it
 	plain  target.Plain
 }
 
@@ -87,7 +87,10 @@ func (c *coopMat2) operandTensor(o *matOperand) *tensor {
 		outer, inner = inner, outer
 	}
 	clamp := target.EdgeOf(c.k, c.s, o.axis) == target.EdgeClamped || target.EdgeOf(c.k, c.s, c.fold) == target.EdgeClamped
-	c.declareLayout(t.layout, clamp, outer, inner, p.Pitch)
+	c.declareLayout(t.layout, clamp, outer, inner, p)
+	if p.Run > 0 {
+		return t
+	}
 	c.plan(nil, []kernel.Index{p.Base})
 	t.base = c.indexText(p.Base)
 	return t
@@ -104,8 +107,9 @@ func (m *matMul) reaches(axis int) bool {
 
 // declareLayout declares the layout of a tensor of two axes, the inner one of
 // stride 1. Where tiles may be partial, elements beyond its ends are read as 0
-// and not written.
-func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, pitch kernel.Index) {
+// and not written. Of an operand in runs it is what a step along the
+// contraction takes.
+func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, p target.Plain) {
 	mode := "gl_CooperativeMatrixClampModeUndefinedNV"
 	if clamp {
 		mode = "gl_CooperativeMatrixClampModeConstantNV"
@@ -118,9 +122,12 @@ func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, pitc
 			sizes[i], spare = uintLit(target.WholeTiles(c.k, c.s, axis)), spare || i == 1
 		}
 	}
+	if p.Run > 0 {
+		sizes[1], spare = uintLit(int64(c.s.TileK)), true
+	}
 	c.line("%s = setTensorLayoutDimensionNV(%s, %s, %s);", name, name, sizes[0].s, sizes[1].s)
-	if (spare || !pitch.Equal(kernel.DimIndex(c.extent(inner)))) && !c.extent(outer).Is(1) {
-		c.line("%s = setTensorLayoutStrideNV(%s, %s, 1u);", name, name, c.indexText(pitch).s)
+	if (spare || !p.Pitch.Equal(kernel.DimIndex(c.extent(inner)))) && !c.extent(outer).Is(1) {
+		c.line("%s = setTensorLayoutStrideNV(%s, %s, 1u);", name, name, c.indexText(p.Pitch).s)
 	}
 }
 
@@ -170,6 +177,11 @@ func (c *coopMat2) load(o *matOperand, name string, k0 text, stage text) {
 		return
 	}
 	t := c.tensors[o]
+	if t.plain.Run > 0 {
+		c.bindAxis(c.fold, k0)
+		c.plan(nil, []kernel.Index{t.plain.Base})
+		t.base, k0 = c.indexText(t.plain.Base), primary("0u")
+	}
 	tile := c.slice(t.layout, k0, c.s.TileK, origin, extent)
 	if t.plain.Along {
 		tile = c.slice(t.layout, origin, extent, k0, c.s.TileK)
@@ -230,7 +242,7 @@ func (c *coopMat2) storeTile(s kernel.Store, base, pitch kernel.Index) {
 	}
 	name := c.fresh(c.scope, "layout_"+b.base)
 	c.openScope()
-	c.declareLayout(name, c.partial(), c.row, c.col, pitch)
+	c.declareLayout(name, c.partial(), c.row, c.col, target.Plain{Pitch: pitch})
 	c.plan(nil, []kernel.Index{base})
 	c.line("coopMatStoreTensorNV(%s, %s, %s, %s);", value, c.view(b, 1), c.indexText(base).s,
 		c.slice(name, c.row0, c.s.TileM, c.col0, c.s.TileN))
@@ -320,8 +332,8 @@ func (c *coopMat2) perElement(name string, body func()) {
 		for i, p := range c.products {
 			c.bindAcc(i, p.sums)
 		}
-		if g := c.k.Guard; g != nil {
-			c.line("if (!(%s)) return %s;", c.eval(g.Row)[0], c.products[0].sums)
+		if cond := c.guards(true); cond != "" {
+			c.line("if (!(%s)) return %s;", cond, c.products[0].sums)
 		}
 		body()
 	})

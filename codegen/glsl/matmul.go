@@ -52,7 +52,7 @@ func (e *emitter) newMatMul() *matMul {
 	numbered("b", m.b)
 	m.sharedBytes = target.SharedBytes(e.k, e.sched)
 	m.placeWorkgroup()
-	if g := m.k.Guard; g != nil {
+	if g := m.k.Guard; g != nil && g.Batch != nil {
 		m.line("if (!(%s)) return;", m.eval(g.Batch)[0])
 	}
 	return m
@@ -318,7 +318,7 @@ func (m *matMul) finish(row, col text, sums []text) {
 	for i, t := range sums {
 		m.bindAcc(i, t.s)
 	}
-	m.openRowGuard()
+	m.openGuards(true)
 	stores := slices.DeleteFunc(slices.Clone(m.k.Stores), func(s kernel.Store) bool { return s.PerElement })
 	if len(stores) != len(m.k.Stores) {
 		m.fail("a matrix product has no elements to store besides its results")
@@ -328,14 +328,34 @@ func (m *matMul) finish(row, col text, sums []text) {
 	m.close()
 }
 
-// openRowGuard opens a block for the stores of a row that the kernel may leave
-// out; its row is bound.
-func (m *matMul) openRowGuard() {
-	if m.k.Guard == nil {
+// openGuards opens a block for the stores of a row that the kernel may leave
+// out, which is bound, and where col is set of a column, which is then bound too.
+func (m *matMul) openGuards(col bool) {
+	if cond := m.guards(col); cond != "" {
+		m.openGuard("if (%s)", cond)
+	} else {
 		m.openScope()
-		return
 	}
-	m.openGuard("if (%s)", m.eval(m.k.Guard.Row)[0])
+}
+
+// guards is the condition of openGuards, or "".
+func (m *matMul) guards(col bool) string {
+	var conds []*kernel.Expr
+	if g := m.k.Guard; g != nil && g.Row != nil {
+		conds = append(conds, g.Row)
+	}
+	if g := m.k.Guard; g != nil && g.Col != nil && col {
+		conds = append(conds, g.Col)
+	}
+	if len(conds) == 0 {
+		return ""
+	}
+	m.plan(conds, nil)
+	all := m.value(conds[0])
+	for _, c := range conds[1:] {
+		all = binary("&&", all, m.value(c))
+	}
+	return all.s
 }
 
 // named gives a text a name unless it is as short as one.
@@ -350,7 +370,7 @@ func (m *matMul) named(name string, t text) text {
 // product has its sums in a vector.
 func (m *matMul) finishQuad(row, col text, sums []text) {
 	width := m.extent(m.col)
-	if !target.DivisibleBy(width, 4) {
+	if !target.DivisibleBy(width, 4) || m.k.Guard != nil && m.k.Guard.Col != nil {
 		m.repeat("part", 4, func(part text) {
 			var at []text
 			for _, s := range sums {
@@ -366,7 +386,7 @@ func (m *matMul) finishQuad(row, col text, sums []text) {
 		m.openScope()
 	}
 	m.bindAxis(m.row, row)
-	m.openRowGuard()
+	m.openGuards(false)
 	var roots []*kernel.Expr
 	for _, s := range m.k.Stores {
 		roots = append(roots, s.Value)

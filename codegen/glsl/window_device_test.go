@@ -12,65 +12,102 @@ import (
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// convolutions are those that matrix units run; windows says whether octets of
-// their windows come from memory as they are.
+// convolutions are those that matrix units run. windows says whether octets of
+// their windows come from memory as they are, stored whether their operands can
+// be stored first.
 var convolutions = []struct {
 	name, x, w, attrs, y string
-	windows              bool
+	windows, stored      bool
 }{
-	{"padded", "2,8,16,16", "24,8,3,3", "padding_low=[1,1], padding_high=[1,1]", "2,24,16,16", true},
-	{"unpadded reach", "1,8,9,24", "16,8,2,5", "padding_low=[1,2], padding_high=[0,2]", "1,16,9,24", true},
-	{"wide padding", "1,3,5,8", "17,3,1,23", "padding_low=[0,11], padding_high=[0,11]", "1,17,5,8", true},
-	{"dilated groups", "2,8,7,16", "10,4,3,3", "padding_low=[2,2], padding_high=[2,2], dilation=[2,2], groups=2", "2,10,7,16", true},
-	{"odd width", "1,8,7,13", "16,8,3,3", "padding_low=[1,1], padding_high=[1,1]", "1,16,7,13", false},
-	{"strided", "1,8,16,16", "16,8,3,3", "padding_low=[1,1], padding_high=[1,1], stride=[2,2]", "1,16,8,8", false},
+	{"padded", "2,8,16,16", "24,8,3,3", "padding_low=[1,1], padding_high=[1,1]", "2,24,16,16", true, true},
+	{"unpadded reach", "1,8,9,24", "16,8,2,5", "padding_low=[1,2], padding_high=[0,2]", "1,16,9,24", true, true},
+	{"wide padding", "1,3,5,8", "17,3,1,23", "padding_low=[0,11], padding_high=[0,11]", "1,17,5,8", true, true},
+	{"dilated groups", "2,8,7,16", "10,4,3,3", "padding_low=[2,2], padding_high=[2,2], dilation=[2,2], groups=2", "2,10,7,16", true, false},
+	{"odd width", "1,8,7,13", "16,8,3,3", "padding_low=[1,1], padding_high=[1,1]", "1,16,7,13", false, true},
+	{"strided", "1,8,16,16", "16,8,3,3", "padding_low=[1,1], padding_high=[1,1], stride=[2,2]", "1,16,8,8", false, false},
+	{"many channels", "2,32,9,13", "70,32,3,3", "padding_low=[1,1], padding_high=[1,1]", "2,70,9,13", false, true},
+	{"dilated channels", "2,64,9,8", "40,64,2,3", "padding_low=[3,2], padding_high=[0,2], dilation=[3,2]", "2,40,9,8", true, true},
+	{"pointwise", "3,64,5,7", "33,64,1,1", "", "3,33,5,7", false, true},
+	{"rows", "2,16,50", "33,16,5", "padding_low=[4], padding_high=[2]", "2,33,52", false, true},
 }
 
-// TestConvolutionsOnMatrixUnits runs convolutions through fragments.
+// TestConvolutionsOnMatrixUnits runs convolutions through fragments, directly
+// and with stored operands, and through matrices of a workgroup.
 func TestConvolutionsOnMatrixUnits(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
-	sched, ok := coopMat(dev.Caps(), ir.F16, 1, 2, 2, 1, 1)
+	fragments, ok := coopMat(dev.Caps(), ir.F16, 1, 2, 2, 1, 1)
 	if !ok {
 		t.Skipf("%s has no matrix units for f16", dev.Caps().Name)
 	}
 	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
 	check(t, err)
-	for i, c := range convolutions {
+	stored := passes.Options{Windows: func(_, _ *kernel.Kernel, _ []*kernel.Kernel) bool { return true }}
+	for _, c := range convolutions {
+		g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+			%%0 = input {name="x", dtype=f16, shape=[%s]} : f16[%[1]s]
+			%%1 = input {name="w", dtype=f16, shape=[%s]} : f16[%[2]s]
+			%%2 = conv %%0, %%1 {%s} : f16[%s]
+			%%3 = relu %%2 : f16[%[4]s]
+			output "y" %%3
+		}`, c.x, c.w, c.attrs, c.y))
+		check(t, err)
 		t.Run(c.name, func(t *testing.T) {
-			g, err := ir.Parse(fmt.Sprintf(`graph "g" {
-				%%0 = input {name="x", dtype=f16, shape=[%s]} : f16[%[1]s]
-				%%1 = input {name="w", dtype=f16, shape=[%s]} : f16[%[2]s]
-				%%2 = conv %%0, %%1 {%s} : f16[%s]
-				%%3 = relu %%2 : f16[%[4]s]
-				output "y" %%3
-			}`, c.x, c.w, c.attrs, c.y))
-			check(t, err)
-			s, text, err := build(g, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) { return sched, dev.Caps(), nil })
-			check(t, err)
+			text := runConvolution(t, dev, tools, g, passes.Options{}, fragments)
 			if len(text) != 1 || strings.Contains(text[0], "window_x(") != c.windows {
 				t.Errorf("%d kernels; octets of windows are wanted to be %t:\n%s", len(text), c.windows, joined(text))
 			}
-			modules, err := assemble(tools, text)
-			check(t, err)
-			exe, err := dev.Load(context.Background(), s.Program, modules, nil, vk.LoadOptions{})
-			check(t, err)
-			defer exe.Close()
-			ref, err := interp.New(g, interp.Options{})
-			check(t, err)
-			in, err := graphgen.Values{Seed: 5, Graph: g}.Inputs(nil, i)
-			check(t, err)
-			want, err := ref.Run(context.Background(), in, nil)
-			check(t, err)
-			have, err := exe.Run(context.Background(), in, runtime.RunOptions{})
-			check(t, err)
-			if err := compareOutputs(g, have.Outputs, want); err != nil {
-				t.Errorf("%v\n%s", err, joined(text))
-			}
 		})
+		if !c.stored {
+			continue
+		}
+		for _, sched := range []kernel.Schedule{fragments, coopMat2(128, 32, 64, 16), coopMat2(256, 64, 128, 32)} {
+			t.Run(fmt.Sprintf("%s stored %s", c.name, sched), func(t *testing.T) {
+				if text := runConvolution(t, dev, tools, g, stored, sched); len(text) != 3 {
+					t.Errorf("%d kernels, want 3:\n%s", len(text), joined(text))
+				}
+			})
+		}
 	}
+}
+
+// runConvolution compares a convolution with the reference, its product under a
+// schedule, and returns its shaders.
+func runConvolution(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.Graph, opt passes.Options, sched kernel.Schedule) []string {
+	t.Helper()
+	s, text, err := buildWith(g, opt, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
+		if k.Family != kernel.FamilyMatMul {
+			s, _, err := target.Select(k, dev.Caps())
+			return s, dev.Caps(), err
+		}
+		if err := target.Check(k, sched, dev.Caps()); err != nil {
+			t.Skip(err)
+		}
+		return sched, dev.Caps(), nil
+	})
+	check(t, err)
+	modules, err := assemble(tools, text)
+	check(t, err)
+	exe, err := dev.Load(context.Background(), s.Program, modules, nil, vk.LoadOptions{})
+	check(t, err)
+	defer exe.Close()
+	ref, err := interp.New(g, interp.Options{})
+	check(t, err)
+	for seed := range uint64(2) {
+		in, err := graphgen.Values{Seed: seed, Graph: g}.Inputs(nil, 0)
+		check(t, err)
+		want, err := ref.Run(context.Background(), in, nil)
+		check(t, err)
+		have, err := exe.Run(context.Background(), in, runtime.RunOptions{})
+		check(t, err)
+		if err := compareOutputs(g, have.Outputs, want); err != nil {
+			t.Errorf("%v\n%s", err, joined(text))
+		}
+	}
+	return text
 }

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -22,7 +23,7 @@ func (g *Group) describe(number map[*Expr]int) string {
 	return fmt.Sprintf("group by [%s] into %d of %d rows: binding %d", g.Of.describe(number), g.Groups, g.Rows, g.Bind)
 }
 
-// Guard leaves parts of a matrix product out. Both are bools.
+// Guard leaves parts of a matrix product out. All are bools; nil is always true.
 type Guard struct {
 	// Batch uses batch axes alone: of a batch for which it is false nothing is
 	// computed.
@@ -30,6 +31,31 @@ type Guard struct {
 	// Row may use the row axis, too: of a row for which it is false nothing is
 	// stored.
 	Row *Expr
+	// Col may use batch axes and the column axis: of a column for which it is
+	// false nothing is stored.
+	Col *Expr
+}
+
+// parts are the conditions that there are, and what each is about.
+func (g *Guard) parts() (conds []*Expr, names []string) {
+	if g == nil {
+		return nil, nil
+	}
+	for i, c := range []*Expr{g.Batch, g.Row, g.Col} {
+		if c != nil {
+			conds, names = append(conds, c), append(names, []string{"batches", "rows", "columns"}[i])
+		}
+	}
+	return conds, names
+}
+
+func (g *Guard) describe(number map[*Expr]int) string {
+	text := ""
+	conds, names := g.parts()
+	for i, c := range conds {
+		text += fmt.Sprintf(", %s where %%%d", names[i], number[c])
+	}
+	return "only" + strings.TrimPrefix(text, ",")
 }
 
 // CheckGroup reports what is wrong with a kernel of FamilyGroup, or nil.

@@ -511,6 +511,12 @@ func upperSum(x Index) Index {
 	return out
 }
 
+// Upper returns a number that x is never above, and false where none is known.
+func (x Index) Upper() (int64, bool) {
+	up := upperSum(x)
+	return up.c, up.IsConst() && !hasValue(x)
+}
+
 func hasValue(x Index) bool {
 	for _, t := range x.terms {
 		for _, f := range t.Factors {

@@ -205,9 +205,8 @@ func (k *Kernel) Roots() []*Expr {
 			roots = append(roots, a.Mask)
 		}
 	}
-	if g := k.Guard; g != nil {
-		roots = append(roots, g.Batch, g.Row)
-	}
+	guards, _ := k.Guard.parts()
+	roots = append(roots, guards...)
 	addIndex := func(x Index) {
 		x.Walk(func(f *Factor) {
 			if f.Kind == FactorValue {
@@ -282,7 +281,7 @@ func (k *Kernel) Identity() string {
 		fmt.Fprintf(&b, "%s\n", k.Group.describe(number))
 	}
 	if k.Guard != nil {
-		fmt.Fprintf(&b, "only where %%%d, rows where %%%d\n", number[k.Guard.Batch], number[k.Guard.Row])
+		fmt.Fprintf(&b, "%s\n", k.Guard.describe(number))
 	}
 	for _, s := range k.Stores {
 		fmt.Fprintf(&b, "store %d [%s] %d %v\n", s.Bind, s.Index.describe(number), number[s.Value], s.PerElement)
@@ -410,7 +409,7 @@ func (k *Kernel) String() string {
 		fmt.Fprintf(&b, "  %s\n", k.Group.describe(number))
 	}
 	if k.Guard != nil {
-		fmt.Fprintf(&b, "  only where %%%d, rows where %%%d\n", number[k.Guard.Batch], number[k.Guard.Row])
+		fmt.Fprintf(&b, "  %s\n", k.Guard.describe(number))
 	}
 	for _, s := range k.Stores {
 		each := ""

@@ -39,6 +39,25 @@ func (f *Factor) runStride(axis, n int) (int64, bool) {
 	return 1, true
 }
 
+// RunAligned reports whether x is a multiple of n, a power of two, wherever the
+// coordinate along the axis is.
+func (x Index) RunAligned(axis, n int) bool {
+	if x.c%int64(n) != 0 {
+		return false
+	}
+	for _, t := range x.terms {
+		aligned := t.Coef%int64(n) == 0
+		for _, f := range t.Factors {
+			aligned = aligned || f.Kind == FactorAxis && f.Axis == axis ||
+				f.Kind == FactorMod && f.D.IsConst() && f.D.c%int64(n) == 0 && f.X.RunAligned(axis, n)
+		}
+		if !aligned {
+			return false
+		}
+	}
+	return true
+}
+
 // Unclamped returns x without the clamps that change within a run of n
 // neighbours along the axis. It may be outside of the buffer where they are not
 // idle.

@@ -53,6 +53,13 @@ func aligned(x kernel.Index, axis, n int) bool {
 	return ok && stride.Equal(kernel.Const(1)) && x.DropAxis(axis).Multiple(int64(n)) == int64(n)
 }
 
+// alignedRuns reports whether n neighbours along the axis, the first at a
+// multiple of n, are one aligned vector, wherever the next ones are.
+func alignedRuns(x kernel.Index, axis, n int) bool {
+	stride, ok := x.RunStride(axis, n)
+	return ok && stride == 1 && !hasClamp(x) && x.RunAligned(axis, n)
+}
+
 // mapVec returns the largest power of two up to limit that divides the number
 // of points of a map. That many neighbours are computed together at most: the
 // generator merges axes that lie in memory as one, and takes fewer where the

@@ -73,11 +73,18 @@ type Plain struct {
 	// Pitch is the stride of its outer axis, Base the place of the element at
 	// coordinate 0 of both.
 	Pitch, Base kernel.Index
+	// Run, where not 0, says that it lies so only along runs of the contraction
+	// that begin at multiples of Run. Base is then where a run begins.
+	Run int
 }
 
+// maxRun is the longest run of an operand that is looked for, and more than any
+// tile's step along the contraction.
+const maxRun = 256
+
 // PlainOperand describes an operand of a product that is a mere load of a
-// buffer of dtype t, linear in the contraction and its other axis, of which
-// one has stride 1. It returns false for any other.
+// buffer of dtype t, linear in the contraction, or in runs of it, and in its
+// other axis, of which one has stride 1. It returns false for any other.
 func PlainOperand(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) (Plain, bool) {
 	v = Unrounded(v, t)
 	if v.Kind != kernel.ExprLoad || k.Bindings[v.Bind].DType != t || k.Bindings[v.Bind].Write {
@@ -86,6 +93,9 @@ func PlainOperand(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) (Plai
 	fold := k.FoldAxis()
 	along, okF := v.Index.Stride(fold)
 	across, okO := v.Index.Stride(other)
+	if okO && !okF {
+		return operandInRuns(k, v, other)
+	}
 	if !okF || !okO {
 		return Plain{}, false
 	}
@@ -100,6 +110,22 @@ func PlainOperand(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) (Plai
 	}
 	// The strides are numbers of their own, not coordinates.
 	return p, !p.Pitch.Uses(fold) && !p.Pitch.Uses(other)
+}
+
+// operandInRuns describes a load that is linear in its other axis, and in runs of
+// the contraction.
+func operandInRuns(k *kernel.Kernel, v *kernel.Expr, other int) (Plain, bool) {
+	p := Plain{Load: v, Along: true, Base: v.Index.DropAxis(other)}
+	p.Pitch, _ = v.Index.Stride(other)
+	if hasClamp(v.Index) || p.Pitch.Uses(k.FoldAxis()) || p.Pitch.Uses(other) {
+		return Plain{}, false
+	}
+	for p.Run = maxRun; p.Run >= OctetElems; p.Run /= 2 {
+		if n, ok := v.Index.RunStride(k.FoldAxis(), p.Run); ok && n == 1 && DivisibleBy(k.Fold, p.Run) {
+			return p, true
+		}
+	}
+	return Plain{}, false
 }
 
 // component names a dtype as matrix shapes do.
@@ -189,7 +215,7 @@ const matrixStages = 2
 // workgroup holds a tile, those that are not loaded as they lie in memory.
 func Staged(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr, other int) bool {
 	t, ok := MatrixDType(k)
-	return s.Variant == kernel.VarCoopMat || !ok || checkTensorOperand(k, v, other, t) != nil
+	return s.Variant == kernel.VarCoopMat || !ok || checkTensorOperand(k, s, v, other, t) != nil
 }
 
 // MatrixStage is the room of all staged operands' tiles in one stage, in

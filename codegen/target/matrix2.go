@@ -64,19 +64,24 @@ const TensorAlignment = 16
 
 // checkTensorOperand reports why tensor addressing cannot load an operand as it
 // is, or nil.
-func checkTensorOperand(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) error {
+func checkTensorOperand(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr, other int, t ir.DType) error {
 	plain, ok := PlainOperand(k, v, other, t)
 	if !ok {
 		return fmt.Errorf("it is not loaded as it lies in memory")
 	}
 	inner, outer := k.Fold, k.Parallel[other]
-	if !plain.Along {
+	switch {
+	case !plain.Along:
 		inner, outer = outer, inner
+	case plain.Run > 0 && (s.TileK < 1 || plain.Run%s.TileK != 0):
+		return fmt.Errorf("steps of %d do not divide its runs of %d", s.TileK, plain.Run)
+	case plain.Run > 0:
+		inner = ir.D(s.TileK)
 	}
 	if !rowsApart(plain.Pitch, inner, outer) {
 		return fmt.Errorf("its lines repeat or overlap")
 	}
-	if n := int64(TensorAlignment / 2); plain.Base.Multiple(n) != n {
+	if n := TensorAlignment / 2; !plain.Base.RunAligned(k.FoldAxis(), n) {
 		return fmt.Errorf("it does not begin at a multiple of %d bytes in every batch", TensorAlignment)
 	}
 	return nil

@@ -205,10 +205,11 @@ func spare(k *kernel.Kernel, axis int, tile int) bool {
 			v = p.B
 		}
 		plain, ok := PlainOperand(k, v, axis, t)
-		if !ok || !plain.Along || !plain.Base.IsConst() || !plain.Pitch.IsConst() {
+		if !ok || !plain.Along || !plain.Pitch.IsConst() {
 			return false
 		}
-		if plain.Base.Offset()+rows*plain.Pitch.Offset() > k.Bindings[plain.Load.Bind].Elems {
+		first, known := plain.Base.Upper()
+		if plain.Run == 0 && !plain.Base.IsConst() || !known || first+rows*plain.Pitch.Offset() > k.Bindings[plain.Load.Bind].Elems {
 			return false
 		}
 	}

@@ -264,7 +264,10 @@ func octetsApart(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType, n int)
 		return false
 	}
 	v = Unrounded(v, t)
-	return !k.Bindings[v.Bind].Write && aligned(v.Index, axis, n)
+	if k.Bindings[v.Bind].Write {
+		return false
+	}
+	return aligned(v.Index, axis, n) || n > 1 && alignedRuns(v.Index, axis, n)
 }
 
 // stagedAxis returns the axis along which an operand lies in memory.

@@ -36,7 +36,7 @@ func TranspositionOf(k *kernel.Kernel) (t Transposition, ok bool) {
 			return
 		}
 		for a := range along {
-			if aligned(e.Index, a, 1) {
+			if aligned(e.Index.Unclamped(a, OctetElems), a, 1) { // clamps hold at the ends alone
 				along[a] = append(along[a], e)
 				return
 			}

@@ -1,6 +1,10 @@
 package keval
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
 
 // group fills the table of a kernel that groups.
 func (r *run) group(fold int64) error {
@@ -66,10 +70,13 @@ func (r *run) guarded() (bool, error) {
 	if r.k.Guard == nil {
 		return false, nil
 	}
-	batch, err := r.value(r.k.Guard.Batch)
-	if err != nil || batch.i == 0 {
-		return true, err
+	for _, cond := range []*kernel.Expr{r.k.Guard.Batch, r.k.Guard.Row, r.k.Guard.Col} {
+		if cond == nil {
+			continue
+		}
+		if v, err := r.value(cond); err != nil || v.i == 0 {
+			return true, err
+		}
 	}
-	row, err := r.value(r.k.Guard.Row)
-	return row.i == 0, err
+	return false, nil
 }

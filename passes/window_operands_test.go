@@ -1,0 +1,77 @@
+package passes_test
+
+import (
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
+)
+
+// allWindows stores the operands of every convolution that it can be done for.
+func allWindows(_, _ *kernel.Kernel, _ []*kernel.Kernel) bool { return true }
+
+// TestStoredWindows compares convolutions of stored operands with the reference.
+func TestStoredWindows(t *testing.T) {
+	tests := []struct {
+		name, inputs, op string
+		stored           bool
+	}{
+		{"1d", "f16[2,3,17] f16[4,3,3]", "conv %0, %1 {padding_low=[1], padding_high=[1]}", true},
+		{"2d", "f16[2,3,9,8] f16[5,3,3,2]", "conv %0, %1 {padding_low=[1,0], padding_high=[1,1]}", true},
+		{"3d of one position", "bf16[2,3,2,3,2] bf16[4,3,2,3,2]", "conv %0, %1", true},
+		{"3d", "f16[1,2,4,5,6] f16[4,2,2,3,2]", "conv %0, %1 {padding_low=[1,0,2], padding_high=[0,1,3]}", true},
+		{"dilated rows", "f16[2,3,9,8] f16[5,3,3,2]", "conv %0, %1 {padding_low=[3,0], padding_high=[1,1], dilation=[2,1]}", true},
+		{"dilated columns", "f16[2,3,9,8] f16[5,3,3,3]", "conv %0, %1 {padding_low=[0,2], padding_high=[0,2], dilation=[1,2]}", true},
+		{"1x1", "f16[2,8,5,3] f16[7,8,1,1]", "conv %0, %1", true},
+		{"padded beyond the window", "f16[1,2,3,4] f16[4,2,1,1]", "conv %0, %1 {padding_low=[3,2], padding_high=[1,5]}", true},
+		{"strided", "f16[2,3,9,8] f16[5,3,3,2]", "conv %0, %1 {stride=[1,2]}", false},
+		{"groups", "f16[1,8,6,6] f16[8,4,3,3]", "conv %0, %1 {groups=2}", false},
+		{"transposed", "f16[2,4,5,6] f16[4,5,3,3]", "conv_transpose %0, %1", false},
+		{"of 32 bits", "f32[2,3,9,8] f32[5,3,3,2]", "conv %0, %1", false},
+		{"symbolic", "f16[N,3,T,8] f16[4,3,3,3]", "conv %0, %1 {padding_low=[1,1], padding_high=[1,1]}", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := oneOp(t, tt.inputs, tt.op)
+			s, err := passes.Run(g, passes.Options{Windows: allWindows})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := map[bool]int{true: 3, false: 1}[tt.stored]; len(s.Kernels) != want {
+				t.Errorf("%d kernels, want %d:\n%s", len(s.Kernels), want, s.Text())
+			}
+			for seed := range uint64(3) {
+				compareWithReference(t, g, s, seed)
+			}
+		})
+	}
+}
+
+// What comes before and after a convolution stays in its kernels.
+func TestStoredWindowsFuse(t *testing.T) {
+	g, err := ir.Parse(`graph "g" {
+		%x = input {name="x", dtype=f16, shape=[2,3,6,5]}
+		%w = input {name="w", dtype=f16, shape=[4,3,3,3]}
+		%b = input {name="b", dtype=f16, shape=[4,1,1]}
+		%1 = neg %x
+		%2 = conv %1, %w {padding_low=[1,1], padding_high=[1,1]}
+		%3 = add %2, %b
+		%4 = relu %3
+		%5 = reshape %4 {shape=[2,120]}
+		output "y" %5
+	}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := passes.Run(g, passes.Options{Windows: allWindows})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Kernels) != 3 {
+		t.Errorf("%d kernels, want 3:\n%s", len(s.Kernels), s.Text())
+	}
+	for seed := range uint64(4) {
+		compareWithReference(t, g, s, seed)
+	}
+}
