@@ -18,13 +18,15 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// convolutions are those that matrix units run. windows says whether octets of
-// their windows come from memory as they are, stored whether their operands can
-// be stored first.
-var convolutions = []struct {
+// convolution is one that matrix units run. windows says whether octets of its
+// windows come from memory as they are, stored whether its operands can be stored
+// first.
+type convolution struct {
 	name, x, w, attrs, y string
 	windows, stored      bool
-}{
+}
+
+var convolutions = []convolution{
 	{"padded", "2,8,16,16", "24,8,3,3", "padding_low=[1,1], padding_high=[1,1]", "2,24,16,16", true, true},
 	{"unpadded reach", "1,8,9,24", "16,8,2,5", "padding_low=[1,2], padding_high=[0,2]", "1,16,9,24", true, true},
 	{"wide padding", "1,3,5,8", "17,3,1,23", "padding_low=[0,11], padding_high=[0,11]", "1,17,5,8", true, true},
@@ -37,6 +39,24 @@ var convolutions = []struct {
 	{"rows", "2,16,50", "33,16,5", "padding_low=[4], padding_high=[2]", "2,33,52", false, true},
 }
 
+// graph is the convolution and what is to join its kernel.
+func (c convolution) graph(t *testing.T) *ir.Graph {
+	t.Helper()
+	g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+		%%0 = input {name="x", dtype=f16, shape=[%s]} : f16[%[1]s]
+		%%1 = input {name="w", dtype=f16, shape=[%s]} : f16[%[2]s]
+		%%2 = conv %%0, %%1 {%s} : f16[%s]
+		%%3 = relu %%2 : f16[%[4]s]
+		output "y" %%3
+	}`, c.x, c.w, c.attrs, c.y))
+	check(t, err)
+	return g
+}
+
+// storeAllWindows stores the operands of every convolution that it can be done
+// for.
+var storeAllWindows = passes.Options{Windows: func(_, _ *kernel.Kernel, _ []*kernel.Kernel) bool { return true }}
+
 // TestConvolutionsOnMatrixUnits runs convolutions through fragments, directly
 // and with stored operands, and through matrices of a workgroup.
 func TestConvolutionsOnMatrixUnits(t *testing.T) {
@@ -47,16 +67,8 @@ func TestConvolutionsOnMatrixUnits(t *testing.T) {
 	}
 	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
 	check(t, err)
-	stored := passes.Options{Windows: func(_, _ *kernel.Kernel, _ []*kernel.Kernel) bool { return true }}
 	for _, c := range convolutions {
-		g, err := ir.Parse(fmt.Sprintf(`graph "g" {
-			%%0 = input {name="x", dtype=f16, shape=[%s]} : f16[%[1]s]
-			%%1 = input {name="w", dtype=f16, shape=[%s]} : f16[%[2]s]
-			%%2 = conv %%0, %%1 {%s} : f16[%s]
-			%%3 = relu %%2 : f16[%[4]s]
-			output "y" %%3
-		}`, c.x, c.w, c.attrs, c.y))
-		check(t, err)
+		g := c.graph(t)
 		t.Run(c.name, func(t *testing.T) {
 			text := runConvolution(t, dev, tools, g, passes.Options{}, fragments)
 			if len(text) != 1 || strings.Contains(text[0], "window_x(") != c.windows {
@@ -68,7 +80,7 @@ func TestConvolutionsOnMatrixUnits(t *testing.T) {
 		}
 		for _, sched := range []kernel.Schedule{fragments, coopMat2(128, 32, 64, 16), coopMat2(256, 64, 128, 32)} {
 			t.Run(fmt.Sprintf("%s stored %s", c.name, sched), func(t *testing.T) {
-				if text := runConvolution(t, dev, tools, g, stored, sched); len(text) != 3 {
+				if text := runConvolution(t, dev, tools, g, storeAllWindows, sched); len(text) != 3 {
 					t.Errorf("%d kernels, want 3:\n%s", len(text), joined(text))
 				}
 			})

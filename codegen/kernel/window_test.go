@@ -66,3 +66,42 @@ func TestUnclamped(t *testing.T) {
 		}
 	}
 }
+
+func TestRunAligned(t *testing.T) {
+	k, col := Axis(0, ir.D(96)), Axis(1, ir.D(5))
+	quo, rem := k.DivMod(ir.D(24))
+	oddQuo, oddRem := k.DivMod(ir.D(12))
+	tests := []struct {
+		name string
+		x    Index
+		want bool
+	}{
+		{"the axis", k, true},
+		{"lines of whole runs", quo.Times(80).Plus(rem).Plus(col.Times(16)), true},
+		{"odd offset", k.Plus(Const(4)), false},
+		{"lines at odd places", quo.Times(81).Plus(rem), false},
+		{"other axis at odd places", k.Plus(col.Times(12)), false},
+		{"lines that end within a run", oddQuo.Times(16).Plus(oddRem), false},
+	}
+	for _, tt := range tests {
+		if have := tt.x.RunAligned(0, 8); have != tt.want {
+			t.Errorf("%s: %s is aligned %t, want %t", tt.name, tt.x, have, tt.want)
+		}
+		for at := int64(0); at < 96 && tt.want; at += 8 {
+			if v := (env{axes: []int64{at, at % 5}}).eval(tt.x); v%8 != 0 {
+				t.Errorf("%s: %s is %d at %d", tt.name, tt.x, v, at)
+			}
+		}
+	}
+}
+
+func TestUpper(t *testing.T) {
+	i, j := Axis(0, ir.D(7)), Axis(1, ir.D(5))
+	quo, rem := i.Plus(j).DivMod(ir.D(4))
+	if up, ok := quo.Times(10).Minus(j).Plus(rem).Upper(); !ok || up != 23 {
+		t.Errorf("upper bound %d, %t; want 23", up, ok)
+	}
+	if _, ok := Axis(0, ir.Symbol("T", 9)).Upper(); ok {
+		t.Error("an axis of symbolic extent has a number for an upper bound")
+	}
+}

@@ -80,3 +80,96 @@ func TestWindowsCostLess(t *testing.T) {
 		t.Errorf("octets %+v, single elements %+v", octets, single)
 	}
 }
+
+// storedConv is a 3x3 convolution of images of side x side, padded by 1 and
+// stored with their channels innermost; spare positions follow the last.
+func storedConv(images, channels, outputs, side, spare int) *kernel.Kernel {
+	b := kernel.NewBuilder()
+	pitch := int64(side + 2)
+	c, run := int64(channels), int64(3*channels)
+	cols, fold := ir.D((side-1)*(side+2)+side), ir.D(9*channels)
+	quo, rem := kernel.Axis(3, fold).DivMod(ir.D(int(run)))
+	at := kernel.Axis(0, ir.D(images)).Times(pitch * pitch * c).Plus(kernel.Axis(2, cols).Times(c)).Plus(quo.Times(pitch * c)).Plus(rem)
+	_, place := kernel.Axis(2, cols).DivMod(ir.D(int(pitch)))
+	line, _ := kernel.Axis(2, cols).DivMod(ir.D(int(pitch)))
+	x, w, y := binding("x", ir.F16, ir.D(images), ir.D(int(pitch*pitch)), ir.D(channels)), binding("w", ir.F16, ir.D(outputs), fold), binding("y", ir.F16, ir.D(images), ir.D(outputs), ir.D(side*side))
+	x.Elems += int64(spare) * c
+	y.Write = true
+	return &kernel.Kernel{Name: "conv", Family: kernel.FamilyMatMul, Parallel: []ir.Dim{ir.D(images), ir.D(outputs), cols}, Fold: fold,
+		Bindings: []kernel.Binding{x, w, y},
+		Products: []kernel.Product{{A: b.Load(1, ir.F16, kernel.Axis(1, ir.D(outputs)).Times(9*c).Plus(kernel.Axis(3, fold)), "w"),
+			B: b.Load(0, ir.F16, at, "x"), Name: "acc", Operands: ir.F16}},
+		Guard: &kernel.Guard{Col: b.Apply(ir.OpLt, ir.Bool, nil, b.FromIndex(place), b.Integer(ir.I32, int64(side)))},
+		Stores: []kernel.Store{{Bind: 2, Index: flat(0, []ir.Dim{ir.D(images), ir.D(outputs)}).Times(int64(side * side)).
+			Plus(line.Times(int64(side))).Plus(kernel.Clamp(place, kernel.Const(int64(side-1)))), Value: b.Acc(0, ir.F32, "acc")}}}
+}
+
+func TestOperandInRuns(t *testing.T) {
+	for _, c := range []struct {
+		channels, run int // 0 for none
+	}{{256, 256}, {64, 64}, {32, 32}, {24, 8}, {12, 0}, {3, 0}} {
+		k := storedConv(2, c.channels, 64, 14, 256)
+		p, ok := PlainOperand(k, k.Products[0].B, 2, ir.F16)
+		if ok != (c.run > 0) || p.Run != c.run {
+			t.Errorf("%d channels: runs of %d, %t; want %d", c.channels, p.Run, ok, c.run)
+		}
+		for _, step := range []int{16, 32, 64, 128} {
+			s := kernel.Schedule{Variant: kernel.VarCoopMat2, TileM: 128, TileN: 128, TileK: step}
+			tensor := c.run > 0 && c.run%step == 0
+			if Staged(k, s, k.Products[0].B, 2) == tensor {
+				t.Errorf("%d channels in steps of %d: staged %t", c.channels, step, !tensor)
+			}
+		}
+		if have := OctetLoad(k, k.Products[0].B, 2, ir.F16); have != (c.run > 0) {
+			t.Errorf("%d channels: octets are aligned %t", c.channels, have)
+		}
+	}
+	clamped := storedConv(2, 64, 64, 14, 256)
+	x := clamped.Products[0].B.Index
+	clamped.Products[0].B = kernel.NewBuilder().Load(0, ir.F16, kernel.Clamp(x, kernel.Const(1000)), "x")
+	if _, ok := PlainOperand(clamped, clamped.Products[0].B, 2, ir.F16); ok {
+		t.Error("a clamped operand passes for one in runs")
+	}
+}
+
+// Tiles may read beyond the last position as far as the buffer goes on.
+func TestEdgeOfStoredConv(t *testing.T) {
+	for _, c := range []struct {
+		spare, tile int
+		want        Edge
+	}{{256, 256, EdgeSpare}, {256, 128, EdgeSpare}, {0, 128, EdgeClamped}, {16, 256, EdgeClamped}} {
+		s := kernel.Schedule{Variant: kernel.VarCoopMat2, TileM: 128, TileN: c.tile, TileK: 32}
+		if have := EdgeOf(storedConv(2, 64, 128, 14, c.spare), s, 2); have != c.want {
+			t.Errorf("tiles of %d with %d spare positions: edge %d, want %d", c.tile, c.spare, have, c.want)
+		}
+	}
+}
+
+func TestStoreWindows(t *testing.T) {
+	h100 := profile(t, "nvidia-h100")
+	store := func(elems int) []*kernel.Kernel {
+		return []*kernel.Kernel{unaryMap(ir.F16, ir.D(elems))}
+	}
+	window := rowWindow{width: 4096, out: 4096, low: 1, stride: 1, t: ir.F16}.kernel() // 32 channels of 48 deep
+	direct := *window
+	direct.Parallel = []ir.Dim{ir.D(8), ir.D(256), ir.D(3136)}
+	direct.Fold = ir.D(2304)
+	big := storedConv(8, 256, 256, 56, 256)
+	cases := []struct {
+		what            string
+		direct, product *kernel.Kernel
+		stores          []*kernel.Kernel
+		caps            Caps
+		want            bool
+	}{
+		{"8 images of 256 channels", &direct, big, store(8 * 256 * 58 * 58), h100, true},
+		{"storing costs more than it saves", &direct, big, store(1 << 30), h100, false},
+		{"a small one", rowWindow{width: 64, out: 64, low: 1, stride: 1, t: ir.F16}.kernel(), storedConv(1, 16, 32, 8, 256), store(16 * 100), h100, false},
+		{"no matrix units", &direct, big, store(8 * 256 * 58 * 58), profile(t, "generic"), false},
+	}
+	for _, c := range cases {
+		if have := StoreWindows(c.direct, c.product, c.stores, c.caps); have != c.want {
+			t.Errorf("%s: stored %t, want %t", c.what, have, c.want)
+		}
+	}
+}

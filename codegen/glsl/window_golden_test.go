@@ -1,0 +1,72 @@
+package glsl_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/passes"
+)
+
+// TestConvolutionGolden keeps the texts of a convolution whose windows are read
+// where they lie, and of one whose operands are stored first.
+func TestConvolutionGolden(t *testing.T) {
+	c := convolution{x: "8,256,56,56", w: "256,256,3,3", attrs: "padding_low=[1,1], padding_high=[1,1]", y: "8,256,56,56"}
+	for _, tt := range []struct {
+		name, device string
+		kernels      int
+	}{
+		{"conv_coopmat_windows", "amd-rdna3", 1},
+		{"conv_coopmat2_stored", "nvidia-h100", 3},
+	} {
+		caps := profile(t, tt.device)
+		opt := passes.Options{Windows: func(direct, product *kernel.Kernel, stores []*kernel.Kernel) bool {
+			return target.StoreWindows(direct, product, stores, caps)
+		}}
+		_, text, err := buildWith(c.graph(t), opt, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
+			s, _, err := target.Select(k, caps)
+			return s, caps, err
+		})
+		check(t, err)
+		if len(text) != tt.kernels {
+			t.Fatalf("%s: %d kernels, want %d:\n%s", tt.name, len(text), tt.kernels, joined(text))
+		}
+		checkGolden(t, tt.name, text[len(text)-1])
+		compileTexts(t, text)
+	}
+}
+
+// TestStoredConvolutionsCompile takes convolutions of stored operands in
+// matrices of a workgroup through compiler, optimizer and validator.
+func TestStoredConvolutionsCompile(t *testing.T) {
+	caps := profile(t, "nvidia-h100")
+	var all []string
+	for _, c := range convolutions {
+		for _, sched := range []kernel.Schedule{coopMat2(128, 32, 64, 16), coopMat2(256, 64, 128, 32)} {
+			if !c.stored {
+				continue
+			}
+			_, text, err := buildWith(c.graph(t), storeAllWindows, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
+				if k.Family == kernel.FamilyMatMul {
+					return sched, caps, target.Check(k, sched, caps)
+				}
+				s, _, err := target.Select(k, caps)
+				return s, caps, err
+			})
+			check(t, err)
+			all = append(all, text[len(text)-1])
+		}
+	}
+	compileTexts(t, all)
+}
+
+func compileTexts(t *testing.T, text []string) {
+	t.Helper()
+	var sources []spirv.Shader
+	for i, s := range text {
+		sources = append(sources, spirv.Shader{Name: fmt.Sprint(i), Source: s, TargetEnv: envOf(s)})
+	}
+	compileAll(t, sources)
+}
