@@ -28,13 +28,6 @@ func inF16(k *kernel.Kernel) *kernel.Kernel {
 	return k
 }
 
-// withF16Rows makes A a tensor of f16.
-func withF16Rows(k *kernel.Kernel) *kernel.Kernel {
-	k.Bindings[0].DType = ir.F16
-	k.Products[0].A = kernel.NewBuilder().Load(0, ir.F16, k.Products[0].A.Index, "x")
-	return k
-}
-
 // randomMatrixCaps returns a device with matrix units of some kind.
 func randomMatrixCaps(r *rand.Rand) Caps {
 	caps, err := Profile("nvidia-h100")
@@ -140,14 +133,10 @@ func TestStoreOperands(t *testing.T) {
 		{"as it lies", matrixMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F16, true), 0, 0, 0},
 		{"f32 by f16", inF16(matMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F16, true)), 1, 0, 0},
 		{"f32 by f32", inF16(matMul(one, ir.D(4000), ir.D(4096), ir.D(4096), ir.F32, true)), 2, 4096, 0},
-		{"f32 by q4_0", inF16(matMul(one, ir.D(512), ir.D(4096), ir.D(4096), ir.Q4_0, true)), 2, 0, 0},
-		{"f16 by q4_0", withF16Rows(inF16(matMul(one, ir.D(512), ir.D(4096), ir.D(4096), ir.Q4_0, true))), 1, 0, 0},
-		{"few rows share blocks", inF16(matMul(one, ir.D(128), ir.D(4096), ir.D(14336), ir.Q4_0, true)), 1, 256, 0},
-		{"too large a weight", inF16(matMul(one, ir.D(512), ir.D(65536), ir.D(4096), ir.Q4_0, true)), 1, 0, 0},
-		{"blocks across", inF16(matMul(one, ir.D(512), ir.D(4096), ir.D(4096), ir.Q4_0, false)), 1, 0, 0},
+		{"f32 by q4_0", inF16(matMul(one, ir.D(512), ir.D(4096), ir.D(4096), ir.Q4_0, true)), 1, 0, 0},
 		{"T rows", inF16(matMul(one, T, ir.D(4096), ir.D(4096), ir.Q4_0, true)), 1, 0, 0},
 		{"odd", matrixMul(one, ir.D(4095), ir.D(4095), ir.D(4095), ir.F16, true), 2, 4096, 4096},
-		{"odd depth of blocks", inF16(matMul(one, ir.D(4095), ir.D(4096), ir.D(4064), ir.Q4_0, true)), 2, 4096, 4096},
+		{"odd depth of blocks", inF16(matMul(one, ir.D(4095), ir.D(4096), ir.D(4064), ir.Q4_0, true)), 1, 4096, 0},
 		{"T deep", matrixMul(one, ir.D(4095), ir.D(4095), T, ir.F16, true), 0, 0, 0},
 		{"few columns", inF16(matMul(one, ir.D(4096), ir.D(256), ir.D(4096), ir.Q4_0, true)), 0, 0, 0},
 		{"too little work", matrixMul(one, ir.D(515), ir.D(515), ir.D(65), ir.F16, true), 0, 0, 0},

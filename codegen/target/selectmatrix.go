@@ -76,20 +76,11 @@ func SplitSums(k *kernel.Kernel, caps Caps) int {
 	if k.Family != kernel.FamilyMatMul || !t.splits || !k.Fold.IsStatic() || matShapeOf(k).M <= MaxMatVecRows {
 		return 1
 	}
-	if _, parts, ok := t.bestSplit(k, caps); ok {
-		return parts
-	}
-	return 1
-}
-
-// bestSplit estimates the time of a product in as many parts as are best, and
-// false where no tile runs it on matrix units.
-func (t tuning) bestSplit(k *kernel.Kernel, caps Caps) (best float64, parts int, ok bool) {
 	whole, ok := t.bestMatrixTime(k, caps, 1)
 	if !ok {
-		return 0, 1, false
+		return 1
 	}
-	best, parts = 0.9*whole, 1 // an estimate must promise something to be worth a buffer
+	best, parts := 0.9*whole, 1 // an estimate must promise something to be worth a buffer
 	for n := 2; n <= maxParts; n *= 2 {
 		if k.Fold.Add%int64(n*partMultiple) != 0 || k.Fold.Add/int64(n) < minPart {
 			break
@@ -98,10 +89,7 @@ func (t tuning) bestSplit(k *kernel.Kernel, caps Caps) (best float64, parts int,
 			best, parts = time, n
 		}
 	}
-	if parts == 1 {
-		best = whole
-	}
-	return best, parts, true
+	return parts
 }
 
 // A part must be worth a workgroup's while, and a multiple of what tiles step
