@@ -1,0 +1,71 @@
+package vkc_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TestQuantizedWeightsStayPacked lowers products by weights of every format for
+// every device, in every precision, with few rows and with so many that decoding
+// the weight into a buffer first would be faster: nothing but the weight's own
+// buffer is as large as it, so nothing holds a copy.
+func TestQuantizedWeightsStayPacked(t *testing.T) {
+	const n, k = 4096, 14336
+	for _, dt := range ir.DTypes() {
+		if !dt.IsBlock() || dt == ir.Q8_1 {
+			continue
+		}
+		for _, m := range []int{1, 8, 512} {
+			g, err := frontend.Build("product", func(b *frontend.Builder) {
+				b.Output("y", b.Input("x", ir.F32, m, k).MatMulT(b.Weight("w", dt, n, k)))
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, precision := range vkc.Precisions() {
+				with, err := vkc.WithPrecision(g, precision)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, profile := range target.Profiles() {
+					wantPacked(t, with, profile, dt, n*k)
+				}
+			}
+		}
+	}
+}
+
+func wantPacked(t *testing.T, g *ir.Graph, profile string, dt ir.DType, elems int64) {
+	t.Helper()
+	caps, err := target.Profile(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	low, err := vkc.Lower(g, caps)
+	if without := (*vkc.UnsupportedError)(nil); errors.As(err, &without) {
+		return // a device that has no elements of 8 bits
+	}
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", profile, err, g)
+	}
+	packed, err := dt.BytesFor(elems)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range low.Program.Buffers {
+		switch {
+		case b.Kind == kernel.BufWeight && b.Segments[0].Weight == "w":
+			if b.DType != dt || b.Bytes > packed+packed/8 { // planes are padded to 16 bytes a row
+				t.Errorf("%s: the weight, of %d bytes, is %s in %d", profile, packed, b.DType, b.Bytes)
+			}
+		case b.Shape.MaxElems() >= elems || b.Kind == kernel.BufWeight && b.Bytes > packed/2:
+			t.Errorf("%s: buffer %s holds %s%s beside a weight of %s", profile, b.Name, b.DType, b.Shape, dt)
+		}
+	}
+}
