@@ -74,8 +74,8 @@ func (m *flashMatrix) lanesPerRow() int { return m.s.Subgroup / m.frag }
 func (m *flashMatrix) declare() {
 	s := m.s
 	dot := int(m.a.Dot.Add)
-	m.kTile = m.share("uvec4", "tile_k", s.TileN*target.StagedPitch(dot))
-	m.vTile = m.share("uvec4", "tile_v", s.TileN*target.StagedPitch(m.width))
+	m.kTile = m.share("uvec4", "tile_k", s.TileN*target.StagedPitch(dot, target.OctetElems))
+	m.vTile = m.share("uvec4", "tile_v", s.TileN*target.StagedPitch(m.width, target.OctetElems))
 	m.scratch = m.share("float", "fragments", m.subgroups*m.frag*m.frag)
 	if !m.inRegisters {
 		m.scores = m.share("float", "scores", m.subgroups*m.frag*target.ScorePitch(s))
@@ -242,7 +242,7 @@ func (m *flashMatrix) octet(v *kernel.Expr, a along, at text) text {
 func (m *flashMatrix) readQueries() {
 	s, dot := m.s, int(m.a.Dot.Add)
 	lines := min(s.TileM, s.TileN)
-	pitch := target.StagedPitch(dot)
+	pitch := target.StagedPitch(dot, target.OctetElems)
 	for first := 0; first < s.TileM; first += lines {
 		m.comment("Rows %d to %d come by way of the tile of keys.", first, first+lines-1)
 		m.octets(lines, dot, func(_, line, octet text) {
@@ -315,13 +315,13 @@ func (m *flashMatrix) fetch(v *kernel.Expr, a along, key0 text, values bool) {
 func (m *flashMatrix) put(tile string, width int) {
 	rounds := m.rounds(max(int(m.a.Dot.Add), m.width))
 	m.octets(m.s.TileN, width, func(i, line, octet text) {
-		m.line("%s[%s] = %s;", tile, plus(times(line, target.StagedPitch(width)), octet).s, m.of(m.next, rounds, i))
+		m.line("%s[%s] = %s;", tile, plus(times(line, target.StagedPitch(width, target.OctetElems)), octet).s, m.of(m.next, rounds, i))
 	})
 }
 
 // multiplyKeys multiplies the queries by the tile of keys.
 func (m *flashMatrix) multiplyKeys() {
-	acc, pitch := m.fragment("Accumulator"), target.StagedPitch(int(m.a.Dot.Add))
+	acc, pitch := m.fragment("Accumulator"), target.StagedPitch(int(m.a.Dot.Add), target.OctetElems)
 	m.line("")
 	m.qk = m.array(acc, "score", m.keys)
 	m.repeat("j", m.keys, func(j text) {
@@ -344,7 +344,7 @@ func (m *flashMatrix) multiplyAdd(sum, a, tile string, at text, pitch int, major
 
 // multiplyValues adds the tile's values by their weights.
 func (m *flashMatrix) multiplyValues() {
-	pitch := target.StagedPitch(m.width)
+	pitch := target.StagedPitch(m.width, target.OctetElems)
 	m.repeat("j", m.keys, func(j text) {
 		m.repeat("n", m.cols, func(n text) {
 			at := plus(times(j, m.frag*pitch), times(n, m.frag/target.OctetElems))

@@ -9,9 +9,9 @@ import (
 
 // coopMat is a product on matrix units. A workgroup computes TileM x TileN
 // results in steps of TileK: it stages that much of each operand in shared
-// memory in 16 bits, along whichever axis the operand lies in memory, and its
+// memory in 16 bits, or bytes as they are, along whichever axis the operand lies in memory, and its
 // subgroups multiply fragments of it. While one stage is multiplied the next is
-// already on its way from memory, in registers. At the end the f32 results
+// already on its way from memory, in registers. At the end the results
 // take the place of the tiles in shared memory, from where invocations finish
 // four neighbouring columns at a time.
 type coopMat struct {
@@ -70,7 +70,7 @@ func (c *coopMat) declareFragments() {
 	}
 	c.repeat("i", count, func(i text) {
 		for _, p := range c.products {
-			c.line("%s = %s(0.0);", elementOf(p.sums, count, i).s, typ)
+			c.line("%s = %s(%s);", elementOf(p.sums, count, i).s, typ, c.quads.zero)
 		}
 	})
 }
@@ -118,21 +118,21 @@ func (c *coopMat) multiply(stage text) {
 // loadFragment reads a fragment that begins at a row or column of the tile and
 // a step of the contraction.
 func (c *coopMat) loadFragment(st *staged, name string, stage, at, step text) {
-	line, octet := at, times(step, c.s.FragK/target.OctetElems)
+	line, octet := at, times(step, c.s.FragK/c.unit)
 	if !st.along {
-		line, octet = times(step, c.s.FragK), overOctet(at)
+		line, octet = times(step, c.s.FragK), c.overOctet(at)
 	}
-	offset := plus(plus(plus(stage, uintLit(int64(st.base))), times(line, target.StagedPitch(st.inner))), octet)
+	offset := plus(plus(plus(stage, uintLit(int64(st.base))), times(line, target.StagedPitch(st.inner, c.unit))), octet)
 	c.loadStaged(st, name, offset)
 }
 
 // pass stores the results: fragments side by side, as many as fit in shared
-// memory for all subgroups at once, go there as f32 and are finished from
+// memory for all subgroups at once, go there in 32 bits and are finished from
 // there. Every subgroup has a place of its own.
 func (c *coopMat) pass() {
 	s := c.s
-	wide := c.cols()
-	for wide > 1 && (c.cols()%wide != 0 || c.resultRoom(wide) > target.MatrixOctets(c.k, s)) {
+	wide, per16 := c.cols(), target.UnitsOf16(c.k, s)
+	for wide > 1 && (c.cols()%wide != 0 || c.resultRoom(wide)*per16 > target.MatrixUnits(c.k, s)) {
 		wide--
 	}
 	pitch := target.CoopMatResultPitch(s, wide)
@@ -146,10 +146,10 @@ func (c *coopMat) pass() {
 				for f := range wide {
 					sum := elementOf(p.sums, c.rows()*c.cols(), plus(times(i, c.cols()), plus(times(j, wide), uintLit(int64(f)))))
 					at := plus(place, uintLit(int64(n*target.CoopMatResult(s, wide)+f*s.FragN/4)))
-					if c.sums != ir.F32 {
+					if c.sums == ir.F16 {
 						sum = call(c.fragment(ir.F32, "Accumulator"), sum)
 					}
-					c.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", sum.s, c.tiles, at.s, pitch)
+					c.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", sum.s, c.tiles, times(at, per16).s, pitch*per16)
 				}
 			}
 			c.line("subgroupBarrier();")
@@ -174,10 +174,23 @@ func (c *coopMat) finishFragments(row, col, place text, quads, total, wide int) 
 	var sums []text
 	for n, p := range c.products {
 		at := plus(plus(place, uintLit(int64(n*target.CoopMatResult(s, wide)))), plus(times(line, target.CoopMatResultPitch(s, wide)), quad))
-		sums = append(sums, primary(c.variable("vec4", p.sums+"4", call("uintBitsToFloat", primary(c.tiles+"["+at.s+"]")))))
+		sums = append(sums, primary(c.variable(c.quads.vector, p.sums+"4", c.resultQuad(at))))
 	}
 	row = c.named("row", plus(row, line))
 	col = c.named("col4", plus(col, times(quad, 4)))
 	c.finishQuad(row, col, sums)
 	c.close()
+}
+
+// resultQuad prints four results that are 16 bytes of shared memory.
+func (c *coopMat) resultQuad(at text) text {
+	element := func(at text) text { return primary(c.tiles + "[" + at.s + "]") }
+	switch {
+	case c.quads == floatQuads:
+		return call("uintBitsToFloat", element(at))
+	case target.UnitsOf16(c.k, c.s) == 1:
+		return call(c.quads.vector, element(at))
+	}
+	low := c.named("half", times(at, 2))
+	return call(c.quads.vector, element(low), element(plus(low, uintLit(1))))
 }

@@ -70,7 +70,7 @@ func (c *coopMat2) declareSums() {
 	for i, p := range c.k.Products {
 		name := c.fresh(c.scope, p.Name)
 		c.products[i].sums = name
-		c.line("%s %s = %s(0.0);", c.sumsType(c.sums), name, c.sumsType(c.sums))
+		c.line("%s %s = %s(%s);", c.sumsType(c.sums), name, c.sumsType(c.sums), c.quads.zero)
 	}
 }
 
@@ -196,17 +196,30 @@ func (c *coopMat2) load(o *matOperand, name string, k0 text, stage text) {
 // memory like a matrix, else element by element.
 func (c *coopMat2) storeResults() {
 	c.widenSums()
-	var single []kernel.Store
+	var tiles, single []kernel.Store
 	for _, s := range c.k.Stores {
-		if s.PerElement {
+		_, _, tile := target.TensorStore(c.k, s)
+		switch {
+		case s.PerElement:
 			c.fail("a matrix product has no elements to store besides its results")
 			return
-		}
-		if base, pitch, ok := target.TensorStore(c.k, s); ok {
-			c.storeTile(s, base, pitch)
-		} else {
+		case !tile:
 			single = append(single, s)
+		case target.IntegerTile(c.k, s):
+			c.storeTile(s)
+		default:
+			tiles = append(tiles, s)
 		}
+	}
+	if len(single) > 0 && c.dtype.IsInteger() { // before sums are floats
+		c.storeElements(single)
+		single = nil
+	}
+	if len(tiles) > 0 && c.dtype.IsInteger() {
+		c.convertSums()
+	}
+	for _, s := range tiles {
+		c.storeTile(s)
 	}
 	if len(single) > 0 {
 		c.storeElements(single)
@@ -219,9 +232,13 @@ func (c *coopMat2) widenSums() {
 		_, _, tile := target.TensorStore(c.k, s)
 		return !tile || s.Value.Kind != kernel.ExprAcc || c.k.Bindings[s.Bind].DType != c.sums
 	})
-	if c.sums == ir.F32 || asTheyAre {
-		return
+	if c.sums == ir.F16 && !asTheyAre {
+		c.convertSums()
 	}
+}
+
+// convertSums makes floats of the sums.
+func (c *coopMat2) convertSums() {
 	for i := range c.products {
 		p := &c.products[i]
 		p.sums = c.variable(c.sumsType(ir.F32), p.sums+"_f32", call(c.sumsType(ir.F32), primary(p.sums)))
@@ -230,11 +247,12 @@ func (c *coopMat2) widenSums() {
 }
 
 // storeTile writes a tile of results.
-func (c *coopMat2) storeTile(s kernel.Store, base, pitch kernel.Index) {
+func (c *coopMat2) storeTile(s kernel.Store) {
 	b := c.buffers[s.Bind]
+	base, pitch, _ := target.TensorStore(c.k, s)
 	c.comment("Store a tile of %s.", b.base)
 	value := c.resultTile(s)
-	if b.DType != c.sums {
+	if b.DType != c.sums && !target.IntegerTile(c.k, s) {
 		value = fmt.Sprintf("%s(%s)", c.sumsType(b.DType), value)
 		if b.DType != c.dtype {
 			c.needMatrix(b.DType)
@@ -272,11 +290,11 @@ func (c *coopMat2) storeElements(stores []kernel.Store) {
 	name := c.fresh(c.root, "store_elements")
 	c.perElement(name, func() {
 		c.storeAll(stores)
-		c.line("return %s;", c.acc(0).s)
+		c.line("return %s;", c.products[0].sums)
 	})
 	c.comment("Store element by element.")
 	tile := c.fresh(c.scope, "stored")
-	c.line("%s %s;", c.sumsType(ir.F32), tile)
+	c.line("%s %s;", c.sumsType(c.sums), tile)
 	c.callPerElement(tile, name)
 }
 
@@ -304,7 +322,7 @@ func (c *coopMat2) context() []string {
 func (c *coopMat2) perElement(name string, body func()) {
 	params := []string{"const in uint tile_row", "const in uint tile_col"}
 	for _, p := range c.products {
-		params = append(params, "const in float "+p.sums)
+		params = append(params, "const in "+matrixElement(c.sums)+" "+p.sums)
 	}
 	batch := map[int]text{}
 	for axis := range c.row {
@@ -315,7 +333,7 @@ func (c *coopMat2) perElement(name string, body func()) {
 	for _, v := range c.context() {
 		params = append(params, "const in uint "+v)
 	}
-	c.define(fmt.Sprintf("float %s(%s)", name, strings.Join(params, ", ")), func() {
+	c.define(fmt.Sprintf("%s %s(%s)", matrixElement(c.sums), name, strings.Join(params, ", ")), func() {
 		for _, p := range params {
 			c.scope.names[p[strings.LastIndex(p, " ")+1:]] = true
 		}
@@ -329,13 +347,31 @@ func (c *coopMat2) perElement(name string, body func()) {
 		}
 		c.bindAxis(c.row, row)
 		c.bindAxis(c.col, col)
-		for i, p := range c.products {
-			c.bindAcc(i, p.sums)
-		}
+		c.bindSums()
 		if cond := c.guards(true); cond != "" {
 			c.line("if (!(%s)) return %s;", cond, c.products[0].sums)
 		}
 		body()
+	})
+}
+
+// bindSums says what the sums of an element are: of unsigned bytes they have
+// the bits of the signed sums that they stand for.
+func (c *coopMat2) bindSums() {
+	for i, p := range c.products {
+		if c.sums == ir.U32 {
+			c.bindAcc(i, "int("+p.sums+")")
+		} else {
+			c.bindAcc(i, p.sums)
+		}
+	}
+	if c.sums != ir.F32 || !c.dtype.IsInteger() {
+		return
+	}
+	kernel.Walk(c.k.Roots(), func(v *kernel.Expr) {
+		if target.IsFloatSum(v) {
+			c.bindValue(v, primary(c.products[v.Args[0].Acc].sums))
+		}
 	})
 }
 

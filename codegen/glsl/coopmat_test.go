@@ -18,7 +18,7 @@ import (
 
 // matrixProducts are products that matrix units can take.
 func matrixProducts() []matCase {
-	f32, f16, bf16, q4, q8 := ir.F32, ir.F16, ir.BF16, ir.Q4_0, ir.Q8_0
+	f32, f16, bf16, q4, q8, i8, u8 := ir.F32, ir.F16, ir.BF16, ir.Q4_0, ir.Q8_0, ir.I8, ir.U8
 	return []matCase{
 		{name: "whole tiles", p: product{m: d(128), n: d(128), k: d(128), a: f16, b: f16, operands: f16, half: true}},
 		{name: "f32 result", p: product{m: d(128), n: d(192), k: d(64), a: f16, b: f16, operands: f16}},
@@ -51,15 +51,31 @@ func matrixProducts() []matCase {
 		{name: "T deep", p: product{m: d(64), n: d(48), k: tT, a: f16, b: f16, operands: f16}, symbols: []int64{0, 1, 4, 33, 70}},
 		{name: "8T deep", p: product{m: d(64), n: d(48), k: tT.Times(8), a: f16, b: f16, operands: f16, transB: true}, symbols: []int64{0, 1, 9, 70}},
 		{name: "bf16", p: product{m: d(64), n: d(72), k: d(96), a: bf16, b: bf16, operands: bf16, half: true}},
+		{name: "i8", p: product{m: d(128), n: d(128), k: d(128), a: i8, b: i8, operands: i8, transB: true}},
+		{name: "i8, odd", p: product{m: d(67), n: d(89), k: d(41), a: i8, b: i8, operands: i8}},
+		{name: "i8, half units", p: product{m: d(72), n: d(88), k: d(40), a: i8, b: i8, operands: i8, transA: true, transB: true}},
+		{name: "i8, scaled", p: product{batch: []ir.Dim{d(2)}, m: d(96), n: d(64), k: d(64), a: i8, b: i8, operands: i8, transB: true, bias: true, half: true}},
+		{name: "i8, plus one", p: product{m: d(64), n: d(64), k: d(64), a: i8, b: i8, operands: i8, transB: true, plusOne: true}},
+		{name: "i8, prologue", p: product{m: d(61), n: d(79), k: d(48), a: i8, b: i8, operands: i8, prologue: true, bias: true}},
+		{name: "i8, T rows", p: product{m: tT, n: d(64), k: d(64), a: i8, b: i8, operands: i8, transB: true, gated: true}, symbols: []int64{0, 1, 16, 33, 70}},
+		{name: "u8", p: product{m: d(64), n: d(128), k: d(128), a: u8, b: u8, operands: u8, transA: true}},
+		{name: "u8, scaled", p: product{m: d(65), n: d(63), k: d(64), a: u8, b: u8, operands: u8, transB: true, bias: true}},
+		{name: "u8, plus one", p: product{m: d(64), n: d(64), k: tT, a: u8, b: u8, operands: u8, plusOne: true}, symbols: []int64{0, 1, 33, 70}},
 		{name: "bf16, odd", p: product{m: d(63), n: d(71), k: d(95), a: bf16, b: bf16, operands: bf16, bias: true, transB: true}},
 	}
 }
 
 // fragments gives the fragment of a device's matrix units for a dtype.
 func fragments(caps target.Caps, t ir.DType) (target.MatrixShape, bool) {
-	c := target.Component(t.String())
+	c, sums := target.Component(t.String()), target.Component("f32")
+	switch t {
+	case ir.I8:
+		sums = "i32"
+	case ir.U8:
+		sums = "u32"
+	}
 	i := slices.IndexFunc(caps.Matrices, func(m target.MatrixShape) bool {
-		return m.A == c && m.B == c && m.C == "f32" && m.R == "f32" && m.Scope == target.ScopeSubgroup // or f16 of the same shape
+		return m.A == c && m.B == c && m.C == sums && m.R == sums && m.Scope == target.ScopeSubgroup // or f16 of the same shape
 	})
 	if i < 0 {
 		return target.MatrixShape{}, false
@@ -93,6 +109,9 @@ func matrixCases(caps target.Caps, seed uint64) (cases []matCase, refused []stri
 			schedules = append(schedules, s)
 		}
 		schedules = append(schedules, coopMat2(128, 64, 64, 32), coopMat2(256, 64, 128, 16))
+		if c.p.integers() {
+			schedules = append(schedules, coopMat2(256, 64, 128, 64))
+		}
 		for _, s := range schedules {
 			if c.name == "banded" {
 				s.Band = 2

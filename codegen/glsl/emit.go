@@ -19,6 +19,7 @@ const (
 	NeedSubgroupBasic   = "subgroup_basic"        // subgroup ids
 	NeedSubgroupShuffle = "subgroup_shuffle"      // values of other invocations
 	NeedSubgroupTypes   = "subgroupExtendedTypes" // 64-bit operands of subgroup operations
+	NeedInt8            = "int8"                  // 8-bit integers as values, or matrices of them
 	NeedInt16           = "int16"                 // 16-bit integers as values
 	NeedFloat16         = "float16"               // f16 arithmetic, or matrices of f16
 	NeedBFloat16Matrix  = "bfloat16Matrix"        // matrices of bf16
@@ -48,6 +49,7 @@ var extensions = map[string]string{
 	NeedSubgroupBasic:   "GL_KHR_shader_subgroup_basic",
 	NeedSubgroupShuffle: "GL_KHR_shader_subgroup_shuffle",
 	NeedSubgroupTypes:   "GL_EXT_shader_subgroup_extended_types_int64",
+	NeedInt8:            "GL_EXT_shader_explicit_arithmetic_types_int8",
 	NeedInt16:           "GL_EXT_shader_explicit_arithmetic_types_int16",
 	NeedFloat16:         "GL_EXT_shader_explicit_arithmetic_types_float16",
 	NeedBFloat16Matrix:  "GL_EXT_bfloat16",

@@ -41,6 +41,9 @@ func randomTensor(t *testing.T, r *rand.Rand, dtype ir.DType, elems int64) tenso
 		t.Fatal(err)
 	}
 	x := tensor{make([]byte, size), values}
+	if dtype.IsInteger() {
+		return randomIntegers(r, dtype, x)
+	}
 	if !dtype.IsBlock() {
 		ir.EncodeFloats(x.bytes, dtype, values)
 		ir.DecodeFloats(x.values, dtype, x.bytes)
@@ -59,6 +62,21 @@ func randomTensor(t *testing.T, r *rand.Rand, dtype ir.DType, elems int64) tenso
 	for i, v := range narrow {
 		values[i] = float64(v)
 	}
+	return x
+}
+
+// randomIntegers fills a tensor with integers of which many are extremes.
+func randomIntegers(r *rand.Rand, dtype ir.DType, x tensor) tensor {
+	lo, hi := ir.IntRange(dtype)
+	list := make([]int64, len(x.values))
+	for i := range list {
+		list[i] = lo + r.Int64N(hi-lo+1)
+		if r.IntN(4) == 0 {
+			list[i] = []int64{lo, hi}[r.IntN(2)]
+		}
+		x.values[i] = float64(list[i])
+	}
+	ir.EncodeInts(x.bytes, dtype, list)
 	return x
 }
 
@@ -96,7 +114,10 @@ func (p product) reference(symbol int64, in map[string]tensor) []float64 {
 				var sums [2]float64
 				for l := range k {
 					a := in["a"].values[z*m*k+pick(p.transA, l*m+i, i*k+l)]
-					if p.prologue {
+					switch {
+					case p.prologue && p.integers():
+						a = max(a, leastInteger)
+					case p.prologue:
 						a = max(a+0.5, 0)
 					}
 					at := pick(p.transB, j*k+l, l*n+j)
@@ -118,14 +139,20 @@ func (p product) reference(symbol int64, in map[string]tensor) []float64 {
 
 // operand rounds a value to what operands may be rounded to.
 func (p product) operand(v float64) float64 {
-	if p.operands == ir.Invalid {
+	if p.operands == ir.Invalid || p.integers() {
 		return v
 	}
 	return ir.RoundTo(v, p.operands)
 }
 
 func (p product) epilogue(sums [2]float64, col int64, in map[string]tensor) float64 {
+	if p.integers() && (p.gated || p.bias || p.half) {
+		sums[0], sums[1] = sums[0]*sumScale, sums[1]*sumScale
+	}
 	y := sums[0]
+	if p.plusOne {
+		y++
+	}
 	if p.gated {
 		y = max(y, 0) * sums[1]
 	}
@@ -269,6 +296,16 @@ func matCases() []matCase {
 		{"two stages, T deep", product{m: d(20), n: d(9), k: tT, a: f32, b: f32, transB: true}, twoStages(small), []int64{0, 1, 4, 33, 70}},
 		{"one sum per invocation", product{m: d(9), n: d(9), k: d(9), a: f32, b: f32}, tiled(8, 8, 8, 1, 1), nil},
 
+		{"i8", product{m: d(33), n: d(70), k: d(64), a: ir.I8, b: ir.I8, operands: ir.I8, transB: true}, small, nil},
+		{"u8 columns, two stages", product{m: d(33), n: d(70), k: d(68), a: ir.U8, b: ir.U8, operands: ir.U8}, twoStages(wide), nil},
+		{"i8 odd, scaled", product{batch: []ir.Dim{d(2)}, m: d(17), n: d(35), k: d(37), a: ir.I8, b: ir.I8, operands: ir.I8, transB: true, bias: true}, small, nil},
+		{"u8 T deep, gated", product{m: d(20), n: d(9), k: tT, a: ir.U8, b: ir.U8, operands: ir.U8, transA: true, gated: true}, small, []int64{0, 1, 4, 33, 70}},
+		{"i8 prologue", product{m: d(20), n: d(24), k: d(40), a: ir.I8, b: ir.I8, operands: ir.I8, prologue: true, plusOne: true}, small, nil},
+		{"direct i8", product{m: d(33), n: d(70), k: d(40), a: ir.I8, b: ir.I8, operands: ir.I8, transB: true}, direct(8, 6, 3, 8), nil},
+		{"direct u8 odd, scaled", product{m: d(17), n: d(35), k: d(37), a: ir.U8, b: ir.U8, operands: ir.U8, bias: true, half: true}, direct(8, 6, 3, 8), nil},
+		{"matvec i8", product{m: d(3), n: d(41), k: d(132), a: ir.I8, b: ir.I8, operands: ir.I8, transB: true}, vec(3, 16, 2, 2, 8), nil},
+		{"matvec u8 columns, scaled", product{m: d(1), n: d(50), k: d(41), a: ir.U8, b: ir.U8, operands: ir.U8, bias: true}, vec(1, 4, 16, 1, 0), nil},
+
 		{"direct whole tiles", product{m: d(32), n: d(64), k: d(32), a: f32, b: f32, transB: true}, direct(16, 16, 4, 8), nil},
 		{"direct partial tiles", product{m: d(17), n: d(35), k: d(37), a: f32, b: f32}, direct(8, 6, 3, 8), nil},
 		{"direct one row", product{m: d(1), n: d(41), k: d(36), a: f16, b: bf16, transB: true, half: true}, direct(8, 1, 1, 16), nil},
@@ -371,7 +408,7 @@ func TestMatMulOnDevice(t *testing.T) {
 	}
 }
 
-var sharedArray = regexp.MustCompile(`(?m)^shared (float|int|uint|vec2|vec4|uvec4) \w+\[(\d+)\];`)
+var sharedArray = regexp.MustCompile(`(?m)^shared (float|int|uint|vec2|vec4|ivec4|uvec2|uvec4) \w+\[(\d+)\];`)
 
 // declaredShared adds up the shared memory that a text declares.
 func declaredShared(t *testing.T, source string) int {
@@ -380,7 +417,7 @@ func declaredShared(t *testing.T, source string) int {
 	for _, m := range sharedArray.FindAllStringSubmatch(source, -1) {
 		n, err := strconv.Atoi(m[2])
 		check(t, err)
-		total += n * map[string]int{"float": 4, "int": 4, "uint": 4, "vec2": 8, "vec4": 16, "uvec4": 16}[m[1]]
+		total += n * map[string]int{"float": 4, "int": 4, "uint": 4, "vec2": 8, "uvec2": 8, "vec4": 16, "ivec4": 16, "uvec4": 16}[m[1]]
 	}
 	return total
 }
@@ -414,7 +451,7 @@ func (c matCase) compare(t *testing.T, dev *vk.Device, sh *glsl.Shader, k *kerne
 	r := rand.New(rand.NewPCG(7, uint64(symbol)))
 	in := map[string]tensor{}
 	for _, b := range k.Bindings {
-		if b.Read && b.Name != "params" && b.DType != ir.I8 {
+		if b.Read && b.Name != "params" && !(c.p.bytes && b.Name == "a") {
 			in[b.Name] = randomTensor(t, r, b.DType, b.Elems)
 			if b.Codebook != ir.Invalid {
 				in[b.Name] = tensor{bytes: quant.Codebook(b.Codebook).Bytes}
@@ -429,11 +466,22 @@ func (c matCase) compare(t *testing.T, dev *vk.Device, sh *glsl.Shader, k *kerne
 	raw := runOnDevice(t, dev, sh, k, module, in, symbol, int64(len(want)))
 	size := out.BlockBytes()
 	got := make([]float64, len(want))
-	ir.DecodeFloats(got, out, raw[:len(want)*size])
+	if out == ir.I32 {
+		sums := make([]int64, len(want))
+		ir.DecodeInts(sums, out, raw[:len(want)*size])
+		for i, n := range sums {
+			got[i] = float64(n)
+		}
+	} else {
+		ir.DecodeFloats(got, out, raw[:len(want)*size])
+	}
 	// f32 sums of values below 1 in another order than the reference's.
 	tolerance := 4e-7 * float64(8+c.p.k.Max())
-	if out == ir.F16 {
+	switch out {
+	case ir.F16:
 		tolerance = 2e-3
+	case ir.I32:
+		tolerance = 0
 	}
 	if c.p.halfSums { // each addition rounds
 		tolerance = 1e-3 * float64(c.p.k.Max())

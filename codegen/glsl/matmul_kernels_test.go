@@ -23,7 +23,18 @@ type product struct {
 	operands    ir.DType // what operands may be rounded to; none if invalid
 	layout      kernel.Layout
 	bytes       bool // A is bytes, with a scale for every 32
+	plusOne     bool // of integers: one is added to the sums
 }
+
+// integers reports whether the product is one of i8 or u8. Its result is i32,
+// or f32 or f16 where anything but plusOne follows.
+func (p product) integers() bool { return p.operands == ir.I8 || p.operands == ir.U8 }
+
+// sumScale brings integer sums to the size of others.
+const sumScale = 1.0 / (1 << 16)
+
+// leastInteger is what the prologue of integers raises them to.
+const leastInteger = 3
 
 // at returns the row-major position of coordinates.
 func at(shape []ir.Dim, coords ...kernel.Index) kernel.Index {
@@ -71,14 +82,19 @@ func (p product) kernel() *kernel.Kernel {
 		aAt = coords(batch, fold, row)
 	}
 	x := b.Load(bind("a", p.a, aShape, false), p.a, at(aShape, aAt...), "a")
-	x = b.Cast(ir.F32, x)
+	if !p.integers() {
+		x = b.Cast(ir.F32, x)
+	}
 	if p.bytes {
 		groups, _ := p.k.Quo(32)
 		group, _ := fold.DivMod(d(32))
 		shape := join(p.batch, p.m, groups)
 		x = b.Apply(ir.OpMul, ir.F32, nil, x, b.Load(bind("scales", ir.F32, shape, false), ir.F32, at(shape, coords(batch, row, group)...), "scales"))
 	}
-	if p.prologue {
+	switch {
+	case p.prologue && p.integers():
+		x = b.Apply(ir.OpMax, p.a, nil, x, b.Integer(p.a, leastInteger))
+	case p.prologue:
 		x = b.Apply(ir.OpRelu, ir.F32, nil, b.Apply(ir.OpAdd, ir.F32, nil, x, b.Float(ir.F32, 0.5)))
 	}
 
@@ -94,23 +110,37 @@ func (p product) kernel() *kernel.Kernel {
 	load := func(name string) *kernel.Expr {
 		slot := bind(name, p.b, bShape, false)
 		k.Bindings[slot].Layout = p.layout
-		return b.Cast(ir.F32, b.Load(slot, p.b, at(bShape, bAt...), name))
+		v := b.Load(slot, p.b, at(bShape, bAt...), name)
+		if p.integers() {
+			return v
+		}
+		return b.Cast(ir.F32, v)
 	}
 	k.Products = []kernel.Product{{A: x, B: load("b"), Name: "acc", Operands: p.operands, HalfSums: p.halfSums}}
 	if c := quant.Codebook(p.b); c != nil {
 		k.Bindings[bind("codebook", c.DType, []ir.Dim{ir.D(c.Elems())}, false)].Codebook = p.b
 	}
-	y := b.Acc(0, ir.F32, "acc")
+	sum := func(i int, name string) *kernel.Expr {
+		v := b.Acc(i, k.Products[i].Sums(), name)
+		if p.integers() && (p.gated || p.bias || p.half) {
+			v = b.Apply(ir.OpMul, ir.F32, nil, b.Cast(ir.F32, v), b.Float(ir.F32, sumScale))
+		}
+		return v
+	}
+	y := sum(0, "acc")
+	if p.plusOne {
+		y = b.Apply(ir.OpAdd, ir.I32, nil, y, b.Integer(ir.I32, 1))
+	}
 	if p.gated {
 		k.Products[0].Name = "acc0"
 		k.Products = append(k.Products, kernel.Product{A: x, B: load("gate"), Name: "acc1", Operands: p.operands})
 		k.Products[1].HalfSums = p.halfSums
-		y = b.Apply(ir.OpMul, ir.F32, nil, b.Apply(ir.OpRelu, ir.F32, nil, y), b.Acc(1, ir.F32, "acc1"))
+		y = b.Apply(ir.OpMul, ir.F32, nil, b.Apply(ir.OpRelu, ir.F32, nil, y), sum(1, "acc1"))
 	}
 	if p.bias {
 		y = b.Apply(ir.OpAdd, ir.F32, nil, y, b.Load(bind("bias", ir.F32, []ir.Dim{p.n}, false), ir.F32, col, "bias"))
 	}
-	out := ir.F32
+	out := y.DType
 	if p.half {
 		out = ir.F16
 		y = b.Cast(out, y)

@@ -28,7 +28,7 @@ var planeReaders = map[int]map[string]string{
 
 // planeUnits are the elements that a plane is read in, by their bytes.
 var planeUnits = map[int]struct{ typ, view string }{
-	16: {"uvec4", "quads"}, 4: {"uint", "words"}, 2: {"uint16_t", "shorts"}, 1: {"uint8_t", "bytes"},
+	16: {"uvec4", "quads"}, 8: {"uvec2", "pairs"}, 4: {"uint", "words"}, 2: {"uint16_t", "shorts"}, 1: {"uint8_t", "bytes"},
 }
 
 // planeReader adds the function that reads a buffer's plane which holds byte
@@ -89,7 +89,7 @@ func (e *emitter) planeBody(b *buffer, reader string, i, unit int) string {
 
 // planeDeclarations prints the arrays that the planes of a buffer are read as.
 func (e *emitter) planeDeclarations(out *strings.Builder, b *buffer) {
-	for _, unit := range []int{1, 2, 4, 16} {
+	for _, unit := range []int{1, 2, 4, 8, 16} {
 		if u := planeUnits[unit]; b.units[unit] {
 			name := b.name + "_" + u.view
 			fmt.Fprintf(out, "layout(set = 0, binding = %d, std430) readonly buffer %s_buffer { %s %s[]; }; // %s%s\n",

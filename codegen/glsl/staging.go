@@ -11,7 +11,8 @@ import (
 
 // staging brings operands of matrix units to shared memory, in 16 bits and in
 // octets: eight neighbours along whichever axis the operand lies in memory.
-// There are two stages, so that one is filled while the other is multiplied;
+// Bytes go in as many neighbours as target.UnitElems says, 16 where it can be.
+// What is said of octets here is true of those, too. There are two stages, so that one is filled while the other is multiplied;
 // in between, the octets wait in registers.
 type staging struct {
 	*matMul
@@ -20,7 +21,9 @@ type staging struct {
 	self     text     // number of the invocation
 	tiles    string   // the shared array, in octets
 	operands []*staged
-	octets   int // of one stage
+	octets   int    // of one stage
+	unit     int    // elements of an octet
+	unitType string // what holds one
 }
 
 // staged is an operand on its way through shared memory.
@@ -34,34 +37,44 @@ type staged struct {
 	axis   int          // that lines go along
 	outer  int          // that lines are numbered along
 	base   int          // of the tile in a stage, in octets
+	units  int          // octets of the tile, without padding
 	rounds int          // octets per invocation
 	next   string       // the registers that hold them
 }
 
 // newStaging gives every operand that is to be staged its part of a stage.
 func (m *matMul) newStaging(self text) *staging {
-	c := &staging{matMul: m, self: self, sums: target.SumsDType(m.k)}
+	c := &staging{matMul: m, self: self, sums: target.SumsDType(m.k), unit: target.UnitElems(m.k, m.s), unitType: "uvec4"}
 	c.dtype, _ = target.MatrixDType(m.k)
+	if target.UnitsOf16(m.k, m.s) == 2 {
+		c.unitType = "uvec2"
+	}
 	c.needMatrix(c.dtype)
 	c.stageOperands()
-	if n := target.MatrixOctets(m.k, m.s); n > 0 {
-		c.tiles = m.share("uvec4", "tiles", n)
+	if n := target.MatrixUnits(m.k, m.s); n > 0 {
+		c.tiles = m.share(c.unitType, "tiles", n)
 	}
 	return c
 }
 
 // needMatrix records what matrices of a dtype take.
 func (e *emitter) needMatrix(t ir.DType) {
-	if t == ir.BF16 {
+	switch t {
+	case ir.BF16:
 		e.need(NeedBFloat16Matrix)
-	} else {
+	case ir.I8, ir.U8:
+		e.need(NeedInt8)
+	default:
 		e.need(NeedFloat16)
 	}
 }
 
+var matrixElements = map[ir.DType]string{ir.F16: "float16_t", ir.BF16: "bfloat16_t", ir.F32: "float",
+	ir.I8: "int8_t", ir.U8: "uint8_t", ir.I32: "int", ir.U32: "uint"}
+
 // matrixElement is the element type of matrices of a dtype.
 func matrixElement(t ir.DType) string {
-	return map[ir.DType]string{ir.F16: "float16_t", ir.BF16: "bfloat16_t", ir.F32: "float"}[t]
+	return matrixElements[t]
 }
 
 // stageOperands gives every operand its part of a stage.
@@ -80,8 +93,9 @@ func (c *staging) stageOperands() {
 			st.axis, st.outer, st.inner, st.lines = o.axis, c.fold, st.extent, c.s.TileK
 		}
 		st.raw = c.isRaw(st)
-		st.rounds = (st.octets() + c.s.Workgroup - 1) / c.s.Workgroup
-		c.octets += target.StagedOctets(o.along, st.extent, c.s.TileK)
+		st.units = st.lines * st.inner / c.unit
+		st.rounds = (st.units + c.s.Workgroup - 1) / c.s.Workgroup
+		c.octets += target.StagedUnits(o.along, st.extent, c.s.TileK, c.unit)
 		c.operands = append(c.operands, st)
 	}
 	for _, st := range c.operands {
@@ -89,13 +103,10 @@ func (c *staging) stageOperands() {
 	}
 }
 
-// octets is how many octets a tile has, without padding.
-func (st *staged) octets() int { return st.lines * st.inner / target.OctetElems }
-
-// isRaw reports whether eight neighbours of an operand are 16 aligned bytes in
-// memory, in the dtype that matrix units take.
+// isRaw reports whether the neighbours of an octet are aligned in memory, in the
+// dtype that matrix units take.
 func (c *staging) isRaw(st *staged) bool {
-	return target.OctetLoad(c.k, st.matOperand.value, st.matOperand.axis, c.dtype)
+	return target.UnitLoad(c.k, st.matOperand.value, st.matOperand.axis, c.dtype, c.unit)
 }
 
 // shiftedOctets makes the text have the function that reads eight 16-bit
@@ -134,8 +145,7 @@ func (c *staging) isPacked(st *staged) bool {
 // eachOctet writes body for the octets of a tile that an invocation moves:
 // their number among its own, and their line and place in it.
 func (c *staging) eachOctet(st *staged, body func(i, line, octet text)) {
-	perLine := st.inner / target.OctetElems
-	total := st.octets()
+	perLine, total := st.inner/c.unit, st.units
 	c.repeat("i", st.rounds, func(i text) {
 		slot := plus(c.self, times(i, c.s.Workgroup))
 		if !slot.plain() {
@@ -159,7 +169,7 @@ func (c *staging) fetch(st *staged, k0 text) {
 	c.eachOctet(st, func(i, line, octet text) {
 		from := map[int]text{c.row: c.row0, c.col: c.col0, c.fold: k0}
 		at := plus(from[st.outer], line)
-		inner := primary(c.variable("uint", c.axisVariable(st.axis), plus(from[st.axis], times(octet, target.OctetElems))))
+		inner := primary(c.variable("uint", c.axisVariable(st.axis), plus(from[st.axis], times(octet, c.unit))))
 		inside := c.insideOctet(st, at, inner)
 		if st.outer != c.fold {
 			at = c.clampTo(at, st.outer, st.extent)
@@ -168,7 +178,7 @@ func (c *staging) fetch(st *staged, k0 text) {
 		c.bindAxis(st.outer, at)
 		dst := elementOf(st.next, st.rounds, i).s
 		if inside != "" {
-			c.line("%s = uvec4(0u);", dst)
+			c.line("%s = %s(0u);", dst, c.unitType)
 			c.openGuard("if (%s)", inside)
 		}
 		c.octet(st, inner, dst)
@@ -214,8 +224,8 @@ func (c *staging) octet(st *staged, inner text, dst string) {
 		c.openScope()
 		c.bindAxis(st.axis, inner)
 		c.plan(nil, []kernel.Index{st.value.Index})
-		at := binary("/", c.indexText(st.value.Index), uintLit(target.OctetElems))
-		c.line("%s = %s[%s];", dst, c.view(c.buffers[st.value.Bind], target.OctetElems), at.s)
+		at := binary("/", c.indexText(st.value.Index), uintLit(int64(c.unit)))
+		c.line("%s = %s[%s];", dst, c.unitView(c.buffers[st.value.Bind]), at.s)
 		c.close()
 		return
 	}
@@ -245,10 +255,36 @@ func (c *staging) octet(st *staged, inner text, dst string) {
 		c.close()
 		return
 	}
+	if c.dtype.IsInteger() {
+		c.byteOctet(st, inner, dst)
+		return
+	}
 	whole := target.DivisibleBy(c.extent(st.axis), target.OctetElems)
 	low := c.quadAlong(st.value, st.axis, inner, true, st.name+"_low")
 	high := c.quadAlong(st.value, st.axis, plus(inner, uintLit(4)), whole, st.name+"_high")
 	c.line("%s = uvec4(%s, %s);", dst, c.pack(low), c.pack(high))
+}
+
+// unitView is a buffer as an array of octets.
+func (c *staging) unitView(b *buffer) string {
+	if !c.dtype.IsInteger() {
+		return c.view(b, target.OctetElems)
+	}
+	c.need(c.storageNeeds(b)...)
+	b.units[c.unit] = true
+	return b.name + "_" + planeUnits[c.unit].view
+}
+
+// byteOctet sets dst to neighbours that are computed, or do not lie in memory as
+// they are staged.
+func (c *staging) byteOctet(st *staged, inner text, dst string) {
+	c.helper("pack_bytes", "ivec4")
+	whole := target.DivisibleBy(c.extent(st.axis), c.unit)
+	for i := range c.unit / 4 {
+		at := plus(inner, uintLit(int64(4*i)))
+		quad := c.quadAlong(st.value, st.axis, at, whole || i == 0, fmt.Sprintf("%s_%d", st.name, i))
+		c.line("%s[%d] = %s;", dst, i, call("pack_bytes", quad).s)
+	}
 }
 
 // pack rounds four floats to the dtype of the matrices, as two words.
@@ -266,7 +302,7 @@ func (c *staging) pack(quad text) string {
 // put writes an invocation's octets to the tile in a stage.
 func (c *staging) put(st *staged, stage text) {
 	c.eachOctet(st, func(i, line, octet text) {
-		at := plus(plus(plus(stage, uintLit(int64(st.base))), times(line, target.StagedPitch(st.inner))), octet)
+		at := plus(plus(plus(stage, uintLit(int64(st.base))), times(line, target.StagedPitch(st.inner, c.unit))), octet)
 		c.line("%s[%s] = %s;", c.tiles, at.s, elementOf(st.next, st.rounds, i).s)
 	})
 }
@@ -276,7 +312,7 @@ func (c *staging) put(st *staged, stage text) {
 // array that stage is, and the places of this step and the next.
 func (c *staging) openStages() (stage, k0, k1 text) {
 	for _, st := range c.operands {
-		c.line("uvec4 %s%s;", st.next, arraySize(st.rounds))
+		c.line("%s %s%s;", c.unitType, st.next, arraySize(st.rounds))
 	}
 	c.comment("The first tiles go to shared memory.")
 	c.openScope()
@@ -318,13 +354,13 @@ func (c *staging) loadStaged(st *staged, name string, offset text) {
 	if st.along != (st.matOperand.axis == c.row) {
 		layout = "ColumnMajor"
 	}
-	c.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayout%s);", name, c.tiles, offset.s, target.StagedPitch(st.inner), layout)
+	c.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayout%s);", name, c.tiles, offset.s, target.StagedPitch(st.inner, c.unit), layout)
 }
 
-// overOctet prints a multiple of eight in octets.
-func overOctet(t text) text {
+// overOctet prints a multiple of an octet's elements in octets.
+func (c *staging) overOctet(t text) text {
 	if t.s == "0u" {
 		return t
 	}
-	return binary("/", t, uintLit(target.OctetElems))
+	return binary("/", t, uintLit(int64(c.unit)))
 }

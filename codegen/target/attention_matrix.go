@@ -105,7 +105,7 @@ func WeightPitch(s kernel.Schedule) int { return s.TileN/2 + 4 }
 func flashMatrixShared(k *kernel.Kernel, s kernel.Schedule) int {
 	sh := flashShapeOf(k)
 	rows := s.Workgroup / max(s.Subgroup, 1) * s.FragM
-	n := s.TileN*(StagedPitch(sh.Dot)+StagedPitch(sh.Value))*16 + rows*s.FragM*4
+	n := s.TileN*(StagedPitch(sh.Dot, OctetElems)+StagedPitch(sh.Value, OctetElems))*16 + rows*s.FragM*4
 	if s.Variant == kernel.VarFlashMatrix {
 		n += rows * (ScorePitch(s) + WeightPitch(s)) * 4
 	}

@@ -232,7 +232,7 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 	case kernel.VarMatVec:
 		return matVecShared(k, s)
 	case kernel.VarCoopMat, kernel.VarCoopMat2:
-		return MatrixOctets(k, s) * OctetElems * 2
+		return MatrixUnits(k, s) * unitBytes / UnitsOf16(k, s)
 	case kernel.VarFlashTile:
 		return flashTileShared(k, s)
 	case kernel.VarFlashVec:

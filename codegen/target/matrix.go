@@ -11,8 +11,32 @@ import (
 // the variants on matrix units: 16 bytes.
 const OctetElems = 8
 
+// unitBytes is how many bytes of an operand are moved at a time.
+const unitBytes = 16
+
+// UnitElems is how many neighbours of an operand the variants on matrix units
+// move at a time and keep as one element of shared memory: as many as 16 bytes
+// hold, unless fragments are smaller.
+func UnitElems(k *kernel.Kernel, s kernel.Schedule) int {
+	t, ok := ByteProducts(k)
+	if !ok || s.Variant == kernel.VarCoopMat && (s.FragM|s.FragN|s.FragK)%unitBytes != 0 {
+		return OctetElems
+	}
+	return unitElems(t)
+}
+
+// unitElems is how many elements of a dtype 16 bytes hold.
+func unitElems(t ir.DType) int { return unitBytes / t.BlockBytes() }
+
+// UnitsOf16 is how many elements of shared memory are 16 bytes.
+func UnitsOf16(k *kernel.Kernel, s kernel.Schedule) int {
+	t, _ := MatrixDType(k)
+	return unitElems(t) / UnitElems(k, s)
+}
+
 // MatrixDType returns the dtype in which all products of a kernel may take
-// their operands on matrix units, F16 or BF16, and false where there is none.
+// their operands on matrix units, F16, BF16, I8 or U8, and false where there is
+// none.
 func MatrixDType(k *kernel.Kernel) (ir.DType, bool) {
 	if len(k.Products) == 0 {
 		return ir.Invalid, false
@@ -23,7 +47,7 @@ func MatrixDType(k *kernel.Kernel) (ir.DType, bool) {
 			return ir.Invalid, false
 		}
 	}
-	return t, t == ir.F16 || t == ir.BF16
+	return t, t == ir.F16 || t == ir.BF16 || t == ir.I8 || t == ir.U8
 }
 
 // ByteProducts returns the dtype of the operands of products of bytes, I8 or
@@ -36,9 +60,16 @@ func ByteProducts(k *kernel.Kernel) (ir.DType, bool) {
 }
 
 // SumsDType returns the dtype in which matrix units add the products of a
-// kernel up: F32, or F16 where all of them allow it.
+// kernel up: F32, or F16 where all of them allow it, and I32 or U32, which have
+// the same bits, for bytes with and without a sign.
 func SumsDType(k *kernel.Kernel) ir.DType {
 	t, _ := MatrixDType(k)
+	switch t {
+	case ir.I8:
+		return ir.I32
+	case ir.U8:
+		return ir.U32
+	}
 	for _, p := range k.Products {
 		if !p.HalfSums || t != ir.F16 {
 			return ir.F32
@@ -136,14 +167,16 @@ func checkMatrixUnits(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	t, ok := MatrixDType(k)
 	switch {
 	case !ok:
-		return fmt.Errorf("matrix units take f16 or bf16, and the operands may not be rounded to either")
+		return fmt.Errorf("matrix units take f16, bf16 or bytes, and the operands are no bytes and may not be rounded")
 	case !caps.Features.CooperativeMatrix || !caps.Features.MemoryModel:
 		return fmt.Errorf("the device has no cooperative matrices")
 	case t == ir.F16 && !caps.Features.Float16:
 		return fmt.Errorf("the device has no f16 arithmetic")
 	case t == ir.BF16 && !caps.Features.BFloat16Matrix:
 		return fmt.Errorf("the device's matrix units take no bf16")
-	case !caps.Features.Storage16:
+	case t.IsInteger() && !caps.Features.Int8:
+		return fmt.Errorf("the device has no 8-bit integers")
+	case !t.IsInteger() && !caps.Features.Storage16:
 		return fmt.Errorf("the device has no 16-bit storage")
 	case s.TileM < 1 || s.TileN < 1 || s.TileK < 1:
 		return fmt.Errorf("tiles must be at least 1")
@@ -173,7 +206,7 @@ func checkCoopMat(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return err
 	}
 	t, _ := MatrixDType(k)
-	c, sums := component(t), component(SumsDType(k))
+	c, sums, unit := component(t), component(SumsDType(k)), UnitElems(k, s)
 	switch {
 	case s.Subgroup < 1:
 		return fmt.Errorf("fragments belong to subgroups, whose size must be relied on")
@@ -183,8 +216,8 @@ func checkCoopMat(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return fmt.Errorf("the device has no %s fragments of %dx%dx%d with %s sums", t, s.FragM, s.FragN, s.FragK, sums)
 	case s.TileM%(s.SubgroupsM*s.FragM) != 0 || s.TileN%(s.SubgroupsN*s.FragN) != 0 || s.TileK%s.FragK != 0:
 		return fmt.Errorf("the tile is no whole number of fragments for each subgroup")
-	case s.TileM%OctetElems != 0 || s.TileN%OctetElems != 0 || s.TileK%OctetElems != 0 || s.FragM%OctetElems != 0 || s.FragN%OctetElems != 0 || s.FragK%OctetElems != 0:
-		return fmt.Errorf("tiles and fragments must be multiples of %d, the neighbours that are staged together", OctetElems)
+	case s.TileM%unit != 0 || s.TileN%unit != 0 || s.TileK%unit != 0 || s.FragM%unit != 0 || s.FragN%unit != 0 || s.FragK%unit != 0:
+		return fmt.Errorf("tiles and fragments must be multiples of %d, the neighbours that are staged together", unit)
 	}
 	if n := laneSums(k, s); n > maxLaneSums {
 		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxLaneSums)
@@ -192,18 +225,18 @@ func checkCoopMat(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	return nil
 }
 
-// StagedPitch is the distance, in octets, between lines of an operand's tile
-// that are inner elements long. It is odd, so that a fragment's lines begin in
-// different banks.
-func StagedPitch(inner int) int { return inner/OctetElems | 1 }
+// StagedPitch is the distance, in units of so many elements, between lines of an
+// operand's tile that are inner elements long. It is odd, so that a fragment's
+// lines begin in different banks.
+func StagedPitch(inner, unit int) int { return inner/unit | 1 }
 
-// StagedOctets is the room of one operand's tile in shared memory: lines along
+// StagedUnits is the room of one operand's tile in shared memory: lines along
 // the contraction, or lines of the other axis.
-func StagedOctets(along bool, extent, tileK int) int {
+func StagedUnits(along bool, extent, tileK, unit int) int {
 	if along {
-		return extent * StagedPitch(tileK)
+		return extent * StagedPitch(tileK, unit)
 	}
-	return tileK * StagedPitch(extent)
+	return tileK * StagedPitch(extent, unit)
 }
 
 // matrixStages is how many tiles of each staged operand are in shared memory:
@@ -219,15 +252,15 @@ func Staged(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr, other int) bool
 }
 
 // MatrixStage is the room of all staged operands' tiles in one stage, in
-// octets.
+// elements of shared memory.
 func MatrixStage(k *kernel.Kernel, s kernel.Schedule) int {
 	r := len(k.Parallel)
 	seen := map[*kernel.Expr]bool{}
-	n := 0
+	n, unit := 0, UnitElems(k, s)
 	add := func(v *kernel.Expr, axis, extent int) {
 		if !seen[v] && Staged(k, s, v, axis) {
 			seen[v] = true
-			n += StagedOctets(FoldContiguous(k, v, axis), extent, s.TileK)
+			n += StagedUnits(FoldContiguous(k, v, axis), extent, s.TileK, unit)
 		}
 	}
 	for _, p := range k.Products {
@@ -237,20 +270,20 @@ func MatrixStage(k *kernel.Kernel, s kernel.Schedule) int {
 	return n
 }
 
-// MatrixOctets is all shared memory of a product on matrix units, in octets:
-// two stages of tiles. In their place the results of the coopmat variant pass
+// MatrixUnits is all shared memory of a product on matrix units, in elements
+// of [UnitElems]: two stages of tiles. In their place the results of the coopmat variant pass
 // at the end, at least one fragment of each product from each subgroup at a
 // time.
-func MatrixOctets(k *kernel.Kernel, s kernel.Schedule) int {
+func MatrixUnits(k *kernel.Kernel, s kernel.Schedule) int {
 	stages := matrixStages * MatrixStage(k, s)
 	if s.Variant == kernel.VarCoopMat2 {
 		return stages
 	}
-	return max(stages, s.SubgroupsM*s.SubgroupsN*len(k.Products)*CoopMatResult(s, 1))
+	return max(stages, s.SubgroupsM*s.SubgroupsN*len(k.Products)*CoopMatResult(s, 1)*UnitsOf16(k, s))
 }
 
 // CoopMatResult is the room, in units of 16 bytes, in which a subgroup passes
-// on f32 results of so many fragments side by side.
+// on 32-bit results of so many fragments side by side.
 func CoopMatResult(s kernel.Schedule, fragments int) int {
 	return s.FragM * CoopMatResultPitch(s, fragments)
 }

@@ -2,6 +2,7 @@ package target
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -40,8 +41,8 @@ func checkCoopMat2(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	if MatrixStage(k, s) == 0 {
 		return nil
 	}
-	if s.TileM%OctetElems != 0 || s.TileN%OctetElems != 0 || s.TileK%OctetElems != 0 {
-		return fmt.Errorf("tiles must be multiples of %d, the neighbours that are staged together", OctetElems)
+	if unit := UnitElems(k, s); s.TileM%unit != 0 || s.TileN%unit != 0 || s.TileK%unit != 0 {
+		return fmt.Errorf("tiles must be multiples of %d, the neighbours that are staged together", unit)
 	}
 	if n := SharedBytes(k, s) + int(m2.ReservedShared); n > int(caps.MaxSharedMemory) {
 		return fmt.Errorf("%d bytes of shared memory with the driver's own, the device has %d", n, caps.MaxSharedMemory)
@@ -81,7 +82,7 @@ func checkTensorOperand(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr, oth
 	if !rowsApart(plain.Pitch, inner, outer) {
 		return fmt.Errorf("its lines repeat or overlap")
 	}
-	if n := TensorAlignment / 2; !plain.Base.RunAligned(k.FoldAxis(), n) {
+	if n := TensorAlignment / t.BlockBytes(); !plain.Base.RunAligned(k.FoldAxis(), n) {
 		return fmt.Errorf("it does not begin at a multiple of %d bytes in every batch", TensorAlignment)
 	}
 	return nil
@@ -94,11 +95,12 @@ func rowsApart(pitch kernel.Index, inner, outer ir.Dim) bool {
 }
 
 // TensorStore reports whether the results of a store can be written a tile at
-// a time: row-major, to a float buffer that the kernel only writes. It returns
-// where row 0, column 0 is and the distance between rows.
+// a time: row-major, to a buffer that the kernel only writes, in values that
+// matrices can have. It returns where row 0, column 0 is and the distance
+// between rows.
 func TensorStore(k *kernel.Kernel, s kernel.Store) (base, pitch kernel.Index, ok bool) {
 	b := k.Bindings[s.Bind]
-	if b.Read || k.Guard != nil || b.DType != ir.F32 && b.DType != ir.F16 && b.DType != ir.BF16 {
+	if b.Read || k.Guard != nil || !matrixValue(k, s) {
 		return base, pitch, false
 	}
 	r := len(k.Parallel)
@@ -113,4 +115,49 @@ func TensorStore(k *kernel.Kernel, s kernel.Store) (base, pitch kernel.Index, ok
 	base = s.Index.DropAxis(r - 2).DropAxis(r - 1)
 	n := int64(TensorAlignment / b.DType.BlockBytes())
 	return base, pitch, base.Multiple(n) == n
+}
+
+// matrixValue reports whether the values of a store can be computed as matrices
+// of the sums' own dtype or of floats: floats, of bytes those of sums that are
+// floats from the start; or integer sums as they are.
+func matrixValue(k *kernel.Kernel, s kernel.Store) bool {
+	t := k.Bindings[s.Bind].DType
+	if IntegerTile(k, s) {
+		return true
+	}
+	return (t == ir.F32 || t == ir.F16 || t == ir.BF16) && FloatSums(k, s.Value)
+}
+
+// IntegerTile reports whether a store is of integer sums as they are.
+func IntegerTile(k *kernel.Kernel, s kernel.Store) bool {
+	return s.Value.Kind == kernel.ExprAcc && s.Value.DType == ir.I32 && k.Bindings[s.Bind].DType == ir.I32
+}
+
+// maxUnsigned is the largest product of two bytes without a sign.
+const maxUnsigned = 255 * 255
+
+// FloatSums reports whether a value takes sums as floats: that of any product
+// of floats, and of bytes one in which casts to f32 stand around the sums, if
+// matrices of unsigned sums, which stand for signed ones, convert to the same.
+func FloatSums(k *kernel.Kernel, v *kernel.Expr) bool {
+	t, bytes := ByteProducts(k)
+	if !bytes {
+		return true
+	}
+	if t == ir.U8 && k.Fold.Max() > math.MaxInt32/maxUnsigned {
+		return false
+	}
+	float := v.Kind != kernel.ExprAcc
+	kernel.Walk([]*kernel.Expr{v}, func(e *kernel.Expr) {
+		for _, a := range e.Args {
+			float = float && (a.Kind != kernel.ExprAcc || IsFloatSum(e))
+		}
+		e.Index.Walk(func(f *kernel.Factor) { float = float && (f.Value == nil || !f.Value.UsesAnyAcc()) })
+	})
+	return float
+}
+
+// IsFloatSum reports whether a value is an integer sum cast to f32.
+func IsFloatSum(v *kernel.Expr) bool {
+	return v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType == ir.F32 && v.Args[0].Kind == kernel.ExprAcc && v.Args[0].DType == ir.I32
 }

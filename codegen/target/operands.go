@@ -2,6 +2,7 @@ package target
 
 import (
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // What stored operands are padded to: tiles of the fastest way, and 8 of its
@@ -45,10 +46,11 @@ func StoreOperands(k *kernel.Kernel, caps Caps) []kernel.StoredOperand {
 				o.Rows = roundUp(int(d.Add), storedRows)
 			}
 			list = append(list, o)
-			moved += operandBytes(k, v, r-2+i)
+			moved += operandBytes(k, v, r-2+i, dtype)
 		}
 	}
-	if len(list) == 0 || !k.Fold.IsStatic() && !DivisibleBy(k.Fold, OctetElems) {
+	unit := unitElems(dtype)
+	if len(list) == 0 || !k.Fold.IsStatic() && !DivisibleBy(k.Fold, unit) {
 		return nil
 	}
 	for i := range list {
@@ -56,7 +58,7 @@ func StoreOperands(k *kernel.Kernel, caps Caps) []kernel.StoredOperand {
 			list[i].Depth = roundUp(int(k.Fold.Add), storedDepth)
 		}
 	}
-	if !padded && !DivisibleBy(k.Fold, OctetElems) {
+	if !padded && !DivisibleBy(k.Fold, unit) {
 		return nil // its rows would begin anywhere again
 	}
 	// Computing operands in every tile costs about half of a product's time.
@@ -77,15 +79,15 @@ func readsBlocks(k *kernel.Kernel, v *kernel.Expr) bool {
 }
 
 // operandBytes is what storing an operand moves: what it is computed from, once,
-// and its 16-bit elements.
-func operandBytes(k *kernel.Kernel, v *kernel.Expr, other int) int64 {
+// and its elements of dtype t.
+func operandBytes(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) int64 {
 	elems := k.Parallel[other].Max() * k.Fold.Max()
 	for axis := range len(k.Parallel) - 2 {
 		if v.Uses(axis) {
 			elems *= k.Parallel[axis].Max()
 		}
 	}
-	bytes := 2 * elems
+	bytes := int64(t.BlockBytes()) * elems
 	kernel.Walk([]*kernel.Expr{v}, func(e *kernel.Expr) {
 		if e.Kind == kernel.ExprLoad {
 			bytes += elems * int64(k.Bindings[e.Bind].DType.BlockBytes())

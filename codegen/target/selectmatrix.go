@@ -10,7 +10,7 @@ import (
 )
 
 // matrixUnits lists the tiles on matrix units for a product that may take its
-// operands in 16 bits, the one expected to be fastest first.
+// operands in 16 bits or less, the one expected to be fastest first.
 func (t tuning) matrixUnits(k *kernel.Kernel, caps Caps) []Candidate {
 	if _, ok := MatrixDType(k); !ok {
 		return nil
@@ -21,7 +21,7 @@ func (t tuning) matrixUnits(k *kernel.Kernel, caps Caps) []Candidate {
 		cost float64
 	}
 	var all []ranked
-	for _, tl := range t.matrixTiles {
+	for _, tl := range t.matrixTilesOf(k) {
 		s, ok := tl.schedule(k, caps)
 		if !ok {
 			continue
@@ -47,6 +47,24 @@ func (t tuning) matrixUnits(k *kernel.Kernel, caps Caps) []Candidate {
 	list := make([]Candidate, len(all))
 	for i, r := range all {
 		list[i] = r.Candidate
+	}
+	return list
+}
+
+// matrixTilesOf lists the tiles for a product. Where none were measured for
+// bytes, those for 16 bits serve, twice as deep: they take as much room.
+func (t tuning) matrixTilesOf(k *kernel.Kernel) []matrixTile {
+	if _, bytes := ByteProducts(k); !bytes {
+		return t.matrixTiles
+	}
+	if t.byteTiles != nil {
+		return t.byteTiles
+	}
+	list := slices.Clone(t.matrixTiles)
+	for i := range list {
+		list[i].K *= 2
+		list[i].Rate *= 2
+		list[i].Alone *= 2
 	}
 	return list
 }
@@ -80,9 +98,13 @@ func SplitSums(k *kernel.Kernel, caps Caps) int {
 	if !ok {
 		return 1
 	}
+	multiple := partMultiple
+	if _, bytes := ByteProducts(k); bytes {
+		multiple *= 2
+	}
 	best, parts := 0.9*whole, 1 // an estimate must promise something to be worth a buffer
 	for n := 2; n <= maxParts; n *= 2 {
-		if k.Fold.Add%int64(n*partMultiple) != 0 || k.Fold.Add/int64(n) < minPart {
+		if k.Fold.Add%int64(n*multiple) != 0 || k.Fold.Add/int64(n) < minPart {
 			break
 		}
 		if time, ok := t.bestMatrixTime(k, caps, n); ok && time < best {
@@ -111,7 +133,7 @@ func (t tuning) bestMatrixTime(k *kernel.Kernel, caps Caps, parts int) (best flo
 			readTime += float64(bindingBytes(b)) / t.memoryRate
 		}
 	}
-	for _, tl := range t.matrixTiles {
+	for _, tl := range t.matrixTilesOf(k) {
 		s, fits := tl.schedule(k, caps)
 		if !fits || Check(k, s, caps) != nil {
 			continue
@@ -231,17 +253,23 @@ func plainLoad(k *kernel.Kernel, v *kernel.Expr, t ir.DType) bool {
 	return v.Kind == kernel.ExprLoad && k.Bindings[v.Bind].DType == t
 }
 
-// OctetLoad reports whether eight neighbours of an operand of dtype t are 16
-// aligned bytes in memory, along whichever axis it is staged.
+// OctetLoad reports whether the neighbours of an operand of dtype t that are
+// moved together are 16 aligned bytes in memory, along whichever axis it is
+// staged.
 func OctetLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) bool {
-	_, extent := stagedAxis(k, v, other)
-	return octetsApart(k, v, other, t, OctetElems) && DivisibleBy(extent, OctetElems)
+	return UnitLoad(k, v, other, t, unitElems(t))
 }
 
-// ShiftedLoad reports whether eight neighbours of an operand of dtype t are 16
-// bytes in memory that need not be aligned.
+// UnitLoad is [OctetLoad] for as many neighbours as asked for.
+func UnitLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType, n int) bool {
+	_, extent := stagedAxis(k, v, other)
+	return octetsApart(k, v, other, t, n) && DivisibleBy(extent, n)
+}
+
+// ShiftedLoad reports whether eight neighbours of an operand of a 16-bit dtype t
+// are 16 bytes in memory that need not be aligned.
 func ShiftedLoad(k *kernel.Kernel, v *kernel.Expr, other int, t ir.DType) bool {
-	return octetsApart(k, v, other, t, 1)
+	return t.BlockBytes() == 2 && octetsApart(k, v, other, t, 1)
 }
 
 // octetsApart reports whether an operand is a load along the axis it is staged

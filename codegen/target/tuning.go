@@ -32,6 +32,7 @@ type tuning struct {
 	direct tile
 
 	matrixTiles []matrixTile // of products on matrix units, in any order
+	byteTiles   []matrixTile // of those of bytes; nil for the same twice as deep
 	flashTiles  []tile       // of attentions: rows, keys, steps along the dot axis
 	// splits: the rates of matrixTiles are TFLOP/s, so that splitting sums can be
 	// weighed against the time it takes, and memoryRate is in bytes per

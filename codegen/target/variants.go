@@ -325,7 +325,12 @@ func matrixSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 		return nil
 	}
 	var all []kernel.Schedule
+	narrow := 1
+	if _, bytes := ByteProducts(k); bytes {
+		narrow = 2
+	}
 	add := func(t matrixTile) {
+		t.K *= narrow
 		if s, ok := t.schedule(k, caps); ok {
 			all = append(all, s)
 		}

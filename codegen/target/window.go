@@ -18,7 +18,7 @@ type Window struct {
 // result are to be taken, and returns false where it is no window.
 func WindowLoad(k *kernel.Kernel, v *kernel.Expr, axis int) (Window, bool) {
 	t, ok := MatrixDType(k)
-	if !ok || !DivisibleBy(k.Parallel[axis], OctetElems) {
+	if !ok || t.IsInteger() || !DivisibleBy(k.Parallel[axis], OctetElems) {
 		return Window{}, false
 	}
 	v = Unrounded(v, t)
