@@ -23,6 +23,7 @@ type Precision string
 // The precisions.
 const (
 	MatrixF16 Precision = "f16"    // products of f16 or bf16 in matrix units, sums in f32
+	MatrixI8  Precision = "i8"     // products of bytes in matrix units, sums in i32
 	SplitF32  Precision = "bf16x3" // products of f32 as three of bf16 in matrix units
 	VectorF32 Precision = "f32"    // multiply-adds of f32 outside matrix units
 	NoFlops   Precision = "none"   // bound by memory or by launches, whatever it computes
@@ -33,6 +34,7 @@ const (
 type Ceilings struct {
 	CopyGBps  float64 `json:"copy_gbps"`      // 10^9 bytes read and written per second
 	MatrixF16 float64 `json:"f16_tflops"`     // 10^12 operations per second, a multiply-add being two
+	MatrixI8  float64 `json:"i8_tops"`        // likewise
 	VectorF32 float64 `json:"f32_tflops"`     // likewise
 	Note      string  `json:"note,omitempty"` // why one is missing
 }
@@ -45,6 +47,8 @@ func (c Ceilings) Flops(p Precision) float64 {
 		return max(c.MatrixF16, c.VectorF32)
 	case SplitF32:
 		return max(c.MatrixF16/3, c.VectorF32)
+	case MatrixI8:
+		return max(c.MatrixI8, c.VectorF32)
 	case VectorF32:
 		return c.VectorF32
 	}
@@ -82,10 +86,11 @@ type probe struct {
 	source string
 	env    string
 	groups uint32
-	read   int64   // bytes of the buffer that is read
-	write  int64   // and of the one that is written
-	work   float64 // bytes or operations of a dispatch
-	full   bool    // needs full subgroups of the usual size
+	read   int64    // bytes of the buffer that is read
+	write  int64    // and of the one that is written
+	work   float64  // bytes or operations of a dispatch
+	full   bool     // needs full subgroups of the usual size
+	dtype  ir.DType // of what is read, f32 if none
 }
 
 // MeasureCeilings measures them, in about a second. Compilers and shaders'
@@ -100,7 +105,8 @@ func MeasureCeilings(ctx context.Context, dev *vk.Device, opt Options) (c Ceilin
 	}{
 		{copyKernel(dev.Caps()), &c.CopyGBps, 1e9},
 		{fmaKernel(dev.Caps()), &c.VectorF32, 1e12},
-		{matrixKernel(dev.Caps()), &c.MatrixF16, 1e12},
+		{matrixKernel(dev.Caps(), ir.F16), &c.MatrixF16, 1e12},
+		{matrixKernel(dev.Caps(), ir.I8), &c.MatrixI8, 1e12},
 	} {
 		if m.probe.source == "" {
 			continue
@@ -147,13 +153,19 @@ func fmaKernel(caps target.Caps) probe {
 	}
 }
 
-// matrixKernel is without source where the device has no matrix units.
-func matrixKernel(caps target.Caps) probe {
+// matrixKernel multiplies f16 or i8. It is without source where the device has
+// no matrix units for them.
+func matrixKernel(caps target.Caps, t ir.DType) probe {
+	name, elem, sum, sums := t.String()+" matrix", "float16_t", "float", target.Component("f32")
+	if t == ir.I8 {
+		elem, sum, sums = "int8_t", "int", "i32"
+	}
+	c := target.Component(t.String())
 	i := slices.IndexFunc(caps.Matrices, func(m target.MatrixShape) bool {
-		return m.A == "f16" && m.B == "f16" && m.C == "f32" && m.R == "f32" && m.Scope == target.ScopeSubgroup
+		return m.A == c && m.B == c && m.C == sums && m.R == sums && m.Scope == target.ScopeSubgroup
 	})
 	if !caps.Features.CooperativeMatrix || i < 0 {
-		return probe{name: "f16 matrix"}
+		return probe{name: name}
 	}
 	m := caps.Matrices[i]
 	rounds := 256
@@ -163,10 +175,10 @@ func matrixKernel(caps target.Caps) probe {
 	groups := probeGroups(caps) / 2
 	tile := float64(m.M) * float64(m.N) * float64(m.K)
 	return probe{
-		name:   "f16 matrix",
-		source: defines(matrixProbe, "ROUNDS", rounds, "M", int(m.M), "N", int(m.N), "K", int(m.K), "SUBGROUP", int(caps.SubgroupSize)),
-		env:    "vulkan1.3", groups: groups, read: 2 * 4 * int64(m.K) * int64(max(m.M, m.N)), write: 4 * 8 * int64(groups) * int64(m.M) * int64(m.N),
-		work: float64(groups) * 8 * 8 * float64(rounds) * tile * 2, full: true,
+		name:   name,
+		source: defines(matrixProbe, "ELEM", elem, "SUM", sum, "ROUNDS", rounds, "M", int(m.M), "N", int(m.N), "K", int(m.K), "SUBGROUP", int(caps.SubgroupSize)),
+		env:    "vulkan1.3", groups: groups, read: int64(t.BlockBytes()) * 4 * int64(m.K) * int64(max(m.M, m.N)), write: 4 * 8 * int64(groups) * int64(m.M) * int64(m.N),
+		work: float64(groups) * 8 * 8 * float64(rounds) * tile * 2, full: true, dtype: t,
 	}
 }
 
@@ -243,12 +255,15 @@ func (p probe) compile(ctx context.Context, dev *vk.Device) (*vk.Pipeline, error
 	return dev.NewPipeline(desc)
 }
 
-// fill gives the source random data: f16 in the matrix probe, whose products
-// stay finite, and f32 or any bits in the others.
+// fill gives the source random data: f16 or bytes in the matrix probes, where
+// products stay finite, and f32 or any bits in the others.
 func (p probe) fill(ctx context.Context, dev *vk.Device, src *vk.Buffer) error {
 	t, fill := ir.F32, Fill{0, 0.9} // sums of a converging series
-	if p.full {
+	switch p.dtype {
+	case ir.F16:
 		t, fill = ir.F16, Fill{-1, 1}
+	case ir.I8:
+		t, fill = ir.I8, anyByte
 	}
 	d, err := Random(p.name, t, fill, int(p.read)/t.BlockBytes())
 	if err != nil {

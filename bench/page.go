@@ -65,6 +65,9 @@ func (p *page) head(b *Baseline, reached, goals int) {
 	if r.Ceilings.MatrixF16 > 0 {
 		p.printf(", f16 matrix units %s TFLOP/s", digits(r.Ceilings.MatrixF16))
 	}
+	if r.Ceilings.MatrixI8 > 0 {
+		p.printf(", i8 matrix units %s TOP/s", digits(r.Ceilings.MatrixI8))
+	}
 	p.printf(".\n")
 	if goals > 0 {
 		p.printf("Of %d figures to reach, %d are reached.\n", goals, reached)

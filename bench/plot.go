@@ -15,7 +15,7 @@ import (
 // bandwidth. Names and figures appear where the pointer rests on a mark.
 func WriteSVG(w io.Writer, r *Report) error {
 	p := &plot{report: r, ceilings: r.Ceilings}
-	for _, c := range []*float64{&p.ceilings.CopyGBps, &p.ceilings.VectorF32, &p.ceilings.MatrixF16} {
+	for _, c := range []*float64{&p.ceilings.CopyGBps, &p.ceilings.VectorF32, &p.ceilings.MatrixF16, &p.ceilings.MatrixI8} {
 		if !drawable(*c) {
 			*c = 0
 		}
@@ -82,7 +82,7 @@ func (p *plot) layout() {
 		xs, ys = append(xs, intensity(r)), append(ys, r.TFlops)
 	}
 	c := p.ceilings
-	for _, roof := range []float64{c.VectorF32, c.MatrixF16} {
+	for _, roof := range []float64{c.VectorF32, c.MatrixF16, c.MatrixI8} {
 		if roof > 0 {
 			ys = append(ys, roof)
 		}
@@ -117,6 +117,7 @@ func (p *plot) roofline() {
 	}
 	p.flatRoof("f32 multiply-adds", c.VectorF32)
 	p.flatRoof("f16 matrix units", c.MatrixF16)
+	p.flatRoof("i8 matrix units", c.MatrixI8)
 	for _, r := range p.points {
 		p.printf(`<circle cx="%.1f" cy="%.1f" r="5" fill="%s" fill-opacity="0.75" stroke="#fff"><title>%s: %s us, %s TFLOP/s, %s GB/s</title></circle>`,
 			p.x(intensity(r)), p.y(r.TFlops), colors[r.Suite], html.EscapeString(r.Name), digits(r.Micros), digits(r.TFlops), digits(r.GBps))

@@ -27,8 +27,8 @@ func checkProduct(x, w, y *ir.Data, tol ir.Tolerance) error {
 // checkColumns compares the elements of a single row.
 func checkColumns(x, w, y *ir.Data, allowed float64) error {
 	row, have := make([]float64, x.Dims[1]), make([]float64, y.Dims[1])
-	ir.DecodeFloats(row, x.DType, x.Bytes)
-	ir.DecodeFloats(have, y.DType, y.Bytes)
+	decode(row, x.DType, x.Bytes)
+	decode(have, y.DType, y.Bytes)
 	want, err := dotRows(w, row)
 	if err != nil {
 		return err
@@ -84,6 +84,19 @@ func epsilon(t ir.DType) float64 {
 	return 0x1p-24
 }
 
+// decode decodes floats or integers.
+func decode(values []float64, t ir.DType, raw []byte) {
+	if t.IsFloat() {
+		ir.DecodeFloats(values, t, raw)
+		return
+	}
+	list := make([]int64, len(values))
+	ir.DecodeInts(list, t, raw)
+	for i, v := range list {
+		values[i] = float64(v)
+	}
+}
+
 // rowChunk is how many rows are decoded by one goroutine.
 const rowChunk = 64
 
@@ -99,7 +112,7 @@ func eachRow(d *ir.Data, f func(chunk, row int, values []float64)) error {
 		for i := from; i < to; i++ {
 			raw := d.Bytes[i*size : (i+1)*size]
 			if !d.DType.IsBlock() {
-				ir.DecodeFloats(values, d.DType, raw)
+				decode(values, d.DType, raw)
 			} else if err := quant.Dequantize(narrow, d.DType, raw); err != nil {
 				mu.Lock()
 				failed = err

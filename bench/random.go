@@ -15,6 +15,9 @@ import (
 // floats uniform in [-1, 1), integers in [0, 100).
 type Fill struct{ Lo, Hi float64 }
 
+// anyByte is every value of i8.
+var anyByte = Fill{-128, 128}
+
 // fillChunk is how many elements share a random generator, so that values do
 // not depend on the number of cores.
 const fillChunk = 1 << 16

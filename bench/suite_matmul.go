@@ -30,6 +30,8 @@ func matmulCases(scale Scale) []Case {
 		n = scale.of(n, n/32)
 		list = append(list, denseCase(ir.F32, n, n, n), splitCase(n, n, n))
 	}
+	list = append(list, bytesCase(n, n, n), bytesCase(scale.of(512, 16), scale.of(4096, 64), scale.of(14336, 224)),
+		scaledBytesCase(scale.of(512, 16), scale.of(4096, 64), scale.of(14336, 224)))
 	for _, t := range formats {
 		list = append(list, quantCase(t, scale.of(512, 16), scale.of(4096, 64), scale.of(14336, 512), frontend.HalfPrecision))
 	}
@@ -59,6 +61,28 @@ func denseCase(t ir.DType, m, n, k int) Case {
 		Axes: map[string]string{"x": "m k", "w": "n k", "y": "m n"}, Samples: matrixSample, Product: true,
 		Flops: product(m, n, k), Precision: precisionOf(t), Cached: true,
 	}
+}
+
+// bytesCase is a product of i8 with its sums, in i32, as they are.
+func bytesCase(m, n, k int) Case {
+	c := denseCase(ir.I8, m, n, k)
+	c.Precision, c.Fills = MatrixI8, map[string]Fill{"x": anyByte, "w": anyByte}
+	return c
+}
+
+// scaledBytesCase is a linear layer of a model quantized to i8: the sums times a
+// scale of their row and one of their column, and a bias, in f16.
+func scaledBytesCase(m, n, k int) Case {
+	c := bytesCase(m, n, k)
+	c.Name = name("matmul", "i8_scaled_bias", sizesText(m, n, k))
+	c.Build = func(b *frontend.Builder, s Sizes) {
+		x, w := b.Input("x", ir.I8, s["m"], s["k"]), b.Weight("w", ir.I8, s["n"], s["k"])
+		rows, columns, bias := b.Input("rows", ir.F32, s["m"], 1), b.Weight("columns", ir.F32, s["n"]), b.Weight("bias", ir.F32, s["n"])
+		b.Output("y", x.MatMulT(w).Cast(ir.F32).Mul(rows).Mul(columns).Add(bias).Cast(ir.F16))
+	}
+	c.Axes["rows"], c.Axes["columns"], c.Axes["bias"], c.Product = "m .", "n", "n", false
+	c.Fills["rows"], c.Fills["columns"] = Fill{0.001, 0.01}, Fill{0.001, 0.01}
+	return c
 }
 
 // plainCase is x[m,k] times w[k,n].

@@ -101,6 +101,9 @@ func (r *Report) Summary() string {
 	c := r.Ceilings
 	text := fmt.Sprintf("%d cases%s: %d ok, %d refused, %d wrong, %d failed\nceilings measured: copy %s GB/s, f32 %s TFLOP/s, f16 matrix %s TFLOP/s",
 		len(r.Results), r.compiledFor(), n[OK], n[Refused], n[Wrong], n[Failed], digits(c.CopyGBps), digits(c.VectorF32), digits(c.MatrixF16))
+	if c.MatrixI8 > 0 {
+		text += fmt.Sprintf(", i8 matrix %s TOP/s", digits(c.MatrixI8))
+	}
 	if c.Note != "" {
 		text += " (" + c.Note + ")"
 	}

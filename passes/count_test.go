@@ -32,6 +32,12 @@ const leaves = `
 	%long = input {name="long", dtype=f32, shape=[2,70000]}
 `
 
+// bytes8 are operands of a product of bytes.
+const bytes8 = `
+	%a8 = input {name="a8", dtype=i8, shape=[6,8]}
+	%w8 = weight {name="w8", dtype=i8, shape=[8,8]}
+`
+
 // heads are the operands of an attention.
 const heads = `
 	%q = input {name="q", dtype=f32, shape=[6,T,4]}
@@ -108,6 +114,18 @@ func TestKernelCounts(t *testing.T) {
 		{"a result needed before and after its epilogue", `
 			%1 = matmul %x, %w  %2 = add %1, %b
 			output "o" %1  output "p" %2`, "matmul"},
+		{"scales, bias and gelu after a product of bytes", bytes8 + `
+			%1 = matmul %a8, %w8 {transpose_b=true}  %2 = cast %1 {dtype=f32}  %3 = mul %2, %col  %4 = mul %3, %row
+			%5 = add %4, %b  %6 = gelu %5  %7 = cast %6 {dtype=f16}
+			output "o" %7`, "matmul"},
+		{"a product of bytes back to bytes", bytes8 + `
+			%1 = matmul %a8, %w8 {transpose_b=true}  %2 = cast %1 {dtype=f32}  %3 = mul %2, %row  %4 = round %3
+			%5 = clamp %4 {min=-127.0, max=127.0}  %6 = cast %5 {dtype=i8}
+			output "o" %6`, "matmul"},
+		{"rows made bytes before a product", bytes8 + `
+			%1 = abs %x  %2 = reduce_max %1 {axes=[1], keepdims=true}  %3 = div %x, %2  %4 = affine %3 {mul=127.0}  %5 = round %4
+			%6 = cast %5 {dtype=i8}  %7 = matmul %6, %w8 {transpose_b=true}  %8 = cast %7 {dtype=f32}  %9 = mul %8, %2
+			output "o" %9`, "row matmul"},
 		{"reshape after matmul", `
 			%1 = matmul %x, %w  %2 = reshape %1 {shape=[6,2,4]}  %3 = exp %2
 			output "o" %3`, "matmul"},
