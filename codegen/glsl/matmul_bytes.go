@@ -2,6 +2,7 @@ package glsl
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
@@ -64,27 +65,28 @@ func (m *matMul) packedQuad(o *matOperand, k text, all bool) text {
 		return convert(call("pack_bytes", m.quadAlong(o.value, m.fold, k, all, o.quadName())))
 	}
 	if all {
-		return convert(m.wordAt(o.value, a, k))
+		return convert(m.bytesAt(o.value, a, k, 4))
 	}
 	name := m.fresh(m.scope, o.quadName())
 	m.line("%s %s = %s;", m.quads.word, name, zero(m.quads.word).s)
 	m.openGuard("if (%s)", binary("<", k, m.dim(a.extent)).s)
-	m.line("%s = %s;", name, convert(m.wordAt(o.value, a, k)).s)
+	m.line("%s = %s;", name, convert(m.bytesAt(o.value, a, k, 4)).s)
 	m.close()
 	return primary(name)
 }
 
-// wordAt prints the four bytes of a load as they lie in memory.
-func (m *matMul) wordAt(v *kernel.Expr, a along, k text) text {
+// bytesAt prints 4 or 16 neighbouring bytes of a load as they lie in memory, in
+// a uint or a uvec4.
+func (m *matMul) bytesAt(v *kernel.Expr, a along, k text, bytes int) text {
 	b := m.buffers[v.Bind]
-	b.units[4] = true
+	b.units[bytes] = true
 	m.need(m.storageNeeds(b)...)
 	m.openScope()
 	m.bindAxis(a.axis, k)
 	m.plan(nil, []kernel.Index{v.Index})
-	at := binary("/", m.indexText(v.Index), uintLit(4))
+	at := binary("/", m.indexText(v.Index), uintLit(int64(bytes)))
 	m.close()
-	return primary(fmt.Sprintf("%s_words[%s]", b.name, at.s))
+	return primary(fmt.Sprintf("%s_%s[%s]", b.name, planeUnits[bytes].view, at.s))
 }
 
 // addQuads adds the products of two quads to a sum.
@@ -113,4 +115,50 @@ func (m *matMul) dotBytes() string {
 	}
 	m.helper("dot_bytes", m.quads.word)
 	return "dot_bytes"
+}
+
+// readsFourWords reports whether all operands are bytes that lie along the
+// contraction in whole vectors of four words.
+func (v *matVec) readsFourWords() bool {
+	whole := v.quads.word != "" && target.DivisibleBy(v.k.Fold, 16)
+	for _, o := range slices.Concat(v.a, v.b) {
+		whole = whole && o.value.Kind == kernel.ExprLoad && v.vectorLoad(o.value, v.fold, 16)
+	}
+	return whole
+}
+
+// accumulateWords is accumulate in loads of 16 bytes: a matrix product of few
+// rows is bound by memory.
+func (v *matVec) accumulateWords() {
+	s := v.s
+	v.line("")
+	k := v.loop("k", times(v.part, 16), v.dim(v.k.Fold), 16*s.LanesPerRow)
+	rows := map[*matOperand]string{}
+	for _, o := range v.a {
+		rows[o] = v.fresh(v.scope, o.name+"_rows")
+		v.line("uvec4 %s%s;", rows[o], arraySize(s.ThreadM))
+		v.repeat("i", s.ThreadM, func(i text) {
+			v.bindAxis(v.row, v.named("row", v.clampTo(i, v.row, s.TileM)))
+			v.line("%s = %s;", elementOf(rows[o], s.ThreadM, i).s, v.bytesAt(o.value, along{v.fold, v.k.Fold}, k, 16).s)
+		})
+	}
+	v.repeat("j", s.ThreadN, func(j text) {
+		v.bindAxis(v.col, primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, s.TileN))))
+		cols := map[*matOperand]string{}
+		for _, o := range v.b {
+			cols[o] = v.variable("uvec4", o.name+"_col", v.bytesAt(o.value, along{v.fold, v.k.Fold}, k, 16))
+		}
+		v.repeat("i", s.ThreadM, func(i text) {
+			for n, p := range v.products {
+				sum := v.sumsAt(plus(times(i, s.ThreadN), j))[n]
+				for _, c := range "xyzw" {
+					word := func(vector string) string {
+						return v.coerce("uint", v.quads.word, primary(fmt.Sprintf("%s.%c", vector, c))).s
+					}
+					v.addQuads(sum.s, word(elementOf(rows[p.a], s.ThreadM, i).s), word(cols[p.b]))
+				}
+			}
+		})
+	})
+	v.close()
 }

@@ -304,6 +304,8 @@ func matCases() []matCase {
 		{"direct i8", product{m: d(33), n: d(70), k: d(40), a: ir.I8, b: ir.I8, operands: ir.I8, transB: true}, direct(8, 6, 3, 8), nil},
 		{"direct u8 odd, scaled", product{m: d(17), n: d(35), k: d(37), a: ir.U8, b: ir.U8, operands: ir.U8, bias: true, half: true}, direct(8, 6, 3, 8), nil},
 		{"matvec i8", product{m: d(3), n: d(41), k: d(132), a: ir.I8, b: ir.I8, operands: ir.I8, transB: true}, vec(3, 16, 2, 2, 8), nil},
+		{"matvec i8 in fours", product{m: d(1), n: d(41), k: d(144), a: ir.I8, b: ir.I8, operands: ir.I8, transB: true}, vec(1, 8, 4, 1, 8), nil},
+		{"matvec u8 in fours, gated", product{m: d(5), n: d(41), k: d(80), a: ir.U8, b: ir.U8, operands: ir.U8, transB: true, gated: true}, vec(5, 8, 2, 2, 0), nil},
 		{"matvec u8 columns, scaled", product{m: d(1), n: d(50), k: d(41), a: ir.U8, b: ir.U8, operands: ir.U8, bias: true}, vec(1, 4, 16, 1, 0), nil},
 
 		{"direct whole tiles", product{m: d(32), n: d(64), k: d(32), a: f32, b: f32, transB: true}, direct(16, 16, 4, 8), nil},

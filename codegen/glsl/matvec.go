@@ -25,9 +25,13 @@ func (e *emitter) emitMatVec() {
 	if s.Tables {
 		v.shareTables()
 	}
-	if run, ok := v.blockRun(); ok {
+	run, blocks := v.blockRun()
+	switch {
+	case blocks:
 		v.accumulateBlocks(run)
-	} else {
+	case v.readsFourWords():
+		v.accumulateWords()
+	default:
 		v.accumulate()
 	}
 	if s.LanesPerRow == 1 {

@@ -171,7 +171,7 @@ func (t tuning) matTiles(k *kernel.Kernel) []Candidate {
 	var fitting, rest []Candidate
 	for _, tl := range t.tiles {
 		groups := min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
-		c := Candidate{tl.schedule(), fmt.Sprintf("%dx%dx%d in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K, tl.M, tl.N, groups)}
+		c := Candidate{tl.scheduleOf(k), fmt.Sprintf("%dx%dx%d in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K, tl.M, tl.N, groups)}
 		filled := 2*sh.M > int64(tl.M) && 2*sh.N > int64(tl.N)
 		if groups >= t.fill && filled && !tl.spills(len(k.Products)) {
 			fitting = append(fitting, c)
@@ -181,7 +181,7 @@ func (t tuning) matTiles(k *kernel.Kernel) []Candidate {
 	}
 	all := append(fitting, rest...)
 	for _, tl := range genericTuning(Caps{}).tiles { // so that any device has one that fits
-		all = append(all, Candidate{tl.schedule(), fmt.Sprintf("%dx%dx%d in small tiles", sh.M, sh.N, sh.K)})
+		all = append(all, Candidate{tl.scheduleOf(k), fmt.Sprintf("%dx%dx%d in small tiles", sh.M, sh.N, sh.K)})
 	}
 	return all
 }
@@ -192,6 +192,15 @@ func (t tuning) matTiles(k *kernel.Kernel) []Candidate {
 func (t tile) spills(products int) bool {
 	sums := t.ThreadM * t.ThreadN * products
 	return sums > 64 && products > 1 || sums > maxAccumulators
+}
+
+// scheduleOf is schedule for a product, four times as deep for bytes: in shared
+// memory they are words of four.
+func (t tile) scheduleOf(k *kernel.Kernel) kernel.Schedule {
+	if _, bytes := ByteProducts(k); bytes {
+		t.K *= 4
+	}
+	return t.schedule()
 }
 
 func (t tile) schedule() kernel.Schedule {
