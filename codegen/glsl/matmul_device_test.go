@@ -253,6 +253,16 @@ func twoStages(s kernel.Schedule) kernel.Schedule {
 	return s
 }
 
+func paired(s kernel.Schedule) kernel.Schedule {
+	s.Paired = true
+	return s
+}
+
+func inSteps(s kernel.Schedule) kernel.Schedule {
+	s.Steps = true
+	return s
+}
+
 // direct is a schedule of the direct variant: every invocation computes rows of
 // cols columns, k elements of the contraction at a time.
 func direct(wg, rows, cols, k int) kernel.Schedule {
@@ -294,6 +304,13 @@ func matCases() []matCase {
 		{"T batch", product{batch: []ir.Dim{tT}, m: d(2), n: d(3), k: d(4), a: f32, b: f32}, small, []int64{0, 1, 70}},
 		{"two stages", product{m: d(33), n: d(70), k: d(43), a: f32, b: f32, gated: true}, twoStages(small), nil},
 		{"two stages, T deep", product{m: d(20), n: d(9), k: tT, a: f32, b: f32, transB: true}, twoStages(small), []int64{0, 1, 4, 33, 70}},
+		{"paired", product{m: d(33), n: d(70), k: d(43), a: f32, b: f32, transB: true, bias: true}, paired(wide), nil},
+		{"steps", product{m: d(64), n: d(64), k: d(64), a: f32, b: f32, transB: true, bias: true}, inSteps(wide), nil},
+		{"steps, columns of four", product{m: d(33), n: d(68), k: d(43), a: f32, b: f32, gated: true, bias: true}, inSteps(wide), nil},
+		{"steps, odd columns", product{batch: []ir.Dim{d(2)}, m: d(33), n: d(71), k: d(43), a: f16, b: bf16, transA: true, transB: true, half: true}, inSteps(wide), nil},
+		{"steps in two stages, paired", product{m: d(130), n: d(132), k: d(40), a: f32, b: f32, transB: true}, paired(inSteps(twoStages(tiled(64, 64, 8, 8, 8)))), nil},
+		{"steps, T deep and wide", product{m: d(20), n: tT, k: tT, a: f32, b: f32}, paired(inSteps(tiled(16, 32, 12, 4, 4))), []int64{0, 1, 4, 33, 70}},
+		{"steps of q8_0, T rows", product{m: tT, n: d(40), k: d(64), a: f32, b: q8, transB: true, prologue: true}, inSteps(twoStages(tiled(16, 32, 16, 4, 8))), []int64{0, 1, 4, 33, 70}},
 		{"one sum per invocation", product{m: d(9), n: d(9), k: d(9), a: f32, b: f32}, tiled(8, 8, 8, 1, 1), nil},
 
 		{"i8", product{m: d(33), n: d(70), k: d(64), a: ir.I8, b: ir.I8, operands: ir.I8, transB: true}, small, nil},
@@ -358,7 +375,7 @@ func randomMatCases(t *testing.T, caps target.Caps, count int) []matCase {
 		case 0:
 			tm, tn := power(4), power(4)
 			s = tiled(tm*power(5), tn*power(5), 4*power(4), tm, tn)
-			s.Stages = r.IntN(3)
+			s.Stages, s.Paired, s.Steps = r.IntN(3), coin(), coin()
 		case 1:
 			s = direct(8*power(4), 1+r.IntN(20), 1+r.IntN(4), 4*power(3))
 		default:

@@ -17,6 +17,12 @@ import (
 // stride apart. Rows of the staged tiles are an odd number of vectors long, so
 // that the 8 invocations whose 16-byte reads go together hit different banks.
 //
+// Paired invocations stand in blocks of 2x2, of which two lanes each read the
+// same: 16-byte reads of 8 lanes then go together with those of the next 8.
+//
+// Kept step by step, the rows of a tile lie side by side in every step along the
+// contraction; see matmul_steps.go.
+//
 // With two stages of tiles, the next ones are on their way from memory, in
 // registers, while one pair is multiplied.
 func (e *emitter) emitMatTile() {
@@ -26,10 +32,13 @@ func (e *emitter) emitMatTile() {
 	if e.err != nil {
 		return
 	}
-	m.declareSums(s.ThreadM * s.ThreadN)
+	if s.Steps {
+		m.declareQuadSums()
+	} else {
+		m.declareSums(s.ThreadM * s.ThreadN)
+	}
 	across := s.TileN / s.ThreadN
-	x := primary(m.variable("uint", "tx", remainder(self, across, s.Workgroup)))
-	y := primary(m.variable("uint", "ty", quotient(self, across, s.Workgroup)))
+	x, y := m.placeInTile(self, across)
 	tiles := map[*matOperand]string{}
 	for _, o := range slices.Concat(m.a, m.b) {
 		tiles[o] = m.share(m.quads.typ(), "tile_"+o.name, max(s.Stages, 1)*m.tileSize(o))
@@ -43,6 +52,10 @@ func (e *emitter) emitMatTile() {
 	}
 
 	m.line("")
+	if s.Steps {
+		t.finishSteps(x, y)
+		return
+	}
 	m.repeat("i", s.ThreadM, func(i text) {
 		row := primary(m.variable("uint", "row", plus(plus(m.row0, y), times(i, s.TileM/s.ThreadM))))
 		m.repeat("j", s.ThreadN, func(j text) {
@@ -50,6 +63,18 @@ func (e *emitter) emitMatTile() {
 			m.finish(row, col, m.sumsAt(plus(times(i, s.ThreadN), j)))
 		})
 	})
+}
+
+// placeInTile says which column and row of invocations one belongs to, of
+// which there are across in a row.
+func (m *matMul) placeInTile(self text, across int) (x, y text) {
+	x, y = remainder(self, across, m.s.Workgroup), quotient(self, across, m.s.Workgroup)
+	if m.s.Paired {
+		blocks := quotient(self, 4, m.s.Workgroup)
+		x = plus(remainder(self, 2, m.s.Workgroup), times(remainder(blocks, across/2, m.s.Workgroup/4), 2))
+		y = plus(remainder(quotient(self, 2, m.s.Workgroup), 2, m.s.Workgroup/2), times(quotient(blocks, across/2, m.s.Workgroup/4), 2))
+	}
+	return primary(m.variable("uint", "tx", x)), primary(m.variable("uint", "ty", y))
 }
 
 // sumsAt prints sum number i of every product.
@@ -79,6 +104,9 @@ func (m *matMul) extentOf(o *matOperand) int {
 
 // tileSize is the room of an operand's tile, in vectors.
 func (m *matMul) tileSize(o *matOperand) int {
+	if m.s.Steps {
+		return m.s.TileK * target.StepPitch(m.extentOf(o))
+	}
 	return m.extentOf(o) * target.TilePitch(m.s.TileK)
 }
 
@@ -88,10 +116,10 @@ func (m *matTile) takeTurns(x, y text) {
 	k0 := m.loop("k0", primary("0u"), m.dim(m.k.Fold), m.s.TileK)
 	for _, o := range slices.Concat(m.a, m.b) {
 		m.comment("Stage %d %s of %s.", m.extentOf(o), m.linesOf(o), o.name)
-		m.fetch(o, k0, func(_, place, value text) { m.line("%s[%s] = %s;", m.tiles[o], place.s, value.s) })
+		m.fetch(o, k0, func(_, line, quad, value text) { m.put(o, primary("0u"), line, quad, value) })
 	}
 	m.line("barrier();")
-	m.multiply(m.tiles, x, y, text{})
+	m.multiplyTiles(x, y, primary("0u"))
 	m.line("barrier();")
 	m.close()
 }
@@ -116,7 +144,7 @@ func (m *matTile) overlap(x, y text) {
 	m.openMore(k1)
 	m.fetchNext(k1)
 	m.close()
-	m.multiply(m.tiles, x, y, stage)
+	m.multiplyTiles(x, y, stage)
 	m.line("%s = 1u - %s;", stage.s, stage.s)
 	m.openMore(k1)
 	m.putNext(stage)
@@ -141,17 +169,33 @@ func (m *matTile) linesOf(o *matOperand) string {
 func (m *matTile) fetchNext(k0 text) {
 	for _, o := range slices.Concat(m.a, m.b) {
 		m.comment("Fetch %d %s of %s.", m.extentOf(o), m.linesOf(o), o.name)
-		m.fetch(o, k0, func(i, _, value text) { m.line("%s = %s;", elementOf(m.next[o], m.rounds(o), i).s, value.s) })
+		m.fetch(o, k0, func(i, _, _, value text) { m.line("%s = %s;", elementOf(m.next[o], m.rounds(o), i).s, value.s) })
 	}
 }
 
 func (m *matTile) putNext(stage text) {
 	for _, o := range slices.Concat(m.a, m.b) {
-		m.eachQuad(o, func(i, line, quad text) {
-			place := plus(times(stage, m.tileSize(o)), plus(times(line, target.TilePitch(m.s.TileK)), quad))
-			m.line("%s[%s] = %s;", m.tiles[o], place.s, elementOf(m.next[o], m.rounds(o), i).s)
-		})
+		m.eachQuad(o, func(i, line, quad text) { m.put(o, stage, line, quad, elementOf(m.next[o], m.rounds(o), i)) })
 	}
+}
+
+// put stores a quad of a line of an operand's tile in shared memory.
+func (m *matTile) put(o *matOperand, stage, line, quad, value text) {
+	if m.s.Steps {
+		m.putSteps(o, stage, line, quad, value)
+		return
+	}
+	place := plus(times(stage, m.tileSize(o)), plus(times(line, target.TilePitch(m.s.TileK)), quad))
+	m.line("%s[%s] = %s;", m.tiles[o], place.s, value.s)
+}
+
+// multiplyTiles adds the products of a stage's tiles to the sums.
+func (m *matTile) multiplyTiles(x, y, stage text) {
+	if m.s.Steps {
+		m.multiplySteps(x, y, stage)
+		return
+	}
+	m.multiply(m.tiles, x, y, stage)
 }
 
 // eachQuad writes body for the vectors of a tile that an invocation moves:
@@ -183,8 +227,8 @@ func (m *matTile) eachQuad(o *matOperand, body func(i, line, quad text)) {
 
 // fetch reads a tile of an operand: TileK/4 vectors of each of its lines,
 // beginning at k0. It hands keep what an invocation has read, the number it has
-// among its own and the place it goes to.
-func (m *matTile) fetch(o *matOperand, k0 text, keep func(i, place, value text)) {
+// among its own, and its line and place in the tile.
+func (m *matTile) fetch(o *matOperand, k0 text, keep func(i, line, quad, value text)) {
 	origin := m.col0
 	if o.axis == m.row {
 		origin = m.row0
@@ -194,22 +238,18 @@ func (m *matTile) fetch(o *matOperand, k0 text, keep func(i, place, value text))
 		m.bindAxis(o.axis, at)
 		k := primary(m.variable("uint", "k", plus(k0, times(quad, 4))))
 		value := m.quad(o, k, target.DivisibleBy(m.k.Fold, m.s.TileK))
-		keep(i, plus(times(line, target.TilePitch(m.s.TileK)), quad), value)
+		keep(i, line, quad, value)
 	})
 }
 
-// multiply adds the products of the tiles in a stage to the sums; an empty
-// stage is the only one.
+// multiply adds the products of the tiles in a stage to the sums.
 func (m *matMul) multiply(tiles map[*matOperand]string, x, y, stage text) {
 	s := m.s
 	pitch := target.TilePitch(s.TileK)
 	m.line("")
 	quad := m.loop("quad", primary("0u"), uintLit(int64(s.TileK/4)), 1)
 	read := func(o *matOperand, line text) text {
-		place := plus(times(line, pitch), quad)
-		if stage.s != "" {
-			place = plus(times(stage, m.tileSize(o)), place)
-		}
+		place := plus(times(stage, m.tileSize(o)), plus(times(line, pitch), quad))
 		return primary(tiles[o] + "[" + place.s + "]")
 	}
 	cols := map[*matOperand]string{}

@@ -57,6 +57,13 @@ type Schedule struct {
 	ThreadM int `json:"thread_m,omitempty"` // rows per invocation
 	ThreadN int `json:"thread_n,omitempty"` // columns per invocation
 	Stages  int `json:"stages,omitempty"`   // tiles of each operand in shared memory; with 2, one is fetched while one is multiplied
+	// Paired, of tile, puts invocations into the tile in blocks of 2x2, so that
+	// every vector from shared memory is for two of four neighbours.
+	Paired bool `json:"paired,omitempty"`
+	// Steps, of tile, keeps operands in shared memory step by step along the
+	// contraction instead of row by row, and gives invocations rows and columns
+	// four side by side.
+	Steps bool `json:"steps,omitempty"`
 
 	// Matrix products on matrix units. The subgroups of a coopmat workgroup
 	// share its tile in a grid of SubgroupsM x SubgroupsN, in fragments of
@@ -113,6 +120,12 @@ func (s Schedule) String() string {
 		t += fmt.Sprintf(" tile=%dx%dx%d thread=%dx%d", s.TileM, s.TileN, s.TileK, s.ThreadM, s.ThreadN)
 		if s.Stages > 1 {
 			t += fmt.Sprintf(" stages=%d", s.Stages)
+		}
+		if s.Paired {
+			t += " paired"
+		}
+		if s.Steps {
+			t += " steps"
 		}
 	case VarMatVec:
 		t += fmt.Sprintf(" rows=%dx%d vec=%d", s.TileM, s.TileN, s.Vec)

@@ -120,6 +120,10 @@ func TestCheckRefuses(t *testing.T) {
 		{"rows of a direct tile", mm, goodDirect, func(s *kernel.Schedule, _ *Caps) { s.ThreadM = 8; s.Workgroup = 32 }, "do not share"},
 		{"direct spills", mm, goodDirect, func(s *kernel.Schedule, _ *Caps) { s.TileM, s.ThreadM = 64, 64 }, "spill"},
 		{"tile invocations", mm, goodTile, func(s *kernel.Schedule, _ *Caps) { s.Workgroup = 64 }, "takes 128 invocations"},
+		{"paired", mm, goodTile, func(s *kernel.Schedule, _ *Caps) { s.Paired = true }, ""},
+		{"paired alone", mm, goodTile, func(s *kernel.Schedule, _ *Caps) { s.Paired, s.TileM, s.Workgroup = true, 4, 8 }, "no blocks of 2x2"},
+		{"steps", mm, goodTile, func(s *kernel.Schedule, _ *Caps) { s.Steps = true }, ""},
+		{"steps of two", mm, goodTile, func(s *kernel.Schedule, _ *Caps) { s.Steps, s.ThreadN, s.TileN = true, 2, 16 }, "vectors of four both ways"},
 		{"spills", mm, goodTile, func(s *kernel.Schedule, _ *Caps) {
 			s.TileM, s.TileN, s.ThreadM, s.ThreadN = 128, 128, 16, 16
 			s.Workgroup = 64

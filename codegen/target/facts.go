@@ -224,6 +224,9 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 		return s.Workgroup * rowSlotBytes(k)
 	case kernel.VarMatTile:
 		a, b := operands(k)
+		if s.Steps {
+			return (a*StepPitch(s.TileM) + b*StepPitch(s.TileN)) * s.TileK * 16 * max(s.Stages, 1)
+		}
 		vector := 16
 		if _, bytes := ByteProducts(k); bytes {
 			vector = 4
@@ -288,6 +291,11 @@ func tableBytes(k *kernel.Kernel) int {
 	}
 	return n
 }
+
+// StepPitch is the same between steps of an operand's tile of so many rows or
+// columns, where they are kept step by step. The vector too many makes what a
+// quad along the contraction is taken apart into hit different banks.
+func StepPitch(extent int) int { return extent/4 + 1 }
 
 // matVecPartials is how many partial sums of one result meet in shared memory.
 func matVecPartials(s kernel.Schedule) int {

@@ -285,15 +285,16 @@ func tileSpace(leastN, mostM int) []tile {
 
 func matTileSpace() []kernel.Schedule {
 	var all []kernel.Schedule
-	for _, t := range tileSpace(8, 128) {
+	wide := []tile{{128, 128, 8, 8, 16}, {128, 128, 8, 16, 8}, {128, 256, 8, 8, 16}, {256, 128, 8, 16, 8}} // past what tileSpace goes to
+	for _, t := range append(tileSpace(8, 128), wide...) {
 		s := t.schedule()
-		all = append(all, s)
-		if s.Stages == 0 {
-			s.Stages = 2
-		} else {
-			s.Stages = 0
+		for _, s.Stages = range []int{s.Stages, 2 - s.Stages} {
+			for _, s.Paired = range []bool{false, true} {
+				for _, s.Steps = range []bool{false, true} {
+					all = append(all, s)
+				}
+			}
 		}
-		all = append(all, s)
 	}
 	return all
 }
