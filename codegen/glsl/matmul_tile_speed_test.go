@@ -1,10 +1,14 @@
 package glsl_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -15,57 +19,172 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-var speedSize = flag.Int("size", 4096, "rows, columns and depth of the products to time")
+var speedCube = flag.Int("cube", 4096, "rows, columns and depth of the products to time")
 
 // TestMatTileSpeed times tiles of products in f32 on the device, the one that is
-// chosen first, and compares the results of each. The rates of tiles in package
-// target come from it.
+// chosen first, and compares samples of the results of each. The rates of tiles
+// in package target come from it.
 func TestMatTileSpeed(t *testing.T) {
 	if !*speed {
 		t.Skip("run with -args -speed")
 	}
 	dev := vktest.Device(t, vk.DeviceOptions{})
-	n := *speedSize
-	p := product{m: d(n), n: d(n), k: d(n), a: ir.F32, b: ir.F32, transB: true}
-	chosen, _, err := target.Select(p.kernel(), dev.Caps())
-	check(t, err)
-	var cases []kernel.Schedule
+	n := *speedCube
+	bench := newCubeBench(t, dev, n)
+	defer bench.close(t)
+	var tiles []kernel.Schedule
 	var shaders []*glsl.Shader
 	var sources []spirv.Shader
-	all := slices.DeleteFunc(timedTiles(), func(s kernel.Schedule) bool { return s == chosen })
-	for _, s := range append([]kernel.Schedule{chosen}, all...) {
-		if err := target.Check(p.kernel(), s, dev.Caps()); err != nil {
-			fmt.Println(s, err)
-			continue
-		}
-		sh, err := glsl.Emit(p.kernel(), s, dev.Caps(), nil)
+	for _, s := range timedTiles(t, bench.k, dev.Caps()) {
+		sh, err := glsl.Emit(bench.k, s, dev.Caps(), nil)
 		check(t, err)
-		cases, shaders = append(cases, s), append(shaders, sh)
+		tiles, shaders = append(tiles, s), append(shaders, sh)
 		sources = append(sources, spirv.Shader{Name: fmt.Sprint(len(sources)), Source: sh.Source})
 	}
-	modules := compileAll(t, sources)
-	run := newMatVecRun(t, dev, p, ir.F32, n, n)
-	defer run.close(t)
-	for i, s := range cases {
-		each := run.time(t, shaders[i], modules[i])
-		fmt.Printf("%8.1f us %5.1f TFLOP/s  %s\n", each.Seconds()*1e6, 2*float64(n)*float64(n)*float64(n)/each.Seconds()/1e12, s)
+	var descs []vk.PipelineDesc
+	for i, code := range compileAll(t, sources) {
+		descs = append(descs, vk.PipelineDesc{Name: tiles[i].String(), Code: code, Buffers: len(bench.ranges)})
+	}
+	pipelines, err := dev.NewPipelines(context.Background(), descs)
+	check(t, err)
+	for i, s := range tiles {
+		each := bench.time(t, pipelines[i], shaders[i])
+		fmt.Printf("%8.1f us %5.1f TFLOP/s  %s\n", each.Seconds()*1e6, 2*math.Pow(float64(n), 3)/each.Seconds()/1e12, s)
+		check(t, pipelines[i].Close())
 	}
 }
 
-// timedTiles lists large tiles, each as it is, paired, in steps, and both.
-func timedTiles() []kernel.Schedule {
-	var all []kernel.Schedule
+// timedTiles lists the chosen tile and large ones that the device can run, as
+// they are, paired, in steps, and both.
+func timedTiles(t *testing.T, k *kernel.Kernel, caps target.Caps) []kernel.Schedule {
+	chosen, _, err := target.Select(k, caps)
+	check(t, err)
+	all := []kernel.Schedule{chosen}
+	add := func(s kernel.Schedule) {
+		if target.Check(k, s, caps) == nil && !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
 	for _, s := range []kernel.Schedule{
 		twoStages(tiled(128, 128, 8, 8, 16)), twoStages(tiled(128, 128, 8, 16, 8)), twoStages(tiled(128, 128, 8, 8, 8)),
 		twoStages(tiled(128, 128, 16, 8, 8)), tiled(128, 128, 16, 8, 8),
 	} {
-		all = append(all, s, paired(s), inSteps(s), paired(inSteps(s)))
+		for _, s := range []kernel.Schedule{s, paired(s), inSteps(s), paired(inSteps(s))} {
+			add(s)
+		}
 	}
 	for _, s := range []kernel.Schedule{
 		tiled(128, 128, 16, 8, 16), tiled(64, 128, 8, 8, 8), tiled(64, 128, 16, 8, 8), tiled(128, 64, 8, 8, 8),
 		tiled(64, 256, 8, 8, 16), tiled(128, 256, 8, 8, 16), tiled(256, 128, 8, 16, 8), tiled(128, 128, 4, 8, 8),
 	} {
-		all = append(all, paired(inSteps(twoStages(s))))
+		add(paired(inSteps(twoStages(s))))
 	}
 	return all
+}
+
+// cubeBench is a product of square matrices in f32, the right one transposed,
+// on random data.
+type cubeBench struct {
+	dev    *vk.Device
+	k      *kernel.Kernel
+	n      int
+	a, b   []float64
+	ranges []vk.BufferRange
+	warm   bool
+}
+
+func newCubeBench(t *testing.T, dev *vk.Device, n int) *cubeBench {
+	r := rand.New(rand.NewPCG(1, 2))
+	p := product{m: d(n), n: d(n), k: d(n), a: ir.F32, b: ir.F32, transB: true}
+	c := &cubeBench{dev: dev, k: p.kernel(), n: n}
+	for _, bind := range c.k.Bindings {
+		x := randomTensor(t, r, ir.F32, bind.Elems)
+		switch bind.Name {
+		case "a":
+			c.a = x.values
+		case "b":
+			c.b = x.values
+		}
+		buf, err := dev.NewBuffer(bind.Name, int64(len(x.bytes)), vk.DeviceMemory)
+		check(t, err)
+		check(t, dev.Upload(context.Background(), buf, 0, x.bytes))
+		c.ranges = append(c.ranges, vk.Whole(buf))
+	}
+	return c
+}
+
+func (c *cubeBench) close(t *testing.T) {
+	for _, r := range c.ranges {
+		check(t, r.Buffer.Close())
+	}
+}
+
+// time returns the median time of a dispatch.
+func (c *cubeBench) time(t *testing.T, pipeline *vk.Pipeline, sh *glsl.Shader) time.Duration {
+	const runs = 12
+	ctx := context.Background()
+	bindings, err := c.dev.NewBindings([]vk.BindingSet{{Name: c.k.Name, Buffers: c.ranges}})
+	check(t, err)
+	defer bindings.Close()
+	stamps, err := c.dev.NewTimestamps(runs + 1)
+	check(t, err)
+	defer stamps.Close()
+	grid, err := sh.Grid.Eval(nil)
+	check(t, err)
+	list := c.dev.NewCommandList()
+	list.ResetTimestamps(stamps)
+	list.BindPipeline(pipeline)
+	list.Bind(bindings, 0)
+	list.Timestamp(stamps, 0)
+	for i := range runs {
+		list.Dispatch(grid[0], grid[1], grid[2])
+		list.Barrier(vk.StageCompute, vk.StageCompute)
+		list.Timestamp(stamps, i+1)
+	}
+	recording, err := c.dev.Record(c.k.Name, list)
+	check(t, err)
+	defer recording.Close()
+	warmUp := 80 * time.Millisecond
+	if !c.warm {
+		c.warm, warmUp = true, 300*time.Millisecond
+	}
+	for start := time.Now(); time.Since(start) < warmUp; {
+		check(t, c.dev.Run(ctx, recording))
+	}
+	times, err := stamps.Read(0, runs+1)
+	check(t, err)
+	c.compare(t, sh)
+	each := make([]time.Duration, runs)
+	for i := range each {
+		each[i] = times[i+1] - times[i]
+	}
+	slices.Sort(each)
+	return each[runs/2]
+}
+
+// compare checks some rows of the result in columns of every place in a tile,
+// and makes them NaN for the next tile.
+func (c *cubeBench) compare(t *testing.T, sh *glsl.Shader) {
+	t.Helper()
+	ctx, out := context.Background(), c.ranges[len(c.ranges)-1].Buffer
+	row := make([]byte, 4*c.n)
+	got := make([]float64, c.n)
+	for i := 5; i < c.n; i += c.n/16 + 1 {
+		at := int64(i) * int64(len(row))
+		check(t, c.dev.Download(ctx, row, out, at))
+		ir.DecodeFloats(got, ir.F32, row)
+		for j := 0; j < c.n; j += 37 {
+			want := 0.0
+			for l := range c.n {
+				want += c.a[i*c.n+l] * c.b[j*c.n+l]
+			}
+			if !(math.Abs(got[j]-want) <= 1e-6*float64(c.n)) {
+				t.Fatalf("element %d,%d is %g, want %g\n%s", i, j, got[j], want, sh.Source)
+			}
+		}
+		for j := range row {
+			row[j] = 0xff
+		}
+		check(t, c.dev.Upload(ctx, out, at, row))
+	}
 }
