@@ -281,9 +281,9 @@ func (v *matVec) wideCall(r blockRun, b *buffer, block text, s strip, w text) te
 	case r.joined: // of 16 elements a plane
 		return call(v.wideQuants(b), block, s.e, w)
 	case r.f.planes > 1:
-		return call(v.wideQuants(b), block, plus(s.e, times(w, 16)), s.p)
+		return call(v.wideQuants(b), block, within(s.e, times(w, 16)), s.p)
 	}
-	return call(v.wideQuants(b), block, plus(s.e, times(w, 16)))
+	return call(v.wideQuants(b), block, within(s.e, times(w, 16)))
 }
 
 // wideElement prints quad t of what readWide has read.
@@ -303,14 +303,26 @@ func (v *matVec) blockOf(o *matOperand, block text) text {
 	return plus(v.indexText(rest), block)
 }
 
+// within is e plus an offset of fewer elements than e is a multiple of: compilers
+// see through divisions and remainders of that where it is an or.
+func within(e, offset text) text {
+	switch {
+	case e.s == "0u":
+		return offset
+	case offset.s == "0u":
+		return e
+	}
+	return binary("|", e, offset)
+}
+
 // quadArgs are the arguments of a decoder of quad t of a strip.
 func (v *matVec) quadArgs(r blockRun, block text, s strip, t text) []text {
-	e, p := plus(s.e, times(t, 4)), s.p
+	e, p := within(s.e, times(t, 4)), s.p
 	if perPlane := r.f.stride / 4; r.joined {
-		e, p = plus(s.e, times(remainder(t, perPlane, r.quads), 4)), quotient(t, perPlane, r.quads)
+		e, p = within(s.e, times(remainder(t, perPlane, r.quads), 4)), quotient(t, perPlane, r.quads)
 	}
 	if !r.f.interleaved() && r.f.planes > 1 {
-		e = plus(s.e, times(quotient(t, r.f.planes, r.quads), r.f.superblock()))
+		e = within(s.e, times(quotient(t, r.f.planes, r.quads), r.f.superblock()))
 		p = remainder(t, r.f.planes, r.quads)
 	}
 	args := []text{block, e}
@@ -324,7 +336,7 @@ func (v *matVec) quadArgs(r blockRun, block text, s strip, t text) []text {
 func (v *matVec) addScaled(r blockRun, s strip, n int, block text, dots string) {
 	p := v.products[n]
 	b := v.blockBuffer(p.b)
-	scale := v.variable(r.f.scaleType(), "scale", call("scale_"+b.base, block, plus(s.e, s.at)))
+	scale := v.variable(r.f.scaleType(), "scale", call("scale_"+b.base, block, within(s.e, s.at)))
 	v.repeat("i", v.s.ThreadM, func(i text) {
 		sum := v.sumsAt(plus(times(i, v.s.ThreadN), s.j))[n]
 		if r.ints {

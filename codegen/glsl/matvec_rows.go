@@ -86,7 +86,7 @@ func (v *matVec) readWhole(r blockRun, o *matOperand, s strip) wholeBlock {
 				v.line("%s = %s;", elementOf(w.quants, cols*perColumn, plus(times(j, perColumn), i)).s, v.wideCall(r, b, at, s, i).s)
 			})
 		}
-		scale := v.variable(r.f.scaleType(), "scale", call("scale_"+b.base, at, plus(s.e, s.at)))
+		scale := v.variable(r.f.scaleType(), "scale", call("scale_"+b.base, at, within(s.e, s.at)))
 		v.line("%s = %s;", elementOf(w.scale, cols, j).s, r.wholeScale(scale))
 	})
 	return w
