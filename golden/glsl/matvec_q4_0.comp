@@ -77,10 +77,10 @@ void main() {
                 dots = 0.0;
                 uint at = col * 128u + block;
                 [[unroll]] for (uint t = 0u; t < 2u; ++t) {
-                    vec4 levels = bytes_subnormal(quants_b(at, e + t * 4u, p));
+                    vec4 levels = bytes_subnormal(quants_b(at, e | t * 4u, p));
                     dots += dot(levels, a_strip[t]);
                 }
-                float scale = scale_b(at, e + p * 16u);
+                float scale = scale_b(at, e | p * 16u);
                 acc[j] += scale * (16777216.0 * dots - 8.0 * a_sum);
             }
         }

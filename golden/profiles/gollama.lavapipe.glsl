@@ -1430,7 +1430,7 @@ void main() {
             dots = 0.0;
             uint at = col * 8u + block;
             [[unroll]] for (uint t = 0u; t < 2u; ++t) {
-                vec4 levels = bytes_signed(quants_weight(at, e + t * 4u));
+                vec4 levels = bytes_signed(quants_weight(at, e | t * 4u));
                 dots += dot(levels, a_strip[t]);
             }
             float scale = scale_weight(at, e);
