@@ -285,8 +285,8 @@ func (b *speedBench) run(t *testing.T, task *speedTask) {
 			verdict = " WRONG"
 			t.Errorf("%s %s: %v", task.dtype, s, err)
 		}
-		text := fmt.Sprintf("%-8s n=%d %-6s %8.1f us %6.0f GB/s  %s%s", task.dtype, task.rows, map[bool]string{true: "bytes", false: "floats"}[task.bytes],
-			each.Seconds()*1e6, float64(size)/each.Seconds()/1e9, s, verdict)
+		text := fmt.Sprintf("%-8s n=%d %-6s %8.1f us %6.0f GB/s  lanes=%-3d cols=%d  %s%s", task.dtype, task.rows, map[bool]string{true: "bytes", false: "floats"}[task.bytes],
+			each.Seconds()*1e6, float64(size)/each.Seconds()/1e9, s.LanesPerRow, s.ThreadN, s, verdict)
 		fmt.Println(text + map[bool]string{true: " (chosen)"}[i == 0])
 		if verdict == "" {
 			results = append(results, timed{each, text})

@@ -8,35 +8,52 @@ import (
 // blockTuning is what a class of devices does with one block format.
 type blockTuning struct {
 	layout kernel.Layout
-	floats blockVec // by rows of floats
-	bytes  blockVec // by rows of bytes; its zero value says that those are no faster
+	floats blockVecs // by rows of floats
+	bytes  blockVecs // by rows of bytes; none says that those are no faster
 }
+
+// blockVecs are ways to read blocks by more and more rows.
+type blockVecs []blockVec
 
 // blockVec is how products of few rows read blocks.
 type blockVec struct {
+	rows       int  // for at most so many; 0 is for one row, and adapted to more
 	run        int  // elements that an invocation takes at once
 	lanes      int  // invocations per sum, at least
+	workgroup  int  // invocations of a workgroup, if more
 	columns    int  // that share the reading of A
 	ahead      int  // runs that are read before they are multiplied
 	subnormals bool // quants become floats as subnormal halves
+	tables     bool // codebooks are copied to shared memory
+	staged     bool // rows pass through shared memory
 }
 
 // blockVec returns how a product of few rows is to read the blocks of its B:
-// what was measured for the format, or else what goes for all.
+// what was measured for the format and so many rows, or else what goes for all.
 func (t tuning) blockVec(k *kernel.Kernel, b ir.DType, sh matShape) blockVec {
-	v := t.blocks[b].floats
-	if _, _, ok := ByteRows(k, k.Products[0].A); ok {
-		v = t.blocks[b].bytes
+	measured := t.blocks[b].floats
+	if readsBytes(k) {
+		measured = t.blocks[b].bytes
 	}
-	if v.run == 0 {
-		v = blockVec{run: t.runOf(b), lanes: t.blockLanes, columns: t.blockColumns}
+	v := blockVec{run: t.runOf(b), lanes: t.blockLanes, columns: t.blockColumns}
+	for _, m := range measured {
+		if v = m; int64(m.rows) >= sh.M {
+			return v
+		}
 	}
-	if sh.M > 1 {
+	return v.adapted(sh.M)
+}
+
+// adapted is how more rows than were measured read blocks: an invocation keeps
+// something of each.
+func (v blockVec) adapted(rows int64) blockVec {
+	if rows > 1 {
 		v.columns = min(v.columns, 4)
 	}
-	for rows := sh.M; rows > 2 && v.run > 8; rows = (rows + 1) / 2 {
-		v.run /= 2 // an invocation keeps that much of several rows of A
+	for ; rows > 2 && v.run > 8; rows = (rows + 1) / 2 {
+		v.run /= 2
 	}
+	v.staged = v.staged && rows == 1
 	return v
 }
 
@@ -73,5 +90,5 @@ func Layout(t ir.DType, readers []*kernel.Kernel, caps Caps) kernel.Layout {
 // WantsBytes reports whether so many rows multiply blocks faster as bytes than
 // as floats.
 func WantsBytes(t ir.DType, rows ir.Dim, caps Caps) bool {
-	return caps.Features.IntegerDotProduct && rows.Max() <= MaxMatVecRows && classOf(caps).tune(caps).blocks[t].bytes.run > 0
+	return caps.Features.IntegerDotProduct && rows.Max() <= MaxMatVecRows && classOf(caps).tune(caps).blocks[t].bytes != nil
 }

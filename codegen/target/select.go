@@ -221,7 +221,8 @@ func (t tuning) matVecs(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	most := t.vecWorkgroup
 	if b := blocksOf(k); b != ir.Invalid {
-		most = max(most, t.blockVec(k, b, sh).lanes)
+		v := t.blockVec(k, b, sh)
+		most = max(most, v.lanes, v.workgroup)
 	}
 	for wg := most; wg >= smallest; wg /= 2 {
 		if FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
@@ -257,7 +258,12 @@ func (t tuning) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 			cols /= 2 // rather than leave cores idle
 		}
 		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, subgroup)
-		s.TileK, s.Ahead, s.Subnormals = v.run, v.ahead, v.subnormals
+		s.TileK, s.Ahead, s.Subnormals, s.Tables = v.run, v.ahead, v.subnormals, v.tables
+		if v.staged {
+			s.StageRows = true
+			all = append(all, Candidate{s, reason + ", rows through shared memory"})
+			s.StageRows = false // where that takes too much
+		}
 		all = append(all, Candidate{s, reason})
 	}
 	if t.subgroup > 0 {
