@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,6 +136,68 @@ func TestSplitOperands(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRandomSplits runs random graphs whose products all allow it with their
+// operands split.
+func TestRandomSplits(t *testing.T) {
+	splits, compared := 0, 0
+	for seed := *firstSeed; seed < *firstSeed+uint64(*randomGraphs); seed++ {
+		g, err := graphgen.New(seed, graphgen.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g, err = allowSplits(g); err != nil {
+			t.Fatal(err)
+		}
+		r := rand.New(rand.NewPCG(seed, 3))
+		s, err := passes.Run(g, passes.Options{SplitOperands: takeApart(r.IntN(2) == 0, r.IntN(2) == 0), Split: splitAny})
+		if err != nil {
+			t.Errorf("seed %d: %v\n%s", seed, err, g)
+			continue
+		}
+		n := splitProducts(s)
+		c, err := newChecker(g, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 || uncertain(g, c.bounds) {
+			continue
+		}
+		splits += n
+		if err := c.addKernels("kernels of split operands", s, r); err != nil {
+			t.Errorf("seed %d: %v\n%s", seed, err, g)
+		} else if err := c.compare(2); err != nil {
+			t.Errorf("seed %d: %v\n%s", seed, err, g)
+		}
+		compared += c.ran
+	}
+	t.Logf("%d products, %d runs", splits, compared)
+	if splits < *randomGraphs/20 || compared < splits {
+		t.Errorf("%d products were split in %d runs of %d graphs: too few to see anything", splits, compared, *randomGraphs)
+	}
+}
+
+// allowSplits gives all products of a graph precision bf16x3.
+func allowSplits(g *ir.Graph) (*ir.Graph, error) {
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		if n.Op() != ir.OpMatMul {
+			return rw.Copy(n, args)
+		}
+		attrs := slices.DeleteFunc(slices.Clone(n.Attrs()), func(a ir.Attr) bool { return a.Name == "precision" })
+		return rw.New.Add(n.Op(), args, append(attrs, ir.Attr{Name: "precision", Value: ir.PrecisionBF16x3}), n.Pos())
+	})
+}
+
+// uncertain reports whether a result may be off by so much that it cannot be
+// compared.
+func uncertain(g *ir.Graph, bounds []graphgen.Bound) bool {
+	for _, o := range g.Outputs() {
+		if bounds[o.Node.ID()].Bad {
+			return true
+		}
+	}
+	return len(g.Updates()) > 0
 }
 
 // compareSplit takes a graph through the passes and compares its kernels with

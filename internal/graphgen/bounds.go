@@ -407,6 +407,9 @@ func (b *Bound) contracted(n *ir.Node, args []Bound) {
 	m := k * x.mag() * y.mag()
 	b.Lo, b.Hi = -m, m
 	b.Err = k*(x.mag()*y.Err+y.mag()*x.Err) + 2*m
+	if n.Op() == ir.OpMatMul && n.Attrs().String_("precision") == ir.PrecisionBF16x3 {
+		b.Err += m * 0x1p-15 / 0x1p-23
+	}
 }
 
 // Tolerance returns how far an f32 implementation may be from the reference at
