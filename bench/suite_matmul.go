@@ -155,6 +155,7 @@ func matvecCases(scale Scale) []Case {
 	for _, t := range formats {
 		list = append(list, byteCase(t, 1, large, k), byteCase(t, 1, small, k))
 	}
+	list = append(list, bytesRowCase(1, large, k), bytesRowCase(1, small, k))
 	for _, t := range append([]ir.DType{ir.F16}, commonFormats...) {
 		for rows := 2; rows <= 8; rows++ {
 			list = append(list, matvecCase(t, rows, large, k))
@@ -164,6 +165,18 @@ func matvecCases(scale Scale) []Case {
 		}
 	}
 	return list
+}
+
+// bytesRowCase is a few rows of i8 times stored weights of i8.
+func bytesRowCase(rows, n, k int) Case {
+	c := bytesCase(rows, n, k)
+	c.Name = fmt.Sprintf("matvec/i8/%dx%d/n%d", n, k, rows)
+	c.Build = func(b *frontend.Builder, s Sizes) {
+		b.Output("y", b.Input("x", ir.I8, s["m"], s["k"]).MatMulT(b.Weight("w", ir.I8, s["n"], s["k"])))
+	}
+	c.Samples = []Sample{{"n": Some(64)}}
+	c.Cached, c.Precision = false, VectorF32
+	return c
 }
 
 // matvecCase is a few rows of f32 times stored weights.
