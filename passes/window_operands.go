@@ -119,7 +119,7 @@ func (w *storedWindows) storing(name string, shape ir.Shape, buffer kernel.Bindi
 	if err != nil {
 		return nil, err
 	}
-	buffer.Write = true
+	buffer.Write, buffer.Elems = true, shape.MaxElems() // spare positions are never stored
 	l.k.Bindings = append(l.k.Bindings, buffer)
 	l.k.Stores = []kernel.Store{{Bind: len(l.k.Bindings) - 1, Index: linear(shape, at), Value: l.b.Cast(w.dtype, v)}}
 	k, err := l.finish()

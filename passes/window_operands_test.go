@@ -25,6 +25,8 @@ func TestStoredWindows(t *testing.T) {
 		{"dilated columns", "f16[2,3,9,8] f16[5,3,3,3]", "conv %0, %1 {padding_low=[0,2], padding_high=[0,2], dilation=[1,2]}", true},
 		{"1x1", "f16[2,8,5,3] f16[7,8,1,1]", "conv %0, %1", true},
 		{"padded beyond the window", "f16[1,2,3,4] f16[4,2,1,1]", "conv %0, %1 {padding_low=[3,2], padding_high=[1,5]}", true},
+		{"of 8 bits", "f8e4m3[2,3,9,8] f8e4m3[5,3,3,2]", "conv %0, %1 {padding_low=[1,0], padding_high=[1,1]}", true},
+		{"no images", "f16[0,3,9,8] f16[5,3,3,2]", "conv %0, %1", false},
 		{"strided", "f16[2,3,9,8] f16[5,3,3,2]", "conv %0, %1 {stride=[1,2]}", false},
 		{"groups", "f16[1,8,6,6] f16[8,4,3,3]", "conv %0, %1 {groups=2}", false},
 		{"transposed", "f16[2,4,5,6] f16[4,5,3,3]", "conv_transpose %0, %1", false},
@@ -40,6 +42,14 @@ func TestStoredWindows(t *testing.T) {
 			}
 			if want := map[bool]int{true: 3, false: 1}[tt.stored]; len(s.Kernels) != want {
 				t.Errorf("%d kernels, want %d:\n%s", len(s.Kernels), want, s.Text())
+			}
+			for _, k := range s.Kernels {
+				if k.Family != kernel.FamilyMap {
+					continue
+				}
+				if have, want := k.Bindings[k.Stores[0].Bind].Elems, ir.Shape(k.Parallel).MaxElems(); have != want {
+					t.Errorf("%s says that it stores %d elements, and has %d points", k.Name, have, want)
+				}
 			}
 			for seed := range uint64(3) {
 				compareWithReference(t, g, s, seed)
