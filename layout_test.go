@@ -156,14 +156,20 @@ func TestPlanesOnDevice(t *testing.T) {
 	compareOutputs(t, g, res.Outputs, outputsOf(t, g, values, in))
 }
 
-// TestLayoutChoice: a weight stays as files have it where no product of few rows
-// reads it, or where a kernel that the user wrote does.
+// TestLayoutChoice: a weight stays as files have it where no product reads it, or
+// where a kernel that the user wrote does.
 func TestLayoutChoice(t *testing.T) {
 	h100 := profile(t, "nvidia-h100")
 	g, err := frontend.Build("many rows", func(b *frontend.Builder) {
 		w := b.Weight("w", ir.Q8_0, 64, 64)
 		b.Output("y", b.Input("x", ir.F32, 64, 64).MatMulT(w))
 		b.Output("rows", w.Embedding(b.Input("ids", ir.I32, 3), ir.F32))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := frontend.Build("rows", func(b *frontend.Builder) {
+		b.Output("rows", b.Weight("w", ir.Q8_0, 64, 64).Embedding(b.Input("ids", ir.I32, 3), ir.F32))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +181,8 @@ func TestLayoutChoice(t *testing.T) {
 		caps target.Caps
 		want kernel.Layout
 	}{
-		{"many rows", g, h100, kernel.LayoutBlocks},
+		{"many rows", g, h100, kernel.LayoutPlanes},
+		{"no product", rows, h100, kernel.LayoutBlocks},
 		{"few rows", one, h100, kernel.LayoutPlanes},
 		{"another device", one, profile(t, "generic"), kernel.LayoutBlocks},
 	} {

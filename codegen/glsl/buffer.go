@@ -197,7 +197,7 @@ func (e *emitter) declaration(out *strings.Builder, b *buffer, width int) {
 		typ = blockUnits[blockUnit(b.DType)].name
 	}
 	if width == target.OctetElems || width > 1 && b.DType.IsBlock() { // 16-bit elements, or blocks, as they are
-		typ, name = "uvec4", fmt.Sprintf("%s_vec%d", b.name, width)
+		typ, name = fmt.Sprintf("uvec%d", min(width, 4)), fmt.Sprintf("%s_vec%d", b.name, width)
 	} else if width > 1 {
 		typ, name = fmt.Sprintf("%s%d", scalars[b.DType].storageVec, width), fmt.Sprintf("%s_vec%d", b.name, width)
 	}

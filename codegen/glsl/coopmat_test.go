@@ -19,7 +19,7 @@ import (
 // matrixProducts are products that matrix units can take.
 func matrixProducts() []matCase {
 	f32, f16, bf16, q4, q8, i8, u8 := ir.F32, ir.F16, ir.BF16, ir.Q4_0, ir.Q8_0, ir.I8, ir.U8
-	return []matCase{
+	return append(planeProducts(), []matCase{
 		{name: "whole tiles", p: product{m: d(128), n: d(128), k: d(128), a: f16, b: f16, operands: f16, half: true}},
 		{name: "f32 result", p: product{m: d(128), n: d(192), k: d(64), a: f16, b: f16, operands: f16}},
 		{name: "partial tiles", p: product{m: d(72), n: d(88), k: d(40), a: f16, b: f16, operands: f16, half: true}},
@@ -62,7 +62,18 @@ func matrixProducts() []matCase {
 		{name: "u8, scaled", p: product{m: d(65), n: d(63), k: d(64), a: u8, b: u8, operands: u8, transB: true, bias: true}},
 		{name: "u8, plus one", p: product{m: d(64), n: d(64), k: tT, a: u8, b: u8, operands: u8, plusOne: true}, symbols: []int64{0, 1, 33, 70}},
 		{name: "bf16, odd", p: product{m: d(63), n: d(71), k: d(95), a: bf16, b: bf16, operands: bf16, bias: true, transB: true}},
+	}...)
+}
+
+// planeProducts are products by blocks in planes, of formats whose quants are
+// read eight at once, or not.
+func planeProducts() []matCase {
+	var cases []matCase
+	for _, t := range []ir.DType{ir.Q4_0, ir.Q4_1, ir.Q5_0, ir.Q8_0, ir.Q2_K, ir.Q3_K, ir.Q4_K, ir.Q5_K, ir.Q6_K, ir.TQ1_0, ir.TQ2_0, ir.IQ4_NL} {
+		cases = append(cases, matCase{name: t.String() + " in planes", p: product{m: d(24), n: d(40), k: d(2 * t.BlockElems()),
+			a: ir.F16, b: t, operands: ir.F16, transB: true, loose: true, layout: kernel.LayoutPlanes}})
 	}
+	return cases
 }
 
 // fragments gives the fragment of a device's matrix units for a dtype.

@@ -17,7 +17,8 @@ import (
 //	element = scale * (quant - bias) [+ offset]
 //
 // A snippet reads its block only by WORD(at), SHORT(at), BYTE(at) and HALF(at):
-// four, two, one byte, or a half as a float, at a byte of the block. How blocks
+// four, two, one byte, or a half as a float, at a byte of the block; and by
+// WORDS(at), sixteen bytes, where blocks are multiples of that. How blocks
 // lie in memory is thus the business of those readers alone. Where blocks lie in
 // planes, the number that at begins with, or 0, says in which: at is then in
 // that part of the block (kernel.PlanesOf).
@@ -37,9 +38,9 @@ type blockFormat struct {
 	// quants returns the four quants of plane p as the bytes of a uint, signed
 	// ones or not; e is the first element of the quad in plane 0.
 	quants string
-	// wide says that quants can be had for four quads in a row too, from the first
-	// of a multiple of four on: of type QUANTS, uint or uvec4, by WORDS(at), four
-	// bytes or sixteen. What the blocks hold must be aligned to sixteen bytes, as it
+	// wide says that quants can be had for two or four quads in a row too, from the
+	// first of a multiple of as many on: of type QUANTS, uint, uvec2 or uvec4, by
+	// WORDS(at), four bytes, eight or sixteen. What the blocks hold must be aligned to sixteen bytes, as it
 	// is in planes.
 	wide bool
 	// quants4 is the same for four quads where it is another text.
@@ -203,15 +204,21 @@ func (f blockFormat) planeArg(p string) string {
 // buffer.
 func (e *emitter) blockParts(b *buffer) {
 	f := e.blockFormatOf(b)
-	e.blockFunction(b, f.scaleType()+" scale_NAME(uint block, uint e)", fmt.Sprintf(
-		"// %s: %d elements in %d bytes. The scale%s of element e.", b.DType, b.DType.BlockElems(), b.DType.BlockBytes(),
-		map[bool]string{true: " and offset"}[f.affine]), f.scale)
+	e.blockScale(b)
 	if f.levels != "" {
 		e.blockFunction(b, "vec4 levels_NAME"+f.quadArgs(), f.quadNote()+".", f.levels)
 		return
 	}
 	narrow := strings.NewReplacer("WORDS(", "WORD(", "QUANTS", "uint")
 	e.blockFunction(b, "uint quants_NAME"+f.quadArgs(), f.quadNote()+", a byte each.", narrow.Replace(f.quants))
+}
+
+// blockScale makes the text have the function of a buffer's scales.
+func (e *emitter) blockScale(b *buffer) {
+	f := e.blockFormatOf(b)
+	e.blockFunction(b, f.scaleType()+" scale_NAME(uint block, uint e)", fmt.Sprintf(
+		"// %s: %d elements in %d bytes. The scale%s of element e.", b.DType, b.DType.BlockElems(), b.DType.BlockBytes(),
+		map[bool]string{true: " and offset"}[f.affine]), f.scale)
 }
 
 // quadArgs and quadNote are the parameters of a function of a quad, and what a
@@ -256,8 +263,22 @@ func (e *emitter) wideQuants(b *buffer) string {
 	return "quants4_" + b.base
 }
 
+// readsPairs reports whether quants of two quads in a row can be had at once:
+// where those of four can, and wherever what the blocks hold is aligned as well.
+func (f blockFormat) readsPairs(b *buffer) bool {
+	return f.wide && f.quants4 == "" && (b.Layout == kernel.LayoutPlanes || b.DType.BlockBytes()%16 == 0)
+}
+
+// pairQuants makes the text have the function that returns quants of two quads.
+func (e *emitter) pairQuants(b *buffer) string {
+	f := e.blockFormatOf(b)
+	head := "uvec2 quants2_NAME(uint block, uint e" + f.planeArg("uint p") + ")"
+	e.blockFunction(b, head, f.quadNote()+", and the four after them, a byte each.", strings.NewReplacer("QUANTS", "uvec2", "WORDS(", "PAIRS(").Replace(f.quants))
+	return "quants2_" + b.base
+}
+
 var (
-	blockReader  = regexp.MustCompile(`\b(WORDS|WORD|SHORT|BYTE|HALF)\((?:(\d+)u)?`)
+	blockReader  = regexp.MustCompile(`\b(WORDS|PAIRS|WORD|SHORT|BYTE|HALF)\((?:(\d+)u)?`)
 	functionName = regexp.MustCompile(`\b[a-z]\w*\(`)
 )
 
@@ -320,9 +341,10 @@ func (e *emitter) blockReader(b *buffer, name string) {
 	switch name {
 	case "half":
 		e.blockReader(b, "short")
-	case "words":
-		e.decoders = append(e.decoders, fmt.Sprintf("uvec4 words_%s(uint block, uint at) {\n    return %s[block * %du + at / 16u];\n}\n",
-			b.base, e.view(b, 4), b.DType.BlockBytes()/16))
+	case "words", "pairs":
+		words := map[string]int{"words": 4, "pairs": 2}[name]
+		e.decoders = append(e.decoders, fmt.Sprintf("uvec%d %s_%s(uint block, uint at) {\n    return %s[block * %du + at / %du];\n}\n",
+			words, name, b.base, e.view(b, words), b.DType.BlockBytes()/(4*words), 4*words))
 		return
 	}
 	unit := blockUnit(b.DType)

@@ -46,14 +46,16 @@ QUANTS high = WORDS(e % 32u) >> e / 128u * 4u + p & 0x01010101u;
 return low | high << 2;`},
 	ir.Q4_K: {planes: 2, stride: 32, run: 32, affine: true, wide: true,
 		scale: `
-vec2 d = unpackHalf2x16(WORD(0u));
-uvec2 packed = scale_min_k4(uvec3(WORD(4u), WORD(8u), WORD(12u)), e / 32u);
+uvec4 scales = WORDS(0u);
+vec2 d = unpackHalf2x16(scales.x);
+uvec2 packed = scale_min_k4(scales.yzw, e / 32u);
 return vec2(d.x * float(packed.x), -(d.y * float(packed.y)));`,
 		quants: `return WORDS(16u + e / 64u * 32u + e % 32u) >> 4u * p & 0x0f0f0f0fu;`},
 	ir.Q5_K: {planes: 2, stride: 32, run: 32, affine: true, wide: true,
 		scale: `
-vec2 d = unpackHalf2x16(WORD(0u));
-uvec2 packed = scale_min_k4(uvec3(WORD(4u), WORD(8u), WORD(12u)), e / 32u);
+uvec4 scales = WORDS(0u);
+vec2 d = unpackHalf2x16(scales.x);
+uvec2 packed = scale_min_k4(scales.yzw, e / 32u);
 return vec2(d.x * float(packed.x), -(d.y * float(packed.y)));`,
 		quants: `
 QUANTS fifth = WORDS(16u + e % 32u) >> e / 32u + p & 0x01010101u;

@@ -25,7 +25,12 @@ func (e *emitter) octetDecoder(b *buffer) string {
 	if e.err != nil {
 		return "unknown"
 	}
-	e.blockParts(b)
+	pairs := f.readsPairs(b)
+	if pairs {
+		e.blockScale(b)
+	} else {
+		e.blockParts(b)
+	}
 	e.need(NeedFloat16)
 	base, flip := 1024+f.bias, ""
 	if f.signed {
@@ -39,8 +44,14 @@ func (e *emitter) octetDecoder(b *buffer) string {
 	} else {
 		lines = append(lines, "float16_t scale = float16_t(scale_NAME(block, first));")
 	}
-	lines = append(lines, "uvec4 octet;", "[[unroll]] for (uint n = 0u; n < 2u; ++n) {", "    uint e = first + 4u * n;",
-		"    uint q = quants_NAME(block, "+f.firstOf(b.DType, true)+f.planeArg("e / STRIDEu % PLANESu")+")"+flip+";",
+	of := f.firstOf(b.DType, true) + f.planeArg("e / STRIDEu % PLANESu") + ")" + flip + ";"
+	if pairs {
+		lines = append(lines, "uint e = first;", "uvec2 quads = "+e.pairQuants(b)+"(block, "+of, "uvec4 octet;",
+			"[[unroll]] for (uint n = 0u; n < 2u; ++n) {", "    uint q = quads[n];")
+	} else {
+		lines = append(lines, "uvec4 octet;", "[[unroll]] for (uint n = 0u; n < 2u; ++n) {", "    uint e = first + 4u * n;", "    uint q = quants_NAME(block, "+of)
+	}
+	lines = append(lines,
 		fmt.Sprintf("    f16vec2 even = (unpackFloat2x16(q & 0x00ff00ffu | 0x64006400u) - float16_t(%d)) * %s;", base, value),
 		fmt.Sprintf("    f16vec2 odd = (unpackFloat2x16(q >> 8 & 0x00ff00ffu | 0x64006400u) - float16_t(%d)) * %s;", base, value))
 	if f.affine {

@@ -14,6 +14,7 @@ import (
 // and at, less START, a byte of it.
 var planeReaders = map[int]map[string]string{
 	16: {"words": "return UNIT[FIRST + (at - START) / 16u];"},
+	8:  {"pairs": "return UNIT[FIRST + (at - START) / 8u];"},
 	4: {
 		"word":  "return UNIT[FIRST + (at - START) / 4u];",
 		"short": "return UNIT[FIRST + (at - START) / 4u] >> (at - START) % 4u * 8u & 0xffffu;",
@@ -47,10 +48,13 @@ func (e *emitter) planeReader(b *buffer, reader, start string) string {
 	}
 	e.tables[name] = true
 	unit := min(planes[i].Bytes&-planes[i].Bytes, 4)
-	if reader == "words" {
+	switch reader {
+	case "words":
 		unit = 16
+	case "pairs":
+		unit = 8
 	}
-	typ, body := map[string]string{"words": "uvec4", "half": "float"}[reader], ""
+	typ, body := map[string]string{"words": "uvec4", "pairs": "uvec2", "half": "float"}[reader], ""
 	if reader == "half" {
 		body = "return unpackHalf2x16(" + e.planeReader(b, "short", start) + "(block, at)).x;"
 	} else {
@@ -81,8 +85,9 @@ func (e *emitter) planeBody(b *buffer, reader string, i, unit int) string {
 		body = strings.NewReplacer("(at - START)", "at", " - START", "").Replace(body)
 	}
 	if p.Bytes == unit { // there is one
-		body = strings.NewReplacer(" + (at - START) / 16u", "", " + (at - START) / 4u", "", " + at / 4u", "",
-			" + (at - START) / 2u", "", " + at / 2u", "", " + at - START", "", " + at", "").Replace(body)
+		body = strings.NewReplacer(" + (at - START) / 16u", "", " + at / 16u", "", " + (at - START) / 8u", "", " + at / 8u", "",
+			" + (at - START) / 4u", "", " + at / 4u", "", " + (at - START) / 2u", "", " + at / 2u", "",
+			" + at - START", "", " + at", "").Replace(body)
 	}
 	return strings.NewReplacer("UNIT", b.name+"_"+planeUnits[unit].view, "FIRST", first, "START", fmt.Sprintf("%du", p.At)).Replace(body)
 }

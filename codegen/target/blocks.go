@@ -71,17 +71,17 @@ func (t tuning) runOf(b ir.DType) int {
 
 // Layout returns how the blocks of a weight are to lie in the memory of a
 // device. readers are all kernels that read it. Every kernel can read every
-// layout, so the choice is for those that read all of it for little arithmetic,
-// the products of few rows; only custom kernels get blocks as they come.
+// layout, so the choice is for those that read all of it, the products; only
+// custom kernels get blocks as they come.
 func Layout(t ir.DType, readers []*kernel.Kernel, caps Caps) kernel.Layout {
-	few := false
+	products := false
 	for _, k := range readers {
 		if k.Family == kernel.FamilyCustom {
 			return kernel.LayoutBlocks
 		}
-		few = few || k.Family == kernel.FamilyMatMul && blocksOf(k) == t && matShapeOf(k).M <= MaxMatVecRows
+		products = products || k.Family == kernel.FamilyMatMul && blocksOf(k) == t
 	}
-	if !few {
+	if !products {
 		return kernel.LayoutBlocks
 	}
 	return classOf(caps).tune(caps).blocks[t].layout

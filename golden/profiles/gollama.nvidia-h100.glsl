@@ -119,7 +119,8 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 layout(local_size_x = 256) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
@@ -134,27 +135,26 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight(uint block, uint at) {
-    return uint(weight[block * 17u + at / 2u]);
+uint short_weight_scale(uint block, uint at) {
+    return uint(weight_shorts[block]);
 }
 
-float half_weight(uint block, uint at) {
-    return unpackHalf2x16(short_weight(block, at)).x;
+float half_weight_scale(uint block, uint at) {
+    return unpackHalf2x16(short_weight_scale(block, at)).x;
 }
 
 // q8_0: 32 elements in 34 bytes. The scale of element e.
 float scale_weight(uint block, uint e) {
-    return half_weight(block, 0u);
+    return half_weight_scale(block, 0u);
 }
 
-uint word_weight(uint block, uint at) {
-    uint i = block * 17u + at / 2u;
-    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[2048u + block * 8u + (at - 2u) / 4u];
 }
 
 // Four neighbours from element e on, a byte each.
 uint quants_weight(uint block, uint e) {
-    return word_weight(block, 2u + e);
+    return word_weight_quants(block, 2u + e);
 }
 
 vec4 levels_weight(uint block, uint e) {
@@ -645,7 +645,8 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 layout(local_size_x = 256) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Attention_buffer { float attention[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) readonly buffer Tokens_buffer { int tokens[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Weight_2_shorts_buffer { uint16_t weight_2_shorts[]; }; // q8_0 in planes
 layout(set = 0, binding = 3, std430) readonly buffer Weight_2_words_buffer { uint weight_2_words[]; }; // q8_0 in planes
@@ -663,27 +664,26 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight(uint block, uint at) {
-    return uint(weight[block * 17u + at / 2u]);
+uint short_weight_scale(uint block, uint at) {
+    return uint(weight_shorts[block]);
 }
 
-float half_weight(uint block, uint at) {
-    return unpackHalf2x16(short_weight(block, at)).x;
+float half_weight_scale(uint block, uint at) {
+    return unpackHalf2x16(short_weight_scale(block, at)).x;
 }
 
 // q8_0: 32 elements in 34 bytes. The scale of element e.
 float scale_weight(uint block, uint e) {
-    return half_weight(block, 0u);
+    return half_weight_scale(block, 0u);
 }
 
-uint word_weight(uint block, uint at) {
-    uint i = block * 17u + at / 2u;
-    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[1024u + block * 8u + (at - 2u) / 4u];
 }
 
 // Four neighbours from element e on, a byte each.
 uint quants_weight(uint block, uint e) {
-    return word_weight(block, 2u + e);
+    return word_weight_quants(block, 2u + e);
 }
 
 vec4 levels_weight(uint block, uint e) {
@@ -871,8 +871,10 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
-layout(set = 0, binding = 2, std430) readonly buffer Weight_2_buffer { uint16_t weight_2[]; }; // q8_0
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
+layout(set = 0, binding = 2, std430) readonly buffer Weight_2_shorts_buffer { uint16_t weight_2_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 2, std430) readonly buffer Weight_2_words_buffer { uint weight_2_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
@@ -888,27 +890,26 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight(uint block, uint at) {
-    return uint(weight[block * 17u + at / 2u]);
+uint short_weight_scale(uint block, uint at) {
+    return uint(weight_shorts[block]);
 }
 
-float half_weight(uint block, uint at) {
-    return unpackHalf2x16(short_weight(block, at)).x;
+float half_weight_scale(uint block, uint at) {
+    return unpackHalf2x16(short_weight_scale(block, at)).x;
 }
 
 // q8_0: 32 elements in 34 bytes. The scale of element e.
 float scale_weight(uint block, uint e) {
-    return half_weight(block, 0u);
+    return half_weight_scale(block, 0u);
 }
 
-uint word_weight(uint block, uint at) {
-    uint i = block * 17u + at / 2u;
-    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[3072u + block * 8u + (at - 2u) / 4u];
 }
 
 // Four neighbours from element e on, a byte each.
 uint quants_weight(uint block, uint e) {
-    return word_weight(block, 2u + e);
+    return word_weight_quants(block, 2u + e);
 }
 
 vec4 levels_weight(uint block, uint e) {
@@ -921,27 +922,26 @@ vec4 decode4_weight(uint i) {
     return scale_weight(block, e) * levels_weight(block, e);
 }
 
-uint short_weight_2(uint block, uint at) {
-    return uint(weight_2[block * 17u + at / 2u]);
+uint short_weight_2_scale(uint block, uint at) {
+    return uint(weight_2_shorts[block]);
 }
 
-float half_weight_2(uint block, uint at) {
-    return unpackHalf2x16(short_weight_2(block, at)).x;
+float half_weight_2_scale(uint block, uint at) {
+    return unpackHalf2x16(short_weight_2_scale(block, at)).x;
 }
 
 // q8_0: 32 elements in 34 bytes. The scale of element e.
 float scale_weight_2(uint block, uint e) {
-    return half_weight_2(block, 0u);
+    return half_weight_2_scale(block, 0u);
 }
 
-uint word_weight_2(uint block, uint at) {
-    uint i = block * 17u + at / 2u;
-    return uint(weight_2[i]) | uint(weight_2[i + 1u]) << 16;
+uint word_weight_2_quants(uint block, uint at) {
+    return weight_2_words[3072u + block * 8u + (at - 2u) / 4u];
 }
 
 // Four neighbours from element e on, a byte each.
 uint quants_weight_2(uint block, uint e) {
-    return word_weight_2(block, 2u + e);
+    return word_weight_2_quants(block, 2u + e);
 }
 
 vec4 levels_weight_2(uint block, uint e) {
@@ -1050,7 +1050,8 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 layout(local_size_x = 256) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Mul_vec4_buffer { vec4 mul_vec4[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
@@ -1066,27 +1067,26 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight(uint block, uint at) {
-    return uint(weight[block * 17u + at / 2u]);
+uint short_weight_scale(uint block, uint at) {
+    return uint(weight_shorts[block]);
 }
 
-float half_weight(uint block, uint at) {
-    return unpackHalf2x16(short_weight(block, at)).x;
+float half_weight_scale(uint block, uint at) {
+    return unpackHalf2x16(short_weight_scale(block, at)).x;
 }
 
 // q8_0: 32 elements in 34 bytes. The scale of element e.
 float scale_weight(uint block, uint e) {
-    return half_weight(block, 0u);
+    return half_weight_scale(block, 0u);
 }
 
-uint word_weight(uint block, uint at) {
-    uint i = block * 17u + at / 2u;
-    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[3072u + block * 8u + (at - 2u) / 4u];
 }
 
 // Four neighbours from element e on, a byte each.
 uint quants_weight(uint block, uint e) {
-    return word_weight(block, 2u + e);
+    return word_weight_quants(block, 2u + e);
 }
 
 vec4 levels_weight(uint block, uint e) {
@@ -1177,7 +1177,8 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 layout(local_size_x = 256) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Attention_buffer { float attention[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
@@ -1193,27 +1194,26 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight(uint block, uint at) {
-    return uint(weight[block * 17u + at / 2u]);
+uint short_weight_scale(uint block, uint at) {
+    return uint(weight_shorts[block]);
 }
 
-float half_weight(uint block, uint at) {
-    return unpackHalf2x16(short_weight(block, at)).x;
+float half_weight_scale(uint block, uint at) {
+    return unpackHalf2x16(short_weight_scale(block, at)).x;
 }
 
 // q8_0: 32 elements in 34 bytes. The scale of element e.
 float scale_weight(uint block, uint e) {
-    return half_weight(block, 0u);
+    return half_weight_scale(block, 0u);
 }
 
-uint word_weight(uint block, uint at) {
-    uint i = block * 17u + at / 2u;
-    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[1024u + block * 8u + (at - 2u) / 4u];
 }
 
 // Four neighbours from element e on, a byte each.
 uint quants_weight(uint block, uint e) {
-    return word_weight(block, 2u + e);
+    return word_weight_quants(block, 2u + e);
 }
 
 vec4 levels_weight(uint block, uint e) {
@@ -1308,7 +1308,8 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 layout(local_size_x = 256) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Mul_vec4_buffer { vec4 mul_vec4[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
@@ -1323,27 +1324,26 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight(uint block, uint at) {
-    return uint(weight[block * 17u + at / 2u]);
+uint short_weight_scale(uint block, uint at) {
+    return uint(weight_shorts[block]);
 }
 
-float half_weight(uint block, uint at) {
-    return unpackHalf2x16(short_weight(block, at)).x;
+float half_weight_scale(uint block, uint at) {
+    return unpackHalf2x16(short_weight_scale(block, at)).x;
 }
 
 // q8_0: 32 elements in 34 bytes. The scale of element e.
 float scale_weight(uint block, uint e) {
-    return half_weight(block, 0u);
+    return half_weight_scale(block, 0u);
 }
 
-uint word_weight(uint block, uint at) {
-    uint i = block * 17u + at / 2u;
-    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[3072u + block * 8u + (at - 2u) / 4u];
 }
 
 // Four neighbours from element e on, a byte each.
 uint quants_weight(uint block, uint e) {
-    return word_weight(block, 2u + e);
+    return word_weight_quants(block, 2u + e);
 }
 
 vec4 levels_weight(uint block, uint e) {
