@@ -106,10 +106,11 @@ func ReadGraph(path string) (*ir.Graph, error) {
 }
 
 func parseGraph(path string, text []byte) (*ir.Graph, error) {
+	start := bytes.TrimSpace(text)
 	switch {
 	case bytes.HasPrefix(text, bundleMagic):
 		return nil, fmt.Errorf("graph: %s is a compiled bundle: open it as one", path)
-	case !bytes.HasPrefix(bytes.TrimSpace(text), []byte("graph")):
+	case !bytes.HasPrefix(start, []byte("graph")) && !bytes.HasPrefix(start, []byte(";")): // a comment
 		return ir.ReadJSON(path, text)
 	}
 	g, err := ir.Parse(string(text))

@@ -31,7 +31,7 @@ func TestReadGraph(t *testing.T) {
 		t.Errorf("text IR and graph.json of one graph differ:\n%s\n%s", got, want)
 	}
 	// The content decides, not the name.
-	g, err := vkc.ReadGraph(write(t, "g.json", "\n"+want.String()))
+	g, err := vkc.ReadGraph(write(t, "g.json", "\n; a comment\n"+want.String()))
 	if err != nil || g.String() != want.String() {
 		t.Errorf("text IR in a file named .json: %v", err)
 	}

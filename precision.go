@@ -14,10 +14,11 @@ func Precisions() []string {
 	return attrs[slices.IndexFunc(attrs, func(a ir.AttrInfo) bool { return a.Name == "precision" })].Enum
 }
 
-// WithPrecision returns a graph whose matrix products may be as exact as
-// precision says, one of the values of matmul's attribute of that name: "full",
-// "bf16x3", "half", "half_sums" or "int8". Products that the graph allows something else
-// than full precision stay as they are.
+// WithPrecision returns a graph whose matrix products, those by matrices that
+// ids pick among them, may be as inexact as precision says, one of the values of
+// matmul's attribute of that name: "full", "bf16x3", "half", "half_sums" or
+// "int8". Products that the graph allows something else than full precision stay
+// as they are.
 func WithPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 	if !slices.Contains(Precisions(), precision) {
 		return nil, fmt.Errorf("no precision %q: want one of %s", precision, strings.Join(Precisions(), ", "))
@@ -26,7 +27,7 @@ func WithPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 		return g, nil
 	}
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
-		if n.Op() != ir.OpMatMul || n.Attrs().String_("precision") != ir.PrecisionFull {
+		if n.Attrs().String_("precision") != ir.PrecisionFull { // none, or its own
 			return rw.Copy(n, args)
 		}
 		attrs := slices.DeleteFunc(slices.Clone(n.Attrs()), func(a ir.Attr) bool { return a.Name == "precision" })

@@ -14,14 +14,15 @@ func TestWithPrecision(t *testing.T) {
 		b.Output("free", x.MatMulT(w))
 		b.Output("fixed", x.MatMulTIn(frontend.HalfSums, w))
 		b.Output("other", x.Relu())
+		b.Output("picked", x.Reshape(4, 1, 32).MatMulID(b.Weight("experts", ir.Q8_0, 3, 8, 32), b.Input("ids", ir.I32, 4, 2)))
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	precisions := func(g *ir.Graph) (list []string) {
 		for _, n := range g.Nodes() {
-			if n.Op() == ir.OpMatMul {
-				list = append(list, n.Attrs().String_("precision"))
+			if p := n.Attrs().String_("precision"); p != "" {
+				list = append(list, p)
 			}
 		}
 		return list
@@ -31,10 +32,10 @@ func TestWithPrecision(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if list := precisions(have); len(list) != 2 || list[0] != p || list[1] != ir.PrecisionHalfSums {
+		if list := precisions(have); len(list) != 3 || list[0] != p || list[1] != ir.PrecisionHalfSums || list[2] != p {
 			t.Errorf("%s: precisions are %v", p, list)
 		}
-		if len(have.Outputs()) != 3 || (have.HashString() == g.HashString()) != (p == ir.PrecisionFull) {
+		if len(have.Outputs()) != 4 || (have.HashString() == g.HashString()) != (p == ir.PrecisionFull) {
 			t.Errorf("%s: another graph is expected if it is not full", p)
 		}
 	}

@@ -196,6 +196,13 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	if err := c.addKernels("kernels of split sums", split, rng); err != nil {
 		return nil, nil, err
 	}
+	bytes, err := passes.Run(g, passes.Options{Bytes: allBytes})
+	if err != nil {
+		return nil, nil, fmt.Errorf("rows of bytes: %w", err)
+	}
+	if err := c.addKernels("kernels of rows of bytes", bytes, rng); err != nil {
+		return nil, nil, err
+	}
 	return s, c, c.compare(runs)
 }
 

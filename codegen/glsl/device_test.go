@@ -123,7 +123,7 @@ func goesAround(f kernel.Family) bool {
 	return f != kernel.FamilyMatMul && f != kernel.FamilyAttention && f != kernel.FamilyGroup
 }
 
-// anyWay stores operands and splits sums at random, as far as that is legal.
+// anyWay stores operands, splits sums and rounds rows at random, as far as that is legal.
 func anyWay(caps target.Caps, rng *rand.Rand) passes.Options {
 	return passes.Options{
 		Store: func(k *kernel.Kernel) (list []kernel.StoredOperand) {
@@ -150,6 +150,7 @@ func anyWay(caps target.Caps, rng *rand.Rand) passes.Options {
 			}
 			return parts
 		},
+		Bytes: func(ir.DType, ir.Dim) bool { return rng.IntN(4) > 0 },
 	}
 }
 

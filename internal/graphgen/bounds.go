@@ -18,12 +18,16 @@ type Bound struct {
 	// Bad is set where values may be infinite, NaN, huge, or too uncertain to
 	// compare; such a node is no argument of others and no output.
 	Bad bool
+	// Rounded is set where a product may lose precision before this value:
+	// errors are large then, and so is what they are allowed.
+	Rounded bool
 }
 
 // Limits of what graphs compute with.
 const (
 	maxMagnitude = 1e3
-	maxErr       = 1e4 // 0.1 percent of 1
+	maxErr       = 1e4           // 0.1 percent of 1
+	maxRounded   = 0.02 * 0x1p23 // 2 percent of the largest value
 )
 
 func (b Bound) mag() float64 { return max(math.Abs(b.Lo), math.Abs(b.Hi)) }
@@ -56,6 +60,7 @@ func boundOf(n *ir.Node, args []Bound) Bound {
 	for _, a := range args {
 		b.Exact = b.Exact && a.Exact
 		b.Bad = b.Bad || a.Bad
+		b.Rounded = b.Rounded || a.Rounded
 	}
 	switch n.Op().Class() {
 	case ir.ClassLeaf:
@@ -107,7 +112,11 @@ func (b Bound) finish(n *ir.Node) Bound {
 		}
 		fallthrough
 	default:
-		if !(b.mag() <= maxMagnitude) || !(b.Err <= maxErr*max(1, halfUnit(n))) {
+		limit := maxErr * max(1, halfUnit(n))
+		if b.Rounded {
+			limit = max(limit, maxRounded*b.mag())
+		}
+		if !(b.mag() <= maxMagnitude) || !(b.Err <= limit) {
 			b.Bad = true
 		}
 		if b.Exact {
@@ -270,7 +279,7 @@ func next(at []int, grid [][]float64) bool {
 
 // moved bounds ops whose result elements are elements of the arguments.
 func (b *Bound) moved(n *ir.Node, args []Bound) {
-	*b = Bound{Lo: args[0].Lo, Hi: args[0].Hi, Err: args[0].Err, Exact: b.Exact, Bad: b.Bad}
+	*b = Bound{Lo: args[0].Lo, Hi: args[0].Hi, Err: args[0].Err, Exact: b.Exact, Bad: b.Bad, Rounded: b.Rounded}
 	switch n.Op() {
 	case ir.OpPad:
 		v := n.Attrs().Float("value")
@@ -407,8 +416,28 @@ func (b *Bound) contracted(n *ir.Node, args []Bound) {
 	m := k * x.mag() * y.mag()
 	b.Lo, b.Hi = -m, m
 	b.Err = k*(x.mag()*y.Err+y.mag()*x.Err) + 2*m
-	if n.Op() == ir.OpMatMul && n.Attrs().String_("precision") == ir.PrecisionBF16x3 {
-		b.Err += m * 0x1p-15 / 0x1p-23
+	if n.DType().IsFloat() {
+		b.roundedProduct(n, k, args)
+	}
+}
+
+// roundedProduct adds what a product of k terms may lose by its precision: half
+// a unit of f16 for each operand and each sum, what two bf16 leave of an operand,
+// or half of one of 127 steps for each element of the rows.
+func (b *Bound) roundedProduct(n *ir.Node, k float64, args []Bound) {
+	const half, smallestHalf = 0x1p-11 / 0x1p-23, 0x1p-25 / 0x1p-23
+	switch n.Attrs().String_("precision") {
+	case ir.PrecisionHalfSums:
+		b.Err += k * (half*b.mag() + smallestHalf)
+		fallthrough
+	case ir.PrecisionHalf:
+		b.Err += 2*half*b.mag() + k*smallestHalf*(args[0].mag()+args[1].mag())
+		b.Rounded = true
+	case ir.PrecisionBF16x3:
+		b.Err += b.mag() * 0x1p-15 / 0x1p-23
+	case ir.PrecisionBytes:
+		b.Err += b.mag() / 254 / 0x1p-23
+		b.Rounded = true
 	}
 }
 

@@ -23,7 +23,7 @@ func (g *generator) experts() *ir.Node {
 	n := 1 + g.rng.IntN(12)
 	product := func() *ir.Node {
 		w := g.named(ir.OpWeight, fmt.Sprintf("experts%d", len(g.g.Nodes())), ir.ShapeOf(count, n, k), t)
-		return g.add(ir.OpMatMulID, []*ir.Node{x, w, ids})
+		return g.add(ir.OpMatMulID, []*ir.Node{x, w, ids}, g.precision())
 	}
 	if out := product(); g.rng.IntN(2) == 0 {
 		return out

@@ -25,6 +25,7 @@ func generate(t *testing.T, seed uint64, opt Options) *ir.Graph {
 func TestCoverage(t *testing.T) {
 	ops := map[ir.Op]int{}
 	dtypes := map[ir.DType]int{}
+	precisions := map[string]int{} // of products that are outputs, or come before them
 	var symbolic, updates, inPlace, empty, outputs int
 	for seed := range uint64(graphs) {
 		g := generate(t, seed, Options{})
@@ -33,6 +34,7 @@ func TestCoverage(t *testing.T) {
 			if live[i] {
 				ops[n.Op()]++
 				dtypes[n.DType()]++
+				precisions[n.Attrs().String_("precision")]++
 			}
 			if n.Shape().MaxElems() == 0 {
 				empty++
@@ -55,6 +57,11 @@ func TestCoverage(t *testing.T) {
 	for _, dt := range []ir.DType{ir.F32, ir.F16, ir.BF16, ir.I64, ir.I32, ir.U32, ir.I8, ir.U8, ir.Bool, ir.Q8_0, ir.Q4_0} {
 		if dtypes[dt] == 0 {
 			t.Errorf("no graph of %d uses %s", graphs, dt)
+		}
+	}
+	for _, p := range []string{ir.PrecisionBF16x3, ir.PrecisionHalf, ir.PrecisionHalfSums, ir.PrecisionBytes} {
+		if precisions[p] < 20 {
+			t.Errorf("%d products of %d graphs have precision %s", precisions[p], graphs, p)
 		}
 	}
 	for what, n := range map[string]int{"graphs with symbols": symbolic - graphs/4, "updates": updates - 50, "updates in place": inPlace - 5,

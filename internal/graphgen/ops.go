@@ -313,7 +313,7 @@ func (g *generator) matmul() *ir.Node {
 		return nil
 	}
 	ta, tb := g.rng.IntN(4) == 0, g.rng.IntN(2) == 0
-	attrs := []ir.Attr{attr("transpose_a", ta), attr("transpose_b", tb)}
+	attrs := []ir.Attr{attr("transpose_a", ta), attr("transpose_b", tb), g.precision()}
 	if b := g.pick(func(n *ir.Node) bool { return n.DType() == a.DType() && n.Rank() >= 2 }); b != nil && g.rng.IntN(2) == 0 {
 		if n := g.add(ir.OpMatMul, []*ir.Node{a, b}, attrs...); n != nil {
 			return n
@@ -356,7 +356,16 @@ func (g *generator) quantized() *ir.Node {
 		return g.add(ir.OpDequantize, []*ir.Node{w}, attr("dtype", g.float))
 	}
 	a := g.leaf(append(g.shape(1+g.rng.IntN(2)), ir.D(k)), g.float)
-	return g.add(ir.OpMatMul, []*ir.Node{a, w}, attr("transpose_b", true))
+	return g.add(ir.OpMatMul, []*ir.Node{a, w}, attr("transpose_b", true), g.precision())
+}
+
+// precision is what a product allows: mostly nothing.
+func (g *generator) precision() ir.Attr {
+	list := []string{ir.PrecisionBF16x3, ir.PrecisionHalf, ir.PrecisionHalfSums, ir.PrecisionBytes}
+	if i := g.rng.IntN(3 * len(list)); i < len(list) {
+		return attr("precision", list[i])
+	}
+	return attr("precision", ir.PrecisionFull)
 }
 
 // blocks makes rows of k elements in a block format: a weight, or values that

@@ -68,6 +68,30 @@ func TestCompareReport(t *testing.T) {
 	}
 }
 
+// TestTolerancesOfPrecisions: what a product allows a device is allowed for, and
+// products by matrices that ids pick are no other.
+func TestTolerancesOfPrecisions(t *testing.T) {
+	for _, tc := range []struct {
+		precision string
+		least     float64 // relative
+	}{
+		{ir.PrecisionFull, 0}, {ir.PrecisionBF16x3, 0x1p-15 + 4*0x1p-24}, {ir.PrecisionHalf, 0x1p-10}, {ir.PrecisionHalfSums, 32 * 0x1p-10}, {ir.PrecisionBytes, 6.0 / 254},
+	} {
+		b := newGraph(t)
+		x, w := b.input("x", ir.F32, ir.ShapeOf(2, 1, 32)), b.input("w", ir.F32, ir.ShapeOf(3, 8, 32))
+		ids := b.input("ids", ir.I32, ir.ShapeOf(2, 1))
+		for _, n := range []*ir.Node{
+			b.add(ir.OpMatMul, []*ir.Node{x, b.input("one", ir.F32, ir.ShapeOf(32, 8))}, "precision", tc.precision),
+			b.add(ir.OpMatMulID, []*ir.Node{x, w, ids}, "precision", tc.precision),
+		} {
+			usual := n.Op().Info().Tol.Eps * 0x1p-23
+			if rel := ToleranceOf(b.Graph, n).Eps * 0x1p-23; rel < usual || math.Abs(rel-usual-tc.least) > 1e-9 {
+				t.Errorf("%s in %s: %g relative, want %g", n.Op(), tc.precision, rel, usual+tc.least)
+			}
+		}
+	}
+}
+
 func TestTolerances(t *testing.T) {
 	b := newGraph(t)
 	x := b.input("x", ir.F32, ir.ShapeOf(4))

@@ -129,9 +129,6 @@ func splitOperands(n *ir.Node) float64 {
 // precisionError is the relative error that a matrix product asks for by its
 // attribute precision, where it is not in f16 anyway.
 func precisionError(n *ir.Node) float64 {
-	if n.Op() != ir.OpMatMul {
-		return 0
-	}
 	switch n.Attrs().String_("precision") {
 	case ir.PrecisionBF16x3:
 		return splitOperands(n)

@@ -20,7 +20,17 @@ static void *open_entry(void) {
     return lib ? (void *)GetProcAddress(lib, "vkGetInstanceProcAddr") : NULL;
 }
 #else
+// What lavapipe compiles calls libm by name: fmaxf, for one, where a maximum of f16 is the same for a
+// whole subgroup. LLVM looks in the global scope for it, finds nothing in a program that does not link
+// libm itself, and the shader calls address 0.
+static void open_libm(void) {
+#if !defined(__APPLE__)
+    dlopen("libm.so.6", RTLD_LAZY | RTLD_GLOBAL); // another C library has these functions in itself
+#endif
+}
+
 static void *open_entry(void) {
+    open_libm();
     static const char *const names[] = {
 #if defined(__APPLE__)
         "libvulkan.dylib", "libvulkan.1.dylib", "libMoltenVK.dylib",
