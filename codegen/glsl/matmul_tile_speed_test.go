@@ -76,6 +76,7 @@ func timedTiles(t *testing.T, k *kernel.Kernel, caps target.Caps) []kernel.Sched
 	for _, s := range []kernel.Schedule{
 		tiled(128, 128, 16, 8, 16), tiled(64, 128, 8, 8, 8), tiled(64, 128, 16, 8, 8), tiled(128, 64, 8, 8, 8),
 		tiled(64, 256, 8, 8, 16), tiled(128, 256, 8, 8, 16), tiled(256, 128, 8, 16, 8), tiled(128, 128, 4, 8, 8),
+		tiled(64, 64, 8, 8, 8), tiled(64, 64, 16, 8, 4), tiled(64, 64, 16, 4, 4), tiled(32, 64, 16, 4, 4), // for smaller products
 	} {
 		add(paired(inSteps(twoStages(s))))
 	}
