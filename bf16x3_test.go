@@ -64,6 +64,9 @@ func TestBF16x3OnDevice(t *testing.T) {
 		{"batches of one weight", func(b *frontend.Builder) {
 			b.Output("y", in(b, "x", 2, 1024, 768).Transpose(0, 2, 1).Exp().MatMulIn(frontend.BF16x3, in(b, "w", 1024, 1024)))
 		}, 1},
+		{"by a weight of bf16", func(b *frontend.Builder) {
+			b.Output("y", in(b, "x", 1024, 2048).MatMulTIn(frontend.BF16x3, b.Weight("w", ir.BF16, 1024, 2048).Cast(ir.F32)))
+		}, 1},
 		{"too small", func(b *frontend.Builder) {
 			b.Output("y", in(b, "x", 64, 128).MatMulTIn(frontend.BF16x3, in(b, "w", 32, 128)))
 		}, 0},

@@ -79,7 +79,8 @@ func (s *State) storeOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand, a
 			}
 		}
 		if apart {
-			st.parts, st.dtype = kernel.SplitFactor, ir.BF16
+			st.parts, _, _ = k.BF16Terms()
+			st.dtype = ir.BF16
 		}
 		st.place()
 		st.buffer = s.addPartial(ir.Type{DType: st.dtype, Shape: st.shape})
@@ -164,7 +165,7 @@ func (o *operandStore) storing() *kernel.Kernel {
 	r.Bind = binds.read
 	values := []*kernel.Expr{r.Builder.Cast(o.dtype, r.Value(o.Operand))}
 	if o.parts > 1 {
-		values = bf16Parts(r.Builder, r.Value(o.Operand), o.isB)
+		values = bf16Parts(r.Builder, o.k, r.Value(o.Operand), o.isB)
 	}
 	out.Bindings = append(out.Bindings, kernel.Binding{Name: o.name(), DType: o.dtype, Write: true, Buffer: o.buffer, Elems: o.shape.MaxElems()})
 	k := at[o.along]

@@ -20,13 +20,18 @@ const largestHigh, largestLow = 0x1.fep127, 0x1.fep119
 //
 // as one product of a contraction three times as long, smallest first, since
 // matrix units cut sums off. What is lost is low(a)*low(b), at most 2^-16 of a*b,
-// and twice 2^-17 for what two bf16 leave of an f32.
+// and twice 2^-17 for what two bf16 leave of an f32. An operand that is loaded as
+// bf16 has no low part: then two products are summed, or there is only one, of
+// the operands as they are.
 func splitOperands(s *State) error {
 	s.beforeProducts(func(k *kernel.Kernel) (stores []*kernel.Kernel, rest *kernel.Kernel) {
 		if !slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return p.BF16x3 }) {
 			return nil, k
 		}
 		var list []kernel.StoredOperand
+		if terms, _, _ := k.BF16Terms(); terms == 1 && canSplit(k) {
+			return nil, decided(k, true)
+		}
 		if s.halve != nil && canSplit(k) {
 			list = s.halve(k)
 		}
@@ -55,10 +60,10 @@ func decided(k *kernel.Kernel, split bool) *kernel.Kernel {
 }
 
 // bf16Parts is what stands one after the other along the contraction for x, a
-// left or a right operand. An infinity or NaN counts in the product of the high
+// left or a right operand of k. An infinity or NaN counts in the product of the high
 // parts alone: anywhere else it could meet a 0 or another sign. What would round
 // to infinity does not.
-func bf16Parts(b *kernel.Builder, x *kernel.Expr, right bool) []*kernel.Expr {
+func bf16Parts(b *kernel.Builder, k *kernel.Kernel, x *kernel.Expr, right bool) []*kernel.Expr {
 	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return b.Apply(op, ir.F32, nil, args...) }
 	is := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return b.Apply(op, ir.Bool, nil, args...) }
 	rounded := func(x *kernel.Expr, most float64) *kernel.Expr {
@@ -70,7 +75,17 @@ func bf16Parts(b *kernel.Builder, x *kernel.Expr, right bool) []*kernel.Expr {
 	low := rounded(f32(ir.OpSub, finite, b.Cast(ir.F32, high)), largestLow)
 	all := b.Apply(ir.OpWhere, ir.BF16, nil, special, b.Cast(ir.BF16, x), high)
 	special.Hint, finite.Hint, high.Hint, low.Hint = "special", "finite", "high", "low"
+	_, exactA, exactB := k.BF16Terms()
+	exact, other := exactA, exactB
 	if right {
+		exact, other = exactB, exactA
+	}
+	switch {
+	case exact:
+		return []*kernel.Expr{high, all}
+	case other:
+		return []*kernel.Expr{low, all}
+	case right:
 		return []*kernel.Expr{high, low, all}
 	}
 	return []*kernel.Expr{low, high, all}

@@ -70,6 +70,7 @@ func TestSplitOperands(t *testing.T) {
 		%f = input {name="f", dtype=f32, shape=[5,0]}
 		%q = weight {name="q", dtype=q8_0, shape=[5,32]}
 		%r = input {name="r", dtype=f32, shape=[4,32]}
+		%w = weight {name="w", dtype=bf16, shape=[5,6]}
 		%h = input {name="h", dtype=f16, shape=[5,6]}
 		`
 	tests := []struct {
@@ -106,6 +107,12 @@ func TestSplitOperands(t *testing.T) {
 			%2 = broadcast %1 {shape=[4,4]}
 			%3 = matmul %2, %2 {precision="bf16x3"}
 			output "o" %3`, 0},
+		{"by a weight of bf16", `%1 = cast %w {dtype=f32}
+			%2 = matmul %x, %1 {transpose_b=true, precision="bf16x3"}
+			output "o" %2`, 1},
+		{"bf16 by a computed one", `%1 = cast %w {dtype=f32}
+			%2 = matmul %1, %y {precision="bf16x3"}
+			output "o" %2`, 1},
 		{"full", `%1 = matmul %x, %y
 			output "o" %1`, 0},
 		{"blocks", `%1 = matmul %r, %q {transpose_b=true, precision="bf16x3"}

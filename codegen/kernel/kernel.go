@@ -299,9 +299,28 @@ type StoredOperand struct {
 	Across bool
 }
 
-// SplitFactor is by how much the contraction of a product grows whose f32
-// operands are taken apart into bf16; see Product.BF16x3.
-const SplitFactor = 3
+// BF16Terms returns how many products of bf16 stand for each of the products of
+// a kernel whose operands are taken apart (see Product.BF16x3): three, and one
+// less for a side all operands of which are loaded bf16 and have no lesser part.
+func (k *Kernel) BF16Terms() (terms int, exactA, exactB bool) {
+	exactA, exactB = true, true
+	for _, p := range k.Products {
+		exactA, exactB = exactA && p.A.loadsBF16(), exactB && p.B.loadsBF16()
+	}
+	terms = 3
+	if exactA {
+		terms--
+	}
+	if exactB {
+		terms--
+	}
+	return terms, exactA, exactB
+}
+
+// loadsBF16 reports whether e is a loaded bf16 as an f32.
+func (e *Expr) loadsBF16() bool {
+	return e.Kind == ExprApply && e.Op == ir.OpCast && e.DType == ir.F32 && e.Args[0].Kind == ExprLoad && e.Args[0].DType == ir.BF16
+}
 
 // operandNote says what the operands and sums may be rounded to.
 func (p Product) operandNote() string {

@@ -21,7 +21,8 @@ func SplitOperands(k *kernel.Kernel, caps Caps) []kernel.StoredOperand {
 	}
 	r := len(k.Parallel)
 	depth := roundUp(int(k.Fold.Add), storedDepth)
-	split := &kernel.Kernel{Family: kernel.FamilyMatMul, Parallel: k.Parallel, Fold: ir.D(kernel.SplitFactor * depth)}
+	terms, _, _ := k.BF16Terms()
+	split := &kernel.Kernel{Family: kernel.FamilyMatMul, Parallel: k.Parallel, Fold: ir.D(terms * depth)}
 	b := kernel.NewBuilder()
 	loads := map[*kernel.Expr]*kernel.Expr{}
 	var list []kernel.StoredOperand
@@ -31,7 +32,7 @@ func SplitOperands(k *kernel.Kernel, caps Caps) []kernel.StoredOperand {
 			o := storedApart(k, v, axis, depth)
 			list = append(list, o)
 			loads[v] = partsOf(split, b, o, axis)
-			storing += t.launchTime + float64(splitBytes(k, o, split))/t.memoryRate
+			storing += t.launchTime + float64(splitBytes(k, o, split, int64(terms)))/t.memoryRate
 		}
 		return loads[v]
 	}
@@ -103,12 +104,12 @@ func partsOf(split *kernel.Kernel, b *kernel.Builder, o kernel.StoredOperand, ax
 
 // splitBytes is what storing the last operand of a split product moves: its
 // parts, and once what they are computed from.
-func splitBytes(k *kernel.Kernel, o kernel.StoredOperand, split *kernel.Kernel) int64 {
+func splitBytes(k *kernel.Kernel, o kernel.StoredOperand, split *kernel.Kernel, terms int64) int64 {
 	stored := split.Bindings[len(split.Bindings)-1].Elems
 	bytes := 2 * stored
 	kernel.Walk([]*kernel.Expr{o.Operand}, func(e *kernel.Expr) {
 		if e.Kind == kernel.ExprLoad {
-			bytes += stored / kernel.SplitFactor * int64(k.Bindings[e.Bind].DType.BlockBytes())
+			bytes += stored / terms * int64(k.Bindings[e.Bind].DType.BlockBytes())
 		}
 	})
 	return bytes

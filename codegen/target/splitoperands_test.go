@@ -27,6 +27,7 @@ func TestSplitOperands(t *testing.T) {
 		{"columns", f32(d(4096), d(4096), d(4096), false), h100, 2, 0, 0, false},
 		{"odd", f32(d(4095), d(4095), d(4095), true), h100, 2, 4096, 4096, false},
 		{"odd columns", f32(d(4095), d(4095), d(4095), false), h100, 2, 4096, 4096, false},
+		{"by bf16", matMul(one, d(4096), d(4096), d(4096), ir.BF16, true), h100, 2, 0, 0, false},
 		{"T rows", f32(ir.Symbol("T", 4096), d(4096), d(4096), true), h100, 2, 0, 0, false},
 		{"T deep", f32(d(4096), d(4096), ir.Symbol("T", 4096), true), h100, 0, 0, 0, false},
 		{"nothing to add up", f32(d(4096), d(4096), d(0), true), h100, 0, 0, 0, false},
