@@ -50,12 +50,12 @@ func (s *suite) byteProducts() {
 	multiply := func(b *builder, x, w *ir.Node) *ir.Node {
 		return b.op(ir.OpMatMul, []*ir.Node{x, w}, attr("transpose_b", true))
 	}
-	for _, m := range []struct{ m, n, k int }{{1, 67, 144}, {5, 33, 83}, {17, 19, 48}, {64, 64, 128}, {129, 131, 77}} {
+	for _, m := range []struct{ m, n, k int }{{1, 67, 144}, {5, 33, 83}, {64, 64, 128}, {129, 131, 77}} {
 		ofBytes(fmt.Sprintf("%dx%dx%d/extremes", m.m, m.n, m.k), func(b *builder, t ir.DType) *ir.Node {
 			return multiply(b, b.input(t, []int{m.m, m.k}, extreme), b.input(t, []int{m.n, m.k}, full))
 		})
 	}
-	for l := transposed; l <= viewed; l++ {
+	for _, l := range []layout{transposed, sliced, viewed} {
 		ofBytes("23x19x37/full/"+layoutNames[l], func(b *builder, t ir.DType) *ir.Node {
 			return multiply(b, b.arg(t, []int{23, 37}, l, full), b.arg(t, []int{19, 37}, l, full))
 		})
