@@ -206,14 +206,14 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	return s, c, c.compare(runs)
 }
 
-// storeAll stores all operands of products in f16 or bf16, padded where their
-// extents are known.
+// storeAll stores all operands of products that matrix units take, padded where
+// their extents are known.
 func storeAll(k *kernel.Kernel) []kernel.StoredOperand {
 	var list []kernel.StoredOperand
 	seen := map[*kernel.Expr]bool{}
 	for _, p := range k.Products {
 		for i, v := range []*kernel.Expr{p.A, p.B} {
-			if p.Operands != ir.F16 && p.Operands != ir.BF16 || seen[v] {
+			if p.Operands != ir.F16 && p.Operands != ir.BF16 && p.Sums() != ir.I32 || seen[v] {
 				continue
 			}
 			seen[v] = true

@@ -136,6 +136,8 @@ func TestStoreOperands(t *testing.T) {
 		{"f32 by q4_0", inF16(matMul(one, ir.D(512), ir.D(4096), ir.D(4096), ir.Q4_0, true)), 1, 0, 0},
 		{"T rows", inF16(matMul(one, T, ir.D(4096), ir.D(4096), ir.Q4_0, true)), 1, 0, 0},
 		{"odd", matrixMul(one, ir.D(4095), ir.D(4095), ir.D(4095), ir.F16, true), 2, 4096, 4096},
+		{"bytes as they lie", bytesMul(ir.D(4096), ir.D(4096), ir.D(4112), ir.I8, false), 0, 0, 0},
+		{"bytes in rows of no 16", bytesMul(ir.D(4096), ir.D(4096), ir.D(4104), ir.I8, true), 2, 0, 4352},
 		{"odd depth of blocks", inF16(matMul(one, ir.D(4095), ir.D(4096), ir.D(4064), ir.Q4_0, true)), 1, 4096, 0},
 		{"T deep", matrixMul(one, ir.D(4095), ir.D(4095), T, ir.F16, true), 0, 0, 0},
 		{"few columns", inF16(matMul(one, ir.D(4096), ir.D(256), ir.D(4096), ir.Q4_0, true)), 0, 0, 0},
