@@ -222,7 +222,7 @@ func slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 			}
 		}
 	}
-	if k.Guard != nil && s.Variant == kernel.VarCoopMat && s.TileN > 64 {
+	if k.Guard != nil && k.Guard.Row != nil && s.Variant == kernel.VarCoopMat && s.TileN > 64 {
 		// 512 tokens by 8 of 128 experts of 768x2048 in tiles of 64x128 and 64x64,
 		// microseconds: f16 292, 265; q4_K 339, 317.
 		worst.factor *= 1.5

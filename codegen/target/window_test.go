@@ -145,6 +145,18 @@ func TestEdgeOfStoredConv(t *testing.T) {
 	}
 }
 
+// Stored operands are loaded as they lie, by either kind of matrix unit.
+func TestStoredConvCostsNothingMore(t *testing.T) {
+	for _, s := range []kernel.Schedule{
+		{Variant: kernel.VarCoopMat, Workgroup: 128, TileM: 128, TileN: 128, TileK: 16},
+		{Variant: kernel.VarCoopMat2, Workgroup: 256, TileM: 128, TileN: 256, TileK: 32},
+	} {
+		if slow := slowdown(storedConv(8, 256, 256, 56, 256), s); slow.factor != 1 {
+			t.Errorf("%s: %g times slower, %s", s, slow.factor, slow.why)
+		}
+	}
+}
+
 func TestStoreWindows(t *testing.T) {
 	h100 := profile(t, "nvidia-h100")
 	store := func(elems int) []*kernel.Kernel {
