@@ -48,7 +48,7 @@ func TestBlockMatVecSpeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	bench := &speedBench{dev: dev, n: n, depth: depth}
+	bench := &speedBench{dev: dev, depth: depth}
 	defer bench.close(t)
 	for task := range prepareSpeed(t, dev, speedLines(t), n, depth) {
 		if time.Since(start) > *speedLimit {
@@ -165,6 +165,7 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps target.Caps) [
 // speedTask is a line made ready while the one before is timed.
 type speedTask struct {
 	speedLine
+	n         int // columns: those of the option n, or the size's
 	p         product
 	k         *kernel.Kernel
 	schedules []kernel.Schedule
@@ -196,7 +197,11 @@ func prepareSpeed(t *testing.T, dev *vk.Device, lines []speedLine, n, depth int)
 				ready = append(ready, c)
 				go func() {
 					defer close(c)
-					task := &speedTask{speedLine: lines[next], p: lines[next].product(n, depth), weights: weights[lines[next].dtype]()}
+					task := &speedTask{speedLine: lines[next], n: n, weights: weights[lines[next].dtype]()}
+					if own := task.options["n"]; own != nil {
+						task.n = own[0]
+					}
+					task.p = task.product(task.n, depth)
 					task.k = task.p.kernel()
 					task.schedules = task.speedLine.schedules(t, task.k, dev.Caps())
 					task.compile(t, dev)
@@ -232,8 +237,9 @@ func (task *speedTask) compile(t *testing.T, dev *vk.Device) {
 // speedBench holds the weights that are being timed on the device.
 type speedBench struct {
 	dev      *vk.Device
-	n, depth int
+	depth    int
 	dtype    ir.DType
+	n        int
 	weights  *vk.Buffer
 	lastWork time.Time
 }
@@ -245,9 +251,9 @@ func (b *speedBench) close(t *testing.T) {
 }
 
 func (b *speedBench) run(t *testing.T, task *speedTask) {
-	if b.weights == nil || b.dtype != task.dtype {
+	if b.weights == nil || b.dtype != task.dtype || b.n != task.n {
 		b.close(t)
-		b.dtype, b.weights = task.dtype, b.buffer(t, "b", task.repeated(b.n/distinctRows))
+		b.dtype, b.n, b.weights = task.dtype, task.n, b.buffer(t, "b", task.repeated(task.n / distinctRows))
 	}
 	in, want := task.inputs(t, b.depth)
 	var ranges []vk.BufferRange
@@ -285,7 +291,7 @@ func (b *speedBench) run(t *testing.T, task *speedTask) {
 			verdict = " WRONG"
 			t.Errorf("%s %s: %v", task.dtype, s, err)
 		}
-		text := fmt.Sprintf("%-8s n=%d %-6s %8.1f us %6.0f GB/s  lanes=%-3d cols=%d  %s%s", task.dtype, task.rows, map[bool]string{true: "bytes", false: "floats"}[task.bytes],
+		text := fmt.Sprintf("%-8s %5dx%d n=%d %-6s %8.1f us %6.0f GB/s  lanes=%-3d cols=%d  %s%s", task.dtype, task.n, b.depth, task.rows, map[bool]string{true: "bytes", false: "floats"}[task.bytes],
 			each.Seconds()*1e6, float64(size)/each.Seconds()/1e9, s.LanesPerRow, s.ThreadN, s, verdict)
 		fmt.Println(text + map[bool]string{true: " (chosen)"}[i == 0])
 		if verdict == "" {
