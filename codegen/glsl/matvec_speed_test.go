@@ -253,7 +253,7 @@ func (b *speedBench) close(t *testing.T) {
 func (b *speedBench) run(t *testing.T, task *speedTask) {
 	if b.weights == nil || b.dtype != task.dtype || b.n != task.n {
 		b.close(t)
-		b.dtype, b.n, b.weights = task.dtype, task.n, b.buffer(t, "b", task.repeated(task.n / distinctRows))
+		b.dtype, b.n, b.weights = task.dtype, task.n, b.buffer(t, "b", task.repeated(task.n/distinctRows))
 	}
 	in, want := task.inputs(t, b.depth)
 	var ranges []vk.BufferRange
