@@ -174,13 +174,14 @@ func (v *matVec) readStrip(r blockRun, o *matOperand, k text) (rows, sums string
 		sums = v.fresh(v.scope, o.name+"_sum")
 		v.line("float %s%s;", sums, arraySize(s.ThreadM))
 	}
+	read := v.rowReader(r, k)
 	v.repeat("i", s.ThreadM, func(i text) {
 		if sums != "" {
 			v.line("%s = 0.0;", elementOf(sums, s.ThreadM, i).s)
 		}
 		v.repeat("t", r.quads, func(t text) {
 			x := elementOf(rows, s.ThreadM*r.quads, plus(times(i, r.quads), t))
-			v.line("%s = %s;", x.s, v.rowQuad(o, i, plus(k, times(t, 4))).s)
+			v.line("%s = %s;", x.s, read(o, i, t).s)
 			if sums != "" {
 				v.line("%s += dot(%s, vec4(1.0));", elementOf(sums, s.ThreadM, i).s, x.s)
 			}

@@ -38,14 +38,14 @@ func (v *matVec) addWhole(r blockRun, s strip, k text) {
 	for _, o := range v.b {
 		blocks[o] = v.readWhole(r, o, s)
 	}
+	read := v.rowReader(r, k)
 	v.repeat("t", r.quads, func(t text) {
 		rows := map[*matOperand]string{}
-		at := v.named("k4", plus(k, times(t, 4)))
 		for _, o := range v.a {
 			rows[o] = v.fresh(v.scope, o.name+"_rows")
 			v.line("vec4 %s%s;", rows[o], arraySize(v.s.ThreadM))
 			v.repeat("i", v.s.ThreadM, func(i text) {
-				v.line("%s = %s;", elementOf(rows[o], v.s.ThreadM, i).s, v.rowQuad(o, i, at).s)
+				v.line("%s = %s;", elementOf(rows[o], v.s.ThreadM, i).s, read(o, i, t).s)
 			})
 		}
 		v.repeat("j", v.s.ThreadN, func(j text) {

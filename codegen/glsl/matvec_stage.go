@@ -78,13 +78,27 @@ func (v *matVec) bindRow(i text) {
 	v.bindAxis(v.row, row)
 }
 
-// rowQuad prints four neighbours of row i of an A from place k of the
-// contraction on.
-func (v *matVec) rowQuad(o *matOperand, i, k text) text {
+// rowReader returns what prints quad t of row i of an A, of the strip that begins
+// at place k of the contraction.
+func (v *matVec) rowReader(r blockRun, k text) func(o *matOperand, i, t text) text {
 	if v.staged == nil {
-		v.bindRow(i)
-		return v.quad(o, k, true)
+		return func(o *matOperand, i, t text) text {
+			v.bindRow(i)
+			return v.quad(o, plus(k, times(t, 4)), true)
+		}
 	}
-	n := primary(v.variable("uint", "n", binary("/", binary("-", k, v.staged.first), uintLit(4))))
-	return primary(v.staged.arrays[o] + "[" + plus(times(i, v.staged.quads), spread(n)).s + "]")
+	first := primary(v.variable("uint", "first_quad", binary("/", binary("-", k, v.staged.first), uintLit(4))))
+	place := func(t text) text { return spread(within(first, t)) }
+	if r.quads <= 8 { // which differ in the bits that spread changes, and leave the others
+		at := primary(v.variable("uint", "place", spread(first)))
+		place = func(t text) text {
+			if t.s == "0u" {
+				return at
+			}
+			return binary("^", at, t)
+		}
+	}
+	return func(o *matOperand, i, t text) text {
+		return primary(v.staged.arrays[o] + "[" + plus(times(i, v.staged.quads), place(t)).s + "]")
+	}
 }
