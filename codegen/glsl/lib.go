@@ -567,6 +567,11 @@ uint negate_bytes(uint bytes, uint signs) {
 uint even_signs(uint seven) {
     return seven | (uint(bitCount(seven)) & 1u) << 7;
 }`},
+	{"bytes_above_subnormal", f32Only, []string{"bytes_subnormal"}, `
+// Four signed bytes, and 128 more than each, as floats of 2^-24.
+vec4 bytes_above_subnormal(uint bytes) {
+    return bytes_subnormal(bytes ^ 0x80808080u);
+}`},
 	{"scale_min_k4", f32Only, nil, `
 // The 6-bit scale and minimum of group g of 8 in q4_K and q5_K. Groups 4 to 7
 // have their low bits in the last word, the others on top of the first two.

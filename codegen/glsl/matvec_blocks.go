@@ -73,7 +73,10 @@ func (v *matVec) blockRun() (run blockRun, ok bool) {
 	_, whole := v.k.Fold.Quo(int64(t.BlockElems()))
 	run = newBlockRun(t, v.s.TileK)
 	run.ints = v.readsInts(run)
-	run.subnormal = v.s.Subnormals && !run.ints && run.f.levels == "" && !run.f.signed
+	run.subnormal = v.s.Subnormals && !run.ints && run.f.levels == ""
+	if run.subnormal && run.f.signed {
+		run.f.bias = 128 // which bytes_above_subnormal adds
+	}
 	return run, whole
 }
 
@@ -193,6 +196,8 @@ func (v *matVec) readStrip(r blockRun, o *matOperand, k text) (rows, sums string
 // unpack is the function that makes a vec4 of four quants.
 func (r blockRun) unpack() string {
 	switch {
+	case r.subnormal && r.f.signed:
+		return "bytes_above_subnormal"
 	case r.f.signed:
 		return "bytes_signed"
 	case r.subnormal:
