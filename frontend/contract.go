@@ -9,7 +9,9 @@ import "github.com/vkc-go/vkc/ir"
 func (t Tensor) MatMul(w Tensor) Tensor { return t.binary(ir.OpMatMul, w) }
 
 // MatMulT is the product with w given as [..., N, K], which is how most files
-// store the weight of a linear layer and the only way to use a quantized one.
+// store the weight of a linear layer and the only way to use a quantized one. A
+// layer of bytes is x.MatMulT(w).Cast(ir.F32).Mul(rows).Mul(columns), where rows
+// [..., M, 1] and columns [N] are the scales of x and w.
 func (t Tensor) MatMulT(w Tensor) Tensor {
 	return t.apply(ir.OpMatMul, []Tensor{w}, attr("transpose_b", true))
 }

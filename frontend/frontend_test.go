@@ -24,6 +24,8 @@ func TestMistakes(t *testing.T) {
 	}{
 		{"contraction", func(b *frontend.Builder, x, y frontend.Tensor) { x.MatMul(y) },
 			"matmul(f32[6,8], f32[4,16]): a is [6,8] and b is [4,16]: contraction extents 8 and 4 differ"},
+		{"signs of bytes", func(b *frontend.Builder, x, y frontend.Tensor) { x.Cast(ir.I8).MatMulT(x.Cast(ir.U8)) },
+			"matmul(i8[6,8], u8[6,8]): a is i8 and b is u8: cast one of them"},
 		{"broadcast", func(b *frontend.Builder, x, y frontend.Tensor) { x.Add(y) },
 			"add(f32[6,8], f32[4,16]): shapes [6,8] and [4,16] do not broadcast"},
 		{"dtypes", func(b *frontend.Builder, x, y frontend.Tensor) { x.Add(x.Cast(ir.F16)) },

@@ -250,6 +250,7 @@ var methodCases = []methodCase{
 	{ir.OpRandomNormal, func(o *operands) frontend.Tensor { return o.b.RandomNormal(o.seed, o.seed, ir.F32, 3) }, `random_normal %15, %15 {shape=[3]} : f32[3]`},
 	{ir.OpRandomBernoulli, func(o *operands) frontend.Tensor { return o.b.RandomBernoulli(0.25, o.seed, o.seed) }, `random_bernoulli %15, %15 {p=0.25, shape=[]} : bool[]`},
 	{ir.OpWhere, func(o *operands) frontend.Tensor { return o.x.Dropout(0.5, o.seed, o.seed) }, `where %16, %18, %19 : f32[2,4]`},
+	{ir.OpMatMul, func(o *operands) frontend.Tensor { x := o.x.Cast(ir.I8); return x.MatMulT(x) }, `matmul %16, %16 {transpose_b=true} : i32[2,2]`},
 	{ir.OpMatMulID, func(o *operands) frontend.Tensor { w := o.x.Unsqueeze(1); return w.MatMulID(w, o.i) }, `matmul_id %16, %16, %3 : f32[2,4,1]`},
 	{ir.OpMatMulID, func(o *operands) frontend.Tensor {
 		w := o.x.Unsqueeze(1)
