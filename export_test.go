@@ -3,6 +3,7 @@ package vkc
 import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -14,9 +15,21 @@ func SetOpenVulkan(open func() (*vk.Instance, error)) (restore func()) {
 	return func() { openVulkan = old }
 }
 
-// SplitOperandsFor makes every device split the operands that caps would, until
-// the function that it returns is called.
-func SplitOperandsFor(caps target.Caps) (restore func()) {
-	splitOperands = func(k *kernel.Kernel, _ target.Caps) []kernel.StoredOperand { return target.SplitOperands(k, caps) }
+// SplitAllOperands makes every device split the operands of all products that
+// allow it, stored in whole tiles of an H100, until the function that it
+// returns is called.
+func SplitAllOperands() (restore func()) {
+	splitOperands = func(k *kernel.Kernel, _ target.Caps) (list []kernel.StoredOperand) {
+		const tile = 256
+		whole := func(d ir.Dim) int { return int(d.Max()+tile-1) / tile * tile }
+		for _, p := range k.Products {
+			for i, v := range []*kernel.Expr{p.A, p.B} {
+				axis := len(k.Parallel) - 2 + i
+				list = append(list, kernel.StoredOperand{Operand: v, Rows: whole(k.Parallel[axis]), Depth: whole(k.Fold),
+					Across: !target.FoldContiguous(k, v, axis)})
+			}
+		}
+		return list
+	}
 	return func() { splitOperands = target.SplitOperands }
 }
