@@ -36,7 +36,8 @@ func matmulCases(scale Scale) []Case {
 		list = append(list, quantCase(t, scale.of(512, 16), scale.of(4096, 64), scale.of(14336, 512), frontend.HalfPrecision))
 	}
 	for _, t := range commonFormats {
-		list = append(list, quantCase(t, scale.of(4096, 64), scale.of(4096, 32), scale.of(4096, 256), frontend.HalfPrecision))
+		list = append(list, quantCase(t, scale.of(4096, 64), scale.of(4096, 32), scale.of(4096, 256), frontend.HalfPrecision),
+			quantCase(t, scale.of(512, 16), scale.of(4096, 64), scale.of(14336, 512), frontend.HalfSums))
 	}
 	return append(list, fusedProductCase(scale.of(512, 16), scale.of(4096, 64), scale.of(4096, 64)))
 }
@@ -121,6 +122,9 @@ func splitCase(m, n, k int) Case {
 // both to f16.
 func quantCase(t ir.DType, m, n, k int, p frontend.Precision) Case {
 	c := denseCase(t, m, n, k)
+	if p == frontend.HalfSums {
+		c.Name += "/half_sums"
+	}
 	c.Build = func(b *frontend.Builder, s Sizes) {
 		w := b.Weight("w", t, s["n"], s["k"])
 		if !t.IsBlock() && t != ir.F32 {

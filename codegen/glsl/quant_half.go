@@ -8,22 +8,26 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// decodesHalves reports whether a format's quants are whole bytes, which can be
-// decoded in pairs of f16: a byte in the low bits of 1024's mantissa is 1024 more
-// than itself.
-func decodesHalves(t ir.DType) bool {
+// decodesOctets reports whether eight neighbours of a format share a scale, so
+// that they are best decoded to f16 together.
+func decodesOctets(t ir.DType) bool {
 	f, ok := blockFormats[t]
-	return ok && f.levels == "" && f.run%target.OctetElems == 0
+	return ok && f.run%target.OctetElems == 0
 }
 
 // octetDecoder returns the function that decodes eight neighbours of a buffer
-// of blocks to f16, and sees to it that the text has it. Quants are exact in
-// f16 and their product with the scale is rounded once, as if it were computed
-// in f32; scales that are no f16 themselves, and offsets, are rounded besides.
+// of blocks to f16, and sees to it that the text has it. Quants that are whole
+// bytes are decoded in pairs of f16: a byte in the low bits of 1024's mantissa is
+// 1024 more than itself. They are exact in f16 and their product with the scale is
+// rounded once, as if it were computed in f32; scales that are no f16 themselves,
+// and offsets, are rounded besides.
 func (e *emitter) octetDecoder(b *buffer) string {
 	f := e.blockFormatOf(b)
 	if e.err != nil {
 		return "unknown"
+	}
+	if f.levels != "" {
+		return e.levelsOctet(b)
 	}
 	pairs := f.readsPairs(b)
 	if pairs {
@@ -58,6 +62,20 @@ func (e *emitter) octetDecoder(b *buffer) string {
 		lines = append(lines, "    even += scale.y;", "    odd += scale.y;")
 	}
 	lines = append(lines, "    octet[2u * n] = packFloat2x16(f16vec2(even.x, odd.x));", "    octet[2u * n + 1u] = packFloat2x16(f16vec2(even.y, odd.y));", "}", "return octet;")
+	name := "octet_" + b.base
+	e.blockFunction(b, "uvec4 "+name+"(uint i)", "// Elements i to i+7 in f16, i being a multiple of 8.", strings.Join(lines, "\n"))
+	return name
+}
+
+// levelsOctet is octetDecoder for quants that are floats: their products with the
+// scale are rounded from f32.
+func (e *emitter) levelsOctet(b *buffer) string {
+	f := e.blockFormatOf(b)
+	e.blockParts(b)
+	quad := "    vec4 quad = scale * levels_NAME(block, " + f.firstOf(b.DType, true) + f.planeArg("e / STRIDEu % PLANESu") + ");"
+	lines := []string{"uint block = i / ELEMSu, first = i % ELEMSu;", "float scale = scale_NAME(block, first);", "uvec4 octet;",
+		"[[unroll]] for (uint n = 0u; n < 2u; ++n) {", "    uint e = first + 4u * n;", quad,
+		"    octet[2u * n] = packHalf2x16(quad.xy);", "    octet[2u * n + 1u] = packHalf2x16(quad.zw);", "}", "return octet;"}
 	name := "octet_" + b.base
 	e.blockFunction(b, "uvec4 "+name+"(uint i)", "// Elements i to i+7 in f16, i being a multiple of 8.", strings.Join(lines, "\n"))
 	return name

@@ -138,7 +138,7 @@ uvec4 NAME(uint i) {
 // from bytes to f16.
 func (c *staging) isPacked(st *staged) bool {
 	v := st.value
-	return c.dtype == ir.F16 && v.Kind == kernel.ExprLoad && decodesHalves(c.k.Bindings[v.Bind].DType) &&
+	return c.dtype == ir.F16 && v.Kind == kernel.ExprLoad && decodesOctets(c.k.Bindings[v.Bind].DType) &&
 		target.DivisibleBy(c.extent(st.axis), target.OctetElems) && adjacent(v.Index, st.axis, target.OctetElems)
 }
 
