@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/vkc-go/vkc/codegen/bundle"
 	"github.com/vkc-go/vkc/frontend/gguf"
@@ -107,17 +108,27 @@ func ReadGraph(path string) (*ir.Graph, error) {
 
 func parseGraph(path string, text []byte) (*ir.Graph, error) {
 	start := bytes.TrimSpace(text)
+	begins := func(with string) bool { return bytes.HasPrefix(start, []byte(with)) }
 	switch {
 	case bytes.HasPrefix(text, bundleMagic):
 		return nil, fmt.Errorf("graph: %s is a compiled bundle: open it as one", path)
-	case !bytes.HasPrefix(start, []byte("graph")) && !bytes.HasPrefix(start, []byte(";")): // a comment
-		return ir.ReadJSON(path, text)
+	case begins("GGUF"):
+		return nil, fmt.Errorf("graph: %s is a GGUF file, which has weights but no graph: give a graph, and this file as its weights", path)
+	case begins("graph"), begins(";"): // which is a comment
+		g, err := ir.Parse(string(text))
+		if where := (*ir.ReadError)(nil); errors.As(err, &where) {
+			where.File = path
+		}
+		return g, err
+	case len(start) > 0 && !begins("{") && !begins("["):
+		return nil, fmt.Errorf("graph: %s:1:1: found %q, expected a graph: JSON, which begins with {, or text IR, which begins with the word graph", path, firstRune(start))
 	}
-	g, err := ir.Parse(string(text))
-	if where := (*ir.ReadError)(nil); errors.As(err, &where) {
-		where.File = path
-	}
-	return g, err
+	return ir.ReadJSON(path, text)
+}
+
+func firstRune(text []byte) rune {
+	r, _ := utf8.DecodeRune(text)
+	return r
 }
 
 // bundleMagic is how bundles begin; docs/BUNDLE.md has the rest.

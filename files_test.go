@@ -40,7 +40,9 @@ func TestReadGraph(t *testing.T) {
 func TestReadGraphRefuses(t *testing.T) {
 	for name, tt := range map[string]struct{ content, want string }{
 		"empty":        {"", "empty.x:1:1"},
-		"not a graph":  {"hello", "not a graph.x:1:1"},
+		"not a graph":  {"hello", "not a graph.x:1:1: found 'h', expected a graph: JSON, which begins with {"},
+		"weights":      {"GGUF\x03\x00\x00\x00", "GGUF file, which has weights but no graph"},
+		"an array":     {"[]", "an array.x:1:1"},
 		"bundle":       {"\x89VKB\r\n\x1a\n", "compiled bundle"},
 		"unknown op":   {"graph \"g\" {\n  %0 = frobnicate : f32[]\n}", "unknown op.x:2:8: "},
 		"unknown json": {`{"format": "vkc.graph", "version": 1, "nodes": [{"id": "a", "op": "frobnicate"}], "outputs": []}`, "frobnicate"},

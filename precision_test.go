@@ -1,12 +1,53 @@
 package vkc_test
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
 )
+
+// TestPrecisionsOnDevice compiles one gated layer of quantized weights in every
+// precision, as for a device that has its own way with blocks, and runs it here:
+// nothing is rounded that was not allowed to be, and results are as near as the
+// precision says.
+func TestPrecisionsOnDevice(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	ctx := context.Background()
+	dev := openDevice(t)
+	caps, _ := planedCaps(t, dev.Caps())
+	full, values := byteGraph(t, frontend.FullPrecision, []ir.DType{ir.Q4_0, ir.Q8_0, ir.Q4_K})
+	in := inputsOf(t, values)
+	for _, precision := range vkc.Precisions() {
+		g, err := vkc.WithPrecision(full, precision)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := vkc.Compile(ctx, g, vkc.CompileOptions{Target: caps})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes := strings.Contains(strings.Join(p.Contents.GLSL, ""), "dotPacked4x8EXT")
+		if bytes != (precision == ir.PrecisionBytes) {
+			t.Errorf("%s: rows are bytes: %v", precision, bytes)
+		}
+		exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: values})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer exe.Close()
+		res, err := exe.Run(ctx, in, runtime.RunOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		compareOutputs(t, g, res.Outputs, outputsOf(t, g, values, in))
+	}
+}
 
 func TestWithPrecision(t *testing.T) {
 	g, err := frontend.Build("products", func(b *frontend.Builder) {

@@ -40,8 +40,6 @@ type programInfo struct {
 	Millis    float64 `json:"compile_ms"`
 }
 
-const precisionHelp = "what matrix products may do to be faster: full (nothing), bf16x3 (multiply f32 as sums of two bf16), half (round operands to f16), half_sums (sum in f16, too), int8 (round rows that meet quantized weights to 8 bits)"
-
 func (a *app) compileCommand() *cobra.Command {
 	var f compileFlags
 	cmd := &cobra.Command{
@@ -63,7 +61,7 @@ func (a *app) compileCommand() *cobra.Command {
 	flags.StringVarP(&f.output, "output", "o", "", "the bundle `FILE` to write")
 	flags.StringVar(&f.target, "target", "generic", targetHelp())
 	f.tuning.add(cmd, true)
-	flags.StringVar(&f.precision, "precision", "full", precisionHelp)
+	addPrecision(cmd, &f.precision)
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` to include in the bundle")
 	flags.StringVar(&f.dumpDir, "dump-dir", "", "write graph, plan, and each kernel's IR, GLSL and SPIR-V into `DIR`")
 	flags.BoolVar(&f.validate, "validate", false, "run spirv-val over every shader")
@@ -74,12 +72,9 @@ func (a *app) compileCommand() *cobra.Command {
 }
 
 func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
-	g, err := vkc.ReadGraph(path)
+	g, err := readGraph(path, f.precision)
 	if err != nil {
 		return err
-	}
-	if g, err = vkc.WithPrecision(g, f.precision); err != nil {
-		return usagef("--precision: %v", err)
 	}
 	caps, tuning, err := a.targetCaps(f.target, &f.tuning)
 	if err != nil {

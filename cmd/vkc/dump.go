@@ -30,6 +30,7 @@ var stages = []string{stageGraph, stagePasses, stageKernels, stagePlan, stageGLS
 
 type dumpFlags struct {
 	stage, after, target string
+	precision            string
 	all, fusion          bool
 	kernel               int
 	tuning               tuningFlags
@@ -70,6 +71,7 @@ A bundle holds its graph, plan, GLSL and SPIR-V; what lies between is made anew 
 	flags.IntVar(&f.kernel, "kernel", -1, "only kernel `N`, counted from 0; alone it means --stage glsl")
 	flags.BoolVar(&f.fusion, "fusion", false, "which node went into which kernel, and why")
 	flags.StringVar(&f.target, "target", "generic", targetHelp())
+	addPrecision(cmd, &f.precision)
 	f.tuning.add(cmd, true)
 	return cmd
 }
@@ -107,12 +109,15 @@ func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
 	}
 	d := dumper{app: a, flags: f}
 	if isBundle {
+		if err = refusePrecision(f.precision); err != nil {
+			return err
+		}
 		if d.program, err = vkc.OpenBundle(path); err != nil {
 			return err
 		}
 		defer d.program.Close()
 		d.graph = d.program.Contents.Graph
-	} else if d.graph, err = vkc.ReadGraph(path); err != nil {
+	} else if d.graph, err = readGraph(path, f.precision); err != nil {
 		return err
 	}
 	if f.fusion {

@@ -57,7 +57,30 @@ that runs where no compiler is. Exit codes: 0 success, 1 failure, 2 wrong usage,
 	root.AddCommand(a.compileCommand(), a.runCommand(), a.dumpCommand(), a.inspectCommand(), a.quantizeCommand(), a.verifyCommand(), a.benchCommand(), a.tuneCommand(), a.devicesCommand(), a.doctorCommand(),
 		a.cacheCommand(), a.versionCommand())
 	group(root)
+	root.SetHelpCommand(helpCommand())
 	return root
+}
+
+// helpCommand is cobra's own, but for refusing what is no command.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about any command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return usagef("%w; see vkc --help", err)
+			}
+			if len(rest) > 0 && about.HasSubCommands() {
+				return about.RunE(about, rest) // which refuses them
+			}
+			if len(rest) > 0 {
+				return usagef("help: unexpected argument %q; see %s --help", rest[0], about.CommandPath())
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
 }
 
 // group makes a command that only has subcommands print its help, and refuse

@@ -45,7 +45,7 @@ its ops have.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&f.device, "device", "d", "auto", "auto, cpu (the reference), an index of vkc devices, or part of a name")
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE`, where the bundle has no weights")
-	flags.StringVar(&f.precision, "precision", "full", precisionHelp)
+	addPrecision(cmd, &f.precision)
 	flags.StringArrayVarP(&f.inputs, "input", "i", nil, "`NAME=VALUE`: FILE.npy, [1,2,3] or random:SEED; once per input")
 	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "`NAME=FILE.npy` to write an output to; may be repeated")
 	flags.StringArrayVar(&f.symbols, "symbol", nil, "`NAME=N`: the value of a symbol that inputs do not tell; may be repeated")
@@ -125,6 +125,9 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 	}
 	var g *ir.Graph
 	if isBundle {
+		if err = refusePrecision(s.flags.precision); err != nil {
+			return err
+		}
 		if s.program, err = vkc.OpenBundle(path); err != nil {
 			return err
 		}
@@ -132,14 +135,8 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 		if s.weights == nil {
 			s.weights = s.program.Contents.Weights
 		}
-	} else if g, err = vkc.ReadGraph(path); err != nil {
+	} else if g, err = readGraph(path, s.flags.precision); err != nil {
 		return err
-	}
-	if isBundle && s.flags.precision != ir.PrecisionFull {
-		return usagef("--precision: a bundle has the precision that it was compiled with")
-	}
-	if g, err = vkc.WithPrecision(g, s.flags.precision); err != nil {
-		return usagef("--precision: %v", err)
 	}
 	if err := s.prepare(g); err != nil {
 		return err

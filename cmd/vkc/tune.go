@@ -18,12 +18,13 @@ import (
 	"github.com/vkc-go/vkc/bench/tune"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/tunefile"
+	"github.com/vkc-go/vkc/ir"
 )
 
 type tuneFlags struct {
 	suites, symbols       []string
 	filter, device, scale string
-	output                string
+	output, precision     string
 	budget                time.Duration
 	list, reset, json     bool
 }
@@ -66,6 +67,7 @@ loses a few schedules at most. compile, run and bench read the file by themselve
 	flags.StringVarP(&f.device, "device", "d", "auto", "auto, an index of vkc devices, or part of a name")
 	flags.StringVar(&f.scale, "scale", "auto", "sizes of the suites: full, tiny, or auto: tiny on a processor")
 	flags.StringArrayVar(&f.symbols, "symbol", nil, "`NAME=N`: measure at that value of a symbol, not at its bound; may be repeated")
+	addPrecision(cmd, &f.precision)
 	flags.DurationVar(&f.budget, "budget", time.Minute, "how long to measure; 0 measures everything")
 	flags.StringVarP(&f.output, "output", "o", "", "keep the measurements in `FILE`, and go on with those in it, instead of the device's own")
 	flags.BoolVar(&f.list, "list", false, "list the kernels and what was measured, and measure nothing")
@@ -84,6 +86,9 @@ func (f *tuneFlags) check(args []string) error {
 	}
 	if len(args) == 0 && len(f.symbols) > 0 {
 		return usagef("--symbol goes with GRAPH")
+	}
+	if len(args) == 0 && f.precision != ir.PrecisionFull {
+		return usagef("--precision goes with GRAPH: the cases of the suites say theirs")
 	}
 	if _, err := regexp.Compile(f.filter); err != nil {
 		return usagef("--filter %q: %w", f.filter, err)
@@ -143,7 +148,7 @@ func progressText(p tune.Progress) string {
 // tuneKernels returns the kernels of the graph or of the chosen cases.
 func (a *app) tuneKernels(args []string, symbols map[string]int64, caps target.Caps, f *tuneFlags) ([]*tune.Kernel, error) {
 	if len(args) > 0 {
-		g, err := vkc.ReadGraph(args[0])
+		g, err := readGraph(args[0], f.precision)
 		if err != nil {
 			return nil, err
 		}

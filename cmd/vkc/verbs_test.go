@@ -110,6 +110,28 @@ func TestDumpPasses(t *testing.T) {
 	}
 }
 
+// TestDumpPrecision: kernels say what they may round, and a bundle keeps what it
+// was compiled with.
+func TestDumpPrecision(t *testing.T) {
+	rounds := func(args ...string) int {
+		t.Helper()
+		return strings.Count(ok(t, append([]string{"dump", "--stage", "kernels"}, args...)...).stdout, " in f16\n")
+	}
+	if full, half := rounds(mlpGraph), rounds(mlpGraph, "--precision", "half"); full != 0 || half == 0 {
+		t.Errorf("%d products of full precision and %d of half may round to f16", full, half)
+	}
+	needTools(t)
+	ownCache(t)
+	path := bundleOf(t)
+	ok(t, "compile", mlpGraph, "-o", path, "--precision", "half")
+	if rounds(path) == 0 {
+		t.Error("no product of a bundle in half precision may round to f16")
+	}
+	for _, command := range []string{"dump", "run"} {
+		fails(t, exitUsage, []string{command, path, "--precision", "half"}, "a bundle has the precision that it was compiled with")
+	}
+}
+
 func TestDumpFusion(t *testing.T) {
 	got := ok(t, "dump", mlpGraph, "--fusion").stdout
 	for _, want := range []string{" computed nodes in ", "\nk0 ", "  core    %", "  stores  %", "\ndecisions\n", ": inline"} {

@@ -105,7 +105,7 @@ func Choose(devices []DeviceInfo, want string) (index int, why string, err error
 		d := unusable[0]
 		return 0, "", &unavailableError{fmt.Sprintf("device %d (%s) cannot be used: %s", d.Index, d.Caps.Name, d.Problem)}
 	}
-	return 0, "", fmt.Errorf("vk: no device's name contains %q; there are %s", want, listDevices(devices))
+	return 0, "", fmt.Errorf("vk: no device's name contains %q; the devices are %s", want, listDevices(devices))
 }
 
 func chooseIndex(devices []DeviceInfo, n int) (int, string, error) {
@@ -118,7 +118,7 @@ func chooseIndex(devices []DeviceInfo, n int) (int, string, error) {
 		}
 		return n, fmt.Sprintf("%s: index %d was asked for", d.Caps.Name, n), nil
 	}
-	return 0, "", fmt.Errorf("vk: there is no device %d; there are %s", n, listDevices(devices))
+	return 0, "", fmt.Errorf("vk: there is no device %d; the devices are %s", n, listDevices(devices))
 }
 
 func bestOf(devices []DeviceInfo) DeviceInfo {
