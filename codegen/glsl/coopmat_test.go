@@ -59,6 +59,7 @@ func matrixProducts() []matCase {
 		{name: "i8, prologue", p: product{m: d(61), n: d(79), k: d(48), a: i8, b: i8, operands: i8, prologue: true, bias: true}},
 		{name: "i8, T rows", p: product{m: tT, n: d(64), k: d(64), a: i8, b: i8, operands: i8, transB: true, gated: true}, symbols: []int64{0, 1, 16, 33, 70}},
 		{name: "u8", p: product{m: d(64), n: d(128), k: d(128), a: u8, b: u8, operands: u8, transA: true}},
+		{name: "u8, sums that wrap", p: product{m: d(16), n: d(16), k: d(147456), a: u8, b: u8, operands: u8, transB: true}},
 		{name: "u8, scaled", p: product{m: d(65), n: d(63), k: d(64), a: u8, b: u8, operands: u8, transB: true, bias: true}},
 		{name: "u8, plus one", p: product{m: d(64), n: d(64), k: tT, a: u8, b: u8, operands: u8, plusOne: true}, symbols: []int64{0, 1, 33, 70}},
 		{name: "bf16, odd", p: product{m: d(63), n: d(71), k: d(95), a: bf16, b: bf16, operands: bf16, bias: true, transB: true}},

@@ -130,12 +130,18 @@ func (p product) reference(symbol int64, in map[string]tensor) []float64 {
 						sums[1] += a * p.operand(in["gate"].values[at])
 					}
 				}
+				if p.integers() {
+					sums = [2]float64{wrapped(sums[0]), wrapped(sums[1])}
+				}
 				out[(z*m+i)*n+j] = p.epilogue(sums, j, in)
 			}
 		}
 	}
 	return out
 }
+
+// wrapped is a sum as i32.
+func wrapped(sum float64) float64 { return float64(ir.Wrap(int64(sum), ir.I32)) }
 
 // operand rounds a value to what operands may be rounded to.
 func (p product) operand(v float64) float64 {
