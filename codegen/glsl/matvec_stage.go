@@ -2,8 +2,8 @@ package glsl
 
 // rowTiles are rows of A in shared memory, for the steps of the contraction that
 // the lanes of a sum take at a time. From memory, lanes that take long runs of
-// blocks would read rows far apart: 14 cycles for 16 bytes each of 32 lanes on
-// an H100, where neighbours take 4.
+// blocks read rows far apart, which holds them up: in runs of 32, 14336x14336 of
+// q4_0 took 65 us on an H100 with four columns to a reading of A, 52 with eight.
 type rowTiles struct {
 	arrays map[*matOperand]string // of vec4, row after row
 	first  text                   // element of the contraction that they begin with
