@@ -123,7 +123,7 @@ func goesAround(f kernel.Family) bool {
 	return f != kernel.FamilyMatMul && f != kernel.FamilyAttention && f != kernel.FamilyGroup
 }
 
-// anyWay stores operands, splits sums and rounds rows at random, as far as that is legal.
+// anyWay stores, splits and rounds at random, as far as that is legal.
 func anyWay(caps target.Caps, rng *rand.Rand) passes.Options {
 	return passes.Options{
 		Store: func(k *kernel.Kernel) (list []kernel.StoredOperand) {
@@ -150,7 +150,20 @@ func anyWay(caps target.Caps, rng *rand.Rand) passes.Options {
 			}
 			return parts
 		},
-		Bytes: func(ir.DType, ir.Dim) bool { return rng.IntN(4) > 0 },
+		Bytes:   func(ir.DType, ir.Dim) bool { return rng.IntN(4) > 0 },
+		Windows: func(_, _ *kernel.Kernel, _ []*kernel.Kernel) bool { return rng.IntN(2) == 0 },
+		SplitOperands: func(k *kernel.Kernel) (list []kernel.StoredOperand) {
+			across, seen := rng.IntN(2) == 0, map[*kernel.Expr]bool{}
+			for _, p := range k.Products {
+				for _, v := range []*kernel.Expr{p.A, p.B} {
+					if !seen[v] {
+						list = append(list, kernel.StoredOperand{Operand: v, Across: across})
+					}
+					seen[v] = true
+				}
+			}
+			return list[:len(list)*min(1, rng.IntN(4))]
+		},
 	}
 }
 
