@@ -45,6 +45,8 @@ func OpenWeights(path string) (Weights, error) {
 		w, err = opened(safetensors.OpenIndex(path))
 	case strings.EqualFold(filepath.Ext(path), ".safetensors"):
 		w, err = opened(safetensors.Open(path))
+	case len(head) == 0:
+		err = fmt.Errorf("%s is empty, and neither GGUF nor safetensors", path)
 	default:
 		err = fmt.Errorf("%s is neither GGUF nor safetensors: it begins with %q and its name does not end in .safetensors or .safetensors.index.json", path, head)
 	}

@@ -33,7 +33,7 @@ func TestWrongInputs(t *testing.T) {
 		{"shape", writeNPY(t, ir.F32, 3, 9), "axis 1"},
 		{"rank", writeNPY(t, ir.F32, 24), "rank 1 is not 2"},
 		{"past the bound", writeNPY(t, ir.F32, 65, 8), "at most 64"},
-		{"dtype", writeNPY(t, ir.F16, 3, 8), `input "x" is f16[3 8], want f32[T,8]`},
+		{"dtype", writeNPY(t, ir.F16, 3, 8), `input "x" is f16[3 8], want f32[T,8]: save the array again with a.astype("<f4")`},
 		{"numbers of another shape", "[[1,2,3]]", "is 3, not 8"},
 		{"no file", filepath.Join(t.TempDir(), "none.npy"), "no such file"},
 		{"no array", garbage, "garbage.npy"},

@@ -54,6 +54,14 @@ func (a *app) compileCommand() *cobra.Command {
 			if f.output == "" {
 				return usagef("compile: -o OUT.vkb is missing; see vkc compile --help")
 			}
+			if f.jobs < 0 {
+				return usagef("--jobs %d: want at least 1, or 0 for one per core", f.jobs)
+			}
+			for _, in := range []string{args[0], f.weights} {
+				if sameFile(in, f.output) {
+					return usagef("%s is both read and written: name another output", in)
+				}
+			}
 			return a.compile(cmd, args[0], &f)
 		},
 	}

@@ -76,6 +76,9 @@ func readInput(p runtime.Port, text string) (*ir.Data, error) {
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", p.Name, err)
 		}
+		if descr, ok := npy.Descr(p.Type.DType); ok && d.DType != p.Type.DType {
+			return nil, fmt.Errorf("input %q is %s%v, want %s: save the array again with a.astype(%q)", p.Name, d.DType, d.Dims, p.Type, descr)
+		}
 		return d, nil
 	}
 	d, err := npy.ParseLiteral(text, p.Type.DType)

@@ -122,8 +122,8 @@ func parseKeep(text string) (quantize.Rule, error) {
 }
 
 func (a *app) quantize(ctx context.Context, in string, f *quantizeFlags, opt quantize.Options) (err error) {
-	if same, err := sameFile(in, f.output); err != nil || same {
-		return errors.Join(err, sameFileError(same, in))
+	if sameFile(in, f.output) {
+		return fmt.Errorf("%s is both read and written: name another output", in)
 	}
 	if f.imatrix != "" {
 		if opt.Imatrix, err = readImatrix(f.imatrix); err != nil {
@@ -157,20 +157,10 @@ func (a *app) quantize(ctx context.Context, in string, f *quantizeFlags, opt qua
 }
 
 // sameFile reports whether both paths are one file that exists.
-func sameFile(in, out string) (bool, error) {
-	a, err := os.Stat(in)
-	if err != nil {
-		return false, err
-	}
-	b, err := os.Stat(out)
-	return err == nil && os.SameFile(a, b), nil
-}
-
-func sameFileError(same bool, path string) error {
-	if same {
-		return fmt.Errorf("%s is both read and written: name another output", path)
-	}
-	return nil
+func sameFile(in, out string) bool {
+	a, errIn := os.Stat(in)
+	b, errOut := os.Stat(out)
+	return errIn == nil && errOut == nil && os.SameFile(a, b)
 }
 
 // maxImatrixBytes bounds an importance matrix: the largest models' have some

@@ -78,6 +78,9 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 	if f.repeat < 1 {
 		return usagef("--repeat %d: want at least 1", f.repeat)
 	}
+	if f.top < 0 || f.top > 0 && !f.profile {
+		return usagef("--top %d: want a number of kernels, with --profile", f.top)
+	}
 	s := &session{app: a, flags: f}
 	if s.symbols, err = parseSymbols(f.symbols); err != nil {
 		return err

@@ -53,6 +53,9 @@ type File struct {
 func Create(path string, perm fs.FileMode) (*File, error) {
 	temp := filepath.Join(filepath.Dir(path), tempPrefix+rand.Text()+tempSuffix)
 	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
+	if wrong := (*fs.PathError)(nil); errors.As(err, &wrong) {
+		wrong.Path = path // whoever asked for that file knows no other
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -110,8 +111,9 @@ func TestCloseDiscards(t *testing.T) {
 
 func TestFailureLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
-	if err := WriteFile(filepath.Join(dir, "no", "a"), nil, 0o600); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("missing directory: %v, want ErrNotExist", err)
+	missing := filepath.Join(dir, "no", "a")
+	if err := WriteFile(missing, nil, 0o600); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), missing+":") {
+		t.Errorf("missing directory: %v, want ErrNotExist of %s", err, missing)
 	}
 	target := filepath.Join(dir, "d") // a directory cannot be replaced by a file
 	if err := os.MkdirAll(filepath.Join(target, "sub"), 0o700); err != nil {

@@ -37,6 +37,17 @@ var dtypes = []struct {
 	{"<u4", ir.U32}, {"|u1", ir.U8}, {"|b1", ir.Bool},
 }
 
+// Descr returns what .npy files and NumPy call a dtype, and false for those that
+// NumPy does not have.
+func Descr(t ir.DType) (descr string, ok bool) {
+	for _, row := range dtypes {
+		if row.dtype == t {
+			return row.descr, true
+		}
+	}
+	return "", false
+}
+
 // ReadFile reads the array at path. Fortran order is turned into C order.
 func ReadFile(path string) (*ir.Data, error) {
 	m, err := mmap.Open(path)
