@@ -20,13 +20,22 @@ var nvidia = class{
 		// A 4096-wide row in 256 lanes is 16 elements each: four 16-byte loads in
 		// flight, all kept in registers for the second pass.
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 256, 1024, 16, 32
-		t.tiles = []tile{
-			{128, 128, 8, 8, 16}, // f32 4096^3 at 40.8 TFLOP/s: 24 shared loads per 512 products; 16x8 38.9
-			{128, 128, 16, 8, 8}, // 34.3: 16 loads per 256
-			{64, 64, 16, 4, 4},
-			{32, 64, 16, 4, 4},
-			{16, 64, 16, 2, 4},
-			{32, 32, 16, 2, 2},
+		// Rates on an H100 in f32, TFLOP/s, of all cores in full rounds; Alone of cores
+		// with one workgroup. The first three are of 4096^3 and 1024^3, as are what they
+		// beat there: 128x128x8 not paired 44.4 and 18.3 (of the whole), neither 38.6 and
+		// 18.1; 16x8 for each invocation 41.0, 16.8; 64x256x8 43.9, 19.0; 128x256x8 43.7,
+		// 11.2; 64x64x8 38.0, 29.7. Steps of 16 pay while a core has one workgroup. The
+		// small ones are of 512 rows by 256 to 768 columns and as deep, f32 or q8_0.
+		t.ratedTiles = []ratedTile{ // largest first
+			{tile: tile{128, 128, 8, 8, 16}, Paired: true, Steps: true, Rate: 46.5, Alone: 38.5},
+			{tile: tile{64, 128, 8, 8, 8}, Stages: 2, Paired: true, Steps: true, Rate: 41.5, Alone: 30},
+			{tile: tile{64, 128, 16, 8, 8}, Stages: 2, Paired: true, Steps: true, Rate: 28, Alone: 35.5},
+			{tile: tile{128, 128, 16, 8, 8}, Rate: 36, Alone: 28.5},
+			{tile: tile{64, 64, 16, 4, 4}, Rate: 34, Alone: 21},
+			{tile: tile{32, 64, 16, 4, 4}, Rate: 22, Alone: 11},
+			{tile: tile{16, 64, 16, 2, 4}, Rate: 11, Alone: 6},
+			{tile: tile{32, 32, 32, 2, 2}, Rate: 11.2, Alone: 8.5},
+			{tile: tile{32, 32, 16, 2, 2}, Rate: 9.2, Alone: 6.2},
 		}
 		// Rates on an H100, TFLOP/s: for large tiles f16 4096^3; for those from
 		// 64x64 down, where a core runs one workgroup at a time, 64 or 16 rows by
@@ -66,7 +75,6 @@ var nvidia = class{
 			{16, 32, 16, 2, 2},
 		}
 		t.splits, t.memoryRate, t.launchTime = true, 2500, 2500
-		t.vectorRate, t.smallRate = 40, 22 // 1024^3 in tiles of 32x64
 		// One subgroup per column reads 512 contiguous bytes of f32 a step; four to
 		// a workgroup keep columns of one workgroup close in memory.
 		// By one column, 8 rows of f32 bring 32 bytes of A through the cache for each

@@ -163,55 +163,6 @@ func (t tuning) groupRow(k *kernel.Kernel, lanes, wg, vec, subgroup int) Candida
 	return Candidate{s, fmt.Sprintf("rows of %s, %d elements per lane", k.Fold, each)}
 }
 
-// matTiles: the largest tile that gives the device enough workgroups and is
-// mostly filled; tiles passed over for being too large come last, smallest
-// first, tiles for which the device is too small are left to Check.
-func (t tuning) matTiles(k *kernel.Kernel) []Candidate {
-	sh := matShapeOf(k)
-	var fitting, rest []Candidate
-	for _, tl := range t.tiles {
-		groups := min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
-		c := Candidate{tl.scheduleOf(k), fmt.Sprintf("%dx%dx%d in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K, tl.M, tl.N, groups)}
-		filled := 2*sh.M > int64(tl.M) && 2*sh.N > int64(tl.N)
-		if groups >= t.fill && filled && !tl.spills(len(k.Products)) {
-			fitting = append(fitting, c)
-		} else {
-			rest = append([]Candidate{c}, rest...)
-		}
-	}
-	all := append(fitting, rest...)
-	for _, tl := range genericTuning(Caps{}).tiles { // so that any device has one that fits
-		all = append(all, Candidate{tl.scheduleOf(k), fmt.Sprintf("%dx%dx%d in small tiles", sh.M, sh.N, sh.K)})
-	}
-	return all
-}
-
-// spills reports whether the sums of so many products leave no registers for
-// what they are sums of: more than 64 of several products, whose operands take
-// registers, too, or more than 128.
-func (t tile) spills(products int) bool {
-	sums := t.ThreadM * t.ThreadN * products
-	return sums > 64 && products > 1 || sums > maxAccumulators
-}
-
-// scheduleOf is schedule for a product, four times as deep for bytes: in shared
-// memory they are words of four.
-func (t tile) scheduleOf(k *kernel.Kernel) kernel.Schedule {
-	if _, bytes := ByteProducts(k); bytes {
-		t.K *= 4
-	}
-	return t.schedule()
-}
-
-func (t tile) schedule() kernel.Schedule {
-	s := kernel.Schedule{Variant: kernel.VarMatTile, Workgroup: t.workgroup(), Vec: 4,
-		TileM: t.M, TileN: t.N, TileK: t.K, ThreadM: t.ThreadM, ThreadN: t.ThreadN}
-	if t.ThreadM*t.ThreadN > 64 {
-		s.Stages = 2 // so few subgroups are resident that they do not hide latency
-	}
-	return s
-}
-
 // matVecs: for few rows, reading B once is all that matters.
 func (t tuning) matVecs(k *kernel.Kernel) []Candidate {
 	sh := matShapeOf(k)

@@ -41,6 +41,10 @@ var samples = map[string]*kernel.Kernel{
 	"softmax 4096xT":     rowSum(ir.F32, ir.D(4096), ir.Symbol("T", 2048), true),
 	"column sum":         columnSum(ir.D(4096), ir.D(65536)),
 	"matmul 4096":        matMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F32, false),
+	"matmul 1536":        matMul(one, ir.D(1536), ir.D(1536), ir.D(1536), ir.F32, false),
+	"matmul 1024":        matMul(one, ir.D(1024), ir.D(1024), ir.D(1024), ir.F32, true),
+	"matmul 8x256":       matMul(ir.D(8), ir.D(256), ir.D(512), ir.D(1024), ir.F32, true),
+	"matmul gated":       gated(matMul(one, ir.D(512), ir.D(768), ir.D(256), ir.F32, true)),
 	"matmul 512":         matMul(one, ir.D(512), ir.D(512), ir.D(512), ir.F32, false),
 	"matmul small":       matMul(one, ir.D(20), ir.D(12), ir.D(7), ir.F32, false),
 	"matmul 16 rows":     matMul(one, ir.D(16), ir.D(4096), ir.D(4096), ir.F16, true),
@@ -66,6 +70,12 @@ var samples = map[string]*kernel.Kernel{
 	"prefill T":          attention(ir.D(8), ir.D(4), ir.Symbol("T", 2048), ir.Symbol("S", 8192), ir.D(64)),
 	"wide heads":         attention(ir.D(8), one, ir.D(512), ir.D(512), ir.D(512)),
 	"decode 4 heads":     attention(ir.D(8), ir.D(4), one, ir.Symbol("S", 8192), ir.D(128)),
+}
+
+// gated gives a product another one of the same operands.
+func gated(k *kernel.Kernel) *kernel.Kernel {
+	k.Products = append(k.Products, k.Products[0])
+	return k
 }
 
 func TestSelect(t *testing.T) {
@@ -96,11 +106,15 @@ func TestSelect(t *testing.T) {
 		{"generic", "softmax 4096x4096", "row_group wg=128 lanes=128 cache=0"},
 		{"amd-rdna3", "softmax 4096x4096", "row_group wg=256 lanes=256 cache=16 subgroup=64"},
 
-		{"nvidia-h100", "matmul 4096", "tile wg=128 tile=128x128x8 thread=8x16 stages=2"},
-		{"nvidia-h100", "matmul 512", "tile wg=256 tile=32x32x16 thread=2x2"},
+		{"nvidia-h100", "matmul 4096", "tile wg=128 tile=128x128x8 thread=8x16 stages=2 paired steps"},
+		{"nvidia-h100", "matmul 1536", "tile wg=128 tile=64x128x8 thread=8x8 stages=2 paired steps"},
+		{"nvidia-h100", "matmul 1024", "tile wg=128 tile=64x128x16 thread=8x8 stages=2 paired steps"},
+		{"nvidia-h100", "matmul 8x256", "tile wg=128 tile=64x128x16 thread=8x8 stages=2 paired steps"},
+		{"nvidia-h100", "matmul 512", "tile wg=256 tile=32x32x32 thread=2x2"},
+		{"nvidia-h100", "matmul gated", "tile wg=128 tile=32x64x16 thread=4x4"}, // two sums each: larger ones spill
 		{"nvidia-h100", "matmul small", "tile wg=256 tile=32x32x16 thread=2x2"},
-		{"nvidia-h100", "matmul T rows", "tile wg=128 tile=128x128x8 thread=8x16 stages=2"},
-		{"nvidia-h100", "matmul 9 rows", "tile wg=256 tile=32x32x16 thread=2x2"},
+		{"nvidia-h100", "matmul T rows", "tile wg=128 tile=128x128x8 thread=8x16 stages=2 paired steps"},
+		{"nvidia-h100", "matmul 9 rows", "tile wg=256 tile=32x32x32 thread=2x2"},
 		{"nvidia-h100", "matmul f16 4096", "coopmat2 wg=256"},
 		{"nvidia-h100", "matmul f16 T", "coopmat2 wg=256"},
 		{"nvidia-h100", "matmul f16 11008", "coopmat2 wg=256 tile=128x256x32"}, // 344 steps; 172 of 64 are no multiple of 8

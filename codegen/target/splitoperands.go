@@ -16,7 +16,7 @@ const splitGain = 1.25
 // expected to be as fast, or nearly so, in f32.
 func SplitOperands(k *kernel.Kernel, caps Caps) []kernel.StoredOperand {
 	t := classOf(caps).tune(caps)
-	if !t.splits || t.vectorRate == 0 || len(k.Parallel) < 2 || !k.Fold.IsStatic() || k.Fold.Add < 1 || matShapeOf(k).M <= MaxMatVecRows {
+	if !t.splits || len(t.ratedTiles) == 0 || len(k.Parallel) < 2 || !k.Fold.IsStatic() || k.Fold.Add < 1 || matShapeOf(k).M <= MaxMatVecRows {
 		return nil
 	}
 	r := len(k.Parallel)
@@ -49,17 +49,6 @@ func SplitOperands(k *kernel.Kernel, caps Caps) []kernel.StoredOperand {
 		return nil
 	}
 	return list
-}
-
-// vectorTime estimates the least time of a product in f32, in nanoseconds.
-func (t tuning) vectorTime(k *kernel.Kernel) float64 {
-	sh := matShapeOf(k)
-	batch, sums := float64(min(sh.Batch, unknownExtent>>24)), 2*float64(sh.K)*float64(len(k.Products))
-	small := batch * float64(sh.M) * float64(sh.N) * sums / (t.smallRate * 1e3)
-	large, tl := matrixTile{Rate: t.vectorRate}, t.tiles[0]
-	large.M, large.N = tl.M, tl.N
-	groups := int64(batch) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
-	return min(small, t.matrixTime(large, groups, sh.K*int64(len(k.Products))))
 }
 
 // storedApart says how to store an operand: whole tiles of it, along the axis

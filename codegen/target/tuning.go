@@ -25,7 +25,8 @@ type tuning struct {
 	rowSerial    int64 // rows up to this long are folded by one invocation each
 	rowCache     int   // most elements of a row that an invocation keeps
 
-	tiles []tile // of matrix products, the best for large ones first
+	tiles      []tile      // of matrix products, the best for large ones first
+	ratedTiles []ratedTile // the same where rates are known, the largest first
 
 	// direct is the tile of the direct variant: the most rows, and the columns of
 	// an invocation where there is one product. Zero where it is not for the device.
@@ -40,10 +41,6 @@ type tuning struct {
 	// nanoseconds.
 	splits                 bool
 	memoryRate, launchTime float64
-	// vectorRate is what the first of tiles reaches in f32, and smallRate what
-	// those for small products do, in TFLOP/s; 0 where they are not known, and
-	// splitting operands is not weighed against them.
-	vectorRate, smallRate float64
 
 	flashMatrices []flashMatrixTile // of attentions on matrix units
 

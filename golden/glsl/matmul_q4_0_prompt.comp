@@ -1,6 +1,6 @@
 // matmul over [T,4096], folding 4096
 // Fuses: matmul.
-// Schedule: tile wg=128 tile=128x128x8 thread=8x16 stages=2.
+// Schedule: tile wg=128 tile=128x128x8 thread=8x16 stages=2 paired steps.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -13,11 +13,11 @@ layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer A_vec4_buffer { vec4 a_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer B_buffer { uint16_t b[]; }; // q4_0
-layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared vec4 tile_a[768];
-shared vec4 tile_b[768];
+shared vec4 tile_a[528];
+shared vec4 tile_b[528];
 
 // Four bytes as floats, by way of the halves from 1024 to 1279, whose last bits
 // are a byte: conversions of integers are slower.
@@ -65,12 +65,12 @@ void main() {
     uint self = gl_LocalInvocationIndex;
     uint col0 = gl_WorkGroupID.x * 128u;
     uint row0 = gl_WorkGroupID.y * 128u;
-    float acc[128];
-    [[unroll]] for (uint i = 0u; i < 128u; ++i) {
-        acc[i] = 0.0;
+    vec4 acc[32];
+    [[unroll]] for (uint i = 0u; i < 32u; ++i) {
+        acc[i] = vec4(0.0);
     }
-    uint tx = self % 8u;
-    uint ty = self / 8u;
+    uint tx = self % 2u + self / 4u % 4u * 2u;
+    uint ty = self / 2u % 2u + self / 4u / 4u * 2u;
     vec4 next_a[2];
     vec4 next_b[2];
 
@@ -99,13 +99,19 @@ void main() {
         uint slot = self + i * 128u;
         uint line = slot / 2u;
         uint quad = slot % 2u;
-        tile_a[line * 3u + quad] = next_a[i];
+        vec4 a4 = next_a[i];
+        [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+            tile_a[(quad * 4u + depth) * 33u + line / 4u][line % 4u] = a4[depth];
+        }
     }
     [[unroll]] for (uint i = 0u; i < 2u; ++i) {
         uint slot = self + i * 128u;
         uint line = slot / 2u;
         uint quad = slot % 2u;
-        tile_b[line * 3u + quad] = next_b[i];
+        vec4 b4 = next_b[i];
+        [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+            tile_b[(quad * 4u + depth) * 33u + line / 4u][line % 4u] = b4[depth];
+        }
     }
     barrier();
 
@@ -133,18 +139,18 @@ void main() {
             next_b[i] = decode4_b(col * 4096u + k);
         }
 
-        for (uint quad = 0u; quad < 2u; ++quad) {
-            vec4 b_cols[16];
-            [[unroll]] for (uint j = 0u; j < 16u; ++j) {
-                b_cols[j] = tile_b[stage * 384u + ((tx + j * 8u) * 3u + quad)];
+        [[unroll]] for (uint depth = 0u; depth < 8u; ++depth) {
+            vec4 a_rows[2];
+            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+                a_rows[i] = tile_a[stage * 264u + (depth * 33u + (ty + i * 16u))];
+            }
+            vec4 b_cols[4];
+            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                b_cols[i] = tile_b[stage * 264u + (depth * 33u + (tx + i * 8u))];
             }
             [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-                vec4 a_row = tile_a[stage * 384u + ((ty + i * 16u) * 3u + quad)];
-                [[unroll]] for (uint j = 0u; j < 16u; ++j) {
-                    acc[i * 16u + j] = fma(a_row.x, b_cols[j].x, acc[i * 16u + j]);
-                    acc[i * 16u + j] = fma(a_row.y, b_cols[j].y, acc[i * 16u + j]);
-                    acc[i * 16u + j] = fma(a_row.z, b_cols[j].z, acc[i * 16u + j]);
-                    acc[i * 16u + j] = fma(a_row.w, b_cols[j].w, acc[i * 16u + j]);
+                [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                    acc[i * 4u + j] = fma(vec4(a_rows[i / 4u][i % 4u]), b_cols[j], acc[i * 4u + j]);
                 }
             }
         }
@@ -153,23 +159,33 @@ void main() {
             uint slot = self + i * 128u;
             uint line = slot / 2u;
             uint quad = slot % 2u;
-            tile_a[stage * 384u + (line * 3u + quad)] = next_a[i];
+            vec4 a4 = next_a[i];
+            [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+                tile_a[stage * 264u + ((quad * 4u + depth) * 33u + line / 4u)][line % 4u] = a4[depth];
+            }
         }
         [[unroll]] for (uint i = 0u; i < 2u; ++i) {
             uint slot = self + i * 128u;
             uint line = slot / 2u;
             uint quad = slot % 2u;
-            tile_b[stage * 384u + (line * 3u + quad)] = next_b[i];
+            vec4 b4 = next_b[i];
+            [[unroll]] for (uint depth = 0u; depth < 4u; ++depth) {
+                tile_b[stage * 264u + ((quad * 4u + depth) * 33u + line / 4u)][line % 4u] = b4[depth];
+            }
         }
         barrier();
     }
 
     [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-        uint row = row0 + ty + i * 16u;
-        [[unroll]] for (uint j = 0u; j < 16u; ++j) {
-            uint col = col0 + tx + j * 8u;
+        uint row = row0 + ((ty + i / 4u * 16u) * 4u + i % 4u);
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            uint col = col0 + (tx + j * 8u) * 4u;
             if (row < T) {
-                result[row * 4096u + col] = acc[i * 16u + j];
+                vec4 result4;
+                [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                    result4[lane] = acc[i * 4u + j][lane];
+                }
+                result_vec4[(row * 4096u + col) / 4u] = result4;
             }
         }
     }

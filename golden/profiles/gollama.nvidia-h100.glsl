@@ -107,7 +107,7 @@ void main() {
 
 // matmul over [T,512], folding 256
 // Fuses: matmul.
-// Schedule: tile wg=256 tile=32x32x16 thread=2x2.
+// Schedule: tile wg=256 tile=32x32x32 thread=2x2.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -124,8 +124,8 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint 
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared vec4 tile_a[160];
-shared vec4 tile_b[160];
+shared vec4 tile_a[288];
+shared vec4 tile_b[288];
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -179,33 +179,29 @@ void main() {
     uint tx = self % 16u;
     uint ty = self / 16u;
 
-    for (uint k0 = 0u; k0 < 256u; k0 += 16u) {
+    for (uint k0 = 0u; k0 < 256u; k0 += 32u) {
         // Stage 32 rows of a.
-        if (self < 128u) {
-            uint line = self / 4u;
-            uint quad = self % 4u;
-            uint row = min(row0 + line, T - 1u);
-            uint k = k0 + quad * 4u;
-            tile_a[line * 5u + quad] = rms_norm_vec4[(row * 256u + k) / 4u];
-        }
+        uint line = self / 8u;
+        uint quad = self % 8u;
+        uint row = min(row0 + line, T - 1u);
+        uint k = k0 + quad * 4u;
+        tile_a[line * 9u + quad] = rms_norm_vec4[(row * 256u + k) / 4u];
 
         // Stage 32 columns of b.
-        if (self < 128u) {
-            uint line = self / 4u;
-            uint quad = self % 4u;
-            uint col = col0 + line;
-            uint k = k0 + quad * 4u;
-            tile_b[line * 5u + quad] = decode4_weight(col * 256u + k);
-        }
+        uint line_2 = self / 8u;
+        uint quad_2 = self % 8u;
+        uint col = col0 + line_2;
+        uint k_2 = k0 + quad_2 * 4u;
+        tile_b[line_2 * 9u + quad_2] = decode4_weight(col * 256u + k_2);
         barrier();
 
-        for (uint quad = 0u; quad < 4u; ++quad) {
+        for (uint quad_3 = 0u; quad_3 < 8u; ++quad_3) {
             vec4 b_cols[2];
             [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad];
+                b_cols[j] = tile_b[(tx + j * 16u) * 9u + quad_3];
             }
             [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad];
+                vec4 a_row = tile_a[(ty + i * 16u) * 9u + quad_3];
                 [[unroll]] for (uint j = 0u; j < 2u; ++j) {
                     acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
                     acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
@@ -633,7 +629,7 @@ void main() {
 
 // matmul_add over [T,256], folding 256
 // Fuses: embedding, transpose, reshape, matmul, add.
-// Schedule: tile wg=256 tile=32x32x16 thread=2x2.
+// Schedule: tile wg=256 tile=32x32x32 thread=2x2.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -653,8 +649,8 @@ layout(set = 0, binding = 3, std430) readonly buffer Weight_2_words_buffer { uin
 layout(set = 0, binding = 4, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared vec4 tile_a[160];
-shared vec4 tile_b[160];
+shared vec4 tile_a[288];
+shared vec4 tile_b[288];
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -740,37 +736,33 @@ void main() {
     uint tx = self % 16u;
     uint ty = self / 16u;
 
-    for (uint k0 = 0u; k0 < 256u; k0 += 16u) {
+    for (uint k0 = 0u; k0 < 256u; k0 += 32u) {
         // Stage 32 rows of a.
-        if (self < 128u) {
-            uint line = self / 4u;
-            uint quad = self % 4u;
-            uint row = min(row0 + line, T - 1u);
-            uint k = k0 + quad * 4u;
-            vec4 a4;
-            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                a4[lane] = attention[(k + lane) % 64u + (k + lane) / 64u * T * 64u + row * 64u];
-            }
-            tile_a[line * 5u + quad] = a4;
+        uint line = self / 8u;
+        uint quad = self % 8u;
+        uint row = min(row0 + line, T - 1u);
+        uint k = k0 + quad * 4u;
+        vec4 a4;
+        [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+            a4[lane] = attention[(k + lane) % 64u + (k + lane) / 64u * T * 64u + row * 64u];
         }
+        tile_a[line * 9u + quad] = a4;
 
         // Stage 32 columns of b.
-        if (self < 128u) {
-            uint line = self / 4u;
-            uint quad = self % 4u;
-            uint col = col0 + line;
-            uint k = k0 + quad * 4u;
-            tile_b[line * 5u + quad] = decode4_weight(col * 256u + k);
-        }
+        uint line_2 = self / 8u;
+        uint quad_2 = self % 8u;
+        uint col = col0 + line_2;
+        uint k_2 = k0 + quad_2 * 4u;
+        tile_b[line_2 * 9u + quad_2] = decode4_weight(col * 256u + k_2);
         barrier();
 
-        for (uint quad = 0u; quad < 4u; ++quad) {
+        for (uint quad_3 = 0u; quad_3 < 8u; ++quad_3) {
             vec4 b_cols[2];
             [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad];
+                b_cols[j] = tile_b[(tx + j * 16u) * 9u + quad_3];
             }
             [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad];
+                vec4 a_row = tile_a[(ty + i * 16u) * 9u + quad_3];
                 [[unroll]] for (uint j = 0u; j < 2u; ++j) {
                     acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
                     acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
@@ -859,7 +851,7 @@ void main() {
 
 // matmul_mul over [T,768], folding 256
 // Fuses: matmul, matmul, silu, mul.
-// Schedule: tile wg=128 tile=16x64x16 thread=2x4.
+// Schedule: tile wg=128 tile=32x64x16 thread=4x4.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -878,7 +870,7 @@ layout(set = 0, binding = 2, std430) readonly buffer Weight_2_words_buffer { uin
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared vec4 tile_a[80];
+shared vec4 tile_a[160];
 shared vec4 tile_b0[320];
 shared vec4 tile_b1[320];
 
@@ -958,10 +950,10 @@ void main() {
     const uint T = params[0];
     uint self = gl_LocalInvocationIndex;
     uint col0 = gl_WorkGroupID.x * 64u;
-    uint row0 = gl_WorkGroupID.y * 16u;
-    float acc0[8];
-    float acc1[8];
-    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+    uint row0 = gl_WorkGroupID.y * 32u;
+    float acc0[16];
+    float acc1[16];
+    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
         acc0[i] = 0.0;
         acc1[i] = 0.0;
     }
@@ -969,45 +961,43 @@ void main() {
     uint ty = self / 16u;
 
     for (uint k0 = 0u; k0 < 256u; k0 += 16u) {
-        // Stage 16 rows of a.
-        if (self < 64u) {
-            uint line = self / 4u;
-            uint quad = self % 4u;
-            uint row = min(row0 + line, T - 1u);
-            uint k = k0 + quad * 4u;
-            tile_a[line * 5u + quad] = rms_norm_vec4[(row * 256u + k) / 4u];
-        }
+        // Stage 32 rows of a.
+        uint line = self / 4u;
+        uint quad = self % 4u;
+        uint row = min(row0 + line, T - 1u);
+        uint k = k0 + quad * 4u;
+        tile_a[line * 5u + quad] = rms_norm_vec4[(row * 256u + k) / 4u];
 
         // Stage 64 columns of b0.
         [[unroll]] for (uint i = 0u; i < 2u; ++i) {
             uint slot = self + i * 128u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint col = col0 + line;
-            uint k = k0 + quad * 4u;
-            tile_b0[line * 5u + quad] = decode4_weight(col * 256u + k);
+            uint line_2 = slot / 4u;
+            uint quad_2 = slot % 4u;
+            uint col = col0 + line_2;
+            uint k_2 = k0 + quad_2 * 4u;
+            tile_b0[line_2 * 5u + quad_2] = decode4_weight(col * 256u + k_2);
         }
 
         // Stage 64 columns of b1.
         [[unroll]] for (uint i = 0u; i < 2u; ++i) {
             uint slot = self + i * 128u;
-            uint line = slot / 4u;
-            uint quad = slot % 4u;
-            uint col = col0 + line;
-            uint k = k0 + quad * 4u;
-            tile_b1[line * 5u + quad] = decode4_weight_2(col * 256u + k);
+            uint line_2 = slot / 4u;
+            uint quad_2 = slot % 4u;
+            uint col = col0 + line_2;
+            uint k_2 = k0 + quad_2 * 4u;
+            tile_b1[line_2 * 5u + quad_2] = decode4_weight_2(col * 256u + k_2);
         }
         barrier();
 
-        for (uint quad = 0u; quad < 4u; ++quad) {
+        for (uint quad_2 = 0u; quad_2 < 4u; ++quad_2) {
             vec4 b0_cols[4];
             vec4 b1_cols[4];
             [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                b0_cols[j] = tile_b0[(tx + j * 16u) * 5u + quad];
-                b1_cols[j] = tile_b1[(tx + j * 16u) * 5u + quad];
+                b0_cols[j] = tile_b0[(tx + j * 16u) * 5u + quad_2];
+                b1_cols[j] = tile_b1[(tx + j * 16u) * 5u + quad_2];
             }
-            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 8u) * 5u + quad];
+            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                vec4 a_row = tile_a[(ty + i * 8u) * 5u + quad_2];
                 [[unroll]] for (uint j = 0u; j < 4u; ++j) {
                     acc0[i * 4u + j] = fma(a_row.x, b0_cols[j].x, acc0[i * 4u + j]);
                     acc0[i * 4u + j] = fma(a_row.y, b0_cols[j].y, acc0[i * 4u + j]);
@@ -1023,7 +1013,7 @@ void main() {
         barrier();
     }
 
-    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         uint row = row0 + ty + i * 8u;
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
             uint col = col0 + tx + j * 16u;
@@ -1038,7 +1028,7 @@ void main() {
 
 // matmul_add over [T,256], folding 768
 // Fuses: matmul, add.
-// Schedule: tile wg=256 tile=32x32x16 thread=2x2.
+// Schedule: tile wg=256 tile=32x32x32 thread=2x2.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -1056,8 +1046,8 @@ layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; }
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared vec4 tile_a[160];
-shared vec4 tile_b[160];
+shared vec4 tile_a[288];
+shared vec4 tile_b[288];
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -1111,33 +1101,29 @@ void main() {
     uint tx = self % 16u;
     uint ty = self / 16u;
 
-    for (uint k0 = 0u; k0 < 768u; k0 += 16u) {
+    for (uint k0 = 0u; k0 < 768u; k0 += 32u) {
         // Stage 32 rows of a.
-        if (self < 128u) {
-            uint line = self / 4u;
-            uint quad = self % 4u;
-            uint row = min(row0 + line, T - 1u);
-            uint k = k0 + quad * 4u;
-            tile_a[line * 5u + quad] = mul_vec4[(row * 768u + k) / 4u];
-        }
+        uint line = self / 8u;
+        uint quad = self % 8u;
+        uint row = min(row0 + line, T - 1u);
+        uint k = k0 + quad * 4u;
+        tile_a[line * 9u + quad] = mul_vec4[(row * 768u + k) / 4u];
 
         // Stage 32 columns of b.
-        if (self < 128u) {
-            uint line = self / 4u;
-            uint quad = self % 4u;
-            uint col = col0 + line;
-            uint k = k0 + quad * 4u;
-            tile_b[line * 5u + quad] = decode4_weight(col * 768u + k);
-        }
+        uint line_2 = self / 8u;
+        uint quad_2 = self % 8u;
+        uint col = col0 + line_2;
+        uint k_2 = k0 + quad_2 * 4u;
+        tile_b[line_2 * 9u + quad_2] = decode4_weight(col * 768u + k_2);
         barrier();
 
-        for (uint quad = 0u; quad < 4u; ++quad) {
+        for (uint quad_3 = 0u; quad_3 < 8u; ++quad_3) {
             vec4 b_cols[2];
             [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad];
+                b_cols[j] = tile_b[(tx + j * 16u) * 9u + quad_3];
             }
             [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad];
+                vec4 a_row = tile_a[(ty + i * 16u) * 9u + quad_3];
                 [[unroll]] for (uint j = 0u; j < 2u; ++j) {
                     acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
                     acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
@@ -1165,7 +1151,7 @@ void main() {
 
 // matmul_add over [T,256], folding 256
 // Fuses: transpose, reshape, matmul, add.
-// Schedule: tile wg=256 tile=32x32x16 thread=2x2.
+// Schedule: tile wg=256 tile=32x32x32 thread=2x2.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -1183,8 +1169,8 @@ layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; }
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared vec4 tile_a[160];
-shared vec4 tile_b[160];
+shared vec4 tile_a[288];
+shared vec4 tile_b[288];
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -1238,37 +1224,33 @@ void main() {
     uint tx = self % 16u;
     uint ty = self / 16u;
 
-    for (uint k0 = 0u; k0 < 256u; k0 += 16u) {
+    for (uint k0 = 0u; k0 < 256u; k0 += 32u) {
         // Stage 32 rows of a.
-        if (self < 128u) {
-            uint line = self / 4u;
-            uint quad = self % 4u;
-            uint row = min(row0 + line, T - 1u);
-            uint k = k0 + quad * 4u;
-            vec4 a4;
-            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                a4[lane] = attention[(k + lane) % 64u + (k + lane) / 64u * T * 64u + row * 64u];
-            }
-            tile_a[line * 5u + quad] = a4;
+        uint line = self / 8u;
+        uint quad = self % 8u;
+        uint row = min(row0 + line, T - 1u);
+        uint k = k0 + quad * 4u;
+        vec4 a4;
+        [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+            a4[lane] = attention[(k + lane) % 64u + (k + lane) / 64u * T * 64u + row * 64u];
         }
+        tile_a[line * 9u + quad] = a4;
 
         // Stage 32 columns of b.
-        if (self < 128u) {
-            uint line = self / 4u;
-            uint quad = self % 4u;
-            uint col = col0 + line;
-            uint k = k0 + quad * 4u;
-            tile_b[line * 5u + quad] = decode4_weight(col * 256u + k);
-        }
+        uint line_2 = self / 8u;
+        uint quad_2 = self % 8u;
+        uint col = col0 + line_2;
+        uint k_2 = k0 + quad_2 * 4u;
+        tile_b[line_2 * 9u + quad_2] = decode4_weight(col * 256u + k_2);
         barrier();
 
-        for (uint quad = 0u; quad < 4u; ++quad) {
+        for (uint quad_3 = 0u; quad_3 < 8u; ++quad_3) {
             vec4 b_cols[2];
             [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad];
+                b_cols[j] = tile_b[(tx + j * 16u) * 9u + quad_3];
             }
             [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad];
+                vec4 a_row = tile_a[(ty + i * 16u) * 9u + quad_3];
                 [[unroll]] for (uint j = 0u; j < 2u; ++j) {
                     acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
                     acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
@@ -1296,7 +1278,7 @@ void main() {
 
 // matmul over [T,256], folding 768
 // Fuses: matmul.
-// Schedule: tile wg=256 tile=32x32x16 thread=2x2.
+// Schedule: tile wg=256 tile=32x32x32 thread=2x2.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -1313,8 +1295,8 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint 
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared vec4 tile_a[160];
-shared vec4 tile_b[160];
+shared vec4 tile_a[288];
+shared vec4 tile_b[288];
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -1368,33 +1350,29 @@ void main() {
     uint tx = self % 16u;
     uint ty = self / 16u;
 
-    for (uint k0 = 0u; k0 < 768u; k0 += 16u) {
+    for (uint k0 = 0u; k0 < 768u; k0 += 32u) {
         // Stage 32 rows of a.
-        if (self < 128u) {
-            uint line = self / 4u;
-            uint quad = self % 4u;
-            uint row = min(row0 + line, T - 1u);
-            uint k = k0 + quad * 4u;
-            tile_a[line * 5u + quad] = mul_vec4[(row * 768u + k) / 4u];
-        }
+        uint line = self / 8u;
+        uint quad = self % 8u;
+        uint row = min(row0 + line, T - 1u);
+        uint k = k0 + quad * 4u;
+        tile_a[line * 9u + quad] = mul_vec4[(row * 768u + k) / 4u];
 
         // Stage 32 columns of b.
-        if (self < 128u) {
-            uint line = self / 4u;
-            uint quad = self % 4u;
-            uint col = col0 + line;
-            uint k = k0 + quad * 4u;
-            tile_b[line * 5u + quad] = decode4_weight(col * 768u + k);
-        }
+        uint line_2 = self / 8u;
+        uint quad_2 = self % 8u;
+        uint col = col0 + line_2;
+        uint k_2 = k0 + quad_2 * 4u;
+        tile_b[line_2 * 9u + quad_2] = decode4_weight(col * 768u + k_2);
         barrier();
 
-        for (uint quad = 0u; quad < 4u; ++quad) {
+        for (uint quad_3 = 0u; quad_3 < 8u; ++quad_3) {
             vec4 b_cols[2];
             [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad];
+                b_cols[j] = tile_b[(tx + j * 16u) * 9u + quad_3];
             }
             [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad];
+                vec4 a_row = tile_a[(ty + i * 16u) * 9u + quad_3];
                 [[unroll]] for (uint j = 0u; j < 2u; ++j) {
                     acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
                     acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);

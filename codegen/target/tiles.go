@@ -1,0 +1,137 @@
+package target
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// ratedTile is a tile whose speed is known, laid out as was fastest.
+type ratedTile struct {
+	tile
+	Stages        int     // if not as many as tiles of its size have
+	Paired, Steps bool    // of products of floats; see kernel.Schedule
+	Rate, Alone   float64 // TFLOP/s, as of matrixTile
+}
+
+// matTiles lists tiles for a product, the one expected to be fastest first.
+// Those that spill come late, tiles for which the device is too small are left
+// to Check.
+func (t tuning) matTiles(k *kernel.Kernel) []Candidate {
+	all := t.tilesByTime(k)
+	if len(all) == 0 {
+		all = t.tilesBySize(k)
+	}
+	sh := matShapeOf(k)
+	for _, tl := range genericTuning(Caps{}).tiles { // so that any device has one that fits
+		all = append(all, Candidate{tl.scheduleOf(k), fmt.Sprintf("%dx%dx%d in small tiles", sh.M, sh.N, sh.K)})
+	}
+	return all
+}
+
+// tilesByTime lists the tiles whose rates are known by how long they are
+// expected to take, those that are all but empty last, smallest first.
+func (t tuning) tilesByTime(k *kernel.Kernel) []Candidate {
+	sh := matShapeOf(k)
+	var fitting, rest []ratedTile
+	for _, tl := range t.ratedTiles {
+		filled := 4*sh.M > int64(tl.M) && 4*sh.N > int64(tl.N)
+		if filled && !tl.spills(len(k.Products)) {
+			fitting = append(fitting, tl)
+		} else {
+			rest = append([]ratedTile{tl}, rest...)
+		}
+	}
+	slices.SortStableFunc(fitting, func(a, b ratedTile) int {
+		return cmp.Compare(t.tileTime(a, sh), t.tileTime(b, sh))
+	})
+	var all []Candidate
+	for _, tl := range append(fitting, rest...) {
+		all = append(all, Candidate{tl.scheduleOf(k), tl.reason(sh)})
+	}
+	return all
+}
+
+// tilesBySize puts the largest tile first that gives the device enough
+// workgroups and is mostly filled, and those that are too large last, smallest
+// first.
+func (t tuning) tilesBySize(k *kernel.Kernel) []Candidate {
+	sh := matShapeOf(k)
+	var fitting, rest []Candidate
+	for _, tl := range t.tiles {
+		c := Candidate{tl.scheduleOf(k), tl.reason(sh)}
+		filled := 2*sh.M > int64(tl.M) && 2*sh.N > int64(tl.N)
+		if tl.groups(sh) >= t.fill && filled && !tl.spills(len(k.Products)) {
+			fitting = append(fitting, c)
+		} else {
+			rest = append([]Candidate{c}, rest...)
+		}
+	}
+	return append(fitting, rest...)
+}
+
+// tileTime estimates the time of a product in a tile, in nanoseconds.
+func (t tuning) tileTime(tl ratedTile, sh matShape) float64 {
+	m := matrixTile{M: tl.M, N: tl.N, Rate: tl.Rate, Alone: tl.Alone}
+	return t.matrixTime(m, tl.groups(sh), ceilDiv(sh.K, int64(tl.K))*int64(tl.K))
+}
+
+// vectorTime estimates the least time of a product in f32, in nanoseconds, and
+// is 0 where the rates of tiles are not known.
+func (t tuning) vectorTime(k *kernel.Kernel) float64 {
+	best := 0.0
+	for _, tl := range t.ratedTiles {
+		time := t.tileTime(tl, matShapeOf(k))
+		if !tl.spills(len(k.Products)) && (best == 0 || time < best) {
+			best = time
+		}
+	}
+	return best * float64(len(k.Products))
+}
+
+// groups is how many workgroups a product makes.
+func (t tile) groups(sh matShape) int64 {
+	return min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(t.M)) * ceilDiv(sh.N, int64(t.N))
+}
+
+func (t tile) reason(sh matShape) string {
+	return fmt.Sprintf("%dx%dx%d in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K, t.M, t.N, t.groups(sh))
+}
+
+// spills reports whether the sums of so many products leave no registers for
+// what they are sums of: more than 64 of several products, whose operands take
+// registers, too, or more than 128.
+func (t tile) spills(products int) bool {
+	sums := t.ThreadM * t.ThreadN * products
+	return sums > 64 && products > 1 || sums > maxAccumulators
+}
+
+// scheduleOf is a tile for a product, laid out as is fastest for floats.
+func (t ratedTile) scheduleOf(k *kernel.Kernel) kernel.Schedule {
+	s := t.tile.scheduleOf(k)
+	s.Stages = max(s.Stages, t.Stages)
+	if _, bytes := ByteProducts(k); !bytes {
+		s.Paired, s.Steps = t.Paired, t.Steps
+	}
+	return s
+}
+
+// scheduleOf is schedule for a product, four times as deep for bytes: in shared
+// memory they are words of four.
+func (t tile) scheduleOf(k *kernel.Kernel) kernel.Schedule {
+	if _, bytes := ByteProducts(k); bytes {
+		t.K *= 4
+	}
+	return t.schedule()
+}
+
+func (t tile) schedule() kernel.Schedule {
+	s := kernel.Schedule{Variant: kernel.VarMatTile, Workgroup: t.workgroup(), Vec: 4,
+		TileM: t.M, TileN: t.N, TileK: t.K, ThreadM: t.ThreadM, ThreadN: t.ThreadN}
+	if t.ThreadM*t.ThreadN > 64 {
+		s.Stages = 2 // so few subgroups are resident that they do not hide latency
+	}
+	return s
+}
