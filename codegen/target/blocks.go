@@ -8,11 +8,15 @@ import (
 // blockTuning is what a class of devices does with one block format.
 type blockTuning struct {
 	layout kernel.Layout
-	floats blockVecs // by rows of floats
-	bytes  blockVecs // by rows of bytes; none says that those are no faster
+	tiles  kernel.Layout // where only products of many rows read the blocks
+	floats blockVecs     // by rows of floats
+	bytes  blockVecs     // by rows of bytes; none says that those are no faster
+	// bytesFrom is how many rows must be bytes to be faster.
+	bytesFrom int64
 }
 
-// blockVecs are ways to read blocks by more and more rows.
+// blockVecs are ways to read blocks, or rows of other elements, by more and more
+// rows.
 type blockVecs []blockVec
 
 // blockVec is how products of few rows read blocks.
@@ -26,6 +30,7 @@ type blockVec struct {
 	subnormals bool // quants become floats as subnormal halves
 	tables     bool // codebooks are copied to shared memory
 	staged     bool // rows pass through shared memory
+	whole      bool // fewer rows are computed as if they were so many
 }
 
 // blockVec returns how a product of few rows is to read the blocks of its B:
@@ -74,21 +79,28 @@ func (t tuning) runOf(b ir.DType) int {
 // layout, so the choice is for those that read all of it, the products; only
 // custom kernels get blocks as they come.
 func Layout(t ir.DType, readers []*kernel.Kernel, caps Caps) kernel.Layout {
-	products := false
+	products, few := false, false
 	for _, k := range readers {
 		if k.Family == kernel.FamilyCustom {
 			return kernel.LayoutBlocks
 		}
-		products = products || k.Family == kernel.FamilyMatMul && blocksOf(k) == t
+		if k.Family == kernel.FamilyMatMul && blocksOf(k) == t {
+			products, few = true, few || matShapeOf(k).M <= MaxMatVecRows
+		}
 	}
-	if !products {
-		return kernel.LayoutBlocks
+	b := classOf(caps).tune(caps).blocks[t]
+	switch {
+	case few:
+		return b.layout
+	case products:
+		return b.tiles
 	}
-	return classOf(caps).tune(caps).blocks[t].layout
+	return kernel.LayoutBlocks
 }
 
 // WantsBytes reports whether so many rows multiply blocks faster as bytes than
 // as floats.
 func WantsBytes(t ir.DType, rows ir.Dim, caps Caps) bool {
-	return caps.Features.IntegerDotProduct && rows.Max() <= MaxMatVecRows && classOf(caps).tune(caps).blocks[t].bytes != nil
+	b := classOf(caps).tune(caps).blocks[t]
+	return caps.Features.IntegerDotProduct && rows.Max() <= MaxMatVecRows && rows.Max() >= b.bytesFrom && b.bytes != nil
 }

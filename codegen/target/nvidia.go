@@ -79,7 +79,7 @@ var nvidia = class{
 		// a workgroup keep columns of one workgroup close in memory.
 		// By one column, 8 rows of f32 bring 32 bytes of A through the cache for each
 		// element of B: 14336x14336 of f16 take 170 us with 4 rows and 484 with 8.
-		t.vecWorkgroup, t.vecColumns, t.vecManyRows = 128, 1, true
+		t.vecWorkgroup, t.vecColumns, t.vecRows = 128, 1, nvidiaRows
 		// Blocks: four columns share A, which takes more of the cache's bandwidth than
 		// the few bytes of B do, and four subgroups share a column so that workgroups
 		// stay many. 4096x14336 by one row, microseconds, with a subgroup and 2 columns,

@@ -5,39 +5,197 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// nvidiaBlocks was measured on an H100: 14336x14336 by one row, in microseconds
-// of a kernel as files have the blocks, in planes by floats, in planes by bytes.
-// "Block layouts" in docs/PERFORMANCE.md says what else was tried. Rows of bytes
-// are left out where they are no faster.
+// nvidiaBlocks was measured on an H100: 14336x14336 by some rows, in planes, in
+// microseconds of a kernel alone, which stand behind each way; "at most so many
+// rows" has a time for each number of rows that was measured. Rows of bytes of
+// other numbers than one were measured for q4_0, q8_0 and q4_K, and the others
+// follow those. "Block layouts" in docs/PERFORMANCE.md says what else was tried.
 var nvidiaBlocks = map[ir.DType]blockTuning{
-	ir.Q4_0: inPlanes(subnormal(16, 256, 8)).orBytes(blockVec{run: 32, lanes: 128, columns: 1}),           // 55.0, 48.3, 40.9
-	ir.Q4_1: inPlanes(ahead(2, subnormal(16, 256, 4))).orBytes(blockVec{run: 32, lanes: 256, columns: 4}), // 53.4, 52.6, 45.8
-	ir.Q5_0: inPlanes(subnormal(16, 128, 4)).orBytes(blockVec{run: 16, lanes: 256, columns: 4}),           // 80.5, 63.0, 51.4
-	ir.Q5_1: inPlanes(subnormal(16, 256, 4)).orBytes(blockVec{run: 32, lanes: 256, columns: 4}),           // 71.0, 65.5, 56.2
-	ir.Q8_0: inPlanes(ahead(2, blockVec{run: 8, lanes: 256, columns: 2})),                                 // 84.7, 75.4, 75.9
+	ir.Q4_0: inPlanes(
+		blockVec{rows: 1, run: 16, lanes: 128, workgroup: 256, columns: 8, subnormals: true}, // 48.0
+		blockVec{rows: 2, run: 32, lanes: 32, columns: 8, subnormals: true, staged: true},    // 64.4
+		blockVec{rows: 7, run: 8, lanes: 256, columns: 4, subnormals: true},                  // 87.6, 97.6, 125, 142, 177
+		blockVec{rows: 8, run: 8, lanes: 64, columns: 4, subnormals: true},                   // 156
+	).orBytes(
+		blockVec{rows: 2, run: 32, lanes: 128, columns: 1}, // 40.9, 42.7
+		blockVec{rows: 3, run: 32, lanes: 64, columns: 4},  // 45.3
+		blockVec{rows: 5, run: 32, lanes: 64, columns: 2},  // 50.9, 54.7
+		blockVec{rows: 8, run: 32, lanes: 64, columns: 4},  // 57.8, 67.5, 72.6
+	),
+	ir.Q4_1: inPlanes(
+		ahead(2, subnormal(16, 256, 4)), // 52.8
+	).orBytes(
+		blockVec{rows: 1, run: 32, lanes: 64, columns: 2}, // 45.8
+		manyRows(32),
+	),
+	ir.Q5_0: inPlanes(
+		subnormal(16, 128, 4), // 63.4
+	).orBytes(
+		blockVec{rows: 1, run: 16, lanes: 256, columns: 4}, // 51.4
+		manyRows(16),
+	),
+	ir.Q5_1: inPlanes(
+		subnormal(16, 256, 4), // 65.5
+	).orBytes(
+		blockVec{rows: 1, run: 32, lanes: 256, columns: 4}, // 56.2
+		manyRows(32),
+	),
+	ir.Q8_0: inPlanes(
+		blockVec{rows: 1, run: 8, lanes: 256, columns: 2, ahead: 2},                                       // 77.4
+		blockVec{rows: 2, run: 16, lanes: 32, columns: 4, subnormals: true},                               // 82.5
+		blockVec{rows: 4, run: 8, lanes: 64, columns: 4, subnormals: true},                                // 112 by 4
+		blockVec{rows: 6, run: 8, lanes: 32, columns: 4, subnormals: true},                                // 146 by 6
+		blockVec{rows: 8, run: 16, lanes: 32, workgroup: 256, columns: 4, subnormals: true, staged: true}, // 165
+	).orBytesFrom(2, // one row is as fast in floats, and needs no kernel before
+		blockVec{rows: 2, run: 32, lanes: 64, columns: 4}, // 78.6
+		blockVec{rows: 4, run: 16, lanes: 32, columns: 4}, // 79.7 by 4
+		blockVec{rows: 8, run: 16, lanes: 64, columns: 4}, // 86.7
+	),
 
-	ir.Q2_K:  inPlanes(subnormal(32, 128, 8)).orBytes(blockVec{run: 32, lanes: 128, columns: 8}), // 62.5, 53.4, 36.1
-	ir.Q3_K:  inPlanes(subnormal(32, 128, 8)).orBytes(blockVec{run: 32, lanes: 128, columns: 8}), // 91.9, 71.3, 50.6
-	ir.Q4_K:  inPlanes(subnormal(32, 128, 8)).orBytes(blockVec{run: 32, lanes: 128, columns: 4}), // 63.5, 56.6, 45.6
-	ir.Q5_K:  inPlanes(subnormal(32, 128, 8)).orBytes(blockVec{run: 32, lanes: 128, columns: 4}), // 75.6, 67.0, 55.7
-	ir.Q6_K:  inPlanes(subnormal(32, 256, 4)).orBytes(blockVec{run: 16, lanes: 256, columns: 4}), // 87.5, 68.0, 64.2
-	ir.TQ2_0: inPlanes(subnormal(32, 128, 8)).orBytes(blockVec{run: 32, lanes: 128, columns: 8}), // 53, 37.7, 25.2
+	ir.Q2_K: inPlanes(
+		subnormal(64, 64, 4), // 48.3
+	).orBytes(
+		blockVec{rows: 4, run: 64, lanes: 64, columns: 4}, // 29.1
+		manyRows(32),
+	),
+	ir.Q3_K: inPlanes(
+		subnormal(64, 64, 4), // 63.2
+	).orBytes(
+		blockVec{rows: 1, run: 64, lanes: 32, columns: 4}, // 40.0
+		blockVec{rows: 4, run: 64, lanes: 64, columns: 4},
+		manyRows(32),
+	),
+	ir.Q4_K: inPlanes(
+		blockVec{rows: 1, run: 32, lanes: 64, columns: 4, subnormals: true},               // 56.2
+		blockVec{rows: 2, run: 32, lanes: 64, columns: 8, subnormals: true},               // 71.0
+		blockVec{rows: 3, run: 32, lanes: 32, columns: 4, subnormals: true, staged: true}, // 101
+		blockVec{rows: 4, run: 32, lanes: 64, columns: 4, subnormals: true},               // 120
+		blockVec{rows: 7, run: 8, lanes: 128, columns: 4, subnormals: true},               // 187 by 6
+		blockVec{rows: 8, run: 16, lanes: 64, columns: 4, subnormals: true},               // 183
+	).orBytes(
+		blockVec{rows: 1, run: 64, lanes: 128, columns: 4}, // 42.6
+		blockVec{rows: 4, run: 64, lanes: 64, columns: 4},  // 45.3 by 2, 52.2 by 4
+		blockVec{rows: 8, run: 32, lanes: 64, columns: 4},  // 97.4
+	),
+	ir.Q5_K: inPlanes(
+		subnormal(32, 64, 4), // 66.3
+	).orBytes(
+		blockVec{rows: 1, run: 64, lanes: 64, columns: 2}, // 52.0
+		blockVec{rows: 4, run: 64, lanes: 64, columns: 4},
+		manyRows(32),
+	),
+	ir.Q6_K: inPlanes(
+		subnormal(32, 256, 4), // 67.3
+	).orBytes(
+		blockVec{rows: 4, run: 64, lanes: 64, columns: 4}, // 63.6
+		manyRows(32),
+	),
+	ir.TQ1_0: inPlanes(
+		subnormal(32, 64, 4), // 70.3
+	).butTiles().orBytes(
+		blockVec{rows: 1, run: 32, lanes: 64, columns: 2}, // 48.7
+		manyRows(32),
+	),
+	ir.TQ2_0: inPlanes(
+		subnormal(64, 64, 4), // 38.1
+	).orBytes(
+		blockVec{rows: 1, run: 64, lanes: 32, columns: 4}, // 22.8
+		blockVec{rows: 4, run: 64, lanes: 64, columns: 4},
+		manyRows(32),
+	),
 
-	ir.IQ1_S:   inPlanes(subnormal(16, 128, 8)).orBytes(blockVec{run: 16, lanes: 128, columns: 4}),                               // 92.6, 87.8, 81.1
-	ir.IQ2_XXS: inPlanes(ahead(2, blockVec{run: 16, lanes: 128, columns: 4})).orBytes(blockVec{run: 32, lanes: 128, columns: 4}), // 90.6, 88.6, 54.0
-	ir.IQ2_S:   inPlanes(ahead(2, blockVec{run: 16, lanes: 128, columns: 4})).orBytes(blockVec{run: 32, lanes: 256, columns: 4}), // 100.8, 102.2, 80.0
-	ir.IQ3_S:   inPlanes(ahead(2, blockVec{run: 16, lanes: 128, columns: 4})).orBytes(blockVec{run: 32, lanes: 128, columns: 4}), // 107.8, 105.8, 66.6
-	ir.IQ4_NL:  inPlanes(ahead(2, blockVec{run: 16, lanes: 128, columns: 4})),                                                    // 80, 76.0
-	ir.MXFP4:   inPlanes(blockVec{run: 16, lanes: 256, columns: 8}),                                                              // 100, 69.5
+	// Codebooks are looked up in shared memory, which larger workgroups copy less
+	// often. Where that was measured, tiles are as fast or faster with whole blocks:
+	// 512x4096x14336 in TFLOP/s, iq1_m 155, iq2_xs 167, iq3_xxs 166, iq4_xs 161,
+	// tq1_0 149; in planes iq1_s 131, iq2_xxs 141, iq2_s 128, iq3_s 136, iq4_nl 162.
+	ir.IQ1_S: inPlanes(
+		looked(16, 128, 512, 4), // 65.9
+	).orBytes(
+		blockVec{rows: 1, run: 32, lanes: 64, workgroup: 512, columns: 8, tables: true}, // 31.7
+		blockVec{rows: 8, run: 32, lanes: 64, workgroup: 512, columns: 4, tables: true},
+	),
+	ir.IQ1_M: inPlanes(
+		looked(16, 64, 512, 8), // 73.1
+	).butTiles().orBytes(
+		blockVec{rows: 1, run: 16, lanes: 64, workgroup: 512, columns: 8, tables: true}, // 45.4
+		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 512, columns: 4, tables: true},
+	),
+	ir.IQ2_XXS: inPlanes(
+		staged(looked(32, 64, 256, 4)), // 68.9
+	).orBytes(
+		blockVec{rows: 8, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 39.6
+	),
+	ir.IQ2_XS: inPlanes(
+		looked(16, 64, 256, 4), // 74.0
+	).butTiles().orBytes(
+		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 52.5
+	),
+	ir.IQ2_S: inPlanes(
+		looked(16, 64, 256, 4), // 79.0
+	).orBytes(
+		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 52.2
+	),
+	ir.IQ3_XXS: inPlanes(
+		looked(16, 64, 256, 4), // 78.3
+	).butTiles().orBytes(
+		blockVec{rows: 8, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 55.3
+	),
+	ir.IQ3_S: inPlanes(
+		staged(looked(32, 64, 256, 4)), // 88.0
+	).orBytes(
+		blockVec{rows: 1, run: 32, lanes: 64, columns: 8, tables: true}, // 58.2
+		blockVec{rows: 8, run: 32, lanes: 64, columns: 4, tables: true},
+	),
+	ir.IQ4_NL: inPlanes(staged(looked(16, 128, 256, 4))),    // 68.7; bytes 72.6
+	ir.IQ4_XS: inPlanes(looked(16, 128, 256, 8)).butTiles(), // 69.6
+	ir.MXFP4:  inPlanes(staged(looked(16, 128, 256, 8))),    // 65.8; bytes 71.4
+}
+
+// nvidiaRows was measured on an H100 with weights of f16, 14336x14336, in
+// microseconds. What a number of rows needs is no regular thing: 64 sums of an
+// invocation are faster than 32, which take 370 by eight rows.
+var nvidiaRows = blockVecs{
+	{rows: 1, lanes: 32, columns: 1},              // 139.7
+	{rows: 3, lanes: 64, columns: 2},              // 139.4 by 2, 141.2 by 3
+	{rows: 4, lanes: 32, columns: 1},              // 169.5; two columns 221 to 269
+	{rows: 5, lanes: 64, columns: 4},              // 195.7
+	{rows: 8, lanes: 32, columns: 8, whole: true}, // 172.5 by 8; 6 and 7 otherwise take 234 and 250
 }
 
 func inPlanes(floats ...blockVec) blockTuning {
-	return blockTuning{layout: kernel.LayoutPlanes, floats: floats}
+	return blockTuning{layout: kernel.LayoutPlanes, tiles: kernel.LayoutPlanes, floats: floats}
+}
+
+// butTiles leaves blocks as they are where only products of many rows read them.
+func (t blockTuning) butTiles() blockTuning {
+	t.tiles = kernel.LayoutBlocks
+	return t
 }
 
 func (t blockTuning) orBytes(bytes ...blockVec) blockTuning {
 	t.bytes = bytes
 	return t
+}
+
+// orBytesFrom is orBytes where only so many rows are faster as bytes.
+func (t blockTuning) orBytesFrom(rows int64, bytes ...blockVec) blockTuning {
+	t.bytes, t.bytesFrom = bytes, rows
+	return t
+}
+
+// manyRows is how up to eight rows of bytes read blocks in runs of so many.
+func manyRows(run int) blockVec {
+	return blockVec{rows: MaxMatVecRows, run: run, lanes: 64, columns: 4}
+}
+
+// looked is for formats with codebooks.
+func looked(run, lanes, workgroup, columns int) blockVec {
+	return blockVec{run: run, lanes: lanes, workgroup: workgroup, columns: columns, subnormals: true, tables: true}
+}
+
+func staged(v blockVec) blockVec {
+	v.staged = true
+	return v
 }
 
 func subnormal(run, lanes, columns int) blockVec {

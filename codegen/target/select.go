@@ -170,11 +170,8 @@ func (t tuning) matVecs(k *kernel.Kernel) []Candidate {
 		return nil
 	}
 	var all []Candidate
-	most := t.vecWorkgroup
-	if b := blocksOf(k); b != ir.Invalid {
-		v := t.blockVec(k, b, sh)
-		most = max(most, v.lanes, v.workgroup)
-	}
+	v := t.fewRows(k, sh)
+	most := max(t.vecWorkgroup, v.lanes, v.workgroup)
 	for wg := most; wg >= smallest; wg /= 2 {
 		if FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
 			all = append(all, t.alongFold(k, sh, wg)...)
@@ -189,16 +186,16 @@ func (t tuning) matVecs(k *kernel.Kernel) []Candidate {
 func (t tuning) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 	var all []Candidate
 	reason := fmt.Sprintf("%d rows: B is read once, along the contraction", sh.M)
-	v, least := blockVec{columns: t.columnsFor(sh.M)}, t.subgroup
-	if b := blocksOf(k); b != ir.Invalid {
-		v = t.blockVec(k, b, sh)
-		for least < v.lanes && least < wg && int64(least*v.run) < sh.K {
-			least *= 2
-		}
+	v, least := t.fewRows(k, sh), max(t.subgroup, 1)
+	for least < v.lanes && least < wg && int64(least*v.run) < sh.K {
+		least *= 2
 	}
 	fewest := t.vecColumns
-	if blocksOf(k) != ir.Invalid {
+	switch {
+	case blocksOf(k) != ir.Invalid:
 		fewest = 1
+	case v.whole: // fewer were slower even where they fill the device
+		fewest = v.columns
 	}
 	add := func(lanes, subgroup int) {
 		if lanes > wg {
@@ -210,6 +207,9 @@ func (t tuning) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 		}
 		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, subgroup)
 		s.TileK, s.Ahead, s.Subnormals, s.Tables = v.run, v.ahead, v.subnormals, v.tables
+		if v.whole {
+			s.TileM, s.ThreadM = v.rows, v.rows
+		}
 		if v.staged {
 			s.StageRows = true
 			all = append(all, Candidate{s, reason + ", rows through shared memory"})
@@ -228,15 +228,17 @@ func (t tuning) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 	return all
 }
 
-// columnsFor is how many columns share the reading of so many rows of A.
-func (t tuning) columnsFor(rows int64) int {
-	switch {
-	case t.vecManyRows && rows > 4:
-		return 4 * t.vecColumns
-	case t.vecManyRows && rows > 2:
-		return 2 * t.vecColumns
+// fewRows returns how a product of few rows is to read its B.
+func (t tuning) fewRows(k *kernel.Kernel, sh matShape) blockVec {
+	if b := blocksOf(k); b != ir.Invalid {
+		return t.blockVec(k, b, sh)
 	}
-	return t.vecColumns
+	for _, v := range t.vecRows {
+		if int64(v.rows) >= sh.M {
+			return v
+		}
+	}
+	return blockVec{columns: t.vecColumns}
 }
 
 // acrossColumns: neighbouring lanes take neighbouring columns, and groups of

@@ -136,13 +136,13 @@ func TestSelect(t *testing.T) {
 		{"lavapipe", "matvec q4_0", "matvec wg=32"},
 
 		{"nvidia-h100", "matvec f32", "matvec wg=128 rows=1x4 vec=4 subgroup=32"},
-		{"nvidia-h100", "matvec q4_0", "matvec wg=256 rows=1x8 vec=4 run=16 subnormals subgroup=32"},
+		{"nvidia-h100", "matvec q4_0", "matvec wg=256 rows=1x16 vec=4 run=16 subnormals subgroup=32"},
 		{"nvidia-h100", "matvec q4_K", "matvec wg=128 rows=1x8 vec=4 run=32 subnormals subgroup=32"},
-		{"nvidia-h100", "matvec 8 rows q4_K", "matvec wg=128 rows=8x4 vec=4 run=8 subnormals subgroup=32"},
+		{"nvidia-h100", "matvec 8 rows q4_K", "matvec wg=128 rows=8x8 vec=4 run=16 subnormals subgroup=32"},
 		{"nvidia-h100", "matvec short q4_0", "matvec wg=256 rows=1x16 vec=4 run=16 subnormals subgroup=32"},
 		{"nvidia-h100", "matvec few columns", "matvec wg=128 rows=1x1 vec=4 subgroup=32"},
 		{"nvidia-h100", "matvec [k,n]", "matvec wg=128 rows=4x16 vec=4"},
-		{"nvidia-h100", "matvec 8 rows", "matvec wg=128 rows=8x16 vec=4 subgroup=32"},
+		{"nvidia-h100", "matvec 8 rows", "matvec wg=128 rows=8x32 vec=4 subgroup=32"},
 		{"generic", "matvec q4_0", "matvec wg=64 rows=1x4 vec=4"},
 
 		{"nvidia-h100", "prefill 4096", "flash_coopmat2 wg=256 tile=128x64 heads=1 fragment=16 subgroup=32"},

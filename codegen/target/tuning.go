@@ -50,10 +50,10 @@ type tuning struct {
 	flashWorkgroup, flashLanes, flashKeys int
 	flashRun                              int64
 
-	vecWorkgroup int  // invocations of a matvec workgroup
-	vecColumns   int  // columns that share the reading of A
-	vecManyRows  bool // whether more columns do from 3 rows on
-	vecLanes     int  // invocations per sum where subgroups are not relied on
+	vecWorkgroup int       // invocations of a matvec workgroup
+	vecColumns   int       // columns that share the reading of A
+	vecRows      blockVecs // how elements that are no blocks are read by more and more rows; vecColumns goes for the others
+	vecLanes     int       // invocations per sum where subgroups are not relied on
 
 	blocks     map[ir.DType]blockTuning
 	subnormals bool // whether halves keep subnormal numbers
