@@ -1,6 +1,6 @@
 // matmul over [1,4096], folding 4096
 // Fuses: matmul.
-// Schedule: matvec wg=256 rows=1x8 vec=4 run=16 subnormals subgroup=32.
+// Schedule: matvec wg=256 rows=1x16 vec=4 run=16 subnormals subgroup=32.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -18,7 +18,7 @@ layout(set = 0, binding = 1, std430) readonly buffer B_buffer { uint16_t b[]; };
 layout(set = 0, binding = 2, std430) readonly buffer Bias_buffer { float bias[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 
-shared float partial[72];
+shared float partial[68];
 
 // Four bytes as floats of 2^-24 each: the halves that are a byte in the last
 // bits and zeros before it.
@@ -53,13 +53,15 @@ uint quants_b(uint block, uint e, uint p) {
 
 void main() {
     uint self = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
-    uint col0 = gl_WorkGroupID.x * 8u;
+    uint col0 = gl_WorkGroupID.x * 16u;
     float acc[8];
     [[unroll]] for (uint i = 0u; i < 8u; ++i) {
         acc[i] = 0.0;
     }
+    uint part = self % 128u;
+    uint group = self / 128u;
 
-    for (uint step_2 = self; step_2 < 256u; step_2 += 256u) {
+    for (uint step_2 = part; step_2 < 256u; step_2 += 128u) {
         uint block = step_2 / 2u;
         uint e = step_2 % 2u * 8u;
         uint k = block * 32u + e;
@@ -72,7 +74,7 @@ void main() {
                 a_sum += dot(a_strip[t], vec4(1.0));
             }
             [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-                uint col = col0 + j;
+                uint col = col0 + (group * 8u + j);
                 float dots;
                 dots = 0.0;
                 uint at = col * 128u + block;
@@ -93,16 +95,16 @@ void main() {
         acc[j] += subgroupShuffleXor(acc[j], 2u);
         acc[j] += subgroupShuffleXor(acc[j], 1u);
         if (gl_SubgroupInvocationID == 0u) {
-            partial[self / 32u * 9u + j] = acc[j];
+            partial[part / 32u * 17u + (group * 8u + j)] = acc[j];
         }
     }
     barrier();
 
-    if (self < 8u) {
+    if (self < 16u) {
         uint col = col0 + self;
         float sum = partial[self];
-        for (uint p = 1u; p < 8u; ++p) {
-            sum += partial[p * 9u + self];
+        for (uint p = 1u; p < 4u; ++p) {
+            sum += partial[p * 17u + self];
         }
         result[col] = sum + bias[col];
     }
