@@ -53,6 +53,27 @@ func TestBytesSelect(t *testing.T) {
 	}
 }
 
+// TestByteTiles: tiles that were measured with bytes, and other ones where B
+// lies across the contraction.
+func TestByteTiles(t *testing.T) {
+	h100 := profile(t, "nvidia-h100")
+	d := ir.D
+	for _, c := range []struct {
+		k    *kernel.Kernel
+		want string
+	}{
+		{matrixMul(one, d(4096), d(4096), d(4096), ir.I8, true), "coopmat2 wg=256 tile=128x256x128 band=8"},
+		{matrixMul(one, d(4096), d(4096), d(4096), ir.I8, false), "coopmat2 wg=256 tile=128x256x64"},
+		{matrixMul(one, d(512), d(4096), d(14336), ir.I8, true), "coopmat2 wg=256 tile=128x128x128"},
+		{matrixMul(one, d(128), d(4096), d(4096), ir.I8, true), "coopmat2 wg=128 tile=64x64x128"},
+	} {
+		s, reason, err := Select(c.k, h100)
+		if err != nil || s.String() != c.want {
+			t.Errorf("%v by %v: %s (%s), error %v, want %s", c.k.Parallel, c.k.Fold, s, reason, err, c.want)
+		}
+	}
+}
+
 // TestBytesUnits: sixteen bytes go together where fragments are multiples of
 // that, and eight where they are not.
 func TestBytesUnits(t *testing.T) {

@@ -121,6 +121,35 @@ func TestHalfSums(t *testing.T) {
 	}
 }
 
+// By blocks, f16 sums have a tile of their own, in parts where cores would idle.
+func TestHalfSumsOfBlocks(t *testing.T) {
+	h100 := profile(t, "nvidia-h100")
+	byBlocks := func(parts int, half bool) *kernel.Kernel {
+		m, depth := ir.D(512), ir.D(14336/parts)
+		k := inF16(matMul(ir.D(parts), m, ir.D(4096), depth, ir.Q4_0, true))
+		k.Bindings[0].DType = ir.F16
+		k.Products[0].A = kernel.NewBuilder().Load(0, ir.F16, k.Products[0].A.Index, "x")
+		k.Products[0].HalfSums = half
+		return k
+	}
+	for _, c := range []struct {
+		half  bool
+		parts int
+		want  string
+	}{
+		{true, 4, "coopmat wg=256 tile=256x256x16 subgroups=2x4 fragment=16x16x16 subgroup=32"},
+		{false, 2, "coopmat wg=256 tile=256x128x16 subgroups=4x2 fragment=16x16x16 subgroup=32"},
+	} {
+		if parts := SplitSums(byBlocks(1, c.half), h100); parts != c.parts {
+			t.Errorf("f16 sums %v: %d parts, want %d", c.half, parts, c.parts)
+		}
+		s, reason, err := Select(byBlocks(c.parts, c.half), h100)
+		if err != nil || s.String() != c.want {
+			t.Errorf("f16 sums %v: %s, %s, %v, want %s", c.half, s, reason, err, c.want)
+		}
+	}
+}
+
 func TestStoreOperands(t *testing.T) {
 	caps := profile(t, "nvidia-h100")
 	T := ir.Symbol("T", 4096)

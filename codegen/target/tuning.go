@@ -84,8 +84,9 @@ type matrixTile struct {
 	// evenly the tiles of a product spread over the device.
 	Rate float64
 	// Alone is the rate where every core has one workgroup only, if that is
-	// less.
-	Alone float64
+	// another.
+	Alone  float64
+	Blocks bool // for products by blocks only: nothing was measured of others
 }
 
 // class is a kind of device: which ones belong to it, and how they are tuned.
