@@ -48,6 +48,9 @@ type CompileStats struct {
 	Shaders   int // distinct ones among the kernels
 	Processes int // compiler processes started
 	Elapsed   time.Duration
+	// Without names what the device has and the GLSL compiler at hand is too old
+	// to express, as [spirv.Feature]: the kernels do without.
+	Without []string
 	// CacheErr is why the program could not be kept for next time, if so. The
 	// program is good none the less.
 	CacheErr error
@@ -104,6 +107,7 @@ func Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, er
 		}
 	}
 	p.Stats.Kernels, p.Stats.Shaders = len(p.Contents.Program.Steps), len(p.Contents.Program.Shaders)
+	p.Stats.Without = c.without
 	p.Stats.Elapsed = time.Since(start)
 	return p, nil
 }
@@ -117,6 +121,8 @@ type compiler struct {
 	cache *progcache.Cache
 	root  string // of the caches; empty for none
 	key   string
+
+	without []string // that the device has and the tools do not know
 }
 
 func newCompiler(ctx context.Context, g *ir.Graph, opt CompileOptions) (*compiler, error) {
@@ -137,6 +143,9 @@ func newCompiler(ctx context.Context, g *ir.Graph, opt CompileOptions) (*compile
 	var err error
 	if c.tools, err = spirv.Find(ctx, spirv.FindOptions{CacheDir: c.root}); err != nil {
 		return nil, err
+	}
+	if c.tools.Ready() == nil { // else what is in the cache will have to do
+		c.caps, c.without = expressible(c.caps, c.tools.Features)
 	}
 	c.key = cacheKey(g, c.caps, c.tools, opt)
 	return c, nil

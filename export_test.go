@@ -33,3 +33,6 @@ func SplitAllOperands() (restore func()) {
 	}
 	return func() { splitOperands = target.SplitOperands }
 }
+
+// Expressible is what compilers of some features can express of a device.
+var Expressible = expressible

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"strings"
+
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -138,6 +141,9 @@ func infoOf(s vkc.CompileStats) programInfo {
 	return programInfo{s.Kernels, s.Shaders, s.CacheHit, s.Processes, millis(s.Elapsed)}
 }
 
+// newerTools is what to do about old ones.
+const newerTools = "point $" + spirv.ToolsEnv + " at a newer glslc and spirv-opt; scripts/setup of the repository installs them"
+
 // noteCompile says what compiling took.
 func (a *app) noteCompile(s vkc.CompileStats) {
 	switch {
@@ -145,6 +151,9 @@ func (a *app) noteCompile(s vkc.CompileStats) {
 		a.note("program from cache: %d kernels (%d shaders), %d compiler processes", s.Kernels, s.Shaders, s.Processes)
 	default:
 		a.note("compiled %d kernels (%d shaders) in %.2f s, %d compiler processes", s.Kernels, s.Shaders, s.Elapsed.Seconds(), s.Processes)
+	}
+	if len(s.Without) > 0 {
+		a.note("the GLSL tools are too old for what the device has (%s), so kernels do without it and are slower: %s", strings.Join(s.Without, ", "), newerTools)
 	}
 	if s.CacheErr != nil {
 		a.note("the program could not be kept for next time: %s", oneLine(s.CacheErr))

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -82,7 +84,28 @@ func examineTools(ctx context.Context) ([]finding, error) {
 		}
 		findings = append(findings, f)
 	}
+	if tools.Ready() == nil {
+		findings = append(findings, examineFeatures(tools.Features()))
+	}
 	return findings, nil
+}
+
+// examineFeatures looks at what only newer tools compile.
+func examineFeatures(features map[spirv.Feature]bool) finding {
+	var have, lack []string
+	for _, f := range slices.Sorted(maps.Keys(features)) {
+		if features[f] {
+			have = append(have, string(f))
+		} else {
+			lack = append(lack, string(f))
+		}
+	}
+	f := finding{Name: "shader features", OK: len(lack) == 0, Optional: true, Purpose: "faster kernels where devices have them", Detail: strings.Join(have, ", ")}
+	if !f.OK {
+		f.Detail = "the tools are too old for " + strings.Join(lack, ", ") + ": kernels do without"
+		f.Fix = newerTools
+	}
+	return f
 }
 
 // isOptional reports whether programs can be compiled without a tool.

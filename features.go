@@ -1,0 +1,45 @@
+package vkc
+
+import (
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/codegen/target"
+)
+
+// toolFeatures are what only newer compilers can express: whether a device has
+// it, and the device without it. Kernels then take the way of devices that
+// never had it, which is slower and as right.
+var toolFeatures = []struct {
+	name spirv.Feature
+	has  func(c *target.Caps) bool
+	drop func(c *target.Caps)
+}{
+	{spirv.CoopMat, func(c *target.Caps) bool { return c.Features.CooperativeMatrix }, func(c *target.Caps) {
+		c.Features.CooperativeMatrix, c.Matrices = false, nil
+		c.Features.CooperativeMatrix2, c.Matrix2 = false, nil // an extension of the former
+	}},
+	{spirv.CoopMat2, func(c *target.Caps) bool { return c.Features.CooperativeMatrix2 }, func(c *target.Caps) {
+		c.Features.CooperativeMatrix2, c.Matrix2 = false, nil
+	}},
+	{spirv.IntDot, func(c *target.Caps) bool { return c.Features.IntegerDotProduct }, func(c *target.Caps) {
+		c.Features.IntegerDotProduct = false
+	}},
+	{spirv.BFloat16, func(c *target.Caps) bool { return c.Features.BFloat16 || c.Features.BFloat16Matrix }, func(c *target.Caps) {
+		c.Features.BFloat16, c.Features.BFloat16Matrix = false, false
+	}},
+	{spirv.Float8, func(c *target.Caps) bool { return c.Features.Float8 || c.Features.Float8Matrix }, func(c *target.Caps) {
+		c.Features.Float8, c.Features.Float8Matrix = false, false
+	}},
+}
+
+// expressible returns a device without what compilers of some features cannot
+// express, and the names of that.
+func expressible(caps target.Caps, features func() map[spirv.Feature]bool) (target.Caps, []string) {
+	var without []string
+	for _, f := range toolFeatures {
+		if f.has(&caps) && !features()[f.name] {
+			f.drop(&caps)
+			without = append(without, string(f.name))
+		}
+	}
+	return caps, without
+}
