@@ -48,6 +48,7 @@ const heads = `
 // TestKernelCounts holds what fusion promises: which kernels a graph becomes,
 // by family, in the order they run.
 func TestKernelCounts(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ name, graph, want string }{
 		{"chain", `
 			%1 = exp %x  %2 = mul %1, %y  %3 = tanh %2  %4 = add %3, %z

@@ -26,6 +26,7 @@ const expertsText = `
 // grouped first, and two products of the same rows share a kernel with what
 // follows them.
 func TestExperts(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ dtype, tokens, weight, want string }{
 		{"f32", "1", "f32", "map matmul"},
 		{"f32", "3", "q4_0", "map matmul"},
@@ -50,6 +51,7 @@ func TestExperts(t *testing.T) {
 // TestExpertsAreNotDecoded: whatever the format, no buffer of a program is large
 // enough to hold the weights of all experts decoded.
 func TestExpertsAreNotDecoded(t *testing.T) {
+	t.Parallel()
 	for _, q := range ir.DTypes() {
 		if !q.IsBlock() {
 			continue

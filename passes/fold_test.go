@@ -9,6 +9,7 @@ import (
 // in a row and side by side in memory, whole and with a rest, over several axes,
 // and beside a symbol.
 func TestLongFolds(t *testing.T) {
+	t.Parallel()
 	reductions := []string{"sum", "mean", "reduce_max", "reduce_min", "norm1", "norm2", "logsumexp", "variance"}
 	places := []string{"argmax", "argmin", "softmax", "log_softmax", "l2_normalize"}
 	tests := []struct {

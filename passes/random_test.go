@@ -25,6 +25,7 @@ var (
 // TestRandomGraphs compares random graphs before and after every pass, and
 // their kernels, with the reference.
 func TestRandomGraphs(t *testing.T) {
+	t.Parallel()
 	ran := 0
 	for seed := *firstSeed; seed < *firstSeed+uint64(*randomGraphs); seed++ {
 		g, err := graphgen.New(seed, graphgen.Options{})

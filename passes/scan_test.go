@@ -8,6 +8,7 @@ import (
 // TestLongSums checks running sums that are made in chunks, whole and not,
 // along any axis, in both directions, of symbolic lengths too.
 func TestLongSums(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ shape, axis, dtype string }{
 		{"[20000]", "0", "f32"},
 		{"[2,16384]", "1", "f32"},

@@ -8,6 +8,7 @@ import (
 // TestSorts checks orders of rows that are counted, sorted in shared memory, or
 // taken from chunks, with many equal elements, and of symbolic length.
 func TestSorts(t *testing.T) {
+	t.Parallel()
 	const turn = " custom scan custom" // of a radix sort
 	tests := []struct{ shape, axis, dtype, op, want string }{
 		{"[5,40]", "1", "f32", "argsort %x {axis=1", "sort"},
