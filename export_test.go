@@ -34,5 +34,5 @@ func SplitAllOperands() (restore func()) {
 	return func() { splitOperands = target.SplitOperands }
 }
 
-// Expressible is what compilers of some features can express of a device.
-var Expressible = expressible
+// ExpressibleBy is what compilers of some features can express of a device.
+var ExpressibleBy = expressible

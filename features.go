@@ -1,8 +1,11 @@
 package vkc
 
 import (
+	"context"
+
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
 // toolFeatures are what only newer compilers can express: whether a device has
@@ -29,6 +32,19 @@ var toolFeatures = []struct {
 	{spirv.Float8, func(c *target.Caps) bool { return c.Features.Float8 || c.Features.Float8Matrix }, func(c *target.Caps) {
 		c.Features.Float8, c.Features.Float8Matrix = false, false
 	}},
+}
+
+// Expressible returns what [Compile] compiles for where a device is asked for:
+// the device without what the GLSL tools of this machine are too old to express,
+// and the names of that. Without any tools it is the device as it is.
+func Expressible(ctx context.Context, caps target.Caps) (target.Caps, []string, error) {
+	root, _ := cachefile.Root() // without it the tools are asked anew
+	tools, err := spirv.Find(ctx, spirv.FindOptions{CacheDir: root})
+	if err != nil || tools.Ready() != nil {
+		return caps, nil, err
+	}
+	caps, without := expressible(caps, tools.Features)
+	return caps, without, nil
 }
 
 // expressible returns a device without what compilers of some features cannot

@@ -21,7 +21,7 @@ func TestExpressible(t *testing.T) {
 		for _, name := range known {
 			can[spirv.Feature(name)] = true
 		}
-		have, without := vkc.Expressible(caps, func() map[spirv.Feature]bool { return can })
+		have, without := vkc.ExpressibleBy(caps, func() map[spirv.Feature]bool { return can })
 		f := have.Features
 		for _, c := range []struct {
 			name string
@@ -38,7 +38,7 @@ func TestExpressible(t *testing.T) {
 			t.Errorf("tools that know %v: coopmat2 is %t", known, f.CooperativeMatrix2)
 		}
 	}
-	if same, without := vkc.Expressible(profile(t, "generic"), nil); without != nil || same.Features != profile(t, "generic").Features {
+	if same, without := vkc.ExpressibleBy(profile(t, "generic"), nil); without != nil || same.Features != profile(t, "generic").Features {
 		t.Errorf("a device without all that asks the tools: %v", without)
 	}
 }

@@ -1,15 +1,16 @@
 package main
 
 import (
-	"strings"
-
+	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -111,6 +112,9 @@ func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 	}
 	a.noteCompile(p.Stats)
 	if f.dumpDir != "" {
+		if caps, _, err = vkc.Expressible(cmd.Context(), caps); err != nil {
+			return err
+		}
 		if err := dumpFiles(f.dumpDir, p, caps, tuning); err != nil {
 			return fmt.Errorf("dump: %w", err)
 		}
@@ -152,12 +156,25 @@ func (a *app) noteCompile(s vkc.CompileStats) {
 	default:
 		a.note("compiled %d kernels (%d shaders) in %.2f s, %d compiler processes", s.Kernels, s.Shaders, s.Elapsed.Seconds(), s.Processes)
 	}
-	if len(s.Without) > 0 {
-		a.note("the GLSL tools are too old for what the device has (%s), so kernels do without it and are slower: %s", strings.Join(s.Without, ", "), newerTools)
-	}
+	a.noteWithout(s.Without)
 	if s.CacheErr != nil {
 		a.note("the program could not be kept for next time: %s", oneLine(s.CacheErr))
 	}
+}
+
+// noteWithout says what of a device the GLSL tools cannot express.
+func (a *app) noteWithout(without []string) {
+	if len(without) > 0 {
+		a.note("the GLSL tools are too old for what the device has (%s), so kernels do without it and are slower: %s", strings.Join(without, ", "), newerTools)
+	}
+}
+
+// expressible returns what kernels are made for on a device, and says what its
+// tools cannot express, once for all the programs that follow.
+func (a *app) expressible(ctx context.Context, dev *vkc.Device) (target.Caps, error) {
+	caps, without, err := vkc.Expressible(ctx, dev.Caps())
+	a.noteWithout(without)
+	return caps, err
 }
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }

@@ -114,7 +114,11 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 		return err
 	}
 	a.note("device %s", dev.Why())
-	kernels, err := a.tuneKernels(args, symbols, dev.Caps(), f)
+	caps, err := a.expressible(ctx, dev)
+	if err != nil {
+		return err
+	}
+	kernels, err := a.tuneKernels(args, symbols, caps, f)
 	if err != nil {
 		return err
 	}
@@ -122,7 +126,7 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 	if err != nil {
 		return err
 	}
-	opt := tune.Options{Caps: dev.Caps(), Budget: f.budget, Save: func(t *tunefile.File) error { return t.Write(path) }}
+	opt := tune.Options{Caps: caps, Budget: f.budget, Save: func(t *tunefile.File) error { return t.Write(path) }}
 	if f.list {
 		opt.Budget = -1
 	}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/spirv"
+)
+
+// TestDumpDirOfOldTools: the kernels beside the shaders are those that were
+// compiled, also where tools are too old for others that the device would run.
+func TestDumpDirOfOldTools(t *testing.T) {
+	tools, err := spirv.Find(context.Background(), spirv.FindOptions{SearchDirs: []string{"/usr/bin"}})
+	if err != nil || tools.Ready() != nil || tools.Supports(spirv.CoopMat) {
+		t.Skip("there are no old tools in /usr/bin")
+	}
+	ownCache(t)
+	t.Setenv(spirv.ToolsEnv, "/usr/bin")
+	dir := t.TempDir()
+	graph := filepath.Join(dir, "g.ir")
+	// Split into three kernels where there are matrix units.
+	text := `graph "g" {
+		%0 = input {name="x", dtype=f32, shape=[4096,4096]} : f32[4096,4096]
+		%1 = weight {name="w", dtype=f32, shape=[4096,4096]} : f32[4096,4096]
+		%2 = matmul %0, %1 {transpose_b=true, precision="bf16x3"} : f32[4096,4096]
+		output "y" %2
+	}`
+	if err := os.WriteFile(graph, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := ok(t, "compile", graph, "-o", filepath.Join(dir, "o.vkb"), "--target", "nvidia-h100", "--dump-dir", filepath.Join(dir, "dump"))
+	if !strings.Contains(r.stderr, "too old") || !strings.Contains(r.stderr, spirv.ToolsEnv) {
+		t.Errorf("it says\n%s", r.stderr)
+	}
+	kernels, err := filepath.Glob(filepath.Join(dir, "dump", "*.kernel"))
+	if err != nil || len(kernels) != 1 {
+		t.Fatalf("%v, %v", kernels, err)
+	}
+	if text, err := os.ReadFile(kernels[0]); err != nil || !strings.HasPrefix(string(text), "kernel matmul (matmul) ") {
+		t.Errorf("the kernel is\n%s%v", text, err)
+	}
+}
