@@ -119,10 +119,11 @@ func (r *Runner) compile(ctx context.Context, g *ir.Graph) (*vkc.Program, error)
 	return vkc.Compile(ctx, g, opt)
 }
 
-// describe notes the kernels, equal ones once.
+// describe notes the kernels of a run, equal ones once.
 func (r *Result) describe(p *kernel.Program) {
-	r.Kernels = len(p.Steps)
-	for _, s := range p.Steps {
+	steps := p.Steps[p.Prepared:]
+	r.Kernels = len(steps)
+	for _, s := range steps {
 		line := s.Schedule + " (" + strings.Join(s.Ops, " ") + ")"
 		if !slices.Contains(r.Schedules, line) && len(r.Schedules) < maxSchedules {
 			r.Schedules = append(r.Schedules, line)

@@ -127,15 +127,15 @@ func scanCases(scale Scale) []Case {
 	}
 }
 
-// convCase is a 3x3 convolution; two images and two channels of output stand
-// for all in its check.
+// convCase is a 3x3 convolution by weights; two images and two channels of
+// output stand for all in its check.
 func convCase(scale Scale) Case {
 	images, channels, side := scale.of(8, 2), scale.of(256, 16), scale.of(56, 12)
 	return Case{
 		Name: fmt.Sprintf("conv2d/f16/%dx%dx%dx%d", images, channels, side, side), Sizes: Sizes{"i": images, "c": channels, "o": channels, "s": side},
 		Build: func(b *frontend.Builder, s Sizes) {
 			x := b.Input("x", ir.F16, s["i"], s["c"], s["s"], s["s"])
-			b.Output("y", x.Conv(b.Input("w", ir.F16, s["o"], s["c"], 3, 3), frontend.Padding(1)))
+			b.Output("y", x.Conv(b.Weight("w", ir.F16, s["o"], s["c"], 3, 3), frontend.Padding(1)))
 		},
 		Axes:    map[string]string{"x": "i c s s", "w": "o c . .", "y": "i o s s"},
 		Samples: []Sample{{"i": Some(2), "o": Some(2)}},

@@ -28,6 +28,8 @@ type State struct {
 	split    func(*kernel.Kernel) int
 	partials []ir.Type // buffers of storeWindows, storeOperands and splitSums
 	bytes    func(t ir.DType, rows ir.Dim) bool
+	prepared int          // how many of Kernels, the first, run once; see prepareWeights
+	kept     map[int]bool // the buffers, as bindings name them, that these make for others
 }
 
 // Pass is one row of the pass table.
@@ -60,6 +62,7 @@ var table = []Pass{
 	{"split_operands", "a product of f32 that may count its operands as sums of two bf16 becomes one of bf16, three times as deep, where the device does those faster", splitOperands},
 	{"store_operands", "an operand that is computed, or lies badly, is made once and not by every tile of a product; it is for the device to say which", storeOperands},
 	{"split_sums", "a product or attention with few results fills the device once its contraction is split; it is for the device to say when", splitSums},
+	{"prepare_weights", "what only depends on weights and constants is computed once, when the program is loaded, unless it takes much memory", prepareWeights},
 	{"plan", "buffers get places, lifetimes overlapped, and barriers stand where a hazard is", plan},
 }
 
@@ -94,6 +97,8 @@ var constraints = []constraint{
 	{"store_operands", "split_sums", "parts are cut from the contraction as it is padded"},
 	{"lower", "split_sums", "kernels are split, not clusters"},
 	{"split_sums", "plan", "the sums of parts need buffers, too"},
+	{"split_sums", "prepare_weights", "of a product of weights all parts are prepared, or none"},
+	{"prepare_weights", "plan", "what is prepared has no place in the arena"},
 	{"lower", "plan", "the plan binds the buffers that the kernels name"},
 }
 
@@ -238,7 +243,13 @@ func (s *State) Text() string {
 	case s.Program != nil:
 		PrintPlan(&b, s.Program)
 	case s.Kernels != nil:
-		for _, k := range s.Kernels {
+		for i, k := range s.Kernels {
+			if s.prepared > 0 && i == 0 {
+				b.WriteString("once, when loaded\n")
+			}
+			if s.prepared > 0 && i == s.prepared {
+				b.WriteString("every run\n")
+			}
 			b.WriteString(k.String())
 		}
 	case s.Fusion != nil:

@@ -73,7 +73,7 @@ type planner struct {
 // plan makes the program: buffers, steps and barriers. Shaders and grids are
 // filled in when the kernels have schedules.
 func plan(s *State) error {
-	pl := &planner{s: s, byNode: map[int]int{}, lifetime: map[int][2]int{}, p: &kernel.Program{Name: s.Graph.Name}}
+	pl := &planner{s: s, byNode: map[int]int{}, lifetime: map[int][2]int{}, p: &kernel.Program{Name: s.Graph.Name, Prepared: s.prepared}}
 	for _, name := range s.Graph.Symbols() {
 		bound, _ := s.Graph.SymbolBound(name)
 		pl.p.Symbols = append(pl.p.Symbols, kernel.Symbol{Name: name, Bound: bound})
@@ -163,12 +163,12 @@ func (pl *planner) buffer(id int) (int, error) {
 		return i, err
 	}
 	if i := id - len(pl.s.Graph.Nodes()); i >= 0 && i < len(pl.s.partials) {
-		buf, err := pl.add(kernel.BufTemp, fmt.Sprintf("scratch %d", i), pl.s.partials[i])
+		buf, err := pl.add(pl.s.kindOf(id), fmt.Sprintf("scratch %d", i), pl.s.partials[i])
 		pl.byNode[id] = buf
 		return buf, err
 	}
 	n := pl.s.Graph.Nodes()[id]
-	kind, name := kernel.BufTemp, fmt.Sprintf("%s %s", n, n.Op())
+	kind, name := pl.s.kindOf(id), fmt.Sprintf("%s %s", n, n.Op())
 	var segments []kernel.Segment
 	if n.Op() == ir.OpWeight || n.Op() == ir.OpConst || isPacked(n) {
 		kind, segments = kernel.BufWeight, weightSegments(n)
@@ -299,6 +299,9 @@ func (pl *planner) barriers() {
 	var since []kernel.Bind
 	for i := range pl.p.Steps {
 		st := &pl.p.Steps[i]
+		if pl.p.Begins(i) {
+			since = since[:0]
+		}
 		for _, b := range st.Binds {
 			if slices.ContainsFunc(since, func(o kernel.Bind) bool { return (b.Write || o.Write) && pl.overlap(b.Buffer, o.Buffer) }) {
 				st.Barrier = true
@@ -322,8 +325,12 @@ func (pl *planner) overlap(a, b int) bool {
 
 // PrintPlan writes the buffers and steps for a reader.
 func PrintPlan(w io.Writer, p *kernel.Program) {
-	fmt.Fprintf(w, "program %q: %d kernels, %d barriers, arena %d bytes (%d without sharing)\n",
-		p.Name, len(p.Steps), countBarriers(p), p.ArenaBytes, p.TempBytes)
+	once := ""
+	if p.Prepared > 0 {
+		once = fmt.Sprintf(", %d of them once when it is loaded", p.Prepared)
+	}
+	fmt.Fprintf(w, "program %q: %d kernels%s, %d barriers, arena %d bytes (%d without sharing)\n",
+		p.Name, len(p.Steps), once, countBarriers(p), p.ArenaBytes, p.TempBytes)
 	for i, b := range p.Buffers {
 		fmt.Fprintf(w, "  buffer %d %s %s : %s, %d bytes", i, b.Kind, b.Name, ir.Type{DType: b.DType, Shape: b.Shape}, b.Bytes)
 		if b.Kind == kernel.BufTemp {
@@ -335,7 +342,12 @@ func PrintPlan(w io.Writer, p *kernel.Program) {
 		fmt.Fprintln(w)
 	}
 	for i, st := range p.Steps {
-		if st.Barrier {
+		switch {
+		case p.Prepared > 0 && i == 0:
+			fmt.Fprintln(w, "  once, when loaded")
+		case p.Prepared > 0 && i == p.Prepared:
+			fmt.Fprintln(w, "  every run")
+		case st.Barrier:
 			fmt.Fprintln(w, "  barrier")
 		}
 		var binds []string

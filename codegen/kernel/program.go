@@ -18,6 +18,11 @@ type Program struct {
 	Shaders []Shader `json:"shaders"`
 	Steps   []Step   `json:"steps"`
 
+	// Prepared is how many steps, the first ones, run once when the program is
+	// loaded: those that make of weights and constants what every run needs. See
+	// [BufPrepared].
+	Prepared int `json:"prepared,omitempty"`
+
 	Inputs  []Port `json:"inputs"`
 	Outputs []Port `json:"outputs"`
 	States  []Port `json:"states,omitempty"`
@@ -44,6 +49,8 @@ const (
 	BufInput  BufferKind = "input"  // written by the host before each run
 	BufOutput BufferKind = "output" // read by the host after each run
 	BufWeight BufferKind = "weight" // uploaded once, read-only
+	// BufPrepared is written by prepared steps and outlives runs, which only read it.
+	BufPrepared BufferKind = "prepared"
 	BufState  BufferKind = "state"  // zeroed at load, outlives runs
 	BufTemp   BufferKind = "temp"   // a range of the arena
 	BufParams BufferKind = "params" // the symbol values, written before each run
@@ -217,6 +224,9 @@ func (p *Program) Check() error {
 			return fmt.Errorf("step %d (%s): %w", i, s.Name, err)
 		}
 	}
+	if err := p.checkPrepared(); err != nil {
+		return err
+	}
 	for _, list := range []struct {
 		ports []Port
 		kind  BufferKind
@@ -289,7 +299,7 @@ func (p *Program) checkBuffer(b Buffer) error {
 		if b.DType != ir.U32 || need != 4*int64(len(p.Symbols)) {
 			return fmt.Errorf("%s for the values of %d symbols", t, len(p.Symbols))
 		}
-	case BufInput, BufOutput, BufState:
+	case BufInput, BufOutput, BufState, BufPrepared:
 	default:
 		return fmt.Errorf("unknown kind %q", b.Kind)
 	}

@@ -76,6 +76,13 @@ func TestProgramCheck(t *testing.T) {
 		{"port type", func(p *Program) { p.Outputs[0].DType = ir.I32 }, "another type"},
 		{"port twice", func(p *Program) { p.Inputs = append(p.Inputs, p.Inputs[0]) }, "empty or taken"},
 		{"workgroup", func(p *Program) { p.Shaders[0].Workgroup = 0 }, "workgroup of 0"},
+		{"too many prepared", func(p *Program) { p.Prepared = 2 }, "2 prepared steps of 1"},
+		{"prepared for symbols", func(p *Program) { p.Prepared = 1 }, "its grid depends on symbols"},
+		{"prepared from an input", func(p *Program) { p.Prepared, p.Steps[0].Grid = 1, Grid{} }, "is prepared, but uses buffer 0, of kind input"},
+		{"prepared and written", func(p *Program) {
+			p.Buffers[3].Kind = BufPrepared
+			p.Steps[0].Binds[1].Buffer = 3
+		}, "writes buffer 3, which is prepared"},
 		{"arena", func(p *Program) { p.ArenaBytes = -1 }, "arena of -1"},
 	}
 	for _, tt := range tests {

@@ -74,7 +74,8 @@ type Stats struct {
 	// StagingBytes is host memory through which inputs and outputs pass; 0 where the host reaches the
 	// program's own buffers.
 	StagingBytes int64
-	Steps        int
+	Steps        int // of a run
+	Prepared     int // that ran when the program was loaded
 	Pipelines    int
 	// Recordings is how often the program's steps have been recorded: once, and once more for profiles.
 	Recordings int
@@ -133,6 +134,9 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 		return nil, err
 	}
 	if err := e.record(); err != nil {
+		return nil, err
+	}
+	if err := e.prepare(ctx); err != nil {
 		return nil, err
 	}
 	if err := e.resetStates(); err != nil {

@@ -18,7 +18,7 @@ const indirectStride = 12
 // allocate makes the program's buffers and what the host needs besides.
 func (e *Executable) allocate() error {
 	p := e.program
-	e.stats = Stats{Bytes: map[kernel.BufferKind]int64{}, TempBytes: p.TempBytes, Steps: len(p.Steps)}
+	e.stats = Stats{Bytes: map[kernel.BufferKind]int64{}, TempBytes: p.TempBytes, Steps: len(e.runSteps()), Prepared: p.Prepared}
 	var arena *Buffer
 	if p.ArenaBytes > 0 {
 		var err error

@@ -14,10 +14,10 @@ type profiler struct {
 
 // profiler returns the recording for profiles, made on first use, or nil where the device takes no times.
 func (e *Executable) profiler() (*profiler, error) {
-	if e.profile != nil || e.device.info.Caps.TimestampBits == 0 || len(e.program.Steps) == 0 {
+	if e.profile != nil || e.device.info.Caps.TimestampBits == 0 || len(e.runSteps()) == 0 {
 		return e.profile, nil
 	}
-	stamps, err := e.device.NewTimestamps(len(e.program.Steps) + 1)
+	stamps, err := e.device.NewTimestamps(len(e.runSteps()) + 1)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (e *Executable) readProfile(p *profiler, symbols map[string]int64, log *run
 	if p == nil {
 		return &runtime.Profile{}, nil
 	}
-	times, err := p.stamps.Read(0, len(e.program.Steps)+1)
+	times, err := p.stamps.Read(0, len(e.runSteps())+1)
 	if err != nil {
 		return nil, err
 	}
@@ -43,8 +43,8 @@ func (e *Executable) readProfile(p *profiler, symbols map[string]int64, log *run
 	if err := log.place(profile, e.device, p.stamps); err != nil {
 		return nil, err
 	}
-	for i := range e.program.Steps {
-		s := &e.program.Steps[i]
+	for i := range e.runSteps() {
+		s := &e.runSteps()[i]
 		profile.Kernels = append(profile.Kernels, runtime.KernelTime{
 			Name: s.Name, Ops: s.Ops, Schedule: s.Schedule, Start: times[i].Nanoseconds(), Nanos: max(times[i+1]-times[i], 0).Nanoseconds(),
 			Flops: int64(float64(s.Flops) * gridShare(s.Grid, symbols)),

@@ -34,9 +34,9 @@ func (e *Executable) bindingSets(ranges []BufferRange) []BindingSet {
 	return sets
 }
 
-// recordSteps records the program: its steps, between the copies that are the same in every run. With
-// stamps, of one more than there are steps, every step runs by itself and is timed: slot i is the time
-// when step i begins, and slot i+1 when it is done.
+// recordSteps records the program: the steps of a run, between the copies that are the same in every run.
+// With stamps, of one more than there are such steps, every step runs by itself and is timed: slot i is the
+// time when the i-th begins, and slot i+1 when it is done.
 func (e *Executable) recordSteps(name string, stamps *Timestamps) (*Recording, error) {
 	c := e.device.NewCommandList()
 	if stamps != nil {
@@ -49,13 +49,14 @@ func (e *Executable) recordSteps(name string, stamps *Timestamps) (*Recording, e
 	if stamps != nil {
 		c.Timestamp(stamps, 0)
 	}
-	for i := range e.program.Steps {
-		if i > 0 && (e.program.Steps[i].Barrier || stamps != nil) {
+	first := e.program.Prepared
+	for i := first; i < len(e.program.Steps); i++ {
+		if i > first && (e.program.Steps[i].Barrier || stamps != nil) {
 			c.Barrier(StageCompute, StageCompute)
 		}
 		e.recordStep(c, e.bindings, i)
 		if stamps != nil {
-			c.Timestamp(stamps, i+1)
+			c.Timestamp(stamps, i-first+1)
 		}
 	}
 	if anyFixed(e.outputs) {

@@ -59,7 +59,9 @@ func (r *Replicas) add(list *CommandList) error {
 	ranges := append([]BufferRange(nil), e.ranges...)
 	for i := range e.program.Buffers {
 		b := &e.program.Buffers[i]
-		if b.Kind != kernel.BufInput && b.Kind != kernel.BufWeight && b.Kind != kernel.BufOutput {
+		switch b.Kind {
+		case kernel.BufInput, kernel.BufWeight, kernel.BufPrepared, kernel.BufOutput:
+		default:
 			continue
 		}
 		size := e.ranges[i].Buffer.Size()
@@ -130,10 +132,10 @@ func (r *Replicas) Burst(batches, replays int) (_ *Burst, err error) {
 	return b, nil
 }
 
-// recordReplay records the steps with their barriers, and none before the first.
+// recordReplay records the steps of a run with their barriers, and none before the first.
 func (e *Executable) recordReplay(list *CommandList, bindings *Bindings) {
-	for i := range e.program.Steps {
-		if i > 0 && e.program.Steps[i].Barrier {
+	for i := e.program.Prepared; i < len(e.program.Steps); i++ {
+		if i > e.program.Prepared && e.program.Steps[i].Barrier {
 			list.Barrier(StageCompute, StageCompute)
 		}
 		e.recordStep(list, bindings, i)

@@ -12,7 +12,7 @@ import (
 func CheckHazards(p *kernel.Program) error {
 	first := 0
 	for i, st := range p.Steps {
-		if st.Barrier {
+		if st.Barrier || p.Begins(i) {
 			first = i
 		}
 		for j := first; j < i; j++ {

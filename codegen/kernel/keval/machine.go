@@ -55,7 +55,38 @@ func New(p *kernel.Program, kernels []*kernel.Kernel, opt Options) (*Machine, er
 		}
 		m.mem = append(m.mem, mem)
 	}
+	if err := m.prepare(); err != nil {
+		return nil, fmt.Errorf("prepare: %w", err)
+	}
 	return m, nil
+}
+
+// prepare runs the prepared steps, which have no symbols.
+func (m *Machine) prepare() error {
+	if m.prog.Prepared == 0 {
+		return nil
+	}
+	bounds := map[string]int64{} // of buffers that these steps do not touch
+	for _, s := range m.prog.Symbols {
+		bounds[s.Name] = s.Bound
+	}
+	elems, err := m.elements(bounds)
+	if err != nil {
+		return err
+	}
+	return m.steps(0, m.prog.Prepared, nil, elems)
+}
+
+// steps runs steps from one on, up to another.
+func (m *Machine) steps(from, to int, symbols map[string]int64, elems []int64) error {
+	for _, level := range m.levels(from, to) {
+		for _, i := range level {
+			if err := m.step(i, symbols, elems); err != nil {
+				return fmt.Errorf("step %d (%s): %w", i, m.kernels[i].Name, err)
+			}
+		}
+	}
+	return nil
 }
 
 func (m *Machine) allocate(b kernel.Buffer) (memory, error) {
@@ -65,7 +96,7 @@ func (m *Machine) allocate(b kernel.Buffer) (memory, error) {
 			return memory{}, fmt.Errorf("bytes %d to %d are outside the arena of %d", b.Offset, b.Offset+b.Bytes, m.prog.ArenaBytes)
 		}
 		return memory{bytes: m.arena.bytes, tenant: m.arena.tenant, base: b.Offset}, nil
-	case kernel.BufOutput:
+	case kernel.BufOutput, kernel.BufPrepared:
 		return newMemory(b.Bytes), nil
 	case kernel.BufState:
 		return memory{bytes: make([]byte, b.Bytes)}, nil
@@ -140,12 +171,8 @@ func (m *Machine) Run(in map[string]*ir.Data, symbols map[string]int64) (map[str
 			mem[i] = poison
 		}
 	}
-	for _, level := range m.levels() {
-		for _, i := range level {
-			if err := m.step(i, symbols, elems); err != nil {
-				return nil, fmt.Errorf("step %d (%s): %w", i, m.kernels[i].Name, err)
-			}
-		}
+	if err := m.steps(m.prog.Prepared, len(m.prog.Steps), symbols, elems); err != nil {
+		return nil, err
 	}
 	return m.outputs(symbols, elems)
 }
@@ -172,11 +199,12 @@ func count(s ir.Shape, symbols map[string]int64) (int64, error) {
 	return n, err
 }
 
-// levels returns the steps between barriers, in the order they run in.
-func (m *Machine) levels() [][]int {
+// levels returns the steps between barriers, in the order they run in, of those
+// from one on, up to another.
+func (m *Machine) levels(from, to int) [][]int {
 	var levels [][]int
-	for i, st := range m.prog.Steps {
-		if st.Barrier || i == 0 {
+	for i := from; i < to; i++ {
+		if m.prog.Steps[i].Barrier || i == from {
 			levels = append(levels, nil)
 		}
 		levels[len(levels)-1] = append(levels[len(levels)-1], i)

@@ -1,0 +1,31 @@
+package kernel
+
+import "fmt"
+
+// Begins reports whether step i is the first of the prepared steps, or of those
+// of a run: nothing that stands before it needs a barrier.
+func (p *Program) Begins(i int) bool { return i == 0 || i == p.Prepared }
+
+// checkPrepared checks that prepared steps depend on nothing that a run
+// changes, and that no run changes what they make.
+func (p *Program) checkPrepared() error {
+	if p.Prepared < 0 || p.Prepared > len(p.Steps) {
+		return fmt.Errorf("%d prepared steps of %d", p.Prepared, len(p.Steps))
+	}
+	for i, s := range p.Steps {
+		prepared := i < p.Prepared
+		if prepared && !s.Grid.IsStatic() {
+			return fmt.Errorf("step %d (%s) is prepared, but its grid depends on symbols", i, s.Name)
+		}
+		for _, b := range s.Binds {
+			kind := p.Buffers[b.Buffer].Kind
+			switch {
+			case prepared && kind != BufWeight && kind != BufPrepared && kind != BufTemp:
+				return fmt.Errorf("step %d (%s) is prepared, but uses buffer %d, of kind %s", i, s.Name, b.Buffer, kind)
+			case !prepared && kind == BufPrepared && b.Write:
+				return fmt.Errorf("step %d (%s) writes buffer %d, which is prepared", i, s.Name, b.Buffer)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package vk_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// prepared computes y = 2*x + 4*w, of which 4*w is prepared by way of a temporary. That of the run takes
+// its place, so that preparing again after a run, or late, would be seen.
+func prepared(t testing.TB, n int) *fixture {
+	f := newFixture(t, "prepared")
+	x := f.buffer(kernel.BufInput, "x", ir.ShapeOf(n))
+	y := f.buffer(kernel.BufOutput, "y", ir.ShapeOf(n))
+	w := f.buffer(kernel.BufWeight, "w", ir.ShapeOf(n))
+	f.program.Buffers[w].Segments = []kernel.Segment{{Weight: "w", DType: ir.F32, Dims: []int{n}}}
+	f.weights = mapSource{"w": tensor(ramp(7, n), n)}
+	kept := f.buffer(kernel.BufPrepared, "kept", ir.ShapeOf(n))
+	early, late := f.temp(n, 0), f.temp(n, 0)
+	f.step("double", false, over(n), w, early)
+	f.step("double", true, over(n), early, kept)
+	f.program.Prepared = len(f.program.Steps)
+	f.step("double", false, over(n), x, late)
+	f.step("add", true, over(n), late, kept, y)
+	return f
+}
+
+func TestProgramPrepared(t *testing.T) {
+	for name, options := range placements {
+		t.Run(name, func(t *testing.T) {
+			d := vktest.Device(t, options)
+			const n = 1003
+			e := prepared(t, n).load(d)
+			for i := range 3 {
+				x := ramp(float32(i), n)
+				want := scaled(x, 2)
+				for j, w := range ramp(7, n) {
+					want[j] += 4 * w
+				}
+				r := runProgram(t, e, inputs(x), runtime.RunOptions{Profile: i > 0})
+				expect(t, "y", r.Outputs["y"], want)
+				if i > 0 && d.Caps().TimestampBits > 0 && (len(r.Profile.Kernels) != 2 || r.Profile.Kernels[0].Name != "double 2") {
+					t.Errorf("the profile of a run has %+v", r.Profile.Kernels)
+				}
+			}
+			if s := e.Stats(); s.Steps != 2 || s.Prepared != 2 || s.Bytes[kernel.BufPrepared] < 4*n {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// Copies of a prepared program have copies of what was prepared.
+func TestReplicasPrepared(t *testing.T) {
+	d := vktest.Device(t, vk.DeviceOptions{})
+	e := prepared(t, 100).load(d)
+	live := d.Live()["buffer"]
+	r := must(e.Replicate(context.Background(), 2))(t)
+	defer r.Close()
+	if got := d.Live()["buffer"] - live; got != 4 {
+		t.Errorf("a copy has %d buffers; want 4: an input, an output, a weight and what is made of it", got)
+	}
+	b := must(r.Burst(1, 2))(t)
+	defer b.Close()
+	must(b.Submit())(t)
+	if err := d.WaitIdle(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
