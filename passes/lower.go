@@ -116,7 +116,7 @@ func (l *lowerer) bindCodebooks() {
 		}
 		bound[b.DType] = true
 		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: b.DType.String() + "_codebook", DType: d.DType, Read: true,
-			Buffer: codebookBuffer(b.DType), Elems: int64(d.Elems()), Codebook: b.DType})
+			Buffer: codebookBuffer(b.DType), Elems: int64(d.Elems()), Codebook: b.DType, Fixed: true})
 	}
 }
 
@@ -293,12 +293,14 @@ func unflatten(s ir.Shape, x kernel.Index) []kernel.Index {
 
 // binding returns the binding of the buffer that holds n.
 func (l *lowerer) binding(n *ir.Node, write bool) int {
-	id := l.f.bufferNode(n).ID()
+	buffer := l.f.bufferNode(n)
+	id := buffer.ID()
 	i, ok := l.bind[id]
 	if !ok {
 		i = len(l.k.Bindings)
 		l.bind[id] = i
-		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: l.bufferName(n, write), DType: n.DType(), Buffer: id, Elems: n.Shape().MaxElems()})
+		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: l.bufferName(n, write), DType: n.DType(), Buffer: id,
+			Elems: n.Shape().MaxElems(), Fixed: isFixed(buffer)})
 	}
 	if write {
 		l.k.Bindings[i].Write = true

@@ -170,7 +170,7 @@ func (pl *planner) buffer(id int) (int, error) {
 	n := pl.s.Graph.Nodes()[id]
 	kind, name := pl.s.kindOf(id), fmt.Sprintf("%s %s", n, n.Op())
 	var segments []kernel.Segment
-	if n.Op() == ir.OpWeight || n.Op() == ir.OpConst || isPacked(n) {
+	if isFixed(n) {
 		kind, segments = kernel.BufWeight, weightSegments(n)
 		name = segments[0].Weight
 		if len(segments) > 1 {
@@ -182,6 +182,11 @@ func (pl *planner) buffer(id int) (int, error) {
 	i, err := pl.add(kind, name, n.Type(), segments...)
 	pl.byNode[id] = i
 	return i, err
+}
+
+// isFixed reports whether a node's buffer is filled when the program is loaded.
+func isFixed(n *ir.Node) bool {
+	return n.Op() == ir.OpWeight || n.Op() == ir.OpConst || isPacked(n)
 }
 
 func weightSegments(n *ir.Node) []kernel.Segment {

@@ -75,21 +75,17 @@ func (p *preparer) note(k *kernel.Kernel) {
 
 // canPrepare reports whether a kernel needs no run, and keeps little.
 func (p *preparer) canPrepare(k *kernel.Kernel) bool {
-	if !k.Fold.IsStatic() || slices.ContainsFunc(k.Parallel, func(d ir.Dim) bool { return !d.IsStatic() }) {
+	if !k.CanPrepare(func(buffer int) bool { return p.ready[buffer] }) {
 		return false
 	}
 	read, kept := int64(0), int64(0)
 	for _, b := range k.Bindings {
 		bytes, err := b.DType.BytesFor(b.Elems)
 		switch {
-		case err != nil:
-			return false
-		case b.Write && (b.Read || !p.isTemp(b.Buffer) || p.writers[b.Buffer] > 1):
+		case err != nil, b.Write && (!p.isTemp(b.Buffer) || p.writers[b.Buffer] > 1):
 			return false
 		case b.Write:
 			kept += bytes
-		case !p.isWeight(b.Buffer) && !p.ready[b.Buffer]:
-			return false
 		default:
 			read += bytes
 		}
@@ -97,26 +93,13 @@ func (p *preparer) canPrepare(k *kernel.Kernel) bool {
 	return kept <= max(preparedGrowth*read, preparedSmall)
 }
 
-// node is the node whose value a buffer holds, if it is that of a node.
-func (p *preparer) node(buffer int) *ir.Node {
-	if nodes := p.s.Graph.Nodes(); buffer >= 0 && buffer < len(nodes) {
-		return nodes[buffer]
-	}
-	return nil
-}
-
-// isWeight reports whether a buffer is uploaded when the program is loaded.
-func (p *preparer) isWeight(buffer int) bool {
-	n := p.node(buffer)
-	return codebookOf(buffer) != ir.Invalid || n != nil && (n.Op() == ir.OpWeight || n.Op() == ir.OpConst || isPacked(n))
-}
-
 // isTemp reports whether nobody but kernels sees what is written to a buffer.
 func (p *preparer) isTemp(buffer int) bool {
-	n := p.node(buffer)
-	if n == nil {
+	nodes := p.s.Graph.Nodes()
+	if buffer < 0 || buffer >= len(nodes) {
 		return true // scratch
 	}
+	n := nodes[buffer]
 	isOutput := slices.ContainsFunc(p.s.Graph.Outputs(), func(o ir.Output) bool { return o.Node == n })
 	return n.Op() != ir.OpInput && n.Op() != ir.OpState && !isOutput
 }

@@ -81,6 +81,8 @@ type Binding struct {
 	Buffer int // the value it holds, in the namespace of whoever lowered it
 	// Elems is the number of elements at the bound of every symbol.
 	Elems int64
+	// Fixed says that the buffer holds a weight or constant, the same in every run.
+	Fixed bool
 	// Codebook is the block format whose table of levels the buffer holds, or
 	// ir.Invalid: what decoding that format reads besides the blocks.
 	Codebook ir.DType

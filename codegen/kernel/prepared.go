@@ -1,6 +1,35 @@
 package kernel
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// CanPrepare reports whether a kernel computes the same in every run: it reads
+// only what is fixed, or what ready reports of a buffer, and has no symbols.
+func (k *Kernel) CanPrepare(ready func(buffer int) bool) bool {
+	return !isSymbolic(k.Fold) && !slices.ContainsFunc(k.Parallel, isSymbolic) &&
+		!slices.ContainsFunc(k.Bindings, func(b Binding) bool { return b.Read && (b.Write || !b.Fixed && !ready(b.Buffer)) })
+}
+
+// IsFixed reports whether a value is the same in every run, at each point of
+// the axes that it uses.
+func (k *Kernel) IsFixed(v *Expr) bool {
+	for axis, d := range append(slices.Clone(k.Parallel), k.Fold) {
+		if isSymbolic(d) && v.Uses(axis) {
+			return false
+		}
+	}
+	fixed := true
+	Walk([]*Expr{v}, func(e *Expr) {
+		fixed = fixed && e.Kind != ExprAcc && (e.Kind != ExprLoad || k.Bindings[e.Bind].Fixed)
+	})
+	return fixed
+}
+
+func isSymbolic(d ir.Dim) bool { return !d.IsStatic() }
 
 // Begins reports whether step i is the first of the prepared steps, or of those
 // of a run: nothing that stands before it needs a barrier.

@@ -51,9 +51,9 @@ const (
 	BufWeight BufferKind = "weight" // uploaded once, read-only
 	// BufPrepared is written by prepared steps and outlives runs, which only read it.
 	BufPrepared BufferKind = "prepared"
-	BufState  BufferKind = "state"  // zeroed at load, outlives runs
-	BufTemp   BufferKind = "temp"   // a range of the arena
-	BufParams BufferKind = "params" // the symbol values, written before each run
+	BufState    BufferKind = "state"  // zeroed at load, outlives runs
+	BufTemp     BufferKind = "temp"   // a range of the arena
+	BufParams   BufferKind = "params" // the symbol values, written before each run
 )
 
 // Buffer is one storage buffer, or one range of the arena.

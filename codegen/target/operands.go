@@ -27,7 +27,7 @@ func StoreOperands(k *kernel.Kernel, caps Caps) []kernel.StoredOperand {
 		return nil
 	}
 	var list []kernel.StoredOperand
-	padded, moved := true, int64(0)
+	padded, moved, stores := true, int64(0), 0
 	seen := map[*kernel.Expr]bool{}
 	r, sh := len(k.Parallel), matShapeOf(k)
 	for _, p := range k.Products {
@@ -46,7 +46,9 @@ func StoreOperands(k *kernel.Kernel, caps Caps) []kernel.StoredOperand {
 				o.Rows = roundUp(int(d.Add), storedRows)
 			}
 			list = append(list, o)
-			moved += operandBytes(k, v, r-2+i, dtype)
+			if !k.IsFixed(v) { // else it is stored once, when the program is loaded
+				moved, stores = moved+operandBytes(k, v, r-2+i, dtype), stores+1
+			}
 		}
 	}
 	unit := unitElems(dtype)
@@ -63,7 +65,7 @@ func StoreOperands(k *kernel.Kernel, caps Caps) []kernel.StoredOperand {
 	}
 	// Computing operands in every tile costs about half of a product's time.
 	product := 2 * float64(sh.Batch) * float64(sh.M) * float64(sh.N) * float64(sh.K) * float64(len(k.Products)) / (250 * 1e3)
-	if float64(moved)/t.memoryRate+t.launchTime*float64(len(list)) > 0.4*product {
+	if float64(moved)/t.memoryRate+t.launchTime*float64(stores) > 0.4*product {
 		return nil
 	}
 	return list

@@ -32,7 +32,9 @@ func SplitOperands(k *kernel.Kernel, caps Caps) []kernel.StoredOperand {
 			o := storedApart(k, v, axis, depth)
 			list = append(list, o)
 			loads[v] = partsOf(split, b, o, axis)
-			storing += t.launchTime + float64(splitBytes(k, o, split, int64(terms)))/t.memoryRate
+			if !k.IsFixed(v) { // else it is stored once, when the program is loaded
+				storing += t.launchTime + float64(splitBytes(k, o, split, int64(terms)))/t.memoryRate
+			}
 		}
 		return loads[v]
 	}

@@ -90,6 +90,9 @@ func StoreWindows(direct, product *kernel.Kernel, stores []*kernel.Kernel, caps 
 		return false
 	}
 	for _, s := range stores {
+		if s.CanPrepare(func(int) bool { return false }) {
+			continue // once, when the program is loaded
+		}
 		bytes := uint64(0)
 		for _, b := range s.Bindings {
 			bytes += bindingBytes(b)

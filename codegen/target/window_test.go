@@ -184,9 +184,12 @@ func directConv() *kernel.Kernel {
 
 func TestStoreWindows(t *testing.T) {
 	h100 := profile(t, "nvidia-h100")
-	store := func(elems int) []*kernel.Kernel {
-		return []*kernel.Kernel{unaryMap(ir.F16, ir.D(elems))}
+	storing := func(elems int, fixed bool) []*kernel.Kernel {
+		k := unaryMap(ir.F16, ir.D(elems))
+		k.Bindings[0].Read, k.Bindings[0].Fixed = true, fixed
+		return []*kernel.Kernel{k}
 	}
+	store := func(elems int) []*kernel.Kernel { return storing(elems, false) }
 	direct := directConv()
 	big := storedConv(8, 256, 256, 56, 256)
 	cases := []struct {
@@ -198,6 +201,7 @@ func TestStoreWindows(t *testing.T) {
 	}{
 		{"8 images of 256 channels", direct, big, store(8 * 256 * 58 * 58), h100, true},
 		{"storing costs more than it saves", direct, big, store(1 << 30), h100, false},
+		{"weights are stored once", direct, big, storing(1<<30, true), h100, true},
 		{"a small one", rowWindow{width: 64, out: 64, low: 1, stride: 1, t: ir.F16}.kernel(), storedConv(1, 16, 32, 8, 256), store(16 * 100), h100, false},
 		{"no matrix units", direct, big, store(8 * 256 * 58 * 58), profile(t, "generic"), false},
 	}
