@@ -67,8 +67,9 @@ func TestCollapseKeepsMeaning(t *testing.T) {
 		if err != nil {
 			continue // of no interest here: the passes have tests of their own
 		}
-		values := graphgen.Values{Seed: seed, Graph: g,
-			Quantize: func(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }}
+		encode := func(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }
+		values := graphgen.Values{Seed: seed, Graph: g, Quantize: encode}
+		opt := keval.Options{Weights: values, Decode: quant.Dequantize, Encode: encode}
 		var flat []*kernel.Kernel
 		for _, k := range s.Kernels {
 			c := k
@@ -80,11 +81,11 @@ func TestCollapseKeepsMeaning(t *testing.T) {
 			}
 			flat = append(flat, c)
 		}
-		want, err := keval.New(s.Program, s.Kernels, keval.Options{Weights: values, Decode: quant.Dequantize})
+		want, err := keval.New(s.Program, s.Kernels, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
-		have, err := keval.New(s.Program, flat, keval.Options{Weights: values, Decode: quant.Dequantize})
+		have, err := keval.New(s.Program, flat, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
