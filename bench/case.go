@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -43,6 +44,15 @@ type Case struct {
 	Cached bool
 	// Precision names the rate that bounds the arithmetic; see Ceilings.Flops.
 	Precision Precision
+	// Allow is the precision that matrix products without one of their own may
+	// have, one of vkc.Precisions; "" is full.
+	Allow string
+	// Symbols are the values of run-time extents that size no input.
+	Symbols map[string]int64
+	// StandIn, if set, is a case of the same kernels that the reference can
+	// compute, such as a model of fewer layers. It runs and is compared with the
+	// reference in this one's place, which may have no kernel but those.
+	StandIn *Case
 	// Launches is how many kernels the case is about, for the time of each; 0
 	// where it is not about launching.
 	Launches int
@@ -50,7 +60,11 @@ type Case struct {
 
 // Graph builds the case's graph at the given sizes.
 func (c *Case) Graph(s Sizes) (*ir.Graph, error) {
-	return frontend.Build(strings.ReplaceAll(c.Name, "/", "_"), func(b *frontend.Builder) { c.Build(b, s) })
+	g, err := frontend.Build(strings.ReplaceAll(c.Name, "/", "_"), func(b *frontend.Builder) { c.Build(b, s) })
+	if err != nil || c.Allow == "" {
+		return g, err
+	}
+	return vkc.WithPrecision(g, c.Allow)
 }
 
 // axes returns the labels of a tensor's axes.
@@ -64,6 +78,19 @@ func (c *Case) axes(name string, rank int) ([]string, error) {
 		return nil, fmt.Errorf("case %s: %q labels %d axes of %q, which has %d", c.Name, text, len(labels), name, rank)
 	}
 	return labels, nil
+}
+
+// data is the random tensors that a case runs on, by name.
+type data struct{ inputs, weights, states map[string]*ir.Data }
+
+// data makes random data for all leaves.
+func (c *Case) data(g *ir.Graph) (d data, err error) {
+	for op, to := range map[ir.Op]*map[string]*ir.Data{ir.OpInput: &d.inputs, ir.OpWeight: &d.weights, ir.OpState: &d.states} {
+		if *to, err = c.tensors(g, op); err != nil {
+			return data{}, err
+		}
+	}
+	return d, nil
 }
 
 // tensors makes random data for the leaves of one kind.

@@ -40,7 +40,7 @@ func Random(name string, t ir.DType, fill Fill, dims ...int) (*ir.Data, error) {
 	hash.Write([]byte(name))
 	seed := hash.Sum64()
 	if t.IsBlock() {
-		return d, fillBlocks(d, seed)
+		return d, fillBlocks(d, seed, fill)
 	}
 	size := d.DType.BlockBytes()
 	chunks(d.Elems(), fillChunk, func(chunk, from, to int) {
@@ -97,11 +97,16 @@ func fillInts(rng *rand.Rand, dst []byte, t ir.DType, n int, fill Fill) {
 // quantizing every block of a large matrix would take minutes in some formats.
 const blockPool = 256
 
-var pools sync.Map // ir.DType to the bytes of its pool
+var pools sync.Map // poolKey to the bytes of its pool
+
+type poolKey struct {
+	ir.DType
+	Fill
+}
 
 // fillBlocks draws quantized blocks at random from a pool of them.
-func fillBlocks(d *ir.Data, seed uint64) error {
-	pool, err := poolOf(d.DType)
+func fillBlocks(d *ir.Data, seed uint64, fill Fill) error {
+	pool, err := poolOf(poolKey{d.DType, fill})
 	if err != nil {
 		return err
 	}
@@ -116,19 +121,20 @@ func fillBlocks(d *ir.Data, seed uint64) error {
 	return nil
 }
 
-func poolOf(t ir.DType) ([]byte, error) {
-	if p, ok := pools.Load(t); ok {
+func poolOf(key poolKey) ([]byte, error) {
+	if p, ok := pools.Load(key); ok {
 		return p.([]byte), nil
 	}
+	t := key.DType
 	rng := rand.New(rand.NewPCG(1, uint64(t)))
 	values := make([]float32, blockPool*t.BlockElems())
 	for i := range values {
-		values[i] = float32(2*rng.Float64() - 1)
+		values[i] = float32(key.Lo + (key.Hi-key.Lo)*rng.Float64())
 	}
 	pool := make([]byte, blockPool*t.BlockBytes())
 	if err := quant.Quantize(pool, t, values, nil); err != nil {
 		return nil, err
 	}
-	pools.Store(t, pool)
+	pools.Store(key, pool)
 	return pool, nil
 }

@@ -55,55 +55,131 @@ func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
 func (r *Runner) run(ctx context.Context, c *Case, res *Result) error {
-	g, err := c.Graph(c.Sizes)
+	var checked *loaded
+	if c.StandIn != nil {
+		var err error
+		if checked, err = r.checked(ctx, c.StandIn, res); err != nil {
+			return err
+		}
+		if err := checked.Close(); err != nil {
+			return err
+		}
+	}
+	var l *loaded
+	var err error
+	if checked == nil {
+		l, err = r.checked(ctx, c, res)
+	} else {
+		l, err = r.load(ctx, c, res)
+	}
 	if err != nil {
 		return err
 	}
-	prog, err := r.compile(ctx, g)
-	if err != nil {
-		res.Status = Refused
+	defer l.Close()
+	if err := l.only(checked); err != nil {
 		return err
 	}
-	defer prog.Close()
-	res.CompileMillis = millis(prog.Stats.Elapsed)
-	res.describe(prog.Contents.Program)
-	in, err := c.tensors(g, ir.OpInput)
-	if err != nil {
-		return err
-	}
-	weights, err := c.tensors(g, ir.OpWeight)
-	if err != nil {
-		return err
-	}
-	res.Moved = c.moved(in, weights, g)
-	loaded, err := r.Device.Load(ctx, prog, vkc.LoadOptions{Weights: weightMap(weights)})
-	if err != nil {
-		res.Status = Refused
-		return err
-	}
-	defer loaded.Close()
-	exe, ok := loaded.(*vk.Executable)
-	if !ok {
-		return fmt.Errorf("%s has no clock to measure with: choose a Vulkan device", r.Device.Name())
-	}
-	out, err := exe.Run(ctx, in, runtime.RunOptions{})
-	if err != nil {
-		return err
-	}
-	if err := c.Check(ctx, in, weights, out.Outputs); err != nil {
-		res.Status = Wrong
-		return err
-	}
-	if err := r.time(ctx, c, exe, res); err != nil || r.Trace == nil {
+	res.CompileMillis = millis(l.prog.Stats.Elapsed)
+	res.describe(l.prog.Contents.Program)
+	res.Moved = c.moved(l.data, l.graph)
+	if err := r.time(ctx, c, l.exe, res); err != nil || r.Trace == nil {
 		return err
 	}
 	// The second profiled run has its commands recorded already.
+	var out *runtime.Result
 	for range 2 {
-		if out, err = exe.Run(ctx, in, runtime.RunOptions{Profile: true}); err != nil {
+		if out, err = l.exe.Run(ctx, l.inputs, runtime.RunOptions{Symbols: c.Symbols, Profile: true}); err != nil {
 			return err
 		}
 	}
 	r.Trace(*c, out.Profile)
+	return nil
+}
+
+// loaded is a case on the device, which has run once.
+type loaded struct {
+	data
+	graph *ir.Graph
+	prog  *vkc.Program
+	exe   *vk.Executable
+	out   map[string]*ir.Data
+}
+
+// Close gives the device back what the case took. What was compiled stays known.
+func (l *loaded) Close() error { return errors.Join(l.exe.Close(), l.prog.Close()) }
+
+// only returns an error if l has a kernel that checked, if any, has not.
+func (l *loaded) only(checked *loaded) error {
+	if checked == nil {
+		return nil
+	}
+	known := map[string]bool{}
+	for _, code := range checked.prog.Contents.SPIRV {
+		known[string(code)] = true
+	}
+	for i, code := range l.prog.Contents.SPIRV {
+		if !known[string(code)] {
+			return fmt.Errorf("kernel %s is not among those of %s, so nothing says that it is right",
+				l.prog.Contents.Program.Shaders[i].Name, checked.graph.Name)
+		}
+	}
+	return nil
+}
+
+// checked loads and runs a case, and compares what it gives with the reference.
+func (r *Runner) checked(ctx context.Context, c *Case, res *Result) (*loaded, error) {
+	l, err := r.load(ctx, c, res)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.check(ctx, l.data, l.out); err != nil {
+		res.Status = Wrong
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// load compiles a case and runs it once, on random data.
+func (r *Runner) load(ctx context.Context, c *Case, res *Result) (*loaded, error) {
+	g, err := c.Graph(c.Sizes)
+	if err != nil {
+		return nil, err
+	}
+	l := &loaded{graph: g}
+	if l.prog, err = r.compile(ctx, g); err != nil {
+		res.Status = Refused
+		return nil, err
+	}
+	if l.data, err = c.data(g); err != nil {
+		return nil, errors.Join(err, l.prog.Close())
+	}
+	exe, err := r.Device.Load(ctx, l.prog, vkc.LoadOptions{Weights: weightMap(l.weights)})
+	if err != nil {
+		res.Status = Refused
+		return nil, errors.Join(err, l.prog.Close())
+	}
+	if err := l.start(ctx, c, exe); err != nil {
+		return nil, errors.Join(err, exe.Close(), l.prog.Close())
+	}
+	return l, nil
+}
+
+// start gives the states their values and runs the case once.
+func (l *loaded) start(ctx context.Context, c *Case, exe runtime.Executable) error {
+	var ok bool
+	if l.exe, ok = exe.(*vk.Executable); !ok {
+		return fmt.Errorf("%s has no clock to measure with: choose a Vulkan device", exe.Device())
+	}
+	for name, d := range l.states {
+		if err := l.exe.WriteState(name, d); err != nil {
+			return err
+		}
+	}
+	res, err := l.exe.Run(ctx, l.inputs, runtime.RunOptions{Symbols: c.Symbols})
+	if err != nil {
+		return err
+	}
+	l.out = res.Outputs
 	return nil
 }
 
@@ -135,14 +211,14 @@ func (r *Result) describe(p *kernel.Program) {
 const maxSchedules = 40
 
 // moved is the least that a device has to read and write.
-func (c *Case) moved(in, weights map[string]*ir.Data, g *ir.Graph) float64 {
+func (c *Case) moved(d data, g *ir.Graph) float64 {
 	if c.Moved > 0 {
 		return c.Moved
 	}
 	sum := 0.0
-	for _, all := range []map[string]*ir.Data{in, weights} {
-		for _, d := range all {
-			sum += float64(len(d.Bytes))
+	for _, all := range []map[string]*ir.Data{d.inputs, d.weights} {
+		for _, t := range all {
+			sum += float64(len(t.Bytes))
 		}
 	}
 	for _, o := range g.Outputs() {

@@ -55,6 +55,10 @@ func span(from, to int) []int {
 
 // Check compares samples of a run's outputs with the reference.
 func (c *Case) Check(ctx context.Context, in, weights, out map[string]*ir.Data) error {
+	return c.check(ctx, data{inputs: in, weights: weights}, out)
+}
+
+func (c *Case) check(ctx context.Context, d data, out map[string]*ir.Data) error {
 	samples := c.Samples
 	if len(samples) == 0 {
 		samples = []Sample{nil}
@@ -65,12 +69,12 @@ func (c *Case) Check(ctx context.Context, in, weights, out map[string]*ir.Data) 
 		for _, label := range slices.Sorted(maps.Keys(s)) {
 			picked[label] = s[label](rng, c.Sizes[label])
 		}
-		if err := c.checkSample(ctx, picked, in, weights, out); err != nil {
+		if err := c.checkSample(ctx, picked, d, out); err != nil {
 			return err
 		}
 	}
 	if c.Product {
-		return c.checkWhole(in, weights, out)
+		return c.checkWhole(d.inputs, d.weights, out)
 	}
 	return nil
 }
@@ -88,7 +92,7 @@ func (c *Case) checkWhole(in, weights, out map[string]*ir.Data) error {
 	return checkProduct(in["x"], w, out["y"], interp.ToleranceOf(g, g.Outputs()[0].Node))
 }
 
-func (c *Case) checkSample(ctx context.Context, picked map[string][]int, in, weights, out map[string]*ir.Data) error {
+func (c *Case) checkSample(ctx context.Context, picked map[string][]int, d data, out map[string]*ir.Data) error {
 	sizes := maps.Clone(c.Sizes)
 	for label, coords := range picked {
 		sizes[label] = len(coords)
@@ -98,7 +102,7 @@ func (c *Case) checkSample(ctx context.Context, picked map[string][]int, in, wei
 		return fmt.Errorf("case %s: sample of sizes %v: %w", c.Name, sizes, err)
 	}
 	var parts [3]map[string]*ir.Data
-	for i, all := range []map[string]*ir.Data{in, weights, out} {
+	for i, all := range []map[string]*ir.Data{d.inputs, d.weights, out} {
 		if parts[i], err = c.part(all, picked); err != nil {
 			return err
 		}
@@ -107,7 +111,12 @@ func (c *Case) checkSample(ctx context.Context, picked map[string][]int, in, wei
 	if err != nil {
 		return err
 	}
-	want, err := ref.Run(ctx, parts[0], nil)
+	for name, state := range d.states {
+		if err := ref.SetState(name, state); err != nil {
+			return err
+		}
+	}
+	want, err := ref.Run(ctx, parts[0], c.Symbols)
 	if err != nil {
 		return fmt.Errorf("case %s: reference: %w", c.Name, err)
 	}

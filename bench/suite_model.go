@@ -16,7 +16,7 @@ func modelCases(scale Scale) []Case {
 			list = append(list, forwardCase(gollama(t), t, scale.of(tokens, min(tokens, 16))))
 		}
 	}
-	return list
+	return append(list, llamaCases(scale)...)
 }
 
 // dependentCase is a chain of tiny kernels, each of which needs all of the one

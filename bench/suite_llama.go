@@ -1,0 +1,113 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// llama2 is the shape of Llama 2 with 7 B parameters, its matrices in a block
+// format and, as files have it, the last one in q6_K.
+func llama2(t ir.DType, layers int) llm.Config {
+	c := llamaConfig("llama7b", t, llm.Config{Layers: layers, Width: 4096, Heads: 32, KVHeads: 32, HeadDim: 128, FeedForward: 11008, Vocab: 32000})
+	c.Types["output.weight"] = ir.Type{DType: ir.Q6_K, Shape: ir.ShapeOf(c.Vocab, c.Width)}
+	return c
+}
+
+// llamaCases are a large model as its users meet it: the next token after
+// texts of some lengths, and a prompt.
+func llamaCases(scale Scale) []Case {
+	model := llama2
+	if scale == Tiny {
+		model = func(t ir.DType, layers int) llm.Config {
+			c := gollama(t)
+			c.Layers = min(layers, 4)
+			return llamaConfig("llama7b", t, c)
+		}
+	}
+	var list []Case
+	// Layers are of three kinds of kernels: the first meets the embedding, the last
+	// one the end.
+	const layers, few = 32, 3
+	for _, allow := range []string{"", ir.PrecisionBytes} {
+		for _, length := range []int{128, 4096} {
+			length, context := scale.of(length, length/64), scale.of(4096, 64)
+			c := stepCase(model(ir.Q4_0, layers), ir.Q4_0, allow, length, context)
+			standIn := stepCase(model(ir.Q4_0, few), ir.Q4_0, allow, length, context)
+			c.StandIn = &standIn
+			list = append(list, c)
+		}
+	}
+	tokens := scale.of(512, 16)
+	c := promptCase(model(ir.Q4_0, layers), ir.Q4_0, ir.PrecisionHalf, tokens)
+	standIn := promptCase(model(ir.Q4_0, 2), ir.Q4_0, ir.PrecisionHalf, tokens)
+	c.StandIn = &standIn
+	return append(list, c)
+}
+
+// stepCase is a step of generation: the logits after a token that makes the
+// text that long, keys and values of those before in f16.
+func stepCase(cfg llm.Config, t ir.DType, allow string, length, context int) Case {
+	c := Case{
+		Name: fmt.Sprintf("step/%s_%s/%d", cfg.Name, t, length), Sizes: Sizes{}, Fills: modelFills(cfg), Allow: allow,
+		Build: func(b *frontend.Builder, _ Sizes) {
+			b.Output("logits", llm.Decode(b, cfg, b.Input("tokens", ir.I32, 1), b.Sym("S", context), context, llm.LastToken, llm.Cache(ir.F16)))
+		},
+		Symbols: map[string]int64{"S": int64(length)},
+		Moved:   weightBytes(cfg) + float64(4*cfg.Layers*cfg.KVHeads*cfg.HeadDim*length), // keys and values of f16
+		Flops:   2*params(cfg) + float64(4*cfg.Layers*cfg.Heads*cfg.HeadDim*length), Precision: NoFlops, Cached: true,
+	}
+	if allow != "" {
+		c.Name += "/" + allow
+	}
+	return c
+}
+
+// promptCase is a pass over a text of that many tokens by a model of blocks.
+func promptCase(cfg llm.Config, t ir.DType, allow string, tokens int) Case {
+	c := forwardCase(cfg, t, tokens)
+	c.Name, c.Fills, c.Allow = c.Name+"/"+allow, modelFills(cfg), allow
+	return c
+}
+
+// modelFills keeps what goes through random layers of one size, as training
+// does: large scores would make attention pick single keys.
+func modelFills(cfg llm.Config) map[string]Fill {
+	fills := map[string]Fill{"tokens": {0, float64(cfg.Vocab)}}
+	for name, t := range cfg.Types {
+		if strings.HasSuffix(name, "norm.weight") {
+			fills[name] = Fill{0.5, 1.5}
+			continue
+		}
+		dims, _ := t.Shape.Eval(nil)
+		most := math.Sqrt(3 / float64(dims[len(dims)-1])) // uniform up to it: sums of squares of 1
+		fills[name] = Fill{-most, most}
+	}
+	return fills
+}
+
+// params counts what a token is multiplied by.
+func params(cfg llm.Config) float64 {
+	sum := 0.0
+	for name, t := range cfg.Types {
+		if name != "token_embd.weight" || cfg.Types["output.weight"].Shape == nil {
+			sum += float64(t.Shape.MaxElems())
+		}
+	}
+	return sum
+}
+
+// weightBytes is what a step reads of the weights.
+func weightBytes(cfg llm.Config) float64 {
+	sum := 0.0
+	for name, t := range cfg.Types {
+		if n, err := t.MaxBytes(); err == nil && (name != "token_embd.weight" || cfg.Types["output.weight"].Shape == nil) {
+			sum += float64(n)
+		}
+	}
+	return sum
+}
