@@ -182,6 +182,13 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 			return nil, nil, err
 		}
 	}
+	plain, err := passes.Run(g, passes.Options{Store: storePlain, Split: splitAny})
+	if err != nil {
+		return nil, nil, fmt.Errorf("operands stored as they are: %w", err)
+	}
+	if err := c.addKernels("kernels of operands stored as they are", plain, rng); err != nil {
+		return nil, nil, err
+	}
 	windows, err := passes.Run(g, passes.Options{Windows: allWindows})
 	if err != nil {
 		return nil, nil, fmt.Errorf("windows stored: %w", err)
@@ -226,6 +233,15 @@ func storeAll(k *kernel.Kernel) []kernel.StoredOperand {
 			}
 			list = append(list, s)
 		}
+	}
+	return list
+}
+
+// storePlain stores the same without padding.
+func storePlain(k *kernel.Kernel) []kernel.StoredOperand {
+	list := storeAll(k)
+	for i := range list {
+		list[i].Rows, list[i].Depth = 0, 0
 	}
 	return list
 }

@@ -67,6 +67,9 @@ func after(t *testing.T, g *ir.Graph, pass string) string {
 	if pass == "store_operands" {
 		opt.Store = storeAll
 	}
+	if pass == "join_casts" {
+		opt.Store = storePlain
+	}
 	if pass == "split_operands" {
 		opt.SplitOperands = takeApart(false, true)
 	}

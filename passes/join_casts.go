@@ -1,0 +1,143 @@
+package passes
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// joinCasts removes kernels that do no more than store another kernel's result
+// again, element for element, in another dtype: the other kernel stores it so
+// itself, and no longer as it was where nothing else reads that.
+func joinCasts(s *State) error {
+	drop := map[*kernel.Kernel]bool{}
+	for _, k := range s.Kernels {
+		c, ok := castOf(k)
+		if !ok {
+			continue
+		}
+		if p := s.sourceOf(c); p != nil {
+			drop[k] = true
+			*p = c.in(p, s.reads(c.from, drop))
+		}
+	}
+	for i := len(s.Kernels) - 1; i >= 0; i-- {
+		if drop[s.Kernels[i]] {
+			s.Kernels, s.levels = slices.Delete(s.Kernels, i, i+1), slices.Delete(s.levels, i, i+1)
+		}
+	}
+	return nil
+}
+
+// recast is what a kernel does that only stores a buffer in another dtype.
+type recast struct {
+	from int // buffer
+	to   kernel.Binding
+}
+
+// castOf reports whether each element of the one buffer that k writes is that of
+// another buffer as long, in another dtype.
+func castOf(k *kernel.Kernel) (recast, bool) {
+	if k.Family != kernel.FamilyMap || k.Custom != nil || len(k.Stores) != 1 || len(k.Bindings) != 2 {
+		return recast{}, false
+	}
+	st := k.Stores[0]
+	v, to := st.Value, k.Bindings[st.Bind]
+	if v.Kind != kernel.ExprApply || v.Op != ir.OpCast || v.Args[0].Kind != kernel.ExprLoad {
+		return recast{}, false
+	}
+	load := v.Args[0]
+	from := k.Bindings[load.Bind]
+	at := make([]kernel.Index, len(k.Parallel))
+	for i, d := range k.Parallel {
+		at[i] = kernel.Axis(i, d)
+	}
+	// Every element of both is met once, at the same place.
+	whole := linear(k.Parallel, at)
+	if from.DType.IsBlock() || from.Elems != to.Elems || ir.Shape(k.Parallel).MaxElems() != to.Elems ||
+		!load.Index.Equal(st.Index) || !st.Index.Equal(whole) {
+		return recast{}, false
+	}
+	return recast{from: from.Buffer, to: to}, true
+}
+
+// sourceOf returns the kernel that computes all of the buffer that c reads, if
+// it is one that may store several values. What a state is and becomes is left
+// alone: kernels store parts of it, and others read what it was before.
+func (s *State) sourceOf(c recast) *kernel.Kernel {
+	if slices.ContainsFunc(s.Graph.Updates(), func(u ir.Update) bool { return u.Value.ID() == c.from || u.State.ID() == c.from }) {
+		return nil
+	}
+	var source *kernel.Kernel
+	for _, k := range s.Kernels {
+		for _, b := range k.Bindings {
+			if !b.Write || b.Buffer != c.from {
+				continue
+			}
+			if source != nil || b.Read || k.Custom != nil || k.Guard != nil {
+				return nil
+			}
+			switch k.Family {
+			case kernel.FamilyMap, kernel.FamilyRow, kernel.FamilyMatMul:
+				source = k
+			default:
+				return nil
+			}
+		}
+	}
+	return source
+}
+
+// in is p with what it stores in the buffer that c reads stored in c's dtype, and
+// as it was only if that is to be kept.
+func (c recast) in(p *kernel.Kernel, keep bool) kernel.Kernel {
+	out := *p
+	out.Bindings, out.Stores = nil, nil
+	out.Phases, out.Products = slices.Clone(p.Phases), slices.Clone(p.Products)
+	binds := rebinder{from: p, to: &out, index: map[int]int{}}
+	r := kernel.NewRewriter(kernel.Axis)
+	r.Bind = binds.read
+	for i := range out.Phases {
+		out.Phases[i].Value = r.Value(p.Phases[i].Value)
+	}
+	for i := range out.Products {
+		out.Products[i].A, out.Products[i].B = r.Value(p.Products[i].A), r.Value(p.Products[i].B)
+	}
+	var recast []kernel.Store
+	for _, st := range p.Stores {
+		bind := st.Bind
+		st.Index, st.Value = r.Index(st.Index), r.Value(st.Value)
+		if keep || p.Bindings[bind].Buffer != c.from {
+			st.Bind = binds.write(bind)
+			out.Stores = append(out.Stores, st)
+		}
+		if p.Bindings[bind].Buffer == c.from {
+			st.Value = r.Builder.Cast(c.to.DType, st.Value)
+			recast = append(recast, st)
+		}
+	}
+	to := c.to
+	to.Name = p.Bindings[slices.IndexFunc(p.Bindings, func(b kernel.Binding) bool { return b.Buffer == c.from })].Name
+	if keep {
+		to.Name += "_" + to.DType.String()
+	}
+	out.Bindings = append(out.Bindings, to)
+	for _, st := range recast {
+		st.Bind = len(out.Bindings) - 1
+		out.Stores = append(out.Stores, st)
+	}
+	binds.params()
+	return out
+}
+
+// reads reports whether a buffer is an output, what a state becomes, or read by
+// a kernel that is not dropped.
+func (s *State) reads(buffer int, dropped map[*kernel.Kernel]bool) bool {
+	g := s.Graph
+	return slices.ContainsFunc(g.Outputs(), func(o ir.Output) bool { return o.Node.ID() == buffer }) ||
+		slices.ContainsFunc(g.Updates(), func(u ir.Update) bool { return u.Value.ID() == buffer || u.State.ID() == buffer }) ||
+		slices.ContainsFunc(s.Kernels, func(k *kernel.Kernel) bool {
+			return !dropped[k] && slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool { return b.Read && b.Buffer == buffer })
+		})
+}
