@@ -52,7 +52,7 @@ var nvidia = class{
 			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 128, K: 64, Rate: 204},
 			{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 64, N: 64, K: 64, Rate: 140},
 			{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 32, N: 32, K: 128, Rate: 70},
-			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 16, Rate: 250, Alone: 140},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 16, Rate: 250, PerCore: 2, Alone: 140},
 			{Variant: kernel.VarCoopMat, SubgroupsM: 4, SubgroupsN: 2, M: 256, N: 128, K: 16, Rate: 210}, // decodes B half as often
 			// With f16 sums, 512x4096x14336 in four parts, of the time that the tile above takes
 			// with any: q8_0 0.81, q4_0 0.84, q5_K 0.84, q4_K 0.86; in two 1.5. 4x2 subgroups spill: 3.6.

@@ -28,7 +28,7 @@ func (t tuning) matrixUnits(k *kernel.Kernel, caps Caps) []Candidate {
 		}
 		groups := min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
 		reason := fmt.Sprintf("%dx%dx%d on matrix units in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K, tl.M, tl.N, groups)
-		cost := t.matrixTime(tl, groups, sh.K)
+		cost := t.matrixTime(tl, groups, sh.K) * float64(len(k.Products))
 		if slow := slowdown(k, s); slow.factor > 1 {
 			cost *= slow.factor
 			reason += ", " + slow.why
@@ -51,9 +51,25 @@ func (t tuning) matrixUnits(k *kernel.Kernel, caps Caps) []Candidate {
 	return list
 }
 
-// matrixTilesOf lists the tiles for a product. Where none were measured for
-// bytes, those for 16 bits serve, twice as deep: they take as much room.
+// matrixTilesOf lists the tiles for a kernel. Several products share a tile's
+// columns, so that it takes as many registers and as much shared memory as one.
 func (t tuning) matrixTilesOf(k *kernel.Kernel) []matrixTile {
+	list := slices.Clone(t.matrixTilesOfOne(k))
+	for i := range list {
+		if n := len(k.Products); list[i].N%(n*minTileN) == 0 {
+			list[i].N /= n
+		}
+	}
+	return list
+}
+
+// minTileN is the fewest columns that a product may have of a shared tile.
+const minTileN = 32
+
+// matrixTilesOfOne lists the tiles for a product like those of a kernel. Where
+// none were measured for bytes, those for 16 bits serve, twice as deep: they
+// take as much room.
+func (t tuning) matrixTilesOfOne(k *kernel.Kernel) []matrixTile {
 	if _, bytes := ByteProducts(k); !bytes {
 		blocks := slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return readsBlocks(k, p.B) })
 		return slices.DeleteFunc(slices.Clone(t.matrixTiles), func(tl matrixTile) bool { return tl.Blocks && !blocks })
@@ -71,13 +87,15 @@ func (t tuning) matrixTilesOf(k *kernel.Kernel) []matrixTile {
 }
 
 // matrixTime estimates the time of a product in nanoseconds, or in some unit
-// where rates were not measured: the workgroups run in rounds of one per core,
-// and a round takes as long whether all cores take part or one.
+// where rates were not measured: the workgroups run in rounds of one or so many
+// per core, and a round takes as long whether all cores take part or one.
 func (t tuning) matrixTime(tl matrixTile, groups, depth int64) float64 {
 	cores := max(t.fill/2, 1)
 	rate := tl.Rate
 	if groups <= cores && tl.Alone > 0 {
 		rate = tl.Alone
+	} else {
+		cores *= int64(max(tl.PerCore, 1))
 	}
 	flops := 2 * float64(ceilDiv(groups, cores)*cores*int64(tl.M)*int64(tl.N)) * float64(depth)
 	return flops / (rate * 1e3)
@@ -140,7 +158,7 @@ func (t tuning) bestMatrixTime(k *kernel.Kernel, caps Caps, parts int) (best flo
 			continue
 		}
 		groups := int64(parts) * min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
-		time := max(t.matrixTime(tl, groups, sh.K/int64(parts))*slowdown(k, s).factor, readTime)
+		time := max(t.matrixTime(tl, groups, sh.K/int64(parts))*float64(len(k.Products))*slowdown(k, s).factor, readTime)
 		if parts > 1 {
 			results := float64(sh.Batch*sh.M) * float64(sh.N) * float64(len(k.Products))
 			time += t.launchTime + float64(parts)*results*8/t.memoryRate // written and read in f32

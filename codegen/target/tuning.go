@@ -72,7 +72,7 @@ type tile struct{ M, N, K, ThreadM, ThreadN int }
 func (t tile) workgroup() int { return t.M / t.ThreadM * (t.N / t.ThreadN) }
 
 // matrixTile is a tile of a product on matrix units: M x N results of a
-// workgroup in steps of K. A coopmat workgroup is a grid of SubgroupsM x
+// workgroup in steps of K, or of several products N columns together. A coopmat workgroup is a grid of SubgroupsM x
 // SubgroupsN subgroups.
 type matrixTile struct {
 	Variant                kernel.Variant
@@ -84,9 +84,10 @@ type matrixTile struct {
 	// evenly the tiles of a product spread over the device.
 	Rate float64
 	// Alone is the rate where every core has one workgroup only, if that is
-	// another.
-	Alone  float64
-	Blocks bool // for products by blocks only: nothing was measured of others
+	// another. Rate is then that of PerCore workgroups, if it is more than one.
+	Alone   float64
+	PerCore int
+	Blocks  bool // for products by blocks only: nothing was measured of others
 }
 
 // class is a kind of device: which ones belong to it, and how they are tuned.

@@ -1,6 +1,6 @@
 // matmul over [T,1000], folding 4096
 // Fuses: matmul.
-// Schedule: coopmat wg=512 tile=128x128x32 subgroups=2x4 fragment=16x16x16 subgroup=64.
+// Schedule: coopmat wg=512 tile=128x64x32 subgroups=2x4 fragment=16x16x16 subgroup=64.
 #version 450
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
@@ -18,7 +18,7 @@ layout(set = 0, binding = 2, std430) readonly buffer Gate_vec8_buffer { uvec4 ga
 layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { f16vec4 result_vec4[]; }; // f16
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared uvec4 tiles[3456];
+shared uvec4 tiles[2432];
 
 // The larger one; NaN if either is.
 float nan_max(float a, float b) {
@@ -28,13 +28,13 @@ float nan_max(float a, float b) {
 void main() {
     const uint T = params[0];
     uint self = gl_SubgroupID * 64u + gl_SubgroupInvocationID;
-    uint col0 = gl_WorkGroupID.x * 128u;
+    uint col0 = gl_WorkGroupID.x * 64u;
     uint row0 = gl_WorkGroupID.y * 128u;
     uint frag_row = gl_SubgroupID / 4u * 64u;
-    uint frag_col = gl_SubgroupID % 4u * 32u;
-    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> acc0[8];
-    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> acc1[8];
-    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
+    uint frag_col = gl_SubgroupID % 4u * 16u;
+    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> acc0[4];
+    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> acc1[4];
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         acc0[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
         acc1[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
     }
@@ -49,24 +49,32 @@ void main() {
     uint row = min(row0 + self / 4u, T - 1u);
     next_a = a_vec8[(row * 4096u + k) / 8u];
 
-    // Fetch 128 columns of b0.
-    uint col = col0 + self % 16u * 8u;
-    uint k_2 = self / 16u;
-    next_b0 = uvec4(0u);
-    if (col < 1000u) {
-        next_b0 = b_vec8[(col + k_2 * 1000u) / 8u];
+    // Fetch 64 columns of b0.
+    if (self < 256u) {
+        uint col = col0 + self % 8u * 8u;
+        uint k_2 = self / 8u;
+        next_b0 = uvec4(0u);
+        if (col < 1000u) {
+            next_b0 = b_vec8[(col + k_2 * 1000u) / 8u];
+        }
     }
 
-    // Fetch 128 columns of b1.
-    uint col_2 = col0 + self % 16u * 8u;
-    uint k_3 = self / 16u;
-    next_b1 = uvec4(0u);
-    if (col_2 < 1000u) {
-        next_b1 = gate_vec8[(col_2 + k_3 * 1000u) / 8u];
+    // Fetch 64 columns of b1.
+    if (self < 256u) {
+        uint col = col0 + self % 8u * 8u;
+        uint k_2 = self / 8u;
+        next_b1 = uvec4(0u);
+        if (col < 1000u) {
+            next_b1 = gate_vec8[(col + k_2 * 1000u) / 8u];
+        }
     }
     tiles[self / 4u * 5u + self % 4u] = next_a;
-    tiles[640u + self / 16u * 17u + self % 16u] = next_b0;
-    tiles[1184u + self / 16u * 17u + self % 16u] = next_b1;
+    if (self < 256u) {
+        tiles[640u + self / 8u * 9u + self % 8u] = next_b0;
+    }
+    if (self < 256u) {
+        tiles[928u + self / 8u * 9u + self % 8u] = next_b1;
+    }
     barrier();
 
     uint stage = 0u;
@@ -74,24 +82,28 @@ void main() {
         uint k1 = min(k0 + 32u, 4064u);
 
         // Fetch 128 rows of a.
-        uint k_4 = k1 + self % 4u * 8u;
+        uint k_2 = k1 + self % 4u * 8u;
         uint row_2 = min(row0 + self / 4u, T - 1u);
-        next_a = a_vec8[(row_2 * 4096u + k_4) / 8u];
+        next_a = a_vec8[(row_2 * 4096u + k_2) / 8u];
 
-        // Fetch 128 columns of b0.
-        uint col_3 = col0 + self % 16u * 8u;
-        uint k_5 = k1 + self / 16u;
-        next_b0 = uvec4(0u);
-        if (col_3 < 1000u) {
-            next_b0 = b_vec8[(col_3 + k_5 * 1000u) / 8u];
+        // Fetch 64 columns of b0.
+        if (self < 256u) {
+            uint col = col0 + self % 8u * 8u;
+            uint k_3 = k1 + self / 8u;
+            next_b0 = uvec4(0u);
+            if (col < 1000u) {
+                next_b0 = b_vec8[(col + k_3 * 1000u) / 8u];
+            }
         }
 
-        // Fetch 128 columns of b1.
-        uint col_4 = col0 + self % 16u * 8u;
-        uint k_6 = k1 + self / 16u;
-        next_b1 = uvec4(0u);
-        if (col_4 < 1000u) {
-            next_b1 = gate_vec8[(col_4 + k_6 * 1000u) / 8u];
+        // Fetch 64 columns of b1.
+        if (self < 256u) {
+            uint col = col0 + self % 8u * 8u;
+            uint k_3 = k1 + self / 8u;
+            next_b1 = uvec4(0u);
+            if (col < 1000u) {
+                next_b1 = gate_vec8[(col + k_3 * 1000u) / 8u];
+            }
         }
 
         // Multiply the tiles in shared memory.
@@ -100,37 +112,37 @@ void main() {
             [[unroll]] for (uint i = 0u; i < 4u; ++i) {
                 coopMatLoad(frag_a[i], tiles, stage + (frag_row + i * 16u) * 5u + part * 2u, 5u, gl_CooperativeMatrixLayoutRowMajor);
             }
-            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> frag_b0;
-                coopMatLoad(frag_b0, tiles, stage + 640u + part * 16u * 17u + (frag_col + j * 16u) / 8u, 17u, gl_CooperativeMatrixLayoutRowMajor);
-                coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> frag_b1;
-                coopMatLoad(frag_b1, tiles, stage + 1184u + part * 16u * 17u + (frag_col + j * 16u) / 8u, 17u, gl_CooperativeMatrixLayoutRowMajor);
-                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-                    acc0[i * 2u + j] = coopMatMulAdd(frag_a[i], frag_b0, acc0[i * 2u + j]);
-                    acc1[i * 2u + j] = coopMatMulAdd(frag_a[i], frag_b1, acc1[i * 2u + j]);
-                }
+            coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> frag_b0;
+            coopMatLoad(frag_b0, tiles, stage + 640u + part * 16u * 9u + frag_col / 8u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+            coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> frag_b1;
+            coopMatLoad(frag_b1, tiles, stage + 928u + part * 16u * 9u + frag_col / 8u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                acc0[i] = coopMatMulAdd(frag_a[i], frag_b0, acc0[i]);
+                acc1[i] = coopMatMulAdd(frag_a[i], frag_b1, acc1[i]);
             }
         }
-        stage = 1728u - stage;
+        stage = 1216u - stage;
         tiles[stage + self / 4u * 5u + self % 4u] = next_a;
-        tiles[stage + 640u + self / 16u * 17u + self % 16u] = next_b0;
-        tiles[stage + 1184u + self / 16u * 17u + self % 16u] = next_b1;
+        if (self < 256u) {
+            tiles[stage + 640u + self / 8u * 9u + self % 8u] = next_b0;
+        }
+        if (self < 256u) {
+            tiles[stage + 928u + self / 8u * 9u + self % 8u] = next_b1;
+        }
         barrier();
     }
 
-    // Results pass through shared memory, 16 by 32 of each subgroup at a time.
-    uint place = gl_SubgroupID * 288u;
+    // Results pass through shared memory, 16 by 16 of each subgroup at a time.
+    uint place = gl_SubgroupID * 160u;
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        coopMatStore(acc0[i * 2u], tiles, place, 9u, gl_CooperativeMatrixLayoutRowMajor);
-        coopMatStore(acc0[i * 2u + 1u], tiles, place + 4u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-        coopMatStore(acc1[i * 2u], tiles, place + 144u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-        coopMatStore(acc1[i * 2u + 1u], tiles, place + 148u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatStore(acc0[i], tiles, place, 5u, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatStore(acc1[i], tiles, place + 80u, 5u, gl_CooperativeMatrixLayoutRowMajor);
         subgroupBarrier();
-        for (uint slot = gl_SubgroupInvocationID; slot < 128u; slot += 64u) {
-            uint line = slot / 8u;
-            uint quad = slot % 8u;
-            vec4 acc04 = uintBitsToFloat(tiles[place + (line * 9u + quad)]);
-            vec4 acc14 = uintBitsToFloat(tiles[place + 144u + (line * 9u + quad)]);
+        for (uint slot = gl_SubgroupInvocationID; slot < 64u; slot += 64u) {
+            uint line = slot / 4u;
+            uint quad = slot % 4u;
+            vec4 acc04 = uintBitsToFloat(tiles[place + (line * 5u + quad)]);
+            vec4 acc14 = uintBitsToFloat(tiles[place + 80u + (line * 5u + quad)]);
             uint row_2 = row0 + frag_row + i * 16u + line;
             uint col4 = col0 + frag_col + quad * 4u;
             if (row_2 < T && col4 < 1000u) {
