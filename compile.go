@@ -229,6 +229,7 @@ func LowerTuned(g *ir.Graph, caps target.Caps, tuning target.Tuning) (*Lowered, 
 		Store:         func(k *kernel.Kernel) []kernel.StoredOperand { return target.StoreOperands(k, caps) },
 		Split:         func(k *kernel.Kernel) int { return target.SplitSums(k, caps) },
 		SplitOperands: func(k *kernel.Kernel) []kernel.StoredOperand { return splitOperands(k, caps) },
+		Half:          func(k *kernel.Kernel) bool { return target.HalfAttention(k, caps) },
 		Bytes:         func(t ir.DType, rows ir.Dim) bool { return target.WantsBytes(t, rows, caps) },
 	})
 	if err != nil {

@@ -17,8 +17,8 @@ func Precisions() []string {
 // WithPrecision returns a graph whose matrix products, those by matrices that
 // ids pick among them, may be as inexact as precision says, one of the values of
 // matmul's attribute of that name: "full", "bf16x3", "half", "half_sums" or
-// "int8". Products that the graph allows something else than full precision stay
-// as they are.
+// "int8". With "half" and "half_sums" its attentions may round their operands to
+// f16. What the graph allows something else than full precision stays as it is.
 func WithPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 	if !slices.Contains(Precisions(), precision) {
 		return nil, fmt.Errorf("no precision %q: want one of %s", precision, strings.Join(Precisions(), ", "))
@@ -30,7 +30,21 @@ func WithPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 		if n.Attrs().String_("precision") != ir.PrecisionFull { // none, or its own
 			return rw.Copy(n, args)
 		}
+		precision := precision
+		if n.Op() == ir.OpAttention && precision == ir.PrecisionHalfSums {
+			precision = ir.PrecisionHalf
+		}
+		if !knows(n.Op(), precision) {
+			return rw.Copy(n, args)
+		}
 		attrs := slices.DeleteFunc(slices.Clone(n.Attrs()), func(a ir.Attr) bool { return a.Name == "precision" })
 		return rw.New.Add(n.Op(), args, append(attrs, ir.Attr{Name: "precision", Value: precision}), n.Pos())
+	})
+}
+
+// knows reports whether an op's attribute precision has that value.
+func knows(op ir.Op, precision string) bool {
+	return slices.ContainsFunc(op.Info().Attrs, func(a ir.AttrInfo) bool {
+		return a.Name == "precision" && slices.Contains(a.Enum, precision)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
@@ -82,4 +83,36 @@ func TestWithPrecision(t *testing.T) {
 	}
 	_, err = vkc.WithPrecision(g, "quarter")
 	wantError(t, err, `"quarter"`, "half_sums", "int8")
+}
+
+// TestHalfAttention: attention of f32 that may be in f16 runs on matrix units
+// where a device has them, and as it was anywhere else.
+func TestHalfAttention(t *testing.T) {
+	full, err := frontend.Build("attention", func(b *frontend.Builder) {
+		q, k := b.Input("q", ir.F32, 8, 256, 64), b.Input("k", ir.F32, 2, 256, 64)
+		b.Output("y", q.Attention(k, k, frontend.Causal()))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ target, precision, want string }{
+		{"nvidia-h100", ir.PrecisionHalf, "flash_coopmat2"}, {"nvidia-h100", ir.PrecisionHalfSums, "flash_coopmat2"},
+		{"nvidia-h100", ir.PrecisionBytes, "flash_tile"}, {"nvidia-h100", ir.PrecisionFull, "flash_tile"}, {"lavapipe", ir.PrecisionHalf, "flash_tile"},
+	} {
+		g, err := vkc.WithPrecision(full, c.precision)
+		if err != nil {
+			t.Fatal(err)
+		}
+		caps, err := target.Profile(c.target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		low, err := vkc.Lower(g, caps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := string(low.Schedules[0].Variant); have != c.want || len(low.Schedules) != 1 {
+			t.Errorf("%s in %s: %s, want %s", c.target, c.precision, have, c.want)
+		}
+	}
 }

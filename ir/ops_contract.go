@@ -16,6 +16,8 @@ func init() {
 			Attrs: []AttrInfo{
 				{Name: "causal", Kind: AttrBool, Default: false, Doc: "query i sees keys up to i+S-T"},
 				{Name: "scale", Kind: AttrFloat, Default: 0.0, Doc: "multiplies the scores; 0 means 1/sqrt(D)"},
+				{Name: "precision", Kind: AttrString, Default: PrecisionFull, Enum: []string{PrecisionFull, PrecisionHalf},
+					Doc: "what a device may do to be faster: full, nothing; half, round queries, keys, values and the weights of values to f16"},
 			}, Infer: inferAttention, Tol: Tolerance{Eps: 512, Abs: 1e-5, Sum: true},
 			Doc: "Scaled dot-product attention: softmax(q k^T * scale + mask) v, q [..., H, T, D], k and v [..., G, S, D], H a multiple of G (grouped heads); mask broadcasts to [..., H, T, S] and is added."},
 	)
@@ -24,7 +26,8 @@ func init() {
 var precisionAttr = AttrInfo{Name: "precision", Kind: AttrString, Default: PrecisionFull, Enum: []string{PrecisionFull, PrecisionBF16x3, PrecisionHalf, PrecisionHalfSums, PrecisionBytes},
 	Doc: "what a device may do to be faster: full, nothing; bf16x3, multiply f32 operands as sums of two bf16 without the product of the lesser two, off by 2^-15 of a product at most; half, round operands to f16; half_sums, sum in f16 as well; int8, round rows that meet a quantized weight to 8 bits, with a scale for every 32"}
 
-// The values of matmul's attribute precision. They allow, and never oblige: the
+// The values of the attribute precision of matmul, of which attention knows full
+// and half. They allow, and never oblige: the
 // reference computes in full precision whatever they say.
 const (
 	PrecisionFull = "full" // operands count as they are, sums are f32

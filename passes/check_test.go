@@ -203,11 +203,11 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	if err := c.addKernels("kernels of split sums", split, rng); err != nil {
 		return nil, nil, err
 	}
-	bytes, err := passes.Run(g, passes.Options{Bytes: allBytes})
+	bytes, err := passes.Run(g, passes.Options{Bytes: allBytes, Half: always})
 	if err != nil {
 		return nil, nil, fmt.Errorf("rows of bytes: %w", err)
 	}
-	if err := c.addKernels("kernels of rows of bytes", bytes, rng); err != nil {
+	if err := c.addKernels("kernels of rows of bytes and of attention in f16", bytes, rng); err != nil {
 		return nil, nil, err
 	}
 	return s, c, c.compare(runs)
@@ -263,6 +263,9 @@ func storeSide(side int) func(k *kernel.Kernel) []kernel.StoredOperand {
 
 // allBytes rounds all rows that may be rounded.
 func allBytes(ir.DType, ir.Dim) bool { return true }
+
+// always wants every attention that may be in f16 to be.
+func always(*kernel.Kernel) bool { return true }
 
 // splitAny splits the contraction of every product that can be.
 func splitAny(k *kernel.Kernel) int {

@@ -70,6 +70,9 @@ func after(t *testing.T, g *ir.Graph, pass string) string {
 	if pass == "join_casts" {
 		opt.Store = storePlain
 	}
+	if pass == "halve_attention" {
+		opt.Half = always
+	}
 	if pass == "split_operands" {
 		opt.SplitOperands = takeApart(false, true)
 	}

@@ -54,7 +54,8 @@ func (l *lowerer) lowerAttention() error {
 	l.at = slices.Concat(batch, []kernel.Index{heads, query, value})
 	l.ops[n] = true
 
-	a := &kernel.Attention{Dot: dot, Scale: attentionScale(n) * math.Log2E, Causal: n.Attrs().Bool("causal")}
+	a := &kernel.Attention{Dot: dot, Scale: attentionScale(n) * math.Log2E, Causal: n.Attrs().Bool("causal"),
+		Half: n.Attrs().String_("precision") == ir.PrecisionHalf}
 	l.k.Attention = a
 	var err error
 	operand := func(x *ir.Node, at ...kernel.Index) *kernel.Expr {

@@ -30,6 +30,7 @@ type State struct {
 	bytes    func(t ir.DType, rows ir.Dim) bool
 	prepared int          // how many of Kernels, the first, run once; see prepareWeights
 	kept     map[int]bool // the buffers, as bindings name them, that these make for others
+	half     func(*kernel.Kernel) bool
 }
 
 // Pass is one row of the pass table.
@@ -59,6 +60,7 @@ var table = []Pass{
 	}},
 	{"lower", "clusters become kernels: index maps and scalar expressions", lowerAll},
 	{"store_windows", "windows of a tensor with its channels innermost lie as matrix units take them; it is for the device to say whether storing it so pays", storeWindows},
+	{"halve_attention", "attention that may round its operands to f16 does, where the device has matrix units for it", halveAttention},
 	{"split_operands", "a product of f32 that may count its operands as sums of two bf16 becomes one of bf16, three times as deep, where the device does those faster", splitOperands},
 	{"store_operands", "an operand that is computed, or lies badly, is made once and not by every tile of a product; it is for the device to say which", storeOperands},
 	{"join_casts", "what is stored only to be stored again in another dtype is stored so by the kernel that computes it", joinCasts},
@@ -91,6 +93,8 @@ var constraints = []constraint{
 	{"lower", "store_windows", "a convolution's kernel is compared with those that would take its place"},
 	{"store_windows", "store_operands", "operands that lie well then need not be stored"},
 	{"store_windows", "split_operands", "clusters match kernels only before"},
+	{"lower", "halve_attention", "operands belong to kernels"},
+	{"halve_attention", "split_sums", "how keys are split is a matter of the variant"},
 	{"lower", "split_operands", "operands belong to kernels"},
 	{"split_operands", "store_operands", "operands that are split are stored already"},
 	{"split_operands", "split_sums", "parts are cut from the contraction as it is then"},
@@ -183,6 +187,9 @@ type Options struct {
 	// divisor of its contraction, its sums are to be split, and for an attention
 	// into how many parts its keys; 1 is not at all.
 	Split func(*kernel.Kernel) int
+	// Half, where set, says of an attention whose operands are f16 whether the
+	// device likes that better than f32, where the graph allows it.
+	Half func(*kernel.Kernel) bool
 	// Bytes, where set, says whether so many rows are to be rounded to bytes that
 	// meet a weight in a block format, where the graph allows it.
 	Bytes func(t ir.DType, rows ir.Dim) bool
@@ -193,7 +200,7 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 	if err := g.Verify(); err != nil {
 		return nil, err
 	}
-	s := &State{Graph: g, split: opt.Split, windows: opt.Windows, store: opt.Store, halve: opt.SplitOperands, bytes: opt.Bytes}
+	s := &State{Graph: g, split: opt.Split, windows: opt.Windows, store: opt.Store, halve: opt.SplitOperands, bytes: opt.Bytes, half: opt.Half}
 	if opt.Until != "" && !known(opt.Until) {
 		return nil, fmt.Errorf("unknown pass %q: the passes are %s", opt.Until, names())
 	}

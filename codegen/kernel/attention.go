@@ -31,6 +31,8 @@ type Attention struct {
 	Scale float64
 	// Causal rows see only keys up to query + keys - queries.
 	Causal bool
+	// Half says that Q, K and V may be rounded to f16.
+	Half bool
 }
 
 // AttentionAxes are the ids of the axes of an attention kernel. The parallel
@@ -103,6 +105,9 @@ func (a *Attention) describe(number map[*Expr]int) string {
 	}
 	if a.Causal {
 		t += " causal"
+	}
+	if a.Half {
+		t += " in f16"
 	}
 	return t
 }

@@ -405,6 +405,11 @@ func (b *Bound) contracted(n *ir.Node, args []Bound) {
 		}
 		b.Lo, b.Hi = v.Lo, v.Hi
 		b.Err = v.Err + 4*v.mag()*(scores+8)
+		if n.Attrs().String_("precision") == ir.PrecisionHalf {
+			const half, smallestHalf = 0x1p-11 / 0x1p-23, 0x1p-25 / 0x1p-23
+			b.Err += half*4*v.mag()*(2*scale*d*q.mag()*k.mag()+8) + smallestHalf*(1+4*v.mag()*scale*d*(q.mag()+k.mag()))
+			b.Rounded = true
+		}
 		if math.IsNaN(b.Err) {
 			b.Bad = true
 		}

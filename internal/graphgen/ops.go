@@ -402,7 +402,11 @@ func (g *generator) attention() *ir.Node {
 	if g.rng.IntN(3) == 0 {
 		args = append(args, g.leaf(g.broadcastable(ir.Shape{ir.D(heads), t, s}), g.floatType()))
 	}
-	return g.add(ir.OpAttention, args, attr("causal", g.rng.IntN(2) == 0))
+	attrs := []ir.Attr{attr("causal", g.rng.IntN(2) == 0)}
+	if g.rng.IntN(3) == 0 {
+		attrs = append(attrs, attr("precision", ir.PrecisionHalf))
+	}
+	return g.add(ir.OpAttention, args, attrs...)
 }
 
 // state adds a state, and perhaps a slice of it written in place.

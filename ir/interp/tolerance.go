@@ -126,9 +126,17 @@ func splitOperands(n *ir.Node) float64 {
 	return 0x1p-16 + 2*0x1p-17 + float64(depth.Max())/8*epsilon(ir.F32)/2
 }
 
-// precisionError is the relative error that a matrix product asks for by its
-// attribute precision, where it is not in f16 anyway.
+// halfScores is the size of scores up to which an attention of operands rounded
+// to f16 is within its tolerance: weights are off by as much, relative to
+// themselves, as scores are at all.
+const halfScores = 16
+
+// precisionError is the relative error that a matrix product or attention asks
+// for by its attribute precision, where it is not in f16 anyway.
 func precisionError(n *ir.Node) float64 {
+	if n.Op() == ir.OpAttention && n.Attrs().String_("precision") == ir.PrecisionHalf {
+		return halfScores * epsilon(ir.F16)
+	}
 	switch n.Attrs().String_("precision") {
 	case ir.PrecisionBF16x3:
 		return splitOperands(n)

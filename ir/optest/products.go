@@ -144,6 +144,20 @@ func (s *suite) attentions() {
 		}
 	}
 	s.maskedRows()
+	s.halfAttentions()
+}
+
+// halfAttentions adds cases that may round f32 to f16: with rows that matrix
+// units take, few and many, and with rows that they do not.
+func (s *suite) halfAttentions() {
+	for _, tt := range []struct{ heads, groups, q, k, d, e int }{
+		{2, 1, 67, 131, 32, 32}, {4, 2, 33, 33, 64, 16}, {4, 2, 1, 67, 16, 16}, {2, 2, 5, 7, 7, 3},
+	} {
+		s.add(ir.OpAttention, fmt.Sprintf("half/%d queries/%d keys of %d", tt.q, tt.k, tt.d), func(b *builder, t ir.DType) *ir.Node {
+			args := []*ir.Node{b.input(t, []int{tt.heads, tt.q, tt.d}, small), b.input(t, []int{tt.groups, tt.k, tt.d}, small), b.input(t, []int{tt.groups, tt.k, tt.e}, small)}
+			return b.op(ir.OpAttention, args, attr("causal", true), attr("precision", ir.PrecisionHalf))
+		}).types = []ir.DType{ir.F32, ir.F16}
+	}
 }
 
 // maskedRows adds a case whose mask hides keys by -Inf, of some queries all.
