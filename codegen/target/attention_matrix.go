@@ -22,6 +22,7 @@ func (t tuning) flashMatrixCandidates(k *kernel.Kernel, caps Caps) []Candidate {
 	sh := flashShapeOf(k)
 	var fitting, rest []Candidate
 	for _, variant := range []kernel.Variant{kernel.VarFlashMatrix2, kernel.VarFlashMatrix} {
+		var few []Candidate // the smallest tile first
 		for _, tl := range t.flashMatrices {
 			rows := tl.Subgroups * frag
 			heads := flashHeads(sh, rows)
@@ -35,9 +36,10 @@ func (t tuning) flashMatrixCandidates(k *kernel.Kernel, caps Caps) []Candidate {
 			if groups >= t.fill/2 {
 				fitting = append(fitting, c)
 			} else {
-				rest = append([]Candidate{c}, rest...)
+				few = append([]Candidate{c}, few...)
 			}
 		}
+		rest = append(rest, few...)
 	}
 	return append(fitting, rest...)
 }
