@@ -231,8 +231,6 @@ func slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 			switch {
 			case tensor && (EdgeOf(k, s, o.axis) == EdgeClamped || EdgeOf(k, s, k.FoldAxis()) == EdgeClamped):
 				note(handicap{1.5 + float64(s.TileN)/512, "reads held back at the edges"})
-			case inRuns(k, o.v, o.axis, t): // 8 images of 256 channels of 56x56 and as many outputs: 171 us where 145 are expected of its tiles
-				note(handicap{1.18, "lines in runs"})
 			case tensor:
 			case s.Variant == kernel.VarCoopMat2:
 				note(handicap{3.5, "operands staged beside the driver's own"})
@@ -247,7 +245,7 @@ func slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 			}
 		}
 	}
-	if k.Guard != nil && k.Guard.Row != nil && s.Variant == kernel.VarCoopMat && s.TileN > 64 {
+	if k.Guard != nil && k.Guard.Batch != nil && k.Guard.Row != nil && s.Variant == kernel.VarCoopMat && s.TileN > 64 {
 		// 512 tokens by 8 of 128 experts of 768x2048 in tiles of 64x128 and 64x64,
 		// microseconds: f16 292, 265; q4_K 339, 317.
 		worst.factor *= 1.5
@@ -270,12 +268,6 @@ func unrollCost(k *kernel.Kernel, s kernel.Schedule) float64 {
 		return 3
 	}
 	return 1.06
-}
-
-// inRuns reports whether an operand lies along the contraction only in runs.
-func inRuns(k *kernel.Kernel, v *kernel.Expr, axis int, t ir.DType) bool {
-	p, ok := PlainOperand(k, v, axis, t)
-	return ok && p.Run > 0
 }
 
 // acrossCost is by how much a tile is slower where B is bytes [K,N]. 4096^3 by

@@ -88,20 +88,21 @@ func storedConv(images, channels, outputs, side, spare int) *kernel.Kernel {
 	b := kernel.NewBuilder()
 	pitch := int64(side + 2)
 	c, run := int64(channels), int64(3*channels)
-	cols, fold := ir.D((side-1)*(side+2)+side), ir.D(9*channels)
+	rows, fold := ir.D((side-1)*(side+2)+side), ir.D(9*channels)
 	quo, rem := kernel.Axis(3, fold).DivMod(ir.D(int(run)))
-	at := kernel.Axis(0, ir.D(images)).Times(pitch * pitch * c).Plus(kernel.Axis(2, cols).Times(c)).Plus(quo.Times(pitch * c)).Plus(rem)
-	_, place := kernel.Axis(2, cols).DivMod(ir.D(int(pitch)))
-	line, _ := kernel.Axis(2, cols).DivMod(ir.D(int(pitch)))
-	x, w, y := binding("x", ir.F16, ir.D(images), ir.D(int(pitch*pitch)), ir.D(channels)), binding("w", ir.F16, ir.D(outputs), fold), binding("y", ir.F16, ir.D(images), ir.D(outputs), ir.D(side*side))
+	row, col := kernel.Axis(1, rows), kernel.Axis(2, ir.D(outputs))
+	at := kernel.Axis(0, ir.D(images)).Times(pitch * pitch * c).Plus(row.Times(c)).Plus(quo.Times(pitch * c)).Plus(rem)
+	line, place := row.DivMod(ir.D(int(pitch)))
+	x, w, y := binding("x", ir.F16, ir.D(images), ir.D(int(pitch*pitch)), ir.D(channels)), binding("w", ir.F16, fold, ir.D(outputs)), binding("y", ir.F16, ir.D(images), ir.D(outputs), ir.D(side*side))
 	x.Elems += int64(spare) * c
 	y.Write = true
-	return &kernel.Kernel{Name: "conv", Family: kernel.FamilyMatMul, Parallel: []ir.Dim{ir.D(images), ir.D(outputs), cols}, Fold: fold,
+	area := int64(side * side)
+	return &kernel.Kernel{Name: "conv", Family: kernel.FamilyMatMul, Parallel: []ir.Dim{ir.D(images), rows, ir.D(outputs)}, Fold: fold,
 		Bindings: []kernel.Binding{x, w, y},
-		Products: []kernel.Product{{A: b.Load(1, ir.F16, kernel.Axis(1, ir.D(outputs)).Times(9*c).Plus(kernel.Axis(3, fold)), "w"),
-			B: b.Load(0, ir.F16, at, "x"), Name: "acc", Operands: ir.F16}},
-		Guard: &kernel.Guard{Col: b.Apply(ir.OpLt, ir.Bool, nil, b.FromIndex(place), b.Integer(ir.I32, int64(side)))},
-		Stores: []kernel.Store{{Bind: 2, Index: flat(0, []ir.Dim{ir.D(images), ir.D(outputs)}).Times(int64(side * side)).
+		Products: []kernel.Product{{A: b.Load(0, ir.F16, at, "x"), B: b.Load(1, ir.F16, kernel.Axis(3, fold).Times(int64(outputs)).Plus(col), "w"),
+			Name: "acc", Operands: ir.F16}},
+		Guard: &kernel.Guard{Row: b.Apply(ir.OpLt, ir.Bool, nil, b.FromIndex(place), b.Integer(ir.I32, int64(side)))},
+		Stores: []kernel.Store{{Bind: 2, Index: kernel.Axis(0, ir.D(images)).Times(int64(outputs) * area).Plus(col.Times(area)).
 			Plus(line.Times(int64(side))).Plus(kernel.Clamp(place, kernel.Const(int64(side-1)))), Value: b.Acc(0, ir.F32, "acc")}}}
 }
 
@@ -110,25 +111,25 @@ func TestOperandInRuns(t *testing.T) {
 		channels, run int // 0 for none
 	}{{256, 256}, {64, 64}, {32, 32}, {24, 8}, {12, 0}, {3, 0}} {
 		k := storedConv(2, c.channels, 64, 14, 256)
-		p, ok := PlainOperand(k, k.Products[0].B, 2, ir.F16)
+		p, ok := PlainOperand(k, k.Products[0].A, 1, ir.F16)
 		if ok != (c.run > 0) || p.Run != c.run {
 			t.Errorf("%d channels: runs of %d, %t; want %d", c.channels, p.Run, ok, c.run)
 		}
 		for _, step := range []int{16, 32, 64, 128} {
 			s := kernel.Schedule{Variant: kernel.VarCoopMat2, TileM: 128, TileN: 128, TileK: step}
 			tensor := c.run > 0 && c.run%step == 0
-			if Staged(k, s, k.Products[0].B, 2) == tensor {
+			if Staged(k, s, k.Products[0].A, 1) == tensor {
 				t.Errorf("%d channels in steps of %d: staged %t", c.channels, step, !tensor)
 			}
 		}
-		if have := OctetLoad(k, k.Products[0].B, 2, ir.F16); have != (c.run > 0) {
+		if have := OctetLoad(k, k.Products[0].A, 1, ir.F16); have != (c.run > 0) {
 			t.Errorf("%d channels: octets are aligned %t", c.channels, have)
 		}
 	}
 	clamped := storedConv(2, 64, 64, 14, 256)
-	x := clamped.Products[0].B.Index
-	clamped.Products[0].B = kernel.NewBuilder().Load(0, ir.F16, kernel.Clamp(x, kernel.Const(1000)), "x")
-	if _, ok := PlainOperand(clamped, clamped.Products[0].B, 2, ir.F16); ok {
+	x := clamped.Products[0].A.Index
+	clamped.Products[0].A = kernel.NewBuilder().Load(0, ir.F16, kernel.Clamp(x, kernel.Const(1000)), "x")
+	if _, ok := PlainOperand(clamped, clamped.Products[0].A, 1, ir.F16); ok {
 		t.Error("a clamped operand passes for one in runs")
 	}
 }
@@ -139,21 +140,21 @@ func TestEdgeOfStoredConv(t *testing.T) {
 		spare, tile int
 		want        Edge
 	}{{256, 256, EdgeSpare}, {256, 128, EdgeSpare}, {0, 128, EdgeClamped}, {16, 256, EdgeClamped}} {
-		s := kernel.Schedule{Variant: kernel.VarCoopMat2, TileM: 128, TileN: c.tile, TileK: 32}
-		if have := EdgeOf(storedConv(2, 64, 128, 14, c.spare), s, 2); have != c.want {
+		s := kernel.Schedule{Variant: kernel.VarCoopMat2, TileM: c.tile, TileN: 128, TileK: 32}
+		if have := EdgeOf(storedConv(2, 64, 128, 14, c.spare), s, 1); have != c.want {
 			t.Errorf("tiles of %d with %d spare positions: edge %d, want %d", c.tile, c.spare, have, c.want)
 		}
 	}
 }
 
-// Stored operands are loaded as they lie, by either kind of matrix unit, for
-// less than windows cost.
+// Stored operands are loaded as they lie, by either kind of matrix unit, at the
+// cost of any others.
 func TestStoredConvCosts(t *testing.T) {
 	for _, s := range []kernel.Schedule{
 		{Variant: kernel.VarCoopMat, Workgroup: 128, TileM: 128, TileN: 128, TileK: 16},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, TileM: 128, TileN: 256, TileK: 32},
 	} {
-		if slow := slowdown(storedConv(8, 256, 256, 56, 256), s); slow.factor >= 1.3 || slow.why != "lines in runs" {
+		if slow := slowdown(storedConv(8, 256, 256, 56, 256), s); slow.factor > 1 {
 			t.Errorf("%s: %g times slower, %s", s, slow.factor, slow.why)
 		}
 	}
@@ -167,7 +168,7 @@ func TestConvTimes(t *testing.T) {
 		what  string
 		k     *kernel.Kernel
 		micro float64
-	}{{"stored", storedConv(8, 256, 256, 56, 256), 171}, {"direct", directConv(), 280}} {
+	}{{"stored", storedConv(8, 256, 256, 56, 256), 137}, {"direct", directConv(), 280}} {
 		have, ok := tuned.bestMatrixTime(c.k, h100, 1)
 		if have /= 1000; !ok || math.Abs(have-c.micro) > 0.1*c.micro {
 			t.Errorf("%s: expected to take %.0f us, %t, but takes %.0f", c.what, have, ok, c.micro)
