@@ -545,6 +545,13 @@ uint pack_bytes(ivec4 v) {
     uvec4 bytes = uvec4(v) & 0xffu;
     return bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24;
 }`},
+	{"round_bytes", f32Only, nil, `
+// Each rounded to the nearest integer, from -127 to 127, as a byte: the sum with
+// 3 * 2^22 has it in its last bits.
+uint round_bytes(vec4 v) {
+    uvec4 bytes = floatBitsToUint(v + 12582912.0) & 0xffu;
+    return bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24;
+}`},
 	{"dot_bytes", []string{"int", "uint"}, nil, `
 // The products of the bytes of two words, added up.
 TYPE dot_bytes(TYPE a, TYPE b) {

@@ -23,6 +23,7 @@ type product struct {
 	operands    ir.DType // what operands may be rounded to; none if invalid
 	layout      kernel.Layout
 	bytes       bool // A is bytes, with a scale for every 32
+	byteRows    bool // A may be rounded to such
 	plusOne     bool // of integers: one is added to the sums
 }
 
@@ -116,7 +117,7 @@ func (p product) kernel() *kernel.Kernel {
 		}
 		return b.Cast(ir.F32, v)
 	}
-	k.Products = []kernel.Product{{A: x, B: load("b"), Name: "acc", Operands: p.operands, HalfSums: p.halfSums}}
+	k.Products = []kernel.Product{{A: x, B: load("b"), Name: "acc", Operands: p.operands, HalfSums: p.halfSums, ByteRows: p.byteRows}}
 	if c := quant.Codebook(p.b); c != nil {
 		k.Bindings[bind("codebook", c.DType, []ir.Dim{ir.D(c.Elems())}, false)].Codebook = p.b
 	}
@@ -134,7 +135,7 @@ func (p product) kernel() *kernel.Kernel {
 	if p.gated {
 		k.Products[0].Name = "acc0"
 		k.Products = append(k.Products, kernel.Product{A: x, B: load("gate"), Name: "acc1", Operands: p.operands})
-		k.Products[1].HalfSums = p.halfSums
+		k.Products[1].HalfSums, k.Products[1].ByteRows = p.halfSums, p.byteRows
 		y = b.Apply(ir.OpMul, ir.F32, nil, b.Apply(ir.OpRelu, ir.F32, nil, y), sum(1, "acc1"))
 	}
 	if p.bias {

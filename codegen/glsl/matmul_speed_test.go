@@ -107,12 +107,12 @@ func newTilesTask(t *testing.T, dev *vk.Device, dt ir.DType, weights tensor, n, 
 func (b *speedBench) tiles(t *testing.T, task *tilesTask, a tensor) {
 	if b.weights == nil || b.dtype != task.dtype {
 		b.close(t)
-		b.dtype, b.weights = task.dtype, b.buffer(t, "b", task.repeated(b.n/distinctRows))
+		b.dtype, b.weights = task.dtype, []*vk.Buffer{b.buffer(t, "b", task.repeated(b.n/distinctRows))}
 	}
 	var ranges []vk.BufferRange
 	var out *vk.Buffer
 	for _, bind := range task.k.Bindings {
-		buf := b.weights
+		buf := b.weights[0]
 		switch {
 		case bind.Write:
 			out = b.buffer(t, bind.Name, make([]byte, 4*bind.Elems))
@@ -122,7 +122,7 @@ func (b *speedBench) tiles(t *testing.T, task *tilesTask, a tensor) {
 		case bind.DType == ir.F16:
 			buf = b.buffer(t, bind.Name, a.bytes)
 		}
-		if buf != b.weights {
+		if buf != b.weights[0] {
 			defer buf.Close()
 		}
 		ranges = append(ranges, vk.Whole(buf))
@@ -131,7 +131,7 @@ func (b *speedBench) tiles(t *testing.T, task *tilesTask, a tensor) {
 		for at := range b.sampled(task) { // NaN: no schedule passes with another's results
 			check(t, b.dev.Upload(context.Background(), out, at, bytes.Repeat([]byte{0xff}, 4*b.n)))
 		}
-		each := b.time(t, task.speedTask, i, ranges, time.Hour)
+		each := b.time(t, task.speedTask, i, [][]vk.BufferRange{ranges}, time.Hour)
 		off := b.error(t, task, out, a)
 		verdict := ""
 		if !(off < map[string]float64{ir.PrecisionHalf: 2e-3, ir.PrecisionHalfSums: 3e-2}[task.precision]) {

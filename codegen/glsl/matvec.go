@@ -1,6 +1,10 @@
 package glsl
 
-import "github.com/vkc-go/vkc/ir"
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
 
 // emitMatVec writes a product of few rows, where reading B once is all that
 // matters: LanesPerRow invocations share the sums of ThreadN columns and all
@@ -19,13 +23,29 @@ func (e *emitter) emitMatVec() {
 	if e.err != nil {
 		return
 	}
+	v := &matVec{matMul: m, self: self, groups: s.TileN / s.ThreadN / max(s.Turns, 1)}
+	if s.Turns > 0 {
+		v.placeInvocation()
+		v.takeTurns()
+		return
+	}
 	m.declareSums(s.ThreadM * s.ThreadN)
-	v := &matVec{matMul: m, self: self, groups: s.TileN / s.ThreadN}
 	v.placeInvocation()
 	if s.Tables {
 		v.shareTables()
 	}
 	run, blocks := v.blockRun()
+	v.accumulateAny(run, blocks)
+	if s.LanesPerRow == 1 {
+		v.storeOwn()
+		return
+	}
+	v.meet(v.shareParts())
+}
+
+// accumulateAny adds up this invocation's part of the contraction, in whatever
+// way B can be read.
+func (v *matVec) accumulateAny(run blockRun, blocks bool) {
 	switch {
 	case blocks:
 		v.accumulateBlocks(run)
@@ -34,22 +54,19 @@ func (e *emitter) emitMatVec() {
 	default:
 		v.accumulate()
 	}
-	if s.LanesPerRow == 1 {
-		v.storeOwn()
-		return
-	}
-	v.meet()
 }
 
 // matVec is a matrix product of few rows.
 type matVec struct {
 	*matMul
-	self   text // number of the invocation in its workgroup
-	part   text // of the contraction: 0 … LanesPerRow-1
-	group  text // of columns
-	groups int
-	along  bool      // B lies along the contraction
-	staged *rowTiles // rows in shared memory, or nil
+	self    text // number of the invocation in its workgroup
+	part    text // of the contraction: 0 … LanesPerRow-1
+	group   text // of columns
+	groups  int
+	along   bool                        // B lies along the contraction
+	staged  *rowTiles                   // rows in shared memory, or nil
+	rounded map[*matOperand]roundedRows // rows of bytes in shared memory
+	turn    text                        // of the columns of this turn, the first; empty where there is one
 }
 
 // selfIndex numbers the invocations of a workgroup so that subgroups are runs.
@@ -75,10 +92,14 @@ func (v *matVec) placeInvocation() {
 // column is column j of an invocation, counted from the workgroup's first.
 // Where neighbours own neighbouring columns, an invocation's own are apart.
 func (v *matVec) column(j text) text {
+	at := plus(v.group, times(j, v.groups))
 	if v.along {
-		return plus(times(v.group, v.s.ThreadN), j)
+		at = plus(times(v.group, v.s.ThreadN), j)
 	}
-	return plus(v.group, times(j, v.groups))
+	if v.turn.s != "" {
+		at = plus(v.turn, at)
+	}
+	return at
 }
 
 // accumulate adds up this invocation's part of the contraction.
@@ -170,13 +191,11 @@ func (v *matVec) shareTables() {
 	v.line("barrier();")
 }
 
-// meet adds up the parts of every sum and stores the results, an invocation
-// each.
-func (v *matVec) meet() {
+// meet adds up the parts of every sum, which are in shared memory, and stores
+// the results, an invocation each.
+func (v *matVec) meet(shared []string) {
 	s := v.s
-	results := s.TileM * s.TileN
-	parts := s.LanesPerRow / max(s.Subgroup, 1)
-	shared := v.shareParts(parts, results)
+	results, parts := v.partials()
 	v.line("barrier();")
 
 	v.line("")
@@ -206,41 +225,81 @@ func (v *matVec) meet() {
 	v.close()
 }
 
+// partials returns how many results a workgroup has, and in how many parts the
+// sum of each is.
+func (v *matVec) partials() (results, parts int) {
+	return v.s.TileM * v.s.TileN, v.s.LanesPerRow / max(v.s.Subgroup, 1)
+}
+
 // shareParts leaves the sums of every part in shared memory: rows of results,
 // one longer than they need be, so that parts hit different banks.
-func (v *matVec) shareParts(parts, results int) []string {
+func (v *matVec) shareParts() []string {
 	s := v.s
+	results, parts := v.partials()
 	var shared []string
 	for n := range v.products {
 		shared = append(shared, v.share(v.quads.sum(), numberedName("partial", n, len(v.products)), parts*(results+1)))
 	}
 	v.line("")
+	part := quotient(v.part, max(s.Subgroup, 1), s.LanesPerRow)
 	v.repeat("i", s.ThreadM, func(i text) {
+		row := plus(times(part, results+1), times(i, s.TileN))
+		if s.Subgroup > 0 {
+			v.shareFolded(i, row, shared)
+			return
+		}
 		v.repeat("j", s.ThreadN, func(j text) {
-			sums := v.sumsAt(plus(times(i, s.ThreadN), j))
-			place := plus(times(i, s.TileN), v.column(j))
-			if s.Subgroup > 0 {
-				v.sumSubgroup(sums)
-				v.openGuard("if (gl_SubgroupInvocationID == 0u)")
-			}
-			part := quotient(v.part, max(s.Subgroup, 1), s.LanesPerRow)
-			for n, sum := range sums {
-				v.line("%s[%s] = %s;", shared[n], plus(times(part, results+1), place).s, sum.s)
-			}
-			if s.Subgroup > 0 {
-				v.close()
+			for n, sum := range v.sumsAt(plus(times(i, s.ThreadN), j)) {
+				v.line("%s[%s] = %s;", shared[n], plus(row, v.column(j)).s, sum.s)
 			}
 		})
 	})
 	return shared
 }
 
-// sumSubgroup leaves the sum over a subgroup in its every invocation, added up
-// as a balanced tree.
-func (v *matVec) sumSubgroup(sums []text) {
-	for mask := v.s.Subgroup / 2; mask > 0; mask /= 2 {
-		for _, sum := range sums {
-			v.line("%s += subgroupShuffleXor(%s, %du);", sum.s, sum.s, mask)
-		}
+// shareFolded adds the sums of row i over a subgroup, and leaves them in shared
+// memory. As long as there are several, each half of the invocations goes on
+// with half of them: eight sums take 9 exchanges, not 40.
+func (v *matVec) shareFolded(i, row text, shared []string) {
+	s := v.s
+	lane := primary("gl_SubgroupInvocationID")
+	at := func(j text) []text { return v.sumsAt(plus(times(i, s.ThreadN), j)) }
+	count, mask := s.ThreadN, s.Subgroup/2
+	for ; count > 1 && count%2 == 0 && mask > 0; count, mask = count/2, mask/2 {
+		v.halveSums(at, count/2, mask)
 	}
+	share := max(2*mask, 1) // neighbours that have the same sums
+	v.repeat("j", count, func(j text) {
+		for _, sum := range at(j) {
+			for m := mask; m > 0; m /= 2 {
+				v.line("%s += subgroupShuffleXor(%s, %du);", sum.s, sum.s, m)
+			}
+		}
+	})
+	if share > 1 {
+		v.openGuard("if (%s)", binary("==", remainder(lane, share, s.Subgroup), primary("0u")).s)
+	} else {
+		v.openScope()
+	}
+	first := times(quotient(lane, share, s.Subgroup), count)
+	v.repeat("j", count, func(j text) {
+		for n, sum := range at(j) {
+			v.line("%s[%s] = %s;", shared[n], plus(row, v.column(plus(first, j))).s, sum.s)
+		}
+	})
+	v.close()
+}
+
+// halveSums adds each of the first half sums, in the invocations without the bit
+// of mask, and each of the second half, in those with it, to what the others
+// have of it; all go on with the first half.
+func (v *matVec) halveSums(at func(j text) []text, half, mask int) {
+	upper := primary(v.variable("bool", fmt.Sprintf("upper%d", mask), binary("!=", binary("&", primary("gl_SubgroupInvocationID"), uintLit(int64(mask))), primary("0u"))))
+	v.repeat("j", half, func(j text) {
+		low, high := at(j), at(plus(j, uintLit(int64(half))))
+		for n := range low {
+			own, others := ternary(upper, high[n], low[n]), ternary(upper, low[n], high[n])
+			v.line("%s = (%s) + subgroupShuffleXor(%s, %du);", low[n].s, own.s, others.s, mask)
+		}
+	})
 }

@@ -24,6 +24,8 @@ type blockRun struct {
 	// ints says that A is bytes with a scale for every 32, so that whole strips
 	// are multiplied in integers.
 	ints bool
+	// rounds says that A is floats which become such bytes as they are read.
+	rounds bool
 }
 
 // newBlockRun returns the run for about want elements at once.
@@ -72,7 +74,11 @@ func (v *matVec) blockRun() (run blockRun, ok bool) {
 	}
 	_, whole := v.k.Fold.Quo(int64(t.BlockElems()))
 	run = newBlockRun(t, v.s.TileK)
-	run.ints = v.readsInts(run)
+	for want := v.s.TileK / 2; v.s.RoundRows && 4*run.quads > byteGroup; want /= 2 {
+		run = newBlockRun(t, want)
+	}
+	run.rounds = v.s.RoundRows
+	run.ints = run.rounds || v.readsInts(run)
 	run.subnormal = v.s.Subnormals && !run.ints && run.f.levels == ""
 	if run.subnormal && run.f.signed {
 		run.f.bias = 128 // which bytes_above_subnormal adds
@@ -83,21 +89,32 @@ func (v *matVec) blockRun() (run blockRun, ok bool) {
 // accumulateBlocks is accumulate over a B of blocks.
 func (v *matVec) accumulateBlocks(r blockRun) {
 	steps, _ := v.k.Fold.Quo(int64(r.elems))
-	for _, o := range v.b {
-		v.blockParts(v.blockBuffer(o))
-	}
-	if r.f.levels == "" && !r.ints {
-		v.helper(r.unpack(), "float")
-	}
-	if r.ints && r.needsSums() {
-		v.declareOnes()
-	}
+	v.prepareBlocks(r)
 	v.line("")
 	if v.stagesRows(r) {
 		v.inTiles(r, steps.Max(), func(step text) { v.addRun(r, step, int(steps.Max())+1) })
 		return
 	}
 	v.inTurn(v.dim(steps), func(step text) { v.addRun(r, step, int(steps.Max())+1) })
+}
+
+// prepareBlocks makes the text have what runs over blocks need.
+func (v *matVec) prepareBlocks(r blockRun) {
+	for _, o := range v.b {
+		v.blockParts(v.blockBuffer(o))
+	}
+	switch {
+	case r.ints:
+		v.need(NeedIntDot)
+		if r.rounds {
+			v.helper("round_bytes", "float")
+		}
+		if r.needsSums() {
+			v.declareOnes()
+		}
+	case r.f.levels == "":
+		v.helper(r.unpack(), "float")
+	}
 }
 
 // inTurn writes body for every LanesPerRow-th step from this invocation's first
@@ -124,30 +141,29 @@ func (v *matVec) inTurn(steps text, body func(step text)) {
 
 // addRun adds the products of step number step of fewer than limit.
 func (v *matVec) addRun(r blockRun, step text, limit int) {
-	perBlock := r.dtype.BlockElems() / r.elems
-	block := v.named("block", quotient(step, perBlock, limit))
-	e := v.firstElement(r, remainder(step, perBlock, limit))
-	k := v.named("k", plus(times(block, r.dtype.BlockElems()), e))
+	block, e, k := v.placeStep(r, step, limit)
 	if v.decodesWhole(r) {
 		v.eachStrip(r, func(p, at text) { v.addWhole(r, strip{block: block, e: e, at: at, p: p}, plus(k, at)) })
 		return
 	}
 	v.repeat("p", r.strips, func(p text) {
 		at := times(p, r.f.stride)
-		rows, sums, scales := map[*matOperand]string{}, map[*matOperand]string{}, map[*matOperand]string{}
-		for _, o := range v.a {
-			if r.ints {
-				rows[o], sums[o], scales[o] = v.readIntStrip(r, o, plus(k, at))
-			} else {
-				rows[o], sums[o] = v.readStrip(r, o, plus(k, at))
-			}
-		}
+		rows, sums, scales := v.readRowStrips(r, plus(k, at))
 		v.repeat("j", v.s.ThreadN, func(j text) {
 			col := primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN)))
 			v.bindAxis(v.col, col)
 			v.addStrip(r, strip{block: block, e: e, at: at, p: p, j: j, rows: rows, sums: sums, scales: scales})
 		})
 	})
+}
+
+// placeStep names the block that step number step of fewer than limit is in, its
+// first element there, and that element's place along the contraction.
+func (v *matVec) placeStep(r blockRun, step text, limit int) (block, e, k text) {
+	perBlock := r.dtype.BlockElems() / r.elems
+	block = v.named("block", quotient(step, perBlock, limit))
+	e = v.firstElement(r, remainder(step, perBlock, limit))
+	return block, e, v.named("k", plus(times(block, r.dtype.BlockElems()), e))
 }
 
 // firstElement prints the first element of the block, in plane 0, of step
@@ -171,17 +187,9 @@ func (v *matVec) blockBuffer(o *matOperand) *buffer { return v.buffers[widened(o
 // them, sums it up. It returns the names of the vectors and of the sums.
 func (v *matVec) readStrip(r blockRun, o *matOperand, k text) (rows, sums string) {
 	s := v.s
-	rows = v.fresh(v.scope, o.name+"_strip")
-	v.line("vec4 %s%s;", rows, arraySize(s.ThreadM*r.quads))
-	if r.needsSums() {
-		sums = v.fresh(v.scope, o.name+"_sum")
-		v.line("float %s%s;", sums, arraySize(s.ThreadM))
-	}
+	rows, sums = v.declareStrip(r, o)
 	read := v.rowReader(r, k)
 	v.repeat("i", s.ThreadM, func(i text) {
-		if sums != "" {
-			v.line("%s = 0.0;", elementOf(sums, s.ThreadM, i).s)
-		}
 		v.repeat("t", r.quads, func(t text) {
 			x := elementOf(rows, s.ThreadM*r.quads, plus(times(i, r.quads), t))
 			v.line("%s = %s;", x.s, read(o, i, t).s)
@@ -190,6 +198,19 @@ func (v *matVec) readStrip(r blockRun, o *matOperand, k text) (rows, sums string
 			}
 		})
 	})
+	return rows, sums
+}
+
+// declareStrip declares the vectors of a strip and their sums, which are 0.
+func (v *matVec) declareStrip(r blockRun, o *matOperand) (rows, sums string) {
+	rows = v.fresh(v.scope, o.name+"_strip")
+	v.line("vec4 %s%s;", rows, arraySize(v.s.ThreadM*r.quads))
+	if !r.needsSums() {
+		return rows, ""
+	}
+	sums = v.fresh(v.scope, o.name+"_sum")
+	v.line("float %s%s;", sums, arraySize(v.s.ThreadM))
+	v.repeat("i", v.s.ThreadM, func(i text) { v.line("%s = 0.0;", elementOf(sums, v.s.ThreadM, i).s) })
 	return rows, sums
 }
 
@@ -211,6 +232,7 @@ func (r blockRun) needsSums() bool { return r.f.affine || r.f.bias != 0 }
 // strip is the quads that share a scale, and what they are multiplied by.
 type strip struct {
 	block, e, at, p, j text
+	k                  text // its first place along the contraction, where it is held
 	rows, sums, scales map[*matOperand]string
 }
 

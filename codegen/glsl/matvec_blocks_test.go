@@ -54,5 +54,33 @@ func blockCases() []matCase {
 		s.TileM, s.ThreadM, s.TileK = p.m.Static(), p.m.Static(), []int{32, 64}[i/2%2]
 		cases = append(cases, matCase{name: fmt.Sprintf("%s of %s rows of bytes", t, p.m), p: p, s: s})
 	}
-	return cases
+	return append(cases, heldCases()...)
+}
+
+// heldCases hold their rows in registers while columns take turns, as floats and
+// rounded to bytes; some invocations have nothing of the last run.
+func heldCases() []matCase {
+	var cases []matCase
+	for i, t := range blockTypes() {
+		for j, run := range []int{16, 32, 64} {
+			p := product{m: d(1 + (i+j)%2), n: d(29), k: d(t.BlockElems() * (2 + 3*(i%3))), a: ir.F32, b: t, transB: true, gated: j == 1, bias: i%2 == 0, prologue: j == 2}
+			if j > 0 {
+				p.layout = kernel.LayoutPlanes
+			}
+			s := blockRun(vec(p.m.Static(), 32<<(i%2), 1+i%2, 1<<j, 8), run)
+			s.Turns, s.Subnormals, s.Tables = 1+j, j == i%2, j == i%3 && quant.Codebook(t) != nil
+			s.TileN *= s.Turns
+			cases = append(cases, matCase{name: fmt.Sprintf("%s held in runs of %d", t, run), p: p, s: s})
+			if t == ir.IQ4_NL || t == ir.IQ4_XS || t == ir.MXFP4 {
+				continue // whose levels are no bytes
+			}
+			p.byteRows, s.RoundRows, s.Subnormals = true, true, false
+			cases = append(cases, matCase{name: fmt.Sprintf("%s rounded in runs of %d", t, run), p: p, s: s})
+		}
+	}
+	bytes := product{m: d(1), n: d(29), k: d(320), a: ir.I8, b: ir.Q4_0, transB: true, bytes: true, layout: kernel.LayoutPlanes}
+	s := blockRun(vec(1, 32, 2, 2, 8), 32)
+	s.Turns, s.TileN = 3, 3*s.TileN
+	columns := product{m: d(1), n: d(29), k: d(96), a: ir.F32, b: ir.F16, transB: true}
+	return append(cases, matCase{name: "bytes held", p: bytes, s: s}, matCase{name: "f16 in turns", p: columns, s: blockRun(s, 0)})
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // byteGroup is how many neighbouring bytes of an A share a scale.
-const byteGroup = 32
+const byteGroup = target.RoundedGroup
 
 // readsInts reports whether every A is bytes whose groups have a scale, along
 // the contraction as they stand in memory, and every strip lies in a group.
@@ -51,36 +51,47 @@ func (v *matVec) declareOnes() {
 // their scales.
 func (v *matVec) readIntStrip(r blockRun, o *matOperand, k text) (rows, sums, scales string) {
 	s := v.s
-	v.need(NeedIntDot)
 	bytes, scale, _ := target.ByteRows(v.k, o.value)
-	rows, scales = v.fresh(v.scope, o.name+"_strip"), v.fresh(v.scope, o.name+"_scale")
-	v.line("int %s%s;", rows, arraySize(s.ThreadM*r.quads))
-	v.line("float %s%s;", scales, arraySize(s.ThreadM))
-	if r.needsSums() {
-		sums = v.fresh(v.scope, o.name+"_sum")
-		v.line("int %s%s;", sums, arraySize(s.ThreadM))
-	}
+	rows, sums, scales = v.declareIntStrip(r, o)
 	v.repeat("i", s.ThreadM, func(i text) {
-		row := v.clampTo(i, v.row, s.TileM)
-		if !row.plain() {
-			row = primary(v.variable("uint", "row", row))
-		}
-		v.bindAxis(v.row, row)
+		v.bindRow(i)
 		v.bindAxis(v.fold, k)
 		v.plan([]*kernel.Expr{scale}, []kernel.Index{bytes.Index})
 		v.line("%s = %s;", elementOf(scales, s.ThreadM, i).s, v.value(scale).s)
-		if sums != "" {
-			v.line("%s = 0;", elementOf(sums, s.ThreadM, i).s)
-		}
+		v.startIntSum(sums, i)
 		v.readWords(r, v.buffers[bytes.Bind], v.named("word", binary("/", v.indexText(bytes.Index), uintLit(4))), func(t, word text) {
 			x := elementOf(rows, s.ThreadM*r.quads, plus(times(i, r.quads), t))
 			v.line("%s = int(%s);", x.s, word.s)
-			if sums != "" {
-				v.line("%s += dotPacked4x8EXT(%s, ones);", elementOf(sums, s.ThreadM, i).s, x.s)
-			}
+			v.addIntSum(sums, i, x)
 		})
 	})
 	return rows, sums, scales
+}
+
+// declareIntStrip declares what readIntStrip reads.
+func (v *matVec) declareIntStrip(r blockRun, o *matOperand) (rows, sums, scales string) {
+	rows, scales = v.fresh(v.scope, o.name+"_strip"), v.fresh(v.scope, o.name+"_scale")
+	v.line("int %s%s;", rows, arraySize(v.s.ThreadM*r.quads))
+	v.line("float %s%s;", scales, arraySize(v.s.ThreadM))
+	if r.needsSums() {
+		sums = v.fresh(v.scope, o.name+"_sum")
+		v.line("int %s%s;", sums, arraySize(v.s.ThreadM))
+	}
+	return rows, sums, scales
+}
+
+// startIntSum makes the sum of row i nothing, and addIntSum adds four bytes to
+// it, where sums are needed.
+func (v *matVec) startIntSum(sums string, i text) {
+	if sums != "" {
+		v.line("%s = 0;", elementOf(sums, v.s.ThreadM, i).s)
+	}
+}
+
+func (v *matVec) addIntSum(sums string, i, bytes text) {
+	if sums != "" {
+		v.line("%s += dotPacked4x8EXT(%s, ones);", elementOf(sums, v.s.ThreadM, i).s, bytes.s)
+	}
 }
 
 // readWords reads the words of a strip from a buffer of bytes, four at a time if

@@ -64,6 +64,7 @@ type speedLine struct {
 	dtype   ir.DType
 	rows    int
 	bytes   bool
+	rounds  bool // rows of floats that the kernel may round to bytes
 	options map[string][]int
 }
 
@@ -90,12 +91,23 @@ func speedLines(t *testing.T) []speedLine {
 	return lines
 }
 
+// kind names what rows are.
+func (l speedLine) kind() string {
+	switch {
+	case l.bytes:
+		return "bytes"
+	case l.rounds:
+		return "rounds"
+	}
+	return "floats"
+}
+
 func parseSpeedLine(t *testing.T, words []string) speedLine {
 	dt, err := ir.ParseDType(words[0])
 	check(t, err)
 	rows, err := strconv.Atoi(words[1])
 	check(t, err)
-	l := speedLine{dtype: dt, rows: rows, bytes: words[2] == "bytes", options: map[string][]int{}}
+	l := speedLine{dtype: dt, rows: rows, bytes: words[2] == "bytes", rounds: words[2] == "rounds", options: map[string][]int{}}
 	for _, w := range words[3:] {
 		key, list, _ := strings.Cut(w, "=")
 		for _, v := range strings.Split(list, ",") {
@@ -109,7 +121,7 @@ func parseSpeedLine(t *testing.T, words []string) speedLine {
 
 // product is what a line times.
 func (l speedLine) product(n, depth int) product {
-	p := product{m: d(l.rows), n: d(n), k: d(depth), a: ir.F32, b: l.dtype, transB: true, bytes: l.bytes}
+	p := product{m: d(l.rows), n: d(n), k: d(depth), a: ir.F32, b: l.dtype, transB: true, bytes: l.bytes, byteRows: l.rounds}
 	if l.bytes {
 		p.a = ir.I8
 	}
@@ -151,10 +163,16 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps target.Caps) [
 	vary("ahead", 0, func(s *kernel.Schedule, v int) { s.Ahead = v })
 	vary("tables", 0, func(s *kernel.Schedule, v int) { s.Tables = v > 0 })
 	vary("staged", 0, func(s *kernel.Schedule, v int) { s.StageRows = v > 0 })
+	vary("turns", 0, func(s *kernel.Schedule, v int) { s.Turns = v })
 	for _, o := range all {
+		if l.options["wg"] == nil {
+			o.Workgroup = max(128/o.LanesPerRow, 1) * o.LanesPerRow
+		}
 		s := vec(l.rows, o.LanesPerRow, o.Workgroup/o.LanesPerRow, o.ThreadN, o.Subgroup)
 		s.TileK, s.Ahead, s.Tables, s.StageRows = o.TileK, o.Ahead, o.Tables, o.StageRows
-		s.Subnormals = l.dtype.IsBlock() && !l.bytes
+		s.Turns, s.RoundRows = o.Turns, l.rounds
+		s.TileN *= max(s.Turns, 1)
+		s.Subnormals = l.dtype.IsBlock() && !l.bytes && !l.rounds
 		if o.Workgroup%o.LanesPerRow == 0 && target.Check(k, s, caps) == nil && !slices.Contains(list, s) {
 			list = append(list, s)
 		}
@@ -234,32 +252,40 @@ func (task *speedTask) compile(t *testing.T, dev *vk.Device) {
 	check(t, err)
 }
 
+// copiesBeyondCache is how many copies of weights are timed in turn.
+func copiesBeyondCache(size int) int { return min(1+(192<<20-1)/size, timedRuns) }
+
 // speedBench holds the weights that are being timed on the device.
 type speedBench struct {
 	dev      *vk.Device
 	depth    int
 	dtype    ir.DType
 	n        int
-	weights  *vk.Buffer
+	weights  []*vk.Buffer // copies that together are larger than any cache
 	lastWork time.Time
 }
 
 func (b *speedBench) close(t *testing.T) {
-	if b.weights != nil {
-		check(t, b.weights.Close())
+	for _, w := range b.weights {
+		check(t, w.Close())
 	}
+	b.weights = nil
 }
 
 func (b *speedBench) run(t *testing.T, task *speedTask) {
 	if b.weights == nil || b.dtype != task.dtype || b.n != task.n {
 		b.close(t)
-		b.dtype, b.n, b.weights = task.dtype, task.n, b.buffer(t, "b", task.repeated(task.n/distinctRows))
+		b.dtype, b.n = task.dtype, task.n
+		data := task.repeated(task.n / distinctRows)
+		for n := 0; n < copiesBeyondCache(len(data)); n++ {
+			b.weights = append(b.weights, b.buffer(t, "b", data))
+		}
 	}
-	in, want := task.inputs(t, b.depth)
-	var ranges []vk.BufferRange
+	in, want, allowed := task.inputs(t, b.depth)
+	ranges := make([][]vk.BufferRange, len(b.weights))
 	var out *vk.Buffer
 	for _, bind := range task.k.Bindings {
-		buf := b.weights
+		var buf *vk.Buffer
 		switch {
 		case bind.Write:
 			buf = b.buffer(t, bind.Name, make([]byte, 4*b.n*task.rows))
@@ -267,10 +293,15 @@ func (b *speedBench) run(t *testing.T, task *speedTask) {
 		case bind.Name != "b":
 			buf = b.buffer(t, bind.Name, in[bind.Name])
 		}
-		if buf != b.weights {
+		if buf != nil {
 			defer buf.Close()
 		}
-		ranges = append(ranges, vk.Whole(buf))
+		for i, w := range b.weights {
+			if buf != nil {
+				w = buf
+			}
+			ranges[i] = append(ranges[i], vk.Whole(w))
+		}
 	}
 	type timed struct {
 		time time.Duration
@@ -287,11 +318,11 @@ func (b *speedBench) run(t *testing.T, task *speedTask) {
 		}
 		each := b.time(t, task, i, ranges, enough)
 		verdict := ""
-		if err := b.wrong(t, out, want); err != nil {
+		if err := b.wrong(t, out, want, allowed); err != nil {
 			verdict = " WRONG"
 			t.Errorf("%s %s: %v", task.dtype, s, err)
 		}
-		text := fmt.Sprintf("%-8s %5dx%d n=%d %-6s %8.1f us %6.0f GB/s  lanes=%-3d cols=%d  %s%s", task.dtype, task.n, b.depth, task.rows, map[bool]string{true: "bytes", false: "floats"}[task.bytes],
+		text := fmt.Sprintf("%-8s %5dx%d n=%d %-6s %8.1f us %6.0f GB/s  lanes=%-3d cols=%d  %s%s", task.dtype, task.n, b.depth, task.rows, task.kind(),
 			each.Seconds()*1e6, float64(size)/each.Seconds()/1e9, s.LanesPerRow, s.ThreadN, s, verdict)
 		fmt.Println(text + map[bool]string{true: " (chosen)"}[i == 0])
 		if verdict == "" {
@@ -330,9 +361,9 @@ func (task *speedTask) repeated(times int) []byte {
 	return out
 }
 
-// inputs returns what the other bindings hold, and the results of every row
-// by the distinct columns.
-func (task *speedTask) inputs(t *testing.T, depth int) (in map[string][]byte, want []float64) {
+// inputs returns what the other bindings hold, the results of every row by the
+// distinct columns, and how much of an error each may have.
+func (task *speedTask) inputs(t *testing.T, depth int) (in map[string][]byte, want, allowed []float64) {
 	r := rand.New(rand.NewPCG(3, 4))
 	in = map[string][]byte{}
 	var a tensor
@@ -349,24 +380,39 @@ func (task *speedTask) inputs(t *testing.T, depth int) (in map[string][]byte, wa
 	}
 	for row := range task.rows {
 		for col := range distinctRows {
-			sum := 0.0
+			sum, squares := 0.0, 0.0
 			for i := range depth {
-				sum += a.values[row*depth+i] * task.weights.values[col*depth+i]
+				product := a.values[row*depth+i] * task.weights.values[col*depth+i]
+				sum += product
+				squares += product * product
 			}
 			want = append(want, sum)
+			if task.rounds {
+				allowed = append(allowed, roundedError*math.Sqrt(squares))
+			} else {
+				allowed = append(allowed, 1e-3*(1+math.Abs(sum)))
+			}
 		}
 	}
-	return in, want
+	return in, want, allowed
 }
+
+// roundedError is six standard deviations of the error that rounding rows to
+// bytes makes, of what a sum would be at random signs.
+const roundedError = 6 * 4e-3
 
 // timedRuns is how many dispatches a median is of.
 const timedRuns = 16
 
 // time returns the median time of a dispatch; one that takes longer than enough
 // is only looked at.
-func (b *speedBench) time(t *testing.T, task *speedTask, i int, ranges []vk.BufferRange, enough time.Duration) time.Duration {
+func (b *speedBench) time(t *testing.T, task *speedTask, i int, ranges [][]vk.BufferRange, enough time.Duration) time.Duration {
 	defer task.pipelines[i].Close()
-	bindings, err := b.dev.NewBindings([]vk.BindingSet{{Name: task.k.Name, Buffers: ranges}})
+	var sets []vk.BindingSet
+	for _, r := range ranges {
+		sets = append(sets, vk.BindingSet{Name: task.k.Name, Buffers: r})
+	}
+	bindings, err := b.dev.NewBindings(sets)
 	check(t, err)
 	defer bindings.Close()
 	stamps, err := b.dev.NewTimestamps(timedRuns + 1)
@@ -377,9 +423,9 @@ func (b *speedBench) time(t *testing.T, task *speedTask, i int, ranges []vk.Buff
 	list := b.dev.NewCommandList()
 	list.ResetTimestamps(stamps)
 	list.BindPipeline(task.pipelines[i])
-	list.Bind(bindings, 0)
 	list.Timestamp(stamps, 0)
 	for run := range timedRuns {
+		list.Bind(bindings, run%len(ranges))
 		list.Dispatch(grid[0], grid[1], grid[2])
 		list.Barrier(vk.StageCompute, vk.StageCompute)
 		list.Timestamp(stamps, run+1)
@@ -419,13 +465,14 @@ func medianGap(t *testing.T, stamps *vk.Timestamps) time.Duration {
 }
 
 // wrong returns an error where results are not what they should be.
-func (b *speedBench) wrong(t *testing.T, out *vk.Buffer, want []float64) error {
+func (b *speedBench) wrong(t *testing.T, out *vk.Buffer, want, allowed []float64) error {
 	raw := make([]byte, out.Size())
 	check(t, b.dev.Download(context.Background(), raw, out, 0))
 	got := make([]float64, len(raw)/4)
 	ir.DecodeFloats(got, ir.F32, raw)
 	for i, g := range got {
-		if want := want[i/b.n*distinctRows+i%b.n%distinctRows]; !(math.Abs(g-want) <= 1e-3*(1+math.Abs(want))) {
+		at := i/b.n*distinctRows + i%b.n%distinctRows
+		if want := want[at]; !(math.Abs(g-want) <= allowed[at]) {
 			return fmt.Errorf("row %d, column %d is %g, want %g", i/b.n, i%b.n, g, want)
 		}
 	}

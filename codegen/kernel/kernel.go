@@ -136,6 +136,9 @@ type Product struct {
 	Operands ir.DType
 	// HalfSums says that sums may be rounded to f16, too.
 	HalfSums bool
+	// ByteRows says that A may be rounded to bytes, with a scale for every 32
+	// neighbours along the contraction.
+	ByteRows bool
 	// BF16x3 says that the f32 operands may count as sums of two bf16, and the
 	// product of the lesser two of those may be left out.
 	BF16x3 bool
@@ -338,6 +341,9 @@ func (p Product) operandNote() string {
 	}
 	if p.BF16x3 {
 		note += " in bf16x3"
+	}
+	if p.ByteRows {
+		note += ", rows in bytes"
 	}
 	return note
 }

@@ -42,7 +42,9 @@ type Schedule struct {
 	Vec       int     `json:"vec"`       // neighbouring elements per invocation and load
 
 	// Turns is how many points along an outer axis an invocation of a map takes
-	// one after another, sharing what does not depend on that; 0 is 1.
+	// one after another, sharing what does not depend on that; 0 is 1. Of matvec,
+	// it is how many times a workgroup takes its columns of a moment, keeping what
+	// it meets of the rows in registers; 0 keeps nothing.
 	Turns int `json:"turns,omitempty"`
 
 	// Row kernels.
@@ -93,6 +95,9 @@ type Schedule struct {
 	// StageRows, of matvec over blocks, says that rows of A pass through shared
 	// memory, from where lanes that take long runs read them as fast as short ones.
 	StageRows bool `json:"stage_rows,omitempty"`
+	// RoundRows, of matvec over blocks, says that rows of floats, which may be
+	// rounded to bytes, are as they are read.
+	RoundRows bool `json:"round_rows,omitempty"`
 
 	Subgroup int `json:"subgroup,omitempty"` // subgroup size relied on; 0 uses shared memory only
 }
@@ -143,6 +148,12 @@ func (s Schedule) String() string {
 		}
 		if s.StageRows {
 			t += " staged"
+		}
+		if s.Turns > 0 {
+			t += fmt.Sprintf(" turns=%d", s.Turns)
+		}
+		if s.RoundRows {
+			t += " rounds"
 		}
 	}
 	switch s.Variant {

@@ -11,6 +11,9 @@ type blockTuning struct {
 	tiles  kernel.Layout // where only products of many rows read the blocks
 	floats blockVecs     // by rows of floats
 	bytes  blockVecs     // by rows of bytes; none says that those are no faster
+	// held and rounded are other ways for one row: of floats, and of floats that
+	// may be rounded to bytes; none if their run is 0.
+	held, rounded heldVec
 	// bytesFrom is how many rows must be bytes to be faster.
 	bytesFrom int64
 }
@@ -99,8 +102,11 @@ func Layout(t ir.DType, readers []*kernel.Kernel, caps Caps) kernel.Layout {
 }
 
 // WantsBytes reports whether so many rows multiply blocks faster as bytes than
-// as floats.
+// as floats, and not as floats that the product itself rounds to bytes.
 func WantsBytes(t ir.DType, rows ir.Dim, caps Caps) bool {
 	b := classOf(caps).tune(caps).blocks[t]
+	if rows.Max() == 1 && b.rounded.run > 0 {
+		return false
+	}
 	return caps.Features.IntegerDotProduct && rows.Max() <= MaxMatVecRows && rows.Max() >= b.bytesFrom && b.bytes != nil
 }

@@ -178,6 +178,9 @@ func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		if err := checkMatVec(k, s); err != nil {
 			return err
 		}
+		if err := checkHeld(k, s, caps); err != nil {
+			return err
+		}
 	case kernel.VarCoopMat:
 		if err := checkCoopMat(k, s, caps); err != nil {
 			return err
@@ -297,10 +300,12 @@ func checkMatVec(k *kernel.Kernel, s kernel.Schedule) error {
 		return fmt.Errorf("rows pass through shared memory only where they are floats that meet blocks, 16 elements at least and not ahead")
 	case s.Tables && tableBytes(k) == 0:
 		return fmt.Errorf("there is no codebook to copy to shared memory")
-	case !powerOfTwo(s.LanesPerRow):
-		return fmt.Errorf("%d lanes per sum, want a power of two", s.LanesPerRow)
-	case s.Workgroup != s.TileN/s.ThreadN*s.LanesPerRow:
-		return fmt.Errorf("the tile takes %d invocations", s.TileN/s.ThreadN*s.LanesPerRow)
+	case s.LanesPerRow < 1 || !powerOfTwo(s.LanesPerRow) && s.Subgroup == 0:
+		return fmt.Errorf("%d lanes per sum, want a power of two or a number of subgroups", s.LanesPerRow)
+	case s.Turns < 0 || s.TileN%(s.ThreadN*max(s.Turns, 1)) != 0:
+		return fmt.Errorf("%d turns do not divide the tile", s.Turns)
+	case s.Workgroup != s.TileN/s.ThreadN/max(s.Turns, 1)*s.LanesPerRow:
+		return fmt.Errorf("the tile takes %d invocations", s.TileN/s.ThreadN/max(s.Turns, 1)*s.LanesPerRow)
 	case s.Subgroup > 0 && s.LanesPerRow%s.Subgroup != 0:
 		return fmt.Errorf("%d lanes per sum are no whole number of subgroups of %d", s.LanesPerRow, s.Subgroup)
 	}

@@ -274,6 +274,11 @@ func matVecShared(k *kernel.Kernel, s kernel.Schedule) int {
 	if s.Tables {
 		n += tableBytes(k)
 	}
+	n += 16 * HeldTile(k, s)
+	if s.RoundRows && HoldsRows(k, s) {
+		a, _ := operands(k)
+		n += a * s.TileM * int(k.Fold.Add) / RoundedGroup * (RoundedGroup + 4)
+	}
 	if s.StageRows {
 		a, _ := operands(k)
 		n += a * s.TileM * s.LanesPerRow * s.TileK * 4

@@ -169,7 +169,7 @@ func (t tuning) matVecs(k *kernel.Kernel) []Candidate {
 	if sh.M > MaxMatVecRows {
 		return nil
 	}
-	var all []Candidate
+	all := t.heldVecs(k, sh)
 	v := t.fewRows(k, sh)
 	most := max(t.vecWorkgroup, v.lanes, v.workgroup)
 	for wg := most; wg >= smallest; wg /= 2 {

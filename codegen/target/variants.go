@@ -230,6 +230,32 @@ func matVecSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 			}
 		}
 	}
+	return append(all, heldSpace(k, sh, caps)...)
+}
+
+// heldSpace lists the ways of a product that holds its rows.
+func heldSpace(k *kernel.Kernel, sh matShape, caps Caps) []kernel.Schedule {
+	subgroup := subgroupOf(caps)
+	if blocksOf(k) == ir.Invalid || subgroup == 0 {
+		return nil
+	}
+	var all []kernel.Schedule
+	for _, r := range blockReadings(k, caps) {
+		lanes := heldLanes(sh.K, r.TileK, subgroup)
+		for cols := range doublings(1, 16) {
+			for turns := range doublings(1, 32) {
+				s := matVecSchedule(sh, lanes, cols*turns, cols, lanes, subgroup)
+				s.Turns, s.TileK, s.Subnormals, s.Tables = turns, r.TileK, r.Subnormals, r.Tables
+				if r.Ahead > 1 || r.StageRows {
+					continue
+				}
+				all = append(all, s)
+				if s.RoundRows, s.Subnormals = true, false; roundable(k) {
+					all = append(all, s)
+				}
+			}
+		}
+	}
 	return all
 }
 

@@ -54,16 +54,16 @@ void main() {
 
     [[unroll]] for (uint i = 0u; i < 2u; ++i) {
         acc0[i] += subgroupShuffleXor(acc0[i], 32u);
-        acc1[i] += subgroupShuffleXor(acc1[i], 32u);
         acc0[i] += subgroupShuffleXor(acc0[i], 16u);
-        acc1[i] += subgroupShuffleXor(acc1[i], 16u);
         acc0[i] += subgroupShuffleXor(acc0[i], 8u);
-        acc1[i] += subgroupShuffleXor(acc1[i], 8u);
         acc0[i] += subgroupShuffleXor(acc0[i], 4u);
-        acc1[i] += subgroupShuffleXor(acc1[i], 4u);
         acc0[i] += subgroupShuffleXor(acc0[i], 2u);
-        acc1[i] += subgroupShuffleXor(acc1[i], 2u);
         acc0[i] += subgroupShuffleXor(acc0[i], 1u);
+        acc1[i] += subgroupShuffleXor(acc1[i], 32u);
+        acc1[i] += subgroupShuffleXor(acc1[i], 16u);
+        acc1[i] += subgroupShuffleXor(acc1[i], 8u);
+        acc1[i] += subgroupShuffleXor(acc1[i], 4u);
+        acc1[i] += subgroupShuffleXor(acc1[i], 2u);
         acc1[i] += subgroupShuffleXor(acc1[i], 1u);
         if (gl_SubgroupInvocationID == 0u) {
             partial0[i * 2u + group] = acc0[i];

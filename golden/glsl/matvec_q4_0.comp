@@ -88,15 +88,20 @@ void main() {
         }
     }
 
-    [[unroll]] for (uint j = 0u; j < 8u; ++j) {
-        acc[j] += subgroupShuffleXor(acc[j], 16u);
-        acc[j] += subgroupShuffleXor(acc[j], 8u);
-        acc[j] += subgroupShuffleXor(acc[j], 4u);
-        acc[j] += subgroupShuffleXor(acc[j], 2u);
-        acc[j] += subgroupShuffleXor(acc[j], 1u);
-        if (gl_SubgroupInvocationID == 0u) {
-            partial[part / 32u * 17u + (group * 8u + j)] = acc[j];
-        }
+    bool upper16 = (gl_SubgroupInvocationID & 16u) != 0u;
+    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+        acc[j] = (upper16 ? acc[j + 4u] : acc[j]) + subgroupShuffleXor(upper16 ? acc[j] : acc[j + 4u], 16u);
+    }
+    bool upper8 = (gl_SubgroupInvocationID & 8u) != 0u;
+    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+        acc[j] = (upper8 ? acc[j + 2u] : acc[j]) + subgroupShuffleXor(upper8 ? acc[j] : acc[j + 2u], 8u);
+    }
+    bool upper4 = (gl_SubgroupInvocationID & 4u) != 0u;
+    acc[0u] = (upper4 ? acc[1u] : acc[0u]) + subgroupShuffleXor(upper4 ? acc[0u] : acc[1u], 4u);
+    acc[0u] += subgroupShuffleXor(acc[0u], 2u);
+    acc[0u] += subgroupShuffleXor(acc[0u], 1u);
+    if (gl_SubgroupInvocationID % 4u == 0u) {
+        partial[part / 32u * 17u + (group * 8u + gl_SubgroupInvocationID / 4u)] = acc[0u];
     }
     barrier();
 

@@ -1438,13 +1438,12 @@ void main() {
         }
     }
 
-    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-        acc[j] += subgroupShuffleXor(acc[j], 4u);
-        acc[j] += subgroupShuffleXor(acc[j], 2u);
-        acc[j] += subgroupShuffleXor(acc[j], 1u);
-        if (gl_SubgroupInvocationID == 0u) {
-            partial[group * 2u + j] = acc[j];
-        }
+    bool upper4 = (gl_SubgroupInvocationID & 4u) != 0u;
+    acc[0u] = (upper4 ? acc[1u] : acc[0u]) + subgroupShuffleXor(upper4 ? acc[0u] : acc[1u], 4u);
+    acc[0u] += subgroupShuffleXor(acc[0u], 2u);
+    acc[0u] += subgroupShuffleXor(acc[0u], 1u);
+    if (gl_SubgroupInvocationID % 4u == 0u) {
+        partial[group * 2u + gl_SubgroupInvocationID / 4u] = acc[0u];
     }
     barrier();
 

@@ -1566,15 +1566,14 @@ void main() {
         }
     }
 
-    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-        acc[j] += subgroupShuffleXor(acc[j], 16u);
-        acc[j] += subgroupShuffleXor(acc[j], 8u);
-        acc[j] += subgroupShuffleXor(acc[j], 4u);
-        acc[j] += subgroupShuffleXor(acc[j], 2u);
-        acc[j] += subgroupShuffleXor(acc[j], 1u);
-        if (gl_SubgroupInvocationID == 0u) {
-            partial[group * 2u + j] = acc[j];
-        }
+    bool upper16 = (gl_SubgroupInvocationID & 16u) != 0u;
+    acc[0u] = (upper16 ? acc[1u] : acc[0u]) + subgroupShuffleXor(upper16 ? acc[0u] : acc[1u], 16u);
+    acc[0u] += subgroupShuffleXor(acc[0u], 8u);
+    acc[0u] += subgroupShuffleXor(acc[0u], 4u);
+    acc[0u] += subgroupShuffleXor(acc[0u], 2u);
+    acc[0u] += subgroupShuffleXor(acc[0u], 1u);
+    if (gl_SubgroupInvocationID % 16u == 0u) {
+        partial[group * 2u + gl_SubgroupInvocationID / 16u] = acc[0u];
     }
     barrier();
 

@@ -1,0 +1,320 @@
+package glsl
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/target"
+)
+
+// heldRows are the runs of A that an invocation meets the blocks of all its
+// columns with. They stay in registers while the columns take turns, so that
+// nothing but B is read then.
+type heldRows struct {
+	run   blockRun
+	steps []heldStep
+	asks  bool // what columns have is asked for a turn ahead
+}
+
+// heldStep is one run along the contraction.
+type heldStep struct {
+	inside string // whether there is such a run, where it is in question
+	strips []strip
+}
+
+// takeTurns computes the columns of a workgroup some at a time, one after
+// another.
+func (v *matVec) takeTurns() {
+	s := v.s
+	if s.Tables {
+		v.shareTables()
+	}
+	run, blocks := v.blockRun()
+	var held *heldRows
+	if blocks && target.HoldsRows(v.k, s) {
+		held = v.holdRows(run)
+	} else { // as floats, from memory
+		s.RoundRows, s.TileK = false, 0
+		v.s.RoundRows, v.sharedBytes = false, target.SharedBytes(v.k, s)
+		run, blocks = v.blockRun()
+	}
+	v.line("")
+	v.turn = v.loop("turn", primary("0u"), uintLit(int64(s.TileN)), v.groups*s.ThreadN)
+	if held != nil && held.asks {
+		v.startFromAsked(held)
+	} else {
+		v.declareSums(s.ThreadM * s.ThreadN)
+	}
+	if held != nil {
+		v.accumulateHeld(held)
+	} else {
+		v.accumulateAny(run, blocks)
+	}
+	shared := v.shareParts()
+	v.close()
+	v.turn = text{}
+	v.meet(shared)
+}
+
+// holdRows reads the runs that an invocation meets of all rows.
+func (v *matVec) holdRows(r blockRun) *heldRows {
+	v.prepareBlocks(r)
+	v.line("")
+	held := &heldRows{run: r}
+	v.placeHeld(held)
+	if held.asks = v.s.Ahead > 1 && r.f.levels == ""; held.asks {
+		v.line("uint nothing = gl_NumWorkGroups.x >> 31; // 0, for all that a compiler knows")
+		v.line("uint asked%s;", arraySize(v.s.ThreadN))
+		v.turn = primary("0u")
+		v.askFor(held)
+	}
+	if r.rounds {
+		v.roundRows()
+	}
+	if tile := target.HeldTile(v.k, v.s); tile > 0 {
+		v.holdThroughTile(held, tile)
+		return held
+	}
+	held.each(func(s *strip) { s.rows, s.sums, s.scales = v.readRowStrips(r, s.k) })
+	return held
+}
+
+// askFor reads something of what the columns of a turn have in every place, so
+// that the rest is near when it is needed.
+func (v *matVec) askFor(held *heldRows) {
+	v.repeat("j", v.s.ThreadN, func(j text) {
+		col := primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN)))
+		v.bindAxis(v.col, col)
+		var words []string
+		for _, step := range held.steps {
+			s := step.strips[0]
+			for _, o := range v.b {
+				at := primary(v.variable("uint", "at", v.blockOf(o, s.block)))
+				words = append(words, call("quants_"+v.blockBuffer(o).base, v.quadArgs(held.run, at, s, primary("0u"))...).s)
+			}
+		}
+		v.line("%s = %s;", elementOf("asked", v.s.ThreadN, j).s, strings.Join(words, " ^ "))
+	})
+}
+
+// startFromAsked declares the sums of a turn, which begin with nothing of what
+// was asked for before it, and asks for what the next turn needs.
+func (v *matVec) startFromAsked(held *heldRows) {
+	s := v.s
+	v.declareSums(s.ThreadM * s.ThreadN)
+	v.repeat("j", s.ThreadN, func(j text) {
+		v.line("%s = uintBitsToFloat(%s & nothing);", v.sumsAt(j)[0].s, elementOf("asked", s.ThreadN, j).s)
+	})
+	turn := v.turn
+	v.turn = plus(turn, uintLit(int64(v.groups*s.ThreadN)))
+	v.openGuard("if (%s)", binary("<", v.turn, uintLit(int64(s.TileN))).s)
+	v.askFor(held)
+	v.close()
+	v.turn = turn
+}
+
+// placeHeld says where the strips are that an invocation holds.
+func (v *matVec) placeHeld(held *heldRows) {
+	r, lanes := held.run, v.s.LanesPerRow
+	steps, _ := v.k.Fold.Quo(int64(r.elems))
+	for first := int64(0); first < steps.Add; first += int64(lanes) {
+		step := plus(v.part, uintLit(first))
+		h := heldStep{}
+		if first+int64(lanes) > steps.Add {
+			step = primary(v.variable("uint", "step", step))
+			h.inside = v.variable("bool", "inside", binary("<", step, uintLit(steps.Add)))
+			step = call("min", step, uintLit(steps.Add-1))
+		}
+		block, e, k := v.placeStep(r, v.named("step", step), int(steps.Add))
+		for p := range r.strips {
+			at := uintLit(int64(p * r.f.stride))
+			h.strips = append(h.strips, strip{block: block, e: e, at: at, p: uintLit(int64(p)), k: plus(k, at)})
+		}
+		held.steps = append(held.steps, h)
+	}
+}
+
+// each calls do for every strip.
+func (h *heldRows) each(do func(*strip)) {
+	for i := range h.steps {
+		for j := range h.steps[i].strips {
+			do(&h.steps[i].strips[j])
+		}
+	}
+}
+
+// holdThroughTile reads the strips by way of shared memory, which takes that many
+// quads at a time: neighbours then read neighbouring quads of the rows, all of
+// theirs before the first is passed on. Strips are far apart: 57 KB read as such
+// by every workgroup took 6 us on an H100.
+func (v *matVec) holdThroughTile(held *heldRows, tile int) {
+	s, r := v.s, held.run
+	held.each(func(st *strip) {
+		st.rows, st.sums = map[*matOperand]string{}, map[*matOperand]string{}
+		for _, o := range v.a {
+			st.rows[o], st.sums[o] = v.declareStrip(r, o)
+		}
+	})
+	array := v.share("vec4", "tile", tile)
+	quads, share := int(v.k.Fold.Add)/4, tile/s.Workgroup
+	for _, o := range v.a {
+		v.repeat("i", s.ThreadM, func(i text) {
+			tiles := (quads + tile - 1) / tile
+			own, each := v.readQuads(o, i, quads, tiles*share)
+			v.repeat("c", tiles, func(c text) {
+				v.repeat("q", share, func(q text) {
+					place := primary(v.variable("uint", "place", plus(v.self, times(q, s.Workgroup))))
+					v.line("%s[%s] = %s;", array, spread(place).s, elementOf(own, each, plus(times(c, share), q)).s)
+				})
+				v.line("barrier();")
+				held.each(func(st *strip) { v.takeStrip(r, o, st, array, i, c, tile) })
+				v.line("barrier();")
+			})
+		})
+	}
+}
+
+// takeStrip takes a strip of row i of an A from tile number c, if it is there.
+func (v *matVec) takeStrip(r blockRun, o *matOperand, st *strip, array string, i, c text, tile int) {
+	first := binary("/", st.k, uintLit(4))
+	v.openGuard("if (%s)", binary("==", binary("/", first, uintLit(int64(tile))), c).s)
+	at := primary(v.variable("uint", "at", binary("%", first, uintLit(int64(tile)))))
+	v.repeat("t", r.quads, func(t text) {
+		x := elementOf(st.rows[o], v.s.ThreadM*r.quads, plus(times(i, r.quads), t))
+		v.line("%s = %s[%s];", x.s, array, spread(within(at, t)).s)
+		if sum := st.sums[o]; sum != "" {
+			v.line("%s += dot(%s, vec4(1.0));", elementOf(sum, v.s.ThreadM, i).s, x.s)
+		}
+	})
+	v.close()
+}
+
+// accumulateHeld is accumulateBlocks with rows that are in registers.
+func (v *matVec) accumulateHeld(held *heldRows) {
+	v.line("")
+	v.repeat("j", v.s.ThreadN, func(j text) {
+		col := primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN)))
+		v.bindAxis(v.col, col)
+		for _, step := range held.steps {
+			if step.inside != "" {
+				v.openGuard("if (%s)", step.inside)
+			} else {
+				v.openScope()
+			}
+			for _, s := range step.strips {
+				s.j = j
+				v.openScope()
+				v.addStrip(held.run, s)
+				v.close()
+			}
+			v.close()
+		}
+	})
+}
+
+// readRowStrips reads every row of all A along a strip.
+func (v *matVec) readRowStrips(r blockRun, k text) (rows, sums, scales map[*matOperand]string) {
+	rows, sums, scales = map[*matOperand]string{}, map[*matOperand]string{}, map[*matOperand]string{}
+	for _, o := range v.a {
+		switch {
+		case r.rounds:
+			rows[o], sums[o], scales[o] = v.readRounded(r, o, k)
+		case r.ints:
+			rows[o], sums[o], scales[o] = v.readIntStrip(r, o, k)
+		default:
+			rows[o], sums[o] = v.readStrip(r, o, k)
+		}
+	}
+	return rows, sums, scales
+}
+
+// roundedRows are rows of A in shared memory, as bytes with a scale for every
+// group of them.
+type roundedRows struct {
+	bytes, scales string // arrays of sixteen bytes, and of floats, row after row
+}
+
+// roundRows rounds all rows to bytes, groups of byteGroup to 255 steps of the
+// largest of their elements. Neighbours read neighbouring quads, all of theirs
+// before they round the first.
+func (v *matVec) roundRows() {
+	s, depth := v.s, int(v.k.Fold.Add)
+	quads := depth / 4
+	v.rounded = map[*matOperand]roundedRows{}
+	for _, o := range v.a {
+		rows := roundedRows{v.share("uvec4", o.name+"_bytes", s.ThreadM*quads/4), v.share("float", o.name+"_scales", s.ThreadM*depth/byteGroup)}
+		v.rounded[o] = rows
+		v.repeat("i", s.ThreadM, func(i text) {
+			own, each := v.readQuads(o, i, quads, 1)
+			v.eachQuad(quads, func(q, n text) {
+				v.roundQuad(rows, elementOf(own, each, q).s, n, plus(times(i, quads), n))
+			})
+		})
+	}
+	v.line("barrier();")
+}
+
+// roundQuad rounds quad n of a row, which is x, and leaves it as the word at a
+// place of the bytes. The lanes of a group find its largest element together, as
+// bits, of which those of NaN are the largest.
+func (v *matVec) roundQuad(rows roundedRows, x string, n, place text) {
+	perGroup := byteGroup / 4
+	size := v.variable("uvec4", "size", binary("&", call("floatBitsToUint", primary(x)), primary("0x7fffffffu")))
+	top := v.variable("uint", "top", primary(fmt.Sprintf("max(max(%s.x, %s.y), max(%s.z, %s.w))", size, size, size, size)))
+	for mask := 1; mask < perGroup; mask *= 2 {
+		v.line("%s = max(%s, subgroupShuffleXor(%s, %du));", top, top, top, mask)
+	}
+	largest := v.variable("float", "largest", call("uintBitsToFloat", primary(top)))
+	steps := v.variable("float", "steps", primary(fmt.Sprintf("%s > 0.0 ? 127.0 / %s : 0.0", largest, largest)))
+	v.line("%s[%s][%s] = round_bytes(%s * %s);", rows.bytes, binary("/", place, uintLit(4)).s, binary("%", place, uintLit(4)).s, x, steps)
+	v.openGuard("if (%s)", binary("==", binary("%", n, uintLit(int64(perGroup))), primary("0u")).s)
+	v.line("%s[%s] = %s * %s;", rows.scales, binary("/", place, uintLit(int64(perGroup))).s, largest, finiteLit(float64(float32(1.0/127)), 32, "").s)
+	v.close()
+}
+
+// readQuads reads the quads of row i of an A, every invocation its share of them,
+// to an array of so many, at least room.
+func (v *matVec) readQuads(o *matOperand, i text, quads, room int) (own string, each int) {
+	each = max((quads+v.s.Workgroup-1)/v.s.Workgroup, room)
+	own = v.fresh(v.scope, "own")
+	v.line("vec4 %s%s;", own, arraySize(each))
+	v.bindRow(i)
+	v.eachQuad(quads, func(q, n text) { v.line("%s = %s;", elementOf(own, each, q).s, v.quad(o, times(n, 4), true).s) })
+	return own, each
+}
+
+// eachQuad writes body for every quad of a row that is an invocation's: its own
+// number q, and n of the row.
+func (v *matVec) eachQuad(quads int, body func(q, n text)) {
+	lanes := v.s.Workgroup
+	v.repeat("q", (quads+lanes-1)/lanes, func(q text) {
+		n := primary(v.variable("uint", "n", plus(v.self, times(q, lanes))))
+		if quads%lanes != 0 {
+			v.openGuard("if (%s)", binary("<", n, uintLit(int64(quads))).s)
+		} else {
+			v.openScope()
+		}
+		body(q, n)
+		v.close()
+	})
+}
+
+// readRounded is readIntStrip of rows that roundRows has rounded.
+func (v *matVec) readRounded(r blockRun, o *matOperand, k text) (rows, sums, scales string) {
+	s, depth := v.s, int(v.k.Fold.Add)
+	from := v.rounded[o]
+	rows, sums, scales = v.declareIntStrip(r, o)
+	v.repeat("i", s.ThreadM, func(i text) {
+		group := plus(times(i, depth/byteGroup), binary("/", k, uintLit(byteGroup)))
+		v.line("%s = %s[%s];", elementOf(scales, s.ThreadM, i).s, from.scales, group.s)
+		v.startIntSum(sums, i)
+		first := v.named("word", plus(times(i, depth/4), binary("/", k, uintLit(4))))
+		v.repeat("t", r.quads, func(t text) {
+			x := elementOf(rows, s.ThreadM*r.quads, plus(times(i, r.quads), t))
+			word := primary(v.variable("uint", "word", plus(first, t)))
+			v.line("%s = int(%s[%s / 4u][%s %% 4u]);", x.s, from.bytes, word.s, word.s)
+			v.addIntSum(sums, i, x)
+		})
+	})
+	return rows, sums, scales
+}

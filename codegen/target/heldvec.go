@@ -1,0 +1,142 @@
+package target
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// heldVec is how products of one row read blocks where the invocations of a
+// workgroup share the whole row, keep what they have of it in registers, and let
+// columns take turns: nothing but the blocks is read then, and floats are rounded
+// to bytes once where they may be.
+type heldVec struct {
+	run        int // elements that an invocation takes at once
+	columns    int // of a turn
+	resident   int // invocations of a core that share the columns
+	subnormals bool
+	tables     bool
+}
+
+// maxHeldLanes is how many invocations share a row at most, and maxHeldColumns
+// how many columns they take in all their turns, whose sums are in shared memory.
+const maxHeldLanes, maxHeldColumns = 512, 512
+
+// heldVec returns how a product of few rows holds them, if its format has such a
+// way; rounds says that rows become bytes.
+func (t tuning) heldVec(k *kernel.Kernel, sh matShape) (v heldVec, rounds, ok bool) {
+	b := t.blocks[blocksOf(k)]
+	if rounds = roundable(k) && b.rounded.run > 0; rounds {
+		v = b.rounded
+	} else {
+		v = b.held
+	}
+	return v, rounds, v.run > 0 && sh.M == 1 && t.subgroup > 0 && !readsBytes(k) && FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1)
+}
+
+// heldVecs is the schedule of a product that holds its row, if there is one.
+func (t tuning) heldVecs(k *kernel.Kernel, sh matShape) []Candidate {
+	v, rounds, ok := t.heldVec(k, sh)
+	if !ok {
+		return nil
+	}
+	lanes := heldLanes(sh.K, v.run, t.subgroup)
+	groups := max(t.fill/2*int64(v.resident)/int64(lanes), 1) // that run at a time
+	cols := v.columns
+	for cols > 1 && sh.Batch*ceilDiv(sh.N, int64(cols)) < t.fill/2 {
+		cols /= 2 // rather than leave cores idle
+	}
+	turns := int(min(max(ceilDiv(sh.Batch*sh.N, int64(cols)*groups), 1), int64(maxHeldColumns/cols)))
+	s := matVecSchedule(sh, lanes, cols*turns, cols, lanes, t.subgroup)
+	s.Turns, s.TileK, s.Subnormals, s.Tables, s.RoundRows = turns, v.run, v.subnormals && !rounds, v.tables, rounds
+	if !HoldsRows(k, s) {
+		return nil
+	}
+	reason := "1 row: held in registers while columns take turns"
+	if rounds {
+		reason += ", as bytes"
+	}
+	return []Candidate{{s, fmt.Sprintf("%s, %d", reason, turns)}}
+}
+
+// heldLanes is how many invocations share a row of depth elements in runs: as
+// many as runs, or an equal part of them.
+func heldLanes(depth int64, run, subgroup int) int {
+	runs := ceilDiv(depth, int64(run))
+	steps := ceilDiv(runs, maxHeldLanes)
+	return roundUp(int(ceilDiv(runs, steps)), subgroup)
+}
+
+// HoldsRows reports whether the invocations of a matvec over blocks can keep
+// what they meet of the rows in registers while columns take turns.
+func HoldsRows(k *kernel.Kernel, s kernel.Schedule) bool {
+	if !k.Fold.IsStatic() || s.TileK == 0 || s.TileM > maxHeldRows && !s.RoundRows && !readsBytes(k) {
+		return false
+	}
+	a, _ := operands(k)
+	held := ceilDiv(k.Fold.Add, int64(s.LanesPerRow*s.TileK)) * int64(s.TileK*s.TileM*a)
+	if s.RoundRows || readsBytes(k) {
+		held /= 4
+	}
+	return held <= maxHeldRegisters
+}
+
+// HeldTile is how many quads of a row pass through shared memory at a time on
+// their way into the registers that hold them, 0 for none: a share of as many for
+// every invocation, and whole blocks.
+func HeldTile(k *kernel.Kernel, s kernel.Schedule) int {
+	const most = 16 << 10 / 16
+	if s.Turns == 0 || s.RoundRows || blocksOf(k) == ir.Invalid || readsBytes(k) || !HoldsRows(k, s) {
+		return 0
+	}
+	tile := most / s.Workgroup * s.Workgroup
+	if whole := roundUp(int(k.Fold.Add)/4, s.Workgroup); whole <= tile {
+		return whole
+	}
+	if tile*4%blocksOf(k).BlockElems() != 0 {
+		return 0
+	}
+	return tile
+}
+
+// maxHeldRegisters is how many registers of an invocation rows may take; from more than
+// maxHeldRows rows of floats on, blocks are decoded whole.
+const maxHeldRegisters, maxHeldRows = 64, 2
+
+// roundable reports whether the rows of a product by blocks may become bytes, and
+// the blocks hold small integers to multiply those by.
+func roundable(k *kernel.Kernel) bool {
+	switch blocksOf(k) {
+	case ir.Invalid, ir.IQ4_NL, ir.IQ4_XS, ir.MXFP4:
+		return false
+	}
+	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.ByteRows })
+}
+
+// checkHeld checks what a matvec whose columns take turns asks for.
+func checkHeld(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
+	switch {
+	case s.Turns == 0 && s.RoundRows:
+		return fmt.Errorf("rows become bytes only where columns take turns")
+	case s.Turns == 0:
+		return nil
+	case s.LanesPerRow < 2 || s.StageRows:
+		return fmt.Errorf("columns take turns only where invocations share sums, and rows do not pass through shared memory all the time")
+	case !s.RoundRows:
+		return nil
+	case !roundable(k):
+		return fmt.Errorf("rows may not become bytes, or what they meet is no blocks of small integers")
+	case !HoldsRows(k, s):
+		return fmt.Errorf("rows that become bytes must be held, and are too long or of no constant length")
+	case s.Subgroup < RoundedGroup/4:
+		return fmt.Errorf("subgroups of %d do not find the largest of %d elements", s.Subgroup, RoundedGroup)
+	case !caps.Features.IntegerDotProduct:
+		return fmt.Errorf("%s has no dot products of bytes", caps.Name)
+	}
+	return nil
+}
+
+// RoundedGroup is how many neighbours share a scale in rows that become bytes.
+const RoundedGroup = 32

@@ -1,0 +1,89 @@
+package target
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// blockMul is a product of rows of f32 by blocks in rows along the contraction.
+func blockMul(m, n, k int, t ir.DType, byteRows bool) *kernel.Kernel {
+	mul := matrixMul(one, ir.D(m), ir.D(n), ir.D(k), ir.F16, true)
+	b, p := kernel.NewBuilder(), mul.Products[0]
+	mul.Bindings[0].DType, mul.Bindings[1].DType, mul.Bindings[2].DType = ir.F32, t, ir.F32
+	mul.Products[0] = kernel.Product{A: b.Load(0, ir.F32, p.A.Index, "a"), B: b.Load(1, t, p.B.Index, "b"), Name: "acc", Operands: ir.F32, ByteRows: byteRows}
+	mul.Stores[0].Value = b.Acc(0, ir.F32, "acc")
+	return mul
+}
+
+func TestHeldLanes(t *testing.T) {
+	for _, c := range []struct {
+		depth int64
+		run   int
+		want  int
+	}{
+		{14336, 32, 448}, {14336, 64, 224}, {4096, 32, 128}, {11008, 32, 352}, {28672, 32, 448}, {53248, 32, 416}, {256, 64, 32}, {1 << 20, 32, 512},
+	} {
+		if got := heldLanes(c.depth, c.run, 32); got != c.want {
+			t.Errorf("%d elements in runs of %d: %d lanes, want %d", c.depth, c.run, got, c.want)
+		}
+	}
+}
+
+// TestHeldCheck refuses what would not hold the rows, or must not round them.
+func TestHeldCheck(t *testing.T) {
+	h100 := profile(t, "nvidia-h100")
+	held := matVecSchedule(matShape{M: 1}, 448, 4*14, 4, 448, 32)
+	held.Turns, held.TileK = 14, 32
+	rounds := held
+	rounds.RoundRows = true
+	with := func(s kernel.Schedule, change func(*kernel.Schedule)) kernel.Schedule {
+		change(&s)
+		return s
+	}
+	slow := h100
+	slow.Features.IntegerDotProduct = false
+	for _, c := range []struct {
+		what string
+		k    *kernel.Kernel
+		s    kernel.Schedule
+		caps Caps
+		want string // in the error, or none
+	}{
+		{"held", blockMul(1, 14336, 14336, ir.Q4_0, false), held, h100, ""},
+		{"rounded", blockMul(1, 14336, 14336, ir.Q4_0, true), rounds, h100, ""},
+		{"turns that do not divide the tile", blockMul(1, 14336, 14336, ir.Q4_0, false), with(held, func(s *kernel.Schedule) { s.Turns = 15 }), h100, "divide"},
+		{"rows that may not be rounded", blockMul(1, 14336, 14336, ir.Q4_0, false), rounds, h100, "may not become bytes"},
+		{"levels of any size", blockMul(1, 14336, 14336, ir.IQ4_NL, true), rounds, h100, "may not become bytes"},
+		{"rows too long", blockMul(1, 128, 1<<20, ir.Q4_0, true), rounds, h100, "too long"},
+		{"no turns", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Turns, s.TileN = 0, 4 }), h100, "take turns"},
+		{"no dot products", blockMul(1, 14336, 14336, ir.Q4_0, true), rounds, slow, "dot products"},
+		{"small subgroups", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Subgroup = 4 }), h100, "subgroup"},
+	} {
+		err := Check(c.k, c.s, c.caps)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: error %v, want one with %q", c.what, err, c.want)
+		}
+	}
+}
+
+// TestHeldTile: rows pass through shared memory in whole blocks, a share for
+// every invocation.
+func TestHeldTile(t *testing.T) {
+	s := matVecSchedule(matShape{M: 1}, 448, 4, 4, 448, 32)
+	s.Turns, s.TileK = 1, 32
+	for _, c := range []struct {
+		depth, lanes int
+		dtype        ir.DType
+		want         int
+	}{
+		{14336, 448, ir.Q4_0, 896}, {14336, 448, ir.Q4_K, 896}, {1024, 32, ir.Q4_K, 256}, {2048, 96, ir.Q4_0, 576}, {11264, 352, ir.Q4_K, 704}, {8448, 288, ir.Q4_K, 0},
+	} {
+		s.Workgroup, s.LanesPerRow = c.lanes, c.lanes
+		if got := HeldTile(blockMul(1, 64, c.depth, c.dtype, false), s); got != c.want {
+			t.Errorf("%d of %s on %d lanes: tile of %d quads, want %d", c.depth, c.dtype, c.lanes, got, c.want)
+		}
+	}
+}
