@@ -164,6 +164,9 @@ func (k *Kernel) tolerance(t ir.DType) ir.Tolerance {
 			add(ir.Tolerance{Sum: true}, epsilon(p.Operands))
 		}
 	}
+	if a := k.Attention; a != nil && a.V.DType == ir.F16 { // matrix units take weights of values in f16
+		add(ir.Tolerance{Sum: true}, epsilon(ir.F16))
+	}
 	if inexact == 0 {
 		return ir.Tolerance{}
 	}

@@ -57,6 +57,8 @@ var nvidia = class{
 			// With f16 sums, 512x4096x14336 in four parts, of the time that the tile above takes
 			// with any: q8_0 0.81, q4_0 0.84, q5_K 0.84, q4_K 0.86; in two 1.5. 4x2 subgroups spill: 3.6.
 			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 256, N: 256, K: 16, Rate: 250, Blocks: true},
+			// silu(512x4096 by q4_0) * another, 11008 columns, us: 552; 256x64x16 of each 664, 64x64x32 971.
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 256, K: 16, Rate: 307, Blocks: true, Products: 2},
 			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 128, K: 32, Rate: 207},
 			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 128, K: 32, Rate: 175},
 			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 32, Rate: 130},

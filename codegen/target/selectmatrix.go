@@ -72,7 +72,9 @@ const minTileN = 32
 func (t tuning) matrixTilesOfOne(k *kernel.Kernel) []matrixTile {
 	if _, bytes := ByteProducts(k); !bytes {
 		blocks := slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return readsBlocks(k, p.B) })
-		return slices.DeleteFunc(slices.Clone(t.matrixTiles), func(tl matrixTile) bool { return tl.Blocks && !blocks })
+		return slices.DeleteFunc(slices.Clone(t.matrixTiles), func(tl matrixTile) bool {
+			return tl.Blocks && !blocks || tl.Products > 0 && tl.Products != len(k.Products)
+		})
 	}
 	if t.byteTiles != nil {
 		return t.byteTiles

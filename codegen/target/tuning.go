@@ -87,7 +87,10 @@ type matrixTile struct {
 	// another. Rate is then that of PerCore workgroups, if it is more than one.
 	Alone   float64
 	PerCore int
-	Blocks  bool // for products by blocks only: nothing was measured of others
+	// Blocks and Products restrict a tile to products by blocks, and to kernels of
+	// so many products: nothing was measured of others.
+	Blocks   bool
+	Products int
 }
 
 // class is a kind of device: which ones belong to it, and how they are tuned.
