@@ -1,19 +1,22 @@
 package passes
 
 import (
+	"slices"
+
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // halveAttention rounds the queries, keys and values of attentions to f16 where
-// the graph allows that and the device wants it.
+// the graph allows that and the device wants it. What only the attention reads is
+// stored so by the kernel that computes it.
 func halveAttention(s *State) error {
 	for i, k := range s.Kernels {
 		if k.Family != kernel.FamilyAttention || !k.Attention.Half {
 			continue
 		}
-		if h := halved(k); s.half != nil && s.half(h) {
-			s.Kernels[i] = h
+		if h := halved(k, nil); s.half != nil && s.half(h) {
+			s.Kernels[i] = halved(k, s.storedHalf(k))
 			continue
 		}
 		exact := *k.Attention
@@ -25,11 +28,52 @@ func halveAttention(s *State) error {
 	return nil
 }
 
-// halved is k with operands of f16. It may round no more than those.
-func halved(k *kernel.Kernel) *kernel.Kernel {
+// storedHalf has kernels store in f16 what k alone reads of them, for one
+// operand. It returns the buffers by binding.
+func (s *State) storedHalf(k *kernel.Kernel) map[int]int {
+	stored := map[int]int{}
+	reads := map[int]map[*kernel.Expr]bool{}
+	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
+		if e.Kind == kernel.ExprLoad {
+			if reads[e.Bind] == nil {
+				reads[e.Bind] = map[*kernel.Expr]bool{}
+			}
+			reads[e.Bind][e] = true
+		}
+	})
+	for _, v := range []*kernel.Expr{k.Attention.Q, k.Attention.K, k.Attention.V} {
+		if v.Kind != kernel.ExprLoad || v.DType != ir.F32 || len(reads[v.Bind]) != 1 || k.Bindings[v.Bind].Write || stored[v.Bind] != 0 {
+			continue
+		}
+		b := k.Bindings[v.Bind]
+		source := s.sourceOf(b.Buffer)
+		if source == nil || s.reads(b.Buffer, map[*kernel.Kernel]bool{k: true}) {
+			continue
+		}
+		b.DType, b.Read, b.Write = ir.F16, false, true
+		c := recast{from: b.Buffer, to: b}
+		c.to.Buffer = s.addPartial(ir.Type{DType: ir.F16, Shape: ir.ShapeOf(int(b.Elems))})
+		*source = c.in(source, false)
+		stored[v.Bind] = c.to.Buffer
+	}
+	return stored
+}
+
+// halved is k with operands of f16, those of the stored bindings read from the
+// buffers where they are that. It may round no more.
+func halved(k *kernel.Kernel, stored map[int]int) *kernel.Kernel {
 	out, a := *k, *k.Attention
+	out.Bindings = slices.Clone(k.Bindings)
+	for bind, buffer := range stored {
+		out.Bindings[bind].DType, out.Bindings[bind].Buffer = ir.F16, buffer
+	}
 	r := kernel.NewRewriter(kernel.Axis)
-	round := func(v *kernel.Expr) *kernel.Expr { return r.Builder.Cast(ir.F16, r.Value(v)) }
+	round := func(v *kernel.Expr) *kernel.Expr {
+		if _, ok := stored[v.Bind]; ok && v.Kind == kernel.ExprLoad {
+			return r.Builder.Load(v.Bind, ir.F16, r.Index(v.Index), v.Hint)
+		}
+		return r.Builder.Cast(ir.F16, r.Value(v))
+	}
 	a.Half, a.Q, a.K, a.V = false, round(a.Q), round(a.K), round(a.V)
 	if a.Mask != nil {
 		a.Mask = r.Value(a.Mask)

@@ -17,7 +17,7 @@ func joinCasts(s *State) error {
 		if !ok {
 			continue
 		}
-		if p := s.sourceOf(c); p != nil {
+		if p := s.sourceOf(c.from); p != nil {
 			drop[k] = true
 			*p = c.in(p, s.reads(c.from, drop))
 		}
@@ -62,17 +62,17 @@ func castOf(k *kernel.Kernel) (recast, bool) {
 	return recast{from: from.Buffer, to: to}, true
 }
 
-// sourceOf returns the kernel that computes all of the buffer that c reads, if
-// it is one that may store several values. What a state is and becomes is left
+// sourceOf returns the kernel that computes all of a buffer, if it is one that
+// may store several values. What a state is and becomes is left
 // alone: kernels store parts of it, and others read what it was before.
-func (s *State) sourceOf(c recast) *kernel.Kernel {
-	if slices.ContainsFunc(s.Graph.Updates(), func(u ir.Update) bool { return u.Value.ID() == c.from || u.State.ID() == c.from }) {
+func (s *State) sourceOf(buffer int) *kernel.Kernel {
+	if slices.ContainsFunc(s.Graph.Updates(), func(u ir.Update) bool { return u.Value.ID() == buffer || u.State.ID() == buffer }) {
 		return nil
 	}
 	var source *kernel.Kernel
 	for _, k := range s.Kernels {
 		for _, b := range k.Bindings {
-			if !b.Write || b.Buffer != c.from {
+			if !b.Write || b.Buffer != buffer {
 				continue
 			}
 			if source != nil || b.Read || k.Custom != nil || k.Guard != nil {
