@@ -574,6 +574,13 @@ uint negate_bytes(uint bytes, uint signs) {
 uint even_signs(uint seven) {
     return seven | (uint(bitCount(seven)) & 1u) << 7;
 }`},
+	{"high_bytes", f32Only, nil, `
+// The products of each byte with a factor up to 255, less their low bytes.
+uvec2 high_bytes(uvec2 bytes, uvec2 factor) {
+    uvec2 even = (bytes & 0x00ff00ffu) * factor;
+    uvec2 odd = (bytes >> 8 & 0x00ff00ffu) * factor;
+    return (even >> 8 & 0x00ff00ffu) | (odd & 0xff00ff00u);
+}`},
 	{"bytes_above_subnormal", f32Only, []string{"bytes_subnormal"}, `
 // Four signed bytes, and 128 more than each, as floats of 2^-24.
 vec4 bytes_above_subnormal(uint bytes) {

@@ -436,7 +436,7 @@ func TestMatMulOnDevice(t *testing.T) {
 	}
 }
 
-var sharedArray = regexp.MustCompile(`(?m)^shared (float|int|uint|vec2|vec4|ivec4|uvec2|uvec4) \w+\[(\d+)\];`)
+var sharedArray = regexp.MustCompile(`(?m)^shared (float|int|uint|vec2|vec4|ivec4|uvec2|uvec4) \w+\[(\d+)\](?:\[(\d+)\])?;`)
 
 // declaredShared adds up the shared memory that a text declares.
 func declaredShared(t *testing.T, source string) int {
@@ -445,6 +445,11 @@ func declaredShared(t *testing.T, source string) int {
 	for _, m := range sharedArray.FindAllStringSubmatch(source, -1) {
 		n, err := strconv.Atoi(m[2])
 		check(t, err)
+		if m[3] != "" {
+			copies, err := strconv.Atoi(m[3])
+			check(t, err)
+			n *= copies
+		}
 		total += n * map[string]int{"float": 4, "int": 4, "uint": 4, "vec2": 8, "uvec2": 8, "vec4": 16, "ivec4": 16, "uvec4": 16}[m[1]]
 	}
 	return total

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
@@ -31,6 +32,7 @@ func TestMatMulGolden(t *testing.T) {
 		{"matmul_dot_i8", "intel-xe", product{m: rows, n: d(1000), k: d(4096), a: ir.I8, b: ir.I8, transB: true, bias: true, operands: ir.I8}},
 		{"matvec_i8", "nvidia-h100", product{m: d(1), n: d(4096), k: d(4096), a: ir.I8, b: ir.I8, transB: true, bias: true, operands: ir.I8}},
 		{"matvec_q4_0", "nvidia-h100", product{m: d(1), n: d(4096), k: d(4096), a: ir.F32, b: ir.Q4_0, transB: true, bias: true}},
+		{"matvec_iq2_xs_octets", "nvidia-h100", product{m: d(1), n: d(4096), k: d(4096), a: ir.I8, b: ir.IQ2_XS, transB: true, bytes: true, layout: kernel.LayoutPlanes}},
 		{"matvec_gated_f16", "amd-rdna3", product{m: d(2), n: d(14336), k: d(4096), a: ir.F32, b: ir.F16, transB: true, gated: true}},
 		{"matvec_columns", "generic", product{batch: []ir.Dim{d(32)}, m: d(1), n: d(128), k: rows, a: ir.F32, b: ir.F32}},
 	}

@@ -31,10 +31,8 @@ func (e *emitter) emitMatVec() {
 	}
 	m.declareSums(s.ThreadM * s.ThreadN)
 	v.placeInvocation()
-	if s.Tables {
-		v.shareTables()
-	}
 	run, blocks := v.blockRun()
+	v.shareTablesOf(run)
 	v.accumulateAny(run, blocks)
 	if s.LanesPerRow == 1 {
 		v.storeOwn()
@@ -66,6 +64,7 @@ type matVec struct {
 	along   bool                        // B lies along the contraction
 	staged  *rowTiles                   // rows in shared memory, or nil
 	rounded map[*matOperand]roundedRows // rows of bytes in shared memory
+	octets  *octetTable                 // in shared memory, or nil
 	turn    text                        // of the columns of this turn, the first; empty where there is one
 }
 
@@ -173,6 +172,16 @@ func (v *matVec) storeOwn() {
 	})
 }
 
+// shareTablesOf leaves in shared memory what a run is decoded by.
+func (v *matVec) shareTablesOf(r blockRun) {
+	switch {
+	case r.octets && v.s.Copies > 0:
+		v.shareOctets(r.dtype)
+	case v.s.Tables && v.s.Copies == 0:
+		v.shareTables()
+	}
+}
+
 // shareTables copies the codebooks to shared memory.
 func (v *matVec) shareTables() {
 	v.sharedTables = map[int]string{}
@@ -193,7 +202,7 @@ func (v *matVec) shareTables() {
 
 // meet adds up the parts of every sum, which are in shared memory, and stores
 // the results, an invocation each.
-func (v *matVec) meet(shared []string) {
+func (v *matVec) meet(shared partials) {
 	s := v.s
 	results, parts := v.partials()
 	v.line("barrier();")
@@ -210,14 +219,14 @@ func (v *matVec) meet(shared []string) {
 	}
 	row := v.named("row", quotient(id, s.TileN, results))
 	col := primary(v.variable("uint", "col", plus(v.col0, remainder(id, s.TileN, results))))
-	sums := make([]text, len(shared))
-	for n, array := range shared {
-		sums[n] = primary(v.variable(v.quads.sum(), numberedName("sum", n, len(shared)), primary(array+"["+id.s+"]")))
+	sums := make([]text, len(v.products))
+	for n := range sums {
+		sums[n] = primary(v.variable(v.quads.sum(), numberedName("sum", n, len(sums)), shared.load(n, id)))
 	}
 	if parts > 1 {
 		p := v.loop("p", uintLit(1), uintLit(int64(parts)), 1)
-		for n, array := range shared {
-			v.line("%s += %s[%s];", sums[n].s, array, plus(times(p, results+1), id).s)
+		for n := range sums {
+			v.line("%s += %s;", sums[n].s, shared.load(n, plus(times(p, results+1), id)).s)
 		}
 		v.close()
 	}
@@ -233,13 +242,10 @@ func (v *matVec) partials() (results, parts int) {
 
 // shareParts leaves the sums of every part in shared memory: rows of results,
 // one longer than they need be, so that parts hit different banks.
-func (v *matVec) shareParts() []string {
+func (v *matVec) shareParts() partials {
 	s := v.s
-	results, parts := v.partials()
-	var shared []string
-	for n := range v.products {
-		shared = append(shared, v.share(v.quads.sum(), numberedName("partial", n, len(v.products)), parts*(results+1)))
-	}
+	results, _ := v.partials()
+	shared := v.newPartials()
 	v.line("")
 	part := quotient(v.part, max(s.Subgroup, 1), s.LanesPerRow)
 	v.repeat("i", s.ThreadM, func(i text) {
@@ -250,7 +256,7 @@ func (v *matVec) shareParts() []string {
 		}
 		v.repeat("j", s.ThreadN, func(j text) {
 			for n, sum := range v.sumsAt(plus(times(i, s.ThreadN), j)) {
-				v.line("%s[%s] = %s;", shared[n], plus(row, v.column(j)).s, sum.s)
+				v.line("%s", shared.store(n, plus(row, v.column(j)), sum))
 			}
 		})
 	})
@@ -260,7 +266,7 @@ func (v *matVec) shareParts() []string {
 // shareFolded adds the sums of row i over a subgroup, and leaves them in shared
 // memory. As long as there are several, each half of the invocations goes on
 // with half of them: eight sums take 9 exchanges, not 40.
-func (v *matVec) shareFolded(i, row text, shared []string) {
+func (v *matVec) shareFolded(i, row text, shared partials) {
 	s := v.s
 	lane := primary("gl_SubgroupInvocationID")
 	at := func(j text) []text { return v.sumsAt(plus(times(i, s.ThreadN), j)) }
@@ -284,7 +290,7 @@ func (v *matVec) shareFolded(i, row text, shared []string) {
 	first := times(quotient(lane, share, s.Subgroup), count)
 	v.repeat("j", count, func(j text) {
 		for n, sum := range at(j) {
-			v.line("%s[%s] = %s;", shared[n], plus(row, v.column(plus(first, j))).s, sum.s)
+			v.line("%s", shared.store(n, plus(row, v.column(plus(first, j))), sum))
 		}
 	})
 	v.close()

@@ -21,6 +21,12 @@ type blockRun struct {
 	joined bool
 	// subnormal says that quants come out 2^-24 times as large as they are.
 	subnormal bool
+	// octets says that eight neighbours, or four of either plane, are decoded at
+	// once, by tables in shared memory.
+	octets bool
+	// less is how many times products with the masks of octets are taken off those
+	// with the octets, in integers, or 0.
+	less int
 	// ints says that A is bytes with a scale for every 32, so that whole strips
 	// are multiplied in integers.
 	ints bool
@@ -43,15 +49,43 @@ func newBlockRun(t ir.DType, want int) blockRun {
 	}
 	r.quads = perPlane * f.planes / r.strips
 	r.elems = 4 * perPlane * f.planes
-	if f.interleaved() && r.elems == f.superblock() && r.elems <= f.run && r.elems <= byteGroup {
+	switch {
+	case !f.interleaved():
+		r.takeStrips(min(want, t.BlockElems()))
+	case r.elems == f.superblock() && r.elems <= f.run && r.elems <= byteGroup:
 		r.joined, r.strips, r.quads = true, 1, r.elems/4
 	}
 	return r
 }
 
+// takeStrips makes the run several strips, one after another: of other scales
+// where it is to be longer than a scale goes, or no longer than bytes of A share
+// theirs.
+func (r *blockRun) takeStrips(want int) {
+	if r.elems == r.f.run {
+		for n := want / r.elems; n > 1; n-- {
+			if r.dtype.BlockElems()%(n*r.elems) == 0 {
+				r.strips, r.elems = n, n*r.elems
+				break
+			}
+		}
+	}
+	if long := 4 * r.quads / byteGroup; long > 1 && 4*r.quads%byteGroup == 0 {
+		r.strips, r.quads = r.strips*long, r.quads/long
+	}
+}
+
 // interleaved reports whether the planes of a quad lie apart and have scales of
 // their own; else they follow each other.
 func (f blockFormat) interleaved() bool { return f.stride > 4 }
+
+// stripStride is how many elements strips begin after one another.
+func (r blockRun) stripStride() int {
+	if r.f.interleaved() {
+		return r.f.stride
+	}
+	return 4 * r.quads
+}
 
 // blockRun returns how to walk over the B operands: they must be blocks of one
 // format, rows of whole blocks along the contraction, as they stand in memory.
@@ -79,9 +113,15 @@ func (v *matVec) blockRun() (run blockRun, ok bool) {
 	}
 	run.rounds = v.s.RoundRows
 	run.ints = run.rounds || v.readsInts(run)
+	if octets, ok := v.withOctets(run); ok {
+		run = octets
+	}
 	run.subnormal = v.s.Subnormals && !run.ints && run.f.levels == ""
 	if run.subnormal && run.f.signed {
-		run.f.bias = 128 // which bytes_above_subnormal adds
+		run.f.bias += 128 // which bytes_above_subnormal adds
+		if run.f.halved {
+			run.f.bias += 128
+		}
 	}
 	return run, whole
 }
@@ -101,7 +141,11 @@ func (v *matVec) accumulateBlocks(r blockRun) {
 // prepareBlocks makes the text have what runs over blocks need.
 func (v *matVec) prepareBlocks(r blockRun) {
 	for _, o := range v.b {
-		v.blockParts(v.blockBuffer(o))
+		if asksForQuads := v.s.Turns > 0 && v.s.Ahead > 1; r.octets && !asksForQuads {
+			v.blockScale(v.blockBuffer(o))
+		} else {
+			v.blockParts(v.blockBuffer(o))
+		}
 	}
 	switch {
 	case r.ints:
@@ -147,7 +191,7 @@ func (v *matVec) addRun(r blockRun, step text, limit int) {
 		return
 	}
 	v.repeat("p", r.strips, func(p text) {
-		at := times(p, r.f.stride)
+		at := times(p, r.stripStride())
 		rows, sums, scales := v.readRowStrips(r, plus(k, at))
 		v.repeat("j", v.s.ThreadN, func(j text) {
 			col := primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN)))
@@ -249,19 +293,28 @@ func (v *matVec) addStrip(r blockRun, s strip) {
 		v.line("%s %s%s;", typ, dots[n], arraySize(v.s.ThreadM))
 		v.repeat("i", v.s.ThreadM, func(i text) { v.line("%s = %s;", elementOf(dots[n], v.s.ThreadM, i).s, zero) })
 		at := primary(v.variable("uint", numberedName("at", n, len(v.products)), v.blockOf(p.b, s.block)))
-		wide := ""
-		if r.wide(b) {
-			wide = v.readWide(r, b, at, s)
+		if r.octets {
+			v.addOctets(r, b, at, s, dots[n], s.rows[p.a])
+		} else {
+			v.addStripQuads(r, b, at, s, dots[n], s.rows[p.a])
 		}
-		v.repeat("t", r.quads, func(t text) {
-			product := v.quadProduct(r, b, at, s, t, wide)
-			v.repeat("i", v.s.ThreadM, func(i text) {
-				x := elementOf(s.rows[p.a], v.s.ThreadM*r.quads, plus(times(i, r.quads), t))
-				v.line("%s += %s;", elementOf(dots[n], v.s.ThreadM, i).s, product(x).s)
-			})
-		})
 		v.addScaled(r, s, n, at, dots[n])
 	}
+}
+
+// addStripQuads adds the products of a strip's quads of a block to dots.
+func (v *matVec) addStripQuads(r blockRun, b *buffer, block text, s strip, dots, rows string) {
+	wide := ""
+	if r.wide(b) {
+		wide = v.readWide(r, b, block, s)
+	}
+	v.repeat("t", r.quads, func(t text) {
+		product := v.quadProduct(r, b, block, s, t, wide)
+		v.repeat("i", v.s.ThreadM, func(i text) {
+			x := elementOf(rows, v.s.ThreadM*r.quads, plus(times(i, r.quads), t))
+			v.line("%s += %s;", elementOf(dots, v.s.ThreadM, i).s, product(x).s)
+		})
+	})
 }
 
 // quadProduct decodes quad t of a strip, and returns what prints its product
@@ -277,6 +330,12 @@ func (v *matVec) quadProduct(r blockRun, b *buffer, block text, s strip, t text,
 	} else {
 		quants = call("quants_"+b.base, v.quadArgs(r, block, s, t)...)
 	}
+	return v.bytesProduct(r, quants)
+}
+
+// bytesProduct unpacks four quants, and returns what prints their product with
+// four neighbours of a row.
+func (v *matVec) bytesProduct(r blockRun, quants text) func(x text) text {
 	if r.ints {
 		bytes := v.variable("int", "bytes", call("int", quants))
 		return func(x text) text { return call("dotPacked4x8EXT", primary(bytes), x) }
@@ -311,7 +370,7 @@ func (v *matVec) wideCall(r blockRun, b *buffer, block text, s strip, w text) te
 	case r.f.planes > 1:
 		return call(v.wideQuants(b), block, within(s.e, times(w, 16)), s.p)
 	}
-	return call(v.wideQuants(b), block, within(s.e, times(w, 16)))
+	return call(v.wideQuants(b), block, within(within(s.e, s.at), times(w, 16)))
 }
 
 // wideElement prints quad t of what readWide has read.
@@ -345,12 +404,16 @@ func within(e, offset text) text {
 
 // quadArgs are the arguments of a decoder of quad t of a strip.
 func (v *matVec) quadArgs(r blockRun, block text, s strip, t text) []text {
-	e, p := within(s.e, times(t, 4)), s.p
+	first := s.e
+	if !r.f.interleaved() {
+		first = within(first, s.at)
+	}
+	e, p := within(first, times(t, 4)), s.p
 	if perPlane := r.f.stride / 4; r.joined {
 		e, p = within(s.e, times(remainder(t, perPlane, r.quads), 4)), quotient(t, perPlane, r.quads)
 	}
 	if !r.f.interleaved() && r.f.planes > 1 {
-		e = within(s.e, times(quotient(t, r.f.planes, r.quads), r.f.superblock()))
+		e = within(first, times(quotient(t, r.f.planes, r.quads), r.f.superblock()))
 		p = remainder(t, r.f.planes, r.quads)
 	}
 	args := []text{block, e}
@@ -374,6 +437,9 @@ func (v *matVec) addScaled(r blockRun, s strip, n int, block text, dots string) 
 		dot, x := elementOf(dots, v.s.ThreadM, i), elementOf(s.sums[p.a], v.s.ThreadM, i)
 		if r.subnormal {
 			dot = binary("*", primary("16777216.0"), dot)
+		}
+		if r.f.halved {
+			dot = binary("*", primary("2.0"), dot)
 		}
 		switch {
 		case r.f.affine:

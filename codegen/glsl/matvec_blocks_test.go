@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 )
@@ -16,6 +17,14 @@ func blockTypes() []ir.DType {
 // blockRun is vec with runs of elements of a block.
 func blockRun(s kernel.Schedule, run int) kernel.Schedule {
 	s.TileK = run
+	return s
+}
+
+// withCopies is a schedule that decodes octets, where the format has them.
+func withCopies(t ir.DType, s kernel.Schedule, run, copies int) kernel.Schedule {
+	if table, ok := target.OctetTableOf(t); ok && (run >= 32 || !table.Levels) {
+		s.Tables, s.Copies = true, copies
+	}
 	return s
 }
 
@@ -40,8 +49,14 @@ func blockCases() []matCase {
 			s.StageRows = j == 2 && s.Ahead == 0
 			s.Subnormals = j == 1
 			s.Tables = j == i%3 && quant.Codebook(t) != nil
+			if s.Tables && p.layout == kernel.LayoutPlanes && p.m.Static() < 3 {
+				s = withCopies(t, s, run, 1+i%2)
+			}
 			cases = append(cases, matCase{name: fmt.Sprintf("%s run %d", t, run), p: p, s: blockRun(s, run)})
 			s.StageRows = false
+			if p.layout == kernel.LayoutPlanes {
+				s = withCopies(t, s, run, 2)
+			}
 			if p.bytes, p.a, p.prologue = true, ir.I8, false; j == i%2 {
 				cases = append(cases, matCase{name: fmt.Sprintf("%s run %d by bytes", t, run), p: p, s: blockRun(s, run)})
 			}
@@ -52,6 +67,7 @@ func blockCases() []matCase {
 		cases = append(cases, matCase{name: fmt.Sprintf("%s of %s rows", t, p.m), p: p, s: s})
 		p.m, p.bytes, p.a, s.StageRows = d(1+i%8), true, ir.I8, false
 		s.TileM, s.ThreadM, s.TileK = p.m.Static(), p.m.Static(), []int{32, 64}[i/2%2]
+		s = withCopies(t, s, s.TileK, 1+i%2)
 		cases = append(cases, matCase{name: fmt.Sprintf("%s of %s rows of bytes", t, p.m), p: p, s: s})
 	}
 	return append(cases, heldCases()...)

@@ -26,10 +26,8 @@ type heldStep struct {
 // another.
 func (v *matVec) takeTurns() {
 	s := v.s
-	if s.Tables {
-		v.shareTables()
-	}
 	run, blocks := v.blockRun()
+	v.shareTablesOf(run)
 	var held *heldRows
 	if blocks && target.HoldsRows(v.k, s) {
 		held = v.holdRows(run)
@@ -62,7 +60,7 @@ func (v *matVec) holdRows(r blockRun) *heldRows {
 	v.line("")
 	held := &heldRows{run: r}
 	v.placeHeld(held)
-	if held.asks = v.s.Ahead > 1 && r.f.levels == ""; held.asks {
+	if held.asks = v.s.Ahead > 1 && blockFormats[r.dtype].levels == ""; held.asks {
 		v.line("uint nothing = gl_NumWorkGroups.x >> 31; // 0, for all that a compiler knows")
 		v.line("uint asked%s;", arraySize(v.s.ThreadN))
 		v.turn = primary("0u")
@@ -127,7 +125,7 @@ func (v *matVec) placeHeld(held *heldRows) {
 		}
 		block, e, k := v.placeStep(r, v.named("step", step), int(steps.Add))
 		for p := range r.strips {
-			at := uintLit(int64(p * r.f.stride))
+			at := uintLit(int64(p * r.stripStride()))
 			h.strips = append(h.strips, strip{block: block, e: e, at: at, p: uintLit(int64(p)), k: plus(k, at)})
 		}
 		held.steps = append(held.steps, h)

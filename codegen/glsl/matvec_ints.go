@@ -114,6 +114,9 @@ func (v *matVec) readWords(r blockRun, b *buffer, first text, use func(t, word t
 //
 //	sum(x * a * scale * (q - bias)) = a * scale * (sum(x * q) - bias * sum(x))
 func (v *matVec) addIntScaled(r blockRun, sum text, scale string, dot, x, a text) {
+	if r.f.halved {
+		dot = binary("*", primary("2"), dot)
+	}
 	switch {
 	case r.f.affine:
 		v.line("%s += %s * (%s.x * float(%s) + %s.y * float(%s));", sum.s, a.s, scale, dot.s, scale, x.s)

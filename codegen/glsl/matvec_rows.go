@@ -18,7 +18,7 @@ func (v *matVec) eachStrip(r blockRun, body func(p, at text)) {
 		body(primary("0u"), primary("0u"))
 	} else {
 		p := v.loop("p", primary("0u"), uintLit(int64(r.strips)), 1)
-		body(p, times(p, r.f.stride))
+		body(p, times(p, r.stripStride()))
 	}
 	v.close()
 }

@@ -162,6 +162,7 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps target.Caps) [
 	vary("run", 0, func(s *kernel.Schedule, v int) { s.TileK = v })
 	vary("ahead", 0, func(s *kernel.Schedule, v int) { s.Ahead = v })
 	vary("tables", 0, func(s *kernel.Schedule, v int) { s.Tables = v > 0 })
+	vary("copies", 0, func(s *kernel.Schedule, v int) { s.Copies = v })
 	vary("staged", 0, func(s *kernel.Schedule, v int) { s.StageRows = v > 0 })
 	vary("turns", 0, func(s *kernel.Schedule, v int) { s.Turns = v })
 	for _, o := range all {
@@ -169,7 +170,7 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps target.Caps) [
 			o.Workgroup = max(128/o.LanesPerRow, 1) * o.LanesPerRow
 		}
 		s := vec(l.rows, o.LanesPerRow, o.Workgroup/o.LanesPerRow, o.ThreadN, o.Subgroup)
-		s.TileK, s.Ahead, s.Tables, s.StageRows = o.TileK, o.Ahead, o.Tables, o.StageRows
+		s.TileK, s.Ahead, s.Tables, s.Copies, s.StageRows = o.TileK, o.Ahead, o.Tables || o.Copies > 0, o.Copies, o.StageRows
 		s.Turns, s.RoundRows = o.Turns, l.rounds
 		s.TileN *= max(s.Turns, 1)
 		s.Subnormals = l.dtype.IsBlock() && !l.bytes && !l.rounds

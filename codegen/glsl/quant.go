@@ -34,6 +34,9 @@ type blockFormat struct {
 	// vec2 of scale and offset.
 	scale  string
 	affine bool
+	// planeScale is the same where blocks lie in planes, by readers of what is
+	// aligned there; empty is no different.
+	planeScale string
 
 	// quants returns the four quants of plane p as the bytes of a uint, signed
 	// ones or not; e is the first element of the quad in plane 0.
@@ -49,6 +52,8 @@ type blockFormat struct {
 	bias    int
 	// levels returns them as a vec4 instead, where they are no bytes.
 	levels string
+	// halved says that quants are half of what scale and bias go with.
+	halved bool
 }
 
 // superblock is the number of elements that planes of quads cover.
@@ -216,9 +221,13 @@ func (e *emitter) blockParts(b *buffer) {
 // blockScale makes the text have the function of a buffer's scales.
 func (e *emitter) blockScale(b *buffer) {
 	f := e.blockFormatOf(b)
+	scale := f.scale
+	if b.Layout == kernel.LayoutPlanes && f.planeScale != "" {
+		scale = f.planeScale
+	}
 	e.blockFunction(b, f.scaleType()+" scale_NAME(uint block, uint e)", fmt.Sprintf(
 		"// %s: %d elements in %d bytes. The scale%s of element e.", b.DType, b.DType.BlockElems(), b.DType.BlockBytes(),
-		map[bool]string{true: " and offset"}[f.affine]), f.scale)
+		map[bool]string{true: " and offset"}[f.affine]), scale)
 }
 
 // quadArgs and quadNote are the parameters of a function of a quad, and what a

@@ -33,6 +33,10 @@ return WORD(8u + e) >> 4u * p & 0x0f0f0f0fu | fifth << 4;`},
 uint packed = BYTE(e / 16u);
 vec2 d = unpackHalf2x16(WORD(80u));
 return vec2(d.x * float(packed & 15u), -(d.y * float(packed >> 4)));`,
+		planeScale: `
+uint packed = PAIRS(e / 128u * 8u)[e % 128u / 64u] >> e % 64u / 16u * 8u;
+vec2 d = unpackHalf2x16(WORD(80u));
+return vec2(d.x * float(packed & 15u), -(d.y * float(packed >> 4 & 15u)));`,
 		quants: `return WORDS(16u + e / 128u * 32u + e % 32u) >> 2u * p & 0x03030303u;`},
 	ir.Q3_K: {planes: 4, stride: 32, run: 16, bias: 4, wide: true,
 		scale: `
@@ -89,7 +93,8 @@ uint high = BYTE(32u + e / 16u) >> e / 8u % 2u * 4u;
 uint entry = BYTE(e / 8u) | (high & 7u) << 8;
 return CODEBOOK[2u * entry + p] + ((high & 8u) == 0u ? 0x02020202u : 0u);`},
 	ir.IQ2_XXS: {planes: 2, stride: 4, run: 32, signed: true,
-		scale: `return HALF(0u) * (0.5 + float(WORD(6u + e / 32u * 8u) >> 28)) * 0.25;`,
+		scale:      `return HALF(0u) * (0.5 + float(WORD(6u + e / 32u * 8u) >> 28)) * 0.25;`,
+		planeScale: `return HALF(0u) * (0.5 + float(PAIRS(2u + e / 32u * 8u).y >> 28)) * 0.25;`,
 		quants: `
 uint signs = even_signs(WORD(6u + e / 32u * 8u) >> e % 32u / 8u * 7u & 127u);
 uint entry = BYTE(2u + e / 32u * 8u + e % 32u / 8u);

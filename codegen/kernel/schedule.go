@@ -92,6 +92,10 @@ type Schedule struct {
 	// shared memory first, where invocations that look up different entries wait
 	// for one another less than in a cache.
 	Tables bool `json:"tables,omitempty"`
+	// Copies, with Tables, is how many times each entry stands in shared memory,
+	// one beside the other: invocations that read their own hit different banks.
+	// Eight elements are then decoded at once where the blocks lie in planes.
+	Copies int `json:"copies,omitempty"`
 	// StageRows, of matvec over blocks, says that rows of A pass through shared
 	// memory, from where lanes that take long runs read them as fast as short ones.
 	StageRows bool `json:"stage_rows,omitempty"`
@@ -145,6 +149,9 @@ func (s Schedule) String() string {
 		}
 		if s.Tables {
 			t += " tables"
+		}
+		if s.Copies > 0 {
+			t += fmt.Sprintf(" copies=%d", s.Copies)
 		}
 		if s.StageRows {
 			t += " staged"

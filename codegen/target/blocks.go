@@ -14,6 +14,8 @@ type blockTuning struct {
 	// held and rounded are other ways for one row: of floats, and of floats that
 	// may be rounded to bytes; none if their run is 0.
 	held, rounded heldVec
+	// octets is another for one row of bytes; none if its run is 0.
+	octets octetVec
 	// bytesFrom is how many rows must be bytes to be faster.
 	bytesFrom int64
 }
@@ -105,8 +107,11 @@ func Layout(t ir.DType, readers []*kernel.Kernel, caps Caps) kernel.Layout {
 // as floats, and not as floats that the product itself rounds to bytes.
 func WantsBytes(t ir.DType, rows ir.Dim, caps Caps) bool {
 	b := classOf(caps).tune(caps).blocks[t]
-	if rows.Max() == 1 && b.rounded.run > 0 {
+	switch one := rows.Max() == 1; {
+	case one && b.rounded.run > 0:
 		return false
+	case one && b.octets.run > 0:
+		return caps.Features.IntegerDotProduct
 	}
 	return caps.Features.IntegerDotProduct && rows.Max() <= MaxMatVecRows && rows.Max() >= b.bytesFrom && b.bytes != nil
 }

@@ -15,6 +15,7 @@ const (
 	maxCached       = 64  // row elements one invocation keeps
 	maxBlockRun     = 256 // elements of a block one invocation of a matvec takes at once
 	maxAhead        = 16  // runs of it that are read before they are multiplied
+	maxCopies       = 32  // of an entry of a codebook, beside which others would share banks
 )
 
 // MaxMatVecRows is the most rows of A that the matvec variant takes: it reads
@@ -308,6 +309,11 @@ func checkMatVec(k *kernel.Kernel, s kernel.Schedule) error {
 		return fmt.Errorf("the tile takes %d invocations", s.TileN/s.ThreadN/max(s.Turns, 1)*s.LanesPerRow)
 	case s.Subgroup > 0 && s.LanesPerRow%s.Subgroup != 0:
 		return fmt.Errorf("%d lanes per sum are no whole number of subgroups of %d", s.LanesPerRow, s.Subgroup)
+	}
+	if s.Copies != 0 {
+		if err := checkOctets(k, s); err != nil {
+			return err
+		}
 	}
 	return checkAccumulators(k, s)
 }

@@ -268,10 +268,13 @@ func TilePitch(tileK int) int { return tileK/4 | 1 }
 // matVecShared is the room of partial sums that meet, and of codebooks.
 func matVecShared(k *kernel.Kernel, s kernel.Schedule) int {
 	n := 0
-	if s.LanesPerRow > 1 {
-		n = len(k.Products) * matVecPartials(s) * (s.TileM*s.TileN + 1) * 4
+	if s.LanesPerRow > 1 && (s.Copies == 0 || s.Turns > 0) { // or else they have room in the table
+		n = matVecPartialSums(k, s) * 4
 	}
-	if s.Tables {
+	switch {
+	case s.Copies > 0:
+		n += octetTableBytes(k, s.Copies)
+	case s.Tables:
 		n += tableBytes(k)
 	}
 	n += 16 * HeldTile(k, s)
@@ -284,6 +287,12 @@ func matVecShared(k *kernel.Kernel, s kernel.Schedule) int {
 		n += a * s.TileM * s.LanesPerRow * s.TileK * 4
 	}
 	return n
+}
+
+// matVecPartialSums is how many partial sums of all results meet in shared
+// memory, and the room between those of different parts.
+func matVecPartialSums(k *kernel.Kernel, s kernel.Schedule) int {
+	return len(k.Products) * matVecPartials(s) * (s.TileM*s.TileN + 1)
 }
 
 // tableBytes is the size of all codebooks that a kernel reads.

@@ -55,13 +55,13 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 	ir.Q2_K: inPlanes(
 		subnormal(64, 64, 4), // 48.3
 	).orBytes(
-		blockVec{rows: 4, run: 64, lanes: 64, columns: 4}, // 29.1
+		blockVec{rows: 4, run: 64, lanes: 64, columns: 4}, // 28.3
 		manyRows(32),
 	),
 	ir.Q3_K: inPlanes(
 		subnormal(64, 64, 4), // 63.2
 	).orBytes(
-		blockVec{rows: 1, run: 64, lanes: 32, columns: 4}, // 40.0
+		blockVec{rows: 1, run: 64, lanes: 32, columns: 4}, // 39.6
 		blockVec{rows: 4, run: 64, lanes: 64, columns: 4},
 		manyRows(32),
 	),
@@ -93,62 +93,69 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 	ir.TQ1_0: inPlanes(
 		subnormal(32, 64, 4), // 70.3
 	).butTiles().orBytes(
-		blockVec{rows: 1, run: 32, lanes: 64, columns: 2}, // 48.7
+		blockVec{rows: 1, run: 256, lanes: 64, columns: 4}, // 31.3
 		manyRows(32),
 	),
 	ir.TQ2_0: inPlanes(
 		subnormal(64, 64, 4), // 38.1
 	).orBytes(
-		blockVec{rows: 1, run: 64, lanes: 32, columns: 4}, // 22.8
+		blockVec{rows: 1, run: 64, lanes: 32, columns: 3}, // 22.0
 		blockVec{rows: 4, run: 64, lanes: 64, columns: 4},
 		manyRows(32),
 	),
 
-	// Codebooks are looked up in shared memory, which larger workgroups copy less
-	// often. Where that was measured, tiles are as fast or faster with whole blocks:
+	// Codebooks are looked up in shared memory: quads by rows of floats, where larger
+	// workgroups copy less often, and octets by one row of bytes, in many copies.
+	// Where that was measured, tiles are as fast or faster with whole blocks:
 	// 512x4096x14336 in TFLOP/s, iq1_m 155, iq2_xs 167, iq3_xxs 166, iq4_xs 161,
-	// tq1_0 149; in planes iq1_s 131, iq2_xxs 141, iq2_s 128, iq3_s 136, iq4_nl 162.
+	// tq1_0 149; in planes iq1_s 131, iq2_xs 141, iq2_s 128, iq3_s 136, iq4_nl 162.
 	ir.IQ1_S: inPlanes(
 		looked(16, 128, 512, 4), // 65.9
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 64, workgroup: 512, columns: 8, tables: true}, // 31.7
 		blockVec{rows: 8, run: 32, lanes: 64, workgroup: 512, columns: 4, tables: true},
-	),
+	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 4}), // 23.8
 	ir.IQ1_M: inPlanes(
 		looked(16, 64, 512, 8), // 73.1
 	).butTiles().orBytes(
 		blockVec{rows: 1, run: 16, lanes: 64, workgroup: 512, columns: 8, tables: true}, // 45.4
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 512, columns: 4, tables: true},
-	),
+	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 4}), // 34.9
 	ir.IQ2_XXS: inPlanes(
 		staged(looked(32, 64, 256, 4)), // 68.9
 	).orBytes(
 		blockVec{rows: 8, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 39.6
-	),
+	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 16}), // 26.6
 	ir.IQ2_XS: inPlanes(
 		looked(16, 64, 256, 4), // 74.0
 	).butTiles().orBytes(
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 52.5
-	),
+	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 8}), // 30.6
 	ir.IQ2_S: inPlanes(
 		looked(16, 64, 256, 4), // 79.0
 	).orBytes(
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 52.2
-	),
+	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 4}), // 37.3
 	ir.IQ3_XXS: inPlanes(
 		looked(16, 64, 256, 4), // 78.3
 	).butTiles().orBytes(
 		blockVec{rows: 8, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 55.3
-	),
+	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 32}), // 33.5
 	ir.IQ3_S: inPlanes(
 		staged(looked(32, 64, 256, 4)), // 88.0
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 64, columns: 8, tables: true}, // 58.2
 		blockVec{rows: 8, run: 32, lanes: 64, columns: 4, tables: true},
-	),
-	ir.IQ4_NL: inPlanes(staged(looked(16, 128, 256, 4))),    // 68.7; bytes 72.6
-	ir.IQ4_XS: inPlanes(looked(16, 128, 256, 8)).butTiles(), // 69.6
-	ir.MXFP4:  inPlanes(staged(looked(16, 128, 256, 8))),    // 65.8; bytes 71.4
+	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 16}), // 41.0
+	ir.IQ4_NL: inPlanes(
+		staged(looked(16, 128, 256, 4)), // 68.7
+	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 32}), // 44.6; by quads 72.6
+	ir.IQ4_XS: inPlanes(
+		looked(16, 128, 256, 8), // 69.6
+	).butTiles().orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 32}), // 44.9
+	ir.MXFP4: inPlanes(
+		staged(looked(16, 128, 256, 8)), // 65.8
+	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 32}), // 43.4; by quads 71.4
 }
 
 // nvidiaRows was measured on an H100 with weights of f16, 14336x14336, in
@@ -174,6 +181,12 @@ func (t blockTuning) butTiles() blockTuning {
 
 func (t blockTuning) orBytes(bytes ...blockVec) blockTuning {
 	t.bytes = bytes
+	return t
+}
+
+// orOctets is for formats with codebooks, by one row of bytes.
+func (t blockTuning) orOctets(v octetVec) blockTuning {
+	t.octets = v
 	return t
 }
 

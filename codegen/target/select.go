@@ -169,7 +169,7 @@ func (t tuning) matVecs(k *kernel.Kernel) []Candidate {
 	if sh.M > MaxMatVecRows {
 		return nil
 	}
-	all := t.heldVecs(k, sh)
+	all := append(t.heldVecs(k, sh), t.octetVecs(k, sh)...)
 	v := t.fewRows(k, sh)
 	most := max(t.vecWorkgroup, v.lanes, v.workgroup)
 	for wg := most; wg >= smallest; wg /= 2 {

@@ -223,7 +223,7 @@ func matVecSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 				for _, r := range readings {
 					for _, subgroup := range subgroups(caps) {
 						s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, subgroup)
-						s.TileK, s.Ahead, s.Subnormals, s.Tables, s.StageRows = r.TileK, r.Ahead, r.Subnormals, r.Tables, r.StageRows
+						s.TileK, s.Ahead, s.Subnormals, s.Tables, s.Copies, s.StageRows = r.TileK, r.Ahead, r.Subnormals, r.Tables, r.Copies, r.StageRows
 						all = append(all, s)
 					}
 				}
@@ -245,7 +245,7 @@ func heldSpace(k *kernel.Kernel, sh matShape, caps Caps) []kernel.Schedule {
 		for cols := range doublings(1, 16) {
 			for turns := range doublings(1, 32) {
 				s := matVecSchedule(sh, lanes, cols*turns, cols, lanes, subgroup)
-				s.Turns, s.TileK, s.Subnormals, s.Tables = turns, r.TileK, r.Subnormals, r.Tables
+				s.Turns, s.TileK, s.Subnormals, s.Tables, s.Copies = turns, r.TileK, r.Subnormals, r.Tables, r.Copies
 				if r.Ahead > 1 || r.StageRows {
 					continue
 				}
@@ -280,8 +280,14 @@ func blockReadings(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 			}
 		}
 	}
+	if tableBytes(k) == 0 {
+		return all
+	}
 	for _, s := range all {
-		if s.Tables = true; tableBytes(k) > 0 {
+		s.Tables = true
+		all = append(all, s)
+		for copies := range doublings(1, maxCopies) {
+			s.Copies = copies
 			all = append(all, s)
 		}
 	}

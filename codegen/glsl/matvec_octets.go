@@ -1,0 +1,170 @@
+package glsl
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// withOctets returns a run whose quants are decoded by eight, if they can be.
+func (v *matVec) withOctets(r blockRun) (octets blockRun, ok bool) {
+	form, ok := octetForms[r.dtype]
+	if !ok || r.quads%2 != 0 || r.f.interleaved() && !r.joined {
+		return r, false
+	}
+	for _, o := range v.b {
+		if v.blockBuffer(o).Layout != kernel.LayoutPlanes {
+			return r, false
+		}
+	}
+	r.octets, r.f = true, form.of(r.f)
+	r.ints = r.rounds || v.readsInts(r)
+	switch {
+	case form.masks == thirdMasks:
+		r.less = 3
+		return r, r.ints && r.elems == r.dtype.BlockElems() // where each digit is a constant
+	case form.masks == signMasks && r.ints && v.s.ThreadM < manyRows:
+		r.less = 1
+	}
+	return r, v.s.Copies > 0 && !v.decodesWhole(r)
+}
+
+// octetTable is a table in shared memory, every entry as often as there are
+// copies.
+type octetTable struct {
+	name   string
+	typ    string
+	copies int
+}
+
+// word prints word i of the table, counted over all copies, the first of two.
+func (t octetTable) word(i text) string {
+	copies := uintLit(int64(t.copies))
+	word := fmt.Sprintf("%s[%s][%s]", t.name, binary("/", i, copies).s, binary("%", i, copies).s)
+	if t.typ == "uvec2" {
+		word += ".x"
+	}
+	return word
+}
+
+// shareOctets fills the tables of octets in shared memory and makes the text have
+// the functions that read them.
+func (v *matVec) shareOctets(t ir.DType) {
+	size, _ := target.OctetTableOf(t)
+	v.octets = &octetTable{name: "octet_table", typ: map[int]string{4: "uint", 8: "uvec2"}[size.Bytes], copies: v.s.Copies}
+	entry := strings.ReplaceAll(octetForms[t].entry, "CODEBOOK", v.codebook(v.blockBuffer(v.b[0])))
+	v.fillTable(v.octets, size.Entries, "entry", entry)
+	signs := octetTable{name: "sign_table", copies: size.SignCopies()}
+	switch size.Signs {
+	case 128:
+		v.helper("spread_bits", "float")
+		v.helper("even_signs", "float")
+		signs.typ = "uvec2"
+		v.fillTable(&signs, size.Signs, "signs", "255u * uvec2(spread_bits(n), spread_bits(even_signs(n) >> 4))")
+	case 16:
+		v.helper("spread_bits", "float")
+		signs.typ = "uint"
+		v.fillTable(&signs, size.Signs, "signs", "255u * spread_bits(n)")
+	}
+	v.line("barrier();")
+}
+
+// fillTable declares a table of entries, of which value prints entry n, fills it,
+// and adds the function that reads an entry. An invocation makes an entry once
+// and stores it in several copies, each beginning at another so that they hit
+// different banks.
+func (v *matVec) fillTable(t *octetTable, entries int, reader, value string) {
+	t.name = v.fresh(v.root, t.name)
+	v.shared = append(v.shared, fmt.Sprintf("shared %s %s[%d][%d];", t.typ, t.name, entries, t.copies))
+	makers := 1 // of an entry
+	for 2*makers <= t.copies && 2*makers*entries <= v.s.Workgroup {
+		makers *= 2
+	}
+	each := t.copies / makers
+	v.line("")
+	i := v.loop("i", v.self, uintLit(int64(entries*makers)), v.s.Workgroup)
+	v.line("uint n = %s;", remainder(i, entries, entries*makers).s)
+	v.line("%s %s = %s;", t.typ, reader, value)
+	first := plus(primary("n"), times(quotient(i, entries, entries*makers), each))
+	v.repeat("c", each, func(c text) {
+		v.line("%s[n][%s] = %s;", t.name, binary("%", plus(first, c), uintLit(int64(t.copies))).s, reader)
+	})
+	v.close()
+	v.decoders = append(v.decoders, fmt.Sprintf("%s octet_%s(uint n) {\n    return %s[n][gl_LocalInvocationIndex %% %du];\n}\n", t.typ, reader, t.name, t.copies))
+}
+
+// readOctets reads the quants of a strip and returns the names of them and of
+// their masks.
+func (v *matVec) readOctets(r blockRun, b *buffer, block text, s strip) (octets, masks string) {
+	octets = v.fresh(v.scope, "octets")
+	v.line("uvec2 %s[%d];", octets, r.quads/2)
+	if r.less > 0 {
+		masks = v.fresh(v.scope, "masks")
+		v.line("uvec2 %s[%d];", masks, r.quads/2)
+	}
+	reader := v.octetReader(b, r.less)
+	step := 8
+	if r.joined {
+		step = 4
+	}
+	v.repeat("o", r.quads/2, func(o text) {
+		args := []text{block, within(s.e, plus(s.at, times(o, step)))}
+		if r.less > 0 {
+			args = append(args, primary(masks+"["+o.s+"]"))
+		}
+		v.line("%s[%s] = %s;", octets, o.s, call(reader, args...).s)
+	})
+	return octets, masks
+}
+
+// addOctets adds the products of a strip's octets of a block to dots, and takes
+// off those of the masks.
+func (v *matVec) addOctets(r blockRun, b *buffer, block text, s strip, dots, rows string) {
+	octets, masks := v.readOctets(r, b, block, s)
+	less := ""
+	if r.less > 0 {
+		less = v.fresh(v.scope, "less")
+		v.line("int %s%s;", less, arraySize(v.s.ThreadM))
+		v.repeat("i", v.s.ThreadM, func(i text) { v.line("%s = 0;", elementOf(less, v.s.ThreadM, i).s) })
+	}
+	v.repeat("t", r.quads, func(t text) {
+		product := v.octetProduct(r, r.octetElement(octets, t))
+		v.repeat("i", v.s.ThreadM, func(i text) {
+			x := elementOf(rows, v.s.ThreadM*r.quads, plus(times(i, r.quads), t))
+			v.line("%s += %s;", elementOf(dots, v.s.ThreadM, i).s, product(x).s)
+			if r.less > 0 {
+				v.line("%s += %s;", elementOf(less, v.s.ThreadM, i).s, v.octetProduct(r, r.octetElement(masks, t))(x).s)
+			}
+		})
+	})
+	switch {
+	case r.less == 1:
+		v.repeat("i", v.s.ThreadM, func(i text) {
+			v.line("%s -= %s;", elementOf(dots, v.s.ThreadM, i).s, elementOf(less, v.s.ThreadM, i).s)
+		})
+	case r.less > 1:
+		v.repeat("i", v.s.ThreadM, func(i text) {
+			v.line("%s -= %d * %s;", elementOf(dots, v.s.ThreadM, i).s, r.less, elementOf(less, v.s.ThreadM, i).s)
+		})
+	}
+}
+
+// octetProduct is bytesProduct, but for bytes up to 255, which integers multiply
+// with signed ones as they are.
+func (v *matVec) octetProduct(r blockRun, quants text) func(x text) text {
+	if octetForms[r.dtype].masks == thirdMasks {
+		return func(x text) text { return call("dotPacked4x8EXT", quants, x) }
+	}
+	return v.bytesProduct(r, quants)
+}
+
+// octetElement prints quad t of what readOctets has read.
+func (r blockRun) octetElement(name string, t text) text {
+	if half := r.quads / 2; r.joined {
+		return primary(name + "[" + remainder(t, half, r.quads).s + "][" + quotient(t, half, r.quads).s + "]")
+	}
+	return primary(name + "[" + quotient(t, 2, r.quads).s + "][" + remainder(t, 2, r.quads).s + "]")
+}

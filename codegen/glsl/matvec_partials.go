@@ -1,0 +1,41 @@
+package glsl
+
+import "fmt"
+
+// partials is where the partial sums of a matvec meet in shared memory: an array
+// for each product, or the room of the table of octets, which may be as large as
+// shared memory is, where nothing reads it any more.
+type partials struct {
+	arrays []string
+	table  *octetTable
+	each   int // of a product, in the table
+}
+
+func (v *matVec) newPartials() partials {
+	results, parts := v.partials()
+	if v.octets != nil && v.s.Turns == 0 {
+		v.line("barrier();")
+		return partials{table: v.octets, each: parts * (results + 1)}
+	}
+	var p partials
+	for n := range v.products {
+		p.arrays = append(p.arrays, v.share(v.quads.sum(), numberedName("partial", n, len(v.products)), parts*(results+1)))
+	}
+	return p
+}
+
+// load prints the partial sum of product n at a place.
+func (p partials) load(n int, place text) text {
+	if p.table == nil {
+		return primary(p.arrays[n] + "[" + place.s + "]")
+	}
+	return call("uintBitsToFloat", primary(p.table.word(plus(place, uintLit(int64(n*p.each))))))
+}
+
+// store prints the statement that stores one.
+func (p partials) store(n int, place, sum text) string {
+	if p.table == nil {
+		return fmt.Sprintf("%s[%s] = %s;", p.arrays[n], place.s, sum.s)
+	}
+	return fmt.Sprintf("%s = floatBitsToUint(%s);", p.table.word(plus(place, uintLit(int64(n*p.each)))), sum.s)
+}

@@ -1,0 +1,144 @@
+package target
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// OctetTable is what a matvec keeps in shared memory to decode eight neighbours
+// of a block format at once.
+type OctetTable struct {
+	Entries int  // of the codebook
+	Bytes   int  // of an entry: 4 or 8
+	Levels  bool // an entry is what the two nibbles of a byte stand for
+	Signs   int  // entries of a table of signs: 128 of seven signs and an even eighth, 16 of four, or 0
+}
+
+// octetTables are the formats with codebooks. The eight elements of an entry of
+// iq1 take a nibble each; those of iq4 and mxfp4 are the levels of a byte's two
+// nibbles.
+var octetTables = map[ir.DType]OctetTable{
+	ir.IQ1_S:   {Entries: 2048, Bytes: 4},
+	ir.IQ1_M:   {Entries: 2048, Bytes: 4},
+	ir.IQ2_XXS: {Entries: 256, Bytes: 8, Signs: 128},
+	ir.IQ2_XS:  {Entries: 512, Bytes: 8, Signs: 128},
+	ir.IQ2_S:   {Entries: 1024, Bytes: 8, Signs: 16},
+	ir.IQ3_XXS: {Entries: 256, Bytes: 4, Signs: 128},
+	ir.IQ3_S:   {Entries: 512, Bytes: 4, Signs: 16},
+	ir.IQ4_NL:  {Entries: 256, Bytes: 4, Levels: true},
+	ir.IQ4_XS:  {Entries: 256, Bytes: 4, Levels: true},
+	ir.MXFP4:   {Entries: 256, Bytes: 4, Levels: true},
+}
+
+// OctetTableOf returns the table of a format that has one.
+func OctetTableOf(t ir.DType) (OctetTable, bool) {
+	table, ok := octetTables[t]
+	return table, ok
+}
+
+// maxOctetRows is by how many rows of floats octets are decoded: more scale quants
+// before they multiply.
+const maxOctetRows = 2
+
+// SignCopies is how many copies of the signs there are: as many as make lanes
+// of a subgroup of 32 hit different banks.
+func (t OctetTable) SignCopies() int {
+	switch t.Signs {
+	case 128:
+		return 16
+	case 16:
+		return 32
+	}
+	return 0
+}
+
+// signBytes is the size of an entry of the table of signs: a byte a sign.
+func (t OctetTable) signBytes() int {
+	switch t.Signs {
+	case 128:
+		return 8
+	case 16:
+		return 4
+	}
+	return 0
+}
+
+// octetTableBytes is the size of all tables that a matvec keeps in so many
+// copies: of one format.
+func octetTableBytes(k *kernel.Kernel, copies int) int {
+	t := octetTables[blocksOf(k)]
+	return t.Entries*t.Bytes*copies + t.Signs*t.signBytes()*t.SignCopies()
+}
+
+// checkOctets reports why a matvec cannot decode eight neighbours at once: by one
+// format's table, from planes, in runs that have both planes of its quads, and
+// with room for the partial sums in the table once nothing reads it.
+func checkOctets(k *kernel.Kernel, s kernel.Schedule) error {
+	blocks := blocksOf(k)
+	t, ok := octetTables[blocks]
+	switch {
+	case !ok || !s.Tables || s.StageRows && readsBytes(k):
+		return fmt.Errorf("copies are of codebooks in shared memory, %s has none", blocks)
+	case !powerOfTwo(s.Copies) || s.Copies > maxCopies:
+		return fmt.Errorf("%d copies of a codebook, want a power of two up to %d", s.Copies, maxCopies)
+	case s.TileK < 8 || t.Levels && s.TileK < 32:
+		return fmt.Errorf("runs of %d elements have no octets of %s", s.TileK, blocks)
+	case s.TileM > maxOctetRows && !readsBytes(k) && !s.RoundRows:
+		return fmt.Errorf("%d rows of floats decode quads, %d do octets", s.TileM, maxOctetRows)
+	case s.Turns == 0 && matVecPartialSums(k, s) > t.Entries*s.Copies:
+		return fmt.Errorf("%d partial sums have no room in a table of %d entries", matVecPartialSums(k, s), t.Entries*s.Copies)
+	}
+	for _, p := range k.Products {
+		if p.B.Kind != kernel.ExprLoad || k.Bindings[p.B.Bind].DType != blocks || k.Bindings[p.B.Bind].Layout != kernel.LayoutPlanes {
+			return fmt.Errorf("octets are read from planes of one format")
+		}
+	}
+	return nil
+}
+
+// octetVec is how products of one row of bytes read blocks of a format by octets:
+// in one workgroup for every core, if there are columns for so many, since each
+// fills its tables first.
+type octetVec struct {
+	run     int // elements that an invocation takes at once
+	lanes   int // invocations per sum
+	columns int // that share the reading of A, at most
+	copies  int // of the codebook
+}
+
+// octetWorkgroups are the invocations of a workgroup, the most first, and
+// fewestOctetColumns how many columns an invocation should have before there are
+// as many of them.
+var octetWorkgroups = []int{1024, 512}
+
+const fewestOctetColumns = 4
+
+// octetVecs lists the schedules of a product that reads octets, if its format
+// has such a way.
+func (t tuning) octetVecs(k *kernel.Kernel, sh matShape) []Candidate {
+	v := t.blocks[blocksOf(k)].octets
+	if v.run == 0 || sh.M != 1 || t.subgroup == 0 || !readsBytes(k) || !FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
+		return nil
+	}
+	lanes := max(v.lanes, t.subgroup)
+	for lanes > t.subgroup && int64(lanes*v.run) > sh.K {
+		lanes /= 2
+	}
+	cores := max(t.fill/2, 1)
+	perCore := ceilDiv(sh.Batch*sh.N, cores)
+	var all []Candidate
+	for _, wg := range octetWorkgroups {
+		groups := int64(wg / lanes)
+		rounds := ceilDiv(perCore, groups*int64(v.columns))
+		cols := int(max(ceilDiv(perCore, groups*rounds), 1))
+		if cols < fewestOctetColumns && wg != octetWorkgroups[len(octetWorkgroups)-1] {
+			continue
+		}
+		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, t.subgroup)
+		s.TileK, s.Tables, s.Copies = v.run, true, v.copies
+		all = append(all, Candidate{s, fmt.Sprintf("1 row: eight quants at a time from %d copies of the codebook, %d columns for each of %d cores", v.copies, perCore, cores)})
+	}
+	return all
+}

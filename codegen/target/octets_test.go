@@ -1,0 +1,106 @@
+package target
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// planesVec is a product of rows of floats with blocks in planes.
+func planesVec(t ir.DType, rows int) *kernel.Kernel {
+	k := matMul(one, ir.D(rows), ir.D(512), ir.D(512), t, true)
+	k.Bindings[1].Layout = kernel.LayoutPlanes
+	k.Bindings = append(k.Bindings, kernel.Binding{Name: "codebook", DType: ir.U32, Elems: 2048, Codebook: t})
+	return k
+}
+
+func TestCheckOctets(t *testing.T) {
+	good := kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: 64, Vec: 4, LanesPerRow: 32, TileM: 1, ThreadM: 1, TileN: 2, ThreadN: 1,
+		TileK: 32, Tables: true, Copies: 2}
+	blocks := planesVec(ir.IQ2_XS, 1)
+	blocks.Bindings[1].Layout = kernel.LayoutBlocks
+	for _, c := range []struct {
+		what   string
+		k      *kernel.Kernel
+		change func(*kernel.Schedule)
+		want   string // in the error; empty for none
+	}{
+		{"neighbours", planesVec(ir.IQ2_XS, 1), func(*kernel.Schedule) {}, ""},
+		{"short runs", planesVec(ir.IQ2_XS, 1), func(s *kernel.Schedule) { s.TileK = 8 }, ""},
+		{"nibbles", planesVec(ir.IQ4_NL, 1), func(*kernel.Schedule) {}, ""},
+		{"two rows", planesVec(ir.IQ3_S, 2), func(s *kernel.Schedule) { s.TileM, s.ThreadM = 2, 2 }, ""},
+		{"rows in shared memory besides", planesVec(ir.IQ2_XXS, 1), func(s *kernel.Schedule) { s.StageRows = true }, ""},
+
+		{"no tables", planesVec(ir.IQ2_XS, 1), func(s *kernel.Schedule) { s.Tables = false }, "has none"},
+		{"no codebook", planesVec(ir.Q4_0, 1), func(*kernel.Schedule) {}, "has none"},
+		{"odd copies", planesVec(ir.IQ2_XS, 1), func(s *kernel.Schedule) { s.Copies = 3 }, "power of two"},
+		{"negative copies", planesVec(ir.IQ2_XS, 1), func(s *kernel.Schedule) { s.Copies = -1 }, "power of two"},
+		{"many copies", planesVec(ir.IQ2_XS, 1), func(s *kernel.Schedule) { s.Copies = 64 }, "up to 32"},
+		{"more than shared memory", planesVec(ir.IQ2_S, 1), func(s *kernel.Schedule) { s.Copies = 32 }, "shared memory"},
+		{"a plane of quads only", planesVec(ir.IQ4_NL, 1), func(s *kernel.Schedule) { s.TileK = 16 }, "no octets"},
+		{"rows that want quads", planesVec(ir.IQ2_XS, 3), func(s *kernel.Schedule) { s.TileM, s.ThreadM = 3, 3 }, "decode quads"},
+		{"whole blocks", blocks, func(*kernel.Schedule) {}, "planes"},
+		{"more sums than entries", planesVec(ir.IQ2_XXS, 1), func(s *kernel.Schedule) {
+			s.Copies, s.Workgroup, s.TileN, s.ThreadN = 1, 256, 64, 8
+		}, "no room"},
+	} {
+		s := good
+		c.change(&s)
+		err := Check(c.k, s, profile(t, "nvidia-h100"))
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: error %v, want one with %q", c.what, err, c.want)
+		}
+	}
+}
+
+// TestOctetTables holds the tables to what shared memory of 48 KiB, which the
+// devices have that copies were measured on, takes of them.
+func TestOctetTables(t *testing.T) {
+	for dtype, table := range octetTables {
+		k := planesVec(dtype, 1)
+		if size := octetTableBytes(k, 1); size < table.Entries*table.Bytes || size > 40<<10 {
+			t.Errorf("%s: %d bytes", dtype, size)
+		}
+		if table.Signs > 0 && table.SignCopies()*table.signBytes() != 128 {
+			t.Errorf("%s: copies of a sign take %d bytes, want one of every bank", dtype, table.SignCopies()*table.signBytes())
+		}
+	}
+}
+
+// rowOfBytes makes the A of a product bytes times a scale.
+func rowOfBytes(k *kernel.Kernel) {
+	b, a := kernel.NewBuilder(), k.Products[0].A
+	k.Bindings[0].DType = ir.I8
+	k.Bindings = append(k.Bindings, binding("scales", ir.F32, one))
+	k.Products[0].A = b.Apply(ir.OpMul, ir.F32, nil, b.Cast(ir.F32, b.Load(0, ir.I8, a.Index, "a")), b.Load(3, ir.F32, kernel.Const(0), "scale"))
+}
+
+// TestOctetVecs has one workgroup for every core, the largest whose invocations
+// have several columns.
+func TestOctetVecs(t *testing.T) {
+	h100 := profile(t, "nvidia-h100") // 132 cores
+	for _, c := range []struct {
+		columns, depth int
+		workgroup      int
+		lanes, each    int
+	}{
+		{14336, 14336, 1024, 64, 7},
+		{28672, 8192, 1024, 64, 7}, // in two rounds
+		{4096, 14336, 512, 64, 4},
+		{1024, 14336, 512, 64, 1},
+		{4096, 1024, 512, 32, 2},
+	} {
+		k := blockMul(1, c.columns, c.depth, ir.IQ2_XS, false)
+		rowOfBytes(k)
+		all := classOf(h100).tune(h100).octetVecs(k, matShapeOf(k))
+		if len(all) == 0 {
+			t.Errorf("%dx%d: none", c.columns, c.depth)
+			continue
+		}
+		if s := all[0].Schedule; s.Workgroup != c.workgroup || s.LanesPerRow != c.lanes || s.ThreadN != c.each || s.Copies == 0 {
+			t.Errorf("%dx%d: %s", c.columns, c.depth, s)
+		}
+	}
+}
