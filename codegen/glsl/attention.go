@@ -41,8 +41,12 @@ func (e *emitter) newAttention() *attention {
 
 // placeWorkgroup gives a workgroup its batch, heads, split and first query.
 func (f *attention) placeWorkgroup(g target.MatGrid) {
+	ids := [3]text{primary("gl_WorkGroupID.x"), primary("gl_WorkGroupID.y"), primary("gl_WorkGroupID.z")}
+	if target.InBands(f.k, f.s, g) {
+		ids[0], ids[1] = f.placeInBand(g)
+	}
 	for dim, factors := range g {
-		id := primary("gl_WorkGroupID." + gridAxis[dim])
+		id := ids[dim]
 		for i, t := range factors {
 			place, count := id, f.tiles(t)
 			if i < len(factors)-1 {
@@ -51,6 +55,28 @@ func (f *attention) placeWorkgroup(g target.MatGrid) {
 			f.placeAxis(t, place, count)
 		}
 	}
+}
+
+// placeInBand prints which tile of queries and which head a workgroup has where
+// the heads of a band go side by side.
+func (f *attention) placeInBand(g target.MatGrid) (tile, head text) {
+	tiles, heads := f.tiles(g[0][0]), primary("1u")
+	for _, t := range g[1] {
+		switch {
+		case f.k.Parallel[t.Axis].Is(1):
+		case heads.s == "1u":
+			heads = f.tiles(t)
+		default:
+			heads = binary("*", heads, f.tiles(t))
+		}
+	}
+	band := uintLit(int64(f.s.Band))
+	f.comment("Heads go side by side in bands.")
+	at := primary(f.variable("uint", "at", binary("+", binary("*", primary("gl_WorkGroupID.y"), tiles), primary("gl_WorkGroupID.x"))))
+	first := primary(f.variable("uint", "band", binary("*", binary("/", at, binary("*", band, tiles)), band)))
+	width := primary(f.variable("uint", "width", call("min", band, binary("-", heads, first))))
+	rest := primary(f.variable("uint", "place", binary("-", at, binary("*", first, tiles))))
+	return binary("/", rest, width), binary("+", first, binary("%", rest, width))
 }
 
 // placeAxis places the workgroup along one axis. The last queries of a causal
@@ -132,19 +158,19 @@ func (f *attention) keyRange() (first, end text) {
 	return first, primary(f.variable("uint", "end", call("min", end, binary("+", first, each))))
 }
 
-// keyLoop begins the loop over the keys and returns the first key of a step.
+// keyLoop begins the loop over so many keys a step and returns the first of a step.
 // Unrolled, it gains nothing and makes drivers slow, and lavapipe of Mesa 26.1
 // crashes where a workgroup then has no step at all.
-func (f *attention) keyLoop(first, end text) text {
+func (f *attention) keyLoop(first, end text, step int) text {
 	key := f.free("key0")
-	f.open("%sfor (uint %s = %s; %s < %s; %s += %du)", dontUnroll, key, first.s, key, end.s, key, f.s.TileN)
+	f.open("%sfor (uint %s = %s; %s < %s; %s += %du)", dontUnroll, key, first.s, key, end.s, key, step)
 	f.scope.names[key] = true
 	return primary(key)
 }
 
-// splitLength prints how many keys a split has: whole tiles, but for the last.
+// splitLength prints how many keys a split has: whole steps, but for the last.
 func (f *attention) splitLength(splits int64) text {
-	tile, keys := int64(max(f.s.TileN, 1)), f.k.Fold
+	tile, keys := int64(max(target.AttentionStep(f.s), 1)), f.k.Fold
 	if keys.IsStatic() {
 		each := (keys.Add + splits - 1) / splits
 		return uintLit((each + tile - 1) / tile * tile)
@@ -235,4 +261,12 @@ func (f *attention) ifRow(r text, body func()) {
 	}
 	f.bindRow(r)
 	body()
+}
+
+// short gives a text a name unless it is as short as one.
+func (f *attention) short(name string, x text) text {
+	if x.plain() {
+		return x
+	}
+	return primary(f.variable("uint", name, x))
 }

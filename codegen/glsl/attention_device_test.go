@@ -159,9 +159,9 @@ func matrixSchedules(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) []kerne
 					if caps.Type == target.DeviceCPU && keys > 32 {
 						continue
 					}
-					n := int(caps.SubgroupSize)
+					n, strips := int(caps.SubgroupSize), 1+rng.IntN(2)
 					s := kernel.Schedule{Variant: variant, Workgroup: n * subgroups, Subgroup: n, Vec: 4, Heads: []int{1, heads}[rng.IntN(2)],
-						TileM: subgroups * frag, TileN: keys, FragM: frag, FragN: frag, FragK: frag, Splits: []int{0, 0, 2}[rng.IntN(3)]}
+						TileM: subgroups * strips * frag, TileN: keys, Stages: 1 + rng.IntN(2), FragM: frag, FragN: frag, FragK: frag, Band: rng.IntN(4), Splits: []int{0, 0, 2}[rng.IntN(3)]}
 					if target.Check(k, s, caps) == nil {
 						fit = append(fit, s)
 					}

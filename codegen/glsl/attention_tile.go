@@ -25,7 +25,7 @@ func (e *emitter) emitFlashTile() {
 	first, end := t.keyRange()
 
 	t.line("")
-	key0 := t.keyLoop(first, end)
+	key0 := t.keyLoop(first, end, s.TileN)
 	t.scores(key0)
 	t.weigh(key0)
 	t.addValues(key0, end)
@@ -172,7 +172,7 @@ func (t *flashTile) weigh(key0 text) {
 	s := t.s
 	t.line("")
 	t.repeat("i", s.ThreadM, func(i text) {
-		t.bindRow(t.named("row", t.rowOf(i)))
+		t.bindRow(t.short("row", t.rowOf(i)))
 		t.line("%s = %s;", t.at(t.best, i), t.lowest().s)
 		t.repeat("j", s.ThreadN, func(j text) {
 			key := primary(t.variable("uint", "key", plus(key0, t.keyOf(j))))
@@ -191,21 +191,13 @@ func (t *flashTile) weigh(key0 text) {
 		t.line("%s = %s;", t.at(t.top, i), t.at(t.best, i))
 		t.line("%s *= %s;", t.at(t.total, i), correction)
 		t.repeat("n", t.quads, func(n text) { t.line("%s *= %s;", t.sum(i, n), correction) })
-		row := t.named("row", t.rowOf(i))
+		row := t.short("row", t.rowOf(i))
 		t.repeat("j", s.ThreadN, func(j text) {
 			weight := t.variable("float", "weight", primary(fmt.Sprintf("exp2(%s - %s)", t.scoreAt(i, j), shift)))
 			t.line("%s += %s;", t.at(t.total, i), weight)
 			t.line("%s[%s] = %s;", t.weights, plus(times(row, s.TileN+1), t.keyOf(j)).s, weight)
 		})
 	})
-}
-
-// named gives a text a name unless it is as short as one.
-func (t *flashTile) named(name string, x text) text {
-	if x.plain() {
-		return x
-	}
-	return primary(t.variable("uint", name, x))
 }
 
 // acrossLanes folds one value per row over the lanes that share it: by shuffles
@@ -292,7 +284,7 @@ func (t *flashTile) column(n text) text { return plus(t.lane, times(n, t.lanes))
 func (t *flashTile) store() {
 	s := t.s
 	t.repeat("i", s.ThreadM, func(i text) {
-		row := t.named("row", t.rowOf(i))
+		row := t.short("row", t.rowOf(i))
 		queries := t.k.Parallel[t.ax.Query]
 		if !target.DivisibleBy(queries, t.queries()) {
 			t.openGuard("if (%s)", binary("<", t.queryOf(row), t.dim(queries)).s)

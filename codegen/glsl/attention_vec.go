@@ -31,7 +31,7 @@ func (e *emitter) emitFlashVec() {
 	first, end := v.keyRange()
 
 	v.line("")
-	key0 := v.keyLoop(first, end)
+	key0 := v.keyLoop(first, end, s.TileN)
 	v.scores(key0, end)
 	v.addValues()
 	v.close()

@@ -18,6 +18,7 @@ const (
 	NeedInt64           = "int64"                 // 64-bit integer arithmetic
 	NeedSubgroupBasic   = "subgroup_basic"        // subgroup ids
 	NeedSubgroupShuffle = "subgroup_shuffle"      // values of other invocations
+	NeedSubgroupVote    = "subgroup_vote"         // whether any invocation has something
 	NeedSubgroupTypes   = "subgroupExtendedTypes" // 64-bit operands of subgroup operations
 	NeedInt8            = "int8"                  // 8-bit integers as values, or matrices of them
 	NeedInt16           = "int16"                 // 16-bit integers as values
@@ -48,6 +49,7 @@ var extensions = map[string]string{
 	NeedInt64:           "GL_EXT_shader_explicit_arithmetic_types_int64",
 	NeedSubgroupBasic:   "GL_KHR_shader_subgroup_basic",
 	NeedSubgroupShuffle: "GL_KHR_shader_subgroup_shuffle",
+	NeedSubgroupVote:    "GL_KHR_shader_subgroup_vote",
 	NeedSubgroupTypes:   "GL_EXT_shader_subgroup_extended_types_int64",
 	NeedInt8:            "GL_EXT_shader_explicit_arithmetic_types_int8",
 	NeedInt16:           "GL_EXT_shader_explicit_arithmetic_types_int16",

@@ -125,6 +125,7 @@ var (
 		"GL_EXT_shader_explicit_arithmetic_types_int64": `int64_t|i64vec|\dL`,
 		"GL_KHR_shader_subgroup_basic":                  "gl_Subgroup",
 		"GL_KHR_shader_subgroup_shuffle":                "subgroupShuffle",
+		"GL_KHR_shader_subgroup_vote":                   "subgroupAny",
 		"GL_EXT_control_flow_attributes":                "unroll",
 		"GL_EXT_shader_subgroup_extended_types_int64":   "int64_t",
 	}

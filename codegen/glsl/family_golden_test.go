@@ -177,16 +177,9 @@ var goldenCases = []goldenCase{
 		%6 = reshape %5 {shape=[T,4096]} : f16[T,4096]
 		output "y" %6
 	}`, schedule: flashTile},
-	{name: "flash_vec_shared_heads", graph: `graph "g" {
-		symbol S <= 8192
-		%0 = input {name="q", dtype=f16, shape=[32,1,128]} : f16[32,1,128]
-		%1 = input {name="k", dtype=f16, shape=[8,S,128]} : f16[8,S,128]
-		%2 = input {name="v", dtype=f16, shape=[8,S,128]} : f16[8,S,128]
-		%3 = attention %0, %1, %2 {causal=true} : f16[32,1,128]
-		output "y" %3
-	}`, schedule: func(s kernel.Schedule) kernel.Schedule { s.Splits = 0; return s }},
-	{name: "flash_coopmat2_causal", graph: prefill, schedule: func(kernel.Schedule) kernel.Schedule { return flashMatrix(kernel.VarFlashMatrix2, 64) }},
-	{name: "flash_coopmat_causal", graph: prefill, schedule: func(kernel.Schedule) kernel.Schedule { return flashMatrix(kernel.VarFlashMatrix, 32) }},
+	{name: "flash_vec_shared_heads", graph: decode, schedule: func(s kernel.Schedule) kernel.Schedule { s.Splits = 0; return s }},
+	{name: "flash_coopmat2_causal", graph: prefill, schedule: func(kernel.Schedule) kernel.Schedule { return flashMatrix(kernel.VarFlashMatrix2, 2) }},
+	{name: "flash_coopmat_causal", graph: prefill, schedule: func(kernel.Schedule) kernel.Schedule { return flashMatrix(kernel.VarFlashMatrix, 1) }},
 	{name: "flash_tile_mask_shared", graph: `graph "g" {
 		%0 = input {name="q", dtype=f32, shape=[6,5,10]} : f32[6,5,10]
 		%1 = input {name="k", dtype=f32, shape=[2,77,10]} : f32[2,77,10]
@@ -210,9 +203,19 @@ const prefill = `graph "g" {
 	output "y" %4
 }`
 
+// decode is an attention of one query to heads that share keys.
+const decode = `graph "g" {
+	symbol S <= 8192
+	%0 = input {name="q", dtype=f16, shape=[32,1,128]} : f16[32,1,128]
+	%1 = input {name="k", dtype=f16, shape=[8,S,128]} : f16[8,S,128]
+	%2 = input {name="v", dtype=f16, shape=[8,S,128]} : f16[8,S,128]
+	%3 = attention %0, %1, %2 {causal=true} : f16[32,1,128]
+	output "y" %3
+}`
+
 // flashMatrix runs an attention on matrix units.
-func flashMatrix(v kernel.Variant, keys int) kernel.Schedule {
-	return kernel.Schedule{Variant: v, Workgroup: 256, Vec: 4, Subgroup: 32, Heads: 1, TileM: 128, TileN: keys, FragM: 16, FragN: 16, FragK: 16}
+func flashMatrix(v kernel.Variant, stages int) kernel.Schedule {
+	return kernel.Schedule{Variant: v, Workgroup: 256, Vec: 4, Subgroup: 32, Heads: 1, TileM: 128, TileN: 32, Stages: stages, FragM: 16, FragN: 16, FragK: 16}
 }
 
 // flashTile runs an attention without matrix hardware.

@@ -173,6 +173,9 @@ func (s Schedule) String() string {
 	}
 	if s.Variant == VarFlashMatrix || s.Variant == VarFlashMatrix2 {
 		t += fmt.Sprintf(" tile=%dx%d heads=%d fragment=%d", s.TileM, s.TileN, s.Heads, s.FragM)
+		if s.Stages > 1 {
+			t += fmt.Sprintf(" stages=%d", s.Stages)
+		}
 	}
 	if s.Variant == VarFlashVec {
 		t += fmt.Sprintf(" rows=%d heads=%d lanes=%d keys=%d", s.TileM, s.Heads, s.LanesPerRow, s.ThreadN)

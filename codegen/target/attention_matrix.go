@@ -7,10 +7,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// flashMatrixTile is a tile of an attention on matrix units: one fragment of
-// rows for each subgroup of the workgroup, and Keys at a time; for vectors up to
-// Width elements, or any if that is 0.
-type flashMatrixTile struct{ Subgroups, Keys, Width int }
+// flashMatrixTile is a tile of an attention on matrix units: Strips fragments of
+// rows for each subgroup of the workgroup, one where scores pass through shared
+// memory, and Keys at a time, in so many Stages; for vectors up to Width
+// elements, or any if that is 0.
+type flashMatrixTile struct{ Subgroups, Strips, Keys, Stages, Width int }
 
 // flashMatrixCandidates: the most rows that fill the device, by the variant
 // that keeps scores in registers where there is it.
@@ -24,11 +25,14 @@ func (t tuning) flashMatrixCandidates(k *kernel.Kernel, caps Caps) []Candidate {
 	for _, variant := range []kernel.Variant{kernel.VarFlashMatrix2, kernel.VarFlashMatrix} {
 		var few []Candidate // the smallest tile first
 		for _, tl := range t.flashMatrices {
-			rows := tl.Subgroups * frag
+			if variant == kernel.VarFlashMatrix && tl.Strips > 1 {
+				continue
+			}
+			rows := tl.Subgroups * frag * tl.Strips
 			heads := flashHeads(sh, rows)
 			groups := min(sh.Batch, unknownExtent>>24) * sh.Groups * sh.Heads / int64(heads) * ceilDiv(sh.Queries*int64(heads), int64(rows))
 			c := Candidate{kernel.Schedule{Variant: variant, Workgroup: tl.Subgroups * t.subgroup, Vec: 4, Subgroup: t.subgroup, Heads: heads,
-				TileM: rows, TileN: tl.Keys, FragM: frag, FragN: frag, FragK: frag},
+				TileM: rows, TileN: tl.Keys, Stages: tl.Stages, FragM: frag, FragN: frag, FragK: frag},
 				fmt.Sprintf("%d queries of %d heads a tile, %d keys, on matrix units: %d workgroups", rows/heads, heads, tl.Keys, groups)}
 			if 2*sh.Queries*int64(heads) <= int64(rows) || tl.Width > 0 && max(sh.Dot, sh.Value) > tl.Width {
 				continue
@@ -76,10 +80,18 @@ func checkFlashMatrix(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return fmt.Errorf("fragments of %dx%dx%d, want the square ones of f16 with f32 sums that the device has: %d", f, s.FragN, s.FragK, flashFragment(caps))
 	case s.Subgroup < f || s.Subgroup%f != 0:
 		return fmt.Errorf("subgroups of %d are no multiple of the %d rows that they hold", s.Subgroup, f)
-	case s.TileM != s.Workgroup/s.Subgroup*f:
-		return fmt.Errorf("the subgroups hold %d rows", s.Workgroup/s.Subgroup*f)
-	case s.TileN < f || s.TileN%f != 0 || s.TileN%(2*s.Subgroup/f) != 0 || s.TileM > s.TileN && s.TileM%s.TileN != 0:
+	case s.TileM < 1 || s.TileM != s.Workgroup/s.Subgroup*f*FlashStrips(s):
+		return fmt.Errorf("%d rows for %d subgroups that hold %d each, or a multiple", s.TileM, s.Workgroup/s.Subgroup, f)
+	case FlashStrips(s) > 1 && s.Variant != kernel.VarFlashMatrix2:
+		return fmt.Errorf("%d fragments of rows of each subgroup, whose scores are to pass through shared memory", FlashStrips(s))
+	case FlashStrips(s) > 1 && flashWords(sh, s) > maxFlashWords:
+		return fmt.Errorf("%d words of fragments per invocation, more than %d spill", flashWords(sh, s), maxFlashWords)
+	case s.Stages < 0 || s.Stages > 2:
+		return fmt.Errorf("%d tiles of keys in shared memory, want 1 or 2", s.Stages)
+	case s.TileN < f || s.TileN%f != 0 || s.TileN%(2*s.Subgroup/f) != 0:
 		return fmt.Errorf("tiles of %d rows and %d keys do not go together with fragments of %d", s.TileM, s.TileN, f)
+	case FlashQueryLines(k, s) < 1:
+		return fmt.Errorf("tiles of %d keys have no room for the %d queries of a subgroup", s.TileN, f*FlashStrips(s))
 	case sh.Dot%f != 0 || sh.Value%f != 0:
 		return fmt.Errorf("vectors of %d and %d are no multiple of %d", sh.Dot, sh.Value, f)
 	case sh.Dot > maxFlashWidth || sh.Value > maxFlashWidth:
@@ -97,17 +109,46 @@ func checkFlashMatrix(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	return checkFlash(k, s, caps)
 }
 
+// FlashStrips is how many fragments of rows a subgroup of an attention on matrix
+// units has.
+func FlashStrips(s kernel.Schedule) int {
+	return s.TileM / max(s.Workgroup/max(s.Subgroup, 1)*s.FragM, 1)
+}
+
+// FlashQueryLines is how many of a tile's queries pass through the room of the
+// tiles of keys and values at a time: whole subgroups' worth.
+func FlashQueryLines(k *kernel.Kernel, s kernel.Schedule) int {
+	sh := flashShapeOf(k)
+	keys, values := StagedPitch(sh.Dot, OctetElems), StagedPitch(sh.Value, OctetElems)
+	own := FlashStrips(s) * s.FragM
+	return min(s.TileM, max(s.Stages, 1)*s.TileN*(keys+values)/keys/own*own)
+}
+
+// maxFlashWords is up to how many words of fragments an invocation keeps of
+// several strips of rows. On an H100 two strips of 64 elements, 32 keys at a
+// time, which are 176, are faster than one, and two of 128, which are 272, half
+// as fast.
+const maxFlashWords = 240
+
+// flashWords is how many words an invocation has of the fragments of queries,
+// sums, scores of two tiles, and weights.
+func flashWords(sh flashShape, s kernel.Schedule) int {
+	row := sh.Dot/2 + sh.Value + 2*s.TileN + s.TileN/2
+	return FlashStrips(s) * s.FragM * row / s.Subgroup
+}
+
 // ScorePitch and WeightPitch are the distances, in floats and in pairs of f16,
 // between rows of scores and of weights in shared memory.
 func ScorePitch(s kernel.Schedule) int  { return s.TileN + 4 }
 func WeightPitch(s kernel.Schedule) int { return s.TileN/2 + 4 }
 
-// flashMatrixShared is a tile of keys, one of values, a fragment for each
-// subgroup, and where scores become weights in shared memory, both.
+// flashMatrixShared is as many tiles of keys and of values as there are stages, a
+// fragment for each subgroup, and where scores become weights in shared memory,
+// both.
 func flashMatrixShared(k *kernel.Kernel, s kernel.Schedule) int {
 	sh := flashShapeOf(k)
 	rows := s.Workgroup / max(s.Subgroup, 1) * s.FragM
-	n := s.TileN*(StagedPitch(sh.Dot, OctetElems)+StagedPitch(sh.Value, OctetElems))*16 + rows*s.FragM*4
+	n := max(s.Stages, 1)*s.TileN*(StagedPitch(sh.Dot, OctetElems)+StagedPitch(sh.Value, OctetElems))*16 + rows*s.FragM*4
 	if s.Variant == kernel.VarFlashMatrix {
 		n += rows * (ScorePitch(s) + WeightPitch(s)) * 4
 	}

@@ -56,8 +56,14 @@ func TestCheckFlashMatrix(t *testing.T) {
 		}, "reductions"},
 		{"without fragments", k, func(_ *kernel.Schedule, c *Caps) { c.Matrices = nil }, "that the device has: 0"},
 		{"other fragments", k, func(s *kernel.Schedule, _ *Caps) { s.FragN = 8 }, "square ones"},
-		{"rows", k, func(s *kernel.Schedule, _ *Caps) { s.TileM = 64 }, "hold 128 rows"},
-		{"keys", k, func(s *kernel.Schedule, _ *Caps) { s.TileN = 48 }, "do not go together"},
+		{"rows", k, func(s *kernel.Schedule, _ *Caps) { s.TileM = 64 }, "64 rows for 8 subgroups that hold 16 each"},
+		{"keys", k, func(s *kernel.Schedule, _ *Caps) { s.TileN = 40 }, "do not go together"},
+		{"two strips of rows", k, func(s *kernel.Schedule, _ *Caps) { s.TileM, s.TileN, s.Stages = 256, 32, 2 }, ""},
+		{"two strips of rows whose scores pass through shared memory", k, func(s *kernel.Schedule, _ *Caps) {
+			s.Variant, s.Workgroup, s.TileM, s.TileN = kernel.VarFlashMatrix, 64, 64, 32
+		}, "2 fragments of rows"},
+		{"more than the registers hold", k, func(s *kernel.Schedule, _ *Caps) { s.TileM = 256 }, "spill"},
+		{"three stages", k, func(s *kernel.Schedule, _ *Caps) { s.TileN, s.Stages = 16, 3 }, "want 1 or 2"},
 		{"odd vectors", attention(ir.D(8), ir.D(4), ir.D(512), ir.D(512), ir.D(72)), nil, "no multiple of 16"},
 		{"long vectors", attention(ir.D(8), ir.D(4), ir.D(512), ir.D(512), ir.D(288)), nil, "longer than 256"},
 		{"f32", func() *kernel.Kernel {
@@ -76,6 +82,34 @@ func TestCheckFlashMatrix(t *testing.T) {
 		err := Check(c.k, s, caps)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: got %v, want %q", c.what, err, c.want)
+		}
+	}
+}
+
+func TestFlashBand(t *testing.T) {
+	full := func(dot int) *kernel.Kernel {
+		k := attention(ir.D(32), ir.D(1), ir.D(4096), ir.D(4096), ir.D(dot))
+		k.Attention.Causal = false
+		return k
+	}
+	cases := []struct {
+		what string
+		k    *kernel.Kernel
+		l2   uint64
+		want int
+	}{
+		{"heads of 2 MiB of keys and values", attention(ir.D(32), ir.D(1), ir.D(4096), ir.D(4096), ir.D(128)), 50 << 20, 8},
+		{"four heads share each", attention(ir.D(8), ir.D(4), ir.D(4096), ir.D(4096), ir.D(128)), 50 << 20, 32},
+		{"heads larger than the cache", attention(ir.D(32), ir.D(1), ir.D(4096), ir.D(1<<18), ir.D(128)), 50 << 20, 1},
+		{"all heads fit", attention(ir.D(4), ir.D(1), ir.D(512), ir.D(512), ir.D(64)), 50 << 20, 4},
+		{"tiles that are all alike", full(128), 50 << 20, 0},
+		{"one tile of queries", attention(ir.D(32), ir.D(1), ir.D(128), ir.D(4096), ir.D(128)), 50 << 20, 0},
+		{"unknown cache", attention(ir.D(32), ir.D(1), ir.D(4096), ir.D(4096), ir.D(128)), 0, 0},
+	}
+	for _, c := range cases {
+		s := kernel.Schedule{Variant: kernel.VarFlashMatrix2, Heads: 1, TileM: 128}
+		if have := flashBand(c.k, s, Caps{L2Bytes: c.l2}); have != c.want {
+			t.Errorf("%s: bands of %d, want %d", c.what, have, c.want)
 		}
 	}
 }

@@ -15,6 +15,7 @@ var subgroupFeatures = map[string]SubgroupOps{
 	"subgroup_basic":      SubgroupBasic,
 	"subgroup_arithmetic": SubgroupArithmetic,
 	"subgroup_shuffle":    SubgroupShuffle,
+	"subgroup_vote":       SubgroupVote,
 }
 
 // Has reports whether the device has the feature of that name: the name in

@@ -37,7 +37,7 @@ func genericTuning(caps Caps) tuning {
 			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 1, M: 32, N: 32, K: 32, Rate: 1.5},
 			{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 1, M: 16, N: 16, K: 16, Rate: 0.5},
 		},
-		flashMatrices: []flashMatrixTile{{4, 64, 0}, {4, 32, 0}, {2, 32, 0}, {1, 16, 0}},
+		flashMatrices: []flashMatrixTile{{4, 1, 64, 1, 0}, {4, 1, 32, 1, 0}, {2, 1, 32, 1, 0}, {1, 1, 16, 1, 0}},
 		flashTiles: []tile{
 			{32, 32, 16, 4, 2}, // 128 invocations, 18 KiB at 128 elements a head
 			{16, 32, 16, 2, 2},

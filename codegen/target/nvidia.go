@@ -70,10 +70,12 @@ var nvidia = class{
 		// key, keys at a time and runs of keys: 256 16 4 in 16 runs 52.3, in 8 runs 55.2;
 		// 128 16 4 in 32 52.9; 256 8 2 in 16 54.3; 128 8 4 in 32 55.4, in 8 75.1.
 		t.flashWorkgroup, t.flashLanes, t.flashKeys, t.flashRun = 256, 16, 4, 512
-		// 4096 queries and keys, us by subgroups and keys: 32 heads of 128: 8 64 1135 to
-		// 1190, 4 32 1398, 8 32 1456, 4 64 1520; of 64: 8 32 670, 4 64 765, 8 64 807; 16
-		// heads of 256: 8 32 1838, 4 32 2144.
-		t.flashMatrices = []flashMatrixTile{{8, 32, 64}, {8, 64, 0}, {8, 32, 0}, {4, 32, 0}, {2, 32, 0}}
+		// 4096 queries and keys, us by subgroups, strips of rows, keys and stages: 32 heads
+		// of 128: 8 1 32 2 935, 8 1 64 1 1010, 8 1 32 1 1121; of 64: 4 2 32 2 493, 8 1 64 2
+		// 516, 4 2 32 1 517, 8 2 32 2 521, 4 2 16 2 583, 8 1 64 1 591, 8 1 32 2 624; 16 heads
+		// of 256: 8 1 32 1 1615, 8 1 16 1 1733, 4 1 16 1 1912, 8 1 16 2 2502. Causal, of 64:
+		// 8 1 64 2 289, 8 1 64 1 325, 8 1 32 2 366, 4 2 32 2 429 and more.
+		t.flashMatrices = []flashMatrixTile{{8, 1, 64, 2, 64}, {8, 1, 32, 2, 128}, {8, 1, 32, 1, 0}, {4, 1, 32, 1, 0}, {2, 1, 32, 1, 0}}
 		t.flashTiles = []tile{
 			{64, 64, 16, 4, 4}, // 38 KiB at 128 elements a head
 			{32, 64, 16, 4, 4},

@@ -1,6 +1,6 @@
 // attention over [1,8,4,T,64], folding T
 // Fuses: transpose, attention.
-// Schedule: flash_coopmat2 wg=256 tile=128x64 heads=1 fragment=16 subgroup=32.
+// Schedule: flash_coopmat2 wg=256 tile=128x32 heads=1 fragment=16 stages=2 subgroup=32.
 #version 450
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_NV_cooperative_matrix2 : require
@@ -10,6 +10,7 @@
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_KHR_shader_subgroup_vote : require
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
@@ -23,8 +24,7 @@ layout(set = 0, binding = 2, std430) readonly buffer V_vec8_buffer { uvec4 v_vec
 layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { f16vec4 result_vec4[]; }; // f16
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared uvec4 tile_k[576];
-shared uvec4 tile_v[576];
+shared uvec4 tiles[1152];
 shared float fragments[2048];
 
 #define INF uintBitsToFloat(0x7f800000u)
@@ -46,10 +46,6 @@ float sum_of(const in float a, const in float b) {
 
 float larger(const in uint row, const in uint col, const in float a, const in float b) {
     return max(a, b);
-}
-
-float finite(const in uint row, const in uint col, const in float x) {
-    return x == -INF ? 0.0 : x;
 }
 
 float power(const in uint row, const in uint col, const in float x, const in float shift) {
@@ -82,147 +78,189 @@ void main() {
     [[unroll]] for (uint n = 0u; n < 4u; ++n) {
         sums[n] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
     }
-    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> top = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(-INF);
-    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> total = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
-    uvec4 next[2];
+    uvec4 next_keys;
+    uvec4 next_values;
+    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> top;
+    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> shift;
+    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> total;
+    top = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(-INF);
+    shift = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(-3.4028235e+38);
+    total = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
 
-    // Rows 0 to 63 come by way of the tile of keys.
-    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+    // Rows 0 to 127 come by way of shared memory.
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         uint slot = self + i * 256u;
         uint line = slot / 8u;
         uint octet = slot % 8u;
         uint query = min(query0 + line, T - 1u);
-        tile_k[line * 9u + octet] = q_vec8[(group * 256u + head * 64u + query * 2048u + octet * 8u) / 8u];
+        tiles[line * 9u + octet] = q_vec8[(group * 256u + head * 64u + query * 2048u + octet * 8u) / 8u];
     }
     barrier();
-    if (row0 / 64u == 0u) {
-        [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-            coopMatLoad(queries[n], tile_k, row0 % 64u * 9u + n * 2u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-        }
-    }
-    barrier();
-
-    // Rows 64 to 127 come by way of the tile of keys.
-    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-        uint slot = self + i * 256u;
-        uint line = slot / 8u;
-        uint octet = slot % 8u;
-        uint row = 64u + line;
-        uint query = min(query0 + row, T - 1u);
-        tile_k[line * 9u + octet] = q_vec8[(group * 256u + head * 64u + query * 2048u + octet * 8u) / 8u];
-    }
-    barrier();
-    if (row0 / 64u == 1u) {
-        [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-            coopMatLoad(queries[n], tile_k, row0 % 64u * 9u + n * 2u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-        }
+    [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+        coopMatLoad(queries[n], tiles, row0 * 9u + n * 2u, 9u, gl_CooperativeMatrixLayoutRowMajor);
     }
     barrier();
     uint keys = min(query0 + 127u, T - 1u) + 1u;
     uint all_see = min(query0 + row0, T - 1u) + 1u;
 
     if (0u < keys) {
-        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-            uint slot = self + i * 256u;
-            uint line = slot / 8u;
-            uint octet = slot % 8u;
-            uint key = line;
-            next[i] = k_vec8[(group * T * 64u + min(key, keys - 1u) * 64u + octet * 8u) / 8u];
-        }
-        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-            uint slot = self + i * 256u;
-            uint line = slot / 8u;
-            uint octet = slot % 8u;
-            tile_k[line * 9u + octet] = next[i];
-        }
-    }
-    [[dont_unroll]] for (uint key0 = 0u; key0 < keys; key0 += 64u) {
+        uint line = self / 8u;
+        uint octet = self % 8u;
+        next_keys = k_vec8[(group * T * 64u + min(line, keys - 1u) * 64u + octet * 8u) / 8u];
+        uint line_2 = self / 8u;
+        uint octet_2 = self % 8u;
+        tiles[line_2 * 9u + octet_2] = next_keys;
+        uint line_3 = self / 8u;
+        uint octet_3 = self % 8u;
+        next_values = v_vec8[(group * T * 64u + octet_3 * 8u + min(line_3, keys - 1u) * 64u) / 8u];
+        uint line_4 = self / 8u;
+        uint octet_4 = self % 8u;
+        tiles[576u + (line_4 * 9u + octet_4)] = mix(uvec4(0u), next_values, bvec4(line_4 < keys));
+        uint line_5 = self / 8u;
+        uint octet_5 = self % 8u;
+        next_keys = k_vec8[(group * T * 64u + min(32u + line_5, keys - 1u) * 64u + octet_5 * 8u) / 8u];
+        uint line_6 = self / 8u;
+        uint octet_6 = self % 8u;
+        tiles[288u + (line_6 * 9u + octet_6)] = next_keys;
         barrier();
-        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-            uint slot = self + i * 256u;
-            uint line = slot / 8u;
-            uint octet = slot % 8u;
-            uint key = key0 + line;
-            next[i] = key < keys ? v_vec8[(group * T * 64u + octet * 8u + min(key, keys - 1u) * 64u) / 8u] : uvec4(0u);
-        }
-
-        coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> score[4];
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+        coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> score[2];
+        coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> score_2[2];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
             score[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
             [[unroll]] for (uint n = 0u; n < 4u; ++n) {
                 coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
-                coopMatLoad(b, tile_k, j * 144u + n * 2u, 9u, gl_CooperativeMatrixLayoutColumnMajor);
+                coopMatLoad(b, tiles, j * 144u + n * 2u, 9u, gl_CooperativeMatrixLayoutColumnMajor);
                 score[j] = coopMatMulAdd(queries[n], b, score[j]);
             }
         }
-        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-            uint slot = self + i * 256u;
-            uint line = slot / 8u;
-            uint octet = slot % 8u;
-            tile_v[line * 9u + octet] = next[i];
-        }
+        [[dont_unroll]] for (uint key0 = 0u; key0 < keys; key0 += 64u) {
+            // One tile.
+            barrier();
+            uint line_7 = self / 8u;
+            uint octet_7 = self % 8u;
+            next_keys = k_vec8[(group * T * 64u + min(key0 + 64u + line_7, keys - 1u) * 64u + octet_7 * 8u) / 8u];
+            uint line_8 = self / 8u;
+            uint octet_8 = self % 8u;
+            next_values = v_vec8[(group * T * 64u + octet_8 * 8u + min(key0 + 32u + line_8, keys - 1u) * 64u) / 8u];
 
-        coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weight[4];
-        if (key0 + 64u > all_see) {
-            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                coopMatPerElementNV(score[j], score[j], score_of, row0, key0 + j * 16u, query0, group, head);
+            if (key0 + 32u > all_see) {
+                [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                    coopMatPerElementNV(score[j], score[j], score_of, row0, key0 + j * 16u, query0, group, head);
+                }
             }
-        }
-        coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> best = score[0u];
-        [[unroll]] for (uint j = 1u; j < 4u; ++j) {
-            coopMatPerElementNV(best, best, larger, score[j]);
-        }
-        coopMatReduceNV(best, best, gl_CooperativeMatrixReduceRowNV, larger_of);
-        best = best * 0.18033688;
-        coopMatPerElementNV(best, best, larger, top);
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                coopMatPerElementNV(top, top, larger, score[j]);
+            }
+            bool grew = false;
+            coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> growth = top * 0.18033688 - shift;
+            [[unroll]] for (int e = 0; e < growth.length(); ++e) {
+                grew = grew || growth[e] > 8.0;
+            }
+            if (subgroupAny(grew)) {
+                coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> best, correction;
+                coopMatReduceNV(best, top, gl_CooperativeMatrixReduceRowNV, larger_of);
+                best = best * 0.18033688;
+                coopMatPerElementNV(best, best, larger, shift);
+                coopMatPerElementNV(correction, shift, power, best);
+                shift = best;
+                total = total * correction;
+                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                    sums[n] = sums[n] * correction;
+                }
+            }
 
-        // While no key counts, any finite number does in place of the largest score.
-        coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> shift, correction;
-        coopMatPerElementNV(shift, best, finite);
-        coopMatPerElementNV(correction, top, power, shift);
-        top = best;
-        total = total * correction;
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-            coopMatPerElementNV(score[j], score[j], weight_of, shift);
-            total = total + score[j];
-            weight[j] = coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>(score[j]);
-        }
-        [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-            sums[n] = sums[n] * correction;
-        }
-        barrier();
-        if (key0 + 64u < keys) {
-            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                uint slot = self + i * 256u;
-                uint line = slot / 8u;
-                uint octet = slot % 8u;
-                uint key = key0 + 64u + line;
-                next[i] = k_vec8[(group * T * 64u + min(key, keys - 1u) * 64u + octet * 8u) / 8u];
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                score_2[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
+                    coopMatLoad(b, tiles, 288u + (j * 144u + n * 2u), 9u, gl_CooperativeMatrixLayoutColumnMajor);
+                    score_2[j] = coopMatMulAdd(queries[n], b, score_2[j]);
+                }
+                coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weight;
+                coopMatPerElementNV(score[j], score[j], weight_of, shift);
+                total = total + score[j];
+                weight = coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>(score[j]);
+                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
+                    coopMatLoad(b, tiles, 576u + (j * 144u + n * 2u), 9u, gl_CooperativeMatrixLayoutRowMajor);
+                    sums[n] = coopMatMulAdd(weight, b, sums[n]);
+                }
             }
-        }
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
-                coopMatLoad(b, tile_v, j * 144u + n * 2u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-                sums[n] = coopMatMulAdd(weight[j], b, sums[n]);
+            uint line_9 = self / 8u;
+            uint octet_9 = self % 8u;
+            tiles[line_9 * 9u + octet_9] = next_keys;
+            uint line_10 = self / 8u;
+            uint octet_10 = self % 8u;
+            tiles[864u + (line_10 * 9u + octet_10)] = mix(uvec4(0u), next_values, bvec4(key0 + 32u + line_10 < keys));
+
+            // The next; past the last key it has no weight.
+            uint second = key0 + 32u;
+            barrier();
+            uint line_11 = self / 8u;
+            uint octet_11 = self % 8u;
+            next_keys = k_vec8[(group * T * 64u + min(second + 64u + line_11, keys - 1u) * 64u + octet_11 * 8u) / 8u];
+            uint line_12 = self / 8u;
+            uint octet_12 = self % 8u;
+            next_values = v_vec8[(group * T * 64u + octet_12 * 8u + min(second + 32u + line_12, keys - 1u) * 64u) / 8u];
+
+            if (second + 32u > all_see) {
+                [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                    coopMatPerElementNV(score_2[j], score_2[j], score_of, row0, second + j * 16u, query0, group, head);
+                }
             }
-        }
-        if (key0 + 64u < keys) {
-            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                uint slot = self + i * 256u;
-                uint line = slot / 8u;
-                uint octet = slot % 8u;
-                tile_k[line * 9u + octet] = next[i];
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                coopMatPerElementNV(top, top, larger, score_2[j]);
             }
+            bool grew_2 = false;
+            coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> growth_2 = top * 0.18033688 - shift;
+            [[unroll]] for (int e = 0; e < growth_2.length(); ++e) {
+                grew_2 = grew_2 || growth_2[e] > 8.0;
+            }
+            if (subgroupAny(grew_2)) {
+                coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> best, correction;
+                coopMatReduceNV(best, top, gl_CooperativeMatrixReduceRowNV, larger_of);
+                best = best * 0.18033688;
+                coopMatPerElementNV(best, best, larger, shift);
+                coopMatPerElementNV(correction, shift, power, best);
+                shift = best;
+                total = total * correction;
+                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                    sums[n] = sums[n] * correction;
+                }
+            }
+
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                score[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
+                    coopMatLoad(b, tiles, j * 144u + n * 2u, 9u, gl_CooperativeMatrixLayoutColumnMajor);
+                    score[j] = coopMatMulAdd(queries[n], b, score[j]);
+                }
+                coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weight;
+                coopMatPerElementNV(score_2[j], score_2[j], weight_of, shift);
+                total = total + score_2[j];
+                weight = coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>(score_2[j]);
+                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
+                    coopMatLoad(b, tiles, 864u + (j * 144u + n * 2u), 9u, gl_CooperativeMatrixLayoutRowMajor);
+                    sums[n] = coopMatMulAdd(weight, b, sums[n]);
+                }
+            }
+            uint line_13 = self / 8u;
+            uint octet_13 = self % 8u;
+            tiles[288u + (line_13 * 9u + octet_13)] = next_keys;
+            uint line_14 = self / 8u;
+            uint octet_14 = self % 8u;
+            tiles[576u + (line_14 * 9u + octet_14)] = mix(uvec4(0u), next_values, bvec4(second + 32u + line_14 < keys));
         }
     }
 
     uint row = row0 + frag_row;
     coopMatReduceNV(total, total, gl_CooperativeMatrixReduceRowNV, sum_of);
+    subgroupBarrier();
     coopMatStore(total, fragments, row0 * 16u, 16u, gl_CooperativeMatrixLayoutRowMajor);
     subgroupBarrier();
     float row_total = fragments[(row0 + frag_row) * 16u];
-    subgroupBarrier();
     [[unroll]] for (uint n = 0u; n < 4u; ++n) {
         subgroupBarrier();
         coopMatStore(sums[n], fragments, row0 * 16u, 16u, gl_CooperativeMatrixLayoutRowMajor);
@@ -230,7 +268,7 @@ void main() {
         if (query0 + row < T) {
             uint query = min(query0 + row, T - 1u);
             [[unroll]] for (uint q_2 = 0u; q_2 < 2u; ++q_2) {
-                uint at = row * 16u + (lane_of_row * 2u + q_2) * 4u;
+                uint at = (row0 + frag_row) * 16u + (lane_of_row * 2u + q_2) * 4u;
                 vec4 sum = vec4(fragments[at], fragments[at + 1u], fragments[at + 2u], fragments[at + 3u]);
                 uint quad = n * 4u + (lane_of_row * 2u + q_2);
                 vec4 result4;

@@ -22,8 +22,7 @@ layout(set = 0, binding = 2, std430) readonly buffer V_vec8_buffer { uvec4 v_vec
 layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { f16vec4 result_vec4[]; }; // f16
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared uvec4 tile_k[288];
-shared uvec4 tile_v[288];
+shared uvec4 tiles[576];
 shared float fragments[2048];
 shared float scores[4608];
 shared uint weights[2560];
@@ -51,61 +50,40 @@ void main() {
     [[unroll]] for (uint n = 0u; n < 4u; ++n) {
         sums[n] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
     }
-    float top = float(-INF);
-    float total = float(0.0);
-    uvec4 next;
+    uvec4 next_keys;
+    uvec4 next_values;
+    float top = -INF;
+    float total = 0.0;
 
-    // Rows 0 to 31 come by way of the tile of keys.
-    uint line = self / 8u;
-    uint octet = self % 8u;
-    uint query = min(query0 + line, T - 1u);
-    tile_k[line * 9u + octet] = q_vec8[(group * 256u + head * 64u + query * 2048u + octet * 8u) / 8u];
+    // Rows 0 to 63 come by way of shared memory.
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint slot = self + i * 256u;
+        uint line = slot / 8u;
+        uint octet = slot % 8u;
+        uint query = min(query0 + line, T - 1u);
+        tiles[line * 9u + octet] = q_vec8[(group * 256u + head * 64u + query * 2048u + octet * 8u) / 8u];
+    }
     barrier();
-    if (row0 / 32u == 0u) {
+    if (row0 / 64u == 0u) {
         [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-            coopMatLoad(queries[n], tile_k, row0 % 32u * 9u + n * 2u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+            coopMatLoad(queries[n], tiles, row0 % 64u * 9u + n * 2u, 9u, gl_CooperativeMatrixLayoutRowMajor);
         }
     }
     barrier();
 
-    // Rows 32 to 63 come by way of the tile of keys.
-    uint line_2 = self / 8u;
-    uint octet_2 = self % 8u;
-    uint row = 32u + line_2;
-    uint query_2 = min(query0 + row, T - 1u);
-    tile_k[line_2 * 9u + octet_2] = q_vec8[(group * 256u + head * 64u + query_2 * 2048u + octet_2 * 8u) / 8u];
-    barrier();
-    if (row0 / 32u == 1u) {
-        [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-            coopMatLoad(queries[n], tile_k, row0 % 32u * 9u + n * 2u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-        }
+    // Rows 64 to 127 come by way of shared memory.
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint slot = self + i * 256u;
+        uint line = slot / 8u;
+        uint octet = slot % 8u;
+        uint row = 64u + line;
+        uint query = min(query0 + row, T - 1u);
+        tiles[line * 9u + octet] = q_vec8[(group * 256u + head * 64u + query * 2048u + octet * 8u) / 8u];
     }
     barrier();
-
-    // Rows 64 to 95 come by way of the tile of keys.
-    uint line_3 = self / 8u;
-    uint octet_3 = self % 8u;
-    uint row_2 = 64u + line_3;
-    uint query_3 = min(query0 + row_2, T - 1u);
-    tile_k[line_3 * 9u + octet_3] = q_vec8[(group * 256u + head * 64u + query_3 * 2048u + octet_3 * 8u) / 8u];
-    barrier();
-    if (row0 / 32u == 2u) {
+    if (row0 / 64u == 1u) {
         [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-            coopMatLoad(queries[n], tile_k, row0 % 32u * 9u + n * 2u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-        }
-    }
-    barrier();
-
-    // Rows 96 to 127 come by way of the tile of keys.
-    uint line_4 = self / 8u;
-    uint octet_4 = self % 8u;
-    uint row_3 = 96u + line_4;
-    uint query_4 = min(query0 + row_3, T - 1u);
-    tile_k[line_4 * 9u + octet_4] = q_vec8[(group * 256u + head * 64u + query_4 * 2048u + octet_4 * 8u) / 8u];
-    barrier();
-    if (row0 / 32u == 3u) {
-        [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-            coopMatLoad(queries[n], tile_k, row0 % 32u * 9u + n * 2u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+            coopMatLoad(queries[n], tiles, row0 % 64u * 9u + n * 2u, 9u, gl_CooperativeMatrixLayoutRowMajor);
         }
     }
     barrier();
@@ -113,110 +91,195 @@ void main() {
     uint all_see = min(query0 + row0, T - 1u) + 1u;
 
     if (0u < keys) {
+        uint line = self / 8u;
+        uint octet = self % 8u;
+        next_keys = k_vec8[(group * T * 64u + min(line, keys - 1u) * 64u + octet * 8u) / 8u];
+        uint line_2 = self / 8u;
+        uint octet_2 = self % 8u;
+        tiles[line_2 * 9u + octet_2] = next_keys;
+        uint line_3 = self / 8u;
+        uint octet_3 = self % 8u;
+        next_values = v_vec8[(group * T * 64u + octet_3 * 8u + min(line_3, keys - 1u) * 64u) / 8u];
+        uint line_4 = self / 8u;
+        uint octet_4 = self % 8u;
+        tiles[288u + (line_4 * 9u + octet_4)] = mix(uvec4(0u), next_values, bvec4(line_4 < keys));
         uint line_5 = self / 8u;
         uint octet_5 = self % 8u;
-        uint key = line_5;
-        next = k_vec8[(group * T * 64u + min(key, keys - 1u) * 64u + octet_5 * 8u) / 8u];
-        uint line_6 = self / 8u;
-        uint octet_6 = self % 8u;
-        tile_k[line_6 * 9u + octet_6] = next;
-    }
-    [[dont_unroll]] for (uint key0 = 0u; key0 < keys; key0 += 32u) {
+        next_keys = k_vec8[(group * T * 64u + min(32u + line_5, keys - 1u) * 64u + octet_5 * 8u) / 8u];
         barrier();
-        uint line_5 = self / 8u;
-        uint octet_5 = self % 8u;
-        uint key = key0 + line_5;
-        next = key < keys ? v_vec8[(group * T * 64u + octet_5 * 8u + min(key, keys - 1u) * 64u) / 8u] : uvec4(0u);
-
         coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> score[2];
+        coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> score_2[2];
         [[unroll]] for (uint j = 0u; j < 2u; ++j) {
             score[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
             [[unroll]] for (uint n = 0u; n < 4u; ++n) {
                 coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
-                coopMatLoad(b, tile_k, j * 144u + n * 2u, 9u, gl_CooperativeMatrixLayoutColumnMajor);
+                coopMatLoad(b, tiles, j * 144u + n * 2u, 9u, gl_CooperativeMatrixLayoutColumnMajor);
                 score[j] = coopMatMulAdd(queries[n], b, score[j]);
             }
         }
+        barrier();
         uint line_6 = self / 8u;
         uint octet_6 = self % 8u;
-        tile_v[line_6 * 9u + octet_6] = next;
-
-        coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weight[2];
-        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-            coopMatStore(score[j], scores, row0 * 36u + j * 16u, 36u, gl_CooperativeMatrixLayoutRowMajor);
-        }
-        subgroupBarrier();
-        uint row_4 = row0 + frag_row;
-        float mine[16];
-        float best = top;
-        uint query_5 = min(query0 + row_4, T - 1u);
-        [[unroll]] for (uint c = 0u; c < 16u; ++c) {
-            uint key_2 = key0 + (lane_of_row * 16u + c);
-            mine[c] = key_2 < query_5 + 1u ? scores[row_4 * 36u + (lane_of_row * 16u + c)] * 0.18033688 : -INF;
-            best = max(best, mine[c]);
-        }
-        best = max(best, subgroupShuffleXor(best, 1u));
-
-        // While no key counts, any finite number does in place of the largest score.
-        float shift = best == -INF ? 0.0 : best;
-        float correction = exp2(top - shift);
-        top = best;
-        total *= correction;
-        [[unroll]] for (uint c = 0u; c < 8u; ++c) {
-            vec2 pair = exp2(vec2(mine[c * 2u], mine[c * 2u + 1u]) - shift);
-            total += pair.x + pair.y;
-            weights[row_4 * 20u + lane_of_row * 8u + c] = packHalf2x16(pair);
-        }
-        [[unroll]] for (uint c = 0u; c < 8u; ++c) {
-            fragments[(row0 + frag_row) * 16u + lane_of_row * 8u + c] = correction;
-        }
-        subgroupBarrier();
-        coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> corrections;
-        coopMatLoad(corrections, fragments, row0 * 16u, 16u, gl_CooperativeMatrixLayoutRowMajor);
-        [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-            sums[n] = sums[n] * corrections;
-        }
-        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-            coopMatLoad(weight[j], weights, row0 * 20u + j * 8u, 20u, gl_CooperativeMatrixLayoutRowMajor);
-        }
-        barrier();
-        if (key0 + 32u < keys) {
+        tiles[line_6 * 9u + octet_6] = next_keys;
+        [[dont_unroll]] for (uint key0 = 0u; key0 < keys; key0 += 64u) {
+            // One tile.
+            barrier();
             uint line_7 = self / 8u;
             uint octet_7 = self % 8u;
-            uint key_2 = key0 + 32u + line_7;
-            next = k_vec8[(group * T * 64u + min(key_2, keys - 1u) * 64u + octet_7 * 8u) / 8u];
-        }
-        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
-                coopMatLoad(b, tile_v, j * 144u + n * 2u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-                sums[n] = coopMatMulAdd(weight[j], b, sums[n]);
+            next_keys = k_vec8[(group * T * 64u + min(key0 + 64u + line_7, keys - 1u) * 64u + octet_7 * 8u) / 8u];
+            uint line_8 = self / 8u;
+            uint octet_8 = self % 8u;
+            next_values = v_vec8[(group * T * 64u + octet_8 * 8u + min(key0 + 32u + line_8, keys - 1u) * 64u) / 8u];
+
+            coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weight[2];
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                coopMatStore(score[j], scores, row0 * 36u + j * 16u, 36u, gl_CooperativeMatrixLayoutRowMajor);
             }
-        }
-        if (key0 + 32u < keys) {
-            uint line_7 = self / 8u;
-            uint octet_7 = self % 8u;
-            tile_k[line_7 * 9u + octet_7] = next;
+            subgroupBarrier();
+            uint row = row0 + frag_row;
+            float mine[16];
+            float best = top;
+            uint query = min(query0 + row, T - 1u);
+            [[unroll]] for (uint c = 0u; c < 16u; ++c) {
+                uint key = key0 + (lane_of_row * 16u + c);
+                mine[c] = key < query + 1u ? scores[row * 36u + (lane_of_row * 16u + c)] * 0.18033688 : -INF;
+                best = max(best, mine[c]);
+            }
+            best = max(best, subgroupShuffleXor(best, 1u));
+
+            // While no key counts, any finite number does in place of the largest score.
+            float shift = best == -INF ? 0.0 : best;
+            float correction = exp2(top - shift);
+            top = best;
+            total *= correction;
+            [[unroll]] for (uint c = 0u; c < 8u; ++c) {
+                vec2 pair = exp2(vec2(mine[c * 2u], mine[c * 2u + 1u]) - shift);
+                total += pair.x + pair.y;
+                weights[row * 20u + lane_of_row * 8u + c] = packHalf2x16(pair);
+            }
+            [[unroll]] for (uint c = 0u; c < 8u; ++c) {
+                fragments[(row0 + frag_row) * 16u + lane_of_row * 8u + c] = correction;
+            }
+            subgroupBarrier();
+            coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> corrections;
+            coopMatLoad(corrections, fragments, row0 * 16u, 16u, gl_CooperativeMatrixLayoutRowMajor);
+            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                sums[n] = sums[n] * corrections;
+            }
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                coopMatLoad(weight[j], weights, row0 * 20u + j * 8u, 20u, gl_CooperativeMatrixLayoutRowMajor);
+            }
+
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                score_2[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
+                    coopMatLoad(b, tiles, j * 144u + n * 2u, 9u, gl_CooperativeMatrixLayoutColumnMajor);
+                    score_2[j] = coopMatMulAdd(queries[n], b, score_2[j]);
+                }
+                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
+                    coopMatLoad(b, tiles, 288u + (j * 144u + n * 2u), 9u, gl_CooperativeMatrixLayoutRowMajor);
+                    sums[n] = coopMatMulAdd(weight[j], b, sums[n]);
+                }
+            }
+            barrier();
+            uint line_9 = self / 8u;
+            uint octet_9 = self % 8u;
+            tiles[line_9 * 9u + octet_9] = next_keys;
+            uint line_10 = self / 8u;
+            uint octet_10 = self % 8u;
+            tiles[288u + (line_10 * 9u + octet_10)] = mix(uvec4(0u), next_values, bvec4(key0 + 32u + line_10 < keys));
+
+            // The next; past the last key it has no weight.
+            uint second = key0 + 32u;
+            barrier();
+            uint line_11 = self / 8u;
+            uint octet_11 = self % 8u;
+            next_keys = k_vec8[(group * T * 64u + min(second + 64u + line_11, keys - 1u) * 64u + octet_11 * 8u) / 8u];
+            uint line_12 = self / 8u;
+            uint octet_12 = self % 8u;
+            next_values = v_vec8[(group * T * 64u + octet_12 * 8u + min(second + 32u + line_12, keys - 1u) * 64u) / 8u];
+
+            coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weight_2[2];
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                coopMatStore(score_2[j], scores, row0 * 36u + j * 16u, 36u, gl_CooperativeMatrixLayoutRowMajor);
+            }
+            subgroupBarrier();
+            uint row_2 = row0 + frag_row;
+            float mine_2[16];
+            float best_2 = top;
+            uint query_2 = min(query0 + row_2, T - 1u);
+            [[unroll]] for (uint c = 0u; c < 16u; ++c) {
+                uint key = second + (lane_of_row * 16u + c);
+                mine_2[c] = key < query_2 + 1u ? scores[row_2 * 36u + (lane_of_row * 16u + c)] * 0.18033688 : -INF;
+                best_2 = max(best_2, mine_2[c]);
+            }
+            best_2 = max(best_2, subgroupShuffleXor(best_2, 1u));
+
+            // While no key counts, any finite number does in place of the largest score.
+            float shift_2 = best_2 == -INF ? 0.0 : best_2;
+            float correction_2 = exp2(top - shift_2);
+            top = best_2;
+            total *= correction_2;
+            [[unroll]] for (uint c = 0u; c < 8u; ++c) {
+                vec2 pair = exp2(vec2(mine_2[c * 2u], mine_2[c * 2u + 1u]) - shift_2);
+                total += pair.x + pair.y;
+                weights[row_2 * 20u + lane_of_row * 8u + c] = packHalf2x16(pair);
+            }
+            [[unroll]] for (uint c = 0u; c < 8u; ++c) {
+                fragments[(row0 + frag_row) * 16u + lane_of_row * 8u + c] = correction_2;
+            }
+            subgroupBarrier();
+            coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> corrections_2;
+            coopMatLoad(corrections_2, fragments, row0 * 16u, 16u, gl_CooperativeMatrixLayoutRowMajor);
+            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                sums[n] = sums[n] * corrections_2;
+            }
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                coopMatLoad(weight_2[j], weights, row0 * 20u + j * 8u, 20u, gl_CooperativeMatrixLayoutRowMajor);
+            }
+
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                score[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
+                    coopMatLoad(b, tiles, j * 144u + n * 2u, 9u, gl_CooperativeMatrixLayoutColumnMajor);
+                    score[j] = coopMatMulAdd(queries[n], b, score[j]);
+                }
+                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
+                    coopMatLoad(b, tiles, 288u + (j * 144u + n * 2u), 9u, gl_CooperativeMatrixLayoutRowMajor);
+                    sums[n] = coopMatMulAdd(weight_2[j], b, sums[n]);
+                }
+            }
+            barrier();
+            uint line_13 = self / 8u;
+            uint octet_13 = self % 8u;
+            tiles[line_13 * 9u + octet_13] = next_keys;
+            uint line_14 = self / 8u;
+            uint octet_14 = self % 8u;
+            tiles[288u + (line_14 * 9u + octet_14)] = mix(uvec4(0u), next_values, bvec4(second + 32u + line_14 < keys));
         }
     }
 
-    uint row_4 = row0 + frag_row;
+    uint row = row0 + frag_row;
     total += subgroupShuffleXor(total, 1u);
     [[unroll]] for (uint n = 0u; n < 4u; ++n) {
         subgroupBarrier();
         coopMatStore(sums[n], fragments, row0 * 16u, 16u, gl_CooperativeMatrixLayoutRowMajor);
         subgroupBarrier();
-        if (query0 + row_4 < T) {
-            uint query_5 = min(query0 + row_4, T - 1u);
+        if (query0 + row < T) {
+            uint query = min(query0 + row, T - 1u);
             [[unroll]] for (uint q_2 = 0u; q_2 < 2u; ++q_2) {
-                uint at = row_4 * 16u + (lane_of_row * 2u + q_2) * 4u;
+                uint at = (row0 + frag_row) * 16u + (lane_of_row * 2u + q_2) * 4u;
                 vec4 sum = vec4(fragments[at], fragments[at + 1u], fragments[at + 2u], fragments[at + 3u]);
                 uint quad = n * 4u + (lane_of_row * 2u + q_2);
                 vec4 result4;
                 [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
                     result4[lane] = div_full(sum[lane], total);
                 }
-                result_vec4[(group * T * 256u + head * T * 64u + query_5 * 64u + quad * 4u) / 4u] = f16vec4(result4);
+                result_vec4[(group * T * 256u + head * T * 64u + query * 64u + quad * 4u) / 4u] = f16vec4(result4);
             }
         }
     }

@@ -1,0 +1,241 @@
+package glsl
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// run goes over the keys, one tile ahead of itself: while the scores of a tile
+// become weights, by which its values are added, the queries meet the next
+// tile's keys, so that neither matrix units nor other arithmetic wait for each
+// other; and the tiles after those come from memory meanwhile. With two stages
+// a tile is read while the next is written, and subgroups meet once a tile; with
+// one they meet before writing, too. Tiles go in pairs, so that the scores of one
+// and of the next, and the stages, have names of their own.
+func (m *flashMatrix) run(first, end text) {
+	m.end = end
+	var whole text
+	if m.a.Mask == nil {
+		whole = m.short("all_see", m.seen(m.limit(m.queryOf(m.row0), m.k.Parallel[m.ax.Query], m.queries())))
+	}
+	m.line("")
+	if first.s != "0u" || !isNumber(end.s) {
+		m.openGuard("if (%s < %s)", first.s, end.s)
+		defer m.close()
+	}
+	m.begin(first)
+	key0 := m.keyLoop(first, end, target.AttentionStep(m.s))
+	m.comment("One tile.")
+	m.step(key0, whole, 0)
+	m.comment("The next; past the last key it has no weight.")
+	m.step(m.short("second", plus(key0, uintLit(int64(m.s.TileN)))), whole, 1)
+	m.close()
+}
+
+// begin brings the first two tiles of keys and the first of values to shared
+// memory, and computes the scores of the first.
+func (m *flashMatrix) begin(first text) {
+	m.fetch(m.a.K, m.dotAxis(), m.nextK, first)
+	m.putKeys(m.keyTile(0))
+	m.fetch(m.a.V, m.valueAxis(), m.nextV, first)
+	m.putValues(m.valueTile(0), first)
+	m.fetch(m.a.K, m.dotAxis(), m.nextK, plus(first, uintLit(int64(m.s.TileN))))
+	if m.stages > 1 {
+		m.putKeys(m.keyTile(1))
+	}
+	m.line("barrier();")
+	for i := range m.scores {
+		m.scores[i] = m.array(m.fragment("Accumulator"), "score", m.strips*m.keys)
+	}
+	m.repeat("j", m.keys, func(j text) { m.multiplyKeys(m.scores[0], j, m.keyTile(0)) })
+	if m.stages == 1 {
+		m.line("barrier();")
+		m.putKeys(m.keyTile(0))
+	}
+}
+
+// step takes the tile from key0 on, whose scores it finds in scores[which], and
+// leaves those of the next in the other.
+func (m *flashMatrix) step(key0, whole text, which int) {
+	m.openScope()
+	defer m.close()
+	now, ahead := m.scores[which], m.scores[1-which]
+	next := plus(key0, uintLit(int64(m.s.TileN)))
+	m.line("barrier();")
+	m.fetch(m.a.K, m.dotAxis(), m.nextK, plus(key0, uintLit(int64(2*m.s.TileN))))
+	m.fetch(m.a.V, m.valueAxis(), m.nextV, next)
+	m.weigh(now, key0, whole)
+	m.line("")
+	m.repeat("j", m.keys, func(j text) {
+		m.multiplyKeys(ahead, j, m.keyTile(1-which))
+		m.multiplyValues(now, j, m.valueTile(which))
+	})
+	if m.stages == 1 {
+		m.line("barrier();")
+	}
+	m.putKeys(m.keyTile(which))
+	m.putValues(m.valueTile(1-which), next)
+}
+
+// keyTile and valueTile print where the tiles of a stage begin in shared memory.
+func (m *flashMatrix) keyTile(stage int) text {
+	return uintLit(int64(stage % m.stages * m.s.TileN * m.keyPitch()))
+}
+
+func (m *flashMatrix) valueTile(stage int) text {
+	return uintLit(int64(m.stages*m.s.TileN*m.keyPitch() + stage%m.stages*m.s.TileN*m.valuePitch()))
+}
+
+// rounds is how many octets of a tile of lines that long each invocation moves.
+func (m *flashMatrix) rounds(width int) int {
+	total := m.s.TileN * (width / target.OctetElems)
+	return (total + m.s.Workgroup - 1) / m.s.Workgroup
+}
+
+// octets has the workgroup go over the octets of a tile of lines that long.
+func (m *flashMatrix) octets(lines, width int, body func(i, line, octet text)) {
+	per := width / target.OctetElems
+	total, wg := lines*per, m.s.Workgroup
+	m.repeat("i", (total+wg-1)/wg, func(i text) {
+		slot := m.short("slot", plus(m.self, times(i, wg)))
+		if total%wg != 0 {
+			m.openGuard("if (%s < %du)", slot.s, total)
+		}
+		body(i, primary(m.variable("uint", "line", quotient(slot, per, total))), primary(m.variable("uint", "octet", remainder(slot, per, total))))
+		if total%wg != 0 {
+			m.close()
+		}
+	})
+}
+
+// octet prints eight neighbours of an operand as f16, in four words: as they
+// lie in memory where they do, else computed.
+func (m *flashMatrix) octet(v *kernel.Expr, a along, at text) text {
+	if w := target.Unrounded(v, ir.F16); w.Kind == kernel.ExprLoad && m.k.Bindings[w.Bind].DType == ir.F16 && m.vectorLoad(w, a.axis, target.OctetElems) {
+		m.openScope()
+		defer m.close()
+		m.bindAxis(a.axis, at)
+		m.plan(nil, []kernel.Index{w.Index})
+		return primary(fmt.Sprintf("%s[%s]", m.view(m.buffers[w.Bind], target.OctetElems), binary("/", m.indexText(w.Index), uintLit(target.OctetElems)).s))
+	}
+	half := func(name string, at text) string {
+		t := m.quad(v, a, at, name, true)
+		if !t.plain() {
+			t = primary(m.variable("vec4", name, t))
+		}
+		return fmt.Sprintf("packHalf2x16(%s.xy), packHalf2x16(%s.zw)", t.s, t.s)
+	}
+	return primary(fmt.Sprintf("uvec4(%s, %s)", half("low", at), half("high", plus(at, uintLit(4)))))
+}
+
+// readQueries brings the tile's rows into fragments, by way of the tiles.
+func (m *flashMatrix) readQueries() {
+	s, dot, pitch := m.s, int(m.a.Dot.Add), m.keyPitch()
+	lines := target.FlashQueryLines(m.k, s)
+	for first := 0; first < s.TileM; first += lines {
+		last := min(first+lines, s.TileM)
+		m.comment("Rows %d to %d come by way of shared memory.", first, last-1)
+		m.octets(last-first, dot, func(_, line, octet text) {
+			m.bindRow(m.short("row", plus(uintLit(int64(first)), line)))
+			m.line("%s[%s] = %s;", m.tiles, plus(times(line, pitch), octet).s, m.octet(m.a.Q, m.dotAxis(), times(octet, target.OctetElems)).s)
+		})
+		m.line("barrier();")
+		if lines < s.TileM {
+			m.open("if (%s / %du == %du)", m.row0.s, lines, first/lines)
+		} else {
+			m.openScope()
+		}
+		m.repeat("i", m.strips, func(i text) {
+			line := plus(remainder(m.row0, lines, s.TileM), times(i, m.frag))
+			m.repeat("n", m.dots, func(n text) {
+				at := plus(times(line, pitch), times(n, m.frag/target.OctetElems))
+				m.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", m.query(i, n), m.tiles, at.s, pitch)
+			})
+		})
+		m.close()
+		m.line("barrier();")
+	}
+}
+
+// query, sum and scoreAt print fragments of a strip of rows.
+func (m *flashMatrix) query(i, n text) string {
+	return m.of(m.q, m.strips*m.dots, plus(times(i, m.dots), n))
+}
+
+func (m *flashMatrix) sum(i, n text) string {
+	return m.of(m.o, m.strips*m.cols, plus(times(i, m.cols), n))
+}
+
+func (m *flashMatrix) scoreAt(scores string, i, j text) string {
+	return m.of(scores, m.strips*m.keys, plus(times(i, m.keys), j))
+}
+
+// fetch reads a tile of keys or values into registers. Past the last key that
+// any row sees, that key counts once more.
+func (m *flashMatrix) fetch(v *kernel.Expr, a along, next string, key0 text) {
+	width := int(a.extent.Add)
+	m.octets(m.s.TileN, width, func(i, line, octet text) {
+		m.bindAxis(m.ax.Key, call("min", plus(key0, line), binary("-", m.end, uintLit(1))))
+		m.line("%s = %s;", m.of(next, m.rounds(width), i), m.octet(v, a, times(octet, target.OctetElems)).s)
+	})
+}
+
+// putKeys writes the keys that fetch has read to a tile of shared memory.
+func (m *flashMatrix) putKeys(tile text) {
+	m.put(m.nextK, int(m.a.Dot.Add), tile, func(next string, _ text) string { return next })
+}
+
+// putValues writes the values that fetch has read, from key0 on, to a tile of
+// shared memory. Past the last key that any row sees they count as 0, whatever
+// stands there; that is seen to here, so that nothing waits for what is read.
+func (m *flashMatrix) putValues(tile, key0 text) {
+	m.put(m.nextV, m.width, tile, func(next string, line text) string {
+		if !m.a.Causal && m.evenly() {
+			return next
+		}
+		return fmt.Sprintf("mix(uvec4(0u), %s, bvec4(%s))", next, binary("<", plus(key0, line), m.end).s)
+	})
+}
+
+func (m *flashMatrix) put(next string, width int, tile text, value func(next string, line text) string) {
+	pitch := target.StagedPitch(width, target.OctetElems)
+	m.octets(m.s.TileN, width, func(i, line, octet text) {
+		m.line("%s[%s] = %s;", m.tiles, plus(tile, plus(times(line, pitch), octet)).s, value(m.of(next, m.rounds(width), i), line))
+	})
+}
+
+// multiplyKeys multiplies the queries by a fragment of the tile of keys there.
+func (m *flashMatrix) multiplyKeys(scores string, j, place text) {
+	m.repeat("i", m.strips, func(i text) {
+		m.line("%s = %s(0.0);", m.scoreAt(scores, i, j), m.fragment("Accumulator"))
+	})
+	m.repeat("n", m.dots, func(n text) {
+		b := m.loadB(plus(place, plus(times(j, m.frag*m.keyPitch()), times(n, m.frag/target.OctetElems))), m.keyPitch(), "Column")
+		m.repeat("i", m.strips, func(i text) {
+			sum := m.scoreAt(scores, i, j)
+			m.line("%s = coopMatMulAdd(%s, %s, %s);", sum, m.query(i, n), b, sum)
+		})
+	})
+}
+
+// multiplyValues adds a fragment of the tile of values there by their weights.
+func (m *flashMatrix) multiplyValues(scores string, j, place text) {
+	weight := m.weightOfFragment(scores, j)
+	m.repeat("n", m.cols, func(n text) {
+		b := m.loadB(plus(place, plus(times(j, m.frag*m.valuePitch()), times(n, m.frag/target.OctetElems))), m.valuePitch(), "Row")
+		m.repeat("i", m.strips, func(i text) {
+			m.line("%s = coopMatMulAdd(%s, %s, %s);", m.sum(i, n), weight(i), b, m.sum(i, n))
+		})
+	})
+}
+
+// loadB loads a fragment from a tile.
+func (m *flashMatrix) loadB(at text, pitch int, major string) string {
+	b := m.fresh(m.scope, "b")
+	m.line("%s %s;", m.fragment("B"), b)
+	m.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayout%sMajor);", b, m.tiles, at.s, pitch, major)
+	return b
+}
