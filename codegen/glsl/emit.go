@@ -142,6 +142,8 @@ func (e *emitter) body() {
 		e.emitMatDirect()
 	case kernel.VarMatVec:
 		e.emitMatVec()
+	case kernel.VarMatRows:
+		e.emitMatRows()
 	case kernel.VarCoopMat:
 		e.emitCoopMat()
 	case kernel.VarCoopMat2:

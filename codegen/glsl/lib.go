@@ -539,23 +539,31 @@ vec4 bytes_signed(uint bytes) {
     vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }`},
+	{"halves_of_bytes", f32Only, nil, `
+// Eight bytes as halves, by way of those from 1024 to 1279, less what is above
+// what they stand for; the even ones of four come before the odd ones.
+uvec4 halves_of_bytes(uvec2 bytes, float16_t above) {
+    uvec4 halves = uvec4(bytes & 0x00ff00ffu, bytes >> 8 & 0x00ff00ffu).xzyw | 0x64006400u;
+    return uvec4(packFloat2x16(unpackFloat2x16(halves.x) - above), packFloat2x16(unpackFloat2x16(halves.y) - above),
+        packFloat2x16(unpackFloat2x16(halves.z) - above), packFloat2x16(unpackFloat2x16(halves.w) - above));
+}`},
+	{"pack_halves", f32Only, nil, `
+// Eight floats as halves.
+uvec4 pack_halves(vec4 low, vec4 high) {
+    return uvec4(packHalf2x16(low.xy), packHalf2x16(low.zw), packHalf2x16(high.xy), packHalf2x16(high.zw));
+}`},
 	{"pack_bytes", []string{"ivec4"}, nil, `
 // The low byte of each, the first lowest.
 uint pack_bytes(ivec4 v) {
     uvec4 bytes = uvec4(v) & 0xffu;
     return bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24;
 }`},
-	{"dot_onto", f32Only, nil, `
-// The products of a and b added to a sum one by one, each with a multiplication.
-float dot_onto(float sum, vec4 a, vec4 b) {
-    return sum + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
-}`},
 	{"round_bytes", f32Only, nil, `
 // Each rounded to the nearest integer, from -127 to 127, as a byte: the sum with
 // 3 * 2^22 has it in its last bits.
 uint round_bytes(vec4 v) {
-    uvec4 bits = floatBitsToUint(v + 12582912.0);
-    return bits.x & 0xffu | (bits.y & 0xffu) << 8 | (bits.z & 0xffu) << 16 | bits.w << 24;
+    uvec4 bytes = floatBitsToUint(v + 12582912.0) & 0xffu;
+    return bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24;
 }`},
 	{"dot_bytes", []string{"int", "uint"}, nil, `
 // The products of the bytes of two words, added up.

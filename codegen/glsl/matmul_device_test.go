@@ -168,7 +168,7 @@ func (p product) epilogue(sums [2]float64, col int64, in map[string]tensor) floa
 	return y
 }
 
-func pick(cond bool, a, b int64) int64 {
+func pick[T any](cond bool, a, b T) T {
 	if cond {
 		return a
 	}

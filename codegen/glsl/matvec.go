@@ -203,10 +203,18 @@ func (v *matVec) shareTables() {
 // meet adds up the parts of every sum, which are in shared memory, and stores
 // the results, an invocation each.
 func (v *matVec) meet(shared partials) {
-	s := v.s
 	results, parts := v.partials()
 	v.line("barrier();")
+	v.finishParts(parts, func(n int, part, id text) text {
+		return shared.load(n, plus(times(part, results+1), id))
+	})
+}
 
+// finishParts adds up the parts of every sum in shared memory and stores the
+// results; read prints part of result id of the n-th product.
+func (v *matVec) finishParts(parts int, read func(n int, part, id text) text) {
+	s := v.s
+	results := s.TileM * s.TileN
 	v.line("")
 	id := v.self
 	switch {
@@ -217,16 +225,16 @@ func (v *matVec) meet(shared partials) {
 	default:
 		v.openScope()
 	}
-	row := v.named("row", quotient(id, s.TileN, results))
+	row := v.named("row", plus(v.row0, quotient(id, s.TileN, results)))
 	col := primary(v.variable("uint", "col", plus(v.col0, remainder(id, s.TileN, results))))
 	sums := make([]text, len(v.products))
 	for n := range sums {
-		sums[n] = primary(v.variable(v.quads.sum(), numberedName("sum", n, len(sums)), shared.load(n, id)))
+		sums[n] = primary(v.variable(v.quads.sum(), numberedName("sum", n, len(sums)), read(n, primary("0u"), id)))
 	}
 	if parts > 1 {
 		p := v.loop("p", uintLit(1), uintLit(int64(parts)), 1)
-		for n := range sums {
-			v.line("%s += %s;", sums[n].s, shared.load(n, plus(times(p, results+1), id)).s)
+		for n, sum := range sums {
+			v.line("%s += %s;", sum.s, read(n, p, id).s)
 		}
 		v.close()
 	}

@@ -16,27 +16,11 @@ func (v *matVec) readsInts(r blockRun) bool {
 	}
 	for _, o := range v.a {
 		bytes, scale, ok := target.ByteRows(v.k, o.value)
-		if !ok || !adjacent(bytes.Index, v.fold, 16) || !v.inGroups(scale) {
+		if !ok || !adjacent(bytes.Index, v.fold, 16) || !target.InGroups(v.k, scale) {
 			return false
 		}
 	}
 	return true
-}
-
-// inGroups reports whether a value is the same for a whole group along the
-// contraction: whether its places depend on that only as on whole groups.
-func (v *matVec) inGroups(value *kernel.Expr) bool {
-	same := true
-	kernel.Walk([]*kernel.Expr{value}, func(e *kernel.Expr) {
-		for _, t := range e.Index.Terms() {
-			for _, f := range t.Factors {
-				if f.Kind == kernel.FactorAxis && f.Axis == v.fold || f.X.Uses(v.fold) || f.D.Uses(v.fold) || f.Value != nil && f.Value.Uses(v.fold) {
-					same = same && f.Kind == kernel.FactorDiv && f.X.Equal(kernel.Axis(v.fold, v.k.Fold)) && f.D.IsConst() && f.D.Offset()%byteGroup == 0
-				}
-			}
-		}
-	})
-	return same
 }
 
 // declareOnes declares the bytes that a dot product with adds up others. They

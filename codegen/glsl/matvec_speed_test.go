@@ -31,7 +31,7 @@ var (
 	speedFormats = flag.String("formats", ".", "which formats to time")
 	speedRows    = flag.Int("rows", 1, "how many rows to time matvecs with")
 	speedSize    = flag.String("size", "14336x14336", "columns and depth of the matrix to time")
-	speedPlan    = flag.String("plan", "", "a file of what to time, besides the chosen schedules: lines like \"q4_0 1 floats lanes=32,64 wg=128 cols=4,8 run=16,32 staged=0,1\"")
+	speedPlan    = flag.String("plan", "", "a file of what to time, besides the chosen schedules: lines like \"q4_0 1 floats lanes=32,64 wg=128 cols=4,8 run=16,32 staged=0,1\" or, on matrix units, \"q4_0 8 bytes sn=4,8 sk=1,2 frags=1 depth=256\"")
 	speedLimit   = flag.Duration("limit", time.Hour, "how long to go on timing")
 )
 
@@ -165,6 +165,9 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps target.Caps) [
 	vary("copies", 0, func(s *kernel.Schedule, v int) { s.Copies = v })
 	vary("staged", 0, func(s *kernel.Schedule, v int) { s.StageRows = v > 0 })
 	vary("turns", 0, func(s *kernel.Schedule, v int) { s.Turns = v })
+	if l.options["sn"] != nil {
+		return append(list, l.matrixSchedules(t, k, caps)...)
+	}
 	for _, o := range all {
 		if l.options["wg"] == nil {
 			o.Workgroup = max(128/o.LanesPerRow, 1) * o.LanesPerRow
@@ -176,6 +179,25 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps target.Caps) [
 		s.Subnormals = l.dtype.IsBlock() && !l.bytes && !l.rounds
 		if o.Workgroup%o.LanesPerRow == 0 && target.Check(k, s, caps) == nil && !slices.Contains(list, s) {
 			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// matrixSchedules lists what a line asks for on matrix units: subgroups along
+// columns and contraction, fragments of columns each, and depth of a step.
+func (l speedLine) matrixSchedules(t *testing.T, k *kernel.Kernel, caps target.Caps) []kernel.Schedule {
+	var list []kernel.Schedule
+	for _, sn := range l.options["sn"] {
+		for _, sk := range l.options["sk"] {
+			for _, frags := range l.options["frags"] {
+				for _, depth := range l.options["depth"] {
+					s, ok := matRowsSchedule(caps, k, sn, sk, frags, depth)
+					if ok && target.Check(k, s, caps) == nil {
+						list = append(list, s)
+					}
+				}
+			}
 		}
 	}
 	return list

@@ -17,6 +17,7 @@ const (
 	VarMatTile    Variant = "tile"        // shared-memory, register-tiled matrix product
 	VarMatDirect  Variant = "direct"      // register-tiled matrix product, straight from memory
 	VarMatVec     Variant = "matvec"      // subgroups share the contraction; few rows
+	VarMatRows    Variant = "matrows"     // few rows by blocks on matrix units, a fragment per subgroup
 	VarCoopMat    Variant = "coopmat"     // matrix units, a fragment per subgroup (VK_KHR_cooperative_matrix)
 	VarCoopMat2   Variant = "coopmat2"    // matrix units, a tile per workgroup (VK_NV_cooperative_matrix2)
 	VarScanSerial Variant = "scan_serial" // one invocation goes along a whole row
@@ -75,6 +76,10 @@ type Schedule struct {
 	FragM      int `json:"frag_m,omitempty"`
 	FragN      int `json:"frag_n,omitempty"`
 	FragK      int `json:"frag_k,omitempty"`
+	// SubgroupsK, of matrows, is how many subgroups share the contraction, TileK
+	// at a time each, beside the SubgroupsN that share the columns. Its fragments
+	// have FragM columns of the result and FragN rows.
+	SubgroupsK int `json:"subgroups_k,omitempty"`
 	// Band is how many rows of tiles the workgroups go down before they go on to
 	// the next column, so that those running together share more of what they
 	// read; 0 or 1 goes along the rows.
@@ -166,6 +171,11 @@ func (s Schedule) String() string {
 	switch s.Variant {
 	case VarFlashTile:
 		t += fmt.Sprintf(" tile=%dx%dx%d thread=%dx%d heads=%d", s.TileM, s.TileN, s.TileK, s.ThreadM, s.ThreadN, s.Heads)
+	case VarMatRows:
+		t += fmt.Sprintf(" tile=%dx%dx%d subgroups=%dx%d fragment=%dx%dx%d", s.TileM, s.TileN, s.TileK, s.SubgroupsN, s.SubgroupsK, s.FragM, s.FragN, s.FragK)
+		if s.Ahead > 1 {
+			t += fmt.Sprintf(" ahead=%d", s.Ahead)
+		}
 	case VarCoopMat:
 		t += fmt.Sprintf(" tile=%dx%dx%d subgroups=%dx%d fragment=%dx%dx%d", s.TileM, s.TileN, s.TileK, s.SubgroupsM, s.SubgroupsN, s.FragM, s.FragN, s.FragK)
 	case VarCoopMat2:

@@ -113,5 +113,9 @@ func WantsBytes(t ir.DType, rows ir.Dim, caps Caps) bool {
 	case one && b.octets.run > 0:
 		return caps.Features.IntegerDotProduct
 	}
-	return caps.Features.IntegerDotProduct && rows.Max() <= MaxMatVecRows && rows.Max() >= b.bytesFrom && b.bytes != nil
+	most := int64(MaxMatVecRows)
+	if unitsTakeBytes(t, caps) {
+		most = MaxMatRows
+	}
+	return caps.Features.IntegerDotProduct && rows.Max() <= most && rows.Max() >= b.bytesFrom && b.bytes != nil
 }

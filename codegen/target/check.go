@@ -61,6 +61,7 @@ var families = map[kernel.Variant]kernel.Family{
 	kernel.VarMatTile:    kernel.FamilyMatMul,
 	kernel.VarMatDirect:  kernel.FamilyMatMul,
 	kernel.VarMatVec:     kernel.FamilyMatMul,
+	kernel.VarMatRows:    kernel.FamilyMatMul,
 	kernel.VarCustom:     kernel.FamilyCustom,
 	kernel.VarCoopMat:    kernel.FamilyMatMul,
 	kernel.VarCoopMat2:   kernel.FamilyMatMul,
@@ -180,6 +181,10 @@ func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 			return err
 		}
 		if err := checkHeld(k, s, caps); err != nil {
+			return err
+		}
+	case kernel.VarMatRows:
+		if err := checkMatRows(k, s, caps); err != nil {
 			return err
 		}
 	case kernel.VarCoopMat:

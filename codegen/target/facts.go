@@ -180,6 +180,22 @@ func ByteRows(k *kernel.Kernel, v *kernel.Expr) (bytes, scale *kernel.Expr, ok b
 	return nil, nil, false
 }
 
+// InGroups reports whether a value is the same for a whole [RoundedGroup] along the
+// contraction: whether its places depend on that only as on whole groups.
+func InGroups(k *kernel.Kernel, value *kernel.Expr) bool {
+	same, fold := true, k.FoldAxis()
+	kernel.Walk([]*kernel.Expr{value}, func(e *kernel.Expr) {
+		for _, t := range e.Index.Terms() {
+			for _, f := range t.Factors {
+				if f.Kind == kernel.FactorAxis && f.Axis == fold || f.X.Uses(fold) || f.D.Uses(fold) || f.Value != nil && f.Value.Uses(fold) {
+					same = same && f.Kind == kernel.FactorDiv && f.X.Equal(kernel.Axis(fold, k.Fold)) && f.D.IsConst() && f.D.Offset()%RoundedGroup == 0
+				}
+			}
+		}
+	})
+	return same
+}
+
 // readsTwice reports whether a row kernel goes over its row more than once.
 func readsTwice(k *kernel.Kernel) bool {
 	passes := len(k.Phases)
@@ -234,6 +250,8 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 		return (a*s.TileM + b*s.TileN) * TilePitch(s.TileK) * vector * max(s.Stages, 1)
 	case kernel.VarMatVec:
 		return matVecShared(k, s)
+	case kernel.VarMatRows:
+		return matRowsShared(k, s)
 	case kernel.VarCoopMat, kernel.VarCoopMat2:
 		return MatrixUnits(k, s) * unitBytes / UnitsOf16(k, s)
 	case kernel.VarFlashTile:

@@ -98,7 +98,7 @@ var nvidia = class{
 		// 37.1; mxfp4 32.0, 35.8, 42.8; tq2_0 at 16 and 32 17.5, 16.2. Sixteen bytes of
 		// quants a load: q4_K 21.9 to 20.8, q5_K 31.3 to 27.9.
 		t.blockRun, t.blockRunK, t.blockLanes, t.blockColumns = 16, 32, 128, 4
-		t.blocks, t.subnormals = nvidiaBlocks, true
+		t.blocks, t.units, t.subnormals = nvidiaBlocks, nvidiaUnits, true
 		return t
 	},
 }

@@ -7,9 +7,9 @@ import (
 
 // nvidiaBlocks was measured on an H100: 14336x14336 by some rows, in planes, in
 // microseconds of a kernel alone, which stand behind each way; "at most so many
-// rows" has a time for each number of rows that was measured. Rows of bytes of
-// other numbers than one were measured for q4_0, q8_0 and q4_K, and the others
-// follow those. "Block layouts" in docs/PERFORMANCE.md says what else was tried.
+// rows" has a time for each number of rows that was measured. What q4_0, q8_0 and
+// q4_K take by other numbers of rows of bytes than one, four and eight, the others
+// follow. "Block layouts" in docs/PERFORMANCE.md says what else was tried.
 var nvidiaBlocks = map[ir.DType]blockTuning{
 	ir.Q4_0: inPlanes(
 		blockVec{rows: 1, run: 16, lanes: 128, workgroup: 256, columns: 8, subnormals: true}, // 48.0
@@ -21,25 +21,26 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 3, run: 32, lanes: 64, columns: 4},  // 45.3
 		blockVec{rows: 5, run: 32, lanes: 64, columns: 2},  // 50.9, 54.7
 		blockVec{rows: 8, run: 32, lanes: 64, columns: 4},  // 57.8, 67.5, 72.6
-	).rounding(heldVec{run: 32, columns: 4, resident: 896}),
+	),
 	ir.Q4_1: inPlanes(
 		ahead(2, subnormal(16, 256, 4)), // 52.8
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 64, columns: 2}, // 45.8
-		manyRows(32),
-	).holding(heldVec{run: 32, columns: 8, resident: 896, subnormals: true}).rounding(heldVec{run: 32, columns: 4, resident: 896}),
+		blockVec{rows: 4, run: 32, lanes: 64, columns: 2}, // 53.0 by 4
+		manyRows(32), // 72.8
+	),
 	ir.Q5_0: inPlanes(
 		subnormal(16, 128, 4), // 63.4
 	).orBytes(
 		blockVec{rows: 1, run: 16, lanes: 256, columns: 4}, // 51.4
-		manyRows(16),
-	).holding(heldVec{run: 32, columns: 8, resident: 896, subnormals: true}).rounding(heldVec{run: 32, columns: 4, resident: 896}),
+		manyRows(32), // 58.7 by 4, 86.8
+	),
 	ir.Q5_1: inPlanes(
 		subnormal(16, 256, 4), // 65.5
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 256, columns: 4}, // 56.2
 		manyRows(32),
-	).holding(heldVec{run: 32, columns: 8, resident: 896, subnormals: true}).rounding(heldVec{run: 32, columns: 4, resident: 896}),
+	),
 	ir.Q8_0: inPlanes(
 		blockVec{rows: 1, run: 8, lanes: 256, columns: 2, ahead: 2},                                       // 77.4
 		blockVec{rows: 2, run: 16, lanes: 32, columns: 4, subnormals: true},                               // 82.5
@@ -55,15 +56,13 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 	ir.Q2_K: inPlanes(
 		subnormal(64, 64, 4), // 48.3
 	).orBytes(
-		blockVec{rows: 4, run: 64, lanes: 64, columns: 4}, // 28.3
-		manyRows(32),
+		blockVec{rows: 1, run: 64, lanes: 64, columns: 4}, // 28.3
+		blockVec{rows: 8, run: 64, lanes: 32, columns: 4}, // 49.1 by 4, 80.4
 	),
 	ir.Q3_K: inPlanes(
 		subnormal(64, 64, 4), // 63.2
 	).orBytes(
-		blockVec{rows: 1, run: 64, lanes: 32, columns: 4}, // 39.6
-		blockVec{rows: 4, run: 64, lanes: 64, columns: 4},
-		manyRows(32),
+		blockVec{rows: 8, run: 64, lanes: 32, columns: 4}, // 39.6, 56.8 by 4, 98.9
 	),
 	ir.Q4_K: inPlanes(
 		blockVec{rows: 1, run: 32, lanes: 64, columns: 4, subnormals: true},               // 56.2
@@ -75,21 +74,20 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 	).orBytes(
 		blockVec{rows: 1, run: 64, lanes: 128, columns: 4}, // 42.6
 		blockVec{rows: 4, run: 64, lanes: 64, columns: 4},  // 45.3 by 2, 52.2 by 4
-		blockVec{rows: 8, run: 32, lanes: 64, columns: 4},  // 97.4
-	).holding(heldVec{run: 64, columns: 8, resident: 448, subnormals: true}).rounding(heldVec{run: 64, columns: 4, resident: 448}),
+		blockVec{rows: 8, run: 32, lanes: 64, columns: 8},  // 87.5
+	),
 	ir.Q5_K: inPlanes(
 		subnormal(32, 64, 4), // 66.3
 	).orBytes(
 		blockVec{rows: 1, run: 64, lanes: 64, columns: 2}, // 52.0
 		blockVec{rows: 4, run: 64, lanes: 64, columns: 4},
 		manyRows(32),
-	).rounding(heldVec{run: 64, columns: 4, resident: 448}),
+	),
 	ir.Q6_K: inPlanes(
 		subnormal(32, 256, 4), // 67.3
 	).orBytes(
-		blockVec{rows: 4, run: 64, lanes: 64, columns: 4}, // 63.6
-		manyRows(32),
-	).rounding(heldVec{run: 64, columns: 4, resident: 448}),
+		blockVec{rows: 8, run: 64, lanes: 64, columns: 4}, // 63.6, 71.4 by 4, 106
+	),
 	ir.TQ1_0: inPlanes(
 		subnormal(32, 64, 4), // 70.3
 	).butTiles().orBytes(
@@ -100,8 +98,8 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		subnormal(64, 64, 4), // 38.1
 	).orBytes(
 		blockVec{rows: 1, run: 64, lanes: 32, columns: 3}, // 22.0
-		blockVec{rows: 4, run: 64, lanes: 64, columns: 4},
-		manyRows(32),
+		blockVec{rows: 4, run: 64, lanes: 64, columns: 8}, // 37.7 by 4
+		blockVec{rows: 8, run: 64, lanes: 32, columns: 4}, // 71.8
 	),
 
 	// Codebooks are looked up in shared memory: quads by rows of floats, where larger
@@ -113,7 +111,7 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		looked(16, 128, 512, 4), // 65.9
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 64, workgroup: 512, columns: 8, tables: true}, // 31.7
-		blockVec{rows: 8, run: 32, lanes: 64, workgroup: 512, columns: 4, tables: true},
+		blockVec{rows: 8, run: 32, lanes: 64, workgroup: 256, columns: 8, tables: true}, // 47.9 by 4, 91.2
 	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 4}), // 23.8
 	ir.IQ1_M: inPlanes(
 		looked(16, 64, 512, 8), // 73.1
@@ -124,7 +122,8 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 	ir.IQ2_XXS: inPlanes(
 		staged(looked(32, 64, 256, 4)), // 68.9
 	).orBytes(
-		blockVec{rows: 8, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 39.6
+		blockVec{rows: 4, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 39.6, 57.6 by 4
+		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 90.9
 	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 16}), // 26.6
 	ir.IQ2_XS: inPlanes(
 		looked(16, 64, 256, 4), // 74.0
@@ -139,7 +138,8 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 	ir.IQ3_XXS: inPlanes(
 		looked(16, 64, 256, 4), // 78.3
 	).butTiles().orBytes(
-		blockVec{rows: 8, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 55.3
+		blockVec{rows: 4, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 55.3, 62.6 by 4
+		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 98.0
 	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 32}), // 33.5
 	ir.IQ3_S: inPlanes(
 		staged(looked(32, 64, 256, 4)), // 88.0
@@ -162,7 +162,7 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 // microseconds. What a number of rows needs is no regular thing: 64 sums of an
 // invocation are faster than 32, which take 370 by eight rows.
 var nvidiaRows = blockVecs{
-	{rows: 1, lanes: 256, columns: 1},             // 133.5; in 32 lanes 140.4; by 4096 columns 41.1 and 47.2
+	{rows: 1, lanes: 32, columns: 1},              // 139.7
 	{rows: 3, lanes: 64, columns: 2},              // 139.4 by 2, 141.2 by 3
 	{rows: 4, lanes: 32, columns: 1},              // 169.5; two columns 221 to 269
 	{rows: 5, lanes: 64, columns: 4},              // 195.7
@@ -187,17 +187,6 @@ func (t blockTuning) orBytes(bytes ...blockVec) blockTuning {
 // orOctets is for formats with codebooks, by one row of bytes.
 func (t blockTuning) orOctets(v octetVec) blockTuning {
 	t.octets = v
-	return t
-}
-
-// holding and rounding add the ways that hold one row.
-func (t blockTuning) holding(v heldVec) blockTuning {
-	t.held = v
-	return t
-}
-
-func (t blockTuning) rounding(v heldVec) blockTuning {
-	t.rounded = v
 	return t
 }
 

@@ -35,7 +35,7 @@ func Candidates(k *kernel.Kernel, caps Caps) []Candidate {
 		if len(k.Parallel) < 2 {
 			return nil
 		}
-		return slices.Concat(t.directs(k), t.matVecs(k), t.matrixUnits(k, caps), t.matTiles(k))
+		return slices.Concat(t.directs(k), t.matRows(k, caps), t.matVecs(k), t.matrixUnits(k, caps), t.matTiles(k))
 	case kernel.FamilyCustom:
 		return []Candidate{{customSchedule(k.Custom), "as the op says"}}
 	case kernel.FamilyAttention:
@@ -187,7 +187,7 @@ func (t tuning) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 	var all []Candidate
 	reason := fmt.Sprintf("%d rows: B is read once, along the contraction", sh.M)
 	v, least := t.fewRows(k, sh), max(t.subgroup, 1)
-	for least < v.lanes && least < wg && int64(least*max(v.run, 8)) < sh.K {
+	for least < v.lanes && least < wg && int64(least*v.run) < sh.K {
 		least *= 2
 	}
 	fewest := t.vecColumns

@@ -135,12 +135,12 @@ func TestSelect(t *testing.T) {
 		{"lavapipe", "matmul small", "direct wg=8 tile=10x32x8 thread=10x4"},
 		{"lavapipe", "matvec q4_0", "matvec wg=32"},
 
-		{"nvidia-h100", "matvec f32", "matvec wg=256 rows=1x1 vec=4 subgroup=32"},
+		{"nvidia-h100", "matvec f32", "matvec wg=128 rows=1x4 vec=4 subgroup=32"},
 		{"nvidia-h100", "matvec q4_0", "matvec wg=256 rows=1x16 vec=4 run=16 subnormals subgroup=32"},
-		{"nvidia-h100", "matvec q4_K", "matvec wg=224 rows=1x16 vec=4 run=64 subnormals turns=2 subgroup=32"},
+		{"nvidia-h100", "matvec q4_K", "matvec wg=128 rows=1x8 vec=4 run=32 subnormals subgroup=32"},
 		{"nvidia-h100", "matvec 8 rows q4_K", "matvec wg=128 rows=8x8 vec=4 run=16 subnormals subgroup=32"},
 		{"nvidia-h100", "matvec short q4_0", "matvec wg=256 rows=1x16 vec=4 run=16 subnormals subgroup=32"},
-		{"nvidia-h100", "matvec few columns", "matvec wg=256 rows=1x1 vec=4 subgroup=32"},
+		{"nvidia-h100", "matvec few columns", "matvec wg=128 rows=1x1 vec=4 subgroup=32"},
 		{"nvidia-h100", "matvec [k,n]", "matvec wg=128 rows=4x16 vec=4"},
 		{"nvidia-h100", "matvec 8 rows", "matvec wg=128 rows=8x32 vec=4 subgroup=32"},
 		{"generic", "matvec q4_0", "matvec wg=64 rows=1x4 vec=4"},
@@ -230,6 +230,9 @@ func randomKernel(r *rand.Rand) *kernel.Kernel {
 		return rowSum(types[r.IntN(4)], extent(5000), extent(40000), r.IntN(2) == 0)
 	case 2:
 		return columnSum(extent(5000), extent(40000))
+	}
+	if r.IntN(3) == 0 {
+		return matMul(extent(3), extent(40), extent(3000), ir.D(256*(1+r.IntN(60))), []ir.DType{ir.Q4_0, ir.Q4_K, ir.Q6_K, ir.Q5_0}[r.IntN(4)], true)
 	}
 	if r.IntN(2) == 0 {
 		return matrixMul(extent(70), extent(3000), extent(3000), extent(3000), types[1+r.IntN(2)], r.IntN(2) == 0)

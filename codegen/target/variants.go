@@ -114,7 +114,7 @@ func space(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 		if len(k.Parallel) < 2 {
 			return nil
 		}
-		return slices.Concat(matVecSpace(k, caps), matTileSpace(), directSpace(k), matrixSpace(k, caps))
+		return slices.Concat(matVecSpace(k, caps), matRowsSpace(k, caps), matTileSpace(), directSpace(k), matrixSpace(k, caps))
 	case kernel.FamilyAttention:
 		return flashSpace(k, caps)
 	}

@@ -1,0 +1,294 @@
+package glsl
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// matRows is a product of few rows by blocks on matrix units, which multiply it
+// transposed: a line of a fragment of sums is a column of the result.
+//
+// Each subgroup decodes its columns, TileK of the contraction at a time, to a
+// place of its own in shared memory, as quants. The rows lie beside them, brought
+// there by all subgroups that are at the same place of the contraction. Of each
+// strip, whose elements share a scale, the units sum up the products; what comes
+// of that is multiplied by the scales of columns and rows, fragments of sums that
+// repeat one line or column, and added to the sums in f32.
+type matRows struct {
+	*matVec
+	target.MatRows
+	run      blockRun
+	unit     string // the type that shared memory consists of
+	ownCol   text   // the subgroup's first column in the tile
+	weights  map[*matOperand]*stagedStrips
+	rows     stagedStrips
+	perBlock int // runs of a block
+}
+
+// stagedStrips is an operand in shared memory: elements, and of every strip a
+// scale, and an offset or the sum of its elements where there are such.
+type stagedStrips struct {
+	elements, scales, others string
+	first                    text // of the subgroup's elements
+	firstScale               text
+}
+
+// emitMatRows writes a product of few rows on matrix units.
+func (e *emitter) emitMatRows() {
+	self := e.selfIndex()
+	m := e.newMatMul()
+	if e.err != nil {
+		return
+	}
+	e.need(NeedCoopMat, NeedMemoryModel)
+	r := &matRows{matVec: &matVec{matMul: m, self: self}, weights: map[*matOperand]*stagedStrips{}}
+	r.MatRows, _ = target.MatRowsOf(e.k)
+	e.needMatrix(r.Element)
+	t := r.blockBuffer(r.b[0]).DType
+	r.run = newBlockRun(t, max(r.Span, target.RoundedGroup))
+	r.run.ints = r.Parts == 1
+	r.perBlock = t.BlockElems() / r.run.elems
+	if n := 4 * r.run.quads; n != r.Strip {
+		e.fail("strips of %s are %d elements, not %d", t, n, r.Strip)
+	}
+	r.place()
+	r.declare()
+	r.accumulate()
+	r.pass()
+}
+
+// columns and fragments are how many columns of the result a subgroup has, and
+// in how many fragments; rowFragments is how many fragments the rows are.
+func (r *matRows) columns() int      { return r.s.TileN / r.s.SubgroupsN }
+func (r *matRows) fragments() int    { return r.columns() / r.s.FragM }
+func (r *matRows) rowFragments() int { return r.s.TileM / r.s.FragN }
+func (r *matRows) strips() int       { return r.s.TileK / r.Strip }
+
+// place says which columns, and which part of the contraction, a subgroup has.
+func (r *matRows) place() {
+	id, count := primary("gl_SubgroupID"), r.s.SubgroupsN*r.s.SubgroupsK
+	r.ownCol = r.named("own_col", times(remainder(id, r.s.SubgroupsN, count), r.columns()))
+	r.part = r.named("part", quotient(id, r.s.SubgroupsN, count))
+}
+
+// declare declares shared memory and the fragments of sums.
+func (r *matRows) declare() {
+	s := r.s
+	if r.unit = "uvec4"; r.Unit(s)*r.Element.BlockBytes() == 8 {
+		r.unit = "uvec2"
+	}
+	stage := func(name string, units, scales int, first, firstScale text) stagedStrips {
+		st := stagedStrips{elements: r.share(r.unit, name+"_strips", units), scales: r.share("float", name+"_scales", scales),
+			first: first, firstScale: firstScale}
+		if other := map[bool]string{true: "_sums", false: "_offsets"}[name == "a"]; r.Affine {
+			st.others = r.share("float", name+other, scales)
+		}
+		return st
+	}
+	id := primary("gl_SubgroupID")
+	first := r.named("first_unit", times(id, r.columns()*r.Pitch(s)))
+	firstScale := r.named("first_scale", times(id, r.columns()*r.strips()))
+	for _, o := range r.b {
+		st := stage(o.name, r.WeightUnits(s), r.WeightScales(s), first, firstScale)
+		r.weights[o] = &st
+	}
+	r.rows = stage("a", r.RowUnits(s), r.RowScales(s), times(r.part, r.Parts*s.TileM*r.Pitch(s)), times(r.part, s.TileM*r.strips()))
+	count := r.fragments() * r.rowFragments()
+	for i := range r.products {
+		p := &r.products[i]
+		p.sums = r.fresh(r.scope, r.k.Products[i].Name)
+		r.line("%s %s%s;", r.fragment(ir.F32, "Accumulator"), p.sums, arraySize(count))
+	}
+	r.repeat("i", count, func(i text) {
+		for _, p := range r.products {
+			r.line("%s = %s(0.0);", elementOf(p.sums, count, i).s, r.fragment(ir.F32, "Accumulator"))
+		}
+	})
+}
+
+// fragment is the type of a fragment; use is A, B or Accumulator.
+func (r *matRows) fragment(t ir.DType, use string) string {
+	return (&coopMat{staging: &staging{matMul: r.matMul}}).fragment(t, use)
+}
+
+// accumulate goes through the contraction. What the next step needs is on its way
+// from memory, in registers, while a step is multiplied.
+func (r *matRows) accumulate() {
+	s := r.s
+	for _, o := range r.b {
+		r.blockParts(r.blockBuffer(o))
+	}
+	if r.Parts == 1 && r.Affine {
+		r.declareOnes()
+	}
+	var decoded []decodedStrips
+	for _, o := range r.b {
+		decoded = append(decoded, r.declareStrips(o))
+	}
+	rows := r.declareRows()
+	fetch := func(k0 text) {
+		for i, o := range r.b {
+			r.decode(o, decoded[i], k0)
+		}
+		r.fetchRows(rows, k0)
+	}
+	step := s.SubgroupsK * s.TileK
+	r.openScope()
+	fetch(times(r.part, s.TileK))
+	r.close()
+	r.line("")
+	k0 := r.loop("k0", times(r.part, s.TileK), r.dim(r.k.Fold), step)
+	r.line("barrier(); // what is in shared memory has been multiplied")
+	for i, o := range r.b {
+		r.putWeights(o, decoded[i])
+	}
+	r.putRows(rows)
+	r.line("barrier();")
+	r.comment("The next step, or the last once more.")
+	fetch(primary(r.variable("uint", "k1", call("min", plus(k0, uintLit(int64(step))), uintLit(r.k.Fold.Add-int64(s.TileK))))))
+	r.multiply()
+	r.close()
+}
+
+// decodedStrips are the arrays in which an invocation keeps strips of a B before
+// they go to shared memory.
+type decodedStrips struct{ quants, scales string }
+
+func (r *matRows) declareStrips(o *matOperand) decodedStrips {
+	n := r.rounds() * r.run.strips
+	d := decodedStrips{quants: r.fresh(r.scope, o.name+"_quants"), scales: r.fresh(r.scope, o.name+"_scale")}
+	r.line("uvec4 %s%s;", d.quants, arraySize(n*r.words()))
+	r.line("%s %s%s;", r.run.f.scaleType(), d.scales, arraySize(n))
+	return d
+}
+
+// runs is how many runs a subgroup decodes, and rounds how many of them an
+// invocation.
+func (r *matRows) runs() int   { return r.columns() * r.s.TileK / r.run.elems }
+func (r *matRows) rounds() int { return (r.runs() + r.s.Subgroup - 1) / r.s.Subgroup }
+
+// eachRun writes body for the runs that an invocation decodes: the number among
+// its own, the column of the subgroup and the run of the column. Neighbours take
+// two columns, so that what they store falls into different banks.
+func (r *matRows) eachRun(body func(i, column, run text)) {
+	perColumn := r.s.TileK / r.run.elems
+	r.repeat("i", r.rounds(), func(i text) {
+		slot := r.named("slot", plus(primary("gl_SubgroupInvocationID"), times(i, r.s.Subgroup)))
+		partial := r.runs()%r.s.Subgroup != 0
+		if partial {
+			r.openGuard("if (%s)", binary("<", slot, uintLit(int64(r.runs()))).s)
+		}
+		pair := r.named("pair", binary("/", slot, uintLit(2)))
+		column := r.named("column", plus(times(quotient(pair, perColumn, r.runs()/2), 2), binary("%", slot, uintLit(2))))
+		body(i, column, r.named("run", remainder(pair, perColumn, r.runs()/2)))
+		if partial {
+			r.close()
+		}
+	})
+}
+
+// words is how many uvec4 a strip is.
+func (r *matRows) words() int { return r.Strip * r.Element.BlockBytes() / 16 }
+
+// decode reads and decodes the runs of a B at k0 of the contraction.
+func (r *matRows) decode(o *matOperand, d decodedStrips, k0 text) {
+	b, n := r.blockBuffer(o), r.rounds()*r.run.strips
+	r.eachRun(func(i, column, run text) {
+		col := primary(r.variable("uint", "col", r.clampTo(plus(plus(r.col0, r.ownCol), column), r.col, r.s.TileN)))
+		r.bindAxis(r.col, col)
+		step := r.named("step", plus(binary("/", k0, uintLit(int64(r.run.elems))), run))
+		limit := int(r.k.Fold.Add) / r.run.elems
+		block := r.named("block", quotient(step, r.perBlock, limit))
+		e := r.firstElement(r.run, remainder(step, r.perBlock, limit))
+		at := primary(r.variable("uint", "at", r.blockOf(o, block)))
+		r.repeat("p", r.run.strips, func(p text) {
+			s := strip{block: block, e: e, at: times(p, r.run.stripStride()), p: p}
+			number := plus(times(i, r.run.strips), p)
+			for w := range r.words() {
+				word := elementOf(d.quants, n*r.words(), plus(times(number, r.words()), uintLit(int64(w))))
+				r.line("%s = %s;", word.s, r.quantsOf(b, at, s, w).s)
+			}
+			r.line("%s = %s;", elementOf(d.scales, n, number).s, call("scale_"+b.base, at, within(e, s.at)).s)
+		})
+	})
+}
+
+// quantsOf prints word w of a strip's quants as matrix units take them.
+func (r *matRows) quantsOf(b *buffer, block text, s strip, w int) text {
+	if r.Element == ir.I8 {
+		return r.signedBytes(r.bytesOf(b, block, s, w))
+	}
+	if r.Levels {
+		first := r.variable("vec4", "levels", call("levels_"+b.base, r.quadArgs(r.run, block, s, uintLit(int64(2*w)))...))
+		second := r.variable("vec4", "levels", call("levels_"+b.base, r.quadArgs(r.run, block, s, uintLit(int64(2*w+1)))...))
+		r.helper("pack_halves", "float")
+		return call("pack_halves", primary(first), primary(second))
+	}
+	bytes := r.bytesOf(b, block, s, w/2)
+	pair := primary(r.variable("uvec4", "bytes", bytes) + map[int]string{0: ".xy", 1: ".zw"}[w%2])
+	above := 1024 + r.run.f.bias
+	if r.run.f.signed {
+		pair, above = binary("^", pair, primary("0x80808080u")), above+128
+	}
+	r.helper("halves_of_bytes", "float")
+	return call("halves_of_bytes", pair, primary(fmt.Sprintf("float16_t(%d)", above)))
+}
+
+// bytesOf prints sixteen quants of a strip, from the 16w-th on, as bytes.
+func (r *matRows) bytesOf(b *buffer, block text, s strip, w int) text {
+	if r.run.wide(b) {
+		return r.wideCall(r.run, b, block, s, uintLit(int64(w)))
+	}
+	quads := make([]text, 4)
+	for t := range quads {
+		quads[t] = call("quants_"+b.base, r.quadArgs(r.run, block, s, uintLit(int64(4*w+t)))...)
+	}
+	return call("uvec4", quads...)
+}
+
+// signedBytes prints bytes less the bias of a format. No byte carries: quants are
+// below 128 more than the bias.
+func (r *matRows) signedBytes(bytes text) text {
+	f := r.run.f
+	if f.bias == 0 {
+		return bytes
+	}
+	return binary("^", binary("+", bytes, primary(fmt.Sprintf("0x%08xu", uint32(128-f.bias)*0x01010101))), primary("0x80808080u"))
+}
+
+// putWeights stores what was decoded.
+func (r *matRows) putWeights(o *matOperand, d decodedStrips) {
+	st, n := r.weights[o], r.rounds()*r.run.strips
+	r.eachRun(func(i, column, run text) {
+		perTile := r.s.TileK / r.run.elems
+		place := plus(times(quotient(run, r.perBlock, perTile), r.run.dtype.BlockElems()), r.firstElement(r.run, remainder(run, r.perBlock, perTile)))
+		r.repeat("p", r.run.strips, func(p text) {
+			number := plus(times(i, r.run.strips), p)
+			at := r.named("at", plus(place, times(p, r.run.stripStride())))
+			unit := r.named("unit", plus(plus(st.first, times(column, r.Pitch(r.s))), binary("/", at, uintLit(int64(r.Unit(r.s))))))
+			for w := range r.words() {
+				r.put(st.elements, unit, w, elementOf(d.quants, n*r.words(), plus(times(number, r.words()), uintLit(int64(w)))).s)
+			}
+			scale := elementOf(d.scales, n, number).s
+			slot := plus(plus(st.firstScale, times(binary("/", at, uintLit(int64(r.Strip))), r.columns())), column)
+			if !r.Affine {
+				r.line("%s[%s] = %s;", st.scales, slot.s, scale)
+				return
+			}
+			r.line("%s[%s] = %s.x;", st.scales, slot.s, scale)
+			r.line("%s[%s] = %s.y;", st.others, slot.s, scale)
+		})
+	})
+}
+
+// put stores a uvec4, the w-th from a unit on.
+func (r *matRows) put(array string, unit text, w int, value string) {
+	if r.unit == "uvec4" {
+		r.line("%s[%s] = %s;", array, plus(unit, uintLit(int64(w))).s, value)
+		return
+	}
+	r.line("%s[%s] = %s.xy;", array, plus(unit, uintLit(int64(2*w))).s, value)
+	r.line("%s[%s] = %s.zw;", array, plus(unit, uintLit(int64(2*w+1))).s, value)
+}

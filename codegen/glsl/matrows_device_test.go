@@ -1,0 +1,161 @@
+package glsl_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// matRowsSchedule is a schedule of sn by sk subgroups, along columns and
+// contraction, that hold frags fragments of columns each, in steps of depth.
+func matRowsSchedule(caps target.Caps, k *kernel.Kernel, sn, sk, frags, depth int) (kernel.Schedule, bool) {
+	r, ok := target.MatRowsOf(k)
+	if !ok {
+		return kernel.Schedule{}, false
+	}
+	m, ok := fragments(caps, r.Element)
+	if !ok {
+		return kernel.Schedule{}, false
+	}
+	for _, f := range caps.Matrices { // the fewest rows
+		if f.A == m.A && f.B == m.B && f.C == target.Component(r.Sums().String()) && f.R == f.C && f.N < m.N && f.K == m.K {
+			m = f
+		}
+	}
+	sub, n, rows := int(caps.SubgroupSize), int(m.N), int(k.Parallel[len(k.Parallel)-2].Max())
+	return kernel.Schedule{Variant: kernel.VarMatRows, Workgroup: sub * sn * sk, Vec: 4, Subgroup: sub, SubgroupsN: sn, SubgroupsK: sk,
+		TileM: (rows + n - 1) / n * n, TileN: sn * frags * int(m.M), TileK: depth, FragM: int(m.M), FragN: n, FragK: int(m.K)}, true
+}
+
+// matRowsCases are products of every format that matrix units take, by rows of
+// floats and of bytes.
+func matRowsCases(caps target.Caps) (cases []matCase, refused []string) {
+	for i, t := range blockTypes() {
+		f, ok := target.MatFormatOf(t)
+		if !ok {
+			continue
+		}
+		for _, bytes := range []bool{false, true} {
+			depth := max(f.Span, 64)
+			p := product{m: d(1 + (3*i)%8), n: d(21 + 16*(i%3)), k: d(2 * max(t.BlockElems(), depth)), a: ir.F32, b: t, transB: true, bytes: bytes, gated: i%4 == 0, bias: i%3 == 0}
+			if i%2 == 0 {
+				p.layout = kernel.LayoutPlanes
+			}
+			if i%5 == 1 {
+				p.m = d(9 + i%16)
+			}
+			if bytes {
+				p.a = ir.I8
+			} else {
+				p.prologue = i%4 == 2
+			}
+			symbols := []int64{0}
+			if t == ir.Q5_0 && !bytes {
+				p.m, symbols = ir.Symbol("T", 7), []int64{0, 1, 7}
+			}
+			sn, sk := 1+i%2, 1+i/2%2
+			s, ok := matRowsSchedule(caps, p.kernel(), sn, sk, 1+i%2, depth)
+			c := matCase{name: fmt.Sprintf("%s by %s", t, p.a), p: p, s: s, symbols: symbols}
+			if !ok {
+				refused = append(refused, c.name+": no fragments")
+			} else if err := target.Check(p.kernel(), s, caps); err != nil {
+				refused = append(refused, c.name+": "+err.Error())
+			} else {
+				cases = append(cases, c)
+			}
+		}
+	}
+	return cases, refused
+}
+
+// TestMatRowsCompile takes products of all formats through compiler, optimizer and
+// validator, for a device that has matrix units for them.
+func TestMatRowsCompile(t *testing.T) {
+	caps := profile(t, "nvidia-h100")
+	cases, refused := matRowsCases(caps)
+	if len(refused) > 0 {
+		t.Errorf("refused: %q", refused)
+	}
+	_, sources := emitCases(t, caps, cases)
+	compileAll(t, sources)
+}
+
+// TestMatRowsOnDevice runs products of few rows on the matrix units of this
+// machine's device, and compares with loops. Drivers on the CPU take a second or
+// more to compile one, so they run a few.
+func TestMatRowsOnDevice(t *testing.T) {
+	dev := vktest.Device(t, vk.DeviceOptions{})
+	cases, refused := matRowsCases(dev.Caps())
+	if len(cases) == 0 {
+		t.Skipf("%s has no matrix units for these: %s", dev.Caps().Name, refused[0])
+	}
+	if dev.Caps().Type == target.DeviceCPU {
+		cases = slices.DeleteFunc(cases, func(c matCase) bool {
+			return !slices.Contains([]string{"q5_0 by f32", "q5_1 by i8", "q6_K by i8", "iq2_xxs by f32", "mxfp4 by i8"}, c.name)
+		})
+	}
+	shaders, sources := emitCases(t, dev.Caps(), cases)
+	modules := compileAll(t, sources)
+	for i, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			for _, symbol := range c.symbols {
+				c.compare(t, dev, shaders[i], c.p.kernel(), modules[i], symbol)
+			}
+		})
+	}
+}
+
+// TestMatRowsValues multiplies rows of floats that are no ordinary numbers, or far
+// apart in size, as digits and as halves.
+func TestMatRowsValues(t *testing.T) {
+	dev := vktest.Device(t, vk.DeviceOptions{})
+	r := rand.New(rand.NewPCG(5, 6))
+	rows := []struct {
+		what string
+		at   func(i int) float64
+	}{
+		{"an infinity", func(i int) float64 { return pick(i == 3, math.Inf(-1), r.Float64()) }},
+		{"no number", func(i int) float64 { return pick(i == 40, math.NaN(), r.Float64()) }},
+		{"large", func(int) float64 { return 1e35 * (r.Float64() - 0.5) }},
+		{"small", func(int) float64 { return 1e-30 * (r.Float64() - 0.5) }},
+		{"an outlier", func(i int) float64 { return pick(i%64 == 7, 3000.0, 1) * (r.Float64() - 0.5) }},
+		{"zeros", func(int) float64 { return 0 }},
+	}
+	for _, dt := range []ir.DType{ir.Q8_0, ir.Q6_K} { // neither has an offset, which would make infinities NaN
+		p := product{m: d(len(rows)), n: d(16), k: d(256), a: ir.F32, b: dt, transB: true}
+		k := p.kernel()
+		f, _ := target.MatFormatOf(dt)
+		s, ok := matRowsSchedule(dev.Caps(), k, 1, 1, 1, f.Span)
+		if err := target.Check(k, s, dev.Caps()); !ok || err != nil {
+			t.Skipf("%s has no matrix units for this: %v", dev.Caps().Name, err)
+		}
+		shaders, sources := emitCases(t, dev.Caps(), []matCase{{name: dt.String(), p: p, s: s}})
+		in := map[string]tensor{"b": randomTensor(t, r, dt, k.Bindings[1].Elems), "a": {make([]byte, 4*k.Bindings[0].Elems), make([]float64, k.Bindings[0].Elems)}}
+		for i := range in["a"].values {
+			in["a"].values[i] = rows[i/256].at(i % 256)
+		}
+		ir.EncodeFloats(in["a"].bytes, ir.F32, in["a"].values)
+		ir.DecodeFloats(in["a"].values, ir.F32, in["a"].bytes)
+		want, got := p.reference(0, in), make([]float64, len(rows)*16)
+		raw := runOnDevice(t, dev, shaders[0], k, compileAll(t, sources)[0], in, 0, int64(len(got)))
+		ir.DecodeFloats(got, ir.F32, raw[:4*len(got)])
+		for i, w := range want {
+			size := 0.0 // of the products
+			for l := range 256 {
+				size = max(size, math.Abs(in["a"].values[i/16*256+l]*in["b"].values[i%16*256+l]))
+			}
+			same := got[i] == w || math.IsNaN(got[i]) && math.IsNaN(w)
+			if diff := math.Abs(got[i] - w); !same && !(diff <= 1e-5*size) {
+				t.Errorf("%s by a row with %s, column %d: %g, want %g", dt, rows[i/16].what, i%16, got[i], w)
+			}
+		}
+	}
+}

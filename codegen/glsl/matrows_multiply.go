@@ -1,0 +1,377 @@
+package glsl
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// rowArrays are the arrays in which an invocation keeps what it brings of the rows
+// until it goes to shared memory.
+type rowArrays struct{ elements, scales, sums string }
+
+// perRow is how many elements of a row an invocation brings at a time: a vec4 of
+// floats or sixteen bytes.
+func (r *matRows) perRow() int {
+	if r.Parts > 1 {
+		return 4
+	}
+	return 16
+}
+
+// declareRows declares the arrays.
+func (r *matRows) declareRows() rowArrays {
+	a := rowArrays{elements: r.fresh(r.scope, "a_elements")}
+	typ := map[int]string{4: "vec4", 16: "uvec4"}[r.perRow()]
+	r.line("%s %s%s;", typ, a.elements, arraySize(r.rowRounds(r.perRow())))
+	if r.Parts == 1 {
+		a.scales = r.fresh(r.scope, "a_scale")
+		r.line("float %s%s;", a.scales, arraySize(r.rowRounds(r.Strip)))
+	}
+	if r.Parts == 1 && r.Affine {
+		a.sums = r.fresh(r.scope, "a_sum")
+		r.line("int %s%s;", a.sums, arraySize(r.rowRounds(r.Strip)))
+	}
+	return a
+}
+
+// fetchRows reads the rows at k0 of the contraction.
+func (r *matRows) fetchRows(a rowArrays, k0 text) {
+	n := r.rowRounds(r.perRow())
+	if r.Parts > 1 {
+		r.eachOfRows(4, func(i, row, at text) {
+			r.line("%s = %s;", elementOf(a.elements, n, i).s, r.quad(r.a[0], plus(k0, at), true).s)
+		})
+		return
+	}
+	bytes, scale, _ := target.ByteRows(r.k, r.a[0].value)
+	r.eachOfRows(16, func(i, row, at text) {
+		r.line("%s = %s;", elementOf(a.elements, n, i).s, r.bytesAt(bytes, along{r.fold, r.k.Fold}, plus(k0, at), 16).s)
+	})
+	r.eachOfRows(r.Strip, func(i, row, at text) {
+		r.bindAxis(r.fold, primary(r.variable("uint", "k", plus(k0, at))))
+		r.plan([]*kernel.Expr{scale}, nil)
+		r.line("%s = %s;", elementOf(a.scales, r.rowRounds(r.Strip), i).s, r.value(scale).s)
+		if r.Affine {
+			r.addBytes(elementOf(a.sums, r.rowRounds(r.Strip), i).s, bytes, plus(k0, at))
+		}
+	})
+}
+
+// addBytes sets sum to that of a strip of a row.
+func (r *matRows) addBytes(sum string, bytes *kernel.Expr, k text) {
+	r.need(NeedIntDot)
+	r.line("%s = 0;", sum)
+	for w := range r.Strip / 16 {
+		four := r.variable("uvec4", "four", r.bytesAt(bytes, along{r.fold, r.k.Fold}, plus(k, uintLit(int64(16*w))), 16))
+		r.repeat("n", 4, func(n text) {
+			r.line("%s += dotPacked4x8EXT(int(%s[%s]), ones);", sum, four, n.s)
+		})
+	}
+}
+
+// putRows stores them.
+func (r *matRows) putRows(a rowArrays) {
+	n := r.rowRounds(r.perRow())
+	if r.Parts > 1 {
+		r.eachOfRows(4, func(i, row, at text) { r.putFloats(elementOf(a.elements, n, i), row, at) })
+		return
+	}
+	r.eachOfRows(16, func(i, row, at text) {
+		four, unit := elementOf(a.elements, n, i).s, r.rowUnit(row, at, primary("0u"))
+		if r.Element == ir.I8 {
+			r.put(r.rows.elements, unit, 0, four)
+			return
+		}
+		for w := range 2 {
+			r.put(r.rows.elements, unit, w, r.halvesOf(four, w).s)
+		}
+	})
+	r.eachOfRows(r.Strip, func(i, row, at text) {
+		place, scale := r.rowScale(row, at), elementOf(a.scales, r.rowRounds(r.Strip), i).s
+		r.line("%s[%s] = %s;", r.rows.scales, place.s, scale)
+		if r.Affine {
+			r.line("%s[%s] = %s * float(%s);", r.rows.others, place.s, scale, elementOf(a.sums, r.rowRounds(r.Strip), i).s)
+		}
+	})
+}
+
+// halvesOf prints eight bytes of a row, the w-th of two, as halves in the order of
+// the quants'.
+func (r *matRows) halvesOf(four string, w int) text {
+	pair := four + map[int]string{0: ".xy", 1: ".zw"}[w]
+	if r.Levels {
+		r.helper("pack_halves", "float")
+		r.helper("bytes_signed", "float")
+		return call("pack_halves", call("bytes_signed", primary(pair+".x")), call("bytes_signed", primary(pair+".y")))
+	}
+	r.helper("halves_of_bytes", "float")
+	return call("halves_of_bytes", binary("^", primary(pair), primary("0x80808080u")), primary("float16_t(1152)"))
+}
+
+// placesOfRows is how many times n elements the rows of a step have, and rowRounds
+// how many of them an invocation brings. The subgroups at the same place of the
+// contraction share them. Lines of rows that there are none of keep what they
+// have: nothing of theirs is stored.
+func (r *matRows) placesOfRows(n int) int {
+	rows := r.s.TileM
+	if d := r.extent(r.row); d.IsStatic() {
+		rows = int(min(int64(rows), d.Add))
+	}
+	return rows * (r.s.TileK / n)
+}
+
+func (r *matRows) rowRounds(n int) int {
+	lanes := r.s.SubgroupsN * r.s.Subgroup
+	return (r.placesOfRows(n) + lanes - 1) / lanes
+}
+
+// eachOfRows writes body for the places in a step's rows that an invocation
+// brings, n elements apart: the number among its own, the row of the tile and the
+// element of the step. The row axis is bound.
+func (r *matRows) eachOfRows(n int, body func(i, row, at text)) {
+	total, lanes, per := r.placesOfRows(n), r.s.SubgroupsN*r.s.Subgroup, r.s.TileK/n
+	r.repeat("i", r.rowRounds(n), func(i text) {
+		slot := r.named("slot", plus(remainder(r.self, lanes, r.s.Workgroup), times(i, lanes)))
+		if total%lanes != 0 {
+			r.openGuard("if (%s)", binary("<", slot, uintLit(int64(total))).s)
+		}
+		row := r.named("line", quotient(slot, per, total))
+		at := r.named("at", times(remainder(slot, per, total), n))
+		r.bindAxis(r.row, r.named("row", r.clampTo(plus(r.row0, row), r.row, r.s.TileM)))
+		body(i, row, at)
+		if total%lanes != 0 {
+			r.close()
+		}
+	})
+}
+
+// rowUnit and rowScale are where an element of a part of a row, and the scale of
+// its strip, are in shared memory.
+func (r *matRows) rowUnit(row, at, part text) text {
+	line := plus(row, times(part, r.s.TileM))
+	return r.named("unit", plus(plus(r.rows.first, times(line, r.Pitch(r.s))), binary("/", at, uintLit(int64(r.Unit(r.s))))))
+}
+
+func (r *matRows) rowScale(row, at text) text {
+	return r.named("place", plus(plus(r.rows.firstScale, times(binary("/", at, uintLit(int64(r.Strip))), r.s.TileM)), row))
+}
+
+// putFloats stores four floats of a row in parts, times a power of two that makes
+// the largest of a strip as large as they hold. Where that is infinite or no number,
+// so is the scale of the strip: infinities become 1 or -1 then, and all else 0.
+func (r *matRows) putFloats(four, row, at text) {
+	x := r.variable("vec4", "x", four)
+	tops := r.variable("uvec4", "tops", primary(fmt.Sprintf("floatBitsToUint(%s) & 0x7fffffffu", x)))
+	top := r.variable("uint", "top", primary(fmt.Sprintf("max(max(%s.x, %[1]s.y), max(%[1]s.z, %[1]s.w))", tops)))
+	sum := ""
+	if r.Affine {
+		sum = r.variable("float", "sum", primary(fmt.Sprintf("dot(%s, vec4(1.0))", x)))
+	}
+	for mask := 1; mask < r.Strip/4; mask *= 2 {
+		r.line("%s = max(%[1]s, subgroupShuffleXor(%[1]s, %du));", top, mask)
+		if sum != "" {
+			r.line("%s += subgroupShuffleXor(%[1]s, %du);", sum, mask)
+		}
+	}
+	bits := 14
+	if r.Element == ir.I8 {
+		bits = 21
+	}
+	exponent := r.variable("uint", "exponent", primary(fmt.Sprintf("clamp(%s >> 23, %du, 254u)", top, bits+1)))
+	r.line("bool special = %s >= 0x7f800000u;", top)
+	r.line("%s = special ? mix(vec4(0.0), sign(%[1]s), isinf(%[1]s)) : %[1]s * uintBitsToFloat(%du - %s << 23);", x, 254+bits, exponent)
+	if r.Element == ir.I8 {
+		r.putDigits(x, row, at)
+	} else {
+		r.putHalves(x, row, at)
+	}
+	r.openGuard("if (%s == 0u)", binary("%", at, uintLit(int64(r.Strip))).s)
+	place := r.rowScale(row, at)
+	r.line("%s[%s] = special ? uintBitsToFloat(%s) : uintBitsToFloat(%s - %du << 23);", r.rows.scales, place.s, top, exponent, bits)
+	if sum != "" {
+		r.line("%s[%s] = %s;", r.rows.others, place.s, sum)
+	}
+	r.close()
+}
+
+// putDigits stores floats below 2^22 as three signed digits to the base 256, the
+// least first.
+func (r *matRows) putDigits(x string, row, at text) {
+	digits := r.variable("uvec4", "digits", primary(fmt.Sprintf("uvec4(ivec4(roundEven(%s)) + 0x808080) ^ 0x808080u", x)))
+	r.helper("pack_bytes", "ivec4")
+	r.repeat("part", r.Parts, func(part text) {
+		unit := r.rowUnit(row, at, part)
+		r.line("%s[%s][%s] = pack_bytes(ivec4(%s >> 8u * %s));", r.rows.elements, unit.s, r.component(at, 4, 0), digits, part.s)
+	})
+}
+
+// putHalves stores floats below 2^15 as sums of two halves. What is cut off for the
+// first goes by bits: compilers take what a conversion and its inverse leave for
+// nothing.
+func (r *matRows) putHalves(x string, row, at text) {
+	high := r.variable("vec4", "high", primary(fmt.Sprintf("uintBitsToFloat(floatBitsToUint(%s) + 0x1000u & 0xffffe000u)", x)))
+	low := r.variable("vec4", "low", primary(fmt.Sprintf("%s - %s", x, high)))
+	for part, value := range []string{high, low} {
+		halves, unit := r.variable("uvec2", "halves", r.halves(value)), r.rowUnit(row, at, uintLit(int64(part)))
+		r.line("%s[%s][%s] = %s.x;", r.rows.elements, unit.s, r.component(at, 2, 0), halves)
+		r.line("%s[%s][%s] = %s.y;", r.rows.elements, unit.s, r.component(at, 2, 1), halves)
+	}
+}
+
+// component prints which word of a unit the n-th of a quad is, of which a word
+// holds some elements.
+func (r *matRows) component(at text, perWord int, n int64) string {
+	words := r.Unit(r.s) / perWord
+	return plus(binary("%", binary("/", at, uintLit(int64(perWord))), uintLit(int64(words))), uintLit(n)).s
+}
+
+// halves turns a vec4 into halves, in the order of the quants'.
+func (r *matRows) halves(x string) text {
+	if r.Levels {
+		return primary(fmt.Sprintf("uvec2(packHalf2x16(%s.xy), packHalf2x16(%[1]s.zw))", x))
+	}
+	return primary(fmt.Sprintf("uvec2(packHalf2x16(%s.xz), packHalf2x16(%[1]s.yw))", x))
+}
+
+// multiply adds the products of what is in shared memory to the sums.
+func (r *matRows) multiply() {
+	s := r.s
+	r.comment("Multiply.")
+	r.repeat("strip", r.strips(), func(n text) {
+		rowScales := r.repeated("row_scale", r.rows.scales, plus(r.rows.firstScale, times(n, s.TileM)), "RowMajor", s.FragN, r.rowFragments())
+		rowSums := ""
+		if r.Affine {
+			rowSums = r.repeated("row_sum", r.rows.others, plus(r.rows.firstScale, times(n, s.TileM)), "RowMajor", s.FragN, r.rowFragments())
+		}
+		rows := r.rowElements(n)
+		for _, o := range r.b {
+			r.repeat("j", r.fragments(), func(j text) { r.multiplyColumns(o, n, j, rows, rowScales, rowSums) })
+		}
+	})
+}
+
+// steps is how many fragments along the contraction a strip is.
+func (r *matRows) steps() int { return r.Strip / r.s.FragK }
+
+// rowElements loads the fragments of all rows along strip n.
+func (r *matRows) rowElements(n text) string {
+	s := r.s
+	count := r.rowFragments() * r.Parts * r.steps()
+	name := r.fresh(r.scope, "rows")
+	r.line("%s %s%s;", r.fragment(r.Element, "B"), name, arraySize(count))
+	r.repeat("f", r.rowFragments()*r.Parts, func(f text) {
+		part, frag := quotient(f, r.rowFragments(), r.rowFragments()*r.Parts), remainder(f, r.rowFragments(), r.rowFragments()*r.Parts)
+		line := plus(times(part, s.TileM), times(frag, s.FragN))
+		r.repeat("step", r.steps(), func(step text) {
+			at := plus(plus(r.rows.first, times(line, r.Pitch(s))), plus(times(n, r.Strip/r.Unit(s)), times(step, s.FragK/r.Unit(s))))
+			r.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutColumnMajor);",
+				elementOf(name, count, plus(times(f, r.steps()), step)).s, r.rows.elements, at.s, r.Pitch(s))
+		})
+	})
+	return name
+}
+
+// repeated loads fragments of sums from a line of floats, extent for each, which
+// every line or every column of a fragment repeats.
+func (r *matRows) repeated(name, array string, at text, layout string, extent, count int) string {
+	name = r.fresh(r.scope, name)
+	r.line("%s %s%s;", r.fragment(ir.F32, "Accumulator"), name, arraySize(count))
+	r.repeat("f", count, func(f text) {
+		r.line("coopMatLoad(%s, %s, %s, 0u, gl_CooperativeMatrixLayout%s);", elementOf(name, count, f).s, array, plus(at, times(f, extent)).s, layout)
+	})
+	return name
+}
+
+// multiplyColumns adds strip n of fragment j of the columns of a B.
+func (r *matRows) multiplyColumns(o *matOperand, n, j text, rows, rowScales, rowSums string) {
+	s, st := r.s, r.weights[o]
+	columns := r.fresh(r.scope, "columns")
+	r.line("%s %s%s;", r.fragment(r.Element, "A"), columns, arraySize(r.steps()))
+	first := plus(plus(st.first, times(j, s.FragM*r.Pitch(s))), times(n, r.Strip/r.Unit(s)))
+	r.repeat("step", r.steps(), func(step text) {
+		r.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);",
+			elementOf(columns, r.steps(), step).s, st.elements, plus(first, times(step, s.FragK/r.Unit(s))).s, r.Pitch(s))
+	})
+	at := plus(plus(st.firstScale, times(n, r.columns())), times(j, s.FragM))
+	scale := r.repeated("scale", st.scales, at, "ColumnMajor", 0, 1)
+	offset := ""
+	if r.Affine {
+		offset = r.repeated("offset", st.others, at, "ColumnMajor", 0, 1)
+	}
+	r.repeat("f", r.rowFragments(), func(f text) {
+		value := fmt.Sprintf("%s * (%s * %s)", scale, elementOf(rowScales, r.rowFragments(), f).s, r.sumOfStrip(columns, rows, f))
+		if r.Affine {
+			value += fmt.Sprintf(" + %s * %s", offset, elementOf(rowSums, r.rowFragments(), f).s)
+		}
+		for _, p := range r.products {
+			if p.b == o {
+				r.line("%s += %s;", elementOf(p.sums, r.fragments()*r.rowFragments(), plus(times(j, r.rowFragments()), f)).s, value)
+			}
+		}
+	})
+}
+
+// sumOfStrip declares the sum of the products along a strip, and prints it as
+// floats. The lesser parts of rows come first. Of three digits the greater two are
+// summed in integers, which hold them: 32 products of two bytes, times 257.
+func (r *matRows) sumOfStrip(columns, rows string, f text) string {
+	typ, floats := r.fragment(r.Sums(), "Accumulator"), r.fragment(ir.F32, "Accumulator")
+	zero := map[ir.DType]string{ir.I32: "0", ir.F32: "0.0"}[r.Sums()]
+	add := func(sum string, part int) {
+		r.repeat("step", r.steps(), func(step text) {
+			row := plus(times(plus(f, uintLit(int64(part*r.rowFragments()))), r.steps()), step)
+			r.line("%s = coopMatMulAdd(%s, %s, %[1]s);", sum, elementOf(columns, r.steps(), step).s, elementOf(rows, r.rowFragments()*r.Parts*r.steps(), row).s)
+		})
+	}
+	sum := r.variable(typ, "sum", call(typ, primary(zero)))
+	switch r.Parts {
+	case 1:
+		add(sum, 0)
+	case 2:
+		add(sum, 1)
+		add(sum, 0)
+	case 3:
+		least := r.variable(typ, "least", call(typ, primary(zero)))
+		add(least, 0)
+		add(sum, 2)
+		r.line("%s = %[1]s * 256;", sum)
+		add(sum, 1)
+		return fmt.Sprintf("(%[1]s(%[2]s) * 256.0 + %[1]s(%[3]s))", floats, sum, least)
+	}
+	if r.Sums() == ir.I32 {
+		return call(floats, primary(sum)).s
+	}
+	return sum
+}
+
+// pass adds up the sums of the subgroups that share columns, and stores the
+// results. They pass through shared memory in the place of quants.
+func (r *matRows) pass() {
+	s, results := r.s, r.s.TileM*r.s.TileN
+	perUnit := r.Unit(s) * r.Element.BlockBytes() / 4
+	r.line("barrier();")
+	r.repeat("j", r.fragments(), func(j text) {
+		r.repeat("f", r.rowFragments(), func(f text) {
+			for _, p := range r.products {
+				at := plus(plus(times(r.part, results), times(f, s.FragN*s.TileN)), plus(r.ownCol, times(j, s.FragM)))
+				if at.s != "0u" {
+					at = binary("/", at, uintLit(int64(perUnit)))
+				}
+				r.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutColumnMajor);",
+					elementOf(p.sums, r.fragments()*r.rowFragments(), plus(times(j, r.rowFragments()), f)).s, r.weights[p.b].elements, at.s, s.TileN/perUnit)
+			}
+		})
+	})
+	r.line("barrier();")
+	r.finishParts(s.SubgroupsK, func(n int, part, id text) text {
+		at := id
+		if part.s != "0u" {
+			at = r.named("at", plus(times(part, results), id))
+		}
+		unit := binary("/", at, uintLit(int64(perUnit)))
+		return call("uintBitsToFloat", primary(fmt.Sprintf("%s[%s][%s]", r.weights[r.products[n].b].elements, unit.s, binary("%", at, uintLit(int64(perUnit))).s)))
+	})
+}

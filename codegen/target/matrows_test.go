@@ -1,0 +1,141 @@
+package target
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// goodMatRows is a schedule of matrows for q4_0 by floats on an H100.
+var goodMatRows = kernel.Schedule{Variant: kernel.VarMatRows, Workgroup: 128, Vec: 4, Subgroup: 32, SubgroupsN: 4, SubgroupsK: 1,
+	TileM: 8, TileN: 64, TileK: 256, FragM: 16, FragN: 8, FragK: 32}
+
+func TestCheckMatRows(t *testing.T) {
+	few := func(m, n, k int, b ir.DType) *kernel.Kernel {
+		return matMul(one, ir.D(m), ir.D(n), ir.D(k), b, true)
+	}
+	q4 := few(8, 4096, 4096, ir.Q4_0)
+	for _, c := range []struct {
+		what   string
+		k      *kernel.Kernel
+		change func(*kernel.Schedule, *Caps)
+		want   string // in the error; empty for none
+	}{
+		{"q4_0", q4, nil, ""},
+		{"edges", few(5, 100, 4096, ir.Q4_0), nil, ""},
+		{"several times the rows", few(70, 100, 4096, ir.Q4_0), nil, ""},
+		{"q6_K in halves", few(8, 4096, 4096, ir.Q6_K), func(s *kernel.Schedule, _ *Caps) { s.TileK, s.FragK = 128, 16 }, ""},
+		{"two fragments of rows", few(16, 4096, 4096, ir.Q4_0), func(s *kernel.Schedule, _ *Caps) { s.TileM = 16 }, ""},
+		{"no blocks", few(8, 4096, 4096, ir.F16), nil, "few rows by blocks"},
+		{"blocks along the columns", matMul(one, ir.D(8), ir.D(4096), ir.D(4096), ir.Q4_0, false), nil, "few rows by blocks"},
+		{"a length that varies", matMul(one, ir.D(8), ir.D(4096), ir.Symbol("T", 128).Times(32), ir.Q4_0, true), nil, "few rows by blocks"},
+		{"no matrix units", q4, func(_ *kernel.Schedule, c *Caps) { c.Features.CooperativeMatrix = false }, "no cooperative matrices"},
+		{"no bytes", q4, func(_ *kernel.Schedule, c *Caps) { c.Features.Int8 = false }, "no 8-bit integers"},
+		{"no halves", few(8, 4096, 4096, ir.Q6_K), func(_ *kernel.Schedule, c *Caps) { c.Features.Float16 = false }, "no f16 arithmetic"},
+		{"any subgroup", q4, func(s *kernel.Schedule, _ *Caps) { s.Subgroup = 0 }, "must be relied on"},
+		{"another workgroup", q4, func(s *kernel.Schedule, _ *Caps) { s.Workgroup = 256 }, "are no workgroup of 256"},
+		{"other fragments", q4, func(s *kernel.Schedule, _ *Caps) { s.FragK = 16 }, "no i8 fragments of 16x8x16"},
+		{"fragments deeper than a scale", few(8, 4096, 4096, ir.Q6_K), func(s *kernel.Schedule, c *Caps) {
+			c.Matrices = append(c.Matrices, MatrixShape{M: 16, N: 8, K: 32, A: "f16", B: "f16", C: "f32", R: "f32", Scope: ScopeSubgroup})
+		}, "no whole number of fragments of 32"},
+		{"part of a fragment", q4, func(s *kernel.Schedule, _ *Caps) { s.TileM = 5 }, "no whole number of fragments for each subgroup"},
+		{"too many rows", q4, func(s *kernel.Schedule, _ *Caps) { s.TileM = 40 }, "of 32 rows at most"},
+		{"part of what is decoded together", few(8, 4096, 4096, ir.Q4_K), func(s *kernel.Schedule, _ *Caps) { s.TileK = 32 }, "no multiple of the 64"},
+		{"uneven steps", few(8, 4096, 4096+32, ir.Q4_0), nil, "do not divide a contraction"},
+		{"too much at once", q4, func(s *kernel.Schedule, _ *Caps) { s.TileK = 1024 }, "bytes of shared memory"},
+		{"spills", few(32, 4096, 4096, ir.Q4_0), func(s *kernel.Schedule, _ *Caps) { s.TileM, s.TileN, s.TileK = 32, 1024, 32 }, "spill"},
+	} {
+		s, caps := goodMatRows, profile(t, "nvidia-h100")
+		if c.change != nil {
+			c.change(&s, &caps)
+		}
+		err := Check(c.k, s, caps)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: error %v, want %q", c.what, err, c.want)
+		}
+	}
+}
+
+// byteRows is matMul by rows of bytes, of which every 32 have a scale.
+func byteRows(m, n, k int, w ir.DType) *kernel.Kernel {
+	mul := matMul(one, ir.D(m), ir.D(n), ir.D(k), w, true)
+	b := kernel.NewBuilder()
+	row, fold := kernel.Axis(1, ir.D(m)), kernel.Axis(3, ir.D(k))
+	group, _ := fold.DivMod(ir.D(RoundedGroup))
+	x := b.Cast(ir.F32, b.Load(0, ir.I8, row.Mul(kernel.Const(int64(k))).Plus(fold), "x"))
+	mul.Bindings[0].DType = ir.I8
+	mul.Bindings = append(mul.Bindings, binding("scales", ir.F32, ir.D(m), ir.D(k/RoundedGroup)))
+	mul.Products[0].A = b.Apply(ir.OpMul, ir.F32, nil, x, b.Load(3, ir.F32, row.Mul(kernel.Const(int64(k/RoundedGroup))).Plus(group), "scales"))
+	return mul
+}
+
+// TestSelectMatRows: matrix units where that was measured to be faster, in tiles
+// that leave no cores idle and fit the contraction.
+func TestSelectMatRows(t *testing.T) {
+	h100 := profile(t, "nvidia-h100")
+	floats := func(m, n, k int, w ir.DType) *kernel.Kernel {
+		return matMul(one, ir.D(m), ir.D(n), ir.D(k), w, true)
+	}
+	for _, c := range []struct {
+		what string
+		k    *kernel.Kernel
+		want string // how the schedule begins
+	}{
+		{"one row", floats(1, 14336, 14336, ir.Q4_0), "matvec "},
+		{"three rows", floats(3, 14336, 14336, ir.Q4_0), "matvec "},
+		{"eight rows", floats(8, 14336, 14336, ir.Q4_0), "matrows wg=512 tile=8x128x128 subgroups=8x2 fragment=16x8x32"},
+		{"as many as it takes", floats(32, 14336, 14336, ir.Q4_0), "matrows wg=256 tile=32x128x128 subgroups=8x1"},
+		{"more", floats(33, 14336, 14336, ir.Q4_0), "tile "},
+		{"few columns", floats(8, 4096, 14336, ir.Q4_0), "matvec "},
+		{"few columns, more rows", floats(16, 4096, 14336, ir.Q4_0), "matrows wg=256 tile=16x64x128 subgroups=4x2"},
+		{"a contraction of few factors", floats(8, 14336, 64*7, ir.Q4_0), "matrows wg=256 tile=8x128x64 subgroups=8x1"},
+		{"one of fewer", floats(8, 14336, 32*7, ir.Q4_0), "matvec "},
+		{"scales of sixteen", floats(8, 14336, 14336, ir.Q6_K), "matrows wg=128 tile=8x64x128 subgroups=4x1 fragment=16x8x16"},
+		{"six rows of bytes", byteRows(6, 14336, 14336, ir.Q4_0), "matvec "},
+		{"eight rows of bytes", byteRows(8, 14336, 14336, ir.Q4_0), "matrows wg=128 tile=8x64x256 subgroups=4x1 fragment=16x8x32"},
+		{"eight rows of bytes by q4_K", byteRows(8, 14336, 14336, ir.Q4_K), "matvec "},
+		{"more rows of bytes", byteRows(20, 14336, 14336, ir.Q4_K), "matrows wg=256 tile=24x128x128 subgroups=8x1"},
+		{"rows that may be halves", inF16(floats(16, 14336, 14336, ir.Q4_0)), "coopmat"},
+	} {
+		s, reason, err := Select(c.k, h100)
+		if err != nil || !strings.HasPrefix(s.String(), c.want) {
+			t.Errorf("%s: %s (%s), error %v, want %s", c.what, s, reason, err, c.want)
+		}
+		without := h100
+		without.Features.CooperativeMatrix, without.Features.CooperativeMatrix2 = false, false
+		if s, _, err := Select(c.k, without); err != nil || s.Variant == kernel.VarMatRows {
+			t.Errorf("%s without matrix units: %s, error %v", c.what, s, err)
+		}
+	}
+	small := h100
+	small.MaxSharedMemory = 16384
+	if s, reason, err := Select(floats(8, 14336, 14336, ir.Q4_0), small); err != nil || s.Variant != kernel.VarMatRows {
+		t.Errorf("little shared memory: %s (%s), error %v", s, reason, err)
+	}
+}
+
+// TestWantsBytes: more rows than a matvec takes are bytes where matrix units
+// multiply those.
+func TestWantsBytes(t *testing.T) {
+	h100 := profile(t, "nvidia-h100")
+	without := h100
+	without.Features.CooperativeMatrix = false
+	for _, c := range []struct {
+		dtype ir.DType
+		rows  ir.Dim
+		caps  Caps
+		want  bool
+	}{
+		{ir.Q4_0, ir.D(8), h100, true}, {ir.Q4_0, ir.D(32), h100, true}, {ir.Q4_0, ir.D(33), h100, false},
+		{ir.Q4_0, ir.Symbol("T", 32), h100, true}, {ir.Q4_0, ir.Symbol("T", 512), h100, false},
+		{ir.Q4_0, ir.D(8), without, true}, {ir.Q4_0, ir.D(9), without, false},
+		{ir.Q6_K, ir.D(16), h100, true}, {ir.IQ4_NL, ir.D(16), h100, false}, {ir.Q8_0, ir.D(1), h100, false},
+		{ir.Q4_0, ir.D(16), profile(t, "generic"), false},
+	} {
+		if got := WantsBytes(c.dtype, c.rows, c.caps); got != c.want {
+			t.Errorf("%s rows of bytes by %s, matrix units %v: %v, want %v", c.rows, c.dtype, c.caps.Features.CooperativeMatrix, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package target
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// matRowsTile is a workgroup of matrows: subgroups along columns and contraction,
+// and how much of the contraction each takes at a time.
+type matRowsTile struct{ columns, depths, step int }
+
+// formatUnits is how matrix units multiply blocks of a format by few rows of floats
+// and of bytes.
+type formatUnits struct{ floats, bytes blockUnits }
+
+// blockUnits says from how many rows on matrix units are faster than other ways,
+// and in which tile; never where rows is 0.
+type blockUnits struct {
+	rows int64
+	tile matRowsTile
+}
+
+func unitsFrom(rows int64, columns, depths, step int) blockUnits {
+	return blockUnits{rows, matRowsTile{columns, depths, step}}
+}
+
+// matRows: few rows by blocks on matrix units, where that was measured to be faster.
+// Products that may round to f16 have tiles of their own for more rows than a
+// matvec takes.
+func (t tuning) matRows(k *kernel.Kernel, caps Caps) []Candidate {
+	how, ok := MatRowsOf(k)
+	if !ok {
+		return nil
+	}
+	sh, u := matShapeOf(k), t.units[blocksOf(k)].floats
+	if readsBytes(k) {
+		u = t.units[blocksOf(k)].bytes
+	}
+	if _, rounds := MatrixDType(k); u.rows == 0 || sh.M < u.rows || sh.M > MaxMatRows || rounds && sh.M > MaxMatVecRows {
+		return nil
+	}
+	var all []Candidate
+	for _, tl := range u.tile.spread(sh, t.fill/2) {
+		if s, ok := tl.schedule(how, sh, caps); ok {
+			all = append(all, Candidate{s, fmt.Sprintf("%d rows on matrix units: B is read once", sh.M)})
+		}
+	}
+	return all
+}
+
+// unitsTakeBytes reports whether matrix units multiply rows of bytes by blocks.
+func unitsTakeBytes(t ir.DType, caps Caps) bool {
+	how := MatRows{MatFormat: matFormats[t], Parts: 1}
+	how.Element = how.element()
+	_, ok := rowFragment(how, caps)
+	return ok && classOf(caps).tune(caps).units[t].bytes.rows > 0 && how.missing(caps) == nil && subgroupOf(caps) > 0
+}
+
+// spread lists the tile and others of fewer subgroups along the contraction and
+// shorter steps, which take less shared memory and divide more contractions. Where it
+// leaves more than a quarter of the cores idle, a matvec is as fast; more rows than
+// that takes have tiles of half the columns, and twice as many subgroups share the
+// contraction. 4096x14336 by eight rows of floats, microseconds, and as matvec:
+// q4_0 47.1, 51.6; q4_K 52.6, 60.3; q8_0 50.3, 61.6; of bytes 27.0, 27.9; 34.8, 36.6;
+// 30.1, 27.2; all of them in tiles of one or two subgroups along the columns.
+func (tl matRowsTile) spread(sh matShape, cores int64) []matRowsTile {
+	if 4*sh.Batch*ceilDiv(sh.N, int64(tl.columns*16)) < 3*cores {
+		if sh.M <= MaxMatVecRows {
+			return nil
+		}
+		if tl.columns > 4 {
+			tl.columns, tl.depths = tl.columns/2, tl.depths*2
+		}
+	}
+	var list []matRowsTile
+	for step := tl.step; step >= shortestStep; step /= 2 {
+		for depths := tl.depths; depths > 0; depths /= 2 {
+			list = append(list, matRowsTile{tl.columns, depths, step})
+		}
+	}
+	return list
+}
+
+// shortestStep is what a workgroup of matrows takes of the contraction at least.
+const shortestStep = 64
+
+// schedule fills a tile in for the fragments that a device has.
+func (tl matRowsTile) schedule(how MatRows, sh matShape, caps Caps) (kernel.Schedule, bool) {
+	f, ok := rowFragment(how, caps)
+	sub := subgroupOf(caps)
+	return kernel.Schedule{Variant: kernel.VarMatRows, Workgroup: sub * tl.columns * tl.depths, Vec: 4, Subgroup: sub,
+		SubgroupsN: tl.columns, SubgroupsK: tl.depths, TileM: roundUp(int(max(sh.M, 1)), max(int(f.N), 1)), TileN: tl.columns * int(f.M), TileK: tl.step,
+		FragM: int(f.M), FragN: int(f.N), FragK: int(f.K)}, ok
+}
+
+// rowFragment returns the shape of fragments that takes the fewest rows, and of
+// those the deepest that has no more than a strip.
+func rowFragment(how MatRows, caps Caps) (best MatrixShape, ok bool) {
+	e, sums := component(how.Element), component(how.Sums())
+	for _, m := range caps.Matrices {
+		if m.Scope != ScopeSubgroup || m.A != e || m.B != e || m.C != sums || m.R != sums || how.Strip%int(m.K) != 0 {
+			continue
+		}
+		if !ok || m.N < best.N || m.N == best.N && m.K > best.K {
+			best, ok = m, true
+		}
+	}
+	return best, ok
+}
+
+// matRowsSpace lists schedules of matrows to be measured.
+func matRowsSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
+	how, ok := MatRowsOf(k)
+	sh := matShapeOf(k)
+	if !ok || sh.M > MaxMatRows {
+		return nil
+	}
+	var all []kernel.Schedule
+	for columns := range doublings(4, 8) {
+		for depths := range doublings(1, 2) {
+			for step := range doublings(128, 256) {
+				if s, ok := (matRowsTile{columns, depths, step}).schedule(how, sh, caps); ok {
+					all = append(all, s)
+				}
+			}
+		}
+	}
+	return all
+}

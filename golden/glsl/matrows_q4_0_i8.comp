@@ -1,0 +1,194 @@
+// matmul over [T,4096], folding 4096
+// Fuses: matmul.
+// Schedule: matrows wg=128 tile=16x64x256 subgroups=4x1 fragment=16x8x32 subgroup=32.
+#version 450
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_EXT_spirv_intrinsics : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_shader_8bit_storage : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+
+layout(local_size_x = 128) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer A_quads_buffer { uvec4 a_quads[]; }; // i8
+layout(set = 0, binding = 1, std430) readonly buffer Scales_buffer { float scales[]; };
+layout(set = 0, binding = 2, std430) readonly buffer B_shorts_buffer { uint16_t b_shorts[]; }; // q4_0 in planes
+layout(set = 0, binding = 2, std430) readonly buffer B_words_buffer { uint b_words[]; }; // q4_0 in planes
+layout(set = 0, binding = 2, std430) readonly buffer B_quads_buffer { uvec4 b_quads[]; }; // q4_0 in planes
+layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared uvec4 b_strips[1088];
+shared float b_scales[512];
+shared uvec4 a_strips[272];
+shared float a_scales[128];
+
+uint short_b_scale(uint block, uint at) {
+    return uint(b_shorts[block]);
+}
+
+float half_b_scale(uint block, uint at) {
+    return unpackHalf2x16(short_b_scale(block, at)).x;
+}
+
+// q4_0: 32 elements in 18 bytes. The scale of element e.
+float scale_b(uint block, uint e) {
+    return half_b_scale(block, 0u);
+}
+
+uint word_b_quants(uint block, uint at) {
+    return b_words[262144u + block * 4u + (at - 2u) / 4u];
+}
+
+// Four neighbours from element e on, or p times 16 further, a byte each.
+uint quants_b(uint block, uint e, uint p) {
+    return word_b_quants(block, 2u + e) >> 4u * p & 0x0f0f0f0fu;
+}
+
+uvec4 words_b_quants(uint block, uint at) {
+    return b_quads[65536u + block];
+}
+
+// The same of four quads in a row.
+uvec4 quants4_b(uint block, uint e, uint p) {
+    return words_b_quants(block, 2u + e) >> 4u * p & 0x0f0f0f0fu;
+}
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
+    uint col0 = gl_WorkGroupID.x * 64u;
+    uint own_col = gl_SubgroupID * 16u;
+    uint first_unit = gl_SubgroupID * 272u;
+    uint first_scale = gl_SubgroupID * 128u;
+    coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> acc[2];
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        acc[i] = coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator>(0.0);
+    }
+    uvec4 b_quants[8];
+    float b_scale[4];
+    uvec4 a_elements[2];
+    float a_scale;
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        uint slot = gl_SubgroupInvocationID + i * 32u;
+        uint pair = slot / 2u;
+        uint column = pair / 8u * 2u + slot % 2u;
+        uint run = pair % 8u;
+        uint col = col0 + own_col + column;
+        uint step_2 = 0u / 32u + run;
+        uint at = col * 128u + step_2;
+        b_quants[i * 2u] = quants4_b(at, 0u, 0u) + 0x78787878u ^ 0x80808080u;
+        b_quants[i * 2u + 1u] = quants4_b(at, 0u, 1u) + 0x78787878u ^ 0x80808080u;
+        b_scale[i] = scale_b(at, 0u);
+    }
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint slot = self + i * 128u;
+        uint line = slot / 16u;
+        uint at = slot % 16u * 16u;
+        uint row = min(line, T - 1u);
+        a_elements[i] = a_quads[(row * 4096u + at) / 16u];
+    }
+    uint line = self / 8u;
+    uint at = self % 8u * 32u;
+    uint row = min(line, T - 1u);
+    uint k = at;
+    a_scale = scales[k / 32u + row * 128u];
+
+    for (uint k0 = 0u; k0 < 4096u; k0 += 256u) {
+        barrier(); // what is in shared memory has been multiplied
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            uint slot = gl_SubgroupInvocationID + i * 32u;
+            uint pair = slot / 2u;
+            uint column = pair / 8u * 2u + slot % 2u;
+            uint run = pair % 8u;
+            uint at_2 = run * 32u;
+            uint unit = first_unit + column * 17u + at_2 / 16u;
+            b_strips[unit] = b_quants[i * 2u];
+            b_strips[unit + 1u] = b_quants[i * 2u + 1u];
+            b_scales[first_scale + at_2 / 32u * 16u + column] = b_scale[i];
+        }
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            uint slot = self + i * 128u;
+            uint line_2 = slot / 16u;
+            uint at_2 = slot % 16u * 16u;
+            uint row_2 = min(line_2, T - 1u);
+            uint unit = line_2 * 17u + at_2 / 16u;
+            a_strips[unit] = a_elements[i];
+        }
+        uint line_2 = self / 8u;
+        uint at_2 = self % 8u * 32u;
+        uint row_2 = min(line_2, T - 1u);
+        uint place = at_2 / 32u * 16u + line_2;
+        a_scales[place] = a_scale;
+        barrier();
+
+        // The next step, or the last once more.
+        uint k1 = min(k0 + 256u, 3840u);
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            uint slot = gl_SubgroupInvocationID + i * 32u;
+            uint pair = slot / 2u;
+            uint column = pair / 8u * 2u + slot % 2u;
+            uint run = pair % 8u;
+            uint col = col0 + own_col + column;
+            uint step_2 = k1 / 32u + run;
+            uint at_3 = col * 128u + step_2;
+            b_quants[i * 2u] = quants4_b(at_3, 0u, 0u) + 0x78787878u ^ 0x80808080u;
+            b_quants[i * 2u + 1u] = quants4_b(at_3, 0u, 1u) + 0x78787878u ^ 0x80808080u;
+            b_scale[i] = scale_b(at_3, 0u);
+        }
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            uint slot = self + i * 128u;
+            uint line_3 = slot / 16u;
+            uint at_3 = slot % 16u * 16u;
+            uint row_3 = min(line_3, T - 1u);
+            a_elements[i] = a_quads[(row_3 * 4096u + (k1 + at_3)) / 16u];
+        }
+        uint line_3 = self / 8u;
+        uint at_3 = self % 8u * 32u;
+        uint row_3 = min(line_3, T - 1u);
+        uint k_2 = k1 + at_3;
+        a_scale = scales[k_2 / 32u + row_3 * 128u];
+
+        // Multiply.
+        [[unroll]] for (uint strip = 0u; strip < 8u; ++strip) {
+            coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> row_scale[2];
+            [[unroll]] for (uint f = 0u; f < 2u; ++f) {
+                coopMatLoad(row_scale[f], a_scales, strip * 16u + f * 8u, 0u, gl_CooperativeMatrixLayoutRowMajor);
+            }
+            coopmat<int8_t, gl_ScopeSubgroup, 32, 8, gl_MatrixUseB> rows[2];
+            [[unroll]] for (uint f = 0u; f < 2u; ++f) {
+                coopMatLoad(rows[f], a_strips, f * 8u * 17u + strip * 2u, 17u, gl_CooperativeMatrixLayoutColumnMajor);
+            }
+            coopmat<int8_t, gl_ScopeSubgroup, 16, 32, gl_MatrixUseA> columns;
+            coopMatLoad(columns, b_strips, first_unit + strip * 2u, 17u, gl_CooperativeMatrixLayoutRowMajor);
+            coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> scale;
+            coopMatLoad(scale, b_scales, first_scale + strip * 16u, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+            [[unroll]] for (uint f = 0u; f < 2u; ++f) {
+                coopmat<int, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> sum = coopmat<int, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator>(0);
+                sum = coopMatMulAdd(columns, rows[f], sum);
+                acc[f] += scale * (row_scale[f] * coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator>(sum));
+            }
+        }
+    }
+    barrier();
+    [[unroll]] for (uint f = 0u; f < 2u; ++f) {
+        coopMatStore(acc[f], b_strips, (f * 512u + own_col) / 4u, 16u, gl_CooperativeMatrixLayoutColumnMajor);
+    }
+    barrier();
+
+    for (uint id = self; id < 1024u; id += 128u) {
+        uint row_2 = id / 64u;
+        uint col = col0 + id % 64u;
+        float sum = uintBitsToFloat(b_strips[id / 4u][id % 4u]);
+        if (row_2 < T) {
+            result[row_2 * 4096u + col] = sum;
+        }
+    }
+}
