@@ -45,7 +45,11 @@ type storedWindows struct {
 	cluster *Cluster
 	n       *ir.Node
 	ir.Window
-	padded ir.Shape // the spatial extents of the argument, padding included
+	// pitch is, for each spatial axis, how far apart neighbours along the axis
+	// before it are stored. Padding is shared: what follows the end of a line is
+	// that before the next, and of the last line of an image that before the next
+	// image.
+	pitch  ir.Shape
 	dtype  ir.DType
 	buffer int // of the argument; that of the weights follows
 }
@@ -68,7 +72,7 @@ func newStoredWindows(s *State, c *Cluster, k *kernel.Kernel) *storedWindows {
 		if w.Stride[i] != 1 || w.Low[i] < 0 || w.High[i] < 0 {
 			return nil
 		}
-		w.padded = append(w.padded, d.Plus(w.Low[i]+w.High[i]))
+		w.pitch = append(w.pitch, ir.Dim{Add: max(d.Add+max(w.Low[i], w.High[i]), n.Shape()[2+i].Add)})
 	}
 	w.buffer = len(s.Graph.Nodes()) + len(s.partials)
 	return w
@@ -91,9 +95,32 @@ func (w *storedWindows) kernels() (stores []*kernel.Kernel, product *kernel.Kern
 // channels of the argument.
 func (w *storedWindows) channels() ir.Dim { return w.n.Arg(0).Shape()[1] }
 
-// argumentShape is that of the stored argument.
+// images of the argument.
+func (w *storedWindows) images() ir.Dim { return w.n.Shape()[0] }
+
+// apart is how many stored positions neighbours along a spatial axis are apart.
+func (w *storedWindows) apart(axis int) int64 { return w.pitch[axis+1:].MaxElems() }
+
+// positions is how many positions there are from the first result to the last,
+// those between lines and images included.
+func (w *storedWindows) positions() int64 {
+	n := (w.images().Add-1)*w.pitch.MaxElems() + 1
+	for i, d := range w.n.Shape()[2:] {
+		n += (d.Add - 1) * w.apart(i)
+	}
+	return n
+}
+
+// argumentShape is that of the stored argument: lines, which are positions along
+// the first spatial axis of all images, as many as any window reaches, then the
+// other axes, then the channels.
 func (w *storedWindows) argumentShape() ir.Shape {
-	return slices.Concat(ir.Shape{w.n.Shape()[0]}, w.padded, ir.Shape{w.channels()})
+	reached := w.positions()
+	for i, k := range w.Kernel {
+		reached += (k - 1) * w.Dilation[i] * w.apart(i)
+	}
+	lines := (reached + w.apart(0) - 1) / w.apart(0)
+	return slices.Concat(ir.Shape{{Add: lines}}, w.pitch[1:], ir.Shape{w.channels()})
 }
 
 // outputs are the channels of the result.
@@ -165,15 +192,22 @@ func (w *storedWindows) weightBinding() kernel.Binding {
 	return kernel.Binding{Name: "w_stored", DType: w.dtype, Buffer: w.buffer + 1, Elems: w.weightShape().MaxElems()}
 }
 
-// storeArgument stores [image, position…, channel], with zeros for padding.
+// storeArgument stores [line, position…, channel], with zeros for padding.
 func (w *storedWindows) storeArgument() (*kernel.Kernel, error) {
 	return w.storing("conv_argument", w.argumentShape(), w.argumentBinding(), func(l *lowerer, at []kernel.Index) (*kernel.Expr, error) {
 		x, last := w.n.Arg(0), len(at)-1
+		image, first := at[0].DivMod(w.pitch[0])
 		var t tap
+		t.meet(l, image, w.images())
 		for i, d := range x.Shape()[2:] {
-			t.meet(l, at[1+i].Minus(kernel.Const(w.Low[i])), d)
+			place := first
+			if i > 0 {
+				place = at[i]
+			}
+			t.meet(l, place.Minus(kernel.Const(w.Low[i])), d)
 		}
-		return l.tapValue(x, []kernel.Index{at[0], at[last]}, t, 0)
+		image, t.at = t.at[0], t.at[1:]
+		return l.tapValue(x, []kernel.Index{image, at[last]}, t, 0)
 	})
 }
 
@@ -189,30 +223,24 @@ func (w *storedWindows) storeWeights() (*kernel.Kernel, error) {
 	})
 }
 
-// product is the convolution of the stored operands: per image, windows
-// [positions, window] times weights [window, outputs]. Positions are counted
-// with the padding of the argument in every axis but the first, so that all are
-// at one distance; of those in the padding nothing is stored.
+// product is the convolution of the stored operands: windows [positions, window]
+// times weights [window, outputs]. Positions are counted as they are stored,
+// through all images, so that all are at one distance; of those that are no
+// result's nothing is stored.
 func (w *storedWindows) product() (*kernel.Kernel, error) {
 	l := newLowerer(w.s.Fusion, w.cluster)
 	l.k.Family = kernel.FamilyMatMul
 	l.ops[w.n] = true
-	image := l.parallel(ir.Shape{w.n.Shape()[0]})[0]
-	counted := slices.Concat(ir.Shape{w.n.Shape()[2]}, w.padded[1:])
-	extent := int64(1)
-	for i, d := range w.n.Shape()[2:] { // the last position that exists, and 1
-		extent += (d.Add - 1) * counted[i+1:].MaxElems()
-	}
-	row := l.parallel(ir.Shape{{Add: extent}})[0]
+	row := l.parallel(ir.Shape{{Add: w.positions()}})[0]
 	col := l.parallel(ir.Shape{w.outputs()})[0]
 	l.k.Fold = ir.Dim{Add: w.windowShape().MaxElems()}
-	at := unflatten(counted, row)
-	for i, d := range w.n.Shape()[3:] {
+	at := unflatten(slices.Concat(ir.Shape{w.images()}, w.pitch), row)
+	for i, d := range w.n.Shape()[2:] {
 		l.guardRow(l.inside(at[1+i], kernel.Const(0), kernel.DimIndex(d)))
 		at[1+i] = kernel.Clamp(at[1+i], last(d)) // which all that follows may rely on
 	}
-	l.at, l.space = slices.Concat([]kernel.Index{image, col}, at), w.n.Shape()
-	w.addOperands(l, image, row, col)
+	l.at, l.space = slices.Concat([]kernel.Index{at[0], col}, at[1:]), w.n.Shape()
+	w.addOperands(l, row, col)
 	if err := l.storeProducts(); err != nil {
 		return nil, err
 	}
@@ -220,16 +248,16 @@ func (w *storedWindows) product() (*kernel.Kernel, error) {
 }
 
 // addOperands adds the product of the stored operands.
-func (w *storedWindows) addOperands(l *lowerer, image, row, col kernel.Index) {
+func (w *storedWindows) addOperands(l *lowerer, row, col kernel.Index) {
 	fold := kernel.Axis(l.k.FoldAxis(), l.k.Fold)
 	window := w.windowShape()
 	dilation := append(slices.Clone(w.Dilation), 1)
-	position := append(slices.Clone(w.padded), w.channels()) // what dilations count
-	if last := len(window) - 1; dilation[last-1] == 1 {      // a run goes on with the channels of the next position
+	position := append(slices.Clone(w.pitch), w.channels()) // what dilations count
+	if last := len(window) - 1; dilation[last-1] == 1 {     // a run goes on with the channels of the next position
 		n := window[last-1].Add * window[last].Add
 		window, dilation = append(window[:last-1:last-1], ir.Dim{Add: n}), append(dilation[:last-1:last-1], 1)
 	}
-	at := image.Mul(kernel.Const(w.padded.MaxElems())).Plus(row).Mul(kernel.DimIndex(w.channels()))
+	at := row.Mul(kernel.DimIndex(w.channels()))
 	for i, k := range unflatten(window, fold) {
 		stride := int64(1)
 		if i < len(window)-1 {

@@ -145,8 +145,25 @@ func (c *coopMat2) accumulate() {
 		c.closeStages(stage, k1)
 		return
 	}
+	if c.s.Unroll > 0 {
+		c.unrolledSteps()
+		return
+	}
 	k0 := c.loop("k0", primary("0u"), c.dim(c.k.Fold), c.s.TileK)
 	c.step(k0, text{})
+	c.close()
+}
+
+// unrolledSteps goes through the contraction in a loop over so many steps as the
+// schedule wants to be written out.
+func (c *coopMat2) unrolledSteps() {
+	first := c.free("first")
+	c.open("%sfor (uint %s = 0u; %s < %s; %s += %du)", dontUnroll, first, first, c.dim(c.k.Fold).s, first, c.s.Unroll*c.s.TileK)
+	c.scope.names[first] = true
+	c.open("%sfor (uint n = 0u; n < %du; ++n)", unroll, c.s.Unroll)
+	steps := binary("*", primary("n"), uintLit(int64(c.s.TileK)))
+	c.step(primary(c.variable("uint", "k0", binary("+", primary(first), steps))), text{})
+	c.close()
 	c.close()
 }
 

@@ -108,6 +108,12 @@ func coopMat2(workgroup, m, n, k int) kernel.Schedule {
 	return kernel.Schedule{Variant: kernel.VarCoopMat2, Workgroup: workgroup, Vec: 4, TileM: m, TileN: n, TileK: k}
 }
 
+// unrolled is a schedule with so many steps written out.
+func unrolled(steps int, s kernel.Schedule) kernel.Schedule {
+	s.Unroll = steps
+	return s
+}
+
 // matrixCases are those products under schedules for matrix units of both
 // kinds, as far as a device can run them, and for each that it cannot the
 // reason.
@@ -120,7 +126,7 @@ func matrixCases(caps target.Caps, seed uint64) (cases []matCase, refused []stri
 		if s, ok := coopMat(caps, c.p.operands, sm, 3-sm, fm, fn, 1+r.IntN(2)); ok {
 			schedules = append(schedules, s)
 		}
-		schedules = append(schedules, coopMat2(128, 64, 64, 32), coopMat2(256, 64, 128, 16))
+		schedules = append(schedules, coopMat2(128, 64, 64, 32), coopMat2(256, 64, 128, 16), unrolled(2, coopMat2(256, 64, 128, 16)))
 		if c.p.integers() {
 			schedules = append(schedules, coopMat2(256, 64, 128, 64))
 		}

@@ -78,7 +78,8 @@ func TestConvolutionsOnMatrixUnits(t *testing.T) {
 		if !c.stored {
 			continue
 		}
-		for _, sched := range []kernel.Schedule{fragments, coopMat2(128, 32, 64, 16), coopMat2(256, 64, 128, 32)} {
+		for _, sched := range []kernel.Schedule{fragments, coopMat2(128, 32, 64, 16), coopMat2(256, 64, 128, 32),
+			unrolled(3, coopMat2(256, 128, 64, 32)), unrolled(1, coopMat2(128, 64, 64, 16))} {
 			t.Run(fmt.Sprintf("%s stored %s", c.name, sched), func(t *testing.T) {
 				if text := runConvolution(t, dev, tools, g, storeAllWindows, sched); len(text) != 3 {
 					t.Errorf("%d kernels, want 3:\n%s", len(text), joined(text))

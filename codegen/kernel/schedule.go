@@ -84,6 +84,10 @@ type Schedule struct {
 	// the next column, so that those running together share more of what they
 	// read; 0 or 1 goes along the rows.
 	Band int `json:"band,omitempty"`
+	// Unroll, of coopmat2, is how many steps along the contraction are written out
+	// one after another, in a loop that the driver is told to leave as it is; 0
+	// leaves unrolling to the driver.
+	Unroll int `json:"unroll,omitempty"`
 
 	// Attentions, whose tiles are TileM rows by TileN keys, in steps of TileK
 	// along the dot axis.
@@ -195,6 +199,9 @@ func (s Schedule) String() string {
 	}
 	if s.Band > 1 {
 		t += fmt.Sprintf(" band=%d", s.Band)
+	}
+	if s.Unroll > 0 {
+		t += fmt.Sprintf(" unroll=%d", s.Unroll)
 	}
 	if s.Subgroup > 0 {
 		t += fmt.Sprintf(" subgroup=%d", s.Subgroup)

@@ -25,6 +25,8 @@ func checkCoopMat2(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return fmt.Errorf("the device has no maintenance4, which the SPIR-V version needs")
 	case uint64(s.Workgroup) > uint64(m2.MaxWorkgroup):
 		return fmt.Errorf("workgroup of %d invocations, matrices of workgroup scope allow %d", s.Workgroup, m2.MaxWorkgroup)
+	case s.Unroll != 0 && !unrolls(k, s):
+		return fmt.Errorf("%d steps do not divide the %s of %d of its contraction, or operands are staged", s.Unroll, k.Fold, s.TileK)
 	case uint64(max(s.TileM, s.TileN, s.TileK)) > uint64(m2.MaxDimension):
 		return fmt.Errorf("the tile is larger than matrices may be, %d", m2.MaxDimension)
 	}
@@ -48,6 +50,26 @@ func checkCoopMat2(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return fmt.Errorf("%d bytes of shared memory with the driver's own, the device has %d", n, caps.MaxSharedMemory)
 	}
 	return nil
+}
+
+// maxUnroll bounds how many steps are written out: more only take longer to compile.
+const maxUnroll = 64
+
+// unrolls reports whether the steps of a product can be written out Unroll at a time.
+func unrolls(k *kernel.Kernel, s kernel.Schedule) bool {
+	return s.Unroll > 0 && s.Unroll <= maxUnroll && k.Fold.IsStatic() && k.Fold.Add > 0 &&
+		DivisibleBy(k.Fold, s.Unroll*s.TileK) && MatrixStage(k, s) == 0
+}
+
+// stepsUnrolled is the largest number of steps up to most that divides those of a
+// product in a tile, or 0 where that is less than a third of most.
+func stepsUnrolled(k *kernel.Kernel, s kernel.Schedule, most int) int {
+	for n := most; n >= most/3; n-- {
+		if s.Unroll = n; unrolls(k, s) {
+			return n
+		}
+	}
+	return 0
 }
 
 // offers reports whether a tile of a workgroup is a whole number of the steps

@@ -72,8 +72,9 @@ const minTileN = 32
 func (t tuning) matrixTilesOfOne(k *kernel.Kernel) []matrixTile {
 	if _, bytes := ByteProducts(k); !bytes {
 		blocks := slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return readsBlocks(k, p.B) })
+		runs := inRuns(k)
 		return slices.DeleteFunc(slices.Clone(t.matrixTiles), func(tl matrixTile) bool {
-			return tl.Blocks && !blocks || tl.Products > 0 && tl.Products != len(k.Products)
+			return tl.Blocks && !blocks || tl.Runs && !runs || tl.Products > 0 && tl.Products != len(k.Products)
 		})
 	}
 	if t.byteTiles != nil {
@@ -185,7 +186,10 @@ func (tl matrixTile) schedule(k *kernel.Kernel, caps Caps) (kernel.Schedule, boo
 		if s.Band = matrixBand; !FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) || !bandFits(k, s, caps) {
 			s.Band = 0
 		}
-		return s, true
+		if tl.Unroll > 0 {
+			s.Unroll = stepsUnrolled(k, s, tl.Unroll)
+		}
+		return s, s.Unroll > 0 || tl.Unroll == 0
 	}
 	s.Subgroup, s.SubgroupsM, s.SubgroupsN = int(caps.SubgroupSize), tl.SubgroupsM, tl.SubgroupsN
 	s.Workgroup = s.Subgroup * tl.SubgroupsM * tl.SubgroupsN
@@ -264,12 +268,24 @@ func slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 func unrollCost(k *kernel.Kernel, s kernel.Schedule) float64 {
 	steps := ceilDiv(k.Fold.Max(), int64(s.TileK))
 	switch {
-	case s.Variant != kernel.VarCoopMat2 || steps%8 == 0 || steps < 8:
+	case s.Variant != kernel.VarCoopMat2 || s.Unroll > 0 || steps%8 == 0 || steps < 8:
 		return 1
 	case laneSums(k, s) > 64:
 		return 3
 	}
 	return 1.06
+}
+
+// inRuns reports whether an operand lies along the contraction in runs, as the
+// windows of a stored argument do.
+func inRuns(k *kernel.Kernel) bool {
+	t, _ := MatrixDType(k)
+	r := len(k.Parallel)
+	return slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
+		a, okA := PlainOperand(k, p.A, r-2, t)
+		b, okB := PlainOperand(k, p.B, r-1, t)
+		return okA && a.Run > 0 || okB && b.Run > 0
+	})
 }
 
 // acrossCost is by how much a tile is slower where B is bytes [K,N]. 4096^3 by

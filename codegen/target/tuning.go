@@ -88,10 +88,14 @@ type matrixTile struct {
 	// another. Rate is then that of PerCore workgroups, if it is more than one.
 	Alone   float64
 	PerCore int
-	// Blocks and Products restrict a tile to products by blocks, and to kernels of
-	// so many products: nothing was measured of others.
-	Blocks   bool
-	Products int
+	// Blocks, Runs and Products restrict a tile to products by blocks, to those of
+	// operands in runs, and to kernels of so many products: nothing was measured of
+	// others, or they are faster in other tiles.
+	Blocks, Runs bool
+	Products     int
+	// Unroll, of coopmat2, is the most steps to be written out; a product whose
+	// steps have no divisor of a third as many or more does without the tile.
+	Unroll int
 }
 
 // class is a kind of device: which ones belong to it, and how they are tuned.

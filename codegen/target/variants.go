@@ -373,6 +373,9 @@ func matrixSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 			for depth := range doublings(16, 64) {
 				for wg := range doublings(64, 512) {
 					add(matrixTile{Variant: kernel.VarCoopMat2, Workgroup: wg, M: m, N: n, K: depth})
+					if m*n >= 128*128 {
+						add(matrixTile{Variant: kernel.VarCoopMat2, Workgroup: wg, M: m, N: n, K: depth, Unroll: 36})
+					}
 				}
 				for sm := range doublings(1, 4) {
 					for sn := range doublings(1, 4) {
