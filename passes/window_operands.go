@@ -18,6 +18,7 @@ func storeWindows(s *State) error {
 		return nil
 	}
 	var list leveled
+	var stored []*storedWindows
 	for i, k := range s.Kernels {
 		level := 2 * s.levels[i] // room for one before
 		if w := newStoredWindows(s, s.clusters[i], k); w != nil {
@@ -26,12 +27,14 @@ func storeWindows(s *State) error {
 				for _, store := range stores {
 					list.add(store, level)
 				}
-				k = product
+				k, w.argument, w.result = product, stores[0], product
+				stored = append(stored, w)
 			}
 		}
 		list.add(k, level+1)
 	}
 	s.Kernels, s.levels = list.sorted()
+	s.chainWindows(stored)
 	return nil
 }
 
@@ -52,6 +55,8 @@ type storedWindows struct {
 	pitch  ir.Shape
 	dtype  ir.DType
 	buffer int // of the argument; that of the weights follows
+
+	argument, result *kernel.Kernel // that store the argument and the results
 }
 
 // newStoredWindows returns what is to be known of a convolution, or nil where

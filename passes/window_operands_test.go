@@ -85,3 +85,56 @@ func TestStoredWindowsFuse(t *testing.T) {
 		compareWithReference(t, g, s, seed)
 	}
 }
+
+// TestChainedWindows compares convolutions that store their results as the next
+// one's argument with the reference.
+func TestChainedWindows(t *testing.T) {
+	const inputs = `%x = input {name="x", dtype=f16, shape=[2,4,6,5]}
+		%w = input {name="w", dtype=f16, shape=[4,4,3,3]}
+		`
+	const first = "%1 = conv %x, %w {padding_low=[1,1], padding_high=[1,1]}\n"
+	tests := []struct {
+		name, body string
+		joined     int // convolutions that do without a kernel that stores the argument
+	}{
+		{"at once", first + `%2 = conv %1, %w {padding_low=[1,1], padding_high=[1,1]} output "y" %2`, 1},
+		{"elementwise between", first + `%2 = relu %1 %3 = conv %2, %w {padding_low=[1,1], padding_high=[1,1]} output "y" %3`, 1},
+		{"three", first + `%2 = relu %1 %3 = conv %2, %w {padding_low=[1,1], padding_high=[1,1]} %4 = neg %3
+			%5 = conv %4, %w {padding_low=[1,1], padding_high=[1,1]} output "y" %5`, 2},
+		{"a bias and an addition", `%b = input {name="b", dtype=f16, shape=[4,1,1]} ` + first + `%2 = add %1, %b %3 = add %2, %x
+			%4 = conv %3, %w {padding_low=[1,1], padding_high=[1,1]} output "y" %4`, 1},
+		{"other sides padded", `%1 = conv %x, %w {padding_low=[0,2], padding_high=[2,0]}
+			%2 = conv %1, %w {padding_low=[2,0], padding_high=[0,2]} output "y" %2`, 1},
+		{"dilated", first + `%2 = conv %1, %w {padding_low=[1,1], padding_high=[1,1], dilation=[1,1]}
+			%3 = conv %2, %w {padding_low=[1,1], padding_high=[1,1]} output "y" %3`, 2},
+		{"read twice", first + `%2 = conv %1, %w {padding_low=[1,1], padding_high=[1,1]} %3 = add %2, %1 output "y" %3`, 0},
+		{"an output", first + `%2 = conv %1, %w {padding_low=[1,1], padding_high=[1,1]} output "y" %2 output "z" %1`, 0},
+		{"other pitches", first + `%2 = conv %1, %w {padding_low=[2,2], padding_high=[2,2], dilation=[2,2]} output "y" %2`, 0},
+		{"turned between", `%1 = conv %x, %w {padding_low=[1,1], padding_high=[2,3]} %2 = slice %1 {starts=[0,0,1,1], limits=[2,4,7,6], steps=[1,1,1,1]} %3 = conv %2, %w {padding_low=[1,1], padding_high=[1,1]} output "y" %3`, 0},
+		{"in another order", first + `%2 = slice %1 {starts=[0,3,0,0], limits=[2,4,6,5], steps=[1,1,1,1]} %4 = slice %1 {starts=[0,0,0,0], limits=[2,3,6,5], steps=[1,1,1,1]} %5 = concat %2, %4 {axis=1} %3 = conv %5, %w {padding_low=[1,1], padding_high=[1,1]} output "y" %3`, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g, err := ir.Parse("graph \"g\" {\n" + inputs + tt.body + "\n}")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := passes.Run(g, passes.Options{Windows: allWindows})
+			if err != nil {
+				t.Fatal(err)
+			}
+			padded := 0
+			for _, k := range s.Kernels {
+				if k.Name == "conv_padding" {
+					padded++
+				}
+			}
+			if padded != tt.joined {
+				t.Errorf("%d convolutions store the next argument, want %d:\n%s", padded, tt.joined, s.Text())
+			}
+			for seed := range uint64(3) {
+				compareWithReference(t, g, s, seed)
+			}
+		})
+	}
+}

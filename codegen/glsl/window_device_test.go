@@ -124,3 +124,34 @@ func runConvolution(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.
 	}
 	return text
 }
+
+// TestChainedConvolutions runs convolutions that store their results as the
+// argument of the next.
+func TestChainedConvolutions(t *testing.T) {
+	dev := vktest.Device(t, vk.DeviceOptions{})
+	fragments, ok := coopMat(dev.Caps(), ir.F16, 1, 2, 2, 1, 1)
+	if !ok {
+		t.Skipf("%s has no matrix units for f16", dev.Caps().Name)
+	}
+	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
+	check(t, err)
+	g, err := ir.Parse(`graph "g" {
+		%x = input {name="x", dtype=f16, shape=[2,32,9,13]}
+		%u = input {name="u", dtype=f16, shape=[64,32,3,3]}
+		%v = input {name="v", dtype=f16, shape=[40,64,3,3]}
+		%b = input {name="b", dtype=f16, shape=[64,1,1]}
+		%1 = conv %x, %u {padding_low=[1,1], padding_high=[1,1]}
+		%2 = add %1, %b
+		%3 = relu %2
+		%4 = conv %3, %v {padding_low=[1,1], padding_high=[1,1]}
+		output "y" %4
+	}`)
+	check(t, err)
+	for _, sched := range []kernel.Schedule{fragments, coopMat2(128, 32, 64, 32), coopMat2(256, 128, 64, 32), unrolled(9, coopMat2(256, 64, 64, 32))} {
+		t.Run(sched.String(), func(t *testing.T) {
+			if text := runConvolution(t, dev, tools, g, storeAllWindows, sched); len(text) != 6 {
+				t.Errorf("%d kernels, want 6:\n%s", len(text), joined(text))
+			}
+		})
+	}
+}

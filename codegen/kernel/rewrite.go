@@ -9,6 +9,8 @@ type Rewriter struct {
 	Builder *Builder
 	// Bind, where set, gives the new binding of a load.
 	Bind func(bind int) int
+	// Load, where set, gives what stands for a load, or nil to leave it one.
+	Load func(e *Expr) *Expr
 	// Acc, where set, gives what stands for the result of a phase or product.
 	Acc func(e *Expr) *Expr
 
@@ -41,6 +43,11 @@ func (r *Rewriter) Value(v *Expr) *Expr {
 func (r *Rewriter) rebuild(v *Expr) *Expr {
 	switch v.Kind {
 	case ExprLoad:
+		if r.Load != nil {
+			if e := r.Load(v); e != nil {
+				return e
+			}
+		}
 		bind := v.Bind
 		if r.Bind != nil {
 			bind = r.Bind(bind)
