@@ -558,12 +558,17 @@ uint pack_bytes(ivec4 v) {
     uvec4 bytes = uvec4(v) & 0xffu;
     return bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24;
 }`},
+	{"dot_onto", f32Only, nil, `
+// The products of a and b added to a sum one by one, each with a multiplication.
+float dot_onto(float sum, vec4 a, vec4 b) {
+    return sum + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
+}`},
 	{"round_bytes", f32Only, nil, `
 // Each rounded to the nearest integer, from -127 to 127, as a byte: the sum with
 // 3 * 2^22 has it in its last bits.
 uint round_bytes(vec4 v) {
-    uvec4 bytes = floatBitsToUint(v + 12582912.0) & 0xffu;
-    return bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24;
+    uvec4 bits = floatBitsToUint(v + 12582912.0);
+    return bits.x & 0xffu | (bits.y & 0xffu) << 8 | (bits.z & 0xffu) << 16 | bits.w << 24;
 }`},
 	{"dot_bytes", []string{"int", "uint"}, nil, `
 // The products of the bytes of two words, added up.

@@ -133,9 +133,26 @@ func (v *matVec) accumulateBlocks(r blockRun) {
 	v.line("")
 	if v.stagesRows(r) {
 		v.inTiles(r, steps.Max(), func(step text) { v.addRun(r, step, int(steps.Max())+1) })
+	} else {
+		v.inTurn(v.dim(steps), func(step text) { v.addRun(r, step, int(steps.Max())+1) })
+	}
+	v.liftSums(r)
+}
+
+// small reports whether sums are 2^-24 times as large as they are to be, for the
+// quants' sake.
+func (v *matVec) small(r blockRun) bool { return r.subnormal && !r.f.halved && !v.decodesWhole(r) }
+
+// liftSums brings small sums to their size.
+func (v *matVec) liftSums(r blockRun) {
+	if !v.small(r) {
 		return
 	}
-	v.inTurn(v.dim(steps), func(step text) { v.addRun(r, step, int(steps.Max())+1) })
+	v.repeat("i", v.s.ThreadM*v.s.ThreadN, func(i text) {
+		for _, sum := range v.sumsAt(i) {
+			v.line("%s *= 16777216.0;", sum.s)
+		}
+	})
 }
 
 // prepareBlocks makes the text have what runs over blocks need.
@@ -241,8 +258,22 @@ func (v *matVec) readStrip(r blockRun, o *matOperand, k text) (rows, sums string
 				v.line("%s += dot(%s, vec4(1.0));", elementOf(sums, s.ThreadM, i).s, x.s)
 			}
 		})
+		v.weighSum(r, sums, i)
 	})
 	return rows, sums
+}
+
+// weighSum makes of the sum of row i along a strip what small sums need of it:
+// less the bias for every element, where that is the same for all columns.
+func (v *matVec) weighSum(r blockRun, sums string, i text) {
+	if sums == "" || !v.small(r) {
+		return
+	}
+	weight := 1.0
+	if !r.f.affine {
+		weight = -float64(r.f.bias)
+	}
+	v.line("%s *= %s;", elementOf(sums, v.s.ThreadM, i).s, finiteLit(weight/(1<<24), 32, "").s)
 }
 
 // declareStrip declares the vectors of a strip and their sums, which are 0.
@@ -291,7 +322,13 @@ func (v *matVec) addStrip(r blockRun, s strip) {
 		b := v.blockBuffer(p.b)
 		dots[n] = v.fresh(v.scope, numberedName("dots", n, len(v.products)))
 		v.line("%s %s%s;", typ, dots[n], arraySize(v.s.ThreadM))
-		v.repeat("i", v.s.ThreadM, func(i text) { v.line("%s = %s;", elementOf(dots[n], v.s.ThreadM, i).s, zero) })
+		v.repeat("i", v.s.ThreadM, func(i text) {
+			first := primary(zero)
+			if v.small(r) && !r.f.affine && r.needsSums() {
+				first = elementOf(s.sums[p.a], v.s.ThreadM, i)
+			}
+			v.line("%s = %s;", elementOf(dots[n], v.s.ThreadM, i).s, first.s)
+		})
 		at := primary(v.variable("uint", numberedName("at", n, len(v.products)), v.blockOf(p.b, s.block)))
 		if r.octets {
 			v.addOctets(r, b, at, s, dots[n], s.rows[p.a])
@@ -305,49 +342,59 @@ func (v *matVec) addStrip(r blockRun, s strip) {
 // addStripQuads adds the products of a strip's quads of a block to dots.
 func (v *matVec) addStripQuads(r blockRun, b *buffer, block text, s strip, dots, rows string) {
 	wide := ""
-	if r.wide(b) {
+	switch {
+	case r.wide(b):
 		wide = v.readWide(r, b, block, s)
+	case r.pairs(b):
+		wide = v.variable("uvec2", "quants", call(v.pairQuants(b), v.quadArgs(r, block, s, primary("0u"))...))
 	}
 	v.repeat("t", r.quads, func(t text) {
 		product := v.quadProduct(r, b, block, s, t, wide)
 		v.repeat("i", v.s.ThreadM, func(i text) {
-			x := elementOf(rows, v.s.ThreadM*r.quads, plus(times(i, r.quads), t))
-			v.line("%s += %s;", elementOf(dots, v.s.ThreadM, i).s, product(x).s)
+			x, sum := elementOf(rows, v.s.ThreadM*r.quads, plus(times(i, r.quads), t)), elementOf(dots, v.s.ThreadM, i)
+			v.line("%s = %s;", sum.s, product(sum, x).s)
 		})
 	})
 }
 
 // quadProduct decodes quad t of a strip, and returns what prints its product
-// with four neighbours of a row.
-func (v *matVec) quadProduct(r blockRun, b *buffer, block text, s strip, t text, wide string) func(x text) text {
-	if r.f.levels != "" {
-		levels := v.variable("vec4", "levels", call("levels_"+b.base, v.quadArgs(r, block, s, t)...))
-		return func(x text) text { return call("dot", primary(levels), x) }
+// with four neighbours x of a row, added to a sum.
+func (v *matVec) quadProduct(r blockRun, b *buffer, block text, s strip, t text, wide string) func(sum, x text) text {
+	switch {
+	case r.f.levels != "":
+		return v.floatProduct(call("levels_"+b.base, v.quadArgs(r, block, s, t)...))
+	case wide != "":
+		return v.bytesProduct(r, primary(wideElement(wide, r.quads, t)))
 	}
-	var quants text
-	if wide != "" {
-		quants = primary(wideElement(wide, r.quads, t))
-	} else {
-		quants = call("quants_"+b.base, v.quadArgs(r, block, s, t)...)
-	}
-	return v.bytesProduct(r, quants)
+	return v.bytesProduct(r, call("quants_"+b.base, v.quadArgs(r, block, s, t)...))
 }
 
 // bytesProduct unpacks four quants, and returns what prints their product with
-// four neighbours of a row.
-func (v *matVec) bytesProduct(r blockRun, quants text) func(x text) text {
-	if r.ints {
-		bytes := v.variable("int", "bytes", call("int", quants))
-		return func(x text) text { return call("dotPacked4x8EXT", primary(bytes), x) }
+// four neighbours of a row, added to a sum.
+func (v *matVec) bytesProduct(r blockRun, quants text) func(sum, x text) text {
+	if !r.ints {
+		return v.floatProduct(call(r.unpack(), quants))
 	}
-	levels := v.variable("vec4", "levels", call(r.unpack(), quants))
-	return func(x text) text { return call("dot", primary(levels), x) }
+	bytes := v.variable("int", "bytes", call("int", quants))
+	return func(sum, x text) text { return binary("+", sum, call("dotPacked4x8EXT", primary(bytes), x)) }
+}
+
+// floatProduct is bytesProduct of four floats.
+func (v *matVec) floatProduct(floats text) func(sum, x text) text {
+	v.helper("dot_onto", "float")
+	levels := v.variable("vec4", "levels", floats)
+	return func(sum, x text) text { return call("dot_onto", sum, primary(levels), x) }
 }
 
 // wide reports whether the quants of a strip are read sixteen bytes at a time.
 func (r blockRun) wide(b *buffer) bool {
 	aligned := b.Layout == kernel.LayoutPlanes || b.DType.BlockBytes()%16 == 0
 	return r.f.wide && r.quads%4 == 0 && aligned && (!r.joined || r.f.stride == 16) && (r.f.interleaved() || r.f.planes == 1)
+}
+
+// pairs reports whether the quants of a strip are read eight bytes at a time.
+func (r blockRun) pairs(b *buffer) bool {
+	return r.f.readsPairs(b) && r.quads == 2 && !r.joined && (r.f.interleaved() || r.f.planes == 1)
 }
 
 // readWide reads the quants of a strip and returns the name of them: a uvec4, or
@@ -375,7 +422,7 @@ func (v *matVec) wideCall(r blockRun, b *buffer, block text, s strip, w text) te
 
 // wideElement prints quad t of what readWide has read.
 func wideElement(name string, quads int, t text) string {
-	if quads == 4 {
+	if quads <= 4 {
 		return name + "[" + t.s + "]"
 	}
 	return name + "[" + quotient(t, 4, quads).s + "][" + remainder(t, 4, quads).s + "]"
@@ -435,13 +482,15 @@ func (v *matVec) addScaled(r blockRun, s strip, n int, block text, dots string) 
 			return
 		}
 		dot, x := elementOf(dots, v.s.ThreadM, i), elementOf(s.sums[p.a], v.s.ThreadM, i)
-		if r.subnormal {
+		if r.subnormal && !v.small(r) {
 			dot = binary("*", primary("16777216.0"), dot)
 		}
 		if r.f.halved {
 			dot = binary("*", primary("2.0"), dot)
 		}
 		switch {
+		case v.small(r) && !r.f.affine:
+			v.line("%s += %s * %s;", sum.s, scale, dot.s)
 		case r.f.affine:
 			v.line("%s += %s.x * %s + %s.y * %s;", sum.s, scale, dot.s, scale, x.s)
 		case r.f.bias != 0:

@@ -2,7 +2,6 @@ package glsl
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/vkc-go/vkc/codegen/target"
 )
@@ -13,7 +12,6 @@ import (
 type heldRows struct {
 	run   blockRun
 	steps []heldStep
-	asks  bool // what columns have is asked for a turn ahead
 }
 
 // heldStep is one run along the contraction.
@@ -38,13 +36,10 @@ func (v *matVec) takeTurns() {
 	}
 	v.line("")
 	v.turn = v.loop("turn", primary("0u"), uintLit(int64(s.TileN)), v.groups*s.ThreadN)
-	if held != nil && held.asks {
-		v.startFromAsked(held)
-	} else {
-		v.declareSums(s.ThreadM * s.ThreadN)
-	}
+	v.declareSums(s.ThreadM * s.ThreadN)
 	if held != nil {
 		v.accumulateHeld(held)
+		v.liftSums(run)
 	} else {
 		v.accumulateAny(run, blocks)
 	}
@@ -60,55 +55,45 @@ func (v *matVec) holdRows(r blockRun) *heldRows {
 	v.line("")
 	held := &heldRows{run: r}
 	v.placeHeld(held)
-	if held.asks = v.s.Ahead > 1 && blockFormats[r.dtype].levels == ""; held.asks {
-		v.line("uint nothing = gl_NumWorkGroups.x >> 31; // 0, for all that a compiler knows")
-		v.line("uint asked%s;", arraySize(v.s.ThreadN))
-		v.turn = primary("0u")
-		v.askFor(held)
+	asked := ""
+	if v.s.Ahead > 1 && blockFormats[r.dtype].levels == "" {
+		asked = v.askFor(held)
 	}
-	if r.rounds {
+	v.readHeld(held)
+	if asked != "" {
+		v.line("if (gl_NumWorkGroups.x == 0u) %s[0] = float(%s); // never, but compilers do not know", numberedName("partial", 0, len(v.products)), asked)
+	}
+	return held
+}
+
+// readHeld reads the strips, each way rows can come.
+func (v *matVec) readHeld(held *heldRows) {
+	if held.run.rounds {
 		v.roundRows()
 	}
 	if tile := target.HeldTile(v.k, v.s); tile > 0 {
 		v.holdThroughTile(held, tile)
-		return held
+		return
 	}
-	held.each(func(s *strip) { s.rows, s.sums, s.scales = v.readRowStrips(r, s.k) })
-	return held
+	held.each(func(s *strip) { s.rows, s.sums, s.scales = v.readRowStrips(held.run, s.k) })
 }
 
-// askFor reads something of what the columns of a turn have in every place, so
-// that the rest is near when it is needed.
-func (v *matVec) askFor(held *heldRows) {
+// askFor reads a word of what the columns of the first turn have in every place,
+// and returns the name of all words together: while rows are made ready the rest
+// comes near, too.
+func (v *matVec) askFor(held *heldRows) string {
+	asked := v.variable("uint", "asked", primary("0u"))
+	v.turn = primary("0u")
 	v.repeat("j", v.s.ThreadN, func(j text) {
-		col := primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN)))
-		v.bindAxis(v.col, col)
-		var words []string
+		v.bindAxis(v.col, primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN))))
 		for _, step := range held.steps {
-			s := step.strips[0]
 			for _, o := range v.b {
-				at := primary(v.variable("uint", "at", v.blockOf(o, s.block)))
-				words = append(words, call("quants_"+v.blockBuffer(o).base, v.quadArgs(held.run, at, s, primary("0u"))...).s)
+				at := primary(v.variable("uint", "at", v.blockOf(o, step.strips[0].block)))
+				v.line("%s ^= %s;", asked, call("quants_"+v.blockBuffer(o).base, v.quadArgs(held.run, at, step.strips[0], primary("0u"))...).s)
 			}
 		}
-		v.line("%s = %s;", elementOf("asked", v.s.ThreadN, j).s, strings.Join(words, " ^ "))
 	})
-}
-
-// startFromAsked declares the sums of a turn, which begin with nothing of what
-// was asked for before it, and asks for what the next turn needs.
-func (v *matVec) startFromAsked(held *heldRows) {
-	s := v.s
-	v.declareSums(s.ThreadM * s.ThreadN)
-	v.repeat("j", s.ThreadN, func(j text) {
-		v.line("%s = uintBitsToFloat(%s & nothing);", v.sumsAt(j)[0].s, elementOf("asked", s.ThreadN, j).s)
-	})
-	turn := v.turn
-	v.turn = plus(turn, uintLit(int64(v.groups*s.ThreadN)))
-	v.openGuard("if (%s)", binary("<", v.turn, uintLit(int64(s.TileN))).s)
-	v.askFor(held)
-	v.close()
-	v.turn = turn
+	return asked
 }
 
 // placeHeld says where the strips are that an invocation holds.
@@ -184,6 +169,7 @@ func (v *matVec) takeStrip(r blockRun, o *matOperand, st *strip, array string, i
 			v.line("%s += dot(%s, vec4(1.0));", elementOf(sum, v.s.ThreadM, i).s, x.s)
 		}
 	})
+	v.weighSum(r, st.sums[o], i)
 	v.close()
 }
 
@@ -263,7 +249,7 @@ func (v *matVec) roundQuad(rows roundedRows, x string, n, place text) {
 		v.line("%s = max(%s, subgroupShuffleXor(%s, %du));", top, top, top, mask)
 	}
 	largest := v.variable("float", "largest", call("uintBitsToFloat", primary(top)))
-	steps := v.variable("float", "steps", primary(fmt.Sprintf("%s > 0.0 ? 127.0 / %s : 0.0", largest, largest)))
+	steps := v.variable("float", "steps", primary(fmt.Sprintf("127.0 * (1.0 / %s)", largest))) // of zeros any number will do: their scale is 0
 	v.line("%s[%s][%s] = round_bytes(%s * %s);", rows.bytes, binary("/", place, uintLit(4)).s, binary("%", place, uintLit(4)).s, x, steps)
 	v.openGuard("if (%s)", binary("==", binary("%", n, uintLit(int64(perGroup))), primary("0u")).s)
 	v.line("%s[%s] = %s * %s;", rows.scales, binary("/", place, uintLit(int64(perGroup))).s, largest, finiteLit(float64(float32(1.0/127)), 32, "").s)

@@ -133,10 +133,11 @@ func (v *matVec) addOctets(r blockRun, b *buffer, block text, s strip, dots, row
 	v.repeat("t", r.quads, func(t text) {
 		product := v.octetProduct(r, r.octetElement(octets, t))
 		v.repeat("i", v.s.ThreadM, func(i text) {
-			x := elementOf(rows, v.s.ThreadM*r.quads, plus(times(i, r.quads), t))
-			v.line("%s += %s;", elementOf(dots, v.s.ThreadM, i).s, product(x).s)
+			x, sum := elementOf(rows, v.s.ThreadM*r.quads, plus(times(i, r.quads), t)), elementOf(dots, v.s.ThreadM, i)
+			v.line("%s = %s;", sum.s, product(sum, x).s)
 			if r.less > 0 {
-				v.line("%s += %s;", elementOf(less, v.s.ThreadM, i).s, v.octetProduct(r, r.octetElement(masks, t))(x).s)
+				sum = elementOf(less, v.s.ThreadM, i)
+				v.line("%s = %s;", sum.s, v.octetProduct(r, r.octetElement(masks, t))(sum, x).s)
 			}
 		})
 	})
@@ -154,9 +155,9 @@ func (v *matVec) addOctets(r blockRun, b *buffer, block text, s strip, dots, row
 
 // octetProduct is bytesProduct, but for bytes up to 255, which integers multiply
 // with signed ones as they are.
-func (v *matVec) octetProduct(r blockRun, quants text) func(x text) text {
+func (v *matVec) octetProduct(r blockRun, quants text) func(sum, x text) text {
 	if octetForms[r.dtype].masks == thirdMasks {
-		return func(x text) text { return call("dotPacked4x8EXT", quants, x) }
+		return func(sum, x text) text { return binary("+", sum, call("dotPacked4x8EXT", quants, x)) }
 	}
 	return v.bytesProduct(r, quants)
 }

@@ -24,6 +24,9 @@ type heldVec struct {
 // how many columns they take in all their turns, whose sums are in shared memory.
 const maxHeldLanes, maxHeldColumns = 512, 512
 
+// mostHeldShared is how much shared memory turns may take.
+const mostHeldShared = 48 << 10
+
 // heldVec returns how a product of few rows holds them, if its format has such a
 // way; rounds says that rows become bytes.
 func (t tuning) heldVec(k *kernel.Kernel, sh matShape) (v heldVec, rounds, ok bool) {
@@ -48,17 +51,22 @@ func (t tuning) heldVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	for cols > 1 && sh.Batch*ceilDiv(sh.N, int64(cols)) < t.fill/2 {
 		cols /= 2 // rather than leave cores idle
 	}
-	turns := int(min(max(ceilDiv(sh.Batch*sh.N, int64(cols)*groups), 1), int64(maxHeldColumns/cols)))
-	s := matVecSchedule(sh, lanes, cols*turns, cols, lanes, t.subgroup)
-	s.Turns, s.TileK, s.Subnormals, s.Tables, s.RoundRows = turns, v.run, v.subnormals && !rounds, v.tables, rounds
-	if !HoldsRows(k, s) {
+	s := matVecSchedule(sh, lanes, cols, cols, lanes, t.subgroup)
+	s.TileK, s.Subnormals, s.Tables, s.RoundRows = v.run, v.subnormals && !rounds, v.tables, rounds
+	turns := ceilDiv(sh.Batch*sh.N, int64(cols)*groups)
+	for s.Turns = int(min(max(turns, 1), int64(maxHeldColumns/cols))); s.Turns > 1; s.Turns /= 2 {
+		if s.TileN = cols * s.Turns; SharedBytes(k, s) <= mostHeldShared {
+			break
+		}
+	}
+	if s.TileN = cols * s.Turns; !HoldsRows(k, s) {
 		return nil
 	}
 	reason := "1 row: held in registers while columns take turns"
 	if rounds {
 		reason += ", as bytes"
 	}
-	return []Candidate{{s, fmt.Sprintf("%s, %d", reason, turns)}}
+	return []Candidate{{s, fmt.Sprintf("%s, %d", reason, s.Turns)}}
 }
 
 // heldLanes is how many invocations share a row of depth elements in runs: as

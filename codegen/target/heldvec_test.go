@@ -87,3 +87,34 @@ func TestHeldTile(t *testing.T) {
 		}
 	}
 }
+
+// TestHeldSelect: one row is held by a device that was measured, as bytes where
+// it may be, in turns that leave no core idle; more rows become bytes before.
+func TestHeldSelect(t *testing.T) {
+	h100 := profile(t, "nvidia-h100")
+	for _, c := range []struct {
+		n      int
+		rounds bool
+		want   string
+	}{
+		{14336, true, "wg=448 rows=1x56 vec=4 run=32 turns=14 rounds"},
+		{4096, true, "wg=448 rows=1x16 vec=4 run=32 turns=4 rounds"},
+		{1024, true, "wg=448 rows=1x4 vec=4 run=32 turns=1 rounds"},
+		{64, true, "wg=448 rows=1x1 vec=4 run=32 turns=1 rounds"},
+		{128256, true, "wg=448 rows=1x488 vec=4 run=32 turns=122 rounds"},
+		{256000, true, "wg=448 rows=1x512 vec=4 run=32 turns=128 rounds"},
+		{14336, false, "wg=448 rows=1x56 vec=4 run=32 subnormals turns=7"},
+	} {
+		s, reason, err := Select(blockMul(1, c.n, 14336, ir.Q5_0, c.rounds), h100)
+		if err != nil || !strings.Contains(s.String(), c.want) {
+			t.Errorf("%d columns: %s (%s), error %v, want %s", c.n, s, reason, err, c.want)
+		}
+	}
+	s, _, err := Select(blockMul(1, 1<<17, 28672, ir.Q5_0, true), h100)
+	if err != nil || !s.RoundRows || s.Turns != 62 {
+		t.Errorf("rows of 28672: %s, error %v, want them rounded in fewer turns", s, err)
+	}
+	if WantsBytes(ir.Q5_0, one, h100) || !WantsBytes(ir.Q5_0, ir.D(2), h100) {
+		t.Error("rows of Q5_0 become bytes before the product if and only if there are several")
+	}
+}

@@ -21,26 +21,26 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 3, run: 32, lanes: 64, columns: 4},  // 45.3
 		blockVec{rows: 5, run: 32, lanes: 64, columns: 2},  // 50.9, 54.7
 		blockVec{rows: 8, run: 32, lanes: 64, columns: 4},  // 57.8, 67.5, 72.6
-	),
+	).rounding(heldVec{run: 32, columns: 4, resident: 896}),
 	ir.Q4_1: inPlanes(
 		ahead(2, subnormal(16, 256, 4)), // 52.8
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 64, columns: 2}, // 45.8
 		blockVec{rows: 4, run: 32, lanes: 64, columns: 2}, // 53.0 by 4
 		manyRows(32), // 72.8
-	),
+	).holding(heldVec{run: 32, columns: 8, resident: 896, subnormals: true}).rounding(heldVec{run: 32, columns: 4, resident: 896}),
 	ir.Q5_0: inPlanes(
 		subnormal(16, 128, 4), // 63.4
 	).orBytes(
 		blockVec{rows: 1, run: 16, lanes: 256, columns: 4}, // 51.4
 		manyRows(32), // 58.7 by 4, 86.8
-	),
+	).holding(heldVec{run: 32, columns: 8, resident: 896, subnormals: true}).rounding(heldVec{run: 32, columns: 4, resident: 896}),
 	ir.Q5_1: inPlanes(
 		subnormal(16, 256, 4), // 65.5
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 256, columns: 4}, // 56.2
 		manyRows(32),
-	),
+	).holding(heldVec{run: 32, columns: 8, resident: 896, subnormals: true}).rounding(heldVec{run: 32, columns: 4, resident: 896}),
 	ir.Q8_0: inPlanes(
 		blockVec{rows: 1, run: 8, lanes: 256, columns: 2, ahead: 2},                                       // 77.4
 		blockVec{rows: 2, run: 16, lanes: 32, columns: 4, subnormals: true},                               // 82.5
@@ -75,19 +75,19 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 1, run: 64, lanes: 128, columns: 4}, // 42.6
 		blockVec{rows: 4, run: 64, lanes: 64, columns: 4},  // 45.3 by 2, 52.2 by 4
 		blockVec{rows: 8, run: 32, lanes: 64, columns: 8},  // 87.5
-	),
+	).holding(heldVec{run: 64, columns: 8, resident: 448, subnormals: true}).rounding(heldVec{run: 64, columns: 4, resident: 448}),
 	ir.Q5_K: inPlanes(
 		subnormal(32, 64, 4), // 66.3
 	).orBytes(
 		blockVec{rows: 1, run: 64, lanes: 64, columns: 2}, // 52.0
 		blockVec{rows: 4, run: 64, lanes: 64, columns: 4},
 		manyRows(32),
-	),
+	).rounding(heldVec{run: 64, columns: 4, resident: 448}),
 	ir.Q6_K: inPlanes(
 		subnormal(32, 256, 4), // 67.3
 	).orBytes(
 		blockVec{rows: 8, run: 64, lanes: 64, columns: 4}, // 63.6, 71.4 by 4, 106
-	),
+	).rounding(heldVec{run: 64, columns: 4, resident: 448}),
 	ir.TQ1_0: inPlanes(
 		subnormal(32, 64, 4), // 70.3
 	).butTiles().orBytes(
@@ -162,7 +162,7 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 // microseconds. What a number of rows needs is no regular thing: 64 sums of an
 // invocation are faster than 32, which take 370 by eight rows.
 var nvidiaRows = blockVecs{
-	{rows: 1, lanes: 32, columns: 1},              // 139.7
+	{rows: 1, lanes: 256, columns: 1},             // 133.5; in 32 lanes 140.4; by 4096 columns 41.1 and 47.2
 	{rows: 3, lanes: 64, columns: 2},              // 139.4 by 2, 141.2 by 3
 	{rows: 4, lanes: 32, columns: 1},              // 169.5; two columns 221 to 269
 	{rows: 5, lanes: 64, columns: 4},              // 195.7
@@ -187,6 +187,17 @@ func (t blockTuning) orBytes(bytes ...blockVec) blockTuning {
 // orOctets is for formats with codebooks, by one row of bytes.
 func (t blockTuning) orOctets(v octetVec) blockTuning {
 	t.octets = v
+	return t
+}
+
+// holding and rounding add the ways that hold one row.
+func (t blockTuning) holding(v heldVec) blockTuning {
+	t.held = v
+	return t
+}
+
+func (t blockTuning) rounding(v heldVec) blockTuning {
+	t.rounded = v
 	return t
 }
 

@@ -187,7 +187,7 @@ func (t tuning) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 	var all []Candidate
 	reason := fmt.Sprintf("%d rows: B is read once, along the contraction", sh.M)
 	v, least := t.fewRows(k, sh), max(t.subgroup, 1)
-	for least < v.lanes && least < wg && int64(least*v.run) < sh.K {
+	for least < v.lanes && least < wg && int64(least*max(v.run, 8)) < sh.K {
 		least *= 2
 	}
 	fewest := t.vecColumns

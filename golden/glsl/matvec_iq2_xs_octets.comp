@@ -127,9 +127,9 @@ void main() {
                 less = 0;
                 [[unroll]] for (uint t = 0u; t < 4u; ++t) {
                     int bytes = int(octets[t / 2u][t % 2u]);
-                    dots += dotPacked4x8EXT(bytes, a_strip[t]);
+                    dots = dots + dotPacked4x8EXT(bytes, a_strip[t]);
                     int bytes_2 = int(masks[t / 2u][t % 2u]);
-                    less += dotPacked4x8EXT(bytes_2, a_strip[t]);
+                    less = less + dotPacked4x8EXT(bytes_2, a_strip[t]);
                 }
                 dots -= less;
                 float scale = scale_b(at, e | p * 16u);

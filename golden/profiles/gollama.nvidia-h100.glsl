@@ -1481,6 +1481,7 @@ layout(local_size_x = 256) in;
 layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
 layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_pairs_buffer { uvec2 weight_pairs[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 
 shared float partial[17];
@@ -1491,6 +1492,11 @@ vec4 bytes_signed(uint bytes) {
     vec2 even = unpackHalf2x16(above & 0x00ff00ffu | 0x64006400u);
     vec2 odd = unpackHalf2x16(above >> 8 & 0x00ff00ffu | 0x64006400u);
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
+}
+
+// The products of a and b added to a sum one by one, each with a multiplication.
+float dot_onto(float sum, vec4 a, vec4 b) {
+    return sum + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
 }
 
 uint short_weight_scale(uint block, uint at) {
@@ -1513,6 +1519,15 @@ uint word_weight_quants(uint block, uint at) {
 // Four neighbours from element e on, a byte each.
 uint quants_weight(uint block, uint e) {
     return word_weight_quants(block, 2u + e);
+}
+
+uvec2 pairs_weight_quants(uint block, uint at) {
+    return weight_pairs[8192u + block * 4u + (at - 2u) / 8u];
+}
+
+// Four neighbours from element e on, and the four after them, a byte each.
+uvec2 quants2_weight(uint block, uint e) {
+    return pairs_weight_quants(block, 2u + e);
 }
 
 void main() {
@@ -1541,9 +1556,10 @@ void main() {
                 float dots;
                 dots = 0.0;
                 uint at = col * 8u + block;
+                uvec2 quants = quants2_weight(at, e);
                 [[unroll]] for (uint t = 0u; t < 2u; ++t) {
-                    vec4 levels = bytes_signed(quants_weight(at, e | t * 4u));
-                    dots += dot(levels, a_strip[t]);
+                    vec4 levels = bytes_signed(quants[t]);
+                    dots = dot_onto(dots, levels, a_strip[t]);
                 }
                 float scale = scale_weight(at, e);
                 acc[j] += scale * dots;
@@ -1563,9 +1579,10 @@ void main() {
             float dots;
             dots = 0.0;
             uint at = col * 8u + block;
+            uvec2 quants = quants2_weight(at, e);
             [[unroll]] for (uint t = 0u; t < 2u; ++t) {
-                vec4 levels = bytes_signed(quants_weight(at, e | t * 4u));
-                dots += dot(levels, a_strip[t]);
+                vec4 levels = bytes_signed(quants[t]);
+                dots = dot_onto(dots, levels, a_strip[t]);
             }
             float scale = scale_weight(at, e);
             acc[j] += scale * dots;
