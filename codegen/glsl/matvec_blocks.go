@@ -394,7 +394,7 @@ func (r blockRun) wide(b *buffer) bool {
 
 // pairs reports whether the quants of a strip are read eight bytes at a time.
 func (r blockRun) pairs(b *buffer) bool {
-	return r.f.readsPairs(b) && r.quads == 2 && !r.joined && (r.f.interleaved() || r.f.planes == 1)
+	return r.f.readsPairs(b) && r.quads == 2 && r.f.planes == 1
 }
 
 // readWide reads the quants of a strip and returns the name of them: a uvec4, or

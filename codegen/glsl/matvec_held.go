@@ -55,14 +55,7 @@ func (v *matVec) holdRows(r blockRun) *heldRows {
 	v.line("")
 	held := &heldRows{run: r}
 	v.placeHeld(held)
-	asked := ""
-	if v.s.Ahead > 1 && blockFormats[r.dtype].levels == "" {
-		asked = v.askFor(held)
-	}
 	v.readHeld(held)
-	if asked != "" {
-		v.line("if (gl_NumWorkGroups.x == 0u) %s[0] = float(%s); // never, but compilers do not know", numberedName("partial", 0, len(v.products)), asked)
-	}
 	return held
 }
 
@@ -76,24 +69,6 @@ func (v *matVec) readHeld(held *heldRows) {
 		return
 	}
 	held.each(func(s *strip) { s.rows, s.sums, s.scales = v.readRowStrips(held.run, s.k) })
-}
-
-// askFor reads a word of what the columns of the first turn have in every place,
-// and returns the name of all words together: while rows are made ready the rest
-// comes near, too.
-func (v *matVec) askFor(held *heldRows) string {
-	asked := v.variable("uint", "asked", primary("0u"))
-	v.turn = primary("0u")
-	v.repeat("j", v.s.ThreadN, func(j text) {
-		v.bindAxis(v.col, primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN))))
-		for _, step := range held.steps {
-			for _, o := range v.b {
-				at := primary(v.variable("uint", "at", v.blockOf(o, step.strips[0].block)))
-				v.line("%s ^= %s;", asked, call("quants_"+v.blockBuffer(o).base, v.quadArgs(held.run, at, step.strips[0], primary("0u"))...).s)
-			}
-		}
-	})
-	return asked
 }
 
 // placeHeld says where the strips are that an invocation holds.

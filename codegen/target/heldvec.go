@@ -130,8 +130,8 @@ func checkHeld(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return fmt.Errorf("rows become bytes only where columns take turns")
 	case s.Turns == 0:
 		return nil
-	case s.LanesPerRow < 2 || s.StageRows:
-		return fmt.Errorf("columns take turns only where invocations share sums, and rows do not pass through shared memory all the time")
+	case s.LanesPerRow < 2 || s.StageRows || s.Ahead > 1:
+		return fmt.Errorf("columns take turns only where invocations share sums, rows do not pass through shared memory all the time, and nothing is read ahead")
 	case !s.RoundRows:
 		return nil
 	case !roundable(k):
