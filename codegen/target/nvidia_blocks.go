@@ -12,7 +12,7 @@ import (
 // follow. "Block layouts" in docs/PERFORMANCE.md says what else was tried.
 var nvidiaBlocks = map[ir.DType]blockTuning{
 	ir.Q4_0: inPlanes(
-		blockVec{rows: 1, run: 16, lanes: 128, workgroup: 256, columns: 8, subnormals: true}, // 48.0
+		blockVec{rows: 1, run: 16, lanes: 128, workgroup: 256, columns: 8, subnormals: true}, // 47.1
 		blockVec{rows: 2, run: 32, lanes: 32, columns: 8, subnormals: true, staged: true},    // 64.4
 		blockVec{rows: 7, run: 8, lanes: 256, columns: 4, subnormals: true},                  // 87.6, 97.6, 125, 142, 177
 		blockVec{rows: 8, run: 8, lanes: 64, columns: 4, subnormals: true},                   // 156
@@ -21,7 +21,7 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 3, run: 32, lanes: 64, columns: 4},  // 45.3
 		blockVec{rows: 5, run: 32, lanes: 64, columns: 2},  // 50.9, 54.7
 		blockVec{rows: 8, run: 32, lanes: 64, columns: 4},  // 57.8, 67.5, 72.6
-	).rounding(heldVec{run: 32, columns: 4, resident: 896}),
+	).rounding(heldVec{run: 32, columns: 4, resident: 896}), // 43.9; by rows rounded before 43.3 with the launch; by 4096 columns 15.8 and 17.2
 	ir.Q4_1: inPlanes(
 		ahead(2, subnormal(16, 256, 4)), // 52.8
 	).orBytes(

@@ -28,11 +28,6 @@ vec4 bytes_subnormal(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y);
 }
 
-// The products of a and b added to a sum one by one, each with a multiplication.
-float dot_onto(float sum, vec4 a, vec4 b) {
-    return sum + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
-}
-
 uint short_b(uint block, uint at) {
     return uint(b[block * 9u + at / 2u]);
 }
@@ -78,23 +73,19 @@ void main() {
                 a_strip[t] = a_vec4[(k + p * 16u + t * 4u) / 4u];
                 a_sum += dot(a_strip[t], vec4(1.0));
             }
-            a_sum *= -4.7683716e-07;
             [[unroll]] for (uint j = 0u; j < 8u; ++j) {
                 uint col = col0 + (group * 8u + j);
                 float dots;
-                dots = a_sum;
+                dots = 0.0;
                 uint at = col * 128u + block;
                 [[unroll]] for (uint t = 0u; t < 2u; ++t) {
                     vec4 levels = bytes_subnormal(quants_b(at, e | t * 4u, p));
-                    dots = dot_onto(dots, levels, a_strip[t]);
+                    dots = dots + dot(levels, a_strip[t]);
                 }
                 float scale = scale_b(at, e | p * 16u);
-                acc[j] += scale * dots;
+                acc[j] += scale * (16777216.0 * dots - 8.0 * a_sum);
             }
         }
-    }
-    [[unroll]] for (uint i = 0u; i < 8u; ++i) {
-        acc[i] *= 16777216.0;
     }
 
     bool upper16 = (gl_SubgroupInvocationID & 16u) != 0u;

@@ -1383,11 +1383,6 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-// The products of a and b added to a sum one by one, each with a multiplication.
-float dot_onto(float sum, vec4 a, vec4 b) {
-    return sum + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
-}
-
 uint short_weight(uint block, uint at) {
     return uint(weight[block * 17u + at / 2u]);
 }
@@ -1436,7 +1431,7 @@ void main() {
             uint at = col * 8u + block;
             [[unroll]] for (uint t = 0u; t < 2u; ++t) {
                 vec4 levels = bytes_signed(quants_weight(at, e | t * 4u));
-                dots = dot_onto(dots, levels, a_strip[t]);
+                dots = dots + dot(levels, a_strip[t]);
             }
             float scale = scale_weight(at, e);
             acc[j] += scale * dots;
