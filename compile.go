@@ -227,6 +227,7 @@ func LowerTuned(g *ir.Graph, caps target.Caps, tuning target.Tuning) (*Lowered, 
 			return target.StoreWindows(direct, product, stores, caps)
 		},
 		Store:         func(k *kernel.Kernel) []kernel.StoredOperand { return target.StoreOperands(k, caps) },
+		Tail:          func(k *kernel.Kernel) kernel.Tail { return target.CutTail(k, caps) },
 		Split:         func(k *kernel.Kernel) int { return target.SplitSums(k, caps) },
 		SplitOperands: func(k *kernel.Kernel) []kernel.StoredOperand { return splitOperands(k, caps) },
 		Half:          func(k *kernel.Kernel) bool { return target.HalfAttention(k, caps) },

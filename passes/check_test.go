@@ -203,6 +203,13 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	if err := c.addKernels("kernels of split sums", split, rng); err != nil {
 		return nil, nil, err
 	}
+	tails, err := passes.Run(g, passes.Options{Tail: anyTail(rng), Split: splitAny})
+	if err != nil {
+		return nil, nil, fmt.Errorf("tails cut: %w", err)
+	}
+	if err := c.addKernels("kernels of cut tails", tails, rng); err != nil {
+		return nil, nil, err
+	}
 	bytes, err := passes.Run(g, passes.Options{Bytes: allBytes, Half: always})
 	if err != nil {
 		return nil, nil, fmt.Errorf("rows of bytes: %w", err)
@@ -275,6 +282,23 @@ func splitAny(k *kernel.Kernel) int {
 		}
 	}
 	return 1
+}
+
+// anyTail cuts every product somewhere.
+func anyTail(rng *rand.Rand) func(k *kernel.Kernel) kernel.Tail {
+	return func(k *kernel.Kernel) kernel.Tail {
+		var axes []int
+		for i, d := range k.Parallel {
+			if d.IsStatic() && d.Add > 1 {
+				axes = append(axes, i)
+			}
+		}
+		if len(axes) == 0 {
+			return kernel.Tail{}
+		}
+		axis := axes[rng.IntN(len(axes))]
+		return kernel.Tail{Axis: axis, From: 1 + rng.Int64N(k.Parallel[axis].Add-1), Swap: rng.IntN(2) == 0}
+	}
 }
 
 // shuffle puts nodes in a random order that keeps arguments before users, and

@@ -82,6 +82,9 @@ func after(t *testing.T, g *ir.Graph, pass string) string {
 	if pass == "split_sums" {
 		opt.Split = splitAny
 	}
+	if pass == "cut_tails" {
+		opt.Tail = halfTail
+	}
 	if pass == "round_rows" {
 		opt.Bytes = allBytes
 	}

@@ -26,6 +26,7 @@ type State struct {
 	store    func(*kernel.Kernel) []kernel.StoredOperand
 	halve    func(*kernel.Kernel) []kernel.StoredOperand
 	split    func(*kernel.Kernel) int
+	tail     func(*kernel.Kernel) kernel.Tail
 	partials []ir.Type // buffers of storeWindows, storeOperands and splitSums
 	bytes    func(t ir.DType, rows ir.Dim) bool
 	prepared int          // how many of Kernels, the first, run once; see prepareWeights
@@ -64,6 +65,7 @@ var table = []Pass{
 	{"split_operands", "a product of f32 that may count its operands as sums of two bf16 becomes one of bf16, three times as deep, where the device does those faster", splitOperands},
 	{"store_operands", "an operand that is computed, or lies badly, is made once and not by every tile of a product; it is for the device to say which", storeOperands},
 	{"join_casts", "what is stored only to be stored again in another dtype is stored so by the kernel that computes it", joinCasts},
+	{"cut_tails", "the last rows or columns of a product may not be worth a tile of the size that the others are; it is for the device to say which", cutTails},
 	{"split_sums", "a product or attention with few results fills the device once its contraction is split; it is for the device to say when", splitSums},
 	{"prepare_weights", "what only depends on weights and constants is computed once, when the program is loaded, unless it takes much memory", prepareWeights},
 	{"plan", "buffers get places, lifetimes overlapped, and barriers stand where a hazard is", plan},
@@ -103,6 +105,10 @@ var constraints = []constraint{
 	{"store_operands", "join_casts", "it makes most of the kernels that only store anew"},
 	{"join_casts", "split_sums", "the kernel that adds up the parts of sums stores what the product did"},
 	{"lower", "split_sums", "kernels are split, not clusters"},
+	{"lower", "cut_tails", "kernels are cut, not clusters"},
+	{"store_operands", "cut_tails", "both products take the same stored operands"},
+	{"join_casts", "cut_tails", "it follows values that one kernel stores"},
+	{"cut_tails", "split_sums", "what is cut off has few results, and may be split"},
 	{"split_sums", "plan", "the sums of parts need buffers, too"},
 	{"split_sums", "prepare_weights", "of a product of weights all parts are prepared, or none"},
 	{"prepare_weights", "plan", "what is prepared has no place in the arena"},
@@ -190,6 +196,9 @@ type Options struct {
 	// Half, where set, says of an attention whose operands are f16 whether the
 	// device likes that better than f32, where the graph allows it.
 	Half func(*kernel.Kernel) bool
+	// Tail, where set, says for a matrix product which of its results, if any, are
+	// to be computed apart.
+	Tail func(*kernel.Kernel) kernel.Tail
 	// Bytes, where set, says whether so many rows are to be rounded to bytes that
 	// meet a weight in a block format, where the graph allows it.
 	Bytes func(t ir.DType, rows ir.Dim) bool
@@ -200,7 +209,7 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 	if err := g.Verify(); err != nil {
 		return nil, err
 	}
-	s := &State{Graph: g, split: opt.Split, windows: opt.Windows, store: opt.Store, halve: opt.SplitOperands, bytes: opt.Bytes, half: opt.Half}
+	s := &State{Graph: g, split: opt.Split, tail: opt.Tail, windows: opt.Windows, store: opt.Store, halve: opt.SplitOperands, bytes: opt.Bytes, half: opt.Half}
 	if opt.Until != "" && !known(opt.Until) {
 		return nil, fmt.Errorf("unknown pass %q: the passes are %s", opt.Until, names())
 	}

@@ -18,6 +18,15 @@ type coopMat2 struct {
 	*staging
 	tensors map[*matOperand]*tensor
 	staged  map[*matOperand]*staged
+	pieces  []piece
+	pieceM  int // rows of a piece
+	pieceN  int // columns
+}
+
+// piece is a part of the tile whose sums are a matrix of their own.
+type piece struct {
+	row, col int      // where it begins in the tile
+	sums     []string // of each product
 }
 
 // tensor is an operand as tensor addressing sees it.
@@ -63,14 +72,38 @@ func matrixType(t ir.DType, rows, cols int, use string) string {
 }
 
 func (c *coopMat2) sumsType(t ir.DType) string {
-	return matrixType(t, c.s.TileM, c.s.TileN, "Accumulator")
+	return matrixType(t, c.pieceM, c.pieceN, "Accumulator")
 }
 
+// declareSums declares the sums of each product, all 0, for every piece.
 func (c *coopMat2) declareSums() {
+	down, across := c.s.Pieces()
+	c.pieceM, c.pieceN = c.s.TileM/down, c.s.TileN/across
+	for row := 0; row < c.s.TileM; row += c.pieceM {
+		for col := 0; col < c.s.TileN; col += c.pieceN {
+			c.pieces = append(c.pieces, piece{row: row, col: col})
+		}
+	}
+	c.nameOrigin(&c.row0, "row0", down)
+	c.nameOrigin(&c.col0, "col0", across)
 	for i, p := range c.k.Products {
-		name := c.fresh(c.scope, p.Name)
-		c.products[i].sums = name
-		c.line("%s %s = %s(%s);", c.sumsType(c.sums), name, c.sumsType(c.sums), c.quads.zero)
+		c.products[i].sums = c.fresh(c.scope, p.Name)
+		for n := range c.pieces {
+			name := c.products[i].sums
+			if len(c.pieces) > 1 {
+				name = c.fresh(c.scope, numberedName(name, n, len(c.pieces)))
+			}
+			c.pieces[n].sums = append(c.pieces[n].sums, name)
+			c.line("%s %s = %s(%s);", c.sumsType(c.sums), name, c.sumsType(c.sums), c.quads.zero)
+		}
+	}
+}
+
+// nameOrigin makes where the tile begins a variable if several pieces count from
+// there: functions of their elements take it as a parameter.
+func (c *coopMat2) nameOrigin(at *text, name string, pieces int) {
+	if pieces > 1 && isNumber(at.s) {
+		*at = primary(c.variable("uint", name, *at))
 	}
 }
 
@@ -138,20 +171,31 @@ func (c *coopMat2) slice(name string, outer text, outerTile int, inner text, inn
 
 // accumulate goes through the contraction.
 func (c *coopMat2) accumulate() {
-	c.line("")
-	if len(c.operands) > 0 {
+	switch {
+	case len(c.operands) > 0:
+		c.line("")
 		stage, k0, k1 := c.openStages()
 		c.step(k0, stage)
 		c.closeStages(stage, k1)
-		return
-	}
-	if c.s.Unroll > 0 {
+	case c.s.Unroll > 0:
+		c.line("")
 		c.unrolledSteps()
-		return
+	default:
+		k0 := c.loop("k0", primary("0u"), c.depth(), c.s.TileK)
+		c.step(k0, text{})
+		c.close()
 	}
-	k0 := c.loop("k0", primary("0u"), c.dim(c.k.Fold), c.s.TileK)
-	c.step(k0, text{})
-	c.close()
+}
+
+// depth is the extent of the contraction, or what it is once the kernel runs.
+func (c *coopMat2) depth() text {
+	depth := c.dim(c.k.Fold)
+	if !target.HidesSteps(c.k, c.s) {
+		c.line("")
+		return depth
+	}
+	c.comment("The number of steps is hidden from the compiler, which would unroll them by 8 and run out of registers.")
+	return primary(c.variable("uint", "depth", text{"gl_NumWorkGroups.x > 0u ? " + depth.s + " : 0u", precTernary}))
 }
 
 // unrolledSteps goes through the contraction in a loop over so many steps as the
@@ -167,26 +211,57 @@ func (c *coopMat2) unrolledSteps() {
 	c.close()
 }
 
-// step adds the products of one tile of each operand.
+// step adds the products of one tile of each operand: the side that is in one
+// piece, or else the columns, is read first, then the other piece by piece, so
+// that each piece is multiplied while the next is on its way.
 func (c *coopMat2) step(k0 text, stage text) {
-	tiles := map[*matOperand]string{}
-	for _, o := range slices.Concat(c.a, c.b) {
-		tiles[o] = c.fresh(c.scope, "tile_"+o.name)
-		c.load(o, tiles[o], k0, stage)
+	down, across := c.s.Pieces()
+	rows := pieceSide{c.a, down, c.pieceM, func(p piece) int { return p.row }}
+	cols := pieceSide{c.b, across, c.pieceN, func(p piece) int { return p.col }}
+	first, then := rows, cols
+	if down > 1 {
+		first, then = cols, rows
 	}
-	for _, p := range c.products {
-		c.line("%s = coopMatMulAdd(%s, %s, %s);", p.sums, tiles[p.a], tiles[p.b], p.sums)
+	tiles := map[*matOperand][]string{}
+	for i := range first.count {
+		c.loadPiece(first, i, tiles, k0, stage)
+	}
+	for i := range then.count {
+		c.loadPiece(then, i, tiles, k0, stage)
+		for _, at := range c.pieces {
+			if then.of(at) != i*then.extent {
+				continue
+			}
+			for n, p := range c.products {
+				c.line("%[1]s = coopMatMulAdd(%[2]s, %[3]s, %[1]s);", at.sums[n], tiles[p.a][at.row/c.pieceM], tiles[p.b][at.col/c.pieceN])
+			}
+		}
 	}
 }
 
-// load reads a tile of an operand.
-func (c *coopMat2) load(o *matOperand, name string, k0 text, stage text) {
+// pieceSide is the operands of one side of the products, in pieces.
+type pieceSide struct {
+	operands []*matOperand
+	count    int
+	extent   int             // of a piece
+	of       func(piece) int // where a piece of the sums begins along it
+}
+
+// loadPiece reads piece i of the operands of a side.
+func (c *coopMat2) loadPiece(s pieceSide, i int, tiles map[*matOperand][]string, k0, stage text) {
+	for _, o := range s.operands {
+		name := c.fresh(c.scope, numberedName("tile_"+o.name, i, s.count))
+		tiles[o] = append(tiles[o], name)
+		c.load(o, name, k0, stage, i*s.extent, s.extent)
+	}
+}
+
+// load reads a part of an operand's tile: so many rows or columns from at on.
+func (c *coopMat2) load(o *matOperand, name string, k0, stage text, at, extent int) {
 	isA := o.axis == c.row
-	origin, extent := c.col0, c.s.TileN
-	rows, cols, use := c.s.TileK, extent, "B"
+	origin, rows, cols, use := c.col0, c.s.TileK, extent, "B"
 	if isA {
-		origin, extent = c.row0, c.s.TileM
-		rows, cols, use = extent, c.s.TileK, "A"
+		origin, rows, cols, use = c.row0, extent, c.s.TileK, "A"
 	}
 	c.line("%s %s;", matrixType(c.dtype, rows, cols, use), name)
 	if st := c.staged[o]; st != nil {
@@ -199,6 +274,7 @@ func (c *coopMat2) load(o *matOperand, name string, k0 text, stage text) {
 		c.plan(nil, []kernel.Index{t.plain.Base})
 		t.base, k0 = c.indexText(t.plain.Base), primary("0u")
 	}
+	origin = plus(origin, uintLit(int64(at)))
 	tile := c.slice(t.layout, k0, c.s.TileK, origin, extent)
 	if t.plain.Along {
 		tile = c.slice(t.layout, origin, extent, k0, c.s.TileK)
@@ -257,8 +333,10 @@ func (c *coopMat2) widenSums() {
 // convertSums makes floats of the sums.
 func (c *coopMat2) convertSums() {
 	for i := range c.products {
-		p := &c.products[i]
-		p.sums = c.variable(c.sumsType(ir.F32), p.sums+"_f32", call(c.sumsType(ir.F32), primary(p.sums)))
+		c.products[i].sums += "_f32"
+		for _, at := range c.pieces {
+			at.sums[i] = c.variable(c.sumsType(ir.F32), at.sums[i]+"_f32", call(c.sumsType(ir.F32), primary(at.sums[i])))
+		}
 	}
 	c.sums = ir.F32
 }
@@ -268,27 +346,41 @@ func (c *coopMat2) storeTile(s kernel.Store) {
 	b := c.buffers[s.Bind]
 	base, pitch, _ := target.TensorStore(c.k, s)
 	c.comment("Store a tile of %s.", b.base)
-	value := c.resultTile(s)
-	if b.DType != c.sums && !target.IntegerTile(c.k, s) {
-		value = fmt.Sprintf("%s(%s)", c.sumsType(b.DType), value)
-		if b.DType != c.dtype {
-			c.needMatrix(b.DType)
-		}
+	values := c.resultTiles(s)
+	convert := b.DType != c.sums && !target.IntegerTile(c.k, s)
+	if convert && b.DType != c.dtype {
+		c.needMatrix(b.DType)
 	}
 	name := c.fresh(c.scope, "layout_"+b.base)
 	c.openScope()
 	c.declareLayout(name, c.partial(), c.row, c.col, target.Plain{Pitch: pitch})
 	c.plan(nil, []kernel.Index{base})
-	c.line("coopMatStoreTensorNV(%s, %s, %s, %s);", value, c.view(b, 1), c.indexText(base).s,
-		c.slice(name, c.row0, c.s.TileM, c.col0, c.s.TileN))
+	at := c.indexText(base).s
+	for i, p := range c.pieces {
+		value := values[i]
+		if convert {
+			value = fmt.Sprintf("%s(%s)", c.sumsType(b.DType), value)
+		}
+		row, col := c.origin(p)
+		c.line("coopMatStoreTensorNV(%s, %s, %s, %s);", value, c.view(b, 1), at, c.slice(name, row, c.pieceM, col, c.pieceN))
+	}
 	c.close()
 }
 
-// resultTile returns the matrix of a store's values: the sums themselves, or
-// what a function makes of each element.
-func (c *coopMat2) resultTile(s kernel.Store) string {
+// origin is where a piece begins in the result.
+func (c *coopMat2) origin(p piece) (row, col text) {
+	return plus(c.row0, uintLit(int64(p.row))), plus(c.col0, uintLit(int64(p.col)))
+}
+
+// resultTiles returns the matrix of a store's values for each piece: the sums
+// themselves, or what a function makes of each element.
+func (c *coopMat2) resultTiles(s kernel.Store) []string {
+	tiles := make([]string, len(c.pieces))
 	if s.Value.Kind == kernel.ExprAcc {
-		return c.products[s.Value.Acc].sums
+		for i, p := range c.pieces {
+			tiles[i] = p.sums[s.Value.Acc]
+		}
+		return tiles
 	}
 	b := c.buffers[s.Bind]
 	name := c.fresh(c.root, "finish_"+b.base)
@@ -296,10 +388,12 @@ func (c *coopMat2) resultTile(s kernel.Store) string {
 		c.plan([]*kernel.Expr{s.Value}, nil)
 		c.line("return %s;", c.coerce(computeType(s.Value.DType), "float", c.value(s.Value)).s)
 	})
-	tile := c.fresh(c.scope, b.base+"_tile")
-	c.line("%s %s;", c.sumsType(ir.F32), tile)
-	c.callPerElement(tile, name)
-	return tile
+	for i, p := range c.pieces {
+		tiles[i] = c.fresh(c.scope, numberedName(b.base+"_tile", i, len(c.pieces)))
+		c.line("%s %s;", c.sumsType(ir.F32), tiles[i])
+		c.callPerElement(tiles[i], name, p)
+	}
+	return tiles
 }
 
 // storeElements writes stores whose places are no tile.
@@ -310,25 +404,27 @@ func (c *coopMat2) storeElements(stores []kernel.Store) {
 		c.line("return %s;", c.products[0].sums)
 	})
 	c.comment("Store element by element.")
-	tile := c.fresh(c.scope, "stored")
-	c.line("%s %s;", c.sumsType(c.sums), tile)
-	c.callPerElement(tile, name)
+	for i, p := range c.pieces {
+		tile := c.fresh(c.scope, numberedName("stored", i, len(c.pieces)))
+		c.line("%s %s;", c.sumsType(c.sums), tile)
+		c.callPerElement(tile, name, p)
+	}
 }
 
 // context lists the variables of main that a function of an element needs
-// besides the sums: where the tile is, and the batch.
-func (c *coopMat2) context() []string {
+// besides the sums: where a piece is, and the batch.
+func (c *coopMat2) context(row, col text) []string {
 	var names []string
-	add := func(t text) {
-		if !isNumber(t.s) {
+	add := func(origin, t text) {
+		if !isNumber(origin.s) {
 			names = append(names, t.s)
 		}
 	}
-	add(c.row0)
-	add(c.col0)
+	add(c.row0, row)
+	add(c.col0, col)
 	for axis := range c.row {
 		if t, ok := c.root.axes[axis]; ok {
-			add(t)
+			add(t, t)
 		}
 	}
 	return names
@@ -347,7 +443,7 @@ func (c *coopMat2) perElement(name string, body func()) {
 			batch[axis] = t
 		}
 	}
-	for _, v := range c.context() {
+	for _, v := range c.context(c.row0, c.col0) {
 		params = append(params, "const in uint "+v)
 	}
 	c.define(fmt.Sprintf("%s %s(%s)", matrixElement(c.sums), name, strings.Join(params, ", ")), func() {
@@ -392,11 +488,9 @@ func (c *coopMat2) bindSums() {
 	})
 }
 
-// callPerElement applies such a function.
-func (c *coopMat2) callPerElement(result, name string) {
-	args := []string{result, c.products[0].sums, name}
-	for _, p := range c.products[1:] {
-		args = append(args, p.sums)
-	}
-	c.line("coopMatPerElementNV(%s);", strings.Join(append(args, c.context()...), ", "))
+// callPerElement applies such a function to a piece.
+func (c *coopMat2) callPerElement(result, name string, p piece) {
+	args := []string{result, p.sums[0], name}
+	args = append(args, p.sums[1:]...)
+	c.line("coopMatPerElementNV(%s);", strings.Join(append(args, c.context(c.origin(p))...), ", "))
 }

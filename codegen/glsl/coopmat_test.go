@@ -38,6 +38,7 @@ func matrixProducts() []matCase {
 		{name: "q4_0", p: product{m: d(40), n: d(72), k: d(96), a: f32, b: q4, operands: f16, transB: true, bias: true}},
 		{name: "banded", p: product{batch: []ir.Dim{d(2)}, m: d(256), n: d(300), k: d(16), a: f16, b: f16, operands: f16, transB: true, half: true}},
 		{name: "half sums", p: product{m: d(64), n: d(80), k: d(64), a: f16, b: f16, operands: f16, half: true, halfSums: true}},
+		{name: "banded, the last in part", p: product{m: d(270), n: d(300), k: d(16), a: f16, b: f16, operands: f16, transB: true, half: true}},
 		{name: "half sums, epilogue", p: product{m: d(64), n: d(72), k: d(40), a: f16, b: f16, operands: f16, bias: true, halfSums: true}},
 		{name: "q4_K", p: product{m: d(40), n: d(40), k: d(512), a: f16, b: ir.Q4_K, operands: f16, transB: true, loose: true}},
 		{name: "q6_K", p: product{m: d(40), n: d(40), k: d(256), a: f16, b: ir.Q6_K, operands: f16, transB: true, loose: true}},
@@ -114,6 +115,12 @@ func unrolled(steps int, s kernel.Schedule) kernel.Schedule {
 	return s
 }
 
+// inPieces divides the sums of a tile.
+func inPieces(s kernel.Schedule, down, across int) kernel.Schedule {
+	s.PiecesM, s.PiecesN = down, across
+	return s
+}
+
 // matrixCases are those products under schedules for matrix units of both
 // kinds, as far as a device can run them, and for each that it cannot the
 // reason.
@@ -126,12 +133,13 @@ func matrixCases(caps target.Caps, seed uint64) (cases []matCase, refused []stri
 		if s, ok := coopMat(caps, c.p.operands, sm, 3-sm, fm, fn, 1+r.IntN(2)); ok {
 			schedules = append(schedules, s)
 		}
-		schedules = append(schedules, coopMat2(128, 64, 64, 32), coopMat2(256, 64, 128, 16), unrolled(2, coopMat2(256, 64, 128, 16)))
+		schedules = append(schedules, coopMat2(128, 64, 64, 32), coopMat2(256, 64, 128, 16), unrolled(2, coopMat2(256, 64, 128, 16)),
+			inPieces(coopMat2(128, 64, 64, 32), 2, 2), inPieces(coopMat2(256, 64, 128, 16), 1, 2), inPieces(coopMat2(256, 64, 128, 16), 2, 1))
 		if c.p.integers() {
 			schedules = append(schedules, coopMat2(256, 64, 128, 64))
 		}
 		for _, s := range schedules {
-			if c.name == "banded" {
+			if strings.HasPrefix(c.name, "banded") {
 				s.Band = 2
 			}
 			x := c

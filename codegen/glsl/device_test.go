@@ -150,6 +150,13 @@ func anyWay(caps target.Caps, rng *rand.Rand) passes.Options {
 			}
 			return parts
 		},
+		Tail: func(k *kernel.Kernel) kernel.Tail {
+			axis := rng.IntN(len(k.Parallel))
+			if d := k.Parallel[axis]; d.IsStatic() && d.Add > 1 && rng.IntN(2) == 0 {
+				return kernel.Tail{Axis: axis, From: 1 + rng.Int64N(d.Add-1), Swap: rng.IntN(2) == 0}
+			}
+			return kernel.Tail{}
+		},
 		Bytes:   func(ir.DType, ir.Dim) bool { return rng.IntN(4) > 0 },
 		Windows: func(_, _ *kernel.Kernel, _ []*kernel.Kernel) bool { return rng.IntN(2) == 0 },
 		SplitOperands: func(k *kernel.Kernel) (list []kernel.StoredOperand) {

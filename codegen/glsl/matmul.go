@@ -111,14 +111,28 @@ func (m *matMul) placeWorkgroup() {
 }
 
 // placeBand gives workgroups their tiles in bands of rows: down the band, then
-// on to the next column.
+// on to the next column. The last band may have fewer rows.
 func (m *matMul) placeBand(g target.MatGrid) {
 	cols, rows := g[0][0], g[1][0]
-	across, band := m.tiles(cols), uintLit(int64(m.s.Band))
-	count := int64(m.s.Band) * ((m.k.Parallel[cols.Axis].Add + int64(cols.Tile) - 1) / int64(cols.Tile))
-	tile := primary(m.variable("uint", "tile", plus(binary("*", primary("gl_WorkGroupID.y"), across), primary("gl_WorkGroupID.x"))))
-	m.placeAxis(cols, binary("%", binary("/", tile, band), across))
-	m.placeAxis(rows, binary("+", binary("*", binary("/", tile, uintLit(count)), band), binary("%", tile, band)))
+	across, down := m.wholeTiles(cols), m.wholeTiles(rows)
+	tile := primary(m.variable("uint", "tile", plus(binary("*", primary("gl_WorkGroupID.y"), uintLit(across)), primary("gl_WorkGroupID.x"))))
+	band := int64(m.s.Band)
+	height, first := uintLit(band), binary("*", binary("/", tile, uintLit(band*across)), uintLit(band))
+	if down%band == 0 {
+		m.placeAxis(cols, binary("%", binary("/", tile, height), uintLit(across)))
+		m.placeAxis(rows, binary("+", first, binary("%", tile, height)))
+		return
+	}
+	first = primary(m.variable("uint", "band", first))
+	height = primary(m.variable("uint", "height", call("min", height, binary("-", uintLit(down), first))))
+	within := primary(m.variable("uint", "within", binary("%", tile, uintLit(band*across))))
+	m.placeAxis(cols, binary("/", within, height))
+	m.placeAxis(rows, binary("+", first, binary("%", within, height)))
+}
+
+// wholeTiles is the number of tiles along an axis that no symbol changes.
+func (e *emitter) wholeTiles(f target.AxisTiles) int64 {
+	return (e.k.Parallel[f.Axis].Add + int64(f.Tile) - 1) / int64(f.Tile)
 }
 
 func (m *matMul) placeAxis(f target.AxisTiles, place text) {
@@ -143,7 +157,7 @@ func (m *matMul) placeAxis(f target.AxisTiles, place text) {
 func (e *emitter) tiles(f target.AxisTiles) text {
 	d := e.k.Parallel[f.Axis]
 	if d.IsStatic() {
-		return uintLit((d.Add + int64(f.Tile) - 1) / int64(f.Tile))
+		return uintLit(e.wholeTiles(f))
 	}
 	if f.Tile == 1 {
 		return e.dim(d)

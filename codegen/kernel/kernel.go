@@ -304,6 +304,17 @@ type StoredOperand struct {
 	Across bool
 }
 
+// Tail says that the results of a matrix product from From on along an axis,
+// one of the parallel axes, are to be computed by a kernel of their own. From 0
+// means that one kernel computes all results, as it did.
+type Tail struct {
+	Axis int
+	From int64
+	// Swap exchanges rows and columns of what is cut off: few columns are then few
+	// rows, for which there are other variants.
+	Swap bool
+}
+
 // BF16Terms returns how many products of bf16 stand for each of the products of
 // a kernel whose operands are taken apart (see Product.BF16x3): three, and one
 // less for a side all operands of which are loaded bf16 and have no lesser part.

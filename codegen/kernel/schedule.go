@@ -80,6 +80,10 @@ type Schedule struct {
 	// at a time each, beside the SubgroupsN that share the columns. Its fragments
 	// have FragM columns of the result and FragN rows.
 	SubgroupsK int `json:"subgroups_k,omitempty"`
+	// PiecesM x PiecesN, of coopmat2, are the matrices that a tile's sums are
+	// divided into, each multiplied by itself; 0 or 1 is one.
+	PiecesM int `json:"pieces_m,omitempty"`
+	PiecesN int `json:"pieces_n,omitempty"`
 	// Band is how many rows of tiles the workgroups go down before they go on to
 	// the next column, so that those running together share more of what they
 	// read; 0 or 1 goes along the rows.
@@ -184,6 +188,9 @@ func (s Schedule) String() string {
 		t += fmt.Sprintf(" tile=%dx%dx%d subgroups=%dx%d fragment=%dx%dx%d", s.TileM, s.TileN, s.TileK, s.SubgroupsM, s.SubgroupsN, s.FragM, s.FragN, s.FragK)
 	case VarCoopMat2:
 		t += fmt.Sprintf(" tile=%dx%dx%d", s.TileM, s.TileN, s.TileK)
+		if m, n := s.Pieces(); m*n > 1 {
+			t += fmt.Sprintf(" pieces=%dx%d", m, n)
+		}
 	}
 	if s.Variant == VarFlashMatrix || s.Variant == VarFlashMatrix2 {
 		t += fmt.Sprintf(" tile=%dx%d heads=%d fragment=%d", s.TileM, s.TileN, s.Heads, s.FragM)
@@ -208,6 +215,10 @@ func (s Schedule) String() string {
 	}
 	return t
 }
+
+// Pieces returns how many matrices the sums of a tile are divided into, down and
+// across.
+func (s Schedule) Pieces() (down, across int) { return max(s.PiecesM, 1), max(s.PiecesN, 1) }
 
 // Numbers returns the numbers of a schedule, in the order of its fields.
 func (s Schedule) Numbers() []int {

@@ -180,17 +180,20 @@ func checkMatrixUnits(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return fmt.Errorf("the device has no 16-bit storage")
 	case s.TileM < 1 || s.TileN < 1 || s.TileK < 1:
 		return fmt.Errorf("tiles must be at least 1")
+	case s.Variant != kernel.VarCoopMat2 && (s.PiecesM != 0 || s.PiecesN != 0):
+		return fmt.Errorf("only tiles of a whole workgroup are divided into pieces")
 	case s.Band > 1 && !bandFits(k, s, caps):
-		return fmt.Errorf("%d rows of tiles do not divide the result, or its tiles are not counted along two dimensions", s.Band)
+		return fmt.Errorf("bands of %d rows of tiles, but the result has fewer of them, or one column, or they are not counted along two dimensions", s.Band)
 	}
 	return nil
 }
 
-// bandFits reports whether the tiles of a result can be gone through in bands.
+// bandFits reports whether the tiles of a result can be gone through in bands,
+// of which the last may be in part.
 func bandFits(k *kernel.Kernel, s kernel.Schedule, caps Caps) bool {
 	r := len(k.Parallel)
 	rows, cols := k.Parallel[r-2], k.Parallel[r-1]
-	if !rows.IsStatic() || !cols.IsStatic() || rows.Add <= int64(s.TileM) || cols.Add <= int64(s.TileN) || ceilDiv(rows.Add, int64(s.TileM))%int64(s.Band) != 0 {
+	if !rows.IsStatic() || !cols.IsStatic() || rows.Add <= int64(s.TileM)*int64(s.Band-1) || cols.Add <= int64(s.TileN) {
 		return false
 	}
 	g, err := MatMulGrid(k, s, caps)

@@ -34,6 +34,9 @@ func checkCoopMat2(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	if t == ir.BF16 && !caps.Features.Int16 {
 		return fmt.Errorf("the device has no 16-bit integers, as which bf16 lies in buffers")
 	}
+	if s.PiecesM < 0 || s.PiecesN < 0 {
+		return fmt.Errorf("a tile in %dx%d pieces", s.PiecesM, s.PiecesN)
+	}
 	if !m2.offers(s, component(t), component(SumsDType(k))) {
 		return fmt.Errorf("the device has no %s matrices in steps that divide %dx%dx%d for %d invocations", t, s.TileM, s.TileN, s.TileK, s.Workgroup)
 	}
@@ -42,6 +45,9 @@ func checkCoopMat2(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	}
 	if MatrixStage(k, s) == 0 {
 		return nil
+	}
+	if down, across := s.Pieces(); down*across > 1 {
+		return fmt.Errorf("a tile in pieces, of operands that are staged as a whole")
 	}
 	if unit := UnitElems(k, s); s.TileM%unit != 0 || s.TileN%unit != 0 || s.TileK%unit != 0 {
 		return fmt.Errorf("tiles must be multiples of %d, the neighbours that are staged together", unit)
@@ -72,12 +78,13 @@ func stepsUnrolled(k *kernel.Kernel, s kernel.Schedule, most int) int {
 	return 0
 }
 
-// offers reports whether a tile of a workgroup is a whole number of the steps
-// that the device has for that size of workgroup.
+// offers reports whether a tile of a workgroup, or every piece of it, is a whole
+// number of the steps that the device has for that size of workgroup.
 func (m *Matrix2) offers(s kernel.Schedule, c, sums Component) bool {
+	down, across := s.Pieces()
 	return slices.ContainsFunc(m.Dims, func(d MatrixShape) bool {
 		return d.Scope == ScopeWorkgroup && int(d.Invocations) == s.Workgroup && d.A == c && d.B == c && d.C == sums && d.R == sums &&
-			s.TileM%int(d.M) == 0 && s.TileN%int(d.N) == 0 && s.TileK%int(d.K) == 0
+			s.TileM%(down*int(d.M)) == 0 && s.TileN%(across*int(d.N)) == 0 && s.TileK%int(d.K) == 0
 	})
 }
 

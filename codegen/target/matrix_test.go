@@ -87,7 +87,13 @@ func TestCheckMatrixUnits(t *testing.T) {
 		{"large tile", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.TileM, s.TileN = 2048, 16 }, "larger than matrices may be"},
 		{"steps", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.TileM = 48 }, "in steps that divide"},
 		{"bands", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.Band = 4 }, ""},
-		{"part bands", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.Band = 3 }, "rows of tiles do not divide"},
+		{"part bands", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.Band = 3 }, ""},
+		{"less than a band", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.Band = 5 }, "fewer of them"},
+		{"pieces", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.PiecesM, s.PiecesN = 2, 4 }, ""},
+		{"small pieces", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.PiecesN = 8 }, "in steps that divide"},
+		{"no number of pieces", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.PiecesM = -1 }, "in -1x0 pieces"},
+		{"pieces of staged operands", q4, wg, func(s *kernel.Schedule, _ *Caps) { s.TileK, s.PiecesM = 32, 2 }, "staged as a whole"},
+		{"pieces of subgroups", f16, sub, func(s *kernel.Schedule, _ *Caps) { s.PiecesM = 2 }, "only tiles of a whole workgroup"},
 		{"sums 2", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.TileM, s.TileN = 256, 256 }, "spill"},
 		{"coopmat2 staged", q4, wg, func(s *kernel.Schedule, _ *Caps) { s.TileK = 32 }, ""},
 		{"coopmat2 odd", odd, wg, func(s *kernel.Schedule, _ *Caps) { s.TileK = 32 }, ""},
@@ -112,7 +118,7 @@ func TestHalfSums(t *testing.T) {
 	k := matrixMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F16, false)
 	k.Products[0].HalfSums = true
 	s, reason, err := Select(k, profile(t, "nvidia-h100"))
-	if err != nil || s.String() != "coopmat2 wg=256 tile=256x256x32" {
+	if err != nil || s.String() != "coopmat2 wg=256 tile=256x256x64 pieces=2x2 band=4" {
 		t.Errorf("%s, %s, %v", s, reason, err)
 	}
 	k.Products[0].Operands = ir.BF16 // whose sums are f32 on any unit
@@ -166,7 +172,7 @@ func TestStoreOperands(t *testing.T) {
 		{"T rows", inF16(matMul(one, T, ir.D(4096), ir.D(4096), ir.Q4_0, true)), 1, 0, 0},
 		{"odd", matrixMul(one, ir.D(4095), ir.D(4095), ir.D(4095), ir.F16, true), 2, 4096, 4096},
 		{"bytes as they lie", bytesMul(ir.D(4096), ir.D(4096), ir.D(4112), ir.I8, false), 0, 0, 0},
-		{"bytes in rows of no 16", bytesMul(ir.D(4096), ir.D(4096), ir.D(4104), ir.I8, true), 2, 0, 4352},
+		{"bytes in rows of no 16", bytesMul(ir.D(4096), ir.D(4096), ir.D(4104), ir.I8, true), 2, 0, 4224},
 		{"odd depth of blocks", inF16(matMul(one, ir.D(4095), ir.D(4096), ir.D(4064), ir.Q4_0, true)), 1, 4096, 0},
 		{"T deep", matrixMul(one, ir.D(4095), ir.D(4095), T, ir.F16, true), 0, 0, 0},
 		{"few columns", inF16(matMul(one, ir.D(4096), ir.D(256), ir.D(4096), ir.Q4_0, true)), 0, 0, 0},

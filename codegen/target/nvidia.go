@@ -44,7 +44,10 @@ var nvidia = class{
 		// coopmat2; 128x256x16 30, which spills, and 128x128x32 on 128
 		// invocations 186 in coopmat.
 		t.matrixTiles = []matrixTile{
-			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 32, Rate: 356}, // with f16 sums
+			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 64, PiecesM: 2, PiecesN: 2, Rate: 395}, // with f16 sums
+			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 32, Rate: 356},
+			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 128, K: 64, PiecesM: 2, Rate: 328},
+			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, PiecesN: 2, Rate: 318},
 			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, Rate: 309},
 			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Rate: 275}, // half as many steps to a multiple of 8
 			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Unroll: 36, Rate: 310, Runs: true},

@@ -5,12 +5,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// What stored operands are padded to: tiles of the fastest way, and 8 of its
-// smaller steps; see unrollCost.
+// What stored operands are padded to: tiles of the fastest way, and its steps, in
+// bytes.
 const (
-	storedDepth = 256
-	storedRows  = 256
+	storedDepthBytes = 128
+	storedRows       = 256
 )
+
+// storedDepth is what the contraction of stored operands of dtype t is padded to.
+func storedDepth(t ir.DType) int { return storedDepthBytes / t.BlockBytes() }
 
 // minRereads is how many tiles of the result must take an operand before
 // storing it is worth a thought.
@@ -56,8 +59,8 @@ func StoreOperands(k *kernel.Kernel, caps Caps) []kernel.StoredOperand {
 		return nil
 	}
 	for i := range list {
-		if k.Fold.IsStatic() && padded && !DivisibleBy(k.Fold, storedDepth) {
-			list[i].Depth = roundUp(int(k.Fold.Add), storedDepth)
+		if k.Fold.IsStatic() && padded && !DivisibleBy(k.Fold, storedDepth(dtype)) {
+			list[i].Depth = roundUp(int(k.Fold.Add), storedDepth(dtype))
 		}
 	}
 	if !padded && !DivisibleBy(k.Fold, unit) {
@@ -116,7 +119,7 @@ func spare(k *kernel.Kernel, axis int, tile int) bool {
 			return false
 		}
 		first, known := plain.Base.Upper()
-		if plain.Run == 0 && !plain.Base.IsConst() || !known || first+rows*plain.Pitch.Offset() > k.Bindings[plain.Load.Bind].Elems {
+		if !known || first+rows*plain.Pitch.Offset() > k.Bindings[plain.Load.Bind].Elems {
 			return false
 		}
 	}

@@ -117,8 +117,8 @@ func TestSelect(t *testing.T) {
 		{"nvidia-h100", "matmul 9 rows", "tile wg=256 tile=32x32x32 thread=2x2"},
 		{"nvidia-h100", "matmul f16 4096", "coopmat2 wg=256"},
 		{"nvidia-h100", "matmul f16 T", "coopmat2 wg=256"},
-		{"nvidia-h100", "matmul f16 11008", "coopmat2 wg=256 tile=128x256x32"}, // 344 steps; 172 of 64 are no multiple of 8
-		{"nvidia-h100", "matmul f16 4160", "coopmat2 wg=256 tile=128x128x64"},
+		{"nvidia-h100", "matmul f16 11008", "coopmat2 wg=256 tile=256x128x64 pieces=2x1 band=8"},
+		{"nvidia-h100", "matmul f16 4160", "coopmat2 wg=256 tile=256x128x64 pieces=2x1 band=8"},
 		{"nvidia-h100", "matmul bf16 4096", "coopmat2 wg=256"},
 		{"nvidia-h100", "matmul f16 512", "coopmat2 wg=128 tile=64x64x64"},
 		{"nvidia-h100", "matmul f16 by q4_0", "coopmat wg=256 tile=128x128x32"},

@@ -70,23 +70,24 @@ const minTileN = 32
 // none were measured for bytes, those for 16 bits serve, twice as deep: they
 // take as much room.
 func (t tuning) matrixTilesOfOne(k *kernel.Kernel) []matrixTile {
-	if _, bytes := ByteProducts(k); !bytes {
-		blocks := slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return readsBlocks(k, p.B) })
-		runs := inRuns(k)
-		return slices.DeleteFunc(slices.Clone(t.matrixTiles), func(tl matrixTile) bool {
-			return tl.Blocks && !blocks || tl.Runs && !runs || tl.Products > 0 && tl.Products != len(k.Products)
-		})
-	}
-	if t.byteTiles != nil {
-		return t.byteTiles
-	}
 	list := slices.Clone(t.matrixTiles)
-	for i := range list {
-		list[i].K *= 2
-		list[i].Rate *= 2
-		list[i].Alone *= 2
+	if _, bytes := ByteProducts(k); bytes && t.byteTiles != nil {
+		list = slices.Clone(t.byteTiles)
+	} else if bytes {
+		for i := range list {
+			list[i].K *= 2
+			list[i].Rate *= 2
+			list[i].Alone *= 2
+		}
 	}
-	return list
+	blocks := slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return readsBlocks(k, p.B) })
+	runs := inRuns(k)
+	return slices.DeleteFunc(list, func(tl matrixTile) bool {
+		if tl.PiecesM > 0 || tl.PiecesN > 0 { // not measured where products share a tile; 157 us for a convolution of 149
+			return runs || len(k.Products) > 1
+		}
+		return tl.Blocks && !blocks || tl.Runs && !runs || tl.Products > 0 && tl.Products != len(k.Products)
+	})
 }
 
 // matrixTime estimates the time of a product in nanoseconds, or in some unit
@@ -120,15 +121,8 @@ func SplitSums(k *kernel.Kernel, caps Caps) int {
 	if !ok {
 		return 1
 	}
-	multiple := partMultiple
-	if _, bytes := ByteProducts(k); bytes {
-		multiple *= 2
-	}
 	best, parts := 0.9*whole, 1 // an estimate must promise something to be worth a buffer
-	for n := 2; n <= maxParts; n *= 2 {
-		if k.Fold.Add%int64(n*multiple) != 0 || k.Fold.Add/int64(n) < minPart {
-			break
-		}
+	for n := 2; n <= maxParts && partsFit(k, n); n *= 2 {
 		if time, ok := t.bestMatrixTime(k, caps, n); ok && time < best {
 			best, parts = time, n
 		}
@@ -144,17 +138,32 @@ const (
 	partMultiple = 64
 )
 
+// partsFit reports whether a contraction can be split into so many parts that
+// are worth it.
+func partsFit(k *kernel.Kernel, parts int) bool {
+	multiple := partMultiple
+	if _, bytes := ByteProducts(k); bytes {
+		multiple *= 2
+	}
+	return k.Fold.Add%int64(parts*multiple) == 0 && k.Fold.Add/int64(parts) >= minPart
+}
+
+// readTime is how long reading all that a kernel reads takes, in nanoseconds.
+func (t tuning) readTime(k *kernel.Kernel) float64 {
+	time := 0.0
+	for _, b := range k.Bindings {
+		if !b.Write {
+			time += float64(bindingBytes(b)) / t.memoryRate
+		}
+	}
+	return time
+}
+
 // bestMatrixTime estimates the time of a product whose contraction is split in
 // so many parts, the time to add them up included, and false where no tile
 // runs it on matrix units.
 func (t tuning) bestMatrixTime(k *kernel.Kernel, caps Caps, parts int) (best float64, ok bool) {
-	sh := matShapeOf(k)
-	readTime := 0.0
-	for _, b := range k.Bindings {
-		if !b.Write {
-			readTime += float64(bindingBytes(b)) / t.memoryRate
-		}
-	}
+	sh, readTime := matShapeOf(k), t.readTime(k)
 	for _, tl := range t.matrixTilesOf(k) {
 		s, fits := tl.schedule(k, caps)
 		if !fits || Check(k, s, caps) != nil {
@@ -173,17 +182,33 @@ func (t tuning) bestMatrixTime(k *kernel.Kernel, caps Caps, parts int) (best flo
 	return best, ok
 }
 
-// matrixBand is how many rows of tiles make a band where bands are used.
-const matrixBand = 8
+// bandOf is how many rows of tiles make a band, where B lies in rows along the
+// contraction or a tile's sums are in pieces. 4096^3 on an H100, TFLOP/s in bands
+// of 0 (row by row), 2, 4, 8 and 16: 128x256x64 290, -, 301, 301, 302, of B [K,N]
+// 308, 304 in any; 256x128x64 in 2x1 pieces 329, 327, 326, 328, 325, of B [K,N] 328,
+// -, 331, 334; 256x256x64 in 2x2 with f16 sums 388, 402, 402, 392, 400.
+func bandOf(k *kernel.Kernel, tl matrixTile) int {
+	switch {
+	case tl.M*tl.N > 128*256:
+		return 4
+	case tl.PiecesM > 1 || tl.PiecesN > 1 || FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1):
+		return 8
+	}
+	return 0
+}
 
 // schedule fills a tile in for a kernel's dtype: fragments of the largest
 // shape that the device has and the tile is a multiple of.
 func (tl matrixTile) schedule(k *kernel.Kernel, caps Caps) (kernel.Schedule, bool) {
 	s := kernel.Schedule{Variant: tl.Variant, Workgroup: tl.Workgroup, Vec: 4, TileM: tl.M, TileN: tl.N, TileK: tl.K}
+	if tl.PiecesM > 1 {
+		s.PiecesM = tl.PiecesM
+	}
+	if tl.PiecesN > 1 {
+		s.PiecesN = tl.PiecesN
+	}
 	if tl.Variant == kernel.VarCoopMat2 {
-		// 4096^3 with B in rows along the contraction: 290 TFLOP/s row by row, 301
-		// in bands; with B in rows along the columns 308 and 304.
-		if s.Band = matrixBand; !FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) || !bandFits(k, s, caps) {
+		if s.Band = bandOf(k, tl); !bandFits(k, s, caps) {
 			s.Band = 0
 		}
 		if tl.Unroll > 0 {
@@ -260,16 +285,34 @@ func slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 	return worst
 }
 
+// unrolledSteps is as how many the driver unrolls a known number of steps along
+// the contraction.
+const unrolledSteps = 8
+
+// HidesSteps reports whether the number of steps of a tile that tensor
+// addressing loads is better not known when the kernel is compiled: with those
+// left over by 8, the compiler runs out of registers. 4096x4096 by 4160 (65
+// steps of 64) and 11008 (172), TFLOP/s in 128x256x64: known 121 and 93, hidden
+// 266 and 318; in 1x2 pieces 154 and 121, 305 and 317; in 128x128x64 by 4160 261,
+// 273. Those by 4096 are slower hidden: 128x256x64 304, 265; in 1x2 pieces 315, 313.
+func HidesSteps(k *kernel.Kernel, s kernel.Schedule) bool {
+	steps := ceilDiv(k.Fold.Max(), int64(s.TileK))
+	return s.Variant == kernel.VarCoopMat2 && s.Unroll == 0 && k.Fold.IsStatic() && steps > unrolledSteps && steps%unrolledSteps != 0 && MatrixStage(k, s) == 0
+}
+
 // unrollCost is by how much a tile of a workgroup is slower where its steps are
-// no multiple of 8, as which NVIDIA's driver unrolls them: with the steps left
-// over it runs out of registers. 4096x4096 by 4352 (68 steps of 64), by 11008
-// (172) and by 4608 (72), TFLOP/s: 94, 93 and 292 in 128x256x64, 254, 258 in
-// 128x128x64.
+// no multiple of 8. Operands that are staged are multiplied in a loop that does
+// not hide its steps: 4096x4096 by 11008 with known ones took 3.1 times as long
+// in 128x256x64, 1.06 times in 128x128x64.
 func unrollCost(k *kernel.Kernel, s kernel.Schedule) float64 {
 	steps := ceilDiv(k.Fold.Max(), int64(s.TileK))
 	switch {
-	case s.Variant != kernel.VarCoopMat2 || s.Unroll > 0 || steps%8 == 0 || steps < 8:
+	case s.Variant != kernel.VarCoopMat2 || s.Unroll > 0 || steps%unrolledSteps == 0 || steps < unrolledSteps:
 		return 1
+	case HidesSteps(k, s) && laneSums(k, s) > 64 && s.PiecesM == 0 && s.PiecesN == 0:
+		return 1.14
+	case HidesSteps(k, s):
+		return 1.05
 	case laneSums(k, s) > 64:
 		return 3
 	}
@@ -290,10 +333,10 @@ func inRuns(k *kernel.Kernel) bool {
 
 // acrossCost is by how much a tile is slower where B is bytes [K,N]. 4096^3 by
 // [K,N] and [N,K], us: coopmat2 128x256x128 485, 247; 128x128x128 472, 256;
-// 128x256x64 451, 285; 128x128x64 552, 396; coopmat 128x128x32 502, 335;
-// 128x128x64 on 128 invocations 523, 396.
+// 128x256x64 451, 285; 128x128x64 552, 396; 256x128x128 in 2x1 pieces 334, 224;
+// coopmat 128x128x32 502, 335; 128x128x64 on 128 invocations 523, 396.
 func acrossCost(s kernel.Schedule) float64 {
-	if s.Variant == kernel.VarCoopMat {
+	if s.Variant == kernel.VarCoopMat || s.PiecesM > 1 {
 		return 1.5
 	}
 	return 1.2 + 0.006*float64(s.TileK)

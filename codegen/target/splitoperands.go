@@ -20,7 +20,7 @@ func SplitOperands(k *kernel.Kernel, caps Caps) []kernel.StoredOperand {
 		return nil
 	}
 	r := len(k.Parallel)
-	depth := roundUp(int(k.Fold.Add), storedDepth)
+	depth := roundUp(int(k.Fold.Add), storedDepth(ir.BF16))
 	terms, _, _ := k.BF16Terms()
 	split := &kernel.Kernel{Family: kernel.FamilyMatMul, Parallel: k.Parallel, Fold: ir.D(terms * depth)}
 	b := kernel.NewBuilder()

@@ -79,6 +79,7 @@ type matrixTile struct {
 	Variant                kernel.Variant
 	Workgroup              int // of coopmat2
 	M, N, K                int
+	PiecesM, PiecesN       int // of coopmat2: the matrices its sums are divided into, if several
 	SubgroupsM, SubgroupsN int // of coopmat
 	// Rate is the speed on a product large enough for any tile, in TFLOP/s, or
 	// in any unit where nothing was measured: the choice weighs it against how

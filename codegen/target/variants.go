@@ -352,6 +352,9 @@ func directSpace(k *kernel.Kernel) []kernel.Schedule {
 	return all
 }
 
+// minPieces is how many sums a tile has at least to be worth dividing.
+const minPieces = 128 * 256
+
 // matrixSpace lists tiles on matrix units.
 func matrixSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 	if _, ok := MatrixDType(k); !ok || !caps.Features.CooperativeMatrix {
@@ -375,6 +378,12 @@ func matrixSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 					add(matrixTile{Variant: kernel.VarCoopMat2, Workgroup: wg, M: m, N: n, K: depth})
 					if m*n >= 128*128 {
 						add(matrixTile{Variant: kernel.VarCoopMat2, Workgroup: wg, M: m, N: n, K: depth, Unroll: 36})
+					}
+					if m*n < minPieces { // slower where it was tried
+						continue
+					}
+					for _, pieces := range [][2]int{{2, 1}, {1, 2}, {2, 2}} {
+						add(matrixTile{Variant: kernel.VarCoopMat2, Workgroup: wg, M: m, N: n, K: depth, PiecesM: pieces[0], PiecesN: pieces[1]})
 					}
 				}
 				for sm := range doublings(1, 4) {
