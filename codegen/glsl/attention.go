@@ -41,12 +41,8 @@ func (e *emitter) newAttention() *attention {
 
 // placeWorkgroup gives a workgroup its batch, heads, split and first query.
 func (f *attention) placeWorkgroup(g target.MatGrid) {
-	ids := [3]text{primary("gl_WorkGroupID.x"), primary("gl_WorkGroupID.y"), primary("gl_WorkGroupID.z")}
-	if target.InBands(f.k, f.s, g) {
-		ids[0], ids[1] = f.placeInBand(g)
-	}
 	for dim, factors := range g {
-		id := ids[dim]
+		id := primary("gl_WorkGroupID." + gridAxis[dim])
 		for i, t := range factors {
 			place, count := id, f.tiles(t)
 			if i < len(factors)-1 {
@@ -55,28 +51,6 @@ func (f *attention) placeWorkgroup(g target.MatGrid) {
 			f.placeAxis(t, place, count)
 		}
 	}
-}
-
-// placeInBand prints which tile of queries and which head a workgroup has where
-// the heads of a band go side by side.
-func (f *attention) placeInBand(g target.MatGrid) (tile, head text) {
-	tiles, heads := f.tiles(g[0][0]), primary("1u")
-	for _, t := range g[1] {
-		switch {
-		case f.k.Parallel[t.Axis].Is(1):
-		case heads.s == "1u":
-			heads = f.tiles(t)
-		default:
-			heads = binary("*", heads, f.tiles(t))
-		}
-	}
-	band := uintLit(int64(f.s.Band))
-	f.comment("Heads go side by side in bands.")
-	at := primary(f.variable("uint", "at", binary("+", binary("*", primary("gl_WorkGroupID.y"), tiles), primary("gl_WorkGroupID.x"))))
-	first := primary(f.variable("uint", "band", binary("*", binary("/", at, binary("*", band, tiles)), band)))
-	width := primary(f.variable("uint", "width", call("min", band, binary("-", heads, first))))
-	rest := primary(f.variable("uint", "place", binary("-", at, binary("*", first, tiles))))
-	return binary("/", rest, width), binary("+", first, binary("%", rest, width))
 }
 
 // placeAxis places the workgroup along one axis. The last queries of a causal

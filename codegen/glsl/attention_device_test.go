@@ -161,7 +161,7 @@ func matrixSchedules(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) []kerne
 					}
 					n, strips := int(caps.SubgroupSize), 1+rng.IntN(2)
 					s := kernel.Schedule{Variant: variant, Workgroup: n * subgroups, Subgroup: n, Vec: 4, Heads: []int{1, heads}[rng.IntN(2)],
-						TileM: subgroups * strips * frag, TileN: keys, Stages: 1 + rng.IntN(2), FragM: frag, FragN: frag, FragK: frag, Band: rng.IntN(4), Splits: []int{0, 0, 2}[rng.IntN(3)]}
+						TileM: subgroups * strips * frag, TileN: keys, Stages: 1 + rng.IntN(2), FragM: frag, FragN: frag, FragK: frag, Splits: []int{0, 0, 2}[rng.IntN(3)]}
 					if target.Check(k, s, caps) == nil {
 						fit = append(fit, s)
 					}
@@ -182,7 +182,9 @@ func (h heads) run(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.G
 	}
 	s, text, err := buildWith(g, passes.Options{Split: split}, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
 		if k.Family == kernel.FamilyAttention {
-			return sched, dev.Caps(), nil
+			caps := dev.Caps()
+			caps.L2Bytes = max(caps.L2Bytes, 1<<20) // or all heads would go one after another
+			return sched, caps, nil
 		}
 		other, _, err := target.Select(k, dev.Caps())
 		return other, dev.Caps(), err

@@ -38,11 +38,11 @@ func (m *flashMatrix) run(first, end text) {
 // begin brings the first two tiles of keys and the first of values to shared
 // memory, and computes the scores of the first.
 func (m *flashMatrix) begin(first text) {
-	m.fetch(m.a.K, m.dotAxis(), m.nextK, first)
+	m.fetchKeys(first)
 	m.putKeys(m.keyTile(0))
-	m.fetch(m.a.V, m.valueAxis(), m.nextV, first)
-	m.putValues(m.valueTile(0), first)
-	m.fetch(m.a.K, m.dotAxis(), m.nextK, plus(first, uintLit(int64(m.s.TileN))))
+	m.fetchValues(first)
+	m.putValues(m.valueTile(0))
+	m.fetchKeys(plus(first, uintLit(int64(m.s.TileN))))
 	if m.stages > 1 {
 		m.putKeys(m.keyTile(1))
 	}
@@ -63,10 +63,9 @@ func (m *flashMatrix) step(key0, whole text, which int) {
 	m.openScope()
 	defer m.close()
 	now, ahead := m.scores[which], m.scores[1-which]
-	next := plus(key0, uintLit(int64(m.s.TileN)))
 	m.line("barrier();")
-	m.fetch(m.a.K, m.dotAxis(), m.nextK, plus(key0, uintLit(int64(2*m.s.TileN))))
-	m.fetch(m.a.V, m.valueAxis(), m.nextV, next)
+	m.fetchKeys(plus(key0, uintLit(int64(2*m.s.TileN))))
+	m.fetchValues(plus(key0, uintLit(int64(m.s.TileN))))
 	m.weigh(now, key0, whole)
 	m.line("")
 	m.repeat("j", m.keys, func(j text) {
@@ -77,7 +76,7 @@ func (m *flashMatrix) step(key0, whole text, which int) {
 		m.line("barrier();")
 	}
 	m.putKeys(m.keyTile(which))
-	m.putValues(m.valueTile(1-which), next)
+	m.putValues(m.valueTile(1 - which))
 }
 
 // keyTile and valueTile print where the tiles of a stage begin in shared memory.
@@ -174,38 +173,37 @@ func (m *flashMatrix) scoreAt(scores string, i, j text) string {
 }
 
 // fetch reads a tile of keys or values into registers. Past the last key that
-// any row sees, that key counts once more.
-func (m *flashMatrix) fetch(v *kernel.Expr, a along, next string, key0 text) {
+// any row sees, that key counts once more, and values as 0, whatever they are.
+func (m *flashMatrix) fetch(v *kernel.Expr, a along, next string, key0 text, values bool) {
 	width := int(a.extent.Add)
+	cut := m.a.Causal || !m.evenly()
 	m.octets(m.s.TileN, width, func(i, line, octet text) {
-		m.bindAxis(m.ax.Key, call("min", plus(key0, line), binary("-", m.end, uintLit(1))))
-		m.line("%s = %s;", m.of(next, m.rounds(width), i), m.octet(v, a, times(octet, target.OctetElems)).s)
-	})
-}
-
-// putKeys writes the keys that fetch has read to a tile of shared memory.
-func (m *flashMatrix) putKeys(tile text) {
-	m.put(m.nextK, int(m.a.Dot.Add), tile, func(next string, _ text) string { return next })
-}
-
-// putValues writes the values that fetch has read, from key0 on, to a tile of
-// shared memory. Past the last key that any row sees they count as 0, whatever
-// stands there; that is seen to here, so that nothing waits for what is read.
-func (m *flashMatrix) putValues(tile, key0 text) {
-	m.put(m.nextV, m.width, tile, func(next string, line text) string {
-		if !m.a.Causal && m.evenly() {
-			return next
+		key := primary(m.variable("uint", "key", plus(key0, line)))
+		m.bindAxis(m.ax.Key, call("min", key, binary("-", m.end, uintLit(1))))
+		x := m.octet(v, a, times(octet, target.OctetElems))
+		if values && cut {
+			x = ternary(binary("<", key, m.end), x, primary("uvec4(0u)"))
 		}
-		return fmt.Sprintf("mix(uvec4(0u), %s, bvec4(%s))", next, binary("<", plus(key0, line), m.end).s)
+		m.line("%s = %s;", m.of(next, m.rounds(width), i), x.s)
 	})
 }
 
-func (m *flashMatrix) put(next string, width int, tile text, value func(next string, line text) string) {
+// put writes what fetch has read to a tile of shared memory.
+func (m *flashMatrix) put(next string, width int, tile text) {
 	pitch := target.StagedPitch(width, target.OctetElems)
 	m.octets(m.s.TileN, width, func(i, line, octet text) {
-		m.line("%s[%s] = %s;", m.tiles, plus(tile, plus(times(line, pitch), octet)).s, value(m.of(next, m.rounds(width), i), line))
+		m.line("%s[%s] = %s;", m.tiles, plus(tile, plus(times(line, pitch), octet)).s, m.of(next, m.rounds(width), i))
 	})
 }
+
+// fetchKeys and fetchValues fetch the tiles from a key on, putKeys and putValues
+// put them where a tile begins.
+func (m *flashMatrix) fetchKeys(key0 text) { m.fetch(m.a.K, m.dotAxis(), m.nextK, key0, false) }
+func (m *flashMatrix) fetchValues(key0 text) {
+	m.fetch(m.a.V, m.valueAxis(), m.nextV, key0, true)
+}
+func (m *flashMatrix) putKeys(tile text)   { m.put(m.nextK, int(m.a.Dot.Add), tile) }
+func (m *flashMatrix) putValues(tile text) { m.put(m.nextV, m.width, tile) }
 
 // multiplyKeys multiplies the queries by a fragment of the tile of keys there.
 func (m *flashMatrix) multiplyKeys(scores string, j, place text) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // flashShape is the size of an attention at the bound of every symbol.
@@ -23,40 +24,12 @@ func flashShapeOf(k *kernel.Kernel) flashShape {
 // queries would not fill it.
 func (t tuning) attentions(k *kernel.Kernel, caps Caps) []Candidate {
 	all := append(t.flashVecCandidates(k), append(t.flashMatrixCandidates(k, caps), t.flashTileCandidates(k)...)...)
-	n := int(k.Parallel[k.AttentionAxes().Split].Add)
-	for i := range all {
-		s := &all[i].Schedule
-		if n > 1 { // it has been split
-			s.Splits = n
+	if n := int(k.Parallel[k.AttentionAxes().Split].Add); n > 1 { // it has been split
+		for i := range all {
+			all[i].Schedule.Splits = n
 		}
-		s.Band = flashBand(k, *s, caps)
 	}
 	return all
-}
-
-// flashBand is how many heads of a causal attention go side by side, the tiles
-// that see most keys first: the last workgroups to end are short ones then. As
-// many as have their keys and values in a third of the cache, which they read at
-// about the same time: more get in each other's way. 4096 queries and keys, 32
-// heads of 128 on an H100, us: head after head 601, in bands of 8 534, all side
-// by side 534 or, at other times, 1744. It is 0 where it does not matter or the
-// cache is not known.
-func flashBand(k *kernel.Kernel, s kernel.Schedule, caps Caps) int {
-	sh := flashShapeOf(k)
-	bytes := sh.Keys * int64(sh.Dot*k.Attention.K.DType.BlockBytes()+sh.Value*k.Attention.V.DType.BlockBytes())
-	if !k.Attention.Causal || s.Heads < 1 || sh.Queries <= int64(s.TileM/s.Heads) || caps.L2Bytes == 0 {
-		return 0
-	}
-	band := max(int64(caps.L2Bytes)/3/bytes, 1) * sh.Heads / int64(s.Heads)
-	return int(min(band, sh.Groups*sh.Heads/int64(s.Heads), maxFlashBand))
-}
-
-// maxFlashBand is enough to fill any device.
-const maxFlashBand = 256
-
-// InBands reports whether an attention's grid goes over its heads in bands.
-func InBands(k *kernel.Kernel, s kernel.Schedule, g MatGrid) bool {
-	return s.Band > 1 && len(g[0]) == 1 && g[0][0].Axis == k.AttentionAxes().Query && len(g[1]) > 0
 }
 
 // maxVecRows is up to how many rows an attention reads keys from memory anew
@@ -175,8 +148,21 @@ func flashHeads(sh flashShape, rows int) int {
 	return 1
 }
 
-// AttentionGrid puts tiles of queries in x, heads in y, and batch and splits in
-// z; where those are too long, all in x.
+// headsFirst reports whether the heads of a causal attention go in x and its
+// tiles of queries in y, so that the tiles of all heads that see most keys begin
+// first (see attention.placeAxis of package glsl) and the last to end are short.
+// Prototypes of 4096 queries and keys, 32 heads of 128, on an H100: 534 us, tiles
+// in x 601. All heads read their keys and values at the same time then, which
+// are not to be much larger than the cache.
+func headsFirst(k *kernel.Kernel, s kernel.Schedule, caps Caps) bool {
+	sh := flashShapeOf(k)
+	tiled := s.Variant == kernel.VarFlashMatrix || s.Variant == kernel.VarFlashMatrix2
+	bytes := sh.Groups * sh.Keys * int64(sh.Dot+sh.Value) * int64(ir.F16.BlockBytes())
+	return k.Attention.Causal && tiled && sh.Queries > int64(s.TileM/max(s.Heads, 1)) && bytes <= 2*int64(caps.L2Bytes)
+}
+
+// AttentionGrid puts tiles of queries in x, or in y where heads go first, heads
+// in the other, and batch and splits in z; where those are too long, all in x.
 func AttentionGrid(k *kernel.Kernel, s kernel.Schedule, caps Caps) (MatGrid, error) {
 	ax := k.AttentionAxes()
 	queries := []AxisTiles{{ax.Query, max(s.TileM/max(s.Heads, 1), 1)}}
@@ -189,7 +175,11 @@ func AttentionGrid(k *kernel.Kernel, s kernel.Schedule, caps Caps) (MatGrid, err
 	for i := ax.Group - 1; i >= 0; i-- {
 		outer = append(outer, AxisTiles{i, 1})
 	}
-	for _, g := range []MatGrid{{queries, heads, outer}, {join(queries, heads), nil, outer}, {join(queries, heads, outer), nil, nil}} {
+	first := MatGrid{queries, heads, outer}
+	if headsFirst(k, s, caps) {
+		first = MatGrid{heads, queries, outer}
+	}
+	for _, g := range []MatGrid{first, {join(queries, heads), nil, outer}, {join(queries, heads, outer), nil, nil}} {
 		if g.fits(k, caps) {
 			return g, nil
 		}
@@ -241,9 +231,6 @@ func checkFlashTile(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 // checkFlash checks what all variants of an attention share.
 func checkFlash(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	sh := flashShapeOf(k)
-	if s.Band < 0 || s.Band > maxFlashBand {
-		return fmt.Errorf("bands of %d heads, want 0 to %d", s.Band, maxFlashBand)
-	}
 	if s.Heads < 1 || s.Heads != 1 && (int64(s.Heads) != sh.Heads || s.TileM%s.Heads != 0) {
 		return fmt.Errorf("%d heads a tile, want 1 or the %d that share keys, which must divide %d rows", s.Heads, sh.Heads, s.TileM)
 	}

@@ -86,30 +86,30 @@ func TestCheckFlashMatrix(t *testing.T) {
 	}
 }
 
-func TestFlashBand(t *testing.T) {
-	full := func(dot int) *kernel.Kernel {
-		k := attention(ir.D(32), ir.D(1), ir.D(4096), ir.D(4096), ir.D(dot))
-		k.Attention.Causal = false
-		return k
+func TestHeadsFirst(t *testing.T) {
+	causal := func(groups, queries, keys int) *kernel.Kernel {
+		return attention(ir.D(groups), ir.D(1), ir.D(queries), ir.D(keys), ir.D(128))
 	}
+	full := causal(32, 4096, 4096)
+	full.Attention.Causal = false
 	cases := []struct {
-		what string
-		k    *kernel.Kernel
-		l2   uint64
-		want int
+		what    string
+		k       *kernel.Kernel
+		variant kernel.Variant
+		l2      uint64
+		want    bool
 	}{
-		{"heads of 2 MiB of keys and values", attention(ir.D(32), ir.D(1), ir.D(4096), ir.D(4096), ir.D(128)), 50 << 20, 8},
-		{"four heads share each", attention(ir.D(8), ir.D(4), ir.D(4096), ir.D(4096), ir.D(128)), 50 << 20, 32},
-		{"heads larger than the cache", attention(ir.D(32), ir.D(1), ir.D(4096), ir.D(1<<18), ir.D(128)), 50 << 20, 1},
-		{"all heads fit", attention(ir.D(4), ir.D(1), ir.D(512), ir.D(512), ir.D(64)), 50 << 20, 4},
-		{"tiles that are all alike", full(128), 50 << 20, 0},
-		{"one tile of queries", attention(ir.D(32), ir.D(1), ir.D(128), ir.D(4096), ir.D(128)), 50 << 20, 0},
-		{"unknown cache", attention(ir.D(32), ir.D(1), ir.D(4096), ir.D(4096), ir.D(128)), 0, 0},
+		{"64 MiB of keys and values", causal(32, 4096, 4096), kernel.VarFlashMatrix2, 50 << 20, true},
+		{"1 GiB of them", causal(32, 4096, 1<<16), kernel.VarFlashMatrix2, 50 << 20, false},
+		{"tiles that are all alike", full, kernel.VarFlashMatrix2, 50 << 20, false},
+		{"one tile of queries", causal(32, 128, 4096), kernel.VarFlashMatrix2, 50 << 20, false},
+		{"unknown cache", causal(32, 4096, 4096), kernel.VarFlashMatrix2, 0, false},
+		{"small tiles", causal(32, 4096, 4096), kernel.VarFlashTile, 50 << 20, false},
 	}
 	for _, c := range cases {
-		s := kernel.Schedule{Variant: kernel.VarFlashMatrix2, Heads: 1, TileM: 128}
-		if have := flashBand(c.k, s, Caps{L2Bytes: c.l2}); have != c.want {
-			t.Errorf("%s: bands of %d, want %d", c.what, have, c.want)
+		s := kernel.Schedule{Variant: c.variant, Heads: 1, TileM: 128}
+		if have := headsFirst(c.k, s, Caps{L2Bytes: c.l2}); have != c.want {
+			t.Errorf("%s: %v, want %v", c.what, have, c.want)
 		}
 	}
 }

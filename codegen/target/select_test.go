@@ -145,7 +145,7 @@ func TestSelect(t *testing.T) {
 		{"nvidia-h100", "matvec 8 rows", "matvec wg=128 rows=8x32 vec=4 subgroup=32"},
 		{"generic", "matvec q4_0", "matvec wg=64 rows=1x4 vec=4"},
 
-		{"nvidia-h100", "prefill 4096", "flash_coopmat2 wg=256 tile=128x32 heads=1 fragment=16 stages=2 band=8 subgroup=32"},
+		{"nvidia-h100", "prefill 4096", "flash_coopmat2 wg=256 tile=128x32 heads=1 fragment=16 stages=2 subgroup=32"},
 		{"generic", "prefill 4096", "flash_tile wg=128 tile=16x32x16 thread=2x2 heads=1"},
 		{"lavapipe", "prefill 4096", "flash_tile"},
 		{"nvidia-h100", "decode 4 heads", "flash_vec wg=256 rows=4 heads=4 lanes=16 keys=4 splits=32 subgroup=32"},

@@ -67,9 +67,9 @@ float score_of(const in uint frag_row, const in uint frag_col, const in float do
 void main() {
     const uint T = params[0];
     uint self = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
-    uint query0 = ((T + 127u) / 128u - 1u - gl_WorkGroupID.x) * 128u;
-    uint head = gl_WorkGroupID.y % 4u;
-    uint group = gl_WorkGroupID.y / 4u;
+    uint head = gl_WorkGroupID.x % 4u;
+    uint group = gl_WorkGroupID.x / 4u;
+    uint query0 = ((T + 127u) / 128u - 1u - gl_WorkGroupID.y) * 128u;
     uint row0 = gl_SubgroupID * 16u;
     uint frag_row = gl_SubgroupInvocationID / 2u;
     uint lane_of_row = gl_SubgroupInvocationID % 2u;
@@ -106,19 +106,22 @@ void main() {
     if (0u < keys) {
         uint line = self / 8u;
         uint octet = self % 8u;
-        next_keys = k_vec8[(group * T * 64u + min(line, keys - 1u) * 64u + octet * 8u) / 8u];
+        uint key = line;
+        next_keys = k_vec8[(group * T * 64u + min(key, keys - 1u) * 64u + octet * 8u) / 8u];
         uint line_2 = self / 8u;
         uint octet_2 = self % 8u;
         tiles[line_2 * 9u + octet_2] = next_keys;
         uint line_3 = self / 8u;
         uint octet_3 = self % 8u;
-        next_values = v_vec8[(group * T * 64u + octet_3 * 8u + min(line_3, keys - 1u) * 64u) / 8u];
+        uint key_2 = line_3;
+        next_values = key_2 < keys ? v_vec8[(group * T * 64u + octet_3 * 8u + min(key_2, keys - 1u) * 64u) / 8u] : uvec4(0u);
         uint line_4 = self / 8u;
         uint octet_4 = self % 8u;
-        tiles[576u + (line_4 * 9u + octet_4)] = mix(uvec4(0u), next_values, bvec4(line_4 < keys));
+        tiles[576u + (line_4 * 9u + octet_4)] = next_values;
         uint line_5 = self / 8u;
         uint octet_5 = self % 8u;
-        next_keys = k_vec8[(group * T * 64u + min(32u + line_5, keys - 1u) * 64u + octet_5 * 8u) / 8u];
+        uint key_3 = 32u + line_5;
+        next_keys = k_vec8[(group * T * 64u + min(key_3, keys - 1u) * 64u + octet_5 * 8u) / 8u];
         uint line_6 = self / 8u;
         uint octet_6 = self % 8u;
         tiles[288u + (line_6 * 9u + octet_6)] = next_keys;
@@ -138,10 +141,12 @@ void main() {
             barrier();
             uint line_7 = self / 8u;
             uint octet_7 = self % 8u;
-            next_keys = k_vec8[(group * T * 64u + min(key0 + 64u + line_7, keys - 1u) * 64u + octet_7 * 8u) / 8u];
+            uint key_4 = key0 + 64u + line_7;
+            next_keys = k_vec8[(group * T * 64u + min(key_4, keys - 1u) * 64u + octet_7 * 8u) / 8u];
             uint line_8 = self / 8u;
             uint octet_8 = self % 8u;
-            next_values = v_vec8[(group * T * 64u + octet_8 * 8u + min(key0 + 32u + line_8, keys - 1u) * 64u) / 8u];
+            uint key_5 = key0 + 32u + line_8;
+            next_values = key_5 < keys ? v_vec8[(group * T * 64u + octet_8 * 8u + min(key_5, keys - 1u) * 64u) / 8u] : uvec4(0u);
 
             if (key0 + 32u > all_see) {
                 [[unroll]] for (uint j = 0u; j < 2u; ++j) {
@@ -191,17 +196,19 @@ void main() {
             tiles[line_9 * 9u + octet_9] = next_keys;
             uint line_10 = self / 8u;
             uint octet_10 = self % 8u;
-            tiles[864u + (line_10 * 9u + octet_10)] = mix(uvec4(0u), next_values, bvec4(key0 + 32u + line_10 < keys));
+            tiles[864u + (line_10 * 9u + octet_10)] = next_values;
 
             // The next; past the last key it has no weight.
             uint second = key0 + 32u;
             barrier();
             uint line_11 = self / 8u;
             uint octet_11 = self % 8u;
-            next_keys = k_vec8[(group * T * 64u + min(second + 64u + line_11, keys - 1u) * 64u + octet_11 * 8u) / 8u];
+            uint key_6 = second + 64u + line_11;
+            next_keys = k_vec8[(group * T * 64u + min(key_6, keys - 1u) * 64u + octet_11 * 8u) / 8u];
             uint line_12 = self / 8u;
             uint octet_12 = self % 8u;
-            next_values = v_vec8[(group * T * 64u + octet_12 * 8u + min(second + 32u + line_12, keys - 1u) * 64u) / 8u];
+            uint key_7 = second + 32u + line_12;
+            next_values = key_7 < keys ? v_vec8[(group * T * 64u + octet_12 * 8u + min(key_7, keys - 1u) * 64u) / 8u] : uvec4(0u);
 
             if (second + 32u > all_see) {
                 [[unroll]] for (uint j = 0u; j < 2u; ++j) {
@@ -251,7 +258,7 @@ void main() {
             tiles[288u + (line_13 * 9u + octet_13)] = next_keys;
             uint line_14 = self / 8u;
             uint octet_14 = self % 8u;
-            tiles[576u + (line_14 * 9u + octet_14)] = mix(uvec4(0u), next_values, bvec4(second + 32u + line_14 < keys));
+            tiles[576u + (line_14 * 9u + octet_14)] = next_values;
         }
     }
 

@@ -39,9 +39,9 @@ float div_full(float a, float b) {
 void main() {
     const uint T = params[0];
     uint self = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
-    uint query0 = ((T + 127u) / 128u - 1u - gl_WorkGroupID.x) * 128u;
-    uint head = gl_WorkGroupID.y % 4u;
-    uint group = gl_WorkGroupID.y / 4u;
+    uint head = gl_WorkGroupID.x % 4u;
+    uint group = gl_WorkGroupID.x / 4u;
+    uint query0 = ((T + 127u) / 128u - 1u - gl_WorkGroupID.y) * 128u;
     uint row0 = gl_SubgroupID * 16u;
     uint frag_row = gl_SubgroupInvocationID / 2u;
     uint lane_of_row = gl_SubgroupInvocationID % 2u;
@@ -93,19 +93,22 @@ void main() {
     if (0u < keys) {
         uint line = self / 8u;
         uint octet = self % 8u;
-        next_keys = k_vec8[(group * T * 64u + min(line, keys - 1u) * 64u + octet * 8u) / 8u];
+        uint key = line;
+        next_keys = k_vec8[(group * T * 64u + min(key, keys - 1u) * 64u + octet * 8u) / 8u];
         uint line_2 = self / 8u;
         uint octet_2 = self % 8u;
         tiles[line_2 * 9u + octet_2] = next_keys;
         uint line_3 = self / 8u;
         uint octet_3 = self % 8u;
-        next_values = v_vec8[(group * T * 64u + octet_3 * 8u + min(line_3, keys - 1u) * 64u) / 8u];
+        uint key_2 = line_3;
+        next_values = key_2 < keys ? v_vec8[(group * T * 64u + octet_3 * 8u + min(key_2, keys - 1u) * 64u) / 8u] : uvec4(0u);
         uint line_4 = self / 8u;
         uint octet_4 = self % 8u;
-        tiles[288u + (line_4 * 9u + octet_4)] = mix(uvec4(0u), next_values, bvec4(line_4 < keys));
+        tiles[288u + (line_4 * 9u + octet_4)] = next_values;
         uint line_5 = self / 8u;
         uint octet_5 = self % 8u;
-        next_keys = k_vec8[(group * T * 64u + min(32u + line_5, keys - 1u) * 64u + octet_5 * 8u) / 8u];
+        uint key_3 = 32u + line_5;
+        next_keys = k_vec8[(group * T * 64u + min(key_3, keys - 1u) * 64u + octet_5 * 8u) / 8u];
         barrier();
         coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> score[2];
         coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> score_2[2];
@@ -126,10 +129,12 @@ void main() {
             barrier();
             uint line_7 = self / 8u;
             uint octet_7 = self % 8u;
-            next_keys = k_vec8[(group * T * 64u + min(key0 + 64u + line_7, keys - 1u) * 64u + octet_7 * 8u) / 8u];
+            uint key_4 = key0 + 64u + line_7;
+            next_keys = k_vec8[(group * T * 64u + min(key_4, keys - 1u) * 64u + octet_7 * 8u) / 8u];
             uint line_8 = self / 8u;
             uint octet_8 = self % 8u;
-            next_values = v_vec8[(group * T * 64u + octet_8 * 8u + min(key0 + 32u + line_8, keys - 1u) * 64u) / 8u];
+            uint key_5 = key0 + 32u + line_8;
+            next_values = key_5 < keys ? v_vec8[(group * T * 64u + octet_8 * 8u + min(key_5, keys - 1u) * 64u) / 8u] : uvec4(0u);
 
             coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weight[2];
             [[unroll]] for (uint j = 0u; j < 2u; ++j) {
@@ -141,8 +146,8 @@ void main() {
             float best = top;
             uint query = min(query0 + row, T - 1u);
             [[unroll]] for (uint c = 0u; c < 16u; ++c) {
-                uint key = key0 + (lane_of_row * 16u + c);
-                mine[c] = key < query + 1u ? scores[row * 36u + (lane_of_row * 16u + c)] * 0.18033688 : -INF;
+                uint key_6 = key0 + (lane_of_row * 16u + c);
+                mine[c] = key_6 < query + 1u ? scores[row * 36u + (lane_of_row * 16u + c)] * 0.18033688 : -INF;
                 best = max(best, mine[c]);
             }
             best = max(best, subgroupShuffleXor(best, 1u));
@@ -189,17 +194,19 @@ void main() {
             tiles[line_9 * 9u + octet_9] = next_keys;
             uint line_10 = self / 8u;
             uint octet_10 = self % 8u;
-            tiles[288u + (line_10 * 9u + octet_10)] = mix(uvec4(0u), next_values, bvec4(key0 + 32u + line_10 < keys));
+            tiles[288u + (line_10 * 9u + octet_10)] = next_values;
 
             // The next; past the last key it has no weight.
             uint second = key0 + 32u;
             barrier();
             uint line_11 = self / 8u;
             uint octet_11 = self % 8u;
-            next_keys = k_vec8[(group * T * 64u + min(second + 64u + line_11, keys - 1u) * 64u + octet_11 * 8u) / 8u];
+            uint key_6 = second + 64u + line_11;
+            next_keys = k_vec8[(group * T * 64u + min(key_6, keys - 1u) * 64u + octet_11 * 8u) / 8u];
             uint line_12 = self / 8u;
             uint octet_12 = self % 8u;
-            next_values = v_vec8[(group * T * 64u + octet_12 * 8u + min(second + 32u + line_12, keys - 1u) * 64u) / 8u];
+            uint key_7 = second + 32u + line_12;
+            next_values = key_7 < keys ? v_vec8[(group * T * 64u + octet_12 * 8u + min(key_7, keys - 1u) * 64u) / 8u] : uvec4(0u);
 
             coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weight_2[2];
             [[unroll]] for (uint j = 0u; j < 2u; ++j) {
@@ -211,8 +218,8 @@ void main() {
             float best_2 = top;
             uint query_2 = min(query0 + row_2, T - 1u);
             [[unroll]] for (uint c = 0u; c < 16u; ++c) {
-                uint key = second + (lane_of_row * 16u + c);
-                mine_2[c] = key < query_2 + 1u ? scores[row_2 * 36u + (lane_of_row * 16u + c)] * 0.18033688 : -INF;
+                uint key_8 = second + (lane_of_row * 16u + c);
+                mine_2[c] = key_8 < query_2 + 1u ? scores[row_2 * 36u + (lane_of_row * 16u + c)] * 0.18033688 : -INF;
                 best_2 = max(best_2, mine_2[c]);
             }
             best_2 = max(best_2, subgroupShuffleXor(best_2, 1u));
@@ -259,7 +266,7 @@ void main() {
             tiles[line_13 * 9u + octet_13] = next_keys;
             uint line_14 = self / 8u;
             uint octet_14 = self % 8u;
-            tiles[288u + (line_14 * 9u + octet_14)] = mix(uvec4(0u), next_values, bvec4(second + 32u + line_14 < keys));
+            tiles[288u + (line_14 * 9u + octet_14)] = next_values;
         }
     }
 

@@ -449,7 +449,7 @@ void main() {
 
 // attention over [1,2,2,T,64], folding T
 // Fuses: slice, reshape, transpose, attention.
-// Schedule: flash_tile wg=128 tile=16x32x16 thread=2x2 heads=1 band=4.
+// Schedule: flash_tile wg=128 tile=16x32x16 thread=2x2 heads=1.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
@@ -483,15 +483,9 @@ float div_full(float a, float b) {
 void main() {
     const uint T = params[0];
     uint self = gl_LocalInvocationIndex;
-
-    // Heads go side by side in bands.
-    uint at = gl_WorkGroupID.y * ((T + 15u) / 16u) + gl_WorkGroupID.x;
-    uint band = at / (4u * ((T + 15u) / 16u)) * 4u;
-    uint width = min(4u, 2u * 2u - band);
-    uint place = at - band * ((T + 15u) / 16u);
-    uint query0 = ((T + 15u) / 16u - 1u - place / width) * 16u;
-    uint head = (band + place % width) % 2u;
-    uint group = (band + place % width) / 2u;
+    uint query0 = ((T + 15u) / 16u - 1u - gl_WorkGroupID.x) * 16u;
+    uint head = gl_WorkGroupID.y % 2u;
+    uint group = gl_WorkGroupID.y / 2u;
     uint lane_of_row = self % 16u;
     uint row0 = self / 16u;
     float top[2];
