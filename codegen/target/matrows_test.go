@@ -71,6 +71,15 @@ func byteRows(m, n, k int, w ir.DType) *kernel.Kernel {
 	return mul
 }
 
+// twice is a kernel with another product of the same rows.
+func twice(k *kernel.Kernel) *kernel.Kernel {
+	b, p := kernel.NewBuilder(), k.Products[0]
+	k.Bindings = append(k.Bindings, k.Bindings[1])
+	p.B = b.Load(len(k.Bindings)-1, ir.F32, p.B.Index, "w2")
+	k.Products = append(k.Products, p)
+	return k
+}
+
 // TestSelectMatRows: matrix units where that was measured to be faster, in tiles
 // that leave no cores idle and fit the contraction.
 func TestSelectMatRows(t *testing.T) {
@@ -90,13 +99,16 @@ func TestSelectMatRows(t *testing.T) {
 		{"more", floats(33, 14336, 14336, ir.Q4_0), "tile "},
 		{"few columns", floats(8, 4096, 14336, ir.Q4_0), "matvec "},
 		{"few columns, more rows", floats(16, 4096, 14336, ir.Q4_0), "matrows wg=256 tile=16x64x128 subgroups=4x2"},
-		{"a contraction of few factors", floats(8, 14336, 64*7, ir.Q4_0), "matrows wg=256 tile=8x128x64 subgroups=8x1"},
-		{"one of fewer", floats(8, 14336, 32*7, ir.Q4_0), "matvec "},
+		{"a contraction of few factors", floats(8, 14336, 128*7, ir.Q4_0), "matrows wg=256 tile=8x128x128 subgroups=8x1"},
+		{"one of fewer", floats(8, 14336, 64*7, ir.Q4_0), "matvec "},
 		{"scales of sixteen", floats(8, 14336, 14336, ir.Q6_K), "matrows wg=128 tile=8x64x128 subgroups=4x1 fragment=16x8x16"},
 		{"six rows of bytes", byteRows(6, 14336, 14336, ir.Q4_0), "matvec "},
 		{"eight rows of bytes", byteRows(8, 14336, 14336, ir.Q4_0), "matrows wg=128 tile=8x64x256 subgroups=4x1 fragment=16x8x32"},
+		{"many rows of bytes", byteRows(32, 14336, 14336, ir.Q4_0), "matrows wg=256 tile=32x128x128 subgroups=8x1"},
 		{"eight rows of bytes by q4_K", byteRows(8, 14336, 14336, ir.Q4_K), "matvec "},
-		{"more rows of bytes", byteRows(20, 14336, 14336, ir.Q4_K), "matrows wg=256 tile=24x128x128 subgroups=8x1"},
+		{"more rows of bytes", byteRows(20, 14336, 14336, ir.Q4_K), "matrows wg=256 tile=32x128x128 subgroups=8x1"},
+		{"more rows by another format", floats(16, 14336, 14336, ir.Q6_K), "tile "},
+		{"two products", twice(floats(8, 14336, 14336, ir.Q4_0)), "matvec "},
 		{"rows that may be halves", inF16(floats(16, 14336, 14336, ir.Q4_0)), "coopmat"},
 	} {
 		s, reason, err := Select(c.k, h100)
@@ -111,7 +123,7 @@ func TestSelectMatRows(t *testing.T) {
 	}
 	small := h100
 	small.MaxSharedMemory = 16384
-	if s, reason, err := Select(floats(8, 14336, 14336, ir.Q4_0), small); err != nil || s.Variant != kernel.VarMatRows {
+	if s, reason, err := Select(floats(8, 14336, 14336, ir.Q4_0), small); err != nil || s.Variant != kernel.VarMatVec {
 		t.Errorf("little shared memory: %s (%s), error %v", s, reason, err)
 	}
 }
@@ -131,7 +143,7 @@ func TestWantsBytes(t *testing.T) {
 		{ir.Q4_0, ir.D(8), h100, true}, {ir.Q4_0, ir.D(32), h100, true}, {ir.Q4_0, ir.D(33), h100, false},
 		{ir.Q4_0, ir.Symbol("T", 32), h100, true}, {ir.Q4_0, ir.Symbol("T", 512), h100, false},
 		{ir.Q4_0, ir.D(8), without, true}, {ir.Q4_0, ir.D(9), without, false},
-		{ir.Q6_K, ir.D(16), h100, true}, {ir.IQ4_NL, ir.D(16), h100, false}, {ir.Q8_0, ir.D(1), h100, false},
+		{ir.Q6_K, ir.D(16), h100, false}, {ir.Q4_K, ir.D(16), h100, true}, {ir.IQ4_NL, ir.D(16), h100, false}, {ir.Q8_0, ir.D(1), h100, false},
 		{ir.Q4_0, ir.D(16), profile(t, "generic"), false},
 	} {
 		if got := WantsBytes(c.dtype, c.rows, c.caps); got != c.want {

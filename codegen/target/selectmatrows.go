@@ -15,20 +15,28 @@ type matRowsTile struct{ columns, depths, step int }
 // and of bytes.
 type formatUnits struct{ floats, bytes blockUnits }
 
-// blockUnits says from how many rows on matrix units are faster than other ways,
-// and in which tile; never where rows is 0.
+// blockUnits says from how many rows to how many matrix units are faster than other
+// ways, and in which tile; never where rows is 0.
 type blockUnits struct {
-	rows int64
-	tile matRowsTile
+	rows, most int64
+	tile       matRowsTile
+	many       matRowsTile // for more than 16 rows
 }
 
+// unitsFrom is for so many rows up to what a matvec takes, andMore for all that
+// fragments hold.
 func unitsFrom(rows int64, columns, depths, step int) blockUnits {
-	return blockUnits{rows, matRowsTile{columns, depths, step}}
+	return blockUnits{rows: rows, most: MaxMatVecRows, tile: matRowsTile{columns, depths, step}}
 }
 
-// matRows: few rows by blocks on matrix units, where that was measured to be faster.
-// Products that may round to f16 have tiles of their own for more rows than a
-// matvec takes.
+func (u blockUnits) andMore(columns, depths, step int) blockUnits {
+	u.most, u.many = MaxMatRows, matRowsTile{columns, depths, step}
+	return u
+}
+
+// matRows: few rows by blocks on matrix units, where that was measured to be faster,
+// which is one product at a time. Those that may round to f16 have tiles of their own
+// for more rows than a matvec takes.
 func (t tuning) matRows(k *kernel.Kernel, caps Caps) []Candidate {
 	how, ok := MatRowsOf(k)
 	if !ok {
@@ -38,8 +46,11 @@ func (t tuning) matRows(k *kernel.Kernel, caps Caps) []Candidate {
 	if readsBytes(k) {
 		u = t.units[blocksOf(k)].bytes
 	}
-	if _, rounds := MatrixDType(k); u.rows == 0 || sh.M < u.rows || sh.M > MaxMatRows || rounds && sh.M > MaxMatVecRows {
+	if _, rounds := MatrixDType(k); u.rows == 0 || sh.M < u.rows || sh.M > u.most || rounds && sh.M > MaxMatVecRows || len(k.Products) > 1 {
 		return nil
+	}
+	if sh.M > 16 {
+		u.tile = u.many
 	}
 	var all []Candidate
 	for _, tl := range u.tile.spread(sh, t.fill/2) {
@@ -50,12 +61,13 @@ func (t tuning) matRows(k *kernel.Kernel, caps Caps) []Candidate {
 	return all
 }
 
-// unitsTakeBytes reports whether matrix units multiply rows of bytes by blocks.
+// unitsTakeBytes reports whether matrix units multiply more rows of bytes by blocks
+// than a matvec does.
 func unitsTakeBytes(t ir.DType, caps Caps) bool {
 	how := MatRows{MatFormat: matFormats[t], Parts: 1}
 	how.Element = how.element()
 	_, ok := rowFragment(how, caps)
-	return ok && classOf(caps).tune(caps).units[t].bytes.rows > 0 && how.missing(caps) == nil && subgroupOf(caps) > 0
+	return ok && classOf(caps).tune(caps).units[t].bytes.most > MaxMatVecRows && how.missing(caps) == nil && subgroupOf(caps) > 0
 }
 
 // spread lists the tile and others of fewer subgroups along the contraction and
@@ -84,14 +96,17 @@ func (tl matRowsTile) spread(sh matShape, cores int64) []matRowsTile {
 }
 
 // shortestStep is what a workgroup of matrows takes of the contraction at least.
-const shortestStep = 64
+const shortestStep = 128
 
 // schedule fills a tile in for the fragments that a device has.
 func (tl matRowsTile) schedule(how MatRows, sh matShape, caps Caps) (kernel.Schedule, bool) {
 	f, ok := rowFragment(how, caps)
-	sub := subgroupOf(caps)
+	sub, rows := subgroupOf(caps), max(int(f.N), 1)
+	for int64(rows) < sh.M && rows < MaxMatRows {
+		rows *= 2
+	}
 	return kernel.Schedule{Variant: kernel.VarMatRows, Workgroup: sub * tl.columns * tl.depths, Vec: 4, Subgroup: sub,
-		SubgroupsN: tl.columns, SubgroupsK: tl.depths, TileM: roundUp(int(max(sh.M, 1)), max(int(f.N), 1)), TileN: tl.columns * int(f.M), TileK: tl.step,
+		SubgroupsN: tl.columns, SubgroupsK: tl.depths, TileM: rows, TileN: tl.columns * int(f.M), TileK: tl.step,
 		FragM: int(f.M), FragN: int(f.N), FragK: int(f.K)}, ok
 }
 
@@ -114,7 +129,7 @@ func rowFragment(how MatRows, caps Caps) (best MatrixShape, ok bool) {
 func matRowsSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 	how, ok := MatRowsOf(k)
 	sh := matShapeOf(k)
-	if !ok || sh.M > MaxMatRows {
+	if !ok || sh.M > MaxMatRows || len(k.Products) > 1 {
 		return nil
 	}
 	var all []kernel.Schedule
