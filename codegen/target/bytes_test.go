@@ -63,7 +63,7 @@ func TestByteTiles(t *testing.T) {
 		want string
 	}{
 		{matrixMul(one, d(4096), d(4096), d(4096), ir.I8, true), "coopmat2 wg=256 tile=256x128x128 pieces=2x1 band=8"},
-		{matrixMul(one, d(4096), d(4096), d(4096), ir.I8, false), "coopmat2 wg=256 tile=256x128x128 pieces=2x1 band=8"},
+		{matrixMul(one, d(4096), d(4096), d(4096), ir.I8, false), "coopmat2 wg=256 tile=256x128x128 pieces=2x1"},
 		{matrixMul(one, d(512), d(4096), d(14336), ir.I8, true), "coopmat2 wg=256 tile=128x128x128"},
 		{matrixMul(one, d(128), d(4096), d(4096), ir.I8, true), "coopmat2 wg=128 tile=64x64x128"},
 	} {

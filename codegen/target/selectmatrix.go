@@ -188,10 +188,12 @@ func (t tuning) bestMatrixTime(k *kernel.Kernel, caps Caps, parts int) (best flo
 // 308, 304 in any; 256x128x64 in 2x1 pieces 329, 327, 326, 328, 325, of B [K,N] 328,
 // -, 331, 334; 256x256x64 in 2x2 with f16 sums 388, 402, 402, 392, 400.
 func bandOf(k *kernel.Kernel, tl matrixTile) int {
+	_, bytes := ByteProducts(k) // whose pieces were measured without bands only where B is [K,N]
+	pieces := tl.PiecesM > 1 || tl.PiecesN > 1
 	switch {
 	case tl.M*tl.N > 128*256:
 		return 4
-	case tl.PiecesM > 1 || tl.PiecesN > 1 || FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1):
+	case pieces && !bytes || FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1):
 		return 8
 	}
 	return 0
