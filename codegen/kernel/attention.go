@@ -18,7 +18,8 @@ import (
 //
 // Scores are in powers of two, as exp2 is what hardware has; whoever lowers a
 // softmax multiplies Scale and Mask by log2(e). A row that sees no key, or only
-// keys of score -inf, has the results -inf, 0 and 0, and so the quotient NaN.
+// keys of score -inf, has the results -inf, or the least number of a float
+// instead, 0 and 0, and so the quotient NaN.
 //
 // Its parallel axes are named by [Kernel.AttentionAxes].
 type Attention struct {
