@@ -46,8 +46,8 @@ uint high = BYTE(104u + group % 4u) >> group / 4u * 2u & 3u;
 return HALF(108u) * (float(low | high << 4) - 32.0);`,
 		quants: `
 QUANTS low = WORDS(32u + e / 128u * 32u + e % 32u) >> 2u * p & 0x03030303u;
-QUANTS high = WORDS(e % 32u) >> e / 128u * 4u + p & 0x01010101u;
-return low | high << 2;`},
+QUANTS high = WORDS(e % 32u) >> e / 128u * 4u;
+return low | (p < 2u ? high << 2u - p : high >> p - 2u) & 0x04040404u;`},
 	ir.Q4_K: {planes: 2, stride: 32, run: 32, affine: true, wide: true,
 		scale: `
 uvec4 scales = WORDS(0u);

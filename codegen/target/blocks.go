@@ -14,8 +14,9 @@ type blockTuning struct {
 	// held and rounded are other ways for one row: of floats, and of floats that
 	// may be rounded to bytes; none if their run is 0.
 	held, rounded heldVec
-	// octets is another for one row of bytes; none if its run is 0.
-	octets octetVec
+	// octets is another for one row of bytes, octetFloats for one of floats, and
+	// octetsHeld for that by many columns; none if their run is 0.
+	octets, octetFloats, octetsHeld octetVec
 	// bytesFrom is how many rows must be bytes to be faster.
 	bytesFrom int64
 }

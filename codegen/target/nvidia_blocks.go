@@ -62,7 +62,8 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 	ir.Q3_K: inPlanes(
 		subnormal(64, 64, 4), // 63.2
 	).orBytes(
-		blockVec{rows: 8, run: 64, lanes: 32, columns: 4}, // 39.6, 56.8 by 4, 98.9
+		blockVec{rows: 1, run: 64, lanes: 64, columns: 2}, // 38.5
+		blockVec{rows: 8, run: 64, lanes: 32, columns: 4}, // 56.8 by 4, 98.9
 	),
 	ir.Q4_K: inPlanes(
 		blockVec{rows: 1, run: 32, lanes: 64, columns: 4, subnormals: true},               // 56.2
@@ -112,50 +113,50 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 64, workgroup: 512, columns: 8, tables: true}, // 31.7
 		blockVec{rows: 8, run: 32, lanes: 64, workgroup: 256, columns: 8, tables: true}, // 47.9 by 4, 91.2
-	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 4}), // 23.8
+	).orOctets(4), // 23.8
 	ir.IQ1_M: inPlanes(
 		looked(16, 64, 512, 8), // 73.1
 	).butTiles().orBytes(
 		blockVec{rows: 1, run: 16, lanes: 64, workgroup: 512, columns: 8, tables: true}, // 45.4
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 512, columns: 4, tables: true},
-	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 4}), // 34.9
+	).orOctets(4), // 34.9
 	ir.IQ2_XXS: inPlanes(
 		staged(looked(32, 64, 256, 4)), // 68.9
 	).orBytes(
 		blockVec{rows: 4, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 39.6, 57.6 by 4
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 90.9
-	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 16}), // 26.6
+	).orOctets(16).orOctetFloats(16, 4), // 26.6, 51.1
 	ir.IQ2_XS: inPlanes(
 		looked(16, 64, 256, 4), // 74.0
 	).butTiles().orBytes(
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 52.5
-	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 8}), // 30.6
+	).orOctets(8).orOctetFloats(8, 2), // 30.6, 55.6
 	ir.IQ2_S: inPlanes(
 		looked(16, 64, 256, 4), // 79.0
 	).orBytes(
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 52.2
-	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 4}), // 37.3
+	).orOctets(4).orOctetFloats(4, 2), // 37.3, 62.7
 	ir.IQ3_XXS: inPlanes(
 		looked(16, 64, 256, 4), // 78.3
 	).butTiles().orBytes(
 		blockVec{rows: 4, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 55.3, 62.6 by 4
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 98.0
-	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 32}), // 33.5
+	).orOctets(32).orOctetFloats(32, 8), // 33.5, 54.8
 	ir.IQ3_S: inPlanes(
 		staged(looked(32, 64, 256, 4)), // 88.0
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 64, columns: 8, tables: true}, // 58.2
 		blockVec{rows: 8, run: 32, lanes: 64, columns: 4, tables: true},
-	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 16}), // 41.0
+	).orOctets(16).orOctetFloats(16, 8), // 41.0, 63.6
 	ir.IQ4_NL: inPlanes(
 		staged(looked(16, 128, 256, 4)), // 68.7
-	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 32}), // 44.6; by quads 72.6
+	).orOctets(32), // 44.6; by quads 72.6
 	ir.IQ4_XS: inPlanes(
 		looked(16, 128, 256, 8), // 69.6
-	).butTiles().orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 32}), // 44.9
+	).butTiles().orOctets(32), // 44.9
 	ir.MXFP4: inPlanes(
 		staged(looked(16, 128, 256, 8)), // 65.8
-	).orOctets(octetVec{run: 32, lanes: 64, columns: 8, copies: 32}), // 43.4; by quads 71.4
+	).orOctets(32), // 43.4; by quads 71.4
 }
 
 // nvidiaRows was measured on an H100 with weights of f16, 14336x14336, in
@@ -184,9 +185,18 @@ func (t blockTuning) orBytes(bytes ...blockVec) blockTuning {
 	return t
 }
 
-// orOctets is for formats with codebooks, by one row of bytes.
-func (t blockTuning) orOctets(v octetVec) blockTuning {
-	t.octets = v
+// orOctets is for formats with codebooks, by one row of bytes; copies are those of
+// the codebook.
+func (t blockTuning) orOctets(copies int) blockTuning {
+	t.octets = octetVec{run: 32, lanes: 64, columns: 8, copies: copies}
+	return t
+}
+
+// orOctetFloats is for formats with codebooks, by one row of floats; held are the
+// copies where that is held, which takes shared memory, too.
+func (t blockTuning) orOctetFloats(copies, held int) blockTuning {
+	t.octetFloats = octetVec{run: 16, lanes: 128, columns: 4, copies: copies}
+	t.octetsHeld = octetVec{run: 32, columns: 7, copies: held}
 	return t
 }
 

@@ -78,29 +78,40 @@ func rowOfBytes(k *kernel.Kernel) {
 }
 
 // TestOctetVecs has one workgroup for every core, the largest whose invocations
-// have several columns.
+// have several columns; where they hold a row of floats, those take turns.
 func TestOctetVecs(t *testing.T) {
 	h100 := profile(t, "nvidia-h100") // 132 cores
 	for _, c := range []struct {
+		bytes          bool
 		columns, depth int
-		workgroup      int
-		lanes, each    int
+		workgroup      int // 0 for no such schedule
+		lanes          int
+		each, turns    int
 	}{
-		{14336, 14336, 1024, 64, 7},
-		{28672, 8192, 1024, 64, 7}, // in two rounds
-		{4096, 14336, 512, 64, 4},
-		{1024, 14336, 512, 64, 1},
-		{4096, 1024, 512, 32, 2},
+		{true, 14336, 14336, 1024, 64, 7, 0},
+		{true, 28672, 8192, 1024, 64, 7, 0}, // in two rounds
+		{true, 4096, 14336, 512, 64, 4, 0},
+		{true, 1024, 14336, 0, 0, 0, 0}, // too few columns to fill tables for
+		{true, 4096, 1024, 512, 32, 2, 0},
+		{false, 14336, 14336, 896, 448, 7, 8},
+		{false, 4096, 14336, 1024, 128, 4, 0},
+		{false, 14336, 4096, 1024, 128, 7, 2},
+		{false, 1024, 14336, 0, 0, 0, 0},
+		{false, 512, 14336, 0, 0, 0, 0},
+		{false, 14336, 28672, 0, 0, 0, 0}, // too long a row to hold
+		{false, 1 << 22, 256, 0, 0, 0, 0}, // too many sums
 	} {
 		k := blockMul(1, c.columns, c.depth, ir.IQ2_XS, false)
-		rowOfBytes(k)
+		if c.bytes {
+			rowOfBytes(k)
+		}
 		all := classOf(h100).tune(h100).octetVecs(k, matShapeOf(k))
 		if len(all) == 0 {
-			t.Errorf("%dx%d: none", c.columns, c.depth)
-			continue
+			all = []Candidate{{}}
 		}
-		if s := all[0].Schedule; s.Workgroup != c.workgroup || s.LanesPerRow != c.lanes || s.ThreadN != c.each || s.Copies == 0 {
-			t.Errorf("%dx%d: %s", c.columns, c.depth, s)
+		s := all[0].Schedule
+		if s.Workgroup != c.workgroup || s.LanesPerRow != c.lanes || s.ThreadN != c.each || s.Turns != c.turns || (s.Copies == 0) != (c.workgroup == 0) {
+			t.Errorf("%dx%d by %v: %s", c.columns, c.depth, map[bool]string{true: "bytes", false: "floats"}[c.bytes], s)
 		}
 	}
 }

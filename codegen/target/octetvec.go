@@ -1,0 +1,98 @@
+package target
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// octetVec is how products of one row read blocks of a format by octets: in one
+// workgroup for every core, if there are columns for so many, since each fills
+// its tables first.
+type octetVec struct {
+	run     int // elements that an invocation takes at once
+	lanes   int // invocations per sum; where they hold the row, as many as share it
+	columns int // that share the reading of A, at most
+	copies  int // of the codebook
+}
+
+// octetWorkgroups are the invocations of a workgroup, the most first, and
+// fewestOctetColumns how many columns an invocation should have before there are
+// as many of them.
+var octetWorkgroups = []int{1024, 512}
+
+const fewestOctetColumns = 4
+
+// octetVecs lists the schedules of a product that reads octets, if its format
+// has such a way.
+func (t tuning) octetVecs(k *kernel.Kernel, sh matShape) []Candidate {
+	b := t.blocks[blocksOf(k)]
+	switch {
+	case sh.M != 1 || t.subgroup == 0 || t.perCore(sh) < fewOctetColumns || !FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1):
+		return nil
+	case readsBytes(k):
+		return t.octetsAsRead(b.octets, sh, false)
+	case t.perCore(sh) >= manyHeldColumns:
+		return t.octetsHeld(b.octetsHeld, k, sh)
+	}
+	return t.octetsAsRead(b.octetFloats, sh, t.subnormals)
+}
+
+// fewOctetColumns is how many columns a core must have to fill tables for.
+const fewOctetColumns = 16
+
+// manyHeldColumns is how many columns a core must have for a row of floats to be
+// held: 32 were slower by 2 of 22 us on an H100, 109 faster by 12 of 63.
+const manyHeldColumns = 64
+
+// octetsAsRead is octetVecs of a row that is read as it is needed.
+func (t tuning) octetsAsRead(v octetVec, sh matShape, subnormals bool) []Candidate {
+	if v.run == 0 {
+		return nil
+	}
+	lanes := max(v.lanes, t.subgroup)
+	for lanes > t.subgroup && int64(lanes*v.run) > sh.K {
+		lanes /= 2
+	}
+	var all []Candidate
+	for _, wg := range octetWorkgroups {
+		groups := int64(wg / lanes)
+		rounds := ceilDiv(t.perCore(sh), groups*int64(v.columns))
+		cols := int(max(ceilDiv(t.perCore(sh), groups*rounds), 1))
+		if cols < fewestOctetColumns && wg != octetWorkgroups[len(octetWorkgroups)-1] {
+			continue
+		}
+		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, t.subgroup)
+		s.TileK, s.Tables, s.Copies, s.Subnormals = v.run, true, v.copies, subnormals
+		all = append(all, Candidate{s, fmt.Sprintf("1 row: eight quants at a time from %d copies of the codebook, %d columns a core", v.copies, t.perCore(sh))})
+	}
+	return all
+}
+
+// octetsHeld is octetVecs of a row of floats that invocations hold while columns
+// take turns.
+func (t tuning) octetsHeld(v octetVec, k *kernel.Kernel, sh matShape) []Candidate {
+	lanes := 0
+	if v.run > 0 {
+		lanes = heldLanes(sh.K, v.run, t.subgroup)
+	}
+	if lanes == 0 || sh.K > int64(lanes*v.run) { // two runs of floats leave too few registers
+		return nil
+	}
+	groups := int64(max(octetWorkgroups[0]/lanes, 1))
+	each := ceilDiv(t.perCore(sh), groups)
+	turns := ceilDiv(each, int64(v.columns))
+	cols := ceilDiv(each, turns)
+	if cols < fewestOctetColumns || cols*turns > maxHeldColumns {
+		return nil
+	}
+	s := matVecSchedule(sh, lanes, int(groups*cols*turns), int(cols), lanes*int(groups), t.subgroup)
+	s.Turns, s.TileK, s.Tables, s.Copies, s.Subnormals = int(turns), v.run, true, v.copies, t.subnormals
+	if !HoldsRows(k, s) {
+		return nil
+	}
+	return []Candidate{{s, fmt.Sprintf("1 row: held in registers while columns take turns, %d; eight quants at a time from %d copies of the codebook", turns, v.copies)}}
+}
+
+// perCore is how many columns each core has where each has one workgroup.
+func (t tuning) perCore(sh matShape) int64 { return ceilDiv(sh.Batch*sh.N, max(t.fill/2, 1)) }
