@@ -181,9 +181,6 @@ func (s Schedule) String() string {
 		t += fmt.Sprintf(" tile=%dx%dx%d thread=%dx%d heads=%d", s.TileM, s.TileN, s.TileK, s.ThreadM, s.ThreadN, s.Heads)
 	case VarMatRows:
 		t += fmt.Sprintf(" tile=%dx%dx%d subgroups=%dx%d fragment=%dx%dx%d", s.TileM, s.TileN, s.TileK, s.SubgroupsN, s.SubgroupsK, s.FragM, s.FragN, s.FragK)
-		if s.Ahead > 1 {
-			t += fmt.Sprintf(" ahead=%d", s.Ahead)
-		}
 	case VarCoopMat:
 		t += fmt.Sprintf(" tile=%dx%dx%d subgroups=%dx%d fragment=%dx%dx%d", s.TileM, s.TileN, s.TileK, s.SubgroupsM, s.SubgroupsN, s.FragM, s.FragN, s.FragK)
 	case VarCoopMat2:
