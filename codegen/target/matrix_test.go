@@ -201,6 +201,14 @@ func TestEdgeOf(t *testing.T) {
 	if e := EdgeOf(k, s, 1); e != EdgeSpare {
 		t.Errorf("4000 rows of 4096 in memory: %d", e)
 	}
+	k = matrixMul(ir.D(3), ir.D(4000), ir.D(4096), ir.D(4096), ir.F16, true)
+	if e := EdgeOf(k, s, 1); e != EdgeClamped {
+		t.Errorf("4000 rows of the last batch: %d", e)
+	}
+	k.Bindings[0].Elems = (3*4000 + 96) * 4096
+	if e := EdgeOf(k, s, 1); e != EdgeSpare {
+		t.Errorf("4000 rows, 96 more after the last batch: %d", e)
+	}
 	s.Variant = kernel.VarMatTile
 	if e := EdgeOf(k, s, 1); e != EdgeClamped {
 		t.Errorf("tiles hold back reads one by one: %d", e)
