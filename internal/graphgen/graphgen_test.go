@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-const graphs = 2000
+const graphs = 3000
 
 func generate(t *testing.T, seed uint64, opt Options) *ir.Graph {
 	t.Helper()
