@@ -24,13 +24,16 @@ func init() {
 }
 
 var precisionAttr = AttrInfo{Name: "precision", Kind: AttrString, Default: PrecisionFull, Enum: []string{PrecisionFull, PrecisionBF16x3, PrecisionHalf, PrecisionHalfSums, PrecisionBytes},
-	Doc: "what a device may do to be faster: full, nothing; bf16x3, multiply f32 operands as sums of two bf16 without the product of the lesser two, off by 2^-15 of a product at most; half, round operands to f16; half_sums, sum in f16 as well; int8, round rows that meet a quantized weight to 8 bits, with a scale for every 32"}
+	Doc: "what a device may do to be faster: full, nothing, except that rows which meet a quantized weight may be off by 2^-22 of the largest of 32 neighbours; bf16x3, multiply f32 operands as sums of two bf16 without the product of the lesser two, off by 2^-15 of a product at most; half, round operands to f16; half_sums, sum in f16 as well; int8, round rows that meet a quantized weight to 8 bits, with a scale for every 32"}
 
 // The values of the attribute precision of matmul, of which attention knows full
 // and half. They allow, and never oblige: the
 // reference computes in full precision whatever they say.
 const (
-	PrecisionFull = "full" // operands count as they are, sums are f32
+	// PrecisionFull counts operands as they are and sums in f32. Rows that meet a
+	// quantized weight may be off by 2^-22 of the largest of 32 neighbours: matrix
+	// units take a float as three bytes.
+	PrecisionFull = "full"
 	// PrecisionBF16x3 lets f32 operands count as sums of two bf16, the operand
 	// rounded and what is left of it rounded, and leaves out the product of what
 	// is left of both: three products of bf16, with f32 sums.
