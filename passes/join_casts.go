@@ -113,7 +113,8 @@ func (c recast) in(p *kernel.Kernel, keep bool) kernel.Kernel {
 			out.Stores = append(out.Stores, st)
 		}
 		if p.Bindings[bind].Buffer == c.from {
-			st.Value = r.Builder.Cast(c.to.DType, st.Value)
+			rounded := r.Builder.Cast(p.Bindings[bind].DType, st.Value) // as storing it did
+			st.Value = r.Builder.Cast(c.to.DType, rounded)
 			recast = append(recast, st)
 		}
 	}
