@@ -182,9 +182,7 @@ func (h heads) run(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.G
 	}
 	s, text, err := buildWith(g, passes.Options{Split: split}, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
 		if k.Family == kernel.FamilyAttention {
-			caps := dev.Caps()
-			caps.L2Bytes = max(caps.L2Bytes, 1<<20) // or all heads would go one after another
-			return sched, caps, nil
+			return sched, dev.Caps(), nil
 		}
 		other, _, err := target.Select(k, dev.Caps())
 		return other, dev.Caps(), err

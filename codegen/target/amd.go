@@ -8,6 +8,7 @@ var amd = class{
 	owns: func(c Caps) bool { return c.VendorID == VendorAMD },
 	tune: func(caps Caps) tuning {
 		t := genericTuning(caps)
+		t.cache = max(t.cache, int64(caps.Cores)*64<<10) // 6 MB of 96 on Navi 31, without the cache behind it
 		t.mapWorkgroup = 256
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 256, 1024, 16, 16
 		t.tiles = []tile{

@@ -158,7 +158,7 @@ func headsFirst(k *kernel.Kernel, s kernel.Schedule, caps Caps) bool {
 	sh := flashShapeOf(k)
 	tiled := s.Variant == kernel.VarFlashMatrix || s.Variant == kernel.VarFlashMatrix2
 	bytes := sh.Groups * sh.Keys * int64(sh.Dot+sh.Value) * int64(ir.F16.BlockBytes())
-	return k.Attention.Causal && tiled && sh.Queries > int64(s.TileM/max(s.Heads, 1)) && bytes <= 2*int64(caps.L2Bytes)
+	return k.Attention.Causal && tiled && sh.Queries > int64(s.TileM/max(s.Heads, 1)) && bytes <= 2*classOf(caps).tune(caps).cache
 }
 
 // AttentionGrid puts tiles of queries in x, or in y where heads go first, heads

@@ -90,25 +90,26 @@ func TestHeadsFirst(t *testing.T) {
 	causal := func(groups, queries, keys int) *kernel.Kernel {
 		return attention(ir.D(groups), ir.D(1), ir.D(queries), ir.D(keys), ir.D(128))
 	}
-	full := causal(32, 4096, 4096)
+	full, h100 := causal(32, 4096, 4096), profile(t, "nvidia-h100")
 	full.Attention.Causal = false
 	cases := []struct {
 		what    string
 		k       *kernel.Kernel
 		variant kernel.Variant
-		l2      uint64
+		caps    Caps
 		want    bool
 	}{
-		{"64 MiB of keys and values", causal(32, 4096, 4096), kernel.VarFlashMatrix2, 50 << 20, true},
-		{"1 GiB of them", causal(32, 4096, 1<<16), kernel.VarFlashMatrix2, 50 << 20, false},
-		{"tiles that are all alike", full, kernel.VarFlashMatrix2, 50 << 20, false},
-		{"one tile of queries", causal(32, 128, 4096), kernel.VarFlashMatrix2, 50 << 20, false},
-		{"unknown cache", causal(32, 4096, 4096), kernel.VarFlashMatrix2, 0, false},
-		{"small tiles", causal(32, 4096, 4096), kernel.VarFlashTile, 50 << 20, false},
+		{"64 MiB of keys and values", causal(32, 4096, 4096), kernel.VarFlashMatrix2, h100, true},
+		{"1 GiB of them", causal(32, 4096, 1<<16), kernel.VarFlashMatrix2, h100, false},
+		{"tiles that are all alike", full, kernel.VarFlashMatrix2, h100, false},
+		{"one tile of queries", causal(32, 128, 4096), kernel.VarFlashMatrix2, h100, false},
+		{"unknown device, 64 MiB", causal(32, 4096, 4096), kernel.VarFlashMatrix2, Caps{}, false},
+		{"unknown device, 2 MiB", causal(2, 2048, 2048), kernel.VarFlashMatrix2, Caps{}, true},
+		{"small tiles", causal(32, 4096, 4096), kernel.VarFlashTile, h100, false},
 	}
 	for _, c := range cases {
 		s := kernel.Schedule{Variant: c.variant, Heads: 1, TileM: 128}
-		if have := headsFirst(c.k, s, Caps{L2Bytes: c.l2}); have != c.want {
+		if have := headsFirst(c.k, s, c.caps); have != c.want {
 			t.Errorf("%s: %v, want %v", c.what, have, c.want)
 		}
 	}

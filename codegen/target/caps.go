@@ -243,10 +243,9 @@ type Caps struct {
 	TimestampBits   uint32  `json:"timestampBits"`
 
 	// Cores is the number of streaming multiprocessors or compute units, SubgroupsPerCore how many
-	// subgroups one keeps resident, L2Bytes the last-level cache; 0 where unknown.
+	// subgroups one keeps resident; 0 where unknown.
 	Cores            uint32 `json:"cores,omitempty"`
 	SubgroupsPerCore uint32 `json:"subgroupsPerCore,omitempty"`
-	L2Bytes          uint64 `json:"l2Bytes,omitempty"`
 
 	// UnifiedMemory: host and device share their memory, so that weights need no staging copy.
 	UnifiedMemory bool `json:"unifiedMemory"`

@@ -14,6 +14,7 @@ var generic = class{
 func genericTuning(caps Caps) tuning {
 	return tuning{
 		fill:         fillOf(caps),
+		cache:        2 << 20,
 		subgroup:     subgroupOf(caps),
 		mapWorkgroup: 128,
 		mapTiles:     true,

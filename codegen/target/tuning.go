@@ -11,6 +11,9 @@ type tuning struct {
 	// fill is how many workgroups keep the device busy; a schedule that makes
 	// fewer leaves part of it idle.
 	fill int64
+	// cache is about how many bytes the cache before memory holds, which Vulkan
+	// does not report: where little is known, less than devices of today have.
+	cache int64
 	// subgroup is the subgroup size that kernels are written for, 0 to reduce
 	// through shared memory.
 	subgroup int

@@ -1,0 +1,61 @@
+package vk_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/runtime/vk"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// TestCapsAreProbed: a field of the caps that probing does not fill would be
+// known of profiles only, and what is chosen by it would not be what runs.
+func TestCapsAreProbed(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "caps.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	filled := map[string]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.KeyValueExpr:
+			if key, ok := n.Key.(*ast.Ident); ok {
+				filled[key.Name] = true
+			}
+		case *ast.AssignStmt:
+			for _, to := range n.Lhs {
+				if field, ok := to.(*ast.SelectorExpr); ok {
+					filled[field.Sel.Name] = true
+				}
+			}
+		}
+		return true
+	})
+	for _, of := range []reflect.Type{reflect.TypeFor[target.Caps](), reflect.TypeFor[target.Features](), reflect.TypeFor[target.Matrix2](), reflect.TypeFor[target.MatrixShape]()} {
+		for i := range of.NumField() {
+			if name := of.Field(i).Name; !filled[name] {
+				t.Errorf("nothing fills %v.%s", of, name)
+			}
+		}
+	}
+}
+
+// TestProfileIsTheDevice: where there is a profile of this very device, under
+// this very driver, code made for either is the same.
+func TestProfileIsTheDevice(t *testing.T) {
+	caps := vktest.Device(t, vk.DeviceOptions{}).Caps()
+	for _, name := range target.Profiles() {
+		p, err := target.Profile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same := p.VendorID == caps.VendorID && p.DeviceID == caps.DeviceID && p.DriverInfo == caps.DriverInfo
+		if same && p.Fingerprint() != caps.Fingerprint() {
+			t.Errorf("the device is not what profile %s says:\n%+v\n%+v", name, caps, p)
+		}
+	}
+}
