@@ -59,7 +59,7 @@ func (t tuning) heldVecs(k *kernel.Kernel, sh matShape) []Candidate {
 			break
 		}
 	}
-	if s.TileN = cols * s.Turns; !HoldsRows(k, s) {
+	if s.TileN = cols * s.Turns; !HoldsRows(k, s) || s.Turns == 1 && !rounds { // nothing is read less often
 		return nil
 	}
 	reason := "1 row: held in registers while columns take turns"

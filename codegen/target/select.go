@@ -171,8 +171,7 @@ func (t tuning) matVecs(k *kernel.Kernel) []Candidate {
 	}
 	all := append(t.heldVecs(k, sh), t.octetVecs(k, sh)...)
 	v := t.fewRows(k, sh)
-	most := max(t.vecWorkgroup, v.lanes, v.workgroup)
-	for wg := most; wg >= smallest; wg /= 2 {
+	for wg := t.vecWorkgroupOf(v, sh); wg >= smallest; wg /= 2 {
 		if FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
 			all = append(all, t.alongFold(k, sh, wg)...)
 		} else {
@@ -182,14 +181,23 @@ func (t tuning) matVecs(k *kernel.Kernel) []Candidate {
 	return all
 }
 
+// vecWorkgroupOf is how many invocations a workgroup has: no more than the lanes
+// of a sum need, unless there are too few columns for those to fill the device.
+func (t tuning) vecWorkgroupOf(v blockVec, sh matShape) int {
+	lanes := v.lanesOf(sh.K, t.subgroup)
+	wg := max(t.vecWorkgroup, lanes, v.workgroup)
+	if sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < t.fill {
+		return max(wg, v.lanes)
+	}
+	return wg
+}
+
 // alongFold: the lanes of a sum take neighbours along the contraction.
 func (t tuning) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 	var all []Candidate
 	reason := fmt.Sprintf("%d rows: B is read once, along the contraction", sh.M)
-	v, least := t.fewRows(k, sh), max(t.subgroup, 1)
-	for least < v.lanes && least < wg && int64(least*max(v.run, 8)) < sh.K {
-		least *= 2
-	}
+	v := t.fewRows(k, sh)
+	least := min(v.lanesOf(sh.K, t.subgroup), wg)
 	fewest := t.vecColumns
 	switch {
 	case blocksOf(k) != ir.Invalid:

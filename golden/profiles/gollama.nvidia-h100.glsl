@@ -1459,7 +1459,7 @@ void main() {
 
 // matmul over [1,4096], folding 256
 // Fuses: matmul, reshape.
-// Schedule: matvec wg=256 rows=1x16 vec=4 run=8 ahead=2 subgroup=32.
+// Schedule: matvec wg=128 rows=1x8 vec=4 run=8 ahead=2 subgroup=32.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -1470,7 +1470,7 @@ void main() {
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
@@ -1478,7 +1478,7 @@ layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint 
 layout(set = 0, binding = 1, std430) readonly buffer Weight_pairs_buffer { uvec2 weight_pairs[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 
-shared float partial[17];
+shared float partial[9];
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -1526,7 +1526,7 @@ uvec2 quants2_weight(uint block, uint e) {
 
 void main() {
     uint self = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
-    uint col0 = gl_WorkGroupID.x * 16u;
+    uint col0 = gl_WorkGroupID.x * 8u;
     float acc[2];
     [[unroll]] for (uint i = 0u; i < 2u; ++i) {
         acc[i] = 0.0;
@@ -1594,7 +1594,7 @@ void main() {
     }
     barrier();
 
-    if (self < 16u) {
+    if (self < 8u) {
         uint col = col0 + self;
         float sum = partial[self];
         result[col] = sum;
