@@ -216,6 +216,9 @@ type Lowered struct {
 // want it.
 var splitOperands = target.SplitOperands
 
+// joinNorm is target.JoinNorm, likewise.
+var joinNorm = target.JoinNorm
+
 // Lower takes a graph through the passes, chooses schedules for a device and
 // generates GLSL. It needs neither device nor compiler.
 func Lower(g *ir.Graph, caps target.Caps) (*Lowered, error) { return LowerTuned(g, caps, nil) }
@@ -228,6 +231,7 @@ func LowerTuned(g *ir.Graph, caps target.Caps, tuning target.Tuning) (*Lowered, 
 		},
 		Store:         func(k *kernel.Kernel) []kernel.StoredOperand { return target.StoreOperands(k, caps) },
 		Tail:          func(k *kernel.Kernel) kernel.Tail { return target.CutTail(k, caps) },
+		Join:          func(product, joined *kernel.Kernel) bool { return joinNorm(product, joined, caps) },
 		Split:         func(k *kernel.Kernel) int { return target.SplitSums(k, caps) },
 		SplitOperands: func(k *kernel.Kernel) []kernel.StoredOperand { return splitOperands(k, caps) },
 		Half:          func(k *kernel.Kernel) bool { return target.HalfAttention(k, caps) },

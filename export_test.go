@@ -34,5 +34,15 @@ func SplitAllOperands() (restore func()) {
 	return func() { splitOperands = target.SplitOperands }
 }
 
+// JoinAllNorms makes every device join norms to the products that can have them,
+// until the function that it returns is called.
+func JoinAllNorms() (restore func()) {
+	joinNorm = func(_, joined *kernel.Kernel, caps target.Caps) bool {
+		_, _, err := target.Select(joined, caps)
+		return err == nil
+	}
+	return func() { joinNorm = target.JoinNorm }
+}
+
 // ExpressibleBy is what compilers of some features can express of a device.
 var ExpressibleBy = expressible

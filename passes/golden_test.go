@@ -85,6 +85,9 @@ func after(t *testing.T, g *ir.Graph, pass string) string {
 	if pass == "cut_tails" {
 		opt.Tail = halfTail
 	}
+	if pass == "join_norms" {
+		opt.Join = joinAll
+	}
 	if pass == "round_rows" {
 		opt.Bytes = allBytes
 	}

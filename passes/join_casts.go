@@ -135,10 +135,16 @@ func (c recast) in(p *kernel.Kernel, keep bool) kernel.Kernel {
 // reads reports whether a buffer is an output, what a state becomes, or read by
 // a kernel that is not dropped.
 func (s *State) reads(buffer int, dropped map[*kernel.Kernel]bool) bool {
+	return s.outlives(buffer) || slices.ContainsFunc(s.Kernels, func(k *kernel.Kernel) bool { return !dropped[k] && readsBuffer(k, buffer) })
+}
+
+// outlives reports whether a buffer is an output or what a state becomes.
+func (s *State) outlives(buffer int) bool {
 	g := s.Graph
 	return slices.ContainsFunc(g.Outputs(), func(o ir.Output) bool { return o.Node.ID() == buffer }) ||
-		slices.ContainsFunc(g.Updates(), func(u ir.Update) bool { return u.Value.ID() == buffer || u.State.ID() == buffer }) ||
-		slices.ContainsFunc(s.Kernels, func(k *kernel.Kernel) bool {
-			return !dropped[k] && slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool { return b.Read && b.Buffer == buffer })
-		})
+		slices.ContainsFunc(g.Updates(), func(u ir.Update) bool { return u.Value.ID() == buffer || u.State.ID() == buffer })
+}
+
+func readsBuffer(k *kernel.Kernel, buffer int) bool {
+	return slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool { return b.Read && b.Buffer == buffer })
 }

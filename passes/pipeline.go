@@ -32,6 +32,7 @@ type State struct {
 	prepared int          // how many of Kernels, the first, run once; see prepareWeights
 	kept     map[int]bool // the buffers, as bindings name them, that these make for others
 	half     func(*kernel.Kernel) bool
+	join     func(product, joined *kernel.Kernel) bool
 }
 
 // Pass is one row of the pass table.
@@ -67,6 +68,7 @@ var table = []Pass{
 	{"join_casts", "what is stored only to be stored again in another dtype is stored so by the kernel that computes it", joinCasts},
 	{"cut_tails", "the last rows or columns of a product may not be worth a tile of the size that the others are; it is for the device to say which", cutTails},
 	{"split_sums", "a product or attention with few results fills the device once its contraction is split; it is for the device to say when", splitSums},
+	{"join_norms", "a row that is multiplied by a number of its own, which takes a sum along it, may be so after a product of it; it is for the device to say when that saves waiting for the row", joinNorms},
 	{"prepare_weights", "what only depends on weights and constants is computed once, when the program is loaded, unless it takes much memory", prepareWeights},
 	{"plan", "buffers get places, lifetimes overlapped, and barriers stand where a hazard is", plan},
 }
@@ -111,6 +113,9 @@ var constraints = []constraint{
 	{"cut_tails", "split_sums", "what is cut off has few results, and may be split"},
 	{"split_sums", "plan", "the sums of parts need buffers, too"},
 	{"split_sums", "prepare_weights", "of a product of weights all parts are prepared, or none"},
+	{"join_casts", "join_norms", "a norm may store what others want rounded"},
+	{"split_sums", "join_norms", "what adds up rows is not split, nor cut, nor are its operands stored"},
+	{"join_norms", "prepare_weights", "kernels are complete"},
 	{"prepare_weights", "plan", "what is prepared has no place in the arena"},
 	{"lower", "plan", "the plan binds the buffers that the kernels name"},
 }
@@ -196,6 +201,9 @@ type Options struct {
 	// Half, where set, says of an attention whose operands are f16 whether the
 	// device likes that better than f32, where the graph allows it.
 	Half func(*kernel.Kernel) bool
+	// Join, where set, says of a matrix product whether it is to be done as another,
+	// with the kernel joined to it that makes its rows by a sum along them.
+	Join func(product, joined *kernel.Kernel) bool
 	// Tail, where set, says for a matrix product which of its results, if any, are
 	// to be computed apart.
 	Tail func(*kernel.Kernel) kernel.Tail
@@ -209,7 +217,7 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 	if err := g.Verify(); err != nil {
 		return nil, err
 	}
-	s := &State{Graph: g, split: opt.Split, tail: opt.Tail, windows: opt.Windows, store: opt.Store, halve: opt.SplitOperands, bytes: opt.Bytes, half: opt.Half}
+	s := &State{Graph: g, split: opt.Split, tail: opt.Tail, windows: opt.Windows, store: opt.Store, halve: opt.SplitOperands, bytes: opt.Bytes, half: opt.Half, join: opt.Join}
 	if opt.Until != "" && !known(opt.Until) {
 		return nil, fmt.Errorf("unknown pass %q: the passes are %s", opt.Until, names())
 	}

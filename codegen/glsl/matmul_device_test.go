@@ -112,6 +112,7 @@ func (p product) reference(symbol int64, in map[string]tensor) []float64 {
 		for i := range m {
 			for j := range n {
 				var sums [2]float64
+				squares := 0.0
 				for l := range k {
 					a := in["a"].values[z*m*k+pick(p.transA, l*m+i, i*k+l)]
 					switch {
@@ -124,6 +125,10 @@ func (p product) reference(symbol int64, in map[string]tensor) []float64 {
 					if !p.sharedB {
 						at += z * n * k
 					}
+					if p.norm {
+						squares += a * a
+						a *= in["norm_weight"].values[l]
+					}
 					a = p.operand(a)
 					sums[0] += a * p.operand(in["b"].values[at])
 					if p.gated {
@@ -132,6 +137,10 @@ func (p product) reference(symbol int64, in map[string]tensor) []float64 {
 				}
 				if p.integers() {
 					sums = [2]float64{wrapped(sums[0]), wrapped(sums[1])}
+				}
+				if p.norm {
+					size := math.Sqrt(squares/float64(k) + normEps)
+					sums[0], sums[1] = sums[0]/size, sums[1]/size
 				}
 				out[(z*m+i)*n+j] = p.epilogue(sums, j, in)
 			}
@@ -398,6 +407,20 @@ func randomMatCases(t *testing.T, caps target.Caps, count int) []matCase {
 	return cases
 }
 
+// normCases are products of few rows that have the factor of a norm, by all ways
+// to read rows, where subgroups can be relied on.
+func normCases(caps target.Caps) []matCase {
+	var cases []matCase
+	for i, c := range slices.Concat(matCases(), blockCases()) {
+		c.name, c.p.norm = c.name+" of a norm", true
+		c.s.Subgroup = reliable(caps, c.s)
+		if every := i%3 == 0 || c.s.RoundRows && i%2 == 0; every && target.Check(c.p.kernel(), c.s, caps) == nil {
+			cases = append(cases, c)
+		}
+	}
+	return cases
+}
+
 // TestMatMulOnDevice runs products of all kinds, and random ones, on the Vulkan
 // device of this machine and compares with loops. The device must let subgroups be relied on
 // in the size that the schedule names, or the case is run through shared
@@ -405,7 +428,7 @@ func randomMatCases(t *testing.T, caps target.Caps, count int) []matCase {
 func TestMatMulOnDevice(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	caps := dev.Caps()
-	cases := slices.Concat(matCases(), blockCases(), randomMatCases(t, caps, *randomProducts))
+	cases := slices.Concat(matCases(), blockCases(), normCases(caps), randomMatCases(t, caps, *randomProducts))
 	shaders, kernels := make([]*glsl.Shader, len(cases)), make([]*kernel.Kernel, len(cases))
 	sources := make([]spirv.Shader, len(cases))
 	for i := range cases {
@@ -525,10 +548,16 @@ func (c matCase) compare(t *testing.T, dev *vk.Device, sh *glsl.Shader, k *kerne
 	if c.p.loose { // independent roundings to f16 of values below 1
 		tolerance = 1e-3 * math.Sqrt(float64(c.p.k.Max()))
 	}
+	if c.p.norm { // rows grow to a size of 1
+		tolerance *= 4
+	}
 	if c.p.byteRows { // elements of A below 1 are off by up to 1/254
 		tolerance = 6 * 2.3e-3 * math.Sqrt(float64(c.p.k.Max()))
 		if c.p.gated { // by another sum
 			tolerance *= 4
+		}
+		if c.p.norm {
+			tolerance *= 2
 		}
 	}
 	for i := range want {

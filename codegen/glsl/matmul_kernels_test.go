@@ -25,6 +25,7 @@ type product struct {
 	bytes       bool // A is bytes, with a scale for every 32
 	byteRows    bool // A may be rounded to such
 	plusOne     bool // of integers: one is added to the sums
+	norm        bool // A is weighed, and each row of the result divided by the size of that of A as it was
 }
 
 // integers reports whether the product is one of i8 or u8. Its result is i32,
@@ -33,6 +34,9 @@ func (p product) integers() bool { return p.operands == ir.I8 || p.operands == i
 
 // sumScale brings integer sums to the size of others.
 const sumScale = 1.0 / (1 << 16)
+
+// normEps keeps rows of zeros from being divided by zero.
+const normEps = 0.01
 
 // leastInteger is what the prologue of integers raises them to.
 const leastInteger = 3
@@ -99,6 +103,12 @@ func (p product) kernel() *kernel.Kernel {
 		x = b.Apply(ir.OpRelu, ir.F32, nil, b.Apply(ir.OpAdd, ir.F32, nil, x, b.Float(ir.F32, 0.5)))
 	}
 
+	scale := b.Float(ir.F32, 1)
+	if p.norm {
+		k.Phases = []kernel.Phase{{Combine: kernel.CombineSum, Value: b.Apply(ir.OpSqr, ir.F32, nil, x), Name: "sum_sq"}}
+		x = b.Apply(ir.OpMul, ir.F32, nil, x, b.Load(bind("norm_weight", ir.F32, []ir.Dim{p.k}, false), ir.F32, fold, "norm_weight"))
+	}
+
 	br, bc := swapIf(p.transB, p.k, p.n)
 	bBatch, bCoords := p.batch, batch
 	if p.sharedB {
@@ -123,10 +133,21 @@ func (p product) kernel() *kernel.Kernel {
 	}
 	sum := func(i int, name string) *kernel.Expr {
 		v := b.Acc(i, k.Products[i].Sums(), name)
+		if p.norm {
+			v = b.Apply(ir.OpMul, ir.F32, nil, v, scale)
+		}
 		if p.integers() && (p.gated || p.bias || p.half) {
 			v = b.Apply(ir.OpMul, ir.F32, nil, b.Cast(ir.F32, v), b.Float(ir.F32, sumScale))
 		}
 		return v
+	}
+	if p.norm {
+		acc := 1 // that of the phase
+		if p.gated {
+			acc = 2
+		}
+		mean := b.Apply(ir.OpMul, ir.F32, nil, b.Acc(acc, ir.F32, "sum_sq"), b.Float(ir.F32, 1/float64(p.k.Max())))
+		scale = b.Apply(ir.OpRsqrt, ir.F32, nil, b.Apply(ir.OpAdd, ir.F32, nil, mean, b.Float(ir.F32, normEps)))
 	}
 	y := sum(0, "acc")
 	if p.plusOne {

@@ -3,6 +3,7 @@ package glsl
 import (
 	"fmt"
 
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -26,6 +27,9 @@ func (e *emitter) emitMatVec() {
 	v := &matVec{matMul: m, self: self, groups: s.TileN / s.ThreadN / max(s.Turns, 1)}
 	if s.Turns > 0 {
 		v.placeInvocation()
+		if target.SumsRowsFirst(s) {
+			v.shareRowSums()
+		}
 		v.takeTurns()
 		return
 	}
@@ -65,7 +69,8 @@ type matVec struct {
 	staged  *rowTiles                   // rows in shared memory, or nil
 	rounded map[*matOperand]roundedRows // rows of bytes in shared memory
 	octets  *octetTable                 // in shared memory, or nil
-	turn    text                        // of the columns of this turn, the first; empty where there is one
+	rowSums rowSums
+	turn    text // of the columns of this turn, the first; empty where there is one
 }
 
 // selfIndex numbers the invocations of a workgroup so that subgroups are runs.
@@ -163,8 +168,13 @@ func (v *matVec) namedQuad(o *matOperand, k text) string {
 // storeOwn stores the results where no invocations share a sum.
 func (v *matVec) storeOwn() {
 	s := v.s
+	if v.k.RowSums() {
+		v.shareRowSums()
+		v.line("barrier();")
+	}
 	v.line("")
 	v.repeat("i", s.ThreadM, func(i text) {
+		v.bindRowSums(i)
 		v.repeat("j", s.ThreadN, func(j text) {
 			col := primary(v.variable("uint", "col", plus(v.col0, v.column(j))))
 			v.finish(i, col, v.sumsAt(plus(times(i, s.ThreadN), j)))
@@ -204,6 +214,9 @@ func (v *matVec) shareTables() {
 // the results, an invocation each.
 func (v *matVec) meet(shared partials) {
 	results, parts := v.partials()
+	if !target.SumsRowsFirst(v.s) {
+		v.shareRowSums()
+	}
 	v.line("barrier();")
 	v.finishParts(parts, func(n int, part, id text) text {
 		return shared.load(n, plus(times(part, results+1), id))
@@ -238,6 +251,7 @@ func (v *matVec) finishParts(parts int, read func(n int, part, id text) text) {
 		}
 		v.close()
 	}
+	v.bindRowSums(row)
 	v.finish(row, col, sums)
 	v.close()
 }

@@ -50,7 +50,7 @@ type Kernel struct {
 	Fold ir.Dim
 
 	Bindings []Binding
-	Phases   []Phase   // of a row kernel; the one of a scan
+	Phases   []Phase   // of a row kernel; the one of a scan; of a matmul kernel, see RowSums
 	Products []Product // of a matmul kernel
 	Stores   []Store
 	Custom   *Custom // of a custom kernel, which has bindings and else nothing
@@ -432,7 +432,7 @@ func (k *Kernel) String() string {
 		if p.Exclusive {
 			how = " of those before"
 		}
-		fmt.Fprintf(&b, "  acc %d %s = %s %%%d%s\n", i, p.Name, p.Combine, number[p.Value], how)
+		fmt.Fprintf(&b, "  acc %d %s = %s %%%d%s\n", k.PhaseAcc(i), p.Name, p.Combine, number[p.Value], how)
 	}
 	if k.Limit != nil {
 		fmt.Fprintf(&b, "  while %s < %s\n", k.Limit.At, k.Limit.Below)

@@ -92,6 +92,9 @@ func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ Caps) error {
 	if family == kernel.FamilyAttention {
 		return k.CheckAttention()
 	}
+	if k.RowSums() {
+		return checkRowSums(k, s)
+	}
 	return nil
 }
 

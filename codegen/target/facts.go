@@ -304,7 +304,7 @@ func matVecShared(k *kernel.Kernel, s kernel.Schedule) int {
 		a, _ := operands(k)
 		n += a * s.TileM * s.LanesPerRow * s.TileK * 4
 	}
-	return n
+	return n + rowSumsShared(k, s)
 }
 
 // matVecPartialSums is how many partial sums of all results meet in shared

@@ -20,6 +20,7 @@ var nvidia = class{
 		// to f32: q8_0 67.2, 64.4, 64.4; q4_0 62.4, 57.9, 58.6; q4_K 63.0, 58.6, 58.3.
 		// Workgroups of 128 or 512 in place of turns are 2 to 5 % slower than 256.
 		t.gatherTurns = true
+		t.joinsNorms = true
 		// A 4096-wide row in 256 lanes is 16 elements each: four 16-byte loads in
 		// flight, all kept in registers for the second pass.
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 256, 1024, 16, 32

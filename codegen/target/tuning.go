@@ -45,6 +45,10 @@ type tuning struct {
 	splits                 bool
 	memoryRate, launchTime float64
 
+	// joinsNorms: products of few rows make those themselves, rather than wait for a
+	// kernel that does so by a sum along them.
+	joinsNorms bool
+
 	flashMatrices []flashMatrixTile // of attentions on matrix units
 
 	// Attentions of few rows: invocations of a workgroup, lanes that share a key

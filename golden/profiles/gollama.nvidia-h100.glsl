@@ -1395,70 +1395,10 @@ void main() {
     }
 }
 
-// ---- shader 11: k72_rms_norm
+// ---- shader 11: k72_rms_norm_matmul
 
-// rms_norm over [], folding 256
-// Fuses: add, sub, reshape, index_select, rms_norm.
-// Schedule: row_group wg=256 lanes=64 cache=4 subgroup=32.
-#version 450
-#extension GL_EXT_spirv_intrinsics : require
-#extension GL_KHR_shader_subgroup_basic : require
-#extension GL_KHR_shader_subgroup_shuffle : require
-#extension GL_EXT_control_flow_attributes : require
-
-// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
-
-layout(local_size_x = 256) in;
-
-layout(set = 0, binding = 0, std430) readonly buffer Add_vec4_buffer { vec4 add_vec4[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Matmul_vec4_buffer { vec4 matmul_vec4[]; };
-layout(set = 0, binding = 2, std430) readonly buffer Weight_vec4_buffer { vec4 weight_vec4[]; };
-layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
-layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
-
-shared float sum_sq_parts[8];
-
-void main() {
-    const uint T = params[0];
-    uint local = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
-    uint thread = local % 64u;
-    float kept_add[4];
-
-    // sum_sq: sum over the row.
-    float sum_sq = 0.0;
-    vec4 add4 = add_vec4[thread + uint(max(min(int(T) - 1, int(T) - 1), 0)) * 64u];
-    vec4 matmul4 = matmul_vec4[thread + uint(max(min(int(T) - 1, int(T) - 1), 0)) * 64u];
-    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        float add_2 = add4[lane] + matmul4[lane];
-        kept_add[lane] = add_2;
-        sum_sq += add_2 * add_2;
-    }
-    [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
-        sum_sq += subgroupShuffleXor(sum_sq, distance);
-    }
-    if (gl_SubgroupInvocationID == 0u) {
-        sum_sq_parts[gl_SubgroupID] = sum_sq;
-    }
-    barrier();
-    uint part = local / 64u * 2u;
-    sum_sq = sum_sq_parts[part];
-    sum_sq += sum_sq_parts[part + 1u];
-
-    // Store each element of the row.
-    float scale = inversesqrt(sum_sq * 0.00390625 + 1e-05);
-    vec4 weight4 = weight_vec4[thread];
-    vec4 result4;
-    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        result4[lane] = kept_add[lane] * scale * weight4[lane];
-    }
-    result_vec4[thread] = result4;
-}
-
-// ---- shader 12: k73_matmul
-
-// matmul over [1,4096], folding 256
-// Fuses: matmul, reshape.
+// rms_norm_matmul over [1,4096], folding 256
+// Fuses: add, sub, reshape, index_select, rms_norm, matmul, reshape.
 // Schedule: matvec wg=128 rows=1x8 vec=4 run=8 ahead=2 subgroup=32.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
@@ -1472,13 +1412,17 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 
 layout(local_size_x = 128) in;
 
-layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
-layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
-layout(set = 0, binding = 1, std430) readonly buffer Weight_pairs_buffer { uvec2 weight_pairs[]; }; // q8_0 in planes
-layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 0, std430) readonly buffer Add_vec4_buffer { vec4 add_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Matmul_vec4_buffer { vec4 matmul_vec4[]; };
+layout(set = 0, binding = 2, std430) readonly buffer Norm_weight_vec4_buffer { vec4 norm_weight_vec4[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 3, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
+layout(set = 0, binding = 3, std430) readonly buffer Weight_pairs_buffer { uvec2 weight_pairs[]; }; // q8_0 in planes
+layout(set = 0, binding = 4, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params[]; };
 
 shared float partial[9];
+shared float sum_sq_parts[4];
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -1525,6 +1469,7 @@ uvec2 quants2_weight(uint block, uint e) {
 }
 
 void main() {
+    const uint T = params[0];
     uint self = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
     uint col0 = gl_WorkGroupID.x * 8u;
     float acc[2];
@@ -1535,6 +1480,7 @@ void main() {
     uint group = self / 32u;
 
     uint first = part;
+    int sub = int(T) - 1;
     for (; first + 32u < 32u; first += 64u) {
         [[unroll]] for (uint n = 0u; n < 2u; ++n) {
             uint step_2 = first + n * 32u;
@@ -1543,7 +1489,14 @@ void main() {
             uint k = block * 32u + e;
             vec4 a_strip[2];
             [[unroll]] for (uint t = 0u; t < 2u; ++t) {
-                a_strip[t] = rms_norm_vec4[(k + t * 4u) / 4u];
+                vec4 a4;
+                vec4 add4 = add_vec4[(k + t * 4u + uint(max(min(sub, int(T) - 1), 0)) * 256u) / 4u];
+                vec4 matmul4 = matmul_vec4[(k + t * 4u + uint(max(min(sub, int(T) - 1), 0)) * 256u) / 4u];
+                vec4 norm_weight4 = norm_weight_vec4[(k + t * 4u) / 4u];
+                [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                    a4[lane] = (add4[lane] + matmul4[lane]) * norm_weight4[lane];
+                }
+                a_strip[t] = a4;
             }
             [[unroll]] for (uint j = 0u; j < 2u; ++j) {
                 uint col = col0 + (group * 2u + j);
@@ -1566,7 +1519,14 @@ void main() {
         uint k = block * 32u + e;
         vec4 a_strip[2];
         [[unroll]] for (uint t = 0u; t < 2u; ++t) {
-            a_strip[t] = rms_norm_vec4[(k + t * 4u) / 4u];
+            vec4 a4;
+            vec4 add4 = add_vec4[(k + t * 4u + uint(max(min(sub, int(T) - 1), 0)) * 256u) / 4u];
+            vec4 matmul4 = matmul_vec4[(k + t * 4u + uint(max(min(sub, int(T) - 1), 0)) * 256u) / 4u];
+            vec4 norm_weight4 = norm_weight_vec4[(k + t * 4u) / 4u];
+            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                a4[lane] = (add4[lane] + matmul4[lane]) * norm_weight4[lane];
+            }
+            a_strip[t] = a4;
         }
         [[unroll]] for (uint j = 0u; j < 2u; ++j) {
             uint col = col0 + (group * 2u + j);
@@ -1592,12 +1552,36 @@ void main() {
     if (gl_SubgroupInvocationID % 16u == 0u) {
         partial[group * 2u + gl_SubgroupInvocationID / 16u] = acc[0u];
     }
+
+    // sum_sq: sum over the row.
+    float sum_sq = 0.0;
+    uint n = self;
+    if (n < 64u) {
+        vec4 add4 = add_vec4[(n * 4u + uint(max(min(sub, int(T) - 1), 0)) * 256u) / 4u];
+        vec4 matmul4 = matmul_vec4[(n * 4u + uint(max(min(sub, int(T) - 1), 0)) * 256u) / 4u];
+        [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+            float add_2 = add4[lane] + matmul4[lane];
+            sum_sq += add_2 * add_2;
+        }
+    }
+    sum_sq += subgroupShuffleXor(sum_sq, 16u);
+    sum_sq += subgroupShuffleXor(sum_sq, 8u);
+    sum_sq += subgroupShuffleXor(sum_sq, 4u);
+    sum_sq += subgroupShuffleXor(sum_sq, 2u);
+    sum_sq += subgroupShuffleXor(sum_sq, 1u);
+    if (gl_SubgroupInvocationID == 0u) {
+        sum_sq_parts[gl_SubgroupID] = sum_sq;
+    }
     barrier();
 
     if (self < 8u) {
         uint col = col0 + self;
         float sum = partial[self];
-        result[col] = sum;
+        float sum_sq_2 = sum_sq_parts[0u];
+        for (uint p = 1u; p < 4u; ++p) {
+            sum_sq_2 += sum_sq_parts[p];
+        }
+        result[col] = sum * inversesqrt(sum_sq_2 * 0.00390625 + 1e-05);
     }
 }
 

@@ -135,9 +135,14 @@ func checkFolds(k *kernel.Kernel) error {
 	}
 	for i, p := range k.Phases {
 		for j := i; j < len(k.Phases); j++ {
-			if p.Value.UsesAcc(j) {
+			if p.Value.UsesAcc(k.PhaseAcc(j)) {
 				return fmt.Errorf("phase %d (%s) uses the result of phase %d", i, p.Name, j)
 			}
+		}
+	}
+	if k.RowSums() {
+		if err := k.CheckRowSums(); err != nil {
+			return err
 		}
 	}
 	row, col := len(k.Parallel)-2, len(k.Parallel)-1

@@ -126,7 +126,7 @@ func (r *run) compute(fold int64) error {
 		return r.sort(fold)
 	}
 	for i, p := range r.k.Phases {
-		f := newFold(p.Combine, r.accT[i])
+		f := newFold(p.Combine, r.accT[r.k.PhaseAcc(i)])
 		err := r.eachElement(fold, func(j int64) error {
 			v, err := r.value(p.Value)
 			f.add(v, p.Value.DType, j)
@@ -135,7 +135,7 @@ func (r *run) compute(fold int64) error {
 		if err != nil {
 			return fmt.Errorf("phase %d (%s): %w", i, p.Name, err)
 		}
-		r.accs[i] = f.result()
+		r.accs[r.k.PhaseAcc(i)] = f.result()
 	}
 	for i, p := range r.k.Products {
 		sum, ints, undef := 0.0, int64(0), false

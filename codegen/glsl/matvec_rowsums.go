@@ -1,0 +1,57 @@
+package glsl
+
+import "github.com/vkc-go/vkc/codegen/kernel"
+
+// rowSums are the sums along rows that a matvec has besides its products. All
+// invocations of a workgroup share each: it has whole rows, whatever its columns.
+type rowSums struct {
+	arrays []string // by phase, in shared memory: by row, the part of each subgroup
+}
+
+// shareRowSums adds up the rows and leaves the parts of each subgroup in shared
+// memory, for after the next barrier.
+func (v *matVec) shareRowSums() {
+	s := v.s
+	for _, p := range v.k.Phases {
+		array := v.share("float", p.Name+"_parts", s.ThreadM*s.Workgroup/s.Subgroup)
+		v.rowSums.arrays = append(v.rowSums.arrays, array)
+		v.line("")
+		v.line("// %s: sum over the row.", p.Name)
+		v.repeat("i", s.ThreadM, func(i text) { v.shareRowSum(p, array, i) })
+	}
+}
+
+func (v *matVec) shareRowSum(p kernel.Phase, array string, i text) {
+	s := v.s
+	v.bindRow(i)
+	sum := v.variable("float", p.Name, primary("0.0"))
+	v.eachQuad(int(v.k.Fold.Add)/4, func(_, n text) {
+		v.lanes(v.fold, 4, times(n, 4), []*kernel.Expr{p.Value}, nil, func() {
+			v.line("%s += %s;", sum, v.asFloat(p.Value).s)
+		})
+	})
+	for m := s.Subgroup / 2; m > 0; m /= 2 {
+		v.line("%s += subgroupShuffleXor(%s, %du);", sum, sum, m)
+	}
+	parts := s.Workgroup / s.Subgroup
+	v.openGuard("if (%s)", "gl_SubgroupInvocationID == 0u")
+	v.line("%s[%s] = %s;", array, plus(times(i, parts), primary("gl_SubgroupID")).s, sum)
+	v.close()
+}
+
+// bindRowSums gives the stores of a row what shareRowSums has left, once all
+// invocations have done so.
+func (v *matVec) bindRowSums(row text) {
+	parts := v.s.Workgroup / max(v.s.Subgroup, 1)
+	for i, p := range v.k.Phases {
+		first := times(row, parts)
+		at := func(n text) string { return v.rowSums.arrays[i] + "[" + plus(first, n).s + "]" }
+		sum := v.variable("float", p.Name, primary(at(primary("0u"))))
+		if parts > 1 {
+			n := v.loop("p", uintLit(1), uintLit(int64(parts)), 1)
+			v.line("%s += %s;", sum, at(n))
+			v.close()
+		}
+		v.bindAcc(v.k.PhaseAcc(i), sum)
+	}
+}

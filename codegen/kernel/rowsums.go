@@ -1,0 +1,35 @@
+package kernel
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// PhaseAcc is the number of the result of phase i: those of a matrix product
+// come after those of its products.
+func (k *Kernel) PhaseAcc(i int) int { return len(k.Products) + i }
+
+// RowSums reports whether a matrix product adds up its rows, too: its phases are
+// sums, along the contraction, of values that do not depend on the column, and
+// what it stores may use both. So a factor that a whole row has, such as the one
+// of a norm, need not be known before the row is multiplied.
+func (k *Kernel) RowSums() bool { return k.Family == FamilyMatMul && len(k.Phases) > 0 }
+
+// CheckRowSums reports phases that a matrix product cannot have.
+func (k *Kernel) CheckRowSums() error {
+	col := len(k.Parallel) - 1
+	for i, p := range k.Phases {
+		switch {
+		case p.Combine != CombineSum || p.Value.DType != ir.F32 || p.Exclusive:
+			return fmt.Errorf("phase %d (%s) of a matrix product is a %s of %s, want a sum of f32", i, p.Name, p.Combine, p.Value.DType)
+		case p.Value.Uses(col) || p.Value.UsesAnyAcc():
+			return fmt.Errorf("phase %d (%s) of a matrix product uses a column or a result", i, p.Name)
+		}
+	}
+	if k.Guard != nil || slices.ContainsFunc(k.Products, func(p Product) bool { return p.Sums() != ir.F32 }) {
+		return fmt.Errorf("a matrix product that adds up its rows leaves out parts, or has results other than f32")
+	}
+	return nil
+}

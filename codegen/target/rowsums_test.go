@@ -1,0 +1,90 @@
+package target
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// normed is a product by blocks that divides each row by its size.
+func normed(mul *kernel.Kernel) *kernel.Kernel {
+	out := *mul
+	b, p := kernel.NewBuilder(), mul.Products[0]
+	x := b.Load(0, ir.F32, p.A.Index, "a")
+	p.A, p.B = x, b.Load(1, ir.F32, p.B.Index, "b")
+	if t := mul.Bindings[1].DType; t.IsBlock() {
+		p.B = b.Load(1, t, p.B.Index, "b")
+	}
+	out.Products = []kernel.Product{p}
+	out.Phases = []kernel.Phase{{Combine: kernel.CombineSum, Value: b.Apply(ir.OpSqr, ir.F32, nil, x), Name: "sum_sq"}}
+	st := mul.Stores[0]
+	st.Value = b.Apply(ir.OpMul, ir.F32, nil, b.Acc(0, ir.F32, "acc"), b.Apply(ir.OpRsqrt, ir.F32, nil, b.Acc(1, ir.F32, "sum_sq")))
+	out.Stores = []kernel.Store{st}
+	return &out
+}
+
+// TestJoinNorm: norms join products of few rows, where these are matvecs.
+func TestJoinNorm(t *testing.T) {
+	h100, lavapipe := profile(t, "nvidia-h100"), profile(t, "lavapipe")
+	dear := func(k *kernel.Kernel) *kernel.Kernel {
+		b, x := kernel.NewBuilder(), k.Phases[0].Value.Args[0]
+		v := b.Load(0, ir.F32, x.Index, "a")
+		for range maxRowCost {
+			v = b.Apply(ir.OpSin, ir.F32, nil, v)
+		}
+		k.Phases[0].Value = v
+		return k
+	}
+	for _, c := range []struct {
+		what    string
+		product *kernel.Kernel
+		joined  func(*kernel.Kernel) *kernel.Kernel
+		caps    Caps
+		want    bool
+	}{
+		{"one row", blockMul(1, 4096, 4096, ir.Q4_0, false), normed, h100, true},
+		{"rows of bytes", blockMul(1, 4096, 4096, ir.Q4_0, true), normed, h100, true},
+		{"many rows", blockMul(512, 4096, 4096, ir.Q4_0, false), normed, h100, false},
+		{"rows that are dear to compute", blockMul(1, 4096, 4096, ir.Q4_0, false), func(k *kernel.Kernel) *kernel.Kernel { return dear(normed(k)) }, h100, false},
+		{"many columns", blockMul(1, 64000, 4096, ir.Q4_0, false), normed, h100, false},
+		{"a processor", blockMul(1, 4096, 4096, ir.Q4_0, false), normed, lavapipe, false},
+	} {
+		if got := JoinNorm(c.product, c.joined(c.product), c.caps); got != c.want {
+			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		}
+	}
+}
+
+// TestRowSumsCheck: only matvecs with subgroups add up rows, of floats.
+func TestRowSumsCheck(t *testing.T) {
+	h100 := profile(t, "nvidia-h100")
+	k := normed(blockMul(1, 4096, 4096, ir.Q4_0, false))
+	vec := matVecSchedule(matShapeOf(k), 128, 8, 4, 256, 32)
+	vec.TileK = 32
+	with := func(change func(*kernel.Kernel)) *kernel.Kernel {
+		c := normed(blockMul(1, 4096, 4096, ir.Q4_0, false))
+		change(c)
+		return c
+	}
+	for _, c := range []struct {
+		what string
+		k    *kernel.Kernel
+		s    kernel.Schedule
+		want string
+	}{
+		{"matvec", k, vec, ""},
+		{"no subgroups", k, matVecSchedule(matShapeOf(k), 128, 8, 4, 256, 0), "subgroups"},
+		{"tiles", k, kernel.Schedule{Variant: kernel.VarMatTile, Workgroup: 64, Vec: 4, TileM: 16, TileN: 16, TileK: 16, ThreadM: 2, ThreadN: 2}, "only matvec"},
+		{"odd rows", normed(blockMul(1, 64, 4094, ir.F32, false)), vec, "vectors of four"},
+		{"a maximum", with(func(k *kernel.Kernel) { k.Phases[0].Combine = kernel.CombineMax }), vec, "want a sum"},
+		{"integers", with(func(k *kernel.Kernel) { k.Products[0].Operands = ir.I8 }), vec, "other than f32"},
+		{"the result", with(func(k *kernel.Kernel) { k.Phases[0].Value = k.Stores[0].Value }), vec, "uses a column or a result"},
+	} {
+		err := Check(c.k, c.s, h100)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: error %v, want one with %q", c.what, err, c.want)
+		}
+	}
+}

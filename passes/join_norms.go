@@ -1,0 +1,281 @@
+package passes
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// joinNorms removes kernels that only make rows for products by multiplying each
+// element by a number of its own and by one of the whole row, which takes a sum
+// along the row, as an rms norm does:
+//
+//	sum_k(x_k * w_k * s * B_kn) = s * sum_k(x_k * w_k * B_kn)
+//
+// The products read what the kernel read, add up its sums along the rows that
+// they go along anyway, and multiply by the row's number in the end. Nothing then
+// waits for the rows.
+func joinNorms(s *State) error {
+	if s.join == nil {
+		return nil
+	}
+	gone := map[*kernel.Kernel]bool{}
+	for i, n := range s.Kernels {
+		m, ok := s.normOf(i)
+		if !ok {
+			continue
+		}
+		if joined, ok := s.joinedTo(m); ok {
+			gone[n] = true
+			for at, k := range joined {
+				s.Kernels[at] = k
+			}
+		}
+	}
+	for i := len(s.Kernels) - 1; i >= 0; i-- {
+		if gone[s.Kernels[i]] {
+			s.Kernels, s.levels = slices.Delete(s.Kernels, i, i+1), slices.Delete(s.levels, i, i+1)
+		}
+	}
+	return nil
+}
+
+// norm is a kernel that may join the products which read its rows.
+type norm struct {
+	k      *kernel.Kernel
+	store  kernel.Store // the one it does
+	buffer int          // that it stores into
+}
+
+// normOf reports whether kernel i makes rows of f32 from sums along them, all of
+// one buffer that is there for other kernels only, and what it reads is still
+// there when those run.
+func (s *State) normOf(i int) (norm, bool) {
+	k := s.Kernels[i]
+	if k.Family != kernel.FamilyRow || len(k.Stores) != 1 || !k.Stores[0].PerElement || k.Limit != nil {
+		return norm{}, false
+	}
+	n := norm{k: k, store: k.Stores[0], buffer: k.Bindings[k.Stores[0].Bind].Buffer}
+	fixed := k.CanPrepare(func(int) bool { return false }) // it runs once, whatever it takes
+	if n.store.Value.DType != ir.F32 || k.Bindings[n.store.Bind].DType != ir.F32 || fixed || s.sourceOf(n.buffer) != k {
+		return norm{}, false
+	}
+	for _, p := range k.Phases {
+		if p.Combine != kernel.CombineSum || p.Value.DType != ir.F32 || p.Value.UsesAnyAcc() {
+			return norm{}, false
+		}
+	}
+	for at, other := range s.Kernels {
+		for _, b := range other.Bindings {
+			if b.Write && s.levels[at] >= s.levels[i] && other != k && readsBuffer(k, b.Buffer) {
+				return norm{}, false
+			}
+		}
+	}
+	return n, !s.outlives(n.buffer)
+}
+
+// joinedTo returns, by their places, the products that read a norm with it joined
+// to them, if all that read it are such, and the device is to do so.
+func (s *State) joinedTo(n norm) (map[int]*kernel.Kernel, bool) {
+	joined := map[int]*kernel.Kernel{}
+	for i, k := range s.Kernels {
+		if !readsBuffer(k, n.buffer) {
+			continue
+		}
+		with, ok := n.joinedTo(k)
+		if !ok || !s.join(k, with) {
+			return nil, false
+		}
+		joined[i] = with
+	}
+	return joined, len(joined) > 0
+}
+
+// joinedTo returns the product k with the norm that it reads joined to it, if it
+// reads that as the rows of its A alone, and has as many rows.
+func (n norm) joinedTo(k *kernel.Kernel) (*kernel.Kernel, bool) {
+	at, ok := n.axesIn(k)
+	if !ok || k.Family != kernel.FamilyMatMul || k.Guard != nil || len(k.Phases) > 0 {
+		return nil, false
+	}
+	j := newJoiner(n, k, at)
+	for _, p := range k.Products {
+		if !j.product(p) {
+			return nil, false
+		}
+	}
+	for _, p := range n.k.Phases {
+		p.Value = j.norm.Value(p.Value)
+		j.out.Phases = append(j.out.Phases, p)
+	}
+	j.stores()
+	if j.elsewhere || len(j.out.Bindings) > maxBindings || j.out.CheckRowSums() != nil {
+		return nil, false
+	}
+	return j.out, true
+}
+
+// axesIn gives the axes of the norm in the coordinates of a product that has as
+// many rows: those longer than 1, in order, are the product's other than columns.
+func (n norm) axesIn(k *kernel.Kernel) (func(axis int, extent ir.Dim) kernel.Index, bool) {
+	if len(k.Parallel) < 2 || k.Fold != n.k.Fold {
+		return nil, false
+	}
+	at := map[int]kernel.Index{n.k.FoldAxis(): kernel.Axis(k.FoldAxis(), k.Fold)}
+	next := 0
+	for axis, d := range n.k.Parallel {
+		if d.Is(1) {
+			at[axis] = kernel.Const(0)
+			continue
+		}
+		for next < len(k.Parallel)-1 && k.Parallel[next].Is(1) {
+			next++
+		}
+		if next == len(k.Parallel)-1 || k.Parallel[next] != d {
+			return nil, false
+		}
+		at[axis] = kernel.Axis(next, d)
+		next++
+	}
+	return func(axis int, _ ir.Dim) kernel.Index { return at[axis] }, true
+}
+
+// joiner joins a norm to a product.
+type joiner struct {
+	n         norm
+	k, out    *kernel.Kernel
+	main      *kernel.Rewriter // of the product's expressions
+	norm      *kernel.Rewriter // of the norm's
+	binds     rebinder         // of the product
+	normBinds rebinder
+	factors   []*kernel.Expr // by product: of each row, or nil
+	elsewhere bool           // the norm is read in another way than as the rows of an A
+}
+
+func newJoiner(n norm, k *kernel.Kernel, at func(axis int, extent ir.Dim) kernel.Index) *joiner {
+	out := *k
+	out.Name = n.k.Name + "_" + k.Name
+	out.Ops = slices.Concat(n.k.Ops, k.Ops)
+	out.Bindings, out.Products, out.Stores = nil, nil, nil
+	j := &joiner{n: n, k: k, out: &out, main: kernel.NewRewriter(kernel.Axis), norm: kernel.NewRewriter(at)}
+	j.norm.Builder = j.main.Builder
+	j.binds = rebinder{from: k, to: j.out, index: map[int]int{}}
+	j.normBinds = rebinder{from: n.renamed(k), to: j.out, index: map[int]int{}}
+	j.main.Bind = func(bind int) int { return j.shared(&j.binds, bind) }
+	j.norm.Bind = func(bind int) int { return j.shared(&j.normBinds, bind) }
+	j.norm.Acc = func(e *kernel.Expr) *kernel.Expr {
+		return j.main.Builder.Acc(len(k.Products)+e.Acc, e.DType, e.Hint)
+	}
+	return j
+}
+
+// shared is the new binding of one of either kernel: one for both where they read
+// the same buffer.
+func (j *joiner) shared(b *rebinder, bind int) int {
+	if _, ok := b.index[bind]; !ok {
+		same := slices.IndexFunc(j.out.Bindings, func(x kernel.Binding) bool { return x.Buffer == b.from.Bindings[bind].Buffer })
+		if same >= 0 {
+			b.index[bind] = same
+		}
+	}
+	return b.read(bind)
+}
+
+// product adds product p, by rows that are not multiplied by their factor, and
+// keeps that. Rows in f32 are not rounded to anything smaller: what they are
+// before the factor may be of any size.
+func (j *joiner) product(p kernel.Product) bool {
+	at := j.norm.Index(j.n.store.Index)
+	j.main.Load = func(e *kernel.Expr) *kernel.Expr {
+		if j.k.Bindings[e.Bind].Buffer != j.n.buffer || !j.main.Index(e.Index).Equal(at) {
+			return nil
+		}
+		return j.norm.Value(j.n.store.Value)
+	}
+	a, factor, ok := rowFactor(j.main.Builder, j.main.Value(p.A), j.out.FoldAxis())
+	j.main.Load = nil
+	p.A, p.B = a, j.main.Value(p.B)
+	if !ok || a == nil || p.Sums() != ir.F32 || p.B.UsesAnyAcc() {
+		return false
+	}
+	p.Operands, p.HalfSums, p.BF16x3 = ir.F32, false, false
+	j.out.Products, j.factors = append(j.out.Products, p), append(j.factors, factor)
+	return true
+}
+
+// stores adds what the product stores, of sums that are multiplied by the factors.
+func (j *joiner) stores() {
+	j.main.Acc = func(e *kernel.Expr) *kernel.Expr {
+		sum := j.main.Builder.Acc(e.Acc, e.DType, e.Hint)
+		if f := j.factors[e.Acc]; f != nil {
+			return j.main.Builder.Apply(ir.OpMul, ir.F32, nil, sum, f)
+		}
+		return sum
+	}
+	for _, st := range j.k.Stores {
+		st.Index, st.Value, st.Bind = j.main.Index(st.Index), j.main.Value(st.Value), j.binds.write(st.Bind)
+		j.out.Stores = append(j.out.Stores, st)
+	}
+	j.binds.params()
+	j.normBinds.params()
+	j.elsewhere = readsBuffer(j.out, j.n.buffer)
+}
+
+// renamed is the norm's kernel with names of buffers that the product's has not,
+// but for those that both read.
+func (n norm) renamed(k *kernel.Kernel) *kernel.Kernel {
+	taken, same := map[string]bool{}, map[int]string{}
+	for _, b := range k.Bindings {
+		taken[b.Name], same[b.Buffer] = true, b.Name
+	}
+	out := *n.k
+	out.Bindings = slices.Clone(n.k.Bindings)
+	for i := range out.Bindings {
+		b := &out.Bindings[i]
+		if name, ok := same[b.Buffer]; ok {
+			b.Name = name
+			continue
+		}
+		for taken[b.Name] {
+			b.Name = "norm_" + b.Name
+		}
+		taken[b.Name] = true
+	}
+	return &out
+}
+
+// rowFactor takes a value apart into a factor that changes along an axis and
+// takes no result of a loop, and one that takes such and is the same along the
+// axis; nil stands for 1.
+func rowFactor(b *kernel.Builder, v *kernel.Expr, axis int) (along, row *kernel.Expr, ok bool) {
+	switch {
+	case v.DType != ir.F32 || v.UsesAnyAcc() && v.Kind != kernel.ExprApply && v.Kind != kernel.ExprAcc:
+		return nil, nil, false
+	case !v.UsesAnyAcc():
+		return v, nil, true
+	case !v.Uses(axis):
+		return nil, v, true
+	case v.Op == ir.OpMul:
+		along1, row1, ok1 := rowFactor(b, v.Args[0], axis)
+		along2, row2, ok2 := rowFactor(b, v.Args[1], axis)
+		return product(b, along1, along2), product(b, row1, row2), ok1 && ok2
+	case v.Op == ir.OpDiv && !v.Args[1].Uses(axis):
+		along, row, ok = rowFactor(b, v.Args[0], axis)
+		one := b.Float(ir.F32, 1)
+		return along, product(b, row, b.Apply(ir.OpDiv, ir.F32, nil, one, v.Args[1])), ok
+	}
+	return nil, nil, false
+}
+
+// product is x*y, of which nil is 1.
+func product(b *kernel.Builder, x, y *kernel.Expr) *kernel.Expr {
+	switch {
+	case x == nil:
+		return y
+	case y == nil:
+		return x
+	}
+	return b.Apply(ir.OpMul, ir.F32, nil, x, y)
+}

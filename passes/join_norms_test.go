@@ -1,0 +1,81 @@
+package passes_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/passes"
+)
+
+// TestJoinRandomNorms joins norms of random rows to random products, and compares
+// with the reference; what joins and what does not is as it should be.
+func TestJoinRandomNorms(t *testing.T) {
+	t.Parallel()
+	joined := 0
+	for seed := range uint64(150) {
+		r := rand.New(rand.NewPCG(seed, 21))
+		g := parse(t, randomNorm(r))
+		if _, _, err := checkGraph(g, seed, 2); err != nil {
+			t.Fatalf("%v\n%s", err, g)
+		}
+		s, err := passes.Run(g, passes.Options{Join: joinAll})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums := slices.ContainsFunc(s.Kernels, (*kernel.Kernel).RowSums)
+		norms := slices.ContainsFunc(s.Kernels, func(k *kernel.Kernel) bool { return k.Family == kernel.FamilyRow })
+		if sums == norms {
+			t.Errorf("seed %d: rows are summed by products: %v, and by kernels: %v\n%s", seed, sums, norms, s.Text())
+		}
+		if sums {
+			joined++
+		}
+	}
+	if joined < 50 || joined > 140 {
+		t.Errorf("%d of 150 norms joined products", joined)
+	}
+}
+
+// randomNorm is a graph of a norm and one or two products of it, by weights of
+// the same or another shape, with something before and after.
+func randomNorm(r *rand.Rand) string {
+	coin := func() bool { return r.IntN(2) == 0 }
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	depth, cols := 4*(1+r.IntN(9)), 1+r.IntN(9)
+	shape := []string{"[1,%d]", "[3,%d]", "[2,3,%d]", "[T,%d]", "[1,T,%d]"}[r.IntN(5)]
+	line("symbol T <= 5")
+	line("%%x = input {name=\"x\", dtype=f32, shape="+shape+"}", depth)
+	line("%%g = weight {name=\"g\", dtype=f32, shape=[%d]}", depth)
+	from := "%x"
+	if coin() {
+		line("%%a = %s %%x", []string{"relu", "neg", "exp"}[r.IntN(3)])
+		from = "%a"
+	}
+	norm := []string{"rms_norm %s {eps=0.01}", "rms_norm %s, %%g {eps=0.01}", "l2_normalize %s {axis=-1, eps=0.1}", "layer_norm %s, %%g {eps=0.01}"}[r.IntN(4)]
+	line("%%n = "+norm, from)
+	rows := "%n"
+	if r.IntN(4) == 0 { // whatever else is a factor of each element
+		line("%%r = mul %%n, %%g")
+		rows = "%r"
+	}
+	for i := range 1 + r.IntN(2) {
+		if coin() {
+			line("%%w%d = weight {name=\"w%d\", dtype=f32, shape=[%d,%d]}", i, i, cols, depth)
+			line("%%p%d = matmul %s, %%w%d {transpose_b=true}", i, rows, i)
+		} else {
+			line("%%w%d = weight {name=\"w%d\", dtype=f32, shape=[%d,%d]}", i, i, depth, cols)
+			line("%%p%d = matmul %s, %%w%d", i, rows, i)
+		}
+		line("%%y%d = silu %%p%d", i, i)
+		line("output \"y%d\" %%y%d", i, i)
+	}
+	if r.IntN(5) == 0 {
+		line("output \"n\" %s", rows)
+	}
+	return b.String()
+}
