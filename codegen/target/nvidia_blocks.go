@@ -74,8 +74,8 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 8, run: 16, lanes: 64, columns: 4, subnormals: true},               // 183
 	).orBytes(
 		blockVec{rows: 1, run: 64, lanes: 128, columns: 4}, // 42.6
-		blockVec{rows: 4, run: 64, lanes: 64, columns: 4},  // 45.3 by 2, 52.2 by 4
-		blockVec{rows: 8, run: 32, lanes: 64, columns: 8},  // 87.5
+		blockVec{rows: 7, run: 64, lanes: 64, columns: 4},  // 45.3 by 2, 52.2 by 4, 61.7, 66.4, 75.1
+		blockVec{rows: 8, run: 32, lanes: 64, columns: 8},  // 82.0
 	).holding(heldVec{run: 64, columns: 8, resident: 448, subnormals: true}).rounding(heldVec{run: 64, columns: 4, resident: 448}),
 	ir.Q5_K: inPlanes(
 		subnormal(32, 64, 4), // 66.3

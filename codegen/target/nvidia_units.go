@@ -15,7 +15,7 @@ var nvidiaUnits = map[ir.DType]formatUnits{
 	ir.Q4_1: {floats: unitsFrom(5, 8, 1, 128)},                                                        // 118, 202
 	ir.Q5_0: {floats: unitsFrom(5, 8, 1, 256)},                                                        // 112, 187
 	ir.Q5_1: {floats: unitsFrom(6, 8, 1, 128)},                                                        // 156, 213
-	ir.Q8_0: {floats: unitsFrom(4, 8, 2, 128)},                                                        // 96.3, 159
+	ir.Q8_0: {floats: unitsFrom(3, 8, 2, 128)},                                                        // 96.3, 159; three rows 96.0, 102
 
 	ir.Q2_K: {floats: unitsFrom(8, 8, 1, 128)}, // 171, 189
 	ir.Q3_K: {floats: unitsFrom(6, 8, 1, 128)}, // 168, 250
