@@ -235,7 +235,7 @@ func LowerTuned(g *ir.Graph, caps target.Caps, tuning target.Tuning) (*Lowered, 
 		Split:         func(k *kernel.Kernel) int { return target.SplitSums(k, caps) },
 		SplitOperands: func(k *kernel.Kernel) []kernel.StoredOperand { return splitOperands(k, caps) },
 		Half:          func(k *kernel.Kernel) bool { return target.HalfAttention(k, caps) },
-		Bytes:         func(t ir.DType, rows ir.Dim) bool { return target.WantsBytes(t, rows, caps) },
+		Bytes:         func(t ir.DType, rows, columns ir.Dim) bool { return target.WantsBytes(t, rows, columns, caps) },
 	})
 	if err != nil {
 		return nil, err

@@ -220,8 +220,8 @@ func byteGraph(t *testing.T, p frontend.Precision, formats []ir.DType) (*ir.Grap
 // precision says but not as near as full precision asks for.
 func TestByteRows(t *testing.T) {
 	caps, formats := planedCaps(t, profile(t, "nvidia-h100"))
-	formats = slices.DeleteFunc(formats, func(f ir.DType) bool { return !target.WantsBytes(f, ir.D(2), caps) })
-	if !slices.Contains(formats, ir.Q4_0) || target.WantsBytes(ir.Q4_0, ir.D(2), profile(t, "generic")) {
+	formats = slices.DeleteFunc(formats, func(f ir.DType) bool { return !target.WantsBytes(f, ir.D(2), ir.D(64), caps) })
+	if !slices.Contains(formats, ir.Q4_0) || target.WantsBytes(ir.Q4_0, ir.D(2), ir.D(64), profile(t, "generic")) {
 		t.Fatalf("formats that want bytes: %v", formats)
 	}
 	g, values := byteGraph(t, frontend.ByteRows, formats)
@@ -267,7 +267,7 @@ func TestByteRowsOnDevice(t *testing.T) {
 	ctx := context.Background()
 	dev := openDevice(t)
 	caps, formats := planedCaps(t, dev.Caps())
-	formats = slices.DeleteFunc(formats, func(f ir.DType) bool { return !target.WantsBytes(f, ir.D(2), caps) })
+	formats = slices.DeleteFunc(formats, func(f ir.DType) bool { return !target.WantsBytes(f, ir.D(2), ir.D(64), caps) })
 	g, values := byteGraph(t, frontend.ByteRows, formats)
 	p, err := vkc.Compile(ctx, g, vkc.CompileOptions{Target: caps})
 	if err != nil {

@@ -18,7 +18,7 @@ func roundRows(s *State) error {
 	}
 	return graphPass(func(g *ir.Graph) (*ir.Graph, error) {
 		return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
-			if !takesBytes(n) || !s.bytes(blocksOf(n.Arg(1)), n.Arg(0).Shape()[n.Rank()-2]) {
+			if !takesBytes(n) || !s.bytes(blocksOf(n.Arg(1)), n.Arg(0).Shape()[n.Rank()-2], n.Shape()[n.Rank()-1]) {
 				return rw.Copy(n, args)
 			}
 			r := &rewriter{g: rw.New, pos: n.Pos()}

@@ -279,7 +279,7 @@ func storeSide(side int) func(k *kernel.Kernel) []kernel.StoredOperand {
 }
 
 // allBytes rounds all rows that may be rounded.
-func allBytes(ir.DType, ir.Dim) bool { return true }
+func allBytes(ir.DType, ir.Dim, ir.Dim) bool { return true }
 
 // always wants every attention that may be in f16 to be.
 func always(*kernel.Kernel) bool { return true }

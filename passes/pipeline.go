@@ -28,7 +28,7 @@ type State struct {
 	split    func(*kernel.Kernel) int
 	tail     func(*kernel.Kernel) kernel.Tail
 	partials []ir.Type // buffers of storeWindows, storeOperands and splitSums
-	bytes    func(t ir.DType, rows ir.Dim) bool
+	bytes    func(t ir.DType, rows, columns ir.Dim) bool
 	prepared int          // how many of Kernels, the first, run once; see prepareWeights
 	kept     map[int]bool // the buffers, as bindings name them, that these make for others
 	half     func(*kernel.Kernel) bool
@@ -208,8 +208,8 @@ type Options struct {
 	// to be computed apart.
 	Tail func(*kernel.Kernel) kernel.Tail
 	// Bytes, where set, says whether so many rows are to be rounded to bytes that
-	// meet a weight in a block format, where the graph allows it.
-	Bytes func(t ir.DType, rows ir.Dim) bool
+	// meet so many columns of a weight in a block format, where the graph allows it.
+	Bytes func(t ir.DType, rows, columns ir.Dim) bool
 }
 
 // Run takes a graph through the passes. The input graph is not modified.

@@ -157,7 +157,7 @@ func anyWay(caps target.Caps, rng *rand.Rand) passes.Options {
 			}
 			return kernel.Tail{}
 		},
-		Bytes:   func(ir.DType, ir.Dim) bool { return rng.IntN(4) > 0 },
+		Bytes:   func(ir.DType, ir.Dim, ir.Dim) bool { return rng.IntN(4) > 0 },
 		Windows: func(_, _ *kernel.Kernel, _ []*kernel.Kernel) bool { return rng.IntN(2) == 0 },
 		SplitOperands: func(k *kernel.Kernel) (list []kernel.StoredOperand) {
 			across, seen := rng.IntN(2) == 0, map[*kernel.Expr]bool{}

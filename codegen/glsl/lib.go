@@ -531,6 +531,11 @@ vec4 bytes_subnormal(uint bytes) {
     vec2 odd = unpackHalf2x16(bytes >> 8 & 0x00ff00ffu);
     return vec4(even.x, odd.x, even.y, odd.y);
 }`},
+	{"shorts_unsigned", f32Only, nil, `
+// Both halves of a word as floats.
+vec2 shorts_unsigned(uint shorts) {
+    return vec2(shorts & 0xffffu, shorts >> 16);
+}`},
 	{"bytes_signed", f32Only, nil, `
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {

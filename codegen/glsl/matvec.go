@@ -36,13 +36,26 @@ func (e *emitter) emitMatVec() {
 	m.declareSums(s.ThreadM * s.ThreadN)
 	v.placeInvocation()
 	run, blocks := v.blockRun()
+	if run.rounds && !blocks { // as floats, from memory
+		v.readAsFloats()
+		run, blocks = v.blockRun()
+	}
+	own := v.readOwnRows(run)
 	v.shareTablesOf(run)
+	v.roundOwnRows(run, own)
 	v.accumulateAny(run, blocks)
 	if s.LanesPerRow == 1 {
 		v.storeOwn()
 		return
 	}
 	v.meet(v.shareParts())
+}
+
+// readAsFloats makes of a schedule that rounds rows, which blocks do not allow,
+// one that does not.
+func (v *matVec) readAsFloats() {
+	v.s.RoundRows, v.s.TileK, v.s.Copies = false, 0, 0
+	v.sharedBytes = target.SharedBytes(v.k, v.s)
 }
 
 // accumulateAny adds up this invocation's part of the contraction, in whatever

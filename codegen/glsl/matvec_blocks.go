@@ -24,6 +24,8 @@ type blockRun struct {
 	// octets says that eight neighbours, or four of either plane, are decoded at
 	// once, by tables in shared memory.
 	octets bool
+	// paired says that octets have a quant of either plane next to each other.
+	paired bool
 	// less is how many times products with the masks of octets are taken off those
 	// with the octets, in integers, or 0.
 	less int
@@ -32,6 +34,9 @@ type blockRun struct {
 	ints bool
 	// rounds says that A is floats which become such bytes as they are read.
 	rounds bool
+	// fields says that the quants of all planes are multiplied as they stand in
+	// their bytes, a whole run at once.
+	fields bool
 }
 
 // newBlockRun returns the run for about want elements at once.
@@ -116,6 +121,7 @@ func (v *matVec) blockRun() (run blockRun, ok bool) {
 	if octets, ok := v.withOctets(run); ok {
 		run = octets
 	}
+	run.fields = v.takesFields(run)
 	run.subnormal = v.s.Subnormals && !run.ints && run.f.levels == ""
 	if run.subnormal && run.f.signed {
 		run.f.bias += 128 // which bytes_above_subnormal adds
@@ -176,6 +182,8 @@ func (v *matVec) prepareBlocks(r blockRun) {
 	for _, o := range v.b {
 		if asksForQuads := v.s.Turns > 0 && v.s.Ahead > 1; r.octets && !asksForQuads {
 			v.blockScale(v.blockBuffer(o))
+		} else if r.fields {
+			v.fieldFunctions(v.blockBuffer(o), v.s.Subnormals)
 		} else {
 			v.blockParts(v.blockBuffer(o))
 		}
@@ -221,6 +229,10 @@ func (v *matVec) addRun(r blockRun, step text, limit int) {
 	block, e, k := v.placeStep(r, step, limit)
 	if v.decodesWhole(r) {
 		v.eachStrip(r, func(p, at text) { v.addWhole(r, strip{block: block, e: e, at: at, p: p}, plus(k, at)) })
+		return
+	}
+	if r.fields {
+		v.addFieldRun(r, block, e, k)
 		return
 	}
 	v.repeat("p", r.strips, func(p text) {

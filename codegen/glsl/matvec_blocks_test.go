@@ -70,7 +70,7 @@ func blockCases() []matCase {
 		s = withCopies(t, s, s.TileK, 1+i%2)
 		cases = append(cases, matCase{name: fmt.Sprintf("%s of %s rows of bytes", t, p.m), p: p, s: s})
 	}
-	return append(cases, heldCases()...)
+	return append(append(cases, heldCases()...), roundedCases()...)
 }
 
 // heldCases hold their rows in registers while columns take turns, as floats and
@@ -99,4 +99,27 @@ func heldCases() []matCase {
 	s.Turns, s.TileN = 3, 3*s.TileN
 	columns := product{m: d(1), n: d(29), k: d(96), a: ir.F32, b: ir.F16, transB: true}
 	return append(cases, matCase{name: "bytes held", p: bytes, s: s}, matCase{name: "f16 in turns", p: columns, s: blockRun(s, 0)})
+}
+
+// roundedCases are one row in runs of 64: rounded in shared memory, where nothing
+// takes turns, and of bytes; quants of two bits are multiplied as fields.
+func roundedCases() []matCase {
+	var cases []matCase
+	for i, t := range blockTypes() {
+		p := product{m: d(1), n: d(29), k: d(t.BlockElems() * (2 + 3*(i%3))), a: ir.F32, b: t, transB: true, gated: i%4 == 1, bias: i%2 == 0, prologue: i%3 == 2, layout: kernel.LayoutPlanes}
+		for _, subnormals := range []bool{false, true} {
+			s := withCopies(t, blockRun(vec(1, 32, 2, 2, 8), 64), 64, 2)
+			s.Subnormals = subnormals
+			if t.BlockElems() == 256 || !subnormals {
+				p.byteRows, s.RoundRows = true, true
+				cases = append(cases, matCase{name: fmt.Sprintf("%s rounded, subnormals %v", t, subnormals), p: p, s: s})
+			}
+			bytes := p
+			bytes.byteRows, bytes.bytes, bytes.a, bytes.prologue, s.RoundRows = false, true, ir.I8, false, false
+			if t.BlockElems() == 256 {
+				cases = append(cases, matCase{name: fmt.Sprintf("%s bytes, subnormals %v", t, subnormals), p: bytes, s: s})
+			}
+		}
+	}
+	return cases
 }

@@ -18,6 +18,7 @@ type heldRows struct {
 type heldStep struct {
 	inside string // whether there is such a run, where it is in question
 	strips []strip
+	fields map[*matOperand]fieldRow // of a run with fields, whose first strip says where it is
 }
 
 // takeTurns computes the columns of a workgroup some at a time, one after
@@ -30,8 +31,8 @@ func (v *matVec) takeTurns() {
 	if blocks && target.HoldsRows(v.k, s) {
 		held = v.holdRows(run)
 	} else { // as floats, from memory
-		s.RoundRows, s.TileK = false, 0
-		v.s.RoundRows, v.sharedBytes = false, target.SharedBytes(v.k, s)
+		v.readAsFloats()
+		s = v.s
 		run, blocks = v.blockRun()
 	}
 	v.line("")
@@ -62,10 +63,16 @@ func (v *matVec) holdRows(r blockRun) *heldRows {
 // readHeld reads the strips, each way rows can come.
 func (v *matVec) readHeld(held *heldRows) {
 	if held.run.rounds {
-		v.roundRows()
+		v.roundRows(nil)
 	}
 	if tile := target.HeldTile(v.k, v.s); tile > 0 {
 		v.holdThroughTile(held, tile)
+		return
+	}
+	if held.run.fields {
+		for i := range held.steps {
+			held.steps[i].fields = v.readFieldRows(held.run, held.steps[i].strips[0].k)
+		}
 		return
 	}
 	held.each(func(s *strip) { s.rows, s.sums, s.scales = v.readRowStrips(held.run, s.k) })
@@ -160,6 +167,11 @@ func (v *matVec) accumulateHeld(held *heldRows) {
 			} else {
 				v.openScope()
 			}
+			if held.run.fields {
+				v.addFields(held.run, step.strips[0].block, step.strips[0].e, j, step.fields)
+				v.close()
+				continue
+			}
 			for _, s := range step.strips {
 				s.j = j
 				v.openScope()
@@ -193,10 +205,32 @@ type roundedRows struct {
 	bytes, scales string // arrays of sixteen bytes, and of floats, row after row
 }
 
+// ownRows are the quads of rows that an invocation has read and not yet rounded.
+type ownRows map[*matOperand]string
+
+// readOwnRows asks for what an invocation rounds of a row, ahead of what else a
+// workgroup makes ready.
+func (v *matVec) readOwnRows(r blockRun) ownRows {
+	own := ownRows{}
+	if r.rounds && v.s.ThreadM == 1 {
+		for _, o := range v.a {
+			own[o], _ = v.readQuads(o, primary("0u"), int(v.k.Fold.Add)/4, 1)
+		}
+	}
+	return own
+}
+
+// roundOwnRows is roundRows, if a run is by rows that are rounded.
+func (v *matVec) roundOwnRows(r blockRun, own ownRows) {
+	if r.rounds {
+		v.roundRows(own)
+	}
+}
+
 // roundRows rounds all rows to bytes, groups of byteGroup to 255 steps of the
 // largest of their elements. Neighbours read neighbouring quads, all of theirs
-// before they round the first.
-func (v *matVec) roundRows() {
+// before they round the first, unless they have been read.
+func (v *matVec) roundRows(ready ownRows) {
 	s, depth := v.s, int(v.k.Fold.Add)
 	quads := depth / 4
 	v.rounded = map[*matOperand]roundedRows{}
@@ -204,7 +238,10 @@ func (v *matVec) roundRows() {
 		rows := roundedRows{v.share("uvec4", o.name+"_bytes", s.ThreadM*quads/4), v.share("float", o.name+"_scales", s.ThreadM*depth/byteGroup)}
 		v.rounded[o] = rows
 		v.repeat("i", s.ThreadM, func(i text) {
-			own, each := v.readQuads(o, i, quads, 1)
+			own, each := ready[o], (quads+s.Workgroup-1)/s.Workgroup
+			if own == "" {
+				own, each = v.readQuads(o, i, quads, 1)
+			}
 			v.eachQuad(quads, func(q, n text) {
 				v.roundQuad(rows, elementOf(own, each, q).s, n, plus(times(i, quads), n))
 			})
@@ -267,13 +304,30 @@ func (v *matVec) readRounded(r blockRun, o *matOperand, k text) (rows, sums, sca
 		group := plus(times(i, depth/byteGroup), binary("/", k, uintLit(byteGroup)))
 		v.line("%s = %s[%s];", elementOf(scales, s.ThreadM, i).s, from.scales, group.s)
 		v.startIntSum(sums, i)
-		first := v.named("word", plus(times(i, depth/4), binary("/", k, uintLit(4))))
-		v.repeat("t", r.quads, func(t text) {
+		v.readRoundedWords(r, from.bytes, plus(times(i, depth/4), binary("/", k, uintLit(4))), func(t, word text) {
 			x := elementOf(rows, s.ThreadM*r.quads, plus(times(i, r.quads), t))
-			word := primary(v.variable("uint", "word", plus(first, t)))
-			v.line("%s = int(%s[%s / 4u][%s %% 4u]);", x.s, from.bytes, word.s, word.s)
+			v.line("%s = int(%s);", x.s, word.s)
 			v.addIntSum(sums, i, x)
 		})
+		v.pairStrip(r, rows, i)
 	})
 	return rows, sums, scales
+}
+
+// readRoundedWords reads the words of a strip from the bytes that roundRows has
+// left, four at a time if there are as many.
+func (v *matVec) readRoundedWords(r blockRun, bytes string, first text, use func(t, word text)) {
+	if r.quads%4 != 0 {
+		first = v.named("word", first)
+		v.repeat("t", r.quads, func(t text) {
+			word := primary(v.variable("uint", "word", plus(first, t)))
+			use(t, primary(bytes+"["+binary("/", word, uintLit(4)).s+"]["+binary("%", word, uintLit(4)).s+"]"))
+		})
+		return
+	}
+	first = v.named("quad", binary("/", first, uintLit(4)))
+	v.repeat("w", r.quads/4, func(w text) {
+		four := v.variable("uvec4", "four", primary(bytes+"["+plus(first, w).s+"]"))
+		v.repeat("n", 4, func(n text) { use(plus(times(w, 4), n), primary(four+"["+n.s+"]")) })
+	})
 }

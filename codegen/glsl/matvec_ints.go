@@ -48,6 +48,7 @@ func (v *matVec) readIntStrip(r blockRun, o *matOperand, k text) (rows, sums, sc
 			v.line("%s = int(%s);", x.s, word.s)
 			v.addIntSum(sums, i, x)
 		})
+		v.pairStrip(r, rows, i)
 	})
 	return rows, sums, scales
 }

@@ -22,6 +22,7 @@ func (v *matVec) withOctets(r blockRun) (octets blockRun, ok bool) {
 	}
 	r.octets, r.f = true, form.of(r.f)
 	r.ints = r.rounds || v.readsInts(r)
+	r.paired = r.ints && r.joined
 	switch {
 	case form.masks == thirdMasks:
 		r.less = 3
@@ -69,7 +70,9 @@ func (v *matVec) shareOctets(t ir.DType) {
 		signs.typ = "uint"
 		v.fillTable(&signs, size.Signs, "signs", "255u * spread_bits(n)")
 	}
-	v.line("barrier();")
+	if !v.s.RoundRows || v.s.Turns > 0 { // or rows are rounded before the first looks something up
+		v.line("barrier();")
+	}
 }
 
 // fillTable declares a table of entries, of which value prints entry n, fills it,
@@ -105,7 +108,7 @@ func (v *matVec) readOctets(r blockRun, b *buffer, block text, s strip) (octets,
 		masks = v.fresh(v.scope, "masks")
 		v.line("uvec2 %s[%d];", masks, r.quads/2)
 	}
-	reader := v.octetReader(b, r.less)
+	reader := v.octetReader(b, r.less, r.paired)
 	step := 8
 	if r.joined {
 		step = 4
@@ -168,4 +171,21 @@ func (r blockRun) octetElement(name string, t text) text {
 		return primary(name + "[" + remainder(t, half, r.quads).s + "][" + quotient(t, half, r.quads).s + "]")
 	}
 	return primary(name + "[" + quotient(t, 2, r.quads).s + "][" + remainder(t, 2, r.quads).s + "]")
+}
+
+// pairStrip sorts the bytes of a strip of row i, whose words are of one plane and
+// then of the other, as octets are: a byte of either plane next to each other, of
+// those that are even and of those that are odd.
+func (v *matVec) pairStrip(r blockRun, rows string, i text) {
+	if !r.paired {
+		return
+	}
+	half := r.quads / 2
+	v.repeat("t", half, func(t text) {
+		first := elementOf(rows, v.s.ThreadM*r.quads, plus(times(i, r.quads), t))
+		second := elementOf(rows, v.s.ThreadM*r.quads, plus(times(i, r.quads), plus(t, uintLit(int64(half)))))
+		odd := v.variable("int", "odd", primary(first.s+" >> 8 & 0x00ff00ff | "+second.s+" & int(0xff00ff00u)"))
+		v.line("%s = %s & 0x00ff00ff | (%s & 0x00ff00ff) << 8;", first.s, first.s, second.s)
+		v.line("%s = %s;", second.s, odd)
+	})
 }

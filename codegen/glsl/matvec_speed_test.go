@@ -31,7 +31,7 @@ var (
 	speedFormats = flag.String("formats", ".", "which formats to time")
 	speedRows    = flag.Int("rows", 1, "how many rows to time matvecs with")
 	speedSize    = flag.String("size", "14336x14336", "columns and depth of the matrix to time")
-	speedPlan    = flag.String("plan", "", "a file of what to time, besides the chosen schedules: lines like \"q4_0 1 floats lanes=32,64 wg=128 cols=4,8 run=16,32 staged=0,1\" or, on matrix units, \"q4_0 8 bytes sn=4,8 sk=1,2 frags=1 depth=256\"")
+	speedPlan    = flag.String("plan", "", "a file of what to time, besides the chosen schedules: lines like \"q4_0 1 floats lanes=32,64 wg=128 cols=4,8 run=16,32 staged=0,1\", with only=1 without the chosen ones, or, on matrix units, \"q4_0 8 bytes sn=4,8 sk=1,2 frags=1 depth=256\"")
 	speedLimit   = flag.Duration("limit", time.Hour, "how long to go on timing")
 )
 
@@ -140,6 +140,9 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps target.Caps) [
 	if len(l.options) == 0 {
 		return list
 	}
+	if l.options["only"] != nil {
+		list = nil
+	}
 	all := []kernel.Schedule{{}}
 	vary := func(key string, otherwise int, set func(*kernel.Schedule, int)) {
 		values := l.options[key]
@@ -164,6 +167,7 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps target.Caps) [
 	vary("tables", 0, func(s *kernel.Schedule, v int) { s.Tables = v > 0 })
 	vary("copies", 0, func(s *kernel.Schedule, v int) { s.Copies = v })
 	vary("staged", 0, func(s *kernel.Schedule, v int) { s.StageRows = v > 0 })
+	vary("small", 0, func(s *kernel.Schedule, v int) { s.Subnormals = v > 0 })
 	vary("turns", 0, func(s *kernel.Schedule, v int) { s.Turns = v })
 	if l.options["sn"] != nil {
 		return append(list, l.matrixSchedules(t, k, caps)...)
@@ -176,7 +180,7 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps target.Caps) [
 		s.TileK, s.Ahead, s.Tables, s.Copies, s.StageRows = o.TileK, o.Ahead, o.Tables || o.Copies > 0, o.Copies, o.StageRows
 		s.Turns, s.RoundRows = o.Turns, l.rounds
 		s.TileN *= max(s.Turns, 1)
-		s.Subnormals = l.dtype.IsBlock() && !l.bytes && !l.rounds
+		s.Subnormals = l.dtype.IsBlock() && !l.bytes && !l.rounds || o.Subnormals
 		if o.Workgroup%o.LanesPerRow == 0 && target.Check(k, s, caps) == nil && !slices.Contains(list, s) {
 			list = append(list, s)
 		}
@@ -347,7 +351,7 @@ func (b *speedBench) run(t *testing.T, task *speedTask) {
 		}
 		text := fmt.Sprintf("%-8s %5dx%d n=%d %-6s %8.1f us %6.0f GB/s  lanes=%-3d cols=%d  %s%s", task.dtype, task.n, b.depth, task.rows, task.kind(),
 			each.Seconds()*1e6, float64(size)/each.Seconds()/1e9, s.LanesPerRow, s.ThreadN, s, verdict)
-		fmt.Println(text + map[bool]string{true: " (chosen)"}[i == 0])
+		fmt.Println(text + map[bool]string{true: " (chosen)"}[i == 0 && task.options["only"] == nil])
 		if verdict == "" {
 			results = append(results, timed{each, text})
 			slices.SortStableFunc(results, func(x, y timed) int { return int(x.time - y.time) })

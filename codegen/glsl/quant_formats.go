@@ -132,6 +132,11 @@ return vec4(CODEBOOK[four & 15u], CODEBOOK[four >> 8 & 15u], CODEBOOK[four >> 16
 uint low = BYTE(4u + e / 64u) >> e / 32u % 2u * 4u & 15u;
 uint high = SHORT(2u) >> e / 32u * 2u & 3u;
 return HALF(0u) * (float(low | high << 4) - 32.0);`,
+		planeScale: `
+uvec2 packed = PAIRS(0u);
+uint low = packed.y >> e / 32u * 4u & 15u;
+uint high = packed.x >> 16u + e / 32u * 2u & 3u;
+return unpackHalf2x16(packed.x).x * (float(low | high << 4) - 32.0);`,
 		levels: `
 uint four = WORD(8u + e / 32u * 16u + e % 16u) >> 4u * p;
 return vec4(CODEBOOK[four & 15u], CODEBOOK[four >> 8 & 15u], CODEBOOK[four >> 16 & 15u], CODEBOOK[four >> 24 & 15u]);`},

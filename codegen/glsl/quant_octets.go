@@ -20,6 +20,7 @@ type octetForm struct {
 	masks  maskKind
 	signed bool
 	halved bool // quants are half of what the format's are
+	planes bool // quants are of two planes: even and odd ones of both are declared
 }
 
 // maskKind says what the masks of an octet are.
@@ -50,8 +51,8 @@ const (
 	eightOf = `uvec2(CODEBOOK[2u * n], CODEBOOK[2u * n + 1u])`
 	// nibblesOf is one of iq1: half of each byte is a nibble.
 	nibblesOf = `CODEBOOK[2u * n] >> 1 | CODEBOOK[2u * n + 1u] << 3`
-	// levelsOf is the levels of a byte's nibbles, two bytes apart.
-	levelsOf = `uint(int(CODEBOOK[n & 15u])) & 0xffu | (uint(int(CODEBOOK[n >> 4])) & 0xffu) << 16`
+	// levelsOf is the levels of a byte's nibbles.
+	levelsOf = `uint(int(CODEBOOK[n & 15u])) & 0xffu | (uint(int(CODEBOOK[n >> 4])) & 0xffu) << 8`
 )
 
 // octetForms is the table of formats that have octets.
@@ -101,21 +102,25 @@ if (e < 240u) {
 }
 uvec2 quads = high_bytes(bytes, 3u * power);
 uvec2 masks = high_bytes(bytes, power);`},
-	ir.IQ4_NL: {entry: levelsOf, signed: true, quants: fmt.Sprintf(twoPlanes, `WORDS(2u)[e % 16u / 4u]`)},
-	ir.IQ4_XS: {entry: levelsOf, signed: true, quants: fmt.Sprintf(twoPlanes, `WORDS(8u + e / 32u * 16u)[e % 16u / 4u]`)},
-	ir.MXFP4:  {entry: levelsOf, signed: true, quants: fmt.Sprintf(twoPlanes, `WORDS(1u)[e % 16u / 4u]`)},
+	ir.IQ4_NL: {entry: levelsOf, signed: true, planes: true, quants: fmt.Sprintf(twoPlanes, `WORDS(2u)[e % 16u / 4u]`)},
+	ir.IQ4_XS: {entry: levelsOf, signed: true, planes: true, quants: fmt.Sprintf(twoPlanes, `WORDS(8u + e / 32u * 16u)[e % 16u / 4u]`)},
+	ir.MXFP4:  {entry: levelsOf, signed: true, planes: true, quants: fmt.Sprintf(twoPlanes, `WORDS(1u)[e % 16u / 4u]`)},
 }
 
-// twoPlanes sorts the levels of four bytes by nibbles.
+// twoPlanes is the levels of four bytes, those of the nibbles of a byte next to
+// each other: of bytes 0 and 2, and of 1 and 3.
 const twoPlanes = `
 uint four = %s;
-uint low = entry_NAME(four & 255u) | entry_NAME(four >> 8 & 255u) << 8;
-uint high = entry_NAME(four >> 16 & 255u) | entry_NAME(four >> 24) << 8;
-return uvec2(low & 0xffffu | high << 16, low >> 16 | high & 0xffff0000u);`
+uint even = entry_NAME(four & 255u) + (entry_NAME(four >> 16 & 255u) << 16);
+uint odd = entry_NAME(four >> 8 & 255u) + (entry_NAME(four >> 24) << 16);`
+
+// sorted returns the levels of twoPlanes by planes.
+const sorted = "\nreturn uvec2(even & 0x00ff00ffu | (odd & 0x00ff00ffu) << 8, even >> 8 & 0x00ff00ffu | odd & 0xff00ff00u);"
 
 // octetReader makes the text have the function that decodes an octet: whole, or,
-// where less says how often products with masks are taken off, without them.
-func (e *emitter) octetReader(b *buffer, less int) string {
+// where less says how often products with masks are taken off, without them. paired
+// leaves levels of two planes as they come.
+func (e *emitter) octetReader(b *buffer, less int, paired bool) string {
 	form := octetForms[b.DType]
 	body := strings.NewReplacer("entry_NAME", "octet_entry", "signs_NAME", "octet_signs").Replace(form.quants)
 	args, note := "(uint block, uint e", "// Eight quants, a byte each"
@@ -124,6 +129,10 @@ func (e *emitter) octetReader(b *buffer, less int) string {
 		body = strings.Replace(body, "uvec2 masks =", "masks =", 1)
 	}
 	switch {
+	case paired:
+		body += "\nreturn uvec2(even, odd);"
+	case form.planes:
+		body += sorted
 	case form.masks == thirdMasks:
 		body += "\nreturn quads;"
 	case form.masks == oddMasks || less > 0:

@@ -113,7 +113,8 @@ type Schedule struct {
 	// memory, from where lanes that take long runs read them as fast as short ones.
 	StageRows bool `json:"stage_rows,omitempty"`
 	// RoundRows, of matvec over blocks, says that rows of floats, which may be
-	// rounded to bytes, are as they are read.
+	// rounded to bytes, are as they are read: every workgroup rounds all of a row
+	// first, and has it in shared memory, or in registers where columns take turns.
 	RoundRows bool `json:"round_rows,omitempty"`
 
 	Subgroup int `json:"subgroup,omitempty"` // subgroup size relied on; 0 uses shared memory only

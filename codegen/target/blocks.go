@@ -120,12 +120,14 @@ func Layout(t ir.DType, readers []*kernel.Kernel, caps Caps) kernel.Layout {
 	return kernel.LayoutBlocks
 }
 
-// WantsBytes reports whether so many rows multiply blocks faster as bytes than
-// as floats, and not as floats that the product itself rounds to bytes.
-func WantsBytes(t ir.DType, rows ir.Dim, caps Caps) bool {
-	b := classOf(caps).tune(caps).blocks[t]
+// WantsBytes reports whether so many rows multiply so many columns of blocks
+// faster as bytes than as floats, and not as floats that the product itself
+// rounds to bytes.
+func WantsBytes(t ir.DType, rows, columns ir.Dim, caps Caps) bool {
+	tuned := classOf(caps).tune(caps)
+	b := tuned.blocks[t]
 	switch one := rows.Max() == 1; {
-	case one && b.rounded.run > 0:
+	case one && (b.rounded.run > 0 || tuned.roundsBesideTables(b.octets, columns.Max())):
 		return false
 	case one && b.octets.run > 0:
 		return caps.Features.IntegerDotProduct

@@ -296,7 +296,7 @@ func matVecShared(k *kernel.Kernel, s kernel.Schedule) int {
 		n += tableBytes(k)
 	}
 	n += 16 * HeldTile(k, s)
-	if s.RoundRows && HoldsRows(k, s) {
+	if s.RoundRows && (HoldsRows(k, s) || s.Turns == 0) {
 		a, _ := operands(k)
 		n += a * s.TileM * int(k.Fold.Add) / RoundedGroup * (RoundedGroup + 4)
 	}

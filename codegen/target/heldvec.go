@@ -16,6 +16,7 @@ type heldVec struct {
 	run        int // elements that an invocation takes at once
 	columns    int // of a turn
 	resident   int // invocations of a core that share the columns
+	groups     int // of as many invocations as share a row, that are one workgroup; 0 is 1
 	subnormals bool
 	tables     bool
 }
@@ -31,7 +32,7 @@ const mostHeldShared = 48 << 10
 // way; rounds says that rows become bytes.
 func (t tuning) heldVec(k *kernel.Kernel, sh matShape) (v heldVec, rounds, ok bool) {
 	b := t.blocks[blocksOf(k)]
-	if rounds = roundable(k) && b.rounded.run > 0; rounds {
+	if rounds = roundable(k, false) && b.rounded.run > 0; rounds {
 		v = b.rounded
 	} else {
 		v = b.held
@@ -46,20 +47,23 @@ func (t tuning) heldVecs(k *kernel.Kernel, sh matShape) []Candidate {
 		return nil
 	}
 	lanes := heldLanes(sh.K, v.run, t.subgroup)
-	groups := max(t.fill/2*int64(v.resident)/int64(lanes), 1) // that run at a time
+	groups := max(min(v.groups, maxHeldLanes/lanes), 1)
 	cols := v.columns
-	for cols > 1 && sh.Batch*ceilDiv(sh.N, int64(cols)) < t.fill/2 {
-		cols /= 2 // rather than leave cores idle
+	for cols*groups > 1 && sh.Batch*ceilDiv(sh.N, int64(cols*groups)) < t.fill/2 { // rather than leave cores idle
+		if cols /= 2; cols == 0 {
+			cols, groups = 1, groups-1
+		}
 	}
-	s := matVecSchedule(sh, lanes, cols, cols, lanes, t.subgroup)
-	s.TileK, s.Subnormals, s.Tables, s.RoundRows = v.run, v.subnormals && !rounds, v.tables, rounds
-	turns := ceilDiv(sh.Batch*sh.N, int64(cols)*groups)
-	for s.Turns = int(min(max(turns, 1), int64(maxHeldColumns/cols))); s.Turns > 1; s.Turns /= 2 {
-		if s.TileN = cols * s.Turns; SharedBytes(k, s) <= mostHeldShared {
+	workgroups := max(t.fill/2*int64(v.resident)/int64(lanes*groups), 1) // that run at a time
+	s := matVecSchedule(sh, lanes, cols*groups, cols, lanes*groups, t.subgroup)
+	s.TileK, s.Subnormals, s.Tables, s.RoundRows = v.run, v.subnormals, v.tables, rounds
+	turns := ceilDiv(sh.Batch*sh.N, int64(cols*groups)*workgroups)
+	for s.Turns = int(min(max(turns, 1), int64(maxHeldColumns/(cols*groups)))); s.Turns > 1; s.Turns /= 2 {
+		if s.TileN = cols * groups * s.Turns; SharedBytes(k, s) <= mostHeldShared {
 			break
 		}
 	}
-	if s.TileN = cols * s.Turns; !HoldsRows(k, s) || s.Turns == 1 && !rounds { // nothing is read less often
+	if s.TileN = cols * groups * s.Turns; !HoldsRows(k, s) || s.Turns == 1 && !rounds { // nothing is read less often
 		return nil
 	}
 	reason := "1 row: held in registers while columns take turns"
@@ -114,11 +118,15 @@ func HeldTile(k *kernel.Kernel, s kernel.Schedule) int {
 const maxHeldRegisters, maxHeldRows = 64, 2
 
 // roundable reports whether the rows of a product by blocks may become bytes, and
-// the blocks hold small integers to multiply those by.
-func roundable(k *kernel.Kernel) bool {
+// the blocks hold small integers to multiply those by, or octets are.
+func roundable(k *kernel.Kernel, octets bool) bool {
 	switch blocksOf(k) {
-	case ir.Invalid, ir.IQ4_NL, ir.IQ4_XS, ir.MXFP4:
+	case ir.Invalid:
 		return false
+	case ir.IQ4_NL, ir.IQ4_XS, ir.MXFP4:
+		if !octets {
+			return false
+		}
 	}
 	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.ByteRows })
 }
@@ -126,17 +134,17 @@ func roundable(k *kernel.Kernel) bool {
 // checkHeld checks what a matvec whose columns take turns asks for.
 func checkHeld(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	switch {
-	case s.Turns == 0 && s.RoundRows:
-		return fmt.Errorf("rows become bytes only where columns take turns")
-	case s.Turns == 0:
+	case s.Turns == 0 && !s.RoundRows:
 		return nil
+	case s.Turns == 0 && (!k.Fold.IsStatic() || s.TileK == 0):
+		return fmt.Errorf("rows become bytes only where they are of constant length and meet runs of blocks")
 	case s.LanesPerRow < 2 || s.StageRows || s.Ahead > 1:
 		return fmt.Errorf("columns take turns only where invocations share sums, rows do not pass through shared memory all the time, and nothing is read ahead")
 	case !s.RoundRows:
 		return nil
-	case !roundable(k):
+	case !roundable(k, s.Copies > 0):
 		return fmt.Errorf("rows may not become bytes, or what they meet is no blocks of small integers")
-	case !HoldsRows(k, s):
+	case s.Turns > 0 && !HoldsRows(k, s):
 		return fmt.Errorf("rows that become bytes must be held, and are too long or of no constant length")
 	case s.Subgroup < RoundedGroup/4:
 		return fmt.Errorf("subgroups of %d do not find the largest of %d elements", s.Subgroup, RoundedGroup)

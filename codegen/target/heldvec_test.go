@@ -58,7 +58,9 @@ func TestHeldCheck(t *testing.T) {
 		{"rows that may not be rounded", blockMul(1, 14336, 14336, ir.Q4_0, false), rounds, h100, "may not become bytes"},
 		{"levels of any size", blockMul(1, 14336, 14336, ir.IQ4_NL, true), rounds, h100, "may not become bytes"},
 		{"rows too long", blockMul(1, 128, 1<<20, ir.Q4_0, true), rounds, h100, "too long"},
-		{"no turns", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Turns, s.TileN = 0, 4 }), h100, "take turns"},
+		{"no turns", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Turns, s.TileN = 0, 4 }), h100, ""},
+		{"no turns, longer than held", blockMul(1, 128, 1<<15, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Turns, s.TileN, s.LanesPerRow, s.Workgroup = 0, 4, 32, 32 }), h100, ""},
+		{"no turns, no blocks at once", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Turns, s.TileN, s.TileK = 0, 4, 0 }), h100, "constant length"},
 		{"no dot products", blockMul(1, 14336, 14336, ir.Q4_0, true), rounds, slow, "dot products"},
 		{"small subgroups", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Subgroup = 4 }), h100, "subgroup"},
 	} {
@@ -114,7 +116,7 @@ func TestHeldSelect(t *testing.T) {
 	if err != nil || !s.RoundRows || s.Turns != 62 {
 		t.Errorf("rows of 28672: %s, error %v, want them rounded in fewer turns", s, err)
 	}
-	if WantsBytes(ir.Q5_0, one, h100) || !WantsBytes(ir.Q5_0, ir.D(2), h100) {
+	if WantsBytes(ir.Q5_0, one, ir.D(4096), h100) || !WantsBytes(ir.Q5_0, ir.D(2), ir.D(4096), h100) {
 		t.Error("rows of Q5_0 become bytes before the product if and only if there are several")
 	}
 }

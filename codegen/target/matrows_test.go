@@ -146,7 +146,7 @@ func TestWantsBytes(t *testing.T) {
 		{ir.Q6_K, ir.D(16), h100, false}, {ir.Q4_K, ir.D(16), h100, true}, {ir.IQ4_NL, ir.D(16), h100, false}, {ir.Q8_0, ir.D(1), h100, false},
 		{ir.Q4_0, ir.D(16), profile(t, "generic"), false},
 	} {
-		if got := WantsBytes(c.dtype, c.rows, c.caps); got != c.want {
+		if got := WantsBytes(c.dtype, c.rows, ir.D(4096), c.caps); got != c.want {
 			t.Errorf("%s rows of bytes by %s, matrix units %v: %v, want %v", c.rows, c.dtype, c.caps.Features.CooperativeMatrix, got, c.want)
 		}
 	}

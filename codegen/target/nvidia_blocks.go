@@ -58,13 +58,13 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 	).orBytes(
 		blockVec{rows: 1, run: 64, lanes: 64, columns: 4}, // 28.3
 		blockVec{rows: 8, run: 64, lanes: 32, columns: 4}, // 49.1 by 4, 80.4
-	),
+	).rounding(twoBitFields), // 28.4; half as many workgroups 31.5, those of 896 invocations 32.3
 	ir.Q3_K: inPlanes(
 		subnormal(64, 64, 4), // 63.2
 	).orBytes(
 		blockVec{rows: 1, run: 64, lanes: 64, columns: 2}, // 38.5
 		blockVec{rows: 8, run: 64, lanes: 32, columns: 4}, // 56.8 by 4, 98.9
-	),
+	).rounding(twoBitFields), // 37.3; 45.3, 37.6, likewise
 	ir.Q4_K: inPlanes(
 		blockVec{rows: 1, run: 32, lanes: 64, columns: 4, subnormals: true},               // 56.2
 		blockVec{rows: 2, run: 32, lanes: 64, columns: 8, subnormals: true},               // 71.0
@@ -101,7 +101,7 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 1, run: 64, lanes: 32, columns: 3}, // 22.0
 		blockVec{rows: 4, run: 64, lanes: 64, columns: 8}, // 37.7 by 4
 		blockVec{rows: 8, run: 64, lanes: 32, columns: 4}, // 71.8
-	),
+	).rounding(twoBitFields), // 23.0; 24.5, 24.7, likewise
 
 	// Codebooks are looked up in shared memory: quads by rows of floats, where larger
 	// workgroups copy less often, and octets by one row of bytes, in many copies.
@@ -113,50 +113,50 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 64, workgroup: 512, columns: 8, tables: true}, // 31.7
 		blockVec{rows: 8, run: 32, lanes: 64, workgroup: 256, columns: 8, tables: true}, // 47.9 by 4, 91.2
-	).orOctets(4), // 23.8
+	).orOctets(4, 4), // 23.8
 	ir.IQ1_M: inPlanes(
 		looked(16, 64, 512, 8), // 73.1
 	).butTiles().orBytes(
 		blockVec{rows: 1, run: 16, lanes: 64, workgroup: 512, columns: 8, tables: true}, // 45.4
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 512, columns: 4, tables: true},
-	).orOctets(4), // 34.9
+	).orOctets(4, 4), // 34.9
 	ir.IQ2_XXS: inPlanes(
 		staged(looked(32, 64, 256, 4)), // 68.9
 	).orBytes(
 		blockVec{rows: 4, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 39.6, 57.6 by 4
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 90.9
-	).orOctets(16).orOctetFloats(16, 4), // 26.6, 51.1
+	).orOctets(16, 0).orOctetFloats(16, 4), // 26.6, 51.1
 	ir.IQ2_XS: inPlanes(
 		looked(16, 64, 256, 4), // 74.0
 	).butTiles().orBytes(
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 52.5
-	).orOctets(8).orOctetFloats(8, 2), // 30.6, 55.6
+	).orOctets(8, 0).orOctetFloats(8, 2), // 30.6, 55.6
 	ir.IQ2_S: inPlanes(
 		looked(16, 64, 256, 4), // 79.0
 	).orBytes(
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 52.2
-	).orOctets(4).orOctetFloats(4, 2), // 37.3, 62.7
+	).orOctets(4, 2).orOctetFloats(4, 2), // 37.3, 62.7
 	ir.IQ3_XXS: inPlanes(
 		looked(16, 64, 256, 4), // 78.3
 	).butTiles().orBytes(
 		blockVec{rows: 4, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 55.3, 62.6 by 4
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 98.0
-	).orOctets(32).orOctetFloats(32, 8), // 33.5, 54.8
+	).orOctets(32, 16).orOctetFloats(32, 8), // 33.5, 54.8
 	ir.IQ3_S: inPlanes(
 		staged(looked(32, 64, 256, 4)), // 88.0
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 64, columns: 8, tables: true}, // 58.2
 		blockVec{rows: 8, run: 32, lanes: 64, columns: 4, tables: true},
-	).orOctets(16).orOctetFloats(16, 8), // 41.0, 63.6
+	).orOctets(16, 8).orOctetFloats(16, 8), // 41.0, 63.6
 	ir.IQ4_NL: inPlanes(
 		staged(looked(16, 128, 256, 4)), // 68.7
-	).orOctets(32), // 44.6; by quads 72.6
+	).orOctets(32, 32), // 44.6; by quads 72.6
 	ir.IQ4_XS: inPlanes(
 		looked(16, 128, 256, 8), // 69.6
-	).butTiles().orOctets(32), // 44.9
+	).butTiles().orOctets(32, 32), // 44.9
 	ir.MXFP4: inPlanes(
 		staged(looked(16, 128, 256, 8)), // 65.8
-	).orOctets(32), // 43.4; by quads 71.4
+	).orOctets(32, 32), // 43.4; by quads 71.4
 }
 
 // nvidiaRows was measured on an H100 with weights of f16, 14336x14336, in
@@ -169,6 +169,9 @@ var nvidiaRows = blockVecs{
 	{rows: 5, lanes: 64, columns: 4},              // 195.7
 	{rows: 8, lanes: 32, columns: 8, whole: true}, // 172.5 by 8; 6 and 7 otherwise take 234 and 250
 }
+
+// twoBitFields holds one row for formats whose bytes are of four planes.
+var twoBitFields = heldVec{run: 64, columns: 4, resident: 896, groups: 2, subnormals: true}
 
 func inPlanes(floats ...blockVec) blockTuning {
 	return blockTuning{layout: kernel.LayoutPlanes, tiles: kernel.LayoutPlanes, floats: floats}
@@ -186,9 +189,10 @@ func (t blockTuning) orBytes(bytes ...blockVec) blockTuning {
 }
 
 // orOctets is for formats with codebooks, by one row of bytes; copies are those of
-// the codebook.
-func (t blockTuning) orOctets(copies int) blockTuning {
-	t.octets = octetVec{run: 32, lanes: 64, columns: 8, copies: copies}
+// the codebook, and rounds those where the product itself rounds the row, if it
+// does.
+func (t blockTuning) orOctets(copies, rounds int) blockTuning {
+	t.octets = octetVec{run: 32, lanes: 64, columns: 8, copies: copies, rounds: rounds}
 	return t
 }
 

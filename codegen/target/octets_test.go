@@ -82,7 +82,7 @@ func rowOfBytes(k *kernel.Kernel) {
 func TestOctetVecs(t *testing.T) {
 	h100 := profile(t, "nvidia-h100") // 132 cores
 	for _, c := range []struct {
-		bytes          bool
+		bytes          bool // of the row
 		columns, depth int
 		workgroup      int // 0 for no such schedule
 		lanes          int
@@ -112,6 +112,38 @@ func TestOctetVecs(t *testing.T) {
 		s := all[0].Schedule
 		if s.Workgroup != c.workgroup || s.LanesPerRow != c.lanes || s.ThreadN != c.each || s.Turns != c.turns || (s.Copies == 0) != (c.workgroup == 0) {
 			t.Errorf("%dx%d by %v: %s", c.columns, c.depth, map[bool]string{true: "bytes", false: "floats"}[c.bytes], s)
+		}
+	}
+}
+
+// TestOctetsRound: where that was measured, and a core has some columns and not
+// many, a product rounds its row itself, with as many copies as a long row leaves
+// room for.
+func TestOctetsRound(t *testing.T) {
+	h100 := profile(t, "nvidia-h100")
+	for _, c := range []struct {
+		dtype          ir.DType
+		columns, depth int
+		rounds         bool
+		copies         int
+	}{
+		{ir.IQ4_NL, 14336, 14336, true, 32},
+		{ir.IQ4_NL, 14336, 18432, true, 16},
+		{ir.IQ4_NL, 14336, 1 << 16, false, 0}, // no room for the row
+		{ir.IQ4_NL, 1024, 14336, false, 0},    // too few columns
+		{ir.IQ4_NL, 128256, 4096, false, 0},   // in many rounds, each of which would round
+		{ir.IQ2_XXS, 14336, 14336, false, 0},  // slower with fewer copies
+	} {
+		k := blockMul(1, c.columns, c.depth, c.dtype, true)
+		k.Bindings[1].Layout = kernel.LayoutPlanes
+		k.Bindings = append(k.Bindings, kernel.Binding{Name: "codebook", DType: ir.U32, Elems: 2048, Codebook: c.dtype})
+		s, reason, err := Select(k, h100)
+		if err != nil || s.RoundRows != c.rounds || c.rounds && s.Copies != c.copies {
+			t.Errorf("%s %dx%d: %s (%s), error %v, want it to round: %v, in %d copies", c.dtype, c.columns, c.depth, s, reason, err, c.rounds, c.copies)
+		}
+		many := c.columns == 1024 || c.columns == 128256 || c.dtype == ir.IQ2_XXS
+		if WantsBytes(c.dtype, one, ir.D(c.columns), h100) != many {
+			t.Errorf("%s %dx%d: rows become bytes before the product: %v", c.dtype, c.columns, c.depth, !many)
 		}
 	}
 }

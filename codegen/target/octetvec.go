@@ -14,6 +14,9 @@ type octetVec struct {
 	lanes   int // invocations per sum; where they hold the row, as many as share it
 	columns int // that share the reading of A, at most
 	copies  int // of the codebook
+	// rounds is the copies there are room for where the product itself rounds the
+	// row to bytes, and keeps those in shared memory; 0 if it does not.
+	rounds int
 }
 
 // octetWorkgroups are the invocations of a workgroup, the most first, and
@@ -27,11 +30,13 @@ const fewestOctetColumns = 4
 // has such a way.
 func (t tuning) octetVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	b := t.blocks[blocksOf(k)]
-	switch {
+	switch rounds := !readsBytes(k) && roundable(k, true) && t.roundsBesideTables(b.octets, sh.Batch*sh.N); {
 	case sh.M != 1 || t.subgroup == 0 || t.perCore(sh) < fewOctetColumns || !FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1):
 		return nil
 	case readsBytes(k):
 		return t.octetsAsRead(b.octets, sh, false)
+	case rounds:
+		return t.octetsRounding(b.octets, k, sh)
 	case t.perCore(sh) >= manyHeldColumns:
 		return t.octetsHeld(b.octetsHeld, k, sh)
 	}
@@ -65,6 +70,32 @@ func (t tuning) octetsAsRead(v octetVec, sh matShape, subnormals bool) []Candida
 		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, t.subgroup)
 		s.TileK, s.Tables, s.Copies, s.Subnormals = v.run, true, v.copies, subnormals
 		all = append(all, Candidate{s, fmt.Sprintf("1 row: eight quants at a time from %d copies of the codebook, %d columns a core", v.copies, t.perCore(sh))})
+	}
+	return all
+}
+
+// mostRoundedColumns is how many columns a core may have for a row to be rounded
+// where it is multiplied: each workgroup does so.
+const mostRoundedColumns = 256
+
+// roundsBesideTables reports whether a product of so many columns by one row
+// rounds that itself.
+func (t tuning) roundsBesideTables(v octetVec, columns int64) bool {
+	each := ceilDiv(columns, max(t.fill/2, 1))
+	return v.rounds > 0 && each >= fewOctetColumns && each <= mostRoundedColumns
+}
+
+// octetsRounding is octetVecs of a row that the product rounds to bytes; a longer
+// one leaves room for fewer copies of the codebook.
+func (t tuning) octetsRounding(v octetVec, k *kernel.Kernel, sh matShape) []Candidate {
+	all := t.octetsAsRead(v, sh, false)
+	for i := range all {
+		s := &all[i].Schedule
+		s.RoundRows = true
+		for s.Copies = v.rounds; s.Copies > 1 && SharedBytes(k, *s) > mostHeldShared; {
+			s.Copies /= 2
+		}
+		all[i].Reason = fmt.Sprintf("1 row: rounded to bytes, eight quants at a time from %d copies of the codebook, %d columns a core", s.Copies, t.perCore(sh))
 	}
 	return all
 }

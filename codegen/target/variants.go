@@ -250,7 +250,7 @@ func heldSpace(k *kernel.Kernel, sh matShape, caps Caps) []kernel.Schedule {
 					continue
 				}
 				all = append(all, s)
-				if s.RoundRows, s.Subnormals = true, false; roundable(k) {
+				if s.RoundRows, s.Subnormals = true, false; roundable(k, s.Copies > 0) {
 					all = append(all, s)
 				}
 			}
