@@ -142,7 +142,11 @@ func mapSpace(k *kernel.Kernel) []kernel.Schedule {
 	var all []kernel.Schedule
 	for wg := range doublings(32, 1024) {
 		for vec := range doublings(1, mapVec(k, 4)) {
-			all = append(all, kernel.Schedule{Variant: kernel.VarMap, Workgroup: wg, Vec: vec})
+			s := kernel.Schedule{Variant: kernel.VarMap, Workgroup: wg, Vec: vec}
+			all = append(all, s)
+			for s.Turns = 2; s.Turns <= maxTurns; s.Turns *= 2 {
+				all = append(all, s) // which checkTurns refuses where points share no axis
+			}
 		}
 	}
 	if _, ok := TranspositionOf(kernel.Collapse(k)); !ok {
