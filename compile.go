@@ -216,8 +216,8 @@ type Lowered struct {
 // want it.
 var splitOperands = target.SplitOperands
 
-// joinNorm is target.JoinNorm, likewise.
-var joinNorm = target.JoinNorm
+// joinNorm and joinSlices are those of target, likewise.
+var joinNorm, joinSlices = target.JoinNorm, target.JoinSlices
 
 // Lower takes a graph through the passes, chooses schedules for a device and
 // generates GLSL. It needs neither device nor compiler.
@@ -232,6 +232,8 @@ func LowerTuned(g *ir.Graph, caps target.Caps, tuning target.Tuning) (*Lowered, 
 		Store:         func(k *kernel.Kernel) []kernel.StoredOperand { return target.StoreOperands(k, caps) },
 		Tail:          func(k *kernel.Kernel) kernel.Tail { return target.CutTail(k, caps) },
 		Join:          func(product, joined *kernel.Kernel) bool { return joinNorm(product, joined, caps) },
+		JoinSlices:    func(product, joined *kernel.Kernel) bool { return joinSlices(product, joined, caps) },
+		StoreFactor:   func(product, reading *kernel.Kernel) bool { return target.StoreFactor(product, reading, caps) },
 		Split:         func(k *kernel.Kernel) int { return target.SplitSums(k, caps) },
 		SplitOperands: func(k *kernel.Kernel) []kernel.StoredOperand { return splitOperands(k, caps) },
 		Half:          func(k *kernel.Kernel) bool { return target.HalfAttention(k, caps) },

@@ -34,14 +34,15 @@ func SplitAllOperands() (restore func()) {
 	return func() { splitOperands = target.SplitOperands }
 }
 
-// JoinAllNorms makes every device join norms to the products that can have them,
-// until the function that it returns is called.
-func JoinAllNorms() (restore func()) {
-	joinNorm = func(_, joined *kernel.Kernel, caps target.Caps) bool {
+// JoinAllRows makes every device join norms, and what goes over slices of rows, to
+// the products that can have them, until the function that it returns is called.
+func JoinAllRows() (restore func()) {
+	join := func(_, joined *kernel.Kernel, caps target.Caps) bool {
 		_, _, err := target.Select(joined, caps)
 		return err == nil
 	}
-	return func() { joinNorm = target.JoinNorm }
+	joinNorm, joinSlices = join, join
+	return func() { joinNorm, joinSlices = target.JoinNorm, target.JoinSlices }
 }
 
 // ExpressibleBy is what compilers of some features can express of a device.

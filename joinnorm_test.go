@@ -10,15 +10,16 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/quant"
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// runJoined runs a graph on the device, its norms joined to the products that
-// read them, and returns the results and the names of the kernels.
+// runJoined runs a graph on the device, its norms and what goes over slices of rows
+// joined to products, and returns the results and the names of the kernels.
 func runJoined(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data, weights ir.WeightSource) (out map[string]*ir.Data, kernels string) {
 	t.Helper()
-	defer vkc.JoinAllNorms()()
+	defer vkc.JoinAllRows()()
 	ctx := context.Background()
 	p, err := dev.Compile(ctx, g, vkc.CompileOptions{NoCache: true})
 	if err != nil {
@@ -68,6 +69,12 @@ func TestJoinedNormsOnDevice(t *testing.T) {
 		{"a row by q8_0", normedRows(1, 256, rms, ir.Q8_0), "rms_norm_matmul_mul"},
 		{"a row by f32", normedRows(1, 132, rms, ir.F32), "rms_norm_matmul_mul"},
 		{"three rows by q4_0", normedRows(3, 96, rms, ir.Q4_0), "rms_norm_matmul_mul"},
+		{"a row that is computed, and weighed where it is", func(b *frontend.Builder) {
+			x := b.Input("x", ir.F32, 1, 64)
+			y := x.MatMulT(b.Weight("u", ir.Q8_0, 64, 64)).Add(x)
+			b.Output("y", y.RMSNorm(b.Weight("g", ir.F32, 64), 1e-5).MatMulT(b.Weight("w", ir.Q8_0, 40, 64)))
+			b.Output("x2", y.Neg())
+		}, "matmul_neg rms_norm_matmul"},
 		{"rows of length one", normedRows(4, 64, l2, ir.F16), "l2_normalize_matmul_mul"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -122,3 +129,88 @@ func TestJoinedNormsOfExtremes(t *testing.T) {
 }
 
 func quantize(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }
+
+// TestJoinedSlicesOnDevice runs steps of a small model, whose keys and values go
+// straight into caches.
+func TestJoinedSlicesOnDevice(t *testing.T) {
+	needTools(t)
+	dev := openDevice(t)
+	const heads, dim, context = 2, 16, 6
+	for _, weight := range []ir.DType{ir.F32, ir.Q8_0, ir.Q4_0} {
+		t.Run(weight.String(), func(t *testing.T) {
+			g, err := frontend.Build("step", func(b *frontend.Builder) {
+				const width = heads * dim
+				pos := b.Input("pos", ir.I32)
+				x := b.Input("x", ir.F32, 1, width).RMSNorm(b.Weight("g", ir.F32, width), 1e-5)
+				qkv := x.MatMulT(b.Weight("w", weight, 3*width, width))
+				head := func(i int) frontend.Tensor {
+					return qkv.Slice(1, i*width, (i+1)*width).Reshape(1, heads, dim).Transpose(1, 0, 2)
+				}
+				turned := func(i int) frontend.Tensor {
+					return head(i).Rope(pos.Reshape(1))
+				}
+				k, v := b.State("k", ir.F16, heads, context, dim), b.State("v", ir.F16, heads, context, dim)
+				b.Update(k, k.DynamicUpdateSlice(1, turned(1).Cast(ir.F16), pos))
+				b.Update(v, v.DynamicUpdateSlice(1, head(2).Cast(ir.F16), pos))
+				b.Output("q", turned(0))
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			compareSteps(t, dev, g, graphgen.Values{Seed: 2, Graph: g, Quantize: quantize}, context)
+		})
+	}
+}
+
+// compareSteps runs a graph once for every position, its rows joined into one
+// kernel, and compares results and states with the reference.
+func compareSteps(t *testing.T, dev *vkc.Device, g *ir.Graph, values graphgen.Values, steps int) {
+	t.Helper()
+	defer vkc.JoinAllRows()()
+	ctx := context.Background()
+	p, err := dev.Compile(ctx, g, vkc.CompileOptions{NoCache: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(p.Contents.Program.Steps); n != 1 {
+		t.Errorf("%d kernels, want 1:\n%v", n, p.Contents.Program.Steps)
+	}
+	exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exe.Close()
+	ref, err := interp.New(g, interp.Options{Weights: values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for step := range steps {
+		in, err := values.Inputs(nil, step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ir.EncodeInts(in["pos"].Bytes, ir.I32, []int64{int64(step)})
+		res, err := exe.Run(ctx, in, runtime.RunOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := ref.Run(ctx, in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compareOutputs(t, g, res.Outputs, want)
+	}
+	for _, s := range g.Leaves(ir.OpState) {
+		have, err := exe.ReadState(s.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := ref.State(s.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := interp.Compare(have, want, ir.Tolerance{Eps: 2, Abs: 1e-4}).Err(); err != nil {
+			t.Errorf("state %s: %v", s.Name(), err)
+		}
+	}
+}

@@ -217,17 +217,17 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	if err := c.addKernels("kernels of rows of bytes and of attention in f16", bytes, rng); err != nil {
 		return nil, nil, err
 	}
-	joined, err := passes.Run(g, passes.Options{Join: joinAll})
+	joined, err := passes.Run(g, passes.Options{Join: joinAll, JoinSlices: joinAll, StoreFactor: joinAll})
 	if err != nil {
-		return nil, nil, fmt.Errorf("norms joined: %w", err)
+		return nil, nil, fmt.Errorf("norms and slices joined: %w", err)
 	}
-	if err := c.addKernels("kernels of joined norms", joined, rng); err != nil {
+	if err := c.addKernels("kernels of joined norms and slices", joined, rng); err != nil {
 		return nil, nil, err
 	}
 	return s, c, c.compare(runs)
 }
 
-// joinAll joins norms to whatever products can have them.
+// joinAll joins norms and slices to whatever products can have them.
 func joinAll(_, _ *kernel.Kernel) bool { return true }
 
 // storeAll stores all operands of products that matrix units take, padded where

@@ -88,6 +88,12 @@ func after(t *testing.T, g *ir.Graph, pass string) string {
 	if pass == "join_norms" {
 		opt.Join = joinAll
 	}
+	if pass == "join_slices" {
+		opt.JoinSlices = joinAll
+	}
+	if pass == "store_factors" {
+		opt.Join, opt.StoreFactor = joinAll, joinAll
+	}
 	if pass == "round_rows" {
 		opt.Bytes = allBytes
 	}

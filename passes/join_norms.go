@@ -33,11 +33,7 @@ func joinNorms(s *State) error {
 			}
 		}
 	}
-	for i := len(s.Kernels) - 1; i >= 0; i-- {
-		if gone[s.Kernels[i]] {
-			s.Kernels, s.levels = slices.Delete(s.Kernels, i, i+1), slices.Delete(s.levels, i, i+1)
-		}
-	}
+	s.drop(gone)
 	return nil
 }
 
@@ -163,24 +159,11 @@ func newJoiner(n norm, k *kernel.Kernel, at func(axis int, extent ir.Dim) kernel
 	j.norm.Builder = j.main.Builder
 	j.binds = rebinder{from: k, to: j.out, index: map[int]int{}}
 	j.normBinds = rebinder{from: n.renamed(k), to: j.out, index: map[int]int{}}
-	j.main.Bind = func(bind int) int { return j.shared(&j.binds, bind) }
-	j.norm.Bind = func(bind int) int { return j.shared(&j.normBinds, bind) }
+	j.main.Bind, j.norm.Bind = j.binds.read, j.normBinds.read
 	j.norm.Acc = func(e *kernel.Expr) *kernel.Expr {
 		return j.main.Builder.Acc(len(k.Products)+e.Acc, e.DType, e.Hint)
 	}
 	return j
-}
-
-// shared is the new binding of one of either kernel: one for both where they read
-// the same buffer.
-func (j *joiner) shared(b *rebinder, bind int) int {
-	if _, ok := b.index[bind]; !ok {
-		same := slices.IndexFunc(j.out.Bindings, func(x kernel.Binding) bool { return x.Buffer == b.from.Bindings[bind].Buffer })
-		if same >= 0 {
-			b.index[bind] = same
-		}
-	}
-	return b.read(bind)
 }
 
 // product adds product p, by rows that are not multiplied by their factor, and

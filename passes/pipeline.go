@@ -33,6 +33,8 @@ type State struct {
 	kept     map[int]bool // the buffers, as bindings name them, that these make for others
 	half     func(*kernel.Kernel) bool
 	join     func(product, joined *kernel.Kernel) bool
+
+	joinSlices, storeFactor func(product, joined *kernel.Kernel) bool
 }
 
 // Pass is one row of the pass table.
@@ -69,6 +71,8 @@ var table = []Pass{
 	{"cut_tails", "the last rows or columns of a product may not be worth a tile of the size that the others are; it is for the device to say which", cutTails},
 	{"split_sums", "a product or attention with few results fills the device once its contraction is split; it is for the device to say when", splitSums},
 	{"join_norms", "a row that is multiplied by a number of its own, which takes a sum along it, may be so after a product of it; it is for the device to say when that saves waiting for the row", joinNorms},
+	{"store_factors", "a row that products multiply by a weight, and add up as it is, is multiplied once, by the kernel that computes it; it is for the device to say when they would read it more often than that", storeFactors},
+	{"join_slices", "what only goes over neighbouring columns of a row that a product stores, as into a cache, may be stored by the product; it is for the device to say when that saves waiting for the row", joinSlices},
 	{"prepare_weights", "what only depends on weights and constants is computed once, when the program is loaded, unless it takes much memory", prepareWeights},
 	{"plan", "buffers get places, lifetimes overlapped, and barriers stand where a hazard is", plan},
 }
@@ -115,7 +119,10 @@ var constraints = []constraint{
 	{"split_sums", "prepare_weights", "of a product of weights all parts are prepared, or none"},
 	{"join_casts", "join_norms", "a norm may store what others want rounded"},
 	{"split_sums", "join_norms", "what adds up rows is not split, nor cut, nor are its operands stored"},
-	{"join_norms", "prepare_weights", "kernels are complete"},
+	{"join_norms", "store_factors", "rows are multiplied by weights once their norms have joined products"},
+	{"store_factors", "prepare_weights", "kernels are complete"},
+	{"join_norms", "join_slices", "it knows products that store all their columns in one way"},
+	{"join_slices", "prepare_weights", "kernels are complete"},
 	{"prepare_weights", "plan", "what is prepared has no place in the arena"},
 	{"lower", "plan", "the plan binds the buffers that the kernels name"},
 }
@@ -204,6 +211,12 @@ type Options struct {
 	// Join, where set, says of a matrix product whether it is to be done as another,
 	// with the kernel joined to it that makes its rows by a sum along them.
 	Join func(product, joined *kernel.Kernel) bool
+	// JoinSlices, where set, says of a matrix product whether it is to be done as
+	// another, which stores what kernels made of slices of its row.
+	JoinSlices func(product, joined *kernel.Kernel) bool
+	// StoreFactor, where set, says of a matrix product that adds up its rows whether
+	// it is to be done as another, which reads them multiplied by a weight already.
+	StoreFactor func(product, reading *kernel.Kernel) bool
 	// Tail, where set, says for a matrix product which of its results, if any, are
 	// to be computed apart.
 	Tail func(*kernel.Kernel) kernel.Tail
@@ -217,7 +230,7 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 	if err := g.Verify(); err != nil {
 		return nil, err
 	}
-	s := &State{Graph: g, split: opt.Split, tail: opt.Tail, windows: opt.Windows, store: opt.Store, halve: opt.SplitOperands, bytes: opt.Bytes, half: opt.Half, join: opt.Join}
+	s := &State{Graph: g, split: opt.Split, tail: opt.Tail, windows: opt.Windows, store: opt.Store, halve: opt.SplitOperands, bytes: opt.Bytes, half: opt.Half, join: opt.Join, joinSlices: opt.JoinSlices, storeFactor: opt.StoreFactor}
 	if opt.Until != "" && !known(opt.Until) {
 		return nil, fmt.Errorf("unknown pass %q: the passes are %s", opt.Until, names())
 	}

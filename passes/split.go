@@ -2,6 +2,7 @@ package passes
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
@@ -131,7 +132,8 @@ func (sp *splitter) rest() *kernel.Kernel {
 	return out
 }
 
-// rebinder gives a kernel those bindings of another that it uses.
+// rebinder gives a kernel those bindings of another that it uses, unless it binds
+// their buffers already.
 type rebinder struct {
 	from, to *kernel.Kernel
 	index    map[int]int // binding of from to binding of to
@@ -140,11 +142,13 @@ type rebinder struct {
 func (b *rebinder) use(bind int) *kernel.Binding {
 	i, ok := b.index[bind]
 	if !ok {
-		i = len(b.to.Bindings)
-		b.index[bind] = i
 		x := b.from.Bindings[bind]
-		x.Read, x.Write = false, false
-		b.to.Bindings = append(b.to.Bindings, x)
+		if i = slices.IndexFunc(b.to.Bindings, func(have kernel.Binding) bool { return have.Buffer == x.Buffer }); i < 0 {
+			i = len(b.to.Bindings)
+			x.Read, x.Write = false, false
+			b.to.Bindings = append(b.to.Bindings, x)
+		}
+		b.index[bind] = i
 	}
 	return &b.to.Bindings[i]
 }
@@ -178,5 +182,8 @@ func (b *rebinder) params() {
 // for it in Binding.Buffer.
 func (s *State) addPartial(t ir.Type) int {
 	s.partials = append(s.partials, t)
-	return len(s.Graph.Nodes()) + len(s.partials) - 1
+	return s.nextPartial() - 1
 }
+
+// nextPartial is what will stand for the next buffer that addPartial makes.
+func (s *State) nextPartial() int { return len(s.Graph.Nodes()) + len(s.partials) }

@@ -22,6 +22,7 @@ type matMul struct {
 	a, b           []*matOperand
 	quads          quadKind
 	products       []matProduct
+	otherSum       func(product int, row, col text) text // declares a sum of another column, for storeCols
 }
 
 // matOperand is an A or a B. Products that share one share its reading.
@@ -243,6 +244,14 @@ func plus(a, b text) text {
 	return binary("+", a, b)
 }
 
+// less prints a difference, but for 0.
+func less(a, b text) text {
+	if b.s == "0u" {
+		return a
+	}
+	return binary("-", a, b)
+}
+
 func times(a text, n int) text {
 	switch {
 	case a.s == "0u" || n == 1:
@@ -337,7 +346,11 @@ func (m *matMul) finish(row, col text, sums []text) {
 	if len(stores) != len(m.k.Stores) {
 		m.fail("a matrix product has no elements to store besides its results")
 	}
-	m.storeAll(stores)
+	if m.k.CutsCols() {
+		m.storeCols(row, col)
+	} else {
+		m.storeAll(stores)
+	}
 	m.close()
 	m.close()
 }

@@ -257,15 +257,27 @@ func (v *matVec) finishParts(parts int, read func(n int, part, id text) text) {
 	for n := range sums {
 		sums[n] = primary(v.variable(v.quads.sum(), numberedName("sum", n, len(sums)), read(n, primary("0u"), id)))
 	}
-	if parts > 1 {
-		p := v.loop("p", uintLit(1), uintLit(int64(parts)), 1)
-		for n, sum := range sums {
-			v.line("%s += %s;", sum.s, read(n, p, id).s)
-		}
-		v.close()
+	v.addParts(parts, sums, func(n int, p text) text { return read(n, p, id) })
+	v.otherSum = func(n int, row, col text) text {
+		id := v.named("other_id", plus(times(row, s.TileN), less(col, v.col0)))
+		sum := primary(v.variable(v.quads.sum(), numberedName("other_sum", n, len(sums)), read(n, primary("0u"), id)))
+		v.addParts(parts, []text{sum}, func(_ int, p text) text { return read(n, p, id) })
+		return sum
 	}
 	v.bindRowSums(row)
 	v.finish(row, col, sums)
+	v.close()
+}
+
+// addParts adds to sums their parts from the second on.
+func (v *matVec) addParts(parts int, sums []text, read func(n int, part text) text) {
+	if parts < 2 {
+		return
+	}
+	p := v.loop("p", uintLit(1), uintLit(int64(parts)), 1)
+	for n, sum := range sums {
+		v.line("%s += %s;", sum.s, read(n, p).s)
+	}
 	v.close()
 }
 

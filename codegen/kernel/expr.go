@@ -58,6 +58,7 @@ type Expr struct {
 	Args  []*Expr
 	Acc   int
 	Word  Word   // of ExprRandom
+	Other bool   // of ExprAcc: the result at column Index, see AccOfPair
 	Hint  string // a name for a reader
 
 	axes uint64 // bit i: depends on axis i
@@ -156,6 +157,25 @@ func (b *Builder) Acc(i int, t ir.DType, hint string) *Expr {
 	e := b.add(fmt.Sprintf("acc %d %s", i, t), Expr{Kind: ExprAcc, DType: t, Acc: i, Hint: hint})
 	e.accs = 1 << i
 	return e
+}
+
+// AccOfPair returns the result of product i at the other column of a pair: those
+// of numbers 2n and 2n+1. col is the kernel's axis of columns, as a store counts
+// them, and there is an even number of them.
+func (b *Builder) AccOfPair(i int, t ir.DType, col Index, hint string) *Expr {
+	return b.accOf(i, t, OtherOfPair(col), hint)
+}
+
+func (b *Builder) accOf(i int, t ir.DType, x Index, hint string) *Expr {
+	e := b.add(fmt.Sprintf("acc %d %s of column %s", i, t, x), Expr{Kind: ExprAcc, DType: t, Acc: i, Index: x, Other: true, Hint: hint})
+	e.accs = 1 << i
+	return e
+}
+
+// OtherOfPair is the other coordinate of a pair, of 2n and 2n+1.
+func OtherOfPair(x Index) Index {
+	first, second := x.DivMod(ir.D(2))
+	return first.Times(2).Plus(Const(1)).Minus(second)
 }
 
 // Random returns, as u32, a word of the Philox stream of a seed from an offset

@@ -162,7 +162,16 @@ type Store struct {
 	Index      Index
 	Value      *Expr
 	PerElement bool
+	// Cols, of a matrix product, are the columns for which it writes.
+	Cols Cols
 }
+
+// Cols are columns From to To-1 of a matrix product, or all if both are 0. What
+// is stored for them counts them from From on.
+type Cols struct{ From, To int64 }
+
+// All reports whether all columns are meant.
+func (c Cols) All() bool { return c == Cols{} }
 
 // Symbols returns the symbols that the kernel needs at run time, in order of
 // first use.
@@ -289,7 +298,7 @@ func (k *Kernel) Identity() string {
 		fmt.Fprintf(&b, "%s\n", k.Guard.describe(number))
 	}
 	for _, s := range k.Stores {
-		fmt.Fprintf(&b, "store %d [%s] %d %v\n", s.Bind, s.Index.describe(number), number[s.Value], s.PerElement)
+		fmt.Fprintf(&b, "store %d [%s] %d %v%s\n", s.Bind, s.Index.describe(number), number[s.Value], s.PerElement, s.Cols)
 	}
 	return b.String()
 }
@@ -371,6 +380,9 @@ func (e *Expr) describe(number map[*Expr]int) string {
 	case ExprIndex:
 		return fmt.Sprintf("index [%s]", e.Index.describe(number))
 	case ExprAcc:
+		if e.Other {
+			return fmt.Sprintf("acc %d of column %s %s", e.Acc, e.Index, e.DType)
+		}
 		return fmt.Sprintf("acc %d %s", e.Acc, e.DType)
 	case ExprRandom:
 		return fmt.Sprintf("random %%%d %%%d [%s] word %d", number[e.Args[0]], number[e.Args[1]], e.Index.describe(number), e.Word)
@@ -454,6 +466,7 @@ func (k *Kernel) String() string {
 		if s.PerElement {
 			each = " per element"
 		}
+		each += s.Cols.String()
 		fmt.Fprintf(&b, "  store %d[%s] = %%%d%s\n", s.Bind, s.Index.describe(number), number[s.Value], each)
 	}
 	return b.String()

@@ -61,6 +61,9 @@ func (r *Rewriter) rebuild(v *Expr) *Expr {
 		if r.Acc != nil {
 			return r.Acc(v)
 		}
+		if v.Other {
+			return r.Builder.accOf(v.Acc, v.DType, r.Index(v.Index), v.Hint)
+		}
 		return r.Builder.Acc(v.Acc, v.DType, v.Hint)
 	case ExprApply:
 		args := make([]*Expr, len(v.Args))

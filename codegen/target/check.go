@@ -93,7 +93,12 @@ func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ Caps) error {
 		return k.CheckAttention()
 	}
 	if k.RowSums() {
-		return checkRowSums(k, s)
+		if err := checkRowSums(k, s); err != nil {
+			return err
+		}
+	}
+	if k.CutsCols() {
+		return checkCols(k, s)
 	}
 	return nil
 }

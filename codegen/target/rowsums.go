@@ -83,6 +83,14 @@ func rowCost(k *kernel.Kernel) int {
 	return cost
 }
 
+// StoreFactor reports whether a matrix product that adds up its rows is faster if
+// what it multiplies them by is in what it reads: not where it adds up what it has
+// just read to multiply it.
+func StoreFactor(product, reading *kernel.Kernel, caps Caps) bool {
+	s, _, err := Select(reading, caps)
+	return err == nil && s.Variant == kernel.VarMatVec && !SumsRowsFirst(s)
+}
+
 // checkRowSums checks what a matrix product that adds up its rows asks for.
 func checkRowSums(k *kernel.Kernel, s kernel.Schedule) error {
 	switch {
@@ -104,4 +112,29 @@ func rowSumsShared(k *kernel.Kernel, s kernel.Schedule) int {
 		return 0
 	}
 	return len(k.Phases) * s.TileM * (s.Workgroup / max(s.Subgroup, 1)) * ir.F32.BlockBytes()
+}
+
+// JoinSlices reports whether a matrix product of one row is faster if it stores
+// what kernels made of slices of its row: nothing then waits for those.
+func JoinSlices(product, joined *kernel.Kernel, caps Caps) bool {
+	for _, k := range []*kernel.Kernel{product, joined} {
+		if s, _, err := Select(k, caps); err != nil || s.Variant != kernel.VarMatVec {
+			return false
+		}
+	}
+	return classOf(caps).tune(caps).joinsNorms
+}
+
+// checkCols checks what a matrix product that stores its columns in several ways
+// asks for: pairs that lie in one workgroup, and sums that meet in shared memory.
+func checkCols(k *kernel.Kernel, s kernel.Schedule) error {
+	switch {
+	case k.CheckCols() != nil:
+		return k.CheckCols()
+	case s.Variant != kernel.VarMatVec:
+		return fmt.Errorf("only matvec stores columns in several ways")
+	case s.LanesPerRow < 2 || s.TileN%2 != 0:
+		return fmt.Errorf("columns are stored in several ways where several invocations share sums, of whole pairs")
+	}
+	return nil
 }

@@ -57,6 +57,25 @@ func TestJoinNorm(t *testing.T) {
 	}
 }
 
+// TestStoreFactor: what rows are multiplied by is stored in them where they would
+// be read for it alone.
+func TestStoreFactor(t *testing.T) {
+	h100 := profile(t, "nvidia-h100")
+	for _, c := range []struct {
+		what string
+		k    *kernel.Kernel
+		want bool
+	}{
+		{"rows that are read again", normed(blockMul(1, 4096, 4096, ir.Q4_0, false)), true},
+		{"rows that are rounded as they are read", normed(blockMul(1, 4096, 4096, ir.Q4_0, true)), false},
+		{"many rows", blockMul(512, 4096, 4096, ir.Q4_0, false), false},
+	} {
+		if got := StoreFactor(c.k, c.k, h100); got != c.want {
+			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		}
+	}
+}
+
 // TestRowSumsCheck: only matvecs with subgroups add up rows, of floats.
 func TestRowSumsCheck(t *testing.T) {
 	h100 := profile(t, "nvidia-h100")
@@ -81,6 +100,44 @@ func TestRowSumsCheck(t *testing.T) {
 		{"a maximum", with(func(k *kernel.Kernel) { k.Phases[0].Combine = kernel.CombineMax }), vec, "want a sum"},
 		{"integers", with(func(k *kernel.Kernel) { k.Products[0].Operands = ir.I8 }), vec, "other than f32"},
 		{"the result", with(func(k *kernel.Kernel) { k.Phases[0].Value = k.Stores[0].Value }), vec, "uses a column or a result"},
+	} {
+		err := Check(c.k, c.s, h100)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: error %v, want one with %q", c.what, err, c.want)
+		}
+	}
+}
+
+// TestColsCheck: columns are stored in several ways by matvecs alone, pairs of
+// them by one workgroup.
+func TestColsCheck(t *testing.T) {
+	h100 := profile(t, "nvidia-h100")
+	mul := func(cols kernel.Cols, pairs bool) *kernel.Kernel {
+		k := blockMul(1, 4096, 4096, ir.Q4_0, false)
+		b, p := kernel.NewBuilder(), k.Products[0]
+		k.Products[0].A, k.Products[0].B = b.Load(0, ir.F32, p.A.Index, "a"), b.Load(1, ir.Q4_0, p.B.Index, "b")
+		k.Stores[0].Cols, k.Stores[0].Value = cols, b.Acc(0, ir.F32, "acc")
+		if pairs {
+			k.Stores[0].Value = b.AccOfPair(0, ir.F32, kernel.Axis(1, ir.D(int(cols.To-cols.From))), "acc")
+		}
+		return k
+	}
+	sh := matShapeOf(mul(kernel.Cols{}, false))
+	vec := matVecSchedule(sh, 128, 8, 4, 256, 32)
+	for _, c := range []struct {
+		what string
+		k    *kernel.Kernel
+		s    kernel.Schedule
+		want string
+	}{
+		{"a matvec", mul(kernel.Cols{From: 16, To: 32}, true), vec, ""},
+		{"odd columns", mul(kernel.Cols{From: 3, To: 8}, false), vec, ""},
+		{"half a pair", mul(kernel.Cols{From: 3, To: 8}, true), vec, "no whole pairs"},
+		{"beyond the end", mul(kernel.Cols{From: 16, To: 4097}, false), vec, "does not have"},
+		{"none", mul(kernel.Cols{From: 16, To: 16}, false), vec, "does not have"},
+		{"tiles of odd columns", mul(kernel.Cols{From: 16, To: 32}, true), matVecSchedule(sh, 128, 1, 1, 128, 32), "whole pairs"},
+		{"a sum an invocation", mul(kernel.Cols{From: 16, To: 32}, true), matVecSchedule(sh, 1, 64, 2, 32, 0), "several invocations share sums"},
+		{"tiles", mul(kernel.Cols{From: 16, To: 32}, true), kernel.Schedule{Variant: kernel.VarMatTile, Workgroup: 64, Vec: 4, TileM: 16, TileN: 16, TileK: 16, ThreadM: 2, ThreadN: 2}, "only matvec"},
 	} {
 		err := Check(c.k, c.s, h100)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

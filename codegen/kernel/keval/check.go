@@ -145,6 +145,9 @@ func checkFolds(k *kernel.Kernel) error {
 			return err
 		}
 	}
+	if err := k.CheckCols(); err != nil {
+		return err
+	}
 	row, col := len(k.Parallel)-2, len(k.Parallel)-1
 	for i, p := range k.Products {
 		switch {

@@ -17,11 +17,13 @@ type run struct {
 	symbols map[string]int64
 	elems   []int64 // by buffer
 
-	at     []int64 // coordinates, the fold axis last
-	inFold bool
-	point  int64    // which point of the parallel axes
-	accs   []number // results of phases and products
-	accT   []ir.DType
+	fold     int64   // extent of the fold axis
+	at       []int64 // coordinates, the fold axis last
+	inFold   bool
+	firstCol int64    // from which the columns of the store at hand are counted
+	point    int64    // which point of the parallel axes
+	accs     []number // results of phases and products
+	accT     []ir.DType
 
 	// values holds what is known at this point, or for expressions that use the
 	// fold axis at this element of the row; round and turn tell them from old ones.
@@ -137,23 +139,13 @@ func (r *run) compute(fold int64) error {
 		}
 		r.accs[r.k.PhaseAcc(i)] = f.result()
 	}
-	for i, p := range r.k.Products {
-		sum, ints, undef := 0.0, int64(0), false
-		err := r.eachElement(fold, func(int64) error {
-			a, errA := r.value(p.A)
-			b, errB := r.value(p.B)
-			sum += a.float(p.A.DType) * b.float(p.B.DType)
-			ints += a.i * b.i
-			undef = undef || a.undef || b.undef
-			if errA != nil {
-				return errA
-			}
-			return errB
-		})
+	r.fold = fold
+	for i := range r.k.Products {
+		sum, err := r.product(i)
 		if err != nil {
-			return fmt.Errorf("product %d (%s): %w", i, p.Name, err)
+			return err
 		}
-		r.accs[i] = number{f: ir.RoundTo(sum, ir.F32), i: ir.Wrap(ints, ir.I32), undef: undef}
+		r.accs[i] = sum
 	}
 	if err := r.stores(false); err != nil {
 		return err
@@ -162,6 +154,40 @@ func (r *run) compute(fold int64) error {
 		return nil
 	}
 	return r.eachElement(fold, func(int64) error { return r.stores(true) })
+}
+
+// product returns the sum of product i at the current row and column.
+func (r *run) product(i int) (number, error) {
+	p := r.k.Products[i]
+	sum, ints, undef := 0.0, int64(0), false
+	err := r.eachElement(r.fold, func(int64) error {
+		a, errA := r.value(p.A)
+		b, errB := r.value(p.B)
+		sum += a.float(p.A.DType) * b.float(p.B.DType)
+		ints += a.i * b.i
+		undef = undef || a.undef || b.undef
+		if errA != nil {
+			return errA
+		}
+		return errB
+	})
+	if err != nil {
+		return number{}, fmt.Errorf("product %d (%s): %w", i, p.Name, err)
+	}
+	return number{f: ir.RoundTo(sum, ir.F32), i: ir.Wrap(ints, ir.I32), undef: undef}, nil
+}
+
+// otherSum returns the result that a sum of another column stands for.
+func (r *run) otherSum(e *kernel.Expr) (number, error) {
+	axis := len(r.k.Parallel) - 1
+	at, err := r.index(e.Index)
+	if err != nil {
+		return number{}, err
+	}
+	here := r.at[axis]
+	r.moveAlong(axis, at+r.firstCol)
+	defer r.moveAlong(axis, here)
+	return r.product(e.Acc)
 }
 
 // scan goes along a row and stores at each element what has been folded so far.
@@ -216,34 +242,51 @@ func (r *run) eachElement(fold int64, f func(j int64) error) error {
 func (r *run) stores(perElement bool) error {
 	var at []int64
 	var values []number
+	var stores []int
 	for i, s := range r.k.Stores {
-		if s.PerElement != perElement {
+		if s.PerElement != perElement || r.leavesOut(s) {
 			continue
 		}
-		v, err := r.value(s.Value)
+		v, x, err := r.stored(s)
 		if err != nil {
 			return fmt.Errorf("store %d: %w", i, err)
 		}
-		x, err := r.index(s.Index)
-		if err != nil {
-			return fmt.Errorf("store %d: %w", i, err)
-		}
-		at, values = append(at, x), append(values, v)
+		at, values, stores = append(at, x), append(values, v), append(stores, i)
 	}
-	next := 0
-	for i, s := range r.k.Stores {
-		if s.PerElement != perElement {
-			continue
-		}
+	for next, i := range stores {
+		s := r.k.Stores[i]
 		if values[next].undef {
 			return fmt.Errorf("store %d: the value depends on memory that holds nothing", i)
 		}
 		if err := r.store(s.Bind, at[next], values[next], s.Value.DType); err != nil {
 			return fmt.Errorf("store %d: %w", i, err)
 		}
-		next++
 	}
 	return nil
+}
+
+// leavesOut reports whether a store is not for the current column.
+func (r *run) leavesOut(s kernel.Store) bool {
+	if s.Cols.All() {
+		return false
+	}
+	col := r.at[len(r.k.Parallel)-1]
+	return col < s.Cols.From || col >= s.Cols.To
+}
+
+// stored returns what is stored, and where.
+func (r *run) stored(s kernel.Store) (v number, at int64, err error) {
+	if axis := len(r.k.Parallel) - 1; !s.Cols.All() {
+		here := r.at[axis]
+		r.moveAlong(axis, here-s.Cols.From)
+		r.firstCol = s.Cols.From
+		defer func() { r.firstCol = 0; r.moveAlong(axis, here) }()
+	}
+	if v, err = r.value(s.Value); err != nil {
+		return v, 0, err
+	}
+	at, err = r.index(s.Index)
+	return v, at, err
 }
 
 // value returns an expression's value at the current point.
@@ -268,6 +311,9 @@ func (r *run) compute1(e *kernel.Expr) (number, error) {
 	case kernel.ExprConst:
 		return number{f: e.Value, i: e.Int}, nil
 	case kernel.ExprAcc:
+		if e.Other {
+			return r.otherSum(e)
+		}
 		return r.accs[e.Acc], nil
 	case kernel.ExprIndex:
 		x, err := r.index(e.Index)

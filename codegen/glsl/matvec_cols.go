@@ -1,0 +1,64 @@
+package glsl
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// storeCols writes the stores of a result whose columns are stored in several
+// ways, each of some of them.
+func (m *matMul) storeCols(row, col text) {
+	var done []kernel.Cols
+	for _, s := range m.k.Stores {
+		if slices.Contains(done, s.Cols) {
+			continue
+		}
+		done = append(done, s.Cols)
+		var stores []kernel.Store
+		for _, other := range m.k.Stores {
+			if other.Cols == s.Cols {
+				stores = append(stores, other)
+			}
+		}
+		m.openCols(s.Cols, col)
+		m.bindOtherSums(stores, row, s.Cols)
+		m.storeAll(stores)
+		m.close()
+	}
+}
+
+// openCols opens a block for some columns, which counts them from the first on.
+func (m *matMul) openCols(c kernel.Cols, col text) {
+	end := m.extent(m.col).Add
+	if c.All() {
+		c.To = end
+	}
+	local := col
+	if c.From > 0 {
+		local = binary("-", col, uintLit(c.From))
+	}
+	switch {
+	case c.From == 0 && c.To == end:
+		m.openScope()
+	case c.To == end:
+		m.openGuard("if (%s)", binary(">=", col, uintLit(c.From)).s)
+	default: // of columns before the first, differences are large
+		m.openGuard("if (%s)", binary("<", local, uintLit(c.To-c.From)).s)
+	}
+	m.bindAxis(m.col, m.named("slice_col", local))
+}
+
+// bindOtherSums adds up the sums of other columns that stores need.
+func (m *matMul) bindOtherSums(stores []kernel.Store, row text, c kernel.Cols) {
+	for _, s := range stores {
+		for _, e := range kernel.OtherSums(s) {
+			if _, known := m.knownValue(e); known {
+				continue
+			}
+			m.plan(nil, []kernel.Index{e.Index})
+			at := plus(m.indexText(e.Index), uintLit(c.From))
+			m.bindValue(e, m.otherSum(e.Acc, row, primary(m.variable("uint", "other_col", at))))
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package kernel
+
+import (
+	"fmt"
+	"slices"
+)
+
+// String prints the columns for a reader, after what is stored for them.
+func (c Cols) String() string {
+	if c.All() {
+		return ""
+	}
+	return fmt.Sprintf(" of columns %d to %d", c.From, c.To-1)
+}
+
+// CutsCols reports whether a matrix product stores some columns in other ways than
+// others, or from the sums of others.
+func (k *Kernel) CutsCols() bool {
+	return slices.ContainsFunc(k.Stores, func(s Store) bool { return !s.Cols.All() })
+}
+
+// CheckCols reports columns that a matrix product cannot store apart: those it
+// does not have, or of which the pairs do not begin at even ones.
+func (k *Kernel) CheckCols() error {
+	for i, s := range k.Stores {
+		if s.Cols.All() {
+			continue
+		}
+		n := len(k.Parallel)
+		if k.Family != FamilyMatMul || n < 2 || !k.Parallel[n-1].IsStatic() || s.Cols.From < 0 || s.Cols.To > k.Parallel[n-1].Add || s.Cols.From >= s.Cols.To {
+			return fmt.Errorf("store %d of a %s kernel is%s, which it does not have", i, k.Family, s.Cols)
+		}
+		if (s.Cols.From%2 != 0 || s.Cols.To%2 != 0) && len(OtherSums(s)) > 0 {
+			return fmt.Errorf("store %d is%s, which are no whole pairs", i, s.Cols)
+		}
+	}
+	return nil
+}
+
+// OtherSums lists the sums of other columns that a store needs.
+func OtherSums(s Store) []*Expr {
+	var list []*Expr
+	Walk([]*Expr{s.Value}, func(e *Expr) {
+		if e.Kind == ExprAcc && e.Other {
+			list = append(list, e)
+		}
+	})
+	return list
+}

@@ -1,0 +1,243 @@
+package passes
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// joinSlices removes kernels that only go over some neighbouring columns of a
+// product of one row, element by element or in pairs of neighbours: queries and
+// keys that are turned by their position, keys and values on their way into a
+// cache. The product stores what they do, of each column or pair, in place of
+// what it stored for them.
+func joinSlices(s *State) error {
+	if s.joinSlices == nil {
+		return nil
+	}
+	gone := map[*kernel.Kernel]bool{}
+	for i, k := range s.Kernels {
+		readers, ok := s.readersOfSlices(i)
+		if !ok {
+			continue
+		}
+		if joined, ok := joinReaders(k, readers); ok && s.joinSlices(k, joined) {
+			s.Kernels[i] = joined
+			for _, r := range readers {
+				gone[r] = true
+			}
+		}
+	}
+	s.drop(gone)
+	return nil
+}
+
+// drop removes kernels.
+func (s *State) drop(gone map[*kernel.Kernel]bool) {
+	for i := len(s.Kernels) - 1; i >= 0; i-- {
+		if gone[s.Kernels[i]] {
+			s.Kernels, s.levels = slices.Delete(s.Kernels, i, i+1), slices.Delete(s.levels, i, i+1)
+		}
+	}
+}
+
+// readersOfSlices returns the kernels that read what product i stores, if that is
+// a row which is there for them alone, and they may run when the product does.
+func (s *State) readersOfSlices(i int) (readers []*kernel.Kernel, ok bool) {
+	k := s.Kernels[i]
+	if k.Family != kernel.FamilyMatMul || k.Guard != nil || len(k.Stores) != 1 || !k.Stores[0].Cols.All() {
+		return nil, false
+	}
+	st, col := k.Stores[0], len(k.Parallel)-1
+	row := k.Bindings[st.Bind]
+	if st.Value.DType != ir.F32 || row.DType != ir.F32 || s.sourceOf(row.Buffer) != k || s.outlives(row.Buffer) ||
+		!k.Parallel[col].IsStatic() || k.Parallel[col].Add != row.Elems || !st.Index.Equal(kernel.Axis(col, k.Parallel[col])) {
+		return nil, false
+	}
+	for at, r := range s.Kernels {
+		if !readsBuffer(r, row.Buffer) {
+			continue
+		}
+		if r.Family != kernel.FamilyMap || r.Custom != nil || !s.mayRunWith(i, at, row.Buffer) {
+			return nil, false
+		}
+		readers = append(readers, r)
+	}
+	return readers, len(readers) > 0
+}
+
+// mayRunWith reports whether kernel at may run when kernel i does, which writes
+// the buffer between them: what else it reads is there by then, and nobody reads
+// or writes what it writes until it would have run.
+func (s *State) mayRunWith(i, at int, between int) bool {
+	from, to := s.levels[i], s.levels[at]
+	for _, b := range s.Kernels[at].Bindings {
+		if b.Buffer == between {
+			continue
+		}
+		for j, other := range s.Kernels {
+			if j == at || s.levels[j] < from || s.levels[j] > to {
+				continue
+			}
+			touches := slices.ContainsFunc(other.Bindings, func(o kernel.Binding) bool {
+				return o.Buffer == b.Buffer && (o.Write || b.Write)
+			})
+			if touches || b.Read && b.Write {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// joinReaders returns the product with what its readers store in place of what it
+// did.
+func joinReaders(k *kernel.Kernel, readers []*kernel.Kernel) (*kernel.Kernel, bool) {
+	out := *k
+	out.Name = k.Name + "_" + readers[0].Name
+	out.Ops = slices.Clone(k.Ops)
+	out.Bindings, out.Phases, out.Products, out.Stores = nil, nil, nil, nil
+	j := &sliceJoiner{k: k, out: &out, b: kernel.NewBuilder(), col: len(k.Parallel) - 1}
+	main := j.rewriter(k, kernel.Axis)
+	for _, p := range k.Products {
+		p.A, p.B = main.Value(p.A), main.Value(p.B)
+		out.Products = append(out.Products, p)
+	}
+	for _, p := range k.Phases {
+		p.Value = main.Value(p.Value)
+		out.Phases = append(out.Phases, p)
+	}
+	j.binds[0].params()
+	for _, r := range readers {
+		if !j.reader(r) {
+			return nil, false
+		}
+	}
+	uniqueNames(out.Bindings)
+	return &out, len(out.Bindings) <= maxBindings && out.CheckCols() == nil
+}
+
+// sliceJoiner makes a product that stores what its readers did.
+type sliceJoiner struct {
+	k, out *kernel.Kernel
+	b      *kernel.Builder
+	col    int // the axis of columns
+	binds  []*rebinder
+}
+
+// rewriter rewrites expressions of one of the kernels for the new one.
+func (j *sliceJoiner) rewriter(from *kernel.Kernel, at func(axis int, extent ir.Dim) kernel.Index) *kernel.Rewriter {
+	binds := &rebinder{from: from, to: j.out, index: map[int]int{}}
+	j.binds = append(j.binds, binds)
+	r := kernel.NewRewriter(at)
+	r.Builder, r.Bind = j.b, binds.read
+	return r
+}
+
+// reader adds the stores of a reader, for the columns that it reads.
+func (j *sliceJoiner) reader(r *kernel.Kernel) bool {
+	sl, ok := j.sliceOf(r)
+	if !ok {
+		return false
+	}
+	local := kernel.Axis(j.col, ir.D(int(sl.cols.To-sl.cols.From)))
+	at := unflatten(r.Parallel, local)
+	main := j.rewriter(r, func(axis int, _ ir.Dim) kernel.Index { return at[axis] })
+	binds := j.binds[len(j.binds)-1]
+	own, other := j.stored(local, sl.cols, false), j.stored(local, sl.cols, true)
+	main.Load = func(e *kernel.Expr) *kernel.Expr {
+		if r.Bindings[e.Bind].Buffer != j.buffer() {
+			return nil
+		}
+		if sl.others[e] {
+			return other
+		}
+		return own
+	}
+	for _, st := range r.Stores {
+		st.Index, st.Value, st.Bind, st.Cols = main.Index(st.Index), main.Value(st.Value), binds.write(st.Bind), sl.cols
+		j.out.Stores = append(j.out.Stores, st)
+	}
+	binds.params()
+	j.out.Ops = append(j.out.Ops, r.Ops...)
+	return true
+}
+
+// buffer is the one that the product stored into.
+func (j *sliceJoiner) buffer() int { return j.k.Bindings[j.k.Stores[0].Bind].Buffer }
+
+// stored is what the product stored at a column, or at the other one of its pair,
+// in terms of the columns of a slice.
+func (j *sliceJoiner) stored(local kernel.Index, cols kernel.Cols, other bool) *kernel.Expr {
+	at := local
+	if other {
+		at = kernel.OtherOfPair(local)
+	}
+	r := j.rewriter(j.k, func(axis int, extent ir.Dim) kernel.Index {
+		if axis == j.col {
+			return at.Plus(kernel.Const(cols.From))
+		}
+		return kernel.Axis(axis, extent)
+	})
+	r.Acc = func(e *kernel.Expr) *kernel.Expr {
+		if other && e.Acc < len(j.k.Products) {
+			return j.b.AccOfPair(e.Acc, e.DType, local, e.Hint)
+		}
+		return j.b.Acc(e.Acc, e.DType, e.Hint)
+	}
+	return r.Value(j.k.Stores[0].Value)
+}
+
+// slice is what a reader reads of a row.
+type slice struct {
+	cols   kernel.Cols
+	others map[*kernel.Expr]bool // loads of the other element of a pair
+}
+
+// sliceOf reports whether a map has a point for every column of a slice, in order,
+// and reads that column there, or the other one of its pair, and no more.
+func (j *sliceJoiner) sliceOf(r *kernel.Kernel) (slice, bool) {
+	points, err := ir.Shape(r.Parallel).Numel()
+	if err != nil || !points.IsStatic() || points.Add < 1 || len(r.Parallel) == 0 {
+		return slice{}, false
+	}
+	at := make([]kernel.Index, len(r.Parallel))
+	for i, d := range r.Parallel {
+		at[i] = kernel.Axis(i, d)
+	}
+	here := linear(r.Parallel, at)
+	last := len(at) - 1
+	at[last] = kernel.OtherOfPair(at[last])
+	there := linear(r.Parallel, at)
+	pairs := r.Parallel[last].Add%2 == 0
+
+	sl, first, ok := slice{others: map[*kernel.Expr]bool{}}, int64(-1), true
+	kernel.Walk(r.Roots(), func(e *kernel.Expr) {
+		if e.Kind != kernel.ExprLoad || r.Bindings[e.Bind].Buffer != j.buffer() {
+			return
+		}
+		off := e.Index.Minus(here)
+		if pairs && !off.IsConst() {
+			off, sl.others[e] = e.Index.Minus(there), true
+		}
+		ok = ok && off.IsConst() && (first < 0 || first == off.Offset())
+		first = off.Offset()
+	})
+	sl.cols = kernel.Cols{From: first, To: first + points.Add}
+	return sl, ok && first >= 0 && sl.cols.To <= j.k.Parallel[j.col].Add && (len(sl.others) == 0 || first%2 == 0)
+}
+
+// uniqueNames gives every binding a name of its own.
+func uniqueNames(list []kernel.Binding) {
+	taken := map[string]bool{}
+	for i, b := range list {
+		name := b.Name
+		for n := 2; taken[name]; n++ {
+			name = fmt.Sprintf("%s_%d", b.Name, n)
+		}
+		taken[name] = true
+		list[i].Name = name
+	}
+}

@@ -1,0 +1,162 @@
+package passes
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// storeFactors has the kernel that computes a row store it multiplied by a weight
+// as well, where products that add up the row multiply it by that: every workgroup
+// of them then reads one row in place of two.
+func storeFactors(s *State) error {
+	if s.storeFactor == nil {
+		return nil
+	}
+	stored := map[[2]int]int{} // by the buffers of row and weight: that of their product
+	for i, k := range s.Kernels {
+		f, ok := factorOf(k)
+		if !ok {
+			continue
+		}
+		buffer, ok := stored[f.buffers]
+		if !ok {
+			buffer = s.nextPartial()
+		}
+		product := f.reading(buffer)
+		source := s.sourceOf(f.buffers[0])
+		if source == nil || !s.storeFactor(k, product) {
+			continue
+		}
+		if !ok {
+			with, fits := f.storing(source, buffer)
+			if !fits {
+				continue
+			}
+			stored[f.buffers] = s.addPartial(f.rowType())
+			*source = *with
+		}
+		s.Kernels[i] = product
+	}
+	return nil
+}
+
+// weighedRow is a row times a weight, which is the A of all products of a kernel.
+type weighedRow struct {
+	k           *kernel.Kernel
+	row, weight *kernel.Expr // loads
+	buffers     [2]int       // of both
+}
+
+// factorOf finds the row of a product that adds it up.
+func factorOf(k *kernel.Kernel) (weighedRow, bool) {
+	if !k.RowSums() {
+		return weighedRow{}, false
+	}
+	a := k.Products[0].A
+	if a.Kind != kernel.ExprApply || a.Op != ir.OpMul || slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return p.A != a }) {
+		return weighedRow{}, false
+	}
+	for i, x := range a.Args {
+		w := a.Args[1-i]
+		if x.Kind != kernel.ExprLoad || w.Kind != kernel.ExprLoad {
+			continue
+		}
+		row, weight := k.Bindings[x.Bind], k.Bindings[w.Bind]
+		f := weighedRow{k: k, row: x, weight: w, buffers: [2]int{row.Buffer, weight.Buffer}}
+		whole := x.Index.Equal(kernel.Axis(k.FoldAxis(), k.Fold)) && k.Fold.IsStatic() && k.Fold.Add == row.Elems
+		if row.DType == ir.F32 && weight.DType == ir.F32 && !row.Fixed && weight.Fixed && whole {
+			return f, true
+		}
+	}
+	return weighedRow{}, false
+}
+
+// rowType is the type of the row.
+func (f weighedRow) rowType() ir.Type { return ir.Type{DType: ir.F32, Shape: ir.Shape{f.k.Fold}} }
+
+// binding is what is stored, as a kernel binds it.
+func (f weighedRow) binding(buffer int) kernel.Binding {
+	return kernel.Binding{Name: f.k.Bindings[f.row.Bind].Name + "_weighed", DType: ir.F32, Buffer: buffer, Elems: f.k.Fold.Add}
+}
+
+// reading is the product by the stored row.
+func (f weighedRow) reading(buffer int) *kernel.Kernel {
+	out, r, binds := rebuilding(f.k)
+	bind := f.binding(buffer)
+	bind.Read = true
+	out.Bindings = append(out.Bindings, bind)
+	a := r.Builder.Load(0, ir.F32, kernel.Axis(f.k.FoldAxis(), f.k.Fold), bind.Name)
+	for _, p := range f.k.Products {
+		p.A, p.B = a, r.Value(p.B)
+		out.Products = append(out.Products, p)
+	}
+	rebuildPhases(out, f.k, r)
+	rebuildStores(out, f.k, r, binds)
+	return out
+}
+
+// storing is the kernel that stores the row, and stores the product with the
+// weight beside. It does so if it stores whole rows of f32 once, and may bind more.
+func (f weighedRow) storing(k *kernel.Kernel, buffer int) (*kernel.Kernel, bool) {
+	stores := 0
+	for _, st := range k.Stores {
+		if k.Bindings[st.Bind].Buffer == f.buffers[0] {
+			stores++
+		}
+	}
+	if stores != 1 {
+		return nil, false
+	}
+	out, r, binds := rebuilding(k)
+	for _, p := range k.Products {
+		p.A, p.B = r.Value(p.A), r.Value(p.B)
+		out.Products = append(out.Products, p)
+	}
+	rebuildPhases(out, k, r)
+	rebuildStores(out, k, r, binds)
+	for _, st := range out.Stores {
+		if out.Bindings[st.Bind].Buffer != f.buffers[0] {
+			continue
+		}
+		at := kernel.NewRewriter(func(int, ir.Dim) kernel.Index { return st.Index })
+		weights := rebinder{from: f.k, to: out, index: map[int]int{}}
+		at.Builder, at.Bind = r.Builder, weights.read
+		st.Value = r.Builder.Apply(ir.OpMul, ir.F32, nil, st.Value, at.Value(f.weight))
+		bind := f.binding(buffer)
+		bind.Write = true
+		out.Bindings = append(out.Bindings, bind)
+		st.Bind = len(out.Bindings) - 1
+		out.Stores = append(out.Stores, st)
+		break
+	}
+	uniqueNames(out.Bindings)
+	return out, len(out.Bindings) <= maxBindings
+}
+
+// rebuilding begins a copy of a kernel with other bindings: what its parts are
+// made with, which are to be added.
+func rebuilding(k *kernel.Kernel) (*kernel.Kernel, *kernel.Rewriter, *rebinder) {
+	out := *k
+	out.Bindings, out.Phases, out.Products, out.Stores = nil, nil, nil, nil
+	binds := &rebinder{from: k, to: &out, index: map[int]int{}}
+	r := kernel.NewRewriter(kernel.Axis)
+	r.Bind = binds.read
+	return &out, r, binds
+}
+
+func rebuildPhases(out, k *kernel.Kernel, r *kernel.Rewriter) {
+	for _, p := range k.Phases {
+		p.Value = r.Value(p.Value)
+		out.Phases = append(out.Phases, p)
+	}
+}
+
+func rebuildStores(out, k *kernel.Kernel, r *kernel.Rewriter, binds *rebinder) {
+	for _, st := range k.Stores {
+		st.Index, st.Value, st.Bind = r.Index(st.Index), r.Value(st.Value), binds.write(st.Bind)
+		out.Stores = append(out.Stores, st)
+	}
+	binds.params()
+}
