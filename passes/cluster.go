@@ -223,7 +223,7 @@ func (f *Fusion) cost(n *ir.Node) (flops, loads int) {
 		}
 		seen[n.ID()] = true
 		if isLeaf(n) || f.home[n.ID()] != nil || isRounding(n) {
-			if n.Op() != ir.OpIota && n.Shape().MaxElems()*16 > full {
+			if !isComputedLeaf(n) && n.Shape().MaxElems()*16 > full {
 				loads++
 			}
 			return
@@ -239,6 +239,17 @@ func (f *Fusion) cost(n *ir.Node) (flops, loads int) {
 		visit(a)
 	}
 	return flops, loads
+}
+
+// isComputedLeaf reports whether a leaf is known to every kernel without a load.
+func isComputedLeaf(n *ir.Node) bool {
+	switch n.Op() {
+	case ir.OpIota, ir.OpDimValue:
+		return true
+	case ir.OpConst:
+		return n.Shape().MaxElems() == 1 && !n.DType().IsBlock()
+	}
+	return false
 }
 
 // opCost is a rough count of arithmetic operations.

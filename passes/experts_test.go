@@ -22,14 +22,14 @@ const expertsText = `
 	%%y = mul %%s, %%b
 	output "y" %%y`
 
-// TestExperts: few rows multiply the matrices that their ids pick, many are
+// TestExperts: few rows multiply the matrices that their ids pick, computed on the way, many are
 // grouped first, and two products of the same rows share a kernel with what
 // follows them.
 func TestExperts(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ dtype, tokens, weight, want string }{
-		{"f32", "1", "f32", "map matmul"},
-		{"f32", "3", "q4_0", "map matmul"},
+		{"f32", "1", "f32", "matmul"},
+		{"f32", "3", "q4_0", "matmul"},
 		{"f16", "40", "f16", "group matmul"},
 		{"bf16", "9", "bf16", "group matmul"},
 		{"f32", "N", "q8_0", "group matmul"},
