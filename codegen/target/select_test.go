@@ -38,6 +38,7 @@ var samples = map[string]*kernel.Kernel{
 	"softmax 4096x4096":  rowSum(ir.F32, ir.D(4096), ir.D(4096), true),
 	"softmax 1x32000":    rowSum(ir.F32, ir.D(1), ir.D(32000), true),
 	"softmax 64Kx8":      rowSum(ir.F32, ir.D(65536), ir.D(8), true),
+	"softmax 4Kx16":      rowSum(ir.F32, ir.D(4096), ir.D(16), true),
 	"softmax 4096xT":     rowSum(ir.F32, ir.D(4096), ir.Symbol("T", 2048), true),
 	"column sum":         columnSum(ir.D(4096), ir.D(65536)),
 	"matmul 4096":        matMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F32, false),
@@ -103,6 +104,7 @@ func TestSelect(t *testing.T) {
 		{"nvidia-h100", "softmax 4096x4096", "row_group wg=256 lanes=256 cache=16 subgroup=32"},
 		{"nvidia-h100", "softmax 1x32000", "row_group wg=1024 lanes=1024 cache=32 subgroup=32"},
 		{"nvidia-h100", "softmax 64Kx8", "row_serial wg=64"},
+		{"nvidia-h100", "softmax 4Kx16", "row_serial wg=32"}, // few rows on many cores
 		{"nvidia-h100", "softmax 4096xT", "row_group wg=256 lanes=128 cache=0 subgroup=32"},
 		{"nvidia-h100", "column sum", "row_serial wg=64"},
 		{"generic", "softmax 4096x4096", "row_group wg=128 lanes=128 cache=0"},

@@ -174,7 +174,7 @@ void main() {
 
 // softmax over [T], folding 4
 // Fuses: softmax.
-// Schedule: row_serial wg=64.
+// Schedule: row_serial wg=32.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
@@ -182,7 +182,7 @@ void main() {
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 64) in;
+layout(local_size_x = 32) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Matmul_vec4_buffer { vec4 matmul_vec4[]; };
 layout(set = 0, binding = 1, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
@@ -228,7 +228,7 @@ void main() {
 
 // argmax over [T], folding 4
 // Fuses: argmax.
-// Schedule: row_serial wg=64.
+// Schedule: row_serial wg=32.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
@@ -236,7 +236,7 @@ void main() {
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 64) in;
+layout(local_size_x = 32) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Matmul_vec4_buffer { vec4 matmul_vec4[]; };
 layout(set = 0, binding = 1, std430) writeonly buffer Result_buffer { int result[]; };
