@@ -24,6 +24,7 @@ func TestStoredWindows(t *testing.T) {
 		{"dilated rows", "f16[2,3,9,8] f16[5,3,3,2]", "conv %0, %1 {padding_low=[3,0], padding_high=[1,1], dilation=[2,1]}", true},
 		{"dilated columns", "f16[2,3,9,8] f16[5,3,3,3]", "conv %0, %1 {padding_low=[0,2], padding_high=[0,2], dilation=[1,2]}", true},
 		{"1x1", "f16[2,8,5,3] f16[7,8,1,1]", "conv %0, %1", true},
+		{"lines made longer", "f16[2,2,3,48] f16[4,2,3,3]", "conv %0, %1 {padding_low=[1,1], padding_high=[1,1]}", true},
 		{"padded beyond the window", "f16[1,2,3,4] f16[4,2,1,1]", "conv %0, %1 {padding_low=[3,2], padding_high=[1,5]}", true},
 		{"of 8 bits", "f8e4m3[2,3,9,8] f8e4m3[5,3,3,2]", "conv %0, %1 {padding_low=[1,0], padding_high=[1,1]}", true},
 		{"no images", "f16[0,3,9,8] f16[5,3,3,2]", "conv %0, %1", false},
@@ -107,6 +108,10 @@ func TestChainedWindows(t *testing.T) {
 			%2 = conv %1, %w {padding_low=[2,0], padding_high=[0,2]} output "y" %2`, 1},
 		{"dilated", first + `%2 = conv %1, %w {padding_low=[1,1], padding_high=[1,1], dilation=[1,1]}
 			%3 = conv %2, %w {padding_low=[1,1], padding_high=[1,1]} output "y" %3`, 2},
+		{"lines made longer", `%y = input {name="y", dtype=f16, shape=[1,4,2,48]} %1 = conv %y, %w {padding_low=[1,1], padding_high=[1,1]} %2 = relu %1
+			%3 = conv %2, %w {padding_low=[1,1], padding_high=[1,1]} output "y" %3`, 1},
+		{"one image", `%y = input {name="y", dtype=f16, shape=[1,4,3,9]} %1 = conv %y, %w {padding_low=[1,1], padding_high=[1,1]}
+			%3 = conv %1, %w {padding_low=[1,1], padding_high=[1,1]} output "y" %3`, 1},
 		{"read twice", first + `%2 = conv %1, %w {padding_low=[1,1], padding_high=[1,1]} %3 = add %2, %1 output "y" %3`, 0},
 		{"an output", first + `%2 = conv %1, %w {padding_low=[1,1], padding_high=[1,1]} output "y" %2 output "z" %1`, 0},
 		{"other pitches", first + `%2 = conv %1, %w {padding_low=[2,2], padding_high=[2,2], dilation=[2,2]} output "y" %2`, 0},

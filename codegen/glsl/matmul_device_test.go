@@ -142,7 +142,7 @@ func (p product) reference(symbol int64, in map[string]tensor) []float64 {
 					size := math.Sqrt(squares/float64(k) + normEps)
 					sums[0], sums[1] = sums[0]/size, sums[1]/size
 				}
-				out[(z*m+i)*n+j] = p.epilogue(sums, j, in)
+				out[z*m*n+pick(p.across, j*m+i, i*n+j)] = p.epilogue(sums, j, in)
 			}
 		}
 	}

@@ -26,6 +26,7 @@ type product struct {
 	byteRows    bool // A may be rounded to such
 	plusOne     bool // of integers: one is added to the sums
 	norm        bool // A is weighed, and each row of the result divided by the size of that of A as it was
+	across      bool // the result is stored as [n,m]
 }
 
 // integers reports whether the product is one of i8 or u8. Its result is i32,
@@ -167,8 +168,11 @@ func (p product) kernel() *kernel.Kernel {
 		out = ir.F16
 		y = b.Cast(out, y)
 	}
-	yShape := join(p.batch, p.m, p.n)
-	k.Stores = []kernel.Store{{Bind: bind("out", out, yShape, true), Index: at(yShape, coords(batch, row, col)...), Value: y}}
+	yShape, place := join(p.batch, p.m, p.n), coords(batch, row, col)
+	if p.across {
+		yShape, place = join(p.batch, p.n, p.m), coords(batch, col, row)
+	}
+	k.Stores = []kernel.Store{{Bind: bind("out", out, yShape, true), Index: at(yShape, place...), Value: y}}
 	if len(k.Symbols()) > 0 {
 		k.Bindings = append(k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Buffer: -1, Elems: 4})
 	}

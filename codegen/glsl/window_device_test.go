@@ -36,6 +36,7 @@ var convolutions = []convolution{
 	{"many channels", "2,32,9,13", "70,32,3,3", "padding_low=[1,1], padding_high=[1,1]", "2,70,9,13", false, true},
 	{"dilated channels", "2,64,9,8", "40,64,2,3", "padding_low=[3,2], padding_high=[0,2], dilation=[3,2]", "2,40,9,8", true, true},
 	{"pointwise", "3,64,5,7", "33,64,1,1", "", "3,33,5,7", false, true},
+	{"aligned lines", "2,8,3,60", "40,8,3,3", "padding_low=[1,1], padding_high=[1,1]", "2,40,3,60", false, true},
 	{"rows", "2,16,50", "33,16,5", "padding_low=[4], padding_high=[2]", "2,33,52", false, true},
 }
 

@@ -2,6 +2,8 @@ package glsl_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -34,6 +36,9 @@ func TestConvolutionGolden(t *testing.T) {
 			t.Fatalf("%s: %d kernels, want %d:\n%s", tt.name, len(text), tt.kernels, joined(text))
 		}
 		checkGolden(t, tt.name, text[len(text)-1])
+		if i := slices.IndexFunc(text, func(s string) bool { return strings.Contains(s, "conv_argument over") }); i >= 0 {
+			checkGolden(t, tt.name+"_argument", text[i])
+		}
 		compileTexts(t, text)
 	}
 }

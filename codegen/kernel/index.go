@@ -98,7 +98,10 @@ func ValueIndex(v *Expr, last Index) Index {
 // Clamp returns x, as a signed number, limited to 0..last; 0 where last is
 // negative, as that of an axis is that turns out to be empty.
 func Clamp(x, last Index) Index {
-	if !hasValue(x) && x.nonNegative() && last.Minus(x).nonNegative() {
+	switch {
+	case last.IsConst() && last.c <= 0:
+		return Const(0)
+	case !hasValue(x) && x.nonNegative() && last.Minus(x).nonNegative():
 		return x
 	}
 	return single(newFactor(Factor{Kind: FactorClamp, X: x, D: last}))
