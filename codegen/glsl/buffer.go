@@ -21,6 +21,8 @@ type buffer struct {
 	views map[int]bool
 	// units are the bytes of the units in which its planes are read.
 	units map[int]bool
+	// early says that words of its planes are also read before they are needed.
+	early bool
 }
 
 func (e *emitter) newBuffer(slot int, b kernel.Binding) *buffer {

@@ -1,8 +1,6 @@
 package glsl
 
 import (
-	"fmt"
-
 	"github.com/vkc-go/vkc/codegen/target"
 )
 
@@ -26,6 +24,10 @@ type heldStep struct {
 func (v *matVec) takeTurns() {
 	s := v.s
 	run, blocks := v.blockRun()
+	var early prefetched
+	if run.rounds && blocks && target.HoldsRows(v.k, s) {
+		early = v.prefetch(run)
+	}
 	v.shareTablesOf(run)
 	var held *heldRows
 	if blocks && target.HoldsRows(v.k, s) {
@@ -35,11 +37,15 @@ func (v *matVec) takeTurns() {
 		s = v.s
 		run, blocks = v.blockRun()
 	}
+	nothing := v.awaitEarly(early)
 	v.line("")
 	v.turn = v.loop("turn", primary("0u"), uintLit(int64(s.TileN)), v.groups*s.ThreadN)
 	v.declareSums(s.ThreadM * s.ThreadN)
 	if held != nil {
 		v.accumulateHeld(held)
+		if nothing.s != "" {
+			v.line("%s += %s;", v.sumsAt(primary("0u"))[0].s, nothing.s)
+		}
 		v.liftSums(run)
 	} else {
 		v.accumulateAny(run, blocks)
@@ -199,75 +205,6 @@ func (v *matVec) readRowStrips(r blockRun, k text) (rows, sums, scales map[*matO
 	return rows, sums, scales
 }
 
-// roundedRows are rows of A in shared memory, as bytes with a scale for every
-// group of them.
-type roundedRows struct {
-	bytes, scales string // arrays of sixteen bytes, and of floats, row after row
-}
-
-// ownRows are the quads of rows that an invocation has read and not yet rounded.
-type ownRows map[*matOperand]string
-
-// readOwnRows asks for what an invocation rounds of a row, ahead of what else a
-// workgroup makes ready.
-func (v *matVec) readOwnRows(r blockRun) ownRows {
-	own := ownRows{}
-	if r.rounds && v.s.ThreadM == 1 {
-		for _, o := range v.a {
-			own[o], _ = v.readQuads(o, primary("0u"), int(v.k.Fold.Add)/4, 1)
-		}
-	}
-	return own
-}
-
-// roundOwnRows is roundRows, if a run is by rows that are rounded.
-func (v *matVec) roundOwnRows(r blockRun, own ownRows) {
-	if r.rounds {
-		v.roundRows(own)
-	}
-}
-
-// roundRows rounds all rows to bytes, groups of byteGroup to 255 steps of the
-// largest of their elements. Neighbours read neighbouring quads, all of theirs
-// before they round the first, unless they have been read.
-func (v *matVec) roundRows(ready ownRows) {
-	s, depth := v.s, int(v.k.Fold.Add)
-	quads := depth / 4
-	v.rounded = map[*matOperand]roundedRows{}
-	for _, o := range v.a {
-		rows := roundedRows{v.share("uvec4", o.name+"_bytes", s.ThreadM*quads/4), v.share("float", o.name+"_scales", s.ThreadM*depth/byteGroup)}
-		v.rounded[o] = rows
-		v.repeat("i", s.ThreadM, func(i text) {
-			own, each := ready[o], (quads+s.Workgroup-1)/s.Workgroup
-			if own == "" {
-				own, each = v.readQuads(o, i, quads, 1)
-			}
-			v.eachQuad(quads, func(q, n text) {
-				v.roundQuad(rows, elementOf(own, each, q).s, n, plus(times(i, quads), n))
-			})
-		})
-	}
-	v.line("barrier();")
-}
-
-// roundQuad rounds quad n of a row, which is x, and leaves it as the word at a
-// place of the bytes. The lanes of a group find its largest element together, as
-// bits, of which those of NaN are the largest.
-func (v *matVec) roundQuad(rows roundedRows, x string, n, place text) {
-	perGroup := byteGroup / 4
-	size := v.variable("uvec4", "size", binary("&", call("floatBitsToUint", primary(x)), primary("0x7fffffffu")))
-	top := v.variable("uint", "top", primary(fmt.Sprintf("max(max(%s.x, %s.y), max(%s.z, %s.w))", size, size, size, size)))
-	for mask := 1; mask < perGroup; mask *= 2 {
-		v.line("%s = max(%s, subgroupShuffleXor(%s, %du));", top, top, top, mask)
-	}
-	largest := v.variable("float", "largest", call("uintBitsToFloat", primary(top)))
-	steps := v.variable("float", "steps", primary(fmt.Sprintf("127.0 * (1.0 / %s)", largest))) // of zeros any number will do: their scale is 0
-	v.line("%s[%s][%s] = round_bytes(%s * %s);", rows.bytes, binary("/", place, uintLit(4)).s, binary("%", place, uintLit(4)).s, x, steps)
-	v.openGuard("if (%s)", binary("==", binary("%", n, uintLit(int64(perGroup))), primary("0u")).s)
-	v.line("%s[%s] = %s * %s;", rows.scales, binary("/", place, uintLit(int64(perGroup))).s, largest, finiteLit(float64(float32(1.0/127)), 32, "").s)
-	v.close()
-}
-
 // readQuads reads the quads of row i of an A, every invocation its share of them,
 // to an array of so many, at least room.
 func (v *matVec) readQuads(o *matOperand, i text, quads, room int) (own string, each int) {
@@ -292,42 +229,5 @@ func (v *matVec) eachQuad(quads int, body func(q, n text)) {
 		}
 		body(q, n)
 		v.close()
-	})
-}
-
-// readRounded is readIntStrip of rows that roundRows has rounded.
-func (v *matVec) readRounded(r blockRun, o *matOperand, k text) (rows, sums, scales string) {
-	s, depth := v.s, int(v.k.Fold.Add)
-	from := v.rounded[o]
-	rows, sums, scales = v.declareIntStrip(r, o)
-	v.repeat("i", s.ThreadM, func(i text) {
-		group := plus(times(i, depth/byteGroup), binary("/", k, uintLit(byteGroup)))
-		v.line("%s = %s[%s];", elementOf(scales, s.ThreadM, i).s, from.scales, group.s)
-		v.startIntSum(sums, i)
-		v.readRoundedWords(r, from.bytes, plus(times(i, depth/4), binary("/", k, uintLit(4))), func(t, word text) {
-			x := elementOf(rows, s.ThreadM*r.quads, plus(times(i, r.quads), t))
-			v.line("%s = int(%s);", x.s, word.s)
-			v.addIntSum(sums, i, x)
-		})
-		v.pairStrip(r, rows, i)
-	})
-	return rows, sums, scales
-}
-
-// readRoundedWords reads the words of a strip from the bytes that roundRows has
-// left, four at a time if there are as many.
-func (v *matVec) readRoundedWords(r blockRun, bytes string, first text, use func(t, word text)) {
-	if r.quads%4 != 0 {
-		first = v.named("word", first)
-		v.repeat("t", r.quads, func(t text) {
-			word := primary(v.variable("uint", "word", plus(first, t)))
-			use(t, primary(bytes+"["+binary("/", word, uintLit(4)).s+"]["+binary("%", word, uintLit(4)).s+"]"))
-		})
-		return
-	}
-	first = v.named("quad", binary("/", first, uintLit(4)))
-	v.repeat("w", r.quads/4, func(w text) {
-		four := v.variable("uvec4", "four", primary(bytes+"["+plus(first, w).s+"]"))
-		v.repeat("n", 4, func(n text) { use(plus(times(w, 4), n), primary(four+"["+n.s+"]")) })
 	})
 }

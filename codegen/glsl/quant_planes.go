@@ -101,4 +101,7 @@ func (e *emitter) planeDeclarations(out *strings.Builder, b *buffer) {
 				b.slot, blockName(name), u.typ, name, b.DType, map[bool]string{true: " in planes"}[b.Layout == kernel.LayoutPlanes])
 		}
 	}
+	if name := b.name + "_early"; b.early {
+		fmt.Fprintf(out, "layout(set = 0, binding = %d, std430) readonly volatile buffer %s_buffer { uint %s[]; };\n", b.slot, blockName(name), name)
+	}
 }

@@ -116,6 +116,10 @@ type Schedule struct {
 	// rounded to bytes, are as they are read: every workgroup rounds all of a row
 	// first, and has it in shared memory, or in registers where columns take turns.
 	RoundRows bool `json:"round_rows,omitempty"`
+	// Prefetch, of matvec whose columns take turns while their rounded row is held,
+	// is how many sectors of blocks in planes each invocation asks for before the
+	// row is ready.
+	Prefetch int `json:"prefetch,omitempty"`
 
 	Subgroup int `json:"subgroup,omitempty"` // subgroup size relied on; 0 uses shared memory only
 }
@@ -175,6 +179,9 @@ func (s Schedule) String() string {
 		}
 		if s.RoundRows {
 			t += " rounds"
+		}
+		if s.Prefetch > 0 {
+			t += fmt.Sprintf(" prefetch=%d", s.Prefetch)
 		}
 	}
 	switch s.Variant {

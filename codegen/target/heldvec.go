@@ -17,6 +17,7 @@ type heldVec struct {
 	columns    int // of a turn
 	resident   int // invocations of a core that share the columns
 	groups     int // of as many invocations as share a row, that are one workgroup; 0 is 1
+	prefetch   int // sectors that an invocation asks for before its row is rounded
 	subnormals bool
 	tables     bool
 }
@@ -57,6 +58,9 @@ func (t tuning) heldVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	workgroups := max(t.fill/2*int64(v.resident)/int64(lanes*groups), 1) // that run at a time
 	s := matVecSchedule(sh, lanes, cols*groups, cols, lanes*groups, t.subgroup)
 	s.TileK, s.Subnormals, s.Tables, s.RoundRows = v.run, v.subnormals, v.tables, rounds
+	if rounds {
+		s.Prefetch = v.prefetch
+	}
 	turns := ceilDiv(sh.Batch*sh.N, int64(cols*groups)*workgroups)
 	for s.Turns = int(min(max(turns, 1), int64(maxHeldColumns/(cols*groups)))); s.Turns > 1; s.Turns /= 2 {
 		if s.TileN = cols * groups * s.Turns; SharedBytes(k, s) <= mostHeldShared {
@@ -134,12 +138,14 @@ func roundable(k *kernel.Kernel, octets bool) bool {
 // checkHeld checks what a matvec whose columns take turns asks for.
 func checkHeld(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	switch {
-	case s.Turns == 0 && !s.RoundRows:
+	case s.Turns == 0 && !s.RoundRows && s.Prefetch == 0:
 		return nil
 	case s.Turns == 0 && (!k.Fold.IsStatic() || s.TileK == 0):
 		return fmt.Errorf("rows become bytes only where they are of constant length and meet runs of blocks")
 	case s.LanesPerRow < 2 || s.StageRows || s.Ahead > 1:
 		return fmt.Errorf("columns take turns only where invocations share sums, rows do not pass through shared memory all the time, and nothing is read ahead")
+	case s.Prefetch < 0 || s.Prefetch > maxPrefetch || s.Prefetch > 0 && (!s.RoundRows || s.Turns == 0):
+		return fmt.Errorf("%d sectors asked for early, want up to %d where rows are rounded and held", s.Prefetch, maxPrefetch)
 	case !s.RoundRows:
 		return nil
 	case !roundable(k, s.Copies > 0):
@@ -152,6 +158,21 @@ func checkHeld(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return fmt.Errorf("%s has no dot products of bytes", caps.Name)
 	}
 	return nil
+}
+
+// maxPrefetch is how many sectors an invocation may ask for early, each in a
+// register, and SectorBytes what memory gives at once.
+const maxPrefetch, SectorBytes = 8, 32
+
+// LargestPlane returns the number of the plane that has most of a format's bytes.
+func LargestPlane(t ir.DType) int {
+	planes, largest := kernel.PlanesOf(t), 0
+	for i, p := range planes {
+		if p.Bytes > planes[largest].Bytes {
+			largest = i
+		}
+	}
+	return largest
 }
 
 // RoundedGroup is how many neighbours share a scale in rows that become bytes.

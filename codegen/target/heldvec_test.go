@@ -61,6 +61,10 @@ func TestHeldCheck(t *testing.T) {
 		{"no turns", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Turns, s.TileN = 0, 4 }), h100, ""},
 		{"no turns, longer than held", blockMul(1, 128, 1<<15, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Turns, s.TileN, s.LanesPerRow, s.Workgroup = 0, 4, 32, 32 }), h100, ""},
 		{"no turns, no blocks at once", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Turns, s.TileN, s.TileK = 0, 4, 0 }), h100, "constant length"},
+		{"asks early", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Prefetch = 8 }), h100, ""},
+		{"asks for too much early", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Prefetch = 9 }), h100, "up to 8"},
+		{"asks early with nothing else to do", blockMul(1, 14336, 14336, ir.Q4_0, false), with(held, func(s *kernel.Schedule) { s.Prefetch = 1 }), h100, "rounded and held"},
+		{"asks early in no turns", blockMul(1, 14336, 14336, ir.Q4_0, false), with(held, func(s *kernel.Schedule) { s.Turns, s.TileN, s.Prefetch = 0, 4, 1 }), h100, "rounded and held"},
 		{"no dot products", blockMul(1, 14336, 14336, ir.Q4_0, true), rounds, slow, "dot products"},
 		{"small subgroups", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Subgroup = 4 }), h100, "subgroup"},
 	} {

@@ -113,50 +113,50 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 64, workgroup: 512, columns: 8, tables: true}, // 31.7
 		blockVec{rows: 8, run: 32, lanes: 64, workgroup: 256, columns: 8, tables: true}, // 47.9 by 4, 91.2
-	).orOctets(4, 4), // 23.8
+	).orOctets(4).orRounded(4, 256, 2), // 25.8, 26.9; by 4096 columns 12.8 rounded
 	ir.IQ1_M: inPlanes(
 		looked(16, 64, 512, 8), // 73.1
 	).butTiles().orBytes(
 		blockVec{rows: 1, run: 16, lanes: 64, workgroup: 512, columns: 8, tables: true}, // 45.4
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 512, columns: 4, tables: true},
-	).orOctets(4, 4), // 34.9
+	).orOctets(4).orRounded(4, 256, 2), // 34.9, 35.3; 15.0
 	ir.IQ2_XXS: inPlanes(
 		staged(looked(32, 64, 256, 4)), // 68.9
 	).orBytes(
 		blockVec{rows: 4, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 39.6, 57.6 by 4
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 90.9
-	).orOctets(16, 0).orOctetFloats(16, 4), // 26.6, 51.1
+	).orOctets(16).orRounded(8, 64, 4).orOctetFloats(16, 4), // 26.6, 31.2, 51.1; by 4096 columns 11.8, 13.9
 	ir.IQ2_XS: inPlanes(
 		looked(16, 64, 256, 4), // 74.0
 	).butTiles().orBytes(
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 52.5
-	).orOctets(8, 0).orOctetFloats(8, 2), // 30.6, 55.6
+	).orOctets(8).orRounded(4, 64, 4).orOctetFloats(8, 2), // 30.6, 35.5, 55.6; by 4096 columns 14.6, 16.1
 	ir.IQ2_S: inPlanes(
 		looked(16, 64, 256, 4), // 79.0
 	).orBytes(
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 52.2
-	).orOctets(4, 2).orOctetFloats(4, 2), // 37.3, 62.7
+	).orOctets(4).orRounded(2, 256, 4).orOctetFloats(4, 2), // 37.3, 39.1, 62.7; 16.0, 17.1
 	ir.IQ3_XXS: inPlanes(
 		looked(16, 64, 256, 4), // 78.3
 	).butTiles().orBytes(
 		blockVec{rows: 4, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 55.3, 62.6 by 4
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 98.0
-	).orOctets(32, 16).orOctetFloats(32, 8), // 33.5, 54.8
+	).orOctets(32).orRounded(16, 256, 2).orOctetFloats(32, 8), // 33.5, 35.3, 54.8; 13.6, 15.3
 	ir.IQ3_S: inPlanes(
 		staged(looked(32, 64, 256, 4)), // 88.0
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 64, columns: 8, tables: true}, // 58.2
 		blockVec{rows: 8, run: 32, lanes: 64, columns: 4, tables: true},
-	).orOctets(16, 8).orOctetFloats(16, 8), // 41.0, 63.6
+	).orOctets(16).orRounded(8, 256, 4).orOctetFloats(16, 8), // 41.0, 42.6, 63.6; 16.8, 18.3
 	ir.IQ4_NL: inPlanes(
 		staged(looked(16, 128, 256, 4)), // 68.7
-	).orOctets(32, 32), // 44.6; by quads 72.6
+	).orOctets(32).orRounded(32, 256, 2), // 44.5, 45.0; 16.2, 16.9; by quads 72.6
 	ir.IQ4_XS: inPlanes(
 		looked(16, 128, 256, 8), // 69.6
-	).butTiles().orOctets(32, 32), // 44.9
+	).butTiles().orOctets(32).orRounded(32, 256, 2), // 43.2, 43.5; 15.7, 16.5
 	ir.MXFP4: inPlanes(
 		staged(looked(16, 128, 256, 8)), // 65.8
-	).orOctets(32, 32), // 43.4; by quads 71.4
+	).orOctets(32).orRounded(32, 256, 2), // 42.1, 42.7; 15.6, 16.3; by quads 71.4
 }
 
 // nvidiaRows was measured on an H100 with weights of f16, 14336x14336, in
@@ -189,10 +189,16 @@ func (t blockTuning) orBytes(bytes ...blockVec) blockTuning {
 }
 
 // orOctets is for formats with codebooks, by one row of bytes; copies are those of
-// the codebook, and rounds those where the product itself rounds the row, if it
-// does.
-func (t blockTuning) orOctets(copies, rounds int) blockTuning {
-	t.octets = octetVec{run: 32, lanes: 64, columns: 8, copies: copies, rounds: rounds}
+// the codebook.
+func (t blockTuning) orOctets(copies int) blockTuning {
+	t.octets = octetVec{run: 32, lanes: 64, columns: 8, copies: copies}
+	return t
+}
+
+// orRounded is where products that read octets round the row themselves: by up to
+// so many columns of a core.
+func (t blockTuning) orRounded(copies, most, fewest int) blockTuning {
+	t.octets.rounds = octetRounding{copies, most, fewest}
 	return t
 }
 

@@ -14,9 +14,15 @@ type octetVec struct {
 	lanes   int // invocations per sum; where they hold the row, as many as share it
 	columns int // that share the reading of A, at most
 	copies  int // of the codebook
-	// rounds is the copies there are room for where the product itself rounds the
-	// row to bytes, and keeps those in shared memory; 0 if it does not.
-	rounds int
+	rounds  octetRounding
+}
+
+// octetRounding is how a product that reads octets rounds its row to bytes, which
+// it keeps in shared memory; it does not if copies is 0.
+type octetRounding struct {
+	copies int // of the codebook that there is room for
+	most   int // columns a core may have: every workgroup rounds the row
+	fewest int // columns of an invocation in the largest workgroups
 }
 
 // octetWorkgroups are the invocations of a workgroup, the most first, and
@@ -34,13 +40,13 @@ func (t tuning) octetVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	case sh.M != 1 || t.subgroup == 0 || t.perCore(sh) < fewOctetColumns || !FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1):
 		return nil
 	case readsBytes(k):
-		return t.octetsAsRead(b.octets, sh, false)
+		return t.octetsAsRead(b.octets, sh, fewestOctetColumns, false)
 	case rounds:
 		return t.octetsRounding(b.octets, k, sh)
 	case t.perCore(sh) >= manyHeldColumns:
 		return t.octetsHeld(b.octetsHeld, k, sh)
 	}
-	return t.octetsAsRead(b.octetFloats, sh, t.subnormals)
+	return t.octetsAsRead(b.octetFloats, sh, fewestOctetColumns, t.subnormals)
 }
 
 // fewOctetColumns is how many columns a core must have to fill tables for.
@@ -50,8 +56,9 @@ const fewOctetColumns = 16
 // held: 32 were slower by 2 of 22 us on an H100, 109 faster by 12 of 63.
 const manyHeldColumns = 64
 
-// octetsAsRead is octetVecs of a row that is read as it is needed.
-func (t tuning) octetsAsRead(v octetVec, sh matShape, subnormals bool) []Candidate {
+// octetsAsRead is octetVecs of a row that is read as it is needed, by so many
+// columns of an invocation where there could be smaller workgroups.
+func (t tuning) octetsAsRead(v octetVec, sh matShape, fewest int, subnormals bool) []Candidate {
 	if v.run == 0 {
 		return nil
 	}
@@ -64,7 +71,7 @@ func (t tuning) octetsAsRead(v octetVec, sh matShape, subnormals bool) []Candida
 		groups := int64(wg / lanes)
 		rounds := ceilDiv(t.perCore(sh), groups*int64(v.columns))
 		cols := int(max(ceilDiv(t.perCore(sh), groups*rounds), 1))
-		if cols < fewestOctetColumns && wg != octetWorkgroups[len(octetWorkgroups)-1] {
+		if cols < fewest && wg != octetWorkgroups[len(octetWorkgroups)-1] {
 			continue
 		}
 		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, t.subgroup)
@@ -74,25 +81,21 @@ func (t tuning) octetsAsRead(v octetVec, sh matShape, subnormals bool) []Candida
 	return all
 }
 
-// mostRoundedColumns is how many columns a core may have for a row to be rounded
-// where it is multiplied: each workgroup does so.
-const mostRoundedColumns = 256
-
 // roundsBesideTables reports whether a product of so many columns by one row
 // rounds that itself.
 func (t tuning) roundsBesideTables(v octetVec, columns int64) bool {
 	each := ceilDiv(columns, max(t.fill/2, 1))
-	return v.rounds > 0 && each >= fewOctetColumns && each <= mostRoundedColumns
+	return v.rounds.copies > 0 && each >= fewOctetColumns && each <= int64(v.rounds.most)
 }
 
 // octetsRounding is octetVecs of a row that the product rounds to bytes; a longer
 // one leaves room for fewer copies of the codebook.
 func (t tuning) octetsRounding(v octetVec, k *kernel.Kernel, sh matShape) []Candidate {
-	all := t.octetsAsRead(v, sh, false)
+	all := t.octetsAsRead(v, sh, v.rounds.fewest, false)
 	for i := range all {
 		s := &all[i].Schedule
 		s.RoundRows = true
-		for s.Copies = v.rounds; s.Copies > 1 && SharedBytes(k, *s) > mostHeldShared; {
+		for s.Copies = v.rounds.copies; s.Copies > 1 && SharedBytes(k, *s) > mostHeldShared; {
 			s.Copies /= 2
 		}
 		all[i].Reason = fmt.Sprintf("1 row: rounded to bytes, eight quants at a time from %d copies of the codebook, %d columns a core", s.Copies, t.perCore(sh))

@@ -1,0 +1,55 @@
+package glsl
+
+import (
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+)
+
+// prefetched are words of B that invocations have asked for and not looked at.
+type prefetched struct {
+	name  string
+	count int
+}
+
+// prefetch asks for the first blocks of B that a workgroup is going to read, so
+// that they are on their way from memory while it makes the row ready. The words
+// are volatile, because compilers otherwise read them where they are used.
+func (v *matVec) prefetch(r blockRun) prefetched {
+	o := v.b[0]
+	b := v.blockBuffer(o)
+	if v.s.Prefetch == 0 || b.Layout != kernel.LayoutPlanes {
+		return prefetched{}
+	}
+	i := target.LargestPlane(b.DType)
+	blocks := int(v.k.Fold.Add) / b.DType.BlockElems()
+	bytes := kernel.PlanesOf(b.DType)[i].Bytes
+	sectors := blocks * bytes / target.SectorBytes // of a column
+	columns := v.s.ThreadN * v.groups
+	p := prefetched{v.fresh(v.scope, "early"), min((columns*sectors+v.s.Workgroup-1)/v.s.Workgroup, v.s.Prefetch)}
+	if p.count == 0 {
+		return p
+	}
+	b.early = true
+	base := kernel.PlaneBase(b.DType, i, b.Elems/int64(b.DType.BlockElems()))
+	v.line("uint %s%s; // blocks, asked for while the row is made ready", p.name, arraySize(p.count))
+	v.repeat("n", p.count, func(n text) {
+		sector := primary(v.variable("uint", "sector", plus(v.self, times(n, v.s.Workgroup))))
+		col := primary(v.variable("uint", "col", v.clampTo(plus(v.col0, binary("/", sector, uintLit(int64(sectors)))), v.col, v.s.TileN)))
+		v.bindAxis(v.col, col)
+		first := times(v.blockOf(o, primary("0u")), bytes/4)
+		within := times(binary("%", sector, uintLit(int64(sectors))), target.SectorBytes/4)
+		v.line("%s = %s_early[%s];", elementOf(p.name, p.count, n).s, b.name, plus(plus(uintLit(base/4), first), within).s)
+	})
+	return p
+}
+
+// awaitEarly names nothing: a number that is 0, and depends on all that was
+// asked for.
+func (v *matVec) awaitEarly(p prefetched) text {
+	if p.count == 0 {
+		return text{}
+	}
+	all := v.variable("uint", "all", primary("0u"))
+	v.repeat("n", p.count, func(n text) { v.line("%s |= %s;", all, elementOf(p.name, p.count, n).s) })
+	return primary(v.variable("float", "nothing", primary("float("+all+" & gl_NumWorkGroups.x >> 31)")))
+}
