@@ -180,7 +180,7 @@ func (v *matVec) liftSums(r blockRun) {
 // prepareBlocks makes the text have what runs over blocks need.
 func (v *matVec) prepareBlocks(r blockRun) {
 	for _, o := range v.b {
-		if asksForQuads := v.s.Turns > 0 && v.s.Ahead > 1; r.octets && !asksForQuads {
+		if r.octets {
 			v.blockScale(v.blockBuffer(o))
 		} else if r.fields {
 			v.fieldFunctions(v.blockBuffer(o), v.s.Subnormals)

@@ -62,6 +62,9 @@ func (v *matVec) holdRows(r blockRun) *heldRows {
 	v.line("")
 	held := &heldRows{run: r}
 	v.placeHeld(held)
+	if r.needsSums() && v.s.Ahead > 0 {
+		v.askAhead(held)
+	}
 	v.readHeld(held)
 	return held
 }
@@ -82,6 +85,30 @@ func (v *matVec) readHeld(held *heldRows) {
 		return
 	}
 	held.each(func(s *strip) { s.rows, s.sums, s.scales = v.readRowStrips(held.run, s.k) })
+}
+
+// askAhead asks for what the first turn reads, a word of every sixteen bytes: it is
+// on its way to the cache while the row is made ready, and takes few registers.
+// Nothing comes of it, which only the device can tell.
+func (v *matVec) askAhead(held *heldRows) {
+	asked := v.variable("uint", "asked", primary("0u"))
+	v.repeat("j", v.s.ThreadN, func(j text) {
+		v.bindAxis(v.col, primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN))))
+		held.each(func(s *strip) {
+			for _, o := range v.b {
+				b, at := v.blockBuffer(o), primary(v.variable("uint", "at", v.blockOf(o, s.block)))
+				for t := 0; t < held.run.quads; t += 4 {
+					v.line("%s ^= %s;", asked, call("quants_"+b.base, v.quadArgs(held.run, at, *s, uintLit(int64(t)))...).s)
+				}
+				scale := call("scale_"+b.base, at, within(s.e, s.at))
+				if held.run.f.affine {
+					scale.s += ".x"
+				}
+				v.line("%s ^= floatBitsToUint(%s);", asked, scale.s)
+			}
+		})
+	})
+	v.line("ones += int(gl_NumWorkGroups.x >> 31 & %s); // + 0", asked)
 }
 
 // placeHeld says where the strips are that an invocation holds.

@@ -48,7 +48,7 @@ func TestBlockMatVecSpeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	bench := &speedBench{dev: dev, depth: depth}
+	bench := &speedBench{dev: dev}
 	defer bench.close(t)
 	for task := range prepareSpeed(t, dev, speedLines(t), n, depth) {
 		if time.Since(start) > *speedLimit {
@@ -100,6 +100,14 @@ func (l speedLine) kind() string {
 		return "rounds"
 	}
 	return "floats"
+}
+
+// option returns the first value of an option, or what there is otherwise.
+func (l speedLine) option(key string, otherwise int) int {
+	if own := l.options[key]; own != nil {
+		return own[0]
+	}
+	return otherwise
 }
 
 func parseSpeedLine(t *testing.T, words []string) speedLine {
@@ -212,7 +220,7 @@ func (l speedLine) matrixSchedules(t *testing.T, k *kernel.Kernel, caps target.C
 // speedTask is a line made ready while the one before is timed.
 type speedTask struct {
 	speedLine
-	n         int // columns: those of the option n, or the size's
+	n, depth  int // those of the options n and k, or the size's
 	p         product
 	k         *kernel.Kernel
 	schedules []kernel.Schedule
@@ -230,10 +238,15 @@ const speedAhead = 6
 
 // prepareSpeed makes lines ready, several at a time, and yields them in order.
 func prepareSpeed(t *testing.T, dev *vk.Device, lines []speedLine, n, depth int) func(func(*speedTask) bool) {
-	weights := map[ir.DType]func() tensor{}
+	type matrix struct {
+		dtype ir.DType
+		depth int
+	}
+	weights := map[matrix]func() tensor{}
 	for _, l := range lines {
-		weights[l.dtype] = sync.OnceValue(func() tensor {
-			return randomTensor(t, rand.New(rand.NewPCG(1, 2)), l.dtype, int64(depth*distinctRows))
+		m := matrix{l.dtype, l.option("k", depth)}
+		weights[m] = sync.OnceValue(func() tensor {
+			return randomTensor(t, rand.New(rand.NewPCG(1, 2)), m.dtype, int64(m.depth*distinctRows))
 		})
 	}
 	return func(yield func(*speedTask) bool) {
@@ -244,11 +257,10 @@ func prepareSpeed(t *testing.T, dev *vk.Device, lines []speedLine, n, depth int)
 				ready = append(ready, c)
 				go func() {
 					defer close(c)
-					task := &speedTask{speedLine: lines[next], n: n, weights: weights[lines[next].dtype]()}
-					if own := task.options["n"]; own != nil {
-						task.n = own[0]
-					}
-					task.p = task.product(task.n, depth)
+					task := &speedTask{speedLine: lines[next]}
+					task.n, task.depth = task.option("n", n), task.option("k", depth)
+					task.weights = weights[matrix{task.dtype, task.depth}]()
+					task.p = task.product(task.n, task.depth)
 					task.k = task.p.kernel()
 					task.schedules = task.speedLine.schedules(t, task.k, dev.Caps())
 					task.compile(t, dev)
@@ -302,9 +314,9 @@ func (b *speedBench) close(t *testing.T) {
 }
 
 func (b *speedBench) run(t *testing.T, task *speedTask) {
-	if b.weights == nil || b.dtype != task.dtype || b.n != task.n {
+	if b.weights == nil || b.dtype != task.dtype || b.n != task.n || b.depth != task.depth {
 		b.close(t)
-		b.dtype, b.n = task.dtype, task.n
+		b.dtype, b.n, b.depth = task.dtype, task.n, task.depth
 		data := task.repeated(task.n / distinctRows)
 		for n := 0; n < copiesBeyondCache(len(data)); n++ {
 			b.weights = append(b.weights, b.buffer(t, "b", data))

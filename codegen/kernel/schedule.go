@@ -56,7 +56,7 @@ type Schedule struct {
 	TileM   int `json:"tile_m,omitempty"`
 	TileN   int `json:"tile_n,omitempty"`
 	TileK   int `json:"tile_k,omitempty"`   // of matvec: about how many elements of a block an invocation takes at once; 0 takes quads
-	Ahead   int `json:"ahead,omitempty"`    // of matvec over blocks: runs that an invocation reads before it multiplies, if more than 1
+	Ahead   int `json:"ahead,omitempty"`    // of matvec over blocks: runs that an invocation reads before it multiplies, if more than 1; with Turns, turns that it asks for before rows are rounded
 	ThreadM int `json:"thread_m,omitempty"` // rows per invocation
 	ThreadN int `json:"thread_n,omitempty"` // columns per invocation
 	Stages  int `json:"stages,omitempty"`   // tiles of each operand in shared memory; with 2, one is fetched while one is multiplied
@@ -159,7 +159,7 @@ func (s Schedule) String() string {
 		if s.TileK > 0 {
 			t += fmt.Sprintf(" run=%d", s.TileK)
 		}
-		if s.Ahead > 1 {
+		if s.Ahead > 1 || s.Ahead > 0 && s.Turns > 0 {
 			t += fmt.Sprintf(" ahead=%d", s.Ahead)
 		}
 		if s.Subnormals {

@@ -65,6 +65,9 @@ func TestHeldCheck(t *testing.T) {
 		{"asks for too much early", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Prefetch = 9 }), h100, "up to 8"},
 		{"asks early with nothing else to do", blockMul(1, 14336, 14336, ir.Q4_0, false), with(held, func(s *kernel.Schedule) { s.Prefetch = 1 }), h100, "rounded and held"},
 		{"asks early in no turns", blockMul(1, 14336, 14336, ir.Q4_0, false), with(held, func(s *kernel.Schedule) { s.Turns, s.TileN, s.Prefetch = 0, 4, 1 }), h100, "rounded and held"},
+		{"asked for", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Ahead = 1 }), h100, ""},
+		{"asked for twice", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Ahead = 2 }), h100, "asked for"},
+		{"floats asked for", blockMul(1, 14336, 14336, ir.Q4_0, false), with(held, func(s *kernel.Schedule) { s.Ahead = 1 }), h100, "asked for"},
 		{"no dot products", blockMul(1, 14336, 14336, ir.Q4_0, true), rounds, slow, "dot products"},
 		{"small subgroups", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Subgroup = 4 }), h100, "subgroup"},
 	} {
@@ -90,6 +93,35 @@ func TestHeldTile(t *testing.T) {
 		s.Workgroup, s.LanesPerRow = c.lanes, c.lanes
 		if got := HeldTile(blockMul(1, 64, c.depth, c.dtype, false), s); got != c.want {
 			t.Errorf("%d of %s on %d lanes: tile of %d quads, want %d", c.depth, c.dtype, c.lanes, got, c.want)
+		}
+	}
+}
+
+// TestHeldGroups: short rows share workgroups, rows that would leave room on a core
+// do so in pairs, and rows of floats are held where that was measured to pay.
+func TestHeldGroups(t *testing.T) {
+	h100 := profile(t, "nvidia-h100")
+	for _, c := range []struct {
+		dtype    ir.DType
+		n, depth int
+		rounds   bool
+		want     string
+	}{
+		{ir.Q4_0, 4096, 4096, true, "wg=512 rows=1x16 vec=4 run=32 ahead=1 turns=1 rounds"},
+		{ir.Q4_0, 32000, 4096, true, "wg=512 rows=1x32 vec=4 run=32 ahead=1 turns=2 rounds"},
+		{ir.Q4_0, 4096, 11008, true, "wg=704 rows=1x16 vec=4 run=32 ahead=1 turns=2 rounds"},
+		{ir.Q4_0, 14336, 14336, true, "wg=448 rows=1x56 vec=4 run=32 ahead=1 turns=7 rounds"},
+		{ir.Q5_0, 4096, 11008, true, "wg=704 rows=1x16 vec=4 run=32 turns=2 rounds"},
+		{ir.Q4_K, 4096, 11008, true, "wg=384 rows=1x16 vec=4 run=64 turns=2 rounds"},
+		{ir.Q4_K, 4096, 4096, true, "wg=64 rows=1x4 vec=4 run=64 turns=1 rounds"},
+		{ir.Q4_0, 14336, 14336, false, "wg=448 rows=1x56 vec=4 run=32 subnormals turns=7"},
+		{ir.Q4_0, 4096, 11008, false, "wg=256 rows=1x8 vec=4 run=16 subnormals"},
+		{ir.Q5_K, 4096, 14336, false, "wg=224 rows=1x16 vec=4 run=64 subnormals turns=2"},
+		{ir.Q5_K, 14336, 14336, false, "wg=128 rows=1x8 vec=4 run=32 subnormals"},
+	} {
+		s, reason, err := Select(blockMul(1, c.n, c.depth, c.dtype, c.rounds), h100)
+		if err != nil || !strings.Contains(s.String(), c.want) {
+			t.Errorf("%s %dx%d: %s (%s), error %v, want %s", c.dtype, c.n, c.depth, s, reason, err, c.want)
 		}
 	}
 }

@@ -12,35 +12,44 @@ import (
 // follow. "Block layouts" in docs/PERFORMANCE.md says what else was tried.
 var nvidiaBlocks = map[ir.DType]blockTuning{
 	ir.Q4_0: inPlanes(
-		blockVec{rows: 1, run: 16, lanes: 128, workgroup: 256, columns: 8, subnormals: true}, // 47.1
-		blockVec{rows: 2, run: 32, lanes: 32, columns: 8, subnormals: true, staged: true},    // 64.4
-		blockVec{rows: 7, run: 8, lanes: 256, columns: 4, subnormals: true},                  // 87.6, 97.6, 125, 142, 177
-		blockVec{rows: 8, run: 8, lanes: 64, columns: 4, subnormals: true},                   // 156
+		blockVec{rows: 1, depth: 4096, run: 16, lanes: 128, workgroup: 256, columns: 8, subnormals: true}, // 4096x4096 8.4
+		blockVec{rows: 1, run: 16, lanes: 256, workgroup: 256, columns: 8, subnormals: true},              // 4096x11008 14.9, in 128 16.0
+		blockVec{rows: 2, run: 32, lanes: 32, columns: 8, subnormals: true, staged: true},                 // 64.4
+		blockVec{rows: 7, run: 8, lanes: 256, columns: 4, subnormals: true},                               // 87.6, 97.6, 125, 142, 177
+		blockVec{rows: 8, run: 8, lanes: 64, columns: 4, subnormals: true},                                // 156
 	).orBytes(
 		blockVec{rows: 2, run: 32, lanes: 128, columns: 1}, // 40.9, 42.7
 		blockVec{rows: 3, run: 32, lanes: 64, columns: 4},  // 45.3
 		blockVec{rows: 5, run: 32, lanes: 64, columns: 2},  // 50.9, 54.7
 		blockVec{rows: 8, run: 32, lanes: 64, columns: 4},  // 57.8, 67.5, 72.6
-	).rounding(heldVec{run: 32, columns: 4, resident: 896}), // 43.9; by rows rounded before 43.3 with the launch; by 4096 columns 15.8 and 17.2
+	).holding(
+		heldVec{run: 32, columns: 8, resident: 896, subnormals: true, least: longRow}, // 46.9, 47.4 as read; by 4096 columns 17.6, 18.6
+	).rounding(
+		heldVec{run: 32, columns: 8, grouped: 4, resident: 896, groups: 4, ahead: 1}, // 42.4, 43.9 with nothing asked for; by 4096 columns 14.6, 16.0
+	),
 	ir.Q4_1: inPlanes(
 		ahead(2, subnormal(16, 256, 4)), // 52.8
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 64, columns: 2}, // 45.8
 		blockVec{rows: 4, run: 32, lanes: 64, columns: 2}, // 53.0 by 4
 		manyRows(32), // 72.8
-	).holding(heldVec{run: 32, columns: 8, resident: 896, subnormals: true}).rounding(heldVec{run: 32, columns: 4, resident: 896}),
+	).holding(
+		heldVec{run: 32, columns: 8, resident: 896, subnormals: true, least: longRow},
+	).rounding(
+		heldVec{run: 32, columns: 8, grouped: 4, resident: 896, groups: 4, ahead: 1}, // 46.9, 48.2
+	),
 	ir.Q5_0: inPlanes(
 		subnormal(16, 128, 4), // 63.4
 	).orBytes(
 		blockVec{rows: 1, run: 16, lanes: 256, columns: 4}, // 51.4
 		manyRows(32), // 58.7 by 4, 86.8
-	).holding(heldVec{run: 32, columns: 8, resident: 896, subnormals: true}).rounding(heldVec{run: 32, columns: 4, resident: 896}),
+	).holding(heldVec{run: 32, columns: 8, resident: 896, subnormals: true, least: longRow}).rounding(heldVec{run: 32, columns: 4, resident: 896}),
 	ir.Q5_1: inPlanes(
 		subnormal(16, 256, 4), // 65.5
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 256, columns: 4}, // 56.2
 		manyRows(32),
-	).holding(heldVec{run: 32, columns: 8, resident: 896, subnormals: true}).rounding(heldVec{run: 32, columns: 4, resident: 896}),
+	).holding(heldVec{run: 32, columns: 8, resident: 896, subnormals: true, least: longRow}).rounding(heldVec{run: 32, columns: 4, resident: 896}),
 	ir.Q8_0: inPlanes(
 		blockVec{rows: 1, run: 8, lanes: 256, columns: 2, ahead: 2},                                       // 77.4
 		blockVec{rows: 2, run: 16, lanes: 32, columns: 4, subnormals: true},                               // 82.5
@@ -66,29 +75,34 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 8, run: 64, lanes: 32, columns: 4}, // 56.8 by 4, 98.9
 	).rounding(twoBitFields), // 37.3; 45.3, 37.6, likewise
 	ir.Q4_K: inPlanes(
-		blockVec{rows: 1, run: 32, lanes: 64, columns: 4, subnormals: true},               // 56.2
-		blockVec{rows: 2, run: 32, lanes: 64, columns: 8, subnormals: true},               // 71.0
-		blockVec{rows: 3, run: 32, lanes: 32, columns: 4, subnormals: true, staged: true}, // 101
-		blockVec{rows: 4, run: 32, lanes: 64, columns: 4, subnormals: true},               // 120
-		blockVec{rows: 7, run: 8, lanes: 128, columns: 4, subnormals: true},               // 187 by 6
-		blockVec{rows: 8, run: 16, lanes: 64, columns: 4, subnormals: true},               // 183
+		blockVec{rows: 1, depth: 2048, run: 32, lanes: 64, columns: 8, subnormals: true},     // 6144x2048 7.5, 32 lanes 8.2
+		blockVec{rows: 1, run: 32, lanes: 128, workgroup: 256, columns: 8, subnormals: true}, // 4096x4096 8.3, 64 9.4; 4096x11008 16.3, 17.5; held 19.2
+		blockVec{rows: 2, run: 32, lanes: 64, columns: 8, subnormals: true},                  // 71.0
+		blockVec{rows: 3, run: 32, lanes: 32, columns: 4, subnormals: true, staged: true},    // 101
+		blockVec{rows: 4, run: 32, lanes: 64, columns: 4, subnormals: true},                  // 120
+		blockVec{rows: 7, run: 8, lanes: 128, columns: 4, subnormals: true},                  // 187 by 6
+		blockVec{rows: 8, run: 16, lanes: 64, columns: 4, subnormals: true},                  // 183
 	).orBytes(
 		blockVec{rows: 1, run: 64, lanes: 128, columns: 4}, // 42.6
 		blockVec{rows: 7, run: 64, lanes: 64, columns: 4},  // 45.3 by 2, 52.2 by 4, 61.7, 66.4, 75.1
 		blockVec{rows: 8, run: 32, lanes: 64, columns: 8},  // 82.0
-	).holding(heldVec{run: 64, columns: 8, resident: 448, subnormals: true}).rounding(heldVec{run: 64, columns: 4, resident: 448}),
+	).holding(heldVec{run: 64, columns: 8, resident: 448, subnormals: true, least: longRow}).rounding(heldVec{run: 64, columns: 4, resident: 512}),
 	ir.Q5_K: inPlanes(
 		subnormal(32, 64, 4), // 66.3
 	).orBytes(
 		blockVec{rows: 1, run: 64, lanes: 64, columns: 2}, // 52.0
 		blockVec{rows: 4, run: 64, lanes: 64, columns: 4},
 		manyRows(32),
-	).rounding(heldVec{run: 64, columns: 4, resident: 448}),
+	).holding(
+		heldVec{run: 64, columns: 8, resident: 448, subnormals: true, least: longRow, most: 8192}, // by 4096 columns 23.0 for 25.1; by 14336 66.9 for 65.9
+	).rounding(
+		heldVec{run: 64, columns: 4, resident: 512},
+	),
 	ir.Q6_K: inPlanes(
 		subnormal(32, 256, 4), // 67.3
 	).orBytes(
 		blockVec{rows: 8, run: 64, lanes: 64, columns: 4}, // 63.6, 71.4 by 4, 106
-	).rounding(heldVec{run: 64, columns: 4, resident: 448}),
+	).rounding(heldVec{run: 64, columns: 4, resident: 512}),
 	ir.TQ1_0: inPlanes(
 		subnormal(32, 64, 4), // 70.3
 	).butTiles().orBytes(
@@ -163,12 +177,17 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 // microseconds. What a number of rows needs is no regular thing: 64 sums of an
 // invocation are faster than 32, which take 370 by eight rows.
 var nvidiaRows = blockVecs{
-	{rows: 1, lanes: 256, columns: 1},             // 133.5; in 32 lanes 140.4; by 4096 columns 41.1 and 47.2
-	{rows: 3, lanes: 64, columns: 2},              // 139.4 by 2, 141.2 by 3
-	{rows: 4, lanes: 32, columns: 1},              // 169.5; two columns 221 to 269
-	{rows: 5, lanes: 64, columns: 4},              // 195.7
-	{rows: 8, lanes: 32, columns: 8, whole: true}, // 172.5 by 8; 6 and 7 otherwise take 234 and 250
+	{rows: 1, depth: 8192, lanes: 256, columns: 2}, // 4096x4096 14.4, with one 14.8; 11008x4096 32.0, 32.4
+	{rows: 1, lanes: 256, columns: 1},              // 133.5, with two 134.4; in 32 lanes 140.4; by 4096 columns 41.1 and 47.2
+	{rows: 3, lanes: 64, columns: 2},               // 139.4 by 2, 141.2 by 3
+	{rows: 4, lanes: 32, columns: 1},               // 169.5; two columns 221 to 269
+	{rows: 5, lanes: 64, columns: 4},               // 195.7
+	{rows: 8, lanes: 32, columns: 8, whole: true},  // 172.5 by 8; 6 and 7 otherwise take 234 and 250
 }
+
+// longRow is how many elements a row of floats has for holding it to pay: of 4096
+// and 11008 it took 0 to 30 % longer.
+const longRow = 12 << 10
 
 // twoBitFields holds one row for formats whose bytes are of four planes.
 var twoBitFields = heldVec{run: 64, columns: 4, resident: 896, groups: 2, subnormals: true}

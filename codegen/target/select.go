@@ -177,7 +177,7 @@ func (t tuning) matVecs(k *kernel.Kernel) []Candidate {
 	}
 	all := append(t.heldVecs(k, sh), t.octetVecs(k, sh)...)
 	v := t.fewRows(k, sh)
-	for wg := t.vecWorkgroupOf(v, sh); wg >= smallest; wg /= 2 {
+	for wg := max(t.vecWorkgroup, v.lanes, v.workgroup); wg >= smallest; wg /= 2 {
 		if FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
 			all = append(all, t.alongFold(k, sh, wg)...)
 		} else {
@@ -185,17 +185,6 @@ func (t tuning) matVecs(k *kernel.Kernel) []Candidate {
 		}
 	}
 	return all
-}
-
-// vecWorkgroupOf is how many invocations a workgroup has: no more than the lanes
-// of a sum need, unless there are too few columns for those to fill the device.
-func (t tuning) vecWorkgroupOf(v blockVec, sh matShape) int {
-	lanes := v.lanesOf(sh.K, t.subgroup)
-	wg := max(t.vecWorkgroup, lanes, v.workgroup)
-	if sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < t.fill {
-		return max(wg, v.lanes)
-	}
-	return wg
 }
 
 // alongFold: the lanes of a sum take neighbours along the contraction.
@@ -248,7 +237,7 @@ func (t tuning) fewRows(k *kernel.Kernel, sh matShape) blockVec {
 		return t.blockVec(k, b, sh)
 	}
 	for _, v := range t.vecRows {
-		if int64(v.rows) >= sh.M {
+		if int64(v.rows) >= sh.M && v.reaches(sh.K) {
 			return v
 		}
 	}

@@ -254,8 +254,11 @@ func heldSpace(k *kernel.Kernel, sh matShape, caps Caps) []kernel.Schedule {
 					continue
 				}
 				all = append(all, s)
-				if s.RoundRows, s.Subnormals = true, false; roundable(k, s.Copies > 0) {
-					all = append(all, s)
+				s.RoundRows, s.Subnormals = true, false
+				for _, s.Ahead = range []int{0, 1} {
+					if roundable(k, s.Copies > 0) {
+						all = append(all, s)
+					}
 				}
 			}
 		}

@@ -1,57 +1,62 @@
 // matmul over [1,4096], folding 4096
 // Fuses: matmul.
-// Schedule: matvec wg=128 rows=1x2 vec=4 subgroup=32.
+// Schedule: matvec wg=256 rows=1x2 vec=4 subgroup=32.
 #version 450
 #extension GL_EXT_integer_dot_product : require
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_8bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 128) in;
+layout(local_size_x = 256) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer A_quads_buffer { uvec4 a_quads[]; }; // i8
 layout(set = 0, binding = 1, std430) readonly buffer B_quads_buffer { uvec4 b_quads[]; }; // i8
 layout(set = 0, binding = 2, std430) readonly buffer Bias_buffer { float bias[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 
-shared int partial[6];
+shared int partial[24];
 
 void main() {
     uint self = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
     uint col0 = gl_WorkGroupID.x * 2u;
-    int acc = 0;
-    uint part = self % 64u;
-    uint group = self / 64u;
-
-    for (uint k = part * 16u; k < 4096u; k += 1024u) {
-        uvec4 a_rows;
-        a_rows = a_quads[k / 16u];
-        uint col = col0 + group;
-        uvec4 b_col = b_quads[(col * 4096u + k) / 16u];
-        acc += dotPacked4x8EXT(int(a_rows.x), int(b_col.x));
-        acc += dotPacked4x8EXT(int(a_rows.y), int(b_col.y));
-        acc += dotPacked4x8EXT(int(a_rows.z), int(b_col.z));
-        acc += dotPacked4x8EXT(int(a_rows.w), int(b_col.w));
+    int acc[2];
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        acc[i] = 0;
     }
 
-    acc += subgroupShuffleXor(acc, 16u);
-    acc += subgroupShuffleXor(acc, 8u);
-    acc += subgroupShuffleXor(acc, 4u);
-    acc += subgroupShuffleXor(acc, 2u);
-    acc += subgroupShuffleXor(acc, 1u);
-    if (gl_SubgroupInvocationID == 0u) {
-        partial[part / 32u * 3u + group] = acc;
+    for (uint k = self * 16u; k < 4096u; k += 4096u) {
+        uvec4 a_rows;
+        a_rows = a_quads[k / 16u];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = col0 + j;
+            uvec4 b_col = b_quads[(col * 4096u + k) / 16u];
+            acc[j] += dotPacked4x8EXT(int(a_rows.x), int(b_col.x));
+            acc[j] += dotPacked4x8EXT(int(a_rows.y), int(b_col.y));
+            acc[j] += dotPacked4x8EXT(int(a_rows.z), int(b_col.z));
+            acc[j] += dotPacked4x8EXT(int(a_rows.w), int(b_col.w));
+        }
+    }
+
+    bool upper16 = (gl_SubgroupInvocationID & 16u) != 0u;
+    acc[0u] = (upper16 ? acc[1u] : acc[0u]) + subgroupShuffleXor(upper16 ? acc[0u] : acc[1u], 16u);
+    acc[0u] += subgroupShuffleXor(acc[0u], 8u);
+    acc[0u] += subgroupShuffleXor(acc[0u], 4u);
+    acc[0u] += subgroupShuffleXor(acc[0u], 2u);
+    acc[0u] += subgroupShuffleXor(acc[0u], 1u);
+    if (gl_SubgroupInvocationID % 16u == 0u) {
+        partial[self / 32u * 3u + gl_SubgroupInvocationID / 16u] = acc[0u];
     }
     barrier();
 
     if (self < 2u) {
         uint col = col0 + self;
         int sum = partial[self];
-        for (uint p = 1u; p < 2u; ++p) {
+        for (uint p = 1u; p < 8u; ++p) {
             sum += partial[p * 3u + self];
         }
         result[col] = float(sum) * 1.5258789e-05 + bias[col];

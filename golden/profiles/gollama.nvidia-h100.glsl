@@ -1399,7 +1399,7 @@ void main() {
 
 // rms_norm_matmul over [1,4096], folding 256
 // Fuses: add, sub, reshape, index_select, rms_norm, matmul, reshape.
-// Schedule: matvec wg=128 rows=1x8 vec=4 run=8 ahead=2 subgroup=32.
+// Schedule: matvec wg=256 rows=1x16 vec=4 run=8 ahead=2 subgroup=32.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -1410,7 +1410,7 @@ void main() {
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
-layout(local_size_x = 128) in;
+layout(local_size_x = 256) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Add_vec4_buffer { vec4 add_vec4[]; };
 layout(set = 0, binding = 1, std430) readonly buffer Matmul_vec4_buffer { vec4 matmul_vec4[]; };
@@ -1421,8 +1421,8 @@ layout(set = 0, binding = 3, std430) readonly buffer Weight_pairs_buffer { uvec2
 layout(set = 0, binding = 4, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params[]; };
 
-shared float partial[9];
-shared float sum_sq_parts[4];
+shared float partial[17];
+shared float sum_sq_parts[8];
 
 // Four signed bytes as floats: 128 more than each is unsigned.
 vec4 bytes_signed(uint bytes) {
@@ -1471,7 +1471,7 @@ uvec2 quants2_weight(uint block, uint e) {
 void main() {
     const uint T = params[0];
     uint self = gl_SubgroupID * 32u + gl_SubgroupInvocationID;
-    uint col0 = gl_WorkGroupID.x * 8u;
+    uint col0 = gl_WorkGroupID.x * 16u;
     float acc[2];
     [[unroll]] for (uint i = 0u; i < 2u; ++i) {
         acc[i] = 0.0;
@@ -1574,11 +1574,11 @@ void main() {
     }
     barrier();
 
-    if (self < 8u) {
+    if (self < 16u) {
         uint col = col0 + self;
         float sum = partial[self];
         float sum_sq_2 = sum_sq_parts[0u];
-        for (uint p = 1u; p < 4u; ++p) {
+        for (uint p = 1u; p < 8u; ++p) {
             sum_sq_2 += sum_sq_parts[p];
         }
         result[col] = sum * inversesqrt(sum_sq_2 * 0.00390625 + 1e-05);
