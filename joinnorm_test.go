@@ -153,18 +153,21 @@ func TestJoinedSlicesOnDevice(t *testing.T) {
 				b.Update(k, k.DynamicUpdateSlice(1, turned(1).Cast(ir.F16), pos))
 				b.Update(v, v.DynamicUpdateSlice(1, head(2).Cast(ir.F16), pos))
 				b.Output("q", turned(0))
+				if weight == ir.F32 { // the row is stored for another kernel
+					b.Output("s", qkv.Softmax(-1))
+				}
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			compareSteps(t, dev, g, graphgen.Values{Seed: 2, Graph: g, Quantize: quantize}, context)
+			compareSteps(t, dev, g, graphgen.Values{Seed: 2, Graph: g, Quantize: quantize}, context, len(g.Outputs()))
 		})
 	}
 }
 
-// compareSteps runs a graph once for every position, its rows joined into one
-// kernel, and compares results and states with the reference.
-func compareSteps(t *testing.T, dev *vkc.Device, g *ir.Graph, values graphgen.Values, steps int) {
+// compareSteps runs a graph once for every position, its rows joined into so many
+// kernels, and compares results and states with the reference.
+func compareSteps(t *testing.T, dev *vkc.Device, g *ir.Graph, values graphgen.Values, steps, kernels int) {
 	t.Helper()
 	defer vkc.JoinAllRows()()
 	ctx := context.Background()
@@ -172,8 +175,8 @@ func compareSteps(t *testing.T, dev *vkc.Device, g *ir.Graph, values graphgen.Va
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(p.Contents.Program.Steps); n != 1 {
-		t.Errorf("%d kernels, want 1:\n%v", n, p.Contents.Program.Steps)
+	if n := len(p.Contents.Program.Steps); n != kernels {
+		t.Errorf("%d kernels, want %d:\n%v", n, kernels, p.Contents.Program.Steps)
 	}
 	exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: values})
 	if err != nil {

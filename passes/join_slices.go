@@ -11,19 +11,22 @@ import (
 // joinSlices removes kernels that only go over some neighbouring columns of a
 // product of one row, element by element or in pairs of neighbours: queries and
 // keys that are turned by their position, keys and values on their way into a
-// cache. The product stores what they do, of each column or pair, in place of
-// what it stored for them.
+// cache. The product stores what they do, of each column or pair, and the row as
+// it was only where others read that.
 func joinSlices(s *State) error {
 	if s.joinSlices == nil {
 		return nil
 	}
 	gone := map[*kernel.Kernel]bool{}
 	for i, k := range s.Kernels {
-		readers, ok := s.readersOfSlices(i)
-		if !ok {
+		if !storesRow(k) || s.sourceOf(rowOf(k)) != k {
 			continue
 		}
-		if joined, ok := joinReaders(k, readers); ok && s.joinSlices(k, joined) {
+		readers, keep := s.readersOfSlices(i)
+		if len(readers) == 0 {
+			continue
+		}
+		if joined, ok := joinReaders(k, readers, keep); ok && s.joinSlices(k, joined) {
 			s.Kernels[i] = joined
 			for _, r := range readers {
 				gone[r] = true
@@ -43,29 +46,37 @@ func (s *State) drop(gone map[*kernel.Kernel]bool) {
 	}
 }
 
-// readersOfSlices returns the kernels that read what product i stores, if that is
-// a row which is there for them alone, and they may run when the product does.
-func (s *State) readersOfSlices(i int) (readers []*kernel.Kernel, ok bool) {
-	k := s.Kernels[i]
+// storesRow reports whether a product stores a row of f32, and nothing else.
+func storesRow(k *kernel.Kernel) bool {
 	if k.Family != kernel.FamilyMatMul || k.Guard != nil || len(k.Stores) != 1 || !k.Stores[0].Cols.All() {
-		return nil, false
+		return false
 	}
 	st, col := k.Stores[0], len(k.Parallel)-1
 	row := k.Bindings[st.Bind]
-	if st.Value.DType != ir.F32 || row.DType != ir.F32 || s.sourceOf(row.Buffer) != k || s.outlives(row.Buffer) ||
-		!k.Parallel[col].IsStatic() || k.Parallel[col].Add != row.Elems || !st.Index.Equal(kernel.Axis(col, k.Parallel[col])) {
-		return nil, false
-	}
+	return st.Value.DType == ir.F32 && row.DType == ir.F32 && k.Parallel[col].IsStatic() && k.Parallel[col].Add == row.Elems &&
+		st.Index.Equal(kernel.Axis(col, k.Parallel[col]))
+}
+
+// rowOf is the buffer that a product stores its row in.
+func rowOf(k *kernel.Kernel) int { return k.Bindings[k.Stores[0].Bind].Buffer }
+
+// readersOfSlices returns the kernels that go over slices of the row that product
+// i stores, and may do so when the product runs, and whether the row is to be kept
+// for others.
+func (s *State) readersOfSlices(i int) (readers []*kernel.Kernel, keep bool) {
+	k := s.Kernels[i]
+	keep = s.outlives(rowOf(k))
 	for at, r := range s.Kernels {
-		if !readsBuffer(r, row.Buffer) {
+		if !readsBuffer(r, rowOf(k)) {
 			continue
 		}
-		if r.Family != kernel.FamilyMap || r.Custom != nil || !s.mayRunWith(i, at, row.Buffer) {
-			return nil, false
+		if _, ok := sliceOf(k, r); ok && s.mayRunWith(i, at, rowOf(k)) {
+			readers = append(readers, r)
+		} else {
+			keep = true
 		}
-		readers = append(readers, r)
 	}
-	return readers, len(readers) > 0
+	return readers, keep
 }
 
 // mayRunWith reports whether kernel at may run when kernel i does, which writes
@@ -92,9 +103,9 @@ func (s *State) mayRunWith(i, at int, between int) bool {
 	return true
 }
 
-// joinReaders returns the product with what its readers store in place of what it
-// did.
-func joinReaders(k *kernel.Kernel, readers []*kernel.Kernel) (*kernel.Kernel, bool) {
+// joinReaders returns the product with what its readers store, and with what it
+// did only if that is to be kept.
+func joinReaders(k *kernel.Kernel, readers []*kernel.Kernel, keep bool) (*kernel.Kernel, bool) {
 	out := *k
 	out.Name = k.Name + "_" + readers[0].Name
 	out.Ops = slices.Clone(k.Ops)
@@ -109,11 +120,14 @@ func joinReaders(k *kernel.Kernel, readers []*kernel.Kernel) (*kernel.Kernel, bo
 		p.Value = main.Value(p.Value)
 		out.Phases = append(out.Phases, p)
 	}
+	if keep {
+		st := k.Stores[0]
+		st.Index, st.Value, st.Bind = main.Index(st.Index), main.Value(st.Value), j.binds[0].write(st.Bind)
+		out.Stores = append(out.Stores, st)
+	}
 	j.binds[0].params()
 	for _, r := range readers {
-		if !j.reader(r) {
-			return nil, false
-		}
+		j.reader(r)
 	}
 	uniqueNames(out.Bindings)
 	return &out, len(out.Bindings) <= maxBindings && out.CheckCols() == nil
@@ -137,18 +151,15 @@ func (j *sliceJoiner) rewriter(from *kernel.Kernel, at func(axis int, extent ir.
 }
 
 // reader adds the stores of a reader, for the columns that it reads.
-func (j *sliceJoiner) reader(r *kernel.Kernel) bool {
-	sl, ok := j.sliceOf(r)
-	if !ok {
-		return false
-	}
+func (j *sliceJoiner) reader(r *kernel.Kernel) {
+	sl, _ := sliceOf(j.k, r)
 	local := kernel.Axis(j.col, ir.D(int(sl.cols.To-sl.cols.From)))
 	at := unflatten(r.Parallel, local)
 	main := j.rewriter(r, func(axis int, _ ir.Dim) kernel.Index { return at[axis] })
 	binds := j.binds[len(j.binds)-1]
 	own, other := j.stored(local, sl.cols, false), j.stored(local, sl.cols, true)
 	main.Load = func(e *kernel.Expr) *kernel.Expr {
-		if r.Bindings[e.Bind].Buffer != j.buffer() {
+		if r.Bindings[e.Bind].Buffer != rowOf(j.k) {
 			return nil
 		}
 		if sl.others[e] {
@@ -162,11 +173,7 @@ func (j *sliceJoiner) reader(r *kernel.Kernel) bool {
 	}
 	binds.params()
 	j.out.Ops = append(j.out.Ops, r.Ops...)
-	return true
 }
-
-// buffer is the one that the product stored into.
-func (j *sliceJoiner) buffer() int { return j.k.Bindings[j.k.Stores[0].Bind].Buffer }
 
 // stored is what the product stored at a column, or at the other one of its pair,
 // in terms of the columns of a slice.
@@ -196,11 +203,12 @@ type slice struct {
 	others map[*kernel.Expr]bool // loads of the other element of a pair
 }
 
-// sliceOf reports whether a map has a point for every column of a slice, in order,
-// and reads that column there, or the other one of its pair, and no more.
-func (j *sliceJoiner) sliceOf(r *kernel.Kernel) (slice, bool) {
+// sliceOf reports whether a map has a point for every column of a slice of the row
+// that product k stores, in order, and reads that column there, or the other one
+// of its pair, and no more.
+func sliceOf(k, r *kernel.Kernel) (slice, bool) {
 	points, err := ir.Shape(r.Parallel).Numel()
-	if err != nil || !points.IsStatic() || points.Add < 1 || len(r.Parallel) == 0 {
+	if r.Family != kernel.FamilyMap || r.Custom != nil || err != nil || !points.IsStatic() || points.Add < 1 || len(r.Parallel) == 0 {
 		return slice{}, false
 	}
 	at := make([]kernel.Index, len(r.Parallel))
@@ -215,7 +223,7 @@ func (j *sliceJoiner) sliceOf(r *kernel.Kernel) (slice, bool) {
 
 	sl, first, ok := slice{others: map[*kernel.Expr]bool{}}, int64(-1), true
 	kernel.Walk(r.Roots(), func(e *kernel.Expr) {
-		if e.Kind != kernel.ExprLoad || r.Bindings[e.Bind].Buffer != j.buffer() {
+		if e.Kind != kernel.ExprLoad || r.Bindings[e.Bind].Buffer != rowOf(k) {
 			return
 		}
 		off := e.Index.Minus(here)
@@ -226,7 +234,7 @@ func (j *sliceJoiner) sliceOf(r *kernel.Kernel) (slice, bool) {
 		first = off.Offset()
 	})
 	sl.cols = kernel.Cols{From: first, To: first + points.Add}
-	return sl, ok && first >= 0 && sl.cols.To <= j.k.Parallel[j.col].Add && (len(sl.others) == 0 || first%2 == 0)
+	return sl, ok && first >= 0 && sl.cols.To <= k.Parallel[len(k.Parallel)-1].Add && (len(sl.others) == 0 || first%2 == 0)
 }
 
 // uniqueNames gives every binding a name of its own.
