@@ -15,7 +15,8 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 1, depth: 4096, run: 16, lanes: 128, workgroup: 256, columns: 8, subnormals: true}, // 4096x4096 8.4
 		blockVec{rows: 1, run: 16, lanes: 256, workgroup: 256, columns: 8, subnormals: true},              // 4096x11008 14.9, in 128 16.0
 		blockVec{rows: 2, run: 32, lanes: 32, columns: 8, subnormals: true, staged: true},                 // 64.4
-		blockVec{rows: 7, run: 8, lanes: 256, columns: 4, subnormals: true},                               // 87.6, 97.6, 125, 142, 177
+		blockVec{rows: 3, run: 16, lanes: 128, columns: 8, subnormals: true},                              // 76.8
+		blockVec{rows: 7, run: 8, lanes: 256, columns: 4, subnormals: true},                               // 97.6, 125, 142, 177
 		blockVec{rows: 8, run: 8, lanes: 64, columns: 4, subnormals: true},                                // 156
 	).orBytes(
 		blockVec{rows: 2, run: 32, lanes: 128, columns: 1}, // 40.9, 42.7
