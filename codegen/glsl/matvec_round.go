@@ -11,7 +11,7 @@ type roundedRows struct {
 // roundedQuads is how many neighbouring quads an invocation rounds at a time: with
 // one, eight invocations find the largest of a group in three exchanges, and each
 // divides by it; with two, four do in two.
-const roundedQuads = 1
+const roundedQuads = 2
 
 // ownRows are the quads of rows that an invocation has read and not yet rounded.
 type ownRows map[*matOperand]string

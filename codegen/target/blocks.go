@@ -13,7 +13,8 @@ type blockTuning struct {
 	bytes  blockVecs     // by rows of bytes; none says that those are no faster
 	// held and rounded are other ways for one row: of floats, and of floats that
 	// may be rounded to bytes; none if their run is 0.
-	held, rounded heldVec
+	held    heldVec
+	rounded []heldVec // of which the first that a product suits
 	// octets is another for one row of bytes, octetFloats for one of floats, and
 	// octetsHeld for that by many columns; none if their run is 0.
 	octets, octetFloats, octetsHeld octetVec
@@ -134,7 +135,7 @@ func WantsBytes(t ir.DType, rows, columns ir.Dim, caps Caps) bool {
 	tuned := classOf(caps).tune(caps)
 	b := tuned.blocks[t]
 	switch one := rows.Max() == 1; {
-	case one && (b.rounded.run > 0 || tuned.roundsBesideTables(b.octets, columns.Max())):
+	case one && (len(b.rounded) > 0 || tuned.roundsBesideTables(b.octets, columns.Max())):
 		return false
 	case one && b.octets.run > 0:
 		return caps.Features.IntegerDotProduct

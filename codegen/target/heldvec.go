@@ -37,15 +37,17 @@ const mostHeldShared = 48 << 10
 // way; rounds says that rows become bytes.
 func (t tuning) heldVec(k *kernel.Kernel, sh matShape) (v heldVec, rounds, ok bool) {
 	b := t.blocks[blocksOf(k)]
-	if rounds = roundable(k, false) && b.rounded.run > 0; rounds {
-		v = b.rounded
-	} else {
-		v = b.held
+	ways := []heldVec{b.held}
+	if rounds = roundable(k, false) && len(b.rounded) > 0; rounds {
+		ways = b.rounded
 	}
-	if sh.K < v.least || v.most > 0 && sh.Batch*sh.N > v.most {
+	i := slices.IndexFunc(ways, func(v heldVec) bool {
+		return v.run > 0 && sh.K >= v.least && (v.most == 0 || sh.Batch*sh.N <= v.most)
+	})
+	if i < 0 {
 		return v, rounds, false
 	}
-	return v, rounds, v.run > 0 && sh.M == 1 && t.subgroup > 0 && !readsBytes(k) && FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1)
+	return ways[i], rounds, sh.M == 1 && t.subgroup > 0 && !readsBytes(k) && FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1)
 }
 
 // heldVecs is the schedule of a product that holds its row, if there is one.
@@ -70,7 +72,7 @@ func (t tuning) heldVecs(k *kernel.Kernel, sh matShape) []Candidate {
 		workgroups = max(workgroups, t.fill)
 	}
 	s := matVecSchedule(sh, lanes, cols*groups, cols, lanes*groups, t.subgroup)
-	s.TileK, s.Subnormals, s.Tables, s.RoundRows = v.run, v.subnormals && !rounds, v.tables, rounds
+	s.TileK, s.Subnormals, s.Tables, s.RoundRows = v.run, v.subnormals, v.tables, rounds
 	if rounds {
 		s.Ahead, s.Prefetch = v.ahead, v.prefetch
 	}

@@ -44,13 +44,21 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 	).orBytes(
 		blockVec{rows: 1, run: 16, lanes: 256, columns: 4}, // 51.4
 		manyRows(32), // 58.7 by 4, 86.8
-	).holding(heldVec{run: 32, columns: 8, resident: 896, subnormals: true, least: longRow}).rounding(heldVec{run: 32, columns: 4, resident: 896}),
+	).holding(
+		heldVec{run: 32, columns: 8, resident: 896, subnormals: true, least: longRow},
+	).rounding(
+		heldVec{run: 32, columns: 4, resident: 896, prefetch: 1}, // 52.8, 54.1 with nothing asked for
+	),
 	ir.Q5_1: inPlanes(
 		subnormal(16, 256, 4), // 65.5
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 256, columns: 4}, // 56.2
 		manyRows(32),
-	).holding(heldVec{run: 32, columns: 8, resident: 896, subnormals: true, least: longRow}).rounding(heldVec{run: 32, columns: 4, resident: 896}),
+	).holding(
+		heldVec{run: 32, columns: 8, resident: 896, subnormals: true, least: longRow},
+	).rounding(
+		heldVec{run: 32, columns: 4, resident: 896, prefetch: 1}, // 56.7, 57.6
+	),
 	ir.Q8_0: inPlanes(
 		blockVec{rows: 1, run: 8, lanes: 256, columns: 2, ahead: 2},                                       // 77.4
 		blockVec{rows: 2, run: 16, lanes: 32, columns: 4, subnormals: true},                               // 82.5
@@ -68,13 +76,19 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 	).orBytes(
 		blockVec{rows: 1, run: 64, lanes: 64, columns: 4}, // 28.3
 		blockVec{rows: 8, run: 64, lanes: 32, columns: 4}, // 49.1 by 4, 80.4
-	).rounding(twoBitFields), // 28.4; half as many workgroups 31.5, those of 896 invocations 32.3
+	).rounding(
+		byFewColumns(twoBitFields(4, 2)), // 4096 11.2, nothing asked for 11.8
+		twoBitFields(7, 2),               // 26.7, 28.3; four columns 27.3, 28.4; half as many workgroups 30.8; those of 896 invocations 27.5
+	),
 	ir.Q3_K: inPlanes(
 		subnormal(64, 64, 4), // 63.2
 	).orBytes(
 		blockVec{rows: 1, run: 64, lanes: 64, columns: 2}, // 38.5
 		blockVec{rows: 8, run: 64, lanes: 32, columns: 4}, // 56.8 by 4, 98.9
-	).rounding(twoBitFields), // 37.3; 45.3, 37.6, likewise
+	).rounding(
+		byFewColumns(twoBitFields(4, 2)), // 4096 14.0, 14.9
+		twoBitFields(2, 0),               // 35.9, asked for 37.2; four columns 37.4
+	),
 	ir.Q4_K: inPlanes(
 		blockVec{rows: 1, depth: 2048, run: 32, lanes: 64, columns: 8, subnormals: true},     // 6144x2048 7.5, 32 lanes 8.2
 		blockVec{rows: 1, run: 32, lanes: 128, workgroup: 256, columns: 8, subnormals: true}, // 4096x4096 8.3, 64 9.4; 4096x11008 16.3, 17.5; held 19.2
@@ -87,7 +101,12 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 1, run: 64, lanes: 128, columns: 4}, // 42.6
 		blockVec{rows: 7, run: 64, lanes: 64, columns: 4},  // 45.3 by 2, 52.2 by 4, 61.7, 66.4, 75.1
 		blockVec{rows: 8, run: 32, lanes: 64, columns: 8},  // 82.0
-	).holding(heldVec{run: 64, columns: 8, resident: 448, subnormals: true, least: longRow}).rounding(heldVec{run: 64, columns: 4, resident: 512}),
+	).holding(
+		heldVec{run: 64, columns: 8, resident: 448, subnormals: true, least: longRow},
+	).rounding(
+		heldVec{run: 64, columns: 4, resident: 896, groups: 2, prefetch: 2, least: longRow}, // 42.9, 44.1 with nothing asked for, 45.5 in workgroups of 224
+		heldVec{run: 64, columns: 4, resident: 512},
+	),
 	ir.Q5_K: inPlanes(
 		subnormal(32, 64, 4), // 66.3
 	).orBytes(
@@ -103,7 +122,10 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		subnormal(32, 256, 4), // 67.3
 	).orBytes(
 		blockVec{rows: 8, run: 64, lanes: 64, columns: 4}, // 63.6, 71.4 by 4, 106
-	).rounding(heldVec{run: 64, columns: 4, resident: 512}),
+	).rounding(
+		heldVec{run: 64, columns: 4, resident: 896, groups: 2, prefetch: 2, least: longRow}, // 61.0, 63.3, 62.7
+		heldVec{run: 64, columns: 4, resident: 512},
+	),
 	ir.TQ1_0: inPlanes(
 		subnormal(32, 64, 4), // 70.3
 	).butTiles().orBytes(
@@ -116,36 +138,38 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 1, run: 64, lanes: 32, columns: 3}, // 22.0
 		blockVec{rows: 4, run: 64, lanes: 64, columns: 8}, // 37.7 by 4
 		blockVec{rows: 8, run: 64, lanes: 32, columns: 4}, // 71.8
-	).rounding(twoBitFields), // 23.0; 24.5, 24.7, likewise
+	).rounding(twoBitFields(4, 2)), // 22.3, 23.3; seven columns 22.9; by 4096 9.7, 10.5
 
 	// Codebooks are looked up in shared memory: quads by rows of floats, where larger
 	// workgroups copy less often, and octets by one row of bytes, in many copies.
 	// Where that was measured, tiles are as fast or faster with whole blocks:
 	// 512x4096x14336 in TFLOP/s, iq1_m 155, iq2_xs 167, iq3_xxs 166, iq4_xs 161,
 	// tq1_0 149; in planes iq1_s 131, iq2_xs 141, iq2_s 128, iq3_s 136, iq4_nl 162.
+	// Behind octets: by a row of bytes, by one that the product rounds, which saves
+	// 2.9 us before, and by floats; then both former by 4096 columns.
 	ir.IQ1_S: inPlanes(
 		looked(16, 128, 512, 4), // 65.9
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 64, workgroup: 512, columns: 8, tables: true}, // 31.7
 		blockVec{rows: 8, run: 32, lanes: 64, workgroup: 256, columns: 8, tables: true}, // 47.9 by 4, 91.2
-	).orOctets(4).orRounded(4, 256, 2), // 25.8, 26.9; by 4096 columns 12.8 rounded
+	).orOctets(4).orRounded(4, 256, 2), // 25.8, 26.9; by 4096 columns rounded 12.8
 	ir.IQ1_M: inPlanes(
 		looked(16, 64, 512, 8), // 73.1
 	).butTiles().orBytes(
 		blockVec{rows: 1, run: 16, lanes: 64, workgroup: 512, columns: 8, tables: true}, // 45.4
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 512, columns: 4, tables: true},
-	).orOctets(4).orRounded(4, 256, 2), // 34.9, 35.3; 15.0
+	).orOctets(4).orRounded(4, 256, 2), // 34.9, 35.3; rounded 15.0
 	ir.IQ2_XXS: inPlanes(
 		staged(looked(32, 64, 256, 4)), // 68.9
 	).orBytes(
 		blockVec{rows: 4, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 39.6, 57.6 by 4
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 90.9
-	).orOctets(16).orRounded(8, 64, 4).orOctetFloats(16, 4), // 26.6, 31.2, 51.1; by 4096 columns 11.8, 13.9
+	).orOctets(16).orRounded(8, 64, 4).orOctetFloats(16, 4), // 26.6, 31.2, 51.1; 11.8, 13.9
 	ir.IQ2_XS: inPlanes(
 		looked(16, 64, 256, 4), // 74.0
 	).butTiles().orBytes(
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true}, // 52.5
-	).orOctets(8).orRounded(4, 64, 4).orOctetFloats(8, 2), // 30.6, 35.5, 55.6; by 4096 columns 14.6, 16.1
+	).orOctets(8).orRounded(4, 64, 4).orOctetFloats(8, 2), // 30.6, 35.5, 55.6; 14.6, 16.1
 	ir.IQ2_S: inPlanes(
 		looked(16, 64, 256, 4), // 79.0
 	).orBytes(
@@ -190,8 +214,17 @@ var nvidiaRows = blockVecs{
 // and 11008 it took 0 to 30 % longer.
 const longRow = 12 << 10
 
-// twoBitFields holds one row for formats whose bytes are of four planes.
-var twoBitFields = heldVec{run: 64, columns: 4, resident: 896, groups: 2, subnormals: true}
+// twoBitFields holds one row for formats whose bytes are of four planes, by so many
+// columns in a turn, the blocks of some sectors asked for before it is rounded.
+func twoBitFields(columns, prefetch int) heldVec {
+	return heldVec{run: 64, columns: columns, resident: 896, groups: 2, prefetch: prefetch, subnormals: true}
+}
+
+// byFewColumns limits a way to 64 columns for each of an H100's cores.
+func byFewColumns(v heldVec) heldVec {
+	v.most = 64 * 132
+	return v
+}
 
 func inPlanes(floats ...blockVec) blockTuning {
 	return blockTuning{layout: kernel.LayoutPlanes, tiles: kernel.LayoutPlanes, floats: floats}
@@ -236,8 +269,8 @@ func (t blockTuning) holding(v heldVec) blockTuning {
 	return t
 }
 
-func (t blockTuning) rounding(v heldVec) blockTuning {
-	t.rounded = v
+func (t blockTuning) rounding(ways ...heldVec) blockTuning {
+	t.rounded = ways
 	return t
 }
 
