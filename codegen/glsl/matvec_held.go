@@ -100,6 +100,9 @@ func (v *matVec) askAhead(held *heldRows) {
 				for t := 0; t < held.run.quads; t += 4 {
 					v.line("%s ^= %s;", asked, call("quants_"+b.base, v.quadArgs(held.run, at, *s, uintLit(int64(t)))...).s)
 				}
+				if b.DType.BlockElems() > byteGroup { // whose scales take longer to make than to wait for
+					continue
+				}
 				scale := call("scale_"+b.base, at, within(s.e, s.at))
 				if held.run.f.affine {
 					scale.s += ".x"

@@ -45,16 +45,10 @@ type blockVec struct {
 func (v blockVec) reaches(depth int64) bool { return v.depth == 0 || depth <= int64(v.depth) }
 
 // lanesOf is how many invocations share a sum of depth products, at least: as
-// many as were measured, as long as each has a run of blocks, or sixteen elements
-// of what is none. An H100, 6144x2048 of f16 by one row in two columns a lane, us: 32
-// lanes 12.4, 64 11.6, 128 11.5.
+// many as were measured, as long as there is something for each.
 func (v blockVec) lanesOf(depth int64, subgroup int) int {
-	fewest := v.run
-	if fewest == 0 {
-		fewest = 16
-	}
 	lanes := max(subgroup, 1)
-	for lanes < v.lanes && int64(lanes*fewest) < depth {
+	for lanes < v.lanes && int64(lanes*max(v.run, 8)) < depth {
 		lanes *= 2
 	}
 	return lanes

@@ -17,7 +17,6 @@ type heldVec struct {
 	columns    int   // of a turn
 	resident   int   // invocations of a core that share the columns
 	groups     int   // of as many invocations as share a row, that are one workgroup at most; 0 is 1
-	grouped    int   // columns of a turn where there are several, if other than columns
 	ahead      int   // turns whose blocks are asked for before rows are rounded, at most 1
 	prefetch   int   // sectors that an invocation asks for before its row is rounded
 	least      int64 // elements of a row for this to pay
@@ -59,15 +58,12 @@ func (t tuning) heldVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	lanes := heldLanes(sh.K, v.run, t.subgroup)
 	groups := t.heldGroups(v, lanes)
 	cols := v.columns
-	if groups > 1 && v.grouped > 0 {
-		cols = v.grouped
-	}
 	for cols*groups > 1 && sh.Batch*ceilDiv(sh.N, int64(cols*groups)) < t.fill/2 { // rather than leave cores idle
 		if cols /= 2; cols == 0 {
 			cols, groups = 1, groups-1
 		}
 	}
-	workgroups := max(t.fill/2*int64(v.resident)/int64(lanes*groups), 1) // that run at a time
+	workgroups := t.fill / 2 * int64(max(v.resident/(lanes*groups), 1)) // that run at a time
 	if groups > 1 {
 		workgroups = max(workgroups, t.fill)
 	}
@@ -77,8 +73,11 @@ func (t tuning) heldVecs(k *kernel.Kernel, sh matShape) []Candidate {
 		s.Ahead, s.Prefetch = v.ahead, v.prefetch
 	}
 	turns := ceilDiv(sh.Batch*sh.N, int64(cols*groups)*workgroups)
-	if groups > 2 {
-		turns = min(turns, mostGroupedTurns)
+	switch {
+	case groups > 2:
+		turns = min((2*sh.Batch*sh.N/(int64(cols*groups)*workgroups)+1)/2, mostGroupedTurns)
+	case s.Ahead > 0 && turns > manyAheadTurns:
+		turns = ceilDiv(turns, 2)
 	}
 	for s.Turns = int(min(max(turns, 1), int64(maxHeldColumns/(cols*groups)))); s.Turns > 1; s.Turns /= 2 {
 		if s.TileN = cols * groups * s.Turns; SharedBytes(k, s) <= mostHeldShared {
@@ -101,15 +100,24 @@ func (t tuning) heldVecs(k *kernel.Kernel, sh matShape) []Candidate {
 // in 4 28.6, -, 28.4, 28.3; 11008 in 2 13.2, -, 12.3, -, in 3 or 4 12.7, -, -, -.
 const mostGroupedTurns = 2
 
+// manyAheadTurns is how many turns are better halved where the first is asked for:
+// half of the workgroups then make their row ready while others read blocks.
+// 14336x14336 in 7 turns and 14, us: q4_0 42.6, 43.1; q4_1 46.0, 46.7; q5_0 52.5,
+// 54.0; q5_1 56.3, 56.9; with nothing asked for 44.6, 44.2; -, 48.2; 54.0, 54.3; 57.5, 57.8.
+// By 4096 columns, in 2 turns and 4: q4_0 15.5, 14.9; q4_1 16.4, 16.0; q5_0 19.1, 18.8.
+const manyAheadTurns = 8
+
 // heldGroups is how many groups of so many invocations are one workgroup. Where as
 // many workgroups as a core has room for would leave an eighth of it empty, there
 // are two, and more of them run: q4_0 by 4096x11008, in 352, 16.4 us and 14.5.
 func (t tuning) heldGroups(v heldVec, lanes int) int {
-	groups := max(min(v.groups, maxHeldLanes/lanes), 1)
-	if groups == 1 && v.resident%lanes*8 > v.resident {
+	switch {
+	case v.groups > 1 && lanes*v.groups <= maxHeldLanes:
+		return v.groups
+	case v.resident%lanes*8 > v.resident:
 		return 2
 	}
-	return groups
+	return 1
 }
 
 // heldLanes is how many invocations share a row of depth elements in runs: as

@@ -26,7 +26,7 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 	).holding(
 		heldVec{run: 32, columns: 8, resident: 896, subnormals: true, least: longRow}, // 46.9, 47.4 as read; by 4096 columns 17.6, 18.6
 	).rounding(
-		heldVec{run: 32, columns: 8, grouped: 4, resident: 896, groups: 4, ahead: 1}, // 42.4, 43.9 with nothing asked for; by 4096 columns 14.6, 16.0
+		heldVec{run: 32, columns: 4, resident: 896, groups: 4, ahead: 1}, // 42.6, with nothing asked for 44.2; by 4096 columns 14.9, 16.0
 	),
 	ir.Q4_1: inPlanes(
 		ahead(2, subnormal(16, 256, 4)), // 52.8
@@ -37,7 +37,7 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 	).holding(
 		heldVec{run: 32, columns: 8, resident: 896, subnormals: true, least: longRow},
 	).rounding(
-		heldVec{run: 32, columns: 8, grouped: 4, resident: 896, groups: 4, ahead: 1}, // 46.9, 48.2
+		heldVec{run: 32, columns: 4, resident: 896, groups: 4, ahead: 1}, // 46.0, 48.2; 16.0, 17.4
 	),
 	ir.Q5_0: inPlanes(
 		subnormal(16, 128, 4), // 63.4
@@ -202,6 +202,7 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 // microseconds. What a number of rows needs is no regular thing: 64 sums of an
 // invocation are faster than 32, which take 370 by eight rows.
 var nvidiaRows = blockVecs{
+	{rows: 1, depth: 2048, lanes: 64, columns: 2},  // 6144x2048 11.7, in 32 with one 12.4; of the cache 7.0, 7.7
 	{rows: 1, depth: 8192, lanes: 256, columns: 2}, // 4096x4096 14.4, with one 14.8; 11008x4096 32.0, 32.4
 	{rows: 1, lanes: 256, columns: 1},              // 133.5, with two 134.4; in 32 lanes 140.4; by 4096 columns 41.1 and 47.2
 	{rows: 3, lanes: 64, columns: 2},               // 139.4 by 2, 141.2 by 3
