@@ -37,7 +37,11 @@ func (e *emitter) newBuffer(slot int, b kernel.Binding) *buffer {
 	if unusable(name) {
 		name += "_data"
 	}
-	return &buffer{Binding: b, slot: slot, base: base, name: e.fresh(e.root, name), views: map[int]bool{}, units: map[int]bool{}}
+	name = e.fresh(e.root, name)
+	if slices.ContainsFunc(e.buffers, func(o *buffer) bool { return o.base == base }) {
+		base = name // or two buffers would share what is declared for each
+	}
+	return &buffer{Binding: b, slot: slot, base: base, name: name, views: map[int]bool{}, units: map[int]bool{}}
 }
 
 // paramsName is the binding that carries the values of symbols.

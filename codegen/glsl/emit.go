@@ -173,12 +173,7 @@ func (e *emitter) check() {
 			e.fail("symbol %s is not one of the program's: %s", name, strings.Join(e.symbols, ", "))
 		}
 	}
-	names := map[string]bool{}
 	for _, b := range e.k.Bindings {
-		if names[b.Name] {
-			e.fail("two bindings are called %s: their declarations would be one", b.Name)
-		}
-		names[b.Name] = true
 		if _, ok := blockFormats[b.DType]; b.DType.IsBlock() && !ok {
 			e.fail("binding %s is %s, which no kernel reads yet: formats with kernels are %s", b.Name, b.DType, readableFormats())
 		}

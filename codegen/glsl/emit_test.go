@@ -239,6 +239,24 @@ func TestSymbolOrder(t *testing.T) {
 	}
 }
 
+// TestBindingsOfOneName checks that what is declared for a buffer is its own,
+// whatever others are called: kernels that were joined may bind one name twice.
+func TestBindingsOfOneName(t *testing.T) {
+	b, i := kernel.NewBuilder(), kernel.Axis(0, ir.D(1024))
+	load := func(bind int) *kernel.Expr { return b.Load(bind, ir.Q4_0, i, "w") }
+	k := &kernel.Kernel{Name: "add", Family: kernel.FamilyMap, Parallel: []ir.Dim{ir.D(1024)}, Ops: []string{"add"},
+		Bindings: []kernel.Binding{{Name: "w", DType: ir.Q4_0, Read: true, Elems: 1024},
+			{Name: "w", DType: ir.Q4_0, Read: true, Elems: 1024, Buffer: 1}, {Name: "w", DType: ir.F32, Write: true, Elems: 1024, Buffer: 2}},
+		Stores: []kernel.Store{{Bind: 2, Index: i, Value: b.Apply(ir.OpAdd, ir.F32, nil, load(0), load(1))}}}
+	sh, err := glsl.Emit(k, kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 4}, profile(t, "nvidia-h100"), nil)
+	check(t, err)
+	for _, want := range []string{"decode4_w(uint", "decode4_w_2(uint", " w_3_vec4[]", "decode4_w(i", "decode4_w_2(i"} {
+		if n := strings.Count(sh.Source, want); n != 1 {
+			t.Errorf("%d times %q, want it once:\n%s", n, want, sh.Source)
+		}
+	}
+}
+
 // TestGrids checks the number of workgroups where it is limited: they must
 // cover every point, and go around where they are too few.
 func TestGrids(t *testing.T) {
