@@ -30,6 +30,7 @@ type blockVecs []blockVec
 type blockVec struct {
 	rows       int  // for at most so many; 0 is for one row, and adapted to more
 	depth      int  // for contractions no longer than this; 0 is any
+	batched    bool // for products of a batch, such as those of experts, only
 	run        int  // elements that an invocation takes at once
 	lanes      int  // invocations per sum, at least
 	workgroup  int  // invocations of a workgroup, if more
@@ -41,8 +42,10 @@ type blockVec struct {
 	whole      bool // fewer rows are computed as if they were so many
 }
 
-// reaches reports whether v is for contractions so long.
-func (v blockVec) reaches(depth int64) bool { return v.depth == 0 || depth <= int64(v.depth) }
+// suits reports whether v is for contractions so long, and such batches.
+func (v blockVec) suits(sh matShape) bool {
+	return (v.depth == 0 || sh.K <= int64(v.depth)) && (sh.Batch > 1 || !v.batched)
+}
 
 // lanesOf is how many invocations share a sum of depth products, at least: as
 // many as were measured, as long as there is something for each.
@@ -63,7 +66,7 @@ func (t tuning) blockVec(k *kernel.Kernel, b ir.DType, sh matShape) blockVec {
 	}
 	v := blockVec{run: t.runOf(b), lanes: t.blockLanes, columns: t.blockColumns}
 	for _, m := range measured {
-		if !m.reaches(sh.K) {
+		if !m.suits(sh) {
 			continue
 		}
 		if v = m; int64(m.rows) >= sh.M {

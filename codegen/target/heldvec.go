@@ -109,7 +109,8 @@ const manyAheadTurns = 8
 
 // heldGroups is how many groups of so many invocations are one workgroup. Where as
 // many workgroups as a core has room for would leave an eighth of it empty, there
-// are two, and more of them run: q4_0 by 4096x11008, in 352, 16.4 us and 14.5.
+// are two, and more of them run: 4096x11008 by q4_0, in
+// 352, 16.4 us and 14.5; by q4_K, in 192, 18.6 and 16.3.
 func (t tuning) heldGroups(v heldVec, lanes int) int {
 	switch {
 	case v.groups > 1 && lanes*v.groups <= maxHeldLanes:

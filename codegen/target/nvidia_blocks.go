@@ -37,7 +37,8 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 	).holding(
 		heldVec{run: 32, columns: 8, resident: 896, subnormals: true, least: longRow},
 	).rounding(
-		heldVec{run: 32, columns: 4, resident: 896, groups: 4, ahead: 1}, // 46.0, 48.2; 16.0, 17.4
+		heldVec{run: 32, columns: 4, resident: 896, ahead: 1, least: longRow}, // 46.0, 48.2; 16.0, 17.4
+		heldVec{run: 32, columns: 4, resident: 896},
 	),
 	ir.Q5_0: inPlanes(
 		subnormal(16, 128, 4), // 63.4
@@ -202,13 +203,14 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 // microseconds. What a number of rows needs is no regular thing: 64 sums of an
 // invocation are faster than 32, which take 370 by eight rows.
 var nvidiaRows = blockVecs{
-	{rows: 1, depth: 2048, lanes: 64, columns: 2},  // 6144x2048 11.7, in 32 with one 12.4; of the cache 7.0, 7.7
-	{rows: 1, depth: 8192, lanes: 256, columns: 2}, // 4096x4096 14.4, with one 14.8; 11008x4096 32.0, 32.4
-	{rows: 1, lanes: 256, columns: 1},              // 133.5, with two 134.4; in 32 lanes 140.4; by 4096 columns 41.1 and 47.2
-	{rows: 3, lanes: 64, columns: 2},               // 139.4 by 2, 141.2 by 3
-	{rows: 4, lanes: 32, columns: 1},               // 169.5; two columns 221 to 269
-	{rows: 5, lanes: 64, columns: 4},               // 195.7
-	{rows: 8, lanes: 32, columns: 8, whole: true},  // 172.5 by 8; 6 and 7 otherwise take 234 and 250
+	{rows: 1, depth: 2048, batched: true, lanes: 32, columns: 1}, // 8 experts of 768x2048 6.9, in 128 with two 7.4
+	{rows: 1, depth: 2048, lanes: 64, columns: 2},                // 6144x2048 11.6, in 32 with one 12.4
+	{rows: 1, depth: 8192, lanes: 256, columns: 2},               // 4096x4096 14.4, with one 14.8; 11008x4096 32.0, 32.4
+	{rows: 1, lanes: 256, columns: 1},                            // 133.5, with two 134.4; in 32 lanes 140.4; by 4096 columns 41.1 and 47.2
+	{rows: 3, lanes: 64, columns: 2},                             // 139.4 by 2, 141.2 by 3
+	{rows: 4, lanes: 32, columns: 1},                             // 169.5; two columns 221 to 269
+	{rows: 5, lanes: 64, columns: 4},                             // 195.7
+	{rows: 8, lanes: 32, columns: 8, whole: true},                // 172.5 by 8; 6 and 7 otherwise take 234 and 250
 }
 
 // longRow is how many elements a row of floats has for holding it to pay: of 4096

@@ -237,7 +237,7 @@ func (t tuning) fewRows(k *kernel.Kernel, sh matShape) blockVec {
 		return t.blockVec(k, b, sh)
 	}
 	for _, v := range t.vecRows {
-		if int64(v.rows) >= sh.M && v.reaches(sh.K) {
+		if int64(v.rows) >= sh.M && v.suits(sh) {
 			return v
 		}
 	}
