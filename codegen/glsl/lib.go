@@ -244,11 +244,13 @@ float atan_accurate(float x) {
 }`},
 	{"atan2_full", f32Only, []string{"atan_accurate", "div_full", "NAN"}, `
 // The angle of the point (x, y): at the origin, at infinity and with signed
-// zeros too.
+// zeros too. Of the two ratios it is by the one up to 1, as a driver may take a
+// division by a known 0 for something else.
 float atan2_full(float y, float x) {
     if (isnan(x) || isnan(y)) return NAN;
     float dx = abs(x), dy = abs(y);
-    float angle = dx == dy ? (dx == 0.0 ? 0.0 : 0.78539816) : atan_accurate(div_full(dy, dx));
+    float angle = dx == dy ? (dx == 0.0 ? 0.0 : 0.78539816) : atan_accurate(div_full(min(dx, dy), max(dx, dy)));
+    if (dy > dx) angle = 1.5707964 - angle;
     if (floatBitsToInt(x) < 0) angle = 3.1415927 - angle;
     return floatBitsToInt(y) < 0 ? -angle : angle;
 }`},
