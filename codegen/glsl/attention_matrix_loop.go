@@ -22,7 +22,7 @@ func (m *flashMatrix) run(first, end text) {
 		whole = m.short("all_see", m.seen(m.limit(m.queryOf(m.row0), m.k.Parallel[m.ax.Query], m.queries())))
 	}
 	m.line("")
-	if first.s != "0u" || !isNumber(end.s) {
+	if first.s != "0u" || !m.allSeeSome() {
 		m.openGuard("if (%s < %s)", first.s, end.s)
 		defer m.close()
 	}
@@ -33,6 +33,15 @@ func (m *flashMatrix) run(first, end text) {
 	m.comment("The next; past the last key it has no weight.")
 	m.step(m.short("second", plus(key0, uintLit(int64(m.s.TileN)))), whole, 1)
 	m.close()
+}
+
+// allSeeSome reports whether every query sees a key. What is proven is not asked:
+// under a condition NVIDIA's compiler makes seven times as much code of the loop,
+// 142 KB, which takes 560 to 600 us in place of 525, or at times 2700 (4096
+// queries and keys, causal, 32 heads of 128).
+func (m *flashMatrix) allSeeSome() bool {
+	query := kernel.Axis(m.ax.Query, m.k.Parallel[m.ax.Query])
+	return m.k.Seen(query).Minus(kernel.Const(1)).NonNegative()
 }
 
 // begin brings the first two tiles of keys and the first of values to shared

@@ -103,31 +103,138 @@ void main() {
     uint keys = min(query0 + 127u, T - 1u) + 1u;
     uint all_see = min(query0 + row0, T - 1u) + 1u;
 
-    if (0u < keys) {
-        uint line = self / 8u;
-        uint octet = self % 8u;
-        uint key = line;
-        next_keys = k_vec8[(group * T * 64u + min(key, keys - 1u) * 64u + octet * 8u) / 8u];
-        uint line_2 = self / 8u;
-        uint octet_2 = self % 8u;
-        tiles[line_2 * 9u + octet_2] = next_keys;
-        uint line_3 = self / 8u;
-        uint octet_3 = self % 8u;
-        uint key_2 = line_3;
-        next_values = key_2 < keys ? v_vec8[(group * T * 64u + octet_3 * 8u + min(key_2, keys - 1u) * 64u) / 8u] : uvec4(0u);
-        uint line_4 = self / 8u;
-        uint octet_4 = self % 8u;
-        tiles[576u + (line_4 * 9u + octet_4)] = next_values;
-        uint line_5 = self / 8u;
-        uint octet_5 = self % 8u;
-        uint key_3 = 32u + line_5;
-        next_keys = k_vec8[(group * T * 64u + min(key_3, keys - 1u) * 64u + octet_5 * 8u) / 8u];
-        uint line_6 = self / 8u;
-        uint octet_6 = self % 8u;
-        tiles[288u + (line_6 * 9u + octet_6)] = next_keys;
+    uint line = self / 8u;
+    uint octet = self % 8u;
+    uint key = line;
+    next_keys = k_vec8[(group * T * 64u + min(key, keys - 1u) * 64u + octet * 8u) / 8u];
+    uint line_2 = self / 8u;
+    uint octet_2 = self % 8u;
+    tiles[line_2 * 9u + octet_2] = next_keys;
+    uint line_3 = self / 8u;
+    uint octet_3 = self % 8u;
+    uint key_2 = line_3;
+    next_values = key_2 < keys ? v_vec8[(group * T * 64u + octet_3 * 8u + min(key_2, keys - 1u) * 64u) / 8u] : uvec4(0u);
+    uint line_4 = self / 8u;
+    uint octet_4 = self % 8u;
+    tiles[576u + (line_4 * 9u + octet_4)] = next_values;
+    uint line_5 = self / 8u;
+    uint octet_5 = self % 8u;
+    uint key_3 = 32u + line_5;
+    next_keys = k_vec8[(group * T * 64u + min(key_3, keys - 1u) * 64u + octet_5 * 8u) / 8u];
+    uint line_6 = self / 8u;
+    uint octet_6 = self % 8u;
+    tiles[288u + (line_6 * 9u + octet_6)] = next_keys;
+    barrier();
+    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> score[2];
+    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> score_2[2];
+    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+        score[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+        [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+            coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
+            coopMatLoad(b, tiles, j * 144u + n * 2u, 9u, gl_CooperativeMatrixLayoutColumnMajor);
+            score[j] = coopMatMulAdd(queries[n], b, score[j]);
+        }
+    }
+    [[dont_unroll]] for (uint key0 = 0u; key0 < keys; key0 += 64u) {
+        // One tile.
         barrier();
-        coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> score[2];
-        coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> score_2[2];
+        uint line_7 = self / 8u;
+        uint octet_7 = self % 8u;
+        uint key_4 = key0 + 64u + line_7;
+        next_keys = k_vec8[(group * T * 64u + min(key_4, keys - 1u) * 64u + octet_7 * 8u) / 8u];
+        uint line_8 = self / 8u;
+        uint octet_8 = self % 8u;
+        uint key_5 = key0 + 32u + line_8;
+        next_values = key_5 < keys ? v_vec8[(group * T * 64u + octet_8 * 8u + min(key_5, keys - 1u) * 64u) / 8u] : uvec4(0u);
+
+        if (key0 + 32u > all_see) {
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                coopMatPerElementNV(score[j], score[j], score_of, row0, key0 + j * 16u, query0, group, head);
+            }
+        }
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            coopMatPerElementNV(top, top, larger, score[j]);
+        }
+        bool grew = false;
+        coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> growth = top * 0.18033688 - shift;
+        [[unroll]] for (int e = 0; e < growth.length(); ++e) {
+            grew = grew || growth[e] > 8.0;
+        }
+        if (subgroupAny(grew)) {
+            coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> best, correction;
+            coopMatReduceNV(best, top, gl_CooperativeMatrixReduceRowNV, larger_of);
+            best = best * 0.18033688;
+            coopMatPerElementNV(best, best, larger, shift);
+            coopMatPerElementNV(correction, shift, power, best);
+            shift = best;
+            total = total * correction;
+            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                sums[n] = sums[n] * correction;
+            }
+        }
+
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            score_2[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
+                coopMatLoad(b, tiles, 288u + (j * 144u + n * 2u), 9u, gl_CooperativeMatrixLayoutColumnMajor);
+                score_2[j] = coopMatMulAdd(queries[n], b, score_2[j]);
+            }
+            coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weight;
+            coopMatPerElementNV(score[j], score[j], weight_of, shift);
+            total = total + score[j];
+            weight = coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>(score[j]);
+            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
+                coopMatLoad(b, tiles, 576u + (j * 144u + n * 2u), 9u, gl_CooperativeMatrixLayoutRowMajor);
+                sums[n] = coopMatMulAdd(weight, b, sums[n]);
+            }
+        }
+        uint line_9 = self / 8u;
+        uint octet_9 = self % 8u;
+        tiles[line_9 * 9u + octet_9] = next_keys;
+        uint line_10 = self / 8u;
+        uint octet_10 = self % 8u;
+        tiles[864u + (line_10 * 9u + octet_10)] = next_values;
+
+        // The next; past the last key it has no weight.
+        uint second = key0 + 32u;
+        barrier();
+        uint line_11 = self / 8u;
+        uint octet_11 = self % 8u;
+        uint key_6 = second + 64u + line_11;
+        next_keys = k_vec8[(group * T * 64u + min(key_6, keys - 1u) * 64u + octet_11 * 8u) / 8u];
+        uint line_12 = self / 8u;
+        uint octet_12 = self % 8u;
+        uint key_7 = second + 32u + line_12;
+        next_values = key_7 < keys ? v_vec8[(group * T * 64u + octet_12 * 8u + min(key_7, keys - 1u) * 64u) / 8u] : uvec4(0u);
+
+        if (second + 32u > all_see) {
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                coopMatPerElementNV(score_2[j], score_2[j], score_of, row0, second + j * 16u, query0, group, head);
+            }
+        }
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            coopMatPerElementNV(top, top, larger, score_2[j]);
+        }
+        bool grew_2 = false;
+        coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> growth_2 = top * 0.18033688 - shift;
+        [[unroll]] for (int e = 0; e < growth_2.length(); ++e) {
+            grew_2 = grew_2 || growth_2[e] > 8.0;
+        }
+        if (subgroupAny(grew_2)) {
+            coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> best, correction;
+            coopMatReduceNV(best, top, gl_CooperativeMatrixReduceRowNV, larger_of);
+            best = best * 0.18033688;
+            coopMatPerElementNV(best, best, larger, shift);
+            coopMatPerElementNV(correction, shift, power, best);
+            shift = best;
+            total = total * correction;
+            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                sums[n] = sums[n] * correction;
+            }
+        }
+
         [[unroll]] for (uint j = 0u; j < 2u; ++j) {
             score[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
             [[unroll]] for (uint n = 0u; n < 4u; ++n) {
@@ -135,131 +242,22 @@ void main() {
                 coopMatLoad(b, tiles, j * 144u + n * 2u, 9u, gl_CooperativeMatrixLayoutColumnMajor);
                 score[j] = coopMatMulAdd(queries[n], b, score[j]);
             }
+            coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weight;
+            coopMatPerElementNV(score_2[j], score_2[j], weight_of, shift);
+            total = total + score_2[j];
+            weight = coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>(score_2[j]);
+            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
+                coopMatLoad(b, tiles, 864u + (j * 144u + n * 2u), 9u, gl_CooperativeMatrixLayoutRowMajor);
+                sums[n] = coopMatMulAdd(weight, b, sums[n]);
+            }
         }
-        [[dont_unroll]] for (uint key0 = 0u; key0 < keys; key0 += 64u) {
-            // One tile.
-            barrier();
-            uint line_7 = self / 8u;
-            uint octet_7 = self % 8u;
-            uint key_4 = key0 + 64u + line_7;
-            next_keys = k_vec8[(group * T * 64u + min(key_4, keys - 1u) * 64u + octet_7 * 8u) / 8u];
-            uint line_8 = self / 8u;
-            uint octet_8 = self % 8u;
-            uint key_5 = key0 + 32u + line_8;
-            next_values = key_5 < keys ? v_vec8[(group * T * 64u + octet_8 * 8u + min(key_5, keys - 1u) * 64u) / 8u] : uvec4(0u);
-
-            if (key0 + 32u > all_see) {
-                [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                    coopMatPerElementNV(score[j], score[j], score_of, row0, key0 + j * 16u, query0, group, head);
-                }
-            }
-            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                coopMatPerElementNV(top, top, larger, score[j]);
-            }
-            bool grew = false;
-            coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> growth = top * 0.18033688 - shift;
-            [[unroll]] for (int e = 0; e < growth.length(); ++e) {
-                grew = grew || growth[e] > 8.0;
-            }
-            if (subgroupAny(grew)) {
-                coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> best, correction;
-                coopMatReduceNV(best, top, gl_CooperativeMatrixReduceRowNV, larger_of);
-                best = best * 0.18033688;
-                coopMatPerElementNV(best, best, larger, shift);
-                coopMatPerElementNV(correction, shift, power, best);
-                shift = best;
-                total = total * correction;
-                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                    sums[n] = sums[n] * correction;
-                }
-            }
-
-            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                score_2[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
-                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
-                    coopMatLoad(b, tiles, 288u + (j * 144u + n * 2u), 9u, gl_CooperativeMatrixLayoutColumnMajor);
-                    score_2[j] = coopMatMulAdd(queries[n], b, score_2[j]);
-                }
-                coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weight;
-                coopMatPerElementNV(score[j], score[j], weight_of, shift);
-                total = total + score[j];
-                weight = coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>(score[j]);
-                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
-                    coopMatLoad(b, tiles, 576u + (j * 144u + n * 2u), 9u, gl_CooperativeMatrixLayoutRowMajor);
-                    sums[n] = coopMatMulAdd(weight, b, sums[n]);
-                }
-            }
-            uint line_9 = self / 8u;
-            uint octet_9 = self % 8u;
-            tiles[line_9 * 9u + octet_9] = next_keys;
-            uint line_10 = self / 8u;
-            uint octet_10 = self % 8u;
-            tiles[864u + (line_10 * 9u + octet_10)] = next_values;
-
-            // The next; past the last key it has no weight.
-            uint second = key0 + 32u;
-            barrier();
-            uint line_11 = self / 8u;
-            uint octet_11 = self % 8u;
-            uint key_6 = second + 64u + line_11;
-            next_keys = k_vec8[(group * T * 64u + min(key_6, keys - 1u) * 64u + octet_11 * 8u) / 8u];
-            uint line_12 = self / 8u;
-            uint octet_12 = self % 8u;
-            uint key_7 = second + 32u + line_12;
-            next_values = key_7 < keys ? v_vec8[(group * T * 64u + octet_12 * 8u + min(key_7, keys - 1u) * 64u) / 8u] : uvec4(0u);
-
-            if (second + 32u > all_see) {
-                [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                    coopMatPerElementNV(score_2[j], score_2[j], score_of, row0, second + j * 16u, query0, group, head);
-                }
-            }
-            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                coopMatPerElementNV(top, top, larger, score_2[j]);
-            }
-            bool grew_2 = false;
-            coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> growth_2 = top * 0.18033688 - shift;
-            [[unroll]] for (int e = 0; e < growth_2.length(); ++e) {
-                grew_2 = grew_2 || growth_2[e] > 8.0;
-            }
-            if (subgroupAny(grew_2)) {
-                coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> best, correction;
-                coopMatReduceNV(best, top, gl_CooperativeMatrixReduceRowNV, larger_of);
-                best = best * 0.18033688;
-                coopMatPerElementNV(best, best, larger, shift);
-                coopMatPerElementNV(correction, shift, power, best);
-                shift = best;
-                total = total * correction;
-                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                    sums[n] = sums[n] * correction;
-                }
-            }
-
-            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                score[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
-                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
-                    coopMatLoad(b, tiles, j * 144u + n * 2u, 9u, gl_CooperativeMatrixLayoutColumnMajor);
-                    score[j] = coopMatMulAdd(queries[n], b, score[j]);
-                }
-                coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weight;
-                coopMatPerElementNV(score_2[j], score_2[j], weight_of, shift);
-                total = total + score_2[j];
-                weight = coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>(score_2[j]);
-                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
-                    coopMatLoad(b, tiles, 864u + (j * 144u + n * 2u), 9u, gl_CooperativeMatrixLayoutRowMajor);
-                    sums[n] = coopMatMulAdd(weight, b, sums[n]);
-                }
-            }
-            uint line_13 = self / 8u;
-            uint octet_13 = self % 8u;
-            tiles[288u + (line_13 * 9u + octet_13)] = next_keys;
-            uint line_14 = self / 8u;
-            uint octet_14 = self % 8u;
-            tiles[576u + (line_14 * 9u + octet_14)] = next_values;
-        }
+        uint line_13 = self / 8u;
+        uint octet_13 = self % 8u;
+        tiles[288u + (line_13 * 9u + octet_13)] = next_keys;
+        uint line_14 = self / 8u;
+        uint octet_14 = self % 8u;
+        tiles[576u + (line_14 * 9u + octet_14)] = next_values;
     }
 
     uint row = row0 + frag_row;

@@ -90,28 +90,162 @@ void main() {
     uint keys = min(query0 + 127u, T - 1u) + 1u;
     uint all_see = min(query0 + row0, T - 1u) + 1u;
 
-    if (0u < keys) {
-        uint line = self / 8u;
-        uint octet = self % 8u;
-        uint key = line;
-        next_keys = k_vec8[(group * T * 64u + min(key, keys - 1u) * 64u + octet * 8u) / 8u];
-        uint line_2 = self / 8u;
-        uint octet_2 = self % 8u;
-        tiles[line_2 * 9u + octet_2] = next_keys;
-        uint line_3 = self / 8u;
-        uint octet_3 = self % 8u;
-        uint key_2 = line_3;
-        next_values = key_2 < keys ? v_vec8[(group * T * 64u + octet_3 * 8u + min(key_2, keys - 1u) * 64u) / 8u] : uvec4(0u);
-        uint line_4 = self / 8u;
-        uint octet_4 = self % 8u;
-        tiles[288u + (line_4 * 9u + octet_4)] = next_values;
-        uint line_5 = self / 8u;
-        uint octet_5 = self % 8u;
-        uint key_3 = 32u + line_5;
-        next_keys = k_vec8[(group * T * 64u + min(key_3, keys - 1u) * 64u + octet_5 * 8u) / 8u];
+    uint line = self / 8u;
+    uint octet = self % 8u;
+    uint key = line;
+    next_keys = k_vec8[(group * T * 64u + min(key, keys - 1u) * 64u + octet * 8u) / 8u];
+    uint line_2 = self / 8u;
+    uint octet_2 = self % 8u;
+    tiles[line_2 * 9u + octet_2] = next_keys;
+    uint line_3 = self / 8u;
+    uint octet_3 = self % 8u;
+    uint key_2 = line_3;
+    next_values = key_2 < keys ? v_vec8[(group * T * 64u + octet_3 * 8u + min(key_2, keys - 1u) * 64u) / 8u] : uvec4(0u);
+    uint line_4 = self / 8u;
+    uint octet_4 = self % 8u;
+    tiles[288u + (line_4 * 9u + octet_4)] = next_values;
+    uint line_5 = self / 8u;
+    uint octet_5 = self % 8u;
+    uint key_3 = 32u + line_5;
+    next_keys = k_vec8[(group * T * 64u + min(key_3, keys - 1u) * 64u + octet_5 * 8u) / 8u];
+    barrier();
+    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> score[2];
+    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> score_2[2];
+    [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+        score[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+        [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+            coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
+            coopMatLoad(b, tiles, j * 144u + n * 2u, 9u, gl_CooperativeMatrixLayoutColumnMajor);
+            score[j] = coopMatMulAdd(queries[n], b, score[j]);
+        }
+    }
+    barrier();
+    uint line_6 = self / 8u;
+    uint octet_6 = self % 8u;
+    tiles[line_6 * 9u + octet_6] = next_keys;
+    [[dont_unroll]] for (uint key0 = 0u; key0 < keys; key0 += 64u) {
+        // One tile.
         barrier();
-        coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> score[2];
-        coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> score_2[2];
+        uint line_7 = self / 8u;
+        uint octet_7 = self % 8u;
+        uint key_4 = key0 + 64u + line_7;
+        next_keys = k_vec8[(group * T * 64u + min(key_4, keys - 1u) * 64u + octet_7 * 8u) / 8u];
+        uint line_8 = self / 8u;
+        uint octet_8 = self % 8u;
+        uint key_5 = key0 + 32u + line_8;
+        next_values = key_5 < keys ? v_vec8[(group * T * 64u + octet_8 * 8u + min(key_5, keys - 1u) * 64u) / 8u] : uvec4(0u);
+
+        coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weight[2];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            coopMatStore(score[j], scores, row0 * 36u + j * 16u, 36u, gl_CooperativeMatrixLayoutRowMajor);
+        }
+        subgroupBarrier();
+        uint row = row0 + frag_row;
+        float mine[16];
+        float best = top;
+        uint query = min(query0 + row, T - 1u);
+        [[unroll]] for (uint c = 0u; c < 16u; ++c) {
+            uint key_6 = key0 + (lane_of_row * 16u + c);
+            mine[c] = key_6 < query + 1u ? scores[row * 36u + (lane_of_row * 16u + c)] * 0.18033688 : -INF;
+            best = max(best, mine[c]);
+        }
+        best = max(best, subgroupShuffleXor(best, 1u));
+
+        // While no key counts, any finite number does in place of the largest score.
+        float shift = best == -INF ? 0.0 : best;
+        float correction = exp2(top - shift);
+        top = best;
+        total *= correction;
+        [[unroll]] for (uint c = 0u; c < 8u; ++c) {
+            vec2 pair = exp2(vec2(mine[c * 2u], mine[c * 2u + 1u]) - shift);
+            total += pair.x + pair.y;
+            weights[row * 20u + lane_of_row * 8u + c] = packHalf2x16(pair);
+        }
+        [[unroll]] for (uint c = 0u; c < 8u; ++c) {
+            fragments[(row0 + frag_row) * 16u + lane_of_row * 8u + c] = correction;
+        }
+        subgroupBarrier();
+        coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> corrections;
+        coopMatLoad(corrections, fragments, row0 * 16u, 16u, gl_CooperativeMatrixLayoutRowMajor);
+        [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+            sums[n] = sums[n] * corrections;
+        }
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            coopMatLoad(weight[j], weights, row0 * 20u + j * 8u, 20u, gl_CooperativeMatrixLayoutRowMajor);
+        }
+
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            score_2[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
+                coopMatLoad(b, tiles, j * 144u + n * 2u, 9u, gl_CooperativeMatrixLayoutColumnMajor);
+                score_2[j] = coopMatMulAdd(queries[n], b, score_2[j]);
+            }
+            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
+                coopMatLoad(b, tiles, 288u + (j * 144u + n * 2u), 9u, gl_CooperativeMatrixLayoutRowMajor);
+                sums[n] = coopMatMulAdd(weight[j], b, sums[n]);
+            }
+        }
+        barrier();
+        uint line_9 = self / 8u;
+        uint octet_9 = self % 8u;
+        tiles[line_9 * 9u + octet_9] = next_keys;
+        uint line_10 = self / 8u;
+        uint octet_10 = self % 8u;
+        tiles[288u + (line_10 * 9u + octet_10)] = next_values;
+
+        // The next; past the last key it has no weight.
+        uint second = key0 + 32u;
+        barrier();
+        uint line_11 = self / 8u;
+        uint octet_11 = self % 8u;
+        uint key_6 = second + 64u + line_11;
+        next_keys = k_vec8[(group * T * 64u + min(key_6, keys - 1u) * 64u + octet_11 * 8u) / 8u];
+        uint line_12 = self / 8u;
+        uint octet_12 = self % 8u;
+        uint key_7 = second + 32u + line_12;
+        next_values = key_7 < keys ? v_vec8[(group * T * 64u + octet_12 * 8u + min(key_7, keys - 1u) * 64u) / 8u] : uvec4(0u);
+
+        coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weight_2[2];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            coopMatStore(score_2[j], scores, row0 * 36u + j * 16u, 36u, gl_CooperativeMatrixLayoutRowMajor);
+        }
+        subgroupBarrier();
+        uint row_2 = row0 + frag_row;
+        float mine_2[16];
+        float best_2 = top;
+        uint query_2 = min(query0 + row_2, T - 1u);
+        [[unroll]] for (uint c = 0u; c < 16u; ++c) {
+            uint key_8 = second + (lane_of_row * 16u + c);
+            mine_2[c] = key_8 < query_2 + 1u ? scores[row_2 * 36u + (lane_of_row * 16u + c)] * 0.18033688 : -INF;
+            best_2 = max(best_2, mine_2[c]);
+        }
+        best_2 = max(best_2, subgroupShuffleXor(best_2, 1u));
+
+        // While no key counts, any finite number does in place of the largest score.
+        float shift_2 = best_2 == -INF ? 0.0 : best_2;
+        float correction_2 = exp2(top - shift_2);
+        top = best_2;
+        total *= correction_2;
+        [[unroll]] for (uint c = 0u; c < 8u; ++c) {
+            vec2 pair = exp2(vec2(mine_2[c * 2u], mine_2[c * 2u + 1u]) - shift_2);
+            total += pair.x + pair.y;
+            weights[row_2 * 20u + lane_of_row * 8u + c] = packHalf2x16(pair);
+        }
+        [[unroll]] for (uint c = 0u; c < 8u; ++c) {
+            fragments[(row0 + frag_row) * 16u + lane_of_row * 8u + c] = correction_2;
+        }
+        subgroupBarrier();
+        coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> corrections_2;
+        coopMatLoad(corrections_2, fragments, row0 * 16u, 16u, gl_CooperativeMatrixLayoutRowMajor);
+        [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+            sums[n] = sums[n] * corrections_2;
+        }
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            coopMatLoad(weight_2[j], weights, row0 * 20u + j * 8u, 20u, gl_CooperativeMatrixLayoutRowMajor);
+        }
+
         [[unroll]] for (uint j = 0u; j < 2u; ++j) {
             score[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
             [[unroll]] for (uint n = 0u; n < 4u; ++n) {
@@ -119,155 +253,19 @@ void main() {
                 coopMatLoad(b, tiles, j * 144u + n * 2u, 9u, gl_CooperativeMatrixLayoutColumnMajor);
                 score[j] = coopMatMulAdd(queries[n], b, score[j]);
             }
+            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
+                coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
+                coopMatLoad(b, tiles, 288u + (j * 144u + n * 2u), 9u, gl_CooperativeMatrixLayoutRowMajor);
+                sums[n] = coopMatMulAdd(weight_2[j], b, sums[n]);
+            }
         }
         barrier();
-        uint line_6 = self / 8u;
-        uint octet_6 = self % 8u;
-        tiles[line_6 * 9u + octet_6] = next_keys;
-        [[dont_unroll]] for (uint key0 = 0u; key0 < keys; key0 += 64u) {
-            // One tile.
-            barrier();
-            uint line_7 = self / 8u;
-            uint octet_7 = self % 8u;
-            uint key_4 = key0 + 64u + line_7;
-            next_keys = k_vec8[(group * T * 64u + min(key_4, keys - 1u) * 64u + octet_7 * 8u) / 8u];
-            uint line_8 = self / 8u;
-            uint octet_8 = self % 8u;
-            uint key_5 = key0 + 32u + line_8;
-            next_values = key_5 < keys ? v_vec8[(group * T * 64u + octet_8 * 8u + min(key_5, keys - 1u) * 64u) / 8u] : uvec4(0u);
-
-            coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weight[2];
-            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                coopMatStore(score[j], scores, row0 * 36u + j * 16u, 36u, gl_CooperativeMatrixLayoutRowMajor);
-            }
-            subgroupBarrier();
-            uint row = row0 + frag_row;
-            float mine[16];
-            float best = top;
-            uint query = min(query0 + row, T - 1u);
-            [[unroll]] for (uint c = 0u; c < 16u; ++c) {
-                uint key_6 = key0 + (lane_of_row * 16u + c);
-                mine[c] = key_6 < query + 1u ? scores[row * 36u + (lane_of_row * 16u + c)] * 0.18033688 : -INF;
-                best = max(best, mine[c]);
-            }
-            best = max(best, subgroupShuffleXor(best, 1u));
-
-            // While no key counts, any finite number does in place of the largest score.
-            float shift = best == -INF ? 0.0 : best;
-            float correction = exp2(top - shift);
-            top = best;
-            total *= correction;
-            [[unroll]] for (uint c = 0u; c < 8u; ++c) {
-                vec2 pair = exp2(vec2(mine[c * 2u], mine[c * 2u + 1u]) - shift);
-                total += pair.x + pair.y;
-                weights[row * 20u + lane_of_row * 8u + c] = packHalf2x16(pair);
-            }
-            [[unroll]] for (uint c = 0u; c < 8u; ++c) {
-                fragments[(row0 + frag_row) * 16u + lane_of_row * 8u + c] = correction;
-            }
-            subgroupBarrier();
-            coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> corrections;
-            coopMatLoad(corrections, fragments, row0 * 16u, 16u, gl_CooperativeMatrixLayoutRowMajor);
-            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                sums[n] = sums[n] * corrections;
-            }
-            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                coopMatLoad(weight[j], weights, row0 * 20u + j * 8u, 20u, gl_CooperativeMatrixLayoutRowMajor);
-            }
-
-            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                score_2[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
-                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
-                    coopMatLoad(b, tiles, j * 144u + n * 2u, 9u, gl_CooperativeMatrixLayoutColumnMajor);
-                    score_2[j] = coopMatMulAdd(queries[n], b, score_2[j]);
-                }
-                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
-                    coopMatLoad(b, tiles, 288u + (j * 144u + n * 2u), 9u, gl_CooperativeMatrixLayoutRowMajor);
-                    sums[n] = coopMatMulAdd(weight[j], b, sums[n]);
-                }
-            }
-            barrier();
-            uint line_9 = self / 8u;
-            uint octet_9 = self % 8u;
-            tiles[line_9 * 9u + octet_9] = next_keys;
-            uint line_10 = self / 8u;
-            uint octet_10 = self % 8u;
-            tiles[288u + (line_10 * 9u + octet_10)] = next_values;
-
-            // The next; past the last key it has no weight.
-            uint second = key0 + 32u;
-            barrier();
-            uint line_11 = self / 8u;
-            uint octet_11 = self % 8u;
-            uint key_6 = second + 64u + line_11;
-            next_keys = k_vec8[(group * T * 64u + min(key_6, keys - 1u) * 64u + octet_11 * 8u) / 8u];
-            uint line_12 = self / 8u;
-            uint octet_12 = self % 8u;
-            uint key_7 = second + 32u + line_12;
-            next_values = key_7 < keys ? v_vec8[(group * T * 64u + octet_12 * 8u + min(key_7, keys - 1u) * 64u) / 8u] : uvec4(0u);
-
-            coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weight_2[2];
-            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                coopMatStore(score_2[j], scores, row0 * 36u + j * 16u, 36u, gl_CooperativeMatrixLayoutRowMajor);
-            }
-            subgroupBarrier();
-            uint row_2 = row0 + frag_row;
-            float mine_2[16];
-            float best_2 = top;
-            uint query_2 = min(query0 + row_2, T - 1u);
-            [[unroll]] for (uint c = 0u; c < 16u; ++c) {
-                uint key_8 = second + (lane_of_row * 16u + c);
-                mine_2[c] = key_8 < query_2 + 1u ? scores[row_2 * 36u + (lane_of_row * 16u + c)] * 0.18033688 : -INF;
-                best_2 = max(best_2, mine_2[c]);
-            }
-            best_2 = max(best_2, subgroupShuffleXor(best_2, 1u));
-
-            // While no key counts, any finite number does in place of the largest score.
-            float shift_2 = best_2 == -INF ? 0.0 : best_2;
-            float correction_2 = exp2(top - shift_2);
-            top = best_2;
-            total *= correction_2;
-            [[unroll]] for (uint c = 0u; c < 8u; ++c) {
-                vec2 pair = exp2(vec2(mine_2[c * 2u], mine_2[c * 2u + 1u]) - shift_2);
-                total += pair.x + pair.y;
-                weights[row_2 * 20u + lane_of_row * 8u + c] = packHalf2x16(pair);
-            }
-            [[unroll]] for (uint c = 0u; c < 8u; ++c) {
-                fragments[(row0 + frag_row) * 16u + lane_of_row * 8u + c] = correction_2;
-            }
-            subgroupBarrier();
-            coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> corrections_2;
-            coopMatLoad(corrections_2, fragments, row0 * 16u, 16u, gl_CooperativeMatrixLayoutRowMajor);
-            [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                sums[n] = sums[n] * corrections_2;
-            }
-            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                coopMatLoad(weight_2[j], weights, row0 * 20u + j * 8u, 20u, gl_CooperativeMatrixLayoutRowMajor);
-            }
-
-            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                score[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
-                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
-                    coopMatLoad(b, tiles, j * 144u + n * 2u, 9u, gl_CooperativeMatrixLayoutColumnMajor);
-                    score[j] = coopMatMulAdd(queries[n], b, score[j]);
-                }
-                [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-                    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b;
-                    coopMatLoad(b, tiles, 288u + (j * 144u + n * 2u), 9u, gl_CooperativeMatrixLayoutRowMajor);
-                    sums[n] = coopMatMulAdd(weight_2[j], b, sums[n]);
-                }
-            }
-            barrier();
-            uint line_13 = self / 8u;
-            uint octet_13 = self % 8u;
-            tiles[line_13 * 9u + octet_13] = next_keys;
-            uint line_14 = self / 8u;
-            uint octet_14 = self % 8u;
-            tiles[288u + (line_14 * 9u + octet_14)] = next_values;
-        }
+        uint line_13 = self / 8u;
+        uint octet_13 = self % 8u;
+        tiles[line_13 * 9u + octet_13] = next_keys;
+        uint line_14 = self / 8u;
+        uint octet_14 = self % 8u;
+        tiles[288u + (line_14 * 9u + octet_14)] = next_values;
     }
 
     uint row = row0 + frag_row;
