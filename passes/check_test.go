@@ -217,7 +217,7 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	if err := c.addKernels("kernels of rows of bytes and of attention in f16", bytes, rng); err != nil {
 		return nil, nil, err
 	}
-	joined, err := passes.Run(g, passes.Options{Join: joinAll, JoinSlices: joinAll, StoreFactor: joinAll})
+	joined, err := passes.Run(g, passes.Options{JoinNorm: joinAll, JoinSlices: joinAll, StoreFactor: joinAll})
 	if err != nil {
 		return nil, nil, fmt.Errorf("norms and slices joined: %w", err)
 	}

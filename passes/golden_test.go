@@ -86,13 +86,13 @@ func after(t *testing.T, g *ir.Graph, pass string) string {
 		opt.Tail = halfTail
 	}
 	if pass == "join_norms" {
-		opt.Join = joinAll
+		opt.JoinNorm = joinAll
 	}
 	if pass == "join_slices" {
 		opt.JoinSlices = joinAll
 	}
 	if pass == "store_factors" {
-		opt.Join, opt.StoreFactor = joinAll, joinAll
+		opt.JoinNorm, opt.StoreFactor = joinAll, joinAll
 	}
 	if pass == "round_rows" {
 		opt.Bytes = allBytes

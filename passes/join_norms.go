@@ -17,7 +17,7 @@ import (
 // they go along anyway, and multiply by the row's number in the end. Nothing then
 // waits for the rows.
 func joinNorms(s *State) error {
-	if s.join == nil {
+	if s.joinNorm == nil {
 		return nil
 	}
 	gone := map[*kernel.Kernel]bool{}
@@ -81,7 +81,7 @@ func (s *State) joinedTo(n norm) (map[int]*kernel.Kernel, bool) {
 			continue
 		}
 		with, ok := n.joinedTo(k)
-		if !ok || !s.join(k, with) {
+		if !ok || !s.joinNorm(k, with) {
 			return nil, false
 		}
 		joined[i] = with

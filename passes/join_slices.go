@@ -125,9 +125,11 @@ func joinReaders(k *kernel.Kernel, readers []*kernel.Kernel, keep bool) (*kernel
 		st.Index, st.Value, st.Bind = main.Index(st.Index), main.Value(st.Value), j.binds[0].write(st.Bind)
 		out.Stores = append(out.Stores, st)
 	}
-	j.binds[0].params()
 	for _, r := range readers {
 		j.reader(r)
+	}
+	for _, b := range j.binds {
+		b.params()
 	}
 	uniqueNames(out.Bindings)
 	return &out, len(out.Bindings) <= maxBindings && out.CheckCols() == nil
@@ -171,7 +173,6 @@ func (j *sliceJoiner) reader(r *kernel.Kernel) {
 		st.Index, st.Value, st.Bind, st.Cols = main.Index(st.Index), main.Value(st.Value), binds.write(st.Bind), sl.cols
 		j.out.Stores = append(j.out.Stores, st)
 	}
-	binds.params()
 	j.out.Ops = append(j.out.Ops, r.Ops...)
 }
 

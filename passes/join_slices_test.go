@@ -22,7 +22,7 @@ func TestJoinRandomSlices(t *testing.T) {
 		if _, _, err := checkGraph(g, seed, 2); err != nil {
 			t.Fatalf("%v\n%s", err, g)
 		}
-		s, err := passes.Run(g, passes.Options{Join: joinAll, JoinSlices: joinAll})
+		s, err := passes.Run(g, passes.Options{JoinNorm: joinAll, JoinSlices: joinAll})
 		if err != nil {
 			t.Fatal(err)
 		}

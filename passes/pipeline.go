@@ -32,9 +32,8 @@ type State struct {
 	prepared int          // how many of Kernels, the first, run once; see prepareWeights
 	kept     map[int]bool // the buffers, as bindings name them, that these make for others
 	half     func(*kernel.Kernel) bool
-	join     func(product, joined *kernel.Kernel) bool
 
-	joinSlices, storeFactor func(product, joined *kernel.Kernel) bool
+	joinNorm, joinSlices, storeFactor func(product, joined *kernel.Kernel) bool
 }
 
 // Pass is one row of the pass table.
@@ -208,9 +207,9 @@ type Options struct {
 	// Half, where set, says of an attention whose operands are f16 whether the
 	// device likes that better than f32, where the graph allows it.
 	Half func(*kernel.Kernel) bool
-	// Join, where set, says of a matrix product whether it is to be done as another,
+	// JoinNorm, where set, says of a matrix product whether it is to be done as another,
 	// with the kernel joined to it that makes its rows by a sum along them.
-	Join func(product, joined *kernel.Kernel) bool
+	JoinNorm func(product, joined *kernel.Kernel) bool
 	// JoinSlices, where set, says of a matrix product whether it is to be done as
 	// another, which stores what kernels made of slices of its row.
 	JoinSlices func(product, joined *kernel.Kernel) bool
@@ -230,7 +229,7 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 	if err := g.Verify(); err != nil {
 		return nil, err
 	}
-	s := &State{Graph: g, split: opt.Split, tail: opt.Tail, windows: opt.Windows, store: opt.Store, halve: opt.SplitOperands, bytes: opt.Bytes, half: opt.Half, join: opt.Join, joinSlices: opt.JoinSlices, storeFactor: opt.StoreFactor}
+	s := &State{Graph: g, split: opt.Split, tail: opt.Tail, windows: opt.Windows, store: opt.Store, halve: opt.SplitOperands, bytes: opt.Bytes, half: opt.Half, joinNorm: opt.JoinNorm, joinSlices: opt.JoinSlices, storeFactor: opt.StoreFactor}
 	if opt.Until != "" && !known(opt.Until) {
 		return nil, fmt.Errorf("unknown pass %q: the passes are %s", opt.Until, names())
 	}

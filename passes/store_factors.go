@@ -14,18 +14,18 @@ func storeFactors(s *State) error {
 	if s.storeFactor == nil {
 		return nil
 	}
-	stored := map[[2]int]int{} // by the buffers of row and weight: that of their product
+	stored := map[weighing]int{} // the buffer of each
 	for i, k := range s.Kernels {
 		f, ok := factorOf(k)
 		if !ok {
 			continue
 		}
-		buffer, ok := stored[f.buffers]
+		buffer, ok := stored[f.of]
 		if !ok {
 			buffer = s.nextPartial()
 		}
 		product := f.reading(buffer)
-		source := s.sourceOf(f.buffers[0])
+		source := s.sourceOf(f.of.row)
 		if source == nil || !s.storeFactor(k, product) {
 			continue
 		}
@@ -34,7 +34,7 @@ func storeFactors(s *State) error {
 			if !fits {
 				continue
 			}
-			stored[f.buffers] = s.addPartial(f.rowType())
+			stored[f.of] = s.addPartial(f.rowType())
 			*source = *with
 		}
 		s.Kernels[i] = product
@@ -46,10 +46,18 @@ func storeFactors(s *State) error {
 type weighedRow struct {
 	k           *kernel.Kernel
 	row, weight *kernel.Expr // loads
-	buffers     [2]int       // of both
+	of          weighing
 }
 
-// factorOf finds the row of a product that adds it up.
+// weighing says which product of a row and a weight is meant: of the row in a
+// buffer, and as many elements of another from one on.
+type weighing struct {
+	row, weight int
+	from        int64
+}
+
+// factorOf finds the row of a product that adds it up, and a weight that is the
+// same in all rows and batches of the product.
 func factorOf(k *kernel.Kernel) (weighedRow, bool) {
 	if !k.RowSums() {
 		return weighedRow{}, false
@@ -64,10 +72,10 @@ func factorOf(k *kernel.Kernel) (weighedRow, bool) {
 			continue
 		}
 		row, weight := k.Bindings[x.Bind], k.Bindings[w.Bind]
-		f := weighedRow{k: k, row: x, weight: w, buffers: [2]int{row.Buffer, weight.Buffer}}
-		whole := x.Index.Equal(kernel.Axis(k.FoldAxis(), k.Fold)) && k.Fold.IsStatic() && k.Fold.Add == row.Elems
-		if row.DType == ir.F32 && weight.DType == ir.F32 && !row.Fixed && weight.Fixed && whole {
-			return f, true
+		along := kernel.Axis(k.FoldAxis(), k.Fold)
+		whole, from := x.Index.Equal(along) && k.Fold.IsStatic() && k.Fold.Add == row.Elems, w.Index.Minus(along)
+		if row.DType == ir.F32 && weight.DType == ir.F32 && !row.Fixed && weight.Fixed && whole && from.IsConst() {
+			return weighedRow{k: k, row: x, weight: w, of: weighing{row.Buffer, weight.Buffer, from.Offset()}}, true
 		}
 	}
 	return weighedRow{}, false
@@ -102,7 +110,7 @@ func (f weighedRow) reading(buffer int) *kernel.Kernel {
 func (f weighedRow) storing(k *kernel.Kernel, buffer int) (*kernel.Kernel, bool) {
 	stores := 0
 	for _, st := range k.Stores {
-		if k.Bindings[st.Bind].Buffer == f.buffers[0] {
+		if k.Bindings[st.Bind].Buffer == f.of.row {
 			stores++
 		}
 	}
@@ -117,7 +125,7 @@ func (f weighedRow) storing(k *kernel.Kernel, buffer int) (*kernel.Kernel, bool)
 	rebuildPhases(out, k, r)
 	rebuildStores(out, k, r, binds)
 	for _, st := range out.Stores {
-		if out.Bindings[st.Bind].Buffer != f.buffers[0] {
+		if out.Bindings[st.Bind].Buffer != f.of.row {
 			continue
 		}
 		at := kernel.NewRewriter(func(int, ir.Dim) kernel.Index { return st.Index })

@@ -42,7 +42,7 @@ func TestSlicesGolden(t *testing.T) {
 	check(t, err)
 	caps := profile(t, "nvidia-h100")
 	s, err := passes.Run(g, passes.Options{
-		Join:       func(product, joined *kernel.Kernel) bool { return target.JoinNorm(product, joined, caps) },
+		JoinNorm:   func(product, joined *kernel.Kernel) bool { return target.JoinNorm(product, joined, caps) },
 		JoinSlices: func(product, joined *kernel.Kernel) bool { return target.JoinSlices(product, joined, caps) },
 	})
 	check(t, err)
