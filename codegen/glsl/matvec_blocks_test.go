@@ -90,7 +90,7 @@ func heldCases() []matCase {
 			if t == ir.IQ4_NL || t == ir.IQ4_XS || t == ir.MXFP4 {
 				continue // whose levels are no bytes
 			}
-			p.byteRows, s.RoundRows, s.Subnormals, s.Prefetch, s.Ahead = true, true, false, i%3, (i+j)%2
+			p.byteRows, s.RoundRows, s.Subnormals, s.Ahead, s.Prefetch = true, true, false, (i+j)%2, i%3*(1-(i+j)%2)
 			cases = append(cases, matCase{name: fmt.Sprintf("%s rounded in runs of %d", t, run), p: p, s: s})
 		}
 	}

@@ -62,7 +62,7 @@ func (v *matVec) holdRows(r blockRun) *heldRows {
 	v.line("")
 	held := &heldRows{run: r}
 	v.placeHeld(held)
-	if r.needsSums() && v.s.Ahead > 0 {
+	if v.asksAhead(r) {
 		v.askAhead(held)
 	}
 	v.readHeld(held)
@@ -85,6 +85,12 @@ func (v *matVec) readHeld(held *heldRows) {
 		return
 	}
 	held.each(func(s *strip) { s.rows, s.sums, s.scales = v.readRowStrips(held.run, s.k) })
+}
+
+// asksAhead reports whether blocks are asked for by the functions that decode quads,
+// which octets and fields do without; sums of rows hide what was asked for.
+func (v *matVec) asksAhead(r blockRun) bool {
+	return v.s.Ahead > 0 && r.needsSums() && !r.octets && !r.fields
 }
 
 // askAhead asks for what the first turn reads, a word of every sixteen bytes: it is

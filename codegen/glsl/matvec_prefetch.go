@@ -24,8 +24,8 @@ func (v *matVec) prefetch(r blockRun) prefetched {
 	blocks := int(v.k.Fold.Add) / b.DType.BlockElems()
 	bytes := kernel.PlanesOf(b.DType)[i].Bytes
 	sectors := blocks * bytes / target.SectorBytes // of a column
-	columns := v.s.ThreadN * v.groups
-	p := prefetched{v.fresh(v.scope, "early"), min((columns*sectors+v.s.Workgroup-1)/v.s.Workgroup, v.s.Prefetch)}
+	all := v.s.ThreadN * v.groups * sectors
+	p := prefetched{v.fresh(v.scope, "early"), min((all+v.s.Workgroup-1)/v.s.Workgroup, v.s.Prefetch)}
 	if p.count == 0 {
 		return p
 	}
@@ -33,7 +33,11 @@ func (v *matVec) prefetch(r blockRun) prefetched {
 	base := kernel.PlaneBase(b.DType, i, b.Elems/int64(b.DType.BlockElems()))
 	v.line("uint %s%s; // blocks, asked for while the row is made ready", p.name, arraySize(p.count))
 	v.repeat("n", p.count, func(n text) {
-		sector := primary(v.variable("uint", "sector", plus(v.self, times(n, v.s.Workgroup))))
+		sector := plus(v.self, times(n, v.s.Workgroup))
+		if p.count*v.s.Workgroup > all { // a column too many may be none
+			sector = call("min", sector, uintLit(int64(all-1)))
+		}
+		sector = primary(v.variable("uint", "sector", sector))
 		col := primary(v.variable("uint", "col", v.clampTo(plus(v.col0, binary("/", sector, uintLit(int64(sectors)))), v.col, v.s.TileN)))
 		v.bindAxis(v.col, col)
 		first := times(v.blockOf(o, primary("0u")), bytes/4)

@@ -92,14 +92,16 @@ func (v *matVec) roundShare(rows roundedRows, x func(h text) text, n, place text
 	for mask := 1; mask < perGroup; mask *= 2 {
 		v.line("%s = max(%s, subgroupShuffleXor(%s, %du));", top, top, top, mask)
 	}
-	largest := v.variable("float", "largest", call("uintBitsToFloat", primary(top)))
-	steps := v.variable("float", "steps", primary(fmt.Sprintf("127.0 * (1.0 / %s)", largest))) // of zeros any number will do: their scale is 0
+	// The inverse is of the scale: that of an element above 2^126 would be less than
+	// devices keep. Of zeros any number will do.
+	scale := v.variable("float", "scale", binary("*", call("uintBitsToFloat", primary(top)), primary(finiteLit(float64(float32(1.0/127)), 32, "").s)))
+	steps := v.variable("float", "steps", primary(fmt.Sprintf("1.0 / %s", scale)))
 	v.repeat("h", roundedQuads, func(h text) {
 		word := plus(times(place, roundedQuads), h)
 		v.line("%s[%s][%s] = round_bytes(%s * %s);", rows.bytes, binary("/", word, uintLit(4)).s, binary("%", word, uintLit(4)).s, x(h).s, steps)
 	})
 	v.openGuard("if (%s)", binary("==", binary("%", n, uintLit(int64(perGroup))), primary("0u")).s)
-	v.line("%s[%s] = %s * %s;", rows.scales, binary("/", place, uintLit(int64(perGroup))).s, largest, finiteLit(float64(float32(1.0/127)), 32, "").s)
+	v.line("%s[%s] = %s;", rows.scales, binary("/", place, uintLit(int64(perGroup))).s, scale)
 	v.close()
 }
 

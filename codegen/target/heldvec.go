@@ -192,6 +192,8 @@ func checkHeld(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return fmt.Errorf("blocks of one turn at most are asked for, and only before rows are rounded")
 	case s.Prefetch < 0 || s.Prefetch > maxPrefetch || s.Prefetch > 0 && (!s.RoundRows || s.Turns == 0):
 		return fmt.Errorf("%d sectors asked for early, want up to %d where rows are rounded and held", s.Prefetch, maxPrefetch)
+	case s.Turns > 0 && s.Ahead > 0 && s.Prefetch > 0:
+		return fmt.Errorf("blocks are asked for ahead or by sectors, not both")
 	case !s.RoundRows:
 		return nil
 	case !roundable(k, s.Copies > 0):

@@ -66,6 +66,7 @@ func TestHeldCheck(t *testing.T) {
 		{"asks early with nothing else to do", blockMul(1, 14336, 14336, ir.Q4_0, false), with(held, func(s *kernel.Schedule) { s.Prefetch = 1 }), h100, "rounded and held"},
 		{"asks early in no turns", blockMul(1, 14336, 14336, ir.Q4_0, false), with(held, func(s *kernel.Schedule) { s.Turns, s.TileN, s.Prefetch = 0, 4, 1 }), h100, "rounded and held"},
 		{"asked for", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Ahead = 1 }), h100, ""},
+		{"asked for both ways", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Ahead, s.Prefetch = 1, 1 }), h100, "not both"},
 		{"asked for twice", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Ahead = 2 }), h100, "asked for"},
 		{"floats asked for", blockMul(1, 14336, 14336, ir.Q4_0, false), with(held, func(s *kernel.Schedule) { s.Ahead = 1 }), h100, "asked for"},
 		{"no dot products", blockMul(1, 14336, 14336, ir.Q4_0, true), rounds, slow, "dot products"},

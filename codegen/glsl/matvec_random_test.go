@@ -1,0 +1,163 @@
+package glsl_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+	"github.com/vkc-go/vkc/runtime/vk"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+var (
+	randomVecs = flag.Int("vecs", 16, "how many random products of few rows by blocks to run on the device")
+	vecsSeed   = flag.Uint64("vecs-seed", 17, "what they are drawn from")
+)
+
+// askingCases ask for blocks before a row is rounded. Of the first the columns of a
+// moment have fewer sectors than its workgroups have invocations, and all columns
+// are in whole tiles: an invocation too many would ask for blocks behind the last.
+func askingCases() []matCase {
+	asking := func(name string, t ir.DType, k, run, ahead, prefetch int) matCase {
+		p := product{m: d(1), n: d(4), k: d(k), a: ir.F32, b: t, transB: true, byteRows: true, layout: kernel.LayoutPlanes}
+		s := blockRun(vec(1, 32, 1, 4, 8), run)
+		s.Turns, s.RoundRows, s.Ahead, s.Prefetch = 1, true, ahead, prefetch
+		return matCase{name: name, p: p, s: s}
+	}
+	octets := asking("octets ahead", ir.IQ1_S, 256, 32, 1, 0)
+	octets.s = withCopies(ir.IQ1_S, octets.s, 32, 2)
+	return []matCase{
+		asking("past the last column", ir.Q4_0, 64, 32, 0, 1),
+		asking("one row ahead", ir.Q4_1, 96, 32, 1, 0),
+		asking("fields ahead", ir.Q2_K, 512, 64, 1, 0),
+		octets,
+	}
+}
+
+// randomBlockCases are products of one to eight rows by blocks of every format,
+// under random schedules that pass Check: shapes that nothing divides, too.
+func randomBlockCases(caps target.Caps, count int) []matCase {
+	r := rand.New(rand.NewPCG(*vecsSeed, 19))
+	coin := func() bool { return r.IntN(2) == 0 }
+	own := max(int(caps.SubgroupSize), 1)
+	cases := askingCases()
+	for len(cases) < count {
+		t := blockTypes()[r.IntN(len(blockTypes()))]
+		p := product{m: d(1), n: d([]int{1, 7, 8, 24, 32, 33, 1 + r.IntN(70)}[r.IntN(7)]), k: d(t.BlockElems() * (1 + r.IntN(512/t.BlockElems()+3))), a: ir.F32, b: t, transB: true,
+			gated: r.IntN(4) == 0, bias: coin(), prologue: r.IntN(3) == 0, sharedB: coin(), norm: r.IntN(6) == 0, layout: []kernel.Layout{kernel.LayoutPlanes, kernel.LayoutBlocks}[r.IntN(5)/4]}
+		if r.IntN(3) == 0 {
+			p.m = d(1 + r.IntN(target.MaxMatVecRows))
+		}
+		if r.IntN(3) == 0 {
+			p.batch = []ir.Dim{d(1 + r.IntN(3))}
+		}
+		lanes, groups, cols := own*(1+r.IntN(8)), 1+r.IntN(3), []int{1, 2, 3, 4, 7, 8}[r.IntN(6)]
+		s := blockRun(vec(p.m.Static(), lanes, groups, cols, own), 8<<r.IntN(6))
+		if coin() {
+			s.Turns = 1 + r.IntN(5)
+			s.TileN *= s.Turns
+		}
+		s.Subnormals, s.Tables = coin(), coin() && quant.Codebook(t) != nil
+		if s.Tables && coin() {
+			s.Copies = 1 << r.IntN(4)
+		}
+		switch r.IntN(4) {
+		case 0:
+			p.bytes, p.a, p.prologue, p.norm = true, ir.I8, false, false
+		case 1:
+			s.StageRows = coin()
+		default:
+			p.byteRows, s.RoundRows = true, true
+		}
+		s.Ahead = r.IntN(3)
+		if s.Turns > 0 && s.RoundRows {
+			s.Ahead, s.Prefetch = 0, r.IntN(9)
+			if coin() {
+				s.Ahead, s.Prefetch = 1, 0
+			}
+		}
+		if s.Turns > 0 && int(p.k.Max())*s.ThreadN*s.ThreadM/lanes > 192 { // whose texts are long, and take long to compile
+			continue
+		}
+		if target.Check(p.kernel(), s, caps) == nil {
+			cases = append(cases, matCase{name: fmt.Sprintf("%d %s %v", len(cases), t, s), p: p, s: s})
+		}
+	}
+	return cases
+}
+
+var (
+	readArray    = regexp.MustCompile(`(?m)^layout\(.*\) readonly (?:volatile )?buffer \w+ \{ \w+ (\w+)\[\]; \};`)
+	writtenArray = regexp.MustCompile(`(?m)^layout\(.*\) writeonly buffer \w+ \{ (\w+) (\w+)\[\]; \};`)
+)
+
+// withBounds is a text that checks what it reads from buffers: where there is no
+// such element, it writes behind its result, which comparing notices.
+func withBounds(t *testing.T, source string) string {
+	t.Helper()
+	written := writtenArray.FindStringSubmatch(source)
+	arrays := readArray.FindAllStringSubmatchIndex(source, -1)
+	if written == nil || len(arrays) == 0 {
+		t.Fatalf("no arrays to read and write in\n%s", source)
+	}
+	ends := writtenArray.FindStringIndex(source)[1]
+	var names []string
+	for _, a := range arrays {
+		names, ends = append(names, source[a[2]:a[3]]), max(ends, a[1])
+	}
+	ends += strings.Index(source[ends:], "\n") + 1
+	uses := regexp.MustCompile(`\b(` + strings.Join(names, "|") + `)\[`)
+	check := fmt.Sprintf("uint within_array(uint at, int size) {\n    if (at < uint(size)) return at;\n    %s[%[1]s.length() - 1] = %[2]s(0);\n    return 0u;\n}\n", written[2], written[1])
+	return source[:ends] + check + wrapIndices(source[ends:], uses)
+}
+
+// wrapIndices wraps the index of every use of some arrays.
+func wrapIndices(code string, uses *regexp.Regexp) string {
+	at := uses.FindStringSubmatchIndex(code)
+	if at == nil {
+		return code
+	}
+	depth, end := 1, at[1]
+	for ; depth > 0; end++ {
+		depth += map[byte]int{'[': 1, ']': -1}[code[end]]
+	}
+	index := wrapIndices(code[at[1]:end-1], uses)
+	return code[:at[1]] + fmt.Sprintf("within_array(%s, %s.length())]", index, code[at[2]:at[3]]) + wrapIndices(code[end:], uses)
+}
+
+// TestBlockVecsOnDevice runs random products of few rows by blocks on the Vulkan
+// device of this machine, compares with loops, and sees that nothing is read from
+// outside of buffers, whatever comes of it.
+func TestBlockVecsOnDevice(t *testing.T) {
+	dev := vktest.Device(t, vk.DeviceOptions{})
+	caps := dev.Caps()
+	cases := randomBlockCases(caps, *randomVecs)
+	shaders, kernels := make([]*glsl.Shader, len(cases)), make([]*kernel.Kernel, len(cases))
+	sources := make([]spirv.Shader, len(cases))
+	for i := range cases {
+		c := &cases[i]
+		c.s.Subgroup = reliable(caps, c.s)
+		kernels[i] = c.p.kernel()
+		sh, err := glsl.Emit(kernels[i], c.s, caps, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if declared := declaredShared(t, sh.Source); sh.SharedBytes != declared {
+			t.Errorf("%s: claims %d bytes of shared memory, declares %d", c.name, sh.SharedBytes, declared)
+		}
+		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: withBounds(t, sh.Source), TargetEnv: glsl.TargetEnv(sh.Needs)}
+	}
+	modules := compileAll(t, sources)
+	for i, c := range cases {
+		t.Run(c.name, func(t *testing.T) { c.compare(t, dev, shaders[i], kernels[i], modules[i], 0) })
+	}
+}

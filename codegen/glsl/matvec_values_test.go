@@ -1,0 +1,66 @@
+package glsl_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// TestRoundedValuesOnDevice rounds rows of all sizes to bytes: results are as large
+// as the rows are, groups of zeros count for nothing, and what is infinite or no
+// number does not become one.
+func TestRoundedValuesOnDevice(t *testing.T) {
+	dev := vktest.Device(t, vk.DeviceOptions{})
+	for _, c := range []struct {
+		name         string
+		dtype        ir.DType
+		depth, turns int
+		largest      float64
+	}{
+		{"held", ir.Q4_0, 512, 2, 2e38},
+		{"fields", ir.Q2_K, 512, 2, 1e36}, // their sums grow before they are scaled
+		{"in shared memory", ir.Q4_K, 512, 0, 2e38},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := product{m: d(1), n: d(9), k: d(c.depth), a: ir.F32, b: c.dtype, transB: true, byteRows: true, layout: kernel.LayoutPlanes}
+			s := blockRun(vec(1, 32, 1, 4, 8), 64)
+			s.Turns, s.TileN, s.RoundRows = c.turns, 4*max(c.turns, 1), true
+			s.Subgroup = reliable(dev.Caps(), s)
+			k := p.kernel()
+			sh, err := glsl.Emit(k, s, dev.Caps(), nil)
+			check(t, err)
+			module := compileAll(t, []spirv.Shader{{Name: "values", Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)}})[0]
+			r := rand.New(rand.NewPCG(3, 5))
+			in := map[string]tensor{"b": randomTensor(t, r, c.dtype, k.Bindings[1].Elems)}
+			for _, size := range []float64{0, 1e-30, 1e-3, 1, c.largest, math.Inf(1), math.NaN()} {
+				in["a"] = rowOfSize(size, c.depth)
+				got := make([]float64, 9)
+				ir.DecodeFloats(got, ir.F32, runOnDevice(t, dev, sh, k, module, in, 0, 9)[:4*9])
+				for i, want := range p.reference(0, in) {
+					switch special := math.IsInf(size, 0) || math.IsNaN(size); {
+					case special && !math.IsInf(got[i], 0) && !math.IsNaN(got[i]):
+						t.Errorf("a row with %g: column %d is %g", size, i, got[i])
+					case !special && !(math.Abs(got[i]-want) <= size*1e-3):
+						t.Errorf("a row of %g: column %d is %g, want %g", size, i, got[i], want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// rowOfSize has one element of a size, and few that are less, which bytes hold.
+func rowOfSize(size float64, depth int) tensor {
+	x := tensor{make([]byte, 4*depth), make([]float64, depth)}
+	x.values[77], x.values[79] = size, -size/127
+	ir.EncodeFloats(x.bytes, ir.F32, x.values)
+	ir.DecodeFloats(x.values, ir.F32, x.bytes)
+	return x
+}
