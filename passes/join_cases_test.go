@@ -72,6 +72,14 @@ func TestJoinCases(t *testing.T) {
 			output "q" %q
 			update %k = %e
 			update %k2 = %e2`},
+		{"slices of one row, one of which begins before the other", row + `
+			%c = weight {name="c", dtype=f32, shape=[16,8]}
+			%z = matmul %n, %c {transpose_b=true}
+			%z1 = slice %z {starts=[0,0], limits=[1,6]}
+			%z2 = pad %z1 {low=[0,2], high=[0,0]}
+			%z3 = slice %z {starts=[0,4], limits=[1,12]}
+			%s = add %z2, %z3
+			output "s" %s`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := parse(t, tt.graph)

@@ -231,7 +231,7 @@ func sliceOf(k, r *kernel.Kernel) (slice, bool) {
 		if pairs && !off.IsConst() {
 			off, sl.others[e] = e.Index.Minus(there), true
 		}
-		ok = ok && off.IsConst() && (first < 0 || first == off.Offset())
+		ok = ok && off.IsConst() && off.Offset() >= 0 && (first < 0 || first == off.Offset())
 		first = off.Offset()
 	})
 	sl.cols = kernel.Cols{From: first, To: first + points.Add}
