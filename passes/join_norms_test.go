@@ -51,9 +51,15 @@ func randomNorm(r *rand.Rand) string {
 	line("symbol T <= 5")
 	line("%%x = input {name=\"x\", dtype=f32, shape="+shape+"}", depth)
 	line("%%g = weight {name=\"g\", dtype=f32, shape=[%d]}", depth)
+	line("%%parts = weight {name=\"parts\", dtype=f32, shape=[%d]}", depth+4)
 	from := "%x"
-	if coin() {
+	switch r.IntN(4) {
+	case 0, 1:
 		line("%%a = %s %%x", []string{"relu", "neg", "exp"}[r.IntN(3)])
+		from = "%a"
+	case 2: // a row that a kernel stores
+		line("%%u = weight {name=\"u\", dtype=f32, shape=[%d,%d]}", depth, depth)
+		line("%%a = matmul %%x, %%u")
 		from = "%a"
 	}
 	norm := []string{"rms_norm %s {eps=0.01}", "rms_norm %s, %%g {eps=0.01}", "l2_normalize %s {axis=-1, eps=0.1}", "layer_norm %s, %%g {eps=0.01}"}[r.IntN(4)]
@@ -63,7 +69,14 @@ func randomNorm(r *rand.Rand) string {
 		line("%%r = mul %%n, %%g")
 		rows = "%r"
 	}
+	normed := rows
 	for i := range 1 + r.IntN(2) {
+		if r.IntN(3) == 0 { // by other parts of one weight
+			first := r.IntN(5)
+			line("%%part%d = slice %%parts {starts=[%d], limits=[%d]}", i, first, first+depth)
+			line("%%weighed%d = mul %s, %%part%d", i, normed, i)
+			rows = fmt.Sprintf("%%weighed%d", i)
+		}
 		if coin() {
 			line("%%w%d = weight {name=\"w%d\", dtype=f32, shape=[%d,%d]}", i, i, cols, depth)
 			line("%%p%d = matmul %s, %%w%d {transpose_b=true}", i, rows, i)
@@ -75,7 +88,7 @@ func randomNorm(r *rand.Rand) string {
 		line("output \"y%d\" %%y%d", i, i)
 	}
 	if r.IntN(5) == 0 {
-		line("output \"n\" %s", rows)
+		line("output \"n\" %s", normed)
 	}
 	return b.String()
 }
