@@ -128,7 +128,7 @@ type Schedule struct {
 	// rounded: a schedule has this or Ahead. Each invocation asks for so many sectors
 	// of 32 bytes of the largest plane, in order, whoever needs them, and keeps a word
 	// of each in a register until the row is ready. That is the same few loads for
-	// every format in planes; q5 and K formats gain by it, and not by Ahead.
+	// every format in planes; K formats gain by it and not by Ahead, q5 by either.
 	Prefetch int `json:"prefetch,omitempty"`
 
 	Subgroup int `json:"subgroup,omitempty"` // subgroup size relied on; 0 uses shared memory only
