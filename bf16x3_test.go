@@ -15,20 +15,17 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// runSplit runs a graph on the device, its operands split, and returns the
-// results and how many products were.
-func runSplit(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data, weights ir.WeightSource) (out map[string]*ir.Data, split int) {
+// runCompiled compiles a graph for the device as this process now would, runs it
+// once, and returns the results and the names of the kernels.
+func runCompiled(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data, weights ir.WeightSource) (out map[string]*ir.Data, kernels []string) {
 	t.Helper()
-	defer vkc.SplitAllOperands()()
 	ctx := context.Background()
 	p, err := dev.Compile(ctx, g, vkc.CompileOptions{NoCache: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range p.Contents.Program.Steps {
-		if strings.HasSuffix(s.Name, "_operand") {
-			split++
-		}
+		kernels = append(kernels, s.Name)
 		t.Logf("%s: %s", s.Name, s.Schedule)
 	}
 	exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: weights})
@@ -40,7 +37,21 @@ func runSplit(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res.Outputs, split / 2
+	return res.Outputs, kernels
+}
+
+// runSplit runs a graph on the device, its operands split, and returns the
+// results and how many products were.
+func runSplit(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data, weights ir.WeightSource) (out map[string]*ir.Data, split int) {
+	t.Helper()
+	defer vkc.SplitAllOperands()()
+	out, kernels := runCompiled(t, dev, g, in, weights)
+	for _, name := range kernels {
+		if strings.HasSuffix(name, "_operand") {
+			split++
+		}
+	}
+	return out, split / 2
 }
 
 func TestBF16x3OnDevice(t *testing.T) {

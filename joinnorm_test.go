@@ -20,25 +20,8 @@ import (
 func runJoined(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data, weights ir.WeightSource) (out map[string]*ir.Data, kernels string) {
 	t.Helper()
 	defer vkc.JoinAllRows()()
-	ctx := context.Background()
-	p, err := dev.Compile(ctx, g, vkc.CompileOptions{NoCache: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, s := range p.Contents.Program.Steps {
-		names = append(names, s.Name)
-	}
-	exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: weights})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer exe.Close()
-	res, err := exe.Run(ctx, in, runtime.RunOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.Outputs, strings.Join(names, " ")
+	out, names := runCompiled(t, dev, g, in, weights)
+	return out, strings.Join(names, " ")
 }
 
 // normedRows is y = norm(x) by two weights, one gating the other.
