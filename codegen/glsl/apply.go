@@ -14,8 +14,11 @@ func form(v *kernel.Expr) string {
 	g := v.Op.Info().GLSL
 	switch operand(v).DType.Kind() {
 	case ir.KindFloat:
-		if v.Op == ir.OpDiv {
+		switch {
+		case v.Op == ir.OpDiv:
 			return division(operand(v))
+		case v.Op == ir.OpSub && v.Args[0] == v.Args[1]:
+			return zeroOrNaN
 		}
 		return g.Float
 	case ir.KindInt:
@@ -27,6 +30,10 @@ func form(v *kernel.Expr) string {
 	}
 	return ""
 }
+
+// zeroOrNaN is x - x: 0, but NaN of what is not finite. llvmpipe takes it for 0
+// even where a module asks for infinities and NaN to be kept.
+const zeroOrNaN = "abs({0}) * 0.0"
 
 // isCustom reports whether v calls a custom op.
 func isCustom(v *kernel.Expr) bool { return v.Op.Info().Custom != nil }
