@@ -40,6 +40,22 @@ func runCompiled(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.D
 	return res.Outputs, kernels
 }
 
+// compareBuilt builds a graph, runs it on random values,
+// compares with the reference, and returns what run says beside the results.
+func compareBuilt[T any](t *testing.T, dev *vkc.Device, define func(b *frontend.Builder),
+	run func(*testing.T, *vkc.Device, *ir.Graph, map[string]*ir.Data, ir.WeightSource) (map[string]*ir.Data, T)) T {
+	t.Helper()
+	g, err := frontend.Build("product", define)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := graphgen.Values{Seed: 2, Graph: g, Quantize: quantize}
+	inputs := inputsOf(t, values)
+	have, said := run(t, dev, g, inputs, values)
+	compareOutputs(t, g, have, outputsOf(t, g, values, inputs))
+	return said
+}
+
 // runSplit runs a graph on the device, its operands split, and returns the
 // results and how many products were.
 func runSplit(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data, weights ir.WeightSource) (out map[string]*ir.Data, split int) {
@@ -84,17 +100,9 @@ func TestBF16x3OnDevice(t *testing.T) {
 		{"full", func(b *frontend.Builder) { b.Output("y", in(b, "x", 64, 128).MatMulT(in(b, "w", 32, 128))) }, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			g, err := frontend.Build("product", tt.define)
-			if err != nil {
-				t.Fatal(err)
-			}
-			values := graphgen.Values{Seed: 2, Graph: g}
-			inputs := inputsOf(t, values)
-			have, split := runSplit(t, dev, g, inputs, values)
-			if split != tt.split {
+			if split := compareBuilt(t, dev, tt.define, runSplit); split != tt.split {
 				t.Errorf("%d products are split, want %d", split, tt.split)
 			}
-			compareOutputs(t, g, have, outputsOf(t, g, values, inputs))
 		})
 	}
 }

@@ -61,17 +61,9 @@ func TestJoinedNormsOnDevice(t *testing.T) {
 		{"rows of length one", normedRows(4, 64, l2, ir.F16), "l2_normalize_matmul_mul"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			g, err := frontend.Build("product", tt.define)
-			if err != nil {
-				t.Fatal(err)
-			}
-			values := graphgen.Values{Seed: 2, Graph: g, Quantize: quantize}
-			inputs := inputsOf(t, values)
-			have, kernels := runJoined(t, dev, g, inputs, values)
-			if kernels != tt.kernels {
+			if kernels := compareBuilt(t, dev, tt.define, runJoined); kernels != tt.kernels {
 				t.Errorf("kernels %s, want %s", kernels, tt.kernels)
 			}
-			compareOutputs(t, g, have, outputsOf(t, g, values, inputs))
 		})
 	}
 }

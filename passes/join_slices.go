@@ -1,7 +1,6 @@
 package passes
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -131,7 +130,6 @@ func joinReaders(k *kernel.Kernel, readers []*kernel.Kernel, keep bool) (*kernel
 	for _, b := range j.binds {
 		b.params()
 	}
-	uniqueNames(out.Bindings)
 	return &out, len(out.Bindings) <= maxBindings && out.CheckCols() == nil
 }
 
@@ -236,17 +234,4 @@ func sliceOf(k, r *kernel.Kernel) (slice, bool) {
 	})
 	sl.cols = kernel.Cols{From: first, To: first + points.Add}
 	return sl, ok && first >= 0 && sl.cols.To <= k.Parallel[len(k.Parallel)-1].Add && (len(sl.others) == 0 || first%2 == 0)
-}
-
-// uniqueNames gives every binding a name of its own.
-func uniqueNames(list []kernel.Binding) {
-	taken := map[string]bool{}
-	for i, b := range list {
-		name := b.Name
-		for n := 2; taken[name]; n++ {
-			name = fmt.Sprintf("%s_%d", b.Name, n)
-		}
-		taken[name] = true
-		list[i].Name = name
-	}
 }

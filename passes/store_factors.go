@@ -139,7 +139,6 @@ func (f weighedRow) storing(k *kernel.Kernel, buffer int) (*kernel.Kernel, bool)
 		out.Stores = append(out.Stores, st)
 		break
 	}
-	uniqueNames(out.Bindings)
 	return out, len(out.Bindings) <= maxBindings
 }
 
