@@ -81,7 +81,7 @@ func (r *results) rise(s score) string {
 type target struct {
 	format ir.DType
 	ratio  float64 // times smaller than f32
-	loss   float64 // of accuracy, at most; zero if there is no target
+	loss   float64 // of accuracy, at most
 }
 
 // loss is one measure of accuracy that was lost.
@@ -93,7 +93,7 @@ type loss struct {
 var targets = []target{
 	{ir.Q4_0, 7.1, 0.02},
 	{ir.Q8_0, 3.8, 0.005},
-	{ir.IQ2_XXS, 16, 0},
+	{ir.IQ2_XXS, 16, 0.05},
 }
 
 func (r *results) writeTargets(b *strings.Builder) {
@@ -108,9 +108,6 @@ the one that matters to them. Accuracy proper, the share of next tokens that the
 	for _, t := range targets {
 		m := r.format(t.format)
 		t.row(b, fmt.Sprintf("%s %gx smaller than f32", t.format, t.ratio), "size of the blocks", fmt.Sprintf("%.3gx", ratio(t.format)), t.sizeVerdict())
-		if t.loss == 0 {
-			continue
-		}
 		name := fmt.Sprintf("%s loses under %g %%", t.format, 100*t.loss)
 		measures := []loss{
 			{"next tokens that are right, relative to f16", 1 - m.Model.Accuracy/r.F16.Accuracy},

@@ -39,6 +39,50 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestPageLeavesNothingOut: both tables have a row for every format, and every
+// target has its size and all measures of its loss in the table, reached or not.
+func TestPageLeavesNothingOut(t *testing.T) {
+	text := page(stored(t))
+	section := func(title string) string {
+		_, after, ok := strings.Cut(text, "\n## "+title+"\n")
+		if !ok {
+			t.Fatalf("the page has no section %q", title)
+		}
+		part, _, _ := strings.Cut(after, "\n## ")
+		return part
+	}
+	for _, title := range []string{"On random numbers", "On a language model"} {
+		for _, dt := range ir.DTypes() {
+			if _, ok := quant.Supported(dt); ok && strings.Count(section(title), "\n| "+dt.String()+" |") != 1 {
+				t.Errorf("%q has no row for %s", title, dt)
+			}
+		}
+	}
+	table := section("The targets")
+	for _, want := range []struct {
+		format     ir.DType
+		size, loss string
+		weighted   bool
+	}{{ir.Q4_0, "7.1x", "2 %", true}, {ir.Q8_0, "3.8x", "0.5 %", false}, {ir.IQ2_XXS, "16x", "5 %", true}} {
+		prefix := "| " + want.format.String()
+		rows := []string{prefix + " " + want.size + " smaller than f32 | size of the blocks |"}
+		for _, measure := range []string{
+			"next tokens that are right, relative to f16", "perplexity above f16's",
+			"most likely token is another than f16's", "matmul error on normal numbers",
+		} {
+			rows = append(rows, prefix+" loses under "+want.loss+" | "+measure+" |")
+		}
+		if want.weighted {
+			rows = append(rows, prefix+" loses under "+want.loss+" | next tokens that are right, with an importance matrix |")
+		}
+		for _, row := range rows {
+			if strings.Count(table, row) != 1 {
+				t.Errorf("the table of targets lacks %q", row)
+			}
+		}
+	}
+}
+
 // TestMeasurements repeats the cheap measurements: where a format has come to lose
 // more or less, or the text has changed, all of them are to be made anew.
 func TestMeasurements(t *testing.T) {
