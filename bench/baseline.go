@@ -44,8 +44,8 @@ type Goal struct {
 	Why    string  `json:"why"`
 }
 
-// anchorFile is the JSON of anchors.
-type anchorFile struct {
+// AnchorFile is the JSON of anchors: figures of other programs, and what cases are to reach.
+type AnchorFile struct {
 	Format  string  `json:"format"`
 	Device  string  `json:"device"`
 	Driver  string  `json:"driver"`
@@ -91,7 +91,7 @@ func parseBaseline(name string, text []byte) (*Baseline, error) {
 	if len(text) > maxReport {
 		return nil, errors.New("too long for figures to compare with")
 	}
-	var file anchorFile
+	var file AnchorFile
 	if err := json.Unmarshal(text, &file); err != nil {
 		return nil, fmt.Errorf("neither a report of vkc bench --json nor anchors: %w", err)
 	}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// pair is a case of ggml and the cases of vkc bench that do the same work.
+type pair struct {
+	name  string   // of the case of ggml
+	by    string   // how its figure is named in tables
+	cases []string // of vkc bench
+	line  string   // of the case file, without the name
+}
+
+// Numbers of ggml 0.27's enum of ops.
+const (
+	opRMSNorm   = 25
+	opMulMat    = 29
+	opSoftMax   = 46
+	opFlashAttn = 74
+)
+
+const (
+	halfSums = "ggml, f16 sums"
+	fullSums = "ggml, f32 sums"
+)
+
+// precF32 is ggml's GGML_PREC_F32: a product or attention whose sums are f32.
+const precF32 = 10
+
+// common are the formats that most models are in; plain those that ggml's tool fills a
+// tensor with in a moment, as the others look their codebooks up by search.
+var (
+	common = []ir.DType{ir.Q4_0, ir.Q8_0, ir.Q4_K}
+	plain  = []ir.DType{ir.Q4_1, ir.Q5_0, ir.Q5_1, ir.Q2_K, ir.Q3_K, ir.Q5_K, ir.Q6_K, ir.IQ4_NL, ir.IQ4_XS, ir.MXFP4}
+	others = []ir.DType{ir.IQ1_S, ir.IQ1_M, ir.IQ2_XXS, ir.IQ2_XS, ir.IQ2_S, ir.IQ3_XXS, ir.IQ3_S}
+)
+
+func allPairs() []pair {
+	var list []pair
+	for _, n := range []int{1024, 2048, 4096, 8192} {
+		list = append(list, products(ir.F16, n, n, n)...)
+	}
+	list = append(list, products(ir.F16, 512, 4096, 14336)...)
+	list = append(list, products(ir.BF16, 4096, 4096, 4096)...)
+	for _, t := range common {
+		list = append(list, products(t, 512, 4096, 14336)...)
+		list = append(list, products(t, 4096, 4096, 4096)...)
+	}
+	for _, t := range plain {
+		list = append(list, products(t, 512, 4096, 14336)[0])
+	}
+	for _, t := range append([]ir.DType{ir.F16}, common...) {
+		list = append(list, row(t, 14336, 14336))
+	}
+	for _, t := range slices.Concat([]ir.DType{ir.F32, ir.F16, ir.BF16}, common, plain, others) {
+		list = append(list, row(t, 4096, 14336))
+	}
+	list = append(list,
+		pair{"softmax", "ggml", []string{"softmax/f32/32768x4096"},
+			line(opSoftMax, []int{4096, 32768}, []int32{bits(1), 0}, source(ir.F32, 4096, 32768))},
+		pair{"rms_norm", "ggml, without the weight", []string{"rms_norm/f32/32768x4096"},
+			line(opRMSNorm, []int{4096, 32768}, []int32{bits(1e-5)}, source(ir.F32, 4096, 32768))})
+	for _, d := range []int{128, 64} {
+		list = append(list, attention(32, 32, 4096, 4096, d, false)...)
+	}
+	list = append(list, attention(32, 32, 4096, 4096, 128, true)...)
+	list = append(list, attention(32, 32, 1, 8192, 128, false)...)
+	return append(list, attention(32, 8, 1, 8192, 128, false)...)
+}
+
+// products is m rows of f32 times n columns of k stored elements, with sums in f16
+// and in f32.
+func products(t ir.DType, m, n, k int) []pair {
+	name := fmt.Sprintf("matmul/%s/%dx%dx%d", t, m, n, k)
+	half := pair{"half_sums/" + name, halfSums, []string{name, name + "/half_sums"}, product(t, m, n, k, 0)}
+	full := pair{name, fullSums, []string{name}, product(t, m, n, k, precF32)}
+	return []pair{half, full}
+}
+
+// row is one row of f32 times stored weights.
+func row(t ir.DType, n, k int) pair {
+	name := fmt.Sprintf("matvec/%s/%dx%d/n1", t, n, k)
+	p := pair{name, "ggml", []string{name}, product(t, 1, n, k, 0)}
+	if bytes := int64(n*k) / int64(t.BlockElems()) * int64(t.BlockBytes()); bytes < cacheBytes {
+		p.by = "ggml, weights in its cache"
+	}
+	if t.IsBlock() {
+		p.cases = append(p.cases, name+"/int8")
+	}
+	return p
+}
+
+// cacheBytes is the level 2 cache of the card that the figures are of, an H200:
+// weights that fit stay there between the repeats of ggml's tool.
+const cacheBytes = 60 << 20
+
+func product(t ir.DType, m, n, k int, prec int32) string {
+	var params []int32
+	if prec != 0 {
+		params = []int32{prec}
+	}
+	return line(opMulMat, []int{n, m}, params, source(t, k, n), source(ir.F32, k, m))
+}
+
+// attention is q[heads,t,d] over kv heads of s keys; a causal one has a mask, as ggml
+// has no other way to say so.
+func attention(heads, kv, t, s, d int, causal bool) []pair {
+	kind := "full"
+	sources := []string{source(ir.F32, d, t, heads), source(ir.F16, d, s, kv), source(ir.F16, d, s, kv)}
+	if causal {
+		kind = "causal"
+		sources = append(sources, source(ir.F16, s, t))
+	}
+	name := fmt.Sprintf("attention/%s/h%d_kv%d/%dx%d/d%d", kind, heads, kv, t, s, d)
+	scale := bits(float32(1 / math.Sqrt(float64(d))))
+	of := func(name, by string, prec int32, c string) pair {
+		return pair{name, by, []string{c}, line(opFlashAttn, []int{d, heads, t}, []int32{scale, 0, 0, prec}, sources...)}
+	}
+	half, full := halfSums, fullSums
+	if causal {
+		half, full = half+", with a mask", full+", with a mask"
+	}
+	return []pair{of("half_sums/"+name, half, 0, name), of(name, full, precF32, name)}
+}
+
+// line is a case of ggml's case file: op, dtype and extents of the result, its
+// parameters, its sources.
+func line(op int, extents []int, params []int32, sources ...string) string {
+	words := []any{op, 0}
+	for i := range 4 {
+		words = append(words, extent(extents, i))
+	}
+	words = append(words, len(params))
+	for _, p := range params {
+		words = append(words, p)
+	}
+	words = append(words, len(sources))
+	return strings.TrimSuffix(fmt.Sprintln(words...), "\n") + " " + strings.Join(sources, " ")
+}
+
+// source is a tensor of the case file: its dtype, extents and strides in bytes.
+func source(t ir.DType, extents ...int) string {
+	number, ok := t.GGML()
+	if !ok {
+		panic("beside: GGUF has no " + t.String())
+	}
+	words := []any{number}
+	for i := range 4 {
+		words = append(words, extent(extents, i))
+	}
+	stride := extents[0] / t.BlockElems() * t.BlockBytes()
+	words = append(words, t.BlockBytes())
+	for i := 1; i < 4; i++ {
+		words = append(words, stride)
+		stride *= extent(extents, i)
+	}
+	return strings.TrimSuffix(fmt.Sprintln(words...), "\n")
+}
+
+func extent(extents []int, i int) int {
+	if i < len(extents) {
+		return extents[i]
+	}
+	return 1
+}
+
+// bits is a float as ggml stores it among an op's integer parameters.
+func bits(x float32) int32 { return int32(math.Float32bits(x)) }
+
+func caseText(pairs []pair) []byte {
+	var b strings.Builder
+	for _, p := range pairs {
+		fmt.Fprintf(&b, "%s %s\n", p.line, p.name)
+	}
+	return []byte(b.String())
+}
