@@ -34,11 +34,12 @@ const (
 const precF32 = 10
 
 // common are the formats that most models are in; plain those that ggml's tool fills a
-// tensor with in a moment, as the others look their codebooks up by search.
+// tensor with in a moment; others stand for those whose codebooks it searches, which takes
+// it longer than all the rest.
 var (
 	common = []ir.DType{ir.Q4_0, ir.Q8_0, ir.Q4_K}
 	plain  = []ir.DType{ir.Q4_1, ir.Q5_0, ir.Q5_1, ir.Q2_K, ir.Q3_K, ir.Q5_K, ir.Q6_K, ir.IQ4_NL, ir.IQ4_XS, ir.MXFP4}
-	others = []ir.DType{ir.IQ1_S, ir.IQ1_M, ir.IQ2_XXS, ir.IQ2_XS, ir.IQ2_S, ir.IQ3_XXS, ir.IQ3_S}
+	others = []ir.DType{ir.IQ2_XS, ir.IQ3_S}
 )
 
 func allPairs() []pair {
