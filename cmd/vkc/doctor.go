@@ -74,6 +74,10 @@ func examineTools(ctx context.Context) ([]finding, error) {
 		return []finding{{Name: "GLSL tools", Detail: oneLine(err), Purpose: "compile shaders", Fix: "unset $" + spirv.ToolsEnv + " or point it at the tools"}}, nil
 	}
 	var findings []finding
+	if tools.Refused != nil {
+		findings = append(findings, finding{Name: "registered tools", Optional: true, Detail: oneLine(tools.Refused), Purpose: "compile shaders",
+			Fix: "change the mode or the owner as said, or remove " + spirv.RegisteredDir()})
+	}
 	for _, t := range tools.Report() {
 		f := finding{Name: t.Name, OK: t.Found(), Purpose: t.Purpose, Optional: isOptional(tools, t.Name)}
 		if f.OK {

@@ -2,11 +2,13 @@ package spirv
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -22,6 +24,8 @@ const (
 
 // command is one invocation of a tool.
 type command struct {
+	// dir is the working directory; empty: that of the tool's own file. It is
+	// never the user's, where a tool or its loader might find things to read.
 	dir   string
 	stdin []byte
 	args  []string
@@ -55,7 +59,7 @@ func (e *exitError) Error() string {
 // started are killed and the error is that of ctx.
 func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 	cmd := exec.CommandContext(ctx, tool.Path, c.args...)
-	cmd.Dir = c.dir
+	cmd.Dir = cmp.Or(c.dir, filepath.Dir(tool.Path))
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	if c.stdin != nil {
 		cmd.Stdin = bytes.NewReader(c.stdin)

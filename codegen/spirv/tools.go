@@ -4,20 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+
+	"github.com/vkc-go/vkc/internal/trusted"
 )
 
 // ToolsEnv names the environment variable with a directory of tools that is
 // preferred to all others.
 const ToolsEnv = "VKC_TOOLS"
-
-// projectTools is where scripts/setup installs a newer set of the tools,
-// relative to the project root or to the directory of the executable.
-var projectTools = filepath.Join(".tools", "glsl", "bin")
 
 // Tool is one external program.
 type Tool struct {
@@ -48,6 +48,7 @@ type FindOptions struct {
 	// Options.CacheDir. Empty: nothing is kept.
 	CacheDir string
 	// SearchDirs replaces the default places, $VKC_TOOLS and $PATH included.
+	// The directories are absolute.
 	SearchDirs []string
 }
 
@@ -59,6 +60,9 @@ type Toolchain struct {
 	Opt     Tool // spirv-opt
 	Val     Tool // spirv-val; optional
 	Dis     Tool // spirv-dis; optional
+	// Refused says why the registered tools are not used: others may write them.
+	// It is nil where they may not, or where none are registered.
+	Refused error
 
 	probes   *probeStore
 	features featureProbe
@@ -93,17 +97,22 @@ var toolSpecs = []toolSpec{
 		Packages{Debian: "spirv-tools", Fedora: "spirv-tools", Arch: "spirv-tools"}},
 }
 
-// Find looks for the tools in, in this order: the directory in $VKC_TOOLS;
-// .tools/glsl/bin beside the executable, in the current directory, and in every
-// parent of it that has a go.mod; $PATH. The first of these that holds both a
-// compiler and spirv-opt supplies the whole set, because a validator or
-// optimizer older than the compiler rejects good modules. $VKC_TOOLS always
-// wins for the tools that it holds.
+// Find looks for the tools in, in this order: the directory in $VKC_TOOLS; the
+// directory that scripts/setup has registered for this user (see
+// RegisteredDir); $PATH. The first of these that holds both a compiler and
+// spirv-opt supplies the whole set, because a validator or optimizer older than
+// the compiler rejects good modules. $VKC_TOOLS always wins for the tools that
+// it holds.
+//
+// What lies around is never run: the tools do not depend on the working
+// directory or on where the program lies. A relative $VKC_TOOLS is an error,
+// relative entries of $PATH are not looked at, and a registered directory that
+// others may write is passed over and leaves its reason in Toolchain.Refused.
 //
 // A missing tool is no error here, so that a fully cached program runs on a
 // machine without tools and a doctor command can say what is there: see Ready
-// and Report. Find fails if $VKC_TOOLS names a directory without any tool, or
-// if ctx ends.
+// and Report. Find also fails if $VKC_TOOLS names a directory without any tool,
+// or if ctx ends.
 //
 // Versions are read by running each tool once, or from opt.CacheDir if the
 // file of the tool has not changed since.
@@ -131,41 +140,84 @@ func Find(ctx context.Context, opt FindOptions) (*Toolchain, error) {
 }
 
 func (t *Toolchain) searchDefault() error {
-	sets := append(dirSets(defaultDirs()), findSet(exec.LookPath))
-	override := os.Getenv(ToolsEnv)
-	if override == "" {
-		t.adopt(pickSet(sets))
+	own, err := overrideSet()
+	if err != nil {
+		return err
+	}
+	if own.complete() {
+		t.adopt(own)
 		return nil
 	}
-	own := findSet(inDir(override))
-	if len(own) == 0 {
-		return fmt.Errorf("spirv: $%s is %s, which holds none of %s: correct or unset it",
-			ToolsEnv, override, strings.Join(programNames(), ", "))
-	}
-	t.adopt(pickSet(append([]toolSet{own}, sets...)))
+	registered, err := registeredSet()
+	t.Refused = err
+	t.adopt(pickSet([]toolSet{registered, findSet(onPath)}))
 	t.adopt(own)
 	return nil
 }
 
-// defaultDirs lists the .tools/glsl/bin directories that may exist.
-func defaultDirs() []string {
-	var dirs []string
-	if exe, err := os.Executable(); err == nil {
-		dirs = append(dirs, filepath.Join(filepath.Dir(exe), projectTools))
+// overrideSet is what $VKC_TOOLS has; empty if it is not set.
+func overrideSet() (toolSet, error) {
+	dir := os.Getenv(ToolsEnv)
+	if dir == "" {
+		return nil, nil
 	}
-	wd, err := os.Getwd()
+	if !filepath.IsAbs(dir) {
+		return nil, fmt.Errorf("spirv: $%s is %s, which means another directory wherever vkc runs: write it as an absolute path", ToolsEnv, dir)
+	}
+	set := findSet(inDir(dir))
+	if len(set) == 0 {
+		return nil, fmt.Errorf("spirv: $%s is %s, which holds none of %s: correct or unset it",
+			ToolsEnv, dir, strings.Join(programNames(), ", "))
+	}
+	return set, nil
+}
+
+// RegisteredDir is where a user's own set of tools is looked for: vkc/tools
+// under the user's data directory, usually a link to the set that scripts/setup
+// installed. The data directory is $XDG_DATA_HOME or else the platform's:
+// ~/.local/share, on macOS ~/Library/Application Support, on Windows
+// %LocalAppData%. It is empty where there is none.
+func RegisteredDir() string {
+	data := os.Getenv("XDG_DATA_HOME")
+	if !filepath.IsAbs(data) { // the XDG specification: then it is as if not set
+		home, _ := os.UserHomeDir()
+		switch runtime.GOOS {
+		case "windows":
+			data = os.Getenv("LocalAppData")
+		case "darwin", "ios":
+			data = filepath.Join(home, "Library", "Application Support")
+		default:
+			data = filepath.Join(home, ".local", "share")
+		}
+	}
+	if !filepath.IsAbs(data) {
+		return ""
+	}
+	return filepath.Join(data, "vkc", "tools")
+}
+
+// registeredSet is what RegisteredDir has. The directory and the tools in it
+// must be the user's own, or else whoever may write them runs programs as the
+// user.
+func registeredSet() (toolSet, error) {
+	dir := RegisteredDir()
+	if dir == "" {
+		return nil, nil
+	}
+	err := trusted.Check(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // never registered, or a link to a checkout that is gone
+	}
+	target, linkErr := filepath.EvalSymlinks(dir) // so that it stays this one while the program runs
+	err = errors.Join(err, linkErr)
+	set := findSet(inDir(target))
+	for _, tool := range set {
+		err = errors.Join(err, trusted.Check(tool.Path))
+	}
 	if err != nil {
-		return dirs
+		return nil, fmt.Errorf("spirv: the tools of %s are not used, because others may replace them: %w", dir, err)
 	}
-	dirs = append(dirs, filepath.Join(wd, projectTools))
-	for dir := wd; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil && dir != wd {
-			dirs = append(dirs, filepath.Join(dir, projectTools))
-		}
-		if dir == filepath.Dir(dir) {
-			return dirs
-		}
-	}
+	return set, nil
 }
 
 // toolSet maps an index into toolSpecs to the tool found in one place.
@@ -223,16 +275,26 @@ func dirSets(dirs []string) []toolSet {
 	return sets
 }
 
-// inDir looks programs up in one directory. The path is made absolute because
-// the tools run in a directory of their own.
+// inDir looks programs up in one directory.
 func inDir(dir string) func(string) (string, error) {
 	return func(name string) (string, error) {
-		abs, err := filepath.Abs(dir)
-		if err != nil {
-			return "", err
+		if !filepath.IsAbs(dir) {
+			return "", exec.ErrDot
 		}
-		return exec.LookPath(filepath.Join(abs, name))
+		return exec.LookPath(filepath.Join(dir, name))
 	}
+}
+
+// onPath is exec.LookPath without the relative entries of $PATH, an empty one
+// among them. exec.LookPath gives up at the first of those that has the
+// program, even where a later, absolute one has it too.
+func onPath(name string) (string, error) {
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		if path, err := inDir(dir)(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", exec.ErrNotFound
 }
 
 func programNames() []string {
@@ -286,14 +348,20 @@ func (t *Toolchain) require(opt Options) error {
 	if missing == nil {
 		return nil
 	}
-	return &MissingToolError{Tools: missing}
+	return &MissingToolError{Tools: missing, Refused: t.Refused}
 }
 
 // MissingToolError says that shaders had to be compiled and a tool for it is
 // not on this machine.
-type MissingToolError struct{ Tools []string }
+type MissingToolError struct {
+	Tools   []string
+	Refused error // Toolchain.Refused
+}
 
 func (e *MissingToolError) Error() string {
+	if e.Refused != nil {
+		return fmt.Sprintf("spirv: %s not found elsewhere, and %v", strings.Join(e.Tools, " and "), e.Refused)
+	}
 	return fmt.Sprintf("spirv: %s not found: run scripts/setup, or install (Debian/Ubuntu: glslc glslang-tools spirv-tools; "+
 		"Fedora: glslc glslang spirv-tools; Arch: shaderc glslang spirv-tools), or point $%s at a directory that has it",
 		strings.Join(e.Tools, " and "), ToolsEnv)
@@ -318,7 +386,7 @@ func (t *Toolchain) Report() []ToolStatus {
 // Disassemble prints a module as SPIR-V assembly. It needs spirv-dis.
 func (t *Toolchain) Disassemble(ctx context.Context, module []byte) (string, error) {
 	if !t.Dis.Found() {
-		return "", &MissingToolError{Tools: []string{"spirv-dis"}}
+		return "", &MissingToolError{Tools: []string{"spirv-dis"}, Refused: t.Refused}
 	}
 	out, err := runTool(ctx, t.Dis, command{stdin: module, args: []string{"-"}})
 	if err != nil {

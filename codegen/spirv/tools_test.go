@@ -55,44 +55,40 @@ func TestFindOrder(t *testing.T) {
 	}
 }
 
+// register makes a directory of stand-ins the registered one of this user.
+func register(t *testing.T, target string) {
+	t.Helper()
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	if err := os.Mkdir(filepath.Dir(RegisteredDir()), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, RegisteredDir()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestFindDefaultPlaces walks through the default places by removing the best
 // one each time.
 func TestFindDefaultPlaces(t *testing.T) {
-	env, path := binDir(t, "env", "glslc", "spirv-opt"), binDir(t, "path", wholeSet...)
-	root := t.TempDir()
-	work := filepath.Join(root, "a", "b")
-	install := func(dir, version string) string {
-		bin := filepath.Join(dir, projectTools)
-		if err := os.MkdirAll(bin, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range wholeSet {
-			script(t, bin, p, "echo "+version)
-		}
-		return bin
-	}
-	inWork, inModule := install(work, "work"), install(root, "module")
-	install(filepath.Join(root, "a"), "no-module") // has no go.mod: not looked at
-	if err := os.WriteFile(filepath.Join(root, "go.mod"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir(work)
+	env, registered, path := binDir(t, "env", "glslc", "spirv-opt"), binDir(t, "reg", wholeSet...), binDir(t, "path", wholeSet...)
+	register(t, registered)
 	t.Setenv("PATH", path+string(os.PathListSeparator)+os.Getenv("PATH"))
-	remove := func(dir string) {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
-	}
 	steps := []struct {
 		name, want string
 		prepare    func()
 	}{
 		{"environment", "env  env  ", func() { t.Setenv(ToolsEnv, env) }},
-		{"current directory", "work work work work work", func() { t.Setenv(ToolsEnv, "") }},
-		{"parent with go.mod", "module module module module module", func() { remove(inWork) }},
-		{"PATH", "path path path path path", func() { remove(inModule) }},
-		{"environment with one tool wins for it", "path path env path path",
+		{"environment with one tool wins for it", "reg reg env reg reg",
 			func() { t.Setenv(ToolsEnv, binDir(t, "env", "spirv-opt")) }},
+		{"registered", "reg reg reg reg reg", func() { t.Setenv(ToolsEnv, "") }},
+		{"PATH, as the registered set lacks a tool", "path path path path path",
+			func() { os.Remove(filepath.Join(registered, "spirv-opt")) }},
+		{"PATH, as the registered set is gone", "path path path path path", func() { os.RemoveAll(registered) }},
+		{"PATH, as nothing is registered", "path path path path path", func() { t.Setenv("XDG_DATA_HOME", t.TempDir()) }},
+		{"PATH, of several directories", "a b b b b", func() {
+			a, b := binDir(t, "a", "glslc"), binDir(t, "b", wholeSet...)
+			t.Setenv("PATH", strings.Join([]string{a, b, os.Getenv("PATH")}, string(os.PathListSeparator)))
+		}},
 	}
 	for _, s := range steps {
 		s.prepare()
@@ -102,9 +98,79 @@ func TestFindDefaultPlaces(t *testing.T) {
 	}
 
 	empty := t.TempDir()
-	t.Setenv(ToolsEnv, empty)
-	if _, err := Find(t.Context(), FindOptions{}); err == nil || !strings.Contains(err.Error(), empty) {
-		t.Errorf("%s without tools: %v", ToolsEnv, err)
+	for _, dir := range []string{empty, filepath.Join("relative", "bin"), "."} {
+		t.Setenv(ToolsEnv, dir)
+		if _, err := Find(t.Context(), FindOptions{}); err == nil || !strings.Contains(err.Error(), "$"+ToolsEnv+" is "+dir) {
+			t.Errorf("%s=%s: %v", ToolsEnv, dir, err)
+		}
+	}
+}
+
+// TestFindNothingFromHere: tools that lie in the working directory, in a parent
+// that looks like a project, or where a relative entry of $PATH leads, are
+// neither found nor run. Those of an absolute entry behind them are.
+func TestFindNothingFromHere(t *testing.T) {
+	root := t.TempDir()
+	work := filepath.Join(root, "a", "b")
+	ran := filepath.Join(t.TempDir(), "ran")
+	for _, dir := range []string{work, root} {
+		for _, bin := range []string{"", "bin", filepath.Join(".tools", "glsl", "bin"), filepath.Join("vkc", "tools")} {
+			if err := os.MkdirAll(filepath.Join(dir, bin), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range wholeSet {
+				script(t, filepath.Join(dir, bin), p, `echo planted; echo "$0" >>"`+ran+`"`)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module m\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(work)
+	t.Setenv(ToolsEnv, "")
+	relative := []string{"", ".", "bin", "..", filepath.Join(".tools", "glsl", "bin")}
+	for _, dataHome := range []string{t.TempDir(), ".", ""} {
+		t.Setenv("XDG_DATA_HOME", dataHome)
+		if dataHome == "" {
+			t.Setenv("HOME", ".")
+		}
+		for _, tt := range []struct {
+			path []string
+			want string
+		}{
+			{relative, "    "},
+			{append(slices.Clone(relative), binDir(t, "path", wholeSet...)), "path path path path path"},
+		} {
+			// sh, which runs the stand-ins, does not depend on this PATH.
+			t.Setenv("PATH", strings.Join(tt.path, string(os.PathListSeparator)))
+			if got := versions(find(t, FindOptions{})); got != tt.want {
+				t.Errorf("PATH %q, data directory %q: versions %q, want %q", tt.path, dataHome, got, tt.want)
+			}
+		}
+	}
+	if b, err := os.ReadFile(ran); err == nil {
+		t.Errorf("this ran:\n%s", b)
+	}
+}
+
+// TestToolsRunElsewhere: a tool does not run in the user's directory.
+func TestToolsRunElsewhere(t *testing.T) {
+	f := newFakes(t)
+	dirs := filepath.Join(t.TempDir(), "dirs")
+	for _, name := range []string{"glslc", "spirv-opt"} {
+		script(t, f.dir, name, `pwd >>"`+dirs+`"
+if [ "$1" = --version ]; then echo fake 1.0; exit; fi
+for f; do case $f in *.comp) cp "`+f.module+`" "$f.spv"; exit;; esac; done; cat`)
+	}
+	t.Chdir(t.TempDir())
+	compile(t, f.find(t, ""), shaders(1), Options{Optimize: true})
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(dirs)
+	if err != nil || strings.Count(string(b), "\n") < 4 || strings.Contains(string(b), here) {
+		t.Errorf("working directories of the tools, %v:\n%s", err, b)
 	}
 }
 

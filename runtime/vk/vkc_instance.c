@@ -15,8 +15,10 @@
 static PFN_vkGetInstanceProcAddr loader_entry;
 
 #if defined(_WIN32)
+// The loader is a part of the system there. Looked up by name alone, a library of the working directory
+// or beside the program could take its place.
 static void *open_entry(void) {
-    HMODULE lib = LoadLibraryA("vulkan-1.dll");
+    HMODULE lib = LoadLibraryExA("vulkan-1.dll", NULL, LOAD_LIBRARY_SEARCH_SYSTEM32);
     return lib ? (void *)GetProcAddress(lib, "vkGetInstanceProcAddr") : NULL;
 }
 #else
@@ -33,7 +35,10 @@ static void *open_entry(void) {
     open_libm();
     static const char *const names[] = {
 #if defined(__APPLE__)
-        "libvulkan.dylib", "libvulkan.1.dylib", "libMoltenVK.dylib",
+        // Absolute, as a bare name is looked up in the working directory too: where the Vulkan SDK and
+        // the two package managers install them.
+        "/usr/local/lib/libvulkan.1.dylib", "/opt/homebrew/lib/libvulkan.1.dylib", "/opt/local/lib/libvulkan.1.dylib",
+        "/usr/local/lib/libMoltenVK.dylib", "/opt/homebrew/lib/libMoltenVK.dylib", "/opt/local/lib/libMoltenVK.dylib",
 #else
         "libvulkan.so.1", "libvulkan.so",
 #endif

@@ -1,0 +1,51 @@
+//go:build unix
+
+package trusted
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+)
+
+// checkOne looks at one file, directory or link. onTheWay tells that the path
+// goes on below it.
+func checkOne(path string, onTheWay bool) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fmt.Errorf("the owner of %s is not known", path)
+	}
+	if me := os.Geteuid(); stat.Uid != 0 && int(stat.Uid) != me {
+		return fmt.Errorf("%s belongs to user %d, and neither to you (user %d) nor to root: chown it", path, stat.Uid, me)
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		return nil // a link has no mode of its own
+	}
+	if onTheWay && info.Mode()&fs.ModeSticky != 0 {
+		return nil
+	}
+	if info.Mode().Perm()&0o002 != 0 || info.Mode().Perm()&0o020 != 0 && !privateGroup(stat.Gid) {
+		return fmt.Errorf("others may write %s (mode %v): chmod go-w it", path, info.Mode())
+	}
+	return nil
+}
+
+// privateGroup reports whether a group is the user's own: the one of the same
+// name that most Linux systems make for each user, who shares it with nobody.
+// Their users often work with umask 002, so that all their files are writable
+// for it.
+func privateGroup(gid uint32) bool {
+	me, err := user.Current()
+	if err != nil || me.Gid != strconv.FormatUint(uint64(gid), 10) {
+		return false
+	}
+	group, err := user.LookupGroupId(me.Gid)
+	return err == nil && group.Name == me.Username
+}
