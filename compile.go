@@ -114,13 +114,14 @@ func Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, er
 
 // compiler is the state of one Compile.
 type compiler struct {
-	g     *ir.Graph
-	opt   CompileOptions
-	caps  target.Caps
-	tools *spirv.Toolchain
-	cache *progcache.Cache
-	root  string // of the caches; empty for none
-	key   string
+	g      *ir.Graph
+	opt    CompileOptions
+	caps   target.Caps
+	tools  *spirv.Toolchain
+	cache  *progcache.Cache
+	root   string // of the caches; empty for none
+	noRoot error  // why there are none, where they are not just off
+	key    string
 
 	without []string // that the device has and the tools do not know
 }
@@ -135,9 +136,7 @@ func newCompiler(ctx context.Context, g *ir.Graph, opt CompileOptions) (*compile
 	}
 	if !opt.NoCache {
 		// Without a cache directory every compile is a cold one, nothing worse.
-		if root, err := cachefile.Root(); err == nil {
-			c.root = root
-		}
+		c.root, c.noRoot = cachefile.Root()
 	}
 	c.cache = progcache.Open(c.root)
 	var err error
@@ -200,7 +199,9 @@ func (c *compiler) compile(ctx context.Context) (*Program, error) {
 	for _, r := range results {
 		p.Contents.SPIRV = append(p.Contents.SPIRV, r.SPIRV)
 	}
-	p.Stats.CacheErr = c.cache.Put(c.key, &p.Contents)
+	if p.Stats.CacheErr = c.noRoot; c.noRoot == nil {
+		p.Stats.CacheErr = c.cache.Put(c.key, &p.Contents)
+	}
 	return p, nil
 }
 

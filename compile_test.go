@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -159,6 +160,32 @@ func TestCompileWithoutCache(t *testing.T) {
 	if entries, err := os.ReadDir(root); err != nil || len(entries) != 0 {
 		t.Errorf("the cache directory has %v, %v", entries, err)
 	}
+}
+
+// TestCompileRefusesOpenCache: a cache that others can write runs their code,
+// so it is neither read nor written, and the program says so.
+func TestCompileRefusesOpenCache(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("owners are told in another way")
+	}
+	needTools(t)
+	root := ownCache(t)
+	g := readGraph(t, "mlp.ir")
+	compile(t, g, "generic")
+	if !compile(t, g, "generic").Stats.CacheHit {
+		t.Fatal("no hit in an own cache")
+	}
+	if err := os.Chmod(root, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	p, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Stats.CacheHit || p.Stats.Processes == 0 {
+		t.Errorf("a cache that others can write was used: %+v", p.Stats)
+	}
+	wantError(t, p.Stats.CacheErr, root, "can be written by others", "chmod")
 }
 
 func TestCompileWithoutTools(t *testing.T) {

@@ -20,14 +20,14 @@ func TuningPath(caps target.Caps) string {
 
 // DeviceTuning returns the schedules that `vkc tune` chose on a device, or nil
 // where it never ran there. The error says why a file that is there cannot be
-// used: it is damaged, or another version of vkc measured it. Nothing depends
-// on it but speed.
+// used: it is damaged, another version of vkc measured it, or somebody else could
+// have written it. Nothing depends on it but speed.
 func DeviceTuning(caps target.Caps) (target.Tuning, error) {
 	path := TuningPath(caps)
 	if path == "" {
 		return nil, nil
 	}
-	f, err := tunefile.Read(path)
+	f, err := tunefile.ReadCached(path)
 	if tunefile.Absent(err) {
 		return nil, nil
 	}

@@ -20,7 +20,7 @@ import (
 type caches struct {
 	root      string // empty where they are off
 	programs  *progcache.Cache
-	shaders   spirv.Cache
+	shaders   cachefile.Dir
 	pipelines string // directory
 }
 

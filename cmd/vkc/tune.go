@@ -193,8 +193,9 @@ func (a *app) tuneKernels(args []string, symbols map[string]int64, caps target.C
 // tuneFile opens the file of the device, or makes one where there is none that
 // can be gone on with.
 func (a *app) tuneFile(caps target.Caps, f *tuneFlags) (path string, file *tunefile.File, err error) {
+	read := tunefile.Read
 	if path = f.output; path == "" {
-		path = vkc.TuningPath(caps)
+		path, read = vkc.TuningPath(caps), tunefile.ReadCached
 	}
 	if path == "" {
 		return "", nil, errors.New("caches are off, so there is no place to keep measurements: pass --output FILE")
@@ -204,7 +205,7 @@ func (a *app) tuneFile(caps target.Caps, f *tuneFlags) (path string, file *tunef
 			return "", nil, err
 		}
 	}
-	file, err = tunefile.Read(path)
+	file, err = read(path)
 	if err == nil {
 		err = file.Fits(caps, vkc.Generator())
 	}

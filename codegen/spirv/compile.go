@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
 // DefaultTargetEnv is used for shaders that name none. vulkan1.3 would make
@@ -115,7 +117,7 @@ type compilation struct {
 type unit struct {
 	shader Shader
 	number int
-	key    Key
+	key    cachefile.Key
 	module []byte
 	hit    bool
 	err    *CompileError
@@ -126,7 +128,7 @@ func (u *unit) reject(err *CompileError) { u.module, u.err = nil, err }
 // addUnits finds the distinct shaders.
 func (c *compilation) addUnits(shaders []Shader) error {
 	keyOf := c.keyFunc()
-	byKey := map[Key]int{}
+	byKey := map[cachefile.Key]int{}
 	for _, s := range shaders {
 		if s.TargetEnv == "" {
 			s.TargetEnv = DefaultTargetEnv
@@ -149,7 +151,7 @@ func (c *compilation) addUnits(shaders []Shader) error {
 
 // keyFunc returns the function from shader to cache key. The key covers all
 // that the module depends on, and of the tools only those that take part.
-func (c *compilation) keyFunc() func(Shader) Key {
+func (c *compilation) keyFunc() func(Shader) cachefile.Key {
 	id := c.tools.identity()
 	var opt, val, passes string
 	if c.opt.Optimize {
@@ -158,15 +160,9 @@ func (c *compilation) keyFunc() func(Shader) Key {
 	if c.opt.Validate {
 		val = id.Val
 	}
-	return func(s Shader) Key {
-		h := newKeyHash("vkc shader")
-		for _, part := range []string{
-			s.Source, s.TargetEnv, id.Compiler,
-			fmt.Sprint(c.opt.Optimize), opt, passes, fmt.Sprint(c.opt.Validate), val,
-		} {
-			h.add(part)
-		}
-		return h.key()
+	return func(s Shader) cachefile.Key {
+		return cachefile.KeyOf("vkc shader", s.Source, s.TargetEnv, id.Compiler,
+			fmt.Sprint(c.opt.Optimize), opt, passes, fmt.Sprint(c.opt.Validate), val)
 	}
 }
 
@@ -202,7 +198,7 @@ func (c *compilation) loadCached() {
 	g.SetLimit(c.opt.Jobs)
 	for _, u := range c.units {
 		g.Go(func() error {
-			u.module, u.hit = cache.get(u.key)
+			u.module, u.hit = cache.Get(u.key)
 			return nil
 		})
 	}
@@ -246,7 +242,7 @@ func (c *compilation) finish(ctx context.Context, u *unit) error {
 		}
 	}
 	if u.module != nil && c.opt.CacheDir != "" {
-		if err := OpenCache(c.opt.CacheDir).put(u.key, u.module); err != nil {
+		if err := OpenCache(c.opt.CacheDir).Put(u.key, u.module); err != nil {
 			c.noteCacheErr(err)
 		}
 	}

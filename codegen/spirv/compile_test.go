@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
 func TestCompileReal(t *testing.T) {
@@ -170,7 +172,7 @@ func TestProgress(t *testing.T) {
 // TestKeyCoversInputs: each thing that the module depends on changes the key,
 // and what it does not depend on leaves it alone.
 func TestKeyCoversInputs(t *testing.T) {
-	key := func(change func(*Shader, *Options, *Toolchain)) Key {
+	key := func(change func(*Shader, *Options, *Toolchain)) cachefile.Key {
 		s, opt := Shader{Name: "n", Source: "s", TargetEnv: "vulkan1.2"}, Options{Optimize: true}
 		tc := &Toolchain{probes: openProbeStore(""), GLSLC: Tool{"glslc", "/glslc", "1"},
 			Opt: Tool{"spirv-opt", "/opt", "1"}, Val: Tool{"spirv-val", "/val", "1"}}
@@ -178,7 +180,7 @@ func TestKeyCoversInputs(t *testing.T) {
 		return (&compilation{tools: tc, opt: opt}).keyFunc()(s)
 	}
 	base := key(func(*Shader, *Options, *Toolchain) {})
-	seen := map[Key]string{base: "nothing"}
+	seen := map[cachefile.Key]string{base: "nothing"}
 	for name, change := range map[string]func(*Shader, *Options, *Toolchain){
 		"source":           func(s *Shader, _ *Options, _ *Toolchain) { s.Source = "t" },
 		"environment":      func(s *Shader, _ *Options, _ *Toolchain) { s.TargetEnv = "vulkan1.3" },

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
 // probeTimeout bounds a `--version`, which takes milliseconds.
@@ -62,24 +64,35 @@ type probedVersion struct {
 	Version string
 }
 
-// probeStore keeps a probeFile in memory and, if path is not empty, on disk.
-// On disk it is wrapped like a cache entry, so that damage is a miss here too.
-// Two processes that save at once lose one's news: it is probed again.
+// probeStore keeps a probeFile in memory and, if there is one, on disk.
+// On disk it is the only entry of a cache. Two processes that save at once lose
+// one's news: it is probed again.
 type probeStore struct {
-	path string
+	disk *cachefile.Dir // nil: in memory only
 	mu   sync.Mutex
 	data probeFile
 	news bool // data differs from the file
 }
 
-// probeKey marks the file as this package's, and as of this layout.
-var probeKey = newKeyHash("vkc tool probes 1").key()
+// probeKey is the key of the entry. It changes with the layout of a probeFile.
+var probeKey = cachefile.KeyOf("vkc tool probes 1")
+
+// probeCache is the cache below cacheDir that has that entry.
+func probeCache(cacheDir string) cachefile.Dir {
+	return cachefile.Dir{
+		Path: filepath.Join(cacheDir, "tools"), Suffix: ".cache",
+		Magic: [8]byte([]byte("VKCTOOLS")), Format: 1, MaxPayload: maxProbes,
+	}
+}
+
+const maxProbes = 1 << 20
 
 func openProbeStore(cacheDir string) *probeStore {
 	s := &probeStore{}
 	if cacheDir != "" {
-		s.path = filepath.Join(cacheDir, "tools.cache")
-		if b, ok := loadEntry(s.path, probeKey); ok && json.Unmarshal(b, &s.data) != nil {
+		disk := probeCache(cacheDir)
+		s.disk = &disk
+		if b, ok := disk.Get(probeKey); ok && json.Unmarshal(b, &s.data) != nil {
 			s.data = probeFile{}
 		}
 	}
@@ -97,10 +110,10 @@ func openProbeStore(cacheDir string) *probeStore {
 func (s *probeStore) save() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.news || s.path == "" {
+	if !s.news || s.disk == nil {
 		return
 	}
-	if b, err := json.Marshal(s.data); err == nil && storeEntry(s.path, probeKey, b) == nil {
+	if b, err := json.Marshal(s.data); err == nil && s.disk.Put(probeKey, b) == nil {
 		s.news = false
 	}
 }

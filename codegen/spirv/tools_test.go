@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -265,19 +266,23 @@ func TestDamagedProbesAreAskedAgain(t *testing.T) {
 	f := newFakes(t)
 	dir := t.TempDir()
 	want := f.find(t, dir).Fingerprint()
-	store := filepath.Join(dir, "tools.cache")
+	cache := probeCache(dir)
+	store := entryPath(t, cache)
 	good, err := os.ReadFile(store)
 	if err != nil {
 		t.Fatal(err)
 	}
+	write := func(content []byte) error { return os.WriteFile(store, content, 0o600) }
 	flipped := slices.Clone(good)
 	flipped[len(flipped)/2] ^= 1
-	for name, content := range map[string][]byte{
-		"flipped": flipped, "truncated": good[:len(good)-1], "empty": {},
-		"other type":    encodeEntry(probeKey, []byte(`{"Versions": 3}`)),
-		"null versions": encodeEntry(probeKey, []byte(`null`)),
+	for name, damage := range map[string]func() error{
+		"flipped":       func() error { return write(flipped) },
+		"truncated":     func() error { return write(good[:len(good)-1]) },
+		"empty":         func() error { return write(nil) },
+		"other type":    func() error { return cache.Put(probeKey, []byte(`{"Versions": 3}`)) },
+		"null versions": func() error { return cache.Put(probeKey, []byte(`null`)) },
 	} {
-		if err := os.WriteFile(store, content, 0o600); err != nil {
+		if err := damage(); err != nil {
 			t.Fatal(err)
 		}
 		f.calls(t)
@@ -287,6 +292,24 @@ func TestDamagedProbesAreAskedAgain(t *testing.T) {
 		if calls := f.calls(t); len(calls) != 3 {
 			t.Errorf("%s: %q, want 3 calls", name, calls)
 		}
+	}
+}
+
+// TestPlantedProbesAreNotUsed: what others could have written says which tools
+// ran before, and with that which entries of the cache are taken.
+func TestPlantedProbesAreNotUsed(t *testing.T) {
+	f := newFakes(t)
+	dir := t.TempDir()
+	f.find(t, dir)
+	f.calls(t)
+	if f.find(t, dir); len(f.calls(t)) != 0 {
+		t.Fatal("what was probed is not kept")
+	}
+	if err := os.Chmod(entryPath(t, probeCache(dir)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if f.find(t, dir); runtime.GOOS != "windows" && len(f.calls(t)) != 3 {
+		t.Error("probes in a file that others can write were believed")
 	}
 }
 

@@ -3,13 +3,14 @@
 // Any number of processes may use one directory at the same time: entries are
 // written atomically and checked whenever they are read. An entry that is
 // damaged, cut short, or made by something else is a miss, is removed, and is
-// never used.
+// never used. Nor is one that somebody else could have written (see [Trusted]).
 package cachefile
 
 import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -41,28 +42,30 @@ func (d Dir) path(k Key) string {
 }
 
 // Get returns the payload for a key. What is not a sound entry is removed and
-// is a miss.
+// is a miss. What others could have written is a miss too, and stays.
 func (d Dir) Get(k Key) (payload []byte, ok bool) {
 	payload, err := d.read(d.path(k), k)
 	if err == nil {
 		return payload, true
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
+	if !errors.Is(err, fs.ErrNotExist) && !isUntrusted(err) {
 		os.Remove(d.path(k)) // best effort: the next Put replaces it
 	}
 	return nil, false
 }
 
-// Put stores a payload under a key, making the directory if need be.
+func isUntrusted(err error) bool {
+	untrusted := (*UntrustedError)(nil)
+	return errors.As(err, &untrusted)
+}
+
+// Put stores a payload under a key, making the directory if need be. A
+// directory that others can write is an *UntrustedError.
 func (d Dir) Put(k Key, payload []byte) error {
 	if int64(len(payload)) > d.MaxPayload {
 		return fmt.Errorf("cache entry of %d bytes is over the limit of %d", len(payload), d.MaxPayload)
 	}
-	path := d.path(k)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return atomicfile.WriteFile(path, d.encode(k, payload), 0o644)
+	return WriteFile(d.path(k), d.encode(k, payload))
 }
 
 // Entry describes a file of the cache.
@@ -123,6 +126,12 @@ type Stats struct {
 	Bytes   int64
 }
 
+// Stats counts the entries and their bytes, without reading them.
+func (d Dir) Stats() (Stats, error) {
+	entries, err := d.Entries()
+	return Sum(entries), err
+}
+
 // Sum counts entries and their bytes.
 func Sum(entries []Entry) Stats {
 	s := Stats{Entries: len(entries)}
@@ -147,6 +156,8 @@ func (d Dir) Verify() (good Stats, bad []Entry, err error) {
 		case e.Err == nil:
 			sound = append(sound, e)
 		case errors.Is(e.Err, fs.ErrNotExist): // removed by another process meanwhile
+		case isUntrusted(e.Err):
+			return Sum(sound), bad, e.Err
 		default:
 			bad = append(bad, e)
 			if err := os.Remove(e.Path); ignoreAbsent(err) != nil {
@@ -214,7 +225,8 @@ const (
 
 // Root returns the directory that holds vkc's caches, each in a folder of its
 // own: $VKC_CACHE_DIR, or vkc under the user's cache directory. It is empty
-// where VKC_CACHE=off turns them off.
+// where VKC_CACHE=off turns them off. A directory that is relative, or that
+// others can write, is an error: it is not used.
 func Root() (string, error) {
 	switch v := os.Getenv(Env); v {
 	case "", "on":
@@ -223,12 +235,54 @@ func Root() (string, error) {
 	default:
 		return "", fmt.Errorf("%s=%s: want off, or on", Env, v)
 	}
-	if dir := os.Getenv(EnvDir); dir != "" {
-		return filepath.Abs(dir)
+	dir := os.Getenv(EnvDir)
+	switch {
+	case dir == "":
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("no cache directory (%w): set $%s to one, or %s=off", err, EnvDir, Env)
+		}
+		dir = filepath.Join(user, "vkc")
+	case !filepath.IsAbs(dir):
+		return "", fmt.Errorf("%s=%s depends on the current directory: name it from the root folder on; %s=off turns caches off", EnvDir, dir, Env)
 	}
-	dir, err := os.UserCacheDir()
+	if err := Trusted(dir); err != nil {
+		return "", fmt.Errorf("no caches: %w", err)
+	}
+	return filepath.Clean(dir), nil
+}
+
+// ReadFile returns the content of a file of a cache, of at most max bytes. A
+// file that somebody else could have written is an *UntrustedError.
+func ReadFile(path string, max int64) ([]byte, error) {
+	if err := Trusted(path); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
 	if err != nil {
-		return "", fmt.Errorf("no cache directory (%w): set %s to one, or %s=off", err, EnvDir, Env)
+		return nil, err
 	}
-	return filepath.Join(dir, "vkc"), nil
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, max+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > max {
+		return nil, fmt.Errorf("%s: larger than it may be (%d bytes)", path, max)
+	}
+	return b, nil
+}
+
+// WriteFile replaces a file of a cache as a whole, making its directory if need
+// be. Nobody else may read it. A directory that others can write is an
+// *UntrustedError.
+func WriteFile(path string, content []byte) error {
+	dir := filepath.Dir(path)
+	if err := Trusted(dir); err != nil { // before anything is made there
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return atomicfile.WriteFile(path, content, 0o600)
 }

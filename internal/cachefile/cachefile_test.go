@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -194,6 +195,8 @@ func TestRoot(t *testing.T) {
 		{"", filepath.Join(home, "mine"), filepath.Join(home, "mine"), false},
 		{"off", filepath.Join(home, "mine"), "", false},
 		{"0", "", "", true},
+		{"", "off", "", true},
+		{"", "../caches", "", true},
 	}
 	for _, tt := range tests {
 		t.Setenv(Env, tt.cache)
@@ -202,6 +205,22 @@ func TestRoot(t *testing.T) {
 		if (err != nil) != tt.fails || !strings.HasSuffix(have, tt.want) || (have == "") != (tt.want == "") {
 			t.Errorf("%s=%s %s=%s: %q, %v; want …%q", Env, tt.cache, EnvDir, tt.dir, have, err, tt.want)
 		}
+	}
+}
+
+// TestRootRefusesOpenFolders: caches that others can write are not used.
+func TestRootRefusesOpenFolders(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv(Env, "")
+	t.Setenv(EnvDir, dir)
+	if have, err := Root(); err != nil || have != dir {
+		t.Fatalf("an own folder: %q, %v", have, err)
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if have, err := Root(); runtime.GOOS != "windows" && (!isUntrusted(err) || have != "") {
+		t.Errorf("a folder open to all: %q, %v, want an *UntrustedError", have, err)
 	}
 }
 

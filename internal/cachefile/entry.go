@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 )
 
 // The layout of an entry, all integers little-endian:
@@ -18,9 +17,14 @@ import (
 //	offset 12  uint32    zero
 //	offset 16  32 bytes  key, the same as in the file name
 //	offset 48  uint64    length of the payload
-//	offset 56  32 bytes  SHA-256 of the payload
+//	offset 56  32 bytes  SHA-256 of bytes 0 to 56 and of the payload
 //	offset 88  payload, to the end of the file
-const headerSize = 88
+//
+// The checksum covers the key, so that a payload holds for no other.
+const (
+	sumOffset  = 56
+	headerSize = sumOffset + sha256.Size
+)
 
 // Key addresses an entry: a SHA-256 over everything that the payload depends on.
 type Key [sha256.Size]byte
@@ -43,15 +47,22 @@ func (k Key) String() string { return hex.EncodeToString(k[:]) }
 
 // encode returns the content of the file for payload.
 func (d Dir) encode(key Key, payload []byte) []byte {
-	sum := sha256.Sum256(payload)
 	b := make([]byte, 0, headerSize+len(payload))
 	b = append(b, d.Magic[:]...)
 	b = binary.LittleEndian.AppendUint32(b, d.Format)
 	b = binary.LittleEndian.AppendUint32(b, 0)
 	b = append(b, key[:]...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(payload)))
-	b = append(b, sum[:]...)
+	b = append(b, checksum(b, payload)...)
 	return append(b, payload...)
+}
+
+// checksum is that of an entry whose header begins with head.
+func checksum(head, payload []byte) []byte {
+	h := sha256.New()
+	h.Write(head[:sumOffset])
+	h.Write(payload)
+	return h.Sum(nil)
 }
 
 // decode returns the payload of a file, which is a part of b, or why the file
@@ -61,7 +72,6 @@ func (d Dir) decode(b []byte, key Key) ([]byte, error) {
 		return nil, fmt.Errorf("%d bytes, shorter than the header of %d", len(b), headerSize)
 	}
 	payload := b[headerSize:]
-	sum := sha256.Sum256(payload)
 	switch {
 	case !bytes.Equal(b[:8], d.Magic[:]):
 		return nil, fmt.Errorf("magic %q, want %q", b[:8], d.Magic)
@@ -73,25 +83,17 @@ func (d Dir) decode(b []byte, key Key) ([]byte, error) {
 		return nil, fmt.Errorf("entry is for key %x", b[16:48])
 	case binary.LittleEndian.Uint64(b[48:]) != uint64(len(payload)):
 		return nil, fmt.Errorf("payload has %d bytes, header says %d", len(payload), binary.LittleEndian.Uint64(b[48:]))
-	case !bytes.Equal(b[56:headerSize], sum[:]):
-		return nil, errors.New("checksum does not match the payload")
+	case !bytes.Equal(b[sumOffset:headerSize], checksum(b, payload)):
+		return nil, errors.New("checksum does not match the entry")
 	}
 	return payload, nil
 }
 
 // read reads and checks the entry in a file.
 func (d Dir) read(path string, key Key) ([]byte, error) {
-	f, err := os.Open(path)
+	b, err := ReadFile(path, headerSize+d.MaxPayload)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, headerSize+d.MaxPayload+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(b)) > headerSize+d.MaxPayload {
-		return nil, fmt.Errorf("larger than any entry may be (%d bytes)", d.MaxPayload)
 	}
 	payload, err := d.decode(b, key)
 	if err == nil && d.Check != nil {

@@ -25,7 +25,7 @@ type Cache struct {
 }
 
 // format changes when bundles stay readable but must be compiled anew.
-const format = 1
+const format = 2
 
 const maxBundle = 1 << 30
 
@@ -124,8 +124,7 @@ func (c *Cache) Stats() (cachefile.Stats, error) {
 	if c.off {
 		return cachefile.Stats{}, nil
 	}
-	entries, err := c.dir.Entries()
-	return cachefile.Sum(entries), err
+	return c.dir.Stats()
 }
 
 // Verify checks every entry, removes those that are damaged, and returns them

@@ -24,6 +24,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/atomicfile"
+	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
 // Format is what a file's format says.
@@ -117,6 +118,15 @@ func Read(path string) (*File, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return file, nil
+}
+
+// ReadCached reads a file that lies among vkc's caches. One that somebody else
+// could have written is a *cachefile.UntrustedError.
+func ReadCached(path string) (*File, error) {
+	if err := cachefile.Trusted(path); err != nil {
+		return nil, err
+	}
+	return Read(path)
 }
 
 // Parse reads the text of a file.

@@ -7,14 +7,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"sync/atomic"
+
+	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
 // pipelineCache is a VkPipelineCache and its file. A file is used only if its checksum is right and it
-// is of this very device and driver; else it counts as absent, and is replaced.
+// is of this very device and driver, and if nobody else can have written it (see cachefile.Trusted); else it
+// counts as absent, and is replaced. What cannot be trusted is not replaced either.
 type pipelineCache struct {
 	device *Device
 	handle uint64
@@ -97,12 +98,7 @@ func openPipelineCache(d *Device) (*pipelineCache, error) {
 
 // readCache returns nil on any fault: the cache only saves time.
 func readCache(path string, identity [sha256.Size]byte) []byte {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	file, err := io.ReadAll(io.LimitReader(f, maxCacheBytes))
+	file, err := cachefile.ReadFile(path, maxCacheBytes)
 	if err != nil {
 		return nil
 	}
@@ -134,31 +130,10 @@ func (c *pipelineCache) save() error {
 		return nil
 	}
 	file := encodeCache(cacheIdentity(&c.device.info), payload)
-	if err := writeAtomically(c.path, file); err != nil {
+	if err := cachefile.WriteFile(c.path, file); err != nil {
 		return fmt.Errorf("vk: save pipeline cache: %w", err)
 	}
 	return nil
-}
-
-// writeAtomically puts data into a file that is there whole or not at all, whoever else writes it.
-func writeAtomically(path string, data []byte) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
 
 func (c *pipelineCache) release() {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
 func TestCacheRoundTrip(t *testing.T) {
@@ -70,20 +72,20 @@ func TestCacheIdentity(t *testing.T) {
 	}
 }
 
-func TestWriteAtomically(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "new", "file")
-	for _, want := range []string{"first", "second, longer"} {
-		if err := writeAtomically(path, []byte(want)); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := os.ReadFile(path); err != nil || string(got) != want {
-			t.Errorf("the file holds %q, %v; want %q", got, err, want)
-		}
+// TestPlantedCacheIsNotRead: a driver must not be given what others could have
+// written.
+func TestPlantedCacheIsNotRead(t *testing.T) {
+	id, path := [32]byte{1}, filepath.Join(t.TempDir(), "file")
+	if err := cachefile.WriteFile(path, encodeCache(id, []byte("payload"))); err != nil {
+		t.Fatal(err)
 	}
-	if entries, _ := os.ReadDir(filepath.Dir(path)); len(entries) != 1 {
-		t.Errorf("temporary files are left: %v", entries)
+	if got := readCache(path, id); string(got) != "payload" {
+		t.Fatalf("read %q", got)
 	}
-	if err := writeAtomically(filepath.Join(path, "below a file"), nil); err == nil {
-		t.Error("writing below a file succeeds")
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if got := readCache(path, id); runtime.GOOS != "windows" && got != nil {
+		t.Errorf("a file that others can write is read: %q", got)
 	}
 }
