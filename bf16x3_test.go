@@ -12,7 +12,6 @@ import (
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
-	"github.com/vkc-go/vkc/runtime"
 )
 
 // runCompiled compiles a graph for the device as this process now would, runs it
@@ -33,7 +32,7 @@ func runCompiled(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.D
 		t.Fatal(err)
 	}
 	defer exe.Close()
-	res, err := exe.Run(ctx, in, runtime.RunOptions{})
+	res, err := exe.Run(ctx, in)
 	if err != nil {
 		t.Fatal(err)
 	}

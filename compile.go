@@ -19,6 +19,7 @@ import (
 	"github.com/vkc-go/vkc/internal/progcache"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/runtime"
 )
 
 // CompileOptions change how Compile works; the zero value compiles for the
@@ -37,8 +38,9 @@ type CompileOptions struct {
 	Jobs int
 	// Validate runs spirv-val over every shader.
 	Validate bool
-	// Progress, if set, is told how many of the shaders are compiled.
-	Progress func(done, total int)
+	// Progress, if set, is told how many of the shaders are compiled, by one call
+	// at a time.
+	Progress func(Progress)
 }
 
 // CompileStats says what a Compile did.
@@ -186,9 +188,13 @@ func (c *compiler) compile(ctx context.Context) (*Program, error) {
 	for i, src := range low.GLSL {
 		shaders[i] = spirv.Shader{Name: low.Program.Shaders[i].Name, Source: src, TargetEnv: glsl.TargetEnv(low.Program.Shaders[i].Needs)}
 	}
-	results, stats, err := c.tools.Compile(ctx, shaders, spirv.Options{
-		Optimize: true, Validate: c.opt.Validate, Jobs: c.opt.Jobs, CacheDir: c.root, Progress: c.opt.Progress,
-	})
+	opt := spirv.Options{Optimize: true, Validate: c.opt.Validate, Jobs: c.opt.Jobs, CacheDir: c.root}
+	if report := c.opt.Progress; report != nil {
+		opt.Progress = func(done, total int) {
+			report(Progress{Stage: runtime.StageShaders, Done: int64(done), Total: int64(total)})
+		}
+	}
+	results, stats, err := c.tools.Compile(ctx, shaders, opt)
 	if err != nil {
 		return nil, explainCustom(err, shaders)
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
-	"github.com/vkc-go/vkc/runtime"
 )
 
 // snake is x + sin(alpha*x)^2/alpha, a custom op of one element.
@@ -140,7 +139,7 @@ func checkOn(t *testing.T, dev *vkc.Device, g *ir.Graph) {
 	}
 	for _, n := range []int{3, 1, 16} {
 		in := inputs(t, g, n)
-		res, err := exe.Run(ctx, in, runtime.RunOptions{})
+		res, err := exe.Run(ctx, in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +234,7 @@ func TestCustomWithoutReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer exe.Close()
-	res, err := exe.Run(ctx, in, runtime.RunOptions{})
+	res, err := exe.Run(ctx, in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -478,7 +477,7 @@ func TestCustomKernelDTypes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := exe.Run(context.Background(), map[string]*ir.Data{"x": in}, runtime.RunOptions{})
+		res, err := exe.Run(context.Background(), map[string]*ir.Data{"x": in})
 		if err != nil || !bytes.Equal(res.Outputs["y"].Bytes, in.Bytes) {
 			t.Errorf("%s: copied otherwise, %v", dt, err)
 		}
@@ -513,7 +512,7 @@ func TestCustomReferenceChecked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = exe.Run(context.Background(), map[string]*ir.Data{"x": noise(t, 8)}, runtime.RunOptions{})
+		_, err = exe.Run(context.Background(), map[string]*ir.Data{"x": noise(t, 8)})
 		wantError(t, err, tt.want)
 		s, err := passes.Run(g, passes.Options{})
 		if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/cpu"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
@@ -153,8 +152,9 @@ type LoadOptions struct {
 	// Weights gives the graph's weights. Nil means those that the program's
 	// bundle holds.
 	Weights ir.WeightSource
-	// Progress, if set, is told how many bytes of weights are on the device.
-	Progress func(done, total int64)
+	// Progress, if set, is told how far loading is, by one call at a time. It must
+	// not use the device.
+	Progress func(Progress)
 	// Guards has every run look for kernels that write outside of an output or
 	// state, and fail with a [*vk.OverrunError]. It is for tests.
 	Guards bool
@@ -165,13 +165,20 @@ type LoadOptions struct {
 // another device may, is an error of type *[vk.MismatchError] that names all of
 // it, and missing weights are one that names them all. The CPU reference loads any
 // program, and runs its graph.
-func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (runtime.Executable, error) {
+//
+// Load starts every kernel once, on zeros, since some drivers compile a kernel
+// when it is first started: no run pays for that.
+func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	weights := opt.Weights
 	if weights == nil {
 		weights = p.Contents.Weights
 	}
 	if d.IsReference() {
-		return cpu.Load(p.Contents.Graph, weights, cpu.Options{})
+		exe, err := cpu.Load(p.Contents.Graph, weights, cpu.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return &Executable{exe, d.why}, nil
 	}
 	if p.Contents.Program == nil {
 		return nil, fmt.Errorf("load on %s: the program was made for the CPU reference: compile the graph for this device", d.Name())
@@ -180,5 +187,5 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (runtime
 	if err != nil {
 		return nil, err
 	}
-	return exe, nil
+	return &Executable{exe, d.why}, nil
 }

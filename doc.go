@@ -2,18 +2,22 @@
 // runs them.
 //
 // A program is an [ir.Graph], built with package frontend or read with
-// [ReadGraph]. A [Device] compiles it for itself, loads it with its weights,
-// and the executable that results runs any number of times:
+// [ReadGraph]. A [Device] compiles it and loads it with its weights, and the
+// [Executable] that results runs any number of times, from any number of
+// goroutines:
 //
 //	dev, err := vkc.OpenDevice("auto") // the best Vulkan device, or else the CPU reference
-//	prog, err := dev.Compile(ctx, g, vkc.CompileOptions{})
-//	exe, err := dev.Load(ctx, prog, vkc.LoadOptions{Weights: weights})
-//	res, err := exe.Run(ctx, inputs, runtime.RunOptions{})
+//	exe, err := dev.LoadGraph(ctx, g, weights)
+//	x, err := vkc.Of([]float32{1, 2, 3}, 3)
+//	res, err := exe.Run(ctx, vkc.Tensors{"x": x})
+//	y, err := vkc.Values[float32](res.Outputs["y"])
+//
+// [Device.Compile] and [Device.Load] are the two halves of LoadGraph.
 //
 // Compiled programs are kept in a cache (see [Compile]); the second time a
 // graph is compiled no compiler is started. [Program.Save] writes a program to
-// a bundle, which another machine opens with [OpenBundle] and runs without any
-// compiler.
+// a bundle, which another machine opens with [OpenBundle], or with
+// [OpenBundleBytes] from memory, and runs without any compiler.
 //
 // Where there is no Vulkan device the same graph runs on the CPU reference,
 // slowly. [Device.Fallback] tells whether that happened. A [Checker] compares

@@ -11,7 +11,6 @@ import (
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/runtime"
 )
 
 // softcap limits x smoothly to -limit … limit: one GLSL expression, and the same
@@ -109,7 +108,7 @@ func Example_customKernel() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	x, err := ir.FromFloats(ir.F32, []float64{1, 2, 3, 4, 5, 6}, 2, 3)
+	x, err := vkc.Of([]float32{1, 2, 3, 4, 5, 6}, 2, 3)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -123,11 +122,11 @@ func Example_customKernel() {
 		log.Fatal(err)
 	}
 	defer exe.Close()
-	res, err := exe.Run(context.Background(), map[string]*ir.Data{"x": x}, runtime.RunOptions{})
+	res, err := exe.Run(context.Background(), vkc.Tensors{"x": x})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(res.Outputs["y"].Floats())
+	fmt.Println(vkc.Values[float32](res.Outputs["y"]))
 	// Output:
 	// [31 21 11 61 51 41] <nil>
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/runtime"
 )
 
 // A graph is compiled for a device and run on it. This example takes the CPU
@@ -32,15 +31,15 @@ func Example() {
 	}
 	defer exe.Close()
 
-	x, err := ir.FromFloats(ir.F32, []float64{-2, 0, 3}, 3)
+	x, err := vkc.Of([]float32{-2, 0, 3}, 3)
 	if err != nil {
 		log.Fatal(err)
 	}
-	res, err := exe.Run(context.Background(), map[string]*ir.Data{"x": x}, runtime.RunOptions{})
+	res, err := exe.Run(context.Background(), vkc.Tensors{"x": x})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(res.Outputs["y"].Floats())
+	fmt.Println(vkc.Values[float32](res.Outputs["y"]))
 	// Output:
 	// [0 1 7] <nil>
 }
@@ -71,11 +70,11 @@ func ExampleDevice_Load() {
 	}
 	defer exe.Close()
 	for range 3 {
-		res, err := exe.Run(ctx, nil, runtime.RunOptions{})
+		res, err := exe.Run(ctx, nil)
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(res.Outputs["runs"].Floats())
+		fmt.Println(vkc.Values[float32](res.Outputs["runs"]))
 	}
 	// Output:
 	// [1] <nil>
@@ -96,15 +95,15 @@ func ExampleChecker() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	x, err := ir.FromFloats(ir.F32, []float64{1, 2}, 2)
+	x, err := vkc.Of([]float32{1, 2}, 2)
 	if err != nil {
 		log.Fatal(err)
 	}
-	wrong, err := ir.FromFloats(ir.F32, []float64{2, 5}, 2)
+	wrong, err := vkc.Of([]float32{2, 5}, 2)
 	if err != nil {
 		log.Fatal(err)
 	}
-	report, err := checker.Check(context.Background(), nil, map[string]*ir.Data{"x": x}, nil, map[string]*ir.Data{"y": wrong})
+	report, err := checker.Check(context.Background(), nil, vkc.Tensors{"x": x}, nil, vkc.Tensors{"y": wrong})
 	if err != nil {
 		log.Fatal(err)
 	}

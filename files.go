@@ -155,13 +155,28 @@ func OpenBundle(path string) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
+	return openedBundle(f, path)
+}
+
+// OpenBundleBytes is [OpenBundle] of a bundle in memory, such as one that
+// go:embed made part of the program. Weights alias content, which must not be
+// changed while the program or its executables are used.
+func OpenBundleBytes(content []byte) (*Program, error) {
+	f, err := bundle.Read(content)
+	if err != nil {
+		return nil, err
+	}
+	return openedBundle(f, "bundle")
+}
+
+func openedBundle(f *bundle.File, name string) (*Program, error) {
 	g, err := f.Graph()
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	p := f.Program()
 	if err := sameCustomOps(g, p.GraphHash); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), f.Close())
 	}
 	return &Program{
 		Contents: bundle.Contents{Meta: f.Meta(), Graph: g, Program: p, SPIRV: f.SPIRV(), GLSL: f.GLSL(), Weights: f.Weights()},

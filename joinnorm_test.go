@@ -12,7 +12,6 @@ import (
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/quant"
-	"github.com/vkc-go/vkc/runtime"
 )
 
 // runJoined runs a graph on the device, its norms and what goes over slices of rows
@@ -168,7 +167,7 @@ func compareSteps(t *testing.T, dev *vkc.Device, g *ir.Graph, values graphgen.Va
 			t.Fatal(err)
 		}
 		ir.EncodeInts(in["pos"].Bytes, ir.I32, []int64{int64(step)})
-		res, err := exe.Run(ctx, in, runtime.RunOptions{})
+		res, err := exe.Run(ctx, in)
 		if err != nil {
 			t.Fatal(err)
 		}

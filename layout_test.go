@@ -17,7 +17,6 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/quant"
-	"github.com/vkc-go/vkc/runtime"
 )
 
 // blockGraph has, for each of the formats, a weight that is a table of rows and
@@ -149,7 +148,7 @@ func TestPlanesOnDevice(t *testing.T) {
 	}
 	defer exe.Close()
 	in := inputsOf(t, values)
-	res, err := exe.Run(ctx, in, runtime.RunOptions{})
+	res, err := exe.Run(ctx, in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +278,7 @@ func TestByteRowsOnDevice(t *testing.T) {
 	}
 	defer exe.Close()
 	in := inputsOf(t, values)
-	res, err := exe.Run(ctx, in, runtime.RunOptions{})
+	res, err := exe.Run(ctx, in)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/runtime"
 )
 
 // TestPrecisionsOnDevice compiles one gated layer of quantized weights in every
@@ -42,7 +41,7 @@ func TestPrecisionsOnDevice(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer exe.Close()
-		res, err := exe.Run(ctx, in, runtime.RunOptions{})
+		res, err := exe.Run(ctx, in)
 		if err != nil {
 			t.Fatal(err)
 		}

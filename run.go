@@ -3,24 +3,36 @@ package vkc
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/runtime"
 )
 
-// LoadGraph is Compile and Load with their usual options. weights may be nil
-// where the graph has none.
-func (d *Device) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSource) (runtime.Executable, error) {
-	p, err := d.Compile(ctx, g, CompileOptions{})
+// LoadGraph is Compile and Load. weights may be nil where the graph has none, or
+// where opt shares those of another executable. At most one LoadOptions may be
+// given; its Progress is told of compiling too, and its Weights are not set.
+func (d *Device) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSource, opt ...LoadOptions) (*Executable, error) {
+	var o LoadOptions
+	switch {
+	case len(opt) > 1:
+		return nil, fmt.Errorf("load graph: %d LoadOptions: give at most one", len(opt))
+	case len(opt) == 1:
+		o = opt[0]
+	}
+	if o.Weights != nil {
+		return nil, errors.New("load graph: weights are given twice: leave LoadOptions.Weights nil, or pass them there to Load")
+	}
+	p, err := d.Compile(ctx, g, CompileOptions{Progress: o.Progress})
 	if err != nil {
 		return nil, err
 	}
-	return d.Load(ctx, p, LoadOptions{Weights: weights})
+	o.Weights = weights
+	return d.Load(ctx, p, o)
 }
 
 // Run computes the outputs of a graph once, on the best device. To run it more
 // than once, keep a device open and its executable loaded.
-func Run(ctx context.Context, g *ir.Graph, weights ir.WeightSource, in map[string]*ir.Data) (out map[string]*ir.Data, err error) {
+func Run(ctx context.Context, g *ir.Graph, weights ir.WeightSource, in Tensors) (out Tensors, err error) {
 	dev, err := OpenDevice("auto")
 	if err != nil {
 		return nil, err
@@ -31,7 +43,7 @@ func Run(ctx context.Context, g *ir.Graph, weights ir.WeightSource, in map[strin
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, exe.Close()) }()
-	res, err := exe.Run(ctx, in, runtime.RunOptions{})
+	res, err := exe.Run(ctx, in)
 	if err != nil {
 		return nil, err
 	}

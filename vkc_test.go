@@ -14,7 +14,6 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
@@ -155,7 +154,7 @@ func testRuns(t *testing.T, dev *vkc.Device, p *vkc.Program, g *ir.Graph, weight
 	}
 	for _, n := range []int{1, 64, 3} {
 		in := map[string]*ir.Data{"x": noise(t, n, 8)}
-		res, err := exe.Run(ctx, in, runtime.RunOptions{})
+		res, err := exe.Run(ctx, in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +192,7 @@ func TestStates(t *testing.T) {
 	}
 	for i := range 3 {
 		in := map[string]*ir.Data{"x": noise(t, 4)}
-		res, err := exe.Run(ctx, in, runtime.RunOptions{})
+		res, err := exe.Run(ctx, in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +208,7 @@ func TestStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := map[string]*ir.Data{"x": noise(t, 4)}
-	res, err := exe.Run(ctx, in, runtime.RunOptions{})
+	res, err := exe.Run(ctx, in)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -165,9 +165,8 @@ func (r *Runner) load(ctx context.Context, c *Case, res *Result) (*loaded, error
 }
 
 // start gives the states their values and runs the case once.
-func (l *loaded) start(ctx context.Context, c *Case, exe runtime.Executable) error {
-	var ok bool
-	if l.exe, ok = exe.(*vk.Executable); !ok {
+func (l *loaded) start(ctx context.Context, c *Case, exe *vkc.Executable) error {
+	if l.exe = exe.Vulkan(); l.exe == nil {
 		return fmt.Errorf("%s has no clock to measure with: choose a Vulkan device", exe.Device())
 	}
 	for name, d := range l.states {

@@ -5,12 +5,14 @@ package runtime
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Executable is a program that is loaded and ready to run. Unless a backend
-// says otherwise it must not be used by several goroutines at the same time.
+// Executable is a program that is loaded and ready to run. Several goroutines
+// may use it at the same time: runs that would disturb one another take turns.
 type Executable interface {
 	// Inputs, Outputs and States describe the tensors that the program takes,
 	// gives and keeps, in the order the graph declares them; Symbols its
@@ -22,8 +24,9 @@ type Executable interface {
 
 	// Run computes the outputs from the inputs, by name, and then updates the
 	// states. It fails, with the program's states as they were, if inputs do
-	// not fit (see Signature.Bind) or ctx ends before it has begun.
-	Run(ctx context.Context, in map[string]*ir.Data, opt RunOptions) (*Result, error)
+	// not fit (see Signature.Bind) or ctx ends before it has begun. At most one
+	// RunOptions may be given.
+	Run(ctx context.Context, in map[string]*ir.Data, opt ...RunOptions) (*Result, error)
 
 	// ReadState returns a copy of what a state holds.
 	ReadState(name string) (*ir.Data, error)
@@ -45,7 +48,54 @@ type RunOptions struct {
 	Symbols map[string]int64
 	// Profile asks for Result.Profile, which makes the run slower.
 	Profile bool
+	// Into gives memory for outputs, by name: such an output is written to that
+	// tensor, which must have its dtype and its dims in this run, and
+	// Result.Outputs has that tensor. Other outputs are made anew. Where the run
+	// fails, what the tensor holds is undefined.
+	Into map[string]*ir.Data
 }
+
+// CheckRun refuses what no backend can run with: no context, or more than one
+// RunOptions. It returns the one given, or the zero value.
+func CheckRun(ctx context.Context, opt []RunOptions) (RunOptions, error) {
+	if err := CheckContext(ctx); err != nil {
+		return RunOptions{}, err
+	}
+	switch len(opt) {
+	case 0:
+		return RunOptions{}, nil
+	case 1:
+		return opt[0], nil
+	}
+	return RunOptions{}, fmt.Errorf("%d RunOptions: give at most one", len(opt))
+}
+
+// CheckContext refuses a nil context, which would be a panic somewhere inside.
+func CheckContext(ctx context.Context) error {
+	if ctx == nil {
+		return errors.New("the context is nil: pass context.Background() where nothing ends the call early")
+	}
+	return nil
+}
+
+// Progress says how far the loading of a program is.
+type Progress struct {
+	Stage Stage
+	// Done of Total: bytes of weights, otherwise shaders or kernels. Total is the
+	// same in all reports of a stage.
+	Done, Total int64
+}
+
+// Stage is a part of compiling and loading a program that may take long.
+type Stage string
+
+// The stages. Weights are uploaded while pipelines are made.
+const (
+	StageShaders   Stage = "compiling shaders"  // from GLSL to SPIR-V
+	StagePipelines Stage = "creating pipelines" // from SPIR-V to the device's code
+	StageWeights   Stage = "uploading weights"
+	StageWarm      Stage = "warming up" // the first start of each kernel, at which some drivers compile it
+)
 
 // Result is what a run gives.
 type Result struct {

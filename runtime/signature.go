@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -110,11 +111,7 @@ func (s *Signature) State(name string) (int, error) {
 	if len(s.states) == 0 {
 		return 0, fmt.Errorf("no state %q: the program has no states", name)
 	}
-	names := make([]string, len(s.states))
-	for i, p := range s.states {
-		names[i] = p.Name
-	}
-	return 0, fmt.Errorf("no state %q: the program has %s", name, strings.Join(names, ", "))
+	return 0, fmt.Errorf("no state %q: the program has %s", name, portNames(s.states))
 }
 
 // CheckState checks a value for the state of that name and returns the state's
@@ -135,4 +132,56 @@ func (s *Signature) CheckState(name string, d *ir.Data) (int, error) {
 		return 0, fmt.Errorf("state %q: %w", name, err)
 	}
 	return i, nil
+}
+
+// NewOutputs returns the tensors that a run with these symbols writes its
+// outputs to, in the order of Outputs: those in into, which may be nil, and new
+// ones for the others.
+func (s *Signature) NewOutputs(symbols map[string]int64, into map[string]*ir.Data) ([]*ir.Data, error) {
+	for name := range into {
+		if !slices.ContainsFunc(s.outputs, func(p Port) bool { return p.Name == name }) {
+			return nil, fmt.Errorf("memory for output %q: the program has no such output, but %s", name, portNames(s.outputs))
+		}
+	}
+	list := make([]*ir.Data, len(s.outputs))
+	for i, port := range s.outputs {
+		dims, err := port.Type.Shape.Eval(symbols)
+		if err != nil {
+			return nil, fmt.Errorf("output %q: %w", port.Name, err)
+		}
+		if d, given := into[port.Name]; given {
+			list[i], err = d, checkOutput(d, port.Type.DType, dims)
+		} else {
+			list[i], err = ir.NewData(port.Type.DType, dims...)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("output %q: %w", port.Name, err)
+		}
+	}
+	return list, nil
+}
+
+// checkOutput refuses memory that is not of an output's type.
+func checkOutput(d *ir.Data, t ir.DType, dims []int) error {
+	if d == nil {
+		return errors.New("the tensor given for it is nil")
+	}
+	if d.DType != t || !slices.Equal(d.Dims, dims) {
+		return fmt.Errorf("the tensor given for it is %s, in this run it is %s", d, &ir.Data{DType: t, Dims: dims})
+	}
+	if err := d.Check(); err != nil {
+		return fmt.Errorf("the tensor given for it: %w", err)
+	}
+	return nil
+}
+
+func portNames(ports []Port) string {
+	names := make([]string, len(ports))
+	for i, p := range ports {
+		names[i] = p.Name
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
 }

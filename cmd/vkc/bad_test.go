@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vkc-go/vkc/internal/npy"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/npy"
 )
 
 // mustWrite writes an array and returns its path.

@@ -104,7 +104,7 @@ func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 	bar := a.progress("compiling shaders", false)
 	p, err := vkc.Compile(cmd.Context(), g, vkc.CompileOptions{
 		Target: caps, Tuning: tuning, NoCache: f.noCache, Jobs: f.jobs, Validate: f.validate,
-		Progress: func(done, total int) { bar.report(int64(done), int64(total)) },
+		Progress: bar.stage,
 	})
 	bar.end()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/vkc-go/vkc/internal/npy"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/npy"
 	"github.com/vkc-go/vkc/runtime"
 )
 

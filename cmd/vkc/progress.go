@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/runtime"
 	"golang.org/x/term"
 )
 
@@ -46,6 +48,21 @@ func (p *progress) describe(what string) {
 	p.what = what
 	if p.bar != nil {
 		p.bar.Describe(what)
+	}
+}
+
+// stage reports on compiling and loading, a bar for each stage. Where two go on
+// at the same time the bar stays with one until that is done.
+func (p *progress) stage(at vkc.Progress) {
+	if what := string(at.Stage); p.what != what {
+		if p.bar != nil {
+			return
+		}
+		p.what, p.bytes = what, at.Stage == runtime.StageWeights
+	}
+	p.report(at.Done, at.Total)
+	if at.Done >= at.Total {
+		p.end()
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/internal/npy"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/npy"
 	"github.com/vkc-go/vkc/runtime"
 )
 
@@ -67,7 +67,7 @@ type session struct {
 	device  *vkc.Device
 	program *vkc.Program
 	weights ir.WeightSource
-	exe     runtime.Executable
+	exe     *vkc.Executable
 	symbols map[string]int64
 	inputs  map[string]*ir.Data
 	outputs map[string]string // files by output
@@ -198,7 +198,7 @@ func (s *session) compile(ctx context.Context, g *ir.Graph) (err error) {
 		return err
 	}
 	s.program, err = s.device.Compile(ctx, g, vkc.CompileOptions{
-		Tuning: tuning, NoCache: s.flags.noCache, Progress: func(done, total int) { bar.report(int64(done), int64(total)) },
+		Tuning: tuning, NoCache: s.flags.noCache, Progress: bar.stage,
 	})
 	if err != nil {
 		return err
@@ -211,9 +211,9 @@ func (s *session) compile(ctx context.Context, g *ir.Graph) (err error) {
 }
 
 func (s *session) load(ctx context.Context) (err error) {
-	bar := s.progress("loading weights", true)
+	bar := s.progress("loading", false)
 	defer bar.end()
-	s.exe, err = s.device.Load(ctx, s.program, vkc.LoadOptions{Weights: s.weights, Progress: bar.report})
+	s.exe, err = s.device.Load(ctx, s.program, vkc.LoadOptions{Weights: s.weights, Progress: bar.stage})
 	return err
 }
 
@@ -226,7 +226,7 @@ func (s *session) execute(ctx context.Context) error {
 		var err error
 		start := time.Now()
 		last := i == s.flags.repeat-1
-		res, err = s.exe.Run(ctx, s.inputs, runtime.RunOptions{Symbols: s.symbols, Profile: (s.flags.profile || s.flags.trace != "") && last})
+		res, err = s.exe.Run(ctx, s.inputs, vkc.RunOptions{Symbols: s.symbols, Profile: (s.flags.profile || s.flags.trace != "") && last})
 		if err != nil {
 			return err
 		}

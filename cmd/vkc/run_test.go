@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
-	"github.com/vkc-go/vkc/internal/npy"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/npy"
 )
 
 func TestRunOnReference(t *testing.T) {

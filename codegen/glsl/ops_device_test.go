@@ -12,7 +12,6 @@ import (
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
-	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
@@ -202,7 +201,7 @@ func (c opCase) run(dev *vk.Device, s *passes.State, module []byte) error {
 		return err
 	}
 	defer exe.Close()
-	have, err := exe.Run(context.Background(), c.in, runtime.RunOptions{})
+	have, err := exe.Run(context.Background(), c.in)
 	if err != nil {
 		return err
 	}

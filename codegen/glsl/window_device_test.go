@@ -13,7 +13,6 @@ import (
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
-	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
@@ -117,7 +116,7 @@ func runConvolution(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.
 		check(t, err)
 		want, err := ref.Run(context.Background(), in, nil)
 		check(t, err)
-		have, err := exe.Run(context.Background(), in, runtime.RunOptions{})
+		have, err := exe.Run(context.Background(), in)
 		check(t, err)
 		if err := compareOutputs(g, have.Outputs, want); err != nil {
 			t.Errorf("%v\n%s", err, joined(text))

@@ -9,7 +9,6 @@ import (
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/runtime"
 )
 
 // BenchmarkForward runs the model on texts of several lengths, and steps of
@@ -42,7 +41,7 @@ func benchModel(b *testing.B, m *model, device string, caps *target.Caps) {
 	if device == "auto" && dev.IsReference() {
 		b.Skip(dev.Fallback())
 	}
-	load := func(g *ir.Graph) runtime.Executable {
+	load := func(g *ir.Graph) *vkc.Executable {
 		p, err := dev.Compile(b.Context(), g, vkc.CompileOptions{})
 		if caps != nil {
 			p, err = vkc.Compile(b.Context(), g, vkc.CompileOptions{Target: *caps})
@@ -72,7 +71,7 @@ func benchModel(b *testing.B, m *model, device string, caps *target.Caps) {
 // benchTokens reports how many tokens, n in a run, go through the model in a
 // second, and how long the process computes for a run, which other programs on
 // the machine change less.
-func benchTokens(b *testing.B, m *model, exe runtime.Executable, n int, symbols map[string]int64) {
+func benchTokens(b *testing.B, m *model, exe *vkc.Executable, n int, symbols map[string]int64) {
 	ids := make([]int64, n)
 	for i := range ids {
 		ids[i] = int64(i*7919) % int64(m.config.Vocab)
@@ -83,7 +82,7 @@ func benchTokens(b *testing.B, m *model, exe runtime.Executable, n int, symbols 
 	}
 	in := map[string]*ir.Data{"tokens": tokens}
 	run := func() {
-		if _, err := exe.Run(context.Background(), in, runtime.RunOptions{Symbols: symbols}); err != nil {
+		if _, err := exe.Run(context.Background(), in, vkc.RunOptions{Symbols: symbols}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -24,7 +24,6 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/runtime"
 )
 
 // options are the command line.
@@ -57,7 +56,7 @@ type session struct {
 	*model
 	options
 	out     io.Writer
-	exe     runtime.Executable
+	exe     *vkc.Executable
 	checker *vkc.Checker // nil where there is nothing to check
 }
 
@@ -108,10 +107,6 @@ func (s *session) load(ctx context.Context, dev *vkc.Device) error {
 	if s.exe, err = dev.Load(ctx, p, vkc.LoadOptions{Weights: s.file}); err != nil {
 		return err
 	}
-	// Drivers may put off work to the first run, which would then be timed.
-	if _, _, err := s.logits(ctx, []int64{0}); err != nil {
-		return errors.Join(err, s.exe.Close())
-	}
 	ready := time.Since(start).Round(time.Millisecond)
 	switch {
 	case dev.IsReference():
@@ -127,13 +122,13 @@ func (s *session) load(ctx context.Context, dev *vkc.Device) error {
 }
 
 // logits runs the model on a text.
-func (s *session) logits(ctx context.Context, tokens []int64) (in, out map[string]*ir.Data, err error) {
-	data, err := ir.FromInts(ir.I32, tokens, len(tokens))
+func (s *session) logits(ctx context.Context, tokens []int64) (in, out vkc.Tensors, err error) {
+	data, err := vkc.OfType(ir.I32, tokens, len(tokens))
 	if err != nil {
 		return nil, nil, err
 	}
-	in = map[string]*ir.Data{"tokens": data}
-	res, err := s.exe.Run(ctx, in, runtime.RunOptions{})
+	in = vkc.Tensors{"tokens": data}
+	res, err := s.exe.Run(ctx, in)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -148,7 +143,7 @@ func (s *session) complete(ctx context.Context, p prompt) error {
 		return err
 	}
 	elapsed := time.Since(start)
-	logits, err := out["logits"].Floats()
+	logits, err := vkc.Values[float64](out["logits"])
 	if err != nil {
 		return err
 	}
@@ -168,7 +163,7 @@ func (s *session) complete(ctx context.Context, p prompt) error {
 }
 
 // verify compares the outputs with the CPU reference's.
-func (s *session) verify(ctx context.Context, in, outputs map[string]*ir.Data) error {
+func (s *session) verify(ctx context.Context, in, outputs vkc.Tensors) error {
 	report, err := s.checker.Check(ctx, s.exe, in, nil, outputs)
 	if err != nil {
 		return err

@@ -15,7 +15,6 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/runtime"
 )
 
 func main() {
@@ -45,6 +44,10 @@ func linear(b *frontend.Builder, name string, x frontend.Tensor, out int) fronte
 func run(ctx context.Context, device string, out io.Writer) error {
 	g, err := frontend.Build("mlp", mlp)
 	if err != nil {
+		return err // it names the op, the shapes and the line above
+	}
+	weights, err := noiseWeights(g)
+	if err != nil {
 		return err
 	}
 	dev, err := vkc.OpenDevice(device)
@@ -52,37 +55,48 @@ func run(ctx context.Context, device string, out io.Writer) error {
 		return err
 	}
 	defer dev.Close()
-	exe, err := dev.LoadGraph(ctx, g, vkc.WeightMap{
-		"hidden.weight": noise(ir.F32, -1, 1, 128, 28*28), "hidden.bias": noise(ir.F32, -1, 1, 128),
-		"output.weight": noise(ir.F32, -1, 1, 10, 128), "output.bias": noise(ir.F32, -1, 1, 10),
-	})
+	exe, err := dev.LoadGraph(ctx, g, weights)
 	if err != nil {
 		return err
 	}
 	defer exe.Close()
-	images := noise(ir.U8, 0, 255, 3, 28, 28)
-	res, err := exe.Run(ctx, map[string]*ir.Data{"images": images}, runtime.RunOptions{})
+	rng := rand.New(rand.NewPCG(1, 2))
+	pixels := make([]uint8, 3*28*28)
+	for i := range pixels {
+		pixels[i] = uint8(rng.UintN(256))
+	}
+	images, err := vkc.Of(pixels, 3, 28, 28)
 	if err != nil {
 		return err
 	}
-	classes, err := res.Outputs["class"].Ints()
+	res, err := exe.Run(ctx, vkc.Tensors{"images": images})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s\nimages of classes %v\n", dev.Why(), classes)
+	classes, err := vkc.Values[int32](res.Outputs["class"])
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s\nimages of classes %v\n", exe.Why(), classes)
 	return nil
 }
 
-// noise is a tensor of numbers from low to high, the same ones in every run.
-func noise(t ir.DType, low, high float64, dims ...int) *ir.Data {
-	d, err := ir.NewData(t, dims...)
-	if err != nil {
-		panic(err) // the dims are constants of this file
+// noiseWeights gives every weight of a graph numbers from -1 to 1, the same ones
+// in every run. A trained model's come from vkc.OpenWeights.
+func noiseWeights(g *ir.Graph) (vkc.WeightMap, error) {
+	weights, rng := vkc.WeightMap{}, rand.New(rand.NewPCG(3, 4))
+	for _, w := range g.Leaves(ir.OpWeight) {
+		dims, err := w.Shape().Eval(nil)
+		if err != nil {
+			return nil, err
+		}
+		values := make([]float32, w.Shape().MaxElems())
+		for i := range values {
+			values[i] = 2*rng.Float32() - 1
+		}
+		if weights[w.Name()], err = vkc.Of(values, dims...); err != nil {
+			return nil, err
+		}
 	}
-	rng, values := rand.New(rand.NewPCG(1, 2)), make([]float64, d.Elems())
-	for i := range values {
-		values[i] = low + (high-low)*rng.Float64()
-	}
-	ir.EncodeFloats(d.Bytes, t, values)
-	return d
+	return weights, nil
 }

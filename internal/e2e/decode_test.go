@@ -11,7 +11,6 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
-	"github.com/vkc-go/vkc/runtime"
 )
 
 func blockTypes() []ir.DType {
@@ -41,7 +40,7 @@ func TestDequantizeBits(t *testing.T) {
 				t.Fatal(err)
 			}
 			exe := load(t, dev, g, oneWeight{w})
-			r, err := exe.Run(context.Background(), nil, runtime.RunOptions{})
+			r, err := exe.Run(context.Background(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

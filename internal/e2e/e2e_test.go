@@ -89,7 +89,7 @@ func load(t testing.TB, dev *vkc.Device, g *ir.Graph, weights ir.WeightSource) *
 			t.Error(err)
 		}
 	})
-	return exe.(*vk.Executable)
+	return exe.Vulkan()
 }
 
 // check loads a graph with random weights, runs it on random inputs under each choice of symbol values, one

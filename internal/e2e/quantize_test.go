@@ -9,7 +9,6 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
-	"github.com/vkc-go/vkc/runtime"
 )
 
 // quantizedTypes are the formats that devices quantize to.
@@ -78,7 +77,7 @@ func TestQuantizeBits(t *testing.T) {
 			b.Output("y", next.Dequantize(ir.F32).Slice(0, 0, 1))
 		})
 		exe := load(t, dev, g, nil)
-		if _, err := exe.Run(context.Background(), map[string]*ir.Data{"x": x}, runtime.RunOptions{}); err != nil {
+		if _, err := exe.Run(context.Background(), map[string]*ir.Data{"x": x}); err != nil {
 			t.Fatal(err)
 		}
 		have, err := exe.ReadState("blocks")

@@ -39,6 +39,7 @@ var Rules = []Rule{
 	{"ir/optest", []string{"ir", "ir/interp", "runtime", "quant"}, []string{xsync}, "it proves any backend, so it knows none"},
 	{"quant", []string{"ir"}, []string{float16, xsync}, "block formats are bytes and numbers, wherever they are used"},
 	{"frontend", []string{"ir", "quant"}, []string{float16, xsync, xsys}, "building a graph must not need a compiler or a device"},
+	{"npy", []string{"ir"}, []string{float16}, "NumPy's files and tensors written out as text, for programs as for the command line"},
 	{"passes", []string{"ir", "quant", "codegen/kernel"}, []string{float16, xsync}, "passes end in kernels; which device runs them is decided later"},
 	{"codegen/kernel", []string{"ir"}, []string{float16}, "a kernel says what to compute, so it knows neither GLSL nor a target"},
 	{"codegen/target", []string{"ir", "codegen/kernel"}, []string{xsync}, "a schedule is chosen from a description of a device, never from a live one"},

@@ -14,7 +14,6 @@ import (
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/internal/bpe"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/runtime"
 )
 
 // model is a language model in f32, whatever its weights were stored in, so that
@@ -118,7 +117,7 @@ func (m *model) outputs(ctx context.Context, g *ir.Graph, w ir.WeightSource, win
 		if err != nil {
 			return err
 		}
-		res, err := exe.Run(ctx, map[string]*ir.Data{"tokens": tokens}, runtime.RunOptions{})
+		res, err := exe.Run(ctx, map[string]*ir.Data{"tokens": tokens})
 		if err != nil {
 			return err
 		}

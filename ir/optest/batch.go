@@ -8,7 +8,6 @@ import (
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
-	"github.com/vkc-go/vkc/runtime"
 )
 
 // batch is several cases in one graph, one output each, so that they are compiled
@@ -70,7 +69,7 @@ func (x *batch) execute(ctx context.Context, backend Backend) (out outputs, err 
 		}
 	}()
 	for range x.runs {
-		res, err := exe.Run(ctx, x.inputs, runtime.RunOptions{})
+		res, err := exe.Run(ctx, x.inputs)
 		if err != nil {
 			return nil, err
 		}

@@ -119,8 +119,8 @@ type changed struct {
 	change func(out map[string]*ir.Data)
 }
 
-func (c changed) Run(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions) (*runtime.Result, error) {
-	res, err := c.Executable.Run(ctx, in, opt)
+func (c changed) Run(ctx context.Context, in map[string]*ir.Data, opt ...runtime.RunOptions) (*runtime.Result, error) {
+	res, err := c.Executable.Run(ctx, in, opt...)
 	if err == nil {
 		c.change(res.Outputs)
 	}

@@ -57,21 +57,45 @@ func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable
 
 // Run implements runtime.Executable. A profile has no kernels: the interpreter
 // fuses nothing, so there are none to time.
-func (e *executable) Run(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions) (*runtime.Result, error) {
+func (e *executable) Run(ctx context.Context, in map[string]*ir.Data, opts ...runtime.RunOptions) (*runtime.Result, error) {
+	opt, err := runtime.CheckRun(ctx, opts)
+	if err != nil {
+		return nil, fmt.Errorf("cpu: run: %w", err)
+	}
 	p, err := e.open()
 	if err != nil {
 		return nil, err
 	}
 	start := time.Now()
-	out, err := p.Run(ctx, in, opt.Symbols)
+	r, err := e.run(ctx, p, in, opt)
 	if err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)
 	}
-	r := &runtime.Result{Outputs: out}
 	if opt.Profile {
 		r.Profile = &runtime.Profile{Wall: time.Since(start)}
 	}
 	return r, nil
+}
+
+func (e *executable) run(ctx context.Context, p *interp.Program, in map[string]*ir.Data, opt runtime.RunOptions) (*runtime.Result, error) {
+	if len(opt.Into) > 0 { // before the run, which changes states
+		symbols, err := e.Bind(in, opt.Symbols)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := e.NewOutputs(symbols, opt.Into); err != nil {
+			return nil, err
+		}
+	}
+	out, err := p.Run(ctx, in, opt.Symbols)
+	if err != nil {
+		return nil, err
+	}
+	for name, d := range opt.Into {
+		copy(d.Bytes, out[name].Bytes)
+		out[name] = d
+	}
+	return &runtime.Result{Outputs: out}, nil
 }
 
 // ReadState implements runtime.Executable.

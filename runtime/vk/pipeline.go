@@ -84,7 +84,14 @@ func (d *Device) NewPipeline(desc PipelineDesc) (*Pipeline, error) {
 // NewPipelines compiles pipelines on several threads and returns them in the order of descs. If one
 // fails, or ctx is done, none is returned.
 func (d *Device) NewPipelines(ctx context.Context, descs []PipelineDesc) ([]*Pipeline, error) {
+	return d.newPipelines(ctx, descs, func(int) {})
+}
+
+// newPipelines is NewPipelines that tells how many there are, by one call at a time.
+func (d *Device) newPipelines(ctx context.Context, descs []PipelineDesc, report func(done int)) ([]*Pipeline, error) {
 	made := make([]*Pipeline, len(descs))
+	var mu sync.Mutex
+	done := 0
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range descs {
@@ -92,8 +99,14 @@ func (d *Device) NewPipelines(ctx context.Context, descs []PipelineDesc) ([]*Pip
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			made[i], err = d.NewPipeline(descs[i])
-			return err
+			if made[i], err = d.NewPipeline(descs[i]); err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			report(done)
+			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {

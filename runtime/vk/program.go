@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -17,9 +18,10 @@ import (
 
 // LoadOptions adjust [Device.Load]; the zero value is the usual choice.
 type LoadOptions struct {
-	// Progress, if set, is told how many bytes of weights are on their way to the device, of how many. It
-	// must not use the device.
-	Progress func(done, total int64)
+	// Progress, if set, is told how far loading is, by one call at a time: how many bytes of weights are on
+	// their way to the device, how many pipelines there are, how many kernels have been started for the
+	// first time. It must not use the device.
+	Progress func(runtime.Progress)
 	// Guards puts a pattern around every output and state, and looks after every run whether it is still
 	// there: a run whose kernels wrote outside of one fails with an [*OverrunError]. It is for tests, as it
 	// costs a download a tensor and run.
@@ -127,9 +129,10 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	if err := e.allocate(); err != nil {
 		return nil, err
 	}
+	report := reporter(opt.Progress)
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error { return e.compile(groupCtx, spirv) })
-	group.Go(func() error { return e.uploadWeights(groupCtx, weights, opt.Progress) })
+	group.Go(func() error { return e.compile(groupCtx, spirv, report) })
+	group.Go(func() error { return e.uploadWeights(groupCtx, weights, report) })
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
@@ -139,11 +142,27 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	if err := e.prepare(ctx); err != nil {
 		return nil, err
 	}
+	if err := e.warm(ctx, report); err != nil {
+		return nil, err
+	}
 	if err := e.resetStates(); err != nil {
 		return nil, err
 	}
 	e.stats.CacheErr = d.SavePipelineCache()
 	return e, nil
+}
+
+// reporter returns a function that passes progress on, by one call at a time.
+func reporter(to func(runtime.Progress)) func(stage runtime.Stage, done, total int64) {
+	var mu sync.Mutex
+	return func(stage runtime.Stage, done, total int64) {
+		if to == nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		to(runtime.Progress{Stage: stage, Done: done, Total: total})
+	}
 }
 
 // checkProgram refuses programs that do not hold together, and returns the interface of one that does.
@@ -189,7 +208,7 @@ func (e *Executable) release() error {
 }
 
 // compile makes the pipelines of the shaders that steps use.
-func (e *Executable) compile(ctx context.Context, spirv [][]byte) error {
+func (e *Executable) compile(ctx context.Context, spirv [][]byte, report func(runtime.Stage, int64, int64)) error {
 	p := e.program
 	e.pipelines = make([]*Pipeline, len(p.Shaders))
 	var descs []PipelineDesc
@@ -205,7 +224,9 @@ func (e *Executable) compile(ctx context.Context, spirv [][]byte) error {
 		})
 		shaders = append(shaders, i)
 	}
-	made, err := e.device.NewPipelines(ctx, descs)
+	made, err := e.device.newPipelines(ctx, descs, func(done int) {
+		report(runtime.StagePipelines, int64(done), int64(len(descs)))
+	})
 	if err != nil {
 		return err
 	}

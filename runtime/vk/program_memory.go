@@ -6,6 +6,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/bundle"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
 )
 
 // smallInput is up to which size an input lives in device memory that the host writes over the bus, where
@@ -114,7 +115,7 @@ func (e *Executable) allocateGrids() (err error) {
 }
 
 // uploadWeights puts weights and constants into their buffers.
-func (e *Executable) uploadWeights(ctx context.Context, src ir.WeightSource, progress func(done, total int64)) error {
+func (e *Executable) uploadWeights(ctx context.Context, src ir.WeightSource, report func(runtime.Stage, int64, int64)) error {
 	var done int64
 	total := e.stats.Bytes[kernel.BufWeight]
 	for i := range e.program.Buffers {
@@ -127,9 +128,8 @@ func (e *Executable) uploadWeights(ctx context.Context, src ir.WeightSource, pro
 			return err
 		}
 		note := func(n int64) {
-			if done += n; progress != nil {
-				progress(done, total)
-			}
+			done += n
+			report(runtime.StageWeights, done, total)
 		}
 		if b.Layout == kernel.LayoutPlanes {
 			err = e.uploadPlanes(ctx, b, e.ranges[i].Buffer, parts, note)

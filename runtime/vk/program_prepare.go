@@ -14,19 +14,14 @@ func (e *Executable) prepare(ctx context.Context) error {
 	if e.program.Prepared == 0 {
 		return nil
 	}
-	c := e.device.NewCommandList()
-	for i, s := range e.program.Steps[:e.program.Prepared] {
-		if i > 0 && s.Barrier {
-			c.Barrier(StageCompute, StageCompute)
+	return e.runOnce(ctx, "preparation of "+e.program.Name, func(c *CommandList) {
+		for i, s := range e.program.Steps[:e.program.Prepared] {
+			if i > 0 && s.Barrier {
+				c.Barrier(StageCompute, StageCompute)
+			}
+			e.recordStep(c, e.bindings, i)
 		}
-		e.recordStep(c, e.bindings, i)
-	}
-	c.Barrier(StageCompute, StageCompute) // before the first run, and copies of what was made
-	c.Barrier(StageCompute, StageTransfer)
-	r, err := e.device.Record("preparation of "+e.program.Name, c)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	return e.device.Run(ctx, r)
+		c.Barrier(StageCompute, StageCompute) // before the first run, and copies of what was made
+		c.Barrier(StageCompute, StageTransfer)
+	})
 }

@@ -13,7 +13,11 @@ import (
 // Run implements runtime.Executable. If ctx ends while the device is at work, Run returns at once with its
 // error; the run itself goes on, states advance as if it had been waited for, and the next one begins
 // when it is done.
-func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions) (*runtime.Result, error) {
+func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data, opts ...runtime.RunOptions) (*runtime.Result, error) {
+	opt, err := runtime.CheckRun(ctx, opts)
+	if err != nil {
+		return nil, e.wrap("run", err)
+	}
 	log := newRunLog(opt.Profile)
 	if err := e.take(ctx); err != nil {
 		return nil, e.wrap("run", err)
@@ -39,7 +43,7 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 	if err != nil {
 		return nil, err
 	}
-	outputs, err := e.newOutputs(symbols)
+	outputs, err := e.NewOutputs(symbols, opt.Into)
 	if err != nil {
 		return nil, err
 	}
@@ -84,21 +88,6 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 		result.Profile, err = e.readProfile(p, symbols, log)
 	}
 	return result, err
-}
-
-// newOutputs makes the tensors for the results.
-func (e *Executable) newOutputs(symbols map[string]int64) ([]*ir.Data, error) {
-	list := make([]*ir.Data, len(e.outputs))
-	for i, port := range e.Outputs() {
-		dims, err := port.Type.Shape.Eval(symbols)
-		if err != nil {
-			return nil, fmt.Errorf("output %q: %w", port.Name, err)
-		}
-		if list[i], err = ir.NewData(port.Type.DType, dims...); err != nil {
-			return nil, fmt.Errorf("output %q: %w", port.Name, err)
-		}
-	}
-	return list, nil
 }
 
 // setSymbols writes the params buffer and the symbolic grids, unless they are as they were.

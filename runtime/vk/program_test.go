@@ -338,12 +338,23 @@ func TestProgramWeights(t *testing.T) {
 			d := vktest.Device(t, options)
 			f, want := weighted(t)
 			var seen []int64
-			e := must(d.Load(context.Background(), f.program, f.spirv, f.weights, vk.LoadOptions{Progress: func(done, total int64) {
-				if done > total || total != f.program.Buffers[1].Bytes {
-					t.Errorf("progress %d of %d", done, total)
+			last := map[runtime.Stage]runtime.Progress{}
+			e := must(d.Load(context.Background(), f.program, f.spirv, f.weights, vk.LoadOptions{Progress: func(p runtime.Progress) {
+				if was := last[p.Stage]; p.Done > p.Total || p.Done <= was.Done || was.Total != 0 && p.Total != was.Total {
+					t.Errorf("progress %+v after %+v", p, was)
 				}
-				seen = append(seen, done)
+				last[p.Stage] = p
+				if p.Stage == runtime.StageWeights {
+					seen = append(seen, p.Done)
+				}
 			}}))(t)
+			for stage, total := range map[runtime.Stage]int64{
+				runtime.StageWeights: f.program.Buffers[1].Bytes, runtime.StagePipelines: int64(len(f.spirv)), runtime.StageWarm: int64(len(f.spirv)),
+			} {
+				if p := last[stage]; p.Done != total || p.Total != total {
+					t.Errorf("%s ended at %d of %d, want %d", stage, p.Done, p.Total, total)
+				}
+			}
 			closing(t, e)
 			r := runProgram(t, e, inputs(make([]float32, len(want))), runtime.RunOptions{})
 			expect(t, "y", r.Outputs["y"], want)

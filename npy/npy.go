@@ -1,5 +1,5 @@
 // Package npy reads and writes NumPy's .npy files and reads tensors written out
-// as text. Both are how the command line takes inputs and gives results.
+// as text, which is how the command line takes inputs and gives results.
 //
 // A .npy file is a magic, a version, a header length, a header that is a Python
 // dict literal, and the elements. The layout is described in NumPy's

@@ -1,0 +1,146 @@
+package vkc
+
+import (
+	"context"
+	"errors"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+type (
+	// Tensors are inputs or outputs of a run, by name.
+	Tensors = map[string]*ir.Data
+	// RunOptions adjust a run.
+	RunOptions = runtime.RunOptions
+	// Result is what a run gives.
+	Result = runtime.Result
+	// Progress says how far compiling and loading are.
+	Progress = runtime.Progress
+)
+
+// Executable is a program that is loaded on a device and ready to run.
+//
+// Any number of goroutines may use it at the same time, Close aside, which
+// comes last. On a Vulkan device runs take turns, so each is complete before
+// the next one begins. On the CPU reference the runs of a program with states
+// take turns and those of others overlap.
+type Executable struct {
+	backend runtime.Executable
+	why     string
+}
+
+// errNotLoaded is returned by the methods of a nil Executable.
+var errNotLoaded = errors.New("the executable is nil: Device.Load and Device.LoadGraph make one, unless they return an error")
+
+// loaded reports whether there is a program to run.
+func (e *Executable) loaded() bool { return e != nil && e.backend != nil }
+
+// Inputs describes the tensors that Run takes, in the graph's order.
+func (e *Executable) Inputs() []runtime.Port {
+	if !e.loaded() {
+		return nil
+	}
+	return e.backend.Inputs()
+}
+
+// Outputs describes the tensors that Run gives, in the graph's order.
+func (e *Executable) Outputs() []runtime.Port {
+	if !e.loaded() {
+		return nil
+	}
+	return e.backend.Outputs()
+}
+
+// States describes the tensors that the program keeps from run to run.
+func (e *Executable) States() []runtime.Port {
+	if !e.loaded() {
+		return nil
+	}
+	return e.backend.States()
+}
+
+// Symbols lists the extents that a run determines, with their bounds.
+func (e *Executable) Symbols() []runtime.Symbol {
+	if !e.loaded() {
+		return nil
+	}
+	return e.backend.Symbols()
+}
+
+// Run computes the outputs from the inputs and then updates the states. Symbols
+// that size an axis of an input are told by that input; others are given in
+// RunOptions, of which there may be one or none.
+//
+// Inputs that do not fit are an error that names the input, what it is and what
+// it should be. If ctx ends before the run has begun, the states are as they
+// were. If it ends while the device computes, Run returns at once, the run
+// completes all the same, and the next one waits for it.
+func (e *Executable) Run(ctx context.Context, in Tensors, opt ...RunOptions) (*Result, error) {
+	if !e.loaded() {
+		return nil, errNotLoaded
+	}
+	return e.backend.Run(ctx, in, opt...)
+}
+
+// ReadState returns a copy of what a state holds, after the runs under way.
+func (e *Executable) ReadState(name string) (*ir.Data, error) {
+	if !e.loaded() {
+		return nil, errNotLoaded
+	}
+	return e.backend.ReadState(name)
+}
+
+// WriteState makes a state hold a copy of d, after the runs under way.
+func (e *Executable) WriteState(name string, d *ir.Data) error {
+	if !e.loaded() {
+		return errNotLoaded
+	}
+	return e.backend.WriteState(name, d)
+}
+
+// ResetStates sets all states to zero, which they are after loading.
+func (e *Executable) ResetStates() error {
+	if !e.loaded() {
+		return errNotLoaded
+	}
+	return e.backend.ResetStates()
+}
+
+// Device names what the program runs on, for people.
+func (e *Executable) Device() string {
+	if !e.loaded() {
+		return "no device"
+	}
+	return e.backend.Device()
+}
+
+// Why says why the program runs where it does, in one line that begins with the
+// device's name. It differs from [Device.Why] where "auto" chose by the graph.
+func (e *Executable) Why() string {
+	if !e.loaded() {
+		return "no device: the executable is nil"
+	}
+	return e.why
+}
+
+// Vulkan returns the program on its Vulkan device, for what this package has no
+// call for, such as measuring; nil on the CPU reference. Close closes it.
+func (e *Executable) Vulkan() *vk.Executable {
+	if !e.loaded() {
+		return nil
+	}
+	exe, _ := e.backend.(*vk.Executable)
+	return exe
+}
+
+// Close releases the program, after the run under way. Weights and states that
+// it shares with other executables (see [LoadOptions]) stay for them. Closing
+// twice is fine.
+func (e *Executable) Close() error {
+	if !e.loaded() {
+		return nil
+	}
+	return e.backend.Close()
+}

@@ -1,0 +1,78 @@
+package vk
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// warm starts one workgroup of every kernel, since drivers may compile a kernel when it is first started: no
+// run pays for that. Inputs and temporaries are zeros and symbols are 1. What the kernels write is
+// overwritten: temporaries and outputs by every run, states by the reset that follows.
+func (e *Executable) warm(ctx context.Context, report func(runtime.Stage, int64, int64)) error {
+	first := e.firstSteps()
+	if len(first) == 0 {
+		return nil
+	}
+	for _, b := range e.params {
+		for i, s := range e.program.Symbols {
+			binary.NativeEndian.PutUint32(b.Bytes()[4*i:], uint32(min(1, s.Bound)))
+		}
+	}
+	if err := e.zero(ctx); err != nil {
+		return err
+	}
+	for i, step := range first {
+		if err := e.runOnce(ctx, "warm-up of "+e.program.Steps[step].Name, func(c *CommandList) {
+			c.Barrier(StageCompute, StageCompute)
+			c.BindPipeline(e.pipelines[e.program.Steps[step].Shader])
+			c.Bind(e.bindings, step)
+			c.Dispatch(1, 1, 1)
+			c.Barrier(StageCompute, stageEverything)
+		}); err != nil {
+			return err
+		}
+		report(runtime.StageWarm, int64(i+1), int64(len(first)))
+	}
+	return nil
+}
+
+// firstSteps lists the first step of a run that starts each pipeline. Prepared steps have run.
+func (e *Executable) firstSteps() (list []int) {
+	seen := map[int]bool{}
+	for i, s := range e.program.Steps {
+		if !seen[s.Shader] && i >= e.program.Prepared {
+			list = append(list, i)
+		}
+		seen[s.Shader] = true
+	}
+	return list
+}
+
+// zero clears the inputs and the temporaries, in which kernels may look for indices.
+func (e *Executable) zero(ctx context.Context) error {
+	return e.runOnce(ctx, "zeros of "+e.program.Name, func(c *CommandList) {
+		cleared := map[*Buffer]bool{}
+		for i, b := range e.program.Buffers {
+			if to := e.ranges[i].Buffer; (b.Kind == kernel.BufInput || b.Kind == kernel.BufTemp) && !cleared[to] {
+				c.FillBuffer(to, 0, to.Size(), 0)
+				cleared[to] = true
+			}
+		}
+		c.Barrier(StageTransfer, StageCompute)
+	})
+}
+
+// runOnce records commands, runs them and waits.
+func (e *Executable) runOnce(ctx context.Context, name string, record func(c *CommandList)) error {
+	c := e.device.NewCommandList()
+	record(c)
+	r, err := e.device.Record(name, c)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return e.device.Run(ctx, r)
+}

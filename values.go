@@ -1,0 +1,337 @@
+package vkc
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// Element is a Go type whose values tensors can be made of, and read as.
+type Element interface {
+	float32 | float64 | int | int64 | int32 | int16 | int8 | uint32 | uint16 | uint8 | bool
+}
+
+// Of returns a tensor of those dims that holds a copy of the values, in
+// row-major order. Its dtype is that of their Go type: f32, f64, i64, i32, i8,
+// u32, u8 or bool. No dims make a scalar. Go types that are no dtype (int,
+// int16 and uint16) and values whose number is not that of the dims are errors;
+// OfType makes tensors of the other dtypes.
+func Of[T Element](values []T, dims ...int) (*ir.Data, error) {
+	t := dtypeOf[T]()
+	if !t.Valid() {
+		var v T
+		return nil, fmt.Errorf("tensor of %T: there is no such dtype; name the one you want with OfType, such as OfType(ir.I32, values, dims...)", v)
+	}
+	return OfType(t, values, dims...)
+}
+
+// OfType returns a tensor of that dtype that holds the values, converted:
+//
+//   - floats to a float dtype are rounded to it, as f16, bf16 and f8e4m3 are
+//     made of float32;
+//   - float32 to a block dtype, such as ir.Q8_0, are quantized to it;
+//   - integers to an integer dtype keep their value, and integers to a float
+//     dtype are rounded; one that an integer dtype does not hold is an error
+//     that says where it stands;
+//   - uint16 to f16 and bf16 are the bits of their elements, unconverted;
+//   - bool to bool.
+//
+// Any other pair of types is an error, and so is a wrong number of values.
+func OfType[T Element](t ir.DType, values []T, dims ...int) (*ir.Data, error) {
+	d, err := ir.NewData(t, dims...)
+	if err != nil {
+		return nil, fmt.Errorf("tensor %s%v: %w", t, dims, err)
+	}
+	if len(values) != d.Elems() {
+		return nil, fmt.Errorf("tensor %s needs %d values, have %d", d, d.Elems(), len(values))
+	}
+	if err := encode(d, values); err != nil {
+		return nil, fmt.Errorf("tensor %s of []%s: %w", d, reflect.TypeFor[T](), err)
+	}
+	return d, nil
+}
+
+// Values returns the elements of a tensor in row-major order, as a Go type that
+// holds every value of its dtype: float32 for f32, f16, bf16, f8e4m3, 8-bit
+// integers and blocks, which are decoded; float64 for all of these, f64 and
+// 32-bit integers; an integer type for integer dtypes that it covers; bool for
+// bool. uint16 gives the bits of f16 and bf16. Any other pair is an error that
+// names the types that would do.
+func Values[T Element](d *ir.Data) ([]T, error) {
+	if d == nil {
+		return nil, errors.New("values of a tensor that is nil: is there an output of that name?")
+	}
+	if err := d.Check(); err != nil {
+		return nil, fmt.Errorf("values: %w", err)
+	}
+	out := make([]T, d.Elems())
+	if err := decode(out, d); err != nil {
+		return nil, fmt.Errorf("values of %s: %w", d, err)
+	}
+	return out, nil
+}
+
+// dtypeOf returns the dtype whose elements are T, or ir.Invalid.
+func dtypeOf[T Element]() ir.DType {
+	switch any(*new(T)).(type) {
+	case float32:
+		return ir.F32
+	case float64:
+		return ir.F64
+	case int64:
+		return ir.I64
+	case int32:
+		return ir.I32
+	case int8:
+		return ir.I8
+	case uint32:
+		return ir.U32
+	case uint8:
+		return ir.U8
+	case bool:
+		return ir.Bool
+	}
+	return ir.Invalid
+}
+
+// isBits reports whether []T are the bits of a dtype's elements.
+func isBits[T Element](t ir.DType) bool {
+	_, ok := any(*new(T)).(uint16)
+	return ok && (t == ir.F16 || t == ir.BF16)
+}
+
+// encode writes values, as many as d has elements, to d.
+func encode[T Element](d *ir.Data, values []T) error {
+	if isBits[T](d.DType) {
+		_, err := binary.Encode(d.Bytes, binary.LittleEndian, values)
+		return err
+	}
+	switch v := any(values).(type) {
+	case []float32:
+		if d.DType.IsBlock() {
+			return quant.Quantize(d.Bytes, d.DType, v, nil)
+		}
+		return encodeFloats(d, widen(v))
+	case []float64:
+		return encodeFloats(d, v)
+	case []bool:
+		if d.DType != ir.Bool {
+			return errors.New("bools go into bool alone")
+		}
+		for i, b := range v {
+			if b {
+				d.Bytes[i] = 1
+			}
+		}
+		return nil
+	case []int64:
+		return encodeInts(d, v)
+	case []int:
+		return encodeInts(d, toInts(v))
+	case []int32:
+		return encodeInts(d, toInts(v))
+	case []int16:
+		return encodeInts(d, toInts(v))
+	case []int8:
+		return encodeInts(d, toInts(v))
+	case []uint32:
+		return encodeInts(d, toInts(v))
+	case []uint16:
+		return encodeInts(d, toInts(v))
+	case []uint8:
+		return encodeInts(d, toInts(v))
+	}
+	return errors.New("not an element type") // Element has no other
+}
+
+func widen(values []float32) []float64 {
+	out := make([]float64, len(values))
+	for i, v := range values {
+		out[i] = float64(v)
+	}
+	return out
+}
+
+func toInts[T int | int32 | int16 | int8 | uint32 | uint16 | uint8](values []T) []int64 {
+	out := make([]int64, len(values))
+	for i, v := range values {
+		out[i] = int64(v)
+	}
+	return out
+}
+
+func encodeFloats(d *ir.Data, values []float64) error {
+	if !d.DType.IsFloat() {
+		return errors.New("floats go into float dtypes, and float32 into block dtypes: convert them in Go first")
+	}
+	ir.EncodeFloats(d.Bytes, d.DType, values)
+	return nil
+}
+
+func encodeInts(d *ir.Data, values []int64) error {
+	if d.DType.IsFloat() {
+		floats := make([]float64, len(values))
+		for i, v := range values {
+			floats[i] = float64(v)
+		}
+		return encodeFloats(d, floats)
+	}
+	low, high, ok := intRange(d.DType)
+	if !ok {
+		return errors.New("integers go into integer and float dtypes: convert them in Go first")
+	}
+	for i, v := range values {
+		if v < low || v > high {
+			return fmt.Errorf("value %d is %d: want %d to %d", i, v, low, high)
+		}
+	}
+	ir.EncodeInts(d.Bytes, d.DType, values)
+	return nil
+}
+
+// intRange returns the least and the largest value of an integer dtype.
+func intRange(t ir.DType) (low, high int64, ok bool) {
+	bits := 8 * t.BlockBytes()
+	switch t.Kind() {
+	case ir.KindInt:
+		return math.MinInt64 >> (64 - bits), math.MaxInt64 >> (64 - bits), true
+	case ir.KindUint:
+		return 0, math.MaxInt64 >> (63 - bits), true
+	}
+	return 0, 0, false
+}
+
+// decode reads the elements of d into out, which has as many.
+func decode[T Element](out []T, d *ir.Data) error {
+	t := d.DType
+	if isBits[T](t) {
+		_, err := binary.Decode(d.Bytes, binary.LittleEndian, out)
+		return err
+	}
+	if !holds[T](t) {
+		return fmt.Errorf("Go's %s does not hold every value of %s: read it as %s", reflect.TypeFor[T](), t, goTypes(t))
+	}
+	switch out := any(out).(type) {
+	case []float32:
+		if t.IsBlock() {
+			return quant.DequantizeParallel(out, t, d.Bytes)
+		}
+		wide := make([]float64, len(out))
+		ir.DecodeFloats(wide, t, d.Bytes)
+		for i, v := range wide {
+			out[i] = float32(v)
+		}
+	case []float64:
+		if t.IsBlock() {
+			narrow := make([]float32, len(out))
+			if err := quant.DequantizeParallel(narrow, t, d.Bytes); err != nil {
+				return err
+			}
+			copy(out, widen(narrow))
+			return nil
+		}
+		ir.DecodeFloats(out, t, d.Bytes)
+	case []bool:
+		for i, b := range d.Bytes {
+			out[i] = b != 0
+		}
+	default:
+		ints := make([]int64, d.Elems())
+		ir.DecodeInts(ints, t, d.Bytes)
+		return assign(out, ints)
+	}
+	return nil
+}
+
+// assign converts integers to the integer type of out's elements, which holds
+// them.
+func assign(out any, ints []int64) error {
+	switch out := out.(type) {
+	case []int64:
+		copy(out, ints)
+	case []int:
+		fromInts(out, ints)
+	case []int32:
+		fromInts(out, ints)
+	case []int16:
+		fromInts(out, ints)
+	case []int8:
+		fromInts(out, ints)
+	case []uint32:
+		fromInts(out, ints)
+	case []uint16:
+		fromInts(out, ints)
+	case []uint8:
+		fromInts(out, ints)
+	default:
+		return errors.New("not an element type") // Element has no other
+	}
+	return nil
+}
+
+func fromInts[T int | int32 | int16 | int8 | uint32 | uint16 | uint8](out []T, ints []int64) {
+	for i, v := range ints {
+		out[i] = T(v)
+	}
+}
+
+// holds reports whether a T holds every value of a dtype.
+func holds[T Element](t ir.DType) bool {
+	switch any(*new(T)).(type) {
+	case float32:
+		return t.IsBlock() || (t.IsFloat() && t != ir.F64) || t == ir.I8 || t == ir.U8
+	case float64:
+		return t.IsBlock() || t.IsFloat() || t == ir.I8 || t == ir.U8 || t == ir.I32 || t == ir.U32
+	case bool:
+		return t == ir.Bool
+	}
+	low, high, ok := intRange(t)
+	if !ok {
+		return false
+	}
+	least, most := goRange[T]()
+	return least <= low && high <= most
+}
+
+// goRange returns the least and the largest value of an integer type, as far
+// as int64 reaches.
+func goRange[T Element]() (low, high int64) {
+	kind := reflect.TypeFor[T]()
+	bits := kind.Bits()
+	if kind.Kind() >= reflect.Uint && kind.Kind() <= reflect.Uint64 {
+		return 0, math.MaxInt64 >> (63 - bits)
+	}
+	return math.MinInt64 >> (64 - bits), math.MaxInt64 >> (64 - bits)
+}
+
+// goTypes lists the types that Values reads a dtype as.
+func goTypes(t ir.DType) string {
+	switch {
+	case t.IsBlock():
+		return "float32 or float64"
+	case t == ir.F16, t == ir.BF16:
+		return "float32, float64, or uint16 for its bits"
+	case t == ir.F64:
+		return "float64"
+	case t.IsFloat():
+		return "float32 or float64"
+	case t == ir.Bool:
+		return "bool"
+	}
+	switch t {
+	case ir.I64:
+		return "int64"
+	case ir.U32:
+		return "uint32, int64 or float64"
+	case ir.I32:
+		return "int32, int64 or float64"
+	case ir.U8:
+		return "uint8, a wider integer, float32 or float64"
+	}
+	return "int8, a wider signed integer, float32 or float64"
+}
