@@ -133,5 +133,9 @@ func listOr(names []string, none string) string {
 	if len(names) == 0 {
 		return none
 	}
-	return strings.Join(names, ", ")
+	shown := make([]string, len(names))
+	for i, name := range names {
+		shown[i] = Printable(name)
+	}
+	return strings.Join(shown, ", ")
 }

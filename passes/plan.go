@@ -337,7 +337,7 @@ func PrintPlan(w io.Writer, p *kernel.Program) {
 	fmt.Fprintf(w, "program %q: %d kernels%s, %d barriers, arena %d bytes (%d without sharing)\n",
 		p.Name, len(p.Steps), once, countBarriers(p), p.ArenaBytes, p.TempBytes)
 	for i, b := range p.Buffers {
-		fmt.Fprintf(w, "  buffer %d %s %s : %s, %d bytes", i, b.Kind, b.Name, ir.Type{DType: b.DType, Shape: b.Shape}, b.Bytes)
+		fmt.Fprintf(w, "  buffer %d %s %s : %s, %d bytes", i, b.Kind, ir.Printable(b.Name), ir.Type{DType: b.DType, Shape: b.Shape}, b.Bytes)
 		if b.Kind == kernel.BufTemp {
 			fmt.Fprintf(w, " at %d", b.Offset)
 		}

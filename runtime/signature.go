@@ -178,7 +178,7 @@ func checkOutput(d *ir.Data, t ir.DType, dims []int) error {
 func portNames(ports []Port) string {
 	names := make([]string, len(ports))
 	for i, p := range ports {
-		names[i] = p.Name
+		names[i] = ir.Printable(p.Name)
 	}
 	if len(names) == 0 {
 		return "none"

@@ -14,6 +14,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/progcache"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // caches are the caches of this user.
@@ -128,7 +129,7 @@ func (a *app) printCaches(info *cacheInfo) error {
 		fmt.Fprintln(w, "PROGRAM\tTARGET\tKERNELS\tSIZE\tTIME")
 	}
 	for _, p := range info.Programs {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", p.Program, p.Target, p.Kernels, size(p.Bytes), p.Time.Format(time.DateTime))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", ir.Printable(p.Program), ir.Printable(p.Target), p.Kernels, size(p.Bytes), p.Time.Format(time.DateTime))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -146,11 +146,16 @@ func noTools(t *testing.T) {
 // everything must be there.
 func needTools(t *testing.T) {
 	t.Helper()
+	skipOrFail(t, needsTools())
+}
+
+// needsTools says what is missing to compile shaders.
+func needsTools() error {
 	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
 	if err == nil {
 		err = tools.Ready()
 	}
-	skipOrFail(t, err)
+	return err
 }
 
 // needDevice is needTools for a Vulkan device and the tools.

@@ -61,8 +61,9 @@ func readInputs(sig *runtime.Signature, flags []string, symbols map[string]int64
 		}
 		learn(known, p, in[p.Name].Dims)
 	}
+	left := int64(maxRandomBytes)
 	for _, p := range random {
-		if in[p.Name], err = randomInput(p, values[p.Name], known); err != nil {
+		if in[p.Name], err = randomInput(p, values[p.Name], known, &left); err != nil {
 			return nil, err
 		}
 	}
@@ -118,12 +119,17 @@ func learn(known map[string]int64, p runtime.Port, dims []int) {
 
 const randomPrefix = "random:"
 
+// maxRandomBytes bounds the random inputs of a run together, in bytes: they are
+// made in memory, and most devices bind no buffer above 4 GiB.
+const maxRandomBytes = 4 << 30
+
 // maxRandomInt bounds random integers, which are often indices.
 const maxRandomInt = 100
 
 // randomInput makes a tensor that depends on the seed and the input's name
-// alone: floats uniform in [-1, 1), integers in [0, 100), bools by a coin.
-func randomInput(p runtime.Port, text string, symbols map[string]int64) (*ir.Data, error) {
+// alone: floats uniform in [-1, 1), integers in [0, 100), bools by a coin. left
+// is how many bytes it may still take.
+func randomInput(p runtime.Port, text string, symbols map[string]int64, left *int64) (*ir.Data, error) {
 	seed, err := strconv.ParseUint(strings.TrimPrefix(text, randomPrefix), 10, 64)
 	if err != nil {
 		return nil, usagef("--input %s=%s: want random:SEED, a number", p.Name, text)
@@ -140,6 +146,14 @@ func randomInput(p runtime.Port, text string, symbols map[string]int64) (*ir.Dat
 	if err != nil {
 		return nil, fmt.Errorf("input %q: %w", p.Name, err)
 	}
+	want := ir.Data{DType: p.Type.DType, Dims: dims}
+	n, err := p.Type.DType.BytesFor(int64(want.Elems()))
+	if err != nil {
+		return nil, fmt.Errorf("input %q: %w", p.Name, err)
+	}
+	if *left -= n; *left < 0 {
+		return nil, fmt.Errorf("input %q is %s of %s: random inputs have at most %s together; pass a smaller --symbol, or a FILE.npy", p.Name, &want, size(n), size(maxRandomBytes))
+	}
 	name := fnv.New64a()
 	name.Write([]byte(p.Name))
 	rng := rand.New(rand.NewPCG(seed, name.Sum64()))
@@ -150,24 +164,34 @@ func randomInput(p runtime.Port, text string, symbols map[string]int64) (*ir.Dat
 	return fillRandom(rng, d)
 }
 
+// randomChunk is how many elements are made at a time.
+const randomChunk = 1 << 16
+
 func fillRandom(rng *rand.Rand, d *ir.Data) (*ir.Data, error) {
-	n := d.Elems()
-	if d.DType.IsFloat() {
-		values := make([]float64, n)
-		for i := range values {
-			values[i] = 2*rng.Float64() - 1
-		}
-		return ir.FromFloats(d.DType, values, d.Dims...)
+	if d.DType.IsBlock() {
+		return nil, fmt.Errorf("%s: there are no random blocks: pass a FILE.npy", d)
 	}
 	limit := int64(maxRandomInt)
 	if d.DType == ir.Bool {
 		limit = 2
 	}
-	values := make([]int64, n)
-	for i := range values {
-		values[i] = rng.Int64N(limit)
+	floats, ints := make([]float64, randomChunk), make([]int64, randomChunk)
+	for part := range slices.Chunk(d.Bytes, randomChunk*d.DType.BlockBytes()) {
+		n := len(part) / d.DType.BlockBytes()
+		for i := range n {
+			if d.DType.IsFloat() {
+				floats[i] = 2*rng.Float64() - 1
+			} else {
+				ints[i] = rng.Int64N(limit)
+			}
+		}
+		if d.DType.IsFloat() {
+			ir.EncodeFloats(part, d.DType, floats[:n])
+		} else {
+			ir.EncodeInts(part, d.DType, ints[:n])
+		}
 	}
-	return ir.FromInts(d.DType, values, d.Dims...)
+	return d, nil
 }
 
 func hasPort(ports []runtime.Port, name string) bool {
@@ -180,7 +204,7 @@ func portNames(ports []runtime.Port) string {
 	}
 	names := make([]string, len(ports))
 	for i, p := range ports {
-		names[i] = p.Name
+		names[i] = ir.Printable(p.Name)
 	}
 	return strings.Join(names, ", ")
 }

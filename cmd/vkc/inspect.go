@@ -264,9 +264,9 @@ func (info *inspected) cut() {
 
 func (a *app) printInspected(info *inspected) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s: %s, %s\n", info.File, info.Format, size(info.FileBytes))
+	fmt.Fprintf(w, "%s: %s, %s\n", ir.Printable(info.File), info.Format, size(info.FileBytes))
 	for _, k := range info.Metadata {
-		fmt.Fprintf(w, "  %s\t%s\t%s\n", k.Key, k.Type, k.text())
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", ir.Printable(k.Key), k.Type, k.text())
 	}
 	for _, s := range info.Sections {
 		fmt.Fprintf(w, "  section %s\tat %d\t%s\n", s.Name, s.Offset, size(s.Bytes))
@@ -275,11 +275,11 @@ func (a *app) printInspected(info *inspected) error {
 		fmt.Fprintln(w, "\nTENSOR\tSHAPE\tTYPE\tBYTES\tBITS/WEIGHT")
 	}
 	for _, t := range info.Tensors {
-		fmt.Fprintf(w, "%s\t%v\t%s\t%d\t%.4g\n", t.Name, t.Shape, t.Type, t.Bytes, t.Bits)
+		fmt.Fprintf(w, "%s\t%v\t%s\t%d\t%.4g\n", ir.Printable(t.Name), t.Shape, ir.Printable(t.Type), t.Bytes, t.Bits)
 	}
 	fmt.Fprintln(w)
 	for _, t := range info.Types {
-		fmt.Fprintf(w, "%s:\t%s\t%d elements\t%s\n", t.Type, plural(t.Tensors, "tensor"), t.Elements, size(t.Bytes))
+		fmt.Fprintf(w, "%s:\t%s\t%d elements\t%s\n", ir.Printable(t.Type), plural(t.Tensors, "tensor"), t.Elements, size(t.Bytes))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -38,12 +38,15 @@ func main() {
 
 // execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	a := &app{stdout: stdout, stderr: stderr}
+	a := &app{stdout: newOutput(stdout), stderr: newOutput(stderr), terminal: terminalOf(stderr)}
 	root := a.rootCommand()
 	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
+	if lost := a.stdout.Flush(); lost != nil && !errors.Is(err, lost) {
+		err = errors.Join(err, fmt.Errorf("standard output: %w", lost))
+	}
 	if err == nil {
 		return exitOK
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"time"
 
@@ -24,10 +25,16 @@ type progress struct {
 	bar   *progressbar.ProgressBar // nil until it appears
 }
 
+// terminalOf returns the terminal that a stream is, if it is one.
+func terminalOf(w io.Writer) *os.File {
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
+}
+
 func (a *app) progress(what string, bytes bool) *progress {
-	f, ok := a.stderr.(*os.File)
-	shown := ok && !a.quiet && term.IsTerminal(int(f.Fd()))
-	return &progress{app: a, what: what, bytes: bytes, shown: shown, start: time.Now()}
+	return &progress{app: a, what: what, bytes: bytes, shown: a.terminal != nil && !a.quiet, start: time.Now()}
 }
 
 // report says that done of total are done.
@@ -36,7 +43,7 @@ func (p *progress) report(done, total int64) {
 		return
 	}
 	if p.bar == nil {
-		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.app.stderr), progressbar.OptionSetDescription(p.what),
+		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.app.terminal), progressbar.OptionSetDescription(p.what),
 			progressbar.OptionShowBytes(p.bytes), progressbar.OptionShowCount(), progressbar.OptionSetWidth(30),
 			progressbar.OptionThrottle(60*time.Millisecond), progressbar.OptionSetPredictTime(false))
 	}

@@ -232,7 +232,7 @@ func (a *app) printQuantized(r *quantize.Report, f *quantizeFlags) error {
 		if t.Weighted {
 			note = strings.TrimPrefix(note+"; weighted", "; ")
 		}
-		fmt.Fprintf(w, "%s\t%v\t%s -> %s\t%d\t%s\t%s\n", t.Name, t.Dims, t.From, t.To, t.BytesOut, loss, note)
+		fmt.Fprintf(w, "%s\t%v\t%s -> %s\t%d\t%s\t%s\n", ir.Printable(t.Name), t.Dims, t.From, t.To, t.BytesOut, loss, note)
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -3,7 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -12,13 +12,17 @@ import (
 
 // app is what all commands share.
 type app struct {
-	stdout, stderr io.Writer
+	stdout, stderr *output
+	terminal       *os.File // standard error, if that is a terminal
 	quiet          bool
 }
 
-// say prints a line for people on standard error.
+// say prints a line for people on standard error, after all that was printed
+// on standard output so far. An error line that is lost is no error.
 func (a *app) say(format string, args ...any) {
+	a.stdout.Flush()
 	fmt.Fprintf(a.stderr, "vkc: "+format+"\n", args...)
+	a.stderr.Flush()
 }
 
 // note is say unless --quiet is set.

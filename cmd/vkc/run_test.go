@@ -247,7 +247,7 @@ func TestDescribe(t *testing.T) {
 		if got := o.span() + " " + o.first(); got != tt.text {
 			t.Errorf("%v: %q, want %q", tt.values, got, tt.text)
 		}
-		if err := (&app{stdout: &strings.Builder{}}).printJSON(o); err != nil {
+		if err := (&app{stdout: newOutput(&strings.Builder{})}).printJSON(o); err != nil {
 			t.Errorf("%v: %v", tt.values, err)
 		}
 	}

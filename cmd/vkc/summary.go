@@ -88,7 +88,7 @@ func (s *session) print(res *runtime.Result, report *vkc.CheckReport, elapsed ti
 func (s *session) printRun(info *runInfo) error {
 	w := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
 	for _, o := range info.Outputs {
-		fmt.Fprintf(w, "%s\t%s%v\t%s\t%s\n", o.Name, o.DType, o.Shape, o.span(), o.first())
+		fmt.Fprintf(w, "%s\t%s%v\t%s\t%s\n", ir.Printable(o.Name), o.DType, o.Shape, o.span(), o.first())
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -183,9 +183,10 @@ func checkInfos(report *vkc.CheckReport) []checkInfo {
 
 // line is a check for people.
 func (c *checkInfo) line() string {
-	head, verdict := "check "+c.Name, "within the tolerance"
+	name := ir.Printable(c.Name)
+	head, verdict := "check "+name, "within the tolerance"
 	if c.State {
-		head = "check state " + c.Name
+		head = "check state " + name
 	}
 	switch {
 	case c.Problem != "":

@@ -2,6 +2,9 @@ package kernel
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -198,6 +201,9 @@ func (p *Program) Check() error {
 	if p.ArenaBytes < 0 || p.ArenaBytes > maxArena {
 		return fmt.Errorf("arena of %d bytes", p.ArenaBytes)
 	}
+	if err := p.checkTexts(); err != nil {
+		return err
+	}
 	for i, b := range p.Buffers {
 		if err := p.checkBuffer(b); err != nil {
 			return fmt.Errorf("buffer %d (%s): %w", i, b.Name, err)
@@ -243,6 +249,27 @@ func (p *Program) Check() error {
 			b := p.Buffers[port.Buffer]
 			if b.DType != port.DType || !b.Shape.Equal(port.Shape) {
 				return fmt.Errorf("%s %q: the buffer has another type", list.kind, port.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// checkTexts refuses texts of vkc's own that vkc would not write. They are
+// printed as they are; names of the graph may be anything and are quoted.
+func (p *Program) checkTexts() error {
+	text := func(s string) bool {
+		return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })
+	}
+	for i, s := range p.Shaders {
+		if !text(s.Name) {
+			return fmt.Errorf("shader %d: the name %q cannot be printed", i, s.Name)
+		}
+	}
+	for i, s := range p.Steps {
+		for _, t := range append([]string{s.Name, s.Schedule}, s.Ops...) {
+			if !text(t) {
+				return fmt.Errorf("step %d: the text %q cannot be printed", i, t)
 			}
 		}
 	}

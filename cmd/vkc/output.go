@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// output is a stream that people or programs read. It keeps the first error
+// that writing met, so that a full disk fails a command whatever that command
+// does with its own errors. Characters that a terminal could take for commands
+// are written as escapes: names come from files, which may be hostile.
+type output struct {
+	w     *bufio.Writer
+	part  []byte // the beginning of a character whose end is still to come
+	first error
+}
+
+func newOutput(w io.Writer) *output { return &output{w: bufio.NewWriter(w)} }
+
+// Write implements [io.Writer].
+func (o *output) Write(text []byte) (int, error) {
+	all := text
+	if len(o.part) > 0 {
+		all = append(o.part, text...)
+	}
+	for len(all) > 0 && utf8.FullRune(all) {
+		r, n := utf8.DecodeRune(all)
+		o.rune(r, all[:n])
+		all = all[n:]
+	}
+	o.part = append([]byte(nil), all...)
+	return len(text), o.first
+}
+
+// rune writes one character, or the escape for it.
+func (o *output) rune(r rune, text []byte) {
+	var err error
+	switch {
+	case r == utf8.RuneError && len(text) == 1:
+		_, err = fmt.Fprintf(o.w, `\x%02x`, text[0])
+	case r == '\n' || r == '\t' || strconv.IsPrint(r):
+		_, err = o.w.Write(text)
+	case r > 0xffff: // a pair, so that JSON stays JSON
+		hi, lo := utf16.EncodeRune(r)
+		_, err = fmt.Fprintf(o.w, `\u%04x\u%04x`, hi, lo)
+	default:
+		_, err = fmt.Fprintf(o.w, `\u%04x`, r)
+	}
+	if o.first == nil {
+		o.first = err
+	}
+}
+
+// Flush writes what is held back, and returns the first error of all writes.
+func (o *output) Flush() error {
+	for _, b := range o.part {
+		fmt.Fprintf(o.w, `\x%02x`, b)
+	}
+	o.part = nil
+	if err := o.w.Flush(); o.first == nil {
+		o.first = err
+	}
+	return o.first
+}
