@@ -114,6 +114,10 @@ func TestComposedMistakes(t *testing.T) {
 	}{
 		{func(o *operands) { o.img.Conv(o.filter, frontend.Stride(1, 2, 3)) }, "conv(f32[1,4,6,5]): stride [1 2 3] has 3 values for a window of 2 axes"},
 		{func(o *operands) { o.img.Conv(o.filter, frontend.CeilMode()) }, `conv(f32[1,4,6,5], f32[2,4,3,2]): unknown attribute "ceil_mode"`},
+		{func(o *operands) { o.img.Conv(o.filter.Slice(1, 0, 3)) }, "conv(f32[1,4,6,5], f32[2,3,3,2]): x [1,4,6,5] has 4 channels, and w [2,3,3,2] wants 3"},
+		{func(o *operands) { o.img.Conv(o.filter, frontend.Bias(o.chans)) }, "conv(f32[1,4,6,5], f32[2,4,3,2], f32[4]): the bias is f32[4]: want one number per channel of the result, f32[2]"},
+		{func(o *operands) { o.img.Conv(o.filter, frontend.Bias(o.x)) }, "conv(f32[1,4,6,5], f32[2,4,3,2], f32[2,4]): the bias is f32[2,4]: want"},
+		{func(o *operands) { o.img.Conv(o.filter, frontend.Bias(o.one)) }, "the bias is i32[]: want"},
 		{func(o *operands) { o.img.AvgPool([]int{2}, frontend.Dilation(2)) }, `avg_pool(f32[1,4,6,5]): unknown attribute "dilation"`},
 		{func(o *operands) { o.x.GlobalAvgPool() }, "mean(f32[2,4]): [2,4] has no axes after batch and channels"},
 		{func(o *operands) { o.img.AdaptiveAvgPool() }, "adaptive average pooling(f32[1,4,6,5]): from [1,4,6,5] to []: want 1 to 4 extents"},

@@ -105,6 +105,10 @@ func (t Tensor) convolve(op ir.Op, weights Tensor, options []WindowOption) Tenso
 	if w.bias.IsZero() {
 		return y
 	}
+	if channels := y.Shape()[1]; w.bias.DType() != y.DType() || !w.bias.Shape().Equal(ir.Shape{channels}) {
+		fail(op.String(), fmt.Errorf("the bias is %s: want one number per channel of the result, %s", w.bias.node.Type(),
+			ir.Type{DType: y.DType(), Shape: ir.Shape{channels}}), t, weights, w.bias)
+	}
 	return y.Add(w.bias.withOnes(w.axes))
 }
 

@@ -21,7 +21,7 @@ var classDocs = []struct {
 	{ClassRow, "Row ops", "Normalize or turn along one axis, reading each row once."},
 	{ClassContraction, "Contractions", "Sums of products, accumulated in f32."},
 	{ClassWindow, "Windows", "Each result element comes from a window of the argument around its place: convolutions, pooling and resizing. Batch and channels come first, the axes that windows go over last."},
-	{ClassIndexing, "Indexing", "Move elements by computed or stored indices."},
+	{ClassIndexing, "Indexing", "Move elements by computed or stored indices, which count from 0. What reads takes the nearest element for an index out of range, a negative one the first; what writes leaves it out. No run fails for an index."},
 	{ClassAttention, "Attention", "Fused attention."},
 	{ClassRandom, "Random numbers", "From the counter-based generator Philox-4x32 with 10 rounds (Salmon et al. 2011): the same on every device, a function of seed, offset and the element's number alone. seed and offset are scalars of u32 or i64, read as 64-bit words. Element i, counted in row-major order, has word i mod 4 of the block with counter (lo(b), hi(b), 0, 0), b = offset + floor(i/4) modulo 2^64, and key (lo(seed), hi(seed)), where lo and hi are halves of 32 bits. A tensor of n elements takes ceil(n/4) blocks: the next one with that seed starts at offset + ceil(n/4)."},
 	{ClassComposite, "Composites", "Defined by their decomposition into the ops above."},

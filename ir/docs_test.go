@@ -35,6 +35,26 @@ func TestOpsDocHasEveryOp(t *testing.T) {
 	}
 }
 
+// TestOpsDocSaysOutOfRange: each op that goes by indices of a run says what one
+// out of range does.
+func TestOpsDocSaysOutOfRange(t *testing.T) {
+	for _, op := range Ops() {
+		in := op.Info()
+		for _, a := range in.Args {
+			if a.Name != "indices" && a.Name != "ids" && a.Name != "start" {
+				continue
+			}
+			about := in.Doc
+			for _, attr := range in.Attrs {
+				about += " " + attr.Doc
+			}
+			if !strings.Contains(about, "clamped") && !strings.Contains(about, "out of range") {
+				t.Errorf("%s says nothing of %s out of range: %s", op, a.Name, in.Doc)
+			}
+		}
+	}
+}
+
 // docBlock returns the first block of a language in a Markdown file.
 func docBlock(t *testing.T, file, lang string) string {
 	t.Helper()

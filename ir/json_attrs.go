@@ -20,15 +20,17 @@ func (r *jsonReader) attrs(n *jsonNode) ([]Attr, error) {
 	for i, key := range v.keys {
 		spec, err := n.op.Info().attr(key.name)
 		if err != nil {
-			return nil, r.errorAt(key.pos, err)
+			n.wrong = r.report(r.errorAt(key.pos, err))
+			continue
 		}
 		item := &v.items[i]
 		value, err := r.attr(spec.Kind, item)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = r.wrap(item, checkAttr(spec, value))
 		}
-		if err := checkAttr(spec, value); err != nil {
-			return nil, r.wrap(item, err)
+		if r.report(err) {
+			n.wrong = true
+			continue
 		}
 		attrs = append(attrs, Attr{key.name, value})
 	}

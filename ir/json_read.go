@@ -17,8 +17,8 @@ const (
 // ReadJSON reads a graph.json file, whose format docs/GRAPH-JSON.md describes.
 // Nodes may come in any order; in the graph they keep that order as far as
 // arguments before users allows. name is the file's name, for errors, which
-// are of type *ReadError. Reading is strict: what the format does not know is
-// an error.
+// are of type *ReadError, or [ReadErrors] where there are several. Reading is
+// strict: what the format does not know is an error.
 func ReadJSON(name string, data []byte) (*Graph, error) {
 	if len(data) > maxJSONBytes {
 		return nil, fmt.Errorf("%s: %d bytes are over the limit of %d: keep large constants as weights", name, len(data), maxJSONBytes)
@@ -27,12 +27,56 @@ func ReadJSON(name string, data []byte) (*Graph, error) {
 	root, pos, err := parseJSON(r.text)
 	r.root = root
 	if err != nil {
-		return nil, r.errorAt(pos, err)
+		r.report(r.errorAt(pos, err))
+	} else {
+		r.report(r.graph(&r.root))
 	}
-	if err := r.graph(&r.root); err != nil {
-		return nil, err
+	if len(r.faults) > 0 {
+		return nil, r.readErrors()
 	}
 	return r.g, nil
+}
+
+// maxReadErrors is how many mistakes of a file are told, the first ones.
+const maxReadErrors = 20
+
+// fault is a mistake and its place, a byte offset.
+type fault struct {
+	pos int
+	err error
+}
+
+func (f *fault) Error() string { return f.err.Error() }
+
+// report takes down a mistake, if there is one, and reports whether there was.
+func (r *jsonReader) report(err error) bool {
+	f, ok := err.(*fault)
+	if !ok {
+		return false
+	}
+	r.found++
+	at, _ := slices.BinarySearchFunc(r.faults, f.pos+1, func(have *fault, pos int) int { return have.pos - pos })
+	if r.faults = slices.Insert(r.faults, at, f); len(r.faults) > maxReadErrors {
+		r.faults = r.faults[:maxReadErrors]
+	}
+	return true
+}
+
+// readErrors is what is wrong with the file, in its order.
+func (r *jsonReader) readErrors() error {
+	var list ReadErrors
+	for _, f := range r.faults {
+		line, col := lineCol(r.text, f.pos)
+		list = append(list, &ReadError{File: r.file, Line: line, Col: col, Path: r.root.pathTo(f.pos), Err: f.err})
+	}
+	if len(list) == 1 {
+		return list[0]
+	}
+	if more := r.found - len(list); more > 0 {
+		last := list[len(list)-1]
+		last.Err = fmt.Errorf("%w (and %d more mistakes after this one)", last.Err, more)
+	}
+	return list
 }
 
 // jsonReader makes a graph from the tree of a graph.json file.
@@ -41,6 +85,8 @@ type jsonReader struct {
 	root       jsonValue
 	splatLeft  int64 // bytes that repeated values may still take
 	g          *Graph
+	faults     []*fault // the first ones, by their place
+	found      int      // how many there were
 	nodes      []jsonNode
 	byID       map[string]int // index into nodes
 }
@@ -51,13 +97,14 @@ type jsonNode struct {
 	op    Op
 	value *jsonValue
 	args  []int // indices into nodes
-	made  *Node // once it is in the graph
+	wrong bool  // an argument does not exist
+	done  bool  // it was looked at, and so were its arguments
+	made  *Node // in the graph; nil where it or an argument is wrong
 }
 
 // errorAt places an error at a byte offset.
 func (r *jsonReader) errorAt(pos int, err error) error {
-	line, col := lineCol(r.text, pos)
-	return &ReadError{File: r.file, Line: line, Col: col, Path: r.root.pathTo(pos), Err: err}
+	return &fault{pos, err}
 }
 
 // wrap places an error, if there is one, at a value.
@@ -88,25 +135,37 @@ func (r *jsonReader) object(v *jsonValue, required, optional []string) ([]*jsonV
 		return nil, err
 	}
 	all := slices.Concat(required, optional)
+	var unknown error
 	for _, k := range v.keys {
 		if !slices.Contains(all, k.name) {
-			return nil, r.errorAt(k.pos, fmt.Errorf("unknown field %q: want %s", clip(k.name), strings.Join(all, ", ")))
+			r.report(unknown)
+			unknown = r.errorAt(k.pos, fmt.Errorf("unknown field %q: want %s", clip(k.name), strings.Join(all, ", ")))
 		}
 	}
 	fields := make([]*jsonValue, len(all))
 	for i, name := range all {
 		fields[i] = v.field(name)
 		if fields[i] == nil && i < len(required) {
+			r.report(unknown)
 			return nil, r.errorf(v, "field %q is missing", name)
 		}
 	}
-	return fields, nil
+	return fields, unknown
 }
 
 // str returns the text of a string.
 func (r *jsonReader) str(v *jsonValue) (string, error) { return v.text, r.want(v, jsonString) }
 
-// each calls f for every item of an array; a missing array has none.
+// all calls f for every item of an array, and reports what is wrong with each.
+func (r *jsonReader) all(v *jsonValue, f func(item *jsonValue) error) error {
+	return r.each(v, func(item *jsonValue) error {
+		r.report(f(item))
+		return nil
+	})
+}
+
+// each calls f for every item of an array, up to the first that is wrong; a
+// missing array has none.
 func (r *jsonReader) each(v *jsonValue, f func(item *jsonValue) error) error {
 	if v == nil {
 		return nil
@@ -139,18 +198,14 @@ func (r *jsonReader) graph(root *jsonValue) error {
 			return err
 		}
 	}
-	for _, step := range []func() error{
-		func() error { return r.symbols(symbols) },
-		func() error { return r.readNodes(nodes) },
-		r.addNodes,
-		func() error { return r.each(updates, r.update) },
-		func() error { return r.each(outputs, r.output) },
-	} {
-		if err := step(); err != nil {
-			return err
-		}
+	r.report(r.symbols(symbols))
+	if err := r.readNodes(nodes); err != nil {
+		return err
 	}
-	if len(r.g.outputs) == 0 && len(r.g.updates) == 0 {
+	r.addNodes()
+	r.report(r.all(updates, r.update))
+	r.report(r.all(outputs, r.output))
+	if r.found == 0 && len(r.g.outputs) == 0 && len(r.g.updates) == 0 {
 		return r.errorf(root, "the graph has no outputs and no updates, so it computes nothing")
 	}
 	return nil
@@ -166,14 +221,15 @@ func (r *jsonReader) symbols(v *jsonValue) error {
 	}
 	for i, key := range v.keys {
 		bound, err := r.int(&v.items[i])
-		if err != nil {
-			return err
+		if r.report(err) {
+			bound = 1 // so that dims may use it
 		}
 		if err := r.g.DeclareSymbol(key.name, bound); err != nil {
-			return r.errorAt(key.pos, err)
+			r.report(r.errorAt(key.pos, err))
+			r.g.DeclareSymbol(key.name, 1) // the same, unless its name is what is wrong
 		}
 		if key.name == "" {
-			return r.errorAt(key.pos, fmt.Errorf("a symbol needs a name"))
+			r.report(r.errorAt(key.pos, fmt.Errorf("a symbol needs a name")))
 		}
 	}
 	return nil
@@ -183,19 +239,21 @@ func (r *jsonReader) symbols(v *jsonValue) error {
 // may come later in the file.
 func (r *jsonReader) readNodes(v *jsonValue) error {
 	r.byID = map[string]int{}
-	if err := r.each(v, r.readNode); err != nil {
+	if err := r.all(v, r.readNode); err != nil {
 		return err
 	}
 	for i := range r.nodes {
 		n := &r.nodes[i]
-		err := r.each(n.value.field("args"), func(arg *jsonValue) error {
+		wrong := r.each(n.value.field("args"), func(arg *jsonValue) error {
 			j, err := r.ref(arg)
+			if r.report(err) {
+				n.wrong = true
+				return nil
+			}
 			n.args = append(n.args, j)
-			return err
+			return nil
 		})
-		if err != nil {
-			return err
-		}
+		n.wrong = r.report(wrong) || n.wrong
 	}
 	return nil
 }
@@ -204,10 +262,11 @@ func (r *jsonReader) readNode(v *jsonValue) error {
 	if len(r.nodes) >= MaxNodes {
 		return r.errorf(v, "more than %d nodes", MaxNodes)
 	}
-	f, err := r.object(v, []string{"id", "op"}, []string{"args", "attrs", "type"})
-	if err != nil {
-		return err
+	f, wrong := r.object(v, []string{"id", "op"}, []string{"args", "attrs", "type"})
+	if f == nil {
+		return wrong
 	}
+	r.report(wrong)
 	id, err := r.str(f[0])
 	if err != nil {
 		return err
@@ -215,16 +274,18 @@ func (r *jsonReader) readNode(v *jsonValue) error {
 	if first, ok := r.byID[id]; ok {
 		return r.errorf(f[0], "id %q is taken by nodes[%d]", clip(id), first)
 	}
+	// From here on others may name the node, whatever else is wrong with it.
+	r.byID[id] = len(r.nodes)
+	r.nodes = append(r.nodes, jsonNode{id: id, value: v, wrong: true})
+	n := &r.nodes[len(r.nodes)-1]
 	name, err := r.str(f[1])
 	if err != nil {
 		return err
 	}
-	op, err := ParseOp(name)
-	if err != nil {
+	if n.op, err = ParseOp(name); err != nil {
 		return r.wrap(f[1], err)
 	}
-	r.byID[id] = len(r.nodes)
-	r.nodes = append(r.nodes, jsonNode{id: id, op: op, value: v})
+	n.wrong = wrong != nil
 	return nil
 }
 
@@ -256,7 +317,7 @@ func (h *intHeap) Pop() any {
 
 // addNodes adds the nodes to the graph, arguments first and otherwise in file
 // order (Kahn's algorithm with a heap).
-func (r *jsonReader) addNodes() error {
+func (r *jsonReader) addNodes() {
 	waits := make([]int, len(r.nodes))
 	users := make([][]int, len(r.nodes))
 	ready := &intHeap{}
@@ -271,19 +332,17 @@ func (r *jsonReader) addNodes() error {
 	}
 	for ready.Len() > 0 {
 		i := heap.Pop(ready).(int)
-		if err := r.addNode(&r.nodes[i]); err != nil {
-			return err
-		}
+		r.nodes[i].done = true
+		r.report(r.addNode(&r.nodes[i]))
 		for _, u := range users[i] {
 			if waits[u]--; waits[u] == 0 {
 				heap.Push(ready, u)
 			}
 		}
 	}
-	if i := slices.IndexFunc(r.nodes, func(n jsonNode) bool { return n.made == nil }); i >= 0 {
-		return r.cycle(i)
+	if i := slices.IndexFunc(r.nodes, func(n jsonNode) bool { return !n.done }); i >= 0 {
+		r.report(r.cycle(i))
 	}
-	return nil
 }
 
 // cycle reports a cycle that node i, which was never ready, depends on.
@@ -297,7 +356,7 @@ func (r *jsonReader) cycle(i int) error {
 		}
 		seen[i] = len(path)
 		path = append(path, i)
-		i = r.nodes[i].args[slices.IndexFunc(r.nodes[i].args, func(a int) bool { return r.nodes[a].made == nil })]
+		i = r.nodes[i].args[slices.IndexFunc(r.nodes[i].args, func(a int) bool { return !r.nodes[a].done })]
 	}
 	const most = 8
 	names := make([]string, 0, most+2)
@@ -312,14 +371,20 @@ func (r *jsonReader) cycle(i int) error {
 		len(path)-1, strings.Join(names, " needs "))
 }
 
+// addNode adds a node whose arguments were, if nothing is wrong with it or them.
 func (r *jsonReader) addNode(n *jsonNode) error {
+	if n.op == 0 {
+		return nil // which was reported
+	}
 	attrs, err := r.attrs(n)
-	if err != nil {
+	if err != nil || n.wrong {
 		return err
 	}
 	args := make([]*Node, len(n.args))
 	for i, a := range n.args {
-		args[i] = r.nodes[a].made
+		if args[i] = r.nodes[a].made; args[i] == nil {
+			return nil
+		}
 	}
 	if n.made, err = r.g.Add(n.op, args, attrs, ""); err != nil {
 		return r.wrap(n.value, err)
@@ -349,6 +414,9 @@ func (r *jsonReader) update(v *jsonValue) error {
 	if err != nil {
 		return err
 	}
+	if r.nodes[state].made == nil || r.nodes[value].made == nil {
+		return nil
+	}
 	return r.wrap(v, r.g.Update(r.nodes[state].made, r.nodes[value].made))
 }
 
@@ -364,6 +432,9 @@ func (r *jsonReader) output(v *jsonValue) error {
 	node, err := r.ref(f[1])
 	if err != nil {
 		return err
+	}
+	if r.nodes[node].made == nil {
+		return nil
 	}
 	return r.wrap(f[0], r.g.Output(name, r.nodes[node].made))
 }

@@ -2,6 +2,8 @@ package ir
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -248,4 +250,67 @@ func FuzzReadJSON(f *testing.F) {
 		}
 		sameGraph(t, g, again)
 	})
+}
+
+// TestJSONAllErrors: a file's mistakes are told together, in its order, and
+// those that follow from others are not.
+func TestJSONAllErrors(t *testing.T) {
+	text := `{"format": "vkc.graph", "version": 1, "symbols": {"T": -1, "N": "x"}, "nodes": [
+{"id": "x", "op": "input", "attrs": {"name": "x", "dtype": "f23", "shape": ["T", -8, "N"]}},
+{"id": "a", "op": "neg", "args": ["x", "nowhere"]},
+{"id": "b", "op": "frobnicate", "args": ["a"]},
+{"id": "c", "op": "add", "args": ["b", "b"], "extra": 1, "more": 2},
+{"id": "w", "op": "weight", "attrs": {"name": "w", "dtype": "f32", "shape": [2, 3]}},
+{"id": "v", "op": "weight", "attrs": {"name": "v", "dtype": "f32", "shape": [3, 2]}},
+{"id": "d", "op": "add", "args": ["w", "v"]},
+{"id": "e", "op": "softmax", "args": ["d"]},
+{"id": "w", "op": "relu", "args": ["w"]},
+{"id": "f", "op": "relu", "args": ["g"]}, {"id": "g", "op": "relu", "args": ["f"]},
+{"op": "relu"}],
+"updates": [{"state": "w", "value": "v"}, {"state": "a", "value": "missing"}],
+"outputs": [{"name": "y", "node": "e"}, {"name": "", "node": "w"}, {"name": "z", "node": "zz"}]}`
+	_, err := ReadJSON("g.json", []byte(text))
+	var all ReadErrors
+	if !errors.As(err, &all) {
+		t.Fatalf("%v", err)
+	}
+	want := []string{
+		"g.json:1:51: symbols.T: ", "g.json:1:65: symbols.N: found a string",
+		`g.json:2:60: nodes[0].attrs.dtype: `, `g.json:2:82: nodes[0].attrs.shape[1]: dim -8 is negative`,
+		`g.json:3:40: nodes[1].args[1]: no node has the id "nowhere"`,
+		`g.json:4:19: nodes[2].op: unknown op "frobnicate"`,
+		`g.json:5:46: nodes[3].extra: unknown field "extra"`, `g.json:5:58: nodes[3].more: unknown field "more"`,
+		`g.json:8:1: nodes[6]: add(f32[2,3], f32[3,2]): `,
+		`g.json:10:8: nodes[8].id: id "w" is taken by nodes[4]`,
+		`g.json:11:1: nodes[9]: cycle of 2 nodes: "f" needs "g" needs "f"`,
+		`g.json:12:1: nodes[11]: field "id" is missing`,
+		`g.json:13:13: updates[0]: `, `g.json:13:67: updates[1].value: no node has the id "missing"`,
+		`g.json:14:50: outputs[1].name: `, `g.json:14:90: outputs[2].node: no node has the id "zz"`,
+	}
+	for i := range max(len(all), len(want)) {
+		var have, wanted string
+		if i < len(all) {
+			have = all[i].Error()
+		}
+		if i < len(want) {
+			wanted = want[i]
+		}
+		if wanted == "" || !strings.HasPrefix(have, wanted) {
+			t.Errorf("have %s\nwant %s", have, wanted)
+		}
+	}
+	if one := (*ReadError)(nil); !errors.As(err, &one) || one != all[0] {
+		t.Error("the first error cannot be told by errors.As")
+	}
+
+	var many strings.Builder
+	many.WriteString(`{"format": "vkc.graph", "version": 1, "nodes": [`)
+	for i := range 1000 {
+		fmt.Fprintf(&many, "{\"id\": \"%d\", \"op\": \"nonsense\"},\n", i)
+	}
+	many.WriteString(`{"id": "x", "op": "input"}], "outputs": [{"name": "y", "node": "0"}]}`)
+	_, err = ReadJSON("g.json", []byte(many.String()))
+	if !errors.As(err, &all) || len(all) != maxReadErrors || all[0].Line != 1 || all[len(all)-1].Line != maxReadErrors || !strings.HasSuffix(err.Error(), "(and 981 more mistakes after this one)") {
+		t.Errorf("%v", err)
+	}
 }

@@ -32,6 +32,28 @@ func (e *ReadError) Error() string {
 // Unwrap returns the message without the place.
 func (e *ReadError) Unwrap() error { return e.Err }
 
+// ReadErrors is all that is wrong with a file, in its order. Where there is
+// more than a reader tells, the last error says how much.
+type ReadErrors []*ReadError
+
+// Error returns a line for each error.
+func (e ReadErrors) Error() string {
+	lines := make([]string, len(e))
+	for i, one := range e {
+		lines[i] = one.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap returns the errors.
+func (e ReadErrors) Unwrap() []error {
+	list := make([]error, len(e))
+	for i, one := range e {
+		list[i] = one
+	}
+	return list
+}
+
 // lineCol returns the line and column, from 1, of a byte offset.
 func lineCol(text string, pos int) (line, col int) {
 	before := text[:min(pos, len(text))]

@@ -74,11 +74,22 @@ func inferConv(c *Call) (Type, error) {
 		return Type{}, err
 	}
 	x, w, groups := c.Shape(0), c.Shape(1), int64(c.Attrs.Int("groups"))
-	if _, ok := w[0].Quo(groups); !ok || w[1].Times(groups) != x[1] {
-		return Type{}, fmt.Errorf("x is %s and w is %s: with %d groups want x [N, C, …] and w [O, C/%d, …], O a multiple of %d", x, w, groups, groups, groups)
+	if want := w[1].Times(groups); want != x[1] {
+		return Type{}, fmt.Errorf("x %s has %s channels, and w %s wants %s: %s channels for each of its groups, of which there %s", x, x[1], w, want, w[1], are(groups))
+	}
+	if _, ok := w[0].Quo(groups); !ok {
+		return Type{}, fmt.Errorf("w %s makes %s channels, which cannot be split into %d groups: want a multiple of %d", w, w[0], groups, groups)
 	}
 	spatial, err := win.slide(x[2:], false)
 	return Type{c.DType(0), append(Shape{x[0], w[0]}, spatial...)}, err
+}
+
+// are says how many there are of something.
+func are(n int64) string {
+	if n == 1 {
+		return "is 1"
+	}
+	return fmt.Sprintf("are %d", n)
 }
 
 func inferConvTranspose(c *Call) (Type, error) {
@@ -87,8 +98,11 @@ func inferConvTranspose(c *Call) (Type, error) {
 		return Type{}, err
 	}
 	x, w, groups := c.Shape(0), c.Shape(1), int64(c.Attrs.Int("groups"))
-	if _, ok := x[1].Quo(groups); !ok || w[0] != x[1] {
-		return Type{}, fmt.Errorf("x is %s and w is %s: with %d groups want x [N, C, …] and w [C, O/%d, …], C a multiple of %d", x, w, groups, groups, groups)
+	if w[0] != x[1] {
+		return Type{}, fmt.Errorf("x %s has %s channels, and w %s wants %s, its first extent", x, x[1], w, w[0])
+	}
+	if _, ok := x[1].Quo(groups); !ok {
+		return Type{}, fmt.Errorf("x %s has %s channels, which cannot be split into %d groups: want a multiple of %d", x, x[1], groups, groups)
 	}
 	extra := c.Attrs.perAxis("output_padding", len(win.Kernel), 0)
 	if len(extra) != len(win.Kernel) {

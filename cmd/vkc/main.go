@@ -7,7 +7,8 @@
 //
 // Run vkc help for all commands. It exits with 0 on success, 1 on failure
 // (results past the tolerance of --check are one), 2 on wrong usage and 130
-// when interrupted. Errors are one line on standard error.
+// when interrupted. An error is one line on standard error; of a graph file all
+// mistakes are told, one a line.
 package main
 
 import (
@@ -19,6 +20,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"github.com/vkc-go/vkc/ir"
 )
 
 // The exit codes.
@@ -54,7 +57,13 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		a.say("interrupted")
 		return exitInterrupted
 	}
-	a.say("%v", oneLine(err))
+	if all := (ir.ReadErrors)(nil); errors.As(err, &all) {
+		for _, one := range all {
+			a.say("%v", oneLine(one))
+		}
+	} else {
+		a.say("%v", oneLine(err))
+	}
 	if usage := (*usageError)(nil); errors.As(err, &usage) {
 		return exitUsage
 	}
