@@ -7,12 +7,11 @@ import (
 )
 
 // Printable returns a name from a file as people may be shown it: as it is
-// where it is one plain word, else as a Go string in quotes. So a name can
-// neither command a terminal, nor end a line or a comment, nor pass for
-// something else of the line it stands in.
+// where all of it is seen and nothing is quoted, else as a Go string in quotes.
+// So a name can neither command a terminal nor end a line or a comment.
 func Printable(name string) string {
-	plain := func(r rune) bool { return strconv.IsPrint(r) && r != ' ' && r != '"' && r != '\\' }
-	if name == "" || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
+	hidden := func(r rune) bool { return !strconv.IsPrint(r) || r == '"' || r == '\\' }
+	if name == "" || name != strings.TrimSpace(name) || !utf8.ValidString(name) || strings.ContainsFunc(name, hidden) {
 		return strconv.Quote(name)
 	}
 	return name

@@ -73,6 +73,22 @@ func TestWrongGraphs(t *testing.T) {
 	}
 }
 
+// TestAllMistakes: those of a graph file are told together, one a line.
+func TestAllMistakes(t *testing.T) {
+	ownCache(t)
+	path := write(t, "g.json", []byte(`{"format": "vkc.graph", "version": 1, "nodes": [
+{"id": "0", "op": "frobnicate"},
+{"id": "1", "op": "input", "attrs": {"name": "x", "dtype": "f23", "shape": [1]}}],
+"outputs": [{"name": "y", "node": "2"}]}`))
+	for _, verb := range []string{"dump", "inspect", "run"} {
+		r := run(t, verb, path)
+		lines := strings.Split(strings.TrimSpace(r.stderr), "\n")
+		if r.code != exitFailure || len(lines) != 3 || !strings.Contains(lines[0], "g.json:2:") || !strings.Contains(lines[1], "g.json:3:") || !strings.Contains(lines[2], "g.json:4:") {
+			t.Errorf("vkc %s: exit code %d\n%s", verb, r.code, r.stderr)
+		}
+	}
+}
+
 // TestDamagedBundles cuts a bundle short and flips bits all over it: each time
 // it is refused, by every command that reads bundles.
 func TestDamagedBundles(t *testing.T) {

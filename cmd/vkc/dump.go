@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -246,9 +247,28 @@ func (d *dumper) kernels() error {
 		return err
 	}
 	for _, i := range list {
-		fmt.Fprint(d.stdout, s.Kernels[i])
+		fmt.Fprintf(d.stdout, "; kernel %d: %s\n%s", i, bound(s.Program, i), s.Kernels[i])
 	}
 	return nil
+}
+
+// bound says which buffer of the program, by the graph's names, each binding of
+// a step is. Kernels that do the same for other layers share a text, which
+// therefore has names of its own.
+func bound(p *kernel.Program, step int) string {
+	parts := make([]string, len(p.Steps[step].Binds))
+	for n, bind := range p.Steps[step].Binds {
+		b := p.Buffers[bind.Buffer]
+		names := []string{ir.Printable(b.Name)}
+		if len(b.Segments) > 1 { // weights laid end to end
+			names = nil
+			for _, s := range b.Segments {
+				names = append(names, ir.Printable(cmp.Or(s.Weight, "constant")))
+			}
+		}
+		parts[n] = fmt.Sprintf("%d = %s", n, strings.Join(names, " + "))
+	}
+	return "bindings " + strings.Join(parts, ", ")
 }
 
 // lowered returns the program as the bundle has it, or the graph taken as far
@@ -343,7 +363,7 @@ func (d *dumper) shaders(p *kernel.Program, reasons []string, text func(shader i
 			head += "; " + reasons[i]
 		}
 		if first, ok := seen[st.Shader]; ok {
-			fmt.Fprintf(d.stdout, "// %s; the shader of kernel %d\n\n", head, first)
+			fmt.Fprintf(d.stdout, "// %s; the shader of kernel %d\n// %s\n\n", head, first, bound(p, i))
 			continue
 		}
 		seen[st.Shader] = i
@@ -351,7 +371,7 @@ func (d *dumper) shaders(p *kernel.Program, reasons []string, text func(shader i
 		if err != nil {
 			return fmt.Errorf("kernel %d: %w", i, err)
 		}
-		fmt.Fprintf(d.stdout, "// %s\n%s\n", head, source)
+		fmt.Fprintf(d.stdout, "// %s\n// %s\n%s\n", head, bound(p, i), source)
 	}
 	return nil
 }

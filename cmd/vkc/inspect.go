@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"reflect"
@@ -17,17 +19,19 @@ import (
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/safetensors"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
 )
 
 func (a *app) inspectCommand() *cobra.Command {
 	var all, asJSON bool
 	cmd := &cobra.Command{
-		Use:   "inspect FILE.gguf|FILE.safetensors|FILE.vkb",
-		Short: "List what a file of weights holds: metadata, tensors, types, sizes",
+		Use:   "inspect FILE.gguf|FILE.safetensors|BUNDLE.vkb|GRAPH",
+		Short: "List what a file of weights, a bundle or a graph holds: metadata, tensors, types, sizes",
 		Long: `List what a file of weights holds: metadata, tensors, types and sizes, and the bits that a weight takes on average.
-Shapes are row-major, the innermost axis last: the reverse of what ggml programs print. Of a bundle it lists the program,
-the sections and the weights. Long arrays and texts of the metadata are cut unless --all is given.`,
-		Example: "  vkc inspect MODEL.gguf\n  vkc inspect MODEL.safetensors --json\n  vkc inspect BUNDLE.vkb",
+Shapes are row-major, the innermost axis last: the reverse of what ggml programs print. Of a graph it lists the symbols,
+inputs, outputs and states, and the weights that it wants; of a bundle also the sections. Long arrays and texts of the
+metadata are cut unless --all is given.`,
+		Example: "  vkc inspect MODEL.gguf\n  vkc inspect MODEL.safetensors --json\n  vkc inspect BUNDLE.vkb\n  vkc inspect GRAPH.json",
 		Args:    exactArgs("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			info, err := inspect(args[0])
@@ -55,6 +59,7 @@ type inspected struct {
 	FileBytes int64             `json:"file_bytes"`
 	Metadata  []inspectedKey    `json:"metadata"`
 	Sections  []inspectedPart   `json:"sections,omitempty"` // of a bundle
+	Ports     []inspectedPort   `json:"ports,omitempty"`    // of a graph or bundle
 	Tensors   []inspectedTensor `json:"tensors"`
 	Types     []typeTotal       `json:"types"`
 	Elements  int64             `json:"elements"`
@@ -73,6 +78,13 @@ type inspectedPart struct {
 	Name   string `json:"name"`
 	Offset int64  `json:"offset"`
 	Bytes  int64  `json:"bytes"`
+}
+
+// inspectedPort is where values go into a program or come out of it.
+type inspectedPort struct {
+	Kind string `json:"kind"` // input, output or state
+	Name string `json:"name"`
+	Type string `json:"type"`
 }
 
 type inspectedTensor struct {
@@ -103,9 +115,16 @@ func inspect(path string) (_ *inspected, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if isBundle {
+	isGraph, err := looksLikeGraph(path)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case isBundle:
 		err = info.bundle(path)
-	} else {
+	case isGraph:
+		err = info.graph(path)
+	default:
 		err = info.weights(path)
 	}
 	if err != nil {
@@ -113,6 +132,65 @@ func inspect(path string) (_ *inspected, err error) {
 	}
 	info.total()
 	return info, nil
+}
+
+// looksLikeGraph reports whether a file is text, as graphs are, and no index of
+// safetensors files.
+func looksLikeGraph(path string) (bool, error) {
+	if name := strings.ToLower(path); strings.HasSuffix(name, ".safetensors") || strings.HasSuffix(name, ".safetensors.index.json") {
+		return false, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	head := make([]byte, 512)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, err
+	}
+	start := bytes.TrimSpace(head[:n])
+	return slices.ContainsFunc([]string{"{", "[", "graph", ";"}, func(s string) bool { return bytes.HasPrefix(start, []byte(s)) }), nil
+}
+
+func (info *inspected) graph(path string) error {
+	g, err := vkc.ReadGraph(path)
+	if err != nil {
+		return err
+	}
+	info.Format = "vkc graph"
+	info.addKey("name", g.Name)
+	info.addKey("graph_hash", g.HashString())
+	info.addKey("nodes", int64(len(g.Nodes())))
+	for _, s := range g.Symbols() {
+		bound, _ := g.SymbolBound(s)
+		info.addKey("symbol "+s, bound)
+	}
+	info.addPorts(runtime.SignatureOf(g))
+	for _, n := range g.Leaves(ir.OpWeight) {
+		dims, err := n.Shape().Eval(nil) // weights are static
+		if err != nil {
+			return err
+		}
+		size, err := n.Type().MaxBytes()
+		if err != nil {
+			return err
+		}
+		info.addTensor(n.Name(), n.DType().String(), dims, 0, size)
+	}
+	return nil
+}
+
+func (info *inspected) addPorts(sig *runtime.Signature) {
+	for _, list := range []struct {
+		kind  string
+		ports []runtime.Port
+	}{{"input", sig.Inputs()}, {"output", sig.Outputs()}, {"state", sig.States()}} {
+		for _, p := range list.ports {
+			info.Ports = append(info.Ports, inspectedPort{list.kind, p.Name, p.Type.String()})
+		}
+	}
 }
 
 func (info *inspected) weights(path string) (err error) {
@@ -180,6 +258,11 @@ func (info *inspected) bundle(path string) (err error) {
 	info.addKey("kernels", int64(len(p.Steps)))
 	info.addKey("shaders", int64(len(p.Shaders)))
 	info.addKey("arena_bytes", p.ArenaBytes)
+	g, err := f.Graph()
+	if err != nil {
+		return err
+	}
+	info.addPorts(runtime.SignatureOf(g))
 	for _, name := range f.WeightNames() {
 		t, dims, err := f.WeightType(name)
 		if err != nil {
@@ -270,6 +353,9 @@ func (a *app) printInspected(info *inspected) error {
 	}
 	for _, s := range info.Sections {
 		fmt.Fprintf(w, "  section %s\tat %d\t%s\n", s.Name, s.Offset, size(s.Bytes))
+	}
+	for _, p := range info.Ports {
+		fmt.Fprintf(w, "  %s %s\t%s\n", p.Kind, ir.Printable(p.Name), p.Type)
 	}
 	if len(info.Tensors) > 0 {
 		fmt.Fprintln(w, "\nTENSOR\tSHAPE\tTYPE\tBYTES\tBITS/WEIGHT")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/safetensors"
 	"github.com/vkc-go/vkc/ir"
@@ -202,8 +203,22 @@ func TestInspectOthers(t *testing.T) {
 		t.Errorf("%+v", info)
 	}
 	fails(t, exitFailure, []string{"inspect", "none.gguf"}, "none.gguf")
-	fails(t, exitFailure, []string{"inspect", mlpGraph}, "weight_map")
+	fails(t, exitFailure, []string{"inspect", write(t, "x.safetensors.index.json", []byte("{}"))}, "weight_map")
 	fails(t, exitFailure, []string{"inspect", write(t, "x.gguf", []byte("GGUF"))}, "the file ends")
+}
+
+// TestInspectGraph: a graph, in either form, says what goes in and comes out and
+// which weights it wants.
+func TestInspectGraph(t *testing.T) {
+	info := okJSON[inspected](t, "inspect", mlpGraph)
+	ports := []inspectedPort{{"input", "x", "f32[T,8]"}, {"output", "probabilities", "f32[T,4]"}, {"output", "label", "i32[T]"}}
+	if info.Format != "vkc graph" || !cmp.Equal(info.Ports, ports) || len(info.Tensors) != 3 || info.Bytes != 832 || info.Tensors[0].Name != "layer.0.weight" {
+		t.Errorf("%+v", info)
+	}
+	if r := ok(t, "inspect", viewsGraph); !strings.Contains(r.stdout, "vkc graph") || !strings.Contains(r.stdout, "output ") {
+		t.Errorf("inspect of text IR:\n%s", r.stdout)
+	}
+	fails(t, exitFailure, []string{"inspect", write(t, "g.json", []byte(`{"format": "vkc.graph"}`))}, "g.json:1:1", `"version" is missing`)
 }
 
 func TestInspectBundle(t *testing.T) {

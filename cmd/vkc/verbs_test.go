@@ -141,6 +141,23 @@ func TestDumpFusion(t *testing.T) {
 	}
 }
 
+// TestDumpNamesWeights: each kernel is headed by the names that the graph has
+// for what it binds, since its own text has others.
+func TestDumpNamesWeights(t *testing.T) {
+	for _, stage := range []string{"kernels", "glsl"} {
+		got := ok(t, "dump", mlpGraph, "--stage", stage).stdout
+		for _, want := range []string{"bindings 0 = x, 1 = layer.0.weight, 2 = layer.0.bias, 3 = ", "1 = layer.1.weight, "} {
+			if !strings.Contains(got, want) {
+				t.Errorf("--stage %s has no %q:\n%s", stage, want, got)
+			}
+		}
+	}
+	got := ok(t, "dump", "../../examples/gollama/graph.json", "--stage", "glsl").stdout
+	if want := "1 = blk.0.attn_q.weight + blk.0.attn_k.weight + blk.0.attn_v.weight,"; !strings.Contains(got, want) {
+		t.Errorf("no %q", want)
+	}
+}
+
 // TestDumpCode prints plan, kernels, GLSL and SPIR-V, of the graph and of its
 // bundle; the two agree where the bundle holds the stage itself.
 func TestDumpCode(t *testing.T) {
