@@ -31,7 +31,9 @@ type Weights interface {
 // OpenWeights opens a file of weights: GGUF (told by its content),
 // safetensors, or the index of a model in several safetensors files
 // (model.safetensors.index.json). Tensors alias the file and are valid until
-// Close.
+// Close. If the file is cut short meanwhile, everything in vkc that reads them
+// fails with an error that names it; a program of your own that reads their
+// bytes would end.
 func OpenWeights(path string) (Weights, error) {
 	head, err := readHead(path, 4)
 	if err != nil {

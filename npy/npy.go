@@ -56,7 +56,7 @@ func ReadFile(path string) (*ir.Data, error) {
 	}
 	defer m.Close()
 	var d *ir.Data
-	err = m.Guard(func() (err error) {
+	err = mmap.Guard(func() (err error) {
 		d, err = read(filefmt.Source{Format: "npy", Path: path}, m.Bytes())
 		return err
 	})

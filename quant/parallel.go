@@ -3,6 +3,8 @@ package quant
 import (
 	"runtime"
 	"sync"
+
+	"github.com/vkc-go/vkc/internal/mmap"
 )
 
 // minChunk is the least number of elements worth a goroutine: around 10 µs of
@@ -11,19 +13,19 @@ const minChunk = 16 << 10
 
 // forChunks splits n blocks of elems elements into one run of blocks per worker
 // and calls fn on each. It returns the error of the first run, in block order,
-// that failed. workers at or below zero means one per core.
+// that failed. What is read may be of a mapped file. workers at or below zero means one per core.
 func forChunks(n, elems, workers int, fn func(lo, hi int) error) error {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
 	workers = min(workers, n/(minChunk/elems))
 	if workers <= 1 {
-		return fn(0, n)
+		return mmap.Guard(func() error { return fn(0, n) })
 	}
 	errs := make([]error, workers)
 	var wg sync.WaitGroup
 	for i := range workers {
-		wg.Go(func() { errs[i] = fn(n*i/workers, n*(i+1)/workers) })
+		wg.Go(func() { errs[i] = mmap.Guard(func() error { return fn(n*i/workers, n*(i+1)/workers) }) })
 	}
 	wg.Wait()
 	for _, err := range errs {

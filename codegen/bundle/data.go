@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"sync/atomic"
 
+	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -50,8 +51,8 @@ func (w *writer) weights(refs []weightRef, src ir.WeightSource) error {
 		if t.Dims == nil {
 			t.Dims = []int{}
 		}
-		if err := sums.write(d.Bytes); err != nil {
-			return err
+		if err := mmap.Guard(func() error { return sums.write(d.Bytes) }); err != nil {
+			return fmt.Errorf("weight %q: %w", r.name, err)
 		}
 		idx.Tensors = append(idx.Tensors, t)
 	}

@@ -44,7 +44,7 @@ func Open(path string) (*File, error) {
 		return nil, fmt.Errorf("vkb: %w", err)
 	}
 	f := &File{src: filefmt.Source{Format: format, Path: path}}
-	err = m.Guard(func() error { return f.read(m.Bytes()) })
+	err = mmap.Guard(func() error { return f.read(m.Bytes()) })
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -90,5 +91,5 @@ func (f *File) guard(read func() error) error {
 	if err := f.mapping.Intact(); err != nil {
 		return fmt.Errorf("vkb: %w", err)
 	}
-	return f.located(f.mapping.Guard(read))
+	return f.located(mmap.Guard(read))
 }

@@ -42,7 +42,7 @@ func Open(path string) (*File, error) {
 		return nil, fmt.Errorf("gguf: %w", err)
 	}
 	var f *File
-	err = m.Guard(func() (err error) {
+	err = mmap.Guard(func() (err error) {
 		f, err = parse(filefmt.Source{Format: "gguf", Path: path}, m.Bytes())
 		return err
 	})

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/internal/filefmt"
+	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -92,7 +93,7 @@ func (w *Writer) AddFunc(name string, t ir.DType, dims []int, load func() (*ir.D
 		if d.DType != t || !slices.Equal(d.Dims, dims) {
 			return fmt.Errorf("the data is %s of %d bytes: want %s%v", d, len(d.Bytes), t, dims)
 		}
-		_, err = out.Write(d.Bytes)
+		err = mmap.Guard(func() error { _, err := out.Write(d.Bytes); return err })
 		return err
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -140,7 +141,8 @@ func ropeFactors(f *gguf.File, pairs int) ([]float64, error) {
 		if d.DType != ir.F32 || len(d.Dims) != 1 || d.Dims[0] != len(factors) {
 			return nil, fmt.Errorf("weight %q is %s%v: want f32[%d], a factor for each pair of elements that turns", ropeFreqs, d.DType, d.Dims, len(factors))
 		}
-		if factors, err = d.Floats(); err != nil {
+		err = mmap.Guard(func() (err error) { factors, err = d.Floats(); return err })
+		if err != nil {
 			return nil, err
 		}
 	} else if scale == 1 {

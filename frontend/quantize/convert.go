@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 	"github.com/x448/float16"
@@ -59,6 +60,7 @@ type converter struct {
 	out     io.Writer
 	err     errorSums
 	x, y    []float32 // a chunk, and what it was stored as
+	raw     []byte    // the chunk as the file has it
 	packed  []byte
 }
 
@@ -80,7 +82,13 @@ func (c *converter) chunk(first, n int64) error {
 	if err != nil {
 		return err
 	}
-	raw := c.src[from[0]:from[1]]
+	c.raw = resize(c.raw, int(from[1]-from[0]))
+	raw := c.raw
+	// The file may be cut short meanwhile. Once copied, that is nobody else's
+	// concern.
+	if err := mmap.Guard(func() error { copy(raw, c.src[from[0]:from[1]]); return nil }); err != nil {
+		return err
+	}
 	if !c.From.IsFloat() && c.To == c.From { // integers, and blocks that stay
 		_, err := c.out.Write(raw)
 		return err

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -493,5 +494,48 @@ func TestRefuses(t *testing.T) {
 	} {
 		_, err := quantize.New(src, tt.opt)
 		wantError(t, err, tt.want)
+	}
+}
+
+// cutAtRead cuts a file short when its tensor is asked for the second time: the
+// first is for its type.
+type cutAtRead struct {
+	*gguf.File
+	path  string
+	asked int
+}
+
+func (c *cutAtRead) Weight(name string) (*ir.Data, error) {
+	d, err := c.File.Weight(name)
+	if c.asked++; err == nil && c.asked == 2 {
+		err = os.Truncate(c.path, 0)
+	}
+	return d, err
+}
+
+// TestTruncatedSource cuts a model short while it is quantized. Without a guard
+// the test binary dies.
+func TestTruncatedSource(t *testing.T) {
+	for _, to := range []ir.DType{ir.Q4_0, ir.F16} {
+		path := modelFile(t, named{"blk.0.ffn_up.weight", normal(t, ir.F32, 512, 256)})
+		f, err := gguf.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		src, err := quantize.NewSource(&cutAtRead{File: f, path: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := quantize.New(src, quantize.Options{Type: to})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = plan.WriteFile(context.Background(), filepath.Join(t.TempDir(), "out.gguf"))
+		if runtime.GOOS == "linux" && (err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "cut short")) {
+			t.Errorf("to %s: %v; want an error that names %s and says that it was cut short", to, err, path)
+		}
+		if err := src.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

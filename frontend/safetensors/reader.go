@@ -62,7 +62,7 @@ func Open(path string) (*File, error) {
 		return nil, fmt.Errorf("safetensors: %w", err)
 	}
 	var f *File
-	err = m.Guard(func() (err error) {
+	err = mmap.Guard(func() (err error) {
 		f, err = parse(filefmt.Source{Format: "safetensors", Path: path}, m.Bytes())
 		return err
 	})

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/vkc-go/vkc/internal/filefmt"
+	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -46,7 +47,7 @@ func Write(w io.Writer, metadata map[string]string, tensors []Named) error {
 		return err
 	}
 	for _, t := range ordered {
-		if _, err := w.Write(t.Data.Bytes); err != nil {
+		if err := mmap.Guard(func() error { _, err := w.Write(t.Data.Bytes); return err }); err != nil {
 			return err
 		}
 	}

@@ -1,13 +1,19 @@
 // Package mmap maps files read-only into memory, so that a reader can hand out
 // slices of a large weight file without copying it. Where the system offers no
 // mapping the file is read into memory instead, behind the same API.
+//
+// A mapped file that is cut short while it is in use faults where its lost part
+// is read, which would end the program. So whoever reads bytes that may be of a
+// mapped file, wherever they came from, does it under [Guard].
 package mmap
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"runtime/debug"
+	"sync"
 	"unsafe"
 )
 
@@ -32,7 +38,31 @@ func Open(path string) (*File, error) {
 		f.Close()
 		return nil, err
 	}
-	return &File{path: path, file: f, data: data}, nil
+	m := &File{path: path, file: f, data: data}
+	if len(data) > 0 {
+		mappings.Lock()
+		mappings.open[m] = true
+		mappings.Unlock()
+	}
+	return m, nil
+}
+
+// mappings holds all that is mapped, so that a fault can be told to be of one.
+var mappings = struct {
+	sync.Mutex
+	open map[*File]bool
+}{open: map[*File]bool{}}
+
+// mappingAt returns the file that is mapped at an address, or nil.
+func mappingAt(addr uintptr) *File {
+	mappings.Lock()
+	defer mappings.Unlock()
+	for m := range mappings.open {
+		if m.covers(addr) {
+			return m
+		}
+	}
+	return nil
 }
 
 func mapWhole(f *os.File, path string) ([]byte, error) {
@@ -81,16 +111,18 @@ func (f *File) shrunk() error {
 		f.path, len(f.data))
 }
 
-// Guard runs read and returns its error. If the file loses bytes under the
-// mapping while read touches them, which is a fault that would end the program,
-// Guard returns an error instead. It covers the calling goroutine only.
-func (f *File) Guard(read func() error) (err error) {
+// Guard runs read and returns its error. If a file that is mapped loses bytes
+// while read touches them, which is a fault that would end the program, Guard
+// returns an error that names the file instead. It covers the calling goroutine
+// only: one that read starts needs a Guard of its own.
+func Guard(read func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		switch fault := recover().(type) {
 		case nil:
 		case interface{ Addr() uintptr }:
-			if !f.covers(fault.Addr()) {
+			f := mappingAt(fault.Addr())
+			if f == nil {
 				panic(fault)
 			}
 			err = f.shrunk()
@@ -98,7 +130,23 @@ func (f *File) Guard(read func() error) (err error) {
 			panic(fault)
 		}
 	}()
-	return read()
+	if err = read(); isFault(err) {
+		err = errors.Join(anyShrunk(), err)
+	}
+	return err
+}
+
+// anyShrunk reports a file that is mapped and has lost bytes. The system refuses
+// to write such bytes to another file, and does not say whose they are.
+func anyShrunk() error {
+	mappings.Lock()
+	defer mappings.Unlock()
+	for m := range mappings.open {
+		if err := m.Intact(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (f *File) covers(addr uintptr) bool {
@@ -112,6 +160,9 @@ func (f *File) Close() error {
 	if f.file == nil {
 		return nil
 	}
+	mappings.Lock()
+	delete(mappings.open, f)
+	mappings.Unlock()
 	err := unmap(f.data)
 	if cerr := f.file.Close(); err == nil {
 		err = cerr

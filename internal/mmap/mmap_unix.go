@@ -3,6 +3,7 @@
 package mmap
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -11,6 +12,9 @@ import (
 func mapFile(f *os.File, size int) ([]byte, error) {
 	return unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
 }
+
+// isFault reports whether a system call met memory that is not there.
+func isFault(err error) bool { return errors.Is(err, unix.EFAULT) }
 
 func unmap(data []byte) error {
 	if len(data) == 0 {

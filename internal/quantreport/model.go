@@ -13,6 +13,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/internal/bpe"
+	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -62,7 +63,8 @@ func loadF32(f *gguf.File, name string) (*ir.Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	values, err := d.Floats()
+	var values []float64
+	err = mmap.Guard(func() (err error) { values, err = d.Floats(); return err })
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -29,7 +30,11 @@ func (x *exec) run(nodes []*ir.Node) error {
 		if err := x.ctx.Err(); err != nil {
 			return err
 		}
-		v, err := x.compute(n)
+		var v value
+		err := mmap.Guard(func() (err error) { // blocks are read where the file is mapped
+			v, err = x.compute(n)
+			return err
+		})
 		if err != nil {
 			if x.ctx.Err() != nil {
 				return x.ctx.Err()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -141,7 +142,11 @@ func (p *Program) Run(ctx context.Context, in map[string]*ir.Data, symbols map[s
 	}
 	out := make(map[string]*ir.Data, len(p.graph.Outputs()))
 	for _, o := range p.graph.Outputs() {
-		if out[o.Name], err = x.vals[o.Node.ID()].data(); err != nil {
+		err := mmap.Guard(func() (err error) {
+			out[o.Name], err = x.vals[o.Node.ID()].data()
+			return err
+		})
+		if err != nil {
 			return nil, nodeError(o.Node, err)
 		}
 	}

@@ -1,9 +1,13 @@
 package interp
 
 import (
+	"cmp"
 	"context"
-	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vkc-go/vkc/internal/mmap"
 )
 
 // minWork is the least number of multiply-adds, or as long work, that is
@@ -17,22 +21,22 @@ const minWork = 1 << 14
 func parallel(ctx context.Context, workers, tasks, work int, f func(worker, task int)) error {
 	workers = min(workers, tasks, max(1, tasks*max(work, 1)/minWork))
 	var next atomic.Int64
-	loop := func(worker int) {
-		for {
-			task := int(next.Add(1)) - 1
-			if task >= tasks || ctx.Err() != nil {
-				return
+	loop := func(worker int) error {
+		return mmap.Guard(func() error { // f may read weights where they are mapped
+			for {
+				task := int(next.Add(1)) - 1
+				if task >= tasks || ctx.Err() != nil {
+					return ctx.Err()
+				}
+				f(worker, task)
 			}
-			f(worker, task)
-		}
+		})
 	}
-	var wg sync.WaitGroup
+	var others errgroup.Group
 	for w := 1; w < workers; w++ {
-		wg.Go(func() { loop(w) })
+		others.Go(func() error { return loop(w) })
 	}
-	loop(0)
-	wg.Wait()
-	return ctx.Err()
+	return cmp.Or(loop(0), others.Wait(), ctx.Err())
 }
 
 // parallelRange splits n items into chunks of about equal work and calls f on

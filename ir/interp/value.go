@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 )
@@ -34,7 +35,9 @@ type blocks struct {
 func (b *blocks) decode(t ir.DType) ([]float32, error) {
 	b.once.Do(func() {
 		dec := make([]float32, len(b.raw)/t.BlockBytes()*t.BlockElems())
-		if b.err = quant.DequantizeParallel(dec, t, b.raw); b.err == nil {
+		// A fault must not leave this half done: it would not be done again.
+		b.err = mmap.Guard(func() error { return quant.DequantizeParallel(dec, t, b.raw) })
+		if b.err == nil {
 			b.dec = dec
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -44,7 +45,10 @@ func loadWeights(graph string, nodes []*ir.Node, opt Options) (map[*ir.Node]valu
 	}
 	values := make(map[*ir.Node]value, len(found))
 	for n, d := range found {
-		values[n] = fromData(d)
+		err := mmap.Guard(func() error { values[n] = fromData(d); return nil })
+		if err != nil {
+			return nil, fmt.Errorf("weight %q: %w", n.Name(), err)
+		}
 	}
 	return values, nil
 }

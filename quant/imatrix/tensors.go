@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -63,7 +64,8 @@ func floats(f Tensors, name string) ([]float32, error) {
 	if d.DType != ir.F32 {
 		return nil, fmt.Errorf("tensor %q is %s, want f32", name, d)
 	}
-	wide, err := d.Floats()
+	var wide []float64
+	err = mmap.Guard(func() (err error) { wide, err = d.Floats(); return err })
 	if err != nil {
 		return nil, fmt.Errorf("tensor %q: %w", name, err)
 	}

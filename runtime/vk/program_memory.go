@@ -5,6 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/bundle"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -135,9 +136,8 @@ func (e *Executable) uploadWeights(ctx context.Context, src ir.WeightSource, rep
 			err = e.uploadPlanes(ctx, b, e.ranges[i].Buffer, parts, note)
 		} else {
 			err = e.device.UploadFunc(ctx, e.ranges[i].Buffer, 0, b.Bytes, func(p []byte, _ int64) error {
-				parts = drain(p, parts)
 				note(int64(len(p)))
-				return nil
+				return mmap.Guard(func() error { parts = drain(p, parts); return nil })
 			})
 		}
 		if err != nil {

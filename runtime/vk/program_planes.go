@@ -3,9 +3,11 @@ package vk
 import (
 	"context"
 	"runtime"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -30,8 +32,7 @@ func (e *Executable) uploadPlanes(ctx context.Context, b *kernel.Buffer, dst *Bu
 			for i, p := range kernel.PlanesOf(b.DType) {
 				at := kernel.PlaneBase(b.DType, i, blocks) + block*int64(p.Bytes)
 				err := e.device.UploadFunc(ctx, dst, at, n*int64(p.Bytes), func(dst []byte, at int64) error {
-					packPlane(dst, b.DType, p, chunk, at)
-					return nil
+					return packPlane(dst, b.DType, p, chunk, at)
 				})
 				if err != nil {
 					return err
@@ -45,12 +46,17 @@ func (e *Executable) uploadPlanes(ctx context.Context, b *kernel.Buffer, dst *Bu
 	return nil
 }
 
-// packPlane is kernel.PackPlane on all cores.
-func packPlane(dst []byte, t ir.DType, p kernel.Plane, src []byte, first int64) {
+// packPlane is kernel.PackPlane on all cores. src may be of a mapped file.
+func packPlane(dst []byte, t ir.DType, p kernel.Plane, src []byte, first int64) error {
 	each := max(planePiece, (len(dst)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
-	var pieces sync.WaitGroup
+	var pieces errgroup.Group
 	for at := 0; at < len(dst); at += each {
-		pieces.Go(func() { kernel.PackPlane(dst[at:min(at+each, len(dst))], t, p, src, first+int64(at)) })
+		pieces.Go(func() error {
+			return mmap.Guard(func() error {
+				kernel.PackPlane(dst[at:min(at+each, len(dst))], t, p, src, first+int64(at))
+				return nil
+			})
+		})
 	}
-	pieces.Wait()
+	return pieces.Wait()
 }
