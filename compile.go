@@ -261,40 +261,55 @@ func LowerTuned(g *ir.Graph, caps target.Caps, tuning target.Tuning) (*Lowered, 
 	for _, sym := range s.Program.Symbols {
 		symbols = append(symbols, sym.Name)
 	}
-	same := map[string]int{} // kernel identity and schedule to shader
+	made := map[kernel.Identity]choice{}
 	for i, k := range s.Kernels {
-		sched, why, err := target.SelectTuned(k, caps, tuning)
-		if err != nil {
-			return nil, fmt.Errorf("kernel %d (%s): %w", i, k.Name, err)
-		}
-		low.Schedules, low.Reasons = append(low.Schedules, sched), append(low.Reasons, why)
-		sh, err := glsl.Emit(k, sched, caps, symbols)
-		if err != nil {
-			return nil, fmt.Errorf("kernel %d (%s): %w", i, k.Name, err)
-		}
-		st := &s.Program.Steps[i]
-		st.Grid, st.Schedule = sh.Grid, sched.String()
-		if tuned, ok := tuning.Chose(k, sched); ok {
-			st.Schedule += ", " + tuned.String()
-		}
-		id := k.Identity() + sched.String()
-		n, ok := same[id]
+		id := k.Identity()
+		c, ok := made[id]
 		if !ok {
-			n = len(low.GLSL)
-			same[id] = n
-			low.GLSL = append(low.GLSL, sh.Source)
-			hash := sha256.Sum256([]byte(sh.Source))
-			s.Program.Shaders = append(s.Program.Shaders, kernel.Shader{
-				Name: fmt.Sprintf("k%d_%s", i, k.Name), Bindings: len(k.Bindings), Workgroup: sh.Workgroup, SubgroupSize: sh.SubgroupSize,
-				Needs: sh.Needs, SharedBytes: sh.SharedBytes, GLSLHash: hex.EncodeToString(hash[:]),
-			})
+			if c, err = low.shade(k, fmt.Sprintf("k%d_%s", i, k.Name), caps, tuning, symbols); err != nil {
+				return nil, fmt.Errorf("kernel %d (%s): %w", i, k.Name, err)
+			}
+			made[id] = c
 		}
-		st.Shader = n
+		low.Schedules, low.Reasons = append(low.Schedules, c.schedule), append(low.Reasons, c.reason)
+		st := &s.Program.Steps[i]
+		st.Grid, st.Schedule, st.Shader = c.grid, c.text, c.shader
 	}
 	if err := s.Program.Check(); err != nil {
 		return nil, fmt.Errorf("the compiled program does not hold together, which is a bug in vkc: %w", err)
 	}
 	return low, nil
+}
+
+// choice is what has been decided for a kernel, and for all of its identity.
+type choice struct {
+	schedule     kernel.Schedule
+	text, reason string
+	grid         kernel.Grid
+	shader       int
+}
+
+// shade chooses the schedule of a kernel and adds its shader under a name.
+func (low *Lowered) shade(k *kernel.Kernel, name string, caps target.Caps, tuning target.Tuning, symbols []string) (choice, error) {
+	sched, why, tuned, err := target.SelectTuned(k, caps, tuning)
+	if err != nil {
+		return choice{}, err
+	}
+	sh, err := glsl.Emit(k, sched, caps, symbols)
+	if err != nil {
+		return choice{}, err
+	}
+	c := choice{schedule: sched, text: sched.String(), reason: why, grid: sh.Grid, shader: len(low.GLSL)}
+	if tuned {
+		c.text += ", " + why
+	}
+	low.GLSL = append(low.GLSL, sh.Source)
+	hash := sha256.Sum256([]byte(sh.Source))
+	low.Program.Shaders = append(low.Program.Shaders, kernel.Shader{
+		Name: name, Bindings: len(k.Bindings), Workgroup: sh.Workgroup, SubgroupSize: sh.SubgroupSize,
+		Needs: sh.Needs, SharedBytes: sh.SharedBytes, GLSLHash: hex.EncodeToString(hash[:]),
+	})
+	return c, nil
 }
 
 // refuseMissing names everything that the kernels need and the device lacks,

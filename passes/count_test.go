@@ -311,7 +311,7 @@ func TestModel(t *testing.T) {
 	if n := len(s.Kernels); n > layers*12 || n < layers {
 		t.Errorf("%d kernels for %d layers", n, layers)
 	}
-	kinds := map[string]int{}
+	kinds := map[kernel.Identity]int{}
 	for _, k := range s.Kernels {
 		kinds[k.Identity()]++
 	}

@@ -14,7 +14,7 @@ import (
 
 // paramsBuffer stands for the buffer of symbol values in Binding.Buffer; all
 // other bindings hold the ID of the node whose value they carry.
-const paramsBuffer = -1
+const paramsBuffer = kernel.ParamsBuffer
 
 // codebookBuffer stands for the buffer of a block format's codebook.
 func codebookBuffer(t ir.DType) int { return paramsBuffer - 1 - int(t) }

@@ -136,7 +136,7 @@ func TestTuneFindsTheBest(t *testing.T) {
 			t.Errorf("row %d: %+v", i, r)
 		}
 		k := kernels[i]
-		s, reason, err := target.SelectTuned(k.Kernel, c, file.Tuning())
+		s, reason, _, err := target.SelectTuned(k.Kernel, c, file.Tuning())
 		if err != nil || s != r.Schedule || !strings.HasPrefix(reason, "tuned: 50 us, next best ") {
 			t.Errorf("select: %v (%s), %v", s, reason, err)
 		}

@@ -44,10 +44,8 @@ func (e *emitter) newBuffer(slot int, b kernel.Binding) *buffer {
 	return &buffer{Binding: b, slot: slot, base: base, name: name, views: map[int]bool{}, units: map[int]bool{}}
 }
 
-// paramsName is the binding that carries the values of symbols.
-const paramsName = "params"
-
-func (b *buffer) isParams() bool { return b.Name == paramsName && b.Buffer == -1 }
+// isParams reports whether the buffer carries the values of symbols.
+func (b *buffer) isParams() bool { return b.Buffer == kernel.ParamsBuffer }
 
 // view returns the array of width neighbours per element.
 func (e *emitter) view(b *buffer, width int) string {

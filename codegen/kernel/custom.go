@@ -105,7 +105,7 @@ func (c *Custom) gridFactors(r ir.GridRule) ([]GridFactor, error) {
 	return nil, fmt.Errorf("no argument or output %q", r.Of)
 }
 
-// describe prints the call, for Identity and for readers.
+// describe prints the call, for readers.
 func (c *Custom) describe() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "custom %s %s", c.Op, c.Op.Info().Custom.Definition())

@@ -78,7 +78,7 @@ type Binding struct {
 	DType  ir.DType
 	Read   bool
 	Write  bool
-	Buffer int // the value it holds, in the namespace of whoever lowered it
+	Buffer int // the value it holds, in the namespace of whoever lowered it; or ParamsBuffer
 	// Elems is the number of elements at the bound of every symbol.
 	Elems int64
 	// Fixed says that the buffer holds a weight or constant, the same in every run.
@@ -89,6 +89,9 @@ type Binding struct {
 	// Layout is how blocks lie in the buffer.
 	Layout Layout
 }
+
+// ParamsBuffer is Binding.Buffer of the buffer that holds the values of symbols.
+const ParamsBuffer = -1
 
 // Combine is the operator of a fold.
 type Combine string
@@ -254,53 +257,6 @@ func (k *Kernel) WalkIndices(visit func(Index)) {
 	if k.Group != nil {
 		visit(k.Group.Of)
 	}
-}
-
-// Identity returns a text that is equal for two kernels exactly when they
-// compute the same thing on the same shapes, whatever buffers they are bound
-// to and whatever names they have.
-func (k *Kernel) Identity() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %v %v %v\n", k.Family, k.Parallel, k.Fold, k.Take)
-	for i, bd := range k.Bindings {
-		fmt.Fprintf(&b, "bind %d %s r%v w%v\n", i, bd.DType, bd.Read, bd.Write)
-		if bd.Codebook != ir.Invalid {
-			fmt.Fprintf(&b, "codebook of %s\n", bd.Codebook)
-		}
-		if bd.Layout != LayoutBlocks {
-			fmt.Fprintf(&b, "%s of %d elements\n", bd.Layout, bd.Elems)
-		}
-	}
-	if k.Custom != nil {
-		fmt.Fprintf(&b, "%s\n", k.Custom.describe())
-	}
-	number := map[*Expr]int{}
-	Walk(k.Roots(), func(e *Expr) {
-		number[e] = len(number)
-		fmt.Fprintf(&b, "%d = %s\n", number[e], e.describe(number))
-	})
-	for _, p := range k.Phases {
-		fmt.Fprintf(&b, "phase %s %d exclusive %v\n", p.Combine, number[p.Value], p.Exclusive)
-	}
-	if k.Limit != nil {
-		fmt.Fprintf(&b, "limit [%s] %s\n", k.Limit.At, k.Limit.Below)
-	}
-	for _, p := range k.Products {
-		fmt.Fprintf(&b, "product %d %d%s\n", number[p.A], number[p.B], p.operandNote())
-	}
-	if k.Attention != nil {
-		fmt.Fprintf(&b, "%s\n", k.Attention.describe(number))
-	}
-	if k.Group != nil {
-		fmt.Fprintf(&b, "%s\n", k.Group.describe(number))
-	}
-	if k.Guard != nil {
-		fmt.Fprintf(&b, "%s\n", k.Guard.describe(number))
-	}
-	for _, s := range k.Stores {
-		fmt.Fprintf(&b, "store %d [%s] %d %v%s\n", s.Bind, s.Index.describe(number), number[s.Value], s.PerElement, s.Cols)
-	}
-	return b.String()
 }
 
 // StoredOperand says that an operand of a matrix product is to be stored before

@@ -134,7 +134,8 @@ type Schedule struct {
 	Subgroup int `json:"subgroup,omitempty"` // subgroup size relied on; 0 uses shared memory only
 }
 
-// String describes the schedule in one line.
+// String describes the schedule in one line, for readers: schedules that differ
+// may read alike. As a key, take the schedule itself.
 func (s Schedule) String() string {
 	t := fmt.Sprintf("%s wg=%d", s.Variant, s.Workgroup)
 	switch s.Variant {

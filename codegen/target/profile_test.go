@@ -83,7 +83,7 @@ func TestProfileTuning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, reason, err := SelectTuned(k, profile(t, "generic"), f.Tuning)
+	s, reason, _, err := SelectTuned(k, profile(t, "generic"), f.Tuning)
 	if err != nil || s.Variant != kernel.VarRowSerial || s.Workgroup != 64 || reason != "tuned: 2.5 us" {
 		t.Errorf("%v (%s), %v", s, reason, err)
 	}

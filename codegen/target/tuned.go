@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -32,7 +31,7 @@ func (t Tuning) Hash() string {
 	}
 	sum := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(t)) {
-		fmt.Fprintf(sum, "%s %+v\n", key, t[key].Schedule)
+		fmt.Fprintf(sum, "%s %#v\n", key, t[key].Schedule)
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }
@@ -46,65 +45,34 @@ func (t Tuned) String() string {
 }
 
 // TuningKey identifies a kernel by its structure alone: family, extents,
-// dtypes and expressions. Two kernels that differ in names only, of buffers or
-// of symbols, have one key.
+// dtypes, sizes of buffers and expressions. Two kernels that differ in names
+// only, of buffers or of symbols, have one key.
 func TuningKey(k *kernel.Kernel) string {
-	text := k.Identity()
-	bounds := boundsOf(k)
-	for i, sym := range k.Symbols() {
-		name := regexp.MustCompile(`\b` + regexp.QuoteMeta(sym) + `\b`)
-		text = name.ReplaceAllLiteralString(text, fmt.Sprintf("$%d", i)) + fmt.Sprintf("$%d <= %d\n", i, bounds[sym])
-	}
-	sum := sha256.Sum256([]byte(text))
+	sum := sha256.Sum256([]byte(k.Identity().Structure))
 	return hex.EncodeToString(sum[:])
 }
 
-// boundsOf returns the bounds of the symbols that a kernel's extents have.
-func boundsOf(k *kernel.Kernel) map[string]int64 {
-	bounds := map[string]int64{}
-	for _, d := range append(slices.Clone(k.Parallel), k.Fold, k.Take) {
-		bounds[d.Sym] = d.Bound
-	}
-	k.WalkIndices(func(x kernel.Index) {
-		x.Walk(func(f *kernel.Factor) {
-			if _, known := bounds[f.Extent.Sym]; !known {
-				bounds[f.Extent.Sym] = f.Extent.Bound
-			}
-		})
-	})
-	return bounds
-}
-
-// Chose returns the measurement by which a kernel has its schedule, and false
-// where it has it by other reasons.
-func (t Tuning) Chose(k *kernel.Kernel, s kernel.Schedule) (Tuned, bool) {
-	if len(t) == 0 {
-		return Tuned{}, false
-	}
-	won, ok := t[TuningKey(k)]
-	return won, ok && won.Schedule == s
-}
-
 // SelectTuned is [Select] with measurements: the schedule that won for the
-// kernel, where there is one and it passes [Check].
-func SelectTuned(k *kernel.Kernel, caps Caps, tuning Tuning) (s kernel.Schedule, reason string, err error) {
-	if len(tuning) == 0 {
-		return Select(k, caps)
+// kernel, where there is one and it passes [Check]. tuned is then true.
+func SelectTuned(k *kernel.Kernel, caps Caps, tuning Tuning) (s kernel.Schedule, reason string, tuned bool, err error) {
+	var won Tuned
+	if len(tuning) > 0 {
+		won, tuned = tuning[TuningKey(k)]
 	}
-	won, ok := tuning[TuningKey(k)]
-	if !ok {
-		return Select(k, caps)
+	if !tuned {
+		s, reason, err = Select(k, caps)
+		return s, reason, false, err
 	}
 	unfit := Check(k, won.Schedule, caps)
 	if unfit == nil {
 		unfit = checkWhole(k, won.Schedule)
 	}
 	if unfit == nil {
-		return won.Schedule, won.String(), nil
+		return won.Schedule, won.String(), true, nil
 	}
 	s, reason, err = Select(k, caps)
 	if err == nil {
 		reason += fmt.Sprintf(" (not what tuning says: %v)", unfit)
 	}
-	return s, reason, err
+	return s, reason, false, err
 }

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -34,7 +35,7 @@ func TestSelectTuned(t *testing.T) {
 		{"does not fit", Tuning{TuningKey(k): {Schedule: unfit, Micros: 1}}, usual, "not what tuning says: target: schedule"},
 		{"of another family", Tuning{TuningKey(k): {Schedule: kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 1}}}, usual, "the variant is for map kernels"},
 	} {
-		s, reason, err := SelectTuned(k, caps, tt.tuning)
+		s, reason, _, err := SelectTuned(k, caps, tt.tuning)
 		if err != nil || s != tt.want || !strings.Contains(reason, tt.reason) {
 			t.Errorf("%s: %v (%s), %v; want %v (%s)", tt.name, s, reason, err, tt.want, tt.reason)
 		}
@@ -55,13 +56,13 @@ func TestSelectTunedSplits(t *testing.T) {
 	if err := Check(whole, won, caps); err != nil {
 		t.Fatal(err)
 	}
-	s, reason, err := SelectTuned(whole, caps, Tuning{TuningKey(whole): {Schedule: won}})
+	s, reason, _, err := SelectTuned(whole, caps, Tuning{TuningKey(whole): {Schedule: won}})
 	if err != nil || s != usual || !strings.Contains(reason, "has not been split") {
 		t.Errorf("whole: %v (%s), %v; want %v", s, reason, err, usual)
 	}
 	parts := attention(ir.D(2), ir.D(4), one, ir.D(4096), ir.D(64))
 	parts.Parallel[parts.AttentionAxes().Split] = ir.D(won.Splits)
-	s, reason, err = SelectTuned(parts, caps, Tuning{TuningKey(parts): {Schedule: won, Micros: 2}})
+	s, reason, _, err = SelectTuned(parts, caps, Tuning{TuningKey(parts): {Schedule: won, Micros: 2}})
 	if err != nil || s != won || !strings.HasPrefix(reason, "tuned: 2 us") {
 		t.Errorf("parts: %v (%s), %v; want %v", s, reason, err, won)
 	}
@@ -97,6 +98,31 @@ func TestTuningHash(t *testing.T) {
 	other := Tuning{"a": {Schedule: kernel.Schedule{Variant: kernel.VarMap, Workgroup: 32}, Micros: 2}}
 	if one.Hash() != again.Hash() || one.Hash() == other.Hash() || Tuning(nil).Hash() != "" || (Tuning{}).Hash() != "" {
 		t.Errorf("hashes %s, %s, %s", one.Hash(), again.Hash(), other.Hash())
+	}
+}
+
+// TestTuningHashCountsAllOfASchedule: a field that schedules get counts from the start.
+func TestTuningHashCountsAllOfASchedule(t *testing.T) {
+	hash := func(s kernel.Schedule) string { return Tuning{"a": {Schedule: s}}.Hash() }
+	seen := map[string]string{hash(kernel.Schedule{}): "none"}
+	for i := range reflect.TypeFor[kernel.Schedule]().NumField() {
+		var s kernel.Schedule
+		name := reflect.TypeFor[kernel.Schedule]().Field(i).Name
+		switch f := reflect.ValueOf(&s).Elem().Field(i); f.Kind() {
+		case reflect.Int:
+			f.SetInt(1)
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.String:
+			f.SetString("x")
+		default:
+			t.Fatalf("%s is a %s", name, f.Kind())
+		}
+		h := hash(s)
+		if other, taken := seen[h]; taken {
+			t.Errorf("schedules that differ in %s, or in %s, have one hash", name, other)
+		}
+		seen[h] = name
 	}
 }
 

@@ -27,8 +27,9 @@ import (
 	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
-// Format is what a file's format says.
-const Format = "vkc.tuning.1"
+// Format is what a file's format says. Files of vkc.tuning.1 named kernels by keys
+// that left out how large their buffers are; what they say is not used.
+const Format = "vkc.tuning.2"
 
 // Limits of a file, above any that vkc tune writes.
 const (
@@ -139,7 +140,7 @@ func Parse(text []byte) (*File, error) {
 		return nil, fmt.Errorf("not a tuning of vkc tune: %w", err)
 	}
 	if e.Format != Format {
-		return nil, fmt.Errorf("format %q, want %q", shorten(e.Format), Format)
+		return nil, fmt.Errorf("format %q, want %q: another version of vkc wrote it; measure again with vkc tune", shorten(e.Format), Format)
 	}
 	sum, err := checksum(e.Tuning)
 	if err != nil {

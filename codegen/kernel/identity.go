@@ -1,0 +1,222 @@
+package kernel
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Identity tells kernels apart. Two of equal identity compute the same thing on
+// the same shapes from buffers of the same sizes: schedules are chosen for them
+// alike, and under one schedule and for one device their shaders are the same
+// text, but for names. It can be compared, and be the key of a map.
+type Identity struct {
+	// Structure is all that is known of the kernel except names: those of the
+	// kernel, its ops, buffers, values and symbols. Symbols are numbered instead.
+	Structure string
+	// Symbols are the names of the symbols that Structure numbers, in that order,
+	// by commas: kernels of one program read different ones from different places.
+	Symbols string
+}
+
+// Identity returns the kernel's identity.
+func (k *Kernel) Identity() Identity {
+	w := identityWriter{number: map[*Expr]int{}, extents: map[int]ir.Dim{}}
+	w.text(string(k.Family))
+	w.dims(k.Parallel)
+	w.dims([]ir.Dim{k.Fold, k.Take})
+	for _, b := range k.Bindings {
+		w.line("bind ", b.DType.String(), string(b.Layout), b.Codebook.String())
+		w.flags(b.Read, b.Write, b.Buffer == ParamsBuffer)
+		w.ints(b.Elems)
+	}
+	if c := k.Custom; c != nil {
+		w.line("custom ", c.Op.String(), c.Op.Info().Custom.Definition())
+		w.attrs(c.Attrs)
+		w.ints(int64(c.Args))
+		for _, t := range c.Types {
+			w.text(t.DType.String())
+			w.dims(t.Shape)
+		}
+	}
+	Walk(k.Roots(), w.expr)
+	for _, p := range k.Phases {
+		w.line("phase ", string(p.Combine))
+		w.refs(p.Value)
+		w.flags(p.Exclusive)
+	}
+	if l := k.Limit; l != nil {
+		w.line("limit ")
+		w.index(l.At)
+		w.dims([]ir.Dim{l.Below})
+	}
+	for _, p := range k.Products {
+		w.line("product ", p.Operands.String())
+		w.refs(p.A, p.B)
+		w.flags(p.HalfSums, p.ByteRows, p.BF16x3)
+	}
+	if a := k.Attention; a != nil {
+		w.line("attention ")
+		w.refs(a.Q, a.K, a.V, a.Mask)
+		w.dims([]ir.Dim{a.Dot})
+		w.ints(int64(math.Float64bits(a.Scale)))
+		w.flags(a.Causal, a.Half)
+	}
+	if g := k.Group; g != nil {
+		w.line("group ")
+		w.index(g.Of)
+		w.ints(g.Rows, int64(g.Bind), g.Groups)
+	}
+	if g := k.Guard; g != nil {
+		w.line("guard ")
+		w.refs(g.Batch, g.Row, g.Col)
+	}
+	for _, s := range k.Stores {
+		w.line("store ")
+		w.refs(s.Value)
+		w.index(s.Index)
+		w.ints(int64(s.Bind), s.Cols.From, s.Cols.To)
+		w.flags(s.PerElement)
+	}
+	return Identity{Structure: string(w.b), Symbols: strings.Join(w.symbols, ",")}
+}
+
+// identityWriter writes the structure of a kernel.
+type identityWriter struct {
+	b       []byte
+	number  map[*Expr]int
+	symbols []string // in the order in which they were met
+	bounds  []int64  // of symbols, as they were met first
+	extents map[int]ir.Dim
+}
+
+func (w *identityWriter) line(words ...string) {
+	w.b = append(w.b, '\n')
+	for _, s := range words {
+		w.text(s)
+	}
+}
+
+func (w *identityWriter) text(s string) { w.b = append(append(w.b, s...), ' ') }
+
+func (w *identityWriter) ints(list ...int64) {
+	for _, n := range list {
+		w.b = append(strconv.AppendInt(w.b, n, 10), ' ')
+	}
+}
+
+func (w *identityWriter) flags(list ...bool) {
+	for _, f := range list {
+		w.b = append(w.b, map[bool]byte{true: '+', false: '-'}[f])
+	}
+}
+
+// refs writes which expressions are meant; nil is none.
+func (w *identityWriter) refs(list ...*Expr) {
+	for _, e := range list {
+		if e == nil {
+			w.text("none")
+			continue
+		}
+		w.b = append(strconv.AppendInt(append(w.b, '%'), int64(w.number[e]), 10), ' ')
+	}
+}
+
+func (w *identityWriter) attrs(attrs ir.Attrs) {
+	for _, at := range attrs {
+		w.text(strconv.Quote(at.Name))
+		w.text(ir.FormatAttr(at.Value))
+	}
+}
+
+func (w *identityWriter) dims(list []ir.Dim) {
+	w.ints(int64(len(list)))
+	for _, d := range list {
+		w.dim(d)
+	}
+}
+
+func (w *identityWriter) dim(d ir.Dim) {
+	if !d.IsStatic() {
+		w.symbol(d.Sym, d.Bound)
+		w.ints(d.Mul)
+	}
+	w.ints(d.Add)
+}
+
+// symbol writes the number of a symbol, and its bound where that is news.
+func (w *identityWriter) symbol(name string, bound int64) {
+	i := slices.Index(w.symbols, name)
+	if i < 0 {
+		i = len(w.symbols)
+		w.symbols, w.bounds = append(w.symbols, name), append(w.bounds, -1)
+	}
+	w.b = strconv.AppendInt(append(w.b, '$'), int64(i), 10)
+	if w.bounds[i] != bound {
+		w.bounds[i] = bound
+		w.b = strconv.AppendInt(append(w.b, '<', '='), bound, 10)
+	}
+	w.b = append(w.b, ' ')
+}
+
+func (w *identityWriter) index(x Index) {
+	w.b = append(w.b, '[')
+	for _, t := range x.terms {
+		w.ints(t.Coef)
+		for _, f := range t.Factors {
+			w.factor(f)
+		}
+		w.b = append(w.b, ", "...)
+	}
+	w.ints(x.c)
+	w.b = append(w.b, "] "...)
+}
+
+func (w *identityWriter) factor(f *Factor) {
+	switch f.Kind {
+	case FactorAxis:
+		w.b = strconv.AppendInt(append(w.b, 'a'), int64(f.Axis), 10)
+		if have, ok := w.extents[f.Axis]; !ok || have != f.Extent {
+			w.extents[f.Axis] = f.Extent
+			w.b = append(w.b, '<')
+			w.dim(f.Extent)
+		}
+		w.b = append(w.b, ' ')
+	case FactorSym:
+		w.symbol(f.Sym, f.Bound)
+	case FactorValue:
+		w.refs(f.Value)
+	default:
+		w.b = append(w.b, map[FactorKind]byte{FactorDiv: '/', FactorMod: 'm', FactorClamp: 'c'}[f.Kind])
+		w.index(f.X)
+		w.index(f.D)
+	}
+}
+
+// expr writes an expression, whose arguments have been written.
+func (w *identityWriter) expr(e *Expr) {
+	w.number[e] = len(w.number)
+	w.line(strconv.Itoa(int(e.Kind)), e.DType.String())
+	switch e.Kind {
+	case ExprLoad:
+		w.ints(int64(e.Bind))
+	case ExprConst:
+		w.ints(int64(math.Float64bits(e.Value)), e.Int)
+	case ExprApply:
+		w.text(e.Op.String())
+		if custom := e.Op.Info().Custom; custom != nil {
+			w.text(custom.Definition())
+		}
+		w.attrs(e.Attrs)
+	case ExprAcc:
+		w.ints(int64(e.Acc))
+		w.flags(e.Other)
+	case ExprRandom:
+		w.ints(int64(e.Word))
+	}
+	w.index(e.Index)
+	w.refs(e.Args...)
+}

@@ -1,0 +1,145 @@
+package vkc
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TestShadersOfOneIdentity: two products of 512x1032x4096 that differ only in
+// what follows their second operand in memory, which for one is padding and for
+// the other nothing. Where tiles of columns are larger than what is left, the
+// one may read on and the other must not.
+func TestShadersOfOneIdentity(t *testing.T) {
+	caps, err := target.Profile("nvidia-h100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := frontend.Build("products", func(b *frontend.Builder) {
+		x := b.Input("x", ir.F16, 512, 4096)
+		w := func(name string) frontend.Tensor { return b.Weight(name, ir.F16, 1032, 4096) }
+		b.Output("plain", x.MatMul(w("w").Transpose(1, 0)))
+		b.Output("padded", x.MatMul(w("u").Add(w("v")).Transpose(1, 0)))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	low, err := Lower(g, caps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tuning := target.Tuning{}
+	for _, k := range low.Kernels {
+		for _, c := range target.Variants(k, caps) {
+			if s := c.Schedule; s.Variant == kernel.VarCoopMat2 && s.TileM == 32 && s.TileN == 32 && s.TileK == 128 {
+				tuning[target.TuningKey(k)] = target.Tuned{Schedule: s}
+			}
+		}
+	}
+	if low, err = LowerTuned(g, caps, tuning); err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for i, k := range low.Kernels {
+		if s := low.Schedules[i]; s.Variant == kernel.VarCoopMat2 && s.TileM == 32 && k.Parallel[0].Is(8) {
+			texts = append(texts, low.GLSL[low.Program.Steps[i].Shader])
+		}
+	}
+	const clamped = "> layout_a = createTensorLayoutNV(2, gl_CooperativeMatrixClampModeConstantNV)"
+	if len(texts) != 2 || strings.Contains(texts[0], clamped) == strings.Contains(texts[1], clamped) {
+		t.Errorf("want two products of 8 columns that are left, one of which reads on and one not:\n%s", strings.Join(texts, "\n"))
+	}
+}
+
+// TestEqualIdentityEqualText: what is written for kernels of one identity, under
+// one schedule, is one text but for names. Kernels come from random graphs, and
+// schedules are picked from all that may be measured.
+func TestEqualIdentityEqualText(t *testing.T) {
+	graphs := 60
+	if testing.Short() {
+		graphs = 25
+	}
+	for _, profile := range target.Profiles() {
+		caps, err := target.Profile(profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		type key struct {
+			kernel.Identity
+			schedule kernel.Schedule
+			symbols  string
+		}
+		texts, again := map[key]string{}, 0
+		for seed := range uint64(graphs) {
+			g, err := graphgen.New(seed, graphgen.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			low, err := Lower(g, caps)
+			if err != nil {
+				continue // the device lacks what it needs
+			}
+			var symbols []string
+			for _, s := range low.Program.Symbols {
+				symbols = append(symbols, s.Name)
+			}
+			distinct := map[kernel.Identity]bool{}
+			for i, k := range low.Kernels {
+				id := k.Identity()
+				distinct[id] = true
+				dropNames(k)
+				if k.Identity() != id {
+					t.Fatalf("graph %d: kernel %d has another identity without names", seed, i)
+				}
+				// Kernels of one identity try the same schedules. Listing those takes long.
+				schedules := []kernel.Schedule{low.Schedules[i]}
+				if n := len(id.Structure); n%4 == 0 {
+					all := target.Variants(k, caps)
+					schedules = append(schedules, all[n%len(all)].Schedule, all[n*n%len(all)].Schedule)
+				}
+				for _, s := range schedules {
+					sh, err := glsl.Emit(k, s, caps, symbols)
+					if err != nil {
+						t.Fatalf("graph %d: kernel %d by %v: %v", seed, i, s, err)
+					}
+					at := key{id, s, fmt.Sprint(symbols)}
+					if was, ok := texts[at]; ok {
+						again++
+						if was != sh.Source {
+							t.Errorf("%s: graph %d: kernels of one identity have two texts:\n%s\n%s", profile, seed, was, sh.Source)
+						}
+					}
+					texts[at] = sh.Source
+				}
+			}
+			if len(distinct) != len(low.GLSL) {
+				t.Errorf("graph %d: %d shaders for %d identities", seed, len(low.GLSL), len(distinct))
+			}
+		}
+		if again == 0 {
+			t.Errorf("%s: no two kernels of one identity", profile)
+		}
+	}
+}
+
+// dropNames takes from a kernel all that is only for its readers.
+func dropNames(k *kernel.Kernel) {
+	k.Name, k.Ops = "kernel", nil
+	for i := range k.Bindings {
+		k.Bindings[i].Name = "buffer"
+	}
+	for i := range k.Phases {
+		k.Phases[i].Name = "acc"
+	}
+	for i := range k.Products {
+		k.Products[i].Name = "acc"
+	}
+	kernel.Walk(k.Roots(), func(e *kernel.Expr) { e.Hint = "" })
+}
