@@ -84,6 +84,20 @@ type OpInfo struct {
 	Custom *CustomOp
 }
 
+// IsExact reports whether an elementwise op needs no rounding in float dtype t:
+// of arguments that are values of t the result is one too, as the larger of two is.
+func (in *OpInfo) IsExact(t DType, attrs Attrs) bool {
+	if in.Custom != nil || in.Tol != (Tolerance{}) {
+		return false
+	}
+	for _, a := range attrs {
+		if v, ok := a.Value.(float64); ok && RoundTo(v, t) != v {
+			return false
+		}
+	}
+	return true
+}
+
 // MinArgs returns the smallest number of arguments.
 func (in *OpInfo) MinArgs() int {
 	n := 0

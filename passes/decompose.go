@@ -107,7 +107,7 @@ func decompose(g *ir.Graph) (*ir.Graph, error) {
 			if groups := linearAxes(n); len(groups) > 1 && n.Op() == ir.OpVariance {
 				return r.varianceInTurn(n, args[0], groups), r.err
 			} else if len(groups) > 1 {
-				return r.reshape(r.reduceInTurn(n.Op(), args[0], groups), n.Shape()), r.err
+				return r.reshape(r.foldInTurn(n, args[0], groups), n.Shape()), r.err
 			}
 		}
 		return rw.Copy(n, args)
@@ -129,7 +129,7 @@ func (r *rewriter) nothing(n *ir.Node) *ir.Node {
 
 // attention is softmax(q k^T * scale + mask) v where it has no kernel. The query heads that share a
 // key head become rows of one product, so that each key is read once for all
-// of them and nothing is broadcast.
+// of them and nothing is broadcast. Scores are f32 at least, as in a kernel.
 func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
 	q, k, v := args[0], args[1], args[2]
 	qs, ks := q.Shape(), k.Shape()
@@ -141,19 +141,20 @@ func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
 	shape := func(dims ...ir.Dim) ir.Shape { return append(append(ir.Shape{}, batch...), dims...) }
 
 	grouped := r.reshape(q, shape(groups, rows, d))
-	scores := r.add(ir.OpMatMul, []*ir.Node{grouped, k}, ir.Attr{Name: "transpose_b", Value: true})
+	wide := accType("", q.DType())
+	scores := r.add(ir.OpMatMul, []*ir.Node{r.castTo(grouped, wide), r.castTo(k, wide)}, ir.Attr{Name: "transpose_b", Value: true})
 	// Adding -0 changes nothing, not even the sign of a zero, so kernels leave it out.
 	scores = r.unary(ir.OpAffine, scores, ir.Attr{Name: "mul", Value: attentionScale(n)}, ir.Attr{Name: "add", Value: math.Copysign(0, -1)})
 	full := shape(groups, rows, s)
 	if len(args) > 3 {
 		mask := r.unary(ir.OpBroadcast, args[3], ir.Attr{Name: "shape", Value: shape(heads, t, s)})
-		mask = r.castTo(r.reshape(mask, full), q.DType())
+		mask = r.castTo(r.reshape(mask, full), wide)
 		scores = r.add(ir.OpAdd, []*ir.Node{scores, mask})
 	}
 	if n.Attrs().Bool("causal") {
 		scores = r.causal(scores, ir.Shape{rows, s}, t, s)
 	}
-	probs := r.unary(ir.OpSoftmax, scores, ir.Attr{Name: "axis", Value: -1})
+	probs := r.castTo(r.unary(ir.OpSoftmax, scores, ir.Attr{Name: "axis", Value: -1}), q.DType())
 	out := r.reshape(r.add(ir.OpMatMul, []*ir.Node{probs, v}), n.Shape())
 	if s.Min() == 0 && !emptyWith(t, s) {
 		out = r.whereEmpty(s, math.NaN(), out)
@@ -196,11 +197,22 @@ func linearAxes(n *ir.Node) [][]int64 {
 	return groups
 }
 
-// reduceInTurn folds one group of axes after the other, keeping them. Means of
-// means are the mean, since all have equally many elements.
-func (r *rewriter) reduceInTurn(op ir.Op, x *ir.Node, groups [][]int64) *ir.Node {
+// foldInTurn is n over one group of axes after the other, in the dtype that it
+// is computed in.
+func (r *rewriter) foldInTurn(n, x *ir.Node, groups [][]int64) *ir.Node {
+	if n.DType().IsFloat() {
+		x = r.castTo(x, accType("", n.DType()))
+	}
+	return r.castTo(r.reduceInTurn(n.Op(), n.Attrs(), x, groups), n.DType())
+}
+
+// reduceInTurn folds one group of axes after the other, keeping them, with the
+// op's other attributes. Means of means are the mean, since all have equally many
+// elements.
+func (r *rewriter) reduceInTurn(op ir.Op, attrs ir.Attrs, x *ir.Node, groups [][]int64) *ir.Node {
+	others := slices.DeleteFunc(slices.Clone(attrs), func(a ir.Attr) bool { return a.Name == "axes" || a.Name == "keepdims" })
 	for _, axes := range groups {
-		x = r.unary(op, x, ir.Attr{Name: "axes", Value: axes}, ir.Attr{Name: "keepdims", Value: true})
+		x = r.unary(op, x, append(others[:len(others):len(others)], ir.Attr{Name: "axes", Value: axes}, ir.Attr{Name: "keepdims", Value: true})...)
 	}
 	return x
 }
@@ -214,8 +226,8 @@ func (r *rewriter) varianceInTurn(n, x *ir.Node, groups [][]int64) *ir.Node {
 	}
 	shape := x.Shape()
 	x = r.castTo(x, wide)
-	dev := r.binary(ir.OpSub, x, r.reduceInTurn(ir.OpMean, x, groups))
-	sum := r.reduceInTurn(ir.OpSum, r.unary(ir.OpSqr, dev), groups)
+	dev := r.binary(ir.OpSub, x, r.reduceInTurn(ir.OpMean, nil, x, groups))
+	sum := r.reduceInTurn(ir.OpSum, nil, r.unary(ir.OpSqr, dev), groups)
 	count := r.scalar(wide, 1)
 	for _, axes := range groups {
 		for _, i := range axes {

@@ -1,6 +1,8 @@
 package passes
 
 import (
+	"slices"
+
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -65,13 +67,24 @@ func (r *rewriter) channels(p *ir.Node, rank int) *ir.Node {
 // batchNorm is (x-mean)*rsqrt(variance+eps)*weight+bias by channel.
 func (r *rewriter) batchNorm(n *ir.Node, args []*ir.Node) *ir.Node {
 	rank := n.Rank()
+	args = r.widened(args)
 	x := r.binary(ir.OpSub, args[0], r.channels(args[1], rank))
-	variance := r.binary(ir.OpAdd, args[2], r.scalar(n.DType(), n.Attrs().Float("eps")))
+	variance := r.binary(ir.OpAdd, args[2], r.scalar(args[2].DType(), n.Attrs().Float("eps")))
 	if r.err != nil {
 		return nil
 	}
 	x = r.binary(ir.OpMul, x, r.channels(r.unary(ir.OpRsqrt, variance), rank))
-	return r.affineChannels(x, args[3:], rank)
+	return r.castTo(r.affineChannels(x, args[3:], rank), n.DType())
+}
+
+// widened returns float arguments in the dtype that an op of several steps is
+// computed in. Its result is rounded once, in the end.
+func (r *rewriter) widened(args []*ir.Node) []*ir.Node {
+	wide := slices.Clone(args)
+	for i, a := range args {
+		wide[i] = r.castTo(a, accType("", a.DType()))
+	}
+	return wide
 }
 
 // affineChannels multiplies by the weight and adds the bias of each channel,
@@ -93,9 +106,10 @@ func (r *rewriter) groupNorm(n *ir.Node, args []*ir.Node) *ir.Node {
 		r.err = err
 		return nil
 	}
+	args = r.widened(args)
 	x := r.reshape(args[0], ir.Shape{s[0], groups, row})
 	x = r.unary(ir.OpLayerNorm, x, ir.Attr{Name: "eps", Value: n.Attrs().Float("eps")})
-	return r.affineChannels(r.reshape(x, s), args[1:], len(s))
+	return r.castTo(r.affineChannels(r.reshape(x, s), args[1:], len(s)), n.DType())
 }
 
 // triangle keeps x where column-row compares with k.

@@ -113,11 +113,15 @@ func (r *rewriter) addHits(base, hit, updates *ir.Node, axis int) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
-	met := r.add(ir.OpWhere, []*ir.Node{hit, updates, r.scalar(base.DType(), 0)})
+	t := base.DType()
+	met := r.add(ir.OpWhere, []*ir.Node{hit, updates, r.scalar(t, 0)})
+	if t.IsFloat() {
+		base, met = r.castTo(base, accType("", t)), r.castTo(met, accType("", t))
+	}
 	if r.err != nil {
 		return nil
 	}
-	return r.binary(ir.OpAdd, base, r.unary(ir.OpSum, met, ir.Attr{Name: "axes", Value: []int{axis}}))
+	return r.castTo(r.binary(ir.OpAdd, base, r.unary(ir.OpSum, met, ir.Attr{Name: "axes", Value: []int{axis}})), t)
 }
 
 // lastHit returns the last position along an axis of true elements, or -1.

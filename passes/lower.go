@@ -207,7 +207,7 @@ func (l *lowerer) lowerUpdate() error {
 	}
 	to := slices.Clone(l.at)
 	to[axis] = to[axis].Plus(start)
-	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(n, true), Index: linear(base.Shape(), to), Value: v})
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(n, true), Index: linear(base.Shape(), to), Value: kernel.Unstored(v)})
 	return nil
 }
 
@@ -249,7 +249,7 @@ func (l *lowerer) store(n *ir.Node, at []kernel.Index, perElement bool) error {
 	if err != nil {
 		return err
 	}
-	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(n, true), Index: linear(n.Shape(), at), Value: v, PerElement: perElement})
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(n, true), Index: linear(n.Shape(), at), Value: kernel.Unstored(v), PerElement: perElement})
 	return nil
 }
 
@@ -408,7 +408,9 @@ func coordsKey(n *ir.Node, at []kernel.Index) string {
 	return b.String()
 }
 
-// value returns element at of n.
+// value returns element at of n, as a value of n's dtype: whatever the device
+// computes in more digits or a larger range is rounded, so that what follows in
+// the same kernel sees what the reference does.
 func (l *lowerer) value(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	key := coordsKey(n, at)
 	if e, ok := l.memo[key]; ok {
@@ -417,6 +419,9 @@ func (l *lowerer) value(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	e, err := l.compute(n, at)
 	if err != nil {
 		return nil, err
+	}
+	if !n.DType().IsBlock() { // elements of blocks are decoded to f32
+		e = l.b.Cast(n.DType(), e)
 	}
 	if e.Hint == "" && e.Kind == kernel.ExprApply {
 		e.Hint = n.Op().String()

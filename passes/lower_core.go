@@ -415,10 +415,13 @@ func (l *lowerer) addProduct(n *ir.Node, a, b *kernel.Expr, i int) error {
 }
 
 // operandDType returns what the operands of a product may be rounded to: their
-// own dtype where it is narrow. A quantized weight multiplies an f16 or bf16
-// operand in that dtype, which is also the result's. An f32 operand is rounded
-// where the product allows it.
+// own dtype where it is narrow, be they cast to f32 or not. A quantized weight
+// multiplies an f16 or bf16 operand in that dtype, which is also the result's. An
+// f32 operand is rounded where the product allows it.
 func operandDType(a, b *ir.Node, precision string) ir.DType {
+	if narrowA, narrowB := beforeWidening(a), beforeWidening(b); narrowA.DType() == narrowB.DType() {
+		a, b = narrowA, narrowB
+	}
 	switch t := a.DType(); {
 	case t != b.DType() && !b.DType().IsBlock():
 		return ir.F32
@@ -430,6 +433,14 @@ func operandDType(a, b *ir.Node, precision string) ir.DType {
 		return ir.F16 // holds every one of its values
 	}
 	return ir.F32
+}
+
+// beforeWidening looks through a cast to f32 that changes no value.
+func beforeWidening(n *ir.Node) *ir.Node {
+	if n.Op() == ir.OpCast && n.DType() == ir.F32 && n.Arg(0).DType().IsFloat() && n.Arg(0).DType() != ir.F64 {
+		return n.Arg(0)
+	}
+	return n
 }
 
 func (l *lowerer) storeProducts() error {

@@ -62,7 +62,17 @@ func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) (*kernel.Expr, error)
 		}
 		args[i] = v
 	}
-	return l.b.Apply(n.Op(), n.DType(), n.Attrs(), args...), nil
+	return l.b.Apply(n.Op(), computedIn(n), n.Attrs(), args...), nil
+}
+
+// computedIn is the dtype in which devices compute an elementwise op: f32 for
+// floats narrower than that, unless the result needs no rounding.
+func computedIn(n *ir.Node) ir.DType {
+	t := n.DType()
+	if t.IsFloat() && t.BlockBytes() < ir.F32.BlockBytes() && n.Op() != ir.OpCast && !n.Op().Info().IsExact(t, n.Attrs()) {
+		return ir.F32
+	}
+	return t
 }
 
 // broadcastCoords maps coordinates of a broadcast result to those of an

@@ -105,7 +105,7 @@ func (e *emitter) template(v *kernel.Expr) *node {
 func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 	if v.Op == ir.OpCast {
 		x := v.Args[0]
-		return e.cast(x.DType, v.DType, e.valueFor(x, home), isExact(x))
+		return e.cast(x.DType, v.DType, e.valueFor(x, home))
 	}
 	if isCustom(v) {
 		return e.applyCustom(v, home)
@@ -197,12 +197,6 @@ func (e *emitter) wrapped(v *kernel.Expr, t text) text {
 		return t
 	}
 	return e.wrap(v.DType, t)
-}
-
-// isExact reports whether the variable of v holds a value of v's dtype, and
-// not one of f32 precision that has not been rounded to it yet.
-func isExact(v *kernel.Expr) bool {
-	return v.Kind != kernel.ExprApply || v.Op == ir.OpCast
 }
 
 // doubleFunctions are those that GLSL or the library has for doubles.

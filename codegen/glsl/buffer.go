@@ -161,10 +161,8 @@ func dropRoundings(k *kernel.Kernel) *kernel.Kernel {
 		if v.Op != ir.OpCast || v.Kind != kernel.ExprApply || shared[v] > 1 || v.DType != k.Bindings[s.Bind].DType {
 			continue
 		}
-		from := v.Args[0].DType
-		rounds := v.DType.IsFloat() && v.DType != ir.F64 && (from == ir.F32 || from == ir.F64)
-		wraps := v.DType.IsInteger() && from.IsInteger()
-		if rounds || wraps {
+		out.Stores[i].Value = kernel.Unstored(v)
+		if v.DType.IsInteger() && v.Args[0].DType.IsInteger() {
 			out.Stores[i].Value = v.Args[0]
 		}
 	}

@@ -132,15 +132,11 @@ func (e *emitter) floatLit(f float64) text {
 	return finiteLit(f, 32, "")
 }
 
-// cast converts a value by op cast's rule; exact says that v already has a
-// value of dtype from, and not one of f32 precision that stands for it.
-func (e *emitter) cast(from, to ir.DType, v text, exact bool) text {
-	if !exact && from != to {
-		v = e.round(from, v)
-	}
+// cast converts a value by op cast's rule.
+func (e *emitter) cast(from, to ir.DType, v text) text {
 	src, dst := computeType(from), computeType(to)
 	switch {
-	case from == to && exact:
+	case from == to:
 		return v
 	case to.IsFloat():
 		return e.round(to, e.coerce(src, dst, v))

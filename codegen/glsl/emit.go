@@ -2,6 +2,7 @@ package glsl
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -109,16 +110,38 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps target.Caps, symbols []strin
 	buffers := e.declarations()
 	e.root.lines = append(symbolLines, e.root.lines...)
 	sh := &Shader{Grid: e.grid, Needs: e.sortedNeeds(), SharedBytes: e.sharedBytes, SubgroupSize: e.subgroupSize, Workgroup: s.Workgroup}
+	body := functions + "\n" + e.root.indented()
 	var b strings.Builder
 	b.WriteString(e.header())
+	if target.LosesNaN(caps) {
+		b.WriteString(keepNaN(body))
+	}
 	fmt.Fprintf(&b, "\nlayout(local_size_x = %d) in;\n\n%s", s.Workgroup, buffers)
 	if len(e.shared) > 0 {
 		b.WriteString("\n" + strings.Join(e.shared, "\n") + "\n")
 	}
-	b.WriteString(functions)
-	b.WriteString("\n" + e.root.indented())
+	b.WriteString(body)
 	sh.Source = b.String()
 	return sh, e.err
+}
+
+// nanLosers are the built-in functions that some drivers give a number for NaN.
+var nanLosers = regexp.MustCompile(`\b(exp2?|log2?)\(`)
+
+// keepNaN has the functions that lose NaN, as far as a text calls them, keep it.
+// A macro is not expanded inside itself, so the call in it is the built-in.
+func keepNaN(body string) string {
+	var b strings.Builder
+	for _, call := range nanLosers.FindAllStringSubmatch(body, -1) {
+		line := fmt.Sprintf("#define %s(x) mix(%[1]s(x), x, isnan(x))\n", call[1])
+		if !strings.Contains(b.String(), line) {
+			b.WriteString(line)
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "\n// The device may give a number for NaN.\n" + b.String()
 }
 
 // body writes main by the schedule's variant.

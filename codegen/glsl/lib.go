@@ -254,6 +254,28 @@ float atan2_full(float y, float x) {
     if (floatBitsToInt(x) < 0) angle = 3.1415927 - angle;
     return floatBitsToInt(y) < 0 ? -angle : angle;
 }`},
+	{"asin_accurate", f32Only, []string{"NAN"}, `
+// Arc sine: beyond 1/2 by that of sqrt((1-x)/2), to reach a polynomial (Moshier,
+// Cephes asinf.c).
+float asin_accurate(float x) {
+    float a = abs(x);
+    if (a > 1.0) return NAN;
+    bool far = a > 0.5;
+    float z = far ? 0.5 - 0.5 * a : a * a;
+    if (far) a = sqrt(z);
+    a += ((((4.21632e-2 * z + 2.4181311e-2) * z + 4.547003e-2) * z + 7.4953e-2) * z + 0.16666752) * z * a;
+    if (far) a = 1.5707964 - 2.0 * a;
+    return floatBitsToInt(x) < 0 ? -a : a;
+}`},
+	{"acos_accurate", f32Only, []string{"asin_accurate", "NAN"}, `
+// Arc cosine, from the arc sine where that loses no digits (Moshier, Cephes
+// asinf.c).
+float acos_accurate(float x) {
+    if (abs(x) > 1.0) return NAN;
+    if (!(abs(x) > 0.5)) return 1.5707964 - asin_accurate(x);
+    float a = 2.0 * asin_accurate(sqrt(0.5 - 0.5 * abs(x)));
+    return x < 0.0 ? 3.1415927 - a : a;
+}`},
 	{"reduce_half_pi", f32Only, nil, `
 // x less the nearest multiple of pi/2 (Payne and Hanek 1983): the mantissa
 // times the bits of 2/pi from its exponent on, of which 62 stand behind the
@@ -330,6 +352,12 @@ float sinh_accurate(float x) {
     float h = exp(0.5 * a);
     float s = 0.5 * h * h - 0.5 / h / h;
     return x < 0.0 ? -s : s;
+}`},
+	{"cosh_accurate", f32Only, nil, `
+// Cosh: squares of exp(x/2) overflow only where cosh does.
+float cosh_accurate(float x) {
+    float h = exp(0.5 * abs(x));
+    return 0.5 * h * h + 0.5 / h / h;
 }`},
 	{"tanh_safe", f32Only, nil, `
 // Tanh without overflow; near 0 by a minimax polynomial (Moshier, Cephes tanhf.c).

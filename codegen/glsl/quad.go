@@ -56,7 +56,7 @@ func (e *emitter) isVector(v *kernel.Expr, a along) bool {
 // widened looks through casts of loaded floats to f32, which change nothing.
 func widened(v *kernel.Expr) *kernel.Expr {
 	for v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType == ir.F32 &&
-		v.Args[0].DType.IsFloat() && v.Args[0].DType != ir.F64 && isExact(v.Args[0]) {
+		v.Args[0].DType.IsFloat() && v.Args[0].DType != ir.F64 {
 		v = v.Args[0]
 	}
 	return v

@@ -39,9 +39,6 @@ func (e *emitter) makeBlock() {
 	e.bindAxis(e.k.FoldAxis(), j)
 	e.plan([]*kernel.Expr{store.Value}, nil)
 	v := e.value(store.Value)
-	if !isExact(store.Value) {
-		v = e.round(store.Value.DType, v)
-	}
 	e.line("%s[%s] = %s;", x, j.s, v.s)
 	e.close()
 	halves := e.fresh(e.scope, "halves")

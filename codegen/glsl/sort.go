@@ -93,9 +93,6 @@ func (r *rowWriter) keyOf(j text, places int64) string {
 func (r *rowWriter) sortKey(p kernel.Phase) text {
 	r.plan([]*kernel.Expr{p.Value}, nil)
 	v := r.emitter.value(p.Value)
-	if !isExact(p.Value) {
-		v = r.round(p.Value.DType, v)
-	}
 	typ := computeType(p.Value.DType)
 	key := v
 	switch typ {

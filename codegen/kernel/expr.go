@@ -48,7 +48,7 @@ func (w Word) Of(element int64) int64 {
 type Expr struct {
 	ID    int
 	Kind  ExprKind
-	DType ir.DType // of the value; arithmetic on f16 and bf16 happens in f32
+	DType ir.DType // of the value: ops that a device computes in more digits are of that dtype, and cast
 	Bind  int
 	Index Index
 	Value float64 // of a float constant
@@ -211,6 +211,17 @@ func (b *Builder) Cast(t ir.DType, v *Expr) *Expr {
 		return b.Float(t, float64(v.Int))
 	}
 	return b.Apply(ir.OpCast, t, ir.Attrs{{Name: "dtype", Value: t}}, v)
+}
+
+// Unstored returns what a store of v in its own dtype may store instead: the
+// argument of a cast that storing does anyway, from a wider float.
+func Unstored(v *Expr) *Expr {
+	if v.Kind == ExprApply && v.Op == ir.OpCast && v.DType.IsFloat() && v.DType != ir.F64 {
+		if from := v.Args[0].DType; from == ir.F32 || from == ir.F64 {
+			return v.Args[0]
+		}
+	}
+	return v
 }
 
 // Walk calls visit once for every expression that the roots depend on, in an

@@ -30,6 +30,7 @@ const (
 	VendorApple  = 0x106b
 	VendorNVIDIA = 0x10de
 	VendorARM    = 0x13b5
+	VendorGoogle = 0x1ae0
 	VendorQCOM   = 0x5143
 	VendorIntel  = 0x8086
 	VendorMesa   = 0x10005

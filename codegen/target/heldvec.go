@@ -166,15 +166,13 @@ func HeldTile(k *kernel.Kernel, s kernel.Schedule) int {
 const maxHeldRegisters, maxHeldRows = 64, 2
 
 // roundable reports whether the rows of a product by blocks may become bytes, and
-// the blocks hold small integers to multiply those by, or octets are.
+// the blocks hold small integers to multiply those by, or octets are. Blocks hold
+// none where their codebook is of floats.
 func roundable(k *kernel.Kernel, octets bool) bool {
-	switch blocksOf(k) {
-	case ir.Invalid:
+	t := blocksOf(k)
+	levels := slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool { return b.Codebook == t && b.DType.IsFloat() })
+	if t == ir.Invalid || levels && !octets {
 		return false
-	case ir.IQ4_NL, ir.IQ4_XS, ir.MXFP4:
-		if !octets {
-			return false
-		}
 	}
 	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.ByteRows })
 }

@@ -20,12 +20,17 @@ float nan_max(float a, float b) {
     return isnan(b) || a <= b ? b : a;
 }
 
+// Rounds to the precision of f16.
+float round_f16(float x) {
+    return unpackHalf2x16(packHalf2x16(vec2(x, 0.0))).x;
+}
+
 float store_elements(const in uint tile_row, const in uint tile_col, const in float acc, const in uint row0) {
     uint row = row0 + tile_row;
     if (!(row < 25934u)) return acc;
     if (!(int(row / 57u % 57u) < 56 && int(row % 57u) < 56)) return acc;
     uint row_quotient = row / 57u;
-    result[row_quotient / 57u * 802816u + tile_col * 3136u + min(row_quotient % 57u, 55u) * 56u + min(row % 57u, 55u)] = float16_t(nan_max(acc, 0.0));
+    result[row_quotient / 57u * 802816u + tile_col * 3136u + min(row_quotient % 57u, 55u) * 56u + min(row % 57u, 55u)] = float16_t(nan_max(round_f16(acc), 0.0));
     return acc;
 }
 

@@ -23,6 +23,11 @@ float nan_max(float a, float b) {
     return isnan(b) || a <= b ? b : a;
 }
 
+// Rounds to the precision of f16.
+float round_f16(float x) {
+    return unpackHalf2x16(packHalf2x16(vec2(x, 0.0))).x;
+}
+
 // Elements i+first to i+end-1, and 0 for the others of i to i+7.
 uvec4 window_x(int i, int first, int end) {
     int at = i >> 3, last = int(x_vec8.length()) - 1;
@@ -132,7 +137,7 @@ void main() {
             if (col4 < 3136u) {
                 vec4 result4;
                 [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                    result4[lane] = nan_max(acc4[lane], 0.0);
+                    result4[lane] = nan_max(round_f16(acc4[lane]), 0.0);
                 }
                 result_vec4[(axis0 * 802816u + row_2 * 3136u + col4) / 4u] = f16vec4(result4);
             }

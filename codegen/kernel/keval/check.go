@@ -111,6 +111,9 @@ func checkExpr(k *kernel.Kernel, e *kernel.Expr) error {
 		if in := e.Op.Info(); in.Class != ir.ClassElementwise || len(e.Args) < in.MinArgs() || len(e.Args) > in.MaxArgs() {
 			return fmt.Errorf("e%d: %s of %d arguments", e.ID, e.Op, len(e.Args))
 		}
+		if t := e.DType; t.IsFloat() && t.BlockBytes() < ir.F32.BlockBytes() && e.Op != ir.OpCast && !e.Op.Info().IsExact(t, e.Attrs) {
+			return fmt.Errorf("e%d: %s gives %s, which devices compute in f32: compute it in f32 and cast", e.ID, e.Op, t)
+		}
 	}
 	return nil
 }

@@ -1,0 +1,12 @@
+package target
+
+// Google's SwiftShader, a driver that computes on the CPU. Its exp2 and log2
+// limit their argument by comparisons, which NaN does not survive, and exp and log
+// are made of them: exp(NaN) is infinite and log(NaN) 89.1, although it reports
+// that NaN is preserved.
+func swiftShader(caps Caps) bool { return caps.VendorID == VendorGoogle }
+
+// LosesNaN reports whether exp, exp2, log and log2 of NaN may be a number: where
+// float controls cannot ask for it to be kept, and where they are known to be
+// ignored.
+func LosesNaN(caps Caps) bool { return !caps.Features.PreserveNaN32 || swiftShader(caps) }
