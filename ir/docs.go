@@ -14,7 +14,7 @@ var classDocs = []struct {
 	doc   string
 }{
 	{ClassLeaf, "Leaves", "Values that come from outside the computation. They take no arguments."},
-	{ClassElementwise, "Elementwise", "One result element from the argument elements at the same coordinates. Arguments broadcast as in NumPy: aligned at the innermost axis, extents equal or 1. All arguments have one dtype unless the row says otherwise. Fuses with anything. f16 and bf16 are computed in f32 and rounded once."},
+	{ClassElementwise, "Elementwise", "One result element from the argument elements at the same coordinates. Arguments broadcast as in NumPy: aligned at the innermost axis, extents equal or 1. All arguments have one dtype unless the row says otherwise. Fuses with anything. f16, bf16 and f8e4m3 are computed in f32 and rounded once."},
 	{ClassView, "Views", "The same elements under other coordinates. A view is an index map that its consumers apply; it is never a kernel of its own."},
 	{ClassReduce, "Reductions", "Fold axes away. Floats accumulate in f32 (f64 in f64)."},
 	{ClassScan, "Scans and sorts", "Along one axis, where the order of the elements counts. Sorts are stable, take -0 and 0 as equal, and NaN as larger than any number."},
@@ -27,6 +27,20 @@ var classDocs = []struct {
 	{ClassComposite, "Composites", "Defined by their decomposition into the ops above."},
 }
 
+// valuesDoc is what every op owes, whatever its class.
+const valuesDoc = `
+## Values
+
+The value of an op is one of its dtype, range included, also to the ops that run in one kernel with it: twice
+the f16 number 65504 is infinite. Devices compute floats narrower than f32 in f32, and sums of them, and
+round the result once, before any other op reads it. Fewer digits than the dtype has are used only where an
+attribute ` + "`precision`" + ` allows it.
+
+NaN and infinities come out as the reference says, on every device. Left open are the sign of a zero, whether
+numbers below the smallest normal one are taken for zero, and how near a result is to the reference within the
+op's tolerance. ` + "`vkc verify --ops`" + ` checks all of this on a device.
+`
+
 // OpsMarkdown returns docs/OPS.md: every op by class, with its arguments,
 // attributes and their defaults, and the dtypes that it takes.
 func OpsMarkdown() string {
@@ -36,7 +50,7 @@ func OpsMarkdown() string {
 		"An argument marked `?` may be left out, together with all after it; one marked `…` may be repeated.\n" +
 		"An attribute shown with `=` has that default and may be left out; the others are required.\n" +
 		"Axes count from 0; negative ones count from the end. How a graph file is written is in\n" +
-		"[GRAPH-JSON.md](GRAPH-JSON.md).\n")
+		"[GRAPH-JSON.md](GRAPH-JSON.md).\n" + valuesDoc)
 	for _, c := range classDocs {
 		if ops := opsOf(c.class); len(ops) > 0 {
 			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", c.title, c.doc)

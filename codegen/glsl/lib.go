@@ -121,6 +121,20 @@ TYPE div_full(TYPE a, TYPE b) {
     float scale = abs(b) > 8.507059e37 ? 0.25 : 1.0;
     return a * scale / (b * scale);
 }`},
+	{"sum_exactly", f32Only, nil, `
+// Adds x to a sum, and what rounding takes from that to lost (Knuth, TwoSum).
+void sum_exactly(inout float sum, inout float lost, float x) {
+    precise float total = sum + x;
+    precise float part = total - sum;
+    precise float error = (sum - (total - part)) + (x - part);
+    sum = total;
+    lost += error;
+}`},
+	{"sum_with", f32Only, nil, `
+// A sum with what was lost of it, which of an infinite one is no number.
+float sum_with(float sum, float lost) {
+    return isinf(sum) ? sum : sum + lost;
+}`},
 	{"div_int", ints, nil, `
 // Truncates; x/0 is 0, and the smallest number by -1 wraps.
 TYPE div_int(TYPE a, TYPE b) {

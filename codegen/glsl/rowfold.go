@@ -16,7 +16,15 @@ type fold struct {
 	typ   string // of value
 	value string // what is compared or accumulated
 	place string // of argmax and argmin, or ""
+	lost  string // what rounding has taken from a sum of many numbers, or ""
 }
+
+// maxPlainSum is how many floats an invocation adds up one after the other. A sum
+// of equal numbers loses up to half a unit in the last place with each, so that of
+// more it keeps what is lost: then a sum of any length is off by some units for
+// every doubling of the invocations that share it, and for every kernel that it
+// is made in.
+const maxPlainSum = 32
 
 // foldStage writes one pass over the row and the exchange between its lanes.
 func (r *rowWriter) foldStage(number int, phases []int) {
@@ -26,6 +34,9 @@ func (r *rowWriter) foldStage(number int, phases []int) {
 		phase := r.k.Phases[p]
 		r.commentOnce(i, describe(phase))
 		folds[i] = r.beginFold(phase)
+		if phase.Combine == kernel.CombineSum && folds[i].typ == "float" && r.k.Fold.Max() > maxPlainSum*int64(r.lanes) {
+			folds[i].lost = r.variable("float", phase.Name+"_lost", primary("0.0"))
+		}
 		roots = append(roots, phase.Value)
 	}
 	kept := r.keptFrom(number)
@@ -40,6 +51,10 @@ func (r *rowWriter) foldStage(number int, phases []int) {
 		}
 	})
 	for i, f := range folds {
+		if f.lost != "" {
+			r.helper("sum_with", f.typ)
+			r.line("%s = sum_with(%[1]s, %s);", f.value, f.lost)
+		}
 		if r.lanes > 1 {
 			r.exchange(f)
 		}
@@ -94,6 +109,11 @@ func (r *rowWriter) identity(p kernel.Phase) text {
 // accumulate folds one element in.
 func (r *rowWriter) accumulate(f fold, value string) {
 	v := r.coerce(computeType(f.Value.DType), f.typ, text{value, 0})
+	if f.lost != "" {
+		r.helper("sum_exactly", f.typ)
+		r.line("sum_exactly(%s, %s, %s);", f.value, f.lost, v.s)
+		return
+	}
 	if f.place == "" {
 		r.combine(f, f.value, v)
 		return

@@ -33,7 +33,8 @@ type builder struct {
 	rng     *rand.Rand
 	inputs  map[string]*ir.Data
 	weights map[string]*ir.Data
-	typesOf bool // only types are wanted, so tensors are left out
+	typesOf bool   // only types are wanted, so tensors are left out
+	first   values // if not small, what the first input of floats holds instead
 	leaves  int
 	err     error
 }
@@ -68,6 +69,9 @@ func (b *builder) leaf(op ir.Op, t ir.DType, dims []int, v values, bound int) *i
 	n := b.op(op, nil, attr("name", name), attr("dtype", t), attr("shape", ir.ShapeOf(dims...)))
 	if n == nil || b.typesOf || op == ir.OpState {
 		return n
+	}
+	if b.first != small && t.IsFloat() && ir.ShapeOf(dims...).MaxElems() > 0 {
+		v, b.first = b.first, small
 	}
 	var d *ir.Data
 	if t.IsBlock() {

@@ -75,6 +75,7 @@ func templates() []template {
 	s.scatters()
 	s.random()
 	s.composites()
+	s.contract()
 	return s.list
 }
 

@@ -8,8 +8,9 @@
 // The cases go over the dtypes that an op takes, ranks 0 to 6, extents of 0, 1,
 // primes and ones past the tiles of kernels, arguments that are transposed, sliced,
 // stepped, flipped and broadcast (by views before the op), and extreme values:
-// zeros of both signs, denormals, infinities, NaN and the limits of integers. They
-// are the same in every run.
+// zeros of both signs, denormals, infinities, NaN, the largest finite floats and the
+// limits of integers. Every op of f16 and bf16 is also read by another op in the same
+// kernel, to which its value must be one of that dtype. They are the same in every run.
 //
 // # Outcomes
 //

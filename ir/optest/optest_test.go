@@ -86,6 +86,70 @@ func TestDTypes(t *testing.T) {
 	}
 }
 
+// TestSpecialValues checks that every op of floats meets NaN, infinities, -0 and
+// large numbers in every float dtype that it takes.
+func TestSpecialValues(t *testing.T) {
+	type kind struct {
+		op ir.Op
+		t  ir.DType
+	}
+	met, takes := map[kind]map[float64]bool{}, map[kind]bool{}
+	signed := func(v float64) float64 { // a key that NaN equals, and -0 alone
+		switch {
+		case v != v:
+			return 0.5
+		case v == 0 && math.Signbit(v):
+			return 0.25
+		}
+		return v
+	}
+	for _, c := range Cases() {
+		k := kind{c.Op, c.DType}
+		if !c.DType.IsFloat() {
+			continue
+		}
+		contract := strings.Contains(c.Name, "/special/") || strings.HasSuffix(c.Name, "/extreme")
+		switch {
+		case c.Op.Class() == ir.ClassLeaf || c.Op.Class() == ir.ClassRandom: // which take no floats
+		case c.Op == ir.OpQuantize || c.Op == ir.OpDequantize: // whose blocks hold no such values
+		default:
+			takes[k] = true
+		}
+		if !contract {
+			continue
+		}
+		x, err := newBatch([]Case{c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if met[k] == nil {
+			met[k] = map[float64]bool{}
+		}
+		for _, d := range x.inputs {
+			if d.DType != c.DType {
+				continue
+			}
+			list, err := d.Floats()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range list {
+				met[k][signed(v)] = true
+			}
+		}
+	}
+	for k := range takes {
+		for _, v := range specials(k.t, special) {
+			if large := specials(k.t, summed)[2]; !met[k][signed(v)] && !(math.Abs(v) == largest(k.t) && met[k][math.Copysign(large, v)]) {
+				t.Errorf("%s of %s never meets %v", k.op, k.t, v)
+			}
+		}
+	}
+	if len(takes) < 300 {
+		t.Errorf("only %d ops and dtypes", len(takes))
+	}
+}
+
 // TestCPU runs all cases on the CPU backend.
 func TestCPU(t *testing.T) {
 	last := -1

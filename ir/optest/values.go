@@ -18,6 +18,8 @@ const (
 	extreme               // the extremes of the dtype, each in turn
 	full                  // any integer, most near the limits and 0
 	index                 // integers around the valid indices, some out of range
+	special               // small ones, and each of specials once
+	summed                // the same for ops that add up or square, see specials
 )
 
 // smallestNormal returns the smallest normal number of a float dtype, in f32's
@@ -59,6 +61,22 @@ func extremes(t ir.DType) []float64 {
 	return list
 }
 
+// specials returns the values of which every float op must make what the reference
+// does: NaN, the infinities if there are any, -0, and the largest finite ones. Where
+// an op adds up or squares, and the dtype has f32's range, so large ones take their
+// place that this does not leave the range on the way to a result that is in it.
+func specials(t ir.DType, v values) []float64 {
+	top := largest(t)
+	if v == summed && t != ir.F16 && t != ir.F8E4M3 {
+		top = 0x1p60
+	}
+	list := []float64{math.NaN(), math.Copysign(0, -1), top, -top}
+	if t != ir.F8E4M3 {
+		list = append(list, math.Inf(1), math.Inf(-1))
+	}
+	return list
+}
+
 // extremeInts returns the values of an extreme integer or bool argument.
 func extremeInts(t ir.DType) []int64 {
 	lo, hi := ir.IntRange(t)
@@ -91,6 +109,12 @@ func tensor(rng *rand.Rand, t ir.DType, dims []int, v values, bound int) (*ir.Da
 		list := make([]float64, n)
 		for i := range list {
 			list[i] = float(rng, t, v, i)
+		}
+		if v == special || v == summed {
+			each := specials(t, v)
+			for i := range min(n, len(each)) { // far from one another
+				list[(2*i+1)*n/(2*len(each))] = each[i]
+			}
 		}
 		return ir.FromFloats(t, list, dims...)
 	}

@@ -1,0 +1,53 @@
+package optest
+
+import "github.com/vkc-go/vkc/ir"
+
+// narrow are the float dtypes that devices compute in a larger one, which has
+// values that these take for infinite.
+var narrow = []ir.DType{ir.F16, ir.BF16}
+
+// contract adds what every op of floats owes on every device: what it makes of
+// special values, and that its value is one of its dtype to ops in the same kernel.
+func (s *suite) contract() {
+	done := map[ir.Op]bool{}
+	for _, t := range s.list {
+		elementwise := t.op.Class() == ir.ClassElementwise && t.op != ir.OpLerp // whose extremes are few
+		if done[t.op] || !t.broad || t.types != nil || t.op.Class() == ir.ClassLeaf || elementwise && t.name != "extreme" || !t.takes(ir.F32) {
+			continue
+		}
+		done[t.op] = true
+		v := special
+		if t.op.Info().Tol != (ir.Tolerance{}) {
+			v = summed
+		}
+		build := t.build
+		if !elementwise { // which have met all extremes already
+			build = func(b *builder, dt ir.DType) *ir.Node {
+				b.first = v
+				return t.build(b, dt)
+			}
+			s.add(t.op, "special/"+t.name, build).floats().quick()
+		}
+		infinite := s.add(t.op, "infinite/"+t.name, func(b *builder, dt ir.DType) *ir.Node {
+			return b.view(ir.OpIsInf, build(b, dt))
+		})
+		infinite.types, infinite.mayBeRefused = narrow, true // whose result is no float
+		infinite.every()
+	}
+	digits := s.add(ir.OpAffine, "digits beyond the dtype", func(b *builder, t ir.DType) *ir.Node {
+		one := map[ir.DType]float64{ir.F16: 1 << 11, ir.BF16: 1 << 8}[t] // whose next number is 2 away
+		x := b.view(ir.OpAffine, b.input(t, []int{257}, small), attr("add", one))
+		return b.view(ir.OpAffine, x, attr("add", -one))
+	})
+	digits.types = narrow
+	digits.every().quick()
+}
+
+// floats are the float dtypes.
+var floats = []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F64, ir.F8E4M3}
+
+// floats makes a template one for every float dtype.
+func (t *template) floats() *template {
+	t.types = floats
+	return t.every()
+}
