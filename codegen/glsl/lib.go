@@ -268,10 +268,10 @@ float atan2_full(float y, float x) {
     if (floatBitsToInt(x) < 0) angle = 3.1415927 - angle;
     return floatBitsToInt(y) < 0 ? -angle : angle;
 }`},
-	{"asin_accurate", f32Only, []string{"NAN"}, `
+	{"arcsin", f32Only, []string{"NAN"}, `
 // Arc sine: beyond 1/2 by that of sqrt((1-x)/2), to reach a polynomial (Moshier,
 // Cephes asinf.c).
-float asin_accurate(float x) {
+float arcsin(float x) {
     float a = abs(x);
     if (a > 1.0) return NAN;
     bool far = a > 0.5;
@@ -281,13 +281,13 @@ float asin_accurate(float x) {
     if (far) a = 1.5707964 - 2.0 * a;
     return floatBitsToInt(x) < 0 ? -a : a;
 }`},
-	{"acos_accurate", f32Only, []string{"asin_accurate", "NAN"}, `
+	{"arccos", f32Only, []string{"arcsin", "NAN"}, `
 // Arc cosine, from the arc sine where that loses no digits (Moshier, Cephes
 // asinf.c).
-float acos_accurate(float x) {
+float arccos(float x) {
     if (abs(x) > 1.0) return NAN;
-    if (!(abs(x) > 0.5)) return 1.5707964 - asin_accurate(x);
-    float a = 2.0 * asin_accurate(sqrt(0.5 - 0.5 * abs(x)));
+    if (!(abs(x) > 0.5)) return 1.5707964 - arcsin(x);
+    float a = 2.0 * arcsin(sqrt(0.5 - 0.5 * abs(x)));
     return x < 0.0 ? 3.1415927 - a : a;
 }`},
 	{"reduce_half_pi", f32Only, nil, `
