@@ -233,6 +233,7 @@ func Lower(g *ir.Graph, caps target.Caps) (*Lowered, error) { return LowerTuned(
 // LowerTuned is [Lower] with schedules that won by measurement.
 func LowerTuned(g *ir.Graph, caps target.Caps, tuning target.Tuning) (*Lowered, error) {
 	s, err := passes.Run(g, passes.Options{
+		Limits: passes.Limits{Bindings: target.Bindings(caps), Weigh: glsl.Weigh},
 		Windows: func(direct, product *kernel.Kernel, stores []*kernel.Kernel) bool {
 			return target.StoreWindows(direct, product, stores, caps)
 		},

@@ -224,8 +224,25 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	if err := c.addKernels("kernels of joined norms and slices", joined, rng); err != nil {
 		return nil, nil, err
 	}
+	narrow, err := passes.Run(g, passes.Options{Limits: passes.Limits{Bindings: narrowBindings, Size: 200},
+		Split: splitAny, JoinNorm: joinAll, JoinSlices: joinAll, StoreFactor: joinAll})
+	if err != nil {
+		return nil, nil, fmt.Errorf("small kernels: %w", err)
+	}
+	for _, k := range narrow.Kernels {
+		if n := len(k.Bindings); n > narrowBindings && k.Custom == nil {
+			return nil, nil, fmt.Errorf("small kernels: %s binds %d buffers, more than %d", k.Name, n, narrowBindings)
+		}
+	}
+	if err := c.addKernels("small kernels", narrow, rng); err != nil {
+		return nil, nil, err
+	}
 	return s, c, c.compare(runs)
 }
+
+// narrowBindings is how few buffers kernels bind when they are to be small: what
+// the op of most arguments takes by itself, with values of symbols and codebooks.
+const narrowBindings = 9
 
 // joinAll joins norms and slices to whatever products can have them.
 func joinAll(_, _ *kernel.Kernel) bool { return true }

@@ -21,8 +21,6 @@ const (
 	maxOperandLoads = 2
 	// A custom op is taken to cost as much as a transcendental function.
 	customCost = 16
-	// A kernel binds at most this many buffers, so that every device can run it.
-	maxBindings = 14
 )
 
 // fuseElementwise gives every live node its first place: cores and required
@@ -42,15 +40,25 @@ func fuseElementwise(f *Fusion) error {
 			c := f.newCluster(ClusterUpdate, u.Value)
 			if q := u.Value.Arg(1); f.writesBlocks(q) != nil {
 				c.Cores = []*ir.Node{q}
+				f.core[q.ID()] = c
 			}
 			f.why[u.Value.ID()] = fmt.Sprintf("written into state %q in place", u.State.Name())
 		}
 	}
 	for i := len(nodes) - 1; i >= 0; i-- {
-		if n := nodes[i]; f.live[i] && f.home[i] == nil && !isLeafBuffer(f, n) {
+		n := nodes[i]
+		if !f.live[i] {
+			continue
+		}
+		f.findReaders(n)
+		if f.home[i] == nil && !isLeafBuffer(f, n) {
 			f.place(n)
 		}
+		if f.home[i] == nil && f.core[i] == nil {
+			f.fill(n)
+		}
 	}
+	f.cutBindings()
 	return f.separateOverwrites()
 }
 
@@ -78,19 +86,36 @@ func clusterKind(n *ir.Node) ClusterKind {
 // update that this one waits for, still read.
 func (f *Fusion) separateOverwrites() error {
 	for _, u := range f.Graph.Updates() {
-		c := f.home[u.Value.ID()]
-		if c.Kind == ClusterUpdate || !f.dependsOn(c, c, true) && !errors.Is(f.tryLower(c), errOverwrites) {
-			continue
+		if c := f.home[u.Value.ID()]; c.Kind != ClusterUpdate && errors.Is(f.tryLower(c), errOverwrites) {
+			f.splitBefore(c, u.Value)
 		}
-		f.why[u.Value.ID()] = fmt.Sprintf("computed apart: %s", errOverwrites)
-		f.splitBefore(c, u.Value)
 	}
-	return nil
+	for {
+		f.findAllReaders()
+		cycles := f.sortClusters()
+		if cycles == nil {
+			return nil
+		}
+		split := map[int]bool{} // numbers of cycles that are none any more
+		for _, u := range f.Graph.Updates() {
+			c := f.home[u.Value.ID()]
+			if i, ok := cycles[c]; ok && !split[i] && c.Kind != ClusterUpdate {
+				split[i] = true
+				f.splitBefore(c, u.Value)
+			}
+		}
+		if len(split) == 0 {
+			for c := range cycles {
+				return fmt.Errorf("kernel of %s waits for itself", c.name())
+			}
+		}
+	}
 }
 
 // splitBefore leaves in c only the copy of a value that it stores; the value
 // and all else that c stores move to a cluster that runs before.
 func (f *Fusion) splitBefore(c *Cluster, copied *ir.Node) {
+	f.why[copied.ID()] = fmt.Sprintf("computed apart: %s", errOverwrites)
 	value := copied.Arg(0)
 	others := slices.DeleteFunc(c.tails, func(n *ir.Node) bool { return n == copied || n == value })
 	c.tails = []*ir.Node{copied}
@@ -105,7 +130,7 @@ func (f *Fusion) splitBefore(c *Cluster, copied *ir.Node) {
 // update takes as it is, and that has a buffer if a custom kernel reads it.
 func isLeafBuffer(f *Fusion, n *ir.Node) bool {
 	computed := n.Op() == ir.OpIota || n.Op() == ir.OpDimValue
-	return isLeaf(n) && !f.required(n) && !(computed && f.feedsCustom(n) != nil)
+	return isLeaf(n) && !f.required[n.ID()] && !(computed && f.feedsCustom(n) != nil)
 }
 
 // inPlace reports whether an update writes a slice straight into its state;
@@ -121,7 +146,7 @@ func inPlace(f *Fusion, u ir.Update) bool {
 // place decides about one pointwise node or view; all its users are placed.
 func (f *Fusion) place(n *ir.Node) {
 	users := f.evaluators(n)
-	if f.required(n) {
+	if f.required[n.ID()] {
 		f.store(n, users, "the graph's interface needs it")
 		return
 	}
@@ -129,8 +154,13 @@ func (f *Fusion) place(n *ir.Node) {
 		f.store(n, users, fmt.Sprintf("%s reads it from memory", u.Op()))
 		return
 	}
-	if isView(n) || isFree(n) {
+	if isView(n) && f.overfilled(n) == nil || isFree(n) && !isView(n) {
 		f.why[n.ID()] = "inline: an index map or decode"
+		return
+	}
+	if c := f.overfilled(n); c != nil {
+		f.newCluster(ClusterMap, n)
+		f.why[n.ID()] = fmt.Sprintf("stored: the kernel of %s would grow too large", c.name())
 		return
 	}
 	flops, loads := f.cost(n)
@@ -180,10 +210,14 @@ func (f *Fusion) store(n *ir.Node, users []*Cluster, why string) {
 		if c.Kind != ClusterMap || !c.tails[0].Shape().Equal(n.Shape()) || !f.identityIn(n, c) {
 			continue
 		}
-		if slices.ContainsFunc(users, func(o *Cluster) bool { return o != c && f.dependsOn(c, o, true) }) {
+		if slices.ContainsFunc(users, func(o *Cluster) bool { return o != c && f.waits(c, o, n) }) {
+			continue
+		}
+		if c.size+f.weighNode(n) > f.limits.Size {
 			continue
 		}
 		c.tails = append(c.tails, n)
+		c.size += f.weighNode(n)
 		f.home[n.ID()] = c
 		return
 	}
@@ -193,35 +227,43 @@ func (f *Fusion) store(n *ir.Node, users []*Cluster, why string) {
 // identityIn reports whether every path from n to the stored nodes of c keeps
 // the coordinates: elementwise ops and copies of n's own shape only.
 func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
-	for _, u := range f.uses[n.ID()] {
-		if !f.live[u.ID()] {
-			continue
+	mark := f.newMark()
+	var keeps func(n *ir.Node) bool
+	keeps = func(n *ir.Node) bool {
+		for _, u := range f.uses[n.ID()] {
+			if !f.live[u.ID()] || f.seenNode(u, mark) {
+				continue
+			}
+			h := f.coreOrHome(u)
+			if h != nil && h != c || h == nil && !slices.ContainsFunc(f.readers[u.ID()], func(id int) bool { return f.slot(id) == c }) {
+				continue
+			}
+			if u.Op().Class() != ir.ClassElementwise && u.Op() != ir.OpReshape || !u.Shape().Equal(n.Shape()) {
+				return false
+			}
+			if h == nil && !keeps(u) {
+				return false
+			}
 		}
-		h := f.coreOrHome(u)
-		if h != nil && h != c || h == nil && !slices.Contains(f.evaluators(u), c) {
-			continue
-		}
-		if u.Op().Class() != ir.ClassElementwise && u.Op() != ir.OpReshape || !u.Shape().Equal(n.Shape()) {
-			return false
-		}
-		if h == nil && !f.identityIn(u, c) {
-			return false
-		}
+		return true
 	}
-	return true
+	return keeps(n)
 }
 
+// maxCost is where cost stops counting: nothing so dear is computed twice.
+const maxCost = 100
+
 // cost estimates what one element of n takes when computed from what is
-// stored: arithmetic operations, and loads of values that are not small.
+// stored: arithmetic operations, up to maxCost, and loads of values that are not
+// small.
 func (f *Fusion) cost(n *ir.Node) (flops, loads int) {
-	seen := map[int]bool{}
+	mark := f.newMark()
 	full := n.Shape().MaxElems()
 	var visit func(n *ir.Node)
 	visit = func(n *ir.Node) {
-		if seen[n.ID()] {
+		if flops >= maxCost || f.seenNode(n, mark) {
 			return
 		}
-		seen[n.ID()] = true
 		if isLeaf(n) || f.home[n.ID()] != nil || isRounding(n) {
 			if !isComputedLeaf(n) && n.Shape().MaxElems()*16 > full {
 				loads++
@@ -233,7 +275,7 @@ func (f *Fusion) cost(n *ir.Node) (flops, loads int) {
 			visit(a)
 		}
 	}
-	seen[n.ID()] = true
+	f.seenNode(n, mark)
 	flops = opCost(n.Op())
 	for _, a := range n.Args() {
 		visit(a)
@@ -311,7 +353,14 @@ func (f *Fusion) absorbOne(c *Cluster) bool {
 
 // tryMerge merges q into c, or says why it cannot.
 func (f *Fusion) tryMerge(c, q *Cluster) string {
+	if why, ok := f.refused[pair{c, q}]; ok {
+		return why
+	}
 	switch {
+	case c.runs != nil || q.runs != nil:
+		return "several kernels write it"
+	case c.tries >= maxTries || q.tries >= maxTries:
+		return "too many others do not go with it"
 	case q.Kind == ClusterCustom || c.Kind == ClusterCustom:
 		return "a custom kernel runs as it is"
 	case q.Kind == ClusterGroup || c.Kind == ClusterGroup:
@@ -327,30 +376,68 @@ func (f *Fusion) tryMerge(c, q *Cluster) string {
 	case f.dependsOn(q, c, false):
 		return fmt.Sprintf("%s also needs it through another kernel", q.name())
 	}
-	merged := &Cluster{ID: c.ID, Kind: c.Kind,
+	merged := &Cluster{ID: c.ID, Kind: c.Kind, level: max(c.level, q.level), tries: max(c.tries, q.tries),
 		Cores: slices.Concat(c.Cores, q.Cores), tails: slices.Concat(c.tails, q.tails)}
 	slices.SortFunc(merged.Cores, func(a, b *ir.Node) int { return a.ID() - b.ID() })
-	f.adopt(merged, q.ID)
-	if err := f.tryLower(merged); err != nil {
-		f.adopt(c, -1)
-		f.Clusters[q.ID] = q
-		for _, n := range q.tails {
-			f.home[n.ID()] = q
-		}
+	f.adopt(merged)
+	if err := f.fits(merged); err != nil {
+		f.adopt(c)
+		f.adopt(q)
+		c.tries++
+		q.tries++
+		f.refused[pair{c, q}] = err.Error()
 		return err.Error()
 	}
+	f.Clusters[q.ID] = nil
+	f.slots[q.ID] = c.ID
+	f.raise(merged)
 	return ""
 }
 
-// adopt puts c in its slot as the home of its tails; dead, if not negative, is
-// the slot of a cluster that is no more.
-func (f *Fusion) adopt(c *Cluster, dead int) {
+// fits reports why two clusters that were merged cannot be one kernel, or nil.
+func (f *Fusion) fits(merged *Cluster) error {
+	merged.Stored = merged.tails
+	k, err := f.lower(merged)
+	if err != nil {
+		return err
+	}
+	if size := f.limits.SizeOf(k); size > f.limits.Size {
+		return fmt.Errorf("the kernel would grow too large: %d, more than %d", size, f.limits.Size)
+	}
+	return nil
+}
+
+// maxTries is how many merges of one cluster, as it is, with others are lowered
+// in vain before no more are tried.
+const maxTries = 64
+
+// adopt puts c in its slot as the home of its tails.
+func (f *Fusion) adopt(c *Cluster) {
 	f.Clusters[c.ID] = c
 	for _, n := range c.tails {
 		f.home[n.ID()] = c
 	}
-	if dead >= 0 {
-		f.Clusters[dead] = nil
+	for _, n := range c.Cores {
+		f.core[n.ID()] = c
+	}
+}
+
+// raise gives c, which is two clusters that were merged, and all that wait for
+// it a level above those that they wait for.
+func (f *Fusion) raise(c *Cluster) {
+	for _, p := range f.preds(c) {
+		c.level = max(c.level, p.level+1)
+	}
+	next := []*Cluster{c}
+	for len(next) > 0 {
+		c := next[len(next)-1]
+		next = next[:len(next)-1]
+		for _, s := range f.succs(c) {
+			if s.level <= c.level {
+				s.level = c.level + 1
+				next = append(next, s)
+			}
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ func (f *Fusion) fuseMaps() {
 			f.absorbPrologues(row)
 		}
 	}
+	f.findSharers()
 	for id := range f.Clusters {
 		for f.Clusters[id] != nil && f.Clusters[id].Kind == ClusterMap && f.joinMap(f.Clusters[id]) {
 		}
@@ -44,12 +45,56 @@ func (f *Fusion) sharesPoints(c *Cluster, s ir.Shape) bool {
 	return !slices.ContainsFunc(c.tails, func(n *ir.Node) bool { return !n.Shape().Equal(s) })
 }
 
+// findSharers notes which elementwise clusters read or store each tensor of their
+// points' shape.
+func (f *Fusion) findSharers() {
+	f.sharers = make([][]int, len(f.Graph.Nodes()))
+	for _, c := range f.Clusters {
+		if c == nil || c.Kind != ClusterMap {
+			continue
+		}
+		for _, n := range slices.Concat(f.tensorsOf(c), c.tails) {
+			f.sharers[n.ID()] = append(f.sharers[n.ID()], c.ID)
+		}
+	}
+}
+
+// sharersOf returns the elementwise clusters that read or store n, without those
+// that have no room for another tensor.
+func (f *Fusion) sharersOf(n *ir.Node) []int {
+	mark := f.newMark()
+	f.sharers[n.ID()] = slices.DeleteFunc(f.sharers[n.ID()], func(id int) bool {
+		c := f.slot(id)
+		return c.Kind != ClusterMap || f.isFull(c) || f.seenCluster(c, mark)
+	})
+	return f.sharers[n.ID()]
+}
+
+// isFull reports whether a cluster binds as many buffers as a kernel may.
+func (f *Fusion) isFull(c *Cluster) bool {
+	return len(f.inputsOf(c))+len(c.leaves)+len(c.tails) >= f.limits.Bindings
+}
+
 // joinMap merges one other elementwise cluster into c, if one goes over the same
 // points and reads a tensor of their shape that c reads or stores.
 func (f *Fusion) joinMap(c *Cluster) bool {
 	shape := c.tails[0].Shape()
-	for _, q := range f.Clusters {
-		if q == nil || q == c || q.Kind != ClusterMap || !f.sharesPoints(q, shape) || !f.shareTensor(c, q) {
+	var others []int
+	for _, n := range slices.Concat(f.tensorsOf(c), c.tails) {
+		if !f.isFull(c) {
+			others = append(others, f.sharersOf(n)...)
+		}
+		if h := f.home[n.ID()]; h != nil {
+			others = append(others, h.ID)
+		}
+	}
+	for i := range others {
+		others[i] = f.slot(others[i]).ID
+	}
+	slices.Sort(others)
+	for _, id := range slices.Compact(others) {
+		q := f.slot(id)
+		if q == c || q.Kind != ClusterMap || !f.sharesPoints(q, shape) || !f.shareTensor(c, q) {
 			continue
 		}
 		if f.dependsOn(c, q, false) {
@@ -57,6 +102,9 @@ func (f *Fusion) joinMap(c *Cluster) bool {
 		}
 		if f.tryMerge(c, q) == "" {
 			return true
+		}
+		if f.Clusters[c.ID].tries >= maxTries {
+			return false
 		}
 	}
 	return false

@@ -19,7 +19,11 @@ func joinCasts(s *State) error {
 		}
 		if p := s.sourceOf(c.from); p != nil {
 			drop[k] = true
-			*p = c.in(p, s.reads(c.from, drop))
+			if joined := c.in(p, s.reads(c.from, drop)); len(joined.Bindings) <= s.limits.Bindings {
+				*p = joined
+			} else {
+				drop[k] = false
+			}
 		}
 	}
 	for i := len(s.Kernels) - 1; i >= 0; i-- {

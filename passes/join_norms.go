@@ -81,7 +81,7 @@ func (s *State) joinedTo(n norm) (map[int]*kernel.Kernel, bool) {
 			continue
 		}
 		with, ok := n.joinedTo(k)
-		if !ok || !s.joinNorm(k, with) {
+		if !ok || len(with.Bindings) > s.limits.Bindings || !s.joinNorm(k, with) {
 			return nil, false
 		}
 		joined[i] = with
@@ -107,7 +107,7 @@ func (n norm) joinedTo(k *kernel.Kernel) (*kernel.Kernel, bool) {
 		j.out.Phases = append(j.out.Phases, p)
 	}
 	j.stores()
-	if j.elsewhere || len(j.out.Bindings) > maxBindings || j.out.CheckRowSums() != nil {
+	if j.elsewhere || j.out.CheckRowSums() != nil {
 		return nil, false
 	}
 	return j.out, true

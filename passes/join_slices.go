@@ -25,7 +25,7 @@ func joinSlices(s *State) error {
 		if len(readers) == 0 {
 			continue
 		}
-		if joined, ok := joinReaders(k, readers, keep); ok && s.joinSlices(k, joined) {
+		if joined, ok := joinReaders(k, readers, keep); ok && len(joined.Bindings) <= s.limits.Bindings && s.joinSlices(k, joined) {
 			s.Kernels[i] = joined
 			for _, r := range readers {
 				gone[r] = true
@@ -130,7 +130,7 @@ func joinReaders(k *kernel.Kernel, readers []*kernel.Kernel, keep bool) (*kernel
 	for _, b := range j.binds {
 		b.params()
 	}
-	return &out, len(out.Bindings) <= maxBindings && out.CheckCols() == nil
+	return &out, out.CheckCols() == nil
 }
 
 // sliceJoiner makes a product that stores what its readers did.

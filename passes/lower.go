@@ -45,6 +45,9 @@ type lowerer struct {
 	// of the result for all others. kept leaves the folded axes out.
 	at, kept []kernel.Index
 	space    ir.Shape
+	// run is which arguments of the concat that the kernel stores it stores, the
+	// first and the one after the last.
+	run [2]int
 }
 
 // tryLower reports why c cannot be one kernel, or nil.
@@ -57,6 +60,29 @@ func (f *Fusion) tryLower(c *Cluster) error {
 func newLowerer(f *Fusion, c *Cluster) *lowerer {
 	return &lowerer{f: f, c: c, b: kernel.NewBuilder(), k: &kernel.Kernel{}, bind: map[int]int{},
 		accs: map[*ir.Node][]*kernel.Expr{}, memo: map[string]*kernel.Expr{}, ops: map[*ir.Node]bool{}, names: map[string]int{}}
+}
+
+// lowerRuns makes the kernels of a cluster: one, or for a concat of many tensors
+// one for each run of them.
+func (f *Fusion) lowerRuns(c *Cluster) ([]*kernel.Kernel, error) {
+	if c.runs == nil {
+		k, err := f.lower(c)
+		return []*kernel.Kernel{k}, err
+	}
+	var list []*kernel.Kernel
+	for _, run := range c.runs {
+		l := newLowerer(f, c)
+		l.run = run
+		if err := l.lowerMap(); err != nil {
+			return nil, err
+		}
+		k, err := l.finish()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, k)
+	}
+	return list, nil
 }
 
 // lower makes the kernel of a cluster.
@@ -99,8 +125,8 @@ func (l *lowerer) finish() (*kernel.Kernel, error) {
 	if err := l.checkOverwrites(); err != nil {
 		return nil, err
 	}
-	if n := len(l.k.Bindings); n > maxBindings {
-		return nil, fmt.Errorf("the kernel would bind %d buffers, more than %d", n, maxBindings)
+	if n, most := len(l.k.Bindings), l.f.limits.Bindings; n > most && l.k.Custom == nil {
+		return nil, fmt.Errorf("the kernel would bind %d buffers, more than %d", n, most)
 	}
 	l.k.Ops, l.k.Name = l.opNames()
 	return l.k, nil
@@ -170,6 +196,9 @@ func (l *lowerer) parallel(shape ir.Shape) []kernel.Index {
 func (l *lowerer) lowerMap() error {
 	l.k.Family = kernel.FamilyMap
 	l.space = l.c.tails[0].Shape()
+	if l.run[1] > 0 {
+		return l.lowerRun(l.c.tails[0])
+	}
 	l.at = l.parallel(l.space)
 	for _, n := range l.c.Stored {
 		if !n.Shape().Equal(l.space) {
@@ -180,6 +209,29 @@ func (l *lowerer) lowerMap() error {
 		}
 	}
 	return nil
+}
+
+// lowerRun stores a run of the arguments of a concat.
+func (l *lowerer) lowerRun(n *ir.Node) error {
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	if err != nil {
+		return err
+	}
+	begin := kernel.Const(0)
+	for _, a := range n.Args()[:l.run[0]] {
+		begin = begin.Plus(kernel.DimIndex(a.Shape()[axis]))
+	}
+	length := ir.D(0)
+	for _, a := range n.Args()[l.run[0]:l.run[1]] {
+		if length, err = length.Sum(a.Shape()[axis]); err != nil {
+			return err
+		}
+	}
+	part := slices.Clone(l.space)
+	part[axis] = length
+	l.at = l.parallel(part)
+	l.at[axis] = l.at[axis].Plus(begin)
+	return l.store(n, l.at, false)
 }
 
 // lowerUpdate writes the slice of a dynamic_update_slice into its state.

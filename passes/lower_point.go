@@ -215,6 +215,10 @@ func (l *lowerer) concat(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	}
 	// Later parts first, so that the result reads: part 0 below its end, else
 	// part 1 below its end, and so on.
+	run := [2]int{0, len(n.Args())}
+	if l.run[1] > 0 && n == l.c.tails[0] {
+		run = l.run
+	}
 	ends := make([]kernel.Index, len(n.Args()))
 	sum := kernel.Const(0)
 	for i, a := range n.Args() {
@@ -222,7 +226,7 @@ func (l *lowerer) concat(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 		ends[i] = sum
 	}
 	var out *kernel.Expr
-	for i := len(n.Args()) - 1; i >= 0; i-- {
+	for i := run[1] - 1; i >= run[0]; i-- {
 		part := n.Arg(i)
 		if part.Shape()[axis].Is(0) {
 			continue

@@ -81,7 +81,7 @@ func (l *lowerer) storeBlocks(n, tensor *ir.Node, to []kernel.Index) error {
 // writesBlocks returns the in-place update of a state that alone uses the blocks
 // of n, or nil.
 func (f *Fusion) writesBlocks(n *ir.Node) *ir.Node {
-	if n.Op() != ir.OpQuantize || f.required(n) {
+	if n.Op() != ir.OpQuantize || f.required[n.ID()] {
 		return nil
 	}
 	var update *ir.Node
@@ -94,10 +94,8 @@ func (f *Fusion) writesBlocks(n *ir.Node) *ir.Node {
 		}
 		update = u
 	}
-	for _, u := range f.Graph.Updates() {
-		if u.Value == update && inPlace(f, u) {
-			return update
-		}
+	if update != nil && f.overwritten[update.ID()] != nil && inPlace(f, ir.Update{State: f.overwritten[update.ID()], Value: update}) {
+		return update
 	}
 	return nil
 }

@@ -33,6 +33,7 @@ type State struct {
 	kept     map[int]bool // the buffers, as bindings name them, that these make for others
 	half     func(*kernel.Kernel) bool
 
+	limits                            Limits
 	joinNorm, joinSlices, storeFactor func(product, joined *kernel.Kernel) bool
 }
 
@@ -55,7 +56,7 @@ var table = []Pass{
 	{"dce", "what no output or update needs is not computed", graphPass(dce)},
 	{"complete_custom", "a custom kernel writes all its results, so each has a value", graphPass(completeCustom)},
 	{"fuse_elementwise", "views, decodes and elementwise chains go inline into the kernels that use them", func(s *State) error {
-		s.Fusion = newFusion(s.Graph)
+		s.Fusion = newFusion(s.Graph, s.limits)
 		return fuseElementwise(s.Fusion)
 	}},
 	{"fuse_epilogues", "elementwise chains after a product or reduction join its kernel, and so do loops over the same rows", func(s *State) error {
@@ -188,6 +189,8 @@ type Options struct {
 	Observe func(Event) error
 	// Until, where set, is the last pass to run.
 	Until string
+	// Limits bound what becomes one kernel; a zero is that of most devices.
+	Limits Limits
 	// Windows, where set, says whether a convolution is to be done by product, of
 	// operands that stores store first, rather than directly.
 	Windows func(direct, product *kernel.Kernel, stores []*kernel.Kernel) bool
@@ -229,7 +232,7 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 	if err := g.Verify(); err != nil {
 		return nil, err
 	}
-	s := &State{Graph: g, split: opt.Split, tail: opt.Tail, windows: opt.Windows, store: opt.Store, halve: opt.SplitOperands, bytes: opt.Bytes, half: opt.Half, joinNorm: opt.JoinNorm, joinSlices: opt.JoinSlices, storeFactor: opt.StoreFactor}
+	s := &State{Graph: g, limits: opt.Limits.orDefault(), split: opt.Split, tail: opt.Tail, windows: opt.Windows, store: opt.Store, halve: opt.SplitOperands, bytes: opt.Bytes, half: opt.Half, joinNorm: opt.JoinNorm, joinSlices: opt.JoinSlices, storeFactor: opt.StoreFactor}
 	if opt.Until != "" && !known(opt.Until) {
 		return nil, fmt.Errorf("unknown pass %q: the passes are %s", opt.Until, names())
 	}

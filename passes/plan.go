@@ -13,53 +13,25 @@ import (
 
 // lowerAll orders the clusters by level and makes their kernels.
 func lowerAll(s *State) error {
-	levels, err := s.Fusion.levels()
-	if err != nil {
-		return err
+	f := s.Fusion
+	if cycles := f.sortClusters(); cycles != nil {
+		for c := range cycles {
+			return fmt.Errorf("kernel of %s waits for itself", c.name())
+		}
 	}
-	s.clusters = slices.Clone(s.Fusion.Clusters)
-	slices.SortStableFunc(s.clusters, func(a, b *Cluster) int { return levels[a] - levels[b] })
-	s.Kernels = make([]*kernel.Kernel, len(s.clusters))
-	s.levels = make([]int, len(s.clusters))
-	for i, c := range s.clusters {
-		k, err := s.Fusion.lower(c)
+	clusters := slices.Clone(f.Clusters)
+	slices.SortStableFunc(clusters, func(a, b *Cluster) int { return a.level - b.level })
+	s.clusters, s.Kernels, s.levels = nil, nil, nil
+	for _, c := range clusters {
+		kernels, err := f.lowerRuns(c)
 		if err != nil {
 			return fmt.Errorf("kernel of %s (%s): %w", c.name(), c.Kind, err)
 		}
-		s.Kernels[i], s.levels[i] = k, levels[c]
+		for _, k := range kernels {
+			s.Kernels, s.levels, s.clusters = append(s.Kernels, k), append(s.levels, c.level), append(s.clusters, c)
+		}
 	}
 	return nil
-}
-
-// levels gives each cluster one more than the highest of those it waits for.
-func (f *Fusion) levels() (map[*Cluster]int, error) {
-	levels := map[*Cluster]int{}
-	busy := map[*Cluster]bool{}
-	var visit func(c *Cluster) error
-	visit = func(c *Cluster) error {
-		if _, ok := levels[c]; ok {
-			return nil
-		}
-		if busy[c] {
-			return fmt.Errorf("kernel of %s waits for itself", c.name())
-		}
-		busy[c] = true
-		level := 0
-		for _, p := range f.preds(c) {
-			if err := visit(p); err != nil {
-				return err
-			}
-			level = max(level, levels[p]+1)
-		}
-		levels[c] = level
-		return nil
-	}
-	for _, c := range f.Clusters {
-		if err := visit(c); err != nil {
-			return nil, err
-		}
-	}
-	return levels, nil
 }
 
 // planner lays out the buffers of a program.

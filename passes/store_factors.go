@@ -30,8 +30,8 @@ func storeFactors(s *State) error {
 			continue
 		}
 		if !ok {
-			with, fits := f.storing(source, buffer)
-			if !fits {
+			with, ok := f.storing(source, buffer)
+			if !ok || len(with.Bindings) > s.limits.Bindings {
 				continue
 			}
 			stored[f.of] = s.addPartial(f.rowType())
@@ -106,7 +106,7 @@ func (f weighedRow) reading(buffer int) *kernel.Kernel {
 }
 
 // storing is the kernel that stores the row, and stores the product with the
-// weight beside. It does so if it stores whole rows of f32 once, and may bind more.
+// weight beside. It does so if it stores whole rows of f32 once.
 func (f weighedRow) storing(k *kernel.Kernel, buffer int) (*kernel.Kernel, bool) {
 	stores := 0
 	for _, st := range k.Stores {
@@ -139,7 +139,7 @@ func (f weighedRow) storing(k *kernel.Kernel, buffer int) (*kernel.Kernel, bool)
 		out.Stores = append(out.Stores, st)
 		break
 	}
-	return out, len(out.Bindings) <= maxBindings
+	return out, true
 }
 
 // rebuilding begins a copy of a kernel with other bindings: what its parts are

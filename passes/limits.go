@@ -1,0 +1,379 @@
+package passes
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Limits bound what fusion makes one kernel of. Where a graph asks for more, what
+// is in between is stored; no graph is too large for that.
+type Limits struct {
+	// Bindings is how many buffers a kernel may bind.
+	Bindings int
+	// Size is how large a kernel may be, in units of about 100 bytes of optimized
+	// SPIR-V: what Weigh says of its distinct expressions, as often as its loops
+	// repeat them.
+	Size int
+	// Weigh says what an op of a dtype takes in such units.
+	Weigh func(op ir.Op, t ir.DType) int
+}
+
+// orDefault fills in what is not set.
+func (l Limits) orDefault() Limits {
+	if l.Bindings == 0 {
+		l.Bindings = 14
+	}
+	if l.Size == 0 {
+		l.Size = 4000
+	}
+	if l.Weigh == nil {
+		l.Weigh = func(op ir.Op, _ ir.DType) int { return opCost(op) }
+	}
+	return l
+}
+
+// What kernels repeat: the loops of a row kernel each compute what they fold, and
+// products compute what follows them for each result of a tile.
+const (
+	rowCopies  = 4
+	tileCopies = 16
+)
+
+// Units that expressions other than ops take.
+const (
+	loadSize   = 2
+	decodeSize = 40 // of a block format
+	randomSize = 60
+)
+
+// copies is how often a kernel of a kind repeats what it computes.
+func (k ClusterKind) copies() int {
+	switch k {
+	case ClusterRow, ClusterScan, ClusterSort:
+		return rowCopies
+	case ClusterMatMul, ClusterAttention:
+		return tileCopies
+	}
+	return 1
+}
+
+// SizeOf is the size of a kernel in the sense of [Limits.Size].
+func (l Limits) SizeOf(k *kernel.Kernel) int {
+	size := 0
+	add := func(copies int, roots ...*kernel.Expr) {
+		kernel.Walk(roots, func(e *kernel.Expr) { size += copies * l.weigh(k, e) })
+	}
+	copies := 1
+	if k.Family == kernel.FamilyMatMul || k.Family == kernel.FamilyAttention {
+		copies = tileCopies
+	}
+	rest := k.Roots()
+	for _, p := range k.Phases {
+		add(copies, p.Value)
+		rest = slices.DeleteFunc(rest, func(e *kernel.Expr) bool { return e == p.Value })
+	}
+	add(copies, rest...)
+	return size
+}
+
+func (l Limits) weigh(k *kernel.Kernel, e *kernel.Expr) int {
+	switch e.Kind {
+	case kernel.ExprApply:
+		return l.Weigh(e.Op, e.DType)
+	case kernel.ExprLoad:
+		if k.Bindings[e.Bind].DType.IsBlock() {
+			return decodeSize
+		}
+		return loadSize + len(e.Index.Terms())
+	case kernel.ExprRandom:
+		return randomSize
+	case kernel.ExprIndex:
+		return len(e.Index.Terms())
+	}
+	return 0
+}
+
+// at is where a node is computed: by which cluster, at which of its coordinates.
+type at struct {
+	cluster int
+	coords  uint64
+}
+
+// placesOf returns where n is computed if it is inline: at the coordinates that
+// its users ask for. Elementwise ops ask for their own; what goes through other
+// ops is told apart by the way that it takes. Nobody counts more places than may be.
+func (f *Fusion) placesOf(n *ir.Node) []at {
+	var list []at
+	seen := map[at]bool{}
+	for _, u := range f.uses[n.ID()] {
+		if !f.live[u.ID()] {
+			continue
+		}
+		from := f.places[u.ID()]
+		if c := f.coreOrHome(u); c != nil {
+			from = []at{{cluster: c.ID}}
+		}
+		for i, a := range u.Args() {
+			if a != n {
+				continue
+			}
+			for _, p := range from {
+				for j := range timesRead(u) {
+					q := at{p.cluster, stepped(u, i, j, p.coords)}
+					if len(list) <= f.limits.Size && !seen[q] {
+						seen[q] = true
+						list = append(list, q)
+					}
+				}
+			}
+		}
+	}
+	return list
+}
+
+// timesRead is at how many points an op reads its arguments for one of its own.
+func timesRead(n *ir.Node) int {
+	switch n.Op() {
+	case ir.OpRope:
+		return 2
+	case ir.OpResizeLinear:
+		return 4
+	case ir.OpResizeCubic:
+		return 16
+	}
+	return 1
+}
+
+// stepped tells apart the coordinates at which an op reads an argument.
+func stepped(u *ir.Node, arg, time int, coords uint64) uint64 {
+	from := u.Arg(arg)
+	h := fnv.New64a()
+	switch {
+	case u.Op().Class() == ir.ClassElementwise || u.Op() == ir.OpReshape:
+		if from.Shape().Equal(u.Shape()) {
+			return coords
+		}
+		fmt.Fprintf(h, "%d %v", coords, from.Shape())
+	case isView(u):
+		fmt.Fprintf(h, "%d %s %v %v", coords, u.Op(), from.Shape(), u.Shape())
+		for _, a := range u.Attrs() {
+			fmt.Fprintf(h, " %s", ir.FormatAttr(a.Value))
+		}
+	default:
+		fmt.Fprintf(h, "%d %d %d %d", coords, u.ID(), arg, time)
+	}
+	return h.Sum64()
+}
+
+// weighNode is what a node adds to a kernel at each place where it is computed.
+func (f *Fusion) weighNode(n *ir.Node) int {
+	switch {
+	case isLeaf(n):
+		return loadSize
+	case n.Op() == ir.OpConcat:
+		return 4 * min(len(n.Args()), f.limits.Bindings)
+	case n.Op() == ir.OpRope, n.Op() == ir.OpResizeCubic, n.Op() == ir.OpResizeLinear:
+		return 100
+	case n.Op().Class() == ir.ClassRandom:
+		return randomSize
+	case n.Op() == ir.OpDequantize:
+		return decodeSize
+	case n.Op().Class() == ir.ClassElementwise:
+		return max(1, f.limits.Weigh(n.Op(), n.DType()))
+	}
+	return 2
+}
+
+// overfilled returns a cluster that n, inline, would make larger than kernels
+// may be, or nil.
+func (f *Fusion) overfilled(n *ir.Node) *Cluster {
+	f.places[n.ID()] = f.placesOf(n)
+	more := map[int]int{}
+	for _, p := range f.places[n.ID()] {
+		more[p.cluster] += f.weighNode(n)
+	}
+	for _, p := range f.places[n.ID()] {
+		c := f.Clusters[p.cluster]
+		if c.size > 0 && c.size+more[p.cluster]*c.Kind.copies() > f.limits.Size {
+			return c
+		}
+	}
+	return nil
+}
+
+// fill counts an inline node into the clusters that compute it.
+func (f *Fusion) fill(n *ir.Node) {
+	if f.places[n.ID()] == nil {
+		f.places[n.ID()] = f.placesOf(n)
+	}
+	for _, p := range f.places[n.ID()] {
+		c := f.Clusters[p.cluster]
+		c.size += f.weighNode(n) * c.Kind.copies()
+	}
+}
+
+// cutBindings stores what clusters compute inline where their kernels would bind
+// more buffers than they may. It goes along the graph and notes what each inline
+// node binds; where that is too much, the argument that binds most is stored.
+func (f *Fusion) cutBindings() {
+	b := &binder{f: f, sets: make([][]int, len(f.Graph.Nodes())), stored: map[*Cluster][]int{}}
+	b.room = f.limits.Bindings
+	if len(f.Graph.Symbols()) > 0 {
+		b.room-- // their values
+	}
+	for _, n := range f.Graph.Nodes() {
+		switch c := f.home[n.ID()]; {
+		case !f.live[n.ID()] || isLeaf(n) && c == nil:
+		case c == nil:
+			b.inline(n)
+		case c.Kind != ClusterCustom:
+			b.store(n)
+		}
+	}
+}
+
+// binder is the state of cutBindings.
+type binder struct {
+	f      *Fusion
+	room   int                // for bindings of a kernel
+	sets   [][]int            // by inline node: the buffers that computing it takes
+	stored map[*Cluster][]int // the buffers of a cluster, up to the node at hand
+}
+
+// of returns the buffers that reading n takes.
+func (b *binder) of(n *ir.Node) []int {
+	switch {
+	case b.f.home[n.ID()] == nil && !isLeaf(n):
+		return b.sets[n.ID()]
+	case b.f.home[n.ID()] == nil && isComputedLeaf(n):
+		return nil
+	}
+	list := []int{b.f.bufferNode(n).ID()}
+	if n.DType().IsBlock() {
+		list = append(list, codebookBuffer(n.DType()))
+	}
+	return list
+}
+
+// with returns a set with the buffers of more nodes.
+func (b *binder) with(set []int, nodes ...*ir.Node) []int {
+	set = slices.Clone(set)
+	for _, n := range nodes {
+		for _, id := range b.of(n) {
+			if !slices.Contains(set, id) {
+				set = append(set, id)
+			}
+			if len(set) > b.room {
+				return set
+			}
+		}
+	}
+	return set
+}
+
+// inline notes what an inline node binds, and stores arguments until a kernel
+// can bind that.
+func (b *binder) inline(n *ir.Node) {
+	for {
+		set := b.with(nil, n.Args()...)
+		switch {
+		case len(set) < b.room && !b.long(n):
+			b.sets[n.ID()] = set
+			return
+		case n.Op() == ir.OpConcat:
+			b.apart(n)
+			b.runs(n)
+			return
+		case !b.cut(n):
+			b.sets[n.ID()] = set // which lowering refuses
+			return
+		}
+	}
+}
+
+// long reports whether n is a concat of more tensors than one kernel is to choose
+// from at each element.
+func (b *binder) long(n *ir.Node) bool {
+	return n.Op() == ir.OpConcat && len(n.Args()) > b.f.limits.Bindings
+}
+
+// store notes what a stored node adds to its cluster. Where that is too much, it
+// and what the cluster stores after it go to another one.
+func (b *binder) store(n *ir.Node) {
+	f, c := b.f, b.f.home[n.ID()]
+	for {
+		set := b.with(append(slices.Clone(b.stored[c]), n.ID()), n.Args()...)
+		switch {
+		case len(set) <= b.room && !b.long(n):
+			b.stored[c] = set
+			return
+		case b.stored[c] != nil:
+			later := slices.DeleteFunc(slices.Clone(c.tails), func(t *ir.Node) bool { return t.ID() < n.ID() })
+			c.tails = slices.DeleteFunc(c.tails, func(t *ir.Node) bool { return t.ID() >= n.ID() })
+			c = f.newCluster(c.Kind, n)
+			c.tails = later
+			for _, t := range later {
+				f.home[t.ID()] = c
+			}
+		case n.Op() == ir.OpConcat && c.Kind == ClusterMap:
+			if later := slices.DeleteFunc(slices.Clone(c.tails), func(t *ir.Node) bool { return t == n }); len(later) > 0 {
+				c.tails = []*ir.Node{n}
+				rest := f.newCluster(ClusterMap, later[0])
+				rest.tails = later
+				for _, t := range later {
+					f.home[t.ID()] = rest
+				}
+			}
+			b.runs(n)
+			return
+		case !b.cut(n):
+			b.stored[c] = set
+			return
+		}
+	}
+}
+
+// cut stores the inline argument of n that binds most; false if none binds more
+// than it would then.
+func (b *binder) cut(n *ir.Node) bool {
+	var most *ir.Node
+	for _, a := range n.Args() {
+		if b.f.coreOrHome(a) == nil && !isLeaf(a) && len(b.sets[a.ID()]) > 1 &&
+			(most == nil || len(b.sets[a.ID()]) > len(b.sets[most.ID()])) {
+			most = a
+		}
+	}
+	if most == nil {
+		return false
+	}
+	b.apart(most)
+	return true
+}
+
+// apart stores an inline node by a cluster of its own.
+func (b *binder) apart(n *ir.Node) {
+	b.stored[b.f.newCluster(ClusterMap, n)] = append(slices.Clone(b.sets[n.ID()]), n.ID())
+	b.f.why[n.ID()] = fmt.Sprintf("stored: a kernel binds at most %d buffers", b.f.limits.Bindings)
+}
+
+// runs divides the arguments of a stored concat among kernels that each write
+// their part of the result, so that no part is stored twice.
+func (b *binder) runs(n *ir.Node) {
+	c := b.f.home[n.ID()]
+	c.runs = nil
+	set, first := []int{n.ID()}, 0
+	for i, a := range n.Args() {
+		more := b.with(set, a)
+		if i > first && (len(more) > b.room || i-first >= b.f.limits.Bindings) {
+			c.runs = append(c.runs, [2]int{first, i})
+			first, more = i, b.with([]int{n.ID()}, a)
+		}
+		set = more
+	}
+	c.runs = append(c.runs, [2]int{first, len(n.Args())})
+	b.f.why[n.ID()] = fmt.Sprintf("stored: %d kernels write its parts, as one binds at most %d buffers", len(c.runs), b.f.limits.Bindings)
+}
