@@ -119,6 +119,11 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 	if f.maxRegress != 0 && (f.against == "" || !(f.maxRegress > 0)) {
 		return usagef("--max-regress %v: want a number above 0, beside --against", f.maxRegress)
 	}
+	for flag, path := range map[string]string{"output": f.output, "plot": f.plot, "trace": f.trace} {
+		if err := writable(flag, path); err != nil {
+			return err
+		}
+	}
 	var base *bench.Baseline
 	if f.against != "" {
 		if base, err = bench.OpenBaseline(f.against); err != nil {
