@@ -146,7 +146,10 @@ func newCompiler(ctx context.Context, g *ir.Graph, opt CompileOptions) (*compile
 		return nil, err
 	}
 	if c.tools.Ready() == nil { // else what is in the cache will have to do
-		c.caps, c.without = expressible(c.caps, c.tools.Features)
+		c.caps, c.without, err = expressible(c.caps, func() (map[spirv.Feature]bool, error) { return c.tools.Features(ctx) })
+		if err != nil {
+			return nil, err
+		}
 	}
 	c.key = cacheKey(g, c.caps, c.tools, opt)
 	return c, nil

@@ -43,19 +43,26 @@ func Expressible(ctx context.Context, caps target.Caps) (target.Caps, []string, 
 	if err != nil || tools.Ready() != nil {
 		return caps, nil, err
 	}
-	caps, without := expressible(caps, tools.Features)
-	return caps, without, nil
+	return expressible(caps, func() (map[spirv.Feature]bool, error) { return tools.Features(ctx) })
 }
 
 // expressible returns a device without what compilers of some features cannot
-// express, and the names of that.
-func expressible(caps target.Caps, features func() map[spirv.Feature]bool) (target.Caps, []string) {
+// express, and the names of that. It asks for the features only for a device
+// that has what they are about.
+func expressible(caps target.Caps, features func() (map[spirv.Feature]bool, error)) (target.Caps, []string, error) {
 	var without []string
 	for _, f := range toolFeatures {
-		if f.has(&caps) && !features()[f.name] {
+		if !f.has(&caps) {
+			continue
+		}
+		can, err := features()
+		if err != nil {
+			return caps, nil, err
+		}
+		if !can[f.name] {
 			f.drop(&caps)
 			without = append(without, string(f.name))
 		}
 	}
-	return caps, without
+	return caps, without, nil
 }

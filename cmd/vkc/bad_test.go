@@ -156,18 +156,25 @@ func testWithoutVulkan(t *testing.T, run func(t *testing.T, args ...string) resu
 	}
 }
 
+// buildPlain builds a vkc without cgo into a directory and returns its path.
+func buildPlain(t *testing.T, dir string) string {
+	t.Helper()
+	exe := filepath.Join(dir, "vkc.exe") // a name for every system
+	build := exec.Command("go", "build", "-o", exe, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return exe
+}
+
 // TestWithoutCgo builds a vkc without cgo, which has no Vulkan, and says so.
 func TestWithoutCgo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds vkc")
 	}
 	ownCache(t)
-	exe := filepath.Join(t.TempDir(), "vkc")
-	build := exec.Command("go", "build", "-o", exe, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	exe := buildPlain(t, t.TempDir())
 	testWithoutVulkan(t, func(t *testing.T, args ...string) result {
 		t.Helper()
 		var stdout, stderr strings.Builder

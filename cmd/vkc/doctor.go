@@ -89,7 +89,11 @@ func examineTools(ctx context.Context) ([]finding, error) {
 		findings = append(findings, f)
 	}
 	if tools.Ready() == nil {
-		findings = append(findings, examineFeatures(tools.Features()))
+		features, err := tools.Features(ctx)
+		if err != nil {
+			return nil, err
+		}
+		findings = append(findings, examineFeatures(features))
 	}
 	return findings, nil
 }

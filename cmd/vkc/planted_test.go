@@ -47,12 +47,7 @@ func TestNothingFromHereRuns(t *testing.T) {
 		t.Skip("it builds vkc")
 	}
 	dir, ran := plant(t)
-	exe := filepath.Join(dir, "vkc.exe")
-	build := exec.Command("go", "build", "-o", exe, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	exe := buildPlain(t, dir)
 	ownCache(t)
 	graph := absolute(t, mlpGraph)
 	tools, err := spirv.Find(t.Context(), spirv.FindOptions{})

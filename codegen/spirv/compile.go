@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -208,11 +207,12 @@ func (c *compilation) loadCached() {
 // build compiles units. Each goes on to the optimizer as soon as its own batch
 // is through the compiler.
 func (c *compilation) build(ctx context.Context, units []*unit) error {
-	var err error
-	if c.dir, err = os.MkdirTemp("", "vkc-spirv-"); err != nil {
-		return fmt.Errorf("spirv: %w", err)
+	dir, err := makeWorkDir()
+	if err != nil {
+		return err
 	}
-	defer os.RemoveAll(c.dir)
+	defer dir.remove()
+	c.dir = dir.path
 
 	g, ctx := errgroup.WithContext(ctx)
 	for _, batch := range c.batches(units) {
@@ -259,6 +259,7 @@ func (c *compilation) run(ctx context.Context, tool Tool, cmd command) (output, 
 	}
 	defer func() { <-c.slots }()
 	c.started.Add(1)
+	cmd.limits = c.tools.limits
 	return runTool(ctx, tool, cmd)
 }
 

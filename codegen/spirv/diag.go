@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // CompileError says that a tool refused one shader. It describes the first
@@ -17,6 +18,8 @@ type CompileError struct {
 	Message string
 	Source  string // the text of that line; empty where Line is 0
 	Log     string // every message of the tool about this shader, a line each
+
+	stopped bool // the tool met a limit, which says nothing against the shader
 }
 
 // Error gives the first fault with its source line, and how many more there are.
@@ -84,7 +87,13 @@ func parseDiagnostics(text string) []diagnostic {
 // tidyMessage drops the empty subject, two quotes and a colon, that glslang
 // puts before messages about no identifier in particular.
 func tidyMessage(s string) string {
-	return strings.Join(strings.Fields(strings.TrimPrefix(s, "'' :")), " ")
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' ' // what a terminal obeys has no place in a message
+		}
+		return r
+	}, strings.TrimPrefix(s, "'' :"))
+	return strings.Join(strings.Fields(s), " ")
 }
 
 // newCompileError builds the error for a unit from the messages about it, of
@@ -120,6 +129,11 @@ func toolFailure(u *unit, tool string, message, log string) *CompileError {
 // failureOf describes how a tool ended that gave no diagnostics.
 func failureOf(u *unit, tool string, e *exitError) *CompileError {
 	message := e.state.Error()
+	if e.stopped {
+		failure := toolFailure(u, tool, message, e.output)
+		failure.stopped = true
+		return failure
+	}
 	if said := strings.TrimPrefix(firstLine(e.output), "error: "); said != "" {
 		message = said
 		if !strings.HasPrefix(e.state.Error(), "exit status") { // a crash is news beside what it said

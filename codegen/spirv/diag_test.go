@@ -63,13 +63,16 @@ func compileErrors(t *testing.T, err error) []*CompileError {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	if !allCompileErrors(err) {
-		t.Fatalf("%T, want only CompileErrors: %v", err, err)
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		t.Fatalf("%T, want joined CompileErrors: %v", err, err)
 	}
 	var found []*CompileError
-	for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
-		var ce *CompileError
-		errors.As(e, &ce)
+	for _, e := range joined.Unwrap() {
+		ce := (*CompileError)(nil)
+		if !errors.As(e, &ce) {
+			t.Fatalf("%T, want only CompileErrors: %v", err, err)
+		}
 		found = append(found, ce)
 	}
 	return found

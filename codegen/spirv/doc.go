@@ -12,6 +12,14 @@
 //   - A cached shader costs a file read and a SHA-256. A program that is wholly
 //     cached starts no process, and needs no tool to be installed.
 //
+// A tool may take a minute of processor time, 2 GiB of memory, 64 MiB for its
+// module and 1 MiB for its messages; see defaultLimits. One that takes more is
+// killed with all that it started, and the shader has an error that names the
+// limit. An unoptimized module does not stand in for one that spirv-opt was too
+// slow for: the driver would compile it with the same trouble, and what a
+// program is would depend on how fast the machine was. The kernel keeps watch
+// over time and memory on Linux alone; elsewhere a tool ends after 10 minutes.
+//
 // Shader sources must stand alone: an #include would not be part of the cache
 // key.
 package spirv

@@ -3,48 +3,47 @@
 package spirv
 
 import (
-	"errors"
+	"io"
 	"os"
-	"runtime"
-	"strconv"
-	"strings"
+	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 )
 
-// assertDead checks that the processes listed in a file are gone. A killed
-// process may stay a zombie for a moment until init reaps it.
-func assertDead(t *testing.T, pidFile string) {
-	t.Helper()
-	b, err := os.ReadFile(pidFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, field := range strings.Fields(string(b)) {
-		pid, err := strconv.Atoi(field)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for deadline := time.Now().Add(5 * time.Second); alive(pid); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Errorf("process %d still runs", pid)
-				syscall.Kill(pid, syscall.SIGKILL)
-				break
-			}
-		}
-	}
+// pipe is a named pipe by which tests hear of processes that hold it open.
+type pipe struct {
+	path string
+	file chan *os.File
 }
 
-// alive reports whether a process exists and is not a zombie.
-func alive(pid int) bool {
-	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-		return false
+func newPipe(t *testing.T) pipe {
+	t.Helper()
+	p := pipe{filepath.Join(t.TempDir(), "pipe"), make(chan *os.File, 1)}
+	if err := syscall.Mkfifo(p.path, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return p
+}
+
+// waitForWriter returns when a process has written to the pipe.
+func (p pipe) waitForWriter(t *testing.T) {
+	f, err := os.Open(p.path) // waits for one to open it, too
+	if err == nil {
+		_, err = f.Read(make([]byte, 1))
+	}
 	if err != nil {
-		return runtime.GOOS != "linux" // there: gone just now; elsewhere: no /proc
+		t.Error(err)
 	}
-	_, state, _ := strings.Cut(string(stat), ") ")
-	return !strings.HasPrefix(state, "Z")
+	p.file <- f
+}
+
+// waitForNoWriter returns when no process has the pipe open any more: those
+// that had it have ended.
+func (p pipe) waitForNoWriter(t *testing.T) {
+	t.Helper()
+	f := <-p.file
+	defer f.Close()
+	if _, err := io.Copy(io.Discard, f); err != nil {
+		t.Error(err)
+	}
 }

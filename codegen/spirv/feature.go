@@ -3,14 +3,15 @@ package spirv
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"sync"
-	"time"
 )
 
 // Feature is something that only some versions of the tools can compile.
 type Feature string
 
-// The features that Supports knows.
+// The features that the probes know.
 const (
 	CoopMat  Feature = "coopmat"  // GL_KHR_cooperative_matrix
 	CoopMat2 Feature = "coopmat2" // GL_NV_cooperative_matrix2; needs the target vulkan1.3
@@ -18,9 +19,6 @@ const (
 	BFloat16 Feature = "bfloat16" // GL_EXT_bfloat16
 	Float8   Feature = "float8"   // GL_EXT_float_e4m3
 )
-
-// featureTimeout bounds the probing of all features, which takes 0.2 s.
-const featureTimeout = 30 * time.Second
 
 // featureProbes has, for each feature, the smallest shader that uses it. All
 // of them are compiled at once. They ask for what matters, that this very set
@@ -72,59 +70,70 @@ void main() { x[0] = float(b[0]); b[1] = floate4m3_t(x[1]); }
 `},
 }
 
-// featureProbe runs the probes at most once.
+// featureProbe keeps what the probes found.
 type featureProbe struct {
-	once   sync.Once
-	result map[Feature]bool
+	mu     sync.Mutex
+	result map[Feature]bool // nil before they ran
 }
 
-// Supports reports whether the tools can compile and optimize shaders that use
-// a feature. The first call in a process compiles one tiny shader per feature,
-// unless the cache directory knows the answer for these versions of the tools.
-// An unknown feature is not supported, and without tools none is.
-func (t *Toolchain) Supports(f Feature) bool { return t.Features()[f] }
+// Supports is one answer of Features.
+func (t *Toolchain) Supports(ctx context.Context, f Feature) (bool, error) {
+	features, err := t.Features(ctx)
+	return features[f], err
+}
 
-// Features returns the answer of Supports for every feature.
-func (t *Toolchain) Features() map[Feature]bool {
-	t.features.once.Do(func() { t.features.result = t.probeFeatures() })
-	result := make(map[Feature]bool, len(featureProbes))
-	for _, p := range featureProbes {
-		result[Feature(p.Name)] = t.features.result[Feature(p.Name)]
+// Features reports for every feature whether the tools can compile and optimize
+// shaders that use it. The first call in a process compiles one tiny shader per
+// feature, unless the cache directory knows the answer for these versions of the
+// tools. Without tools no feature is supported. The error is the end of ctx.
+func (t *Toolchain) Features(ctx context.Context) (map[Feature]bool, error) {
+	t.features.mu.Lock()
+	defer t.features.mu.Unlock()
+	if t.features.result == nil {
+		found, err := t.probeFeatures(ctx)
+		if err != nil {
+			return nil, err
+		}
+		t.features.result = make(map[Feature]bool, len(featureProbes))
+		for _, p := range featureProbes {
+			t.features.result[Feature(p.Name)] = found[Feature(p.Name)]
+		}
 	}
-	return result
+	return maps.Clone(t.features.result), nil
 }
 
-func (t *Toolchain) probeFeatures() map[Feature]bool {
+func (t *Toolchain) probeFeatures(ctx context.Context) (map[Feature]bool, error) {
 	fingerprint := t.Fingerprint()
 	if known, ok := t.probes.features(fingerprint); ok {
-		return known
+		return known, nil
 	}
 	if t.Ready() != nil {
-		return nil
+		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), featureTimeout)
-	defer cancel()
 	results, _, err := t.Compile(ctx, featureProbes, Options{Optimize: true, Validate: t.Val.Found()})
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("spirv: features of the tools: %w", context.Cause(ctx))
+	}
 	found := map[Feature]bool{}
 	for i, r := range results {
 		found[Feature(featureProbes[i].Name)] = r.SPIRV != nil
 	}
 	// A refusal is an answer to keep; a tool that hung or did not start is not.
-	if err == nil || allCompileErrors(err) {
+	if err == nil || allRefusals(err) {
 		t.probes.noteFeatures(fingerprint, found)
 	}
-	return found
+	return found, nil
 }
 
-// allCompileErrors reports whether err, as Compile returned it, speaks only of
+// allRefusals reports whether err, as Compile returned it, speaks only of
 // shaders that were refused.
-func allCompileErrors(err error) bool {
+func allRefusals(err error) bool {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return false
 	}
 	for _, e := range joined.Unwrap() {
-		if ce := (*CompileError)(nil); !errors.As(e, &ce) {
+		if ce := (*CompileError)(nil); !errors.As(e, &ce) || ce.stopped {
 			return false
 		}
 	}

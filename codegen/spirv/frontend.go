@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -131,9 +132,12 @@ func (u *unit) moduleName() string { return u.sourceName() + ".spv" }
 // collect takes over what the compiler left for one unit. Messages win over a
 // module: what was refused is not used.
 func (c *compilation) collect(u *unit, tool Tool, found []diagnostic, exit *exitError) error {
-	module, err := os.ReadFile(filepath.Join(c.dir, u.moduleName()))
+	module, err := readModule(filepath.Join(c.dir, u.moduleName()))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("spirv: read output of %s: %w", tool.Name, err)
+	}
+	if exit != nil && (exit.killed || exit.stopped) {
+		module = nil // it may be cut short
 	}
 	var own []diagnostic
 	for _, d := range found {
@@ -150,6 +154,20 @@ func (c *compilation) collect(u *unit, tool Tool, found []diagnostic, exit *exit
 		u.reject(toolFailure(u, tool.Name, "output is "+CheckModule(module).Error(), ""))
 	}
 	return nil
+}
+
+// readModule reads a module that a compiler wrote.
+func readModule(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	module, err := io.ReadAll(io.LimitReader(f, maxOutput+1))
+	if len(module) > maxOutput {
+		return nil, fmt.Errorf("%s has more than %d MiB", path, maxOutput>>20)
+	}
+	return module, err
 }
 
 // unattributed is the error for a shader compiled alone that has no module,

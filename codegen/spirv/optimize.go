@@ -80,12 +80,12 @@ func (c *compilation) optimize(ctx context.Context, u *unit) error {
 
 func (c *compilation) optimizeWith(ctx context.Context, u *unit, passes []string) error {
 	args := append([]string{"--target-env=" + u.shader.TargetEnv}, passes...)
-	out, err := c.run(ctx, c.tools.Opt, command{stdin: u.module, args: append(args, "-", "-o", "-")})
+	out, err := c.run(ctx, c.tools.Opt, command{stdin: u.module, args: append(args, "-", "-o", "-"), module: true})
 	if err != nil {
 		return u.fail(c.tools.Opt, err)
 	}
 	if err := CheckModule(out.stdout); err != nil {
-		u.reject(toolFailure(u, c.tools.Opt.Name, "output is "+err.Error(), out.text()))
+		u.reject(toolFailure(u, c.tools.Opt.Name, "output is "+err.Error(), string(out.stderr)))
 		return nil
 	}
 	u.module = out.stdout

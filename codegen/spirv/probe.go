@@ -17,8 +17,8 @@ import (
 	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
-// probeTimeout bounds a `--version`, which takes milliseconds.
-const probeTimeout = 10 * time.Second
+// versionLimits bounds a `--version`, which takes milliseconds.
+var versionLimits = limits{memory: defaultLimits.memory, cpu: 10 * time.Second, wall: 2 * time.Minute}
 
 // identity names the versions that a result depends on.
 type identity struct{ Compiler, Opt, Val string }
@@ -178,9 +178,7 @@ func (s *probeStore) version(ctx context.Context, tool Tool) (string, error) {
 // askVersion runs `tool --version` and keeps the lines that tell versions
 // apart, as one line. glslc and glslangValidator print several.
 func askVersion(ctx context.Context, tool Tool) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	out, err := runTool(ctx, tool, command{args: []string{"--version"}})
+	out, err := runTool(ctx, tool, command{args: []string{"--version"}, limits: versionLimits})
 	if err != nil {
 		return "", err
 	}

@@ -66,6 +66,7 @@ type Toolchain struct {
 
 	probes   *probeStore
 	features featureProbe
+	limits   limits // of each run of a tool
 }
 
 // toolSpec is a row of the table of tools.
@@ -117,7 +118,7 @@ var toolSpecs = []toolSpec{
 // Versions are read by running each tool once, or from opt.CacheDir if the
 // file of the tool has not changed since.
 func Find(ctx context.Context, opt FindOptions) (*Toolchain, error) {
-	t := &Toolchain{probes: openProbeStore(opt.CacheDir)}
+	t := &Toolchain{probes: openProbeStore(opt.CacheDir), limits: defaultLimits}
 	var err error
 	if opt.SearchDirs != nil {
 		t.adopt(pickSet(dirSets(opt.SearchDirs)))
@@ -388,7 +389,7 @@ func (t *Toolchain) Disassemble(ctx context.Context, module []byte) (string, err
 	if !t.Dis.Found() {
 		return "", &MissingToolError{Tools: []string{"spirv-dis"}, Refused: t.Refused}
 	}
-	out, err := runTool(ctx, t.Dis, command{stdin: module, args: []string{"-"}})
+	out, err := runTool(ctx, t.Dis, command{stdin: module, args: []string{"-"}, module: true, limits: t.limits})
 	if err != nil {
 		return "", fmt.Errorf("spirv: disassemble: %w", err)
 	}

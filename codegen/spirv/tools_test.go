@@ -358,6 +358,29 @@ func TestRealVersions(t *testing.T) {
 	}
 }
 
+func supports(t *testing.T, tc *Toolchain, f Feature) bool {
+	t.Helper()
+	known, err := tc.Supports(t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return known
+}
+
+// TestFeaturesCanceled: the end of the context is no answer.
+func TestFeaturesCanceled(t *testing.T) {
+	f := newFakes(t)
+	tc := f.find(t, t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := tc.Features(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+	if !supports(t, tc, CoopMat) {
+		t.Error("what was interrupted is taken for an answer")
+	}
+}
+
 func TestFeaturesFromFakes(t *testing.T) {
 	f := newFakes(t)
 	f.set(t, "glslc", `rc=0
@@ -369,19 +392,19 @@ esac; done; exit $rc`)
 	for feature, want := range map[Feature]bool{
 		CoopMat: true, CoopMat2: true, IntDot: true, Float8: true, BFloat16: false, "levitation": false,
 	} {
-		if got := tc.Supports(feature); got != want {
+		if got := supports(t, tc, feature); got != want {
 			t.Errorf("%s: %v, want %v", feature, got, want)
 		}
 	}
 	f.calls(t)
-	if warm := f.find(t, dir); warm.Supports(BFloat16) || !warm.Supports(CoopMat) {
+	if warm := f.find(t, dir); supports(t, warm, BFloat16) || !supports(t, warm, CoopMat) {
 		t.Error("another answer from the cache")
 	}
 	if calls := f.calls(t); len(calls) != 0 {
 		t.Errorf("warm: started %q", calls)
 	}
 	f.set(t, "spirv-val", `cat >/dev/null; exit 1 # a validator that knows none of it`)
-	if f.find(t, t.TempDir()).Supports(CoopMat) {
+	if supports(t, f.find(t, t.TempDir()), CoopMat) {
 		t.Error("a feature that the validator rejects is supported")
 	}
 }
@@ -393,12 +416,12 @@ func TestFeaturesOfBrokenToolsAreNotKept(t *testing.T) {
 	if err := os.Remove(filepath.Join(f.dir, "glslc")); err != nil {
 		t.Fatal(err)
 	}
-	if tc.Supports(CoopMat) {
+	if supports(t, tc, CoopMat) {
 		t.Error("supported without a compiler")
 	}
 	f = fakes{dir: f.dir, log: f.log, module: f.module}
 	f.set(t, "glslc", `for p; do case $p in *.comp) cp "`+f.module+`" $p.spv;; esac; done`)
-	if !f.find(t, dir).Supports(CoopMat) {
+	if !supports(t, f.find(t, dir), CoopMat) {
 		t.Error("the failure to start the compiler was kept as an answer")
 	}
 }
@@ -406,10 +429,10 @@ func TestFeaturesOfBrokenToolsAreNotKept(t *testing.T) {
 // TestRealFeatures: the answer of Supports is that of compiling the probe.
 func TestRealFeatures(t *testing.T) {
 	eachToolchain(t, func(t *testing.T, tc *Toolchain) {
-		t.Log(tc.Features())
+		t.Log(tc.Features(t.Context()))
 		for _, p := range featureProbes {
 			_, _, err := tc.Compile(t.Context(), []Shader{p}, Options{Optimize: true, Validate: tc.Val.Found()})
-			if got := tc.Supports(Feature(p.Name)); got != (err == nil) {
+			if got := supports(t, tc, Feature(p.Name)); got != (err == nil) {
 				t.Errorf("%s: Supports says %v, compiling %v", p.Name, got, err)
 			}
 		}

@@ -1,0 +1,79 @@
+//go:build linux || darwin
+
+package main
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/spirv"
+)
+
+// TestKilledCompile: what a compile that was killed leaves in the directory of
+// temporary files is removed by the next one, and not while it still runs.
+func TestKilledCompile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds vkc")
+	}
+	ownCache(t)
+	temp, tools := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	t.Setenv(spirv.ToolsEnv, tools)
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// A compiler that hangs, and says so.
+	for _, name := range []string{"glslc", "spirv-opt"} {
+		text := "#!/bin/sh\nif [ $1 = --version ]; then echo 1.0; exit; fi\necho $$ >'" + pipe + "'; exec sleep 100000\n"
+		if err := os.WriteFile(filepath.Join(tools, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	line := []string{"compile", absolute(t, mlpGraph), "-o", filepath.Join(t.TempDir(), "x.vkb"), "--jobs", "1", "--no-cache"}
+	cmd := exec.Command(buildPlain(t, t.TempDir()), line...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(pipe) // waits for the compiler
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := bufio.NewReader(f).ReadString('\n')
+	f.Close()
+	hung, errPid := strconv.Atoi(strings.TrimSpace(said))
+	if err != nil || errPid != nil {
+		t.Fatal(err, errPid)
+	}
+	defer syscall.Kill(hung, syscall.SIGKILL)
+
+	// From now on the compiler fails at once, which is enough to be run.
+	for _, name := range []string{"glslc", "spirv-opt"} {
+		text := "#!/bin/sh\nif [ $1 = --version ]; then echo 1.0; exit; fi\nexit 1\n"
+		if err := os.WriteFile(filepath.Join(tools, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, line...)
+	before := files(t, temp)
+	if len(before) == 0 {
+		t.Fatal("the directory of a compile that runs is gone")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	if left := files(t, temp); len(left) != len(before) {
+		t.Fatalf("a killed compile cleaned up: %v", left)
+	}
+	run(t, line...)
+	if left := files(t, temp); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}

@@ -1,0 +1,53 @@
+package spirv
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// setLimits bounds a process that has just been started, and what it starts
+// from now on. It has no head start to speak of: the tools take milliseconds to
+// load, and memory that it has already counts.
+func setLimits(pid int, l limits) error {
+	seconds := uint64(max(l.cpu/time.Second, 1))
+	for _, row := range []struct {
+		resource int
+		soft     uint64
+		hard     uint64
+	}{
+		{unix.RLIMIT_AS, uint64(l.memory), uint64(l.memory)},
+		{unix.RLIMIT_CPU, seconds, seconds + 1}, // SIGXCPU, and SIGKILL for who ignores it
+		{unix.RLIMIT_FSIZE, maxOutput, maxOutput},
+		{unix.RLIMIT_CORE, 0, 0}, // nobody asked for the dump of a tool
+	} {
+		var has unix.Rlimit
+		err := unix.Prlimit(pid, row.resource, nil, &has)
+		if err == nil {
+			limit := unix.Rlimit{Cur: min(row.soft, has.Max), Max: min(row.hard, has.Max)}
+			err = unix.Prlimit(pid, row.resource, &limit, nil)
+		}
+		if err != nil && !errors.Is(err, unix.ESRCH) { // it has ended already
+			return os.NewSyscallError("prlimit", err)
+		}
+	}
+	return nil
+}
+
+// outOfTime reports whether the kernel ended a process for its processor time.
+func outOfTime(state *os.ProcessState) bool {
+	status, ok := state.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGXCPU
+}
+
+// maxMemory returns the most memory in bytes that a process had.
+func maxMemory(state *os.ProcessState) (int64, bool) {
+	usage, ok := state.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0, false
+	}
+	return usage.Maxrss << 10, true
+}
