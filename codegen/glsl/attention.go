@@ -82,9 +82,12 @@ func (f *attention) queryOf(row text) text {
 // bindRow says in the open scope what the axes of a row of the tile are. A row
 // past the last query computes the last one again; it is not stored.
 func (f *attention) bindRow(row text) {
-	queries := f.k.Parallel[f.ax.Query]
-	query := f.limit(f.queryOf(row), queries, f.queries())
-	if queries.Is(1) {
+	f.bindRowAt(row, f.limit(f.queryOf(row), f.k.Parallel[f.ax.Query], f.queries()))
+}
+
+// bindRowAt is bindRow for a row whose query is known.
+func (f *attention) bindRowAt(row, query text) {
+	if f.k.Parallel[f.ax.Query].Is(1) {
 		query = primary("0u")
 	}
 	f.bindNamed(f.ax.Query, "query", query)
@@ -173,17 +176,17 @@ func (f *attention) score(dot text, key text, query text) text {
 }
 
 // storeRow writes the stores of one row: what a row has once where first says
-// so, and count vectors of its result, at column(n), as far as they exist.
-func (f *attention) storeRow(first text, quads int, column func(n text) text, sum func(n text) text) {
+// so, and vectors of its result, of which each of so many lanes that share a row
+// has quads, at column(n), as far as they exist.
+func (f *attention) storeRow(first text, lanes, quads int, column func(n text) text, sum func(n text) text) {
 	f.storeOnce(first)
 	f.repeat("n", quads, func(n text) {
-		at := column(n)
-		if !at.plain() {
-			at = primary(f.variable("uint", "quad", at))
+		at := f.short("quad", column(n))
+		if all := target.ValueQuads(f.width); all < lanes*quads {
+			f.openGuard("if (%s < %du)", at.s, all)
+			defer f.close()
 		}
-		f.openGuard("if (%s < %du)", at.s, target.ValueQuads(f.width))
 		f.storeQuad(at, sum(n))
-		f.close()
 	})
 }
 
@@ -233,7 +236,7 @@ func (f *attention) ifRow(r text, body func()) {
 		f.openGuard("if (%s)", binary("<", f.queryOf(r), f.dim(queries)).s)
 		defer f.close()
 	}
-	f.bindRow(r)
+	f.bindRowAt(r, f.queryOf(r))
 	body()
 }
 

@@ -186,11 +186,18 @@ func (m *flashMatrix) scoreAt(scores string, i, j text) string {
 func (m *flashMatrix) fetch(v *kernel.Expr, a along, next string, key0 text, values bool) {
 	width := int(a.extent.Add)
 	cut := m.a.Causal || !m.evenly()
+	first, known := literalOf(key0)
+	end, endKnown := literalOf(m.end)
+	inside := known && endKnown && first.v+int64(m.s.TileN) <= end.v
 	m.octets(m.s.TileN, width, func(i, line, octet text) {
-		key := primary(m.variable("uint", "key", plus(key0, line)))
-		m.bindAxis(m.ax.Key, call("min", key, binary("-", m.end, uintLit(1))))
+		key := m.short("key", plus(key0, line))
+		if inside {
+			m.bindAxis(m.ax.Key, key)
+		} else {
+			m.bindAxis(m.ax.Key, call("min", key, binary("-", m.end, uintLit(1))))
+		}
 		x := m.octet(v, a, times(octet, target.OctetElems))
-		if values && cut {
+		if values && cut && !inside {
 			x = ternary(binary("<", key, m.end), x, primary("uvec4(0u)"))
 		}
 		m.line("%s = %s;", m.of(next, m.rounds(width), i), x.s)

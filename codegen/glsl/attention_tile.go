@@ -127,16 +127,11 @@ func (t *flashTile) stage(lines, quads int, body func(line, quad text)) {
 	total := lines * quads
 	wg := t.s.Workgroup
 	t.repeat("i", (total+wg-1)/wg, func(i text) {
-		slot := plus(t.self, times(i, wg))
-		if !slot.plain() {
-			slot = primary(t.variable("uint", "slot", slot))
-		}
+		slot := t.short("slot", plus(t.self, times(i, wg)))
 		if total%wg != 0 {
 			t.openGuard("if (%s < %du)", slot.s, total)
 		}
-		line := primary(t.variable("uint", "line", quotient(slot, quads, total)))
-		quad := primary(t.variable("uint", "quad", remainder(slot, quads, total)))
-		body(line, quad)
+		body(t.short("line", quotient(slot, quads, total)), t.short("quad", remainder(slot, quads, total)))
 		if total%wg != 0 {
 			t.close()
 		}
@@ -285,14 +280,10 @@ func (t *flashTile) store() {
 	s := t.s
 	t.repeat("i", s.ThreadM, func(i text) {
 		row := t.short("row", t.rowOf(i))
-		queries := t.k.Parallel[t.ax.Query]
-		if !target.DivisibleBy(queries, t.queries()) {
-			t.openGuard("if (%s)", binary("<", t.queryOf(row), t.dim(queries)).s)
-			defer t.close()
-		}
-		t.bindRow(row)
-		t.bindAcc(0, t.at(t.top, i))
-		t.bindAcc(1, t.at(t.total, i))
-		t.storeRow(binary("==", t.lane, primary("0u")), t.quads, t.column, func(n text) text { return primary(t.sum(i, n)) })
+		t.ifRow(row, func() {
+			t.bindAcc(0, t.at(t.top, i))
+			t.bindAcc(1, t.at(t.total, i))
+			t.storeRow(binary("==", t.lane, primary("0u")), t.lanes, t.quads, t.column, func(n text) text { return primary(t.sum(i, n)) })
+		})
 	})
 }

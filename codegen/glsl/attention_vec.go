@@ -267,7 +267,7 @@ func (v *flashVec) storeOwn() {
 		v.ifRow(r, func() {
 			v.bindAcc(0, v.at(v.top, r))
 			v.bindAcc(1, v.at(v.total, r))
-			v.storeRow(binary("==", v.lane, primary("0u")), v.quads, v.column, func(n text) text { return primary(v.sum(r, n)) })
+			v.storeRow(binary("==", v.lane, primary("0u")), v.lanes, v.quads, v.column, func(n text) text { return primary(v.sum(r, n)) })
 		})
 	})
 	v.close()

@@ -169,8 +169,8 @@ func dropRoundings(k *kernel.Kernel) *kernel.Kernel {
 	return &out
 }
 
-// declarations prints the blocks of all buffers that the text uses.
-func (e *emitter) declarations() string {
+// declarations prints the blocks of all buffers that the functions use.
+func (e *emitter) declarations(functions []string) string {
 	var out strings.Builder
 	for _, b := range e.buffers {
 		var widths []int
@@ -183,7 +183,14 @@ func (e *emitter) declarations() string {
 		}
 		e.planeDeclarations(&out, b)
 	}
-	return out.String()
+	var used strings.Builder
+	for line := range strings.Lines(out.String()) {
+		name := line[:strings.LastIndex(line, "[]; }")]
+		if mentioned, _ := calls(name[strings.LastIndexByte(name, ' ')+1:], functions); mentioned {
+			used.WriteString(line)
+		}
+	}
+	return used.String()
 }
 
 func (e *emitter) declaration(out *strings.Builder, b *buffer, width int) {

@@ -105,12 +105,12 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps target.Caps, symbols []strin
 	}
 	e.preserveNaN()
 	// The parts below find out what the text needs, so they come first.
-	symbolLines := e.symbolLines()
-	functions := e.functions()
-	buffers := e.declarations()
-	e.root.lines = append(symbolLines, e.root.lines...)
+	functions, main := e.functions(pruned(append(e.symbolLines(), e.root.lines...)))
+	e.root.lines = main
+	functions = append(functions, e.root.indented())
+	buffers := e.declarations(functions)
 	sh := &Shader{Grid: e.grid, Needs: e.sortedNeeds(), SharedBytes: e.sharedBytes, SubgroupSize: e.subgroupSize, Workgroup: s.Workgroup}
-	body := functions + "\n" + e.root.indented()
+	body := "\n" + strings.Join(functions, "\n")
 	var b strings.Builder
 	b.WriteString(e.header())
 	if target.LosesNaN(caps) {

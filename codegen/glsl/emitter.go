@@ -148,7 +148,7 @@ func (e *emitter) close() {
 		return
 	}
 	e.line("%s {", s.head)
-	for _, l := range s.lines {
+	for _, l := range pruned(s.lines) {
 		if l != "" {
 			l = "    " + l
 		}
@@ -262,7 +262,7 @@ func (e *emitter) define(head string, body func()) {
 func (s *scope) indented() string {
 	var b strings.Builder
 	b.WriteString(s.head + " {\n")
-	for _, l := range s.lines {
+	for _, l := range pruned(s.lines) {
 		if l != "" {
 			l = "    " + l
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
 )
 
 // groupWriter writes a kernel that groups elements by number: a workgroup counts
@@ -43,8 +44,15 @@ func (e *emitter) emitGroup() {
 	w.line("uint own = %s[%s], places = (own + %du) / %du * %du;", w.counts, number, w.k.Group.Rows-1, w.k.Group.Rows, w.k.Group.Rows)
 
 	w.comment("How many of them are in the runs before this invocation's?")
-	w.line("uint run = (%s + %du) / %du;", fold.s, lanes-1, lanes)
-	w.line("uint begin = min(%s * run, %s), end = min(begin + run, %s);", w.self, fold.s, fold.s)
+	run := binary("/", plus(fold, uintLit(lanes-1)), uintLit(lanes))
+	if !run.plain() {
+		run = primary(w.variable("uint", "run", run))
+	}
+	begin, end := binary("*", primary(w.self), run), binary("+", primary("begin"), run)
+	if !target.DivisibleBy(w.k.Fold, int(lanes)) {
+		begin, end = call("min", begin, fold), call("min", end, fold)
+	}
+	w.line("uint begin = %s, end = %s;", begin.s, end.s)
 	w.line("uint mine = 0u;")
 	w.eachOwn(number, func(string) { w.line("++mine;") })
 	w.line("%s[%s] = mine;", found, w.self)

@@ -71,23 +71,19 @@ func findHelper(name, typ string) (*helper, string) {
 	return only, only.types[0]
 }
 
-// functions prints the helpers and decoders that the text uses.
-func (e *emitter) functions() string {
-	var b strings.Builder
+// functions returns the helpers and decoders that the text uses, and main as it
+// calls them.
+func (e *emitter) functions(main []string) (functions, rest []string) {
 	for _, h := range library {
 		for _, typ := range h.types {
 			if e.helpers[h.name+" "+typ] {
-				b.WriteString("\n" + strings.ReplaceAll(strings.Trim(h.source, "\n"), "TYPE", typ) + "\n")
+				functions = append(functions, strings.ReplaceAll(strings.Trim(h.source, "\n"), "TYPE", typ)+"\n")
 			}
 		}
 	}
-	for _, d := range e.decoders {
-		b.WriteString("\n" + d)
-	}
-	for _, f := range e.custom {
-		b.WriteString("\n" + f)
-	}
-	return b.String()
+	functions = append(functions, e.decoders...)
+	functions, rest = pruneFunctions(functions, slices.Concat(e.custom, main))
+	return append(functions, rest[:len(e.custom)]...), rest[len(e.custom):]
 }
 
 // library is in the order of the text: what a function uses stands before it.
@@ -198,7 +194,7 @@ TYPE mod_floor(TYPE a, TYPE b) {
 float log1p(float x) {
     if (!(x > -0.3 && x < 0.42)) return log(1.0 + x);
     float s = x / (2.0 + x), z = s * s;
-    return 2.0 * s * ((((z * (1.0 / 9.0) + 1.0 / 7.0) * z + 0.2) * z + 1.0 / 3.0) * z + 1.0);
+    return 2.0 * s * ((((z * 0.11111111 + 0.14285715) * z + 0.2) * z + 0.33333334) * z + 1.0);
 }`},
 	{"log_accurate", f32Only, []string{"INF", "NAN", "log1p"}, `
 // log, which Vulkan lets be off by 2^-21 near 1 and leaves open for x <= 0;
@@ -354,15 +350,15 @@ float cos_accurate(float x) {
 // e^x - 1: its series near 0, where the subtraction would lose digits.
 float expm1(float x) {
     if (abs(x) > 0.5) return exp(x) - 1.0;
-    float p = x * (1.0 / 40320.0) + 1.0 / 5040.0;
-    p = (((((p * x + 1.0 / 720.0) * x + 1.0 / 120.0) * x + 1.0 / 24.0) * x + 1.0 / 6.0) * x + 0.5) * x;
+    float p = x * 2.4801587e-5 + 1.984127e-4;
+    p = (((((p * x + 1.3888889e-3) * x + 8.333334e-3) * x + 4.1666668e-2) * x + 0.16666667) * x + 0.5) * x;
     return p * x + x;
 }`},
 	{"sinh_accurate", f32Only, nil, `
 // Sinh: its series near 0; squares of exp(x/2) overflow only where sinh does.
 float sinh_accurate(float x) {
     float a = abs(x), z = x * x;
-    if (a < 1.0) return (((z * (1.0 / 362880.0) + 1.0 / 5040.0) * z + 1.0 / 120.0) * z + 1.0 / 6.0) * z * x + x;
+    if (a < 1.0) return (((z * 2.7557319e-6 + 1.984127e-4) * z + 8.333334e-3) * z + 0.16666667) * z * x + x;
     float h = exp(0.5 * a);
     float s = 0.5 * h * h - 0.5 / h / h;
     return x < 0.0 ? -s : s;
@@ -521,12 +517,12 @@ int64_t float_to_i64(TYPE x) {
 	{"float_to_i8", floats, nil, `
 // Truncates and saturates; NaN gives 0.
 int float_to_i8(TYPE x) {
-    return isnan(x) ? 0 : int(clamp(x, TYPE(-128.0), TYPE(127.0)));
+    return isnan(x) ? 0 : int(clamp(x, -128.0, 127.0));
 }`},
 	{"float_to_u8", floats, nil, `
 // Truncates and saturates; NaN gives 0.
 uint float_to_u8(TYPE x) {
-    return isnan(x) ? 0u : uint(clamp(x, TYPE(0.0), TYPE(255.0)));
+    return isnan(x) ? 0u : uint(clamp(x, 0.0, 255.0));
 }`},
 	{"float_order", f32Only, nil, `
 // A number that orders floats: -0 as 0, NaN after all.

@@ -221,8 +221,14 @@ func (e *emitter) free(base string) string {
 }
 
 // loop opens a block that steps a variable from first by step up to an extent,
-// and returns the variable.
+// and returns the variable. What has one step alone is no loop.
 func (e *emitter) loop(name string, first text, end text, step int) text {
+	from, fromKnown := literalOf(first)
+	to, toKnown := literalOf(end)
+	if fromKnown && toKnown && from.v < to.v && from.v+int64(step) >= to.v {
+		e.openScope()
+		return first
+	}
 	i := e.free(name)
 	next := fmt.Sprintf("%s += %du", i, step)
 	if step == 1 {
@@ -233,34 +239,9 @@ func (e *emitter) loop(name string, first text, end text, step int) text {
 	return primary(i)
 }
 
-// plus and times print sums and products without their zeros and ones.
-func plus(a, b text) text {
-	switch {
-	case a.s == "0u":
-		return b
-	case b.s == "0u":
-		return a
-	}
-	return binary("+", a, b)
-}
+func plus(a, b text) text { return binary("+", a, b) }
 
-// less prints a difference, but for 0.
-func less(a, b text) text {
-	if b.s == "0u" {
-		return a
-	}
-	return binary("-", a, b)
-}
-
-func times(a text, n int) text {
-	switch {
-	case a.s == "0u" || n == 1:
-		return a
-	case n == 0:
-		return primary("0u")
-	}
-	return binary("*", a, uintLit(int64(n)))
-}
+func times(a text, n int) text { return binary("*", a, uintLit(int64(n))) }
 
 // clampTo limits a coordinate to an extent, so that a partial tile reads its
 // last row again instead of leaving the buffer; what comes of it is not

@@ -237,7 +237,7 @@ func (m *matTile) fetch(o *matOperand, k0 text, keep func(i, line, quad, value t
 		at := primary(m.variable("uint", m.paraName(o.axis), m.clampTo(plus(origin, line), o.axis, m.extentOf(o))))
 		m.bindAxis(o.axis, at)
 		k := primary(m.variable("uint", "k", plus(k0, times(quad, 4))))
-		value := m.quad(o, k, target.DivisibleBy(m.k.Fold, m.s.TileK))
+		value := m.quad(o, k, wholeStep(m.k.Fold, k0, m.s.TileK))
 		keep(i, line, quad, value)
 	})
 }

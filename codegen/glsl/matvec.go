@@ -259,7 +259,7 @@ func (v *matVec) finishParts(parts int, read func(n int, part, id text) text) {
 	}
 	v.addParts(parts, sums, func(n int, p text) text { return read(n, p, id) })
 	v.otherSum = func(n int, row, col text) text {
-		id := v.named("other_id", plus(times(row, s.TileN), less(col, v.col0)))
+		id := v.named("other_id", plus(times(row, s.TileN), binary("-", col, v.col0)))
 		sum := primary(v.variable(v.quads.sum(), numberedName("other_sum", n, len(sums)), read(n, primary("0u"), id)))
 		v.addParts(parts, []text{sum}, func(_ int, p text) text { return read(n, p, id) })
 		return sum

@@ -525,7 +525,8 @@ func (v *matVec) addScaled(r blockRun, s strip, n int, block text, dots string) 
 		case r.f.affine:
 			v.line("%s += %s.x * %s + %s.y * %s;", sum.s, scale, dot.s, scale, x.s)
 		case r.f.bias != 0:
-			v.line("%s += %s * (%s - %d.0 * %s);", sum.s, scale, dot.s, r.f.bias, x.s)
+			dot = binary("-", dot, binary("*", v.floatLit(float64(r.f.bias)), x))
+			v.line("%s += %s * %s;", sum.s, scale, dot.at(precProduct+1))
 		default:
 			v.line("%s += %s * %s;", sum.s, scale, dot.s)
 		}

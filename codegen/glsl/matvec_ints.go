@@ -106,7 +106,8 @@ func (v *matVec) addIntScaled(r blockRun, sum text, scale string, dot, x, a text
 	case r.f.affine:
 		v.line("%s += %s * (%s.x * float(%s) + %s.y * float(%s));", sum.s, a.s, scale, dot.s, scale, x.s)
 	case r.f.bias != 0:
-		v.line("%s += %s * %s * float(%s - %d * %s);", sum.s, a.s, scale, dot.s, r.f.bias, x.s)
+		dot = binary("-", dot, binary("*", intLit(int64(r.f.bias)), x))
+		v.line("%s += %s * %s * float(%s);", sum.s, a.s, scale, dot.s)
 	default:
 		v.line("%s += %s * %s * float(%s);", sum.s, a.s, scale, dot.s)
 	}

@@ -184,7 +184,7 @@ func (v *matVec) pairStrip(r blockRun, rows string, i text) {
 	v.repeat("t", half, func(t text) {
 		first := elementOf(rows, v.s.ThreadM*r.quads, plus(times(i, r.quads), t))
 		second := elementOf(rows, v.s.ThreadM*r.quads, plus(times(i, r.quads), plus(t, uintLit(int64(half)))))
-		odd := v.variable("int", "odd", primary(first.s+" >> 8 & 0x00ff00ff | "+second.s+" & int(0xff00ff00u)"))
+		odd := v.variable("int", "odd", primary(first.s+" >> 8 & 0x00ff00ff | "+second.s+" & 0xff00ff00"))
 		v.line("%s = %s & 0x00ff00ff | (%s & 0x00ff00ff) << 8;", first.s, first.s, second.s)
 		v.line("%s = %s;", second.s, odd)
 	})

@@ -116,6 +116,13 @@ func (e *emitter) as(typ string, v *kernel.Expr) text {
 	return e.coerce(computeType(v.DType), typ, e.value(v))
 }
 
+// wholeStep reports whether a step of so many from a place on stays within an
+// extent that steps go over: they divide it, or it has that many from there.
+func wholeStep(d ir.Dim, from text, step int) bool {
+	first, known := literalOf(from)
+	return target.DivisibleBy(d, step) || known && first.v+int64(step) <= d.Min()
+}
+
 // limit keeps a coordinate below an extent, unless tiles of that many divide
 // it. Where it is used the extent is not 0.
 func (e *emitter) limit(x text, d ir.Dim, tile int) text {

@@ -226,8 +226,8 @@ func (e *emitter) blockScale(b *buffer) {
 		scale = f.planeScale
 	}
 	e.blockFunction(b, f.scaleType()+" scale_NAME(uint block, uint e)", fmt.Sprintf(
-		"// %s: %d elements in %d bytes. The scale%s of element e.", b.DType, b.DType.BlockElems(), b.DType.BlockBytes(),
-		map[bool]string{true: " and offset"}[f.affine]), scale)
+		"// %s: %d elements in %d bytes. The scale%s%s.", b.DType, b.DType.BlockElems(), b.DType.BlockBytes(),
+		map[bool]string{true: " and offset"}[f.affine], map[bool]string{true: " of element e"}[len(mentions(scale, "e")) > 0]), scale)
 }
 
 // quadArgs and quadNote are the parameters of a function of a quad, and what a

@@ -25,7 +25,7 @@ func (e *emitter) random(v *kernel.Expr, home *scope) text {
 func pairWord(w kernel.Word, element text) text {
 	switch w {
 	case kernel.WordFirst:
-		return binary("&", element, primary("~1u"))
+		return binary("&", element, primary("0xfffffffeu"))
 	case kernel.WordSecond:
 		return binary("|", element, uintLit(1))
 	}

@@ -170,7 +170,7 @@ func (c *staging) fetch(st *staged, k0 text) {
 		from := map[int]text{c.row: c.row0, c.col: c.col0, c.fold: k0}
 		at := plus(from[st.outer], line)
 		inner := primary(c.variable("uint", c.axisVariable(st.axis), plus(from[st.axis], times(octet, c.unit))))
-		inside := c.insideOctet(st, at, inner)
+		inside := c.insideOctet(st, from, at, inner)
 		if st.outer != c.fold {
 			at = c.clampTo(at, st.outer, st.extent)
 		}
@@ -197,9 +197,9 @@ func (c *staging) axisVariable(axis int) string {
 }
 
 // insideOctet returns the condition that an octet has elements within the
-// operand, or "" where it always has. Beyond the contraction zeros must stand;
+// operand, or "" where it always has; from is where the tile begins. Beyond the contraction zeros must stand;
 // beyond the rows or columns whatever does.
-func (c *staging) insideOctet(st *staged, at, inner text) string {
+func (c *staging) insideOctet(st *staged, from map[int]text, at, inner text) string {
 	var cond text
 	and := func(t text) {
 		if cond.s == "" {
@@ -208,10 +208,10 @@ func (c *staging) insideOctet(st *staged, at, inner text) string {
 			cond = binary("&&", cond, t)
 		}
 	}
-	if !target.DivisibleBy(c.extent(st.axis), st.inner) {
+	if !wholeStep(c.extent(st.axis), from[st.axis], st.inner) {
 		and(binary("<", inner, c.dim(c.extent(st.axis))))
 	}
-	if st.outer == c.fold && !target.DivisibleBy(c.k.Fold, c.s.TileK) {
+	if st.outer == c.fold && !wholeStep(c.k.Fold, from[c.fold], c.s.TileK) {
 		// The line has its name only later.
 		and(binary("<", at, c.dim(c.k.Fold)))
 	}

@@ -1,6 +1,7 @@
 package glsl
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -61,14 +62,21 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// binary joins two operands; all binary operators group from the left.
+// binary joins two operands, or does what it can of it; all binary operators group
+// from the left.
 func binary(op string, a, b text) text {
+	if t, ok := folded(op, a, b); ok {
+		return t
+	}
 	p := binaryPrec[op]
 	return text{a.at(p) + " " + op + " " + b.at(p+1), p}
 }
 
 // unary applies -, ! or ~.
 func unary(op string, a text) text {
+	if n, ok := literalOf(a); ok && op == "~" && n.suffix == "u" {
+		return primary(fmt.Sprintf("0x%xu", ^uint32(n.v)))
+	}
 	s := a.at(precUnary)
 	if strings.HasPrefix(s, op) {
 		s = "(" + s + ")"
@@ -78,6 +86,9 @@ func unary(op string, a text) text {
 
 // call applies a function or constructor.
 func call(name string, args ...text) text {
+	if t, ok := foldCall(name, args); ok {
+		return t
+	}
 	parts := make([]string, len(args))
 	for i, a := range args {
 		parts[i] = a.s
@@ -87,6 +98,12 @@ func call(name string, args ...text) text {
 
 // ternary selects between two values.
 func ternary(cond, a, b text) text {
+	switch {
+	case cond.s == "true" || a.s == b.s:
+		return a
+	case cond.s == "false":
+		return b
+	}
 	return text{cond.at(precOrOr) + " ? " + a.at(precOrOr) + " : " + b.at(precTernary), precTernary}
 }
 

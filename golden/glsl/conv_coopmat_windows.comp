@@ -47,7 +47,7 @@ void main() {
     uint self = gl_SubgroupID * 64u + gl_SubgroupInvocationID;
     uint col0 = gl_WorkGroupID.x * 128u;
     uint row0 = gl_WorkGroupID.y * 128u;
-    uint axis0 = gl_WorkGroupID.z / 1u;
+    uint axis0 = gl_WorkGroupID.z;
     uint frag_row = gl_SubgroupID / 4u * 64u;
     uint frag_col = gl_SubgroupID % 4u * 32u;
     coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> acc[8];
@@ -110,7 +110,7 @@ void main() {
             }
             [[unroll]] for (uint j = 0u; j < 2u; ++j) {
                 coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> frag_b;
-                coopMatLoad(frag_b, tiles, stage + 640u + part * 16u * 17u + (frag_col + j * 16u) / 8u, 17u, gl_CooperativeMatrixLayoutRowMajor);
+                coopMatLoad(frag_b, tiles, stage + 640u + part * 272u + (frag_col + j * 16u) / 8u, 17u, gl_CooperativeMatrixLayoutRowMajor);
                 [[unroll]] for (uint i = 0u; i < 4u; ++i) {
                     acc[i * 2u + j] = coopMatMulAdd(frag_a[i], frag_b, acc[i * 2u + j]);
                 }

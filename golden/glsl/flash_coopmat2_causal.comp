@@ -44,19 +44,19 @@ float sum_of(const in float a, const in float b) {
     return a + b;
 }
 
-float larger(const in uint row, const in uint col, const in float a, const in float b) {
+float larger(const in uint, const in uint, const in float a, const in float b) {
     return max(a, b);
 }
 
-float power(const in uint row, const in uint col, const in float x, const in float shift) {
+float power(const in uint, const in uint, const in float x, const in float shift) {
     return exp2(x - shift);
 }
 
-float weight_of(const in uint row, const in uint col, const in float x, const in float shift) {
+float weight_of(const in uint, const in uint, const in float x, const in float shift) {
     return exp2(x * 0.18033688 - shift);
 }
 
-float score_of(const in uint frag_row, const in uint frag_col, const in float dot_product, const in uint first_row, const in uint first_key, const in uint query0, const in uint group, const in uint head) {
+float score_of(const in uint frag_row, const in uint frag_col, const in float dot_product, const in uint first_row, const in uint first_key, const in uint query0) {
     const uint T = params[0];
     uint row = first_row + frag_row;
     uint key = first_key + frag_col;
@@ -105,22 +105,20 @@ void main() {
 
     uint line = self / 8u;
     uint octet = self % 8u;
-    uint key = line;
-    next_keys = k_vec8[(group * T * 64u + min(key, keys - 1u) * 64u + octet * 8u) / 8u];
+    next_keys = k_vec8[(group * T * 64u + min(line, keys - 1u) * 64u + octet * 8u) / 8u];
     uint line_2 = self / 8u;
     uint octet_2 = self % 8u;
     tiles[line_2 * 9u + octet_2] = next_keys;
     uint line_3 = self / 8u;
     uint octet_3 = self % 8u;
-    uint key_2 = line_3;
-    next_values = key_2 < keys ? v_vec8[(group * T * 64u + octet_3 * 8u + min(key_2, keys - 1u) * 64u) / 8u] : uvec4(0u);
+    next_values = line_3 < keys ? v_vec8[(group * T * 64u + octet_3 * 8u + min(line_3, keys - 1u) * 64u) / 8u] : uvec4(0u);
     uint line_4 = self / 8u;
     uint octet_4 = self % 8u;
     tiles[576u + (line_4 * 9u + octet_4)] = next_values;
     uint line_5 = self / 8u;
     uint octet_5 = self % 8u;
-    uint key_3 = 32u + line_5;
-    next_keys = k_vec8[(group * T * 64u + min(key_3, keys - 1u) * 64u + octet_5 * 8u) / 8u];
+    uint key = 32u + line_5;
+    next_keys = k_vec8[(group * T * 64u + min(key, keys - 1u) * 64u + octet_5 * 8u) / 8u];
     uint line_6 = self / 8u;
     uint octet_6 = self % 8u;
     tiles[288u + (line_6 * 9u + octet_6)] = next_keys;
@@ -140,16 +138,16 @@ void main() {
         barrier();
         uint line_7 = self / 8u;
         uint octet_7 = self % 8u;
-        uint key_4 = key0 + 64u + line_7;
-        next_keys = k_vec8[(group * T * 64u + min(key_4, keys - 1u) * 64u + octet_7 * 8u) / 8u];
+        uint key_2 = key0 + 64u + line_7;
+        next_keys = k_vec8[(group * T * 64u + min(key_2, keys - 1u) * 64u + octet_7 * 8u) / 8u];
         uint line_8 = self / 8u;
         uint octet_8 = self % 8u;
-        uint key_5 = key0 + 32u + line_8;
-        next_values = key_5 < keys ? v_vec8[(group * T * 64u + octet_8 * 8u + min(key_5, keys - 1u) * 64u) / 8u] : uvec4(0u);
+        uint key_3 = key0 + 32u + line_8;
+        next_values = key_3 < keys ? v_vec8[(group * T * 64u + octet_8 * 8u + min(key_3, keys - 1u) * 64u) / 8u] : uvec4(0u);
 
         if (key0 + 32u > all_see) {
             [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                coopMatPerElementNV(score[j], score[j], score_of, row0, key0 + j * 16u, query0, group, head);
+                coopMatPerElementNV(score[j], score[j], score_of, row0, key0 + j * 16u, query0);
             }
         }
         [[unroll]] for (uint j = 0u; j < 2u; ++j) {
@@ -202,16 +200,16 @@ void main() {
         barrier();
         uint line_11 = self / 8u;
         uint octet_11 = self % 8u;
-        uint key_6 = second + 64u + line_11;
-        next_keys = k_vec8[(group * T * 64u + min(key_6, keys - 1u) * 64u + octet_11 * 8u) / 8u];
+        uint key_4 = second + 64u + line_11;
+        next_keys = k_vec8[(group * T * 64u + min(key_4, keys - 1u) * 64u + octet_11 * 8u) / 8u];
         uint line_12 = self / 8u;
         uint octet_12 = self % 8u;
-        uint key_7 = second + 32u + line_12;
-        next_values = key_7 < keys ? v_vec8[(group * T * 64u + octet_12 * 8u + min(key_7, keys - 1u) * 64u) / 8u] : uvec4(0u);
+        uint key_5 = second + 32u + line_12;
+        next_values = key_5 < keys ? v_vec8[(group * T * 64u + octet_12 * 8u + min(key_5, keys - 1u) * 64u) / 8u] : uvec4(0u);
 
         if (second + 32u > all_see) {
             [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                coopMatPerElementNV(score_2[j], score_2[j], score_of, row0, second + j * 16u, query0, group, head);
+                coopMatPerElementNV(score_2[j], score_2[j], score_of, row0, second + j * 16u, query0);
             }
         }
         [[unroll]] for (uint j = 0u; j < 2u; ++j) {
@@ -271,7 +269,7 @@ void main() {
         coopMatStore(sums[n], fragments, row0 * 16u, 16u, gl_CooperativeMatrixLayoutRowMajor);
         subgroupBarrier();
         if (query0 + row < T) {
-            uint query = min(query0 + row, T - 1u);
+            uint query = query0 + row;
             [[unroll]] for (uint q_2 = 0u; q_2 < 2u; ++q_2) {
                 uint at = (row0 + frag_row) * 16u + (lane_of_row * 2u + q_2) * 4u;
                 vec4 sum = vec4(fragments[at], fragments[at + 1u], fragments[at + 2u], fragments[at + 3u]);

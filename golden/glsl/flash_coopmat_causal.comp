@@ -88,26 +88,23 @@ void main() {
     }
     barrier();
     uint keys = min(query0 + 127u, T - 1u) + 1u;
-    uint all_see = min(query0 + row0, T - 1u) + 1u;
 
     uint line = self / 8u;
     uint octet = self % 8u;
-    uint key = line;
-    next_keys = k_vec8[(group * T * 64u + min(key, keys - 1u) * 64u + octet * 8u) / 8u];
+    next_keys = k_vec8[(group * T * 64u + min(line, keys - 1u) * 64u + octet * 8u) / 8u];
     uint line_2 = self / 8u;
     uint octet_2 = self % 8u;
     tiles[line_2 * 9u + octet_2] = next_keys;
     uint line_3 = self / 8u;
     uint octet_3 = self % 8u;
-    uint key_2 = line_3;
-    next_values = key_2 < keys ? v_vec8[(group * T * 64u + octet_3 * 8u + min(key_2, keys - 1u) * 64u) / 8u] : uvec4(0u);
+    next_values = line_3 < keys ? v_vec8[(group * T * 64u + octet_3 * 8u + min(line_3, keys - 1u) * 64u) / 8u] : uvec4(0u);
     uint line_4 = self / 8u;
     uint octet_4 = self % 8u;
     tiles[288u + (line_4 * 9u + octet_4)] = next_values;
     uint line_5 = self / 8u;
     uint octet_5 = self % 8u;
-    uint key_3 = 32u + line_5;
-    next_keys = k_vec8[(group * T * 64u + min(key_3, keys - 1u) * 64u + octet_5 * 8u) / 8u];
+    uint key = 32u + line_5;
+    next_keys = k_vec8[(group * T * 64u + min(key, keys - 1u) * 64u + octet_5 * 8u) / 8u];
     barrier();
     coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> score[2];
     coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> score_2[2];
@@ -128,12 +125,12 @@ void main() {
         barrier();
         uint line_7 = self / 8u;
         uint octet_7 = self % 8u;
-        uint key_4 = key0 + 64u + line_7;
-        next_keys = k_vec8[(group * T * 64u + min(key_4, keys - 1u) * 64u + octet_7 * 8u) / 8u];
+        uint key_2 = key0 + 64u + line_7;
+        next_keys = k_vec8[(group * T * 64u + min(key_2, keys - 1u) * 64u + octet_7 * 8u) / 8u];
         uint line_8 = self / 8u;
         uint octet_8 = self % 8u;
-        uint key_5 = key0 + 32u + line_8;
-        next_values = key_5 < keys ? v_vec8[(group * T * 64u + octet_8 * 8u + min(key_5, keys - 1u) * 64u) / 8u] : uvec4(0u);
+        uint key_3 = key0 + 32u + line_8;
+        next_values = key_3 < keys ? v_vec8[(group * T * 64u + octet_8 * 8u + min(key_3, keys - 1u) * 64u) / 8u] : uvec4(0u);
 
         coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weight[2];
         [[unroll]] for (uint j = 0u; j < 2u; ++j) {
@@ -145,8 +142,8 @@ void main() {
         float best = top;
         uint query = min(query0 + row, T - 1u);
         [[unroll]] for (uint c = 0u; c < 16u; ++c) {
-            uint key_6 = key0 + (lane_of_row * 16u + c);
-            mine[c] = key_6 < query + 1u ? scores[row * 36u + (lane_of_row * 16u + c)] * 0.18033688 : -INF;
+            uint key_4 = key0 + (lane_of_row * 16u + c);
+            mine[c] = key_4 < query + 1u ? scores[row * 36u + (lane_of_row * 16u + c)] * 0.18033688 : -INF;
             best = max(best, mine[c]);
         }
         best = max(best, subgroupShuffleXor(best, 1u));
@@ -200,12 +197,12 @@ void main() {
         barrier();
         uint line_11 = self / 8u;
         uint octet_11 = self % 8u;
-        uint key_6 = second + 64u + line_11;
-        next_keys = k_vec8[(group * T * 64u + min(key_6, keys - 1u) * 64u + octet_11 * 8u) / 8u];
+        uint key_4 = second + 64u + line_11;
+        next_keys = k_vec8[(group * T * 64u + min(key_4, keys - 1u) * 64u + octet_11 * 8u) / 8u];
         uint line_12 = self / 8u;
         uint octet_12 = self % 8u;
-        uint key_7 = second + 32u + line_12;
-        next_values = key_7 < keys ? v_vec8[(group * T * 64u + octet_12 * 8u + min(key_7, keys - 1u) * 64u) / 8u] : uvec4(0u);
+        uint key_5 = second + 32u + line_12;
+        next_values = key_5 < keys ? v_vec8[(group * T * 64u + octet_12 * 8u + min(key_5, keys - 1u) * 64u) / 8u] : uvec4(0u);
 
         coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weight_2[2];
         [[unroll]] for (uint j = 0u; j < 2u; ++j) {
@@ -217,8 +214,8 @@ void main() {
         float best_2 = top;
         uint query_2 = min(query0 + row_2, T - 1u);
         [[unroll]] for (uint c = 0u; c < 16u; ++c) {
-            uint key_8 = second + (lane_of_row * 16u + c);
-            mine_2[c] = key_8 < query_2 + 1u ? scores[row_2 * 36u + (lane_of_row * 16u + c)] * 0.18033688 : -INF;
+            uint key_6 = second + (lane_of_row * 16u + c);
+            mine_2[c] = key_6 < query_2 + 1u ? scores[row_2 * 36u + (lane_of_row * 16u + c)] * 0.18033688 : -INF;
             best_2 = max(best_2, mine_2[c]);
         }
         best_2 = max(best_2, subgroupShuffleXor(best_2, 1u));
@@ -275,7 +272,7 @@ void main() {
         coopMatStore(sums[n], fragments, row0 * 16u, 16u, gl_CooperativeMatrixLayoutRowMajor);
         subgroupBarrier();
         if (query0 + row < T) {
-            uint query = min(query0 + row, T - 1u);
+            uint query = query0 + row;
             [[unroll]] for (uint q_2 = 0u; q_2 < 2u; ++q_2) {
                 uint at = (row0 + frag_row) * 16u + (lane_of_row * 2u + q_2) * 4u;
                 vec4 sum = vec4(fragments[at], fragments[at + 1u], fragments[at + 2u], fragments[at + 3u]);

@@ -165,16 +165,14 @@ void main() {
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         uint row = row0 + i * 16u;
         if (query0 + row < T) {
-            uint query = min(query0 + row, T - 1u);
+            uint query = query0 + row;
             [[unroll]] for (uint n = 0u; n < 2u; ++n) {
                 uint quad = lane_of_row + n * 16u;
-                if (quad < 32u) {
-                    vec4 result4;
-                    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                        result4[lane] = div_full(sums[i * 2u + n][lane], total[i]);
-                    }
-                    result_vec4[(group * 512u + head * 128u + query * 4096u + quad * 4u) / 4u] = f16vec4(result4);
+                vec4 result4;
+                [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                    result4[lane] = div_full(sums[i * 2u + n][lane], total[i]);
                 }
+                result_vec4[(group * 512u + head * 128u + query * 4096u + quad * 4u) / 4u] = f16vec4(result4);
             }
         }
     }

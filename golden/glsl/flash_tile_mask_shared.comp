@@ -179,7 +179,7 @@ void main() {
         uint row = row0 + i * 6u;
         if (query0 + row / 3u < 5u) {
             uint head = row % 3u;
-            uint query = min(query0 + row / 3u, 4u);
+            uint query = query0 + row / 3u;
             if (lane_of_row < 2u) {
                 [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
                     uint col = lane_of_row * 4u + lane;

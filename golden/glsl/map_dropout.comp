@@ -42,7 +42,7 @@ void main() {
     vec4 x4 = x_vec4[i4];
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        result4[lane] = words4[lane] >> (8u & 31u) < 15099495u ? x4[lane] * 1.1111112 + 0.0 : x4[lane] * 0.0 + 0.0;
+        result4[lane] = words4[lane] >> 8u < 15099495u ? x4[lane] * 1.1111112 + 0.0 : x4[lane] * 0.0 + 0.0;
     }
     result_vec4[i4] = result4;
 }

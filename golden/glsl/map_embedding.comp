@@ -32,8 +32,8 @@ float half_weight(uint block, uint at) {
     return unpackHalf2x16(short_weight(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
     return half_weight(block, 0u);
 }
 
@@ -54,7 +54,7 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
 void main() {

@@ -21,7 +21,7 @@ layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { f16ve
 float log1p(float x) {
     if (!(x > -0.3 && x < 0.42)) return log(1.0 + x);
     float s = x / (2.0 + x), z = s * s;
-    return 2.0 * s * ((((z * (1.0 / 9.0) + 1.0 / 7.0) * z + 0.2) * z + 1.0 / 3.0) * z + 1.0);
+    return 2.0 * s * ((((z * 0.11111111 + 0.14285715) * z + 0.2) * z + 0.33333334) * z + 1.0);
 }
 
 // x less the nearest multiple of pi/2 (Payne and Hanek 1983): the mantissa
@@ -97,9 +97,9 @@ void main() {
     uvec4 words4 = random_block(uvec2(seed[0u], 0u), uvec2(offset[0u], 0u), i4);
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        float radius = sqrt(-2.0 * log1p(-(float(words4[lane & ~1u] >> (8u & 31u)) * 5.9604645e-08)));
+        float radius = sqrt(-2.0 * log1p(-(float(words4[lane & 0xfffffffeu] >> 8u) * 5.9604645e-08)));
         uint i = i4 * 4u + lane;
-        float uniform_i = float(words4[lane | 1u] >> (8u & 31u)) * 5.9604645e-08;
+        float uniform_i = float(words4[lane | 1u] >> 8u) * 5.9604645e-08;
         float turns = int(i % 2u) != 0 ? uniform_i : uniform_i + (uniform_i < 0.5 ? 0.25 : -0.75);
         result4[lane] = radius * sin_accurate(6.2831855 * turns);
     }

@@ -96,9 +96,9 @@ void main() {
         uint col = col4 * 4u + lane;
         uint col_quotient = col / 2u;
         uint turn = cast_batch * const_data[col_quotient * 2u];
-        uint quadrant = turn + 536870912u >> (30u & 31u);
+        uint quadrant = turn + 536870912u >> 30u;
         bool ne = (quadrant & 1u) != 0u;
-        float angle = float(int(turn << (2u & 31u))) * 3.6572953e-10 + cast_batch_2 * float(const_data[col_quotient * 2u + 1u]) * 3.4061217e-19;
+        float angle = float(int(turn << 2u)) * 3.6572953e-10 + cast_batch_2 * float(const_data[col_quotient * 2u + 1u]) * 3.4061217e-19;
         float sin_col = sin_accurate(angle);
         float cos_col = cos_accurate(angle);
         float where = ne ? sin_col : cos_col;

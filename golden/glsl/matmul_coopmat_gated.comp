@@ -113,9 +113,9 @@ void main() {
                 coopMatLoad(frag_a[i], tiles, stage + (frag_row + i * 16u) * 5u + part * 2u, 5u, gl_CooperativeMatrixLayoutRowMajor);
             }
             coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> frag_b0;
-            coopMatLoad(frag_b0, tiles, stage + 640u + part * 16u * 9u + frag_col / 8u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+            coopMatLoad(frag_b0, tiles, stage + 640u + part * 144u + frag_col / 8u, 9u, gl_CooperativeMatrixLayoutRowMajor);
             coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> frag_b1;
-            coopMatLoad(frag_b1, tiles, stage + 928u + part * 16u * 9u + frag_col / 8u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+            coopMatLoad(frag_b1, tiles, stage + 928u + part * 144u + frag_col / 8u, 9u, gl_CooperativeMatrixLayoutRowMajor);
             [[unroll]] for (uint i = 0u; i < 4u; ++i) {
                 acc0[i] = coopMatMulAdd(frag_a[i], frag_b0, acc0[i]);
                 acc1[i] = coopMatMulAdd(frag_a[i], frag_b1, acc1[i]);

@@ -26,8 +26,8 @@ float half_b(uint block, uint at) {
     return unpackHalf2x16(short_b(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_b(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_b(uint block) {
     return half_b(block, 0u);
 }
 
@@ -44,7 +44,7 @@ uint quants_b(uint block, uint e) {
 // Elements i to i+7 in f16, i being a multiple of 8.
 uvec4 octet_b(uint i) {
     uint block = i / 32u, first = i % 32u;
-    float16_t scale = float16_t(scale_b(block, first));
+    float16_t scale = float16_t(scale_b(block));
     uvec4 octet;
     [[unroll]] for (uint n = 0u; n < 2u; ++n) {
         uint e = first + 4u * n;

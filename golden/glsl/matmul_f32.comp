@@ -26,7 +26,7 @@ void main() {
         acc[i] = vec4(0.0);
     }
     uint tx = self % 2u + self / 4u % 4u * 2u;
-    uint ty = self / 2u % 2u + self / 4u / 4u * 2u;
+    uint ty = self / 2u % 2u + self / 16u * 2u;
     vec4 next_a[2];
     vec4 next_b[2];
 

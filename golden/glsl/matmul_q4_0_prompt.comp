@@ -35,8 +35,8 @@ float half_b(uint block, uint at) {
     return unpackHalf2x16(short_b(block, at)).x;
 }
 
-// q4_0: 32 elements in 18 bytes. The scale of element e.
-float scale_b(uint block, uint e) {
+// q4_0: 32 elements in 18 bytes. The scale.
+float scale_b(uint block) {
     return half_b(block, 0u);
 }
 
@@ -57,7 +57,7 @@ vec4 levels_b(uint block, uint e, uint p) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_b(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_b(block, e) * levels_b(block, e % 16u, e / 16u % 2u);
+    return scale_b(block) * levels_b(block, e % 16u, e / 16u % 2u);
 }
 
 void main() {
@@ -70,7 +70,7 @@ void main() {
         acc[i] = vec4(0.0);
     }
     uint tx = self % 2u + self / 4u % 4u * 2u;
-    uint ty = self / 2u % 2u + self / 4u / 4u * 2u;
+    uint ty = self / 2u % 2u + self / 16u * 2u;
     vec4 next_a[2];
     vec4 next_b[2];
 

@@ -20,7 +20,6 @@ layout(local_size_x = 128) in;
 layout(set = 0, binding = 0, std430) readonly buffer A_quads_buffer { uvec4 a_quads[]; }; // i8
 layout(set = 0, binding = 1, std430) readonly buffer Scales_buffer { float scales[]; };
 layout(set = 0, binding = 2, std430) readonly buffer B_shorts_buffer { uint16_t b_shorts[]; }; // q4_0 in planes
-layout(set = 0, binding = 2, std430) readonly buffer B_words_buffer { uint b_words[]; }; // q4_0 in planes
 layout(set = 0, binding = 2, std430) readonly buffer B_quads_buffer { uvec4 b_quads[]; }; // q4_0 in planes
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
@@ -30,35 +29,26 @@ shared float b_scales[512];
 shared uvec4 a_strips[272];
 shared float a_scales[128];
 
-uint short_b_scale(uint block, uint at) {
+uint short_b_scale(uint block) {
     return uint(b_shorts[block]);
 }
 
-float half_b_scale(uint block, uint at) {
-    return unpackHalf2x16(short_b_scale(block, at)).x;
+float half_b_scale(uint block) {
+    return unpackHalf2x16(short_b_scale(block)).x;
 }
 
-// q4_0: 32 elements in 18 bytes. The scale of element e.
-float scale_b(uint block, uint e) {
-    return half_b_scale(block, 0u);
+// q4_0: 32 elements in 18 bytes. The scale.
+float scale_b(uint block) {
+    return half_b_scale(block);
 }
 
-uint word_b_quants(uint block, uint at) {
-    return b_words[262144u + block * 4u + (at - 2u) / 4u];
-}
-
-// Four neighbours from element e on, or p times 16 further, a byte each.
-uint quants_b(uint block, uint e, uint p) {
-    return word_b_quants(block, 2u + e) >> 4u * p & 0x0f0f0f0fu;
-}
-
-uvec4 words_b_quants(uint block, uint at) {
+uvec4 words_b_quants(uint block) {
     return b_quads[65536u + block];
 }
 
 // The same of four quads in a row.
-uvec4 quants4_b(uint block, uint e, uint p) {
-    return words_b_quants(block, 2u + e) >> 4u * p & 0x0f0f0f0fu;
+uvec4 quants4_b(uint block, uint p) {
+    return words_b_quants(block) >> 4u * p & 0x0f0f0f0fu;
 }
 
 void main() {
@@ -82,11 +72,10 @@ void main() {
         uint column = pair / 8u * 2u + slot % 2u;
         uint run = pair % 8u;
         uint col = col0 + own_col + column;
-        uint step_2 = 0u / 32u + run;
-        uint at = col * 128u + step_2;
-        b_quants[i * 2u] = quants4_b(at, 0u, 0u) + 0x78787878u ^ 0x80808080u;
-        b_quants[i * 2u + 1u] = quants4_b(at, 0u, 1u) + 0x78787878u ^ 0x80808080u;
-        b_scale[i] = scale_b(at, 0u);
+        uint at = col * 128u + run;
+        b_quants[i * 2u] = quants4_b(at, 0u) + 0x78787878u ^ 0x80808080u;
+        b_quants[i * 2u + 1u] = quants4_b(at, 1u) + 0x78787878u ^ 0x80808080u;
+        b_scale[i] = scale_b(at);
     }
     [[unroll]] for (uint i = 0u; i < 2u; ++i) {
         uint slot = self + i * 128u;
@@ -118,13 +107,11 @@ void main() {
             uint slot = self + i * 128u;
             uint line_2 = slot / 16u;
             uint at_2 = slot % 16u * 16u;
-            uint row_2 = min(line_2, T - 1u);
             uint unit = line_2 * 17u + at_2 / 16u;
             a_strips[unit] = a_elements[i];
         }
         uint line_2 = self / 8u;
         uint at_2 = self % 8u * 32u;
-        uint row_2 = min(line_2, T - 1u);
         uint place = at_2 / 32u * 16u + line_2;
         a_scales[place] = a_scale;
         barrier();
@@ -139,9 +126,9 @@ void main() {
             uint col = col0 + own_col + column;
             uint step_2 = k1 / 32u + run;
             uint at_3 = col * 128u + step_2;
-            b_quants[i * 2u] = quants4_b(at_3, 0u, 0u) + 0x78787878u ^ 0x80808080u;
-            b_quants[i * 2u + 1u] = quants4_b(at_3, 0u, 1u) + 0x78787878u ^ 0x80808080u;
-            b_scale[i] = scale_b(at_3, 0u);
+            b_quants[i * 2u] = quants4_b(at_3, 0u) + 0x78787878u ^ 0x80808080u;
+            b_quants[i * 2u + 1u] = quants4_b(at_3, 1u) + 0x78787878u ^ 0x80808080u;
+            b_scale[i] = scale_b(at_3);
         }
         [[unroll]] for (uint i = 0u; i < 2u; ++i) {
             uint slot = self + i * 128u;
@@ -164,7 +151,7 @@ void main() {
             }
             coopmat<int8_t, gl_ScopeSubgroup, 32, 8, gl_MatrixUseB> rows[2];
             [[unroll]] for (uint f = 0u; f < 2u; ++f) {
-                coopMatLoad(rows[f], a_strips, f * 8u * 17u + strip * 2u, 17u, gl_CooperativeMatrixLayoutColumnMajor);
+                coopMatLoad(rows[f], a_strips, f * 136u + strip * 2u, 17u, gl_CooperativeMatrixLayoutColumnMajor);
             }
             coopmat<int8_t, gl_ScopeSubgroup, 16, 32, gl_MatrixUseA> columns;
             coopMatLoad(columns, b_strips, first_unit + strip * 2u, 17u, gl_CooperativeMatrixLayoutRowMajor);

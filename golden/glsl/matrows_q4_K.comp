@@ -16,7 +16,6 @@ spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [44
 layout(local_size_x = 256) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer A_vec4_buffer { vec4 a_vec4[]; };
-layout(set = 0, binding = 1, std430) readonly buffer B_words_buffer { uint b_words[]; }; // q4_K in planes
 layout(set = 0, binding = 1, std430) readonly buffer B_quads_buffer { uvec4 b_quads[]; }; // q4_K in planes
 layout(set = 0, binding = 2, std430) readonly buffer Bias_buffer { float bias[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
@@ -42,25 +41,16 @@ uvec2 scale_min_k4(uvec3 packed, uint g) {
     return g < 4u ? packed.xy & 63u : low | (packed.xy >> 2 & 48u);
 }
 
-uvec4 words_b_scales(uint block, uint at) {
+uvec4 words_b_scales(uint block) {
     return b_quads[block];
 }
 
 // q4_K: 256 elements in 144 bytes. The scale and offset of element e.
 vec2 scale_b(uint block, uint e) {
-    uvec4 scales = words_b_scales(block, 0u);
+    uvec4 scales = words_b_scales(block);
     vec2 d = unpackHalf2x16(scales.x);
     uvec2 packed = scale_min_k4(scales.yzw, e / 32u);
     return vec2(d.x * float(packed.x), -(d.y * float(packed.y)));
-}
-
-uint word_b_quants(uint block, uint at) {
-    return b_words[917504u + block * 32u + (at - 16u) / 4u];
-}
-
-// Four neighbours from element e on, or p times 32 further, a byte each.
-uint quants_b(uint block, uint e, uint p) {
-    return word_b_quants(block, 16u + e / 64u * 32u + e % 32u) >> 4u * p & 0x0f0f0f0fu;
 }
 
 uvec4 words_b_quants(uint block, uint at) {
@@ -87,14 +77,13 @@ void main() {
     uint column = pair / 2u * 2u + gl_SubgroupInvocationID % 2u;
     uint run = pair % 2u;
     uint col = col0 + own_col + column;
-    uint step_2 = 0u / 64u + run;
-    uint block = step_2 / 4u;
-    uint place = step_2 % 4u * 32u;
+    uint block = run / 4u;
+    uint place = run % 4u * 32u;
     uint e = place / 32u * 64u + place % 32u;
     uint at = col * 16u + block;
     [[unroll]] for (uint p = 0u; p < 2u; ++p) {
         b_quants[p * 2u] = quants4_b(at, e, p);
-        b_quants[p * 2u + 1u] = quants4_b(at, e | 1u * 16u, p);
+        b_quants[p * 2u + 1u] = quants4_b(at, e | 16u, p);
         b_scale[p] = scale_b(at, e | p * 32u);
     }
     uint line = self / 32u;
@@ -149,14 +138,14 @@ void main() {
         uint column_3 = pair_3 / 2u * 2u + gl_SubgroupInvocationID % 2u;
         uint run_3 = pair_3 % 2u;
         uint col_2 = col0 + own_col + column_3;
-        uint step_3 = k1 / 64u + run_3;
-        uint block_2 = step_3 / 4u;
-        uint place_3 = step_3 % 4u * 32u;
+        uint step_2 = k1 / 64u + run_3;
+        uint block_2 = step_2 / 4u;
+        uint place_3 = step_2 % 4u * 32u;
         uint e_3 = place_3 / 32u * 64u + place_3 % 32u;
         uint at_4 = col_2 * 16u + block_2;
         [[unroll]] for (uint p = 0u; p < 2u; ++p) {
             b_quants[p * 2u] = quants4_b(at_4, e_3, p);
-            b_quants[p * 2u + 1u] = quants4_b(at_4, e_3 | 1u * 16u, p);
+            b_quants[p * 2u + 1u] = quants4_b(at_4, e_3 | 16u, p);
             b_scale[p] = scale_b(at_4, e_3 | p * 32u);
         }
         uint line_3 = self / 32u;
@@ -171,7 +160,7 @@ void main() {
             coopMatLoad(row_sum, a_sums, strip * 8u, 0u, gl_CooperativeMatrixLayoutRowMajor);
             coopmat<int8_t, gl_ScopeSubgroup, 32, 8, gl_MatrixUseB> rows[3];
             [[unroll]] for (uint f = 0u; f < 3u; ++f) {
-                coopMatLoad(rows[f], a_strips, f * 8u * 9u + strip * 2u, 9u, gl_CooperativeMatrixLayoutColumnMajor);
+                coopMatLoad(rows[f], a_strips, f * 72u + strip * 2u, 9u, gl_CooperativeMatrixLayoutColumnMajor);
             }
             coopmat<int8_t, gl_ScopeSubgroup, 16, 32, gl_MatrixUseA> columns;
             coopMatLoad(columns, b_strips, first_unit + strip * 2u, 9u, gl_CooperativeMatrixLayoutRowMajor);

@@ -44,12 +44,12 @@ uvec2 octet_signs(uint n) {
     return sign_table[n][gl_LocalInvocationIndex % 16u];
 }
 
-uint short_b_scale(uint block, uint at) {
+uint short_b_scale(uint block) {
     return uint(b_shorts[block]);
 }
 
-float half_b_scale(uint block, uint at) {
-    return unpackHalf2x16(short_b_scale(block, at)).x;
+float half_b_scale(uint block) {
+    return unpackHalf2x16(short_b_scale(block)).x;
 }
 
 uint byte_b_scales(uint block, uint at) {
@@ -58,7 +58,7 @@ uint byte_b_scales(uint block, uint at) {
 
 // iq2_xs: 256 elements in 74 bytes. The scale of element e.
 float scale_b(uint block, uint e) {
-    return half_b_scale(block, 0u) * (0.5 + float(byte_b_scales(block, 66u + e / 32u) >> e / 16u % 2u * 4u & 15u)) * 0.25;
+    return half_b_scale(block) * (0.5 + float(byte_b_scales(block, 66u + e / 32u) >> e / 16u % 2u * 4u & 15u)) * 0.25;
 }
 
 uvec2 pairs_b_quants(uint block, uint at) {
@@ -156,9 +156,7 @@ void main() {
     if (self < 32u) {
         uint col = col0 + self;
         float sum = uintBitsToFloat(octet_table[self / 8u][self % 8u].x);
-        for (uint p = 1u; p < 2u; ++p) {
-            sum += uintBitsToFloat(octet_table[(p * 33u + self) / 8u][(p * 33u + self) % 8u].x);
-        }
+        sum += uintBitsToFloat(octet_table[(33u + self) / 8u][(33u + self) % 8u].x);
         result[col] = sum;
     }
 }

@@ -36,8 +36,8 @@ float half_b(uint block, uint at) {
     return unpackHalf2x16(short_b(block, at)).x;
 }
 
-// q4_0: 32 elements in 18 bytes. The scale of element e.
-float scale_b(uint block, uint e) {
+// q4_0: 32 elements in 18 bytes. The scale.
+float scale_b(uint block) {
     return half_b(block, 0u);
 }
 
@@ -82,7 +82,7 @@ void main() {
                     vec4 levels = bytes_subnormal(quants_b(at, e | t * 4u, p));
                     dots = dots + dot(levels, a_strip[t]);
                 }
-                float scale = scale_b(at, e | p * 16u);
+                float scale = scale_b(at);
                 acc[j] += scale * (16777216.0 * dots - 8.0 * a_sum);
             }
         }

@@ -38,17 +38,17 @@ vec4 bytes_subnormal(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y);
 }
 
-uint short_b_scale(uint block, uint at) {
+uint short_b_scale(uint block) {
     return uint(b_shorts[block]);
 }
 
-float half_b_scale(uint block, uint at) {
-    return unpackHalf2x16(short_b_scale(block, at)).x;
+float half_b_scale(uint block) {
+    return unpackHalf2x16(short_b_scale(block)).x;
 }
 
-// q4_0: 32 elements in 18 bytes. The scale of element e.
-float scale_b(uint block, uint e) {
-    return half_b_scale(block, 0u);
+// q4_0: 32 elements in 18 bytes. The scale.
+float scale_b(uint block) {
+    return half_b_scale(block);
 }
 
 uint word_b_quants(uint block, uint at) {
@@ -60,17 +60,17 @@ uint quants_b(uint block, uint e, uint p) {
     return word_b_quants(block, 2u + e) >> 4u * p & 0x0f0f0f0fu;
 }
 
-uint short_gate_scale(uint block, uint at) {
+uint short_gate_scale(uint block) {
     return uint(gate_shorts[block]);
 }
 
-float half_gate_scale(uint block, uint at) {
-    return unpackHalf2x16(short_gate_scale(block, at)).x;
+float half_gate_scale(uint block) {
+    return unpackHalf2x16(short_gate_scale(block)).x;
 }
 
-// q4_0: 32 elements in 18 bytes. The scale of element e.
-float scale_gate(uint block, uint e) {
-    return half_gate_scale(block, 0u);
+// q4_0: 32 elements in 18 bytes. The scale.
+float scale_gate(uint block) {
+    return half_gate_scale(block);
 }
 
 uint word_gate_quants(uint block, uint at) {
@@ -121,7 +121,7 @@ void main() {
                     vec4 levels = bytes_subnormal(quants_b(at0, e | t * 4u, p));
                     dots0 = dots0 + dot(levels, a_strip[t]);
                 }
-                float scale = scale_b(at0, e | p * 16u);
+                float scale = scale_b(at0);
                 acc0[j] += scale * (16777216.0 * dots0 - 8.0 * a_sum);
                 float dots1;
                 dots1 = 0.0;
@@ -130,7 +130,7 @@ void main() {
                     vec4 levels = bytes_subnormal(quants_gate(at1, e | t * 4u, p));
                     dots1 = dots1 + dot(levels, a_strip[t]);
                 }
-                float scale_2 = scale_gate(at1, e | p * 16u);
+                float scale_2 = scale_gate(at1);
                 acc1[j] += scale_2 * (16777216.0 * dots1 - 8.0 * a_sum);
             }
         }

@@ -103,8 +103,8 @@ float half_weight(uint block, uint at) {
     return unpackHalf2x16(short_weight(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
     return half_weight(block, 0u);
 }
 
@@ -144,7 +144,7 @@ void main() {
                 vec4 levels = bytes_signed(quants_weight(at_2, e | t * 4u));
                 dots = dots + dot(levels, a_strip[t]);
             }
-            float scale = scale_weight(at_2, e);
+            float scale = scale_weight(at_2);
             acc += scale * dots;
         }
     }
@@ -164,7 +164,7 @@ void main() {
             vec4 levels = bytes_signed(quants_weight(at_2, e | t * 4u));
             dots = dots + dot(levels, a_strip[t]);
         }
-        float scale = scale_weight(at_2, e);
+        float scale = scale_weight(at_2);
         acc += scale * dots;
     }
 
@@ -199,9 +199,7 @@ void main() {
     if (self < 4u) {
         uint col = col0 + self;
         float sum = partial[self];
-        for (uint p = 1u; p < 2u; ++p) {
-            sum += partial[p * 5u + self];
-        }
+        sum += partial[5u + self];
         float sum_sq_2 = sum_sq_parts[0u];
         for (uint p = 1u; p < 8u; ++p) {
             sum_sq_2 += sum_sq_parts[p];
@@ -210,17 +208,15 @@ void main() {
             uint other_col = col / 2u * 2u + 1u - col % 2u;
             uint other_id = other_col - col0;
             float other_sum = partial[other_id];
-            for (uint p = 1u; p < 2u; ++p) {
-                other_sum += partial[p * 5u + other_id];
-            }
+            other_sum += partial[5u + other_id];
             float scale = inversesqrt(sum_sq_2 * 0.00390625 + 1e-05);
             int at_value = at[0u];
             uint col_remainder = col % 64u;
             uint quotient = col_remainder / 2u;
             uint turn = uint(at_value) * const_data[quotient * 2u];
-            uint quadrant = turn + 536870912u >> (30u & 31u);
+            uint quadrant = turn + 536870912u >> 30u;
             bool ne = (quadrant & 1u) != 0u;
-            float angle = float(int(turn << (2u & 31u))) * 3.6572953e-10 + float(at_value) * float(const_data[quotient * 2u + 1u]) * 3.4061217e-19;
+            float angle = float(int(turn << 2u)) * 3.6572953e-10 + float(at_value) * float(const_data[quotient * 2u + 1u]) * 3.4061217e-19;
             float sin_col = sin_accurate(angle);
             float cos_col = cos_accurate(angle);
             float where = ne ? sin_col : cos_col;
@@ -233,17 +229,15 @@ void main() {
             uint other_col = slice_col / 2u * 2u + 1u - slice_col % 2u + 256u;
             uint other_id = other_col - col0;
             float other_sum = partial[other_id];
-            for (uint p = 1u; p < 2u; ++p) {
-                other_sum += partial[p * 5u + other_id];
-            }
+            other_sum += partial[5u + other_id];
             float scale = inversesqrt(sum_sq_2 * 0.00390625 + 1e-05);
             int at_value = at[0u];
             uint slice_col_remainder = slice_col % 64u;
             uint quotient = slice_col_remainder / 2u;
             uint turn = uint(at_value) * const_data[quotient * 2u];
-            uint quadrant = turn + 536870912u >> (30u & 31u);
+            uint quadrant = turn + 536870912u >> 30u;
             bool ne = (quadrant & 1u) != 0u;
-            float angle = float(int(turn << (2u & 31u))) * 3.6572953e-10 + float(at_value) * float(const_data[quotient * 2u + 1u]) * 3.4061217e-19;
+            float angle = float(int(turn << 2u)) * 3.6572953e-10 + float(at_value) * float(const_data[quotient * 2u + 1u]) * 3.4061217e-19;
             float sin_slice_col = sin_accurate(angle);
             float cos_slice_col = cos_accurate(angle);
             float where = ne ? sin_slice_col : cos_slice_col;

@@ -59,7 +59,6 @@ void main() {
     // row_sum: sum over the row.
     float row_sum = 0.0;
     [[unroll]] for (uint n = 0u; n < 4u; ++n) {
-        uint j4 = n * 64u + thread;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
             row_sum += exp(kept_scores[n * 4u + lane] - row_max);
         }

@@ -25,7 +25,7 @@ shared float parts[8];
 float log1p(float x) {
     if (!(x > -0.3 && x < 0.42)) return log(1.0 + x);
     float s = x / (2.0 + x), z = s * s;
-    return 2.0 * s * ((((z * (1.0 / 9.0) + 1.0 / 7.0) * z + 0.2) * z + 1.0 / 3.0) * z + 1.0);
+    return 2.0 * s * ((((z * 0.11111111 + 0.14285715) * z + 0.2) * z + 0.33333334) * z + 1.0);
 }
 
 // log, which Vulkan lets be off by 2^-21 near 1 and leaves open for x <= 0;

@@ -33,8 +33,8 @@ float half_weight(uint block, uint at) {
     return unpackHalf2x16(short_weight(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
     return half_weight(block, 0u);
 }
 
@@ -55,7 +55,7 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
 void main() {
@@ -139,8 +139,8 @@ float half_weight(uint block, uint at) {
     return unpackHalf2x16(short_weight(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
     return half_weight(block, 0u);
 }
 
@@ -161,7 +161,7 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
 void main() {
@@ -314,10 +314,10 @@ void main() {
         uint col = col4 * 4u + lane;
         uint col_quotient = col / 2u;
         uint turn = uint(int(row)) * const_data[col_quotient * 2u];
-        uint quadrant = turn + 536870912u >> (30u & 31u);
+        uint quadrant = turn + 536870912u >> 30u;
         bool ne = (quadrant & 1u) != 0u;
         float mul = float(int(row)) * float(const_data[col_quotient * 2u + 1u]) * 3.4061217e-19;
-        float angle = float(int(turn << (2u & 31u))) * 3.6572953e-10 + mul;
+        float angle = float(int(turn << 2u)) * 3.6572953e-10 + mul;
         float sin_col = sin_accurate(angle);
         float cos_col = cos_accurate(angle);
         float where = ne ? sin_col : cos_col;
@@ -428,10 +428,10 @@ void main() {
         uint col = col4 * 4u + lane;
         uint col_quotient = col / 2u;
         uint turn = uint(int(row)) * const_data[col_quotient * 2u];
-        uint quadrant = turn + 536870912u >> (30u & 31u);
+        uint quadrant = turn + 536870912u >> 30u;
         bool ne = (quadrant & 1u) != 0u;
         float mul = float(int(row)) * float(const_data[col_quotient * 2u + 1u]) * 3.4061217e-19;
-        float angle = float(int(turn << (2u & 31u))) * 3.6572953e-10 + mul;
+        float angle = float(int(turn << 2u)) * 3.6572953e-10 + mul;
         float sin_col = sin_accurate(angle);
         float cos_col = cos_accurate(angle);
         float where = ne ? sin_col : cos_col;
@@ -459,6 +459,9 @@ void main() {
 // Schedule: flash_tile wg=128 tile=32x32x16 thread=4x2 heads=1.
 #version 450
 #extension GL_EXT_control_flow_attributes : require
+
+// The device may give a number for NaN.
+#define exp2(x) mix(exp2(x), x, isnan(x))
 
 layout(local_size_x = 128) in;
 
@@ -614,14 +617,12 @@ void main() {
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         uint row = row0 + i * 8u;
         if (query0 + row < T) {
-            uint query = min(query0 + row, T - 1u);
-            if (lane_of_row < 16u) {
-                vec4 result4;
-                [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                    result4[lane] = div_full(sums[i][lane], total[i]);
-                }
-                result_vec4[(group * T * 128u + head * T * 64u + query * 64u + lane_of_row * 4u) / 4u] = result4;
+            uint query = query0 + row;
+            vec4 result4;
+            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                result4[lane] = div_full(sums[i][lane], total[i]);
             }
+            result_vec4[(group * T * 128u + head * T * 64u + query * 64u + lane_of_row * 4u) / 4u] = result4;
         }
     }
 }
@@ -663,8 +664,8 @@ float half_weight(uint block, uint at) {
     return unpackHalf2x16(short_weight(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
     return half_weight(block, 0u);
 }
 
@@ -685,7 +686,7 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
 uint short_weight_2(uint block, uint at) {
@@ -696,8 +697,8 @@ float half_weight_2(uint block, uint at) {
     return unpackHalf2x16(short_weight_2(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight_2(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight_2(uint block) {
     return half_weight_2(block, 0u);
 }
 
@@ -718,7 +719,7 @@ vec4 levels_weight_2(uint block, uint e) {
 // Element i.
 float decode_weight_2(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight_2(block, e) * levels_weight_2(block, e / 4u * 4u)[e % 4u];
+    return scale_weight_2(block) * levels_weight_2(block, e / 4u * 4u)[e % 4u];
 }
 
 void main() {
@@ -856,6 +857,9 @@ void main() {
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
 
+// The device may give a number for NaN.
+#define exp(x) mix(exp(x), x, isnan(x))
+
 layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
@@ -884,8 +888,8 @@ float half_weight(uint block, uint at) {
     return unpackHalf2x16(short_weight(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
     return half_weight(block, 0u);
 }
 
@@ -906,7 +910,7 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
 uint short_weight_2(uint block, uint at) {
@@ -917,8 +921,8 @@ float half_weight_2(uint block, uint at) {
     return unpackHalf2x16(short_weight_2(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight_2(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight_2(uint block) {
     return half_weight_2(block, 0u);
 }
 
@@ -939,7 +943,7 @@ vec4 levels_weight_2(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight_2(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight_2(block, e) * levels_weight_2(block, e);
+    return scale_weight_2(block) * levels_weight_2(block, e);
 }
 
 void main() {
@@ -1053,8 +1057,8 @@ float half_weight(uint block, uint at) {
     return unpackHalf2x16(short_weight(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
     return half_weight(block, 0u);
 }
 
@@ -1075,7 +1079,7 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
 void main() {
@@ -1175,8 +1179,8 @@ float half_weight(uint block, uint at) {
     return unpackHalf2x16(short_weight(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
     return half_weight(block, 0u);
 }
 
@@ -1197,7 +1201,7 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
 void main() {
@@ -1300,8 +1304,8 @@ float half_weight(uint block, uint at) {
     return unpackHalf2x16(short_weight(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
     return half_weight(block, 0u);
 }
 
@@ -1322,7 +1326,7 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
 void main() {
@@ -1472,8 +1476,8 @@ float half_weight(uint block, uint at) {
     return unpackHalf2x16(short_weight(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
     return half_weight(block, 0u);
 }
 
@@ -1514,7 +1518,7 @@ void main() {
                 vec4 levels = bytes_signed(quants_weight(at, e | t * 4u));
                 dots = dots + dot(levels, a_strip[t]);
             }
-            float scale = scale_weight(at, e);
+            float scale = scale_weight(at);
             acc[j] += scale * dots;
         }
     }

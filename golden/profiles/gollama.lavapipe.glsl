@@ -37,8 +37,8 @@ float half_weight(uint block, uint at) {
     return unpackHalf2x16(short_weight(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
     return half_weight(block, 0u);
 }
 
@@ -59,7 +59,7 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
 void main() {
@@ -134,8 +134,8 @@ float half_weight(uint block, uint at) {
     return unpackHalf2x16(short_weight(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
     return half_weight(block, 0u);
 }
 
@@ -156,7 +156,7 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
 void main() {
@@ -296,10 +296,10 @@ void main() {
         uint col = col4 * 4u + lane;
         uint col_quotient = col / 2u;
         uint turn = uint(int(row)) * const_data[col_quotient * 2u];
-        uint quadrant = turn + 536870912u >> (30u & 31u);
+        uint quadrant = turn + 536870912u >> 30u;
         bool ne = (quadrant & 1u) != 0u;
         float mul = float(int(row)) * float(const_data[col_quotient * 2u + 1u]) * 3.4061217e-19;
-        float angle = float(int(turn << (2u & 31u))) * 3.6572953e-10 + mul;
+        float angle = float(int(turn << 2u)) * 3.6572953e-10 + mul;
         float sin_col = sin_accurate(angle);
         float cos_col = cos_accurate(angle);
         float where = ne ? sin_col : cos_col;
@@ -414,10 +414,10 @@ void main() {
         uint col = col4 * 4u + lane;
         uint col_quotient = col / 2u;
         uint turn = uint(int(row)) * const_data[col_quotient * 2u];
-        uint quadrant = turn + 536870912u >> (30u & 31u);
+        uint quadrant = turn + 536870912u >> 30u;
         bool ne = (quadrant & 1u) != 0u;
         float mul = float(int(row)) * float(const_data[col_quotient * 2u + 1u]) * 3.4061217e-19;
-        float angle = float(int(turn << (2u & 31u))) * 3.6572953e-10 + mul;
+        float angle = float(int(turn << 2u)) * 3.6572953e-10 + mul;
         float sin_col = sin_accurate(angle);
         float cos_col = cos_accurate(angle);
         float where = ne ? sin_col : cos_col;
@@ -607,16 +607,14 @@ void main() {
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         uint row = row0 + i * 4u;
         if (query0 + row < T) {
-            uint query = min(query0 + row, T - 1u);
+            uint query = query0 + row;
             [[unroll]] for (uint n = 0u; n < 4u; ++n) {
                 uint quad = lane_of_row + n * 4u;
-                if (quad < 16u) {
-                    vec4 result4;
-                    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                        result4[lane] = div_full(sums[i * 4u + n][lane], total[i]);
-                    }
-                    result_vec4[(group * T * 128u + head * T * 64u + query * 64u + quad * 4u) / 4u] = result4;
+                vec4 result4;
+                [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                    result4[lane] = div_full(sums[i * 4u + n][lane], total[i]);
                 }
+                result_vec4[(group * T * 128u + head * T * 64u + query * 64u + quad * 4u) / 4u] = result4;
             }
         }
     }
@@ -660,8 +658,8 @@ float half_weight(uint block, uint at) {
     return unpackHalf2x16(short_weight(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
     return half_weight(block, 0u);
 }
 
@@ -682,7 +680,7 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
 uint short_weight_2(uint block, uint at) {
@@ -693,8 +691,8 @@ float half_weight_2(uint block, uint at) {
     return unpackHalf2x16(short_weight_2(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight_2(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight_2(uint block) {
     return half_weight_2(block, 0u);
 }
 
@@ -715,7 +713,7 @@ vec4 levels_weight_2(uint block, uint e) {
 // Element i.
 float decode_weight_2(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight_2(block, e) * levels_weight_2(block, e / 4u * 4u)[e % 4u];
+    return scale_weight_2(block) * levels_weight_2(block, e / 4u * 4u)[e % 4u];
 }
 
 void main() {
@@ -858,8 +856,8 @@ float half_weight(uint block, uint at) {
     return unpackHalf2x16(short_weight(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
     return half_weight(block, 0u);
 }
 
@@ -880,7 +878,7 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
 uint short_weight_2(uint block, uint at) {
@@ -891,8 +889,8 @@ float half_weight_2(uint block, uint at) {
     return unpackHalf2x16(short_weight_2(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight_2(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight_2(uint block) {
     return half_weight_2(block, 0u);
 }
 
@@ -913,7 +911,7 @@ vec4 levels_weight_2(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight_2(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight_2(block, e) * levels_weight_2(block, e);
+    return scale_weight_2(block) * levels_weight_2(block, e);
 }
 
 void main() {
@@ -1004,8 +1002,8 @@ float half_weight(uint block, uint at) {
     return unpackHalf2x16(short_weight(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
     return half_weight(block, 0u);
 }
 
@@ -1026,7 +1024,7 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
 void main() {
@@ -1110,8 +1108,8 @@ float half_weight(uint block, uint at) {
     return unpackHalf2x16(short_weight(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
     return half_weight(block, 0u);
 }
 
@@ -1132,7 +1130,7 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
 void main() {
@@ -1219,8 +1217,8 @@ float half_weight(uint block, uint at) {
     return unpackHalf2x16(short_weight(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
     return half_weight(block, 0u);
 }
 
@@ -1241,7 +1239,7 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
 void main() {
@@ -1391,8 +1389,8 @@ float half_weight(uint block, uint at) {
     return unpackHalf2x16(short_weight(block, at)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
     return half_weight(block, 0u);
 }
 
@@ -1433,7 +1431,7 @@ void main() {
                 vec4 levels = bytes_signed(quants_weight(at, e | t * 4u));
                 dots = dots + dot(levels, a_strip[t]);
             }
-            float scale = scale_weight(at, e);
+            float scale = scale_weight(at);
             acc[j] += scale * dots;
         }
     }

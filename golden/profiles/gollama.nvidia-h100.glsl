@@ -32,17 +32,17 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight_scale(uint block, uint at) {
+uint short_weight_scale(uint block) {
     return uint(weight_shorts[block]);
 }
 
-float half_weight_scale(uint block, uint at) {
-    return unpackHalf2x16(short_weight_scale(block, at)).x;
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
-    return half_weight_scale(block, 0u);
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
+    return half_weight_scale(block);
 }
 
 uint word_weight_quants(uint block, uint at) {
@@ -61,7 +61,7 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
 void main() {
@@ -135,17 +135,17 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight_scale(uint block, uint at) {
+uint short_weight_scale(uint block) {
     return uint(weight_shorts[block]);
 }
 
-float half_weight_scale(uint block, uint at) {
-    return unpackHalf2x16(short_weight_scale(block, at)).x;
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
-    return half_weight_scale(block, 0u);
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
+    return half_weight_scale(block);
 }
 
 uint word_weight_quants(uint block, uint at) {
@@ -164,7 +164,7 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
 void main() {
@@ -318,10 +318,10 @@ void main() {
         uint col = col4 * 4u + lane;
         uint col_quotient = col / 2u;
         uint turn = uint(int(row)) * const_data[col_quotient * 2u];
-        uint quadrant = turn + 536870912u >> (30u & 31u);
+        uint quadrant = turn + 536870912u >> 30u;
         bool ne = (quadrant & 1u) != 0u;
         float mul = float(int(row)) * float(const_data[col_quotient * 2u + 1u]) * 3.4061217e-19;
-        float angle = float(int(turn << (2u & 31u))) * 3.6572953e-10 + mul;
+        float angle = float(int(turn << 2u)) * 3.6572953e-10 + mul;
         float sin_col = sin_accurate(angle);
         float cos_col = cos_accurate(angle);
         float where = ne ? sin_col : cos_col;
@@ -429,10 +429,10 @@ void main() {
         uint col = col4 * 4u + lane;
         uint col_quotient = col / 2u;
         uint turn = uint(int(row)) * const_data[col_quotient * 2u];
-        uint quadrant = turn + 536870912u >> (30u & 31u);
+        uint quadrant = turn + 536870912u >> 30u;
         bool ne = (quadrant & 1u) != 0u;
         float mul = float(int(row)) * float(const_data[col_quotient * 2u + 1u]) * 3.4061217e-19;
-        float angle = float(int(turn << (2u & 31u))) * 3.6572953e-10 + mul;
+        float angle = float(int(turn << 2u)) * 3.6572953e-10 + mul;
         float sin_col = sin_accurate(angle);
         float cos_col = cos_accurate(angle);
         float where = ne ? sin_col : cos_col;
@@ -613,14 +613,12 @@ void main() {
     [[unroll]] for (uint i = 0u; i < 2u; ++i) {
         uint row = row0 + i * 8u;
         if (query0 + row < T) {
-            uint query = min(query0 + row, T - 1u);
-            if (lane_of_row < 16u) {
-                vec4 result4;
-                [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                    result4[lane] = div_full(sums[i][lane], total[i]);
-                }
-                result_vec4[(group * T * 128u + head * T * 64u + query * 64u + lane_of_row * 4u) / 4u] = result4;
+            uint query = query0 + row;
+            vec4 result4;
+            [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+                result4[lane] = div_full(sums[i][lane], total[i]);
             }
+            result_vec4[(group * T * 128u + head * T * 64u + query * 64u + lane_of_row * 4u) / 4u] = result4;
         }
     }
 }
@@ -660,17 +658,17 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight_scale(uint block, uint at) {
+uint short_weight_scale(uint block) {
     return uint(weight_shorts[block]);
 }
 
-float half_weight_scale(uint block, uint at) {
-    return unpackHalf2x16(short_weight_scale(block, at)).x;
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
-    return half_weight_scale(block, 0u);
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
+    return half_weight_scale(block);
 }
 
 uint word_weight_quants(uint block, uint at) {
@@ -689,20 +687,20 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
-uint short_weight_2_scale(uint block, uint at) {
+uint short_weight_2_scale(uint block) {
     return uint(weight_2_shorts[block]);
 }
 
-float half_weight_2_scale(uint block, uint at) {
-    return unpackHalf2x16(short_weight_2_scale(block, at)).x;
+float half_weight_2_scale(uint block) {
+    return unpackHalf2x16(short_weight_2_scale(block)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight_2(uint block, uint e) {
-    return half_weight_2_scale(block, 0u);
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight_2(uint block) {
+    return half_weight_2_scale(block);
 }
 
 uint word_weight_2_quants(uint block, uint at) {
@@ -721,7 +719,7 @@ vec4 levels_weight_2(uint block, uint e) {
 // Element i.
 float decode_weight_2(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight_2(block, e) * levels_weight_2(block, e / 4u * 4u)[e % 4u];
+    return scale_weight_2(block) * levels_weight_2(block, e / 4u * 4u)[e % 4u];
 }
 
 void main() {
@@ -882,17 +880,17 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight_scale(uint block, uint at) {
+uint short_weight_scale(uint block) {
     return uint(weight_shorts[block]);
 }
 
-float half_weight_scale(uint block, uint at) {
-    return unpackHalf2x16(short_weight_scale(block, at)).x;
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
-    return half_weight_scale(block, 0u);
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
+    return half_weight_scale(block);
 }
 
 uint word_weight_quants(uint block, uint at) {
@@ -911,20 +909,20 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
-uint short_weight_2_scale(uint block, uint at) {
+uint short_weight_2_scale(uint block) {
     return uint(weight_2_shorts[block]);
 }
 
-float half_weight_2_scale(uint block, uint at) {
-    return unpackHalf2x16(short_weight_2_scale(block, at)).x;
+float half_weight_2_scale(uint block) {
+    return unpackHalf2x16(short_weight_2_scale(block)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight_2(uint block, uint e) {
-    return half_weight_2_scale(block, 0u);
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight_2(uint block) {
+    return half_weight_2_scale(block);
 }
 
 uint word_weight_2_quants(uint block, uint at) {
@@ -943,7 +941,7 @@ vec4 levels_weight_2(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight_2(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight_2(block, e) * levels_weight_2(block, e);
+    return scale_weight_2(block) * levels_weight_2(block, e);
 }
 
 void main() {
@@ -1057,17 +1055,17 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight_scale(uint block, uint at) {
+uint short_weight_scale(uint block) {
     return uint(weight_shorts[block]);
 }
 
-float half_weight_scale(uint block, uint at) {
-    return unpackHalf2x16(short_weight_scale(block, at)).x;
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
-    return half_weight_scale(block, 0u);
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
+    return half_weight_scale(block);
 }
 
 uint word_weight_quants(uint block, uint at) {
@@ -1086,7 +1084,7 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
 void main() {
@@ -1180,17 +1178,17 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight_scale(uint block, uint at) {
+uint short_weight_scale(uint block) {
     return uint(weight_shorts[block]);
 }
 
-float half_weight_scale(uint block, uint at) {
-    return unpackHalf2x16(short_weight_scale(block, at)).x;
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
-    return half_weight_scale(block, 0u);
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
+    return half_weight_scale(block);
 }
 
 uint word_weight_quants(uint block, uint at) {
@@ -1209,7 +1207,7 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
 void main() {
@@ -1306,17 +1304,17 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight_scale(uint block, uint at) {
+uint short_weight_scale(uint block) {
     return uint(weight_shorts[block]);
 }
 
-float half_weight_scale(uint block, uint at) {
-    return unpackHalf2x16(short_weight_scale(block, at)).x;
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
-    return half_weight_scale(block, 0u);
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
+    return half_weight_scale(block);
 }
 
 uint word_weight_quants(uint block, uint at) {
@@ -1335,7 +1333,7 @@ vec4 levels_weight(uint block, uint e) {
 // Elements i to i+3, i being a multiple of 4.
 vec4 decode4_weight(uint i) {
     uint block = i / 32u, e = i % 32u;
-    return scale_weight(block, e) * levels_weight(block, e);
+    return scale_weight(block) * levels_weight(block, e);
 }
 
 void main() {
@@ -1416,7 +1414,6 @@ layout(set = 0, binding = 0, std430) readonly buffer Add_vec4_buffer { vec4 add_
 layout(set = 0, binding = 1, std430) readonly buffer Matmul_vec4_buffer { vec4 matmul_vec4[]; };
 layout(set = 0, binding = 2, std430) readonly buffer Norm_weight_vec4_buffer { vec4 norm_weight_vec4[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
-layout(set = 0, binding = 3, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 3, std430) readonly buffer Weight_pairs_buffer { uvec2 weight_pairs[]; }; // q8_0 in planes
 layout(set = 0, binding = 4, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params[]; };
@@ -1437,26 +1434,17 @@ float dot_onto(float sum, vec4 a, vec4 b) {
     return sum + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
 }
 
-uint short_weight_scale(uint block, uint at) {
+uint short_weight_scale(uint block) {
     return uint(weight_shorts[block]);
 }
 
-float half_weight_scale(uint block, uint at) {
-    return unpackHalf2x16(short_weight_scale(block, at)).x;
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
 }
 
-// q8_0: 32 elements in 34 bytes. The scale of element e.
-float scale_weight(uint block, uint e) {
-    return half_weight_scale(block, 0u);
-}
-
-uint word_weight_quants(uint block, uint at) {
-    return weight_words[16384u + block * 8u + (at - 2u) / 4u];
-}
-
-// Four neighbours from element e on, a byte each.
-uint quants_weight(uint block, uint e) {
-    return word_weight_quants(block, 2u + e);
+// q8_0: 32 elements in 34 bytes. The scale.
+float scale_weight(uint block) {
+    return half_weight_scale(block);
 }
 
 uvec2 pairs_weight_quants(uint block, uint at) {
@@ -1508,7 +1496,7 @@ void main() {
                     vec4 levels = bytes_signed(quants[t]);
                     dots = dot_onto(dots, levels, a_strip[t]);
                 }
-                float scale = scale_weight(at, e);
+                float scale = scale_weight(at);
                 acc[j] += scale * dots;
             }
         }
@@ -1538,7 +1526,7 @@ void main() {
                 vec4 levels = bytes_signed(quants[t]);
                 dots = dot_onto(dots, levels, a_strip[t]);
             }
-            float scale = scale_weight(at, e);
+            float scale = scale_weight(at);
             acc[j] += scale * dots;
         }
     }

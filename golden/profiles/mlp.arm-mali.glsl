@@ -39,54 +39,53 @@ void main() {
     uint tx = self % 8u;
     uint ty = self / 8u;
 
-    for (uint k0 = 0u; k0 < 8u; k0 += 16u) {
-        // Stage 16 rows of a.
-        uint line = self / 4u;
-        uint quad = self % 4u;
-        uint row = min(row0 + line, T - 1u);
-        uint k = k0 + quad * 4u;
-        vec4 a4 = vec4(0.0);
-        if (k < 8u) {
-            a4 = x_vec4[(row * 8u + k) / 4u];
-        }
-        tile_a[line * 5u + quad] = a4;
 
-        // Stage 16 columns of b.
-        uint line_2 = self / 4u;
-        uint quad_2 = self % 4u;
-        uint col = line_2;
-        uint k_2 = k0 + quad_2 * 4u;
-        vec4 b4 = vec4(0.0);
-        if (k_2 < 8u) {
-            b4 = weight_vec4[(col * 8u + k_2) / 4u];
-        }
-        tile_b[line_2 * 5u + quad_2] = b4;
-        barrier();
-
-        for (uint quad_3 = 0u; quad_3 < 4u; ++quad_3) {
-            vec4 b_cols[2];
-            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 8u) * 5u + quad_3];
-            }
-            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 8u) * 5u + quad_3];
-                [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                    acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.z, b_cols[j].z, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.w, b_cols[j].w, acc[i * 2u + j]);
-                }
-            }
-        }
-        barrier();
+    // Stage 16 rows of a.
+    uint line = self / 4u;
+    uint quad = self % 4u;
+    uint row = min(row0 + line, T - 1u);
+    uint k = quad * 4u;
+    vec4 a4 = vec4(0.0);
+    if (k < 8u) {
+        a4 = x_vec4[(row * 8u + k) / 4u];
     }
+    tile_a[line * 5u + quad] = a4;
+
+    // Stage 16 columns of b.
+    uint line_2 = self / 4u;
+    uint quad_2 = self % 4u;
+    uint col = line_2;
+    uint k_2 = quad_2 * 4u;
+    vec4 b4 = vec4(0.0);
+    if (k_2 < 8u) {
+        b4 = weight_vec4[(col * 8u + k_2) / 4u];
+    }
+    tile_b[line_2 * 5u + quad_2] = b4;
+    barrier();
+
+    for (uint quad_3 = 0u; quad_3 < 4u; ++quad_3) {
+        vec4 b_cols[2];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            b_cols[j] = tile_b[(tx + j * 8u) * 5u + quad_3];
+        }
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            vec4 a_row = tile_a[(ty + i * 8u) * 5u + quad_3];
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
+                acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
+                acc[i * 2u + j] = fma(a_row.z, b_cols[j].z, acc[i * 2u + j]);
+                acc[i * 2u + j] = fma(a_row.w, b_cols[j].w, acc[i * 2u + j]);
+            }
+        }
+    }
+    barrier();
 
     [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-        uint row = row0 + ty + i * 8u;
+        uint row_2 = row0 + ty + i * 8u;
         [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-            uint col = tx + j * 8u;
-            if (row < T) {
-                result[row * 16u + col] = gelu_tanh(acc[i * 2u + j] + weight_2[col]);
+            uint col_2 = tx + j * 8u;
+            if (row_2 < T) {
+                result[row_2 * 16u + col_2] = gelu_tanh(acc[i * 2u + j] + weight_2[col_2]);
             }
         }
     }
@@ -125,46 +124,45 @@ void main() {
     uint tx = self % 8u;
     uint ty = self / 8u;
 
-    for (uint k0 = 0u; k0 < 16u; k0 += 16u) {
-        // Stage 16 rows of a.
-        uint line = self / 4u;
-        uint quad = self % 4u;
-        uint row = min(row0 + line, T - 1u);
-        uint k = k0 + quad * 4u;
-        tile_a[line * 5u + quad] = gelu_vec4[(row * 16u + k) / 4u];
 
-        // Stage 16 columns of b.
-        uint line_2 = self / 4u;
-        uint quad_2 = self % 4u;
-        uint col = min(line_2, 3u);
-        uint k_2 = k0 + quad_2 * 4u;
-        tile_b[line_2 * 5u + quad_2] = weight_vec4[(col * 16u + k_2) / 4u];
-        barrier();
+    // Stage 16 rows of a.
+    uint line = self / 4u;
+    uint quad = self % 4u;
+    uint row = min(row0 + line, T - 1u);
+    uint k = quad * 4u;
+    tile_a[line * 5u + quad] = gelu_vec4[(row * 16u + k) / 4u];
 
-        for (uint quad_3 = 0u; quad_3 < 4u; ++quad_3) {
-            vec4 b_cols[2];
+    // Stage 16 columns of b.
+    uint line_2 = self / 4u;
+    uint quad_2 = self % 4u;
+    uint col = min(line_2, 3u);
+    uint k_2 = quad_2 * 4u;
+    tile_b[line_2 * 5u + quad_2] = weight_vec4[(col * 16u + k_2) / 4u];
+    barrier();
+
+    for (uint quad_3 = 0u; quad_3 < 4u; ++quad_3) {
+        vec4 b_cols[2];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            b_cols[j] = tile_b[(tx + j * 8u) * 5u + quad_3];
+        }
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            vec4 a_row = tile_a[(ty + i * 8u) * 5u + quad_3];
             [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 8u) * 5u + quad_3];
-            }
-            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 8u) * 5u + quad_3];
-                [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                    acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.z, b_cols[j].z, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.w, b_cols[j].w, acc[i * 2u + j]);
-                }
+                acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
+                acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
+                acc[i * 2u + j] = fma(a_row.z, b_cols[j].z, acc[i * 2u + j]);
+                acc[i * 2u + j] = fma(a_row.w, b_cols[j].w, acc[i * 2u + j]);
             }
         }
-        barrier();
     }
+    barrier();
 
     [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-        uint row = row0 + ty + i * 8u;
+        uint row_2 = row0 + ty + i * 8u;
         [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-            uint col = tx + j * 8u;
-            if (row < T && col < 4u) {
-                result[row * 4u + col] = acc[i * 2u + j];
+            uint col_2 = tx + j * 8u;
+            if (row_2 < T && col_2 < 4u) {
+                result[row_2 * 4u + col_2] = acc[i * 2u + j];
             }
         }
     }
@@ -203,7 +201,7 @@ void main() {
 
     // row_max: maximum over the row.
     float row_max = -INF;
-    vec4 matmul4 = matmul_vec4[row + 0u];
+    vec4 matmul4 = matmul_vec4[row];
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         kept_matmul[lane] = matmul4[lane];
         row_max = nan_max(row_max, matmul4[lane]);
@@ -221,7 +219,7 @@ void main() {
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         result4[lane] = exp(kept_matmul[lane] - row_max) * recip;
     }
-    result_vec4[row + 0u] = result4;
+    result_vec4[row] = result4;
 }
 
 // ---- shader 3: k3_argmax
@@ -259,9 +257,9 @@ void main() {
     // row_argmax: place of the maximum over the row.
     float row_argmax_value = -INF;
     int row_argmax = 0x7fffffff;
-    vec4 matmul4 = matmul_vec4[row + 0u];
+    vec4 matmul4 = matmul_vec4[row];
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        uint j = 0u * 4u + lane;
+        uint j = lane;
         float candidate = matmul4[lane];
         if (argmax_beats(candidate, int(j), row_argmax_value, row_argmax)) {
             row_argmax_value = candidate;

@@ -5,6 +5,9 @@
 // Schedule: tile wg=64 tile=8x8x8 thread=1x1.
 #version 450
 
+// The device may give a number for NaN.
+#define exp(x) mix(exp(x), x, isnan(x))
+
 layout(local_size_x = 64) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer X_vec4_buffer { vec4 x_vec4[]; };
@@ -32,37 +35,36 @@ void main() {
     uint tx = self % 8u;
     uint ty = self / 8u;
 
-    for (uint k0 = 0u; k0 < 8u; k0 += 8u) {
-        // Stage 8 rows of a.
-        if (self < 16u) {
-            uint line = self / 2u;
-            uint quad = self % 2u;
-            uint row = min(row0 + line, T - 1u);
-            uint k = k0 + quad * 4u;
-            tile_a[line * 3u + quad] = x_vec4[(row * 8u + k) / 4u];
-        }
 
-        // Stage 8 columns of b.
-        if (self < 16u) {
-            uint line = self / 2u;
-            uint quad = self % 2u;
-            uint col = col0 + line;
-            uint k = k0 + quad * 4u;
-            tile_b[line * 3u + quad] = weight_vec4[(col * 8u + k) / 4u];
-        }
-        barrier();
-
-        for (uint quad = 0u; quad < 2u; ++quad) {
-            vec4 b_cols;
-            b_cols = tile_b[tx * 3u + quad];
-            vec4 a_row = tile_a[ty * 3u + quad];
-            acc = fma(a_row.x, b_cols.x, acc);
-            acc = fma(a_row.y, b_cols.y, acc);
-            acc = fma(a_row.z, b_cols.z, acc);
-            acc = fma(a_row.w, b_cols.w, acc);
-        }
-        barrier();
+    // Stage 8 rows of a.
+    if (self < 16u) {
+        uint line = self / 2u;
+        uint quad = self % 2u;
+        uint row = min(row0 + line, T - 1u);
+        uint k = quad * 4u;
+        tile_a[line * 3u + quad] = x_vec4[(row * 8u + k) / 4u];
     }
+
+    // Stage 8 columns of b.
+    if (self < 16u) {
+        uint line = self / 2u;
+        uint quad = self % 2u;
+        uint col = col0 + line;
+        uint k = quad * 4u;
+        tile_b[line * 3u + quad] = weight_vec4[(col * 8u + k) / 4u];
+    }
+    barrier();
+
+    for (uint quad = 0u; quad < 2u; ++quad) {
+        vec4 b_cols;
+        b_cols = tile_b[tx * 3u + quad];
+        vec4 a_row = tile_a[ty * 3u + quad];
+        acc = fma(a_row.x, b_cols.x, acc);
+        acc = fma(a_row.y, b_cols.y, acc);
+        acc = fma(a_row.z, b_cols.z, acc);
+        acc = fma(a_row.w, b_cols.w, acc);
+    }
+    barrier();
 
     uint row = row0 + ty;
     uint col = col0 + tx;
@@ -143,6 +145,9 @@ void main() {
 #version 450
 #extension GL_EXT_control_flow_attributes : require
 
+// The device may give a number for NaN.
+#define exp(x) mix(exp(x), x, isnan(x))
+
 layout(local_size_x = 64) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Matmul_vec4_buffer { vec4 matmul_vec4[]; };
@@ -164,7 +169,7 @@ void main() {
 
     // row_max: maximum over the row.
     float row_max = -INF;
-    vec4 matmul4 = matmul_vec4[row + 0u];
+    vec4 matmul4 = matmul_vec4[row];
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         kept_matmul[lane] = matmul4[lane];
         row_max = nan_max(row_max, matmul4[lane]);
@@ -182,7 +187,7 @@ void main() {
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         result4[lane] = exp(kept_matmul[lane] - row_max) * recip;
     }
-    result_vec4[row + 0u] = result4;
+    result_vec4[row] = result4;
 }
 
 // ---- shader 3: k3_argmax
@@ -216,9 +221,9 @@ void main() {
     // row_argmax: place of the maximum over the row.
     float row_argmax_value = -INF;
     int row_argmax = 0x7fffffff;
-    vec4 matmul4 = matmul_vec4[row + 0u];
+    vec4 matmul4 = matmul_vec4[row];
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        uint j = 0u * 4u + lane;
+        uint j = lane;
         float candidate = matmul4[lane];
         if (argmax_beats(candidate, int(j), row_argmax_value, row_argmax)) {
             row_argmax_value = candidate;

@@ -39,51 +39,50 @@ void main() {
     uint tx = self % 16u;
     uint ty = self / 16u;
 
-    for (uint k0 = 0u; k0 < 8u; k0 += 16u) {
-        // Stage 32 rows of a.
-        if (self < 128u) {
-            uint line = self / 4u;
-            uint quad = self % 4u;
-            uint row = min(row0 + line, T - 1u);
-            uint k = k0 + quad * 4u;
-            vec4 a4 = vec4(0.0);
-            if (k < 8u) {
-                a4 = x_vec4[(row * 8u + k) / 4u];
-            }
-            tile_a[line * 5u + quad] = a4;
-        }
 
-        // Stage 32 columns of b.
-        if (self < 128u) {
-            uint line = self / 4u;
-            uint quad = self % 4u;
-            uint col = min(line, 15u);
-            uint k = k0 + quad * 4u;
-            vec4 b4 = vec4(0.0);
-            if (k < 8u) {
-                b4 = weight_vec4[(col * 8u + k) / 4u];
-            }
-            tile_b[line * 5u + quad] = b4;
+    // Stage 32 rows of a.
+    if (self < 128u) {
+        uint line = self / 4u;
+        uint quad = self % 4u;
+        uint row = min(row0 + line, T - 1u);
+        uint k = quad * 4u;
+        vec4 a4 = vec4(0.0);
+        if (k < 8u) {
+            a4 = x_vec4[(row * 8u + k) / 4u];
         }
-        barrier();
-
-        for (uint quad = 0u; quad < 4u; ++quad) {
-            vec4 b_cols[2];
-            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad];
-            }
-            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad];
-                [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                    acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.z, b_cols[j].z, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.w, b_cols[j].w, acc[i * 2u + j]);
-                }
-            }
-        }
-        barrier();
+        tile_a[line * 5u + quad] = a4;
     }
+
+    // Stage 32 columns of b.
+    if (self < 128u) {
+        uint line = self / 4u;
+        uint quad = self % 4u;
+        uint col = min(line, 15u);
+        uint k = quad * 4u;
+        vec4 b4 = vec4(0.0);
+        if (k < 8u) {
+            b4 = weight_vec4[(col * 8u + k) / 4u];
+        }
+        tile_b[line * 5u + quad] = b4;
+    }
+    barrier();
+
+    for (uint quad = 0u; quad < 4u; ++quad) {
+        vec4 b_cols[2];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad];
+        }
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad];
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
+                acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
+                acc[i * 2u + j] = fma(a_row.z, b_cols[j].z, acc[i * 2u + j]);
+                acc[i * 2u + j] = fma(a_row.w, b_cols[j].w, acc[i * 2u + j]);
+            }
+        }
+    }
+    barrier();
 
     [[unroll]] for (uint i = 0u; i < 2u; ++i) {
         uint row = row0 + ty + i * 16u;
@@ -129,43 +128,42 @@ void main() {
     uint tx = self % 16u;
     uint ty = self / 16u;
 
-    for (uint k0 = 0u; k0 < 16u; k0 += 16u) {
-        // Stage 32 rows of a.
-        if (self < 128u) {
-            uint line = self / 4u;
-            uint quad = self % 4u;
-            uint row = min(row0 + line, T - 1u);
-            uint k = k0 + quad * 4u;
-            tile_a[line * 5u + quad] = gelu_vec4[(row * 16u + k) / 4u];
-        }
 
-        // Stage 32 columns of b.
-        if (self < 128u) {
-            uint line = self / 4u;
-            uint quad = self % 4u;
-            uint col = min(line, 3u);
-            uint k = k0 + quad * 4u;
-            tile_b[line * 5u + quad] = weight_vec4[(col * 16u + k) / 4u];
-        }
-        barrier();
-
-        for (uint quad = 0u; quad < 4u; ++quad) {
-            vec4 b_cols[2];
-            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad];
-            }
-            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad];
-                [[unroll]] for (uint j = 0u; j < 2u; ++j) {
-                    acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.z, b_cols[j].z, acc[i * 2u + j]);
-                    acc[i * 2u + j] = fma(a_row.w, b_cols[j].w, acc[i * 2u + j]);
-                }
-            }
-        }
-        barrier();
+    // Stage 32 rows of a.
+    if (self < 128u) {
+        uint line = self / 4u;
+        uint quad = self % 4u;
+        uint row = min(row0 + line, T - 1u);
+        uint k = quad * 4u;
+        tile_a[line * 5u + quad] = gelu_vec4[(row * 16u + k) / 4u];
     }
+
+    // Stage 32 columns of b.
+    if (self < 128u) {
+        uint line = self / 4u;
+        uint quad = self % 4u;
+        uint col = min(line, 3u);
+        uint k = quad * 4u;
+        tile_b[line * 5u + quad] = weight_vec4[(col * 16u + k) / 4u];
+    }
+    barrier();
+
+    for (uint quad = 0u; quad < 4u; ++quad) {
+        vec4 b_cols[2];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad];
+        }
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad];
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
+                acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
+                acc[i * 2u + j] = fma(a_row.z, b_cols[j].z, acc[i * 2u + j]);
+                acc[i * 2u + j] = fma(a_row.w, b_cols[j].w, acc[i * 2u + j]);
+            }
+        }
+    }
+    barrier();
 
     [[unroll]] for (uint i = 0u; i < 2u; ++i) {
         uint row = row0 + ty + i * 16u;
@@ -211,7 +209,7 @@ void main() {
 
     // row_max: maximum over the row.
     float row_max = -INF;
-    vec4 matmul4 = matmul_vec4[row + 0u];
+    vec4 matmul4 = matmul_vec4[row];
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         kept_matmul[lane] = matmul4[lane];
         row_max = nan_max(row_max, matmul4[lane]);
@@ -229,7 +227,7 @@ void main() {
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         result4[lane] = exp(kept_matmul[lane] - row_max) * recip;
     }
-    result_vec4[row + 0u] = result4;
+    result_vec4[row] = result4;
 }
 
 // ---- shader 3: k3_argmax
@@ -267,9 +265,9 @@ void main() {
     // row_argmax: place of the maximum over the row.
     float row_argmax_value = -INF;
     int row_argmax = 0x7fffffff;
-    vec4 matmul4 = matmul_vec4[row + 0u];
+    vec4 matmul4 = matmul_vec4[row];
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        uint j = 0u * 4u + lane;
+        uint j = lane;
         float candidate = matmul4[lane];
         if (argmax_beats(candidate, int(j), row_argmax_value, row_argmax)) {
             row_argmax_value = candidate;

@@ -34,24 +34,22 @@ void main() {
         acc[i] = 0.0;
     }
 
-    for (uint k0 = 0u; k0 < 8u; k0 += 8u) {
-        vec4 b_cols[8];
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-            uint col = min(self + j * 8u, 15u);
-            [[unroll]] for (uint q = 0u; q < 2u; ++q) {
-                b_cols[j * 2u + q] = weight_vec4[(col * 8u + (k0 + q * 4u)) / 4u];
-            }
+    vec4 b_cols[8];
+    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+        uint col = min(self + j * 8u, 15u);
+        [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+            b_cols[j * 2u + q] = weight_vec4[(col * 8u + q * 4u) / 4u];
         }
-        [[unroll]] for (uint i = 0u; i < 16u; ++i) {
-            uint row = min(row0 + i, T - 1u);
-            [[unroll]] for (uint q = 0u; q < 2u; ++q) {
-                vec4 a_row = x_vec4[(row * 8u + (k0 + q * 4u)) / 4u];
-                [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                    acc[i * 4u + j] = fma(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
-                    acc[i * 4u + j] = fma(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
-                }
+    }
+    [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+        uint row = min(row0 + i, T - 1u);
+        [[unroll]] for (uint q = 0u; q < 2u; ++q) {
+            vec4 a_row = x_vec4[(row * 8u + q * 4u) / 4u];
+            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                acc[i * 4u + j] = fma(a_row.x, b_cols[j * 2u + q].x, acc[i * 4u + j]);
+                acc[i * 4u + j] = fma(a_row.y, b_cols[j * 2u + q].y, acc[i * 4u + j]);
+                acc[i * 4u + j] = fma(a_row.z, b_cols[j * 2u + q].z, acc[i * 4u + j]);
+                acc[i * 4u + j] = fma(a_row.w, b_cols[j * 2u + q].w, acc[i * 4u + j]);
             }
         }
     }
@@ -160,26 +158,26 @@ void main() {
 
     // row_max: maximum over the row.
     float row_max = -INF;
-    vec4 matmul4 = matmul_vec4[row + 0u];
+    vec4 matmul4 = matmul_vec4[row];
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         row_max = nan_max(row_max, matmul4[lane]);
     }
 
     // row_sum: sum over the row.
     float row_sum = 0.0;
-    vec4 matmul4_2 = matmul_vec4[row + 0u];
+    vec4 matmul4_2 = matmul_vec4[row];
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         row_sum += exp(matmul4_2[lane] - row_max);
     }
 
     // Store each element of the row.
     float recip = 1.0 / row_sum;
-    vec4 matmul4_3 = matmul_vec4[row + 0u];
+    vec4 matmul4_3 = matmul_vec4[row];
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         result4[lane] = exp(matmul4_3[lane] - row_max) * recip;
     }
-    result_vec4[row + 0u] = result4;
+    result_vec4[row] = result4;
 }
 
 // ---- shader 3: k3_argmax
@@ -217,9 +215,9 @@ void main() {
     // row_argmax: place of the maximum over the row.
     float row_argmax_value = -INF;
     int row_argmax = 0x7fffffff;
-    vec4 matmul4 = matmul_vec4[row + 0u];
+    vec4 matmul4 = matmul_vec4[row];
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        uint j = 0u * 4u + lane;
+        uint j = lane;
         float candidate = matmul4[lane];
         if (argmax_beats(candidate, int(j), row_argmax_value, row_argmax)) {
             row_argmax_value = candidate;

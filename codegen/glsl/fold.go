@@ -1,0 +1,241 @@
+package glsl
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// What the constructors of text work out themselves, so that no text has what a
+// reader would have to: operations on integer literals, and operands that change
+// nothing. Floats are left as they are but for factors of 1, since all else may
+// round, or change the sign of a zero.
+
+// literal is an integer in the text: a number and its suffix, "", "u" or "L".
+type literal struct {
+	v      int64
+	suffix string
+}
+
+// literalOf reads an integer literal that is no larger than 32 bits.
+func literalOf(t text) (n literal, ok bool) {
+	s := t.s
+	if s == "" || s[len(s)-1] > '9' && !strings.HasPrefix(s, "0x") && s[len(s)-1] != 'u' && s[len(s)-1] != 'L' {
+		return n, false
+	}
+	digits := strings.TrimRight(s, "uL")
+	n.suffix = s[len(digits):]
+	v, err := strconv.ParseInt(digits, 0, 64)
+	if err != nil || v < math.MinInt32 || v > math.MaxUint32 || v > math.MaxInt32 && n.suffix != "u" {
+		return n, false
+	}
+	n.v = v
+	return n, true
+}
+
+// text spells the literal; ok is false where its type does not hold it.
+func (n literal) text() (t text, ok bool) {
+	switch n.suffix {
+	case "u":
+		return uintLit(int64(uint32(n.v))), true
+	case "L":
+		return int64Lit(n.v), true
+	}
+	return intLit(n.v), n.v > math.MinInt32 && n.v <= math.MaxInt32
+}
+
+// folded returns the result of an operation if it needs no operator.
+func folded(op string, a, b text) (t text, ok bool) {
+	x, left := literalOf(a)
+	y, right := literalOf(b)
+	switch {
+	case left && right:
+		return foldLiterals(op, x, y)
+	case right && neutral(op, y.v, true) || b.s == "1.0" && (op == "*" || op == "/"):
+		return a, true
+	case left && neutral(op, x.v, false) || a.s == "1.0" && op == "*":
+		return b, true
+	case right && y.v == 0 && (op == "*" || op == "&"), right && y.v == 1 && op == "%" && y.suffix == "u":
+		return literal{0, y.suffix}.text()
+	case left && x.v == 0 && (op == "*" || op == "&" || op == "/" || op == "%"):
+		return literal{0, x.suffix}.text()
+	case right && y.suffix == "u":
+		return foldTwice(op, a, y)
+	}
+	if t, ok := foldFloats(op, a, b); ok {
+		return t, true
+	}
+	return foldTruth(op, a, b)
+}
+
+// foldFloats computes with two literals of float, as a device rounds them; results
+// that it may flush are left to it.
+func foldFloats(op string, a, b text) (t text, ok bool) {
+	x, left := floatOf(a)
+	y, right := floatOf(b)
+	if !left || !right {
+		return t, false
+	}
+	var v float32
+	switch op {
+	case "+":
+		v = x + y
+	case "-":
+		v = x - y
+	case "*":
+		v = x * y
+	default:
+		return t, false
+	}
+	size := math.Abs(float64(v))
+	return finiteLit(float64(v), 32, ""), size <= math.MaxFloat32 && (size >= 0x1p-126 || v == 0 && (op != "*" || x == 0 || y == 0))
+}
+
+// floatOf reads a literal of float.
+func floatOf(t text) (float32, bool) {
+	if !strings.ContainsAny(t.s, ".e") || strings.HasSuffix(t.s, "f") || strings.HasPrefix(t.s, "0x") {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(t.s, 32)
+	return float32(v), err == nil
+}
+
+// neutral reports whether an operand leaves the other as it is.
+func neutral(op string, v int64, right bool) bool {
+	switch op {
+	case "+", "|", "^":
+		return v == 0
+	case "-", "<<", ">>":
+		return v == 0 && right
+	case "*":
+		return v == 1
+	case "/":
+		return v == 1 && right
+	}
+	return false
+}
+
+// foldLiterals computes with two literals. Those of uint wrap around.
+func foldLiterals(op string, x, y literal) (t text, ok bool) {
+	if x.suffix != y.suffix {
+		return t, false
+	}
+	truth := func(v bool) (text, bool) { return primary(strconv.FormatBool(v)), true }
+	n := literal{suffix: x.suffix}
+	switch {
+	case op == "+":
+		n.v = x.v + y.v
+	case op == "-":
+		n.v = x.v - y.v
+	case op == "*":
+		n.v = x.v * y.v
+	case op == "/" && y.v != 0:
+		n.v = x.v / y.v
+	case op == "%" && y.v != 0 && x.v >= 0 && y.v > 0:
+		n.v = x.v % y.v
+	case op == "&":
+		n.v = x.v & y.v
+	case op == "|":
+		n.v = x.v | y.v
+	case op == "^":
+		n.v = x.v ^ y.v
+	case op == "<<" && x.suffix == "u" && y.v < 32:
+		n.v = x.v << y.v
+	case op == ">>" && x.suffix == "u" && y.v < 32:
+		n.v = x.v >> y.v
+	case op == "<":
+		return truth(x.v < y.v)
+	case op == "<=":
+		return truth(x.v <= y.v)
+	case op == ">":
+		return truth(x.v > y.v)
+	case op == ">=":
+		return truth(x.v >= y.v)
+	case op == "==":
+		return truth(x.v == y.v)
+	case op == "!=":
+		return truth(x.v != y.v)
+	default:
+		return t, false
+	}
+	return n.text()
+}
+
+// foldTwice joins a uint constant with the one that a ends in: x / 4u / 8u.
+func foldTwice(op string, a text, y literal) (t text, ok bool) {
+	at := strings.LastIndexByte(a.s, ' ')
+	if at < 0 || a.prec != binaryPrec[op] {
+		return t, false
+	}
+	x, isLiteral := literalOf(primary(a.s[at+1:]))
+	before := strings.LastIndexByte(a.s[:at], ' ')
+	if !isLiteral || x.suffix != "u" || before < 0 {
+		return t, false
+	}
+	rest, last := text{a.s[:before], a.prec}, a.s[before+1:at]
+	switch {
+	case op == last && (op == "*" || op == "/") && x.v*y.v <= math.MaxUint32:
+		return binary(op, rest, uintLit(x.v*y.v)), true
+	case op == last && (op == "+" || op == "-") && x.v+y.v <= math.MaxUint32:
+		return binary(op, rest, uintLit(x.v+y.v)), true
+	case op == "-" && last == "+" && x.v >= y.v, op == "+" && last == "-" && x.v < y.v:
+		return binary("+", rest, uintLit(max(x.v-y.v, y.v-x.v))), true
+	case op == "-" && last == "+", op == "+" && last == "-":
+		return binary("-", rest, uintLit(max(x.v-y.v, y.v-x.v))), true
+	}
+	return t, false
+}
+
+// foldTruth leaves out truth values that decide nothing, or all.
+func foldTruth(op string, a, b text) (t text, ok bool) {
+	var decides string
+	switch op {
+	case "&&":
+		decides = "false"
+	case "||":
+		decides = "true"
+	default:
+		return t, false
+	}
+	for _, p := range [][2]text{{a, b}, {b, a}} {
+		switch p[0].s {
+		case decides:
+			return p[0], true
+		case "true", "false":
+			return p[1], true
+		}
+	}
+	return t, false
+}
+
+// foldCall returns a conversion or limit of integer literals as one.
+func foldCall(name string, args []text) (t text, ok bool) {
+	if name == "min" && len(args) == 2 && args[1].s == "0u" {
+		return args[1], true
+	}
+	var n []literal
+	for _, a := range args {
+		x, ok := literalOf(a)
+		if !ok || len(n) > 0 && x.suffix != n[0].suffix {
+			return t, false
+		}
+		n = append(n, x)
+	}
+	switch {
+	case name == "uint" && len(n) == 1 && n[0].suffix != "L":
+		return literal{n[0].v, "u"}.text()
+	case name == "int" && len(n) == 1 && n[0].suffix != "L":
+		return literal{n[0].v, ""}.text()
+	case name == "int64_t" && len(n) == 1:
+		return literal{n[0].v, "L"}.text()
+	case name == "float" && len(n) == 1 && n[0].v > -1<<24 && n[0].v < 1<<24:
+		return finiteLit(float64(n[0].v), 32, ""), true
+	case name == "min" && len(n) == 2:
+		return literal{min(n[0].v, n[1].v), n[0].suffix}.text()
+	case name == "max" && len(n) == 2:
+		return literal{max(n[0].v, n[1].v), n[0].suffix}.text()
+	case name == "clamp" && len(n) == 3 && n[1].v <= n[2].v:
+		return literal{min(max(n[0].v, n[1].v), n[2].v), n[0].suffix}.text()
+	}
+	return t, false
+}

@@ -1,0 +1,51 @@
+package glsl
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestPruned(t *testing.T) {
+	got := pruned([]string{
+		"uint a = 1u;",
+		"uint b = 1u;",
+		"uint unused = a;",
+		"float x[4];",
+		"uint a_2 = v.unused;",
+		"if (a_2 < b) {",
+		"    // about unused",
+		"    y = 2.0;",
+		"}",
+	})
+	want := []string{"uint b = 1u;", "float x[4];", "uint a_2 = v.unused;", "if (a_2 < b) {", "    // about unused", "    y = 2.0;", "}"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+}
+
+func TestPruneFunctions(t *testing.T) {
+	functions := []string{
+		"#define INF 1.0\n",
+		"#define NAN 2.0\n",
+		"// Reads a.\nuint low(uint block, uint at, uint e) {\n    return data[at].block;\n}\n",
+		"uint lost(uint block) {\n    return low(block, 1u, 2u);\n}\n",
+		"float back(const in uint row, const in uint col, const in float x, const in uint a, const in float b) {\n    return x + b;\n}\n",
+		"uint high(uint block, uint e) {\n    return low(block + f(1u, 2u), 3u, e); // e\n}\n",
+		"uint first(uint e, uint b) {\n    return b;\n}\n",
+		"uint none(uint e) {\n    return INF;\n}\n",
+	}
+	main := []string{"x = high(a, b[1u, 2u]) + high(high(1u, 2u), 3u);", "apply(m, back, first(1u, 2u), none(5u));"}
+	functions, main = pruneFunctions(functions, main)
+	want := []string{
+		"#define INF 1.0\n",
+		"// Reads a.\nuint low(uint at) {\n    return data[at].block;\n}\n",
+		"float back(const in uint, const in uint, const in float x, const in float b) {\n    return x + b;\n}\n",
+		"uint high() {\n    return low(3u); // e\n}\n",
+		"uint none() {\n    return INF;\n}\n",
+		"x = high() + high();", "apply(m, back, none());",
+	}
+	if got := append(functions, main...); !slices.Equal(got, want) {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+}
