@@ -71,6 +71,36 @@ func (c Ceilings) Share(p Precision, gbps, tflops float64) (share float64, of st
 	return memory, "memory"
 }
 
+// shareOf is Share of a result. Memory is no limit of what stays in the cache.
+func (c Ceilings) shareOf(r *Result) (share float64, of string) {
+	gbps := r.GBps
+	if r.Cached {
+		gbps = 0
+	}
+	return c.Share(r.Precision, gbps, r.TFlops)
+}
+
+// raise makes the ceilings no lower than what a case reached.
+func (c *Ceilings) raise(r *Result) {
+	if c.CopyGBps > 0 && !r.Cached {
+		c.CopyGBps = max(c.CopyGBps, r.GBps)
+	}
+	peak := c.Flops(r.Precision)
+	if peak <= 0 || r.TFlops <= peak {
+		return
+	}
+	switch {
+	case r.Precision == MatrixF16 && c.MatrixF16 > 0:
+		c.MatrixF16 = r.TFlops
+	case r.Precision == MatrixI8 && c.MatrixI8 > 0:
+		c.MatrixI8 = r.TFlops
+	case r.Precision == SplitF32 && c.MatrixF16 > 0:
+		c.MatrixF16 = 3 * r.TFlops
+	default: // the vector units did it
+		c.VectorF32 = r.TFlops
+	}
+}
+
 var (
 	//go:embed probes/copy.comp
 	copyProbe string

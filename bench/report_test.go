@@ -7,9 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vkc-go/vkc/ir"
 )
 
 // sample is a report with a case of every kind.
@@ -272,5 +275,39 @@ func TestShape(t *testing.T) {
 		if b, r := shape(tt.one, tt.window, tt.steps); b != tt.batches || r != tt.replays {
 			t.Errorf("%+v: %d batches of %d", tt, b, r)
 		}
+	}
+}
+
+// TestNoShareAboveOne: a case that beats a probe raises the ceiling, memory is no
+// ceiling of what stays in the cache, and experts that no token picks are not
+// counted.
+func TestNoShareAboveOne(t *testing.T) {
+	r := &Report{Ceilings: Ceilings{CopyGBps: 1000, VectorF32: 10, MatrixF16: 90, MatrixI8: 100}, Results: []Result{
+		{Name: "beats the copy", Status: OK, Precision: NoFlops, GBps: 1470},
+		{Name: "half of that", Status: OK, Precision: NoFlops, GBps: 735},
+		{Name: "in the cache", Status: OK, Precision: MatrixF16, GBps: 9000, TFlops: 48, Cached: true},
+		{Name: "split", Status: OK, Precision: SplitF32, TFlops: 32},
+		{Name: "bytes", Status: OK, Precision: MatrixI8, TFlops: 200},
+		{Name: "vectors", Status: OK, Precision: VectorF32, TFlops: 15},
+		{Name: "wrong", Status: Wrong, Precision: VectorF32, TFlops: 99},
+	}}
+	r.Settle()
+	if want := (Ceilings{CopyGBps: 1470, VectorF32: 15, MatrixF16: 96, MatrixI8: 200}); r.Ceilings != want {
+		t.Errorf("ceilings %+v, want %+v", r.Ceilings, want)
+	}
+	for i, want := range []float64{1, 0.5, 0.5, 1, 1, 1, 0} {
+		if res := r.Results[i]; res.Share != want || (res.Bound == "memory") != (i < 2) {
+			t.Errorf("%s: %v of %s, want %v", res.Name, res.Share, res.Bound, want)
+		}
+	}
+	before := slices.Clone(r.Results)
+	if r.Settle(); !slices.EqualFunc(before, r.Results, func(a, b Result) bool { return a.Share == b.Share }) {
+		t.Error("settling twice changes shares")
+	}
+
+	few, all := expertsCase(Full, ir.F16, 1), expertsCase(Full, ir.F16, 512)
+	weights := float64(128*768*2048) * 2
+	if few.Cached || few.Moved > weights*8/128+1e6 || few.Moved < weights*7/128 || all.Moved < weights || all.Moved > weights+1e8 {
+		t.Errorf("8 of 128 experts move %.4g bytes, 4096 picks %.4g, and all weights are %.4g", few.Moved, all.Moved, weights)
 	}
 }

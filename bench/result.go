@@ -36,6 +36,9 @@ type Result struct {
 	// Bound which that is: memory or arithmetic.
 	Share float64 `json:"share,omitempty"`
 	Bound string  `json:"bound,omitempty"`
+	// Precision and Cached are the case's, by which the share is taken.
+	Precision Precision `json:"precision,omitempty"`
+	Cached    bool      `json:"cached,omitempty"`
 	// Each is the time of one kernel in the cases about launching them.
 	Each      float64  `json:"each_us,omitempty"`
 	Submit    float64  `json:"submit_us,omitempty"` // of the processor, to hand a replay to the device; likewise
@@ -125,8 +128,25 @@ func (r *Report) Merge(later *Report) error {
 		}
 		r.Results = slices.Insert(r.Results, at, res)
 	}
+	defer r.Settle()
 	r.Ceilings, r.Driver, r.API, r.Version, r.Date = later.Ceilings, later.Driver, later.API, later.Version, later.Date
 	return nil
+}
+
+// Settle raises the ceilings to what the cases themselves reached, and takes
+// their shares anew. A ceiling is the most that the device was seen to do, and a
+// probe is one thing that it was seen to do: no share is above 1.
+func (r *Report) Settle() {
+	for _, res := range r.Results {
+		if res.Status == OK && res.Precision != "" {
+			r.Ceilings.raise(&res)
+		}
+	}
+	for i := range r.Results {
+		if res := &r.Results[i]; res.Status == OK && res.Precision != "" {
+			res.Share, res.Bound = r.Ceilings.shareOf(res)
+		}
+	}
 }
 
 // Find returns the result of that name, or nil.

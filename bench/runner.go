@@ -244,7 +244,8 @@ func (r *Runner) time(ctx context.Context, c *Case, exe *vk.Executable, res *Res
 	res.Status, res.Replays, res.Copies = OK, t.Replays, t.Copies
 	res.Micros, res.Min, res.Max = micros(t.Median), micros(t.Min), micros(t.Max)
 	res.TFlops, res.GBps = c.Flops/t.Median.Seconds()/1e12, res.Moved/t.Median.Seconds()/1e9
-	res.Share, res.Bound = r.Ceilings.Share(c.Precision, res.GBps, res.TFlops)
+	res.Precision, res.Cached = c.Precision, c.Cached
+	res.Share, res.Bound = r.Ceilings.shareOf(res)
 	if c.Launches > 0 {
 		res.Each = res.Micros / float64(c.Launches)
 		host, err := MeasureHost(ctx, dev, exe)

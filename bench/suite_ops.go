@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
@@ -157,6 +158,13 @@ func expertsCase(scale Scale, t ir.DType, tokens int) Case {
 		},
 		Axes:    map[string]string{"x": "t . .", "ids": "t .", "w": ". o .", "y": "t . o"},
 		Samples: []Sample{{"t": Some(8), "o": Some(48)}}, Fills: map[string]Fill{"ids": {0, float64(experts)}},
-		Flops: product(tokens*used, rows, width), Precision: MatrixF16, Cached: true,
+		Flops: product(tokens*used, rows, width), Precision: MatrixF16,
+		Moved: picked(experts, tokens*used)*float64(rows*width)*float64(t.BlockBytes())/float64(t.BlockElems()) + 2*float64(tokens*width+tokens*used*rows) + 4*float64(tokens*used),
 	}
+}
+
+// picked is how many of n things a number of picks at random are expected to
+// meet: a device reads no expert that no token goes through.
+func picked(n, picks int) float64 {
+	return float64(n) * (1 - math.Pow(1-1/float64(n), float64(picks)))
 }

@@ -41,7 +41,7 @@ after 250 ms of work without a gap; on random data that is out of the device's c
 work. Samples of every output are compared with the CPU reference before anything is timed.
 
 The column "ceiling" is the part of the device's own measured limits that was reached: those of copying memory and of
-its arithmetic units, which are measured first. A case that cannot be compiled for the device says why and is refused.
+its arithmetic units, which are measured first, and raised where a case does better. A case that cannot be compiled for the device says why and is refused.
 A time has the cost of one dependent launch in it, as the replays of a case wait for each other.
 
 With --against, each time is compared with that of an earlier --json, or with what other programs reached on an H100.
@@ -119,6 +119,11 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 	if f.maxRegress != 0 && (f.against == "" || !(f.maxRegress > 0)) {
 		return usagef("--max-regress %v: want a number above 0, beside --against", f.maxRegress)
 	}
+	for flag, path := range map[string]string{"output": f.output, "plot": f.plot, "trace": f.trace} {
+		if err := writable(flag, path); err != nil {
+			return err
+		}
+	}
 	var base *bench.Baseline
 	if f.against != "" {
 		if base, err = bench.OpenBaseline(f.against); err != nil {
@@ -187,6 +192,7 @@ func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, 
 	if report.Ceilings, err = bench.MeasureCeilings(ctx, dev.Vulkan(), bench.Options{}); err != nil {
 		return nil, err
 	}
+	defer report.Settle()
 	bar := a.progress("measuring", false)
 	defer bar.end()
 	r := bench.Runner{Device: dev, Ceilings: report.Ceilings, NoCache: f.noCache, NoTuning: f.tuning.none}

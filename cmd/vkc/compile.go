@@ -49,7 +49,7 @@ func (a *app) compileCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compile GRAPH -o OUT.vkb",
 		Short: "Compile a graph to a bundle, one file that runs without a compiler",
-		Example: `  vkc compile GRAPH.json -o OUT.vkb --target auto
+		Example: `  vkc compile GRAPH.json -o OUT.vkb
   vkc compile GRAPH.json -o OUT.vkb --target nvidia-h100 --weights MODEL.gguf
   vkc compile GRAPH.json -o OUT.vkb --target nvidia-h100 --tuning h100.json
   vkc compile GRAPH.json -o OUT.vkb --dump-dir kernels`,
@@ -61,6 +61,9 @@ func (a *app) compileCommand() *cobra.Command {
 			if f.jobs < 0 {
 				return usagef("--jobs %d: want at least 1, or 0 for one per core", f.jobs)
 			}
+			if err := writable("output", f.output); err != nil {
+				return err
+			}
 			for _, in := range []string{args[0], f.weights} {
 				if sameFile(in, f.output) {
 					return usagef("%s is both read and written: name another output", in)
@@ -71,7 +74,7 @@ func (a *app) compileCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.output, "output", "o", "", "the bundle `FILE` to write")
-	flags.StringVar(&f.target, "target", "generic", targetHelp())
+	flags.StringVar(&f.target, "target", "", targetHelp()+"; without it the device here, or "+anyTarget+" where there is none")
 	f.tuning.add(cmd, true)
 	addPrecision(cmd, &f.precision)
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` to include in the bundle")

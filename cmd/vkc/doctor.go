@@ -209,15 +209,15 @@ func examineCache() finding {
 		f.OK, f.Detail = true, "off ($"+cachefile.Env+")"
 	default:
 		f.OK, f.Detail = true, root
-		if err := writable(root); err != nil {
+		if err := tryToWrite(root); err != nil {
 			f.OK, f.Detail, f.Fix = false, oneLine(err), "make it writable, or set $"+cachefile.EnvDir+" to a directory that is"
 		}
 	}
 	return f
 }
 
-// writable tries to write to a directory; one that does not exist yet is made.
-func writable(dir string) error {
+// tryToWrite tries to write to a directory; one that does not exist yet is made.
+func tryToWrite(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ A bundle holds its graph, plan, GLSL and SPIR-V; what lies between is made anew 
 	flags.BoolVar(&f.all, "all", false, "the program after every pass")
 	flags.IntVar(&f.kernel, "kernel", -1, "only kernel `N`, counted from 0; alone it means --stage glsl")
 	flags.BoolVar(&f.fusion, "fusion", false, "which node went into which kernel, and why")
-	flags.StringVar(&f.target, "target", "generic", targetHelp())
+	flags.StringVar(&f.target, "target", anyTarget, targetHelp())
 	addPrecision(cmd, &f.precision)
 	f.tuning.add(cmd, true)
 	return cmd

@@ -239,7 +239,7 @@ func mlpArgs(t *testing.T, more ...string) []string {
 func bundleOf(t *testing.T, more ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mlp.vkb")
-	ok(t, append([]string{"compile", mlpGraph, "-o", path, "--weights", mlpWeights(t)}, more...)...)
+	ok(t, append([]string{"compile", mlpGraph, "-o", path, "--target", "generic", "--weights", mlpWeights(t)}, more...)...)
 	return path
 }
 

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -65,4 +67,23 @@ func (o *output) Flush() error {
 		o.first = err
 	}
 	return o.first
+}
+
+// writable refuses a file to write that has no place, before any work is done
+// for it. No flag was given where path is empty.
+func writable(flag, path string) error {
+	if path == "" {
+		return nil
+	}
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		return fmt.Errorf("--%s %s: that is a directory: name a file in it", flag, path)
+	}
+	st, err := os.Stat(filepath.Dir(path))
+	if err == nil && !st.IsDir() {
+		err = fmt.Errorf("%s is no directory", filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("--%s %s: %w: make the directory first", flag, path, err)
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -43,9 +44,15 @@ func (p *progress) report(done, total int64) {
 		return
 	}
 	if p.bar == nil {
-		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.app.terminal), progressbar.OptionSetDescription(p.what),
-			progressbar.OptionShowBytes(p.bytes), progressbar.OptionShowCount(), progressbar.OptionSetWidth(30),
-			progressbar.OptionThrottle(60*time.Millisecond), progressbar.OptionSetPredictTime(false))
+		opt := []progressbar.Option{progressbar.OptionSetWriter(p.app.terminal), progressbar.OptionSetDescription(p.what), progressbar.OptionSetWidth(30),
+			progressbar.OptionThrottle(60 * time.Millisecond), progressbar.OptionSetPredictTime(false)}
+		if !p.bytes {
+			opt = append(opt, progressbar.OptionShowCount())
+		}
+		p.bar = progressbar.NewOptions64(total, opt...)
+	}
+	if p.bytes { // in words of vkc's own: the bar would show a speed beside them, of less time than the work took
+		p.bar.Describe(fmt.Sprintf("%s, %s of %s", p.what, size(done), size(total)))
 	}
 	p.bar.Set64(done) // a bar that cannot be drawn is no failure
 }

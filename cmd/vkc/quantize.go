@@ -49,6 +49,9 @@ element. A NaN or an infinity is an error, with its place. The file appears whol
 			case f.dtype == "":
 				return usagef("quantize: --type is missing: one of %s", strings.Join(quantizeTypes(), ", "))
 			}
+			if err := writable("output", f.output); err != nil {
+				return err
+			}
 			opt, err := f.options()
 			if err != nil {
 				return err

@@ -55,13 +55,20 @@ that runs where no compiler is. Exit codes: 0 success, 1 failure, 2 wrong usage,
 		SilenceUsage:  true,
 	}
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "print no notes and no progress on standard error")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%w; see %s --help", err, cmd.CommandPath())
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(a.compileCommand(), a.runCommand(), a.dumpCommand(), a.inspectCommand(), a.quantizeCommand(), a.verifyCommand(), a.benchCommand(), a.tuneCommand(), a.devicesCommand(), a.doctorCommand(),
 		a.cacheCommand(), a.versionCommand())
 	group(root)
+	help := root.RunE
+	version := root.Flags().BoolP("version", "v", false, "print the version, as vkc version does")
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if *version && len(args) == 0 {
+			return a.printVersion(false)
+		}
+		return help(cmd, args)
+	}
 	root.SetHelpCommand(helpCommand())
+	completeValues(root)
 	return root
 }
 

@@ -88,6 +88,14 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 	if s.outputs, err = parsePairs("output", "FILE.npy", f.outputs); err != nil {
 		return err
 	}
+	for name, path := range s.outputs {
+		if err := writable("output", path); err != nil {
+			return fmt.Errorf("output %q: %w", name, err)
+		}
+	}
+	if err := writable("trace", f.trace); err != nil {
+		return err
+	}
 	if f.weights != "" {
 		w, err := vkc.OpenWeights(f.weights)
 		if err != nil {

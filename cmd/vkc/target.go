@@ -51,9 +51,13 @@ func (a *app) noteTuning(dev *vkc.Device) {
 	}
 }
 
-// targetCaps returns what to compile for, and its tuning.
+// anyTarget is the profile of what every device runs.
+const anyTarget = "generic"
+
+// targetCaps returns what to compile for, and its tuning. Where nothing is asked
+// for that is the device here, or what any device runs where there is none.
 func (a *app) targetCaps(want string, f *tuningFlags) (target.Caps, target.Tuning, error) {
-	if !strings.EqualFold(want, "auto") {
+	if want != "" && !strings.EqualFold(want, "auto") {
 		caps, err := target.Profile(want)
 		if err != nil {
 			return caps, nil, usagef("--target: %w", err)
@@ -70,7 +74,13 @@ func (a *app) targetCaps(want string, f *tuningFlags) (target.Caps, target.Tunin
 		return target.Caps{}, nil, err
 	}
 	defer dev.Close()
-	if dev.IsReference() {
+	switch {
+	case want == "" && dev.IsReference():
+		a.say("there is no device here, so this is compiled for %s, which any device runs (%s); --target names another", anyTarget, oneLine(dev.Fallback()))
+		return a.targetCaps(anyTarget, f)
+	case want == "":
+		a.note("compiling for the device here, %s; --target names another", dev.Name())
+	case dev.IsReference():
 		return target.Caps{}, nil, fmt.Errorf("there is no device for --target auto: %w; or name a profile: %s", dev.Fallback(), strings.Join(target.Profiles(), ", "))
 	}
 	if f.file == "" && !f.none {

@@ -104,6 +104,9 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 	if err != nil {
 		return err
 	}
+	if err := writable("output", f.output); err != nil {
+		return err
+	}
 	dev, err := vkc.OpenDevice(f.device)
 	if err != nil {
 		return err

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc"
 )
 
 // commands lists a command and all below it.
@@ -74,6 +76,89 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
+// TestCompletedValues: shells are offered what a flag takes, and no files.
+func TestCompletedValues(t *testing.T) {
+	noVulkan(t)
+	for line, want := range map[string]string{
+		"compile --target ":   "auto generic lavapipe nvidia-h100",
+		"dump --target n":     "nvidia-h100",
+		"bench --target ":     "generic",
+		"run --precision ":    "full bf16x3 half half_sums int8",
+		"dump --stage ":       "graph passes kernels plan glsl spirv",
+		"dump --after ":       "dce",
+		"quantize --type q4":  "q4_0 q4_1 q4_K",
+		"run --device ":       "auto cpu",
+		"verify -d ":          "auto cpu",
+		"bench --suite ":      "matmul",
+		"tune --scale ":       "auto full tiny",
+		"compile --precision": "--precision",
+	} {
+		verb, rest, _ := strings.Cut(line, " ")
+		args := append([]string{"__complete", verb}, strings.SplitN(rest, " ", 2)...)
+		r := ok(t, args...)
+		for _, value := range strings.Fields(want) {
+			if !strings.Contains("\n"+r.stdout, "\n"+value) {
+				t.Errorf("vkc %s<tab> does not offer %s:\n%s", line, value, r.stdout)
+			}
+		}
+		if !strings.HasPrefix(rest, "--precision") && !strings.Contains(r.stdout, "\n:4\n") { // no files
+			t.Errorf("vkc %s<tab> offers files:\n%s", line, r.stdout)
+		}
+	}
+}
+
+func TestVersionFlags(t *testing.T) {
+	want := ok(t, "version").stdout
+	for _, flag := range []string{"--version", "-v"} {
+		if got := ok(t, flag).stdout; got != want || !strings.HasPrefix(got, "vkc ") {
+			t.Errorf("vkc %s prints %q, and vkc version %q", flag, got, want)
+		}
+	}
+}
+
+// TestNoPlaceForOutput: a file that cannot be written is refused before there is
+// any work for it.
+func TestNoPlaceForOutput(t *testing.T) {
+	ownCache(t)
+	graph, weights := absolute(t, mlpGraph), mlpWeights(t)
+	noTools(t)  // or compile says that they are missing
+	noVulkan(t) // or tune and bench that the device is
+	there := t.TempDir()
+	nowhere := filepath.Join(there, "no", "x")
+	for _, line := range [][]string{
+		{"compile", graph, "-o"}, {"quantize", weights, "--type", "q8_0", "-o"}, {"tune", graph, "--output"}, {"bench", "--plot"}, {"bench", "--output"}, {"bench", "--trace"},
+		{"run", graph, "--trace"},
+	} {
+		fails(t, exitFailure, append(line, nowhere), "no such file", "make the directory first")
+		fails(t, exitFailure, append(line, there), "that is a directory: name a file in it")
+		fails(t, exitFailure, append(line, filepath.Join(weights, "x")), "is no directory")
+	}
+	fails(t, exitFailure, []string{"run", graph, "--output", "label=" + nowhere}, `output "label"`, "make the directory first")
+}
+
+// TestCompileForThisDevice: without --target a graph is compiled for the device
+// here and says so, or for any where there is none.
+func TestCompileForThisDevice(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	path := filepath.Join(t.TempDir(), "x.vkb")
+	if dev, err := vkc.OpenDevice("auto"); err != nil {
+		t.Fatal(err)
+	} else if name := dev.Name(); !dev.IsReference() {
+		dev.Close()
+		r := ok(t, "compile", mlpGraph, "-o", path)
+		if !strings.Contains(r.stderr, "vkc: compiling for the device here, "+name+"; --target names another\n") || strings.Contains(r.stdout, " for Generic ") {
+			t.Errorf("%+v", r)
+		}
+	}
+	noVulkan(t)
+	r := ok(t, "compile", mlpGraph, "-o", path)
+	if !strings.Contains(r.stderr, "vkc: there is no device here, so this is compiled for generic, which any device runs (") || !strings.Contains(r.stdout, " for Generic ") {
+		t.Errorf("%+v", r)
+	}
+	fails(t, exitFailure, []string{"compile", mlpGraph, "-o", path, "--target", "auto"}, "there is no device for --target auto")
+}
+
 func TestWrongUsage(t *testing.T) {
 	for _, tt := range []struct{ line, want string }{
 		{"cmpile", `unknown command "cmpile" for vkc: did you mean compile?`},
@@ -83,7 +168,12 @@ func TestWrongUsage(t *testing.T) {
 		{"help quux", `unknown command "quux" for vkc: see vkc --help`},
 		{"help cache quux", `unknown command "quux" for vkc cache`},
 		{"help run quux", `unexpected argument "quux"`},
-		{"--quux", "unknown flag: --quux"},
+		{"--quux", "unknown flag: --quux; see vkc --help"},
+		{"run x --chekc", "unknown flag: --chekc: did you mean --check?"},
+		{"compile x --wieghts y", "did you mean --weights?"},
+		{"dump x --kernl 1", "did you mean --kernel?"},
+		{"--vresion", "did you mean --version?"},
+		{"run x --queit", "did you mean --quiet?"},
 		{"version extra", `unexpected argument "extra"`},
 		{"devices --device 0", "unknown flag: --device"},
 		{"compile", "GRAPH is missing"},

@@ -164,7 +164,7 @@ func TestDumpCode(t *testing.T) {
 	needTools(t)
 	ownCache(t)
 	path := bundleOf(t)
-	kernels := okJSON[compileInfo](t, "compile", mlpGraph, "-o", path).Program.Kernels
+	kernels := okJSON[compileInfo](t, "compile", mlpGraph, "-o", path, "--target", "generic").Program.Kernels
 	for stage, head := range map[string]string{"kernels": "kernel ", "plan": "\n  step ", "glsl": "// kernel ", "spirv": "// kernel "} {
 		graph, bundle := ok(t, "dump", mlpGraph, "--stage", stage).stdout, ok(t, "dump", path, "--stage", stage).stdout
 		for _, text := range []string{graph, bundle} {

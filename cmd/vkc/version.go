@@ -23,15 +23,17 @@ func (a *app) versionCommand() *cobra.Command {
 		Short:   "Print the version of vkc and of its code generator",
 		Example: "  vkc version\n  vkc version --json",
 		Args:    exactArgs(),
-		RunE: func(*cobra.Command, []string) error {
-			v := versionInfo{vkc.Version(), vkc.Generator(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
-			if asJSON {
-				return a.printJSON(v)
-			}
-			_, err := fmt.Fprintf(a.stdout, "vkc %s (generator %.12s, %s, %s)\n", v.Version, v.Generator, v.Go, v.Platform)
-			return err
-		},
+		RunE:    func(*cobra.Command, []string) error { return a.printVersion(asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+func (a *app) printVersion(asJSON bool) error {
+	v := versionInfo{vkc.Version(), vkc.Generator(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+	if asJSON {
+		return a.printJSON(v)
+	}
+	_, err := fmt.Fprintf(a.stdout, "vkc %s (generator %.12s, %s, %s)\n", v.Version, v.Generator, v.Go, v.Platform)
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/spv/spvtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -31,7 +32,7 @@ func large(b *testing.B, n int) (path string, size int64) {
 	}
 	for range 298 {
 		p.Shaders = append(p.Shaders, p.Shaders[0])
-		c.SPIRV = append(c.SPIRV, fakeSPIRV(1, 5000))
+		c.SPIRV = append(c.SPIRV, spvtest.Module(64, 1, 5000))
 	}
 	for range 1000 {
 		p.Steps = append(p.Steps, p.Steps[0])

@@ -171,7 +171,7 @@ func TestWriteRefuses(t *testing.T) {
 		{"no program", func(c *Contents) { c.Program = nil }, "needs a graph and a program"},
 		{"bad program", func(c *Contents) { c.Program.Steps[0].Shader = 2 }, "no shader 2"},
 		{"too little SPIR-V", func(c *Contents) { c.SPIRV = c.SPIRV[:1] }, "SPIR-V of 1 shaders for a program of 2"},
-		{"no SPIR-V", func(c *Contents) { c.SPIRV[1] = []byte("void main() {}  and more") }, "shader 1 (mul): 24 bytes that are not SPIR-V"},
+		{"no SPIR-V", func(c *Contents) { c.SPIRV[1] = []byte("void main() {}  and more") }, "shader 1 (mul): not SPIR-V"},
 		{"too little GLSL", func(c *Contents) { c.GLSL = c.GLSL[:1] }, "GLSL of 1 shaders for a program of 2"},
 		{"missing weight", func(c *Contents) { delete(c.Weights.(weightMap), "w") }, `no weight "w"`},
 		{"nil weight", func(c *Contents) { c.Weights.(weightMap)["w"] = nil }, `weight "w": the source returned nothing`},

@@ -1,6 +1,8 @@
 package bundle
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -37,21 +39,20 @@ func (w *writer) weights(refs []weightRef, src ir.WeightSource) error {
 	}
 	start := w.pos
 	idx := index{ChunkBytes: chunkSize}
-	sums := chunkSummer{writer: w}
 	for _, r := range refs {
 		d, err := r.load(src)
 		if err != nil {
 			return err
 		}
 		pad := alignUp(w.pos-start, tensorAlign) - (w.pos - start)
-		if err := sums.write(make([]byte, pad)); err != nil {
+		if err := w.summed(make([]byte, pad)); err != nil {
 			return err
 		}
 		t := tensor{Name: r.name, DType: d.DType, Dims: d.Dims, Offset: w.pos - start, Bytes: int64(len(d.Bytes))}
 		if t.Dims == nil {
 			t.Dims = []int{}
 		}
-		if err := mmap.Guard(func() error { return sums.write(d.Bytes) }); err != nil {
+		if err := mmap.Guard(func() error { return w.summed(d.Bytes) }); err != nil {
 			return fmt.Errorf("weight %q: %w", r.name, err)
 		}
 		idx.Tensors = append(idx.Tensors, t)
@@ -59,7 +60,8 @@ func (w *writer) weights(refs []weightRef, src ir.WeightSource) error {
 	if err := w.end(); err != nil {
 		return err
 	}
-	idx.CRC32C = sums.finish()
+	w.sums.finish()
+	idx.CRC32C = w.sums.crcs
 	text, err := json.Marshal(idx)
 	if err != nil {
 		return err
@@ -67,40 +69,51 @@ func (w *writer) weights(refs []weightRef, src ir.WeightSource) error {
 	return w.section(KindIndex, 0, text)
 }
 
-// chunkSummer writes the weight data and checksums each chunk on the way.
-type chunkSummer struct {
-	*writer
-	sums []byte
-	crc  uint32
-	fill int // bytes of the current chunk so far
-}
-
-func (c *chunkSummer) write(p []byte) error {
+// summed writes weight data and checksums it on the way.
+func (w *writer) summed(p []byte) error {
 	for len(p) > 0 {
-		n := min(len(p), chunkSize-c.fill)
-		c.crc = crc32.Update(c.crc, crcTable, p[:n])
-		if err := c.writer.write(p[:n]); err != nil {
+		n := min(len(p), chunkSize-w.sums.fill)
+		w.sums.add(p[:n])
+		if err := w.write(p[:n]); err != nil {
 			return err
-		}
-		if c.fill += n; c.fill == chunkSize {
-			c.flush()
 		}
 		p = p[n:]
 	}
 	return nil
 }
 
-func (c *chunkSummer) flush() {
-	c.sums = binary.LittleEndian.AppendUint32(c.sums, c.crc)
-	c.crc, c.fill = 0, 0
+// chunkSums are the checksums of weight data, chunk by chunk.
+type chunkSums struct {
+	signed bool   // SHA-256 too
+	crcs   []byte // of whole chunks: CRC-32C, each a little-endian uint32
+	shas   []byte // and SHA-256
+	crc    uint32 // of the current chunk so far
+	sha    []byte // and what it consists of
+	fill   int    // bytes of it
 }
 
-// finish returns the checksums of all chunks.
-func (c *chunkSummer) finish() []byte {
-	if c.fill > 0 {
-		c.flush()
+// add takes bytes that end at the end of the current chunk, or before.
+func (c *chunkSums) add(p []byte) {
+	c.crc = crc32.Update(c.crc, crcTable, p)
+	if c.signed {
+		c.sha = append(c.sha, p...)
 	}
-	return c.sums
+	if c.fill += len(p); c.fill == chunkSize {
+		c.finish()
+	}
+}
+
+// finish ends the current chunk, if it has begun.
+func (c *chunkSums) finish() {
+	if c.fill == 0 {
+		return
+	}
+	c.crcs = binary.LittleEndian.AppendUint32(c.crcs, c.crc)
+	if c.signed {
+		sum := sha256.Sum256(c.sha)
+		c.shas = append(c.shas, sum[:]...)
+	}
+	c.crc, c.sha, c.fill = 0, c.sha[:0], 0
 }
 
 // store is the weights of an open bundle. Its methods may be called from
@@ -110,6 +123,7 @@ type store struct {
 	pos     int64  // its position in the file
 	index   index
 	byName  map[string]int
+	shas    []byte        // of each chunk, if the bundle is signed
 	checked []atomic.Bool // chunks whose checksum was found right
 }
 
@@ -179,6 +193,11 @@ func (s *store) check(begin, end int64) error {
 		chunk := s.data[at:min(at+chunkSize, int64(len(s.data)))]
 		if crc32.Checksum(chunk, crcTable) != binary.LittleEndian.Uint32(s.index.CRC32C[4*i:]) {
 			return faultf(s.pos+at, "the checksum does not match the next %d bytes, of weight data: the file is damaged", len(chunk))
+		}
+		if s.shas != nil {
+			if have := sha256.Sum256(chunk); !bytes.Equal(have[:], s.shas[i*sha256.Size:(i+1)*sha256.Size]) {
+				return faultf(s.pos+at, "the next %d bytes, of weight data, are not those that were signed", len(chunk))
+			}
 		}
 		s.checked[i].Store(true)
 	}

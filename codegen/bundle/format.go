@@ -42,7 +42,7 @@ const (
 	chunkSize = 1 << 20
 
 	maxShaders  = 1 << 16
-	maxSections = 2*maxShaders + 8
+	maxSections = 2*maxShaders + 9
 )
 
 // magic begins with a byte that is not ASCII and holds both kinds of line end,
@@ -57,13 +57,14 @@ type Kind uint32
 
 // The kinds of section, in the order in which they stand in a bundle.
 const (
-	KindMeta    Kind = 1 + iota // JSON of Meta
-	KindGraph                   // the graph, as graph.json
-	KindProgram                 // JSON of kernel.Program
-	KindSPIRV                   // one shader's SPIR-V
-	KindGLSL                    // one shader's source
-	KindData                    // the bytes of all weights
-	KindIndex                   // JSON: what and where the weights are, and their checksums
+	KindMeta      Kind = 1 + iota // JSON of Meta
+	KindGraph                     // the graph, as graph.json
+	KindProgram                   // JSON of kernel.Program
+	KindSPIRV                     // one shader's SPIR-V
+	KindGLSL                      // one shader's source
+	KindData                      // the bytes of all weights
+	KindIndex                     // JSON: what and where the weights are, and their checksums
+	KindSignature                 // JSON: who signed all the others
 	numKinds
 )
 
@@ -79,6 +80,9 @@ var kinds = [numKinds]struct {
 	KindGLSL:    {"glsl", 1 << 26},
 	KindData:    {"weight data", 1 << 50},
 	KindIndex:   {"weight index", 1 << 28},
+	// A sum of 32 bytes, in base64, for each MiB of the largest weight data that
+	// the weight index has room for.
+	KindSignature: {"signature", 1 << 32},
 }
 
 // String returns the kind in words.

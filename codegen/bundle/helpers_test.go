@@ -2,11 +2,11 @@ package bundle
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/spv/spvtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -18,13 +18,6 @@ func (m weightMap) Weight(name string) (*ir.Data, error) {
 		return d, nil
 	}
 	return nil, fmt.Errorf("no weight %q", name)
-}
-
-// fakeSPIRV returns bytes that pass for a module.
-func fakeSPIRV(fill byte, words int) []byte {
-	b := bytes.Repeat([]byte{fill}, 4*words)
-	binary.LittleEndian.PutUint32(b, 0x07230203)
-	return b
 }
 
 // data returns a tensor with bytes that count up from first.
@@ -95,7 +88,7 @@ func tiny(t testing.TB) *Contents {
 		Meta:    Meta{Version: "1.2.3", CreatedBy: "test", Source: "tiny.gguf"},
 		Graph:   g,
 		Program: p,
-		SPIRV:   [][]byte{fakeSPIRV(1, 7), fakeSPIRV(2, 40)},
+		SPIRV:   [][]byte{spvtest.Module(64, 1, 7), spvtest.Module(32, 2, 40)},
 		GLSL:    []string{"void main() {}\n", ""},
 		Weights: weightMap{
 			"bias":       data(t, ir.F32, 10, 32),

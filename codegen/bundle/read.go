@@ -2,7 +2,6 @@ package bundle
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/internal/mmap"
+	"github.com/vkc-go/vkc/internal/spv"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -33,7 +33,9 @@ type File struct {
 	spirv    [][]byte
 	glsl     []string
 	weights  *store // nil where there are none
-	closed   bool
+	// signature is nil where the bundle is not signed.
+	signature *signature
+	closed    bool
 }
 
 // Open maps the bundle at path and checks all of it but the weights, which are
@@ -100,7 +102,10 @@ func (f *File) read(data []byte) error {
 	}
 	f.weights, err = newStore(*idx, data[weights.Offset:weights.end()], weights.Offset)
 	if err != nil {
-		return f.located(faultf(sections[len(sections)-1].Offset, "section %s: %v", KindIndex, err))
+		return f.located(faultf(weights.end(), "section %s: %v", KindIndex, err))
+	}
+	if f.signature != nil {
+		f.weights.shas = f.signature.WeightSums
 	}
 	return nil
 }
@@ -131,7 +136,7 @@ func (f *File) readSection(s Section, b []byte, idx *index) error {
 			return fmt.Errorf("want spirv %d here", len(f.spirv))
 		}
 		f.spirv = append(f.spirv, slices.Clone(b))
-		return checkSPIRV(b)
+		return spv.Check(b)
 	case KindGLSL:
 		if s.Index != len(f.glsl) {
 			return fmt.Errorf("want glsl %d here", len(f.glsl))
@@ -142,6 +147,12 @@ func (f *File) readSection(s Section, b []byte, idx *index) error {
 			return errors.New("there is no weight data")
 		}
 		return unmarshal(b, idx)
+	case KindSignature:
+		f.signature = new(signature)
+		if err := unmarshal(b, f.signature); err != nil {
+			return err
+		}
+		return f.signature.check(f.sections)
 	}
 	return nil
 }
@@ -162,7 +173,19 @@ func (f *File) complete(idx *index, weights Section) error {
 	case idx == nil && weights.Kind == KindData:
 		return fmt.Errorf("there is weight data, but no section %s", KindIndex)
 	}
+	for i := range f.spirv {
+		if err := checkShader(f.spirv[i], &f.program.Shaders[i]); err != nil {
+			return fmt.Errorf("shader %d (%q): %w", i, clip(f.program.Shaders[i].Name), err)
+		}
+	}
 	return nil
+}
+
+// checkShader reports an error unless a module is the shader that the program
+// says it is. It is what can be told without tools before a driver, which trusts
+// what it is given, sees the module.
+func checkShader(module []byte, s *kernel.Shader) error {
+	return spv.CheckShader(module, spv.Interface{Bindings: s.Bindings, Workgroup: s.Workgroup, Needs: s.Needs})
 }
 
 // unmarshal reads JSON that this package wrote: a field that is not known was
@@ -178,15 +201,6 @@ func unmarshal(b []byte, to any) error {
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("text goes on after the value")
-	}
-	return nil
-}
-
-// checkSPIRV tells SPIR-V, as words of this machine's devices, from anything else.
-func checkSPIRV(b []byte) error {
-	const magic, headerBytes = 0x07230203, 20
-	if len(b) < headerBytes || len(b)%4 != 0 || binary.LittleEndian.Uint32(b) != magic {
-		return fmt.Errorf("%d bytes that are not SPIR-V", len(b))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -23,6 +24,8 @@ type Contents struct {
 	// Weights gives the weights to include, those of Program and of Graph; nil
 	// to leave them out, and have them given when the bundle is run.
 	Weights ir.WeightSource
+	// Sign is the key to sign the bundle with, or nil.
+	Sign ed25519.PrivateKey
 }
 
 // Meta says where a bundle comes from. It holds no time and no machine, so
@@ -81,6 +84,7 @@ type writer struct {
 	to       sink
 	pos      int64
 	sections []Section
+	sums     chunkSums // of the weight data
 }
 
 func encode(to sink, c *Contents) error {
@@ -92,10 +96,13 @@ func encode(to sink, c *Contents) error {
 	if err != nil {
 		return err
 	}
-	w := &writer{to: to}
+	w := &writer{to: to, sums: chunkSums{signed: c.Sign != nil}}
 	n := len(texts)
 	if len(refs) > 0 {
 		n += 2
+	}
+	if c.Sign != nil {
+		n++
 	}
 	if n > maxSections {
 		return fmt.Errorf("%d sections are over the limit of %d", n, maxSections)
@@ -113,7 +120,21 @@ func encode(to sink, c *Contents) error {
 			return err
 		}
 	}
-	_, err = to.WriteAt(encodeHead(w.sections, w.pos), 0)
+	return w.finish(c.Sign)
+}
+
+// finish signs what was written, if there is a key, and writes the head.
+func (w *writer) finish(key ed25519.PrivateKey) error {
+	if key != nil {
+		content, err := json.Marshal(sign(key, w.sections, w.sums.shas))
+		if err != nil {
+			return err
+		}
+		if err := w.section(KindSignature, 0, content); err != nil {
+			return err
+		}
+	}
+	_, err := w.to.WriteAt(encodeHead(w.sections, w.pos), 0)
 	return err
 }
 
@@ -162,7 +183,7 @@ func (c *Contents) shaderTexts() ([]text, error) {
 	}
 	var list []text
 	for i, code := range c.SPIRV {
-		if err := checkSPIRV(code); err != nil {
+		if err := checkShader(code, &c.Program.Shaders[i]); err != nil {
 			return nil, fmt.Errorf("shader %d (%s): %w", i, c.Program.Shaders[i].Name, err)
 		}
 		list = append(list, text{KindSPIRV, i, code})

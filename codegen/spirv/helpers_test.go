@@ -17,9 +17,9 @@ import (
 func tinyModule(id uint32) []byte {
 	var b []byte
 	for _, w := range []uint32{
-		magicWord, 0x00010500, 0, id + 1, 0,
-		5<<16 | opEntryPoint, 5, id, 0x6e69616d, 0, // GLCompute "main"
-		1<<16 | opFuncEnd,
+		0x07230203, 0x00010500, 0, id + 1, 0,
+		5<<16 | 15, 5, id, 0x6e69616d, 0, // GLCompute "main"
+		1<<16 | 56,
 	} {
 		b = binary.LittleEndian.AppendUint32(b, w)
 	}

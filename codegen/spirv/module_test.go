@@ -15,6 +15,7 @@ func withWord(i int, w uint32) []byte {
 }
 
 func TestCheckModule(t *testing.T) {
+	const maxIDBound = 0x3FFFFF
 	bigEndian := tinyModule(1)
 	bigEndian[0], bigEndian[1], bigEndian[2], bigEndian[3] = 0x07, 0x23, 0x02, 0x03
 	tests := []struct {
@@ -34,11 +35,11 @@ func TestCheckModule(t *testing.T) {
 		{"bound 0", withWord(3, 0), "bound"},
 		{"bound too high", withWord(3, maxIDBound+1), "bound"},
 		{"schema", withWord(4, 7), "reserved"},
-		{"instruction of no words", withWord(10, opFuncEnd), "0 words"},
-		{"instruction past the end", withWord(10, 2<<16|opFuncEnd), "2 words, 1 are left"},
+		{"instruction of no words", withWord(10, 56), "0 words"},
+		{"instruction past the end", withWord(10, 2<<16|56), "2 words, 1 are left"},
 		{"other last instruction", withWord(10, 1<<16|253), "truncated"},
 		{"no entry point", withWord(5, 5<<16|5), "no entry point"},
-		{"header only", tinyModule(1)[:headerWords*4], "no entry point"},
+		{"header only", tinyModule(1)[:20], "no entry point"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -69,7 +70,7 @@ func TestCheckModuleTruncated(t *testing.T) {
 func TestSmallConstantsOf(t *testing.T) {
 	module := func(words ...uint32) []byte {
 		var b []byte
-		for _, w := range append([]uint32{magicWord, 0x10500, 0, 20, 0}, words...) {
+		for _, w := range append([]uint32{0x07230203, 0x10500, 0, 20, 0}, words...) {
 			b = binary.LittleEndian.AppendUint32(b, w)
 		}
 		return b
@@ -110,7 +111,7 @@ func FuzzCheckModule(f *testing.F) {
 		if CheckModule(b) == nil {
 			smallConstants(b) // must not read past the end
 		}
-		if CheckModule(b) == nil && (len(b)%4 != 0 || binary.LittleEndian.Uint32(b) != magicWord) {
+		if CheckModule(b) == nil && (len(b)%4 != 0 || binary.LittleEndian.Uint32(b) != 0x07230203) {
 			t.Error("accepted what is not SPIR-V")
 		}
 	})

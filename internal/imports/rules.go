@@ -20,6 +20,7 @@ const (
 	float16     = "github.com/x448/float16"
 	goki        = "github.com/goki/vulkan"
 	cobra       = "github.com/spf13/cobra"
+	pflag       = "github.com/spf13/pflag" // cobra's flags
 	progressbar = "github.com/schollz/progressbar/v3"
 	xsync       = "golang.org/x/sync"
 	xsys        = "golang.org/x/sys"
@@ -51,7 +52,7 @@ var Rules = []Rule{
 	{"runtime/cpu", []string{"ir", "ir/interp", "runtime"}, []string{float16, xsync}, "the reference as a backend"},
 	{"bench", []string{all}, []string{xsync}, "it measures what a user gets, so it uses vkc as one does"},
 	{"internal", []string{all}, []string{float16, xsync, xsys, xterm}, "small shared helpers"},
-	{"cmd/vkc", []string{all}, []string{cobra, progressbar, xsync, xsys, xterm}, "the command line is the only place that talks to a terminal"},
+	{"cmd/vkc", []string{all}, []string{cobra, pflag, progressbar, xsync, xsys, xterm}, "the command line is the only place that talks to a terminal"},
 	{"examples", []string{all}, nil, "an example uses what a user has: vkc and the standard library"},
 	{"golden", []string{all}, nil, "test data and what writes it"},
 	{"docs", []string{all}, nil, "pages, and what generates them"},

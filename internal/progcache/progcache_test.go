@@ -10,6 +10,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/bundle"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/internal/spv/spvtest"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -46,7 +47,7 @@ func contents(t *testing.T, name string) *bundle.Contents {
 			Steps:   []kernel.Step{{Name: "relu", Binds: []kernel.Bind{{Buffer: 0}, {Buffer: 1}}}},
 			Outputs: []kernel.Port{{Name: "y", Buffer: 1, DType: ir.F32, Shape: shape}},
 		},
-		SPIRV:   [][]byte{append([]byte{3, 2, 0x23, 7}, make([]byte, 16)...)},
+		SPIRV:   [][]byte{spvtest.Module(64, 0, 1)},
 		Weights: noWeights{t},
 	}
 }

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/bench"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/passes"
+)
+
+// flagValues are the values that shells complete for flags, by the flag's name.
+// Flags that are not here take files, or anything.
+var flagValues = map[string]func() []string{
+	"after":     passNames,
+	"device":    deviceValues,
+	"precision": vkc.Precisions,
+	"scale":     func() []string { return []string{"auto", "full", "tiny"} },
+	"stage":     func() []string { return stages },
+	"suite":     bench.Suites,
+	"target":    func() []string { return append([]string{"auto"}, target.Profiles()...) },
+	"type":      quantizeTypes,
+}
+
+// completeValues has shells complete the values of a command's flags, and of
+// those of all commands below it.
+func completeValues(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if values, ok := flagValues[f.Name]; ok {
+			err := cmd.RegisterFlagCompletionFunc(f.Name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+				return values(), cobra.ShellCompDirectiveNoFileComp
+			})
+			if err != nil {
+				panic("vkc: " + err.Error()) // a flag has two completions
+			}
+		}
+	})
+	for _, c := range cmd.Commands() {
+		completeValues(c)
+	}
+}
+
+// deviceValues is what --device takes: auto, cpu, and the devices here by their
+// index. Without Vulkan there are the first two.
+func deviceValues() []string {
+	values := []string{"auto\tthe best device here", "cpu\tthe CPU reference"}
+	info, _ := listDevices()
+	for _, d := range info.Devices {
+		values = append(values, fmt.Sprintf("%d\t%s", d.Index, d.Caps.Name))
+	}
+	return values
+}
+
+func passNames() (names []string) {
+	for _, p := range passes.Passes() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// unknownFlag is what the flag parser says of a flag that is not there.
+var unknownFlag = regexp.MustCompile(`^unknown flag: --(.+)$`)
+
+// flagError makes an error of the flag parser one of usage, and names the flags
+// that a misspelt one may be meant for.
+func flagError(cmd *cobra.Command, err error) error {
+	if typo := unknownFlag.FindStringSubmatch(err.Error()); typo != nil {
+		// cobra finds commands that are near in spelling, so flags are commands here.
+		near := &cobra.Command{SuggestionsMinimumDistance: 2}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			near.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+		})
+		if names := near.SuggestionsFor(typo[1]); len(names) > 0 {
+			return usagef("%w: did you mean --%s?", err, strings.Join(names, " or --"))
+		}
+	}
+	return usagef("%w; see %s --help", err, cmd.CommandPath())
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestBarWithoutSpeed: a bar of bytes says how many of how many, and no speed,
+// for which it would count what was done before it appeared.
+func TestBarWithoutSpeed(t *testing.T) {
+	screen, err := os.Create(filepath.Join(t.TempDir(), "screen"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer screen.Close()
+	a := &app{stdout: newOutput(screen), stderr: newOutput(screen), terminal: screen}
+	bar := a.progress("quantize", true)
+	bar.start = bar.start.Add(-2 * quickWork) // so it appears at once
+	for i := range int64(5) {
+		bar.report((i+1)<<30, 5<<30)
+	}
+	text, err := os.ReadFile(screen.Name())
+	if err != nil || !strings.Contains(string(text), "quantize, 5.0 GiB of 5.0 GiB") || strings.Contains(string(text), "B/s") || strings.Contains(string(text), "it/s") {
+		t.Errorf("%v, %q", err, text)
+	}
+	bar.end()
+}

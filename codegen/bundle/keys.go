@@ -1,0 +1,133 @@
+package bundle
+
+import (
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"os"
+)
+
+// The kinds of PEM block in key files, which other programs read and write too:
+// PKCS #8 and PKIX, as of openssl genpkey -algorithm ed25519.
+const (
+	privateBlock = "PRIVATE KEY"
+	publicBlock  = "PUBLIC KEY"
+	maxKeyFile   = 1 << 20
+)
+
+// ReadPrivateKey reads the key that bundles are signed with.
+func ReadPrivateKey(path string) (ed25519.PrivateKey, error) {
+	blocks, err := readPEM(path, privateBlock)
+	if err != nil {
+		return nil, err
+	}
+	if len(blocks) != 1 {
+		return nil, fmt.Errorf("key %s: %d private keys, want one", path, len(blocks))
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(blocks[0])
+	if err != nil {
+		return nil, fmt.Errorf("key %s: %w", path, err)
+	}
+	key, ok := parsed.(ed25519.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("key %s: a %T, want an Ed25519 key, as vkc keygen makes", path, parsed)
+	}
+	return key, nil
+}
+
+// ReadPublicKeys reads the keys of those who are trusted: one or more.
+func ReadPublicKeys(path string) ([]ed25519.PublicKey, error) {
+	blocks, err := readPEM(path, publicBlock)
+	if err != nil {
+		return nil, err
+	}
+	var keys []ed25519.PublicKey
+	for i, block := range blocks {
+		parsed, err := x509.ParsePKIXPublicKey(block)
+		if err != nil {
+			return nil, fmt.Errorf("keys %s: key %d: %w", path, i+1, err)
+		}
+		key, ok := parsed.(ed25519.PublicKey)
+		if !ok {
+			return nil, fmt.Errorf("keys %s: key %d is a %T, want an Ed25519 key, as vkc keygen makes", path, i+1, parsed)
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// readPEM returns the content of all blocks of a file, which must be of one
+// kind. Text around them is for people.
+func readPEM(path, kind string) ([][]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("key: %w", err)
+	}
+	defer f.Close()
+	rest, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("key: %w", err)
+	}
+	if len(rest) > maxKeyFile {
+		return nil, fmt.Errorf("key %s: more than %d bytes", path, maxKeyFile)
+	}
+	var blocks [][]byte
+	for {
+		var b *pem.Block
+		if b, rest = pem.Decode(rest); b == nil {
+			break
+		}
+		if b.Type != kind {
+			return nil, fmt.Errorf("key %s: it holds a %q, want a %q", path, clip(b.Type), kind)
+		}
+		blocks = append(blocks, b.Bytes)
+	}
+	if blocks == nil {
+		return nil, fmt.Errorf("key %s: it holds no %q in PEM", path, kind)
+	}
+	return blocks, nil
+}
+
+// WriteKeys makes a new key to sign with. It writes the private key to path,
+// for this user's eyes only, and the public one to path.pub. Neither may be
+// there already.
+func WriteKeys(path string) (ed25519.PublicKey, error) {
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return nil, err
+	}
+	open, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		return nil, err
+	}
+	if err := writePEM(path, privateBlock, secret, 0o600); err != nil {
+		return nil, err
+	}
+	if err := writePEM(path+".pub", publicBlock, open, 0o644); err != nil {
+		os.Remove(path) // half a pair is of no use
+		return nil, err
+	}
+	return public, nil
+}
+
+func writePEM(path, kind string, content []byte, perm os.FileMode) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return fmt.Errorf("key: %w", err)
+	}
+	err = pem.Encode(f, &pem.Block{Type: kind, Bytes: content})
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		os.Remove(path)
+		return fmt.Errorf("key %s: %w", path, err)
+	}
+	return nil
+}

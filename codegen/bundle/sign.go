@@ -1,0 +1,185 @@
+package bundle
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/vkc-go/vkc/internal/atomicfile"
+	"github.com/vkc-go/vkc/internal/mmap"
+)
+
+// signature is the content of a signature section. It stands last and signs all
+// the others; see signedDigest.
+type signature struct {
+	Algorithm string `json:"algorithm"`
+	PublicKey []byte `json:"public_key"`
+	// WeightSums are the SHA-256 of each chunk of the weight data, whose other
+	// checksums tell damage but no forgery. Absent where there is none.
+	WeightSums []byte `json:"weight_sha256,omitempty"`
+	Signature  []byte `json:"signature"`
+}
+
+// algorithm is the only one there is, and signedPrefix keeps its signatures apart
+// from those that a key makes for something else.
+const (
+	algorithm    = "ed25519"
+	signedPrefix = "vkc bundle signature 1\n"
+)
+
+// signedDigest is the SHA-256 of, for each section but the signature, in order:
+// kind and index (uint32), length (uint64), all little-endian, and the SHA-256
+// of the content; of weight data that of its chunks' sums. Where the sections lie
+// follows from that, and everything between them is zero, so it stands for the
+// whole file without its signature.
+func signedDigest(sections []Section, weightSums []byte) []byte {
+	h := sha256.New()
+	for _, s := range sections {
+		switch s.Kind {
+		case KindSignature:
+			continue
+		case KindData:
+			s.SHA256 = sha256.Sum256(weightSums)
+		}
+		var b []byte
+		b = binary.LittleEndian.AppendUint32(b, uint32(s.Kind))
+		b = binary.LittleEndian.AppendUint32(b, uint32(s.Index))
+		b = binary.LittleEndian.AppendUint64(b, uint64(s.Length))
+		h.Write(append(b, s.SHA256[:]...))
+	}
+	return h.Sum(nil)
+}
+
+func signedMessage(sections []Section, weightSums []byte) []byte {
+	return append([]byte(signedPrefix), signedDigest(sections, weightSums)...)
+}
+
+// sign makes the signature section of the sections before it.
+func sign(key ed25519.PrivateKey, sections []Section, weightSums []byte) signature {
+	return signature{algorithm, key.Public().(ed25519.PublicKey), weightSums, ed25519.Sign(key, signedMessage(sections, weightSums))}
+}
+
+// check reports an error unless the signature is right for the sections, whoever
+// made it.
+func (s *signature) check(sections []Section) error {
+	chunks := int64(0)
+	for _, section := range sections {
+		if section.Kind == KindData {
+			chunks = (section.Length + chunkSize - 1) / chunkSize
+		}
+	}
+	switch {
+	case s.Algorithm != algorithm:
+		return fmt.Errorf("the algorithm is %q, want %s", clip(s.Algorithm), algorithm)
+	case len(s.PublicKey) != ed25519.PublicKeySize || len(s.Signature) != ed25519.SignatureSize:
+		return fmt.Errorf("a key of %d bytes and a signature of %d, want %d and %d", len(s.PublicKey), len(s.Signature), ed25519.PublicKeySize, ed25519.SignatureSize)
+	case int64(len(s.WeightSums)) != chunks*sha256.Size:
+		return fmt.Errorf("%d bytes of checksums for %d chunks of weight data", len(s.WeightSums), chunks)
+	case !ed25519.Verify(s.PublicKey, signedMessage(sections, s.WeightSums), s.Signature):
+		return errors.New("the signature is not that of this content: the file was changed after it was signed")
+	}
+	return nil
+}
+
+func clip(s string) string { return s[:min(len(s), 40)] }
+
+// KeyName is a public key in few letters, for people: the base64 of its bytes.
+func KeyName(key ed25519.PublicKey) string { return base64.StdEncoding.EncodeToString(key) }
+
+// Signer returns the public key of whoever signed the bundle, or nil where it is
+// not signed. The signature was found right when the bundle was opened, but
+// anybody can sign: see [File.SignedBy].
+func (f *File) Signer() ed25519.PublicKey {
+	if f.signature == nil {
+		return nil
+	}
+	return bytes.Clone(f.signature.PublicKey)
+}
+
+// SignedBy returns nil if the bundle is signed with one of the keys. What is not
+// checked yet, the weights, is checked against the signature when it is used.
+func (f *File) SignedBy(trusted []ed25519.PublicKey) error {
+	who := f.src.Path
+	if who == "" {
+		who = "the bundle"
+	}
+	if f.signature == nil {
+		return fmt.Errorf("vkb: %s is not signed, and only bundles signed with one of %d keys are trusted", who, len(trusted))
+	}
+	for _, key := range trusted {
+		if key.Equal(ed25519.PublicKey(f.signature.PublicKey)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("vkb: %s is signed with key %s, which is none of the %d trusted ones", who, KeyName(f.signature.PublicKey), len(trusted))
+}
+
+// Sign signs the bundle at path and writes it to out, which may be the same. A
+// signature that is there is replaced. All of the bundle is checked first.
+func Sign(path, out string, key ed25519.PrivateKey) error {
+	f, err := Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Verify(); err != nil {
+		return err
+	}
+	err = mmap.Guard(func() error {
+		to, err := atomicfile.Create(out, 0o666)
+		if err != nil {
+			return err
+		}
+		defer to.Close()
+		if err := f.copySigned(to, key); err != nil {
+			return err
+		}
+		return to.Commit()
+	})
+	if err != nil {
+		return fmt.Errorf("vkb: sign %s: %w", path, err)
+	}
+	return nil
+}
+
+// copySigned writes all sections as they are, and a new signature.
+func (f *File) copySigned(to sink, key ed25519.PrivateKey) error {
+	w := &writer{to: to, sums: chunkSums{signed: true}}
+	n := len(f.sections) + 1
+	if f.signature != nil {
+		n--
+	}
+	if err := w.zeros(headSize(n)); err != nil {
+		return err
+	}
+	for _, s := range f.sections {
+		content := f.mapping.Bytes()[s.Offset:s.end()]
+		switch s.Kind {
+		case KindSignature:
+			continue
+		case KindData:
+			if err := w.begin(s.Kind, s.Index); err != nil {
+				return err
+			}
+			if err := w.summed(content); err != nil {
+				return err
+			}
+			w.sums.finish()
+			if err := w.end(); err != nil {
+				return err
+			}
+		default:
+			if err := w.section(s.Kind, s.Index, content); err != nil {
+				return err
+			}
+			if w.sections[len(w.sections)-1].SHA256 != s.SHA256 {
+				return fmt.Errorf("section %s changed while it was read", s)
+			}
+		}
+	}
+	return w.finish(key)
+}

@@ -1,0 +1,350 @@
+// Package spv looks into SPIR-V modules without any tool: whether one is whole,
+// and whether it is the compute shader that it is said to be. It is for modules
+// from elsewhere, before a driver sees them; what their instructions compute is
+// for spirv-val to judge.
+package spv
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const (
+	magicWord   = 0x07230203
+	headerWords = 5
+	maxIDBound  = 0x3FFFFF // universal limit of the SPIR-V specification, section 2.17
+)
+
+// The opcodes that are looked at.
+const (
+	opExtension         = 10
+	opExtInstImport     = 11
+	opEntryPoint        = 15
+	opExecutionMode     = 16
+	opCapability        = 17
+	opTypeStruct        = 30
+	opTypePointer       = 32
+	opConstant          = 43
+	opConstantComposite = 44
+	opFunctionEnd       = 56
+	opVariable          = 59
+	opDecorate          = 71
+	opExecutionModeID   = 331
+)
+
+// Check tells a whole module from garbage and from a truncated file: it checks
+// the header (magic number, little-endian as written by the usual tools, version
+// 1.x, id bound) and walks the instructions, which must end exactly at the end
+// with OpFunctionEnd and include an entry point.
+func Check(module []byte) error {
+	if len(module) < headerWords*4 || len(module)%4 != 0 {
+		return fmt.Errorf("not SPIR-V: %d bytes, want a multiple of 4 and at least %d", len(module), headerWords*4)
+	}
+	word := func(i int) uint32 { return binary.LittleEndian.Uint32(module[4*i:]) }
+	if m := word(0); m != magicWord {
+		return fmt.Errorf("not SPIR-V: magic number %#08x, want %#08x", m, uint32(magicWord))
+	}
+	if v := word(1); v>>16 != 1 || v&0xff != 0 {
+		return fmt.Errorf("not SPIR-V 1.x: version word %#08x", v)
+	}
+	if b := word(3); b == 0 || b > maxIDBound {
+		return fmt.Errorf("damaged SPIR-V: id bound %d, want 1 to %d", b, maxIDBound)
+	}
+	if s := word(4); s != 0 {
+		return fmt.Errorf("damaged SPIR-V: reserved header word is %#x, want 0", s)
+	}
+	entry, last := false, uint32(0)
+	n := len(module) / 4
+	for i := headerWords; i < n; {
+		size := int(word(i) >> 16)
+		if size == 0 || i+size > n {
+			return fmt.Errorf("damaged SPIR-V: instruction at word %d has %d words, %d are left", i, size, n-i)
+		}
+		last = word(i) & 0xffff
+		entry = entry || last == opEntryPoint
+		i += size
+	}
+	switch {
+	case !entry:
+		return fmt.Errorf("damaged SPIR-V: no entry point in %d words", n)
+	case last != opFunctionEnd:
+		return fmt.Errorf("truncated SPIR-V: ends in opcode %d, want OpFunctionEnd", last)
+	}
+	return nil
+}
+
+// Instructions calls do with each instruction of a module that Check found
+// whole: its opcode and its operands.
+func Instructions(module []byte, do func(op uint32, operands []uint32)) {
+	words := make([]uint32, len(module)/4)
+	for i := range words {
+		words[i] = binary.LittleEndian.Uint32(module[4*i:])
+	}
+	for i := headerWords; i < len(words); {
+		size := int(words[i] >> 16)
+		do(words[i]&0xffff, words[i+1:i+size])
+		i += size
+	}
+}
+
+// Interface is what is declared of a shader.
+type Interface struct {
+	Bindings  int      // storage buffers, bound from 0 on in set 0
+	Workgroup int      // invocations of a workgroup
+	Needs     []string // the device features that it uses
+}
+
+// capabilities lists what modules of vkc may ask of a device, by the number in
+// the SPIR-V specification: with which needs, of which one must be declared.
+// Those of a row without needs every device has.
+var capabilities = map[uint32][]string{
+	1:    nil, // Shader
+	9:    {"float16", "cooperativeMatrix", "cooperativeMatrix2"},
+	10:   {"float64", "preserveNaN64"},
+	11:   {"int64"},
+	22:   {"int16"},
+	39:   {"int8", "integerDotProduct", "cooperativeMatrix", "cooperativeMatrix2"},
+	61:   subgroups, // GroupNonUniform
+	62:   {"subgroup_vote"},
+	63:   {"subgroup_arithmetic"},
+	64:   {"subgroup_vote", "subgroup_shuffle", "subgroup_arithmetic"}, // ballots
+	65:   {"subgroup_shuffle"},
+	4433: {"storage16"},
+	4448: {"storage8"},
+	4464: denorms, // DenormPreserve
+	4465: denorms, // DenormFlushToZero
+	4466: {"preserveNaN16", "preserveNaN32", "preserveNaN64"},
+	5116: {"bfloat16", "bfloat16Matrix"},
+	5117: {"bfloat16"},
+	5118: {"bfloat16Matrix"},
+	5345: {"memoryModel"},
+	5346: {"memoryModel"},
+	5430: {"cooperativeMatrix2"}, // and its parts
+	5431: {"cooperativeMatrix2"},
+	5432: {"cooperativeMatrix2"},
+	5433: {"cooperativeMatrix2"},
+	5434: {"cooperativeMatrix2"},
+	5435: {"cooperativeMatrix2"},
+	5439: {"cooperativeMatrix2"}, // TensorAddressing
+	6016: {"integerDotProduct"},
+	6017: {"integerDotProduct"},
+	6018: {"integerDotProduct"},
+	6019: {"integerDotProduct"},
+	6022: {"cooperativeMatrix", "cooperativeMatrix2"},
+	6024: nil, // ReplicatedComposites, a shorter way to write constants
+}
+
+var (
+	subgroups = []string{"subgroup_basic", "subgroup_vote", "subgroup_arithmetic", "subgroup_shuffle"}
+	denorms   = []string{"preserveDenorm16", "preserveDenorm32"}
+)
+
+// storageClasses are where a module's variables may be: none of images, push
+// constants or addresses.
+var storageClasses = map[uint32]string{1: "Input", 4: "Workgroup", 6: "Private", 7: "Function", 12: "StorageBuffer"}
+
+const (
+	classStorageBuffer = 12
+	modelCompute       = 5
+	modeLocalSize      = 17
+	modeLocalSizeID    = 38
+	decorationBuiltIn  = 11
+	decorationBinding  = 33
+	decorationSet      = 34
+	builtInWorkgroup   = 25
+)
+
+// CheckShader reports an error unless a module is the compute shader that is
+// declared: one entry point, main; workgroups of that size; storage buffers in
+// set 0 at the bindings there are, and no other resource; and no capability,
+// instruction set or extension beyond what the declared needs bring. So a module
+// cannot ask a driver for what the device was not checked to have.
+func CheckShader(module []byte, want Interface) error {
+	m, err := read(module)
+	if err != nil {
+		return err
+	}
+	for _, c := range m.capabilities {
+		needs, known := capabilities[c]
+		switch {
+		case !known:
+			return fmt.Errorf("it uses capability %d, which no kernel of vkc does", c)
+		case needs != nil && !slices.ContainsFunc(needs, func(n string) bool { return slices.Contains(want.Needs, n) }):
+			return fmt.Errorf("it uses capability %d without declaring that it needs %s", c, strings.Join(needs, " or "))
+		}
+	}
+	if err := m.checkVariables(want.Bindings); err != nil {
+		return err
+	}
+	size, err := m.workgroup()
+	if err != nil {
+		return err
+	}
+	if n := int64(size[0]) * int64(size[1]) * int64(size[2]); n != int64(want.Workgroup) {
+		return fmt.Errorf("its workgroups have %d x %d x %d invocations, declared are %d", size[0], size[1], size[2], want.Workgroup)
+	}
+	return nil
+}
+
+// Workgroup returns the size of a compute shader's workgroups in x, y and z.
+func Workgroup(module []byte) ([3]uint32, error) {
+	m, err := read(module)
+	if err != nil {
+		return [3]uint32{}, err
+	}
+	return m.workgroup()
+}
+
+// declarations are what a module says before its functions.
+type declarations struct {
+	capabilities []uint32
+	sizes        [][3]uint32          // by execution modes
+	sizeIDs      [][]uint32           // the same, as ids of three constants or of one with three parts
+	constants    map[uint32]uint32    // of one word, by id
+	composites   map[uint32][]uint32  // ids of the parts, by id
+	pointees     map[uint32][2]uint32 // storage class and type, by id of a pointer type
+	structs      map[uint32]bool
+	variables    [][3]uint32 // pointer type, id, storage class
+	bindings     map[uint32]uint32
+	sets         map[uint32]uint32
+}
+
+// read collects the declarations, and refuses a module of another form.
+func read(module []byte) (*declarations, error) {
+	if err := Check(module); err != nil {
+		return nil, err
+	}
+	m := &declarations{constants: map[uint32]uint32{}, composites: map[uint32][]uint32{}, pointees: map[uint32][2]uint32{},
+		structs: map[uint32]bool{}, bindings: map[uint32]uint32{}, sets: map[uint32]uint32{}}
+	var fault error
+	entries := 0
+	Instructions(module, func(op uint32, a []uint32) {
+		if fault != nil {
+			return
+		}
+		if len(a) < least[op] {
+			fault = fmt.Errorf("damaged SPIR-V: opcode %d with %d operands", op, len(a))
+			return
+		}
+		switch op {
+		case opCapability:
+			m.capabilities = append(m.capabilities, a[0])
+		case opExtension:
+			if name := text(a); !strings.HasPrefix(name, "SPV_") {
+				fault = fmt.Errorf("it uses extension %q", name)
+			}
+		case opExtInstImport:
+			if name := text(a[1:]); name != "GLSL.std.450" {
+				fault = fmt.Errorf("it uses the instruction set %q, want GLSL.std.450", name)
+			}
+		case opEntryPoint:
+			if entries++; entries > 1 || a[0] != modelCompute || text(a[2:]) != "main" {
+				fault = fmt.Errorf("entry point %d is %q of model %d, want one compute shader, main", entries, text(a[2:]), a[0])
+			}
+		case opExecutionMode:
+			if a[1] == modeLocalSize && len(a) == 5 {
+				m.sizes = append(m.sizes, [3]uint32(a[2:]))
+			}
+		case opExecutionModeID:
+			if a[1] == modeLocalSizeID {
+				m.sizeIDs = append(m.sizeIDs, a[2:])
+			}
+		case opConstant:
+			m.constants[a[1]] = a[2]
+		case opConstantComposite:
+			m.composites[a[1]] = a[2:]
+		case opTypeStruct:
+			m.structs[a[0]] = true
+		case opTypePointer:
+			m.pointees[a[0]] = [2]uint32{a[1], a[2]}
+		case opVariable:
+			m.variables = append(m.variables, [3]uint32(a))
+		case opDecorate:
+			m.decorate(a)
+		}
+	})
+	return m, fault
+}
+
+// least is how many operands an instruction has at least.
+var least = map[uint32]int{
+	opCapability: 1, opExtension: 1, opExtInstImport: 2, opEntryPoint: 3, opExecutionMode: 2, opExecutionModeID: 2,
+	opConstant: 3, opConstantComposite: 2, opTypeStruct: 1, opTypePointer: 3, opVariable: 3, opDecorate: 2,
+}
+
+func (m *declarations) decorate(a []uint32) {
+	if len(a) < 3 {
+		return
+	}
+	switch {
+	case a[1] == decorationBinding:
+		m.bindings[a[0]] = a[2]
+	case a[1] == decorationSet:
+		m.sets[a[0]] = a[2]
+	case a[1] == decorationBuiltIn && a[2] == builtInWorkgroup:
+		m.sizeIDs = append(m.sizeIDs, []uint32{a[0]})
+	}
+}
+
+func (m *declarations) checkVariables(bindings int) error {
+	for _, v := range m.variables {
+		pointer, id, class := v[0], v[1], v[2]
+		if _, ok := storageClasses[class]; !ok || m.pointees[pointer][0] != class {
+			return fmt.Errorf("variable %d is of storage class %d, which no kernel of vkc has", id, class)
+		}
+		if class != classStorageBuffer {
+			continue
+		}
+		binding, bound := m.bindings[id]
+		if set, ok := m.sets[id]; !ok || set != 0 || !bound || int64(binding) >= int64(bindings) || !m.structs[m.pointees[pointer][1]] {
+			return fmt.Errorf("buffer %d is no storage buffer at bindings 0 to %d of set 0 (binding %d, set %d)", id, bindings-1, binding, set)
+		}
+	}
+	return nil
+}
+
+// workgroup returns the size on which all that say one agree.
+func (m *declarations) workgroup() (size [3]uint32, err error) {
+	all := slices.Clone(m.sizes)
+	for _, ids := range m.sizeIDs {
+		if len(ids) == 1 { // the built-in constant
+			ids = m.composites[ids[0]]
+		}
+		var s [3]uint32
+		if len(ids) != 3 {
+			return size, fmt.Errorf("the size of its workgroups is no constant")
+		}
+		for i, id := range ids {
+			value, ok := m.constants[id]
+			if !ok {
+				return size, fmt.Errorf("the size of its workgroups is no constant")
+			}
+			s[i] = value
+		}
+		all = append(all, s)
+	}
+	if len(all) == 0 {
+		return size, fmt.Errorf("it does not say how large its workgroups are")
+	}
+	const most = 1 << 16
+	for _, s := range all {
+		if s != all[0] || s[0]-1 >= most || s[1]-1 >= most || s[2]-1 >= most {
+			return size, fmt.Errorf("its workgroups are %v and %v", all[0], s)
+		}
+	}
+	return all[0], nil
+}
+
+// text reads a string literal.
+func text(words []uint32) string {
+	var b []byte
+	for _, w := range words {
+		b = binary.LittleEndian.AppendUint32(b, w)
+	}
+	if i := slices.Index(b, 0); i >= 0 {
+		b = b[:i]
+	}
+	return string(b)
+}
