@@ -76,6 +76,8 @@ type Graph struct {
 	updates []Update
 	symbols map[string]int64 // bound of each symbol
 	named   map[string]*Node // inputs, weights and states
+	results map[string]bool  // names of outputs
+	updated map[*Node]bool   // states that have an update
 }
 
 // NewGraph returns an empty graph.
@@ -217,9 +219,13 @@ func (g *Graph) Output(name string, n *Node) error {
 		return fmt.Errorf("output name %q is not UTF-8, so graph.json could not hold it", name)
 	case n.typ.DType.IsBlock():
 		return fmt.Errorf("output %q is %s: dequantize it first", name, n.typ)
-	case slices.ContainsFunc(g.outputs, func(o Output) bool { return o.Name == name }):
+	case g.results[name]:
 		return fmt.Errorf("output %q is declared twice", name)
 	}
+	if g.results == nil {
+		g.results = map[string]bool{}
+	}
+	g.results[name] = true
 	g.outputs = append(g.outputs, Output{name, n})
 	return nil
 }
@@ -233,9 +239,13 @@ func (g *Graph) Update(state, value *Node) error {
 		return fmt.Errorf("update of %s, which is %s and not a state", state, state.op)
 	case !state.typ.Equal(value.typ):
 		return fmt.Errorf("update of state %q: it is %s, the value is %s", state.Name(), state.typ, value.typ)
-	case slices.ContainsFunc(g.updates, func(u Update) bool { return u.State == state }):
+	case g.updated[state]:
 		return fmt.Errorf("state %q is updated twice", state.Name())
 	}
+	if g.updated == nil {
+		g.updated = map[*Node]bool{}
+	}
+	g.updated[state] = true
 	g.updates = append(g.updates, Update{state, value})
 	return nil
 }

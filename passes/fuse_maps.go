@@ -59,15 +59,26 @@ func (f *Fusion) findSharers() {
 	}
 }
 
-// sharersOf returns the elementwise clusters that read or store n, without those
-// that have no room for another tensor.
+// sharersOf returns elementwise clusters that read or store n and have room for
+// another tensor: the first maxTries of them.
 func (f *Fusion) sharersOf(n *ir.Node) []int {
 	mark := f.newMark()
-	f.sharers[n.ID()] = slices.DeleteFunc(f.sharers[n.ID()], func(id int) bool {
+	var list []int
+	closed := 0 // so many at the beginning will not be asked for again
+	for i, id := range f.sharers[n.ID()] {
 		c := f.slot(id)
-		return c.Kind != ClusterMap || f.isFull(c) || f.seenCluster(c, mark)
-	})
-	return f.sharers[n.ID()]
+		if c.Kind != ClusterMap || f.isFull(c) || f.seenCluster(c, mark) {
+			if closed == i {
+				closed++
+			}
+			continue
+		}
+		if list = append(list, c.ID); len(list) == maxTries {
+			break
+		}
+	}
+	f.sharers[n.ID()] = f.sharers[n.ID()][closed:]
+	return list
 }
 
 // isFull reports whether a cluster binds as many buffers as a kernel may.
@@ -84,12 +95,9 @@ func (f *Fusion) joinMap(c *Cluster) bool {
 		if !f.isFull(c) {
 			others = append(others, f.sharersOf(n)...)
 		}
-		if h := f.home[n.ID()]; h != nil {
+		if h := f.home[n.ID()]; h != nil && h != c {
 			others = append(others, h.ID)
 		}
-	}
-	for i := range others {
-		others[i] = f.slot(others[i]).ID
 	}
 	slices.Sort(others)
 	for _, id := range slices.Compact(others) {

@@ -242,62 +242,84 @@ func (pl *planner) placeTemps() {
 		}
 	}
 	slices.SortStableFunc(temps, func(a, b int) int { return int(pl.p.Buffers[b].Bytes - pl.p.Buffers[a].Bytes) })
-	var placed []int
+	var levels []int
 	for _, t := range temps {
-		pl.p.Buffers[t].Offset = pl.lowestFree(t, placed)
-		placed = append(placed, t)
-		pl.p.ArenaBytes = max(pl.p.ArenaBytes, pl.p.Buffers[t].Offset+align(pl.p.Buffers[t].Bytes, arenaAlign))
+		levels = append(levels, pl.lifetime[t][0], pl.lifetime[t][1])
 	}
-}
-
-func (pl *planner) lowestFree(t int, placed []int) int64 {
-	var busy [][2]int64
-	for _, o := range placed {
-		a, b := pl.lifetime[t], pl.lifetime[o]
-		if a[0] <= b[1] && b[0] <= a[1] {
-			buf := pl.p.Buffers[o]
-			busy = append(busy, [2]int64{buf.Offset, buf.Offset + align(buf.Bytes, arenaAlign)})
-		}
+	taken := newShelves(levels)
+	for _, t := range temps {
+		size := align(pl.p.Buffers[t].Bytes, arenaAlign)
+		at := taken.lowest(pl.lifetime[t], size)
+		taken.take(pl.lifetime[t], at, at+size)
+		pl.p.Buffers[t].Offset = at
+		pl.p.ArenaBytes = max(pl.p.ArenaBytes, at+size)
 	}
-	slices.SortFunc(busy, func(a, b [2]int64) int { return int(a[0] - b[0]) })
-	at := int64(0)
-	for _, r := range busy {
-		if at+pl.p.Buffers[t].Bytes <= r[0] {
-			break
-		}
-		at = max(at, r[1])
-	}
-	return at
 }
 
 // barriers puts a barrier before every step that touches what a step since
 // the last barrier wrote, or writes what one has read.
 func (pl *planner) barriers() {
-	var since []kernel.Bind
+	since := touched{pl: pl}
+	since.clear()
 	for i := range pl.p.Steps {
 		st := &pl.p.Steps[i]
 		if pl.p.Begins(i) {
-			since = since[:0]
+			since.clear()
+		}
+		st.Barrier = slices.ContainsFunc(st.Binds, since.conflicts)
+		if st.Barrier {
+			since.clear()
 		}
 		for _, b := range st.Binds {
-			if slices.ContainsFunc(since, func(o kernel.Bind) bool { return (b.Write || o.Write) && pl.overlap(b.Buffer, o.Buffer) }) {
-				st.Barrier = true
-			}
+			since.add(b)
 		}
-		if st.Barrier {
-			since = since[:0]
-		}
-		since = append(since, st.Binds...)
 	}
 }
 
-// overlap reports whether two buffers share memory.
-func (pl *planner) overlap(a, b int) bool {
-	if a == b {
-		return true
+// touched is what steps since the last barrier have read and written: buffers,
+// and bytes of the arena.
+type touched struct {
+	pl                *planner
+	written           map[int]bool // by buffer that is touched: whether it is written
+	arena, arenaWrite spans
+}
+
+func (t *touched) clear() {
+	t.written = map[int]bool{}
+	t.arena, t.arenaWrite = t.arena[:0], t.arenaWrite[:0]
+}
+
+// bytes returns the bytes of the arena that a buffer takes, if it lies there.
+func (t *touched) bytes(buffer int) (from, to int64, ok bool) {
+	b := t.pl.p.Buffers[buffer]
+	return b.Offset, b.Offset + align(b.Bytes, arenaAlign), b.Kind == kernel.BufTemp
+}
+
+func (t *touched) add(b kernel.Bind) {
+	from, to, ok := t.bytes(b.Buffer)
+	switch {
+	case !ok:
+		t.written[b.Buffer] = t.written[b.Buffer] || b.Write
+		return
+	case b.Write:
+		t.arenaWrite.add(from, to)
 	}
-	x, y := pl.p.Buffers[a], pl.p.Buffers[b]
-	return x.Kind == kernel.BufTemp && y.Kind == kernel.BufTemp && x.Offset < y.Offset+y.Bytes && y.Offset < x.Offset+x.Bytes
+	t.arena.add(from, to)
+}
+
+// conflicts reports whether a step that binds b must wait for those before it.
+func (t *touched) conflicts(b kernel.Bind) bool {
+	from, to, ok := t.bytes(b.Buffer)
+	if !ok {
+		written, before := t.written[b.Buffer]
+		return written || before && b.Write
+	}
+	seen := t.arenaWrite
+	if b.Write {
+		seen = t.arena
+	}
+	_, met := seen.meets(from, to)
+	return met
 }
 
 // PrintPlan writes the buffers and steps for a reader.
