@@ -11,12 +11,14 @@ import (
 // the graph allows that and the device wants it. What only the attention reads is
 // stored so by the kernel that computes it.
 func halveAttention(s *State) error {
+	s.findTouching()
 	for i, k := range s.Kernels {
 		if k.Family != kernel.FamilyAttention || !k.Attention.Half {
 			continue
 		}
 		if h := halved(k, nil); s.half != nil && s.half(h) {
 			s.Kernels[i] = halved(k, s.storedHalf(k))
+			s.noteTouching(i)
 			continue
 		}
 		exact := *k.Attention
@@ -53,7 +55,9 @@ func (s *State) storedHalf(k *kernel.Kernel) map[int]int {
 		b.DType, b.Read, b.Write = ir.F16, false, true
 		c := recast{from: b.Buffer, to: b}
 		c.to.Buffer = s.addPartial(ir.Type{DType: ir.F16, Shape: ir.ShapeOf(int(b.Elems))})
+		at := s.writersOf(b.Buffer)[0]
 		*source = c.in(source, false)
+		s.noteTouching(at)
 		stored[v.Bind] = c.to.Buffer
 	}
 	return stored

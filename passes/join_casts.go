@@ -11,6 +11,7 @@ import (
 // again, element for element, in another dtype: the other kernel stores it so
 // itself, and no longer as it was where nothing else reads that.
 func joinCasts(s *State) error {
+	s.findTouching()
 	drop := map[*kernel.Kernel]bool{}
 	for _, k := range s.Kernels {
 		c, ok := castOf(k)
@@ -20,17 +21,15 @@ func joinCasts(s *State) error {
 		if p := s.sourceOf(c.from); p != nil {
 			drop[k] = true
 			if joined := c.in(p, s.reads(c.from, drop)); len(joined.Bindings) <= s.limits.Bindings {
+				at := s.writersOf(c.from)[0]
 				*p = joined
+				s.noteTouching(at)
 			} else {
 				drop[k] = false
 			}
 		}
 	}
-	for i := len(s.Kernels) - 1; i >= 0; i-- {
-		if drop[s.Kernels[i]] {
-			s.Kernels, s.levels = slices.Delete(s.Kernels, i, i+1), slices.Delete(s.levels, i, i+1)
-		}
-	}
+	s.drop(drop)
 	return nil
 }
 
@@ -70,27 +69,19 @@ func castOf(k *kernel.Kernel) (recast, bool) {
 // may store several values. What a state is and becomes is left
 // alone: kernels store parts of it, and others read what it was before.
 func (s *State) sourceOf(buffer int) *kernel.Kernel {
-	if slices.ContainsFunc(s.Graph.Updates(), func(u ir.Update) bool { return u.Value.ID() == buffer || u.State.ID() == buffer }) {
+	writers := s.writersOf(buffer)
+	if s.touching.states[buffer] || len(writers) != 1 {
 		return nil
 	}
-	var source *kernel.Kernel
-	for _, k := range s.Kernels {
-		for _, b := range k.Bindings {
-			if !b.Write || b.Buffer != buffer {
-				continue
-			}
-			if source != nil || b.Read || k.Custom != nil || k.Guard != nil {
-				return nil
-			}
-			switch k.Family {
-			case kernel.FamilyMap, kernel.FamilyRow, kernel.FamilyMatMul:
-				source = k
-			default:
-				return nil
-			}
-		}
+	k := s.Kernels[writers[0]]
+	if k.Custom != nil || k.Guard != nil || readsBuffer(k, buffer) {
+		return nil
 	}
-	return source
+	switch k.Family {
+	case kernel.FamilyMap, kernel.FamilyRow, kernel.FamilyMatMul:
+		return k
+	}
+	return nil
 }
 
 // in is p with what it stores in the buffer that c reads stored in c's dtype, and
@@ -139,14 +130,12 @@ func (c recast) in(p *kernel.Kernel, keep bool) kernel.Kernel {
 // reads reports whether a buffer is an output, what a state becomes, or read by
 // a kernel that is not dropped.
 func (s *State) reads(buffer int, dropped map[*kernel.Kernel]bool) bool {
-	return s.outlives(buffer) || slices.ContainsFunc(s.Kernels, func(k *kernel.Kernel) bool { return !dropped[k] && readsBuffer(k, buffer) })
+	return s.outlives(buffer) || slices.ContainsFunc(s.readersOf(buffer), func(i int) bool { return !dropped[s.Kernels[i]] })
 }
 
 // outlives reports whether a buffer is an output or what a state becomes.
 func (s *State) outlives(buffer int) bool {
-	g := s.Graph
-	return slices.ContainsFunc(g.Outputs(), func(o ir.Output) bool { return o.Node.ID() == buffer }) ||
-		slices.ContainsFunc(g.Updates(), func(u ir.Update) bool { return u.Value.ID() == buffer || u.State.ID() == buffer })
+	return s.touching.outputs[buffer] || s.touching.states[buffer]
 }
 
 func readsBuffer(k *kernel.Kernel, buffer int) bool {

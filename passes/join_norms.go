@@ -20,6 +20,7 @@ func joinNorms(s *State) error {
 	if s.joinNorm == nil {
 		return nil
 	}
+	s.findTouching()
 	gone := map[*kernel.Kernel]bool{}
 	for i, n := range s.Kernels {
 		m, ok := s.normOf(i)
@@ -30,6 +31,7 @@ func joinNorms(s *State) error {
 			gone[n] = true
 			for at, k := range joined {
 				s.Kernels[at] = k
+				s.noteTouching(at)
 			}
 		}
 	}
@@ -62,11 +64,9 @@ func (s *State) normOf(i int) (norm, bool) {
 			return norm{}, false
 		}
 	}
-	for at, other := range s.Kernels {
-		for _, b := range other.Bindings {
-			if b.Write && s.levels[at] >= s.levels[i] && other != k && readsBuffer(k, b.Buffer) {
-				return norm{}, false
-			}
+	for _, b := range k.Bindings {
+		if b.Read && slices.ContainsFunc(s.writersOf(b.Buffer), func(at int) bool { return at != i && s.levels[at] >= s.levels[i] }) {
+			return norm{}, false
 		}
 	}
 	return n, !s.outlives(n.buffer)
@@ -76,10 +76,8 @@ func (s *State) normOf(i int) (norm, bool) {
 // to them, if all that read it are such, and the device is to do so.
 func (s *State) joinedTo(n norm) (map[int]*kernel.Kernel, bool) {
 	joined := map[int]*kernel.Kernel{}
-	for i, k := range s.Kernels {
-		if !readsBuffer(k, n.buffer) {
-			continue
-		}
+	for _, i := range s.readersOf(n.buffer) {
+		k := s.Kernels[i]
 		with, ok := n.joinedTo(k)
 		if !ok || len(with.Bindings) > s.limits.Bindings || !s.joinNorm(k, with) {
 			return nil, false

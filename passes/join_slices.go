@@ -16,6 +16,7 @@ func joinSlices(s *State) error {
 	if s.joinSlices == nil {
 		return nil
 	}
+	s.findTouching()
 	gone := map[*kernel.Kernel]bool{}
 	for i, k := range s.Kernels {
 		if !storesRow(k) || s.sourceOf(rowOf(k)) != k {
@@ -27,6 +28,7 @@ func joinSlices(s *State) error {
 		}
 		if joined, ok := joinReaders(k, readers, keep); ok && len(joined.Bindings) <= s.limits.Bindings && s.joinSlices(k, joined) {
 			s.Kernels[i] = joined
+			s.noteTouching(i)
 			for _, r := range readers {
 				gone[r] = true
 			}
@@ -38,11 +40,13 @@ func joinSlices(s *State) error {
 
 // drop removes kernels.
 func (s *State) drop(gone map[*kernel.Kernel]bool) {
-	for i := len(s.Kernels) - 1; i >= 0; i-- {
-		if gone[s.Kernels[i]] {
-			s.Kernels, s.levels = slices.Delete(s.Kernels, i, i+1), slices.Delete(s.levels, i, i+1)
+	var left leveled
+	for i, k := range s.Kernels {
+		if !gone[k] {
+			left.add(k, s.levels[i])
 		}
 	}
+	s.Kernels, s.levels = left.kernels, left.levels
 }
 
 // storesRow reports whether a product stores a row of f32, and nothing else.
@@ -65,10 +69,8 @@ func rowOf(k *kernel.Kernel) int { return k.Bindings[k.Stores[0].Bind].Buffer }
 func (s *State) readersOfSlices(i int) (readers []*kernel.Kernel, keep bool) {
 	k := s.Kernels[i]
 	keep = s.outlives(rowOf(k))
-	for at, r := range s.Kernels {
-		if !readsBuffer(r, rowOf(k)) {
-			continue
-		}
+	for _, at := range s.readersOf(rowOf(k)) {
+		r := s.Kernels[at]
 		if _, ok := sliceOf(k, r); ok && s.mayRunWith(i, at, rowOf(k)) {
 			readers = append(readers, r)
 		} else {
@@ -87,16 +89,13 @@ func (s *State) mayRunWith(i, at int, between int) bool {
 		if b.Buffer == between {
 			continue
 		}
-		for j, other := range s.Kernels {
-			if j == at || s.levels[j] < from || s.levels[j] > to {
-				continue
-			}
-			touches := slices.ContainsFunc(other.Bindings, func(o kernel.Binding) bool {
-				return o.Buffer == b.Buffer && (o.Write || b.Write)
-			})
-			if touches || b.Read && b.Write {
-				return false
-			}
+		others := s.writersOf(b.Buffer)
+		if b.Write {
+			others = slices.Concat(others, s.readersOf(b.Buffer))
+		}
+		within := func(j int) bool { return j != at && s.levels[j] >= from && s.levels[j] <= to }
+		if b.Read && b.Write || slices.ContainsFunc(others, within) {
+			return false
 		}
 	}
 	return true

@@ -34,6 +34,7 @@ type State struct {
 	half     func(*kernel.Kernel) bool
 
 	limits                            Limits
+	touching                          touching
 	joinNorm, joinSlices, storeFactor func(product, joined *kernel.Kernel) bool
 }
 

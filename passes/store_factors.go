@@ -14,6 +14,7 @@ func storeFactors(s *State) error {
 	if s.storeFactor == nil {
 		return nil
 	}
+	s.findTouching()
 	stored := map[weighing]int{} // the buffer of each
 	for i, k := range s.Kernels {
 		f, ok := factorOf(k)
@@ -35,9 +36,12 @@ func storeFactors(s *State) error {
 				continue
 			}
 			stored[f.of] = s.addPartial(f.rowType())
+			at := s.writersOf(f.of.row)[0]
 			*source = *with
+			s.noteTouching(at)
 		}
 		s.Kernels[i] = product
+		s.noteTouching(i)
 	}
 	return nil
 }
