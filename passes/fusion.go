@@ -37,6 +37,7 @@ type Fusion struct {
 	refused map[pair]string // clusters that do not merge, as they are, and why
 	marks   []int           // by node: the last search that has seen it
 	mark    int
+	visits  int // of nodes and clusters by all searches: how much work fusion was
 }
 
 // pair is two clusters as they are; a merged one is another.
@@ -183,6 +184,7 @@ func (f *Fusion) newMark() int {
 
 // seenNode reports whether a search has come to n before, and notes that it has.
 func (f *Fusion) seenNode(n *ir.Node, mark int) bool {
+	f.visits++
 	seen := f.marks[n.ID()] == mark
 	f.marks[n.ID()] = mark
 	return seen
@@ -190,6 +192,7 @@ func (f *Fusion) seenNode(n *ir.Node, mark int) bool {
 
 // seenCluster is seenNode for a cluster.
 func (f *Fusion) seenCluster(c *Cluster, mark int) bool {
+	f.visits++
 	seen := c.mark == mark
 	c.mark = mark
 	return seen

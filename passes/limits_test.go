@@ -198,3 +198,57 @@ func TestDeepGraphs(t *testing.T) {
 		})
 	}
 }
+
+// growing are graphs whose work must grow as they do.
+var growing = map[string]func(n int) string{
+	"chain": func(n int) string {
+		return inputs(2, "6") + "%s0 = abs %x0\n" + numbered(n, func(i int) string { return fmt.Sprintf("%%s%d = add %%s%d, %%x1", i+1, i) }) + fmt.Sprintf("output \"o\" %%s%d", n)
+	},
+	"sum": func(n int) string { return inputs(n, "6") + sumOf(n) + fmt.Sprintf("output \"o\" %%s%d", n-1) },
+	"outputs of one input": func(n int) string {
+		return inputs(1, "6") + numbered(n, func(i int) string {
+			return fmt.Sprintf("%%a%d = affine %%x0 {add=%d.0}\n%%e%d = tanh %%a%d\noutput \"o%d\" %%e%d", i, i, i, i, i, i)
+		})
+	},
+	"outputs of their own inputs": func(n int) string {
+		return inputs(n, "6") + numbered(n, func(i int) string { return fmt.Sprintf("%%e%d = tanh %%x%d\noutput \"o%d\" %%e%d", i, i, i, i) })
+	},
+	"products with residuals": func(n int) string {
+		return inputs(2, "3,3") + "%s0 = abs %x0\n" + numbered(n, func(i int) string {
+			return fmt.Sprintf("%%m%d = matmul %%s%d, %%x1\n%%t%d = tanh %%m%d\n%%s%d = add %%s%d, %%t%d", i, i, i, i, i+1, i, i)
+		}) + fmt.Sprintf("output \"o\" %%s%d", n)
+	},
+	"all values of a chain at its end": func(n int) string {
+		return inputs(1, "3,3") + "%s0 = abs %x0\n" + numbered(n, func(i int) string { return fmt.Sprintf("%%s%d = matmul %%s%d, %%x0", i+1, i) }) +
+			"%t0 = abs %s0\n" + numbered(n, func(i int) string { return fmt.Sprintf("%%t%d = add %%t%d, %%s%d", i+1, i, i+1) }) + fmt.Sprintf("output \"o\" %%t%d", n)
+	},
+	"states": func(n int) string {
+		return numbered(n, func(i int) string { return fmt.Sprintf(`%%t%d = state {name="t%d", dtype=f32, shape=[3]}`, i, i) }) +
+			numbered(n, func(i int) string { return fmt.Sprintf("%%s%d = neg %%t%d", i, (i+1)%n) }) + numbered(n, func(i int) string { return fmt.Sprintf("update %%t%d = %%s%d", i, i) })
+	},
+}
+
+// TestWorkGrowsWithGraph counts what fusion looks at, and what all passes
+// allocate, for graphs of one size and four times as large.
+func TestWorkGrowsWithGraph(t *testing.T) {
+	for name, graph := range growing {
+		t.Run(name, func(t *testing.T) {
+			visits, allocs := [2]float64{}, [2]float64{}
+			for i, n := range []int{300, 1200} {
+				g := parse(t, graph(n))
+				var s *passes.State
+				allocs[i] = testing.AllocsPerRun(1, func() {
+					var err error
+					if s, err = passes.Run(g, passes.Options{JoinNorm: joinAll, JoinSlices: joinAll, StoreFactor: joinAll}); err != nil {
+						t.Fatal(err)
+					}
+				})
+				visits[i] = float64(passes.Visits(s))
+			}
+			if visits[1] > 5*visits[0] || allocs[1] > 5*allocs[0] {
+				t.Errorf("4 times the nodes take %.1f times the visits (%.0f) and %.1f times the allocations (%.0f)",
+					visits[1]/visits[0], visits[1], allocs[1]/allocs[0], allocs[1])
+			}
+		})
+	}
+}
