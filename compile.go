@@ -202,7 +202,7 @@ func (c *compiler) compile(ctx context.Context) (*Program, error) {
 		return nil, explainCustom(err, shaders)
 	}
 	p := &Program{
-		Contents: bundle.Contents{Meta: bundle.Meta{Version: Version()}, Graph: c.g, Program: low.Program, GLSL: low.GLSL},
+		Contents: bundle.Contents{Meta: c.meta(), Graph: c.g, Program: low.Program, GLSL: low.GLSL},
 		Stats:    CompileStats{Processes: stats.Processes},
 	}
 	for _, r := range results {
@@ -212,6 +212,15 @@ func (c *compiler) compile(ctx context.Context) (*Program, error) {
 		p.Stats.CacheErr = c.cache.Put(c.key, &p.Contents)
 	}
 	return p, nil
+}
+
+// meta says what the program is made by and for.
+func (c *compiler) meta() bundle.Meta {
+	m := bundle.Meta{Version: Version(), Generator: Generator(), Tools: c.tools.Fingerprint(), Target: &c.caps}
+	if len(c.opt.Tuning) > 0 {
+		m.Tuning = c.opt.Tuning.Hash()
+	}
+	return m
 }
 
 // Lowered is a graph taken as far as GLSL: what `vkc dump` prints.

@@ -16,6 +16,7 @@ import (
 
 type compileFlags struct {
 	output, target, weights, dumpDir string
+	sign                             string
 	precision                        string
 	noCache, validate, json          bool
 	jobs                             int
@@ -78,6 +79,7 @@ func (a *app) compileCommand() *cobra.Command {
 	f.tuning.add(cmd, true)
 	addPrecision(cmd, &f.precision)
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` to include in the bundle")
+	flags.StringVar(&f.sign, "sign", "", "sign the bundle with the private key in `KEY.pem`, which vkc keygen makes")
 	flags.StringVar(&f.dumpDir, "dump-dir", "", "write graph, plan, and each kernel's IR, GLSL and SPIR-V into `DIR`")
 	flags.BoolVar(&f.validate, "validate", false, "run spirv-val over every shader")
 	flags.BoolVar(&f.noCache, "no-cache", false, "compile anew and keep nothing")
@@ -88,6 +90,10 @@ func (a *app) compileCommand() *cobra.Command {
 
 func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 	g, err := readGraph(path, f.precision)
+	if err != nil {
+		return err
+	}
+	signer, err := readSigner(f.sign)
 	if err != nil {
 		return err
 	}
@@ -122,6 +128,7 @@ func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 			return fmt.Errorf("dump: %w", err)
 		}
 	}
+	p.Contents.Sign = signer
 	if err := p.Save(f.output, weights); err != nil {
 		return err
 	}

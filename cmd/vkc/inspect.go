@@ -246,6 +246,9 @@ func (info *inspected) bundle(path string) (err error) {
 		info.Sections = append(info.Sections, inspectedPart{s.String(), s.Offset, s.Length})
 	}
 	info.addKey("vkc", meta.Version)
+	if key := f.Signer(); key != nil {
+		info.addKey("signed_with", bundle.KeyName(key))
+	}
 	for key, value := range map[string]string{"created_by": meta.CreatedBy, "source": meta.Source} {
 		if value != "" {
 			info.addKey(key, value)

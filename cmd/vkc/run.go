@@ -15,7 +15,7 @@ import (
 )
 
 type runFlags struct {
-	precision                string
+	precision, trusted       string
 	device, weights, trace   string
 	inputs, outputs, symbols []string
 	check, profile           bool
@@ -46,6 +46,7 @@ its ops have.`,
 	flags.StringVarP(&f.device, "device", "d", "auto", "auto, cpu (the reference), an index of vkc devices, or part of a name")
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE`, where the bundle has no weights")
 	addPrecision(cmd, &f.precision)
+	addTrusted(cmd, &f.trusted)
 	flags.StringArrayVarP(&f.inputs, "input", "i", nil, "`NAME=VALUE`: FILE.npy, [1,2,3] or random:SEED; once per input")
 	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "`NAME=FILE.npy` to write an output to; may be repeated")
 	flags.StringArrayVar(&f.symbols, "symbol", nil, "`NAME=N`: the value of a symbol that inputs do not tell; may be repeated")
@@ -142,12 +143,20 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 		if s.program, err = vkc.OpenBundle(path); err != nil {
 			return err
 		}
+		if err = s.trust(ctx, s.program, s.flags.trusted); err != nil {
+			return err
+		}
 		g = s.program.Contents.Graph
 		if s.weights == nil {
 			s.weights = s.program.Contents.Weights
 		}
-	} else if g, err = readGraph(path, s.flags.precision); err != nil {
-		return err
+	} else {
+		if s.flags.trusted != "" {
+			return usagef("--trusted-keys is for bundles, and %s is a graph", path)
+		}
+		if g, err = readGraph(path, s.flags.precision); err != nil {
+			return err
+		}
 	}
 	if err := s.prepare(g); err != nil {
 		return err

@@ -110,7 +110,8 @@ func TestRunBundleOfAnotherDevice(t *testing.T) {
 	}
 	defer p.Close()
 	for i := range p.Contents.Program.Shaders {
-		p.Contents.Program.Shaders[i].Needs = []string{"quantumMatrix"} // no device has it yet
+		sh := &p.Contents.Program.Shaders[i]
+		sh.Needs = append(sh.Needs, "quantumMatrix") // no device has it yet
 	}
 	path := filepath.Join(t.TempDir(), "foreign.vkb")
 	if err := p.Save(path, p.Contents.Weights); err != nil {

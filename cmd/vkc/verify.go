@@ -14,7 +14,8 @@ import (
 )
 
 type verifyFlags struct {
-	device, filter          string
+	device, filter, trusted string
+	tuning                  tuningFlags
 	ops, quick, cases, json bool
 }
 
@@ -29,22 +30,35 @@ type verifyInfo struct {
 func (a *app) verifyCommand() *cobra.Command {
 	var f verifyFlags
 	cmd := &cobra.Command{
-		Use:   "verify --ops",
-		Short: "Prove the ops on a device, case by case, against the CPU reference",
+		Use:   "verify --ops | verify BUNDLE.vkb",
+		Short: "Prove the ops on a device against the CPU reference, or a bundle against its graph",
 		Long: `Prove the ops on a device, case by case, against the CPU reference: dtypes, ranks, shapes, views and extreme values
 of every op, with a pattern around every output that shows what a kernel writes outside of it. Prints a line per op: its
 cases, how many passed, failed and were refused, and the worst error, in units of what the op's tolerance allows (over 1
 is a failure) and absolute. Then come the reasons of refusals, and each failure.
 
-What a device cannot run is refused, and never counts as passed. Exit code 1 if a case failed.`,
+What a device cannot run is refused, and never counts as passed. Exit code 1 if a case failed.
+
+Of a bundle it checks every checksum and the signature, if there is one; runs spirv-val over its shaders; and compiles the
+graph in it anew and compares program, GLSL and SPIR-V. Other versions of the GLSL tools make other SPIR-V of the same
+GLSL: it is then not compared, and the output says so. Exit code 1 unless the SPIR-V is what the graph compiles to, or
+the bundle is signed with one of --trusted-keys.`,
 		Example: `  vkc verify --ops
   vkc verify --ops --device 0 --filter '^matmul/'
-  vkc verify --ops --quick --json`,
-		Args: exactArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.verify(cmd.Context(), &f) },
+  vkc verify --ops --quick --json
+  vkc verify BUNDLE.vkb --trusted-keys KEY.pem.pub`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return a.verifyBundle(cmd.Context(), args[0], &f)
+			}
+			return a.verify(cmd.Context(), &f)
+		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&f.ops, "ops", false, "prove the ops (required: it is the only thing there is to verify)")
+	flags.BoolVar(&f.ops, "ops", false, "prove the ops")
+	addTrusted(cmd, &f.trusted)
+	f.tuning.add(cmd, true)
 	flags.StringVarP(&f.device, "device", "d", "auto", "auto, cpu (the reference), an index of vkc devices, or part of a name")
 	flags.StringVar(&f.filter, "filter", "", "only cases whose name, such as add/f32/13x17/transposed, matches `RE`")
 	flags.BoolVar(&f.quick, "quick", false, "only the few cases that stand for each op")
@@ -89,7 +103,7 @@ func (a *app) verify(ctx context.Context, f *verifyFlags) (err error) {
 // options checks the flags.
 func (f *verifyFlags) options() (opt optest.Options, err error) {
 	if !f.ops {
-		return opt, usagef("nothing to verify: pass --ops")
+		return opt, usagef("nothing to verify: pass --ops, or a bundle")
 	}
 	if f.cases && !f.json {
 		return opt, usagef("--cases goes with --json")

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -34,6 +35,14 @@ type Meta struct {
 	Version   string `json:"vkc"`                  // version of vkc
 	CreatedBy string `json:"created_by,omitempty"` // program that wrote the bundle
 	Source    string `json:"source,omitempty"`     // name of the model or graph file, in its author's words
+
+	// What the program was made by and for, so that it can be made again and
+	// compared: the state of the generator, the versions of the GLSL tools, the
+	// device, and the hash of the tuning, if one was used.
+	Generator string       `json:"generator,omitempty"`
+	Tools     string       `json:"tools,omitempty"`
+	Target    *target.Caps `json:"target,omitempty"`
+	Tuning    string       `json:"tuning,omitempty"`
 }
 
 // Encode returns the bundle as bytes. Equal contents give equal bytes.

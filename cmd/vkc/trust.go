@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/bundle"
+	"github.com/vkc-go/vkc/codegen/spirv"
+)
+
+// addTrusted adds the flag for the keys of those whose bundles are run.
+func addTrusted(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVar(file, "trusted-keys", "", "refuse a bundle unless it is signed with one of the public keys in `FILE`")
+}
+
+// trust decides whether a bundle's shaders go to a driver: they are signed with a
+// key that the user trusts, or spirv-val finds them valid.
+func (a *app) trust(ctx context.Context, p *vkc.Program, keys string) error {
+	if keys != "" {
+		trusted, err := bundle.ReadPublicKeys(keys)
+		if err != nil {
+			return err
+		}
+		return p.SignedBy(trusted)
+	}
+	err := p.Validate(ctx)
+	if missing := (*spirv.MissingToolError)(nil); errors.As(err, &missing) {
+		a.note("spirv-val is not installed, so the bundle's shaders were checked in form only: run bundles of people that you trust")
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("the bundle's shaders are not valid, and could crash the driver: %w", err)
+	}
+	return nil
+}
+
+// readSigner returns the key in a file, or nil where none is named.
+func readSigner(file string) (ed25519.PrivateKey, error) {
+	if file == "" {
+		return nil, nil
+	}
+	return bundle.ReadPrivateKey(file)
+}
+
+func (a *app) signCommand() *cobra.Command {
+	var key, out string
+	cmd := &cobra.Command{
+		Use:   "sign BUNDLE.vkb --key KEY.pem",
+		Short: "Sign a bundle, so that others can tell that it comes from you unchanged",
+		Long: `Sign a bundle with an Ed25519 key, so that others can tell that it comes from you unchanged: vkc run --trusted-keys
+KEY.pem.pub runs no other. The signature is written into the bundle, in place of an earlier one. vkc compile --sign does
+the same at once; vkc keygen makes keys.`,
+		Example: `  vkc sign BUNDLE.vkb --key KEY.pem
+  vkc sign BUNDLE.vkb --key KEY.pem -o SIGNED.vkb`,
+		Args: exactArgs("BUNDLE.vkb"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if key == "" {
+				return usagef("sign: --key KEY.pem is missing; vkc keygen makes one")
+			}
+			signer, err := bundle.ReadPrivateKey(key)
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				out = args[0]
+			}
+			if err := bundle.Sign(args[0], out, signer); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.stdout, "%s: signed with key %s\n", out, bundle.KeyName(signer.Public().(ed25519.PublicKey)))
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&key, "key", "", "the private key, in PEM (PKCS #8), in `KEY.pem`")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write the signed bundle to `FILE` and leave the other as it is")
+	return cmd
+}
+
+func (a *app) keygenCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "keygen KEY.pem",
+		Short: "Make a key to sign bundles with",
+		Long: `Make an Ed25519 key to sign bundles with. KEY.pem gets the private key, for your eyes only, and KEY.pem.pub the public
+one, for those who are to trust you. Both are PEM files (PKCS #8 and PKIX) as openssl writes them. Neither may be there
+already.`,
+		Example: "  vkc keygen KEY.pem",
+		Args:    exactArgs("KEY.pem"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			public, err := bundle.WriteKeys(args[0])
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.stdout, "%s: private key, keep it to yourself\n%s.pub: public key %s\n", args[0], args[0], bundle.KeyName(public))
+			return err
+		},
+	}
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/bundle"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/codegen/target"
+)
+
+// verifyBundle checks all that a bundle says of itself, and prints a line for
+// each thing.
+func (a *app) verifyBundle(ctx context.Context, path string, f *verifyFlags) (err error) {
+	if f.ops || f.quick || f.cases || f.json || f.filter != "" {
+		return usagef("verify: --ops and its flags are for ops, and %s is a bundle", path)
+	}
+	p, err := vkc.OpenBundle(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	if err := p.Verify(); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.stdout, "checksums: right")
+	if err := a.verifySigner(p, f.trusted); err != nil {
+		return err
+	}
+	if err := a.verifyShaders(ctx, p); err != nil {
+		return err
+	}
+	compared, why, err := a.compareBundle(ctx, p, f)
+	if err != nil {
+		return err
+	}
+	if !compared {
+		fmt.Fprintf(a.stdout, "SPIR-V: not compared: %s\n", why)
+		if f.trusted == "" {
+			return fmt.Errorf("%s: nothing shows that its SPIR-V is what its graph compiles to: %s", path, why)
+		}
+	}
+	return nil
+}
+
+func (a *app) verifySigner(p *vkc.Program, trusted string) error {
+	if trusted != "" {
+		keys, err := bundle.ReadPublicKeys(trusted)
+		if err != nil {
+			return err
+		}
+		if err := p.SignedBy(keys); err != nil {
+			return err
+		}
+	}
+	switch key := p.Signer(); {
+	case key == nil:
+		fmt.Fprintln(a.stdout, "signature: none")
+	case trusted == "":
+		fmt.Fprintf(a.stdout, "signature: right, with key %s; --trusted-keys says whether you trust it\n", bundle.KeyName(key))
+	default:
+		fmt.Fprintf(a.stdout, "signature: right, with trusted key %s\n", bundle.KeyName(key))
+	}
+	return nil
+}
+
+func (a *app) verifyShaders(ctx context.Context, p *vkc.Program) error {
+	err := p.Validate(ctx)
+	if missing := (*spirv.MissingToolError)(nil); errors.As(err, &missing) {
+		fmt.Fprintln(a.stdout, "spirv-val: not installed, so the shaders were checked in form only")
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("the shaders are not valid: %w", err)
+	}
+	fmt.Fprintf(a.stdout, "spirv-val: %d shaders are valid\n", len(p.Contents.SPIRV))
+	return nil
+}
+
+// compareBundle compiles the bundle's graph anew and compares. Where that can
+// show nothing about the SPIR-V, it says why; a difference is an error.
+func (a *app) compareBundle(ctx context.Context, p *vkc.Program, f *verifyFlags) (compared bool, why string, err error) {
+	meta := p.Contents.Meta
+	switch {
+	case meta.Target == nil:
+		return false, "it does not say what device it was compiled for", nil
+	case meta.Generator != vkc.Generator():
+		return false, fmt.Sprintf("vkc %q made it, and this is %q", meta.Version, vkc.Version()), nil
+	}
+	tuning, err := f.tuning.choose(profileTuning(meta.Target.Name))
+	if err != nil {
+		return false, "", err
+	}
+	hash := ""
+	if len(tuning) > 0 {
+		hash = tuning.Hash()
+	}
+	if hash != meta.Tuning {
+		return false, "it was compiled with other measurements of vkc tune: pass their file with --tuning FILE", nil
+	}
+	again, err := vkc.Compile(ctx, p.Contents.Graph, vkc.CompileOptions{Target: *meta.Target, Tuning: tuning, NoCache: true})
+	if missing := (*spirv.MissingToolError)(nil); errors.As(err, &missing) {
+		return false, "there are no GLSL tools here to compile its graph with", nil
+	}
+	if err != nil {
+		return false, "", err
+	}
+	have, err := json.Marshal(p.Contents.Program)
+	if err != nil {
+		return false, "", err
+	}
+	want, err := json.Marshal(again.Contents.Program)
+	if err != nil {
+		return false, "", err
+	}
+	// Its shaders' GLSLHash makes the program stand for their GLSL.
+	if !bytes.Equal(have, want) {
+		return false, "", errors.New("the program is not what the graph compiles to")
+	}
+	for i, text := range p.Contents.GLSL {
+		if text != again.Contents.GLSL[i] {
+			return false, "", fmt.Errorf("the GLSL of shader %q is not what the graph compiles to", again.Contents.Program.Shaders[i].Name)
+		}
+	}
+	fmt.Fprintf(a.stdout, "program: what the graph compiles to, with GLSL of %d shaders\n", len(p.Contents.GLSL))
+	if meta.Tools != again.Contents.Meta.Tools {
+		return false, fmt.Sprintf("other GLSL tools made it: %q, and here are %q", meta.Tools, again.Contents.Meta.Tools), nil
+	}
+	for i, code := range p.Contents.SPIRV {
+		if !bytes.Equal(code, again.Contents.SPIRV[i]) {
+			return false, "", fmt.Errorf("the SPIR-V of shader %q is not what the graph compiles to", again.Contents.Program.Shaders[i].Name)
+		}
+	}
+	fmt.Fprintf(a.stdout, "SPIR-V: %d shaders are what the graph compiles to\n", len(p.Contents.SPIRV))
+	return true, "", nil
+}
+
+// profileTuning returns the tuning of the profile that describes a device of that
+// name, or nil.
+func profileTuning(device string) target.Tuning {
+	for _, profile := range target.Profiles() {
+		if caps, err := target.Profile(profile); err == nil && caps.Name == device {
+			tuning, _ := target.ProfileTuning(profile) // one that cannot be read chose nothing
+			return tuning
+		}
+	}
+	return nil
+}

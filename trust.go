@@ -1,0 +1,65 @@
+package vkc
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+
+	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/internal/cachefile"
+)
+
+var errNoBundle = errors.New("the program was not opened from a bundle")
+
+// Signer returns the public key that the program's bundle is signed with, or nil.
+// Anybody can sign: see [Program.SignedBy].
+func (p *Program) Signer() ed25519.PublicKey {
+	if p.file == nil {
+		return nil
+	}
+	return p.file.Signer()
+}
+
+// SignedBy returns nil if the program was opened from a bundle that is signed
+// with one of the keys, which [bundle.ReadPublicKeys] reads. Weights are checked
+// against the signature when they are used. To sign, set Contents.Sign before
+// [Program.Save].
+func (p *Program) SignedBy(trusted []ed25519.PublicKey) error {
+	if p.file == nil {
+		return errNoBundle
+	}
+	return p.file.SignedBy(trusted)
+}
+
+// Validate runs spirv-val over the program's shaders. A driver takes for granted
+// that they are valid, and may crash on one that is not; so validate a bundle
+// from elsewhere before it is loaded. Where spirv-val is not installed, the error
+// is a [*spirv.MissingToolError].
+func (p *Program) Validate(ctx context.Context) error {
+	prog := p.Contents.Program
+	if prog == nil {
+		return nil // the reference runs the graph
+	}
+	root, _ := cachefile.Root() // without it the tools are asked anew
+	tools, err := spirv.Find(ctx, spirv.FindOptions{CacheDir: root})
+	if err != nil {
+		return err
+	}
+	var modules []spirv.Module
+	for i, code := range p.Contents.SPIRV {
+		s := prog.Shaders[i]
+		modules = append(modules, spirv.Module{Name: s.Name, SPIRV: code, TargetEnv: glsl.TargetEnv(s.Needs)})
+	}
+	return tools.Validate(ctx, modules)
+}
+
+// Verify checks what [OpenBundle] leaves for later: the checksums of all weights,
+// and against the signature, if there is one. A program that was not opened from
+// a bundle has nothing to check.
+func (p *Program) Verify() error {
+	if p.file == nil {
+		return nil
+	}
+	return p.file.Verify()
+}
