@@ -45,12 +45,19 @@ const (
 //   - anything else: the best Vulkan device whose name contains it.
 //
 // A device asked for by number or name that is not there is an error.
-func OpenDevice(want string) (*Device, error) {
+func OpenDevice(want string) (*Device, error) { return openDevice(want, false) }
+
+// OpenSandbox is [OpenDevice] for programs from elsewhere: the driver checks every
+// access of their kernels to buffers, which costs time. [Device.Robustness] says
+// what that gives on the device at hand.
+func OpenSandbox(want string) (*Device, error) { return openDevice(want, true) }
+
+func openDevice(want string, robust bool) (*Device, error) {
 	want = strings.TrimSpace(want)
 	if strings.EqualFold(want, referenceWant) {
 		return reference("asked for", nil), nil
 	}
-	d, err := openVulkanDevice(want)
+	d, err := openVulkanDevice(want, robust)
 	auto := want == "" || strings.EqualFold(want, "auto")
 	if auto && errors.Is(err, vk.ErrUnavailable) {
 		return reference("no Vulkan device can be used", err), nil
@@ -65,7 +72,7 @@ func reference(why string, fallback error) *Device {
 	return &Device{caps: target.Caps{Name: referenceName, Type: target.DeviceCPU}, why: referenceName + ": " + why, fallback: fallback}
 }
 
-func openVulkanDevice(want string) (*Device, error) {
+func openVulkanDevice(want string, robust bool) (*Device, error) {
 	inst, err := openVulkan()
 	if err != nil {
 		return nil, err
@@ -74,7 +81,7 @@ func openVulkanDevice(want string) (*Device, error) {
 	if err != nil {
 		return nil, errors.Join(err, inst.Close())
 	}
-	dev, err := inst.OpenDevice(index, vk.DeviceOptions{CacheDir: PipelineCacheDir()})
+	dev, err := inst.OpenDevice(index, vk.DeviceOptions{CacheDir: PipelineCacheDir(), Robust: robust})
 	if err != nil {
 		return nil, errors.Join(err, inst.Close())
 	}
@@ -114,6 +121,15 @@ func (d *Device) Caps() target.Caps { return d.caps }
 // Vulkan returns the Vulkan device, for what this package has no call for, such
 // as measuring; nil for the CPU reference. It is closed by Close alone.
 func (d *Device) Vulkan() *vk.Device { return d.dev }
+
+// Robustness says what happens where a kernel reaches outside of its buffers. The
+// CPU reference runs no kernels, and keeps within its tensors.
+func (d *Device) Robustness() vk.Robustness {
+	if d.IsReference() {
+		return vk.WithinBuffer
+	}
+	return d.dev.Robustness()
+}
 
 // Close closes the device. Its error names what was still open on it.
 func (d *Device) Close() error {

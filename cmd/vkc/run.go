@@ -18,7 +18,7 @@ type runFlags struct {
 	precision, trusted       string
 	device, weights, trace   string
 	inputs, outputs, symbols []string
-	check, profile           bool
+	check, profile, sandbox  bool
 	noCache, json            bool
 	top, repeat              int
 	tuning                   tuningFlags
@@ -51,6 +51,7 @@ its ops have.`,
 	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "`NAME=FILE.npy` to write an output to; may be repeated")
 	flags.StringArrayVar(&f.symbols, "symbol", nil, "`NAME=N`: the value of a symbol that inputs do not tell; may be repeated")
 	flags.BoolVar(&f.check, "check", false, "compare with the CPU reference; exit code 1 past the tolerance")
+	flags.BoolVar(&f.sandbox, "sandbox", false, "have the driver keep kernels within their memory (robust buffer access), for bundles from elsewhere; slower")
 	flags.BoolVar(&f.profile, "profile", false, "print the time of each kernel")
 	flags.StringVar(&f.trace, "trace", "", "write what host and device did, and when, to `FILE.json` for ui.perfetto.dev; of the last run")
 	flags.IntVar(&f.top, "top", 0, "with --profile: only the slowest `N` kernels, slowest first")
@@ -161,10 +162,17 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 	if err := s.prepare(g); err != nil {
 		return err
 	}
-	if s.device, err = vkc.OpenDevice(s.flags.device); err != nil {
+	open := vkc.OpenDevice
+	if s.flags.sandbox {
+		open = vkc.OpenSandbox
+	}
+	if s.device, err = open(s.flags.device); err != nil {
 		return err
 	}
 	s.noteDevice()
+	if s.flags.sandbox && !s.device.IsReference() {
+		s.note("sandbox: %s", s.device.Robustness())
+	}
 	if !isBundle {
 		if err := s.compile(ctx, g); err != nil {
 			return err

@@ -146,3 +146,15 @@ func TestRunValidatesBundle(t *testing.T) {
 		t.Errorf("without spirv-val nothing is said of it: %q", r.stderr)
 	}
 }
+
+// TestSandbox runs a program on a device that checks what kernels access, and
+// says so.
+func TestSandbox(t *testing.T) {
+	needDevice(t)
+	ownCache(t)
+	path := compiled(t)
+	r := ok(t, "run", path, "--weights", mlpWeights(t), "--input", "x=random:1", "--symbol", "T=2", "--sandbox", "--check")
+	if !strings.Contains(r.stderr, "sandbox: kernels cannot leave") {
+		t.Errorf("nothing is said of what the sandbox gives: %q", r.stderr)
+	}
+}

@@ -299,3 +299,24 @@ MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=
 		t.Error("a public key was taken to sign with")
 	}
 }
+
+// FuzzSignature: no signature section passes for another than the one that was
+// made, whatever it says.
+func FuzzSignature(f *testing.F) {
+	whole := signed(f)
+	list := sectionsOf(f, whole)
+	last := len(list) - 1
+	f.Add(list[last].content)
+	f.Add([]byte(`{"algorithm":"ed25519"}`))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		own := slices.Clone(list)
+		own[last].content = content
+		file, err := Read(assembled(t, own))
+		if err != nil {
+			return
+		}
+		if err := file.SignedBy([]ed25519.PublicKey{public(testKey)}); err == nil && file.Verify() != nil {
+			t.Errorf("a trusted signature of weights that are not those signed: %s", content)
+		}
+	})
+}

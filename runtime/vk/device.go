@@ -21,6 +21,10 @@ type DeviceOptions struct {
 	// BlockBytes is how much memory is taken from the driver at once; 0 means 64 MiB.
 	BlockBytes int64
 
+	// Robust has the driver check every access of a kernel to its buffers, for programs from elsewhere;
+	// see [Device.Robustness] for what that gives. It costs time.
+	Robust bool
+
 	// forceStaging makes transfers go through the rings where they need not, for tests.
 	forceStaging bool
 }
@@ -93,7 +97,7 @@ func newDevice(inst *Instance, index int, options DeviceOptions) (*Device, error
 		options.BlockBytes = defaultBlockBytes
 	}
 	family, _ := computeFamily(info.QueueFamilies)
-	native, r := inst.native.createDevice(inst.physical[index], family)
+	native, r := inst.native.createDevice(inst.physical[index], family, options.Robust)
 	if err := r.check("open device %s", info.Caps.Name); err != nil {
 		return nil, err
 	}
@@ -110,6 +114,33 @@ func newDevice(inst *Instance, index int, options DeviceOptions) (*Device, error
 	d.cache = cache
 	return d, nil
 }
+
+// Robustness is what happens where a kernel reaches outside of the buffers that it was given.
+type Robustness int
+
+const (
+	// Unchecked accesses may do anything: read and write what is not theirs, or lose the device.
+	Unchecked Robustness = iota
+	// WithinMemory is Vulkan's robustBufferAccess: they stay in the memory that a buffer lies in, which
+	// other buffers of this process may share.
+	WithinMemory
+	// WithinBuffer is robustBufferAccess2: reads give zero, and writes are left out.
+	WithinBuffer
+)
+
+// String says it in words.
+func (r Robustness) String() string {
+	switch r {
+	case WithinMemory:
+		return "kernels cannot leave the memory that their buffers lie in (robustBufferAccess)"
+	case WithinBuffer:
+		return "kernels cannot leave their buffers (robustBufferAccess2)"
+	}
+	return "what kernels access is not checked"
+}
+
+// Robustness says what was enabled for [DeviceOptions].Robust: the most that the device has.
+func (d *Device) Robustness() Robustness { return d.native.robust() }
 
 // Info is the device's entry in [Instance.Devices].
 func (d *Device) Info() DeviceInfo { return d.info }

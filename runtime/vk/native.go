@@ -137,11 +137,17 @@ func (n nativeInstance) probe(p physicalDevice) (DeviceInfo, Result) {
 	return deviceInfo(probe), Success
 }
 
-func (n nativeInstance) createDevice(p physicalDevice, family int) (nativeDevice, Result) {
+func (n nativeInstance) createDevice(p physicalDevice, family int, robust bool) (nativeDevice, Result) {
 	var dev *C.vkc_device
-	r := Result(C.vkc_device_create(n.ptr, unsafe.Pointer(p), C.uint32_t(family), &dev))
+	var ask C.int
+	if robust {
+		ask = 1
+	}
+	r := Result(C.vkc_device_create(n.ptr, unsafe.Pointer(p), C.uint32_t(family), ask, &dev))
 	return nativeDevice{dev}, r
 }
+
+func (d nativeDevice) robust() Robustness { return Robustness(C.vkc_device_robust(d.ptr)) }
 
 // Messages.
 

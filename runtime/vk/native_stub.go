@@ -23,7 +23,7 @@ func (nativeInstance) close()                                    {}
 func (nativeInstance) apiVersion() uint32                        { return 0 }
 func (nativeInstance) devices() ([]physicalDevice, Result)       { return nil, unreachable }
 func (nativeInstance) probe(physicalDevice) (DeviceInfo, Result) { return DeviceInfo{}, unreachable }
-func (nativeInstance) createDevice(physicalDevice, int) (nativeDevice, Result) {
+func (nativeInstance) createDevice(physicalDevice, int, bool) (nativeDevice, Result) {
 	return nativeDevice{}, unreachable
 }
 
@@ -31,6 +31,7 @@ func nativeMessages() ([]string, int) { return nil, 0 }
 func injectMessage(string)            {}
 func clearMessages()                  {}
 
+func (nativeDevice) robust() Robustness                       { return Unchecked }
 func (nativeDevice) waitIdle() Result                         { return unreachable }
 func (nativeDevice) close()                                   {}
 func (nativeDevice) setName(objectType, uint64, string)       {}

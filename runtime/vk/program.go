@@ -113,6 +113,9 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	if err := d.checkFit(p); err != nil {
 		return nil, err
 	}
+	if err := d.checkWorkgroups(p, spirv); err != nil {
+		return nil, err
+	}
 	if err := bundle.CheckWeights(p, weights); err != nil {
 		return nil, err
 	}

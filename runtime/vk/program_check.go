@@ -7,6 +7,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/spv"
 )
 
 // MismatchError says that a program was compiled for another kind of device.
@@ -98,6 +99,24 @@ func (l *gapList) shader(caps *target.Caps, s *kernel.Shader) {
 	if n := s.SubgroupSize; n != 0 && !hasSubgroupSize(caps, n) {
 		l.add(user, "subgroups of %d (it has %d to %d)", n, caps.MinSubgroupSize, caps.MaxSubgroupSize)
 	}
+}
+
+// checkWorkgroups compares each axis of the workgroups that modules ask for with the device's limits, which a
+// driver takes to be kept.
+func (d *Device) checkWorkgroups(p *kernel.Program, spirv [][]byte) error {
+	limits := d.info.Caps.MaxWorkgroupSize
+	for i, code := range spirv {
+		size, err := spv.Workgroup(code)
+		if err != nil {
+			return fmt.Errorf("shader %s: %w", p.Shaders[i].Name, err)
+		}
+		for axis := range size {
+			if size[axis] > limits[axis] {
+				return fmt.Errorf("shader %s: workgroups of %v, the device's limits are %v", p.Shaders[i].Name, size, limits)
+			}
+		}
+	}
+	return nil
 }
 
 // hasSubgroupSize reports whether a kernel can rely on subgroups of that size: there is no other, or it can

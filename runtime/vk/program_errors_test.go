@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/spv/spvtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
@@ -49,8 +50,11 @@ func TestLoadErrors(t *testing.T) {
 		change func(*fixture)
 		want   string
 	}{
-		"missing code":    {func(f *fixture) { f.spirv = f.spirv[:1] }, "SPIR-V of 1 shaders for a program of 2"},
-		"no code":         {func(f *fixture) { f.spirv[1] = nil }, "pipeline add: 0 bytes that are no SPIR-V"},
+		"missing code": {func(f *fixture) { f.spirv = f.spirv[:1] }, "SPIR-V of 1 shaders for a program of 2"},
+		"no code":      {func(f *fixture) { f.spirv[1] = nil }, "shader add: not SPIR-V: 0 bytes"},
+		"deep workgroups": {func(f *fixture) {
+			f.spirv[1] = spvtest.Assemble(spvtest.Shader, spvtest.Main, spvtest.LocalSize(1, 1, 60000), spvtest.End)
+		}, "shader add: workgroups of [1 1 60000], the device's limits are"},
 		"inconsistent":    {func(f *fixture) { f.program.Steps[2].Shader = 7 }, "no shader 7"},
 		"state and input": {func(f *fixture) { f.buffer(kernel.BufState, "x", ir.ShapeOf(4)) }, "taken"},
 		"large symbol": {func(f *fixture) { f.program.Symbols = []kernel.Symbol{{Name: "T", Bound: 1 << 33}} },

@@ -68,7 +68,7 @@ int32_t vkc_calibrate(vkc_device *dev, uint64_t out[3]) {
     return dev->calibrate(dev->handle, 2, clocks, out, &out[2]);
 }
 
-int32_t vkc_device_create(vkc_instance *inst, void *physical, uint32_t family, vkc_device **out) {
+int32_t vkc_device_create(vkc_instance *inst, void *physical, uint32_t family, int robust, vkc_device **out) {
     VkPhysicalDeviceProperties properties;
     inst->vkGetPhysicalDeviceProperties(physical, &properties);
     uint32_t api = properties.apiVersion < inst->api ? properties.apiVersion : inst->api;
@@ -77,7 +77,8 @@ int32_t vkc_device_create(vkc_instance *inst, void *physical, uint32_t family, v
     vkc_feature_chain f;
     VkResult r = vkc_query_features(inst, physical, api, &f);
     if (r != VK_SUCCESS) return r;
-    vkc_keep_used(&f);
+    vkc_keep_used(&f, robust);
+    if (robust && !f.core.features.robustBufferAccess) return VK_ERROR_FEATURE_NOT_PRESENT;
     if (!f.v12.timelineSemaphore) return VK_ERROR_FEATURE_NOT_PRESENT;
 
     const char *names[VKC_EXT_COUNT];
@@ -98,6 +99,7 @@ int32_t vkc_device_create(vkc_instance *inst, void *physical, uint32_t family, v
     dev->physical = physical;
     dev->family = family;
     dev->has_address = f.v12.bufferDeviceAddress;
+    dev->robust = f.robustness2.robustBufferAccess2 ? 2 : f.core.features.robustBufferAccess ? 1 : 0;
     dev->has_budget = VKC_HAS(f.extensions, VKC_EXT_MEMORY_BUDGET);
     r = inst->vkCreateDevice(physical, &info, NULL, &dev->handle);
     if (r != VK_SUCCESS) {
@@ -115,6 +117,8 @@ int32_t vkc_device_create(vkc_instance *inst, void *physical, uint32_t family, v
     *out = dev;
     return VK_SUCCESS;
 }
+
+int vkc_device_robust(vkc_device *dev) { return dev->robust; }
 
 void *vkc_device_handle(vkc_device *dev) { return dev->handle; }
 

@@ -90,7 +90,7 @@ struct vkc_device {
     VkQueue queue;
     uint32_t family;
     VkSemaphore timeline;
-    int has_address, has_budget;
+    int has_address, has_budget, robust;
     PFN_vkGetCalibratedTimestampsKHR calibrate; // NULL where the clocks cannot be compared
     VKC_DEVICE_FUNCTIONS(VKC_DECLARE)
 };
@@ -118,6 +118,7 @@ enum {
     VKC_EXT_SM_BUILTINS,
     VKC_EXT_SHADER_CORE_AMD,
     VKC_EXT_PORTABILITY_SUBSET,
+    VKC_EXT_ROBUSTNESS2,
     VKC_EXT_COUNT
 };
 
@@ -135,6 +136,7 @@ typedef struct vkc_feature_chain {
     VkPhysicalDeviceShaderAtomicFloatFeaturesEXT atomic_float;
     VkPhysicalDeviceShaderBfloat16FeaturesKHR bfloat16;
     VkPhysicalDeviceShaderFloat8FeaturesEXT float8;
+    VkPhysicalDeviceRobustness2FeaturesEXT robustness2;
     VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix;
     VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2;
     VkPhysicalDeviceWorkgroupMemoryExplicitLayoutFeaturesKHR explicit_layout;
@@ -149,8 +151,9 @@ const char *vkc_extension_name(int bit);
 // vkc_query_features fills the chain: links it and asks the device.
 VkResult vkc_query_features(vkc_instance *inst, VkPhysicalDevice physical, uint32_t api, vkc_feature_chain *f);
 // vkc_keep_used clears every feature this package has no use for, so that the chain can be handed to
-// vkCreateDevice: an enabled feature may cost (robustBufferAccess checks every access).
-void vkc_keep_used(vkc_feature_chain *f);
+// vkCreateDevice: an enabled feature may cost. robustBufferAccess checks every access, so it is kept
+// for robust devices only.
+void vkc_keep_used(vkc_feature_chain *f, int robust);
 // vkc_loader_lookup is vkGetInstanceProcAddr.
 PFN_vkVoidFunction vkc_loader_lookup(VkInstance instance, const char *name);
 

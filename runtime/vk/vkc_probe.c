@@ -31,6 +31,7 @@ static const struct {
     [VKC_EXT_SM_BUILTINS] = {"VK_NV_shader_sm_builtins", 0},
     [VKC_EXT_SHADER_CORE_AMD] = {"VK_AMD_shader_core_properties", 0},
     [VKC_EXT_PORTABILITY_SUBSET] = {"VK_KHR_portability_subset", 0},
+    [VKC_EXT_ROBUSTNESS2] = {"VK_EXT_robustness2", 0},
 };
 
 const char *vkc_extension_name(int bit) { return known_extensions[bit].name; }
@@ -83,6 +84,7 @@ VkResult vkc_query_features(vkc_instance *inst, VkPhysicalDevice physical, uint3
             VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT);
     LINK_IF(VKC_EXT_BFLOAT16, f->bfloat16, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR);
     LINK_IF(VKC_EXT_FLOAT8, f->float8, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT8_FEATURES_EXT);
+    LINK_IF(VKC_EXT_ROBUSTNESS2, f->robustness2, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ROBUSTNESS_2_FEATURES_EXT);
     LINK_IF(VKC_EXT_COOPERATIVE_MATRIX, f->matrix,
             VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR);
     LINK_IF(VKC_EXT_COOPERATIVE_MATRIX2, f->matrix2,
@@ -100,8 +102,9 @@ VkResult vkc_query_features(vkc_instance *inst, VkPhysicalDevice physical, uint3
     return VK_SUCCESS;
 }
 
-void vkc_keep_used(vkc_feature_chain *f) {
-    VkPhysicalDeviceFeatures core = {.shaderInt16 = f->core.features.shaderInt16,
+void vkc_keep_used(vkc_feature_chain *f, int robust) {
+    VkPhysicalDeviceFeatures core = {.robustBufferAccess = robust && f->core.features.robustBufferAccess,
+                                     .shaderInt16 = f->core.features.shaderInt16,
                                      .shaderInt64 = f->core.features.shaderInt64,
                                      .shaderFloat64 = f->core.features.shaderFloat64};
     f->core.features = core;
@@ -128,7 +131,9 @@ void vkc_keep_used(vkc_feature_chain *f) {
     v12.vulkanMemoryModelDeviceScope = f->v12.vulkanMemoryModelDeviceScope;
     f->v12 = v12;
 
-    f->matrix.cooperativeMatrixRobustBufferAccess = VK_FALSE;
+    f->robustness2.robustBufferAccess2 = robust && f->robustness2.robustBufferAccess2;
+    f->robustness2.robustImageAccess2 = f->robustness2.nullDescriptor = VK_FALSE;
+    f->matrix.cooperativeMatrixRobustBufferAccess = robust && f->matrix.cooperativeMatrixRobustBufferAccess;
     VkPhysicalDeviceShaderAtomicFloatFeaturesEXT atomics = {.sType = f->atomic_float.sType,
                                                             .pNext = f->atomic_float.pNext};
     atomics.shaderBufferFloat32Atomics = f->atomic_float.shaderBufferFloat32Atomics;
