@@ -10,7 +10,7 @@ FUZZTIME ?= 10s
 AGAINST ?= h100
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench gobench fmt golden fuzz clean
+.PHONY: help setup build install demo test bench gobench fmt golden fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -20,6 +20,9 @@ setup: ## install the toolchain; nothing is done twice
 
 build: ## build bin/vkc
 	go build -o bin/vkc ./cmd/vkc
+
+install: ## put vkc where go install puts programs: $(go env GOPATH)/bin, or $GOBIN
+	go install ./cmd/vkc
 
 demo: setup ## run a language model's forward pass from generated shaders, checked
 	go build -o bin/vkc ./cmd/vkc

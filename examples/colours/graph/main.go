@@ -16,8 +16,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// nearest reads rgb f32[N, 3], from 0 to 1, and gives the palette's nearest colour for each,
-// i32[N], and how sure that is. N is known only at each run.
+// nearest reads rgb f32[N, 3], from 0 to 1, and gives the palette's nearest
+// colour for each, i32[N], and how sure that is. N is known only at each run.
 func nearest(b *frontend.Builder) {
 	n := b.Sym("N", 4096)
 	rgb := b.Input("rgb", ir.F32, n, 3)

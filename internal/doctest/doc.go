@@ -1,0 +1,5 @@
+// Package doctest holds the tests of what the pages promise a reader: that the
+// command lines of README.md and docs/GUIDE.md run as they stand in a clean
+// checkout, that their Go code compiles, that the page of environment variables
+// has them all, and that a published version installs.
+package doctest

@@ -1,0 +1,221 @@
+package doctest
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
+
+const root = "../.."
+
+// pages are those whose blocks are run and compiled.
+var pages = []string{"README.md", "docs/GUIDE.md"}
+
+// block is a code block of a page.
+type block struct{ page, lang, text string }
+
+// blocks returns the code blocks of a language.
+func blocks(t *testing.T, lang string) (list []block) {
+	t.Helper()
+	fence := regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
+	for _, page := range pages {
+		for _, m := range fence.FindAllStringSubmatch(read(t, page), -1) {
+			if m[1] == lang {
+				list = append(list, block{page, lang, m[2]})
+			}
+		}
+	}
+	if len(list) == 0 {
+		t.Fatalf("no block of %s in %v: the test would prove nothing", lang, pages)
+	}
+	return list
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// files lists what belongs to the module: everything but what was installed or
+// built beside it.
+func files(t *testing.T) (list []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		switch {
+		case slices.Contains([]string{".git", ".tools", "bin"}, rel):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case d.Type().IsRegular() && !slices.Contains([]string{".vkb", ".test", ".prof"}, filepath.Ext(rel)):
+			list = append(list, filepath.ToSlash(rel))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// checkout copies the module as a clean clone has it.
+func checkout(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, f := range files(t) {
+		to := filepath.Join(dir, f)
+		content, err := os.ReadFile(filepath.Join(root, f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(filepath.Join(root, f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, content, info.Mode().Perm()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// TestCommandLines runs every sh block of the pages, in their order, in a clean
+// checkout whose $GOBIN is on the PATH. Left out is what needs the network or
+// the rights to install: of make, that the target is there is checked; how to
+// install a published version is TestPublished's.
+func TestCommandLines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds vkc and runs all the command lines of the pages")
+	}
+	tools, err := spirv.Find(t.Context(), spirv.FindOptions{})
+	if err == nil {
+		err = tools.Ready()
+	}
+	if err == nil {
+		var dev *vkc.Device
+		if dev, err = vkc.OpenDevice("auto"); err == nil {
+			err = dev.Fallback()
+			dev.Close()
+		}
+	}
+	if err != nil && vktest.Required() {
+		t.Fatal(err)
+	} else if err != nil {
+		t.Skip(err)
+	}
+	dir, bin := checkout(t), t.TempDir()
+	path := bin + string(filepath.ListSeparator) + os.Getenv("PATH")
+	if through := os.Getenv("VKC_EXEC"); through != "" { // by which a program gets this Vulkan; see CONTRIBUTING.md
+		wrapped := t.TempDir()
+		if err := os.WriteFile(filepath.Join(wrapped, "vkc"), []byte("#!/bin/sh\nexec '"+through+"' '"+bin+"/vkc' \"$@\"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		path = wrapped + string(filepath.ListSeparator) + path
+	}
+	env := append(os.Environ(), "VKC_CACHE_DIR="+t.TempDir(), "GOBIN="+bin, "PATH="+path, "GOFLAGS=-trimpath")
+	targets := read(t, "Makefile")
+	for _, b := range blocks(t, "sh") {
+		var script strings.Builder
+		for line := range strings.Lines(b.text) {
+			command, _, _ := strings.Cut(strings.TrimSpace(line), "#")
+			command = strings.TrimSpace(command)
+			if target, ok := strings.CutPrefix(command, "make "); ok {
+				if !strings.Contains(targets, "\n"+strings.Fields(target)[0]+":") {
+					t.Errorf("%s: %q: the Makefile has no such target", b.page, command)
+				}
+				continue
+			}
+			if slices.ContainsFunc([]string{"git clone ", "cd vkc", "go install github.com/", "go get github.com/"}, func(s string) bool { return strings.HasPrefix(command, s) }) {
+				continue
+			}
+			script.WriteString(line)
+		}
+		if _, err := exec.LookPath("curl"); err != nil && strings.Contains(b.text, "curl ") && !vktest.Required() {
+			t.Logf("%s: left out for want of curl:\n%s", b.page, b.text)
+			continue
+		}
+		cmd := exec.CommandContext(t.Context(), "sh", "-eu", "-c", script.String())
+		cmd.Dir, cmd.Env = dir, env
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v:\n%s\n%s", b.page, err, script.String(), out)
+		}
+	}
+}
+
+// TestGoCode: a block of Go stands word for word in a file of examples, or is
+// the inside of a function that compiles.
+func TestGoCode(t *testing.T) {
+	var sources []string
+	for _, f := range files(t) {
+		if strings.HasPrefix(f, "examples/") && strings.HasSuffix(f, ".go") {
+			sources = append(sources, read(t, f))
+		}
+	}
+	imports := map[string]string{
+		"context": "context", "ir": "github.com/vkc-go/vkc/ir", "frontend": "github.com/vkc-go/vkc/frontend", "vkc": "github.com/vkc-go/vkc",
+	}
+	for _, b := range blocks(t, "go") {
+		if slices.ContainsFunc(sources, func(s string) bool { return strings.Contains(s, b.text) }) {
+			continue
+		}
+		if testing.Short() {
+			t.Logf("%s: a block was not compiled", b.page)
+			continue
+		}
+		var src strings.Builder
+		src.WriteString("package page\n\nimport (\n")
+		for name, path := range imports {
+			if name == "context" || strings.Contains(b.text, name+".") {
+				src.WriteString("\t\"" + path + "\"\n")
+			}
+		}
+		src.WriteString(")\n\nfunc page(ctx context.Context, pixels []uint8) (any, error) {\n" + b.text + "return classes, err\n}\n")
+		file := filepath.Join(t.TempDir(), "page.go")
+		if err := os.WriteFile(file, []byte(src.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), "go", "vet", file)
+		cmd.Dir = root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s has Go code that is neither in examples nor compiles: %v\n%s\n%s", b.page, err, out, b.text)
+		}
+	}
+}
+
+// TestLinks: what the pages link to in the checkout is there.
+func TestLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+	code := regexp.MustCompile("(?ms)^```.*?^```$")
+	for _, page := range pages {
+		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(read(t, page), ""), -1) {
+			if _, err := os.Stat(filepath.Join(root, filepath.Dir(page), m[1])); err != nil {
+				t.Errorf("%s links to %s: %v", page, m[1], err)
+			}
+		}
+	}
+}
