@@ -41,6 +41,8 @@ type Goal struct {
 	Copy   float64 `json:"copy,omitempty"`   // at least, of the device's measured copy bandwidth
 	Times  float64 `json:"times,omitempty"`  // at most, of the time of the case Of
 	Of     string  `json:"of,omitempty"`
+	Ahead  float64 `json:"ahead,omitempty"` // at least, of the speed of the point By of the case
+	By     string  `json:"by,omitempty"`
 	Why    string  `json:"why"`
 }
 
@@ -109,11 +111,25 @@ func parseBaseline(name string, text []byte) (*Baseline, error) {
 		}
 	}
 	for _, g := range b.Goals {
-		if g.Case == "" || !positive(g.Micros, g.Each, g.TFlops, g.Copy, g.Times) || (g.Of == "") != (g.Times == 0) {
-			return nil, fmt.Errorf("goal of %q: want one number above 0, and a case beside a multiple of its time", g.Case)
+		if g.Case == "" || !positive(g.Micros, g.Each, g.TFlops, g.Copy, g.Times, g.Ahead) ||
+			(g.Of == "") != (g.Times == 0) || (g.By == "") != (g.Ahead == 0) {
+			return nil, fmt.Errorf("goal of %q: want one number above 0, a case beside a multiple of its time, and a program beside a multiple of its speed", g.Case)
+		}
+		if g.Ahead > 0 && b.point(g.Case, g.By) == nil {
+			return nil, fmt.Errorf("goal of %q: there is no figure by %q to be ahead of", g.Case, g.By)
 		}
 	}
 	return b, nil
+}
+
+// point returns the figure of a case by a program, or nil.
+func (b *Baseline) point(name, by string) *Point {
+	for i := range b.Points {
+		if p := &b.Points[i]; p.Case == name && p.By == by {
+			return p
+		}
+	}
+	return nil
 }
 
 // positive reports whether one of the numbers is a usable figure and no other
@@ -227,12 +243,12 @@ type Verdict struct {
 func (b *Baseline) Judge(r *Report) []Verdict {
 	var list []Verdict
 	for _, g := range b.Goals {
-		list = append(list, g.judge(r))
+		list = append(list, b.judge(g, r))
 	}
 	return list
 }
 
-func (g Goal) judge(r *Report) Verdict {
+func (b *Baseline) judge(g Goal, r *Report) Verdict {
 	v := Verdict{Goal: g}
 	res := r.Find(g.Case)
 	measured := res != nil && res.Status == OK
@@ -250,6 +266,10 @@ func (g Goal) judge(r *Report) Verdict {
 			break
 		}
 		most = g.Times * of.Micros
+	case g.Ahead > 0:
+		if p := b.point(g.Case, g.By); measured {
+			most = p.micros(res) / g.Ahead
+		}
 	case g.Copy > 0:
 		least := g.Copy * r.Ceilings.CopyGBps
 		return v.fill(measured && least > 0, res.GBps, least, res.GBps >= least, ">=", "GB/s")

@@ -78,8 +78,10 @@ func TestJudge(t *testing.T) {
 		{`"case":"forward","times":1.1,"of":"pad/f32/64"`, "<= - us", "", false},
 		{`"case":"pad/f32/64","us":49`, "<= 49.00 us", "", false},
 		{`"case":"missing","tflops":49`, ">= 49.00 TFLOP/s", "", false},
+		{`"case":"add/f32/64","ahead":1.2,"by":"other"`, "<= 50.00 us", "50.00 us", true},
+		{`"case":"add/f32/64","ahead":1.25,"by":"other"`, "<= 48.00 us", "50.00 us", false},
 	} {
-		v := baseline(t, "{"+tt.goal+`,"why":"w"}`, "").Judge(sample())[0]
+		v := baseline(t, "{"+tt.goal+`,"why":"w"}`, `{"case":"add/f32/64","by":"other","us":60}`).Judge(sample())[0]
 		if v.Want != tt.want || v.Have != tt.have || v.Reached != tt.reached {
 			t.Errorf("%s: %+v", tt.goal, v)
 		}
@@ -96,6 +98,8 @@ func TestBaselineRefuses(t *testing.T) {
 		{`{"format":"vkc.anchors.1","goals":[{"case":"a"}]}`, "one number above 0"},
 		{`{"format":"vkc.anchors.1","goals":[{"case":"a","times":2}]}`, "one number above 0"},
 		{`{"format":"vkc.anchors.1","goals":[{"case":"a","us":2,"of":"b"}]}`, "one number above 0"},
+		{`{"format":"vkc.anchors.1","goals":[{"case":"a","ahead":2}]}`, "one number above 0"},
+		{`{"format":"vkc.anchors.1","goals":[{"case":"a","ahead":2,"by":"b"}]}`, "no figure by"},
 	} {
 		if _, err := parseBaseline("x", []byte(tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.text, err, tt.want)
