@@ -482,9 +482,15 @@ uint f32_to_f8e4m3(float x) {
     return negative | (bits + 0x7ffffu + (bits >> 20 & 1u) >> 20) - 960u;
 }`},
 	{"round_f16", f32Only, nil, `
-// Rounds to the precision of f16.
+// Rounds to the nearest f16, ties to even: by integers, since compilers take
+// unpackHalf2x16 of packHalf2x16 for the number itself.
 float round_f16(float x) {
-    return unpackHalf2x16(packHalf2x16(vec2(x, 0.0))).x;
+    uint bits = floatBitsToUint(x), size = bits & 0x7fffffffu;
+    // Below 2^-14 an f16 is a multiple of 2^-24, as an f32 next to 0.5 is.
+    precise float small = (uintBitsToFloat(size) + 0.5) - 0.5;
+    uint rounded = size < 0x38800000u ? floatBitsToUint(small) : size + 0xfffu + (size >> 13 & 1u) & 0xffffe000u;
+    if (rounded >= 0x47800000u) rounded = max(size, 0x7f800000u); // 2^16: infinite, or NaN as it is
+    return uintBitsToFloat(bits & 0x80000000u | rounded);
 }`},
 	{"round_bf16", f32Only, []string{"bf16_to_f32", "f32_to_bf16"}, `
 // Rounds to the precision of bf16.

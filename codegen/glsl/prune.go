@@ -136,7 +136,8 @@ func mentions(t, name string) (at []int) {
 // unusedParameters returns the places of parameters that a body does not mention.
 func unusedParameters(params, body string) (places []int) {
 	for i, p := range strings.Split(params, ", ") {
-		if name := p[strings.LastIndexByte(p, ' ')+1:]; p != "" && len(mentions(body, name)) == 0 {
+		name, _, _ := strings.Cut(p[strings.LastIndexByte(p, ' ')+1:], "[") // of an array
+		if p != "" && len(mentions(body, name)) == 0 {
 			places = append(places, i)
 		}
 	}

@@ -34,8 +34,9 @@ func TestPruneFunctions(t *testing.T) {
 		"uint high(uint block, uint e) {\n    return low(block + f(1u, 2u), 3u, e); // e\n}\n",
 		"uint first(uint e, uint b) {\n    return b;\n}\n",
 		"uint none(uint e) {\n    return INF;\n}\n",
+		"float largest(float x[32], uint e) {\n    return x[3];\n}\n",
 	}
-	main := []string{"x = high(a, b[1u, 2u]) + high(high(1u, 2u), 3u);", "apply(m, back, first(1u, 2u), none(5u));"}
+	main := []string{"x = high(a, b[1u, 2u]) + high(high(1u, 2u), 3u);", "apply(m, back, first(1u, 2u), none(5u), largest(v, 6u));"}
 	functions, main = pruneFunctions(functions, main)
 	want := []string{
 		"#define INF 1.0\n",
@@ -43,7 +44,8 @@ func TestPruneFunctions(t *testing.T) {
 		"float back(const in uint, const in uint, const in float x, const in float b) {\n    return x + b;\n}\n",
 		"uint high() {\n    return low(3u); // e\n}\n",
 		"uint none() {\n    return INF;\n}\n",
-		"x = high() + high();", "apply(m, back, none());",
+		"float largest(float x[32]) {\n    return x[3];\n}\n",
+		"x = high() + high();", "apply(m, back, none(), largest(v));",
 	}
 	if got := append(functions, main...); !slices.Equal(got, want) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))

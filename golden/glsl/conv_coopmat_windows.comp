@@ -23,9 +23,15 @@ float nan_max(float a, float b) {
     return isnan(b) || a <= b ? b : a;
 }
 
-// Rounds to the precision of f16.
+// Rounds to the nearest f16, ties to even: by integers, since compilers take
+// unpackHalf2x16 of packHalf2x16 for the number itself.
 float round_f16(float x) {
-    return unpackHalf2x16(packHalf2x16(vec2(x, 0.0))).x;
+    uint bits = floatBitsToUint(x), size = bits & 0x7fffffffu;
+    // Below 2^-14 an f16 is a multiple of 2^-24, as an f32 next to 0.5 is.
+    precise float small = (uintBitsToFloat(size) + 0.5) - 0.5;
+    uint rounded = size < 0x38800000u ? floatBitsToUint(small) : size + 0xfffu + (size >> 13 & 1u) & 0xffffe000u;
+    if (rounded >= 0x47800000u) rounded = max(size, 0x7f800000u); // 2^16: infinite, or NaN as it is
+    return uintBitsToFloat(bits & 0x80000000u | rounded);
 }
 
 // Elements i+first to i+end-1, and 0 for the others of i to i+7.
