@@ -182,7 +182,7 @@ func (c *compiler) fromCache() (*Program, bool) {
 }
 
 func (c *compiler) compile(ctx context.Context) (*Program, error) {
-	low, err := LowerTuned(c.g, c.caps, c.opt.Tuning)
+	low, err := LowerTuned(ctx, c.g, c.caps, c.opt.Tuning)
 	if err != nil {
 		return nil, err
 	}
@@ -240,12 +240,15 @@ var joinNorm, joinSlices = target.JoinNorm, target.JoinSlices
 
 // Lower takes a graph through the passes, chooses schedules for a device and
 // generates GLSL. It needs neither device nor compiler.
-func Lower(g *ir.Graph, caps target.Caps) (*Lowered, error) { return LowerTuned(g, caps, nil) }
+func Lower(ctx context.Context, g *ir.Graph, caps target.Caps) (*Lowered, error) {
+	return LowerTuned(ctx, g, caps, nil)
+}
 
 // LowerTuned is [Lower] with schedules that won by measurement.
-func LowerTuned(g *ir.Graph, caps target.Caps, tuning target.Tuning) (*Lowered, error) {
+func LowerTuned(ctx context.Context, g *ir.Graph, caps target.Caps, tuning target.Tuning) (*Lowered, error) {
 	s, err := passes.Run(g, passes.Options{
-		Limits: passes.Limits{Bindings: target.Bindings(caps), Weigh: glsl.Weigh},
+		Context: ctx,
+		Limits:  passes.Limits{Bindings: target.Bindings(caps), Weigh: glsl.Weigh},
 		Windows: func(direct, product *kernel.Kernel, stores []*kernel.Kernel) bool {
 			return target.StoreWindows(direct, product, stores, caps)
 		},
@@ -276,6 +279,9 @@ func LowerTuned(g *ir.Graph, caps target.Caps, tuning target.Tuning) (*Lowered, 
 	}
 	made := map[kernel.Identity]choice{}
 	for i, k := range s.Kernels {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		id := k.Identity()
 		c, ok := made[id]
 		if !ok {

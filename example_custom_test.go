@@ -42,7 +42,7 @@ func Example_customExpression() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	low, err := vkc.Lower(g, caps)
+	low, err := vkc.Lower(context.Background(), g, caps)
 	if err != nil {
 		log.Fatal(err)
 	}

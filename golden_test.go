@@ -1,6 +1,7 @@
 package vkc_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -36,7 +37,7 @@ func TestGoldenProfiles(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				low, err := vkc.Lower(g, caps)
+				low, err := vkc.Lower(context.Background(), g, caps)
 				if err != nil {
 					t.Fatal(err)
 				}

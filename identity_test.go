@@ -1,6 +1,7 @@
 package vkc
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func TestShadersOfOneIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	low, err := Lower(g, caps)
+	low, err := Lower(context.Background(), g, caps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func TestShadersOfOneIdentity(t *testing.T) {
 			}
 		}
 	}
-	if low, err = LowerTuned(g, caps, tuning); err != nil {
+	if low, err = LowerTuned(context.Background(), g, caps, tuning); err != nil {
 		t.Fatal(err)
 	}
 	var texts []string
@@ -82,7 +83,7 @@ func TestEqualIdentityEqualText(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			low, err := Lower(g, caps)
+			low, err := Lower(context.Background(), g, caps)
 			if err != nil {
 				continue // the device lacks what it needs
 			}

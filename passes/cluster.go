@@ -50,6 +50,9 @@ func fuseElementwise(f *Fusion) error {
 		if !f.live[i] {
 			continue
 		}
+		if err := f.ctx.Err(); err != nil {
+			return err
+		}
 		f.findReaders(n)
 		if f.home[i] == nil && !isLeafBuffer(f, n) {
 			f.place(n)
@@ -57,6 +60,9 @@ func fuseElementwise(f *Fusion) error {
 		if f.home[i] == nil && f.core[i] == nil {
 			f.fill(n)
 		}
+	}
+	if err := f.cutIndices(); err != nil {
+		return err
 	}
 	f.cutBindings()
 	return f.separateOverwrites()
@@ -330,6 +336,9 @@ func fuseEpilogues(f *Fusion) error {
 		}
 	}
 	f.fuseMaps()
+	if err := f.ctx.Err(); err != nil {
+		return err // nothing merged since
+	}
 	f.settle()
 	return nil
 }

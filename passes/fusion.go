@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -19,6 +20,7 @@ type Fusion struct {
 	Graph    *ir.Graph
 	Clusters []*Cluster // in no particular order until they are scheduled
 
+	ctx    context.Context // checked wherever a kernel is lowered
 	limits Limits
 	home   []*Cluster // by node: the cluster that stores it
 	core   []*Cluster // by node: the cluster that has it as a core
@@ -87,10 +89,11 @@ type Cluster struct {
 	mark   int   // the last search that has seen it
 }
 
-func newFusion(g *ir.Graph, limits Limits) *Fusion {
+func newFusion(ctx context.Context, g *ir.Graph, limits Limits) *Fusion {
 	n := len(g.Nodes())
 	f := &Fusion{
 		Graph:       g,
+		ctx:         ctx,
 		limits:      limits.orDefault(),
 		home:        make([]*Cluster, n),
 		core:        make([]*Cluster, n),

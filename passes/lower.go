@@ -48,6 +48,11 @@ type lowerer struct {
 	// run is which arguments of the concat that the kernel stores it stores, the
 	// first and the one after the last.
 	run [2]int
+
+	// cuts says that a node whose coordinates grow too large gets a cluster of its
+	// own, rather than that this kernel cannot be.
+	cuts  bool
+	grown bool // whether the node at hand is computed at coordinates that have grown
 }
 
 // tryLower reports why c cannot be one kernel, or nil.
@@ -87,9 +92,15 @@ func (f *Fusion) lowerRuns(c *Cluster) ([]*kernel.Kernel, error) {
 
 // lower makes the kernel of a cluster.
 func (f *Fusion) lower(c *Cluster) (*kernel.Kernel, error) {
-	l := newLowerer(f, c)
-	var err error
-	switch c.Kind {
+	return newLowerer(f, c).lower()
+}
+
+func (l *lowerer) lower() (*kernel.Kernel, error) {
+	err := l.f.ctx.Err()
+	if err != nil {
+		return nil, err
+	}
+	switch l.c.Kind {
 	case ClusterMap:
 		err = l.lowerMap()
 	case ClusterRow:
@@ -464,6 +475,9 @@ func coordsKey(n *ir.Node, at []kernel.Index) string {
 // computes in more digits or a larger range is rounded, so that what follows in
 // the same kernel sees what the reference does.
 func (l *lowerer) value(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
+	if l.grown && sizeOf(at) > maxIndex {
+		return nil, errIndex
+	}
 	key := coordsKey(n, at)
 	if e, ok := l.memo[key]; ok {
 		return e, nil
@@ -496,7 +510,16 @@ func (l *lowerer) compute(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	if isCore(n) {
 		return nil, fmt.Errorf("%s (%s) is not placed", n, n.Op())
 	}
-	return l.pointwise(n, at)
+	grown := l.grown
+	l.grown = sizeOf(at) > grownIndex
+	e, err := l.pointwise(n, at)
+	l.grown = grown
+	if errors.Is(err, errIndex) && l.cuts && !n.DType().IsBlock() {
+		l.f.newCluster(ClusterMap, n)
+		l.f.why[n.ID()] = fmt.Sprintf("stored: %s", errIndex)
+		return l.load(n, at), nil
+	}
+	return e, err
 }
 
 func (l *lowerer) load(n *ir.Node, at []kernel.Index) *kernel.Expr {

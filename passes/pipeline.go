@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -33,6 +34,7 @@ type State struct {
 	kept     map[int]bool // the buffers, as bindings name them, that these make for others
 	half     func(*kernel.Kernel) bool
 
+	ctx                               context.Context
 	limits                            Limits
 	touching                          touching
 	joinNorm, joinSlices, storeFactor func(product, joined *kernel.Kernel) bool
@@ -57,7 +59,7 @@ var table = []Pass{
 	{"dce", "what no output or update needs is not computed", graphPass(dce)},
 	{"complete_custom", "a custom kernel writes all its results, so each has a value", graphPass(completeCustom)},
 	{"fuse_elementwise", "views, decodes and elementwise chains go inline into the kernels that use them", func(s *State) error {
-		s.Fusion = newFusion(s.Graph, s.limits)
+		s.Fusion = newFusion(s.ctx, s.Graph, s.limits)
 		return fuseElementwise(s.Fusion)
 	}},
 	{"fuse_epilogues", "elementwise chains after a product or reduction join its kernel, and so do loops over the same rows", func(s *State) error {
@@ -188,6 +190,8 @@ type Event struct {
 type Options struct {
 	// Observe, where set, is told of every pass. Texts are made only then.
 	Observe func(Event) error
+	// Context, where set, stops the passes when it is done; the error is then its own.
+	Context context.Context
 	// Until, where set, is the last pass to run.
 	Until string
 	// Limits bound what becomes one kernel; a zero is that of most devices.
@@ -233,7 +237,10 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 	if err := g.Verify(); err != nil {
 		return nil, err
 	}
-	s := &State{Graph: g, limits: opt.Limits.orDefault(), split: opt.Split, tail: opt.Tail, windows: opt.Windows, store: opt.Store, halve: opt.SplitOperands, bytes: opt.Bytes, half: opt.Half, joinNorm: opt.JoinNorm, joinSlices: opt.JoinSlices, storeFactor: opt.StoreFactor}
+	if opt.Context == nil {
+		opt.Context = context.Background()
+	}
+	s := &State{Graph: g, ctx: opt.Context, limits: opt.Limits.orDefault(), split: opt.Split, tail: opt.Tail, windows: opt.Windows, store: opt.Store, halve: opt.SplitOperands, bytes: opt.Bytes, half: opt.Half, joinNorm: opt.JoinNorm, joinSlices: opt.JoinSlices, storeFactor: opt.StoreFactor}
 	if opt.Until != "" && !known(opt.Until) {
 		return nil, fmt.Errorf("unknown pass %q: the passes are %s", opt.Until, names())
 	}
@@ -242,6 +249,9 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 		text = s.Text()
 	}
 	for _, p := range table {
+		if err := s.ctx.Err(); err != nil {
+			return nil, fmt.Errorf("before pass %s: %w", p.Name, err)
+		}
 		start, before := time.Now(), s.Graph
 		if err := p.Run(s); err != nil {
 			return nil, fmt.Errorf("pass %s: %w", p.Name, err)

@@ -53,7 +53,7 @@ func everyFamily(t *testing.T, c target.Caps) []*Kernel {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := Kernels(g, c, nil)
+	list, err := Kernels(context.Background(), g, c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestDeviceRefusesWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kernels, err := Kernels(g, lab.caps, nil)
+	kernels, err := Kernels(context.Background(), g, lab.caps, nil)
 	if err != nil || len(kernels) != 1 {
 		t.Fatal(kernels, err)
 	}
@@ -152,7 +152,7 @@ func TestDeviceWrongDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kernels, err := Kernels(g, lab.caps, nil)
+	kernels, err := Kernels(context.Background(), g, lab.caps, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -27,8 +28,8 @@ type Kernel struct {
 // Kernels returns the distinct kernels of a graph, those that are likely to
 // take longest first. symbols gives the values of symbols to measure at; of
 // those left out it is the bound.
-func Kernels(g *ir.Graph, caps target.Caps, symbols map[string]int64) ([]*Kernel, error) {
-	low, err := vkc.Lower(g, caps)
+func Kernels(ctx context.Context, g *ir.Graph, caps target.Caps, symbols map[string]int64) ([]*Kernel, error) {
+	low, err := vkc.Lower(ctx, g, caps)
 	if err != nil {
 		return nil, err
 	}

@@ -102,7 +102,7 @@ func twoKernels(t testing.TB, c target.Caps) []*Kernel {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := Kernels(g, c, nil)
+	list, err := Kernels(context.Background(), g, c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +335,7 @@ func TestKernels(t *testing.T) {
 		want  int64
 		fails string
 	}{{nil, 64, ""}, {map[string]int64{"T": 3}, 3, ""}, {map[string]int64{"T": 65}, 0, "outside 1..64"}, {map[string]int64{"U": 1}, 0, `no symbol "U"`}} {
-		list, err := Kernels(g, c, tt.given)
+		list, err := Kernels(context.Background(), g, c, tt.given)
 		if tt.fails != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.fails) {
 				t.Errorf("%v: %v", tt.given, err)
@@ -346,11 +346,11 @@ func TestKernels(t *testing.T) {
 			t.Errorf("%v: %v, %v", tt.given, list, err)
 		}
 	}
-	list, err := Kernels(g, c, nil)
+	list, err := Kernels(context.Background(), g, c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Kernels(g, c, nil)
+	again, err := Kernels(context.Background(), g, c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,7 +124,7 @@ func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 		if caps, _, err = vkc.Expressible(cmd.Context(), caps); err != nil {
 			return err
 		}
-		if err := dumpFiles(f.dumpDir, p, caps, tuning); err != nil {
+		if err := dumpFiles(cmd.Context(), f.dumpDir, p, caps, tuning); err != nil {
 			return fmt.Errorf("dump: %w", err)
 		}
 	}

@@ -108,7 +108,7 @@ func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
 	if err != nil {
 		return err
 	}
-	d := dumper{app: a, flags: f}
+	d := dumper{app: a, ctx: ctx, flags: f}
 	if isBundle {
 		if err = refusePrecision(f.precision); err != nil {
 			return err
@@ -134,7 +134,7 @@ func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
 	case stageGLSL:
 		return d.glsl()
 	case stageSPIRV:
-		return d.spirv(ctx)
+		return d.spirv()
 	}
 	_, err = fmt.Fprint(a.stdout, d.graph)
 	return err
@@ -143,6 +143,7 @@ func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
 // dumper prints one program.
 type dumper struct {
 	*app
+	ctx     context.Context
 	flags   *dumpFlags
 	graph   *ir.Graph
 	program *vkc.Program // nil where only the graph is given
@@ -163,7 +164,7 @@ func (d *dumper) passes() error {
 	for _, p := range passes.Passes() {
 		why[p.Name] = p.Why
 	}
-	_, err := passes.Run(d.graph, passes.Options{Until: d.flags.after, Observe: func(e passes.Event) error {
+	_, err := passes.Run(d.graph, passes.Options{Context: d.ctx, Until: d.flags.after, Observe: func(e passes.Event) error {
 		if d.flags.after != "" {
 			if e.Pass != d.flags.after {
 				return nil
@@ -187,7 +188,7 @@ func (d *dumper) passes() error {
 // fusion prints the kernels with the nodes that each stores, and the decision
 // about every node.
 func (d *dumper) fusion() error {
-	s, err := passes.Run(d.graph, passes.Options{})
+	s, err := passes.Run(d.graph, passes.Options{Context: d.ctx})
 	if err != nil {
 		return err
 	}
@@ -238,7 +239,7 @@ func (d *dumper) pick(n int) ([]int, error) {
 }
 
 func (d *dumper) kernels() error {
-	s, err := passes.Run(d.graph, passes.Options{})
+	s, err := passes.Run(d.graph, passes.Options{Context: d.ctx})
 	if err != nil {
 		return err
 	}
@@ -282,7 +283,7 @@ func (d *dumper) lowered() (p *kernel.Program, sources, reasons []string, err er
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	low, err := vkc.LowerTuned(d.graph, caps, tuning)
+	low, err := vkc.LowerTuned(d.ctx, d.graph, caps, tuning)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -329,7 +330,8 @@ func (d *dumper) glsl() error {
 }
 
 // spirv disassembles the shaders, of a graph after compiling it.
-func (d *dumper) spirv(ctx context.Context) error {
+func (d *dumper) spirv() error {
+	ctx := d.ctx
 	if d.program == nil {
 		caps, tuning, err := d.targetCaps(d.flags.target, &d.flags.tuning)
 		if err != nil {

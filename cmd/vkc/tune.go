@@ -121,7 +121,7 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 	if err != nil {
 		return err
 	}
-	kernels, err := a.tuneKernels(args, symbols, caps, f)
+	kernels, err := a.tuneKernels(ctx, args, symbols, caps, f)
 	if err != nil {
 		return err
 	}
@@ -153,13 +153,13 @@ func progressText(p tune.Progress) string {
 }
 
 // tuneKernels returns the kernels of the graph or of the chosen cases.
-func (a *app) tuneKernels(args []string, symbols map[string]int64, caps target.Caps, f *tuneFlags) ([]*tune.Kernel, error) {
+func (a *app) tuneKernels(ctx context.Context, args []string, symbols map[string]int64, caps target.Caps, f *tuneFlags) ([]*tune.Kernel, error) {
 	if len(args) > 0 {
 		g, err := readGraph(args[0], f.precision)
 		if err != nil {
 			return nil, err
 		}
-		list, err := tune.Kernels(g, caps, symbols)
+		list, err := tune.Kernels(ctx, g, caps, symbols)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +180,7 @@ func (a *app) tuneKernels(args []string, symbols map[string]int64, caps target.C
 		if err != nil {
 			return nil, err
 		}
-		list, err := tune.Kernels(g, caps, nil)
+		list, err := tune.Kernels(ctx, g, caps, nil)
 		if unsupported := (*vkc.UnsupportedError)(nil); errors.As(err, &unsupported) {
 			a.note("case %s: %s", c.Name, oneLine(err))
 			continue

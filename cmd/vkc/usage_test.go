@@ -227,4 +227,9 @@ func TestInterrupted(t *testing.T) {
 	if r.code != exitInterrupted || r.stderr != "vkc: interrupted\n" || len(files(t, dir)) != 0 {
 		t.Errorf("%+v, files %v", r, files(t, dir))
 	}
+	for _, stage := range []string{stageKernels, stagePasses, stageGLSL} { // what takes the passes alone
+		if r := runCtx(t, ctx, "dump", mlpGraph, "--stage", stage); r.code != exitInterrupted || r.stdout != "" {
+			t.Errorf("dump of %s: %+v", stage, r)
+		}
+	}
 }

@@ -26,6 +26,7 @@ var uncounted = map[string]string{
 	"Expr.axes":      "computed from the rest",
 	"Expr.accs":      "computed from the rest",
 	"Factor.key":     "computed from the rest",
+	"Factor.size":    "computed from the rest",
 }
 
 // pair is a custom kernel.

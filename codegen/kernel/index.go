@@ -48,9 +48,11 @@ type Factor struct {
 	X, D   Index  // of FactorDiv, FactorMod, FactorClamp
 	Value  *Expr  // of FactorValue
 	key    string
+	size   int // how many factors it consists of
 }
 
 func newFactor(f Factor) *Factor {
+	f.size = 1 + f.X.Size() + f.D.Size()
 	switch f.Kind {
 	case FactorAxis:
 		f.key = fmt.Sprintf("a%d", f.Axis)
@@ -114,6 +116,20 @@ func (x Index) Terms() []Term { return x.terms }
 
 // Offset returns the constant of the sum.
 func (x Index) Offset() int64 { return x.c }
+
+// Size is how many factors x consists of, those inside quotients, remainders and
+// clamps included as often as they stand there. What is done with an index takes
+// time in proportion, and so does what is written for it: whoever makes an index
+// of others bounds this.
+func (x Index) Size() int {
+	size := 0
+	for _, t := range x.terms {
+		for _, f := range t.Factors {
+			size += f.size
+		}
+	}
+	return size
+}
 
 // IsConst reports whether x is a number.
 func (x Index) IsConst() bool { return len(x.terms) == 0 }

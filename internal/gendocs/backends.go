@@ -82,8 +82,8 @@ func compileFor(profile string, filter *regexp.Regexp) (map[ir.Op]string, error)
 	if err != nil {
 		return nil, err
 	}
-	backend := func(_ context.Context, g *ir.Graph, _ ir.WeightSource) (runtime.Executable, error) {
-		if _, err := vkc.Lower(g, caps); err != nil {
+	backend := func(ctx context.Context, g *ir.Graph, _ ir.WeightSource) (runtime.Executable, error) {
+		if _, err := vkc.Lower(ctx, g, caps); err != nil {
 			return nil, err
 		}
 		return nil, errCompiles
