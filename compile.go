@@ -270,6 +270,9 @@ func LowerTuned(ctx context.Context, g *ir.Graph, caps target.Caps, tuning targe
 	if err := refuseMissing(s.Kernels, caps); err != nil {
 		return nil, err
 	}
+	if err := refuseLarge(s); err != nil {
+		return nil, err
+	}
 	if err := layOut(s, caps); err != nil {
 		return nil, err
 	}
@@ -347,6 +350,25 @@ func refuseMissing(kernels []*kernel.Kernel, caps target.Caps) error {
 		return nil
 	}
 	return &UnsupportedError{Device: caps.Name, Missing: missing}
+}
+
+// refuseLarge refuses kernels whose positions 32 bits do not hold, by the names
+// of their ops and tensors.
+func refuseLarge(s *passes.State) error {
+	for i, k := range s.Kernels {
+		var large *kernel.RangeError
+		if !errors.As(k.CheckRange(), &large) {
+			continue
+		}
+		tensor := ""
+		if large.Bind >= 0 {
+			b := s.Program.Buffers[s.Program.Steps[i].Binds[large.Bind].Buffer]
+			tensor = fmt.Sprintf(" (%s %q, %s)", b.Kind, ir.Printable(b.Name), ir.Type{DType: b.DType, Shape: b.Shape})
+		}
+		return fmt.Errorf("%s%s: %w; split the tensor, or give symbols smaller bounds; the CPU reference has no such limit (--device cpu)",
+			strings.Join(slices.Compact(slices.Sorted(slices.Values(k.Ops))), ", "), tensor, large)
+	}
+	return nil
 }
 
 // UnsupportedError lists what a graph needs that a device does not have.

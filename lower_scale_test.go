@@ -1,6 +1,7 @@
 package vkc_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -98,7 +99,7 @@ func BenchmarkLower(b *testing.B) {
 				}
 				b.ReportAllocs()
 				for b.Loop() {
-					low, err := vkc.Lower(g, caps)
+					low, err := vkc.Lower(context.Background(), g, caps)
 					if err != nil {
 						b.Fatal(err)
 					}

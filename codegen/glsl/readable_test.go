@@ -1,6 +1,7 @@
 package glsl_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -44,7 +45,7 @@ func TestGoldenIsReadable(t *testing.T) {
 func TestProgramsAreReadable(t *testing.T) {
 	sources := map[string]string{}
 	add := func(name, device string, g *ir.Graph) {
-		low, err := vkc.Lower(g, profile(t, device))
+		low, err := vkc.Lower(context.Background(), g, profile(t, device))
 		if refused(err) {
 			return
 		}

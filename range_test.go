@@ -1,0 +1,76 @@
+package vkc_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TestTooLarge: what takes positions of more than 32 bits is refused before
+// anything is compiled, with the op, the tensor, its size and the limit; what
+// just does not is compiled.
+func TestTooLarge(t *testing.T) {
+	caps := profile(t, "lavapipe")
+	caps.MaxStorageRange = 1 << 40 // so that it is not that which is in the way
+	for _, tt := range []struct{ name, graph, want string }{
+		{"iota", `%i = iota {dtype=i64, shape=[2147483649], axis=0}
+			%s = reduce_max %i {axes=[0]}
+			output "o" %s`, "2147483647"},
+		{"iota over two axes", `%i = iota {dtype=i32, shape=[65536,65536], axis=1}
+			output "o" %i`, "4294967296"},
+		{"index_select", `%x = weight {name="table", dtype=u8, shape=[3000000000,1]}
+			%i = input {name="i", dtype=i64, shape=[4]}
+			%y = index_select %x, %i {axis=0}
+			output "o" %y`, `"table"`},
+		{"gather of many columns", `%x = weight {name="table", dtype=u8, shape=[100000,50000]}
+			%i = input {name="i", dtype=i32, shape=[4,50000]}
+			%y = gather %x, %i {axis=0}
+			output "o" %y`, "5000000000, more than the 4294967295"},
+		{"a symbol at its bound", `symbol T <= 70000
+			%x = input {name="x", dtype=u8, shape=[T,70000]}
+			%y = flip %x {axes=[1]}
+			output "o" %y`, "4900000000"},
+		{"number of a dim", `symbol T <= 2000000000
+			%x = input {name="x", dtype=u8, shape=[T]}
+			%d = dim_value {dim=[2*T]}
+			output "d" %d
+			%s = reduce_max %x {axes=[0]}
+			output "o" %s`, "4000000000"},
+		{"flip", `%x = input {name="x", dtype=u8, shape=[2200000000]}
+			%y = flip %x {axes=[0]}
+			%s = reduce_max %y {axes=[0]}
+			output "o" %s`, ""},
+		{"concat", `%x = input {name="x", dtype=u8, shape=[2000000000]}
+			%y = concat %x, %x {axis=0}
+			output "o" %y`, "more than"},
+		{"row", `%x = input {name="x", dtype=u8, shape=[2,2200000000]}
+			%s = reduce_max %x {axes=[1]}
+			output "o" %s`, "4400000000, more than the 4294967295"},
+		{"a table whose bytes fit", `%x = weight {name="table", dtype=u8, shape=[40000,100000]}
+			%i = input {name="i", dtype=i64, shape=[4]}
+			%y = index_select %x, %i {axis=0}
+			output "o" %y`, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g, err := ir.Parse("graph \"large\" {\n" + tt.graph + "\n}")
+			if err != nil {
+				t.Fatal(err)
+			}
+			low, err := vkc.Lower(context.Background(), g, caps)
+			switch {
+			case tt.want == "" && err != nil:
+				t.Error(err)
+			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "more than the")):
+				t.Errorf("error %v, want %q", err, tt.want)
+				if low != nil {
+					t.Log(low.GLSL)
+				}
+			default:
+				t.Log(err)
+			}
+		})
+	}
+}
