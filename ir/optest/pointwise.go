@@ -25,7 +25,27 @@ func (s *suite) elementwise() {
 	for _, n := range []float64{2, 3, -1, 0, 0.5} {
 		s.unary(ir.OpPowf, fmt.Sprintf("exponent %v", n), []int{len(extremes(ir.F32))}, plain, extreme, attr("exponent", n))
 	}
+	s.ranges()
 	s.casts()
+}
+
+// ranges adds functions over the range in which they are hard to compute.
+func (s *suite) ranges() {
+	for _, r := range []struct {
+		op       ir.Op
+		from, to float64
+	}{
+		{ir.OpAsin, -1, 1}, {ir.OpAcos, -1, 1}, {ir.OpAcos, 0.999, 1}, {ir.OpAtan, -3, 3},
+		{ir.OpCosh, -1, 1}, {ir.OpCosh, 88.5, 89.41}, {ir.OpSinh, 88.5, 89.41}, {ir.OpExp, 80, 88.72},
+	} {
+		s.add(r.op, fmt.Sprintf("from %v to %v", r.from, r.to), func(b *builder, t ir.DType) *ir.Node {
+			list := make([]float64, 1001)
+			for i := range list {
+				list[i] = r.from + (r.to-r.from)*float64(i)/float64(len(list)-1)
+			}
+			return b.op(r.op, []*ir.Node{b.given(t, list, len(list))})
+		}).smoke = true
+	}
 }
 
 func (s *suite) pointwise(op ir.Op, attrs []ir.Attr) {
