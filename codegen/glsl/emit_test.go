@@ -8,6 +8,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
@@ -222,6 +223,32 @@ void main() {
 	if strings.Contains(got, "twice") {
 		t.Errorf("what is used is called unused: %s", got)
 	}
+}
+
+// TestKeepsNaN: where a device loses NaN or cannot be asked to keep it, the
+// functions that a text calls keep it themselves, and elsewhere are called as they are.
+func TestKeepsNaN(t *testing.T) {
+	k := copyKernel(ir.F32, []ir.Dim{ir.D(8)}, kernel.Axis(0, ir.D(8)), kernel.Axis(0, ir.D(8)))
+	b := kernel.NewBuilder()
+	x := b.Load(0, ir.F32, kernel.Axis(0, ir.D(8)), "x")
+	k.Stores[0].Value = b.Apply(ir.OpExp, ir.F32, nil, b.Apply(ir.OpTanh, ir.F32, nil, x))
+	lavapipe := profile(t, "lavapipe")
+	swiftShader, plain := lavapipe, lavapipe
+	swiftShader.VendorID = target.VendorGoogle
+	plain.Features.PreserveNaN32 = false
+	const keeps = "#define exp(x) mix(exp(x), x, isnan(x))\n"
+	sources := map[string]string{}
+	for name, c := range map[string]struct {
+		caps target.Caps
+		want int
+	}{"lavapipe": {lavapipe, 0}, "swiftshader": {swiftShader, 1}, "plain": {plain, 1}} {
+		source, _ := emitFor(t, k, c.caps, nil)
+		if n := strings.Count(source, keeps); n != c.want || strings.Contains(source, "#define log") {
+			t.Errorf("%s: exp is made to keep NaN %d times, want %d, and log not at all:\n%s", name, n, c.want, source)
+		}
+		sources[name+".comp"] = source
+	}
+	compile(t, sources)
 }
 
 // TestSymbolOrder checks that a symbol is read from its place in the program.
