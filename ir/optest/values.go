@@ -63,14 +63,17 @@ func extremes(t ir.DType) []float64 {
 
 // specials returns the values of which every float op must make what the reference
 // does: NaN, the infinities if there are any, -0, and the largest finite ones. Where
-// an op adds up or squares, and the dtype has f32's range, so large ones take their
-// place that this does not leave the range on the way to a result that is in it.
+// an op adds up or squares, they do not cancel, and in dtypes of f32's range are no
+// larger than that the way to a result in that range does not leave it.
 func specials(t ir.DType, v values) []float64 {
-	top := largest(t)
-	if v == summed && t != ir.F16 && t != ir.F8E4M3 {
-		top = 0x1p60
+	top, bottom := largest(t), -largest(t)
+	if v == summed {
+		if t != ir.F16 && t != ir.F8E4M3 {
+			top = 0x1p60
+		}
+		bottom = -top / 2
 	}
-	list := []float64{math.NaN(), math.Copysign(0, -1), top, -top}
+	list := []float64{math.NaN(), math.Copysign(0, -1), top, bottom}
 	if t != ir.F8E4M3 {
 		list = append(list, math.Inf(1), math.Inf(-1))
 	}
