@@ -189,9 +189,10 @@ TYPE mod_floor(TYPE a, TYPE b) {
     TYPE r = rem_trunc(a, b);
     return r != 0.0 && (r < 0.0) != (b < 0.0) ? r + b : r;
 }`},
-	{"log1p", f32Only, nil, `
-// log(1 + x): near 0 by 2 atanh(x / (2 + x)).
+	{"log1p", f32Only, []string{"INF", "NAN"}, `
+// log(1 + x): near 0 by 2 atanh(x / (2 + x)); Vulkan leaves it open for x <= -1.
 float log1p(float x) {
+    if (x <= -1.0) return x < -1.0 ? NAN : -INF;
     if (!(x > -0.3 && x < 0.42)) return log(1.0 + x);
     float s = x / (2.0 + x), z = s * s;
     return 2.0 * s * ((((z * 0.11111111 + 0.14285715) * z + 0.2) * z + 0.33333334) * z + 1.0);

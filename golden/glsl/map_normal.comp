@@ -15,10 +15,13 @@ layout(set = 0, binding = 0, std430) readonly buffer Seed_buffer { uint seed[]; 
 layout(set = 0, binding = 1, std430) readonly buffer Offset_buffer { uint offset[]; };
 layout(set = 0, binding = 2, std430) writeonly buffer Result_vec4_buffer { f16vec4 result_vec4[]; }; // f16
 
+#define INF uintBitsToFloat(0x7f800000u)
+
 #define NAN uintBitsToFloat(0x7fc00000u)
 
-// log(1 + x): near 0 by 2 atanh(x / (2 + x)).
+// log(1 + x): near 0 by 2 atanh(x / (2 + x)); Vulkan leaves it open for x <= -1.
 float log1p(float x) {
+    if (x <= -1.0) return x < -1.0 ? NAN : -INF;
     if (!(x > -0.3 && x < 0.42)) return log(1.0 + x);
     float s = x / (2.0 + x), z = s * s;
     return 2.0 * s * ((((z * 0.11111111 + 0.14285715) * z + 0.2) * z + 0.33333334) * z + 1.0);
