@@ -79,6 +79,7 @@ func (l *lowerer) rope(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, args...) }
 	isSecond := l.b.Apply(ir.OpNe, ir.Bool, nil, l.b.FromIndex(second), l.b.Integer(ir.I32, 0))
 	signed := l.where(isSecond, sin, f32(ir.OpNeg, sin), ir.F32)
+	signed.Hint = "partner_sin"
 	out := f32(ir.OpAdd, f32(ir.OpMul, self, cos), f32(ir.OpMul, other, signed))
 	out.Hint = "rope"
 	if dims < inner {
@@ -90,7 +91,9 @@ func (l *lowerer) rope(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 
 // sinCosTurns is the sine and cosine of pos turns of the 64-bit fraction (high,
 // low): the upper 2 bits of their product, rounded, are the quadrant, the rest
-// is an angle within pi/4 of its middle, which sine and cosine take as it is.
+// is an angle within pi/4 of its middle, which sine and cosine take as it is. What
+// low adds up to is a whole number of 2^-32 turns: what is beyond is too little to
+// matter, and would take the angle past pi/4.
 func (l *lowerer) sinCosTurns(pos, high, low *kernel.Expr) (sin, cos *kernel.Expr) {
 	u32 := func(op ir.Op, a *kernel.Expr, b int64) *kernel.Expr {
 		return l.b.Apply(op, ir.U32, nil, a, l.b.Integer(ir.U32, b))
@@ -99,19 +102,24 @@ func (l *lowerer) sinCosTurns(pos, high, low *kernel.Expr) (sin, cos *kernel.Exp
 	is := func(bit int64, of *kernel.Expr) *kernel.Expr {
 		return l.b.Apply(ir.OpNe, ir.Bool, nil, u32(ir.OpAnd, of, bit), l.b.Integer(ir.U32, 0))
 	}
+	carried := f32(ir.OpMul, f32(ir.OpMul, l.b.Cast(ir.F32, pos), l.b.Cast(ir.F32, low)), l.b.Float(ir.F32, 1.0/(1<<32)))
+	carried.Hint = "carried"
 	turn := l.b.Apply(ir.OpMul, ir.U32, nil, l.b.Cast(ir.U32, pos), high)
+	turn = l.b.Apply(ir.OpAdd, ir.U32, nil, turn, l.b.Cast(ir.U32, l.b.Cast(ir.I32, carried)))
 	turn.Hint = "turn"
 	quadrant := u32(ir.OpShr, u32(ir.OpAdd, turn, 1<<29), 30)
 	quadrant.Hint = "quadrant"
 	within := l.b.Cast(ir.F32, l.b.Cast(ir.I32, u32(ir.OpShl, turn, 2)))
-	beyond := f32(ir.OpMul, l.b.Cast(ir.F32, pos), l.b.Cast(ir.F32, low))
-	angle := f32(ir.OpAdd, f32(ir.OpMul, within, l.b.Float(ir.F32, math.Pi/(1<<33))), f32(ir.OpMul, beyond, l.b.Float(ir.F32, math.Pi/(1<<63))))
+	angle := f32(ir.OpMul, within, l.b.Float(ir.F32, math.Pi/(1<<33)))
 	angle.Hint = "angle"
 	s, c := f32(ir.OpSin, angle), f32(ir.OpCos, angle)
 	odd := is(1, quadrant)
+	odd.Hint = "odd_quadrant"
 	sin, cos = l.where(odd, c, s, ir.F32), l.where(odd, s, c, ir.F32)
+	sin.Hint, cos.Hint = "sin_size", "cos_size"
 	sin = l.where(is(2, quadrant), f32(ir.OpNeg, sin), sin, ir.F32)
 	cos = l.where(is(2, u32(ir.OpAdd, quadrant, 1)), f32(ir.OpNeg, cos), cos, ir.F32)
+	sin.Hint, cos.Hint = "turn_sin", "turn_cos"
 	return sin, cos
 }
 

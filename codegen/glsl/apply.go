@@ -19,6 +19,10 @@ func form(v *kernel.Expr) string {
 			return division(operand(v))
 		case v.Op == ir.OpSub && v.Args[0] == v.Args[1]:
 			return zeroOrNaN
+		case v.Op == ir.OpSin && isReduced(operand(v)):
+			return "sin_reduced({0})"
+		case v.Op == ir.OpCos && isReduced(operand(v)):
+			return "cos_reduced({0})"
 		}
 		return g.Float
 	case ir.KindInt:
@@ -55,6 +59,17 @@ func division(by *kernel.Expr) string {
 		return plain
 	}
 	return ir.OpDiv.Info().GLSL.Float
+}
+
+// isReduced reports whether an angle is known to be within pi/4 of 0: a product of
+// an i32 and a small enough constant.
+func isReduced(v *kernel.Expr) bool {
+	if v.Kind != kernel.ExprApply || v.Op != ir.OpMul || v.DType != ir.F32 {
+		return false
+	}
+	n, by := v.Args[0], v.Args[1]
+	return n.Kind == kernel.ExprApply && n.Op == ir.OpCast && n.Args[0].DType == ir.I32 &&
+		by.Kind == kernel.ExprConst && float32(math.Abs(by.Value)*(1<<31)) <= math.Pi/4
 }
 
 func operand(v *kernel.Expr) *kernel.Expr { return v.Args[len(v.Args)-1] }
@@ -105,6 +120,9 @@ func (e *emitter) template(v *kernel.Expr) *node {
 func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 	if v.Op == ir.OpCast {
 		x := v.Args[0]
+		if x.Kind == kernel.ExprIndex && v.DType == ir.U32 {
+			return e.indexValue(x.Index)
+		}
 		return e.cast(x.DType, v.DType, e.valueFor(x, home))
 	}
 	if isCustom(v) {

@@ -3,6 +3,9 @@ package glsl
 import (
 	"fmt"
 	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // reserved holds the words that cannot name a variable, or would hide a
@@ -52,6 +55,37 @@ func identifier(s string) string {
 		name = "v" + name
 	}
 	return name
+}
+
+// resultNames says what the result of an op is where the op's name is a verb or
+// an abbreviation, and not what a reader would call it.
+var resultNames = map[ir.Op]string{
+	ir.OpAbs: "magnitude", ir.OpSqr: "square", ir.OpSqrt: "root", ir.OpExp: "exponential", ir.OpLog: "logarithm",
+	ir.OpSin: "sine", ir.OpCos: "cosine", ir.OpTan: "tangent", ir.OpPow: "power", ir.OpFloor: "whole", ir.OpCeil: "next_whole",
+	ir.OpRound: "rounded", ir.OpTrunc: "truncated", ir.OpAdd: "sum", ir.OpSub: "difference", ir.OpMul: "product", ir.OpDiv: "ratio",
+	ir.OpRem: "rest", ir.OpMod: "rest", ir.OpMin: "smaller", ir.OpMax: "larger", ir.OpWhere: "choice", ir.OpNeg: "negative",
+	ir.OpEq: "same", ir.OpNe: "differs", ir.OpLt: "below", ir.OpLe: "at_most", ir.OpGt: "above", ir.OpGe: "at_least",
+	ir.OpAnd: "both", ir.OpOr: "either", ir.OpXor: "one_alone", ir.OpNot: "opposite", ir.OpShl: "raised", ir.OpShr: "lowered",
+	ir.OpAffine: "scaled",
+}
+
+// hintOf is what a value is called: by its name, or by what its op makes. A cast is
+// called like what it casts and into what.
+func hintOf(v *kernel.Expr) string {
+	if op, err := ir.ParseOp(v.Hint); v.Hint != "" && (err != nil || op != v.Op) || v.Kind != kernel.ExprApply {
+		return v.Hint
+	}
+	if v.Op == ir.OpCast {
+		name := hintOf(v.Args[0])
+		if name == "" {
+			name = "as"
+		}
+		return name + "_" + v.DType.String()
+	}
+	if name, ok := resultNames[v.Op]; ok {
+		return name
+	}
+	return v.Op.String()
 }
 
 // unusable reports whether a name is taken by the language or the library.

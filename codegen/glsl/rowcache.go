@@ -106,10 +106,7 @@ func (r *rowWriter) keptName(v *kernel.Expr) string {
 	if v.Kind == kernel.ExprLoad {
 		return r.buffers[v.Bind].base
 	}
-	if v.Hint != "" {
-		return v.Hint
-	}
-	return v.Op.String()
+	return hintOf(v)
 }
 
 // keptFrom lists the kept values that stage number computes, or all for -1.

@@ -200,10 +200,7 @@ func (e *emitter) valueName(v *kernel.Expr) string {
 	if v.Kind == kernel.ExprLoad {
 		return e.buffers[v.Bind].base + "_" + where
 	}
-	base := identifier(v.Hint)
-	if v.Hint == "" {
-		base = identifier(v.Op.String())
-	}
+	base := identifier(hintOf(v))
 	if unusable(base) {
 		base += "_" + where
 	}

@@ -43,10 +43,10 @@ void main() {
         uint col4 = gl_WorkGroupID.x * 8u + at;
         uint row = gl_WorkGroupID.y * 32u + line;
         if (row < 57u) {
-            bool and = int(batch_quotient) < 8 && int(batch_remainder - 1u) >= 0 && int(row - 1u) >= 0;
+            bool both = int(batch_quotient) < 8 && int(batch_remainder - 1u) >= 0 && int(row - 1u) >= 0;
             vec4 x_stored4;
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                x_stored4[lane] = and ? x_tile[(at * 4u + lane) * 33u + line] : 0.0;
+                x_stored4[lane] = both ? x_tile[(at * 4u + lane) * 33u + line] : 0.0;
             }
             x_stored_vec4[batch * 3648u + row * 64u + col4] = f16vec4(x_stored4);
         }

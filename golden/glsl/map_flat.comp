@@ -28,9 +28,9 @@ void main() {
     vec4 out_mul4;
     vec4 out_relu4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        float mul = a4[lane] * b4[lane];
-        out_mul4[lane] = mul;
-        out_relu4[lane] = nan_max(mul, 0.0);
+        float product = a4[lane] * b4[lane];
+        out_mul4[lane] = product;
+        out_relu4[lane] = nan_max(product, 0.0);
     }
     out_mul_vec4[i4] = out_mul4;
     out_relu_vec4[i4] = out_relu4;

@@ -18,40 +18,6 @@ layout(set = 0, binding = 2, std430) readonly buffer Const_data_buffer { uint co
 layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { f16vec4 result_vec4[]; }; // f16
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
-#define NAN uintBitsToFloat(0x7fc00000u)
-
-// x less the nearest multiple of pi/2 (Payne and Hanek 1983): the mantissa
-// times the bits of 2/pi from its exponent on, of which 62 stand behind the
-// quadrant. Integers, because float optimizers tend to undo such reductions.
-float reduce_half_pi(float x, out int quadrant) {
-    const uint two_over_pi[8] = uint[8](0u, 0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0x7f9458eau);
-    quadrant = 0;
-    if (!(abs(x) > 0.78539816)) return x;
-    uint bits = floatBitsToUint(x), mantissa = bits << 8 | 0x80000000u;
-    uint exponent = (bits >> 23 & 0xffu) - 126u, i = exponent >> 5, shift = exponent & 31u;
-    uint a = two_over_pi[i], b = two_over_pi[i + 1u], c = two_over_pi[i + 2u], d = two_over_pi[i + 3u];
-    a = a << shift | b >> 1 >> 31u - shift;
-    b = b << shift | c >> 1 >> 31u - shift;
-    c = c << shift | d >> 1 >> 31u - shift;
-    uint high, low, carry, rest;
-    umulExtended(mantissa, c, carry, rest);
-    umulExtended(mantissa, b, high, low);
-    low = uaddCarry(low, carry, carry);
-    high += mantissa * a + carry;
-    quadrant = int(high >> 30);
-    high &= 0x3fffffffu;
-    bool below = high >= 0x20000000u; // the next multiple is nearer
-    if (below) {
-        ++quadrant;
-        low = -low;
-        high = 0x3fffffffu - high + (low == 0u ? 1u : 0u);
-    }
-    float r = (float(high) * 4294967296.0 + float(low)) * 3.4061216e-19;
-    if (x < 0.0) quadrant = -quadrant;
-    quadrant &= 3;
-    return below != x < 0.0 ? -r : r;
-}
-
 // On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float sin_reduced(float x) {
     float z = x * x;
@@ -64,20 +30,10 @@ float cos_reduced(float x) {
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
 }
 
-float sin_accurate(float x) {
-    if (isinf(x)) return NAN;
-    int quadrant;
-    float r = reduce_half_pi(x, quadrant);
-    float s = (quadrant & 1) == 0 ? sin_reduced(r) : cos_reduced(r);
-    return quadrant < 2 ? s : -s;
-}
-
-float cos_accurate(float x) {
-    if (isinf(x)) return NAN;
-    int quadrant;
-    float r = reduce_half_pi(x, quadrant);
-    float c = (quadrant & 1) == 0 ? cos_reduced(r) : sin_reduced(r);
-    return quadrant == 0 || quadrant == 3 ? c : -c;
+// Truncates and saturates; NaN gives 0.
+int float_to_i32(float x) {
+    if (isnan(x)) return 0;
+    return x >= 2147483648.0 ? 0x7fffffff : x <= -2147483648.0 ? -0x7fffffff - 1 : int(x);
 }
 
 void main() {
@@ -87,25 +43,26 @@ void main() {
     uint col4 = id % 12u;
     uint row = id / 12u % 3u;
     uint batch = id / 36u;
-    float kept_where[4];
-    float kept_where_2[4];
+    float kept_turn_cos[4];
+    float kept_partner_sin[4];
     int positions_batch = positions[batch];
-    uint cast_batch = uint(positions_batch);
-    float cast_batch_2 = float(positions_batch);
+    uint positions_u32 = uint(positions_batch);
+    float positions_f32 = float(positions_batch);
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         uint col = col4 * 4u + lane;
         uint col_quotient = col / 2u;
-        uint turn = cast_batch * const_data[col_quotient * 2u];
+        float carried = positions_f32 * float(const_data[col_quotient * 2u + 1u]) * 2.3283064e-10;
+        uint turn = positions_u32 * const_data[col_quotient * 2u] + uint(float_to_i32(carried));
         uint quadrant = turn + 536870912u >> 30u;
-        bool ne = (quadrant & 1u) != 0u;
-        float angle = float(int(turn << 2u)) * 3.6572953e-10 + cast_batch_2 * float(const_data[col_quotient * 2u + 1u]) * 3.4061217e-19;
-        float sin_col = sin_accurate(angle);
-        float cos_col = cos_accurate(angle);
-        float where = ne ? sin_col : cos_col;
-        float where_2 = ne ? cos_col : sin_col;
-        float where_3 = (quadrant & 2u) != 0u ? -where_2 : where_2;
-        kept_where[lane] = (quadrant + 1u & 2u) != 0u ? -where : where;
-        kept_where_2[lane] = int(col % 2u) != 0 ? where_3 : -where_3;
+        bool odd_quadrant = (quadrant & 1u) != 0u;
+        float angle = float(int(turn << 2u)) * 3.6572953e-10;
+        float sine = sin_reduced(angle);
+        float cosine = cos_reduced(angle);
+        float cos_size = odd_quadrant ? sine : cosine;
+        float sin_size = odd_quadrant ? cosine : sine;
+        float turn_sin = (quadrant & 2u) != 0u ? -sin_size : sin_size;
+        kept_turn_cos[lane] = (quadrant + 1u & 2u) != 0u ? -cos_size : cos_size;
+        kept_partner_sin[lane] = int(col % 2u) != 0 ? turn_sin : -turn_sin;
     }
     [[unroll]] for (uint turn = 0u; turn < 2u; ++turn) {
         vec4 q4 = vec4(q_vec4[batch * 72u + row * 24u + col4 + turn * 12u]);
@@ -113,7 +70,7 @@ void main() {
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
             uint col = col4 * 4u + lane;
             float q_turn = float(q[col / 2u * 2u + batch * 288u + row * 96u + turn * 48u + 1u - col % 2u]);
-            result4[lane] = q4[lane] * kept_where[lane] + q_turn * kept_where_2[lane];
+            result4[lane] = q4[lane] * kept_turn_cos[lane] + q_turn * kept_partner_sin[lane];
         }
         result_vec4[batch * 72u + row * 24u + col4 + turn * 12u] = f16vec4(result4);
     }

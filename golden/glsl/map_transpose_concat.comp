@@ -19,12 +19,12 @@ void main() {
     if (id >= 24u) return;
     uint col4 = id % 3u;
     uint row = id / 3u;
-    bool lt = int(row) < 3;
+    bool below = int(row) < 3;
     vec4 b4 = b_vec4[col4 + min(row, 2u) * 3u];
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         uint col = col4 * 4u + lane;
-        result4[lane] = lt ? b4[lane] : a[col * 5u + uint(clamp(int(row) - 3, 0, 4))];
+        result4[lane] = below ? b4[lane] : a[col * 5u + uint(clamp(int(row) - 3, 0, 4))];
     }
     result_vec4[row * 3u + col4] = result4;
 }

@@ -25,40 +25,6 @@ layout(set = 0, binding = 6, std430) writeonly buffer State_2_buffer { float16_t
 shared float partial[10];
 shared float sum_sq_parts[8];
 
-#define NAN uintBitsToFloat(0x7fc00000u)
-
-// x less the nearest multiple of pi/2 (Payne and Hanek 1983): the mantissa
-// times the bits of 2/pi from its exponent on, of which 62 stand behind the
-// quadrant. Integers, because float optimizers tend to undo such reductions.
-float reduce_half_pi(float x, out int quadrant) {
-    const uint two_over_pi[8] = uint[8](0u, 0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0x7f9458eau);
-    quadrant = 0;
-    if (!(abs(x) > 0.78539816)) return x;
-    uint bits = floatBitsToUint(x), mantissa = bits << 8 | 0x80000000u;
-    uint exponent = (bits >> 23 & 0xffu) - 126u, i = exponent >> 5, shift = exponent & 31u;
-    uint a = two_over_pi[i], b = two_over_pi[i + 1u], c = two_over_pi[i + 2u], d = two_over_pi[i + 3u];
-    a = a << shift | b >> 1 >> 31u - shift;
-    b = b << shift | c >> 1 >> 31u - shift;
-    c = c << shift | d >> 1 >> 31u - shift;
-    uint high, low, carry, rest;
-    umulExtended(mantissa, c, carry, rest);
-    umulExtended(mantissa, b, high, low);
-    low = uaddCarry(low, carry, carry);
-    high += mantissa * a + carry;
-    quadrant = int(high >> 30);
-    high &= 0x3fffffffu;
-    bool below = high >= 0x20000000u; // the next multiple is nearer
-    if (below) {
-        ++quadrant;
-        low = -low;
-        high = 0x3fffffffu - high + (low == 0u ? 1u : 0u);
-    }
-    float r = (float(high) * 4294967296.0 + float(low)) * 3.4061216e-19;
-    if (x < 0.0) quadrant = -quadrant;
-    quadrant &= 3;
-    return below != x < 0.0 ? -r : r;
-}
-
 // On [-pi/4, pi/4] (Moshier, Cephes sinf.c).
 float sin_reduced(float x) {
     float z = x * x;
@@ -71,20 +37,10 @@ float cos_reduced(float x) {
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
 }
 
-float sin_accurate(float x) {
-    if (isinf(x)) return NAN;
-    int quadrant;
-    float r = reduce_half_pi(x, quadrant);
-    float s = (quadrant & 1) == 0 ? sin_reduced(r) : cos_reduced(r);
-    return quadrant < 2 ? s : -s;
-}
-
-float cos_accurate(float x) {
-    if (isinf(x)) return NAN;
-    int quadrant;
-    float r = reduce_half_pi(x, quadrant);
-    float c = (quadrant & 1) == 0 ? cos_reduced(r) : sin_reduced(r);
-    return quadrant == 0 || quadrant == 3 ? c : -c;
+// Truncates and saturates; NaN gives 0.
+int float_to_i32(float x) {
+    if (isnan(x)) return 0;
+    return x >= 2147483648.0 ? 0x7fffffff : x <= -2147483648.0 ? -0x7fffffff - 1 : int(x);
 }
 
 // Four signed bytes as floats: 128 more than each is unsigned.
@@ -213,16 +169,18 @@ void main() {
             int at_value = at[0u];
             uint col_remainder = col % 64u;
             uint quotient = col_remainder / 2u;
-            uint turn = uint(at_value) * const_data[quotient * 2u];
+            int carried_i32 = float_to_i32(float(at_value) * float(const_data[quotient * 2u + 1u]) * 2.3283064e-10);
+            uint turn = uint(at_value) * const_data[quotient * 2u] + uint(carried_i32);
             uint quadrant = turn + 536870912u >> 30u;
-            bool ne = (quadrant & 1u) != 0u;
-            float angle = float(int(turn << 2u)) * 3.6572953e-10 + float(at_value) * float(const_data[quotient * 2u + 1u]) * 3.4061217e-19;
-            float sin_col = sin_accurate(angle);
-            float cos_col = cos_accurate(angle);
-            float where = ne ? sin_col : cos_col;
-            float where_2 = ne ? cos_col : sin_col;
-            float where_3 = (quadrant & 2u) != 0u ? -where_2 : where_2;
-            result[col] = sum * scale * ((quadrant + 1u & 2u) != 0u ? -where : where) + other_sum * scale * (int(col_remainder % 2u) != 0 ? where_3 : -where_3);
+            bool odd_quadrant = (quadrant & 1u) != 0u;
+            float angle = float(int(turn << 2u)) * 3.6572953e-10;
+            float sine = sin_reduced(angle);
+            float cosine = cos_reduced(angle);
+            float cos_size = odd_quadrant ? sine : cosine;
+            float sin_size = odd_quadrant ? cosine : sine;
+            float turn_sin = (quadrant & 2u) != 0u ? -sin_size : sin_size;
+            float product = other_sum * scale * (int(col_remainder % 2u) != 0 ? turn_sin : -turn_sin);
+            result[col] = sum * scale * ((quadrant + 1u & 2u) != 0u ? -cos_size : cos_size) + product;
         }
         if (col - 256u < 256u) {
             uint slice_col = col - 256u;
@@ -234,17 +192,18 @@ void main() {
             int at_value = at[0u];
             uint slice_col_remainder = slice_col % 64u;
             uint quotient = slice_col_remainder / 2u;
-            uint turn = uint(at_value) * const_data[quotient * 2u];
+            int carried_i32 = float_to_i32(float(at_value) * float(const_data[quotient * 2u + 1u]) * 2.3283064e-10);
+            uint turn = uint(at_value) * const_data[quotient * 2u] + uint(carried_i32);
             uint quadrant = turn + 536870912u >> 30u;
-            bool ne = (quadrant & 1u) != 0u;
-            float angle = float(int(turn << 2u)) * 3.6572953e-10 + float(at_value) * float(const_data[quotient * 2u + 1u]) * 3.4061217e-19;
-            float sin_slice_col = sin_accurate(angle);
-            float cos_slice_col = cos_accurate(angle);
-            float where = ne ? sin_slice_col : cos_slice_col;
-            float where_2 = ne ? cos_slice_col : sin_slice_col;
-            float where_3 = (quadrant & 2u) != 0u ? -where_2 : where_2;
-            float mul = other_sum * scale * (int(slice_col_remainder % 2u) != 0 ? where_3 : -where_3);
-            state[slice_col_remainder + slice_col / 64u * 2048u + uint(clamp(at_value, 0, 31)) * 64u] = float16_t(sum * scale * ((quadrant + 1u & 2u) != 0u ? -where : where) + mul);
+            bool odd_quadrant = (quadrant & 1u) != 0u;
+            float angle = float(int(turn << 2u)) * 3.6572953e-10;
+            float sine = sin_reduced(angle);
+            float cosine = cos_reduced(angle);
+            float cos_size = odd_quadrant ? sine : cosine;
+            float sin_size = odd_quadrant ? cosine : sine;
+            float turn_sin = (quadrant & 2u) != 0u ? -sin_size : sin_size;
+            float product = other_sum * scale * (int(slice_col_remainder % 2u) != 0 ? turn_sin : -turn_sin);
+            state[slice_col_remainder + slice_col / 64u * 2048u + uint(clamp(at_value, 0, 31)) * 64u] = float16_t(sum * scale * ((quadrant + 1u & 2u) != 0u ? -cos_size : cos_size) + product);
         }
         if (col >= 512u) {
             uint slice_col = col - 512u;

@@ -35,16 +35,16 @@ void main() {
     uint row_unlimited = gl_WorkGroupID.x * 8u + local / 32u;
     bool in_range = row_unlimited < 50u;
     uint row = min(row_unlimited, 49u);
-    float kept_cast[2];
+    float kept_x_f32[2];
 
     // row_sum: sum over the row.
     float row_sum = 0.0;
     [[unroll]] for (uint n = 0u; n < 2u; ++n) {
         uint j = n * 32u + thread;
         if (j < 61u) {
-            float cast_j = bf16_to_f32(uint(x[row * 61u + j]));
-            kept_cast[n] = cast_j;
-            row_sum += cast_j;
+            float x_f32 = bf16_to_f32(uint(x[row * 61u + j]));
+            kept_x_f32[n] = x_f32;
+            row_sum += x_f32;
         }
     }
     [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
@@ -53,12 +53,12 @@ void main() {
 
     // sum_sq_dev: sum over the row.
     float sum_sq_dev = 0.0;
-    float mul = row_sum * 0.016393442;
+    float product = row_sum * 0.016393442;
     [[unroll]] for (uint n = 0u; n < 2u; ++n) {
         uint j = n * 32u + thread;
         if (j < 61u) {
-            float sub = kept_cast[n] - mul;
-            sum_sq_dev += sub * sub;
+            float difference = kept_x_f32[n] - product;
+            sum_sq_dev += difference * difference;
         }
     }
     [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
@@ -71,7 +71,7 @@ void main() {
         [[unroll]] for (uint n = 0u; n < 2u; ++n) {
             uint j = n * 32u + thread;
             if (j < 61u) {
-                result[row * 61u + j] = uint16_t(f32_to_bf16((kept_cast[n] - mul) * scale * weight[j] + weight_2[j]));
+                result[row * 61u + j] = uint16_t(f32_to_bf16((kept_x_f32[n] - product) * scale * weight[j] + weight_2[j]));
             }
         }
     }

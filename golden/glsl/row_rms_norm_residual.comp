@@ -28,7 +28,7 @@ void main() {
     uint row_unlimited = gl_WorkGroupID.x * 4u + local / 64u;
     bool in_range = row_unlimited < T;
     uint row = min(row_unlimited, T - 1u);
-    float kept_add[12];
+    float kept_sum[12];
 
     // sum_sq: sum over the row.
     float sum_sq = 0.0;
@@ -37,9 +37,9 @@ void main() {
         vec4 x4 = x_vec4[row * 192u + j4];
         vec4 residual4 = residual_vec4[row * 192u + j4];
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-            float add = x4[lane] + residual4[lane];
-            kept_add[n * 4u + lane] = add;
-            sum_sq += add * add;
+            float sum = x4[lane] + residual4[lane];
+            kept_sum[n * 4u + lane] = sum;
+            sum_sq += sum * sum;
         }
     }
     [[unroll]] for (uint distance = 16u; distance > 0u; distance >>= 1u) {
@@ -62,8 +62,8 @@ void main() {
             vec4 out_add4;
             vec4 out_rms_norm4;
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-                out_add4[lane] = kept_add[n * 4u + lane];
-                out_rms_norm4[lane] = kept_add[n * 4u + lane] * scale * weight4[lane];
+                out_add4[lane] = kept_sum[n * 4u + lane];
+                out_rms_norm4[lane] = kept_sum[n * 4u + lane] * scale * weight4[lane];
             }
             out_add_vec4[row * 192u + j4] = out_add4;
             out_rms_norm_vec4[row * 192u + j4] = out_rms_norm4;
