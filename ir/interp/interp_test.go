@@ -8,8 +8,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
@@ -411,25 +411,55 @@ func TestMemoryLimit(t *testing.T) {
 	wantError(t, err, "memory limit")
 }
 
-// TestCancelInsideAnOp: a matmul of several seconds ends soon after its context.
+// countdown is a context that ends when it has been asked a number of times
+// whether it has.
+type countdown struct {
+	context.Context
+	left, asked atomic.Int64
+}
+
+func newCountdown(asks int64) *countdown {
+	c := &countdown{Context: context.Background()}
+	c.left.Store(asks)
+	return c
+}
+
+func (c *countdown) Err() error {
+	c.asked.Add(1)
+	if c.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestCancelInsideAnOp: one op asks again and again whether its context has
+// ended, and once it has, does no more of its work.
 func TestCancelInsideAnOp(t *testing.T) {
 	b := newGraph(t)
-	w := b.input("w", ir.F32, ir.ShapeOf(3000, 3000))
+	w := b.input("w", ir.F32, ir.ShapeOf(500, 500))
 	b.output("y", b.add(ir.OpMatMul, []*ir.Node{w, w}))
-	d, err := ir.NewData(ir.F32, 3000, 3000)
+	d, err := ir.NewData(ir.F32, 500, 500)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := b.program(Options{Workers: 1})
-	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
-	defer cancel()
-	start := time.Now()
-	_, err = p.Run(ctx, map[string]*ir.Data{"w": d}, nil)
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
-	if took := time.Since(start); took > 2*time.Second {
-		t.Errorf("took %v to stop", took)
+	for _, workers := range []int{1, 4} {
+		p := b.program(Options{Workers: workers})
+		whole := newCountdown(math.MaxInt64)
+		if _, err := p.Run(whole, map[string]*ir.Data{"w": d}, nil); err != nil {
+			t.Fatal(err)
+		}
+		asks := whole.asked.Load()
+		if asks < 20 {
+			t.Fatalf("%d workers: a run asks %d times, which leaves long stretches between", workers, asks)
+		}
+		cut := newCountdown(asks / 2)
+		if _, err := p.Run(cut, map[string]*ir.Data{"w": d}, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("%d workers: got %v", workers, err)
+		}
+		// Each worker hears of it at most twice, and each of its callers.
+		if after := cut.asked.Load() - asks/2; after > int64(2*workers)+5 {
+			t.Errorf("%d workers: asked %d times after the end", workers, after)
+		}
 	}
 }
 

@@ -26,13 +26,16 @@ func (d *Device) Calibrate() (Clock, bool) {
 	best := Clock{bits: d.info.Caps.TimestampBits, period: d.info.Caps.TimestampPeriod}
 	for i := range clockTries {
 		ticks, at, deviation, r := d.native.calibrate()
-		now, reading := time.Now(), hostClock()
+		now := time.Now()
+		reading := hostClock()
+		// A busy host may do something else between the two readings.
+		off := time.Duration(deviation) + time.Since(now)
 		if r < 0 {
 			return Clock{}, false
 		}
 		// How long ago the two were read is known by the clock they were read with.
-		if i == 0 || time.Duration(deviation) < best.Deviation {
-			best.ticks, best.host, best.Deviation = ticks, now.Add(-time.Duration(reading-at)), time.Duration(deviation)
+		if i == 0 || off < best.Deviation {
+			best.ticks, best.host, best.Deviation = ticks, now.Add(-time.Duration(reading-at)), off
 		}
 	}
 	return best, true

@@ -8,8 +8,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -76,31 +76,34 @@ func program(d *vk.Device, saxpy vk.PipelineDesc, worker, n int) (err error) {
 // collector runs all the time.
 func TestStress(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
-	duration := 2 * time.Second
+	rounds := 40
 	if testing.Short() {
-		duration = 200 * time.Millisecond
+		rounds = 4
 	}
 	d := vktest.Device(t, vk.ForceStaging(vk.DeviceOptions{StagingBytes: 1 << 14, BlockBytes: 1 << 20}))
 	saxpy := saxpyDesc(t)
-	ctx, cancel := context.WithTimeout(context.Background(), duration)
-	defer cancel()
-	var group sync.WaitGroup
-	group.Go(func() {
-		for ctx.Err() == nil {
+	var workers, collector sync.WaitGroup
+	var done atomic.Bool
+	collector.Go(func() {
+		for !done.Load() {
 			runtime.GC()
 		}
 	})
 	for worker := range 4 {
-		group.Go(func() {
-			for n := 100; ctx.Err() == nil; n = n*7%20011 + 1 {
+		workers.Go(func() {
+			n := 100
+			for range rounds {
 				if err := program(d, saxpy, worker, n); err != nil {
 					t.Error(err)
 					return
 				}
+				n = n*7%20011 + 1
 			}
 		})
 	}
-	group.Wait()
+	workers.Wait()
+	done.Store(true)
+	collector.Wait()
 	if err := d.WaitIdle(context.Background()); err != nil {
 		t.Error(err)
 	}

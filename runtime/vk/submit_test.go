@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -73,30 +72,31 @@ func TestWaitCancel(t *testing.T) {
 	const steps = 20
 	r := longRecording(t, d, x, y, steps)
 	run(t, d, r) // the first includes the driver's own compiler
-	start := time.Now()
-	run(t, d, r)
-	runs := int(300*time.Millisecond/time.Since(start)) + 1 // enough to keep it busy
+	runs := 1
 	var p vk.Point
-	for range runs {
-		p = must(d.Submit(r))(t)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
-	defer cancel()
-	start = time.Now()
-	err := d.Wait(ctx, p)
-	took := time.Since(start)
-	if d.Done(p) {
-		t.Skipf("the device was done within %v: nothing to cancel", took)
-	}
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a wait past its deadline: %v", err)
-	}
-	if took > time.Second {
-		t.Errorf("the wait took %v, long past its deadline", took)
+	// The device may be done before the wait is cancelled: more work is given to it until it is not.
+	for more := 4; ; more *= 2 {
+		for range more {
+			p = must(d.Submit(r))(t)
+		}
+		runs += more
+		ctx, cancel := context.WithCancel(context.Background())
+		go cancel()
+		err := d.Wait(ctx, p)
+		if !d.Done(p) {
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("a wait that was cancelled: %v", err)
+			}
+			break
+		}
+		if more > 1000 {
+			t.Fatalf("after %d runs at once, a wait that was cancelled still returned only when the device was done", more)
+		}
 	}
 	// The device works on, and what is closed now stays until it is done.
+	retired := d.Retired()
 	r.Close()
-	if d.Retired() == 0 {
+	if retired == d.Retired() && !d.Done(p) {
 		t.Error("a recording in flight is not kept")
 	}
 	if err := d.Wait(context.Background(), p); err != nil {
@@ -105,8 +105,8 @@ func TestWaitCancel(t *testing.T) {
 	if d.Retired() != 0 {
 		t.Error("a closed recording is kept after it is done")
 	}
-	if got := floats(download(t, d, y))[n-1]; got != float32(steps*(runs+2)) {
-		t.Errorf("y = %v; want %v", got, steps*(runs+2))
+	if got := floats(download(t, d, y))[n-1]; got != float32(steps*runs) {
+		t.Errorf("y = %v; want %v", got, steps*runs)
 	}
 }
 
