@@ -153,9 +153,6 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 		return a.listCases(cases)
 	}
 	a.note("device %s", dev.Why())
-	if _, err := a.expressible(ctx, dev); err != nil {
-		return err
-	}
 	if !f.tuning.none {
 		a.noteTuning(dev)
 	}

@@ -1,16 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
-	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -43,6 +39,9 @@ type programInfo struct {
 	CacheHit  bool    `json:"cache_hit"`
 	Processes int     `json:"compiler_processes"`
 	Millis    float64 `json:"compile_ms"`
+	// Without is what the device has and the GLSL tools are too old to express.
+	// Programs do without it and are slower; vkc doctor says what to do.
+	Without []string `json:"without,omitempty"`
 }
 
 func (a *app) compileCommand() *cobra.Command {
@@ -152,11 +151,8 @@ func (a *app) printCompiled(g *ir.Graph, p *vkc.Program, f *compileFlags) error 
 }
 
 func infoOf(s vkc.CompileStats) programInfo {
-	return programInfo{s.Kernels, s.Shaders, s.CacheHit, s.Processes, millis(s.Elapsed)}
+	return programInfo{s.Kernels, s.Shaders, s.CacheHit, s.Processes, millis(s.Elapsed), s.Without}
 }
-
-// newerTools is what to do about old ones.
-const newerTools = "point $" + spirv.ToolsEnv + " at a newer glslc and spirv-opt; scripts/setup of the repository installs them"
 
 // noteCompile says what compiling took.
 func (a *app) noteCompile(s vkc.CompileStats) {
@@ -166,25 +162,9 @@ func (a *app) noteCompile(s vkc.CompileStats) {
 	default:
 		a.note("compiled %d kernels (%d shaders) in %.2f s, %d compiler processes", s.Kernels, s.Shaders, s.Elapsed.Seconds(), s.Processes)
 	}
-	a.noteWithout(s.Without)
 	if s.CacheErr != nil {
 		a.note("the program could not be kept for next time: %s", oneLine(s.CacheErr))
 	}
-}
-
-// noteWithout says what of a device the GLSL tools cannot express.
-func (a *app) noteWithout(without []string) {
-	if len(without) > 0 {
-		a.note("the GLSL tools are too old for what the device has (%s), so kernels do without it and are slower: %s", strings.Join(without, ", "), newerTools)
-	}
-}
-
-// expressible returns what kernels are made for on a device, and says what its
-// tools cannot express, once for all the programs that follow.
-func (a *app) expressible(ctx context.Context, dev *vkc.Device) (target.Caps, error) {
-	caps, without, err := vkc.Expressible(ctx, dev.Caps())
-	a.noteWithout(without)
-	return caps, err
 }
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }

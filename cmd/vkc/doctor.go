@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/runtime/vk"
 )
 
 // finding is one line of vkc doctor.
@@ -21,7 +23,8 @@ type finding struct {
 	Optional bool   `json:"optional,omitempty"` // vkc works without it
 	Detail   string `json:"detail"`             // what is there, or what is wrong
 	Purpose  string `json:"purpose"`
-	Fix      string `json:"fix,omitempty"` // what to do where it is not OK
+	Without  string `json:"without,omitempty"` // what still works where it is missing and not optional
+	Fix      string `json:"fix,omitempty"`     // what to do where it is not OK
 }
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -30,7 +33,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Say what is installed, what is missing, and which package has it",
 		Long: `Say what is installed, what is missing, and which package has it. Exit code 1 if something is missing without which
-programs can only run on the CPU reference.`,
+vkc cannot compile programs, or cannot run them on a device; the last line says what works all the same.`,
 		Example: "  vkc doctor\n  vkc doctor --json",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -59,9 +62,18 @@ func examine(ctx context.Context) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	findings = append(findings, examineVulkan()...)
+	findings = append(findings, examineVulkan(listDevices())...)
 	return append(findings, examineLayers(), examineCache()), nil
 }
+
+// What works without the tools, and without Vulkan.
+const (
+	withoutTools  = "nothing new is compiled; bundles, programs in the cache and the CPU reference (--device cpu) run without it"
+	withoutVulkan = "programs are compiled (--target PROFILE) and run on the CPU reference only (--device cpu)"
+)
+
+// newerTools is what to do about old ones.
+const newerTools = "point $" + spirv.ToolsEnv + " at a newer glslc and spirv-opt; scripts/setup of the repository installs them"
 
 // examineTools looks for the GLSL compilers. Of the two, either will do.
 func examineTools(ctx context.Context) ([]finding, error) {
@@ -71,7 +83,8 @@ func examineTools(ctx context.Context) ([]finding, error) {
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		return []finding{{Name: "GLSL tools", Detail: oneLine(err), Purpose: "compile shaders", Fix: "unset $" + spirv.ToolsEnv + " or point it at the tools"}}, nil
+		return []finding{{Name: "GLSL tools", Detail: oneLine(err), Purpose: "compile shaders", Without: withoutTools,
+			Fix: "unset $" + spirv.ToolsEnv + " or point it at the tools"}}, nil
 	}
 	var findings []finding
 	if tools.Refused != nil {
@@ -79,7 +92,7 @@ func examineTools(ctx context.Context) ([]finding, error) {
 			Fix: "change the mode or the owner as said, or remove " + spirv.RegisteredDir()})
 	}
 	for _, t := range tools.Report() {
-		f := finding{Name: t.Name, OK: t.Found(), Purpose: t.Purpose, Optional: isOptional(tools, t.Name)}
+		f := finding{Name: t.Name, OK: t.Found(), Purpose: t.Purpose, Without: withoutTools, Optional: isOptional(tools, t.Name)}
 		if f.OK {
 			f.Detail = t.Path + " (" + t.Version + ")"
 		} else {
@@ -129,13 +142,33 @@ func isOptional(tools *spirv.Toolchain, name string) bool {
 	return true
 }
 
-func examineVulkan() []finding {
-	info, err := listDevices()
-	loader := finding{Name: "Vulkan loader", OK: info.Vulkan != "", Purpose: "finds drivers", Detail: "Vulkan " + info.Vulkan}
-	if !loader.OK {
-		loader.Detail = oneLine(err)
+// examineVulkan says what of Vulkan is there, given what listDevices returned.
+func examineVulkan(info devicesInfo, err error) []finding {
+	loader := finding{Name: "Vulkan loader", OK: true, Purpose: "finds drivers", Detail: "Vulkan " + info.Vulkan}
+	driver := finding{
+		Name: "Vulkan driver", Purpose: "runs kernels", Without: withoutVulkan,
+		Fix: "install the maker's driver, or for the CPU mesa-vulkan-drivers (Debian, Ubuntu, Fedora) or vulkan-swrast (Arch)",
+	}
+	switch {
+	case errors.Is(err, vk.ErrNoCgo):
+		return []finding{{
+			Name: "Vulkan", Detail: oneLine(err), Purpose: "runs kernels", Without: withoutVulkan,
+			Fix: "install a C compiler and build vkc with CGO_ENABLED=1",
+		}}
+	case errors.Is(err, vk.ErrNoLoader):
+		loader.OK, loader.Detail, loader.Without = false, oneLine(err), withoutVulkan
 		loader.Fix = "install libvulkan1 (Debian, Ubuntu), vulkan-loader (Fedora) or vulkan-icd-loader (Arch)"
 		return []finding{loader}
+	case errors.Is(err, vk.ErrNoDriver):
+		if info.Vulkan == "" {
+			loader.Detail = "found"
+		}
+		driver.Detail = "none that the loader finds"
+		return []finding{loader, driver}
+	case info.Vulkan == "": // the loader is there, and nothing came of it
+		loader.Detail, driver.Detail = "found", oneLine(err)
+		driver.Fix = "correct what the message names (the loader reads VK_DRIVER_FILES, VK_ICD_FILENAMES and VK_INSTANCE_LAYERS)"
+		return []finding{loader, driver}
 	}
 	findings := []finding{loader}
 	usable := false
@@ -149,10 +182,8 @@ func examineVulkan() []finding {
 		findings = append(findings, f)
 	}
 	if !usable {
-		findings = append(findings, finding{
-			Name: "Vulkan device", Detail: "none can be used", Purpose: "runs kernels",
-			Fix: "install the maker's driver, or for the CPU mesa-vulkan-drivers (Debian, Ubuntu, Fedora) or vulkan-swrast (Arch)",
-		})
+		driver.Name, driver.Detail = "Vulkan device", "none can be used"
+		findings = append(findings, driver)
 	}
 	return findings
 }
@@ -252,16 +283,26 @@ func (a *app) printFindings(findings []finding) error {
 	return err
 }
 
-// verdict is an error if something is missing that is not optional.
+// verdict is an error if something is missing that is not optional. It says
+// what works without it.
 func verdict(findings []finding) error {
-	var missing []string
+	var without []string // each once, in the order of the findings
+	missing := map[string][]string{}
 	for _, f := range findings {
-		if !f.OK && !f.Optional {
-			missing = append(missing, f.Name)
+		if f.OK || f.Optional {
+			continue
 		}
+		if missing[f.Without] == nil {
+			without = append(without, f.Without)
+		}
+		missing[f.Without] = append(missing[f.Without], f.Name)
 	}
-	if missing == nil {
+	if without == nil {
 		return nil
 	}
-	return fmt.Errorf("missing: %s; without it programs run on the CPU reference only (--device cpu)", strings.Join(missing, ", "))
+	var parts []string
+	for _, w := range without {
+		parts = append(parts, strings.Join(missing[w], ", ")+": "+w)
+	}
+	return fmt.Errorf("missing: %s", strings.Join(parts, "; and "))
 }

@@ -117,7 +117,7 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 		return err
 	}
 	a.note("device %s", dev.Why())
-	caps, err := a.expressible(ctx, dev)
+	caps, _, err := vkc.Expressible(ctx, dev.Caps())
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ const (
 func newDevice(inst *Instance, index int, options DeviceOptions) (*Device, error) {
 	info := inst.infos[index]
 	if info.Problem != "" {
-		return nil, &unavailableError{fmt.Sprintf("device %d (%s) cannot be used: %s", index, info.Caps.Name, info.Problem)}
+		return nil, &unavailableError{text: fmt.Sprintf("device %d (%s) cannot be used: %s", index, info.Caps.Name, info.Problem)}
 	}
 	if options.StagingBytes <= 0 {
 		options.StagingBytes = defaultStagingBytes

@@ -10,6 +10,12 @@ var (
 	// ErrUnavailable is wrapped by errors that mean there is no Vulkan here at all: no loader, no cgo,
 	// no driver. The CPU device runs the same programs.
 	ErrUnavailable = errors.New("no Vulkan here")
+	// ErrNoLoader, ErrNoDriver and ErrNoCgo say more: the loader itself cannot be
+	// opened, it has no driver to offer, or this program was built without cgo and
+	// did not look. Each wraps ErrUnavailable.
+	ErrNoLoader = fmt.Errorf("%w: no loader", ErrUnavailable)
+	ErrNoDriver = fmt.Errorf("%w: no driver", ErrUnavailable)
+	ErrNoCgo    = fmt.Errorf("%w: built without cgo", ErrUnavailable)
 	// ErrDeviceLost is wrapped by errors of a device that has crashed, hung or gone. Nothing but
 	// Close works on it any more; opening the device anew may.
 	ErrDeviceLost = errors.New("device lost")
@@ -20,10 +26,19 @@ var (
 )
 
 // unavailableError is an error with its own wording that wraps ErrUnavailable.
-type unavailableError struct{ text string }
+type unavailableError struct {
+	text string
+	why  error // one of those that wrap ErrUnavailable; nil for itself
+}
 
 func (e *unavailableError) Error() string { return "vk: " + e.text }
-func (e *unavailableError) Unwrap() error { return ErrUnavailable }
+
+func (e *unavailableError) Unwrap() error {
+	if e.why != nil {
+		return e.why
+	}
+	return ErrUnavailable
+}
 
 // Result is a VkResult. Zero is success, negative values are errors.
 type Result int32

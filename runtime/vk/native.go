@@ -58,13 +58,13 @@ func openNative() (nativeInstance, error) {
 	loadMutex.Lock()
 	defer loadMutex.Unlock()
 	if problem := C.vkc_load(); problem != nil {
-		return nativeInstance{}, &unavailableError{noLoaderText(C.GoString(problem))}
+		return nativeInstance{}, &unavailableError{noLoaderText(C.GoString(problem)), ErrNoLoader}
 	}
 	var inst *C.vkc_instance
 	r := Result(C.vkc_instance_create(&inst))
 	if r == ErrorIncompatibleDriver {
 		return nativeInstance{}, &unavailableError{"the Vulkan loader finds no usable driver (on Debian and Ubuntu " +
-			"install mesa-vulkan-drivers, or the maker's driver); or use the CPU device"}
+			"install mesa-vulkan-drivers, or the maker's driver); or use the CPU device", ErrNoDriver}
 	}
 	if err := r.check("create instance"); err != nil {
 		return nativeInstance{}, err

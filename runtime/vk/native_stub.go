@@ -16,7 +16,7 @@ type (
 const unreachable = Result(-13)
 
 var errNoCgo = &unavailableError{"this vkc was built without cgo: Vulkan is unavailable; " +
-	"use the CPU device or rebuild with CGO_ENABLED=1"}
+	"use the CPU device or rebuild with CGO_ENABLED=1", ErrNoCgo}
 
 func openNative() (nativeInstance, error)                        { return nativeInstance{}, errNoCgo }
 func (nativeInstance) close()                                    {}

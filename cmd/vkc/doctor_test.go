@@ -1,0 +1,91 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// TestDoctorTellsTheLoaderFromTheDriver: what is said to be missing is what is
+// missing.
+func TestDoctorTellsTheLoaderFromTheDriver(t *testing.T) {
+	old := deviceEntry{Problem: "it has Vulkan 1.0", Caps: &target.Caps{Name: "old"}}
+	tests := []struct {
+		name    string
+		info    devicesInfo
+		err     error
+		found   string // names of what is there
+		missing string
+		fix     string
+	}{
+		{"no cgo", devicesInfo{}, fmt.Errorf("x: %w", vk.ErrNoCgo), "", "Vulkan", "CGO_ENABLED=1"},
+		{"no loader", devicesInfo{}, fmt.Errorf("x: %w", vk.ErrNoLoader), "", "Vulkan loader", "libvulkan1"},
+		{"no driver", devicesInfo{}, fmt.Errorf("x: %w", vk.ErrNoDriver), "Vulkan loader", "Vulkan driver", "mesa-vulkan-drivers"},
+		{"no device", devicesInfo{Vulkan: "1.3"}, fmt.Errorf("x: %w", vk.ErrNoDriver), "Vulkan loader", "Vulkan driver", "mesa-vulkan-drivers"},
+		{"no instance", devicesInfo{}, errors.New("layer not present"), "Vulkan loader", "Vulkan driver", "VK_INSTANCE_LAYERS"},
+		{"only old devices", devicesInfo{Vulkan: "1.3", Devices: []deviceEntry{old}}, vk.ErrUnavailable, "Vulkan loader", "Vulkan device", "maker's driver"},
+	}
+	for _, tt := range tests {
+		var found, missing []string
+		var fix string
+		for _, f := range examineVulkan(tt.info, tt.err) {
+			if f.Detail == "" || f.Purpose == "" {
+				t.Errorf("%s: %+v", tt.name, f)
+			}
+			switch {
+			case f.OK:
+				found = append(found, f.Name)
+			case !f.Optional:
+				missing, fix = append(missing, f.Name), fix+f.Fix
+			}
+		}
+		if strings.Join(found, ",") != tt.found || strings.Join(missing, ",") != tt.missing || !strings.Contains(fix, tt.fix) {
+			t.Errorf("%s: found %q, missing %q, %q; want %q, %q, %q", tt.name, found, missing, fix, tt.found, tt.missing, tt.fix)
+		}
+	}
+}
+
+// TestDoctorWithoutDriver: this machine has a loader, which finds no driver.
+func TestDoctorWithoutDriver(t *testing.T) {
+	if info, err := listDevices(); info.Vulkan == "" {
+		t.Skip("no Vulkan in the first place: ", err)
+	}
+	ownCache(t)
+	noVulkan(t)
+	r := run(t, "doctor")
+	for _, want := range []string{"ok       Vulkan loader", "MISSING  Vulkan driver", "mesa-vulkan-drivers"} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("no %q in\n%s", want, r.stdout)
+		}
+	}
+	if strings.Contains(r.stdout, "libvulkan1") || r.code != exitFailure || !strings.Contains(r.stderr, "missing: Vulkan driver: "+withoutVulkan) {
+		t.Errorf("exit code %d, %s\n%s", r.code, r.stderr, r.stdout)
+	}
+}
+
+// TestDoctorSaysWhatStillWorks: programs of the cache and bundles run on devices
+// without the tools.
+func TestDoctorSaysWhatStillWorks(t *testing.T) {
+	tool := finding{Name: "spirv-opt", Without: withoutTools}
+	driver := finding{Name: "Vulkan driver", Without: withoutVulkan}
+	for _, tt := range []struct {
+		findings []finding
+		want     string
+	}{
+		{[]finding{{Name: "glslc", Optional: true}, {Name: "spirv-opt", OK: true}}, ""},
+		{[]finding{{Name: "glslc", Without: withoutTools}, tool}, "missing: glslc, spirv-opt: " + withoutTools},
+		{[]finding{tool, driver}, "missing: spirv-opt: " + withoutTools + "; and Vulkan driver: " + withoutVulkan},
+	} {
+		got := ""
+		if err := verdict(tt.findings); err != nil {
+			got = err.Error()
+		}
+		if got != tt.want {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
+}
