@@ -10,10 +10,10 @@ FUZZTIME ?= 10s
 AGAINST ?= h100
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo test bench gobench fmt golden fuzz clean
+.PHONY: help setup build install demo test test-full bench gobench fmt golden fuzz clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install the toolchain; nothing is done twice
 	@scripts/setup
@@ -28,8 +28,11 @@ demo: setup ## run a language model's forward pass from generated shaders, check
 	go build -o bin/vkc ./cmd/vkc
 	scripts/with-vulkan go run ./examples/gollama
 
-test: setup ## format, vet, staticcheck, and every test under race detector and validation layers
+test: setup ## format, vet, staticcheck, every test, and a part of them under race detector and validation layers
 	@scripts/test $(PKG)
+
+test-full: setup ## make test with every test under race detector and validation layers; an hour and more
+	@scripts/test --full $(PKG)
 
 bench: setup build ## measure all kernels on the best device, into bin/bench.json and bin/bench.svg; PAGE=FILE.md fills in its tables
 	scripts/with-vulkan bin/vkc bench --against $(AGAINST) --output bin/bench.json --plot bin/bench.svg $(if $(PAGE),--page $(PAGE))
