@@ -16,8 +16,12 @@ var updateGolden = flag.Bool("update-golden", false, "write golden files anew fr
 // TestGolden runs the cases of testdata/passes: each file has the name of a
 // pass and holds graphs with the state after that pass.
 func TestGolden(t *testing.T) {
+	t.Parallel()
 	for _, p := range passes.Passes() {
-		t.Run(p.Name, func(t *testing.T) { goldenFile(t, p.Name) })
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			goldenFile(t, p.Name)
+		})
 	}
 }
 

@@ -22,6 +22,7 @@ func TestLongSums(t *testing.T) {
 	for _, tt := range tests {
 		for _, how := range []string{"", ", reverse=true", ", exclusive=true", ", exclusive=true, reverse=true"} {
 			t.Run(tt.shape+tt.dtype+how, func(t *testing.T) {
+				t.Parallel()
 				g := parse(t, fmt.Sprintf(`
 					symbol T <= 3
 					symbol U <= 9001

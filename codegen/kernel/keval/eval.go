@@ -31,8 +31,11 @@ type run struct {
 	round  int64
 	turn   int64
 
-	reader, writer map[element]int64
+	touched [][]touch // by buffer that the step writes, and element
 }
+
+// touch says which points read and store an element, counted from 1; 0 is none.
+type touch struct{ reader, writer int64 }
 
 type known struct {
 	v    number
@@ -42,8 +45,7 @@ type known struct {
 // step runs one kernel at every point.
 func (m *Machine) step(i int, symbols map[string]int64, elems []int64) error {
 	k := m.kernels[i]
-	r := &run{m: m, k: k, step: m.prog.Steps[i], symbols: symbols, elems: elems,
-		reader: map[element]int64{}, writer: map[element]int64{}}
+	r := &run{m: m, k: k, step: m.prog.Steps[i], symbols: symbols, elems: elems, touched: make([][]touch, len(m.prog.Buffers))}
 	if k.Family == kernel.FamilyCustom {
 		return r.custom()
 	}

@@ -143,25 +143,22 @@ func (r *run) store(bind int, x int64, v number, t ir.DType) error {
 // claim records that the current point reads or writes an element of a buffer
 // that this step writes. Another point may be running at the same time.
 func (r *run) claim(buf int, x int64, write bool) error {
-	key := element{buf, x}
-	if other, ok := r.writer[key]; ok && (write || other != r.point) {
-		return fmt.Errorf("element %d of %s is stored by points %d and %d of one step (or read by one of them)", x, r.m.name(buf), other, r.point)
+	if r.touched[buf] == nil {
+		r.touched[buf] = make([]touch, r.elems[buf])
 	}
-	if other, ok := r.reader[key]; ok && write && other != r.point {
-		return fmt.Errorf("element %d of %s is read by point %d and stored by point %d of one step", x, r.m.name(buf), other, r.point)
+	at, point := &r.touched[buf][x], r.point+1
+	if at.writer != 0 && (write || at.writer != point) {
+		return fmt.Errorf("element %d of %s is stored by points %d and %d of one step (or read by one of them)", x, r.m.name(buf), at.writer-1, r.point)
+	}
+	if write && at.reader != 0 && at.reader != point {
+		return fmt.Errorf("element %d of %s is read by point %d and stored by point %d of one step", x, r.m.name(buf), at.reader-1, r.point)
 	}
 	if write {
-		r.writer[key] = r.point
-	} else if _, ok := r.reader[key]; !ok {
-		r.reader[key] = r.point
+		at.writer = point
+	} else if at.reader == 0 {
+		at.reader = point
 	}
 	return nil
-}
-
-// element is one element of a buffer.
-type element struct {
-	buf   int
-	index int64
 }
 
 // binding returns a binding and the buffer that the step attaches to it.
