@@ -23,6 +23,9 @@ type Checker struct {
 // NewChecker prepares the reference of a graph. weights may be nil where the
 // graph has none.
 func NewChecker(g *ir.Graph, weights ir.WeightSource) (*Checker, error) {
+	if err := g.Verify(); err != nil {
+		return nil, fmt.Errorf("reference: %w", err)
+	}
 	ref, err := interp.New(g, interp.Options{Weights: weights})
 	if err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
@@ -45,6 +48,9 @@ type ValueCheck struct {
 
 // OK reports whether every value is within its tolerance.
 func (r *CheckReport) OK() bool {
+	if r == nil {
+		return false
+	}
 	for _, v := range r.Values {
 		if !v.OK {
 			return false
@@ -56,6 +62,9 @@ func (r *CheckReport) OK() bool {
 // Err returns nil if every value is within its tolerance, and otherwise one
 // line that names each that is not and where it is worst.
 func (r *CheckReport) Err() error {
+	if r == nil {
+		return errors.New("nothing was checked: the report is nil")
+	}
 	var bad []string
 	for _, v := range r.Values {
 		if err := v.Err(); err != nil {
@@ -79,6 +88,12 @@ func (v ValueCheck) title() string {
 // outputs with its. exe, which made them, is asked for the states the run left;
 // it may be nil for a graph without any.
 func (c *Checker) Check(ctx context.Context, exe runtime.Executable, in map[string]*ir.Data, symbols map[string]int64, outputs map[string]*ir.Data) (*CheckReport, error) {
+	if c == nil || c.reference == nil {
+		return nil, errors.New("check: the checker is nil: NewChecker makes one, unless it returns an error")
+	}
+	if err := runtime.CheckContext(ctx); err != nil {
+		return nil, fmt.Errorf("check: %w", err)
+	}
 	want, err := c.reference.Run(ctx, in, symbols)
 	if err != nil {
 		return nil, fmt.Errorf("reference: %w", err)

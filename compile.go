@@ -73,7 +73,7 @@ type Program struct {
 // Close closes the bundle that the program was opened from, if it was. The
 // bundle's weights must not be used afterwards.
 func (p *Program) Close() error {
-	if p.file == nil {
+	if p == nil || p.file == nil {
 		return nil
 	}
 	return p.file.Close()
@@ -82,6 +82,9 @@ func (p *Program) Close() error {
 // Save writes the program to a bundle file, which appears whole or not at all.
 // With weights, the bundle holds them too and runs by itself.
 func (p *Program) Save(path string, weights ir.WeightSource) error {
+	if p == nil || p.Contents.Graph == nil {
+		return errors.New("save: there is no program: Compile and OpenBundle make one, unless they return an error")
+	}
 	if p.Contents.Program == nil {
 		return errors.New("save: the program was made for the CPU reference and has no kernels: compile the graph for a device")
 	}
@@ -95,6 +98,9 @@ func (p *Program) Save(path string, weights ir.WeightSource) error {
 // starts no compiler process.
 func Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
 	start := time.Now()
+	if err := runtime.CheckContext(ctx); err != nil {
+		return nil, fmt.Errorf("compile: %w", err)
+	}
 	if err := g.Verify(); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}

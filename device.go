@@ -7,10 +7,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/cpu"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
@@ -24,6 +26,18 @@ type Device struct {
 	why      string
 	fallback error
 	tuning   func() (target.Tuning, error)
+	closed   atomic.Bool
+}
+
+// usable fails on a device that is nil or closed, and without a context.
+func (d *Device) usable(ctx context.Context) error {
+	switch {
+	case d == nil:
+		return errors.New("the device is nil: OpenDevice makes one, unless it returns an error")
+	case d.closed.Load():
+		return fmt.Errorf("the device %s is closed", d.caps.Name)
+	}
+	return runtime.CheckContext(ctx)
 }
 
 // openVulkan is vk.Open, but for tests of machines without Vulkan.
@@ -101,39 +115,60 @@ func PipelineCacheDir() string {
 }
 
 // Name returns the device's name, for people.
-func (d *Device) Name() string { return d.caps.Name }
+func (d *Device) Name() string { return d.Caps().Name }
 
 // Why says why this device was chosen, in one line that begins with its name.
-func (d *Device) Why() string { return d.why }
+func (d *Device) Why() string {
+	if d == nil {
+		return "no device"
+	}
+	return d.why
+}
 
 // Fallback returns why no Vulkan device could be used, where "auto" therefore
 // opened the CPU reference, and nil otherwise. The reference is slow, so tell
 // the user.
-func (d *Device) Fallback() error { return d.fallback }
+func (d *Device) Fallback() error {
+	if d == nil {
+		return nil
+	}
+	return d.fallback
+}
 
 // IsReference reports whether the device is the CPU reference.
-func (d *Device) IsReference() bool { return d.dev == nil }
+func (d *Device) IsReference() bool { return d != nil && d.dev == nil }
 
 // Caps returns what the device can do: what to compile for. Those of the CPU
 // reference are a name only.
-func (d *Device) Caps() target.Caps { return d.caps }
+func (d *Device) Caps() target.Caps {
+	if d == nil {
+		return target.Caps{}
+	}
+	return d.caps
+}
 
 // Vulkan returns the Vulkan device, for what this package has no call for, such
 // as measuring; nil for the CPU reference. It is closed by Close alone.
-func (d *Device) Vulkan() *vk.Device { return d.dev }
+func (d *Device) Vulkan() *vk.Device {
+	if d == nil {
+		return nil
+	}
+	return d.dev
+}
 
 // Robustness says what happens where a kernel reaches outside of its buffers. The
 // CPU reference runs no kernels, and keeps within its tensors.
 func (d *Device) Robustness() vk.Robustness {
-	if d.IsReference() {
+	if d == nil || d.dev == nil {
 		return vk.WithinBuffer
 	}
 	return d.dev.Robustness()
 }
 
-// Close closes the device. Its error names what was still open on it.
+// Close closes the device. Its error names what was still open on it. Closing
+// twice is fine.
 func (d *Device) Close() error {
-	if d.dev == nil {
+	if d == nil || d.closed.Swap(true) || d.dev == nil {
 		return nil
 	}
 	return errors.Join(d.dev.Close(), d.inst.Close())
@@ -142,7 +177,7 @@ func (d *Device) Close() error {
 // Tuning returns what vkc tune chose for the device; see [DeviceTuning]. It is
 // read once.
 func (d *Device) Tuning() (target.Tuning, error) {
-	if d.IsReference() {
+	if d == nil || d.IsReference() {
 		return nil, nil
 	}
 	return d.tuning()
@@ -151,6 +186,9 @@ func (d *Device) Tuning() (target.Tuning, error) {
 // Compile compiles a graph for the device; see [Compile]. For the CPU
 // reference, which interprets graphs, there is nothing to do.
 func (d *Device) Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
+	if err := d.usable(ctx); err != nil {
+		return nil, fmt.Errorf("compile: %w", err)
+	}
 	if d.IsReference() {
 		p := &Program{}
 		p.Contents.Graph = g
@@ -185,6 +223,12 @@ type LoadOptions struct {
 // Load starts every kernel once, on zeros, since some drivers compile a kernel
 // when it is first started: no run pays for that.
 func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
+	if err := d.usable(ctx); err != nil {
+		return nil, fmt.Errorf("load: %w", err)
+	}
+	if p == nil || p.Contents.Graph == nil {
+		return nil, errors.New("load: there is no program: Compile and OpenBundle make one, unless they return an error")
+	}
 	weights := opt.Weights
 	if weights == nil {
 		weights = p.Contents.Weights

@@ -1,6 +1,8 @@
 package vkc
 
 import (
+	"slices"
+
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/passes"
@@ -26,7 +28,9 @@ func layOut(s *passes.State, caps target.Caps) error {
 			readers = append(readers, s.Kernels[p.kernel])
 		}
 		var err error
-		b.Layout = target.Layout(b.DType, readers, caps)
+		if !slices.ContainsFunc(places[i], func(p place) bool { return s.Kernels[p.kernel].Bindings[p.binding].DType != b.DType }) {
+			b.Layout = target.Layout(b.DType, readers, caps)
+		} // else a kernel copies them, and they lie as in the file
 		if b.Bytes, err = b.Layout.Bytes(b.DType, b.Shape.MaxElems()); err != nil {
 			return err
 		}

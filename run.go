@@ -12,6 +12,9 @@ import (
 // where opt shares those of another executable. At most one LoadOptions may be
 // given; its Progress is told of compiling too, and its Weights are not set.
 func (d *Device) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSource, opt ...LoadOptions) (*Executable, error) {
+	if err := d.usable(ctx); err != nil {
+		return nil, fmt.Errorf("load graph: %w", err)
+	}
 	var o LoadOptions
 	switch {
 	case len(opt) > 1:

@@ -28,6 +28,9 @@ func Build(name string, define func(b *Builder)) (g *ir.Graph, err error) {
 			panic(e)
 		}
 	}()
+	if define == nil {
+		return nil, fmt.Errorf("graph %q: there is no function that defines it: it is nil", name)
+	}
 	define(b)
 	if err := b.graph.Verify(); err != nil {
 		return nil, err
@@ -104,6 +107,9 @@ func (b *Builder) checkArgs(op string, args ...Tensor) {
 }
 
 func (b *Builder) checkOpen(op string) {
+	if b == nil || b.graph == nil {
+		fail(op, errors.New("there is no builder: frontend.Build makes one and passes it to its function"))
+	}
 	if b.done {
 		fail(op, fmt.Errorf("graph %q is already built: use its Builder and tensors only inside Build", b.graph.Name))
 	}

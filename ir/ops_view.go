@@ -13,7 +13,7 @@ func init() {
 	rows(
 		OpInfo{Op: OpReshape, Name: "reshape", Class: ClassView, Args: x,
 			Attrs: []AttrInfo{{Name: "shape", Kind: AttrShape, Doc: "the new shape, with as many elements"}},
-			Infer: inferReshape, Doc: "The same elements in row-major order under another shape."},
+			Infer: inferReshape, Doc: "The same elements in row-major order under another shape; blocks keep theirs."},
 		OpInfo{Op: OpTranspose, Name: "transpose", Class: ClassView, Args: x,
 			Attrs: []AttrInfo{{Name: "perm", Kind: AttrInts, Doc: "result axis i is axis perm[i] of x"}},
 			Infer: inferTranspose, Doc: "Permutes the axes."},
@@ -52,6 +52,9 @@ func (c *Call) scalarOnly() error {
 
 func inferReshape(c *Call) (Type, error) {
 	to := c.Attrs.Shape("shape")
+	if to.Equal(c.Shape(0)) {
+		return Type{c.DType(0), to}, nil // blocks as well: they stay as they are
+	}
 	if err := c.scalarOnly(); err != nil {
 		return Type{}, err
 	}

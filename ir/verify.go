@@ -1,11 +1,17 @@
 package ir
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Verify checks every invariant of the graph by inferring it anew. A graph
 // made through Add, Output and Update always passes; passes run it on their
 // results so that a mistake is found where it was made.
 func (g *Graph) Verify() error {
+	if g == nil {
+		return errors.New("there is no graph: it is nil")
+	}
 	for i, n := range g.nodes {
 		if err := g.verifyNode(i, n); err != nil {
 			return fmt.Errorf("node %%%d (%s): %w", i, n.op, err)

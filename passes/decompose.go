@@ -267,7 +267,8 @@ func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim) *ir.Node
 
 // ownValues inserts a copy where an output is a leaf or a state's slice written
 // in place, and before every update that is not done in place: a reshape to its
-// own shape, which fusion turns into a store.
+// own shape, which fusion turns into a store. Blocks that nothing else reads are
+// made in the state itself.
 func ownValues(g *ir.Graph) (*ir.Graph, error) {
 	out, err := ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) { return rw.Copy(n, args) })
 	if err != nil {
@@ -280,16 +281,28 @@ func ownValues(g *ir.Graph) (*ir.Graph, error) {
 	}
 	r := &rewriter{g: fresh}
 	same := func(n *ir.Node) *ir.Node {
+		if r.err != nil {
+			return nil
+		}
 		r.pos = n.Pos()
 		return r.unary(ir.OpReshape, n, ir.Attr{Name: "shape", Value: n.Shape()})
+	}
+	required := map[*ir.Node]int{} // how often the interface has a node
+	for _, u := range out.Updates() {
+		required[u.Value]++
+	}
+	for _, o := range out.Outputs() {
+		required[o.Node]++
 	}
 	inPlace := map[*ir.Node]bool{}
 	users := out.Users()
 	for _, u := range out.Updates() {
 		state, value := own[u.State.ID()], own[u.Value.ID()]
-		if overwritesOnly(out, u, users) {
+		switch {
+		case overwritesOnly(out, u, users):
 			inPlace[u.Value] = true
-		} else {
+		case u.Value.Op() == ir.OpQuantize && len(users[u.Value.ID()]) == 0 && required[u.Value] == 1:
+		default:
 			if isLeaf(value) { // which may be a state that is overwritten as well
 				value = same(value)
 			}

@@ -206,6 +206,9 @@ func (l *lowerer) parallel(shape ir.Shape) []kernel.Index {
 
 func (l *lowerer) lowerMap() error {
 	l.k.Family = kernel.FamilyMap
+	if slices.ContainsFunc(l.c.tails, func(n *ir.Node) bool { return n.DType().IsBlock() }) {
+		return l.lowerCopy()
+	}
 	l.space = l.c.tails[0].Shape()
 	if l.run[1] > 0 {
 		return l.lowerRun(l.c.tails[0])

@@ -78,6 +78,41 @@ func (l *lowerer) storeBlocks(n, tensor *ir.Node, to []kernel.Index) error {
 	return nil
 }
 
+// lowerCopy copies blocks as they are: words of 32 bits, the last of which may
+// reach into the padding that every buffer has.
+func (l *lowerer) lowerCopy() error {
+	if len(l.c.tails) > 1 {
+		return fmt.Errorf("blocks are copied by themselves")
+	}
+	n := l.c.tails[0]
+	from := n
+	for from == n || from.Op() == ir.OpReshape && l.f.home[from.ID()] == nil {
+		if from.Op() != ir.OpReshape {
+			return fmt.Errorf("%s: blocks of %s are made by quantize or copied whole, not computed", n, n.Op())
+		}
+		from = from.Arg(0)
+	}
+	if !n.Shape().IsStatic() {
+		return fmt.Errorf("%s: blocks of %s are copied only where their number is known when compiled", n, n.Shape())
+	}
+	bytes, err := n.Type().MaxBytes()
+	if err != nil {
+		return err
+	}
+	words := ir.D(int((bytes + 3) / 4))
+	l.ops[n] = true
+	l.space = ir.Shape{words}
+	at := l.parallel(l.space)[0]
+	asWords := func(node *ir.Node, write bool) int {
+		i := l.binding(node, write)
+		l.k.Bindings[i].DType, l.k.Bindings[i].Elems = ir.U32, words.Add
+		return i
+	}
+	v := l.b.Load(asWords(from, false), ir.U32, at, "")
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: asWords(n, true), Index: at, Value: v})
+	return nil
+}
+
 // writesBlocks returns the in-place update of a state that alone uses the blocks
 // of n, or nil.
 func (f *Fusion) writesBlocks(n *ir.Node) *ir.Node {

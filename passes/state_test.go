@@ -160,3 +160,90 @@ func TestStatesAndSymbols(t *testing.T) {
 		}
 	}
 }
+
+// TestBlockUpdates: a state of blocks takes, as a whole, a weight, another
+// state, itself, and what quantize makes. Blocks that nothing else reads are made
+// in the state.
+func TestBlockUpdates(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"weight", `
+			%w = weight {name="w", dtype=q8_0, shape=[3,32]}
+			%s = state {name="s", dtype=q8_0, shape=[3,32]}
+			update %s = %w
+			%d = dequantize %s
+			output "y" %d`, "map map"},
+		{"weight of bytes", `
+			%w = weight {name="w", dtype=mxfp4, shape=[32]}
+			%s = state {name="s", dtype=mxfp4, shape=[32]}
+			update %s = %w
+			%d = dequantize %s
+			output "y" %d`, "map map"},
+		{"quantize", `
+			%x = input {name="x", dtype=f32, shape=[3,32]}
+			%s = state {name="s", dtype=q4_0, shape=[3,32]}
+			%q = quantize %x {dtype=q4_0}
+			update %s = %q
+			%d = dequantize %s
+			output "y" %d`, "map quantize"},
+		{"quantize and read", `
+			%x = input {name="x", dtype=f32, shape=[3,32]}
+			%s = state {name="s", dtype=q8_0, shape=[3,32]}
+			%q = quantize %x {dtype=q8_0}
+			update %s = %q
+			%d = dequantize %q
+			%e = dequantize %s
+			%y = sub %d, %e
+			output "y" %y`, "quantize map map"},
+		{"quantize its old value", `
+			%x = input {name="x", dtype=f32, shape=[3,64]}
+			%s = state {name="s", dtype=q8_0, shape=[3,64]}
+			%d = dequantize %s
+			%f = flip %d {axes=[0]}
+			%n = add %f, %x
+			%q = quantize %n {dtype=q8_0}
+			update %s = %q
+			output "y" %d`, ""},
+		{"swap", `
+			%x = input {name="x", dtype=f32, shape=[64]}
+			%s = state {name="s", dtype=q8_0, shape=[64]}
+			%t = state {name="t", dtype=q8_0, shape=[64]}
+			%u = state {name="u", dtype=q8_0, shape=[64]}
+			%q = quantize %x {dtype=q8_0}
+			update %s = %t
+			update %t = %u
+			update %u = %q
+			%a = dequantize %s
+			%b = dequantize %t
+			%y = sub %a, %b
+			output "y" %y`, ""},
+		{"swap two", `
+			%x = input {name="x", dtype=f32, shape=[64]}
+			%w = weight {name="w", dtype=q4_K, shape=[256]}
+			%s = state {name="s", dtype=q4_K, shape=[256]}
+			%t = state {name="t", dtype=q4_K, shape=[256]}
+			update %s = %t
+			update %t = %s
+			%c = const {data=f32[](1.0)}
+			%y = add %x, %c
+			output "y" %y`, ""},
+		{"two of one", `
+			%x = input {name="x", dtype=f32, shape=[32]}
+			%s = state {name="s", dtype=q5_1, shape=[32]}
+			%t = state {name="t", dtype=q5_1, shape=[32]}
+			%q = quantize %x {dtype=q5_1}
+			update %s = %q
+			update %t = %q
+			%d = dequantize %s
+			output "y" %d`, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, c, err := checkGraph(parse(t, tt.text), 1, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if have := families(s); tt.want != "" && have != tt.want || c.ran == 0 {
+				t.Errorf("%d runs of kernels %q, want %q", c.ran, have, tt.want)
+			}
+		})
+	}
+}

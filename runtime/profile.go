@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -79,6 +80,9 @@ func (k KernelTime) GBps() float64 { return k.rate(k.Moved) }
 // Busy returns the sum of the times of all kernels. Kernels that overlap make
 // it larger than GPU, waits between them smaller.
 func (p *Profile) Busy() time.Duration {
+	if p == nil {
+		return 0
+	}
 	var sum time.Duration
 	for _, k := range p.Kernels {
 		sum += time.Duration(k.Nanos)
@@ -92,6 +96,9 @@ const maxOpsShown = 60
 // WriteTable prints the profile as a table for people. It has all kernels in
 // the order of the run or, where top is not 0, the slowest top ones.
 func (p *Profile) WriteTable(w io.Writer, top int) error {
+	if p == nil || w == nil {
+		return errors.New("there is no profile, or nowhere to write it: ask for one with RunOptions.Profile")
+	}
 	list := p.Kernels
 	if top > 0 {
 		list = slices.Clone(list)

@@ -20,6 +20,8 @@ type Signature struct {
 	leaves *ir.Graph
 }
 
+var errNoSignature = errors.New("there is no signature: it is nil")
+
 // NewSignature returns the signature of a program that is known by its ports
 // alone, such as one read from a bundle.
 func NewSignature(inputs, outputs, states []Port, symbols []Symbol) (*Signature, error) {
@@ -84,27 +86,53 @@ func leafPorts(g *ir.Graph, op ir.Op) []Port {
 }
 
 // Inputs describes the inputs.
-func (s *Signature) Inputs() []Port { return s.inputs }
+func (s *Signature) Inputs() []Port {
+	if s == nil {
+		return nil
+	}
+	return s.inputs
+}
 
 // Outputs describes the outputs.
-func (s *Signature) Outputs() []Port { return s.outputs }
+func (s *Signature) Outputs() []Port {
+	if s == nil {
+		return nil
+	}
+	return s.outputs
+}
 
 // States describes the states.
-func (s *Signature) States() []Port { return s.states }
+func (s *Signature) States() []Port {
+	if s == nil {
+		return nil
+	}
+	return s.states
+}
 
 // Symbols lists the symbols.
-func (s *Signature) Symbols() []Symbol { return s.symbols }
+func (s *Signature) Symbols() []Symbol {
+	if s == nil {
+		return nil
+	}
+	return s.symbols
+}
 
 // Bind checks the inputs of a run and returns the value of every symbol: those
 // in explicit, which may be nil, and those that the inputs' shapes tell. A
 // missing or unknown input, a wrong dtype, shape or number of bytes, and a
 // symbol without a value or with two are errors of one line.
 func (s *Signature) Bind(in map[string]*ir.Data, explicit map[string]int64) (map[string]int64, error) {
+	if s == nil || s.leaves == nil {
+		return nil, errNoSignature
+	}
 	return ir.BindInputs(s.leaves, in, explicit)
 }
 
 // State returns the index in States of the state of that name.
 func (s *Signature) State(name string) (int, error) {
+	if s == nil {
+		return 0, errNoSignature
+	}
 	if i := slices.IndexFunc(s.states, func(p Port) bool { return p.Name == name }); i >= 0 {
 		return i, nil
 	}
@@ -138,6 +166,9 @@ func (s *Signature) CheckState(name string, d *ir.Data) (int, error) {
 // outputs to, in the order of Outputs: those in into, which may be nil, and new
 // ones for the others.
 func (s *Signature) NewOutputs(symbols map[string]int64, into map[string]*ir.Data) ([]*ir.Data, error) {
+	if s == nil || s.leaves == nil {
+		return nil, errNoSignature
+	}
 	for name := range into {
 		if !slices.ContainsFunc(s.outputs, func(p Port) bool { return p.Name == name }) {
 			return nil, fmt.Errorf("memory for output %q: the program has no such output, but %s", name, portNames(s.outputs))

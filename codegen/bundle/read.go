@@ -65,6 +65,9 @@ func Read(data []byte) (*File, error) {
 
 // Close unmaps the file. Weights must not be used afterwards; all else may.
 func (f *File) Close() error {
+	if f == nil {
+		return nil
+	}
 	f.closed = true
 	if f.mapping == nil {
 		return nil
@@ -206,20 +209,23 @@ func unmarshal(b []byte, to any) error {
 }
 
 // Sections lists what the file holds, in order.
-func (f *File) Sections() []Section { return slices.Clone(f.sections) }
+func (f *File) Sections() []Section { return slices.Clone(f.content().sections) }
 
 // Meta says where the bundle comes from.
-func (f *File) Meta() Meta { return f.meta }
+func (f *File) Meta() Meta { return f.content().meta }
 
 // Program returns the program; do not modify.
-func (f *File) Program() *kernel.Program { return f.program }
+func (f *File) Program() *kernel.Program { return f.content().program }
 
 // GraphJSON returns the graph that the program was compiled from, as
 // graph.json; do not modify.
-func (f *File) GraphJSON() []byte { return f.graph }
+func (f *File) GraphJSON() []byte { return f.content().graph }
 
 // Graph reads the graph that the program was compiled from.
 func (f *File) Graph() (*ir.Graph, error) {
+	if f == nil {
+		return nil, errNoFile
+	}
 	name := "graph.json of " + f.src.Path
 	if f.src.Path == "" {
 		name = "graph.json of the bundle"
@@ -236,7 +242,7 @@ func (f *File) Graph() (*ir.Graph, error) {
 
 // SPIRV returns the code of each shader, by index in Program.Shaders; do not
 // modify.
-func (f *File) SPIRV() [][]byte { return f.spirv }
+func (f *File) SPIRV() [][]byte { return f.content().spirv }
 
 // GLSL returns the source of each shader, or nil where it was left out.
-func (f *File) GLSL() []string { return f.glsl }
+func (f *File) GLSL() []string { return f.content().glsl }

@@ -94,7 +94,7 @@ func KeyName(key ed25519.PublicKey) string { return base64.StdEncoding.EncodeToS
 // not signed. The signature was found right when the bundle was opened, but
 // anybody can sign: see [File.SignedBy].
 func (f *File) Signer() ed25519.PublicKey {
-	if f.signature == nil {
+	if f.content().signature == nil {
 		return nil
 	}
 	return bytes.Clone(f.signature.PublicKey)
@@ -103,6 +103,9 @@ func (f *File) Signer() ed25519.PublicKey {
 // SignedBy returns nil if the bundle is signed with one of the keys. What is not
 // checked yet, the weights, is checked against the signature when it is used.
 func (f *File) SignedBy(trusted []ed25519.PublicKey) error {
+	if f == nil {
+		return errNoFile
+	}
 	who := f.src.Path
 	if who == "" {
 		who = "the bundle"

@@ -10,12 +10,12 @@ import (
 )
 
 // HasWeights reports whether the bundle holds weights of its own.
-func (f *File) HasWeights() bool { return f.weights != nil }
+func (f *File) HasWeights() bool { return f.content().weights != nil }
 
 // Weights returns the bundle as the source of its own weights, or nil where it
 // holds none.
 func (f *File) Weights() ir.WeightSource {
-	if f.weights == nil {
+	if !f.HasWeights() {
 		return nil
 	}
 	return f
@@ -23,7 +23,7 @@ func (f *File) Weights() ir.WeightSource {
 
 // WeightNames returns the names of all weights, in the order of the file.
 func (f *File) WeightNames() []string {
-	if f.weights == nil {
+	if !f.HasWeights() {
 		return nil
 	}
 	names := make([]string, len(f.weights.index.Tensors))
@@ -68,6 +68,9 @@ func (f *File) Verify() error {
 }
 
 func (f *File) tensor(name string) (tensor, error) {
+	if f == nil {
+		return tensor{}, errNoFile
+	}
 	if f.weights == nil {
 		return tensor{}, f.src.Unknown("weight", name, nil)
 	}

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -153,6 +154,9 @@ type typer interface {
 // CheckWeights reports all weights of the program that src lacks or has with
 // another type, in one error. src may be nil where there are no weights.
 func CheckWeights(p *kernel.Program, src ir.WeightSource) error {
+	if p == nil {
+		return errors.New("vkb: there is no program: it is nil")
+	}
 	var set refSet
 	if err := set.program(p); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -157,6 +158,9 @@ type text struct {
 // texts returns all sections but those of the weights, after checking that
 // they belong together: what is written here must be readable.
 func (c *Contents) texts() ([]text, error) {
+	if c == nil {
+		return nil, errors.New("a bundle needs a graph and a program: its contents are nil")
+	}
 	if c.Graph == nil || c.Program == nil {
 		return nil, fmt.Errorf("needs a graph and a program")
 	}

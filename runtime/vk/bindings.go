@@ -124,7 +124,7 @@ func (b *Bindings) descriptorWords(sets []BindingSet) []uint64 {
 
 // Close frees the sets once the device is done with what was submitted so far. Closing twice is fine.
 func (b *Bindings) Close() error {
-	if !b.closed.Swap(true) {
+	if b != nil && !b.closed.Swap(true) {
 		b.device.retire(b)
 	}
 	return nil

@@ -143,17 +143,30 @@ func (r Robustness) String() string {
 func (d *Device) Robustness() Robustness { return d.native.robust() }
 
 // Info is the device's entry in [Instance.Devices].
-func (d *Device) Info() DeviceInfo { return d.info }
+func (d *Device) Info() DeviceInfo {
+	if d == nil {
+		return DeviceInfo{}
+	}
+	return d.info
+}
 
 // Caps is what the device can do.
-func (d *Device) Caps() target.Caps { return d.info.Caps }
+func (d *Device) Caps() target.Caps { return d.Info().Caps }
 
 // MemoryStats counts the device memory this device's buffers take.
-func (d *Device) MemoryStats() MemoryStats { return d.memory.statistics() }
+func (d *Device) MemoryStats() MemoryStats {
+	if d == nil || d.memory == nil {
+		return MemoryStats{}
+	}
+	return d.memory.statistics()
+}
 
 // MemoryAvailable is how many bytes of device-local memory this process may still take, as the driver
 // sees it; where it does not say, what this device has not taken of its largest heap.
 func (d *Device) MemoryAvailable() uint64 {
+	if d.usable("look for memory") != nil {
+		return 0
+	}
 	heap := 0
 	for i, h := range d.info.Heaps {
 		if h.DeviceLocal && (!d.info.Heaps[heap].DeviceLocal || h.Size > d.info.Heaps[heap].Size) {
@@ -177,6 +190,9 @@ func (d *Device) available(heap int) (uint64, bool) {
 
 // usable fails on a device that is closed or lost.
 func (d *Device) usable(doing string) error {
+	if d == nil || d.live == nil {
+		return fmt.Errorf("vk: %s: there is no device: Instance.OpenDevice makes one, unless it returns an error", doing)
+	}
 	if d.lost.Load() {
 		return fmt.Errorf("vk: %s on %s: %w", doing, d.info.Caps.Name, ErrDeviceLost)
 	}
@@ -265,6 +281,9 @@ func (d *Device) noteReached(value uint64) {
 // destroys everything. Its error names resources that were still open, which it closes. Closing twice
 // is fine.
 func (d *Device) Close() error {
+	if d == nil || d.live == nil {
+		return nil
+	}
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()
@@ -318,6 +337,9 @@ func (d *Device) releaseAll() (left []string) {
 // Live counts what was made on the device and not closed yet, by kind: buffer, pipeline, bindings,
 // recording, timestamps.
 func (d *Device) Live() map[string]int {
+	if d == nil {
+		return nil
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	count := map[string]int{}

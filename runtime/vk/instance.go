@@ -53,14 +53,25 @@ func (inst *Instance) probe() error {
 
 // APIVersion is the Vulkan version in use, which a device's own may lie below.
 func (inst *Instance) APIVersion() target.APIVersion {
+	if inst == nil {
+		return 0
+	}
 	return target.APIVersion(inst.native.apiVersion())
 }
 
 // Devices lists the devices in the driver's order, also those with a Problem.
-func (inst *Instance) Devices() []DeviceInfo { return append([]DeviceInfo(nil), inst.infos...) }
+func (inst *Instance) Devices() []DeviceInfo {
+	if inst == nil {
+		return nil
+	}
+	return append([]DeviceInfo(nil), inst.infos...)
+}
 
 // OpenDevice opens the device with the given index in [Instance.Devices].
 func (inst *Instance) OpenDevice(index int, options DeviceOptions) (*Device, error) {
+	if inst == nil {
+		return nil, errors.New("vk: open a device: there is no instance: Open makes one, unless it returns an error")
+	}
 	if index < 0 || index >= len(inst.infos) {
 		return nil, fmt.Errorf("vk: device %d: there are %d devices, counted from 0", index, len(inst.infos))
 	}
@@ -80,6 +91,9 @@ func (inst *Instance) OpenDevice(index int, options DeviceOptions) (*Device, err
 // Close closes the instance. Devices that are still open are closed first and make it return an error.
 // Closing twice is fine.
 func (inst *Instance) Close() error {
+	if inst == nil {
+		return nil
+	}
 	inst.mu.Lock()
 	if inst.closed {
 		inst.mu.Unlock()

@@ -116,23 +116,43 @@ func (d *Device) freeRetired() bool {
 }
 
 // Name is the name the buffer was made with.
-func (b *Buffer) Name() string { return b.name }
+func (b *Buffer) Name() string {
+	if b == nil {
+		return "no buffer"
+	}
+	return b.name
+}
 
 // Size is the size in bytes.
-func (b *Buffer) Size() int64 { return b.size }
+func (b *Buffer) Size() int64 {
+	if b == nil {
+		return 0
+	}
+	return b.size
+}
 
 // Kind is the kind of memory asked for.
-func (b *Buffer) Kind() MemoryKind { return b.kind }
+func (b *Buffer) Kind() MemoryKind {
+	if b == nil {
+		return DeviceMemory
+	}
+	return b.kind
+}
 
 // Address is the buffer's address on the device, or 0 without Features.BufferDeviceAddress.
-func (b *Buffer) Address() uint64 { return b.address }
+func (b *Buffer) Address() uint64 {
+	if b == nil {
+		return 0
+	}
+	return b.address
+}
 
 // Bytes is the buffer's memory where the host can reach it, which every kind but DeviceMemory promises,
 // and nil elsewhere or after Close. What the host writes is seen by what is submitted afterwards. What
 // the device has written may be read after waiting for a recording that ends with a barrier to
 // [StageHost]; [Device.Download] and recordings that write ReadbackMemory have one of their own.
 func (b *Buffer) Bytes() []byte {
-	if b.piece.block.mapped == nil || b.closed.Load() {
+	if b == nil || b.closed.Load() || b.piece.block.mapped == nil {
 		return nil
 	}
 	return unsafe.Slice((*byte)(unsafe.Add(b.piece.block.mapped, b.piece.offset)), b.size)
@@ -141,7 +161,7 @@ func (b *Buffer) Bytes() []byte {
 // Close frees the buffer once the device is done with what was submitted so far. Recordings and bindings
 // that use it must not be submitted any more. Closing twice is fine.
 func (b *Buffer) Close() error {
-	if !b.closed.Swap(true) {
+	if b != nil && !b.closed.Swap(true) {
 		b.device.retire(b)
 	}
 	return nil

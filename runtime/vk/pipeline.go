@@ -5,12 +5,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"runtime"
+	goruntime "runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/vkc-go/vkc/runtime"
 )
 
 // PipelineDesc describes a compute pipeline. Its descriptor set 0 has storage buffers at bindings 0 to
@@ -84,6 +86,12 @@ func (d *Device) NewPipeline(desc PipelineDesc) (*Pipeline, error) {
 // NewPipelines compiles pipelines on several threads and returns them in the order of descs. If one
 // fails, or ctx is done, none is returned.
 func (d *Device) NewPipelines(ctx context.Context, descs []PipelineDesc) ([]*Pipeline, error) {
+	if err := runtime.CheckContext(ctx); err != nil {
+		return nil, fmt.Errorf("vk: make pipelines: %w", err)
+	}
+	if err := d.usable("make pipelines"); err != nil {
+		return nil, err
+	}
 	return d.newPipelines(ctx, descs, func(int) {})
 }
 
@@ -93,7 +101,7 @@ func (d *Device) newPipelines(ctx context.Context, descs []PipelineDesc, report 
 	var mu sync.Mutex
 	done := 0
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
+	group.SetLimit(goruntime.GOMAXPROCS(0))
 	for i := range descs {
 		group.Go(func() (err error) {
 			if err := ctx.Err(); err != nil {
@@ -147,11 +155,16 @@ func (d *Device) checkPipeline(desc *PipelineDesc) error {
 func (d *Device) maxPushBytes() int { return int(min(d.info.Caps.MaxPushConstants, 256)) }
 
 // Name is the name the pipeline was made with.
-func (p *Pipeline) Name() string { return p.name }
+func (p *Pipeline) Name() string {
+	if p == nil {
+		return "no pipeline"
+	}
+	return p.name
+}
 
 // Close frees the pipeline once the device is done with what was submitted so far. Closing twice is fine.
 func (p *Pipeline) Close() error {
-	if !p.closed.Swap(true) {
+	if p != nil && !p.closed.Swap(true) {
 		p.device.retire(p)
 	}
 	return nil

@@ -95,6 +95,9 @@ func (d *Device) Load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	if p == nil {
 		return nil, errors.New("vk: load: no program")
 	}
+	if err := runtime.CheckContext(ctx); err != nil {
+		return nil, fmt.Errorf("load program %q: %w", p.Name, err)
+	}
 	e, err := d.load(ctx, p, spirv, weights, opt)
 	if err != nil {
 		return nil, fmt.Errorf("load program %q: %w", p.Name, err)
@@ -154,6 +157,9 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	e.stats.CacheErr = d.SavePipelineCache()
 	return e, nil
 }
+
+// errNoProgram is returned by the methods of a nil Executable.
+var errNoProgram = errors.New("there is no program: Device.Load makes one, unless it returns an error")
 
 // reporter returns a function that passes progress on, by one call at a time.
 func reporter(to func(runtime.Progress)) func(stage runtime.Stage, done, total int64) {
@@ -249,12 +255,18 @@ func (e *Executable) fullSubgroups(s *kernel.Shader) bool {
 
 // Device names the device.
 func (e *Executable) Device() string {
+	if e == nil || e.device == nil {
+		return "no device"
+	}
 	c := &e.device.info.Caps
 	return fmt.Sprintf("%s (Vulkan %v, %s)", c.Name, c.API, c.DriverName)
 }
 
 // Stats says what the program takes.
 func (e *Executable) Stats() Stats {
+	if e == nil {
+		return Stats{}
+	}
 	s := e.stats
 	s.Recordings = int(e.recorded.Load())
 	return s
@@ -263,6 +275,9 @@ func (e *Executable) Stats() Stats {
 // Close frees the program once the device is done with it; a run under way ends first. Closing twice is
 // fine.
 func (e *Executable) Close() error {
+	if e == nil || e.turn == nil {
+		return nil
+	}
 	<-e.turn
 	defer func() { e.turn <- struct{}{} }()
 	e.closed = true
@@ -271,6 +286,9 @@ func (e *Executable) Close() error {
 
 // take waits for this caller's turn; give ends it.
 func (e *Executable) take(ctx context.Context) error {
+	if e == nil || e.turn == nil {
+		return errNoProgram
+	}
 	select {
 	case <-e.turn:
 	default:
@@ -283,6 +301,10 @@ func (e *Executable) take(ctx context.Context) error {
 	if e.closed {
 		e.give()
 		return fmt.Errorf("the program is %w", ErrClosed)
+	}
+	if err := e.device.usable("use the program"); err != nil { // its memory is gone with it
+		e.give()
+		return err
 	}
 	return nil
 }

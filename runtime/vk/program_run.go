@@ -35,6 +35,9 @@ func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data, opts ...ru
 }
 
 func (e *Executable) wrap(doing string, err error) error {
+	if e == nil || e.program == nil {
+		return fmt.Errorf("%s a program: %w", doing, err)
+	}
 	return fmt.Errorf("%s %q: %w", doing, e.program.Name, err)
 }
 

@@ -52,7 +52,7 @@ func (t *Timestamps) Read(first, count int) ([]time.Duration, error) {
 
 // Ticks is Read without the conversion: the device's clock as it was, for [Clock.At].
 func (t *Timestamps) Ticks(first, count int) ([]uint64, error) {
-	if t.closed.Load() {
+	if t == nil || t.closed.Load() {
 		return nil, fmt.Errorf("vk: read timestamps: %w", ErrClosed)
 	}
 	if first < 0 || count <= 0 || first > t.count-count {
@@ -82,7 +82,7 @@ func tickDuration(from, to uint64, bits uint32, period float32) time.Duration {
 
 // Close frees the slots once the device is done with what was submitted so far. Closing twice is fine.
 func (t *Timestamps) Close() error {
-	if !t.closed.Swap(true) {
+	if t != nil && !t.closed.Swap(true) {
 		t.device.retire(t)
 	}
 	return nil

@@ -136,9 +136,15 @@ type CommandList struct {
 // NewCommandList starts an empty list.
 func (d *Device) NewCommandList() *CommandList {
 	c := &CommandList{device: d, users: map[user]struct{}{}}
+	if d == nil {
+		c.err = d.usable("record")
+	}
 	c.words = appendBarrier(nil, stageEverything, stageEverything)
 	return c
 }
+
+// broken reports whether what follows has no effect.
+func (c *CommandList) broken() bool { return c == nil || c.err != nil }
 
 func (c *CommandList) fail(format string, args ...any) {
 	if c.err == nil {
@@ -162,7 +168,7 @@ func (c *CommandList) uses(u user) bool {
 
 // BindPipeline sets the kernel of the dispatches that follow. Bindings and push constants stay.
 func (c *CommandList) BindPipeline(p *Pipeline) {
-	if c.err != nil {
+	if c.broken() {
 		return
 	}
 	if p == nil || p.device != c.device {
@@ -176,7 +182,7 @@ func (c *CommandList) BindPipeline(p *Pipeline) {
 
 // Bind sets the buffers of the dispatches that follow: set number set of b.
 func (c *CommandList) Bind(b *Bindings, set int) {
-	if c.err != nil {
+	if c.broken() {
 		return
 	}
 	if b == nil || b.device != c.device || set < 0 || set >= len(b.sets) {
@@ -189,10 +195,17 @@ func (c *CommandList) Bind(b *Bindings, set int) {
 }
 
 // Push sets the push constants of the dispatches that follow. data is copied.
-func (c *CommandList) Push(data []byte) { c.push = append(c.push[:0], data...) }
+func (c *CommandList) Push(data []byte) {
+	if !c.broken() {
+		c.push = append(c.push[:0], data...)
+	}
+}
 
 // Dispatch runs the bound kernel with x*y*z workgroups.
 func (c *CommandList) Dispatch(x, y, z uint32) {
+	if c.broken() {
+		return
+	}
 	limit := c.device.info.Caps.MaxWorkgroupCount
 	if x == 0 || y == 0 || z == 0 || x > limit[0] || y > limit[1] || z > limit[2] {
 		c.fail("kernel %s: %d x %d x %d workgroups; want 1 to %v", c.kernelName(), x, y, z, limit)
@@ -219,7 +232,7 @@ func (c *CommandList) kernelName() string {
 
 // prepare checks the bound state and records what changed since the last dispatch.
 func (c *CommandList) prepare() bool {
-	if c.err != nil {
+	if c.broken() {
 		return false
 	}
 	if c.pipeline == nil {
@@ -271,7 +284,11 @@ func (c *CommandList) written(b *Buffer) {
 }
 
 func (c *CommandList) checkBuffer(doing string, b *Buffer, offset, size, align int64) bool {
-	if c.err != nil {
+	if c.broken() {
+		return false
+	}
+	if b == nil {
+		c.fail("%s: there is no buffer", doing)
 		return false
 	}
 	if err := b.checkRange(doing, offset, size); err != nil {
@@ -292,6 +309,9 @@ func (c *CommandList) checkBuffer(doing string, b *Buffer, offset, size, align i
 // Barrier makes all that was recorded so far in the stages before take effect ahead of all that
 // follows in the stages after.
 func (c *CommandList) Barrier(before, after Stage) {
+	if c.broken() {
+		return
+	}
 	const known = StageCompute | StageTransfer | StageIndirect | StageHost
 	if before == 0 || after == 0 || (before|after)&^known != 0 {
 		c.fail("barrier from stages %#x to %#x", uint32(before), uint32(after))
@@ -302,6 +322,9 @@ func (c *CommandList) Barrier(before, after Stage) {
 
 // CopyBuffer copies size bytes, at least 1. The ranges must not overlap.
 func (c *CommandList) CopyBuffer(dst *Buffer, dstOffset int64, src *Buffer, srcOffset, size int64) {
+	if c.broken() {
+		return
+	}
 	if size <= 0 {
 		c.fail("copy of %d bytes", size)
 	}
@@ -318,6 +341,9 @@ func (c *CommandList) CopyBuffer(dst *Buffer, dstOffset int64, src *Buffer, srcO
 
 // FillBuffer sets size bytes to copies of value. Offset and size are multiples of 4.
 func (c *CommandList) FillBuffer(dst *Buffer, offset, size int64, value uint32) {
+	if c.broken() {
+		return
+	}
 	if size <= 0 || size%4 != 0 {
 		c.fail("fill of %d bytes; want a multiple of 4", size)
 	}
@@ -342,7 +368,7 @@ func (c *CommandList) Timestamp(t *Timestamps, i int) {
 }
 
 func (c *CommandList) checkTimestamps(t *Timestamps, i int) bool {
-	if c.err != nil {
+	if c.broken() {
 		return false
 	}
 	if t == nil || t.device != c.device || i < 0 || i >= t.count {
@@ -353,7 +379,12 @@ func (c *CommandList) checkTimestamps(t *Timestamps, i int) bool {
 }
 
 // Dispatches is the number of kernels recorded so far.
-func (c *CommandList) Dispatches() int { return c.dispatches }
+func (c *CommandList) Dispatches() int {
+	if c == nil {
+		return 0
+	}
+	return c.dispatches
+}
 
 // Recording is a recorded command list, to be submitted any number of times.
 type Recording struct {
@@ -368,6 +399,9 @@ type Recording struct {
 func (d *Device) Record(name string, c *CommandList) (*Recording, error) {
 	if err := d.usable("record " + name); err != nil {
 		return nil, err
+	}
+	if c == nil {
+		return nil, fmt.Errorf("vk: record %s: there is no command list", name)
 	}
 	if c.err != nil {
 		return nil, c.err
@@ -418,6 +452,9 @@ func (r *Recording) ready(d *Device) error {
 // Close frees the recording once the device is done with what was submitted so far. Closing twice is
 // fine.
 func (r *Recording) Close() error {
+	if r == nil {
+		return nil
+	}
 	if !r.closed.Swap(true) {
 		r.device.retire(r)
 	}

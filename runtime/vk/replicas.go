@@ -2,10 +2,12 @@ package vk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/runtime"
 )
 
 // Replicas is a loaded program with several copies of its inputs, weights and outputs, for measuring: a
@@ -25,6 +27,9 @@ const maxReplicas = 1 << 10
 // Replicate makes the copies, which hold what the executable's own buffers, the first of them, hold now.
 // Errors of allocation are those of [Device.NewBuffer].
 func (e *Executable) Replicate(ctx context.Context, copies int) (_ *Replicas, err error) {
+	if err := runtime.CheckContext(ctx); err != nil {
+		return nil, e.wrap("replicate", err)
+	}
 	if copies < 1 || copies > maxReplicas {
 		return nil, e.wrap("replicate", fmt.Errorf("%d copies; want 1 to %d", copies, maxReplicas))
 	}
@@ -84,6 +89,9 @@ func (r *Replicas) add(list *CommandList) error {
 
 // Close frees the copies once the device is done with them. Closing twice is fine.
 func (r *Replicas) Close() error {
+	if r == nil {
+		return nil
+	}
 	for _, m := range r.made {
 		m.Close() // retires it, which cannot fail
 	}
@@ -106,6 +114,9 @@ const maxBurstSteps = 1 << 17
 // Burst records batches of replays. Between replays stands the barrier that the device puts between any two
 // kernels of which one needs the other, so a replay's time has the cost of one dependent launch in it.
 func (r *Replicas) Burst(batches, replays int) (_ *Burst, err error) {
+	if r == nil {
+		return nil, fmt.Errorf("vk: burst: there are no replicas: Executable.Replicate makes them, unless it returns an error")
+	}
 	e := r.exe
 	if batches < 1 || replays < 1 || batches > maxBurstSteps || replays > maxBurstSteps ||
 		batches*replays > max(maxBurstSteps/max(len(e.program.Steps), 1), 1) {
@@ -144,14 +155,30 @@ func (e *Executable) recordReplay(list *CommandList, bindings *Bindings) {
 
 // Submit hands the burst to the device without waiting for it. It may be submitted again while it is in
 // flight, which keeps the device busy without a gap.
-func (b *Burst) Submit() (Point, error) { return b.recording.device.Submit(b.recording) }
+func (b *Burst) Submit() (Point, error) {
+	if b == nil {
+		return 0, errNoBurst
+	}
+	return b.recording.device.Submit(b.recording)
+}
+
+// errNoBurst is returned by the methods of a nil Burst.
+var errNoBurst = errors.New("vk: there is no burst: Replicas.Burst makes one, unless it returns an error")
 
 // Replays is how many replays a burst makes.
-func (b *Burst) Replays() int { return b.batches * b.replays }
+func (b *Burst) Replays() int {
+	if b == nil {
+		return 0
+	}
+	return b.batches * b.replays
+}
 
 // Times returns how long each batch of the last submission took, divided by its replays. That submission is
 // to be waited for before.
 func (b *Burst) Times() ([]time.Duration, error) {
+	if b == nil {
+		return nil, errNoBurst
+	}
 	at, err := b.stamps.Read(0, b.batches+1)
 	if err != nil {
 		return nil, err
@@ -165,6 +192,9 @@ func (b *Burst) Times() ([]time.Duration, error) {
 
 // Close frees the burst once the device is done with it. Closing twice is fine.
 func (b *Burst) Close() error {
+	if b == nil {
+		return nil
+	}
 	b.recording.Close()
 	return b.stamps.Close()
 }

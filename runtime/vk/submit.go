@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/vkc-go/vkc/runtime"
 )
 
 // Point is a place in a device's timeline: everything submitted up to it is done once it is reached.
@@ -51,16 +53,30 @@ func (d *Device) submitLocked(buffers []uint64) (Point, error) {
 }
 
 // Submitted is the latest point submitted.
-func (d *Device) Submitted() Point { return Point(d.submitted.Load()) }
+func (d *Device) Submitted() Point {
+	if d == nil {
+		return 0
+	}
+	return Point(d.submitted.Load())
+}
 
 // Done reports whether a point has been reached, without waiting.
 func (d *Device) Done(p Point) bool {
+	if d.usable("look for a point") != nil {
+		return p == 0
+	}
 	return uint64(p) <= d.completed.Load() || p <= d.reached()
 }
 
 // Wait waits until a point is reached or ctx is done, whose error it then returns, wrapped; the device goes on
 // undisturbed, and nothing it uses is freed. On a lost device the error wraps [ErrDeviceLost].
 func (d *Device) Wait(ctx context.Context, p Point) error {
+	if d == nil {
+		return d.usable("wait")
+	}
+	if err := runtime.CheckContext(ctx); err != nil {
+		return fmt.Errorf("vk: wait: %w", err)
+	}
 	if uint64(p) <= d.completed.Load() {
 		return nil
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
+
+	"github.com/vkc-go/vkc/runtime"
 )
 
 // stagingSlots is how many pieces a staging ring has: while the device copies one, the host fills or
@@ -124,6 +126,9 @@ func (d *Device) Upload(ctx context.Context, dst *Buffer, offset int64, src []by
 // which stands for the bytes from at on. p is device memory, often slow to read: write it once, in order.
 // This spares a copy where data is read from a file or converted on the way.
 func (d *Device) UploadFunc(ctx context.Context, dst *Buffer, offset, size int64, fill func(p []byte, at int64) error) error {
+	if err := runtime.CheckContext(ctx); err != nil {
+		return fmt.Errorf("vk: upload: %w", err)
+	}
 	if err := d.checkTransfer("upload", dst, offset, size); err != nil || size == 0 {
 		return err
 	}
@@ -157,6 +162,9 @@ func (d *Device) UploadFunc(ctx context.Context, dst *Buffer, offset, size int64
 // Download copies from src at the given offset into dst, after all that was submitted before, and waits.
 func (d *Device) Download(ctx context.Context, dst []byte, src *Buffer, offset int64) error {
 	size := int64(len(dst))
+	if err := runtime.CheckContext(ctx); err != nil {
+		return fmt.Errorf("vk: download: %w", err)
+	}
 	if err := d.checkTransfer("download", src, offset, size); err != nil || size == 0 {
 		return err
 	}
@@ -237,6 +245,9 @@ func (d *Device) directChunks(ctx context.Context, b *Buffer, offset, size int64
 func (d *Device) checkTransfer(doing string, b *Buffer, offset, size int64) error {
 	if err := d.usable(doing); err != nil {
 		return err
+	}
+	if b == nil {
+		return fmt.Errorf("vk: %s: there is no buffer", doing)
 	}
 	if err := b.checkRange(doing, offset, size); err != nil {
 		return err

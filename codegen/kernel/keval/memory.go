@@ -59,13 +59,13 @@ func (r *run) load(bind int, x int64) (number, error) {
 	if !b.Read {
 		return number{}, fmt.Errorf("load from binding %d (%s), which is not declared read", bind, b.Name)
 	}
-	if err := r.inside(buf, x); err != nil {
+	if err := r.inside(b.DType, buf, x); err != nil {
 		return number{}, err
 	}
 	if b.DType.IsBlock() {
 		return r.loadBlock(buf, x)
 	}
-	if x >= r.elems[buf] {
+	if x >= r.room(b, buf) {
 		return number{undef: true}, nil
 	}
 	mem := r.m.mem[buf]
@@ -122,7 +122,7 @@ func (r *run) store(bind int, x int64, v number, t ir.DType) error {
 	if !b.Write {
 		return fmt.Errorf("store to binding %d (%s), which is not declared written", bind, b.Name)
 	}
-	if n := r.elems[buf]; x < 0 || x >= n {
+	if n := r.room(b, buf); x < 0 || x >= n {
 		return fmt.Errorf("element %d of %s is outside its %d elements", x, r.m.name(buf), n)
 	}
 	if err := r.claim(buf, x, true); err != nil {
@@ -169,11 +169,19 @@ func (r *run) binding(i int) (kernel.Binding, int, error) {
 	return r.k.Bindings[i], r.step.Binds[i].Buffer, nil
 }
 
+// room is how many elements a buffer has at run time as a binding sees it: as
+// its own dtype, or blocks as words.
+func (r *run) room(b kernel.Binding, buf int) int64 {
+	if b.DType != r.m.prog.Buffers[buf].DType {
+		return b.Elems
+	}
+	return r.elems[buf]
+}
+
 // inside checks that element x is in the memory of a buffer, which has room for
 // its elements at the bound of every symbol.
-func (r *run) inside(buf int, x int64) error {
-	b := r.m.prog.Buffers[buf]
-	n := b.Bytes / int64(b.DType.BlockBytes()) * int64(b.DType.BlockElems())
+func (r *run) inside(t ir.DType, buf int, x int64) error {
+	n := r.m.prog.Buffers[buf].Bytes / int64(t.BlockBytes()) * int64(t.BlockElems())
 	if x < 0 || x >= n {
 		return fmt.Errorf("element %d of %s is outside its memory of %d", x, r.m.name(buf), n)
 	}

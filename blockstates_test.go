@@ -1,0 +1,95 @@
+package vkc_test
+
+import (
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TestBlockStates: states of blocks take weights, other states and what quantize
+// makes, as a whole, on the device as on the reference.
+func TestBlockStates(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	dev, ctx := openDevice(t), t.Context()
+	for name, build := range map[string]func(b *frontend.Builder){
+		"weight": func(b *frontend.Builder) {
+			s := b.State("s", ir.Q6_K, 3, 256)
+			b.Output("y", s.Dequantize(ir.F32))
+			b.Update(s, b.Weight("q6_K", ir.Q6_K, 3, 256))
+		},
+		"weight that a product reads too": func(b *frontend.Builder) {
+			s, w := b.State("s", ir.Q8_0, 5, 64), b.Weight("q8_0", ir.Q8_0, 5, 64)
+			b.Output("y", b.Input("x", ir.F32, 2, 64).MatMulT(w))
+			b.Update(s, w)
+		},
+		"odd bytes": func(b *frontend.Builder) {
+			s := b.State("s", ir.MXFP4, 3, 32)
+			b.Output("y", s.Dequantize(ir.F32))
+			b.Update(s, b.Weight("mxfp4", ir.MXFP4, 3, 32))
+		},
+		"quantize": func(b *frontend.Builder) {
+			s := b.State("s", ir.Q4_0, 2, 64)
+			old := s.Dequantize(ir.F32)
+			b.Output("y", old)
+			b.Update(s, old.MulScalar(0.5).Add(b.Input("x", ir.F32, 2, 64)).Quantize(ir.Q4_0))
+		},
+		"in turn": func(b *frontend.Builder) {
+			s, r, q := b.State("s", ir.Q8_0, 2, 64), b.State("r", ir.Q8_0, 2, 64), b.State("q", ir.Q8_0, 2, 64)
+			b.Output("y", s.Dequantize(ir.F32).Sub(r.Dequantize(ir.F32)))
+			b.Update(s, r)
+			b.Update(r, q)
+			b.Update(q, b.Input("x", ir.F32, 2, 64).Quantize(ir.Q8_0))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, err := frontend.Build(name, build)
+			if err != nil {
+				t.Fatal(err)
+			}
+			weights := vkc.WeightMap{}
+			for _, w := range g.Leaves(ir.OpWeight) {
+				dims, err := w.Shape().Eval(nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				values, err := vkc.Values[float32](noise(t, dims...))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if weights[w.Name()], err = vkc.OfType(w.DType(), values, dims...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			exe, err := dev.LoadGraph(ctx, g, weights)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer exe.Close()
+			checker, err := vkc.NewChecker(g, weights)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for run := range 4 {
+				in := vkc.Tensors{}
+				for range exe.Inputs() {
+					in["x"] = noise(t, 2, 64)
+					in["x"].Bytes[run]++ // differs from run to run
+				}
+				res, err := exe.Run(ctx, in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				report, err := checker.Check(ctx, exe, in, nil, res.Outputs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := report.Err(); err != nil {
+					t.Errorf("run %d: %v", run, err)
+				}
+			}
+		})
+	}
+}

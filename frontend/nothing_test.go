@@ -1,0 +1,20 @@
+package frontend_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/apitest"
+)
+
+// TestNothing: a builder panics with its own error, which Build returns, and
+// with nothing else.
+func TestNothing(t *testing.T) {
+	buildError := func(thrown any) bool { _, is := thrown.(*frontend.Error); return is }
+	api := apitest.Package{Dir: os.DirFS("."), Allowed: buildError}
+	types := []any{(*frontend.Builder)(nil), frontend.Tensor{}, (*frontend.Error)(nil)}
+	api.Complete(t, types...)
+	api.Calls(t, types...)
+	api.Calls(t, &frontend.Builder{}, &frontend.Error{}, frontend.Build)
+}

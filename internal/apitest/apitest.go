@@ -1,0 +1,150 @@
+// Package apitest calls every exported function and method of a package with
+// nothing: nil receivers, nil contexts, nil graphs, zero numbers. None may panic.
+package apitest
+
+import (
+	"context"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A Package is what is called.
+type Package struct {
+	// Dir has the package's source.
+	Dir fs.FS
+	// Allowed, if set, accepts what a call may panic with.
+	Allowed func(thrown any) bool
+}
+
+// Calls calls all methods of values, and those of values that are functions, with
+// zero arguments. A panic fails the test unless it is allowed. Without
+// a context it must return an error, where it takes one and can. Types that are errors are
+// left out where they are nil, as no error is one that has nothing to say, and so
+// are methods that only tests have or that come from other packages' types.
+func (p Package) Calls(t *testing.T, values ...any) {
+	t.Helper()
+	methods, testing := p.methods(t)
+	for _, value := range values {
+		v := reflect.ValueOf(value)
+		if v.Kind() == reflect.Func {
+			p.call(t, v.Type().String(), v)
+			continue
+		}
+		if _, is := value.(error); is && v.Kind() == reflect.Pointer && v.IsNil() {
+			continue
+		}
+		own, known := methods[typeOf(value).Name()]
+		for i := range v.NumMethod() {
+			name := v.Type().Method(i).Name
+			if known && !slices.Contains(own, name) || slices.Contains(testing, name) {
+				continue
+			}
+			p.call(t, v.Type().String()+"."+name, v.Method(i))
+		}
+	}
+}
+
+func typeOf(value any) reflect.Type {
+	typ := reflect.TypeOf(value)
+	if typ.Kind() == reflect.Pointer {
+		return typ.Elem()
+	}
+	return typ
+}
+
+func (p Package) call(t *testing.T, name string, f reflect.Value) {
+	t.Helper()
+	args := make([]reflect.Value, f.Type().NumIn())
+	for i := range args {
+		args[i] = reflect.Zero(f.Type().In(i))
+	}
+	if f.Type().IsVariadic() {
+		args = args[:len(args)-1]
+	}
+	defer func() {
+		if thrown := recover(); thrown != nil && (p.Allowed == nil || !p.Allowed(thrown)) {
+			t.Errorf("%s panics: %v\n%s", name, thrown, culprit(debug.Stack()))
+		}
+	}()
+	results := f.Call(args)
+	if len(results) == 0 || strings.HasSuffix(name, ".Close") || strings.HasSuffix(name, ".Unwrap") {
+		return
+	}
+	last := results[len(results)-1]
+	wantsContext := len(args) > 0 && args[0].Type() == reflect.TypeFor[context.Context]()
+	if wantsContext && last.Type() == reflect.TypeFor[error]() && last.IsNil() {
+		t.Errorf("%s returns no error without a context", name)
+	}
+}
+
+// culprit is the part of a stack between the panic and the call.
+func culprit(stack []byte) string {
+	_, rest, _ := strings.Cut(string(stack), "panic(")
+	lines := strings.Split(rest, "\n")
+	return strings.Join(lines[min(2, len(lines)):min(8, len(lines))], "\n")
+}
+
+// Complete fails unless values have every exported type of the package that has
+// exported methods.
+func (p Package) Complete(t *testing.T, values ...any) {
+	t.Helper()
+	methods, _ := p.methods(t)
+	for typ := range methods {
+		if !slices.ContainsFunc(values, func(v any) bool { return typeOf(v).Name() == typ }) {
+			t.Errorf("type %s has exported methods that are not called with nothing: add it to this test", typ)
+		}
+	}
+}
+
+// methods lists the exported methods of the package's exported types, and the
+// names of those that its tests add.
+func (p Package) methods(t *testing.T) (methods map[string][]string, testing []string) {
+	t.Helper()
+	names, err := fs.Glob(p.Dir, "*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	methods = map[string][]string{}
+	for _, name := range names {
+		text, err := fs.ReadFile(p.Dir, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv == nil || !f.Name.IsExported() {
+				continue
+			}
+			typ := typeName(f.Recv.List[0].Type)
+			switch {
+			case !ast.IsExported(typ):
+			case strings.HasSuffix(name, "_test.go"):
+				testing = append(testing, f.Name.Name)
+			default:
+				methods[typ] = append(methods[typ], f.Name.Name)
+			}
+		}
+	}
+	return methods, testing
+}
+
+func typeName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return typeName(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}

@@ -1,0 +1,104 @@
+package vkc_test
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/internal/apitest"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// api is this package.
+var api = apitest.Package{Dir: os.DirFS(".")}
+
+// TestNothing calls everything with nothing: on nil, on what is open, and on what
+// is closed.
+func TestNothing(t *testing.T) {
+	types := []any{(*vkc.Device)(nil), (*vkc.Executable)(nil), (*vkc.Program)(nil), (*vkc.Checker)(nil), (*vkc.CheckReport)(nil),
+		vkc.ValueCheck{}, vkc.WeightMap(nil), (*vkc.UnsupportedError)(nil), (*vkc.CustomOpError)(nil)}
+	api.Complete(t, types...)
+	api.Calls(t, types...)
+	api.Calls(t, &vkc.Device{}, &vkc.Executable{}, &vkc.Program{}, &vkc.Checker{}, &vkc.CheckReport{},
+		&vkc.UnsupportedError{}, &vkc.CustomOpError{},
+		vkc.Compile, vkc.Run, vkc.NewChecker, vkc.WithPrecision, vkc.OpenWeights, vkc.OpenBundle, vkc.OpenBundleBytes, vkc.ReadGraph,
+		vkc.Of[float32], vkc.OfType[float32], vkc.Values[float32])
+	onEach(t, func(t *testing.T, dev *vkc.Device) {
+		api.Calls(t, openOnly{dev})
+		exe, err := dev.LoadGraph(t.Context(), counter(t), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		api.Calls(t, runOnly{exe})
+		if err := exe.Close(); err != nil {
+			t.Fatal(err)
+		}
+		api.Calls(t, exe)
+		_, err = exe.Run(t.Context(), nil)
+		wantError(t, err, "closed")
+	})
+}
+
+// openOnly is what keeps a device open.
+type openOnly struct{ dev *vkc.Device }
+
+func (o openOnly) Compile(ctx context.Context, g *ir.Graph, opt vkc.CompileOptions) error {
+	_, err := o.dev.Compile(ctx, g, opt)
+	return err
+}
+
+func (o openOnly) Load(ctx context.Context, p *vkc.Program, opt vkc.LoadOptions) error {
+	_, err := o.dev.Load(ctx, p, opt)
+	return err
+}
+
+func (o openOnly) LoadNothing(opt vkc.LoadOptions) error {
+	_, err := o.dev.Load(context.Background(), &vkc.Program{}, opt)
+	return err
+}
+
+func (o openOnly) LoadGraph(ctx context.Context, g *ir.Graph, w ir.WeightSource) error {
+	_, err := o.dev.LoadGraph(ctx, g, w)
+	return err
+}
+
+func (o openOnly) LoadNilGraph(w ir.WeightSource) error {
+	_, err := o.dev.LoadGraph(context.Background(), nil, w)
+	return err
+}
+
+// runOnly is what keeps an executable open.
+type runOnly struct{ *vkc.Executable }
+
+func (runOnly) Close() error       { return nil }
+func (runOnly) ResetStates() error { return nil }
+
+// TestRunAfterDeviceClose: an executable of a closed device says so.
+func TestRunAfterDeviceClose(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	dev, err := vkc.OpenDevice("auto")
+	if err != nil {
+		t.Fatal(err)
+	}
+	skipOrFail(t, dev.Fallback())
+	exe, err := dev.LoadGraph(t.Context(), counter(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := vkc.Tensors{"x": tensorOf(t, []float32{1, 2}, 2)}
+	if _, err := exe.Run(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	if err := dev.Close(); err == nil {
+		t.Error("closing a device under an executable is no error")
+	}
+	_, err = exe.Run(t.Context(), in)
+	wantError(t, err, "closed")
+	_, err = exe.Run(t.Context(), vkc.Tensors{"x": tensorOf(t, []float32{1}, 1)})
+	wantError(t, err, "closed")
+	api.Calls(t, exe, dev)
+	_, err = dev.LoadGraph(t.Context(), counter(t), nil)
+	wantError(t, err, "closed")
+}
