@@ -212,6 +212,12 @@ type LoadOptions struct {
 	// Guards has every run look for kernels that write outside of an output or
 	// state, and fail with a [*vk.OverrunError]. It is for tests.
 	Guards bool
+	// Share is another executable on this device. Weights of the same name and
+	// type are used by both, once in memory where the kernels of both want them in
+	// the same order, and may be left out of Weights. States of the same name, whose types must
+	// be equal, are one: what a run of either leaves, the next run of either finds.
+	// Runs of executables with common states take turns. Close each, in any order.
+	Share *Executable
 }
 
 // Load makes a program ready to run: weights uploaded, commands recorded. A
@@ -233,8 +239,15 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	if weights == nil {
 		weights = p.Contents.Weights
 	}
+	if opt.Share != nil && (!opt.Share.loaded() || d.IsReference() != (opt.Share.Vulkan() == nil)) {
+		return nil, fmt.Errorf("load on %s: the executable to share with is on %s", d.Name(), opt.Share.Device())
+	}
 	if d.IsReference() {
-		exe, err := cpu.Load(p.Contents.Graph, weights, cpu.Options{})
+		var share cpu.Options
+		if opt.Share != nil {
+			share.Share = opt.Share.backend
+		}
+		exe, err := cpu.Load(p.Contents.Graph, weights, share)
 		if err != nil {
 			return nil, err
 		}
@@ -243,7 +256,7 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	if p.Contents.Program == nil {
 		return nil, fmt.Errorf("load on %s: the program was made for the CPU reference: compile the graph for this device", d.Name())
 	}
-	exe, err := d.dev.Load(ctx, p.Contents.Program, p.Contents.SPIRV, weights, vk.LoadOptions{Progress: opt.Progress, Guards: opt.Guards})
+	exe, err := d.dev.Load(ctx, p.Contents.Program, p.Contents.SPIRV, weights, vk.LoadOptions{Progress: opt.Progress, Guards: opt.Guards, Share: opt.Share.Vulkan()})
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,10 @@ type Options struct {
 	// element, weights left out; zero means 16 GiB. New and Run end in an
 	// error where they need more.
 	MemoryLimit int64
+
+	// Share is another program, whose weights this one takes where it is given
+	// none, and whose states of equal names it reads and updates too.
+	Share *Program
 }
 
 func (o Options) workers() int {
@@ -48,15 +52,23 @@ type Program struct {
 	consts []value // by node ID: the constants that runs use
 	plan   plan
 
+	states *states
+}
+
+// states are what programs keep between runs.
+type states struct {
 	running sync.Mutex // held during runs that update states
-	mu      sync.Mutex // guards states
-	states  map[string]value
+	mu      sync.Mutex // guards values
+	values  map[string]value
 }
 
 // New prepares a graph. It returns a *WeightError, which names all of them, if
 // weights are missing or differ from what the graph declares.
 func New(g *ir.Graph, opt Options) (*Program, error) {
-	p := &Program{graph: g, opt: opt}
+	if opt.Share != nil && opt.Weights == nil {
+		opt.Weights = opt.Share.opt.Weights
+	}
+	p := &Program{graph: g, opt: opt, states: &states{values: map[string]value{}}}
 	live := g.Live()
 	var targets []*ir.Node
 	for _, o := range g.Outputs() {
@@ -82,7 +94,7 @@ func New(g *ir.Graph, opt Options) (*Program, error) {
 	if p.consts, err = evalConstants(context.Background(), g.Nodes(), frontier, weights, opt); err != nil {
 		return nil, err
 	}
-	return p, p.ResetStates()
+	return p, p.firstStates()
 }
 
 // constants reports, by node ID, which nodes depend on nothing but weights and
@@ -129,8 +141,8 @@ func (p *Program) Run(ctx context.Context, in map[string]*ir.Data, symbols map[s
 		return nil, err
 	}
 	if len(p.graph.Updates()) > 0 {
-		p.running.Lock()
-		defer p.running.Unlock()
+		p.states.running.Lock()
+		defer p.states.running.Unlock()
 	}
 	x := &exec{
 		ctx: ctx, workers: p.opt.workers(), limit: p.opt.memoryLimit(),

@@ -27,15 +27,44 @@ func (p *Program) SetState(name string, d *ir.Data) error {
 		return fmt.Errorf("state %q: %w", name, err)
 	}
 	v := fromData(&ir.Data{DType: d.DType, Dims: slices.Clone(d.Dims), Bytes: slices.Clone(d.Bytes)}).wide()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.states[name] = v
+	p.states.mu.Lock()
+	defer p.states.mu.Unlock()
+	p.states.values[name] = v
 	return nil
 }
 
 // ResetStates sets all states to zero, as they are at first.
-func (p *Program) ResetStates() error {
-	states := map[string]value{}
+func (p *Program) ResetStates() error { return p.zero(func(string) bool { return true }) }
+
+// firstStates zeroes the states that are not shared.
+func (p *Program) firstStates() error {
+	share := p.opt.Share
+	if share == nil {
+		return p.ResetStates()
+	}
+	shares := false
+	for _, n := range p.graph.Leaves(ir.OpState) {
+		have, err := share.stateNode(n.Name())
+		if err != nil {
+			continue // it is this program's own
+		}
+		if !have.Type().Equal(n.Type()) {
+			return nodeError(n, fmt.Errorf("it is %s here and %s in the program that it is to be shared with", n.Type(), have.Type()))
+		}
+		shares = true
+	}
+	if shares {
+		p.states = share.states
+	}
+	p.states.mu.Lock()
+	known := maps.Clone(p.states.values)
+	p.states.mu.Unlock()
+	return p.zero(func(name string) bool { _, ok := known[name]; return !ok })
+}
+
+// zero sets those of the program's states to zero that which picks.
+func (p *Program) zero(which func(name string) bool) error {
+	zeros := map[string]value{}
 	left := p.opt.memoryLimit()
 	for _, n := range p.graph.Leaves(ir.OpState) {
 		dims, err := n.Shape().Eval(nil)
@@ -45,15 +74,16 @@ func (p *Program) ResetStates() error {
 		if left -= bytesOf(n.DType(), dims); left < 0 {
 			return nodeError(n, fmt.Errorf("the states need more than the memory limit of %d MiB", p.opt.memoryLimit()>>20))
 		}
-		v, err := makeValue(n.DType(), dims)
-		if err != nil {
+		if !which(n.Name()) {
+			continue
+		}
+		if zeros[n.Name()], err = makeValue(n.DType(), dims); err != nil {
 			return nodeError(n, err)
 		}
-		states[n.Name()] = v
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.states = states
+	p.states.mu.Lock()
+	defer p.states.mu.Unlock()
+	maps.Copy(p.states.values, zeros)
 	return nil
 }
 
@@ -72,16 +102,16 @@ func (p *Program) stateNode(name string) (*ir.Node, error) {
 }
 
 func (p *Program) snapshot() map[string]value {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return maps.Clone(p.states)
+	p.states.mu.Lock()
+	defer p.states.mu.Unlock()
+	return maps.Clone(p.states.values)
 }
 
 // commit applies the graph's updates.
 func (p *Program) commit(vals []value) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.states.mu.Lock()
+	defer p.states.mu.Unlock()
 	for _, u := range p.graph.Updates() {
-		p.states[u.State.Name()] = vals[u.Value.ID()].wide()
+		p.states.values[u.State.Name()] = vals[u.Value.ID()].wide()
 	}
 }

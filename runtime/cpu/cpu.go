@@ -24,6 +24,9 @@ type Options struct {
 	// MemoryLimit bounds the bytes of values alive at once; 0 means the
 	// interpreter's default.
 	MemoryLimit int64
+	// Share is another executable of this package, whose weights this one takes
+	// where it is given none, and whose states of equal names it reads and updates too.
+	Share runtime.Executable
 }
 
 // errClosed is returned by everything after Close.
@@ -44,7 +47,18 @@ func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable
 	if err := g.Verify(); err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)
 	}
-	p, err := interp.New(g, interp.Options{Weights: weights, Workers: opt.Workers, MemoryLimit: opt.MemoryLimit})
+	var share *interp.Program
+	if opt.Share != nil {
+		from, ok := opt.Share.(*executable)
+		if !ok {
+			return nil, fmt.Errorf("cpu: the program to share with runs on %s", opt.Share.Device())
+		}
+		var err error
+		if share, err = from.open(); err != nil {
+			return nil, fmt.Errorf("share with another program: %w", err)
+		}
+	}
+	p, err := interp.New(g, interp.Options{Weights: weights, Workers: opt.Workers, MemoryLimit: opt.MemoryLimit, Share: share})
 	if err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)
 	}

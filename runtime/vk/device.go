@@ -140,7 +140,12 @@ func (r Robustness) String() string {
 }
 
 // Robustness says what was enabled for [DeviceOptions].Robust: the most that the device has.
-func (d *Device) Robustness() Robustness { return d.native.robust() }
+func (d *Device) Robustness() Robustness {
+	if d.usable("look for robustness") != nil {
+		return Robustness(0)
+	}
+	return d.native.robust()
+}
 
 // Info is the device's entry in [Instance.Devices].
 func (d *Device) Info() DeviceInfo {

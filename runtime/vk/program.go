@@ -26,6 +26,11 @@ type LoadOptions struct {
 	// there: a run whose kernels wrote outside of one fails with an [*OverrunError]. It is for tests, as it
 	// costs a download a tensor and run.
 	Guards bool
+	// Share is another program on this device, whose weights and states this one uses too, where it has
+	// the same: weights of equal names, types and layout, and states of equal names, whose types must be equal as well.
+	// Such weights are not asked of the source. States are as the other program left them. Each program is
+	// closed by itself, in any order; what they share stays until the last is.
+	Share *Executable
 }
 
 // Executable is a program on a device: its weights uploaded, its kernels compiled, its commands recorded
@@ -38,14 +43,16 @@ type Executable struct {
 
 	// Made by Load, in this order.
 	made       []closer
-	ranges     []BufferRange // by index in Program.Buffers
-	params     []*Buffer     // those of kind BufParams
-	indirect   *Buffer       // the counts of symbolic grids; nil if there are none
-	dispatches []dispatch    // by step
-	inputs     []*endpoint   // by port
-	outputs    []*endpoint   // by port
-	pipelines  []*Pipeline   // by shader; nil where no step uses it
-	bindings   *Bindings     // set i is for step i
+	ranges     []BufferRange         // by index in Program.Buffers
+	lent       map[int]*sharedBuffer // weights and states, likewise
+	borrowed   map[int]bool          // those of them that another program made
+	params     []*Buffer             // those of kind BufParams
+	indirect   *Buffer               // the counts of symbolic grids; nil if there are none
+	dispatches []dispatch            // by step
+	inputs     []*endpoint           // by port
+	outputs    []*endpoint           // by port
+	pipelines  []*Pipeline           // by shader; nil where no step uses it
+	bindings   *Bindings             // set i is for step i
 	main       *Recording
 	reset      *Recording // zeroes the states; nil if there are none
 	stats      Stats
@@ -113,16 +120,8 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	if err != nil {
 		return nil, err
 	}
-	if err := d.checkFit(p); err != nil {
-		return nil, err
-	}
-	if err := d.checkWorkgroups(p, spirv); err != nil {
-		return nil, err
-	}
-	if err := bundle.CheckWeights(p, weights); err != nil {
-		return nil, err
-	}
-	e := &Executable{Signature: signature, device: d, program: p, turn: make(chan struct{}, 1)}
+	e := &Executable{Signature: signature, device: d, program: p, turn: make(chan struct{}, 1),
+		lent: map[int]*sharedBuffer{}, borrowed: map[int]bool{}}
 	if opt.Guards {
 		e.guards = &guards{}
 	}
@@ -132,6 +131,30 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 			e.release()
 		}
 	}()
+	if from := opt.Share; from != nil {
+		if from.device != d {
+			return nil, errors.New("the program to share with is on another device")
+		}
+		if err := from.take(ctx); err != nil {
+			return nil, fmt.Errorf("share with another program: %w", err)
+		}
+		defer from.give()
+		if err := e.borrow(from); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.checkFit(p); err != nil {
+		return nil, err
+	}
+	if err := d.checkWorkgroups(p, spirv); err != nil {
+		return nil, err
+	}
+	if err := d.checkTotal(e.missing()); err != nil {
+		return nil, err
+	}
+	if err := bundle.CheckWeights(e.missing(), weights); err != nil {
+		return nil, err
+	}
 	if err := e.allocate(); err != nil {
 		return nil, err
 	}
@@ -148,10 +171,12 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	if err := e.prepare(ctx); err != nil {
 		return nil, err
 	}
-	if err := e.warm(ctx, report); err != nil {
-		return nil, err
-	}
-	if err := e.resetStates(); err != nil {
+	if err := e.keepStates(ctx, func() error {
+		if err := e.warm(ctx, report); err != nil {
+			return err
+		}
+		return e.resetStates()
+	}); err != nil {
 		return nil, err
 	}
 	e.stats.CacheErr = d.SavePipelineCache()

@@ -62,6 +62,9 @@ func (e *Executable) recordGuards() error {
 			some = true
 			outputs.FillBuffer(buf, 0, buf.Size(), guardPattern)
 		case kernel.BufState:
+			if e.borrowed[i] {
+				continue // they are guarded
+			}
 			state = true
 			states.FillBuffer(buf, 0, guardSize, guardPattern)
 			states.FillBuffer(buf, guardSize+b.Bytes, guardSize, guardPattern)

@@ -36,9 +36,19 @@ func (e *Executable) allocate() error {
 			continue
 		}
 		before, after := e.guards.around(b)
-		made, err := e.newBuffer(b.Name, b.Kind, before+b.Bytes+after, e.memoryKind(b))
+		if s := e.lent[i]; s != nil {
+			e.ranges[i] = BufferRange{Buffer: s.Buffer, Offset: before}
+			continue
+		}
+		made, err := e.device.NewBuffer(b.Name, before+b.Bytes+after, e.memoryKind(b))
 		if err != nil {
 			return err
+		}
+		e.stats.Bytes[b.Kind] += made.Size()
+		if b.Kind == kernel.BufWeight || b.Kind == kernel.BufState {
+			e.use(i, &sharedBuffer{Buffer: made})
+		} else {
+			e.keep(made)
 		}
 		e.ranges[i] = BufferRange{Buffer: made, Offset: before} // with what stands after it, so that overruns get there
 		if b.Kind == kernel.BufParams {
@@ -121,7 +131,7 @@ func (e *Executable) uploadWeights(ctx context.Context, src ir.WeightSource, rep
 	total := e.stats.Bytes[kernel.BufWeight]
 	for i := range e.program.Buffers {
 		b := &e.program.Buffers[i]
-		if b.Kind != kernel.BufWeight {
+		if b.Kind != kernel.BufWeight || e.borrowed[i] {
 			continue
 		}
 		parts, err := bundle.WeightBytes(*b, src)

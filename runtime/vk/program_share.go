@@ -1,0 +1,137 @@
+package vk
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// sharedBuffer holds weights or a state, which several programs may use. The last one to close frees it.
+type sharedBuffer struct {
+	*Buffer
+	users atomic.Int32
+}
+
+// Close implements closer.
+func (s *sharedBuffer) Close() error {
+	if s.users.Add(-1) > 0 {
+		return nil
+	}
+	return s.Buffer.Close()
+}
+
+// use notes that buffer i of the program is s, and that release is to let go of it.
+func (e *Executable) use(i int, s *sharedBuffer) {
+	s.users.Add(1)
+	e.lent[i] = s
+	e.keep(s)
+}
+
+// borrow takes what the program can have of another one's weights and states: weights of the same names that lie
+// in the same way, and states of the same name and type. The caller has that program's turn.
+func (e *Executable) borrow(from *Executable) error {
+	for i := range e.program.Buffers {
+		switch b := &e.program.Buffers[i]; b.Kind {
+		case kernel.BufWeight:
+			if j := from.weightLike(b); j >= 0 {
+				e.use(i, from.lent[j])
+				e.borrowed[i] = true
+			}
+		case kernel.BufState:
+			if err := e.borrowState(i, from); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// weightLike returns the index of the buffer with the same weights, or -1.
+func (e *Executable) weightLike(b *kernel.Buffer) int {
+	for j := range e.program.Buffers {
+		have := &e.program.Buffers[j]
+		if have.Kind == kernel.BufWeight && have.DType == b.DType && have.Layout == b.Layout && have.Bytes == b.Bytes &&
+			reflect.DeepEqual(have.Segments, b.Segments) {
+			return j
+		}
+	}
+	return -1
+}
+
+func (e *Executable) borrowState(i int, from *Executable) error {
+	for _, port := range e.program.States {
+		if port.Buffer != i {
+			continue
+		}
+		j, err := from.State(port.Name)
+		if err != nil {
+			return nil // it is this program's own
+		}
+		have := &from.program.States[j]
+		if have.DType != port.DType || !have.Shape.Equal(port.Shape) {
+			return fmt.Errorf("state %q is %s here and %s in the program that it is to be shared with", port.Name,
+				ir.Type{DType: port.DType, Shape: port.Shape}, ir.Type{DType: have.DType, Shape: have.Shape})
+		}
+		if (e.guards == nil) != (from.guards == nil) {
+			return fmt.Errorf("state %q is to be shared by a program with guards and one without", port.Name)
+		}
+		e.use(i, from.lent[have.Buffer])
+		e.borrowed[i] = true
+		e.turn = from.turn // runs take turns, since each reads what the other writes
+	}
+	return nil
+}
+
+// missing is the program without the weights that it has borrowed.
+func (e *Executable) missing() *kernel.Program {
+	p := *e.program
+	p.Buffers = nil
+	for i, b := range e.program.Buffers {
+		if !e.borrowed[i] {
+			p.Buffers = append(p.Buffers, b)
+		}
+	}
+	return &p
+}
+
+// keepStates calls do, which overwrites states, and puts back what those that are borrowed held.
+func (e *Executable) keepStates(ctx context.Context, do func() error) error {
+	copies := map[int]*Buffer{}
+	for i, b := range e.program.Buffers {
+		if b.Kind != kernel.BufState || !e.borrowed[i] {
+			continue
+		}
+		c, err := e.device.NewBuffer("copy of "+b.Name, e.ranges[i].Buffer.Size(), DeviceMemory)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		copies[i] = c
+	}
+	if len(copies) == 0 {
+		return do()
+	}
+	move := func(back bool) error {
+		return e.runOnce(ctx, "copies of states", func(c *CommandList) {
+			for i, saved := range copies {
+				from, to := e.ranges[i].Buffer, saved
+				if back {
+					from, to = to, from
+				}
+				c.CopyBuffer(to, 0, from, 0, saved.Size())
+			}
+		})
+	}
+	if err := move(false); err != nil {
+		return err
+	}
+	err := do()
+	if back := move(true); err == nil {
+		err = back
+	}
+	return err
+}
