@@ -8,6 +8,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/runtime"
 )
 
 var errNoBundle = errors.New("the program was not opened from a bundle")
@@ -15,7 +16,7 @@ var errNoBundle = errors.New("the program was not opened from a bundle")
 // Signer returns the public key that the program's bundle is signed with, or nil.
 // Anybody can sign: see [Program.SignedBy].
 func (p *Program) Signer() ed25519.PublicKey {
-	if p.file == nil {
+	if p == nil {
 		return nil
 	}
 	return p.file.Signer()
@@ -26,7 +27,7 @@ func (p *Program) Signer() ed25519.PublicKey {
 // against the signature when they are used. To sign, set Contents.Sign before
 // [Program.Save].
 func (p *Program) SignedBy(trusted []ed25519.PublicKey) error {
-	if p.file == nil {
+	if p == nil || p.file == nil {
 		return errNoBundle
 	}
 	return p.file.SignedBy(trusted)
@@ -37,6 +38,12 @@ func (p *Program) SignedBy(trusted []ed25519.PublicKey) error {
 // from elsewhere before it is loaded. Where spirv-val is not installed, the error
 // is a [*spirv.MissingToolError].
 func (p *Program) Validate(ctx context.Context) error {
+	if err := runtime.CheckContext(ctx); err != nil {
+		return err
+	}
+	if p == nil {
+		return errNoBundle
+	}
 	prog := p.Contents.Program
 	if prog == nil {
 		return nil // the reference runs the graph
@@ -58,7 +65,7 @@ func (p *Program) Validate(ctx context.Context) error {
 // and against the signature, if there is one. A program that was not opened from
 // a bundle has nothing to check.
 func (p *Program) Verify() error {
-	if p.file == nil {
+	if p == nil || p.file == nil {
 		return nil
 	}
 	return p.file.Verify()

@@ -14,7 +14,7 @@ import (
 // nothing has every type of the package that has methods.
 var nothing = []any{(*vk.Instance)(nil), (*vk.Device)(nil), (*vk.Buffer)(nil), (*vk.Bindings)(nil), (*vk.Pipeline)(nil),
 	(*vk.CommandList)(nil), (*vk.Recording)(nil), (*vk.Timestamps)(nil), (*vk.Executable)(nil), (*vk.Replicas)(nil), (*vk.Burst)(nil),
-	vk.Clock{}, vk.MemoryKind(0), vk.Result(0), (*vk.Error)(nil), (*vk.OutOfMemoryError)(nil), (*vk.MismatchError)(nil),
+	vk.Clock{}, vk.MemoryKind(0), vk.Robustness(0), vk.Result(0), (*vk.Error)(nil), (*vk.OutOfMemoryError)(nil), (*vk.MismatchError)(nil),
 	(*vk.OverrunError)(nil)}
 
 // api is this package.
