@@ -58,7 +58,11 @@ func removeAbandoned(temp string) {
 			continue
 		}
 		if lock, held, err := lockDir(path); err == nil && held {
-			os.RemoveAll(path)
+			// By another name first: whoever has just made it then finds it gone,
+			// rather than locks it between the removal of the lock and its own.
+			if gone := path + "-gone"; os.Rename(path, gone) == nil {
+				os.RemoveAll(gone)
+			}
 			lock.Close()
 		}
 	}

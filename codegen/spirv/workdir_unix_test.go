@@ -3,6 +3,7 @@
 package spirv
 
 import (
+	"golang.org/x/sync/errgroup"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,5 +89,30 @@ func TestWorkDirTakenAway(t *testing.T) {
 	defer first.Close()
 	if _, held, err := lockDir(dir); held || err != nil {
 		t.Errorf("locked twice: %t, %v", held, err)
+	}
+}
+
+// TestWorkDirsStay makes many directories at once, each of which looks for
+// abandoned ones: none may take for abandoned what another has just made.
+func TestWorkDirsStay(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	var g errgroup.Group
+	for range 8 {
+		g.Go(func() error {
+			for range 500 {
+				d, err := makeWorkDir()
+				if err != nil {
+					return err
+				}
+				if err := os.WriteFile(filepath.Join(d.path, "shader"), nil, 0o600); err != nil {
+					return err
+				}
+				d.remove()
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Error(err)
 	}
 }
