@@ -355,20 +355,26 @@ float expm1(float x) {
     p = (((((p * x + 1.3888889e-3) * x + 8.333334e-3) * x + 4.1666668e-2) * x + 0.16666667) * x + 0.5) * x;
     return p * x + x;
 }`},
-	{"sinh_accurate", f32Only, nil, `
+	{"half_square", f32Only, nil, `
+// Half the square of h, which is at least 1. The half is taken from the exponent:
+// of 0.5 * h * h compilers compute h * h first, which overflows sooner.
+float half_square(float h) {
+    return uintBitsToFloat(floatBitsToUint(h) - 0x00800000u) * h;
+}`},
+	{"sinh_accurate", f32Only, []string{"half_square"}, `
 // Sinh: its series near 0; squares of exp(x/2) overflow only where sinh does.
 float sinh_accurate(float x) {
     float a = abs(x), z = x * x;
     if (a < 1.0) return (((z * 2.7557319e-6 + 1.984127e-4) * z + 8.333334e-3) * z + 0.16666667) * z * x + x;
     float h = exp(0.5 * a);
-    float s = 0.5 * h * h - 0.5 / h / h;
+    float s = half_square(h) - 0.5 / h / h;
     return x < 0.0 ? -s : s;
 }`},
-	{"cosh_accurate", f32Only, nil, `
+	{"cosh_accurate", f32Only, []string{"half_square"}, `
 // Cosh: squares of exp(x/2) overflow only where cosh does.
 float cosh_accurate(float x) {
     float h = exp(0.5 * abs(x));
-    return 0.5 * h * h + 0.5 / h / h;
+    return half_square(h) + 0.5 / h / h;
 }`},
 	{"tanh_safe", f32Only, nil, `
 // Tanh without overflow; near 0 by a minimax polynomial (Moshier, Cephes tanhf.c).
