@@ -160,9 +160,9 @@ func OpenBundle(path string) (*Program, error) {
 	return openedBundle(f, path)
 }
 
-// OpenBundleBytes is [OpenBundle] of a bundle in memory, such as one that
-// go:embed made part of the program. Weights alias content, which must not be
-// changed while the program or its executables are used.
+// OpenBundleBytes is [OpenBundle] of a bundle in memory, such as one that is part
+// of the program by go:embed. Weights alias content, which must not be changed
+// while the program or its executables are used.
 func OpenBundleBytes(content []byte) (*Program, error) {
 	f, err := bundle.Read(content)
 	if err != nil {

@@ -34,7 +34,7 @@ func roundTrip[T vkc.Element](t *testing.T, want ir.DType, values ...T) {
 
 func TestOf(t *testing.T) {
 	roundTrip[float32](t, ir.F32, -1.5, 0, math.MaxFloat32)
-	roundTrip[float64](t, ir.F64, math.Pi, -0.0)
+	roundTrip[float64](t, ir.F64, math.Pi, math.Copysign(0, -1))
 	roundTrip[int64](t, ir.I64, math.MinInt64, math.MaxInt64)
 	roundTrip[int32](t, ir.I32, math.MinInt32, math.MaxInt32)
 	roundTrip[int8](t, ir.I8, -128, 127)
@@ -167,5 +167,5 @@ func ExampleOf() {
 	// f32[2 3] <nil>
 	// f16[2] <nil>
 	// [0.5 0.099975586] <nil>
-	// [] values of f16[2]: Go's int32 does not hold every value of f16: read it as float32, float64, or uint16 for its bits
+	// [] values of f16[2]: the Go type int32 does not hold every value of f16: read it as float32, float64, or uint16 for its bits
 }

@@ -63,12 +63,15 @@ const AnchorFormat = "vkc.anchors.1"
 //go:embed anchors/h100.json
 var h100Anchors []byte
 
+//go:embed anchors/h200.json
+var h200Anchors []byte
+
 // builtin has the anchors that come with vkc, by the name that OpenBaseline
 // takes.
-var builtin = map[string][]byte{"h100": h100Anchors}
+var builtin = map[string][]byte{"h100": h100Anchors, "h200": h200Anchors}
 
 // OpenBaseline reads a report that vkc bench --json wrote or a file of anchors,
-// or gives the anchors that come with vkc, by name: "h100".
+// or gives the anchors that come with vkc, by name: "h100", "h200".
 func OpenBaseline(path string) (*Baseline, error) {
 	if text, ok := builtin[path]; ok {
 		return parseBaseline(path, text)

@@ -161,8 +161,8 @@ func write(pairs []pair, theirs map[string]float64, ours *bench.Report) error {
 			continue
 		}
 		for _, c := range p.cases {
-			points = append(points, bench.Point{Case: c, By: p.by, Micros: us})
 			if r := ours.Find(c); r != nil && r.Status == bench.OK {
+				points = append(points, bench.Point{Case: c, By: p.by, Micros: us})
 				fmt.Fprintf(out, "%s\tvkc %.2f us\t%s %.2f us\t%.2f\n", c, r.Micros, p.by, us, us/r.Micros)
 			}
 		}
