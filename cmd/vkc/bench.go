@@ -67,7 +67,7 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.StringVarP(&f.output, "output", "o", "", "write the JSON to `FILE` too")
 	flags.StringArrayVar(&f.from, "from", nil, "measure nothing, and take the results from the JSON `FILE` of an earlier run; of several, the last that has a case counts")
-	flags.StringVar(&f.against, "against", "", "compare with `FILE`: an earlier --json, anchors, or h100 or h200 for those that come with vkc")
+	flags.StringVar(&f.against, "against", "", "compare with `FILE`: an earlier --json, anchors, or those that come with vkc: h100, h200")
 	flags.Float64Var(&f.maxRegress, "max-regress", 0, "with --against: exit code 1 if a case takes `PERCENT` longer; 0 allows all")
 	flags.StringVar(&f.page, "page", "", "put the results as tables into the Markdown `FILE`, between its lines for them")
 	flags.StringVar(&f.trace, "trace", "", "print the kernels of each case, and write them with what the host did to `FILE.json` for ui.perfetto.dev")

@@ -9,7 +9,6 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/bundle"
-	"github.com/vkc-go/vkc/codegen/spirv"
 )
 
 // compiled compiles the small graph to a bundle without weights.
@@ -118,8 +117,7 @@ func TestVerifyBundle(t *testing.T) {
 	fails(t, exitUsage, []string{"verify", path, "--ops"}, "is a bundle")
 	fails(t, exitFailure, []string{"verify", mlpGraph}, "not a vkc bundle")
 
-	t.Setenv("PATH", "")
-	t.Setenv(spirv.ToolsEnv, "")
+	noTools(t)
 	ownCache(t)
 	fails(t, exitFailure, []string{"verify", path}, "nothing shows", "no GLSL tools")
 }
@@ -139,8 +137,7 @@ func TestRunValidatesBundle(t *testing.T) {
 	ok(t, args(path)...)
 	fails(t, exitFailure, args(bad), "could crash the driver", "spirv-val")
 
-	t.Setenv("PATH", "")
-	t.Setenv(spirv.ToolsEnv, "")
+	noTools(t)
 	ownCache(t)
 	if r := ok(t, args(path)...); !strings.Contains(r.stderr, "spirv-val is not installed") {
 		t.Errorf("without spirv-val nothing is said of it: %q", r.stderr)
