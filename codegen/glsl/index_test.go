@@ -203,10 +203,10 @@ func TestSharedIndex(t *testing.T) {
 	e.line("sum += %s;", e.eval(v)[0])
 	e.close()
 	want := []string{
-		"float exp_row = exp(s[row]);",
+		"float exponential = exp(s[row]);",
 		"for (uint j = 0u; j < 7u; ++j) {",
 		"    uint at = row * 7u + j;",
-		"    sum += x[at] * w[at] * exp_row;",
+		"    sum += x[at] * w[at] * exponential;",
 		"}",
 	}
 	if got := strings.Join(e.root.lines, "\n"); got != strings.Join(want, "\n") || e.err != nil {

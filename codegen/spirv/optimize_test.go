@@ -99,7 +99,7 @@ func TestPassesMatchO(t *testing.T) {
 		plain, _ := compile(t, tc, s, Options{})
 		ours, _ := compile(t, tc, s, Options{Optimize: true})
 		for i := range s {
-			out, err := runTool(t.Context(), tc.Opt, command{stdin: plain[i].SPIRV, args: []string{
+			out, err := runTool(t.Context(), tc.Opt, command{limits: defaultLimits, stdin: plain[i].SPIRV, args: []string{
 				"--target-env=" + DefaultTargetEnv, "-O", "--strip-debug", "--compact-ids", "-", "-o", "-"}})
 			if err != nil {
 				t.Fatal(err)
@@ -195,7 +195,7 @@ func BenchmarkOptimize(b *testing.B) {
 			b.Run(fmt.Sprintf("%dx%d/%s", tile[0], tile[1], name), func(b *testing.B) {
 				for b.Loop() {
 					args := append([]string{"--target-env=" + DefaultTargetEnv}, passes...)
-					if _, err := runTool(b.Context(), tc.Opt, command{stdin: plain[0].SPIRV, args: append(args, "-", "-o", "-")}); err != nil {
+					if _, err := runTool(b.Context(), tc.Opt, command{limits: defaultLimits, stdin: plain[0].SPIRV, args: append(args, "-", "-o", "-")}); err != nil {
 						b.Fatal(err)
 					}
 				}

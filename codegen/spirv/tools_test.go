@@ -129,6 +129,7 @@ func TestFindNothingFromHere(t *testing.T) {
 	}
 	t.Chdir(work)
 	t.Setenv(ToolsEnv, "")
+	t.Setenv("HOME", t.TempDir()) // whose own data directory has no tools
 	relative := []string{"", ".", "bin", "..", filepath.Join(".tools", "glsl", "bin")}
 	for _, dataHome := range []string{t.TempDir(), ".", ""} {
 		t.Setenv("XDG_DATA_HOME", dataHome)
