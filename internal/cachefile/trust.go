@@ -1,37 +1,31 @@
 package cachefile
 
 import (
+	"errors"
 	"fmt"
-	"path/filepath"
+	"io/fs"
+
+	"github.com/vkc-go/vkc/internal/trusted"
 )
 
 // Trusted reports an *UntrustedError if somebody else could decide what stands
-// at path. What is in a cache ends as code that runs: whoever can write there
-// runs code as this user.
-//
-// From the root folder on, every folder and the file itself must belong to this
-// user or to root, who can do anything anyway, and nobody else may write there.
-// A folder on the way may be open to all where it is sticky, as /tmp is: nobody
-// can rename or remove there what belongs to another. Symbolic links are
-// followed, and where they lead is checked likewise. What does not exist yet is
-// trusted, if the folder is.
-//
-// Windows and Plan 9 do not tell owners in this way. There every path is
-// trusted.
+// at path, as [trusted.Check] tells. What is in a cache ends as code that runs:
+// whoever can write there runs code as this user. What does not exist yet is
+// trusted if all on the way there is.
 func Trusted(path string) error {
-	if !filepath.IsAbs(path) {
-		return fmt.Errorf("%q depends on the current directory: name it from the root folder on", path)
+	err := trusted.Check(path)
+	if others := (*trusted.Error)(nil); errors.As(err, &others) {
+		return &UntrustedError{others}
 	}
-	return trusted(filepath.Clean(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // UntrustedError says who else could write to a cache.
-type UntrustedError struct {
-	Path string // the folder or file
-	Why  string
-	Do   string // what makes it trusted
-}
+type UntrustedError struct{ By *trusted.Error }
 
 func (e *UntrustedError) Error() string {
-	return fmt.Sprintf("%q %s, so what is in it could run code as you: %s, or set $%s to a directory of your own", e.Path, e.Why, e.Do, EnvDir)
+	return fmt.Sprintf("%q %s, so what is in it could run code as you: %s, or set $%s to a directory of your own", e.By.Path, e.By.Why, e.By.Do, EnvDir)
 }

@@ -19,14 +19,14 @@ const maxLinks = 40
 // what lies in it. A directory with the sticky bit (/tmp) may be on the way, as
 // only the owner renames a file in it.
 //
-// The error names what others may change and what to do about it. It wraps
-// fs.ErrNotExist where there is nothing at path.
+// Where others may, the error is an [*Error]. It wraps fs.ErrNotExist where there
+// is nothing at path, and all on the way is the user's own.
 //
 // On systems other than Unix the modes of files do not tell who may write them,
 // and Check only asks for the file to be there.
 func Check(path string) error {
 	if !filepath.IsAbs(path) {
-		return fmt.Errorf("%s is a relative path: write it from the root", path)
+		return fmt.Errorf("%q is a relative path: write it from the root", path)
 	}
 	at := filepath.VolumeName(path) + string(filepath.Separator)
 	ahead := elements(path)
@@ -51,7 +51,7 @@ func Check(path string) error {
 			continue
 		}
 		if links++; links > maxLinks {
-			return fmt.Errorf("%s leads through more than %d symbolic links", path, maxLinks)
+			return fmt.Errorf("%q leads through more than %d symbolic links", path, maxLinks)
 		}
 		if filepath.IsAbs(target) {
 			at = filepath.VolumeName(target) + string(filepath.Separator)
@@ -60,6 +60,15 @@ func Check(path string) error {
 	}
 	return nil
 }
+
+// Error says who else may change a file or directory.
+type Error struct {
+	Path string
+	Why  string // "belongs to user 7"
+	Do   string // what makes it the user's own
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%q %s: %s", e.Path, e.Why, e.Do) }
 
 // elements splits a path, without its volume, into names. A link makes a
 // difference between a/.. and nothing, so .. stays.

@@ -20,10 +20,11 @@ func checkOne(path string, onTheWay bool) error {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return fmt.Errorf("the owner of %s is not known", path)
+		return fmt.Errorf("the owner of %q is not known", path)
 	}
 	if me := os.Geteuid(); stat.Uid != 0 && int(stat.Uid) != me {
-		return fmt.Errorf("%s belongs to user %d, and neither to you (user %d) nor to root: chown it", path, stat.Uid, me)
+		why := fmt.Sprintf("belongs to user %d, and neither to you (user %d) nor to root", stat.Uid, me)
+		return &Error{path, why, fmt.Sprintf("run as user %d, or chown it", stat.Uid)}
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
 		return nil // a link has no mode of its own
@@ -32,7 +33,7 @@ func checkOne(path string, onTheWay bool) error {
 		return nil
 	}
 	if info.Mode().Perm()&0o002 != 0 || info.Mode().Perm()&0o020 != 0 && !privateGroup(stat.Gid) {
-		return fmt.Errorf("others may write %s (mode %v): chmod go-w it", path, info.Mode())
+		return &Error{path, fmt.Sprintf("can be written by others (%v)", info.Mode()), fmt.Sprintf("chmod go-w %q", path)}
 	}
 	return nil
 }

@@ -56,11 +56,11 @@ func TestCheck(t *testing.T) {
 		{"file for all to write", func(t *testing.T, _, file string) string {
 			mode(t, file, 0o646)
 			return file
-		}, "others may write"},
+		}, "can be written by others"},
 		{"directory for all to write", func(t *testing.T, root, file string) string {
 			mode(t, filepath.Join(root, "a"), 0o777)
 			return file
-		}, "others may write"},
+		}, "can be written by others"},
 		{"sticky directory on the way", func(t *testing.T, root, file string) string {
 			mode(t, filepath.Join(root, "a"), 0o777|fs.ModeSticky)
 			return file
@@ -68,18 +68,18 @@ func TestCheck(t *testing.T) {
 		{"sticky directory itself", func(t *testing.T, root, _ string) string {
 			mode(t, filepath.Join(root, "a"), 0o777|fs.ModeSticky)
 			return filepath.Join(root, "a")
-		}, "others may write"},
+		}, "can be written by others"},
 		{"absolute link", func(t *testing.T, root, file string) string {
 			return link(t, file, filepath.Join(root, "link"))
 		}, ""},
 		{"relative link up and down", func(t *testing.T, root, file string) string {
 			return link(t, "../a/./b/file", filepath.Join(root, "a", "link"))
 		}, ""},
-		{"link to what others may write", func(t *testing.T, root, file string) string {
+		{"link to what can be written by others", func(t *testing.T, root, file string) string {
 			mode(t, filepath.Join(root, "a", "b"), 0o777)
 			return link(t, file, filepath.Join(root, "link"))
-		}, "others may write"},
-		{"link in a directory that others may write", func(t *testing.T, root, file string) string {
+		}, "can be written by others"},
+		{"link in a directory that can be written by others", func(t *testing.T, root, file string) string {
 			open := filepath.Join(root, "open")
 			if err := os.Mkdir(open, 0o755); err != nil {
 				t.Fatal(err)
@@ -87,7 +87,7 @@ func TestCheck(t *testing.T) {
 			mode(t, open, 0o777)
 			link(t, file, filepath.Join(open, "link"))
 			return link(t, filepath.Join(open, "link"), filepath.Join(root, "link"))
-		}, "others may write"},
+		}, "can be written by others"},
 		{"link to itself", func(t *testing.T, root, _ string) string {
 			return link(t, "loop", filepath.Join(root, "loop"))
 		}, "symbolic links"},
@@ -143,7 +143,7 @@ func TestCheckGroup(t *testing.T) {
 		if err := os.Chown(file, -1, 12345); err != nil {
 			t.Fatal(err)
 		}
-		if err := Check(file); err == nil || !strings.Contains(err.Error(), "others may write") {
+		if err := Check(file); err == nil || !strings.Contains(err.Error(), "can be written by others") {
 			t.Errorf("writable for a group of others: %v", err)
 		}
 	}
