@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -89,7 +90,7 @@ func TestDoctorNamesRefusedTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := run(t, "doctor")
-	for _, want := range []string{"absent   registered tools", "others may write " + dir, "chmod go-w", "remove " + spirv.RegisteredDir(), "MISSING  spirv-opt"} {
+	for _, want := range []string{"absent   registered tools", strconv.Quote(dir) + " can be written by others", "chmod go-w", "remove " + spirv.RegisteredDir(), "MISSING  spirv-opt"} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("no %q in\n%s", want, r.stdout)
 		}
