@@ -16,7 +16,9 @@ import (
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/internal/generator"
 	"github.com/vkc-go/vkc/internal/progcache"
+	"github.com/vkc-go/vkc/internal/toolcaps"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/runtime"
@@ -28,9 +30,10 @@ type CompileOptions struct {
 	// Target is the device to compile for: that of a live device, or a profile
 	// by target.Profile. The zero value is the generic profile.
 	Target target.Caps
-	// Tuning chooses schedules by what was measured; see [DeviceTuning] and
-	// [ReadTuning]. Where it is nil, [Device.Compile] takes that of its device and
-	// [Compile] takes none; one that is empty but not nil is none in both.
+	// Tuning chooses schedules by what vkc tune measured: [target.ProfileTuning] has
+	// that of a profile, and vkc tune --json prints that of a device. Where it is
+	// nil, [Device.Compile] takes that of its device and [Compile] takes none; one
+	// that is empty but not nil is none in both.
 	Tuning target.Tuning
 	// NoCache compiles anew and keeps nothing.
 	NoCache bool
@@ -151,11 +154,8 @@ func newCompiler(ctx context.Context, g *ir.Graph, opt CompileOptions) (*compile
 	if c.tools, err = spirv.Find(ctx, spirv.FindOptions{CacheDir: c.root}); err != nil {
 		return nil, err
 	}
-	if c.tools.Ready() == nil { // else what is in the cache will have to do
-		c.caps, c.without, err = expressible(c.caps, func() (map[spirv.Feature]bool, error) { return c.tools.Features(ctx) })
-		if err != nil {
-			return nil, err
-		}
+	if c.caps, c.without, err = toolcaps.Expressible(ctx, c.tools, c.caps); err != nil {
+		return nil, err
 	}
 	c.key = cacheKey(g, c.caps, c.tools, opt)
 	return c, nil
@@ -164,7 +164,7 @@ func newCompiler(ctx context.Context, g *ir.Graph, opt CompileOptions) (*compile
 // cacheKey names everything that a compiled program depends on.
 func cacheKey(g *ir.Graph, caps target.Caps, tools *spirv.Toolchain, opt CompileOptions) string {
 	sum := sha256.New()
-	for _, part := range []string{g.HashString(), caps.Fingerprint(), Generator(), tools.Fingerprint(), fmt.Sprint(opt.Validate), opt.Tuning.Hash()} {
+	for _, part := range []string{g.HashString(), caps.Fingerprint(), generator.ID(), tools.Fingerprint(), fmt.Sprint(opt.Validate), opt.Tuning.Hash()} {
 		fmt.Fprintf(sum, "%d %s\n", len(part), part)
 	}
 	return hex.EncodeToString(sum.Sum(nil))
@@ -188,7 +188,7 @@ func (c *compiler) fromCache() (*Program, bool) {
 }
 
 func (c *compiler) compile(ctx context.Context) (*Program, error) {
-	low, err := LowerTuned(ctx, c.g, c.caps, c.opt.Tuning)
+	low, err := Lower(ctx, c.g, c.caps, c.opt.Tuning)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func (c *compiler) compile(ctx context.Context) (*Program, error) {
 
 // meta says what the program is made by and for.
 func (c *compiler) meta() bundle.Meta {
-	m := bundle.Meta{Version: Version(), Generator: Generator(), Tools: c.tools.Fingerprint(), Target: &c.caps}
+	m := bundle.Meta{Version: Version(), Generator: generator.ID(), Tools: c.tools.Fingerprint(), Target: &c.caps}
 	if len(c.opt.Tuning) > 0 {
 		m.Tuning = c.opt.Tuning.Hash()
 	}
@@ -245,13 +245,9 @@ var splitOperands = target.SplitOperands
 var joinNorm, joinSlices = target.JoinNorm, target.JoinSlices
 
 // Lower takes a graph through the passes, chooses schedules for a device and
-// generates GLSL. It needs neither device nor compiler.
-func Lower(ctx context.Context, g *ir.Graph, caps target.Caps) (*Lowered, error) {
-	return LowerTuned(ctx, g, caps, nil)
-}
-
-// LowerTuned is [Lower] with schedules that won by measurement.
-func LowerTuned(ctx context.Context, g *ir.Graph, caps target.Caps, tuning target.Tuning) (*Lowered, error) {
+// generates GLSL. tuning has schedules that won by measurement, and may be nil.
+// It needs neither device nor compiler.
+func Lower(ctx context.Context, g *ir.Graph, caps target.Caps, tuning target.Tuning) (*Lowered, error) {
 	s, err := passes.Run(g, passes.Options{
 		Context: ctx,
 		Limits:  passes.Limits{Bindings: target.Bindings(caps), Weigh: glsl.Weigh},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -234,7 +235,7 @@ func TestLimitsOfEmptyAxes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	low, err := vkc.Lower(context.Background(), g, caps)
+	low, err := vkc.Lower(context.Background(), g, caps, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,5 +248,41 @@ func TestLimitsOfEmptyAxes(t *testing.T) {
 	}
 	if limits < 2 {
 		t.Errorf("%d signed limits, want one for each input that is picked from", limits)
+	}
+}
+
+// TestOldTools compiles for a device that has more than the machine's own, old
+// tools can express.
+func TestOldTools(t *testing.T) {
+	tools, err := spirv.Find(t.Context(), spirv.FindOptions{SearchDirs: []string{"/usr/bin"}})
+	if err != nil || tools.Ready() != nil {
+		t.Skip("there are no tools in /usr/bin")
+	}
+	if known, err := tools.Supports(t.Context(), spirv.CoopMat); known || err != nil {
+		t.Skip("the tools in /usr/bin are not old")
+	}
+	t.Setenv(spirv.ToolsEnv, "/usr/bin")
+	t.Setenv("VKC_CACHE_DIR", t.TempDir())
+	g, err := vkc.ReadGraph(filepath.Join("golden", "graphs", "mlp.ir"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err = vkc.WithPrecision(g, "half") // matrix units would do
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, again := range []bool{false, true} {
+		p, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{Target: profile(t, "nvidia-h100"), Validate: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(p.Stats.Without, string(spirv.CoopMat)) || p.Stats.CacheHit != again {
+			t.Errorf("%+v", p.Stats)
+		}
+		for _, text := range p.Contents.GLSL {
+			if strings.Contains(text, "coopmat") {
+				t.Errorf("matrix units are used:\n%s", text)
+			}
+		}
 	}
 }

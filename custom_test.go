@@ -71,7 +71,7 @@ func snakeGraph(t *testing.T) *ir.Graph {
 }
 
 func TestCustomScalarFuses(t *testing.T) {
-	low, err := vkc.Lower(context.Background(), snakeGraph(t), profile(t, "lavapipe"))
+	low, err := vkc.Lower(context.Background(), snakeGraph(t), profile(t, "lavapipe"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,7 +377,7 @@ func TestCustomKernelText(t *testing.T) {
 		x := b.Input("x", ir.F32, b.Sym("T", 16), 70)
 		b.Output("y", frontend.CustomOp(prefix, []frontend.Tensor{x, b.Iota(ir.F32, 0, 70)}))
 	})
-	low, err := vkc.Lower(context.Background(), g, profile(t, "lavapipe"))
+	low, err := vkc.Lower(context.Background(), g, profile(t, "lavapipe"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

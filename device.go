@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/internal/tunefile"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/cpu"
@@ -95,23 +95,14 @@ func openVulkanDevice(want string, robust bool) (*Device, error) {
 	if err != nil {
 		return nil, errors.Join(err, inst.Close())
 	}
-	dev, err := inst.OpenDevice(index, vk.DeviceOptions{CacheDir: PipelineCacheDir(), Robust: robust})
+	root, _ := cachefile.Root() // without it no pipelines are kept
+	dev, err := inst.OpenDevice(index, vk.DeviceOptions{CacheDir: cachefile.PipelineDir(root), Robust: robust})
 	if err != nil {
 		return nil, errors.Join(err, inst.Close())
 	}
 	d := &Device{inst: inst, dev: dev, caps: dev.Caps(), why: why}
-	d.tuning = sync.OnceValues(func() (target.Tuning, error) { return DeviceTuning(d.caps) })
+	d.tuning = sync.OnceValues(func() (target.Tuning, error) { return tunefile.DeviceTuning(d.caps) })
 	return d, nil
-}
-
-// PipelineCacheDir returns the directory in which drivers' compiled pipelines
-// are kept, or "" where caches are off.
-func PipelineCacheDir() string {
-	root, err := cachefile.Root()
-	if err != nil || root == "" {
-		return ""
-	}
-	return filepath.Join(root, "pipelines")
 }
 
 // Name returns the device's name, for people.
@@ -174,15 +165,6 @@ func (d *Device) Close() error {
 	return errors.Join(d.dev.Close(), d.inst.Close())
 }
 
-// Tuning returns what vkc tune chose for the device; see [DeviceTuning]. It is
-// read once.
-func (d *Device) Tuning() (target.Tuning, error) {
-	if d == nil || d.IsReference() {
-		return nil, nil
-	}
-	return d.tuning()
-}
-
 // Compile compiles a graph for the device; see [Compile]. For the CPU
 // reference, which interprets graphs, there is nothing to do.
 func (d *Device) Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
@@ -196,7 +178,7 @@ func (d *Device) Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (
 	}
 	opt.Target = d.caps
 	if opt.Tuning == nil {
-		opt.Tuning, _ = d.Tuning() // what cannot be used is as if it were not there
+		opt.Tuning, _ = d.tuning() // what cannot be used is as if it were not there
 	}
 	return Compile(ctx, g, opt)
 }

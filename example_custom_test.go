@@ -42,7 +42,7 @@ func Example_customExpression() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	low, err := vkc.Lower(context.Background(), g, caps)
+	low, err := vkc.Lower(context.Background(), g, caps, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -44,6 +44,3 @@ func JoinAllRows() (restore func()) {
 	joinNorm, joinSlices = join, join
 	return func() { joinNorm, joinSlices = target.JoinNorm, target.JoinSlices }
 }
-
-// ExpressibleBy is what compilers of some features can express of a device.
-var ExpressibleBy = expressible

@@ -13,6 +13,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/bundle"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -35,7 +36,7 @@ type Weights interface {
 // fails with an error that names it; a program of your own that reads their
 // bytes would end.
 func OpenWeights(path string) (Weights, error) {
-	head, err := readHead(path, 4)
+	head, err := filefmt.Head(path, 4)
 	if err != nil {
 		return nil, fmt.Errorf("weights: %w", err)
 	}
@@ -77,21 +78,6 @@ func (m WeightMap) Weight(name string) (*ir.Data, error) {
 	return nil, fmt.Errorf("there is no weight %q among the %d given", name, len(m))
 }
 
-// readHead returns the first n bytes of a file, or all of a shorter one.
-func readHead(path string, n int) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	head := make([]byte, n)
-	n, err = io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, err
-	}
-	return head[:n], nil
-}
-
 // ReadGraph reads a graph: graph.json, or text IR as [ir.Graph.String] prints
 // it. The content decides which.
 func ReadGraph(path string) (*ir.Graph, error) {
@@ -114,7 +100,7 @@ func parseGraph(path string, text []byte) (*ir.Graph, error) {
 	start := bytes.TrimSpace(text)
 	begins := func(with string) bool { return bytes.HasPrefix(start, []byte(with)) }
 	switch {
-	case bytes.HasPrefix(text, bundleMagic):
+	case bytes.HasPrefix(text, []byte(filefmt.BundleMagic)):
 		return nil, fmt.Errorf("graph: %s is a compiled bundle: open it as one", path)
 	case begins("GGUF"):
 		return nil, fmt.Errorf("graph: %s is a GGUF file, which has weights but no graph: give a graph, and this file as its weights", path)
@@ -133,20 +119,6 @@ func parseGraph(path string, text []byte) (*ir.Graph, error) {
 func firstRune(text []byte) rune {
 	r, _ := utf8.DecodeRune(text)
 	return r
-}
-
-// bundleMagic is how bundles begin; docs/BUNDLE.md has the rest.
-var bundleMagic = []byte("\x89VKB")
-
-// IsBundle reports whether a file is a bundle rather than a graph: by its
-// content, or by the extension .vkb, so that a bundle whose first bytes are
-// damaged is still reported as a damaged bundle.
-func IsBundle(path string) (bool, error) {
-	head, err := readHead(path, len(bundleMagic))
-	if err != nil {
-		return false, err
-	}
-	return bytes.Equal(head, bundleMagic) || strings.EqualFold(filepath.Ext(path), ".vkb"), nil
 }
 
 // OpenBundle opens a program that [Program.Save] wrote. All of it but the

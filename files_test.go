@@ -117,23 +117,6 @@ func TestWeightMap(t *testing.T) {
 	var _ ir.WeightSource = m
 }
 
-func TestIsBundle(t *testing.T) {
-	for path, want := range map[string]bool{
-		write(t, "x", "\x89VKB\r\n"):  true,
-		write(t, "x.VKB", "damaged"):  true,
-		write(t, "x.json", "{}"):      false,
-		write(t, "x.json2", "\x89VK"): false,
-		write(t, "empty", ""):         false,
-	} {
-		if got, err := vkc.IsBundle(path); err != nil || got != want {
-			t.Errorf("%s: %v, %v", path, got, err)
-		}
-	}
-	if _, err := vkc.IsBundle(filepath.Join(t.TempDir(), "x.vkb")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a file that is not there: %v", err)
-	}
-}
-
 func TestOpenBundleRefuses(t *testing.T) {
 	for path, want := range map[string]string{
 		filepath.Join(t.TempDir(), "none.vkb"):        "no such file",

@@ -37,7 +37,7 @@ func TestGoldenProfiles(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				low, err := vkc.Lower(context.Background(), g, caps)
+				low, err := vkc.Lower(context.Background(), g, caps, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -32,7 +32,7 @@ func TestShadersOfOneIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	low, err := Lower(context.Background(), g, caps)
+	low, err := Lower(context.Background(), g, caps, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestShadersOfOneIdentity(t *testing.T) {
 			}
 		}
 	}
-	if low, err = LowerTuned(context.Background(), g, caps, tuning); err != nil {
+	if low, err = Lower(context.Background(), g, caps, tuning); err != nil {
 		t.Fatal(err)
 	}
 	var texts []string
@@ -83,7 +83,7 @@ func TestEqualIdentityEqualText(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			low, err := Lower(context.Background(), g, caps)
+			low, err := Lower(context.Background(), g, caps, nil)
 			if err != nil {
 				continue // the device lacks what it needs
 			}

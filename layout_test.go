@@ -89,7 +89,7 @@ func compareOutputs(t *testing.T, g *ir.Graph, have, want map[string]*ir.Data) {
 func TestPlanes(t *testing.T) {
 	caps, formats := planedCaps(t, profile(t, "nvidia-h100"))
 	g, values := blockGraph(t, formats)
-	low, err := vkc.Lower(context.Background(), g, caps)
+	low, err := vkc.Lower(context.Background(), g, caps, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestLayoutChoice(t *testing.T) {
 		{"few rows", one, h100, kernel.LayoutPlanes},
 		{"another device", one, profile(t, "generic"), kernel.LayoutBlocks},
 	} {
-		low, err := vkc.Lower(context.Background(), c.g, c.caps)
+		low, err := vkc.Lower(context.Background(), c.g, c.caps, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,7 +224,7 @@ func TestByteRows(t *testing.T) {
 		t.Fatalf("formats that want bytes: %v", formats)
 	}
 	g, values := byteGraph(t, frontend.ByteRows, formats)
-	low, err := vkc.Lower(context.Background(), g, caps)
+	low, err := vkc.Lower(context.Background(), g, caps, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func BenchmarkLower(b *testing.B) {
 				}
 				b.ReportAllocs()
 				for b.Loop() {
-					low, err := vkc.Lower(context.Background(), g, caps)
+					low, err := vkc.Lower(context.Background(), g, caps, nil)
 					if err != nil {
 						b.Fatal(err)
 					}

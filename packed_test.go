@@ -48,7 +48,7 @@ func wantPacked(t *testing.T, g *ir.Graph, profile string, dt ir.DType, elems in
 	if err != nil {
 		t.Fatal(err)
 	}
-	low, err := vkc.Lower(context.Background(), g, caps)
+	low, err := vkc.Lower(context.Background(), g, caps, nil)
 	if without := (*vkc.UnsupportedError)(nil); errors.As(err, &without) {
 		return // a device that has no elements of 8 bits
 	}

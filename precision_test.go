@@ -106,7 +106,7 @@ func TestHalfAttention(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		low, err := vkc.Lower(context.Background(), g, caps)
+		low, err := vkc.Lower(context.Background(), g, caps, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

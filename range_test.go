@@ -59,7 +59,7 @@ func TestTooLarge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			low, err := vkc.Lower(context.Background(), g, caps)
+			low, err := vkc.Lower(context.Background(), g, caps, nil)
 			switch {
 			case tt.want == "" && err != nil:
 				t.Error(err)

@@ -73,7 +73,7 @@ func TestDevice(t *testing.T) {
 			t.Errorf("no kernel of family %s among %d", f, len(kernels))
 		}
 	}
-	file := tunefile.New(lab.caps, "gen")
+	file := tunefile.New(lab.caps)
 	chunks := 0
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -128,7 +128,7 @@ func TestDeviceRefusesWrong(t *testing.T) {
 			}
 			return strings.ReplaceAll(source, change.from, change.to)
 		}
-		file := tunefile.New(lab.caps, "gen")
+		file := tunefile.New(lab.caps)
 		rows, err := Tune(context.Background(), lab, kernels, file, Options{Caps: lab.caps, Chunk: 3, Budget: time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
@@ -156,7 +156,7 @@ func TestDeviceWrongDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := tunefile.New(lab.caps, "gen")
+	file := tunefile.New(lab.caps)
 	rows, err := Tune(context.Background(), lab, kernels, file, Options{Caps: lab.caps, Chunk: 3, Budget: time.Millisecond})
 	if err != nil || !strings.Contains(rows[0].Why, "wrong results") || len(file.Tuning()) != 0 {
 		t.Errorf("%+v, %v", rows, err)

@@ -29,7 +29,7 @@ type Kernel struct {
 // take longest first. symbols gives the values of symbols to measure at; of
 // those left out it is the bound.
 func Kernels(ctx context.Context, g *ir.Graph, caps target.Caps, symbols map[string]int64) ([]*Kernel, error) {
-	low, err := vkc.Lower(ctx, g, caps)
+	low, err := vkc.Lower(ctx, g, caps, nil)
 	if err != nil {
 		return nil, err
 	}

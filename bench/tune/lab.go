@@ -15,6 +15,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/internal/toolcaps"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
@@ -29,12 +30,17 @@ type device struct {
 	change func(s kernel.Schedule, source string) string
 }
 
-// NewLab returns the Lab that measures on a Vulkan device.
-func NewLab(ctx context.Context, dev *vkc.Device) (Lab, error) {
+// NewLab returns the Lab that measures on a Vulkan device, and what kernels are
+// made for there: the device without what the GLSL tools cannot express.
+func NewLab(ctx context.Context, dev *vkc.Device) (Lab, target.Caps, error) {
 	if dev.IsReference() {
-		return nil, fmt.Errorf("vkc tune measures Vulkan devices, and this is %s", dev.Why())
+		return nil, target.Caps{}, fmt.Errorf("vkc tune measures Vulkan devices, and this is %s", dev.Why())
 	}
-	return newDevice(ctx, dev.Vulkan())
+	d, err := newDevice(ctx, dev.Vulkan())
+	if err != nil {
+		return nil, target.Caps{}, err
+	}
+	return d, d.caps, nil
 }
 
 func newDevice(ctx context.Context, dev *vk.Device) (*device, error) {
@@ -46,7 +52,11 @@ func newDevice(ctx context.Context, dev *vk.Device) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &device{dev: dev, caps: dev.Caps(), tools: tools, cache: root}, tools.Ready()
+	if err := tools.Ready(); err != nil {
+		return nil, err
+	}
+	caps, _, err := toolcaps.Expressible(ctx, tools, dev.Caps())
+	return &device{dev: dev, caps: caps, tools: tools, cache: root}, err
 }
 
 // Open implements [Lab].

@@ -125,7 +125,7 @@ func byWorkgroup(best int) func(string, kernel.Schedule) float64 {
 func TestTuneFindsTheBest(t *testing.T) {
 	c := caps(t, "nvidia-h100")
 	kernels := twoKernels(t, c)
-	file := tunefile.New(c, "gen")
+	file := tunefile.New(c)
 	lab := &fakeLab{micros: byWorkgroup(64)}
 	rows, err := Tune(context.Background(), lab, kernels, file, Options{Caps: c, Now: func() time.Time { return lab.clock }})
 	if err != nil || lab.open != 0 {
@@ -172,7 +172,7 @@ func TestTuneKeepsTheDefault(t *testing.T) {
 			}
 			return tt.other
 		}}
-		file := tunefile.New(here, "gen")
+		file := tunefile.New(here)
 		rows, err := Tune(context.Background(), lab, kernels, file, Options{Caps: here})
 		if err != nil || rows[0].Changed != tt.changed || rows[0].Default != 100 {
 			t.Errorf("%s: %+v, %v", name, rows[0], err)
@@ -189,7 +189,7 @@ func TestTuneRefusesWrong(t *testing.T) {
 		wrong:  func(s kernel.Schedule) bool { return s.Workgroup == 64 },
 		fails:  func(s kernel.Schedule) bool { return s.Workgroup == 32 },
 	}
-	file := tunefile.New(c, "gen")
+	file := tunefile.New(c)
 	rows, err := Tune(context.Background(), lab, twoKernels(t, c), file, Options{Caps: c})
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +213,7 @@ func TestTuneDefaultIsWrong(t *testing.T) {
 	kernels := twoKernels(t, c)
 	standard, _, _ := target.Select(kernels[0].Kernel, c)
 	lab := &fakeLab{micros: byWorkgroup(64), wrong: func(s kernel.Schedule) bool { return s == standard }}
-	file := tunefile.New(c, "gen")
+	file := tunefile.New(c)
 	rows, err := Tune(context.Background(), lab, kernels, file, Options{Caps: c})
 	if err != nil || !strings.Contains(rows[0].Why, "default schedule") || rows[0].Best != 0 || rows[1].Best != 50 {
 		t.Errorf("%+v, %v", rows, err)
@@ -229,7 +229,7 @@ func TestTuneResumes(t *testing.T) {
 	c := caps(t, "nvidia-h100")
 	kernels := twoKernels(t, c)
 	lab := &fakeLab{micros: byWorkgroup(1024), each: time.Second}
-	file := tunefile.New(c, "gen")
+	file := tunefile.New(c)
 	saves := 0
 	opt := Options{Caps: c, Chunk: 4, Budget: 2 * time.Second, Now: func() time.Time { return lab.clock },
 		Save: func(*tunefile.File) error { saves++; return nil }}
@@ -286,7 +286,7 @@ func TestTuneInterrupted(t *testing.T) {
 			cancel()
 		}
 	}
-	file := tunefile.New(c, "gen")
+	file := tunefile.New(c)
 	var kept *tunefile.File
 	_, err := Tune(ctx, lab, twoKernels(t, c), file, Options{Caps: c, Chunk: 3, Save: func(f *tunefile.File) error { kept = f; return nil }})
 	if !errors.Is(err, context.Canceled) || kept == nil || len(kept.Kernels) != 2 || len(kept.Kernels[0].Measured) < 3 {
@@ -298,7 +298,7 @@ func TestTuneInterrupted(t *testing.T) {
 func TestTuneStopsOnAFullDisk(t *testing.T) {
 	c := caps(t, "nvidia-h100")
 	full := errors.New("disk full")
-	_, err := Tune(context.Background(), &fakeLab{micros: byWorkgroup(64)}, twoKernels(t, c), tunefile.New(c, "gen"),
+	_, err := Tune(context.Background(), &fakeLab{micros: byWorkgroup(64)}, twoKernels(t, c), tunefile.New(c),
 		Options{Caps: c, Save: func(*tunefile.File) error { return full }})
 	if !errors.Is(err, full) {
 		t.Error(err)

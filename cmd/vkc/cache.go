@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/progcache"
@@ -33,7 +32,7 @@ func openCaches() (*caches, error) {
 	if root == "" {
 		return nil, fmt.Errorf("caches are off: $%s is off", cachefile.Env)
 	}
-	return &caches{root, progcache.Open(root), spirv.OpenCache(root), vkc.PipelineCacheDir()}, nil
+	return &caches{root, progcache.Open(root), spirv.OpenCache(root), cachefile.PipelineDir(root)}, nil
 }
 
 // cacheInfo is what vkc cache ls --json prints.

@@ -120,10 +120,7 @@ func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 	}
 	a.noteCompile(p.Stats)
 	if f.dumpDir != "" {
-		if caps, _, err = vkc.Expressible(cmd.Context(), caps); err != nil {
-			return err
-		}
-		if err := dumpFiles(cmd.Context(), f.dumpDir, p, caps, tuning); err != nil {
+		if err := dumpFiles(cmd.Context(), f.dumpDir, p, tuning); err != nil {
 			return fmt.Errorf("dump: %w", err)
 		}
 	}

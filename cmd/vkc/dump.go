@@ -13,6 +13,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 )
@@ -104,7 +105,7 @@ func (f *dumpFlags) complete(staged bool) error {
 }
 
 func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
-	isBundle, err := vkc.IsBundle(path)
+	isBundle, err := filefmt.IsBundle(path)
 	if err != nil {
 		return err
 	}
@@ -283,7 +284,7 @@ func (d *dumper) lowered() (p *kernel.Program, sources, reasons []string, err er
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	low, err := vkc.LowerTuned(d.ctx, d.graph, caps, tuning)
+	low, err := vkc.Lower(d.ctx, d.graph, caps, tuning)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -15,13 +15,13 @@ import (
 
 // dumpFiles writes a program into a directory: graph.ir, plan.txt, and for
 // each kernel NN-NAME.kernel (its IR), .comp (GLSL) and .spv (SPIR-V).
-func dumpFiles(ctx context.Context, dir string, p *vkc.Program, caps target.Caps, tuning target.Tuning) error {
+func dumpFiles(ctx context.Context, dir string, p *vkc.Program, tuning target.Tuning) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	c := p.Contents
 	// A program from the cache has no kernel IR, so it is always made anew.
-	low, err := vkc.LowerTuned(ctx, c.Graph, caps, tuning)
+	low, err := vkc.Lower(ctx, c.Graph, *c.Meta.Target, tuning)
 	if err != nil {
 		return err
 	}

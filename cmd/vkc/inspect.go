@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"reflect"
@@ -18,6 +17,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/bundle"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -111,7 +111,7 @@ func inspect(path string) (_ *inspected, err error) {
 		return nil, err
 	}
 	info := &inspected{File: path, FileBytes: st.Size(), Metadata: []inspectedKey{}, Tensors: []inspectedTensor{}, Types: []typeTotal{}}
-	isBundle, err := vkc.IsBundle(path)
+	isBundle, err := filefmt.IsBundle(path)
 	if err != nil {
 		return nil, err
 	}
@@ -140,17 +140,11 @@ func looksLikeGraph(path string) (bool, error) {
 	if name := strings.ToLower(path); strings.HasSuffix(name, ".safetensors") || strings.HasSuffix(name, ".safetensors.index.json") {
 		return false, nil
 	}
-	f, err := os.Open(path)
+	head, err := filefmt.Head(path, 512)
 	if err != nil {
 		return false, err
 	}
-	defer f.Close()
-	head := make([]byte, 512)
-	n, err := io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return false, err
-	}
-	start := bytes.TrimSpace(head[:n])
+	start := bytes.TrimSpace(head)
 	return slices.ContainsFunc([]string{"{", "[", "graph", ";"}, func(s string) bool { return bytes.HasPrefix(start, []byte(s)) }), nil
 }
 

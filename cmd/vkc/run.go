@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/npy"
 	"github.com/vkc-go/vkc/runtime"
@@ -132,7 +133,7 @@ func (s *session) close() error {
 // slow is done, so that mistakes are told at once; then it opens the device and
 // loads the program.
 func (s *session) open(ctx context.Context, path string) (err error) {
-	isBundle, err := vkc.IsBundle(path)
+	isBundle, err := filefmt.IsBundle(path)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/tunefile"
 )
 
 // targetHelp describes the --target flag.
@@ -38,7 +39,7 @@ func (f *tuningFlags) choose(own target.Tuning) (target.Tuning, error) {
 	case f.none:
 		return target.Tuning{}, nil
 	case f.file != "":
-		return vkc.ReadTuning(f.file)
+		return tunefile.ReadTuning(f.file)
 	}
 	return own, nil
 }
@@ -46,7 +47,7 @@ func (f *tuningFlags) choose(own target.Tuning) (target.Tuning, error) {
 // noteTuning says why the device's tuning is not used, if there is one that
 // cannot be.
 func (a *app) noteTuning(dev *vkc.Device) {
-	if _, err := dev.Tuning(); err != nil {
+	if _, err := tunefile.DeviceTuning(dev.Caps()); err != nil {
 		a.note("%s; vkc tune measures anew", oneLine(err))
 	}
 }
@@ -86,7 +87,7 @@ func (a *app) targetCaps(want string, f *tuningFlags) (target.Caps, target.Tunin
 	if f.file == "" && !f.none {
 		a.noteTuning(dev)
 	}
-	own, _ := dev.Tuning()
+	own, _ := tunefile.DeviceTuning(dev.Caps())
 	tuning, err := f.choose(own)
 	return dev.Caps(), tuning, err
 }

@@ -112,15 +112,11 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	lab, err := tune.NewLab(ctx, dev)
+	lab, caps, err := tune.NewLab(ctx, dev)
 	if err != nil {
 		return err
 	}
 	a.note("device %s", dev.Why())
-	caps, _, err := vkc.Expressible(ctx, dev.Caps())
-	if err != nil {
-		return err
-	}
 	kernels, err := a.tuneKernels(ctx, args, symbols, caps, f)
 	if err != nil {
 		return err
@@ -198,7 +194,7 @@ func (a *app) tuneKernels(ctx context.Context, args []string, symbols map[string
 func (a *app) tuneFile(caps target.Caps, f *tuneFlags) (path string, file *tunefile.File, err error) {
 	read := tunefile.Read
 	if path = f.output; path == "" {
-		path, read = vkc.TuningPath(caps), tunefile.ReadCached
+		path, read = tunefile.Path(caps), tunefile.ReadCached
 	}
 	if path == "" {
 		return "", nil, errors.New("caches are off, so there is no place to keep measurements: pass --output FILE")
@@ -210,13 +206,13 @@ func (a *app) tuneFile(caps target.Caps, f *tuneFlags) (path string, file *tunef
 	}
 	file, err = read(path)
 	if err == nil {
-		err = file.Fits(caps, vkc.Generator())
+		err = file.Fits(caps)
 	}
 	if err != nil {
 		if !tunefile.Absent(err) {
 			a.note("the earlier measurements are not used: %s", oneLine(err))
 		}
-		file = tunefile.New(caps, vkc.Generator())
+		file = tunefile.New(caps)
 	}
 	return path, file, nil
 }

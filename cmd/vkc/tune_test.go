@@ -149,7 +149,7 @@ func TestTuneInterrupted(t *testing.T) {
 	}
 	go func() { // once something is measured
 		for ctx.Err() == nil {
-			if _, err := os.Stat(vkc.TuningPath(dev.Caps())); err == nil {
+			if _, err := os.Stat(tunefile.Path(dev.Caps())); err == nil {
 				cancel()
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -159,7 +159,7 @@ func TestTuneInterrupted(t *testing.T) {
 	if r.code != exitInterrupted || !strings.Contains(r.stdout, "KERNEL") {
 		t.Errorf("%+v", r)
 	}
-	if _, err := dev.Tuning(); err != nil {
+	if _, err := tunefile.DeviceTuning(dev.Caps()); err != nil {
 		t.Error(err)
 	}
 }

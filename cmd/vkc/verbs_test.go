@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/internal/generator"
 	"github.com/vkc-go/vkc/passes"
 )
 
@@ -19,7 +20,7 @@ func testRand() *rand.Rand { return rand.New(rand.NewPCG(3, 4)) }
 
 func TestVersion(t *testing.T) {
 	v := okJSON[versionInfo](t, "version")
-	if v.Version != vkc.Version() || v.Generator != vkc.Generator() || !strings.HasPrefix(v.Go, "go") {
+	if v.Version != vkc.Version() || v.Generator != generator.ID() || !strings.HasPrefix(v.Go, "go") {
 		t.Errorf("%+v", v)
 	}
 	if r := ok(t, "version"); !strings.HasPrefix(r.stdout, "vkc "+v.Version+" (generator "+v.Generator[:12]) {

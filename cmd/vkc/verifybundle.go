@@ -11,6 +11,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/bundle"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/generator"
 )
 
 // verifyBundle checks all that a bundle says of itself, and prints a line for
@@ -88,7 +89,7 @@ func (a *app) compareBundle(ctx context.Context, p *vkc.Program, f *verifyFlags)
 	switch {
 	case meta.Target == nil:
 		return false, "it does not say what device it was compiled for", nil
-	case meta.Generator != vkc.Generator():
+	case meta.Generator != generator.ID():
 		return false, fmt.Sprintf("vkc %q made it, and this is %q", meta.Version, vkc.Version()), nil
 	}
 	tuning, err := f.tuning.choose(profileTuning(meta.Target.Name))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/internal/generator"
 )
 
 // versionInfo is what vkc version --json prints.
@@ -30,7 +31,7 @@ func (a *app) versionCommand() *cobra.Command {
 }
 
 func (a *app) printVersion(asJSON bool) error {
-	v := versionInfo{vkc.Version(), vkc.Generator(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+	v := versionInfo{vkc.Version(), generator.ID(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 	if asJSON {
 		return a.printJSON(v)
 	}

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+
+	"github.com/vkc-go/vkc/internal/filefmt"
 )
 
 // The layout of a bundle, all integers little-endian:
@@ -47,7 +49,7 @@ const (
 
 // magic begins with a byte that is not ASCII and holds both kinds of line end,
 // so that a transfer as text is noticed, as with PNG.
-const magic = "\x89VKB\r\n\x1a\n"
+const magic = filefmt.BundleMagic + "\r\n\x1a\n"
 
 // crcTable is CRC-32C, which processors compute at memory speed.
 var crcTable = crc32.MakeTable(crc32.Castagnoli)

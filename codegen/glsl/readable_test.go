@@ -45,7 +45,7 @@ func TestGoldenIsReadable(t *testing.T) {
 func TestProgramsAreReadable(t *testing.T) {
 	sources := map[string]string{}
 	add := func(name, device string, g *ir.Graph) {
-		low, err := vkc.Lower(context.Background(), g, profile(t, device))
+		low, err := vkc.Lower(context.Background(), g, profile(t, device), nil)
 		if refused(err) {
 			return
 		}

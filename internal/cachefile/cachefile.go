@@ -286,3 +286,12 @@ func WriteFile(path string, content []byte) error {
 	}
 	return atomicfile.WriteFile(path, content, 0o600)
 }
+
+// PipelineDir returns the directory below a root in which drivers' compiled
+// pipelines are kept, or "" where there is no root.
+func PipelineDir(root string) string {
+	if root == "" {
+		return ""
+	}
+	return filepath.Join(root, "pipelines")
+}

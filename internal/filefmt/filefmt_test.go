@@ -3,6 +3,7 @@ package filefmt
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,5 +100,29 @@ func TestWriteFile(t *testing.T) {
 	err := s.WriteFile(func(w io.Writer) error { _, err := io.WriteString(w, "content"); return err })
 	if got, rerr := os.ReadFile(s.Path); err != nil || string(got) != "content" {
 		t.Errorf("got %q, %v, %v", got, err, rerr)
+	}
+}
+
+func TestIsBundle(t *testing.T) {
+	for _, c := range []struct {
+		name, content string
+		want          bool
+	}{
+		{"x", "\x89VKB\r\n", true},
+		{"x.VKB", "damaged", true},
+		{"x.json", "{}", false},
+		{"x.json2", "\x89VK", false},
+		{"empty", "", false},
+	} {
+		path := filepath.Join(t.TempDir(), c.name)
+		if err := os.WriteFile(path, []byte(c.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := IsBundle(path); err != nil || got != c.want {
+			t.Errorf("%s: %v, %v", c.name, got, err)
+		}
+	}
+	if _, err := IsBundle(filepath.Join(t.TempDir(), "x.vkb")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
 	}
 }

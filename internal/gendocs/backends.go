@@ -83,7 +83,7 @@ func compileFor(profile string, filter *regexp.Regexp) (map[ir.Op]string, error)
 		return nil, err
 	}
 	backend := func(ctx context.Context, g *ir.Graph, _ ir.WeightSource) (runtime.Executable, error) {
-		if _, err := vkc.Lower(ctx, g, caps); err != nil {
+		if _, err := vkc.Lower(ctx, g, caps, nil); err != nil {
 			return nil, err
 		}
 		return nil, errCompiles

@@ -25,6 +25,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/internal/generator"
 )
 
 // Format is what a file's format says. Files of vkc.tuning.1 named kernels by keys
@@ -93,12 +94,17 @@ func DeviceID(caps target.Caps) string {
 }
 
 // New returns an empty file for a device.
-func New(caps target.Caps, generator string) *File {
-	return &File{Device: caps.Name, Driver: strings.TrimSpace(caps.DriverName + " " + caps.DriverInfo), ID: DeviceID(caps), Generator: generator}
+func New(caps target.Caps) *File {
+	return &File{Device: caps.Name, Driver: strings.TrimSpace(caps.DriverName + " " + caps.DriverInfo), ID: DeviceID(caps), Generator: generator.ID()}
 }
 
-// Path returns where a device's file is below the root of vkc's caches.
-func Path(root string, caps target.Caps) string {
+// Path returns where vkc tune keeps the measurements of a device with its driver,
+// or "" where caches are off.
+func Path(caps target.Caps) string {
+	root, err := cachefile.Root()
+	if err != nil || root == "" {
+		return ""
+	}
 	return filepath.Join(root, "tuning", DeviceID(caps)[:16]+".json")
 }
 
@@ -287,6 +293,42 @@ func (f *File) Tuning() target.Tuning {
 	return t
 }
 
+// DeviceTuning returns the schedules that `vkc tune` chose on a device, or nil
+// where it never ran there. The error says why a file that is there cannot be
+// used: it is damaged, another version of vkc measured it, or somebody else could
+// have written it. Nothing depends on it but speed.
+func DeviceTuning(caps target.Caps) (target.Tuning, error) {
+	path := Path(caps)
+	if path == "" {
+		return nil, nil
+	}
+	f, err := ReadCached(path)
+	if Absent(err) {
+		return nil, nil
+	}
+	if err == nil {
+		err = f.Fits(caps)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the tuning of this device is not used: %w", err)
+	}
+	return f.Tuning(), nil
+}
+
+// ReadTuning returns the schedules in a file of `vkc tune`, for compiling for
+// the device that it was measured on where that is not at hand. A schedule that
+// the target cannot run is passed over when it is compiled for.
+func ReadTuning(path string) (target.Tuning, error) {
+	f, err := Read(path)
+	if err == nil {
+		err = f.fitsGenerator()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("tuning %s: %w", path, err)
+	}
+	return f.Tuning(), nil
+}
+
 // ForeignError says that measurements are of something else.
 type ForeignError struct{ Why string }
 
@@ -294,16 +336,16 @@ func (e *ForeignError) Error() string { return e.Why }
 
 // Fits reports, as a [*ForeignError], whether the measurements are of another
 // device or driver, or of kernels that another generator made.
-func (f *File) Fits(caps target.Caps, generator string) error {
+func (f *File) Fits(caps target.Caps) error {
 	if f.ID != DeviceID(caps) {
 		return &ForeignError{fmt.Sprintf("it is for %q (%s), this is %q (%s)", shorten(f.Device), shorten(f.Driver), caps.Name, strings.TrimSpace(caps.DriverName+" "+caps.DriverInfo))}
 	}
-	return f.FitsGenerator(generator)
+	return f.fitsGenerator()
 }
 
-// FitsGenerator is the part of [File.Fits] that needs no device.
-func (f *File) FitsGenerator(generator string) error {
-	if f.Generator != generator {
+// fitsGenerator is the part of [File.Fits] that needs no device.
+func (f *File) fitsGenerator() error {
+	if f.Generator != generator.ID() {
 		return &ForeignError{"another version of vkc measured it"}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
 func caps(t testing.TB, name string) target.Caps {
@@ -26,7 +27,7 @@ func caps(t testing.TB, name string) target.Caps {
 
 // sample is a file with one kernel.
 func sample(t testing.TB) *File {
-	f := New(caps(t, "lavapipe"), "gen")
+	f := New(caps(t, "lavapipe"))
 	s := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 4}
 	other := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 128, Vec: 4}
 	f.Kernels = []Kernel{{
@@ -71,17 +72,19 @@ func TestFits(t *testing.T) {
 	here := caps(t, "lavapipe")
 	newer := here
 	newer.DriverVersion++
+	older := *f
+	older.Generator = "older"
 	for name, tt := range map[string]struct {
-		caps      target.Caps
-		generator string
-		want      string
+		file *File
+		caps target.Caps
+		want string
 	}{
-		"this device":       {here, "gen", ""},
-		"another device":    {caps(t, "nvidia-h100"), "gen", "this is \"NVIDIA H100"},
-		"another driver":    {newer, "gen", "it is for"},
-		"another generator": {here, "newer", "another version of vkc"},
+		"this device":       {f, here, ""},
+		"another device":    {f, caps(t, "nvidia-h100"), "this is \"NVIDIA H100"},
+		"another driver":    {f, newer, "it is for"},
+		"another generator": {&older, here, "another version of vkc"},
 	} {
-		err := f.Fits(tt.caps, tt.generator)
+		err := tt.file.Fits(tt.caps)
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
@@ -89,7 +92,8 @@ func TestFits(t *testing.T) {
 			t.Errorf("%s: %T", name, err)
 		}
 	}
-	if Path("r", here) == Path("r", newer) {
+	t.Setenv(cachefile.EnvDir, t.TempDir())
+	if Path(here) == Path(newer) {
 		t.Error("two drivers have one file")
 	}
 }

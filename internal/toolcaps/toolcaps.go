@@ -1,11 +1,11 @@
-package vkc
+// Package toolcaps says what of a device the GLSL compiler at hand can express.
+package toolcaps
 
 import (
 	"context"
 
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
-	"github.com/vkc-go/vkc/internal/cachefile"
 )
 
 // toolFeatures are what only newer compilers can express: whether a device has
@@ -34,14 +34,13 @@ var toolFeatures = []struct {
 	}},
 }
 
-// Expressible returns what [Compile] compiles for where a device is asked for:
-// the device without what the GLSL tools of this machine are too old to express,
-// and the names of that. Without any tools it is the device as it is.
-func Expressible(ctx context.Context, caps target.Caps) (target.Caps, []string, error) {
-	root, _ := cachefile.Root() // without it the tools are asked anew
-	tools, err := spirv.Find(ctx, spirv.FindOptions{CacheDir: root})
-	if err != nil || tools.Ready() != nil {
-		return caps, nil, err
+// Expressible returns what to compile for where a device is asked for: the
+// device without what the tools are too old to express, and the names of that.
+// Without tools that can compile it is the device as it is: what was compiled
+// before will have to do.
+func Expressible(ctx context.Context, tools *spirv.Toolchain, caps target.Caps) (target.Caps, []string, error) {
+	if tools.Ready() != nil {
+		return caps, nil, nil
 	}
 	return expressible(caps, func() (map[spirv.Feature]bool, error) { return tools.Features(ctx) })
 }

@@ -1,0 +1,41 @@
+// Package generator identifies the code generator that this program is built
+// with.
+package generator
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
+)
+
+// ID is a hash of the code generator's own source, so
+// that a program cached by one state of vkc is never used by another.
+var ID = sync.OnceValue(func() string {
+	sum := sha256.New()
+	for _, src := range []embed.FS{ir.Source(), kernel.Source(), passes.Source(), target.Source(), glsl.Source()} {
+		files, err := src.ReadDir(".")
+		if err != nil {
+			panic("generator: " + err.Error()) // the files are in the binary
+		}
+		for _, f := range files {
+			if strings.HasSuffix(f.Name(), "_test.go") {
+				continue
+			}
+			text, err := src.ReadFile(f.Name())
+			if err != nil {
+				panic("generator: " + err.Error())
+			}
+			fmt.Fprintf(sum, "%s %d\n%s", f.Name(), len(text), text)
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+})
