@@ -37,37 +37,37 @@ var errNotLoaded = errors.New("the executable is nil: Device.Load and Device.Loa
 // loaded reports whether there is a program to run.
 func (e *Executable) loaded() bool { return e != nil && e.backend != nil }
 
-// Inputs describes the tensors that Run takes, in the graph's order.
-func (e *Executable) Inputs() []runtime.Port {
+// program is the backend, or that of a nil Executable.
+func (e *Executable) program() runtime.Executable {
 	if !e.loaded() {
-		return nil
+		return notLoaded{}
 	}
-	return e.backend.Inputs()
+	return e.backend
 }
+
+// notLoaded is the backend of a nil Executable: it has no ports and runs nothing.
+type notLoaded struct{ *runtime.Signature }
+
+func (notLoaded) Run(context.Context, Tensors, ...RunOptions) (*Result, error) {
+	return nil, errNotLoaded
+}
+func (notLoaded) ReadState(string) (*ir.Data, error) { return nil, errNotLoaded }
+func (notLoaded) WriteState(string, *ir.Data) error  { return errNotLoaded }
+func (notLoaded) ResetStates() error                 { return errNotLoaded }
+func (notLoaded) Device() string                     { return "no device" }
+func (notLoaded) Close() error                       { return nil }
+
+// Inputs describes the tensors that Run takes, in the graph's order.
+func (e *Executable) Inputs() []runtime.Port { return e.program().Inputs() }
 
 // Outputs describes the tensors that Run gives, in the graph's order.
-func (e *Executable) Outputs() []runtime.Port {
-	if !e.loaded() {
-		return nil
-	}
-	return e.backend.Outputs()
-}
+func (e *Executable) Outputs() []runtime.Port { return e.program().Outputs() }
 
 // States describes the tensors that the program keeps from run to run.
-func (e *Executable) States() []runtime.Port {
-	if !e.loaded() {
-		return nil
-	}
-	return e.backend.States()
-}
+func (e *Executable) States() []runtime.Port { return e.program().States() }
 
 // Symbols lists the extents that a run determines, with their bounds.
-func (e *Executable) Symbols() []runtime.Symbol {
-	if !e.loaded() {
-		return nil
-	}
-	return e.backend.Symbols()
-}
+func (e *Executable) Symbols() []runtime.Symbol { return e.program().Symbols() }
 
 // Run computes the outputs from the inputs and then updates the states. Symbols
 // that size an axis of an input are told by that input; others are given in
@@ -78,43 +78,24 @@ func (e *Executable) Symbols() []runtime.Symbol {
 // were. If it ends while the device computes, Run returns at once, the run
 // completes all the same, and the next one waits for it.
 func (e *Executable) Run(ctx context.Context, in Tensors, opt ...RunOptions) (*Result, error) {
-	if !e.loaded() {
-		return nil, errNotLoaded
-	}
-	return e.backend.Run(ctx, in, opt...)
+	return e.program().Run(ctx, in, opt...)
 }
 
 // ReadState returns a copy of what a state holds, after the runs under way.
 func (e *Executable) ReadState(name string) (*ir.Data, error) {
-	if !e.loaded() {
-		return nil, errNotLoaded
-	}
-	return e.backend.ReadState(name)
+	return e.program().ReadState(name)
 }
 
 // WriteState makes a state hold a copy of d, after the runs under way.
 func (e *Executable) WriteState(name string, d *ir.Data) error {
-	if !e.loaded() {
-		return errNotLoaded
-	}
-	return e.backend.WriteState(name, d)
+	return e.program().WriteState(name, d)
 }
 
 // ResetStates sets all states to zero, which they are after loading.
-func (e *Executable) ResetStates() error {
-	if !e.loaded() {
-		return errNotLoaded
-	}
-	return e.backend.ResetStates()
-}
+func (e *Executable) ResetStates() error { return e.program().ResetStates() }
 
 // Device names what the program runs on, for people.
-func (e *Executable) Device() string {
-	if !e.loaded() {
-		return "no device"
-	}
-	return e.backend.Device()
-}
+func (e *Executable) Device() string { return e.program().Device() }
 
 // Why says why the program runs where it does, in one line that begins with the
 // device's name. It differs from [Device.Why] where "auto" chose by the graph.
@@ -128,19 +109,11 @@ func (e *Executable) Why() string {
 // Vulkan returns the program on its Vulkan device, for what this package has no
 // call for, such as measuring; nil on the CPU reference. Close closes it.
 func (e *Executable) Vulkan() *vk.Executable {
-	if !e.loaded() {
-		return nil
-	}
-	exe, _ := e.backend.(*vk.Executable)
+	exe, _ := e.program().(*vk.Executable)
 	return exe
 }
 
 // Close releases the program, after the run under way. Weights and states that
 // it shares with other executables (see [LoadOptions]) stay for them. Closing
 // twice is fine.
-func (e *Executable) Close() error {
-	if !e.loaded() {
-		return nil
-	}
-	return e.backend.Close()
-}
+func (e *Executable) Close() error { return e.program().Close() }

@@ -85,37 +85,25 @@ func leafPorts(g *ir.Graph, op ir.Op) []Port {
 	return ports
 }
 
-// Inputs describes the inputs.
-func (s *Signature) Inputs() []Port {
+// orNone is the signature, of which a nil one has nothing.
+func (s *Signature) orNone() *Signature {
 	if s == nil {
-		return nil
+		return &Signature{}
 	}
-	return s.inputs
+	return s
 }
+
+// Inputs describes the inputs.
+func (s *Signature) Inputs() []Port { return s.orNone().inputs }
 
 // Outputs describes the outputs.
-func (s *Signature) Outputs() []Port {
-	if s == nil {
-		return nil
-	}
-	return s.outputs
-}
+func (s *Signature) Outputs() []Port { return s.orNone().outputs }
 
 // States describes the states.
-func (s *Signature) States() []Port {
-	if s == nil {
-		return nil
-	}
-	return s.states
-}
+func (s *Signature) States() []Port { return s.orNone().states }
 
 // Symbols lists the symbols.
-func (s *Signature) Symbols() []Symbol {
-	if s == nil {
-		return nil
-	}
-	return s.symbols
-}
+func (s *Signature) Symbols() []Symbol { return s.orNone().symbols }
 
 // Bind checks the inputs of a run and returns the value of every symbol: those
 // in explicit, which may be nil, and those that the inputs' shapes tell. A

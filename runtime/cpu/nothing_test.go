@@ -2,7 +2,6 @@ package cpu_test
 
 import (
 	"context"
-	"os"
 	"strings"
 	"testing"
 
@@ -13,7 +12,7 @@ import (
 )
 
 // api is this package.
-var api = apitest.Package{Dir: os.DirFS(".")}
+var api apitest.Package
 
 // TestNothing loads nothing, and calls an executable with nothing before and
 // after it is closed.
