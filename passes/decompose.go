@@ -77,7 +77,7 @@ func decompose(g *ir.Graph) (*ir.Graph, error) {
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		r := &rewriter{g: rw.New, pos: n.Pos()}
 		if n.Op().Class() != ir.ClassLeaf && n.Shape().MaxElems() == 0 && !n.DType().IsBlock() {
-			return r.nothing(n), r.err
+			return r.zeros(n), r.err
 		}
 		switch n.Op() {
 		case ir.OpSqueeze, ir.OpUnsqueeze:
@@ -114,9 +114,9 @@ func decompose(g *ir.Graph) (*ir.Graph, error) {
 	})
 }
 
-// nothing returns a value without elements of n's type.
-func (r *rewriter) nothing(n *ir.Node) *ir.Node {
-	if !n.Shape().IsStatic() {
+// zeros returns a value of n's type whose elements, if it has any, are 0.
+func (r *rewriter) zeros(n *ir.Node) *ir.Node {
+	if !n.Shape().IsStatic() || n.Shape().MaxElems() > 0 {
 		return r.unary(ir.OpBroadcast, r.scalar(n.DType(), 0), ir.Attr{Name: "shape", Value: n.Shape()})
 	}
 	dims, err := n.Shape().Eval(nil)

@@ -3,6 +3,8 @@ package passes_test
 import (
 	"fmt"
 	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
 // TestLongFolds checks reductions of few long rows, which are made in chunks:
@@ -49,4 +51,24 @@ func checkLongFold(t *testing.T, op, shape, dtype, args string) {
 			t.Errorf("%d runs of %d kernels", c.ran, len(s.Kernels))
 		}
 	})
+}
+
+// TestSumsOfNothing: what sums no elements, or zeros, is not computed, whether its
+// own extents are known or not.
+func TestSumsOfNothing(t *testing.T) {
+	t.Parallel()
+	for _, source := range []string{
+		"%a = input {name=\"a\", dtype=f32, shape=[T,0]}\n%b = input {name=\"b\", dtype=f32, shape=[0,5]}\n%y = matmul %a, %b",
+		"%a = input {name=\"a\", dtype=u8, shape=[3,2,0]}\n%b = input {name=\"b\", dtype=u8, shape=[0,5]}\n%y = matmul %a, %b",
+		"%a = input {name=\"a\", dtype=i32, shape=[3,0]}\n%y = sum %a {axes=[1]}",
+		"%c = const {data=u32[4](all 0)}\n%y = sum %c",
+	} {
+		s, c, err := checkGraph(parse(t, "symbol T <= 3\n"+source+"\noutput \"y\" %y"), 1, 1)
+		if err != nil {
+			t.Fatalf("%s: %v", source, err)
+		}
+		if len(s.Kernels) != 1 || s.Kernels[0].Family != kernel.FamilyMap || c.ran == 0 {
+			t.Errorf("%s: %d runs of %v", source, c.ran, s.Kernels)
+		}
+	}
 }

@@ -178,20 +178,10 @@ func (l *lowerer) indexed(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	return l.b.Cast(n.DType(), v), nil
 }
 
-// inside returns whether lo <= x < hi, testing only what is not proven.
+// inside returns whether lo <= x < hi.
 func (l *lowerer) inside(x, lo, hi kernel.Index) *kernel.Expr {
 	test := func(op ir.Op, a, b kernel.Index) *kernel.Expr {
 		return l.b.Apply(op, ir.Bool, nil, l.b.FromIndex(a), l.b.FromIndex(b))
-	}
-	above := kernel.Clamp(x.Minus(lo), x.Minus(lo)).Equal(x.Minus(lo)) // x-lo >= 0 is proven
-	below := kernel.Clamp(hi.Minus(kernel.Const(1)).Minus(x), hi.Minus(kernel.Const(1)).Minus(x)).Equal(hi.Minus(kernel.Const(1)).Minus(x))
-	switch {
-	case above && below:
-		return l.b.Integer(ir.Bool, 1)
-	case above:
-		return test(ir.OpLt, x, hi)
-	case below:
-		return test(ir.OpGe, x, lo)
 	}
 	return l.b.Apply(ir.OpAnd, ir.Bool, nil, test(ir.OpGe, x, lo), test(ir.OpLt, x, hi))
 }

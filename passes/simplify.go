@@ -132,6 +132,10 @@ func simplify(g *ir.Graph) (*ir.Graph, error) {
 				return x, nil
 			}
 		}
+		if sumsNothing(n, args) {
+			r := &rewriter{g: rw.New, pos: n.Pos()}
+			return r.zeros(n), r.err
+		}
 		switch n.Op() {
 		case ir.OpReshape:
 			for args[0].Op() == ir.OpReshape {
@@ -147,6 +151,17 @@ func simplify(g *ir.Graph) (*ir.Graph, error) {
 		}
 		return rw.Copy(n, args)
 	})
+}
+
+// sumsNothing reports whether n, which has elements, is a sum of none, or of zeros.
+func sumsNothing(n *ir.Node, args []*ir.Node) bool {
+	switch n.Op() {
+	case ir.OpSum:
+		return args[0].Shape().MaxElems() == 0 || isSplat(args[0], 0)
+	case ir.OpMatMul:
+		return args[0].Shape().MaxElems() == 0 || args[1].Shape().MaxElems() == 0
+	}
+	return false
 }
 
 func joinTransposes(rw *ir.Rewriter, n, inner *ir.Node) (*ir.Node, error) {

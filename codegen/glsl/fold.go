@@ -208,13 +208,19 @@ func foldTruth(op string, a, b text) (t text, ok bool) {
 	return t, false
 }
 
-// foldCall returns a conversion or limit of integer literals as one.
+// foldCall returns a conversion or limit of literals as one.
 func foldCall(name string, args []text) (t text, ok bool) {
 	if name == "min" && len(args) == 2 && args[1].s == "0u" {
 		return args[1], true
 	}
 	var n []literal
 	for _, a := range args {
+		switch a.s {
+		case "false":
+			a.s = "0"
+		case "true":
+			a.s = "1"
+		}
 		x, ok := literalOf(a)
 		if !ok || len(n) > 0 && x.suffix != n[0].suffix {
 			return t, false

@@ -134,7 +134,8 @@ float sum_with(float sum, float lost) {
 	{"div_int", ints, nil, `
 // Truncates; x/0 is 0, and the smallest number by -1 wraps.
 TYPE div_int(TYPE a, TYPE b) {
-    return b == 0 ? TYPE(0) : b == -1 ? -a : a / b;
+    if (b == 0) return 0;
+    return b == -1 ? -a : a / b;
 }`},
 	{"div_uint", uintOnly, nil, `
 // x/0 is 0.
@@ -144,7 +145,8 @@ uint div_uint(uint a, uint b) {
 	{"rem_int", ints, nil, `
 // Has the sign of a; x rem 0 is 0.
 TYPE rem_int(TYPE a, TYPE b) {
-    return b == 0 || b == -1 ? TYPE(0) : a - a / b * b;
+    if (b == 0 || b == -1) return 0;
+    return a - a / b * b;
 }`},
 	{"rem_uint", uintOnly, nil, `
 // x rem 0 is 0.

@@ -411,6 +411,9 @@ func (m *matMul) finishQuad(row, col text, sums []text) {
 // nextStep names the step along the contraction after k0, whose operands are
 // fetched while those of k0 are multiplied.
 func (m *matMul) nextStep(k0 text) text {
+	if m.oneStep() {
+		return text{}
+	}
 	k1 := plus(k0, uintLit(int64(m.s.TileK)))
 	if m.rereadsLast() {
 		k1 = call("min", k1, uintLit(m.k.Fold.Add-int64(m.s.TileK)))
@@ -425,11 +428,29 @@ func (m *matMul) rereadsLast() bool {
 	return m.k.Fold.IsStatic() && m.k.Fold.Add >= int64(m.s.TileK) && target.DivisibleBy(m.k.Fold, m.s.TileK)
 }
 
-// openMore opens what is done for a next step, if there is one.
-func (m *matMul) openMore(k1 text) {
-	if m.rereadsLast() {
-		m.openScope()
-		return
+// oneStep reports whether one step is all, and none is next.
+func (m *matMul) oneStep() bool {
+	return m.k.Fold.IsStatic() && m.k.Fold.Add <= int64(m.s.TileK)
+}
+
+// firstStage is where the tiles of the first step are, and then of every step.
+func (m *matMul) firstStage() text {
+	if m.oneStep() {
+		return primary("0u")
 	}
-	m.openGuard("if (%s)", binary("<", k1, m.dim(m.k.Fold)).s)
+	return primary(m.variable("uint", "stage", primary("0u")))
+}
+
+// ifMore writes what is done for a next step, if there is one.
+func (m *matMul) ifMore(k1 text, body func()) {
+	switch {
+	case m.oneStep():
+		return
+	case m.rereadsLast():
+		m.openScope()
+	default:
+		m.openGuard("if (%s)", binary("<", k1, m.dim(m.k.Fold)).s)
+	}
+	body()
+	m.close()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/bench"
 	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -44,30 +45,50 @@ func TestGoldenIsReadable(t *testing.T) {
 // are in each block format, for every kind of device.
 func TestProgramsAreReadable(t *testing.T) {
 	sources := map[string]string{}
-	add := func(name, device string, g *ir.Graph) {
-		low, err := vkc.Lower(context.Background(), g, profile(t, device), nil)
-		if refused(err) {
-			return
-		}
-		if err != nil {
-			t.Errorf("%s for %s: %v", name, device, err)
-			return
-		}
-		for i, source := range low.GLSL {
-			sources[fmt.Sprintf("%s/%s/%d", name, device, i)] = source
-		}
-	}
 	for _, c := range bench.Cases(bench.Full) {
 		g, err := c.Graph(c.Sizes)
 		check(t, err)
 		for _, p := range target.Profiles() {
-			add(c.Name, p, g)
+			addSources(t, sources, c.Name, p, g)
 		}
 	}
 	if len(sources) < 2000 {
 		t.Errorf("only %d texts", len(sources))
 	}
 	readable(t, sources)
+}
+
+// TestRandomProgramsAreReadable lints the kernels of random graphs, whose extents of
+// 0 and 1, odd types and constants no benchmark has.
+func TestRandomProgramsAreReadable(t *testing.T) {
+	sources := map[string]string{}
+	for seed := range uint64(40) {
+		g, err := graphgen.New(seed, graphgen.Options{})
+		check(t, err)
+		for _, p := range target.Profiles() {
+			addSources(t, sources, fmt.Sprintf("seed %d", seed), p, g)
+		}
+	}
+	if len(sources) < 400 {
+		t.Errorf("only %d texts", len(sources))
+	}
+	readable(t, sources)
+}
+
+// addSources adds the kernels of a graph for a device, if it can run them.
+func addSources(t *testing.T, sources map[string]string, name, device string, g *ir.Graph) {
+	t.Helper()
+	low, err := vkc.Lower(context.Background(), g, profile(t, device), nil)
+	if refused(err) {
+		return
+	}
+	if err != nil {
+		t.Errorf("%s for %s: %v", name, device, err)
+		return
+	}
+	for i, source := range low.GLSL {
+		sources[fmt.Sprintf("%s/%s/%d", name, device, i)] = source
+	}
 }
 
 // refused reports whether a device cannot run a graph.

@@ -325,25 +325,25 @@ func (c *staging) openStages() (stage, k0, k1 text) {
 	c.line("barrier();")
 	c.close()
 	c.line("")
-	stage = primary(c.variable("uint", "stage", primary("0u")))
+	stage = c.firstStage()
 	k0 = c.loop("k0", primary("0u"), c.dim(c.k.Fold), c.s.TileK)
 	k1 = c.nextStep(k0)
-	c.openMore(k1)
-	for _, st := range c.operands {
-		c.fetch(st, k1)
-	}
-	c.close()
+	c.ifMore(k1, func() {
+		for _, st := range c.operands {
+			c.fetch(st, k1)
+		}
+	})
 	return stage, k0, k1
 }
 
 // closeStages ends the loop that openStages began.
 func (c *staging) closeStages(stage, k1 text) {
-	c.line("%s = %du - %s;", stage.s, c.octets, stage.s)
-	c.openMore(k1)
-	for _, st := range c.operands {
-		c.put(st, stage)
-	}
-	c.close()
+	c.ifMore(k1, func() {
+		c.line("%s = %du - %s;", stage.s, c.octets, stage.s)
+		for _, st := range c.operands {
+			c.put(st, stage)
+		}
+	})
 	c.line("barrier();")
 	c.close()
 }

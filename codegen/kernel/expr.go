@@ -185,8 +185,12 @@ func (b *Builder) Random(seed, offset *Expr, element Index, w Word) *Expr {
 	return b.add(key, Expr{Kind: ExprRandom, DType: ir.U32, Args: []*Expr{seed, offset}, Index: element, Word: w, Hint: "random"})
 }
 
-// Apply returns an elementwise op on values; t is its result dtype.
+// Apply returns an elementwise op on values; t is its result dtype. What is proven
+// of coordinates is not computed.
 func (b *Builder) Apply(op ir.Op, t ir.DType, attrs ir.Attrs, args ...*Expr) *Expr {
+	if e := b.decided(op, t, args); e != nil {
+		return e
+	}
 	var key strings.Builder
 	fmt.Fprintf(&key, "%s %s", op, t)
 	for _, at := range attrs {
@@ -196,6 +200,71 @@ func (b *Builder) Apply(op ir.Op, t ir.DType, attrs ir.Attrs, args ...*Expr) *Ex
 		fmt.Fprintf(&key, " e%d", a.ID)
 	}
 	return b.add(key.String(), Expr{Kind: ExprApply, DType: t, Op: op, Attrs: attrs, Args: args})
+}
+
+// decided returns what a comparison of coordinates with a known outcome is, or an op
+// that constants such as this leave nothing to do; nil for all else.
+func (b *Builder) decided(op ir.Op, t ir.DType, args []*Expr) *Expr {
+	switch {
+	case op == ir.OpWhere && args[0].Kind == ExprConst:
+		if chosen := args[2-min(args[0].Int, 1)]; chosen.DType == t {
+			return chosen
+		}
+	case (op == ir.OpAdd || op == ir.OpSub) && t.IsInteger() && args[1].Kind == ExprConst && args[1].Int == 0 && args[0].DType == t:
+		return args[0]
+	case (op == ir.OpAnd || op == ir.OpOr) && t == ir.Bool:
+		for i, a := range args {
+			switch {
+			case a.Kind != ExprConst:
+			case (a.Int != 0) == (op == ir.OpAnd):
+				return args[1-i]
+			default:
+				return a
+			}
+		}
+	case t == ir.Bool && len(args) == 2:
+		x, isX := args[0].coordinate()
+		y, isY := args[1].coordinate()
+		if !isX || !isY {
+			return nil
+		}
+		switch holds, fails := compare(op, x, y); {
+		case holds:
+			return b.Integer(t, 1)
+		case fails:
+			return b.Integer(t, 0)
+		}
+	}
+	return nil
+}
+
+// coordinate returns the index that e is the value of.
+func (e *Expr) coordinate() (Index, bool) {
+	if e.Kind == ExprConst && e.DType == ir.I32 {
+		return Const(e.Int), true
+	}
+	return e.Index, e.Kind == ExprIndex
+}
+
+// compare reports whether a comparison of indices is proven, or its opposite.
+func compare(op ir.Op, x, y Index) (holds, fails bool) {
+	atMost := func(a, b Index) bool { return b.Minus(a).NonNegative() }
+	below := func(a, b Index) bool { return atMost(a.Plus(Const(1)), b) }
+	switch op {
+	case ir.OpLt:
+		return below(x, y), atMost(y, x)
+	case ir.OpLe:
+		return atMost(x, y), below(y, x)
+	case ir.OpGt:
+		return below(y, x), atMost(x, y)
+	case ir.OpGe:
+		return atMost(y, x), below(x, y)
+	case ir.OpEq:
+		return x.Equal(y), below(x, y) || below(y, x)
+	case ir.OpNe:
+		return below(x, y) || below(y, x), x.Equal(y)
+	}
+	return false, false
 }
 
 // Cast returns v converted to t by op cast's rule; the same value where it
