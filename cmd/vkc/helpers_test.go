@@ -99,6 +99,16 @@ func fails(t *testing.T, code int, args []string, texts ...string) {
 	}
 }
 
+// has checks that all those texts are in what was printed.
+func has(t *testing.T, printed string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(printed, text) {
+			t.Errorf("no %q in\n%s", text, printed)
+		}
+	}
+}
+
 // golden compares with a file of testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
@@ -232,14 +242,27 @@ func mlpWeights(t *testing.T, without ...string) string {
 // mlpArgs is a command line that runs the MLP, and more arguments.
 func mlpArgs(t *testing.T, more ...string) []string {
 	t.Helper()
-	return append([]string{"run", mlpGraph, "--weights", mlpWeights(t), "--input", "x=random:1", "--symbol", "T=3"}, more...)
+	return runArgs(t, mlpGraph, more...)
+}
+
+// runArgs is mlpArgs for a bundle of the MLP without weights.
+func runArgs(t *testing.T, program string, more ...string) []string {
+	t.Helper()
+	return append([]string{"run", program, "--weights", mlpWeights(t), "--input", "x=random:1", "--symbol", "T=3"}, more...)
 }
 
 // bundleOf compiles the MLP with its weights.
 func bundleOf(t *testing.T, more ...string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "mlp.vkb")
-	ok(t, append([]string{"compile", mlpGraph, "-o", path, "--target", "generic", "--weights", mlpWeights(t)}, more...)...)
+	return compiled(t, append([]string{"--target", "generic", "--weights", mlpWeights(t)}, more...)...)
+}
+
+// compiled compiles the MLP to a bundle.
+func compiled(t *testing.T, args ...string) string {
+	t.Helper()
+	needTools(t)
+	path := filepath.Join(t.TempDir(), "x.vkb")
+	ok(t, append([]string{"compile", mlpGraph, "-o", path}, args...)...)
 	return path
 }
 

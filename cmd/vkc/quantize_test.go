@@ -22,18 +22,14 @@ func TestQuantizeModel(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.gguf")
 	args := []string{"quantize", gollama, "-o", out, "--type", "q4_K", "--requantize", "--keep", "token_embd.weight=q6_K", "--keep", "blk.0.*=q8_0"}
 	r := ok(t, args...)
-	for _, want := range []string{
+	has(t, r.stdout,
 		"TENSOR", "REL RMSE", "MAX ERROR",
 		"token_embd.weight         [4096 256]  q8_0 -> q6_K  860160  1.79%",
 		"blk.0.attn_norm.weight    [256]       f32 -> f32    1024    exact     0          a vector stays f32",
 		"blk.0.attn_q.weight       [256 256]   q8_0 -> q8_0  69632   exact",
 		"blk.7.ffn_down.weight     [256 768]   q8_0 -> q4_K  110592  7.",
 		"out.gguf: 74 tensors, 7.5 MiB -> 4.6 MiB (1.6",
-	} {
-		if !strings.Contains(r.stdout, want) {
-			t.Errorf("no %q in\n%s", want, r.stdout)
-		}
-	}
+	)
 	info := okJSON[quantizedInfo](t, args...)
 	if len(info.Tensors) != 74 || !(info.RMSE > 0.03 && info.RMSE < 0.08) || info.Bytes >= info.Before || info.Tensors[0].To != ir.Q6_K {
 		t.Errorf("%+v", info)
@@ -155,19 +151,15 @@ func TestQuantizeInterrupted(t *testing.T) {
 
 func TestInspectGGUF(t *testing.T) {
 	r := ok(t, "inspect", gollama)
-	for _, want := range []string{
-		gollama + ": GGUF 3, ",
+	has(t, r.stdout,
+		gollama+": GGUF 3, ",
 		"general.architecture                    string        \"llama\"\n",
 		"tokenizer.ggml.token_type               [4096]int32   [3 1 1 1 1 1 …]\n",
 		"llama.attention.layer_norm_rms_epsilon  float32       1e-05\n",
 		"blk.0.attn_q.weight       [256 256]   q8_0  69632    8.5\n",
 		"q8_0:  57 tensors  7340032 elements  7.4 MiB\n",
 		"74 tensors, 7344384 elements, 7.5 MiB, 8.514 bits per weight\n",
-	} {
-		if !strings.Contains(r.stdout, want) {
-			t.Errorf("no %q in\n%s", want, r.stdout)
-		}
-	}
+	)
 	short := okJSON[inspected](t, "inspect", gollama)
 	all := okJSON[inspected](t, "inspect", gollama, "--all")
 	for i, k := range all.Metadata {
@@ -182,11 +174,7 @@ func TestInspectGGUF(t *testing.T) {
 
 func TestInspectOthers(t *testing.T) {
 	r := ok(t, "inspect", smallSafetensors(t, 1))
-	for _, want := range []string{": safetensors, ", "format  string  \"pt\"", "fc.weight  [4 64]  f32", "1 tensor, 256 elements, 1.0 KiB, 32 bits per weight"} {
-		if !strings.Contains(r.stdout, want) {
-			t.Errorf("no %q in\n%s", want, r.stdout)
-		}
-	}
+	has(t, r.stdout, ": safetensors, ", "format  string  \"pt\"", "fc.weight  [4 64]  f32", "1 tensor, 256 elements, 1.0 KiB, 32 bits per weight")
 	path := filepath.Join(t.TempDir(), "model.safetensors.index.json")
 	index := `{"weight_map": {"fc.weight": "in.safetensors"}}`
 	if err := os.WriteFile(path, []byte(index), 0o600); err != nil {
