@@ -167,11 +167,11 @@ func dtypeList() string {
 	return strings.Join(names, " ")
 }
 
-func (t DType) info() dtypeInfo {
+func (t DType) info() *dtypeInfo {
 	if t >= numDTypes {
-		return dtypeInfo{name: fmt.Sprintf("dtype(%d)", uint8(t)), ggml: -1}
+		return &dtypeInfo{name: fmt.Sprintf("dtype(%d)", uint8(t)), ggml: -1}
 	}
-	return dtypes[t]
+	return &dtypes[t]
 }
 
 // String returns the name used in text IR, graph.json and on the command line.

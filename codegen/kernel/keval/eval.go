@@ -25,11 +25,13 @@ type run struct {
 	accs     []number // results of phases and products
 	accT     []ir.DType
 
-	// values holds what is known at this point, or for expressions that use the
-	// fold axis at this element of the row; round and turn tell them from old ones.
-	values []known
-	round  int64
-	turn   int64
+	// exprs holds, by ID, what is known at this point, or for expressions that use
+	// the fold axis at this element of the row; round and turn tell them from old ones.
+	exprs []expr
+	round int64
+	turn  int64
+
+	pending []pending // of stores
 
 	touched [][]touch // by buffer that the step writes, and element
 }
@@ -37,9 +39,23 @@ type run struct {
 // touch says which points read and store an element, counted from 1; 0 is none.
 type touch struct{ reader, writer int64 }
 
-type known struct {
-	v    number
-	when int64
+// expr is what a run keeps of an expression: its latest value, and what is the
+// same at every point, with room for its arguments.
+type expr struct {
+	v      number
+	when   int64 // the round of v
+	inRow  bool  // its value differs along the row
+	floats bool  // an argument is a float
+	args   []number
+	float  []float64
+	int    []int64
+}
+
+// pending is a value that is computed and not yet stored.
+type pending struct {
+	store int
+	at    int64
+	v     number
 }
 
 // step runs one kernel at every point.
@@ -92,19 +108,26 @@ func (m *Machine) order(dims []int) []int {
 func (r *run) prepare() {
 	folds := results(r.k)
 	r.accs, r.accT = make([]number, folds), make([]ir.DType, folds)
-	size := 0
 	kernel.Walk(r.k.Roots(), func(e *kernel.Expr) {
-		size = max(size, e.ID+1)
+		r.exprs = append(r.exprs, make([]expr, max(0, e.ID+1-len(r.exprs)))...)
+		n := len(e.Args)
+		r.exprs[e.ID] = expr{
+			inRow:  r.k.Family != kernel.FamilyMap && e.Uses(r.k.FoldAxis()) || perElement(r.k.Family) && e.UsesAnyAcc(),
+			floats: slices.ContainsFunc(e.Args, func(a *kernel.Expr) bool { return a.DType.IsFloat() }),
+			args:   make([]number, n), float: make([]float64, n), int: make([]int64, n),
+		}
 		if e.Kind == kernel.ExprAcc {
 			r.accT[e.Acc] = e.DType
 		}
 	})
-	r.values = make([]known, size)
 }
 
 func (r *run) moveTo(point int, dims []int) {
 	r.point = int64(point)
-	r.at = make([]int64, len(dims)+1)
+	if r.at == nil {
+		r.at = make([]int64, len(dims)+1)
+	}
+	r.at[len(dims)] = 0
 	for i := len(dims) - 1; i >= 0; i-- {
 		r.at[i] = int64(point % dims[i])
 		point /= dims[i]
@@ -242,9 +265,7 @@ func (r *run) eachElement(fold int64, f func(j int64) error) error {
 
 // stores computes all values before it stores any, as a device may.
 func (r *run) stores(perElement bool) error {
-	var at []int64
-	var values []number
-	var stores []int
+	r.pending = r.pending[:0]
 	for i, s := range r.k.Stores {
 		if s.PerElement != perElement || r.leavesOut(s) {
 			continue
@@ -253,15 +274,15 @@ func (r *run) stores(perElement bool) error {
 		if err != nil {
 			return fmt.Errorf("store %d: %w", i, err)
 		}
-		at, values, stores = append(at, x), append(values, v), append(stores, i)
+		r.pending = append(r.pending, pending{i, x, v})
 	}
-	for next, i := range stores {
-		s := r.k.Stores[i]
-		if values[next].undef {
-			return fmt.Errorf("store %d: the value depends on memory that holds nothing", i)
+	for _, p := range r.pending {
+		s := r.k.Stores[p.store]
+		if p.v.undef {
+			return fmt.Errorf("store %d: the value depends on memory that holds nothing", p.store)
 		}
-		if err := r.store(s.Bind, at[next], values[next], s.Value.DType); err != nil {
-			return fmt.Errorf("store %d: %w", i, err)
+		if err := r.store(s.Bind, p.at, p.v, s.Value.DType); err != nil {
+			return fmt.Errorf("store %d: %w", p.store, err)
 		}
 	}
 	return nil
@@ -293,18 +314,18 @@ func (r *run) stored(s kernel.Store) (v number, at int64, err error) {
 
 // value returns an expression's value at the current point.
 func (r *run) value(e *kernel.Expr) (number, error) {
-	since := r.turn
-	if r.k.Family != kernel.FamilyMap && e.Uses(r.k.FoldAxis()) || perElement(r.k.Family) && e.UsesAnyAcc() {
+	known, since := &r.exprs[e.ID], r.turn
+	if known.inRow {
 		since = r.round
 	}
-	if k := r.values[e.ID]; k.when >= since && k.when > 0 {
-		return k.v, nil
+	if known.when >= since && known.when > 0 {
+		return known.v, nil
 	}
 	v, err := r.compute1(e)
 	if err != nil {
 		return number{}, err
 	}
-	r.values[e.ID] = known{v, r.round}
+	known.v, known.when = v, r.round
 	return v, nil
 }
 
@@ -353,7 +374,8 @@ func (r *run) random(e *kernel.Expr) (number, error) {
 // apply computes an elementwise op. The result is undefined where an argument
 // is, but for the side of a selection that is not taken.
 func (r *run) apply(e *kernel.Expr) (number, error) {
-	args := make([]number, len(e.Args))
+	known := &r.exprs[e.ID]
+	args := known.args
 	for i, a := range e.Args {
 		v, err := r.value(a)
 		if err != nil {
@@ -368,25 +390,24 @@ func (r *run) apply(e *kernel.Expr) (number, error) {
 			undef = args[2].undef
 		}
 	}
-	v, err := reference(e, args)
+	v, err := known.reference(e)
 	v.undef = undef
 	return v, err
 }
 
 // reference applies the scalar reference of an op's row: in floats if any
 // argument is one, else in integers.
-func reference(e *kernel.Expr, args []number) (number, error) {
-	floats := slices.ContainsFunc(e.Args, func(a *kernel.Expr) bool { return a.DType.IsFloat() })
+func (k *expr) reference(e *kernel.Expr) (number, error) {
+	args, floats := k.args, k.floats
 	if e.Op == ir.OpCast {
 		return cast(args[0], e.Args[0].DType, e.DType), nil
 	}
 	info := e.Op.Info()
 	if floats && info.Float != nil {
-		x := make([]float64, len(args))
 		for i, a := range e.Args {
-			x[i] = args[i].float(a.DType)
+			k.float[i] = args[i].float(a.DType)
 		}
-		return fromFloat(info.Float(x, e.Attrs), e.DType), nil
+		return fromFloat(info.Float(k.float, e.Attrs), e.DType), nil
 	}
 	if info.Custom != nil && (floats || info.Int == nil) {
 		return number{}, fmt.Errorf("custom op %s: %w", info.Name, ir.ErrNoReference)
@@ -394,11 +415,10 @@ func reference(e *kernel.Expr, args []number) (number, error) {
 	if floats || info.Int == nil || e.DType.IsFloat() {
 		return number{}, fmt.Errorf("%s : %s has no reference for these arguments", e.Op, e.DType)
 	}
-	x := make([]int64, len(args))
 	for i := range args {
-		x[i] = args[i].i
+		k.int[i] = args[i].i
 	}
-	return number{i: ir.Wrap(info.Int(x, e.Attrs), e.DType)}, nil
+	return number{i: ir.Wrap(info.Int(k.int, e.Attrs), e.DType)}, nil
 }
 
 func fromFloat(f float64, t ir.DType) number {

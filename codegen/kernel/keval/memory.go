@@ -68,7 +68,7 @@ func (r *run) load(bind int, x int64) (number, error) {
 	if x >= r.room(b, buf) {
 		return number{undef: true}, nil
 	}
-	mem := r.m.mem[buf]
+	mem := &r.m.mem[buf]
 	size := int64(b.DType.BlockBytes())
 	at := mem.base + x*size
 	if mem.tenant != nil {
@@ -162,16 +162,16 @@ func (r *run) claim(buf int, x int64, write bool) error {
 }
 
 // binding returns a binding and the buffer that the step attaches to it.
-func (r *run) binding(i int) (kernel.Binding, int, error) {
+func (r *run) binding(i int) (*kernel.Binding, int, error) {
 	if i < 0 || i >= len(r.k.Bindings) {
-		return kernel.Binding{}, 0, fmt.Errorf("no binding %d", i)
+		return nil, 0, fmt.Errorf("no binding %d", i)
 	}
-	return r.k.Bindings[i], r.step.Binds[i].Buffer, nil
+	return &r.k.Bindings[i], r.step.Binds[i].Buffer, nil
 }
 
 // room is how many elements a buffer has at run time as a binding sees it: as
 // its own dtype, or blocks as words.
-func (r *run) room(b kernel.Binding, buf int) int64 {
+func (r *run) room(b *kernel.Binding, buf int) int64 {
 	if b.DType != r.m.prog.Buffers[buf].DType {
 		return b.Elems
 	}

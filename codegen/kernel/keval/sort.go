@@ -28,14 +28,16 @@ func (r *run) sort(fold int64) error {
 	for i := range order {
 		order[i] = int64(i)
 	}
-	slices.SortStableFunc(order, func(i, j int64) int {
+	compare := func(a, b number) int { return cmp.Compare(a.i, b.i) }
+	if p.Value.DType.IsFloat() {
+		compare = func(a, b number) int { return nanLast(a.f, b.f) }
+	}
+	slices.SortFunc(order, func(i, j int64) int {
+		c := compare(keys[i], keys[j])
 		if p.Combine == kernel.CombineOrderDown {
-			i, j = j, i
+			c = -c
 		}
-		if p.Value.DType.IsFloat() {
-			return nanLast(keys[i].f, keys[j].f)
-		}
-		return cmp.Compare(keys[i].i, keys[j].i)
+		return cmp.Or(c, cmp.Compare(i, j)) // equal keys keep their order
 	})
 	take, err := r.k.Take.Eval(r.symbols)
 	if err != nil {
