@@ -17,6 +17,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/glsl"
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -35,16 +38,21 @@ func TestRandomGraphs(t *testing.T) {
 	if testing.Short() {
 		n = min(n, 40)
 	}
+	graphs := make([]*ir.Graph, n)
+	for i := range graphs {
+		var err error
+		if graphs[i], err = graphgen.New(*firstSeed+uint64(i), graphgen.Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compileShaders(t, dev, graphs)
 	var mu sync.Mutex
 	ran, unsupported := 0, map[string]int{}
 	var group errgroup.Group
-	group.SetLimit(goruntime.GOMAXPROCS(0)) // most of the time goes into compilers' processes
-	for seed := *firstSeed; seed < *firstSeed+uint64(n); seed++ {
+	group.SetLimit(goruntime.GOMAXPROCS(0))
+	for i, g := range graphs {
+		seed := *firstSeed + uint64(i)
 		group.Go(func() error {
-			g, err := graphgen.New(seed, graphgen.Options{})
-			if err != nil {
-				return err
-			}
 			runs, err := differ(dev, g, seed)
 			mu.Lock()
 			defer mu.Unlock()
@@ -68,6 +76,31 @@ func TestRandomGraphs(t *testing.T) {
 	}
 	if skipped > n/4 || ran < n {
 		t.Errorf("%d of %d graphs are left out, and there were %d runs: too few to mean anything", skipped, n, ran)
+	}
+}
+
+// compileShaders compiles the shaders of many graphs into the tests' cache in few processes. A compiler takes
+// longer to start than for what it does for one graph. What fails here fails again with its graph.
+func compileShaders(t *testing.T, dev *vkc.Device, graphs []*ir.Graph) {
+	t.Helper()
+	tools, err := spirv.Find(t.Context(), spirv.FindOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shaders []spirv.Shader
+	for _, g := range graphs {
+		if low, err := vkc.Lower(t.Context(), g, dev.Caps(), nil); err == nil {
+			for i, source := range low.GLSL {
+				shaders = append(shaders, spirv.Shader{Source: source, TargetEnv: glsl.TargetEnv(low.Program.Shaders[i].Needs)})
+			}
+		}
+	}
+	root, err := cachefile.Root()
+	if err != nil || root == "" {
+		t.Fatalf("the tests have no cache: %q, %v", root, err)
+	}
+	if _, stats, err := tools.Compile(t.Context(), shaders, spirv.Options{Optimize: true, CacheDir: root}); err != nil || stats.CacheErr != nil {
+		t.Logf("compiling together: %v, %v", err, stats.CacheErr)
 	}
 }
 
