@@ -50,6 +50,7 @@ type scope struct {
 	names  map[string]bool
 
 	axes    map[int]text
+	run     run            // of the neighbours that the block is written for one by one
 	later   map[int]string // names for coordinates of axes that become variables once used
 	accs    map[int]text
 	values  map[*kernel.Expr]text

@@ -131,6 +131,11 @@ func (e *emitter) factor(f *kernel.Factor) text {
 }
 
 func (e *emitter) composite(f *kernel.Factor) text {
+	if f.Kind != kernel.FactorClamp {
+		if t, ok := e.inRun(f); ok {
+			return t
+		}
+	}
 	switch f.Kind {
 	case kernel.FactorDiv:
 		return binary("/", e.indexText(f.X), e.indexText(f.D))

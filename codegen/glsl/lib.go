@@ -512,10 +512,12 @@ float round_f8e4m3(float x) {
     return f8e4m3_to_f32(f32_to_f8e4m3(x));
 }`},
 	{"float_to_i32", floats, nil, `
-// Truncates and saturates; NaN gives 0.
+// Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
+// two calls that are one.
 int float_to_i32(TYPE x) {
-    if (isnan(x)) return 0;
-    return x >= 2147483648.0 ? 0x7fffffff : x <= -2147483648.0 ? -0x7fffffff - 1 : int(x);
+    int whole = int(abs(x) < 2147483648.0 ? x : 0.0);
+    int limited = x >= 2147483648.0 ? 0x7fffffff : whole;
+    return x <= -2147483648.0 ? -0x7fffffff - 1 : limited;
 }`},
 	{"float_to_u32", floats, nil, `
 // Truncates and saturates; NaN gives 0.

@@ -148,6 +148,7 @@ func (e *emitter) runLanes(r run, roots []*kernel.Expr, stores []kernel.Store, b
 	} else {
 		e.bindAxis(r.axis, at)
 	}
+	e.scope.run = r
 	for v, name := range vectors {
 		e.scope.vectors[v] = name
 	}
@@ -157,6 +158,30 @@ func (e *emitter) runLanes(r run, roots []*kernel.Expr, stores []kernel.Store, b
 	e.fillVectors(vectorStores, results, scalarStores)
 	e.close()
 	e.storeVectors(r, vectorStores, results)
+}
+
+// inRun prints the quotient or remainder of a coordinate by a divisor of the width of
+// the run that it goes along. What neighbours share is then one expression in all of
+// them: the compiler, which writes them out, computes it once.
+func (e *emitter) inRun(f *kernel.Factor) (t text, ok bool) {
+	for s := e.scope; s != nil; s = s.parent {
+		r := s.run
+		if _, bound := s.axes[r.axis]; r.width < 2 || !bound {
+			continue
+		}
+		stride, linear := f.X.Stride(r.axis)
+		first, divisor := f.X.DropAxis(r.axis), f.D
+		if r.unit.s == "" || !linear || !stride.Equal(kernel.Const(1)) || !first.IsConst() || first.Offset() < 0 ||
+			!divisor.IsConst() || int64(r.width)%divisor.Offset() != 0 {
+			return t, false
+		}
+		at, by := plus(primary(component), uintLit(first.Offset())), uintLit(divisor.Offset())
+		if f.Kind == kernel.FactorMod {
+			return binary("%", at, by), true
+		}
+		return plus(times(r.unit, r.width/int(divisor.Offset())), binary("/", at, by)), true
+	}
+	return t, false
 }
 
 // vectorIndex prints x/width, x being adjacent along the run's axis.

@@ -101,9 +101,8 @@ void main() {
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
         float radius = sqrt(-2.0 * log1p(-(float(words4[lane & 0xfffffffeu] >> 8u) * 5.9604645e-08)));
-        uint i = i4 * 4u + lane;
         float uniform_i = float(words4[lane | 1u] >> 8u) * 5.9604645e-08;
-        float turns = int(i % 2u) != 0 ? uniform_i : uniform_i + (uniform_i < 0.5 ? 0.25 : -0.75);
+        float turns = int(lane % 2u) != 0 ? uniform_i : uniform_i + (uniform_i < 0.5 ? 0.25 : -0.75);
         result4[lane] = radius * sin_accurate(6.2831855 * turns);
     }
     result_vec4[i4] = f16vec4(result4);

@@ -30,10 +30,12 @@ float cos_reduced(float x) {
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
 }
 
-// Truncates and saturates; NaN gives 0.
+// Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
+// two calls that are one.
 int float_to_i32(float x) {
-    if (isnan(x)) return 0;
-    return x >= 2147483648.0 ? 0x7fffffff : x <= -2147483648.0 ? -0x7fffffff - 1 : int(x);
+    int whole = int(abs(x) < 2147483648.0 ? x : 0.0);
+    int limited = x >= 2147483648.0 ? 0x7fffffff : whole;
+    return x <= -2147483648.0 ? -0x7fffffff - 1 : limited;
 }
 
 void main() {
@@ -49,8 +51,7 @@ void main() {
     uint positions_u32 = uint(positions_batch);
     float positions_f32 = float(positions_batch);
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        uint col = col4 * 4u + lane;
-        uint col_quotient = col / 2u;
+        uint col_quotient = col4 * 2u + lane / 2u;
         float carried = positions_f32 * float(const_data[col_quotient * 2u + 1u]) * 2.3283064e-10;
         uint turn = positions_u32 * const_data[col_quotient * 2u] + uint(float_to_i32(carried));
         uint quadrant = turn + 536870912u >> 30u;
@@ -62,14 +63,13 @@ void main() {
         float sin_size = odd_quadrant ? cosine : sine;
         float turn_sin = (quadrant & 2u) != 0u ? -sin_size : sin_size;
         kept_turn_cos[lane] = (quadrant + 1u & 2u) != 0u ? -cos_size : cos_size;
-        kept_partner_sin[lane] = int(col % 2u) != 0 ? turn_sin : -turn_sin;
+        kept_partner_sin[lane] = int(lane % 2u) != 0 ? turn_sin : -turn_sin;
     }
     [[unroll]] for (uint turn = 0u; turn < 2u; ++turn) {
         vec4 q4 = vec4(q_vec4[batch * 72u + row * 24u + col4 + turn * 12u]);
         vec4 result4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-            uint col = col4 * 4u + lane;
-            float q_turn = float(q[col / 2u * 2u + batch * 288u + row * 96u + turn * 48u + 1u - col % 2u]);
+            float q_turn = float(q[(col4 * 2u + lane / 2u) * 2u + batch * 288u + row * 96u + turn * 48u + 1u - lane % 2u]);
             result4[lane] = q4[lane] * kept_turn_cos[lane] + q_turn * kept_partner_sin[lane];
         }
         result_vec4[batch * 72u + row * 24u + col4 + turn * 12u] = f16vec4(result4);

@@ -252,10 +252,12 @@ float cos_reduced(float x) {
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
 }
 
-// Truncates and saturates; NaN gives 0.
+// Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
+// two calls that are one.
 int float_to_i32(float x) {
-    if (isnan(x)) return 0;
-    return x >= 2147483648.0 ? 0x7fffffff : x <= -2147483648.0 ? -0x7fffffff - 1 : int(x);
+    int whole = int(abs(x) < 2147483648.0 ? x : 0.0);
+    int limited = x >= 2147483648.0 ? 0x7fffffff : whole;
+    return x <= -2147483648.0 ? -0x7fffffff - 1 : limited;
 }
 
 void main() {
@@ -267,8 +269,7 @@ void main() {
     float kept_turn_cos[4];
     float kept_partner_sin[4];
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        uint col = col4 * 4u + lane;
-        uint col_quotient = col / 2u;
+        uint col_quotient = col4 * 2u + lane / 2u;
         float carried = float(int(row)) * float(const_data[col_quotient * 2u + 1u]) * 2.3283064e-10;
         uint turn = row * const_data[col_quotient * 2u] + uint(float_to_i32(carried));
         uint quadrant = turn + 536870912u >> 30u;
@@ -280,15 +281,14 @@ void main() {
         float sin_size = odd_quadrant ? cosine : sine;
         float turn_sin = (quadrant & 2u) != 0u ? -sin_size : sin_size;
         kept_turn_cos[lane] = (quadrant + 1u & 2u) != 0u ? -cos_size : cos_size;
-        kept_partner_sin[lane] = int(col % 2u) != 0 ? turn_sin : -turn_sin;
+        kept_partner_sin[lane] = int(lane % 2u) != 0 ? turn_sin : -turn_sin;
     }
     [[unroll]] for (uint turn = 0u; turn < 4u; ++turn) {
         vec4 matmul4 = matmul_vec4[row * 128u + col4 + turn * 16u];
         vec4 result4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-            uint col = col4 * 4u + lane;
-            float product = matmul[col / 2u * 2u + row * 512u + turn * 64u + 1u - col % 2u] * kept_partner_sin[lane];
-            result4[lane] = matmul4[lane] * kept_turn_cos[lane] + product;
+            float matmul_turn = matmul[(col4 * 2u + lane / 2u) * 2u + row * 512u + turn * 64u + 1u - lane % 2u];
+            result4[lane] = matmul4[lane] * kept_turn_cos[lane] + matmul_turn * kept_partner_sin[lane];
         }
         result_vec4[turn * T * 16u + row * 16u + col4] = result4;
     }
@@ -322,10 +322,12 @@ float cos_reduced(float x) {
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
 }
 
-// Truncates and saturates; NaN gives 0.
+// Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
+// two calls that are one.
 int float_to_i32(float x) {
-    if (isnan(x)) return 0;
-    return x >= 2147483648.0 ? 0x7fffffff : x <= -2147483648.0 ? -0x7fffffff - 1 : int(x);
+    int whole = int(abs(x) < 2147483648.0 ? x : 0.0);
+    int limited = x >= 2147483648.0 ? 0x7fffffff : whole;
+    return x <= -2147483648.0 ? -0x7fffffff - 1 : limited;
 }
 
 void main() {
@@ -337,8 +339,7 @@ void main() {
     float kept_turn_cos[4];
     float kept_partner_sin[4];
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        uint col = col4 * 4u + lane;
-        uint col_quotient = col / 2u;
+        uint col_quotient = col4 * 2u + lane / 2u;
         float carried = float(int(row)) * float(const_data[col_quotient * 2u + 1u]) * 2.3283064e-10;
         uint turn = row * const_data[col_quotient * 2u] + uint(float_to_i32(carried));
         uint quadrant = turn + 536870912u >> 30u;
@@ -350,15 +351,14 @@ void main() {
         float sin_size = odd_quadrant ? cosine : sine;
         float turn_sin = (quadrant & 2u) != 0u ? -sin_size : sin_size;
         kept_turn_cos[lane] = (quadrant + 1u & 2u) != 0u ? -cos_size : cos_size;
-        kept_partner_sin[lane] = int(col % 2u) != 0 ? turn_sin : -turn_sin;
+        kept_partner_sin[lane] = int(lane % 2u) != 0 ? turn_sin : -turn_sin;
     }
     [[unroll]] for (uint turn = 0u; turn < 2u; ++turn) {
         vec4 matmul4 = matmul_vec4[row * 128u + col4 + turn * 16u + 64u];
         vec4 result4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-            uint col = col4 * 4u + lane;
-            float product = matmul[col / 2u * 2u + row * 512u + turn * 64u + 257u - col % 2u] * kept_partner_sin[lane];
-            result4[lane] = matmul4[lane] * kept_turn_cos[lane] + product;
+            float matmul_turn = matmul[(col4 * 2u + lane / 2u) * 2u + row * 512u + turn * 64u + 257u - lane % 2u];
+            result4[lane] = matmul4[lane] * kept_turn_cos[lane] + matmul_turn * kept_partner_sin[lane];
         }
         result_vec4[turn * T * 16u + row * 16u + col4] = result4;
     }

@@ -256,10 +256,12 @@ float cos_reduced(float x) {
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
 }
 
-// Truncates and saturates; NaN gives 0.
+// Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
+// two calls that are one.
 int float_to_i32(float x) {
-    if (isnan(x)) return 0;
-    return x >= 2147483648.0 ? 0x7fffffff : x <= -2147483648.0 ? -0x7fffffff - 1 : int(x);
+    int whole = int(abs(x) < 2147483648.0 ? x : 0.0);
+    int limited = x >= 2147483648.0 ? 0x7fffffff : whole;
+    return x <= -2147483648.0 ? -0x7fffffff - 1 : limited;
 }
 
 void main() {
@@ -271,8 +273,7 @@ void main() {
     vec4 matmul4 = matmul_vec4[batch * 16u + row * 128u + col4];
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        uint col = col4 * 4u + lane;
-        uint col_quotient = col / 2u;
+        uint col_quotient = col4 * 2u + lane / 2u;
         float carried = float(int(row)) * float(const_data[col_quotient * 2u + 1u]) * 2.3283064e-10;
         uint turn = row * const_data[col_quotient * 2u] + uint(float_to_i32(carried));
         uint quadrant = turn + 536870912u >> 30u;
@@ -281,7 +282,7 @@ void main() {
         float sine = sin_reduced(angle);
         float cosine = cos_reduced(angle);
         float cos_size = odd_quadrant ? sine : cosine;
-        uint col_remainder = col % 2u;
+        uint col_remainder = lane % 2u;
         float matmul_col = matmul[col_quotient * 2u + batch * 64u + row * 512u + 1u - col_remainder];
         float sin_size = odd_quadrant ? cosine : sine;
         float turn_sin = (quadrant & 2u) != 0u ? -sin_size : sin_size;
@@ -322,10 +323,12 @@ float cos_reduced(float x) {
     return ((2.4433157e-5 * z - 1.3887316e-3) * z + 4.1666646e-2) * z * z - 0.5 * z + 1.0;
 }
 
-// Truncates and saturates; NaN gives 0.
+// Truncates and saturates; NaN gives 0. Without branches, so that a compiler finds
+// two calls that are one.
 int float_to_i32(float x) {
-    if (isnan(x)) return 0;
-    return x >= 2147483648.0 ? 0x7fffffff : x <= -2147483648.0 ? -0x7fffffff - 1 : int(x);
+    int whole = int(abs(x) < 2147483648.0 ? x : 0.0);
+    int limited = x >= 2147483648.0 ? 0x7fffffff : whole;
+    return x <= -2147483648.0 ? -0x7fffffff - 1 : limited;
 }
 
 void main() {
@@ -338,8 +341,7 @@ void main() {
     vec4 matmul4 = matmul_vec4[batch * 16u + row * 128u + col4 + 64u];
     vec4 result4;
     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-        uint col = col4 * 4u + lane;
-        uint col_quotient = col / 2u;
+        uint col_quotient = col4 * 2u + lane / 2u;
         float carried = float(int(row)) * float(const_data[col_quotient * 2u + 1u]) * 2.3283064e-10;
         uint turn = row * const_data[col_quotient * 2u] + uint(float_to_i32(carried));
         uint quadrant = turn + 536870912u >> 30u;
@@ -348,7 +350,7 @@ void main() {
         float sine = sin_reduced(angle);
         float cosine = cos_reduced(angle);
         float cos_size = odd_quadrant ? sine : cosine;
-        uint col_remainder = col % 2u;
+        uint col_remainder = lane % 2u;
         float matmul_col = matmul[col_quotient * 2u + batch * 64u + row * 512u + 257u - col_remainder];
         float sin_size = odd_quadrant ? cosine : sine;
         float turn_sin = (quadrant & 2u) != 0u ? -sin_size : sin_size;
