@@ -164,7 +164,8 @@ func newCompiler(ctx context.Context, g *ir.Graph, opt CompileOptions) (*compile
 // cacheKey names everything that a compiled program depends on.
 func cacheKey(g *ir.Graph, caps target.Caps, tools *spirv.Toolchain, opt CompileOptions) string {
 	sum := sha256.New()
-	for _, part := range []string{g.HashString(), caps.Fingerprint(), generator.ID(), tools.Fingerprint(), fmt.Sprint(opt.Validate), opt.Tuning.Hash()} {
+	for _, part := range []string{g.HashString(), caps.Fingerprint(), generator.ID(), tools.Fingerprint(),
+		fmt.Sprint(opt.Validate), opt.Tuning.Hash()} {
 		fmt.Fprintf(sum, "%d %s\n", len(part), part)
 	}
 	return hex.EncodeToString(sum.Sum(nil))

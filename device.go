@@ -238,7 +238,8 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	if p.Contents.Program == nil {
 		return nil, fmt.Errorf("load on %s: the program was made for the CPU reference: compile the graph for this device", d.Name())
 	}
-	exe, err := d.dev.Load(ctx, p.Contents.Program, p.Contents.SPIRV, weights, vk.LoadOptions{Progress: opt.Progress, Guards: opt.Guards, Share: opt.Share.Vulkan()})
+	exe, err := d.dev.Load(ctx, p.Contents.Program, p.Contents.SPIRV, weights,
+		vk.LoadOptions{Progress: opt.Progress, Guards: opt.Guards, Share: opt.Share.Vulkan()})
 	if err != nil {
 		return nil, err
 	}

@@ -112,7 +112,8 @@ func TestTruncatedWeights(t *testing.T) {
 				return w.WriteFile(filepath.Join(t.TempDir(), "out.gguf"))
 			},
 			"safetensors file": func(t *testing.T, path string) error {
-				return safetensors.WriteFile(filepath.Join(t.TempDir(), "out"), nil, []safetensors.Named{{Name: "floats", Data: cutOff(t, path)["floats"]}})
+				return safetensors.WriteFile(filepath.Join(t.TempDir(), "out"), nil,
+					[]safetensors.Named{{Name: "floats", Data: cutOff(t, path)["floats"]}})
 			},
 		}
 		if format == "gguf" {

@@ -25,7 +25,8 @@ func Of[T Element](values []T, dims ...int) (*ir.Data, error) {
 	t := dtypeOf[T]()
 	if !t.Valid() {
 		var v T
-		return nil, fmt.Errorf("tensor of %T: there is no such dtype; name the one you want with OfType, such as OfType(ir.I32, values, dims...)", v)
+		return nil, fmt.Errorf("tensor of %T: there is no such dtype; "+
+			"name the one you want with OfType, such as OfType(ir.I32, values, dims...)", v)
 	}
 	return OfType(t, values, dims...)
 }

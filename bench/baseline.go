@@ -116,7 +116,8 @@ func parseBaseline(name string, text []byte) (*Baseline, error) {
 	for _, g := range b.Goals {
 		if g.Case == "" || !positive(g.Micros, g.Each, g.TFlops, g.Copy, g.Times, g.Ahead) ||
 			(g.Of == "") != (g.Times == 0) || (g.By == "") != (g.Ahead == 0) {
-			return nil, fmt.Errorf("goal of %q: want one number above 0, a case beside a multiple of its time, and a program beside a multiple of its speed", g.Case)
+			return nil, fmt.Errorf("goal of %q: want one number above 0, "+
+				"a case beside a multiple of its time, and a program beside a multiple of its speed", g.Case)
 		}
 		if g.Ahead > 0 && b.point(g.Case, g.By) == nil {
 			return nil, fmt.Errorf("goal of %q: there is no figure by %q to be ahead of", g.Case, g.By)

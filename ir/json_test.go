@@ -310,7 +310,8 @@ func TestJSONAllErrors(t *testing.T) {
 	}
 	many.WriteString(`{"id": "x", "op": "input"}], "outputs": [{"name": "y", "node": "0"}]}`)
 	_, err = ReadJSON("g.json", []byte(many.String()))
-	if !errors.As(err, &all) || len(all) != maxReadErrors || all[0].Line != 1 || all[len(all)-1].Line != maxReadErrors || !strings.HasSuffix(err.Error(), "(and 981 more mistakes after this one)") {
+	if !errors.As(err, &all) || len(all) != maxReadErrors || all[0].Line != 1 ||
+		all[len(all)-1].Line != maxReadErrors || !strings.HasSuffix(err.Error(), "(and 981 more mistakes after this one)") {
 		t.Errorf("%v", err)
 	}
 }

@@ -75,7 +75,8 @@ func inferConv(c *Call) (Type, error) {
 	}
 	x, w, groups := c.Shape(0), c.Shape(1), int64(c.Attrs.Int("groups"))
 	if want := w[1].Times(groups); want != x[1] {
-		return Type{}, fmt.Errorf("x %s has %s channels, and w %s wants %s: %s channels for each of its groups, of which there %s", x, x[1], w, want, w[1], are(groups))
+		return Type{}, fmt.Errorf("x %s has %s channels, and w %s wants %s: "+
+			"%s channels for each of its groups, of which there %s", x, x[1], w, want, w[1], are(groups))
 	}
 	if _, ok := w[0].Quo(groups); !ok {
 		return Type{}, fmt.Errorf("w %s makes %s channels, which cannot be split into %d groups: want a multiple of %d", w, w[0], groups, groups)

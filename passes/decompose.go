@@ -212,7 +212,8 @@ func (r *rewriter) foldInTurn(n, x *ir.Node, groups [][]int64) *ir.Node {
 func (r *rewriter) reduceInTurn(op ir.Op, attrs ir.Attrs, x *ir.Node, groups [][]int64) *ir.Node {
 	others := slices.DeleteFunc(slices.Clone(attrs), func(a ir.Attr) bool { return a.Name == "axes" || a.Name == "keepdims" })
 	for _, axes := range groups {
-		x = r.unary(op, x, append(others[:len(others):len(others)], ir.Attr{Name: "axes", Value: axes}, ir.Attr{Name: "keepdims", Value: true})...)
+		x = r.unary(op, x, append(others[:len(others):len(others)],
+			ir.Attr{Name: "axes", Value: axes}, ir.Attr{Name: "keepdims", Value: true})...)
 	}
 	return x
 }

@@ -11,7 +11,9 @@ import (
 func TestFoldsInTurnKeepAttributes(t *testing.T) {
 	g := ir.NewGraph("")
 	s, u := ir.Symbol("S", 8), ir.Symbol("T", 8)
-	x, err := g.Add(ir.OpInput, nil, []ir.Attr{{Name: "name", Value: "x"}, {Name: "dtype", Value: ir.F16}, {Name: "shape", Value: ir.Shape{s, u}}}, "")
+	x, err := g.Add(ir.OpInput, nil, []ir.Attr{
+		{Name: "name", Value: "x"}, {Name: "dtype", Value: ir.F16}, {Name: "shape", Value: ir.Shape{s, u}},
+	}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

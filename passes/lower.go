@@ -315,7 +315,8 @@ func (l *lowerer) store(n *ir.Node, at []kernel.Index, perElement bool) error {
 	if err != nil {
 		return err
 	}
-	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(n, true), Index: linear(n.Shape(), at), Value: kernel.Unstored(v), PerElement: perElement})
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(n, true), Index: linear(n.Shape(), at),
+		Value: kernel.Unstored(v), PerElement: perElement})
 	return nil
 }
 

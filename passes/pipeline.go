@@ -240,7 +240,9 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 	if opt.Context == nil {
 		opt.Context = context.Background()
 	}
-	s := &State{Graph: g, ctx: opt.Context, limits: opt.Limits.orDefault(), split: opt.Split, tail: opt.Tail, windows: opt.Windows, store: opt.Store, halve: opt.SplitOperands, bytes: opt.Bytes, half: opt.Half, joinNorm: opt.JoinNorm, joinSlices: opt.JoinSlices, storeFactor: opt.StoreFactor}
+	s := &State{Graph: g, ctx: opt.Context, limits: opt.Limits.orDefault(), split: opt.Split, tail: opt.Tail,
+		windows: opt.Windows, store: opt.Store, halve: opt.SplitOperands, bytes: opt.Bytes, half: opt.Half,
+		joinNorm: opt.JoinNorm, joinSlices: opt.JoinSlices, storeFactor: opt.StoreFactor}
 	if opt.Until != "" && !known(opt.Until) {
 		return nil, fmt.Errorf("unknown pass %q: the passes are %s", opt.Until, names())
 	}

@@ -83,7 +83,8 @@ func TestAllMistakes(t *testing.T) {
 	for _, verb := range []string{"dump", "inspect", "run"} {
 		r := run(t, verb, path)
 		lines := strings.Split(strings.TrimSpace(r.stderr), "\n")
-		if r.code != exitFailure || len(lines) != 3 || !strings.Contains(lines[0], "g.json:2:") || !strings.Contains(lines[1], "g.json:3:") || !strings.Contains(lines[2], "g.json:4:") {
+		if r.code != exitFailure || len(lines) != 3 || !strings.Contains(lines[0], "g.json:2:") ||
+			!strings.Contains(lines[1], "g.json:3:") || !strings.Contains(lines[2], "g.json:4:") {
 			t.Errorf("vkc %s: exit code %d\n%s", verb, r.code, r.stderr)
 		}
 	}

@@ -128,7 +128,8 @@ func (a *app) printCaches(info *cacheInfo) error {
 		fmt.Fprintln(w, "PROGRAM\tTARGET\tKERNELS\tSIZE\tTIME")
 	}
 	for _, p := range info.Programs {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", ir.Printable(p.Program), ir.Printable(p.Target), p.Kernels, size(p.Bytes), p.Time.Format(time.DateTime))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", ir.Printable(p.Program), ir.Printable(p.Target), p.Kernels,
+			size(p.Bytes), p.Time.Format(time.DateTime))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -314,7 +314,8 @@ func (d *dumper) step(p *kernel.Program, i int) error {
 	for n, bind := range st.Binds {
 		mode := map[[2]bool]string{{true, false}: "read", {false, true}: "write", {true, true}: "read, write"}[[2]bool{bind.Read || !bind.Write, bind.Write}]
 		b := p.Buffers[bind.Buffer]
-		fmt.Fprintf(d.stdout, "  binding %d: buffer %d %s %s : %s, %s\n", n, bind.Buffer, b.Kind, ir.Printable(b.Name), ir.Type{DType: b.DType, Shape: b.Shape}, mode)
+		fmt.Fprintf(d.stdout, "  binding %d: buffer %d %s %s : %s, %s\n", n, bind.Buffer, b.Kind, ir.Printable(b.Name),
+			ir.Type{DType: b.DType, Shape: b.Shape}, mode)
 	}
 	return nil
 }

@@ -152,7 +152,8 @@ func randomInput(p runtime.Port, text string, symbols map[string]int64, left *in
 		return nil, fmt.Errorf("input %q: %w", p.Name, err)
 	}
 	if *left -= n; *left < 0 {
-		return nil, fmt.Errorf("input %q is %s of %s: random inputs have at most %s together; pass a smaller --symbol, or a FILE.npy", p.Name, &want, size(n), size(maxRandomBytes))
+		return nil, fmt.Errorf("input %q is %s of %s: random inputs have at most %s together; "+
+			"pass a smaller --symbol, or a FILE.npy", p.Name, &want, size(n), size(maxRandomBytes))
 	}
 	name := fnv.New64a()
 	name.Write([]byte(p.Name))

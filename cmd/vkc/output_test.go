@@ -40,12 +40,14 @@ func TestFullDisk(t *testing.T) {
 		{"verify", "--ops", "--device", "cpu", "--filter", "^neg/f32/1$"},
 	}
 	if needsTools() == nil {
-		lines = append(lines, []string{"compile", mlpGraph, "-o", bundle, "--target", "generic"}, []string{"inspect", bundle}, []string{"dump", bundle, "--stage", "spirv"})
+		lines = append(lines, []string{"compile", mlpGraph, "-o", bundle, "--target", "generic"},
+			[]string{"inspect", bundle}, []string{"dump", bundle, "--stage", "spirv"})
 	}
 	for _, line := range lines {
 		t.Run(strings.Join(line, " "), func(t *testing.T) {
 			var stderr strings.Builder
-			if code := execute(context.Background(), line, full{}, &stderr); code != exitFailure || !strings.Contains(stderr.String(), errFull.Error()) {
+			if code := execute(context.Background(), line, full{}, &stderr); code != exitFailure ||
+				!strings.Contains(stderr.String(), errFull.Error()) {
 				t.Errorf("exit code %d\n%s", code, stderr.String())
 			}
 		})
@@ -70,7 +72,8 @@ func FuzzOutput(f *testing.F) {
 			t.Fatal(err)
 		}
 		harmless(t, got.String())
-		if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && !strconv.IsPrint(r) }) && got.String() != text {
+		control := func(r rune) bool { return r != '\n' && r != '\t' && !strconv.IsPrint(r) }
+		if utf8.ValidString(text) && !strings.ContainsFunc(text, control) && got.String() != text {
 			t.Errorf("%q became %q", text, got.String())
 		}
 		var before, after bytes.Buffer
@@ -153,7 +156,8 @@ func printed(t *testing.T, name string) []printout {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := safetensors.WriteFile(file("w.safetensors"), map[string]string{name + "key": name}, []safetensors.Named{{Name: name + "w", Data: w}}); err != nil {
+	if err := safetensors.WriteFile(file("w.safetensors"), map[string]string{name + "key": name},
+		[]safetensors.Named{{Name: name + "w", Data: w}}); err != nil {
 		t.Skip(err)
 	}
 	run := []string{"run", file("g.json"), "--weights", file("w.safetensors"), "--device", "cpu", "--symbol", "N=2"}
@@ -182,6 +186,7 @@ func TestRandomInputBound(t *testing.T) {
 		g := write(t, "g.json", []byte(`{"format": "vkc.graph", "version": 1, "symbols": {"N": 32}, "nodes": [
 			{"id": "x", "op": "input", "attrs": {"name": "x", "dtype": "f32", "shape": [`+tt.shape+`]}},
 			{"id": "y", "op": "neg", "args": ["x"]}], "outputs": [{"name": "y", "node": "y"}]}`))
-		fails(t, exitFailure, []string{"run", g, "--device", "cpu", "--input", "x=random:1", "--symbol", "N=32"}, `input "x" is f32[`, tt.want, "at most 4.0 GiB")
+		fails(t, exitFailure, []string{"run", g, "--device", "cpu", "--input", "x=random:1", "--symbol", "N=32"},
+			`input "x" is f32[`, tt.want, "at most 4.0 GiB")
 	}
 }

@@ -44,7 +44,8 @@ func (p *progress) report(done, total int64) {
 		return
 	}
 	if p.bar == nil {
-		opt := []progressbar.Option{progressbar.OptionSetWriter(p.app.terminal), progressbar.OptionSetDescription(p.what), progressbar.OptionSetWidth(30),
+		opt := []progressbar.Option{progressbar.OptionSetWriter(p.app.terminal),
+			progressbar.OptionSetDescription(p.what), progressbar.OptionSetWidth(30),
 			progressbar.OptionThrottle(60 * time.Millisecond), progressbar.OptionSetPredictTime(false)}
 		if !p.bytes {
 			opt = append(opt, progressbar.OptionShowCount())

@@ -22,7 +22,8 @@ func TestBarWithoutSpeed(t *testing.T) {
 		bar.report((i+1)<<30, 5<<30)
 	}
 	text, err := os.ReadFile(screen.Name())
-	if err != nil || !strings.Contains(string(text), "quantize, 5.0 GiB of 5.0 GiB") || strings.Contains(string(text), "B/s") || strings.Contains(string(text), "it/s") {
+	if err != nil || !strings.Contains(string(text), "quantize, 5.0 GiB of 5.0 GiB") ||
+		strings.Contains(string(text), "B/s") || strings.Contains(string(text), "it/s") {
 		t.Errorf("%v, %q", err, text)
 	}
 	bar.end()

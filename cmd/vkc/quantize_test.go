@@ -200,7 +200,8 @@ func TestInspectOthers(t *testing.T) {
 func TestInspectGraph(t *testing.T) {
 	info := okJSON[inspected](t, "inspect", mlpGraph)
 	ports := []inspectedPort{{"input", "x", "f32[T,8]"}, {"output", "probabilities", "f32[T,4]"}, {"output", "label", "i32[T]"}}
-	if info.Format != "vkc graph" || !cmp.Equal(info.Ports, ports) || len(info.Tensors) != 3 || info.Bytes != 832 || info.Tensors[0].Name != "layer.0.weight" {
+	if info.Format != "vkc graph" || !cmp.Equal(info.Ports, ports) || len(info.Tensors) != 3 || info.Bytes != 832 ||
+		info.Tensors[0].Name != "layer.0.weight" {
 		t.Errorf("%+v", info)
 	}
 	if r := ok(t, "inspect", viewsGraph); !strings.Contains(r.stdout, "vkc graph") || !strings.Contains(r.stdout, "output ") {

@@ -77,7 +77,8 @@ func (a *app) targetCaps(want string, f *tuningFlags) (target.Caps, target.Tunin
 	defer dev.Close()
 	switch {
 	case want == "" && dev.IsReference():
-		a.say("there is no device here, so this is compiled for %s, which any device runs (%s); --target names another", anyTarget, oneLine(dev.Fallback()))
+		a.say("there is no device here, so this is compiled for %s, which any device runs (%s); --target names another",
+			anyTarget, oneLine(dev.Fallback()))
 		return a.targetCaps(anyTarget, f)
 	case want == "":
 		a.note("compiling for the device here, %s; --target names another", dev.Name())

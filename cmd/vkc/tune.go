@@ -149,7 +149,8 @@ func progressText(p tune.Progress) string {
 }
 
 // tuneKernels returns the kernels of the graph or of the chosen cases.
-func (a *app) tuneKernels(ctx context.Context, args []string, symbols map[string]int64, caps target.Caps, f *tuneFlags) ([]*tune.Kernel, error) {
+func (a *app) tuneKernels(ctx context.Context, args []string, symbols map[string]int64, caps target.Caps,
+	f *tuneFlags) ([]*tune.Kernel, error) {
 	if len(args) > 0 {
 		g, err := readGraph(args[0], f.precision)
 		if err != nil {

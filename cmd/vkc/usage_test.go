@@ -147,13 +147,15 @@ func TestCompileForThisDevice(t *testing.T) {
 	} else if name := dev.Name(); !dev.IsReference() {
 		dev.Close()
 		r := ok(t, "compile", mlpGraph, "-o", path)
-		if !strings.Contains(r.stderr, "vkc: compiling for the device here, "+name+"; --target names another\n") || strings.Contains(r.stdout, " for Generic ") {
+		if !strings.Contains(r.stderr, "vkc: compiling for the device here, "+name+"; --target names another\n") ||
+			strings.Contains(r.stdout, " for Generic ") {
 			t.Errorf("%+v", r)
 		}
 	}
 	noVulkan(t)
 	r := ok(t, "compile", mlpGraph, "-o", path)
-	if !strings.Contains(r.stderr, "vkc: there is no device here, so this is compiled for generic, which any device runs (") || !strings.Contains(r.stdout, " for Generic ") {
+	if !strings.Contains(r.stderr, "vkc: there is no device here, so this is compiled for generic, which any device runs (") ||
+		!strings.Contains(r.stdout, " for Generic ") {
 		t.Errorf("%+v", r)
 	}
 	fails(t, exitFailure, []string{"compile", mlpGraph, "-o", path, "--target", "auto"}, "there is no device for --target auto")

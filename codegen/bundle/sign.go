@@ -76,7 +76,8 @@ func (s *signature) check(sections []Section) error {
 	case s.Algorithm != algorithm:
 		return fmt.Errorf("the algorithm is %q, want %s", clip(s.Algorithm), algorithm)
 	case len(s.PublicKey) != ed25519.PublicKeySize || len(s.Signature) != ed25519.SignatureSize:
-		return fmt.Errorf("a key of %d bytes and a signature of %d, want %d and %d", len(s.PublicKey), len(s.Signature), ed25519.PublicKeySize, ed25519.SignatureSize)
+		return fmt.Errorf("a key of %d bytes and a signature of %d, want %d and %d", len(s.PublicKey), len(s.Signature),
+			ed25519.PublicKeySize, ed25519.SignatureSize)
 	case int64(len(s.WeightSums)) != chunks*sha256.Size:
 		return fmt.Errorf("%d bytes of checksums for %d chunks of weight data", len(s.WeightSums), chunks)
 	case !ed25519.Verify(s.PublicKey, signedMessage(sections, s.WeightSums), s.Signature):

@@ -429,7 +429,8 @@ func (l *linter) assignedLater(name string) bool {
 					}
 				}
 			}
-			if j < len(l.tokens) && assignment[l.tokens[j]] || l.tokens[j] == "++" || l.tokens[j] == "--" || l.tokens[i-1] == "++" || l.tokens[i-1] == "--" {
+			if j < len(l.tokens) && assignment[l.tokens[j]] || l.tokens[j] == "++" || l.tokens[j] == "--" ||
+				l.tokens[i-1] == "++" || l.tokens[i-1] == "--" {
 				return true
 			}
 			// An argument may be for output.

@@ -96,7 +96,8 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("no kernel has a field %s", field)
 		}
 	}
-	for _, field := range []string{"Binding.Elems", "Dim.Bound", "Index.c", "Term.Coef", "Factor.Axis", "Factor.Kind", "Product.ByteRows", "Cols.To", "Expr.Value", "Attention.Half", "Guard.Col", "Custom.Args", "Type.DType"} {
+	for _, field := range []string{"Binding.Elems", "Dim.Bound", "Index.c", "Term.Coef", "Factor.Axis", "Factor.Kind",
+		"Product.ByteRows", "Cols.To", "Expr.Value", "Attention.Half", "Guard.Col", "Custom.Args", "Type.DType"} {
 		if !changed[field] {
 			t.Errorf("%s was not changed", field)
 		}

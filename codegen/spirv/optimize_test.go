@@ -195,7 +195,8 @@ func BenchmarkOptimize(b *testing.B) {
 			b.Run(fmt.Sprintf("%dx%d/%s", tile[0], tile[1], name), func(b *testing.B) {
 				for b.Loop() {
 					args := append([]string{"--target-env=" + DefaultTargetEnv}, passes...)
-					if _, err := runTool(b.Context(), tc.Opt, command{limits: defaultLimits, stdin: plain[0].SPIRV, args: append(args, "-", "-o", "-")}); err != nil {
+					c := command{limits: defaultLimits, stdin: plain[0].SPIRV, args: append(args, "-", "-o", "-")}
+					if _, err := runTool(b.Context(), tc.Opt, c); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -20,7 +20,8 @@ func TestValidate(t *testing.T) {
 	}
 	bad := Module{"bad", tinyModule(1), DefaultTargetEnv}
 	err := tools.Validate(context.Background(), []Module{good, bad})
-	if refused := (*CompileError)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), `shader "bad"`) || refused.Tool != "spirv-val" {
+	if refused := (*CompileError)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), `shader "bad"`) ||
+		refused.Tool != "spirv-val" {
 		t.Errorf("an entry point without a function: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -114,7 +114,8 @@ func Missing(k *kernel.Kernel, caps Caps) []string {
 		}
 	}
 	if n := len(k.Bindings); uint64(n) > uint64(caps.MaxStorageBuffers) {
-		gaps = append(gaps, fmt.Sprintf("maxStorageBuffers %d: the kernel binds %d buffers; a custom kernel can do with fewer if some of its tensors are made one",
+		gaps = append(gaps, fmt.Sprintf("maxStorageBuffers %d: the kernel binds %d buffers; "+
+			"a custom kernel can do with fewer if some of its tensors are made one",
 			caps.MaxStorageBuffers, n))
 	}
 	for _, b := range k.Bindings {

@@ -17,7 +17,8 @@ func blockMul(m, n, k int, t ir.DType, byteRows bool) *kernel.Kernel {
 	mul.Products[0] = kernel.Product{A: b.Load(0, ir.F32, p.A.Index, "a"), B: b.Load(1, t, p.B.Index, "b"), Name: "acc", Operands: ir.F32, ByteRows: byteRows}
 	mul.Stores[0].Value = b.Acc(0, ir.F32, "acc")
 	if book := quant.Codebook(t); book != nil {
-		mul.Bindings = append(mul.Bindings, kernel.Binding{Name: "codebook", DType: book.DType, Read: true, Elems: int64(book.Elems()), Codebook: t, Fixed: true})
+		mul.Bindings = append(mul.Bindings, kernel.Binding{Name: "codebook", DType: book.DType, Read: true,
+			Elems: int64(book.Elems()), Codebook: t, Fixed: true})
 	}
 	return mul
 }

@@ -244,7 +244,8 @@ func Root() (string, error) {
 		}
 		dir = filepath.Join(user, "vkc")
 	case !filepath.IsAbs(dir):
-		return "", fmt.Errorf("%s=%s depends on the current directory: name it from the root folder on; %s=off turns caches off", EnvDir, dir, Env)
+		return "", fmt.Errorf("%s=%s depends on the current directory: name it from the root folder on; "+
+			"%s=off turns caches off", EnvDir, dir, Env)
 	}
 	if err := Trusted(dir); err != nil {
 		return "", fmt.Errorf("no caches: %w", err)

@@ -27,5 +27,6 @@ func Trusted(path string) error {
 type UntrustedError struct{ By *trusted.Error }
 
 func (e *UntrustedError) Error() string {
-	return fmt.Sprintf("%q %s, so what is in it could run code as you: %s, or set $%s to a directory of your own", e.By.Path, e.By.Why, e.By.Do, EnvDir)
+	return fmt.Sprintf("%q %s, so what is in it could run code as you: %s, or set $%s to a directory of your own",
+		e.By.Path, e.By.Why, e.By.Do, EnvDir)
 }

@@ -150,7 +150,8 @@ func TestCommandLines(t *testing.T) {
 				}
 				continue
 			}
-			if slices.ContainsFunc([]string{"git clone ", "cd vkc", "go install github.com/", "go get github.com/"}, func(s string) bool { return strings.HasPrefix(command, s) }) {
+			if slices.ContainsFunc([]string{"git clone ", "cd vkc", "go install github.com/", "go get github.com/"},
+				func(s string) bool { return strings.HasPrefix(command, s) }) {
 				continue
 			}
 			script.WriteString(line)

@@ -58,7 +58,8 @@ func published(t *testing.T, version string) (proxy string) {
 			t.Errorf("%s is no name for a file of a module (beside %q)", f, other)
 		}
 		lower[strings.ToLower(f)] = f
-		if base := filepath.Base(f); base == "go.mod" && f != "go.mod" || (base == "go.mod" || strings.HasPrefix(base, "LICENSE")) && st.Size() > maxSpecial {
+		if base := filepath.Base(f); base == "go.mod" && f != "go.mod" ||
+			(base == "go.mod" || strings.HasPrefix(base, "LICENSE")) && st.Size() > maxSpecial {
 			t.Errorf("%s is a module of its own, or too large", f)
 		}
 		to, err := w.Create("github.com/vkc-go/vkc@" + version + "/" + f)
@@ -104,7 +105,8 @@ func TestPublished(t *testing.T) {
 	bin := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "go", strings.Fields(install)[1:]...)
 	cmd.Dir = t.TempDir() // no module
-	cmd.Env = append(os.Environ(), "GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+filepath.ToSlash(have), "GOBIN="+bin, "GOMODCACHE="+t.TempDir(),
+	cmd.Env = append(os.Environ(), "GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+filepath.ToSlash(have),
+		"GOBIN="+bin, "GOMODCACHE="+t.TempDir(),
 		"GOFLAGS=-modcacherw -trimpath", "GONOSUMDB=*", "GOSUMDB=off", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", install, err, out)

@@ -47,7 +47,8 @@ func TestExpressible(t *testing.T) {
 			t.Errorf("tools that know %v: coopmat2 is %t", known, f.CooperativeMatrix2)
 		}
 	}
-	if same, without, err := expressible(profile(t, "generic"), nil); err != nil || without != nil || same.Features != profile(t, "generic").Features {
+	if same, without, err := expressible(profile(t, "generic"), nil); err != nil || without != nil ||
+		same.Features != profile(t, "generic").Features {
 		t.Errorf("a device without all that asks the tools: %v", without)
 	}
 }

@@ -95,7 +95,8 @@ func DeviceID(caps target.Caps) string {
 
 // New returns an empty file for a device.
 func New(caps target.Caps) *File {
-	return &File{Device: caps.Name, Driver: strings.TrimSpace(caps.DriverName + " " + caps.DriverInfo), ID: DeviceID(caps), Generator: generator.ID()}
+	return &File{Device: caps.Name, Driver: strings.TrimSpace(caps.DriverName + " " + caps.DriverInfo),
+		ID: DeviceID(caps), Generator: generator.ID()}
 }
 
 // Path returns where vkc tune keeps the measurements of a device with its driver,

@@ -148,7 +148,8 @@ func (r *run) claim(buf int, x int64, write bool) error {
 	}
 	at, point := &r.touched[buf][x], r.point+1
 	if at.writer != 0 && (write || at.writer != point) {
-		return fmt.Errorf("element %d of %s is stored by points %d and %d of one step (or read by one of them)", x, r.m.name(buf), at.writer-1, r.point)
+		return fmt.Errorf("element %d of %s is stored by points %d and %d of one step (or read by one of them)",
+			x, r.m.name(buf), at.writer-1, r.point)
 	}
 	if write && at.reader != 0 && at.reader != point {
 		return fmt.Errorf("element %d of %s is read by point %d and stored by point %d of one step", x, r.m.name(buf), at.reader-1, r.point)
