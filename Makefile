@@ -26,7 +26,7 @@ install: ## put vkc where go install puts programs: $(go env GOPATH)/bin, or $GO
 
 demo: setup ## run a language model's forward pass from generated shaders, checked
 	go build -o bin/vkc ./cmd/vkc
-	scripts/with-vulkan go run ./examples/gollama
+	scripts/with-vulkan go run ./examples/gollama -device vulkan
 
 test: setup ## format, vet, staticcheck, every test, and a part of them under race detector and validation layers
 	@scripts/test $(PKG)

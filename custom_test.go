@@ -104,7 +104,7 @@ func checkOnDevice(t *testing.T, g *ir.Graph) {
 	needTools(t)
 	ownCache(t)
 	t.Run("evaluator", func(t *testing.T) { checkEvaluated(t, g) })
-	for _, name := range []string{"cpu", "auto"} {
+	for _, name := range []string{"cpu", "vulkan"} {
 		t.Run(name, func(t *testing.T) {
 			dev := openDevice(t)
 			if name == "cpu" {

@@ -25,6 +25,7 @@ type Device struct {
 	caps     target.Caps
 	why      string
 	fallback error
+	perGraph bool // "auto" with a software device: each program runs there or on the reference
 	tuning   func() (target.Tuning, error)
 	closed   atomic.Bool
 }
@@ -51,14 +52,18 @@ const (
 
 // OpenDevice opens a device:
 //
-//   - "auto" or "": the best one. Discrete goes before integrated, virtual and
-//     software devices; where there is no Vulkan or no device at all it is the
-//     CPU reference, and Fallback says why;
+//   - "auto" or "": where programs run fastest. That is the best Vulkan device;
+//     where that is a software one, Load tries each program there and on the CPU
+//     reference, takes the faster, and [Executable.Why] has both times; where
+//     there is no Vulkan device it is the CPU reference, and Fallback says why;
+//   - "vulkan": the best Vulkan device. Discrete goes before integrated, virtual
+//     and software devices;
 //   - "cpu": the CPU reference;
 //   - a number: the Vulkan device of that index, as `vkc devices` lists them;
 //   - anything else: the best Vulkan device whose name contains it.
 //
-// A device asked for by number or name that is not there is an error.
+// A device asked for that is not there is an error, which is [vk.ErrUnavailable]
+// where there is no Vulkan device at all.
 func OpenDevice(want string) (*Device, error) { return openDevice(want, false) }
 
 // OpenSandbox is [OpenDevice] for programs from elsewhere: the driver checks every
@@ -78,6 +83,10 @@ func openDevice(want string, robust bool) (*Device, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("device %q: %w", want, err)
+	}
+	if auto && d.caps.Type == target.DeviceCPU {
+		d.perGraph = true
+		d.why += ", in software: each program runs there or on the " + referenceName + ", where it is faster"
 	}
 	return d, nil
 }
@@ -109,6 +118,7 @@ func openVulkanDevice(want string, robust bool) (*Device, error) {
 func (d *Device) Name() string { return d.Caps().Name }
 
 // Why says why this device was chosen, in one line that begins with its name.
+// Where programs run is for [Executable.Why] to say.
 func (d *Device) Why() string {
 	if d == nil {
 		return "no device"
@@ -126,7 +136,8 @@ func (d *Device) Fallback() error {
 	return d.fallback
 }
 
-// IsReference reports whether the device is the CPU reference.
+// IsReference reports whether the device is the CPU reference. Programs of a
+// device that is not may run there all the same; see [Executable.Vulkan].
 func (d *Device) IsReference() bool { return d != nil && d.dev == nil }
 
 // Caps returns what the device can do: what to compile for. Those of the CPU
@@ -192,8 +203,11 @@ type LoadOptions struct {
 	// not use the device.
 	Progress func(Progress)
 	// Guards has every run look for kernels that write outside of an output or
-	// state, and fail with a [*vk.OverrunError]. It is for tests.
+	// state, and fail with a [*vk.OverrunError]. It is for tests, and has NoTrial in it.
 	Guards bool
+	// NoTrial loads the program on the device even where that is a software one that
+	// "auto" opened: for what looks at kernels.
+	NoTrial bool
 	// Share is another executable on this device. Weights of the same name and
 	// type are used by both, once in memory where the kernels of both want them in
 	// the same order, and may be left out of Weights. States of the same name, whose types must
@@ -209,7 +223,10 @@ type LoadOptions struct {
 // program, and runs its graph.
 //
 // Load starts every kernel once, on zeros, since some drivers compile a kernel
-// when it is first started: no run pays for that.
+// when it is first started: no run pays for that. On a software device that "auto"
+// opened it then runs the program a few times on zeros, there and on the
+// reference, and keeps it where it is faster; see [OpenDevice]. One that shares
+// goes where the other is. Weights are not used after Load but by the CPU reference of "cpu".
 func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, fmt.Errorf("load: %w", err)
@@ -221,19 +238,12 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	if weights == nil {
 		weights = p.Contents.Weights
 	}
-	if opt.Share != nil && (!opt.Share.loaded() || d.IsReference() != (opt.Share.Vulkan() == nil)) {
+	onReference := d.IsReference() || d.perGraph && opt.Share.loaded() && opt.Share.Vulkan() == nil
+	if opt.Share != nil && (!opt.Share.loaded() || onReference != (opt.Share.Vulkan() == nil)) {
 		return nil, fmt.Errorf("load on %s: the executable to share with is on %s", d.Name(), opt.Share.Device())
 	}
-	if d.IsReference() {
-		var share cpu.Options
-		if opt.Share != nil {
-			share.Share = opt.Share.backend
-		}
-		exe, err := cpu.Load(p.Contents.Graph, weights, share)
-		if err != nil {
-			return nil, err
-		}
-		return &Executable{exe, d.why}, nil
+	if onReference {
+		return d.loadReference(ctx, p.Contents.Graph, weights, opt.Share)
 	}
 	if p.Contents.Program == nil {
 		return nil, fmt.Errorf("load on %s: the program was made for the CPU reference: compile the graph for this device", d.Name())
@@ -243,5 +253,34 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	if err != nil {
 		return nil, err
 	}
-	return &Executable{exe, d.why}, nil
+	switch {
+	case !d.perGraph:
+		return &Executable{exe, d.why}, nil
+	case opt.Guards || opt.NoTrial:
+		return &Executable{exe, d.caps.Name + ": a program on the device was asked for"}, nil
+	case opt.Share != nil:
+		return &Executable{exe, d.caps.Name + ": " + becauseShared}, nil
+	}
+	return d.faster(ctx, exe, p.Contents.Graph, weights)
+}
+
+// becauseShared is why an executable runs where the one runs that it shares with.
+const becauseShared = "the executable that it shares with is there"
+
+func (d *Device) loadReference(ctx context.Context, g *ir.Graph, weights ir.WeightSource, share *Executable) (_ *Executable, err error) {
+	opt, why := cpu.Options{Context: ctx}, d.why
+	if share != nil {
+		opt.Share = share.backend
+	}
+	if d.perGraph {
+		why = referenceName + ": " + becauseShared
+		if weights, err = holdWeights(g, weights); err != nil {
+			return nil, err
+		}
+	}
+	exe, err := cpu.Load(g, weights, opt)
+	if err != nil {
+		return nil, err
+	}
+	return &Executable{exe, why}, nil
 }

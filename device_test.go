@@ -39,7 +39,7 @@ func TestWithoutVulkan(t *testing.T) {
 			t.Errorf("%q opened %s (%s), fallback %v", want, dev.Name(), dev.Why(), dev.Fallback())
 		}
 	}
-	for _, want := range []string{"0", "radeon"} {
+	for _, want := range []string{"0", "radeon", "vulkan"} {
 		_, err := vkc.OpenDevice(want)
 		wantError(t, err, want, "no loader")
 	}

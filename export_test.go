@@ -1,9 +1,13 @@
 package vkc
 
 import (
+	"context"
+	"time"
+
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -14,6 +18,20 @@ func SetOpenVulkan(open func() (*vk.Instance, error)) (restore func()) {
 	openVulkan = open
 	return func() { openVulkan = old }
 }
+
+// SetTimeRun makes the runs of trials take what f says until the function that it
+// returns is called.
+func SetTimeRun(f func(ctx context.Context, exe runtime.Executable, in Tensors, symbols map[string]int64) (time.Duration, error)) (restore func()) {
+	old := timeRun
+	timeRun = f
+	return func() { timeRun = old }
+}
+
+// ChoosePerGraph makes a device one that "auto" opened in software.
+func ChoosePerGraph(d *Device) { d.perGraph = true }
+
+// TrialExtents are the values of symbols that programs are tried at.
+var TrialExtents = trialExtents
 
 // SplitAllOperands makes every device split the operands of all products that
 // allow it, stored in whole tiles of an H100, until the function that it

@@ -7,6 +7,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/internal/apitest"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // api is this package.
@@ -75,11 +76,8 @@ func (runOnly) ResetStates() error { return nil }
 func TestRunAfterDeviceClose(t *testing.T) {
 	needTools(t)
 	ownCache(t)
-	dev, err := vkc.OpenDevice("auto")
-	if err != nil {
-		t.Fatal(err)
-	}
-	skipOrFail(t, dev.Fallback())
+	dev, err := vkc.OpenDevice("vulkan")
+	vktest.Need(t, err)
 	exe, err := dev.LoadGraph(t.Context(), counter(t), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -33,15 +33,15 @@ func (d *Device) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSo
 	return d.Load(ctx, p, o)
 }
 
-// Run computes the outputs of a graph once, on the best device. To run it more
-// than once, keep a device open and its executable loaded.
+// Run computes the outputs of a graph once, on the best device that is there. To
+// run it more than once, keep a device open and its executable loaded.
 func Run(ctx context.Context, g *ir.Graph, weights ir.WeightSource, in Tensors) (out Tensors, err error) {
 	dev, err := OpenDevice("auto")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	exe, err := dev.LoadGraph(ctx, g, weights)
+	exe, err := dev.LoadGraph(ctx, g, weights, LoadOptions{NoTrial: true}) // a trial takes longer than a single run
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,7 @@
 // clock, at its full clock rate, on random data that is not in its cache, and
 // never without having checked the results first.
 //
-//	dev, err := vkc.OpenDevice("auto")
+//	dev, err := vkc.OpenDevice("vulkan")
 //	r := bench.Runner{Device: dev}
 //	ceilings, err := r.Ceilings(ctx)            // what the device can do at all
 //	for _, c := range bench.Cases(bench.Full) { // the table of docs/PERFORMANCE.md

@@ -58,7 +58,7 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.suites, "suite", nil, "only these suites: "+strings.Join(bench.Suites(), ", "))
 	flags.StringVar(&f.filter, "filter", "", "only cases whose name, such as matmul/f16/4096x4096x4096, matches `RE`")
-	flags.StringVarP(&f.device, "device", "d", "auto", "auto, an index of vkc devices, or part of a name")
+	flags.StringVarP(&f.device, "device", "d", "vulkan", "vulkan (the best), an index of vkc devices, or part of a name")
 	flags.StringVar(&f.target, "target", "", "compile for a profile, not for the device as it is: "+strings.Join(target.Profiles(), ", "))
 	flags.StringVar(&f.scale, "scale", "auto", "full, tiny (every case in milliseconds on a processor), or auto: tiny on a processor")
 	flags.BoolVar(&f.list, "list", false, "list the cases and run none")

@@ -44,10 +44,10 @@ func completeValues(cmd *cobra.Command) {
 	}
 }
 
-// deviceValues is what --device takes: auto, cpu, and the devices here by their
-// index. Without Vulkan there are the first two.
+// deviceValues is what --device takes: names, and the devices here by their
+// index. Without Vulkan there are names alone.
 func deviceValues() []string {
-	values := []string{"auto\tthe best device here", "cpu\tthe CPU reference"}
+	values := []string{"auto\twhere a graph runs fastest here", "vulkan\tthe best Vulkan device", "cpu\tthe CPU reference"}
 	info, _ := listDevices()
 	for _, d := range info.Devices {
 		values = append(values, fmt.Sprintf("%d\t%s", d.Index, d.Caps.Name))

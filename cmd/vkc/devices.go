@@ -12,10 +12,13 @@ import (
 // deviceEntry is one device of vkc devices --json.
 type deviceEntry struct {
 	Index   int          `json:"index"`
-	Auto    bool         `json:"auto"`              // what --device auto takes
+	Auto    bool         `json:"auto"`              // what --device auto takes; a software device where it is faster than the reference
 	Problem string       `json:"problem,omitempty"` // why it cannot be used
 	Caps    *target.Caps `json:"caps"`
 }
+
+// perGraph reports whether --device auto takes the device or the CPU reference, as is faster.
+func (d deviceEntry) perGraph() bool { return d.Auto && d.Caps.Type == target.DeviceCPU }
 
 // devicesInfo is what vkc devices --json prints.
 type devicesInfo struct {
@@ -29,8 +32,9 @@ func (a *app) devicesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "devices",
 		Short: "List the devices that can run programs",
-		Long: `List the devices that can run programs, and which of them --device auto takes (*). With --json all that is known of
-each. The CPU reference (--device cpu) is always there. Exit code 1 where there is no Vulkan.`,
+		Long: `List the devices that can run programs, and which of them --device auto takes (*): of a software device and the CPU
+reference, the one that runs the graph faster. With --json all that is known of each. The CPU reference (--device cpu) is
+always there. Exit code 1 where there is no Vulkan.`,
 		Example: "  vkc devices\n  vkc devices --json",
 		Args:    exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
@@ -62,7 +66,7 @@ func listDevices() (devicesInfo, error) {
 	}
 	defer inst.Close()
 	info.Vulkan = inst.APIVersion().String()
-	best, _, err := vk.Choose(inst.Devices(), "auto")
+	best, _, err := vk.Choose(inst.Devices(), "vulkan")
 	for _, d := range inst.Devices() {
 		info.Devices = append(info.Devices, deviceEntry{d.Index, err == nil && d.Index == best, d.Problem, &d.Caps})
 	}
@@ -76,7 +80,10 @@ func (a *app) printDevices(info devicesInfo) error {
 	for _, d := range info.Devices {
 		mark := " "
 		if d.Auto {
-			mark, auto = "*", " "
+			mark = "*"
+			if !d.perGraph() {
+				auto = " "
+			}
 		}
 		c := d.Caps
 		fmt.Fprintf(w, "%s %d\t%s\t%s\t%s\t%s\t%s %s\n", mark, d.Index, c.Name, c.Type, size(int64(c.DeviceMemory)), c.API, c.DriverName, c.DriverInfo)

@@ -190,7 +190,10 @@ func examineVulkan(info devicesInfo, err error) []finding {
 
 func describeDevice(d deviceEntry) string {
 	text := fmt.Sprintf("%s (%s, %s %s)", d.Caps.Name, d.Caps.Type, d.Caps.DriverName, d.Caps.DriverInfo)
-	if d.Auto {
+	switch {
+	case d.perGraph():
+		text += ", which --device auto takes for graphs that it runs faster than the CPU reference does"
+	case d.Auto:
 		text += ", which --device auto takes"
 	}
 	return text

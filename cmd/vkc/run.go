@@ -35,6 +35,9 @@ func (a *app) runCommand() *cobra.Command {
 An input is a .npy file, numbers, or random numbers: floats from -1 to 1, integers from 0 to 99, equal for equal seeds.
 The sizes of random inputs come from the other inputs, or from --symbol.
 
+Where the best device is a software one, auto tries the graph there and on the CPU reference, and takes the faster; not so
+with --check, --profile and --trace, which look at kernels.
+
 With --check the reference computes the same on the CPU, and the exit code is 1 if an output is past the tolerance that
 its ops have.`,
 		Example: `  vkc run GRAPH.json --weights MODEL.gguf --input tokens=[0,339,2007]
@@ -44,7 +47,7 @@ its ops have.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args[0], &f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.device, "device", "d", "auto", "auto, cpu (the reference), an index of vkc devices, or part of a name")
+	flags.StringVarP(&f.device, "device", "d", "auto", "auto (where the graph runs fastest), vulkan (the best device), cpu (the reference), an index of vkc devices, or part of a name")
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE`, where the bundle has no weights")
 	addPrecision(cmd, &f.precision)
 	addTrusted(cmd, &f.trusted)
@@ -239,7 +242,12 @@ func (s *session) compile(ctx context.Context, g *ir.Graph) (err error) {
 func (s *session) load(ctx context.Context) (err error) {
 	bar := s.progress("loading", false)
 	defer bar.end()
-	s.exe, err = s.device.Load(ctx, s.program, vkc.LoadOptions{Weights: s.weights, Progress: bar.stage})
+	s.exe, err = s.device.Load(ctx, s.program, vkc.LoadOptions{Weights: s.weights, Progress: bar.stage,
+		NoTrial: s.flags.check || s.flags.profile || s.flags.trace != ""})
+	if why := s.exe.Why(); err == nil && why != s.device.Why() {
+		bar.end()
+		s.note("runs on %s", why)
+	}
 	return err
 }
 

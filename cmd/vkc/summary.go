@@ -66,7 +66,7 @@ const firstShown = 8
 
 // print reports on a run.
 func (s *session) print(res *runtime.Result, report *vkc.CheckReport, elapsed time.Duration) error {
-	info := runInfo{Device: s.exe.Device(), Why: s.device.Why(), Millis: millis(elapsed), Profile: res.Profile, Check: checkInfos(report)}
+	info := runInfo{Device: s.exe.Device(), Why: s.exe.Why(), Millis: millis(elapsed), Profile: res.Profile, Check: checkInfos(report)}
 	if s.program.Stats.Elapsed > 0 {
 		p := infoOf(s.program.Stats)
 		info.Program = &p

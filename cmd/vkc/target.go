@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/tunefile"
+	"github.com/vkc-go/vkc/runtime/vk"
 )
 
 // targetHelp describes the --target flag.
@@ -70,20 +72,20 @@ func (a *app) targetCaps(want string, f *tuningFlags) (target.Caps, target.Tunin
 		tuning, err := f.choose(own)
 		return caps, tuning, err
 	}
-	dev, err := vkc.OpenDevice("auto")
-	if err != nil {
+	dev, err := vkc.OpenDevice("vulkan")
+	missing := errors.Is(err, vk.ErrUnavailable)
+	switch {
+	case want == "" && missing:
+		a.say("there is no device here, so this is compiled for %s, which any device runs (%s); --target names another", anyTarget, oneLine(err))
+		return a.targetCaps(anyTarget, f)
+	case missing:
+		return target.Caps{}, nil, fmt.Errorf("there is no device for --target auto: %w; or name a profile: %s", err, strings.Join(target.Profiles(), ", "))
+	case err != nil:
 		return target.Caps{}, nil, err
 	}
 	defer dev.Close()
-	switch {
-	case want == "" && dev.IsReference():
-		a.say("there is no device here, so this is compiled for %s, which any device runs (%s); --target names another",
-			anyTarget, oneLine(dev.Fallback()))
-		return a.targetCaps(anyTarget, f)
-	case want == "":
+	if want == "" {
 		a.note("compiling for the device here, %s; --target names another", dev.Name())
-	case dev.IsReference():
-		return target.Caps{}, nil, fmt.Errorf("there is no device for --target auto: %w; or name a profile: %s", dev.Fallback(), strings.Join(target.Profiles(), ", "))
 	}
 	if f.file == "" && !f.none {
 		a.noteTuning(dev)

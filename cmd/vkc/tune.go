@@ -64,7 +64,7 @@ loses a few schedules at most. compile, run and bench read the file by themselve
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.suites, "suite", nil, "instead of a graph: the kernels of these suites of vkc bench, all if there is no GRAPH: "+strings.Join(bench.Suites(), ", "))
 	flags.StringVar(&f.filter, "filter", "", "only cases, or kernels of GRAPH, that match `RE`")
-	flags.StringVarP(&f.device, "device", "d", "auto", "auto, an index of vkc devices, or part of a name")
+	flags.StringVarP(&f.device, "device", "d", "vulkan", "vulkan (the best), an index of vkc devices, or part of a name")
 	flags.StringVar(&f.scale, "scale", "auto", "sizes of the suites: full, tiny, or auto: tiny on a processor")
 	flags.StringArrayVar(&f.symbols, "symbol", nil, "`NAME=N`: measure at that value of a symbol, not at its bound; may be repeated")
 	addPrecision(cmd, &f.precision)

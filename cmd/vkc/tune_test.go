@@ -136,7 +136,7 @@ func TestTuneFileIsForeign(t *testing.T) {
 func TestTuneInterrupted(t *testing.T) {
 	needDevice(t)
 	ownCache(t)
-	dev, err := vkc.OpenDevice("auto")
+	dev, err := vkc.OpenDevice("vulkan")
 	if err != nil {
 		t.Fatal(err)
 	}

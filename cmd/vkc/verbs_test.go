@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/generator"
 	"github.com/vkc-go/vkc/passes"
 )
@@ -185,10 +186,13 @@ func TestDumpCode(t *testing.T) {
 func TestDevices(t *testing.T) {
 	needDevice(t)
 	info := okJSON[devicesInfo](t, "devices")
-	auto := 0
+	auto, reference := 0, "  cpu "
 	for _, d := range info.Devices {
 		if d.Auto {
 			auto++
+		}
+		if d.Auto && d.Caps.Type == target.DeviceCPU {
+			reference = "* cpu "
 		}
 		if d.Caps.Name == "" || d.Caps.MaxInvocations == 0 {
 			t.Errorf("device %+v", d)
@@ -198,7 +202,7 @@ func TestDevices(t *testing.T) {
 		t.Errorf("%+v", info)
 	}
 	r := ok(t, "devices")
-	if !strings.Contains(r.stdout, "* ") || !strings.Contains(r.stdout, "  cpu ") || !strings.Contains(r.stdout, info.Devices[0].Caps.Name) {
+	if !strings.Contains(r.stdout, "* ") || !strings.Contains(r.stdout, reference) || !strings.Contains(r.stdout, info.Devices[0].Caps.Name) {
 		t.Errorf("prints\n%s", r.stdout)
 	}
 }

@@ -59,7 +59,7 @@ the bundle is signed with one of --trusted-keys.`,
 	flags.BoolVar(&f.ops, "ops", false, "prove the ops")
 	addTrusted(cmd, &f.trusted)
 	f.tuning.add(cmd, true)
-	flags.StringVarP(&f.device, "device", "d", "auto", "auto, cpu (the reference), an index of vkc devices, or part of a name")
+	flags.StringVarP(&f.device, "device", "d", "vulkan", "vulkan (the best), cpu (the reference), an index of vkc devices, or part of a name")
 	flags.StringVar(&f.filter, "filter", "", "only cases whose name, such as add/f32/13x17/transposed, matches `RE`")
 	flags.BoolVar(&f.quick, "quick", false, "only the few cases that stand for each op")
 	flags.BoolVar(&f.cases, "cases", false, "with --json: the results of all cases, not only of those that did not pass")
@@ -77,11 +77,7 @@ func (a *app) verify(ctx context.Context, f *verifyFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	if err := dev.Fallback(); err != nil {
-		a.say("no Vulkan device, so this compares the CPU reference with itself: %s", oneLine(err))
-	} else {
-		a.note("device %s", dev.Why())
-	}
+	a.note("device %s", dev.Why())
 	report, err := a.prove(ctx, dev, opt)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // BenchmarkForward runs the model on texts of several lengths, and steps of
@@ -22,25 +23,20 @@ func BenchmarkForward(b *testing.B) {
 	}
 	defer m.close()
 	b.Run("reference", func(b *testing.B) { benchModel(b, m, "cpu", nil) })
-	b.Run("device", func(b *testing.B) { benchModel(b, m, "auto", nil) })
+	b.Run("device", func(b *testing.B) { benchModel(b, m, "vulkan", nil) })
 	generic, err := target.Profile("generic")
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Run("generic", func(b *testing.B) { benchModel(b, m, "auto", &generic) })
+	b.Run("generic", func(b *testing.B) { benchModel(b, m, "vulkan", &generic) })
 }
 
 // benchModel runs the model on a device, compiled for what it is unless caps
 // say otherwise.
 func benchModel(b *testing.B, m *model, device string, caps *target.Caps) {
 	dev, err := vkc.OpenDevice(device)
-	if err != nil {
-		b.Fatal(err)
-	}
+	vktest.Need(b, err)
 	defer dev.Close()
-	if device == "auto" && dev.IsReference() {
-		b.Skip(dev.Fallback())
-	}
 	load := func(g *ir.Graph) *vkc.Executable {
 		p, err := dev.Compile(b.Context(), g, vkc.CompileOptions{})
 		if caps != nil {

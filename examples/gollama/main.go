@@ -1,5 +1,5 @@
-// Gollama runs a trained language model, which completes Go source, on the
-// best device, and prints the tokens that it finds likely next:
+// Gollama runs a trained language model, which completes Go source, where that
+// is fastest, and prints the tokens that it finds likely next:
 //
 //	go run ./examples/gollama
 //	go run ./examples/gollama -device cpu -prompt "339 2007 308"
@@ -7,7 +7,7 @@
 //
 // Without -prompt it takes the five prompts of reference.json and compares the
 // logits with those there, which were computed elsewhere from the original f16
-// weights. Every result is also checked against vkc's CPU reference.
+// weights. Every result of a device is also checked against vkc's CPU reference.
 package main
 
 import (
@@ -37,7 +37,7 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.device, "device", "auto", "auto, cpu (the reference), an index of vkc devices, or part of a name")
+	flag.StringVar(&o.device, "device", "auto", "auto, vulkan (the best device), cpu (the reference), an index of vkc devices, or part of a name")
 	flag.StringVar(&o.gguf, "gguf", "", "another model `file` of the Llama architecture")
 	flag.StringVar(&o.prompt, "prompt", "", "the token `ids` of a prompt, without the one that begins a text")
 	flag.IntVar(&o.top, "n", 5, "the number of likely tokens to print")
@@ -76,15 +76,16 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
 	s := &session{model: m, options: o, out: out}
-	fmt.Fprintf(out, "model    %s\ndevice   %s\n", m.describe(), dev.Why())
-	if why := dev.Fallback(); why != nil {
-		fmt.Fprintf(out, "         %v\n", why)
-	}
+	fmt.Fprintf(out, "model    %s\n", m.describe())
 	if err := s.load(ctx, dev); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.exe.Close()) }()
-	if o.check && !dev.IsReference() {
+	fmt.Fprintf(out, "device   %s\n", s.exe.Why())
+	if why := dev.Fallback(); why != nil {
+		fmt.Fprintf(out, "         %v\n", why)
+	}
+	if o.check && s.exe.Vulkan() != nil {
 		if s.checker, err = vkc.NewChecker(m.graph, m.file); err != nil {
 			return err
 		}
@@ -109,7 +110,7 @@ func (s *session) load(ctx context.Context, dev *vkc.Device) error {
 	}
 	ready := time.Since(start).Round(time.Millisecond)
 	switch {
-	case dev.IsReference():
+	case s.exe.Vulkan() == nil:
 		fmt.Fprintf(s.out, "program  %d nodes, interpreted; ready after %v\n", len(s.graph.Nodes()), ready)
 		return nil
 	case p.Stats.CacheHit:

@@ -27,6 +27,9 @@ type Options struct {
 	// Share is another program, whose weights this one takes where it is given
 	// none, and whose states of equal names it reads and updates too.
 	Share *Program
+
+	// Context, if set, ends New early, which computes what depends on weights alone.
+	Context context.Context
 }
 
 func (o Options) workers() int {
@@ -91,7 +94,11 @@ func New(g *ir.Graph, opt Options) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.consts, err = evalConstants(context.Background(), g.Nodes(), frontier, weights, opt); err != nil {
+	ctx := opt.Context
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	if p.consts, err = evalConstants(ctx, g.Nodes(), frontier, weights, opt); err != nil {
 		return nil, err
 	}
 	return p, p.firstStates()

@@ -27,6 +27,8 @@ type Options struct {
 	// Share is another executable of this package, whose weights this one takes
 	// where it is given none, and whose states of equal names it reads and updates too.
 	Share runtime.Executable
+	// Context, if set, ends Load early.
+	Context context.Context
 }
 
 // errClosed is returned by everything after Close.
@@ -58,7 +60,7 @@ func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable
 			return nil, fmt.Errorf("share with another program: %w", err)
 		}
 	}
-	p, err := interp.New(g, interp.Options{Weights: weights, Workers: opt.Workers, MemoryLimit: opt.MemoryLimit, Share: share})
+	p, err := interp.New(g, interp.Options{Weights: weights, Workers: opt.Workers, MemoryLimit: opt.MemoryLimit, Share: share, Context: opt.Context})
 	if err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)
 	}

@@ -74,7 +74,7 @@ var preference = map[target.DeviceType]int{
 	target.DeviceCPU: 4,
 }
 
-// Choose picks a device: want is "" or "auto", an index, or a part of a name in any case. Of several
+// Choose picks a device: want is "", "auto" or "vulkan" for any, an index, or a part of a name in any case. Of several
 // that match it takes discrete before integrated before virtual before CPU, then the one with more
 // memory, then the first. The returned text says why, for the user to read.
 func Choose(devices []DeviceInfo, want string) (index int, why string, err error) {
@@ -85,10 +85,10 @@ func Choose(devices []DeviceInfo, want string) (index int, why string, err error
 	if n, err := strconv.Atoi(want); err == nil {
 		return chooseIndex(devices, n)
 	}
-	auto := want == "" || strings.EqualFold(want, "auto")
+	every := want == "" || strings.EqualFold(want, "auto") || strings.EqualFold(want, "vulkan")
 	var usable, unusable []DeviceInfo
 	for _, d := range devices {
-		if !auto && !strings.Contains(strings.ToLower(d.Caps.Name), strings.ToLower(want)) {
+		if !every && !strings.Contains(strings.ToLower(d.Caps.Name), strings.ToLower(want)) {
 			continue
 		}
 		if d.Problem == "" {
@@ -99,7 +99,7 @@ func Choose(devices []DeviceInfo, want string) (index int, why string, err error
 	}
 	if len(usable) > 0 {
 		best := bestOf(usable)
-		return best.Index, explain(best, usable, want, auto), nil
+		return best.Index, explain(best, usable, want, every), nil
 	}
 	if len(unusable) > 0 {
 		d := unusable[0]
@@ -132,9 +132,9 @@ func bestOf(devices []DeviceInfo) DeviceInfo {
 	return best
 }
 
-func explain(best DeviceInfo, matching []DeviceInfo, want string, auto bool) string {
+func explain(best DeviceInfo, matching []DeviceInfo, want string, every bool) string {
 	name := best.Caps.Name
-	if !auto {
+	if !every {
 		name += fmt.Sprintf(": its name contains %q", want)
 		if len(matching) == 1 {
 			return name

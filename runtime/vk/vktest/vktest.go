@@ -40,9 +40,7 @@ func Main(m *testing.M) int {
 func Instance(t testing.TB) *vk.Instance {
 	t.Helper()
 	inst, err := vk.Open()
-	if err != nil {
-		missing(t, err)
-	}
+	Need(t, err)
 	t.Cleanup(func() {
 		if err := inst.Close(); err != nil {
 			t.Errorf("close instance: %v", err)
@@ -58,9 +56,7 @@ func Device(t testing.TB, options vk.DeviceOptions) *vk.Device {
 	t.Helper()
 	inst := Instance(t)
 	index, _, err := vk.Choose(inst.Devices(), os.Getenv("VKC_DEVICE"))
-	if err != nil {
-		missing(t, err)
-	}
+	Need(t, err)
 	d, err := inst.OpenDevice(index, options)
 	if err != nil {
 		t.Fatal(err)
@@ -73,8 +69,13 @@ func Device(t testing.TB, options vk.DeviceOptions) *vk.Device {
 	return d
 }
 
-func missing(t testing.TB, err error) {
+// Need ends the test if opening a device failed. Where there is none the test is skipped, or fails if one is
+// required.
+func Need(t testing.TB, err error) {
 	t.Helper()
+	if err == nil {
+		return
+	}
 	if Required() || !errors.Is(err, vk.ErrUnavailable) {
 		t.Fatal(err)
 	}

@@ -1,0 +1,209 @@
+package vkc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vkc-go/vkc/internal/mmap"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/cpu"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// A software device and the reference compute on the same cores, and which is faster depends on the graph: what a
+// device gains in its kernels it loses again on each launch. So it is measured, as far as that is cheap.
+const (
+	trialRuns   = 8
+	trialTime   = 100 * time.Millisecond // after which no further run begins; the reference has as long as the device had, but at least this
+	trialLoad   = time.Second            // for the reference to compute what depends on weights alone
+	trialExtent = 64                     // of symbols, or their bound where that is less
+	trialElems  = 32 << 20               // of weights, states and inputs, since both sides hold them during the trial
+)
+
+// timeRun is how long a run takes. Tests replace it.
+var timeRun = func(ctx context.Context, exe runtime.Executable, in Tensors, symbols map[string]int64) (time.Duration, error) {
+	start := time.Now()
+	_, err := exe.Run(ctx, in, RunOptions{Symbols: symbols})
+	return time.Since(start), err
+}
+
+// faster returns the program where it runs faster, on the software device that it is loaded on or on the CPU
+// reference, and closes the other.
+func (d *Device) faster(ctx context.Context, software *vk.Executable, g *ir.Graph, weights ir.WeightSource) (*Executable, error) {
+	reference, why, err := d.try(ctx, software, g, weights)
+	if err != nil {
+		err = fmt.Errorf("load: choose between %s and the %s: %w", d.caps.Name, referenceName, err)
+		return nil, errors.Join(err, software.Close())
+	}
+	if reference == nil {
+		return &Executable{software, d.caps.Name + ": " + why}, nil
+	}
+	if err := software.Close(); err != nil {
+		return nil, errors.Join(err, reference.Close())
+	}
+	return &Executable{reference, referenceName + ": " + why}, nil
+}
+
+// try runs a program on both, at the least extents and at larger ones. It returns the reference if that gains more at one
+// than it loses at the other, and all times. States are zero afterwards.
+func (d *Device) try(ctx context.Context, software *vk.Executable, g *ir.Graph, weights ir.WeightSource) (_ runtime.Executable, why string, err error) {
+	extents, why := trialExtents(g, software.Symbols())
+	if why != "" {
+		return nil, why, nil
+	}
+	reference, err := loadForTrial(ctx, g, weights)
+	if err != nil {
+		return nil, fmt.Sprintf("the %s does not load the graph: %v", referenceName, err), ctx.Err()
+	}
+	gain := 1.0
+	var lost, won []string
+	for _, symbols := range extents {
+		device, own, err := race(ctx, software, reference, symbols)
+		at := ""
+		for _, s := range software.Symbols() {
+			at += fmt.Sprintf(", %s=%d", s.Name, symbols[s.Name])
+		}
+		at = strings.Replace(at, ", ", " at ", 1)
+		took := fmt.Sprintf("takes %v", digits(own))
+		switch {
+		case ctx.Err() != nil || device == 0:
+			return nil, "", errors.Join(err, reference.Close())
+		case own > 0:
+			gain *= float64(device) / float64(own)
+		case errors.Is(err, context.DeadlineExceeded):
+			gain, took = 0, "takes longer"
+		default:
+			gain, took = 0, fmt.Sprintf("fails: %v", err)
+		}
+		lost = append(lost, fmt.Sprintf("%v a run%s, the %s %s", digits(device), at, referenceName, took))
+		won = append(won, fmt.Sprintf("%v a run%s, %s takes %v", digits(own), at, d.caps.Name, digits(device)))
+		if gain <= 1 {
+			return nil, strings.Join(lost, "; "), errors.Join(software.ResetStates(), reference.Close())
+		}
+	}
+	return reference, strings.Join(won, "; "), reference.ResetStates()
+}
+
+// race returns how long a run takes on both. A time is 0 where no run ended, and then the error says why.
+func race(ctx context.Context, software, reference runtime.Executable, symbols map[string]int64) (device, own time.Duration, err error) {
+	in := Tensors{}
+	for _, p := range software.Inputs() {
+		dims, err := p.Type.Shape.Eval(symbols)
+		if err != nil {
+			return 0, 0, err
+		}
+		if in[p.Name], err = ir.NewData(p.Type.DType, dims...); err != nil {
+			return 0, 0, err
+		}
+	}
+	device, spent, err := timeRuns(ctx, software, in, symbols)
+	if err != nil {
+		return 0, 0, err
+	}
+	limited, stop := context.WithTimeout(ctx, max(spent, trialTime))
+	defer stop()
+	own, _, err = timeRuns(limited, reference, in, symbols)
+	return device, own, err
+}
+
+// timeRuns returns the time of the fastest of a few runs, and of all. An error ends them; what was measured before
+// stands.
+func timeRuns(ctx context.Context, exe runtime.Executable, in Tensors, symbols map[string]int64) (best, spent time.Duration, err error) {
+	for i := 0; i < trialRuns && spent < trialTime; i++ {
+		t, err := timeRun(ctx, exe, in, symbols)
+		if err != nil {
+			return best, spent, err
+		}
+		t = max(t, 1) // of a coarse clock
+		if i == 0 || t < best {
+			best = t
+		}
+		spent += t
+	}
+	return best, spent, nil
+}
+
+// digits rounds a time to the three digits that mean something.
+func digits(t time.Duration) time.Duration {
+	unit := time.Duration(1)
+	for t >= 1000*unit {
+		unit *= 10
+	}
+	return t.Round(unit)
+}
+
+// trialExtents lists the values of symbols to measure at, or says why the reference is not tried. One kernel after the
+// other starts however little there is to do, so the reference may win at 1 what it loses at more.
+func trialExtents(g *ir.Graph, symbols []runtime.Symbol) (list []map[string]int64, why string) {
+	if slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool { return n.Op().Info().Custom != nil }) {
+		return nil, "the graph has custom ops, whose Go code is for checks"
+	}
+	for _, most := range []int64{1, trialExtent} {
+		values := map[string]int64{}
+		for _, s := range symbols {
+			values[s.Name] = min(most, s.Bound)
+		}
+		if len(list) == 0 || !maps.Equal(list[0], values) {
+			list = append(list, values)
+		}
+	}
+	list = slices.DeleteFunc(list, func(values map[string]int64) bool {
+		return slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool { _, err := n.Shape().Eval(values); return err != nil })
+	})
+	if len(list) == 0 {
+		return nil, "the graph has no small extents to try the " + referenceName + " at"
+	}
+	var elems int64
+	for _, op := range []ir.Op{ir.OpWeight, ir.OpState, ir.OpInput} {
+		for _, n := range g.Leaves(op) {
+			dims, _ := n.Shape().Eval(list[len(list)-1]) // it was evaluated above
+			size := int64(1)
+			for _, d := range dims {
+				size *= int64(d)
+			}
+			elems += size
+		}
+	}
+	if elems > trialElems {
+		return nil, fmt.Sprintf("the %s is not tried with more than %d million elements of weights, states and inputs, and there are %d",
+			referenceName, trialElems>>20, elems>>20)
+	}
+	return list, ""
+}
+
+func loadForTrial(ctx context.Context, g *ir.Graph, weights ir.WeightSource) (runtime.Executable, error) {
+	limited, stop := context.WithTimeout(ctx, trialLoad)
+	defer stop()
+	held, err := holdWeights(g, weights)
+	if err != nil {
+		return nil, err
+	}
+	return cpu.Load(g, held, cpu.Options{Context: limited})
+}
+
+// holdWeights returns copies of a graph's weights. The reference reads them in runs, and callers of a Vulkan device may
+// close their file once Load has returned.
+func holdWeights(g *ir.Graph, weights ir.WeightSource) (ir.WeightSource, error) {
+	if weights == nil {
+		return nil, nil
+	}
+	held := WeightMap{}
+	for _, n := range g.Leaves(ir.OpWeight) {
+		d, err := weights.Weight(n.Name())
+		if err != nil || d == nil {
+			continue // what is used of the missing, the reference names
+		}
+		copied := *d
+		if err := mmap.Guard(func() error { copied.Bytes = slices.Clone(d.Bytes); return nil }); err != nil {
+			return nil, fmt.Errorf("weight %q: %w", n.Name(), err)
+		}
+		held[n.Name()] = &copied
+	}
+	return held, nil
+}
