@@ -1,6 +1,7 @@
 package vkc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ import (
 // device gains in its kernels it loses again on each launch. So it is measured, as far as that is cheap.
 const (
 	trialRuns   = 8
-	trialTime   = 100 * time.Millisecond // after which no further run begins; the reference has as long as the device had, but at least this
+	trialTime   = 100 * time.Millisecond // then no more runs begin; the reference has as long as the device had, or this
 	trialLoad   = time.Second            // for the reference to compute what depends on weights alone
 	trialExtent = 64                     // of symbols, or their bound where that is less
 	trialElems  = 32 << 20               // of weights, states and inputs, since both sides hold them during the trial
@@ -50,8 +51,8 @@ func (d *Device) faster(ctx context.Context, software *vk.Executable, g *ir.Grap
 	return &Executable{reference, referenceName + ": " + why}, nil
 }
 
-// try runs a program on both, at the least extents and at larger ones. It returns the reference if that gains more at one
-// than it loses at the other, and all times. States are zero afterwards.
+// try runs a program on both, at the least extents and at larger ones. It returns the reference if that gains more at
+// one than it loses at the other, and all times. States are zero afterwards.
 func (d *Device) try(ctx context.Context, software *vk.Executable, g *ir.Graph, weights ir.WeightSource) (_ runtime.Executable, why string, err error) {
 	extents, why := trialExtents(g, software.Symbols())
 	if why != "" {
@@ -73,7 +74,7 @@ func (d *Device) try(ctx context.Context, software *vk.Executable, g *ir.Graph, 
 		took := fmt.Sprintf("takes %v", digits(own))
 		switch {
 		case ctx.Err() != nil || device == 0:
-			return nil, "", errors.Join(err, reference.Close())
+			return nil, "", errors.Join(cmp.Or(err, ctx.Err()), reference.Close())
 		case own > 0:
 			gain *= float64(device) / float64(own)
 		case errors.Is(err, context.DeadlineExceeded):

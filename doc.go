@@ -6,7 +6,7 @@
 // [Executable] that results runs any number of times, from any number of
 // goroutines:
 //
-//	dev, err := vkc.OpenDevice("auto") // the best Vulkan device, or else the CPU reference
+//	dev, err := vkc.OpenDevice("auto") // a GPU, or else where each graph runs faster
 //	exe, err := dev.LoadGraph(ctx, g, weights)
 //	x, err := vkc.Of([]float32{1, 2, 3}, 3)
 //	res, err := exe.Run(ctx, vkc.Tensors{"x": x})
@@ -19,7 +19,9 @@
 // a bundle, which another machine opens with [OpenBundle], or with
 // [OpenBundleBytes] from memory, and runs without any compiler.
 //
-// Where there is no Vulkan device the same graph runs on the CPU reference,
-// slowly. [Device.Fallback] tells whether that happened. A [Checker] compares
-// what a device computes with the reference.
+// Where there is no Vulkan device the same graph runs on the CPU reference, and
+// [Device.Fallback] tells. Where the only one is in software, "auto" tries each
+// graph there and on the reference, which starts faster and computes slower, and
+// [Executable.Why] tells what came of it. A [Checker] compares what a device
+// computes with the reference.
 package vkc

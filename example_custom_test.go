@@ -112,7 +112,7 @@ func Example_customKernel() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	dev, err := vkc.OpenDevice("cpu") // "auto" takes the best Vulkan device
+	dev, err := vkc.OpenDevice("cpu") // "vulkan" is the best Vulkan device
 	if err != nil {
 		log.Fatal(err)
 	}

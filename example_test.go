@@ -11,7 +11,7 @@ import (
 )
 
 // A graph is compiled for a device and run on it. This example takes the CPU
-// reference, which is everywhere; "auto" takes the best Vulkan device.
+// reference, which is everywhere; "auto" takes what is fastest.
 func Example() {
 	g, err := frontend.Build("scale", func(b *frontend.Builder) {
 		x := b.Input("x", ir.F32, b.Sym("N", 1024))
