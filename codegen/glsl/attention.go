@@ -172,7 +172,7 @@ func (f *attention) score(dot text, key text, query text) text {
 	if f.a.Mask != nil {
 		s = binary("+", s, f.asFloat(f.a.Mask))
 	}
-	return ternary(binary("<", key, f.seen(query)), s, f.lowest())
+	return f.choose("float", "seen", binary("<", key, f.seen(query)), s, f.lowest())
 }
 
 // storeRow writes the stores of one row: what a row has once where first says

@@ -180,8 +180,8 @@ func (t *flashTile) weigh(key0 text) {
 	t.comment("While no key counts, any finite number does in place of the largest score.")
 	t.repeat("i", s.ThreadM, func(i text) {
 		t.line("%s = max(%s, %s);", t.at(t.best, i), t.at(t.best, i), t.at(t.top, i))
-		best := primary(t.at(t.best, i))
-		shift := t.variable("float", "shift", ternary(binary("==", best, t.lowest()), primary("0.0"), best))
+		largest := primary(t.variable("float", "largest", primary(t.at(t.best, i))))
+		shift := t.variable("float", "shift", ternary(binary("==", largest, t.lowest()), primary("0.0"), largest))
 		correction := t.variable("float", "correction", primary(fmt.Sprintf("exp2(%s - %s)", t.at(t.top, i), shift)))
 		t.line("%s = %s;", t.at(t.top, i), t.at(t.best, i))
 		t.line("%s *= %s;", t.at(t.total, i), correction)

@@ -208,7 +208,7 @@ func (v *flashVec) seenScore(dot, key, end text) text {
 	if v.a.Causal && v.s.TileM > v.s.Heads {
 		limit = call("min", limit, v.seen(v.axis(v.ax.Query)))
 	}
-	return ternary(binary("<", key, limit), s, v.lowest())
+	return v.choose("float", "seen", binary("<", key, limit), s, v.lowest())
 }
 
 // addValues adds the team's values by their weights, which scores has left.

@@ -188,6 +188,13 @@ func (e *emitter) variable(typ, base string, value text) string {
 	return e.declare(e.scope, typ, base, value)
 }
 
+// choose selects a value, which can be worked out in any case, or a constant. It
+// gives the value a name: of a choice between anything else GLSL compilers make
+// a branch, and spirv-opt keeps the branches around loads and products.
+func (e *emitter) choose(typ, base string, cond, value, otherwise text) text {
+	return ternary(cond, primary(e.variable(typ, base, value)), otherwise)
+}
+
 // axis returns the text of a coordinate.
 func (e *emitter) axis(axis int) text {
 	for s := e.scope; s != nil; s = s.parent {

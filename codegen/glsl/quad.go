@@ -95,7 +95,8 @@ func (e *emitter) partialQuad(q quadKind, v *kernel.Expr, a along, k text, name 
 	e.open("%sfor (uint %s = 0u; %s < 4u; ++%s)", unroll, component, component, component)
 	at := binary("+", k, primary(component))
 	e.bindAxisLater(a.axis, e.partialName(a.axis), call("min", at, last))
-	e.line("%s[%s] = %s;", name, component, ternary(binary("<", at, end), e.as(q.scalar, v), primary(q.zero)).s)
+	value := e.as(q.scalar, v)
+	e.line("%s[%s] = %s;", name, component, e.choose(q.scalar, "neighbour", binary("<", at, end), value, primary(q.zero)).s)
 	e.close()
 }
 

@@ -12,7 +12,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -143,7 +143,8 @@ void main() {
         uint query = min(query0 + row, T - 1u);
         [[unroll]] for (uint c = 0u; c < 16u; ++c) {
             uint key_4 = key0 + (lane_of_row * 16u + c);
-            mine[c] = key_4 < query + 1u ? scores[row * 36u + (lane_of_row * 16u + c)] * 0.18033688 : -INF;
+            float seen = scores[row * 36u + (lane_of_row * 16u + c)] * 0.18033688;
+            mine[c] = key_4 < query + 1u ? seen : -INF;
             best = max(best, mine[c]);
         }
         best = max(best, subgroupShuffleXor(best, 1u));
@@ -215,7 +216,8 @@ void main() {
         uint query_2 = min(query0 + row_2, T - 1u);
         [[unroll]] for (uint c = 0u; c < 16u; ++c) {
             uint key_6 = second + (lane_of_row * 16u + c);
-            mine_2[c] = key_6 < query_2 + 1u ? scores[row_2 * 36u + (lane_of_row * 16u + c)] * 0.18033688 : -INF;
+            float seen = scores[row_2 * 36u + (lane_of_row * 16u + c)] * 0.18033688;
+            mine_2[c] = key_6 < query_2 + 1u ? seen : -INF;
             best_2 = max(best_2, mine_2[c]);
         }
         best_2 = max(best_2, subgroupShuffleXor(best_2, 1u));

@@ -9,7 +9,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -96,7 +96,8 @@ void main() {
             uint query = min(query0 + row, T - 1u);
             [[unroll]] for (uint j = 0u; j < 4u; ++j) {
                 uint key = key0 + (lane_of_row + j * 16u);
-                score[i * 4u + j] = key < uint(max(min(int(S) + int(query) + 1 - int(T), int(S)), 0)) ? score[i * 4u + j] * 0.12751743 : -INF;
+                float seen = score[i * 4u + j] * 0.12751743;
+                score[i * 4u + j] = key < uint(max(min(int(S) + int(query) + 1 - int(T), int(S)), 0)) ? seen : -INF;
                 best[i] = max(best[i], score[i * 4u + j]);
             }
         }
@@ -110,7 +111,8 @@ void main() {
         // While no key counts, any finite number does in place of the largest score.
         [[unroll]] for (uint i = 0u; i < 4u; ++i) {
             best[i] = max(best[i], top[i]);
-            float shift = best[i] == -INF ? 0.0 : best[i];
+            float largest = best[i];
+            float shift = largest == -INF ? 0.0 : largest;
             float correction = exp2(top[i] - shift);
             top[i] = best[i];
             total[i] *= correction;

@@ -6,7 +6,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 48) in;
 
@@ -62,7 +62,8 @@ void main() {
                 uint query = min(query0 + line / 3u, 4u);
                 [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
                     uint at_k = min(d0 + quad * 4u + lane, 9u);
-                    q4[lane] = d0 + quad * 4u + lane < 10u ? q[group * 150u + head * 50u + query * 10u + at_k] : 0.0;
+                    float neighbour = q[group * 150u + head * 50u + query * 10u + at_k];
+                    q4[lane] = d0 + quad * 4u + lane < 10u ? neighbour : 0.0;
                 }
                 tile_q[line * 3u + quad] = q4;
             }
@@ -73,7 +74,8 @@ void main() {
                 vec4 k4;
                 [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
                     uint at_k = min(d0 + quad * 4u + lane, 9u);
-                    k4[lane] = d0 + quad * 4u + lane < 10u ? k[group * 770u + key * 10u + at_k] : 0.0;
+                    float neighbour = k[group * 770u + key * 10u + at_k];
+                    k4[lane] = d0 + quad * 4u + lane < 10u ? neighbour : 0.0;
                 }
                 tile_k[line * 3u + quad] = k4;
             }
@@ -103,7 +105,8 @@ void main() {
             uint query = min(query0 + row / 3u, 4u);
             [[unroll]] for (uint j = 0u; j < 2u; ++j) {
                 uint key = key0 + (lane_of_row + j * 8u);
-                score[i * 2u + j] = key < 77u ? score[i * 2u + j] * 0.45622024 + mask[query * 77u + min(key, 76u)] * 1.442695 : -INF;
+                float seen = score[i * 2u + j] * 0.45622024 + mask[query * 77u + min(key, 76u)] * 1.442695;
+                score[i * 2u + j] = key < 77u ? seen : -INF;
                 best[i] = max(best[i], score[i * 2u + j]);
             }
         }
@@ -121,7 +124,8 @@ void main() {
         // While no key counts, any finite number does in place of the largest score.
         [[unroll]] for (uint i = 0u; i < 2u; ++i) {
             best[i] = max(best[i], top[i]);
-            float shift = best[i] == -INF ? 0.0 : best[i];
+            float largest = best[i];
+            float shift = largest == -INF ? 0.0 : largest;
             float correction = exp2(top[i] - shift);
             top[i] = best[i];
             total[i] *= correction;
@@ -145,7 +149,8 @@ void main() {
                     vec4 v4;
                     [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
                         uint at_col = min(quad * 4u + lane, 5u);
-                        v4[lane] = quad * 4u + lane < 6u ? v[group * 462u + at_col + key * 6u] : 0.0;
+                        float neighbour = v[group * 462u + at_col + key * 6u];
+                        v4[lane] = quad * 4u + lane < 6u ? neighbour : 0.0;
                     }
                     tile_v[line * 2u + quad] = v4;
                 }

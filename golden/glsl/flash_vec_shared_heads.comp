@@ -10,7 +10,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -92,7 +92,8 @@ void main() {
             float best = top[r];
             [[unroll]] for (uint u = 0u; u < 4u; ++u) {
                 uint key = key0 + team + u * 16u;
-                score[r * 4u + u] = key < S ? score[r * 4u + u] : -INF;
+                float seen = score[r * 4u + u];
+                score[r * 4u + u] = key < S ? seen : -INF;
                 best = max(best, score[r * 4u + u]);
             }
 

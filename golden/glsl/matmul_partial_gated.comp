@@ -49,7 +49,8 @@ void main() {
             vec4 a4;
             [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
                 uint at_k = min(k + lane, 36u);
-                a4[lane] = k + lane < 37u ? nan_max(float(a[batch * T * 37u + row * 37u + at_k]) + 0.5, 0.0) : 0.0;
+                float neighbour = nan_max(float(a[batch * T * 37u + row * 37u + at_k]) + 0.5, 0.0);
+                a4[lane] = k + lane < 37u ? neighbour : 0.0;
             }
             tile_a[line * 5u + quad] = a4;
         }
@@ -62,7 +63,8 @@ void main() {
         vec4 b0_4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
             uint at_k = min(k + lane, 36u);
-            b0_4[lane] = k + lane < 37u ? b[batch * 3700u + col * 37u + at_k] : 0.0;
+            float neighbour = b[batch * 3700u + col * 37u + at_k];
+            b0_4[lane] = k + lane < 37u ? neighbour : 0.0;
         }
         tile_b0[line * 5u + quad] = b0_4;
 
@@ -74,7 +76,8 @@ void main() {
         vec4 b1_4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
             uint at_k = min(k_2 + lane, 36u);
-            b1_4[lane] = k_2 + lane < 37u ? gate[batch * 3700u + col_2 * 37u + at_k] : 0.0;
+            float neighbour = gate[batch * 3700u + col_2 * 37u + at_k];
+            b1_4[lane] = k_2 + lane < 37u ? neighbour : 0.0;
         }
         tile_b1[line_2 * 5u + quad_2] = b1_4;
         barrier();

@@ -22,13 +22,15 @@ void main() {
         vec4 a4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
             uint at_k = min(k + lane, T - 1u);
-            a4[lane] = k + lane < T ? a[batch * T + at_k] : 0.0;
+            float neighbour = a[batch * T + at_k];
+            a4[lane] = k + lane < T ? neighbour : 0.0;
         }
         uint col = col0 + self;
         vec4 b4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
             uint at_k = min(k + lane, T - 1u);
-            b4[lane] = k + lane < T ? b[batch * T * 128u + col + at_k * 128u] : 0.0;
+            float neighbour = b[batch * T * 128u + col + at_k * 128u];
+            b4[lane] = k + lane < T ? neighbour : 0.0;
         }
         acc += dot(a4, b4);
     }

@@ -458,7 +458,8 @@ void main() {
             uint query = min(query0 + row, T - 1u);
             [[unroll]] for (uint j = 0u; j < 2u; ++j) {
                 uint key = key0 + (lane_of_row + j * 16u);
-                score[i * 2u + j] = key < query + 1u ? score[i * 2u + j] * 0.18033688 : -INF;
+                float seen = score[i * 2u + j] * 0.18033688;
+                score[i * 2u + j] = key < query + 1u ? seen : -INF;
                 best[i] = max(best[i], score[i * 2u + j]);
             }
         }
@@ -476,7 +477,8 @@ void main() {
         // While no key counts, any finite number does in place of the largest score.
         [[unroll]] for (uint i = 0u; i < 4u; ++i) {
             best[i] = max(best[i], top[i]);
-            float shift = best[i] == -INF ? 0.0 : best[i];
+            float largest = best[i];
+            float shift = largest == -INF ? 0.0 : largest;
             float correction = exp2(top[i] - shift);
             top[i] = best[i];
             total[i] *= correction;

@@ -11,7 +11,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 32) in;
 
@@ -109,7 +109,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 16) in;
 
@@ -212,7 +212,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -286,7 +286,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -362,7 +362,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 16) in;
 
@@ -454,7 +454,8 @@ void main() {
             uint query = min(query0 + row, T - 1u);
             [[unroll]] for (uint j = 0u; j < 8u; ++j) {
                 uint key = key0 + (lane_of_row + j * 4u);
-                score[i * 8u + j] = key < query + 1u ? score[i * 8u + j] * 0.18033688 : -INF;
+                float seen = score[i * 8u + j] * 0.18033688;
+                score[i * 8u + j] = key < query + 1u ? seen : -INF;
                 best[i] = max(best[i], score[i * 8u + j]);
             }
         }
@@ -466,7 +467,8 @@ void main() {
         // While no key counts, any finite number does in place of the largest score.
         [[unroll]] for (uint i = 0u; i < 4u; ++i) {
             best[i] = max(best[i], top[i]);
-            float shift = best[i] == -INF ? 0.0 : best[i];
+            float largest = best[i];
+            float shift = largest == -INF ? 0.0 : largest;
             float correction = exp2(top[i] - shift);
             top[i] = best[i];
             total[i] *= correction;
@@ -543,7 +545,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 16) in;
 
@@ -687,7 +689,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 32) in;
 
@@ -742,7 +744,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 16) in;
 
@@ -888,7 +890,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 16) in;
 
@@ -994,7 +996,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 16) in;
 
@@ -1104,7 +1106,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 16) in;
 
@@ -1209,7 +1211,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 32) in;
 
@@ -1275,7 +1277,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 32) in;
 

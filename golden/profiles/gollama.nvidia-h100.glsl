@@ -11,7 +11,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -114,7 +114,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -234,7 +234,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -301,7 +301,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -369,7 +369,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 128) in;
 
@@ -456,7 +456,8 @@ void main() {
             uint query = min(query0 + row, T - 1u);
             [[unroll]] for (uint j = 0u; j < 2u; ++j) {
                 uint key = key0 + (lane_of_row + j * 16u);
-                score[i * 2u + j] = key < query + 1u ? score[i * 2u + j] * 0.18033688 : -INF;
+                float seen = score[i * 2u + j] * 0.18033688;
+                score[i * 2u + j] = key < query + 1u ? seen : -INF;
                 best[i] = max(best[i], score[i * 2u + j]);
             }
         }
@@ -474,7 +475,8 @@ void main() {
         // While no key counts, any finite number does in place of the largest score.
         [[unroll]] for (uint i = 0u; i < 2u; ++i) {
             best[i] = max(best[i], top[i]);
-            float shift = best[i] == -INF ? 0.0 : best[i];
+            float largest = best[i];
+            float shift = largest == -INF ? 0.0 : largest;
             float correction = exp2(top[i] - shift);
             top[i] = best[i];
             total[i] *= correction;
@@ -548,7 +550,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -709,7 +711,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -770,7 +772,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 128) in;
 
@@ -947,7 +949,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -1070,7 +1072,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -1197,7 +1199,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -1320,7 +1322,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+spirv_execution_mode(capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
