@@ -96,8 +96,8 @@ func TestSplitOperands(t *testing.T) {
 			output "o" %1`, 1},
 		{"an unknown contraction", `%1 = matmul %x, %x {transpose_a=true, precision="bf16x3"}
 			output "o" %1`, 1},
-		{"no contraction", `%1 = matmul %e, %f {transpose_b=true, precision="bf16x3"}
-			output "o" %1`, 1},
+		{"no contraction, which is zeros", `%1 = matmul %e, %f {transpose_b=true, precision="bf16x3"}
+			output "o" %1`, 0},
 		{"an operand that is also added", `%1 = broadcast %v {shape=[4,6]}
 			%2 = matmul %1, %z {transpose_b=true, precision="bf16x3"}
 			%3 = broadcast %v {shape=[4,5]}
