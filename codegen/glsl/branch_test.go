@@ -13,7 +13,8 @@ import (
 // branch. An unrolled step has dozens of such choices, and SwiftShader takes
 // twice as long to compile a loop for each branch of two sides in it.
 func TestNoBranchPerElement(t *testing.T) {
-	lavapipe := profile(t, "lavapipe")
+	caps := profile(t, "lavapipe")
+	caps.VendorID = target.VendorGoogle
 	for name, source := range map[string]string{
 		"convolution": `graph "c" {
 			%x = input {name="x", dtype=f32, shape=[2,3,7,9]}
@@ -38,9 +39,9 @@ func TestNoBranchPerElement(t *testing.T) {
 	} {
 		kernels, symbols := lowered(t, source)
 		for _, k := range kernels {
-			s, _, err := target.Select(k, lavapipe)
+			s, _, err := target.Select(k, caps)
 			check(t, err)
-			sh, err := glsl.Emit(k, s, lavapipe, symbols)
+			sh, err := glsl.Emit(k, s, caps, symbols)
 			check(t, err)
 			module := compileAll(t, []spirv.Shader{{Name: name, Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)}})[0]
 			if n := twoSided(module); n > 0 {

@@ -66,12 +66,15 @@ var extensions = map[string]string{
 
 // preserveNaN asks for execution mode SignedZeroInfNanPreserve (SPIR-V 1.6, 3.6)
 // for floats of that many bits. Drivers otherwise fold x - x to 0 and a
-// comparison into a maximum, which is wrong for infinities and NaN. The mode is
-// part of SPIR-V 1.4: in a module that names its extension, spirv-opt 2026.4
-// removes no dead stores.
+// comparison into a maximum, which is wrong for infinities and NaN. It is part of
+// SPIR-V 1.4; where it names floatControls, spirv-opt 2026.4 removes no dead
+// stores. Without them lavapipe's compiler takes seconds for a matvec that is
+// unrolled far, and minutes for the farthest; see [target.DearBranches].
 const preserveNaN = `// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, %d);
+spirv_execution_mode(%scapabilities = [4466], 4461, %d);
 `
+
+const floatControls = `extensions = ["SPV_KHR_float_controls"], `
 
 // Shader is the text of a kernel and what running it takes.
 type Shader struct {
@@ -233,11 +236,15 @@ func (e *emitter) header() string {
 	if e.unrolls() {
 		b.WriteString("#extension GL_EXT_control_flow_attributes : require\n")
 	}
+	extension := floatControls
+	if target.DearBranches(e.caps) {
+		extension = ""
+	}
 	if e.needs[NeedPreserveNaN] {
-		fmt.Fprintf(&b, "\n"+preserveNaN, 32)
+		fmt.Fprintf(&b, "\n"+preserveNaN, extension, 32)
 	}
 	if e.needs[NeedPreserveNaN64] {
-		fmt.Fprintf(&b, "\n"+preserveNaN, 64)
+		fmt.Fprintf(&b, "\n"+preserveNaN, extension, 64)
 	}
 	return b.String()
 }

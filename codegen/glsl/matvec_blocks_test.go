@@ -34,11 +34,7 @@ func blockCases() []matCase {
 	var cases []matCase
 	for i, t := range blockTypes() {
 		n := t.BlockElems()
-		longest := 256
-		if t == ir.TQ1_0 || t == ir.TQ2_0 {
-			longest = 64 // lavapipe's compiler takes seconds to minutes for longer ones of these
-		}
-		for j, run := range []int{8, 32, longest} {
+		for j, run := range []int{8, 32, 256} {
 			p := product{m: d(1), n: d(13), k: d(n * (1 + (i+j)%3)), a: ir.F32, b: t, transB: true, gated: j == 1, bias: i%2 == 0, prologue: j == 2}
 			s := vec(1, 8, 2, 1+j%2, 8)
 			if j == 1 {

@@ -12,3 +12,7 @@ func swiftShader(caps Caps) bool { return caps.VendorID == VendorGoogle }
 // float controls cannot ask for it to be kept, and where they are known to be
 // ignored.
 func LosesNaN(caps Caps) bool { return !caps.Features.PreserveNaN32 || swiftShader(caps) }
+
+// DearBranches reports whether a driver's compiler takes so much for branches that
+// those around dead stores must go.
+func DearBranches(caps Caps) bool { return swiftShader(caps) }

@@ -14,7 +14,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 

@@ -11,7 +11,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 32) in;
 
@@ -109,7 +109,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 16) in;
 
@@ -212,7 +212,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -286,7 +286,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -362,7 +362,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 16) in;
 
@@ -545,7 +545,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 16) in;
 
@@ -689,7 +689,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 32) in;
 
@@ -744,7 +744,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 16) in;
 
@@ -890,7 +890,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 16) in;
 
@@ -996,7 +996,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 16) in;
 
@@ -1106,7 +1106,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 16) in;
 
@@ -1211,7 +1211,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 32) in;
 
@@ -1277,7 +1277,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 32) in;
 

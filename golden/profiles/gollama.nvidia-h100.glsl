@@ -11,7 +11,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -114,7 +114,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -234,7 +234,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -301,7 +301,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -369,7 +369,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 128) in;
 
@@ -550,7 +550,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -711,7 +711,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -772,7 +772,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 128) in;
 
@@ -949,7 +949,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -1072,7 +1072,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -1199,7 +1199,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 
@@ -1322,7 +1322,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 256) in;
 

@@ -8,7 +8,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -101,7 +101,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 64) in;
 
@@ -178,7 +178,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 32) in;
 
@@ -232,7 +232,7 @@ void main() {
 #extension GL_EXT_control_flow_attributes : require
 
 // Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
-spirv_execution_mode(capabilities = [4466], 4461, 32);
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x = 32) in;
 
