@@ -1,0 +1,279 @@
+// ---- shader 0: k0_matmul_gelu
+
+// matmul_gelu over [T,16], folding 8
+// Fuses: matmul, add, gelu.
+// Schedule: tile wg=256 tile=32x32x16 thread=2x2.
+#version 450
+#extension GL_EXT_spirv_intrinsics : require
+#extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+
+layout(local_size_x = 256) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer X_vec4_buffer { vec4 x_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_vec4_buffer { vec4 weight_vec4[]; };
+layout(set = 0, binding = 2, std430) readonly buffer Weight_2_buffer { float weight_2[]; };
+layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared vec4 tile_a[160];
+shared vec4 tile_b[160];
+
+// 0.5 * x * (1 + tanh(u)), written as x times the logistic function of 2u,
+// which keeps its digits where tanh comes close to -1.
+float gelu_tanh(float x) {
+    float u = 0.79788456 * (x + 0.044715 * x * x * x);
+    return x / (1.0 + exp(-2.0 * u));
+}
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint row0 = gl_WorkGroupID.y * 32u;
+    float acc[4];
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        acc[i] = 0.0;
+    }
+    uint tx = self % 16u;
+    uint ty = self / 16u;
+
+
+    // Stage 32 rows of a.
+    if (self < 128u) {
+        uint line = self / 4u;
+        uint quad = self % 4u;
+        uint row = min(row0 + line, T - 1u);
+        uint k = quad * 4u;
+        vec4 a4 = vec4(0.0);
+        if (k < 8u) {
+            a4 = x_vec4[(row * 8u + k) / 4u];
+        }
+        tile_a[line * 5u + quad] = a4;
+    }
+
+    // Stage 32 columns of b.
+    if (self < 128u) {
+        uint line = self / 4u;
+        uint quad = self % 4u;
+        uint col = min(line, 15u);
+        uint k = quad * 4u;
+        vec4 b4 = vec4(0.0);
+        if (k < 8u) {
+            b4 = weight_vec4[(col * 8u + k) / 4u];
+        }
+        tile_b[line * 5u + quad] = b4;
+    }
+    barrier();
+
+    for (uint quad = 0u; quad < 4u; ++quad) {
+        vec4 b_cols[2];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad];
+        }
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad];
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
+                acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
+                acc[i * 2u + j] = fma(a_row.z, b_cols[j].z, acc[i * 2u + j]);
+                acc[i * 2u + j] = fma(a_row.w, b_cols[j].w, acc[i * 2u + j]);
+            }
+        }
+    }
+    barrier();
+
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint row = row0 + ty + i * 16u;
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = tx + j * 16u;
+            if (row < T && col < 16u) {
+                result[row * 16u + col] = gelu_tanh(acc[i * 2u + j] + weight_2[col]);
+            }
+        }
+    }
+}
+
+// ---- shader 1: k1_matmul
+
+// matmul over [T,4], folding 16
+// Fuses: matmul.
+// Schedule: tile wg=256 tile=32x32x16 thread=2x2.
+#version 450
+#extension GL_EXT_spirv_intrinsics : require
+#extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+
+layout(local_size_x = 256) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Gelu_vec4_buffer { vec4 gelu_vec4[]; };
+layout(set = 0, binding = 1, std430) readonly buffer Weight_vec4_buffer { vec4 weight_vec4[]; };
+layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
+layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
+
+shared vec4 tile_a[160];
+shared vec4 tile_b[160];
+
+void main() {
+    const uint T = params[0];
+    uint self = gl_LocalInvocationIndex;
+    uint row0 = gl_WorkGroupID.y * 32u;
+    float acc[4];
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        acc[i] = 0.0;
+    }
+    uint tx = self % 16u;
+    uint ty = self / 16u;
+
+
+    // Stage 32 rows of a.
+    if (self < 128u) {
+        uint line = self / 4u;
+        uint quad = self % 4u;
+        uint row = min(row0 + line, T - 1u);
+        uint k = quad * 4u;
+        tile_a[line * 5u + quad] = gelu_vec4[(row * 16u + k) / 4u];
+    }
+
+    // Stage 32 columns of b.
+    if (self < 128u) {
+        uint line = self / 4u;
+        uint quad = self % 4u;
+        uint col = min(line, 3u);
+        uint k = quad * 4u;
+        tile_b[line * 5u + quad] = weight_vec4[(col * 16u + k) / 4u];
+    }
+    barrier();
+
+    for (uint quad = 0u; quad < 4u; ++quad) {
+        vec4 b_cols[2];
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            b_cols[j] = tile_b[(tx + j * 16u) * 5u + quad];
+        }
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            vec4 a_row = tile_a[(ty + i * 16u) * 5u + quad];
+            [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+                acc[i * 2u + j] = fma(a_row.x, b_cols[j].x, acc[i * 2u + j]);
+                acc[i * 2u + j] = fma(a_row.y, b_cols[j].y, acc[i * 2u + j]);
+                acc[i * 2u + j] = fma(a_row.z, b_cols[j].z, acc[i * 2u + j]);
+                acc[i * 2u + j] = fma(a_row.w, b_cols[j].w, acc[i * 2u + j]);
+            }
+        }
+    }
+    barrier();
+
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        uint row = row0 + ty + i * 16u;
+        [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+            uint col = tx + j * 16u;
+            if (row < T && col < 4u) {
+                result[row * 4u + col] = acc[i * 2u + j];
+            }
+        }
+    }
+}
+
+// ---- shader 2: k2_softmax
+
+// softmax over [T], folding 4
+// Fuses: softmax.
+// Schedule: row_serial wg=32.
+#version 450
+#extension GL_EXT_spirv_intrinsics : require
+#extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+
+layout(local_size_x = 32) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Matmul_vec4_buffer { vec4 matmul_vec4[]; };
+layout(set = 0, binding = 1, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
+layout(set = 0, binding = 2, std430) readonly buffer Params_buffer { uint params[]; };
+
+#define INF uintBitsToFloat(0x7f800000u)
+
+// The larger one; NaN if either is.
+float nan_max(float a, float b) {
+    return isnan(b) || a <= b ? b : a;
+}
+
+void main() {
+    const uint T = params[0];
+    uint row = gl_GlobalInvocationID.x;
+    if (row >= T) return;
+    float kept_matmul[4];
+
+    // row_max: maximum over the row.
+    float row_max = -INF;
+    vec4 matmul4 = matmul_vec4[row];
+    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+        kept_matmul[lane] = matmul4[lane];
+        row_max = nan_max(row_max, matmul4[lane]);
+    }
+
+    // row_sum: sum over the row.
+    float row_sum = 0.0;
+    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+        row_sum += exp(kept_matmul[lane] - row_max);
+    }
+
+    // Store each element of the row.
+    float recip = 1.0 / row_sum;
+    vec4 result4;
+    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+        result4[lane] = exp(kept_matmul[lane] - row_max) * recip;
+    }
+    result_vec4[row] = result4;
+}
+
+// ---- shader 3: k3_argmax
+
+// argmax over [T], folding 4
+// Fuses: argmax.
+// Schedule: row_serial wg=32.
+#version 450
+#extension GL_EXT_spirv_intrinsics : require
+#extension GL_EXT_control_flow_attributes : require
+
+// Keep signed zeros, infinities and NaN: SignedZeroInfNanPreserve.
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+
+layout(local_size_x = 32) in;
+
+layout(set = 0, binding = 0, std430) readonly buffer Matmul_vec4_buffer { vec4 matmul_vec4[]; };
+layout(set = 0, binding = 1, std430) writeonly buffer Result_buffer { int result[]; };
+layout(set = 0, binding = 2, std430) readonly buffer Params_buffer { uint params[]; };
+
+#define INF uintBitsToFloat(0x7f800000u)
+
+// Whether a at place i comes before b at place j: NaN is largest, and the
+// first of equals wins.
+bool argmax_beats(float a, int i, float b, int j) {
+    if (isnan(a)) return !isnan(b) || i < j;
+    return a > b || a == b && i < j;
+}
+
+void main() {
+    const uint T = params[0];
+    uint row = gl_GlobalInvocationID.x;
+    if (row >= T) return;
+
+    // row_argmax: place of the maximum over the row.
+    float row_argmax_value = -INF;
+    int row_argmax = 0x7fffffff;
+    vec4 matmul4 = matmul_vec4[row];
+    [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
+        uint j = lane;
+        float candidate = matmul4[lane];
+        if (argmax_beats(candidate, int(j), row_argmax_value, row_argmax)) {
+            row_argmax_value = candidate;
+            row_argmax = int(j);
+        }
+    }
+    result[row] = row_argmax;
+}
+
