@@ -139,13 +139,13 @@ func (v *flashVec) fetch(x *kernel.Expr, a along, name string, vectors int, key0
 
 // rawHalf reports whether four neighbours of an operand are one load of f16.
 func (e *emitter) rawHalf(x *kernel.Expr, a along) bool {
-	x = widened(x)
+	x = kernel.Widened(x)
 	return e.isVector(x, a) && e.k.Bindings[x.Bind].DType == ir.F16
 }
 
 // rawQuad prints four neighbours as they lie in memory.
 func (e *emitter) rawQuad(x *kernel.Expr, a along, at text) text {
-	x = widened(x)
+	x = kernel.Widened(x)
 	e.openScope()
 	defer e.close()
 	e.bindAxis(a.axis, at)

@@ -3,6 +3,7 @@ package glsl
 import (
 	"fmt"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -47,10 +48,10 @@ func (e *emitter) emitMatRows() {
 	r.MatRows, _ = target.MatRowsOf(e.k)
 	e.needMatrix(r.Element)
 	t := r.blockBuffer(r.b[0]).DType
-	r.run = newBlockRun(t, max(r.Span, target.RoundedGroup))
+	r.run.BlockRun = kernel.NewBlockRun(t, max(r.Span, kernel.RoundedGroup))
 	r.run.ints = r.Parts == 1
-	r.perBlock = t.BlockElems() / r.run.elems
-	if n := 4 * r.run.quads; n != r.Strip {
+	r.perBlock = t.BlockElems() / r.run.Elems
+	if n := 4 * r.run.Quads; n != r.Strip {
 		e.fail("strips of %s are %d elements, not %d", t, n, r.Strip)
 	}
 	r.place()
@@ -157,23 +158,23 @@ func (r *matRows) accumulate() {
 type decodedStrips struct{ quants, scales string }
 
 func (r *matRows) declareStrips(o *matOperand) decodedStrips {
-	n := r.rounds() * r.run.strips
+	n := r.rounds() * r.run.Strips
 	d := decodedStrips{quants: r.fresh(r.scope, o.name+"_quants"), scales: r.fresh(r.scope, o.name+"_scale")}
 	r.line("uvec4 %s%s;", d.quants, arraySize(n*r.words()))
-	r.line("%s %s%s;", r.run.f.scaleType(), d.scales, arraySize(n))
+	r.line("%s %s%s;", scaleType(r.run.Form), d.scales, arraySize(n))
 	return d
 }
 
 // runs is how many runs a subgroup decodes, and rounds how many of them an
 // invocation.
-func (r *matRows) runs() int   { return r.columns() * r.s.TileK / r.run.elems }
+func (r *matRows) runs() int   { return r.columns() * r.s.TileK / r.run.Elems }
 func (r *matRows) rounds() int { return (r.runs() + r.s.Subgroup - 1) / r.s.Subgroup }
 
 // eachRun writes body for the runs that an invocation decodes: the number among
 // its own, the column of the subgroup and the run of the column. Neighbours take
 // two columns, so that what they store falls into different banks.
 func (r *matRows) eachRun(body func(i, column, run text)) {
-	perColumn := r.s.TileK / r.run.elems
+	perColumn := r.s.TileK / r.run.Elems
 	r.repeat("i", r.rounds(), func(i text) {
 		slot := r.named("slot", plus(primary("gl_SubgroupInvocationID"), times(i, r.s.Subgroup)))
 		partial := r.runs()%r.s.Subgroup != 0
@@ -194,18 +195,18 @@ func (r *matRows) words() int { return r.Strip * r.Element.BlockBytes() / 16 }
 
 // decode reads and decodes the runs of a B at k0 of the contraction.
 func (r *matRows) decode(o *matOperand, d decodedStrips, k0 text) {
-	b, n := r.blockBuffer(o), r.rounds()*r.run.strips
+	b, n := r.blockBuffer(o), r.rounds()*r.run.Strips
 	r.eachRun(func(i, column, run text) {
 		col := primary(r.variable("uint", "col", r.clampTo(plus(plus(r.col0, r.ownCol), column), r.col, r.s.TileN)))
 		r.bindAxis(r.col, col)
-		step := r.named("step", plus(binary("/", k0, uintLit(int64(r.run.elems))), run))
-		limit := int(r.k.Fold.Add) / r.run.elems
+		step := r.named("step", plus(binary("/", k0, uintLit(int64(r.run.Elems))), run))
+		limit := int(r.k.Fold.Add) / r.run.Elems
 		block := r.named("block", quotient(step, r.perBlock, limit))
 		e := r.firstElement(r.run, remainder(step, r.perBlock, limit))
 		at := primary(r.variable("uint", "at", r.blockOf(o, block)))
-		r.repeat("p", r.run.strips, func(p text) {
-			s := strip{block: block, e: e, at: times(p, r.run.stripStride()), p: p}
-			number := plus(times(i, r.run.strips), p)
+		r.repeat("p", r.run.Strips, func(p text) {
+			s := strip{block: block, e: e, at: times(p, r.run.StripStride()), p: p}
+			number := plus(times(i, r.run.Strips), p)
 			for w := range r.words() {
 				word := elementOf(d.quants, n*r.words(), plus(times(number, r.words()), uintLit(int64(w))))
 				r.line("%s = %s;", word.s, r.quantsOf(b, at, s, w).s)
@@ -228,8 +229,8 @@ func (r *matRows) quantsOf(b *buffer, block text, s strip, w int) text {
 	}
 	bytes := r.bytesOf(b, block, s, w/2)
 	pair := primary(r.variable("uvec4", "bytes", bytes) + map[int]string{0: ".xy", 1: ".zw"}[w%2])
-	above := 1024 + r.run.f.bias
-	if r.run.f.signed {
+	above := 1024 + r.run.Form.Bias
+	if r.run.Form.Signed {
 		pair, above = binary("^", pair, primary("0x80808080u")), above+128
 	}
 	r.helper("halves_of_bytes", "float")
@@ -238,7 +239,7 @@ func (r *matRows) quantsOf(b *buffer, block text, s strip, w int) text {
 
 // bytesOf prints sixteen quants of a strip, from the 16w-th on, as bytes.
 func (r *matRows) bytesOf(b *buffer, block text, s strip, w int) text {
-	if r.run.wide(b) {
+	if r.run.Wide(b.Binding) {
 		return r.wideCall(r.run, b, block, s, uintLit(int64(w)))
 	}
 	quads := make([]text, 4)
@@ -251,22 +252,22 @@ func (r *matRows) bytesOf(b *buffer, block text, s strip, w int) text {
 // signedBytes prints bytes less the bias of a format. No byte carries: quants are
 // below 128 more than the bias.
 func (r *matRows) signedBytes(bytes text) text {
-	f := r.run.f
-	if f.bias == 0 {
+	f := r.run.Form
+	if f.Bias == 0 {
 		return bytes
 	}
-	return binary("^", binary("+", bytes, primary(fmt.Sprintf("0x%08xu", uint32(128-f.bias)*0x01010101))), primary("0x80808080u"))
+	return binary("^", binary("+", bytes, primary(fmt.Sprintf("0x%08xu", uint32(128-f.Bias)*0x01010101))), primary("0x80808080u"))
 }
 
 // putWeights stores what was decoded.
 func (r *matRows) putWeights(o *matOperand, d decodedStrips) {
-	st, n := r.weights[o], r.rounds()*r.run.strips
+	st, n := r.weights[o], r.rounds()*r.run.Strips
 	r.eachRun(func(i, column, run text) {
-		perTile := r.s.TileK / r.run.elems
-		place := plus(times(quotient(run, r.perBlock, perTile), r.run.dtype.BlockElems()), r.firstElement(r.run, remainder(run, r.perBlock, perTile)))
-		r.repeat("p", r.run.strips, func(p text) {
-			number := plus(times(i, r.run.strips), p)
-			at := r.named("at", plus(place, times(p, r.run.stripStride())))
+		perTile := r.s.TileK / r.run.Elems
+		place := plus(times(quotient(run, r.perBlock, perTile), r.run.DType.BlockElems()), r.firstElement(r.run, remainder(run, r.perBlock, perTile)))
+		r.repeat("p", r.run.Strips, func(p text) {
+			number := plus(times(i, r.run.Strips), p)
+			at := r.named("at", plus(place, times(p, r.run.StripStride())))
 			unit := r.named("unit", plus(plus(st.first, times(column, r.Pitch(r.s))), binary("/", at, uintLit(int64(r.Unit(r.s))))))
 			for w := range r.words() {
 				r.put(st.elements, unit, w, elementOf(d.quants, n*r.words(), plus(times(number, r.words()), uintLit(int64(w)))).s)

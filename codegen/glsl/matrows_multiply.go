@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -46,7 +45,7 @@ func (r *matRows) fetchRows(a rowArrays, k0 text) {
 		})
 		return
 	}
-	bytes, scale, _ := target.ByteRows(r.k, r.a[0].value)
+	bytes, scale, _ := r.k.ByteRows(r.a[0].value)
 	r.eachOfRows(16, true, func(i, row, at text) {
 		r.line("%s = %s;", elementOf(a.elements, n, i).s, r.bytesAt(bytes, along{r.fold, r.k.Fold}, plus(k0, at), 16).s)
 	})

@@ -199,7 +199,7 @@ func (v *matVec) storeOwn() {
 func (v *matVec) shareTablesOf(r blockRun) {
 	switch {
 	case r.octets && v.s.Copies > 0:
-		v.shareOctets(r.dtype)
+		v.shareOctets(r.DType)
 	case v.s.Tables && v.s.Copies == 0:
 		v.shareTables()
 	}

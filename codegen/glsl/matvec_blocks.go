@@ -5,20 +5,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// blockRun is how an invocation walks over blocks that lie along the
-// contraction: elems elements of one block at a time, in strips of quads that
-// share a scale, so that a scale is unpacked once and applied to a whole sum:
-//
-//	sum(x * scale * (q - bias)) = scale * (sum(x * q) - bias * sum(x))
+// blockRun is a run and how its quants are multiplied.
 type blockRun struct {
-	dtype  ir.DType
-	f      blockFormat
-	elems  int // of a block, that an invocation takes at once
-	strips int // of them, a scale each
-	quads  int // of a strip
-	// joined says that the strip is planes one after another: they share the
-	// scale, and the run has all of them.
-	joined bool
+	kernel.BlockRun
 	// subnormal says that quants come out 2^-24 times as large as they are.
 	subnormal bool
 	// octets says that eight neighbours, or four of either plane, are decoded at
@@ -39,82 +28,19 @@ type blockRun struct {
 	fields bool
 }
 
-// newBlockRun returns the run for about want elements at once.
-func newBlockRun(t ir.DType, want int) blockRun {
-	f := blockFormats[t]
-	r := blockRun{dtype: t, f: f, strips: 1}
-	perPlane, most := max(want/4/f.planes, 1), f.run/4
-	if f.interleaved() {
-		r.strips, most = f.planes, min(most, f.stride/4)
-	} else {
-		most /= f.planes
-	}
-	for most%perPlane != 0 {
-		perPlane--
-	}
-	r.quads = perPlane * f.planes / r.strips
-	r.elems = 4 * perPlane * f.planes
-	switch {
-	case !f.interleaved():
-		r.takeStrips(min(want, t.BlockElems()))
-	case r.elems == f.superblock() && r.elems <= f.run && r.elems <= byteGroup:
-		r.joined, r.strips, r.quads = true, 1, r.elems/4
-	}
-	return r
-}
-
-// takeStrips makes the run several strips, one after another: of other scales
-// where it is to be longer than a scale goes, or no longer than bytes of A share
-// theirs.
-func (r *blockRun) takeStrips(want int) {
-	if r.elems == r.f.run {
-		for n := want / r.elems; n > 1; n-- {
-			if r.dtype.BlockElems()%(n*r.elems) == 0 {
-				r.strips, r.elems = n, n*r.elems
-				break
-			}
-		}
-	}
-	if long := 4 * r.quads / byteGroup; long > 1 && 4*r.quads%byteGroup == 0 {
-		r.strips, r.quads = r.strips*long, r.quads/long
-	}
-}
-
-// interleaved reports whether the planes of a quad lie apart and have scales of
-// their own; else they follow each other.
-func (f blockFormat) interleaved() bool { return f.stride > 4 }
-
-// stripStride is how many elements strips begin after one another.
-func (r blockRun) stripStride() int {
-	if r.f.interleaved() {
-		return r.f.stride
-	}
-	return 4 * r.quads
-}
-
 // blockRun returns how to walk over the B operands: they must be blocks of one
 // format, rows of whole blocks along the contraction, as they stand in memory.
 func (v *matVec) blockRun() (run blockRun, ok bool) {
 	if v.s.TileK == 0 {
 		return run, false
 	}
-	var t ir.DType
-	for _, o := range v.b {
-		x := widened(o.value)
-		if x.Kind != kernel.ExprLoad {
-			return run, false
-		}
-		b := v.k.Bindings[x.Bind]
-		n := b.DType.BlockElems()
-		if !b.DType.IsBlock() || b.Write || t != ir.Invalid && b.DType != t || !adjacent(x.Index, v.fold, n) {
-			return run, false
-		}
-		t = b.DType
+	t := v.k.BlockRows()
+	if t == ir.Invalid {
+		return run, false
 	}
-	_, whole := v.k.Fold.Quo(int64(t.BlockElems()))
-	run = newBlockRun(t, v.s.TileK)
-	for want := v.s.TileK / 2; v.s.RoundRows && 4*run.quads > byteGroup; want /= 2 {
-		run = newBlockRun(t, want)
+	run.BlockRun = kernel.NewBlockRun(t, v.s.TileK)
+	for want := v.s.TileK / 2; v.s.RoundRows && 4*run.Quads > kernel.RoundedGroup; want /= 2 {
+		run.BlockRun = kernel.NewBlockRun(t, want)
 	}
 	run.rounds = v.s.RoundRows
 	run.ints = run.rounds || v.readsInts(run)
@@ -122,19 +48,19 @@ func (v *matVec) blockRun() (run blockRun, ok bool) {
 		run = octets
 	}
 	run.fields = v.takesFields(run)
-	run.subnormal = v.s.Subnormals && !run.ints && run.f.levels == ""
-	if run.subnormal && run.f.signed {
-		run.f.bias += 128 // which bytes_above_subnormal adds
-		if run.f.halved {
-			run.f.bias += 128
+	run.subnormal = v.s.Subnormals && !run.ints && !run.Form.Levels
+	if run.subnormal && run.Form.Signed {
+		run.Form.Bias += 128 // which bytes_above_subnormal adds
+		if run.Form.Halved {
+			run.Form.Bias += 128
 		}
 	}
-	return run, whole
+	return run, true
 }
 
 // accumulateBlocks is accumulate over a B of blocks.
 func (v *matVec) accumulateBlocks(r blockRun) {
-	steps, _ := v.k.Fold.Quo(int64(r.elems))
+	steps, _ := v.k.Fold.Quo(int64(r.Elems))
 	v.prepareBlocks(r)
 	v.line("")
 	if v.stagesRows(r) {
@@ -154,7 +80,7 @@ func (v *matVec) chains(r blockRun) bool {
 		return false
 	}
 	for _, o := range v.b {
-		if b := v.blockBuffer(o); v.s.Turns == 0 && !r.wide(b) && !r.pairs(b) {
+		if b := v.blockBuffer(o); v.s.Turns == 0 && !r.Wide(b.Binding) && !r.Pairs(b.Binding) {
 			return false
 		}
 	}
@@ -163,7 +89,7 @@ func (v *matVec) chains(r blockRun) bool {
 
 // small reports whether sums are 2^-24 times as large as they are to be, for the
 // quants' sake.
-func (v *matVec) small(r blockRun) bool { return r.subnormal && !r.f.halved && v.chains(r) }
+func (v *matVec) small(r blockRun) bool { return r.subnormal && !r.Form.Halved && v.chains(r) }
 
 // liftSums brings small sums to their size.
 func (v *matVec) liftSums(r blockRun) {
@@ -194,10 +120,10 @@ func (v *matVec) prepareBlocks(r blockRun) {
 		if r.rounds {
 			v.helper("round_bytes", "float")
 		}
-		if r.needsSums() {
+		if r.Form.NeedsSums() {
 			v.declareOnes()
 		}
-	case r.f.levels == "":
+	case !r.Form.Levels:
 		v.helper(r.unpack(), "float")
 	}
 }
@@ -235,8 +161,8 @@ func (v *matVec) addRun(r blockRun, step text, limit int) {
 		v.addFieldRun(r, block, e, k)
 		return
 	}
-	v.repeat("p", r.strips, func(p text) {
-		at := times(p, r.stripStride())
+	v.repeat("p", r.Strips, func(p text) {
+		at := times(p, r.StripStride())
 		rows, sums, scales := v.readRowStrips(r, plus(k, at))
 		v.repeat("j", v.s.ThreadN, func(j text) {
 			col := primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN)))
@@ -249,28 +175,28 @@ func (v *matVec) addRun(r blockRun, step text, limit int) {
 // placeStep names the block that step number step of fewer than limit is in, its
 // first element there, and that element's place along the contraction.
 func (v *matVec) placeStep(r blockRun, step text, limit int) (block, e, k text) {
-	perBlock := r.dtype.BlockElems() / r.elems
+	perBlock := r.DType.BlockElems() / r.Elems
 	block = v.named("block", quotient(step, perBlock, limit))
 	e = v.firstElement(r, remainder(step, perBlock, limit))
-	return block, e, v.named("k", plus(times(block, r.dtype.BlockElems()), e))
+	return block, e, v.named("k", plus(times(block, r.DType.BlockElems()), e))
 }
 
 // firstElement prints the first element of the block, in plane 0, of step
 // number part of a block.
 func (v *matVec) firstElement(r blockRun, part text) text {
-	if !r.f.interleaved() {
-		return v.named("e", times(part, r.elems))
+	if !r.Form.Interleaved() {
+		return v.named("e", times(part, r.Elems))
 	}
-	super, n := r.f.superblock(), r.dtype.BlockElems()
-	e := times(part, r.elems/r.f.planes) // were there plane 0 only
+	super, n := r.Form.Superblock(), r.DType.BlockElems()
+	e := times(part, r.Elems/r.Form.Planes) // were there plane 0 only
 	if super == n {
 		return v.named("e", e)
 	}
 	e = v.named("place", e)
-	return v.named("e", plus(times(binary("/", e, uintLit(int64(r.f.stride))), super), binary("%", e, uintLit(int64(r.f.stride)))))
+	return v.named("e", plus(times(binary("/", e, uintLit(int64(r.Form.Stride))), super), binary("%", e, uintLit(int64(r.Form.Stride)))))
 }
 
-func (v *matVec) blockBuffer(o *matOperand) *buffer { return v.buffers[widened(o.value).Bind] }
+func (v *matVec) blockBuffer(o *matOperand) *buffer { return v.buffers[kernel.Widened(o.value).Bind] }
 
 // readStrip reads every row of an A along a strip and, where the format needs
 // them, sums it up. It returns the names of the vectors and of the sums.
@@ -279,8 +205,8 @@ func (v *matVec) readStrip(r blockRun, o *matOperand, k text) (rows, sums string
 	rows, sums = v.declareStrip(r, o)
 	read := v.rowReader(r, k)
 	v.repeat("i", s.ThreadM, func(i text) {
-		v.repeat("t", r.quads, func(t text) {
-			x := elementOf(rows, s.ThreadM*r.quads, plus(times(i, r.quads), t))
+		v.repeat("t", r.Quads, func(t text) {
+			x := elementOf(rows, s.ThreadM*r.Quads, plus(times(i, r.Quads), t))
 			v.line("%s = %s;", x.s, read(o, i, t).s)
 			if sums != "" {
 				v.line("%s += dot(%s, vec4(1.0));", elementOf(sums, s.ThreadM, i).s, x.s)
@@ -298,8 +224,8 @@ func (v *matVec) weighSum(r blockRun, sums string, i text) {
 		return
 	}
 	weight := 1.0
-	if !r.f.affine {
-		weight = -float64(r.f.bias)
+	if !r.Form.Affine {
+		weight = -float64(r.Form.Bias)
 	}
 	v.line("%s *= %s;", elementOf(sums, v.s.ThreadM, i).s, finiteLit(weight/(1<<24), 32, "").s)
 }
@@ -307,8 +233,8 @@ func (v *matVec) weighSum(r blockRun, sums string, i text) {
 // declareStrip declares the vectors of a strip and their sums, which are 0.
 func (v *matVec) declareStrip(r blockRun, o *matOperand) (rows, sums string) {
 	rows = v.fresh(v.scope, o.name+"_strip")
-	v.line("vec4 %s%s;", rows, arraySize(v.s.ThreadM*r.quads))
-	if !r.needsSums() {
+	v.line("vec4 %s%s;", rows, arraySize(v.s.ThreadM*r.Quads))
+	if !r.Form.NeedsSums() {
 		return rows, ""
 	}
 	sums = v.fresh(v.scope, o.name+"_sum")
@@ -320,17 +246,15 @@ func (v *matVec) declareStrip(r blockRun, o *matOperand) (rows, sums string) {
 // unpack is the function that makes a vec4 of four quants.
 func (r blockRun) unpack() string {
 	switch {
-	case r.subnormal && r.f.signed:
+	case r.subnormal && r.Form.Signed:
 		return "bytes_above_subnormal"
-	case r.f.signed:
+	case r.Form.Signed:
 		return "bytes_signed"
 	case r.subnormal:
 		return "bytes_subnormal"
 	}
 	return "bytes_unsigned"
 }
-
-func (r blockRun) needsSums() bool { return r.f.affine || r.f.bias != 0 }
 
 // strip is the quads that share a scale, and what they are multiplied by.
 type strip struct {
@@ -352,7 +276,7 @@ func (v *matVec) addStrip(r blockRun, s strip) {
 		v.line("%s %s%s;", typ, dots[n], arraySize(v.s.ThreadM))
 		v.repeat("i", v.s.ThreadM, func(i text) {
 			first := primary(zero)
-			if v.small(r) && !r.f.affine && r.needsSums() {
+			if v.small(r) && !r.Form.Affine && r.Form.NeedsSums() {
 				first = elementOf(s.sums[p.a], v.s.ThreadM, i)
 			}
 			v.line("%s = %s;", elementOf(dots[n], v.s.ThreadM, i).s, first.s)
@@ -371,15 +295,15 @@ func (v *matVec) addStrip(r blockRun, s strip) {
 func (v *matVec) addStripQuads(r blockRun, b *buffer, block text, s strip, dots, rows string) {
 	wide := ""
 	switch {
-	case r.wide(b):
+	case r.Wide(b.Binding):
 		wide = v.readWide(r, b, block, s)
-	case r.pairs(b):
+	case r.Pairs(b.Binding):
 		wide = v.variable("uvec2", "quants", call(v.pairQuants(b), v.quadArgs(r, block, s, primary("0u"))...))
 	}
-	v.repeat("t", r.quads, func(t text) {
+	v.repeat("t", r.Quads, func(t text) {
 		product := v.quadProduct(r, b, block, s, t, wide)
 		v.repeat("i", v.s.ThreadM, func(i text) {
-			x, sum := elementOf(rows, v.s.ThreadM*r.quads, plus(times(i, r.quads), t)), elementOf(dots, v.s.ThreadM, i)
+			x, sum := elementOf(rows, v.s.ThreadM*r.Quads, plus(times(i, r.Quads), t)), elementOf(dots, v.s.ThreadM, i)
 			v.line("%s = %s;", sum.s, product(sum, x).s)
 		})
 	})
@@ -389,10 +313,10 @@ func (v *matVec) addStripQuads(r blockRun, b *buffer, block text, s strip, dots,
 // with four neighbours x of a row, added to a sum.
 func (v *matVec) quadProduct(r blockRun, b *buffer, block text, s strip, t text, wide string) func(sum, x text) text {
 	switch {
-	case r.f.levels != "":
+	case r.Form.Levels:
 		return v.floatProduct(r, call("levels_"+b.base, v.quadArgs(r, block, s, t)...))
 	case wide != "":
-		return v.bytesProduct(r, primary(wideElement(wide, r.quads, t)))
+		return v.bytesProduct(r, primary(wideElement(wide, r.Quads, t)))
 	}
 	return v.bytesProduct(r, call("quants_"+b.base, v.quadArgs(r, block, s, t)...))
 }
@@ -417,35 +341,24 @@ func (v *matVec) floatProduct(r blockRun, floats text) func(sum, x text) text {
 	return func(sum, x text) text { return call("dot_onto", sum, primary(levels), x) }
 }
 
-// wide reports whether the quants of a strip are read sixteen bytes at a time.
-func (r blockRun) wide(b *buffer) bool {
-	aligned := b.Layout == kernel.LayoutPlanes || b.DType.BlockBytes()%16 == 0
-	return r.f.wide && r.quads%4 == 0 && aligned && (!r.joined || r.f.stride == 16) && (r.f.interleaved() || r.f.planes == 1)
-}
-
-// pairs reports whether the quants of a strip are read eight bytes at a time.
-func (r blockRun) pairs(b *buffer) bool {
-	return r.f.readsPairs(b) && r.quads == 2 && r.f.planes == 1
-}
-
 // readWide reads the quants of a strip and returns the name of them: a uvec4, or
 // where there are more than four quads an array of it.
 func (v *matVec) readWide(r blockRun, b *buffer, block text, s strip) string {
-	if r.quads == 4 {
+	if r.Quads == 4 {
 		return v.variable("uvec4", "quants", v.wideCall(r, b, block, s, primary("0u")))
 	}
 	name := v.fresh(v.scope, "quants")
-	v.line("uvec4 %s[%d];", name, r.quads/4)
-	v.repeat("w", r.quads/4, func(w text) { v.line("%s[%s] = %s;", name, w.s, v.wideCall(r, b, block, s, w).s) })
+	v.line("uvec4 %s[%d];", name, r.Quads/4)
+	v.repeat("w", r.Quads/4, func(w text) { v.line("%s[%s] = %s;", name, w.s, v.wideCall(r, b, block, s, w).s) })
 	return name
 }
 
 // wideCall prints the call that reads quads 4w to 4w+3 of a strip.
 func (v *matVec) wideCall(r blockRun, b *buffer, block text, s strip, w text) text {
 	switch {
-	case r.joined: // of 16 elements a plane
+	case r.Joined: // of 16 elements a plane
 		return call(v.wideQuants(b), block, s.e, w)
-	case r.f.planes > 1:
+	case r.Form.Planes > 1:
 		return call(v.wideQuants(b), block, within(s.e, times(w, 16)), s.p)
 	}
 	return call(v.wideQuants(b), block, within(within(s.e, s.at), times(w, 16)))
@@ -461,8 +374,8 @@ func wideElement(name string, quads int, t text) string {
 
 // blockOf prints the number of a block of a B, from its number in the row.
 func (v *matVec) blockOf(o *matOperand, block text) text {
-	x := widened(o.value).Index
-	n := int64(v.k.Bindings[widened(o.value).Bind].DType.BlockElems())
+	x := kernel.Widened(o.value).Index
+	n := int64(v.k.Bindings[kernel.Widened(o.value).Bind].DType.BlockElems())
 	rest, _ := x.DropAxis(v.fold).DivMod(ir.D(int(n)))
 	v.plan(nil, []kernel.Index{rest})
 	return plus(v.indexText(rest), block)
@@ -483,19 +396,19 @@ func within(e, offset text) text {
 // quadArgs are the arguments of a decoder of quad t of a strip.
 func (v *matVec) quadArgs(r blockRun, block text, s strip, t text) []text {
 	first := s.e
-	if !r.f.interleaved() {
+	if !r.Form.Interleaved() {
 		first = within(first, s.at)
 	}
 	e, p := within(first, times(t, 4)), s.p
-	if perPlane := r.f.stride / 4; r.joined {
-		e, p = within(s.e, times(remainder(t, perPlane, r.quads), 4)), quotient(t, perPlane, r.quads)
+	if perPlane := r.Form.Stride / 4; r.Joined {
+		e, p = within(s.e, times(remainder(t, perPlane, r.Quads), 4)), quotient(t, perPlane, r.Quads)
 	}
-	if !r.f.interleaved() && r.f.planes > 1 {
-		e = within(first, times(quotient(t, r.f.planes, r.quads), r.f.superblock()))
-		p = remainder(t, r.f.planes, r.quads)
+	if !r.Form.Interleaved() && r.Form.Planes > 1 {
+		e = within(first, times(quotient(t, r.Form.Planes, r.Quads), r.Form.Superblock()))
+		p = remainder(t, r.Form.Planes, r.Quads)
 	}
 	args := []text{block, e}
-	if r.f.planes > 1 {
+	if r.Form.Planes > 1 {
 		args = append(args, p)
 	}
 	return args
@@ -505,7 +418,7 @@ func (v *matVec) quadArgs(r blockRun, block text, s strip, t text) []text {
 func (v *matVec) addScaled(r blockRun, s strip, n int, block text, dots string) {
 	p := v.products[n]
 	b := v.blockBuffer(p.b)
-	scale := v.variable(r.f.scaleType(), "scale", call("scale_"+b.base, block, within(s.e, s.at)))
+	scale := v.variable(scaleType(r.Form), "scale", call("scale_"+b.base, block, within(s.e, s.at)))
 	v.repeat("i", v.s.ThreadM, func(i text) {
 		sum := v.sumsAt(plus(times(i, v.s.ThreadN), s.j))[n]
 		if r.ints {
@@ -516,16 +429,16 @@ func (v *matVec) addScaled(r blockRun, s strip, n int, block text, dots string) 
 		if r.subnormal && !v.small(r) {
 			dot = binary("*", primary("16777216.0"), dot)
 		}
-		if r.f.halved {
+		if r.Form.Halved {
 			dot = binary("*", primary("2.0"), dot)
 		}
 		switch {
-		case v.small(r) && !r.f.affine:
+		case v.small(r) && !r.Form.Affine:
 			v.line("%s += %s * %s;", sum.s, scale, dot.s)
-		case r.f.affine:
+		case r.Form.Affine:
 			v.line("%s += %s.x * %s + %s.y * %s;", sum.s, scale, dot.s, scale, x.s)
-		case r.f.bias != 0:
-			dot = binary("-", dot, binary("*", v.floatLit(float64(r.f.bias)), x))
+		case r.Form.Bias != 0:
+			dot = binary("-", dot, binary("*", v.floatLit(float64(r.Form.Bias)), x))
 			v.line("%s += %s * %s;", sum.s, scale, dot.at(precProduct+1))
 		default:
 			v.line("%s += %s * %s;", sum.s, scale, dot.s)

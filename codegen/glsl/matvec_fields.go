@@ -10,7 +10,7 @@ const fieldPlanes = 4
 // takesFields reports whether the quants of a run are multiplied as they stand in
 // their bytes: of one row of bytes, in runs of sixteen bytes.
 func (v *matVec) takesFields(r blockRun) bool {
-	if _, ok := fieldForms[r.dtype]; !ok || !r.ints || v.s.ThreadM > 1 || r.quads != 4 || r.strips != fieldPlanes {
+	if _, ok := fieldForms[r.DType]; !ok || !r.ints || v.s.ThreadM > 1 || r.Quads != 4 || r.Strips != fieldPlanes {
 		return false
 	}
 	for _, o := range v.b {
@@ -29,16 +29,16 @@ type fieldRow struct{ bytes, scales, sums string }
 // the contraction 32 apart, the first at k.
 func (v *matVec) readFieldRow(r blockRun, o *matOperand, k text) fieldRow {
 	row := fieldRow{v.fresh(v.scope, o.name+"_bytes"), v.fresh(v.scope, o.name+"_scales"), v.fresh(v.scope, o.name+"_sums")}
-	v.line("int %s[%d];", row.bytes, fieldPlanes*r.quads)
+	v.line("int %s[%d];", row.bytes, fieldPlanes*r.Quads)
 	v.line("vec4 %s, %s;", row.scales, row.sums)
 	v.repeat("p", fieldPlanes, func(p text) {
-		rows, sums, scales := v.readRowStrips(r, plus(k, times(p, r.stripStride())))
-		v.repeat("t", r.quads, func(t text) {
-			v.line("%s = %s;", elementOf(row.bytes, fieldPlanes*r.quads, plus(times(p, r.quads), t)).s, elementOf(rows[o], r.quads, t).s)
+		rows, sums, scales := v.readRowStrips(r, plus(k, times(p, r.StripStride())))
+		v.repeat("t", r.Quads, func(t text) {
+			v.line("%s = %s;", elementOf(row.bytes, fieldPlanes*r.Quads, plus(times(p, r.Quads), t)).s, elementOf(rows[o], r.Quads, t).s)
 		})
 		v.line("%s[%s] = %s / float(1u << 2u * %s);", row.scales, p.s, scales[o], p.s)
 		bias := ""
-		if n := fieldForms[r.dtype].bias; n > 1 {
+		if n := fieldForms[r.DType].bias; n > 1 {
 			bias = finiteLit(float64(n), 32, "").s + " * "
 		}
 		v.line("%s[%s] = %s%s * float(%s);", row.sums, p.s, bias, scales[o], sums[o])
@@ -72,10 +72,10 @@ func (v *matVec) addFields(r blockRun, block, e, j text, rows map[*matOperand]fi
 		v.fieldFunctions(b, v.s.Subnormals)
 		at := primary(v.variable("uint", numberedName("at", n, len(v.products)), v.blockOf(p.b, block)))
 		quants := v.variable("uvec4", "quants", call("fields_"+b.base, at, e))
-		dots := v.fieldDots("dots", quants, "0x03030303u << 2u * ", row, r.quads)
-		if fieldForms[r.dtype].high != "" {
+		dots := v.fieldDots("dots", quants, "0x03030303u << 2u * ", row, r.Quads)
+		if fieldForms[r.DType].high != "" {
 			bits := v.variable("uvec4", "bits", call("high_fields_"+b.base, at, e))
-			high := v.fieldDots("high", bits, "0x01010101u << ", row, r.quads)
+			high := v.fieldDots("high", bits, "0x01010101u << ", row, r.Quads)
 			v.line("%s += %s << ivec4(2, 3, 4, 5);", dots, high) // 4 times as much, and so as those are
 		}
 		sum := v.sumsAt(j)[n]

@@ -1,6 +1,7 @@
 package glsl
 
 import (
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
 )
 
@@ -90,7 +91,7 @@ func (v *matVec) readHeld(held *heldRows) {
 // asksAhead reports whether blocks are asked for by the functions that decode quads,
 // which octets and fields do without; sums of rows hide what was asked for.
 func (v *matVec) asksAhead(r blockRun) bool {
-	return v.s.Ahead > 0 && r.needsSums() && !r.octets && !r.fields
+	return v.s.Ahead > 0 && r.Form.NeedsSums() && !r.octets && !r.fields
 }
 
 // askAhead asks for what the first turn reads, a word of every sixteen bytes: it is
@@ -103,14 +104,14 @@ func (v *matVec) askAhead(held *heldRows) {
 		held.each(func(s *strip) {
 			for _, o := range v.b {
 				b, at := v.blockBuffer(o), primary(v.variable("uint", "at", v.blockOf(o, s.block)))
-				for t := 0; t < held.run.quads; t += 4 {
+				for t := 0; t < held.run.Quads; t += 4 {
 					v.line("%s ^= %s;", asked, call("quants_"+b.base, v.quadArgs(held.run, at, *s, uintLit(int64(t)))...).s)
 				}
-				if b.DType.BlockElems() > byteGroup { // whose scales take longer to make than to wait for
+				if b.DType.BlockElems() > kernel.RoundedGroup { // whose scales take longer to make than to wait for
 					continue
 				}
 				scale := call("scale_"+b.base, at, within(s.e, s.at))
-				if held.run.f.affine {
+				if held.run.Form.Affine {
 					scale.s += ".x"
 				}
 				v.line("%s ^= floatBitsToUint(%s);", asked, scale.s)
@@ -123,7 +124,7 @@ func (v *matVec) askAhead(held *heldRows) {
 // placeHeld says where the strips are that an invocation holds.
 func (v *matVec) placeHeld(held *heldRows) {
 	r, lanes := held.run, v.s.LanesPerRow
-	steps, _ := v.k.Fold.Quo(int64(r.elems))
+	steps, _ := v.k.Fold.Quo(int64(r.Elems))
 	for first := int64(0); first < steps.Add; first += int64(lanes) {
 		step := plus(v.part, uintLit(first))
 		h := heldStep{}
@@ -133,8 +134,8 @@ func (v *matVec) placeHeld(held *heldRows) {
 			step = call("min", step, uintLit(steps.Add-1))
 		}
 		block, e, k := v.placeStep(r, v.named("step", step), int(steps.Add))
-		for p := range r.strips {
-			at := uintLit(int64(p * r.stripStride()))
+		for p := range r.Strips {
+			at := uintLit(int64(p * r.StripStride()))
 			h.strips = append(h.strips, strip{block: block, e: e, at: at, p: uintLit(int64(p)), k: plus(k, at)})
 		}
 		held.steps = append(held.steps, h)
@@ -186,8 +187,8 @@ func (v *matVec) takeStrip(r blockRun, o *matOperand, st *strip, array string, i
 	first := binary("/", st.k, uintLit(4))
 	v.openGuard("if (%s)", binary("==", binary("/", first, uintLit(int64(tile))), c).s)
 	at := primary(v.variable("uint", "at", binary("%", first, uintLit(int64(tile)))))
-	v.repeat("t", r.quads, func(t text) {
-		x := elementOf(st.rows[o], v.s.ThreadM*r.quads, plus(times(i, r.quads), t))
+	v.repeat("t", r.Quads, func(t text) {
+		x := elementOf(st.rows[o], v.s.ThreadM*r.Quads, plus(times(i, r.Quads), t))
 		v.line("%s = %s[%s];", x.s, array, spread(within(at, t)).s)
 		if sum := st.sums[o]; sum != "" {
 			v.line("%s += dot(%s, vec4(1.0));", elementOf(sum, v.s.ThreadM, i).s, x.s)

@@ -2,21 +2,17 @@ package glsl
 
 import (
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 )
-
-// byteGroup is how many neighbouring bytes of an A share a scale.
-const byteGroup = target.RoundedGroup
 
 // readsInts reports whether every A is bytes whose groups have a scale, along
 // the contraction as they stand in memory, and every strip lies in a group.
 func (v *matVec) readsInts(r blockRun) bool {
-	if r.f.levels != "" || !v.caps.Features.IntegerDotProduct || 4*r.quads > byteGroup {
+	if r.Form.Levels || !v.caps.Features.IntegerDotProduct || 4*r.Quads > kernel.RoundedGroup {
 		return false
 	}
 	for _, o := range v.a {
-		bytes, scale, ok := target.ByteRows(v.k, o.value)
-		if !ok || !adjacent(bytes.Index, v.fold, 16) || !target.InGroups(v.k, scale) {
+		bytes, scale, ok := v.k.ByteRows(o.value)
+		if !ok || !bytes.Index.Adjacent(v.fold, 16) || !v.k.InGroups(scale) {
 			return false
 		}
 	}
@@ -35,7 +31,7 @@ func (v *matVec) declareOnes() {
 // their scales.
 func (v *matVec) readIntStrip(r blockRun, o *matOperand, k text) (rows, sums, scales string) {
 	s := v.s
-	bytes, scale, _ := target.ByteRows(v.k, o.value)
+	bytes, scale, _ := v.k.ByteRows(o.value)
 	rows, sums, scales = v.declareIntStrip(r, o)
 	v.repeat("i", s.ThreadM, func(i text) {
 		v.bindRow(i)
@@ -44,7 +40,7 @@ func (v *matVec) readIntStrip(r blockRun, o *matOperand, k text) (rows, sums, sc
 		v.line("%s = %s;", elementOf(scales, s.ThreadM, i).s, v.value(scale).s)
 		v.startIntSum(sums, i)
 		v.readWords(r, v.buffers[bytes.Bind], v.named("word", binary("/", v.indexText(bytes.Index), uintLit(4))), func(t, word text) {
-			x := elementOf(rows, s.ThreadM*r.quads, plus(times(i, r.quads), t))
+			x := elementOf(rows, s.ThreadM*r.Quads, plus(times(i, r.Quads), t))
 			v.line("%s = int(%s);", x.s, word.s)
 			v.addIntSum(sums, i, x)
 		})
@@ -56,9 +52,9 @@ func (v *matVec) readIntStrip(r blockRun, o *matOperand, k text) (rows, sums, sc
 // declareIntStrip declares what readIntStrip reads.
 func (v *matVec) declareIntStrip(r blockRun, o *matOperand) (rows, sums, scales string) {
 	rows, scales = v.fresh(v.scope, o.name+"_strip"), v.fresh(v.scope, o.name+"_scale")
-	v.line("int %s%s;", rows, arraySize(v.s.ThreadM*r.quads))
+	v.line("int %s%s;", rows, arraySize(v.s.ThreadM*r.Quads))
 	v.line("float %s%s;", scales, arraySize(v.s.ThreadM))
-	if r.needsSums() {
+	if r.Form.NeedsSums() {
 		sums = v.fresh(v.scope, o.name+"_sum")
 		v.line("int %s%s;", sums, arraySize(v.s.ThreadM))
 	}
@@ -83,13 +79,13 @@ func (v *matVec) addIntSum(sums string, i, bytes text) {
 // there are as many.
 func (v *matVec) readWords(r blockRun, b *buffer, first text, use func(t, word text)) {
 	v.need(v.storageNeeds(b)...)
-	if r.quads%4 != 0 {
+	if r.Quads%4 != 0 {
 		b.units[4] = true
-		v.repeat("t", r.quads, func(t text) { use(t, primary(b.name+"_words["+plus(first, t).s+"]")) })
+		v.repeat("t", r.Quads, func(t text) { use(t, primary(b.name+"_words["+plus(first, t).s+"]")) })
 		return
 	}
 	b.units[16] = true
-	v.repeat("w", r.quads/4, func(w text) {
+	v.repeat("w", r.Quads/4, func(w text) {
 		four := v.variable("uvec4", "four", primary(b.name+"_quads["+plus(binary("/", first, uintLit(4)), w).s+"]"))
 		v.repeat("n", 4, func(n text) { use(plus(times(w, 4), n), primary(four+"["+n.s+"]")) })
 	})
@@ -99,14 +95,14 @@ func (v *matVec) readWords(r blockRun, b *buffer, first text, use func(t, word t
 //
 //	sum(x * a * scale * (q - bias)) = a * scale * (sum(x * q) - bias * sum(x))
 func (v *matVec) addIntScaled(r blockRun, sum text, scale string, dot, x, a text) {
-	if r.f.halved {
+	if r.Form.Halved {
 		dot = binary("*", primary("2"), dot)
 	}
 	switch {
-	case r.f.affine:
+	case r.Form.Affine:
 		v.line("%s += %s * (%s.x * float(%s) + %s.y * float(%s));", sum.s, a.s, scale, dot.s, scale, x.s)
-	case r.f.bias != 0:
-		dot = binary("-", dot, binary("*", intLit(int64(r.f.bias)), x))
+	case r.Form.Bias != 0:
+		dot = binary("-", dot, binary("*", intLit(int64(r.Form.Bias)), x))
 		v.line("%s += %s * %s * float(%s);", sum.s, a.s, scale, dot.s)
 	default:
 		v.line("%s += %s * %s * float(%s);", sum.s, a.s, scale, dot.s)

@@ -11,8 +11,8 @@ import (
 
 // withOctets returns a run whose quants are decoded by eight, if they can be.
 func (v *matVec) withOctets(r blockRun) (octets blockRun, ok bool) {
-	form, ok := octetForms[r.dtype]
-	if !ok || r.quads%2 != 0 || r.f.interleaved() && !r.joined {
+	form, ok := octetForms[r.DType]
+	if !ok || r.Quads%2 != 0 || r.Form.Interleaved() && !r.Joined {
 		return r, false
 	}
 	for _, o := range v.b {
@@ -20,13 +20,13 @@ func (v *matVec) withOctets(r blockRun) (octets blockRun, ok bool) {
 			return r, false
 		}
 	}
-	r.octets, r.f = true, form.of(r.f)
+	r.octets, r.Form = true, form.of(r.Form)
 	r.ints = r.rounds || v.readsInts(r)
-	r.paired = r.ints && r.joined
+	r.paired = r.ints && r.Joined
 	switch {
 	case form.masks == thirdMasks:
 		r.less = 3
-		return r, r.ints && r.elems == r.dtype.BlockElems() // where each digit is a constant
+		return r, r.ints && r.Elems == r.DType.BlockElems() // where each digit is a constant
 	case form.masks == signMasks && r.ints && v.s.ThreadM < manyRows:
 		r.less = 1
 	}
@@ -103,17 +103,17 @@ func (v *matVec) fillTable(t *octetTable, entries int, reader, value string) {
 // their masks.
 func (v *matVec) readOctets(r blockRun, b *buffer, block text, s strip) (octets, masks string) {
 	octets = v.fresh(v.scope, "octets")
-	v.line("uvec2 %s[%d];", octets, r.quads/2)
+	v.line("uvec2 %s[%d];", octets, r.Quads/2)
 	if r.less > 0 {
 		masks = v.fresh(v.scope, "masks")
-		v.line("uvec2 %s[%d];", masks, r.quads/2)
+		v.line("uvec2 %s[%d];", masks, r.Quads/2)
 	}
 	reader := v.octetReader(b, r.less, r.paired)
 	step := 8
-	if r.joined {
+	if r.Joined {
 		step = 4
 	}
-	v.repeat("o", r.quads/2, func(o text) {
+	v.repeat("o", r.Quads/2, func(o text) {
 		args := []text{block, within(s.e, plus(s.at, times(o, step)))}
 		if r.less > 0 {
 			args = append(args, primary(masks+"["+o.s+"]"))
@@ -133,10 +133,10 @@ func (v *matVec) addOctets(r blockRun, b *buffer, block text, s strip, dots, row
 		v.line("int %s%s;", less, arraySize(v.s.ThreadM))
 		v.repeat("i", v.s.ThreadM, func(i text) { v.line("%s = 0;", elementOf(less, v.s.ThreadM, i).s) })
 	}
-	v.repeat("t", r.quads, func(t text) {
+	v.repeat("t", r.Quads, func(t text) {
 		product := v.octetProduct(r, r.octetElement(octets, t))
 		v.repeat("i", v.s.ThreadM, func(i text) {
-			x, sum := elementOf(rows, v.s.ThreadM*r.quads, plus(times(i, r.quads), t)), elementOf(dots, v.s.ThreadM, i)
+			x, sum := elementOf(rows, v.s.ThreadM*r.Quads, plus(times(i, r.Quads), t)), elementOf(dots, v.s.ThreadM, i)
 			v.line("%s = %s;", sum.s, product(sum, x).s)
 			if r.less > 0 {
 				sum = elementOf(less, v.s.ThreadM, i)
@@ -159,7 +159,7 @@ func (v *matVec) addOctets(r blockRun, b *buffer, block text, s strip, dots, row
 // octetProduct is bytesProduct, but for bytes up to 255, which integers multiply
 // with signed ones as they are.
 func (v *matVec) octetProduct(r blockRun, quants text) func(sum, x text) text {
-	if octetForms[r.dtype].masks == thirdMasks {
+	if octetForms[r.DType].masks == thirdMasks {
 		return func(sum, x text) text { return binary("+", sum, call("dotPacked4x8EXT", quants, x)) }
 	}
 	return v.bytesProduct(r, quants)
@@ -167,10 +167,10 @@ func (v *matVec) octetProduct(r blockRun, quants text) func(sum, x text) text {
 
 // octetElement prints quad t of what readOctets has read.
 func (r blockRun) octetElement(name string, t text) text {
-	if half := r.quads / 2; r.joined {
-		return primary(name + "[" + remainder(t, half, r.quads).s + "][" + quotient(t, half, r.quads).s + "]")
+	if half := r.Quads / 2; r.Joined {
+		return primary(name + "[" + remainder(t, half, r.Quads).s + "][" + quotient(t, half, r.Quads).s + "]")
 	}
-	return primary(name + "[" + quotient(t, 2, r.quads).s + "][" + remainder(t, 2, r.quads).s + "]")
+	return primary(name + "[" + quotient(t, 2, r.Quads).s + "][" + remainder(t, 2, r.Quads).s + "]")
 }
 
 // pairStrip sorts the bytes of a strip of row i, whose words are of one plane and
@@ -180,10 +180,10 @@ func (v *matVec) pairStrip(r blockRun, rows string, i text) {
 	if !r.paired {
 		return
 	}
-	half := r.quads / 2
+	half := r.Quads / 2
 	v.repeat("t", half, func(t text) {
-		first := elementOf(rows, v.s.ThreadM*r.quads, plus(times(i, r.quads), t))
-		second := elementOf(rows, v.s.ThreadM*r.quads, plus(times(i, r.quads), plus(t, uintLit(int64(half)))))
+		first := elementOf(rows, v.s.ThreadM*r.Quads, plus(times(i, r.Quads), t))
+		second := elementOf(rows, v.s.ThreadM*r.Quads, plus(times(i, r.Quads), plus(t, uintLit(int64(half)))))
 		odd := v.variable("int", "odd", primary(first.s+" >> 8 & 0x00ff00ff | "+second.s+" & 0xff00ff00"))
 		v.line("%s = %s & 0x00ff00ff | (%s & 0x00ff00ff) << 8;", first.s, first.s, second.s)
 		v.line("%s = %s;", second.s, odd)

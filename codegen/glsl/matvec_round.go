@@ -1,6 +1,10 @@
 package glsl
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
 
 // roundedRows are rows of A in shared memory, as bytes with a scale for every
 // group of them.
@@ -57,14 +61,14 @@ func (v *matVec) readShare(o *matOperand, i text) string {
 	return own
 }
 
-// roundRows rounds all rows to bytes, groups of byteGroup to 255 steps of the
+// roundRows rounds all rows to bytes, groups of kernel.RoundedGroup to 255 steps of the
 // largest of their elements. Neighbours read neighbouring quads, all of theirs
 // before they round the first, unless they have been read.
 func (v *matVec) roundRows(ready ownRows) {
 	s, depth := v.s, int(v.k.Fold.Add)
 	v.rounded = map[*matOperand]roundedRows{}
 	for _, o := range v.a {
-		rows := roundedRows{v.share("uvec4", o.name+"_bytes", s.ThreadM*depth/16), v.share("float", o.name+"_scales", s.ThreadM*depth/byteGroup)}
+		rows := roundedRows{v.share("uvec4", o.name+"_bytes", s.ThreadM*depth/16), v.share("float", o.name+"_scales", s.ThreadM*depth/kernel.RoundedGroup)}
 		v.rounded[o] = rows
 		v.repeat("i", s.ThreadM, func(i text) {
 			own := ready[o]
@@ -85,7 +89,7 @@ func (v *matVec) roundRows(ready ownRows) {
 // as words of the bytes, from those of a place on. The lanes of a group find its
 // largest element together, as bits, of which those of NaN are the largest.
 func (v *matVec) roundShare(rows roundedRows, x func(h text) text, n, place text) {
-	perGroup := byteGroup / 4 / roundedQuads
+	perGroup := kernel.RoundedGroup / 4 / roundedQuads
 	size := v.variable("uvec4", "size", primary("uvec4(0u)"))
 	v.repeat("h", roundedQuads, func(h text) { v.line("%s = max(%s, floatBitsToUint(%s) & 0x7fffffffu);", size, size, x(h).s) })
 	top := v.variable("uint", "top", primary(fmt.Sprintf("max(max(%s.x, %s.y), max(%s.z, %s.w))", size, size, size, size)))
@@ -111,11 +115,11 @@ func (v *matVec) readRounded(r blockRun, o *matOperand, k text) (rows, sums, sca
 	from := v.rounded[o]
 	rows, sums, scales = v.declareIntStrip(r, o)
 	v.repeat("i", s.ThreadM, func(i text) {
-		group := plus(times(i, depth/byteGroup), binary("/", k, uintLit(byteGroup)))
+		group := plus(times(i, depth/kernel.RoundedGroup), binary("/", k, uintLit(kernel.RoundedGroup)))
 		v.line("%s = %s[%s];", elementOf(scales, s.ThreadM, i).s, from.scales, group.s)
 		v.startIntSum(sums, i)
 		v.readRoundedWords(r, from.bytes, plus(times(i, depth/4), binary("/", k, uintLit(4))), func(t, word text) {
-			x := elementOf(rows, s.ThreadM*r.quads, plus(times(i, r.quads), t))
+			x := elementOf(rows, s.ThreadM*r.Quads, plus(times(i, r.Quads), t))
 			v.line("%s = int(%s);", x.s, word.s)
 			v.addIntSum(sums, i, x)
 		})
@@ -127,16 +131,16 @@ func (v *matVec) readRounded(r blockRun, o *matOperand, k text) (rows, sums, sca
 // readRoundedWords reads the words of a strip from the bytes that roundRows has
 // left, four at a time if there are as many.
 func (v *matVec) readRoundedWords(r blockRun, bytes string, first text, use func(t, word text)) {
-	if r.quads%4 != 0 {
+	if r.Quads%4 != 0 {
 		first = v.named("word", first)
-		v.repeat("t", r.quads, func(t text) {
+		v.repeat("t", r.Quads, func(t text) {
 			word := primary(v.variable("uint", "word", plus(first, t)))
 			use(t, primary(bytes+"["+binary("/", word, uintLit(4)).s+"]["+binary("%", word, uintLit(4)).s+"]"))
 		})
 		return
 	}
 	first = v.named("quad", binary("/", first, uintLit(4)))
-	v.repeat("w", r.quads/4, func(w text) {
+	v.repeat("w", r.Quads/4, func(w text) {
 		four := v.variable("uvec4", "four", primary(bytes+"["+plus(first, w).s+"]"))
 		v.repeat("n", 4, func(n text) { use(plus(times(w, 4), n), primary(four+"["+n.s+"]")) })
 	})

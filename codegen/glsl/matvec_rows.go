@@ -13,12 +13,12 @@ func (v *matVec) decodesWhole(r blockRun) bool { return v.s.ThreadM >= manyRows 
 // eachStrip writes body for one strip after another, in a loop that is not to be
 // unrolled: the products of a strip with many rows are thousands of instructions.
 func (v *matVec) eachStrip(r blockRun, body func(p, at text)) {
-	if r.strips == 1 {
+	if r.Strips == 1 {
 		v.openScope()
 		body(primary("0u"), primary("0u"))
 	} else {
-		p := v.loop("p", primary("0u"), uintLit(int64(r.strips)), 1)
-		body(p, times(p, r.stripStride()))
+		p := v.loop("p", primary("0u"), uintLit(int64(r.Strips)), 1)
+		body(p, times(p, r.StripStride()))
 	}
 	v.close()
 }
@@ -39,7 +39,7 @@ func (v *matVec) addWhole(r blockRun, s strip, k text) {
 		blocks[o] = v.readWhole(r, o, s)
 	}
 	read := v.rowReader(r, k)
-	v.repeat("t", r.quads, func(t text) {
+	v.repeat("t", r.Quads, func(t text) {
 		rows := map[*matOperand]string{}
 		for _, o := range v.a {
 			rows[o] = v.fresh(v.scope, o.name+"_rows")
@@ -71,8 +71,8 @@ func (v *matVec) readWhole(r blockRun, o *matOperand, s strip) wholeBlock {
 	w := wholeBlock{at: v.fresh(v.scope, o.name+"_at"), scale: v.fresh(v.scope, o.name+"_scale")}
 	v.line("uint %s%s;", w.at, arraySize(cols))
 	v.line("%s %s%s;", r.wholeScaleType(), w.scale, arraySize(cols))
-	perColumn := r.quads / 4
-	if r.wide(b) {
+	perColumn := r.Quads / 4
+	if r.Wide(b.Binding) {
 		w.quants = v.fresh(v.scope, o.name+"_quants")
 		v.line("uvec4 %s%s;", w.quants, arraySize(cols*perColumn))
 	}
@@ -86,7 +86,7 @@ func (v *matVec) readWhole(r blockRun, o *matOperand, s strip) wholeBlock {
 				v.line("%s = %s;", elementOf(w.quants, cols*perColumn, plus(times(j, perColumn), i)).s, v.wideCall(r, b, at, s, i).s)
 			})
 		}
-		scale := v.variable(r.f.scaleType(), "scale", call("scale_"+b.base, at, within(s.e, s.at)))
+		scale := v.variable(scaleType(r.Form), "scale", call("scale_"+b.base, at, within(s.e, s.at)))
 		v.line("%s = %s;", elementOf(w.scale, cols, j).s, r.wholeScale(scale))
 	})
 	return w
@@ -94,7 +94,7 @@ func (v *matVec) readWhole(r blockRun, o *matOperand, s strip) wholeBlock {
 
 // wholeScaleType is the type of a scale, or of a scale and an offset.
 func (r blockRun) wholeScaleType() string {
-	if r.needsSums() {
+	if r.Form.NeedsSums() {
 		return "vec2"
 	}
 	return "float"
@@ -104,17 +104,17 @@ func (r blockRun) wholeScaleType() string {
 // what is added then.
 func (r blockRun) wholeScale(scale string) string {
 	x := scale
-	if r.f.affine {
+	if r.Form.Affine {
 		x = scale + ".x"
 	}
 	if r.subnormal {
 		x = "16777216.0 * " + x
 	}
 	switch {
-	case r.f.affine:
+	case r.Form.Affine:
 		return "vec2(" + x + ", " + scale + ".y)"
-	case r.f.bias != 0:
-		return "vec2(" + x + ", " + fmt.Sprintf("%d.0 * ", -r.f.bias) + scale + ")"
+	case r.Form.Bias != 0:
+		return "vec2(" + x + ", " + fmt.Sprintf("%d.0 * ", -r.Form.Bias) + scale + ")"
 	}
 	return x
 }
@@ -125,17 +125,17 @@ func (v *matVec) wholeQuad4(r blockRun, o *matOperand, w wholeBlock, s strip, t,
 	at := elementOf(w.at, cols, j)
 	var levels text
 	switch {
-	case r.f.levels != "":
+	case r.Form.Levels:
 		levels = call("levels_"+b.base, v.quadArgs(r, at, s, t)...)
 	case w.quants != "":
-		perColumn := r.quads / 4
-		four := elementOf(w.quants, cols*perColumn, plus(times(j, perColumn), quotient(t, 4, r.quads)))
-		levels = call(r.unpack(), primary(four.s+"["+remainder(t, 4, r.quads).s+"]"))
+		perColumn := r.Quads / 4
+		four := elementOf(w.quants, cols*perColumn, plus(times(j, perColumn), quotient(t, 4, r.Quads)))
+		levels = call(r.unpack(), primary(four.s+"["+remainder(t, 4, r.Quads).s+"]"))
 	default:
 		levels = call(r.unpack(), call("quants_"+b.base, v.quadArgs(r, at, s, t)...))
 	}
 	scale := elementOf(w.scale, cols, j)
-	if r.needsSums() {
+	if r.Form.NeedsSums() {
 		return v.variable("vec4", o.quadName(), binary("+", binary("*", primary(scale.s+".x"), levels), primary(scale.s+".y")))
 	}
 	return v.variable("vec4", o.quadName(), binary("*", scale, levels))

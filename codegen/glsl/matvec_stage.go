@@ -13,7 +13,7 @@ type rowTiles struct {
 // stagesRows reports whether rows pass through shared memory. What the lanes
 // take at a time must be neighbours, as whole blocks are.
 func (v *matVec) stagesRows(r blockRun) bool {
-	perBlock := r.dtype.BlockElems() / r.elems
+	perBlock := r.DType.BlockElems() / r.Elems
 	return v.s.StageRows && !r.ints && v.k.Fold.IsStatic() && v.s.LanesPerRow%perBlock == 0
 }
 
@@ -21,13 +21,13 @@ func (v *matVec) stagesRows(r blockRun) bool {
 // on, rows being in shared memory.
 func (v *matVec) inTiles(r blockRun, steps int64, body func(step text)) {
 	lanes := v.s.LanesPerRow
-	v.staged = &rowTiles{arrays: map[*matOperand]string{}, quads: lanes * r.elems / 4}
+	v.staged = &rowTiles{arrays: map[*matOperand]string{}, quads: lanes * r.Elems / 4}
 	for _, o := range v.a {
 		v.staged.arrays[o] = v.share("vec4", o.name+"_tile", v.s.ThreadM*lanes*v.s.TileK/4)
 	}
 	first := v.loop("first", primary("0u"), uintLit(steps), lanes)
-	v.staged.first = v.named("k0", times(first, r.elems))
-	v.fillTiles(steps%int64(lanes) != 0, uintLit(steps*int64(r.elems)))
+	v.staged.first = v.named("k0", times(first, r.Elems))
+	v.fillTiles(steps%int64(lanes) != 0, uintLit(steps*int64(r.Elems)))
 	v.line("barrier();")
 	step := primary(v.variable("uint", "step", plus(first, v.part)))
 	if steps%int64(lanes) != 0 {
@@ -89,7 +89,7 @@ func (v *matVec) rowReader(r blockRun, k text) func(o *matOperand, i, t text) te
 	}
 	first := primary(v.variable("uint", "first_quad", binary("/", binary("-", k, v.staged.first), uintLit(4))))
 	place := func(t text) text { return spread(within(first, t)) }
-	if r.quads <= 8 { // which differ in the bits that spread changes, and leave the others
+	if r.Quads <= 8 { // which differ in the bits that spread changes, and leave the others
 		at := primary(v.variable("uint", "place", spread(first)))
 		place = func(t text) text {
 			if t.s == "0u" {

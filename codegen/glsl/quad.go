@@ -45,7 +45,7 @@ func (e *emitter) quadOf(q quadKind, v *kernel.Expr, a along, k text, base strin
 // isVector reports whether four neighbours of an operand are one load, as they
 // stand in memory or as the decoder of a block gives them.
 func (e *emitter) isVector(v *kernel.Expr, a along) bool {
-	v = widened(v)
+	v = kernel.Widened(v)
 	if v.Kind != kernel.ExprLoad || !e.vectorLoad(v, a.axis, 4) {
 		return false
 	}
@@ -53,18 +53,9 @@ func (e *emitter) isVector(v *kernel.Expr, a along) bool {
 	return t.IsBlock() || (scalars[t].carrier == "float" || t == ir.I8 || t == ir.U8) && scalars[t].decode == ""
 }
 
-// widened looks through casts of loaded floats to f32, which change nothing.
-func widened(v *kernel.Expr) *kernel.Expr {
-	for v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType == ir.F32 &&
-		v.Args[0].DType.IsFloat() && v.Args[0].DType != ir.F64 {
-		v = v.Args[0]
-	}
-	return v
-}
-
 // vectorQuad prints four neighbours that are one load.
 func (e *emitter) vectorQuad(q quadKind, v *kernel.Expr, a along, k text) text {
-	v = widened(v)
+	v = kernel.Widened(v)
 	e.openScope()
 	e.bindAxis(a.axis, k)
 	e.plan(nil, []kernel.Index{v.Index})

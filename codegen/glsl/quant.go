@@ -22,46 +22,39 @@ import (
 // lie in memory is thus the business of those readers alone. Where blocks lie in
 // planes, the number that at begins with, or 0, says in which: at is then in
 // that part of the block (kernel.PlanesOf).
-//
-// Elements come in quads, four neighbours of which the first is a multiple of
-// four. planes quads, stride apart, share the same bytes: q4_0 keeps element i
-// and i+16 in one byte, so it has 2 planes 16 apart.
 type blockFormat struct {
-	planes, stride int
-	run            int // elements that share a scale, from a multiple of it on
+	kernel.BlockForm
 
 	// scale returns the scale of element e of the block; of affine formats a
 	// vec2 of scale and offset.
-	scale  string
-	affine bool
+	scale string
 	// planeScale is the same where blocks lie in planes, by readers of what is
 	// aligned there; empty is no different.
 	planeScale string
 
 	// quants returns the four quants of plane p as the bytes of a uint, signed
-	// ones or not; e is the first element of the quad in plane 0.
+	// ones or not; e is the first element of the quad in plane 0. Of wide formats it
+	// is of type QUANTS, uint, uvec2 or uvec4, by WORDS(at), four bytes, eight or
+	// sixteen.
 	quants string
-	// wide says that quants can be had for two or four quads in a row too, from the
-	// first of a multiple of as many on: of type QUANTS, uint, uvec2 or uvec4, by
-	// WORDS(at), four bytes, eight or sixteen. What the blocks hold must be aligned to sixteen bytes, as it
-	// is in planes.
-	wide bool
 	// quants4 is the same for four quads where it is another text.
 	quants4 string
-	signed  bool
-	bias    int
 	// levels returns them as a vec4 instead, where they are no bytes.
 	levels string
-	// halved says that quants are half of what scale and bias go with.
-	halved bool
 }
 
-// superblock is the number of elements that planes of quads cover.
-func (f blockFormat) superblock() int { return f.planes * f.stride }
+// withForms gives each row its form.
+func withForms(rows map[ir.DType]blockFormat) map[ir.DType]blockFormat {
+	for t, f := range rows {
+		f.BlockForm, _ = kernel.BlockFormOf(t)
+		rows[t] = f
+	}
+	return rows
+}
 
 // scaleType is what the scale snippet returns.
-func (f blockFormat) scaleType() string {
-	if f.affine {
+func scaleType(f kernel.BlockForm) string {
+	if f.Affine {
 		return "vec2"
 	}
 	return "float"
@@ -161,7 +154,7 @@ func (e *emitter) blockDecoder(b *buffer, width int) string {
 	}
 	levels := "levels_NAME(block, " + f.firstOf(b.DType, width == 4) + f.planeArg("e / STRIDEu % PLANESu") + ")" + element
 	lines := []string{"uint block = i / ELEMSu, e = i % ELEMSu;"}
-	if f.affine { // fused, multiplication and addition would round once, and the host rounds twice
+	if f.Affine { // fused, multiplication and addition would round once, and the host rounds twice
 		lines = append(lines, "vec2 scale = scale_NAME(block, e);",
 			"precise "+typ+" value = scale.x * "+levels+" + scale.y;", "return value;")
 	} else {
@@ -180,18 +173,18 @@ func (e *emitter) blockDecoder(b *buffer, width int) string {
 // block is in; whole says that e begins a quad.
 func (f blockFormat) firstOf(t ir.DType, whole bool) string {
 	switch {
-	case f.planes == 1 && whole:
+	case f.Planes == 1 && whole:
 		return "e"
-	case f.planes == 1:
+	case f.Planes == 1:
 		return "e / 4u * 4u"
-	case f.stride == 4:
+	case f.Stride == 4:
 		return "e / SUPERBLOCKu * SUPERBLOCKu"
 	}
 	first := "e % STRIDEu"
 	if !whole {
 		first += " / 4u * 4u"
 	}
-	if f.superblock() < t.BlockElems() {
+	if f.Superblock() < t.BlockElems() {
 		first = "e / SUPERBLOCKu * SUPERBLOCKu + " + first
 	}
 	return first
@@ -199,7 +192,7 @@ func (f blockFormat) firstOf(t ir.DType, whole bool) string {
 
 // planeArg prints the plane as a further argument, if there are several.
 func (f blockFormat) planeArg(p string) string {
-	if f.planes == 1 {
+	if f.Planes == 1 {
 		return ""
 	}
 	return ", " + p
@@ -225,9 +218,9 @@ func (e *emitter) blockScale(b *buffer) {
 	if b.Layout == kernel.LayoutPlanes && f.planeScale != "" {
 		scale = f.planeScale
 	}
-	e.blockFunction(b, f.scaleType()+" scale_NAME(uint block, uint e)", fmt.Sprintf(
+	e.blockFunction(b, scaleType(f.BlockForm)+" scale_NAME(uint block, uint e)", fmt.Sprintf(
 		"// %s: %d elements in %d bytes. The scale%s%s.", b.DType, b.DType.BlockElems(), b.DType.BlockBytes(),
-		map[bool]string{true: " and offset"}[f.affine], map[bool]string{true: " of element e"}[len(mentions(scale, "e")) > 0]), scale)
+		map[bool]string{true: " and offset"}[f.Affine], map[bool]string{true: " of element e"}[len(mentions(scale, "e")) > 0]), scale)
 }
 
 // quadArgs and quadNote are the parameters of a function of a quad, and what a
@@ -236,7 +229,7 @@ func (f blockFormat) quadArgs() string { return "(uint block, uint e" + f.planeA
 
 func (f blockFormat) quadNote() string {
 	note := "// Four neighbours from element e on"
-	if f.planes > 1 {
+	if f.Planes > 1 {
 		note += ", or p times STRIDE further"
 	}
 	return note
@@ -250,12 +243,12 @@ func (e *emitter) blockLevels(b *buffer) {
 		return
 	}
 	levels := "bytes_unsigned"
-	if f.signed {
+	if f.Signed {
 		levels = "bytes_signed"
 	}
 	levels += "(quants_NAME(block, e" + f.planeArg("p") + "))"
-	if f.bias != 0 {
-		levels += fmt.Sprintf(" - %d.0", f.bias)
+	if f.Bias != 0 {
+		levels += fmt.Sprintf(" - %d.0", f.Bias)
 	}
 	e.blockFunction(b, "vec4 levels_NAME"+f.quadArgs(), "", "return "+levels+";")
 }
@@ -270,12 +263,6 @@ func (e *emitter) wideQuants(b *buffer) string {
 	}
 	e.blockFunction(b, head, "// The same of four quads in a row.", body)
 	return "quants4_" + b.base
-}
-
-// readsPairs reports whether quants of two quads in a row can be had at once:
-// where those of four can, and wherever what the blocks hold is aligned as well.
-func (f blockFormat) readsPairs(b *buffer) bool {
-	return f.wide && f.quants4 == "" && (b.Layout == kernel.LayoutPlanes || b.DType.BlockBytes()%16 == 0)
 }
 
 // pairQuants makes the text have the function that returns quants of two quads.
@@ -319,7 +306,7 @@ func (e *emitter) blockFunction(b *buffer, head, note, body string) {
 	}
 	text.WriteString("}\n")
 	e.decoders = append(e.decoders, strings.NewReplacer("NAME", b.base, "ELEMS", fmt.Sprint(b.DType.BlockElems()),
-		"SUPERBLOCK", fmt.Sprint(f.superblock()), "STRIDE", fmt.Sprint(f.stride), "PLANES", fmt.Sprint(f.planes)).Replace(text.String()))
+		"SUPERBLOCK", fmt.Sprint(f.Superblock()), "STRIDE", fmt.Sprint(f.Stride), "PLANES", fmt.Sprint(f.Planes)).Replace(text.String()))
 }
 
 // placeReaders puts the readers of a buffer for those of a snippet, and sees to

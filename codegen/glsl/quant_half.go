@@ -12,7 +12,7 @@ import (
 // that they are best decoded to f16 together.
 func decodesOctets(t ir.DType) bool {
 	f, ok := blockFormats[t]
-	return ok && f.run%target.OctetElems == 0
+	return ok && f.Run%target.OctetElems == 0
 }
 
 // octetDecoder returns the function that decodes eight neighbours of a buffer
@@ -29,20 +29,20 @@ func (e *emitter) octetDecoder(b *buffer) string {
 	if f.levels != "" {
 		return e.levelsOctet(b)
 	}
-	pairs := f.readsPairs(b)
+	pairs := f.ReadsPairs(b.Binding)
 	if pairs {
 		e.blockScale(b)
 	} else {
 		e.blockParts(b)
 	}
 	e.need(NeedFloat16)
-	base, flip := 1024+f.bias, ""
-	if f.signed {
+	base, flip := 1024+f.Bias, ""
+	if f.Signed {
 		base, flip = base+128, " ^ 0x80808080u"
 	}
 	value := "scale"
 	lines := []string{"uint block = i / ELEMSu, first = i % ELEMSu;"}
-	if f.affine {
+	if f.Affine {
 		lines = append(lines, "f16vec2 scale = f16vec2(scale_NAME(block, first));")
 		value = "scale.x"
 	} else {
@@ -58,7 +58,7 @@ func (e *emitter) octetDecoder(b *buffer) string {
 	lines = append(lines,
 		fmt.Sprintf("    f16vec2 even = (unpackFloat2x16(q & 0x00ff00ffu | 0x64006400u) - float16_t(%d)) * %s;", base, value),
 		fmt.Sprintf("    f16vec2 odd = (unpackFloat2x16(q >> 8 & 0x00ff00ffu | 0x64006400u) - float16_t(%d)) * %s;", base, value))
-	if f.affine {
+	if f.Affine {
 		lines = append(lines, "    even += scale.y;", "    odd += scale.y;")
 	}
 	lines = append(lines, "    octet[2u * n] = packFloat2x16(f16vec2(even.x, odd.x));", "    octet[2u * n + 1u] = packFloat2x16(f16vec2(even.y, odd.y));", "}", "return octet;")

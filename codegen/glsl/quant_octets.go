@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -37,11 +38,11 @@ const (
 	thirdMasks
 )
 
-// of is a format's row with quants as octets have them.
-func (o octetForm) of(f blockFormat) blockFormat {
-	f.levels, f.signed, f.halved = "", o.signed, o.halved
+// of is a format with quants as octets have them.
+func (o octetForm) of(f kernel.BlockForm) kernel.BlockForm {
+	f.Levels, f.Signed, f.Halved = false, o.signed, o.halved
 	if o.masks == oddMasks {
-		f.bias, f.halved = -1, true
+		f.Bias, f.Halved = -1, true
 	}
 	return f
 }

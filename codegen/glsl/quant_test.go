@@ -15,13 +15,15 @@ func TestBlockFormats(t *testing.T) {
 		case ok != dt.IsBlock():
 			t.Errorf("%s: a row %v, want %v", dt, ok, dt.IsBlock())
 		case !ok:
-		case f.planes < 1 || f.stride%4 != 0 || n%f.superblock() != 0:
-			t.Errorf("%s: %d planes %d apart in blocks of %d", dt, f.planes, f.stride, n)
-		case f.run%4 != 0 || n%f.run != 0:
-			t.Errorf("%s: scales of %d elements in blocks of %d", dt, f.run, n)
-		case (f.quants == "") == (f.levels == "") || f.levels != "" && (f.signed || f.bias != 0):
+		case f.Planes < 1 || f.Stride%4 != 0 || n%f.Superblock() != 0:
+			t.Errorf("%s: %d planes %d apart in blocks of %d", dt, f.Planes, f.Stride, n)
+		case f.Run%4 != 0 || n%f.Run != 0:
+			t.Errorf("%s: scales of %d elements in blocks of %d", dt, f.Run, n)
+		case (f.quants == "") == (f.levels == "") || f.levels != "" && (f.Signed || f.Bias != 0):
 			t.Errorf("%s: want either quants or levels", dt)
-		case f.signed && f.bias != 0:
+		case f.Levels != (f.levels != "") || f.Digits != (octetForms[dt].masks == thirdMasks) || f.Fields != (fieldForms[dt].quants != ""):
+			t.Errorf("%s: snippets do not agree with %+v", dt, f.BlockForm)
+		case f.Signed && f.Bias != 0:
 			t.Errorf("%s: signed quants need no bias", dt)
 		}
 	}

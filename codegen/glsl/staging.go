@@ -139,7 +139,7 @@ uvec4 NAME(uint i) {
 func (c *staging) isPacked(st *staged) bool {
 	v := st.value
 	return c.dtype == ir.F16 && v.Kind == kernel.ExprLoad && decodesOctets(c.k.Bindings[v.Bind].DType) &&
-		target.DivisibleBy(c.extent(st.axis), target.OctetElems) && adjacent(v.Index, st.axis, target.OctetElems)
+		target.DivisibleBy(c.extent(st.axis), target.OctetElems) && v.Index.Adjacent(st.axis, target.OctetElems)
 }
 
 // eachOctet writes body for the octets of a tile that an invocation moves:

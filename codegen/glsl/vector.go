@@ -11,13 +11,6 @@ import (
 // is reserved for that.
 const component = "lane"
 
-// adjacent reports whether width neighbours along an axis are neighbours in
-// memory, the first at a multiple of width, if the axis is at one.
-func adjacent(x kernel.Index, axis, width int) bool {
-	stride, linear := x.Stride(axis)
-	return linear && stride.Equal(kernel.Const(1)) && x.DropAxis(axis).Multiple(int64(width)) == int64(width)
-}
-
 // vectorLoad reports whether a load can be read width neighbours at a time.
 // A buffer that the kernel also writes is seen in one way only: as vectors where
 // a map writes just what it reads, else as scalars.
@@ -29,7 +22,7 @@ func (e *emitter) vectorLoad(v *kernel.Expr, axis, width int) bool {
 	if !v.Index.Uses(axis) || b.DType.IsBlock() && width != 4 {
 		return false
 	}
-	return adjacent(v.Index, axis, width)
+	return v.Index.Adjacent(axis, width)
 }
 
 func (e *emitter) vectorStore(s kernel.Store, axis, width int) bool {
@@ -37,11 +30,11 @@ func (e *emitter) vectorStore(s kernel.Store, axis, width int) bool {
 	if b.Read {
 		return e.vectorInPlace(s.Bind, axis, width)
 	}
-	if b.DType.IsBlock() || !adjacent(s.Index, axis, width) {
+	if b.DType.IsBlock() || !s.Index.Adjacent(axis, width) {
 		return false
 	}
 	for _, other := range e.k.Stores { // one view per written buffer
-		if other.Bind == s.Bind && (other.PerElement != s.PerElement || !adjacent(other.Index, axis, width)) {
+		if other.Bind == s.Bind && (other.PerElement != s.PerElement || !other.Index.Adjacent(axis, width)) {
 			return false
 		}
 	}
@@ -63,7 +56,7 @@ func (e *emitter) vectorInPlace(bind, axis, width int) bool {
 			stores++
 		}
 	}
-	same := stores == 1 && at.Uses(axis) && adjacent(at, axis, width)
+	same := stores == 1 && at.Uses(axis) && at.Adjacent(axis, width)
 	kernel.Walk(e.k.Roots(), func(v *kernel.Expr) {
 		same = same && (v.Kind != kernel.ExprLoad || v.Bind != bind || v.Index.Equal(at))
 	})
@@ -202,7 +195,7 @@ func (e *emitter) loadVectors(r run, roots []*kernel.Expr) map[*kernel.Expr]stri
 	vectors := map[*kernel.Expr]string{}
 	e.plan(nil, nil)
 	e.walkNeeded(roots, func(v *kernel.Expr) {
-		if v.Kind == kernel.ExprRandom && r.width == 4 && adjacent(v.Index, r.axis, 4) {
+		if v.Kind == kernel.ExprRandom && r.width == 4 && v.Index.Adjacent(r.axis, 4) {
 			vectors[v] = e.loadWords(r, v, vectors)
 		}
 		if v.Kind != kernel.ExprLoad || !e.vectorLoad(v, r.axis, r.width) {

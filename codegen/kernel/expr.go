@@ -282,6 +282,15 @@ func (b *Builder) Cast(t ir.DType, v *Expr) *Expr {
 	return b.Apply(ir.OpCast, t, ir.Attrs{{Name: "dtype", Value: t}}, v)
 }
 
+// Widened looks through casts of loaded floats to f32, which change nothing.
+func Widened(v *Expr) *Expr {
+	for v.Kind == ExprApply && v.Op == ir.OpCast && v.DType == ir.F32 &&
+		v.Args[0].DType.IsFloat() && v.Args[0].DType != ir.F64 {
+		v = v.Args[0]
+	}
+	return v
+}
+
 // Unstored returns what a store of v in its own dtype may store instead: the
 // argument of a cast that storing does anyway, from a wider float.
 func Unstored(v *Expr) *Expr {

@@ -652,3 +652,11 @@ func (f *Factor) substitute(at func(int, ir.Dim) Index, value func(*Expr) *Expr)
 	}
 	return single(f)
 }
+
+// Adjacent reports whether x grows by one per step along the axis, and whether
+// it is a multiple of n wherever the coordinate along the axis is: then n
+// neighbours are one aligned vector.
+func (x Index) Adjacent(axis, n int) bool {
+	stride, linear := x.Stride(axis)
+	return linear && stride.Equal(Const(1)) && x.DropAxis(axis).Multiple(int64(n)) == int64(n)
+}

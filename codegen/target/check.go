@@ -334,7 +334,7 @@ func checkMatVec(k *kernel.Kernel, s kernel.Schedule) error {
 // readsBytes reports whether an A of a product is bytes.
 func readsBytes(k *kernel.Kernel) bool {
 	return slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
-		_, _, ok := ByteRows(k, p.A)
+		_, _, ok := k.ByteRows(p.A)
 		return ok
 	})
 }

@@ -45,14 +45,6 @@ func DivisibleBy(d ir.Dim, n int) bool {
 	return ok
 }
 
-// aligned reports whether x grows by one per step along the axis, and whether
-// it is a multiple of n wherever the coordinate along the axis is: then n
-// neighbours are one aligned vector.
-func aligned(x kernel.Index, axis, n int) bool {
-	stride, ok := x.Stride(axis)
-	return ok && stride.Equal(kernel.Const(1)) && x.DropAxis(axis).Multiple(int64(n)) == int64(n)
-}
-
 // alignedRuns reports whether n neighbours along the axis, the first at a
 // multiple of n, are one aligned vector, wherever the next ones are.
 func alignedRuns(x kernel.Index, axis, n int) bool {
@@ -102,13 +94,13 @@ func rowVecFits(k *kernel.Kernel, n int) bool {
 		return false
 	}
 	for _, s := range k.Stores {
-		if s.PerElement && !aligned(s.Index, axis, n) {
+		if s.PerElement && !s.Index.Adjacent(axis, n) {
 			return false
 		}
 	}
 	loads := loadsAlong(k.Roots(), axis)
 	for _, x := range loads {
-		if aligned(x, axis, n) {
+		if x.Adjacent(axis, n) {
 			return true
 		}
 	}
@@ -131,7 +123,7 @@ func loadsAlong(roots []*kernel.Expr, axis int) []kernel.Index {
 // neighbouring elements along the axis.
 func contiguous(roots []*kernel.Expr, axis int) bool {
 	for _, x := range loadsAlong(roots, axis) {
-		if aligned(x, axis, 1) {
+		if x.Adjacent(axis, 1) {
 			return true
 		}
 	}
@@ -161,39 +153,6 @@ func blocksOf(k *kernel.Kernel) ir.DType {
 		}
 	}
 	return ir.Invalid
-}
-
-// ByteRows takes apart an A of a matrix product that is bytes times a scale,
-// which is what a product in precision int8 becomes.
-func ByteRows(k *kernel.Kernel, v *kernel.Expr) (bytes, scale *kernel.Expr, ok bool) {
-	if v.Kind != kernel.ExprApply || v.Op != ir.OpMul {
-		return nil, nil, false
-	}
-	for i, x := range v.Args {
-		if x.Kind != kernel.ExprApply || x.Op != ir.OpCast || x.DType != ir.F32 {
-			continue
-		}
-		if x = x.Args[0]; x.Kind == kernel.ExprLoad && x.DType == ir.I8 && !k.Bindings[x.Bind].Write {
-			return x, v.Args[1-i], true
-		}
-	}
-	return nil, nil, false
-}
-
-// InGroups reports whether a value is the same for a whole [RoundedGroup] along the
-// contraction: whether its places depend on that only as on whole groups.
-func InGroups(k *kernel.Kernel, value *kernel.Expr) bool {
-	same, fold := true, k.FoldAxis()
-	kernel.Walk([]*kernel.Expr{value}, func(e *kernel.Expr) {
-		for _, t := range e.Index.Terms() {
-			for _, f := range t.Factors {
-				if f.Kind == kernel.FactorAxis && f.Axis == fold || f.X.Uses(fold) || f.D.Uses(fold) || f.Value != nil && f.Value.Uses(fold) {
-					same = same && f.Kind == kernel.FactorDiv && f.X.Equal(kernel.Axis(fold, k.Fold)) && f.D.IsConst() && f.D.Offset()%RoundedGroup == 0
-				}
-			}
-		}
-	})
-	return same
 }
 
 // readsTwice reports whether a row kernel goes over its row more than once.
@@ -298,7 +257,7 @@ func matVecShared(k *kernel.Kernel, s kernel.Schedule) int {
 	n += 16 * HeldTile(k, s)
 	if s.RoundRows && (HoldsRows(k, s) || s.Turns == 0) {
 		a, _ := operands(k)
-		n += a * s.TileM * int(k.Fold.Add) / RoundedGroup * (RoundedGroup + 4)
+		n += a * s.TileM * int(k.Fold.Add) / kernel.RoundedGroup * (kernel.RoundedGroup + 4)
 	}
 	if s.StageRows {
 		a, _ := operands(k)

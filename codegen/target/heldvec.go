@@ -198,8 +198,8 @@ func checkHeld(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return fmt.Errorf("rows may not become bytes, or what they meet is no blocks of small integers")
 	case s.Turns > 0 && !HoldsRows(k, s):
 		return fmt.Errorf("rows that become bytes must be held, and are too long or of no constant length")
-	case s.Subgroup < RoundedGroup/4:
-		return fmt.Errorf("subgroups of %d do not find the largest of %d elements", s.Subgroup, RoundedGroup)
+	case s.Subgroup < kernel.RoundedGroup/4:
+		return fmt.Errorf("subgroups of %d do not find the largest of %d elements", s.Subgroup, kernel.RoundedGroup)
 	case !caps.Features.IntegerDotProduct:
 		return fmt.Errorf("%s has no dot products of bytes", caps.Name)
 	}
@@ -220,6 +220,3 @@ func LargestPlane(t ir.DType) int {
 	}
 	return largest
 }
-
-// RoundedGroup is how many neighbours share a scale in rows that become bytes.
-const RoundedGroup = 32

@@ -34,22 +34,18 @@ type MatFormat struct {
 	Levels      bool // quants are floats
 }
 
-var matFormats = map[ir.DType]MatFormat{
-	ir.Q4_0: {Strip: 32, Span: 32}, ir.Q4_1: {Strip: 32, Span: 32, Affine: true},
-	ir.Q5_0: {Strip: 32, Span: 32}, ir.Q5_1: {Strip: 32, Span: 32, Affine: true}, ir.Q8_0: {Strip: 32, Span: 32},
-	ir.Q2_K: {Strip: 16, Span: 128, Affine: true}, ir.Q3_K: {Strip: 16, Span: 128}, ir.Q4_K: {Strip: 32, Span: 64, Affine: true},
-	ir.Q5_K: {Strip: 32, Span: 64, Affine: true}, ir.Q6_K: {Strip: 16, Span: 128},
-	ir.TQ1_0: {Strip: 32, Span: 32}, ir.TQ2_0: {Strip: 32, Span: 128},
-	ir.IQ1_S: {Strip: 32, Span: 32}, ir.IQ1_M: {Strip: 16, Span: 32}, ir.IQ2_XXS: {Strip: 32, Span: 32}, ir.IQ2_XS: {Strip: 16, Span: 32},
-	ir.IQ2_S: {Strip: 16, Span: 32}, ir.IQ3_XXS: {Strip: 32, Span: 32}, ir.IQ3_S: {Strip: 32, Span: 32},
-	ir.IQ4_NL: {Strip: 32, Span: 32, Levels: true}, ir.IQ4_XS: {Strip: 32, Span: 32, Levels: true}, ir.MXFP4: {Strip: 32, Span: 32, Levels: true},
-}
-
 // MatFormatOf returns what matrix units have to know of a block format, and false
-// for those that matrows does not take.
+// for those that matrows does not take: of activations, not of weights.
 func MatFormatOf(t ir.DType) (MatFormat, bool) {
-	f, ok := matFormats[t]
-	return f, ok
+	f, ok := kernel.BlockFormOf(t)
+	if !ok || t == ir.Q8_1 || t == ir.Q8_K {
+		return MatFormat{}, false
+	}
+	m := MatFormat{Strip: min(f.Run, kernel.RoundedGroup), Span: kernel.RoundedGroup, Affine: f.Affine, Levels: f.Levels}
+	if f.Interleaved() {
+		m.Span = f.Superblock()
+	}
+	return m, true
 }
 
 // MatRowsOf returns how matrix units compute a product of few rows by blocks, and
@@ -57,14 +53,14 @@ func MatFormatOf(t ir.DType) (MatFormat, bool) {
 // blocks of one format in rows of whole blocks along the contraction.
 func MatRowsOf(k *kernel.Kernel) (MatRows, bool) {
 	t := blocksOf(k)
-	f, ok := matFormats[t]
+	f, ok := MatFormatOf(t)
 	if !ok || !k.Fold.IsStatic() || !DivisibleBy(k.Fold, t.BlockElems()) {
 		return MatRows{}, false
 	}
 	fold := k.FoldAxis()
 	for _, p := range k.Products {
 		b := p.B
-		if p.A != k.Products[0].A || b.Kind != kernel.ExprLoad || !aligned(b.Index, fold, t.BlockElems()) {
+		if p.A != k.Products[0].A || b.Kind != kernel.ExprLoad || !b.Index.Adjacent(fold, t.BlockElems()) {
 			return MatRows{}, false
 		}
 		if bind := k.Bindings[b.Bind]; bind.DType != t || bind.Write {
@@ -78,8 +74,8 @@ func MatRowsOf(k *kernel.Kernel) (MatRows, bool) {
 	if r.Element = r.element(); r.Element == ir.I8 {
 		r.Parts = 3
 	}
-	if bytes, scale, ok := ByteRows(k, k.Products[0].A); ok {
-		if r.Parts = 1; !aligned(bytes.Index, fold, unitBytes) || !InGroups(k, scale) {
+	if bytes, scale, ok := k.ByteRows(k.Products[0].A); ok {
+		if r.Parts = 1; !bytes.Index.Adjacent(fold, unitBytes) || !k.InGroups(scale) {
 			return MatRows{}, false
 		}
 	}
@@ -89,7 +85,7 @@ func MatRowsOf(k *kernel.Kernel) (MatRows, bool) {
 // element is I8 where quants are bytes and a scale is for as many as a fragment is
 // deep.
 func (r MatRows) element() ir.DType {
-	if r.Strip == RoundedGroup && !r.Levels {
+	if r.Strip == kernel.RoundedGroup && !r.Levels {
 		return ir.I8
 	}
 	return ir.F16
@@ -169,8 +165,8 @@ func checkMatRows(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return fmt.Errorf("%d elements that share a scale are no whole number of fragments of %d", r.Strip, s.FragK)
 	case s.TileM < 1 || s.TileM > MaxMatRows || s.TileM%s.FragN != 0 || s.TileN < 1 || s.TileN%(s.SubgroupsN*s.FragM) != 0:
 		return fmt.Errorf("%d rows and %d columns are no whole number of fragments for each subgroup, of %d rows at most", s.TileM, s.TileN, MaxMatRows)
-	case s.TileK < 1 || s.TileK%max(r.Span, RoundedGroup) != 0:
-		return fmt.Errorf("steps of %d are no multiple of the %d elements that are decoded together", s.TileK, max(r.Span, RoundedGroup))
+	case s.TileK < 1 || s.TileK%max(r.Span, kernel.RoundedGroup) != 0:
+		return fmt.Errorf("steps of %d are no multiple of the %d elements that are decoded together", s.TileK, max(r.Span, kernel.RoundedGroup))
 	case !DivisibleBy(k.Fold, s.SubgroupsK*s.TileK):
 		return fmt.Errorf("%d steps of %d do not divide a contraction of %s", s.SubgroupsK, s.TileK, k.Fold)
 	case s.Ahead != 0:

@@ -63,11 +63,11 @@ func byteRows(m, n, k int, w ir.DType) *kernel.Kernel {
 	mul := matMul(one, ir.D(m), ir.D(n), ir.D(k), w, true)
 	b := kernel.NewBuilder()
 	row, fold := kernel.Axis(1, ir.D(m)), kernel.Axis(3, ir.D(k))
-	group, _ := fold.DivMod(ir.D(RoundedGroup))
+	group, _ := fold.DivMod(ir.D(kernel.RoundedGroup))
 	x := b.Cast(ir.F32, b.Load(0, ir.I8, row.Mul(kernel.Const(int64(k))).Plus(fold), "x"))
 	mul.Bindings[0].DType = ir.I8
-	mul.Bindings = append(mul.Bindings, binding("scales", ir.F32, ir.D(m), ir.D(k/RoundedGroup)))
-	mul.Products[0].A = b.Apply(ir.OpMul, ir.F32, nil, x, b.Load(3, ir.F32, row.Mul(kernel.Const(int64(k/RoundedGroup))).Plus(group), "scales"))
+	mul.Bindings = append(mul.Bindings, binding("scales", ir.F32, ir.D(m), ir.D(k/kernel.RoundedGroup)))
+	mul.Products[0].A = b.Apply(ir.OpMul, ir.F32, nil, x, b.Load(3, ir.F32, row.Mul(kernel.Const(int64(k/kernel.RoundedGroup))).Plus(group), "scales"))
 	return mul
 }
 

@@ -64,7 +64,8 @@ func (t tuning) matRows(k *kernel.Kernel, caps Caps) []Candidate {
 // unitsTakeBytes reports whether matrix units multiply more rows of bytes by blocks
 // than a matvec does.
 func unitsTakeBytes(t ir.DType, caps Caps) bool {
-	how := MatRows{MatFormat: matFormats[t], Parts: 1}
+	f, _ := MatFormatOf(t)
+	how := MatRows{MatFormat: f, Parts: 1}
 	how.Element = how.element()
 	_, ok := rowFragment(how, caps)
 	return ok && classOf(caps).tune(caps).units[t].bytes.most > MaxMatVecRows && how.missing(caps) == nil && subgroupOf(caps) > 0

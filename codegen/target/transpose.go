@@ -36,7 +36,7 @@ func TranspositionOf(k *kernel.Kernel) (t Transposition, ok bool) {
 			return
 		}
 		for a := range along {
-			if aligned(e.Index.Unclamped(a, OctetElems), a, 1) { // clamps hold at the ends alone
+			if e.Index.Unclamped(a, OctetElems).Adjacent(a, 1) { // clamps hold at the ends alone
 				along[a] = append(along[a], e)
 				return
 			}
@@ -54,7 +54,7 @@ func TranspositionOf(k *kernel.Kernel) (t Transposition, ok bool) {
 // storesAlong reports whether a store writes neighbours along the axis.
 func storesAlong(k *kernel.Kernel, axis int) bool {
 	for _, s := range k.Stores {
-		if aligned(s.Index, axis, 1) {
+		if s.Index.Adjacent(axis, 1) {
 			return true
 		}
 	}
