@@ -26,6 +26,10 @@ func NewChecker(g *ir.Graph, weights ir.WeightSource) (*Checker, error) {
 	if err := g.Verify(); err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
 	}
+	g, _, err := ir.FitWeights(g, weights)
+	if err != nil {
+		return nil, fmt.Errorf("reference: %w", err)
+	}
 	ref, err := interp.New(g, interp.Options{Weights: weights})
 	if err != nil {
 		return nil, fmt.Errorf("reference: %w", err)

@@ -30,6 +30,10 @@ type CompileOptions struct {
 	// Target is the device to compile for: that of a live device, or a profile
 	// by target.Profile. The zero value is the generic profile.
 	Target target.Caps
+	// Weights, if set, are those that the program will be loaded with: what they are
+	// stored as, such as q4_0, takes the place of the dtypes that the graph declares
+	// for them. Loading other weights than these needs the same dtypes.
+	Weights ir.WeightSource
 	// Tuning chooses schedules by what vkc tune measured: [target.ProfileTuning] has
 	// that of a profile, and vkc tune --json prints that of a device. Where it is
 	// nil, [Device.Compile] takes that of its device and [Compile] takes none; one
@@ -53,6 +57,8 @@ type CompileStats struct {
 	Shaders   int // distinct ones among the kernels
 	Processes int // compiler processes started
 	Elapsed   time.Duration
+	// Fitted is how many weights are stored in another dtype than the graph declares.
+	Fitted int
 	// Without names what the device has and the GLSL compiler at hand is too old
 	// to express, as [spirv.Feature]: the kernels do without.
 	Without []string
@@ -107,6 +113,10 @@ func Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, er
 	if err := g.Verify(); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
+	g, fitted, err := ir.FitWeights(g, opt.Weights)
+	if err != nil {
+		return nil, fmt.Errorf("compile: %w", err)
+	}
 	c, err := newCompiler(ctx, g, opt)
 	if err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
@@ -118,7 +128,7 @@ func Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, er
 		}
 	}
 	p.Stats.Kernels, p.Stats.Shaders = len(p.Contents.Program.Steps), len(p.Contents.Program.Shaders)
-	p.Stats.Without = c.without
+	p.Stats.Without, p.Stats.Fitted = c.without, fitted
 	p.Stats.Elapsed = time.Since(start)
 	return p, nil
 }

@@ -251,6 +251,9 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	exe, err := d.dev.Load(ctx, p.Contents.Program, p.Contents.SPIRV, weights,
 		vk.LoadOptions{Progress: opt.Progress, Guards: opt.Guards, Share: opt.Share.Vulkan()})
 	if err != nil {
+		if _, others, _ := ir.FitWeights(p.Contents.Graph, weights); others > 0 {
+			err = fmt.Errorf("%w\nkernels read weights as they were stored at compile time: compile the graph with these (CompileOptions.Weights, vkc compile --weights)", err)
+		}
 		return nil, err
 	}
 	switch {
@@ -277,6 +280,9 @@ func (d *Device) loadReference(ctx context.Context, g *ir.Graph, weights ir.Weig
 		if weights, err = holdWeights(g, weights); err != nil {
 			return nil, err
 		}
+	}
+	if g, _, err = ir.FitWeights(g, weights); err != nil {
+		return nil, err
 	}
 	exe, err := cpu.Load(g, weights, opt)
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// LoadGraph is Compile and Load. weights may be nil where the graph has none, or
-// where opt shares those of another executable. At most one LoadOptions may be
+// LoadGraph is Compile and Load, for weights as they are stored: a graph that declares
+// f32 runs with weights of q4_0, and the other way round. weights may be nil where the graph
+// has none, or where opt shares those of another executable. At most one LoadOptions may be
 // given; its Progress is told of compiling too, and its Weights are not set.
 func (d *Device) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSource, opt ...LoadOptions) (*Executable, error) {
 	if err := d.usable(ctx); err != nil {
@@ -25,7 +26,7 @@ func (d *Device) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSo
 	if o.Weights != nil {
 		return nil, errors.New("load graph: weights are given twice: leave LoadOptions.Weights nil, or pass them there to Load")
 	}
-	p, err := d.Compile(ctx, g, CompileOptions{Progress: o.Progress})
+	p, err := d.Compile(ctx, g, CompileOptions{Weights: weights, Progress: o.Progress})
 	if err != nil {
 		return nil, err
 	}

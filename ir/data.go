@@ -82,13 +82,6 @@ func byteSize(t DType, dims []int) (int64, error) {
 	return t.BytesFor(n)
 }
 
-// WeightSource gives named tensors: a GGUF or safetensors file, or a map.
-type WeightSource interface {
-	// Weight returns the tensor of that name, or an error that names what is
-	// there instead.
-	Weight(name string) (*Data, error)
-}
-
 // Floats decodes a float, integer or bool tensor to float64, in row-major
 // order. Block types need package quant.
 func (d *Data) Floats() ([]float64, error) {

@@ -77,7 +77,7 @@ func (a *app) compileCommand() *cobra.Command {
 	flags.StringVar(&f.target, "target", "", targetHelp()+"; without it the device here, or "+anyTarget+" where there is none")
 	f.tuning.add(cmd, true)
 	addPrecision(cmd, &f.precision)
-	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` to include in the bundle")
+	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` to include in the bundle; kernels read weights as it stores them")
 	flags.StringVar(&f.sign, "sign", "", "sign the bundle with the private key in `KEY.pem`, which vkc keygen makes")
 	flags.StringVar(&f.dumpDir, "dump-dir", "", "write graph, plan, and each kernel's IR, GLSL and SPIR-V into `DIR`")
 	flags.BoolVar(&f.validate, "validate", false, "run spirv-val over every shader")
@@ -111,7 +111,7 @@ func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 	}
 	bar := a.progress("compiling shaders", false)
 	p, err := vkc.Compile(cmd.Context(), g, vkc.CompileOptions{
-		Target: caps, Tuning: tuning, NoCache: f.noCache, Jobs: f.jobs, Validate: f.validate,
+		Target: caps, Weights: weights, Tuning: tuning, NoCache: f.noCache, Jobs: f.jobs, Validate: f.validate,
 		Progress: bar.stage,
 	})
 	bar.end()
@@ -128,7 +128,7 @@ func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 	if err := p.Save(f.output, weights); err != nil {
 		return err
 	}
-	return a.printCompiled(g, p, f)
+	return a.printCompiled(p.Contents.Graph, p, f)
 }
 
 func (a *app) printCompiled(g *ir.Graph, p *vkc.Program, f *compileFlags) error {
@@ -158,6 +158,9 @@ func (a *app) noteCompile(s vkc.CompileStats) {
 		a.note("program from cache: %d kernels (%d shaders), %d compiler processes", s.Kernels, s.Shaders, s.Processes)
 	default:
 		a.note("compiled %d kernels (%d shaders) in %.2f s, %d compiler processes", s.Kernels, s.Shaders, s.Elapsed.Seconds(), s.Processes)
+	}
+	if s.Fitted > 0 {
+		a.note("weights: %d are stored in another dtype than the graph declares, and decoded to it where they are used", s.Fitted)
 	}
 	if s.CacheErr != nil {
 		a.note("the program could not be kept for next time: %s", oneLine(s.CacheErr))

@@ -227,7 +227,7 @@ func (s *session) compile(ctx context.Context, g *ir.Graph) (err error) {
 		return err
 	}
 	s.program, err = s.device.Compile(ctx, g, vkc.CompileOptions{
-		Tuning: tuning, NoCache: s.flags.noCache, Progress: bar.stage,
+		Weights: s.weights, Tuning: tuning, NoCache: s.flags.noCache, Progress: bar.stage,
 	})
 	if err != nil {
 		return err

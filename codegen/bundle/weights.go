@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
@@ -146,13 +145,8 @@ func errNoWeights(name string) error {
 	return fmt.Errorf("weight %q is needed, and no weights are given: name a weights file, or compile them into the bundle", name)
 }
 
-// typer is a WeightSource that knows the type of a weight without reading it.
-type typer interface {
-	WeightType(name string) (ir.DType, []int, error)
-}
-
 // CheckWeights reports all weights of the program that src lacks or has with
-// another type, in one error. src may be nil where there are no weights.
+// another type, as a [*ir.WeightError]. src may be nil where there are no weights.
 func CheckWeights(p *kernel.Program, src ir.WeightSource) error {
 	if p == nil {
 		return errors.New("vkb: there is no program: it is nil")
@@ -164,26 +158,21 @@ func CheckWeights(p *kernel.Program, src ir.WeightSource) error {
 	if len(set.list) > 0 && src == nil {
 		return errNoWeights(set.list[0].name)
 	}
-	var faults []string
+	bad := &ir.WeightError{Of: fmt.Sprintf("program %q", p.Name), Total: len(set.list)}
 	for _, r := range set.list {
 		if err := r.find(src); err != nil {
-			faults = append(faults, err.Error())
+			bad.Bad = append(bad.Bad, err)
 		}
 	}
-	if len(faults) == 0 {
+	if len(bad.Bad) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d weights do not fit the program: %s", len(faults), len(set.list), strings.Join(faults, "; "))
+	return bad
 }
 
 // find is load without reading the weight, where the source can do that.
 func (r weightRef) find(src ir.WeightSource) error {
-	t, ok := src.(typer)
-	if !ok {
-		_, err := r.load(src)
-		return err
-	}
-	dtype, dims, err := t.WeightType(r.name)
+	dtype, dims, err := ir.WeightType(src, r.name)
 	if err != nil {
 		return err
 	}

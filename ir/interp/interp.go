@@ -65,7 +65,7 @@ type states struct {
 	values  map[string]value
 }
 
-// New prepares a graph. It returns a *WeightError, which names all of them, if
+// New prepares a graph. It returns an [*ir.WeightError], which names all of them, if
 // weights are missing or differ from what the graph declares.
 func New(g *ir.Graph, opt Options) (*Program, error) {
 	if opt.Share != nil && opt.Weights == nil {

@@ -345,7 +345,7 @@ func TestWeightErrorsNameAll(t *testing.T) {
 	b.output("y", b.add(ir.OpConcat, nodes))
 	zero := func(dt ir.DType, n int) *ir.Data { return floats(t, dt, make([]float64, n), n) }
 	_, err := New(b.Graph, Options{Weights: weights{"good": zero(ir.F32, 4), "half": zero(ir.F16, 4), "short": zero(ir.F32, 3)}})
-	var bad *WeightError
+	var bad *ir.WeightError
 	if !errors.As(err, &bad) || len(bad.Bad) != 3 || bad.Total != 4 || !errors.Is(err, errNoWeight) {
 		t.Fatalf("got %v", err)
 	}
@@ -353,7 +353,7 @@ func TestWeightErrorsNameAll(t *testing.T) {
 		wantError(t, err, part)
 	}
 	_, err = New(b.Graph, Options{})
-	wantError(t, err, "4 of 4 weights cannot be used")
+	wantError(t, err, "4 of 4 weights of graph")
 }
 
 func TestEval(t *testing.T) {

@@ -3,35 +3,15 @@ package interp
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
 
-// WeightError lists all weights of a graph that cannot be used.
-type WeightError struct {
-	Graph string
-	Total int     // weights of the graph
-	Bad   []error // one per weight, each naming it
-}
-
-// Error names every weight that cannot be used and why, on one line.
-func (e *WeightError) Error() string {
-	parts := make([]string, len(e.Bad))
-	for i, b := range e.Bad {
-		parts[i] = b.Error()
-	}
-	return fmt.Sprintf("graph %q: %d of %d weights cannot be used: %s", e.Graph, len(e.Bad), e.Total, strings.Join(parts, "; "))
-}
-
-// Unwrap returns the reason for each weight.
-func (e *WeightError) Unwrap() []error { return e.Bad }
-
 // loadWeights finds, checks and decodes the weights.
 func loadWeights(graph string, nodes []*ir.Node, opt Options) (map[*ir.Node]value, error) {
 	found := make(map[*ir.Node]*ir.Data, len(nodes))
-	bad := &WeightError{Graph: graph, Total: len(nodes)}
+	bad := &ir.WeightError{Of: fmt.Sprintf("graph %q", graph), Total: len(nodes)}
 	for _, n := range nodes {
 		d, err := findWeight(n, opt.Weights)
 		if err != nil {

@@ -1,0 +1,135 @@
+package vkc_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/bench"
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// storedMLP is a graph of the kinds of ops that take quantized weights, its matrices declared in that dtype.
+func storedMLP(t *testing.T, matrices ir.DType) *ir.Graph {
+	t.Helper()
+	return build(t, func(b *frontend.Builder) {
+		x := b.Weight("table", matrices, 64, 256).Embedding(b.Input("ids", ir.I32, 3), ir.F32)
+		x = x.RMSNorm(b.Weight("norm", ir.F32, 256), 1e-5)
+		y := x.MatMulT(b.Weight("gate", matrices, 512, 256)).Silu().Mul(x.MatMulT(b.Weight("up", matrices, 512, 256)))
+		b.Output("y", y.MatMulT(b.Weight("down", matrices, 256, 512)))
+	})
+}
+
+// weightsOf is random weights for storedMLP, its matrices stored in that dtype.
+func weightsOf(t *testing.T, matrices ir.DType) vkc.WeightMap {
+	t.Helper()
+	weights := vkc.WeightMap{}
+	for name, dims := range map[string][]int{"table": {64, 256}, "norm": {256}, "gate": {512, 256}, "up": {512, 256}, "down": {256, 512}} {
+		dt := matrices
+		if len(dims) == 1 {
+			dt = ir.F32
+		}
+		d, err := bench.Random(name, dt, bench.Fill{}, dims...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		weights[name] = d
+	}
+	return weights
+}
+
+// TestStoredWeights runs one graph with weights of several dtypes, and graphs of several dtypes with one file: what
+// they compute is what the graph computes that declares its weights as they are stored, by the same kernels.
+func TestStoredWeights(t *testing.T) {
+	dtypes := []ir.DType{ir.F32, ir.F16, ir.BF16, ir.Q8_0, ir.Q4_0, ir.Q4_K}
+	graphs := map[ir.DType]*ir.Graph{}
+	files := map[ir.DType]vkc.WeightMap{}
+	for _, dt := range dtypes {
+		files[dt] = weightsOf(t, dt)
+		if dt.IsBlock() || dt == ir.F32 { // products of f32 by f16 are not, and declared f16 all would be f16
+			graphs[dt] = storedMLP(t, dt)
+		}
+	}
+	for declared, g := range graphs {
+		for _, stored := range dtypes {
+			t.Run(declared.String()+" stored as "+stored.String(), func(t *testing.T) {
+				fitted, _, err := ir.FitWeights(g, files[stored])
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, n := range fitted.Leaves(ir.OpWeight) {
+					if want := files[stored][n.Name()].DType; n.DType() != want {
+						t.Errorf("weight %q is %s, and stored as %s", n.Name(), n.DType(), want)
+					}
+				}
+				if native := graphs[stored]; native != nil {
+					if have, want := scheduled(t, fitted), scheduled(t, native); !slices.Equal(have, want) {
+						t.Errorf("other kernels than for a graph that declares %s:\n%s\nwant\n%s", stored, strings.Join(have, "\n"), strings.Join(want, "\n"))
+					}
+				}
+			})
+		}
+	}
+}
+
+// scheduled is the kernels of a graph on an H100: names and schedules.
+func scheduled(t *testing.T, g *ir.Graph) []string {
+	low, err := vkc.Lower(context.Background(), g, profile(t, "nvidia-h100"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for i, st := range low.Program.Steps {
+		list = append(list, low.Kernels[i].Name+" "+st.Schedule)
+	}
+	return list
+}
+
+// TestStoredWeightsOnDevice loads a graph with weights in other dtypes than it declares, and compares it with the
+// reference. A program that is compiled already takes none but those that it was compiled for, and says what to do.
+func TestStoredWeightsOnDevice(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	ctx := context.Background()
+	dev := openDevice(t)
+	g := storedMLP(t, ir.Q8_0)
+	ids, err := vkc.Of([]int32{1, 63, 7}, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := vkc.Tensors{"ids": ids}
+	for _, dt := range []ir.DType{ir.F32, ir.F16, ir.Q4_K} {
+		weights := weightsOf(t, dt)
+		exe, err := dev.LoadGraph(ctx, g, weights)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checker, err := vkc.NewChecker(g, weights)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := exe.Run(ctx, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report, err := checker.Check(ctx, exe, in, nil, res.Outputs); err != nil || !report.OK() {
+			t.Errorf("weights of %s: %v, %v", dt, err, report.Err())
+		}
+		if err := exe.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	p, err := dev.Compile(ctx, g, vkc.CompileOptions{Weights: weightsOf(t, ir.Q8_0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = dev.Load(ctx, p, vkc.LoadOptions{Weights: weightsOf(t, ir.F16)})
+	var bad *ir.WeightError
+	if !errors.As(err, &bad) || len(bad.Bad) != 4 || !strings.Contains(err.Error(), "compile the graph with these") {
+		t.Errorf("loading other weights: %v", err)
+	}
+}

@@ -1,0 +1,145 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// WeightSource gives named tensors: a GGUF or safetensors file, or a map. One
+// that knows the type of a tensor without reading it also has a method
+// WeightType(name string) (DType, []int, error).
+type WeightSource interface {
+	// Weight returns the tensor of that name, or an error that names what is
+	// there instead.
+	Weight(name string) (*Data, error)
+}
+
+// WeightType returns the dtype and shape of a weight.
+func WeightType(src WeightSource, name string) (DType, []int, error) {
+	if t, ok := src.(interface {
+		WeightType(name string) (DType, []int, error)
+	}); ok {
+		return t.WeightType(name)
+	}
+	d, err := src.Weight(name)
+	if err != nil {
+		return Invalid, nil, err
+	}
+	if d == nil {
+		return Invalid, nil, fmt.Errorf("weight %q: the source returned nothing", name)
+	}
+	return d.DType, d.Dims, nil
+}
+
+// FitWeights returns the graph that computes the same from weights as src stores
+// them. The dtype that a graph declares for a weight says what its values are
+// used as; how they are stored is for the file to say. Where both dtypes hold
+// real numbers, floats or blocks of quantized ones, the weight is declared as it
+// is stored, and a cast or dequantize stands between it and its uses, which
+// kernels take into themselves. changed counts these weights.
+//
+// A weight that src lacks, or has with another shape or as integers, stays as it
+// is declared: loading the graph names it. The graph may be g itself.
+func FitWeights(g *Graph, src WeightSource) (fitted *Graph, changed int, err error) {
+	f := fitter{stored: map[*Node]DType{}}
+	if src != nil {
+		for _, n := range g.Leaves(OpWeight) {
+			if t, dims, err := WeightType(src, n.Name()); err == nil && t != n.DType() && fits(n, t, dims) {
+				f.stored[n] = t
+			}
+		}
+	}
+	if len(f.stored) == 0 {
+		return g, 0, nil
+	}
+	fitted, err = Rewrite(g, f.node)
+	return fitted, len(f.stored), err
+}
+
+// fits reports whether a weight may be stored as that type.
+func fits(n *Node, stored DType, dims []int) bool {
+	for _, t := range []DType{n.DType(), stored} {
+		if !t.IsFloat() && !t.IsBlock() {
+			return false
+		}
+	}
+	want, err := n.Shape().Eval(nil)
+	if err != nil || !slices.Equal(want, dims) {
+		return false
+	}
+	_, err = byteSize(stored, dims)
+	return err == nil
+}
+
+// fitter declares weights as they are stored.
+type fitter struct{ stored map[*Node]DType }
+
+func (f *fitter) node(rw *Rewriter, n *Node, args []*Node) (*Node, error) {
+	if t, ok := f.stored[n]; ok {
+		attrs := slices.Clone(n.Attrs())
+		attrs[slices.IndexFunc(attrs, func(a Attr) bool { return a.Name == "dtype" })].Value = t
+		w, err := rw.New.Add(OpWeight, nil, attrs, n.Pos())
+		if err != nil || n.DType().IsBlock() {
+			return w, err // those that use blocks decode them
+		}
+		return weightValues(rw, w, n.DType())
+	}
+	for i, a := range n.Args() {
+		t, ok := f.stored[a]
+		if !ok || !a.DType().IsBlock() || t.IsBlock() {
+			continue
+		}
+		// The use decoded blocks, and finds them decoded.
+		v, err := weightValues(rw, args[i], n.DType())
+		if err != nil || n.Op() == OpDequantize {
+			return v, err
+		}
+		args[i] = v
+	}
+	m, err := rw.Copy(n, args)
+	if err == nil && !m.Type().Equal(n.Type()) {
+		err = fmt.Errorf("%s gives %s, and %s with weights as they are stored", n.Op(), n.Type(), m.Type())
+	}
+	return m, err
+}
+
+// weightValues returns the values of a weight as a float dtype.
+func weightValues(rw *Rewriter, w *Node, to DType) (*Node, error) {
+	if w.DType() == to {
+		return w, nil
+	}
+	op := OpCast
+	if w.DType().IsBlock() {
+		op = OpDequantize
+	}
+	return rw.New.Add(op, []*Node{w}, []Attr{{Name: "dtype", Value: to}}, w.Pos())
+}
+
+// WeightError lists the weights of a graph or program that cannot be used.
+type WeightError struct {
+	Of    string  // what the weights are of, such as `graph "mlp"`
+	Total int     // how many weights it has
+	Bad   []error // one per weight, each naming it
+}
+
+// listedWeights is how many weights an error names: models have hundreds.
+const listedWeights = 10
+
+// Error names the first weights that cannot be used and why, a line each, and counts
+// the others.
+func (e *WeightError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of %d weights of %s cannot be used:", len(e.Bad), e.Total, e.Of)
+	for i, bad := range e.Bad {
+		if i == listedWeights {
+			fmt.Fprintf(&b, "\n  and %d more", len(e.Bad)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n  %v", bad)
+	}
+	return b.String()
+}
+
+// Unwrap returns the reason for each weight.
+func (e *WeightError) Unwrap() []error { return e.Bad }

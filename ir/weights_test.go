@@ -1,0 +1,116 @@
+package ir
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// storedAs gives zeros of those dtypes and shapes.
+type storedAs map[string]*Data
+
+func (s storedAs) Weight(name string) (*Data, error) {
+	if d, ok := s[name]; ok {
+		return d, nil
+	}
+	return nil, errors.New("there is no such weight")
+}
+
+func stored(t *testing.T, dt DType, dims ...int) *Data {
+	t.Helper()
+	d, err := NewData(dt, dims...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestFitWeights: what a graph becomes by weights in another dtype than it declares.
+func TestFitWeights(t *testing.T) {
+	const product = `graph "g" {
+  %0 = input {name="x", dtype=f32, shape=[2,32]} : f32[2,32]
+  %1 = weight {name="w", dtype=DECLARED, shape=[64,32]} : DECLARED[64,32]
+  %y = matmul %0, %1 {transpose_b=true} : f32[2,64]
+  output "y" %y
+}`
+	const embedding = `graph "g" {
+  %0 = input {name="i", dtype=i32, shape=[3]} : i32[3]
+  %1 = weight {name="w", dtype=q8_0, shape=[64,32]} : q8_0[64,32]
+  %y = embedding %1, %0 : f32[3,32]
+  %d = dequantize %1 {dtype=f16} : f16[64,32]
+  output "y" %y
+  output "d" %d
+}`
+	tests := []struct {
+		name, graph string
+		stored      *Data
+		want        []string // the lines of the weight and of what uses it; none where nothing changes
+	}{
+		{"blocks for floats", strings.ReplaceAll(product, "DECLARED", "f32"), stored(t, Q4_0, 64, 32), []string{
+			`%1 = weight {name="w", dtype=q4_0, shape=[64,32]} : q4_0[64,32]`,
+			`%2 = dequantize %1 : f32[64,32]`,
+			`%3 = matmul %0, %2 {transpose_b=true} : f32[2,64]`}},
+		{"bf16 for f32", strings.ReplaceAll(product, "DECLARED", "f32"), stored(t, BF16, 64, 32), []string{
+			`%2 = cast %1 {dtype=f32} : f32[64,32]`}},
+		{"blocks for other blocks", strings.ReplaceAll(product, "DECLARED", "q8_0"), stored(t, Q4_0, 64, 32), []string{
+			`%1 = weight {name="w", dtype=q4_0, shape=[64,32]} : q4_0[64,32]`,
+			`%2 = matmul %0, %1 {transpose_b=true} : f32[2,64]`}},
+		{"f16 for blocks", strings.ReplaceAll(product, "DECLARED", "q8_0"), stored(t, F16, 64, 32), []string{
+			`%2 = cast %1 {dtype=f32} : f32[64,32]`,
+			`%3 = matmul %0, %2 {transpose_b=true} : f32[2,64]`}},
+		{"f32 for blocks that are looked up and decoded", embedding, stored(t, F32, 64, 32), []string{
+			`%2 = embedding %1, %0 : f32[3,32]`,
+			`%3 = cast %1 {dtype=f16} : f16[64,32]`}},
+		{"as declared", strings.ReplaceAll(product, "DECLARED", "f32"), stored(t, F32, 64, 32), nil},
+		{"another shape", strings.ReplaceAll(product, "DECLARED", "f32"), stored(t, F16, 32, 64), nil},
+		{"integers", strings.ReplaceAll(product, "DECLARED", "f32"), stored(t, I32, 64, 32), nil},
+		{"missing", strings.ReplaceAll(product, "DECLARED", "f32"), nil, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g, err := Parse(tt.graph)
+			if err != nil {
+				t.Fatal(err)
+			}
+			src := storedAs{}
+			if tt.stored != nil {
+				src["w"] = tt.stored
+			}
+			fitted, changed, err := FitWeights(g, src)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.want == nil {
+				if changed != 0 || fitted != g {
+					t.Fatalf("%d weights changed:\n%s", changed, fitted)
+				}
+				return
+			}
+			if err := fitted.Verify(); err != nil {
+				t.Fatal(err)
+			}
+			text := fitted.String()
+			for _, line := range tt.want {
+				if !strings.Contains(text, line+"\n") {
+					t.Errorf("no line %s in\n%s", line, text)
+				}
+			}
+			if changed != 1 {
+				t.Errorf("%d weights changed, want 1", changed)
+			}
+		})
+	}
+}
+
+// TestWeightErrorIsShort: a model has hundreds of weights, and an error names ten.
+func TestWeightErrorIsShort(t *testing.T) {
+	e := &WeightError{Of: `graph "g"`, Total: 74}
+	for i := range 57 {
+		e.Bad = append(e.Bad, fmt.Errorf("weight %d", i))
+	}
+	lines := strings.Split(e.Error(), "\n")
+	if len(lines) != 12 || lines[0] != `57 of 74 weights of graph "g" cannot be used:` || lines[11] != "  and 47 more" {
+		t.Fatalf("got:\n%s", e)
+	}
+}
