@@ -56,7 +56,7 @@ func (s *State) storedHalf(k *kernel.Kernel) map[int]int {
 		c := recast{from: b.Buffer, to: b}
 		c.to.Buffer = s.addPartial(ir.Type{DType: ir.F16, Shape: ir.ShapeOf(int(b.Elems))})
 		at := s.writersOf(b.Buffer)[0]
-		*source = c.in(source, false)
+		s.Kernels[at] = c.in(source, false)
 		s.noteTouching(at)
 		stored[v.Bind] = c.to.Buffer
 	}
@@ -66,26 +66,23 @@ func (s *State) storedHalf(k *kernel.Kernel) map[int]int {
 // halved is k with operands of f16, those of the stored bindings read from the
 // buffers where they are that. It may round no more.
 func halved(k *kernel.Kernel, stored map[int]int) *kernel.Kernel {
-	out, a := *k, *k.Attention
-	out.Bindings = slices.Clone(k.Bindings)
+	from := *k
+	from.Bindings = slices.Clone(k.Bindings)
 	for bind, buffer := range stored {
-		out.Bindings[bind].DType, out.Bindings[bind].Buffer = ir.F16, buffer
+		from.Bindings[bind].DType, from.Bindings[bind].Buffer = ir.F16, buffer
 	}
-	r := kernel.NewRewriter(kernel.Axis)
-	round := func(v *kernel.Expr) *kernel.Expr {
-		if _, ok := stored[v.Bind]; ok && v.Kind == kernel.ExprLoad {
-			return r.Builder.Load(v.Bind, ir.F16, r.Index(v.Index), v.Hint)
+	return kernel.Map(&from, kernel.Edit{Attention: func(m *kernel.Mapping) *kernel.Attention {
+		m.Load = func(e *kernel.Expr) *kernel.Expr {
+			if _, ok := stored[e.Bind]; !ok {
+				return nil
+			}
+			return m.Builder.Load(m.Rewriter.Bind(e.Bind), ir.F16, m.Index(e.Index), e.Hint)
 		}
-		return r.Builder.Cast(ir.F16, r.Value(v))
-	}
-	a.Half, a.Q, a.K, a.V = false, round(a.Q), round(a.K), round(a.V)
-	if a.Mask != nil {
-		a.Mask = r.Value(a.Mask)
-	}
-	out.Attention, out.Stores = &a, nil
-	for _, st := range k.Stores {
-		st.Index, st.Value = r.Index(st.Index), r.Value(st.Value)
-		out.Stores = append(out.Stores, st)
-	}
-	return &out
+		a := m.Attention(k.Attention)
+		a.Half = false
+		for _, v := range []**kernel.Expr{&a.Q, &a.K, &a.V} {
+			*v = m.Builder.Cast(ir.F16, *v)
+		}
+		return a
+	}})
 }

@@ -22,7 +22,7 @@ func joinCasts(s *State) error {
 			drop[k] = true
 			if joined := c.in(p, s.reads(c.from, drop)); len(joined.Bindings) <= s.limits.Bindings {
 				at := s.writersOf(c.from)[0]
-				*p = joined
+				s.Kernels[at] = joined
 				s.noteTouching(at)
 			} else {
 				drop[k] = false
@@ -52,12 +52,8 @@ func castOf(k *kernel.Kernel) (recast, bool) {
 	}
 	load := v.Args[0]
 	from := k.Bindings[load.Bind]
-	at := make([]kernel.Index, len(k.Parallel))
-	for i, d := range k.Parallel {
-		at[i] = kernel.Axis(i, d)
-	}
 	// Every element of both is met once, at the same place.
-	whole := linear(k.Parallel, at)
+	whole := linear(k.Parallel, axes(k.Parallel))
 	if from.DType.IsBlock() || from.Elems != to.Elems || ir.Shape(k.Parallel).MaxElems() != to.Elems ||
 		!load.Index.Equal(st.Index) || !st.Index.Equal(whole) {
 		return recast{}, false
@@ -86,45 +82,32 @@ func (s *State) sourceOf(buffer int) *kernel.Kernel {
 
 // in is p with what it stores in the buffer that c reads stored in c's dtype, and
 // as it was only if that is to be kept.
-func (c recast) in(p *kernel.Kernel, keep bool) kernel.Kernel {
-	out := *p
-	out.Bindings, out.Stores = nil, nil
-	out.Phases, out.Products = slices.Clone(p.Phases), slices.Clone(p.Products)
-	binds := rebinder{from: p, to: &out, index: map[int]int{}}
-	r := kernel.NewRewriter(kernel.Axis)
-	r.Bind = binds.read
-	for i := range out.Phases {
-		out.Phases[i].Value = r.Value(p.Phases[i].Value)
-	}
-	for i := range out.Products {
-		out.Products[i].A, out.Products[i].B = r.Value(p.Products[i].A), r.Value(p.Products[i].B)
-	}
-	var recast []kernel.Store
-	for _, st := range p.Stores {
-		bind := st.Bind
-		st.Index, st.Value = r.Index(st.Index), r.Value(st.Value)
-		if keep || p.Bindings[bind].Buffer != c.from {
-			st.Bind = binds.write(bind)
-			out.Stores = append(out.Stores, st)
-		}
-		if p.Bindings[bind].Buffer == c.from {
-			rounded := r.Builder.Cast(p.Bindings[bind].DType, st.Value) // as storing it did
-			st.Value = r.Builder.Cast(c.to.DType, rounded)
+func (c recast) in(p *kernel.Kernel, keep bool) *kernel.Kernel {
+	return kernel.Map(p, kernel.Edit{Stores: func(m *kernel.Mapping) (stores []kernel.Store) {
+		to := c.to
+		var recast []kernel.Store
+		for _, st := range p.Stores {
+			from := p.Bindings[st.Bind]
+			if from.Buffer != c.from {
+				stores = append(stores, m.Store(st))
+				continue
+			}
+			value := m.Value(st.Value)
+			if to.Name = from.Name; keep {
+				to.Name += "_" + to.DType.String()
+				stores = append(stores, m.Store(st))
+			}
+			st.Index = m.Index(st.Index)
+			st.Value = m.Builder.Cast(to.DType, m.Builder.Cast(from.DType, value)) // rounded first as storing it did
 			recast = append(recast, st)
 		}
-	}
-	to := c.to
-	to.Name = p.Bindings[slices.IndexFunc(p.Bindings, func(b kernel.Binding) bool { return b.Buffer == c.from })].Name
-	if keep {
-		to.Name += "_" + to.DType.String()
-	}
-	out.Bindings = append(out.Bindings, to)
-	for _, st := range recast {
-		st.Bind = len(out.Bindings) - 1
-		out.Stores = append(out.Stores, st)
-	}
-	binds.params()
-	return out
+		bind := m.Bind(to)
+		for _, st := range recast {
+			st.Bind = bind
+			stores = append(stores, st)
+		}
+		return stores
+	}})
 }
 
 // reads reports whether a buffer is an output, what a state becomes, or read by

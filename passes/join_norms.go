@@ -94,21 +94,20 @@ func (n norm) joinedTo(k *kernel.Kernel) (*kernel.Kernel, bool) {
 	if !ok || k.Family != kernel.FamilyMatMul || k.Guard != nil || len(k.Phases) > 0 {
 		return nil, false
 	}
-	j := newJoiner(n, k, at)
-	for _, p := range k.Products {
-		if !j.product(p) {
-			return nil, false
-		}
-	}
-	for _, p := range n.k.Phases {
-		p.Value = j.norm.Value(p.Value)
-		j.out.Phases = append(j.out.Phases, p)
-	}
-	j.stores()
-	if j.elsewhere || j.out.CheckRowSums() != nil {
-		return nil, false
-	}
-	return j.out, true
+	j := joiner{n: n, ok: true}
+	out := kernel.Map(k, kernel.Edit{
+		Name: n.k.Name + "_" + k.Name, Ops: slices.Concat(n.k.Ops, k.Ops),
+		Products: func(m *kernel.Mapping) []kernel.Product { return j.products(m, at) },
+		Phases: func(*kernel.Mapping) (phases []kernel.Phase) {
+			for _, p := range n.k.Phases {
+				phases = append(phases, j.norm.Phase(p))
+			}
+			return phases
+		},
+		Stores: j.stores,
+	})
+	// The norm must not be read in another way than as the rows of an A.
+	return out, j.ok && !readsBuffer(out, n.buffer) && out.CheckRowSums() == nil
 }
 
 // axesIn gives the axes of the norm in the coordinates of a product that has as
@@ -138,70 +137,55 @@ func (n norm) axesIn(k *kernel.Kernel) (func(axis int, extent ir.Dim) kernel.Ind
 
 // joiner joins a norm to a product.
 type joiner struct {
-	n         norm
-	k, out    *kernel.Kernel
-	main      *kernel.Rewriter // of the product's expressions
-	norm      *kernel.Rewriter // of the norm's
-	binds     rebinder         // of the product
-	normBinds rebinder
-	factors   []*kernel.Expr // by product: of each row, or nil
-	elsewhere bool           // the norm is read in another way than as the rows of an A
+	n       norm
+	norm    *kernel.Mapping // of the norm's expressions
+	factors []*kernel.Expr  // by product: of each row, or nil
+	ok      bool
 }
 
-func newJoiner(n norm, k *kernel.Kernel, at func(axis int, extent ir.Dim) kernel.Index) *joiner {
-	out := *k
-	out.Name = n.k.Name + "_" + k.Name
-	out.Ops = slices.Concat(n.k.Ops, k.Ops)
-	out.Bindings, out.Products, out.Stores = nil, nil, nil
-	j := &joiner{n: n, k: k, out: &out, main: kernel.NewRewriter(kernel.Axis), norm: kernel.NewRewriter(at)}
-	j.norm.Builder = j.main.Builder
-	j.binds = rebinder{from: k, to: j.out, index: map[int]int{}}
-	j.normBinds = rebinder{from: n.renamed(k), to: j.out, index: map[int]int{}}
-	j.main.Bind, j.norm.Bind = j.binds.read, j.normBinds.read
+// products are the products of rows that are not multiplied by their factor, which
+// it keeps. Rows in f32 are not rounded to anything smaller: what they are before
+// the factor may be of any size.
+func (j *joiner) products(m *kernel.Mapping, axes func(axis int, extent ir.Dim) kernel.Index) (products []kernel.Product) {
+	k := m.From
+	j.norm = m.Part(j.n.renamed(k), axes)
 	j.norm.Acc = func(e *kernel.Expr) *kernel.Expr {
-		return j.main.Builder.Acc(len(k.Products)+e.Acc, e.DType, e.Hint)
+		return m.Builder.Acc(len(k.Products)+e.Acc, e.DType, e.Hint)
 	}
-	return j
-}
-
-// product adds product p, by rows that are not multiplied by their factor, and
-// keeps that. Rows in f32 are not rounded to anything smaller: what they are
-// before the factor may be of any size.
-func (j *joiner) product(p kernel.Product) bool {
-	at := j.norm.Index(j.n.store.Index)
-	j.main.Load = func(e *kernel.Expr) *kernel.Expr {
-		if j.k.Bindings[e.Bind].Buffer != j.n.buffer || !j.main.Index(e.Index).Equal(at) {
+	for _, p := range k.Products {
+		at := j.norm.Index(j.n.store.Index)
+		m.Load = func(e *kernel.Expr) *kernel.Expr {
+			if k.Bindings[e.Bind].Buffer != j.n.buffer || !m.Index(e.Index).Equal(at) {
+				return nil
+			}
+			return j.norm.Value(j.n.store.Value)
+		}
+		a, factor, ok := rowFactor(m.Builder, m.Value(p.A), k.FoldAxis())
+		m.Load = nil
+		p.A, p.B = a, m.Value(p.B)
+		if !ok || a == nil || p.Sums() != ir.F32 || p.B.UsesAnyAcc() {
+			j.ok = false
 			return nil
 		}
-		return j.norm.Value(j.n.store.Value)
+		p.Operands, p.HalfSums, p.BF16x3 = ir.F32, false, false
+		products, j.factors = append(products, p), append(j.factors, factor)
 	}
-	a, factor, ok := rowFactor(j.main.Builder, j.main.Value(p.A), j.out.FoldAxis())
-	j.main.Load = nil
-	p.A, p.B = a, j.main.Value(p.B)
-	if !ok || a == nil || p.Sums() != ir.F32 || p.B.UsesAnyAcc() {
-		return false
-	}
-	p.Operands, p.HalfSums, p.BF16x3 = ir.F32, false, false
-	j.out.Products, j.factors = append(j.out.Products, p), append(j.factors, factor)
-	return true
+	return products
 }
 
-// stores adds what the product stores, of sums that are multiplied by the factors.
-func (j *joiner) stores() {
-	j.main.Acc = func(e *kernel.Expr) *kernel.Expr {
-		sum := j.main.Builder.Acc(e.Acc, e.DType, e.Hint)
+// stores are what the product stores, of sums that are multiplied by the factors.
+func (j *joiner) stores(m *kernel.Mapping) []kernel.Store {
+	if !j.ok {
+		return nil
+	}
+	m.Acc = func(e *kernel.Expr) *kernel.Expr {
+		sum := m.Builder.Acc(e.Acc, e.DType, e.Hint)
 		if f := j.factors[e.Acc]; f != nil {
-			return j.main.Builder.Apply(ir.OpMul, ir.F32, nil, sum, f)
+			return m.Builder.Apply(ir.OpMul, ir.F32, nil, sum, f)
 		}
 		return sum
 	}
-	for _, st := range j.k.Stores {
-		st.Index, st.Value, st.Bind = j.main.Index(st.Index), j.main.Value(st.Value), j.binds.write(st.Bind)
-		j.out.Stores = append(j.out.Stores, st)
-	}
-	j.binds.params()
-	j.normBinds.params()
-	j.elsewhere = readsBuffer(j.out, j.n.buffer)
+	return m.Stores()
 }
 
 // renamed is the norm's kernel with names of buffers that the product's has not,

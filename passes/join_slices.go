@@ -104,61 +104,32 @@ func (s *State) mayRunWith(i, at int, between int) bool {
 // joinReaders returns the product with what its readers store, and with what it
 // did only if that is to be kept.
 func joinReaders(k *kernel.Kernel, readers []*kernel.Kernel, keep bool) (*kernel.Kernel, bool) {
-	out := *k
-	out.Name = k.Name + "_" + readers[0].Name
-	out.Ops = slices.Clone(k.Ops)
-	out.Bindings, out.Phases, out.Products, out.Stores = nil, nil, nil, nil
-	j := &sliceJoiner{k: k, out: &out, b: kernel.NewBuilder(), col: len(k.Parallel) - 1}
-	main := j.rewriter(k, kernel.Axis)
-	for _, p := range k.Products {
-		p.A, p.B = main.Value(p.A), main.Value(p.B)
-		out.Products = append(out.Products, p)
-	}
-	for _, p := range k.Phases {
-		p.Value = main.Value(p.Value)
-		out.Phases = append(out.Phases, p)
-	}
-	if keep {
-		st := k.Stores[0]
-		st.Index, st.Value, st.Bind = main.Index(st.Index), main.Value(st.Value), j.binds[0].write(st.Bind)
-		out.Stores = append(out.Stores, st)
-	}
+	ops := slices.Clone(k.Ops)
 	for _, r := range readers {
-		j.reader(r)
+		ops = append(ops, r.Ops...)
 	}
-	for _, b := range j.binds {
-		b.params()
-	}
-	return &out, out.CheckCols() == nil
+	out := kernel.Map(k, kernel.Edit{Name: k.Name + "_" + readers[0].Name, Ops: ops, Stores: func(m *kernel.Mapping) (stores []kernel.Store) {
+		if keep {
+			stores = m.Stores()
+		}
+		for _, r := range readers {
+			stores = append(stores, storesOf(r, m)...)
+		}
+		return stores
+	}})
+	return out, out.CheckCols() == nil
 }
 
-// sliceJoiner makes a product that stores what its readers did.
-type sliceJoiner struct {
-	k, out *kernel.Kernel
-	b      *kernel.Builder
-	col    int // the axis of columns
-	binds  []*rebinder
-}
-
-// rewriter rewrites expressions of one of the kernels for the new one.
-func (j *sliceJoiner) rewriter(from *kernel.Kernel, at func(axis int, extent ir.Dim) kernel.Index) *kernel.Rewriter {
-	binds := &rebinder{from: from, to: j.out, index: map[int]int{}}
-	j.binds = append(j.binds, binds)
-	r := kernel.NewRewriter(at)
-	r.Builder, r.Bind = j.b, binds.read
-	return r
-}
-
-// reader adds the stores of a reader, for the columns that it reads.
-func (j *sliceJoiner) reader(r *kernel.Kernel) {
-	sl, _ := sliceOf(j.k, r)
-	local := kernel.Axis(j.col, ir.D(int(sl.cols.To-sl.cols.From)))
+// storesOf are the stores of a reader as those of the product, for the columns that it reads.
+func storesOf(r *kernel.Kernel, product *kernel.Mapping) (stores []kernel.Store) {
+	k := product.From
+	sl, _ := sliceOf(k, r)
+	local := kernel.Axis(len(k.Parallel)-1, ir.D(int(sl.cols.To-sl.cols.From)))
 	at := unflatten(r.Parallel, local)
-	main := j.rewriter(r, func(axis int, _ ir.Dim) kernel.Index { return at[axis] })
-	binds := j.binds[len(j.binds)-1]
-	own, other := j.stored(local, sl.cols, false), j.stored(local, sl.cols, true)
-	main.Load = func(e *kernel.Expr) *kernel.Expr {
-		if r.Bindings[e.Bind].Buffer != rowOf(j.k) {
+	m := product.Part(r, func(axis int, _ ir.Dim) kernel.Index { return at[axis] })
+	own, other := storedAt(product, local, sl.cols, false), storedAt(product, local, sl.cols, true)
+	m.Load = func(e *kernel.Expr) *kernel.Expr {
+		if r.Bindings[e.Bind].Buffer != rowOf(k) {
 			return nil
 		}
 		if sl.others[e] {
@@ -167,32 +138,33 @@ func (j *sliceJoiner) reader(r *kernel.Kernel) {
 		return own
 	}
 	for _, st := range r.Stores {
-		st.Index, st.Value, st.Bind, st.Cols = main.Index(st.Index), main.Value(st.Value), binds.write(st.Bind), sl.cols
-		j.out.Stores = append(j.out.Stores, st)
+		st = m.Store(st)
+		st.Cols = sl.cols
+		stores = append(stores, st)
 	}
-	j.out.Ops = append(j.out.Ops, r.Ops...)
+	return stores
 }
 
-// stored is what the product stored at a column, or at the other one of its pair,
+// storedAt is what the product stored at a column, or at the other one of its pair,
 // in terms of the columns of a slice.
-func (j *sliceJoiner) stored(local kernel.Index, cols kernel.Cols, other bool) *kernel.Expr {
-	at := local
+func storedAt(product *kernel.Mapping, local kernel.Index, cols kernel.Cols, other bool) *kernel.Expr {
+	k, at := product.From, local
 	if other {
 		at = kernel.OtherOfPair(local)
 	}
-	r := j.rewriter(j.k, func(axis int, extent ir.Dim) kernel.Index {
-		if axis == j.col {
+	m := product.Part(k, func(axis int, extent ir.Dim) kernel.Index {
+		if axis == len(k.Parallel)-1 {
 			return at.Plus(kernel.Const(cols.From))
 		}
 		return kernel.Axis(axis, extent)
 	})
-	r.Acc = func(e *kernel.Expr) *kernel.Expr {
-		if other && e.Acc < len(j.k.Products) {
-			return j.b.AccOfPair(e.Acc, e.DType, local, e.Hint)
+	m.Acc = func(e *kernel.Expr) *kernel.Expr {
+		if other && e.Acc < len(k.Products) {
+			return m.Builder.AccOfPair(e.Acc, e.DType, local, e.Hint)
 		}
-		return j.b.Acc(e.Acc, e.DType, e.Hint)
+		return m.Builder.Acc(e.Acc, e.DType, e.Hint)
 	}
-	return r.Value(j.k.Stores[0].Value)
+	return m.Value(k.Stores[0].Value)
 }
 
 // slice is what a reader reads of a row.
@@ -209,10 +181,7 @@ func sliceOf(k, r *kernel.Kernel) (slice, bool) {
 	if r.Family != kernel.FamilyMap || r.Custom != nil || err != nil || !points.IsStatic() || points.Add < 1 || len(r.Parallel) == 0 {
 		return slice{}, false
 	}
-	at := make([]kernel.Index, len(r.Parallel))
-	for i, d := range r.Parallel {
-		at[i] = kernel.Axis(i, d)
-	}
+	at := axes(r.Parallel)
 	here := linear(r.Parallel, at)
 	last := len(at) - 1
 	at[last] = kernel.OtherOfPair(at[last])

@@ -320,6 +320,15 @@ func (l *lowerer) store(n *ir.Node, at []kernel.Index, perElement bool) error {
 	return nil
 }
 
+// axes returns the coordinates of a point of parallel axes.
+func axes(parallel []ir.Dim) []kernel.Index {
+	at := make([]kernel.Index, len(parallel))
+	for i, d := range parallel {
+		at[i] = kernel.Axis(i, d)
+	}
+	return at
+}
+
 // linear returns the row-major position of coordinates in a shape.
 func linear(s ir.Shape, at []kernel.Index) kernel.Index {
 	x := kernel.Const(0)

@@ -148,33 +148,37 @@ func (o *operandStore) place() {
 // storing is the kernel that stores the operand; padding of the contraction is
 // 0, that of the rows repeats the last.
 func (o *operandStore) storing() *kernel.Kernel {
-	out := &kernel.Kernel{Name: o.k.Name + "_operand", Family: kernel.FamilyMap, Parallel: slices.Clone(o.shape), Ops: []string{"cast"}}
-	out.Parallel[o.along] = o.depth
-	at := make([]kernel.Index, len(o.axes))
-	for i, d := range out.Parallel {
-		at[i] = kernel.Axis(i, d)
-	}
-	r := kernel.NewRewriter(func(axis int, extent ir.Dim) kernel.Index {
-		i := slices.Index(o.axes, axis)
-		if i < 0 {
-			return kernel.Const(0) // the operand is the same along it
-		}
-		return kernel.Clamp(at[i], kernel.DimIndex(extent).Minus(kernel.Const(1)))
+	parallel := slices.Clone(o.shape)
+	parallel[o.along] = o.depth
+	at := axes(parallel)
+	along := at[o.along]
+	return kernel.Map(o.k, kernel.Edit{
+		Name: o.k.Name + "_operand", Family: kernel.FamilyMap, Parallel: parallel, Ops: []string{"cast"},
+		At: func(axis int, extent ir.Dim) kernel.Index {
+			i := slices.Index(o.axes, axis)
+			if i < 0 {
+				return kernel.Const(0) // the operand is the same along it
+			}
+			return kernel.Clamp(kernel.Axis(i, parallel[i]), kernel.DimIndex(extent).Minus(kernel.Const(1)))
+		},
+		Stores: func(m *kernel.Mapping) (stores []kernel.Store) {
+			values := []*kernel.Expr{m.Builder.Cast(o.dtype, m.Value(o.Operand))}
+			if o.parts > 1 {
+				values = bf16Parts(m.Builder, o.k, m.Value(o.Operand), o.isB)
+			}
+			bind := m.Bind(o.binding(false))
+			for i, v := range values {
+				at[o.along] = kernel.DimIndex(o.depth).Mul(kernel.Const(int64(i))).Plus(along)
+				stores = append(stores, kernel.Store{Bind: bind, Index: linear(o.shape, at), Value: o.padded(m.Builder, v, along)})
+			}
+			return stores
+		},
 	})
-	binds := rebinder{from: o.k, to: out, index: map[int]int{}}
-	r.Bind = binds.read
-	values := []*kernel.Expr{r.Builder.Cast(o.dtype, r.Value(o.Operand))}
-	if o.parts > 1 {
-		values = bf16Parts(r.Builder, o.k, r.Value(o.Operand), o.isB)
-	}
-	out.Bindings = append(out.Bindings, kernel.Binding{Name: o.name(), DType: o.dtype, Write: true, Buffer: o.buffer, Elems: o.shape.MaxElems()})
-	k := at[o.along]
-	for i, v := range values {
-		at[o.along] = kernel.DimIndex(o.depth).Mul(kernel.Const(int64(i))).Plus(k)
-		out.Stores = append(out.Stores, kernel.Store{Bind: len(out.Bindings) - 1, Index: linear(o.shape, at), Value: o.padded(r.Builder, v, k)})
-	}
-	binds.params()
-	return out
+}
+
+// binding is the stored operand, as a kernel that reads or writes it binds it.
+func (o *operandStore) binding(read bool) kernel.Binding {
+	return kernel.Binding{Name: o.name(), DType: o.dtype, Read: read, Write: !read, Buffer: o.buffer, Elems: o.shape.MaxElems()}
 }
 
 // padded is v, at k along the contraction, and 0 where only padding is.
@@ -198,42 +202,36 @@ func (o *operandStore) name() string {
 // was, neither rounded nor along an axis that it does not have.
 func usingStored(k *kernel.Kernel, all []*operandStore) *kernel.Kernel {
 	fold, depth := k.FoldAxis(), all[0].shape[all[0].along]
-	out := *k
-	out.Bindings, out.Products, out.Stores = nil, nil, nil
-	out.Fold = depth
-	r := kernel.NewRewriter(func(axis int, extent ir.Dim) kernel.Index {
-		if axis == fold {
-			extent = depth
-		}
-		return kernel.Axis(axis, extent)
-	})
-	binds := rebinder{from: k, to: &out, index: map[int]int{}}
-	r.Bind = binds.read
-	stored := map[*kernel.Expr]*kernel.Expr{}
-	for _, o := range all {
-		out.Bindings = append(out.Bindings, kernel.Binding{Name: o.name(), DType: o.dtype, Read: true, Buffer: o.buffer, Elems: o.shape.MaxElems()})
-		at := make([]kernel.Index, len(o.axes))
-		for i, axis := range o.axes {
-			if at[i] = kernel.Axis(axis, depth); axis != fold {
-				at[i] = kernel.Axis(axis, k.Parallel[axis])
+	return kernel.Map(k, kernel.Edit{
+		Fold: depth,
+		At: func(axis int, extent ir.Dim) kernel.Index {
+			if axis == fold {
+				extent = depth
 			}
-		}
-		stored[o.Operand] = r.Builder.Load(len(out.Bindings)-1, o.dtype, linear(o.shape, at), o.name())
-	}
-	operand := func(v *kernel.Expr) *kernel.Expr {
-		if load, ok := stored[v]; ok {
-			return load
-		}
-		return r.Value(v)
-	}
-	for _, p := range k.Products {
-		p.A, p.B = operand(p.A), operand(p.B)
-		out.Products = append(out.Products, p)
-	}
-	for _, s := range k.Stores {
-		s.Index, s.Value, s.Bind = r.Index(s.Index), r.Value(s.Value), binds.write(s.Bind)
-		out.Stores = append(out.Stores, s)
-	}
-	binds.params()
-	return &out
+			return kernel.Axis(axis, extent)
+		},
+		Products: func(m *kernel.Mapping) (products []kernel.Product) {
+			stored := map[*kernel.Expr]*kernel.Expr{}
+			for _, o := range all {
+				at := make([]kernel.Index, len(o.axes))
+				for i, axis := range o.axes {
+					if at[i] = kernel.Axis(axis, depth); axis != fold {
+						at[i] = kernel.Axis(axis, k.Parallel[axis])
+					}
+				}
+				stored[o.Operand] = m.Builder.Load(m.Bind(o.binding(true)), o.dtype, linear(o.shape, at), o.name())
+			}
+			operand := func(v *kernel.Expr) *kernel.Expr {
+				if load, ok := stored[v]; ok {
+					return load
+				}
+				return m.Value(v)
+			}
+			for _, p := range k.Products {
+				p.A, p.B = operand(p.A), operand(p.B)
+				products = append(products, p)
+			}
+			return products
+		},
+	})
 }

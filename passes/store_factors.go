@@ -37,7 +37,7 @@ func storeFactors(s *State) error {
 			}
 			stored[f.of] = s.addPartial(f.rowType())
 			at := s.writersOf(f.of.row)[0]
-			*source = *with
+			s.Kernels[at] = with
 			s.noteTouching(at)
 		}
 		s.Kernels[i] = product
@@ -95,18 +95,16 @@ func (f weighedRow) binding(buffer int) kernel.Binding {
 
 // reading is the product by the stored row.
 func (f weighedRow) reading(buffer int) *kernel.Kernel {
-	out, r, binds := rebuilding(f.k)
-	bind := f.binding(buffer)
-	bind.Read = true
-	out.Bindings = append(out.Bindings, bind)
-	a := r.Builder.Load(0, ir.F32, kernel.Axis(f.k.FoldAxis(), f.k.Fold), bind.Name)
-	for _, p := range f.k.Products {
-		p.A, p.B = a, r.Value(p.B)
-		out.Products = append(out.Products, p)
-	}
-	rebuildPhases(out, f.k, r)
-	rebuildStores(out, f.k, r, binds)
-	return out
+	return kernel.Map(f.k, kernel.Edit{Products: func(m *kernel.Mapping) (products []kernel.Product) {
+		bind := f.binding(buffer)
+		bind.Read = true
+		a := m.Builder.Load(m.Bind(bind), ir.F32, kernel.Axis(f.k.FoldAxis(), f.k.Fold), bind.Name)
+		for _, p := range f.k.Products {
+			p.A, p.B = a, m.Value(p.B)
+			products = append(products, p)
+		}
+		return products
+	}})
 }
 
 // storing is the kernel that stores the row, and stores the product with the
@@ -121,53 +119,15 @@ func (f weighedRow) storing(k *kernel.Kernel, buffer int) (*kernel.Kernel, bool)
 	if stores != 1 {
 		return nil, false
 	}
-	out, r, binds := rebuilding(k)
-	for _, p := range k.Products {
-		p.A, p.B = r.Value(p.A), r.Value(p.B)
-		out.Products = append(out.Products, p)
-	}
-	rebuildPhases(out, k, r)
-	rebuildStores(out, k, r, binds)
-	for _, st := range out.Stores {
-		if out.Bindings[st.Bind].Buffer != f.of.row {
-			continue
-		}
-		at := kernel.NewRewriter(func(int, ir.Dim) kernel.Index { return st.Index })
-		weights := rebinder{from: f.k, to: out, index: map[int]int{}}
-		at.Builder, at.Bind = r.Builder, weights.read
-		st.Value = r.Builder.Apply(ir.OpMul, ir.F32, nil, st.Value, at.Value(f.weight))
+	return kernel.Map(k, kernel.Edit{Stores: func(m *kernel.Mapping) []kernel.Store {
+		list := m.Stores()
+		at := slices.IndexFunc(list, func(st kernel.Store) bool { return m.To.Bindings[st.Bind].Buffer == f.of.row })
+		st := list[at]
+		weight := m.Part(f.k, func(int, ir.Dim) kernel.Index { return st.Index }).Value(f.weight)
+		st.Value = m.Builder.Apply(ir.OpMul, ir.F32, nil, st.Value, weight)
 		bind := f.binding(buffer)
 		bind.Write = true
-		out.Bindings = append(out.Bindings, bind)
-		st.Bind = len(out.Bindings) - 1
-		out.Stores = append(out.Stores, st)
-		break
-	}
-	return out, true
-}
-
-// rebuilding begins a copy of a kernel with other bindings: what its parts are
-// made with, which are to be added.
-func rebuilding(k *kernel.Kernel) (*kernel.Kernel, *kernel.Rewriter, *rebinder) {
-	out := *k
-	out.Bindings, out.Phases, out.Products, out.Stores = nil, nil, nil, nil
-	binds := &rebinder{from: k, to: &out, index: map[int]int{}}
-	r := kernel.NewRewriter(kernel.Axis)
-	r.Bind = binds.read
-	return &out, r, binds
-}
-
-func rebuildPhases(out, k *kernel.Kernel, r *kernel.Rewriter) {
-	for _, p := range k.Phases {
-		p.Value = r.Value(p.Value)
-		out.Phases = append(out.Phases, p)
-	}
-}
-
-func rebuildStores(out, k *kernel.Kernel, r *kernel.Rewriter, binds *rebinder) {
-	for _, st := range k.Stores {
-		st.Index, st.Value, st.Bind = r.Index(st.Index), r.Value(st.Value), binds.write(st.Bind)
-		out.Stores = append(out.Stores, st)
-	}
-	binds.params()
+		st.Bind = m.Bind(bind)
+		return append(list, st)
+	}}), true
 }

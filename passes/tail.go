@@ -71,12 +71,12 @@ func cutTail(k *kernel.Kernel, t kernel.Tail) (whole, tail *kernel.Kernel, err e
 func ofRange(k *kernel.Kernel, axis int, first, end int64) *kernel.Kernel {
 	parallel := slices.Clone(k.Parallel)
 	parallel[axis] = ir.D(int(end - first))
-	return productAt(k, parallel, func(a int, d ir.Dim) kernel.Index {
+	return kernel.Map(k, kernel.Edit{Parallel: parallel, At: func(a int, d ir.Dim) kernel.Index {
 		if a == axis {
 			return kernel.Axis(a, parallel[a]).Plus(kernel.Const(first))
 		}
 		return kernel.Axis(a, d)
-	})
+	}})
 }
 
 // swapped is a product with its rows as columns and its columns as rows.
@@ -84,7 +84,7 @@ func swapped(k *kernel.Kernel) *kernel.Kernel {
 	row, col := len(k.Parallel)-2, len(k.Parallel)-1
 	parallel := slices.Clone(k.Parallel)
 	parallel[row], parallel[col] = parallel[col], parallel[row]
-	out := productAt(k, parallel, func(a int, d ir.Dim) kernel.Index {
+	out := kernel.Map(k, kernel.Edit{Parallel: parallel, At: func(a int, d ir.Dim) kernel.Index {
 		switch a {
 		case row:
 			a = col
@@ -92,29 +92,10 @@ func swapped(k *kernel.Kernel) *kernel.Kernel {
 			a = row
 		}
 		return kernel.Axis(a, d)
-	})
+	}})
 	for i := range out.Products {
 		p := &out.Products[i]
 		p.A, p.B = p.B, p.A
 	}
-	return out
-}
-
-// productAt is a product over other parallel axes, its own axes being what at
-// gives for them.
-func productAt(k *kernel.Kernel, parallel []ir.Dim, at func(axis int, extent ir.Dim) kernel.Index) *kernel.Kernel {
-	out := &kernel.Kernel{Name: k.Name, Family: k.Family, Parallel: parallel, Fold: k.Fold, Ops: k.Ops}
-	binds := rebinder{from: k, to: out, index: map[int]int{}}
-	r := kernel.NewRewriter(at)
-	r.Bind = binds.read
-	for _, p := range k.Products {
-		p.A, p.B = r.Value(p.A), r.Value(p.B)
-		out.Products = append(out.Products, p)
-	}
-	for _, s := range k.Stores {
-		s.Index, s.Value, s.Bind = r.Index(s.Index), r.Value(s.Value), binds.write(s.Bind)
-		out.Stores = append(out.Stores, s)
-	}
-	binds.params()
 	return out
 }

@@ -91,49 +91,35 @@ func (w *storedWindows) lead() int64 {
 // storeAsArgument is the product with its results stored as the next argument,
 // and false where that argument is not made of the result at the same place.
 func (w *storedWindows) storeAsArgument(to *storedWindows) (*kernel.Kernel, bool) {
-	out := *w.result
-	out.Bindings = slices.Clone(w.result.Bindings)
-	out.Guard = nil
-	store := w.result.Stores[0]
-	row, col := kernel.Axis(0, out.Parallel[0]), kernel.Axis(1, out.Parallel[1])
-	place := row.Plus(kernel.Const(to.lead()))
-	// The coordinates of the next argument's kernel, by those of this one.
-	shape := to.argumentShape()
-	last := len(shape) - 1
-	at := append(unflatten(shape[:last], place), col)
-	ok := true
-	products := kernel.NewRewriter(kernel.Axis)
-	r := kernel.NewRewriter(func(axis int, _ ir.Dim) kernel.Index { return at[axis] })
-	r.Builder = products.Builder
-	r.Bind = (&rebinder{from: to.argument, to: &out, index: map[int]int{}}).read
-	r.Load = func(e *kernel.Expr) *kernel.Expr {
-		if to.argument.Bindings[e.Bind].Buffer != w.resultBuffer() {
-			return nil
+	ok, from := true, *w.result
+	from.Guard = nil
+	ops := slices.Concat(from.Ops, slices.DeleteFunc(slices.Clone(to.argument.Ops), func(op string) bool { return op == "copy" }))
+	return kernel.Map(&from, kernel.Edit{Ops: ops, Stores: func(m *kernel.Mapping) []kernel.Store {
+		place := kernel.Axis(0, from.Parallel[0]).Plus(kernel.Const(to.lead()))
+		col := kernel.Axis(1, from.Parallel[1])
+		// The coordinates of the next argument's kernel, by those of this one.
+		shape := to.argumentShape()
+		at := append(unflatten(shape[:len(shape)-1], place), col)
+		argument := m.Part(to.argument, func(axis int, _ ir.Dim) kernel.Index { return at[axis] })
+		argument.Load = func(e *kernel.Expr) *kernel.Expr {
+			if to.argument.Bindings[e.Bind].Buffer != w.resultBuffer() {
+				return nil
+			}
+			ok = ok && e.Index.Equal(w.readByNext(to))
+			return m.Builder.Cast(e.DType, m.Value(from.Stores[0].Value))
 		}
-		ok = ok && e.Index.Equal(w.readByNext(to))
-		return r.Builder.Cast(e.DType, products.Value(store.Value))
-	}
-	value := r.Value(to.argument.Stores[0].Value)
-	out.Products = nil
-	for _, p := range w.result.Products {
-		p.A, p.B = products.Value(p.A), products.Value(p.B)
-		out.Products = append(out.Products, p)
-	}
-	out.Bindings[store.Bind] = to.argumentBinding()
-	out.Bindings[store.Bind].Write = true
-	out.Stores = []kernel.Store{{Bind: store.Bind, Index: place.Mul(kernel.DimIndex(w.outputs())).Plus(col), Value: value}}
-	out.Ops = slices.Concat(out.Ops, slices.DeleteFunc(slices.Clone(to.argument.Ops), func(op string) bool { return op == "copy" }))
-	return &out, ok
+		st := argument.Store(to.argument.Stores[0])
+		st.Index = place.Mul(kernel.DimIndex(w.outputs())).Plus(col)
+		m.To.Bindings[st.Bind].Elems = to.argumentElems()
+		return []kernel.Store{st}
+	}}), ok
 }
 
 // readByNext is where the kernel that stores the next argument reads an element
 // of it that is stored as it lies, in that kernel's coordinates.
 func (w *storedWindows) readByNext(to *storedWindows) kernel.Index {
 	shape := to.argumentShape()
-	at := make([]kernel.Index, len(shape))
-	for i, d := range shape {
-		at[i] = kernel.Axis(i, d)
-	}
+	at := axes(shape)
 	image, first := at[0].DivMod(to.pitch[0])
 	x := to.n.Arg(0).Shape()
 	places := []kernel.Index{kernel.Clamp(image, last(x[0])), at[len(at)-1]}

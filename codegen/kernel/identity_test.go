@@ -56,7 +56,7 @@ func wholeKernel() *Kernel {
 		Name: "name", Family: FamilyMatMul, Parallel: []ir.Dim{ir.D(8), t}, Fold: ir.D(64), Take: ir.D(3), Ops: []string{"op"},
 		Bindings: []Binding{
 			{Name: "x", DType: ir.I32, Read: true, Buffer: 4, Elems: 100, Layout: LayoutPlanes, Codebook: ir.IQ4_NL},
-			{Name: "y", DType: ir.F32, Write: true, Buffer: 5, Elems: 50},
+			{Name: "y", DType: ir.F32, Read: true, Write: true, Buffer: 5, Elems: 50},
 		},
 		Phases:    []Phase{{Combine: CombineMax, Value: sum, Name: "max", Exclusive: true}},
 		Products:  []Product{{A: load, B: sum, Name: "p", Operands: ir.F16, HalfSums: true}},

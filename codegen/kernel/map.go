@@ -1,0 +1,213 @@
+package kernel
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Edit says how [Map] rebuilds a kernel. What it leaves zero stays as it is.
+type Edit struct {
+	Name string
+	Ops  []string
+	// Family, where set, is another one: only parts that are named here are made then.
+	Family   Family
+	Parallel []ir.Dim
+	Fold     ir.Dim
+	// At gives the axes of the old kernel in the coordinates of the new one.
+	At func(axis int, extent ir.Dim) Index
+	// Products, Phases, Attention and Stores make these parts, in this order. Each may set
+	// what the mapping makes of loads and results from there on.
+	Products  func(m *Mapping) []Product
+	Phases    func(m *Mapping) []Phase
+	Attention func(m *Mapping) *Attention
+	Stores    func(m *Mapping) []Store
+}
+
+// Map rebuilds a kernel. Every expression is rewritten, and buffers are bound in the
+// order in which the new kernel uses them. Custom kernels keep their bindings.
+func Map(k *Kernel, e Edit) *Kernel {
+	at := e.At
+	if at == nil {
+		at = Axis
+	}
+	to := *k
+	if e.Family != "" {
+		to = Kernel{Family: e.Family}
+		if e.Family != FamilyMap {
+			to.Fold = k.Fold
+		}
+	}
+	m := newMapping(k, &to, NewBuilder(), at)
+	if to.Bindings = nil; to.Custom != nil {
+		to.Bindings = slices.Clone(k.Bindings)
+	}
+	to.Name = cmp.Or(e.Name, k.Name)
+	to.Fold = cmp.Or(e.Fold, to.Fold)
+	if to.Ops = k.Ops; e.Ops != nil {
+		to.Ops = e.Ops
+	}
+	if to.Parallel = k.Parallel; e.Parallel != nil {
+		to.Parallel = e.Parallel
+	}
+	to.Products = made(m, to.Products, e.Products, m.Product)
+	to.Phases = made(m, to.Phases, e.Phases, m.Phase)
+	if e.Attention != nil {
+		to.Attention = e.Attention(m)
+	} else {
+		to.Attention = m.Attention(to.Attention)
+	}
+	to.Limit, to.Group, to.Guard = m.limit(to.Limit), m.group(to.Group), m.guard(to.Guard)
+	to.Stores = made(m, to.Stores, e.Stores, m.Store)
+	for _, part := range *m.parts {
+		part.bindImplied()
+	}
+	return &to
+}
+
+// made is a part of a kernel: what an edit makes of it, or all of it rewritten.
+func made[T any](m *Mapping, list []T, edit func(*Mapping) []T, rewrite func(T) T) []T {
+	if edit != nil {
+		return edit(m)
+	}
+	return rewritten(list, rewrite)
+}
+
+func rewritten[T any](list []T, rewrite func(T) T) []T {
+	var out []T
+	for _, x := range list {
+		out = append(out, rewrite(x))
+	}
+	return out
+}
+
+// Mapping rewrites parts of one kernel for another, and binds there the buffers
+// that they use, unless they are bound already.
+type Mapping struct {
+	*Rewriter
+	From, To *Kernel
+
+	bound map[int]int // binding of From to binding of To
+	parts *[]*Mapping // all that make To
+}
+
+func newMapping(from, to *Kernel, b *Builder, at func(axis int, extent ir.Dim) Index) *Mapping {
+	m := &Mapping{Rewriter: NewRewriter(at), From: from, To: to, bound: map[int]int{}}
+	m.Builder, m.Rewriter.Bind = b, m.read
+	m.parts = &[]*Mapping{m}
+	return m
+}
+
+// Part returns a mapping of another kernel, or of the same one at other axes, into
+// the same new kernel.
+func (m *Mapping) Part(from *Kernel, at func(axis int, extent ir.Dim) Index) *Mapping {
+	part := newMapping(from, m.To, m.Builder, at)
+	part.parts = m.parts
+	*m.parts = append(*m.parts, part)
+	return part
+}
+
+// Bind binds a buffer that the old kernel does not.
+func (m *Mapping) Bind(b Binding) int {
+	m.To.Bindings = append(m.To.Bindings, b)
+	return len(m.To.Bindings) - 1
+}
+
+// Product returns a product in the new kernel, as Phase, Attention and Store do their kind.
+func (m *Mapping) Product(p Product) Product {
+	p.A, p.B = m.Value(p.A), m.Value(p.B)
+	return p
+}
+
+// Phase returns a phase in the new kernel.
+func (m *Mapping) Phase(p Phase) Phase {
+	p.Value = m.Value(p.Value)
+	return p
+}
+
+// Attention returns an attention in the new kernel; nil is none.
+func (m *Mapping) Attention(a *Attention) *Attention {
+	if a == nil {
+		return nil
+	}
+	out := *a
+	out.Q, out.K, out.V, out.Mask = m.Value(a.Q), m.Value(a.K), m.Value(a.V), m.orNil(a.Mask)
+	return &out
+}
+
+// Store returns a store in the new kernel, which writes the buffer that it wrote.
+func (m *Mapping) Store(s Store) Store {
+	s.Index, s.Value, s.Bind = m.Index(s.Index), m.Value(s.Value), m.write(s.Bind)
+	return s
+}
+
+// Stores returns all stores of the old kernel in the new one.
+func (m *Mapping) Stores() []Store { return rewritten(m.From.Stores, m.Store) }
+
+func (m *Mapping) limit(l *Limit) *Limit {
+	if l == nil {
+		return nil
+	}
+	return &Limit{At: m.Index(l.At), Below: l.Below}
+}
+
+func (m *Mapping) group(g *Group) *Group {
+	if g == nil {
+		return nil
+	}
+	out := *g
+	out.Of, out.Bind = m.Index(g.Of), m.write(g.Bind)
+	return &out
+}
+
+func (m *Mapping) guard(g *Guard) *Guard {
+	if g == nil {
+		return nil
+	}
+	return &Guard{Batch: m.orNil(g.Batch), Row: m.orNil(g.Row), Col: m.orNil(g.Col)}
+}
+
+func (m *Mapping) orNil(v *Expr) *Expr {
+	if v == nil {
+		return nil
+	}
+	return m.Value(v)
+}
+
+func (m *Mapping) use(bind int) *Binding {
+	i, ok := m.bound[bind]
+	if !ok {
+		b := m.From.Bindings[bind]
+		if i = slices.IndexFunc(m.To.Bindings, func(have Binding) bool { return have.Buffer == b.Buffer }); i < 0 {
+			b.Read, b.Write = false, false
+			i = m.Bind(b)
+		}
+		m.bound[bind] = i
+	}
+	return &m.To.Bindings[i]
+}
+
+func (m *Mapping) read(bind int) int {
+	m.use(bind).Read = true
+	return m.bound[bind]
+}
+
+func (m *Mapping) write(bind int) int {
+	m.use(bind).Write = true
+	return m.bound[bind]
+}
+
+// bindImplied binds what the kernel reads without a load: the values of symbols, and
+// codebooks of its operands.
+func (m *Mapping) bindImplied() {
+	used := map[ir.DType]bool{}
+	for _, b := range m.To.Bindings {
+		used[b.DType] = true
+	}
+	for i, b := range m.From.Bindings {
+		if b.Buffer == ParamsBuffer && len(m.To.Symbols()) > 0 || b.Codebook != ir.Invalid && used[b.Codebook] {
+			m.read(i)
+		}
+	}
+}
