@@ -252,7 +252,7 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 		vk.LoadOptions{Progress: opt.Progress, Guards: opt.Guards, Share: opt.Share.Vulkan()})
 	if err != nil {
 		if _, others, _ := ir.FitWeights(p.Contents.Graph, weights); others > 0 {
-			err = fmt.Errorf("%w\nkernels read weights as they were stored at compile time: compile the graph with these (CompileOptions.Weights, vkc compile --weights)", err)
+			err = fmt.Errorf("%w; kernels read weights as they were stored at compile time: compile the graph with these (CompileOptions.Weights, vkc compile --weights)", err)
 		}
 		return nil, err
 	}

@@ -133,7 +133,9 @@ func TestLoadRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = dev.Load(ctx, p, vkc.LoadOptions{})
-		wantError(t, err, "layer.0.weight", "weights")
+		if err == nil || !strings.Contains(err.Error(), "layer.0.weight") || !strings.Contains(err.Error(), "weights") {
+			t.Errorf("without weights: %v", err)
+		}
 		_, err = dev.Load(ctx, p, vkc.LoadOptions{Weights: few})
 		wantError(t, err, "layer.1.weight")
 		_, err = dev.Load(ctx, p, vkc.LoadOptions{Weights: wrong})

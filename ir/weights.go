@@ -126,11 +126,14 @@ type WeightError struct {
 // listedWeights is how many weights an error names: models have hundreds.
 const listedWeights = 10
 
-// Error names the first weights that cannot be used and why, a line each, and counts
-// the others.
+// Error names the first weights that cannot be used and why, a line each if there
+// are several, and counts the others.
 func (e *WeightError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d weights of %s cannot be used:", len(e.Bad), e.Total, e.Of)
+	if len(e.Bad) == 1 {
+		return fmt.Sprintf("%s %v", &b, e.Bad[0])
+	}
 	for i, bad := range e.Bad {
 		if i == listedWeights {
 			fmt.Fprintf(&b, "\n  and %d more", len(e.Bad)-i)
