@@ -77,25 +77,16 @@ func (e *Expr) UsesAnyAcc() bool { return e.accs != 0 }
 // Builder makes the expressions of one kernel.
 type Builder struct {
 	unique map[string]*Expr
-	first  int // the first ID
 }
 
 // NewBuilder returns an empty builder.
 func NewBuilder() *Builder { return &Builder{unique: map[string]*Expr{}} }
 
-// newBuilderAfter returns a builder whose expressions can stand beside others
-// in one kernel.
-func newBuilderAfter(roots []*Expr) *Builder {
-	b := NewBuilder()
-	Walk(roots, func(e *Expr) { b.first = max(b.first, e.ID+1) })
-	return b
-}
-
 func (b *Builder) add(key string, e Expr) *Expr {
 	if have, ok := b.unique[key]; ok {
 		return have
 	}
-	e.ID = b.first + len(b.unique)
+	e.ID = len(b.unique)
 	addIndex := func(x Index) {
 		x.Walk(func(f *Factor) {
 			switch f.Kind {

@@ -17,8 +17,7 @@ type Scratch struct {
 // few rows that they would leave a device idle: the first goes over the keys in
 // that many runs at the same time and stores the results of each run, the
 // second, a row kernel, joins the runs and does the stores. What they pass on
-// lies in scratch buffers, whose numbers for the bindings come from buffer. A
-// part may have bindings that it does not use.
+// lies in scratch buffers, whose numbers for the bindings come from buffer.
 func SplitAttention(k *Kernel, splits int, buffer func(Scratch) int) (partial, combine *Kernel, err error) {
 	if err := k.CheckAttention(); err != nil {
 		return nil, nil, err
@@ -70,76 +69,53 @@ func (s splitter) statAt(run Index, which int64) Index {
 
 // partial is the attention over runs of keys.
 func (s splitter) partial(scratch []Scratch) *Kernel {
-	k := *s.k
 	ax := s.k.AttentionAxes()
-	k.Name += "_split"
-	k.Parallel = slices.Clone(s.k.Parallel)
-	k.Parallel[ax.Split] = s.runs
+	parallel := slices.Clone(s.k.Parallel)
+	parallel[ax.Split] = s.runs
 	run := Axis(ax.Split, s.runs)
-	b := newBuilderAfter(s.k.Roots())
-	sums := len(k.Bindings)
-	k.Stores = []Store{
-		{Bind: sums, Index: s.sumAt(run), Value: b.Acc(2, ir.F32, "weighted"), PerElement: true},
-		{Bind: sums + 1, Index: s.statAt(run, 0), Value: b.Acc(0, ir.F32, "top")},
-		{Bind: sums + 1, Index: s.statAt(run, 1), Value: b.Acc(1, ir.F32, "sum")},
-	}
-	k.Bindings = s.bindings(&k, scratch)
-	return &k
+	return Map(s.k, Edit{Name: s.k.Name + "_split", Parallel: parallel, Stores: func(m *Mapping) []Store {
+		binds := s.bind(m, scratch, Binding{Write: true})
+		return []Store{
+			{Bind: binds[0], Index: s.sumAt(run), Value: m.Builder.Acc(2, ir.F32, "weighted"), PerElement: true},
+			{Bind: binds[1], Index: s.statAt(run, 0), Value: m.Builder.Acc(0, ir.F32, "top")},
+			{Bind: binds[1], Index: s.statAt(run, 1), Value: m.Builder.Acc(1, ir.F32, "sum")},
+		}
+	}})
 }
 
 // combine joins the runs. Its axes are those of the whole kernel, with the runs
 // in place of the keys, so that the stores are the same.
 func (s splitter) combine(scratch []Scratch) *Kernel {
-	k := *s.k
-	k.Name += "_join"
-	k.Family, k.Attention, k.Fold = FamilyRow, nil, s.runs
 	run := Axis(s.k.AttentionAxes().Key, s.runs)
-	b := newBuilderAfter(s.k.Roots())
-	sums := len(k.Bindings)
-	load := func(bind int, x Index) *Expr { return b.Load(bind, ir.F32, x, scratch[bind-sums].Name) }
-	f32 := func(op ir.Op, args ...*Expr) *Expr { return b.Apply(op, ir.F32, nil, args...) }
-	top := load(sums+1, s.statAt(run, 0))
-	weight := f32(ir.OpExp2, f32(ir.OpSub, top, b.Acc(0, ir.F32, "top")))
-	weight.Hint = "weight"
-	k.Phases = []Phase{
-		{Combine: CombineMax, Value: top, Name: "top"},
-		{Combine: CombineSum, Value: f32(ir.OpMul, weight, load(sums+1, s.statAt(run, 1))), Name: "sum"},
-		{Combine: CombineSum, Value: f32(ir.OpMul, weight, load(sums, s.sumAt(run))), Name: "weighted"},
-	}
-	k.Stores = slices.Clone(s.k.Stores)
-	for i := range k.Stores {
-		k.Stores[i].PerElement = false // the elements of a result are rows of their own here
-	}
-	k.Bindings = s.bindings(&k, scratch)
-	return &k
+	return Map(s.k, Edit{Name: s.k.Name + "_join", Family: FamilyRow, Fold: s.runs,
+		Phases: func(m *Mapping) []Phase {
+			binds := s.bind(m, scratch, Binding{Read: true})
+			load := func(i int, x Index) *Expr { return m.Builder.Load(binds[i], ir.F32, x, scratch[i].Name) }
+			f32 := func(op ir.Op, args ...*Expr) *Expr { return m.Builder.Apply(op, ir.F32, nil, args...) }
+			top := load(1, s.statAt(run, 0))
+			weight := f32(ir.OpExp2, f32(ir.OpSub, top, m.Builder.Acc(0, ir.F32, "top")))
+			weight.Hint = "weight"
+			return []Phase{
+				{Combine: CombineMax, Value: top, Name: "top"},
+				{Combine: CombineSum, Value: f32(ir.OpMul, weight, load(1, s.statAt(run, 1))), Name: "sum"},
+				{Combine: CombineSum, Value: f32(ir.OpMul, weight, load(0, s.sumAt(run))), Name: "weighted"},
+			}
+		},
+		Stores: func(m *Mapping) []Store {
+			stores := m.Stores()
+			for i := range stores {
+				stores[i].PerElement = false // the elements of a result are rows of their own here
+			}
+			return stores
+		},
+	})
 }
 
-// bindings are those of the whole kernel, used as the part uses them, and the
-// scratch buffers. What no load or store names, such as the values of symbols,
-// stays as it was.
-func (s splitter) bindings(k *Kernel, scratch []Scratch) []Binding {
-	list := slices.Clone(s.k.Bindings)
+// bind binds the scratch buffers, to be read or written.
+func (s splitter) bind(m *Mapping, scratch []Scratch, b Binding) (binds []int) {
 	for i, c := range scratch {
-		list = append(list, Binding{Name: c.Name, DType: c.Type.DType, Buffer: s.buffers[i], Elems: c.Type.Shape.MaxElems()})
+		b.Name, b.DType, b.Buffer, b.Elems = c.Name, c.Type.DType, s.buffers[i], c.Type.Shape.MaxElems()
+		binds = append(binds, m.Bind(b))
 	}
-	touched := func(k *Kernel) (read, written map[int]bool) {
-		read, written = map[int]bool{}, map[int]bool{}
-		Walk(k.Roots(), func(e *Expr) {
-			if e.Kind == ExprLoad {
-				read[e.Bind] = true
-			}
-		})
-		for _, st := range k.Stores {
-			written[st.Bind] = true
-		}
-		return read, written
-	}
-	read, written := touched(k)
-	wasRead, wasWritten := touched(s.k)
-	for i := range list {
-		if i >= len(s.k.Bindings) || wasRead[i] || wasWritten[i] {
-			list[i].Read, list[i].Write = read[i], written[i]
-		}
-	}
-	return list
+	return binds
 }
