@@ -41,7 +41,7 @@ func TestNoBranchPerElement(t *testing.T) {
 		for _, k := range kernels {
 			s, _, err := target.Select(k, caps)
 			check(t, err)
-			sh, err := glsl.Emit(k, s, caps, symbols)
+			sh, err := emit(k, s, caps, symbols)
 			check(t, err)
 			module := compileAll(t, []spirv.Shader{{Name: name, Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)}})[0]
 			if n := twoSided(module); n > 0 {

@@ -190,7 +190,7 @@ func (c *coopMat2) accumulate() {
 // depth is the extent of the contraction, or what it is once the kernel runs.
 func (c *coopMat2) depth() text {
 	depth := c.dim(c.k.Fold)
-	if !target.HidesSteps(c.k, c.s) {
+	if !c.s.HideSteps {
 		c.line("")
 		return depth
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
@@ -218,7 +217,7 @@ func buildWith(g *ir.Graph, opt passes.Options, choose func(*kernel.Kernel) (ker
 		if err != nil {
 			return nil, nil, err
 		}
-		sh, err := glsl.Emit(k, sched, caps, symbols)
+		sh, err := emit(k, sched, caps, symbols)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
@@ -236,7 +235,7 @@ func TestGolden(t *testing.T) {
 			if c.schedule != nil {
 				s = c.schedule(s)
 			}
-			sh, err := glsl.Emit(k, s, caps, symbols)
+			sh, err := emit(k, s, caps, symbols)
 			check(t, err)
 			name := c.name
 			if i > 0 {

@@ -40,10 +40,6 @@ type matProduct struct {
 
 // newMatMul takes the kernel apart and gives every workgroup its place.
 func (e *emitter) newMatMul() *matMul {
-	if err := target.Check(e.k, e.sched, e.caps); err != nil {
-		e.fail("%v", err)
-		return nil
-	}
 	r := len(e.k.Parallel)
 	m := &matMul{emitter: e, s: e.sched, row: r - 2, col: r - 1, fold: e.k.FoldAxis(), quads: quadsOf(e.k, e.sched)}
 	for _, p := range e.k.Products {

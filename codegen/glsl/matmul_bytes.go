@@ -2,7 +2,6 @@ package glsl
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
@@ -115,16 +114,6 @@ func (m *matMul) dotBytes() string {
 	}
 	m.helper("dot_bytes", m.quads.word)
 	return "dot_bytes"
-}
-
-// readsFourWords reports whether all operands are bytes that lie along the
-// contraction in whole vectors of four words.
-func (v *matVec) readsFourWords() bool {
-	whole := v.quads.word != "" && target.DivisibleBy(v.k.Fold, 16)
-	for _, o := range slices.Concat(v.a, v.b) {
-		whole = whole && o.value.Kind == kernel.ExprLoad && v.vectorLoad(o.value, v.fold, 16)
-	}
-	return whole
 }
 
 // accumulateWords is accumulate in loads of 16 bytes: a matrix product of few

@@ -1,7 +1,9 @@
 package glsl_test
 
 import (
+	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 )
@@ -177,4 +179,9 @@ func (p product) kernel() *kernel.Kernel {
 		k.Bindings = append(k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Buffer: -1, Elems: 4})
 	}
 	return k
+}
+
+// emit is [glsl.Emit] under a schedule that is settled first, as selection does.
+func emit(k *kernel.Kernel, s kernel.Schedule, caps target.Caps, symbols []string) (*glsl.Shader, error) {
+	return glsl.Emit(k, target.Settle(k, s, caps), caps, symbols)
 }

@@ -3,6 +3,7 @@ package glsl
 import (
 	"fmt"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -35,15 +36,11 @@ func (e *emitter) emitMatVec() {
 	}
 	m.declareSums(s.ThreadM * s.ThreadN)
 	v.placeInvocation()
-	run, blocks := v.blockRun()
-	if run.rounds && !blocks { // as floats, from memory
-		v.readAsFloats()
-		run, blocks = v.blockRun()
-	}
+	run := v.blockRun()
 	own := v.readOwnRows(run)
 	v.shareTablesOf(run)
 	v.roundOwnRows(run, own)
-	v.accumulateAny(run, blocks)
+	v.accumulateAny(run)
 	if s.LanesPerRow == 1 {
 		v.storeOwn()
 		return
@@ -51,23 +48,16 @@ func (e *emitter) emitMatVec() {
 	v.meet(v.shareParts())
 }
 
-// readAsFloats makes of a schedule that rounds rows, which blocks do not allow,
-// one that does not.
-func (v *matVec) readAsFloats() {
-	v.s.RoundRows, v.s.TileK, v.s.Copies = false, 0, 0
-	v.sharedBytes = target.SharedBytes(v.k, v.s)
-}
-
-// accumulateAny adds up this invocation's part of the contraction, in whatever
-// way B can be read.
-func (v *matVec) accumulateAny(run blockRun, blocks bool) {
-	switch {
-	case blocks:
-		v.accumulateBlocks(run)
-	case v.readsFourWords():
+// accumulateAny adds up this invocation's part of the contraction, in the way that
+// the schedule says.
+func (v *matVec) accumulateAny(run blockRun) {
+	switch v.s.Decode {
+	case kernel.DecodeQuads:
+		v.accumulate()
+	case kernel.DecodeWords:
 		v.accumulateWords()
 	default:
-		v.accumulate()
+		v.accumulateBlocks(run)
 	}
 }
 

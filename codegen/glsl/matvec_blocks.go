@@ -28,34 +28,24 @@ type blockRun struct {
 	fields bool
 }
 
-// blockRun returns how to walk over the B operands: they must be blocks of one
-// format, rows of whole blocks along the contraction, as they stand in memory.
-func (v *matVec) blockRun() (run blockRun, ok bool) {
+// blockRun returns how to walk over the B operands, where they are blocks.
+func (v *matVec) blockRun() blockRun {
 	if v.s.TileK == 0 {
-		return run, false
+		return blockRun{}
 	}
-	t := v.k.BlockRows()
-	if t == ir.Invalid {
-		return run, false
+	run := blockRun{BlockRun: v.k.BlockRun(v.s), ints: v.s.IntDot, rounds: v.s.RoundRows,
+		octets: v.s.Decode == kernel.DecodeOctets, fields: v.s.Decode == kernel.DecodeFields}
+	if run.octets {
+		run = v.withOctets(run)
 	}
-	run.BlockRun = kernel.NewBlockRun(t, v.s.TileK)
-	for want := v.s.TileK / 2; v.s.RoundRows && 4*run.Quads > kernel.RoundedGroup; want /= 2 {
-		run.BlockRun = kernel.NewBlockRun(t, want)
-	}
-	run.rounds = v.s.RoundRows
-	run.ints = run.rounds || v.readsInts(run)
-	if octets, ok := v.withOctets(run); ok {
-		run = octets
-	}
-	run.fields = v.takesFields(run)
-	run.subnormal = v.s.Subnormals && !run.ints && !run.Form.Levels
+	run.subnormal = v.s.Subnormals && !run.ints
 	if run.subnormal && run.Form.Signed {
 		run.Form.Bias += 128 // which bytes_above_subnormal adds
 		if run.Form.Halved {
 			run.Form.Bias += 128
 		}
 	}
-	return run, true
+	return run
 }
 
 // accumulateBlocks is accumulate over a B of blocks.
@@ -63,7 +53,7 @@ func (v *matVec) accumulateBlocks(r blockRun) {
 	steps, _ := v.k.Fold.Quo(int64(r.Elems))
 	v.prepareBlocks(r)
 	v.line("")
-	if v.stagesRows(r) {
+	if v.s.StageRows {
 		v.inTiles(r, steps.Max(), func(step text) { v.addRun(r, step, int(steps.Max())+1) })
 	} else {
 		v.inTurn(v.dim(steps), func(step text) { v.addRun(r, step, int(steps.Max())+1) })
@@ -71,25 +61,9 @@ func (v *matVec) accumulateBlocks(r blockRun) {
 	v.liftSums(r)
 }
 
-// chains reports whether products of floats are added one by one, each with its
-// multiplication, onto sums that go on over scales. It was measured by one row:
-// strips of two quads that share their bytes are faster as sums of their own,
-// exact q4_0 47.1 and 50.0 us, q6_K 66.5 and 68.3, with eight bytes a load.
-func (v *matVec) chains(r blockRun) bool {
-	if v.s.ThreadM > 1 || r.octets {
-		return false
-	}
-	for _, o := range v.b {
-		if b := v.blockBuffer(o); v.s.Turns == 0 && !r.Wide(b.Binding) && !r.Pairs(b.Binding) {
-			return false
-		}
-	}
-	return true
-}
-
 // small reports whether sums are 2^-24 times as large as they are to be, for the
 // quants' sake.
-func (v *matVec) small(r blockRun) bool { return r.subnormal && !r.Form.Halved && v.chains(r) }
+func (v *matVec) small(r blockRun) bool { return r.subnormal && v.s.Chained }
 
 // liftSums brings small sums to their size.
 func (v *matVec) liftSums(r blockRun) {
@@ -153,7 +127,7 @@ func (v *matVec) inTurn(steps text, body func(step text)) {
 // addRun adds the products of step number step of fewer than limit.
 func (v *matVec) addRun(r blockRun, step text, limit int) {
 	block, e, k := v.placeStep(r, step, limit)
-	if v.decodesWhole(r) {
+	if v.s.Decode == kernel.DecodeWhole {
 		v.eachStrip(r, func(p, at text) { v.addWhole(r, strip{block: block, e: e, at: at, p: p}, plus(k, at)) })
 		return
 	}
@@ -334,7 +308,7 @@ func (v *matVec) bytesProduct(r blockRun, quants text) func(sum, x text) text {
 // floatProduct is bytesProduct of four floats.
 func (v *matVec) floatProduct(r blockRun, floats text) func(sum, x text) text {
 	levels := v.variable("vec4", "levels", floats)
-	if !v.chains(r) {
+	if !v.s.Chained {
 		return func(sum, x text) text { return binary("+", sum, call("dot", primary(levels), x)) }
 	}
 	v.helper("dot_onto", "float")

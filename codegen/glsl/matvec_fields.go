@@ -4,23 +4,6 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// fieldPlanes is how many quants a byte has where they are multiplied as fields.
-const fieldPlanes = 4
-
-// takesFields reports whether the quants of a run are multiplied as they stand in
-// their bytes: of one row of bytes, in runs of sixteen bytes.
-func (v *matVec) takesFields(r blockRun) bool {
-	if _, ok := fieldForms[r.DType]; !ok || !r.ints || v.s.ThreadM > 1 || r.Quads != 4 || r.Strips != fieldPlanes {
-		return false
-	}
-	for _, o := range v.b {
-		if v.blockBuffer(o).Layout != kernel.LayoutPlanes {
-			return false
-		}
-	}
-	return true
-}
-
 // fieldRow is what a run with fields needs of a row: the bytes of each plane, what
 // their dot products are multiplied by, and the scaled sums of the bytes.
 type fieldRow struct{ bytes, scales, sums string }
@@ -29,12 +12,12 @@ type fieldRow struct{ bytes, scales, sums string }
 // the contraction 32 apart, the first at k.
 func (v *matVec) readFieldRow(r blockRun, o *matOperand, k text) fieldRow {
 	row := fieldRow{v.fresh(v.scope, o.name+"_bytes"), v.fresh(v.scope, o.name+"_scales"), v.fresh(v.scope, o.name+"_sums")}
-	v.line("int %s[%d];", row.bytes, fieldPlanes*r.Quads)
+	v.line("int %s[%d];", row.bytes, kernel.FieldPlanes*r.Quads)
 	v.line("vec4 %s, %s;", row.scales, row.sums)
-	v.repeat("p", fieldPlanes, func(p text) {
+	v.repeat("p", kernel.FieldPlanes, func(p text) {
 		rows, sums, scales := v.readRowStrips(r, plus(k, times(p, r.StripStride())))
 		v.repeat("t", r.Quads, func(t text) {
-			v.line("%s = %s;", elementOf(row.bytes, fieldPlanes*r.Quads, plus(times(p, r.Quads), t)).s, elementOf(rows[o], r.Quads, t).s)
+			v.line("%s = %s;", elementOf(row.bytes, kernel.FieldPlanes*r.Quads, plus(times(p, r.Quads), t)).s, elementOf(rows[o], r.Quads, t).s)
 		})
 		v.line("%s[%s] = %s / float(1u << 2u * %s);", row.scales, p.s, scales[o], p.s)
 		bias := ""
@@ -87,9 +70,9 @@ func (v *matVec) addFields(r blockRun, block, e, j text, rows map[*matOperand]fi
 // a mask, with a row, and returns the name of the dot products of every plane.
 func (v *matVec) fieldDots(name, words, mask string, row fieldRow, quads int) string {
 	dots := v.variable("ivec4", name, primary("ivec4(0)"))
-	v.repeat("p", fieldPlanes, func(p text) {
+	v.repeat("p", kernel.FieldPlanes, func(p text) {
 		v.repeat("t", quads, func(t text) {
-			x := elementOf(row.bytes, fieldPlanes*quads, plus(times(p, quads), t))
+			x := elementOf(row.bytes, kernel.FieldPlanes*quads, plus(times(p, quads), t))
 			v.line("%s[%s] += dotPacked4x8EXT(%s[%s] & (%s%s), %s);", dots, p.s, words, t.s, mask, p.s, x.s)
 		})
 	})

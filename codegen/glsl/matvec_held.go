@@ -24,19 +24,12 @@ type heldStep struct {
 // another.
 func (v *matVec) takeTurns() {
 	s := v.s
-	run, blocks := v.blockRun()
-	var early prefetched
-	if run.rounds && blocks && target.HoldsRows(v.k, s) {
-		early = v.prefetch(run)
-	}
+	run := v.blockRun()
+	early := v.prefetch(run)
 	v.shareTablesOf(run)
 	var held *heldRows
-	if blocks && target.HoldsRows(v.k, s) {
+	if s.TileK > 0 {
 		held = v.holdRows(run)
-	} else { // as floats, from memory
-		v.readAsFloats()
-		s = v.s
-		run, blocks = v.blockRun()
 	}
 	nothing := v.awaitEarly(early)
 	v.line("")
@@ -49,7 +42,7 @@ func (v *matVec) takeTurns() {
 		}
 		v.liftSums(run)
 	} else {
-		v.accumulateAny(run, blocks)
+		v.accumulateAny(run)
 	}
 	shared := v.shareParts()
 	v.close()
@@ -63,7 +56,7 @@ func (v *matVec) holdRows(r blockRun) *heldRows {
 	v.line("")
 	held := &heldRows{run: r}
 	v.placeHeld(held)
-	if v.asksAhead(r) {
+	if v.s.Ahead > 0 {
 		v.askAhead(held)
 	}
 	v.readHeld(held)
@@ -86,12 +79,6 @@ func (v *matVec) readHeld(held *heldRows) {
 		return
 	}
 	held.each(func(s *strip) { s.rows, s.sums, s.scales = v.readRowStrips(held.run, s.k) })
-}
-
-// asksAhead reports whether blocks are asked for by the functions that decode quads,
-// which octets and fields do without; sums of rows hide what was asked for.
-func (v *matVec) asksAhead(r blockRun) bool {
-	return v.s.Ahead > 0 && r.Form.NeedsSums() && !r.octets && !r.fields
 }
 
 // askAhead asks for what the first turn reads, a word of every sixteen bytes: it is

@@ -4,21 +4,6 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// readsInts reports whether every A is bytes whose groups have a scale, along
-// the contraction as they stand in memory, and every strip lies in a group.
-func (v *matVec) readsInts(r blockRun) bool {
-	if r.Form.Levels || !v.caps.Features.IntegerDotProduct || 4*r.Quads > kernel.RoundedGroup {
-		return false
-	}
-	for _, o := range v.a {
-		bytes, scale, ok := v.k.ByteRows(o.value)
-		if !ok || !bytes.Index.Adjacent(v.fold, 16) || !v.k.InGroups(scale) {
-			return false
-		}
-	}
-	return true
-}
-
 // declareOnes declares the bytes that a dot product with adds up others. They
 // are no constant: drivers make bytewise sums of dot products with one, at 22 us
 // of the 62 us that 14336x14336 of q4_0 took on an H100.

@@ -4,33 +4,22 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 )
 
-// withOctets returns a run whose quants are decoded by eight, if they can be.
-func (v *matVec) withOctets(r blockRun) (octets blockRun, ok bool) {
-	form, ok := octetForms[r.DType]
-	if !ok || r.Quads%2 != 0 || r.Form.Interleaved() && !r.Joined {
-		return r, false
-	}
-	for _, o := range v.b {
-		if v.blockBuffer(o).Layout != kernel.LayoutPlanes {
-			return r, false
-		}
-	}
-	r.octets, r.Form = true, form.of(r.Form)
-	r.ints = r.rounds || v.readsInts(r)
+// withOctets returns a run whose quants are decoded by eight.
+func (v *matVec) withOctets(r blockRun) blockRun {
+	form := octetForms[r.DType]
+	r.Form = form.of(r.Form)
 	r.paired = r.ints && r.Joined
 	switch {
 	case form.masks == thirdMasks:
 		r.less = 3
-		return r, r.ints && r.Elems == r.DType.BlockElems() // where each digit is a constant
-	case form.masks == signMasks && r.ints && v.s.ThreadM < manyRows:
+	case form.masks == signMasks && r.ints && v.s.ThreadM < target.ManyRows:
 		r.less = 1
 	}
-	return r, v.s.Copies > 0 && !v.decodesWhole(r)
+	return r
 }
 
 // octetTable is a table in shared memory, every entry as often as there are

@@ -15,20 +15,18 @@ type prefetched struct {
 // that they are on their way from memory while it makes the row ready. The words
 // are volatile, because compilers otherwise read them where they are used.
 func (v *matVec) prefetch(r blockRun) prefetched {
+	p := prefetched{count: v.s.Prefetch}
+	if p.count == 0 {
+		return p
+	}
+	p.name = v.fresh(v.scope, "early")
 	o := v.b[0]
 	b := v.blockBuffer(o)
-	if v.s.Prefetch == 0 || b.Layout != kernel.LayoutPlanes {
-		return prefetched{}
-	}
 	i := target.LargestPlane(b.DType)
 	blocks := int(v.k.Fold.Add) / b.DType.BlockElems()
 	bytes := kernel.PlanesOf(b.DType)[i].Bytes
 	sectors := blocks * bytes / target.SectorBytes // of a column
-	all := v.s.ThreadN * v.groups * sectors
-	p := prefetched{v.fresh(v.scope, "early"), min((all+v.s.Workgroup-1)/v.s.Workgroup, v.s.Prefetch)}
-	if p.count == 0 {
-		return p
-	}
+	all := target.PrefetchSectors(v.k, v.s)
 	b.early = true
 	base := kernel.PlaneBase(b.DType, i, b.Elems/int64(b.DType.BlockElems()))
 	v.line("uint %s%s; // blocks, asked for while the row is made ready", p.name, arraySize(p.count))

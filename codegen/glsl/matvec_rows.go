@@ -2,14 +2,6 @@ package glsl
 
 import "fmt"
 
-// manyRows is from how many rows on a matvec decodes blocks whole, scales
-// included: an operation an element then costs less than one an element of every
-// row, which scaling sums of products and subtracting sums of rows take.
-const manyRows = 3
-
-// decodesWhole reports whether elements of blocks are decoded whole.
-func (v *matVec) decodesWhole(r blockRun) bool { return v.s.ThreadM >= manyRows && !r.ints }
-
 // eachStrip writes body for one strip after another, in a loop that is not to be
 // unrolled: the products of a strip with many rows are thousands of instructions.
 func (v *matVec) eachStrip(r blockRun, body func(p, at text)) {

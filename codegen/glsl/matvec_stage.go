@@ -10,13 +10,6 @@ type rowTiles struct {
 	quads  int                    // of a row
 }
 
-// stagesRows reports whether rows pass through shared memory. What the lanes
-// take at a time must be neighbours, as whole blocks are.
-func (v *matVec) stagesRows(r blockRun) bool {
-	perBlock := r.DType.BlockElems() / r.Elems
-	return v.s.StageRows && !r.ints && v.k.Fold.IsStatic() && v.s.LanesPerRow%perBlock == 0
-}
-
 // inTiles writes body for every LanesPerRow-th step from this invocation's first
 // on, rows being in shared memory.
 func (v *matVec) inTiles(r blockRun, steps int64, body func(step text)) {

@@ -34,7 +34,7 @@ func TestRoundedValuesOnDevice(t *testing.T) {
 			s.Turns, s.TileN, s.RoundRows = c.turns, 4*max(c.turns, 1), true
 			s.Subgroup = reliable(dev.Caps(), s)
 			k := p.kernel()
-			sh, err := glsl.Emit(k, s, dev.Caps(), nil)
+			sh, err := emit(k, s, dev.Caps(), nil)
 			check(t, err)
 			module := compileAll(t, []spirv.Shader{{Name: "values", Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)}})[0]
 			r := rand.New(rand.NewPCG(3, 5))

@@ -51,7 +51,7 @@ func TestSlicesGolden(t *testing.T) {
 	}
 	sched, _, err := target.Select(s.Kernels[0], caps)
 	check(t, err)
-	sh, err := glsl.Emit(s.Kernels[0], sched, caps, nil)
+	sh, err := emit(s.Kernels[0], sched, caps, nil)
 	check(t, err)
 	checkGolden(t, "matvec_slices", sh.Source)
 	compileAll(t, []spirv.Shader{{Name: "slices", Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)}})

@@ -73,6 +73,9 @@ func (f BlockForm) Interleaved() bool { return f.Stride > 4 }
 // quants are multiplied by.
 func (f BlockForm) NeedsSums() bool { return f.Affine || f.Bias != 0 }
 
+// FieldPlanes is how many quants a byte has where they are multiplied as fields.
+const FieldPlanes = 4
+
 // RoundedGroup is how many neighbours share a scale in rows that become bytes.
 const RoundedGroup = 32
 
@@ -112,6 +115,18 @@ func NewBlockRun(t ir.DType, want int) BlockRun {
 		r.takeStrips(min(want, t.BlockElems()))
 	case r.Elems == f.Superblock() && r.Elems <= f.Run && r.Elems <= RoundedGroup:
 		r.Joined, r.Strips, r.Quads = true, 1, r.Elems/4
+	}
+	return r
+}
+
+// BlockRun returns the run of a matvec over blocks: rows that become bytes have a
+// scale for every group of them, and strips then lie in one.
+func (k *Kernel) BlockRun(s Schedule) BlockRun {
+	t, want := k.BlockRows(), s.TileK
+	r := NewBlockRun(t, want)
+	for s.RoundRows && 4*r.Quads > RoundedGroup {
+		want /= 2
+		r = NewBlockRun(t, want)
 	}
 	return r
 }

@@ -35,6 +35,19 @@ const (
 	VarFlashMatrix2 Variant = "flash_coopmat2"
 )
 
+// Decode names a way of a matvec to read its B.
+type Decode string
+
+// The ways.
+const (
+	DecodeQuads  Decode = ""       // four neighbours at a time, as floats or integers
+	DecodeWords  Decode = "words"  // bytes, four words at a time
+	DecodeStrips Decode = "strips" // quants of a strip of a block, whose sums are scaled
+	DecodeWhole  Decode = "whole"  // elements of a block, scale and all
+	DecodeOctets Decode = "octets" // strips, of which eight quants come by a table or by arithmetic
+	DecodeFields Decode = "fields" // quants as they stand in their bytes, four planes at once
+)
+
 // Schedule says how a kernel runs on a device. Which one is best is the
 // business of package target; the generator only follows it.
 type Schedule struct {
@@ -131,11 +144,19 @@ type Schedule struct {
 	// every format in planes; K formats gain by it and not by Ahead, q5 by either.
 	Prefetch int `json:"prefetch,omitempty"`
 
+	// What follows of matvec over blocks is settled (target.Settle), not chosen.
+	Decode  Decode `json:"decode,omitempty"`
+	IntDot  bool   `json:"int_dot,omitempty"` // strips are multiplied in integers
+	Chained bool   `json:"chained,omitempty"` // products of floats are added one by one onto sums that go on over scales
+	// HideSteps, of coopmat2, hides the number of steps from the compiler, which
+	// would unroll them by 8 and run out of registers. It is settled likewise.
+	HideSteps bool `json:"hide_steps,omitempty"`
+
 	Subgroup int `json:"subgroup,omitempty"` // subgroup size relied on; 0 uses shared memory only
 }
 
-// String describes the schedule in one line, for readers: schedules that differ
-// may read alike. As a key, take the schedule itself.
+// String describes the schedule in one line. Schedules that a device may run read
+// alike only if they are the same.
 func (s Schedule) String() string {
 	t := fmt.Sprintf("%s wg=%d", s.Variant, s.Workgroup)
 	switch s.Variant {
@@ -150,8 +171,12 @@ func (s Schedule) String() string {
 		t += fmt.Sprintf(" cache=%d", s.Cache)
 	case VarMapTile:
 		t += fmt.Sprintf(" vec=%d tile=%dx%d", s.Vec, s.TileM, s.TileN)
+	case VarRowSerial:
+		t += fmt.Sprintf(" vec=%d cache=%d", s.Vec, s.Cache)
 	case VarRowGroup:
-		t += fmt.Sprintf(" lanes=%d cache=%d", s.LanesPerRow, s.Cache)
+		t += fmt.Sprintf(" lanes=%d cache=%d vec=%d", s.LanesPerRow, s.Cache, s.Vec)
+	case VarScanSerial:
+		t += fmt.Sprintf(" vec=%d", s.Vec)
 	case VarScanGroup:
 		t += fmt.Sprintf(" lanes=%d vec=%d", s.LanesPerRow, s.Vec)
 	case VarMatTile, VarMatDirect:
@@ -170,7 +195,7 @@ func (s Schedule) String() string {
 		if s.TileK > 0 {
 			t += fmt.Sprintf(" run=%d", s.TileK)
 		}
-		if s.Ahead > 1 || s.Ahead > 0 && s.Turns > 0 {
+		if s.Ahead > 0 {
 			t += fmt.Sprintf(" ahead=%d", s.Ahead)
 		}
 		if s.Subnormals {
@@ -228,6 +253,21 @@ func (s Schedule) String() string {
 	}
 	if s.Subgroup > 0 {
 		t += fmt.Sprintf(" subgroup=%d", s.Subgroup)
+	}
+	if s.Variant == VarMatVec {
+		t += fmt.Sprintf(" lanes=%d", s.LanesPerRow)
+	}
+	if s.Decode != DecodeQuads {
+		t += " " + string(s.Decode)
+	}
+	if s.IntDot {
+		t += " int_dot"
+	}
+	if s.Chained {
+		t += " chained"
+	}
+	if s.HideSteps {
+		t += " hidden"
 	}
 	return t
 }

@@ -34,7 +34,7 @@ func Check(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 
 // checkSchedule is [Check] for a kernel that lacks nothing on the device.
 func checkSchedule(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
-	checks := []func(*kernel.Kernel, kernel.Schedule, Caps) error{checkFamily, checkWorkgroup, checkSubgroup, checkVariant, checkShared}
+	checks := []func(*kernel.Kernel, kernel.Schedule, Caps) error{checkFamily, checkWorkgroup, checkSubgroup, checkVariant, checkShared, checkSettled}
 	for _, check := range checks {
 		if err := check(k, s, caps); err != nil {
 			return fmt.Errorf("target: schedule %q of kernel %s on %s: %w", s, k.Name, caps.Name, err)

@@ -17,6 +17,14 @@ type Candidate struct {
 // Candidates lists the schedules worth trying for a kernel on a device, the
 // one expected to be fastest first. Some may not pass [Check].
 func Candidates(k *kernel.Kernel, caps Caps) []Candidate {
+	all := candidates(k, caps)
+	for i := range all {
+		all[i].Schedule = Settle(k, all[i].Schedule, caps)
+	}
+	return all
+}
+
+func candidates(k *kernel.Kernel, caps Caps) []Candidate {
 	t := classOf(caps).tune(caps)
 	switch k.Family {
 	case kernel.FamilyMap:

@@ -100,15 +100,15 @@ func TestSelect(t *testing.T) {
 		{"arm-mali", "map 1M f32", "map wg=64 vec=4"},
 		{"lavapipe", "map 1M f32", "map wg=64 vec=4"},
 
-		{"nvidia-h100", "sum 4096x4096", "row_group wg=256 lanes=256 cache=0 subgroup=32"},
-		{"nvidia-h100", "softmax 4096x4096", "row_group wg=256 lanes=256 cache=16 subgroup=32"},
-		{"nvidia-h100", "softmax 1x32000", "row_group wg=1024 lanes=1024 cache=32 subgroup=32"},
+		{"nvidia-h100", "sum 4096x4096", "row_group wg=256 lanes=256 cache=0 vec=4 subgroup=32"},
+		{"nvidia-h100", "softmax 4096x4096", "row_group wg=256 lanes=256 cache=16 vec=4 subgroup=32"},
+		{"nvidia-h100", "softmax 1x32000", "row_group wg=1024 lanes=1024 cache=32 vec=4 subgroup=32"},
 		{"nvidia-h100", "softmax 64Kx8", "row_serial wg=64"},
 		{"nvidia-h100", "softmax 4Kx16", "row_serial wg=32"}, // few rows on many cores
-		{"nvidia-h100", "softmax 4096xT", "row_group wg=256 lanes=128 cache=0 subgroup=32"},
+		{"nvidia-h100", "softmax 4096xT", "row_group wg=256 lanes=128 cache=0 vec=1 subgroup=32"},
 		{"nvidia-h100", "column sum", "row_serial wg=64"},
 		{"generic", "softmax 4096x4096", "row_group wg=128 lanes=128 cache=0"},
-		{"amd-rdna3", "softmax 4096x4096", "row_group wg=256 lanes=256 cache=16 subgroup=64"},
+		{"amd-rdna3", "softmax 4096x4096", "row_group wg=256 lanes=256 cache=16 vec=4 subgroup=64"},
 
 		{"nvidia-h100", "matmul 4096", "tile wg=128 tile=128x128x8 thread=8x16 stages=2 paired steps"},
 		{"nvidia-h100", "matmul 1536", "tile wg=128 tile=64x128x8 thread=8x8 stages=2 paired steps"},

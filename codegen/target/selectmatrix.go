@@ -291,13 +291,13 @@ func slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 // the contraction.
 const unrolledSteps = 8
 
-// HidesSteps reports whether the number of steps of a tile that tensor
+// hidesSteps reports whether the number of steps of a tile that tensor
 // addressing loads is better not known when the kernel is compiled: with those
 // left over by 8, the compiler runs out of registers. 4096x4096 by 4160 (65
 // steps of 64) and 11008 (172), TFLOP/s in 128x256x64: known 121 and 93, hidden
 // 266 and 318; in 1x2 pieces 154 and 121, 305 and 317; in 128x128x64 by 4160 261,
 // 273. Those by 4096 are slower hidden: 128x256x64 304, 265; in 1x2 pieces 315, 313.
-func HidesSteps(k *kernel.Kernel, s kernel.Schedule) bool {
+func hidesSteps(k *kernel.Kernel, s kernel.Schedule) bool {
 	steps := ceilDiv(k.Fold.Max(), int64(s.TileK))
 	return s.Variant == kernel.VarCoopMat2 && s.Unroll == 0 && k.Fold.IsStatic() && steps > unrolledSteps && steps%unrolledSteps != 0 && MatrixStage(k, s) == 0
 }
@@ -311,9 +311,9 @@ func unrollCost(k *kernel.Kernel, s kernel.Schedule) float64 {
 	switch {
 	case s.Variant != kernel.VarCoopMat2 || s.Unroll > 0 || steps%unrolledSteps == 0 || steps < unrolledSteps:
 		return 1
-	case HidesSteps(k, s) && laneSums(k, s) > 64 && s.PiecesM == 0 && s.PiecesN == 0:
+	case hidesSteps(k, s) && laneSums(k, s) > 64 && s.PiecesM == 0 && s.PiecesN == 0:
 		return 1.14
-	case HidesSteps(k, s):
+	case hidesSteps(k, s):
 		return 1.05
 	case laneSums(k, s) > 64:
 		return 3

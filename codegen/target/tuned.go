@@ -63,6 +63,7 @@ func SelectTuned(k *kernel.Kernel, caps Caps, tuning Tuning) (s kernel.Schedule,
 		s, reason, err = Select(k, caps)
 		return s, reason, false, err
 	}
+	won.Schedule = Settle(k, won.Schedule, caps)
 	unfit := Check(k, won.Schedule, caps)
 	if unfit == nil {
 		unfit = checkWhole(k, won.Schedule)

@@ -53,7 +53,7 @@ func Variants(k *kernel.Kernel, caps Caps) []Candidate {
 		return nil
 	}
 	for _, s := range space(k, caps) {
-		add(Candidate{s, "to be measured"}, false)
+		add(Candidate{Settle(k, s, caps), "to be measured"}, false)
 	}
 	slices.SortStableFunc(all[1:], func(a, b ranked) int {
 		switch {

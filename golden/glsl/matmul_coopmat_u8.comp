@@ -1,6 +1,6 @@
 // matmul over [512,4096], folding 4100
 // Fuses: matmul.
-// Schedule: coopmat2 wg=256 tile=128x128x128.
+// Schedule: coopmat2 wg=256 tile=128x128x128 hidden.
 #version 450
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_NV_cooperative_matrix2 : require

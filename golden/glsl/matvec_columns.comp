@@ -1,6 +1,6 @@
 // matmul over [32,1,128], folding T
 // Fuses: matmul.
-// Schedule: matvec wg=64 rows=1x64 vec=4.
+// Schedule: matvec wg=64 rows=1x64 vec=4 lanes=1.
 #version 450
 #extension GL_EXT_control_flow_attributes : require
 

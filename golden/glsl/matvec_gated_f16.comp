@@ -1,6 +1,6 @@
 // matmul over [2,14336], folding 4096
 // Fuses: matmul.
-// Schedule: matvec wg=128 rows=2x2 vec=4 subgroup=64.
+// Schedule: matvec wg=128 rows=2x2 vec=4 subgroup=64 lanes=64.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require

@@ -1,6 +1,6 @@
 // matmul over [1,4096], folding 4096
 // Fuses: matmul.
-// Schedule: matvec wg=256 rows=1x2 vec=4 subgroup=32.
+// Schedule: matvec wg=256 rows=1x2 vec=4 subgroup=32 lanes=256 words.
 #version 450
 #extension GL_EXT_integer_dot_product : require
 #extension GL_EXT_spirv_intrinsics : require

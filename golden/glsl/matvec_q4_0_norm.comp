@@ -1,6 +1,6 @@
 // matmul over [1,4096], folding 4096
 // Fuses: matmul.
-// Schedule: matvec wg=256 rows=1x16 vec=4 run=16 subnormals subgroup=32.
+// Schedule: matvec wg=256 rows=1x16 vec=4 run=16 subnormals subgroup=32 lanes=128 strips.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require

@@ -1,6 +1,6 @@
 // sum over [65536], folding 100
 // Fuses: sum.
-// Schedule: row_serial wg=64.
+// Schedule: row_serial wg=64 vec=1 cache=0.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 

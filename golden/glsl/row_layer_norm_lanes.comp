@@ -1,6 +1,6 @@
 // layer_norm_cast over [50], folding 61
 // Fuses: cast, layer_norm, cast.
-// Schedule: row_group wg=256 lanes=32 cache=2 subgroup=32.
+// Schedule: row_group wg=256 lanes=32 cache=2 vec=1 subgroup=32.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require

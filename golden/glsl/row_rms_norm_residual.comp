@@ -1,6 +1,6 @@
 // rms_norm over [T], folding 768
 // Fuses: add, rms_norm.
-// Schedule: row_group wg=256 lanes=64 cache=12 subgroup=32.
+// Schedule: row_group wg=256 lanes=64 cache=12 vec=4 subgroup=32.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require

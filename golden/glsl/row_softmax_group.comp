@@ -1,6 +1,6 @@
 // softmax over [T], folding 1024
 // Fuses: softmax.
-// Schedule: row_group wg=256 lanes=64 cache=16 subgroup=32.
+// Schedule: row_group wg=256 lanes=64 cache=16 vec=4 subgroup=32.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require

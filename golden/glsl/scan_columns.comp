@@ -1,6 +1,6 @@
 // cumsum over [1000], along 100
 // Fuses: cumsum.
-// Schedule: scan_serial wg=64.
+// Schedule: scan_serial wg=64 vec=1.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 

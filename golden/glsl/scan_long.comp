@@ -1,6 +1,6 @@
 // sum over [4000], folding 4000
 // Fuses: cast, reshape, sum.
-// Schedule: row_group wg=256 lanes=256 cache=0 subgroup=32.
+// Schedule: row_group wg=256 lanes=256 cache=0 vec=4 subgroup=32.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require

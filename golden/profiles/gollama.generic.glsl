@@ -2,7 +2,7 @@
 
 // rms_norm over [T], folding 256
 // Fuses: embedding, rms_norm.
-// Schedule: row_group wg=128 lanes=32 cache=8.
+// Schedule: row_group wg=128 lanes=32 cache=8 vec=4.
 #version 450
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
@@ -704,7 +704,7 @@ void main() {
 
 // rms_norm over [T], folding 256
 // Fuses: rms_norm.
-// Schedule: row_group wg=128 lanes=32 cache=8.
+// Schedule: row_group wg=128 lanes=32 cache=8 vec=4.
 #version 450
 #extension GL_EXT_control_flow_attributes : require
 
@@ -1307,7 +1307,7 @@ void main() {
 
 // rms_norm over [], folding 256
 // Fuses: add, sub, reshape, index_select, rms_norm.
-// Schedule: row_group wg=128 lanes=64 cache=4.
+// Schedule: row_group wg=128 lanes=64 cache=4 vec=4.
 #version 450
 #extension GL_EXT_control_flow_attributes : require
 
@@ -1361,7 +1361,7 @@ void main() {
 
 // matmul over [1,4096], folding 256
 // Fuses: matmul, reshape.
-// Schedule: matvec wg=64 rows=1x8 vec=4 run=8.
+// Schedule: matvec wg=64 rows=1x8 vec=4 run=8 lanes=16 strips.
 #version 450
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require

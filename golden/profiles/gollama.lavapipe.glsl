@@ -2,7 +2,7 @@
 
 // rms_norm over [T], folding 256
 // Fuses: embedding, rms_norm.
-// Schedule: row_group wg=32 lanes=8 cache=0 subgroup=8.
+// Schedule: row_group wg=32 lanes=8 cache=0 vec=4 subgroup=8.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -681,7 +681,7 @@ void main() {
 
 // rms_norm over [T], folding 256
 // Fuses: rms_norm.
-// Schedule: row_group wg=32 lanes=8 cache=0 subgroup=8.
+// Schedule: row_group wg=32 lanes=8 cache=0 vec=4 subgroup=8.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -1203,7 +1203,7 @@ void main() {
 
 // rms_norm over [], folding 256
 // Fuses: add, sub, reshape, index_select, rms_norm.
-// Schedule: row_group wg=32 lanes=32 cache=0 subgroup=8.
+// Schedule: row_group wg=32 lanes=32 cache=0 vec=4 subgroup=8.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -1268,7 +1268,7 @@ void main() {
 
 // matmul over [1,4096], folding 256
 // Fuses: matmul, reshape.
-// Schedule: matvec wg=32 rows=1x8 vec=4 run=8 subgroup=8.
+// Schedule: matvec wg=32 rows=1x8 vec=4 run=8 subgroup=8 lanes=8 strips.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require

@@ -2,7 +2,7 @@
 
 // rms_norm over [T], folding 256
 // Fuses: embedding, rms_norm.
-// Schedule: row_group wg=256 lanes=64 cache=4 subgroup=32.
+// Schedule: row_group wg=256 lanes=64 cache=4 vec=4 subgroup=32.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -703,7 +703,7 @@ void main() {
 
 // rms_norm over [T], folding 256
 // Fuses: rms_norm.
-// Schedule: row_group wg=256 lanes=64 cache=4 subgroup=32.
+// Schedule: row_group wg=256 lanes=64 cache=4 vec=4 subgroup=32.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -1313,7 +1313,7 @@ void main() {
 
 // rms_norm_matmul over [1,4096], folding 256
 // Fuses: add, sub, reshape, index_select, rms_norm, matmul, reshape.
-// Schedule: matvec wg=256 rows=1x16 vec=4 run=8 ahead=2 subgroup=32.
+// Schedule: matvec wg=256 rows=1x16 vec=4 run=8 ahead=2 subgroup=32 lanes=32 strips chained.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require

@@ -180,7 +180,7 @@ void main() {
 
 // softmax over [T], folding 4
 // Fuses: softmax.
-// Schedule: row_serial wg=64.
+// Schedule: row_serial wg=64 vec=4 cache=4.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
@@ -234,7 +234,7 @@ void main() {
 
 // argmax over [T], folding 4
 // Fuses: argmax.
-// Schedule: row_serial wg=64.
+// Schedule: row_serial wg=64 vec=4 cache=0.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require

@@ -1,0 +1,156 @@
+package target
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Settle resolves a schedule for a kernel and a device: what it asks for that
+// the kernel does not allow goes, and what follows from the two is written into
+// it. The generator emits a settled schedule as it stands, so that its text says
+// what runs. Settling twice changes nothing.
+func Settle(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedule {
+	switch s.Variant {
+	case kernel.VarMatVec:
+		if len(k.Parallel) >= 2 && s.Workgroup > 0 && s.LanesPerRow > 0 && s.ThreadN > 0 && s.TileK >= 0 {
+			return settleMatVec(k, s, caps)
+		}
+	case kernel.VarCoopMat2:
+		if s.TileK > 0 {
+			s.HideSteps = hidesSteps(k, s)
+		}
+	}
+	return s
+}
+
+// checkSettled refuses schedules that say something else than would be emitted.
+func checkSettled(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
+	if settled := Settle(k, s, caps); settled != s {
+		return fmt.Errorf("it is not settled: the kernel allows %q; see target.Settle", settled)
+	}
+	return nil
+}
+
+// ManyRows is from how many rows on a matvec decodes blocks whole, scales
+// included: an operation an element then costs less than one an element of every
+// row, which scaling sums of products and subtracting sums of rows take.
+const ManyRows = 3
+
+// settleMatVec says how a matvec decodes its B. What is said of blocks goes where B is
+// no rows of them, or columns take turns and rows cannot be held meanwhile.
+func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedule {
+	given := s
+	s.Decode, s.IntDot, s.Chained = kernel.DecodeQuads, false, false
+	s.RoundRows, s.StageRows, s.Subnormals, s.TileK, s.Copies, s.Ahead, s.Prefetch = false, false, false, 0, 0, 0, 0
+	if t := k.BlockRows(); t == ir.Invalid || given.TileK == 0 || s.Turns > 0 && !HoldsRows(k, given) {
+		if takesFourWords(k) {
+			s.Decode = kernel.DecodeWords
+		}
+		return s
+	}
+	s.RoundRows, s.TileK = given.RoundRows, given.TileK
+	run := k.BlockRun(s)
+	f, planes := run.Form, allPlanes(k)
+	bytes := caps.Features.IntegerDotProduct && 4*run.Quads <= kernel.RoundedGroup && rowsOfBytes(k)
+	s.IntDot = s.RoundRows || bytes && !f.Levels
+	switch octets := s.RoundRows || bytes; {
+	case planes && readsOctets(run, given, octets):
+		s.Decode, s.IntDot, s.Copies = kernel.DecodeOctets, octets, given.Copies
+		if f.Digits {
+			s.Copies = 0
+		}
+	case s.ThreadM >= ManyRows && !s.IntDot:
+		s.Decode = kernel.DecodeWhole
+	case f.Fields && s.IntDot && s.ThreadM == 1 && run.Quads == 4 && run.Strips == kernel.FieldPlanes && planes:
+		s.Decode = kernel.DecodeFields
+	default:
+		s.Decode = kernel.DecodeStrips
+	}
+	levels := f.Levels && s.Decode != kernel.DecodeOctets
+	s.Subnormals = given.Subnormals && (s.Decode == kernel.DecodeFields || !s.IntDot && !levels)
+	s.Chained = s.Decode == kernel.DecodeStrips && !s.IntDot && s.ThreadM == 1 && (s.Turns > 0 || readsLong(k, run))
+	s.StageRows = given.StageRows && !s.IntDot && k.Fold.IsStatic() && s.LanesPerRow%(run.DType.BlockElems()/run.Elems) == 0
+	if s.Turns == 0 {
+		if given.Ahead > 1 {
+			s.Ahead = given.Ahead
+		}
+		return s
+	}
+	if s.Decode == kernel.DecodeStrips && f.NeedsSums() { // which hide what was asked for
+		s.Ahead = given.Ahead
+	}
+	if s.RoundRows && planes {
+		s.Prefetch = min(given.Prefetch, ceilDivInt(PrefetchSectors(k, s), s.Workgroup))
+	}
+	return s
+}
+
+func ceilDivInt(a, b int) int { return (a + b - 1) / b }
+
+// readsOctets reports whether a run is decoded by eight quants: of digits where each
+// is a constant, in integers; else by a table, of which a schedule has copies.
+func readsOctets(r kernel.BlockRun, s kernel.Schedule, ints bool) bool {
+	_, table := octetTables[r.DType]
+	switch {
+	case !table && !r.Form.Digits || r.Quads%2 != 0 || r.Form.Interleaved() && !r.Joined:
+		return false
+	case r.Form.Digits:
+		return ints && r.Elems == r.DType.BlockElems()
+	}
+	return s.Copies > 0 && (ints || s.ThreadM < ManyRows)
+}
+
+// readsLong reports whether the quants of every strip are read eight or sixteen
+// bytes at a time. Products of floats are then added one by one onto sums that go on
+// over scales. It was measured by one row: strips of two quads that share their
+// bytes are faster as sums of their own, exact q4_0 47.1 and 50.0 us, q6_K 66.5 and
+// 68.3, with eight bytes a load.
+func readsLong(k *kernel.Kernel, r kernel.BlockRun) bool {
+	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
+		b := k.Bindings[kernel.Widened(p.B).Bind]
+		return !r.Wide(b) && !r.Pairs(b)
+	})
+}
+
+// allPlanes reports whether all B of a product lie in planes.
+func allPlanes(k *kernel.Kernel) bool {
+	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
+		return k.Bindings[kernel.Widened(p.B).Bind].Layout != kernel.LayoutPlanes
+	})
+}
+
+// rowsOfBytes reports whether every A is bytes whose groups have a scale, along
+// the contraction as they stand in memory.
+func rowsOfBytes(k *kernel.Kernel) bool {
+	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
+		bytes, scale, ok := k.ByteRows(p.A)
+		return !ok || !bytes.Index.Adjacent(k.FoldAxis(), 16) || !k.InGroups(scale)
+	})
+}
+
+// takesFourWords reports whether all operands are bytes that lie along the
+// contraction in whole vectors of four words.
+func takesFourWords(k *kernel.Kernel) bool {
+	if _, ok := ByteProducts(k); !ok || !DivisibleBy(k.Fold, 16) {
+		return false
+	}
+	for _, p := range k.Products {
+		for _, v := range []*kernel.Expr{p.A, p.B} {
+			if v.Kind != kernel.ExprLoad || k.Bindings[v.Bind].Write || k.Bindings[v.Bind].DType.IsBlock() || !v.Index.Adjacent(k.FoldAxis(), 16) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// PrefetchSectors is how many sectors of the largest plane the first turn of a workgroup reads.
+func PrefetchSectors(k *kernel.Kernel, s kernel.Schedule) int {
+	t := k.BlockRows()
+	plane := kernel.PlanesOf(t)[LargestPlane(t)]
+	perColumn := int(k.Fold.Add) / t.BlockElems() * plane.Bytes / SectorBytes
+	return s.TileN / max(s.Turns, 1) * perColumn
+}
