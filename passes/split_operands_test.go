@@ -313,7 +313,7 @@ func TestSplitSpecialValues(t *testing.T) {
 	}
 }
 
-// TestSplitError measures the errors that docs/PERFORMANCE.md states, in units
+// TestSplitError measures the errors that M-bf16x3 states, in units
 // of the standard deviation of a result, and sees to it that leaving out a
 // product of parts would be noticed: the tolerance is no wider than it need be.
 func TestSplitError(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 // microseconds of a kernel alone, which stand behind each way; "at most so many
 // rows" has a time for each number of rows that was measured. What q4_0, q8_0 and
 // q4_K take by other numbers of rows of bytes than one, four and eight, the others
-// follow. "Block layouts" in docs/PERFORMANCE.md says what else was tried.
+// follow. M-matvec-blocks, M-codebooks and M-matrows in docs/measurements.md say what else was tried.
 var nvidiaBlocks = map[ir.DType]blockTuning{
 	ir.Q4_0: inPlanes(
 		blockVec{rows: 1, depth: 4096, run: 16, lanes: 128, workgroup: 256, columns: 8, subnormals: true}, // 4096x4096 8.4

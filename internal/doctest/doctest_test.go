@@ -207,14 +207,60 @@ func TestGoCode(t *testing.T) {
 	}
 }
 
-// TestLinks: what the pages link to in the checkout is there.
+// TestLinks: what the project's pages link to in the checkout is there, down to the heading.
 func TestLinks(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
-	code := regexp.MustCompile("(?ms)^```.*?^```$")
-	for _, page := range pages {
+	link := regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)]*))?\)`)
+	code := regexp.MustCompile("(?ms)^```.*?^```$|`[^`\n]*`")
+	heading := regexp.MustCompile(`(?m)^#+ (.*)$`)
+	dropped := regexp.MustCompile(`[^a-z0-9 _-]`)
+	for _, page := range files(t) {
+		if filepath.Ext(page) != ".md" || strings.Contains(page, "testdata/") {
+			continue
+		}
 		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(read(t, page), ""), -1) {
-			if _, err := os.Stat(filepath.Join(root, filepath.Dir(page), m[1])); err != nil {
+			to := page
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(page), m[1])
+			}
+			if _, err := os.Stat(filepath.Join(root, to)); err != nil {
 				t.Errorf("%s links to %s: %v", page, m[1], err)
+				continue
+			}
+			if m[2] == "" || filepath.Ext(to) != ".md" {
+				continue
+			}
+			there := slices.ContainsFunc(heading.FindAllStringSubmatch(read(t, to), -1), func(h []string) bool {
+				return strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-") == m[2]
+			})
+			if !there {
+				t.Errorf("%s links to %s#%s: it has no such heading", page, to, m[2])
+			}
+		}
+	}
+}
+
+// TestMeasurements: a key such as M-stream-k that code or a page names is a heading of docs/measurements.md, once.
+func TestMeasurements(t *testing.T) {
+	keys := map[string]int{}
+	for _, m := range regexp.MustCompile(`(?m)^### (M-[a-z0-9-]+): `).FindAllStringSubmatch(read(t, "docs/measurements.md"), -1) {
+		keys[m[1]]++
+	}
+	if len(keys) == 0 {
+		t.Fatal("docs/measurements.md has no key: the test would prove nothing")
+	}
+	for key, n := range keys {
+		if n > 1 {
+			t.Errorf("docs/measurements.md has %d headings with the key %s: give each its own", n, key)
+		}
+	}
+	named := regexp.MustCompile(`\bM-[a-z][a-z0-9-]*[a-z0-9]\b`)
+	for _, f := range files(t) {
+		if ext := filepath.Ext(f); ext != ".md" && ext != ".go" {
+			continue
+		}
+		for _, key := range named.FindAllString(read(t, f), -1) {
+			if keys[key] == 0 {
+				t.Errorf("%s names %s: docs/measurements.md has no such heading", f, key)
 			}
 		}
 	}
