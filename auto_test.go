@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
@@ -23,7 +24,7 @@ func autoDevice(t *testing.T) *vkc.Device {
 	needTools(t)
 	ownCache(t)
 	dev := openDevice(t)
-	vkc.ChoosePerGraph(dev)
+	vkc.OpenedByAuto(dev)
 	return dev
 }
 
@@ -328,5 +329,57 @@ func TestAutoInSoftware(t *testing.T) {
 		if strings.Contains(dev.Why(), "each program runs there or on the CPU reference") != perGraph {
 			t.Errorf("%q: %s", want, dev.Why())
 		}
+	}
+}
+
+// TestAutoRunsWhatTheDeviceRefuses: a graph that the device cannot run, or that cannot be compiled for want of tools,
+// runs on the reference and says why. A device that was named refuses it.
+func TestAutoRunsWhatTheDeviceRefuses(t *testing.T) {
+	needTools(t)
+	doubles := build(t, func(b *frontend.Builder) { b.Output("y", b.Input("x", ir.F64, 3).AddScalar(1)) })
+	floats := build(t, func(b *frontend.Builder) { b.Output("y", b.Input("x", ir.F32, 3).AddScalar(1)) })
+	for _, tt := range []struct {
+		name   string
+		graph  *ir.Graph
+		in     *ir.Data
+		refuse func(t *testing.T, dev *vkc.Device)
+		why    string
+	}{
+		{"a feature", doubles, tensorOf(t, []float64{1, 2, 3}, 3), func(_ *testing.T, dev *vkc.Device) {
+			caps := dev.Caps()
+			caps.Features.Float64 = false
+			vkc.SetCaps(dev, caps)
+		}, "it lacks"},
+		{"tools", floats, tensorOf(t, []float32{1, 2, 3}, 3), func(t *testing.T, _ *vkc.Device) {
+			t.Setenv(spirv.ToolsEnv, "")
+			t.Setenv("PATH", t.TempDir())
+			t.Setenv("XDG_DATA_HOME", t.TempDir())
+		}, "not found"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ownCache(t)
+			noTrial(t)
+			dev := openDevice(t)
+			tt.refuse(t, dev)
+			if _, err := dev.LoadGraph(t.Context(), tt.graph, nil); err == nil || !strings.Contains(err.Error(), tt.why) {
+				t.Fatalf("the device that was named: %v, want %q", err, tt.why)
+			}
+			vkc.OpenedByAuto(dev)
+			exe, err := dev.LoadGraph(t.Context(), tt.graph, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer exe.Close()
+			if why := exe.Why(); !onReference(exe) || !strings.Contains(why, tt.why) || !strings.Contains(why, dev.Name()) {
+				t.Errorf("runs on %s: %s", exe.Device(), why)
+			}
+			res, err := exe.Run(t.Context(), vkc.Tensors{"x": tt.in})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if y, err := res.Outputs["y"].Floats(); err != nil || !slices.Equal(y, []float64{2, 3, 4}) {
+				t.Errorf("y is %v, %v", y, err)
+			}
+		})
 	}
 }

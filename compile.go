@@ -22,6 +22,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
 )
 
 // CompileOptions change how Compile works; the zero value compiles for the
@@ -76,7 +77,17 @@ type Program struct {
 	Contents bundle.Contents
 	Stats    CompileStats
 
-	file *bundle.File // that Contents aliases; nil for a program just compiled
+	file    *bundle.File // that Contents aliases; nil for a program just compiled
+	refused error        // why the device that it was compiled for does not run it
+}
+
+// Refused returns why a device that "auto" opened does not run the graph, where the program is therefore for
+// the CPU reference, and nil otherwise.
+func (p *Program) Refused() error {
+	if p == nil {
+		return nil
+	}
+	return p.refused
 }
 
 // Close closes the bundle that the program was opened from, if it was. The
@@ -382,6 +393,18 @@ func refuseLarge(s *passes.State) error {
 			strings.Join(slices.Compact(slices.Sorted(slices.Values(k.Ops))), ", "), tensor, large)
 	}
 	return nil
+}
+
+// refuses reports whether an error is the device's or the machine's to have, and no mistake of the graph: the CPU
+// reference may run what it refuses.
+func refuses(err error) bool {
+	var (
+		unsupported *UnsupportedError
+		large       *kernel.RangeError
+		tools       *spirv.MissingToolError
+		memory      *vk.OutOfMemoryError
+	)
+	return errors.As(err, &unsupported) || errors.As(err, &large) || errors.As(err, &tools) || errors.As(err, &memory)
 }
 
 // UnsupportedError lists what a graph needs that a device does not have.

@@ -25,7 +25,7 @@ type Device struct {
 	caps     target.Caps
 	why      string
 	fallback error
-	perGraph bool // "auto" with a software device: each program runs there or on the reference
+	auto     bool // "auto" opened it: programs may run on the reference instead
 	tuning   func() (target.Tuning, error)
 	closed   atomic.Bool
 }
@@ -55,7 +55,9 @@ const (
 //   - "auto" or "": where programs run fastest. That is the best Vulkan device;
 //     where that is a software one, Load tries each program there and on the CPU
 //     reference, takes the faster, and [Executable.Why] has both times; where
-//     there is no Vulkan device it is the CPU reference, and Fallback says why;
+//     there is no Vulkan device it is the CPU reference, and Fallback says why. A
+//     graph that the device cannot run, for a feature or memory that it lacks or
+//     for want of a GLSL compiler, runs on the reference, as Why then says;
 //   - "vulkan": the best Vulkan device. Discrete goes before integrated, virtual
 //     and software devices;
 //   - "cpu": the CPU reference;
@@ -84,12 +86,14 @@ func openDevice(want string, robust bool) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("device %q: %w", want, err)
 	}
-	if auto && d.caps.Type == target.DeviceCPU {
-		d.perGraph = true
+	if d.auto = auto; d.tries() {
 		d.why += ", in software: each program runs there or on the " + referenceName + ", where it is faster"
 	}
 	return d, nil
 }
+
+// tries reports whether each program is tried on the device and on the reference.
+func (d *Device) tries() bool { return d.auto && d.caps.Type == target.DeviceCPU }
 
 func reference(why string, fallback error) *Device {
 	return &Device{caps: target.Caps{Name: referenceName, Type: target.DeviceCPU}, why: referenceName + ": " + why, fallback: fallback}
@@ -183,15 +187,24 @@ func (d *Device) Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (
 		return nil, fmt.Errorf("compile: %w", err)
 	}
 	if d.IsReference() {
-		p := &Program{}
-		p.Contents.Graph = g
-		return p, g.Verify()
+		return interpreted(g, nil), g.Verify()
 	}
 	opt.Target = d.caps
 	if opt.Tuning == nil {
 		opt.Tuning, _ = d.tuning() // what cannot be used is as if it were not there
 	}
-	return Compile(ctx, g, opt)
+	p, err := Compile(ctx, g, opt)
+	if d.auto && refuses(err) {
+		return interpreted(g, err), nil
+	}
+	return p, err
+}
+
+// interpreted is the program of a graph for the CPU reference, and why no device runs it.
+func interpreted(g *ir.Graph, refused error) *Program {
+	p := &Program{refused: refused}
+	p.Contents.Graph = g
+	return p
 }
 
 // LoadOptions adjusts Load.
@@ -238,18 +251,21 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	if weights == nil {
 		weights = p.Contents.Weights
 	}
-	onReference := d.IsReference() || d.perGraph && opt.Share.loaded() && opt.Share.Vulkan() == nil
+	onReference := d.IsReference() || p.refused != nil && d.auto || d.auto && opt.Share.loaded() && opt.Share.Vulkan() == nil
 	if opt.Share != nil && (!opt.Share.loaded() || onReference != (opt.Share.Vulkan() == nil)) {
 		return nil, fmt.Errorf("load on %s: the executable to share with is on %s", d.Name(), opt.Share.Device())
 	}
 	if onReference {
-		return d.loadReference(ctx, p.Contents.Graph, weights, opt.Share)
+		return d.loadReference(ctx, p, weights, opt.Share)
 	}
 	if p.Contents.Program == nil {
 		return nil, fmt.Errorf("load on %s: the program was made for the CPU reference: compile the graph for this device", d.Name())
 	}
 	exe, err := d.dev.Load(ctx, p.Contents.Program, p.Contents.SPIRV, weights,
 		vk.LoadOptions{Progress: opt.Progress, Guards: opt.Guards, Share: opt.Share.Vulkan()})
+	if d.auto && refuses(err) && opt.Share == nil && !opt.Guards && !opt.NoTrial {
+		return d.loadReference(ctx, interpreted(p.Contents.Graph, err), weights, nil)
+	}
 	if err != nil {
 		if _, others, _ := ir.FitWeights(p.Contents.Graph, weights); others > 0 {
 			err = fmt.Errorf("%w; kernels read weights as they were stored at compile time: compile the graph with these (CompileOptions.Weights, vkc compile --weights)", err)
@@ -257,7 +273,7 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 		return nil, err
 	}
 	switch {
-	case !d.perGraph:
+	case !d.tries():
 		return &Executable{exe, d.why}, nil
 	case opt.Guards || opt.NoTrial:
 		return &Executable{exe, d.caps.Name + ": a program on the device was asked for"}, nil
@@ -270,13 +286,16 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 // becauseShared is why an executable runs where the one runs that it shares with.
 const becauseShared = "the executable that it shares with is there"
 
-func (d *Device) loadReference(ctx context.Context, g *ir.Graph, weights ir.WeightSource, share *Executable) (_ *Executable, err error) {
-	opt, why := cpu.Options{Context: ctx}, d.why
+func (d *Device) loadReference(ctx context.Context, p *Program, weights ir.WeightSource, share *Executable) (_ *Executable, err error) {
+	g, opt, why := p.Contents.Graph, cpu.Options{Context: ctx}, d.why
 	if share != nil {
 		opt.Share = share.backend
 	}
-	if d.perGraph {
+	if d.auto {
 		why = referenceName + ": " + becauseShared
+		if p.refused != nil {
+			why = fmt.Sprintf("%s: %s does not run this graph: %v", referenceName, d.caps.Name, p.refused)
+		}
 		if weights, err = holdWeights(g, weights); err != nil {
 			return nil, err
 		}

@@ -27,8 +27,11 @@ func SetTimeRun(f func(ctx context.Context, exe runtime.Executable, in Tensors, 
 	return func() { timeRun = old }
 }
 
-// ChoosePerGraph makes a device one that "auto" opened in software.
-func ChoosePerGraph(d *Device) { d.perGraph = true }
+// OpenedByAuto makes a device one that "auto" opened.
+func OpenedByAuto(d *Device) { d.auto = true }
+
+// SetCaps has programs compiled for a device as if those were its caps.
+func SetCaps(d *Device, caps target.Caps) { d.caps = caps }
 
 // TrialExtents are the values of symbols that programs are tried at.
 var TrialExtents = trialExtents

@@ -35,8 +35,9 @@ func (a *app) runCommand() *cobra.Command {
 An input is a .npy file, numbers, or random numbers: floats from -1 to 1, integers from 0 to 99, equal for equal seeds.
 The sizes of random inputs come from the other inputs, or from --symbol.
 
-Where the best device is a software one, auto tries the graph there and on the CPU reference, and takes the faster; not so
-with --check, --profile and --trace, which look at kernels.
+Where the best device is a software one, auto tries the graph there and on the CPU reference, and takes the faster. A graph
+that the device cannot run, auto runs on the reference, and says why. Neither is so with --check, --profile and --trace,
+which look at kernels.
 
 With --check the reference computes the same on the CPU, and the exit code is 1 if an output is past the tolerance that
 its ops have.`,
@@ -232,18 +233,26 @@ func (s *session) compile(ctx context.Context, g *ir.Graph) (err error) {
 	if err != nil {
 		return err
 	}
-	if !s.device.IsReference() {
-		bar.end()
+	bar.end()
+	if s.looksAtKernels() {
+		err = s.program.Refused()
+	}
+	if s.program.Contents.Program != nil { // the reference has none
 		s.noteCompile(s.program.Stats)
 	}
-	return nil
+	return err
+}
+
+// looksAtKernels reports whether flags are about kernels, which the CPU reference has not.
+func (s *session) looksAtKernels() bool {
+	return s.flags.check || s.flags.profile || s.flags.trace != ""
 }
 
 func (s *session) load(ctx context.Context) (err error) {
 	bar := s.progress("loading", false)
 	defer bar.end()
 	s.exe, err = s.device.Load(ctx, s.program, vkc.LoadOptions{Weights: s.weights, Progress: bar.stage,
-		NoTrial: s.flags.check || s.flags.profile || s.flags.trace != ""})
+		NoTrial: s.looksAtKernels()})
 	if why := s.exe.Why(); err == nil && why != s.device.Why() {
 		bar.end()
 		s.note("runs on %s", why)
