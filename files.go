@@ -103,7 +103,7 @@ func parseGraph(path string, text []byte) (*ir.Graph, error) {
 	case bytes.HasPrefix(text, []byte(filefmt.BundleMagic)):
 		return nil, fmt.Errorf("graph: %s is a compiled bundle: open it as one", path)
 	case begins("GGUF"):
-		return nil, fmt.Errorf("graph: %s is a GGUF file, which has weights but no graph: give a graph, and this file as its weights", path)
+		return nil, fmt.Errorf("graph: %s is a GGUF file, which has weights but no graph: frontend/llm builds the graph of a language model, and the file is its weights", path)
 	case begins("graph"), begins(";"): // which is a comment
 		g, err := ir.Parse(string(text))
 		if where := (*ir.ReadError)(nil); errors.As(err, &where) {

@@ -13,7 +13,7 @@ import (
 type compileFlags struct {
 	output, target, weights, dumpDir string
 	sign                             string
-	precision                        string
+	graph                            graphFlags
 	noCache, validate, json          bool
 	jobs                             int
 	tuning                           tuningFlags
@@ -47,9 +47,10 @@ type programInfo struct {
 func (a *app) compileCommand() *cobra.Command {
 	var f compileFlags
 	cmd := &cobra.Command{
-		Use:   "compile GRAPH -o OUT.vkb",
-		Short: "Compile a graph to a bundle, one file that runs without a compiler",
+		Use:   "compile GRAPH|MODEL.gguf -o OUT.vkb",
+		Short: "Compile a graph or model to a bundle, one file that runs without a compiler",
 		Example: `  vkc compile GRAPH.json -o OUT.vkb
+  vkc compile MODEL.gguf -o OUT.vkb --context 2048
   vkc compile GRAPH.json -o OUT.vkb --target nvidia-h100 --weights MODEL.gguf
   vkc compile GRAPH.json -o OUT.vkb --target nvidia-h100 --tuning h100.json
   vkc compile GRAPH.json -o OUT.vkb --dump-dir kernels`,
@@ -76,7 +77,7 @@ func (a *app) compileCommand() *cobra.Command {
 	flags.StringVarP(&f.output, "output", "o", "", "the bundle `FILE` to write")
 	flags.StringVar(&f.target, "target", "", targetHelp()+"; without it the device here, or "+anyTarget+" where there is none")
 	f.tuning.add(cmd, true)
-	addPrecision(cmd, &f.precision)
+	f.graph.add(cmd)
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` to include in the bundle; kernels read weights as it stores them")
 	flags.StringVar(&f.sign, "sign", "", "sign the bundle with the private key in `KEY.pem`, which vkc keygen makes")
 	flags.StringVar(&f.dumpDir, "dump-dir", "", "write graph, plan, and each kernel's IR, GLSL and SPIR-V into `DIR`")
@@ -88,7 +89,7 @@ func (a *app) compileCommand() *cobra.Command {
 }
 
 func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
-	g, err := readGraph(path, f.precision)
+	g, err := f.graph.read(path)
 	if err != nil {
 		return err
 	}
@@ -101,8 +102,8 @@ func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 		return err
 	}
 	var weights ir.WeightSource
-	if f.weights != "" {
-		w, err := vkc.OpenWeights(f.weights)
+	if file := weightsOf(path, f.weights); file != "" {
+		w, err := vkc.OpenWeights(file)
 		if err != nil {
 			return err
 		}

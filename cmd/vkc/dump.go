@@ -32,7 +32,7 @@ var stages = []string{stageGraph, stagePasses, stageKernels, stagePlan, stageGLS
 
 type dumpFlags struct {
 	stage, after, target string
-	precision            string
+	graph                graphFlags
 	all, fusion          bool
 	kernel               int
 	tuning               tuningFlags
@@ -41,7 +41,7 @@ type dumpFlags struct {
 func (a *app) dumpCommand() *cobra.Command {
 	f := dumpFlags{kernel: -1}
 	cmd := &cobra.Command{
-		Use:   "dump GRAPH|BUNDLE.vkb",
+		Use:   "dump GRAPH|MODEL.gguf|BUNDLE.vkb",
 		Short: "Print what a program is at any stage of its compilation",
 		Long: `Print what a program is at any stage of its compilation:
 
@@ -73,7 +73,7 @@ A bundle holds its graph, plan, GLSL and SPIR-V; what lies between is made anew 
 	flags.IntVar(&f.kernel, "kernel", -1, "only kernel `N`, counted from 0; alone it means --stage glsl")
 	flags.BoolVar(&f.fusion, "fusion", false, "which node went into which kernel, and why")
 	flags.StringVar(&f.target, "target", anyTarget, targetHelp())
-	addPrecision(cmd, &f.precision)
+	f.graph.add(cmd)
 	f.tuning.add(cmd, true)
 	return cmd
 }
@@ -111,7 +111,7 @@ func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
 	}
 	d := dumper{app: a, ctx: ctx, flags: f}
 	if isBundle {
-		if err = refusePrecision(f.precision); err != nil {
+		if err = f.graph.forBundle(); err != nil {
 			return err
 		}
 		if d.program, err = vkc.OpenBundle(path); err != nil {
@@ -119,7 +119,7 @@ func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
 		}
 		defer d.program.Close()
 		d.graph = d.program.Contents.Graph
-	} else if d.graph, err = readGraph(path, f.precision); err != nil {
+	} else if d.graph, err = f.graph.read(path); err != nil {
 		return err
 	}
 	if f.fusion {

@@ -16,7 +16,8 @@ import (
 )
 
 type runFlags struct {
-	precision, trusted       string
+	graph                    graphFlags
+	trusted                  string
 	device, weights, trace   string
 	inputs, outputs, symbols []string
 	check, profile, sandbox  bool
@@ -28,9 +29,10 @@ type runFlags struct {
 func (a *app) runCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run GRAPH|BUNDLE.vkb",
+		Use:   "run GRAPH|MODEL.gguf|BUNDLE.vkb",
 		Short: "Run a graph or bundle, and print or store its outputs",
 		Long: `Run a graph or bundle, and print or store its outputs. A graph is compiled first, or comes from the cache.
+Of a GGUF model vkc builds the graph; vkc graph prints it.
 
 An input is a .npy file, numbers, or random numbers: floats from -1 to 1, integers from 0 to 99, equal for equal seeds.
 The sizes of random inputs come from the other inputs, or from --symbol.
@@ -42,6 +44,7 @@ which look at kernels.
 With --check the reference computes the same on the CPU, and the exit code is 1 if an output is past the tolerance that
 its ops have.`,
 		Example: `  vkc run GRAPH.json --weights MODEL.gguf --input tokens=[0,339,2007]
+  vkc run MODEL.gguf --input tokens=[0,339,2007]
   vkc run GRAPH.json --device cpu --input x=random:1 --symbol T=6 --output y=y.npy
   vkc run BUNDLE.vkb --input x=x.npy --check --profile`,
 		Args: exactArgs("GRAPH or BUNDLE.vkb"),
@@ -50,7 +53,7 @@ its ops have.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&f.device, "device", "d", "auto", "auto (where the graph runs fastest), vulkan (the best device), cpu (the reference), an index of vkc devices, or part of a name")
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE`, where the bundle has no weights")
-	addPrecision(cmd, &f.precision)
+	f.graph.add(cmd)
 	addTrusted(cmd, &f.trusted)
 	flags.StringArrayVarP(&f.inputs, "input", "i", nil, "`NAME=VALUE`: FILE.npy, [1,2,3] or random:SEED; once per input")
 	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "`NAME=FILE.npy` to write an output to; may be repeated")
@@ -103,8 +106,8 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 	if err := writable("trace", f.trace); err != nil {
 		return err
 	}
-	if f.weights != "" {
-		w, err := vkc.OpenWeights(f.weights)
+	if file := weightsOf(path, f.weights); file != "" {
+		w, err := vkc.OpenWeights(file)
 		if err != nil {
 			return err
 		}
@@ -143,7 +146,7 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 	}
 	var g *ir.Graph
 	if isBundle {
-		if err = refusePrecision(s.flags.precision); err != nil {
+		if err = s.flags.graph.forBundle(); err != nil {
 			return err
 		}
 		if s.program, err = vkc.OpenBundle(path); err != nil {
@@ -160,7 +163,7 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 		if s.flags.trusted != "" {
 			return usagef("--trusted-keys is for bundles, and %s is a graph", path)
 		}
-		if g, err = readGraph(path, s.flags.precision); err != nil {
+		if g, err = s.flags.graph.read(path); err != nil {
 			return err
 		}
 	}

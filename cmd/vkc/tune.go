@@ -24,7 +24,8 @@ import (
 type tuneFlags struct {
 	suites, symbols       []string
 	filter, device, scale string
-	output, precision     string
+	output                string
+	graph                 graphFlags
 	budget                time.Duration
 	list, reset, json     bool
 }
@@ -67,7 +68,7 @@ loses a few schedules at most. compile, run and bench read the file by themselve
 	flags.StringVarP(&f.device, "device", "d", "vulkan", "vulkan (the best), an index of vkc devices, or part of a name")
 	flags.StringVar(&f.scale, "scale", "auto", "sizes of the suites: full, tiny, or auto: tiny on a processor")
 	flags.StringArrayVar(&f.symbols, "symbol", nil, "`NAME=N`: measure at that value of a symbol, not at its bound; may be repeated")
-	addPrecision(cmd, &f.precision)
+	f.graph.add(cmd)
 	flags.DurationVar(&f.budget, "budget", time.Minute, "how long to measure; 0 measures everything")
 	flags.StringVarP(&f.output, "output", "o", "", "keep the measurements in `FILE`, and go on with those in it, instead of the device's own")
 	flags.BoolVar(&f.list, "list", false, "list the kernels and what was measured, and measure nothing")
@@ -87,8 +88,8 @@ func (f *tuneFlags) check(args []string) error {
 	if len(args) == 0 && len(f.symbols) > 0 {
 		return usagef("--symbol goes with GRAPH")
 	}
-	if len(args) == 0 && f.precision != ir.PrecisionFull {
-		return usagef("--precision goes with GRAPH: the cases of the suites say theirs")
+	if len(args) == 0 && f.graph != (graphFlags{precision: ir.PrecisionFull}) {
+		return usagef("--precision, --context, --step and --kv go with GRAPH: the cases of the suites say theirs")
 	}
 	if _, err := regexp.Compile(f.filter); err != nil {
 		return usagef("--filter %q: %w", f.filter, err)
@@ -152,7 +153,7 @@ func progressText(p tune.Progress) string {
 func (a *app) tuneKernels(ctx context.Context, args []string, symbols map[string]int64, caps target.Caps,
 	f *tuneFlags) ([]*tune.Kernel, error) {
 	if len(args) > 0 {
-		g, err := readGraph(args[0], f.precision)
+		g, err := f.graph.read(args[0])
 		if err != nil {
 			return nil, err
 		}

@@ -193,7 +193,7 @@ func TestWrongUsage(t *testing.T) {
 		{"compile " + mlpGraph + " -o x --precision quarter", `--precision: no precision "quarter": want one of full, bf16x3, half`},
 		{"run " + mlpGraph + " --precision quarter", `no precision "quarter"`},
 		{"dump " + mlpGraph + " --precision quarter", `no precision "quarter"`},
-		{"tune --precision half", "--precision goes with GRAPH"},
+		{"tune --precision half", "go with GRAPH"},
 		{"run", "GRAPH or BUNDLE.vkb is missing"},
 		{"run x --repeat 0", "--repeat 0"},
 		{"run x --symbol T", "want NAME=N"},

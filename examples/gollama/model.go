@@ -13,7 +13,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// graphJSON is the graph of the model that lies here, made by ./graph.
+// graphJSON is the graph of the model that lies here, made by vkc graph.
 //
 //go:embed graph.json
 var graphJSON []byte

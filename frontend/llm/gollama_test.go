@@ -1,12 +1,10 @@
-package main
+package llm_test
 
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"math"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/vkc-go/vkc/frontend/gguf"
@@ -15,48 +13,8 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-const model = "../gollama-q8_0.gguf"
-
-var updateGolden = flag.Bool("update-golden", false, "write ../graph.json anew")
-
-// TestGoldenGraph checks that the committed graph.json is what the program
-// writes and that it reads back as a graph.
-func TestGoldenGraph(t *testing.T) {
-	const golden = "../graph.json"
-	if *updateGolden {
-		if err := run(model, golden, 512); err != nil {
-			t.Fatal(err)
-		}
-	}
-	fresh := filepath.Join(t.TempDir(), "graph.json")
-	if err := run(model, fresh, 512); err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(fresh)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != string(want) {
-		t.Errorf("%s is not what the program writes: run go test ./examples/gollama/graph -update-golden", golden)
-	}
-	if _, err := ir.ReadJSON(golden, want); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestRunReportsBadInput(t *testing.T) {
-	out := filepath.Join(t.TempDir(), "graph.json")
-	if err := run("graph_test.go", out, 512); err == nil {
-		t.Error("a file that is not GGUF gave no error")
-	}
-	if err := run(model, out, 1025); err == nil {
-		t.Error("more tokens than the model's context gave no error")
-	}
-}
+// gollama is the model of examples/gollama.
+const gollama = "../../examples/gollama/gollama-q8_0.gguf"
 
 // reference is what the model computes with its original f16 weights.
 type reference struct {
@@ -76,7 +34,7 @@ const q8Error = 0.2
 // TestReference runs the model on the CPU, by whole prompts and step by step,
 // and compares logits and greedy tokens with the reference.
 func TestReference(t *testing.T) {
-	raw, err := os.ReadFile("../reference.json")
+	raw, err := os.ReadFile("../../examples/gollama/reference.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +42,7 @@ func TestReference(t *testing.T) {
 	if err := json.Unmarshal(raw, &ref); err != nil {
 		t.Fatal(err)
 	}
-	f, err := gguf.Open(model)
+	f, err := gguf.Open(gollama)
 	if err != nil {
 		t.Fatal(err)
 	}
