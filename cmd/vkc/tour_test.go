@@ -1,0 +1,80 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// shown is a block of docs/TOUR.md that is made from what it shows: a comment
+// names a command line of vkc or a file of the checkout, and the lines of it from
+// the first that begins with one text to the next that begins with another.
+var shown = regexp.MustCompile("(?ms)^<!-- shows: (.*?)(?: \\| from `([^`\n]*)` to `([^`\n]*)`)? -->\n```(\\w*)\n(.*?)^```$")
+
+// TestGoldenTour: every block of docs/TOUR.md is what the compiler prints now.
+func TestGoldenTour(t *testing.T) {
+	const page, root = "../../docs/TOUR.md", "../../"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := 0
+	fresh := shown.ReplaceAllStringFunc(string(text), func(block string) string {
+		blocks++
+		m := shown.FindStringSubmatchIndex(block)
+		part := func(i int) string {
+			if m[2*i] < 0 {
+				return ""
+			}
+			return block[m[2*i]:m[2*i+1]]
+		}
+		var source string
+		if command, isCommand := strings.CutPrefix(part(1), "vkc "); isCommand {
+			source = ok(t, strings.Fields(strings.ReplaceAll(command, "examples/", root+"examples/"))...).stdout
+		} else {
+			file, err := os.ReadFile(root + part(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			source = string(file)
+		}
+		excerpt, found := linesBetween(source, part(2), part(3))
+		if !found {
+			t.Errorf("%s: `%s` has no lines from %q to %q: choose others that show the same", page, part(1), part(2), part(3))
+			return block
+		}
+		return block[:m[10]] + excerpt + block[m[11]:]
+	})
+	if blocks < 5 {
+		t.Fatalf("%s shows %d blocks: the test would prove little", page, blocks)
+	}
+	if *updateGolden && !t.Failed() {
+		if err := os.WriteFile(page, []byte(fresh), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(text), fresh); diff != "" {
+		t.Errorf("%s is stale: go test ./cmd/vkc -run GoldenTour -update-golden writes it anew; read its text again: %s", page, diff)
+	}
+}
+
+// linesBetween returns the lines from the first that begins with one text to the next that begins with another.
+func linesBetween(text, from, to string) (string, bool) {
+	var b strings.Builder
+	inside := from == ""
+	for line := range strings.Lines(text) {
+		begins := !inside && strings.HasPrefix(line, from)
+		if inside = inside || begins; !inside {
+			continue
+		}
+		b.WriteString(line)
+		if to != "" && !begins && strings.HasPrefix(line, to) {
+			return b.String(), true
+		}
+	}
+	return b.String(), inside && to == ""
+}
