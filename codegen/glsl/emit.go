@@ -102,7 +102,6 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps target.Caps, symbols []strin
 		return sh, e.err
 	}
 	if e.err == nil {
-		e.k = dropRoundings(e.k)
 		e.body()
 	}
 	if e.err != nil {
@@ -149,46 +148,49 @@ func keepNaN(body string) string {
 	return "\n// The device may give a number for NaN.\n" + b.String()
 }
 
+// writer writes main of a variant.
+type writer struct {
+	write func(*emitter)
+	// merges says that axes which lie in memory as one are one in the text.
+	merges bool
+}
+
+// writers has one for every variant. A custom op has its text already.
+var writers = map[kernel.Variant]writer{
+	kernel.VarMap:          {write: (*emitter).emitMap, merges: true},
+	kernel.VarMapTile:      {write: (*emitter).emitMapTile, merges: true},
+	kernel.VarRowSerial:    {write: (*emitter).emitRow, merges: true},
+	kernel.VarRowGroup:     {write: (*emitter).emitRow, merges: true},
+	kernel.VarScanSerial:   {write: (*emitter).emitScan, merges: true},
+	kernel.VarScanGroup:    {write: (*emitter).emitScan, merges: true},
+	kernel.VarSort:         {write: (*emitter).emitSort, merges: true},
+	kernel.VarSelect:       {write: (*emitter).emitSelect, merges: true},
+	kernel.VarGroup:        {write: (*emitter).emitGroup},
+	kernel.VarQuantize:     {write: (*emitter).emitQuantize},
+	kernel.VarMatTile:      {write: (*emitter).emitMatTile},
+	kernel.VarMatDirect:    {write: (*emitter).emitMatDirect},
+	kernel.VarMatVec:       {write: (*emitter).emitMatVec},
+	kernel.VarMatRows:      {write: (*emitter).emitMatRows},
+	kernel.VarCoopMat:      {write: (*emitter).emitCoopMat},
+	kernel.VarCoopMat2:     {write: (*emitter).emitCoopMat2},
+	kernel.VarFlashTile:    {write: (*emitter).emitFlashTile},
+	kernel.VarFlashVec:     {write: (*emitter).emitFlashVec},
+	kernel.VarFlashMatrix:  {write: (*emitter).emitFlashMatrix},
+	kernel.VarFlashMatrix2: {write: (*emitter).emitFlashMatrix},
+}
+
 // body writes main by the schedule's variant.
 func (e *emitter) body() {
-	switch e.sched.Variant {
-	case kernel.VarMap:
-		e.emitMap()
-	case kernel.VarMapTile:
-		e.emitMapTile()
-	case kernel.VarRowSerial, kernel.VarRowGroup:
-		e.emitRow()
-	case kernel.VarScanSerial, kernel.VarScanGroup:
-		e.emitScan()
-	case kernel.VarSort:
-		e.emitSort()
-	case kernel.VarSelect:
-		e.emitSelect()
-	case kernel.VarMatTile:
-		e.emitMatTile()
-	case kernel.VarMatDirect:
-		e.emitMatDirect()
-	case kernel.VarMatVec:
-		e.emitMatVec()
-	case kernel.VarMatRows:
-		e.emitMatRows()
-	case kernel.VarCoopMat:
-		e.emitCoopMat()
-	case kernel.VarCoopMat2:
-		e.emitCoopMat2()
-	case kernel.VarQuantize:
-		e.emitQuantize()
-	case kernel.VarGroup:
-		e.emitGroup()
-	case kernel.VarFlashTile:
-		e.emitFlashTile()
-	case kernel.VarFlashVec:
-		e.emitFlashVec()
-	case kernel.VarFlashMatrix, kernel.VarFlashMatrix2:
-		e.emitFlashMatrix()
-	default:
+	w := writers[e.sched.Variant]
+	if w.write == nil {
 		e.fail("unknown variant %q", e.sched.Variant)
+		return
 	}
+	e.k = dropRoundings(e.k)
+	if w.merges {
+		e.k = kernel.Collapse(e.k)
+	}
+	w.write(e)
 }
 
 // check refuses what no variant can write.

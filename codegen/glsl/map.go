@@ -10,7 +10,6 @@ import (
 // emitMap writes a kernel that computes its stores once per point of the
 // parallel axes: an invocation takes up to Vec neighbours along the innermost.
 func (e *emitter) emitMap() {
-	e.k = kernel.Collapse(e.k)
 	if len(e.k.Parallel) == 0 {
 		e.emitSingle()
 		return

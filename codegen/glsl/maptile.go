@@ -32,7 +32,6 @@ type side struct {
 
 // emitMapTile writes a map through tiles in shared memory.
 func (e *emitter) emitMapTile() {
-	e.k = kernel.Collapse(e.k)
 	tr, ok := target.TranspositionOf(e.k)
 	if !ok {
 		e.fail("nothing to read through tiles")

@@ -37,7 +37,6 @@ type stage struct {
 
 // emitRow writes a row kernel: an invocation per row, or LanesPerRow of them.
 func (e *emitter) emitRow() {
-	e.k = kernel.Collapse(e.k)
 	r := &rowWriter{emitter: e, group: e.sched.Variant == kernel.VarRowGroup, lanes: 1, rows: e.sched.Workgroup,
 		cached: map[*kernel.Expr]string{}, first: map[*kernel.Expr]int{}}
 	if r.group {

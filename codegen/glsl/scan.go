@@ -29,7 +29,6 @@ type scanTile struct {
 
 // emitScan writes a scan: an invocation per row, or LanesPerRow of them.
 func (e *emitter) emitScan() {
-	e.k = kernel.Collapse(e.k)
 	w := &scanWriter{rowWriter: &rowWriter{emitter: e, lanes: 1, rows: e.sched.Workgroup}, phase: e.k.Phases[0]}
 	w.typ = computeType(accType(w.phase))
 	w.needType(w.typ)

@@ -2,7 +2,6 @@ package glsl
 
 import (
 	"fmt"
-	"github.com/vkc-go/vkc/codegen/kernel"
 
 	"github.com/vkc-go/vkc/codegen/target"
 )
@@ -24,7 +23,6 @@ type selectWriter struct {
 
 // emitSelect writes a kernel of a row per workgroup.
 func (e *emitter) emitSelect() {
-	e.k = kernel.Collapse(e.k)
 	r := &rowWriter{emitter: e, group: true, lanes: e.sched.Workgroup, rows: 1}
 	s := e.newSpace()
 	if e.err != nil || e.emptySpace(s) {

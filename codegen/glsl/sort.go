@@ -12,7 +12,6 @@ import (
 // equal, so that the order is the stable one although the network is not; keys
 // are compared as unsigned numbers.
 func (e *emitter) emitSort() {
-	e.k = kernel.Collapse(e.k)
 	r := &rowWriter{emitter: e, group: true, lanes: e.sched.LanesPerRow, rows: e.sched.Workgroup / e.sched.LanesPerRow}
 	s := e.newSpace()
 	if e.err != nil || e.emptySpace(s) {

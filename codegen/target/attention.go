@@ -23,6 +23,9 @@ func flashShapeOf(k *kernel.Kernel) flashShape {
 // and is mostly filled. Heads that share keys share a tile where one head's
 // queries would not fill it.
 func (t tuning) attentions(k *kernel.Kernel, caps Caps) []Candidate {
+	if k.CheckAttention() != nil {
+		return nil
+	}
 	all := append(t.flashVecCandidates(k), append(t.flashMatrixCandidates(k, caps), t.flashTileCandidates(k)...)...)
 	if n := int(k.Parallel[k.AttentionAxes().Split].Add); n > 1 { // it has been split
 		for i := range all {

@@ -52,57 +52,6 @@ const subgroupSums = SubgroupBasic | SubgroupShuffle
 // lavapipe has 32, and that many of 32 make the 1024 invocations of most GPUs.
 const maxSubgroups = 32
 
-// families says which family each variant runs.
-var families = map[kernel.Variant]kernel.Family{
-	kernel.VarMap:        kernel.FamilyMap,
-	kernel.VarMapTile:    kernel.FamilyMap,
-	kernel.VarRowSerial:  kernel.FamilyRow,
-	kernel.VarRowGroup:   kernel.FamilyRow,
-	kernel.VarMatTile:    kernel.FamilyMatMul,
-	kernel.VarMatDirect:  kernel.FamilyMatMul,
-	kernel.VarMatVec:     kernel.FamilyMatMul,
-	kernel.VarMatRows:    kernel.FamilyMatMul,
-	kernel.VarCustom:     kernel.FamilyCustom,
-	kernel.VarCoopMat:    kernel.FamilyMatMul,
-	kernel.VarCoopMat2:   kernel.FamilyMatMul,
-	kernel.VarScanSerial: kernel.FamilyScan,
-	kernel.VarSort:       kernel.FamilySort,
-	kernel.VarSelect:     kernel.FamilySort,
-	kernel.VarScanGroup:  kernel.FamilyScan,
-	kernel.VarFlashTile:  kernel.FamilyAttention,
-	kernel.VarGroup:      kernel.FamilyGroup,
-	kernel.VarFlashVec:   kernel.FamilyAttention,
-	kernel.VarQuantize:   kernel.FamilyQuantize,
-
-	kernel.VarFlashMatrix:  kernel.FamilyAttention,
-	kernel.VarFlashMatrix2: kernel.FamilyAttention,
-}
-
-func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ Caps) error {
-	family, ok := families[s.Variant]
-	if !ok {
-		return fmt.Errorf("unknown variant")
-	}
-	if family != k.Family {
-		return fmt.Errorf("the variant is for %s kernels, this is a %s", family, k.Family)
-	}
-	if family == kernel.FamilyMatMul && (len(k.Parallel) < 2 || len(k.Products) == 0) {
-		return fmt.Errorf("a matrix product needs two parallel axes and a product, this has %d and %d", len(k.Parallel), len(k.Products))
-	}
-	if family == kernel.FamilyAttention {
-		return k.CheckAttention()
-	}
-	if k.RowSums() {
-		if err := checkRowSums(k, s); err != nil {
-			return err
-		}
-	}
-	if k.CutsCols() {
-		return checkCols(k, s)
-	}
-	return nil
-}
-
 func checkWorkgroup(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	if s.Variant == kernel.VarCustom {
 		return checkCustomWorkgroup(k.Custom, s, caps)
@@ -152,66 +101,6 @@ func checkShared(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return fmt.Errorf("%d bytes of shared memory, the device has %d", n, caps.MaxSharedMemory)
 	}
 	return nil
-}
-
-func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
-	switch s.Variant {
-	case kernel.VarMap:
-		return checkMap(k, s)
-	case kernel.VarMapTile:
-		return checkMapTile(k, s)
-	case kernel.VarCustom:
-		return checkCustomGrid(k.Custom, caps)
-	case kernel.VarRowSerial:
-		return checkRowSerial(k, s)
-	case kernel.VarRowGroup:
-		return checkRowGroup(k, s)
-	case kernel.VarSort:
-		return checkSort(k, s)
-	case kernel.VarSelect:
-		return checkSelect(k, s)
-	case kernel.VarQuantize:
-		return checkQuantize(k, s)
-	case kernel.VarGroup:
-		return checkGroup(k, s, caps)
-	case kernel.VarScanSerial, kernel.VarScanGroup:
-		return checkScan(k, s)
-	case kernel.VarMatTile:
-		if err := checkTile(k, s); err != nil {
-			return err
-		}
-	case kernel.VarMatDirect:
-		if err := checkDirect(k, s); err != nil {
-			return err
-		}
-	case kernel.VarMatVec:
-		if err := checkMatVec(k, s); err != nil {
-			return err
-		}
-		if err := checkHeld(k, s, caps); err != nil {
-			return err
-		}
-	case kernel.VarMatRows:
-		if err := checkMatRows(k, s, caps); err != nil {
-			return err
-		}
-	case kernel.VarCoopMat:
-		if err := checkCoopMat(k, s, caps); err != nil {
-			return err
-		}
-	case kernel.VarCoopMat2:
-		if err := checkCoopMat2(k, s, caps); err != nil {
-			return err
-		}
-	case kernel.VarFlashTile:
-		return checkFlashTile(k, s, caps)
-	case kernel.VarFlashVec:
-		return checkFlashVec(k, s, caps)
-	case kernel.VarFlashMatrix, kernel.VarFlashMatrix2:
-		return checkFlashMatrix(k, s, caps)
-	}
-	_, err := MatMulGrid(k, s, caps)
-	return err
 }
 
 func checkMap(k *kernel.Kernel, s kernel.Schedule) error {
@@ -297,7 +186,7 @@ func checkAccumulators(k *kernel.Kernel, s kernel.Schedule) error {
 	return nil
 }
 
-func checkMatVec(k *kernel.Kernel, s kernel.Schedule) error {
+func checkMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	m := k.Parallel[len(k.Parallel)-2].Max()
 	switch {
 	case m > MaxMatVecRows:
@@ -327,6 +216,9 @@ func checkMatVec(k *kernel.Kernel, s kernel.Schedule) error {
 		if err := checkOctets(k, s); err != nil {
 			return err
 		}
+	}
+	if err := checkHeld(k, s, caps); err != nil {
+		return err
 	}
 	return checkAccumulators(k, s)
 }

@@ -26,9 +26,16 @@ func checkCustomWorkgroup(c *kernel.Custom, s kernel.Schedule, caps Caps) error 
 	return nil
 }
 
-// checkCustomGrid refuses a dispatch that has too many workgroups at the bound
-// of every symbol.
-func checkCustomGrid(c *kernel.Custom, caps Caps) error {
+func (t tuning) customs(k *kernel.Kernel) []Candidate {
+	return []Candidate{{customSchedule(k.Custom), "as the op says"}}
+}
+
+func customShared(k *kernel.Kernel, _ kernel.Schedule) int { return k.Custom.Kernel().SharedBytes }
+
+// checkCustom refuses a dispatch that has too many workgroups at the bound of
+// every symbol.
+func checkCustom(k *kernel.Kernel, _ kernel.Schedule, caps Caps) error {
+	c := k.Custom
 	g, err := c.Grid()
 	if err != nil {
 		return err

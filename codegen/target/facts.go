@@ -176,51 +176,44 @@ func operands(k *kernel.Kernel) (a, b int) {
 	return len(as), len(bs)
 }
 
-// SharedBytes returns the workgroup memory that the kernel takes under a
-// schedule.
-func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
-	switch s.Variant {
-	case kernel.VarCustom:
-		return k.Custom.Kernel().SharedBytes
-	case kernel.VarMapTile:
-		return transposeShared(k, s)
-	case kernel.VarRowGroup:
-		if s.Subgroup > 0 && s.LanesPerRow <= s.Subgroup {
-			return 0
-		}
-		return s.Workgroup * rowSlotBytes(k)
-	case kernel.VarGroup:
-		return 4 * (int(k.Parallel[0].Max()) + s.Workgroup)
-	case kernel.VarSort:
-		return 8 * SortPlaces(k) * (s.Workgroup / max(s.LanesPerRow, 1))
-	case kernel.VarSelect:
-		return 4*(SelectBins+SelectFound+s.Workgroup) + 8*SelectPlaces(k)
-	case kernel.VarScanGroup:
-		return s.Workgroup * rowSlotBytes(k)
-	case kernel.VarMatTile:
-		a, b := operands(k)
-		if s.Steps {
-			return (a*StepPitch(s.TileM) + b*StepPitch(s.TileN)) * s.TileK * 16 * max(s.Stages, 1)
-		}
-		vector := 16
-		if _, bytes := ByteProducts(k); bytes {
-			vector = 4
-		}
-		return (a*s.TileM + b*s.TileN) * TilePitch(s.TileK) * vector * max(s.Stages, 1)
-	case kernel.VarMatVec:
-		return matVecShared(k, s)
-	case kernel.VarMatRows:
-		return matRowsShared(k, s)
-	case kernel.VarCoopMat, kernel.VarCoopMat2:
-		return MatrixUnits(k, s) * unitBytes / UnitsOf16(k, s)
-	case kernel.VarFlashTile:
-		return flashTileShared(k, s)
-	case kernel.VarFlashVec:
-		return flashVecShared(k, s)
-	case kernel.VarFlashMatrix, kernel.VarFlashMatrix2:
-		return flashMatrixShared(k, s)
+// rowGroupShared is the room in which lanes that share a row pass on what they
+// have folded, unless they are of one subgroup.
+func rowGroupShared(k *kernel.Kernel, s kernel.Schedule) int {
+	if s.Subgroup > 0 && s.LanesPerRow <= s.Subgroup {
+		return 0
 	}
-	return 0
+	return rowSlots(k, s)
+}
+
+func rowSlots(k *kernel.Kernel, s kernel.Schedule) int { return s.Workgroup * rowSlotBytes(k) }
+
+func groupShared(k *kernel.Kernel, s kernel.Schedule) int {
+	return 4 * (int(k.Parallel[0].Max()) + s.Workgroup)
+}
+
+func sortShared(k *kernel.Kernel, s kernel.Schedule) int {
+	return 8 * SortPlaces(k) * (s.Workgroup / max(s.LanesPerRow, 1))
+}
+
+func selectShared(k *kernel.Kernel, s kernel.Schedule) int {
+	return 4*(SelectBins+SelectFound+s.Workgroup) + 8*SelectPlaces(k)
+}
+
+// tileShared is the room of the operands' tiles.
+func tileShared(k *kernel.Kernel, s kernel.Schedule) int {
+	a, b := operands(k)
+	if s.Steps {
+		return (a*StepPitch(s.TileM) + b*StepPitch(s.TileN)) * s.TileK * 16 * max(s.Stages, 1)
+	}
+	vector := 16
+	if _, bytes := ByteProducts(k); bytes {
+		vector = 4
+	}
+	return (a*s.TileM + b*s.TileN) * TilePitch(s.TileK) * vector * max(s.Stages, 1)
+}
+
+func matrixShared(k *kernel.Kernel, s kernel.Schedule) int {
+	return MatrixUnits(k, s) * unitBytes / UnitsOf16(k, s)
 }
 
 // rowSlotBytes is what one invocation passes to others in the widest fold.

@@ -2,7 +2,6 @@ package target
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
@@ -17,42 +16,15 @@ type Candidate struct {
 // Candidates lists the schedules worth trying for a kernel on a device, the
 // one expected to be fastest first. Some may not pass [Check].
 func Candidates(k *kernel.Kernel, caps Caps) []Candidate {
-	all := candidates(k, caps)
+	f, ok := families[k.Family]
+	if !ok {
+		return nil
+	}
+	all := f.candidates(classOf(caps).tune(caps), k, caps)
 	for i := range all {
 		all[i].Schedule = Settle(k, all[i].Schedule, caps)
 	}
 	return all
-}
-
-func candidates(k *kernel.Kernel, caps Caps) []Candidate {
-	t := classOf(caps).tune(caps)
-	switch k.Family {
-	case kernel.FamilyMap:
-		return t.allMaps(k)
-	case kernel.FamilyRow:
-		return t.rows(k)
-	case kernel.FamilyScan:
-		return t.scans(k)
-	case kernel.FamilyQuantize:
-		return t.quantizers(k)
-	case kernel.FamilyGroup:
-		return t.groups(k)
-	case kernel.FamilySort:
-		return t.sorts(k)
-	case kernel.FamilyMatMul:
-		if len(k.Parallel) < 2 {
-			return nil
-		}
-		return slices.Concat(t.directs(k), t.matRows(k, caps), t.matVecs(k), t.matrixUnits(k, caps), t.matTiles(k))
-	case kernel.FamilyCustom:
-		return []Candidate{{customSchedule(k.Custom), "as the op says"}}
-	case kernel.FamilyAttention:
-		if k.CheckAttention() != nil {
-			return nil
-		}
-		return t.attentions(k, caps)
-	}
-	return nil
 }
 
 // Select returns the first of [Candidates] that passes [Check], and the reason

@@ -8,24 +8,6 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Settle resolves a schedule for a kernel and a device: what it asks for that
-// the kernel does not allow goes, and what follows from the two is written into
-// it. The generator emits a settled schedule as it stands, so that its text says
-// what runs. Settling twice changes nothing.
-func Settle(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedule {
-	switch s.Variant {
-	case kernel.VarMatVec:
-		if len(k.Parallel) >= 2 && s.Workgroup > 0 && s.LanesPerRow > 0 && s.ThreadN > 0 && s.TileK >= 0 {
-			return settleMatVec(k, s, caps)
-		}
-	case kernel.VarCoopMat2:
-		if s.TileK > 0 {
-			s.HideSteps = hidesSteps(k, s)
-		}
-	}
-	return s
-}
-
 // checkSettled refuses schedules that say something else than would be emitted.
 func checkSettled(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	if settled := Settle(k, s, caps); settled != s {
@@ -42,6 +24,9 @@ const ManyRows = 3
 // settleMatVec says how a matvec decodes its B. What is said of blocks goes where B is
 // no rows of them, or columns take turns and rows cannot be held meanwhile.
 func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedule {
+	if s.Workgroup < 1 || s.LanesPerRow < 1 || s.ThreadN < 1 || s.TileK < 0 {
+		return s // which does not pass [Check]
+	}
 	given := s
 	s.Decode, s.IntDot, s.Chained = kernel.DecodeQuads, false, false
 	s.RoundRows, s.StageRows, s.Subnormals, s.TileK, s.Copies, s.Ahead, s.Prefetch = false, false, false, 0, 0, 0, 0
@@ -84,6 +69,14 @@ func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedul
 	}
 	if s.RoundRows && planes {
 		s.Prefetch = min(given.Prefetch, ceilDivInt(PrefetchSectors(k, s), s.Workgroup))
+	}
+	return s
+}
+
+// settleCoopMat2 says whether steps are hidden.
+func settleCoopMat2(k *kernel.Kernel, s kernel.Schedule, _ Caps) kernel.Schedule {
+	if s.TileK > 0 {
+		s.HideSteps = hidesSteps(k, s)
 	}
 	return s
 }

@@ -97,26 +97,8 @@ func distance(a, b kernel.Schedule) float64 {
 // space lists schedules of a family's variants, many of which do not pass
 // [Check].
 func space(k *kernel.Kernel, caps Caps) []kernel.Schedule {
-	switch k.Family {
-	case kernel.FamilyMap:
-		return mapSpace(k)
-	case kernel.FamilyGroup:
-		return workgroups(kernel.VarGroup, maxGroupLanes)
-	case kernel.FamilyQuantize:
-		return workgroups(kernel.VarQuantize, 512)
-	case kernel.FamilyRow:
-		return rowSpace(k, caps, kernel.VarRowSerial, kernel.VarRowGroup)
-	case kernel.FamilyScan:
-		return rowSpace(k, caps, kernel.VarScanSerial, kernel.VarScanGroup)
-	case kernel.FamilySort:
-		return sortSpace(k)
-	case kernel.FamilyMatMul:
-		if len(k.Parallel) < 2 {
-			return nil
-		}
-		return slices.Concat(matVecSpace(k, caps), matRowsSpace(k, caps), matTileSpace(), directSpace(k), matrixSpace(k, caps))
-	case kernel.FamilyAttention:
-		return flashSpace(k, caps)
+	if list := families[k.Family].space; list != nil {
+		return list(k, caps)
 	}
 	return nil
 }
@@ -130,15 +112,17 @@ func doublings(from, to int) func(func(int) bool) {
 }
 
 // workgroups is for variants that nothing else is to be said of.
-func workgroups(v kernel.Variant, most int) []kernel.Schedule {
-	var all []kernel.Schedule
-	for wg := range doublings(smallest, most) {
-		all = append(all, kernel.Schedule{Variant: v, Workgroup: wg, Vec: 1})
+func workgroups(v kernel.Variant, most int) func(*kernel.Kernel, Caps) []kernel.Schedule {
+	return func(*kernel.Kernel, Caps) []kernel.Schedule {
+		var all []kernel.Schedule
+		for wg := range doublings(smallest, most) {
+			all = append(all, kernel.Schedule{Variant: v, Workgroup: wg, Vec: 1})
+		}
+		return all
 	}
-	return all
 }
 
-func mapSpace(k *kernel.Kernel) []kernel.Schedule {
+func mapSpace(k *kernel.Kernel, _ Caps) []kernel.Schedule {
 	var all []kernel.Schedule
 	for wg := range doublings(32, 1024) {
 		for vec := range doublings(1, mapVec(k, 4)) {
@@ -163,22 +147,24 @@ func mapSpace(k *kernel.Kernel) []kernel.Schedule {
 }
 
 // rowSpace is for the loops that go along rows: folds and scans.
-func rowSpace(k *kernel.Kernel, caps Caps, serial, group kernel.Variant) []kernel.Schedule {
-	var all []kernel.Schedule
-	for vec := range doublings(1, 4) {
-		for wg := range doublings(32, 256) {
-			all = append(all, withCaches(k, kernel.Schedule{Variant: serial, Workgroup: wg, Vec: vec, LanesPerRow: 1})...)
-		}
-		for lanes := range doublings(2, 1024) {
-			for wg := range doublings(max(lanes, 32), 1024) {
-				for _, subgroup := range subgroups(caps) {
-					s := kernel.Schedule{Variant: group, Workgroup: wg, Vec: vec, LanesPerRow: lanes, Subgroup: subgroup}
-					all = append(all, withCaches(k, s)...)
+func rowSpace(serial, group kernel.Variant) func(*kernel.Kernel, Caps) []kernel.Schedule {
+	return func(k *kernel.Kernel, caps Caps) []kernel.Schedule {
+		var all []kernel.Schedule
+		for vec := range doublings(1, 4) {
+			for wg := range doublings(32, 256) {
+				all = append(all, withCaches(k, kernel.Schedule{Variant: serial, Workgroup: wg, Vec: vec, LanesPerRow: 1})...)
+			}
+			for lanes := range doublings(2, 1024) {
+				for wg := range doublings(max(lanes, 32), 1024) {
+					for _, subgroup := range subgroups(caps) {
+						s := kernel.Schedule{Variant: group, Workgroup: wg, Vec: vec, LanesPerRow: lanes, Subgroup: subgroup}
+						all = append(all, withCaches(k, s)...)
+					}
 				}
 			}
 		}
+		return all
 	}
-	return all
 }
 
 // withCaches is a schedule of rows with and without keeping them in registers.
@@ -192,7 +178,7 @@ func withCaches(k *kernel.Kernel, s kernel.Schedule) []kernel.Schedule {
 	return all
 }
 
-func sortSpace(k *kernel.Kernel) []kernel.Schedule {
+func sortSpace(k *kernel.Kernel, _ Caps) []kernel.Schedule {
 	var all []kernel.Schedule
 	for wg := range doublings(2, 1024) {
 		held := int(min(ceilDiv(k.Fold.Max(), int64(wg)), maxHeld))

@@ -1,0 +1,24 @@
+package glsl
+
+import (
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+)
+
+// TestWriters: every variant that selection knows has a writer, and no other does.
+func TestWriters(t *testing.T) {
+	known := map[kernel.Variant]bool{}
+	for _, v := range target.AllVariants() {
+		known[v] = true
+		if writers[v].write == nil && v != kernel.VarCustom { // which is written already
+			t.Errorf("%s has no writer", v)
+		}
+	}
+	for v := range writers {
+		if !known[v] {
+			t.Errorf("%s has a writer, and selection does not know it", v)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package target
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// variant is what selection knows of a way of running a family. How it is written
+// stands in codegen/glsl, by the same name.
+type variant struct {
+	family kernel.Family
+	// check says why a schedule cannot run a kernel, families' own conditions aside.
+	check func(*kernel.Kernel, kernel.Schedule, Caps) error
+	// shared is the workgroup memory it takes, in bytes; nil for none.
+	shared func(*kernel.Kernel, kernel.Schedule) int
+	// settle resolves a schedule; nil leaves it as it is.
+	settle func(*kernel.Kernel, kernel.Schedule, Caps) kernel.Schedule
+}
+
+// family is what selection knows of all variants of a family.
+type family struct {
+	candidates func(tuning, *kernel.Kernel, Caps) []Candidate
+	// space lists schedules to measure besides, many of which do not pass [Check];
+	// nil for none.
+	space func(*kernel.Kernel, Caps) []kernel.Schedule
+	// check says why no schedule, or not this one, runs a kernel; nil for nothing.
+	check func(*kernel.Kernel, kernel.Schedule) error
+	// grid says why workgroups cannot be laid out; nil where they go around.
+	grid func(*kernel.Kernel, kernel.Schedule, Caps) error
+}
+
+var (
+	variants map[kernel.Variant]variant
+	families map[kernel.Family]family
+)
+
+// The tables are filled here, since what they name looks into them.
+func init() {
+	variants = map[kernel.Variant]variant{
+		kernel.VarMap:          {family: kernel.FamilyMap, check: onAny(checkMap)},
+		kernel.VarMapTile:      {family: kernel.FamilyMap, check: onAny(checkMapTile), shared: transposeShared},
+		kernel.VarRowSerial:    {family: kernel.FamilyRow, check: onAny(checkRowSerial)},
+		kernel.VarRowGroup:     {family: kernel.FamilyRow, check: onAny(checkRowGroup), shared: rowGroupShared},
+		kernel.VarScanSerial:   {family: kernel.FamilyScan, check: onAny(checkScan)},
+		kernel.VarScanGroup:    {family: kernel.FamilyScan, check: onAny(checkScan), shared: rowSlots},
+		kernel.VarSort:         {family: kernel.FamilySort, check: onAny(checkSort), shared: sortShared},
+		kernel.VarSelect:       {family: kernel.FamilySort, check: onAny(checkSelect), shared: selectShared},
+		kernel.VarGroup:        {family: kernel.FamilyGroup, check: checkGroup, shared: groupShared},
+		kernel.VarQuantize:     {family: kernel.FamilyQuantize, check: onAny(checkQuantize)},
+		kernel.VarCustom:       {family: kernel.FamilyCustom, check: checkCustom, shared: customShared},
+		kernel.VarMatTile:      {family: kernel.FamilyMatMul, check: onAny(checkTile), shared: tileShared},
+		kernel.VarMatDirect:    {family: kernel.FamilyMatMul, check: onAny(checkDirect)},
+		kernel.VarMatVec:       {family: kernel.FamilyMatMul, check: checkMatVec, shared: matVecShared, settle: settleMatVec},
+		kernel.VarMatRows:      {family: kernel.FamilyMatMul, check: checkMatRows, shared: matRowsShared},
+		kernel.VarCoopMat:      {family: kernel.FamilyMatMul, check: checkCoopMat, shared: matrixShared},
+		kernel.VarCoopMat2:     {family: kernel.FamilyMatMul, check: checkCoopMat2, shared: matrixShared, settle: settleCoopMat2},
+		kernel.VarFlashTile:    {family: kernel.FamilyAttention, check: checkFlashTile, shared: flashTileShared},
+		kernel.VarFlashVec:     {family: kernel.FamilyAttention, check: checkFlashVec, shared: flashVecShared},
+		kernel.VarFlashMatrix:  {family: kernel.FamilyAttention, check: checkFlashMatrix, shared: flashMatrixShared},
+		kernel.VarFlashMatrix2: {family: kernel.FamilyAttention, check: checkFlashMatrix, shared: flashMatrixShared},
+	}
+	families = map[kernel.Family]family{
+		kernel.FamilyMap:       {candidates: alike(tuning.allMaps), space: mapSpace},
+		kernel.FamilyRow:       {candidates: alike(tuning.rows), space: rowSpace(kernel.VarRowSerial, kernel.VarRowGroup)},
+		kernel.FamilyScan:      {candidates: alike(tuning.scans), space: rowSpace(kernel.VarScanSerial, kernel.VarScanGroup)},
+		kernel.FamilySort:      {candidates: alike(tuning.sorts), space: sortSpace},
+		kernel.FamilyGroup:     {candidates: alike(tuning.groups), space: workgroups(kernel.VarGroup, maxGroupLanes)},
+		kernel.FamilyQuantize:  {candidates: alike(tuning.quantizers), space: workgroups(kernel.VarQuantize, 512)},
+		kernel.FamilyCustom:    {candidates: alike(tuning.customs)},
+		kernel.FamilyMatMul:    {candidates: tuning.matMuls, space: matMulSpace, check: checkMatMul, grid: checkMatMulGrid},
+		kernel.FamilyAttention: {candidates: tuning.attentions, space: flashSpace, check: checkAttention},
+	}
+}
+
+// AllVariants lists the variants that selection knows.
+func AllVariants() []kernel.Variant { return slices.Sorted(maps.Keys(variants)) }
+
+// onAny is the check of a variant that is the same on any device, and alike are
+// candidates that are.
+func onAny(check func(*kernel.Kernel, kernel.Schedule) error) func(*kernel.Kernel, kernel.Schedule, Caps) error {
+	return func(k *kernel.Kernel, s kernel.Schedule, _ Caps) error { return check(k, s) }
+}
+
+func alike(list func(tuning, *kernel.Kernel) []Candidate) func(tuning, *kernel.Kernel, Caps) []Candidate {
+	return func(t tuning, k *kernel.Kernel, _ Caps) []Candidate { return list(t, k) }
+}
+
+// SharedBytes returns the workgroup memory that the kernel takes under a
+// schedule.
+func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
+	if shared := variants[s.Variant].shared; shared != nil {
+		return shared(k, s)
+	}
+	return 0
+}
+
+// Settle resolves a schedule for a kernel and a device: what it asks for that
+// the kernel does not allow goes, and what follows from the two is written into
+// it. The generator emits a settled schedule as it stands, so that its text says
+// what runs. Settling twice changes nothing.
+func Settle(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedule {
+	if v := variants[s.Variant]; v.settle != nil && v.family == k.Family && checkMatMulShape(k) == nil {
+		return v.settle(k, s, caps)
+	}
+	return s
+}
+
+func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ Caps) error {
+	v, ok := variants[s.Variant]
+	if !ok {
+		return fmt.Errorf("unknown variant")
+	}
+	if v.family != k.Family {
+		return fmt.Errorf("the variant is for %s kernels, this is a %s", v.family, k.Family)
+	}
+	if check := families[v.family].check; check != nil {
+		return check(k, s)
+	}
+	return nil
+}
+
+func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
+	v := variants[s.Variant]
+	if err := v.check(k, s, caps); err != nil {
+		return err
+	}
+	if grid := families[v.family].grid; grid != nil {
+		return grid(k, s, caps)
+	}
+	return nil
+}
+
+func checkMatMulShape(k *kernel.Kernel) error {
+	if len(k.Parallel) < 2 || len(k.Products) == 0 {
+		return fmt.Errorf("a matrix product needs two parallel axes and a product, this has %d and %d", len(k.Parallel), len(k.Products))
+	}
+	return nil
+}
+
+func checkMatMul(k *kernel.Kernel, s kernel.Schedule) error {
+	if err := checkMatMulShape(k); err != nil {
+		return err
+	}
+	if k.RowSums() {
+		if err := checkRowSums(k, s); err != nil {
+			return err
+		}
+	}
+	if k.CutsCols() {
+		return checkCols(k, s)
+	}
+	return nil
+}
+
+func checkMatMulGrid(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
+	_, err := MatMulGrid(k, s, caps)
+	return err
+}
+
+func checkAttention(k *kernel.Kernel, _ kernel.Schedule) error { return k.CheckAttention() }
+
+// matMuls are the candidates of all variants of a matrix product, those of the
+// narrowest purpose first.
+func (t tuning) matMuls(k *kernel.Kernel, caps Caps) []Candidate {
+	if len(k.Parallel) < 2 {
+		return nil
+	}
+	return slices.Concat(t.directs(k), t.matRows(k, caps), t.matVecs(k), t.matrixUnits(k, caps), t.matTiles(k))
+}
+
+func matMulSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
+	if len(k.Parallel) < 2 {
+		return nil
+	}
+	return slices.Concat(matVecSpace(k, caps), matRowsSpace(k, caps), matTileSpace(), directSpace(k), matrixSpace(k, caps))
+}
