@@ -12,6 +12,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
@@ -263,5 +264,21 @@ func TestMeasurements(t *testing.T) {
 				t.Errorf("%s names %s: docs/measurements.md has no such heading", f, key)
 			}
 		}
+	}
+}
+
+// TestPasses: docs/ARCHITECTURE.md has a row for each pass, in the order in which they run.
+func TestPasses(t *testing.T) {
+	var want, told []string
+	for _, p := range passes.Passes() {
+		want = append(want, p.Name)
+	}
+	_, text, _ := strings.Cut(read(t, "docs/ARCHITECTURE.md"), "\n## passes: ")
+	text, _, _ = strings.Cut(text, "\n## ")
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)`").FindAllStringSubmatch(text, -1) {
+		told = append(told, m[1])
+	}
+	if !slices.Equal(told, want) {
+		t.Errorf("docs/ARCHITECTURE.md has the passes\n%v, want\n%v", told, want)
 	}
 }
