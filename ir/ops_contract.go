@@ -10,7 +10,7 @@ func init() {
 				{Name: "transpose_b", Kind: AttrBool, Default: false, Doc: "b is [..., N, K]"},
 				precisionAttr,
 			}, Infer: inferMatMul, Tol: Tolerance{Eps: 64, Abs: 1e-5, Sum: true},
-			Doc: "Matrix product a[..., M, K] x b[..., K, N] with broadcast outer axes. Floats are accumulated in f32, and the result has a's dtype; b may be a quantized weight [N, K] with transpose_b. i8 by i8 and u8 by u8 give i32: exact sums, which wrap around past 32 bits."},
+			Doc: "Matrix product a[..., M, K] x b[..., K, N] with broadcast outer axes. Floats are accumulated in f32, and the result has a's dtype; b may be quantized, in blocks along its last axis. i8 by i8 and u8 by u8 give i32: exact sums, which wrap around past 32 bits."},
 		OpInfo{Op: OpAttention, Name: "attention", Class: ClassAttention,
 			Args: []ArgInfo{{Name: "q"}, {Name: "k"}, {Name: "v"}, {Name: "mask", Optional: true}},
 			Attrs: []AttrInfo{
@@ -52,9 +52,6 @@ func inferMatMul(c *Call) (Type, error) {
 	ta, tb := c.Attrs.Bool("transpose_a"), c.Attrs.Bool("transpose_b")
 	if len(a) < 2 || len(b) < 2 {
 		return Type{}, fmt.Errorf("a is %s and b is %s: both need at least 2 axes", a, b)
-	}
-	if bt := c.DType(1); bt.IsBlock() && (!tb || len(b) != 2) {
-		return Type{}, fmt.Errorf("b is %s%s: a quantized b is [N, K] with transpose_b", bt, b)
 	}
 	m, k := a[len(a)-2], a[len(a)-1]
 	if ta {

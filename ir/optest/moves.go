@@ -120,6 +120,15 @@ func (s *suite) quantized() {
 				return b.op(ir.OpMatMul, []*ir.Node{b.input(t, []int{rows, 512}, small), b.leaf(ir.OpWeight, q, []int{13, 512}, small, 0)}, attr("transpose_b", true))
 			}).smoke = rows == 1
 		}
+		for _, shapes := range [][2][]int{ // blocks along the columns of the result, and batches of matrices
+			{{1, 40}, {40, 256}}, {{33, 40}, {40, 512}}, {{2, 3, 40}, {2, 40, 256}},
+			{{2, 1, 256}, {2, 13, 256}}, {{3, 35, 256}, {3, 67, 256}},
+		} {
+			a, w := shapes[0], shapes[1]
+			s.add(ir.OpMatMul, fmt.Sprintf("%s/%s by %s", q, shapeName(a), shapeName(w)), func(b *builder, t ir.DType) *ir.Node {
+				return b.op(ir.OpMatMul, []*ir.Node{b.input(t, a, small), b.leaf(ir.OpWeight, q, w, small, 0)}, attr("transpose_b", w[len(w)-1] == a[len(a)-1]))
+			})
+		}
 		s.add(ir.OpMatMul, fmt.Sprintf("%s/dequantized/2x256 by 37", q), func(b *builder, t ir.DType) *ir.Node {
 			w := b.view(ir.OpDequantize, b.leaf(ir.OpWeight, q, []int{37, 256}, small, 0), attr("dtype", t))
 			return b.op(ir.OpMatMul, []*ir.Node{b.input(t, []int{2, 256}, small), w}, attr("transpose_b", true))
