@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -19,6 +20,7 @@ import (
 type Fusion struct {
 	Graph    *ir.Graph
 	Clusters []*Cluster // in no particular order until they are scheduled
+	values   *values
 
 	ctx    context.Context // checked wherever a kernel is lowered
 	limits Limits
@@ -95,6 +97,7 @@ func newFusion(ctx context.Context, g *ir.Graph, limits Limits) *Fusion {
 		Graph:       g,
 		ctx:         ctx,
 		limits:      limits.orDefault(),
+		values:      newValues(g),
 		home:        make([]*Cluster, n),
 		core:        make([]*Cluster, n),
 		live:        g.Live(),
@@ -355,6 +358,21 @@ func (f *Fusion) succs(c *Cluster) []*Cluster {
 
 // overwrites returns the state whose buffer holds n from its kernel on, or nil.
 func (f *Fusion) overwrites(n *ir.Node) *ir.Node { return f.overwritten[n.ID()] }
+
+// storing returns the cluster of a kernel as it was lowered, by the first value that it stores.
+func (f *Fusion) storing(k *kernel.Kernel) *Cluster {
+	if len(k.Stores) == 0 {
+		return nil
+	}
+	id := k.Bindings[k.Stores[0].Bind].Buffer
+	if n := f.updates[id]; n != nil {
+		id = n.ID()
+	}
+	if id >= len(f.home) {
+		return nil
+	}
+	return f.home[id]
+}
 
 // maxSearch is how many clusters are looked at for a way from one to another.
 // Where that does not settle it, there is taken to be one: the two are then not

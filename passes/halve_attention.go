@@ -5,35 +5,35 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
 )
 
 // halveAttention rounds the queries, keys and values of attentions to f16 where
 // the graph allows that and the device wants it. What only the attention reads is
 // stored so by the kernel that computes it.
 func halveAttention(s *State) error {
-	s.findTouching()
-	for i, k := range s.Kernels {
+	for _, id := range s.Plan.IDs() {
+		k := s.Plan.Kernel(id)
 		if k.Family != kernel.FamilyAttention || !k.Attention.Half {
 			continue
 		}
 		if h := halved(k, nil); s.half != nil && s.half(h) {
-			s.Kernels[i] = halved(k, s.storedHalf(k))
-			s.noteTouching(i)
+			s.Plan.Replace(id, halved(k, s.storedHalf(id)))
 			continue
 		}
 		exact := *k.Attention
 		exact.Half = false
 		out := *k
 		out.Attention = &exact
-		s.Kernels[i] = &out
+		s.Plan.Replace(id, &out)
 	}
 	return nil
 }
 
-// storedHalf has kernels store in f16 what k alone reads of them, for one
-// operand. It returns the buffers by binding.
-func (s *State) storedHalf(k *kernel.Kernel) map[int]int {
-	stored := map[int]int{}
+// storedHalf has kernels store in f16 what an attention alone reads of them, for one
+// operand. It returns the values by binding.
+func (s *State) storedHalf(id plan.KernelID) map[int]plan.ValueID {
+	k, stored := s.Plan.Kernel(id), map[int]plan.ValueID{}
 	reads := map[int]map[*kernel.Expr]bool{}
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
 		if e.Kind == kernel.ExprLoad {
@@ -48,16 +48,14 @@ func (s *State) storedHalf(k *kernel.Kernel) map[int]int {
 			continue
 		}
 		b := k.Bindings[v.Bind]
-		source := s.sourceOf(b.Buffer)
-		if source == nil || s.reads(b.Buffer, map[*kernel.Kernel]bool{k: true}) {
+		source, ok := s.sourceOf(b.Buffer)
+		if !ok || s.readByOthers(b.Buffer, id) {
 			continue
 		}
 		b.DType, b.Read, b.Write = ir.F16, false, true
 		c := recast{from: b.Buffer, to: b}
-		c.to.Buffer = s.addPartial(ir.Type{DType: ir.F16, Shape: ir.ShapeOf(int(b.Elems))})
-		at := s.writersOf(b.Buffer)[0]
-		s.Kernels[at] = c.in(source, false)
-		s.noteTouching(at)
+		c.to.Buffer = s.Plan.Scratch(ir.Type{DType: ir.F16, Shape: ir.ShapeOf(int(b.Elems))})
+		s.Plan.Replace(source, c.in(s.Plan.Kernel(source), false))
 		stored[v.Bind] = c.to.Buffer
 	}
 	return stored
@@ -65,7 +63,7 @@ func (s *State) storedHalf(k *kernel.Kernel) map[int]int {
 
 // halved is k with operands of f16, those of the stored bindings read from the
 // buffers where they are that. It may round no more.
-func halved(k *kernel.Kernel, stored map[int]int) *kernel.Kernel {
+func halved(k *kernel.Kernel, stored map[int]plan.ValueID) *kernel.Kernel {
 	from := *k
 	from.Bindings = slices.Clone(k.Bindings)
 	for bind, buffer := range stored {

@@ -1,8 +1,6 @@
 package passes
 
 import (
-	"slices"
-
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -11,25 +9,18 @@ import (
 // again, element for element, in another dtype: the other kernel stores it so
 // itself, and no longer as it was where nothing else reads that.
 func joinCasts(s *State) error {
-	s.findTouching()
-	drop := map[*kernel.Kernel]bool{}
-	for _, k := range s.Kernels {
-		c, ok := castOf(k)
+	for _, id := range s.Plan.IDs() {
+		c, ok := castOf(s.Plan.Kernel(id))
 		if !ok {
 			continue
 		}
-		if p := s.sourceOf(c.from); p != nil {
-			drop[k] = true
-			if joined := c.in(p, s.reads(c.from, drop)); len(joined.Bindings) <= s.limits.Bindings {
-				at := s.writersOf(c.from)[0]
-				s.Kernels[at] = joined
-				s.noteTouching(at)
-			} else {
-				drop[k] = false
+		if source, ok := s.sourceOf(c.from); ok {
+			if joined := c.in(s.Plan.Kernel(source), s.readByOthers(c.from, id)); len(joined.Bindings) <= s.limits.Bindings {
+				s.Plan.Replace(source, joined)
+				s.Plan.Replace(id)
 			}
 		}
 	}
-	s.drop(drop)
 	return nil
 }
 
@@ -61,25 +52,6 @@ func castOf(k *kernel.Kernel) (recast, bool) {
 	return recast{from: from.Buffer, to: to}, true
 }
 
-// sourceOf returns the kernel that computes all of a buffer, if it is one that
-// may store several values. What a state is and becomes is left
-// alone: kernels store parts of it, and others read what it was before.
-func (s *State) sourceOf(buffer int) *kernel.Kernel {
-	writers := s.writersOf(buffer)
-	if s.touching.states[buffer] || len(writers) != 1 {
-		return nil
-	}
-	k := s.Kernels[writers[0]]
-	if k.Custom != nil || k.Guard != nil || readsBuffer(k, buffer) {
-		return nil
-	}
-	switch k.Family {
-	case kernel.FamilyMap, kernel.FamilyRow, kernel.FamilyMatMul:
-		return k
-	}
-	return nil
-}
-
 // in is p with what it stores in the buffer that c reads stored in c's dtype, and
 // as it was only if that is to be kept.
 func (c recast) in(p *kernel.Kernel, keep bool) *kernel.Kernel {
@@ -108,19 +80,4 @@ func (c recast) in(p *kernel.Kernel, keep bool) *kernel.Kernel {
 		}
 		return stores
 	}})
-}
-
-// reads reports whether a buffer is an output, what a state becomes, or read by
-// a kernel that is not dropped.
-func (s *State) reads(buffer int, dropped map[*kernel.Kernel]bool) bool {
-	return s.outlives(buffer) || slices.ContainsFunc(s.readersOf(buffer), func(i int) bool { return !dropped[s.Kernels[i]] })
-}
-
-// outlives reports whether a buffer is an output or what a state becomes.
-func (s *State) outlives(buffer int) bool {
-	return s.touching.outputs[buffer] || s.touching.states[buffer]
-}
-
-func readsBuffer(k *kernel.Kernel, buffer int) bool {
-	return slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool { return b.Read && b.Buffer == buffer })
 }

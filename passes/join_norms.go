@@ -5,6 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
 )
 
 // joinNorms removes kernels that only make rows for products by multiplying each
@@ -20,43 +21,39 @@ func joinNorms(s *State) error {
 	if s.joinNorm == nil {
 		return nil
 	}
-	s.findTouching()
-	gone := map[*kernel.Kernel]bool{}
-	for i, n := range s.Kernels {
-		m, ok := s.normOf(i)
+	for _, id := range s.Plan.IDs() {
+		m, ok := s.normOf(id)
 		if !ok {
 			continue
 		}
 		if joined, ok := s.joinedTo(m); ok {
-			gone[n] = true
 			for at, k := range joined {
-				s.Kernels[at] = k
-				s.noteTouching(at)
+				s.Plan.Replace(at, k)
 			}
+			s.Plan.Replace(id)
 		}
 	}
-	s.drop(gone)
 	return nil
 }
 
 // norm is a kernel that may join the products which read its rows.
 type norm struct {
+	id     plan.KernelID
 	k      *kernel.Kernel
 	store  kernel.Store // the one it does
-	buffer int          // that it stores into
+	buffer plan.ValueID // that it stores into
 }
 
-// normOf reports whether kernel i makes rows of f32 from sums along them, all of
-// one buffer that is there for other kernels only, and what it reads is still
-// there when those run.
-func (s *State) normOf(i int) (norm, bool) {
-	k := s.Kernels[i]
+// normOf reports whether a kernel makes rows of f32 from sums along them, all of
+// one value that is there for other kernels only.
+func (s *State) normOf(id plan.KernelID) (norm, bool) {
+	k := s.Plan.Kernel(id)
 	if k.Family != kernel.FamilyRow || len(k.Stores) != 1 || !k.Stores[0].PerElement || k.Limit != nil {
 		return norm{}, false
 	}
-	n := norm{k: k, store: k.Stores[0], buffer: k.Bindings[k.Stores[0].Bind].Buffer}
+	n := norm{id: id, k: k, store: k.Stores[0], buffer: k.Bindings[k.Stores[0].Bind].Buffer}
 	fixed := k.CanPrepare(func(int) bool { return false }) // it runs once, whatever it takes
-	if n.store.Value.DType != ir.F32 || k.Bindings[n.store.Bind].DType != ir.F32 || fixed || s.sourceOf(n.buffer) != k {
+	if n.store.Value.DType != ir.F32 || k.Bindings[n.store.Bind].DType != ir.F32 || fixed || s.Plan.Outlives(n.buffer) {
 		return norm{}, false
 	}
 	for _, p := range k.Phases {
@@ -64,25 +61,22 @@ func (s *State) normOf(i int) (norm, bool) {
 			return norm{}, false
 		}
 	}
-	for _, b := range k.Bindings {
-		if b.Read && slices.ContainsFunc(s.writersOf(b.Buffer), func(at int) bool { return at != i && s.levels[at] >= s.levels[i] }) {
-			return norm{}, false
-		}
-	}
-	return n, !s.outlives(n.buffer)
+	_, ok := s.sourceOf(n.buffer)
+	return n, ok
 }
 
-// joinedTo returns, by their places, the products that read a norm with it joined
-// to them, if all that read it are such, and the device is to do so.
-func (s *State) joinedTo(n norm) (map[int]*kernel.Kernel, bool) {
-	joined := map[int]*kernel.Kernel{}
-	for _, i := range s.readersOf(n.buffer) {
-		k := s.Kernels[i]
+// joinedTo returns the products that read a norm with it joined to them, if all that
+// read it are such, what it reads is still there when they run, and the device is to
+// do so.
+func (s *State) joinedTo(n norm) (map[plan.KernelID]*kernel.Kernel, bool) {
+	joined := map[plan.KernelID]*kernel.Kernel{}
+	for _, id := range s.Plan.Readers(n.buffer) {
+		k := s.Plan.Kernel(id)
 		with, ok := n.joinedTo(k)
-		if !ok || len(with.Bindings) > s.limits.Bindings || !s.joinNorm(k, with) {
+		if !ok || !s.Plan.CanMove(n.id, id, n.buffer) || len(with.Bindings) > s.limits.Bindings || !s.joinNorm(k, with) {
 			return nil, false
 		}
-		joined[i] = with
+		joined[id] = with
 	}
 	return joined, len(joined) > 0
 }

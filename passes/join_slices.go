@@ -5,6 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
 )
 
 // joinSlices removes kernels that only go over some neighbouring columns of a
@@ -16,37 +17,30 @@ func joinSlices(s *State) error {
 	if s.joinSlices == nil {
 		return nil
 	}
-	s.findTouching()
-	gone := map[*kernel.Kernel]bool{}
-	for i, k := range s.Kernels {
-		if !storesRow(k) || s.sourceOf(rowOf(k)) != k {
+	for _, id := range s.Plan.IDs() {
+		k := s.Plan.Kernel(id)
+		if k == nil || !storesRow(k) {
 			continue
 		}
-		readers, keep := s.readersOfSlices(i)
+		if _, ok := s.sourceOf(rowOf(k)); !ok {
+			continue
+		}
+		readers, keep := s.readersOfSlices(id)
 		if len(readers) == 0 {
 			continue
 		}
-		if joined, ok := joinReaders(k, readers, keep); ok && len(joined.Bindings) <= s.limits.Bindings && s.joinSlices(k, joined) {
-			s.Kernels[i] = joined
-			s.noteTouching(i)
+		var list []*kernel.Kernel
+		for _, r := range readers {
+			list = append(list, s.Plan.Kernel(r))
+		}
+		if joined, ok := joinReaders(k, list, keep); ok && len(joined.Bindings) <= s.limits.Bindings && s.joinSlices(k, joined) {
+			s.Plan.Replace(id, joined)
 			for _, r := range readers {
-				gone[r] = true
+				s.Plan.Replace(r)
 			}
 		}
 	}
-	s.drop(gone)
 	return nil
-}
-
-// drop removes kernels.
-func (s *State) drop(gone map[*kernel.Kernel]bool) {
-	var left leveled
-	for i, k := range s.Kernels {
-		if !gone[k] {
-			left.add(k, s.levels[i])
-		}
-	}
-	s.Kernels, s.levels = left.kernels, left.levels
 }
 
 // storesRow reports whether a product stores a row of f32, and nothing else.
@@ -61,44 +55,22 @@ func storesRow(k *kernel.Kernel) bool {
 }
 
 // rowOf is the buffer that a product stores its row in.
-func rowOf(k *kernel.Kernel) int { return k.Bindings[k.Stores[0].Bind].Buffer }
+func rowOf(k *kernel.Kernel) plan.ValueID { return k.Bindings[k.Stores[0].Bind].Buffer }
 
-// readersOfSlices returns the kernels that go over slices of the row that product
-// i stores, and may do so when the product runs, and whether the row is to be kept
+// readersOfSlices returns the kernels that go over slices of the row that a product
+// stores, and may do so when the product runs, and whether the row is to be kept
 // for others.
-func (s *State) readersOfSlices(i int) (readers []*kernel.Kernel, keep bool) {
-	k := s.Kernels[i]
-	keep = s.outlives(rowOf(k))
-	for _, at := range s.readersOf(rowOf(k)) {
-		r := s.Kernels[at]
-		if _, ok := sliceOf(k, r); ok && s.mayRunWith(i, at, rowOf(k)) {
+func (s *State) readersOfSlices(id plan.KernelID) (readers []plan.KernelID, keep bool) {
+	k := s.Plan.Kernel(id)
+	keep = s.Plan.Outlives(rowOf(k))
+	for _, r := range s.Plan.Readers(rowOf(k)) {
+		if _, ok := sliceOf(k, s.Plan.Kernel(r)); ok && s.Plan.CanMove(r, id, rowOf(k)) {
 			readers = append(readers, r)
 		} else {
 			keep = true
 		}
 	}
 	return readers, keep
-}
-
-// mayRunWith reports whether kernel at may run when kernel i does, which writes
-// the buffer between them: what else it reads is there by then, and nobody reads
-// or writes what it writes until it would have run.
-func (s *State) mayRunWith(i, at int, between int) bool {
-	from, to := s.levels[i], s.levels[at]
-	for _, b := range s.Kernels[at].Bindings {
-		if b.Buffer == between {
-			continue
-		}
-		others := s.writersOf(b.Buffer)
-		if b.Write {
-			others = slices.Concat(others, s.readersOf(b.Buffer))
-		}
-		within := func(j int) bool { return j != at && s.levels[j] >= from && s.levels[j] <= to }
-		if b.Read && b.Write || slices.ContainsFunc(others, within) {
-			return false
-		}
-	}
-	return true
 }
 
 // joinReaders returns the product with what its readers store, and with what it

@@ -259,7 +259,7 @@ func (b *binder) of(n *ir.Node) []int {
 	}
 	list := []int{b.f.bufferNode(n).ID()}
 	if n.DType().IsBlock() {
-		list = append(list, codebookBuffer(n.DType()))
+		list = append(list, b.f.values.codebook(n.DType()))
 	}
 	return list
 }

@@ -12,21 +12,6 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// paramsBuffer stands for the buffer of symbol values in Binding.Buffer; all
-// other bindings hold the ID of the node whose value they carry.
-const paramsBuffer = kernel.ParamsBuffer
-
-// codebookBuffer stands for the buffer of a block format's codebook.
-func codebookBuffer(t ir.DType) int { return paramsBuffer - 1 - int(t) }
-
-// codebookOf is the format whose codebook a buffer is, or ir.Invalid.
-func codebookOf(buffer int) ir.DType {
-	if buffer >= paramsBuffer {
-		return ir.Invalid
-	}
-	return ir.DType(paramsBuffer - 1 - buffer)
-}
-
 // lowerer makes the kernel of one cluster. It evaluates each stored node at
 // the kernel's coordinates by recursion: views transform the coordinates,
 // elementwise ops apply to their arguments, values of other clusters become
@@ -131,7 +116,7 @@ func (l *lowerer) lower() (*kernel.Kernel, error) {
 func (l *lowerer) finish() (*kernel.Kernel, error) {
 	l.bindCodebooks()
 	if len(l.k.Symbols()) > 0 {
-		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Buffer: paramsBuffer})
+		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Buffer: l.f.values.params, Params: true})
 	}
 	if err := l.checkOverwrites(); err != nil {
 		return nil, err
@@ -153,7 +138,7 @@ func (l *lowerer) bindCodebooks() {
 		}
 		bound[b.DType] = true
 		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: b.DType.String() + "_codebook", DType: d.DType, Read: true,
-			Buffer: codebookBuffer(b.DType), Elems: int64(d.Elems()), Codebook: b.DType, Fixed: true})
+			Buffer: l.f.values.codebook(b.DType), Elems: int64(d.Elems()), Codebook: b.DType, Fixed: true})
 	}
 }
 

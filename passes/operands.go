@@ -26,42 +26,12 @@ func storeOperands(s *State) error {
 // beforeProducts gives every matrix product the kernels that are to run before
 // it, and puts what is left of it in its place.
 func (s *State) beforeProducts(split func(*kernel.Kernel) (before []*kernel.Kernel, rest *kernel.Kernel)) {
-	var list leveled
-	for i, k := range s.Kernels {
-		level := 2 * s.levels[i] // room for one before
-		if k.Family == kernel.FamilyMatMul {
-			var before []*kernel.Kernel
-			before, k = split(k)
-			for _, b := range before {
-				list.add(b, level)
-			}
+	for _, id := range s.Plan.IDs() {
+		if k := s.Plan.Kernel(id); k.Family == kernel.FamilyMatMul {
+			before, rest := split(k)
+			s.Plan.Replace(id, append(before, rest)...)
 		}
-		list.add(k, level+1)
 	}
-	s.Kernels, s.levels = list.sorted()
-}
-
-// leveled collects kernels with their levels.
-type leveled struct {
-	kernels []*kernel.Kernel
-	levels  []int
-}
-
-func (l *leveled) add(k *kernel.Kernel, level int) {
-	l.kernels, l.levels = append(l.kernels, k), append(l.levels, level)
-}
-
-// sorted returns the kernels in the order of their levels.
-func (l *leveled) sorted() (kernels []*kernel.Kernel, levels []int) {
-	order := make([]int, len(l.kernels))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return l.levels[a] - l.levels[b] })
-	for _, i := range order {
-		kernels, levels = append(kernels, l.kernels[i]), append(levels, l.levels[i])
-	}
-	return kernels, levels
 }
 
 // storeOperandsOf splits the computation of operands off a product, and takes
@@ -83,7 +53,7 @@ func (s *State) storeOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand, a
 			st.dtype = ir.BF16
 		}
 		st.place()
-		st.buffer = s.addPartial(ir.Type{DType: st.dtype, Shape: st.shape})
+		st.buffer = s.Plan.Scratch(ir.Type{DType: st.dtype, Shape: st.shape})
 		all[i] = st
 		stores = append(stores, st.storing())
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
 )
 
 // State is what passes work on: the graph, then the decisions about it, then
@@ -15,28 +16,23 @@ import (
 type State struct {
 	Graph   *ir.Graph
 	Fusion  *Fusion
-	Kernels []*kernel.Kernel // in the order of Program.Steps
+	Plan    *plan.Graph      // the kernels, and what they pass on
+	Kernels []*kernel.Kernel // of Plan after a pass, in the order of Program.Steps
 	Program *kernel.Program
 	// Refused says, a line each, which ops could have had a kernel of their own
 	// and why they were taken apart instead.
 	Refused []string
 
-	clusters []*Cluster // in the order of Kernels, as lowered
-	levels   []int      // of Kernels
-	windows  func(direct, product *kernel.Kernel, stores []*kernel.Kernel) bool
-	store    func(*kernel.Kernel) []kernel.StoredOperand
-	halve    func(*kernel.Kernel) []kernel.StoredOperand
-	split    func(*kernel.Kernel) int
-	tail     func(*kernel.Kernel) kernel.Tail
-	partials []ir.Type // buffers of storeWindows, storeOperands and splitSums
-	bytes    func(t ir.DType, rows, columns ir.Dim) bool
-	prepared int          // how many of Kernels, the first, run once; see prepareWeights
-	kept     map[int]bool // the buffers, as bindings name them, that these make for others
-	half     func(*kernel.Kernel) bool
+	windows func(direct, product *kernel.Kernel, stores []*kernel.Kernel) bool
+	store   func(*kernel.Kernel) []kernel.StoredOperand
+	halve   func(*kernel.Kernel) []kernel.StoredOperand
+	split   func(*kernel.Kernel) int
+	tail    func(*kernel.Kernel) kernel.Tail
+	bytes   func(t ir.DType, rows, columns ir.Dim) bool
+	half    func(*kernel.Kernel) bool
 
 	ctx                               context.Context
 	limits                            Limits
-	touching                          touching
 	joinNorm, joinSlices, storeFactor func(product, joined *kernel.Kernel) bool
 }
 
@@ -77,7 +73,7 @@ var table = []Pass{
 	{"store_factors", "a row that products multiply by a weight, and add up as it is, is multiplied once, by the kernel that computes it; it is for the device to say when they would read it more often than that", storeFactors},
 	{"join_slices", "what only goes over neighbouring columns of a row that a product stores, as into a cache, may be stored by the product; it is for the device to say when that saves waiting for the row", joinSlices},
 	{"prepare_weights", "what only depends on weights and constants is computed once, when the program is loaded, unless it takes much memory", prepareWeights},
-	{"plan", "buffers get places, lifetimes overlapped, and barriers stand where a hazard is", plan},
+	{"plan", "buffers get places, lifetimes overlapped, and barriers stand where a hazard is", layOutMemory},
 }
 
 // constraint says that pass Before runs before pass After, and why.
@@ -255,7 +251,11 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 			return nil, fmt.Errorf("before pass %s: %w", p.Name, err)
 		}
 		start, before := time.Now(), s.Graph
-		if err := p.Run(s); err != nil {
+		err := p.Run(s)
+		if err == nil && s.Plan != nil {
+			err = s.arrange()
+		}
+		if err != nil {
 			return nil, fmt.Errorf("pass %s: %w", p.Name, err)
 		}
 		if opt.Observe != nil {
@@ -271,6 +271,16 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 		}
 	}
 	return s, nil
+}
+
+// arrange puts the kernels in order after a pass, and checks them.
+func (s *State) arrange() error {
+	if err := s.Plan.Check(); err != nil {
+		return fmt.Errorf("the pass left broken kernels: %w", err)
+	}
+	s.Plan.Sort()
+	s.Kernels = s.Plan.Kernels()
+	return nil
 }
 
 func known(name string) bool {
@@ -298,11 +308,12 @@ func (s *State) Text() string {
 	case s.Program != nil:
 		PrintPlan(&b, s.Program)
 	case s.Kernels != nil:
+		once := s.Plan.Once()
 		for i, k := range s.Kernels {
-			if s.prepared > 0 && i == 0 {
+			if once > 0 && i == 0 {
 				b.WriteString("once, when loaded\n")
 			}
-			if s.prepared > 0 && i == s.prepared {
+			if once > 0 && i == once {
 				b.WriteString("every run\n")
 			}
 			b.WriteString(k.String())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
 	"github.com/vkc-go/vkc/quant"
 )
 
@@ -21,14 +22,14 @@ func lowerAll(s *State) error {
 	}
 	clusters := slices.Clone(f.Clusters)
 	slices.SortStableFunc(clusters, func(a, b *Cluster) int { return a.level - b.level })
-	s.clusters, s.Kernels, s.levels = nil, nil, nil
+	s.Plan = f.values.Graph
 	for _, c := range clusters {
 		kernels, err := f.lowerRuns(c)
 		if err != nil {
 			return fmt.Errorf("kernel of %s (%s): %w", c.name(), c.Kind, err)
 		}
 		for _, k := range kernels {
-			s.Kernels, s.levels, s.clusters = append(s.Kernels, k), append(s.levels, c.level), append(s.clusters, c)
+			s.Plan.Append(k)
 		}
 	}
 	return nil
@@ -38,14 +39,15 @@ func lowerAll(s *State) error {
 type planner struct {
 	s        *State
 	p        *kernel.Program
-	byNode   map[int]int // buffer node ID to buffer
+	buffers  map[plan.ValueID]int
+	scratch  int // how many values of no node have buffers
 	lifetime map[int][2]int
 }
 
-// plan makes the program: buffers, steps and barriers. Shaders and grids are
+// layOutMemory makes the program: buffers, steps and barriers. Shaders and grids are
 // filled in when the kernels have schedules.
-func plan(s *State) error {
-	pl := &planner{s: s, byNode: map[int]int{}, lifetime: map[int][2]int{}, p: &kernel.Program{Name: s.Graph.Name, Prepared: s.prepared}}
+func layOutMemory(s *State) error {
+	pl := &planner{s: s, buffers: map[plan.ValueID]int{}, lifetime: map[int][2]int{}, p: &kernel.Program{Name: s.Graph.Name, Prepared: s.Plan.Once()}}
 	for _, name := range s.Graph.Symbols() {
 		bound, _ := s.Graph.SymbolBound(name)
 		pl.p.Symbols = append(pl.p.Symbols, kernel.Symbol{Name: name, Bound: bound})
@@ -53,8 +55,8 @@ func plan(s *State) error {
 	if err := pl.interfaceBuffers(); err != nil {
 		return err
 	}
-	for i, k := range s.Kernels {
-		if err := pl.step(i, k); err != nil {
+	for _, id := range s.Plan.IDs() {
+		if err := pl.step(s.Plan.Kernel(id), s.Plan.Level(id)); err != nil {
 			return err
 		}
 	}
@@ -80,13 +82,13 @@ func align(n, to int64) int64 { return (n + to - 1) / to * to }
 func (pl *planner) interfaceBuffers() error {
 	g := pl.s.Graph
 	port := func(kind kernel.BufferKind, name string, n *ir.Node) (kernel.Port, error) {
-		i, ok := pl.byNode[n.ID()]
+		i, ok := pl.buffers[n.ID()]
 		if !ok {
 			var err error
 			if i, err = pl.add(kind, name, n.Type()); err != nil {
 				return kernel.Port{}, err
 			}
-			pl.byNode[n.ID()] = i
+			pl.buffers[n.ID()] = i
 		}
 		return kernel.Port{Name: name, Buffer: i, DType: n.DType(), Shape: n.Shape()}, nil
 	}
@@ -114,45 +116,41 @@ func (pl *planner) interfaceBuffers() error {
 	return nil
 }
 
-// buffer returns the buffer that holds the value of a node.
-func (pl *planner) buffer(id int) (int, error) {
-	if id == paramsBuffer {
-		if i, ok := pl.byNode[id]; ok {
-			return i, nil
-		}
-		i, err := pl.add(kernel.BufParams, "params", ir.Type{DType: ir.U32, Shape: ir.ShapeOf(len(pl.p.Symbols))})
-		pl.byNode[id] = i
-		return i, err
-	}
-	if i, ok := pl.byNode[id]; ok {
+// buffer returns the buffer that holds a value.
+func (pl *planner) buffer(id plan.ValueID) (int, error) {
+	if i, ok := pl.buffers[id]; ok {
 		return i, nil
 	}
-	if t := codebookOf(id); t != ir.Invalid {
-		d := quant.Codebook(t)
-		i, err := pl.add(kernel.BufWeight, t.String()+" codebook", ir.Type{DType: d.DType, Shape: ir.ShapeOf(d.Dims...)},
-			kernel.Segment{DType: d.DType, Dims: d.Dims, Data: d.Bytes})
-		pl.byNode[id] = i
-		return i, err
-	}
-	if i := id - len(pl.s.Graph.Nodes()); i >= 0 && i < len(pl.s.partials) {
-		buf, err := pl.add(pl.s.kindOf(id), fmt.Sprintf("scratch %d", i), pl.s.partials[i])
-		pl.byNode[id] = buf
-		return buf, err
-	}
-	n := pl.s.Graph.Nodes()[id]
-	kind, name := pl.s.kindOf(id), fmt.Sprintf("%s %s", n, n.Op())
+	v := pl.s.Plan.Value(id)
+	kind, name, t := kernel.BufTemp, "", v.Type
 	var segments []kernel.Segment
-	if isFixed(n) {
-		kind, segments = kernel.BufWeight, weightSegments(n)
+	switch {
+	case v.Origin == plan.Params:
+		kind, name = kernel.BufParams, "params"
+	case v.Origin == plan.Codebook:
+		d := quant.Codebook(t.DType)
+		kind, name = kernel.BufWeight, t.DType.String()+" codebook"
+		t = ir.Type{DType: d.DType, Shape: ir.ShapeOf(d.Dims...)}
+		segments = []kernel.Segment{{DType: d.DType, Dims: d.Dims, Data: d.Bytes}}
+	case v.Origin == plan.Const || v.Origin == plan.Weight:
+		kind, segments = kernel.BufWeight, weightSegments(v.Node)
 		name = segments[0].Weight
 		if len(segments) > 1 {
 			name = fmt.Sprintf("%s and %d more", name, len(segments)-1)
 		} else if name == "" {
-			name = "const " + n.String()
+			name = "const " + v.Node.String()
 		}
+	case v.Node == nil:
+		name = fmt.Sprintf("scratch %d", pl.scratch)
+		pl.scratch++
+	default:
+		name = fmt.Sprintf("%s %s", v.Node, v.Node.Op())
 	}
-	i, err := pl.add(kind, name, n.Type(), segments...)
-	pl.byNode[id] = i
+	if kind == kernel.BufTemp && pl.s.Plan.Prepared(id) {
+		kind = kernel.BufPrepared
+	}
+	i, err := pl.add(kind, name, t, segments...)
+	pl.buffers[id] = i
 	return i, err
 }
 
@@ -178,7 +176,7 @@ func weightSegments(n *ir.Node) []kernel.Segment {
 	return segments
 }
 
-func (pl *planner) step(i int, k *kernel.Kernel) error {
+func (pl *planner) step(k *kernel.Kernel, level int) error {
 	st := kernel.Step{Name: k.Name, Ops: k.Ops, Flops: kernelFlops(k)}
 	for _, b := range k.Bindings {
 		buf, err := pl.buffer(b.Buffer)
@@ -189,9 +187,9 @@ func (pl *planner) step(i int, k *kernel.Kernel) error {
 		st.Moved += pl.p.Buffers[buf].Bytes
 		life, ok := pl.lifetime[buf]
 		if !ok {
-			life[0] = pl.s.levels[i]
+			life[0] = level
 		}
-		life[1] = max(life[1], pl.s.levels[i])
+		life[1] = max(life[1], level)
 		pl.lifetime[buf] = life
 	}
 	pl.p.Steps = append(pl.p.Steps, st)

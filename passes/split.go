@@ -16,32 +16,28 @@ func splitSums(s *State) error {
 	if s.split == nil {
 		return nil
 	}
-	var list leveled
-	for i, k := range s.Kernels {
-		level := 2 * s.levels[i] // room for one in between
-		parts := 1
-		if k.Guard == nil { // its rows that are none are not to be added up either
-			parts = s.split(k)
+	for _, id := range s.Plan.IDs() {
+		k := s.Plan.Kernel(id)
+		if k.Guard != nil { // its rows that are none are not to be added up either
+			continue
 		}
+		parts := s.split(k)
 		if parts < 2 {
-			list.add(k, level)
 			continue
 		}
 		sums, rest, err := s.splitKernel(k, parts)
 		if err != nil {
 			return fmt.Errorf("split kernel %s: %w", k.Name, err)
 		}
-		list.add(sums, level)
-		list.add(rest, level+1)
+		s.Plan.Replace(id, sums, rest)
 	}
-	s.Kernels, s.levels = list.sorted()
 	return nil
 }
 
 // splitKernel makes the two kernels of one that is split into so many parts.
 func (s *State) splitKernel(k *kernel.Kernel, parts int) (sums, rest *kernel.Kernel, err error) {
 	if k.Family == kernel.FamilyAttention {
-		return kernel.SplitAttention(k, parts, func(c kernel.Scratch) int { return s.addPartial(c.Type) })
+		return kernel.SplitAttention(k, parts, func(c kernel.Scratch) int { return s.Plan.Scratch(c.Type) })
 	}
 	return s.splitProduct(k, parts)
 }
@@ -85,7 +81,7 @@ func (sp *splitter) sums() *kernel.Kernel {
 			for i, p := range sp.k.Products {
 				products = append(products, m.Product(p))
 				t := p.Sums()
-				sp.partials = append(sp.partials, sp.state.addPartial(ir.Type{DType: t, Shape: shape}))
+				sp.partials = append(sp.partials, sp.state.Plan.Scratch(ir.Type{DType: t, Shape: shape}))
 				bind := m.Bind(kernel.Binding{Name: p.Name + "_parts", DType: t, Write: true, Buffer: sp.partials[i], Elems: shape.MaxElems()})
 				stores = append(stores, kernel.Store{Bind: bind, Index: linear(shape, axes(shape)), Value: m.Builder.Acc(i, t, p.Name)})
 			}
@@ -117,13 +113,3 @@ func (sp *splitter) rest() *kernel.Kernel {
 		return m.Stores()
 	}})
 }
-
-// addPartial makes a buffer that is no node's value, and returns what stands
-// for it in Binding.Buffer.
-func (s *State) addPartial(t ir.Type) int {
-	s.partials = append(s.partials, t)
-	return s.nextPartial() - 1
-}
-
-// nextPartial is what will stand for the next buffer that addPartial makes.
-func (s *State) nextPartial() int { return len(s.Graph.Nodes()) + len(s.partials) }

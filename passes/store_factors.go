@@ -5,6 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
 )
 
 // storeFactors has the kernel that computes a row store it multiplied by a weight
@@ -14,34 +15,31 @@ func storeFactors(s *State) error {
 	if s.storeFactor == nil {
 		return nil
 	}
-	s.findTouching()
-	stored := map[weighing]int{} // the buffer of each
-	for i, k := range s.Kernels {
+	stored := map[weighing]plan.ValueID{}
+	for _, id := range s.Plan.IDs() {
+		k := s.Plan.Kernel(id)
 		f, ok := factorOf(k)
 		if !ok {
 			continue
 		}
-		buffer, ok := stored[f.of]
+		value, ok := stored[f.of]
 		if !ok {
-			buffer = s.nextPartial()
+			value = s.Plan.Scratch(f.rowType())
 		}
-		product := f.reading(buffer)
-		source := s.sourceOf(f.of.row)
-		if source == nil || !s.storeFactor(k, product) {
+		product := f.reading(value)
+		source, isOne := s.sourceOf(f.of.row)
+		if !isOne || !s.storeFactor(k, product) {
 			continue
 		}
 		if !ok {
-			with, ok := f.storing(source, buffer)
+			with, ok := f.storing(s.Plan.Kernel(source), value)
 			if !ok || len(with.Bindings) > s.limits.Bindings {
 				continue
 			}
-			stored[f.of] = s.addPartial(f.rowType())
-			at := s.writersOf(f.of.row)[0]
-			s.Kernels[at] = with
-			s.noteTouching(at)
+			stored[f.of] = value
+			s.Plan.Replace(source, with)
 		}
-		s.Kernels[i] = product
-		s.noteTouching(i)
+		s.Plan.Replace(id, product)
 	}
 	return nil
 }

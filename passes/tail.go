@@ -15,17 +15,14 @@ func cutTails(s *State) error {
 	if s.tail == nil {
 		return nil
 	}
-	var list leveled
-	for i, k := range s.Kernels {
+	for _, id := range s.Plan.IDs() {
+		k := s.Plan.Kernel(id)
 		all, err := s.cutProduct(k)
 		if err != nil {
 			return fmt.Errorf("cut kernel %s: %w", k.Name, err)
 		}
-		for _, k := range all {
-			list.add(k, s.levels[i])
-		}
+		s.Plan.Replace(id, all...)
 	}
-	s.Kernels, s.levels = list.sorted()
 	return nil
 }
 

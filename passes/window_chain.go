@@ -5,6 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
 )
 
 // chainWindows lets a convolution store its results as the argument of the next
@@ -21,62 +22,32 @@ func (s *State) chainWindows(stored []*storedWindows) {
 			if !ok {
 				continue
 			}
-			// Padding takes the place of the kernel that stored the argument, but runs
-			// with the one that stores that of the convolution before.
-			padding := to.padding()
-			s.replace(to.argument, padding, s.levelOf(from.argument))
-			s.replace(from.result, result, s.levelOf(from.result))
-			to.argument, from.result = padding, result
+			// Padding takes the place of the kernel that stored the argument.
+			s.Plan.Replace(to.argument)
+			to.argument = s.Plan.Replace(from.result, to.padding(), result)[0]
 			break
 		}
 	}
-	var list leveled
-	for i, k := range s.Kernels {
-		list.add(k, s.levels[i])
-	}
-	s.Kernels, s.levels = list.sorted()
 }
-
-// replace puts a kernel of some level in the place of another.
-func (s *State) replace(old, k *kernel.Kernel, level int) {
-	i := slices.Index(s.Kernels, old)
-	s.Kernels[i], s.levels[i] = k, level
-}
-
-func (s *State) levelOf(k *kernel.Kernel) int { return s.levels[slices.Index(s.Kernels, k)] }
 
 // feeds reports whether the results of one convolution are read by nothing but
 // the kernel that stores the argument of another, what else that reads is there
 // before the first, and both count the same positions.
 func (s *State) feeds(from, to *storedWindows) bool {
-	if from == to || from.dtype != to.dtype || !from.pitch.Equal(to.pitch) || !from.n.Shape().Equal(to.n.Arg(0).Shape()) || len(from.result.Stores) != 1 {
+	if from == to || from.dtype != to.dtype || !from.pitch.Equal(to.pitch) || !from.n.Shape().Equal(to.n.Arg(0).Shape()) || len(from.stores()) != 1 {
 		return false
 	}
-	buffer := from.resultBuffer()
-	if p := (preparer{s: s}); !p.isTemp(buffer) || buffer >= len(s.Graph.Nodes()) || !reads(to.argument, buffer) {
-		return false
-	}
-	level := s.levelOf(from.result)
-	for i, k := range s.Kernels {
-		if k != to.argument && reads(k, buffer) {
-			return false
-		}
-		for _, b := range k.Bindings {
-			if b.Write && b.Buffer != buffer && reads(to.argument, b.Buffer) && s.levels[i] >= level {
-				return false
-			}
-		}
-	}
-	return true
+	v, results := from.resultBuffer(), s.Plan.Value(from.resultBuffer())
+	return results.Origin == plan.Temp && results.Node != nil && slices.Equal(s.Plan.Readers(v), []plan.KernelID{to.argument}) &&
+		s.Plan.CanMove(to.argument, from.result, v)
 }
 
-// reads reports whether a kernel reads a buffer.
-func reads(k *kernel.Kernel, buffer int) bool {
-	return slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool { return b.Read && b.Buffer == buffer })
-}
+func (w *storedWindows) stores() []kernel.Store { return w.s.Plan.Kernel(w.result).Stores }
 
 // resultBuffer is the buffer of the results.
-func (w *storedWindows) resultBuffer() int { return w.result.Bindings[w.result.Stores[0].Bind].Buffer }
+func (w *storedWindows) resultBuffer() plan.ValueID {
+	return w.s.Plan.Kernel(w.result).Bindings[w.stores()[0].Bind].Buffer
+}
 
 // lead is how many positions of the stored argument stand before that of the
 // first window's middle: the padding before the first element.
@@ -91,24 +62,24 @@ func (w *storedWindows) lead() int64 {
 // storeAsArgument is the product with its results stored as the next argument,
 // and false where that argument is not made of the result at the same place.
 func (w *storedWindows) storeAsArgument(to *storedWindows) (*kernel.Kernel, bool) {
-	ok, from := true, *w.result
+	ok, from, argument := true, *w.s.Plan.Kernel(w.result), w.s.Plan.Kernel(to.argument)
 	from.Guard = nil
-	ops := slices.Concat(from.Ops, slices.DeleteFunc(slices.Clone(to.argument.Ops), func(op string) bool { return op == "copy" }))
+	ops := slices.Concat(from.Ops, slices.DeleteFunc(slices.Clone(argument.Ops), func(op string) bool { return op == "copy" }))
 	return kernel.Map(&from, kernel.Edit{Ops: ops, Stores: func(m *kernel.Mapping) []kernel.Store {
 		place := kernel.Axis(0, from.Parallel[0]).Plus(kernel.Const(to.lead()))
 		col := kernel.Axis(1, from.Parallel[1])
 		// The coordinates of the next argument's kernel, by those of this one.
 		shape := to.argumentShape()
 		at := append(unflatten(shape[:len(shape)-1], place), col)
-		argument := m.Part(to.argument, func(axis int, _ ir.Dim) kernel.Index { return at[axis] })
-		argument.Load = func(e *kernel.Expr) *kernel.Expr {
-			if to.argument.Bindings[e.Bind].Buffer != w.resultBuffer() {
+		next := m.Part(argument, func(axis int, _ ir.Dim) kernel.Index { return at[axis] })
+		next.Load = func(e *kernel.Expr) *kernel.Expr {
+			if argument.Bindings[e.Bind].Buffer != w.resultBuffer() {
 				return nil
 			}
 			ok = ok && e.Index.Equal(w.readByNext(to))
 			return m.Builder.Cast(e.DType, m.Value(from.Stores[0].Value))
 		}
-		st := argument.Store(to.argument.Stores[0])
+		st := next.Store(argument.Stores[0])
 		st.Index = place.Mul(kernel.DimIndex(w.outputs())).Plus(col)
 		m.To.Bindings[st.Bind].Elems = to.argumentElems()
 		return []kernel.Store{st}

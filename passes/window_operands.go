@@ -5,6 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
 )
 
 // storeWindows gives a convolution two small kernels before it, where the device
@@ -17,23 +18,17 @@ func storeWindows(s *State) error {
 	if s.windows == nil {
 		return nil
 	}
-	var list leveled
 	var stored []*storedWindows
-	for i, k := range s.Kernels {
-		level := 2 * s.levels[i] // room for one before
-		if w := newStoredWindows(s, s.clusters[i], k); w != nil {
+	for _, id := range s.Plan.IDs() {
+		k := s.Plan.Kernel(id)
+		if w := newStoredWindows(s, k); w != nil {
 			if stores, product, err := w.kernels(); err == nil && s.windows(k, product, stores) {
-				s.partials = append(s.partials, w.partials()...)
-				for _, store := range stores {
-					list.add(store, level)
-				}
-				k, w.argument, w.result = product, stores[0], product
+				before := s.Plan.Replace(id, append(stores, product)...)
+				w.argument, w.result = before[0], id
 				stored = append(stored, w)
 			}
 		}
-		list.add(k, level+1)
 	}
-	s.Kernels, s.levels = list.sorted()
 	s.chainWindows(stored)
 	return nil
 }
@@ -52,18 +47,19 @@ type storedWindows struct {
 	// before it are stored. Padding is shared: what follows the end of a line is
 	// that before the next, and of the last line of an image that before the next
 	// image.
-	pitch  ir.Shape
-	dtype  ir.DType
-	buffer int // of the argument; that of the weights follows
+	pitch      ir.Shape
+	dtype      ir.DType
+	x, weights plan.ValueID // the stored argument and weights
 
-	argument, result *kernel.Kernel // that store the argument and the results
+	argument, result plan.KernelID // that store the argument and the results
 }
 
 // newStoredWindows returns what is to be known of a convolution, or nil where
 // its operands cannot be stored so: neighbouring positions must meet neighbours
 // of the argument, all channels and all extents be known.
-func newStoredWindows(s *State, c *Cluster, k *kernel.Kernel) *storedWindows {
-	if len(c.Cores) != 1 || c.Kind != ClusterMatMul || c.Cores[0].Op() != ir.OpConv {
+func newStoredWindows(s *State, k *kernel.Kernel) *storedWindows {
+	c := s.Fusion.storing(k)
+	if c == nil || len(c.Cores) != 1 || c.Kind != ClusterMatMul || c.Cores[0].Op() != ir.OpConv {
 		return nil
 	}
 	n := c.Cores[0]
@@ -79,7 +75,8 @@ func newStoredWindows(s *State, c *Cluster, k *kernel.Kernel) *storedWindows {
 		}
 		w.pitch = append(w.pitch, ir.Dim{Add: max(d.Add+max(w.Low[i], w.High[i]), n.Shape()[2+i].Add)})
 	}
-	w.buffer = len(s.Graph.Nodes()) + len(s.partials)
+	w.x = s.Plan.Scratch(ir.Type{DType: w.dtype, Shape: ir.Shape{{Add: w.argumentElems()}}})
+	w.weights = s.Plan.Scratch(ir.Type{DType: w.dtype, Shape: w.weightShape()})
 	return w
 }
 
@@ -165,11 +162,6 @@ func (w *storedWindows) argumentElems() int64 {
 	return w.argumentShape().MaxElems() + sparePositions*w.channels().Add
 }
 
-// partials are the buffers of both.
-func (w *storedWindows) partials() []ir.Type {
-	return []ir.Type{{DType: w.dtype, Shape: ir.Shape{{Add: w.argumentElems()}}}, {DType: w.dtype, Shape: w.weightShape()}}
-}
-
 // storing is a kernel that stores value at each point of a shape.
 func (w *storedWindows) storing(name string, shape ir.Shape, buffer kernel.Binding, value func(l *lowerer, at []kernel.Index) (*kernel.Expr, error)) (*kernel.Kernel, error) {
 	l := newLowerer(w.s.Fusion, w.cluster)
@@ -190,11 +182,11 @@ func (w *storedWindows) storing(name string, shape ir.Shape, buffer kernel.Bindi
 }
 
 func (w *storedWindows) argumentBinding() kernel.Binding {
-	return kernel.Binding{Name: "x_stored", DType: w.dtype, Buffer: w.buffer, Elems: w.argumentElems()}
+	return kernel.Binding{Name: "x_stored", DType: w.dtype, Buffer: w.x, Elems: w.argumentElems()}
 }
 
 func (w *storedWindows) weightBinding() kernel.Binding {
-	return kernel.Binding{Name: "w_stored", DType: w.dtype, Buffer: w.buffer + 1, Elems: w.weightShape().MaxElems()}
+	return kernel.Binding{Name: "w_stored", DType: w.dtype, Buffer: w.weights, Elems: w.weightShape().MaxElems()}
 }
 
 // storeArgument stores [line, position…, channel], with zeros for padding.

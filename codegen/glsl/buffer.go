@@ -45,7 +45,7 @@ func (e *emitter) newBuffer(slot int, b kernel.Binding) *buffer {
 }
 
 // isParams reports whether the buffer carries the values of symbols.
-func (b *buffer) isParams() bool { return b.Buffer == kernel.ParamsBuffer }
+func (b *buffer) isParams() bool { return b.Params }
 
 // view returns the array of width neighbours per element.
 func (e *emitter) view(b *buffer, width int) string {

@@ -30,7 +30,7 @@ func (k *Kernel) Identity() Identity {
 	w.dims([]ir.Dim{k.Fold, k.Take})
 	for _, b := range k.Bindings {
 		w.line("bind ", b.DType.String(), string(b.Layout), b.Codebook.String())
-		w.flags(b.Read, b.Write, b.Buffer == ParamsBuffer)
+		w.flags(b.Read, b.Write, b.Params)
 		w.ints(b.Elems)
 	}
 	if c := k.Custom; c != nil {

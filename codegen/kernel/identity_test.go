@@ -17,7 +17,7 @@ var uncounted = map[string]string{
 	"Kernel.Ops":     "names",
 	"Custom.Op":      "its number; its name and definition count",
 	"Binding.Name":   "a name",
-	"Binding.Buffer": "which buffer it is; that it holds symbols counts",
+	"Binding.Buffer": "which buffer it is",
 	"Binding.Fixed":  "it says when a kernel may run, not what it does",
 	"Phase.Name":     "a name",
 	"Product.Name":   "a name",

@@ -78,20 +78,19 @@ type Binding struct {
 	DType  ir.DType
 	Read   bool
 	Write  bool
-	Buffer int // the value it holds, in the namespace of whoever lowered it; or ParamsBuffer
+	Buffer int // the value it holds, in the namespace of whoever lowered it
 	// Elems is the number of elements at the bound of every symbol.
 	Elems int64
 	// Fixed says that the buffer holds a weight or constant, the same in every run.
 	Fixed bool
+	// Params says that the buffer holds the values of symbols.
+	Params bool
 	// Codebook is the block format whose table of levels the buffer holds, or
 	// ir.Invalid: what decoding that format reads besides the blocks.
 	Codebook ir.DType
 	// Layout is how blocks lie in the buffer.
 	Layout Layout
 }
-
-// ParamsBuffer is Binding.Buffer of the buffer that holds the values of symbols.
-const ParamsBuffer = -1
 
 // Combine is the operator of a fold.
 type Combine string

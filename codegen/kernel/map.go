@@ -206,7 +206,7 @@ func (m *Mapping) bindImplied() {
 		used[b.DType] = true
 	}
 	for i, b := range m.From.Bindings {
-		if b.Buffer == ParamsBuffer && len(m.To.Symbols()) > 0 || b.Codebook != ir.Invalid && used[b.Codebook] {
+		if b.Params && len(m.To.Symbols()) > 0 || b.Codebook != ir.Invalid && used[b.Codebook] {
 			m.read(i)
 		}
 	}

@@ -1,0 +1,282 @@
+// Package plan has the kernels of a program as a graph: which reads what another
+// makes. Rules rewrite it between lowering and the layout of memory.
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Origin says where a value comes from.
+type Origin uint8
+
+// The origins.
+const (
+	Temp     Origin = iota // kernels make it, for one another
+	Input                  // the host, before each run
+	Output                 // kernels make it, for the host
+	State                  // the run before; kernels may overwrite it
+	Weight                 // a file
+	Const                  // the graph
+	Params                 // the values of symbols
+	Codebook               // of a block format
+)
+
+// ValueID names a value in Binding.Buffer.
+type ValueID = int
+
+// KernelID names a kernel as long as it is there, whatever it is replaced by.
+type KernelID int
+
+// Value is what a buffer holds.
+type Value struct {
+	Type   ir.Type
+	Origin Origin
+	// Node is whose value it is in the op graph; nil is nobody's.
+	Node *ir.Node
+
+	writers, readers map[KernelID]bool
+}
+
+// Graph holds kernels in an order in which they may run one by one. Which of two that
+// touch a value comes first is a matter of that order alone: states are overwritten.
+type Graph struct {
+	values  []*Value
+	kernels []*kernel.Kernel // by ID; nil is gone
+	once    []bool           // by ID
+	order   []KernelID
+	levels  []int // by ID; nil until somebody asks
+}
+
+// AddValue adds a value.
+func (g *Graph) AddValue(v Value) ValueID {
+	v.writers, v.readers = map[KernelID]bool{}, map[KernelID]bool{}
+	g.values = append(g.values, &v)
+	return len(g.values) - 1
+}
+
+// Scratch adds a value that no node of the op graph has.
+func (g *Graph) Scratch(t ir.Type) ValueID { return g.AddValue(Value{Type: t}) }
+
+// Value returns what is known of a value; do not modify.
+func (g *Graph) Value(id ValueID) *Value { return g.values[id] }
+
+// Outlives reports whether others than kernels see what becomes of a value.
+func (g *Graph) Outlives(id ValueID) bool {
+	o := g.values[id].Origin
+	return o == Output || o == State
+}
+
+// Append adds a kernel after all others.
+func (g *Graph) Append(k *kernel.Kernel) KernelID {
+	id := g.add(k, false)
+	g.order, g.levels = append(g.order, id), nil
+	return id
+}
+
+func (g *Graph) add(k *kernel.Kernel, once bool) KernelID {
+	id := KernelID(len(g.kernels))
+	g.kernels, g.once = append(g.kernels, nil), append(g.once, once)
+	g.set(id, k)
+	return id
+}
+
+// set puts a kernel, or none, in the place of another, and keeps who reads and
+// writes what.
+func (g *Graph) set(id KernelID, k *kernel.Kernel) {
+	if old := g.kernels[id]; old != nil {
+		for _, b := range old.Bindings {
+			delete(g.values[b.Buffer].readers, id)
+			delete(g.values[b.Buffer].writers, id)
+		}
+	}
+	if g.kernels[id] = k; k != nil {
+		for _, b := range k.Bindings {
+			if b.Read {
+				g.values[b.Buffer].readers[id] = true
+			}
+			if b.Write {
+				g.values[b.Buffer].writers[id] = true
+			}
+		}
+	}
+	g.levels = nil
+}
+
+// Replace puts kernels, in that order, in the place of one. The last of them keeps its
+// ID, and those of the others are returned. With none it is removed.
+func (g *Graph) Replace(id KernelID, by ...*kernel.Kernel) (before []KernelID) {
+	if len(by) == 0 {
+		g.set(id, nil)
+		g.order = slices.DeleteFunc(g.order, func(x KernelID) bool { return x == id })
+		return nil
+	}
+	last := len(by) - 1
+	g.set(id, by[last])
+	for _, k := range by[:last] {
+		before = append(before, g.add(k, g.once[id]))
+	}
+	if len(before) > 0 {
+		g.order = slices.Insert(g.order, slices.Index(g.order, id), before...)
+	}
+	return before
+}
+
+// RunOnce has kernels, which depend on no others, run before all others, when the
+// program is loaded.
+func (g *Graph) RunOnce(ids []KernelID) {
+	for _, id := range ids {
+		g.once[id] = true
+	}
+	g.order = slices.Concat(ids, slices.DeleteFunc(g.order, func(id KernelID) bool { return g.once[id] }))
+	g.levels = nil
+}
+
+// Once returns how many kernels, the first, run once.
+func (g *Graph) Once() int {
+	return len(g.order) - len(slices.DeleteFunc(g.IDs(), func(id KernelID) bool { return g.once[id] }))
+}
+
+// Prepared reports whether a value is made once and read in every run.
+func (g *Graph) Prepared(v ValueID) bool {
+	made, used := false, false
+	for id := range g.values[v].writers {
+		made = made || g.once[id]
+	}
+	for id := range g.values[v].readers {
+		used = used || !g.once[id]
+	}
+	return made && used
+}
+
+// IDs returns the kernels in order. Who goes over them may change the graph.
+func (g *Graph) IDs() []KernelID { return slices.Clone(g.order) }
+
+// Kernel returns a kernel, or nil where it was removed.
+func (g *Graph) Kernel(id KernelID) *kernel.Kernel { return g.kernels[id] }
+
+// Kernels returns all kernels in order.
+func (g *Graph) Kernels() []*kernel.Kernel {
+	list := make([]*kernel.Kernel, len(g.order))
+	for i, id := range g.order {
+		list[i] = g.kernels[id]
+	}
+	return list
+}
+
+// Writers returns the kernels that write a value, in order.
+func (g *Graph) Writers(v ValueID) []KernelID { return g.inOrder(g.values[v].writers) }
+
+// Readers returns the kernels that read a value, in order.
+func (g *Graph) Readers(v ValueID) []KernelID { return g.inOrder(g.values[v].readers) }
+
+func (g *Graph) inOrder(set map[KernelID]bool) []KernelID {
+	list := slices.Collect(maps.Keys(set))
+	if len(list) > 1 {
+		list = slices.DeleteFunc(g.IDs(), func(id KernelID) bool { return !set[id] })
+	}
+	return list
+}
+
+// Level is a number greater than that of all kernels that a kernel waits for, and the
+// least such. In a run, a kernel that reads nothing, as one that stores zeros, has the
+// greatest: what it makes is not kept for long.
+func (g *Graph) Level(id KernelID) int {
+	if g.levels == nil {
+		g.findLevels()
+	}
+	return g.levels[id]
+}
+
+func (g *Graph) findLevels() {
+	g.levels = make([]int, len(g.kernels))
+	read, written := make([]int, len(g.values)), make([]int, len(g.values)) // the next level by then
+	first, next := 0, 0
+	for i, id := range g.order {
+		if i > 0 && g.once[g.order[i-1]] && !g.once[id] {
+			first = next // a run begins
+		}
+		level := first
+		for _, b := range g.kernels[id].Bindings {
+			level = max(level, written[b.Buffer])
+			if b.Write {
+				level = max(level, read[b.Buffer])
+			}
+		}
+		g.levels[id], next = level, max(next, level+1)
+		for _, b := range g.kernels[id].Bindings {
+			if b.Read {
+				read[b.Buffer] = max(read[b.Buffer], level+1)
+			}
+			if b.Write {
+				written[b.Buffer] = level + 1
+			}
+		}
+	}
+	for _, id := range g.order {
+		if !g.once[id] && !slices.ContainsFunc(g.kernels[id].Bindings, func(b kernel.Binding) bool { return b.Read }) {
+			g.levels[id] = max(g.levels[id], g.firstAfter(id)-1)
+		}
+	}
+}
+
+// firstAfter is the least level of the kernels that wait for one; 0 is none.
+func (g *Graph) firstAfter(id KernelID) int {
+	first := 0
+	for _, b := range g.kernels[id].Bindings {
+		for _, touch := range []map[KernelID]bool{g.values[b.Buffer].readers, g.values[b.Buffer].writers} {
+			for other := range touch {
+				if level := g.levels[other]; level > g.levels[id] && (first == 0 || level < first) {
+					first = level
+				}
+			}
+		}
+	}
+	return first
+}
+
+// Sort orders kernels by their levels, so that neighbours wait for one another as
+// seldom as may be.
+func (g *Graph) Sort() {
+	g.findLevels()
+	slices.SortStableFunc(g.order, func(a, b KernelID) int { return g.Level(a) - g.Level(b) })
+}
+
+// CanMove reports whether a kernel may run when another does, which passes on a value
+// to it or takes one from it: nobody else who runs meanwhile writes what it reads, or
+// touches what it writes.
+func (g *Graph) CanMove(id, to KernelID, between ValueID) bool {
+	from, until := min(g.Level(id), g.Level(to)), max(g.Level(id), g.Level(to))
+	meanwhile := func(set map[KernelID]bool) bool {
+		for other := range set {
+			if other != id && g.Level(other) >= from && g.Level(other) <= until {
+				return true
+			}
+		}
+		return false
+	}
+	return !slices.ContainsFunc(g.kernels[id].Bindings, func(b kernel.Binding) bool {
+		v := g.values[b.Buffer]
+		return b.Buffer != between && (b.Read && b.Write || meanwhile(v.writers) || b.Write && meanwhile(v.readers))
+	})
+}
+
+// Check reports a kernel that reads what none before it makes.
+func (g *Graph) Check() error {
+	made := make([]bool, len(g.values))
+	for _, id := range g.order {
+		k := g.kernels[id]
+		for _, b := range k.Bindings {
+			v := g.values[b.Buffer]
+			if b.Read && !b.Write && !made[b.Buffer] && (v.Origin == Temp || v.Origin == Output) {
+				return fmt.Errorf("kernel %s reads %s, which no kernel before it stores", k.Name, b.Name)
+			}
+			made[b.Buffer] = made[b.Buffer] || b.Write
+		}
+	}
+	return nil
+}

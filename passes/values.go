@@ -1,0 +1,77 @@
+package passes
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
+)
+
+// values is the graph of kernels, in which every node has a value of the same number,
+// and what kernels read besides.
+type values struct {
+	*plan.Graph
+	params    plan.ValueID
+	codebooks map[ir.DType]plan.ValueID
+}
+
+func newValues(g *ir.Graph) *values {
+	v := &values{Graph: &plan.Graph{}, codebooks: map[ir.DType]plan.ValueID{}}
+	origins := map[*ir.Node]plan.Origin{}
+	for _, o := range g.Outputs() {
+		origins[o.Node] = plan.Output
+	}
+	for _, u := range g.Updates() {
+		origins[u.Value] = plan.State
+	}
+	for _, n := range g.Nodes() {
+		origin := origins[n]
+		switch {
+		case n.Op() == ir.OpInput:
+			origin = plan.Input
+		case n.Op() == ir.OpState:
+			origin = plan.State
+		case n.Op() == ir.OpConst:
+			origin = plan.Const
+		case isFixed(n):
+			origin = plan.Weight
+		}
+		v.AddValue(plan.Value{Type: n.Type(), Origin: origin, Node: n})
+	}
+	v.params = v.AddValue(plan.Value{Type: ir.Type{DType: ir.U32, Shape: ir.ShapeOf(len(g.Symbols()))}, Origin: plan.Params})
+	return v
+}
+
+// codebook returns the value that is the codebook of a block format.
+func (v *values) codebook(t ir.DType) plan.ValueID {
+	id, ok := v.codebooks[t]
+	if !ok {
+		id = v.AddValue(plan.Value{Type: ir.Type{DType: t}, Origin: plan.Codebook})
+		v.codebooks[t] = id
+	}
+	return id
+}
+
+// sourceOf returns the kernel that computes all of a value, if it is one that
+// may store several. What a state is and becomes is left alone: kernels store
+// parts of it, and others read what it was before.
+func (s *State) sourceOf(v plan.ValueID) (plan.KernelID, bool) {
+	writers := s.Plan.Writers(v)
+	if len(writers) != 1 || s.Plan.Value(v).Origin == plan.State {
+		return 0, false
+	}
+	k := s.Plan.Kernel(writers[0])
+	single := k.Family == kernel.FamilyMap || k.Family == kernel.FamilyRow || k.Family == kernel.FamilyMatMul
+	return writers[0], single && k.Custom == nil && k.Guard == nil && !readsBuffer(k, v)
+}
+
+// readByOthers reports whether a value is an output, what a state becomes, or read by
+// other kernels than one.
+func (s *State) readByOthers(v plan.ValueID, than plan.KernelID) bool {
+	return s.Plan.Outlives(v) || slices.ContainsFunc(s.Plan.Readers(v), func(id plan.KernelID) bool { return id != than })
+}
+
+func readsBuffer(k *kernel.Kernel, buffer int) bool {
+	return slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool { return b.Read && b.Buffer == buffer })
+}
