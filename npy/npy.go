@@ -1,6 +1,9 @@
 // Package npy reads and writes NumPy's .npy files and reads tensors written out
 // as text, which is how the command line takes inputs and gives results.
 //
+// Start from [ReadFile], [WriteFile], and [ParseLiteral] for text such as
+// [[1, 2], [3, 4]].
+//
 // A .npy file is a magic, a version, a header length, a header that is a Python
 // dict literal, and the elements. The layout is described in NumPy's
 // numpy.lib.format. Files are untrusted: the header is parsed strictly and its

@@ -4,6 +4,10 @@
 // own way, in the same layouts: those of the formats with a codebook (iq1, iq2 and
 // iq3, for less squared error than ggml's), and those fitted to importance weights.
 //
+// Start from [Quantize] and [Dequantize], for a tensor at a time, and [Supported]:
+//
+//	err := quant.Dequantize(values, ir.Q4_0, blocks)
+//
 // A format is one row of the codec table and one small file that holds the two
 // functions of that row, for one block each. Everything else (length checks,
 // rows, parallelism, refusal of values a format cannot hold) is written once,

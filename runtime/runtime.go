@@ -1,6 +1,11 @@
 // Package runtime is what the backends that run programs share: package
 // runtime/vk, on a Vulkan device, and runtime/cpu, on the reference
 // interpreter.
+//
+// Start from [Executable], a loaded program, with Run and the states it keeps.
+// [Port] and [Symbol] describe what goes in and comes out, [Result] is what a run
+// gives, and [Profile] where its time went. Most programs use package vkc, which
+// chooses a backend and has tensors of Go slices.
 package runtime
 
 import (

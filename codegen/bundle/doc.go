@@ -6,6 +6,11 @@
 // program can be checked against the reference or run without a device. The
 // format is described in docs/BUNDLE.md.
 //
+//	err := bundle.Write("model.vkb", &bundle.Contents{Graph: g, Program: p, SPIRV: modules})
+//	f, err := bundle.Open("model.vkb") // f.Program(), f.SPIRV(), f.Weights()
+//
+// Start from [Contents], what goes in, and [File], an open bundle.
+//
 // A bundle has one written form: equal contents give equal bytes. Reading is
 // strict. All but the weights is checksummed and checked when the file is
 // opened; weights are memory-mapped and checked when they are first used, so

@@ -1,6 +1,15 @@
 // Package glsl writes the GLSL of a kernel.
 //
-// [Emit] is a pure function of a kernel, its schedule and the device's
+// Start from [Emit], which makes a [Shader] of a kernel and its schedule:
+//
+//	schedule, _, err := target.Select(k, caps)
+//	shader, err := glsl.Emit(k, schedule, caps, nil)
+//	fmt.Println(shader.Source)
+//
+// Each kind of kernel has a file: map.go, row.go, matmul.go, matvec.go,
+// attention.go and so on. Block formats are rows of quant_formats.go.
+//
+// Emit is a pure function of a kernel, its schedule and the device's
 // abilities: the same arguments give the same text, which makes the text's
 // hash an identity for caches. The text is meant to be read: `vkc dump --stage
 // glsl` prints it as it goes to the compiler.

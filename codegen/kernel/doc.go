@@ -2,6 +2,9 @@
 // what to compute, schedules, which say how, and the program, which says where
 // everything lives and in what order it runs.
 //
+// Start from [Kernel], [Schedule] and [Program]. `vkc dump --stage kernels` and
+// `--stage plan` print them, and docs/TOUR.md explains a small one.
+//
 // A [Kernel] is structured data, never text. Its body is a DAG of scalar
 // expressions ([Expr]) whose loads and stores are addressed by integer
 // polynomials ([Index]) over the kernel's axes; views, transposes, broadcasts

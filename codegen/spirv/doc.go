@@ -2,6 +2,11 @@
 // the Khronos command-line tools: glslc (or glslangValidator), then spirv-opt,
 // then, on request, spirv-val. Results are kept in a content-addressed cache.
 //
+//	tools, err := spirv.Find(ctx, spirv.FindOptions{})
+//	results, stats, err := tools.Compile(ctx, shaders, spirv.Options{})
+//
+// Start from [Toolchain] and [Shader].
+//
 // The stages are built around what the tools cost (4 cores, glslang 12 and 16):
 //
 //   - A compiler process spends about 80 ms building glslang's symbol tables

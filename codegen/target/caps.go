@@ -1,4 +1,3 @@
-// Package target describes devices and chooses how a kernel is scheduled on one.
 package target
 
 import (

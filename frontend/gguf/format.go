@@ -1,5 +1,11 @@
 // Package gguf reads and writes GGUF files, the model format of GGML.
 //
+//	f, err := gguf.Open("model.gguf")
+//	layers, err := f.Uint("llama.block_count")
+//	w, err := f.Weight("blk.0.attn_q.weight")
+//
+// Start from [File], which is also an ir.WeightSource, and [Writer].
+//
 // A file is memory-mapped and its tensors alias the mapping, so that opening a
 // large model costs its header only. Files are untrusted: every count, length
 // and offset is checked against the size of the file before it is used.

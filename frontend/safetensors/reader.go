@@ -1,6 +1,8 @@
 // Package safetensors reads and writes safetensors files, the weight format of
 // Hugging Face, single or as shards behind an index.
 //
+// Start from [Open] and [File]; [OpenIndex] reads shards, and [Write] makes files.
+//
 // A file is an 8-byte little-endian header length, a JSON header that gives each
 // tensor's type, shape and byte range, and the tensor data. The file is
 // memory-mapped and tensors alias the mapping. Files are untrusted: the header

@@ -1,5 +1,5 @@
 // Package generator identifies the code generator that this program is built
-// with.
+// with: [ID] is a hash of its source, and part of every key of the caches.
 package generator
 
 import (

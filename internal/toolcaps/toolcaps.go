@@ -1,4 +1,6 @@
-// Package toolcaps says what of a device the GLSL compiler at hand can express.
+// Package toolcaps says what of a device the GLSL compiler at hand can express. A
+// compiler of an older distribution lacks extensions that the device has:
+// [Expressible] returns the device without them, and says what is left out.
 package toolcaps
 
 import (

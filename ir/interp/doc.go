@@ -3,6 +3,11 @@
 // the fallback where there is no device. It is written to be right at a glance
 // before it is written to be fast, yet spreads large ops over all cores.
 //
+//	p, err := interp.New(g, interp.Options{})
+//	out, err := p.Run(ctx, map[string]*ir.Data{"x": x}, nil)
+//
+// Start from [Program]; [Compare] judges another result by an op's tolerance.
+//
 // # Values
 //
 // Floats are computed in float64 and rounded to the node's dtype once per op,

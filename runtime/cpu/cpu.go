@@ -1,6 +1,9 @@
 // Package cpu runs graphs without a device, on the reference interpreter. It is
 // the backend of last resort and the one that others are compared with: slow,
 // and right.
+//
+//	exe, err := cpu.Load(g, weights, cpu.Options{})
+//	res, err := exe.Run(ctx, map[string]*ir.Data{"x": x})
 package cpu
 
 import (

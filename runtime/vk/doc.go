@@ -1,7 +1,10 @@
 // Package vk runs compute kernels on Vulkan devices.
 //
 // This is its lower layer: devices, memory, transfers, pipelines, recorded command lists, submission and
-// timestamps. It knows nothing of graphs; the loading of compiled programs stands on top of it.
+// timestamps. It knows nothing of graphs; the loading of compiled programs, [Device.Load], stands on top of it.
+//
+// Start from [Open], which finds the devices, [Instance.OpenDevice], and [Device.Load], which makes a
+// compiled program an [Executable]. Most programs use package vkc, which does all of that.
 //
 // # Order
 //

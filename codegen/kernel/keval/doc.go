@@ -1,5 +1,10 @@
-// Package keval runs lowered kernels on host memory, one scalar at a time. It
-// is the definition of what a kernel and a buffer plan mean, written to be
+// Package keval runs lowered kernels on host memory, one scalar at a time. Tests
+// compare random graphs with the reference by it before any GLSL exists:
+//
+//	m, err := keval.New(program, kernels, keval.Options{})
+//	out, err := m.Run(inputs, symbols)
+//
+// Start from [Machine]. It is the definition of what a kernel and a buffer plan mean, written to be
 // checked by eye, and is as strict as it can be:
 //
 //   - every load must lie inside its buffer's memory and every store inside its
