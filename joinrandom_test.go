@@ -17,7 +17,7 @@ import (
 )
 
 // TestJoinedRandomRowsOnDevice joins random norms and slices to random products,
-// by the device's own schedules and by those of another class, and compares runs
+// by the device's own schedules, by those of another class and without subgroups, and compares runs
 // under several symbol values with the reference.
 func TestJoinedRandomRowsOnDevice(t *testing.T) {
 	needTools(t)
@@ -26,10 +26,12 @@ func TestJoinedRandomRowsOnDevice(t *testing.T) {
 	own := dev.Caps()
 	other := own // holds rows, and rounds them, where columns take turns
 	other.VendorID, other.Type, other.Cores = target.VendorNVIDIA, target.DeviceDiscrete, 1
+	alone := own // adds up rows in shared memory
+	alone.SubgroupOps = 0
 	found := map[string]int{}
-	for seed := range uint64(14) {
+	for seed := range uint64(18) {
 		g := randomRows(t, seed)
-		caps := []target.Caps{own, other}[seed%2]
+		caps := []target.Caps{own, other, alone}[seed%3]
 		p, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{Target: caps, NoCache: true})
 		if err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, g)

@@ -3,10 +3,12 @@ package vkc_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/optim"
 	"github.com/vkc-go/vkc/ir"
@@ -154,4 +156,29 @@ func TestKernelCounts(t *testing.T) {
 		fmt.Fprintln(&table)
 	}
 	t.Log(table.String())
+}
+
+// TestStepKernels counts the kernels of a step of two layers on every profile: what
+// joins and splits kernels is weighed everywhere, so that no device takes more than
+// two kernels beyond the fewest; go test -v prints them as a table.
+func TestStepKernels(t *testing.T) {
+	g := build(t, func(b *frontend.Builder) { llamaStep(b, 2) })
+	names := map[string][]string{}
+	fewest := math.MaxInt
+	for _, device := range target.Profiles() {
+		low, err := vkc.Lower(context.Background(), g, profile(t, device), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", device, err)
+		}
+		for _, k := range low.Kernels {
+			names[device] = append(names[device], k.Name)
+		}
+		fewest = min(fewest, len(low.Kernels))
+	}
+	for _, device := range target.Profiles() {
+		t.Logf("%-12s %2d", device, len(names[device]))
+		if len(names[device]) > fewest+2 {
+			t.Errorf("%s: %d kernels, want at most %d: %s", device, len(names[device]), fewest+2, strings.Join(names[device], " "))
+		}
+	}
 }

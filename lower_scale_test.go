@@ -61,27 +61,30 @@ var scales = []struct {
 		}
 		b.Output("o", x)
 	}},
-	{"Llama layers", []int{2, 8, 32, 128}, func(b *frontend.Builder, n int) {
-		cfg := llm.Config{Name: "llama", Layers: n, Width: 256, Heads: 4, KVHeads: 4, HeadDim: 64, FeedForward: 512, Vocab: 512,
-			Context: 128, NormEps: 1e-5, RopeBase: 1e4, RopeDims: 64, Types: map[string]ir.Type{}}
-		weight := func(name string, t ir.DType, dims ...int) {
-			cfg.Types[name] = ir.Type{DType: t, Shape: ir.ShapeOf(dims...)}
+	{"Llama layers", []int{2, 8, 32, 128}, llamaStep},
+}
+
+// llamaStep is a step of a small Llama of n layers, by one token.
+func llamaStep(b *frontend.Builder, n int) {
+	cfg := llm.Config{Name: "llama", Layers: n, Width: 256, Heads: 4, KVHeads: 4, HeadDim: 64, FeedForward: 512, Vocab: 512,
+		Context: 128, NormEps: 1e-5, RopeBase: 1e4, RopeDims: 64, Types: map[string]ir.Type{}}
+	weight := func(name string, t ir.DType, dims ...int) {
+		cfg.Types[name] = ir.Type{DType: t, Shape: ir.ShapeOf(dims...)}
+	}
+	weight("token_embd.weight", ir.Q4_0, 512, 256)
+	weight("output_norm.weight", ir.F32, 256)
+	for i := range n {
+		for _, name := range []string{"attn_norm", "ffn_norm"} {
+			weight(fmt.Sprintf("blk.%d.%s.weight", i, name), ir.F32, 256)
 		}
-		weight("token_embd.weight", ir.Q4_0, 512, 256)
-		weight("output_norm.weight", ir.F32, 256)
-		for i := range n {
-			for _, name := range []string{"attn_norm", "ffn_norm"} {
-				weight(fmt.Sprintf("blk.%d.%s.weight", i, name), ir.F32, 256)
-			}
-			for _, name := range []string{"attn_q", "attn_k", "attn_v", "attn_output"} {
-				weight(fmt.Sprintf("blk.%d.%s.weight", i, name), ir.Q4_0, 256, 256)
-			}
-			weight(fmt.Sprintf("blk.%d.ffn_gate.weight", i), ir.Q4_0, 512, 256)
-			weight(fmt.Sprintf("blk.%d.ffn_up.weight", i), ir.Q4_0, 512, 256)
-			weight(fmt.Sprintf("blk.%d.ffn_down.weight", i), ir.Q4_0, 256, 512)
+		for _, name := range []string{"attn_q", "attn_k", "attn_v", "attn_output"} {
+			weight(fmt.Sprintf("blk.%d.%s.weight", i, name), ir.Q4_0, 256, 256)
 		}
-		b.Output("logits", llm.Decode(b, cfg, b.Input("tokens", ir.I32, 1), b.Sym("S", 128), 128, llm.LastToken, llm.Cache(ir.F16)))
-	}},
+		weight(fmt.Sprintf("blk.%d.ffn_gate.weight", i), ir.Q4_0, 512, 256)
+		weight(fmt.Sprintf("blk.%d.ffn_up.weight", i), ir.Q4_0, 512, 256)
+		weight(fmt.Sprintf("blk.%d.ffn_down.weight", i), ir.Q4_0, 256, 512)
+	}
+	b.Output("logits", llm.Decode(b, cfg, b.Input("tokens", ir.I32, 1), b.Sym("S", 128), 128, llm.LastToken, llm.Cache(ir.F16)))
 }
 
 // BenchmarkLower takes graphs of growing size as far as GLSL.

@@ -5,15 +5,15 @@ import "github.com/vkc-go/vkc/codegen/kernel"
 // rowSums are the sums along rows that a matvec has besides its products. All
 // invocations of a workgroup share each: it has whole rows, whatever its columns.
 type rowSums struct {
-	arrays []string // by phase, in shared memory: by row, the part of each subgroup
+	arrays []string // by phase, in shared memory: by row, its parts
 }
 
-// shareRowSums adds up the rows and leaves the parts of each subgroup in shared
+// shareRowSums adds up the rows and leaves their parts in shared
 // memory, for after the next barrier.
 func (v *matVec) shareRowSums() {
 	s := v.s
 	for _, p := range v.k.Phases {
-		array := v.share("float", p.Name+"_parts", s.ThreadM*s.Workgroup/s.Subgroup)
+		array := v.share("float", p.Name+"_parts", s.ThreadM*v.rowParts())
 		v.rowSums.arrays = append(v.rowSums.arrays, array)
 		v.line("")
 		v.line("// %s: sum over the row.", p.Name)
@@ -33,16 +33,23 @@ func (v *matVec) shareRowSum(p kernel.Phase, array string, i text) {
 	for m := s.Subgroup / 2; m > 0; m /= 2 {
 		v.line("%s += subgroupShuffleXor(%s, %du);", sum, sum, m)
 	}
-	parts := s.Workgroup / s.Subgroup
+	if s.Subgroup == 0 {
+		v.line("%s[%s] = %s;", array, plus(times(i, v.rowParts()), primary("gl_LocalInvocationID.x")).s, sum)
+		return
+	}
 	v.openGuard("if (%s)", "gl_SubgroupInvocationID == 0u")
-	v.line("%s[%s] = %s;", array, plus(times(i, parts), primary("gl_SubgroupID")).s, sum)
+	v.line("%s[%s] = %s;", array, plus(times(i, v.rowParts()), primary("gl_SubgroupID")).s, sum)
 	v.close()
 }
+
+// rowParts is how many parts a row's sum is left in: one for each subgroup, or for
+// each invocation where there are none to rely on.
+func (v *matVec) rowParts() int { return v.s.Workgroup / max(v.s.Subgroup, 1) }
 
 // bindRowSums gives the stores of a row what shareRowSums has left, once all
 // invocations have done so.
 func (v *matVec) bindRowSums(row text) {
-	parts := v.s.Workgroup / max(v.s.Subgroup, 1)
+	parts := v.rowParts()
 	for i, p := range v.k.Phases {
 		first := times(row, parts)
 		at := func(n text) string { return v.rowSums.arrays[i] + "[" + plus(first, n).s + "]" }

@@ -8,7 +8,9 @@ var arm = class{
 	name: "arm",
 	owns: func(c Caps) bool { return c.VendorID == VendorARM },
 	tune: func(caps Caps) tuning {
-		t := genericTuning(caps)
+		// Phones of 2023 have four channels of LPDDR5X-8533, 68 GB/s, for a GPU of 7 to 11
+		// cores and all else. Caches and launches are guessed.
+		t := genericTuning(caps, machine{cores: 8, memoryRate: 40, cacheRate: 120, matrixRate: 4, launchTime: 10000, normTime: 18000})
 		t.mapWorkgroup = 64
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 64, 64, 8, 8
 		t.tiles = []tile{

@@ -94,7 +94,7 @@ func (t tuning) flashSplits(sh flashShape, step int) int {
 func (t tuning) flashTileCandidates(k *kernel.Kernel) []Candidate {
 	sh := flashShapeOf(k)
 	var fitting, rest, foreign []Candidate
-	tiles := append(append([]tile{}, t.flashTiles...), genericTuning(Caps{}).flashTiles...)
+	tiles := append(append([]tile{}, t.flashTiles...), generic.tune(Caps{}).flashTiles...)
 	for i, tl := range tiles {
 		heads := flashHeads(sh, tl.M)
 		rows := sh.Queries * int64(heads)

@@ -8,11 +8,18 @@ import "github.com/vkc-go/vkc/codegen/kernel"
 var generic = class{
 	name: "generic",
 	owns: func(Caps) bool { return true },
-	tune: genericTuning,
+	tune: func(caps Caps) tuning {
+		// About what one core of an integrated device does, of those of the last years:
+		// eight of them share 50 to 70 GB/s. Launches are guessed as for other classes.
+		return genericTuning(caps, machine{cores: 1, memoryRate: 6, cacheRate: 18, matrixRate: 1, launchTime: 5000, normTime: 9000})
+	},
 }
 
-func genericTuning(caps Caps) tuning {
+// genericTuning is for a device of about the speed of m, core for core.
+func genericTuning(caps Caps, m machine) tuning {
 	return tuning{
+		machine:      m.withCores(fillOf(caps) / 2),
+		ratedCores:   m.cores,
 		fill:         fillOf(caps),
 		cache:        2 << 20,
 		subgroup:     subgroupOf(caps),
@@ -33,10 +40,10 @@ func genericTuning(caps Caps) tuning {
 		},
 		// Nothing was measured: large tiles read less, small ones fill the device.
 		matrixTiles: []matrixTile{
-			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 128, K: 32, Rate: 4},
-			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 32, Rate: 3},
-			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 1, M: 32, N: 32, K: 32, Rate: 1.5},
-			{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 1, M: 16, N: 16, K: 16, Rate: 0.5},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 128, K: 32, Rate: m.matrixRate},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 32, Rate: 0.75 * m.matrixRate},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 1, M: 32, N: 32, K: 32, Rate: 0.375 * m.matrixRate},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 1, M: 16, N: 16, K: 16, Rate: 0.125 * m.matrixRate},
 		},
 		flashMatrices: []flashMatrixTile{{4, 1, 64, 1, 0}, {4, 1, 32, 1, 0}, {2, 1, 32, 1, 0}, {1, 1, 16, 1, 0}},
 		flashTiles: []tile{

@@ -216,26 +216,23 @@ func TestEdgeOf(t *testing.T) {
 }
 
 func TestSplitSums(t *testing.T) {
-	caps := profile(t, "nvidia-h100")
 	cases := []struct {
-		what string
-		k    *kernel.Kernel
-		want int
+		what   string
+		device string
+		k      *kernel.Kernel
+		want   int
 	}{
-		{"fills the device", matrixMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F16, false), 1},
-		{"few results", matrixMul(one, ir.D(64), ir.D(512), ir.D(16384), ir.F16, true), 16},
-		{"not on matrix units", matMul(one, ir.D(64), ir.D(512), ir.D(16384), ir.F32, true), 1},
-		{"few rows are for matvec", matrixMul(one, ir.D(4), ir.D(512), ir.D(16384), ir.F16, true), 1},
-		{"shallow", matrixMul(one, ir.D(64), ir.D(512), ir.D(320), ir.F16, true), 1},
-		{"not a whole number of steps", matrixMul(one, ir.D(64), ir.D(512), ir.D(16383), ir.F16, true), 1},
-		{"no rates are known", matrixMul(one, ir.D(64), ir.D(512), ir.D(16384), ir.F16, true), 1},
+		{"fills the device", "nvidia-h100", matrixMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F16, false), 1},
+		{"few results", "nvidia-h100", matrixMul(one, ir.D(64), ir.D(512), ir.D(16384), ir.F16, true), 16},
+		{"not on matrix units", "nvidia-h100", matMul(one, ir.D(64), ir.D(512), ir.D(16384), ir.F32, true), 1},
+		{"few rows are for matvec", "nvidia-h100", matrixMul(one, ir.D(4), ir.D(512), ir.D(16384), ir.F16, true), 1},
+		{"shallow", "nvidia-h100", matrixMul(one, ir.D(64), ir.D(512), ir.D(320), ir.F16, true), 1},
+		{"not a whole number of steps", "nvidia-h100", matrixMul(one, ir.D(64), ir.D(512), ir.D(16383), ir.F16, true), 1},
+		{"few results, by rates that are guessed", "amd-rdna3", matrixMul(one, ir.D(64), ir.D(512), ir.D(16384), ir.F16, true), 8},
+		{"no matrix units", "generic", matrixMul(one, ir.D(64), ir.D(512), ir.D(16384), ir.F16, true), 1},
 	}
 	for _, c := range cases {
-		on := caps
-		if c.what == "no rates are known" {
-			on = profile(t, "amd-rdna3")
-		}
-		if got := SplitSums(c.k, on); got != c.want {
+		if got := SplitSums(c.k, profile(t, c.device)); got != c.want {
 			t.Errorf("%s: %d parts, want %d", c.what, got, c.want)
 		}
 	}

@@ -26,7 +26,7 @@ const minRereads = 4
 func StoreOperands(k *kernel.Kernel, caps Caps) []kernel.StoredOperand {
 	t := classOf(caps).tune(caps)
 	dtype, ok := MatrixDType(k)
-	if !ok || !t.splits || len(k.Parallel) < 2 || matShapeOf(k).M <= MaxMatVecRows {
+	if !ok || len(k.Parallel) < 2 || matShapeOf(k).M <= MaxMatVecRows {
 		return nil
 	}
 	var list []kernel.StoredOperand
@@ -55,7 +55,7 @@ func StoreOperands(k *kernel.Kernel, caps Caps) []kernel.StoredOperand {
 		}
 	}
 	unit := unitElems(dtype)
-	if len(list) == 0 || !k.Fold.IsStatic() && !DivisibleBy(k.Fold, unit) {
+	if _, units := t.bestMatrixTime(k, caps, 1); !units || len(list) == 0 || !k.Fold.IsStatic() && !DivisibleBy(k.Fold, unit) {
 		return nil
 	}
 	for i := range list {
@@ -67,7 +67,7 @@ func StoreOperands(k *kernel.Kernel, caps Caps) []kernel.StoredOperand {
 		return nil // its rows would begin anywhere again
 	}
 	// Computing operands in every tile costs about half of a product's time.
-	product := 2 * float64(sh.Batch) * float64(sh.M) * float64(sh.N) * float64(sh.K) * float64(len(k.Products)) / (250 * 1e3)
+	product := 2 * float64(sh.Batch) * float64(sh.M) * float64(sh.N) * float64(sh.K) * float64(len(k.Products)) / (t.matrixRate * 1e3)
 	if float64(moved)/t.memoryRate+t.launchTime*float64(stores) > 0.4*product {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 // of few workgroups. Only the variant that goes over whole rows anyway does so.
 func JoinNorm(product, joined *kernel.Kernel, caps Caps) bool {
 	t := classOf(caps).tune(caps)
-	if s, _, err := Select(product, caps); !t.joinsNorms || err != nil || s.Variant != kernel.VarMatVec {
+	if s, _, err := Select(product, caps); err != nil || s.Variant != kernel.VarMatVec {
 		return false
 	}
 	s, _, err := Select(joined, caps)
@@ -22,15 +22,8 @@ func JoinNorm(product, joined *kernel.Kernel, caps Caps) bool {
 	}
 	sh := matShapeOf(joined)
 	read := sh.Batch * ceilDiv(sh.N, int64(s.TileN)) * sh.M * sh.K * int64(ir.F32.BlockBytes()) * int64(moreReads(product, joined, s))
-	return rowCost(joined) <= maxRowCost && float64(read)/(rowRate*t.memoryRate) < joinGain*t.launchTime
+	return rowCost(joined) <= maxRowCost && float64(read)/t.cacheRate < t.normTime
 }
-
-// rowRate is how much faster workgroups read rows that all of them read than
-// memory, and joinGain what a norm of its own takes, in launches. On an H100, of
-// 4096 elements, that is 4.3 us, launch included; joined, products by q4_0 of 12288
-// columns take 0.7 us more (768 workgroups), two of 11008 2.3 us (688), and one of
-// 32000 by q6_K 14 us (4000).
-const rowRate, joinGain = 3, 1.8
 
 // maxRowCost is how many loads and operations an element of a row may take to be
 // computed by every workgroup.
@@ -98,8 +91,6 @@ func checkRowSums(k *kernel.Kernel, s kernel.Schedule) error {
 		return k.CheckRowSums()
 	case s.Variant != kernel.VarMatVec:
 		return fmt.Errorf("only matvec adds up the rows that it multiplies")
-	case s.Subgroup == 0:
-		return fmt.Errorf("rows are added up by subgroups, whose size must be relied on")
 	case !DivisibleBy(k.Fold, 4) || !k.Fold.IsStatic():
 		return fmt.Errorf("rows of %s are added up, want a constant number of whole vectors of four", k.Fold)
 	}
@@ -122,7 +113,7 @@ func JoinSlices(product, joined *kernel.Kernel, caps Caps) bool {
 			return false
 		}
 	}
-	return classOf(caps).tune(caps).joinsNorms
+	return true
 }
 
 // checkCols checks what a matrix product that stores its columns in several ways

@@ -90,18 +90,18 @@ func (t tuning) matrixTilesOfOne(k *kernel.Kernel) []matrixTile {
 	})
 }
 
-// matrixTime estimates the time of a product in nanoseconds, or in some unit
-// where rates were not measured: the workgroups run in rounds of one or so many
-// per core, and a round takes as long whether all cores take part or one.
+// matrixTime estimates the time of a product in nanoseconds: the workgroups run in
+// rounds of one or so many per core, and a round takes as long whether all cores
+// take part or one.
 func (t tuning) matrixTime(tl matrixTile, groups, depth int64) float64 {
-	cores := max(t.fill/2, 1)
-	rate := tl.Rate
-	if groups <= cores && tl.Alone > 0 {
+	rate, perCore := tl.Rate, int64(1)
+	if groups <= t.cores && tl.Alone > 0 {
 		rate = tl.Alone
 	} else {
-		cores *= int64(max(tl.PerCore, 1))
+		perCore = int64(max(tl.PerCore, 1))
 	}
-	flops := 2 * float64(ceilDiv(groups, cores)*cores*int64(tl.M)*int64(tl.N)) * float64(depth)
+	rounds := ceilDiv(groups, t.cores*perCore)
+	flops := 2 * float64(rounds*perCore*t.ratedCores*int64(tl.M)*int64(tl.N)) * float64(depth)
 	return flops / (rate * 1e3)
 }
 
@@ -114,7 +114,7 @@ func SplitSums(k *kernel.Kernel, caps Caps) int {
 		return attentionSplits(k, caps)
 	}
 	t := classOf(caps).tune(caps)
-	if k.Family != kernel.FamilyMatMul || !t.splits || !k.Fold.IsStatic() || matShapeOf(k).M <= MaxMatVecRows {
+	if k.Family != kernel.FamilyMatMul || !k.Fold.IsStatic() || matShapeOf(k).M <= MaxMatVecRows {
 		return 1
 	}
 	whole, ok := t.bestMatrixTime(k, caps, 1)

@@ -17,7 +17,7 @@ const tailGain = 1.05
 // the result. A product of a row more than tiles have is so for most sizes.
 func CutTail(k *kernel.Kernel, caps Caps) kernel.Tail {
 	t := classOf(caps).tune(caps)
-	if k.Family != kernel.FamilyMatMul || !t.splits || len(k.Parallel) < 2 || !k.Fold.IsStatic() || matShapeOf(k).M <= MaxMatVecRows {
+	if k.Family != kernel.FamilyMatMul || len(k.Parallel) < 2 || !k.Fold.IsStatic() || matShapeOf(k).M <= MaxMatVecRows {
 		return kernel.Tail{}
 	}
 	whole, ok := t.bestMatrixTime(k, caps, 1)

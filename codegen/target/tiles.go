@@ -25,7 +25,7 @@ func (t tuning) matTiles(k *kernel.Kernel) []Candidate {
 		all = t.tilesBySize(k)
 	}
 	sh := matShapeOf(k)
-	for _, tl := range genericTuning(Caps{}).tiles { // so that any device has one that fits
+	for _, tl := range generic.tune(Caps{}).tiles { // so that any device has one that fits
 		all = append(all, Candidate{tl.scheduleOf(k), fmt.Sprintf("%dx%dx%d in small tiles", sh.M, sh.N, sh.K)})
 	}
 	return all

@@ -8,6 +8,8 @@ import (
 // tuning is what is known about how a class of devices likes its work cut.
 // Each class has a file of its own, with the numbers beside their reasons.
 type tuning struct {
+	machine          // the device, as far as it is known
+	ratedCores int64 // of the device that rates of tiles are of
 	// fill is how many workgroups keep the device busy; a schedule that makes
 	// fewer leaves part of it idle.
 	fill int64
@@ -35,20 +37,9 @@ type tuning struct {
 	// an invocation where there is one product. Zero where it is not for the device.
 	direct tile
 
-	matrixTiles []matrixTile // of products on matrix units, in any order
-	byteTiles   []matrixTile // of those of bytes; nil for the same twice as deep
-	flashTiles  []tile       // of attentions: rows, keys, steps along the dot axis
-	// splits: the rates of matrixTiles are TFLOP/s, so that splitting sums can be
-	// weighed against the time it takes, and memoryRate is in bytes per
-	// nanosecond, launchTime what a further dependent kernel takes, in
-	// nanoseconds.
-	splits                 bool
-	memoryRate, launchTime float64
-
-	// joinsNorms: products of few rows make those themselves, rather than wait for a
-	// kernel that does so by a sum along them.
-	joinsNorms bool
-
+	matrixTiles   []matrixTile      // of products on matrix units, in any order
+	byteTiles     []matrixTile      // of those of bytes; nil for the same twice as deep
+	flashTiles    []tile            // of attentions: rows, keys, steps along the dot axis
 	flashMatrices []flashMatrixTile // of attentions on matrix units
 
 	// Attentions of few rows: invocations of a workgroup, lanes that share a key
@@ -88,9 +79,9 @@ type matrixTile struct {
 	M, N, K                int
 	PiecesM, PiecesN       int // of coopmat2: the matrices its sums are divided into, if several
 	SubgroupsM, SubgroupsN int // of coopmat
-	// Rate is the speed on a product large enough for any tile, in TFLOP/s, or
-	// in any unit where nothing was measured: the choice weighs it against how
-	// evenly the tiles of a product spread over the device.
+	// Rate is the speed of a device of ratedCores on a product large enough for any
+	// tile, in TFLOP/s: the choice weighs it against how evenly the tiles of a
+	// product spread over the device.
 	Rate float64
 	// Alone is the rate where every core has one workgroup only, if that is
 	// another. Rate is then that of PerCore workgroups, if it is more than one.

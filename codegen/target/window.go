@@ -78,7 +78,7 @@ func isZero(v *kernel.Expr) bool { return v.Kind == kernel.ExprConst && v.Value 
 // that stores store first with their channels innermost, than directly.
 func StoreWindows(direct, product *kernel.Kernel, stores []*kernel.Kernel, caps Caps) bool {
 	t := classOf(caps).tune(caps)
-	if !t.splits || matShapeOf(direct).M <= MaxMatVecRows || readsBlocks(direct, direct.Products[0].A) {
+	if matShapeOf(direct).M <= MaxMatVecRows || readsBlocks(direct, direct.Products[0].A) {
 		return false
 	}
 	whole, ok := t.bestMatrixTime(direct, caps, 1)
