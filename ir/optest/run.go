@@ -26,7 +26,8 @@ type Options struct {
 	Filter *regexp.Regexp
 	// Smoke selects the few cases that stand for each op.
 	Smoke bool
-	// Batch is how many cases of one op and dtype share a graph at most; 0 means 24.
+	// Batch is how many cases share a graph at most; 0 means 24. A GLSL compiler
+	// takes longer to start than for the kernels of a dozen cases.
 	Batch int
 	// Refused tells errors of the backend that say it cannot run a graph from
 	// failures. Nil means Refused of this package.
@@ -83,11 +84,9 @@ func Run(ctx context.Context, backend Backend, opt Options) (*Report, error) {
 	r.progress(0)
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, opt.Jobs))
-	for first := 0; first < len(cases) && groupCtx.Err() == nil; {
-		n := r.batchSize(cases[first:])
-		batch, results := cases[first:first+n], r.results[first:first+n]
-		group.Go(func() error { return r.run(groupCtx, batch, results) })
-		first += n
+	for first := 0; first < len(cases) && groupCtx.Err() == nil; first += opt.Batch {
+		end := min(first+opt.Batch, len(cases))
+		group.Go(func() error { return r.run(groupCtx, cases[first:end], r.results[first:end]) })
 	}
 	if err := errors.Join(group.Wait(), ctx.Err()); err != nil {
 		return nil, err
@@ -116,16 +115,7 @@ func (r *runner) progress(cases int) {
 	}
 }
 
-// batchSize returns how many of the first cases share a graph.
-func (r *runner) batchSize(cases []Case) int {
-	n := 1
-	for n < min(len(cases), r.opt.Batch) && cases[n].Op == cases[0].Op && cases[n].DType == cases[0].DType {
-		n++
-	}
-	return n
-}
-
-// run runs cases in one graph and, where that fails as a whole, each by itself.
+// run runs cases in one graph and, where that fails as a whole, each half by itself.
 func (r *runner) run(ctx context.Context, cases []Case, results []Result) error {
 	x, err := newBatch(cases)
 	if err != nil {
@@ -147,12 +137,11 @@ func (r *runner) run(ctx context.Context, cases []Case, results []Result) error 
 		r.progress(1)
 		return nil
 	}
-	for i := range cases {
-		if err := r.run(ctx, cases[i:i+1], results[i:i+1]); err != nil {
-			return err
-		}
+	half := len(cases) / 2
+	if err := r.run(ctx, cases[:half], results[:half]); err != nil {
+		return err
 	}
-	return nil
+	return r.run(ctx, cases[half:], results[half:])
 }
 
 // compare compares a batch that ran with the reference.
