@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -240,9 +239,4 @@ func MeasureHost(ctx context.Context, dev *vk.Device, exe *vk.Executable) (time.
 	}
 	slices.Sort(times)
 	return times[len(times)/2], nil
-}
-
-// String is for people.
-func (t Timing) String() string {
-	return fmt.Sprintf("%v (%v to %v, %d replays, %d copies)", t.Median, t.Min, t.Max, t.Replays, t.Copies)
 }

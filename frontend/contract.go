@@ -79,12 +79,6 @@ func Scale(factor float64) AttentionOption {
 	return func(a *attention) { a.attrs = append(a.attrs, attr("scale", factor)) }
 }
 
-// HalfOperands lets a device round queries, keys, values and their weights to
-// f16 where it is faster then.
-func HalfOperands() AttentionOption {
-	return func(a *attention) { a.attrs = append(a.attrs, attr("precision", ir.PrecisionHalf)) }
-}
-
 // Mask sets a tensor that is added to the scores; it broadcasts to
 // [..., H, T, S].
 func Mask(mask Tensor) AttentionOption { return func(a *attention) { a.mask = mask } }

@@ -151,15 +151,6 @@ func MustRegisterCustom(c CustomOp) Op {
 	return op
 }
 
-// CustomOps returns the registered ops, in the order of their registration.
-func CustomOps() []Op {
-	var ops []Op
-	for _, in := range customRows() {
-		ops = append(ops, in.Op)
-	}
-	return ops
-}
-
 // customNamed returns the row of a custom op, or why there is none.
 func customNamed(name string) (Op, error) {
 	var names []string

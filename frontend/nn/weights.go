@@ -29,9 +29,6 @@ func NewWeights(b *frontend.Builder, types map[string]ir.Type) Weights {
 	return Weights{model: &model{b: b, types: types, made: map[string]frontend.Tensor{}}}
 }
 
-// Builder returns the Builder that the weights belong to.
-func (w Weights) Builder() *frontend.Builder { return w.model.b }
-
 // Sub returns the part of the model under that name: Sub("blk").Sub("0") is
 // Sub("blk.0").
 func (w Weights) Sub(name string) Weights { return Weights{model: w.model, prefix: w.name(name) + "."} }
