@@ -28,7 +28,7 @@ demo: setup ## run a language model's forward pass from generated shaders, check
 	go build -o bin/vkc ./cmd/vkc
 	scripts/with-vulkan go run ./examples/gollama -device vulkan
 
-test: setup ## format, vet, staticcheck, every test, and a part of them under race detector and validation layers
+test: setup ## format, vet, staticcheck, internal/lint, every test, and a part of them under race detector and validation layers
 	@scripts/test $(PKG)
 
 test-full: setup ## make test with every test under race detector and validation layers; an hour and more

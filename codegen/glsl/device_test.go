@@ -267,6 +267,7 @@ func anySchedule(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) (kernel.Sch
 				s.LanesPerRow = 2 << rng.IntN(7)
 			}
 			s.Workgroup = max(s.LanesPerRow, max(1, s.Subgroup)) << rng.IntN(3)
+		default: // stays as it was picked
 		}
 		if target.Check(k, s, caps) == nil {
 			return s, nil

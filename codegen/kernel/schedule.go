@@ -219,8 +219,6 @@ func (s Schedule) String() string {
 		if s.Prefetch > 0 {
 			t += fmt.Sprintf(" prefetch=%d", s.Prefetch)
 		}
-	}
-	switch s.Variant {
 	case VarFlashTile:
 		t += fmt.Sprintf(" tile=%dx%dx%d thread=%dx%d heads=%d", s.TileM, s.TileN, s.TileK, s.ThreadM, s.ThreadN, s.Heads)
 	case VarMatRows:
@@ -232,15 +230,14 @@ func (s Schedule) String() string {
 		if m, n := s.Pieces(); m*n > 1 {
 			t += fmt.Sprintf(" pieces=%dx%d", m, n)
 		}
-	}
-	if s.Variant == VarFlashMatrix || s.Variant == VarFlashMatrix2 {
+	case VarFlashMatrix, VarFlashMatrix2:
 		t += fmt.Sprintf(" tile=%dx%d heads=%d fragment=%d", s.TileM, s.TileN, s.Heads, s.FragM)
 		if s.Stages > 1 {
 			t += fmt.Sprintf(" stages=%d", s.Stages)
 		}
-	}
-	if s.Variant == VarFlashVec {
+	case VarFlashVec:
 		t += fmt.Sprintf(" rows=%d heads=%d lanes=%d keys=%d", s.TileM, s.Heads, s.LanesPerRow, s.ThreadN)
+	case VarGroup, VarQuantize, VarCustom: // have no numbers of their own
 	}
 	if s.Splits > 1 {
 		t += fmt.Sprintf(" splits=%d", s.Splits)

@@ -22,7 +22,9 @@ import (
 // that a program cached by one state of vkc is never used by another.
 var ID = sync.OnceValue(func() string {
 	sum := sha256.New()
-	for _, src := range []embed.FS{ir.Source(), kernel.Source(), passes.Source(), plan.Source(), target.Source(), glsl.Source()} {
+	for _, src := range []embed.FS{
+		ir.Source(), kernel.Source(), passes.Source(), plan.Source(), target.Source(), glsl.Source(),
+	} {
 		files, err := src.ReadDir(".")
 		if err != nil {
 			panic("generator: " + err.Error()) // the files are in the binary

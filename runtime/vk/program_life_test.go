@@ -115,7 +115,7 @@ func TestRunWaitsItsTurn(t *testing.T) {
 		}
 	})
 	for i := range 20 {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*time.Millisecond) // clock: whichever comes first is right
 		if _, err := e.Run(ctx, inputs(x), runtime.RunOptions{}); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
@@ -130,7 +130,7 @@ func TestProgramClose(t *testing.T) {
 	f := slow(t, n, 50)
 	e := must(d.Load(context.Background(), f.program, f.spirv, nil, vk.LoadOptions{}))(t)
 	// Close right behind a run that was not waited for.
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Microsecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Microsecond) // clock: whichever comes first is right
 	defer cancel()
 	e.Run(ctx, inputs(make([]float32, n)), runtime.RunOptions{})
 	for range 2 {

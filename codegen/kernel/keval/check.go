@@ -178,11 +178,12 @@ func checkStores(k *kernel.Kernel) error {
 		return k.CheckGroup()
 	case kernel.FamilyQuantize:
 		return k.CheckQuantize()
+	default:
+		if len(k.Stores) == 0 {
+			return fmt.Errorf("nothing is stored")
+		}
+		return nil
 	}
-	if len(k.Stores) == 0 {
-		return fmt.Errorf("nothing is stored")
-	}
-	return nil
 }
 
 func checkPerElement(k *kernel.Kernel, s kernel.Store) error {
@@ -202,9 +203,10 @@ func checkPerElement(k *kernel.Kernel, s kernel.Store) error {
 			return fmt.Errorf("uses an element of the row's result outside of the loop over it")
 		}
 		return nil
+	default:
+		if s.PerElement {
+			return fmt.Errorf("is per row element in a %s kernel", k.Family)
+		}
+		return nil
 	}
-	if s.PerElement {
-		return fmt.Errorf("is per row element in a %s kernel", k.Family)
-	}
-	return nil
 }

@@ -145,7 +145,13 @@ func (r *run) compute(fold int64) error {
 		return r.group(fold)
 	case kernel.FamilyQuantize:
 		return r.quantize(fold)
+	default:
+		return r.guardedPoint(fold)
 	}
+}
+
+// guardedPoint runs the folds and stores of a point unless the kernel's guard leaves it out.
+func (r *run) guardedPoint(fold int64) error {
 	if out, err := r.guarded(); out || err != nil {
 		return err
 	}

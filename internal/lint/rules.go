@@ -1,4 +1,4 @@
-package imports
+package lint
 
 // all as the only entry of a rule's Packages allows every package of the module.
 const all = "..."
@@ -25,6 +25,7 @@ const (
 	xsync       = "golang.org/x/sync"
 	xsys        = "golang.org/x/sys"
 	xterm       = "golang.org/x/term"
+	xtools      = "golang.org/x/tools"
 )
 
 // Rules is who may import whom. Data goes one way through vkc, from a graph to a device, and so do
@@ -52,6 +53,7 @@ var Rules = []Rule{
 	{"runtime/cpu", []string{"ir", "ir/interp", "runtime"}, []string{float16, xsync}, "the reference as a backend"},
 	{"bench", []string{all}, []string{xsync}, "it measures what a user gets, so it uses vkc as one does"},
 	{"internal", []string{all}, []string{float16, xsync, xsys, xterm}, "small shared helpers"},
+	{"internal/lint", nil, []string{xtools}, "the rules of the house know the code by its text alone"},
 	{"cmd/vkc", []string{all}, []string{cobra, pflag, progressbar, xsync, xsys, xterm}, "the command line is the only place that talks to a terminal"},
 	{"examples", []string{all}, nil, "an example uses what a user has: vkc and the standard library"},
 	{"golden", []string{all}, nil, "test data and what writes it"},

@@ -1,0 +1,72 @@
+package lint
+
+import (
+	"go/ast"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+const (
+	columns  = 120
+	tabWidth = 4
+)
+
+// wide are the folders that still have longer lines, they or folders below them. None is added here.
+var wide = strings.Fields(`
+	. bench cmd/vkc codegen/bundle codegen/glsl codegen/kernel codegen/spirv codegen/target
+	examples/colours examples/gollama examples/mlp frontend internal/atomicfile internal/beside
+	internal/bpe internal/cachefile internal/doctest internal/e2e internal/filefmt internal/gendocs
+	internal/graphgen internal/mmap internal/quantreport internal/spv internal/toolcaps
+	internal/toolstest internal/trusted internal/tunefile ir npy passes quant runtime`)
+
+// Columns bounds the length of lines, of which a tab is four columns. A line that holds one element of a
+// composite literal is a row of a table and may be longer, since rows are read down their columns; so may what a
+// program wrote.
+var Columns = &analysis.Analyzer{
+	Name: "vkccolumns",
+	Doc:  "check that no line has more than 120 columns, rows of tables aside",
+	Run:  runColumns,
+}
+
+func runColumns(pass *analysis.Pass) (any, error) {
+	rel, _ := relative(strings.TrimSuffix(pass.Pkg.Path(), "_test"))
+	if slices.ContainsFunc(wide, func(folder string) bool { return within(rel, folder) }) {
+		return nil, nil
+	}
+	for _, file := range pass.Files {
+		if ast.IsGenerated(file) {
+			continue
+		}
+		source, err := pass.ReadFile(pass.Fset.File(file.FileStart).Name())
+		if err != nil {
+			return nil, err
+		}
+		rows := tableRows(pass, file)
+		for i, line := range strings.Split(string(source), "\n") {
+			width := len([]rune(line)) + (tabWidth-1)*strings.Count(line, "\t")
+			if width > columns && !rows[i+1] {
+				pos := pass.Fset.File(file.FileStart).LineStart(i + 1)
+				pass.Reportf(pos, "a line of %d columns: it may have %d", width, columns)
+			}
+		}
+	}
+	return nil, nil
+}
+
+// tableRows returns the lines that hold a whole element of a composite literal that began above.
+func tableRows(pass *analysis.Pass, file *ast.File) map[int]bool {
+	rows := map[int]bool{}
+	for n := range ast.Preorder(file) {
+		if lit, ok := n.(*ast.CompositeLit); ok {
+			for _, e := range lit.Elts {
+				line := pass.Fset.Position(e.Pos()).Line
+				if line > pass.Fset.Position(lit.Lbrace).Line && line == pass.Fset.Position(e.End()).Line {
+					rows[line] = true
+				}
+			}
+		}
+	}
+	return rows
+}

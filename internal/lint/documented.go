@@ -1,0 +1,75 @@
+package lint
+
+import (
+	"go/ast"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+// Documented has every exported name say what it is. One comment does for a group, and for
+// declarations that stand right under one another.
+var Documented = &analysis.Analyzer{
+	Name: "vkcdocumented",
+	Doc:  "check that exported names are documented",
+	Run:  runDocumented,
+}
+
+func runDocumented(pass *analysis.Pass) (any, error) {
+	if pass.Pkg.Name() == "main" {
+		return nil, nil
+	}
+	for _, file := range sources(pass) {
+		end, said := 0, false // the last line of what came before, and whether that was documented
+		check := func(n ast.Node, documented bool, name *ast.Ident, exported bool) {
+			said = documented || said && pass.Fset.Position(n.Pos()).Line == end+1
+			end = pass.Fset.Position(n.End()).Line
+			if exported && name.IsExported() && !said {
+				pass.Reportf(name.Pos(),
+					"%s has no comment: say what it is, with shapes and units, or unexport it", name.Name)
+			}
+		}
+		for _, decl := range file.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				check(d, d.Doc != nil, d.Name, exportedReceiver(d) && !ofErrors(d))
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					switch s := spec.(type) {
+					case *ast.TypeSpec:
+						check(s, d.Doc != nil || s.Doc != nil || s.Comment != nil, s.Name, true)
+					case *ast.ValueSpec:
+						check(s, d.Doc != nil || s.Doc != nil || s.Comment != nil, s.Names[0], true)
+					}
+				}
+			}
+		}
+	}
+	return nil, nil
+}
+
+// ofErrors reports whether a method is one of those by which package errors knows errors.
+func ofErrors(d *ast.FuncDecl) bool {
+	return d.Recv != nil && (d.Name.Name == "Error" || d.Name.Name == "Unwrap" || d.Name.Name == "Is")
+}
+
+// exportedReceiver reports whether a function is no method, or one of an exported type.
+func exportedReceiver(d *ast.FuncDecl) bool {
+	if d.Recv == nil {
+		return true
+	}
+	t := d.Recv.List[0].Type
+	for {
+		switch x := t.(type) {
+		case *ast.StarExpr:
+			t = x.X
+		case *ast.IndexExpr:
+			t = x.X
+		case *ast.IndexListExpr:
+			t = x.X
+		case *ast.Ident:
+			return x.IsExported()
+		default:
+			return false
+		}
+	}
+}

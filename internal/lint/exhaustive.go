@@ -1,0 +1,70 @@
+package lint
+
+import (
+	"go/ast"
+	"go/types"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+// enums are the types whose constants are all the values there are, by package and name.
+var enums = []string{"codegen/kernel.Family", "codegen/kernel.Variant"}
+
+// Exhaustive has a switch over such a type name all of its constants, or say in a default what holds for the
+// others. So who adds a kernel family is led to each place that must know of it.
+var Exhaustive = &analysis.Analyzer{
+	Name: "vkcexhaustive",
+	Doc:  "check that switches over closed enums name every constant or have a default",
+	Run:  runExhaustive,
+}
+
+func runExhaustive(pass *analysis.Pass) (any, error) {
+	for _, file := range pass.Files {
+		for n := range ast.Preorder(file) {
+			if s, ok := n.(*ast.SwitchStmt); ok && s.Tag != nil {
+				checkSwitch(pass, s)
+			}
+		}
+	}
+	return nil, nil
+}
+
+func checkSwitch(pass *analysis.Pass, s *ast.SwitchStmt) {
+	named, ok := types.Unalias(pass.TypesInfo.TypeOf(s.Tag)).(*types.Named)
+	if !ok || named.Obj().Pkg() == nil {
+		return
+	}
+	rel, _ := relative(named.Obj().Pkg().Path())
+	if !slices.Contains(enums, rel+"."+named.Obj().Name()) {
+		return
+	}
+	handled := map[string]bool{}
+	for _, clause := range s.Body.List {
+		cases := clause.(*ast.CaseClause).List
+		if cases == nil {
+			return // a default
+		}
+		for _, c := range cases {
+			if v := pass.TypesInfo.Types[c].Value; v != nil {
+				handled[v.ExactString()] = true
+			}
+		}
+	}
+	var missing []string
+	scope := named.Obj().Pkg().Scope()
+	for _, name := range scope.Names() {
+		c, ok := scope.Lookup(name).(*types.Const)
+		if !ok || !types.Identical(c.Type(), named) {
+			continue
+		}
+		if !handled[c.Val().ExactString()] {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		pass.Reportf(s.Pos(), "this switch over %s.%s leaves out %s: add cases, or a default that holds for them",
+			named.Obj().Pkg().Name(), named.Obj().Name(), strings.Join(missing, ", "))
+	}
+}

@@ -1,0 +1,186 @@
+package lint
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+// Imports holds what packages import against Rules and Closures. Files that build constraints leave out here
+// are held against them too. Test files import what they like.
+var Imports = &analysis.Analyzer{
+	Name:      "vkcimports",
+	Doc:       "check who imports whom against the table in internal/lint/rules.go",
+	Run:       runImports,
+	FactTypes: []analysis.Fact{new(dependencies)},
+}
+
+// dependencies says of a package which packages of the module it leads to.
+type dependencies struct {
+	All     []string // all it depends on
+	Helpers []string // of a helper under internal: what counts as imported by its users
+}
+
+func (*dependencies) AFact() {}
+
+// String is what tests of facts compare.
+func (d *dependencies) String() string { return fmt.Sprint(len(d.All), " packages") }
+
+func runImports(pass *analysis.Pass) (any, error) {
+	rel, ours := relative(pass.Pkg.Path())
+	files := importing(pass)
+	if !ours || len(files) == 0 {
+		return nil, nil
+	}
+	rule, ok := ruleFor(pass.Pkg.Path())
+	if !ok {
+		pass.Reportf(files[0].Name.Pos(),
+			"no rule covers package %s: add a row to internal/lint/rules.go with what it may import, and why", rel)
+		return nil, nil
+	}
+	known := map[string]*dependencies{}
+	for _, imp := range pass.Pkg.Imports() {
+		var d dependencies
+		if pass.ImportPackageFact(imp, &d) {
+			known[imp.Path()] = &d
+		}
+	}
+	all, helpers := map[string]bool{}, map[string]bool{}
+	for _, file := range files {
+		for _, spec := range file.Imports {
+			path, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return nil, err
+			}
+			leads := []string{path}
+			reached := []string{path}
+			if d := known[path]; d != nil {
+				leads = append(leads, d.All...)
+				reached = append(reached, d.Helpers...)
+			}
+			checkImport(pass, spec, rule, reached)
+			checkClosures(pass, spec, rel, leads)
+			if _, ours := relative(path); ours {
+				add(all, leads)
+				add(helpers, reached)
+			}
+		}
+	}
+	fact := dependencies{All: slices.Sorted(maps.Keys(all))}
+	if within(rel, "internal") {
+		fact.Helpers = slices.Sorted(maps.Keys(helpers))
+	}
+	pass.ExportPackageFact(&fact)
+	return nil, nil
+}
+
+func add(set map[string]bool, paths []string) {
+	for _, p := range paths {
+		set[p] = true
+	}
+}
+
+// importing returns the package's files that are no tests, those left out by build constraints by their
+// imports alone.
+func importing(pass *analysis.Pass) []*ast.File {
+	files := slices.Clone(pass.Files)
+	for _, name := range pass.IgnoredFiles {
+		if filepath.Ext(name) != ".go" {
+			continue
+		}
+		source, err := pass.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		file, err := parser.ParseFile(pass.Fset, name, source, parser.ImportsOnly)
+		if err == nil && file.Name.Name == pass.Pkg.Name() {
+			files = append(files, file)
+		}
+	}
+	return slices.DeleteFunc(files, func(f *ast.File) bool {
+		name := fileName(pass, f.Name.Pos())
+		return strings.HasSuffix(name, "_test.go") || !strings.HasSuffix(name, ".go") // a test, or what runs tests
+	})
+}
+
+// checkImport reports what an import reaches and the rule does not allow. The outside modules that a helper
+// uses are the helper's own affair.
+func checkImport(pass *analysis.Pass, spec *ast.ImportSpec, rule Rule, reached []string) {
+	for _, path := range reached {
+		if rule.allows(path) {
+			continue
+		}
+		via := ""
+		if path != reached[0] {
+			via = ", which helpers under internal lead to,"
+		}
+		pass.Reportf(spec.Pos(),
+			"%s%s is not for packages of %q, which may import %s: %s. Move the code, or mend internal/lint/rules.go",
+			path, via, rule.Path, rule.list(), rule.Why)
+	}
+}
+
+// checkClosures reports what must not be among all that a package depends on.
+func checkClosures(pass *analysis.Pass, spec *ast.ImportSpec, rel string, leads []string) {
+	for _, c := range Closures {
+		for _, dep := range leads {
+			depRel, ours := relative(dep)
+			forbidden := slices.ContainsFunc(c.Forbidden, func(f string) bool { return within(depRel, f) })
+			if ours && forbidden && within(rel, c.Path) {
+				pass.Reportf(spec.Pos(), "%s comes to depend on %s by this import: %s", rel, dep, c.Why)
+			}
+		}
+	}
+}
+
+// allows reports whether the rule lets its packages import the path.
+func (r Rule) allows(path string) bool {
+	rel, ours := relative(path)
+	if !ours {
+		return isStandard(path) || slices.ContainsFunc(r.Modules, func(m string) bool { return within(path, m) })
+	}
+	target, ok := ruleFor(path)
+	switch {
+	case !ok:
+		return false // told of where that package itself is checked
+	case target.Path == r.Path, slices.Equal(r.Packages, []string{all}):
+		return true
+	case within(rel, "internal"):
+		return r.Path != "ir"
+	}
+	return slices.Contains(r.Packages, target.Path)
+}
+
+func (r Rule) list() string {
+	list := slices.Concat(r.Packages, r.Modules)
+	if len(list) == 0 {
+		return "only the standard library"
+	}
+	return strings.Join(list, ", ")
+}
+
+// ruleFor returns the rule whose path is the longest that holds the package.
+func ruleFor(path string) (Rule, bool) {
+	rel, ours := relative(path)
+	best, found := Rule{}, false
+	for _, r := range Rules {
+		if ours && (rel == r.Path || r.Path != "." && within(rel, r.Path)) && (!found || len(r.Path) > len(best.Path)) {
+			best, found = r, true
+		}
+	}
+	return best, found
+}
+
+// isStandard tells the standard library (and cgo's "C") by the rule go itself keeps: only module
+// paths have a dot in their first element.
+func isStandard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".")
+}

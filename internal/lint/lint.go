@@ -1,0 +1,61 @@
+// Package lint holds the rules of this repository that a program can check, each an analyzer with the reason
+// for the rule in its documentation. scripts/test runs them through vkclint, in a step of its own.
+package lint
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+// module is the path of the module whose rules these are.
+const module = "github.com/vkc-go/vkc"
+
+// Analyzers are the rules that hold in all of the module.
+var Analyzers = []*analysis.Analyzer{Imports, Exhaustive, Clock, Columns, Documented}
+
+// relative returns the path below the module's own, "." for the module itself.
+func relative(path string) (rel string, ours bool) {
+	if path == module {
+		return ".", true
+	}
+	return strings.CutPrefix(path, module+"/")
+}
+
+// within reports whether path is folder or lies below it.
+func within(path, folder string) bool {
+	return path == folder || strings.HasPrefix(path, folder+"/")
+}
+
+// fileName returns the base name of the file that pos lies in.
+func fileName(pass *analysis.Pass, pos token.Pos) string {
+	return filepath.Base(pass.Fset.File(pos).Name())
+}
+
+// sources returns the package's files without tests and without what programs wrote.
+func sources(pass *analysis.Pass) []*ast.File {
+	return slices.DeleteFunc(slices.Clone(pass.Files), func(f *ast.File) bool {
+		return ast.IsGenerated(f) || strings.HasSuffix(fileName(pass, f.FileStart), "_test.go")
+	})
+}
+
+// called returns the function that a call names, as package.Name or (package.Type).Name, or "".
+func called(pass *analysis.Pass, n ast.Node) string {
+	call, ok := n.(*ast.CallExpr)
+	if !ok {
+		return ""
+	}
+	selector, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+	if !ok {
+		return ""
+	}
+	if fn, ok := pass.TypesInfo.Uses[selector.Sel].(*types.Func); ok {
+		return fn.FullName()
+	}
+	return ""
+}

@@ -1,0 +1,76 @@
+package lint
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/analysistest"
+)
+
+// TestAnalyzers runs each analyzer over examples of what it finds and of what it lets pass.
+func TestAnalyzers(t *testing.T) {
+	tests := []struct {
+		analyzer *analysis.Analyzer
+		packages []string
+	}{
+		{Imports, []string{
+			module + "/ir", module + "/quant", module + "/irregular", module + "/runtime/vk", module + "/cmd/vkc",
+		}},
+		{Exhaustive, []string{"exhaustive"}},
+		{Clock, []string{"clock"}},
+		{Columns, []string{"columns"}},
+		{Documented, []string{"documented"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.analyzer.Name, func(t *testing.T) {
+			analysistest.Run(t, analysistest.TestData(), tt.analyzer, tt.packages...)
+		})
+	}
+	if len(tests) != len(Analyzers) {
+		t.Errorf("%d of %d analyzers are tested", len(tests), len(Analyzers))
+	}
+}
+
+// errors collects what a test of an analyzer would report.
+type errors []string
+
+func (e *errors) Errorf(format string, args ...any) { *e = append(*e, fmt.Sprintf(format, args...)) }
+
+// TestLeftOut checks that a file that build constraints leave out keeps to the rules too. The comments in such
+// a file, which would say what is wanted, are not read.
+func TestLeftOut(t *testing.T) {
+	var found errors
+	analysistest.Run(&found, analysistest.TestData(), Imports, module+"/npy")
+	want := `npy/elsewhere.go:5:8: unexpected diagnostic: github.com/vkc-go/vkc/passes is not for packages of "npy"`
+	if len(found) != 1 || !strings.Contains(found[0], want) {
+		t.Errorf("found %q, want one that says %q", found, want)
+	}
+}
+
+// TestRules checks the table itself: each row has a reason, and names only rows there are.
+func TestRules(t *testing.T) {
+	paths := map[string]bool{all: true}
+	for _, r := range Rules {
+		if paths[r.Path] {
+			t.Errorf("two rules for %q", r.Path)
+		}
+		paths[r.Path] = true
+	}
+	for _, r := range Rules {
+		if r.Why == "" {
+			t.Errorf("the rule for %q has no reason", r.Path)
+		}
+		for _, p := range r.Packages {
+			if !paths[p] {
+				t.Errorf("the rule for %q allows %q, which has no rule", r.Path, p)
+			}
+		}
+	}
+	for _, c := range Closures {
+		if !paths[c.Path] || c.Why == "" || len(c.Forbidden) == 0 {
+			t.Errorf("the promise about %q names no rule, no reason or nothing forbidden", c.Path)
+		}
+	}
+}

@@ -1,0 +1,3 @@
+package bundle // want package:" 2 packages"
+
+import _ "github.com/vkc-go/vkc/passes"

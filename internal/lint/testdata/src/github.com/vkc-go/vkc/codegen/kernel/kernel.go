@@ -1,0 +1,20 @@
+package kernel // want package:" 0 packages"
+
+// Family is a closed enum.
+type Family string
+
+const (
+	FamilyMap Family = "map"
+	FamilyRow Family = "row"
+)
+
+// Variant is another.
+type Variant string
+
+const VarMap Variant = "map"
+
+// Kernel stands for the real one.
+type Kernel struct {
+	Family Family
+	Inner  *Kernel
+}

@@ -1,0 +1,1 @@
+package again // want package:" 0 packages"

@@ -1,0 +1,3 @@
+package harmless // want package:" 1 packages"
+
+import _ "github.com/vkc-go/vkc/internal/again"

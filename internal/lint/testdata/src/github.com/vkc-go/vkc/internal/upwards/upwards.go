@@ -1,0 +1,3 @@
+package upwards // want package:" 3 packages"
+
+import _ "github.com/vkc-go/vkc/internal/further"

@@ -1,0 +1,5 @@
+//go:build neverwhere
+
+package npy
+
+import _ "github.com/vkc-go/vkc/passes"

@@ -1,0 +1,1 @@
+package npy // want package:" 1 packages"

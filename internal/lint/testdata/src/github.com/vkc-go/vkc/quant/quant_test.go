@@ -1,0 +1,3 @@
+package quant
+
+import _ "github.com/vkc-go/vkc/passes"
