@@ -126,7 +126,7 @@ func attentionSchedules(t *testing.T, g *ir.Graph, caps target.Caps, seed uint64
 				c.Schedule.TileN = c.Schedule.Workgroup / c.Schedule.LanesPerRow * c.Schedule.ThreadN
 			}
 			c.Schedule.Splits = []int{0, 0, 2, 5}[rng.IntN(4)]
-			if target.Check(k, c.Schedule, caps) == nil {
+			if fits(k, c.Schedule, caps) == nil {
 				fit = append(fit, c.Schedule)
 			}
 		}
@@ -162,7 +162,7 @@ func matrixSchedules(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) []kerne
 					n, strips := int(caps.SubgroupSize), 1+rng.IntN(2)
 					s := kernel.Schedule{Variant: variant, Workgroup: n * subgroups, Subgroup: n, Vec: 4, Heads: []int{1, heads}[rng.IntN(2)],
 						TileM: subgroups * strips * frag, TileN: keys, Stages: 1 + rng.IntN(2), FragM: frag, FragN: frag, FragK: frag, Splits: []int{0, 0, 2}[rng.IntN(3)]}
-					if target.Check(k, s, caps) == nil {
+					if fits(k, s, caps) == nil {
 						fit = append(fit, s)
 					}
 				}

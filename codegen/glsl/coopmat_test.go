@@ -149,7 +149,7 @@ func matrixCases(caps target.Caps, seed uint64) (cases []matCase, refused []stri
 			}
 			x := c
 			x.s, x.name = s, fmt.Sprintf("%s/%s", c.name, s)
-			if err := target.Check(c.p.kernel(), s, caps); err != nil {
+			if err := fits(c.p.kernel(), s, caps); err != nil {
 				refused = append(refused, fmt.Sprintf("%s: %v", x.name, err))
 				continue
 			}

@@ -244,7 +244,7 @@ func anySchedule(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) (kernel.Sch
 			s.Vec = 1 << rng.IntN(3)
 			if s.Variant == kernel.VarMapTile {
 				s.TileM, s.TileN = 4<<rng.IntN(4), 4<<rng.IntN(4)
-			} else if s.Turns = rng.IntN(4); target.Check(k, s, caps) != nil {
+			} else if s.Turns = rng.IntN(4); fits(k, s, caps) != nil {
 				s.Turns = 0
 			}
 		case kernel.FamilyRow:
@@ -269,7 +269,7 @@ func anySchedule(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) (kernel.Sch
 			s.Workgroup = max(s.LanesPerRow, max(1, s.Subgroup)) << rng.IntN(3)
 		default: // stays as it was picked
 		}
-		if target.Check(k, s, caps) == nil {
+		if fits(k, s, caps) == nil {
 			return s, nil
 		}
 	}

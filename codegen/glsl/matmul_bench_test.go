@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
@@ -40,7 +39,7 @@ func BenchmarkMatVec(b *testing.B) {
 func benchSchedules(b *testing.B, dev *vk.Device, name string, p product) {
 	seen := map[kernel.Schedule]bool{}
 	for _, c := range target.Candidates(p.kernel(), dev.Caps()) {
-		if seen[c.Schedule] || target.Check(p.kernel(), c.Schedule, dev.Caps()) != nil {
+		if seen[c.Schedule] || fits(p.kernel(), c.Schedule, dev.Caps()) != nil {
 			continue
 		}
 		seen[c.Schedule] = true
@@ -51,7 +50,7 @@ func benchSchedules(b *testing.B, dev *vk.Device, name string, p product) {
 func benchProduct(b *testing.B, dev *vk.Device, p product, s kernel.Schedule) {
 	ctx := context.Background()
 	k := p.kernel()
-	sh, err := glsl.Emit(k, s, dev.Caps(), nil)
+	sh, err := emit(k, s, dev.Caps(), nil)
 	check(b, err)
 	modules := compileAll(b, []spirv.Shader{{Name: "bench", Source: sh.Source}})
 	pipeline, err := dev.NewPipeline(vk.PipelineDesc{Name: k.Name, Code: modules[0], Buffers: len(k.Bindings),

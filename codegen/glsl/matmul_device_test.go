@@ -400,7 +400,7 @@ func randomMatCases(t *testing.T, caps target.Caps, count int) []matCase {
 			p.m = d(1 + r.IntN(target.MaxMatVecRows))
 			s = vec(p.m.Static(), power(6), power(6), power(3), []int{0, int(caps.SubgroupSize)}[r.IntN(2)])
 		}
-		if target.Check(p.kernel(), s, caps) == nil {
+		if fits(p.kernel(), s, caps) == nil {
 			cases = append(cases, matCase{name: fmt.Sprintf("%d %v", len(cases), s), p: p, s: s})
 		}
 	}
@@ -414,7 +414,7 @@ func normCases(caps target.Caps) []matCase {
 	for i, c := range slices.Concat(matCases(), blockCases()) {
 		c.name, c.p.norm = c.name+" of a norm", true
 		c.s.Subgroup = reliable(caps, c.s)
-		if every := i%3 == 0 || c.s.RoundRows && i%2 == 0; every && target.Check(c.p.kernel(), c.s, caps) == nil {
+		if every := i%3 == 0 || c.s.RoundRows && i%2 == 0; every && fits(c.p.kernel(), c.s, caps) == nil {
 			cases = append(cases, c)
 		}
 	}

@@ -185,3 +185,8 @@ func (p product) kernel() *kernel.Kernel {
 func emit(k *kernel.Kernel, s kernel.Schedule, caps target.Caps, symbols []string) (*glsl.Shader, error) {
 	return glsl.Emit(k, target.Settle(k, s, caps), caps, symbols)
 }
+
+// fits is [target.Check] of such a schedule.
+func fits(k *kernel.Kernel, s kernel.Schedule, caps target.Caps) error {
+	return target.Check(k, target.Settle(k, s, caps), caps)
+}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/quant"
@@ -95,7 +94,7 @@ func newTilesTask(t *testing.T, dev *vk.Device, dt ir.DType, weights tensor, n, 
 	task := &speedTask{speedLine: speedLine{dtype: dt}, k: k, weights: weights, p: product{layout: kernel.LayoutPlanes}}
 	// Subgroups, and the fragments that each holds and steps by.
 	for _, tile := range [][5]int{{4, 2, 4, 4, 1}, {2, 4, 8, 2, 1}, {2, 2, 4, 4, 1}, {2, 4, 4, 2, 2}, {4, 2, 4, 8, 1}, {2, 4, 8, 4, 1}, {2, 2, 4, 4, 2}} {
-		if sch, ok := coopMat(dev.Caps(), ir.F16, tile[0], tile[1], tile[2], tile[3], tile[4]); ok && target.Check(k, sch, dev.Caps()) == nil {
+		if sch, ok := coopMat(dev.Caps(), ir.F16, tile[0], tile[1], tile[2], tile[3], tile[4]); ok && fits(k, sch, dev.Caps()) == nil {
 			task.schedules = append(task.schedules, sch)
 		}
 	}

@@ -66,7 +66,7 @@ func matRowsCases(caps target.Caps) (cases []matCase, refused []string) {
 			c := matCase{name: fmt.Sprintf("%s by %s", t, p.a), p: p, s: s, symbols: symbols}
 			if !ok {
 				refused = append(refused, c.name+": no fragments")
-			} else if err := target.Check(p.kernel(), s, caps); err != nil {
+			} else if err := fits(p.kernel(), s, caps); err != nil {
 				refused = append(refused, c.name+": "+err.Error())
 			} else {
 				cases = append(cases, c)
@@ -134,7 +134,7 @@ func TestMatRowsValues(t *testing.T) {
 		k := p.kernel()
 		f, _ := target.MatFormatOf(dt)
 		s, ok := matRowsSchedule(dev.Caps(), k, 1, 1, 1, f.Span)
-		if err := target.Check(k, s, dev.Caps()); !ok || err != nil {
+		if err := fits(k, s, dev.Caps()); !ok || err != nil {
 			t.Skipf("%s has no matrix units for this: %v", dev.Caps().Name, err)
 		}
 		shaders, sources := emitCases(t, dev.Caps(), []matCase{{name: dt.String(), p: p, s: s}})

@@ -88,7 +88,7 @@ func randomBlockCases(caps target.Caps, count int) []matCase {
 		if s.Turns > 0 && int(p.k.Max())*s.ThreadN*s.ThreadM/lanes > 192 { // whose texts are long, and take long to compile
 			continue
 		}
-		if target.Check(p.kernel(), s, caps) == nil {
+		if fits(p.kernel(), s, caps) == nil {
 			cases = append(cases, matCase{name: fmt.Sprintf("%d %s %v", len(cases), t, s), p: p, s: s})
 		}
 	}

@@ -191,7 +191,7 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps target.Caps) [
 		s.Turns, s.RoundRows = o.Turns, l.rounds
 		s.TileN *= max(s.Turns, 1)
 		s.Subnormals = l.dtype.IsBlock() && !l.bytes && !l.rounds || o.Subnormals
-		if o.Workgroup%o.LanesPerRow == 0 && target.Check(k, s, caps) == nil && !slices.Contains(list, s) {
+		if o.Workgroup%o.LanesPerRow == 0 && fits(k, s, caps) == nil && !slices.Contains(list, s) {
 			list = append(list, s)
 		}
 	}
@@ -207,7 +207,7 @@ func (l speedLine) matrixSchedules(t *testing.T, k *kernel.Kernel, caps target.C
 			for _, frags := range l.options["frags"] {
 				for _, depth := range l.options["depth"] {
 					s, ok := matRowsSchedule(caps, k, sn, sk, frags, depth)
-					if ok && target.Check(k, s, caps) == nil {
+					if ok && fits(k, s, caps) == nil {
 						list = append(list, s)
 					}
 				}
