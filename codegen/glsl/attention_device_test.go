@@ -160,8 +160,9 @@ func matrixSchedules(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) []kerne
 						continue
 					}
 					n, strips := int(caps.SubgroupSize), 1+rng.IntN(2)
-					s := kernel.Schedule{Variant: variant, Workgroup: n * subgroups, Subgroup: n, Vec: 4, Heads: []int{1, heads}[rng.IntN(2)],
-						TileM: subgroups * strips * frag, TileN: keys, Stages: 1 + rng.IntN(2), FragM: frag, FragN: frag, FragK: frag, Splits: []int{0, 0, 2}[rng.IntN(3)]}
+					s := kernel.Schedule{Variant: variant, Workgroup: n * subgroups, Subgroup: n, Vec: 4,
+						TileM: subgroups * strips * frag, TileN: keys, Stages: 1 + rng.IntN(2),
+						Flash: kernel.Flash{Heads: []int{1, heads}[rng.IntN(2)], Splits: []int{0, 0, 2}[rng.IntN(3)]}, Fragments: kernel.Fragments{FragM: frag, FragN: frag, FragK: frag}}
 					if fits(k, s, caps) == nil {
 						fit = append(fit, s)
 					}

@@ -106,8 +106,9 @@ func fragments(caps target.Caps, t ir.DType) (target.MatrixShape, bool) {
 func coopMat(caps target.Caps, t ir.DType, sm, sn, fm, fn, fk int) (kernel.Schedule, bool) {
 	m, ok := fragments(caps, t)
 	sub := int(caps.SubgroupSize)
-	return kernel.Schedule{Variant: kernel.VarCoopMat, Workgroup: sub * sm * sn, Vec: 4, Subgroup: sub, SubgroupsM: sm, SubgroupsN: sn,
-		TileM: sm * fm * int(m.M), TileN: sn * fn * int(m.N), TileK: fk * int(m.K), FragM: int(m.M), FragN: int(m.N), FragK: int(m.K)}, ok
+	return kernel.Schedule{Variant: kernel.VarCoopMat, Workgroup: sub * sm * sn, Vec: 4, Subgroup: sub,
+		TileM: sm * fm * int(m.M), TileN: sn * fn * int(m.N), TileK: fk * int(m.K),
+		Fragments: kernel.Fragments{SubgroupsM: sm, SubgroupsN: sn, FragM: int(m.M), FragN: int(m.N), FragK: int(m.K)}}, ok
 }
 
 func coopMat2(workgroup, m, n, k int) kernel.Schedule {

@@ -31,8 +31,9 @@ func matRowsSchedule(caps target.Caps, k *kernel.Kernel, sn, sk, frags, depth in
 		}
 	}
 	sub, n, rows := int(caps.SubgroupSize), int(m.N), int(k.Parallel[len(k.Parallel)-2].Max())
-	return kernel.Schedule{Variant: kernel.VarMatRows, Workgroup: sub * sn * sk, Vec: 4, Subgroup: sub, SubgroupsN: sn, SubgroupsK: sk,
-		TileM: (rows + n - 1) / n * n, TileN: sn * frags * int(m.M), TileK: depth, FragM: int(m.M), FragN: n, FragK: int(m.K)}, true
+	return kernel.Schedule{Variant: kernel.VarMatRows, Workgroup: sub * sn * sk, Vec: 4, Subgroup: sub,
+		TileM: (rows + n - 1) / n * n, TileN: sn * frags * int(m.M), TileK: depth,
+		Fragments: kernel.Fragments{SubgroupsN: sn, SubgroupsK: sk, FragM: int(m.M), FragN: n, FragK: int(m.K)}}, true
 }
 
 // matRowsCases are products of every format that matrix units take, by rows of

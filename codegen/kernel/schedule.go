@@ -52,8 +52,9 @@ const (
 // business of package target; the generator only follows it.
 type Schedule struct {
 	Variant   Variant `json:"variant"`
-	Workgroup int     `json:"workgroup"` // invocations per workgroup
-	Vec       int     `json:"vec"`       // neighbouring elements per invocation and load
+	Workgroup int     `json:"workgroup"`          // invocations per workgroup
+	Vec       int     `json:"vec"`                // neighbouring elements per invocation and load
+	Subgroup  int     `json:"subgroup,omitempty"` // subgroup size relied on; 0 uses shared memory only
 
 	// Turns is how many points along an outer axis an invocation of a map takes
 	// one after another, sharing what does not depend on that; 0 is 1. Of matvec,
@@ -61,15 +62,35 @@ type Schedule struct {
 	// it meets of the rows in registers; 0 keeps nothing.
 	Turns int `json:"turns,omitempty"`
 
-	// Row kernels.
-	LanesPerRow int `json:"lanes_per_row,omitempty"` // invocations that share a row
+	LanesPerRow int `json:"lanes_per_row,omitempty"` // invocations that share a row, or a sum
 	Cache       int `json:"cache,omitempty"`         // row elements each keeps in registers; 0 re-reads
 
-	// Matrix products.
-	TileM int `json:"tile_m,omitempty"`
-	TileN int `json:"tile_n,omitempty"`
-	TileK int `json:"tile_k,omitempty"` // of matvec: about how many elements of a block an invocation takes at once; 0 takes quads
-	// Ahead, of matvec over blocks, is how many runs an invocation reads before it
+	// Tiles are TileM rows of the result by TileN columns, in steps of TileK along
+	// the contraction; of attentions TileN keys, in steps along the dot axis. Of matvec,
+	// TileK is about how many elements of a block an invocation takes at once; 0 takes
+	// quads.
+	TileM   int `json:"tile_m,omitempty"`
+	TileN   int `json:"tile_n,omitempty"`
+	TileK   int `json:"tile_k,omitempty"`
+	ThreadM int `json:"thread_m,omitempty"` // rows per invocation
+	ThreadN int `json:"thread_n,omitempty"` // columns per invocation
+	Stages  int `json:"stages,omitempty"`   // tiles of each operand in shared memory; with 2, one is fetched while one is multiplied
+	// Band is how many rows of tiles the workgroups go down before they go on to
+	// the next column, so that those running together share more of what they
+	// read; 0 or 1 goes along the rows.
+	Band int `json:"band,omitempty"`
+
+	// What only some variants have. Of the others it is zero, which Check sees to.
+	MatVec
+	RegisterTile
+	Fragments
+	CoopMat2
+	Flash
+}
+
+// MatVec is how a matvec reads its operands.
+type MatVec struct {
+	// Ahead, over blocks, is how many runs an invocation reads before it
 	// multiplies, if more than 1. With Turns and RoundRows, 1 says that it asks for
 	// its blocks of the first turn before the row is rounded, quants and scales, by
 	// what decodes them. That takes an invocation no register that it keeps, but much
@@ -77,52 +98,11 @@ type Schedule struct {
 	// decoded as octets or fields, or the format needs no sums of rows. q4_0 and q4_1
 	// gain by it: 14336x14336 by one row of q4_0 takes 42.6 us on an H100, and 43.0 to
 	// 43.9 with Prefetch.
-	Ahead   int `json:"ahead,omitempty"`
-	ThreadM int `json:"thread_m,omitempty"` // rows per invocation
-	ThreadN int `json:"thread_n,omitempty"` // columns per invocation
-	Stages  int `json:"stages,omitempty"`   // tiles of each operand in shared memory; with 2, one is fetched while one is multiplied
-	// Paired, of tile, puts invocations into the tile in blocks of 2x2, so that
-	// every vector from shared memory is for two of four neighbours.
-	Paired bool `json:"paired,omitempty"`
-	// Steps, of tile, keeps operands in shared memory step by step along the
-	// contraction instead of row by row, and gives invocations rows and columns
-	// four side by side.
-	Steps bool `json:"steps,omitempty"`
-
-	// Matrix products on matrix units. The subgroups of a coopmat workgroup
-	// share its tile in a grid of SubgroupsM x SubgroupsN, in fragments of
-	// FragM x FragN results and FragK of the contraction.
-	SubgroupsM int `json:"subgroups_m,omitempty"`
-	SubgroupsN int `json:"subgroups_n,omitempty"`
-	FragM      int `json:"frag_m,omitempty"`
-	FragN      int `json:"frag_n,omitempty"`
-	FragK      int `json:"frag_k,omitempty"`
-	// SubgroupsK, of matrows, is how many subgroups share the contraction, TileK
-	// at a time each, beside the SubgroupsN that share the columns. Its fragments
-	// have FragM columns of the result and FragN rows.
-	SubgroupsK int `json:"subgroups_k,omitempty"`
-	// PiecesM x PiecesN, of coopmat2, are the matrices that a tile's sums are
-	// divided into, each multiplied by itself; 0 or 1 is one.
-	PiecesM int `json:"pieces_m,omitempty"`
-	PiecesN int `json:"pieces_n,omitempty"`
-	// Band is how many rows of tiles the workgroups go down before they go on to
-	// the next column, so that those running together share more of what they
-	// read; 0 or 1 goes along the rows.
-	Band int `json:"band,omitempty"`
-	// Unroll, of coopmat2, is how many steps along the contraction are written out
-	// one after another, in a loop that the driver is told to leave as it is; 0
-	// leaves unrolling to the driver.
-	Unroll int `json:"unroll,omitempty"`
-
-	// Attentions, whose tiles are TileM rows by TileN keys, in steps of TileK
-	// along the dot axis.
-	Heads  int `json:"heads,omitempty"`  // query heads of a tile: 1, or all that share a key head
-	Splits int `json:"splits,omitempty"` // runs of keys by workgroups of their own, to be joined by another kernel; 0 for none
-
-	// Subnormals, of matvec over blocks, says that the device keeps subnormal
+	Ahead int `json:"ahead,omitempty"`
+	// Subnormals, over blocks, says that the device keeps subnormal
 	// halves: quants become floats that way.
 	Subnormals bool `json:"subnormals,omitempty"`
-	// Tables, of matvec over blocks, says that a workgroup copies codebooks to
+	// Tables, over blocks, says that a workgroup copies codebooks to
 	// shared memory first, where invocations that look up different entries wait
 	// for one another less than in a cache.
 	Tables bool `json:"tables,omitempty"`
@@ -130,10 +110,10 @@ type Schedule struct {
 	// one beside the other: invocations that read their own hit different banks.
 	// Eight elements are then decoded at once where the blocks lie in planes.
 	Copies int `json:"copies,omitempty"`
-	// StageRows, of matvec over blocks, says that rows of A pass through shared
+	// StageRows, over blocks, says that rows of A pass through shared
 	// memory, from where lanes that take long runs read them as fast as short ones.
 	StageRows bool `json:"stage_rows,omitempty"`
-	// RoundRows, of matvec over blocks, says that rows of floats, which may be
+	// RoundRows, over blocks, says that rows of floats, which may be
 	// rounded to bytes, are as they are read: every workgroup rounds all of a row
 	// first, and has it in shared memory, or in registers where columns take turns.
 	RoundRows bool `json:"round_rows,omitempty"`
@@ -144,15 +124,59 @@ type Schedule struct {
 	// every format in planes; K formats gain by it and not by Ahead, q5 by either.
 	Prefetch int `json:"prefetch,omitempty"`
 
-	// What follows of matvec over blocks is settled (target.Settle), not chosen.
+	// What follows is settled (target.Settle), not chosen.
 	Decode  Decode `json:"decode,omitempty"`
 	IntDot  bool   `json:"int_dot,omitempty"` // strips are multiplied in integers
 	Chained bool   `json:"chained,omitempty"` // products of floats are added one by one onto sums that go on over scales
-	// HideSteps, of coopmat2, hides the number of steps from the compiler, which
+}
+
+// RegisterTile is how invocations share a tile without matrix units.
+type RegisterTile struct {
+	// Paired puts invocations into the tile in blocks of 2x2, so that
+	// every vector from shared memory is for two of four neighbours.
+	Paired bool `json:"paired,omitempty"`
+	// Steps keeps operands in shared memory step by step along the
+	// contraction instead of row by row, and gives invocations rows and columns
+	// four side by side.
+	Steps bool `json:"steps,omitempty"`
+}
+
+// Fragments are what matrix units multiply: the subgroups of a workgroup share its
+// tile in a grid of SubgroupsM x SubgroupsN, in fragments of FragM x FragN results
+// and FragK of the contraction.
+type Fragments struct {
+	SubgroupsM int `json:"subgroups_m,omitempty"`
+	SubgroupsN int `json:"subgroups_n,omitempty"`
+	FragM      int `json:"frag_m,omitempty"`
+	FragN      int `json:"frag_n,omitempty"`
+	FragK      int `json:"frag_k,omitempty"`
+	// SubgroupsK, of matrows, is how many subgroups share the contraction, TileK
+	// at a time each, beside the SubgroupsN that share the columns. Its fragments
+	// have FragM columns of the result and FragN rows.
+	SubgroupsK int `json:"subgroups_k,omitempty"`
+}
+
+// CoopMat2 is how a workgroup goes through a tile of its own.
+type CoopMat2 struct {
+	// PiecesM x PiecesN are the matrices that a tile's sums are
+	// divided into, each multiplied by itself; 0 or 1 is one.
+	PiecesM int `json:"pieces_m,omitempty"`
+	PiecesN int `json:"pieces_n,omitempty"`
+	// Unroll is how many steps along the contraction are written out
+	// one after another, in a loop that the driver is told to leave as it is; 0
+	// leaves unrolling to the driver.
+	Unroll int `json:"unroll,omitempty"`
+
+	// HideSteps hides the number of steps from the compiler, which
 	// would unroll them by 8 and run out of registers. It is settled likewise.
 	HideSteps bool `json:"hide_steps,omitempty"`
+}
 
-	Subgroup int `json:"subgroup,omitempty"` // subgroup size relied on; 0 uses shared memory only
+// Flash is how attentions are shared out.
+type Flash struct {
+	Heads  int `json:"heads,omitempty"`  // query heads of a tile: 1, or all that share a key head
+	Splits int `json:"splits,omitempty"` // runs of keys by workgroups of their own, to be joined by another kernel; 0 for none
+
 }
 
 // String describes the schedule in one line. Schedules that a device may run read
@@ -274,12 +298,16 @@ func (s Schedule) String() string {
 func (s Schedule) Pieces() (down, across int) { return max(s.PiecesM, 1), max(s.PiecesN, 1) }
 
 // Numbers returns the numbers of a schedule, in the order of its fields.
-func (s Schedule) Numbers() []int {
+func (s Schedule) Numbers() []int { return numbers(reflect.ValueOf(s)) }
+
+func numbers(v reflect.Value) []int {
 	var list []int
-	v := reflect.ValueOf(s)
 	for i := range v.NumField() {
-		if f := v.Field(i); f.Kind() == reflect.Int {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.Int:
 			list = append(list, int(f.Int()))
+		case reflect.Struct:
+			list = append(list, numbers(f)...)
 		}
 	}
 	return list

@@ -55,7 +55,8 @@ func (t tuning) flashVecCandidates(k *kernel.Kernel) []Candidate {
 			for wg := t.flashWorkgroup; wg >= t.subgroup; wg /= 2 {
 				splits := t.flashSplits(sh, wg/lanes*keys)
 				all = append(all, Candidate{kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: wg, Vec: 4, LanesPerRow: lanes, Subgroup: t.subgroup,
-					TileM: int(rows), ThreadM: int(rows), TileN: wg / lanes * keys, ThreadN: keys, Heads: int(sh.Heads), Splits: splits},
+					TileM: int(rows), ThreadM: int(rows), TileN: wg / lanes * keys, ThreadN: keys,
+					Flash: kernel.Flash{Heads: int(sh.Heads), Splits: splits}},
 					fmt.Sprintf("%d rows share %d keys, which are read once, in %d runs", rows, sh.Keys, max(splits, 1))})
 			}
 		}
@@ -138,8 +139,9 @@ func (t tile) flashSchedule(heads, subgroup int) kernel.Schedule {
 	if lanes := t.N / t.ThreadN; !powerOfTwo(lanes) || lanes > subgroup {
 		subgroup = 0
 	}
-	return kernel.Schedule{Variant: kernel.VarFlashTile, Workgroup: t.workgroup(), Vec: 4, Heads: heads,
-		TileM: t.M, TileN: t.N, TileK: t.K, ThreadM: t.ThreadM, ThreadN: t.ThreadN, Subgroup: subgroup}
+	return kernel.Schedule{Variant: kernel.VarFlashTile, Workgroup: t.workgroup(), Vec: 4,
+		TileM: t.M, TileN: t.N, TileK: t.K, ThreadM: t.ThreadM, ThreadN: t.ThreadN, Subgroup: subgroup,
+		Flash: kernel.Flash{Heads: heads}}
 }
 
 // flashHeads is how many heads share a tile of that many rows: all that share

@@ -31,8 +31,9 @@ func (t tuning) flashMatrixCandidates(k *kernel.Kernel, caps Caps) []Candidate {
 			rows := tl.Subgroups * frag * tl.Strips
 			heads := flashHeads(sh, rows)
 			groups := min(sh.Batch, unknownExtent>>24) * sh.Groups * sh.Heads / int64(heads) * ceilDiv(sh.Queries*int64(heads), int64(rows))
-			c := Candidate{kernel.Schedule{Variant: variant, Workgroup: tl.Subgroups * t.subgroup, Vec: 4, Subgroup: t.subgroup, Heads: heads,
-				TileM: rows, TileN: tl.Keys, Stages: tl.Stages, FragM: frag, FragN: frag, FragK: frag},
+			c := Candidate{kernel.Schedule{Variant: variant, Workgroup: tl.Subgroups * t.subgroup, Vec: 4, Subgroup: t.subgroup,
+				TileM: rows, TileN: tl.Keys, Stages: tl.Stages,
+				Flash: kernel.Flash{Heads: heads}, Fragments: kernel.Fragments{FragM: frag, FragN: frag, FragK: frag}},
 				fmt.Sprintf("%d queries of %d heads a tile, %d keys, on matrix units: %d workgroups", rows/heads, heads, tl.Keys, groups)}
 			if 2*sh.Queries*int64(heads) <= int64(rows) || tl.Width > 0 && max(sh.Dot, sh.Value) > tl.Width {
 				continue

@@ -37,7 +37,7 @@ func attention(groups, heads, queries, keys, dot ir.Dim) *kernel.Kernel {
 
 func TestCheckFlashMatrix(t *testing.T) {
 	k := attention(ir.D(8), ir.D(4), ir.D(512), ir.D(512), ir.D(64))
-	good := kernel.Schedule{Variant: kernel.VarFlashMatrix2, Workgroup: 256, Vec: 4, Subgroup: 32, Heads: 4, TileM: 128, TileN: 64, FragM: 16, FragN: 16, FragK: 16}
+	good := kernel.Schedule{Variant: kernel.VarFlashMatrix2, Workgroup: 256, Vec: 4, Subgroup: 32, TileM: 128, TileN: 64, Flash: kernel.Flash{Heads: 4}, Fragments: kernel.Fragments{FragM: 16, FragN: 16, FragK: 16}}
 	cases := []struct {
 		what   string
 		k      *kernel.Kernel
@@ -108,7 +108,7 @@ func TestHeadsFirst(t *testing.T) {
 		{"small tiles", causal(32, 4096, 4096), kernel.VarFlashTile, h100, false},
 	}
 	for _, c := range cases {
-		s := kernel.Schedule{Variant: c.variant, Heads: 1, TileM: 128}
+		s := kernel.Schedule{Variant: c.variant, TileM: 128, Flash: kernel.Flash{Heads: 1}}
 		if have := headsFirst(c.k, s, c.caps); have != c.want {
 			t.Errorf("%s: %v, want %v", c.what, have, c.want)
 		}

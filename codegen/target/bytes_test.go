@@ -79,7 +79,7 @@ func TestByteTiles(t *testing.T) {
 func TestBytesUnits(t *testing.T) {
 	bytes := bytesMul(ir.D(64), ir.D(64), ir.D(64), ir.I8, false)
 	halves := matrixMul(one, ir.D(64), ir.D(64), ir.D(64), ir.F16, true)
-	s := kernel.Schedule{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 1, TileM: 32, TileN: 32, TileK: 32, FragM: 16, FragN: 16, FragK: 32}
+	s := kernel.Schedule{Variant: kernel.VarCoopMat, TileM: 32, TileN: 32, TileK: 32, Fragments: kernel.Fragments{SubgroupsM: 1, SubgroupsN: 1, FragM: 16, FragN: 16, FragK: 32}}
 	small := s
 	small.FragM, small.FragN, small.FragK = 8, 8, 8
 	for _, tt := range []struct {

@@ -16,7 +16,7 @@ func TestCheckRefuses(t *testing.T) {
 	flash := attention(ir.D(8), ir.D(4), ir.D(512), ir.D(512), ir.D(64))
 	goodFlash := tile{32, 32, 16, 4, 2}.flashSchedule(4, 0)
 	fewRows := attention(ir.D(8), ir.D(4), one, ir.D(512), ir.D(64))
-	goodFlashVec := kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: 128, Vec: 4, LanesPerRow: 8, Subgroup: 32, TileM: 4, ThreadM: 4, TileN: 32, ThreadN: 2, Heads: 4, Splits: 4}
+	goodFlashVec := kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: 128, Vec: 4, LanesPerRow: 8, Subgroup: 32, TileM: 4, ThreadM: 4, TileN: 32, ThreadN: 2, Flash: kernel.Flash{Heads: 4, Splits: 4}}
 	goodMap := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 2}
 	goodRow := kernel.Schedule{Variant: kernel.VarRowGroup, Workgroup: 128, Vec: 4, LanesPerRow: 128, Cache: 32}
 	goodScan := kernel.Schedule{Variant: kernel.VarScanGroup, Workgroup: 128, Vec: 4, LanesPerRow: 128}

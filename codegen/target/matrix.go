@@ -180,8 +180,6 @@ func checkMatrixUnits(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return fmt.Errorf("the device has no 16-bit storage")
 	case s.TileM < 1 || s.TileN < 1 || s.TileK < 1:
 		return fmt.Errorf("tiles must be at least 1")
-	case s.Variant != kernel.VarCoopMat2 && (s.PiecesM != 0 || s.PiecesN != 0):
-		return fmt.Errorf("only tiles of a whole workgroup are divided into pieces")
 	case s.Band > 1 && !bandFits(k, s, caps):
 		return fmt.Errorf("bands of %d rows of tiles, but the result has fewer of them, or one column, or they are not counted along two dimensions", s.Band)
 	}

@@ -49,8 +49,9 @@ func TestCheckMatrixUnits(t *testing.T) {
 	f32 := matMul(one, ir.D(512), ir.D(512), ir.D(512), ir.F32, false)
 	q4 := inF16(matMul(one, ir.D(512), ir.D(512), ir.D(512), ir.Q4_0, true))
 	odd := matrixMul(ir.D(3), ir.D(511), ir.D(511), ir.D(511), ir.F16, false)
-	sub := kernel.Schedule{Variant: kernel.VarCoopMat, Workgroup: 256, Vec: 4, Subgroup: 32, SubgroupsM: 2, SubgroupsN: 4,
-		TileM: 128, TileN: 128, TileK: 32, FragM: 16, FragN: 16, FragK: 16}
+	sub := kernel.Schedule{Variant: kernel.VarCoopMat, Workgroup: 256, Vec: 4, Subgroup: 32,
+		TileM: 128, TileN: 128, TileK: 32,
+		Fragments: kernel.Fragments{SubgroupsM: 2, SubgroupsN: 4, FragM: 16, FragN: 16, FragK: 16}}
 	wg := kernel.Schedule{Variant: kernel.VarCoopMat2, Workgroup: 256, Vec: 4, TileM: 128, TileN: 128, TileK: 64}
 	cases := []struct {
 		what   string
@@ -93,7 +94,7 @@ func TestCheckMatrixUnits(t *testing.T) {
 		{"small pieces", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.PiecesN = 8 }, "in steps that divide"},
 		{"no number of pieces", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.PiecesM = -1 }, "in -1x0 pieces"},
 		{"pieces of staged operands", q4, wg, func(s *kernel.Schedule, _ *Caps) { s.TileK, s.PiecesM = 32, 2 }, "staged as a whole"},
-		{"pieces of subgroups", f16, sub, func(s *kernel.Schedule, _ *Caps) { s.PiecesM = 2 }, "only tiles of a whole workgroup"},
+		{"pieces of subgroups", f16, sub, func(s *kernel.Schedule, _ *Caps) { s.PiecesM = 2 }, "parameters of CoopMat2"},
 		{"sums 2", f16, wg, func(s *kernel.Schedule, _ *Caps) { s.TileM, s.TileN = 256, 256 }, "spill"},
 		{"coopmat2 staged", q4, wg, func(s *kernel.Schedule, _ *Caps) { s.TileK = 32 }, ""},
 		{"coopmat2 odd", odd, wg, func(s *kernel.Schedule, _ *Caps) { s.TileK = 32 }, ""},

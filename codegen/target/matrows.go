@@ -169,8 +169,6 @@ func checkMatRows(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return fmt.Errorf("steps of %d are no multiple of the %d elements that are decoded together", s.TileK, max(r.Span, kernel.RoundedGroup))
 	case !DivisibleBy(k.Fold, s.SubgroupsK*s.TileK):
 		return fmt.Errorf("%d steps of %d do not divide a contraction of %s", s.SubgroupsK, s.TileK, k.Fold)
-	case s.Ahead != 0:
-		return fmt.Errorf("%d steps ahead: one always is", s.Ahead)
 	}
 	if n := s.TileM * s.TileN / s.SubgroupsN / s.Subgroup * len(k.Products); n > maxLaneSums {
 		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxLaneSums)

@@ -9,8 +9,9 @@ import (
 )
 
 // goodMatRows is a schedule of matrows for q4_0 by floats on an H100.
-var goodMatRows = kernel.Schedule{Variant: kernel.VarMatRows, Workgroup: 128, Vec: 4, Subgroup: 32, SubgroupsN: 4, SubgroupsK: 1,
-	TileM: 8, TileN: 64, TileK: 256, FragM: 16, FragN: 8, FragK: 32}
+var goodMatRows = kernel.Schedule{Variant: kernel.VarMatRows, Workgroup: 128, Vec: 4, Subgroup: 32,
+	TileM: 8, TileN: 64, TileK: 256,
+	Fragments: kernel.Fragments{SubgroupsN: 4, SubgroupsK: 1, FragM: 16, FragN: 8, FragK: 32}}
 
 func TestCheckMatRows(t *testing.T) {
 	few := func(m, n, k int, b ir.DType) *kernel.Kernel {

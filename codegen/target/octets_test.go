@@ -18,7 +18,8 @@ func planesVec(t ir.DType, rows int) *kernel.Kernel {
 
 func TestCheckOctets(t *testing.T) {
 	good := kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: 64, Vec: 4, LanesPerRow: 32, TileM: 1, ThreadM: 1, TileN: 2, ThreadN: 1,
-		TileK: 32, Tables: true, Copies: 2}
+		TileK:  32,
+		MatVec: kernel.MatVec{Tables: true, Copies: 2}}
 	blocks := planesVec(ir.IQ2_XS, 1)
 	blocks.Bindings[1].Layout = kernel.LayoutBlocks
 	for _, c := range []struct {

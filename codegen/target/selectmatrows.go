@@ -106,9 +106,8 @@ func (tl matRowsTile) schedule(how MatRows, sh matShape, caps Caps) (kernel.Sche
 	for int64(rows) < sh.M && rows < MaxMatRows {
 		rows *= 2
 	}
-	return kernel.Schedule{Variant: kernel.VarMatRows, Workgroup: sub * tl.columns * tl.depths, Vec: 4, Subgroup: sub,
-		SubgroupsN: tl.columns, SubgroupsK: tl.depths, TileM: rows, TileN: tl.columns * int(f.M), TileK: tl.step,
-		FragM: int(f.M), FragN: int(f.N), FragK: int(f.K)}, ok
+	return kernel.Schedule{Variant: kernel.VarMatRows, Workgroup: sub * tl.columns * tl.depths, Vec: 4, Subgroup: sub, TileM: rows, TileN: tl.columns * int(f.M), TileK: tl.step,
+		Fragments: kernel.Fragments{SubgroupsN: tl.columns, SubgroupsK: tl.depths, FragM: int(f.M), FragN: int(f.N), FragK: int(f.K)}}, ok
 }
 
 // rowFragment returns the shape of fragments that takes the fewest rows, and of

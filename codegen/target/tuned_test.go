@@ -105,10 +105,13 @@ func TestTuningHash(t *testing.T) {
 func TestTuningHashCountsAllOfASchedule(t *testing.T) {
 	hash := func(s kernel.Schedule) string { return Tuning{"a": {Schedule: s}}.Hash() }
 	seen := map[string]string{hash(kernel.Schedule{}): "none"}
-	for i := range reflect.TypeFor[kernel.Schedule]().NumField() {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[kernel.Schedule]()) {
+		if field.Anonymous { // whose fields are visible too
+			continue
+		}
 		var s kernel.Schedule
-		name := reflect.TypeFor[kernel.Schedule]().Field(i).Name
-		switch f := reflect.ValueOf(&s).Elem().Field(i); f.Kind() {
+		name := field.Name
+		switch f := reflect.ValueOf(&s).Elem().FieldByIndex(field.Index); f.Kind() {
 		case reflect.Int:
 			f.SetInt(1)
 		case reflect.Bool:
@@ -197,7 +200,8 @@ func FuzzCheck(f *testing.F) {
 	f.Add(11, 128, 4, 0, 0, 64, 64, 16, 4, 4, 1, 32)
 	f.Fuzz(func(t *testing.T, variant, wg, vec, lanes, cache, m, n, k, tm, tn, frag, subgroup int) {
 		s := kernel.Schedule{Variant: variants[uint(variant)%uint(len(variants))], Workgroup: wg, Vec: vec, LanesPerRow: lanes, Cache: cache, TileM: m, TileN: n, TileK: k,
-			ThreadM: tm, ThreadN: tn, SubgroupsM: tm, SubgroupsN: tn, FragM: frag, FragN: frag, FragK: frag, Heads: frag, Subgroup: subgroup}
+			ThreadM: tm, ThreadN: tn, Subgroup: subgroup,
+			Fragments: kernel.Fragments{SubgroupsM: tm, SubgroupsN: tn, FragM: frag, FragN: frag, FragK: frag}, Flash: kernel.Flash{Heads: frag}}
 		for _, sample := range samples {
 			_ = Check(sample, s, caps)
 		}

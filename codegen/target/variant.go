@@ -3,6 +3,7 @@ package target
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -12,6 +13,8 @@ import (
 // stands in codegen/glsl, by the same name.
 type variant struct {
 	family kernel.Family
+	// owns names the parts of a schedule, besides what all share, that it takes.
+	owns []string
 	// check says why a schedule cannot run a kernel, families' own conditions aside.
 	check func(*kernel.Kernel, kernel.Schedule, Caps) error
 	// shared is the workgroup memory it takes, in bytes; nil for none.
@@ -37,6 +40,9 @@ var (
 	families map[kernel.Family]family
 )
 
+// parts are the parts of a schedule that only some variants have.
+var parts = slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[kernel.Schedule]()), func(f reflect.StructField) bool { return !f.Anonymous })
+
 // The tables are filled here, since what they name looks into them.
 func init() {
 	variants = map[kernel.Variant]variant{
@@ -51,16 +57,16 @@ func init() {
 		kernel.VarGroup:        {family: kernel.FamilyGroup, check: checkGroup, shared: groupShared},
 		kernel.VarQuantize:     {family: kernel.FamilyQuantize, check: onAny(checkQuantize)},
 		kernel.VarCustom:       {family: kernel.FamilyCustom, check: checkCustom, shared: customShared},
-		kernel.VarMatTile:      {family: kernel.FamilyMatMul, check: onAny(checkTile), shared: tileShared},
+		kernel.VarMatTile:      {family: kernel.FamilyMatMul, owns: []string{"RegisterTile"}, check: onAny(checkTile), shared: tileShared},
 		kernel.VarMatDirect:    {family: kernel.FamilyMatMul, check: onAny(checkDirect)},
-		kernel.VarMatVec:       {family: kernel.FamilyMatMul, check: checkMatVec, shared: matVecShared, settle: settleMatVec},
-		kernel.VarMatRows:      {family: kernel.FamilyMatMul, check: checkMatRows, shared: matRowsShared},
-		kernel.VarCoopMat:      {family: kernel.FamilyMatMul, check: checkCoopMat, shared: matrixShared},
-		kernel.VarCoopMat2:     {family: kernel.FamilyMatMul, check: checkCoopMat2, shared: matrixShared, settle: settleCoopMat2},
-		kernel.VarFlashTile:    {family: kernel.FamilyAttention, check: checkFlashTile, shared: flashTileShared},
-		kernel.VarFlashVec:     {family: kernel.FamilyAttention, check: checkFlashVec, shared: flashVecShared},
-		kernel.VarFlashMatrix:  {family: kernel.FamilyAttention, check: checkFlashMatrix, shared: flashMatrixShared},
-		kernel.VarFlashMatrix2: {family: kernel.FamilyAttention, check: checkFlashMatrix, shared: flashMatrixShared},
+		kernel.VarMatVec:       {family: kernel.FamilyMatMul, owns: []string{"MatVec"}, check: checkMatVec, shared: matVecShared, settle: settleMatVec},
+		kernel.VarMatRows:      {family: kernel.FamilyMatMul, owns: []string{"Fragments"}, check: checkMatRows, shared: matRowsShared},
+		kernel.VarCoopMat:      {family: kernel.FamilyMatMul, owns: []string{"Fragments"}, check: checkCoopMat, shared: matrixShared},
+		kernel.VarCoopMat2:     {family: kernel.FamilyMatMul, owns: []string{"CoopMat2"}, check: checkCoopMat2, shared: matrixShared, settle: settleCoopMat2},
+		kernel.VarFlashTile:    {family: kernel.FamilyAttention, owns: []string{"Flash"}, check: checkFlashTile, shared: flashTileShared},
+		kernel.VarFlashVec:     {family: kernel.FamilyAttention, owns: []string{"Flash"}, check: checkFlashVec, shared: flashVecShared},
+		kernel.VarFlashMatrix:  {family: kernel.FamilyAttention, owns: []string{"Flash", "Fragments"}, check: checkFlashMatrix, shared: flashMatrixShared},
+		kernel.VarFlashMatrix2: {family: kernel.FamilyAttention, owns: []string{"Flash", "Fragments"}, check: checkFlashMatrix, shared: flashMatrixShared},
 	}
 	families = map[kernel.Family]family{
 		kernel.FamilyMap:       {candidates: alike(tuning.allMaps), space: mapSpace},
@@ -115,6 +121,11 @@ func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ Caps) error {
 	}
 	if v.family != k.Family {
 		return fmt.Errorf("the variant is for %s kernels, this is a %s", v.family, k.Family)
+	}
+	for _, part := range parts {
+		if !slices.Contains(v.owns, part.Name) && !reflect.ValueOf(s).FieldByIndex(part.Index).IsZero() {
+			return fmt.Errorf("it has parameters of %s, which are of other variants", part.Name)
+		}
 	}
 	if check := families[v.family].check; check != nil {
 		return check(k, s)

@@ -263,7 +263,7 @@ func blockReadings(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 	var all []kernel.Schedule
 	for run := range doublings(8, 64) {
 		for ahead := range doublings(1, 2) {
-			s := kernel.Schedule{TileK: run, Subnormals: subnormals && !readsBytes(k)}
+			s := kernel.Schedule{TileK: run, MatVec: kernel.MatVec{Subnormals: subnormals && !readsBytes(k)}}
 			if ahead > 1 {
 				s.Ahead = ahead
 			}
@@ -417,7 +417,8 @@ func flashVecSpace(sh flashShape, caps Caps) []kernel.Schedule {
 		for lanes := range doublings(2, subgroup) {
 			for keys := range doublings(1, 8) {
 				all = append(all, kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: wg, Vec: 4, LanesPerRow: lanes, Subgroup: subgroup,
-					TileM: int(rows), ThreadM: int(rows), TileN: wg / lanes * keys, ThreadN: keys, Heads: int(sh.Heads)})
+					TileM: int(rows), ThreadM: int(rows), TileN: wg / lanes * keys, ThreadN: keys,
+					Flash: kernel.Flash{Heads: int(sh.Heads)}})
 			}
 		}
 	}
