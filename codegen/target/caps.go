@@ -22,19 +22,6 @@ const (
 	DeviceCPU        DeviceType = "cpu"
 )
 
-// Vendor ids as Vulkan reports them: PCI ids, and Khronos ids for vendors without one.
-const (
-	VendorAMD    = 0x1002
-	VendorImgTec = 0x1010
-	VendorApple  = 0x106b
-	VendorNVIDIA = 0x10de
-	VendorARM    = 0x13b5
-	VendorGoogle = 0x1ae0
-	VendorQCOM   = 0x5143
-	VendorIntel  = 0x8086
-	VendorMesa   = 0x10005
-)
-
 // SubgroupOps is the set of subgroup operations that compute shaders may use
 // (VkSubgroupFeatureFlagBits, with the same bit values).
 type SubgroupOps uint32

@@ -20,6 +20,7 @@ func genericTuning(caps Caps, m machine) tuning {
 	return tuning{
 		machine:      m.withCores(fillOf(caps) / 2),
 		ratedCores:   m.cores,
+		handicaps:    handicaps{clamped: 1.5, besideDriver: 3, shifted: 1.75, unaligned: 3, computed: 2, computedRows: 64, seldomFull: 1.5}, // guessed
 		fill:         fillOf(caps),
 		cache:        2 << 20,
 		subgroup:     subgroupOf(caps),

@@ -13,6 +13,18 @@ type machine struct {
 	normTime   float64 // what a kernel that norms one row takes, launch included
 }
 
+// handicaps are by how much a product on matrix units is slower than one whose
+// operands lie in memory in whole tiles.
+type handicaps struct {
+	clamped      float64 // reads are held back at the edges of narrow tiles, and more in wide ones
+	besideDriver float64 // operands are staged beside what the driver stages itself
+	shifted      float64 // windows are shifted into place
+	unaligned    float64 // operands do not begin at 16 bytes
+	computed     float64 // operands are computed on the way, at most
+	computedRows float64 // a tile of so many rows takes as long to compute as to multiply
+	seldomFull   float64 // tiles of many columns hold groups of few rows
+}
+
 // withCores is the machine with so many cores in place of those it has: what takes
 // one kernel's time does not depend on them.
 func (m machine) withCores(n int64) machine {

@@ -29,7 +29,7 @@ func (t tuning) matrixUnits(k *kernel.Kernel, caps Caps) []Candidate {
 		groups := min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
 		reason := fmt.Sprintf("%dx%dx%d on matrix units in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K, tl.M, tl.N, groups)
 		cost := t.matrixTime(tl, groups, sh.K) * float64(len(k.Products))
-		if slow := slowdown(k, s); slow.factor > 1 {
+		if slow := t.slowdown(k, s); slow.factor > 1 {
 			cost *= slow.factor
 			reason += ", " + slow.why
 		}
@@ -170,7 +170,7 @@ func (t tuning) bestMatrixTime(k *kernel.Kernel, caps Caps, parts int) (best flo
 			continue
 		}
 		groups := int64(parts) * min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
-		time := max(t.matrixTime(tl, groups, sh.K/int64(parts))*float64(len(k.Products))*slowdown(k, s).factor, readTime)
+		time := max(t.matrixTime(tl, groups, sh.K/int64(parts))*float64(len(k.Products))*t.slowdown(k, s).factor, readTime)
 		if parts > 1 {
 			results := float64(sh.Batch*sh.M) * float64(sh.N) * float64(len(k.Products))
 			time += t.launchTime + float64(parts)*results*8/t.memoryRate // written and read in f32
@@ -239,8 +239,8 @@ type handicap struct {
 }
 
 // slowdown estimates by how much a product is slower than one whose operands
-// lie in memory in whole tiles. Factors are those of an H100, f16 4096^3.
-func slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
+// lie in memory in whole tiles.
+func (t tuning) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 	worst := handicap{factor: 1}
 	note := func(h handicap) {
 		if h.factor > worst.factor {
@@ -253,7 +253,7 @@ func slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 	if _, bytes := ByteProducts(k); bytes && !FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
 		note(handicap{acrossCost(s), "bytes that lie across the contraction"})
 	}
-	t, _ := MatrixDType(k)
+	dtype, _ := MatrixDType(k)
 	r := len(k.Parallel)
 	for _, p := range k.Products {
 		for _, o := range []struct {
@@ -263,25 +263,22 @@ func slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 			tensor := s.Variant == kernel.VarCoopMat2 && !Staged(k, s, o.v, o.axis)
 			switch {
 			case tensor && (EdgeOf(k, s, o.axis) == EdgeClamped || EdgeOf(k, s, k.FoldAxis()) == EdgeClamped):
-				note(handicap{1.5 + float64(s.TileN)/512, "reads held back at the edges"})
+				note(handicap{t.clamped + float64(s.TileN)/512, "reads held back at the edges"})
 			case tensor:
 			case s.Variant == kernel.VarCoopMat2:
-				note(handicap{3.5, "operands staged beside the driver's own"})
-			case OctetLoad(k, o.v, o.axis, t):
+				note(handicap{t.besideDriver, "operands staged beside the driver's own"})
+			case OctetLoad(k, o.v, o.axis, dtype):
 			case isWindow(k, o.v, o.axis):
-				note(handicap{1.76, "windows shifted into place"}) // the same convolution 280 us, 159 without
-
-			case plainLoad(k, o.v, t):
-				note(handicap{3.5, "operands not aligned to 16 bytes"})
+				note(handicap{t.shifted, "windows shifted into place"})
+			case plainLoad(k, o.v, dtype):
+				note(handicap{t.unaligned, "operands not aligned to 16 bytes"})
 			default:
-				note(handicap{min(1+77/float64(max(s.TileM, 1)), 2.2), "operands computed on the way"}) // B once per row of tiles
+				note(handicap{min(1+t.computedRows/float64(max(s.TileM, 1)), t.computed), "operands computed on the way"}) // B once per row of tiles
 			}
 		}
 	}
 	if k.Guard != nil && k.Guard.Batch != nil && k.Guard.Row != nil && s.Variant == kernel.VarCoopMat && s.TileN > 64 {
-		// 512 tokens by 8 of 128 experts of 768x2048 in tiles of 64x128 and 64x64,
-		// microseconds: f16 292, 265; q4_K 339, 317.
-		worst.factor *= 1.5
+		worst.factor *= t.seldomFull
 		worst.why = strings.TrimPrefix(worst.why+", groups of rows are seldom full", ", ")
 	}
 	return worst

@@ -9,6 +9,7 @@ import (
 // Each class has a file of its own, with the numbers beside their reasons.
 type tuning struct {
 	machine          // the device, as far as it is known
+	handicaps        // of matrix units
 	ratedCores int64 // of the device that rates of tiles are of
 	// fill is how many workgroups keep the device busy; a schedule that makes
 	// fewer leaves part of it idle.
@@ -103,9 +104,6 @@ type class struct {
 	owns func(Caps) bool
 	tune func(Caps) tuning
 }
-
-// classes are tried in order. What none owns gets generic, from its caps alone.
-var classes = []class{cpu, nvidia, amd, intel, arm, generic}
 
 // classOf returns the class of a device.
 func classOf(caps Caps) class {

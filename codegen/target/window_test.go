@@ -75,8 +75,8 @@ func TestWindowLoad(t *testing.T) {
 // A window's octets cost shifts; without them each element is fetched alone.
 func TestWindowsCostLess(t *testing.T) {
 	s := kernel.Schedule{Variant: kernel.VarCoopMat, TileM: 32, TileN: 32, TileK: 16}
-	octets := slowdown(rowWindow{width: 16, out: 16, low: 1, stride: 1, t: ir.F16}.kernel(), s)
-	single := slowdown(rowWindow{width: 32, out: 16, low: 1, stride: 2, t: ir.F16}.kernel(), s)
+	octets := nvidia.tune(Caps{}).slowdown(rowWindow{width: 16, out: 16, low: 1, stride: 1, t: ir.F16}.kernel(), s)
+	single := nvidia.tune(Caps{}).slowdown(rowWindow{width: 32, out: 16, low: 1, stride: 2, t: ir.F16}.kernel(), s)
 	if octets.factor >= single.factor || octets.why != "windows shifted into place" {
 		t.Errorf("octets %+v, single elements %+v", octets, single)
 	}
@@ -154,7 +154,7 @@ func TestStoredConvCosts(t *testing.T) {
 		{Variant: kernel.VarCoopMat, Workgroup: 128, TileM: 128, TileN: 128, TileK: 16},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, TileM: 128, TileN: 256, TileK: 32},
 	} {
-		if slow := slowdown(storedConv(8, 256, 256, 56, 256), s); slow.factor > 1 {
+		if slow := nvidia.tune(Caps{}).slowdown(storedConv(8, 256, 256, 56, 256), s); slow.factor > 1 {
 			t.Errorf("%s: %g times slower, %s", s, slow.factor, slow.why)
 		}
 	}
