@@ -259,12 +259,8 @@ type Lowered struct {
 	GLSL      []string          // by shader
 }
 
-// splitOperands is target.SplitOperands, but for tests of devices that do not
-// want it.
-var splitOperands = target.SplitOperands
-
-// joinNorm and joinSlices are those of target, likewise.
-var joinNorm, joinSlices = target.JoinNorm, target.JoinSlices
+// pricer is what passes ask about a device, but for tests of those that answer otherwise.
+var pricer = func(caps target.Caps) passes.Pricer { return target.Pricer{Caps: caps} }
 
 // Lower takes a graph through the passes, chooses schedules for a device and
 // generates GLSL. tuning has schedules that won by measurement, and may be nil.
@@ -273,18 +269,7 @@ func Lower(ctx context.Context, g *ir.Graph, caps target.Caps, tuning target.Tun
 	s, err := passes.Run(g, passes.Options{
 		Context: ctx,
 		Limits:  passes.Limits{Bindings: target.Bindings(caps), Weigh: glsl.Weigh},
-		Windows: func(direct, product *kernel.Kernel, stores []*kernel.Kernel) bool {
-			return target.StoreWindows(direct, product, stores, caps)
-		},
-		Store:         func(k *kernel.Kernel) []kernel.StoredOperand { return target.StoreOperands(k, caps) },
-		Tail:          func(k *kernel.Kernel) kernel.Tail { return target.CutTail(k, caps) },
-		JoinNorm:      func(product, joined *kernel.Kernel) bool { return joinNorm(product, joined, caps) },
-		JoinSlices:    func(product, joined *kernel.Kernel) bool { return joinSlices(product, joined, caps) },
-		StoreFactor:   func(product, reading *kernel.Kernel) bool { return target.StoreFactor(product, reading, caps) },
-		Split:         func(k *kernel.Kernel) int { return target.SplitSums(k, caps) },
-		SplitOperands: func(k *kernel.Kernel) []kernel.StoredOperand { return splitOperands(k, caps) },
-		Half:          func(k *kernel.Kernel) bool { return target.HalfAttention(k, caps) },
-		Bytes:         func(t ir.DType, rows, columns ir.Dim) bool { return target.WantsBytes(t, rows, columns, caps) },
+		Pricer:  pricer(caps),
 	})
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
@@ -40,28 +41,41 @@ var TrialExtents = trialExtents
 // allow it, stored in whole tiles of an H100, until the function that it
 // returns is called.
 func SplitAllOperands() (restore func()) {
-	splitOperands = func(k *kernel.Kernel, _ target.Caps) (list []kernel.StoredOperand) {
-		const tile = 256
-		whole := func(d ir.Dim) int { return int(d.Max()+tile-1) / tile * tile }
-		for _, p := range k.Products {
-			for i, v := range []*kernel.Expr{p.A, p.B} {
-				axis := len(k.Parallel) - 2 + i
-				list = append(list, kernel.StoredOperand{Operand: v, Rows: whole(k.Parallel[axis]), Depth: whole(k.Fold),
-					Across: !target.FoldContiguous(k, v, axis)})
-			}
+	return setPricer(func(caps target.Caps) passes.Pricer { return splitsAll{target.Pricer{Caps: caps}} })
+}
+
+type splitsAll struct{ passes.Pricer }
+
+func (splitsAll) SplitOperands(k *kernel.Kernel) (list []kernel.StoredOperand) {
+	const tile = 256
+	whole := func(d ir.Dim) int { return int(d.Max()+tile-1) / tile * tile }
+	for _, p := range k.Products {
+		for i, v := range []*kernel.Expr{p.A, p.B} {
+			axis := len(k.Parallel) - 2 + i
+			list = append(list, kernel.StoredOperand{Operand: v, Rows: whole(k.Parallel[axis]), Depth: whole(k.Fold),
+				Across: !target.FoldContiguous(k, v, axis)})
 		}
-		return list
 	}
-	return func() { splitOperands = target.SplitOperands }
+	return list
 }
 
 // JoinAllRows makes every device join norms, and what goes over slices of rows, to
 // the products that can have them, until the function that it returns is called.
 func JoinAllRows() (restore func()) {
-	join := func(_, joined *kernel.Kernel, caps target.Caps) bool {
-		_, _, err := target.Select(joined, caps)
-		return err == nil
-	}
-	joinNorm, joinSlices = join, join
-	return func() { joinNorm, joinSlices = target.JoinNorm, target.JoinSlices }
+	return setPricer(func(caps target.Caps) passes.Pricer { return joinsAll{target.Pricer{Caps: caps}} })
+}
+
+type joinsAll struct{ target.Pricer }
+
+func (p joinsAll) JoinNorm(_, joined *kernel.Kernel) bool {
+	_, _, err := target.Select(joined, p.Caps)
+	return err == nil
+}
+
+func (p joinsAll) JoinSlices(product, joined *kernel.Kernel) bool { return p.JoinNorm(product, joined) }
+
+func setPricer(p func(target.Caps) passes.Pricer) (restore func()) {
+	old := pricer
+	pricer = p
+	return func() { pricer = old }
 }

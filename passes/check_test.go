@@ -11,6 +11,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/kernel/keval"
 	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
@@ -166,7 +167,7 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	if err := c.addKernels("kernels of nodes in another order", s2, nil); err != nil {
 		return nil, nil, err
 	}
-	stored, err := passes.Run(g, passes.Options{Store: storeAll})
+	stored, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Store: storeAll}.Pricer()})
 	if err != nil {
 		return nil, nil, fmt.Errorf("operands stored: %w", err)
 	}
@@ -174,7 +175,7 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 		return nil, nil, err
 	}
 	for side, name := range []string{"left", "right"} {
-		one, err := passes.Run(g, passes.Options{Store: storeSide(side)})
+		one, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Store: storeSide(side)}.Pricer()})
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s operands stored: %w", name, err)
 		}
@@ -182,50 +183,51 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 			return nil, nil, err
 		}
 	}
-	plain, err := passes.Run(g, passes.Options{Store: storePlain, Split: splitAny})
+	plain, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Store: storePlain, Split: splitAny}.Pricer()})
 	if err != nil {
 		return nil, nil, fmt.Errorf("operands stored as they are: %w", err)
 	}
 	if err := c.addKernels("kernels of operands stored as they are", plain, rng); err != nil {
 		return nil, nil, err
 	}
-	windows, err := passes.Run(g, passes.Options{Windows: allWindows})
+	windows, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Windows: allWindows}.Pricer()})
 	if err != nil {
 		return nil, nil, fmt.Errorf("windows stored: %w", err)
 	}
 	if err := c.addKernels("kernels of stored windows", windows, rng); err != nil {
 		return nil, nil, err
 	}
-	split, err := passes.Run(g, passes.Options{Split: splitAny})
+	split, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Split: splitAny}.Pricer()})
 	if err != nil {
 		return nil, nil, fmt.Errorf("sums split: %w", err)
 	}
 	if err := c.addKernels("kernels of split sums", split, rng); err != nil {
 		return nil, nil, err
 	}
-	tails, err := passes.Run(g, passes.Options{Tail: anyTail(rng), Split: splitAny})
+	tails, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Tail: anyTail(rng), Split: splitAny}.Pricer()})
 	if err != nil {
 		return nil, nil, fmt.Errorf("tails cut: %w", err)
 	}
 	if err := c.addKernels("kernels of cut tails", tails, rng); err != nil {
 		return nil, nil, err
 	}
-	bytes, err := passes.Run(g, passes.Options{Bytes: allBytes, Half: always})
+	bytes, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Bytes: allBytes, Half: always}.Pricer()})
 	if err != nil {
 		return nil, nil, fmt.Errorf("rows of bytes: %w", err)
 	}
 	if err := c.addKernels("kernels of rows of bytes and of attention in f16", bytes, rng); err != nil {
 		return nil, nil, err
 	}
-	joined, err := passes.Run(g, passes.Options{JoinNorm: joinAll, JoinSlices: joinAll, StoreFactor: joinAll})
+	joined, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{JoinNorm: joinAll, JoinSlices: joinAll, StoreFactor: joinAll}.Pricer()})
 	if err != nil {
 		return nil, nil, fmt.Errorf("norms and slices joined: %w", err)
 	}
 	if err := c.addKernels("kernels of joined norms and slices", joined, rng); err != nil {
 		return nil, nil, err
 	}
-	narrow, err := passes.Run(g, passes.Options{Limits: passes.Limits{Bindings: narrowBindings, Size: 200},
-		Split: splitAny, JoinNorm: joinAll, JoinSlices: joinAll, StoreFactor: joinAll})
+	narrow, err := passes.Run(g, passes.Options{Limits: passes.Limits{Bindings: narrowBindings, Size: 200}, Pricer: passtest.Choices{
+		Split: splitAny, JoinNorm: joinAll, JoinSlices: joinAll, StoreFactor: joinAll,
+	}.Pricer()})
 	if err != nil {
 		return nil, nil, fmt.Errorf("small kernels: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 )
@@ -67,41 +68,41 @@ func goldenFile(t *testing.T, pass string) {
 
 func after(t *testing.T, g *ir.Graph, pass string) string {
 	t.Helper()
-	opt := passes.Options{Until: pass}
+	var choices passtest.Choices
 	if pass == "store_operands" {
-		opt.Store = storeAll
+		choices.Store = storeAll
 	}
 	if pass == "join_casts" {
-		opt.Store = storePlain
+		choices.Store = storePlain
 	}
 	if pass == "halve_attention" {
-		opt.Half = always
+		choices.Half = always
 	}
 	if pass == "split_operands" {
-		opt.SplitOperands = takeApart(false, true)
+		choices.SplitOperands = takeApart(false, true)
 	}
 	if pass == "store_windows" {
-		opt.Windows = allWindows
+		choices.Windows = allWindows
 	}
 	if pass == "split_sums" {
-		opt.Split = splitAny
+		choices.Split = splitAny
 	}
 	if pass == "cut_tails" {
-		opt.Tail = halfTail
+		choices.Tail = halfTail
 	}
 	if pass == "join_norms" {
-		opt.JoinNorm = joinAll
+		choices.JoinNorm = joinAll
 	}
 	if pass == "join_slices" {
-		opt.JoinSlices = joinAll
+		choices.JoinSlices = joinAll
 	}
 	if pass == "store_factors" {
-		opt.JoinNorm, opt.StoreFactor = joinAll, joinAll
+		choices.JoinNorm, choices.StoreFactor = joinAll, joinAll
 	}
 	if pass == "round_rows" {
-		opt.Bytes = allBytes
+		choices.Bytes = allBytes
 	}
-	s, err := passes.Run(g, opt)
+	s, err := passes.Run(g, passes.Options{Until: pass, Pricer: choices.Pricer()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func halveAttention(s *State) error {
 		if k.Family != kernel.FamilyAttention || !k.Attention.Half {
 			continue
 		}
-		if h := halved(k, nil); s.half != nil && s.half(h) {
+		if h := halved(k, nil); s.pricer.HalveAttention(h) {
 			s.Plan.Replace(id, halved(k, s.storedHalf(id)))
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/passes"
 )
 
@@ -83,7 +84,7 @@ func TestJoinCases(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := parse(t, tt.graph)
-			s, err := passes.Run(g, passes.Options{JoinNorm: joinAll, JoinSlices: joinAll, StoreFactor: joinAll})
+			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{JoinNorm: joinAll, JoinSlices: joinAll, StoreFactor: joinAll}.Pricer()})
 			if err != nil {
 				t.Fatal(err)
 			}

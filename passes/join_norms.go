@@ -18,9 +18,6 @@ import (
 // they go along anyway, and multiply by the row's number in the end. Nothing then
 // waits for the rows.
 func joinNorms(s *State) error {
-	if s.joinNorm == nil {
-		return nil
-	}
 	for _, id := range s.Plan.IDs() {
 		m, ok := s.normOf(id)
 		if !ok {
@@ -73,7 +70,7 @@ func (s *State) joinedTo(n norm) (map[plan.KernelID]*kernel.Kernel, bool) {
 	for _, id := range s.Plan.Readers(n.buffer) {
 		k := s.Plan.Kernel(id)
 		with, ok := n.joinedTo(k)
-		if !ok || !s.Plan.CanMove(n.id, id, n.buffer) || len(with.Bindings) > s.limits.Bindings || !s.joinNorm(k, with) {
+		if !ok || !s.Plan.CanMove(n.id, id, n.buffer) || len(with.Bindings) > s.limits.Bindings || !s.pricer.JoinNorm(k, with) {
 			return nil, false
 		}
 		joined[id] = with

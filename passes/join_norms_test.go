@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/passes"
 )
 
@@ -22,7 +23,7 @@ func TestJoinRandomNorms(t *testing.T) {
 		if _, _, err := checkGraph(g, seed, 2); err != nil {
 			t.Fatalf("%v\n%s", err, g)
 		}
-		s, err := passes.Run(g, passes.Options{JoinNorm: joinAll})
+		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{JoinNorm: joinAll}.Pricer()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,9 +14,6 @@ import (
 // cache. The product stores what they do, of each column or pair, and the row as
 // it was only where others read that.
 func joinSlices(s *State) error {
-	if s.joinSlices == nil {
-		return nil
-	}
 	for _, id := range s.Plan.IDs() {
 		k := s.Plan.Kernel(id)
 		if k == nil || !storesRow(k) {
@@ -33,7 +30,7 @@ func joinSlices(s *State) error {
 		for _, r := range readers {
 			list = append(list, s.Plan.Kernel(r))
 		}
-		if joined, ok := joinReaders(k, list, keep); ok && len(joined.Bindings) <= s.limits.Bindings && s.joinSlices(k, joined) {
+		if joined, ok := joinReaders(k, list, keep); ok && len(joined.Bindings) <= s.limits.Bindings && s.pricer.JoinSlices(k, joined) {
 			s.Plan.Replace(id, joined)
 			for _, r := range readers {
 				s.Plan.Replace(r)

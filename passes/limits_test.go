@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 )
@@ -245,7 +246,7 @@ func TestWorkGrowsWithGraph(t *testing.T) {
 				var s *passes.State
 				allocs[i] = testing.AllocsPerRun(1, func() {
 					var err error
-					if s, err = passes.Run(g, passes.Options{JoinNorm: joinAll, JoinSlices: joinAll, StoreFactor: joinAll}); err != nil {
+					if s, err = passes.Run(g, passes.Options{Pricer: passtest.Choices{JoinNorm: joinAll, JoinSlices: joinAll, StoreFactor: joinAll}.Pricer()}); err != nil {
 						t.Fatal(err)
 					}
 				})

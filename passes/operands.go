@@ -11,14 +11,11 @@ import (
 // memory, a kernel of their own, which stores them rounded as the product takes
 // them: every tile of the result would do so again.
 func storeOperands(s *State) error {
-	if s.store == nil {
-		return nil
-	}
 	s.beforeProducts(func(k *kernel.Kernel) (stores []*kernel.Kernel, rest *kernel.Kernel) {
 		if k.Guard != nil {
 			return nil, k
 		}
-		return s.storeOperandsOf(k, s.store(k), false)
+		return s.storeOperandsOf(k, s.pricer.StoreOperands(k), false)
 	})
 	return nil
 }

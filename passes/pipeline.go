@@ -23,17 +23,9 @@ type State struct {
 	// and why they were taken apart instead.
 	Refused []string
 
-	windows func(direct, product *kernel.Kernel, stores []*kernel.Kernel) bool
-	store   func(*kernel.Kernel) []kernel.StoredOperand
-	halve   func(*kernel.Kernel) []kernel.StoredOperand
-	split   func(*kernel.Kernel) int
-	tail    func(*kernel.Kernel) kernel.Tail
-	bytes   func(t ir.DType, rows, columns ir.Dim) bool
-	half    func(*kernel.Kernel) bool
-
-	ctx                               context.Context
-	limits                            Limits
-	joinNorm, joinSlices, storeFactor func(product, joined *kernel.Kernel) bool
+	pricer Pricer
+	ctx    context.Context
+	limits Limits
 }
 
 // Pass is one row of the pass table.
@@ -76,54 +68,30 @@ var table = []Pass{
 	{"plan", "buffers get places, lifetimes overlapped, and barriers stand where a hazard is", layOutMemory},
 }
 
-// constraint says that pass Before runs before pass After, and why.
-type constraint struct{ Before, After, Why string }
+// constraint says that some passes run before others, and why.
+type constraint struct {
+	Before, After []string
+	Why           string
+}
+
+type list = []string
 
 var constraints = []constraint{
-	{"decompose", "round_rows", "decomposing makes products"},
-	{"round_rows", "cse", "products that share rows share their bytes"},
-	{"decompose", "simplify", "decomposing leaves chains of views behind"},
-	{"decompose", "fold_constants", "decomposing makes constants"},
-	{"decompose", "cse", "equal composites have equal parts"},
-	{"fold_constants", "interface", "an output may turn out to be a constant"},
-	{"simplify", "interface", "an output may turn out to be an input, or another output"},
-	{"cse", "interface", "the copies it makes must not be merged again"},
-	{"interface", "fuse_elementwise", "fusion stores a required node in a buffer of its own"},
-	{"fold_constants", "simplify", "x*1 is seen only once the 1 is a constant"},
-	{"cse", "merge_siblings", "siblings are found by their shared operand"},
-	{"merge_siblings", "fuse_elementwise", "the merged product is one kernel"},
-	{"dce", "fuse_elementwise", "dead users must not keep a value in a buffer"},
-	{"dce", "complete_custom", "dead results would be dropped again"},
-	{"complete_custom", "fuse_elementwise", "each result is placed in a buffer"},
-	{"fuse_elementwise", "fuse_epilogues", "epilogues are merged cluster by cluster"},
-	{"fuse_epilogues", "lower", "a cluster is lowered once it is complete"},
-	{"lower", "store_windows", "a convolution's kernel is compared with those that would take its place"},
-	{"store_windows", "store_operands", "operands that lie well then need not be stored"},
-	{"store_windows", "split_operands", "clusters match kernels only before"},
-	{"lower", "halve_attention", "operands belong to kernels"},
-	{"halve_attention", "split_sums", "how keys are split is a matter of the variant"},
-	{"lower", "split_operands", "operands belong to kernels"},
-	{"split_operands", "store_operands", "operands that are split are stored already"},
-	{"split_operands", "split_sums", "parts are cut from the contraction as it is then"},
-	{"lower", "store_operands", "operands belong to kernels"},
-	{"store_operands", "split_sums", "parts are cut from the contraction as it is padded"},
-	{"store_operands", "join_casts", "it makes most of the kernels that only store anew"},
-	{"join_casts", "split_sums", "the kernel that adds up the parts of sums stores what the product did"},
-	{"lower", "split_sums", "kernels are split, not clusters"},
-	{"lower", "cut_tails", "kernels are cut, not clusters"},
-	{"store_operands", "cut_tails", "both products take the same stored operands"},
-	{"join_casts", "cut_tails", "it follows values that one kernel stores"},
-	{"cut_tails", "split_sums", "what is cut off has few results, and may be split"},
-	{"split_sums", "plan", "the sums of parts need buffers, too"},
-	{"split_sums", "prepare_weights", "of a product of weights all parts are prepared, or none"},
-	{"join_casts", "join_norms", "a norm may store what others want rounded"},
-	{"split_sums", "join_norms", "what adds up rows is not split, nor cut, nor are its operands stored"},
-	{"join_norms", "store_factors", "rows are multiplied by weights once their norms have joined products"},
-	{"store_factors", "prepare_weights", "kernels are complete"},
-	{"join_norms", "join_slices", "it knows products that store all their columns in one way"},
-	{"join_slices", "prepare_weights", "kernels are complete"},
-	{"prepare_weights", "plan", "what is prepared has no place in the arena"},
-	{"lower", "plan", "the plan binds the buffers that the kernels name"},
+	{list{"decompose"}, list{"round_rows", "fold_constants", "cse"}, "it makes the products, constants and equal parts that these look at"},
+	{list{"fold_constants"}, list{"simplify"}, "x*1 is seen only once the 1 is a constant"},
+	{list{"round_rows"}, list{"cse"}, "products that share rows share their bytes"},
+	{list{"fold_constants", "simplify", "cse"}, list{"interface", "merge_siblings"}, "an output may turn out to be an input or another output, and operands to be one"},
+	{list{"dce"}, list{"complete_custom"}, "the dead results of custom kernels would be dropped again"},
+	{list{"interface", "merge_siblings", "complete_custom"}, list{"fuse_elementwise"}, "fusion decides for the nodes that there are"},
+	{list{"fuse_epilogues"}, list{"lower"}, "a cluster becomes a kernel once it is complete"},
+	{list{"lower"}, list{"store_windows", "halve_attention", "split_operands"}, "rules rewrite kernels"},
+	{list{"store_windows", "split_operands"}, list{"store_operands"}, "what these store lies well already"},
+	{list{"store_operands"}, list{"join_casts", "cut_tails"}, "kernels of operands may only store anew, and all parts of a product read the same ones"},
+	{list{"halve_attention", "cut_tails", "join_casts"}, list{"split_sums"}, "it splits what these leave, which may be less and stored otherwise"},
+	{list{"split_sums"}, list{"join_norms"}, "a product that adds up its rows is neither split nor cut"},
+	{list{"join_norms"}, list{"store_factors", "join_slices"}, "these look at products that norms have joined"},
+	{list{"store_factors", "join_slices"}, list{"prepare_weights"}, "what runs once is what no rule changes any more"},
+	{list{"prepare_weights"}, list{"plan"}, "what is prepared has no place in the arena"},
 }
 
 func init() {
@@ -146,9 +114,13 @@ func checkTable(table []Pass, constraints []constraint) error {
 		place[p.Name] = i + 1
 	}
 	for _, c := range constraints {
-		a, b := place[c.Before], place[c.After]
-		if a == 0 || b == 0 || a >= b || c.Why == "" {
-			return fmt.Errorf("%s must run before %s: %s", c.Before, c.After, c.Why)
+		for _, before := range c.Before {
+			for _, after := range c.After {
+				a, b := place[before], place[after]
+				if a == 0 || b == 0 || a >= b || c.Why == "" {
+					return fmt.Errorf("%s must run before %s: %s", before, after, c.Why)
+				}
+			}
 		}
 	}
 	return nil
@@ -192,40 +164,8 @@ type Options struct {
 	Until string
 	// Limits bound what becomes one kernel; a zero is that of most devices.
 	Limits Limits
-	// Windows, where set, says whether a convolution is to be done by product, of
-	// operands that stores store first, rather than directly.
-	Windows func(direct, product *kernel.Kernel, stores []*kernel.Kernel) bool
-	// Store, where set, says for a matrix product which of its operands are to be
-	// stored by kernels of their own. Operands whose contraction is padded must
-	// be padded alike.
-	Store func(*kernel.Kernel) []kernel.StoredOperand
-	// SplitOperands, where set, says how the operands of a product are to be
-	// stored whose graph allows to take them apart into bf16; all of them or
-	// none, and those whose contraction is padded padded alike. Rows and Depth
-	// are those of an operand as it is, before it is taken apart.
-	SplitOperands func(*kernel.Kernel) []kernel.StoredOperand
-	// Split, where set, says for a matrix product into how many parts, a
-	// divisor of its contraction, its sums are to be split, and for an attention
-	// into how many parts its keys; 1 is not at all.
-	Split func(*kernel.Kernel) int
-	// Half, where set, says of an attention whose operands are f16 whether the
-	// device likes that better than f32, where the graph allows it.
-	Half func(*kernel.Kernel) bool
-	// JoinNorm, where set, says of a matrix product whether it is to be done as another,
-	// with the kernel joined to it that makes its rows by a sum along them.
-	JoinNorm func(product, joined *kernel.Kernel) bool
-	// JoinSlices, where set, says of a matrix product whether it is to be done as
-	// another, which stores what kernels made of slices of its row.
-	JoinSlices func(product, joined *kernel.Kernel) bool
-	// StoreFactor, where set, says of a matrix product that adds up its rows whether
-	// it is to be done as another, which reads them multiplied by a weight already.
-	StoreFactor func(product, reading *kernel.Kernel) bool
-	// Tail, where set, says for a matrix product which of its results, if any, are
-	// to be computed apart.
-	Tail func(*kernel.Kernel) kernel.Tail
-	// Bytes, where set, says whether so many rows are to be rounded to bytes that
-	// meet so many columns of a weight in a block format, where the graph allows it.
-	Bytes func(t ir.DType, rows, columns ir.Dim) bool
+	// Pricer, where set, says what pays on a device.
+	Pricer Pricer
 }
 
 // Run takes a graph through the passes. The input graph is not modified.
@@ -236,9 +176,10 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 	if opt.Context == nil {
 		opt.Context = context.Background()
 	}
-	s := &State{Graph: g, ctx: opt.Context, limits: opt.Limits.orDefault(), split: opt.Split, tail: opt.Tail,
-		windows: opt.Windows, store: opt.Store, halve: opt.SplitOperands, bytes: opt.Bytes, half: opt.Half,
-		joinNorm: opt.JoinNorm, joinSlices: opt.JoinSlices, storeFactor: opt.StoreFactor}
+	s := &State{Graph: g, ctx: opt.Context, limits: opt.Limits.orDefault(), pricer: noDevice{}}
+	if opt.Pricer != nil {
+		s.pricer = opt.Pricer
+	}
 	if opt.Until != "" && !known(opt.Until) {
 		return nil, fmt.Errorf("unknown pass %q: the passes are %s", opt.Until, names())
 	}

@@ -13,15 +13,12 @@ import (
 // part into a buffer, and another adds them, in order, and goes on to what the
 // whole kernel stored.
 func splitSums(s *State) error {
-	if s.split == nil {
-		return nil
-	}
 	for _, id := range s.Plan.IDs() {
 		k := s.Plan.Kernel(id)
 		if k.Guard != nil { // its rows that are none are not to be added up either
 			continue
 		}
-		parts := s.split(k)
+		parts := s.pricer.SplitSums(k)
 		if parts < 2 {
 			continue
 		}

@@ -32,8 +32,8 @@ func splitOperands(s *State) error {
 		if terms, _, _ := k.BF16Terms(); terms == 1 && canSplit(k) {
 			return nil, decided(k, true)
 		}
-		if s.halve != nil && canSplit(k) {
-			list = s.halve(k)
+		if canSplit(k) {
+			list = s.pricer.SplitOperands(k)
 		}
 		stores, out := s.storeOperandsOf(k, list, true)
 		return stores, decided(out, len(stores) > 0)

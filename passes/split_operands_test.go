@@ -12,6 +12,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/kernel/keval"
 	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
@@ -123,11 +124,11 @@ func TestSplitOperands(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := parse(t, leaves+tt.body)
-			for _, way := range []passes.Options{
+			for _, way := range []passtest.Choices{
 				{SplitOperands: takeApart(false, false)}, {SplitOperands: takeApart(true, false)}, {SplitOperands: takeApart(false, true)},
 				{SplitOperands: takeApart(true, true), Split: splitAny}, {},
 			} {
-				s := compareSplit(t, g, way)
+				s := compareSplit(t, g, passes.Options{Pricer: way.Pricer()})
 				want := tt.split
 				if way.SplitOperands == nil {
 					want = 0
@@ -158,7 +159,7 @@ func TestRandomSplits(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := rand.New(rand.NewPCG(seed, 3))
-		s, err := passes.Run(g, passes.Options{SplitOperands: takeApart(r.IntN(2) == 0, r.IntN(2) == 0), Split: splitAny})
+		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{SplitOperands: takeApart(r.IntN(2) == 0, r.IntN(2) == 0), Split: splitAny}.Pricer()})
 		if err != nil {
 			t.Errorf("seed %d: %v\n%s", seed, err, g)
 			continue
@@ -293,7 +294,7 @@ func TestSplitSpecialValues(t *testing.T) {
 	in := map[string]*ir.Data{"x": floats(t, x, m, 2), "w": floats(t, w, m, 2)}
 	want := runReference(t, g, nil, in, nil)["y"]
 	for _, across := range []bool{false, true} {
-		s, err := passes.Run(g, passes.Options{SplitOperands: takeApart(across, true)})
+		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{SplitOperands: takeApart(across, true)}.Pricer()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,7 +331,7 @@ func TestSplitError(t *testing.T) {
 	g := productOf(t, m, n, k)
 	in := map[string]*ir.Data{"x": floats(t, x, m, k), "w": floats(t, w, n, k)}
 	tol := interp.ToleranceOf(g, g.Outputs()[0].Node)
-	s, err := passes.Run(g, passes.Options{SplitOperands: takeApart(false, false)})
+	s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{SplitOperands: takeApart(false, false)}.Pricer()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,6 @@ import (
 // as well, where products that add up the row multiply it by that: every workgroup
 // of them then reads one row in place of two.
 func storeFactors(s *State) error {
-	if s.storeFactor == nil {
-		return nil
-	}
 	stored := map[weighing]plan.ValueID{}
 	for _, id := range s.Plan.IDs() {
 		k := s.Plan.Kernel(id)
@@ -28,7 +25,7 @@ func storeFactors(s *State) error {
 		}
 		product := f.reading(value)
 		source, isOne := s.sourceOf(f.of.row)
-		if !isOne || !s.storeFactor(k, product) {
+		if !isOne || !s.pricer.StoreFactor(k, product) {
 			continue
 		}
 		if !ok {

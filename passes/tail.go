@@ -12,9 +12,6 @@ import (
 // where the device wants that: in tiles as large as those of the others they
 // would be mostly nothing.
 func cutTails(s *State) error {
-	if s.tail == nil {
-		return nil
-	}
 	for _, id := range s.Plan.IDs() {
 		k := s.Plan.Kernel(id)
 		all, err := s.cutProduct(k)
@@ -34,7 +31,7 @@ func (s *State) cutProduct(k *kernel.Kernel) ([]*kernel.Kernel, error) {
 		return all, nil
 	}
 	for range 2 {
-		t := s.tail(all[0])
+		t := s.pricer.CutTail(all[0])
 		if t.From == 0 {
 			break
 		}

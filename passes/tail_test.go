@@ -6,17 +6,22 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/passes"
 )
 
 // tails cuts every product that reaches beyond a place there.
 func tails(t kernel.Tail) passes.Options {
-	return passes.Options{Tail: func(k *kernel.Kernel) kernel.Tail {
+	return passes.Options{Pricer: passtest.Choices{Tail: tailAt(t)}.Pricer()}
+}
+
+func tailAt(t kernel.Tail) func(*kernel.Kernel) kernel.Tail {
+	return func(k *kernel.Kernel) kernel.Tail {
 		if t.Axis < len(k.Parallel) && k.Parallel[t.Axis].Is(int(t.From)) {
 			return kernel.Tail{}
 		}
 		return t
-	}}
+	}
 }
 
 // halfTail is the last half of the outermost axis, of an even length.
@@ -37,15 +42,15 @@ func TestCutTailPlan(t *testing.T) {
 		%1 = matmul %x, %w {transpose_b=true}
 		%2 = add %1, %b
 		%3 = relu %2
-		output "o" %3`), passes.Options{
-		Tail: tails(kernel.Tail{Axis: 0, From: 4}).Tail,
+		output "o" %3`), passes.Options{Pricer: passtest.Choices{
+		Tail: tailAt(kernel.Tail{Axis: 0, From: 4}),
 		Split: func(k *kernel.Kernel) int {
 			if strings.HasSuffix(k.Name, "_tail") {
 				return 2
 			}
 			return 1
 		},
-	})
+	}.Pricer()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,12 +138,12 @@ func TestCutTwice(t *testing.T) {
 		%y = input {name="y", dtype=f32, shape=[8,5]}
 		%1 = matmul %x, %y
 		output "o" %1`)
-	s := compareSplit(t, g, passes.Options{Tail: func(k *kernel.Kernel) kernel.Tail {
+	s := compareSplit(t, g, passes.Options{Pricer: passtest.Choices{Tail: func(k *kernel.Kernel) kernel.Tail {
 		if k.Parallel[0].Is(6) {
 			return kernel.Tail{Axis: 0, From: 5}
 		}
 		return kernel.Tail{Axis: 1, From: k.Parallel[1].Add - 1}
-	}})
+	}}.Pricer()})
 	var extents []string
 	for _, k := range s.Kernels {
 		extents = append(extents, fmt.Sprint(k.Parallel))

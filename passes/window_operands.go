@@ -15,14 +15,11 @@ import (
 // neighbouring positions at one distance, as matrix units take them. The windows
 // themselves are never stored.
 func storeWindows(s *State) error {
-	if s.windows == nil {
-		return nil
-	}
 	var stored []*storedWindows
 	for _, id := range s.Plan.IDs() {
 		k := s.Plan.Kernel(id)
 		if w := newStoredWindows(s, k); w != nil {
-			if stores, product, err := w.kernels(); err == nil && s.windows(k, product, stores) {
+			if stores, product, err := w.kernels(); err == nil && s.pricer.StoreWindows(k, product, stores) {
 				before := s.Plan.Replace(id, append(stores, product)...)
 				w.argument, w.result = before[0], id
 				stored = append(stored, w)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 )
@@ -37,7 +38,7 @@ func TestStoredWindows(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := oneOp(t, tt.inputs, tt.op)
-			s, err := passes.Run(g, passes.Options{Windows: allWindows})
+			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Windows: allWindows}.Pricer()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +76,7 @@ func TestStoredWindowsFuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := passes.Run(g, passes.Options{Windows: allWindows})
+	s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Windows: allWindows}.Pricer()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func TestChainedWindows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := passes.Run(g, passes.Options{Windows: allWindows})
+			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Windows: allWindows}.Pricer()})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
@@ -181,7 +182,7 @@ func (h heads) run(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.G
 		}
 		return 1
 	}
-	s, text, err := buildWith(g, passes.Options{Split: split}, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
+	s, text, err := buildWith(g, passes.Options{Pricer: passtest.Choices{Split: split}.Pricer()}, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
 		if k.Family == kernel.FamilyAttention {
 			return sched, dev.Caps(), nil
 		}

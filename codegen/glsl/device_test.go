@@ -14,6 +14,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
@@ -124,7 +125,7 @@ func goesAround(f kernel.Family) bool {
 
 // anyWay stores, splits and rounds at random, as far as that is legal.
 func anyWay(caps target.Caps, rng *rand.Rand) passes.Options {
-	return passes.Options{
+	return passes.Options{Pricer: passtest.Choices{
 		Store: func(k *kernel.Kernel) (list []kernel.StoredOperand) {
 			p := k.Products[0]
 			for i, v := range []*kernel.Expr{p.A, p.B} {
@@ -170,7 +171,7 @@ func anyWay(caps target.Caps, rng *rand.Rand) passes.Options {
 			}
 			return list[:len(list)*min(1, rng.IntN(4))]
 		},
-	}
+	}.Pricer()}
 }
 
 func joined(text []string) string {

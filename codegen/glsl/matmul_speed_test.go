@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/quant"
@@ -83,7 +84,7 @@ func newTilesTask(t *testing.T, dev *vk.Device, dt ir.DType, weights tensor, n, 
 		output "y" %%y
 	}`, *speedRows, n, depth, dt, precision))
 	check(t, err)
-	s, err := passes.Run(g, passes.Options{Split: func(*kernel.Kernel) int { return parts }})
+	s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Split: func(*kernel.Kernel) int { return parts }}.Pricer()})
 	check(t, err)
 	k := s.Kernels[0]
 	for i := range k.Bindings {

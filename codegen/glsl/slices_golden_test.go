@@ -7,6 +7,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 )
@@ -41,10 +42,10 @@ func TestSlicesGolden(t *testing.T) {
 	}`)
 	check(t, err)
 	caps := profile(t, "nvidia-h100")
-	s, err := passes.Run(g, passes.Options{
+	s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{
 		JoinNorm:   func(product, joined *kernel.Kernel) bool { return target.JoinNorm(product, joined, caps) },
 		JoinSlices: func(product, joined *kernel.Kernel) bool { return target.JoinSlices(product, joined, caps) },
-	})
+	}.Pricer()})
 	check(t, err)
 	if len(s.Kernels) != 1 {
 		t.Fatalf("%d kernels, want one:\n%s", len(s.Kernels), s.Text())

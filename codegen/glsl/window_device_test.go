@@ -10,6 +10,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
@@ -55,7 +56,7 @@ func (c convolution) graph(t *testing.T) *ir.Graph {
 
 // storeAllWindows stores the operands of every convolution that it can be done
 // for.
-var storeAllWindows = passes.Options{Windows: func(_, _ *kernel.Kernel, _ []*kernel.Kernel) bool { return true }}
+var storeAllWindows = passes.Options{Pricer: passtest.Choices{Windows: func(_, _ *kernel.Kernel, _ []*kernel.Kernel) bool { return true }}.Pricer()}
 
 // TestConvolutionsOnMatrixUnits runs convolutions through fragments, directly
 // and with stored operands, and through matrices of a workgroup.

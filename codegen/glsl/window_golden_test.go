@@ -9,6 +9,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/passes"
 )
 
@@ -24,9 +25,9 @@ func TestConvolutionGolden(t *testing.T) {
 		{"conv_coopmat2_stored", "nvidia-h100", 3},
 	} {
 		caps := profile(t, tt.device)
-		opt := passes.Options{Windows: func(direct, product *kernel.Kernel, stores []*kernel.Kernel) bool {
+		opt := passes.Options{Pricer: passtest.Choices{Windows: func(direct, product *kernel.Kernel, stores []*kernel.Kernel) bool {
 			return tt.kernels > 1 && target.StoreWindows(direct, product, stores, caps)
-		}}
+		}}.Pricer()}
 		_, text, err := buildWith(c.graph(t), opt, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
 			s, _, err := target.Select(k, caps)
 			return s, caps, err
