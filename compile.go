@@ -282,9 +282,6 @@ func Lower(ctx context.Context, g *ir.Graph, caps target.Caps, tuning target.Tun
 	if err := refuseLarge(s); err != nil {
 		return nil, err
 	}
-	if err := layOut(s, caps); err != nil {
-		return nil, err
-	}
 	var symbols []string
 	for _, sym := range s.Program.Symbols {
 		symbols = append(symbols, sym.Name)

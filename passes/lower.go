@@ -361,7 +361,7 @@ func (l *lowerer) binding(n *ir.Node, write bool) int {
 		i = len(l.k.Bindings)
 		l.bind[id] = i
 		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: l.bufferName(n, write), DType: n.DType(), Buffer: id,
-			Elems: n.Shape().MaxElems(), Fixed: isFixed(buffer)})
+			Elems: n.Shape().MaxElems(), Fixed: isFixed(buffer), Layout: l.f.values.Value(id).Layout})
 	}
 	if write {
 		l.k.Bindings[i].Write = true

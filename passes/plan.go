@@ -32,7 +32,33 @@ func lowerAll(s *State) error {
 			s.Plan.Append(k)
 		}
 	}
+	for v, n := range s.Graph.Nodes() {
+		if isFixed(n) && n.DType().IsBlock() {
+			s.layOutWeight(v)
+		}
+	}
 	return nil
+}
+
+// layOutWeight chooses how the blocks of a weight lie, before any pass asks what a
+// kernel that reads them costs. One that copies them takes them as in the file.
+func (s *State) layOutWeight(v plan.ValueID) {
+	weight, ids := s.Plan.Value(v), s.Plan.Readers(v)
+	readers := make([]*kernel.Kernel, len(ids))
+	for i, id := range ids {
+		readers[i] = s.Plan.Kernel(id)
+		if slices.ContainsFunc(readers[i].Bindings, func(b kernel.Binding) bool { return b.Buffer == v && b.DType != weight.Type.DType }) {
+			return
+		}
+	}
+	weight.Layout = s.pricer.Layout(weight.Type.DType, readers)
+	for _, k := range readers {
+		for i := range k.Bindings {
+			if k.Bindings[i].Buffer == v {
+				k.Bindings[i].Layout = weight.Layout
+			}
+		}
+	}
 }
 
 // planner lays out the buffers of a program.
@@ -150,7 +176,11 @@ func (pl *planner) buffer(id plan.ValueID) (int, error) {
 		kind = kernel.BufPrepared
 	}
 	i, err := pl.add(kind, name, t, segments...)
-	pl.buffers[id] = i
+	if pl.buffers[id] = i; err == nil && v.Layout != kernel.LayoutBlocks {
+		b := &pl.p.Buffers[i]
+		b.Layout = v.Layout
+		b.Bytes, err = b.Layout.Bytes(b.DType, b.Shape.MaxElems())
+	}
 	return i, err
 }
 

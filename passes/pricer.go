@@ -11,6 +11,8 @@ type Pricer interface {
 	// RoundRows reports whether so many rows are to be rounded to bytes that meet so
 	// many columns of a weight in a block format.
 	RoundRows(t ir.DType, rows, columns ir.Dim) bool
+	// Layout returns how the blocks of a weight are to lie that some kernels read.
+	Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout
 	// StoreWindows reports whether a convolution is to be done by product, of operands
 	// that stores store first, rather than directly.
 	StoreWindows(direct, product *kernel.Kernel, stores []*kernel.Kernel) bool
@@ -44,6 +46,7 @@ type Pricer interface {
 type noDevice struct{}
 
 func (noDevice) RoundRows(ir.DType, ir.Dim, ir.Dim) bool                   { return false }
+func (noDevice) Layout(ir.DType, []*kernel.Kernel) kernel.Layout           { return kernel.LayoutBlocks }
 func (noDevice) StoreWindows(_, _ *kernel.Kernel, _ []*kernel.Kernel) bool { return false }
 func (noDevice) HalveAttention(*kernel.Kernel) bool                        { return false }
 func (noDevice) SplitOperands(*kernel.Kernel) []kernel.StoredOperand       { return nil }

@@ -13,6 +13,11 @@ func (p Pricer) RoundRows(t ir.DType, rows, columns ir.Dim) bool {
 	return WantsBytes(t, rows, columns, p.Caps)
 }
 
+// Layout returns how blocks suit those who read them.
+func (p Pricer) Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout {
+	return Layout(t, readers, p.Caps)
+}
+
 // StoreWindows is the function of that name, as all that follow.
 func (p Pricer) StoreWindows(direct, product *kernel.Kernel, stores []*kernel.Kernel) bool {
 	return StoreWindows(direct, product, stores, p.Caps)

@@ -27,6 +27,8 @@ func (p pricer) RoundRows(t ir.DType, rows, columns ir.Dim) bool {
 	return p.c.Bytes != nil && p.c.Bytes(t, rows, columns)
 }
 
+func (p pricer) Layout(ir.DType, []*kernel.Kernel) kernel.Layout { return kernel.LayoutBlocks }
+
 func (p pricer) StoreWindows(direct, product *kernel.Kernel, stores []*kernel.Kernel) bool {
 	return p.c.Windows != nil && p.c.Windows(direct, product, stores)
 }

@@ -38,6 +38,8 @@ type Value struct {
 	Origin Origin
 	// Node is whose value it is in the op graph; nil is nobody's.
 	Node *ir.Node
+	// Layout is how the blocks of a weight lie.
+	Layout kernel.Layout
 
 	writers, readers map[KernelID]bool
 }

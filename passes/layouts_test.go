@@ -1,0 +1,55 @@
+package passes_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/passtest"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
+)
+
+// layouts lays weights out in planes, and joins norms while it notes how the weights lie that a
+// product would read.
+type layouts struct {
+	passes.Pricer
+	asked *[]kernel.Layout
+}
+
+func (layouts) Layout(ir.DType, []*kernel.Kernel) kernel.Layout { return kernel.LayoutPlanes }
+
+func (l layouts) JoinNorm(_, joined *kernel.Kernel) bool {
+	for _, b := range joined.Bindings {
+		if b.DType.IsBlock() {
+			*l.asked = append(*l.asked, b.Layout)
+		}
+	}
+	return true
+}
+
+// TestLayoutsBeforePrices: who is asked what a kernel costs sees the layout of the weights that it will be emitted
+// for, and the program's buffer has that, too.
+func TestLayoutsBeforePrices(t *testing.T) {
+	g := parse(t, `
+		%x = input {name="x", dtype=f32, shape=[1,256]}
+		%n = weight {name="n", dtype=f32, shape=[256]}
+		%q = weight {name="q", dtype=q4_0, shape=[64,256]}
+		%1 = rms_norm %x, %n
+		%2 = dequantize %q
+		%3 = matmul %1, %2 {transpose_b=true}
+		output "o" %3`)
+	var asked []kernel.Layout
+	s, err := passes.Run(g, passes.Options{Pricer: layouts{passtest.Choices{}.Pricer(), &asked}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []kernel.Layout{kernel.LayoutPlanes}; !slices.Equal(asked, want) {
+		t.Errorf("prices are asked for layouts %q and want %q", asked, want)
+	}
+	at := slices.IndexFunc(s.Program.Buffers, func(b kernel.Buffer) bool { return b.DType == ir.Q4_0 })
+	b := s.Program.Buffers[at]
+	if n, err := b.Layout.Bytes(b.DType, b.Shape.MaxElems()); err != nil || b.Layout != kernel.LayoutPlanes || b.Bytes != n {
+		t.Errorf("the buffer lies in %q, of %d bytes and wants %d: %v", b.Layout, b.Bytes, n, err)
+	}
+}
