@@ -36,9 +36,7 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// maxSize keeps spirv-opt to about a second and 300 MB for a kernel. It took 1.4 s
-// and 323 MB for 40 sines, of 5600 units together, 2.9 s and 768 MB for 40 powers,
-// of 6600, and 5.3 s and 1.2 GB for 40 tangents, of 11200; for 160 sines 4.6 GB.
+// maxSize keeps spirv-opt to about a second and 300 MB for a kernel (M-kernel-size).
 const maxSize = 4000
 
 // What kernels repeat: the loops of a row kernel each compute what they fold, and

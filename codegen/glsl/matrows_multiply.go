@@ -113,8 +113,7 @@ func (r *matRows) halvesOf(four string, w int) text {
 // placesOfRows is how many times n elements the rows of a step have, and rowRounds
 // how many of them an invocation brings. The subgroups at the same place of the
 // contraction share them. Where there are fewer rows the last is brought again,
-// and nothing of it is stored in the end: without, reading is in a branch, and
-// q8_0 took three to seven rows in 102 to 127 us on an H100 for the 96 of eight.
+// and nothing of it is stored in the end: a branch around the reading is slower (M-block-rows).
 func (r *matRows) placesOfRows(n int) int { return r.s.TileM * (r.s.TileK / n) }
 
 func (r *matRows) rowRounds(n int) int {
@@ -126,8 +125,7 @@ func (r *matRows) rowRounds(n int) int {
 // brings, n elements apart: the number among its own, the row of the tile and the
 // element of the step. The row axis is bound. Invocations that have none write
 // nothing, and of rows of floats they read what the last one does: that takes no
-// branch. By rows of bytes a branch around the reading of their scales is the
-// faster: eight by q4_0 take 63 us with it on an H100, and 71 without.
+// branch. By rows of bytes a branch around the reading of their scales is faster (M-matrows).
 func (r *matRows) eachOfRows(n int, reads bool, body func(i, row, at text)) {
 	total, lanes, per := r.placesOfRows(n), r.s.SubgroupsN*r.s.Subgroup, r.s.TileK/n
 	r.repeat("i", r.rowRounds(n), func(i text) {

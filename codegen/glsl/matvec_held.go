@@ -140,8 +140,7 @@ func (h *heldRows) each(do func(*strip)) {
 
 // holdThroughTile reads the strips by way of shared memory, which takes that many
 // quads at a time: neighbours then read neighbouring quads of the rows, all of
-// theirs before the first is passed on. Strips are far apart: 57 KB read as such
-// by every workgroup took 6 us on an H100.
+// theirs before the first is passed on. Read as such, strips are far apart and take longer (M-matvec-blocks).
 func (v *matVec) holdThroughTile(held *heldRows, tile int) {
 	s, r := v.s, held.run
 	held.each(func(st *strip) {

@@ -4,9 +4,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// declareOnes declares the bytes that a dot product with adds up others. They
-// are no constant: drivers make bytewise sums of dot products with one, at 22 us
-// of the 62 us that 14336x14336 of q4_0 took on an H100.
+// declareOnes declares the bytes that a dot product with adds up others. They are no constant: drivers make bytewise
+// sums of dot products with one, which is slow (M-matvec-blocks).
 func (v *matVec) declareOnes() {
 	v.line("int ones = 0x01010101 + int(gl_NumWorkGroups.x >> 31); // + 0")
 }

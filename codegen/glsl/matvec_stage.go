@@ -2,8 +2,7 @@ package glsl
 
 // rowTiles are rows of A in shared memory, for the steps of the contraction that
 // the lanes of a sum take at a time. From memory, lanes that take long runs of
-// blocks read rows far apart, which holds them up: in runs of 32, 14336x14336 of
-// q4_0 took 65 us on an H100 with four columns to a reading of A, 52 with eight.
+// blocks read rows far apart, which holds them up (M-matvec-blocks).
 type rowTiles struct {
 	arrays map[*matOperand]string // of vec4, row after row
 	first  text                   // element of the contraction that they begin with

@@ -13,35 +13,17 @@ var cpu = class{
 		t.mapWorkgroup = 64
 		t.mapTiles = false // its caches hold lines across, and a barrier costs more
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache, t.rowSerial = 32, 32, 32, 0, 64
-		// Large thread tiles pay, since SIMD lanes have no shared registers to
-		// run out of. 512^3 in lavapipe of Mesa 26.1 on 4 cores, GFLOP/s: 55-60 with
-		// 64 invocations of 8x8, 43 with 128 of 8x4, 34 with 256 of 4x4; 128x128
-		// tiles of 8x8 reach 43.
+		// Large thread tiles pay, since SIMD lanes have no shared registers to run out of (M-lavapipe-tiles).
 		t.tiles = []tile{
 			{64, 64, 16, 8, 8},
 			{32, 32, 16, 8, 8},
 			{16, 32, 16, 4, 8},
 			{16, 16, 16, 4, 4},
 		}
-		// Yet tiles straight from memory are two to three times faster: a load at
-		// one place for all lanes costs one instruction, any other one for each lane,
-		// and shared memory makes all of them such. 512x768x256 in Mesa 26.1,
-		// GFLOP/s of a core by its own time, as f32, f16, q8_0, q4_K:
-		//
-		//	tile 64x64, 8x8 an invocation     14 14 14 13
-		//	direct, 8x1 an invocation         16 16 16
-		//	        16x1                      20 19 18
-		//	        8x4                       27 26 30
-		//	        16x2                      26 28 27
-		//	        16x4                      38 37 41 30
-		//	        16x8, 4 of K              31 28 29
-		//
-		// Two products in one kernel: 18 in the tile, 20 with 16x4 each, 32-37 with
-		// 16x2 each. 4 or 8 of K at a time are alike; 16 are slower, as are 32 rows of 8.
-		// Workgroups of 8 to 256 are alike: small ones share few rows evenly.
+		// Yet tiles straight from memory are two to three times faster: a load at one place for all lanes costs one
+		// instruction, any other one for each lane, and shared memory makes all of them such (M-lavapipe-tiles).
 		t.direct = tile{16, 64, 8, 16, 4}
-		// Its matrix units are emulated: f16 512^3 takes lavapipe 38 ms on them in
-		// the best of six tiles, 20 ms in the tile above.
+		// Its matrix units are emulated, and half as fast as the tile above (M-lavapipe-tiles).
 		t.matrixTiles = nil
 		t.flashMatrices = nil
 		t.flashWorkgroup, t.flashLanes, t.flashKeys = 32, 8, 4
@@ -50,9 +32,7 @@ var cpu = class{
 			{16, 32, 16, 4, 8},
 			{8, 16, 16, 2, 4},
 		}
-		// Columns per invocation share the loop and the reading of A. 4096x4096 by
-		// one row, GB/s of B read with 1, 2, 4 columns: f32 5, 12, 14; f16 4, 12,
-		// 17; q4_0 1.7, 3.8, 3.9.
+		// Columns of one invocation share the loop and the reading of A (M-lavapipe-tiles).
 		t.vecWorkgroup, t.vecColumns, t.vecLanes = 32, 4, 8
 		t.blockRun, t.blockRunK = 16, 16 // unrolled further, the driver compiles for a second
 		return t

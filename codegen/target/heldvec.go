@@ -94,23 +94,16 @@ func (t tuning) heldVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	return []Candidate{{s, fmt.Sprintf("%s, %d", reason, s.Turns)}}
 }
 
-// mostGroupedTurns is how many turns more than two groups of invocations take: their
-// rows are short, so that more workgroups cost less than longer ones. An H100, q4_0
-// by 4096, us with 1, 2, 4 and 8 groups: 32000 columns in 2 turns -, 28.6, 27.9, 28.1,
-// in 4 28.6, -, 28.4, 28.3; 11008 in 2 13.2, -, 12.3, -, in 3 or 4 12.7, -, -, -.
+// mostGroupedTurns is how many turns more than two groups of invocations take: their rows are short, so that more
+// workgroups cost less than longer ones (M-held-turns).
 const mostGroupedTurns = 2
 
-// manyAheadTurns is how many turns are better halved where the first is asked for:
-// half of the workgroups then make their row ready while others read blocks.
-// 14336x14336 in 7 turns and 14, us: q4_0 42.6, 43.1; q4_1 46.0, 46.7; q5_0 52.5,
-// 54.0; q5_1 56.3, 56.9; with nothing asked for 44.6, 44.2; -, 48.2; 54.0, 54.3; 57.5, 57.8.
-// By 4096 columns, in 2 turns and 4: q4_0 15.5, 14.9; q4_1 16.4, 16.0; q5_0 19.1, 18.8.
+// manyAheadTurns is how many turns are better halved where the first is asked for: half of the workgroups then make
+// their row ready while others read blocks (M-held-turns).
 const manyAheadTurns = 8
 
-// heldGroups is how many groups of so many invocations are one workgroup. Where as
-// many workgroups as a core has room for would leave an eighth of it empty, there
-// are two, and more of them run: 4096x11008 by q4_0, in
-// 352, 16.4 us and 14.5; by q4_K, in 192, 18.6 and 16.3.
+// heldGroups is how many groups of so many invocations are one workgroup. Where as many workgroups as a core has room
+// for would leave an eighth of it empty, there are two, and more of them run (M-held-turns).
 func (t tuning) heldGroups(v heldVec, lanes int) int {
 	switch {
 	case v.groups > 1 && lanes*v.groups <= maxHeldLanes:

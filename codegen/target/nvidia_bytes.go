@@ -2,12 +2,8 @@ package target
 
 import "github.com/vkc-go/vkc/codegen/kernel"
 
-// nvidiaByteTiles are tiles of products of bytes. Rates on an H100, TOP/s, with B
-// in rows along the contraction: i8 4096^3, and 512x4096x14336 for those from
-// 64x64 down, of which Alone is twice that with f16. What is not here spills or is
-// slower wherever it fits: 256x128x128 whole 212 at 4096^3, 128x256x128 in 1x2
-// pieces 575, 128x128x64 347 on 256 invocations and 494 on 128, 128x128x256 517,
-// 64x256x64 321, 64x128x256 410 and 64x64x256 357 in coopmat2.
+// nvidiaByteTiles are tiles of products of bytes. Rates in TOP/s with B in rows along the contraction: of i8 4096^3, and
+// of 512x4096x14336 from 64x64 down, of which Alone is twice that of f16. M-i8 and M-tile-rates have what is slower.
 var nvidiaByteTiles = []matrixTile{
 	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 128, K: 128, PiecesM: 2, Rate: 614},
 	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 128, Rate: 564},

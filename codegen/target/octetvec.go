@@ -52,8 +52,7 @@ func (t tuning) octetVecs(k *kernel.Kernel, sh matShape) []Candidate {
 // fewOctetColumns is how many columns a core must have to fill tables for.
 const fewOctetColumns = 16
 
-// manyHeldColumns is how many columns a core must have for a row of floats to be
-// held: 32 were slower by 2 of 22 us on an H100, 109 faster by 12 of 63.
+// manyHeldColumns is how many columns a core must have for a row of floats to be held (M-held-turns).
 const manyHeldColumns = 64
 
 // octetsAsRead is octetVecs of a row that is read as it is needed, by so many

@@ -46,11 +46,9 @@ func moreReads(product, joined *kernel.Kernel, s kernel.Schedule) int {
 	return more
 }
 
-// SumsRowsFirst reports whether a matvec adds up its rows before it multiplies
-// them: where invocations hold what they meet of them, they have just read it.
-// Otherwise it does so in the end, when rows are in the cache: gate and up of
-// 4096x11008 by q4_0 took 1 us longer on an H100 with that in the beginning, and 7
-// us with elements squared as they are multiplied, for want of registers.
+// SumsRowsFirst reports whether a matvec adds up its rows before it multiplies them: where invocations hold what they
+// meet of them, they have just read it. Otherwise it does so in the end, when rows are in the cache, which is faster
+// (M-norm-costs).
 func SumsRowsFirst(s kernel.Schedule) bool { return s.Turns > 0 }
 
 // rowCost counts the loads and operations that an element of all rows takes, and

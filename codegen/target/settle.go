@@ -98,9 +98,7 @@ func readsOctets(r kernel.BlockRun, s kernel.Schedule, ints bool) bool {
 
 // readsLong reports whether the quants of every strip are read eight or sixteen
 // bytes at a time. Products of floats are then added one by one onto sums that go on
-// over scales. It was measured by one row: strips of two quads that share their
-// bytes are faster as sums of their own, exact q4_0 47.1 and 50.0 us, q6_K 66.5 and
-// 68.3, with eight bytes a load.
+// over scales. Strips of two quads that share their bytes are faster as sums of their own (M-matvec-blocks).
 func readsLong(k *kernel.Kernel, r kernel.BlockRun) bool {
 	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool {
 		b := k.Bindings[kernel.Widened(p.B).Bind]
