@@ -89,11 +89,7 @@ func attentionCases() []heads {
 // several classes of devices that this device can run, against the reference.
 func TestAttentionOnDevice(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
-	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
-	check(t, err)
-	if err := tools.Ready(); err != nil {
-		t.Skipf("no GLSL compiler here: %v", err)
-	}
+	tools := toolchain(t)
 	used := map[kernel.Variant]int{}
 	for i, c := range attentionCases() {
 		t.Run(c.name, func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/passes"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 var (
@@ -22,17 +23,27 @@ var (
 	firstSeed    = flag.Uint64("seed", 0, "the seed of the first random graph")
 )
 
-// compile runs shaders through the GLSL compiler, the optimizer and the
-// validator, and reports each that is refused with its text.
-func compile(t *testing.T, sources map[string]string) {
+// toolchain returns the GLSL tools. Without them the test is skipped, or fails where everything must be there.
+func toolchain(t testing.TB) *spirv.Toolchain {
 	t.Helper()
 	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := tools.Ready(); err != nil {
-		t.Skipf("no GLSL compiler here: %v", err)
+		if vktest.Required() {
+			t.Fatal(err)
+		}
+		t.Skipf("no GLSL compiler here (VKC_REQUIRE_DEVICE=1 makes this a failure): %v", err)
 	}
+	return tools
+}
+
+// compile runs shaders through the GLSL compiler, the optimizer and the
+// validator, and reports each that is refused with its text.
+func compile(t *testing.T, sources map[string]string) {
+	t.Helper()
+	tools := toolchain(t)
 	var names []string
 	for name := range sources {
 		names = append(names, name)

@@ -31,13 +31,7 @@ func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 // stored and its sums split at random, and compares with the reference.
 func TestRandomSchedules(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
-	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tools.Ready(); err != nil {
-		t.Skipf("no GLSL compiler here: %v", err)
-	}
+	tools := toolchain(t)
 	runs := 0
 	for seed := *firstSeed; seed < *firstSeed+uint64(*randomGraphs); seed++ {
 		n, err := deviceCase{dev, tools, seed}.run()

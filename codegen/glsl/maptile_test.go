@@ -63,11 +63,7 @@ var transpositions = map[string]string{
 // offered, and where the grid must go around.
 func TestTranspositionsOnDevice(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
-	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
-	check(t, err)
-	if err := tools.Ready(); err != nil {
-		t.Skipf("no GLSL compiler here: %v", err)
-	}
+	tools := toolchain(t)
 	few := dev.Caps()
 	few.MaxWorkgroupCount = [3]uint32{1, 2, 1}
 	for name, graph := range transpositions {

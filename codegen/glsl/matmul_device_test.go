@@ -480,11 +480,7 @@ func declaredShared(t *testing.T, source string) int {
 
 func compileAll(t testing.TB, sources []spirv.Shader) [][]byte {
 	t.Helper()
-	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
-	check(t, err)
-	if err := tools.Ready(); err != nil {
-		t.Skipf("no GLSL compiler here: %v", err)
-	}
+	tools := toolchain(t)
 	results, _, err := tools.Compile(context.Background(), sources, spirv.Options{Optimize: true, Validate: tools.Val.Found()})
 	check(t, err)
 	modules := make([][]byte, len(results))

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -162,11 +161,7 @@ func newOpCase(op ir.Op, t ir.DType, attrs []ir.Attr) (opCase, bool) {
 // reference, NaN, infinities and the ends of the integers included.
 func TestOpsOnDevice(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
-	tools, err := spirv.Find(context.Background(), spirv.FindOptions{})
-	check(t, err)
-	if err := tools.Ready(); err != nil {
-		t.Skipf("no GLSL compiler here: %v", err)
-	}
+	tools := toolchain(t)
 	cases := opCases(t)
 	if len(cases) < 400 {
 		t.Errorf("only %d cases", len(cases))

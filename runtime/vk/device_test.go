@@ -234,9 +234,7 @@ func TestCloseTwice(t *testing.T) {
 func TestCloseReportsLeaks(t *testing.T) {
 	inst := vktest.Instance(t)
 	index, _, err := vk.Choose(inst.Devices(), os.Getenv("VKC_DEVICE"))
-	if err != nil {
-		t.Skip(err)
-	}
+	vktest.Need(t, err)
 	d := must(inst.OpenDevice(index, vk.DeviceOptions{}))(t)
 	b := must(d.NewBuffer("forgotten", 64, vk.DeviceMemory))(t)
 	p := must(d.NewPipeline(saxpyDesc(t)))(t)
@@ -272,14 +270,12 @@ func TestCloseReportsLeaks(t *testing.T) {
 
 func TestInstanceCloseReportsDevices(t *testing.T) {
 	inst, err := vk.Open()
-	if err != nil {
-		t.Skip(err)
-	}
+	vktest.Need(t, err)
 	index, _, err := vk.Choose(inst.Devices(), os.Getenv("VKC_DEVICE"))
 	if err != nil {
 		inst.Close()
-		t.Skip(err)
 	}
+	vktest.Need(t, err)
 	d := must(inst.OpenDevice(index, vk.DeviceOptions{}))(t)
 	if err := inst.Close(); err == nil {
 		t.Error("closing an instance with an open device succeeds")
