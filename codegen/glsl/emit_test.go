@@ -104,7 +104,7 @@ func TestVectorsOnlyWhereAligned(t *testing.T) {
 	}
 	sources := map[string]string{}
 	for _, tt := range tests {
-		tt.k.Bindings = append(tt.k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Buffer: -1})
+		tt.k.Bindings = append(tt.k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Params: true})
 		sched := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 4}
 		sh, err := glsl.Emit(tt.k, sched, profile(t, "nvidia-h100"), []string{"T"})
 		check(t, err)
@@ -255,7 +255,7 @@ func TestKeepsNaN(t *testing.T) {
 func TestSymbolOrder(t *testing.T) {
 	T := ir.Symbol("T", 64)
 	k := copyKernel(ir.F32, []ir.Dim{T}, kernel.Axis(0, T), kernel.Axis(0, T))
-	k.Bindings = append(k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Buffer: -1})
+	k.Bindings = append(k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Params: true})
 	sched := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 1}
 	for i, symbols := range [][]string{{"T"}, {"S", "T"}, {"A", "B", "T", "C"}} {
 		sh, err := glsl.Emit(k, sched, profile(t, "nvidia-h100"), symbols)
@@ -310,7 +310,7 @@ func TestGrids(t *testing.T) {
 			at = at.Mul(kernel.DimIndex(d)).Plus(kernel.Axis(i, d))
 		}
 		k := copyKernel(ir.F32, tt.shape, kernel.Const(0), at)
-		k.Bindings = append(k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Buffer: -1})
+		k.Bindings = append(k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Params: true})
 		sh, err := glsl.Emit(k, kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 1}, caps, []string{"T", "S", "R"})
 		check(t, err)
 		grid, err := sh.Grid.Eval(map[string]int64{"T": 100000, "S": 5, "R": 7})

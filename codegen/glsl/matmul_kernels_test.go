@@ -176,7 +176,7 @@ func (p product) kernel() *kernel.Kernel {
 	}
 	k.Stores = []kernel.Store{{Bind: bind("out", out, yShape, true), Index: at(yShape, place...), Value: y}}
 	if len(k.Symbols()) > 0 {
-		k.Bindings = append(k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Buffer: -1, Elems: 4})
+		k.Bindings = append(k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Params: true, Elems: 4})
 	}
 	return k
 }
