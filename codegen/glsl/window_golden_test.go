@@ -56,7 +56,8 @@ func TestStoredConvolutionsCompile(t *testing.T) {
 			}
 			_, text, err := buildWith(c.graph(t), storeAllWindows, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
 				if k.Family == kernel.FamilyMatMul {
-					return sched, caps, target.Check(k, sched, caps)
+					s := target.Settle(k, sched, caps)
+					return s, caps, target.Check(k, s, caps)
 				}
 				s, _, err := target.Select(k, caps)
 				return s, caps, err
