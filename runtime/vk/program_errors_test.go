@@ -85,7 +85,11 @@ func TestLoadMissingWeights(t *testing.T) {
 	d := vktest.Device(t, vk.DeviceOptions{})
 	f, _ := weighted(t)
 	f.weights = mapSource{"c": tensor(ramp(0, 1), 1)}
-	wantError(t, refuse(t, d, f), "2 of 2 weights", `"a"`, `"b"`)
+	err := refuse(t, d, f)
+	if list := (*ir.WeightError)(nil); !errors.As(err, &list) || len(list.Bad) != 2 || !strings.Contains(err.Error(), "2 of 2 weights") ||
+		!strings.Contains(list.Bad[0].Error(), `"a"`) || !strings.Contains(list.Bad[1].Error(), `"b"`) {
+		t.Errorf("two weights that are missing: %v", err)
+	}
 	f.weights = mapSource{"a": tensor(ramp(0, 2000), 2000), "b": tensor(ramp(0, 4003), 4003)}
 	wantError(t, refuse(t, d, f), "1 of 2 weights", `weight "a" is f32[2000], want f32[1000 2]`)
 	f.weights = nil
