@@ -123,9 +123,7 @@ func (f *attention) keyRange() (first, end text) {
 		last = f.limit(last, queries, f.queries())
 	}
 	end = f.seen(last)
-	if !end.plain() {
-		end = primary(f.variable("uint", "keys", end))
-	}
+	end = f.named("keys", end)
 	splits := f.k.Parallel[f.ax.Split]
 	if splits.Is(1) {
 		return primary("0u"), end
@@ -181,7 +179,7 @@ func (f *attention) score(dot text, key text, query text) text {
 func (f *attention) storeRow(first text, lanes, quads int, column func(n text) text, sum func(n text) text) {
 	f.storeOnce(first)
 	f.repeat("n", quads, func(n text) {
-		at := f.short("quad", column(n))
+		at := f.named("quad", column(n))
 		if all := target.ValueQuads(f.width); all < lanes*quads {
 			f.openGuard("if (%s < %du)", at.s, all)
 			defer f.close()
@@ -238,12 +236,4 @@ func (f *attention) ifRow(r text, body func()) {
 	}
 	f.bindRowAt(r, f.queryOf(r))
 	body()
-}
-
-// short gives a text a name unless it is as short as one.
-func (f *attention) short(name string, x text) text {
-	if x.plain() {
-		return x
-	}
-	return primary(f.variable("uint", name, x))
 }

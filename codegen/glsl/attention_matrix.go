@@ -97,9 +97,7 @@ func (m *flashMatrix) declare() {
 	perRow := m.lanesPerRow()
 	m.row = primary(m.variable("uint", "frag_row", quotient(primary("gl_SubgroupInvocationID"), perRow, s.Subgroup)))
 	m.lane = remainder(primary("gl_SubgroupInvocationID"), perRow, s.Subgroup)
-	if !m.lane.plain() {
-		m.lane = primary(m.variable("uint", "lane_of_row", m.lane))
-	}
+	m.lane = m.named("lane_of_row", m.lane)
 	m.q = m.array(m.fragment("A"), "queries", m.strips*m.dots)
 	acc := m.fragment("Accumulator")
 	m.o = m.array(acc, "sums", m.strips*m.cols)
@@ -189,8 +187,8 @@ func (m *flashMatrix) scoreFunction() string {
 		for axis, t := range axes {
 			m.bindAxis(axis, t)
 		}
-		m.bindRow(m.short("row", plus(primary("first_row"), primary("frag_row"))))
-		key := m.short("key", plus(primary("first_key"), primary("frag_col")))
+		m.bindRow(m.named("row", plus(primary("first_row"), primary("frag_row"))))
+		key := m.named("key", plus(primary("first_key"), primary("frag_col")))
 		m.bindAxis(m.ax.Key, m.limit(key, m.k.Fold, m.s.TileN))
 		if m.scalesLate() {
 			m.line("return %s;", ternary(binary("<", key, m.seen(m.axisOrZero(m.ax.Query))), primary("dot_product"), m.lowest()).s)
@@ -217,7 +215,7 @@ func (m *flashMatrix) store() {
 		m.raise() // it is to be the largest score
 	}
 	m.repeat("i", m.strips, func(i text) {
-		row := m.short("row", plus(plus(m.row0, times(i, m.frag)), m.row))
+		row := m.named("row", plus(plus(m.row0, times(i, m.frag)), m.row))
 		top, total := m.rowNumbers(i)
 		m.storeOnceIn(row, top, total)
 		m.repeat("n", m.cols, func(n text) {
@@ -242,13 +240,13 @@ func (m *flashMatrix) storeFragment(n text) {
 			m.openGuard("if (%s < %du)", local.s, m.frag/4)
 			defer m.close()
 		}
-		at := m.short("at", plus(times(plus(m.own, m.row), m.frag), times(local, 4)))
+		at := m.named("at", plus(times(plus(m.own, m.row), m.frag), times(local, 4)))
 		var parts [4]string
 		for i := range parts {
 			parts[i] = fmt.Sprintf("%s[%s]", m.scratch, plus(at, uintLit(int64(i))).s)
 		}
 		sum := m.variable("vec4", "sum", primary("vec4("+strings.Join(parts[:], ", ")+")"))
-		m.storeQuad(m.short("quad", plus(times(n, m.frag/4), local)), primary(sum))
+		m.storeQuad(m.named("quad", plus(times(n, m.frag/4), local)), primary(sum))
 	})
 }
 

@@ -19,7 +19,7 @@ func (m *flashMatrix) run(first, end text) {
 	m.end = end
 	var whole text
 	if m.a.Mask == nil {
-		whole = m.short("all_see", m.seen(m.limit(m.queryOf(m.row0), m.k.Parallel[m.ax.Query], m.queries())))
+		whole = m.named("all_see", m.seen(m.limit(m.queryOf(m.row0), m.k.Parallel[m.ax.Query], m.queries())))
 	}
 	m.line("")
 	if first.s != "0u" || !m.allSeeSome() {
@@ -31,7 +31,7 @@ func (m *flashMatrix) run(first, end text) {
 	m.comment("One tile.")
 	m.step(key0, whole, 0)
 	m.comment("The next; past the last key it has no weight.")
-	m.step(m.short("second", plus(key0, uintLit(int64(m.s.TileN)))), whole, 1)
+	m.step(m.named("second", plus(key0, uintLit(int64(m.s.TileN)))), whole, 1)
 	m.close()
 }
 
@@ -105,16 +105,9 @@ func (m *flashMatrix) rounds(width int) int {
 // octets has the workgroup go over the octets of a tile of lines that long.
 func (m *flashMatrix) octets(lines, width int, body func(i, line, octet text)) {
 	per := width / target.OctetElems
-	total, wg := lines*per, m.s.Workgroup
-	m.repeat("i", (total+wg-1)/wg, func(i text) {
-		slot := m.short("slot", plus(m.self, times(i, wg)))
-		if total%wg != 0 {
-			m.openGuard("if (%s < %du)", slot.s, total)
-		}
+	total := lines * per
+	m.eachSlot(m.self, total, m.s.Workgroup, func(i, slot text) {
 		body(i, primary(m.variable("uint", "line", quotient(slot, per, total))), primary(m.variable("uint", "octet", remainder(slot, per, total))))
-		if total%wg != 0 {
-			m.close()
-		}
 	})
 }
 
@@ -146,7 +139,7 @@ func (m *flashMatrix) readQueries() {
 		last := min(first+lines, s.TileM)
 		m.comment("Rows %d to %d come by way of shared memory.", first, last-1)
 		m.octets(last-first, dot, func(_, line, octet text) {
-			m.bindRow(m.short("row", plus(uintLit(int64(first)), line)))
+			m.bindRow(m.named("row", plus(uintLit(int64(first)), line)))
 			m.line("%s[%s] = %s;", m.tiles, plus(times(line, pitch), octet).s, m.octet(m.a.Q, m.dotAxis(), times(octet, target.OctetElems)).s)
 		})
 		m.line("barrier();")
@@ -189,7 +182,7 @@ func (m *flashMatrix) fetch(v *kernel.Expr, a along, next string, key0 text, val
 	end, endKnown := literalOf(m.end)
 	inside := known && endKnown && first.v+int64(m.s.TileN) <= end.v
 	m.octets(m.s.TileN, width, func(i, line, octet text) {
-		key := m.short("key", plus(key0, line))
+		key := m.named("key", plus(key0, line))
 		if inside {
 			m.bindAxis(m.ax.Key, key)
 		} else {

@@ -72,13 +72,6 @@ func (t *flashTile) declare() {
 	})
 }
 
-// array declares a variable of count elements and returns its name.
-func (e *emitter) array(typ, name string, count int) string {
-	name = e.fresh(e.scope, name)
-	e.line("%s %s%s;", typ, name, arraySize(count))
-	return name
-}
-
 func (t *flashTile) at(array string, i text) string { return elementOf(array, t.s.ThreadM, i).s }
 
 func (t *flashTile) sum(i, n text) string {
@@ -125,16 +118,8 @@ func (t *flashTile) scores(key0 text) {
 // stage has the workgroup go over lines of quads, neighbours taking neighbours.
 func (t *flashTile) stage(lines, quads int, body func(line, quad text)) {
 	total := lines * quads
-	wg := t.s.Workgroup
-	t.repeat("i", (total+wg-1)/wg, func(i text) {
-		slot := t.short("slot", plus(t.self, times(i, wg)))
-		if total%wg != 0 {
-			t.openGuard("if (%s < %du)", slot.s, total)
-		}
-		body(t.short("line", quotient(slot, quads, total)), t.short("quad", remainder(slot, quads, total)))
-		if total%wg != 0 {
-			t.close()
-		}
+	t.eachSlot(t.self, total, t.s.Workgroup, func(_, slot text) {
+		body(t.named("line", quotient(slot, quads, total)), t.named("quad", remainder(slot, quads, total)))
 	})
 }
 
@@ -144,8 +129,7 @@ func (t *flashTile) multiply() {
 	pitch := target.TilePitch(s.TileK)
 	t.line("")
 	quad := t.loop("quad", primary("0u"), uintLit(int64(s.TileK/4)), 1)
-	keys := t.fresh(t.scope, "keys4")
-	t.line("vec4 %s%s;", keys, arraySize(s.ThreadN))
+	keys := t.array("vec4", "keys4", s.ThreadN)
 	t.repeat("j", s.ThreadN, func(j text) {
 		t.line("%s = %s[%s];", elementOf(keys, s.ThreadN, j).s, t.kTile, plus(times(t.keyOf(j), pitch), quad).s)
 	})
@@ -167,7 +151,7 @@ func (t *flashTile) weigh(key0 text) {
 	s := t.s
 	t.line("")
 	t.repeat("i", s.ThreadM, func(i text) {
-		t.bindRow(t.short("row", t.rowOf(i)))
+		t.bindRow(t.named("row", t.rowOf(i)))
 		t.line("%s = %s;", t.at(t.best, i), t.lowest().s)
 		t.repeat("j", s.ThreadN, func(j text) {
 			key := primary(t.variable("uint", "key", plus(key0, t.keyOf(j))))
@@ -186,7 +170,7 @@ func (t *flashTile) weigh(key0 text) {
 		t.line("%s = %s;", t.at(t.top, i), t.at(t.best, i))
 		t.line("%s *= %s;", t.at(t.total, i), correction)
 		t.repeat("n", t.quads, func(n text) { t.line("%s *= %s;", t.sum(i, n), correction) })
-		row := t.short("row", t.rowOf(i))
+		row := t.named("row", t.rowOf(i))
 		t.repeat("j", s.ThreadN, func(j text) {
 			weight := t.variable("float", "weight", primary(fmt.Sprintf("exp2(%s - %s)", t.scoreAt(i, j), shift)))
 			t.line("%s += %s;", t.at(t.total, i), weight)
@@ -252,8 +236,7 @@ func (t *flashTile) addValues(key0, end text) {
 	t.line("barrier();")
 	t.line("")
 	line := t.loop("line", primary("0u"), uintLit(int64(s.TileK)), 1)
-	values := t.fresh(t.scope, "values4")
-	t.line("vec4 %s%s;", values, arraySize(t.quads))
+	values := t.array("vec4", "values4", t.quads)
 	t.repeat("n", t.quads, func(n text) {
 		column := t.column(n)
 		if quads%t.lanes != 0 {
@@ -279,7 +262,7 @@ func (t *flashTile) column(n text) text { return plus(t.lane, times(n, t.lanes))
 func (t *flashTile) store() {
 	s := t.s
 	t.repeat("i", s.ThreadM, func(i text) {
-		row := t.short("row", t.rowOf(i))
+		row := t.named("row", t.rowOf(i))
 		t.ifRow(row, func() {
 			t.bindAcc(0, t.at(t.top, i))
 			t.bindAcc(1, t.at(t.total, i))

@@ -297,22 +297,8 @@ func (v *flashVec) joinSubgroups(subgroups int) {
 	v.close()
 	v.line("barrier();")
 	v.line("")
-	id := v.self
-	switch {
-	case results > v.s.Workgroup:
-		id = v.loop("id", v.self, uintLit(int64(results)), v.s.Workgroup)
-	case results < v.s.Workgroup:
-		v.openGuard("if (%s < %du)", v.self.s, results)
-	default:
-		v.openScope()
-	}
-	row, quad := quotient(id, quads, results), remainder(id, quads, results)
-	if !row.plain() {
-		row = primary(v.variable("uint", "row", row))
-	}
-	if !quad.plain() {
-		quad = primary(v.variable("uint", "quad", quad))
-	}
+	id := v.eachResult(v.self, results)
+	row, quad := v.named("row", quotient(id, quads, results)), v.named("quad", remainder(id, quads, results))
 	v.joinOne(row, quad, subgroups, quads, sums, stats)
 	v.close()
 }

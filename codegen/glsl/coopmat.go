@@ -65,8 +65,7 @@ func (c *coopMat) declareFragments() {
 	count := c.rows() * c.cols()
 	for i := range c.products {
 		p := &c.products[i]
-		p.sums = c.fresh(c.scope, c.k.Products[i].Name)
-		c.line("%s %s%s;", typ, p.sums, arraySize(count))
+		p.sums = c.array(typ, c.k.Products[i].Name, count)
 	}
 	c.repeat("i", count, func(i text) {
 		for _, p := range c.products {
@@ -90,8 +89,7 @@ func (c *coopMat) multiply(stage text) {
 	c.repeat("part", steps, func(step text) {
 		as := map[*matOperand]string{}
 		for _, st := range c.operands[:len(c.a)] {
-			as[st.matOperand] = c.fresh(c.scope, "frag_"+st.name)
-			c.line("%s %s%s;", c.fragment(c.dtype, "A"), as[st.matOperand], arraySize(rows))
+			as[st.matOperand] = c.array(c.fragment(c.dtype, "A"), "frag_"+st.name, rows)
 		}
 		c.repeat("i", rows, func(i text) {
 			for _, st := range c.operands[:len(c.a)] {

@@ -45,9 +45,7 @@ func (e *emitter) emitGroup() {
 
 	w.comment("How many of them are in the runs before this invocation's?")
 	run := binary("/", plus(fold, uintLit(lanes-1)), uintLit(lanes))
-	if !run.plain() {
-		run = primary(w.variable("uint", "run", run))
-	}
+	run = w.named("run", run)
 	begin, end := binary("*", primary(w.self), run), binary("+", primary("begin"), run)
 	if !target.DivisibleBy(w.k.Fold, int(lanes)) {
 		begin, end = call("min", begin, fold), call("min", end, fold)

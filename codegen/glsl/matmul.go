@@ -191,6 +191,58 @@ func elementOf(array string, count int, i text) text {
 	return primary(array + "[" + i.s + "]")
 }
 
+// array declares a variable of count elements and returns its name.
+func (e *emitter) array(typ, name string, count int) string {
+	name = e.fresh(e.scope, name)
+	e.line("%s %s%s;", typ, name, arraySize(count))
+	return name
+}
+
+// named gives a text a name unless it is as short as one.
+func (e *emitter) named(name string, t text) text {
+	if t.plain() {
+		return t
+	}
+	return primary(e.variable("uint", name, t))
+}
+
+// openIf opens a block that runs under a condition, always if that is "".
+func (e *emitter) openIf(cond string) {
+	if cond == "" {
+		e.openScope()
+	} else {
+		e.openGuard("if (%s)", cond)
+	}
+}
+
+// openBelow opens a block for an x below an end that it may reach only if some says so.
+func (e *emitter) openBelow(some bool, x, end text) {
+	cond := ""
+	if some {
+		cond = binary("<", x, end).s
+	}
+	e.openIf(cond)
+}
+
+// eachResult opens a block, or a loop, in which invocations have one of so many results, and returns its number.
+func (e *emitter) eachResult(self text, results int) text {
+	if results > e.sched.Workgroup {
+		return e.loop("id", self, uintLit(int64(results)), e.sched.Workgroup)
+	}
+	e.openBelow(results < e.sched.Workgroup, self, uintLit(int64(results)))
+	return self
+}
+
+// eachSlot writes body for the slots, of so many, that an invocation takes: neighbours take neighbours.
+func (e *emitter) eachSlot(self text, total, invocations int, body func(i, slot text)) {
+	e.repeat("i", (total+invocations-1)/invocations, func(i text) {
+		slot := e.named("slot", plus(self, times(i, invocations)))
+		e.openBelow(total%invocations != 0, slot, uintLit(int64(total)))
+		body(i, slot)
+		e.close()
+	})
+}
+
 // repeat writes body count times: as a loop to unroll, or once as it is.
 func (e *emitter) repeat(name string, count int, body func(i text)) {
 	if count == 1 {
@@ -307,18 +359,13 @@ func (e *emitter) share(typ, name string, size int) string {
 // finish writes the stores at a row and column, the sums of its products bound
 // to sums. Rows and columns beyond the result are left out.
 func (m *matMul) finish(row, col text, sums []text) {
-	cond := m.inside(row, col)
-	if cond != "" {
-		m.openGuard("if (%s)", cond)
-	} else {
-		m.openScope()
-	}
+	m.openIf(m.inside(row, col))
 	m.bindAxis(m.row, row)
 	m.bindAxis(m.col, col)
 	for i, t := range sums {
 		m.bindAcc(i, t.s)
 	}
-	m.openGuards(true)
+	m.openIf(m.guards(true))
 	stores := slices.DeleteFunc(slices.Clone(m.k.Stores), func(s kernel.Store) bool { return s.PerElement })
 	if len(stores) != len(m.k.Stores) {
 		m.fail("a matrix product has no elements to store besides its results")
@@ -332,17 +379,7 @@ func (m *matMul) finish(row, col text, sums []text) {
 	m.close()
 }
 
-// openGuards opens a block for the stores of a row that the kernel may leave
-// out, which is bound, and where col is set of a column, which is then bound too.
-func (m *matMul) openGuards(col bool) {
-	if cond := m.guards(col); cond != "" {
-		m.openGuard("if (%s)", cond)
-	} else {
-		m.openScope()
-	}
-}
-
-// guards is the condition of openGuards, or "".
+// guards is the condition under which a row, which is bound, and where col is set a column, is stored; "" for always.
 func (m *matMul) guards(col bool) string {
 	var conds []*kernel.Expr
 	if g := m.k.Guard; g != nil && g.Row != nil {
@@ -362,14 +399,6 @@ func (m *matMul) guards(col bool) string {
 	return all.s
 }
 
-// named gives a text a name unless it is as short as one.
-func (m *matMul) named(name string, t text) text {
-	if t.plain() {
-		return t
-	}
-	return primary(m.variable("uint", name, t))
-}
-
 // finishQuad writes the stores of four neighbouring columns, of which each
 // product has its sums in a vector.
 func (m *matMul) finishQuad(row, col text, sums []text) {
@@ -384,13 +413,9 @@ func (m *matMul) finishQuad(row, col text, sums []text) {
 		})
 		return
 	}
-	if cond := m.inside(row, col); cond != "" {
-		m.openGuard("if (%s)", cond)
-	} else {
-		m.openScope()
-	}
+	m.openIf(m.inside(row, col))
 	m.bindAxis(m.row, row)
-	m.openGuards(false)
+	m.openIf(m.guards(false))
 	var roots []*kernel.Expr
 	for _, s := range m.k.Stores {
 		roots = append(roots, s.Value)

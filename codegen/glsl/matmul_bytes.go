@@ -124,15 +124,14 @@ func (v *matVec) accumulateWords() {
 	k := v.loop("k", times(v.part, 16), v.dim(v.k.Fold), 16*s.LanesPerRow)
 	rows := map[*matOperand]string{}
 	for _, o := range v.a {
-		rows[o] = v.fresh(v.scope, o.name+"_rows")
-		v.line("uvec4 %s%s;", rows[o], arraySize(s.ThreadM))
+		rows[o] = v.array("uvec4", o.name+"_rows", s.ThreadM)
 		v.repeat("i", s.ThreadM, func(i text) {
-			v.bindAxis(v.row, v.named("row", v.clampTo(i, v.row, s.TileM)))
+			v.bindRow(i)
 			v.line("%s = %s;", elementOf(rows[o], s.ThreadM, i).s, v.bytesAt(o.value, along{v.fold, v.k.Fold}, k, 16).s)
 		})
 	}
 	v.repeat("j", s.ThreadN, func(j text) {
-		v.bindAxis(v.col, primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, s.TileN))))
+		v.bindColumn(j)
 		cols := map[*matOperand]string{}
 		for _, o := range v.b {
 			cols[o] = v.variable("uvec4", o.name+"_col", v.bytesAt(o.value, along{v.fold, v.k.Fold}, k, 16))

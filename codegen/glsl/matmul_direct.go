@@ -42,8 +42,7 @@ func (m *matMul) directColumns(k0 text, column func(j text) text) map[*matOperan
 	quads := m.s.TileK / 4
 	cols := map[*matOperand]string{}
 	for _, o := range m.b {
-		cols[o] = m.fresh(m.scope, o.name+"_cols")
-		m.line("%s %s%s;", m.quads.typ(), cols[o], arraySize(m.s.ThreadN*quads))
+		cols[o] = m.array(m.quads.typ(), o.name+"_cols", m.s.ThreadN*quads)
 	}
 	m.repeat("j", m.s.ThreadN, func(j text) {
 		col := primary(m.variable("uint", "col", m.clampTo(column(j), m.col, m.s.TileN)))

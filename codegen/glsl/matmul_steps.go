@@ -43,8 +43,7 @@ func (m *matTile) multiplySteps(x, y, stage text) {
 		vectors := map[*matOperand]string{}
 		read := func(list []*matOperand, base string, at text, count, apart int) {
 			for _, o := range list {
-				vectors[o] = m.fresh(m.scope, o.name+base)
-				m.line("vec4 %s%s;", vectors[o], arraySize(count))
+				vectors[o] = m.array("vec4", o.name+base, count)
 				m.repeat("i", count, func(i text) {
 					place := plus(times(depth, target.StepPitch(m.extentOf(o))), plus(at, times(i, apart)))
 					m.line("%s = %s[%s];", elementOf(vectors[o], count, i).s, m.tiles[o], plus(times(stage, m.tileSize(o)), place).s)

@@ -128,8 +128,7 @@ func (m *matTile) takeTurns(x, y text) {
 func (m *matTile) overlap(x, y text) {
 	operands := slices.Concat(m.a, m.b)
 	for _, o := range operands {
-		m.next[o] = m.fresh(m.scope, "next_"+o.name)
-		m.line("%s %s%s;", m.quads.typ(), m.next[o], arraySize(m.rounds(o)))
+		m.next[o] = m.array(m.quads.typ(), "next_"+o.name, m.rounds(o))
 	}
 	m.comment("The first tiles go to shared memory.")
 	m.openScope()
@@ -202,14 +201,7 @@ func (m *matTile) multiplyTiles(x, y, stage text) {
 func (m *matTile) eachQuad(o *matOperand, body func(i, line, quad text)) {
 	extent, quads := m.extentOf(o), m.s.TileK/4
 	total := extent * quads
-	m.repeat("i", m.rounds(o), func(i text) {
-		slot := plus(m.self, times(i, m.s.Workgroup))
-		if !slot.plain() {
-			slot = primary(m.variable("uint", "slot", slot))
-		}
-		if total%m.s.Workgroup != 0 {
-			m.openGuard("if (%s < %du)", slot.s, total)
-		}
+	m.eachSlot(m.self, total, m.s.Workgroup, func(i, slot text) {
 		line, quad := quotient(slot, quads, total), remainder(slot, quads, total)
 		if !o.along {
 			line, quad = remainder(slot, extent, total), quotient(slot, extent, total)
@@ -217,9 +209,6 @@ func (m *matTile) eachQuad(o *matOperand, body func(i, line, quad text)) {
 		line = primary(m.variable("uint", "line", line))
 		quad = primary(m.variable("uint", "quad", quad))
 		body(i, line, quad)
-		if total%m.s.Workgroup != 0 {
-			m.close()
-		}
 	})
 }
 
@@ -252,8 +241,7 @@ func (m *matMul) multiply(tiles map[*matOperand]string, x, y, stage text) {
 	}
 	cols := map[*matOperand]string{}
 	for _, o := range m.b {
-		cols[o] = m.fresh(m.scope, o.name+"_cols")
-		m.line("%s %s%s;", m.quads.typ(), cols[o], arraySize(s.ThreadN))
+		cols[o] = m.array(m.quads.typ(), o.name+"_cols", s.ThreadN)
 	}
 	m.repeat("j", s.ThreadN, func(j text) {
 		for _, o := range m.b {

@@ -99,8 +99,7 @@ func (r *matRows) declare() {
 	count := r.fragments() * r.rowFragments()
 	for i := range r.products {
 		p := &r.products[i]
-		p.sums = r.fresh(r.scope, r.k.Products[i].Name)
-		r.line("%s %s%s;", r.fragment(ir.F32, "Accumulator"), p.sums, arraySize(count))
+		p.sums = r.array(r.fragment(ir.F32, "Accumulator"), r.k.Products[i].Name, count)
 	}
 	r.repeat("i", count, func(i text) {
 		for _, p := range r.products {
@@ -159,10 +158,7 @@ type decodedStrips struct{ quants, scales string }
 
 func (r *matRows) declareStrips(o *matOperand) decodedStrips {
 	n := r.rounds() * r.run.Strips
-	d := decodedStrips{quants: r.fresh(r.scope, o.name+"_quants"), scales: r.fresh(r.scope, o.name+"_scale")}
-	r.line("uvec4 %s%s;", d.quants, arraySize(n*r.words()))
-	r.line("%s %s%s;", scaleType(r.run.Form), d.scales, arraySize(n))
-	return d
+	return decodedStrips{r.array("uvec4", o.name+"_quants", n*r.words()), r.array(scaleType(r.run.Form), o.name+"_scale", n)}
 }
 
 // runs is how many runs a subgroup decodes, and rounds how many of them an
@@ -175,18 +171,10 @@ func (r *matRows) rounds() int { return (r.runs() + r.s.Subgroup - 1) / r.s.Subg
 // two columns, so that what they store falls into different banks.
 func (r *matRows) eachRun(body func(i, column, run text)) {
 	perColumn := r.s.TileK / r.run.Elems
-	r.repeat("i", r.rounds(), func(i text) {
-		slot := r.named("slot", plus(primary("gl_SubgroupInvocationID"), times(i, r.s.Subgroup)))
-		partial := r.runs()%r.s.Subgroup != 0
-		if partial {
-			r.openGuard("if (%s)", binary("<", slot, uintLit(int64(r.runs()))).s)
-		}
+	r.eachSlot(primary("gl_SubgroupInvocationID"), r.runs(), r.s.Subgroup, func(i, slot text) {
 		pair := r.named("pair", binary("/", slot, uintLit(2)))
 		column := r.named("column", plus(times(quotient(pair, perColumn, r.runs()/2), 2), binary("%", slot, uintLit(2))))
 		body(i, column, r.named("run", remainder(pair, perColumn, r.runs()/2)))
-		if partial {
-			r.close()
-		}
 	})
 }
 

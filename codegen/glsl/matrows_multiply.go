@@ -26,12 +26,10 @@ func (r *matRows) declareRows() rowArrays {
 	typ := map[int]string{4: "vec4", 16: "uvec4"}[r.perRow()]
 	r.line("%s %s%s;", typ, a.elements, arraySize(r.rowRounds(r.perRow())))
 	if r.Parts == 1 {
-		a.scales = r.fresh(r.scope, "a_scale")
-		r.line("float %s%s;", a.scales, arraySize(r.rowRounds(r.Strip)))
+		a.scales = r.array("float", "a_scale", r.rowRounds(r.Strip))
 	}
 	if r.Parts == 1 && r.Affine {
-		a.sums = r.fresh(r.scope, "a_sum")
-		r.line("int %s%s;", a.sums, arraySize(r.rowRounds(r.Strip)))
+		a.sums = r.array("int", "a_sum", r.rowRounds(r.Strip))
 	}
 	return a
 }
@@ -259,8 +257,7 @@ func (r *matRows) steps() int { return r.Strip / r.s.FragK }
 func (r *matRows) rowElements(n text) string {
 	s := r.s
 	count := r.rowFragments() * r.Parts * r.steps()
-	name := r.fresh(r.scope, "rows")
-	r.line("%s %s%s;", r.fragment(r.Element, "B"), name, arraySize(count))
+	name := r.array(r.fragment(r.Element, "B"), "rows", count)
 	r.repeat("f", r.rowFragments()*r.Parts, func(f text) {
 		part, frag := quotient(f, r.rowFragments(), r.rowFragments()*r.Parts), remainder(f, r.rowFragments(), r.rowFragments()*r.Parts)
 		line := plus(times(part, s.TileM), times(frag, s.FragN))
@@ -276,8 +273,7 @@ func (r *matRows) rowElements(n text) string {
 // repeated loads fragments of sums from a line of floats, extent for each, which
 // every line or every column of a fragment repeats.
 func (r *matRows) repeated(name, array string, at text, layout string, extent, count int) string {
-	name = r.fresh(r.scope, name)
-	r.line("%s %s%s;", r.fragment(ir.F32, "Accumulator"), name, arraySize(count))
+	name = r.array(r.fragment(ir.F32, "Accumulator"), name, count)
 	r.repeat("f", count, func(f text) {
 		r.line("coopMatLoad(%s, %s, %s, 0u, gl_CooperativeMatrixLayout%s);", elementOf(name, count, f).s, array, plus(at, times(f, extent)).s, layout)
 	})
@@ -287,8 +283,7 @@ func (r *matRows) repeated(name, array string, at text, layout string, extent, c
 // multiplyColumns adds strip n of fragment j of the columns of a B.
 func (r *matRows) multiplyColumns(o *matOperand, n, j text, rows, rowScales, rowSums string) {
 	s, st := r.s, r.weights[o]
-	columns := r.fresh(r.scope, "columns")
-	r.line("%s %s%s;", r.fragment(r.Element, "A"), columns, arraySize(r.steps()))
+	columns := r.array(r.fragment(r.Element, "A"), "columns", r.steps())
 	first := plus(plus(st.first, times(j, s.FragM*r.Pitch(s))), times(n, r.Strip/r.Unit(s)))
 	r.repeat("step", r.steps(), func(step text) {
 		r.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);",

@@ -109,6 +109,11 @@ func (v *matVec) column(j text) text {
 	return at
 }
 
+// bindColumn binds the column axis to column j of an invocation, or the last one.
+func (v *matVec) bindColumn(j text) {
+	v.bindAxis(v.col, primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN))))
+}
+
 // accumulate adds up this invocation's part of the contraction.
 func (v *matVec) accumulate() {
 	s := v.s
@@ -119,8 +124,7 @@ func (v *matVec) accumulate() {
 		rows[o] = v.readRows(o, k)
 	}
 	v.repeat("j", s.ThreadN, func(j text) {
-		col := primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, s.TileN)))
-		v.bindAxis(v.col, col)
+		v.bindColumn(j)
 		cols := map[*matOperand]string{}
 		for _, o := range v.b {
 			cols[o] = v.namedQuad(o, k)
@@ -149,11 +153,7 @@ func (v *matVec) readRows(o *matOperand, k text) string {
 	rows := v.fresh(v.scope, o.name+"_rows")
 	v.line("%s %s[%d];", v.quads.typ(), rows, v.s.ThreadM)
 	v.repeat("i", v.s.ThreadM, func(i text) {
-		row := v.clampTo(i, v.row, v.s.TileM)
-		if !row.plain() {
-			row = primary(v.variable("uint", "row", row))
-		}
-		v.bindAxis(v.row, row)
+		v.bindRow(i)
 		v.line("%s[%s] = %s;", rows, i.s, v.quad(o, k, true).s)
 	})
 	return rows
@@ -232,15 +232,7 @@ func (v *matVec) finishParts(parts int, read func(n int, part, id text) text) {
 	s := v.s
 	results := s.TileM * s.TileN
 	v.line("")
-	id := v.self
-	switch {
-	case results > s.Workgroup:
-		id = v.loop("id", v.self, uintLit(int64(results)), s.Workgroup)
-	case results < s.Workgroup:
-		v.openGuard("if (%s < %du)", v.self.s, results)
-	default:
-		v.openScope()
-	}
+	id := v.eachResult(v.self, results)
 	row := v.named("row", plus(v.row0, quotient(id, s.TileN, results)))
 	col := primary(v.variable("uint", "col", plus(v.col0, remainder(id, s.TileN, results))))
 	sums := make([]text, len(v.products))
@@ -319,11 +311,11 @@ func (v *matVec) shareFolded(i, row text, shared partials) {
 			}
 		}
 	})
+	cond := ""
 	if share > 1 {
-		v.openGuard("if (%s)", binary("==", remainder(lane, share, s.Subgroup), primary("0u")).s)
-	} else {
-		v.openScope()
+		cond = binary("==", remainder(lane, share, s.Subgroup), primary("0u")).s
 	}
+	v.openIf(cond)
 	first := times(quotient(lane, share, s.Subgroup), count)
 	v.repeat("j", count, func(j text) {
 		for n, sum := range at(j) {

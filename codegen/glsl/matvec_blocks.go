@@ -139,8 +139,7 @@ func (v *matVec) addRun(r blockRun, step text, limit int) {
 		at := times(p, r.StripStride())
 		rows, sums, scales := v.readRowStrips(r, plus(k, at))
 		v.repeat("j", v.s.ThreadN, func(j text) {
-			col := primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN)))
-			v.bindAxis(v.col, col)
+			v.bindColumn(j)
 			v.addStrip(r, strip{block: block, e: e, at: at, p: p, j: j, rows: rows, sums: sums, scales: scales})
 		})
 	})
@@ -206,13 +205,11 @@ func (v *matVec) weighSum(r blockRun, sums string, i text) {
 
 // declareStrip declares the vectors of a strip and their sums, which are 0.
 func (v *matVec) declareStrip(r blockRun, o *matOperand) (rows, sums string) {
-	rows = v.fresh(v.scope, o.name+"_strip")
-	v.line("vec4 %s%s;", rows, arraySize(v.s.ThreadM*r.Quads))
+	rows = v.array("vec4", o.name+"_strip", v.s.ThreadM*r.Quads)
 	if !r.Form.NeedsSums() {
 		return rows, ""
 	}
-	sums = v.fresh(v.scope, o.name+"_sum")
-	v.line("float %s%s;", sums, arraySize(v.s.ThreadM))
+	sums = v.array("float", o.name+"_sum", v.s.ThreadM)
 	v.repeat("i", v.s.ThreadM, func(i text) { v.line("%s = 0.0;", elementOf(sums, v.s.ThreadM, i).s) })
 	return rows, sums
 }
@@ -246,8 +243,7 @@ func (v *matVec) addStrip(r blockRun, s strip) {
 	dots := make([]string, len(v.products))
 	for n, p := range v.products {
 		b := v.blockBuffer(p.b)
-		dots[n] = v.fresh(v.scope, numberedName("dots", n, len(v.products)))
-		v.line("%s %s%s;", typ, dots[n], arraySize(v.s.ThreadM))
+		dots[n] = v.array(typ, numberedName("dots", n, len(v.products)), v.s.ThreadM)
 		v.repeat("i", v.s.ThreadM, func(i text) {
 			first := primary(zero)
 			if v.small(r) && !r.Form.Affine && r.Form.NeedsSums() {

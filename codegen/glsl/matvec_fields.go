@@ -42,8 +42,7 @@ func (v *matVec) readFieldRows(r blockRun, k text) map[*matOperand]fieldRow {
 func (v *matVec) addFieldRun(r blockRun, block, e, k text) {
 	rows := v.readFieldRows(r, k)
 	v.repeat("j", v.s.ThreadN, func(j text) {
-		col := primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN)))
-		v.bindAxis(v.col, col)
+		v.bindColumn(j)
 		v.addFields(r, block, e, j, rows)
 	})
 }

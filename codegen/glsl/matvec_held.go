@@ -87,7 +87,7 @@ func (v *matVec) readHeld(held *heldRows) {
 func (v *matVec) askAhead(held *heldRows) {
 	asked := v.variable("uint", "asked", primary("0u"))
 	v.repeat("j", v.s.ThreadN, func(j text) {
-		v.bindAxis(v.col, primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN))))
+		v.bindColumn(j)
 		held.each(func(s *strip) {
 			for _, o := range v.b {
 				b, at := v.blockBuffer(o), primary(v.variable("uint", "at", v.blockOf(o, s.block)))
@@ -188,14 +188,9 @@ func (v *matVec) takeStrip(r blockRun, o *matOperand, st *strip, array string, i
 func (v *matVec) accumulateHeld(held *heldRows) {
 	v.line("")
 	v.repeat("j", v.s.ThreadN, func(j text) {
-		col := primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN)))
-		v.bindAxis(v.col, col)
+		v.bindColumn(j)
 		for _, step := range held.steps {
-			if step.inside != "" {
-				v.openGuard("if (%s)", step.inside)
-			} else {
-				v.openScope()
-			}
+			v.openIf(step.inside)
 			if held.run.fields {
 				v.addFields(held.run, step.strips[0].block, step.strips[0].e, j, step.fields)
 				v.close()
@@ -232,8 +227,7 @@ func (v *matVec) readRowStrips(r blockRun, k text) (rows, sums, scales map[*matO
 // to an array of so many, at least room.
 func (v *matVec) readQuads(o *matOperand, i text, quads, room int) (own string, each int) {
 	each = max((quads+v.s.Workgroup-1)/v.s.Workgroup, room)
-	own = v.fresh(v.scope, "own")
-	v.line("vec4 %s%s;", own, arraySize(each))
+	own = v.array("vec4", "own", each)
 	v.bindRow(i)
 	v.eachQuad(quads, func(q, n text) { v.line("%s = %s;", elementOf(own, each, q).s, v.quad(o, times(n, 4), true).s) })
 	return own, each
@@ -245,11 +239,7 @@ func (v *matVec) eachQuad(quads int, body func(q, n text)) {
 	lanes := v.s.Workgroup
 	v.repeat("q", (quads+lanes-1)/lanes, func(q text) {
 		n := primary(v.variable("uint", "n", plus(v.self, times(q, lanes))))
-		if quads%lanes != 0 {
-			v.openGuard("if (%s)", binary("<", n, uintLit(int64(quads))).s)
-		} else {
-			v.openScope()
-		}
+		v.openBelow(quads%lanes != 0, n, uintLit(int64(quads)))
 		body(q, n)
 		v.close()
 	})

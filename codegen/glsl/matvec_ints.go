@@ -39,8 +39,7 @@ func (v *matVec) declareIntStrip(r blockRun, o *matOperand) (rows, sums, scales 
 	v.line("int %s%s;", rows, arraySize(v.s.ThreadM*r.Quads))
 	v.line("float %s%s;", scales, arraySize(v.s.ThreadM))
 	if r.Form.NeedsSums() {
-		sums = v.fresh(v.scope, o.name+"_sum")
-		v.line("int %s%s;", sums, arraySize(v.s.ThreadM))
+		sums = v.array("int", o.name+"_sum", v.s.ThreadM)
 	}
 	return rows, sums, scales
 }

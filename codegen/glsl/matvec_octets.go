@@ -118,8 +118,7 @@ func (v *matVec) addOctets(r blockRun, b *buffer, block text, s strip, dots, row
 	octets, masks := v.readOctets(r, b, block, s)
 	less := ""
 	if r.less > 0 {
-		less = v.fresh(v.scope, "less")
-		v.line("int %s%s;", less, arraySize(v.s.ThreadM))
+		less = v.array("int", "less", v.s.ThreadM)
 		v.repeat("i", v.s.ThreadM, func(i text) { v.line("%s = 0;", elementOf(less, v.s.ThreadM, i).s) })
 	}
 	v.repeat("t", r.Quads, func(t text) {

@@ -49,8 +49,7 @@ func (v *matVec) shares() (all, each int) {
 // readShare reads the quads of row i that an invocation rounds.
 func (v *matVec) readShare(o *matOperand, i text) string {
 	all, each := v.shares()
-	own := v.fresh(v.scope, "own")
-	v.line("vec4 %s%s;", own, arraySize(each*roundedQuads))
+	own := v.array("vec4", "own", each*roundedQuads)
 	v.bindRow(i)
 	v.eachQuad(all, func(q, n text) {
 		v.repeat("h", roundedQuads, func(h text) {

@@ -34,8 +34,7 @@ func (v *matVec) addWhole(r blockRun, s strip, k text) {
 	v.repeat("t", r.Quads, func(t text) {
 		rows := map[*matOperand]string{}
 		for _, o := range v.a {
-			rows[o] = v.fresh(v.scope, o.name+"_rows")
-			v.line("vec4 %s%s;", rows[o], arraySize(v.s.ThreadM))
+			rows[o] = v.array("vec4", o.name+"_rows", v.s.ThreadM)
 			v.repeat("i", v.s.ThreadM, func(i text) {
 				v.line("%s = %s;", elementOf(rows[o], v.s.ThreadM, i).s, read(o, i, t).s)
 			})
@@ -65,12 +64,10 @@ func (v *matVec) readWhole(r blockRun, o *matOperand, s strip) wholeBlock {
 	v.line("%s %s%s;", r.wholeScaleType(), w.scale, arraySize(cols))
 	perColumn := r.Quads / 4
 	if r.Wide(b.Binding) {
-		w.quants = v.fresh(v.scope, o.name+"_quants")
-		v.line("uvec4 %s%s;", w.quants, arraySize(cols*perColumn))
+		w.quants = v.array("uvec4", o.name+"_quants", cols*perColumn)
 	}
 	v.repeat("j", cols, func(j text) {
-		col := primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN)))
-		v.bindAxis(v.col, col)
+		v.bindColumn(j)
 		at := elementOf(w.at, cols, j)
 		v.line("%s = %s;", at.s, v.blockOf(o, s.block).s)
 		if w.quants != "" {

@@ -22,11 +22,7 @@ func (v *matVec) inTiles(r blockRun, steps int64, body func(step text)) {
 	v.fillTiles(steps%int64(lanes) != 0, uintLit(steps*int64(r.Elems)))
 	v.line("barrier();")
 	step := primary(v.variable("uint", "step", plus(first, v.part)))
-	if steps%int64(lanes) != 0 {
-		v.openGuard("if (%s)", binary("<", step, uintLit(steps)).s)
-	} else {
-		v.openScope()
-	}
+	v.openBelow(steps%int64(lanes) != 0, step, uintLit(steps))
 	body(step)
 	v.close()
 	v.line("barrier();")
@@ -39,11 +35,7 @@ func (v *matVec) inTiles(r blockRun, steps int64, body func(step text)) {
 func (v *matVec) fillTiles(partial bool, end text) {
 	n := v.loop("n", v.self, uintLit(int64(v.staged.quads)), v.s.Workgroup)
 	k := primary(v.variable("uint", "k", plus(v.staged.first, times(n, 4))))
-	if partial {
-		v.openGuard("if (%s)", binary("<", k, end).s)
-	} else {
-		v.openScope()
-	}
+	v.openBelow(partial, k, end)
 	place := primary(v.variable("uint", "place", spread(n)))
 	v.repeat("i", v.s.ThreadM, func(i text) {
 		v.bindRow(i)
@@ -59,15 +51,6 @@ func (v *matVec) fillTiles(partial bool, end text) {
 // runs of 8 or 16 hit different banks.
 func spread(n text) text {
 	return binary("^", n, binary("&", binary("^", binary(">>", n, primary("3")), binary(">>", n, primary("6"))), primary("7u")))
-}
-
-// bindRow binds the row axis to row i, or the last one.
-func (v *matVec) bindRow(i text) {
-	row := v.clampTo(i, v.row, v.s.TileM)
-	if !row.plain() {
-		row = primary(v.variable("uint", "row", row))
-	}
-	v.bindAxis(v.row, row)
 }
 
 // rowReader returns what prints quad t of row i of an A, of the strip that begins

@@ -259,9 +259,7 @@ func (r *rowWriter) keepingLoop(name string, runs ir.Dim) (j text, opened int) {
 		}
 	}
 	if runs.Add != int64(r.slots*r.lanes) {
-		if !j.plain() {
-			j = primary(r.variable("uint", name, j))
-		}
+		j = r.named(name, j)
 		r.open("if (%s < %s)", j.s, r.dim(runs).s)
 		return j, opened + 1
 	}
@@ -269,9 +267,7 @@ func (r *rowWriter) keepingLoop(name string, runs ir.Dim) (j text, opened int) {
 		r.openScope()
 		return j, 1
 	}
-	if !j.plain() {
-		j = primary(r.variable("uint", name, j))
-	}
+	j = r.named(name, j)
 	return j, opened
 }
 

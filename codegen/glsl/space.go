@@ -169,9 +169,7 @@ func (e *emitter) split(g span, width int, id text) (unit text) {
 		if i > 0 {
 			x = binary("%", x, e.dim(extent))
 		}
-		if !x.plain() {
-			x = primary(e.variable("uint", name, x))
-		}
+		x = e.named(name, x)
 		if inner {
 			unit = x
 		}

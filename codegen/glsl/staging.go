@@ -146,19 +146,8 @@ func (c *staging) isPacked(st *staged) bool {
 // their number among its own, and their line and place in it.
 func (c *staging) eachOctet(st *staged, body func(i, line, octet text)) {
 	perLine, total := st.inner/c.unit, st.units
-	c.repeat("i", st.rounds, func(i text) {
-		slot := plus(c.self, times(i, c.s.Workgroup))
-		if !slot.plain() {
-			slot = primary(c.variable("uint", "slot", slot))
-		}
-		partial := total%c.s.Workgroup != 0
-		if partial {
-			c.openGuard("if (%s < %du)", slot.s, total)
-		}
+	c.eachSlot(c.self, total, c.s.Workgroup, func(i, slot text) {
 		body(i, quotient(slot, perLine, total), remainder(slot, perLine, total))
-		if partial {
-			c.close()
-		}
 	})
 }
 

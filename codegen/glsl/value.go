@@ -142,7 +142,7 @@ func (e *emitter) valueFor(v *kernel.Expr, consumer *scope) text {
 	}
 	home := e.home(v.Uses, v.UsesAcc)
 	t := e.compute(v, home)
-	if !e.named(v, t, home, consumer) {
+	if !e.wantsName(v, t, home, consumer) {
 		return t
 	}
 	e.needType(computeType(v.DType))
@@ -151,8 +151,8 @@ func (e *emitter) valueFor(v *kernel.Expr, consumer *scope) text {
 	return name
 }
 
-// named decides whether a value becomes a variable.
-func (e *emitter) named(v *kernel.Expr, t text, home, consumer *scope) bool {
+// wantsName decides whether a value becomes a variable.
+func (e *emitter) wantsName(v *kernel.Expr, t text, home, consumer *scope) bool {
 	switch {
 	case t.plain():
 		return false
