@@ -95,9 +95,7 @@ type MatVec struct {
 	// its blocks of the first turn before the row is rounded, quants and scales, by
 	// what decodes them. That takes an invocation no register that it keeps, but much
 	// to do where quants have several planes, and nothing is asked for where they are
-	// decoded as octets or fields, or the format needs no sums of rows. q4_0 and q4_1
-	// gain by it: 14336x14336 by one row of q4_0 takes 42.6 us on an H100, and 43.0 to
-	// 43.9 with Prefetch.
+	// decoded as octets or fields, or the format needs no sums of rows (M-held-turns).
 	Ahead int `json:"ahead,omitempty"`
 	// Subnormals, over blocks, says that the device keeps subnormal
 	// halves: quants become floats that way.

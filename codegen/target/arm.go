@@ -9,8 +9,8 @@ var arm = class{
 	owns: func(c Caps) bool { return c.VendorID == VendorARM },
 	tune: func(caps Caps) tuning {
 		// Phones of 2023 have four channels of LPDDR5X-8533, 68 GB/s, for a GPU of 7 to 11
-		// cores and all else. Caches and launches are guessed.
-		t := genericTuning(caps, machine{cores: 8, memoryRate: 40, cacheRate: 120, matrixRate: 4, launchTime: 10000, normTime: 18000})
+		// cores and all else. Launches are guessed.
+		t := genericTuning(caps, machine{Machine{CopyGBps: 40, VectorF32: 1.7, MatrixF16: 3.4, MatrixI8: 6.8, LaunchNs: 10000}, 8})
 		t.mapWorkgroup = 64
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 64, 64, 8, 8
 		t.tiles = []tile{

@@ -38,7 +38,7 @@ func (t tuning) flashMatrixCandidates(k *kernel.Kernel, caps Caps) []Candidate {
 			if 2*sh.Queries*int64(heads) <= int64(rows) || tl.Width > 0 && max(sh.Dot, sh.Value) > tl.Width {
 				continue
 			}
-			if 10*groups >= 9*(t.fill/2) { // 512 queries of 32 heads of 128, f16: 128 workgroups of 128x64 26.8 us, 256 of 64x32 32.9
+			if 10*groups >= 9*(t.fill/2) { // one workgroup for nearly every core is enough (M-flash-shapes)
 				fitting = append(fitting, c)
 			} else {
 				few = append([]Candidate{c}, few...)
@@ -126,9 +126,7 @@ func FlashQueryLines(k *kernel.Kernel, s kernel.Schedule) int {
 }
 
 // maxFlashWords is up to how many words of fragments an invocation keeps of
-// several strips of rows. On an H100 two strips of 64 elements, 32 keys at a
-// time, which are 176, are faster than one, and two of 128, which are 272, half
-// as fast.
+// several strips of rows (M-flash-shapes).
 const maxFlashWords = 240
 
 // flashWords is how many words an invocation has of the fragments of queries,

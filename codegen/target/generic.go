@@ -11,15 +11,14 @@ var generic = class{
 	tune: func(caps Caps) tuning {
 		// About what one core of an integrated device does, of those of the last years:
 		// eight of them share 50 to 70 GB/s. Launches are guessed as for other classes.
-		return genericTuning(caps, machine{cores: 1, memoryRate: 6, cacheRate: 18, matrixRate: 1, launchTime: 5000, normTime: 9000})
+		return genericTuning(caps, machine{Machine{CopyGBps: 6, VectorF32: 0.3, MatrixF16: 1.5, MatrixI8: 3, LaunchNs: 5000}, 1})
 	},
 }
 
 // genericTuning is for a device of about the speed of m, core for core.
 func genericTuning(caps Caps, m machine) tuning {
 	return tuning{
-		machine:      m.withCores(fillOf(caps) / 2),
-		ratedCores:   m.cores,
+		machine:      m.of(fillOf(caps) / 2),
 		handicaps:    handicaps{clamped: 1.5, besideDriver: 3, shifted: 1.75, unaligned: 3, computed: 2, computedRows: 64, seldomFull: 1.5}, // guessed
 		fill:         fillOf(caps),
 		cache:        2 << 20,
@@ -41,10 +40,10 @@ func genericTuning(caps Caps, m machine) tuning {
 		},
 		// Nothing was measured: large tiles read less, small ones fill the device.
 		matrixTiles: []matrixTile{
-			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 128, K: 32, Rate: m.matrixRate},
-			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 32, Rate: 0.75 * m.matrixRate},
-			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 1, M: 32, N: 32, K: 32, Rate: 0.375 * m.matrixRate},
-			{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 1, M: 16, N: 16, K: 16, Rate: 0.125 * m.matrixRate},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 128, K: 32, Efficiency: 0.64},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 32, Efficiency: 0.48},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 1, M: 32, N: 32, K: 32, Efficiency: 0.24},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 1, M: 16, N: 16, K: 16, Efficiency: 0.08},
 		},
 		flashMatrices: []flashMatrixTile{{4, 1, 64, 1, 0}, {4, 1, 32, 1, 0}, {2, 1, 32, 1, 0}, {1, 1, 16, 1, 0}},
 		flashTiles: []tile{

@@ -6,9 +6,9 @@ var intel = class{
 	name: "intel",
 	owns: func(c Caps) bool { return c.VendorID == VendorIntel },
 	tune: func(caps Caps) tuning {
-		// An Arc A770 has 560 GB/s of memory and 138 TFLOP/s in f16 by its maker's data
-		// sheet, of which kernels reach a part. Caches and launches are guessed.
-		t := genericTuning(caps, machine{cores: 32, memoryRate: 450, cacheRate: 1350, matrixRate: 80, launchTime: 5000, normTime: 9000})
+		// An Arc A770 has 560 GB/s of memory, of which a copy reaches a part; the rest is of its
+		// maker's data sheet. Launches are guessed.
+		t := genericTuning(caps, machine{Machine{CopyGBps: 450, VectorF32: 19, MatrixF16: 138, MatrixI8: 275, LaunchNs: 5000}, 32})
 		t.mapWorkgroup = 128
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 128, 512, 8, 8
 		t.tiles = []tile{

@@ -1,17 +1,38 @@
 package target
 
-// machine is how fast a device is, about: whether another kernel, or the same work
-// done twice, is worth it is weighed in these. Vulkan reports none of it, so a class
-// gives the figures of one device, and others have as much for each of their cores.
-type machine struct {
-	cores int64 // of the device whose figures these are, which rates of tiles are of, too
-
-	memoryRate float64 // of a kernel that copies, in bytes per nanosecond
-	cacheRate  float64 // of reading what all workgroups read, likewise
-	matrixRate float64 // of large products of 16 bits on matrix units, in TFLOP/s
-	launchTime float64 // what a further dependent kernel takes, in nanoseconds
-	normTime   float64 // what a kernel that norms one row takes, launch included
+// Machine is how fast a device is: whether another kernel, or the same work done twice, is worth it is weighed in
+// these. Vulkan reports none of it. A zero was not measured.
+type Machine struct {
+	CopyGBps  float64 `json:"copy_gbps"`  // 10^9 bytes read and written a second, which are bytes in a nanosecond
+	MatrixF16 float64 `json:"f16_tflops"` // 10^12 operations a second on matrix units, a multiply-add being two
+	MatrixI8  float64 `json:"i8_tops"`    // likewise
+	VectorF32 float64 `json:"f32_tflops"` // likewise outside matrix units
+	LaunchNs  float64 `json:"launch_ns"`  // what a further kernel takes that waits for the one before it
 }
+
+// machine is what a class knows of its devices: the figures of one of them, and of how many cores it has. Others
+// have as much for each of their cores.
+type machine struct {
+	Machine
+	cores int64
+}
+
+// of is the machine of a device with so many cores.
+func (m machine) of(cores int64) machine {
+	times := float64(cores) / float64(m.cores)
+	m.cores = cores
+	m.CopyGBps *= times
+	m.MatrixF16 *= times
+	m.MatrixI8 *= times
+	m.VectorF32 *= times
+	return m
+}
+
+// cacheRate is how many bytes workgroups read in a nanosecond that all of them read.
+func (m machine) cacheRate() float64 { return 3 * m.CopyGBps }
+
+// normTime is how many nanoseconds a kernel takes that norms one row (M-norm-costs).
+func (m machine) normTime() float64 { return 1.8 * m.LaunchNs }
 
 // handicaps are by how much a product on matrix units is slower than one whose
 // operands lie in memory in whole tiles.
@@ -23,15 +44,4 @@ type handicaps struct {
 	computed     float64 // operands are computed on the way, at most
 	computedRows float64 // a tile of so many rows takes as long to compute as to multiply
 	seldomFull   float64 // tiles of many columns hold groups of few rows
-}
-
-// withCores is the machine with so many cores in place of those it has: what takes
-// one kernel's time does not depend on them.
-func (m machine) withCores(n int64) machine {
-	times := float64(n) / float64(m.cores)
-	m.cores = n
-	m.memoryRate *= times
-	m.cacheRate *= times
-	m.matrixRate *= times
-	return m
 }

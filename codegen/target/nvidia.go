@@ -9,13 +9,9 @@ var nvidia = class{
 	name: "nvidia",
 	owns: func(c Caps) bool { return c.VendorID == VendorNVIDIA },
 	tune: func(caps Caps) tuning {
-		// An H100 copies 2500 GB/s in kernels of 100 us. A norm of 4096 elements takes it
-		// 4.3 us; joined, products by q4_0 of 12288 columns take 0.7 us more (768
-		// workgroups), two of 11008 2.3 us (688), and one of 32000 by q6_K 14 us (4000).
-		t := genericTuning(caps, machine{cores: 132, memoryRate: 2500, cacheRate: 7500, matrixRate: 250, launchTime: 2500, normTime: 4500})
-		// Those of an H100, f16 4096^3, but for what follows. A convolution takes 280 us
-		// with windows shifted, 159 without; 512 tokens by 8 of 128 experts of 768x2048 in
-		// tiles of 64x128 and 64x64, microseconds: f16 292, 265; q4_K 339, 317.
+		// An H100 copies so much in kernels of 100 us.
+		t := genericTuning(caps, machine{Machine{CopyGBps: 2500, VectorF32: 60, MatrixF16: 600, MatrixI8: 1250, LaunchNs: 2500}, 132})
+		// What slows tiles down is M-handicaps.
 		t.handicaps = handicaps{clamped: 1.5, besideDriver: 3.5, shifted: 1.76, unaligned: 3.5, computed: 2.2, computedRows: 77, seldomFull: 1.5}
 		// 50 MB of 132 cores on an H100, 40 of 108 on an A100, and more for each core of
 		// what is sold for graphics since 2022.
@@ -28,44 +24,44 @@ var nvidia = class{
 		// A 4096-wide row in 256 lanes is 16 elements each: four 16-byte loads in
 		// flight, all kept in registers for the second pass.
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 256, 1024, 16, 32
-		// Rates in f32, TFLOP/s, of all cores in full rounds; Alone of cores with one workgroup (M-f32-tiles, M-tile-rates).
+		// Of f32: of all cores in full rounds, Alone of cores with one workgroup (M-f32-tiles, M-tile-rates).
 		t.ratedTiles = []ratedTile{ // largest first
-			{tile: tile{128, 128, 8, 8, 16}, Paired: true, Steps: true, Rate: 46.5, Alone: 38.5},
-			{tile: tile{64, 128, 8, 8, 8}, Stages: 2, Paired: true, Steps: true, Rate: 41.5, Alone: 30},
-			{tile: tile{64, 128, 16, 8, 8}, Stages: 2, Paired: true, Steps: true, Rate: 28, Alone: 35.5},
-			{tile: tile{128, 128, 16, 8, 8}, Rate: 36, Alone: 28.5},
-			{tile: tile{64, 64, 16, 4, 4}, Rate: 34, Alone: 21},
-			{tile: tile{32, 64, 16, 4, 4}, Rate: 22, Alone: 11},
-			{tile: tile{16, 64, 16, 2, 4}, Rate: 11, Alone: 6},
-			{tile: tile{32, 32, 32, 2, 2}, Rate: 11.2, Alone: 8.5},
-			{tile: tile{32, 32, 16, 2, 2}, Rate: 9.2, Alone: 6.2},
+			{tile: tile{128, 128, 8, 8, 16}, Paired: true, Steps: true, Efficiency: 0.775, Alone: 0.642},
+			{tile: tile{64, 128, 8, 8, 8}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.692, Alone: 0.5},
+			{tile: tile{64, 128, 16, 8, 8}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.467, Alone: 0.592},
+			{tile: tile{128, 128, 16, 8, 8}, Efficiency: 0.6, Alone: 0.475},
+			{tile: tile{64, 64, 16, 4, 4}, Efficiency: 0.567, Alone: 0.35},
+			{tile: tile{32, 64, 16, 4, 4}, Efficiency: 0.367, Alone: 0.183},
+			{tile: tile{16, 64, 16, 2, 4}, Efficiency: 0.183, Alone: 0.1},
+			{tile: tile{32, 32, 32, 2, 2}, Efficiency: 0.187, Alone: 0.142},
+			{tile: tile{32, 32, 16, 2, 2}, Efficiency: 0.153, Alone: 0.103},
 		}
-		// Rates in TFLOP/s: of large tiles for f16 4096^3, of those from 64x64 down for 64 or 16 rows by 4096x4096. Other
-		// sizes of the same registers reach a fraction of them (M-tile-rates).
+		// Of large tiles for f16 4096^3, of those from 64x64 down for 64 or 16 rows by 4096x4096. Other sizes of the same
+		// registers reach a fraction of them (M-tile-rates).
 		t.matrixTiles = []matrixTile{
-			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 64, PiecesM: 2, PiecesN: 2, Rate: 395}, // with f16 sums
-			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 32, Rate: 356},
-			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 128, K: 64, PiecesM: 2, Rate: 328},
-			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, PiecesN: 2, Rate: 318},
-			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, Rate: 309},
-			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Rate: 275}, // half as many steps to a multiple of 8
-			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Unroll: 36, Rate: 310, Runs: true},
-			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 128, K: 64, Rate: 274},
-			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 256, K: 64, Rate: 245},
-			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 128, K: 64, Rate: 204},
-			{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 64, N: 64, K: 64, Rate: 140},
-			{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 32, N: 32, K: 128, Rate: 70},
-			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 16, Rate: 250, PerCore: 2, Alone: 140},
-			{Variant: kernel.VarCoopMat, SubgroupsM: 4, SubgroupsN: 2, M: 256, N: 128, K: 16, Rate: 210}, // decodes B half as often
+			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 64, PiecesM: 2, PiecesN: 2, Efficiency: 0.658}, // with f16 sums
+			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 32, Efficiency: 0.593},
+			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 128, K: 64, PiecesM: 2, Efficiency: 0.547},
+			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, PiecesN: 2, Efficiency: 0.53},
+			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, Efficiency: 0.515},
+			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Efficiency: 0.458}, // half as many steps to a multiple of 8
+			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Unroll: 36, Efficiency: 0.517, Runs: true},
+			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 128, K: 64, Efficiency: 0.457},
+			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 256, K: 64, Efficiency: 0.408},
+			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 128, K: 64, Efficiency: 0.34},
+			{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 64, N: 64, K: 64, Efficiency: 0.234},
+			{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 32, N: 32, K: 128, Efficiency: 0.117},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 128, N: 128, K: 16, Efficiency: 0.417, PerCore: 2, Alone: 0.233},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 4, SubgroupsN: 2, M: 256, N: 128, K: 16, Efficiency: 0.35}, // decodes B half as often
 			// Only for f16 sums, in four parts (M-tile-rates).
-			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 256, N: 256, K: 16, Rate: 250, Blocks: true},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 256, N: 256, K: 16, Efficiency: 0.417, Blocks: true},
 			// Gate and up of a feed-forward layer, together (M-tile-rates).
-			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 256, K: 16, Rate: 307, Blocks: true, Products: 2},
-			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 128, K: 32, Rate: 207},
-			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 128, K: 32, Rate: 175},
-			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 32, Rate: 130},
-			{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 4, M: 16, N: 64, K: 64, Rate: 61},
-			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 32, N: 32, K: 64, Rate: 60},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 256, K: 16, Efficiency: 0.512, Blocks: true, Products: 2},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 4, M: 128, N: 128, K: 32, Efficiency: 0.345},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 128, K: 32, Efficiency: 0.292},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 64, N: 64, K: 32, Efficiency: 0.217},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 4, M: 16, N: 64, K: 64, Efficiency: 0.102},
+			{Variant: kernel.VarCoopMat, SubgroupsM: 2, SubgroupsN: 2, M: 32, N: 32, K: 64, Efficiency: 0.1},
 		}
 		t.byteTiles = nvidiaByteTiles
 		// The fastest of those measured for one query over 8192 keys (M-flash-shapes).

@@ -19,6 +19,9 @@ func storedDepth(t ir.DType) int { return storedDepthBytes / t.BlockBytes() }
 // storing it is worth a thought.
 const minRereads = 4
 
+// storedEfficiency is the share of the peak that products of stored operands reach at least.
+const storedEfficiency = 0.417
+
 // StoreOperands returns the operands of a matrix product that a kernel of their
 // own should store first, rounded and padded as matrix units like them best:
 // those that are computed, as from f32, or whose rows do not begin at 16 bytes.
@@ -67,8 +70,8 @@ func StoreOperands(k *kernel.Kernel, caps Caps) []kernel.StoredOperand {
 		return nil // its rows would begin anywhere again
 	}
 	// Computing operands in every tile costs about half of a product's time.
-	product := 2 * float64(sh.Batch) * float64(sh.M) * float64(sh.N) * float64(sh.K) * float64(len(k.Products)) / (t.matrixRate * 1e3)
-	if float64(moved)/t.memoryRate+t.launchTime*float64(stores) > 0.4*product {
+	product := 2 * float64(sh.Batch) * float64(sh.M) * float64(sh.N) * float64(sh.K) * float64(len(k.Products)) / (storedEfficiency * t.MatrixF16 * 1e3)
+	if float64(moved)/t.CopyGBps+t.LaunchNs*float64(stores) > 0.4*product {
 		return nil
 	}
 	return list

@@ -22,7 +22,7 @@ func JoinNorm(product, joined *kernel.Kernel, caps Caps) bool {
 	}
 	sh := matShapeOf(joined)
 	read := sh.Batch * ceilDiv(sh.N, int64(s.TileN)) * sh.M * sh.K * int64(ir.F32.BlockBytes()) * int64(moreReads(product, joined, s))
-	return rowCost(joined) <= maxRowCost && float64(read)/t.cacheRate < t.normTime
+	return rowCost(joined) <= maxRowCost && float64(read)/t.cacheRate() < t.normTime()
 }
 
 // maxRowCost is how many loads and operations an element of a row may take to be

@@ -28,7 +28,7 @@ func (t tuning) matrixUnits(k *kernel.Kernel, caps Caps) []Candidate {
 		}
 		groups := min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
 		reason := fmt.Sprintf("%dx%dx%d on matrix units in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K, tl.M, tl.N, groups)
-		cost := t.matrixTime(tl, groups, sh.K) * float64(len(k.Products))
+		cost := t.matrixTime(tl, groups, sh.K, t.peak(k)) * float64(len(k.Products))
 		if slow := t.slowdown(k, s); slow.factor > 1 {
 			cost *= slow.factor
 			reason += ", " + slow.why
@@ -76,33 +76,39 @@ func (t tuning) matrixTilesOfOne(k *kernel.Kernel) []matrixTile {
 	} else if bytes {
 		for i := range list {
 			list[i].K *= 2
-			list[i].Rate *= 2
-			list[i].Alone *= 2
 		}
 	}
 	blocks := slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return readsBlocks(k, p.B) })
 	runs := inRuns(k)
 	return slices.DeleteFunc(list, func(tl matrixTile) bool {
-		if tl.PiecesM > 0 || tl.PiecesN > 0 { // not measured where products share a tile; 157 us for a convolution of 149
+		if tl.PiecesM > 0 || tl.PiecesN > 0 { // not measured where products share a tile, slower in convolutions
 			return runs || len(k.Products) > 1
 		}
 		return tl.Blocks && !blocks || tl.Runs && !runs || tl.Products > 0 && tl.Products != len(k.Products)
 	})
 }
 
+// peak is how many operations a nanosecond matrix units do of a kernel's products, in thousands.
+func (m machine) peak(k *kernel.Kernel) float64 {
+	if _, bytes := ByteProducts(k); bytes {
+		return m.MatrixI8
+	}
+	return m.MatrixF16
+}
+
 // matrixTime estimates the time of a product in nanoseconds: the workgroups run in
 // rounds of one or so many per core, and a round takes as long whether all cores
-// take part or one.
-func (t tuning) matrixTime(tl matrixTile, groups, depth int64) float64 {
-	rate, perCore := tl.Rate, int64(1)
+// take part or one. peak is what all cores reach.
+func (t tuning) matrixTime(tl matrixTile, groups, depth int64, peak float64) float64 {
+	efficiency, perCore := tl.Efficiency, int64(1)
 	if groups <= t.cores && tl.Alone > 0 {
-		rate = tl.Alone
+		efficiency = tl.Alone
 	} else {
 		perCore = int64(max(tl.PerCore, 1))
 	}
 	rounds := ceilDiv(groups, t.cores*perCore)
-	flops := 2 * float64(rounds*perCore*t.ratedCores*int64(tl.M)*int64(tl.N)) * float64(depth)
-	return flops / (rate * 1e3)
+	flops := 2 * float64(rounds*perCore*t.cores*int64(tl.M)*int64(tl.N)) * float64(depth)
+	return flops / (efficiency * peak * 1e3)
 }
 
 // SplitSums returns into how many parts the contraction of a matrix product is
@@ -153,7 +159,7 @@ func (t tuning) readTime(k *kernel.Kernel) float64 {
 	time := 0.0
 	for _, b := range k.Bindings {
 		if !b.Write {
-			time += float64(bindingBytes(b)) / t.memoryRate
+			time += float64(bindingBytes(b)) / t.CopyGBps
 		}
 	}
 	return time
@@ -170,10 +176,10 @@ func (t tuning) bestMatrixTime(k *kernel.Kernel, caps Caps, parts int) (best flo
 			continue
 		}
 		groups := int64(parts) * min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
-		time := max(t.matrixTime(tl, groups, sh.K/int64(parts))*float64(len(k.Products))*t.slowdown(k, s).factor, readTime)
+		time := max(t.matrixTime(tl, groups, sh.K/int64(parts), t.peak(k))*float64(len(k.Products))*t.slowdown(k, s).factor, readTime)
 		if parts > 1 {
 			results := float64(sh.Batch*sh.M) * float64(sh.N) * float64(len(k.Products))
-			time += t.launchTime + float64(parts)*results*8/t.memoryRate // written and read in f32
+			time += t.LaunchNs + float64(parts)*results*8/t.CopyGBps // written and read in f32
 		}
 		if !ok || time < best {
 			best, ok = time, true
@@ -183,10 +189,7 @@ func (t tuning) bestMatrixTime(k *kernel.Kernel, caps Caps, parts int) (best flo
 }
 
 // bandOf is how many rows of tiles make a band, where B lies in rows along the
-// contraction or a tile's sums are in pieces. 4096^3 on an H100, TFLOP/s in bands
-// of 0 (row by row), 2, 4, 8 and 16: 128x256x64 290, -, 301, 301, 302, of B [K,N]
-// 308, 304 in any; 256x128x64 in 2x1 pieces 329, 327, 326, 328, 325, of B [K,N] 328,
-// -, 331, 334; 256x256x64 in 2x2 with f16 sums 388, 402, 402, 392, 400.
+// contraction or a tile's sums are in pieces (M-bands).
 func bandOf(k *kernel.Kernel, tl matrixTile) int {
 	_, bytes := ByteProducts(k) // whose pieces were measured without bands only where B is [K,N]
 	pieces := tl.PiecesM > 1 || tl.PiecesN > 1
@@ -290,10 +293,7 @@ const unrolledSteps = 8
 
 // hidesSteps reports whether the number of steps of a tile that tensor
 // addressing loads is better not known when the kernel is compiled: with those
-// left over by 8, the compiler runs out of registers. 4096x4096 by 4160 (65
-// steps of 64) and 11008 (172), TFLOP/s in 128x256x64: known 121 and 93, hidden
-// 266 and 318; in 1x2 pieces 154 and 121, 305 and 317; in 128x128x64 by 4160 261,
-// 273. Those by 4096 are slower hidden: 128x256x64 304, 265; in 1x2 pieces 315, 313.
+// left over by 8, the compiler runs out of registers (M-hidden-steps).
 func hidesSteps(k *kernel.Kernel, s kernel.Schedule) bool {
 	steps := ceilDiv(k.Fold.Max(), int64(s.TileK))
 	return s.Variant == kernel.VarCoopMat2 && s.Unroll == 0 && k.Fold.IsStatic() && steps > unrolledSteps && steps%unrolledSteps != 0 && MatrixStage(k, s) == 0
@@ -301,8 +301,7 @@ func hidesSteps(k *kernel.Kernel, s kernel.Schedule) bool {
 
 // unrollCost is by how much a tile of a workgroup is slower where its steps are
 // no multiple of 8. Operands that are staged are multiplied in a loop that does
-// not hide its steps: 4096x4096 by 11008 with known ones took 3.1 times as long
-// in 128x256x64, 1.06 times in 128x128x64.
+// not hide its steps (M-hidden-steps).
 func unrollCost(k *kernel.Kernel, s kernel.Schedule) float64 {
 	steps := ceilDiv(k.Fold.Max(), int64(s.TileK))
 	switch {
@@ -330,10 +329,7 @@ func inRuns(k *kernel.Kernel) bool {
 	})
 }
 
-// acrossCost is by how much a tile is slower where B is bytes [K,N]. 4096^3 by
-// [K,N] and [N,K], us: coopmat2 128x256x128 485, 247; 128x128x128 472, 256;
-// 128x256x64 451, 285; 128x128x64 552, 396; 256x128x128 in 2x1 pieces 334, 224;
-// coopmat 128x128x32 502, 335; 128x128x64 on 128 invocations 523, 396.
+// acrossCost is by how much a tile is slower where B is bytes [K,N] (M-i8).
 func acrossCost(s kernel.Schedule) float64 {
 	if s.Variant == kernel.VarCoopMat || s.PiecesM > 1 {
 		return 1.5

@@ -75,9 +75,7 @@ func unitsTakeBytes(t ir.DType, caps Caps) bool {
 // shorter steps, which take less shared memory and divide more contractions. Where it
 // leaves more than a quarter of the cores idle, a matvec is as fast; more rows than
 // that takes have tiles of half the columns, and twice as many subgroups share the
-// contraction. 4096x14336 by eight rows of floats, microseconds, and as matvec:
-// q4_0 47.1, 51.6; q4_K 52.6, 60.3; q8_0 50.3, 61.6; of bytes 27.0, 27.9; 34.8, 36.6;
-// 30.1, 27.2; all of them in tiles of one or two subgroups along the columns.
+// contraction (M-block-units).
 func (tl matRowsTile) spread(sh matShape, cores int64) []matRowsTile {
 	if 4*sh.Batch*ceilDiv(sh.N, int64(tl.columns*16)) < 3*cores {
 		if sh.M <= MaxMatVecRows {

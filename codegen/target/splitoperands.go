@@ -33,7 +33,7 @@ func SplitOperands(k *kernel.Kernel, caps Caps) []kernel.StoredOperand {
 			list = append(list, o)
 			loads[v] = partsOf(split, b, o, axis)
 			if !k.IsFixed(v) { // else it is stored once, when the program is loaded
-				storing += t.launchTime + float64(splitBytes(k, o, split, int64(terms)))/t.memoryRate
+				storing += t.LaunchNs + float64(splitBytes(k, o, split, int64(terms)))/t.CopyGBps
 			}
 		}
 		return loads[v]

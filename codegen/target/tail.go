@@ -88,7 +88,7 @@ func likesSwap(k *kernel.Kernel) bool {
 // operand does.
 func (t tuning) tailTime(k *kernel.Kernel, caps Caps) float64 {
 	if matShapeOf(k).M <= MaxMatVecRows || likesSwap(k) {
-		return t.launchTime + t.readTime(k)
+		return t.LaunchNs + t.readTime(k)
 	}
 	best, _ := t.bestMatrixTime(k, caps, 1)
 	for n := 2; n <= maxParts && partsFit(k, n); n *= 2 {
@@ -96,5 +96,5 @@ func (t tuning) tailTime(k *kernel.Kernel, caps Caps) float64 {
 			best = min(best, time)
 		}
 	}
-	return t.launchTime + best
+	return t.LaunchNs + best
 }

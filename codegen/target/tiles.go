@@ -13,7 +13,8 @@ type ratedTile struct {
 	tile
 	Stages        int     // if not as many as tiles of its size have
 	Paired, Steps bool    // of products of floats; see kernel.Schedule
-	Rate, Alone   float64 // TFLOP/s, as of matrixTile
+	Efficiency    float64 // as of matrixTile
+	Alone         float64
 }
 
 // matTiles lists tiles for a product, the one expected to be fastest first.
@@ -74,8 +75,8 @@ func (t tuning) tilesBySize(k *kernel.Kernel) []Candidate {
 
 // tileTime estimates the time of a product in a tile, in nanoseconds.
 func (t tuning) tileTime(tl ratedTile, sh matShape) float64 {
-	m := matrixTile{M: tl.M, N: tl.N, Rate: tl.Rate, Alone: tl.Alone}
-	return t.matrixTime(m, tl.groups(sh), ceilDiv(sh.K, int64(tl.K))*int64(tl.K))
+	m := matrixTile{M: tl.M, N: tl.N, Efficiency: tl.Efficiency, Alone: tl.Alone}
+	return t.matrixTime(m, tl.groups(sh), ceilDiv(sh.K, int64(tl.K))*int64(tl.K), t.VectorF32)
 }
 
 // vectorTime estimates the least time of a product in f32, in nanoseconds, and

@@ -8,9 +8,8 @@ import (
 // tuning is what is known about how a class of devices likes its work cut.
 // Each class has a file of its own, with the numbers beside their reasons.
 type tuning struct {
-	machine          // the device, as far as it is known
-	handicaps        // of matrix units
-	ratedCores int64 // of the device that rates of tiles are of
+	machine   // the device, as far as it is known
+	handicaps // of matrix units
 	// fill is how many workgroups keep the device busy; a schedule that makes
 	// fewer leaves part of it idle.
 	fill int64
@@ -80,12 +79,12 @@ type matrixTile struct {
 	M, N, K                int
 	PiecesM, PiecesN       int // of coopmat2: the matrices its sums are divided into, if several
 	SubgroupsM, SubgroupsN int // of coopmat
-	// Rate is the speed of a device of ratedCores on a product large enough for any
-	// tile, in TFLOP/s: the choice weighs it against how evenly the tiles of a
-	// product spread over the device.
-	Rate float64
-	// Alone is the rate where every core has one workgroup only, if that is
-	// another. Rate is then that of PerCore workgroups, if it is more than one.
+	// Efficiency is the share of the machine's peak that a product reaches which is
+	// large enough for any tile: the choice weighs it against how evenly the tiles of
+	// a product spread over the device.
+	Efficiency float64
+	// Alone is the efficiency where every core has one workgroup only, if that is
+	// another. Efficiency is then that of PerCore workgroups, if it is more than one.
 	Alone   float64
 	PerCore int
 	// Blocks, Runs and Products restrict a tile to products by blocks, to those of

@@ -97,7 +97,7 @@ func StoreWindows(direct, product *kernel.Kernel, stores []*kernel.Kernel, caps 
 		for _, b := range s.Bindings {
 			bytes += bindingBytes(b)
 		}
-		time += float64(bytes) / t.memoryRate
+		time += float64(bytes) / t.CopyGBps
 	}
-	return time+t.launchTime < whole // they run at the same time
+	return time+t.LaunchNs < whole // they run at the same time
 }
