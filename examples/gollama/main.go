@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -123,7 +124,7 @@ func (s *session) load(ctx context.Context, dev *vkc.Device) error {
 }
 
 // logits runs the model on a text.
-func (s *session) logits(ctx context.Context, tokens []int64) (in, out vkc.Tensors, err error) {
+func (s *session) logits(ctx context.Context, tokens []int32) (in, out vkc.Tensors, err error) {
 	data, err := vkc.OfType(ir.I32, tokens, len(tokens))
 	if err != nil {
 		return nil, nil, err
@@ -148,7 +149,7 @@ func (s *session) complete(ctx context.Context, p prompt) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "\n%s\n", strings.TrimRight(s.vocabulary.text(p.Tokens), "\n"))
+	fmt.Fprintf(s.out, "\n%s\n", strings.TrimRight(s.tokenizer.Decode(p.Tokens), "\n"))
 	fmt.Fprintf(s.out, "  next            %s\n  time            %v for %d tokens\n", s.likely(logits), elapsed.Round(10*time.Microsecond), len(p.Tokens))
 	if s.checker != nil {
 		if err := s.verify(ctx, in, out); err != nil {
@@ -178,7 +179,7 @@ func (s *session) verify(ctx context.Context, in, outputs vkc.Tensors) error {
 func (s *session) likely(logits []float64) string {
 	var parts []string
 	for _, c := range best(logits, s.top) {
-		parts = append(parts, fmt.Sprintf("%q %.1f%%", s.vocabulary.token(c.token), 100*c.probability))
+		parts = append(parts, fmt.Sprintf("%q %.1f%%", s.token(int32(c.token)), 100*c.probability))
 	}
 	return strings.Join(parts, "  ")
 }
@@ -188,16 +189,13 @@ func (m *model) prompts(ids string) ([]prompt, error) {
 	if ids == "" {
 		return references()
 	}
-	var tokens []int64
-	if m.addBOS {
-		tokens = append(tokens, m.bos)
-	}
+	tokens := m.tokenizer.Encode("", tokenizer.Options{Whole: true}) // what begins a text
 	for _, field := range strings.Fields(ids) {
 		id, err := strconv.ParseInt(field, 10, 64)
 		if err != nil || id < 0 || id >= int64(m.config.Vocab) {
 			return nil, fmt.Errorf("-prompt: %q is not a token: want numbers from 0 to %d", field, m.config.Vocab-1)
 		}
-		tokens = append(tokens, id)
+		tokens = append(tokens, int32(id))
 	}
 	if len(tokens) > maxTokens {
 		return nil, fmt.Errorf("-prompt: %d tokens, the graph takes at most %d", len(tokens), maxTokens)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/spirv"
-	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
@@ -31,23 +30,12 @@ func TestText(t *testing.T) {
 		t.Errorf("%d prompts, want 5", len(prompts))
 	}
 	for _, p := range prompts {
-		if got := m.vocabulary.text(p.Tokens); got != p.Text {
+		if got := m.tokenizer.Decode(p.Tokens); got != p.Text {
 			t.Errorf("tokens %v are %q, want %q", p.Tokens, got, p.Text)
 		}
 	}
-	if got := m.vocabulary.token(0); got != "<|endoftext|>" {
+	if got := m.token(0); got != "<|endoftext|>" {
 		t.Errorf("the control token is %q", got)
-	}
-}
-
-func TestTokenBytes(t *testing.T) {
-	if len(hidden) != 68 {
-		t.Errorf("%d hidden bytes, want 68", len(hidden))
-	}
-	for token, want := range map[string]string{"Ġthe": " the", "Ċĉ": "\n\t", "é": "\xe9", "Ã©": "é", "Ā": "\x00", "Ń": "\xad", "ġ": "\x7f", "日": "日"} {
-		if got := string(tokenBytes(token)); got != want {
-			t.Errorf("%q is %q, want %q", token, got, want)
-		}
 	}
 }
 
@@ -189,8 +177,5 @@ func TestTolerance(t *testing.T) {
 	defer m.close()
 	if got := m.tolerance(); got != 0.2 {
 		t.Errorf("tolerance %v of %s", got, m.weightType())
-	}
-	if _, err := readVocabulary(new(gguf.File)); err == nil {
-		t.Error("a file without tokens gave no error")
 	}
 }

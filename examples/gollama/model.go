@@ -10,6 +10,7 @@ import (
 
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -24,15 +25,13 @@ const modelFile = "gollama-q8_0.gguf"
 // maxTokens is the longest prompt, as in graph.json.
 const maxTokens = 512
 
-// model is a GGUF file with its graph and its tokenizer's tokens.
+// model is a GGUF file with its graph and its tokenizer.
 type model struct {
-	file       *gguf.File
-	path       string
-	config     llm.Config
-	graph      *ir.Graph
-	vocabulary vocabulary
-	bos        int64 // the token that begins a text
-	addBOS     bool
+	file      *gguf.File
+	path      string
+	config    llm.Config
+	graph     *ir.Graph
+	tokenizer *tokenizer.Tokenizer
 }
 
 // openModel opens the model at path, or the one that lies here if path is
@@ -77,18 +76,16 @@ func (m *model) read(here bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if m.vocabulary, err = readVocabulary(m.file); err != nil {
-		return err
+	m.tokenizer, err = tokenizer.New(m.file)
+	return err
+}
+
+// token returns the text of a token, and the name of a special one.
+func (m *model) token(id int32) string {
+	if m.tokenizer.IsSpecial(id) {
+		return m.tokenizer.Token(id)
 	}
-	m.bos, err = m.file.Int("tokenizer.ggml.bos_token_id")
-	if err != nil && !errors.Is(err, gguf.ErrNoKey) {
-		return err
-	}
-	m.addBOS, err = m.file.Bool("tokenizer.ggml.add_bos_token")
-	if err != nil && !errors.Is(err, gguf.ErrNoKey) {
-		return err
-	}
-	return nil
+	return m.tokenizer.Decode([]int32{id})
 }
 
 func (m *model) close() { m.file.Close() }

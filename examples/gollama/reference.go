@@ -14,7 +14,7 @@ var referenceJSON []byte
 // is.
 type prompt struct {
 	Text   string       `json:"prompt"`
-	Tokens []int64      `json:"tokens"`
+	Tokens []int32      `json:"tokens"`
 	Top    [][2]float64 `json:"first_logits_top16"` // token and logit, largest first
 }
 

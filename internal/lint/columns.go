@@ -17,7 +17,7 @@ const (
 var wide = strings.Fields(`
 	. bench cmd/vkc codegen/bundle codegen/glsl codegen/kernel codegen/spirv codegen/target
 	examples/colours examples/gollama examples/mlp frontend internal/atomicfile internal/beside
-	internal/bpe internal/cachefile internal/doctest internal/e2e internal/filefmt internal/gendocs
+	internal/cachefile internal/doctest internal/e2e internal/filefmt internal/gendocs
 	internal/graphgen internal/mmap internal/quantreport internal/spv internal/toolcaps
 	internal/toolstest internal/trusted internal/tunefile ir npy passes quant runtime`)
 

@@ -21,9 +21,11 @@ const (
 	goki        = "github.com/goki/vulkan"
 	cobra       = "github.com/spf13/cobra"
 	pflag       = "github.com/spf13/pflag" // cobra's flags
+	regexp2     = "github.com/dlclark/regexp2/v2"
 	progressbar = "github.com/schollz/progressbar/v3"
 	xsync       = "golang.org/x/sync"
 	xsys        = "golang.org/x/sys"
+	xtext       = "golang.org/x/text"
 	xterm       = "golang.org/x/term"
 	xtools      = "golang.org/x/tools"
 )
@@ -41,6 +43,7 @@ var Rules = []Rule{
 	{"ir/optest", []string{"ir", "ir/interp", "runtime", "quant"}, []string{xsync}, "it proves any backend, so it knows none"},
 	{"quant", []string{"ir"}, []string{float16, xsync}, "block formats are bytes and numbers, wherever they are used"},
 	{"frontend", []string{"ir", "quant"}, []string{float16, xsync, xsys}, "building a graph must not need a compiler or a device"},
+	{"frontend/tokenizer", []string{"frontend", "ir"}, []string{regexp2, xsys, xtext}, "the one place that knows patterns of words and forms of characters"},
 	{"npy", []string{"ir"}, []string{float16}, "NumPy's files and tensors written out as text, for programs as for the command line"},
 	{"passes", []string{"ir", "quant", "codegen/kernel"}, []string{float16, xsync}, "passes end in kernels; which device runs them is decided later"},
 	{"codegen/kernel", []string{"ir"}, []string{float16}, "a kernel says what to compute, so it knows neither GLSL nor a target"},

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"math"
 	goruntime "runtime"
+	"slices"
 	"sync"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
-	"github.com/vkc-go/vkc/internal/bpe"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -22,8 +23,7 @@ import (
 type model struct {
 	graph     *ir.Graph
 	weights   vkc.WeightMap // f32
-	tokenizer *bpe.Tokenizer
-	bos       int64
+	tokenizer *tokenizer.Tokenizer
 	context   int // tokens that one run takes
 	device    *vkc.Device
 }
@@ -55,7 +55,8 @@ func openModel(path string, device *vkc.Device) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m, m.readVocabulary(f)
+	m.tokenizer, err = tokenizer.New(f)
+	return m, err
 }
 
 func loadF32(f *gguf.File, name string) (*ir.Data, error) {
@@ -71,35 +72,21 @@ func loadF32(f *gguf.File, name string) (*ir.Data, error) {
 	return ir.FromFloats(ir.F32, values, d.Dims...)
 }
 
-func (m *model) readVocabulary(f *gguf.File) error {
-	tokens, err := f.Strings("tokenizer.ggml.tokens")
-	if err != nil {
-		return err
-	}
-	merges, err := f.Strings("tokenizer.ggml.merges")
-	if err != nil {
-		return err
-	}
-	if m.bos, err = f.Int("tokenizer.ggml.bos_token_id"); err != nil {
-		return err
-	}
-	m.tokenizer, err = bpe.New(tokens, merges)
-	return err
-}
-
 // windows cuts texts into token lists that one run takes, each after the token that
 // begins a text. The last token of a window is only predicted.
 func (m *model) windows(texts []string) (list [][]int64, predicted int, err error) {
+	bos, ok := m.tokenizer.BOS()
+	if !ok {
+		return nil, 0, errors.New("the model has no token that begins a text")
+	}
 	for _, text := range texts {
-		ids, err := m.tokenizer.Encode(text)
-		if err != nil {
-			return nil, 0, err
-		}
-		for len(ids) > 0 {
-			n := min(len(ids), m.context)
-			list = append(list, append([]int64{m.bos}, ids[:n]...))
-			ids = ids[n:]
-			predicted += n
+		for ids := range slices.Chunk(m.tokenizer.Encode(text, tokenizer.Options{}), m.context) {
+			window := []int64{int64(bos)}
+			for _, id := range ids {
+				window = append(window, int64(id))
+			}
+			list = append(list, window)
+			predicted += len(ids)
 		}
 	}
 	return list, predicted, nil

@@ -1,0 +1,168 @@
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/vkc-go/vkc/frontend/gguf"
+)
+
+// bpe is byte-level byte-pair encoding (Radford et al. 2019). A vocabulary writes
+// each byte as one printable character.
+type bpe struct {
+	cutters []cutter
+	merger  merger
+	whole   map[string]int32 // words that are tokens whatever their merges, if the kind has it so
+}
+
+func newBPE(v *vocabulary) (model, error) {
+	pre, err := v.f.String("tokenizer.ggml.pre")
+	switch {
+	case errors.Is(err, gguf.ErrNoKey):
+		pre = "default"
+	case err != nil:
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	k, err := kindOf(pre)
+	if err != nil {
+		return nil, err
+	}
+	for role, add := range map[string]bool{"bos": k.bos, "sep": k.sep} {
+		if add {
+			v.frame = map[string]bool{role: true}
+		}
+	}
+	merges, err := v.f.Strings("tokenizer.ggml.merges")
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	type pair struct{ left, right int32 }
+	type joined struct{ rank, id int32 }
+	pairs := make(map[pair]joined, len(merges))
+	all := v.mergeable()
+	for i, text := range merges {
+		n := strings.IndexByte(text[min(1, len(text)):], ' ') + 1 // a part may begin with a space
+		if n == 0 {
+			return nil, v.errorf("merge %d in tokenizer.ggml.merges is %q: want two parts, a space between", i, text)
+		}
+		parts := [3]string{text[:n], text[n+1:], text[:n] + text[n+1:]}
+		var ids [3]int32
+		for j, part := range parts {
+			id, ok := all[part]
+			if !ok {
+				return nil, v.errorf("merge %d in tokenizer.ggml.merges is %q, but %q is no token: "+
+					"the merges are of another vocabulary", i, text, part)
+			}
+			ids[j] = id
+		}
+		if _, twice := pairs[pair{ids[0], ids[1]}]; !twice {
+			pairs[pair{ids[0], ids[1]}] = joined{int32(i), ids[2]}
+		}
+	}
+	var bytes [256]int32
+	for b := range bytes {
+		id, ok := all[string(printable[b])]
+		if !ok {
+			if id = v.unk; id == none {
+				return nil, v.errorf("the vocabulary has no token for the byte %#02x and none for what is unknown: "+
+					"it is not byte-level", b)
+			}
+		}
+		bytes[b] = id
+	}
+	t := &bpe{cutters: k.cutters}
+	if k.whole {
+		t.whole = make(map[string]int32, len(v.text))
+		for name, id := range v.text {
+			t.whole[hiddenBytes(name)] = id
+		}
+	}
+	t.merger.index = func(m *merging, word string) {
+		for i := range len(word) {
+			m.symbols = append(m.symbols, symbol{start: int32(i), end: int32(i + 1), id: bytes[word[i]]})
+		}
+	}
+	t.merger.join = func(_ string, left, right *symbol) (rank, id int32) {
+		if j, ok := pairs[pair{left.id, right.id}]; ok {
+			return j.rank, j.id
+		}
+		return 0, none
+	}
+	return t, nil
+}
+
+// mergeable returns the tokens that merges may lead to: text and added tokens, as
+// some vocabularies add tokens that are text.
+func (v *vocabulary) mergeable() map[string]int32 {
+	all := make(map[string]int32, len(v.tokens))
+	for id, name := range v.tokens {
+		if v.types[id] == userDefined {
+			all[name] = int32(id)
+		}
+	}
+	for name, id := range v.text {
+		all[name] = id
+	}
+	return all
+}
+
+func (t *bpe) encode(out []int32, text string, _ bool) []int32 {
+	m := t.merger.get()
+	defer t.merger.put(m)
+	return t.cut(out, text, t.cutters, m)
+}
+
+// cut cuts a text into words, each cutter the pieces that the one before it left.
+func (t *bpe) cut(out []int32, text string, cutters []cutter, m *merging) []int32 {
+	for len(text) > 0 {
+		n := cutters[0](text)
+		word := text[:n]
+		text = text[n:]
+		if len(cutters) > 1 {
+			out = t.cut(out, word, cutters[1:], m)
+		} else if id, ok := t.whole[word]; ok {
+			out = append(out, id)
+		} else {
+			out = t.merger.word(out, word, m)
+		}
+	}
+	return out
+}
+
+// printable is the character that stands for each byte in a vocabulary: itself
+// where it is printable Latin-1, otherwise, in order, those from 256 on.
+var printable = func() (table [256]rune) {
+	next := rune(256)
+	for b := range rune(256) {
+		table[b] = b
+		if b < '!' || b > '~' && b < 0xa1 || b == 0xad {
+			table[b] = next
+			next++
+		}
+	}
+	return table
+}()
+
+// hidden is the byte that each character stands for.
+var hidden = func() map[rune]byte {
+	table := map[rune]byte{}
+	for b, r := range printable {
+		table[r] = byte(b)
+	}
+	return table
+}()
+
+// hiddenBytes returns the bytes that a token's name stands for, or the name if it
+// has other characters.
+func hiddenBytes(name string) string {
+	text := make([]byte, 0, len(name))
+	for _, r := range name {
+		b, ok := hidden[r]
+		if !ok {
+			return name
+		}
+		text = append(text, b)
+	}
+	return string(text)
+}

@@ -1,0 +1,106 @@
+package tokenizer
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// class says which of the classes that patterns name a character belongs to.
+type class uint16
+
+const (
+	upper   class = 1 << iota // \p{Lu} \p{Lt}
+	lower                     // \p{Ll}
+	other                     // \p{Lm} \p{Lo}
+	number                    // \p{N}
+	space                     // \s
+	newline                   // \r \n, which are space too
+	mark                      // \p{M}
+	punct                     // \p{P}
+	sign                      // \p{S}
+	han                       // \p{Han}, which is letters, numbers and others
+	letter  = upper | lower | other
+)
+
+// ascii has the classes of the first 128 characters.
+var ascii = func() (table [utf8.RuneSelf]class) {
+	for r := range table {
+		table[r] = classify(rune(r))
+	}
+	table['\r'] |= newline
+	table['\n'] |= newline
+	return table
+}()
+
+func classify(r rune) class {
+	switch {
+	case unicode.IsLower(r):
+		return lower
+	case unicode.IsUpper(r), unicode.IsTitle(r):
+		return upper
+	case unicode.IsLetter(r):
+		if unicode.Is(unicode.Han, r) {
+			return other | han
+		}
+		return other
+	case unicode.IsNumber(r):
+		if unicode.Is(unicode.Han, r) {
+			return number | han
+		}
+		return number
+	case unicode.IsSpace(r):
+		return space
+	case unicode.IsMark(r):
+		return mark
+	case unicode.IsPunct(r):
+		return punct
+	case unicode.IsSymbol(r):
+		if unicode.Is(unicode.Han, r) {
+			return sign | han
+		}
+		return sign
+	}
+	return 0
+}
+
+// next returns the class of a text's first character and its length. A byte that
+// belongs to no character is a sign.
+func next(text string) (class, int) {
+	if text == "" {
+		return 0, 0
+	}
+	if b := text[0]; b < utf8.RuneSelf {
+		return ascii[b], 1
+	}
+	r, n := utf8.DecodeRuneInString(text)
+	return classify(r), n
+}
+
+// run is the length of the characters of a class that a text begins with.
+func run(text string, of class) int { return count(text, of, len(text)) }
+
+// count is run of at most so many characters.
+func count(text string, of class, most int) int {
+	i := 0
+	for ; most > 0; most-- {
+		c, n := next(text[i:])
+		if c&of == 0 {
+			break
+		}
+		i += n
+	}
+	return i
+}
+
+// without is the length of the characters outside a class that a text begins with.
+func without(text string, of class) int {
+	i := 0
+	for i < len(text) {
+		c, n := next(text[i:])
+		if c&of != 0 {
+			break
+		}
+		i += n
+	}
+	return i
+}

@@ -1,0 +1,506 @@
+package tokenizer
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/vkc-go/vkc/internal/filefmt"
+)
+
+// A cutter returns the length of the first word of a text that is not empty, or of
+// what stands before that word. Each is a pattern of a regular expression, written
+// by hand, so that its time is in proportion to the text.
+type cutter func(text string) int
+
+// kind is what a name in tokenizer.ggml.pre stands for.
+type kind struct {
+	cutters []cutter // each cuts the pieces that the one before it left
+	whole   bool     // a word that is a token is not merged
+	bos     bool     // a text begins with the token for that, unless the file says otherwise
+	sep     bool     // a text ends with the separator, likewise
+}
+
+func one(c ...cutter) kind { return kind{cutters: c} }
+
+// common has the kinds whose words are cut by hand, and their names in
+// tokenizer.ggml.pre.
+var common = []struct {
+	names string
+	kind  kind
+}{
+	{"default", one(until(signs("$+<=>^~|")), gpt2, until(numbers(maxNumber)), until(digits3))},
+	{"gpt-2 phi-2 jina-es jina-de jina-v2-es jina-v2-de gigachat a.x-4.0 mellum modern-bert mpt olmo jais trillion granite-docling exaone4", one(gpt2)},
+	{"jina-v1-en jina-v2-code roberta-bpe", kind{cutters: []cutter{gpt2}, sep: true}},
+	{"starcoder refact command-r smollm codeshell exaone minerva-7b mellum2", one(until(numbers(1)), gpt2)},
+	{"falcon", one(until(signs("$+<=>^~|`")), gpt2, until(digits3))},
+	{"llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano", kind{cutters: []cutter{cl100k(3, letter, true)}, whole: true, bos: true}},
+	{"dbrx smaug-bpe glm4 chatglm-bpe", one(cl100k(3, letter, true))},
+	{"qwen2 deepseek-r1-qwen kormo f2llmv2 megrez stablelm2 hunyuan solar-open grok-2 bailingmoe bailingmoe2 llada-moe", one(cl100k(1, letter, true))},
+	{"qwen35", one(cl100k(1, letter|mark, true))},
+	{"seed-coder", one(cl100k(1, letter, false))},
+	{"laguna", one(lines, cl100k(1, letter, true))},
+	{"minicpm5", kind{cutters: []cutter{until(numbers(3)), cl100k(maxNumber, letter, true)}, whole: true}},
+	{"gpt-4o llama4 kanana2 talkie minimax-m2", one(o200k{digits: 3, suffixes: true, tail: "\r\n/"}.cut)},
+	{"tekken", kind{cutters: []cutter{o200k{digits: 1, tail: "\r\n/"}.cut}, whole: true, bos: true}},
+	{"kimi-k2", one(o200k{digits: 3, suffixes: true, tail: "\r\n", han: true}.cut)},
+	{"tiny_aya cohere2moe", one(until(groups), thirds, o200k{digits: 3, suffixes: true, tail: "\r\n/"}.cut)},
+	{"deepseek-coder", one(until(newlines), until(after(letter)), until(after(punct)), until(eastAsian), until(numbers(1)))},
+	{"deepseek-llm", one(until(newlines), until(after(upper|lower)), until(afterSigns), trailing, until(eastAsian), until(numbers(maxNumber)))},
+	{"deepseek-v3 hunyuan-dense joyai-llm hy_v4", one(until(numbers(3)), until(kana), until(deepseek3))},
+	{"poro-chat bloom gpt3-finnish", one(until(sentence))},
+	{"viking", one(until(sentence), until(numbers(1)))},
+}
+
+// byName has all kinds.
+var byName = func() map[string]kind {
+	table := map[string]kind{}
+	for _, row := range common {
+		for name := range strings.FieldsSeq(row.names) {
+			table[name] = row.kind
+		}
+	}
+	for name, patterns := range rare {
+		table[name] = kind{cutters: compiled(patterns), bos: name == "chameleon"}
+	}
+	return table
+}()
+
+// Kinds lists the names in tokenizer.ggml.pre that byte-level vocabularies may have.
+func Kinds() []string { return slices.Sorted(maps.Keys(byName)) }
+
+func kindOf(pre string) (kind, error) {
+	k, ok := byName[pre]
+	if !ok {
+		nearest, all := strings.Join(filefmt.Nearest(pre, Kinds(), 3), ", "), strings.Join(Kinds(), ", ")
+		return k, fmt.Errorf("tokenizer: tokenizer.ggml.pre is %q, which is not supported (nearest: %s): "+
+			"want one of %s", pre, nearest, all)
+	}
+	return k, nil
+}
+
+// A matcher returns the length of what a pattern matches at the beginning of a
+// text, or 0.
+type matcher func(text string) int
+
+// until cuts at what a pattern matches, and before it.
+func until(match matcher) cutter {
+	return func(text string) int {
+		if n := match(text); n > 0 {
+			return n
+		}
+		for i := 0; ; {
+			_, n := next(text[i:])
+			if i += n; i == len(text) || match(text[i:]) > 0 {
+				return i
+			}
+		}
+	}
+}
+
+// gpt2 is
+//
+//	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+func gpt2(text string) int {
+	if n := suffix(text, false); n > 0 {
+		return n
+	}
+	body := strings.TrimPrefix(text, " ")
+	before := len(text) - len(body)
+	switch c, _ := next(body); {
+	case c&letter != 0:
+		return before + run(body, letter)
+	case c&number != 0:
+		return before + run(body, number)
+	case c&space == 0 && body != "":
+		return before + without(body, space|letter|number)
+	}
+	return spaces(text)
+}
+
+// suffix is the length of what follows an apostrophe in English, with it: of
+//
+//	's|'t|'re|'ve|'m|'ll|'d
+func suffix(text string, anyCase bool) int {
+	if len(text) < 2 || text[0] != '\'' {
+		return 0
+	}
+	fold := func(b byte) byte {
+		if anyCase && b >= 'A' && b <= 'Z' {
+			b += 'a' - 'A'
+		}
+		return b
+	}
+	switch a := fold(text[1]); {
+	case a == 's', a == 't', a == 'm', a == 'd':
+		return 2
+	case len(text) == 2:
+	case a == 'r' && fold(text[2]) == 'e', a == 'v' && fold(text[2]) == 'e', a == 'l' && fold(text[2]) == 'l':
+		return 3
+	}
+	return 0
+}
+
+// spaces is \s+(?!\S)|\s+: white space, of which the last character is left to
+// what follows.
+func spaces(text string) int {
+	end, last := 0, 0
+	for end < len(text) {
+		c, n := next(text[end:])
+		if c&space == 0 {
+			break
+		}
+		end, last = end+n, n
+	}
+	if end < len(text) && end > last {
+		return end - last
+	}
+	return end
+}
+
+// lineEnds is \s*[\r\n]+: white space up to its last end of a line.
+func lineEnds(text string) int {
+	end := 0
+	for i := 0; i < len(text); {
+		c, n := next(text[i:])
+		if c&space == 0 {
+			break
+		}
+		if i += n; c&newline != 0 {
+			end = i
+		}
+	}
+	return end
+}
+
+// blanks is \s*[\r\n]+|\s+(?!\S)|\s+
+func blanks(text string) int {
+	if n := lineEnds(text); n > 0 {
+		return n
+	}
+	return spaces(text)
+}
+
+// cl100k is, with letters [\p{L}] and 3 digits,
+//
+//	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+//
+// Without lines nothing follows signs.
+func cl100k(digits int, letters class, lines bool) cutter {
+	return func(text string) int {
+		if n := suffix(text, true); n > 0 {
+			return n
+		}
+		c, n := next(text)
+		if c&letters != 0 {
+			return run(text, letters)
+		}
+		if c&(newline|number) == 0 {
+			if m := run(text[n:], letters); m > 0 {
+				return n + m
+			}
+		}
+		if c&number != 0 {
+			return count(text, number, digits)
+		}
+		if n := signRun(text, space|letters|number); n > 0 {
+			if lines {
+				n += run(text[n:], newline)
+			}
+			return n
+		}
+		return blanks(text)
+	}
+}
+
+// signRun is  ?[^...]+ with the classes that are not meant.
+func signRun(text string, not class) int {
+	body := strings.TrimPrefix(text, " ")
+	if n := without(body, not); n > 0 {
+		return len(text) - len(body) + n
+	}
+	return 0
+}
+
+// o200k is, with suffixes, 3 digits and the tail [\r\n/],
+//
+//	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
+//	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|
+//	\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
+//
+// With han, \p{Han}+ comes first, and no other word has any.
+type o200k struct {
+	digits   int
+	suffixes bool
+	tail     string
+	han      bool
+}
+
+func (p o200k) cut(text string) int {
+	c, n := next(text)
+	if p.han && c&han != 0 {
+		return run(text, han)
+	}
+	if m := p.word(text, c, n); m > 0 {
+		if p.suffixes {
+			m += suffix(text[m:], true)
+		}
+		return m
+	}
+	if c&number != 0 {
+		return count(text, number, p.digits)
+	}
+	if n := signRun(text, space|letter|number); n > 0 {
+		return len(text) - len(strings.TrimLeft(text[n:], p.tail))
+	}
+	return blanks(text)
+}
+
+// word is the length of a word that begins with a capital or not, and before it
+// any one character that is no letter, number or end of a line.
+func (p o200k) word(text string, c class, n int) int {
+	prefixed := c&(letter|number|newline) == 0
+	var rest string
+	if prefixed {
+		rest = text[n:]
+		if m := p.capitalized(rest); m > 0 {
+			return n + m
+		}
+	}
+	if m := p.capitalized(text); m > 0 {
+		return m
+	}
+	if prefixed {
+		if m := p.heads(rest); m > 0 {
+			return n + m
+		}
+	}
+	return p.heads(text)
+}
+
+// heads is [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*
+func (p o200k) heads(text string) int {
+	i := 0
+	for i < len(text) {
+		c, n := next(text[i:])
+		if c&(upper|other|mark) == 0 || p.han && c&han != 0 {
+			break
+		}
+		i += n
+	}
+	return i
+}
+
+// capitalized is [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+. The
+// first class gives back what the second one needs: all after the last character
+// that is in both.
+func (p o200k) capitalized(text string) int {
+	i, both := 0, 0
+	for i < len(text) {
+		c, n := next(text[i:])
+		if p.han && c&han != 0 {
+			break
+		}
+		if c&lower != 0 { // from here on the second class
+			for i < len(text) {
+				c, n := next(text[i:])
+				if c&(lower|other|mark) == 0 || p.han && c&han != 0 {
+					break
+				}
+				i += n
+			}
+			return i
+		}
+		if c&(upper|other|mark) == 0 {
+			break
+		}
+		i += n
+		if c&(other|mark) != 0 {
+			both = i
+		}
+	}
+	return both
+}
+
+// deepseek3 is the last pattern of DeepSeek 3:
+//
+//	[!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+func deepseek3(text string) int {
+	c, n := next(text)
+	if n == 1 && c&(punct|sign) != 0 && text[0] < utf8.RuneSelf {
+		if m := asciiLetters(text[1:]); m > 0 {
+			return 1 + m
+		}
+	}
+	if c&(letter|mark) != 0 {
+		return run(text, letter|mark)
+	}
+	if c&(newline|punct|sign) == 0 {
+		if m := run(text[n:], letter|mark); m > 0 {
+			return n + m
+		}
+	}
+	body := strings.TrimPrefix(text, " ")
+	if m := run(body, punct|sign); m > 0 {
+		m += len(text) - len(body)
+		return m + run(text[m:], newline)
+	}
+	return blanks(text)
+}
+
+func asciiLetters(text string) int {
+	i := 0
+	for i < len(text) && text[i] < utf8.RuneSelf && ascii[text[i]]&letter != 0 {
+		i++
+	}
+	return i
+}
+
+// numbers is \p{N}{1,most}
+func numbers(most int) matcher {
+	return func(text string) int { return count(text, number, most) }
+}
+
+// digits3 is [0-9][0-9][0-9]
+func digits3(text string) int {
+	if len(text) < 3 {
+		return 0
+	}
+	for i := range 3 {
+		if text[i] < '0' || text[i] > '9' {
+			return 0
+		}
+	}
+	return 3
+}
+
+// maxNumber bounds the digits of a number that is cut into groups from its end,
+// which each cut goes over.
+const maxNumber = 192
+
+// thirds cuts a piece of nothing but numbers into groups of three, as people write
+// them: the first one may be shorter. Other pieces stay whole.
+func thirds(text string) int {
+	if count(text, number, maxNumber) < len(text) {
+		return len(text)
+	}
+	if n := utf8.RuneCountInString(text) % 3; n > 0 {
+		return count(text, number, n)
+	}
+	return count(text, number, 3)
+}
+
+// groups is the digits that \d{1,3}(?=(?:\d{3})*\b) matches one after another.
+func groups(text string) int {
+	i := 0
+	for range maxNumber {
+		r, n := utf8.DecodeRuneInString(text[i:])
+		if n == 0 || !unicode.Is(unicode.Nd, r) {
+			break
+		}
+		i += n
+	}
+	const joiners = "\u200c\u200d" // count as letters here
+	r, _ := utf8.DecodeRuneInString(text[i:])
+	if unicode.In(r, unicode.L, unicode.M, unicode.Pc) || strings.ContainsRune(joiners, r) {
+		return 0
+	}
+	return i
+}
+
+// newlines is [\r\n]
+func newlines(text string) int {
+	c, n := next(text)
+	if c&newline == 0 {
+		return 0
+	}
+	return n
+}
+
+// lines is [^\n]+|\n+
+func lines(text string) int {
+	if n := len(text) - len(strings.TrimLeft(text, "\n")); n > 0 {
+		return n
+	}
+	if n := strings.IndexByte(text, '\n'); n > 0 {
+		return n
+	}
+	return len(text)
+}
+
+// after is \s?[...]+
+func after(of class) matcher {
+	return func(text string) int {
+		c, n := next(text)
+		if c&space == 0 {
+			return run(text, of)
+		}
+		if m := run(text[n:], of); m > 0 {
+			return n + m
+		}
+		return 0
+	}
+}
+
+// afterSigns is \s?[!-/:-~！-／：-～‘-‟\u3000-。]+
+func afterSigns(text string) int {
+	in := func(r rune) bool {
+		return r >= '!' && r <= '~' && (r < '0' || r > '9') || r >= '！' && r <= '～' && (r < '０' || r > '９') ||
+			r >= '‘' && r <= '‟' || r >= 0x3000 && r <= '。'
+	}
+	if c, n := next(text); c&space != 0 {
+		if m := runes(text[n:], in); m > 0 {
+			return n + m
+		}
+	}
+	return runes(text, in)
+}
+
+// trailing is \s+$ and what is before it.
+func trailing(text string) int {
+	if n := len(strings.TrimRightFunc(text, unicode.IsSpace)); n > 0 {
+		return n
+	}
+	return len(text)
+}
+
+// signs is [\p{P}...]+ with more characters.
+func signs(more string) matcher {
+	return func(text string) int {
+		return runes(text, func(r rune) bool { return unicode.IsPunct(r) || strings.ContainsRune(more, r) })
+	}
+}
+
+// runes is the length of the characters that a text begins with and that are in a
+// set.
+func runes(text string, in func(r rune) bool) int {
+	if i := strings.IndexFunc(text, func(r rune) bool { return !in(r) }); i >= 0 {
+		return i
+	}
+	return len(text)
+}
+
+// eastAsian is [一-龥ࠀ-一가-퟿]+
+func eastAsian(text string) int {
+	return runes(text, func(r rune) bool { return r >= 0x0800 && r <= 0x9FA5 || r >= 0xAC00 && r <= 0xD7FF })
+}
+
+// kana is [一-龥぀-ゟ゠-ヿ]+
+func kana(text string) int {
+	return runes(text, func(r rune) bool { return r >= 0x4E00 && r <= 0x9FA5 || r >= 0x3040 && r <= 0x30FF })
+}
+
+// sentence is  ?[^(\s|.,!?…。，、।۔،)]+
+func sentence(text string) int {
+	body := strings.TrimPrefix(text, " ")
+	n := runes(body, func(r rune) bool {
+		return !unicode.IsSpace(r) && !strings.ContainsRune("(|.,!?…。，、।۔،)", r)
+	})
+	if n == 0 {
+		return 0
+	}
+	return len(text) - len(body) + n
+}

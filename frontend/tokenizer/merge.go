@@ -1,0 +1,169 @@
+package tokenizer
+
+import (
+	"strings"
+	"sync"
+)
+
+// merger joins the symbols of a word, always the two neighbours of the lowest
+// rank, and of those with the same rank the first.
+type merger struct {
+	join  func(word string, left, right *symbol) (rank, id int32) // id is none if the two do not join
+	pool  sync.Pool
+	index func(m *merging, word string)          // puts the symbols of a word into m
+	spell func(out []int32, text string) []int32 // the tokens of a symbol that is none
+}
+
+// symbol is a part of a word, in a list of those that are left.
+type symbol struct {
+	start, end int32 // in the word; end is 0 once it is part of another
+	id         int32
+	prev, next int32
+}
+
+// merging is what one goroutine needs at a time. It remembers the tokens of words.
+type merging struct {
+	words   map[string][]int32
+	symbols []symbol
+	heap    []candidate
+}
+
+// candidate is a pair of neighbours that may be joined. It is out of date if what
+// is right of left does not end there any more.
+type candidate struct {
+	rank, left, end, id int32
+}
+
+func (a candidate) before(b candidate) bool {
+	return a.rank < b.rank || a.rank == b.rank && a.left < b.left
+}
+
+// Words that are remembered. Longer ones hardly come twice.
+const (
+	maxWords     = 1 << 14
+	maxWordBytes = 48
+	// maxWord is what positions of 32 bits have room for. A longer word is cut.
+	maxWord = 1 << 30
+	// maxSymbols bounds what is kept of the memory that a very long word took.
+	maxSymbols = 1 << 12
+)
+
+func (g *merger) get() *merging {
+	if m, ok := g.pool.Get().(*merging); ok {
+		return m
+	}
+	return &merging{words: map[string][]int32{}}
+}
+
+func (g *merger) put(m *merging) {
+	if cap(m.symbols) > maxSymbols {
+		m.symbols, m.heap = nil, nil
+	}
+	g.pool.Put(m)
+}
+
+// word appends the tokens of a word.
+func (g *merger) word(out []int32, word string, m *merging) []int32 {
+	if len(word) > maxWord {
+		return g.word(g.word(out, word[:maxWord], m), word[maxWord:], m)
+	}
+	if ids, ok := m.words[word]; ok {
+		return append(out, ids...)
+	}
+	at := len(out)
+	out = g.merge(out, word, m)
+	if len(word) <= maxWordBytes {
+		if len(m.words) >= maxWords {
+			clear(m.words)
+		}
+		m.words[strings.Clone(word)] = append([]int32(nil), out[at:]...)
+	}
+	return out
+}
+
+// merge joins symbols as long as there is a pair that joins.
+func (g *merger) merge(out []int32, word string, m *merging) []int32 {
+	m.symbols, m.heap = m.symbols[:0], m.heap[:0]
+	g.index(m, word)
+	for i := range m.symbols {
+		s := &m.symbols[i]
+		s.prev, s.next = int32(i-1), int32(i+1)
+	}
+	last := int32(len(m.symbols) - 1)
+	for i := range last {
+		g.propose(m, word, i)
+	}
+	for len(m.heap) > 0 {
+		c := m.pop()
+		left := &m.symbols[c.left]
+		if left.end == 0 || left.next > last || m.symbols[left.next].end != c.end {
+			continue
+		}
+		right := &m.symbols[left.next]
+		left.end, left.id, left.next = right.end, c.id, right.next
+		right.end = 0
+		if left.next <= last {
+			m.symbols[left.next].prev = c.left
+			g.propose(m, word, c.left)
+		}
+		if left.prev >= 0 {
+			g.propose(m, word, left.prev)
+		}
+	}
+	for i := int32(0); i <= last; i = m.symbols[i].next {
+		if s := m.symbols[i]; s.id != none {
+			out = append(out, s.id)
+		} else {
+			out = g.spell(out, word[s.start:s.end])
+		}
+	}
+	return out
+}
+
+// propose adds the pair of a symbol and the next one, if they join.
+func (g *merger) propose(m *merging, word string, at int32) {
+	left := &m.symbols[at]
+	right := &m.symbols[left.next]
+	if rank, id := g.join(word, left, right); id != none {
+		m.push(candidate{rank, at, right.end, id})
+	}
+}
+
+func (m *merging) push(c candidate) {
+	m.heap = append(m.heap, c)
+	i := len(m.heap) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if !c.before(m.heap[up]) {
+			break
+		}
+		m.heap[i] = m.heap[up]
+		i = up
+	}
+	m.heap[i] = c
+}
+
+func (m *merging) pop() candidate {
+	top, n := m.heap[0], len(m.heap)-1
+	c := m.heap[n]
+	m.heap = m.heap[:n]
+	i := 0
+	for {
+		down := 2*i + 1
+		if down >= n {
+			break
+		}
+		if down+1 < n && m.heap[down+1].before(m.heap[down]) {
+			down++
+		}
+		if !m.heap[down].before(c) {
+			break
+		}
+		m.heap[i] = m.heap[down]
+		i = down
+	}
+	if n > 0 {
+		m.heap[i] = c
+	}
+	return top
+}

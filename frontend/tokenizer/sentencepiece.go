@@ -1,0 +1,104 @@
+package tokenizer
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// sentencePiece is the byte-pair encoding of SentencePiece (Kudo and Richardson
+// 2018).
+type sentencePiece struct {
+	merger  merger
+	leading bool // a text begins with a space
+	apart   bool // no token has a blank behind another character, so words are merged one by one
+}
+
+func newSentencePiece(v *vocabulary) (model, error) {
+	if v.scores == nil {
+		return nil, v.errorf("tokenizer.ggml.scores is missing: want a score for each token")
+	}
+	longest, apart := 0, true
+	for name := range v.text {
+		longest = max(longest, len(name))
+		body := strings.TrimLeft(name, blank)
+		apart = apart && !strings.Contains(body, blank)
+	}
+	ranks := v.ranks()
+	bytes := v.byteTokens()
+	if i := slices.Index(bytes[:], none); i >= 0 {
+		return nil, v.errorf("the vocabulary has no token for the byte %#02x and none for what is unknown: "+
+			"want <0x%02X> or an unknown_token_id", i, i)
+	}
+	t := &sentencePiece{leading: v.leadingSpace, apart: apart}
+	t.merger.index = func(m *merging, word string) {
+		for i := 0; i < len(word); {
+			_, n := utf8.DecodeRuneInString(word[i:])
+			id, ok := v.text[word[i:i+n]]
+			if !ok {
+				id = none
+			}
+			m.symbols = append(m.symbols, symbol{start: int32(i), end: int32(i + n), id: id})
+			i += n
+		}
+	}
+	t.merger.join = func(word string, left, right *symbol) (rank, id int32) {
+		if int(right.end-left.start) > longest {
+			return 0, none
+		}
+		if id, ok := v.text[word[left.start:right.end]]; ok {
+			return ranks[id], id
+		}
+		return 0, none
+	}
+	t.merger.spell = func(out []int32, text string) []int32 {
+		for i := range len(text) {
+			out = append(out, bytes[text[i]])
+		}
+		return out
+	}
+	return t, nil
+}
+
+// ranks numbers the tokens by their scores, the best one 0. Those with equal scores
+// have equal ranks.
+func (v *vocabulary) ranks() []int32 {
+	order := make([]int32, len(v.tokens))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(v.scores[b], v.scores[a]) })
+	ranks := make([]int32, len(order))
+	for i, id := range order {
+		ranks[id] = int32(i)
+		if i > 0 && v.scores[id] == v.scores[order[i-1]] {
+			ranks[id] = ranks[order[i-1]]
+		}
+	}
+	return ranks
+}
+
+func (t *sentencePiece) encode(out []int32, text string, first bool) []int32 {
+	text = strings.ReplaceAll(text, " ", blank)
+	if t.leading && first {
+		text = blank + text
+	}
+	m := t.merger.get()
+	defer t.merger.put(m)
+	if !t.apart {
+		return t.merger.word(out, text, m)
+	}
+	for len(text) > 0 {
+		body := strings.TrimLeft(text, blank)
+		n := len(text) - len(body)
+		if end := strings.Index(body, blank); end >= 0 {
+			n += end
+		} else {
+			n = len(text)
+		}
+		out = t.merger.word(out, text[:n], m)
+		text = text[n:]
+	}
+	return out
+}

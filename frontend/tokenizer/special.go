@@ -1,0 +1,119 @@
+package tokenizer
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/vkc-go/vkc/frontend/chat"
+)
+
+// part is a stretch of a text.
+type part struct {
+	end     int // where it ends in the text
+	special bool
+}
+
+// EncodeChat returns the tokens of a rendered chat template. Only text of the
+// template can name special tokens; around them, words go on from the template's
+// text to the user's as they would in one text. The token that begins a text comes
+// first, if the vocabulary asks for it and the template has not put it there.
+func (t *Tokenizer) EncodeChat(pieces []chat.Piece) []int32 {
+	var text strings.Builder
+	var parts []part
+	for _, p := range pieces {
+		text.WriteString(p.Text)
+		if n := len(parts); n > 0 && parts[n-1].special == !p.User {
+			parts[n-1].end = text.Len()
+			continue
+		}
+		parts = append(parts, part{text.Len(), !p.User})
+	}
+	out := t.encode(slices.Clone(t.before), text.String(), parts)
+	if n := len(t.before); n > 0 && len(out) > n && out[n] == t.before[n-1] {
+		return slices.Delete(out, n, n+1)
+	}
+	return out
+}
+
+// encode cuts a text at the special and added tokens that its parts may name, and
+// lets the model encode what is between.
+func (t *Tokenizer) encode(out []int32, text string, parts []part) []int32 {
+	begin, first := 0, true
+	for i := 0; i < len(text); {
+		for parts[0].end <= i {
+			parts = parts[1:]
+		}
+		var id int32
+		var n int
+		if parts[0].special {
+			id, n = t.markup.longest(text[i:parts[0].end])
+		} else {
+			id, n = t.words.longest(text[i:])
+		}
+		if n == 0 {
+			i++
+			continue
+		}
+		if begin < i {
+			out = t.model.encode(out, text[begin:i], first)
+		}
+		out = append(out, id)
+		i += n
+		begin, first = i, true
+	}
+	if begin < len(text) {
+		out = t.model.encode(out, text[begin:], first)
+	}
+	return out
+}
+
+// readSpecial finds the tokens that are no text.
+func (t *Tokenizer) readSpecial(v *vocabulary) error {
+	markup, words := map[string]int32{}, map[string]int32{}
+	for id, name := range v.tokens {
+		switch t.types[id] {
+		case control, unknown, userDefined:
+			markup[name] = t.ids[name]
+		}
+		if t.types[id] == userDefined && !strings.ContainsFunc(name, isSign) {
+			words[name] = t.ids[name]
+		}
+	}
+	t.markup, t.words = newPrefixes(markup), newPrefixes(words)
+	t.bos, t.ends = v.special("bos"), v.ends()
+	return t.readFrame(v)
+}
+
+func isSign(r rune) bool { return unicode.IsPunct(r) || unicode.IsSymbol(r) }
+
+// readFrame finds what stands around a text.
+func (t *Tokenizer) readFrame(v *vocabulary) error {
+	add := func(list *[]int32, flag string, ids ...string) error {
+		wanted, said, err := v.flag("add_"+flag+"_token", v.frame[flag])
+		if err != nil || !wanted {
+			return err
+		}
+		for _, key := range ids {
+			if id := v.special(key); id != none {
+				*list = append(*list, id)
+				return nil
+			}
+		}
+		if said {
+			return v.errorf("tokenizer.ggml.add_%s_token is true, but tokenizer.ggml.%s_token_id is not there: "+
+				"want the token's number", flag, ids[0])
+		}
+		return nil
+	}
+	if err := add(&t.before, "bos", "bos", "cls"); err != nil {
+		return err
+	}
+	if err := add(&t.after, "sep", "seperator", "separator"); err != nil { // which is how files spell it
+		return err
+	}
+	if len(t.after) > 0 {
+		return nil
+	}
+	return add(&t.after, "eos", "eos")
+}

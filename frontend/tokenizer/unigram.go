@@ -1,0 +1,209 @@
+package tokenizer
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/vkc-go/vkc/frontend/gguf"
+)
+
+// unigram is the unigram model of SentencePiece (Kudo 2018).
+type unigram struct {
+	tokens  prefixes
+	scores  []float64
+	unk     int32
+	unknown float64 // the score of a character without a token
+	chars   charsmap
+	leading bool // a text begins with a space
+	merge   bool // spaces at the ends are dropped, others are one
+}
+
+// A character without a token scores that much less than the worst token.
+const unknownPenalty = 10
+
+func newUnigram(v *vocabulary) (model, error) {
+	if v.scores == nil {
+		return nil, v.errorf("tokenizer.ggml.scores is missing: want a score for each token")
+	}
+	if v.unk == none {
+		return nil, v.errorf("tokenizer.ggml.unknown_token_id is missing: want the token of characters that have none")
+	}
+	t := &unigram{unk: v.unk, leading: v.leadingSpace, unknown: math.Inf(1)}
+	var err error
+	if t.merge, _, err = v.flag("remove_extra_whitespaces", false); err != nil {
+		return nil, err
+	}
+	if t.chars, err = readCharsmap(v.f); err != nil {
+		return nil, err
+	}
+	t.scores = make([]float64, len(v.tokens))
+	for id, score := range v.scores {
+		switch v.types[id] {
+		case normal:
+			t.unknown = min(t.unknown, float64(score))
+			t.scores[id] = float64(score)
+		case unused:
+			t.scores[id] = float64(score)
+		}
+	}
+	if math.IsInf(t.unknown, 1) {
+		t.unknown = 0
+	}
+	t.unknown -= unknownPenalty
+	t.tokens = newPrefixes(v.text)
+	return t, nil
+}
+
+// step is the best way found to a position of a text.
+type step struct {
+	score float64
+	from  int
+	id    int32
+}
+
+func (t *unigram) encode(out []int32, text string, first bool) []int32 {
+	text = t.normalize(text, first)
+	best := make([]step, len(text)+1)
+	for i := range best[1:] {
+		best[i+1].score = math.Inf(-1)
+	}
+	for i := 0; i < len(text); {
+		_, size := utf8.DecodeRuneInString(text[i:])
+		alone := false // the character is a token
+		for id, n := range t.tokens.of(text[i:]) {
+			alone = alone || n == size
+			if score := best[i].score + t.scores[id]; score > best[i+n].score {
+				best[i+n] = step{score, i, id}
+			}
+		}
+		if score := best[i].score + t.unknown; !alone && score > best[i+size].score {
+			best[i+size] = step{score, i, t.unk}
+		}
+		i += size
+	}
+	begin := len(out)
+	for i := len(text); i > 0; i = best[i].from {
+		if id := best[i].id; id != t.unk || len(out) == begin || out[len(out)-1] != t.unk {
+			out = append(out, id)
+		}
+	}
+	slices.Reverse(out[begin:])
+	return out
+}
+
+// normalize rewrites characters and writes spaces as the vocabulary has them.
+func (t *unigram) normalize(text string, first bool) string {
+	var b strings.Builder
+	inWord, begun := false, !first || !t.leading
+	for len(text) > 0 {
+		chars, n := t.chars.replace(text)
+		text = text[n:]
+		for _, r := range chars {
+			switch {
+			case r == ' ':
+				inWord = false
+				if !t.merge {
+					b.WriteString(blank)
+				}
+				continue
+			case !inWord && (!begun || t.merge):
+				b.WriteString(blank)
+			}
+			inWord, begun = true, true
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// maxReplacement bounds what a file may put in place of a character. The longest one
+// of Unicode has 33 bytes.
+const maxReplacement = 128
+
+// charsmap replaces characters, as SentencePiece compiles it: a double array that
+// finds the longest sequence to replace, and behind it the texts that come instead,
+// each ended by a zero.
+type charsmap struct {
+	nodes []uint32
+	texts string
+}
+
+func readCharsmap(f *gguf.File) (m charsmap, err error) {
+	const key = "tokenizer.ggml.precompiled_charsmap"
+	wide, err := f.Ints(key)
+	if errors.Is(err, gguf.ErrNoKey) {
+		return m, nil
+	}
+	if err != nil {
+		return m, fmt.Errorf("tokenizer: %w", err)
+	}
+	data := make([]byte, len(wide))
+	for i, v := range wide {
+		data[i] = byte(v)
+	}
+	if len(data) < 4 {
+		return m, fmt.Errorf("tokenizer: %s has %d bytes: want 4 for a length, and so on", key, len(data))
+	}
+	size := binary.LittleEndian.Uint32(data)
+	if data = data[4:]; size%4 != 0 || uint64(size) > uint64(len(data)) {
+		return m, fmt.Errorf("tokenizer: %s has %d bytes behind a length of %d: want at least that, a multiple of 4",
+			key, len(data), size)
+	}
+	m.nodes = make([]uint32, size/4)
+	for i := range m.nodes {
+		m.nodes[i] = binary.LittleEndian.Uint32(data[4*i:])
+	}
+	m.texts = string(data[size:])
+	return m, nil
+}
+
+// replace returns what the beginning of a text becomes, and how long that is. A
+// byte that is no character becomes U+FFFD.
+func (m *charsmap) replace(text string) (chars string, n int) {
+	if at, n := m.find(text); n > 0 && at < len(m.texts) {
+		chars, _, _ := strings.Cut(m.texts[at:min(at+maxReplacement, len(m.texts))], "\x00")
+		return chars, n
+	}
+	r, n := utf8.DecodeRuneInString(text)
+	return string(r), n
+}
+
+// Bits of a node: the byte that leads there, whether a sequence ends there, and how
+// far away its children are.
+func (m *charsmap) node(at uint32) uint32 {
+	if uint64(at) < uint64(len(m.nodes)) {
+		return m.nodes[at]
+	}
+	return 1 << 31 // no byte leads there
+}
+
+func children(node uint32) uint32 { return node >> 10 << (node & (1 << 9) >> 6) }
+
+// find looks the longest sequence up that a text begins with.
+func (m *charsmap) find(text string) (at, n int) {
+	if len(m.nodes) == 0 {
+		return 0, 0
+	}
+	node := children(m.node(0))
+	for i := range min(len(text), maxToken) {
+		b := uint32(text[i])
+		if b == 0 {
+			break
+		}
+		node ^= b
+		found := m.node(node)
+		if found&(1<<31|0xff) != b {
+			break
+		}
+		node ^= children(found)
+		if found>>8&1 != 0 {
+			at, n = int(m.node(node)&(1<<31-1)), i+1
+		}
+	}
+	return at, n
+}

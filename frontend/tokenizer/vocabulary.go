@@ -1,0 +1,239 @@
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vkc-go/vkc/frontend/gguf"
+)
+
+// tokenType is what tokenizer.ggml.token_type says of a token.
+type tokenType uint8
+
+const (
+	normal      tokenType = 1
+	unknown     tokenType = 2 // stands for text that has no token
+	control     tokenType = 3
+	userDefined tokenType = 4 // an added token that is no control token
+	unused      tokenType = 5
+	byteToken   tokenType = 6 // <0x00> to <0xFF>
+)
+
+func (t tokenType) special() bool { return t == control || t == unknown }
+
+// maxToken bounds the bytes of a token: each position of a text may be compared
+// with all of it.
+const maxToken = 1024
+
+// vocabulary is the metadata of a tokenizer.
+type vocabulary struct {
+	f            *gguf.File
+	kind         string // tokenizer.ggml.model
+	tokens       []string
+	types        []tokenType
+	scores       []float32        // nil unless the file has some
+	text         map[string]int32 // the tokens that text is made of
+	unk          int32
+	leadingSpace bool            // text is encoded with a space before it
+	frame        map[string]bool // which tokens stand around a text unless the file says otherwise
+}
+
+// kinds are the models of text.
+var kinds = map[string]struct {
+	new   func(v *vocabulary) (model, error)
+	space bool            // whether text has a space before it unless the file says otherwise
+	frame map[string]bool // likewise
+}{
+	"gpt2":  {newBPE, false, nil},
+	"llama": {newSentencePiece, true, map[string]bool{"bos": true}},
+	"t5":    {newUnigram, true, map[string]bool{"eos": true}},
+	"bert":  {newWordPiece, false, map[string]bool{"bos": true, "sep": true}},
+}
+
+func readVocabulary(f *gguf.File) (*vocabulary, error) {
+	v := &vocabulary{f: f, text: map[string]int32{}}
+	var err error
+	if v.kind, err = f.String("tokenizer.ggml.model"); err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	kind, ok := kinds[v.kind]
+	if !ok {
+		return nil, v.errorf("tokenizer.ggml.model is %q, which is not supported: want one of %s", v.kind,
+			strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+	}
+	if v.tokens, err = f.Strings("tokenizer.ggml.tokens"); err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	if len(v.tokens) == 0 || len(v.tokens) > math.MaxInt32 {
+		return nil, v.errorf("tokenizer.ggml.tokens has %d tokens: want 1 to %d", len(v.tokens), math.MaxInt32)
+	}
+	if err := v.readTypes(); err != nil {
+		return nil, err
+	}
+	if err := v.readScores(); err != nil {
+		return nil, err
+	}
+	v.unk, v.frame = v.special("unknown"), kind.frame
+	v.leadingSpace, _, err = v.flag("add_space_prefix", kind.space)
+	if err != nil {
+		return nil, err
+	}
+	for id, name := range v.tokens {
+		if len(name) > maxToken {
+			return nil, v.errorf("token %d has %d bytes: want at most %d", id, len(name), maxToken)
+		}
+		if _, twice := v.text[name]; !twice && name != "" && (v.types[id] == normal || v.types[id] == unused) {
+			v.text[name] = int32(id)
+		}
+	}
+	return v, nil
+}
+
+func (v *vocabulary) model() (model, error) { return kinds[v.kind].new(v) }
+
+func (v *vocabulary) errorf(format string, args ...any) error {
+	return fmt.Errorf("tokenizer: "+format, args...)
+}
+
+func (v *vocabulary) readTypes() error {
+	v.types = slices.Repeat([]tokenType{normal}, len(v.tokens))
+	types, err := v.f.Ints("tokenizer.ggml.token_type")
+	switch {
+	case errors.Is(err, gguf.ErrNoKey):
+	case err != nil:
+		return fmt.Errorf("tokenizer: %w", err)
+	case len(types) != len(v.tokens):
+		return v.errorf("tokenizer.ggml.token_type has %d elements for %d tokens: want one for each",
+			len(types), len(v.tokens))
+	}
+	for id, t := range types {
+		if t < int64(normal) || t > int64(byteToken) {
+			t = int64(normal) // 0 is what some converters write for it
+		}
+		v.types[id] = tokenType(t)
+	}
+	for id, name := range v.tokens {
+		if endNames[name] {
+			v.types[id] = control // whatever type a converter gave it
+		}
+	}
+	return nil
+}
+
+func (v *vocabulary) readScores() error {
+	scores, err := v.f.Floats("tokenizer.ggml.scores")
+	switch {
+	case errors.Is(err, gguf.ErrNoKey):
+		return nil
+	case err != nil:
+		return fmt.Errorf("tokenizer: %w", err)
+	case len(scores) != len(v.tokens):
+		return v.errorf("tokenizer.ggml.scores has %d elements for %d tokens: want one for each",
+			len(scores), len(v.tokens))
+	}
+	for id, s := range scores {
+		if math.IsNaN(float64(s)) || math.IsInf(float64(s), 0) {
+			return v.errorf("the score of token %d in tokenizer.ggml.scores is %v: want a number", id, s)
+		}
+	}
+	v.scores = scores
+	return nil
+}
+
+// special returns the token with a role, such as the one that begins a text: none
+// if the file names none, or one that is not in the vocabulary.
+func (v *vocabulary) special(role string) int32 {
+	id, err := v.f.Int("tokenizer.ggml." + role + "_token_id")
+	if err != nil || id < 0 || id >= int64(len(v.tokens)) {
+		return none
+	}
+	return int32(id)
+}
+
+// flag returns a value that is true or false, and whether the file has it.
+func (v *vocabulary) flag(key string, missing bool) (value, there bool, err error) {
+	value, err = v.f.Bool("tokenizer.ggml." + key)
+	if errors.Is(err, gguf.ErrNoKey) {
+		return missing, false, nil
+	}
+	if err != nil {
+		return false, false, fmt.Errorf("tokenizer: %w", err)
+	}
+	return value, true, nil
+}
+
+// endNames are tokens that end a text or an answer, whatever the file says of them.
+var endNames = map[string]bool{
+	"<|eot_id|>": true, "<|eom_id|>": true, "<|im_end|>": true, "<|end|>": true, "<|return|>": true,
+	"<|call|>": true, "<end_of_turn>": true, "<turn|>": true, "<|endoftext|>": true, "<|end_of_text|>": true,
+	"<|eot|>": true, "<EOT>": true, "[EOT]": true, "<｜end▁of▁sentence｜>": true, "<end_of_utterance>": true,
+	"<|END_OF_TURN_TOKEN|>": true,
+}
+
+// ends returns the tokens that end a text or an answer.
+func (v *vocabulary) ends() map[int32]bool {
+	ends := map[int32]bool{}
+	for _, role := range []string{"eos", "eot", "eom"} {
+		if id := v.special(role); id != none {
+			ends[id] = true
+		}
+	}
+	for id, name := range v.tokens {
+		if endNames[name] {
+			ends[int32(id)] = true
+		}
+	}
+	return ends
+}
+
+// blank is how a vocabulary of SentencePiece writes a space.
+const blank = "▁"
+
+// pieces returns the bytes that each token stands for.
+func (v *vocabulary) pieces() []string {
+	list := make([]string, len(v.tokens))
+	for id, name := range v.tokens {
+		switch {
+		case v.types[id] == userDefined || v.types[id].special():
+			list[id] = name
+		case v.kind == "gpt2":
+			list[id] = hiddenBytes(name)
+		case v.types[id] == byteToken:
+			list[id] = name
+			if b, ok := byteOf(name); ok {
+				list[id] = string([]byte{b})
+			}
+		default:
+			list[id] = strings.ReplaceAll(name, blank, " ")
+		}
+	}
+	return list
+}
+
+// byteOf reads the name of a token for a byte, such as <0x0A>.
+func byteOf(name string) (byte, bool) {
+	digits, ok := strings.CutPrefix(name, "<0x")
+	digits, end := strings.CutSuffix(digits, ">")
+	b, err := strconv.ParseUint(digits, 16, 8)
+	return byte(b), ok && end && len(digits) == 2 && err == nil
+}
+
+// byteTokens returns the tokens for single bytes: where there is none, the one for
+// what is unknown, or none at all.
+func (v *vocabulary) byteTokens() [256]int32 {
+	var list [256]int32
+	for b := range list {
+		list[b] = v.unk
+	}
+	for id, name := range v.tokens {
+		if b, ok := byteOf(name); ok && v.types[id] == byteToken {
+			list[b] = int32(id)
+		}
+	}
+	return list
+}
