@@ -26,7 +26,7 @@ type Device struct {
 	why      string
 	fallback error
 	auto     bool // "auto" opened it: programs may run on the reference instead
-	tuning   func() (target.Tuning, error)
+	tuning   func() (*tunefile.File, error)
 	closed   atomic.Bool
 }
 
@@ -114,7 +114,7 @@ func openVulkanDevice(want string, robust bool) (*Device, error) {
 		return nil, errors.Join(err, inst.Close())
 	}
 	d := &Device{inst: inst, dev: dev, caps: dev.Caps(), why: why}
-	d.tuning = sync.OnceValues(func() (target.Tuning, error) { return tunefile.DeviceTuning(d.caps) })
+	d.tuning = sync.OnceValues(func() (*tunefile.File, error) { return tunefile.DeviceTuning(d.caps) })
 	return d, nil
 }
 
@@ -191,7 +191,8 @@ func (d *Device) Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (
 	}
 	opt.Target = d.caps
 	if opt.Tuning == nil {
-		opt.Tuning, _ = d.tuning() // what cannot be used is as if it were not there
+		measured, _ := d.tuning() // what cannot be used is as if it were not there
+		opt.Target, opt.Tuning = measured.On(d.caps), measured.Tuning()
 	}
 	p, err := Compile(ctx, g, opt)
 	if d.auto && refuses(err) {

@@ -29,14 +29,10 @@ const (
 	NoFlops   Precision = "none"   // bound by memory or by launches, whatever it computes
 )
 
-// Ceilings is what a device was seen to reach with kernels that do nothing
-// else. A zero was not measured.
+// Ceilings is what a device was seen to reach with kernels that do nothing else.
 type Ceilings struct {
-	CopyGBps  float64 `json:"copy_gbps"`      // 10^9 bytes read and written per second
-	MatrixF16 float64 `json:"f16_tflops"`     // 10^12 operations per second, a multiply-add being two
-	MatrixI8  float64 `json:"i8_tops"`        // likewise
-	VectorF32 float64 `json:"f32_tflops"`     // likewise
-	Note      string  `json:"note,omitempty"` // why one is missing
+	target.Machine
+	Note string `json:"note,omitempty"` // why one is missing
 }
 
 // Flops returns the ceiling in 10^12 operations per second, or 0.
@@ -131,12 +127,13 @@ func MeasureCeilings(ctx context.Context, dev *vk.Device, opt Options) (c Ceilin
 	for _, m := range []struct {
 		probe probe
 		to    *float64
-		unit  float64
+		unit  float64 // of work in a second; 0 where the time itself is asked for, in nanoseconds
 	}{
 		{copyKernel(dev.Caps()), &c.CopyGBps, 1e9},
 		{fmaKernel(dev.Caps()), &c.VectorF32, 1e12},
 		{matrixKernel(dev.Caps(), ir.F16), &c.MatrixF16, 1e12},
 		{matrixKernel(dev.Caps(), ir.I8), &c.MatrixI8, 1e12},
+		{probe{name: "launch", source: copyProbe, groups: 1, read: 4096, write: 4096}, &c.LaunchNs, 0},
 	} {
 		if m.probe.source == "" {
 			continue
@@ -149,7 +146,9 @@ func MeasureCeilings(ctx context.Context, dev *vk.Device, opt Options) (c Ceilin
 			notes = append(notes, fmt.Sprintf("%s: %v", m.probe.name, err))
 			continue
 		}
-		*m.to = m.probe.work / took.Seconds() / m.unit
+		if *m.to = float64(took.Nanoseconds()); m.unit > 0 {
+			*m.to = m.probe.work / took.Seconds() / m.unit
+		}
 	}
 	if c.CopyGBps == 0 && c.VectorF32 == 0 {
 		return c, errors.New("bench: no ceiling could be measured: " + strings.Join(notes, "; "))

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -19,7 +20,7 @@ import (
 func sample() *Report {
 	return &Report{
 		Format: ReportFormat, Device: "card <1>", Driver: "d 1", API: "1.3.0", Version: "v1", Date: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Ceilings: Ceilings{CopyGBps: 1000, VectorF32: 50, MatrixF16: 500},
+		Ceilings: Ceilings{Machine: target.Machine{CopyGBps: 1000, VectorF32: 50, MatrixF16: 500}},
 		Results: []Result{
 			{Suite: "matmul", Name: "matmul/f16/64x64x64", Status: OK, Micros: 100, TFlops: 200, GBps: 10, Share: 0.4, Bound: "arithmetic", Flops: 2e10, Moved: 1e6, Kernels: 1, Schedules: []string{"tile", "map"}},
 			{Suite: "memory", Name: "add/f32/64", Status: OK, Micros: 50, GBps: 960, Share: 0.96, Bound: "memory", Moved: 4.8e7, Kernels: 1},
@@ -160,7 +161,7 @@ func TestReportFile(t *testing.T) {
 
 func TestMerge(t *testing.T) {
 	r := sample()
-	later := &Report{Device: r.Device, Version: "v2", Ceilings: Ceilings{CopyGBps: 7}, Results: []Result{
+	later := &Report{Device: r.Device, Version: "v2", Ceilings: Ceilings{Machine: target.Machine{CopyGBps: 7}}, Results: []Result{
 		{Suite: "memory", Name: "add/f32/64", Status: OK, Micros: 40}, {Suite: "memory", Name: "new", Status: OK}, {Suite: "ops", Name: "last", Status: OK},
 	}}
 	if err := r.Merge(later); err != nil {
@@ -286,7 +287,7 @@ func TestShape(t *testing.T) {
 // ceiling of what stays in the cache, and experts that no token picks are not
 // counted.
 func TestNoShareAboveOne(t *testing.T) {
-	r := &Report{Ceilings: Ceilings{CopyGBps: 1000, VectorF32: 10, MatrixF16: 90, MatrixI8: 100}, Results: []Result{
+	r := &Report{Ceilings: Ceilings{Machine: target.Machine{CopyGBps: 1000, VectorF32: 10, MatrixF16: 90, MatrixI8: 100}}, Results: []Result{
 		{Name: "beats the copy", Status: OK, Precision: NoFlops, GBps: 1470},
 		{Name: "half of that", Status: OK, Precision: NoFlops, GBps: 735},
 		{Name: "in the cache", Status: OK, Precision: MatrixF16, GBps: 9000, TFlops: 48, Cached: true},
@@ -296,7 +297,7 @@ func TestNoShareAboveOne(t *testing.T) {
 		{Name: "wrong", Status: Wrong, Precision: VectorF32, TFlops: 99},
 	}}
 	r.Settle()
-	if want := (Ceilings{CopyGBps: 1470, VectorF32: 15, MatrixF16: 96, MatrixI8: 200}); r.Ceilings != want {
+	if want := (Ceilings{Machine: target.Machine{CopyGBps: 1470, VectorF32: 15, MatrixF16: 96, MatrixI8: 200}}); r.Ceilings != want {
 		t.Errorf("ceilings %+v, want %+v", r.Ceilings, want)
 	}
 	for i, want := range []float64{1, 0.5, 0.5, 1, 1, 1, 0} {

@@ -226,7 +226,7 @@ func (s *session) noteDevice() {
 func (s *session) compile(ctx context.Context, g *ir.Graph) (err error) {
 	bar := s.progress("compiling shaders", false)
 	defer bar.end()
-	tuning, err := s.flags.tuning.choose(nil)
+	_, tuning, err := s.flags.tuning.choose(s.device.Caps(), nil)
 	if err != nil {
 		return err
 	}

@@ -33,17 +33,18 @@ func (f *tuningFlags) add(cmd *cobra.Command, file bool) {
 	flags.BoolVar(&f.none, "no-tuning", false, "take no notice of what vkc tune measured")
 }
 
-// choose returns the tuning to compile with, own being the target's.
-func (f *tuningFlags) choose(own target.Tuning) (target.Tuning, error) {
+// choose returns what to compile for, and the tuning; given are the target's own.
+func (f *tuningFlags) choose(caps target.Caps, own target.Tuning) (target.Caps, target.Tuning, error) {
 	switch {
 	case f.none && f.file != "":
-		return nil, usagef("--tuning and --no-tuning exclude each other")
+		return caps, nil, usagef("--tuning and --no-tuning exclude each other")
 	case f.none:
-		return target.Tuning{}, nil
+		return caps, target.Tuning{}, nil
 	case f.file != "":
-		return tunefile.ReadTuning(f.file)
+		measured, err := tunefile.ReadTuning(f.file)
+		return measured.On(caps), measured.Tuning(), err
 	}
-	return own, nil
+	return caps, own, nil
 }
 
 // noteTuning says why the device's tuning is not used, if there is one that
@@ -69,8 +70,7 @@ func (a *app) targetCaps(want string, f *tuningFlags) (target.Caps, target.Tunin
 		if err != nil {
 			return caps, nil, err
 		}
-		tuning, err := f.choose(own)
-		return caps, tuning, err
+		return f.choose(caps, own)
 	}
 	dev, err := vkc.OpenDevice("vulkan")
 	missing := errors.Is(err, vk.ErrUnavailable)
@@ -87,10 +87,10 @@ func (a *app) targetCaps(want string, f *tuningFlags) (target.Caps, target.Tunin
 	if want == "" {
 		a.note("compiling for the device here, %s; --target names another", dev.Name())
 	}
-	if f.file == "" && !f.none {
-		a.noteTuning(dev)
+	if f.file != "" || f.none {
+		return f.choose(dev.Caps(), nil)
 	}
+	a.noteTuning(dev)
 	own, _ := tunefile.DeviceTuning(dev.Caps())
-	tuning, err := f.choose(own)
-	return dev.Caps(), tuning, err
+	return own.On(dev.Caps()), own.Tuning(), nil
 }

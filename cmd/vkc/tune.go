@@ -37,6 +37,7 @@ func (a *app) tuneCommand() *cobra.Command {
 		Short: "Measure which schedules make kernels fastest on a device, and use those from now on",
 		Long: `Measure which schedules make kernels fastest on a device, and use those from now on.
 
+How fast the device copies, multiplies and launches kernels is measured first, once: what pays is weighed in that.
 Every distinct kernel of a graph, or of the cases of vkc bench, runs alone on random data, under its default schedule
 and under others that the device can run. A schedule whose results are not those of the default, or of the host where
 that can compute them, never wins. The others are timed side by side after 250 ms of warm-up, the clearly slower ones
@@ -118,11 +119,19 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 		return err
 	}
 	a.note("device %s", dev.Why())
-	kernels, err := a.tuneKernels(ctx, args, symbols, caps, f)
+	path, file, err := a.tuneFile(dev.Caps(), f)
 	if err != nil {
 		return err
 	}
-	path, file, err := a.tuneFile(dev.Caps(), f)
+	if file.Machine == (target.Machine{}) && !f.list {
+		ceilings, err := bench.MeasureCeilings(ctx, dev.Vulkan(), bench.Options{})
+		if err != nil {
+			return err
+		}
+		file.Machine = ceilings.Machine
+	}
+	caps = file.On(caps)
+	kernels, err := a.tuneKernels(ctx, args, symbols, caps, f)
 	if err != nil {
 		return err
 	}
@@ -221,11 +230,13 @@ func (a *app) tuneFile(caps target.Caps, f *tuneFlags) (path string, file *tunef
 
 // tuneInfo is what vkc tune --json prints.
 type tuneInfo struct {
-	Device  string        `json:"device"`
-	Driver  string        `json:"driver"`
-	File    string        `json:"file"`
-	Kernels []tuneRow     `json:"kernels"`
-	Tuning  target.Tuning `json:"tuning"` // as a profile may carry it
+	Device  string    `json:"device"`
+	Driver  string    `json:"driver"`
+	File    string    `json:"file"`
+	Kernels []tuneRow `json:"kernels"`
+	// Machine and Tuning are as a profile may carry them.
+	Machine target.Machine `json:"machine"`
+	Tuning  target.Tuning  `json:"tuning"`
 }
 
 type tuneRow struct {
@@ -244,7 +255,7 @@ type tuneRow struct {
 
 func (a *app) printTuning(rows []tune.Row, file *tunefile.File, path string, f *tuneFlags) error {
 	if f.json {
-		info := tuneInfo{Device: file.Device, Driver: file.Driver, File: path, Tuning: file.Tuning()}
+		info := tuneInfo{Device: file.Device, Driver: file.Driver, File: path, Machine: file.Machine, Tuning: file.Tuning()}
 		for _, r := range rows {
 			row := tuneRow{r.About, r.Uses, r.Default, r.Best, "", r.Changed, r.Tried, r.Variants, r.Wrong, r.Failed, r.Why}
 			if r.Best > 0 {

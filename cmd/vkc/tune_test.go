@@ -19,7 +19,7 @@ import (
 func tuned(t *testing.T, more ...string) string {
 	t.Helper()
 	info := okJSON[tuneInfo](t, append([]string{"tune", mlpGraph, "--symbol", "T=3", "--budget", "1ms"}, more...)...)
-	if len(info.Tuning) != 1 || len(info.Kernels) < 2 || info.Kernels[0].Best <= 0 || info.Kernels[0].Tried < 2 || info.Kernels[1].Tried != 0 {
+	if info.Machine.CopyGBps <= 0 || info.Machine.LaunchNs <= 0 || len(info.Tuning) != 1 || len(info.Kernels) < 2 || info.Kernels[0].Best <= 0 || info.Kernels[0].Tried < 2 || info.Kernels[1].Tried != 0 {
 		t.Fatalf("%+v", info)
 	}
 	return info.File

@@ -92,7 +92,7 @@ func (a *app) compareBundle(ctx context.Context, p *vkc.Program, f *verifyFlags)
 	case meta.Generator != generator.ID():
 		return false, fmt.Sprintf("vkc %q made it, and this is %q", meta.Version, vkc.Version()), nil
 	}
-	tuning, err := f.tuning.choose(profileTuning(meta.Target.Name))
+	caps, tuning, err := f.tuning.choose(*meta.Target, profileTuning(meta.Target.Name))
 	if err != nil {
 		return false, "", err
 	}
@@ -103,7 +103,7 @@ func (a *app) compareBundle(ctx context.Context, p *vkc.Program, f *verifyFlags)
 	if hash != meta.Tuning {
 		return false, "it was compiled with other measurements of vkc tune: pass their file with --tuning FILE", nil
 	}
-	again, err := vkc.Compile(ctx, p.Contents.Graph, vkc.CompileOptions{Target: *meta.Target, Tuning: tuning, NoCache: true})
+	again, err := vkc.Compile(ctx, p.Contents.Graph, vkc.CompileOptions{Target: caps, Tuning: tuning, NoCache: true})
 	if missing := (*spirv.MissingToolError)(nil); errors.As(err, &missing) {
 		return false, "there are no GLSL tools here to compile its graph with", nil
 	}

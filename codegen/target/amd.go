@@ -7,9 +7,7 @@ var amd = class{
 	name: "amd",
 	owns: func(c Caps) bool { return c.VendorID == VendorAMD },
 	tune: func(caps Caps) tuning {
-		// An RX 7900 XTX has 960 GB/s of memory, of which a copy reaches a part; the rest is of its
-		// maker's data sheet. Launches are guessed.
-		t := genericTuning(caps, machine{Machine{CopyGBps: 800, VectorF32: 61, MatrixF16: 123, MatrixI8: 123, LaunchNs: 5000}, 96})
+		t := genericTuning(caps, "amd-rdna3")
 		t.cache = max(t.cache, int64(caps.Cores)*64<<10) // 6 MB of 96 on Navi 31, without the cache behind it
 		t.mapWorkgroup = 256
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 256, 1024, 16, 16

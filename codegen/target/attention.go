@@ -53,7 +53,7 @@ func (t tuning) flashVecCandidates(k *kernel.Kernel) []Candidate {
 		lanes = min(lanes, t.subgroup)
 		for keys := t.flashKeys; keys >= 1; keys /= 2 {
 			for wg := t.flashWorkgroup; wg >= t.subgroup; wg /= 2 {
-				splits := t.flashSplits(sh, wg/lanes*keys)
+				splits := t.flashSplits(k, wg/lanes*keys)
 				all = append(all, Candidate{kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: wg, Vec: 4, LanesPerRow: lanes, Subgroup: t.subgroup,
 					TileM: int(rows), ThreadM: int(rows), TileN: wg / lanes * keys, ThreadN: keys,
 					Flash: kernel.Flash{Heads: int(sh.Heads), Splits: splits}},
@@ -76,9 +76,9 @@ func attentionSplits(k *kernel.Kernel, caps Caps) int {
 
 // flashSplits is into how many runs keys are cut so that the device has enough
 // workgroups, and none a longer run than it likes: a power of two, each of
-// several steps.
-func (t tuning) flashSplits(sh flashShape, step int) int {
-	splits := 1
+// several steps. What joins the runs must take less time than they save.
+func (t tuning) flashSplits(k *kernel.Kernel, step int) int {
+	sh, splits := flashShapeOf(k), 1
 	more := func() bool {
 		idle := sh.Batch*sh.Groups*int64(2*splits) <= t.fill
 		return idle || t.flashRun > 0 && sh.Keys > t.flashRun*int64(splits)
@@ -86,7 +86,8 @@ func (t tuning) flashSplits(sh flashShape, step int) int {
 	for splits < MaxSplits && more() && sh.Keys >= int64(2*splits*step*2) {
 		splits *= 2
 	}
-	if splits == 1 {
+	run := float64(sh.Keys) * float64(sh.Dot*k.Attention.K.DType.BlockBytes()+sh.Value*k.Attention.V.DType.BlockBytes()) // bytes
+	if saved := (run - run/float64(splits)) / (t.CopyGBps / float64(t.cores)); saved <= t.LaunchNs {
 		return 0
 	}
 	return splits

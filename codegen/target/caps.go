@@ -234,6 +234,9 @@ type Caps struct {
 	Cores            uint32 `json:"cores,omitempty"`
 	SubgroupsPerCore uint32 `json:"subgroupsPerCore,omitempty"`
 
+	// Machine is what was measured of the device, by vkc tune or for a profile; zero where it was not.
+	Machine Machine `json:"machine,omitzero"`
+
 	// UnifiedMemory: host and device share their memory, so that weights need no staging copy.
 	UnifiedMemory bool `json:"unifiedMemory"`
 	// DeviceMemory is the size of the largest device-local heap.

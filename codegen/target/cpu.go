@@ -8,7 +8,7 @@ var cpu = class{
 	name: "cpu",
 	owns: func(c Caps) bool { return c.Type == DeviceCPU || c.VendorID == VendorMesa },
 	tune: func(caps Caps) tuning {
-		t := genericTuning(caps, machine{Machine{CopyGBps: 14, VectorF32: 0.3, MatrixF16: 0.05, MatrixI8: 0.1, LaunchNs: 20000}, 8})
+		t := genericTuning(caps, "lavapipe")
 		t.fill = 16
 		t.mapWorkgroup = 64
 		t.mapTiles = false // its caches hold lines across, and a barrier costs more

@@ -9,16 +9,14 @@ var generic = class{
 	name: "generic",
 	owns: func(Caps) bool { return true },
 	tune: func(caps Caps) tuning {
-		// About what one core of an integrated device does, of those of the last years:
-		// eight of them share 50 to 70 GB/s. Launches are guessed as for other classes.
-		return genericTuning(caps, machine{Machine{CopyGBps: 6, VectorF32: 0.3, MatrixF16: 1.5, MatrixI8: 3, LaunchNs: 5000}, 1})
+		return genericTuning(caps, "generic")
 	},
 }
 
-// genericTuning is for a device of about the speed of m, core for core.
-func genericTuning(caps Caps, m machine) tuning {
+// genericTuning is for a device that is about as fast as that of a profile, core for core.
+func genericTuning(caps Caps, profile string) tuning {
 	return tuning{
-		machine:      m.of(fillOf(caps) / 2),
+		machine:      machineOf(caps, profile),
 		handicaps:    handicaps{clamped: 1.5, besideDriver: 3, shifted: 1.75, unaligned: 3, computed: 2, computedRows: 64, seldomFull: 1.5}, // guessed
 		fill:         fillOf(caps),
 		cache:        2 << 20,

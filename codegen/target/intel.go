@@ -6,9 +6,7 @@ var intel = class{
 	name: "intel",
 	owns: func(c Caps) bool { return c.VendorID == VendorIntel },
 	tune: func(caps Caps) tuning {
-		// An Arc A770 has 560 GB/s of memory, of which a copy reaches a part; the rest is of its
-		// maker's data sheet. Launches are guessed.
-		t := genericTuning(caps, machine{Machine{CopyGBps: 450, VectorF32: 19, MatrixF16: 138, MatrixI8: 275, LaunchNs: 5000}, 32})
+		t := genericTuning(caps, "intel-xe")
 		t.mapWorkgroup = 128
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 128, 512, 8, 8
 		t.tiles = []tile{

@@ -1,5 +1,10 @@
 package target
 
+import (
+	"cmp"
+	"sync"
+)
+
 // Machine is how fast a device is: whether another kernel, or the same work done twice, is worth it is weighed in
 // these. Vulkan reports none of it. A zero was not measured.
 type Machine struct {
@@ -10,23 +15,34 @@ type Machine struct {
 	LaunchNs  float64 `json:"launch_ns"`  // what a further kernel takes that waits for the one before it
 }
 
-// machine is what a class knows of its devices: the figures of one of them, and of how many cores it has. Others
-// have as much for each of their cores.
+// machine is a Machine of so many cores.
 type machine struct {
 	Machine
 	cores int64
 }
 
-// of is the machine of a device with so many cores.
-func (m machine) of(cores int64) machine {
-	times := float64(cores) / float64(m.cores)
-	m.cores = cores
-	m.CopyGBps *= times
-	m.MatrixF16 *= times
-	m.MatrixI8 *= times
-	m.VectorF32 *= times
-	return m
+// machineOf is the machine of a device: what was measured of it, and for the rest as much for each of its cores as
+// the device of a profile has, which stands for its class.
+func machineOf(caps Caps, profile string) machine {
+	of, cores := profileCaps()[profile], fillOf(caps)/2
+	times := float64(cores) / float64(fillOf(of)/2)
+	m := caps.Machine
+	m.CopyGBps = cmp.Or(m.CopyGBps, times*of.Machine.CopyGBps)
+	m.MatrixF16 = cmp.Or(m.MatrixF16, times*of.Machine.MatrixF16)
+	m.MatrixI8 = cmp.Or(m.MatrixI8, times*of.Machine.MatrixI8)
+	m.VectorF32 = cmp.Or(m.VectorF32, times*of.Machine.VectorF32)
+	m.LaunchNs = cmp.Or(m.LaunchNs, of.Machine.LaunchNs)
+	return machine{m, cores}
 }
+
+// profileCaps are the caps of all profiles. A test reads each.
+var profileCaps = sync.OnceValue(func() map[string]Caps {
+	all := map[string]Caps{}
+	for _, name := range Profiles() {
+		all[name], _ = Profile(name)
+	}
+	return all
+})
 
 // cacheRate is how many bytes workgroups read in a nanosecond that all of them read.
 func (m machine) cacheRate() float64 { return 3 * m.CopyGBps }

@@ -9,8 +9,7 @@ var nvidia = class{
 	name: "nvidia",
 	owns: func(c Caps) bool { return c.VendorID == VendorNVIDIA },
 	tune: func(caps Caps) tuning {
-		// An H100 copies so much in kernels of 100 us.
-		t := genericTuning(caps, machine{Machine{CopyGBps: 2500, VectorF32: 60, MatrixF16: 600, MatrixI8: 1250, LaunchNs: 2500}, 132})
+		t := genericTuning(caps, "nvidia-h100")
 		// What slows tiles down is M-handicaps.
 		t.handicaps = handicaps{clamped: 1.5, besideDriver: 3.5, shifted: 1.76, unaligned: 3.5, computed: 2.2, computedRows: 77, seldomFull: 1.5}
 		// 50 MB of 132 cores on an H100, 40 of 108 on an A100, and more for each core of

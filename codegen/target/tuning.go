@@ -8,7 +8,7 @@ import (
 // tuning is what is known about how a class of devices likes its work cut.
 // Each class has a file of its own, with the numbers beside their reasons.
 type tuning struct {
-	machine   // the device, as far as it is known
+	machine   // how fast the device is, about
 	handicaps // of matrix units
 	// fill is how many workgroups keep the device busy; a schedule that makes
 	// fewer leaves part of it idle.

@@ -77,6 +77,8 @@ type File struct {
 	ID        string   `json:"id"`        // DeviceID
 	Generator string   `json:"generator"` // whose kernels were measured
 	Kernels   []Kernel `json:"kernels"`
+	// Machine is how fast the device is, measured before any kernel.
+	Machine target.Machine `json:"machine,omitzero"`
 }
 
 // envelope is the file as it is written.
@@ -87,8 +89,9 @@ type envelope struct {
 }
 
 // DeviceID identifies a kind of device with its driver: what measurements hold
-// for.
+// for. How fast it is makes it no other one.
 func DeviceID(caps target.Caps) string {
+	caps.Machine = target.Machine{}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d\n%s\n%d\n%s\n", caps.Fingerprint(), caps.Name, caps.DriverID, caps.DriverName, caps.DriverVersion, caps.DriverInfo))
 	return hex.EncodeToString(sum[:])
 }
@@ -182,6 +185,12 @@ func shorten(s string) string { return s[:min(len(s), 40)] }
 func (f *File) check() error {
 	if len(f.Kernels) > maxKernels {
 		return fmt.Errorf("%d kernels, more than %d", len(f.Kernels), maxKernels)
+	}
+	m := f.Machine
+	for _, x := range []float64{m.CopyGBps, m.MatrixF16, m.MatrixI8, m.VectorF32, m.LaunchNs} {
+		if !(x >= 0) || math.IsInf(x, 0) {
+			return fmt.Errorf("a machine of %v", m)
+		}
 	}
 	seen := map[string]bool{}
 	for i := range f.Kernels {
@@ -283,8 +292,11 @@ func (f *File) Find(key string) *Kernel {
 	return nil
 }
 
-// Tuning is what the measurements choose.
+// Tuning is what the measurements choose; nil of no file.
 func (f *File) Tuning() target.Tuning {
+	if f == nil {
+		return nil
+	}
 	t := target.Tuning{}
 	for _, k := range f.Kernels {
 		if k.Best != nil {
@@ -294,11 +306,19 @@ func (f *File) Tuning() target.Tuning {
 	return t
 }
 
-// DeviceTuning returns the schedules that `vkc tune` chose on a device, or nil
-// where it never ran there. The error says why a file that is there cannot be
-// used: it is damaged, another version of vkc measured it, or somebody else could
-// have written it. Nothing depends on it but speed.
-func DeviceTuning(caps target.Caps) (target.Tuning, error) {
+// On is a device as it was measured.
+func (f *File) On(caps target.Caps) target.Caps {
+	if f != nil && f.Machine != (target.Machine{}) {
+		caps.Machine = f.Machine
+	}
+	return caps
+}
+
+// DeviceTuning returns what `vkc tune` measured on a device, or nil where it
+// never ran there. The error says why a file that is there cannot be used: it is
+// damaged, another version of vkc measured it, or somebody else could have
+// written it. Nothing depends on it but speed.
+func DeviceTuning(caps target.Caps) (*File, error) {
 	path := Path(caps)
 	if path == "" {
 		return nil, nil
@@ -313,13 +333,13 @@ func DeviceTuning(caps target.Caps) (target.Tuning, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the tuning of this device is not used: %w", err)
 	}
-	return f.Tuning(), nil
+	return f, nil
 }
 
-// ReadTuning returns the schedules in a file of `vkc tune`, for compiling for
+// ReadTuning returns what is in a file of `vkc tune`, for compiling for
 // the device that it was measured on where that is not at hand. A schedule that
 // the target cannot run is passed over when it is compiled for.
-func ReadTuning(path string) (target.Tuning, error) {
+func ReadTuning(path string) (*File, error) {
 	f, err := Read(path)
 	if err == nil {
 		err = f.fitsGenerator()
@@ -327,7 +347,7 @@ func ReadTuning(path string) (target.Tuning, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tuning %s: %w", path, err)
 	}
-	return f.Tuning(), nil
+	return f, nil
 }
 
 // ForeignError says that measurements are of something else.
