@@ -115,38 +115,3 @@ func (m *matMul) dotBytes() string {
 	m.helper("dot_bytes", m.quads.word)
 	return "dot_bytes"
 }
-
-// accumulateWords is accumulate in loads of 16 bytes: a matrix product of few
-// rows is bound by memory.
-func (v *matVec) accumulateWords() {
-	s := v.s
-	v.line("")
-	k := v.loop("k", times(v.part, 16), v.dim(v.k.Fold), 16*s.LanesPerRow)
-	rows := map[*matOperand]string{}
-	for _, o := range v.a {
-		rows[o] = v.array("uvec4", o.name+"_rows", s.ThreadM)
-		v.repeat("i", s.ThreadM, func(i text) {
-			v.bindRow(i)
-			v.line("%s = %s;", elementOf(rows[o], s.ThreadM, i).s, v.bytesAt(o.value, along{v.fold, v.k.Fold}, k, 16).s)
-		})
-	}
-	v.repeat("j", s.ThreadN, func(j text) {
-		v.bindColumn(j)
-		cols := map[*matOperand]string{}
-		for _, o := range v.b {
-			cols[o] = v.variable("uvec4", o.name+"_col", v.bytesAt(o.value, along{v.fold, v.k.Fold}, k, 16))
-		}
-		v.repeat("i", s.ThreadM, func(i text) {
-			for n, p := range v.products {
-				sum := v.sumsAt(plus(times(i, s.ThreadN), j))[n]
-				for _, c := range "xyzw" {
-					word := func(vector string) string {
-						return v.coerce("uint", v.quads.word, primary(fmt.Sprintf("%s.%c", vector, c))).s
-					}
-					v.addQuads(sum.s, word(elementOf(rows[p.a], s.ThreadM, i).s), word(cols[p.b]))
-				}
-			}
-		})
-	})
-	v.close()
-}

@@ -20,7 +20,6 @@ import (
 type matRows struct {
 	*matVec
 	target.MatRows
-	run      blockRun
 	unit     string // the type that shared memory consists of
 	ownCol   text   // the subgroup's first column in the tile
 	weights  map[*matOperand]*stagedStrips
@@ -48,8 +47,7 @@ func (e *emitter) emitMatRows() {
 	r.MatRows, _ = target.MatRowsOf(e.k)
 	e.needMatrix(r.Element)
 	t := r.blockBuffer(r.b[0]).DType
-	r.run.BlockRun = kernel.NewBlockRun(t, max(r.Span, kernel.RoundedGroup))
-	r.run.ints = r.Parts == 1
+	r.run = kernel.NewBlockRun(t, max(r.Span, kernel.RoundedGroup))
 	r.perBlock = t.BlockElems() / r.run.Elems
 	if n := 4 * r.run.Quads; n != r.Strip {
 		e.fail("strips of %s are %d elements, not %d", t, n, r.Strip)
@@ -190,10 +188,10 @@ func (r *matRows) decode(o *matOperand, d decodedStrips, k0 text) {
 		step := r.named("step", plus(binary("/", k0, uintLit(int64(r.run.Elems))), run))
 		limit := int(r.k.Fold.Add) / r.run.Elems
 		block := r.named("block", quotient(step, r.perBlock, limit))
-		e := r.firstElement(r.run, remainder(step, r.perBlock, limit))
+		e := r.firstElement(remainder(step, r.perBlock, limit))
 		at := primary(r.variable("uint", "at", r.blockOf(o, block)))
 		r.repeat("p", r.run.Strips, func(p text) {
-			s := strip{block: block, e: e, at: times(p, r.run.StripStride()), p: p}
+			s := place{block: block, e: e, at: times(p, r.run.StripStride()), p: p}
 			number := plus(times(i, r.run.Strips), p)
 			for w := range r.words() {
 				word := elementOf(d.quants, n*r.words(), plus(times(number, r.words()), uintLit(int64(w))))
@@ -205,13 +203,13 @@ func (r *matRows) decode(o *matOperand, d decodedStrips, k0 text) {
 }
 
 // quantsOf prints word w of a strip's quants as matrix units take them.
-func (r *matRows) quantsOf(b *buffer, block text, s strip, w int) text {
+func (r *matRows) quantsOf(b *buffer, block text, s place, w int) text {
 	if r.Element == ir.I8 {
 		return r.signedBytes(r.bytesOf(b, block, s, w))
 	}
 	if r.Levels {
-		first := r.variable("vec4", "levels", call("levels_"+b.base, r.quadArgs(r.run, block, s, uintLit(int64(2*w)))...))
-		second := r.variable("vec4", "levels", call("levels_"+b.base, r.quadArgs(r.run, block, s, uintLit(int64(2*w+1)))...))
+		first := r.variable("vec4", "levels", call("levels_"+b.base, r.quadArgs(block, s, uintLit(int64(2*w)))...))
+		second := r.variable("vec4", "levels", call("levels_"+b.base, r.quadArgs(block, s, uintLit(int64(2*w+1)))...))
 		r.helper("pack_halves", "float")
 		return call("pack_halves", primary(first), primary(second))
 	}
@@ -226,13 +224,13 @@ func (r *matRows) quantsOf(b *buffer, block text, s strip, w int) text {
 }
 
 // bytesOf prints sixteen quants of a strip, from the 16w-th on, as bytes.
-func (r *matRows) bytesOf(b *buffer, block text, s strip, w int) text {
+func (r *matRows) bytesOf(b *buffer, block text, s place, w int) text {
 	if r.run.Wide(b.Binding) {
-		return r.wideCall(r.run, b, block, s, uintLit(int64(w)))
+		return r.wideCall(b, block, s, uintLit(int64(w)))
 	}
 	quads := make([]text, 4)
 	for t := range quads {
-		quads[t] = call("quants_"+b.base, r.quadArgs(r.run, block, s, uintLit(int64(4*w+t)))...)
+		quads[t] = call("quants_"+b.base, r.quadArgs(block, s, uintLit(int64(4*w+t)))...)
 	}
 	return call("uvec4", quads...)
 }
@@ -252,7 +250,7 @@ func (r *matRows) putWeights(o *matOperand, d decodedStrips) {
 	st, n := r.weights[o], r.rounds()*r.run.Strips
 	r.eachRun(func(i, column, run text) {
 		perTile := r.s.TileK / r.run.Elems
-		place := plus(times(quotient(run, r.perBlock, perTile), r.run.DType.BlockElems()), r.firstElement(r.run, remainder(run, r.perBlock, perTile)))
+		place := plus(times(quotient(run, r.perBlock, perTile), r.run.DType.BlockElems()), r.firstElement(remainder(run, r.perBlock, perTile)))
 		r.repeat("p", r.run.Strips, func(p text) {
 			number := plus(times(i, r.run.Strips), p)
 			at := r.named("at", plus(place, times(p, r.run.StripStride())))

@@ -7,10 +7,6 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// rowArrays are the arrays in which an invocation keeps what it brings of the rows
-// until it goes to shared memory.
-type rowArrays struct{ elements, scales, sums string }
-
 // perRow is how many elements of a row an invocation brings at a time: a vec4 of
 // floats or sixteen bytes.
 func (r *matRows) perRow() int {
@@ -20,7 +16,8 @@ func (r *matRows) perRow() int {
 	return 16
 }
 
-// declareRows declares the arrays.
+// declareRows declares the arrays in which an invocation keeps what it brings of the rows
+// until it goes to shared memory.
 func (r *matRows) declareRows() rowArrays {
 	a := rowArrays{elements: r.fresh(r.scope, "a_elements")}
 	typ := map[int]string{4: "vec4", 16: "uvec4"}[r.perRow()]

@@ -18,6 +18,9 @@ import (
 // The partial sums meet in a fixed order, so that results are the same from
 // run to run: across a subgroup by shuffles, where the schedule relies on its
 // size, then in shared memory.
+//
+// How B is read, where rows come from, and in which loop they meet is the schedule's:
+// a [bReader], an [aSource], and stream or unrollColumns.
 func (e *emitter) emitMatVec() {
 	s := e.sched
 	self := e.selfIndex()
@@ -26,21 +29,26 @@ func (e *emitter) emitMatVec() {
 		return
 	}
 	v := &matVec{matMul: m, self: self, groups: s.TileN / s.ThreadN / max(s.Turns, 1)}
+	if s.Turns == 0 {
+		m.declareSums(s.ThreadM * s.ThreadN)
+	}
+	v.placeInvocation()
+	if s.TileK > 0 {
+		v.run = v.k.BlockRun(s)
+	}
+	v.reader, v.rows = readers[s.Decode](v), v.source()
+	v.biasSubnormals()
 	if s.Turns > 0 {
-		v.placeInvocation()
 		if target.SumsRowsFirst(s) {
 			v.shareRowSums()
 		}
-		v.takeTurns()
+		v.unrollColumns()
 		return
 	}
-	m.declareSums(s.ThreadM * s.ThreadN)
-	v.placeInvocation()
-	run := v.blockRun()
-	own := v.readOwnRows(run)
-	v.shareTablesOf(run)
-	v.roundOwnRows(run, own)
-	v.accumulateAny(run)
+	v.rows.ask()
+	v.shareTables()
+	v.rows.ready()
+	v.stream()
 	if s.LanesPerRow == 1 {
 		v.storeOwn()
 		return
@@ -48,32 +56,49 @@ func (e *emitter) emitMatVec() {
 	v.meet(v.shareParts())
 }
 
-// accumulateAny adds up this invocation's part of the contraction, in the way that
-// the schedule says.
-func (v *matVec) accumulateAny(run blockRun) {
-	switch v.s.Decode {
-	case kernel.DecodeQuads:
-		v.accumulate()
-	case kernel.DecodeWords:
-		v.accumulateWords()
-	default:
-		v.accumulateBlocks(run)
-	}
+// bReader is a way to read B and multiply it with rows.
+type bReader interface {
+	// prepare makes the text have what reading takes.
+	prepare()
+	// addRun adds the products of a run with all rows and columns.
+	addRun(run place)
+}
+
+// columnReader is one that reads rows first, part by part of a run, and then column by
+// column. So rows may stay in registers.
+type columnReader interface {
+	bReader
+	parts() int
+	activations(at place) activations
+	// addColumn adds the products of a part with the bound column, the j-th.
+	addColumn(at place, rows activations, j text)
+}
+
+// readers has one for every way of the schedule.
+var readers = map[kernel.Decode]func(*matVec) bReader{
+	kernel.DecodeQuads:  newQuadReader,
+	kernel.DecodeWords:  newWordReader,
+	kernel.DecodeStrips: newStripReader,
+	kernel.DecodeWhole:  newWholeReader,
+	kernel.DecodeOctets: newOctetReader,
+	kernel.DecodeFields: newFieldReader,
 }
 
 // matVec is a matrix product of few rows.
 type matVec struct {
 	*matMul
-	self    text // number of the invocation in its workgroup
-	part    text // of the contraction: 0 … LanesPerRow-1
-	group   text // of columns
-	groups  int
-	along   bool                        // B lies along the contraction
-	staged  *rowTiles                   // rows in shared memory, or nil
-	rounded map[*matOperand]roundedRows // rows of bytes in shared memory
-	octets  *octetTable                 // in shared memory, or nil
-	rowSums rowSums
-	turn    text // of the columns of this turn, the first; empty where there is one
+	reader   bReader
+	rows     aSource
+	run      kernel.BlockRun // how the reader walks over B
+	self     text            // number of the invocation in its workgroup
+	part     text            // of the contraction: 0 … LanesPerRow-1
+	group    text            // of columns
+	groups   int
+	along    bool        // B lies along the contraction
+	octets   *octetTable // in shared memory, or nil
+	paired   bool        // strips have a byte of either plane next to each other
+	rowSums  rowSums
+	firstCol text // of those that are computed now, where columns take turns
 }
 
 // selfIndex numbers the invocations of a workgroup so that subgroups are runs.
@@ -103,8 +128,8 @@ func (v *matVec) column(j text) text {
 	if v.along {
 		at = plus(times(v.group, v.s.ThreadN), j)
 	}
-	if v.turn.s != "" {
-		at = plus(v.turn, at)
+	if v.firstCol.s != "" {
+		at = plus(v.firstCol, at)
 	}
 	return at
 }
@@ -112,60 +137,6 @@ func (v *matVec) column(j text) text {
 // bindColumn binds the column axis to column j of an invocation, or the last one.
 func (v *matVec) bindColumn(j text) {
 	v.bindAxis(v.col, primary(v.variable("uint", "col", v.clampTo(plus(v.col0, v.column(j)), v.col, v.s.TileN))))
-}
-
-// accumulate adds up this invocation's part of the contraction.
-func (v *matVec) accumulate() {
-	s := v.s
-	v.line("")
-	k := v.loop("k", times(v.part, 4), v.dim(v.k.Fold), 4*s.LanesPerRow)
-	rows := map[*matOperand]string{}
-	for _, o := range v.a {
-		rows[o] = v.readRows(o, k)
-	}
-	v.repeat("j", s.ThreadN, func(j text) {
-		v.bindColumn(j)
-		cols := map[*matOperand]string{}
-		for _, o := range v.b {
-			cols[o] = v.namedQuad(o, k)
-		}
-		v.repeat("i", s.ThreadM, func(i text) {
-			for n, p := range v.products {
-				sum := v.sumsAt(plus(times(i, s.ThreadN), j))[n]
-				a := elementOf(rows[p.a], s.ThreadM, i).s
-				if v.quads == floatQuads {
-					v.line("%s += dot(%s, %s);", sum.s, a, cols[p.b])
-				} else {
-					v.addQuads(sum.s, a, cols[p.b])
-				}
-			}
-		})
-	})
-	v.close()
-}
-
-// readRows reads four neighbours of every row of an A and returns the array.
-func (v *matVec) readRows(o *matOperand, k text) string {
-	if v.s.ThreadM == 1 {
-		v.bindAxis(v.row, primary("0u"))
-		return v.namedQuad(o, k)
-	}
-	rows := v.fresh(v.scope, o.name+"_rows")
-	v.line("%s %s[%d];", v.quads.typ(), rows, v.s.ThreadM)
-	v.repeat("i", v.s.ThreadM, func(i text) {
-		v.bindRow(i)
-		v.line("%s[%s] = %s;", rows, i.s, v.quad(o, k, true).s)
-	})
-	return rows
-}
-
-// namedQuad is quad with a name.
-func (v *matVec) namedQuad(o *matOperand, k text) string {
-	t := v.quad(o, k, true)
-	if t.plain() {
-		return t.s
-	}
-	return v.variable(v.quads.typ(), o.quadName(), t)
 }
 
 // storeOwn stores the results where no invocations share a sum.
@@ -185,18 +156,16 @@ func (v *matVec) storeOwn() {
 	})
 }
 
-// shareTablesOf leaves in shared memory what a run is decoded by.
-func (v *matVec) shareTablesOf(r blockRun) {
-	switch {
-	case r.octets && v.s.Copies > 0:
-		v.shareOctets(r.DType)
-	case v.s.Tables && v.s.Copies == 0:
-		v.shareTables()
-	}
-}
-
-// shareTables copies the codebooks to shared memory.
+// shareTables copies to shared memory what blocks are decoded by: codebooks, or the
+// tables of octets.
 func (v *matVec) shareTables() {
+	if v.s.Copies > 0 {
+		v.shareOctets()
+		return
+	}
+	if !v.s.Tables {
+		return
+	}
 	v.sharedTables = map[int]string{}
 	for i, b := range v.buffers {
 		if b.Codebook == ir.Invalid {

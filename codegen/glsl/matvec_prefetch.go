@@ -14,7 +14,7 @@ type prefetched struct {
 // prefetch asks for the first blocks of B that a workgroup is going to read, so
 // that they are on their way from memory while it makes the row ready. The words
 // are volatile, because compilers otherwise read them where they are used.
-func (v *matVec) prefetch(r blockRun) prefetched {
+func (v *matVec) prefetch() prefetched {
 	p := prefetched{count: v.s.Prefetch}
 	if p.count == 0 {
 		return p

@@ -48,6 +48,9 @@ const (
 	DecodeFields Decode = "fields" // quants as they stand in their bytes, four planes at once
 )
 
+// Decodes lists all ways.
+var Decodes = []Decode{DecodeQuads, DecodeWords, DecodeStrips, DecodeWhole, DecodeOctets, DecodeFields}
+
 // Schedule says how a kernel runs on a device. Which one is best is the
 // business of package target; the generator only follows it.
 type Schedule struct {

@@ -47,7 +47,7 @@ func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedul
 		if f.Digits {
 			s.Copies = 0
 		}
-	case s.ThreadM >= ManyRows && !s.IntDot:
+	case s.ThreadM >= ManyRows && !s.IntDot && s.Turns == 0:
 		s.Decode = kernel.DecodeWhole
 	case f.Fields && s.IntDot && s.ThreadM == 1 && run.Quads == 4 && run.Strips == kernel.FieldPlanes && planes:
 		s.Decode = kernel.DecodeFields

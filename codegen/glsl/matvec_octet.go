@@ -5,21 +5,37 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/target"
-	"github.com/vkc-go/vkc/ir"
 )
 
-// withOctets returns a run whose quants are decoded by eight.
-func (v *matVec) withOctets(r blockRun) blockRun {
-	form := octetForms[r.DType]
-	r.Form = form.of(r.Form)
-	r.paired = r.ints && r.Joined
+// octetReader decodes eight quants of a strip at once, by lookup tables in shared memory
+// or, where they are digits, by multiplication.
+type octetReader struct {
+	*stripReader
+	// less is how many times products with the masks of octets are taken off those
+	// with the octets, in integers, or 0.
+	less int
+}
+
+func newOctetReader(v *matVec) bReader {
+	form := octetForms[v.run.DType]
+	v.run.Form = form.of(v.run.Form)
+	v.paired = v.s.IntDot && v.run.Joined
+	r := &octetReader{stripReader: &stripReader{matVec: v}}
+	r.addDots = r.addOctets
 	switch {
 	case form.masks == thirdMasks:
 		r.less = 3
-	case form.masks == signMasks && r.ints && v.s.ThreadM < target.ManyRows:
+	case form.masks == signMasks && v.s.IntDot && v.s.ThreadM < target.ManyRows:
 		r.less = 1
 	}
 	return r
+}
+
+func (r *octetReader) prepare() {
+	for _, o := range r.b {
+		r.blockScale(r.blockBuffer(o))
+	}
+	r.prepareArithmetic()
 }
 
 // octetTable is a table in shared memory, every entry as often as there are
@@ -42,7 +58,8 @@ func (t octetTable) word(i text) string {
 
 // shareOctets fills the tables of octets in shared memory and makes the text have
 // the functions that read them.
-func (v *matVec) shareOctets(t ir.DType) {
+func (v *matVec) shareOctets() {
+	t := v.run.DType
 	size, _ := target.OctetTableOf(t)
 	v.octets = &octetTable{name: "octet_table", typ: map[int]string{4: "uint", 8: "uvec2"}[size.Bytes], copies: v.s.Copies}
 	entry := strings.ReplaceAll(octetForms[t].entry, "CODEBOOK", v.codebook(v.blockBuffer(v.b[0])))
@@ -90,90 +107,86 @@ func (v *matVec) fillTable(t *octetTable, entries int, reader, value string) {
 
 // readOctets reads the quants of a strip and returns the names of them and of
 // their masks.
-func (v *matVec) readOctets(r blockRun, b *buffer, block text, s strip) (octets, masks string) {
-	octets = v.fresh(v.scope, "octets")
-	v.line("uvec2 %s[%d];", octets, r.Quads/2)
+func (r *octetReader) readOctets(b *buffer, block text, at place) (octets, masks string) {
+	half := r.run.Quads / 2
+	octets = r.fresh(r.scope, "octets")
+	r.line("uvec2 %s[%d];", octets, half)
 	if r.less > 0 {
-		masks = v.fresh(v.scope, "masks")
-		v.line("uvec2 %s[%d];", masks, r.Quads/2)
+		masks = r.fresh(r.scope, "masks")
+		r.line("uvec2 %s[%d];", masks, half)
 	}
-	reader := v.octetReader(b, r.less, r.paired)
+	reader := r.octetReader(b, r.less, r.paired)
 	step := 8
-	if r.Joined {
+	if r.run.Joined {
 		step = 4
 	}
-	v.repeat("o", r.Quads/2, func(o text) {
-		args := []text{block, within(s.e, plus(s.at, times(o, step)))}
+	r.repeat("o", half, func(o text) {
+		args := []text{block, within(at.e, plus(at.at, times(o, step)))}
 		if r.less > 0 {
 			args = append(args, primary(masks+"["+o.s+"]"))
 		}
-		v.line("%s[%s] = %s;", octets, o.s, call(reader, args...).s)
+		r.line("%s[%s] = %s;", octets, o.s, call(reader, args...).s)
 	})
 	return octets, masks
 }
 
 // addOctets adds the products of a strip's octets of a block to dots, and takes
 // off those of the masks.
-func (v *matVec) addOctets(r blockRun, b *buffer, block text, s strip, dots, rows string) {
-	octets, masks := v.readOctets(r, b, block, s)
-	less := ""
+func (r *octetReader) addOctets(b *buffer, block text, at place, dots, rows string) {
+	octets, masks := r.readOctets(b, block, at)
+	less, m := "", r.s.ThreadM
 	if r.less > 0 {
-		less = v.array("int", "less", v.s.ThreadM)
-		v.repeat("i", v.s.ThreadM, func(i text) { v.line("%s = 0;", elementOf(less, v.s.ThreadM, i).s) })
+		less = r.array("int", "less", m)
+		r.repeat("i", m, func(i text) { r.line("%s = 0;", elementOf(less, m, i).s) })
 	}
-	v.repeat("t", r.Quads, func(t text) {
-		product := v.octetProduct(r, r.octetElement(octets, t))
-		v.repeat("i", v.s.ThreadM, func(i text) {
-			x, sum := elementOf(rows, v.s.ThreadM*r.Quads, plus(times(i, r.Quads), t)), elementOf(dots, v.s.ThreadM, i)
-			v.line("%s = %s;", sum.s, product(sum, x).s)
+	r.repeat("t", r.run.Quads, func(t text) {
+		product := r.octetProduct(r.octetElement(octets, t))
+		r.repeat("i", m, func(i text) {
+			x, sum := r.quadOfStrip(rows, i, t), elementOf(dots, m, i)
+			r.line("%s = %s;", sum.s, product(sum, x).s)
 			if r.less > 0 {
-				sum = elementOf(less, v.s.ThreadM, i)
-				v.line("%s = %s;", sum.s, v.octetProduct(r, r.octetElement(masks, t))(sum, x).s)
+				sum = elementOf(less, m, i)
+				r.line("%s = %s;", sum.s, r.octetProduct(r.octetElement(masks, t))(sum, x).s)
 			}
 		})
 	})
-	switch {
-	case r.less == 1:
-		v.repeat("i", v.s.ThreadM, func(i text) {
-			v.line("%s -= %s;", elementOf(dots, v.s.ThreadM, i).s, elementOf(less, v.s.ThreadM, i).s)
-		})
-	case r.less > 1:
-		v.repeat("i", v.s.ThreadM, func(i text) {
-			v.line("%s -= %d * %s;", elementOf(dots, v.s.ThreadM, i).s, r.less, elementOf(less, v.s.ThreadM, i).s)
+	if r.less > 0 {
+		r.repeat("i", m, func(i text) {
+			r.line("%s -= %s;", elementOf(dots, m, i).s, binary("*", intLit(int64(r.less)), elementOf(less, m, i)).s)
 		})
 	}
 }
 
 // octetProduct is bytesProduct, but for bytes up to 255, which integers multiply
 // with signed ones as they are.
-func (v *matVec) octetProduct(r blockRun, quants text) func(sum, x text) text {
-	if octetForms[r.DType].masks == thirdMasks {
+func (v *matVec) octetProduct(quants text) func(sum, x text) text {
+	if octetForms[v.run.DType].masks == thirdMasks {
 		return func(sum, x text) text { return binary("+", sum, call("dotPacked4x8EXT", quants, x)) }
 	}
-	return v.bytesProduct(r, quants)
+	return v.bytesProduct(quants)
 }
 
 // octetElement prints quad t of what readOctets has read.
-func (r blockRun) octetElement(name string, t text) text {
-	if half := r.Quads / 2; r.Joined {
-		return primary(name + "[" + remainder(t, half, r.Quads).s + "][" + quotient(t, half, r.Quads).s + "]")
+func (v *matVec) octetElement(name string, t text) text {
+	octet, word := quotient(t, 2, v.run.Quads), remainder(t, 2, v.run.Quads)
+	if half := v.run.Quads / 2; v.run.Joined {
+		octet, word = remainder(t, half, v.run.Quads), quotient(t, half, v.run.Quads)
 	}
-	return primary(name + "[" + quotient(t, 2, r.Quads).s + "][" + remainder(t, 2, r.Quads).s + "]")
+	return primary(name + "[" + octet.s + "][" + word.s + "]")
 }
 
 // pairStrip sorts the bytes of a strip of row i, whose words are of one plane and
 // then of the other, as octets are: a byte of either plane next to each other, of
 // those that are even and of those that are odd.
-func (v *matVec) pairStrip(r blockRun, rows string, i text) {
-	if !r.paired {
+func (v *matVec) pairStrip(rows string, i text) {
+	if !v.paired {
 		return
 	}
-	half := r.Quads / 2
+	half := v.run.Quads / 2
 	v.repeat("t", half, func(t text) {
-		first := elementOf(rows, v.s.ThreadM*r.Quads, plus(times(i, r.Quads), t))
-		second := elementOf(rows, v.s.ThreadM*r.Quads, plus(times(i, r.Quads), plus(t, uintLit(int64(half)))))
-		odd := v.variable("int", "odd", primary(first.s+" >> 8 & 0x00ff00ff | "+second.s+" & 0xff00ff00"))
-		v.line("%s = %s & 0x00ff00ff | (%s & 0x00ff00ff) << 8;", first.s, first.s, second.s)
-		v.line("%s = %s;", second.s, odd)
+		first, second := v.quadOfStrip(rows, i, t).s, v.quadOfStrip(rows, i, plus(t, uintLit(int64(half)))).s
+		odd := v.variable("int", "odd", primary(first+" >> 8 & 0x00ff00ff | "+second+" & 0xff00ff00"))
+		v.line("%s = %s & 0x00ff00ff | (%s & 0x00ff00ff) << 8;", first, first, second)
+		v.line("%s = %s;", second, odd)
 	})
 }

@@ -1,0 +1,109 @@
+package glsl
+
+import "fmt"
+
+// plainReader reads a B that is no blocks, or one whose blocks are decoded like other
+// elements.
+type plainReader struct{ *matVec }
+
+func (plainReader) prepare()   {}
+func (plainReader) parts() int { return 1 }
+
+// quadReader reads four neighbours of a column at a time, as floats or integers.
+type quadReader struct{ plainReader }
+
+func newQuadReader(v *matVec) bReader {
+	v.run.Elems = 4
+	return quadReader{plainReader{v}}
+}
+
+func (r quadReader) addRun(at place) { r.addColumns(r, at) }
+
+func (r quadReader) activations(at place) activations {
+	return r.ofRows(func(o *matOperand) rowArrays {
+		if r.s.ThreadM > 1 {
+			return rowArrays{elements: r.eachRow(o, r.quads.typ(), func() text { return r.quad(o, at.k, true) })}
+		}
+		r.bindRow(primary("0u"))
+		return rowArrays{elements: r.namedQuad(o, at.k)}
+	})
+}
+
+func (r quadReader) addColumn(at place, rows activations, j text) {
+	cols := map[*matOperand]string{}
+	for _, o := range r.b {
+		cols[o] = r.namedQuad(o, at.k)
+	}
+	r.eachSum(rows, j, func(p matProduct, a, sum string) {
+		if r.quads == floatQuads {
+			r.line("%s += dot(%s, %s);", sum, a, cols[p.b])
+		} else {
+			r.addQuads(sum, a, cols[p.b])
+		}
+	})
+}
+
+// namedQuad is quad with a name.
+func (v *matVec) namedQuad(o *matOperand, k text) string {
+	t := v.quad(o, k, true)
+	if t.plain() {
+		return t.s
+	}
+	return v.variable(v.quads.typ(), o.quadName(), t)
+}
+
+// wordReader reads bytes, four words of a column at a time: a product of few rows is
+// bound by memory.
+type wordReader struct{ plainReader }
+
+func newWordReader(v *matVec) bReader {
+	v.run.Elems = 16
+	return wordReader{plainReader{v}}
+}
+
+func (r wordReader) addRun(at place) { r.addColumns(r, at) }
+
+func (r wordReader) activations(at place) activations {
+	return r.ofRows(func(o *matOperand) rowArrays {
+		return rowArrays{elements: r.eachRow(o, "uvec4", func() text { return r.words(o, at) })}
+	})
+}
+
+// words prints sixteen bytes of an operand.
+func (r wordReader) words(o *matOperand, at place) text {
+	return r.bytesAt(o.value, along{r.fold, r.k.Fold}, at.k, 16)
+}
+
+func (r wordReader) addColumn(at place, rows activations, j text) {
+	cols := map[*matOperand]string{}
+	for _, o := range r.b {
+		cols[o] = r.variable("uvec4", o.name+"_col", r.words(o, at))
+	}
+	r.eachSum(rows, j, func(p matProduct, a, sum string) {
+		for _, c := range "xyzw" {
+			word := func(vector string) string {
+				return r.coerce("uint", r.quads.word, primary(fmt.Sprintf("%s.%c", vector, c))).s
+			}
+			r.addQuads(sum, word(a), word(cols[p.b]))
+		}
+	})
+}
+
+// eachRow reads something of every row of an A, and returns the array of it.
+func (v *matVec) eachRow(o *matOperand, typ string, read func() text) string {
+	rows := v.array(typ, o.name+"_rows", v.s.ThreadM)
+	v.repeat("i", v.s.ThreadM, func(i text) {
+		v.bindRow(i)
+		v.line("%s = %s;", elementOf(rows, v.s.ThreadM, i).s, read().s)
+	})
+	return rows
+}
+
+// eachSum writes add for the sums of the j-th column, with what there is of their rows.
+func (v *matVec) eachSum(rows activations, j text, add func(p matProduct, a, sum string)) {
+	v.repeat("i", v.s.ThreadM, func(i text) {
+		for n, p := range v.products {
+			add(p, elementOf(rows[p.a].elements, v.s.ThreadM, i).s, v.sumsAt(plus(times(i, v.s.ThreadN), j))[n].s)
+		}
+	})
+}

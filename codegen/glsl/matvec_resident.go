@@ -1,0 +1,199 @@
+package glsl
+
+import (
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
+)
+
+// resident are the runs of A that an invocation meets the blocks of all its columns
+// with. They stay in registers while the columns take turns, so that nothing but B is
+// read then.
+type resident []*residentRun
+
+// residentRun is one run along the contraction.
+type residentRun struct {
+	inside string // whether there is such a run, where it is in question
+	parts  []residentPart
+}
+
+// residentPart is a part of one, and what there is of the rows.
+type residentPart struct {
+	place
+	rows activations
+}
+
+// unrollColumns computes the columns of a workgroup some at a time, one after
+// another.
+func (v *matVec) unrollColumns() {
+	early := v.prefetch()
+	v.shareTables()
+	var held resident
+	if v.s.TileK > 0 {
+		held = v.holdRows()
+	}
+	nothing := v.awaitEarly(early)
+	v.line("")
+	v.firstCol = v.loop("turn", primary("0u"), uintLit(int64(v.s.TileN)), v.groups*v.s.ThreadN)
+	v.declareSums(v.s.ThreadM * v.s.ThreadN)
+	if held == nil {
+		v.stream()
+	} else {
+		v.addResident(held)
+		if nothing.s != "" {
+			v.line("%s += %s;", v.sumsAt(primary("0u"))[0].s, nothing.s)
+		}
+		v.liftSums()
+	}
+	shared := v.shareParts()
+	v.close()
+	v.firstCol = text{}
+	v.meet(shared)
+}
+
+// holdRows reads the runs that an invocation meets of all rows.
+func (v *matVec) holdRows() resident {
+	v.reader.prepare()
+	v.line("")
+	r := v.reader.(columnReader)
+	held := v.placeResident(r.parts())
+	if v.s.Ahead > 0 {
+		v.askAhead(held)
+	}
+	v.rows.ready()
+	if tile := target.HeldTile(v.k, v.s); tile > 0 {
+		v.holdThroughTile(held, tile)
+	} else {
+		held.each(func(p *residentPart) { p.rows = r.activations(p.place) })
+	}
+	return held
+}
+
+// askAhead asks for what the first turn reads, a word of every sixteen bytes: it is
+// on its way to the cache while the row is made ready, and takes few registers.
+// Nothing comes of it, which only the device can tell.
+func (v *matVec) askAhead(held resident) {
+	asked := v.variable("uint", "asked", primary("0u"))
+	v.repeat("j", v.s.ThreadN, func(j text) {
+		v.bindColumn(j)
+		held.each(func(s *residentPart) {
+			for _, o := range v.b {
+				b, at := v.blockBuffer(o), primary(v.variable("uint", "at", v.blockOf(o, s.block)))
+				for t := 0; t < v.run.Quads; t += 4 {
+					v.line("%s ^= %s;", asked, call("quants_"+b.base, v.quadArgs(at, s.place, uintLit(int64(t)))...).s)
+				}
+				if b.DType.BlockElems() > kernel.RoundedGroup { // whose scales take longer to make than to wait for
+					continue
+				}
+				scale := call("scale_"+b.base, at, within(s.e, s.at))
+				if v.run.Form.Affine {
+					scale.s += ".x"
+				}
+				v.line("%s ^= floatBitsToUint(%s);", asked, scale.s)
+			}
+		})
+	})
+	v.line("ones += int(gl_NumWorkGroups.x >> 31 & %s); // + 0", asked)
+}
+
+// placeResident says where the runs are that an invocation holds, each of so many parts.
+func (v *matVec) placeResident(parts int) resident {
+	var held resident
+	lanes := v.s.LanesPerRow
+	steps, _ := v.k.Fold.Quo(int64(v.run.Elems))
+	for first := int64(0); first < steps.Add; first += int64(lanes) {
+		step, run := plus(v.part, uintLit(first)), &residentRun{}
+		if first+int64(lanes) > steps.Add {
+			step = primary(v.variable("uint", "step", step))
+			run.inside = v.variable("bool", "inside", binary("<", step, uintLit(steps.Add)))
+			step = call("min", step, uintLit(steps.Add-1))
+		}
+		at := v.placeOf(v.named("step", step), int(steps.Add))
+		for p := range parts {
+			run.parts = append(run.parts, residentPart{place: v.partOf(at, uintLit(int64(p)))})
+		}
+		held = append(held, run)
+	}
+	return held
+}
+
+// each calls do for every part.
+func (h resident) each(do func(*residentPart)) {
+	for _, run := range h {
+		for i := range run.parts {
+			do(&run.parts[i])
+		}
+	}
+}
+
+// holdThroughTile reads the strips by way of shared memory, which takes that many
+// quads at a time: neighbours then read neighbouring quads of the rows, all of
+// theirs before the first is passed on. Read as such, strips are far apart and take longer (M-matvec-blocks).
+func (v *matVec) holdThroughTile(held resident, tile int) {
+	s := v.s
+	held.each(func(p *residentPart) { p.rows = v.ofRows(v.declareFloats) })
+	array := v.share("vec4", "tile", tile)
+	quads, share := int(v.k.Fold.Add)/4, tile/s.Workgroup
+	for _, o := range v.a {
+		v.repeat("i", s.ThreadM, func(i text) {
+			tiles := (quads + tile - 1) / tile
+			own, each := v.readQuads(o, i, quads, tiles*share)
+			v.repeat("c", tiles, func(c text) {
+				v.repeat("q", share, func(q text) {
+					place := primary(v.variable("uint", "place", plus(v.self, times(q, s.Workgroup))))
+					v.line("%s[%s] = %s;", array, spread(place).s, elementOf(own, each, plus(times(c, share), q)).s)
+				})
+				v.line("barrier();")
+				held.each(func(p *residentPart) { v.takeStrip(p.rows[o], p.k, array, i, c, tile) })
+				v.line("barrier();")
+			})
+		})
+	}
+}
+
+// takeStrip takes row i of the strip at place k from tile number c, if it is there.
+func (v *matVec) takeStrip(row rowArrays, k text, array string, i, c text, tile int) {
+	first := binary("/", k, uintLit(4))
+	v.openGuard("if (%s)", binary("==", binary("/", first, uintLit(int64(tile))), c).s)
+	at := primary(v.variable("uint", "at", binary("%", first, uintLit(int64(tile)))))
+	v.fillStrip(row, i, func(t text) text { return primary(array + "[" + spread(within(at, t)).s + "]") })
+	v.close()
+}
+
+// addResident adds the products of every column with rows that are in registers.
+func (v *matVec) addResident(held resident) {
+	v.line("")
+	v.repeat("j", v.s.ThreadN, func(j text) {
+		v.bindColumn(j)
+		for _, run := range held {
+			v.openIf(run.inside)
+			for _, p := range run.parts {
+				v.openScope()
+				v.reader.(columnReader).addColumn(p.place, p.rows, j)
+				v.close()
+			}
+			v.close()
+		}
+	})
+}
+
+// readQuads reads the quads of row i of an A, every invocation its share of them,
+// to an array of so many, at least room.
+func (v *matVec) readQuads(o *matOperand, i text, quads, room int) (own string, each int) {
+	each = max((quads+v.s.Workgroup-1)/v.s.Workgroup, room)
+	own = v.array("vec4", "own", each)
+	v.bindRow(i)
+	v.eachQuad(quads, func(q, n text) { v.line("%s = %s;", elementOf(own, each, q).s, v.quad(o, times(n, 4), true).s) })
+	return own, each
+}
+
+// eachQuad writes body for every quad of a row that is an invocation's: its own
+// number q, and n of the row.
+func (v *matVec) eachQuad(quads int, body func(q, n text)) {
+	lanes := v.s.Workgroup
+	v.repeat("q", (quads+lanes-1)/lanes, func(q text) {
+		n := primary(v.variable("uint", "n", plus(v.self, times(q, lanes))))
+		v.openBelow(quads%lanes != 0, n, uintLit(int64(quads)))
+		body(q, n)
+		v.close()
+	})
+}

@@ -1,0 +1,116 @@
+package glsl
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+)
+
+// roundedRows are rows of floats that every workgroup rounds to bytes in shared memory,
+// groups of kernel.RoundedGroup to 255 steps of the largest of their elements.
+type roundedRows struct {
+	*matVec
+	arrays map[*matOperand]rowArrays // of sixteen bytes, and of the scales of groups, row after row
+	own    map[*matOperand]string    // quads that an invocation has read and not yet rounded
+}
+
+// roundedQuads is how many neighbouring quads an invocation rounds at a time: with
+// one, eight invocations find the largest of a group in three exchanges, and each
+// divides by it; with two, four do in two.
+const roundedQuads = 2
+
+// ask reads what an invocation rounds of a row.
+func (r *roundedRows) ask() {
+	if r.s.ThreadM > 1 {
+		return
+	}
+	for _, o := range r.a {
+		r.own[o] = r.readShare(o, primary("0u"))
+	}
+}
+
+// shares returns how many times roundedQuads of a row there are, and how many of
+// those are an invocation's.
+func (v *matVec) shares() (all, each int) {
+	all = int(v.k.Fold.Add) / 4 / roundedQuads
+	return all, (all + v.s.Workgroup - 1) / v.s.Workgroup
+}
+
+// readShare reads the quads of row i that an invocation rounds.
+func (v *matVec) readShare(o *matOperand, i text) string {
+	all, each := v.shares()
+	own := v.array("vec4", "own", each*roundedQuads)
+	v.bindRow(i)
+	v.eachQuad(all, func(q, n text) {
+		v.repeat("h", roundedQuads, func(h text) {
+			quad := plus(times(n, roundedQuads), h)
+			v.line("%s = %s;", elementOf(own, each*roundedQuads, plus(times(q, roundedQuads), h)).s, v.quad(o, times(quad, 4), true).s)
+		})
+	})
+	return own
+}
+
+// ready rounds all rows. Neighbours read neighbouring quads, all of theirs before they
+// round the first, unless they have been read.
+func (r *roundedRows) ready() {
+	m, depth := r.s.ThreadM, int(r.k.Fold.Add)
+	for _, o := range r.a {
+		rows := rowArrays{elements: r.share("uvec4", o.name+"_bytes", m*depth/16), scales: r.share("float", o.name+"_scales", m*depth/kernel.RoundedGroup)}
+		r.arrays[o] = rows
+		r.repeat("i", m, func(i text) {
+			own := r.own[o]
+			if own == "" {
+				own = r.readShare(o, i)
+			}
+			all, each := r.shares()
+			r.eachQuad(all, func(q, n text) {
+				x := func(h text) text { return elementOf(own, each*roundedQuads, plus(times(q, roundedQuads), h)) }
+				r.roundShare(rows, x, n, plus(times(i, all), n))
+			})
+		})
+	}
+	r.line("barrier();")
+}
+
+// roundShare rounds share n of a row, of which x prints the quads, and leaves it
+// as words of the bytes, from those of a place on. The lanes of a group find its
+// largest element together, as bits, of which those of NaN are the largest.
+func (v *matVec) roundShare(rows rowArrays, x func(h text) text, n, place text) {
+	perGroup := kernel.RoundedGroup / 4 / roundedQuads
+	size := v.variable("uvec4", "size", primary("uvec4(0u)"))
+	v.repeat("h", roundedQuads, func(h text) { v.line("%s = max(%s, floatBitsToUint(%s) & 0x7fffffffu);", size, size, x(h).s) })
+	top := v.variable("uint", "top", primary(fmt.Sprintf("max(max(%s.x, %s.y), max(%s.z, %s.w))", size, size, size, size)))
+	for mask := 1; mask < perGroup; mask *= 2 {
+		v.line("%s = max(%s, subgroupShuffleXor(%s, %du));", top, top, top, mask)
+	}
+	// The inverse is of the scale: that of an element above 2^126 would be less than
+	// devices keep. Of zeros any number will do.
+	scale := v.variable("float", "scale", binary("*", call("uintBitsToFloat", primary(top)), primary(finiteLit(float64(float32(1.0/127)), 32, "").s)))
+	steps := v.variable("float", "steps", primary(fmt.Sprintf("1.0 / %s", scale)))
+	v.repeat("h", roundedQuads, func(h text) {
+		word := plus(times(place, roundedQuads), h)
+		v.line("%s[%s][%s] = round_bytes(%s * %s);", rows.elements, binary("/", word, uintLit(4)).s, binary("%", word, uintLit(4)).s, x(h).s, steps)
+	})
+	v.openGuard("if (%s)", binary("==", binary("%", n, uintLit(int64(perGroup))), primary("0u")).s)
+	v.line("%s[%s] = %s;", rows.scales, binary("/", place, uintLit(int64(perGroup))).s, scale)
+	v.close()
+}
+
+func (r *roundedRows) strip(o *matOperand, k text) rowArrays {
+	depth, from := int(r.k.Fold.Add), r.arrays[o]
+	return r.byteStrip(o, func(i text) text {
+		group := plus(times(i, depth/kernel.RoundedGroup), binary("/", k, uintLit(kernel.RoundedGroup)))
+		return primary(from.scales + "[" + group.s + "]")
+	}, func(i text, use func(t, word text)) {
+		first := plus(times(i, depth/4), binary("/", k, uintLit(4)))
+		if r.run.Quads%4 != 0 {
+			first = r.named("word", first)
+		} else {
+			first = r.named("quad", binary("/", first, uintLit(4)))
+		}
+		r.eachWord(func(t text) text {
+			word := primary(r.variable("uint", "word", plus(first, t)))
+			return primary(from.elements + "[" + binary("/", word, uintLit(4)).s + "][" + binary("%", word, uintLit(4)).s + "]")
+		}, func(w text) text { return primary(from.elements + "[" + plus(first, w).s + "]") }, use)
+	})
+}

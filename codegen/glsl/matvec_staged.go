@@ -1,0 +1,74 @@
+package glsl
+
+// stagedRows are floats in shared memory, for the steps of the contraction that
+// the lanes of a sum take at a time. From memory, lanes that take long runs of
+// blocks read rows far apart, which holds them up (M-matvec-blocks).
+type stagedRows struct {
+	memoryRows
+	arrays map[*matOperand]string // of vec4, row after row
+	first  text                   // element of the contraction that they begin with
+	each   int                    // quads of a row
+}
+
+// throughTiles writes body for every LanesPerRow-th step from this invocation's first
+// on, rows being in shared memory.
+func (v *matVec) throughTiles(r *stagedRows, steps int64, body func(step text)) {
+	lanes := v.s.LanesPerRow
+	r.each = lanes * v.run.Elems / 4
+	for _, o := range v.a {
+		r.arrays[o] = v.share("vec4", o.name+"_tile", v.s.ThreadM*lanes*v.s.TileK/4)
+	}
+	partial := steps%int64(lanes) != 0
+	first := v.loop("first", primary("0u"), uintLit(steps), lanes)
+	r.first = v.named("k0", times(first, v.run.Elems))
+	r.fill(partial, uintLit(steps*int64(v.run.Elems)))
+	v.line("barrier();")
+	step := primary(v.variable("uint", "step", plus(first, v.part)))
+	v.openBelow(partial, step, uintLit(steps))
+	body(step)
+	v.close()
+	v.line("barrier();")
+	v.close()
+}
+
+// fill copies what the steps from first on need of all rows; partial says
+// that the contraction may end before.
+func (r *stagedRows) fill(partial bool, end text) {
+	n := r.loop("n", r.self, uintLit(int64(r.each)), r.s.Workgroup)
+	k := primary(r.variable("uint", "k", plus(r.first, times(n, 4))))
+	r.openBelow(partial, k, end)
+	place := primary(r.variable("uint", "place", spread(n)))
+	r.repeat("i", r.s.ThreadM, func(i text) {
+		r.bindRow(i)
+		for _, o := range r.a {
+			r.line("%s[%s] = %s;", r.arrays[o], plus(times(i, r.each), place).s, r.quad(o, k, true).s)
+		}
+	})
+	r.close()
+	r.close()
+}
+
+// spread prints the place of quad n of a row: eight lanes at the same quad of
+// runs of 8 or 16 hit different banks.
+func spread(n text) text {
+	return binary("^", n, binary("&", binary("^", binary(">>", n, primary("3")), binary(">>", n, primary("6"))), primary("7u")))
+}
+
+func (r *stagedRows) quadsAt(k text) func(o *matOperand, i, t text) text {
+	first := primary(r.variable("uint", "first_quad", binary("/", binary("-", k, r.first), uintLit(4))))
+	place := func(t text) text { return spread(within(first, t)) }
+	if r.run.Quads <= 8 { // which differ in the bits that spread changes, and leave the others
+		at := primary(r.variable("uint", "place", spread(first)))
+		place = func(t text) text {
+			if t.s == "0u" {
+				return at
+			}
+			return binary("^", at, t)
+		}
+	}
+	return func(o *matOperand, i, t text) text {
+		return primary(r.arrays[o] + "[" + plus(times(i, r.each), place(t)).s + "]")
+	}
+}
+
+func (r *stagedRows) strip(o *matOperand, k text) rowArrays { return r.floatStrip(o, k, r.quadsAt) }

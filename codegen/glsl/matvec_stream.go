@@ -1,0 +1,116 @@
+package glsl
+
+import (
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// place is where a part of a run is: in which block of a column, from which element
+// of plane 0 on, which part of the run it is and how far from that element, and
+// where it begins along the contraction.
+type place struct{ block, e, p, at, k text }
+
+// stream goes through the contraction run by run, of which an invocation takes every
+// LanesPerRow-th: one after another, several at once, or with rows in shared memory.
+func (v *matVec) stream() {
+	v.reader.prepare()
+	v.line("")
+	if v.s.TileK == 0 {
+		v.reader.addRun(place{k: v.loop("k", times(v.part, v.run.Elems), v.dim(v.k.Fold), v.run.Elems*v.s.LanesPerRow)})
+		v.close()
+		return
+	}
+	steps, _ := v.k.Fold.Quo(int64(v.run.Elems))
+	add := func(step text) { v.reader.addRun(v.placeOf(step, int(steps.Max())+1)) }
+	switch {
+	case v.s.StageRows:
+		v.throughTiles(v.rows.(*stagedRows), steps.Max(), add)
+	case v.s.Ahead > 1:
+		v.prefetching(v.dim(steps), add)
+	default:
+		add(v.loop("step", v.part, v.dim(steps), v.s.LanesPerRow))
+		v.close()
+	}
+	v.liftSums()
+}
+
+// prefetching writes add for Ahead steps at once as long as there are so many: what
+// they read is then on its way before the first is multiplied.
+func (v *matVec) prefetching(steps text, add func(step text)) {
+	ahead, lanes := v.s.Ahead, v.s.LanesPerRow
+	first := primary(v.variable("uint", "first", v.part))
+	last := plus(first, uintLit(int64((ahead-1)*lanes)))
+	v.open("for (; %s; %s += %du)", binary("<", last, steps).s, first.s, ahead*lanes)
+	v.repeat("n", ahead, func(n text) {
+		add(primary(v.variable("uint", "step", plus(first, times(n, lanes)))))
+	})
+	v.close()
+	v.open("for (; %s; %s += %du)", binary("<", first, steps).s, first.s, lanes)
+	add(first)
+	v.close()
+}
+
+// addColumns adds the products of a run, part by part, of which a reader reads the
+// rows once and every column.
+func (v *matVec) addColumns(r columnReader, run place) {
+	v.repeat("p", r.parts(), func(p text) {
+		at := v.partOf(run, p)
+		rows := r.activations(at)
+		v.repeat("j", v.s.ThreadN, func(j text) {
+			v.bindColumn(j)
+			r.addColumn(at, rows, j)
+		})
+	})
+}
+
+// partOf is part p of a run.
+func (v *matVec) partOf(run place, p text) place {
+	run.p, run.at = p, times(p, v.run.StripStride())
+	run.k = plus(run.k, run.at)
+	return run
+}
+
+// placeOf names where step number step of fewer than limit is.
+func (v *matVec) placeOf(step text, limit int) place {
+	elems := v.run.DType.BlockElems()
+	block := v.named("block", quotient(step, elems/v.run.Elems, limit))
+	e := v.firstElement(remainder(step, elems/v.run.Elems, limit))
+	return place{block: block, e: e, k: v.named("k", plus(times(block, elems), e))}
+}
+
+// firstElement prints the first element of the block, in plane 0, of step number part of a block.
+func (v *matVec) firstElement(part text) text {
+	f := v.run.Form
+	if !f.Interleaved() {
+		return v.named("e", times(part, v.run.Elems))
+	}
+	e := times(part, v.run.Elems/f.Planes) // were there plane 0 only
+	if f.Superblock() == v.run.DType.BlockElems() {
+		return v.named("e", e)
+	}
+	e = v.named("place", e)
+	return v.named("e", plus(times(binary("/", e, uintLit(int64(f.Stride))), f.Superblock()), binary("%", e, uintLit(int64(f.Stride)))))
+}
+
+// within is e plus an offset of fewer elements than e is a multiple of: compilers
+// see through divisions and remainders of that where it is an or.
+func within(e, offset text) text {
+	switch {
+	case e.s == "0u":
+		return offset
+	case offset.s == "0u":
+		return e
+	}
+	return binary("|", e, offset)
+}
+
+// blockOf prints the number of a block of a B, from its number in the row.
+func (v *matVec) blockOf(o *matOperand, block text) text {
+	x := kernel.Widened(o.value).Index
+	n := v.blockBuffer(o).DType.BlockElems()
+	rest, _ := x.DropAxis(v.fold).DivMod(ir.D(n))
+	v.plan(nil, []kernel.Index{rest})
+	return plus(v.indexText(rest), block)
+}
+
+func (v *matVec) blockBuffer(o *matOperand) *buffer { return v.buffers[kernel.Widened(o.value).Bind] }

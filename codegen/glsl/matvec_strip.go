@@ -1,0 +1,258 @@
+package glsl
+
+// stripReader reads the quants of a strip of a block, which share a scale, adds up
+// their products with the rows, and scales the sums.
+type stripReader struct {
+	*matVec
+	// addDots adds the products of a strip of a block with the rows to dots.
+	addDots func(b *buffer, block text, at place, dots, rows string)
+}
+
+func newStripReader(v *matVec) bReader {
+	r := &stripReader{matVec: v}
+	r.addDots = r.addQuads
+	return r
+}
+
+func (r *stripReader) parts() int       { return r.run.Strips }
+func (r *stripReader) addRun(run place) { r.addColumns(r, run) }
+
+func (r *stripReader) prepare() {
+	for _, o := range r.b {
+		r.blockParts(r.blockBuffer(o))
+	}
+	r.prepareArithmetic()
+}
+
+func (r *stripReader) activations(at place) activations {
+	return r.ofRows(func(o *matOperand) rowArrays { return r.rows.strip(o, at.k) })
+}
+
+// prepareArithmetic makes the text have what products with quants need.
+func (v *matVec) prepareArithmetic() {
+	switch {
+	case v.s.IntDot:
+		v.need(NeedIntDot)
+		if v.s.RoundRows {
+			v.helper("round_bytes", "float")
+		}
+		if v.run.Form.NeedsSums() {
+			v.declareOnes()
+		}
+	case !v.run.Form.Levels:
+		v.helper(v.unpack(), "float")
+	}
+}
+
+// subnormal reports whether quants come out 2^-24 times as large as they are, and
+// small whether sums are, too.
+func (v *matVec) subnormal() bool { return v.s.Subnormals && !v.s.IntDot }
+func (v *matVec) small() bool     { return v.subnormal() && v.s.Chained }
+
+// biasSubnormals adds to the bias what unpacking signed quants as subnormals does.
+func (v *matVec) biasSubnormals() {
+	if f := &v.run.Form; v.subnormal() && f.Signed {
+		f.Bias += 128
+		if f.Halved {
+			f.Bias += 128
+		}
+	}
+}
+
+// liftSums brings small sums to their size.
+func (v *matVec) liftSums() {
+	if !v.small() {
+		return
+	}
+	v.repeat("i", v.s.ThreadM*v.s.ThreadN, func(i text) {
+		for _, sum := range v.sumsAt(i) {
+			v.line("%s *= 16777216.0;", sum.s)
+		}
+	})
+}
+
+// unpack is the function that makes a vec4 of four quants.
+func (v *matVec) unpack() string {
+	switch {
+	case v.subnormal() && v.run.Form.Signed:
+		return "bytes_above_subnormal"
+	case v.run.Form.Signed:
+		return "bytes_signed"
+	case v.subnormal():
+		return "bytes_subnormal"
+	}
+	return "bytes_unsigned"
+}
+
+func (r *stripReader) addColumn(at place, rows activations, j text) {
+	typ, zero := "float", "0.0"
+	if r.s.IntDot {
+		typ, zero = "int", "0"
+	}
+	for n, p := range r.products {
+		row := rows[p.a]
+		dots := r.array(typ, numberedName("dots", n, len(r.products)), r.s.ThreadM)
+		r.repeat("i", r.s.ThreadM, func(i text) {
+			first := primary(zero)
+			if f := r.run.Form; r.small() && !f.Affine && f.NeedsSums() {
+				first = elementOf(row.sums, r.s.ThreadM, i)
+			}
+			r.line("%s = %s;", elementOf(dots, r.s.ThreadM, i).s, first.s)
+		})
+		block := primary(r.variable("uint", numberedName("at", n, len(r.products)), r.blockOf(p.b, at.block)))
+		r.addDots(r.blockBuffer(p.b), block, at, dots, row.elements)
+		r.addScaled(at, n, j, block, dots, row)
+	}
+}
+
+// addQuads adds the products of a strip's quads of a block to dots.
+func (r *stripReader) addQuads(b *buffer, block text, at place, dots, rows string) {
+	wide := ""
+	switch {
+	case r.run.Wide(b.Binding):
+		wide = r.readWide(b, block, at)
+	case r.run.Pairs(b.Binding):
+		wide = r.variable("uvec2", "quants", call(r.pairQuants(b), r.quadArgs(block, at, primary("0u"))...))
+	}
+	r.repeat("t", r.run.Quads, func(t text) {
+		var product func(sum, x text) text
+		switch {
+		case r.run.Form.Levels:
+			product = r.floatProduct(call("levels_"+b.base, r.quadArgs(block, at, t)...))
+		case wide != "":
+			product = r.bytesProduct(primary(wideElement(wide, r.run.Quads, t)))
+		default:
+			product = r.bytesProduct(call("quants_"+b.base, r.quadArgs(block, at, t)...))
+		}
+		r.eachDot(t, dots, rows, product)
+	})
+}
+
+// eachDot adds to dots the products with quad t of a strip of every row.
+func (v *matVec) eachDot(t text, dots, rows string, product func(sum, x text) text) {
+	v.repeat("i", v.s.ThreadM, func(i text) {
+		x, sum := v.quadOfStrip(rows, i, t), elementOf(dots, v.s.ThreadM, i)
+		v.line("%s = %s;", sum.s, product(sum, x).s)
+	})
+}
+
+// quadOfStrip prints quad t of row i of what an invocation has of a strip.
+func (v *matVec) quadOfStrip(rows string, i, t text) text {
+	return elementOf(rows, v.s.ThreadM*v.run.Quads, plus(times(i, v.run.Quads), t))
+}
+
+// bytesProduct unpacks four quants, and returns what prints their product with
+// four neighbours of a row, added to a sum.
+func (v *matVec) bytesProduct(quants text) func(sum, x text) text {
+	if !v.s.IntDot {
+		return v.floatProduct(call(v.unpack(), quants))
+	}
+	bytes := v.variable("int", "bytes", call("int", quants))
+	return func(sum, x text) text { return binary("+", sum, call("dotPacked4x8EXT", primary(bytes), x)) }
+}
+
+// floatProduct is bytesProduct of four floats.
+func (v *matVec) floatProduct(floats text) func(sum, x text) text {
+	levels := v.variable("vec4", "levels", floats)
+	if !v.s.Chained {
+		return func(sum, x text) text { return binary("+", sum, call("dot", primary(levels), x)) }
+	}
+	v.helper("dot_onto", "float")
+	return func(sum, x text) text { return call("dot_onto", sum, primary(levels), x) }
+}
+
+// readWide reads the quants of a strip and returns the name of them: a uvec4, or
+// where there are more than four quads an array of it.
+func (v *matVec) readWide(b *buffer, block text, at place) string {
+	if v.run.Quads == 4 {
+		return v.variable("uvec4", "quants", v.wideCall(b, block, at, primary("0u")))
+	}
+	name := v.array("uvec4", "quants", v.run.Quads/4)
+	v.repeat("w", v.run.Quads/4, func(w text) { v.line("%s[%s] = %s;", name, w.s, v.wideCall(b, block, at, w).s) })
+	return name
+}
+
+// wideCall prints the call that reads quads 4w to 4w+3 of a strip.
+func (v *matVec) wideCall(b *buffer, block text, at place, w text) text {
+	switch {
+	case v.run.Joined: // of 16 elements a plane
+		return call(v.wideQuants(b), block, at.e, w)
+	case v.run.Form.Planes > 1:
+		return call(v.wideQuants(b), block, within(at.e, times(w, 16)), at.p)
+	}
+	return call(v.wideQuants(b), block, within(within(at.e, at.at), times(w, 16)))
+}
+
+// wideElement prints quad t of what readWide has read.
+func wideElement(name string, quads int, t text) string {
+	if quads <= 4 {
+		return name + "[" + t.s + "]"
+	}
+	return name + "[" + quotient(t, 4, quads).s + "][" + remainder(t, 4, quads).s + "]"
+}
+
+// quadArgs are the arguments of a decoder of quad t of a strip.
+func (v *matVec) quadArgs(block text, at place, t text) []text {
+	f := v.run.Form
+	first, p := at.e, at.p
+	if !f.Interleaved() {
+		first = within(first, at.at)
+	}
+	e := within(first, times(t, 4))
+	switch perPlane := f.Stride / 4; {
+	case v.run.Joined:
+		e, p = within(at.e, times(remainder(t, perPlane, v.run.Quads), 4)), quotient(t, perPlane, v.run.Quads)
+	case !f.Interleaved() && f.Planes > 1:
+		e = within(first, times(quotient(t, f.Planes, v.run.Quads), f.Superblock()))
+		p = remainder(t, f.Planes, v.run.Quads)
+	}
+	if f.Planes > 1 {
+		return []text{block, e, p}
+	}
+	return []text{block, e}
+}
+
+// scaleOf declares the scale of a strip of a block.
+func (v *matVec) scaleOf(b *buffer, block text, at place) string {
+	return v.variable(scaleType(v.run.Form), "scale", call("scale_"+b.base, block, within(at.e, at.at)))
+}
+
+// addScaled adds the scaled dot products of a strip to the sums:
+//
+//	sum(x * scale * (q - bias)) = scale * (sum(x * q) - bias * sum(x))
+//
+// Of rows of bytes, which have a scale as well, sums are integers. Those that are to
+// be small have the bias taken off already.
+func (v *matVec) addScaled(at place, n int, j, block text, dots string, row rowArrays) {
+	f, ints := v.run.Form, v.s.IntDot
+	number := func(n int) text {
+		if ints {
+			return intLit(int64(n))
+		}
+		return v.floatLit(float64(n))
+	}
+	scale := v.scaleOf(v.blockBuffer(v.products[n].b), block, at)
+	v.repeat("i", v.s.ThreadM, func(i text) {
+		sum := v.sumsAt(plus(times(i, v.s.ThreadN), j))[n].s
+		dot, x, a := elementOf(dots, v.s.ThreadM, i), elementOf(row.sums, v.s.ThreadM, i), elementOf(row.scales, v.s.ThreadM, i)
+		if v.subnormal() && !v.small() {
+			dot = binary("*", primary("16777216.0"), dot)
+		}
+		if f.Halved {
+			dot = binary("*", number(2), dot)
+		}
+		if f.Bias != 0 && !f.Affine && !v.small() {
+			dot = binary("-", dot, binary("*", number(f.Bias), x))
+		}
+		switch {
+		case f.Affine && ints:
+			v.line("%s += %s * (%s.x * float(%s) + %s.y * float(%s));", sum, a.s, scale, dot.s, scale, x.s)
+		case f.Affine:
+			v.line("%s += %s.x * %s + %s.y * %s;", sum, scale, dot.s, scale, x.s)
+		case ints:
+			v.line("%s += %s * %s * float(%s);", sum, a.s, scale, dot.s)
+		default:
+			v.line("%s += %s * %s;", sum, scale, dot.at(precProduct))
+		}
+	})
+}
