@@ -116,7 +116,7 @@ func (f *attention) seen(query text) text {
 // keyRange declares the first key of the workgroup's split and the end of the
 // keys that any of its rows sees.
 func (f *attention) keyRange() (first, end text) {
-	last := plus(f.query0, uintLit(int64(f.queries()-1)))
+	last := plus(f.query0, uintLit(f.queries()-1))
 	if queries := f.k.Parallel[f.ax.Query]; queries.Is(1) {
 		last = primary("0u")
 	} else {
@@ -137,10 +137,7 @@ func (f *attention) keyRange() (first, end text) {
 // Unrolled, it gains nothing and makes drivers slow, and lavapipe of Mesa 26.1
 // crashes where a workgroup then has no step at all.
 func (f *attention) keyLoop(first, end text, step int) text {
-	key := f.free("key0")
-	f.open("%sfor (uint %s = %s; %s < %s; %s += %du)", dontUnroll, key, first.s, key, end.s, key, step)
-	f.scope.names[key] = true
-	return primary(key)
+	return f.openFor(dontUnroll, "key0", first, end, uintLit(step))
 }
 
 // splitLength prints how many keys a split has: whole steps, but for the last.
@@ -217,7 +214,7 @@ func (f *attention) storeQuad(quad, sum text) {
 		f.lanes(f.ax.Value, 4, times(quad, 4), roots, stores, lane)
 		return
 	}
-	f.open("%sfor (uint %s = 0u; %s < 4u; ++%s)", unroll, component, component, component)
+	f.openLanes(4)
 	col := primary(f.variable("uint", "col", plus(times(quad, 4), primary(component))))
 	f.openGuard("if (%s < %du)", col.s, f.width)
 	f.bindAxis(f.ax.Value, col)

@@ -243,7 +243,7 @@ func (m *flashMatrix) storeFragment(n text) {
 		at := m.named("at", plus(times(plus(m.own, m.row), m.frag), times(local, 4)))
 		var parts [4]string
 		for i := range parts {
-			parts[i] = fmt.Sprintf("%s[%s]", m.scratch, plus(at, uintLit(int64(i))).s)
+			parts[i] = fmt.Sprintf("%s[%s]", m.scratch, plus(at, uintLit(i)).s)
 		}
 		sum := m.variable("vec4", "sum", primary("vec4("+strings.Join(parts[:], ", ")+")"))
 		m.storeQuad(m.named("quad", plus(times(n, m.frag/4), local)), primary(sum))

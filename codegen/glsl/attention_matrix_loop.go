@@ -31,7 +31,7 @@ func (m *flashMatrix) run(first, end text) {
 	m.comment("One tile.")
 	m.step(key0, whole, 0)
 	m.comment("The next; past the last key it has no weight.")
-	m.step(m.named("second", plus(key0, uintLit(int64(m.s.TileN)))), whole, 1)
+	m.step(m.named("second", plus(key0, uintLit(m.s.TileN))), whole, 1)
 	m.close()
 }
 
@@ -50,7 +50,7 @@ func (m *flashMatrix) begin(first text) {
 	m.putKeys(m.keyTile(0))
 	m.fetchValues(first)
 	m.putValues(m.valueTile(0))
-	m.fetchKeys(plus(first, uintLit(int64(m.s.TileN))))
+	m.fetchKeys(plus(first, uintLit(m.s.TileN)))
 	if m.stages > 1 {
 		m.putKeys(m.keyTile(1))
 	}
@@ -72,8 +72,8 @@ func (m *flashMatrix) step(key0, whole text, which int) {
 	defer m.close()
 	now, ahead := m.scores[which], m.scores[1-which]
 	m.line("barrier();")
-	m.fetchKeys(plus(key0, uintLit(int64(2*m.s.TileN))))
-	m.fetchValues(plus(key0, uintLit(int64(m.s.TileN))))
+	m.fetchKeys(plus(key0, uintLit(2*m.s.TileN)))
+	m.fetchValues(plus(key0, uintLit(m.s.TileN)))
 	m.weigh(now, key0, whole)
 	m.line("")
 	m.repeat("j", m.keys, func(j text) {
@@ -89,11 +89,11 @@ func (m *flashMatrix) step(key0, whole text, which int) {
 
 // keyTile and valueTile print where the tiles of a stage begin in shared memory.
 func (m *flashMatrix) keyTile(stage int) text {
-	return uintLit(int64(stage % m.stages * m.s.TileN * m.keyPitch()))
+	return uintLit(stage % m.stages * m.s.TileN * m.keyPitch())
 }
 
 func (m *flashMatrix) valueTile(stage int) text {
-	return uintLit(int64(m.stages*m.s.TileN*m.keyPitch() + stage%m.stages*m.s.TileN*m.valuePitch()))
+	return uintLit(m.stages*m.s.TileN*m.keyPitch() + stage%m.stages*m.s.TileN*m.valuePitch())
 }
 
 // rounds is how many octets of a tile of lines that long each invocation moves.
@@ -139,7 +139,7 @@ func (m *flashMatrix) readQueries() {
 		last := min(first+lines, s.TileM)
 		m.comment("Rows %d to %d come by way of shared memory.", first, last-1)
 		m.octets(last-first, dot, func(_, line, octet text) {
-			m.bindRow(m.named("row", plus(uintLit(int64(first)), line)))
+			m.bindRow(m.named("row", plus(uintLit(first), line)))
 			m.line("%s[%s] = %s;", m.tiles, plus(times(line, pitch), octet).s, m.octet(m.a.Q, m.dotAxis(), times(octet, target.OctetElems)).s)
 		})
 		m.line("barrier();")

@@ -113,7 +113,7 @@ func (m *flashMatrix) scoreFragments(scores string, key0, whole text) {
 		each()
 	case m.scalesLate() && !m.a.Causal && m.evenly():
 	case m.scalesLate():
-		m.open("if (%s > %s)", plus(key0, uintLit(int64(m.s.TileN))).s, whole.s)
+		m.open("if (%s > %s)", plus(key0, uintLit(m.s.TileN)).s, whole.s)
 		each()
 		m.close()
 	default:
@@ -156,7 +156,7 @@ func (m *flashMatrix) weighInShared(scores string, key0 text) {
 	m.line("%s = %s;", m.shift, best)
 	m.line("%s *= %s;", m.total, correction)
 	m.repeat("c", each/2, func(c text) {
-		pair := func(i int) string { return elementOf(mine, each, plus(times(c, 2), uintLit(int64(i)))).s }
+		pair := func(i int) string { return elementOf(mine, each, plus(times(c, 2), uintLit(i))).s }
 		w := m.variable("vec2", "pair", primary(fmt.Sprintf("exp2(vec2(%s, %s) - %s)", pair(0), pair(1), shift)))
 		m.line("%s += %s.x + %s.y;", m.total, w, w)
 		m.line("%s[%s] = packHalf2x16(%s);", m.weights, plus(plus(times(row, weightPitch), times(m.lane, each/2)), c).s, w)

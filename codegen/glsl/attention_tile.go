@@ -128,7 +128,7 @@ func (t *flashTile) multiply() {
 	s := t.s
 	pitch := target.TilePitch(s.TileK)
 	t.line("")
-	quad := t.loop("quad", primary("0u"), uintLit(int64(s.TileK/4)), 1)
+	quad := t.loop("quad", primary("0u"), uintLit(s.TileK/4), 1)
 	keys := t.array("vec4", "keys4", s.ThreadN)
 	t.repeat("j", s.ThreadN, func(j text) {
 		t.line("%s = %s[%s];", elementOf(keys, s.ThreadN, j).s, t.kTile, plus(times(t.keyOf(j), pitch), quad).s)
@@ -210,7 +210,7 @@ func (t *flashTile) acrossLanes(array, op string) {
 	t.repeat("i", t.s.ThreadM, func(i text) {
 		x := t.at(array, i)
 		t.line("%s = %s;", x, place(t.rowOf(i), primary("0u")))
-		other := t.loop("other", primary("1u"), uintLit(int64(t.lanes)), 1)
+		other := t.loop("other", primary("1u"), uintLit(t.lanes), 1)
 		t.line("%s = %s;", x, join(x, place(t.rowOf(i), other)))
 		t.close()
 	})
@@ -222,7 +222,7 @@ func (t *flashTile) addValues(key0, end text) {
 	s := t.s
 	quads := target.ValueQuads(t.width)
 	t.line("")
-	v0 := t.loop("v0", primary("0u"), uintLit(int64(s.TileN)), s.TileK)
+	v0 := t.loop("v0", primary("0u"), uintLit(s.TileN), s.TileK)
 	t.comment("Stage values.")
 	t.stage(s.TileK, quads, func(line, quad text) {
 		key := primary(t.variable("uint", "key", plus(plus(key0, v0), line)))
@@ -235,12 +235,12 @@ func (t *flashTile) addValues(key0, end text) {
 	})
 	t.line("barrier();")
 	t.line("")
-	line := t.loop("line", primary("0u"), uintLit(int64(s.TileK)), 1)
+	line := t.loop("line", primary("0u"), uintLit(s.TileK), 1)
 	values := t.array("vec4", "values4", t.quads)
 	t.repeat("n", t.quads, func(n text) {
 		column := t.column(n)
 		if quads%t.lanes != 0 {
-			column = call("min", column, uintLit(int64(quads-1)))
+			column = call("min", column, uintLit(quads-1))
 		}
 		t.line("%s = %s[%s];", elementOf(values, t.quads, n).s, t.vTile, plus(times(line, quads), column).s)
 	})

@@ -307,12 +307,12 @@ func (v *flashVec) joinSubgroups(subgroups int) {
 func (v *flashVec) joinOne(row, quad text, subgroups, quads int, sums, stats string) {
 	stat := func(g text) string { return fmt.Sprintf("%s[%s]", stats, plus(times(g, v.rows), row).s) }
 	best := primary(v.variable("float", "best", v.lowest()))
-	g := v.loop("g", primary("0u"), uintLit(int64(subgroups)), 1)
+	g := v.loop("g", primary("0u"), uintLit(subgroups), 1)
 	v.line("%s = max(%s, %s.x);", best.s, best.s, stat(g))
 	v.close()
 	total := v.variable("float", "sum", primary("0.0"))
 	sum := v.variable("vec4", "weighted", primary("vec4(0.0)"))
-	g = v.loop("g", primary("0u"), uintLit(int64(subgroups)), 1)
+	g = v.loop("g", primary("0u"), uintLit(subgroups), 1)
 	correction := v.correction(best, primary(stat(g)+".x"))
 	v.line("%s += %s * %s.y;", total, correction, stat(g))
 	v.line("%s += %s * %s[%s];", sum, correction, sums, plus(times(plus(times(g, v.rows), row), quads), quad).s)

@@ -90,7 +90,7 @@ func (e *emitter) loadVector(b *buffer, width int, at text) (typ string, value t
 	if b.DType.IsBlock() {
 		return "vec4", call(e.blockDecoder(b, width), at)
 	}
-	return e.vectorAt(b, width, binary("/", at, uintLit(int64(width))))
+	return e.vectorAt(b, width, binary("/", at, uintLit(width)))
 }
 
 // vectorAt prints element i of the array of vectors that a buffer is seen as.

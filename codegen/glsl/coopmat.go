@@ -120,7 +120,7 @@ func (c *coopMat) loadFragment(st *staged, name string, stage, at, step text) {
 	if !st.along {
 		line, octet = times(step, c.s.FragK), c.overOctet(at)
 	}
-	offset := plus(plus(plus(stage, uintLit(int64(st.base))), times(line, target.StagedPitch(st.inner, c.unit))), octet)
+	offset := plus(plus(plus(stage, uintLit(st.base)), times(line, target.StagedPitch(st.inner, c.unit))), octet)
 	c.loadStaged(st, name, offset)
 }
 
@@ -142,8 +142,8 @@ func (c *coopMat) pass() {
 		c.repeat("j", c.cols()/wide, func(j text) {
 			for n, p := range c.products {
 				for f := range wide {
-					sum := elementOf(p.sums, c.rows()*c.cols(), plus(times(i, c.cols()), plus(times(j, wide), uintLit(int64(f)))))
-					at := plus(place, uintLit(int64(n*target.CoopMatResult(s, wide)+f*s.FragN/4)))
+					sum := elementOf(p.sums, c.rows()*c.cols(), plus(times(i, c.cols()), plus(times(j, wide), uintLit(f))))
+					at := plus(place, uintLit(n*target.CoopMatResult(s, wide)+f*s.FragN/4))
 					if c.sums == ir.F16 {
 						sum = call(c.fragment(ir.F32, "Accumulator"), sum)
 					}
@@ -166,12 +166,12 @@ func (c *coopMat) resultRoom(wide int) int {
 // finishFragments stores the results that a subgroup has in shared memory.
 func (c *coopMat) finishFragments(row, col, place text, quads, total, wide int) {
 	s := c.s
-	slot := c.loop("slot", primary("gl_SubgroupInvocationID"), uintLit(int64(total)), s.Subgroup)
+	slot := c.loop("slot", primary("gl_SubgroupInvocationID"), uintLit(total), s.Subgroup)
 	line := c.named("line", quotient(slot, quads, total))
 	quad := c.named("quad", remainder(slot, quads, total))
 	var sums []text
 	for n, p := range c.products {
-		at := plus(plus(place, uintLit(int64(n*target.CoopMatResult(s, wide)))), plus(times(line, target.CoopMatResultPitch(s, wide)), quad))
+		at := plus(plus(place, uintLit(n*target.CoopMatResult(s, wide))), plus(times(line, target.CoopMatResultPitch(s, wide)), quad))
 		sums = append(sums, primary(c.variable(c.quads.vector, p.sums+"4", c.resultQuad(at))))
 	}
 	row = c.named("row", plus(row, line))

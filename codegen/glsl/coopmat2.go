@@ -156,7 +156,7 @@ func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, p ta
 		}
 	}
 	if p.Run > 0 {
-		sizes[1], spare = uintLit(int64(c.s.TileK)), true
+		sizes[1], spare = uintLit(c.s.TileK), true
 	}
 	c.line("%s = setTensorLayoutDimensionNV(%s, %s, %s);", name, name, sizes[0].s, sizes[1].s)
 	if (spare || !p.Pitch.Equal(kernel.DimIndex(c.extent(inner)))) && !c.extent(outer).Is(1) {
@@ -201,13 +201,10 @@ func (c *coopMat2) depth() text {
 // unrolledSteps goes through the contraction in a loop over so many steps as the
 // schedule wants to be written out.
 func (c *coopMat2) unrolledSteps() {
-	first := c.free("first")
-	c.open("%sfor (uint %s = 0u; %s < %s; %s += %du)", dontUnroll, first, first, c.dim(c.k.Fold).s, first, c.s.Unroll*c.s.TileK)
-	c.scope.names[first] = true
-	c.open("%sfor (uint n = 0u; n < %du; ++n)", unroll, c.s.Unroll)
-	steps := binary("*", primary("n"), uintLit(int64(c.s.TileK)))
-	c.step(primary(c.variable("uint", "k0", binary("+", primary(first), steps))), text{})
-	c.close()
+	first := c.openFor(dontUnroll, "first", primary("0u"), c.dim(c.k.Fold), uintLit(c.s.Unroll*c.s.TileK))
+	c.repeat("n", c.s.Unroll, func(n text) {
+		c.step(primary(c.variable("uint", "k0", plus(first, times(n, c.s.TileK)))), text{})
+	})
 	c.close()
 }
 
@@ -265,7 +262,7 @@ func (c *coopMat2) load(o *matOperand, name string, k0, stage text, at, extent i
 	}
 	c.line("%s %s;", matrixType(c.dtype, rows, cols, use), name)
 	if st := c.staged[o]; st != nil {
-		c.loadStaged(st, name, plus(stage, uintLit(int64(st.base))))
+		c.loadStaged(st, name, plus(stage, uintLit(st.base)))
 		return
 	}
 	t := c.tensors[o]
@@ -274,7 +271,7 @@ func (c *coopMat2) load(o *matOperand, name string, k0, stage text, at, extent i
 		c.plan(nil, []kernel.Index{t.plain.Base})
 		t.base, k0 = c.indexText(t.plain.Base), primary("0u")
 	}
-	origin = plus(origin, uintLit(int64(at)))
+	origin = plus(origin, uintLit(at))
 	tile := c.slice(t.layout, k0, c.s.TileK, origin, extent)
 	if t.plain.Along {
 		tile = c.slice(t.layout, origin, extent, k0, c.s.TileK)
@@ -369,7 +366,7 @@ func (c *coopMat2) storeTile(s kernel.Store) {
 
 // origin is where a piece begins in the result.
 func (c *coopMat2) origin(p piece) (row, col text) {
-	return plus(c.row0, uintLit(int64(p.row))), plus(c.col0, uintLit(int64(p.col)))
+	return plus(c.row0, uintLit(p.row)), plus(c.col0, uintLit(p.col))
 }
 
 // resultTiles returns the matrix of a store's values for each piece: the sums

@@ -121,15 +121,6 @@ func (e *emitter) open(format string, args ...any) {
 	e.scope = newScope(e.scope, fmt.Sprintf(format, args...))
 }
 
-// openLoop begins a loop over a variable called like base; head writes the
-// for statement around its name.
-func (e *emitter) openLoop(base string, head func(name string) string) string {
-	e.open("for")
-	name := e.fresh(e.scope, base)
-	e.scope.head = head(name)
-	return name
-}
-
 // openGuard begins a block that may not run, so that values which only it
 // needs are computed inside it.
 func (e *emitter) openGuard(format string, args ...any) {

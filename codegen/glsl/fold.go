@@ -37,7 +37,7 @@ func literalOf(t text) (n literal, ok bool) {
 func (n literal) text() (t text, ok bool) {
 	switch n.suffix {
 	case "u":
-		return uintLit(int64(uint32(n.v))), true
+		return uintLit(uint32(n.v)), true
 	case "L":
 		return int64Lit(n.v), true
 	}

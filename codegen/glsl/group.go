@@ -84,22 +84,17 @@ func (w *groupWriter) at(place string) string {
 
 // stride lets the invocations share the numbers from first up to end.
 func (w *groupWriter) stride(name, first, end string, body func(i string)) {
-	i := w.free(name)
 	from := plus(primary(w.self), text{s: first})
 	if first != "0u" {
 		from = primary(fmt.Sprintf("%s + %s", first, w.self))
 	}
-	w.open("for (uint %s = %s; %s < %s; %s += %du)", i, from.s, i, end, i, w.sched.Workgroup)
-	w.scope.names[i] = true
-	body(i)
+	body(w.openFor("", name, from, text{s: end}, uintLit(w.sched.Workgroup)).s)
 	w.close()
 }
 
 // eachOwn goes over the elements of the invocation's run that are of a number.
 func (w *groupWriter) eachOwn(number string, body func(j string)) {
-	j := w.free("j")
-	w.open("for (uint %s = begin; %s < end; ++%s)", j, j, j)
-	w.scope.names[j] = true
+	j := w.openFor("", "j", primary("begin"), primary("end"), uintLit(1)).s
 	w.openGuard("if (%s == %s)", w.numberOf(j), number)
 	body(j)
 	w.close()

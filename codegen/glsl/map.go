@@ -72,9 +72,7 @@ func (e *emitter) emptySpace(s space) bool {
 func (e *emitter) invocations(n ir.Dim, name string, bind func(id text)) (opened int) {
 	wg := e.sched.Workgroup
 	if e.setGrid(0, []ir.Dim{n}, int64(wg)) {
-		bind(primary(e.openLoop(name, func(name string) string {
-			return fmt.Sprintf("for (uint %s = gl_GlobalInvocationID.x; %s < %s; %s += gl_NumWorkGroups.x * %du)", name, name, e.dim(n).s, name, wg)
-		})))
+		bind(e.openFor("", name, primary("gl_GlobalInvocationID.x"), e.dim(n), times(primary("gl_NumWorkGroups.x"), wg)))
 		return 1
 	}
 	id := primary(e.variable("uint", name, primary("gl_GlobalInvocationID.x")))

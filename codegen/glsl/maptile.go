@@ -115,10 +115,9 @@ func (t *tileWriter) tileLoop(dim int, s *side) (opened int) {
 	if !t.setGrid(dim, []ir.Dim{extent}, int64(s.size)) {
 		return 0
 	}
-	s.tile = primary(t.openLoop(t.paraName(s.axis)+"_tile", func(name string) string {
-		return fmt.Sprintf("for (uint %s = %s; %s < %s; %s += gl_NumWorkGroups.%s)", name, id, binary("*", primary(name), uintLit(int64(s.size))).s,
-			t.dim(extent).s, name, gridAxis[dim])
-	}))
+	s.tile = primary(t.free(t.paraName(s.axis) + "_tile"))
+	t.open("for (uint %s = %s; %s < %s; %[1]s += gl_NumWorkGroups.%[5]s)", s.tile.s, id, times(s.tile, s.size).s, t.dim(extent).s, gridAxis[dim])
+	t.scope.names[s.tile.s] = true
 	return 1
 }
 
@@ -135,7 +134,7 @@ func (t *tileWriter) fetch() {
 		t.comment("Lines of %s.", b.name)
 		width := t.emitter.width(t.Other, t.k.Parallel[t.Other], []*kernel.Expr{v}, nil)
 		t.eachRun(t.other, t.inner, width, func(r run, along, line text) {
-			first := binary("+", binary("*", line, uintLit(int64(t.pitch))), along)
+			first := binary("+", binary("*", line, uintLit(t.pitch)), along)
 			t.fetchRun(v, r, func(lane string) string {
 				if lane == "" {
 					return fmt.Sprintf("%s[%s]", array, first.s)
@@ -161,7 +160,7 @@ func (t *tileWriter) fetchRun(v *kernel.Expr, r run, place func(lane string) str
 	}
 	typ, value := t.vectorAt(b, r.width, t.vectorIndex(r, v.Index))
 	name := t.variable(typ, fmt.Sprintf("%s%d", b.base, r.width), value)
-	t.open("%sfor (uint %s = 0u; %s < %du; ++%s)", unroll, component, component, r.width, component)
+	t.openLanes(r.width)
 	t.line("%s = %s[%s];", place(component), name, component)
 	t.close()
 }
@@ -177,7 +176,7 @@ func (t *tileWriter) compute() {
 			if width > 1 {
 				at = binary("+", along, primary(component))
 			}
-			at = binary("+", binary("*", at, uintLit(int64(t.pitch))), line)
+			at = binary("+", binary("*", at, uintLit(t.pitch)), line)
 			t.bindValue(v, t.fromCarrier(v.DType, primary(fmt.Sprintf("%s[%s]", t.arrays[i], at.s))))
 		}
 		t.runLanes(r, roots, t.k.Stores, nil)
@@ -191,15 +190,15 @@ func (t *tileWriter) eachRun(along, lines side, width int, body func(r run, at, 
 	perLine := along.size / width
 	rounds := perLine * lines.size / t.sched.Workgroup
 	t.open("%sfor (uint n = 0u; n < %du; ++n)", unroll, rounds)
-	place := primary(t.variable("uint", "place", binary("+", binary("*", primary("n"), uintLit(int64(t.sched.Workgroup))), t.local)))
-	unit := primary(t.variable("uint", "at", binary("%", place, uintLit(int64(perLine)))))
-	line := primary(t.variable("uint", "line", binary("/", place, uintLit(int64(perLine)))))
+	place := primary(t.variable("uint", "place", binary("+", binary("*", primary("n"), uintLit(t.sched.Workgroup)), t.local)))
+	unit := primary(t.variable("uint", "at", binary("%", place, uintLit(perLine))))
+	line := primary(t.variable("uint", "line", binary("/", place, uintLit(perLine))))
 	at := unit
 	if width > 1 {
-		at = binary("*", unit, uintLit(int64(width)))
+		at = binary("*", unit, uintLit(width))
 	}
-	global := primary(t.variable("uint", t.unitName(along.axis, width), binary("+", binary("*", along.tile, uintLit(int64(perLine))), unit)))
-	other := primary(t.variable("uint", t.paraName(lines.axis), binary("+", binary("*", lines.tile, uintLit(int64(lines.size))), line)))
+	global := primary(t.variable("uint", t.unitName(along.axis, width), binary("+", binary("*", along.tile, uintLit(perLine)), unit)))
+	other := primary(t.variable("uint", t.paraName(lines.axis), binary("+", binary("*", lines.tile, uintLit(lines.size)), line)))
 	cond := t.inside(along, lines, width, global, other)
 	if cond.s != "" {
 		t.openGuard("if (%s)", cond.s)

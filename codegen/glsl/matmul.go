@@ -135,7 +135,7 @@ func (e *emitter) wholeTiles(f target.AxisTiles) int64 {
 func (m *matMul) placeAxis(f target.AxisTiles, place text) {
 	extent := m.k.Parallel[f.Axis]
 	if f.Tile > 1 {
-		place = binary("*", place, uintLit(int64(f.Tile)))
+		place = binary("*", place, uintLit(f.Tile))
 	}
 	switch {
 	case f.Axis < m.row:
@@ -159,7 +159,7 @@ func (e *emitter) tiles(f target.AxisTiles) text {
 	if f.Tile == 1 {
 		return e.dim(d)
 	}
-	return binary("/", e.dim(d.Plus(int64(f.Tile)-1)), uintLit(int64(f.Tile)))
+	return binary("/", e.dim(d.Plus(int64(f.Tile)-1)), uintLit(f.Tile))
 }
 
 // declareSums declares the sums of each product, count per invocation, all 0.
@@ -227,9 +227,9 @@ func (e *emitter) openBelow(some bool, x, end text) {
 // eachResult opens a block, or a loop, in which invocations have one of so many results, and returns its number.
 func (e *emitter) eachResult(self text, results int) text {
 	if results > e.sched.Workgroup {
-		return e.loop("id", self, uintLit(int64(results)), e.sched.Workgroup)
+		return e.loop("id", self, uintLit(results), e.sched.Workgroup)
 	}
-	e.openBelow(results < e.sched.Workgroup, self, uintLit(int64(results)))
+	e.openBelow(results < e.sched.Workgroup, self, uintLit(results))
 	return self
 }
 
@@ -237,7 +237,7 @@ func (e *emitter) eachResult(self text, results int) text {
 func (e *emitter) eachSlot(self text, total, invocations int, body func(i, slot text)) {
 	e.repeat("i", (total+invocations-1)/invocations, func(i text) {
 		slot := e.named("slot", plus(self, times(i, invocations)))
-		e.openBelow(total%invocations != 0, slot, uintLit(int64(total)))
+		e.openBelow(total%invocations != 0, slot, uintLit(total))
 		body(i, slot)
 		e.close()
 	})
@@ -245,16 +245,13 @@ func (e *emitter) eachSlot(self text, total, invocations int, body func(i, slot 
 
 // repeat writes body count times: as a loop to unroll, or once as it is.
 func (e *emitter) repeat(name string, count int, body func(i text)) {
+	i := primary("0u")
 	if count == 1 {
 		e.openScope()
-		body(primary("0u"))
-		e.close()
-		return
+	} else {
+		i = e.openFor(unroll, name, i, uintLit(count), uintLit(1))
 	}
-	i := e.free(name)
-	e.open("%sfor (uint %s = 0u; %s < %du; ++%s)", unroll, i, i, count, i)
-	e.scope.names[i] = true
-	body(primary(i))
+	body(i)
 	e.close()
 }
 
@@ -277,19 +274,30 @@ func (e *emitter) loop(name string, first text, end text, step int) text {
 		e.openScope()
 		return first
 	}
+	return e.openFor("", name, first, end, uintLit(step))
+}
+
+// openFor opens a loop that steps a variable called like name from first up to an end,
+// and returns it. hint is unroll, dontUnroll or nothing.
+func (e *emitter) openFor(hint, name string, first, end, step text) text {
 	i := e.free(name)
-	next := fmt.Sprintf("%s += %du", i, step)
-	if step == 1 {
+	next := i + " += " + step.s
+	if step.s == "1u" {
 		next = "++" + i
 	}
-	e.open("for (uint %s = %s; %s < %s; %s)", i, first.s, i, end.s, next)
+	e.open("%sfor (uint %s = %s; %s < %s; %s)", hint, i, first.s, i, end.s, next)
 	e.scope.names[i] = true
 	return primary(i)
 }
 
+// openLanes opens the loop over so many neighbours that an invocation takes at once.
+func (e *emitter) openLanes(count int) {
+	e.open("%sfor (uint %s = 0u; %s < %du; ++%s)", unroll, component, component, count, component)
+}
+
 func plus(a, b text) text { return binary("+", a, b) }
 
-func times(a text, n int) text { return binary("*", a, uintLit(int64(n))) }
+func times(a text, n int) text { return binary("*", a, uintLit(n)) }
 
 // clampTo limits a coordinate to an extent, so that a partial tile reads its
 // last row again instead of leaving the buffer; what comes of it is not
@@ -435,7 +443,7 @@ func (m *matMul) nextStep(k0 text) text {
 	if m.oneStep() {
 		return text{}
 	}
-	k1 := plus(k0, uintLit(int64(m.s.TileK)))
+	k1 := plus(k0, uintLit(m.s.TileK))
 	if m.rereadsLast() {
 		k1 = call("min", k1, uintLit(m.k.Fold.Add-int64(m.s.TileK)))
 	}

@@ -83,7 +83,7 @@ func (m *matMul) bytesAt(v *kernel.Expr, a along, k text, bytes int) text {
 	m.openScope()
 	m.bindAxis(a.axis, k)
 	m.plan(nil, []kernel.Index{v.Index})
-	at := binary("/", m.indexText(v.Index), uintLit(int64(bytes)))
+	at := binary("/", m.indexText(v.Index), uintLit(bytes))
 	m.close()
 	return primary(fmt.Sprintf("%s_%s[%s]", b.name, planeUnits[bytes].view, at.s))
 }

@@ -234,7 +234,7 @@ func (m *matMul) multiply(tiles map[*matOperand]string, x, y, stage text) {
 	s := m.s
 	pitch := target.TilePitch(s.TileK)
 	m.line("")
-	quad := m.loop("quad", primary("0u"), uintLit(int64(s.TileK/4)), 1)
+	quad := m.loop("quad", primary("0u"), uintLit(s.TileK/4), 1)
 	read := func(o *matOperand, line text) text {
 		place := plus(times(stage, m.tileSize(o)), plus(times(line, pitch), quad))
 		return primary(tiles[o] + "[" + place.s + "]")
@@ -280,7 +280,7 @@ func quotient(x text, n, limit int) text {
 	case n >= limit:
 		return primary("0u")
 	}
-	return binary("/", x, uintLit(int64(n)))
+	return binary("/", x, uintLit(n))
 }
 
 func remainder(x text, n, limit int) text {
@@ -290,5 +290,5 @@ func remainder(x text, n, limit int) text {
 	case n >= limit:
 		return x
 	}
-	return binary("%", x, uintLit(int64(n)))
+	return binary("%", x, uintLit(n))
 }

@@ -145,7 +145,7 @@ func (r *matRows) accumulate() {
 	r.putRows(rows)
 	r.line("barrier();")
 	r.comment("The next step, or the last once more.")
-	fetch(primary(r.variable("uint", "k1", call("min", plus(k0, uintLit(int64(step))), uintLit(r.k.Fold.Add-int64(s.TileK))))))
+	fetch(primary(r.variable("uint", "k1", call("min", plus(k0, uintLit(step)), uintLit(r.k.Fold.Add-int64(s.TileK))))))
 	r.multiply()
 	r.close()
 }
@@ -185,7 +185,7 @@ func (r *matRows) decode(o *matOperand, d decodedStrips, k0 text) {
 	r.eachRun(func(i, column, run text) {
 		col := primary(r.variable("uint", "col", r.clampTo(plus(plus(r.col0, r.ownCol), column), r.col, r.s.TileN)))
 		r.bindAxis(r.col, col)
-		step := r.named("step", plus(binary("/", k0, uintLit(int64(r.run.Elems))), run))
+		step := r.named("step", plus(binary("/", k0, uintLit(r.run.Elems)), run))
 		limit := int(r.k.Fold.Add) / r.run.Elems
 		block := r.named("block", quotient(step, r.perBlock, limit))
 		e := r.firstElement(remainder(step, r.perBlock, limit))
@@ -194,7 +194,7 @@ func (r *matRows) decode(o *matOperand, d decodedStrips, k0 text) {
 			s := place{block: block, e: e, at: times(p, r.run.StripStride()), p: p}
 			number := plus(times(i, r.run.Strips), p)
 			for w := range r.words() {
-				word := elementOf(d.quants, n*r.words(), plus(times(number, r.words()), uintLit(int64(w))))
+				word := elementOf(d.quants, n*r.words(), plus(times(number, r.words()), uintLit(w)))
 				r.line("%s = %s;", word.s, r.quantsOf(b, at, s, w).s)
 			}
 			r.line("%s = %s;", elementOf(d.scales, n, number).s, call("scale_"+b.base, at, within(e, s.at)).s)
@@ -208,8 +208,8 @@ func (r *matRows) quantsOf(b *buffer, block text, s place, w int) text {
 		return r.signedBytes(r.bytesOf(b, block, s, w))
 	}
 	if r.Levels {
-		first := r.variable("vec4", "levels", call("levels_"+b.base, r.quadArgs(block, s, uintLit(int64(2*w)))...))
-		second := r.variable("vec4", "levels", call("levels_"+b.base, r.quadArgs(block, s, uintLit(int64(2*w+1)))...))
+		first := r.variable("vec4", "levels", call("levels_"+b.base, r.quadArgs(block, s, uintLit(2*w))...))
+		second := r.variable("vec4", "levels", call("levels_"+b.base, r.quadArgs(block, s, uintLit(2*w+1))...))
 		r.helper("pack_halves", "float")
 		return call("pack_halves", primary(first), primary(second))
 	}
@@ -226,11 +226,11 @@ func (r *matRows) quantsOf(b *buffer, block text, s place, w int) text {
 // bytesOf prints sixteen quants of a strip, from the 16w-th on, as bytes.
 func (r *matRows) bytesOf(b *buffer, block text, s place, w int) text {
 	if r.run.Wide(b.Binding) {
-		return r.wideCall(b, block, s, uintLit(int64(w)))
+		return r.wideCall(b, block, s, uintLit(w))
 	}
 	quads := make([]text, 4)
 	for t := range quads {
-		quads[t] = call("quants_"+b.base, r.quadArgs(block, s, uintLit(int64(4*w+t)))...)
+		quads[t] = call("quants_"+b.base, r.quadArgs(block, s, uintLit(4*w+t))...)
 	}
 	return call("uvec4", quads...)
 }
@@ -254,12 +254,12 @@ func (r *matRows) putWeights(o *matOperand, d decodedStrips) {
 		r.repeat("p", r.run.Strips, func(p text) {
 			number := plus(times(i, r.run.Strips), p)
 			at := r.named("at", plus(place, times(p, r.run.StripStride())))
-			unit := r.named("unit", plus(plus(st.first, times(column, r.Pitch(r.s))), binary("/", at, uintLit(int64(r.Unit(r.s))))))
+			unit := r.named("unit", plus(plus(st.first, times(column, r.Pitch(r.s))), binary("/", at, uintLit(r.Unit(r.s)))))
 			for w := range r.words() {
-				r.put(st.elements, unit, w, elementOf(d.quants, n*r.words(), plus(times(number, r.words()), uintLit(int64(w)))).s)
+				r.put(st.elements, unit, w, elementOf(d.quants, n*r.words(), plus(times(number, r.words()), uintLit(w))).s)
 			}
 			scale := elementOf(d.scales, n, number).s
-			slot := plus(plus(st.firstScale, times(binary("/", at, uintLit(int64(r.Strip))), r.columns())), column)
+			slot := plus(plus(st.firstScale, times(binary("/", at, uintLit(r.Strip)), r.columns())), column)
 			if !r.Affine {
 				r.line("%s[%s] = %s;", st.scales, slot.s, scale)
 				return
@@ -273,9 +273,9 @@ func (r *matRows) putWeights(o *matOperand, d decodedStrips) {
 // put stores a uvec4, the w-th from a unit on.
 func (r *matRows) put(array string, unit text, w int, value string) {
 	if r.unit == "uvec4" {
-		r.line("%s[%s] = %s;", array, plus(unit, uintLit(int64(w))).s, value)
+		r.line("%s[%s] = %s;", array, plus(unit, uintLit(w)).s, value)
 		return
 	}
-	r.line("%s[%s] = %s.xy;", array, plus(unit, uintLit(int64(2*w))).s, value)
-	r.line("%s[%s] = %s.zw;", array, plus(unit, uintLit(int64(2*w+1))).s, value)
+	r.line("%s[%s] = %s.xy;", array, plus(unit, uintLit(2*w)).s, value)
+	r.line("%s[%s] = %s.zw;", array, plus(unit, uintLit(2*w+1)).s, value)
 }

@@ -59,7 +59,7 @@ func (r *matRows) addBytes(sum string, bytes *kernel.Expr, k text) {
 	r.need(NeedIntDot)
 	r.line("%s = 0;", sum)
 	for w := range r.Strip / 16 {
-		four := r.variable("uvec4", "four", r.bytesAt(bytes, along{r.fold, r.k.Fold}, plus(k, uintLit(int64(16*w))), 16))
+		four := r.variable("uvec4", "four", r.bytesAt(bytes, along{r.fold, r.k.Fold}, plus(k, uintLit(16*w)), 16))
 		r.repeat("n", 4, func(n text) {
 			r.line("%s += dotPacked4x8EXT(int(%s[%s]), ones);", sum, four, n.s)
 		})
@@ -128,9 +128,9 @@ func (r *matRows) eachOfRows(n int, reads bool, body func(i, row, at text)) {
 		guarded := total%lanes != 0 && (!reads || r.Parts == 1)
 		switch {
 		case guarded:
-			r.openGuard("if (%s)", binary("<", slot, uintLit(int64(total))).s)
+			r.openGuard("if (%s)", binary("<", slot, uintLit(total)).s)
 		case total%lanes != 0:
-			slot = r.named("slot", call("min", slot, uintLit(int64(total-1))))
+			slot = r.named("slot", call("min", slot, uintLit(total-1)))
 		}
 		row := r.named("line", quotient(slot, per, total))
 		at := r.named("at", times(remainder(slot, per, total), n))
@@ -146,11 +146,11 @@ func (r *matRows) eachOfRows(n int, reads bool, body func(i, row, at text)) {
 // its strip, are in shared memory.
 func (r *matRows) rowUnit(row, at, part text) text {
 	line := plus(row, times(part, r.s.TileM))
-	return r.named("unit", plus(plus(r.rows.first, times(line, r.Pitch(r.s))), binary("/", at, uintLit(int64(r.Unit(r.s))))))
+	return r.named("unit", plus(plus(r.rows.first, times(line, r.Pitch(r.s))), binary("/", at, uintLit(r.Unit(r.s)))))
 }
 
 func (r *matRows) rowScale(row, at text) text {
-	return r.named("place", plus(plus(r.rows.firstScale, times(binary("/", at, uintLit(int64(r.Strip))), r.s.TileM)), row))
+	return r.named("place", plus(plus(r.rows.firstScale, times(binary("/", at, uintLit(r.Strip)), r.s.TileM)), row))
 }
 
 // putFloats stores four floats of a row in parts, times a power of two that makes
@@ -182,7 +182,7 @@ func (r *matRows) putFloats(four, row, at text) {
 	} else {
 		r.putHalves(x, row, at)
 	}
-	r.openGuard("if (%s == 0u)", binary("%", at, uintLit(int64(r.Strip))).s)
+	r.openGuard("if (%s == 0u)", binary("%", at, uintLit(r.Strip)).s)
 	place := r.rowScale(row, at)
 	r.line("%s[%s] = special ? uintBitsToFloat(%s) : uintBitsToFloat(%s - %du << 23);", r.rows.scales, place.s, top, exponent, bits)
 	if sum != "" {
@@ -209,7 +209,7 @@ func (r *matRows) putHalves(x string, row, at text) {
 	high := r.variable("vec4", "high", primary(fmt.Sprintf("uintBitsToFloat(floatBitsToUint(%s) + 0x1000u & 0xffffe000u)", x)))
 	low := r.variable("vec4", "low", primary(fmt.Sprintf("%s - %s", x, high)))
 	for part, value := range []string{high, low} {
-		halves, unit := r.variable("uvec2", "halves", r.halves(value)), r.rowUnit(row, at, uintLit(int64(part)))
+		halves, unit := r.variable("uvec2", "halves", r.halves(value)), r.rowUnit(row, at, uintLit(part))
 		r.line("%s[%s][%s] = %s.x;", r.rows.elements, unit.s, r.component(at, 2, 0), halves)
 		r.line("%s[%s][%s] = %s.y;", r.rows.elements, unit.s, r.component(at, 2, 1), halves)
 	}
@@ -219,7 +219,7 @@ func (r *matRows) putHalves(x string, row, at text) {
 // holds some elements.
 func (r *matRows) component(at text, perWord int, n int64) string {
 	words := r.Unit(r.s) / perWord
-	return plus(binary("%", binary("/", at, uintLit(int64(perWord))), uintLit(int64(words))), uintLit(n)).s
+	return plus(binary("%", binary("/", at, uintLit(perWord)), uintLit(words)), uintLit(n)).s
 }
 
 // halves turns a vec4 into halves, in the order of the quants'.
@@ -313,7 +313,7 @@ func (r *matRows) sumOfStrip(columns, rows string, f text) string {
 	zero := map[ir.DType]string{ir.I32: "0", ir.F32: "0.0"}[r.Sums()]
 	add := func(sum string, part int) {
 		r.repeat("step", r.steps(), func(step text) {
-			row := plus(times(plus(f, uintLit(int64(part*r.rowFragments()))), r.steps()), step)
+			row := plus(times(plus(f, uintLit(part*r.rowFragments())), r.steps()), step)
 			r.line("%s = coopMatMulAdd(%s, %s, %[1]s);", sum, elementOf(columns, r.steps(), step).s, elementOf(rows, r.rowFragments()*r.Parts*r.steps(), row).s)
 		})
 	}
@@ -349,7 +349,7 @@ func (r *matRows) pass() {
 			for _, p := range r.products {
 				at := plus(plus(times(r.part, results), times(f, s.FragN*s.TileN)), plus(r.ownCol, times(j, s.FragM)))
 				if at.s != "0u" {
-					at = binary("/", at, uintLit(int64(perUnit)))
+					at = binary("/", at, uintLit(perUnit))
 				}
 				r.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutColumnMajor);",
 					elementOf(p.sums, r.fragments()*r.rowFragments(), plus(times(j, r.rowFragments()), f)).s, r.weights[p.b].elements, at.s, s.TileN/perUnit)
@@ -362,7 +362,7 @@ func (r *matRows) pass() {
 		if part.s != "0u" {
 			at = r.named("at", plus(times(part, results), id))
 		}
-		unit := binary("/", at, uintLit(int64(perUnit)))
-		return call("uintBitsToFloat", primary(fmt.Sprintf("%s[%s][%s]", r.weights[r.products[n].b].elements, unit.s, binary("%", at, uintLit(int64(perUnit))).s)))
+		unit := binary("/", at, uintLit(perUnit))
+		return call("uintBitsToFloat", primary(fmt.Sprintf("%s[%s][%s]", r.weights[r.products[n].b].elements, unit.s, binary("%", at, uintLit(perUnit)).s)))
 	})
 }

@@ -175,7 +175,7 @@ func (v *matVec) shareTables() {
 		table := v.share(typ, b.base+"_table", count)
 		v.sharedTables[i] = table
 		v.line("")
-		n := v.loop("n", v.self, uintLit(int64(count)), v.s.Workgroup)
+		n := v.loop("n", v.self, uintLit(count), v.s.Workgroup)
 		v.line("%s[%s] = %s[%s];", table, n.s, v.view(b, 1), n.s)
 		v.close()
 	}
@@ -225,7 +225,7 @@ func (v *matVec) addParts(parts int, sums []text, read func(n int, part text) te
 	if parts < 2 {
 		return
 	}
-	p := v.loop("p", uintLit(1), uintLit(int64(parts)), 1)
+	p := v.loop("p", uintLit(1), uintLit(parts), 1)
 	for n, sum := range sums {
 		v.line("%s += %s;", sum.s, read(n, p).s)
 	}
@@ -298,9 +298,9 @@ func (v *matVec) shareFolded(i, row text, shared partials) {
 // of mask, and each of the second half, in those with it, to what the others
 // have of it; all go on with the first half.
 func (v *matVec) halveSums(at func(j text) []text, half, mask int) {
-	upper := primary(v.variable("bool", fmt.Sprintf("upper%d", mask), binary("!=", binary("&", primary("gl_SubgroupInvocationID"), uintLit(int64(mask))), primary("0u"))))
+	upper := primary(v.variable("bool", fmt.Sprintf("upper%d", mask), binary("!=", binary("&", primary("gl_SubgroupInvocationID"), uintLit(mask)), primary("0u"))))
 	v.repeat("j", half, func(j text) {
-		low, high := at(j), at(plus(j, uintLit(int64(half))))
+		low, high := at(j), at(plus(j, uintLit(half)))
 		for n := range low {
 			own, others := ternary(upper, high[n], low[n]), ternary(upper, low[n], high[n])
 			v.line("%s = (%s) + subgroupShuffleXor(%s, %du);", low[n].s, own.s, others.s, mask)

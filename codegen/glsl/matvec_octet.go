@@ -48,7 +48,7 @@ type octetTable struct {
 
 // word prints word i of the table, counted over all copies, the first of two.
 func (t octetTable) word(i text) string {
-	copies := uintLit(int64(t.copies))
+	copies := uintLit(t.copies)
 	word := fmt.Sprintf("%s[%s][%s]", t.name, binary("/", i, copies).s, binary("%", i, copies).s)
 	if t.typ == "uvec2" {
 		word += ".x"
@@ -94,12 +94,12 @@ func (v *matVec) fillTable(t *octetTable, entries int, reader, value string) {
 	}
 	each := t.copies / makers
 	v.line("")
-	i := v.loop("i", v.self, uintLit(int64(entries*makers)), v.s.Workgroup)
+	i := v.loop("i", v.self, uintLit(entries*makers), v.s.Workgroup)
 	v.line("uint n = %s;", remainder(i, entries, entries*makers).s)
 	v.line("%s %s = %s;", t.typ, reader, value)
 	first := plus(primary("n"), times(quotient(i, entries, entries*makers), each))
 	v.repeat("c", each, func(c text) {
-		v.line("%s[n][%s] = %s;", t.name, binary("%", plus(first, c), uintLit(int64(t.copies))).s, reader)
+		v.line("%s[n][%s] = %s;", t.name, binary("%", plus(first, c), uintLit(t.copies)).s, reader)
 	})
 	v.close()
 	v.decoders = append(v.decoders, fmt.Sprintf("%s octet_%s(uint n) {\n    return %s[n][gl_LocalInvocationIndex %% %du];\n}\n", t.typ, reader, t.name, t.copies))
@@ -184,7 +184,7 @@ func (v *matVec) pairStrip(rows string, i text) {
 	}
 	half := v.run.Quads / 2
 	v.repeat("t", half, func(t text) {
-		first, second := v.quadOfStrip(rows, i, t).s, v.quadOfStrip(rows, i, plus(t, uintLit(int64(half)))).s
+		first, second := v.quadOfStrip(rows, i, t).s, v.quadOfStrip(rows, i, plus(t, uintLit(half))).s
 		odd := v.variable("int", "odd", primary(first+" >> 8 & 0x00ff00ff | "+second+" & 0xff00ff00"))
 		v.line("%s = %s & 0x00ff00ff | (%s & 0x00ff00ff) << 8;", first, first, second)
 		v.line("%s = %s;", second, odd)

@@ -29,7 +29,7 @@ func (p partials) load(n int, place text) text {
 	if p.table == nil {
 		return primary(p.arrays[n] + "[" + place.s + "]")
 	}
-	return call("uintBitsToFloat", primary(p.table.word(plus(place, uintLit(int64(n*p.each))))))
+	return call("uintBitsToFloat", primary(p.table.word(plus(place, uintLit(n*p.each)))))
 }
 
 // store prints the statement that stores one.
@@ -37,5 +37,5 @@ func (p partials) store(n int, place, sum text) string {
 	if p.table == nil {
 		return fmt.Sprintf("%s[%s] = %s;", p.arrays[n], place.s, sum.s)
 	}
-	return fmt.Sprintf("%s = floatBitsToUint(%s);", p.table.word(plus(place, uintLit(int64(n*p.each)))), sum.s)
+	return fmt.Sprintf("%s = floatBitsToUint(%s);", p.table.word(plus(place, uintLit(n*p.each))), sum.s)
 }

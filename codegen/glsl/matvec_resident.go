@@ -33,7 +33,7 @@ func (v *matVec) unrollColumns() {
 	}
 	nothing := v.awaitEarly(early)
 	v.line("")
-	v.firstCol = v.loop("turn", primary("0u"), uintLit(int64(v.s.TileN)), v.groups*v.s.ThreadN)
+	v.firstCol = v.loop("turn", primary("0u"), uintLit(v.s.TileN), v.groups*v.s.ThreadN)
 	v.declareSums(v.s.ThreadM * v.s.ThreadN)
 	if held == nil {
 		v.stream()
@@ -79,7 +79,7 @@ func (v *matVec) askAhead(held resident) {
 			for _, o := range v.b {
 				b, at := v.blockBuffer(o), primary(v.variable("uint", "at", v.blockOf(o, s.block)))
 				for t := 0; t < v.run.Quads; t += 4 {
-					v.line("%s ^= %s;", asked, call("quants_"+b.base, v.quadArgs(at, s.place, uintLit(int64(t)))...).s)
+					v.line("%s ^= %s;", asked, call("quants_"+b.base, v.quadArgs(at, s.place, uintLit(t))...).s)
 				}
 				if b.DType.BlockElems() > kernel.RoundedGroup { // whose scales take longer to make than to wait for
 					continue
@@ -109,7 +109,7 @@ func (v *matVec) placeResident(parts int) resident {
 		}
 		at := v.placeOf(v.named("step", step), int(steps.Add))
 		for p := range parts {
-			run.parts = append(run.parts, residentPart{place: v.partOf(at, uintLit(int64(p)))})
+			run.parts = append(run.parts, residentPart{place: v.partOf(at, uintLit(p))})
 		}
 		held = append(held, run)
 	}
@@ -153,8 +153,8 @@ func (v *matVec) holdThroughTile(held resident, tile int) {
 // takeStrip takes row i of the strip at place k from tile number c, if it is there.
 func (v *matVec) takeStrip(row rowArrays, k text, array string, i, c text, tile int) {
 	first := binary("/", k, uintLit(4))
-	v.openGuard("if (%s)", binary("==", binary("/", first, uintLit(int64(tile))), c).s)
-	at := primary(v.variable("uint", "at", binary("%", first, uintLit(int64(tile)))))
+	v.openGuard("if (%s)", binary("==", binary("/", first, uintLit(tile)), c).s)
+	at := primary(v.variable("uint", "at", binary("%", first, uintLit(tile))))
 	v.fillStrip(row, i, func(t text) text { return primary(array + "[" + spread(within(at, t)).s + "]") })
 	v.close()
 }
@@ -192,7 +192,7 @@ func (v *matVec) eachQuad(quads int, body func(q, n text)) {
 	lanes := v.s.Workgroup
 	v.repeat("q", (quads+lanes-1)/lanes, func(q text) {
 		n := primary(v.variable("uint", "n", plus(v.self, times(q, lanes))))
-		v.openBelow(quads%lanes != 0, n, uintLit(int64(quads)))
+		v.openBelow(quads%lanes != 0, n, uintLit(quads))
 		body(q, n)
 		v.close()
 	})

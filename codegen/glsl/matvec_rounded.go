@@ -91,8 +91,8 @@ func (v *matVec) roundShare(rows rowArrays, x func(h text) text, n, place text) 
 		word := plus(times(place, roundedQuads), h)
 		v.line("%s[%s][%s] = round_bytes(%s * %s);", rows.elements, binary("/", word, uintLit(4)).s, binary("%", word, uintLit(4)).s, x(h).s, steps)
 	})
-	v.openGuard("if (%s)", binary("==", binary("%", n, uintLit(int64(perGroup))), primary("0u")).s)
-	v.line("%s[%s] = %s;", rows.scales, binary("/", place, uintLit(int64(perGroup))).s, scale)
+	v.openGuard("if (%s)", binary("==", binary("%", n, uintLit(perGroup)), primary("0u")).s)
+	v.line("%s[%s] = %s;", rows.scales, binary("/", place, uintLit(perGroup)).s, scale)
 	v.close()
 }
 

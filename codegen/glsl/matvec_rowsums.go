@@ -55,7 +55,7 @@ func (v *matVec) bindRowSums(row text) {
 		at := func(n text) string { return v.rowSums.arrays[i] + "[" + plus(first, n).s + "]" }
 		sum := v.variable("float", p.Name, primary(at(primary("0u"))))
 		if parts > 1 {
-			n := v.loop("p", uintLit(1), uintLit(int64(parts)), 1)
+			n := v.loop("p", uintLit(1), uintLit(parts), 1)
 			v.line("%s += %s;", sum, at(n))
 			v.close()
 		}

@@ -34,7 +34,7 @@ func (v *matVec) throughTiles(r *stagedRows, steps int64, body func(step text)) 
 // fill copies what the steps from first on need of all rows; partial says
 // that the contraction may end before.
 func (r *stagedRows) fill(partial bool, end text) {
-	n := r.loop("n", r.self, uintLit(int64(r.each)), r.s.Workgroup)
+	n := r.loop("n", r.self, uintLit(r.each), r.s.Workgroup)
 	k := primary(r.variable("uint", "k", plus(r.first, times(n, 4))))
 	r.openBelow(partial, k, end)
 	place := primary(r.variable("uint", "place", spread(n)))

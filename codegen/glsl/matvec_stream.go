@@ -39,7 +39,7 @@ func (v *matVec) stream() {
 func (v *matVec) prefetching(steps text, add func(step text)) {
 	ahead, lanes := v.s.Ahead, v.s.LanesPerRow
 	first := primary(v.variable("uint", "first", v.part))
-	last := plus(first, uintLit(int64((ahead-1)*lanes)))
+	last := plus(first, uintLit((ahead-1)*lanes))
 	v.open("for (; %s; %s += %du)", binary("<", last, steps).s, first.s, ahead*lanes)
 	v.repeat("n", ahead, func(n text) {
 		add(primary(v.variable("uint", "step", plus(first, times(n, lanes)))))
@@ -89,7 +89,7 @@ func (v *matVec) firstElement(part text) text {
 		return v.named("e", e)
 	}
 	e = v.named("place", e)
-	return v.named("e", plus(times(binary("/", e, uintLit(int64(f.Stride))), f.Superblock()), binary("%", e, uintLit(int64(f.Stride)))))
+	return v.named("e", plus(times(binary("/", e, uintLit(f.Stride)), f.Superblock()), binary("%", e, uintLit(f.Stride))))
 }
 
 // within is e plus an offset of fewer elements than e is a multiple of: compilers

@@ -21,7 +21,7 @@ func (r wholeReader) addRun(run place) {
 	if r.run.Strips == 1 {
 		r.openScope()
 	} else {
-		p = r.loop("p", p, uintLit(int64(r.run.Strips)), 1)
+		p = r.loop("p", p, uintLit(r.run.Strips), 1)
 	}
 	r.addStrip(r.partOf(run, p))
 	r.close()

@@ -83,7 +83,7 @@ func (e *emitter) wholeQuad(q quadKind, v *kernel.Expr, a along, k text, name st
 func (e *emitter) partialQuad(q quadKind, v *kernel.Expr, a along, k text, name string) {
 	end := e.dim(a.extent)
 	last := e.indexText(kernel.DimIndex(a.extent).Minus(kernel.Const(1)))
-	e.open("%sfor (uint %s = 0u; %s < 4u; ++%s)", unroll, component, component, component)
+	e.openLanes(4)
 	at := binary("+", k, primary(component))
 	e.bindAxisLater(a.axis, e.partialName(a.axis), call("min", at, last))
 	value := e.as(q.scalar, v)

@@ -35,7 +35,7 @@ func (e *emitter) makeBlock() {
 	e.helper(name, "float")
 	x := e.fresh(e.scope, "x")
 	e.line("float %s[%d];", x, t.BlockElems())
-	j := e.loop("j", primary("0u"), uintLit(int64(t.BlockElems())), 1)
+	j := e.loop("j", primary("0u"), uintLit(t.BlockElems()), 1)
 	e.bindAxis(e.k.FoldAxis(), j)
 	e.plan([]*kernel.Expr{store.Value}, nil)
 	v := e.value(store.Value)
@@ -48,7 +48,7 @@ func (e *emitter) makeBlock() {
 	block := primary(e.variable("uint", "block", e.indexText(store.Index)))
 	array, unit := e.view(out, 1), blockUnit(t)
 	units := t.BlockBytes() / unit
-	i := e.loop("i", primary("0u"), uintLit(int64(units)), 1)
+	i := e.loop("i", primary("0u"), uintLit(units), 1)
 	value := fmt.Sprintf("%s(%s[%s])", blockUnits[unit].name, halves, i.s)
 	if unit == 4 {
 		value = fmt.Sprintf("%s[2u * %s] | %s[2u * %s + 1u] << 16", halves, i.s, halves, i.s)

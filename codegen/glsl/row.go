@@ -109,11 +109,9 @@ func (r *rowWriter) sharedRows(s space) (opened int) {
 	goAround := r.setGrid(0, s[0].points, int64(r.rows))
 	r.numberLocal()
 	r.thread = r.local
-	first := binary("*", primary("gl_WorkGroupID.x"), uintLit(int64(r.rows)))
+	first := binary("*", primary("gl_WorkGroupID.x"), uintLit(r.rows))
 	if goAround {
-		first = primary(r.openLoop("first_row", func(name string) string {
-			return fmt.Sprintf("for (uint %s = %s; %s < %s; %s += gl_NumWorkGroups.x * %du)", name, first.s, name, r.dim(n).s, name, r.rows)
-		}))
+		first = r.openFor("", "first_row", first, r.dim(n), text{fmt.Sprintf("gl_NumWorkGroups.x * %du", r.rows), precProduct})
 		opened++
 	} else if r.rows == 1 {
 		first = primary("gl_WorkGroupID.x")
@@ -121,8 +119,8 @@ func (r *rowWriter) sharedRows(s space) (opened int) {
 	id := first
 	if r.rows > 1 {
 		if r.lanes > 1 {
-			r.thread = primary(r.variable("uint", "thread", binary("%", r.local, uintLit(int64(r.lanes)))))
-			id = binary("+", first, binary("/", r.local, uintLit(int64(r.lanes))))
+			r.thread = primary(r.variable("uint", "thread", binary("%", r.local, uintLit(r.lanes))))
+			id = binary("+", first, binary("/", r.local, uintLit(r.lanes)))
 		} else {
 			r.thread = primary("0u")
 			id = binary("+", first, r.local)
@@ -156,7 +154,7 @@ func (r *rowWriter) numberLocal() {
 		return
 	}
 	r.local = primary(r.variable("uint", "local",
-		binary("+", binary("*", primary("gl_SubgroupID"), uintLit(int64(r.sched.Subgroup))), primary("gl_SubgroupInvocationID"))))
+		binary("+", binary("*", primary("gl_SubgroupID"), uintLit(r.sched.Subgroup)), primary("gl_SubgroupInvocationID"))))
 }
 
 // run writes the stages.
@@ -228,13 +226,7 @@ func (r *rowWriter) eachElement(number int, roots []*kernel.Expr, stores []kerne
 		r.openScope() // every lane has exactly one turn
 		j = r.thread
 	default:
-		j = primary(r.openLoop(name, func(j string) string {
-			step := "++" + j
-			if lanes > 1 {
-				step = fmt.Sprintf("%s += %du", j, lanes)
-			}
-			return fmt.Sprintf("for (uint %s = %s; %s < %s; %s)", j, r.thread.s, j, r.dim(runs).s, step)
-		}))
+		j = r.openFor("", name, r.thread, r.dim(runs), uintLit(lanes))
 	}
 	r.takeCached(number)
 	r.runLanes(runOf(r.k.FoldAxis(), r.width, j, "j"), roots, stores, body)
@@ -248,12 +240,10 @@ func (r *rowWriter) eachElement(number int, roots []*kernel.Expr, stores []kerne
 func (r *rowWriter) keepingLoop(name string, runs ir.Dim) (j text, opened int) {
 	j, r.slot = r.thread, primary("0u")
 	if r.slots > 1 {
-		r.slot = primary(r.openLoop("n", func(n string) string {
-			return fmt.Sprintf("%sfor (uint %s = 0u; %s < %du; ++%s)", unroll, n, n, r.slots, n)
-		}))
+		r.slot = r.openFor(unroll, "n", primary("0u"), uintLit(r.slots), uintLit(1))
 		opened++
 		if r.lanes > 1 {
-			j = binary("+", binary("*", r.slot, uintLit(int64(r.lanes))), r.thread)
+			j = binary("+", binary("*", r.slot, uintLit(r.lanes)), r.thread)
 		} else {
 			j = r.slot
 		}

@@ -272,9 +272,7 @@ func (r *rowWriter) exchangeSubgroups(f fold) {
 	}
 	at := part(uintLit(1))
 	if parts > 2 {
-		at = part(primary(r.openLoop("n", func(n string) string {
-			return fmt.Sprintf("%sfor (uint %s = 1u; %s < %du; ++%s)", unroll, n, n, parts, n)
-		})))
+		at = part(r.openFor(unroll, "n", uintLit(1), uintLit(parts), uintLit(1)))
 		defer r.close()
 	}
 	if f.place == "" {
@@ -287,7 +285,7 @@ func (r *rowWriter) exchangeSubgroups(f fold) {
 // firstPart is where the row's parts begin in shared memory.
 func (r *rowWriter) firstPart(parts int) text {
 	if r.part.s == "" {
-		r.part = primary(r.variable("uint", "part", binary("*", binary("/", r.local, uintLit(int64(r.lanes))), uintLit(int64(parts)))))
+		r.part = primary(r.variable("uint", "part", binary("*", binary("/", r.local, uintLit(r.lanes)), uintLit(parts))))
 	}
 	return r.part
 }

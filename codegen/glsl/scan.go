@@ -119,9 +119,7 @@ func (w *scanWriter) value() string {
 func (w *scanWriter) alone() {
 	w.comment("%s: the sum %s each element.", w.phase.Name, w.reach())
 	sum := w.variable(w.typ, w.phase.Name, w.zero())
-	j := primary(w.openLoop(w.runName(), func(j string) string {
-		return fmt.Sprintf("for (uint %s = 0u; %s < %s; ++%s)", j, j, w.dim(w.runs).s, j)
-	}))
+	j := w.openFor("", w.runName(), primary("0u"), w.dim(w.runs), uintLit(1))
 	r := runOf(w.k.FoldAxis(), w.width, j, "j")
 	w.guarded(func() {
 		w.runLanes(r, w.k.Roots(), w.k.Stores, func() {
@@ -159,10 +157,8 @@ func (w *scanWriter) together() {
 	sum := ""
 	if t.loop {
 		sum = w.variable(w.typ, w.phase.Name, w.zero())
-		first := w.openLoop("tile", func(n string) string {
-			return fmt.Sprintf("for (uint %s = 0u; %s < %s; %s += %du)", n, n, w.dim(w.runs).s, n, w.lanes)
-		})
-		j = primary(w.variable("uint", w.runName(), binary("+", primary(first), w.thread)))
+		first := w.openFor("", "tile", primary("0u"), w.dim(w.runs), uintLit(w.lanes))
+		j = primary(w.variable("uint", w.runName(), binary("+", first, w.thread)))
 	}
 	t.run = runOf(w.k.FoldAxis(), w.width, j, "j")
 	w.inTile(t, j)
@@ -291,22 +287,20 @@ func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before string) (all stri
 	w.line("barrier();")
 	first, own := primary("0u"), primary("gl_SubgroupID")
 	if w.rows > 1 {
-		own = primary(w.variable("uint", "subgroup", binary("/", w.thread, uintLit(int64(size)))))
+		own = primary(w.variable("uint", "subgroup", binary("/", w.thread, uintLit(size))))
 		first = primary(w.variable("uint", "first_part", binary("-", primary("gl_SubgroupID"), own)))
 	}
 	ahead := w.variable(w.typ, "ahead", w.zero())
 	if t.loop {
 		all = w.variable(w.typ, "tile_sum", w.zero())
 	}
-	n := w.openLoop("n", func(n string) string {
-		return fmt.Sprintf("%sfor (uint %s = 0u; %s < %du; ++%s)", unroll, n, n, w.lanes/size, n)
-	})
-	at := primary(n)
+	n := w.openFor(unroll, "n", primary("0u"), uintLit(w.lanes/size), uintLit(1))
+	at := n
 	if w.rows > 1 {
 		at = binary("+", first, at)
 	}
 	part := w.variable(w.typ, "part", primary(parts+"["+at.s+"]"))
-	w.line("if (%s < %s) %s += %s;", n, own.s, ahead, part)
+	w.line("if (%s < %s) %s += %s;", n.s, own.s, ahead, part)
 	if t.loop {
 		w.line("%s += %s;", all, part)
 	}
@@ -333,7 +327,7 @@ func (w *scanWriter) acrossShared(t *scanTile) (before, all string) {
 	before = w.variable(w.typ, "before", w.zero())
 	w.line("if (%s > 0u) %s = %s[%s - 1u];", w.thread.s, before, sums, local)
 	if t.loop {
-		end := uintLit(int64(w.lanes - 1))
+		end := uintLit(w.lanes - 1)
 		if w.rows > 1 {
 			end = binary("+", binary("-", w.local, w.thread), end)
 		}

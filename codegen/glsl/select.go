@@ -1,10 +1,6 @@
 package glsl
 
-import (
-	"fmt"
-
-	"github.com/vkc-go/vkc/codegen/target"
-)
+import "github.com/vkc-go/vkc/codegen/target"
 
 // selectWriter writes a kernel that stores the first elements of a row's order
 // without ordering the rest. It finds the last of them by radix selection: it
@@ -54,11 +50,8 @@ func (w *selectWriter) eachOwn() (n, j string) {
 	if w.each <= 64 {
 		hint = unroll
 	}
-	n = w.openLoop("n", func(n string) string {
-		return fmt.Sprintf("%sfor (uint %s = 0u; %s < %du; ++%s)", hint, n, n, w.each, n)
-	})
-	j = w.variable("uint", "j", binary("+", binary("*", primary(n), uintLit(int64(w.sched.Workgroup))), w.local))
-	return n, j
+	at := w.openFor(hint, "n", primary("0u"), uintLit(w.each), uintLit(1))
+	return at.s, w.variable("uint", "j", binary("+", times(at, w.sched.Workgroup), w.local))
 }
 
 // loadOwn reads the keys; those past the row come after all others.
@@ -83,7 +76,7 @@ func (w *selectWriter) findLast() (key, place string) {
 	w.open("for (uint round = 0u; round < %du; ++round)", rounds)
 	w.line("bool by_key = round < %du;", keyRounds)
 	w.line("uint shift = by_key ? uint(max(21 - %d * int(round), 0)) : (%du - round) * %du;", target.SelectBits, rounds-1, target.SelectBits)
-	bin := w.lanesOver("bin", uintLit(target.SelectBins).s)
+	bin := w.lanesOver("bin", uintLit(target.SelectBins))
 	w.line("%s[%s] = 0u;", w.bins, bin.s)
 	w.close()
 	w.line("barrier();")
@@ -144,7 +137,7 @@ func (w *selectWriter) findBin(rank string) {
 func (w *selectWriter) collect(last, lastPlace string) {
 	w.comment("Gather what is not behind it.")
 	w.line("if (%s == 0u) %s[3] = 0u;", w.local.s, w.found)
-	place := w.lanesOver("place", uintLit(int64(w.selected.n)).s)
+	place := w.lanesOver("place", uintLit(w.selected.n))
 	w.line("%s = 0xffffffffu;", w.selected.key(place.s))
 	w.line("%s = 0xffffffffu;", w.selected.from(place.s))
 	w.close()

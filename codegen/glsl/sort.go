@@ -1,8 +1,6 @@
 package glsl
 
 import (
-	"fmt"
-
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
 )
@@ -46,23 +44,21 @@ func (p sortPlaces) from(i string) string { return p.order + "[" + p.first + i +
 func (r *rowWriter) sharedPlaces(n int) sortPlaces {
 	p := sortPlaces{n: n, keys: r.sharedArray("uint", "keys", n*r.rows), order: r.sharedArray("uint", "order", n*r.rows)}
 	if r.rows > 1 {
-		row := binary("/", r.local, uintLit(int64(r.lanes)))
-		p.first = r.variable("uint", "first", binary("*", row, uintLit(int64(n)))) + " + "
+		row := binary("/", r.local, uintLit(r.lanes))
+		p.first = r.variable("uint", "first", binary("*", row, uintLit(n))) + " + "
 	}
 	return p
 }
 
 // lanesOver opens a loop of the row's lanes over n positions.
-func (r *rowWriter) lanesOver(base, n string) text {
-	return primary(r.openLoop(base, func(name string) string {
-		return fmt.Sprintf("for (uint %s = %s; %s < %s; %s += %du)", name, r.thread.s, name, n, name, r.lanes)
-	}))
+func (r *rowWriter) lanesOver(base string, n text) text {
+	return r.openFor("", base, r.thread, n, uintLit(r.lanes))
 }
 
 // loadKeys fills the places; those past the row come after all others.
 func (r *rowWriter) loadKeys(p sortPlaces) {
 	r.comment("The keys of the row.")
-	j := r.lanesOver("j", uintLit(int64(p.n)).s)
+	j := r.lanesOver("j", uintLit(p.n))
 	key := r.keyOf(j, int64(p.n))
 	r.line("%s = %s;", p.key(j.s), key)
 	r.line("%s = %s;", p.from(j.s), j.s)
@@ -113,7 +109,7 @@ func (r *rowWriter) network(p sortPlaces) {
 	r.comment("Sort runs of growing size.")
 	r.open("for (uint size = 2u; size <= %du; size <<= 1u)", p.n)
 	r.open("for (uint distance = size >> 1u; distance > 0u; distance >>= 1u)")
-	pair := r.lanesOver("pair", uintLit(int64(p.n/2)).s)
+	pair := r.lanesOver("pair", uintLit(p.n/2))
 	r.line("uint a = 2u * %s - (%s & distance - 1u), b = a + distance;", pair.s, pair.s)
 	r.line("uint key_a = %s, key_b = %s, from_a = %s, from_b = %s;", p.key("a"), p.key("b"), p.from("a"), p.from("b"))
 	r.line("bool later = key_a > key_b || key_a == key_b && from_a > from_b;")
@@ -136,7 +132,7 @@ func (r *rowWriter) storePlaces(p sortPlaces) {
 		r.openGuard("if (%s)", r.valid.s)
 		defer r.close()
 	}
-	place := r.lanesOver("place", r.dim(r.k.Take).s)
+	place := r.lanesOver("place", r.dim(r.k.Take))
 	r.openScope()
 	r.bindAxis(r.k.FoldAxis(), place)
 	r.bindAcc(0, r.variable("int", "from", call("int", primary(p.from(place.s)))))

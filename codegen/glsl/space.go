@@ -123,9 +123,7 @@ func (e *emitter) outerLoop(dim int, g span) (opened int) {
 	id := primary("gl_WorkGroupID." + gridAxis[dim])
 	base := e.spanName(g, "outer")
 	if e.setGrid(dim, g.points, 1) {
-		id = primary(e.openLoop(base, func(name string) string {
-			return fmt.Sprintf("for (uint %s = %s; %s < %s; %s += gl_NumWorkGroups.%s)", name, id.s, name, e.count(g).s, name, gridAxis[dim])
-		}))
+		id = e.openFor("", base, id, e.count(g), primary("gl_NumWorkGroups."+gridAxis[dim]))
 		opened++
 	} else if slices.ContainsFunc(g.axes, e.usesAxis) {
 		id = primary(e.variable("uint", base, id))

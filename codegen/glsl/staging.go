@@ -213,7 +213,7 @@ func (c *staging) octet(st *staged, inner text, dst string) {
 		c.openScope()
 		c.bindAxis(st.axis, inner)
 		c.plan(nil, []kernel.Index{st.value.Index})
-		at := binary("/", c.indexText(st.value.Index), uintLit(int64(c.unit)))
+		at := binary("/", c.indexText(st.value.Index), uintLit(c.unit))
 		c.line("%s = %s[%s];", dst, c.unitView(c.buffers[st.value.Bind]), at.s)
 		c.close()
 		return
@@ -270,7 +270,7 @@ func (c *staging) byteOctet(st *staged, inner text, dst string) {
 	c.helper("pack_bytes", "ivec4")
 	whole := target.DivisibleBy(c.extent(st.axis), c.unit)
 	for i := range c.unit / 4 {
-		at := plus(inner, uintLit(int64(4*i)))
+		at := plus(inner, uintLit(4*i))
 		quad := c.quadAlong(st.value, st.axis, at, whole || i == 0, fmt.Sprintf("%s_%d", st.name, i))
 		c.line("%s[%d] = %s;", dst, i, call("pack_bytes", quad).s)
 	}
@@ -291,7 +291,7 @@ func (c *staging) pack(quad text) string {
 // put writes an invocation's octets to the tile in a stage.
 func (c *staging) put(st *staged, stage text) {
 	c.eachOctet(st, func(i, line, octet text) {
-		at := plus(plus(plus(stage, uintLit(int64(st.base))), times(line, target.StagedPitch(st.inner, c.unit))), octet)
+		at := plus(plus(plus(stage, uintLit(st.base)), times(line, target.StagedPitch(st.inner, c.unit))), octet)
 		c.line("%s[%s] = %s;", c.tiles, at.s, elementOf(st.next, st.rounds, i).s)
 	})
 }
@@ -351,5 +351,5 @@ func (c *staging) overOctet(t text) text {
 	if t.s == "0u" {
 		return t
 	}
-	return binary("/", t, uintLit(int64(c.unit)))
+	return binary("/", t, uintLit(c.unit))
 }

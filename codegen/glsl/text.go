@@ -115,7 +115,7 @@ func signed(s string) text {
 	return primary(s)
 }
 
-func uintLit(n int64) text { return primary(strconv.FormatInt(n, 10) + "u") }
+func uintLit[N int | int64 | uint32](n N) text { return primary(strconv.FormatInt(int64(n), 10) + "u") }
 
 // intLit spells an int; the smallest has no literal of its own.
 func intLit(n int64) text {

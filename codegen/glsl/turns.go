@@ -51,10 +51,7 @@ func (e *emitter) runTurns(r run, shared []*kernel.Expr) {
 	if r.width > 1 {
 		e.keepShared(r, shared)
 	}
-	turn := e.openLoop("turn", func(name string) string {
-		return fmt.Sprintf("%sfor (uint %s = 0u; %s < %du; ++%s)", unroll, name, name, e.sched.Turns, name)
-	})
-	e.bindAxis(e.k.FoldAxis(), primary(turn))
+	e.bindAxis(e.k.FoldAxis(), e.openFor(unroll, "turn", primary("0u"), uintLit(e.sched.Turns), uintLit(1)))
 	e.runLanes(r, e.k.Roots(), e.k.Stores, nil)
 	e.close()
 }

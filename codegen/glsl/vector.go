@@ -101,7 +101,7 @@ func runOf(axis, width int, unit text, name string) run {
 	if width == 1 {
 		return run{axis, 1, unit, unit, name}
 	}
-	return run{axis, width, binary("*", unit, uintLit(int64(width))), unit, name}
+	return run{axis, width, binary("*", unit, uintLit(width)), unit, name}
 }
 
 // lanes writes the body of a loop for the width neighbours that begin at base.
@@ -135,7 +135,7 @@ func (e *emitter) runLanes(r run, roots []*kernel.Expr, stores []kernel.Store, b
 		e.line("%s%d %s;", scalars[b.DType].vec, r.width, name)
 		vectorStores, results = append(vectorStores, s), append(results, name)
 	}
-	e.open("%sfor (uint %s = 0u; %s < %du; ++%s)", unroll, component, component, r.width, component)
+	e.openLanes(r.width)
 	if at := binary("+", r.base, primary(component)); r.name != "" {
 		e.bindAxisLater(r.axis, r.name, at)
 	} else {
@@ -183,7 +183,7 @@ func (e *emitter) vectorIndex(r run, x kernel.Index) text {
 	defer e.close()
 	if r.unit.s == "" {
 		e.bindAxis(r.axis, r.base)
-		return binary("/", e.indexText(x), uintLit(int64(r.width)))
+		return binary("/", e.indexText(x), uintLit(r.width))
 	}
 	e.bindAxis(r.axis, r.unit)
 	rest, _ := x.DropAxis(r.axis).DivMod(ir.D(r.width))
