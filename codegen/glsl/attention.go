@@ -25,7 +25,6 @@ type attention struct {
 func (e *emitter) newAttention() *attention {
 	f := &attention{emitter: e, s: e.sched, a: e.k.Attention, ax: e.k.AttentionAxes(), query0: primary("0u")}
 	f.width = int(e.k.Parallel[f.ax.Value].Add)
-	f.sharedBytes = target.SharedBytes(e.k, e.sched)
 	if f.s.Splits > 1 && e.k.Parallel[f.ax.Split].Is(1) {
 		e.fail("the kernel is to be split into %d first", f.s.Splits)
 	}

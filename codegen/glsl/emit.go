@@ -113,7 +113,7 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps target.Caps, symbols []strin
 	e.root.lines = main
 	functions = append(functions, e.root.indented())
 	buffers := e.declarations(functions)
-	sh := &Shader{Grid: e.grid, Needs: e.sortedNeeds(), SharedBytes: e.sharedBytes, SubgroupSize: e.subgroupSize, Workgroup: s.Workgroup}
+	sh := &Shader{Grid: e.grid, Needs: e.sortedNeeds(), SharedBytes: target.SharedBytes(k, s), SubgroupSize: e.subgroupSize, Workgroup: s.Workgroup}
 	body := "\n" + strings.Join(functions, "\n")
 	var b strings.Builder
 	b.WriteString(e.header())

@@ -36,7 +36,6 @@ type emitter struct {
 	globals      map[string]bool // names that every function sees
 
 	grid         kernel.Grid
-	sharedBytes  int
 	subgroupSize int
 	err          error
 }

@@ -22,7 +22,6 @@ func (e *emitter) emitGroup() {
 	w := &groupWriter{emitter: e, self: "self", width: 1 + e.k.Group.Rows}
 	numbers, lanes := e.k.Parallel[0].Add, int64(e.sched.Workgroup)
 	e.grid = kernel.Grid{{{Extent: e.k.Parallel[0], Tile: 1}}, {}, {}}
-	e.sharedBytes = int(4 * (numbers + lanes))
 	b := e.buffers[e.k.Group.Bind]
 	w.table = e.view(b, 1)
 	w.self = e.variable("uint", "self", primary("gl_LocalInvocationIndex"))

@@ -18,30 +18,25 @@ func (e *emitter) emitMap() {
 	if e.sched.Turns > 1 {
 		shared = e.takeTurns()
 	}
-	s := e.newSpace()
-	if e.err != nil || e.emptySpace(s) {
-		return
-	}
 	inner := len(e.k.Parallel) - 1
 	width := e.width(inner, e.k.Parallel[inner], e.k.Roots(), e.k.Stores)
-	opened := e.outerLoops(s)
-	g := s[0]
-	n, _ := g.points[0].Quo(int64(width))
-	name := e.spanName(g, "id")
-	if width > 1 && len(g.axes) == 1 {
-		name = fmt.Sprintf("%s%d", name, width)
-	}
 	unit := primary("0u")
-	opened += e.invocations(n, name, func(id text) { unit = e.split(g, width, id) })
-	r := runOf(inner, width, unit, e.paraName(inner))
-	if e.sched.Turns > 1 {
-		e.runTurns(r, shared)
-	} else {
-		e.runLanes(r, e.k.Roots(), e.k.Stores, nil)
-	}
-	for range opened {
-		e.close()
-	}
+	e.overSpace(func(s space) int {
+		g := s[0]
+		n, _ := g.points[0].Quo(int64(width))
+		name := e.spanName(g, "id")
+		if width > 1 && len(g.axes) == 1 {
+			name = fmt.Sprintf("%s%d", name, width)
+		}
+		return e.invocations(n, name, func(id text) { unit = e.split(g, width, id) })
+	}, func() {
+		r := runOf(inner, width, unit, e.paraName(inner))
+		if e.sched.Turns > 1 {
+			e.runTurns(r, shared)
+		} else {
+			e.runLanes(r, e.k.Roots(), e.k.Stores, nil)
+		}
+	})
 }
 
 // emitSingle writes a kernel over one point.

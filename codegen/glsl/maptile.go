@@ -126,10 +126,7 @@ func (t *tileWriter) tileLoop(dim int, s *side) (opened int) {
 func (t *tileWriter) fetch() {
 	for _, v := range t.Loads {
 		b := t.buffers[v.Bind]
-		array := t.fresh(t.root, b.base+"_tile")
-		carrier := scalars[b.DType].carrier
-		t.shared = append(t.shared, fmt.Sprintf("shared %s %s[%d];", carrier, array, t.inner.size*t.pitch))
-		t.sharedBytes += t.inner.size * t.pitch * max(4, b.DType.BlockBytes())
+		array := t.share(scalars[b.DType].carrier, b.base+"_tile", t.inner.size*t.pitch)
 		t.arrays = append(t.arrays, array)
 		t.comment("Lines of %s.", b.name)
 		width := t.emitter.width(t.Other, t.k.Parallel[t.Other], []*kernel.Expr{v}, nil)

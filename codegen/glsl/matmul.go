@@ -47,7 +47,6 @@ func (e *emitter) newMatMul() *matMul {
 	}
 	numbered("a", m.a)
 	numbered("b", m.b)
-	m.sharedBytes = target.SharedBytes(e.k, e.sched)
 	m.placeWorkgroup()
 	if g := m.k.Guard; g != nil && g.Batch != nil {
 		m.line("if (!(%s)) return;", m.eval(g.Batch)[0])

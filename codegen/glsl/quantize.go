@@ -15,16 +15,7 @@ func (e *emitter) emitQuantize() {
 		return
 	}
 	r := &rowWriter{emitter: e, lanes: 1, rows: e.sched.Workgroup}
-	s := e.newSpace()
-	if e.err != nil || e.emptySpace(s) {
-		return
-	}
-	opened := e.outerLoops(s)
-	opened += r.ownRow(s)
-	e.makeBlock()
-	for range opened {
-		e.close()
-	}
+	e.overSpace(r.place, e.makeBlock)
 }
 
 // makeBlock makes and stores the invocation's block.

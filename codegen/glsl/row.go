@@ -41,26 +41,24 @@ func (e *emitter) emitRow() {
 		cached: map[*kernel.Expr]string{}, first: map[*kernel.Expr]int{}}
 	if r.group {
 		r.lanes = e.sched.LanesPerRow
-		if r.lanes < 1 || r.lanes&(r.lanes-1) != 0 || r.lanes > e.sched.Workgroup || e.sched.Workgroup%r.lanes != 0 {
-			e.fail("%d lanes per row: want a power of two that divides the workgroup", r.lanes)
-			return
-		}
 		r.rows = e.sched.Workgroup / r.lanes
 	}
 	r.arrange()
-	s := e.newSpace()
-	if e.err != nil || e.emptySpace(s) {
-		return
-	}
-	opened := e.outerLoops(s)
+	e.overSpace(r.place, r.run)
+}
+
+// place gives rows to lanes that share them, or to an invocation each.
+func (r *rowWriter) place(s space) (opened int) {
 	if r.group {
-		opened += r.sharedRows(s)
-	} else {
-		opened += r.ownRow(s)
+		return r.sharedRows(s)
 	}
-	r.run()
-	for range opened {
-		e.close()
+	return r.ownRow(s)
+}
+
+// leaveShared has all lanes wait where shared memory is used for other rows again.
+func (r *rowWriter) leaveShared() {
+	if len(r.shared) > 0 && r.scope != r.root {
+		r.line("barrier(); // before shared memory is used for other rows")
 	}
 }
 
@@ -179,9 +177,7 @@ func (r *rowWriter) run() {
 		}
 	}
 	r.storeRow()
-	if len(r.shared) > 0 && r.scope != r.root {
-		r.line("barrier(); // before shared memory is used for other rows")
-	}
+	r.leaveShared()
 }
 
 // storeRow writes the results that there is one of per row.

@@ -1,7 +1,6 @@
 package glsl
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -229,26 +228,14 @@ func (r *rowWriter) takeIfBetter(f, other fold) {
 	r.close()
 }
 
-// sharedArray declares shared memory of a type.
-func (r *rowWriter) sharedArray(typ, base string, n int) string {
-	name := r.fresh(r.root, base)
-	r.shared = append(r.shared, fmt.Sprintf("shared %s %s[%d];", typ, name, n))
-	size := 4
-	if typ == "double" || typ == "int64_t" {
-		size = 8
-	}
-	r.sharedBytes += size * n
-	return name
-}
-
 // exchangeSubgroups combines the results of a row's subgroups: one invocation
 // of each writes its own, and every lane folds them in the same order.
 func (r *rowWriter) exchangeSubgroups(f fold) {
 	parts := r.lanes / r.sched.Subgroup
-	names := []string{r.sharedArray(f.typ, f.value+"_parts", r.sched.Workgroup/r.sched.Subgroup)}
+	names := []string{r.share(f.typ, f.value+"_parts", r.sched.Workgroup/r.sched.Subgroup)}
 	vars := []string{f.value}
 	if f.place != "" {
-		names = append(names, r.sharedArray("int", f.place+"_places", r.sched.Workgroup/r.sched.Subgroup))
+		names = append(names, r.share("int", f.place+"_places", r.sched.Workgroup/r.sched.Subgroup))
 		vars = append(vars, f.place)
 	}
 	r.open("if (gl_SubgroupInvocationID == 0u)")
@@ -331,7 +318,7 @@ func (r *rowWriter) laneArray(typ, kind string) string {
 		r.line("barrier(); // until all have read what the last fold left")
 		return name
 	}
-	name := r.sharedArray(typ, kind+"lanes", r.sched.Workgroup)
+	name := r.share(typ, kind+"lanes", r.sched.Workgroup)
 	r.arrays[key] = name
 	return name
 }

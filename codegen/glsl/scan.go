@@ -34,23 +34,12 @@ func (e *emitter) emitScan() {
 	w.needType(w.typ)
 	w.width = w.scanWidth()
 	w.runs, _ = e.k.Fold.Quo(int64(w.width))
-	s := e.newSpace()
-	if e.err != nil || e.emptySpace(s) {
-		return
-	}
-	opened := e.outerLoops(s)
+	along := w.alone
 	if e.sched.Variant == kernel.VarScanGroup {
 		w.lanes, w.group = e.sched.LanesPerRow, true
-		w.rows = e.sched.Workgroup / w.lanes
-		opened += w.sharedRows(s)
-		w.together()
-	} else {
-		opened += w.ownRow(s)
-		w.alone()
+		w.rows, along = e.sched.Workgroup/w.lanes, w.together
 	}
-	for range opened {
-		e.close()
-	}
+	e.overSpace(w.place, along)
 }
 
 // scanWidth is how many neighbours a lane takes; the end of the last chunk must
@@ -172,9 +161,7 @@ func (w *scanWriter) together() {
 		}
 		w.close()
 	}
-	if len(w.shared) > 0 && w.scope != w.root {
-		w.line("barrier(); // before shared memory is used for other rows")
-	}
+	w.leaveShared()
 }
 
 // inTile finds whether the lane has a run in the tile.
@@ -282,7 +269,7 @@ func (w *scanWriter) shuffled(name, lane string) text {
 // all have.
 func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before string) (all string) {
 	size := w.sched.Subgroup
-	parts := w.sharedArray(w.typ, "parts", w.sched.Workgroup/size)
+	parts := w.share(w.typ, "parts", w.sched.Workgroup/size)
 	w.line("if (gl_SubgroupInvocationID == %du) %s[gl_SubgroupID] = %s;", size-1, parts, upTo)
 	w.line("barrier();")
 	first, own := primary("0u"), primary("gl_SubgroupID")
@@ -311,7 +298,7 @@ func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before string) (all stri
 
 // acrossShared does the same in shared memory (Hillis and Steele 1986).
 func (w *scanWriter) acrossShared(t *scanTile) (before, all string) {
-	sums := w.sharedArray(w.typ, "sums", w.sched.Workgroup)
+	sums := w.share(w.typ, "sums", w.sched.Workgroup)
 	local := w.local.s
 	upTo := w.variable(w.typ, "up_to", primary(t.total))
 	w.line("%s[%s] = %s;", sums, local, upTo)

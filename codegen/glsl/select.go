@@ -20,27 +20,18 @@ type selectWriter struct {
 // emitSelect writes a kernel of a row per workgroup.
 func (e *emitter) emitSelect() {
 	r := &rowWriter{emitter: e, group: true, lanes: e.sched.Workgroup, rows: 1}
-	s := e.newSpace()
-	if e.err != nil || e.emptySpace(s) {
-		return
-	}
-	opened := e.outerLoops(s)
-	opened += r.sharedRows(s)
-	w := &selectWriter{rowWriter: r, each: e.sched.Cache}
-	w.bins, w.sums = r.sharedArray("uint", "bins", target.SelectBins), r.sharedArray("uint", "sums", e.sched.Workgroup)
-	w.found = r.sharedArray("uint", "found", target.SelectFound)
-	w.selected = r.sharedPlaces(target.SelectPlaces(e.k))
-	w.loadOwn()
-	last, lastPlace := w.findLast()
-	w.collect(last, lastPlace)
-	r.network(w.selected)
-	r.storePlaces(w.selected)
-	if r.scope != r.root {
-		r.line("barrier(); // before shared memory is used for other rows")
-	}
-	for range opened {
-		e.close()
-	}
+	e.overSpace(r.place, func() {
+		w := &selectWriter{rowWriter: r, each: e.sched.Cache}
+		w.bins, w.sums = r.share("uint", "bins", target.SelectBins), r.share("uint", "sums", e.sched.Workgroup)
+		w.found = r.share("uint", "found", target.SelectFound)
+		w.selected = r.sharedPlaces(target.SelectPlaces(e.k))
+		w.loadOwn()
+		last, lastPlace := w.findLast()
+		w.collect(last, lastPlace)
+		r.network(w.selected)
+		r.storePlaces(w.selected)
+		r.leaveShared()
+	})
 }
 
 // eachOwn opens a loop over the keys that an invocation holds, and returns its

@@ -11,22 +11,13 @@ import (
 // are compared as unsigned numbers.
 func (e *emitter) emitSort() {
 	r := &rowWriter{emitter: e, group: true, lanes: e.sched.LanesPerRow, rows: e.sched.Workgroup / e.sched.LanesPerRow}
-	s := e.newSpace()
-	if e.err != nil || e.emptySpace(s) {
-		return
-	}
-	opened := e.outerLoops(s)
-	opened += r.sharedRows(s)
-	p := r.sharedPlaces(target.SortPlaces(e.k))
-	r.loadKeys(p)
-	r.network(p)
-	r.storePlaces(p)
-	if r.scope != r.root {
-		r.line("barrier(); // before shared memory is used for other rows")
-	}
-	for range opened {
-		e.close()
-	}
+	e.overSpace(r.place, func() {
+		p := r.sharedPlaces(target.SortPlaces(e.k))
+		r.loadKeys(p)
+		r.network(p)
+		r.storePlaces(p)
+		r.leaveShared()
+	})
 }
 
 // sortPlaces are the pairs of a row in shared memory.
@@ -42,7 +33,7 @@ func (p sortPlaces) from(i string) string { return p.order + "[" + p.first + i +
 
 // sharedPlaces declares n pairs for each row of the workgroup.
 func (r *rowWriter) sharedPlaces(n int) sortPlaces {
-	p := sortPlaces{n: n, keys: r.sharedArray("uint", "keys", n*r.rows), order: r.sharedArray("uint", "order", n*r.rows)}
+	p := sortPlaces{n: n, keys: r.share("uint", "keys", n*r.rows), order: r.share("uint", "order", n*r.rows)}
 	if r.rows > 1 {
 		row := binary("/", r.local, uintLit(r.lanes))
 		p.first = r.variable("uint", "first", binary("*", row, uintLit(n))) + " + "

@@ -105,6 +105,19 @@ func (e *emitter) setGrid(dim int, points []ir.Dim, tile int64) (goAround bool) 
 
 var gridAxis = [3]string{"x", "y", "z"}
 
+// overSpace writes body at the points of the parallel axes, of which inner places those of
+// x and returns how many blocks it has opened.
+func (e *emitter) overSpace(inner func(s space) (opened int), body func()) {
+	s := e.newSpace()
+	if e.err != nil || e.emptySpace(s) {
+		return
+	}
+	for range e.outerLoops(s) + inner(s) {
+		defer e.close()
+	}
+	body()
+}
+
 // outerLoops gives the axes of y and z their coordinates, one point per
 // workgroup. It returns how many blocks it has opened.
 func (e *emitter) outerLoops(s space) (opened int) {
