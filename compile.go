@@ -81,15 +81,6 @@ type Program struct {
 	refused error        // why the device that it was compiled for does not run it
 }
 
-// Refused returns why a device that "auto" opened does not run the graph, where the program is therefore for
-// the CPU reference, and nil otherwise.
-func (p *Program) Refused() error {
-	if p == nil {
-		return nil
-	}
-	return p.refused
-}
-
 // Close closes the bundle that the program was opened from, if it was. The
 // bundle's weights must not be used afterwards.
 func (p *Program) Close() error {

@@ -219,8 +219,9 @@ type LoadOptions struct {
 	// Guards has every run look for kernels that write outside of an output or
 	// state, and fail with a [*vk.OverrunError]. It is for tests, and has NoTrial in it.
 	Guards bool
-	// NoTrial loads the program on the device even where that is a software one that
-	// "auto" opened: for what looks at kernels.
+	// NoTrial loads a program that can run on the device there, without trying whether the
+	// reference is faster, even where the device is a software one that "auto" opened: for
+	// what looks at kernels.
 	NoTrial bool
 	// Share is another executable on this device. Weights of the same name and
 	// type are used by both, once in memory where the kernels of both want them in
@@ -264,7 +265,7 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	}
 	exe, err := d.dev.Load(ctx, p.Contents.Program, p.Contents.SPIRV, weights,
 		vk.LoadOptions{Progress: opt.Progress, Guards: opt.Guards, Share: opt.Share.Vulkan()})
-	if d.auto && refuses(err) && opt.Share == nil && !opt.Guards && !opt.NoTrial {
+	if d.auto && refuses(err) && opt.Share == nil && !opt.Guards {
 		return d.loadReference(ctx, interpreted(p.Contents.Graph, err), weights, nil)
 	}
 	if err != nil {

@@ -36,13 +36,13 @@ func fuseElementwise(f *Fusion) error {
 	}
 	f.placeCustom()
 	for _, u := range f.Graph.Updates() {
-		if inPlace(f, u) {
-			c := f.newCluster(ClusterUpdate, u.Value)
-			if q := u.Value.Arg(1); f.writesBlocks(q) != nil {
-				c.Cores = []*ir.Node{q}
-				f.core[q.ID()] = c
+		for _, n := range f.states.inPlace(u) {
+			c := f.newCluster(ClusterUpdate, n)
+			if w, _ := writeOf(n); f.writesBlocks(w.op.Arg(1)) != nil {
+				c.Cores = []*ir.Node{w.op.Arg(1)}
+				f.core[w.op.Arg(1).ID()] = c
 			}
-			f.why[u.Value.ID()] = fmt.Sprintf("written into state %q in place", u.State.Name())
+			f.why[n.ID()] = fmt.Sprintf("written into state %q in place", u.State.Name())
 		}
 	}
 	for i := len(nodes) - 1; i >= 0; i-- {
@@ -137,16 +137,6 @@ func (f *Fusion) splitBefore(c *Cluster, copied *ir.Node) {
 func isLeafBuffer(f *Fusion, n *ir.Node) bool {
 	computed := n.Op() == ir.OpIota || n.Op() == ir.OpDimValue
 	return isLeaf(n) && !f.required[n.ID()] && !(computed && f.feedsCustom(n) != nil)
-}
-
-// inPlace reports whether an update writes a slice straight into its state;
-// otherwise pass interface has put a copy before it.
-func inPlace(f *Fusion, u ir.Update) bool {
-	v := u.Value
-	if v.Op() == ir.OpReshape && v.Arg(0).Op() == ir.OpDynamicUpdateSlice && v.Arg(0).Arg(0) == u.State {
-		f.why[v.ID()] = fmt.Sprintf("not in place: state %q from before the run is also needed elsewhere", u.State.Name())
-	}
-	return v.Op() == ir.OpDynamicUpdateSlice && v.Arg(0) == u.State
 }
 
 // place decides about one pointwise node or view; all its users are placed.

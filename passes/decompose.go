@@ -74,6 +74,7 @@ func takeApart(s *State) error {
 
 // decompose replaces ops that have no kernel of their own.
 func decompose(g *ir.Graph) (*ir.Graph, error) {
+	states := newOverwrites(g).writes()
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		r := &rewriter{g: rw.New, pos: n.Pos()}
 		if n.Op().Class() != ir.ClassLeaf && n.Shape().MaxElems() == 0 && !n.DType().IsBlock() {
@@ -95,6 +96,13 @@ func decompose(g *ir.Graph) (*ir.Graph, error) {
 			if r.err != nil {
 				return nil, r.err
 			}
+			return rw.Copy(n, args)
+		}
+		if states[n] && isScatter(n) && !n.Attrs().Bool("unique") {
+			out := r.distinct(n, args)
+			return out, r.err
+		}
+		if states[n] {
 			return rw.Copy(n, args)
 		}
 		if out := r.decomposed(n, args); out != nil || r.err != nil {
@@ -269,9 +277,17 @@ func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim) *ir.Node
 // ownValues inserts a copy where an output is a leaf or a state's slice written
 // in place, and before every update that is not done in place: a reshape to its
 // own shape, which fusion turns into a store. Blocks that nothing else reads are
-// made in the state itself.
+// made in the state itself. Scatters that are not in place after all are taken apart.
 func ownValues(g *ir.Graph) (*ir.Graph, error) {
-	out, err := ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) { return rw.Copy(n, args) })
+	states := newOverwrites(g).writes()
+	out, err := ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		r := &rewriter{g: rw.New, pos: n.Pos()}
+		if isScatter(n) && !states[n] { // it was to be in place, until other passes had it read elsewhere
+			out := r.decomposed(n, args)
+			return out, r.err
+		}
+		return rw.Copy(n, args)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -288,21 +304,14 @@ func ownValues(g *ir.Graph) (*ir.Graph, error) {
 		r.pos = n.Pos()
 		return r.unary(ir.OpReshape, n, ir.Attr{Name: "shape", Value: n.Shape()})
 	}
-	required := map[*ir.Node]int{} // how often the interface has a node
-	for _, u := range out.Updates() {
-		required[u.Value]++
-	}
-	for _, o := range out.Outputs() {
-		required[o.Node]++
-	}
+	after := newOverwrites(out)
 	inPlace := map[*ir.Node]bool{}
-	users := out.Users()
 	for _, u := range out.Updates() {
 		state, value := own[u.State.ID()], own[u.Value.ID()]
 		switch {
-		case overwritesOnly(out, u, users):
+		case after.inPlace(u) != nil:
 			inPlace[u.Value] = true
-		case u.Value.Op() == ir.OpQuantize && len(users[u.Value.ID()]) == 0 && required[u.Value] == 1:
+		case u.Value.Op() == ir.OpQuantize && len(after.users[u.Value.ID()]) == 0 && after.shown[u.Value] == 1:
 		default:
 			if isLeaf(value) { // which may be a state that is overwritten as well
 				value = same(value)
@@ -329,15 +338,6 @@ func ownValues(g *ir.Graph) (*ir.Graph, error) {
 		}
 	}
 	return fresh, nil
-}
-
-// overwritesOnly reports whether an update writes a slice over a state that
-// nothing else reads, so that it can be done in place: the state's old value is
-// gone then.
-func overwritesOnly(g *ir.Graph, u ir.Update, users [][]*ir.Node) bool {
-	v := u.Value
-	return v.Op() == ir.OpDynamicUpdateSlice && v.Arg(0) == u.State && v.Arg(1) != u.State && len(users[u.State.ID()]) == 1 &&
-		!slices.ContainsFunc(g.Outputs(), func(o ir.Output) bool { return o.Node == u.State })
 }
 
 // dce drops what nothing needs.

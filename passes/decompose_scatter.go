@@ -2,6 +2,7 @@ package passes
 
 import (
 	"math"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -59,6 +60,87 @@ func (r *rewriter) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.reshape(out, n.Shape())
 }
 
+// distinct is a scatter that meets no element of its base twice, as writing in place
+// needs. Of updates of one element the last keeps its index, and where they are added it
+// adds the sum of all; the others get an index that is out of range.
+func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
+	base, indices, updates := args[0], args[1], args[2]
+	axis, row, add := 0, n.Rank()-1, write{op: n}.adds()
+	if n.Op() != ir.OpScatterND && n.Op() != ir.OpScatterNDAdd {
+		axis, r.err = ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	}
+	if r.err != nil {
+		return nil
+	}
+	switch n.Op() {
+	case ir.OpScatter, ir.OpScatterAdd:
+		hit, kept := r.lastOfEqual(r.swapAxes(indices, axis, row))
+		indices = r.swapAxes(kept, axis, row)
+		if add && hit != nil {
+			_, others := r.pairs(r.swapAxes(updates, axis, row))
+			updates = r.swapAxes(r.sumOfHits(hit, others, -1), axis, row)
+		}
+	case ir.OpIndexAdd:
+		hit, kept := r.lastOfEqual(indices)
+		rows, err := flatAround(updates.Shape(), axis)
+		if r.err == nil {
+			r.err = err
+		}
+		indices, updates = kept, r.sumOfRows(hit, updates, rows)
+	default:
+		hit, kept := r.lastOfEqual(r.flatIndex(indices, n.Shape(), true))
+		if r.err != nil {
+			return nil
+		}
+		places := indices.Shape()[:indices.Rank()-1]
+		inner, err := updates.Shape()[len(places):].Numel()
+		r.err = err
+		if add {
+			updates = r.sumOfRows(hit, updates, ir.Shape{ir.D(1), kept.Shape()[0], inner})
+		}
+		is := r.binary(ir.OpGe, kept, r.scalar(kept.DType(), 0))
+		is = r.reshape(is, append(slices.Clone(places), ir.D(1)))
+		indices = r.wideIndex(indices)
+		if r.err == nil {
+			indices = r.add(ir.OpWhere, []*ir.Node{is, indices, r.scalar(indices.DType(), -1)})
+		}
+	}
+	attrs := slices.DeleteFunc(slices.Clone(n.Attrs()), func(a ir.Attr) bool { return a.Name == "unique" })
+	return r.add(n.Op(), []*ir.Node{base, indices, updates}, append(attrs, ir.Attr{Name: "unique", Value: true})...)
+}
+
+// lastOfEqual compares the indices of each row with one another, and returns which are
+// equal and the indices with -1 for all of equal ones but the last. Equal is nil where there
+// is only one.
+func (r *rewriter) lastOfEqual(indices *ir.Node) (equal, kept *ir.Node) {
+	indices = r.wideIndex(indices)
+	if r.err != nil || indices.Shape()[indices.Rank()-1].Is(1) {
+		return nil, indices
+	}
+	mine, others := r.pairs(indices)
+	equal = r.binary(ir.OpEq, mine, others)
+	if r.err != nil {
+		return nil, nil
+	}
+	n := indices.Shape()[indices.Rank()-1]
+	last := r.lastHit(equal, ir.Shape{n, n}, -1)
+	is := r.binary(ir.OpEq, last, r.iota(ir.Shape{n}, 0))
+	return equal, r.add(ir.OpWhere, []*ir.Node{is, indices, r.scalar(indices.DType(), -1)})
+}
+
+// sumOfRows sums, for each row of updates [outer, K, inner], those that hit it.
+func (r *rewriter) sumOfRows(hit, updates *ir.Node, rows ir.Shape) *ir.Node {
+	if r.err != nil {
+		return nil
+	}
+	one := ir.D(1)
+	if hit == nil {
+		return updates // only one
+	}
+	sum := r.sumOfHits(r.reshape(hit, ir.Shape{one, rows[1], rows[1], one}), r.reshape(updates, ir.Shape{rows[0], one, rows[1], rows[2]}), 2)
+	return r.reshape(sum, updates.Shape())
+}
+
 // flatAround joins the axes before and those after one axis.
 func flatAround(s ir.Shape, axis int) (ir.Shape, error) {
 	outer, err := s[:axis].Numel()
@@ -114,14 +196,23 @@ func (r *rewriter) addHits(base, hit, updates *ir.Node, axis int) *ir.Node {
 		return nil
 	}
 	t := base.DType()
-	met := r.add(ir.OpWhere, []*ir.Node{hit, updates, r.scalar(t, 0)})
 	if t.IsFloat() {
-		base, met = r.castTo(base, accType("", t)), r.castTo(met, accType("", t))
+		base = r.castTo(base, accType("", t))
 	}
+	return r.castTo(r.binary(ir.OpAdd, base, r.sumOfHits(hit, updates, axis)), t)
+}
+
+// sumOfHits is the sum along an axis of the updates that hit, in the dtype that sums have.
+func (r *rewriter) sumOfHits(hit, updates *ir.Node, axis int) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
-	return r.castTo(r.binary(ir.OpAdd, base, r.unary(ir.OpSum, met, ir.Attr{Name: "axes", Value: []int{axis}})), t)
+	t := updates.DType()
+	met := r.add(ir.OpWhere, []*ir.Node{hit, updates, r.scalar(t, 0)})
+	if t.IsFloat() {
+		met = r.castTo(met, accType("", t))
+	}
+	return r.unary(ir.OpSum, met, ir.Attr{Name: "axes", Value: []int{axis}})
 }
 
 // lastHit returns the last position along an axis of true elements, or -1.

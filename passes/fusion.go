@@ -31,8 +31,9 @@ type Fusion struct {
 	why    map[int]string // by node: what stopped or made its fusion
 
 	required    []bool           // by node: an output or update needs it in a buffer
-	overwritten map[int]*ir.Node // by new value of a state: the state
-	updates     map[int]*ir.Node // by state: its new value
+	overwritten map[int]*ir.Node // by value that a state's buffer comes to hold: the state
+	updates     map[int]*ir.Node // by state: the first such value
+	states      *overwrites
 
 	slots   []int           // by cluster ID: the ID of the cluster that it was merged into
 	readers [][]int         // by node: IDs of the clusters that compute or load it; see findReaders
@@ -106,6 +107,7 @@ func newFusion(ctx context.Context, g *ir.Graph, limits Limits) *Fusion {
 		required:    make([]bool, n),
 		overwritten: map[int]*ir.Node{},
 		updates:     map[int]*ir.Node{},
+		states:      newOverwrites(g),
 		readers:     make([][]int, n),
 		places:      make([][]at, n),
 		refused:     map[pair]string{},
@@ -115,9 +117,14 @@ func newFusion(ctx context.Context, g *ir.Graph, limits Limits) *Fusion {
 		f.required[o.Node.ID()] = true
 	}
 	for _, u := range g.Updates() {
-		f.required[u.Value.ID()] = true
-		f.overwritten[u.Value.ID()] = u.State
-		f.updates[u.State.ID()] = u.Value
+		values := f.states.inPlace(u)
+		if values == nil {
+			values = []*ir.Node{u.Value}
+		}
+		for _, n := range values {
+			f.required[n.ID()], f.overwritten[n.ID()] = true, u.State
+			f.updates[u.State.ID()] = n
+		}
 	}
 	return f
 }

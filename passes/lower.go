@@ -233,35 +233,6 @@ func (l *lowerer) lowerRun(n *ir.Node) error {
 	return l.store(n, l.at, false)
 }
 
-// lowerUpdate writes the slice of a dynamic_update_slice into its state.
-func (l *lowerer) lowerUpdate() error {
-	n := l.c.tails[0]
-	if n.DType().IsBlock() {
-		return l.lowerQuantizedUpdate(n)
-	}
-	base, upd := n.Arg(0), n.Arg(1)
-	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), base.Rank())
-	if err != nil {
-		return err
-	}
-	l.k.Family = kernel.FamilyMap
-	l.space = upd.Shape()
-	l.at = l.parallel(l.space)
-	l.ops[n] = true
-	v, err := l.value(upd, l.at)
-	if err != nil {
-		return err
-	}
-	start, err := l.startIndex(n, axis)
-	if err != nil {
-		return err
-	}
-	to := slices.Clone(l.at)
-	to[axis] = to[axis].Plus(start)
-	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(n, true), Index: linear(base.Shape(), to), Value: kernel.Unstored(v)})
-	return nil
-}
-
 // startIndex returns where a dynamic_update_slice begins, limited so that the
 // update fits.
 func (l *lowerer) startIndex(n *ir.Node, axis int) (kernel.Index, error) {

@@ -129,8 +129,8 @@ func (f *Fusion) writesBlocks(n *ir.Node) *ir.Node {
 		}
 		update = u
 	}
-	if update != nil && f.overwritten[update.ID()] != nil && inPlace(f, ir.Update{State: f.overwritten[update.ID()], Value: update}) {
-		return update
+	if update == nil || f.overwritten[update.ID()] == nil {
+		return nil
 	}
-	return nil
+	return update
 }

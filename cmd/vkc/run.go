@@ -237,13 +237,10 @@ func (s *session) compile(ctx context.Context, g *ir.Graph) (err error) {
 		return err
 	}
 	bar.end()
-	if s.looksAtKernels() {
-		err = s.program.Refused()
-	}
 	if s.program.Contents.Program != nil { // the reference has none
 		s.noteCompile(s.program.Stats)
 	}
-	return err
+	return nil
 }
 
 // looksAtKernels reports whether flags are about kernels, which the CPU reference has not.
@@ -256,11 +253,17 @@ func (s *session) load(ctx context.Context) (err error) {
 	defer bar.end()
 	s.exe, err = s.device.Load(ctx, s.program, vkc.LoadOptions{Weights: s.weights, Progress: bar.stage,
 		NoTrial: s.looksAtKernels()})
-	if why := s.exe.Why(); err == nil && why != s.device.Why() {
+	if err != nil {
+		return err
+	}
+	if s.looksAtKernels() && s.exe.Vulkan() == nil && !s.device.IsReference() {
+		return fmt.Errorf("there are no kernels to look at, as --check, --profile and --trace do: %s", s.exe.Why())
+	}
+	if why := s.exe.Why(); why != s.device.Why() {
 		bar.end()
 		s.note("runs on %s", why)
 	}
-	return err
+	return nil
 }
 
 // execute runs the program and reports on it.

@@ -31,9 +31,19 @@ func (e *emitter) emitMap() {
 		return e.invocations(n, name, func(id text) { unit = e.split(g, width, id) })
 	}, func() {
 		r := runOf(inner, width, unit, e.paraName(inner))
-		if e.sched.Turns > 1 {
+		switch {
+		case e.sched.Turns > 1:
 			e.runTurns(r, shared)
-		} else {
+		case e.k.Guard != nil:
+			e.openScope()
+			if r.width == 1 {
+				e.bindAxis(r.axis, r.base)
+			}
+			e.openPoint()
+			e.runLanes(r, e.k.Roots(), e.k.Stores, nil)
+			e.close()
+			e.close()
+		default:
 			e.runLanes(r, e.k.Roots(), e.k.Stores, nil)
 		}
 	})
@@ -47,7 +57,20 @@ func (e *emitter) emitSingle() {
 	if e.sched.Workgroup > 1 {
 		e.line("if (gl_LocalInvocationID.x > 0u) return;")
 	}
+	if e.k.Guard == nil {
+		e.storeAll(e.k.Stores)
+		return
+	}
+	e.openPoint()
 	e.storeAll(e.k.Stores)
+	e.close()
+}
+
+// openPoint opens a block for a point that the kernel may leave out.
+func (e *emitter) openPoint() {
+	cond := e.k.Guard.Point
+	e.plan([]*kernel.Expr{cond}, nil)
+	e.openGuard("if (%s)", e.value(cond).s)
 }
 
 // emptySpace writes nothing where there is never a point.

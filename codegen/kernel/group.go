@@ -23,8 +23,11 @@ func (g *Group) describe(number map[*Expr]int) string {
 	return fmt.Sprintf("group by [%s] into %d of %d rows: binding %d", g.Of.describe(number), g.Groups, g.Rows, g.Bind)
 }
 
-// Guard leaves parts of a matrix product out. All are bools; nil is always true.
+// Guard leaves parts of a kernel out. All are bools; nil is always true.
 type Guard struct {
+	// Point is a map's, which has no other: of a point for which it is false nothing is
+	// computed but the condition.
+	Point *Expr
 	// Batch uses batch axes alone: of a batch for which it is false nothing is
 	// computed.
 	Batch *Expr
@@ -41,9 +44,9 @@ func (g *Guard) parts() (conds []*Expr, names []string) {
 	if g == nil {
 		return nil, nil
 	}
-	for i, c := range []*Expr{g.Batch, g.Row, g.Col} {
+	for i, c := range []*Expr{g.Point, g.Batch, g.Row, g.Col} {
 		if c != nil {
-			conds, names = append(conds, c), append(names, []string{"batches", "rows", "columns"}[i])
+			conds, names = append(conds, c), append(names, []string{"points", "batches", "rows", "columns"}[i])
 		}
 	}
 	return conds, names

@@ -72,7 +72,7 @@ func (k *Kernel) Identity() Identity {
 	}
 	if g := k.Guard; g != nil {
 		w.line("guard ")
-		w.refs(g.Batch, g.Row, g.Col)
+		w.refs(g.Point, g.Batch, g.Row, g.Col)
 	}
 	for _, s := range k.Stores {
 		w.line("store ")

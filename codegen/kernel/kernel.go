@@ -61,7 +61,7 @@ type Kernel struct {
 	Attention *Attention
 	// Group is what a kernel of FamilyGroup does.
 	Group *Group
-	// Guard leaves parts of a matrix product out; nil leaves out none.
+	// Guard leaves parts of a map or matrix product out; nil leaves out none.
 	Guard *Guard
 
 	// Ops names the fused graph ops in order; Notes says what a reader of the

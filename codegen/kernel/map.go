@@ -165,7 +165,7 @@ func (m *Mapping) guard(g *Guard) *Guard {
 	if g == nil {
 		return nil
 	}
-	return &Guard{Batch: m.orNil(g.Batch), Row: m.orNil(g.Row), Col: m.orNil(g.Col)}
+	return &Guard{Point: m.orNil(g.Point), Batch: m.orNil(g.Batch), Row: m.orNil(g.Row), Col: m.orNil(g.Col)}
 }
 
 func (m *Mapping) orNil(v *Expr) *Expr {

@@ -58,6 +58,9 @@ func alignedRuns(x kernel.Index, axis, n int) bool {
 // innermost of those left has another length or nothing aligned.
 func mapVec(k *kernel.Kernel, limit int) int {
 	n := limit
+	if inner := innerAxis(k); k.Guard != nil && inner >= 0 && k.Guard.Point.Uses(inner) {
+		return 1 // each point has a condition of its own
+	}
 	for n > 1 && !pointsDivisibleBy(k.Parallel, n) {
 		n /= 2
 	}

@@ -23,7 +23,7 @@ type Repetition struct {
 // such values it is the outermost.
 func RepetitionOf(k *kernel.Kernel) (r Repetition, ok bool) {
 	inner := len(k.Parallel) - 1
-	if k.Family != kernel.FamilyMap || inner < 1 {
+	if k.Family != kernel.FamilyMap || k.Guard != nil || inner < 1 {
 		return r, false
 	}
 	for a := range inner {

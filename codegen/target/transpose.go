@@ -23,7 +23,7 @@ type Transposition struct {
 // Where there are several other axes, it is the one of most loads.
 func TranspositionOf(k *kernel.Kernel) (t Transposition, ok bool) {
 	inner := len(k.Parallel) - 1
-	if k.Family != kernel.FamilyMap || inner < 1 || !storesAlong(k, inner) {
+	if k.Family != kernel.FamilyMap || k.Guard != nil || inner < 1 || !storesAlong(k, inner) {
 		return t, false
 	}
 	along := make([][]*kernel.Expr, inner)

@@ -65,12 +65,12 @@ func (r *run) writeGroup(i int64, used bool, rest []int64) error {
 	return nil
 }
 
-// guarded reports whether a point of a product is left out.
+// guarded reports whether a point is left out.
 func (r *run) guarded() (bool, error) {
 	if r.k.Guard == nil {
 		return false, nil
 	}
-	for _, cond := range []*kernel.Expr{r.k.Guard.Batch, r.k.Guard.Row, r.k.Guard.Col} {
+	for _, cond := range []*kernel.Expr{r.k.Guard.Point, r.k.Guard.Batch, r.k.Guard.Row, r.k.Guard.Col} {
 		if cond == nil {
 			continue
 		}

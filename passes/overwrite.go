@@ -1,0 +1,288 @@
+package passes
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// A state is updated in place where its new value is the old one with parts of it
+// written anew, and nothing that may still run reads the old one. Kernels then write
+// those parts into the state's buffer, one kernel for each write.
+
+// write is a value that is another one, its base, with parts written anew.
+type write struct {
+	op   *ir.Node // a dynamic_update_slice or a scatter
+	base *ir.Node
+}
+
+// writeOf takes apart a value that a write makes, perhaps seen in another shape.
+func writeOf(n *ir.Node) (w write, ok bool) {
+	w.op = unshaped(n)
+	if w.op.Op() != ir.OpDynamicUpdateSlice && !isScatter(w.op) {
+		return write{}, false
+	}
+	w.base = unshaped(w.op.Arg(0))
+	return w, true
+}
+
+func isScatter(n *ir.Node) bool {
+	switch n.Op() {
+	case ir.OpScatter, ir.OpScatterAdd, ir.OpIndexAdd, ir.OpScatterND, ir.OpScatterNDAdd:
+		return true
+	}
+	return false
+}
+
+// unshaped is what n shows in another shape. A reshape to the same shape is a copy; see ownValues.
+func unshaped(n *ir.Node) *ir.Node {
+	for n.Op() == ir.OpReshape && !n.Shape().Equal(n.Arg(0).Shape()) {
+		n = n.Arg(0)
+	}
+	return n
+}
+
+// adds reports whether a write adds to what is there.
+func (w write) adds() bool {
+	return w.op.Op() == ir.OpScatterAdd || w.op.Op() == ir.OpIndexAdd || w.op.Op() == ir.OpScatterNDAdd
+}
+
+// suits reports whether a write is better in place: it writes fewer elements than a copy
+// has, and adding does not round before the sum is complete.
+func (w write) suits() bool {
+	written := w.op.Arg(len(w.op.Args()) - 1).Shape()
+	return !isScatter(w.op) || written.MaxElems() <= w.op.Shape().MaxElems() && (!w.adds() || accType("", w.op.DType()) == w.op.DType())
+}
+
+// overwrites finds which states of a graph are updated in place.
+type overwrites struct {
+	g     *ir.Graph
+	users [][]*ir.Node
+	shown map[*ir.Node]int // how often outputs and updates have a node
+}
+
+func newOverwrites(g *ir.Graph) *overwrites {
+	o := &overwrites{g: g, users: g.Users(), shown: map[*ir.Node]int{}}
+	for _, out := range g.Outputs() {
+		o.shown[out.Node]++
+	}
+	for _, u := range g.Updates() {
+		o.shown[u.Value]++
+	}
+	return o
+}
+
+// writes are the ops that write states in place.
+func (o *overwrites) writes() map[*ir.Node]bool {
+	all := map[*ir.Node]bool{}
+	for _, u := range o.g.Updates() {
+		for _, n := range o.inPlace(u) {
+			w, _ := writeOf(n)
+			all[w.op] = true
+		}
+	}
+	return all
+}
+
+// once reports whether one node reads n, once, and nothing else.
+func (o *overwrites) once(n *ir.Node) bool { return len(o.users[n.ID()]) == 1 && o.shown[n] == 0 }
+
+// inPlace returns the values, the last one first, that take turns in the buffer of a
+// state that is updated in place, or nil where it is not.
+func (o *overwrites) inPlace(u ir.Update) []*ir.Node {
+	updated := slices.ContainsFunc(o.g.Updates(), func(v ir.Update) bool { return v.Value == u.Value && v.State != u.State })
+	if o.shown[u.State] > 0 || updated {
+		return nil
+	}
+	var values []*ir.Node
+	own := map[*ir.Node]bool{} // writes, and the shapes that they are seen in
+	for n := u.Value; n != u.State; {
+		w, ok := writeOf(n)
+		if !ok || !w.suits() {
+			return nil
+		}
+		values = append(values, n)
+		for x := n; x != w.base; x = x.Arg(0) {
+			if own[x] = true; x != u.Value && !o.once(x) {
+				return nil
+			}
+		}
+		for _, x := range o.regions(w) {
+			own[x] = true
+		}
+		if n = w.base; n != u.State && !o.once(n) {
+			return nil
+		}
+	}
+	// What reads the old value runs before the first write. It must not be part of
+	// anything that needs the new value, too: it could go into its kernel.
+	old := slices.DeleteFunc(slices.Clone(o.users[u.State.ID()]), func(x *ir.Node) bool { return own[x] })
+	if len(old) > 0 && o.meet(old, values[len(values)-1]) {
+		return nil
+	}
+	return values
+}
+
+// meet reports whether a node depends on n and on one of others as well.
+func (o *overwrites) meet(others []*ir.Node, n *ir.Node) bool {
+	const onOthers, onN = 1, 2
+	needs := make([]uint8, len(o.g.Nodes()))
+	for i, x := range o.g.Nodes() {
+		if slices.Contains(others, x) {
+			needs[i] |= onOthers
+		}
+		if x == n {
+			needs[i] |= onN
+		}
+		for _, a := range x.Args() {
+			needs[i] |= needs[a.ID()]
+		}
+		if needs[i] == onOthers|onN {
+			return true
+		}
+	}
+	return false
+}
+
+// nested returns what a write writes into what its base has in the same place: a write
+// along a further axis, of nothing else. Region sees the base there.
+func (o *overwrites) nested(w write) (inner write, region []*ir.Node, ok bool) {
+	if w.op.Op() != ir.OpDynamicUpdateSlice || w.op.DType().IsBlock() {
+		return write{}, nil, false
+	}
+	inner.op = w.op.Arg(1)
+	for inner.op.Op() == ir.OpReshape && o.once(inner.op) {
+		inner.op = inner.op.Arg(0)
+	}
+	if inner.op.Op() != ir.OpDynamicUpdateSlice || !o.once(inner.op) {
+		return write{}, nil, false
+	}
+	inner.base = inner.op.Arg(0)
+	at := inner.base
+	for at.Op() == ir.OpReshape && o.once(at) {
+		region = append(region, at)
+		at = at.Arg(0)
+	}
+	ok = at.Op() == ir.OpDynamicSlice && o.once(at) && at.Arg(0) == w.op.Arg(0) && at.Arg(1) == w.op.Arg(2) &&
+		at.Attrs().Int("axis") == w.op.Attrs().Int("axis") && at.Shape().Equal(w.op.Arg(1).Shape())
+	return inner, append(region, at), ok
+}
+
+// regions are the nodes that see a write's base where it is written, by further axes.
+func (o *overwrites) regions(w write) (all []*ir.Node) {
+	for {
+		inner, region, ok := o.nested(w)
+		if !ok {
+			return all
+		}
+		all, w = append(all, region...), inner
+	}
+}
+
+// lowerUpdate writes the parts of a state that a write makes anew.
+func (l *lowerer) lowerUpdate() error {
+	w, ok := writeOf(l.c.tails[0])
+	if !ok {
+		return errNotIdentity
+	}
+	if w.op.DType().IsBlock() {
+		return l.lowerQuantizedUpdate(w.op)
+	}
+	l.k.Family = kernel.FamilyMap
+	values := w.op.Arg(len(w.op.Args()) - 1)
+	if w.op.Op() == ir.OpDynamicUpdateSlice {
+		values = w.op.Arg(1)
+	}
+	inner := w
+	place := func(at []kernel.Index) ([]kernel.Index, error) { return l.placeOf(w, at) }
+	for {
+		next, _, ok := l.f.states.nested(inner)
+		if !ok {
+			break
+		}
+		outer, from, to := place, next.op.Shape(), values.Shape()
+		inner, values = next, next.op.Arg(1)
+		place = func(at []kernel.Index) ([]kernel.Index, error) {
+			at, err := l.placeOf(next, at)
+			if err != nil {
+				return nil, err
+			}
+			return outer(reshaped(to, from, at))
+		}
+		l.ops[next.op] = true
+	}
+	l.space = values.Shape()
+	l.at = l.parallel(l.space)
+	l.ops[w.op] = true
+	v, err := l.value(values, l.at)
+	if err != nil {
+		return err
+	}
+	to, err := place(l.at)
+	if err != nil {
+		return err
+	}
+	bind, index := l.binding(l.c.tails[0], true), linear(w.op.Shape(), to)
+	if w.adds() {
+		l.k.Bindings[bind].Read = true
+		v = l.b.Apply(ir.OpAdd, v.DType, nil, l.b.Load(bind, v.DType, index, "old"), v)
+	}
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: bind, Index: index, Value: kernel.Unstored(v)})
+	return nil
+}
+
+// placeOf returns where in its base a write writes its values at a point of them. Of a
+// scatter the kernel's guard leaves out what has no place.
+func (l *lowerer) placeOf(w write, at []kernel.Index) ([]kernel.Index, error) {
+	base := w.op.Shape()
+	to := slices.Clone(at)
+	switch w.op.Op() {
+	case ir.OpScatterND, ir.OpScatterNDAdd:
+		indices := w.op.Arg(1)
+		rank := indices.Rank() - 1
+		to = make([]kernel.Index, indices.Shape()[rank].Add)
+		for i := range to {
+			var err error
+			if to[i], err = l.guarded(indices, append(slices.Clone(at[:rank]), kernel.Const(int64(i))), base[i]); err != nil {
+				return nil, err
+			}
+		}
+		return append(to, at[rank:]...), nil
+	}
+	axis, err := ir.ResolveAxis(int64(w.op.Attrs().Int("axis")), len(base))
+	if err != nil {
+		return nil, err
+	}
+	switch w.op.Op() {
+	case ir.OpDynamicUpdateSlice:
+		var start kernel.Index
+		start, err = l.startIndex(w.op, axis)
+		to[axis] = to[axis].Plus(start)
+	case ir.OpIndexAdd:
+		to[axis], err = l.guarded(w.op.Arg(1), at[axis:axis+1], base[axis])
+	default:
+		to[axis], err = l.guarded(w.op.Arg(1), at, base[axis])
+	}
+	return to, err
+}
+
+// guarded returns an element of indices as one, and has the kernel leave out the points
+// for which it is not below an extent.
+func (l *lowerer) guarded(indices *ir.Node, at []kernel.Index, extent ir.Dim) (kernel.Index, error) {
+	v, err := l.value(indices, at)
+	if err != nil {
+		return kernel.Index{}, err
+	}
+	if v.DType != ir.I64 {
+		v = l.b.Cast(ir.I32, v) // a u32 past its range becomes negative, and is as much out of range
+	}
+	end := l.b.Cast(v.DType, l.b.FromIndex(kernel.DimIndex(extent)))
+	within := l.b.Apply(ir.OpAnd, ir.Bool, nil,
+		l.b.Apply(ir.OpGe, ir.Bool, nil, v, l.b.Integer(v.DType, 0)), l.b.Apply(ir.OpLt, ir.Bool, nil, v, end))
+	if g := l.k.Guard; g != nil {
+		within = l.b.Apply(ir.OpAnd, ir.Bool, nil, g.Point, within)
+	}
+	l.k.Guard = &kernel.Guard{Point: within}
+	return l.indexOf(v, last(extent)), nil
+}
