@@ -85,6 +85,11 @@ func (o *overwrites) writes() map[*ir.Node]bool {
 	return all
 }
 
+// only reports whether nothing but some nodes reads n.
+func (o *overwrites) only(readers map[*ir.Node]bool, n *ir.Node) bool {
+	return o.shown[n] == 0 && !slices.ContainsFunc(o.users[n.ID()], func(x *ir.Node) bool { return !readers[x] })
+}
+
 // once reports whether one node reads n, once, and nothing else.
 func (o *overwrites) once(n *ir.Node) bool { return len(o.users[n.ID()]) == 1 && o.shown[n] == 0 }
 
@@ -104,14 +109,15 @@ func (o *overwrites) inPlace(u ir.Update) []*ir.Node {
 		}
 		values = append(values, n)
 		for x := n; x != w.base; x = x.Arg(0) {
-			if own[x] = true; x != u.Value && !o.once(x) {
+			if x != u.Value && !o.only(own, x) {
 				return nil
 			}
+			own[x] = true
 		}
 		for _, x := range o.regions(w) {
 			own[x] = true
 		}
-		if n = w.base; n != u.State && !o.once(n) {
+		if n = w.base; n != u.State && !o.only(own, n) {
 			return nil
 		}
 	}

@@ -409,7 +409,7 @@ func (g *generator) attention() *ir.Node {
 	return g.add(ir.OpAttention, args, attrs...)
 }
 
-// state adds a state, and perhaps a slice of it written in place.
+// state adds a state, and perhaps slices and elements of it written in place.
 func (g *generator) state() *ir.Node {
 	if g.states > 2 {
 		return nil
@@ -425,8 +425,12 @@ func (g *generator) state() *ir.Node {
 	}
 	g.states++
 	n := g.named(ir.OpState, fmt.Sprintf("s%d", len(g.g.Nodes())), s, t)
-	if n != nil && n.Rank() > 0 && g.rng.IntN(2) == 0 {
-		g.updateSlice(n)
+	for w := n; w != nil && w.Rank() > 0 && g.rng.IntN(2) == 0; {
+		if g.rng.IntN(2) == 0 {
+			w = g.updateSlice(w)
+		} else {
+			w = g.scatterInto(w)
+		}
 	}
 	return n
 }

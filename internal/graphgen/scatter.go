@@ -13,6 +13,10 @@ func (g *generator) scatter() *ir.Node {
 	if base == nil {
 		return nil
 	}
+	return g.scatterInto(base)
+}
+
+func (g *generator) scatterInto(base *ir.Node) *ir.Node {
 	axis := g.rng.IntN(base.Rank())
 	s := slices.Clone(base.Shape())
 	s[axis] = g.shape(1)[0]
