@@ -1,6 +1,7 @@
 package glsl
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -34,22 +35,10 @@ func (e *emitter) newAttention() *attention {
 		return nil
 	}
 	f.grid = g.Grid(e.k)
-	f.placeWorkgroup(g)
-	return f
-}
-
-// placeWorkgroup gives a workgroup its batch, heads, split and first query.
-func (f *attention) placeWorkgroup(g target.MatGrid) {
 	for dim, factors := range g {
-		id := primary("gl_WorkGroupID." + gridAxis[dim])
-		for i, t := range factors {
-			place, count := id, f.tiles(t)
-			if i < len(factors)-1 {
-				place, id = binary("%", id, count), binary("/", id, count)
-			}
-			f.placeAxis(t, place, count)
-		}
+		f.placeFactors(dim, factors, f.placeAxis)
 	}
+	return f
 }
 
 // placeAxis places the workgroup along one axis. The last queries of a causal
@@ -167,6 +156,14 @@ func (f *attention) score(dot text, key text, query text) text {
 		s = binary("+", s, f.asFloat(f.a.Mask))
 	}
 	return f.choose("float", "seen", binary("<", key, f.seen(query)), s, f.lowest())
+}
+
+// rebase declares what weights are relative to where best is the largest score, and what
+// takes sums relative to another, top, to those relative to it. While no key counts, any
+// finite number does in place of the largest score.
+func (f *attention) rebase(best text, top string) (shift, correction string) {
+	shift = f.variable("float", "shift", ternary(binary("==", best, f.lowest()), primary("0.0"), best))
+	return shift, f.variable("float", "correction", primary(fmt.Sprintf("exp2(%s - %s)", top, shift)))
 }
 
 // storeRow writes the stores of one row: what a row has once where first says

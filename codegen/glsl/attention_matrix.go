@@ -171,22 +171,7 @@ func (m *flashMatrix) context() []string {
 func (m *flashMatrix) scoreFunction() string {
 	name := m.fresh(m.root, "score_of")
 	params := []string{"const in uint frag_row", "const in uint frag_col", "const in float dot_product", "const in uint first_row", "const in uint first_key"}
-	axes := map[int]text{}
-	for axis := range m.k.Parallel {
-		if t, ok := m.root.axes[axis]; ok {
-			axes[axis] = t
-		}
-	}
-	for _, v := range m.context() {
-		params = append(params, "const in uint "+v)
-	}
-	m.define(fmt.Sprintf("float %s(%s)", name, strings.Join(params, ", ")), func() {
-		for _, p := range params {
-			m.scope.names[p[strings.LastIndex(p, " ")+1:]] = true
-		}
-		for axis, t := range axes {
-			m.bindAxis(axis, t)
-		}
+	m.defineOver("float", name, params, m.context(), len(m.k.Parallel), func() {
 		m.bindRow(m.named("row", plus(primary("first_row"), primary("frag_row"))))
 		key := m.named("key", plus(primary("first_key"), primary("frag_col")))
 		m.bindAxis(m.ax.Key, m.limit(key, m.k.Fold, m.s.TileN))

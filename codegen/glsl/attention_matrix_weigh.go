@@ -151,8 +151,7 @@ func (m *flashMatrix) weighInShared(scores string, key0 text) {
 		m.line("%s = max(%s, subgroupShuffleXor(%s, %du));", best, best, best, mask)
 	}
 	m.comment("While no key counts, any finite number does in place of the largest score.")
-	shift := m.variable("float", "shift", ternary(binary("==", primary(best), m.lowest()), primary("0.0"), primary(best)))
-	correction := m.variable("float", "correction", primary(fmt.Sprintf("exp2(%s - %s)", m.shift, shift)))
+	shift, correction := m.rebase(primary(best), m.shift)
 	m.line("%s = %s;", m.shift, best)
 	m.line("%s *= %s;", m.total, correction)
 	m.repeat("c", each/2, func(c text) {

@@ -165,8 +165,7 @@ func (t *flashTile) weigh(key0 text) {
 	t.repeat("i", s.ThreadM, func(i text) {
 		t.line("%s = max(%s, %s);", t.at(t.best, i), t.at(t.best, i), t.at(t.top, i))
 		largest := primary(t.variable("float", "largest", primary(t.at(t.best, i))))
-		shift := t.variable("float", "shift", ternary(binary("==", largest, t.lowest()), primary("0.0"), largest))
-		correction := t.variable("float", "correction", primary(fmt.Sprintf("exp2(%s - %s)", t.at(t.top, i), shift)))
+		shift, correction := t.rebase(largest, t.at(t.top, i))
 		t.line("%s = %s;", t.at(t.top, i), t.at(t.best, i))
 		t.line("%s *= %s;", t.at(t.total, i), correction)
 		t.repeat("n", t.quads, func(n text) { t.line("%s *= %s;", t.sum(i, n), correction) })

@@ -146,11 +146,7 @@ func (e *emitter) rawHalf(x *kernel.Expr, a along) bool {
 // rawQuad prints four neighbours as they lie in memory.
 func (e *emitter) rawQuad(x *kernel.Expr, a along, at text) text {
 	x = kernel.Widened(x)
-	e.openScope()
-	defer e.close()
-	e.bindAxis(a.axis, at)
-	e.plan(nil, []kernel.Index{x.Index})
-	return primary(fmt.Sprintf("%s[%s]", e.view(e.buffers[x.Bind], 4), binary("/", e.indexText(x.Index), uintLit(4)).s))
+	return primary(fmt.Sprintf("%s[%s]", e.view(e.buffers[x.Bind], 4), binary("/", e.indexAt(x.Index, a.axis, at), uintLit(4)).s))
 }
 
 // scores multiplies the team's keys by the queries of all rows.
@@ -185,8 +181,7 @@ func (v *flashVec) scores(key0, end text) {
 			v.line("%s = max(%s, %s);", best, best, v.scoreAt(r, u))
 		})
 		v.comment("While no key counts, any finite number does in place of the largest score.")
-		shift := v.variable("float", "shift", ternary(binary("==", primary(best), v.lowest()), primary("0.0"), primary(best)))
-		correction := v.variable("float", "correction", primary(fmt.Sprintf("exp2(%s - %s)", v.at(v.top, r), shift)))
+		shift, correction := v.rebase(primary(best), v.at(v.top, r))
 		v.line("%s = %s;", v.at(v.top, r), best)
 		v.line("%s *= %s;", v.at(v.total, r), correction)
 		v.repeat("n", v.quads, func(n text) { v.line("%s *= %s;", v.sum(r, n), correction) })
@@ -233,7 +228,7 @@ func (v *flashVec) meet() {
 		for mask := v.lanes; mask < v.s.Subgroup; mask *= 2 {
 			v.line("%s = max(%s, subgroupShuffleXor(%s, %du));", best, best, best, mask)
 		}
-		correction := v.correction(primary(best), top)
+		_, correction := v.rebase(primary(best), top.s)
 		v.line("%s = %s;", top.s, best)
 		v.line("%s *= %s;", total.s, correction)
 		v.repeat("n", v.quads, func(n text) { v.line("%s *= %s;", v.sum(r, n), correction) })
@@ -250,13 +245,6 @@ func (v *flashVec) meet() {
 		return
 	}
 	v.joinSubgroups(subgroups)
-}
-
-// correction declares what takes sums relative to one largest score to those
-// relative to another, larger or equal one.
-func (v *flashVec) correction(best, top text) string {
-	shift := v.variable("float", "shift", ternary(binary("==", best, v.lowest()), primary("0.0"), best))
-	return v.variable("float", "correction", primary(fmt.Sprintf("exp2(%s - %s)", top.s, shift)))
 }
 
 // storeOwn stores the results where one subgroup has them all.
@@ -313,7 +301,7 @@ func (v *flashVec) joinOne(row, quad text, subgroups, quads int, sums, stats str
 	total := v.variable("float", "sum", primary("0.0"))
 	sum := v.variable("vec4", "weighted", primary("vec4(0.0)"))
 	g = v.loop("g", primary("0u"), uintLit(subgroups), 1)
-	correction := v.correction(best, primary(stat(g)+".x"))
+	_, correction := v.rebase(best, stat(g)+".x")
 	v.line("%s += %s * %s.y;", total, correction, stat(g))
 	v.line("%s += %s * %s[%s];", sum, correction, sums, plus(times(plus(times(g, v.rows), row), quads), quad).s)
 	v.close()

@@ -30,7 +30,8 @@ func (e *emitter) emitCoopMat() {
 	e.need(NeedCoopMat, NeedMemoryModel)
 	c := &coopMat{staging: m.newStaging(self)}
 	c.placeSubgroup()
-	c.declareFragments()
+	sums := c.fragment(c.sums, "Accumulator")
+	c.declareZeros(sums, sums+"("+c.quads.zero+")", c.rows()*c.cols())
 	c.accumulate()
 	c.pass()
 }
@@ -60,25 +61,9 @@ func (c *coopMat) fragment(t ir.DType, use string) string {
 	return fmt.Sprintf("coopmat<%s, gl_ScopeSubgroup, %d, %d, gl_MatrixUse%s>", matrixElement(t), rows, cols, use)
 }
 
-func (c *coopMat) declareFragments() {
-	typ := c.fragment(c.sums, "Accumulator")
-	count := c.rows() * c.cols()
-	for i := range c.products {
-		p := &c.products[i]
-		p.sums = c.array(typ, c.k.Products[i].Name, count)
-	}
-	c.repeat("i", count, func(i text) {
-		for _, p := range c.products {
-			c.line("%s = %s(%s);", elementOf(p.sums, count, i).s, typ, c.quads.zero)
-		}
-	})
-}
-
 // accumulate goes through the contraction.
 func (c *coopMat) accumulate() {
-	stage, _, k1 := c.openStages()
-	c.multiply(stage)
-	c.closeStages(stage, k1)
+	c.stages(func(_, stage text) { c.multiply(stage) })
 }
 
 // multiply adds the products of the tiles in a stage to the sums.

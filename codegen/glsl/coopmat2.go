@@ -174,9 +174,7 @@ func (c *coopMat2) accumulate() {
 	switch {
 	case len(c.operands) > 0:
 		c.line("")
-		stage, k0, k1 := c.openStages()
-		c.step(k0, stage)
-		c.closeStages(stage, k1)
+		c.stages(c.step)
 	case c.s.Unroll > 0:
 		c.line("")
 		c.unrolledSteps()
@@ -434,22 +432,7 @@ func (c *coopMat2) perElement(name string, body func()) {
 	for _, p := range c.products {
 		params = append(params, "const in "+matrixElement(c.sums)+" "+p.sums)
 	}
-	batch := map[int]text{}
-	for axis := range c.row {
-		if t, ok := c.root.axes[axis]; ok {
-			batch[axis] = t
-		}
-	}
-	for _, v := range c.context(c.row0, c.col0) {
-		params = append(params, "const in uint "+v)
-	}
-	c.define(fmt.Sprintf("%s %s(%s)", matrixElement(c.sums), name, strings.Join(params, ", ")), func() {
-		for _, p := range params {
-			c.scope.names[p[strings.LastIndex(p, " ")+1:]] = true
-		}
-		for axis, t := range batch {
-			c.bindAxis(axis, t)
-		}
+	c.defineOver(matrixElement(c.sums), name, params, c.context(c.row0, c.col0), c.row, func() {
 		row := c.named("row", plus(c.row0, primary("tile_row")))
 		col := c.named("col", plus(c.col0, primary("tile_col")))
 		if cond := c.inside(row, col); cond != "" {

@@ -256,6 +256,29 @@ func (e *emitter) define(head string, body func()) {
 	e.root, e.scope, e.usedSyms = root, scope, used
 }
 
+// defineOver defines a function of parameters, and of variables of main, that knows the
+// coordinates of the first so many axes as main does.
+func (e *emitter) defineOver(typ, name string, params, variables []string, axes int, body func()) {
+	bound := map[int]text{}
+	for axis := range axes {
+		if t, ok := e.root.axes[axis]; ok {
+			bound[axis] = t
+		}
+	}
+	for _, v := range variables {
+		params = append(params, "const in uint "+v)
+	}
+	e.define(fmt.Sprintf("%s %s(%s)", typ, name, strings.Join(params, ", ")), func() {
+		for _, p := range params {
+			e.scope.names[p[strings.LastIndex(p, " ")+1:]] = true
+		}
+		for axis, t := range bound {
+			e.bindAxis(axis, t)
+		}
+		body()
+	})
+}
+
 // indented returns the lines of a block with its head and braces.
 func (s *scope) indented() string {
 	var b strings.Builder

@@ -95,14 +95,20 @@ func (m *matMul) placeWorkgroup() {
 		if m.s.Band > 1 && dim < 2 {
 			continue
 		}
-		id := primary("gl_WorkGroupID." + gridAxis[dim])
-		for i, f := range factors {
-			place, count := id, m.tiles(f)
-			if i < len(factors)-1 {
-				place, id = binary("%", id, count), binary("/", id, count)
-			}
-			m.placeAxis(f, place)
+		m.placeFactors(dim, factors, func(f target.AxisTiles, place, _ text) { m.placeAxis(f, place) })
+	}
+}
+
+// placeFactors calls place for what a dimension of the grid goes over, with where the
+// workgroup is along each axis and how many tiles there are.
+func (e *emitter) placeFactors(dim int, factors []target.AxisTiles, place func(f target.AxisTiles, at, count text)) {
+	id := primary("gl_WorkGroupID." + gridAxis[dim])
+	for i, f := range factors {
+		at, count := id, e.tiles(f)
+		if i < len(factors)-1 {
+			at, id = binary("%", id, count), binary("/", id, count)
 		}
+		place(f, at, count)
 	}
 }
 
@@ -163,22 +169,25 @@ func (e *emitter) tiles(f target.AxisTiles) text {
 
 // declareSums declares the sums of each product, count per invocation, all 0.
 func (m *matMul) declareSums(count int) {
-	for i := range m.products {
-		p := &m.products[i]
-		p.sums = m.fresh(m.scope, m.k.Products[i].Name)
-		if count == 1 {
-			m.line("%s %s = %s;", m.quads.sum(), p.sums, m.quads.zero)
-		} else {
-			m.line("%s %s[%d];", m.quads.sum(), p.sums, count)
-		}
-	}
 	if count > 1 {
-		m.repeat("i", count, func(i text) {
-			for _, p := range m.products {
-				m.line("%s[%s] = %s;", p.sums, i.s, m.quads.zero)
-			}
-		})
+		m.declareZeros(m.quads.sum(), m.quads.zero, count)
+		return
 	}
+	for i := range m.products {
+		m.products[i].sums = m.variable(m.quads.sum(), m.k.Products[i].Name, primary(m.quads.zero))
+	}
+}
+
+// declareZeros is declareSums for those of any type.
+func (m *matMul) declareZeros(typ, zero string, count int) {
+	for i := range m.products {
+		m.products[i].sums = m.array(typ, m.k.Products[i].Name, count)
+	}
+	m.repeat("i", count, func(i text) {
+		for _, p := range m.products {
+			m.line("%s = %s;", elementOf(p.sums, count, i).s, zero)
+		}
+	})
 }
 
 // elementOf prints element i of an array of count, which is a plain variable
@@ -436,49 +445,45 @@ func (m *matMul) finishQuad(row, col text, sums []text) {
 	m.close()
 }
 
-// nextStep names the step along the contraction after k0, whose operands are
-// fetched while those of k0 are multiplied.
-func (m *matMul) nextStep(k0 text) text {
-	if m.oneStep() {
-		return text{}
+// overlapped goes through the contraction, TileK at a time, with two stages of tiles in
+// shared memory, so far apart: while those in one are multiplied, the next are on their
+// way from memory, in registers.
+func (m *matMul) overlapped(apart int, fetch, put func(at text), multiply func(k0, stage text)) {
+	m.comment("The first tiles go to shared memory.")
+	m.openScope()
+	fetch(primary("0u"))
+	put(primary("0u"))
+	m.line("barrier();")
+	m.close()
+	m.line("")
+	depth, step := m.k.Fold, m.s.TileK
+	one := depth.IsStatic() && depth.Add <= int64(step)
+	stage := primary("0u")
+	if !one {
+		stage = primary(m.variable("uint", "stage", stage))
 	}
-	k1 := plus(k0, uintLit(m.s.TileK))
-	if m.rereadsLast() {
-		k1 = call("min", k1, uintLit(m.k.Fold.Add-int64(m.s.TileK)))
+	k0 := m.loop("k0", primary("0u"), m.dim(depth), step)
+	ifMore := func(func(k1 text)) {}
+	if !one {
+		// The last step fetches its own tiles once more, in vain, where tiles are whole: without a branch
+		// around them, loads and what becomes of what they load overlap with the products.
+		k1, again := plus(k0, uintLit(step)), depth.IsStatic() && target.DivisibleBy(depth, step)
+		if again {
+			k1 = call("min", k1, uintLit(depth.Add-int64(step)))
+		}
+		k1 = primary(m.variable("uint", "k1", k1))
+		ifMore = func(body func(k1 text)) {
+			m.openBelow(!again, k1, m.dim(depth))
+			body(k1)
+			m.close()
+		}
 	}
-	return primary(m.variable("uint", "k1", k1))
-}
-
-// rereadsLast reports whether the last step fetches its own tiles once more, in
-// vain: without a branch around them, loads and what becomes of what they load
-// overlap with the products.
-func (m *matMul) rereadsLast() bool {
-	return m.k.Fold.IsStatic() && m.k.Fold.Add >= int64(m.s.TileK) && target.DivisibleBy(m.k.Fold, m.s.TileK)
-}
-
-// oneStep reports whether one step is all, and none is next.
-func (m *matMul) oneStep() bool {
-	return m.k.Fold.IsStatic() && m.k.Fold.Add <= int64(m.s.TileK)
-}
-
-// firstStage is where the tiles of the first step are, and then of every step.
-func (m *matMul) firstStage() text {
-	if m.oneStep() {
-		return primary("0u")
-	}
-	return primary(m.variable("uint", "stage", primary("0u")))
-}
-
-// ifMore writes what is done for a next step, if there is one.
-func (m *matMul) ifMore(k1 text, body func()) {
-	switch {
-	case m.oneStep():
-		return
-	case m.rereadsLast():
-		m.openScope()
-	default:
-		m.openGuard("if (%s)", binary("<", k1, m.dim(m.k.Fold)).s)
-	}
-	body()
+	ifMore(fetch)
+	multiply(k0, stage)
+	ifMore(func(text) {
+		m.line("%s = %s;", stage.s, binary("-", uintLit(apart), stage).s)
+		put(stage)
+	})
+	m.line("barrier();")
 	m.close()
 }

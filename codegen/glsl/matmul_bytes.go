@@ -80,11 +80,7 @@ func (m *matMul) bytesAt(v *kernel.Expr, a along, k text, bytes int) text {
 	b := m.buffers[v.Bind]
 	b.units[bytes] = true
 	m.need(m.storageNeeds(b)...)
-	m.openScope()
-	m.bindAxis(a.axis, k)
-	m.plan(nil, []kernel.Index{v.Index})
-	at := binary("/", m.indexText(v.Index), uintLit(bytes))
-	m.close()
+	at := binary("/", m.indexAt(v.Index, a.axis, k), uintLit(bytes))
 	return primary(fmt.Sprintf("%s_%s[%s]", b.name, planeUnits[bytes].view, at.s))
 }
 

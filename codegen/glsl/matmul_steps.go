@@ -7,22 +7,6 @@ import "github.com/vkc-go/vkc/codegen/target"
 // multiplies all of them with each other. It needs registers for one step at a
 // time, where quads along the contraction need them for four.
 
-// declareQuadSums declares the sums of each product, all 0: of every row those
-// of four neighbouring columns in a vector.
-func (m *matMul) declareQuadSums() {
-	count := m.s.ThreadM * m.s.ThreadN / 4
-	for i := range m.products {
-		p := &m.products[i]
-		p.sums = m.fresh(m.scope, m.k.Products[i].Name)
-		m.line("vec4 %s[%d];", p.sums, count)
-	}
-	m.repeat("i", count, func(i text) {
-		for _, p := range m.products {
-			m.line("%s[%s] = vec4(0.0);", p.sums, i.s)
-		}
-	})
-}
-
 // putSteps stores a quad along the contraction in four steps of a tile.
 func (m *matTile) putSteps(o *matOperand, stage, line, quad, value text) {
 	if !value.plain() {

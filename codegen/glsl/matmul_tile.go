@@ -33,7 +33,7 @@ func (e *emitter) emitMatTile() {
 		return
 	}
 	if s.Steps {
-		m.declareQuadSums()
+		m.declareZeros("vec4", "vec4(0.0)", s.ThreadM*s.ThreadN/4) // four neighbouring columns of a row each
 	} else {
 		m.declareSums(s.ThreadM * s.ThreadN)
 	}
@@ -130,24 +130,7 @@ func (m *matTile) overlap(x, y text) {
 	for _, o := range operands {
 		m.next[o] = m.array(m.quads.typ(), "next_"+o.name, m.rounds(o))
 	}
-	m.comment("The first tiles go to shared memory.")
-	m.openScope()
-	m.fetchNext(primary("0u"))
-	m.putNext(primary("0u"))
-	m.line("barrier();")
-	m.close()
-	m.line("")
-	stage := m.firstStage()
-	k0 := m.loop("k0", primary("0u"), m.dim(m.k.Fold), m.s.TileK)
-	k1 := m.nextStep(k0)
-	m.ifMore(k1, func() { m.fetchNext(k1) })
-	m.multiplyTiles(x, y, stage)
-	m.ifMore(k1, func() {
-		m.line("%s = 1u - %s;", stage.s, stage.s)
-		m.putNext(stage)
-	})
-	m.line("barrier();")
-	m.close()
+	m.overlapped(1, m.fetchNext, m.putNext, func(_, stage text) { m.multiplyTiles(x, y, stage) })
 }
 
 // rounds is how many vectors of an operand's tile an invocation moves.

@@ -94,16 +94,8 @@ func (r *matRows) declare() {
 		r.weights[o] = &st
 	}
 	r.rows = stage("a", r.RowUnits(s), r.RowScales(s), times(r.part, r.Parts*s.TileM*r.Pitch(s)), times(r.part, s.TileM*r.strips()))
-	count := r.fragments() * r.rowFragments()
-	for i := range r.products {
-		p := &r.products[i]
-		p.sums = r.array(r.fragment(ir.F32, "Accumulator"), r.k.Products[i].Name, count)
-	}
-	r.repeat("i", count, func(i text) {
-		for _, p := range r.products {
-			r.line("%s = %s(0.0);", elementOf(p.sums, count, i).s, r.fragment(ir.F32, "Accumulator"))
-		}
-	})
+	sums := r.fragment(ir.F32, "Accumulator")
+	r.declareZeros(sums, sums+"(0.0)", r.fragments()*r.rowFragments())
 }
 
 // fragment is the type of a fragment; use is A, B or Accumulator.

@@ -64,17 +64,16 @@ func (v *matVec) shareOctets() {
 	v.octets = &octetTable{name: "octet_table", typ: map[int]string{4: "uint", 8: "uvec2"}[size.Bytes], copies: v.s.Copies}
 	entry := strings.ReplaceAll(octetForms[t].entry, "CODEBOOK", v.codebook(v.blockBuffer(v.b[0])))
 	v.fillTable(v.octets, size.Entries, "entry", entry)
-	signs := octetTable{name: "sign_table", copies: size.SignCopies()}
-	switch size.Signs {
-	case 128:
+	signs := octetTable{name: "sign_table", copies: size.Signs.Copies}
+	if size.Signs.Entries > 0 {
 		v.helper("spread_bits", "float")
-		v.helper("even_signs", "float")
-		signs.typ = "uvec2"
-		v.fillTable(&signs, size.Signs, "signs", "255u * uvec2(spread_bits(n), spread_bits(even_signs(n) >> 4))")
-	case 16:
-		v.helper("spread_bits", "float")
+		entry := "255u * spread_bits(n)"
 		signs.typ = "uint"
-		v.fillTable(&signs, size.Signs, "signs", "255u * spread_bits(n)")
+		if size.Signs.Bytes == 8 {
+			v.helper("even_signs", "float")
+			signs.typ, entry = "uvec2", "255u * uvec2(spread_bits(n), spread_bits(even_signs(n) >> 4))"
+		}
+		v.fillTable(&signs, size.Signs.Entries, "signs", entry)
 	}
 	if !v.s.RoundRows || v.s.Turns > 0 { // or rows are rounded before the first looks something up
 		v.line("barrier();")

@@ -53,14 +53,19 @@ func (e *emitter) isVector(v *kernel.Expr, a along) bool {
 	return t.IsBlock() || (scalars[t].carrier == "float" || t == ir.I8 || t == ir.U8) && scalars[t].decode == ""
 }
 
+// indexAt prints an index at a coordinate along an axis, the others being bound.
+func (e *emitter) indexAt(x kernel.Index, axis int, at text) text {
+	e.openScope()
+	defer e.close()
+	e.bindAxis(axis, at)
+	e.plan(nil, []kernel.Index{x})
+	return e.indexText(x)
+}
+
 // vectorQuad prints four neighbours that are one load.
 func (e *emitter) vectorQuad(q quadKind, v *kernel.Expr, a along, k text) text {
 	v = kernel.Widened(v)
-	e.openScope()
-	e.bindAxis(a.axis, k)
-	e.plan(nil, []kernel.Index{v.Index})
-	typ, value := e.loadVector(e.buffers[v.Bind], 4, e.indexText(v.Index))
-	e.close()
+	typ, value := e.loadVector(e.buffers[v.Bind], 4, e.indexAt(v.Index, a.axis, k))
 	if typ != q.vector {
 		value = call(q.vector, value)
 	}

@@ -209,27 +209,18 @@ func (c *staging) insideOctet(st *staged, from map[int]text, at, inner text) str
 
 // octet sets dst to eight neighbours that begin within the operand.
 func (c *staging) octet(st *staged, inner text, dst string) {
+	v := st.value
 	if st.raw {
-		c.openScope()
-		c.bindAxis(st.axis, inner)
-		c.plan(nil, []kernel.Index{st.value.Index})
-		at := binary("/", c.indexText(st.value.Index), uintLit(c.unit))
-		c.line("%s = %s[%s];", dst, c.unitView(c.buffers[st.value.Bind]), at.s)
-		c.close()
+		c.line("%s = %s[%s];", dst, c.unitView(c.buffers[v.Bind]), binary("/", c.indexAt(v.Index, st.axis, inner), uintLit(c.unit)).s)
 		return
 	}
 	if target.ShiftedLoad(c.k, st.matOperand.value, st.matOperand.axis, c.dtype) {
-		c.openScope()
-		c.bindAxis(st.axis, inner)
-		c.plan(nil, []kernel.Index{st.value.Index})
-		at := c.indexText(st.value.Index)
-		value := call(c.shiftedOctets(c.buffers[st.value.Bind]), at)
+		value := call(c.shiftedOctets(c.buffers[v.Bind]), c.indexAt(v.Index, st.axis, inner))
 		if st.axis == c.fold && !target.DivisibleBy(c.k.Fold, target.OctetElems) {
 			c.helper("first_halves", "uvec4")
 			value = call("first_halves", value, binary("-", c.dim(c.k.Fold), inner))
 		}
 		c.line("%s = %s;", dst, value.s)
-		c.close()
 		return
 	}
 	if w, ok := target.WindowLoad(c.k, st.matOperand.value, st.matOperand.axis); ok {
@@ -237,11 +228,7 @@ func (c *staging) octet(st *staged, inner text, dst string) {
 		return
 	}
 	if c.isPacked(st) {
-		c.openScope()
-		c.bindAxis(st.axis, inner)
-		c.plan(nil, []kernel.Index{st.value.Index})
-		c.line("%s = %s(%s);", dst, c.octetDecoder(c.buffers[st.value.Bind]), c.indexText(st.value.Index).s)
-		c.close()
+		c.line("%s = %s(%s);", dst, c.octetDecoder(c.buffers[v.Bind]), c.indexAt(v.Index, st.axis, inner).s)
 		return
 	}
 	if c.dtype.IsInteger() {
@@ -296,45 +283,20 @@ func (c *staging) put(st *staged, stage text) {
 	})
 }
 
-// openStages opens the loop along the contraction, in which one stage is ready
-// to be multiplied and the next is on its way. It returns where in the shared
-// array that stage is, and the places of this step and the next.
-func (c *staging) openStages() (stage, k0, k1 text) {
+// stages goes through the contraction: multiply is told its place, and where in the
+// shared array what is ready of it begins.
+func (c *staging) stages(multiply func(k0, stage text)) {
 	for _, st := range c.operands {
 		c.line("%s %s%s;", c.unitType, st.next, arraySize(st.rounds))
 	}
-	c.comment("The first tiles go to shared memory.")
-	c.openScope()
-	for _, st := range c.operands {
-		c.fetch(st, primary("0u"))
-	}
-	for _, st := range c.operands {
-		c.put(st, primary("0u"))
-	}
-	c.line("barrier();")
-	c.close()
-	c.line("")
-	stage = c.firstStage()
-	k0 = c.loop("k0", primary("0u"), c.dim(c.k.Fold), c.s.TileK)
-	k1 = c.nextStep(k0)
-	c.ifMore(k1, func() {
-		for _, st := range c.operands {
-			c.fetch(st, k1)
+	each := func(do func(st *staged, at text)) func(at text) {
+		return func(at text) {
+			for _, st := range c.operands {
+				do(st, at)
+			}
 		}
-	})
-	return stage, k0, k1
-}
-
-// closeStages ends the loop that openStages began.
-func (c *staging) closeStages(stage, k1 text) {
-	c.ifMore(k1, func() {
-		c.line("%s = %du - %s;", stage.s, c.octets, stage.s)
-		for _, st := range c.operands {
-			c.put(st, stage)
-		}
-	})
-	c.line("barrier();")
-	c.close()
+	}
+	c.overlapped(c.octets, each(c.fetch), each(c.put), multiply)
 }
 
 // loadStaged reads a matrix from shared memory.

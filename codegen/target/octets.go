@@ -13,8 +13,14 @@ type OctetTable struct {
 	Entries int  // of the codebook
 	Bytes   int  // of an entry: 4 or 8
 	Levels  bool // an entry is what the two nibbles of a byte stand for
-	Signs   int  // entries of a table of signs: 128 of seven signs and an even eighth, 16 of four, or 0
+	Signs   SignTable
 }
+
+// SignTable is the table of signs besides: of seven and an even eighth, of four, or none. An entry
+// is a byte a sign, and there are as many copies as make lanes of a subgroup of 32 hit different banks.
+type SignTable struct{ Entries, Bytes, Copies int }
+
+var eightSigns, fourSigns = SignTable{128, 8, 16}, SignTable{16, 4, 32}
 
 // octetTables are the formats with codebooks. The eight elements of an entry of
 // iq1 take a nibble each; those of iq4 and mxfp4 are the levels of a byte's two
@@ -22,11 +28,11 @@ type OctetTable struct {
 var octetTables = map[ir.DType]OctetTable{
 	ir.IQ1_S:   {Entries: 2048, Bytes: 4},
 	ir.IQ1_M:   {Entries: 2048, Bytes: 4},
-	ir.IQ2_XXS: {Entries: 256, Bytes: 8, Signs: 128},
-	ir.IQ2_XS:  {Entries: 512, Bytes: 8, Signs: 128},
-	ir.IQ2_S:   {Entries: 1024, Bytes: 8, Signs: 16},
-	ir.IQ3_XXS: {Entries: 256, Bytes: 4, Signs: 128},
-	ir.IQ3_S:   {Entries: 512, Bytes: 4, Signs: 16},
+	ir.IQ2_XXS: {Entries: 256, Bytes: 8, Signs: eightSigns},
+	ir.IQ2_XS:  {Entries: 512, Bytes: 8, Signs: eightSigns},
+	ir.IQ2_S:   {Entries: 1024, Bytes: 8, Signs: fourSigns},
+	ir.IQ3_XXS: {Entries: 256, Bytes: 4, Signs: eightSigns},
+	ir.IQ3_S:   {Entries: 512, Bytes: 4, Signs: fourSigns},
 	ir.IQ4_NL:  {Entries: 256, Bytes: 4, Levels: true},
 	ir.IQ4_XS:  {Entries: 256, Bytes: 4, Levels: true},
 	ir.MXFP4:   {Entries: 256, Bytes: 4, Levels: true},
@@ -42,34 +48,11 @@ func OctetTableOf(t ir.DType) (OctetTable, bool) {
 // before they multiply.
 const maxOctetRows = 2
 
-// SignCopies is how many copies of the signs there are: as many as make lanes
-// of a subgroup of 32 hit different banks.
-func (t OctetTable) SignCopies() int {
-	switch t.Signs {
-	case 128:
-		return 16
-	case 16:
-		return 32
-	}
-	return 0
-}
-
-// signBytes is the size of an entry of the table of signs: a byte a sign.
-func (t OctetTable) signBytes() int {
-	switch t.Signs {
-	case 128:
-		return 8
-	case 16:
-		return 4
-	}
-	return 0
-}
-
 // octetTableBytes is the size of all tables that a matvec keeps in so many
 // copies: of one format.
 func octetTableBytes(k *kernel.Kernel, copies int) int {
 	t := octetTables[blocksOf(k)]
-	return t.Entries*t.Bytes*copies + t.Signs*t.signBytes()*t.SignCopies()
+	return t.Entries*t.Bytes*copies + t.Signs.Entries*t.Signs.Bytes*t.Signs.Copies
 }
 
 // checkOctets reports why a matvec cannot decode eight neighbours at once: by one

@@ -67,8 +67,8 @@ func TestOctetTables(t *testing.T) {
 		if size := octetTableBytes(k, 1); size < table.Entries*table.Bytes || size > 40<<10 {
 			t.Errorf("%s: %d bytes", dtype, size)
 		}
-		if table.Signs > 0 && table.SignCopies()*table.signBytes() != 128 {
-			t.Errorf("%s: copies of a sign take %d bytes, want one of every bank", dtype, table.SignCopies()*table.signBytes())
+		if table.Signs.Entries > 0 && table.Signs.Copies*table.Signs.Bytes != 128 {
+			t.Errorf("%s: copies of a sign take %d bytes, want one of every bank", dtype, table.Signs.Copies*table.Signs.Bytes)
 		}
 	}
 }
