@@ -1,0 +1,516 @@
+package chat
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// filters are what x|name calls, with x before the arguments. It is made when the
+// program starts because some filters name others.
+var filters map[string]func(r *run, x value, a args) value
+
+func init() {
+	filters = map[string]func(r *run, x value, a args) value{
+		"tojson": tojson,
+		"length": length, "count": length,
+		"string": func(r *run, x value, _ args) value {
+			if m, ok := x.(markup); ok {
+				return m
+			}
+			return printed(r, x)
+		},
+		"safe": func(r *run, x value, _ args) value { return markup{printed(r, x)} },
+		"trim": func(r *run, x value, a args) value {
+			return strip(r, printed(r, x), a.or(0, "chars", nil), true, true)
+		},
+		"default": orElse, "d": orElse,
+		"lower":      asText("lower"),
+		"upper":      asText("upper"),
+		"capitalize": asText("capitalize"),
+		"title":      asText("title"),
+		"replace": func(r *run, x value, a args) value {
+			old, with := printed(r, a.need(0, "old")), printed(r, a.need(1, "new"))
+			return replace(r, printed(r, x), old, with, a.or(2, "count", nil))
+		},
+		"items": func(r *run, x value, _ args) value {
+			switch x := x.(type) {
+			case undefined:
+				return &list{kind: generator}
+			case *dict:
+				all := x.items()
+				all.kind = generator
+				return all
+			}
+			fail("items of a %s: want a mapping", describe(x))
+			return nil
+		},
+		"join": func(r *run, x value, a args) value {
+			items, by := pick(r, iterate(r, x), a.or(1, "attribute", nil)), printed(r, a.or(0, "d", str{}))
+			return joined(r, items, by)
+		},
+		"list":  func(r *run, x value, _ args) value { return &list{items: slices.Clone(iterate(r, x))} },
+		"first": func(r *run, x value, _ args) value { return end1(iterate(r, x), 0) },
+		"last":  func(r *run, x value, _ args) value { items := iterate(r, x); return end1(items, len(items)-1) },
+		"reverse": func(r *run, x value, _ args) value {
+			items := slices.Clone(iterate(r, x))
+			slices.Reverse(items)
+			if _, ok := x.(str); ok {
+				return joined(r, items, nil)
+			}
+			return &list{items: items, kind: generator}
+		},
+		"int": func(r *run, x value, a args) value {
+			if s, ok := bare(x).(str); ok {
+				if n, err := strconv.Atoi(strings.TrimSpace(s.String())); err == nil {
+					return n
+				}
+				f, err := strconv.ParseFloat(strings.TrimSpace(s.String()), 64)
+				if err != nil {
+					return a.or(0, "default", 0)
+				}
+				x = f
+			}
+			i, f, isInt, ok := number(x)
+			switch {
+			case isInt:
+				return i
+			case ok && math.Abs(f) < 1<<62:
+				return int(f)
+			case isUndefined(x):
+				fail("int of a %s", describe(x))
+			}
+			return a.or(0, "default", 0)
+		},
+		"float": func(r *run, x value, a args) value {
+			if s, ok := bare(x).(str); ok {
+				if f, err := strconv.ParseFloat(strings.TrimSpace(s.String()), 64); err == nil {
+					return f
+				}
+			}
+			if _, f, _, ok := number(x); ok {
+				return f
+			}
+			return a.or(0, "default", 0.0)
+		},
+		"abs": func(r *run, x value, _ args) value {
+			switch i, f, isInt, ok := number(x); {
+			case isInt:
+				return max(i, -i)
+			case ok:
+				return math.Abs(f)
+			}
+			fail("abs of a %s: want a number", describe(x))
+			return nil
+		},
+		"round": func(r *run, x value, a args) value {
+			_, f, _, ok := number(x)
+			if !ok {
+				fail("round of a %s: want a number", describe(x))
+			}
+			scale := math.Pow(10, float64(a.int(0, "precision", 0)))
+			switch printed(r, a.or(1, "method", text("common"))).String() {
+			case "ceil":
+				return math.Ceil(f*scale) / scale
+			case "floor":
+				return math.Floor(f*scale) / scale
+			}
+			return math.RoundToEven(f*scale) / scale
+		},
+		"sum": func(r *run, x value, a args) value {
+			total := a.or(1, "start", 0)
+			for _, v := range pick(r, iterate(r, x), a.or(0, "attribute", nil)) {
+				total = arithmetic(r, "+", total, v)
+			}
+			return total
+		},
+		"min": func(r *run, x value, a args) value { return extreme(r, x, a, -1) },
+		"max": func(r *run, x value, a args) value { return extreme(r, x, a, 1) },
+		"sort": func(r *run, x value, a args) value {
+			items := slices.Clone(iterate(r, x))
+			slices.SortStableFunc(items, order(r, a.or(1, "case_sensitive", false), a.or(2, "attribute", nil)))
+			if truth(a.or(0, "reverse", false)) {
+				slices.Reverse(items)
+			}
+			return &list{items: items}
+		},
+		"dictsort": func(r *run, x value, a args) value {
+			d, ok := x.(*dict)
+			if !ok {
+				fail("dictsort of a %s: want a mapping", describe(x))
+			}
+			by := 0
+			if printed(r, a.or(1, "by", text("key"))).String() == "value" {
+				by = 1
+			}
+			all := d.items()
+			slices.SortStableFunc(all.items, order(r, a.or(0, "case_sensitive", false), by))
+			if truth(a.or(2, "reverse", false)) {
+				slices.Reverse(all.items)
+			}
+			return all
+		},
+		"unique": func(r *run, x value, a args) value {
+			seen, all := newDict(), &list{kind: generator}
+			for _, v := range iterate(r, x) {
+				key := at2(r, v, a.or(1, "attribute", nil))
+				if s, ok := key.(str); ok && !truth(a.or(0, "case_sensitive", false)) {
+					key = change(r, s, unicode.ToLower)
+				}
+				if _, ok := seen.get(key); !ok {
+					seen.set(key, true)
+					all.items = append(all.items, v)
+				}
+			}
+			return all
+		},
+		"map": func(r *run, x value, a args) value {
+			all := &list{kind: generator}
+			if !truth(x) {
+				return all
+			}
+			for _, v := range iterate(r, x) {
+				if attr, ok := a.take(-1, "attribute"); ok {
+					v = at2(r, v, attr)
+					if missing, ok := a.take(-1, "default"); ok && isUndefined(v) {
+						v = missing
+					}
+				} else {
+					name, rest := a.shift("filter")
+					v = callFilter(r, printed(r, name).String(), v, rest)
+				}
+				all.items = append(all.items, v)
+			}
+			return all
+		},
+		"select":     func(r *run, x value, a args) value { return choose(r, x, a, false, true) },
+		"reject":     func(r *run, x value, a args) value { return choose(r, x, a, false, false) },
+		"selectattr": func(r *run, x value, a args) value { return choose(r, x, a, true, true) },
+		"rejectattr": func(r *run, x value, a args) value { return choose(r, x, a, true, false) },
+		"attr":       func(r *run, x value, a args) value { return lookup(x, a.str(0, "name")) },
+		"indent":     indent,
+		"wordcount": func(r *run, x value, _ args) value {
+			return len(strings.Fields(printed(r, x).String()))
+		},
+		"escape": escape, "e": escape,
+		"format": func(r *run, x value, a args) value {
+			return format(r, printed(r, x), &list{items: a.list, kind: tuple})
+		},
+	}
+}
+
+func isUndefined(v value) bool { _, ok := v.(undefined); return ok }
+
+// asText is the filter that is a method of strings.
+func asText(name string) func(r *run, x value, a args) value {
+	return func(r *run, x value, a args) value { return method(printed(r, x), name).call(r, a) }
+}
+
+func (f filter) eval(r *run, s *scope) value {
+	r.deeper()
+	defer r.higher()
+	r.step(1)
+	return callFilter(r, f.name, f.x.eval(r, s), f.args.eval(r, s))
+}
+
+func callFilter(r *run, name string, x value, a args) value {
+	f, ok := filters[name]
+	if !ok {
+		fail("there is no filter %q", name)
+	}
+	return f(r, x, a)
+}
+
+func tojson(r *run, x value, a args) value {
+	style := jsonStyle{item: text(", "), key: text(": ")}
+	style.ascii, style.sort = truth(a.or(0, "ensure_ascii", false)), truth(a.or(3, "sort_keys", false))
+	switch indent := a.or(1, "indent", nil).(type) {
+	case nil:
+	case int:
+		if indent > maxRange {
+			fail("an indent of %d: want less", indent)
+		}
+		style.lines, style.item, style.indent = true, text(","), slices.Repeat(text(" "), max(0, indent))
+	case str:
+		style.lines, style.item, style.indent = true, text(","), indent
+	default:
+		fail("indent is a %s: want a number or a string", describe(indent))
+	}
+	if l, ok := a.or(2, "separators", nil).(*list); ok && len(l.items) == 2 {
+		style.item, style.key = printed(r, l.items[0]), printed(r, l.items[1])
+	}
+	w := writer{r: r}
+	w.json(x, style, 0)
+	return w.out
+}
+
+func length(_ *run, x value, _ args) value {
+	switch x := bare(x).(type) {
+	case str:
+		return len(x)
+	case *list:
+		if x.kind != generator {
+			return len(x.items)
+		}
+	case *dict:
+		return len(x.keys)
+	case undefined:
+		return 0
+	}
+	fail("a %s has no length: want a string, a list or a mapping", describe(x))
+	return nil
+}
+
+func orElse(_ *run, x value, a args) value {
+	if isUndefined(x) || truth(a.or(1, "boolean", false)) && !truth(x) {
+		return a.or(0, "default_value", str{})
+	}
+	return x
+}
+
+// at2 returns an attribute by a path such as function.name, or the value itself for
+// none.
+func at2(r *run, v, path value) value {
+	switch path := path.(type) {
+	case nil:
+		return v
+	case int:
+		return at(r, v, path)
+	case str:
+		for part := range strings.SplitSeq(path.String(), ".") {
+			if n, err := strconv.Atoi(part); err == nil {
+				v = at(r, v, n)
+			} else {
+				v = at(r, v, text(part))
+			}
+		}
+		return v
+	}
+	fail("an attribute is a %s: want its name", describe(path))
+	return nil
+}
+
+func pick(r *run, items []value, path value) []value {
+	picked := make([]value, len(items))
+	for i, v := range items {
+		picked[i] = at2(r, v, path)
+	}
+	return picked
+}
+
+func end1(items []value, i int) value {
+	if len(items) == 0 {
+		return undefined{"an item"}
+	}
+	return items[i]
+}
+
+func joined(r *run, items []value, by str) str {
+	w := writer{r: r}
+	for i, v := range items {
+		if i > 0 {
+			w.add(by)
+		}
+		w.add(printed(r, v))
+	}
+	return w.out
+}
+
+// order compares values by an attribute, texts without case unless asked.
+func order(r *run, caseSensitive, path value) func(a, b value) int {
+	key := func(v value) value {
+		v = at2(r, v, path)
+		if s, ok := v.(str); ok && !truth(caseSensitive) {
+			return change(r, s, unicode.ToLower)
+		}
+		return v
+	}
+	return func(a, b value) int { return compare(r, key(a), key(b)) }
+}
+
+func extreme(r *run, x value, a args, sign int) value {
+	var best value = undefined{"an item"}
+	less := order(r, a.or(0, "case_sensitive", false), a.or(1, "attribute", nil))
+	for i, v := range iterate(r, x) {
+		if i == 0 || sign*less(v, best) > 0 {
+			best = v
+		}
+	}
+	return best
+}
+
+// choose keeps the items, or those with the attribute, for which a test holds.
+func choose(r *run, x value, a args, attr, want bool) value {
+	all := &list{kind: generator}
+	var path value
+	if attr {
+		path, a = a.shift("attribute")
+	}
+	if !truth(x) {
+		return all
+	}
+	for _, v := range iterate(r, x) {
+		tested := at2(r, v, path)
+		holds := truth(tested)
+		if len(a.list) > 0 {
+			name, rest := a.shift("test")
+			holds = callTest(r, printed(r, name).String(), tested, rest)
+		}
+		if holds == want {
+			all.items = append(all.items, v)
+		}
+	}
+	return all
+}
+
+func indent(r *run, x value, a args) value {
+	var by str
+	switch w := a.or(0, "width", 4).(type) {
+	case int:
+		by = slices.Repeat(text(" "), min(maxRange, max(0, w)))
+	case str:
+		by = w
+	}
+	w := writer{r: r}
+	for i, l := range split(r, printed(r, x), text("\n"), -1) {
+		if i > 0 {
+			w.write("\n")
+		}
+		if (i > 0 || truth(a.or(1, "first", false))) && (len(l) > 0 || truth(a.or(2, "blank", false))) {
+			w.add(by)
+		}
+		w.add(l)
+	}
+	return w.out
+}
+
+func escape(r *run, x value, _ args) value { return markup{escaped(r, x)} }
+
+// escaped returns a value as HTML.
+func escaped(r *run, x value) str {
+	if m, ok := x.(markup); ok {
+		return m.str
+	}
+	w := writer{r: r}
+	for _, c := range printed(r, x) {
+		if e, ok := map[rune]string{'&': "&amp;", '<': "&lt;", '>': "&gt;", '"': "&#34;", '\'': "&#39;"}[c&^mark]; ok {
+			w.escape(c, e)
+		} else {
+			w.add(str{c})
+		}
+	}
+	return w.out
+}
+
+// tests are what x is name asks.
+var tests map[string]func(r *run, x value, a args) bool
+
+func init() {
+	is := func(kind string) func(*run, value, args) bool {
+		return func(_ *run, x value, _ args) bool { return typeName(x) == kind }
+	}
+	relation := func(op string) func(*run, value, args) bool {
+		return func(r *run, x value, a args) bool { return holds(r, op, x, a.need(0, "other")) }
+	}
+	remainder := func(n, want int) func(*run, value, args) bool {
+		return func(r *run, x value, _ args) bool { return equal(r, arithmetic(r, "%", x, n), want) }
+	}
+	cased := func(wrong func(rune) bool) func(*run, value, args) bool {
+		return func(r *run, x value, _ args) bool {
+			s := printed(r, x).String()
+			return strings.ContainsFunc(s, unicode.IsLetter) && !strings.ContainsFunc(s, wrong)
+		}
+	}
+	tests = map[string]func(r *run, x value, a args) bool{
+		"defined":   func(_ *run, x value, _ args) bool { return !isUndefined(x) },
+		"undefined": func(_ *run, x value, _ args) bool { return isUndefined(x) },
+		"none":      is("NoneType"), "string": is("str"), "mapping": is("dict"), "boolean": is("bool"),
+		"integer": is("int"), "float": is("float"),
+		"number":   func(_ *run, x value, _ args) bool { _, _, _, ok := number(x); return ok },
+		"true":     func(_ *run, x value, _ args) bool { return x == true },
+		"false":    func(_ *run, x value, _ args) bool { return x == false },
+		"callable": func(_ *run, x value, _ args) bool { _, ok := x.(*callable); return ok },
+		"iterable": func(_ *run, x value, _ args) bool {
+			return slices.Contains(strings.Split("str,list,tuple,generator,dict,undefined value", ","), typeName(x))
+		},
+		"sequence": func(_ *run, x value, _ args) bool {
+			return slices.Contains(strings.Split("str,list,tuple,dict,undefined value", ","), typeName(x))
+		},
+		"eq": relation("=="), "equalto": relation("=="), "==": relation("=="), "ne": relation("!="),
+		"lt": relation("<"), "lessthan": relation("<"), "le": relation("<="),
+		"gt": relation(">"), "greaterthan": relation(">"), "ge": relation(">="), "in": relation("in"),
+		"even": remainder(2, 0), "odd": remainder(2, 1),
+		"divisibleby": func(r *run, x value, a args) bool {
+			return equal(r, arithmetic(r, "%", x, a.need(0, "num")), 0)
+		},
+		"sameas": func(r *run, x value, a args) bool {
+			y := a.need(0, "other")
+			return typeName(x) == typeName(y) && equal(r, x, y)
+		},
+		"lower": cased(unicode.IsUpper), "upper": cased(unicode.IsLower),
+		"filter": func(_ *run, x value, _ args) bool { s, _ := x.(str); return filters[s.String()] != nil },
+		"test":   func(_ *run, x value, _ args) bool { s, _ := x.(str); return tests[s.String()] != nil },
+	}
+}
+
+func (t test) eval(r *run, s *scope) value {
+	r.step(1)
+	return callTest(r, t.name, t.x.eval(r, s), t.args.eval(r, s)) != t.not
+}
+
+func callTest(r *run, name string, x value, a args) bool {
+	f, ok := tests[name]
+	if !ok {
+		fail("there is no test %q", name)
+	}
+	return f(r, x, a)
+}
+
+// functions are the names that every template knows.
+var functions = map[string]*callable{
+	"range": {"range", func(r *run, a args) value {
+		from, to, step := 0, a.int(0, "stop", 0), a.int(2, "step", 1)
+		if len(a.list) > 1 {
+			from, to = to, a.int(1, "stop", 0)
+		}
+		if step == 0 {
+			fail("the step of a range is 0")
+		}
+		all := &list{}
+		for i := from; step > 0 && i < to || step < 0 && i > to; i += step {
+			if len(all.items) == maxRange {
+				fail("a range has more than %d numbers", maxRange)
+			}
+			all.items = append(all.items, i)
+		}
+		r.step(len(all.items))
+		return all
+	}},
+	"dict":      {"dict", func(r *run, a args) value { return fromArgs(r, a) }},
+	"namespace": {"namespace", func(r *run, a args) value { return &namespace{fromArgs(r, a)} }},
+	"raise_exception": {"raise_exception", func(r *run, a args) value {
+		fail("the template refuses: %s", printed(r, a.need(0, "message")))
+		return nil
+	}},
+	"strftime_now": {"strftime_now", func(r *run, a args) value { return text(r.now(a.str(0, "format").String())) }},
+}
+
+func fromArgs(r *run, a args) *dict {
+	d := newDict()
+	for _, v := range a.list {
+		from, ok := v.(*dict)
+		if !ok {
+			fail("a mapping of a %s: want a mapping", describe(v))
+		}
+		for i, k := range from.keys {
+			d.set(k, from.values[i])
+		}
+	}
+	for i, n := range a.names {
+		d.set(text(n), a.named[i])
+	}
+	r.step(len(d.keys))
+	return d
+}

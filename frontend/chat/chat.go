@@ -1,0 +1,148 @@
+// Package chat renders chat templates: the programs in the metadata of model files
+// (tokenizer.chat_template) that write a conversation as the text that a model was
+// trained on. They are written in Jinja, a language of the Python world; this is
+// the part of it that templates use, with the settings of Hugging Face's
+// transformers and Python's ways to print values.
+//
+//	t, err := chat.Parse(source)
+//	pieces, err := t.Render(chat.Context{
+//		Messages:            []chat.Message{{Role: "user", Content: "Hello"}},
+//		AddGenerationPrompt: true,
+//	})
+//	ids := tok.EncodeChat(pieces) // of package tokenizer
+//
+// # Whose text it is
+//
+// The result is a list of pieces that are text of the template or text of the
+// context, such as what a user wrote. Every character carries that mark through all
+// that a template does: slices, replacements, JSON. So a tokenizer can find markup
+// such as <|im_end|> in the template's text alone, and a user cannot write it.
+// A message's role counts as the template's if it is a plain word.
+//
+// # Bounds
+//
+// A template comes from a file that may be hostile. It reaches nothing but its
+// context, changes nothing in it, and is stopped where it takes too many steps, nests
+// too deep or prints too much.
+package chat
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Template is a parsed template. It may be rendered by several goroutines.
+type Template struct{ body block }
+
+// Piece is a part of a rendered text.
+type Piece struct {
+	Text string
+	User bool // what a message said, or another value of the context: never markup
+}
+
+// Text joins pieces to the whole text.
+func Text(pieces []Piece) string {
+	var b strings.Builder
+	for _, p := range pieces {
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}
+
+// maxSource bounds the bytes of a template. Published ones have up to 30 kB.
+const maxSource = 1 << 20
+
+// Parse reads a template.
+func Parse(source string) (t *Template, err error) {
+	defer rescue(&err, nil)
+	if len(source) > maxSource {
+		fail("the template has %d bytes: want at most %d", len(source), maxSource)
+	}
+	return &Template{parse(source)}, nil
+}
+
+// rescue returns a failure as an error, with the line that a run is at.
+func rescue(err *error, r *run) {
+	switch x := recover().(type) {
+	case nil:
+	case failure:
+		*err = errors.New("chat template: " + x.msg)
+		if r != nil && r.line > 0 {
+			*err = fmt.Errorf("chat template: line %d: %s", r.line, x.msg)
+		}
+	case signal:
+		*err = fmt.Errorf("chat template: line %d: break or continue outside of a loop", r.line)
+	default:
+		panic(x)
+	}
+}
+
+// Context is what a template renders.
+type Context struct {
+	Messages            []Message
+	Tools               []any // descriptions of functions, as ParseJSON gives them or Object
+	AddGenerationPrompt bool  // end with the beginning of an answer
+	BOS, EOS            string
+	// Now is what strftime_now tells; the zero value means the time of the call.
+	Now time.Time
+	// More has other variables, such as enable_thinking. They win over the fields.
+	More Object
+}
+
+// Message is one turn of a conversation.
+type Message struct {
+	Role    string
+	Content any    // a string, nil for None, or a list of parts
+	More    Object // other keys, such as tool_calls
+}
+
+// Render renders a template.
+func (t *Template) Render(c Context) (pieces []Piece, err error) {
+	now := c.Now
+	if now.IsZero() {
+		now = time.Now()
+	}
+	r := &run{now: func(format string) string { return strftime(now, format) }}
+	defer rescue(&err, r)
+	t.body.exec(r, c.scope())
+	return r.out.pieces(), nil
+}
+
+// scope has the variables of a context.
+func (c Context) scope() *scope {
+	s := &scope{}
+	messages := &list{}
+	for _, m := range c.Messages {
+		d := newDict()
+		d.set(text("role"), role(m.Role))
+		d.set(text("content"), convert(m.Content, 0))
+		for _, f := range m.More {
+			d.set(marked(f.Key), convert(f.Value, 0))
+		}
+		messages.items = append(messages.items, d)
+	}
+	s.set("messages", messages)
+	s.set("add_generation_prompt", c.AddGenerationPrompt)
+	s.set("bos_token", text(c.BOS))
+	s.set("eos_token", text(c.EOS))
+	if c.Tools != nil {
+		s.set("tools", convert(c.Tools, 0))
+	}
+	for _, f := range c.More {
+		s.set(f.Key, convert(f.Value, 0))
+	}
+	return s.inner() // whose names the template may set anew
+}
+
+// role returns a role, which is the template's text if it is a plain word: some
+// templates make a special token of it.
+func role(s string) str {
+	other := func(r rune) bool { return r != '_' && r != '-' && (r > '~' || !unicode.In(r, unicode.L, unicode.Nd)) }
+	if len(s) > 32 || strings.ContainsFunc(s, other) {
+		return marked(s)
+	}
+	return text(s)
+}

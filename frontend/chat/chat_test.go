@@ -1,0 +1,173 @@
+package chat_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend/chat"
+)
+
+// TestCases compares small templates with what Jinja makes of them; testdata/cases.py
+// writes the file.
+func TestCases(t *testing.T) {
+	var file struct {
+		Context json.RawMessage
+		Cases   []struct {
+			Template, Error string
+			Want            *string
+		}
+	}
+	if err := json.Unmarshal([]byte(read(t, "testdata/cases.json")), &file); err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Cases) < 100 {
+		t.Fatalf("%d cases", len(file.Cases))
+	}
+	for _, c := range file.Cases {
+		got, err := render(t, c.Template, string(file.Context))
+		switch {
+		case c.Want == nil && err == nil:
+			t.Errorf("%s\nis %q, want an error like %s", c.Template, got, c.Error)
+		case c.Want == nil:
+		case err != nil:
+			t.Errorf("%s\n%v, want %q", c.Template, err, *c.Want)
+		case got != *c.Want:
+			t.Errorf("%s\nis   %q\nwant %q", c.Template, got, *c.Want)
+		}
+	}
+}
+
+// TestMarks: what comes from the context is marked, whatever is done to it.
+func TestMarks(t *testing.T) {
+	context := chat.Context{
+		Messages: []chat.Message{{Role: "user", Content: "ab<|x|>"}, {Role: "<|x|>", Content: "c"}},
+		Tools:    []any{chat.Object{{Key: "<|k|>", Value: "v"}}},
+		BOS:      "<s>",
+	}
+	user := func(s string) chat.Piece { return chat.Piece{Text: s, User: true} }
+	own := func(s string) chat.Piece { return chat.Piece{Text: s} }
+	for source, want := range map[string][]chat.Piece{
+		"{{ bos_token }}[{{ messages[0].content }}]":                                 {own("<s>["), user("ab<|x|>"), own("]")},
+		"{{ '<' + messages[0].role + '>' }}":                                         {own("<user>")},
+		"{{ messages[1].role }}":                                                     {user("<|x|>")},
+		"{{ ('[' ~ messages[0].content ~ ']')[1:3] }}":                               {user("ab")},
+		"{{ ('[' ~ messages[0].content | upper ~ ']')[:4] }}":                        {own("["), user("AB<")},
+		"{{ messages[0].content | replace('b', '<|y|>') }}":                          {user("a"), own("<|y|>"), user("<|x|>")},
+		"{{ messages[0].content.split('<')[1] }}":                                    {user("|x|>")},
+		"{{ messages[1].content | tojson }}":                                         {own(`"`), user("c"), own(`"`)},
+		"{{ tools | tojson }}":                                                       {own(`[{"`), user("<|k|>"), own(`": "`), user("v"), own(`"}]`)},
+		"{{ tools }}":                                                                {own(`[{'`), user("<|k|>"), own(`': '`), user("v"), own(`'}]`)},
+		"{% macro m(x) %}({{ x }}){% endmacro %}{{ m(messages[1].content) | trim }}": {own("("), user("c"), own(")")},
+		"{% set x %}a{{ messages[1].content }}{% endset %}{{ x }}":                   {own("a"), user("c")},
+		"{{ '%s!' % messages[1].content }}":                                          {user("c"), own("!")},
+		"{{ messages[1].content == 'c' }}":                                           {own("True")},
+		"{% for c in messages[0].content %}{{ c }}.{% break %}{% endfor %}":          {user("a"), own(".")},
+		"{% for k, v in tools[0].items() %}{{ k }}{{ v }}{% endfor %}":               {user("<|k|>v")},
+	} {
+		tmpl, err := chat.Parse(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := tmpl.Render(context)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s is %v, %v; want %v", source, got, err, want)
+		}
+	}
+}
+
+func TestMessageJSON(t *testing.T) {
+	var m chat.Message
+	const text = `{"role": "assistant", "content": null, "tool_calls": [{"b": 1.5, "a": [true, 2]}]}`
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		t.Fatal(err)
+	}
+	tmpl, err := chat.Parse("{{ messages[0] }}{{ messages[0].content is none }}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := tmpl.Render(chat.Context{Messages: []chat.Message{m}})
+	const want = "{'role': 'assistant', 'content': None, 'tool_calls': [{'b': 1.5, 'a': [True, 2]}]}True"
+	if err != nil || chat.Text(got) != want {
+		t.Errorf("%s, %v, want %s", chat.Text(got), err, want)
+	}
+	if v, ok := m.More.Get("tool_calls"); !ok || v == nil {
+		t.Errorf("%v", m.More)
+	}
+	for _, bad := range []string{`[]`, `{"role": }`, `{} {}`, strings.Repeat("[", 1000)} {
+		if err := m.UnmarshalJSON([]byte(bad)); err == nil {
+			t.Errorf("%s gave no error", bad)
+		}
+	}
+}
+
+// TestErrors: an error says where and what.
+func TestErrors(t *testing.T) {
+	for source, want := range map[string]string{
+		"a\n{{ messages.x.y }}":           "chat template: line 2: \"x\" is not defined, so it has no \"y\"",
+		"a\n\n{% if %}":                   "chat template: line 3: the begin or end of a tag: want an expression",
+		"{% include 'x' %}":               `line 1: the statement "include" is not supported: want one of if, for`,
+		"{{ 1 | nothing }}":               `line 1: there is no filter "nothing"`,
+		"{{ x":                            "the tag that begins in line 1 has no end: want }}",
+		"{% if x %}":                      "the template ends before {% endif %}",
+		"{{ raise_exception('not so') }}": "the template refuses: not so",
+		"{% break %}":                     "break or continue outside of a loop",
+		"{{ ? }}":                         "line 1: '?' is no part of an expression",
+		strings.Repeat("x", 2<<20):        "the template has 2097152 bytes: want at most 1048576",
+		strings.Repeat("{% if x %}", 300): "nests more than 250 deep",
+		"{{ " + strings.Repeat("(", 300) + "1" + strings.Repeat(")", 300) + "}}":           "nests more than 250 deep",
+		"{{ " + strings.Repeat("not ", 300) + "1}}":                                        "nests more than 250 deep",
+		"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}":                                  "nest more than 250 deep",
+		"{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}": "more than 20000000 steps",
+		"{% for a in range(100000) %}" + strings.Repeat("x", 200) + "{% endfor %}":         "the text has more than 16777216 characters",
+		"{{ range(1000000) }}":  "a range has more than 100000 numbers",
+		"{{ 'x' * 100000000 }}": "a text has more than 16777216 characters",
+		"{{ 2 ** 100 }}":        "2 ** 100 is too large",
+		"{{ [1] * 100000000 }}": "a list has more than 100000 items",
+	} {
+		tmpl, err := chat.Parse(source)
+		if err == nil {
+			_, err = tmpl.Render(chat.Context{More: chat.Object{{Key: "messages", Value: chat.Object{}}}})
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60s: %v, want %q", source, err, want)
+		}
+	}
+	tmpl, err := chat.Parse("{{ x }}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = tmpl.Render(chat.Context{More: chat.Object{{Key: "x", Value: struct{}{}}}})
+	if err == nil || !strings.Contains(err.Error(), "struct {}: want nil, bool") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// FuzzTemplate: whatever the template, it is rendered or refused, and the words of a
+// user stay marked.
+func FuzzTemplate(f *testing.F) {
+	var file struct{ Cases []struct{ Template string } }
+	if err := json.Unmarshal([]byte(read(f, "testdata/cases.json")), &file); err != nil {
+		f.Fatal(err)
+	}
+	for _, c := range file.Cases {
+		f.Add(c.Template)
+	}
+	context := chat.Context{Messages: []chat.Message{{Role: "user", Content: "⟦<|x|>⟧"}}, AddGenerationPrompt: true}
+	f.Fuzz(func(t *testing.T, source string) {
+		tmpl, err := chat.Parse(source)
+		if err != nil {
+			return
+		}
+		pieces, err := tmpl.Render(context)
+		if err != nil {
+			return
+		}
+		for _, p := range pieces {
+			if !p.User && strings.ContainsAny(p.Text, "⟦⟧") && !strings.ContainsAny(source, `⟦⟧\`) {
+				t.Errorf("%q gave %v", source, pieces)
+			}
+		}
+	})
+}

@@ -1,0 +1,421 @@
+package chat
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// method returns a method of a value, or nil. What changes a list or a mapping is
+// refused, as Jinja's sandbox does.
+func method(x value, name string) *callable {
+	bind := func(f func(r *run, a args) value) *callable { return &callable{name, f} }
+	switch x := x.(type) {
+	case str:
+		if f, ok := strMethods[name]; ok {
+			return bind(func(r *run, a args) value { return f(r, x, a) })
+		}
+	case *list:
+		switch name {
+		case "append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort":
+			if x.kind == plain {
+				fail("%q would change a list: templates make new ones, with +", name)
+			}
+		case "index":
+			return bind(func(r *run, a args) value {
+				for i, v := range x.items {
+					if equal(r, v, a.need(0, "value")) {
+						return i
+					}
+				}
+				fail("index: no such item in the list")
+				return nil
+			})
+		case "count":
+			return bind(func(r *run, a args) value {
+				n := 0
+				for _, v := range x.items {
+					if equal(r, v, a.need(0, "value")) {
+						n++
+					}
+				}
+				return n
+			})
+		case "copy":
+			return bind(func(*run, args) value { return &list{items: slices.Clone(x.items)} })
+		}
+	case *dict:
+		switch name {
+		case "clear", "pop", "popitem", "setdefault", "update":
+			fail("%q would change a mapping: templates make new ones, with dict()", name)
+		case "get":
+			return bind(func(_ *run, a args) value {
+				if v, ok := x.get(a.need(0, "key")); ok {
+					return v
+				}
+				return a.or(1, "default", nil)
+			})
+		case "items":
+			return bind(func(r *run, _ args) value { r.step(len(x.keys)); return x.items() })
+		case "keys":
+			return bind(func(*run, args) value { return &list{items: x.keys} })
+		case "values":
+			return bind(func(*run, args) value { return &list{items: x.values} })
+		case "copy":
+			return bind(func(r *run, _ args) value { return fromArgs(r, args{list: []value{x}}) })
+		}
+	}
+	return nil
+}
+
+// strMethods are the methods of strings.
+var strMethods map[string]func(r *run, s str, a args) value
+
+func init() {
+	stripped := func(left, right bool) func(r *run, s str, a args) value {
+		return func(r *run, s str, a args) value { return strip(r, s, a.or(0, "chars", nil), left, right) }
+	}
+	all := func(in func(rune) bool) func(r *run, s str, a args) value {
+		return func(r *run, s str, _ args) value {
+			return len(s) > 0 && !slices.ContainsFunc(s, func(c rune) bool { return !in(c &^ mark) })
+		}
+	}
+	ends := func(has func(r *run, s, sub str) bool) func(r *run, s str, a args) value {
+		return func(r *run, s str, a args) value {
+			if l, ok := a.need(0, "prefix").(*list); ok {
+				return slices.ContainsFunc(l.items, func(v value) bool { return has(r, s, printed(r, v)) })
+			}
+			return has(r, s, a.str(0, "prefix"))
+		}
+	}
+	pad := func(left, right bool) func(r *run, s str, a args) value {
+		return func(r *run, s str, a args) value {
+			n := max(0, min(a.int(0, "width", 0), maxRange)-len(s))
+			before, after := 0, 0
+			switch {
+			case left && right:
+				before = n / 2
+				after = n - before
+			case left:
+				before = n
+			default:
+				after = n
+			}
+			fill := text(" ")
+			if f, ok := a.or(1, "fillchar", nil).(str); ok && len(f) == 1 {
+				fill = f
+			}
+			return joined(r, []value{slices.Repeat(fill, before), s, slices.Repeat(fill, after)}, nil)
+		}
+	}
+	strMethods = map[string]func(r *run, s str, a args) value{
+		"strip": stripped(true, true), "lstrip": stripped(true, false), "rstrip": stripped(false, true),
+		"lower": func(r *run, s str, _ args) value { return change(r, s, unicode.ToLower) },
+		"upper": func(r *run, s str, _ args) value { return change(r, s, unicode.ToUpper) },
+		"capitalize": func(r *run, s str, _ args) value {
+			s = change(r, s, unicode.ToLower)
+			if len(s) > 0 {
+				s[0] = unicode.ToUpper(s[0]&^mark) | s[0]&mark
+			}
+			return s
+		},
+		"title": func(r *run, s str, _ args) value {
+			inWord := false
+			return change(r, s, func(c rune) rune {
+				before := inWord
+				if inWord = unicode.IsLetter(c); before {
+					return unicode.ToLower(c)
+				}
+				return unicode.ToUpper(c)
+			})
+		},
+		"startswith": ends(hasPrefix),
+		"endswith":   ends(hasSuffix),
+		"removeprefix": func(r *run, s str, a args) value {
+			if p := a.str(0, "prefix"); hasPrefix(r, s, p) {
+				return s[len(p):]
+			}
+			return s
+		},
+		"removesuffix": func(r *run, s str, a args) value {
+			if p := a.str(0, "suffix"); hasSuffix(r, s, p) {
+				return s[:len(s)-len(p)]
+			}
+			return s
+		},
+		"replace": func(r *run, s str, a args) value {
+			return replace(r, s, a.str(0, "old"), a.str(1, "new"), a.or(2, "count", nil))
+		},
+		"split": func(r *run, s str, a args) value {
+			return texts(splitBy(r, s, a.or(0, "sep", nil), a.int(1, "maxsplit", -1)))
+		},
+		"rsplit": func(r *run, s str, a args) value {
+			parts := splitBy(r, s, a.or(0, "sep", nil), -1)
+			if most := a.int(1, "maxsplit", -1); most >= 0 && len(parts) > most+1 {
+				n := len(parts) - most
+				kept := cap(s) - cap(parts[n-1]) + len(parts[n-1]) // parts lie in s
+				parts = append([]str{s[cap(s)-cap(parts[0]) : kept]}, parts[n:]...)
+			}
+			return texts(parts)
+		},
+		"splitlines": func(r *run, s str, a args) value {
+			lines := split(r, s, text("\n"), -1)
+			if len(lines[len(lines)-1]) == 0 {
+				lines = lines[:len(lines)-1]
+			}
+			return texts(lines)
+		},
+		"partition": func(r *run, s str, a args) value {
+			sep := a.str(0, "sep")
+			i := find(r, s, sep)
+			if i < 0 {
+				return &list{items: []value{s, str{}, str{}}, kind: tuple}
+			}
+			return &list{items: []value{s[:i], sep, s[i+len(sep):]}, kind: tuple}
+		},
+		"find": func(r *run, s str, a args) value { return find(r, s, a.str(0, "sub")) },
+		"rfind": func(r *run, s str, a args) value {
+			sub := a.str(0, "sub")
+			for i := len(s) - len(sub); i >= 0; i-- {
+				if r.step(0); hasPrefix(r, s[i:], sub) {
+					return i
+				}
+			}
+			return -1
+		},
+		"index": func(r *run, s str, a args) value {
+			i := find(r, s, a.str(0, "sub"))
+			if i < 0 {
+				fail("index: no such part in the string")
+			}
+			return i
+		},
+		"count": func(r *run, s str, a args) value {
+			sub := a.str(0, "sub")
+			if len(sub) == 0 {
+				return len(s) + 1
+			}
+			return len(split(r, s, sub, -1)) - 1
+		},
+		"join":    func(r *run, s str, a args) value { return joined(r, iterate(r, a.need(0, "iterable")), s) },
+		"isdigit": all(unicode.IsDigit), "isdecimal": all(unicode.IsDigit), "isnumeric": all(unicode.IsNumber),
+		"isalpha": all(unicode.IsLetter), "isspace": all(unicode.IsSpace),
+		"isalnum": all(func(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) }),
+		"isupper": func(r *run, s str, _ args) value { return tests["upper"](r, s, args{}) },
+		"islower": func(r *run, s str, _ args) value { return tests["lower"](r, s, args{}) },
+		"ljust":   pad(false, true), "rjust": pad(true, false), "center": pad(true, true),
+		"zfill": func(r *run, s str, a args) value {
+			n := max(0, min(a.int(0, "width", 0), maxRange)-len(s))
+			return joined(r, []value{slices.Repeat(text("0"), n), s}, nil)
+		},
+		"format": braces,
+	}
+}
+
+func texts(parts []str) *list {
+	l := &list{}
+	for _, p := range parts {
+		l.items = append(l.items, p)
+	}
+	return l
+}
+
+// change maps characters, which keep their marks.
+func change(r *run, s str, f func(rune) rune) str {
+	r.step(len(s))
+	out := make(str, len(s))
+	for i, c := range s {
+		out[i] = f(c&^mark) | c&mark
+	}
+	return out
+}
+
+// strip cuts characters off the ends: white space if chars is None.
+func strip(r *run, s str, chars value, left, right bool) str {
+	r.step(len(s))
+	in := unicode.IsSpace
+	if set, ok := chars.(str); ok {
+		r.step(len(s) * min(len(set), 16))
+		in = func(c rune) bool { return strings.ContainsRune(set.String(), c) }
+		if len(set) > 16 {
+			table := map[rune]bool{}
+			for _, c := range set {
+				table[c&^mark] = true
+			}
+			in = func(c rune) bool { return table[c] }
+		}
+	}
+	for left && len(s) > 0 && in(s[0]&^mark) {
+		s = s[1:]
+	}
+	for right && len(s) > 0 && in(s[len(s)-1]&^mark) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+func hasSuffix(r *run, s, sub str) bool {
+	return len(sub) <= len(s) && hasPrefix(r, s[len(s)-len(sub):], sub)
+}
+
+// splitBy is split by a separator, or at runs of white space if that is None.
+func splitBy(r *run, s str, sep value, most int) (parts []str) {
+	switch sep := sep.(type) {
+	case str:
+		return split(r, s, sep, most)
+	case nil:
+		r.step(len(s))
+		for {
+			s = strip(r, s, nil, true, false)
+			n := slices.IndexFunc(s, func(c rune) bool { return unicode.IsSpace(c &^ mark) })
+			switch {
+			case len(s) == 0:
+				return parts
+			case n < 0 || most >= 0 && len(parts) == most:
+				return append(parts, strip(r, s, nil, false, true))
+			}
+			parts, s = append(parts, s[:n]), s[n:]
+		}
+	}
+	fail("a separator is a %s: want a string", describe(sep))
+	return nil
+}
+
+// split cuts at a separator, so often at most if that is not negative.
+func split(r *run, s, sep str, most int) (parts []str) {
+	if len(sep) == 0 {
+		fail("the separator is empty: want one character or more")
+	}
+	for most != 0 {
+		i := find(r, s, sep)
+		if i < 0 {
+			break
+		}
+		parts, s = append(parts, s[:i]), s[i+len(sep):]
+		most--
+	}
+	return append(parts, s)
+}
+
+func replace(r *run, s, old, with str, count value) str {
+	most, limited := count.(int)
+	if !limited {
+		most = -1
+	}
+	w := writer{r: r}
+	if len(old) == 0 {
+		for i, c := range s {
+			if most < 0 || i < most {
+				w.add(with)
+			}
+			w.add(str{c})
+		}
+		if most < 0 || len(s) < most {
+			w.add(with)
+		}
+		return w.out
+	}
+	for i, p := range split(r, s, old, most) {
+		if i > 0 {
+			w.add(with)
+		}
+		w.add(p)
+	}
+	return w.out
+}
+
+// format is Python's % of a string: %s, %r, %d and %f, with a precision for the
+// last one.
+func format(r *run, s str, v value) str {
+	values := []value{v}
+	if l, ok := v.(*list); ok && l.kind == tuple {
+		values = l.items
+	}
+	w := writer{r: r}
+	for i := 0; i < len(s); i++ {
+		if s[i]&^mark != '%' {
+			w.add(s[i : i+1])
+			continue
+		}
+		spec := ""
+		for i++; i < len(s) && strings.ContainsRune("0123456789.", s[i]&^mark); i++ {
+			spec += string(s[i] &^ mark)
+		}
+		if i == len(s) {
+			fail("the format ends in %%: want a letter, such as s")
+		}
+		verb := s[i] &^ mark
+		if verb == '%' {
+			w.write("%")
+			continue
+		}
+		if len(values) == 0 {
+			fail("the format wants more values than there are")
+		}
+		x := values[0]
+		values = values[1:]
+		_, f, _, ok := number(x)
+		width, precision, _ := strings.Cut(spec, ".")
+		switch {
+		case verb == 's' && spec == "":
+			w.add(printed(r, x))
+		case verb == 'r' && spec == "":
+			w.add(repr(r, x))
+		case (verb == 'd' || verb == 'i') && ok && precision == "":
+			n, _ := strconv.Atoi(width)
+			digits := strconv.Itoa(int(f))
+			fill := " "
+			if strings.HasPrefix(width, "0") {
+				fill = "0"
+			}
+			w.write(strings.Repeat(fill, max(0, min(n, maxDepth)-len(digits))) + digits)
+		case verb == 'f' && ok && width == "":
+			n, err := strconv.Atoi(precision)
+			if err != nil {
+				n = 6
+			}
+			w.write(strconv.FormatFloat(f, 'f', min(n, maxDepth), 64))
+		default:
+			fail("the format %%%s%c of a %s is not supported: want %%s, %%r, %%d or %%f", spec, verb, describe(x))
+		}
+	}
+	if len(values) > 0 && len(values) != 1 {
+		fail("the format wants fewer values than there are")
+	}
+	return w.out
+}
+
+// braces is Python's str.format, with {}, {0} and {name}.
+func braces(r *run, s str, a args) value {
+	w := writer{r: r}
+	next := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i] &^ mark
+		if (c == '{' || c == '}') && i+1 < len(s) && s[i+1]&^mark == c {
+			w.add(s[i : i+1])
+			i++
+			continue
+		}
+		if c != '{' {
+			w.add(s[i : i+1])
+			continue
+		}
+		n := slices.IndexFunc(s[i:], func(c rune) bool { return c&^mark == '}' })
+		if n < 0 {
+			fail("a { of the format has no }")
+		}
+		key := s[i+1 : i+n].String()
+		at, err := strconv.Atoi(key)
+		if key == "" {
+			at, err = next, nil
+			next++
+		}
+		if err != nil {
+			at = -1
+		}
+		w.add(printed(r, a.need(at, key)))
+		i += n
+	}
+	return w.out
+}

@@ -1,0 +1,158 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// Object is a mapping whose keys keep their order, which templates show.
+type Object []Field
+
+// Field is a key of an Object with its value: nil, bool, int, float64, string, []any
+// or Object.
+type Field struct {
+	Key   string
+	Value any
+}
+
+// Get returns the value of a key.
+func (o Object) Get(key string) (value any, ok bool) {
+	if i := slices.IndexFunc(o, func(f Field) bool { return f.Key == key }); i >= 0 {
+		return o[i].Value, true
+	}
+	return nil, false
+}
+
+// ParseJSON reads JSON as values of a Context, with objects in their order.
+func ParseJSON(data []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	v, err := parseJSON(d, 0)
+	if err == nil {
+		if _, next := d.Token(); !errors.Is(next, io.EOF) {
+			err = errors.New("it goes on after its end")
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("chat: the JSON at byte %d: %w", d.InputOffset(), err)
+	}
+	return v, nil
+}
+
+func parseJSON(d *json.Decoder, depth int) (any, error) {
+	t, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	if depth > maxDepth {
+		return nil, fmt.Errorf("it nests more than %d deep", maxDepth)
+	}
+	switch t := t.(type) {
+	case json.Number:
+		if n, err := strconv.Atoi(t.String()); err == nil {
+			return n, nil
+		}
+		return t.Float64()
+	case json.Delim:
+		if t == '[' {
+			all := []any{}
+			for d.More() {
+				v, err := parseJSON(d, depth+1)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, v)
+			}
+			_, err := d.Token()
+			return all, err
+		}
+		o := Object{}
+		for d.More() {
+			key, err := d.Token()
+			if err != nil {
+				return nil, err
+			}
+			v, err := parseJSON(d, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			o = append(o, Field{key.(string), v})
+		}
+		_, err := d.Token()
+		return o, err
+	}
+	return t, nil
+}
+
+// UnmarshalJSON reads a message as APIs write it, with its keys in order.
+func (m *Message) UnmarshalJSON(data []byte) error {
+	v, err := ParseJSON(data)
+	if err != nil {
+		return err
+	}
+	o, ok := v.(Object)
+	if !ok {
+		return errors.New("chat: a message is no JSON object: want one with role and content")
+	}
+	*m = Message{}
+	for _, f := range o {
+		switch s, isText := f.Value.(string); {
+		case f.Key == "role" && isText:
+			m.Role = s
+		case f.Key == "content":
+			m.Content = f.Value
+		default:
+			m.More = append(m.More, f)
+		}
+	}
+	return nil
+}
+
+// convert returns a value of the context, its strings marked.
+func convert(v any, depth int) value {
+	if depth > maxDepth {
+		fail("a value of the context nests more than %d deep", maxDepth)
+	}
+	switch v := v.(type) {
+	case nil, bool, int, float64:
+		return v
+	case string:
+		return marked(v)
+	case []any:
+		l := &list{}
+		for _, x := range v {
+			l.items = append(l.items, convert(x, depth+1))
+		}
+		return l
+	case Object:
+		d := newDict()
+		for _, f := range v {
+			x := convert(f.Value, depth+1)
+			if s, ok := x.(str); ok && f.Key == "role" {
+				x = role(s.String())
+			}
+			d.set(marked(f.Key), x)
+		}
+		return d
+	case map[string]any:
+		var o Object
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			o = append(o, Field{k, v[k]})
+		}
+		return convert(o, depth)
+	case []string:
+		l := &list{}
+		for _, x := range v {
+			l.items = append(l.items, marked(x))
+		}
+		return l
+	}
+	fail("a value of the context is a %T: want nil, bool, int, float64, string, []any or chat.Object", v)
+	return nil
+}

@@ -1,0 +1,160 @@
+"""cases.py: renders small templates with Jinja as transformers sets it, and writes templates and results to cases.json."""
+import datetime, json, jinja2
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+TEMPLATES = r'''
+{{ 1 + 2 * 3 }} {{ (1 + 2) * 3 }} {{ 7 // 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 7 / 2 }} {{ 2 ** 10 }} {{ 2 ** -1 }} {{ 6 / 3 }}
+{{ 1.0 }} {{ 1e16 }} {{ 1e-5 }} {{ 123456.789 }} {{ 0.1 + 0.2 }} {{ 1_000 }} {{ 10 ** 15 * 1.0 }} {{ 1.5e300 * 1e10 }} {{ -0.0 }}
+{{ 'a' ~ 1 ~ none ~ true ~ 1.5 }} {{ 'a' 'b' }} {{ "it's" }} {{ 'tab\tnew\\n\u00e9\x41' }}
+{{ [1, 'a', none, true, 1.5, [2], {'k': 'v'}, (1,), (1, 2), ()] }}
+{{ ["it's", 'say "x"', 'both \' and "', 'line\n', 'é', '\x00', '\u200b'] }}
+{{ {'a': 1, 'b': [1, 2]} | tojson }} {{ {'a': 1, 'b': [1, {}], 'c': []} | tojson(indent=2) }}
+{{ {'b': 1, 'a': 'é"\n<'} | tojson(sort_keys=true) }} {{ 'é😀' | tojson(ensure_ascii=true) }} {{ [1, 2] | tojson(separators=(',', ':')) }}
+{{ {1: 2, true: 3, none: 4, 1.5: 5} | tojson }} {{ 1e100 | tojson }} {{ (1, 2) | tojson }} {{ '\x7f\x01</script>' | tojson }}
+{{ undefined_name }}|{{ undefined_name is defined }}|{{ undefined_name | length }}|{{ undefined_name | default('d') }}|{{ '' | default('d', true) }}
+{{ undefined_name.x }}
+{{ undefined_name[0] }}
+{{ undefined_name + 1 }}
+{{ undefined_name() }}
+{{ undefined_name | tojson }}
+{{ none.x }}|{{ 'a'.x }}|{{ 1 .x }}
+{% for x in undefined_name %}a{% else %}none{% endfor %}
+{% for x in 5 %}{% endfor %}
+{% for x in none %}{% endfor %}
+{{ 1 < 2 < 3 }} {{ 1 < 2 > 3 }} {{ 'a' < 'b' }} {{ [1, 2] < [1, 3] }} {{ 1 == 1.0 }} {{ true == 1 }} {{ '1' == 1 }} {{ [1] == [1] }} {{ none == false }}
+{{ 1 < 'a' }}
+{{ 1 in [1, 2] }} {{ 'b' in 'abc' }} {{ 'k' in {'k': 1} }} {{ 3 not in [1] }} {{ not 1 in [1] }} {{ 'x' in undefined_name }}
+{{ 1 in 'abc' }}
+{{ 1 if true else 2 }} {{ 1 if false }} {{ 'a' if 0 else 'b' if 0 else 'c' }} {{ (1 or 2) and 3 }} {{ 0 or '' or 'x' }} {{ none and 1 }} {{ not none }}
+{{ 'abcdef'[1:3] }} {{ 'abcdef'[::-1] }} {{ 'abcdef'[-2:] }} {{ 'abcdef'[:-2] }} {{ 'abcdef'[::2] }} {{ [1, 2, 3][1:] }} {{ [1, 2, 3][-1] }} {{ 'é😀'[1] }} {{ 'abc'[5:] }} {{ 'abc'[3:0:-1] }} {{ 'abc'[10::-1] }} {{ [1,2,3][none:2] }}
+{{ [1, 2][5] }}|{{ [1, 2][5] is defined }}|{{ 'abc'[7] }}
+{{ {'items': 1}.items is callable }}
+{{ {'items': 1}['items'] }} {{ {'a': 1}['items'] is callable }} {{ {'a': {'b': 2}}.a.b }} {{ {'a': 1}.get('b') }} {{ {'a': 1}.get('b', 3) }} {{ {1: 2}[1] }}
+{{ {'a': 1, 'b': 2}.items() | list }} {{ {'a': 1}.keys() | list }} {{ {'a': 1}.values() | list }}
+{{ ' x '.strip() }}|{{ 'xxaxx'.strip('x') }}|{{ 'xxaxx'.lstrip('x') }}|{{ 'xxaxx'.rstrip('x') }}|{{ 'a,b,c'.split(',') }}|{{ ' a  b '.split() }}|{{ 'a,b,c'.split(',', 1) }}|{{ 'a,b,c'.rsplit(',', 1) }}|{{ 'a  b c'.split(none, 1) }}
+{{ 'Hello world'.upper() }} {{ 'Hello'.lower() }} {{ 'hello wORLD it\'s'.title() }} {{ 'hELLO'.capitalize() }} {{ 'abc'.startswith('a') }} {{ 'abc'.endswith(('x', 'c')) }} {{ 'aXbX'.replace('X', '-') }} {{ 'aXbX'.replace('X', '-', 1) }} {{ 'abc'.find('c') }} {{ 'abc'.find('z') }} {{ 'a\nb\n'.splitlines() }} {{ '-'.join(['a', 'b']) }} {{ 'aaa'.count('a') }}
+{{ 'abc'.removeprefix('a') }} {{ 'abc'.removesuffix('c') }} {{ '12'.isdigit() }} {{ 'a1'.isalpha() }} {{ 'a1'.isalnum() }} {{ ' '.isspace() }} {{ 'AB'.isupper() }} {{ '7'.zfill(3) }} {{ 'a'.ljust(3) }}| {{ 'a'.rjust(3) }} {{ 'a'.center(4) }}| {{ 'a-b'.partition('-') }} {{ 'abcb'.rfind('b') }} {{ 'x'.index('x') }}
+{{ '%s is %d and %.2f%%' % ('a', 3, 1.5) }} {{ '%r' % 'a' }} {{ '%s' | format('x') }}
+{{ '{} {} {a} {{}}'.format(1, 2, a=3) }} {{ 'ab' * 3 }} {{ [1] * 2 }} {{ [1] + [2] }} {{ '%03d' % 7 }}
+{{ [3, 1, 2] | sort }} {{ ['b', 'A', 'c'] | sort }} {{ [3, 1] | sort(reverse=true) }} {{ {'b': 1, 'a': 2} | dictsort }} {{ [{'n': 2}, {'n': 1}] | sort(attribute='n') }} {{ {'b': 1, 'a': 2} | dictsort(false, 'value') }}
+{{ [1, 2, 3] | first }} {{ [1, 2, 3] | last }} {{ [] | first }}| {{ [1, 2] | join('-') }} {{ [{'a': 1}, {'a': 2}] | join(',', attribute='a') }} {{ [1, 2] | sum }} {{ [1, 5, 3] | max }} {{ [4, 2] | min }} {{ 'abc' | list }} {{ [1, 1, 2, 'a', 'A'] | unique | list }} {{ [1, 2] | reverse | list }} {{ 'abc' | reverse }}
+{{ [{'a': 1}, {'a': 2}, {}] | map(attribute='a') | list }} {{ ['a', 'b'] | map('upper') | list }} {{ [{'a': 1}, {'a': 0}] | selectattr('a') | list }} {{ [{'a': 1}, {'a': 2}] | selectattr('a', 'equalto', 2) | list }} {{ [{'a': 1}, {'a': 2}] | rejectattr('a', 'eq', 2) | list }} {{ [1, 2, 3] | select('odd') | list }} {{ [0, 1, none] | reject | list }} {{ [{'f': {'n': 1}}] | map(attribute='f.n') | list }}
+{{ '3' | int }} {{ 'x' | int }} {{ '3.7' | int }} {{ 3.9 | int }} {{ '1.5' | float }} {{ -3 | abs }} {{ 2.5 | round }} {{ 2.567 | round(2) }} {{ 2.1 | round(0, 'ceil') }} {{ true | int }}
+{{ 'a\nb' | indent(2) }} {{ 'a\n\nb' | indent(2, true) }} {{ 'a b' | wordcount }} {{ ' a ' | trim }} {{ 'xax' | trim('x') }} {{ 'hello wORLD' | title }} {{ 'hELLO' | capitalize }} {{ 'a' | upper }} {{ 5 | string + 'x' }} {{ 'aXb' | replace('X', 'Y') }} {{ '<a&"' | e }} {{ '<' | safe + '>' }}
+{{ 1 is number }} {{ true is number }} {{ true is integer }} {{ 1.5 is float }} {{ 'a' is string }} {{ {} is mapping }} {{ [] is sequence }} {{ {} is sequence }} {{ 'a' is iterable }} {{ 1 is iterable }} {{ none is none }} {{ true is true }} {{ 1 is true }} {{ false is boolean }} {{ 4 is even }} {{ 4 is divisibleby 2 }} {{ 4 is divisibleby(3) }} {{ 1 is in [1] }} {{ 1 is sameas 1 }} {{ 'a' is eq 'a' }} {{ 1 is not string }} {{ undefined_name is iterable }} {{ undefined_name is none }} {{ 'ab' is lower }} {{ 'Ab' is upper }} {{ range is callable }}
+{% for i in range(3) %}{{ loop.index }}{{ loop.index0 }}{{ loop.first }}{{ loop.last }}{{ loop.revindex }}{{ loop.length }}{{ loop.cycle('a', 'b') }}{{ loop.previtem }}|{{ loop.nextitem }};{% endfor %}
+{% for a, b in [(1, 2), (3, 4)] %}{{ a }}{{ b }}{% endfor %}{% for k, v in {'a': 1}.items() %}{{ k }}={{ v }}{% endfor %}{% for k in {'a': 1} %}{{ k }}{% endfor %}{% for c in 'ab' %}{{ c }}-{% endfor %}
+{% for i in range(6) if i % 2 %}{{ i }}{{ loop.index }}{% endfor %}{% for i in [] %}x{% else %}empty{% endfor %}{% for i in range(9) %}{% if i == 2 %}{% continue %}{% endif %}{% if i == 4 %}{% break %}{% endif %}{{ i }}{% endfor %}
+{% set x = 1 %}{% for i in [1, 2] %}{{ x }}{% set x = i + 5 %}{{ x }}{% endfor %}{{ x }}{% if true %}{% set x = 9 %}{% endif %}{{ x }}
+{% set ns = namespace(a=1, b=[]) %}{% for i in range(3) %}{% set ns.a = ns.a + i %}{% endfor %}{{ ns.a }}{{ ns.b }}{{ ns.c is defined }}
+{% set d = {} %}{% set d.x = 1 %}
+{% set l = [1] %}{{ l.append(2) }}
+{% set x %}a{{ 1 }}b{% endset %}{{ x }}{% set y | upper %}abc{% endset %}{{ y }}{% set a, b = 1, 2 %}{{ a }}{{ b }}
+{% macro m(a, b=2, c=a) %}[{{ a }}{{ b }}{{ c }}]{% endmacro %}{{ m(1) }}{{ m(1, 3) }}{{ m(b=5, a=4) }}{{ m(1) | length }}{{ m() }}
+{% macro m(a) %}{{ caller() }}{{ a }}{% endmacro %}{% call m(1) %}body{% endcall %}
+{% macro outer(x) %}{{ y }}{{ x }}{% endmacro %}{% set y = 3 %}{% for i in [7] %}{% set y = 4 %}{{ outer(i) }}{% endfor %}
+{% macro f(n) %}{% if n > 0 %}{{ n }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(3) }}
+{% macro f() %}{{ i }}{% endmacro %}{% for i in [1] %}{{ f() }}{% endfor %}|
+{% filter upper %}abc{{ 1 }}{% endfilter %}{% with a = 1, b = 2 %}{{ a + b }}{% endwith %}{{ a }}
+{% for i in [1, [2, [3]]] recursive %}{% if i is iterable %}({{ loop(i) }}){% else %}{{ i }}{% endif %}{% endfor %}
+{% raw %}{{ x }}{% if %}{% endraw %}|{% raw -%}  a  {%- endraw %}|
+{# a comment #}a{#- another -#} b
+  {% if true %}  
+    x
+  {% endif %}  
+y
+a  {%- if true -%}  b  {%- endif -%}  c
+a {{- 1 -}} b {{ 2 }} c
+  {%+ if true %}x{% endif %}
+{% if true +%}
+x{% endif %}
+{{ raise_exception('no') }}
+{{ strftime_now('%d %b %Y %H:%M:%S %A %B %-d %j %p %I') }}
+{{ dict(a=1, b=2) }} {{ namespace(a=1).a }} {{ range(1, 10, 3) | list }} {{ range(3, 0, -1) | list }} {{ range(2) | list }}
+{{ 1 | nosuchfilter }}
+{{ 1 is nosuchtest }}
+{{ 1 / 0 }}
+{{ 1 % 0 }}
+{% if false %}{{ undefined_name.x }}{% elif 0 %}b{% else %}c{% endif %}
+{{ [1, 2, 3] | length }}{{ {'a': 1} | length }}{{ 'é' | length }}
+{{ none | length }}
+{{ [[1, 2], [3]] | map('first') | list }} {{ [1, 2] | map('string') | join }} {{ ['a', none] | select('none') | list }}
+{{ "a" if "x" is defined and not false }}{{ not undefined_name is defined }}{{ 1 + 1 is even }}{{ 2 * 3 | string }}
+{{ {'a': none} | items | list }} {{ undefined_name | items | list }}
+{{ 'x' | items | list }}
+{{ -2 ** 2 }} {{ 2 ** 3 ** 2 }} {{ - 3 | abs }} {{ 10 - 3 - 2 }} {{ 'a' ~ (1 + 2) }} {{ 1 ~ 2 * 3 }}
+{{ 'a' ~ 1 + 2 }}
+{{ messages[0].content }} {{ messages[0]['role'] }} {{ messages | length }} {{ messages[1:] }} {{ messages[0] | tojson }} {{ messages }}
+{% set messages = messages + [{'role': 'x'}] %}{{ messages | map(attribute='role') | join(',') }}
+{{ (1, 2) + (3,) }} {{ (1, 2) == [1, 2] }} {{ [1, 2] in [[1, 2]] }} {{ 'a' in ('a', 'b') }}
+{{ [1, 2, 3].index(2) }} {{ [1, 1].count(1) }} {{ {'a': 1}.copy() }}
+{{ true and 'yes' }} {{ none }} {{ True }} {{ None }} {{ False or 'no' }}
+{{ "\"quoted\" \z" }} {{ 'a\
+b' }}
+{{ [1.0, 2.50, 1e22, 1.0e-7] }} {{ 3 * 1.1 }} {{ 7.0 // 2 }} {{ 3 * 'a' }} {{ 2 * [1] }} {{ ('<' | safe + '<') }} {{ ('<' + '>' | safe) }} {{ 'a' | safe ~ '<' }} {{ 5.5 % 2 }} {{ 100000000000000000000.0 }}
+{{ x is defined and x }}{{ x is not defined or x }}{% if not x %}no{% endif %}
+{{ namespace(a=1) is mapping }} {{ namespace() is defined }}
+{{ [] or 'empty' }} {{ {} or 'empty' }} {{ '0' and 'nonempty' }} {{ 0.0 or 'zero' }}
+{{ 'a' + 1 }}
+{{ [1] + 1 }}
+{{ {'a': 1} + {} }}
+{{ {[1]: 1} }}
+{{ 'abc'.nosuch() }}
+{% break %}
+{% if %}
+{{ 1 + }}
+{{ 'abc }}
+{% for x %}{% endfor %}
+{% endif %}
+{% if true %}
+{% nosuch %}
+{{ a b }}
+{{ 1 is }}
+{% macro m() %}
+{{ (1, 2 }}
+{# no end
+{{ 5.0 | tojson }} {{ [1, [2, 3]] | tojson(indent=1) }} {{ {} | tojson(indent=2) }} {{ {'a': []} | tojson(indent=0) }}
+{{ 'ß'.upper() | length > 0 }} {{ 'é'.upper() }} {{ 'İ' | length }}
+{{ messages | selectattr('role', 'equalto', 'user') | map(attribute='content') | list | first }} {{ messages | rejectattr('role', '==', 'user') | list | length }}
+{{ messages | tojson(indent=2) }}
+'''
+
+CONTEXT = {
+    "messages": [{"role": "user", "content": "Hi, it's <me>\n\"you\""}, {"role": "assistant", "content": "日本"}],
+    "bos_token": "<s>", "add_generation_prompt": True,
+}
+
+def env():
+    e = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
+    def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+        return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+    def fail(m):
+        raise jinja2.exceptions.TemplateError(m)
+    e.filters["tojson"] = tojson
+    e.globals["raise_exception"] = fail
+    e.globals["strftime_now"] = lambda f: datetime.datetime(2026, 1, 2, 3, 4, 5).strftime(f)
+    return e
+
+def templates():
+    """Lines, save that those indented or behind an open tag belong to the one before."""
+    one = []
+    for line in TEMPLATES.strip("\n").split("\n"):
+        whole = "\n".join(one)
+        goes_on = line in ("    x", "  {% endif %}  ", "y", "x{% endif %}", "b' }}")
+        if one and not goes_on:
+            yield whole
+            one = []
+        one.append(line)
+    yield "\n".join(one)
+
+cases = []
+for t in templates():
+    case = {"template": t}
+    try:
+        case["want"] = env().from_string(t).render(**CONTEXT)
+    except Exception as x:
+        case["error"] = type(x).__name__ + ": " + str(x)
+    cases.append(case)
+with open("cases.json", "w") as f:
+    json.dump({"context": CONTEXT, "cases": cases}, f, ensure_ascii=False, indent=1)
+    f.write("\n")

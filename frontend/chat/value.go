@@ -1,0 +1,621 @@
+package chat
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// value is what an expression gives: nil for None, bool, int, float64, str, markup,
+// *list, *dict, *namespace, *callable or undefined.
+type value any
+
+// str is a text of Unicode characters, each of which carries a mark where it came
+// from the context: whatever is done to texts, users' words can be told from the
+// template's.
+type str []rune
+
+// mark is the bit of a character of the context's.
+const mark rune = 1 << 30
+
+func text(s string) str { return str(s) }
+
+// markup is text that the filter safe called HTML. It is like any text, save that
+// what is added to it becomes HTML too, as Python has it.
+type markup struct{ str }
+
+// bare returns a value without being called HTML.
+func bare(v value) value {
+	if m, ok := v.(markup); ok {
+		return m.str
+	}
+	return v
+}
+
+// marked returns a text of the context.
+func marked(s string) str {
+	t := str(s)
+	for i := range t {
+		t[i] |= mark
+	}
+	return t
+}
+
+func (s str) String() string {
+	var b strings.Builder
+	for _, c := range s {
+		b.WriteRune(c &^ mark)
+	}
+	return b.String()
+}
+
+// pieces cuts a text where marks begin and end.
+func (s str) pieces() (list []Piece) {
+	for len(s) > 0 {
+		user := s[0]&mark != 0
+		n := slices.IndexFunc(s, func(c rune) bool { return c&mark != 0 != user })
+		if n < 0 {
+			n = len(s)
+		}
+		list = append(list, Piece{s[:n].String(), user})
+		s = s[n:]
+	}
+	return list
+}
+
+// undefined is what a name stands for that nothing was given to.
+type undefined struct{ name string }
+
+// list is a list, a tuple, or what a filter gives lazily in Python.
+type list struct {
+	items []value
+	kind  listKind
+}
+
+type listKind uint8
+
+const (
+	plain listKind = iota
+	tuple
+	generator // has no length and is no JSON
+)
+
+// dict maps keys to values in the order they came in.
+type dict struct {
+	keys, values []value
+	index        map[any]int
+}
+
+func newDict() *dict { return &dict{index: map[any]int{}} }
+
+// hashed is a key as Go compares it, as Python does: 1, 1.0 and True are one key.
+func hashed(key value) any {
+	switch k := bare(key).(type) {
+	case str:
+		return k.String()
+	case bool:
+		if k {
+			return 1
+		}
+		return 0
+	case float64:
+		if k == math.Trunc(k) && math.Abs(k) < 1<<53 {
+			return int(k)
+		}
+		return k
+	case nil, int:
+		return k
+	}
+	fail("a %s cannot be a key of a mapping: want a string or a number", typeName(key))
+	return nil
+}
+
+func (d *dict) set(key, v value) {
+	h := hashed(key)
+	if i, ok := d.index[h]; ok {
+		d.values[i] = v
+		return
+	}
+	d.index[h] = len(d.keys)
+	d.keys, d.values = append(d.keys, key), append(d.values, v)
+}
+
+func (d *dict) get(key value) (value, bool) {
+	i, ok := d.index[hashed(key)]
+	if !ok {
+		return nil, false
+	}
+	return d.values[i], true
+}
+
+func (d *dict) items() *list {
+	all := &list{}
+	for i, k := range d.keys {
+		all.items = append(all.items, &list{items: []value{k, d.values[i]}, kind: tuple})
+	}
+	return all
+}
+
+// namespace is a mapping whose attributes templates set.
+type namespace struct{ *dict }
+
+// callable is a function, a method or a macro.
+type callable struct {
+	name string
+	call func(r *run, a args) value
+}
+
+// args are the arguments of a call.
+type args struct {
+	list  []value
+	names []string // of those given by name
+	named []value
+}
+
+// take returns the argument at a position or of that name.
+func (a args) take(at int, name string) (value, bool) {
+	if at >= 0 && at < len(a.list) {
+		return a.list[at], true
+	}
+	if i := slices.Index(a.names, name); i >= 0 {
+		return a.named[i], true
+	}
+	return nil, false
+}
+
+// or is take with a default.
+func (a args) or(at int, name string, missing value) value {
+	if v, ok := a.take(at, name); ok {
+		return v
+	}
+	return missing
+}
+
+// need is take of an argument that must be there.
+func (a args) need(at int, name string) value {
+	v, ok := a.take(at, name)
+	if !ok {
+		fail("the argument %q is missing", name)
+	}
+	return v
+}
+
+// shift returns the first argument and the others.
+func (a args) shift(name string) (value, args) {
+	if len(a.list) == 0 {
+		fail("the argument %q is missing", name)
+	}
+	return a.list[0], args{a.list[1:], a.names, a.named}
+}
+
+func (a args) str(at int, name string) str {
+	s, ok := bare(a.need(at, name)).(str)
+	if !ok {
+		fail("the argument %q is a %s: want a string", name, typeName(a.need(at, name)))
+	}
+	return s
+}
+
+func (a args) int(at int, name string, missing int) int {
+	switch n := a.or(at, name, missing).(type) {
+	case int:
+		return n
+	case bool:
+		return hashed(n).(int)
+	}
+	fail("the argument %q is a %s: want an integer", name, typeName(a.or(at, name, missing)))
+	return 0
+}
+
+// typeName is what Python calls the type of a value.
+func typeName(v value) string {
+	switch v := v.(type) {
+	case nil:
+		return "NoneType"
+	case bool:
+		return "bool"
+	case int:
+		return "int"
+	case float64:
+		return "float"
+	case str, markup:
+		return "str"
+	case *list:
+		return [...]string{"list", "tuple", "generator"}[v.kind]
+	case *dict:
+		return "dict"
+	case *namespace:
+		return "namespace"
+	case *loopValue:
+		return "loop"
+	case undefined:
+		return "undefined value"
+	}
+	return "function"
+}
+
+// truth is whether a condition holds.
+func truth(v value) bool {
+	switch v := bare(v).(type) {
+	case nil, undefined:
+		return false
+	case bool:
+		return v
+	case int:
+		return v != 0
+	case float64:
+		return v != 0
+	case str:
+		return len(v) > 0
+	case *list:
+		return len(v.items) > 0 || v.kind == generator
+	case *dict:
+		return len(v.keys) > 0
+	}
+	return true
+}
+
+// number returns a value as one, with whether it is an integer.
+func number(v value) (i int, f float64, isInt, ok bool) {
+	switch v := v.(type) {
+	case bool:
+		i = hashed(v).(int)
+		return i, float64(i), true, true
+	case int:
+		return v, float64(v), true, true
+	case float64:
+		return 0, v, false, true
+	}
+	return 0, 0, false, false
+}
+
+// equal is Python's ==.
+func equal(r *run, a, b value) bool {
+	r.step(1)
+	a, b = bare(a), bare(b)
+	if _, x, _, ok := number(a); ok {
+		_, y, _, ok := number(b)
+		return ok && x == y
+	}
+	switch a := a.(type) {
+	case nil:
+		return b == nil
+	case str:
+		b, ok := b.(str)
+		return ok && same(a, b)
+	case *list:
+		b, ok := b.(*list)
+		if !ok || a.kind != b.kind || len(a.items) != len(b.items) {
+			return false
+		}
+		r.deeper()
+		defer r.higher()
+		for i, x := range a.items {
+			if !equal(r, x, b.items[i]) {
+				return false
+			}
+		}
+		return true
+	case *dict:
+		b, ok := b.(*dict)
+		if !ok || len(a.keys) != len(b.keys) {
+			return false
+		}
+		r.deeper()
+		defer r.higher()
+		for i, k := range a.keys {
+			if v, ok := b.get(k); !ok || !equal(r, a.values[i], v) {
+				return false
+			}
+		}
+		return true
+	case undefined:
+		_, ok := b.(undefined)
+		return ok
+	}
+	return a == b
+}
+
+func same(a, b str) bool {
+	return slices.EqualFunc(a, b, func(x, y rune) bool { return x&^mark == y&^mark })
+}
+
+// compare is Python's order of two values.
+func compare(r *run, a, b value) int {
+	r.step(1)
+	a, b = bare(a), bare(b)
+	x, f, _, ok := number(a)
+	y, g, _, ok2 := number(b)
+	if ok && ok2 {
+		switch {
+		case f < g || f == g && x < y:
+			return -1
+		case f > g || f == g && x > y:
+			return 1
+		}
+		return 0
+	}
+	if a, ok := a.(str); ok {
+		if b, ok := b.(str); ok {
+			return slices.CompareFunc(a, b, func(x, y rune) int { return int(x&^mark) - int(y&^mark) })
+		}
+	}
+	if a, ok := a.(*list); ok {
+		if b, ok := b.(*list); ok && a.kind == b.kind {
+			r.deeper()
+			defer r.higher()
+			return slices.CompareFunc(a.items, b.items, func(x, y value) int { return compare(r, x, y) })
+		}
+	}
+	fail("a %s and a %s have no order: want two numbers, strings or lists", typeName(a), typeName(b))
+	return 0
+}
+
+// printed is Python's str of a value.
+func printed(r *run, v value) str {
+	switch v := bare(v).(type) {
+	case str:
+		return v
+	case undefined:
+		return nil
+	}
+	return repr(r, v)
+}
+
+// repr is Python's repr of a value.
+func repr(r *run, v value) str {
+	w := writer{r: r}
+	w.repr(v)
+	return w.out
+}
+
+// writer writes values as Python does.
+type writer struct {
+	r   *run
+	out str
+}
+
+func (w *writer) add(s str) {
+	w.r.step(len(s))
+	w.out = append(w.out, s...)
+}
+
+func (w *writer) write(s string) { w.add(text(s)) }
+
+func (w *writer) repr(v value) {
+	w.r.deeper()
+	defer w.r.higher()
+	switch v := bare(v).(type) {
+	case nil:
+		w.write("None")
+	case bool:
+		if v {
+			w.write("True")
+		} else {
+			w.write("False")
+		}
+	case int:
+		w.write(strconv.Itoa(v))
+	case float64:
+		w.write(floatText(v, "inf", "nan"))
+	case str:
+		w.quote(v)
+	case *list:
+		open, end := "[", "]"
+		if v.kind == tuple {
+			open, end = "(", ")"
+		}
+		w.write(open)
+		for i, x := range v.items {
+			if i > 0 {
+				w.write(", ")
+			}
+			w.repr(x)
+		}
+		if v.kind == tuple && len(v.items) == 1 {
+			w.write(",")
+		}
+		w.write(end)
+	case *dict:
+		w.write("{")
+		for i, k := range v.keys {
+			if i > 0 {
+				w.write(", ")
+			}
+			w.repr(k)
+			w.write(": ")
+			w.repr(v.values[i])
+		}
+		w.write("}")
+	case undefined:
+		w.write("Undefined")
+	case *namespace:
+		w.write("<Namespace ")
+		w.repr(v.dict)
+		w.write(">")
+	default:
+		w.write("<function>")
+	}
+}
+
+// quote writes a string between quotes, with what cannot be printed escaped.
+func (w *writer) quote(s str) {
+	q := '\''
+	has := func(r rune) bool { return slices.ContainsFunc(s, func(c rune) bool { return c&^mark == r }) }
+	if has('\'') && !has('"') {
+		q = '"'
+	}
+	w.add(str{q})
+	for _, c := range s {
+		switch r := c &^ mark; {
+		case r == q || r == '\\':
+			w.add(str{'\\' | c&mark, c})
+		case r == '\n':
+			w.escape(c, `\n`)
+		case r == '\r':
+			w.escape(c, `\r`)
+		case r == '\t':
+			w.escape(c, `\t`)
+		case r == ' ' || unicode.IsPrint(r):
+			w.add(str{c})
+		case r < 0x100:
+			w.escape(c, `\x`+hex(r, 2))
+		case r < 0x10000:
+			w.escape(c, `\u`+hex(r, 4))
+		default:
+			w.escape(c, `\U`+hex(r, 8))
+		}
+	}
+	w.add(str{q})
+}
+
+// escape writes what stands for a character, marked as that is.
+func (w *writer) escape(c rune, s string) {
+	for _, r := range s {
+		w.add(str{r | c&mark})
+	}
+}
+
+func hex(r rune, digits int) string {
+	s := strconv.FormatInt(int64(r), 16)
+	return strings.Repeat("0", max(0, digits-len(s))) + s
+}
+
+// floatText is Python's repr of a float.
+func floatText(f float64, inf, nan string) string {
+	switch {
+	case math.IsNaN(f):
+		return nan
+	case math.IsInf(f, 1):
+		return inf
+	case math.IsInf(f, -1):
+		return "-" + inf
+	}
+	s := strconv.FormatFloat(f, 'e', -1, 64)
+	exp, _ := strconv.Atoi(s[strings.IndexByte(s, 'e')+1:])
+	if exp < -4 || exp >= 16 {
+		return s
+	}
+	s = strconv.FormatFloat(f, 'f', -1, 64)
+	if !strings.Contains(s, ".") {
+		s += ".0"
+	}
+	return s
+}
+
+// jsonStyle is how json.dumps is to write.
+type jsonStyle struct {
+	indent      str // nil for one line
+	lines       bool
+	item, key   str
+	ascii, sort bool
+}
+
+// json writes a value as Python's json.dumps does.
+func (w *writer) json(v value, style jsonStyle, depth int) {
+	w.r.deeper()
+	defer w.r.higher()
+	newline := func(depth int) {
+		if style.lines {
+			w.write("\n")
+			for range depth {
+				w.add(style.indent)
+			}
+		}
+	}
+	switch v := bare(v).(type) {
+	case nil:
+		w.write("null")
+	case bool:
+		w.write(strconv.FormatBool(v))
+	case int:
+		w.write(strconv.Itoa(v))
+	case float64:
+		w.write(floatText(v, "Infinity", "NaN"))
+	case str:
+		w.jsonText(v, style.ascii)
+	case *list:
+		if v.kind == generator {
+			fail("a generator is no JSON: want a list, such as the filter list makes")
+		}
+		if len(v.items) == 0 {
+			w.write("[]")
+			return
+		}
+		w.write("[")
+		for i, x := range v.items {
+			if i > 0 {
+				w.add(style.item)
+			}
+			newline(depth + 1)
+			w.json(x, style, depth+1)
+		}
+		newline(depth)
+		w.write("]")
+	case *dict:
+		if len(v.keys) == 0 {
+			w.write("{}")
+			return
+		}
+		order := make([]int, len(v.keys))
+		for i := range order {
+			order[i] = i
+		}
+		if style.sort {
+			slices.SortStableFunc(order, func(a, b int) int { return compare(w.r, v.keys[a], v.keys[b]) })
+		}
+		w.write("{")
+		for i, at := range order {
+			if i > 0 {
+				w.add(style.item)
+			}
+			newline(depth + 1)
+			w.jsonKey(v.keys[at], style)
+			w.add(style.key)
+			w.json(v.values[at], style, depth+1)
+		}
+		newline(depth)
+		w.write("}")
+	default:
+		fail("a %s is no JSON: want strings, numbers, lists and mappings", typeName(v))
+	}
+}
+
+func (w *writer) jsonKey(key value, style jsonStyle) {
+	if s, ok := bare(key).(str); ok {
+		w.jsonText(s, style.ascii)
+		return
+	}
+	k := writer{r: w.r}
+	k.json(key, style, 0)
+	w.jsonText(k.out, style.ascii)
+}
+
+func (w *writer) jsonText(s str, ascii bool) {
+	w.write(`"`)
+	for _, c := range s {
+		switch r := c &^ mark; {
+		case r == '"' || r == '\\':
+			w.add(str{'\\' | c&mark, c})
+		case r == '\n':
+			w.escape(c, `\n`)
+		case r == '\r':
+			w.escape(c, `\r`)
+		case r == '\t':
+			w.escape(c, `\t`)
+		case r == '\b':
+			w.escape(c, `\b`)
+		case r == '\f':
+			w.escape(c, `\f`)
+		case r < ' ' || ascii && r > '~' && r < 0x10000:
+			w.escape(c, `\u`+hex(r, 4))
+		case ascii && r >= 0x10000:
+			w.escape(c, `\u`+hex(0xd800+(r-0x10000)>>10, 4)+`\u`+hex(0xdc00+(r-0x10000)&0x3ff, 4))
+		default:
+			w.add(str{c})
+		}
+	}
+	w.write(`"`)
+}
