@@ -179,7 +179,7 @@ func (s *session) verify(ctx context.Context, in, outputs vkc.Tensors) error {
 func (s *session) likely(logits []float64) string {
 	var parts []string
 	for _, c := range best(logits, s.top) {
-		parts = append(parts, fmt.Sprintf("%q %.1f%%", s.token(int32(c.token)), 100*c.probability))
+		parts = append(parts, fmt.Sprintf("%q %.1f%%", s.tokenizer.Piece(int32(c.token)), 100*c.probability))
 	}
 	return strings.Join(parts, "  ")
 }

@@ -34,7 +34,7 @@ func TestText(t *testing.T) {
 			t.Errorf("tokens %v are %q, want %q", p.Tokens, got, p.Text)
 		}
 	}
-	if got := m.token(0); got != "<|endoftext|>" {
+	if got := m.tokenizer.Piece(0); got != "<|endoftext|>" {
 		t.Errorf("the control token is %q", got)
 	}
 }

@@ -80,14 +80,6 @@ func (m *model) read(here bool) (err error) {
 	return err
 }
 
-// token returns the text of a token, and the name of a special one.
-func (m *model) token(id int32) string {
-	if m.tokenizer.IsSpecial(id) {
-		return m.tokenizer.Token(id)
-	}
-	return m.tokenizer.Decode([]int32{id})
-}
-
 func (m *model) close() { m.file.Close() }
 
 // weightType is the type of the matrices.

@@ -55,12 +55,26 @@ func Prefill(cfg Config, maxTokens int) (*ir.Graph, error) {
 // S = 1 and each next run one more; it is the shape of no input and is passed by
 // name. Keys and values stay on the device in states of maxContext positions.
 func Step(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
+	return step(cfg, "step", maxContext, options, func(*frontend.Builder) ir.Dim { return ir.D(1) })
+}
+
+// Steps is Step for several tokens at once, such as those of a prompt: its input
+// "tokens" is i32[T], for a symbol T up to maxTokens, and S counts all of them.
+// Its states are those of Step, so that one goes on where the other ended.
+func Steps(cfg Config, maxTokens, maxContext int, options ...Option) (*ir.Graph, error) {
+	if maxTokens < 1 || maxTokens > maxContext {
+		return nil, fmt.Errorf("llm: %d tokens at once: want 1 to %d, the positions there are", maxTokens, maxContext)
+	}
+	return step(cfg, "steps", maxContext, options, func(b *frontend.Builder) ir.Dim { return b.Sym("T", maxTokens) })
+}
+
+func step(cfg Config, name string, maxContext int, options []Option, tokens func(*frontend.Builder) ir.Dim) (*ir.Graph, error) {
 	if err := cfg.checkContext(maxContext); err != nil {
 		return nil, err
 	}
-	return frontend.Build(graphName(cfg, "step"), func(b *frontend.Builder) {
-		tokens := b.Input("tokens", ir.I32, 1)
-		b.Output("logits", Decode(b, cfg, tokens, b.Sym("S", maxContext), maxContext, LastToken, options...).Reshape(-1))
+	return frontend.Build(graphName(cfg, name), func(b *frontend.Builder) {
+		in := b.Input("tokens", ir.I32, tokens(b))
+		b.Output("logits", Decode(b, cfg, in, b.Sym("S", maxContext), maxContext, LastToken, options...).Reshape(-1))
 	})
 }
 

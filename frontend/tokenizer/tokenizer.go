@@ -124,6 +124,15 @@ func (t *Tokenizer) Token(id int32) string {
 	return t.names[id]
 }
 
+// Piece returns the text of a token, which may be a part of a character, and the
+// name of a special one.
+func (t *Tokenizer) Piece(id int32) string {
+	if !t.has(id) {
+		return ""
+	}
+	return t.pieces[id]
+}
+
 // ID returns the token of that name.
 func (t *Tokenizer) ID(name string) (id int32, ok bool) {
 	id, ok = t.ids[name]

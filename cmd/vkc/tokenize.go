@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
+)
+
+type tokenizeFlags struct {
+	model        string
+	special, ids bool
+}
+
+func (a *app) tokenizeCommand() *cobra.Command {
+	var f tokenizeFlags
+	cmd := &cobra.Command{
+		Use:   "tokenize -m MODEL.gguf [TEXT]",
+		Short: "Print the tokens of a text, by the vocabulary of a model",
+		Long: `Print the tokens of a text, by the vocabulary of a model: a line for each, its number and its text. Without TEXT, or with -,
+the text is standard input. The tokens around it that the vocabulary asks for are there too.
+
+Names of special tokens in the text, such as <|im_end|>, are plain text unless --special is given.`,
+		Example: `  vkc tokenize -m MODEL.gguf Hello
+  vkc tokenize -m MODEL.gguf --ids --special <|im_start|>user`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("tokenize: unexpected argument %q: put quotes around a text of several words", args[1])
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if f.model == "" {
+				return usagef("tokenize: -m MODEL.gguf is missing; see vkc tokenize --help")
+			}
+			return a.tokenize(&f, args)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.model, "model", "m", "", "the GGUF `FILE` of the model")
+	flags.BoolVar(&f.special, "special", false, "let the text name special tokens")
+	flags.BoolVar(&f.ids, "ids", false, "print the numbers alone, in one line")
+	return cmd
+}
+
+func (a *app) tokenize(f *tokenizeFlags, args []string) (err error) {
+	file, err := gguf.Open(f.model)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	tok, err := tokenizer.New(file)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.model, err)
+	}
+	text, err := textOf(args)
+	if err != nil {
+		return err
+	}
+	ids := tok.Encode(text, tokenizer.Options{Special: f.special, Whole: true})
+	if f.ids {
+		fmt.Fprintln(a.stdout, strings.Trim(fmt.Sprint(ids), "[]"))
+		return nil
+	}
+	for _, id := range ids {
+		fmt.Fprintf(a.stdout, "%d\t%q\n", id, tok.Piece(id))
+	}
+	return nil
+}
+
+// textOf returns the text that a command is given, or standard input.
+func textOf(args []string) (string, error) {
+	if len(args) == 1 && args[0] != "-" {
+		return args[0], nil
+	}
+	text, err := io.ReadAll(os.Stdin)
+	return string(text), err
+}
