@@ -81,7 +81,7 @@ func (t *Tokenizer) readSpecial(v *vocabulary) error {
 		}
 	}
 	t.markup, t.words = newPrefixes(markup), newPrefixes(words)
-	t.bos, t.ends = v.special("bos"), v.ends()
+	t.bos, t.eos, t.ends = v.special("bos"), v.special("eos"), v.ends()
 	return t.readFrame(v)
 }
 

@@ -49,7 +49,8 @@ type Tokenizer struct {
 	markup  prefixes // special and added tokens
 	words   prefixes // of these the added ones without a sign, such as runs of spaces: they are no markup
 	ends    map[int32]bool
-	bos     int32 // none if there is no such token
+	bos     int32 // none if there is no such token, as is eos
+	eos     int32
 	before  []int32
 	after   []int32
 	leading bool // the first space of a text is not the text's own
@@ -141,6 +142,9 @@ func (t *Tokenizer) ID(name string) (id int32, ok bool) {
 
 // BOS returns the token that begins a text, if there is one.
 func (t *Tokenizer) BOS() (id int32, ok bool) { return t.bos, t.bos != none }
+
+// EOS returns the token that ends a text, if there is one.
+func (t *Tokenizer) EOS() (id int32, ok bool) { return t.eos, t.eos != none }
 
 // IsSpecial reports whether a token is markup that stands for no text.
 func (t *Tokenizer) IsSpecial(id int32) bool { return t.has(id) && t.types[id].special() }

@@ -209,6 +209,9 @@ func TestRoles(t *testing.T) {
 	if bos, ok := tok.BOS(); bos != 264 || !ok {
 		t.Errorf("BOS %d, %v", bos, ok)
 	}
+	if eos, ok := tok.EOS(); eos != 265 || !ok {
+		t.Errorf("EOS %d, %v", eos, ok)
+	}
 	if id, ok := tok.ID("<|im_end|>"); !ok || !tok.IsEnd(id) || !tok.IsSpecial(id) || tok.Len() != 268 {
 		t.Errorf("%d of %d: %v", id, tok.Len(), ok)
 	}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc/frontend/chat"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/generate"
+	"github.com/vkc-go/vkc/ir"
+)
+
+type generateFlags struct {
+	model, prompt, kv string
+	options           generate.Options
+	sampling          generate.Sampling
+	chat, stats       bool
+}
+
+func (a *app) generateCommand() *cobra.Command {
+	var f generateFlags
+	cmd := &cobra.Command{
+		Use:   "generate -m MODEL.gguf -p PROMPT",
+		Short: "Run a language model: print how it goes on with a text",
+		Long: `Run a language model: print how it goes on with a text. With --chat the text is a user's message, which the template in the
+model's file makes a conversation of. With -p - it is standard input.
+
+Without --temp the likeliest token is taken each time. With it, a token is chosen by chance among those that --top-k,
+--top-p and --min-p leave, each of which counts the likeliest ones first.`,
+		Example: `  vkc generate -m MODEL.gguf -p Once -n 64
+  vkc generate -m MODEL.gguf --chat -p Hello --temp 0.8 --min-p 0.05 --seed 1`,
+		Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case f.model == "":
+				return usagef("generate: -m MODEL.gguf is missing; see vkc generate --help")
+			case !cmd.Flags().Changed("prompt"):
+				return usagef("generate: -p PROMPT is missing; see vkc generate --help")
+			}
+			return a.generate(cmd.Context(), &f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.model, "model", "m", "", "the GGUF `FILE` of the model")
+	flags.StringVarP(&f.prompt, "prompt", "p", "", "the `TEXT` to go on with")
+	flags.BoolVar(&f.chat, "chat", false, "the text is a message to the model")
+	flags.IntVarP(&f.sampling.MaxTokens, "tokens", "n", 0, "print `N` tokens at most; 0 means until the model ends or the context is full")
+	flags.Float64Var(&f.sampling.Temperature, "temp", 0, "temperature `T`: 1 samples as the model says, less makes likely tokens likelier")
+	flags.IntVar(&f.sampling.TopK, "top-k", 0, "only the `K` likeliest tokens; 0 means all")
+	flags.Float64Var(&f.sampling.TopP, "top-p", 1, "only the likeliest tokens that make up this probability `P`")
+	flags.Float64Var(&f.sampling.MinP, "min-p", 0, "only tokens at least `P` times as probable as the likeliest")
+	flags.Float64Var(&f.sampling.RepeatPenalty, "repeat-penalty", 1, "divide the logits of the last 64 tokens by `X`")
+	flags.Uint64Var(&f.sampling.Seed, "seed", 0, "equal `N` give equal texts")
+	flags.IntVar(&f.options.Context, "ctx", 0, "the tokens of prompt and text, `N` at most (default 4096, or what the model was trained for)")
+	flags.StringVar(&f.kv, "kv", "f32", "keep keys and values in this `TYPE`, such as f16 or q8_0")
+	flags.StringVar(&f.options.Precision, "precision", ir.PrecisionFull, precisionHelp)
+	flags.StringVarP(&f.options.Device, "device", "d", "auto", "as for vkc run")
+	flags.BoolVar(&f.stats, "stats", false, "print on standard error where the model runs and how fast")
+	return cmd
+}
+
+func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
+	if f.options.Cache, err = ir.ParseDType(f.kv); err != nil {
+		return usagef("--kv: %w", err)
+	}
+	if err := f.sampling.Check(); err != nil {
+		return usagef("%w", err)
+	}
+	text, err := textOf([]string{f.prompt})
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	m, err := generate.Open(ctx, f.model, f.options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	prompt := m.Tokenizer().Encode(text, tokenizer.Options{Whole: true})
+	if f.chat {
+		prompt, err = m.Prompt(chat.Context{
+			Messages:            []chat.Message{{Role: "user", Content: text}},
+			AddGenerationPrompt: true,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	loaded := time.Now()
+	first, n := loaded, 0
+	for token, err := range m.Generate(ctx, prompt, f.sampling) {
+		if err != nil {
+			return err
+		}
+		if n++; n == 1 {
+			first = time.Now()
+		}
+		if _, err := fmt.Fprint(a.stdout, token.Text); err != nil {
+			return err
+		}
+		a.stdout.Flush()
+	}
+	fmt.Fprintln(a.stdout)
+	if f.stats {
+		rate := func(n int, d time.Duration) float64 { return float64(n) / max(d.Seconds(), 1e-9) }
+		a.say("%s; ready after %v", m.Why(), loaded.Sub(start).Round(time.Millisecond))
+		a.say("%d tokens of the prompt, %.1f a second; %d more, %.1f a second", len(prompt), rate(len(prompt), first.Sub(loaded)),
+			n, rate(max(n-1, 0), time.Since(first)))
+	}
+	return nil
+}

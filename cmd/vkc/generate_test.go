@@ -1,0 +1,29 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestGenerate(t *testing.T) {
+	line := []string{"generate", "-m", gollama, "-p", "func main() {\n", "--device", "cpu", "-n", "3", "--ctx", "32"}
+	r := ok(t, append(line, "--stats")...)
+	if r.stdout != "\tif err\n" && !strings.HasPrefix(r.stdout, "\t") {
+		t.Errorf("%+v", r)
+	}
+	if !strings.Contains(r.stderr, "CPU reference") || !strings.Contains(r.stderr, "6 tokens of the prompt") || !strings.Contains(r.stderr, "; 3 more") {
+		t.Errorf("%+v", r)
+	}
+	sampled := append(line, "--temp", "1", "--top-k", "40", "--top-p", "0.9", "--min-p", "0.01", "--repeat-penalty", "1.1", "--seed", "5")
+	if first, again := ok(t, sampled...), ok(t, sampled...); first != again {
+		t.Errorf("equal seeds gave %q and %q", first.stdout, again.stdout)
+	}
+	fails(t, exitUsage, []string{"generate", "-p", "x"}, "-m MODEL.gguf is missing")
+	fails(t, exitUsage, []string{"generate", "-m", gollama}, "-p PROMPT is missing")
+	fails(t, exitUsage, append(line, "--top-p", "2"), "TopP is 2: want 0 to 1")
+	fails(t, exitUsage, append(line, "--kv", "f17"), "--kv", "f17")
+	fails(t, exitFailure, append(line, "--ctx", "5000"), "5000 positions: want 1 to 1024")
+	fails(t, exitFailure, append(line, "--chat"), "not made for conversations")
+	fails(t, exitFailure, []string{"generate", "-m", filepath.Join(t.TempDir(), "no.gguf"), "-p", "x"}, "no.gguf")
+}

@@ -1,0 +1,196 @@
+package generate_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/chat"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/generate"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
+
+const folder = "../examples/gollama/"
+
+func open(t *testing.T, o generate.Options) *generate.Model {
+	t.Helper()
+	m, err := generate.Open(t.Context(), folder+"gollama-q8_0.gguf", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// answer collects the tokens of an answer.
+func answer(t *testing.T, m *generate.Model, prompt []int32, s generate.Sampling) (ids []int32, text string) {
+	t.Helper()
+	for token, err := range m.Generate(t.Context(), prompt, s) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids, text = append(ids, token.ID), text+token.Text
+	}
+	return ids, text
+}
+
+// q8Error bounds what quantizing the weights to Q8_0 does to a logit in these
+// prompts.
+const q8Error = 0.2
+
+// TestGreedy compares with what the model gives by another implementation, as far as
+// the likeliest token is clear.
+func TestGreedy(t *testing.T) {
+	raw, err := os.ReadFile(folder + "reference.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ref struct {
+		Prompts []struct {
+			Prompt string
+			Greedy []int32
+			Margin []float64 `json:"greedy_margin"`
+		}
+	}
+	if err := json.Unmarshal(raw, &ref); err != nil {
+		t.Fatal(err)
+	}
+	m := open(t, generate.Options{Device: "cpu", Context: 96})
+	compared := 0
+	for _, p := range ref.Prompts {
+		clear := 0
+		for clear < 12 && p.Margin[clear] > 2*q8Error {
+			clear++
+		}
+		prompt := m.Tokenizer().Encode(p.Prompt, tokenizer.Options{Whole: true})
+		got, text := answer(t, m, prompt, generate.Sampling{MaxTokens: max(clear, 1)})
+		if clear > 0 && (!slices.Equal(got, p.Greedy[:clear]) || text != m.Tokenizer().Decode(p.Greedy[:clear])) {
+			t.Errorf("%q goes on with %v, %q; want %v", p.Prompt, got, text, p.Greedy[:clear])
+		}
+		compared += clear
+	}
+	if compared < 10 {
+		t.Errorf("only %d tokens compared", compared)
+	}
+}
+
+// TestAgain: a prompt that goes on an earlier text, whose keys and values are kept,
+// and one taken in several steps give the same as at first.
+func TestAgain(t *testing.T) {
+	m := open(t, generate.Options{Device: "cpu", Context: 256, Cache: ir.F16})
+	long := m.Tokenizer().Encode(strings.Repeat("func main() { return nil }\n", 24), tokenizer.Options{Whole: true})
+	if len(long) < 140 || len(long) > 240 {
+		t.Fatalf("%d tokens", len(long))
+	}
+	greedy := generate.Sampling{MaxTokens: 4}
+	want, _ := answer(t, m, long, greedy)
+	short, _ := answer(t, m, long[:20], greedy)
+	if got, _ := answer(t, m, long, greedy); !slices.Equal(got, want) {
+		t.Errorf("after a shorter one: %v, want %v", got, want)
+	}
+	if got, _ := answer(t, m, long, greedy); !slices.Equal(got, want) {
+		t.Errorf("again: %v, want %v", got, want)
+	}
+	if got, _ := answer(t, m, long[:20], greedy); !slices.Equal(got, short) {
+		t.Errorf("the shorter one again: %v, want %v", got, short)
+	}
+	sampled := generate.Sampling{Temperature: 1.5, TopK: 40, TopP: 0.95, MinP: 0.01, RepeatPenalty: 1.1}
+	sampled.Seed, sampled.MaxTokens = 7, 8
+	first, _ := answer(t, m, long[:20], sampled)
+	if got, _ := answer(t, m, long[:20], sampled); !slices.Equal(got, first) {
+		t.Errorf("equal seeds gave %v and %v", first, got)
+	}
+}
+
+// TestEnds: an answer ends where the context does, and where the caller leaves.
+func TestEnds(t *testing.T) {
+	m := open(t, generate.Options{Device: "cpu", Context: 12})
+	prompt := m.Tokenizer().Encode("func main() {\n", tokenizer.Options{Whole: true})
+	if got, _ := answer(t, m, prompt, generate.Sampling{}); len(prompt)+len(got) != 12 {
+		t.Errorf("%d and %d tokens in a context of 12", len(prompt), len(got))
+	}
+	n := 0
+	for range m.Generate(t.Context(), prompt, generate.Sampling{}) {
+		if n++; n == 2 {
+			break
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d tokens", n)
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	m := open(t, generate.Options{Device: "cpu", Context: 8})
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		ctx    context.Context
+		prompt []int32
+		s      generate.Sampling
+		want   string
+	}{
+		{t.Context(), nil, generate.Sampling{}, "the prompt is empty"},
+		{t.Context(), make([]int32, 8), generate.Sampling{}, "the prompt has 8 tokens: want at most 7"},
+		{t.Context(), []int32{4096}, generate.Sampling{}, "token 0 of the prompt is 4096: want 0 to 4095"},
+		{t.Context(), []int32{0}, generate.Sampling{Temperature: -1}, "Temperature is -1: want 0 to 100"},
+		{t.Context(), []int32{0}, generate.Sampling{TopP: 2}, "TopP is 2: want 0 to 1"},
+		{t.Context(), []int32{0}, generate.Sampling{TopK: -1}, "TopK is -1"},
+		{cancelled, []int32{0}, generate.Sampling{}, "canceled"},
+	} {
+		var err error
+		for _, err = range m.Generate(tt.ctx, tt.prompt, tt.s) {
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v, want %q", err, tt.want)
+		}
+	}
+	if _, err := m.Prompt(chat.Context{}); err == nil || !strings.Contains(err.Error(), "not made for conversations") {
+		t.Errorf("error %v", err)
+	}
+	for _, tt := range []struct {
+		o    generate.Options
+		want string
+	}{
+		{generate.Options{Device: "cpu", Context: 2000}, "2000 positions: want 1 to 1024"},
+		{generate.Options{Device: "cpu", Precision: "none"}, `no precision "none"`},
+	} {
+		_, err := generate.Open(t.Context(), folder+"gollama-q8_0.gguf", tt.o)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v, want %q", err, tt.want)
+		}
+	}
+	if _, err := generate.Open(t.Context(), t.TempDir()+"/no.gguf", generate.Options{}); err == nil {
+		t.Error("no file gave no error")
+	}
+}
+
+// TestDevice: the best device goes on as the reference does, where the next token is
+// clear.
+func TestDevice(t *testing.T) {
+	dev, err := vkc.OpenDevice("vulkan")
+	vktest.Need(t, err)
+	if err := dev.Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("VKC_CACHE_DIR", t.TempDir())
+	reference := open(t, generate.Options{Device: "cpu", Context: 64})
+	device := open(t, generate.Options{Device: "vulkan", Context: 64})
+	prompt := reference.Tokenizer().Encode("func main() {\n\treturn", tokenizer.Options{Whole: true})
+	want, _ := answer(t, reference, prompt, generate.Sampling{MaxTokens: 3})
+	if got, _ := answer(t, device, prompt, generate.Sampling{MaxTokens: 3}); !slices.Equal(got, want) {
+		t.Errorf("%s: %v, want %v", device.Why(), got, want)
+	}
+}
