@@ -230,3 +230,44 @@ func (f *attention) ifRow(r text, body func()) {
 	f.bindRowAt(r, f.queryOf(r))
 	body()
 }
+
+// flashRows is what an invocation keeps of its rows, each of which some lanes share.
+type flashRows struct {
+	*attention
+	self  text
+	lane  text // which of the lanes of a row
+	lanes int
+	quads int // vectors of a row's result in an invocation
+	// By row: the largest score, the sum of weights, and the weighted sums; then the
+	// scores, by row and key.
+	top, total, sums, score string
+}
+
+func (f *flashRows) at(array string, i text) string { return elementOf(array, f.s.ThreadM, i).s }
+
+func (f *flashRows) sum(i, n text) string {
+	return elementOf(f.sums, f.s.ThreadM*f.quads, plus(times(i, f.quads), n)).s
+}
+
+func (f *flashRows) scoreAt(i, j text) string {
+	return elementOf(f.score, f.s.ThreadM*f.s.ThreadN, plus(times(i, f.s.ThreadN), j)).s
+}
+
+// column is an invocation's vector n of a row.
+func (f *flashRows) column(n text) text { return plus(f.lane, times(n, f.lanes)) }
+
+// begin gives row i what it has before the first key.
+func (f *flashRows) begin(i text) {
+	f.line("%s = %s;", f.at(f.top, i), f.lowest().s)
+	f.line("%s = 0.0;", f.at(f.total, i))
+	f.repeat("n", f.quads, func(n text) { f.line("%s = vec4(0.0);", f.sum(i, n)) })
+}
+
+// storeOwn stores row i, which is that of the tile, if it exists.
+func (f *flashRows) storeOwn(i, row text) {
+	f.ifRow(row, func() {
+		f.bindAcc(0, f.at(f.top, i))
+		f.bindAcc(1, f.at(f.total, i))
+		f.storeRow(binary("==", f.lane, primary("0u")), f.lanes, f.quads, f.column, func(n text) text { return primary(f.sum(i, n)) })
+	})
+}

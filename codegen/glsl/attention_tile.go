@@ -17,7 +17,7 @@ func (e *emitter) emitFlashTile() {
 	if e.err != nil {
 		return
 	}
-	t := &flashTile{attention: f, self: self, lanes: s.TileN / s.ThreadN, strip: s.TileM / s.ThreadM}
+	t := &flashTile{flashRows: flashRows{attention: f, self: self, lanes: s.TileN / s.ThreadN}, strip: s.TileM / s.ThreadM}
 	t.quads = target.FlashQuads(f.width, t.lanes)
 	t.lane = primary(t.variable("uint", "lane_of_row", remainder(self, t.lanes, s.Workgroup)))
 	t.row = primary(t.variable("uint", "row0", quotient(self, t.lanes, s.Workgroup)))
@@ -34,23 +34,17 @@ func (e *emitter) emitFlashTile() {
 	t.line("")
 	t.acrossLanes(t.total, "+")
 	t.line("")
-	t.store()
+	t.repeat("i", s.ThreadM, func(i text) { t.storeOwn(i, t.named("row", t.rowOf(i))) })
 }
 
 // flashTile is an attention in tiles.
 type flashTile struct {
-	*attention
-	self  text
-	lanes int  // invocations that share a row
-	strip int  // distance between an invocation's rows
-	quads int  // vectors of a row's result in an invocation
-	lane  text // which of the lanes of a row
-	row   text // the first of its rows
+	flashRows
+	strip int    // distance between an invocation's rows
+	row   text   // the first of its rows
+	best  string // the largest scores of the tile
 
 	qTile, kTile, vTile, weights, partial string // shared arrays
-	// By row: the largest score, the sum of weights, the largest score of the
-	// tile, and the weighted sums; then the scores, by row and key.
-	top, total, best, sums, score string
 }
 
 func (t *flashTile) declare() {
@@ -65,17 +59,7 @@ func (t *flashTile) declare() {
 	}
 	t.top, t.total, t.best = t.array("float", "top", s.ThreadM), t.array("float", "total", s.ThreadM), t.array("float", "best", s.ThreadM)
 	t.sums = t.array("vec4", "sums", s.ThreadM*t.quads)
-	t.repeat("i", s.ThreadM, func(i text) {
-		t.line("%s = %s;", t.at(t.top, i), t.lowest().s)
-		t.line("%s = 0.0;", t.at(t.total, i))
-		t.repeat("n", t.quads, func(n text) { t.line("%s = vec4(0.0);", t.sum(i, n)) })
-	})
-}
-
-func (t *flashTile) at(array string, i text) string { return elementOf(array, t.s.ThreadM, i).s }
-
-func (t *flashTile) sum(i, n text) string {
-	return elementOf(t.sums, t.s.ThreadM*t.quads, plus(times(i, t.quads), n)).s
+	t.repeat("i", s.ThreadM, t.begin)
 }
 
 // rowOf prints an invocation's row i of the tile.
@@ -83,10 +67,6 @@ func (t *flashTile) rowOf(i text) text { return plus(t.row, times(i, t.strip)) }
 
 // keyOf prints an invocation's key j, counted from the tile's first.
 func (t *flashTile) keyOf(j text) text { return plus(t.lane, times(j, t.lanes)) }
-
-func (t *flashTile) scoreAt(i, j text) string {
-	return elementOf(t.score, t.s.ThreadM*t.s.ThreadN, plus(times(i, t.s.ThreadN), j)).s
-}
 
 // scores multiplies the tile's queries by its keys.
 func (t *flashTile) scores(key0 text) {
@@ -252,20 +232,4 @@ func (t *flashTile) addValues(key0, end text) {
 	t.close()
 	t.line("barrier();")
 	t.close()
-}
-
-// column is an invocation's vector n of a row's result.
-func (t *flashTile) column(n text) text { return plus(t.lane, times(n, t.lanes)) }
-
-// store writes the rows that exist.
-func (t *flashTile) store() {
-	s := t.s
-	t.repeat("i", s.ThreadM, func(i text) {
-		row := t.named("row", t.rowOf(i))
-		t.ifRow(row, func() {
-			t.bindAcc(0, t.at(t.top, i))
-			t.bindAcc(1, t.at(t.total, i))
-			t.storeRow(binary("==", t.lane, primary("0u")), t.lanes, t.quads, t.column, func(n text) text { return primary(t.sum(i, n)) })
-		})
-	})
 }

@@ -21,7 +21,7 @@ func (e *emitter) emitFlashVec() {
 	if e.err != nil {
 		return
 	}
-	v := &flashVec{attention: f, self: self, rows: s.TileM, lanes: s.LanesPerRow, teams: s.Workgroup / s.LanesPerRow}
+	v := &flashVec{flashRows: flashRows{attention: f, self: self, lanes: s.LanesPerRow}, rows: s.TileM, teams: s.Workgroup / s.LanesPerRow}
 	v.dots = target.FlashQuads(int(f.a.Dot.Add), v.lanes)
 	v.quads = target.FlashQuads(f.width, v.lanes)
 	v.lane = primary(v.variable("uint", "lane_of_key", remainder(self, v.lanes, s.Workgroup)))
@@ -40,32 +40,17 @@ func (e *emitter) emitFlashVec() {
 
 // flashVec is an attention of few rows.
 type flashVec struct {
-	*attention
-	self, lane, team text
-	rows, lanes      int
-	teams            int
-	dots, quads      int                    // vectors of a query and of a result in an invocation
-	queries          string                 // by row and vector
-	top, total, sums string                 // by row
-	score            string                 // by row and key
-	value4           func(u, n text) string // a vector of a value
-}
-
-// column is an invocation's vector n of a query, key, value or result.
-func (v *flashVec) column(n text) text { return plus(v.lane, times(n, v.lanes)) }
-
-func (v *flashVec) at(array string, r text) string { return elementOf(array, v.rows, r).s }
-
-func (v *flashVec) sum(r, n text) string {
-	return elementOf(v.sums, v.rows*v.quads, plus(times(r, v.quads), n)).s
+	flashRows
+	team    text
+	rows    int // ThreadM
+	teams   int
+	dots    int                    // vectors of a query in an invocation
+	queries string                 // by row and vector
+	value4  func(u, n text) string // a vector of a value
 }
 
 func (v *flashVec) query(r, n text) string {
 	return elementOf(v.queries, v.rows*v.dots, plus(times(r, v.dots), n)).s
-}
-
-func (v *flashVec) scoreAt(r, u text) string {
-	return elementOf(v.score, v.rows*v.s.ThreadN, plus(times(r, v.s.ThreadN), u)).s
 }
 
 // whole reports whether the lanes' vectors are all there.
@@ -87,11 +72,7 @@ func (v *flashVec) readQueries() {
 func (v *flashVec) declare() {
 	v.top, v.total = v.array("float", "top", v.rows), v.array("float", "total", v.rows)
 	v.sums = v.array("vec4", "sums", v.rows*v.quads)
-	v.repeat("r", v.rows, func(r text) {
-		v.line("%s = %s;", v.at(v.top, r), v.lowest().s)
-		v.line("%s = 0.0;", v.at(v.total, r))
-		v.repeat("n", v.quads, func(n text) { v.line("%s = vec4(0.0);", v.sum(r, n)) })
-	})
+	v.repeat("r", v.rows, v.begin)
 }
 
 // keyOf prints the key that an invocation's team takes as its u-th.
@@ -241,24 +222,13 @@ func (v *flashVec) meet() {
 	})
 	subgroups := v.s.Workgroup / v.s.Subgroup
 	if subgroups == 1 {
-		v.storeOwn()
+		v.line("")
+		v.openGuard("if (%s == 0u)", v.team.s)
+		v.repeat("r", v.rows, func(r text) { v.storeOwn(r, r) })
+		v.close()
 		return
 	}
 	v.joinSubgroups(subgroups)
-}
-
-// storeOwn stores the results where one subgroup has them all.
-func (v *flashVec) storeOwn() {
-	v.line("")
-	v.openGuard("if (%s == 0u)", v.team.s)
-	v.repeat("r", v.rows, func(r text) {
-		v.ifRow(r, func() {
-			v.bindAcc(0, v.at(v.top, r))
-			v.bindAcc(1, v.at(v.total, r))
-			v.storeRow(binary("==", v.lane, primary("0u")), v.lanes, v.quads, v.column, func(n text) text { return primary(v.sum(r, n)) })
-		})
-	})
-	v.close()
 }
 
 // joinSubgroups joins the results of subgroups in shared memory: each

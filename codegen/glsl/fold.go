@@ -213,6 +213,11 @@ func foldCall(name string, args []text) (t text, ok bool) {
 	if name == "min" && len(args) == 2 && args[1].s == "0u" {
 		return args[1], true
 	}
+	if name == "max" && len(args) == 2 && args[0].prec == precPrimary && strings.HasPrefix(args[0].s, "min(") && strings.HasSuffix(args[0].s, ", "+args[1].s+")") {
+		if _, ok := literalOf(args[1]); ok { // limited to one number
+			return args[1], true
+		}
+	}
 	var n []literal
 	for _, a := range args {
 		switch a.s {

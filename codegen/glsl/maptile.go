@@ -197,14 +197,10 @@ func (t *tileWriter) eachRun(along, lines side, width int, body func(r run, at, 
 	global := primary(t.variable("uint", t.unitName(along.axis, width), binary("+", binary("*", along.tile, uintLit(perLine)), unit)))
 	other := primary(t.variable("uint", t.paraName(lines.axis), binary("+", binary("*", lines.tile, uintLit(lines.size)), line)))
 	cond := t.inside(along, lines, width, global, other)
-	if cond.s != "" {
-		t.openGuard("if (%s)", cond.s)
-	}
+	t.openIf(cond.s)
 	t.bindAxis(lines.axis, other)
 	body(runOf(along.axis, width, global, t.paraName(along.axis)), at, line)
-	if cond.s != "" {
-		t.close()
-	}
+	t.close()
 	t.close()
 }
 
@@ -217,17 +213,13 @@ func (t *tileWriter) unitName(axis, width int) string {
 
 // inside tells whether a run is within the map, or is "" where it always is.
 func (t *tileWriter) inside(along, lines side, width int, unit, line text) text {
-	var cond text
+	var inRun, inLine text
 	if !along.whole {
 		units, _ := t.k.Parallel[along.axis].Quo(int64(width))
-		cond = binary("<", unit, t.dim(units))
+		inRun = binary("<", unit, t.dim(units))
 	}
 	if !lines.whole {
-		within := binary("<", line, t.dim(t.k.Parallel[lines.axis]))
-		if cond.s == "" {
-			return within
-		}
-		cond = binary("&&", cond, within)
+		inLine = binary("<", line, t.dim(t.k.Parallel[lines.axis]))
 	}
-	return cond
+	return and(inRun, inLine)
 }

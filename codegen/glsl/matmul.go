@@ -324,22 +324,15 @@ func (m *matMul) extent(axis int) ir.Dim {
 // inside returns the condition that a row and column exist, or "" where tiles
 // are always whole.
 func (m *matMul) inside(row, col text) string {
-	var cond text
-	for _, c := range []struct {
-		at   text
-		axis int
-	}{{row, m.row}, {col, m.col}} {
-		if !m.reaches(c.axis) {
-			continue
-		}
-		test := binary("<", c.at, m.dim(m.extent(c.axis)))
-		if cond.s == "" {
-			cond = test
-		} else {
-			cond = binary("&&", cond, test)
-		}
+	return and(m.below(row, m.row), m.below(col, m.col)).s
+}
+
+// below is the condition that a coordinate exists along an axis of the result.
+func (m *matMul) below(at text, axis int) text {
+	if !m.reaches(axis) {
+		return text{}
 	}
-	return cond.s
+	return binary("<", at, m.dim(m.extent(axis)))
 }
 
 // quad prints a quad of an operand, k … k+3 of the contraction, its other
@@ -404,15 +397,17 @@ func (m *matMul) guards(col bool) string {
 	if g := m.k.Guard; g != nil && g.Col != nil && col {
 		conds = append(conds, g.Col)
 	}
-	if len(conds) == 0 {
-		return ""
+	return m.allOf(conds).s
+}
+
+// allOf prints the conjunction of values.
+func (e *emitter) allOf(values []*kernel.Expr) text {
+	e.plan(values, nil)
+	var all text
+	for _, v := range values {
+		all = and(all, e.value(v))
 	}
-	m.plan(conds, nil)
-	all := m.value(conds[0])
-	for _, c := range conds[1:] {
-		all = binary("&&", all, m.value(c))
-	}
-	return all.s
+	return all
 }
 
 // finishQuad writes the stores of four neighbouring columns, of which each

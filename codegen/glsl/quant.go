@@ -253,23 +253,22 @@ func (e *emitter) blockLevels(b *buffer) {
 	e.blockFunction(b, "vec4 levels_NAME"+f.quadArgs(), "", "return "+levels+";")
 }
 
-// wideQuants makes the text have the function that returns quants of four quads.
+// wideQuants makes the text have the function that returns quants of four quads, and
+// pairQuants that of two.
 func (e *emitter) wideQuants(b *buffer) string {
 	f := e.blockFormatOf(b)
-	head := "uvec4 quants4_NAME(uint block, uint e" + f.planeArg("uint p") + ")"
 	body := f.quants4
 	if body == "" {
 		body = strings.ReplaceAll(f.quants, "QUANTS", "uvec4")
 	}
-	e.blockFunction(b, head, "// The same of four quads in a row.", body)
+	e.blockFunction(b, "uvec4 quants4_NAME"+f.quadArgs(), "// The same of four quads in a row.", body)
 	return "quants4_" + b.base
 }
 
-// pairQuants makes the text have the function that returns quants of two quads.
 func (e *emitter) pairQuants(b *buffer) string {
 	f := e.blockFormatOf(b)
-	head := "uvec2 quants2_NAME(uint block, uint e" + f.planeArg("uint p") + ")"
-	e.blockFunction(b, head, f.quadNote()+", and the four after them, a byte each.", strings.NewReplacer("QUANTS", "uvec2", "WORDS(", "PAIRS(").Replace(f.quants))
+	body := strings.NewReplacer("QUANTS", "uvec2", "WORDS(", "PAIRS(").Replace(f.quants)
+	e.blockFunction(b, "uvec2 quants2_NAME"+f.quadArgs(), f.quadNote()+", and the four after them, a byte each.", body)
 	return "quants2_" + b.base
 }
 

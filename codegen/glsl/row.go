@@ -163,18 +163,13 @@ func (r *rowWriter) run() {
 	}
 	if len(r.final.perElement) > 0 {
 		r.comment("Store each element of the row.")
-		guarded := r.valid.s != ""
-		if guarded {
-			r.openGuard("if (%s)", r.valid.s)
-		}
+		r.openIf(r.valid.s)
 		var roots []*kernel.Expr
 		for _, s := range r.final.perElement {
 			roots = append(roots, s.Value)
 		}
 		r.eachElement(len(r.stages), roots, r.final.perElement, nil)
-		if guarded {
-			r.close()
-		}
+		r.close()
 	}
 	r.storeRow()
 	r.leaveShared()
@@ -185,20 +180,11 @@ func (r *rowWriter) storeRow() {
 	if len(r.final.perRow) == 0 {
 		return
 	}
-	cond := r.valid
+	var first text
 	if r.lanes > 1 {
-		first := binary("==", r.thread, primary("0u"))
-		if cond.s == "" {
-			cond = first
-		} else {
-			cond = binary("&&", first, cond)
-		}
+		first = binary("==", r.thread, primary("0u"))
 	}
-	if cond.s == "" {
-		r.storeAll(r.final.perRow)
-		return
-	}
-	r.openGuard("if (%s)", cond.s)
+	r.openIf(and(first, r.valid).s)
 	r.storeAll(r.final.perRow)
 	r.close()
 }

@@ -79,21 +79,7 @@ func (w *scanWriter) inLimit(r run) text {
 
 // guarded writes body where a condition holds, if there is one.
 func (w *scanWriter) guarded(body func(), conds ...text) {
-	var cond text
-	for _, c := range conds {
-		switch {
-		case c.s == "":
-		case cond.s == "":
-			cond = c
-		default:
-			cond = binary("&&", cond, c)
-		}
-	}
-	if cond.s == "" {
-		body()
-		return
-	}
-	w.openGuard("if (%s)", cond.s)
+	w.openIf(and(conds...).s)
 	body()
 	w.close()
 }
@@ -169,14 +155,7 @@ func (w *scanWriter) inTile(t *scanTile, j text) {
 	if _, whole := w.runs.Quo(int64(w.lanes)); !whole || !w.runs.IsStatic() {
 		t.cond = binary("<", j, w.dim(w.runs))
 	}
-	limit := w.inLimit(t.run)
-	switch {
-	case t.cond.s == "":
-		t.cond = limit
-	case limit.s != "":
-		t.cond = binary("&&", t.cond, limit)
-	}
-	if t.cond.s != "" {
+	if t.cond = and(t.cond, w.inLimit(t.run)); t.cond.s != "" {
 		t.cond = primary(w.variable("bool", "in_row", t.cond))
 	}
 }

@@ -189,22 +189,14 @@ func (c *staging) axisVariable(axis int) string {
 // operand, or "" where it always has; from is where the tile begins. Beyond the contraction zeros must stand;
 // beyond the rows or columns whatever does.
 func (c *staging) insideOctet(st *staged, from map[int]text, at, inner text) string {
-	var cond text
-	and := func(t text) {
-		if cond.s == "" {
-			cond = t
-		} else {
-			cond = binary("&&", cond, t)
-		}
-	}
+	var along, across text
 	if !wholeStep(c.extent(st.axis), from[st.axis], st.inner) {
-		and(binary("<", inner, c.dim(c.extent(st.axis))))
+		along = binary("<", inner, c.dim(c.extent(st.axis)))
 	}
 	if st.outer == c.fold && !wholeStep(c.k.Fold, from[c.fold], c.s.TileK) {
-		// The line has its name only later.
-		and(binary("<", at, c.dim(c.k.Fold)))
+		across = binary("<", at, c.dim(c.k.Fold)) // whose name comes only later
 	}
-	return cond.s
+	return and(along, across).s
 }
 
 // octet sets dst to eight neighbours that begin within the operand.

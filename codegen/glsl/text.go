@@ -107,6 +107,20 @@ func ternary(cond, a, b text) text {
 	return text{cond.at(precOrOr) + " ? " + a.at(precOrOr) + " : " + b.at(precTernary), precTernary}
 }
 
+// and joins the conditions that there are; "" stands for one that always holds.
+func and(conds ...text) text {
+	var all text
+	for _, c := range conds {
+		switch {
+		case all.s == "":
+			all = c
+		case c.s != "":
+			all = binary("&&", all, c)
+		}
+	}
+	return all
+}
+
 // signed marks a text that begins with a minus as a unary expression.
 func signed(s string) text {
 	if strings.HasPrefix(s, "-") {

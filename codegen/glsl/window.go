@@ -30,9 +30,9 @@ func (c *staging) windowOctet(w target.Window, st *staged, inner text, dst strin
 	}
 	value := call(c.windowFunction(c.buffers[w.Load.Bind]), call("int", c.indexText(w.Base)), first, end)
 	if len(w.All) > 0 {
-		all := c.value(w.All[0])
-		for _, cond := range w.All[1:] {
-			all = binary("&&", all, c.value(cond))
+		var all text
+		for _, cond := range w.All {
+			all = and(all, c.value(cond))
 		}
 		value = ternary(all, value, primary("uvec4(0u)"))
 	}
