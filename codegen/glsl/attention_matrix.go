@@ -75,7 +75,7 @@ func (m *flashMatrix) fragment(use string) string {
 	if use == "Accumulator" {
 		t = ir.F32
 	}
-	return fmt.Sprintf("coopmat<%s, gl_ScopeSubgroup, %d, %d, gl_MatrixUse%s>", matrixElement(t), m.frag, m.frag, use)
+	return m.emitter.fragment(t, use)
 }
 
 // lanesPerRow is how many invocations of a subgroup share one of its rows.

@@ -2,6 +2,7 @@ package glsl
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -43,9 +44,6 @@ func (e *emitter) newBuffer(slot int, b kernel.Binding) *buffer {
 	}
 	return &buffer{Binding: b, slot: slot, base: base, name: name, views: map[int]bool{}, units: map[int]bool{}}
 }
-
-// isParams reports whether the buffer carries the values of symbols.
-func (b *buffer) isParams() bool { return b.Params }
 
 // view returns the array of width neighbours per element.
 func (e *emitter) view(b *buffer, width int) string {
@@ -173,12 +171,7 @@ func dropRoundings(k *kernel.Kernel) *kernel.Kernel {
 func (e *emitter) declarations(functions []string) string {
 	var out strings.Builder
 	for _, b := range e.buffers {
-		var widths []int
-		for w := range b.views {
-			widths = append(widths, w)
-		}
-		slices.Sort(widths)
-		for _, w := range widths {
+		for _, w := range slices.Sorted(maps.Keys(b.views)) {
 			e.declaration(&out, b, w)
 		}
 		e.planeDeclarations(&out, b)

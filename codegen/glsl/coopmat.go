@@ -1,8 +1,6 @@
 package glsl
 
 import (
-	"fmt"
-
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -47,19 +45,6 @@ func (c *coopMat) placeSubgroup() {
 // rows and cols are how many fragments of results a subgroup holds.
 func (c *coopMat) rows() int { return c.s.TileM / c.s.SubgroupsM / c.s.FragM }
 func (c *coopMat) cols() int { return c.s.TileN / c.s.SubgroupsN / c.s.FragN }
-
-// fragment is the type of a fragment; use is A, B or Accumulator.
-func (c *coopMat) fragment(t ir.DType, use string) string {
-	s := c.s
-	rows, cols := s.FragM, s.FragN
-	switch use {
-	case "A":
-		cols = s.FragK
-	case "B":
-		rows = s.FragK
-	}
-	return fmt.Sprintf("coopmat<%s, gl_ScopeSubgroup, %d, %d, gl_MatrixUse%s>", matrixElement(t), rows, cols, use)
-}
 
 // accumulate goes through the contraction.
 func (c *coopMat) accumulate() {

@@ -66,13 +66,8 @@ func (e *emitter) touches(t ir.DType) bool {
 	return slices.ContainsFunc(e.k.Bindings, func(b kernel.Binding) bool { return b.DType == t })
 }
 
-// matrixType is the type of a workgroup's matrix.
-func matrixType(t ir.DType, rows, cols int, use string) string {
-	return fmt.Sprintf("coopmat<%s, gl_ScopeWorkgroup, %d, %d, gl_MatrixUse%s>", matrixElement(t), rows, cols, use)
-}
-
 func (c *coopMat2) sumsType(t ir.DType) string {
-	return matrixType(t, c.pieceM, c.pieceN, "Accumulator")
+	return matrixType("Workgroup", t, c.pieceM, c.pieceN, "Accumulator")
 }
 
 // declareSums declares the sums of each product, all 0, for every piece.
@@ -258,7 +253,7 @@ func (c *coopMat2) load(o *matOperand, name string, k0, stage text, at, extent i
 	if isA {
 		origin, rows, cols, use = c.row0, extent, c.s.TileK, "A"
 	}
-	c.line("%s %s;", matrixType(c.dtype, rows, cols, use), name)
+	c.line("%s %s;", matrixType("Workgroup", c.dtype, rows, cols, use), name)
 	if st := c.staged[o]; st != nil {
 		c.loadStaged(st, name, plus(stage, uintLit(st.base)))
 		return

@@ -2,6 +2,7 @@ package glsl
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,7 +30,7 @@ func (e *emitter) emitCustom() *Shader {
 	k := c.Kernel()
 	for _, n := range k.Needs {
 		if _, ok := customNeeds[n]; !ok {
-			e.fail("custom op %s needs feature %q, which is none that a custom kernel can use: %s", c.Op, n, strings.Join(sortedKeys(customNeeds), ", "))
+			e.fail("custom op %s needs feature %q, which is none that a custom kernel can use: %s", c.Op, n, strings.Join(slices.Sorted(maps.Keys(customNeeds)), ", "))
 		}
 		e.need(n)
 	}
@@ -65,15 +66,6 @@ func (e *emitter) emitCustom() *Shader {
 	}
 	fmt.Fprintf(&b, "\nvoid main() {\n%s    {\n%s    }\n}\n", main.String(), bracketed(c.Op.Info().Custom, "Body", k.Body, "        "))
 	return &Shader{Source: b.String(), Grid: grid, Needs: e.sortedNeeds(), SharedBytes: k.SharedBytes, Workgroup: e.sched.Workgroup}
-}
-
-func sortedKeys(m map[string]string) []string {
-	var keys []string
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func (e *emitter) customHeader(c *kernel.Custom) string {

@@ -2,6 +2,7 @@ package glsl
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -306,14 +307,7 @@ func (e *emitter) extensions() []string {
 	return list
 }
 
-func (e *emitter) sortedNeeds() []string {
-	var names []string
-	for n := range e.needs {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
-}
+func (e *emitter) sortedNeeds() []string { return slices.Sorted(maps.Keys(e.needs)) }
 
 // symbolLines reads the symbols that the text uses.
 func (e *emitter) symbolLines() []string {
@@ -322,7 +316,7 @@ func (e *emitter) symbolLines() []string {
 		if !e.usedSyms[name] {
 			continue
 		}
-		p := slices.IndexFunc(e.buffers, (*buffer).isParams)
+		p := slices.IndexFunc(e.buffers, func(b *buffer) bool { return b.Params })
 		if p < 0 {
 			e.fail("it needs symbol %s but binds no params", name)
 			return nil

@@ -2,6 +2,7 @@ package glsl
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
@@ -54,29 +55,22 @@ func (e *emitter) indexText(x kernel.Index) text {
 // sum prints a polynomial in the number type of lit and factor.
 func (e *emitter) sum(x kernel.Index, lit func(int64) text, factor func(*kernel.Factor) text) text {
 	var out text
-	add := func(op string, t text) {
-		if out.s == "" {
-			out = t
-		} else {
-			out = binary(op, out, t)
-		}
-	}
 	for _, t := range x.Terms() {
 		if t.Coef > 0 {
-			add("+", e.term(t, t.Coef, lit, factor))
+			out = joined("+", out, e.term(t, t.Coef, lit, factor))
 		}
 	}
 	if c := x.Offset(); c > 0 || out.s == "" {
 		// A sum without positive terms begins with its constant, 0 if need be.
-		add("+", lit(max(c, 0)))
+		out = joined("+", out, lit(max(c, 0)))
 	}
 	for _, t := range x.Terms() {
 		if t.Coef < 0 {
-			add("-", e.term(t, -t.Coef, lit, factor))
+			out = joined("-", out, e.term(t, -t.Coef, lit, factor))
 		}
 	}
 	if c := x.Offset(); c < 0 {
-		add("-", lit(-c))
+		out = joined("-", out, lit(-c))
 	}
 	return out
 }
@@ -85,22 +79,15 @@ func (e *emitter) sum(x kernel.Index, lit func(int64) text, factor func(*kernel.
 // row * T * 64.
 func (e *emitter) term(t kernel.Term, coef int64, lit func(int64) text, factor func(*kernel.Factor) text) text {
 	var out text
-	mul := func(x text) {
-		if out.s == "" {
-			out = x
-			return
-		}
-		out = binary("*", out, x)
-	}
 	for _, symbols := range []bool{false, true} {
 		for _, f := range t.Factors {
 			if (f.Kind == kernel.FactorSym) == symbols {
-				mul(factor(f))
+				out = joined("*", out, factor(f))
 			}
 		}
 	}
 	if coef != 1 {
-		mul(lit(coef))
+		out = joined("*", out, lit(coef))
 	}
 	return out
 }
@@ -165,13 +152,21 @@ func factorKey(f *kernel.Factor) string {
 	return fmt.Sprintf("%d(%s, %s)", f.Kind, f.X, f.D)
 }
 
-// loneValue returns v where x is v and nothing else.
-func loneValue(x kernel.Index) (*kernel.Expr, bool) {
+// loneFactor returns f where x is f and nothing else, or nil, and loneValue v likewise.
+func loneFactor(x kernel.Index) *kernel.Factor {
 	ts := x.Terms()
-	if len(ts) != 1 || x.Offset() != 0 || ts[0].Coef != 1 || len(ts[0].Factors) != 1 || ts[0].Factors[0].Kind != kernel.FactorValue {
+	if len(ts) != 1 || x.Offset() != 0 || ts[0].Coef != 1 || len(ts[0].Factors) != 1 {
+		return nil
+	}
+	return ts[0].Factors[0]
+}
+
+func loneValue(x kernel.Index) (*kernel.Expr, bool) {
+	f := loneFactor(x)
+	if f == nil || f.Kind != kernel.FactorValue {
 		return nil, false
 	}
-	return ts[0].Factors[0].Value, true
+	return f.Value, true
 }
 
 // clamped prints a clamp: in uint where nothing can be negative, the limit
@@ -215,38 +210,24 @@ func onlyAdds(x kernel.Index) bool {
 			return false
 		}
 	}
-	return x.Offset() >= 0 && !indexHasValue(x)
+	return x.Offset() >= 0 && !someValue(x, func(*kernel.Expr) bool { return true })
 }
 
-func indexHasValue(x kernel.Index) bool {
-	for _, t := range x.Terms() {
-		for _, f := range t.Factors {
-			if f.Kind == kernel.FactorValue {
-				return true
-			}
-		}
-	}
-	return false
+// someValue reports whether an index has a term of a loaded value of some kind.
+func someValue(x kernel.Index, is func(*kernel.Expr) bool) bool {
+	return slices.ContainsFunc(x.Terms(), func(t kernel.Term) bool {
+		return slices.ContainsFunc(t.Factors, func(f *kernel.Factor) bool { return f.Kind == kernel.FactorValue && is(f.Value) })
+	})
 }
 
 func indexHasInt64(x kernel.Index) bool {
-	for _, t := range x.Terms() {
-		for _, f := range t.Factors {
-			if f.Kind == kernel.FactorValue && computeType(f.Value.DType) == "int64_t" {
-				return true
-			}
-		}
-	}
-	return false
+	return someValue(x, func(v *kernel.Expr) bool { return computeType(v.DType) == "int64_t" })
 }
 
 // signedIndex prints an index as an int value.
 func (e *emitter) signedIndex(x kernel.Index) text {
-	ts := x.Terms()
-	if len(ts) == 1 && ts[0].Coef == 1 && len(ts[0].Factors) == 1 && x.Offset() == 0 {
-		f := ts[0].Factors[0]
-		if _, known := e.knownIndex(factorKey(f)); !known && f.Kind == kernel.FactorClamp && e.uses.indices[factorKey(f)] < 2 &&
-			!onlyAdds(f.X) && !indexHasInt64(f.X) {
+	if f := loneFactor(x); f != nil && f.Kind == kernel.FactorClamp {
+		if _, known := e.knownIndex(factorKey(f)); !known && e.uses.indices[factorKey(f)] < 2 && !onlyAdds(f.X) && !indexHasInt64(f.X) {
 			if v, lone := loneValue(f.X); !lone || computeType(v.DType) != "uint" {
 				return e.clampCall(f, "int", intLit)
 			}

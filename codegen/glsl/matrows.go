@@ -98,11 +98,6 @@ func (r *matRows) declare() {
 	r.declareZeros(sums, sums+"(0.0)", r.fragments()*r.rowFragments())
 }
 
-// fragment is the type of a fragment; use is A, B or Accumulator.
-func (r *matRows) fragment(t ir.DType, use string) string {
-	return (&coopMat{staging: &staging{matMul: r.matMul}}).fragment(t, use)
-}
-
 // accumulate goes through the contraction. What the next step needs is on its way
 // from memory, in registers, while a step is multiplied.
 func (r *matRows) accumulate() {

@@ -121,10 +121,7 @@ func (r *rowWriter) accumulate(f fold, value string) {
 	if !v.plain() {
 		v = primary(r.variable(f.typ, "candidate", v))
 	}
-	r.open("if (%s)", r.beats(f, v, place, primary(f.value), primary(f.place)).s)
-	r.line("%s = %s;", f.value, v.s)
-	r.line("%s = %s;", f.place, place.s)
-	r.close()
+	r.takeIfBetter(f, v.s, place.s)
 }
 
 // combine folds v into the variable named into.
@@ -203,16 +200,13 @@ func (r *rowWriter) exchange(f fold) {
 	}
 	within := min(r.lanes, r.sched.Subgroup)
 	r.open("%sfor (uint distance = %du; distance > 0u; distance >>= 1u)", unroll, within/2)
-	other := f
 	shuffled := func(name string) text {
 		return call("subgroupShuffleXor", primary(name), primary("distance"))
 	}
 	if f.place == "" {
 		r.combine(f, f.value, shuffled(f.value))
 	} else {
-		other.value = r.variable(f.typ, "other", shuffled(f.value))
-		other.place = r.variable("int", "other_place", shuffled(f.place))
-		r.takeIfBetter(f, other)
+		r.takeIfBetter(f, r.variable(f.typ, "other", shuffled(f.value)), r.variable("int", "other_place", shuffled(f.place)))
 	}
 	r.close()
 	if r.lanes > within {
@@ -221,10 +215,10 @@ func (r *rowWriter) exchange(f fold) {
 }
 
 // takeIfBetter replaces the extremum by another one that comes before it.
-func (r *rowWriter) takeIfBetter(f, other fold) {
-	r.open("if (%s)", r.beats(f, primary(other.value), primary(other.place), primary(f.value), primary(f.place)).s)
-	r.line("%s = %s;", f.value, other.value)
-	r.line("%s = %s;", f.place, other.place)
+func (r *rowWriter) takeIfBetter(f fold, value, place string) {
+	r.open("if (%s)", r.beats(f, primary(value), primary(place), primary(f.value), primary(f.place)).s)
+	r.line("%s = %s;", f.value, value)
+	r.line("%s = %s;", f.place, place)
 	r.close()
 }
 
@@ -266,7 +260,7 @@ func (r *rowWriter) exchangeSubgroups(f fold) {
 		r.combine(f, f.value, primary(names[0]+"["+at+"]"))
 		return
 	}
-	r.takeIfBetter(f, fold{Phase: f.Phase, typ: f.typ, value: names[0] + "[" + at + "]", place: names[1] + "[" + at + "]"})
+	r.takeIfBetter(f, names[0]+"["+at+"]", names[1]+"["+at+"]")
 }
 
 // firstPart is where the row's parts begin in shared memory.
@@ -293,7 +287,7 @@ func (r *rowWriter) exchangeShared(f fold) {
 	if places == "" {
 		r.line("%s = %s;", f.value, r.combined(f, primary(f.value), primary(values+"["+partner+"]")).s)
 	} else {
-		r.takeIfBetter(f, fold{Phase: f.Phase, typ: f.typ, value: values + "[" + partner + "]", place: places + "[" + partner + "]"})
+		r.takeIfBetter(f, values+"["+partner+"]", places+"["+partner+"]")
 		r.line("%s[%s] = %s;", places, r.local.s, f.place)
 	}
 	r.line("%s[%s] = %s;", values, r.local.s, f.value)

@@ -77,6 +77,24 @@ func matrixElement(t ir.DType) string {
 	return matrixElements[t]
 }
 
+// matrixType is the type of a matrix that a subgroup or workgroup holds; use is A, B or
+// Accumulator.
+func matrixType(scope string, t ir.DType, rows, cols int, use string) string {
+	return fmt.Sprintf("coopmat<%s, gl_Scope%s, %d, %d, gl_MatrixUse%s>", matrixElement(t), scope, rows, cols, use)
+}
+
+// fragment is the type of a fragment, of a subgroup.
+func (e *emitter) fragment(t ir.DType, use string) string {
+	rows, cols := e.sched.FragM, e.sched.FragN
+	switch use {
+	case "A":
+		cols = e.sched.FragK
+	case "B":
+		rows = e.sched.FragK
+	}
+	return matrixType("Subgroup", t, rows, cols, use)
+}
+
 // stageOperands gives every operand its part of a stage.
 func (c *staging) stageOperands() {
 	for _, o := range append(append([]*matOperand(nil), c.a...), c.b...) {

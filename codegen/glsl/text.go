@@ -111,14 +111,19 @@ func ternary(cond, a, b text) text {
 func and(conds ...text) text {
 	var all text
 	for _, c := range conds {
-		switch {
-		case all.s == "":
-			all = c
-		case c.s != "":
-			all = binary("&&", all, c)
+		if c.s != "" {
+			all = joined("&&", all, c)
 		}
 	}
 	return all
+}
+
+// joined is binary for an operand that may not be there yet.
+func joined(op string, a, b text) text {
+	if a.s == "" {
+		return b
+	}
+	return binary(op, a, b)
 }
 
 // signed marks a text that begins with a minus as a unary expression.
