@@ -115,16 +115,24 @@ func (e *emitter) element(b *buffer, v *kernel.Expr, t text) text {
 	return t
 }
 
+// valuesOf lists the values of stores.
+func valuesOf(stores []kernel.Store) []*kernel.Expr {
+	var values []*kernel.Expr
+	for _, s := range stores {
+		values = append(values, s.Value)
+	}
+	return values
+}
+
 // storeAll writes the values of stores in the open scope. All are read or
 // computed before the first is written, as far as they depend on a buffer
 // that the kernel also writes.
 func (e *emitter) storeAll(stores []kernel.Store) {
-	var roots []*kernel.Expr
 	var indices []kernel.Index
 	for _, s := range stores {
-		roots, indices = append(roots, s.Value), append(indices, s.Index)
+		indices = append(indices, s.Index)
 	}
-	e.plan(roots, indices)
+	e.plan(valuesOf(stores), indices)
 	lines := make([]string, len(stores))
 	for i, s := range stores {
 		b := e.buffers[s.Bind]

@@ -170,11 +170,11 @@ func (e *emitter) tiles(f target.AxisTiles) text {
 // declareSums declares the sums of each product, count per invocation, all 0.
 func (m *matMul) declareSums(count int) {
 	if count > 1 {
-		m.declareZeros(m.quads.sum(), m.quads.zero, count)
+		m.declareZeros(m.quads.scalar, m.quads.zero, count)
 		return
 	}
 	for i := range m.products {
-		m.products[i].sums = m.variable(m.quads.sum(), m.k.Products[i].Name, primary(m.quads.zero))
+		m.products[i].sums = m.variable(m.quads.scalar, m.k.Products[i].Name, primary(m.quads.zero))
 	}
 }
 
@@ -427,11 +427,7 @@ func (m *matMul) finishQuad(row, col text, sums []text) {
 	m.openIf(m.inside(row, col))
 	m.bindAxis(m.row, row)
 	m.openIf(m.guards(false))
-	var roots []*kernel.Expr
-	for _, s := range m.k.Stores {
-		roots = append(roots, s.Value)
-	}
-	m.runLanes(run{axis: m.col, width: 4, base: col, name: "col"}, roots, m.k.Stores, func() {
+	m.runLanes(run{axis: m.col, width: 4, base: col, name: "col"}, valuesOf(m.k.Stores), m.k.Stores, func() {
 		for i, s := range sums {
 			m.bindAcc(i, s.s+"["+component+"]")
 		}

@@ -12,7 +12,7 @@ import (
 // multiplied without matrix units.
 type quadKind struct {
 	vector string // the type of four neighbours that were put together one by one
-	scalar string // the type of one
+	scalar string // the type of one, and of sums: bytes are added up in int, where unsigned ones wrap around as op matmul says
 	zero   string
 	// word is the type of four bytes in one register, as which neighbours are
 	// kept in the end; "" keeps the vector.
@@ -51,10 +51,6 @@ func (q quadKind) typ() string {
 	return q.vector
 }
 
-// sum is the type of the sums: products of bytes are added up in int, whatever
-// their sign, where sums of unsigned ones wrap around as op matmul says.
-func (q quadKind) sum() string { return q.scalar }
-
 // packedQuad prints the word of four neighbours, as quad does the vector.
 func (m *matMul) packedQuad(o *matOperand, k text, all bool) text {
 	a := along{m.fold, m.k.Fold}
@@ -89,7 +85,7 @@ func (m *matMul) addQuads(sum, a, b string) {
 	switch {
 	case m.quads.word != "":
 		// Not the instruction that adds up as well: it saturates.
-		m.line("%s += %s;", sum, m.coerce(m.quads.word, m.quads.sum(), call(m.dotBytes(), primary(a), primary(b))).s)
+		m.line("%s += %s;", sum, m.coerce(m.quads.word, m.quads.scalar, call(m.dotBytes(), primary(a), primary(b))).s)
 	case m.quads == intQuads:
 		for _, c := range "xyzw" {
 			m.line("%s += %s.%c * %s.%c;", sum, a, c, b, c)

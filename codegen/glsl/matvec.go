@@ -97,8 +97,8 @@ type matVec struct {
 	along    bool        // B lies along the contraction
 	octets   *octetTable // in shared memory, or nil
 	paired   bool        // strips have a byte of either plane next to each other
-	rowSums  rowSums
-	firstCol text // of those that are computed now, where columns take turns
+	rowSums  []string    // by phase, in shared memory: by row, its parts
+	firstCol text        // of those that are computed now, where columns take turns
 }
 
 // selfIndex numbers the invocations of a workgroup so that subgroups are runs.
@@ -206,12 +206,12 @@ func (v *matVec) finishParts(parts int, read func(n int, part, id text) text) {
 	col := primary(v.variable("uint", "col", plus(v.col0, remainder(id, s.TileN, results))))
 	sums := make([]text, len(v.products))
 	for n := range sums {
-		sums[n] = primary(v.variable(v.quads.sum(), numberedName("sum", n, len(sums)), read(n, primary("0u"), id)))
+		sums[n] = primary(v.variable(v.quads.scalar, numberedName("sum", n, len(sums)), read(n, primary("0u"), id)))
 	}
 	v.addParts(parts, sums, func(n int, p text) text { return read(n, p, id) })
 	v.otherSum = func(n int, row, col text) text {
 		id := v.named("other_id", plus(times(row, s.TileN), binary("-", col, v.col0)))
-		sum := primary(v.variable(v.quads.sum(), numberedName("other_sum", n, len(sums)), read(n, primary("0u"), id)))
+		sum := primary(v.variable(v.quads.scalar, numberedName("other_sum", n, len(sums)), read(n, primary("0u"), id)))
 		v.addParts(parts, []text{sum}, func(_ int, p text) text { return read(n, p, id) })
 		return sum
 	}

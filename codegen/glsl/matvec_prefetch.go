@@ -11,10 +11,10 @@ type prefetched struct {
 	count int
 }
 
-// prefetch asks for the first blocks of B that a workgroup is going to read, so
+// prefetchSectors asks for the first blocks of B that a workgroup is going to read, so
 // that they are on their way from memory while it makes the row ready. The words
 // are volatile, because compilers otherwise read them where they are used.
-func (v *matVec) prefetch() prefetched {
+func (v *matVec) prefetchSectors() prefetched {
 	p := prefetched{count: v.s.Prefetch}
 	if p.count == 0 {
 		return p
@@ -45,9 +45,9 @@ func (v *matVec) prefetch() prefetched {
 	return p
 }
 
-// awaitEarly names nothing: a number that is 0, and depends on all that was
+// awaitPrefetch names nothing: a number that is 0, and depends on all that was
 // asked for.
-func (v *matVec) awaitEarly(p prefetched) text {
+func (v *matVec) awaitPrefetch(p prefetched) text {
 	if p.count == 0 {
 		return text{}
 	}

@@ -25,20 +25,20 @@ type residentPart struct {
 // unrollColumns computes the columns of a workgroup some at a time, one after
 // another.
 func (v *matVec) unrollColumns() {
-	early := v.prefetch()
+	early := v.prefetchSectors()
 	v.shareTables()
-	var held resident
+	var rows resident
 	if v.s.TileK > 0 {
-		held = v.holdRows()
+		rows = v.loadResident()
 	}
-	nothing := v.awaitEarly(early)
+	nothing := v.awaitPrefetch(early)
 	v.line("")
 	v.firstCol = v.loop("turn", primary("0u"), uintLit(v.s.TileN), v.groups*v.s.ThreadN)
 	v.declareSums(v.s.ThreadM * v.s.ThreadN)
-	if held == nil {
+	if rows == nil {
 		v.stream()
 	} else {
-		v.addResident(held)
+		v.addResident(rows)
 		if nothing.s != "" {
 			v.line("%s += %s;", v.sumsAt(primary("0u"))[0].s, nothing.s)
 		}
@@ -50,32 +50,32 @@ func (v *matVec) unrollColumns() {
 	v.meet(shared)
 }
 
-// holdRows reads the runs that an invocation meets of all rows.
-func (v *matVec) holdRows() resident {
+// loadResident reads the runs that an invocation meets of all rows.
+func (v *matVec) loadResident() resident {
 	v.reader.prepare()
 	v.line("")
 	r := v.reader.(columnReader)
-	held := v.placeResident(r.parts())
+	rows := v.placeResident(r.parts())
 	if v.s.Ahead > 0 {
-		v.askAhead(held)
+		v.prefetchBlocks(rows)
 	}
 	v.rows.ready()
 	if tile := target.HeldTile(v.k, v.s); tile > 0 {
-		v.holdThroughTile(held, tile)
+		v.loadThroughTile(rows, tile)
 	} else {
-		held.each(func(p *residentPart) { p.rows = r.activations(p.place) })
+		rows.each(func(p *residentPart) { p.rows = r.activations(p.place) })
 	}
-	return held
+	return rows
 }
 
-// askAhead asks for what the first turn reads, a word of every sixteen bytes: it is
+// prefetchBlocks asks for what the first columns read, a word of every sixteen bytes: it is
 // on its way to the cache while the row is made ready, and takes few registers.
 // Nothing comes of it, which only the device can tell.
-func (v *matVec) askAhead(held resident) {
+func (v *matVec) prefetchBlocks(rows resident) {
 	asked := v.variable("uint", "asked", primary("0u"))
 	v.repeat("j", v.s.ThreadN, func(j text) {
 		v.bindColumn(j)
-		held.each(func(s *residentPart) {
+		rows.each(func(s *residentPart) {
 			for _, o := range v.b {
 				b, at := v.blockBuffer(o), primary(v.variable("uint", "at", v.blockOf(o, s.block)))
 				for t := 0; t < v.run.Quads; t += 4 {
@@ -95,9 +95,9 @@ func (v *matVec) askAhead(held resident) {
 	v.line("ones += int(gl_NumWorkGroups.x >> 31 & %s); // + 0", asked)
 }
 
-// placeResident says where the runs are that an invocation holds, each of so many parts.
+// placeResident says where the runs of an invocation are, each of so many parts.
 func (v *matVec) placeResident(parts int) resident {
-	var held resident
+	var rows resident
 	lanes := v.s.LanesPerRow
 	steps, _ := v.k.Fold.Quo(int64(v.run.Elems))
 	for first := int64(0); first < steps.Add; first += int64(lanes) {
@@ -111,9 +111,9 @@ func (v *matVec) placeResident(parts int) resident {
 		for p := range parts {
 			run.parts = append(run.parts, residentPart{place: v.partOf(at, uintLit(p))})
 		}
-		held = append(held, run)
+		rows = append(rows, run)
 	}
-	return held
+	return rows
 }
 
 // each calls do for every part.
@@ -125,25 +125,25 @@ func (h resident) each(do func(*residentPart)) {
 	}
 }
 
-// holdThroughTile reads the strips by way of shared memory, which takes that many
+// loadThroughTile reads the strips by way of shared memory, which takes that many
 // quads at a time: neighbours then read neighbouring quads of the rows, all of
 // theirs before the first is passed on. Read as such, strips are far apart and take longer (M-matvec-blocks).
-func (v *matVec) holdThroughTile(held resident, tile int) {
+func (v *matVec) loadThroughTile(rows resident, tile int) {
 	s := v.s
-	held.each(func(p *residentPart) { p.rows = v.ofRows(v.declareFloats) })
+	rows.each(func(p *residentPart) { p.rows = v.ofRows(v.declareFloats) })
 	array := v.share("vec4", "tile", tile)
 	quads, share := int(v.k.Fold.Add)/4, tile/s.Workgroup
 	for _, o := range v.a {
 		v.repeat("i", s.ThreadM, func(i text) {
 			tiles := (quads + tile - 1) / tile
-			own, each := v.readQuads(o, i, quads, tiles*share)
+			own, each := v.readQuads(o, i, 1, tiles*share)
 			v.repeat("c", tiles, func(c text) {
 				v.repeat("q", share, func(q text) {
 					place := primary(v.variable("uint", "place", plus(v.self, times(q, s.Workgroup))))
 					v.line("%s[%s] = %s;", array, spread(place).s, elementOf(own, each, plus(times(c, share), q)).s)
 				})
 				v.line("barrier();")
-				held.each(func(p *residentPart) { v.takeStrip(p.rows[o], p.k, array, i, c, tile) })
+				rows.each(func(p *residentPart) { v.takeStrip(p.rows[o], p.k, array, i, c, tile) })
 				v.line("barrier();")
 			})
 		})
@@ -160,11 +160,11 @@ func (v *matVec) takeStrip(row rowArrays, k text, array string, i, c text, tile 
 }
 
 // addResident adds the products of every column with rows that are in registers.
-func (v *matVec) addResident(held resident) {
+func (v *matVec) addResident(rows resident) {
 	v.line("")
 	v.repeat("j", v.s.ThreadN, func(j text) {
 		v.bindColumn(j)
-		for _, run := range held {
+		for _, run := range rows {
 			v.openIf(run.inside)
 			for _, p := range run.parts {
 				v.openScope()
@@ -176,13 +176,19 @@ func (v *matVec) addResident(held resident) {
 	})
 }
 
-// readQuads reads the quads of row i of an A, every invocation its share of them,
-// to an array of so many, at least room.
-func (v *matVec) readQuads(o *matOperand, i text, quads, room int) (own string, each int) {
-	each = max((quads+v.s.Workgroup-1)/v.s.Workgroup, room)
+// readQuads reads row i of an A, of which every invocation takes so many neighbouring
+// quads at a time, to an array of each, or room if that is more.
+func (v *matVec) readQuads(o *matOperand, i text, atOnce, room int) (own string, each int) {
+	shares := int(v.k.Fold.Add) / 4 / atOnce
+	each = max((shares+v.s.Workgroup-1)/v.s.Workgroup*atOnce, room)
 	own = v.array("vec4", "own", each)
 	v.bindRow(i)
-	v.eachQuad(quads, func(q, n text) { v.line("%s = %s;", elementOf(own, each, q).s, v.quad(o, times(n, 4), true).s) })
+	v.eachQuad(shares, func(q, n text) {
+		v.repeat("h", atOnce, func(h text) {
+			to, from := plus(times(q, atOnce), h), plus(times(n, atOnce), h)
+			v.line("%s = %s;", elementOf(own, each, to).s, v.quad(o, times(from, 4), true).s)
+		})
+	})
 	return own, each
 }
 

@@ -12,6 +12,7 @@ type roundedRows struct {
 	*matVec
 	arrays map[*matOperand]rowArrays // of sixteen bytes, and of the scales of groups, row after row
 	own    map[*matOperand]string    // quads that an invocation has read and not yet rounded
+	each   int                       // of a row
 }
 
 // roundedQuads is how many neighbouring quads an invocation rounds at a time: with
@@ -25,29 +26,8 @@ func (r *roundedRows) ask() {
 		return
 	}
 	for _, o := range r.a {
-		r.own[o] = r.readShare(o, primary("0u"))
+		r.own[o], r.each = r.readQuads(o, primary("0u"), roundedQuads, 0)
 	}
-}
-
-// shares returns how many times roundedQuads of a row there are, and how many of
-// those are an invocation's.
-func (v *matVec) shares() (all, each int) {
-	all = int(v.k.Fold.Add) / 4 / roundedQuads
-	return all, (all + v.s.Workgroup - 1) / v.s.Workgroup
-}
-
-// readShare reads the quads of row i that an invocation rounds.
-func (v *matVec) readShare(o *matOperand, i text) string {
-	all, each := v.shares()
-	own := v.array("vec4", "own", each*roundedQuads)
-	v.bindRow(i)
-	v.eachQuad(all, func(q, n text) {
-		v.repeat("h", roundedQuads, func(h text) {
-			quad := plus(times(n, roundedQuads), h)
-			v.line("%s = %s;", elementOf(own, each*roundedQuads, plus(times(q, roundedQuads), h)).s, v.quad(o, times(quad, 4), true).s)
-		})
-	})
-	return own
 }
 
 // ready rounds all rows. Neighbours read neighbouring quads, all of theirs before they
@@ -60,11 +40,11 @@ func (r *roundedRows) ready() {
 		r.repeat("i", m, func(i text) {
 			own := r.own[o]
 			if own == "" {
-				own = r.readShare(o, i)
+				own, r.each = r.readQuads(o, i, roundedQuads, 0)
 			}
-			all, each := r.shares()
+			all := depth / 4 / roundedQuads
 			r.eachQuad(all, func(q, n text) {
-				x := func(h text) text { return elementOf(own, each*roundedQuads, plus(times(q, roundedQuads), h)) }
+				x := func(h text) text { return elementOf(own, r.each, plus(times(q, roundedQuads), h)) }
 				r.roundShare(rows, x, n, plus(times(i, all), n))
 			})
 		})

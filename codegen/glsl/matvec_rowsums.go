@@ -2,19 +2,14 @@ package glsl
 
 import "github.com/vkc-go/vkc/codegen/kernel"
 
-// rowSums are the sums along rows that a matvec has besides its products. All
-// invocations of a workgroup share each: it has whole rows, whatever its columns.
-type rowSums struct {
-	arrays []string // by phase, in shared memory: by row, its parts
-}
-
-// shareRowSums adds up the rows and leaves their parts in shared
-// memory, for after the next barrier.
+// shareRowSums adds up the rows, where a matvec has sums along them besides its products,
+// and leaves their parts in shared memory, for after the next barrier. All invocations of
+// a workgroup share each: it has whole rows, whatever its columns.
 func (v *matVec) shareRowSums() {
 	s := v.s
 	for _, p := range v.k.Phases {
 		array := v.share("float", p.Name+"_parts", s.ThreadM*v.rowParts())
-		v.rowSums.arrays = append(v.rowSums.arrays, array)
+		v.rowSums = append(v.rowSums, array)
 		v.line("")
 		v.line("// %s: sum over the row.", p.Name)
 		v.repeat("i", s.ThreadM, func(i text) { v.shareRowSum(p, array, i) })
@@ -52,7 +47,7 @@ func (v *matVec) bindRowSums(row text) {
 	parts := v.rowParts()
 	for i, p := range v.k.Phases {
 		first := times(row, parts)
-		at := func(n text) string { return v.rowSums.arrays[i] + "[" + plus(first, n).s + "]" }
+		at := func(n text) string { return v.rowSums[i] + "[" + plus(first, n).s + "]" }
 		sum := v.variable("float", p.Name, primary(at(primary("0u"))))
 		if parts > 1 {
 			n := v.loop("p", uintLit(1), uintLit(parts), 1)

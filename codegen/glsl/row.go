@@ -164,11 +164,7 @@ func (r *rowWriter) run() {
 	if len(r.final.perElement) > 0 {
 		r.comment("Store each element of the row.")
 		r.openIf(r.valid.s)
-		var roots []*kernel.Expr
-		for _, s := range r.final.perElement {
-			roots = append(roots, s.Value)
-		}
-		r.eachElement(len(r.stages), roots, r.final.perElement, nil)
+		r.eachElement(len(r.stages), valuesOf(r.final.perElement), r.final.perElement, nil)
 		r.close()
 	}
 	r.storeRow()

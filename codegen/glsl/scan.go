@@ -57,15 +57,6 @@ func (w *scanWriter) scanWidth() int {
 
 func (w *scanWriter) zero() text { return w.literal(accType(w.phase), 0, 0) }
 
-// stored lists the values that are stored.
-func (w *scanWriter) stored() []*kernel.Expr {
-	var values []*kernel.Expr
-	for _, s := range w.k.Stores {
-		values = append(values, s.Value)
-	}
-	return values
-}
-
 // inLimit prints whether a run is one of the row, or "" where all are.
 func (w *scanWriter) inLimit(r run) text {
 	if w.k.Limit == nil {
@@ -191,7 +182,7 @@ func (w *scanWriter) storeRun(t *scanTile, sum, before string) {
 		if w.width > 1 && !base.plain() {
 			base = primary(w.variable(w.typ, "base", base))
 		}
-		w.runLanes(t.run, w.stored(), w.k.Stores, func() {
+		w.runLanes(t.run, valuesOf(w.k.Stores), w.k.Stores, func() {
 			result := base
 			switch {
 			case t.parts != "":

@@ -2,6 +2,7 @@ package glsl
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
@@ -244,15 +245,11 @@ func (e *emitter) walkNeeded(roots []*kernel.Expr, visit func(*kernel.Expr)) {
 
 // fillVectors computes the lanes of vector stores, and writes scalar ones.
 func (e *emitter) fillVectors(vectorStores []kernel.Store, results []string, scalarStores []kernel.Store) {
-	var roots []*kernel.Expr
 	var indices []kernel.Index
-	for _, s := range vectorStores {
-		roots = append(roots, s.Value)
-	}
 	for _, s := range scalarStores {
-		roots, indices = append(roots, s.Value), append(indices, s.Index)
+		indices = append(indices, s.Index)
 	}
-	e.plan(roots, indices)
+	e.plan(valuesOf(slices.Concat(vectorStores, scalarStores)), indices)
 	for i, s := range vectorStores {
 		e.line("%s[%s] = %s;", results[i], component, e.toCarrier(s.Value.DType, e.k.Bindings[s.Bind].DType, e.value(s.Value)).s)
 	}
