@@ -26,7 +26,8 @@ type checker struct {
 	bounds []graphgen.Bound
 	want   *interp.Program
 	ways   []way
-	ran    int // runs that the reference could do
+	added  []string // kernels of ways, as text
+	ran    int      // runs that the reference could do
 }
 
 // way is one way to run the graph: a name and a function for each run.
@@ -59,8 +60,16 @@ func (c *checker) addReference(name string, g *ir.Graph) error {
 }
 
 // addKernels adds the kernels of a program, run in their order or, where order
-// is set, as randomly as the barriers allow.
+// is set, as randomly as the barriers allow. The same kernels are added once each way.
 func (c *checker) addKernels(name string, s *passes.State, order *rand.Rand) error {
+	text := fmt.Sprintln(order != nil)
+	for _, k := range s.Kernels {
+		text += fmt.Sprintln(k, k.Bindings)
+	}
+	if slices.Contains(c.added, text) {
+		return nil
+	}
+	c.added = append(c.added, text)
 	m, err := keval.New(s.Program, s.Kernels, keval.Options{Weights: c.values, Decode: quant.Dequantize, Encode: quantize, Order: order})
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)

@@ -61,15 +61,15 @@ func (r *run) axis(f *kernel.Factor) (int64, error) {
 	if f.Axis == r.k.FoldAxis() && !r.inFold {
 		return 0, fmt.Errorf("axis %d is used outside of the loop over it", f.Axis)
 	}
-	extent, err := f.Extent.Eval(r.symbols)
-	if err != nil {
-		return 0, err
-	}
 	v := r.at[f.Axis]
-	if v >= extent {
-		return 0, fmt.Errorf("axis %d is %d, past its extent %s = %d", f.Axis, v, f.Extent, extent)
+	if f.Extent.IsStatic() && v < f.Extent.Add { // as nearly always
+		return v, nil
 	}
-	return v, nil
+	extent, err := f.Extent.Eval(r.symbols)
+	if err == nil && v >= extent {
+		err = fmt.Errorf("axis %d is %d, past its extent %s = %d", f.Axis, v, f.Extent, extent)
+	}
+	return v, err
 }
 
 // quotient divides. Devices divide without a sign, so a negative operand would

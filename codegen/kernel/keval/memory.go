@@ -59,13 +59,13 @@ func (r *run) load(bind int, x int64) (number, error) {
 	if !b.Read {
 		return number{}, fmt.Errorf("load from binding %d (%s), which is not declared read", bind, b.Name)
 	}
-	if err := r.inside(b.DType, buf, x); err != nil {
-		return number{}, err
-	}
-	if b.DType.IsBlock() {
-		return r.loadBlock(buf, x)
-	}
-	if x >= r.room(b, buf) {
+	if x < 0 || x >= r.room(b, buf) || b.DType.IsBlock() {
+		if err := r.inside(b.DType, buf, x); err != nil {
+			return number{}, err
+		}
+		if b.DType.IsBlock() {
+			return r.loadBlock(buf, x)
+		}
 		return number{undef: true}, nil
 	}
 	mem := &r.m.mem[buf]
