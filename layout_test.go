@@ -183,7 +183,7 @@ func TestLayoutChoice(t *testing.T) {
 		{"many rows", g, h100, kernel.LayoutPlanes},
 		{"no product", rows, h100, kernel.LayoutBlocks},
 		{"few rows", one, h100, kernel.LayoutPlanes},
-		{"another device", one, profile(t, "generic"), kernel.LayoutBlocks},
+		{"another device", one, profile(t, "generic"), kernel.LayoutPlanes},
 	} {
 		low, err := vkc.Lower(context.Background(), c.g, c.caps, nil)
 		if err != nil {

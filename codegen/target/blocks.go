@@ -22,6 +22,21 @@ type blockTuning struct {
 	bytesFrom int64
 }
 
+// unmeasuredBlocks is what goes where no format was measured: blocks lie in planes,
+// from where their parts are loaded by whole words (M-planes). Rows become bytes where
+// subgroups and dot products of bytes can be relied on and blocks hold small integers,
+// one row by the product itself.
+func unmeasuredBlocks(caps Caps) map[ir.DType]blockTuning {
+	all := map[ir.DType]blockTuning{}
+	for _, t := range kernel.PlaneFormats() {
+		all[t] = inPlanes()
+		if _, table := octetTables[t]; !table && caps.Features.IntegerDotProduct && subgroupOf(caps) > 0 {
+			all[t] = inPlanes().orBytes(manyRows(32)).rounding(heldVec{run: 32, columns: 4, resident: 512})
+		}
+	}
+	return all
+}
+
 // blockVecs are ways to read blocks, or rows of other elements, by more and more
 // rows.
 type blockVecs []blockVec

@@ -11,7 +11,8 @@ var cpu = class{
 		t := genericTuning(caps, "lavapipe")
 		t.fill = 16
 		t.mapWorkgroup = 64
-		t.mapTiles = false // its caches hold lines across, and a barrier costs more
+		t.mapTiles = false    // its caches hold lines across, and a barrier costs more
+		t.gatherTurns = false // nothing else runs meanwhile
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache, t.rowSerial = 32, 32, 32, 0, 64
 		// Large thread tiles pay, since SIMD lanes have no shared registers to run out of (M-lavapipe-tiles).
 		t.tiles = []tile{
@@ -34,7 +35,9 @@ var cpu = class{
 		}
 		// Columns of one invocation share the loop and the reading of A (M-lavapipe-tiles).
 		t.vecWorkgroup, t.vecColumns, t.vecLanes = 32, 4, 8
-		t.blockRun, t.blockRunK = 16, 16 // unrolled further, the driver compiles for a second
+		t.blockRun, t.blockRunK = 16, 16        // unrolled further, the driver compiles for a second
+		caps.Features.IntegerDotProduct = false // which it has by one product after the other (M-planes)
+		t.blocks = unmeasuredBlocks(caps)
 		return t
 	},
 }

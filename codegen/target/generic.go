@@ -23,6 +23,7 @@ func genericTuning(caps Caps, profile string) tuning {
 		subgroup:     subgroupOf(caps),
 		mapWorkgroup: 128,
 		mapTiles:     true,
+		gatherTurns:  true, // several loads are under way at once (M-gather-turns)
 		rowWorkgroup: 128,
 		rowLanes:     128,
 		rowPerLane:   8,
@@ -57,5 +58,6 @@ func genericTuning(caps Caps, profile string) tuning {
 		blockRun:     16,
 		blockRunK:    32,
 		blockColumns: 2,
+		blocks:       unmeasuredBlocks(caps),
 	}
 }

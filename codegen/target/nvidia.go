@@ -18,8 +18,6 @@ var nvidia = class{
 		// Memory-bound kernels reach copy speed with 256 invocations of 16-byte
 		// loads; larger workgroups only make the tail coarser.
 		t.mapWorkgroup = 256
-		// Several rows of a gather to an invocation are 5 to 12 % faster than one (M-gather-turns).
-		t.gatherTurns = true
 		// A 4096-wide row in 256 lanes is 16 elements each: four 16-byte loads in
 		// flight, all kept in registers for the second pass.
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 256, 1024, 16, 32

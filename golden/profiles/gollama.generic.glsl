@@ -10,7 +10,8 @@
 layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Tokens_buffer { int tokens[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) readonly buffer Weight_2_vec4_buffer { vec4 weight_2_vec4[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_vec4_buffer { vec4 result_vec4[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
@@ -25,27 +26,26 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight(uint block, uint at) {
-    return uint(weight[block * 17u + at / 2u]);
+uint short_weight_scale(uint block) {
+    return uint(weight_shorts[block]);
 }
 
-float half_weight(uint block, uint at) {
-    return unpackHalf2x16(short_weight(block, at)).x;
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
 }
 
 // q8_0: 32 elements in 34 bytes. The scale.
 float scale_weight(uint block) {
-    return half_weight(block, 0u);
+    return half_weight_scale(block);
 }
 
-uint word_weight(uint block, uint at) {
-    uint i = block * 17u + at / 2u;
-    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[16384u + block * 8u + (at - 2u) / 4u];
 }
 
 // Four neighbours from element e on, a byte each.
 uint quants_weight(uint block, uint e) {
-    return word_weight(block, 2u + e);
+    return word_weight_quants(block, 2u + e);
 }
 
 vec4 levels_weight(uint block, uint e) {
@@ -116,7 +116,8 @@ void main() {
 layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
@@ -131,27 +132,26 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight(uint block, uint at) {
-    return uint(weight[block * 17u + at / 2u]);
+uint short_weight_scale(uint block) {
+    return uint(weight_shorts[block]);
 }
 
-float half_weight(uint block, uint at) {
-    return unpackHalf2x16(short_weight(block, at)).x;
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
 }
 
 // q8_0: 32 elements in 34 bytes. The scale.
 float scale_weight(uint block) {
-    return half_weight(block, 0u);
+    return half_weight_scale(block);
 }
 
-uint word_weight(uint block, uint at) {
-    uint i = block * 17u + at / 2u;
-    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[2048u + block * 8u + (at - 2u) / 4u];
 }
 
 // Four neighbours from element e on, a byte each.
 uint quants_weight(uint block, uint e) {
-    return word_weight(block, 2u + e);
+    return word_weight_quants(block, 2u + e);
 }
 
 vec4 levels_weight(uint block, uint e) {
@@ -553,9 +553,11 @@ void main() {
 layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Attention_buffer { float attention[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) readonly buffer Tokens_buffer { int tokens[]; };
-layout(set = 0, binding = 3, std430) readonly buffer Weight_2_buffer { uint16_t weight_2[]; }; // q8_0
+layout(set = 0, binding = 3, std430) readonly buffer Weight_2_shorts_buffer { uint16_t weight_2_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 3, std430) readonly buffer Weight_2_words_buffer { uint weight_2_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 4, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 5, std430) readonly buffer Params_buffer { uint params[]; };
 
@@ -570,27 +572,26 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight(uint block, uint at) {
-    return uint(weight[block * 17u + at / 2u]);
+uint short_weight_scale(uint block) {
+    return uint(weight_shorts[block]);
 }
 
-float half_weight(uint block, uint at) {
-    return unpackHalf2x16(short_weight(block, at)).x;
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
 }
 
 // q8_0: 32 elements in 34 bytes. The scale.
 float scale_weight(uint block) {
-    return half_weight(block, 0u);
+    return half_weight_scale(block);
 }
 
-uint word_weight(uint block, uint at) {
-    uint i = block * 17u + at / 2u;
-    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[1024u + block * 8u + (at - 2u) / 4u];
 }
 
 // Four neighbours from element e on, a byte each.
 uint quants_weight(uint block, uint e) {
-    return word_weight(block, 2u + e);
+    return word_weight_quants(block, 2u + e);
 }
 
 vec4 levels_weight(uint block, uint e) {
@@ -603,27 +604,26 @@ vec4 decode4_weight(uint i) {
     return scale_weight(block) * levels_weight(block, e);
 }
 
-uint short_weight_2(uint block, uint at) {
-    return uint(weight_2[block * 17u + at / 2u]);
+uint short_weight_2_scale(uint block) {
+    return uint(weight_2_shorts[block]);
 }
 
-float half_weight_2(uint block, uint at) {
-    return unpackHalf2x16(short_weight_2(block, at)).x;
+float half_weight_2_scale(uint block) {
+    return unpackHalf2x16(short_weight_2_scale(block)).x;
 }
 
 // q8_0: 32 elements in 34 bytes. The scale.
 float scale_weight_2(uint block) {
-    return half_weight_2(block, 0u);
+    return half_weight_2_scale(block);
 }
 
-uint word_weight_2(uint block, uint at) {
-    uint i = block * 17u + at / 2u;
-    return uint(weight_2[i]) | uint(weight_2[i + 1u]) << 16;
+uint word_weight_2_quants(uint block, uint at) {
+    return weight_2_words[16384u + block * 8u + (at - 2u) / 4u];
 }
 
 // Four neighbours from element e on, a byte each.
 uint quants_weight_2(uint block, uint e) {
-    return word_weight_2(block, 2u + e);
+    return word_weight_2_quants(block, 2u + e);
 }
 
 vec4 levels_weight_2(uint block, uint e) {
@@ -777,8 +777,10 @@ void main() {
 layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
-layout(set = 0, binding = 2, std430) readonly buffer Weight_2_buffer { uint16_t weight_2[]; }; // q8_0
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
+layout(set = 0, binding = 2, std430) readonly buffer Weight_2_shorts_buffer { uint16_t weight_2_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 2, std430) readonly buffer Weight_2_words_buffer { uint weight_2_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
 
@@ -794,27 +796,26 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight(uint block, uint at) {
-    return uint(weight[block * 17u + at / 2u]);
+uint short_weight_scale(uint block) {
+    return uint(weight_shorts[block]);
 }
 
-float half_weight(uint block, uint at) {
-    return unpackHalf2x16(short_weight(block, at)).x;
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
 }
 
 // q8_0: 32 elements in 34 bytes. The scale.
 float scale_weight(uint block) {
-    return half_weight(block, 0u);
+    return half_weight_scale(block);
 }
 
-uint word_weight(uint block, uint at) {
-    uint i = block * 17u + at / 2u;
-    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[3072u + block * 8u + (at - 2u) / 4u];
 }
 
 // Four neighbours from element e on, a byte each.
 uint quants_weight(uint block, uint e) {
-    return word_weight(block, 2u + e);
+    return word_weight_quants(block, 2u + e);
 }
 
 vec4 levels_weight(uint block, uint e) {
@@ -827,27 +828,26 @@ vec4 decode4_weight(uint i) {
     return scale_weight(block) * levels_weight(block, e);
 }
 
-uint short_weight_2(uint block, uint at) {
-    return uint(weight_2[block * 17u + at / 2u]);
+uint short_weight_2_scale(uint block) {
+    return uint(weight_2_shorts[block]);
 }
 
-float half_weight_2(uint block, uint at) {
-    return unpackHalf2x16(short_weight_2(block, at)).x;
+float half_weight_2_scale(uint block) {
+    return unpackHalf2x16(short_weight_2_scale(block)).x;
 }
 
 // q8_0: 32 elements in 34 bytes. The scale.
 float scale_weight_2(uint block) {
-    return half_weight_2(block, 0u);
+    return half_weight_2_scale(block);
 }
 
-uint word_weight_2(uint block, uint at) {
-    uint i = block * 17u + at / 2u;
-    return uint(weight_2[i]) | uint(weight_2[i + 1u]) << 16;
+uint word_weight_2_quants(uint block, uint at) {
+    return weight_2_words[3072u + block * 8u + (at - 2u) / 4u];
 }
 
 // Four neighbours from element e on, a byte each.
 uint quants_weight_2(uint block, uint e) {
-    return word_weight_2(block, 2u + e);
+    return word_weight_2_quants(block, 2u + e);
 }
 
 vec4 levels_weight_2(uint block, uint e) {
@@ -947,7 +947,8 @@ void main() {
 layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Mul_vec4_buffer { vec4 mul_vec4[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
@@ -963,27 +964,26 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight(uint block, uint at) {
-    return uint(weight[block * 17u + at / 2u]);
+uint short_weight_scale(uint block) {
+    return uint(weight_shorts[block]);
 }
 
-float half_weight(uint block, uint at) {
-    return unpackHalf2x16(short_weight(block, at)).x;
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
 }
 
 // q8_0: 32 elements in 34 bytes. The scale.
 float scale_weight(uint block) {
-    return half_weight(block, 0u);
+    return half_weight_scale(block);
 }
 
-uint word_weight(uint block, uint at) {
-    uint i = block * 17u + at / 2u;
-    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[3072u + block * 8u + (at - 2u) / 4u];
 }
 
 // Four neighbours from element e on, a byte each.
 uint quants_weight(uint block, uint e) {
-    return word_weight(block, 2u + e);
+    return word_weight_quants(block, 2u + e);
 }
 
 vec4 levels_weight(uint block, uint e) {
@@ -1069,7 +1069,8 @@ void main() {
 layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Attention_buffer { float attention[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) readonly buffer Add_buffer { float add[]; };
 layout(set = 0, binding = 3, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 4, std430) readonly buffer Params_buffer { uint params[]; };
@@ -1085,27 +1086,26 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight(uint block, uint at) {
-    return uint(weight[block * 17u + at / 2u]);
+uint short_weight_scale(uint block) {
+    return uint(weight_shorts[block]);
 }
 
-float half_weight(uint block, uint at) {
-    return unpackHalf2x16(short_weight(block, at)).x;
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
 }
 
 // q8_0: 32 elements in 34 bytes. The scale.
 float scale_weight(uint block) {
-    return half_weight(block, 0u);
+    return half_weight_scale(block);
 }
 
-uint word_weight(uint block, uint at) {
-    uint i = block * 17u + at / 2u;
-    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[1024u + block * 8u + (at - 2u) / 4u];
 }
 
 // Four neighbours from element e on, a byte each.
 uint quants_weight(uint block, uint e) {
-    return word_weight(block, 2u + e);
+    return word_weight_quants(block, 2u + e);
 }
 
 vec4 levels_weight(uint block, uint e) {
@@ -1195,7 +1195,8 @@ void main() {
 layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Mul_vec4_buffer { vec4 mul_vec4[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_words_buffer { uint weight_words[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 layout(set = 0, binding = 3, std430) readonly buffer Params_buffer { uint params[]; };
 
@@ -1210,27 +1211,26 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight(uint block, uint at) {
-    return uint(weight[block * 17u + at / 2u]);
+uint short_weight_scale(uint block) {
+    return uint(weight_shorts[block]);
 }
 
-float half_weight(uint block, uint at) {
-    return unpackHalf2x16(short_weight(block, at)).x;
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
 }
 
 // q8_0: 32 elements in 34 bytes. The scale.
 float scale_weight(uint block) {
-    return half_weight(block, 0u);
+    return half_weight_scale(block);
 }
 
-uint word_weight(uint block, uint at) {
-    uint i = block * 17u + at / 2u;
-    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+uint word_weight_quants(uint block, uint at) {
+    return weight_words[3072u + block * 8u + (at - 2u) / 4u];
 }
 
 // Four neighbours from element e on, a byte each.
 uint quants_weight(uint block, uint e) {
-    return word_weight(block, 2u + e);
+    return word_weight_quants(block, 2u + e);
 }
 
 vec4 levels_weight(uint block, uint e) {
@@ -1361,7 +1361,7 @@ void main() {
 
 // matmul over [1,4096], folding 256
 // Fuses: matmul, reshape.
-// Schedule: matvec wg=64 rows=1x8 vec=4 run=8 lanes=16 strips.
+// Schedule: matvec wg=64 rows=1x8 vec=4 run=8 lanes=16 strips chained.
 #version 450
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_control_flow_attributes : require
@@ -1369,7 +1369,8 @@ void main() {
 layout(local_size_x = 64) in;
 
 layout(set = 0, binding = 0, std430) readonly buffer Rms_norm_vec4_buffer { vec4 rms_norm_vec4[]; };
-layout(set = 0, binding = 1, std430) readonly buffer Weight_buffer { uint16_t weight[]; }; // q8_0
+layout(set = 0, binding = 1, std430) readonly buffer Weight_shorts_buffer { uint16_t weight_shorts[]; }; // q8_0 in planes
+layout(set = 0, binding = 1, std430) readonly buffer Weight_pairs_buffer { uvec2 weight_pairs[]; }; // q8_0 in planes
 layout(set = 0, binding = 2, std430) writeonly buffer Result_buffer { float result[]; };
 
 shared float partial[144];
@@ -1382,27 +1383,31 @@ vec4 bytes_signed(uint bytes) {
     return vec4(even.x, odd.x, even.y, odd.y) - 1152.0;
 }
 
-uint short_weight(uint block, uint at) {
-    return uint(weight[block * 17u + at / 2u]);
+// The products of a and b added to a sum one by one, each with a multiplication.
+float dot_onto(float sum, vec4 a, vec4 b) {
+    return sum + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
 }
 
-float half_weight(uint block, uint at) {
-    return unpackHalf2x16(short_weight(block, at)).x;
+uint short_weight_scale(uint block) {
+    return uint(weight_shorts[block]);
+}
+
+float half_weight_scale(uint block) {
+    return unpackHalf2x16(short_weight_scale(block)).x;
 }
 
 // q8_0: 32 elements in 34 bytes. The scale.
 float scale_weight(uint block) {
-    return half_weight(block, 0u);
+    return half_weight_scale(block);
 }
 
-uint word_weight(uint block, uint at) {
-    uint i = block * 17u + at / 2u;
-    return uint(weight[i]) | uint(weight[i + 1u]) << 16;
+uvec2 pairs_weight_quants(uint block, uint at) {
+    return weight_pairs[8192u + block * 4u + (at - 2u) / 8u];
 }
 
-// Four neighbours from element e on, a byte each.
-uint quants_weight(uint block, uint e) {
-    return word_weight(block, 2u + e);
+// Four neighbours from element e on, and the four after them, a byte each.
+uvec2 quants2_weight(uint block, uint e) {
+    return pairs_weight_quants(block, 2u + e);
 }
 
 void main() {
@@ -1428,9 +1433,10 @@ void main() {
             float dots;
             dots = 0.0;
             uint at = col * 8u + block;
+            uvec2 quants = quants2_weight(at, e);
             [[unroll]] for (uint t = 0u; t < 2u; ++t) {
-                vec4 levels = bytes_signed(quants_weight(at, e | t * 4u));
-                dots = dots + dot(levels, a_strip[t]);
+                vec4 levels = bytes_signed(quants[t]);
+                dots = dot_onto(dots, levels, a_strip[t]);
             }
             float scale = scale_weight(at);
             acc[j] += scale * dots;
