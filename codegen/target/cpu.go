@@ -6,7 +6,7 @@ package target
 // few barriers matter most, and a reduction is best left to one invocation.
 var cpu = class{
 	name: "cpu",
-	owns: func(c Caps) bool { return c.Type == DeviceCPU || c.VendorID == VendorMesa },
+	owns: func(c Caps) bool { return c.Type == DeviceCPU },
 	tune: func(caps Caps) tuning {
 		t := genericTuning(caps, "lavapipe")
 		t.fill = 16

@@ -106,6 +106,7 @@ func TestProfileTuning(t *testing.T) {
 func TestProfileClasses(t *testing.T) {
 	for name, want := range map[string]string{
 		"generic": "generic", "lavapipe": "cpu", "nvidia-h100": "nvidia", "amd-rdna3": "amd", "intel-xe": "intel", "arm-mali": "arm",
+		"qualcomm-adreno740": "qualcomm",
 	} {
 		caps, err := Profile(name)
 		if err != nil {
@@ -114,6 +115,10 @@ func TestProfileClasses(t *testing.T) {
 		if got := Class(caps); got != want {
 			t.Errorf("%s is of class %s, want %s", name, got, want)
 		}
+	}
+	// Mesa's drivers of Apple's devices report Mesa as their vendor.
+	if got := Class(Caps{VendorID: 0x10005, Type: DeviceIntegrated}); got != "generic" {
+		t.Errorf("an integrated device of Mesa's is of class %s", got)
 	}
 	if got := Class(Caps{VendorID: 0xbeef, Type: DeviceDiscrete}); got != "generic" {
 		t.Errorf("an unlisted device is of class %s", got)

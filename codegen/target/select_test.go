@@ -248,7 +248,7 @@ func randomKernel(r *rand.Rand) *kernel.Kernel {
 
 // randomCaps returns a device within what Vulkan allows.
 func randomCaps(r *rand.Rand) Caps {
-	vendors := []uint32{VendorAMD, VendorARM, VendorNVIDIA, VendorIntel, VendorMesa, 0x1234}
+	vendors := []uint32{VendorAMD, VendorARM, VendorNVIDIA, VendorIntel, VendorQCOM, 0x1234}
 	sizes := []uint32{1, 4, 8, 16, 32, 64, 128}
 	least := r.IntN(len(sizes))
 	usual := least + r.IntN(len(sizes)-least)

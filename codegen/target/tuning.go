@@ -115,7 +115,7 @@ func classOf(caps Caps) class {
 }
 
 // Class names the group of devices by whose rules schedules for this device
-// are chosen: "nvidia", "amd", "intel", "arm", "cpu", or "generic".
+// are chosen: "nvidia" or "generic".
 func Class(caps Caps) string { return classOf(caps).name }
 
 // fillOf estimates how many workgroups keep a device busy: two for each core
