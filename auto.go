@@ -20,15 +20,17 @@ import (
 // A software device and the reference compute on the same cores, and which is faster depends on the graph: what a
 // device gains in its kernels it loses again on each launch. So it is measured, as far as that is cheap.
 const (
-	trialRuns   = 8
-	trialTime   = 100 * time.Millisecond // then no more runs begin; the reference has as long as the device had, or this
-	trialLoad   = time.Second            // for the reference to compute what depends on weights alone
-	trialExtent = 64                     // of symbols, or their bound where that is less
-	trialElems  = 32 << 20               // of weights, states and inputs, since both sides hold them during the trial
+	trialRuns = 8
+	// then no more runs begin; the reference has as long as the device had, or this
+	trialTime   = 100 * time.Millisecond
+	trialLoad   = time.Second // for the reference to compute what depends on weights alone
+	trialExtent = 64          // of symbols, or their bound where that is less
+	trialElems  = 32 << 20    // of weights, states and inputs, since both sides hold them during the trial
 )
 
 // timeRun is how long a run takes. Tests replace it.
-var timeRun = func(ctx context.Context, exe runtime.Executable, in Tensors, symbols map[string]int64) (time.Duration, error) {
+var timeRun = func(ctx context.Context, exe runtime.Executable, in Tensors,
+	symbols map[string]int64) (time.Duration, error) {
 	start := time.Now()
 	_, err := exe.Run(ctx, in, RunOptions{Symbols: symbols})
 	return time.Since(start), err
@@ -36,7 +38,8 @@ var timeRun = func(ctx context.Context, exe runtime.Executable, in Tensors, symb
 
 // faster returns the program where it runs faster, on the software device that it is loaded on or on the CPU
 // reference, and closes the other.
-func (d *Device) faster(ctx context.Context, software *vk.Executable, g *ir.Graph, weights ir.WeightSource) (*Executable, error) {
+func (d *Device) faster(ctx context.Context, software *vk.Executable, g *ir.Graph,
+	weights ir.WeightSource) (*Executable, error) {
 	reference, why, err := d.try(ctx, software, g, weights)
 	if err != nil {
 		err = fmt.Errorf("load: choose between %s and the %s: %w", d.caps.Name, referenceName, err)
@@ -53,7 +56,8 @@ func (d *Device) faster(ctx context.Context, software *vk.Executable, g *ir.Grap
 
 // try runs a program on both, at the least extents and at larger ones. It returns the reference if that gains more at
 // one than it loses at the other, and all times. States are zero afterwards.
-func (d *Device) try(ctx context.Context, software *vk.Executable, g *ir.Graph, weights ir.WeightSource) (_ runtime.Executable, why string, err error) {
+func (d *Device) try(ctx context.Context, software *vk.Executable, g *ir.Graph,
+	weights ir.WeightSource) (_ runtime.Executable, why string, err error) {
 	extents, why := trialExtents(g, software.Symbols())
 	if why != "" {
 		return nil, why, nil
@@ -92,7 +96,8 @@ func (d *Device) try(ctx context.Context, software *vk.Executable, g *ir.Graph, 
 }
 
 // race returns how long a run takes on both. A time is 0 where no run ended, and then the error says why.
-func race(ctx context.Context, software, reference runtime.Executable, symbols map[string]int64) (device, own time.Duration, err error) {
+func race(ctx context.Context, software, reference runtime.Executable,
+	symbols map[string]int64) (device, own time.Duration, err error) {
 	in := Tensors{}
 	for _, p := range software.Inputs() {
 		dims, err := p.Type.Shape.Eval(symbols)
@@ -115,7 +120,8 @@ func race(ctx context.Context, software, reference runtime.Executable, symbols m
 
 // timeRuns returns the time of the fastest of a few runs, and of all. An error ends them; what was measured before
 // stands.
-func timeRuns(ctx context.Context, exe runtime.Executable, in Tensors, symbols map[string]int64) (best, spent time.Duration, err error) {
+func timeRuns(ctx context.Context, exe runtime.Executable, in Tensors,
+	symbols map[string]int64) (best, spent time.Duration, err error) {
 	for i := 0; i < trialRuns && spent < trialTime; i++ {
 		t, err := timeRun(ctx, exe, in, symbols)
 		if err != nil {
@@ -155,7 +161,10 @@ func trialExtents(g *ir.Graph, symbols []runtime.Symbol) (list []map[string]int6
 		}
 	}
 	list = slices.DeleteFunc(list, func(values map[string]int64) bool {
-		return slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool { _, err := n.Shape().Eval(values); return err != nil })
+		return slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool {
+			_, err := n.Shape().Eval(values)
+			return err != nil
+		})
 	})
 	if len(list) == 0 {
 		return nil, "the graph has no small extents to try the " + referenceName + " at"
@@ -172,7 +181,8 @@ func trialExtents(g *ir.Graph, symbols []runtime.Symbol) (list []map[string]int6
 		}
 	}
 	if elems > trialElems {
-		return nil, fmt.Sprintf("the %s is not tried with more than %d million elements of weights, states and inputs, and there are %d",
+		return nil, fmt.Sprintf("the %s is not tried with more than %d million elements of weights, states and "+
+			"inputs, and there are %d",
 			referenceName, trialElems>>20, elems>>20)
 	}
 	return list, ""

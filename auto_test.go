@@ -33,7 +33,8 @@ type timed struct{ device, reference map[int64]int }
 
 // set does the runs of trials, and has them take those times.
 func (times timed) set(t *testing.T) {
-	t.Cleanup(vkc.SetTimeRun(func(ctx context.Context, exe runtime.Executable, in vkc.Tensors, symbols map[string]int64) (time.Duration, error) {
+	t.Cleanup(vkc.SetTimeRun(func(ctx context.Context, exe runtime.Executable, in vkc.Tensors,
+		symbols map[string]int64) (time.Duration, error) {
 		if _, err := exe.Run(ctx, in, vkc.RunOptions{Symbols: symbols}); err != nil {
 			return 0, err
 		}
@@ -56,7 +57,8 @@ func onReference(exe interface{ Device() string }) bool {
 
 // noTrial fails the test where a program is tried.
 func noTrial(t *testing.T) {
-	t.Cleanup(vkc.SetTimeRun(func(context.Context, runtime.Executable, vkc.Tensors, map[string]int64) (time.Duration, error) {
+	t.Cleanup(vkc.SetTimeRun(func(context.Context, runtime.Executable, vkc.Tensors,
+		map[string]int64) (time.Duration, error) {
 		t.Error("the program was tried")
 		return 0, nil
 	}))
@@ -137,7 +139,8 @@ func TestAutoMeasures(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer exe.Close()
-	if why := exe.Why(); !strings.Contains(why, " a run at T=") || strings.HasPrefix(why, "CPU reference: ") != onReference(exe) {
+	if why := exe.Why(); !strings.Contains(why, " a run at T=") ||
+		strings.HasPrefix(why, "CPU reference: ") != onReference(exe) {
 		t.Errorf("on %s: %s", exe.Device(), why)
 	}
 	t.Log(exe.Why())
@@ -146,7 +149,8 @@ func TestAutoMeasures(t *testing.T) {
 // TestAutoWithoutReference keeps what the reference fails to run on the device.
 func TestAutoWithoutReference(t *testing.T) {
 	dev := autoDevice(t)
-	defer vkc.SetTimeRun(func(_ context.Context, exe runtime.Executable, _ vkc.Tensors, _ map[string]int64) (time.Duration, error) {
+	defer vkc.SetTimeRun(func(_ context.Context, exe runtime.Executable, _ vkc.Tensors,
+		_ map[string]int64) (time.Duration, error) {
 		if onReference(exe) {
 			return 0, errors.New("no memory")
 		}
@@ -169,7 +173,8 @@ func TestAutoFailure(t *testing.T) {
 	for _, fails := range []string{"device", "reference"} {
 		dev := autoDevice(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		restore := vkc.SetTimeRun(func(ctx context.Context, exe runtime.Executable, _ vkc.Tensors, _ map[string]int64) (time.Duration, error) {
+		restore := vkc.SetTimeRun(func(ctx context.Context, exe runtime.Executable, _ vkc.Tensors,
+			_ map[string]int64) (time.Duration, error) {
 			if fails == "device" {
 				return 0, lost
 			}
@@ -212,7 +217,8 @@ func TestAutoShares(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if onReference(first) != reference || onReference(second) != reference || !strings.HasSuffix(second.Why(), ": the executable that it shares with is there") {
+		if onReference(first) != reference || onReference(second) != reference ||
+			!strings.HasSuffix(second.Why(), ": the executable that it shares with is there") {
 			t.Errorf("on %s and %s: %s", first.Device(), second.Device(), second.Why())
 		}
 		if n := runsOf(t, second); n != 1 {
@@ -313,7 +319,8 @@ func TestAutoExtents(t *testing.T) {
 		{snakeGraph(t), nil, "custom ops"},
 	} {
 		list, why := vkc.TrialExtents(tt.g, runtime.SignatureOf(tt.g).Symbols())
-		if !slices.EqualFunc(list, tt.want, maps.Equal) || !strings.Contains(why, tt.why) || (why == "") != (tt.why == "") {
+		if !slices.EqualFunc(list, tt.want, maps.Equal) || !strings.Contains(why, tt.why) ||
+			(why == "") != (tt.why == "") {
 			t.Errorf("%v, %q; want %v, %q", list, why, tt.want, tt.why)
 		}
 	}
@@ -361,7 +368,8 @@ func TestAutoRunsWhatTheDeviceRefuses(t *testing.T) {
 			noTrial(t)
 			dev := openDevice(t)
 			tt.refuse(t, dev)
-			if _, err := dev.LoadGraph(t.Context(), tt.graph, nil); err == nil || !strings.Contains(err.Error(), tt.why) {
+			if _, err := dev.LoadGraph(t.Context(), tt.graph, nil); err == nil ||
+				!strings.Contains(err.Error(), tt.why) {
 				t.Fatalf("the device that was named: %v, want %q", err, tt.why)
 			}
 			vkc.OpenedByAuto(dev)
@@ -370,7 +378,8 @@ func TestAutoRunsWhatTheDeviceRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer exe.Close()
-			if why := exe.Why(); !onReference(exe) || !strings.Contains(why, tt.why) || !strings.Contains(why, dev.Name()) {
+			if why := exe.Why(); !onReference(exe) || !strings.Contains(why, tt.why) ||
+				!strings.Contains(why, dev.Name()) {
 				t.Errorf("runs on %s: %s", exe.Device(), why)
 			}
 			res, err := exe.Run(t.Context(), vkc.Tensors{"x": tt.in})

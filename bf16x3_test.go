@@ -16,7 +16,8 @@ import (
 
 // runCompiled compiles a graph for the device as this process now would, runs it
 // once, and returns the results and the names of the kernels.
-func runCompiled(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data, weights ir.WeightSource) (out map[string]*ir.Data, kernels []string) {
+func runCompiled(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data,
+	weights ir.WeightSource) (out map[string]*ir.Data, kernels []string) {
 	t.Helper()
 	ctx := context.Background()
 	p, err := dev.Compile(ctx, g, vkc.CompileOptions{NoCache: true})
@@ -57,7 +58,8 @@ func compareBuilt[T any](t *testing.T, dev *vkc.Device, define func(b *frontend.
 
 // runSplit runs a graph on the device, its operands split, and returns the
 // results and how many products were.
-func runSplit(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data, weights ir.WeightSource) (out map[string]*ir.Data, split int) {
+func runSplit(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data,
+	weights ir.WeightSource) (out map[string]*ir.Data, split int) {
 	t.Helper()
 	defer vkc.SplitAllOperands()()
 	out, kernels := runCompiled(t, dev, g, in, weights)
@@ -88,13 +90,16 @@ func TestBF16x3OnDevice(t *testing.T) {
 			b.Output("y", y.Add(b.Weight("bias", ir.F32, 256)).Relu().Add(in(b, "r", 256, 256)))
 		}, 1},
 		{"batches of one weight", func(b *frontend.Builder) {
-			b.Output("y", in(b, "x", 2, 160, 100).Transpose(0, 2, 1).Exp().MatMulIn(frontend.BF16x3, in(b, "w", 160, 200)))
+			b.Output("y", in(b, "x", 2, 160, 100).Transpose(0, 2, 1).Exp().MatMulIn(frontend.BF16x3,
+				in(b, "w", 160, 200)))
 		}, 1},
 		{"by a weight of bf16", func(b *frontend.Builder) {
-			b.Output("y", in(b, "x", 200, 300).MatMulTIn(frontend.BF16x3, b.Weight("w", ir.BF16, 100, 300).Cast(ir.F32)))
+			b.Output("y", in(b, "x", 200, 300).MatMulTIn(frontend.BF16x3,
+				b.Weight("w", ir.BF16, 100, 300).Cast(ir.F32)))
 		}, 1},
 		{"before a softmax", func(b *frontend.Builder) {
-			b.Output("y", in(b, "x", 33, 256).MatMulTIn(frontend.BF16x3, b.Weight("w", ir.BF16, 100, 256).Cast(ir.F32)).Softmax(-1))
+			b.Output("y", in(b, "x", 33, 256).MatMulTIn(frontend.BF16x3, b.Weight("w", ir.BF16, 100, 256).Cast(ir.F32)).
+				Softmax(-1))
 		}, 1},
 		{"full", func(b *frontend.Builder) { b.Output("y", in(b, "x", 64, 128).MatMulT(in(b, "w", 32, 128))) }, 0},
 	} {
@@ -149,10 +154,12 @@ func TestBF16x3Errors(t *testing.T) {
 					sum += x[i*k+l] * w[j*k+l]
 				}
 				e := math.Abs(y[i*n+j]-sum) / math.Sqrt(k)
-				largest, squares, most, count = max(largest, e), squares+e*e, max(most, math.Abs(sum)/math.Sqrt(k)), count+1
+				largest, squares, most, count = max(largest, e), squares+e*e, max(most,
+					math.Abs(sum)/math.Sqrt(k)), count+1
 			}
 		}
-		t.Logf("%-6s largest error %.2e, 2^%.1f; root of the mean square %.2e", p, largest, math.Log2(largest), math.Sqrt(squares/float64(count)))
+		t.Logf("%-6s largest error %.2e, 2^%.1f; root of the mean square %.2e", p, largest, math.Log2(largest),
+			math.Sqrt(squares/float64(count)))
 		for j := range n {
 			if want := math.Inf(1) * w[j*k+5]; p == frontend.BF16x3 && y[special*n+j] != want {
 				t.Fatalf("a product with infinity is %v, want %v", y[special*n+j], want)

@@ -91,7 +91,8 @@ func (v ValueCheck) title() string {
 // Check runs the reference on the inputs of a run and compares the run's
 // outputs with its. exe, which made them, is asked for the states the run left;
 // it may be nil for a graph without any.
-func (c *Checker) Check(ctx context.Context, exe runtime.Executable, in map[string]*ir.Data, symbols map[string]int64, outputs map[string]*ir.Data) (*CheckReport, error) {
+func (c *Checker) Check(ctx context.Context, exe runtime.Executable, in map[string]*ir.Data, symbols map[string]int64,
+	outputs map[string]*ir.Data) (*CheckReport, error) {
 	if c == nil || c.reference == nil {
 		return nil, errors.New("check: the checker is nil: NewChecker makes one, unless it returns an error")
 	}

@@ -97,7 +97,8 @@ func (p *Program) Save(path string, weights ir.WeightSource) error {
 		return errors.New("save: there is no program: Compile and OpenBundle make one, unless they return an error")
 	}
 	if p.Contents.Program == nil {
-		return errors.New("save: the program was made for the CPU reference and has no kernels: compile the graph for a device")
+		return errors.New("save: the program was made for the CPU reference and has no kernels: compile the graph " +
+			"for a device")
 	}
 	c := p.Contents
 	c.Weights = weights
@@ -208,7 +209,8 @@ func (c *compiler) compile(ctx context.Context) (*Program, error) {
 	low.Program.GraphHash = c.g.HashString()
 	shaders := make([]spirv.Shader, len(low.GLSL))
 	for i, src := range low.GLSL {
-		shaders[i] = spirv.Shader{Name: low.Program.Shaders[i].Name, Source: src, TargetEnv: glsl.TargetEnv(low.Program.Shaders[i].Needs)}
+		shaders[i] = spirv.Shader{Name: low.Program.Shaders[i].Name, Source: src,
+			TargetEnv: glsl.TargetEnv(low.Program.Shaders[i].Needs)}
 	}
 	opt := spirv.Options{Optimize: true, Validate: c.opt.Validate, Jobs: c.opt.Jobs, CacheDir: c.root}
 	if report := c.opt.Progress; report != nil {
@@ -309,7 +311,8 @@ type choice struct {
 }
 
 // shade chooses the schedule of a kernel and adds its shader under a name.
-func (low *Lowered) shade(k *kernel.Kernel, name string, caps target.Caps, tuning target.Tuning, symbols []string) (choice, error) {
+func (low *Lowered) shade(k *kernel.Kernel, name string, caps target.Caps, tuning target.Tuning,
+	symbols []string) (choice, error) {
 	sched, why, tuned, err := target.SelectTuned(k, caps, tuning)
 	if err != nil {
 		return choice{}, err
@@ -337,7 +340,8 @@ func refuseMissing(kernels []*kernel.Kernel, caps target.Caps) error {
 	var missing []string
 	for _, k := range kernels {
 		for _, m := range target.Missing(k, caps) {
-			line := fmt.Sprintf("%s (for %s)", m, strings.Join(slices.Compact(slices.Sorted(slices.Values(k.Ops))), ", "))
+			line := fmt.Sprintf("%s (for %s)", m,
+				strings.Join(slices.Compact(slices.Sorted(slices.Values(k.Ops))), ", "))
 			if !slices.Contains(missing, line) {
 				missing = append(missing, line)
 			}
@@ -362,7 +366,8 @@ func refuseLarge(s *passes.State) error {
 			b := s.Program.Buffers[s.Program.Steps[i].Binds[large.Bind].Buffer]
 			tensor = fmt.Sprintf(" (%s %q, %s)", b.Kind, ir.Printable(b.Name), ir.Type{DType: b.DType, Shape: b.Shape})
 		}
-		return fmt.Errorf("%s%s: %w; split the tensor, or give symbols smaller bounds; the CPU reference has no such limit (--device cpu)",
+		return fmt.Errorf("%s%s: %w; split the tensor, or give symbols smaller bounds; the CPU reference has no "+
+			"such limit (--device cpu)",
 			strings.Join(slices.Compact(slices.Sorted(slices.Values(k.Ops))), ", "), tensor, large)
 	}
 	return nil
@@ -388,7 +393,8 @@ type UnsupportedError struct {
 
 // Error names the device and every gap.
 func (e *UnsupportedError) Error() string {
-	return fmt.Sprintf("%s cannot run this graph: it lacks %s; choose another device, or the CPU reference with --device cpu", e.Device, strings.Join(e.Missing, "; "))
+	return fmt.Sprintf("%s cannot run this graph: it lacks %s; choose another device, or the CPU reference with "+
+		"--device cpu", e.Device, strings.Join(e.Missing, "; "))
 }
 
 // rebind returns the cached program under the names of g, a graph of the same

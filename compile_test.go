@@ -38,7 +38,8 @@ func compile(t *testing.T, g *ir.Graph, profile string) *vkc.Program {
 // renamed is the graph with other names for everything that has one.
 func renamed(t *testing.T, g *ir.Graph) *ir.Graph {
 	t.Helper()
-	text := strings.NewReplacer(`"x"`, `"images"`, `"layer.`, `"l`, "T", "Rows", `"label"`, `"class"`, `"mlp"`, `"other"`).Replace(g.String())
+	text := strings.NewReplacer(`"x"`, `"images"`, `"layer.`, `"l`, "T", "Rows", `"label"`, `"class"`, `"mlp"`,
+		`"other"`).Replace(g.String())
 	r, err := ir.Parse(text)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +83,8 @@ func TestCompileCache(t *testing.T) {
 		t.Errorf("under other names: %+v", other.Stats)
 	}
 	prog := other.Contents.Program
-	if prog.Name != "other" || prog.Inputs[0].Name != "images" || prog.Outputs[1].Name != "class" || prog.Symbols[0].Name != "Rows" {
+	if prog.Name != "other" || prog.Inputs[0].Name != "images" || prog.Outputs[1].Name != "class" ||
+		prog.Symbols[0].Name != "Rows" {
 		t.Errorf("the cached program has the old names: %+v", prog)
 	}
 	for _, b := range prog.Buffers {
@@ -125,7 +127,8 @@ func TestDamagedCache(t *testing.T) {
 	}
 	flipped := bytes.Clone(sound)
 	flipped[len(flipped)/2] ^= 1
-	for name, content := range map[string][]byte{"flipped bit": flipped, "cut short": sound[:len(sound)/2], "empty": nil, "of another device": theirs} {
+	for name, content := range map[string][]byte{"flipped bit": flipped, "cut short": sound[:len(sound)/2],
+		"empty": nil, "of another device": theirs} {
 		if err := os.WriteFile(mine, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -272,7 +275,8 @@ func TestOldTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, again := range []bool{false, true} {
-		p, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{Target: profile(t, "nvidia-h100"), Validate: true})
+		p, err := vkc.Compile(context.Background(), g,
+			vkc.CompileOptions{Target: profile(t, "nvidia-h100"), Validate: true})
 		if err != nil {
 			t.Fatal(err)
 		}

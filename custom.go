@@ -25,7 +25,8 @@ func (e *CustomOpError) Error() string {
 	if e.Line == 0 {
 		return fmt.Sprintf("custom op %s: a shader that has its GLSL does not compile: %v", e.Op, e.Err)
 	}
-	return fmt.Sprintf("custom op %s: %s line %d: %s (%s)\n\t%d | %s", e.Op, e.Part, e.Line, e.Err.Message, e.Err.Tool, e.Line, e.Text)
+	return fmt.Sprintf("custom op %s: %s line %d: %s (%s)\n\t%d | %s", e.Op, e.Part, e.Line, e.Err.Message,
+		e.Err.Tool, e.Line, e.Text)
 }
 
 // Unwrap returns the compiler's complaint about the whole shader.
@@ -41,7 +42,8 @@ func explainCustom(err error, shaders []spirv.Shader) error {
 	var explained []error
 	for _, e := range compileErrors(err) {
 		if at, ok := glsl.LocateCustom(source[e.Shader], e.Line); ok {
-			explained = append(explained, &CustomOpError{Op: at.Op, Part: at.Part, Line: at.Line, Text: at.Text, Err: e})
+			explained = append(explained, &CustomOpError{Op: at.Op, Part: at.Part, Line: at.Line,
+				Text: at.Text, Err: e})
 		} else if ops := glsl.CustomOpsIn(source[e.Shader]); len(ops) > 0 {
 			explained = append(explained, &CustomOpError{Op: strings.Join(ops, ", "), Err: e})
 		}
@@ -82,5 +84,6 @@ func sameCustomOps(g *ir.Graph, hash string) error {
 	if len(names) == 0 || g.HashString() == hash {
 		return nil
 	}
-	return fmt.Errorf("the program was compiled with another definition of %s than this process has registered: compile it again", strings.Join(names, " or "))
+	return fmt.Errorf("the program was compiled with another definition of %s than this process has registered: "+
+		"compile it again", strings.Join(names, " or "))
 }

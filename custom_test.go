@@ -44,7 +44,8 @@ return negate ? -y : y;`,
 })
 
 // deviceOnly has no Go reference.
-var deviceOnly = ir.MustRegisterCustom(ir.CustomOp{Name: "testcustom.device_only", Args: []ir.ArgInfo{{Name: "x"}}, Expr: "x * 2.0"})
+var deviceOnly = ir.MustRegisterCustom(ir.CustomOp{Name: "testcustom.device_only", Args: []ir.ArgInfo{{Name: "x"}},
+	Expr: "x * 2.0"})
 
 // broken does not compile: the second line of Body names what is not there.
 var broken = ir.MustRegisterCustom(ir.CustomOp{Name: "testcustom.broken", Args: []ir.ArgInfo{{Name: "x"}},
@@ -64,7 +65,8 @@ func snakeGraph(t *testing.T) *ir.Graph {
 	return build(t, func(b *frontend.Builder) {
 		x, alpha := b.Input("x", ir.F32, 6, 8), b.Input("alpha", ir.F32, 8)
 		y := frontend.CustomOp(snake, []frontend.Tensor{x.Exp(), alpha}, frontend.Attr("times", 2))
-		z := frontend.CustomOp(snake, []frontend.Tensor{y.Cast(ir.F16), alpha.Cast(ir.F16)}, frontend.Attr("negate", true))
+		z := frontend.CustomOp(snake, []frontend.Tensor{y.Cast(ir.F16), alpha.Cast(ir.F16)},
+			frontend.Attr("negate", true))
 		b.Output("y", y.Relu())
 		b.Output("z", z)
 	})
@@ -78,7 +80,8 @@ func TestCustomScalarFuses(t *testing.T) {
 	if len(low.GLSL) != 1 {
 		t.Fatalf("%d kernels, want 1", len(low.GLSL))
 	}
-	if n := strings.Count(low.GLSL[0], "float custom_testcustom_snake(float x, float alpha, float eps, bool negate, int times) {"); n != 1 {
+	if n := strings.Count(low.GLSL[0], "float custom_testcustom_snake(float x, float alpha, float eps, bool negate, "+
+		"int times) {"); n != 1 {
 		t.Errorf("the function is there %d times, want once:\n%s", n, low.GLSL[0])
 	}
 }
@@ -214,7 +217,8 @@ func TestCustomCompileError(t *testing.T) {
 	})
 	_, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{Target: profile(t, "lavapipe")})
 	var ce *vkc.CustomOpError
-	if !errors.As(err, &ce) || ce.Op != "testcustom.broken" || ce.Part != "Body" || ce.Line != 2 || !strings.Contains(ce.Text, "missing_thing") {
+	if !errors.As(err, &ce) || ce.Op != "testcustom.broken" || ce.Part != "Body" || ce.Line != 2 ||
+		!strings.Contains(ce.Text, "missing_thing") {
 		t.Fatalf("have %v", err)
 	}
 	t.Log(err)
@@ -271,7 +275,8 @@ var prefix = ir.MustRegisterCustom(ir.CustomOp{
 	Attrs: []ir.AttrInfo{{Name: "scale", Kind: ir.AttrFloat, Default: 1.0}, {Name: "skip", Kind: ir.AttrInt, Default: int64(0)}},
 	Infer: func(c *ir.Call) ([]ir.Type, error) {
 		x := c.Args[0].Type()
-		if x.DType != ir.F32 || len(x.Shape) != 2 || !c.Args[1].Type().Equal(ir.Type{DType: ir.F32, Shape: x.Shape[1:]}) {
+		if x.DType != ir.F32 || len(x.Shape) != 2 ||
+			!c.Args[1].Type().Equal(ir.Type{DType: ir.F32, Shape: x.Shape[1:]}) {
 			return nil, fmt.Errorf("want x f32[rows, columns] and shift f32[columns]")
 		}
 		return []ir.Type{x, {DType: ir.F32, Shape: x.Shape[:1]}}, nil
@@ -337,7 +342,8 @@ func TestCustomKernelRuns(t *testing.T) {
 	tensors := func(list ...frontend.Tensor) []frontend.Tensor { return list }
 	for name, define := range map[string]func(b *frontend.Builder){
 		"outputs": func(b *frontend.Builder) {
-			out := frontend.CustomOps(prefix, tensors(b.Input("x", ir.F32, 5, 100), b.Input("shift", ir.F32, 100)), frontend.Attr("skip", 3))
+			out := frontend.CustomOps(prefix, tensors(b.Input("x", ir.F32, 5, 100), b.Input("shift", ir.F32, 100)),
+				frontend.Attr("skip", 3))
 			b.Output("sums", out[0])
 			b.Output("totals", out[1])
 		},
@@ -401,7 +407,8 @@ func kernelOp(t *testing.T, name string, change func(c *ir.CustomOp)) ir.Op {
 	t.Helper()
 	c := ir.CustomOp{Name: "testcustom." + name, Args: []ir.ArgInfo{{Name: "x"}},
 		Infer: func(c *ir.Call) ([]ir.Type, error) { return []ir.Type{c.Args[0].Type()}, nil },
-		Kernel: &ir.CustomKernel{Outputs: []string{"y"}, Workgroup: [3]int{64}, Grid: [3][]ir.GridRule{{{Of: "y", Axis: ir.AllAxes, Tile: 64}}},
+		Kernel: &ir.CustomKernel{Outputs: []string{"y"}, Workgroup: [3]int{64},
+			Grid: [3][]ir.GridRule{{{Of: "y", Axis: ir.AllAxes, Tile: 64}}},
 			Body: "uint i = gl_GlobalInvocationID.x;\nif (i < y_size) y[i] = x[i];"}}
 	change(&c)
 	op, err := ir.RegisterCustom(c)
@@ -567,7 +574,8 @@ func TestCustomBundle(t *testing.T) {
 func TestCustomExamples(t *testing.T) {
 	t.Run("softcap", func(t *testing.T) {
 		checkOnDevice(t, build(t, func(b *frontend.Builder) {
-			b.Output("y", frontend.CustomOp(softcap, []frontend.Tensor{b.Input("x", ir.F32, 4, 64)}, frontend.Attr("limit", 0.5)))
+			b.Output("y", frontend.CustomOp(softcap, []frontend.Tensor{b.Input("x", ir.F32, 4, 64)},
+				frontend.Attr("limit", 0.5)))
 		}))
 	})
 	t.Run("reverse_rows", func(t *testing.T) {

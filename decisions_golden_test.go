@@ -47,7 +47,9 @@ func subjects(t *testing.T, suite string) []subject {
 			t.Fatalf("golden graphs: %d files, %v", len(files), err)
 		}
 		for _, path := range append(files, "examples/gollama/graph.json") {
-			list = append(list, subject{filepath.ToSlash(path), func() (*ir.Graph, error) { return vkc.ReadGraph(path) }})
+			list = append(list, subject{filepath.ToSlash(path), func() (*ir.Graph, error) {
+				return vkc.ReadGraph(path)
+			}})
 		}
 		return list
 	}
@@ -133,7 +135,8 @@ func decisions(t *testing.T, g *ir.Graph, profile string) string {
 		if i < p.Prepared {
 			once = ", once"
 		}
-		fmt.Fprintf(&b, "    %s%s, %d bindings%s ; %s ; %s\n", times, low.Kernels[i].Name, len(st.Binds), once, st.Schedule, short(low.GLSL[st.Shader]))
+		fmt.Fprintf(&b, "    %s%s, %d bindings%s ; %s ; %s\n", times, low.Kernels[i].Name, len(st.Binds), once,
+			st.Schedule, short(low.GLSL[st.Shader]))
 	}
 	return b.String()
 }

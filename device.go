@@ -96,7 +96,8 @@ func openDevice(want string, robust bool) (*Device, error) {
 func (d *Device) tries() bool { return d.auto && d.caps.Type == target.DeviceCPU }
 
 func reference(why string, fallback error) *Device {
-	return &Device{caps: target.Caps{Name: referenceName, Type: target.DeviceCPU}, why: referenceName + ": " + why, fallback: fallback}
+	return &Device{caps: target.Caps{Name: referenceName, Type: target.DeviceCPU}, why: referenceName + ": " + why,
+		fallback: fallback}
 }
 
 func openVulkanDevice(want string, robust bool) (*Device, error) {
@@ -247,13 +248,15 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 		return nil, fmt.Errorf("load: %w", err)
 	}
 	if p == nil || p.Contents.Graph == nil {
-		return nil, errors.New("load: there is no program: Compile and OpenBundle make one, unless they return an error")
+		return nil, errors.New("load: there is no program: Compile and OpenBundle make one, unless they return an " +
+			"error")
 	}
 	weights := opt.Weights
 	if weights == nil {
 		weights = p.Contents.Weights
 	}
-	onReference := d.IsReference() || p.refused != nil && d.auto || d.auto && opt.Share.loaded() && opt.Share.Vulkan() == nil
+	onReference := d.IsReference() || p.refused != nil && d.auto || d.auto && opt.Share.loaded() &&
+		opt.Share.Vulkan() == nil
 	if opt.Share != nil && (!opt.Share.loaded() || onReference != (opt.Share.Vulkan() == nil)) {
 		return nil, fmt.Errorf("load on %s: the executable to share with is on %s", d.Name(), opt.Share.Device())
 	}
@@ -261,7 +264,8 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 		return d.loadReference(ctx, p, weights, opt.Share)
 	}
 	if p.Contents.Program == nil {
-		return nil, fmt.Errorf("load on %s: the program was made for the CPU reference: compile the graph for this device", d.Name())
+		return nil, fmt.Errorf("load on %s: the program was made for the CPU reference: compile the graph for "+
+			"this device", d.Name())
 	}
 	exe, err := d.dev.Load(ctx, p.Contents.Program, p.Contents.SPIRV, weights,
 		vk.LoadOptions{Progress: opt.Progress, Guards: opt.Guards, Share: opt.Share.Vulkan()})
@@ -270,7 +274,8 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	}
 	if err != nil {
 		if _, others, _ := ir.FitWeights(p.Contents.Graph, weights); others > 0 {
-			err = fmt.Errorf("%w; kernels read weights as they were stored at compile time: compile the graph with these (CompileOptions.Weights, vkc compile --weights)", err)
+			err = fmt.Errorf("%w; kernels read weights as they were stored at compile time: compile the graph with "+
+				"these (CompileOptions.Weights, vkc compile --weights)", err)
 		}
 		return nil, err
 	}
@@ -288,7 +293,8 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 // becauseShared is why an executable runs where the one runs that it shares with.
 const becauseShared = "the executable that it shares with is there"
 
-func (d *Device) loadReference(ctx context.Context, p *Program, weights ir.WeightSource, share *Executable) (_ *Executable, err error) {
+func (d *Device) loadReference(ctx context.Context, p *Program, weights ir.WeightSource,
+	share *Executable) (_ *Executable, err error) {
 	g, opt, why := p.Contents.Graph, cpu.Options{Context: ctx}, d.why
 	if share != nil {
 		opt.Share = share.backend

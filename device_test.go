@@ -18,7 +18,8 @@ func TestOpenReference(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !dev.IsReference() || dev.Fallback() != nil || dev.Name() != "CPU reference" || !strings.Contains(dev.Why(), "asked for") {
+		if !dev.IsReference() || dev.Fallback() != nil || dev.Name() != "CPU reference" ||
+			!strings.Contains(dev.Why(), "asked for") {
 			t.Errorf("%q opened %s (%s), fallback %v", want, dev.Name(), dev.Why(), dev.Fallback())
 		}
 		if err := dev.Close(); err != nil {
@@ -35,7 +36,8 @@ func TestWithoutVulkan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !dev.IsReference() || !errors.Is(dev.Fallback(), vk.ErrUnavailable) || !strings.Contains(dev.Why(), "no Vulkan device") {
+		if !dev.IsReference() || !errors.Is(dev.Fallback(), vk.ErrUnavailable) ||
+			!strings.Contains(dev.Why(), "no Vulkan device") {
 			t.Errorf("%q opened %s (%s), fallback %v", want, dev.Name(), dev.Why(), dev.Fallback())
 		}
 	}

@@ -32,7 +32,8 @@ type Executable struct {
 }
 
 // errNotLoaded is returned by the methods of a nil Executable.
-var errNotLoaded = errors.New("the executable is nil: Device.Load and Device.LoadGraph make one, unless they return an error")
+var errNotLoaded = errors.New("the executable is nil: Device.Load and Device.LoadGraph make one, unless they " +
+	"return an error")
 
 // loaded reports whether there is a program to run.
 func (e *Executable) loaded() bool { return e != nil && e.backend != nil }

@@ -200,12 +200,14 @@ func TestLoadGraphOptions(t *testing.T) {
 	dev := openDevice(t)
 	g, weights := readGraph(t, "mlp.ir"), mlpWeights(t)
 	last := map[runtime.Stage]vkc.Progress{}
-	exe, err := dev.LoadGraph(t.Context(), g, weights, vkc.LoadOptions{Progress: func(p vkc.Progress) { last[p.Stage] = p }})
+	exe, err := dev.LoadGraph(t.Context(), g, weights,
+		vkc.LoadOptions{Progress: func(p vkc.Progress) { last[p.Stage] = p }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer exe.Close()
-	for _, stage := range []runtime.Stage{runtime.StageShaders, runtime.StagePipelines, runtime.StageWeights, runtime.StageWarm} {
+	for _, stage := range []runtime.Stage{runtime.StageShaders, runtime.StagePipelines, runtime.StageWeights,
+		runtime.StageWarm} {
 		if p := last[stage]; p.Total == 0 || p.Done != p.Total {
 			t.Errorf("%s ended at %d of %d", stage, p.Done, p.Total)
 		}

@@ -22,7 +22,8 @@ func SetOpenVulkan(open func() (*vk.Instance, error)) (restore func()) {
 
 // SetTimeRun makes the runs of trials take what f says until the function that it
 // returns is called.
-func SetTimeRun(f func(ctx context.Context, exe runtime.Executable, in Tensors, symbols map[string]int64) (time.Duration, error)) (restore func()) {
+func SetTimeRun(f func(ctx context.Context, exe runtime.Executable, in Tensors,
+	symbols map[string]int64) (time.Duration, error)) (restore func()) {
 	old := timeRun
 	timeRun = f
 	return func() { timeRun = old }

@@ -51,7 +51,8 @@ func OpenWeights(path string) (Weights, error) {
 	case len(head) == 0:
 		err = fmt.Errorf("%s is empty, and neither GGUF nor safetensors", path)
 	default:
-		err = fmt.Errorf("%s is neither GGUF nor safetensors: it begins with %q and its name does not end in .safetensors or .safetensors.index.json", path, head)
+		err = fmt.Errorf("%s is neither GGUF nor safetensors: it begins with %q and its name does not end in "+
+			".safetensors or .safetensors.index.json", path, head)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("weights: %w", err)
@@ -91,7 +92,8 @@ func ReadGraph(path string) (*ir.Graph, error) {
 		return nil, fmt.Errorf("graph: %w", err)
 	}
 	if len(text) > maxGraphBytes {
-		return nil, fmt.Errorf("graph: %s is larger than %d MiB, more than a graph may have: weights stay in a file of their own", path, maxGraphBytes>>20)
+		return nil, fmt.Errorf("graph: %s is larger than %d MiB, more than a graph may have: weights stay in a file "+
+			"of their own", path, maxGraphBytes>>20)
 	}
 	return parseGraph(path, text)
 }
@@ -103,7 +105,8 @@ func parseGraph(path string, text []byte) (*ir.Graph, error) {
 	case bytes.HasPrefix(text, []byte(filefmt.BundleMagic)):
 		return nil, fmt.Errorf("graph: %s is a compiled bundle: open it as one", path)
 	case begins("GGUF"):
-		return nil, fmt.Errorf("graph: %s is a GGUF file, which has weights but no graph: frontend/llm builds the graph of a language model, and the file is its weights", path)
+		return nil, fmt.Errorf("graph: %s is a GGUF file, which has weights but no graph: frontend/llm builds the "+
+			"graph of a language model, and the file is its weights", path)
 	case begins("graph"), begins(";"): // which is a comment
 		g, err := ir.Parse(string(text))
 		if where := (*ir.ReadError)(nil); errors.As(err, &where) {
@@ -111,7 +114,8 @@ func parseGraph(path string, text []byte) (*ir.Graph, error) {
 		}
 		return g, err
 	case len(start) > 0 && !begins("{") && !begins("["):
-		return nil, fmt.Errorf("graph: %s:1:1: found %q, expected a graph: JSON, which begins with {, or text IR, which begins with the word graph", path, firstRune(start))
+		return nil, fmt.Errorf("graph: %s:1:1: found %q, expected a graph: JSON, which begins with {, or text IR, "+
+			"which begins with the word graph", path, firstRune(start))
 	}
 	return ir.ReadJSON(path, text)
 }

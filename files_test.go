@@ -63,7 +63,8 @@ func TestReadGraphRefuses(t *testing.T) {
 
 func TestOpenWeights(t *testing.T) {
 	dir := t.TempDir()
-	one, shard, index, ggml := filepath.Join(dir, "m.safetensors"), filepath.Join(dir, "a.safetensors"), filepath.Join(dir, "m.safetensors.index.json"), filepath.Join(dir, "model")
+	one, shard, index, ggml := filepath.Join(dir, "m.safetensors"), filepath.Join(dir, "a.safetensors"),
+		filepath.Join(dir, "m.safetensors.index.json"), filepath.Join(dir, "model")
 	tensors := []safetensors.Named{{Name: "w", Data: noise(t, 2, 3)}}
 	var w gguf.Writer
 	for _, err := range []error{

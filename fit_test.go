@@ -28,7 +28,8 @@ func storedMLP(t *testing.T, matrices ir.DType) *ir.Graph {
 func weightsOf(t *testing.T, matrices ir.DType) vkc.WeightMap {
 	t.Helper()
 	weights := vkc.WeightMap{}
-	for name, dims := range map[string][]int{"table": {64, 256}, "norm": {256}, "gate": {512, 256}, "up": {512, 256}, "down": {256, 512}} {
+	for name, dims := range map[string][]int{"table": {64, 256}, "norm": {256}, "gate": {512, 256}, "up": {512, 256},
+		"down": {256, 512}} {
 		dt := matrices
 		if len(dims) == 1 {
 			dt = ir.F32
@@ -68,7 +69,8 @@ func TestStoredWeights(t *testing.T) {
 				}
 				if native := graphs[stored]; native != nil {
 					if have, want := scheduled(t, fitted), scheduled(t, native); !slices.Equal(have, want) {
-						t.Errorf("other kernels than for a graph that declares %s:\n%s\nwant\n%s", stored, strings.Join(have, "\n"), strings.Join(want, "\n"))
+						t.Errorf("other kernels than for a graph that declares %s:\n%s\nwant\n%s", stored,
+							strings.Join(have, "\n"), strings.Join(want, "\n"))
 					}
 				}
 			})

@@ -72,7 +72,8 @@ func compareGolden(t *testing.T, path, have string) {
 	a, b := strings.Split(have, "\n"), strings.Split(string(want), "\n")
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {
-			t.Fatalf("%s:%d: have %q, want %q; if the change is meant, refresh with -update-golden and read the diff", path, i+1, a[i], b[i])
+			t.Fatalf("%s:%d: have %q, want %q; if the change is meant, refresh with -update-golden and read the diff",
+				path, i+1, a[i], b[i])
 		}
 	}
 	t.Fatalf("%s: %d lines, want %d", path, len(a), len(b))

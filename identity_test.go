@@ -55,7 +55,8 @@ func TestShadersOfOneIdentity(t *testing.T) {
 	}
 	const clamped = "> layout_a = createTensorLayoutNV(2, gl_CooperativeMatrixClampModeConstantNV)"
 	if len(texts) != 2 || strings.Contains(texts[0], clamped) == strings.Contains(texts[1], clamped) {
-		t.Errorf("want two products of 8 columns that are left, one of which reads on and one not:\n%s", strings.Join(texts, "\n"))
+		t.Errorf("want two products of 8 columns that are left, one of which reads on and one not:\n%s",
+			strings.Join(texts, "\n"))
 	}
 }
 
@@ -114,7 +115,8 @@ func TestEqualIdentityEqualText(t *testing.T) {
 					if was, ok := texts[at]; ok {
 						again++
 						if was != sh.Source {
-							t.Errorf("%s: graph %d: kernels of one identity have two texts:\n%s\n%s", profile, seed, was, sh.Source)
+							t.Errorf("%s: graph %d: kernels of one identity have two texts:\n%s\n%s", profile,
+								seed, was, sh.Source)
 						}
 					}
 					texts[at] = sh.Source

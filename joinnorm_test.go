@@ -16,7 +16,8 @@ import (
 
 // runJoined runs a graph on the device, its norms and what goes over slices of rows
 // joined to products, and returns the results and the names of the kernels.
-func runJoined(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data, weights ir.WeightSource) (out map[string]*ir.Data, kernels string) {
+func runJoined(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data,
+	weights ir.WeightSource) (out map[string]*ir.Data, kernels string) {
 	t.Helper()
 	defer vkc.JoinAllRows()()
 	out, names := runCompiled(t, dev, g, in, weights)
@@ -24,7 +25,8 @@ func runJoined(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Dat
 }
 
 // normedRows is y = norm(x) by two weights, one gating the other.
-func normedRows(rows, depth int, norm func(x, w frontend.Tensor) frontend.Tensor, t ir.DType) func(b *frontend.Builder) {
+func normedRows(rows, depth int, norm func(x, w frontend.Tensor) frontend.Tensor,
+	t ir.DType) func(b *frontend.Builder) {
 	return func(b *frontend.Builder) {
 		x := norm(b.Input("x", ir.F32, rows, depth), b.Weight("g", ir.F32, depth))
 		weight := func(name string) frontend.Tensor {
@@ -72,7 +74,9 @@ func TestJoinedNormsOnDevice(t *testing.T) {
 func TestJoinedNormsOfExtremes(t *testing.T) {
 	needTools(t)
 	dev := openDevice(t)
-	g, err := frontend.Build("product", normedRows(1, 64, func(x, w frontend.Tensor) frontend.Tensor { return x.RMSNorm(w, 1e-5) }, ir.F32))
+	g, err := frontend.Build("product", normedRows(1, 64, func(x, w frontend.Tensor) frontend.Tensor {
+		return x.RMSNorm(w, 1e-5)
+	}, ir.F32))
 	if err != nil {
 		t.Fatal(err)
 	}

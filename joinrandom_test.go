@@ -78,7 +78,8 @@ func compareRuns(dev *vkc.Device, p *vkc.Program, values graphgen.Values) error 
 			return err
 		}
 		for _, o := range g.Outputs() {
-			if err := interp.Compare(res.Outputs[o.Name], want[o.Name], bounds[o.Node.ID()].Tolerance(o.Node)).Err(); err != nil {
+			if err := interp.Compare(res.Outputs[o.Name], want[o.Name], bounds[o.Node.ID()].Tolerance(o.Node)).
+				Err(); err != nil {
 				return fmt.Errorf("run %d with %v: output %s: %w", i, symbols, o.Name, err)
 			}
 		}
@@ -202,7 +203,8 @@ func (r *rowsGen) slice(row string, from, heads, dim int) {
 	r.line(`%%h%d = reshape %%s%d {shape=[%d,1,%d]}`, i, i, heads, dim)
 	v := fmt.Sprintf("%%h%d", i)
 	if r.coin() {
-		r.line(`%%r%d = rope %s, %%pos {axis=1, base=100.0, mode=%q}`, i, v, r.pick("interleaved", "interleaved", "half"))
+		r.line(`%%r%d = rope %s, %%pos {axis=1, base=100.0, mode=%q}`, i, v,
+			r.pick("interleaved", "interleaved", "half"))
 		v = fmt.Sprintf("%%r%d", i)
 	}
 	if r.coin() {

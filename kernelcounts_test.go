@@ -72,18 +72,22 @@ var kernelCounts = []struct {
 		b.Output("y", b.Input("x", ir.F32, 40, 64).RMSNorm(b.Weight("w", ir.F32, 64), 1e-5))
 	}},
 	{"layer_norm", 1, func(b *frontend.Builder) {
-		b.Output("y", b.Input("x", ir.F32, 40, 64).LayerNorm(b.Weight("w", ir.F32, 64), b.Weight("b", ir.F32, 64), 1e-5))
+		b.Output("y", b.Input("x", ir.F32, 40, 64).LayerNorm(b.Weight("w", ir.F32, 64),
+			b.Weight("b", ir.F32, 64), 1e-5))
 	}},
 	{"group_norm", 1, func(b *frontend.Builder) {
-		b.Output("y", b.Input("x", ir.F32, 2, 12, 5, 7).GroupNorm(3, b.Weight("w", ir.F32, 12), b.Weight("b", ir.F32, 12), 1e-5))
+		b.Output("y", b.Input("x", ir.F32, 2, 12, 5, 7).GroupNorm(3, b.Weight("w", ir.F32, 12),
+			b.Weight("b", ir.F32, 12), 1e-5))
 	}},
 	{"batch_norm", 1, func(b *frontend.Builder) {
-		b.Output("y", b.Input("x", ir.F32, 2, 12, 5, 7).BatchNorm(b.Weight("m", ir.F32, 12), b.Weight("v", ir.F32, 12), b.Weight("w", ir.F32, 12), b.Weight("b", ir.F32, 12), 1e-5))
+		b.Output("y", b.Input("x", ir.F32, 2, 12, 5, 7).BatchNorm(b.Weight("m", ir.F32, 12), b.Weight("v", ir.F32, 12),
+			b.Weight("w", ir.F32, 12), b.Weight("b", ir.F32, 12), 1e-5))
 	}},
 	{"l2_normalize", 1, func(b *frontend.Builder) { b.Output("y", b.Input("x", ir.F32, 40, 64).L2Normalize(1, 1e-12)) }},
 	{"conv2d, batch_norm, relu", 1, func(b *frontend.Builder) {
 		y := b.Input("x", ir.F32, 2, 8, 16, 16).Conv(b.Weight("k", ir.F32, 16, 8, 3, 3), frontend.Padding(1))
-		b.Output("y", y.BatchNorm(b.Weight("m", ir.F32, 16), b.Weight("v", ir.F32, 16), b.Weight("w", ir.F32, 16), b.Weight("b", ir.F32, 16), 1e-5).Relu())
+		b.Output("y", y.BatchNorm(b.Weight("m", ir.F32, 16), b.Weight("v", ir.F32, 16), b.Weight("w", ir.F32, 16),
+			b.Weight("b", ir.F32, 16), 1e-5).Relu())
 	}},
 	{"20 elementwise ops, 3 outputs", 1, elementwise20},
 	{"add, rms_norm, the sum as second output", 1, func(b *frontend.Builder) {
@@ -144,7 +148,8 @@ func TestKernelCounts(t *testing.T) {
 	for _, tt := range kernelCounts {
 		fmt.Fprintf(&table, "%-42s", tt.name)
 		for _, name := range profiles {
-			p, err := vkc.Compile(context.Background(), build(t, tt.define), vkc.CompileOptions{Target: profile(t, name)})
+			p, err := vkc.Compile(context.Background(), build(t, tt.define),
+				vkc.CompileOptions{Target: profile(t, name)})
 			if err != nil {
 				t.Fatalf("%s on %s: %v", tt.name, name, err)
 			}
@@ -178,7 +183,8 @@ func TestStepKernels(t *testing.T) {
 	for _, device := range target.Profiles() {
 		t.Logf("%-12s %2d", device, len(names[device]))
 		if len(names[device]) > fewest+2 {
-			t.Errorf("%s: %d kernels, want at most %d: %s", device, len(names[device]), fewest+2, strings.Join(names[device], " "))
+			t.Errorf("%s: %d kernels, want at most %d: %s", device, len(names[device]), fewest+2,
+				strings.Join(names[device], " "))
 		}
 	}
 }

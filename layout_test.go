@@ -35,7 +35,9 @@ func blockGraph(t *testing.T, formats []ir.DType) (*ir.Graph, graphgen.Values) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g, graphgen.Values{Seed: 3, Graph: g, Quantize: func(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }}
+	return g, graphgen.Values{Seed: 3, Graph: g, Quantize: func(dst []byte, t ir.DType, src []float32) error {
+		return quant.Quantize(dst, t, src, nil)
+	}}
 }
 
 // planedCaps is a device that wants planes, or that would if it were of the
@@ -139,7 +141,9 @@ func TestPlanesOnDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(p.Contents.Program.Buffers, func(b kernel.Buffer) bool { return b.Layout == kernel.LayoutPlanes }) {
+	if !slices.ContainsFunc(p.Contents.Program.Buffers, func(b kernel.Buffer) bool {
+		return b.Layout == kernel.LayoutPlanes
+	}) {
 		t.Fatal("no weight is in planes")
 	}
 	exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: values})
@@ -211,7 +215,9 @@ func byteGraph(t *testing.T, p frontend.Precision, formats []ir.DType) (*ir.Grap
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g, graphgen.Values{Seed: 5, Graph: g, Quantize: func(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }}
+	return g, graphgen.Values{Seed: 5, Graph: g, Quantize: func(dst []byte, t ir.DType, src []float32) error {
+		return quant.Quantize(dst, t, src, nil)
+	}}
 }
 
 // TestByteRows: rows are made bytes once for all products that share them, the
@@ -219,7 +225,9 @@ func byteGraph(t *testing.T, p frontend.Precision, formats []ir.DType) (*ir.Grap
 // precision says but not as near as full precision asks for.
 func TestByteRows(t *testing.T) {
 	caps, formats := planedCaps(t, profile(t, "nvidia-h100"))
-	formats = slices.DeleteFunc(formats, func(f ir.DType) bool { return !target.WantsBytes(f, ir.D(2), ir.D(64), caps) })
+	formats = slices.DeleteFunc(formats, func(f ir.DType) bool {
+		return !target.WantsBytes(f, ir.D(2), ir.D(64), caps)
+	})
 	if !slices.Contains(formats, ir.Q4_0) || target.WantsBytes(ir.Q4_0, ir.D(2), ir.D(64), profile(t, "generic")) {
 		t.Fatalf("formats that want bytes: %v", formats)
 	}
@@ -229,7 +237,8 @@ func TestByteRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(low.Kernels); n != 2+len(formats) {
-		t.Errorf("%d kernels for %d formats, want one before them, one that makes bytes and one for each format", n, len(formats))
+		t.Errorf("%d kernels for %d formats, want one before them, one that makes bytes and one for each format", n,
+			len(formats))
 	}
 	inIntegers := 0
 	for _, text := range low.GLSL {
@@ -266,7 +275,9 @@ func TestByteRowsOnDevice(t *testing.T) {
 	ctx := context.Background()
 	dev := openDevice(t)
 	caps, formats := planedCaps(t, dev.Caps())
-	formats = slices.DeleteFunc(formats, func(f ir.DType) bool { return !target.WantsBytes(f, ir.D(2), ir.D(64), caps) })
+	formats = slices.DeleteFunc(formats, func(f ir.DType) bool {
+		return !target.WantsBytes(f, ir.D(2), ir.D(64), caps)
+	})
 	g, values := byteGraph(t, frontend.ByteRows, formats)
 	p, err := vkc.Compile(ctx, g, vkc.CompileOptions{Target: caps})
 	if err != nil {

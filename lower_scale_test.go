@@ -66,7 +66,8 @@ var scales = []struct {
 
 // llamaStep is a step of a small Llama of n layers, by one token.
 func llamaStep(b *frontend.Builder, n int) {
-	cfg := llm.Config{Name: "llama", Layers: n, Width: 256, Heads: 4, KVHeads: 4, HeadDim: 64, FeedForward: 512, Vocab: 512,
+	cfg := llm.Config{Name: "llama", Layers: n, Width: 256, Heads: 4, KVHeads: 4, HeadDim: 64,
+		FeedForward: 512, Vocab: 512,
 		Context: 128, NormEps: 1e-5, RopeBase: 1e4, RopeDims: 64, Types: map[string]ir.Type{}}
 	weight := func(name string, t ir.DType, dims ...int) {
 		cfg.Types[name] = ir.Type{DType: t, Shape: ir.ShapeOf(dims...)}
@@ -84,7 +85,8 @@ func llamaStep(b *frontend.Builder, n int) {
 		weight(fmt.Sprintf("blk.%d.ffn_up.weight", i), ir.Q4_0, 512, 256)
 		weight(fmt.Sprintf("blk.%d.ffn_down.weight", i), ir.Q4_0, 256, 512)
 	}
-	b.Output("logits", llm.Decode(b, cfg, b.Input("tokens", ir.I32, 1), b.Sym("S", 128), 128, llm.LastToken, llm.Cache(ir.F16)))
+	b.Output("logits", llm.Decode(b, cfg, b.Input("tokens", ir.I32, 1), b.Sym("S", 128), 128, llm.LastToken,
+		llm.Cache(ir.F16)))
 }
 
 // BenchmarkLower takes graphs of growing size as far as GLSL.

@@ -16,11 +16,13 @@ var api apitest.Package
 // TestNothing calls everything with nothing: on nil, on what is open, and on what
 // is closed.
 func TestNothing(t *testing.T) {
-	api.Complete(t, (*vkc.Device)(nil), (*vkc.Executable)(nil), (*vkc.Program)(nil), (*vkc.Checker)(nil), (*vkc.CheckReport)(nil),
+	api.Complete(t, (*vkc.Device)(nil), (*vkc.Executable)(nil), (*vkc.Program)(nil), (*vkc.Checker)(nil),
+		(*vkc.CheckReport)(nil),
 		vkc.ValueCheck{}, vkc.WeightMap(nil), (*vkc.UnsupportedError)(nil), (*vkc.CustomOpError)(nil))
 	api.Calls(t, &vkc.Device{}, &vkc.Executable{}, &vkc.Program{}, &vkc.Checker{}, &vkc.CheckReport{},
 		&vkc.UnsupportedError{}, &vkc.CustomOpError{},
-		vkc.Compile, vkc.Lower, vkc.Run, vkc.NewChecker, vkc.WithPrecision, vkc.OpenWeights, vkc.OpenBundle, vkc.OpenBundleBytes, vkc.ReadGraph,
+		vkc.Compile, vkc.Lower, vkc.Run, vkc.NewChecker, vkc.WithPrecision, vkc.OpenWeights, vkc.OpenBundle,
+		vkc.OpenBundleBytes, vkc.ReadGraph,
 		vkc.Of[float32], vkc.OfType[float32], vkc.Values[float32])
 	onEach(t, func(t *testing.T, dev *vkc.Device) {
 		api.Calls(t, openOnly{dev})

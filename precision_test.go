@@ -55,7 +55,8 @@ func TestWithPrecision(t *testing.T) {
 		b.Output("free", x.MatMulT(w))
 		b.Output("fixed", x.MatMulTIn(frontend.HalfSums, w))
 		b.Output("other", x.Relu())
-		b.Output("picked", x.Reshape(4, 1, 32).MatMulID(b.Weight("experts", ir.Q8_0, 3, 8, 32), b.Input("ids", ir.I32, 4, 2)))
+		b.Output("picked", x.Reshape(4, 1, 32).MatMulID(b.Weight("experts", ir.Q8_0, 3, 8, 32),
+			b.Input("ids", ir.I32, 4, 2)))
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -63,7 +63,8 @@ func TestTooLarge(t *testing.T) {
 			switch {
 			case tt.want == "" && err != nil:
 				t.Error(err)
-			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "more than the")):
+			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) ||
+				!strings.Contains(err.Error(), "more than the")):
 				t.Errorf("error %v, want %q", err, tt.want)
 				if low != nil {
 					t.Log(low.GLSL)

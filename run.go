@@ -12,7 +12,8 @@ import (
 // f32 runs with weights of q4_0, and the other way round. weights may be nil where the graph
 // has none, or where opt shares those of another executable. At most one LoadOptions may be
 // given; its Progress is told of compiling too, and its Weights are not set.
-func (d *Device) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSource, opt ...LoadOptions) (*Executable, error) {
+func (d *Device) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSource,
+	opt ...LoadOptions) (*Executable, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, fmt.Errorf("load graph: %w", err)
 	}
@@ -24,7 +25,8 @@ func (d *Device) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSo
 		o = opt[0]
 	}
 	if o.Weights != nil {
-		return nil, errors.New("load graph: weights are given twice: leave LoadOptions.Weights nil, or pass them there to Load")
+		return nil, errors.New("load graph: weights are given twice: leave LoadOptions.Weights nil, or pass them " +
+			"there to Load")
 	}
 	p, err := d.Compile(ctx, g, CompileOptions{Weights: weights, Progress: o.Progress})
 	if err != nil {

@@ -60,7 +60,8 @@ func TestLongSums(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := map[string]float64{"sum": c.elems * x, "mean": x, "norm1": c.elems * x, "norm2": math.Sqrt(c.elems) * x}[c.op]
+		want := map[string]float64{"sum": c.elems * x, "mean": x, "norm1": c.elems * x,
+			"norm2": math.Sqrt(c.elems) * x}[c.op]
 		for _, v := range have {
 			if off := math.Abs(v-want) / want; !(off <= bound) {
 				t.Errorf("%s of %s: %v, want %v: off by %.2g, more than %.2g", c.op, c.shape, v, want, off, bound)

@@ -215,7 +215,8 @@ func decode[T Element](out []T, d *ir.Data) error {
 		return err
 	}
 	if !holds[T](t) {
-		return fmt.Errorf("the Go type %s does not hold every value of %s: read it as %s", reflect.TypeFor[T](), t, goTypes(t))
+		return fmt.Errorf("the Go type %s does not hold every value of %s: read it as %s",
+			reflect.TypeFor[T](), t, goTypes(t))
 	}
 	switch out := any(out).(type) {
 	case []float32:

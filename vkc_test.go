@@ -88,7 +88,8 @@ func noise(t *testing.T, dims ...int) *ir.Data {
 
 func mlpWeights(t *testing.T) vkc.WeightMap {
 	t.Helper()
-	return vkc.WeightMap{"layer.0.weight": noise(t, 16, 8), "layer.0.bias": noise(t, 16), "layer.1.weight": noise(t, 4, 16)}
+	return vkc.WeightMap{"layer.0.weight": noise(t, 16, 8), "layer.0.bias": noise(t, 16),
+		"layer.1.weight": noise(t, 4, 16)}
 }
 
 // wantError fails unless err is one line with all of those texts.
@@ -138,7 +139,8 @@ func TestMLP(t *testing.T) {
 }
 
 // testRuns runs the MLP at several lengths and compares with the reference.
-func testRuns(t *testing.T, dev *vkc.Device, p *vkc.Program, g *ir.Graph, weights ir.WeightSource, opt vkc.LoadOptions) {
+func testRuns(t *testing.T, dev *vkc.Device, p *vkc.Program, g *ir.Graph, weights ir.WeightSource,
+	opt vkc.LoadOptions) {
 	ctx := context.Background()
 	exe, err := dev.Load(ctx, p, opt)
 	if err != nil {
@@ -220,7 +222,9 @@ func TestRun(t *testing.T) {
 	needTools(t)
 	ownCache(t)
 	openDevice(t)
-	g, err := frontend.Build("negate", func(b *frontend.Builder) { b.Output("y", b.Input("x", ir.I32, b.Sym("N", 9)).Neg()) })
+	g, err := frontend.Build("negate", func(b *frontend.Builder) {
+		b.Output("y", b.Input("x", ir.I32, b.Sym("N", 9)).Neg())
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

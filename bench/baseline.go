@@ -105,7 +105,8 @@ func parseBaseline(name string, text []byte) (*Baseline, error) {
 		return baselineOf(name, text)
 	case AnchorFormat:
 	default:
-		return nil, fmt.Errorf("format %q: want %q, as vkc bench --json writes, or %q", file.Format, ReportFormat, AnchorFormat)
+		return nil, fmt.Errorf("format %q: want %q, as vkc bench --json writes, or %q", file.Format,
+			ReportFormat, AnchorFormat)
 	}
 	b := &Baseline{Name: name, About: file.About, Device: file.Device, Points: file.Anchors, Goals: file.Goals}
 	for _, p := range b.Points {
@@ -157,10 +158,12 @@ func baselineOf(name string, text []byte) (*Baseline, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Baseline{Name: name, Device: r.Device, About: fmt.Sprintf("vkc %s on %s, %s", r.Version, r.Device, r.Date.Format(time.DateOnly))}
+	b := &Baseline{Name: name, Device: r.Device,
+		About: fmt.Sprintf("vkc %s on %s, %s", r.Version, r.Device, r.Date.Format(time.DateOnly))}
 	for _, res := range r.Results {
 		if res.Status == OK && res.Micros > 0 {
-			b.Points = append(b.Points, Point{Case: res.Name, By: "vkc " + r.Date.Format(time.DateOnly), Micros: res.Micros})
+			b.Points = append(b.Points, Point{Case: res.Name, By: "vkc " + r.Date.Format(time.DateOnly),
+				Micros: res.Micros})
 		}
 	}
 	return b, nil
@@ -226,13 +229,15 @@ func Regressed(list []Comparison, percent float64) error {
 	var bad []string
 	for _, c := range list {
 		if c.Ratio > 0 && 100*(1/c.Ratio-1) > percent {
-			bad = append(bad, fmt.Sprintf("%s takes %s us, %.1f%% more than %s (%s)", c.Result.Name, digits(c.Result.Micros), 100*(1/c.Ratio-1), c.Point, c.Point.By))
+			bad = append(bad, fmt.Sprintf("%s takes %s us, %.1f%% more than %s (%s)", c.Result.Name,
+				digits(c.Result.Micros), 100*(1/c.Ratio-1), c.Point, c.Point.By))
 		}
 	}
 	if bad == nil {
 		return nil
 	}
-	return fmt.Errorf("%d of %d comparisons are slower by more than %v%%: %s", len(bad), len(list), percent, strings.Join(bad, "; "))
+	return fmt.Errorf("%d of %d comparisons are slower by more than %v%%: %s", len(bad), len(list), percent,
+		strings.Join(bad, "; "))
 }
 
 // Verdict is how a result stands to a goal.

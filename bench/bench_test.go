@@ -56,7 +56,9 @@ func floats(t *testing.T, d *ir.Data) []float64 {
 	t.Helper()
 	if d.DType.IsBlock() {
 		g := ir.NewGraph("decode")
-		w, err := g.Add(ir.OpWeight, nil, []ir.Attr{{Name: "name", Value: "w"}, {Name: "dtype", Value: d.DType}, {Name: "shape", Value: ir.ShapeOf(d.Dims...)}}, "")
+		w, err := g.Add(ir.OpWeight, nil,
+			[]ir.Attr{{Name: "name", Value: "w"}, {Name: "dtype", Value: d.DType},
+				{Name: "shape", Value: ir.ShapeOf(d.Dims...)}}, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -85,7 +85,8 @@ type data struct{ inputs, weights, states map[string]*ir.Data }
 
 // data makes random data for all leaves.
 func (c *Case) data(g *ir.Graph) (d data, err error) {
-	for op, to := range map[ir.Op]*map[string]*ir.Data{ir.OpInput: &d.inputs, ir.OpWeight: &d.weights, ir.OpState: &d.states} {
+	for op, to := range map[ir.Op]*map[string]*ir.Data{ir.OpInput: &d.inputs, ir.OpWeight: &d.weights,
+		ir.OpState: &d.states} {
 		if *to, err = c.tensors(g, op); err != nil {
 			return data{}, err
 		}

@@ -162,7 +162,8 @@ func copyKernel(caps target.Caps) probe {
 	if caps.Type == target.DeviceCPU {
 		bytes = 32 << 20
 	}
-	return probe{name: "copy", source: copyProbe, groups: uint32(bytes / 16 / 256), read: bytes, write: bytes, work: 2 * float64(bytes)}
+	return probe{name: "copy", source: copyProbe, groups: uint32(bytes / 16 / 256), read: bytes, write: bytes,
+		work: 2 * float64(bytes)}
 }
 
 // probeGroups is how many workgroups of 256 keep every core of a device busy.
@@ -242,7 +243,8 @@ func (p probe) measure(ctx context.Context, dev *vk.Device, opt Options) (time.D
 	if err := p.fill(ctx, dev, src); err != nil {
 		return 0, err
 	}
-	bindings, err := dev.NewBindings([]vk.BindingSet{{Name: p.name, Buffers: []vk.BufferRange{vk.Whole(src), vk.Whole(dst)}}})
+	bindings, err := dev.NewBindings(
+		[]vk.BindingSet{{Name: p.name, Buffers: []vk.BufferRange{vk.Whole(src), vk.Whole(dst)}}})
 	if err != nil {
 		return 0, err
 	}
@@ -272,7 +274,8 @@ func (p probe) compile(ctx context.Context, dev *vk.Device) (*vk.Pipeline, error
 	if err != nil {
 		return nil, err
 	}
-	compiled, _, err := tools.Compile(ctx, []spirv.Shader{{Name: p.name, Source: p.source, TargetEnv: p.env}}, spirv.Options{Optimize: true, CacheDir: root})
+	compiled, _, err := tools.Compile(ctx, []spirv.Shader{{Name: p.name, Source: p.source, TargetEnv: p.env}},
+		spirv.Options{Optimize: true, CacheDir: root})
 	if err != nil {
 		return nil, err
 	}
@@ -347,7 +350,8 @@ func (b *probeBurst) median() (time.Duration, error) {
 	if m := times[len(times)/2]; m > 0 {
 		return m, nil
 	}
-	return 0, fmt.Errorf("%d dispatches took no time: the device's clock has a period of %v ns", b.count, roundTo3(b.dev.Caps().TimestampPeriod))
+	return 0, fmt.Errorf("%d dispatches took no time: the device's clock has a period of %v ns", b.count,
+		roundTo3(b.dev.Caps().TimestampPeriod))
 }
 
 func roundTo3(x float32) float64 { return math.Round(float64(x)*1000) / 1000 }

@@ -101,7 +101,8 @@ func Measure(ctx context.Context, dev *vk.Device, exe *vk.Executable, opt Option
 	if err != nil {
 		return t, err
 	}
-	return Timing{Median: times[len(times)/2], Min: times[0], Max: times[len(times)-1], Replays: burst.Replays(), Copies: opt.Copies}, nil
+	return Timing{Median: times[len(times)/2], Min: times[0], Max: times[len(times)-1], Replays: burst.Replays(),
+		Copies: opt.Copies}, nil
 }
 
 // rounds bounds how often a burst is timed again.
@@ -124,7 +125,8 @@ func settled(ctx context.Context, dev *vk.Device, burst *vk.Burst, warm time.Dur
 		slices.Sort(again)
 		before := times
 		times = again
-		if before != nil && 1.03*float64(again[len(again)/2]) >= float64(before[len(before)/2]) || dev.Caps().Type == target.DeviceCPU {
+		if before != nil && 1.03*float64(again[len(again)/2]) >= float64(before[len(before)/2]) ||
+			dev.Caps().Type == target.DeviceCPU {
 			break
 		}
 		warm = 0 // the device is at work as it is

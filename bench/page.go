@@ -22,7 +22,8 @@ func WritePage(w io.Writer, r *Report, b *Baseline) error {
 	}
 	p := &page{report: r, points: map[string][]string{}, goals: map[string][]Verdict{}}
 	for _, c := range b.Compare(r) {
-		p.points[c.Result.Name] = append(p.points[c.Result.Name], fmt.Sprintf("%s %s (%.2fx)", c.Point.By, c.Point, c.Ratio))
+		p.points[c.Result.Name] = append(p.points[c.Result.Name],
+			fmt.Sprintf("%s %s (%.2fx)", c.Point.By, c.Point, c.Ratio))
 	}
 	reached := 0
 	verdicts := b.Judge(r)
@@ -37,7 +38,8 @@ func WritePage(w io.Writer, r *Report, b *Baseline) error {
 	for i := range r.Results {
 		if res := &r.Results[i]; res.Suite != suite {
 			suite = res.Suite
-			p.printf("\n### %s\n\n| case | time, us | TFLOP/s | GB/s | of the ceiling | others (our speed to theirs) | to reach | reached |\n|---|---|---|---|---|---|---|---|\n", suite)
+			p.printf("\n### %s\n\n| case | time, us | TFLOP/s | GB/s | of the ceiling | others (our speed to "+
+				"theirs) | to reach | reached |\n|---|---|---|---|---|---|---|---|\n", suite)
 		}
 		p.row(&r.Results[i])
 	}
@@ -57,7 +59,8 @@ func (p *page) printf(format string, args ...any) { fmt.Fprintf(&p.text, format,
 
 func (p *page) head(b *Baseline, reached, goals int) {
 	r := p.report
-	p.printf("%s, driver %s, Vulkan %s, %s, vkc %s%s.\n", r.Device, r.Driver, r.API, r.Date.Format(time.DateOnly), r.Version, r.compiledFor())
+	p.printf("%s, driver %s, Vulkan %s, %s, vkc %s%s.\n", r.Device, r.Driver, r.API, r.Date.Format(time.DateOnly),
+		r.Version, r.compiledFor())
 	p.printf("Ceilings measured in the same run: copy %s GB/s", digits(r.Ceilings.CopyGBps))
 	if r.Ceilings.VectorF32 > 0 {
 		p.printf(", f32 multiply-adds %s TFLOP/s", digits(r.Ceilings.VectorF32))
@@ -92,7 +95,8 @@ func (p *page) row(r *Result) {
 	}
 	others, goals, verdict := strings.Join(p.points[r.Name], "; "), strings.Join(want, "; "), strings.Join(have, "; ")
 	if r.Status != OK {
-		p.printf("| %s | %s: %s | | | | %s | %s | %s |\n", r.Name, r.Status, strings.ReplaceAll(shorten(r.Why, 160), "|", "\\|"), others, goals, verdict)
+		p.printf("| %s | %s: %s | | | | %s | %s | %s |\n", r.Name, r.Status,
+			strings.ReplaceAll(shorten(r.Why, 160), "|", "\\|"), others, goals, verdict)
 		return
 	}
 	share := ""
@@ -103,7 +107,8 @@ func (p *page) row(r *Result) {
 	if r.Each > 0 {
 		time += fmt.Sprintf(" (%.2f each, submitted in %s)", r.Each, digits(r.Submit))
 	}
-	p.printf("| %s | %s | %s | %s | %s | %s | %s | %s |\n", r.Name, time, digits(r.TFlops), digits(r.GBps), share, others, goals, verdict)
+	p.printf("| %s | %s | %s | %s | %s | %s | %s | %s |\n", r.Name, time, digits(r.TFlops), digits(r.GBps), share,
+		others, goals, verdict)
 }
 
 // ReplacePage puts a page between its lines in the text of a document.

@@ -15,7 +15,8 @@ import (
 // bandwidth. Names and figures appear where the pointer rests on a mark.
 func WriteSVG(w io.Writer, r *Report) error {
 	p := &plot{report: r, ceilings: r.Ceilings}
-	for _, c := range []*float64{&p.ceilings.CopyGBps, &p.ceilings.VectorF32, &p.ceilings.MatrixF16, &p.ceilings.MatrixI8} {
+	for _, c := range []*float64{&p.ceilings.CopyGBps, &p.ceilings.VectorF32, &p.ceilings.MatrixF16,
+		&p.ceilings.MatrixI8} {
 		if !drawable(*c) {
 			*c = 0
 		}
@@ -120,7 +121,8 @@ func (p *plot) roofline() {
 	p.flatRoof("i8 matrix units", c.MatrixI8)
 	for _, r := range p.points {
 		p.printf(`<circle cx="%.1f" cy="%.1f" r="5" fill="%s" fill-opacity="0.75" stroke="#fff"><title>%s: %s us, %s TFLOP/s, %s GB/s</title></circle>`,
-			p.x(intensity(r)), p.y(r.TFlops), colors[r.Suite], html.EscapeString(r.Name), digits(r.Micros), digits(r.TFlops), digits(r.GBps))
+			p.x(intensity(r)), p.y(r.TFlops), colors[r.Suite], html.EscapeString(r.Name), digits(r.Micros),
+			digits(r.TFlops), digits(r.GBps))
 	}
 	p.legend()
 }
@@ -135,8 +137,10 @@ func (p *plot) axes() {
 		y := p.y(math.Pow10(e))
 		p.printf(`<line class="grid" x1="%d" y1="%.1f" x2="%d" y2="%.1f"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`, plotLeft, y, plotRight, y, plotLeft-8, y+4, decade(e))
 	}
-	p.printf(`<text x="%d" y="%d" text-anchor="middle">operations per byte moved</text>`, (plotLeft+plotRight)/2, plotBottom+38)
-	p.printf(`<text transform="translate(18 %d) rotate(-90)" text-anchor="middle">TFLOP/s</text>`, (plotTop+plotBottom)/2)
+	p.printf(`<text x="%d" y="%d" text-anchor="middle">operations per byte moved</text>`,
+		(plotLeft+plotRight)/2, plotBottom+38)
+	p.printf(`<text transform="translate(18 %d) rotate(-90)" text-anchor="middle">TFLOP/s</text>`,
+		(plotTop+plotBottom)/2)
 }
 
 func decade(e int) string {
@@ -157,7 +161,8 @@ func (p *plot) memoryRoof(slope float64) {
 	x0, y0, x1, y1 := p.x(from), p.y(from*slope), p.x(to), p.y(to*slope)
 	p.printf(`<line class="roof" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, x0, y0, x1, y1)
 	angle := math.Atan2(y1-y0, x1-x0) * 180 / math.Pi
-	p.printf(`<text class="note" transform="translate(%.1f %.1f) rotate(%.1f)">copy %s GB/s</text>`, x0+(x1-x0)*0.08, y0+(y1-y0)*0.08-6, angle, digits(slope*1e3))
+	p.printf(`<text class="note" transform="translate(%.1f %.1f) rotate(%.1f)">copy %s GB/s</text>`, x0+(x1-x0)*0.08,
+		y0+(y1-y0)*0.08-6, angle, digits(slope*1e3))
 }
 
 func (p *plot) flatRoof(name string, tflops float64) {
@@ -180,7 +185,8 @@ func (p *plot) legend() {
 	x := plotLeft + 12
 	for _, suite := range Suites() {
 		if slices.ContainsFunc(p.points, func(r *Result) bool { return r.Suite == suite }) {
-			p.printf(`<circle cx="%d" cy="%d" r="5" fill="%s"/><text x="%d" y="%d">%s</text>`, x, plotTop-10, colors[suite], x+9, plotTop-6, suite)
+			p.printf(`<circle cx="%d" cy="%d" r="5" fill="%s"/><text x="%d" y="%d">%s</text>`, x, plotTop-10,
+				colors[suite], x+9, plotTop-6, suite)
 			x += 30 + 8*len(suite)
 		}
 	}
@@ -193,7 +199,8 @@ func (p *plot) shares() {
 		p.bars = nil
 		return
 	}
-	p.printf(`<text x="%d" y="%d" class="head">Memory-bound work: part of the copy bandwidth of %s GB/s</text>`, plotLeft, barsTop-22, digits(copyGBps))
+	p.printf(`<text x="%d" y="%d" class="head">Memory-bound work: part of the copy bandwidth of %s GB/s</text>`,
+		plotLeft, barsTop-22, digits(copyGBps))
 	bottom := barsTop + len(p.bars)*barHeight
 	for _, percent := range []int{0, 25, 50, 75, 100} {
 		x := barLeft + barScale*float64(percent)/100
@@ -203,7 +210,8 @@ func (p *plot) shares() {
 		y := barsTop + i*barHeight
 		share := r.GBps / copyGBps
 		p.printf(`<text x="%d" y="%d" text-anchor="end">%s</text><rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"><title>%s us, %s GB/s</title></rect><text class="note" x="%.1f" y="%d">%.0f %%</text>`,
-			barLeft-6, y+12, html.EscapeString(r.Name), barLeft, y+2, barScale*min(share, 1.08), barHeight-4, colors[r.Suite], digits(r.Micros), digits(r.GBps),
+			barLeft-6, y+12, html.EscapeString(r.Name), barLeft, y+2, barScale*min(share, 1.08), barHeight-4,
+			colors[r.Suite], digits(r.Micros), digits(r.GBps),
 			barLeft+barScale*min(share, 1.08)+4, y+12, 100*share)
 	}
 }
@@ -223,6 +231,7 @@ func (p *plot) finish(w io.Writer) error {
 <text x="%d" y="26" class="head">%s</text>
 %s</svg>
 `, plotWidth, height, plotWidth, height, plotStyle, plotWidth, height, plotLeft,
-		html.EscapeString(fmt.Sprintf("%s, driver %s, %s", r.Device, r.Driver, r.Date.Format("2006-01-02"))), p.body.String())
+		html.EscapeString(fmt.Sprintf("%s, driver %s, %s", r.Device, r.Driver, r.Date.Format("2006-01-02"))),
+		p.body.String())
 	return err
 }

@@ -66,7 +66,8 @@ func checkRows(x, w, y *ir.Data, allowed float64) error {
 	}
 	for i := range m {
 		if d := math.Abs(have[i] - want[i]); !(d <= allowed) {
-			return fmt.Errorf("output \"y\": the elements of row %d, added up with random signs, are %v, want %v ±%.3g", i, have[i], want[i], allowed)
+			return fmt.Errorf("output \"y\": the elements of row %d, added up with random signs, are %v, want %v ±%.3g",
+				i, have[i], want[i], allowed)
 		}
 	}
 	return nil

@@ -34,7 +34,8 @@ func sample() *Report {
 
 func baseline(t *testing.T, goals string, points string) *Baseline {
 	t.Helper()
-	b, err := parseBaseline("x", []byte(`{"format":"vkc.anchors.1","device":"other","about":"a","anchors":[`+points+`],"goals":[`+goals+`]}`))
+	b, err := parseBaseline("x", []byte(
+		`{"format":"vkc.anchors.1","device":"other","about":"a","anchors":[`+points+`],"goals":[`+goals+`]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,8 @@ func TestCompare(t *testing.T) {
 	if err := Regressed(list, 101); err != nil {
 		t.Errorf("past 101 %%: %v", err)
 	}
-	if err := Regressed(list, 99); err == nil || !strings.Contains(err.Error(), "2 of 3 comparisons") || !strings.Contains(err.Error(), "100.0% more than 50.00 us (B)") {
+	if err := Regressed(list, 99); err == nil || !strings.Contains(err.Error(), "2 of 3 comparisons") ||
+		!strings.Contains(err.Error(), "100.0% more than 50.00 us (B)") {
 		t.Errorf("past 99 %%: %v", err)
 	}
 }
@@ -154,16 +156,18 @@ func TestReportFile(t *testing.T) {
 			t.Errorf("%s is %v times as fast as itself", c.Result.Name, c.Ratio)
 		}
 	}
-	if err := r.Err(); err == nil || !strings.Contains(err.Error(), "1 of 6 cases") || !strings.Contains(err.Error(), "bad (wrong: output)") {
+	if err := r.Err(); err == nil || !strings.Contains(err.Error(), "1 of 6 cases") ||
+		!strings.Contains(err.Error(), "bad (wrong: output)") {
 		t.Errorf("a wrong case: %v", err)
 	}
 }
 
 func TestMerge(t *testing.T) {
 	r := sample()
-	later := &Report{Device: r.Device, Version: "v2", Ceilings: Ceilings{Machine: target.Machine{CopyGBps: 7}}, Results: []Result{
-		{Suite: "memory", Name: "add/f32/64", Status: OK, Micros: 40}, {Suite: "memory", Name: "new", Status: OK}, {Suite: "ops", Name: "last", Status: OK},
-	}}
+	later := &Report{Device: r.Device, Version: "v2", Ceilings: Ceilings{Machine: target.Machine{CopyGBps: 7}},
+		Results: []Result{
+			{Suite: "memory", Name: "add/f32/64", Status: OK, Micros: 40}, {Suite: "memory", Name: "new", Status: OK}, {Suite: "ops", Name: "last", Status: OK},
+		}}
 	if err := r.Merge(later); err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +176,8 @@ func TestMerge(t *testing.T) {
 		names = append(names, res.Name)
 	}
 	want := "matmul/f16/64x64x64 add/f32/64 pad/f32/64 new launch/dependent/10 forward bad last"
-	if got := strings.Join(names, " "); got != want || r.Find("add/f32/64").Micros != 40 || r.Version != "v2" || r.Ceilings.CopyGBps != 7 {
+	if got := strings.Join(names, " "); got != want || r.Find("add/f32/64").Micros != 40 || r.Version != "v2" ||
+		r.Ceilings.CopyGBps != 7 {
 		t.Errorf("merged to %s, %+v", got, r)
 	}
 	if err := r.Merge(&Report{Device: "another"}); err == nil {
@@ -198,7 +203,8 @@ func FuzzBaseline(f *testing.F) {
 			t.Error(err)
 		}
 		if r, err := parseReport(text); err == nil {
-			if err := errors.Join(WriteSVG(io.Discard, r), r.WriteTable(io.Discard), b.WriteTable(io.Discard, r)); err != nil {
+			if err := errors.Join(WriteSVG(io.Discard, r), r.WriteTable(io.Discard),
+				b.WriteTable(io.Discard, r)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -206,7 +212,8 @@ func FuzzBaseline(f *testing.F) {
 }
 
 func TestPage(t *testing.T) {
-	b := baseline(t, `{"case":"add/f32/64","copy":0.97,"why":"97 %"},{"case":"matmul/f16/64x64x64","us":100,"why":"w"}`, `{"case":"add/f32/64","by":"C","gbps":480}`)
+	b := baseline(t, `{"case":"add/f32/64","copy":0.97,"why":"97 %"},{"case":"matmul/f16/64x64x64","us":100,"why":"w"}`,
+		`{"case":"add/f32/64","by":"C","gbps":480}`)
 	var page strings.Builder
 	if err := WritePage(&page, sample(), b); err != nil {
 		t.Fatal(err)
@@ -287,7 +294,8 @@ func TestShape(t *testing.T) {
 // ceiling of what stays in the cache, and experts that no token picks are not
 // counted.
 func TestNoShareAboveOne(t *testing.T) {
-	r := &Report{Ceilings: Ceilings{Machine: target.Machine{CopyGBps: 1000, VectorF32: 10, MatrixF16: 90, MatrixI8: 100}}, Results: []Result{
+	r := &Report{Ceilings: Ceilings{Machine: target.Machine{CopyGBps: 1000, VectorF32: 10, MatrixF16: 90,
+		MatrixI8: 100}}, Results: []Result{
 		{Name: "beats the copy", Status: OK, Precision: NoFlops, GBps: 1470},
 		{Name: "half of that", Status: OK, Precision: NoFlops, GBps: 735},
 		{Name: "in the cache", Status: OK, Precision: MatrixF16, GBps: 9000, TFlops: 48, Cached: true},
@@ -297,7 +305,8 @@ func TestNoShareAboveOne(t *testing.T) {
 		{Name: "wrong", Status: Wrong, Precision: VectorF32, TFlops: 99},
 	}}
 	r.Settle()
-	if want := (Ceilings{Machine: target.Machine{CopyGBps: 1470, VectorF32: 15, MatrixF16: 96, MatrixI8: 200}}); r.Ceilings != want {
+	if want := (Ceilings{Machine: target.Machine{CopyGBps: 1470, VectorF32: 15, MatrixF16: 96,
+		MatrixI8: 200}}); r.Ceilings != want {
 		t.Errorf("ceilings %+v, want %+v", r.Ceilings, want)
 	}
 	for i, want := range []float64{1, 0.5, 0.5, 1, 1, 1, 0} {
@@ -312,7 +321,9 @@ func TestNoShareAboveOne(t *testing.T) {
 
 	few, all := expertsCase(Full, ir.F16, 1), expertsCase(Full, ir.F16, 512)
 	weights := float64(128*768*2048) * 2
-	if few.Cached || few.Moved > weights*8/128+1e6 || few.Moved < weights*7/128 || all.Moved < weights || all.Moved > weights+1e8 {
-		t.Errorf("8 of 128 experts move %.4g bytes, 4096 picks %.4g, and all weights are %.4g", few.Moved, all.Moved, weights)
+	if few.Cached || few.Moved > weights*8/128+1e6 || few.Moved < weights*7/128 || all.Moved < weights ||
+		all.Moved > weights+1e8 {
+		t.Errorf("8 of 128 experts move %.4g bytes, 4096 picks %.4g, and all weights are %.4g", few.Moved,
+			all.Moved, weights)
 	}
 }

@@ -13,7 +13,8 @@ import (
 // llama2 is the shape of Llama 2 with 7 B parameters, its matrices in a block
 // format and, as files have it, the last one in q6_K.
 func llama2(t ir.DType, layers int) llm.Config {
-	c := llamaConfig("llama7b", t, llm.Config{Layers: layers, Width: 4096, Heads: 32, KVHeads: 32, HeadDim: 128, FeedForward: 11008, Vocab: 32000})
+	c := llamaConfig("llama7b", t, llm.Config{Layers: layers, Width: 4096, Heads: 32, KVHeads: 32, HeadDim: 128,
+		FeedForward: 11008, Vocab: 32000})
 	c.Types["output.weight"] = ir.Type{DType: ir.Q6_K, Shape: ir.ShapeOf(c.Vocab, c.Width)}
 	return c
 }
@@ -55,7 +56,8 @@ func stepCase(cfg llm.Config, t ir.DType, allow string, length, context int) Cas
 	c := Case{
 		Name: fmt.Sprintf("step/%s_%s/%d", cfg.Name, t, length), Sizes: Sizes{}, Fills: modelFills(cfg), Allow: allow,
 		Build: func(b *frontend.Builder, _ Sizes) {
-			b.Output("logits", llm.Decode(b, cfg, b.Input("tokens", ir.I32, 1), b.Sym("S", context), context, llm.LastToken, llm.Cache(ir.F16)))
+			b.Output("logits", llm.Decode(b, cfg, b.Input("tokens", ir.I32, 1), b.Sym("S", context), context,
+				llm.LastToken, llm.Cache(ir.F16)))
 		},
 		Symbols: map[string]int64{"S": int64(length)},
 		Moved:   weightBytes(cfg) + float64(4*cfg.Layers*cfg.KVHeads*cfg.HeadDim*length), // keys and values of f16
@@ -105,7 +107,8 @@ func params(cfg llm.Config) float64 {
 func weightBytes(cfg llm.Config) float64 {
 	sum := 0.0
 	for name, t := range cfg.Types {
-		if n, err := t.MaxBytes(); err == nil && (name != "token_embd.weight" || cfg.Types["output.weight"].Shape == nil) {
+		if n, err := t.MaxBytes(); err == nil &&
+			(name != "token_embd.weight" || cfg.Types["output.weight"].Shape == nil) {
 			sum += float64(n)
 		}
 	}

@@ -33,10 +33,12 @@ func matmulCases(scale Scale) []Case {
 	list = append(list, bytesCase(n, n, n), bytesCase(scale.of(512, 16), scale.of(4096, 64), scale.of(14336, 224)),
 		scaledBytesCase(scale.of(512, 16), scale.of(4096, 64), scale.of(14336, 224)))
 	for _, t := range formats {
-		list = append(list, quantCase(t, scale.of(512, 16), scale.of(4096, 64), scale.of(14336, 512), frontend.HalfPrecision))
+		list = append(list, quantCase(t, scale.of(512, 16), scale.of(4096, 64), scale.of(14336, 512),
+			frontend.HalfPrecision))
 	}
 	for _, t := range commonFormats {
-		list = append(list, quantCase(t, scale.of(4096, 64), scale.of(4096, 32), scale.of(4096, 256), frontend.HalfPrecision),
+		list = append(list, quantCase(t, scale.of(4096, 64), scale.of(4096, 32), scale.of(4096, 256),
+			frontend.HalfPrecision),
 			quantCase(t, scale.of(512, 16), scale.of(4096, 64), scale.of(14336, 512), frontend.HalfSums))
 	}
 	return append(list, fusedProductCase(scale.of(512, 16), scale.of(4096, 64), scale.of(4096, 64)))
@@ -78,7 +80,8 @@ func scaledBytesCase(m, n, k int) Case {
 	c.Name = name("matmul", "i8_scaled_bias", sizesText(m, n, k))
 	c.Build = func(b *frontend.Builder, s Sizes) {
 		x, w := b.Input("x", ir.I8, s["m"], s["k"]), b.Weight("w", ir.I8, s["n"], s["k"])
-		rows, columns, bias := b.Input("rows", ir.F32, s["m"], 1), b.Weight("columns", ir.F32, s["n"]), b.Weight("bias", ir.F32, s["n"])
+		rows, columns, bias := b.Input("rows", ir.F32, s["m"], 1), b.Weight("columns", ir.F32, s["n"]),
+			b.Weight("bias", ir.F32, s["n"])
 		b.Output("y", x.MatMulT(w).Cast(ir.F32).Mul(rows).Mul(columns).Add(bias).Cast(ir.F16))
 	}
 	c.Axes["rows"], c.Axes["columns"], c.Axes["bias"], c.Product = "m .", "n", "n", false
@@ -102,7 +105,8 @@ func halfSumsCase(m, n, k int) Case {
 	c := denseCase(ir.F16, m, n, k)
 	c.Name = name("matmul", ir.F16, sizesText(m, n, k), "half_sums")
 	c.Build = func(b *frontend.Builder, s Sizes) {
-		b.Output("y", b.Input("x", ir.F16, s["m"], s["k"]).MatMulTIn(frontend.HalfSums, b.Input("w", ir.F16, s["n"], s["k"])))
+		b.Output("y", b.Input("x", ir.F16, s["m"], s["k"]).MatMulTIn(frontend.HalfSums,
+			b.Input("w", ir.F16, s["n"], s["k"])))
 	}
 	return c
 }
@@ -112,7 +116,8 @@ func splitCase(m, n, k int) Case {
 	c := denseCase(ir.F32, m, n, k)
 	c.Name, c.Precision = name("matmul", "f32_bf16x3", sizesText(m, n, k)), SplitF32
 	c.Build = func(b *frontend.Builder, s Sizes) {
-		b.Output("y", b.Input("x", ir.F32, s["m"], s["k"]).MatMulTIn(frontend.BF16x3, b.Input("w", ir.F32, s["n"], s["k"])))
+		b.Output("y", b.Input("x", ir.F32, s["m"], s["k"]).MatMulTIn(frontend.BF16x3,
+			b.Input("w", ir.F32, s["n"], s["k"])))
 	}
 	return c
 }

@@ -82,7 +82,9 @@ func movingCases(scale Scale) []Case {
 		list = append(list, grid("transpose", t, m, n, "n m", func(x frontend.Tensor) frontend.Tensor { return x.T() }))
 	}
 	list = append(list,
-		grid("pad", ir.F32, m, n, "", func(x frontend.Tensor) frontend.Tensor { return x.Pad([]int{1, 3}, []int{2, 5}, 0.5) }),
+		grid("pad", ir.F32, m, n, "", func(x frontend.Tensor) frontend.Tensor {
+			return x.Pad([]int{1, 3}, []int{2, 5}, 0.5)
+		}),
 		concatCase(m/2, n))
 	return list
 }

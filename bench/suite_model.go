@@ -48,7 +48,8 @@ func independentCase(n int) Case {
 
 // gollama is the shape of the model in examples/gollama: 7.3 M parameters.
 func gollama(t ir.DType) llm.Config {
-	return llamaConfig("gollama", t, llm.Config{Layers: 8, Width: 256, Heads: 4, KVHeads: 2, HeadDim: 64, FeedForward: 768, Vocab: 4096})
+	return llamaConfig("gollama", t,
+		llm.Config{Layers: 8, Width: 256, Heads: 4, KVHeads: 2, HeadDim: 64, FeedForward: 768, Vocab: 4096})
 }
 
 // llamaConfig completes the description of a model whose matrices have one

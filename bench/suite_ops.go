@@ -115,9 +115,13 @@ func scanCases(scale Scale) []Case {
 		c.Axes["y"], c.Samples = "m .", []Sample{{"m": Some(2)}}
 		return c
 	}
-	tall := grid("cumsum_axis0", ir.F32, scale.of(1<<20, 1<<12), rows, "", func(x frontend.Tensor) frontend.Tensor { return x.CumSum(0) })
+	tall := grid("cumsum_axis0", ir.F32, scale.of(1<<20, 1<<12), rows, "", func(x frontend.Tensor) frontend.Tensor {
+		return x.CumSum(0)
+	})
 	tall.Axes["y"], tall.Samples = ". n", []Sample{{"n": Some(2)}}
-	short := rowsOf("cumsum", scale.of(32768, 64), scale.of(4096, 256), func(x frontend.Tensor) frontend.Tensor { return x.CumSum(1) })
+	short := rowsOf("cumsum", scale.of(32768, 64), scale.of(4096, 256), func(x frontend.Tensor) frontend.Tensor {
+		return x.CumSum(1)
+	})
 	short.Axes["y"] = "m ."
 	return []Case{
 		short,

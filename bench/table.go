@@ -16,13 +16,15 @@ const TableHead = "case\tus\tTFLOP/s\tGB/s\tceiling\tkernels\tcheck\tschedule"
 // Row is a result as a line of tab-separated columns, for people.
 func (r *Result) Row() string {
 	if r.Status != OK {
-		return fmt.Sprintf("%s\t-\t-\t-\t-\t%s\t%s: %s", r.Name, count(r.Kernels), r.Status, shorten(r.Why, 2*maxScheduleShown))
+		return fmt.Sprintf("%s\t-\t-\t-\t-\t%s\t%s: %s", r.Name, count(r.Kernels), r.Status,
+			shorten(r.Why, 2*maxScheduleShown))
 	}
 	share := "-"
 	if r.Share > 0 {
 		share = fmt.Sprintf("%.1f%% %s", 100*r.Share, r.Bound)
 	}
-	return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\tok\t%s", r.Name, digits(r.Micros), digits(r.TFlops), digits(r.GBps), share, count(r.Kernels), r.schedule())
+	return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\tok\t%s", r.Name, digits(r.Micros), digits(r.TFlops), digits(r.GBps),
+		share, count(r.Kernels), r.schedule())
 }
 
 // schedule is the first schedule, and how many more there are.
@@ -99,8 +101,10 @@ func (r *Report) compiledFor() string {
 func (r *Report) Summary() string {
 	n := r.Count()
 	c := r.Ceilings
-	text := fmt.Sprintf("%d cases%s: %d ok, %d refused, %d wrong, %d failed\nceilings measured: copy %s GB/s, f32 %s TFLOP/s, f16 matrix %s TFLOP/s",
-		len(r.Results), r.compiledFor(), n[OK], n[Refused], n[Wrong], n[Failed], digits(c.CopyGBps), digits(c.VectorF32), digits(c.MatrixF16))
+	text := fmt.Sprintf("%d cases%s: %d ok, %d refused, %d wrong, %d failed\nceilings measured: copy %s GB/s, f32 "+
+		"%s TFLOP/s, f16 matrix %s TFLOP/s",
+		len(r.Results), r.compiledFor(), n[OK], n[Refused], n[Wrong], n[Failed], digits(c.CopyGBps),
+		digits(c.VectorF32), digits(c.MatrixF16))
 	if c.MatrixI8 > 0 {
 		text += fmt.Sprintf(", i8 matrix %s TOP/s", digits(c.MatrixI8))
 	}

@@ -99,7 +99,8 @@ func (b *Builder) checkArgs(op string, args ...Tensor) {
 	for i, a := range args {
 		switch {
 		case a.node == nil:
-			fail(op, fmt.Errorf("operand %d is the zero Tensor: make tensors with a Builder or from other tensors", i), args...)
+			fail(op, fmt.Errorf("operand %d is the zero Tensor: make tensors with a Builder or from other tensors", i),
+				args...)
 		case a.b != b:
 			fail(op, fmt.Errorf("operand %d belongs to graph %q, not to %q", i, a.b.graph.Name, b.graph.Name), args...)
 		}

@@ -34,7 +34,8 @@ func toData(values any, dims []int) (*ir.Data, error) {
 	elem, shape := nesting(v)
 	t, ok := constTypes[elem.Kind()]
 	if !ok {
-		return nil, fmt.Errorf("a %s cannot be a constant: want float32, float64, int, int8, int32, int64, uint8, uint32, bool or slices of one", v.Type())
+		return nil, fmt.Errorf("a %s cannot be a constant: want float32, float64, int, int8, int32, int64, uint8, "+
+			"uint32, bool or slices of one", v.Type())
 	}
 	c := collector{dtype: t, plainInt: elem.Kind() == reflect.Int}
 	if err := c.collect(v, shape); err != nil {

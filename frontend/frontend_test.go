@@ -87,7 +87,9 @@ func TestMistakes(t *testing.T) {
 			"const(i32[6,8]): 0.5 is not a value of i32"},
 		{"literal overflow", func(b *frontend.Builder, x, y frontend.Tensor) { b.Scalar(ir.F16, 1e6) },
 			"const(): 1e+06 is too large for f16"},
-		{"literal of blocks", func(b *frontend.Builder, x, y frontend.Tensor) { b.Weight("q", ir.Q8_0, 32).AddScalar(1) },
+		{"literal of blocks", func(b *frontend.Builder, x, y frontend.Tensor) {
+			b.Weight("q", ir.Q8_0, 32).AddScalar(1)
+		},
 			"const(q8_0[32]): a number cannot be q8_0: apply Dequantize"},
 		{"output twice", func(b *frontend.Builder, x, y frontend.Tensor) { b.Output("a", x); b.Output("a", y) },
 			`output(f32[4,16]): output "a" is declared twice`},
@@ -294,7 +296,8 @@ func TestScalarMethods(t *testing.T) {
 		x := b.Input("x", ir.I32, 2)
 		var ops []string
 		for _, r := range []frontend.Tensor{x.AddScalar(3), x.SubScalar(3), x.MulScalar(3), x.DivScalar(3)} {
-			if lit := r.Node().Arg(1); ir.FormatAttr(lit.Attrs().Data("data")) != "i32[](3)" || r.Node().Arg(0) != x.Node() {
+			if lit := r.Node().Arg(1); ir.FormatAttr(lit.Attrs().Data("data")) != "i32[](3)" ||
+				r.Node().Arg(0) != x.Node() {
 				t.Errorf("%s has operands %s", ir.FormatNode(r.Node()), ir.FormatNode(lit))
 			}
 			ops = append(ops, r.Node().Op().String())

@@ -102,7 +102,8 @@ func (t Tensor) PadReplicate(low, high []int) Tensor {
 // DynamicSlice returns the elements of t from coordinate start on along an axis,
 // as many as size. Start, an integer scalar, is clamped so that size fits.
 func (t Tensor) DynamicSlice(axis int, start Tensor, size Dim) Tensor {
-	return t.apply(ir.OpDynamicSlice, []Tensor{start}, attr("axis", axis), attr("size", ir.Shape{mustDim(ir.OpDynamicSlice, size, t)}))
+	return t.apply(ir.OpDynamicSlice, []Tensor{start}, attr("axis", axis),
+		attr("size", ir.Shape{mustDim(ir.OpDynamicSlice, size, t)}))
 }
 
 // DynamicUpdateSlice returns t with update written over it from coordinate start

@@ -204,15 +204,18 @@ var methodCases = []methodCase{
 	{ir.OpMatMul, func(o *operands) frontend.Tensor { return o.x.MatMulT(o.y) }, `matmul %0, %1 {transpose_b=true} : f32[2,2]`},
 	{ir.OpConv, func(o *operands) frontend.Tensor { return o.img.Conv(o.filter) }, `conv %12, %14 : f32[1,2,4,4]`},
 	{ir.OpConv, func(o *operands) frontend.Tensor {
-		return o.img.Conv(o.filter.Slice(1, 0, 2), frontend.Stride(2, 1), frontend.PaddingLowHigh([]int{1}, []int{0, 2}), frontend.Dilation(1), frontend.Groups(2))
+		return o.img.Conv(o.filter.Slice(1, 0, 2), frontend.Stride(2, 1),
+			frontend.PaddingLowHigh([]int{1}, []int{0, 2}), frontend.Dilation(1), frontend.Groups(2))
 	}, `conv %12, %16 {stride=[2,1], padding_low=[1,1], padding_high=[0,2], dilation=[1,1], groups=2} : f32[1,2,3,7]`},
 	{ir.OpAdd, func(o *operands) frontend.Tensor { return o.img.Conv(o.filter, frontend.Bias(o.chans.Slice(0, 0, 2))) }, `add %17, %18 : f32[1,2,4,4]`},
 	{ir.OpConvTranspose, func(o *operands) frontend.Tensor {
-		return o.img.ConvTranspose(o.filter.SwapAxes(0, 1), frontend.Stride(2), frontend.Padding(1), frontend.OutputPadding(0, 1))
+		return o.img.ConvTranspose(o.filter.SwapAxes(0, 1), frontend.Stride(2), frontend.Padding(1),
+			frontend.OutputPadding(0, 1))
 	}, `conv_transpose %12, %16 {stride=[2,2], padding_low=[1,1], padding_high=[1,1], output_padding=[0,1]} : f32[1,2,11,9]`},
 	{ir.OpAvgPool, func(o *operands) frontend.Tensor { return o.img.AvgPool([]int{3, 2}) }, `avg_pool %12 {kernel=[3,2]} : f32[1,4,2,2]`},
 	{ir.OpAvgPool, func(o *operands) frontend.Tensor {
-		return o.img.AvgPool([]int{2}, frontend.Stride(2), frontend.Padding(1), frontend.CeilMode(), frontend.ExcludePadding())
+		return o.img.AvgPool([]int{2}, frontend.Stride(2), frontend.Padding(1), frontend.CeilMode(),
+			frontend.ExcludePadding())
 	}, `avg_pool %12 {kernel=[2], stride=[2], padding_low=[1], padding_high=[1], ceil_mode=true, count_include_pad=false} : f32[1,4,6,3]`},
 	{ir.OpAvgPool, func(o *operands) frontend.Tensor { return o.img.AdaptiveAvgPool(3, 1) }, `avg_pool %12 {kernel=[2,5]} : f32[1,4,3,1]`},
 	{ir.OpMaxPool, func(o *operands) frontend.Tensor { return o.img.MaxPool([]int{2, 2}, frontend.Dilation(2)) }, `max_pool %12 {kernel=[2,2], dilation=[2,2]} : f32[1,4,2,2]`},

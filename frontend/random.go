@@ -13,18 +13,21 @@ import (
 
 // RandomUniform is a tensor of floats that are uniform in [0, 1).
 func (b *Builder) RandomUniform(seed, offset Tensor, t ir.DType, dims ...Dim) Tensor {
-	return b.add(ir.OpRandomUniform, []Tensor{seed, offset}, attr("dtype", t), attr("shape", mustShape(ir.OpRandomUniform, dims)))
+	return b.add(ir.OpRandomUniform, []Tensor{seed, offset}, attr("dtype", t),
+		attr("shape", mustShape(ir.OpRandomUniform, dims)))
 }
 
 // RandomNormal is a tensor of floats that are normal with mean 0 and variance 1.
 func (b *Builder) RandomNormal(seed, offset Tensor, t ir.DType, dims ...Dim) Tensor {
-	return b.add(ir.OpRandomNormal, []Tensor{seed, offset}, attr("dtype", t), attr("shape", mustShape(ir.OpRandomNormal, dims)))
+	return b.add(ir.OpRandomNormal, []Tensor{seed, offset}, attr("dtype", t),
+		attr("shape", mustShape(ir.OpRandomNormal, dims)))
 }
 
 // RandomBernoulli is a tensor of bools that are true with probability p. For a
 // probability per element, compare RandomUniform with a tensor.
 func (b *Builder) RandomBernoulli(p float64, seed, offset Tensor, dims ...Dim) Tensor {
-	return b.add(ir.OpRandomBernoulli, []Tensor{seed, offset}, attr("p", p), attr("shape", mustShape(ir.OpRandomBernoulli, dims)))
+	return b.add(ir.OpRandomBernoulli, []Tensor{seed, offset}, attr("p", p),
+		attr("shape", mustShape(ir.OpRandomBernoulli, dims)))
 }
 
 // Dropout zeroes each element with probability p, which is below 1, and divides

@@ -106,7 +106,8 @@ func (t Tensor) convolve(op ir.Op, weights Tensor, options []WindowOption) Tenso
 		return y
 	}
 	if channels := y.Shape()[1]; w.bias.DType() != y.DType() || !w.bias.Shape().Equal(ir.Shape{channels}) {
-		fail(op.String(), fmt.Errorf("the bias is %s: want one number per channel of the result, %s", w.bias.node.Type(),
+		fail(op.String(), fmt.Errorf("the bias is %s: want one number per channel of the result, %s",
+			w.bias.node.Type(),
 			ir.Type{DType: y.DType(), Shape: ir.Shape{channels}}), t, weights, w.bias)
 	}
 	return y.Add(w.bias.withOnes(w.axes))
@@ -159,10 +160,12 @@ func (t Tensor) ResizeNearest(size ...Dim) Tensor {
 // bilinear over two. With alignCorners the outermost elements stay in place,
 // else those of t and of the result are taken to cover the same area.
 func (t Tensor) ResizeLinear(alignCorners bool, size ...Dim) Tensor {
-	return t.unary(ir.OpResizeLinear, attr("size", mustShape(ir.OpResizeLinear, size, t)), attr("align_corners", alignCorners))
+	return t.unary(ir.OpResizeLinear, attr("size", mustShape(ir.OpResizeLinear, size, t)),
+		attr("align_corners", alignCorners))
 }
 
 // ResizeCubic is ResizeLinear by cubic convolution, bicubic over two axes.
 func (t Tensor) ResizeCubic(alignCorners bool, size ...Dim) Tensor {
-	return t.unary(ir.OpResizeCubic, attr("size", mustShape(ir.OpResizeCubic, size, t)), attr("align_corners", alignCorners))
+	return t.unary(ir.OpResizeCubic, attr("size", mustShape(ir.OpResizeCubic, size, t)),
+		attr("align_corners", alignCorners))
 }

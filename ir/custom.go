@@ -164,7 +164,8 @@ func customNamed(name string) (Op, error) {
 	if len(names) > 0 {
 		known = "registered are " + clip(strings.Join(names, ", "))
 	}
-	return 0, fmt.Errorf("custom op %q %w (%s): call ir.RegisterCustom, or import the package that does, before reading the graph",
+	return 0, fmt.Errorf("custom op %q %w (%s): call ir.RegisterCustom, or import the package that does, before "+
+		"reading the graph",
 		clip(name), ErrNotRegistered, known)
 }
 
@@ -201,7 +202,8 @@ func (c *CustomOp) row() (*OpInfo, error) {
 	if c.Kernel != nil {
 		info.Class = ClassCustom
 		if n := len(c.Kernel.Outputs); n > 1 {
-			info.Attrs = append(slices.Clip(c.Attrs), AttrInfo{Name: outputAttr, Kind: AttrInt, Default: int64(0), Doc: "which result"})
+			info.Attrs = append(slices.Clip(c.Attrs),
+				AttrInfo{Name: outputAttr, Kind: AttrInt, Default: int64(0), Doc: "which result"})
 		}
 	}
 	info.Infer = c.inferOne
@@ -258,7 +260,8 @@ func (c *CustomOp) checkScalarShape(call *Call, t Type) error {
 	}
 	s, err := call.broadcastArgs()
 	if err == nil && !s.Equal(t.Shape) {
-		err = fmt.Errorf("the op's Infer gives shape %s, but a function of one element has that of its arguments together, %s", t.Shape, s)
+		err = fmt.Errorf("the op's Infer gives shape %s, but a function of one element has that of its arguments "+
+			"together, %s", t.Shape, s)
 	}
 	return err
 }
@@ -316,14 +319,16 @@ func (c *CustomOp) Evaluate(args []*Data, a Attrs, want []Type, symbols map[stri
 		case d == nil:
 			return nil, fmt.Errorf("reference of custom op %s: result %d is nil", c.Name, i)
 		case d.Check() != nil || d.DType != want[i].DType || !slices.Equal(d.Dims, dims):
-			return nil, fmt.Errorf("reference of custom op %s: result %d is %s, want %s%v", c.Name, i, d, want[i].DType, dims)
+			return nil, fmt.Errorf("reference of custom op %s: result %d is %s, want %s%v", c.Name, i, d,
+				want[i].DType, dims)
 		}
 	}
 	return out, nil
 }
 
 // ErrNoReference says that a custom op has no Go reference.
-var ErrNoReference = errors.New("it has no Go reference, so only a device can run it: set Float, Int or Reference when registering it")
+var ErrNoReference = errors.New("it has no Go reference, so only a device can run it: set Float, Int or Reference " +
+	"when registering it")
 
 // Definition returns a digest of the op's GLSL and of how it runs. Graphs that
 // use the op have it in their hash, beside the name, the attributes and the

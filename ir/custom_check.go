@@ -45,7 +45,8 @@ func (c *CustomOp) check() error {
 func checkCustomName(name string) error {
 	pkg, op, ok := strings.Cut(name, ".")
 	if !ok || !isLowerWord(pkg) || strings.Contains(pkg, "_") || !isLowerWord(op) || len(name) > 60 {
-		return errors.New(`the name must be "package.op" in lower-case letters and digits, such as "acme.snake", the second word with single underscores between others, 60 bytes at most`)
+		return errors.New(
+			`the name must be "package.op" in lower-case letters and digits, such as "acme.snake", the second word with single underscores between others, 60 bytes at most`)
 	}
 	return nil
 }
@@ -70,8 +71,10 @@ func (c *CustomOp) checkNames() error {
 	seen := map[string]bool{}
 	name := func(what, s string) error {
 		switch {
-		case !IsIdent(s) || len(s) > 40 || strings.HasPrefix(s, "gl_") || strings.Contains(s, "__") || strings.HasPrefix(s, "custom_"):
-			return fmt.Errorf("%s %q is no name for GLSL: want letters, digits and single underscores, not beginning with gl_ or custom_, 40 bytes at most", what, clip(s))
+		case !IsIdent(s) || len(s) > 40 || strings.HasPrefix(s, "gl_") || strings.Contains(s, "__") ||
+			strings.HasPrefix(s, "custom_"):
+			return fmt.Errorf("%s %q is no name for GLSL: want letters, digits and single underscores, not "+
+				"beginning with gl_ or custom_, 40 bytes at most", what, clip(s))
 		case seen[s]:
 			return fmt.Errorf("%s %q: the name is taken", what, s)
 		case c.Kernel != nil && (strings.HasSuffix(s, "_size") || strings.Contains(s, "_dim")):
@@ -115,11 +118,13 @@ func (k *CustomKernel) check(c *CustomOp) error {
 	n := len(c.Args) + len(k.Outputs)
 	switch {
 	case len(k.Outputs) == 0 || n > maxCustomArgs:
-		return fmt.Errorf("%d outputs: want at least 1, and at most %d arguments and outputs together", len(k.Outputs), maxCustomArgs)
+		return fmt.Errorf("%d outputs: want at least 1, and at most %d arguments and outputs together",
+			len(k.Outputs), maxCustomArgs)
 	case k.SharedBytes < 0 || k.SharedBytes > 1<<20:
 		return fmt.Errorf("%d bytes of shared memory", k.SharedBytes)
 	case k.SharedBytes == 0 && slices.Contains(identifiers(k.Shared), "shared"):
-		return errors.New("field Shared declares shared memory: say in SharedBytes how much, so that devices with less are refused")
+		return errors.New("field Shared declares shared memory: say in SharedBytes how much, so that devices with " +
+			"less are refused")
 	}
 	total := 1
 	for i, w := range k.Workgroup {
@@ -130,9 +135,11 @@ func (k *CustomKernel) check(c *CustomOp) error {
 	}
 	for i, rules := range k.Grid {
 		for _, r := range rules {
-			known := slices.Contains(k.Outputs, r.Of) || slices.ContainsFunc(c.Args, func(a ArgInfo) bool { return a.Name == r.Of })
+			known := slices.Contains(k.Outputs, r.Of) ||
+				slices.ContainsFunc(c.Args, func(a ArgInfo) bool { return a.Name == r.Of })
 			if !known || r.Tile < 1 || r.Tile > 1<<30 || len(rules) > 8 {
-				return fmt.Errorf("grid dimension %d: rule %+v: want the name of an argument or output, a tile of at least 1, and 8 rules at most", i, r)
+				return fmt.Errorf("grid dimension %d: rule %+v: want the name of an argument or output, a tile of "+
+					"at least 1, and 8 rules at most", i, r)
 			}
 		}
 	}
@@ -148,8 +155,11 @@ func checkCustomText(what, text string) error {
 	if len(text) > maxCustomText {
 		return fmt.Errorf("%s: %d bytes, at most %d", what, len(text), maxCustomText)
 	}
-	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' }) || strings.Contains(text, "\\") {
-		return fmt.Errorf("%s: GLSL is UTF-8 text without backslashes and control characters but line ends and tabs", what)
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool {
+		return r < ' ' && r != '\n' && r != '\t'
+	}) || strings.Contains(text, "\\") {
+		return fmt.Errorf("%s: GLSL is UTF-8 text without backslashes and control characters but line ends and tabs",
+			what)
 	}
 	var open []byte
 	line := 1
@@ -172,7 +182,8 @@ func checkCustomText(what, text string) error {
 			line += strings.Count(text[i:i+2+end], "\n")
 			i += end + 3
 		case b == '#':
-			return at("preprocessor lines are not taken: vkc writes #version and the #extension lines of what Needs lists")
+			return at("preprocessor lines are not taken: vkc writes #version and the #extension lines of what " +
+				"Needs lists")
 		case strings.IndexByte("([{", b) >= 0:
 			open = append(open, b)
 		case strings.IndexByte(")]}", b) >= 0:

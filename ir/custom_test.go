@@ -20,8 +20,9 @@ var twice = ir.MustRegisterCustom(ir.CustomOp{Name: "irtest.twice", Args: x1, Ex
 // is refused when the op is registered.
 func TestRegisterCustomRefuses(t *testing.T) {
 	kernel := func(change func(c *ir.CustomOp)) ir.CustomOp {
-		c := ir.CustomOp{Name: "irtest.k", Args: x1, Infer: sameType, Kernel: &ir.CustomKernel{Outputs: []string{"y"}, Body: "y[0] = x[0];",
-			Workgroup: [3]int{64}, Grid: [3][]ir.GridRule{{{Of: "y", Axis: ir.AllAxes, Tile: 64}}}}}
+		c := ir.CustomOp{Name: "irtest.k", Args: x1, Infer: sameType,
+			Kernel: &ir.CustomKernel{Outputs: []string{"y"}, Body: "y[0] = x[0];",
+				Workgroup: [3]int{64}, Grid: [3][]ir.GridRule{{{Of: "y", Axis: ir.AllAxes, Tile: 64}}}}}
 		change(&c)
 		return c
 	}
@@ -90,7 +91,9 @@ func TestRegisterCustomRefuses(t *testing.T) {
 // TestCustomRoundTrip takes a graph with a custom op through text and JSON.
 func TestCustomRoundTrip(t *testing.T) {
 	g := ir.NewGraph("g")
-	x, err := g.Add(ir.OpInput, nil, []ir.Attr{{Name: "name", Value: "x"}, {Name: "dtype", Value: ir.F32}, {Name: "shape", Value: ir.ShapeOf(4)}}, "")
+	x, err := g.Add(ir.OpInput, nil,
+		[]ir.Attr{{Name: "name", Value: "x"}, {Name: "dtype", Value: ir.F32},
+			{Name: "shape", Value: ir.ShapeOf(4)}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +128,8 @@ func TestCustomRoundTrip(t *testing.T) {
 			in = g.String()
 		}
 		err := read(strings.ReplaceAll(in, "irtest.twice", "acme.snake"))
-		if err == nil || !strings.Contains(err.Error(), `"acme.snake" is not registered in this process`) || !strings.Contains(err.Error(), "ir.RegisterCustom") {
+		if err == nil || !strings.Contains(err.Error(), `"acme.snake" is not registered in this process`) ||
+			!strings.Contains(err.Error(), "ir.RegisterCustom") {
 			t.Errorf("%s with an op that is not registered: %v", what, err)
 		}
 	}
@@ -135,7 +139,8 @@ func TestCustomRoundTrip(t *testing.T) {
 // dispatched, give graphs of different hashes.
 func TestCustomHash(t *testing.T) {
 	base := func() ir.CustomOp {
-		return ir.CustomOp{Name: "irtest.hash", Args: x1, Infer: sameType, Kernel: &ir.CustomKernel{Outputs: []string{"y"}, Body: "y[0] = x[0];"}}
+		return ir.CustomOp{Name: "irtest.hash", Args: x1, Infer: sameType,
+			Kernel: &ir.CustomKernel{Outputs: []string{"y"}, Body: "y[0] = x[0];"}}
 	}
 	seen := map[string]int{}
 	for i, change := range []func(c *ir.CustomOp){
@@ -171,7 +176,9 @@ func TestCustomInferChecks(t *testing.T) {
 	} {
 		c := ir.CustomOp{Name: "irtest.infer", Args: x1, Expr: "x", Infer: tt.infer}
 		g := ir.NewGraph("g")
-		x, err := g.Add(ir.OpInput, nil, []ir.Attr{{Name: "name", Value: "x"}, {Name: "dtype", Value: ir.F32}, {Name: "shape", Value: ir.ShapeOf(4)}}, "")
+		x, err := g.Add(ir.OpInput, nil,
+			[]ir.Attr{{Name: "name", Value: "x"}, {Name: "dtype", Value: ir.F32},
+				{Name: "shape", Value: ir.ShapeOf(4)}}, "")
 		if err != nil {
 			t.Fatal(err)
 		}

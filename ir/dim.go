@@ -62,7 +62,8 @@ func (d Dim) Mul2(o Dim) (Dim, error) {
 	case d.IsStatic():
 		return o.Times(d.Add), nil
 	}
-	return Dim{}, fmt.Errorf("%s*%s is not linear in one symbol: reshape one of the symbolic axes apart from the other", d, o)
+	return Dim{}, fmt.Errorf("%s*%s is not linear in one symbol: reshape one of the symbolic axes apart from the other",
+		d, o)
 }
 
 // Sum returns d+o, which must not mix two symbols.

@@ -31,7 +31,8 @@ func TestDimArithmetic(t *testing.T) {
 				a, _ := d.Eval(at)
 				b, _ := o.Eval(at)
 				if have, err := got.Eval(at); err != nil || have != want(a, b) {
-					t.Fatalf("%s of %s and %s (n=%d) at T=%d: %s is %d (%v), want %d", name, d, o, n, v, got, have, err, want(a, b))
+					t.Fatalf("%s of %s and %s (n=%d) at T=%d: %s is %d (%v), want %d", name, d, o, n, v, got,
+						have, err, want(a, b))
 				}
 			}
 		}
@@ -48,7 +49,8 @@ func TestDimArithmetic(t *testing.T) {
 		check("quo", quo, ok, func(a, _ int64) int64 { return a })
 		quo, ok = d.Quo(n)
 		check("quo if it divides", quo, ok, func(a, _ int64) int64 { return a / n })
-		if text, err := ParseDim(d.String(), map[string]int64{"T": 10}); d.Max() >= 0 && (d.Sym != "" || d.Add >= 0) && (err != nil || text != d) {
+		if text, err := ParseDim(d.String(), map[string]int64{"T": 10}); d.Max() >= 0 && (d.Sym != "" || d.Add >= 0) &&
+			(err != nil || text != d) {
 			t.Fatalf("%s reads back as %s, %v", d, text, err)
 		}
 	}
@@ -107,7 +109,8 @@ func TestParseDim(t *testing.T) {
 			t.Errorf("%s: have %s, %v", text, d, err)
 		}
 	}
-	for _, text := range []string{"", "-1", "U", "T*4", "0*T", "-1*T", "4*", "*T", "T+", "T+x", "T+-1", "4*T*2", "3*4", " T", "T ", "1.5",
+	for _, text := range []string{"", "-1", "U", "T*4", "0*T", "-1*T", "4*", "*T", "T+", "T+x", "T+-1", "4*T*2", "3*4",
+		" T", "T ", "1.5",
 		"1099511627777", "99999999999999999999", "1099511627776*T", "T+1099511627776", "é"} {
 		if d, err := ParseDim(text, bounds); err == nil {
 			t.Errorf("%q reads as %s", text, d)

@@ -143,7 +143,8 @@ func writeAttrTable(b *strings.Builder, ops []*OpInfo) {
 }
 
 func writeDTypes(b *strings.Builder) {
-	b.WriteString("\n## Data types\n\nBlock types store weights and states; the rows above that take `block` compute with them.\n\n" +
+	b.WriteString("\n## Data types\n\nBlock types store weights and states; the rows above that take `block` " +
+		"compute with them.\n\n" +
 		"| dtype | kind | elements per block | bytes per block | GGUF number |\n|---|---|---|---|---|\n")
 	for _, t := range DTypes() {
 		number := "—"

@@ -135,7 +135,8 @@ func TestVerify(t *testing.T) {
 
 // TestRewriteCopies: rewriting every node to itself drops dead nodes only.
 func TestRewriteCopies(t *testing.T) {
-	g, err := Parse(edit(t, hashBase, "  %5 =", "  %dead = exp %4\n  %z = input {name=\"z\", dtype=f32, shape=[]}\n  %5 ="))
+	g, err := Parse(edit(t, hashBase, "  %5 =",
+		"  %dead = exp %4\n  %z = input {name=\"z\", dtype=f32, shape=[]}\n  %5 ="))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -152,7 +152,8 @@ func hashOf(t *testing.T, text string) string {
 }
 
 func TestHashDistinguishes(t *testing.T) {
-	swapInputs := []string{`%x = input {name="x"`, `%t = input {name="x"`, `%y = input {name="y"`, `%x = input {name="y"`, `%t = `, `%y = `}
+	swapInputs := []string{`%x = input {name="x"`, `%t = input {name="x"`, `%y = input {name="y"`,
+		`%x = input {name="y"`, `%t = `, `%y = `}
 	seen := map[string]string{hashOf(t, hashBase): "the base"}
 	for name, pairs := range map[string][]string{
 		"op":                       {"sub %2", "mul %2"},

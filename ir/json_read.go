@@ -21,7 +21,8 @@ const (
 // strict: what the format does not know is an error.
 func ReadJSON(name string, data []byte) (*Graph, error) {
 	if len(data) > maxJSONBytes {
-		return nil, fmt.Errorf("%s: %d bytes are over the limit of %d: keep large constants as weights", name, len(data), maxJSONBytes)
+		return nil, fmt.Errorf("%s: %d bytes are over the limit of %d: keep large constants as weights", name,
+			len(data), maxJSONBytes)
 	}
 	r := &jsonReader{file: name, text: string(data), splatLeft: maxSplatBytes, g: NewGraph("")}
 	root, pos, err := parseJSON(r.text)
@@ -367,7 +368,8 @@ func (r *jsonReader) cycle(i int) error {
 		}
 		names = append(names, strconv.Quote(clip(r.nodes[at].id)))
 	}
-	return r.errorf(r.nodes[i].value, "cycle of %d nodes: %s: a node cannot depend on itself (use a state and an update to carry a value over to the next run)",
+	return r.errorf(r.nodes[i].value, "cycle of %d nodes: %s: a node cannot depend on itself (use a state and an "+
+		"update to carry a value over to the next run)",
 		len(path)-1, strings.Join(names, " needs "))
 }
 

@@ -200,7 +200,8 @@ func TestReadJSONStrings(t *testing.T) {
 		if err := json.Unmarshal([]byte(quoted), &want); err != nil {
 			t.Fatal(err)
 		}
-		g, err := ReadJSON("g", []byte(strings.Replace(jsonFile(jsonInput), `"version"`, `"name":`+quoted+`,"version"`, 1)))
+		g, err := ReadJSON("g", []byte(strings.Replace(jsonFile(jsonInput), `"version"`,
+			`"name":`+quoted+`,"version"`, 1)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -311,7 +312,8 @@ func TestJSONAllErrors(t *testing.T) {
 	many.WriteString(`{"id": "x", "op": "input"}], "outputs": [{"name": "y", "node": "0"}]}`)
 	_, err = ReadJSON("g.json", []byte(many.String()))
 	if !errors.As(err, &all) || len(all) != maxReadErrors || all[0].Line != 1 ||
-		all[len(all)-1].Line != maxReadErrors || !strings.HasSuffix(err.Error(), "(and 981 more mistakes after this one)") {
+		all[len(all)-1].Line != maxReadErrors ||
+		!strings.HasSuffix(err.Error(), "(and 981 more mistakes after this one)") {
 		t.Errorf("%v", err)
 	}
 }

@@ -329,7 +329,8 @@ func (p *jsonParser) unescape(pos int, s string) string {
 	return b.String()
 }
 
-var errEscape = errors.New(`bad escape in a string: want \" \\ \/ \b \f \n \r \t or \u and 4 hex digits, surrogates in pairs`)
+var errEscape = errors.New(
+	`bad escape in a string: want \" \\ \/ \b \f \n \r \t or \u and 4 hex digits, surrogates in pairs`)
 
 // escape decodes what follows a backslash and returns its length.
 func escape(s string) (r rune, size int, err error) {

@@ -50,7 +50,8 @@ type jsonWriter struct {
 func (w *jsonWriter) printf(format string, args ...any) { fmt.Fprintf(&w.b, format, args...) }
 
 func (w *jsonWriter) graph() {
-	w.printf("{\n  \"format\": %q,\n  \"version\": %s,\n  \"name\": %s,\n", graphFormat, graphVersion, quoteJSON(w.g.Name))
+	w.printf("{\n  \"format\": %q,\n  \"version\": %s,\n  \"name\": %s,\n", graphFormat, graphVersion,
+		quoteJSON(w.g.Name))
 	if symbols := w.g.Symbols(); len(symbols) > 0 {
 		pairs := make([]string, len(symbols))
 		for i, s := range symbols {

@@ -59,7 +59,8 @@ func (r *dataReader) splat(text string, left *int64) error {
 		return err
 	}
 	if r.size > *left {
-		return fmt.Errorf("repeated values take more than %d bytes in this graph: broadcast a constant of one element instead", maxSplatBytes)
+		return fmt.Errorf("repeated values take more than %d bytes in this graph: broadcast a constant of one "+
+			"element instead", maxSplatBytes)
 	}
 	*left -= r.size
 	r.data.Bytes = make([]byte, r.size)

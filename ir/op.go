@@ -29,7 +29,8 @@ const (
 	ClassCustom                       // a whole kernel of the program's own; see CustomOp
 )
 
-var classNames = [...]string{"", "leaf", "elementwise", "view", "reduce", "scan", "row", "contraction", "window", "indexing", "attention", "random", "composite", "custom"}
+var classNames = [...]string{"", "leaf", "elementwise", "view", "reduce", "scan", "row", "contraction", "window",
+	"indexing", "attention", "random", "composite", "custom"}
 
 // String returns the class name as docs/OPS.md prints it.
 func (c Class) String() string { return classNames[c] }

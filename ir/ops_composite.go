@@ -7,7 +7,8 @@ import (
 
 func init() {
 	x := []ArgInfo{{Name: "x"}}
-	k := []AttrInfo{{Name: "k", Kind: AttrInt, Default: int64(0), Doc: "which diagonal bounds the triangle, counted to the right from the main one"}}
+	k := []AttrInfo{{Name: "k", Kind: AttrInt, Default: int64(0),
+		Doc: "which diagonal bounds the triangle, counted to the right from the main one"}}
 	rows(
 		OpInfo{Op: OpBatchNorm, Name: "batch_norm", Class: ClassComposite,
 			Args:  []ArgInfo{{Name: "x"}, {Name: "mean"}, {Name: "variance"}, {Name: "weight", Optional: true}, {Name: "bias", Optional: true}},

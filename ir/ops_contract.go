@@ -16,15 +16,17 @@ func init() {
 			Attrs: []AttrInfo{
 				{Name: "causal", Kind: AttrBool, Default: false, Doc: "query i sees keys up to i+S-T"},
 				{Name: "scale", Kind: AttrFloat, Default: 0.0, Doc: "multiplies the scores; 0 means 1/sqrt(D)"},
-				{Name: "precision", Kind: AttrString, Default: PrecisionFull, Enum: []string{PrecisionFull, PrecisionHalf},
-					Doc: "what a device may do to be faster: full, nothing; half, round queries, keys, values and the weights of values to f16"},
+				{Name: "precision", Kind: AttrString, Default: PrecisionFull,
+					Enum: []string{PrecisionFull, PrecisionHalf},
+					Doc:  "what a device may do to be faster: full, nothing; half, round queries, keys, values and the weights of values to f16"},
 			}, Infer: inferAttention, Tol: Tolerance{Eps: 512, Abs: 1e-5, Sum: true},
 			Doc: "Scaled dot-product attention: softmax(q k^T * scale + mask) v, q [..., H, T, D], k and v [..., G, S, D], H a multiple of G (grouped heads); mask broadcasts to [..., H, T, S] and is added."},
 	)
 }
 
-var precisionAttr = AttrInfo{Name: "precision", Kind: AttrString, Default: PrecisionFull, Enum: []string{PrecisionFull, PrecisionBF16x3, PrecisionHalf, PrecisionHalfSums, PrecisionBytes},
-	Doc: "what a device may do to be faster: full, nothing, except that rows which meet a quantized weight may be off by 2^-22 of the largest of 32 neighbours; bf16x3, multiply f32 operands as sums of two bf16 without the product of the lesser two, off by 2^-15 of a product at most; half, round operands to f16; half_sums, sum in f16 as well; int8, round rows that meet a quantized weight to 8 bits, with a scale for every 32"}
+var precisionAttr = AttrInfo{Name: "precision", Kind: AttrString, Default: PrecisionFull,
+	Enum: []string{PrecisionFull, PrecisionBF16x3, PrecisionHalf, PrecisionHalfSums, PrecisionBytes},
+	Doc:  "what a device may do to be faster: full, nothing, except that rows which meet a quantized weight may be off by 2^-22 of the largest of 32 neighbours; bf16x3, multiply f32 operands as sums of two bf16 without the product of the lesser two, off by 2^-15 of a product at most; half, round operands to f16; half_sums, sum in f16 as well; int8, round rows that meet a quantized weight to 8 bits, with a scale for every 32"}
 
 // The values of the attribute precision of matmul, of which attention knows full
 // and half. They allow, and never oblige: the
@@ -62,7 +64,8 @@ func inferMatMul(c *Call) (Type, error) {
 		kb, n = n, kb
 	}
 	if k != kb {
-		return Type{}, fmt.Errorf("a is %s and b is %s: contraction extents %s and %s differ%s", a, b, k, kb, transposeHint(ta, tb, a, b))
+		return Type{}, fmt.Errorf("a is %s and b is %s: contraction extents %s and %s differ%s", a, b, k, kb,
+			transposeHint(ta, tb, a, b))
 	}
 	batch, err := BroadcastShapes(a[:len(a)-2], b[:len(b)-2])
 	if err != nil {
@@ -123,7 +126,8 @@ func inferAttention(c *Call) (Type, error) {
 	}
 	h, g := q[r-3], k[r-3]
 	if !h.IsStatic() || !g.IsStatic() || g.Add == 0 || h.Add%g.Add != 0 || v[r-3] != g {
-		return Type{}, fmt.Errorf("q %s, k %s and v %s: the %s query heads are not a multiple of the key heads", q, k, v, h)
+		return Type{}, fmt.Errorf("q %s, k %s and v %s: the %s query heads are not a multiple of the key heads", q, k,
+			v, h)
 	}
 	if q[r-1] != k[r-1] || k[r-2] != v[r-2] {
 		return Type{}, fmt.Errorf("q %s, k %s and v %s: want q [..., T, D], k [..., S, D], v [..., S, E]", q, k, v)

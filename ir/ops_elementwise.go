@@ -67,7 +67,9 @@ func init() {
 		floatUnary(OpLog2, "log2", 64, math.Log2, "log2({0})", "Base-2 logarithm."),
 		floatUnary(OpLog1p, "log1p", 64, math.Log1p, "log1p({0})", "log(1+x), accurate near 0."),
 		floatUnary(OpSqrt, "sqrt", 8, math.Sqrt, "sqrt({0})", "Square root."),
-		floatUnary(OpRsqrt, "rsqrt", 8, func(x float64) float64 { return 1 / math.Sqrt(x) }, "inversesqrt({0})", "1/sqrt(x)."),
+		floatUnary(OpRsqrt, "rsqrt", 8, func(x float64) float64 {
+			return 1 / math.Sqrt(x)
+		}, "inversesqrt({0})", "1/sqrt(x)."),
 		floatUnary(OpRecip, "recip", 8, func(x float64) float64 { return 1 / x }, "1.0 / {0}", "1/x."),
 		floatUnary(OpSin, "sin", 64, math.Sin, "sin_accurate({0})", "Sine; the argument is reduced accurately."),
 		floatUnary(OpCos, "cos", 64, math.Cos, "cos_accurate({0})", "Cosine; the argument is reduced accurately."),
@@ -79,17 +81,23 @@ func init() {
 		floatUnary(OpCosh, "cosh", 128, math.Cosh, "cosh_accurate({0})", "Hyperbolic cosine."),
 		floatUnary(OpTanh, "tanh", 64, math.Tanh, "tanh_safe({0})", "Hyperbolic tangent."),
 		floatUnary(OpSigmoid, "sigmoid", 64, sigmoid, "1.0 / (1.0 + exp(-{0}))", "1/(1+e^-x)."),
-		floatUnary(OpSilu, "silu", 64, func(x float64) float64 { return x * sigmoid(x) }, "{0} / (1.0 + exp(-{0}))", "x*sigmoid(x), also called swish."),
+		floatUnary(OpSilu, "silu", 64, func(x float64) float64 { return x * sigmoid(x) }, "{0} / (1.0 + exp(-{0}))",
+			"x*sigmoid(x), also called swish."),
 		floatUnary(OpSelu, "selu", 128, selu, "selu({0})", "Self-normalizing ELU (Klambauer et al. 2017)."),
-		floatUnary(OpGelu, "gelu", 256, geluTanh, "gelu_tanh({0})", "GELU by its tanh approximation (Hendrycks and Gimpel 2016)."),
-		floatUnary(OpGeluErf, "gelu_erf", 256, geluErf, "0.5 * {0} * (1.0 + erf({0} * 0.70710678118654752))", "GELU by erf."),
+		floatUnary(OpGelu, "gelu", 256, geluTanh, "gelu_tanh({0})",
+			"GELU by its tanh approximation (Hendrycks and Gimpel 2016)."),
+		floatUnary(OpGeluErf, "gelu_erf", 256, geluErf, "0.5 * {0} * (1.0 + erf({0} * 0.70710678118654752))",
+			"GELU by erf."),
 		floatUnary(OpErf, "erf", 64, math.Erf, "erf({0})", "Error function."),
 		floatUnary(OpSoftplus, "softplus", 128, softplus, "softplus({0})", "log(1+e^x)."),
-		floatUnary(OpMish, "mish", 256, func(x float64) float64 { return x * math.Tanh(softplus(x)) }, "{0} * tanh_safe(softplus({0}))", "x*tanh(softplus(x)) (Misra 2019)."),
+		floatUnary(OpMish, "mish", 256, func(x float64) float64 { return x * math.Tanh(softplus(x)) },
+			"{0} * tanh_safe(softplus({0}))", "x*tanh(softplus(x)) (Misra 2019)."),
 		// Near x = -3 the sum cancels, so that the product's rounding error, up to
 		// 2^-23 with that of 1/6, stays as it is; hardswish multiplies it by 3.
-		within(7.5e-7, floatUnary(OpHardswish, "hardswish", 8, func(x float64) float64 { return x * hardsigmoid(x) }, "{0} * clamp({0} * (1.0 / 6.0) + 0.5, 0.0, 1.0)", "x*hardsigmoid(x).")),
-		within(2.5e-7, floatUnary(OpHardsigmoid, "hardsigmoid", 8, hardsigmoid, "clamp({0} * (1.0 / 6.0) + 0.5, 0.0, 1.0)", "x/6+1/2 clamped to [0,1].")),
+		within(7.5e-7, floatUnary(OpHardswish, "hardswish", 8, func(x float64) float64 { return x * hardsigmoid(x) },
+			"{0} * clamp({0} * (1.0 / 6.0) + 0.5, 0.0, 1.0)", "x*hardsigmoid(x).")),
+		within(2.5e-7, floatUnary(OpHardsigmoid, "hardsigmoid", 8, hardsigmoid,
+			"clamp({0} * (1.0 / 6.0) + 0.5, 0.0, 1.0)", "x/6+1/2 clamped to [0,1].")),
 		floatUnary(OpFloor, "floor", 0, math.Floor, "floor({0})", "Largest integer not above x."),
 		floatUnary(OpCeil, "ceil", 0, math.Ceil, "ceil({0})", "Smallest integer not below x."),
 		floatUnary(OpRound, "round", 0, math.RoundToEven, "roundEven({0})", "Nearest integer, halves to even."),
@@ -127,7 +135,8 @@ func init() {
 
 // binaryOp declares a function of two numbers of one dtype.
 func binaryOp(op Op, name string, eps float64, f f2, i i2, glsl GLSL, doc string) OpInfo {
-	in := OpInfo{Op: op, Name: name, Class: ClassElementwise, Args: twoArgs, Infer: inferSame, GLSL: glsl, Tol: Tolerance{Eps: eps}, Doc: doc}
+	in := OpInfo{Op: op, Name: name, Class: ClassElementwise, Args: twoArgs, Infer: inferSame, GLSL: glsl,
+		Tol: Tolerance{Eps: eps}, Doc: doc}
 	if f != nil {
 		in.Float = binaryF(f)
 	}
@@ -140,29 +149,57 @@ func binaryOp(op Op, name string, eps float64, f f2, i i2, glsl GLSL, doc string
 func initBinary() {
 	infix := func(op string) GLSL { e := "{0} " + op + " {1}"; return GLSL{Float: e, Int: e, Uint: e} }
 	rows(
-		binaryOp(OpAdd, "add", 2, func(a, b float64) float64 { return a + b }, func(a, b int64) int64 { return a + b }, infix("+"), "a+b; integers wrap."),
-		binaryOp(OpSub, "sub", 2, func(a, b float64) float64 { return a - b }, func(a, b int64) int64 { return a - b }, infix("-"), "a-b; integers wrap."),
-		binaryOp(OpMul, "mul", 2, func(a, b float64) float64 { return a * b }, func(a, b int64) int64 { return a * b }, infix("*"), "a*b; integers wrap."),
+		binaryOp(OpAdd, "add", 2, func(a, b float64) float64 { return a + b }, func(a, b int64) int64 { return a + b },
+			infix("+"), "a+b; integers wrap."),
+		binaryOp(OpSub, "sub", 2, func(a, b float64) float64 { return a - b }, func(a, b int64) int64 { return a - b },
+			infix("-"), "a-b; integers wrap."),
+		binaryOp(OpMul, "mul", 2, func(a, b float64) float64 { return a * b }, func(a, b int64) int64 { return a * b },
+			infix("*"), "a*b; integers wrap."),
 		binaryOp(OpDiv, "div", 8, func(a, b float64) float64 { return a / b }, divInt,
-			GLSL{Float: "div_full({0}, {1})", Int: "div_int({0}, {1})", Uint: "div_uint({0}, {1})"}, "a/b; integers truncate, and x/0 is 0."),
+			GLSL{Float: "div_full({0}, {1})", Int: "div_int({0}, {1})", Uint: "div_uint({0}, {1})"},
+			"a/b; integers truncate, and x/0 is 0."),
 		binaryOp(OpMod, "mod", 64, modFloat, modInt,
-			GLSL{Float: "mod_floor({0}, {1})", Int: "mod_int({0}, {1})", Uint: "rem_uint({0}, {1})"}, "a-b*floor(a/b): has the sign of b, as in Python; integer x mod 0 is 0."),
+			GLSL{Float: "mod_floor({0}, {1})", Int: "mod_int({0}, {1})", Uint: "rem_uint({0}, {1})"},
+			"a-b*floor(a/b): has the sign of b, as in Python; integer x mod 0 is 0."),
 		binaryOp(OpRem, "rem", 64, math.Mod, remInt,
-			GLSL{Float: "rem_trunc({0}, {1})", Int: "rem_int({0}, {1})", Uint: "rem_uint({0}, {1})"}, "a-b*trunc(a/b): has the sign of a, as in C; integer x rem 0 is 0."),
-		binaryOp(OpPow, "pow", 512, math.Pow, nil, GLSL{Float: "pow_full({0}, {1})"}, "a^b; negative a needs an integral b."),
-		binaryOp(OpMin, "min", 0, nanMin, func(a, b int64) int64 { return min(a, b) }, GLSL{Float: "nan_min({0}, {1})", Int: "min({0}, {1})", Uint: "min({0}, {1})"}, "Smaller of a and b, NaN if either is."),
-		binaryOp(OpMax, "max", 0, nanMax, func(a, b int64) int64 { return max(a, b) }, GLSL{Float: "nan_max({0}, {1})", Int: "max({0}, {1})", Uint: "max({0}, {1})"}, "Larger of a and b, NaN if either is."),
-		binaryOp(OpAtan2, "atan2", 4096, math.Atan2, nil, GLSL{Float: "atan2_full({0}, {1})"}, "Angle of the point (b, a)."),
-		logic(OpAnd, "and", func(a, b int64) int64 { return a & b }, GLSL{Int: "{0} & {1}", Uint: "{0} & {1}", Bool: "{0} && {1}"}, "Logical and of bools, bitwise and of integers."),
-		logic(OpOr, "or", func(a, b int64) int64 { return a | b }, GLSL{Int: "{0} | {1}", Uint: "{0} | {1}", Bool: "{0} || {1}"}, "Logical or of bools, bitwise or of integers."),
-		logic(OpXor, "xor", func(a, b int64) int64 { return a ^ b }, GLSL{Int: "{0} ^ {1}", Uint: "{0} ^ {1}", Bool: "{0} != {1}"}, "Exclusive or of bools, bitwise of integers."),
-		shift(OpShl, "shl", func(a, b int64) int64 { return a << (uint64(b) & 31) }, "<<", "a shifted left by b (0 to 31; b modulo 32)."),
-		shift(OpShr, "shr", func(a, b int64) int64 { return a >> (uint64(b) & 31) }, ">>", "a shifted right by b (0 to 31; b modulo 32), with the sign of signed integers."),
+			GLSL{Float: "rem_trunc({0}, {1})", Int: "rem_int({0}, {1})", Uint: "rem_uint({0}, {1})"},
+			"a-b*trunc(a/b): has the sign of a, as in C; integer x rem 0 is 0."),
+		binaryOp(OpPow, "pow", 512, math.Pow, nil, GLSL{Float: "pow_full({0}, {1})"},
+			"a^b; negative a needs an integral b."),
+		binaryOp(OpMin, "min", 0, nanMin, func(a, b int64) int64 {
+			return min(a, b)
+		}, GLSL{Float: "nan_min({0}, {1})", Int: "min({0}, {1})", Uint: "min({0}, {1})"}, "Smaller of a and b, NaN "+
+			"if either is."),
+		binaryOp(OpMax, "max", 0, nanMax, func(a, b int64) int64 {
+			return max(a, b)
+		}, GLSL{Float: "nan_max({0}, {1})", Int: "max({0}, {1})", Uint: "max({0}, {1})"}, "Larger of a and b, NaN "+
+			"if either is."),
+		binaryOp(OpAtan2, "atan2", 4096, math.Atan2, nil, GLSL{Float: "atan2_full({0}, {1})"},
+			"Angle of the point (b, a)."),
+		logic(OpAnd, "and", func(a, b int64) int64 {
+			return a & b
+		}, GLSL{Int: "{0} & {1}", Uint: "{0} & {1}", Bool: "{0} && {1}"}, "Logical and of bools, bitwise and "+
+			"of integers."),
+		logic(OpOr, "or", func(a, b int64) int64 {
+			return a | b
+		}, GLSL{Int: "{0} | {1}", Uint: "{0} | {1}",
+			Bool: "{0} || {1}"}, "Logical or of bools, bitwise or of integers."),
+		logic(OpXor, "xor", func(a, b int64) int64 {
+			return a ^ b
+		}, GLSL{Int: "{0} ^ {1}", Uint: "{0} ^ {1}",
+			Bool: "{0} != {1}"}, "Exclusive or of bools, bitwise of integers."),
+		shift(OpShl, "shl", func(a, b int64) int64 {
+			return a << (uint64(b) & 31)
+		}, "<<", "a shifted left by b (0 to 31; b modulo 32)."),
+		shift(OpShr, "shr", func(a, b int64) int64 {
+			return a >> (uint64(b) & 31)
+		}, ">>", "a shifted right by b (0 to 31; b modulo 32), with the sign of signed integers."),
 	)
 }
 
 func logic(op Op, name string, f i2, glsl GLSL, doc string) OpInfo {
-	return OpInfo{Op: op, Name: name, Class: ClassElementwise, Args: twoArgs, Infer: inferBits, Int: binaryI(f), GLSL: glsl, Doc: doc}
+	return OpInfo{Op: op, Name: name, Class: ClassElementwise, Args: twoArgs, Infer: inferBits, Int: binaryI(f),
+		GLSL: glsl, Doc: doc}
 }
 
 func shift(op Op, name string, f i2, glsl, doc string) OpInfo {
@@ -184,19 +221,26 @@ func initCompare() {
 		return in
 	}
 	rows(
-		cmp(OpEq, "eq", "==", func(a, b float64) bool { return a == b }, func(a, b int64) bool { return a == b }, "Whether a equals b."),
-		cmp(OpNe, "ne", "!=", func(a, b float64) bool { return a != b }, func(a, b int64) bool { return a != b }, "Whether a differs from b."),
-		cmp(OpLt, "lt", "<", func(a, b float64) bool { return a < b }, func(a, b int64) bool { return a < b }, "Whether a is less than b."),
-		cmp(OpLe, "le", "<=", func(a, b float64) bool { return a <= b }, func(a, b int64) bool { return a <= b }, "Whether a is at most b."),
-		cmp(OpGt, "gt", ">", func(a, b float64) bool { return a > b }, func(a, b int64) bool { return a > b }, "Whether a is greater than b."),
-		cmp(OpGe, "ge", ">=", func(a, b float64) bool { return a >= b }, func(a, b int64) bool { return a >= b }, "Whether a is at least b."),
+		cmp(OpEq, "eq", "==", func(a, b float64) bool { return a == b }, func(a, b int64) bool { return a == b },
+			"Whether a equals b."),
+		cmp(OpNe, "ne", "!=", func(a, b float64) bool { return a != b }, func(a, b int64) bool { return a != b },
+			"Whether a differs from b."),
+		cmp(OpLt, "lt", "<", func(a, b float64) bool { return a < b }, func(a, b int64) bool { return a < b },
+			"Whether a is less than b."),
+		cmp(OpLe, "le", "<=", func(a, b float64) bool { return a <= b }, func(a, b int64) bool { return a <= b },
+			"Whether a is at most b."),
+		cmp(OpGt, "gt", ">", func(a, b float64) bool { return a > b }, func(a, b int64) bool { return a > b },
+			"Whether a is greater than b."),
+		cmp(OpGe, "ge", ">=", func(a, b float64) bool { return a >= b }, func(a, b int64) bool { return a >= b },
+			"Whether a is at least b."),
 	)
 }
 
 func initTernary() {
 	sel := "({0} ? {1} : {2})"
 	rows(
-		OpInfo{Op: OpWhere, Name: "where", Class: ClassElementwise, Args: []ArgInfo{{Name: "cond"}, {Name: "a"}, {Name: "b"}}, Infer: inferWhere,
+		OpInfo{Op: OpWhere, Name: "where", Class: ClassElementwise,
+			Args: []ArgInfo{{Name: "cond"}, {Name: "a"}, {Name: "b"}}, Infer: inferWhere,
 			Float: func(x []float64, _ Attrs) float64 {
 				if x[0] != 0 {
 					return x[1]
@@ -223,7 +267,8 @@ func initTernary() {
 			Attrs: []AttrInfo{{Name: "exponent", Kind: AttrFloat, Doc: "the power"}},
 			Float: func(x []float64, a Attrs) float64 { return math.Pow(x[0], a.Float("exponent")) },
 			GLSL:  GLSL{Float: "pow_full({0}, {exponent})"}, Tol: Tolerance{Eps: 512}, Doc: "x raised to a constant."},
-		OpInfo{Op: OpLerp, Name: "lerp", Class: ClassElementwise, Args: []ArgInfo{{Name: "a"}, {Name: "b"}, {Name: "t"}}, Infer: inferSame,
+		OpInfo{Op: OpLerp, Name: "lerp", Class: ClassElementwise,
+			Args: []ArgInfo{{Name: "a"}, {Name: "b"}, {Name: "t"}}, Infer: inferSame,
 			Float: func(x []float64, _ Attrs) float64 { return x[0] + (x[1]-x[0])*x[2] },
 			GLSL:  GLSL{Float: "{0} + ({1} - {0}) * {2}"}, Tol: Tolerance{Eps: 8, Abs: 1e-6}, Doc: "a+(b-a)*t."},
 		OpInfo{Op: OpCast, Name: "cast", Class: ClassElementwise, Args: oneArg, Infer: inferCast,

@@ -34,7 +34,8 @@ func inferMatMulID(c *Call) (Type, error) {
 		return Type{}, err
 	}
 	if len(x) != 3 || len(w) != 3 || len(ids) != 2 {
-		return Type{}, fmt.Errorf("x is %s, weights %s and ids %s: want [T, U or 1, K], [E, N, K] and [T, U]", x, w, ids)
+		return Type{}, fmt.Errorf("x is %s, weights %s and ids %s: want [T, U or 1, K], [E, N, K] and [T, U]", x, w,
+			ids)
 	}
 	if x[0] != ids[0] || x[1] != ids[1] && !x[1].Is(1) {
 		return Type{}, fmt.Errorf("x is %s and ids %s: want [T, U or 1, K] and [T, U]", x, ids)
@@ -43,7 +44,8 @@ func inferMatMulID(c *Call) (Type, error) {
 		return Type{}, fmt.Errorf("x is %s and weights %s: contraction extents %s and %s differ", x, w, x[2], w[2])
 	}
 	if !w[0].IsStatic() || !ids[1].IsStatic() {
-		return Type{}, fmt.Errorf("weights is %s and ids %s: the number of experts and that of experts used must be numbers", w, ids)
+		return Type{}, fmt.Errorf("weights is %s and ids %s: the number of experts and that of experts used "+
+			"must be numbers", w, ids)
 	}
 	if err := wantSomething(w, 0); err != nil {
 		return Type{}, err
@@ -53,7 +55,8 @@ func inferMatMulID(c *Call) (Type, error) {
 	}
 	if len(c.Args) > 3 {
 		g := c.Args[3]
-		if g.Op() != OpExpertGroups || g.Arg(0) != c.Args[2] || int64(g.Attrs().Int("experts")) != w[0].Add || g.DType() != I32 {
+		if g.Op() != OpExpertGroups || g.Arg(0) != c.Args[2] || int64(g.Attrs().Int("experts")) != w[0].Add ||
+			g.DType() != I32 {
 			return Type{}, fmt.Errorf("groups is %s, want expert_groups of the same ids for %s experts", g.Op(), w[0])
 		}
 	}

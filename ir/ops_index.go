@@ -9,14 +9,18 @@ func init() {
 	axis := AttrInfo{Name: "axis", Kind: AttrInt, Default: int64(0), Doc: "the axis that is indexed"}
 	exact := Tolerance{}
 	rows(
-		OpInfo{Op: OpGather, Name: "gather", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}, {Name: "indices"}}, Attrs: []AttrInfo{axis}, Infer: inferGather, Tol: exact,
+		OpInfo{Op: OpGather, Name: "gather", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}, {Name: "indices"}},
+			Attrs: []AttrInfo{axis}, Infer: inferGather, Tol: exact,
 			Doc: "result[i,j,…] = x at the same coordinates, except that along the axis the coordinate is indices[i,j,…]. Out-of-range indices are clamped."},
-		OpInfo{Op: OpIndexSelect, Name: "index_select", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}, {Name: "indices"}}, Attrs: []AttrInfo{axis}, Infer: inferIndexSelect, Tol: exact,
+		OpInfo{Op: OpIndexSelect, Name: "index_select", Class: ClassIndexing,
+			Args: []ArgInfo{{Name: "x"}, {Name: "indices"}}, Attrs: []AttrInfo{axis}, Infer: inferIndexSelect, Tol: exact,
 			Doc: "Slices of x along the axis, picked by a vector of indices. Out-of-range indices are clamped."},
-		OpInfo{Op: OpEmbedding, Name: "embedding", Class: ClassIndexing, Args: []ArgInfo{{Name: "table"}, {Name: "ids"}},
+		OpInfo{Op: OpEmbedding, Name: "embedding", Class: ClassIndexing,
+			Args:  []ArgInfo{{Name: "table"}, {Name: "ids"}},
 			Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Default: F32, Doc: "the result dtype of a quantized table; others keep their own"}}, Infer: inferEmbedding, Tol: Tolerance{Eps: 2},
 			Doc: "Rows of a [V, D] table, one per id, in the shape of ids with D appended. The table may be quantized. Out-of-range ids are clamped."},
-		OpInfo{Op: OpConcat, Name: "concat", Class: ClassIndexing, Args: []ArgInfo{{Name: "x", Variadic: true}}, Attrs: []AttrInfo{axis}, Infer: inferConcat, Tol: exact,
+		OpInfo{Op: OpConcat, Name: "concat", Class: ClassIndexing, Args: []ArgInfo{{Name: "x", Variadic: true}},
+			Attrs: []AttrInfo{axis}, Infer: inferConcat, Tol: exact,
 			Doc: "Joins tensors along an axis."},
 		OpInfo{Op: OpPad, Name: "pad", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}},
 			Attrs: []AttrInfo{
@@ -26,10 +30,12 @@ func init() {
 				{Name: "mode", Kind: AttrString, Default: "constant", Enum: []string{"constant", "reflect", "replicate"}, Doc: "what they are: the value; x mirrored at its first and last element, over and over; the nearest element of x"},
 			}, Infer: inferPad, Tol: exact,
 			Doc: "Adds elements around x. Mode reflect gives x[0], x[1], …, x[n-1], x[n-2], …, x[1], x[0], … in both directions."},
-		OpInfo{Op: OpDynamicSlice, Name: "dynamic_slice", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}, {Name: "start"}},
+		OpInfo{Op: OpDynamicSlice, Name: "dynamic_slice", Class: ClassIndexing,
+			Args:  []ArgInfo{{Name: "x"}, {Name: "start"}},
 			Attrs: []AttrInfo{axis, {Name: "size", Kind: AttrShape, Doc: "the extent along the axis, as a shape of one axis"}}, Infer: inferDynamicSlice, Tol: exact,
 			Doc: "The elements of x from coordinate start (an integer scalar) on along the axis; start is clamped so that size fits."},
-		OpInfo{Op: OpDynamicUpdateSlice, Name: "dynamic_update_slice", Class: ClassIndexing, Args: []ArgInfo{{Name: "base"}, {Name: "update"}, {Name: "start"}}, Attrs: []AttrInfo{axis}, Infer: inferDynamicUpdateSlice, Tol: exact,
+		OpInfo{Op: OpDynamicUpdateSlice, Name: "dynamic_update_slice", Class: ClassIndexing,
+			Args: []ArgInfo{{Name: "base"}, {Name: "update"}, {Name: "start"}}, Attrs: []AttrInfo{axis}, Infer: inferDynamicUpdateSlice, Tol: exact,
 			Doc: "base with update written over it from coordinate start (an integer scalar) on along the axis; start is clamped so that update fits. Updating a state this way happens in place. Blocks can be written by whole rows, along any axis but the innermost, into a state."},
 		OpInfo{Op: OpDequantize, Name: "dequantize", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}},
 			Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Default: F32, Doc: "the result dtype"}}, Infer: inferDequantize, Tol: Tolerance{Eps: 2},
@@ -124,14 +130,16 @@ func inferConcat(c *Call) (Type, error) {
 	for i := 1; i < len(c.Args); i++ {
 		s := c.Shape(i)
 		if c.DType(i) != c.DType(0) {
-			return Type{}, fmt.Errorf("argument %d is %s, argument 0 is %s: cast one of them", i, c.DType(i), c.DType(0))
+			return Type{}, fmt.Errorf("argument %d is %s, argument 0 is %s: cast one of them", i,
+				c.DType(i), c.DType(0))
 		}
 		if len(s) != len(first) {
 			return Type{}, fmt.Errorf("argument %d is %s, argument 0 is %s: want one rank", i, s, first)
 		}
 		for j := range s {
 			if j != axis && s[j] != first[j] {
-				return Type{}, fmt.Errorf("argument %d is %s, argument 0 is %s: they may differ only along axis %d", i, s, first, axis)
+				return Type{}, fmt.Errorf("argument %d is %s, argument 0 is %s: they may differ only along axis %d",
+					i, s, first, axis)
 			}
 		}
 		if out[axis], err = out[axis].Sum(s[axis]); err != nil {
@@ -155,7 +163,8 @@ func inferPad(c *Call) (Type, error) {
 	out := make(Shape, len(x))
 	for i, d := range x {
 		if low[i] < 0 || high[i] < 0 || low[i] > maxElems || high[i] > maxElems {
-			return Type{}, fmt.Errorf("padding %d, %d of axis %d is out of range: use slice to take elements away", low[i], high[i], i)
+			return Type{}, fmt.Errorf("padding %d, %d of axis %d is out of range: use slice to take elements away",
+				low[i], high[i], i)
 		}
 		if n := low[i] + high[i]; n > 0 && d.Max() == 0 && c.Attrs.String_("mode") != "constant" {
 			return Type{}, fmt.Errorf("axis %d of %s is empty: there is no element to pad it with", i, x)

@@ -46,7 +46,8 @@ func inferNamed(c *Call) (Type, error) {
 		}
 	}
 	if c.Op != OpInput && !t.Shape.IsStatic() {
-		return Type{}, fmt.Errorf("a %s needs a static shape, have %s: use the symbol's bound and slice it", c.Op, t.Shape)
+		return Type{}, fmt.Errorf("a %s needs a static shape, have %s: use the symbol's bound and slice it", c.Op,
+			t.Shape)
 	}
 	return t, nil
 }

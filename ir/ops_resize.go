@@ -16,11 +16,14 @@ func init() {
 		Doc: "the outermost elements stay in place: coordinate i is i*(from-1)/(to-1) in x, else ((2*i+1)*from-to)/(2*to)"}
 	tol := Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
 	rows(
-		OpInfo{Op: OpResizeNearest, Name: "resize_nearest", Class: ClassWindow, Args: x, Attrs: []AttrInfo{size}, Infer: inferResize(KindFloat, KindInt, KindUint, KindBool),
-			Doc: "Other extents for the innermost axes: along an axis, element i is element floor(i*from/to) of x."},
-		OpInfo{Op: OpResizeLinear, Name: "resize_linear", Class: ClassWindow, Args: x, Attrs: []AttrInfo{size, align}, Infer: inferResize(KindFloat), Tol: tol,
+		OpInfo{Op: OpResizeNearest, Name: "resize_nearest", Class: ClassWindow, Args: x, Attrs: []AttrInfo{size},
+			Infer: inferResize(KindFloat, KindInt, KindUint, KindBool),
+			Doc:   "Other extents for the innermost axes: along an axis, element i is element floor(i*from/to) of x."},
+		OpInfo{Op: OpResizeLinear, Name: "resize_linear", Class: ClassWindow, Args: x, Attrs: []AttrInfo{size, align},
+			Infer: inferResize(KindFloat), Tol: tol,
 			Doc: "Linear interpolation along each resized axis (bilinear over two) between the elements of x at floor(c) and floor(c)+1, for c as align_corners says, computed as an exact quotient; coordinates outside x are those of its edge. Not antialiased."},
-		OpInfo{Op: OpResizeCubic, Name: "resize_cubic", Class: ClassWindow, Args: x, Attrs: []AttrInfo{size, align}, Infer: inferResize(KindFloat), Tol: tol,
+		OpInfo{Op: OpResizeCubic, Name: "resize_cubic", Class: ClassWindow, Args: x, Attrs: []AttrInfo{size, align},
+			Infer: inferResize(KindFloat), Tol: tol,
 			Doc: "As resize_linear, by cubic convolution (Keys 1981, a = -0.75) of the elements at floor(c)-1 to floor(c)+2."},
 	)
 }
@@ -32,7 +35,8 @@ func inferResize(kinds ...Kind) func(*Call) (Type, error) {
 		}
 		x, size := c.Shape(0), c.Attrs.Shape("size")
 		if len(size) < 1 || len(size) > min(maxWindowAxes, len(x)) {
-			return Type{}, fmt.Errorf("size %s names %d innermost axes of x %s, want 1 to %d", size, len(size), x, min(maxWindowAxes, len(x)))
+			return Type{}, fmt.Errorf("size %s names %d innermost axes of x %s, want 1 to %d", size, len(size), x,
+				min(maxWindowAxes, len(x)))
 		}
 		outer := len(x) - len(size)
 		for i, to := range size {
@@ -41,7 +45,8 @@ func inferResize(kinds ...Kind) func(*Call) (Type, error) {
 			case from.Max() == 0 && to.Max() > 0:
 				return Type{}, fmt.Errorf("axis %d of %s is empty: there is nothing to resize", outer+i, x)
 			case from.Max() > 0 && to.Max() > maxResize/from.Max():
-				return Type{}, fmt.Errorf("axis %d goes from %s to %s: the limit of their product is %d", outer+i, from, to, maxResize)
+				return Type{}, fmt.Errorf("axis %d goes from %s to %s: the limit of their product is %d", outer+i,
+					from, to, maxResize)
 			}
 		}
 		return Type{c.DType(0), append(slices.Clone(x[:outer]), size...)}, nil

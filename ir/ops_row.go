@@ -7,15 +7,20 @@ func init() {
 	eps := AttrInfo{Name: "eps", Kind: AttrFloat, Default: 1e-5, Doc: "added to the mean square or variance"}
 	axis := []AttrInfo{{Name: "axis", Kind: AttrInt, Default: int64(-1), Doc: "the axis to normalize along"}}
 	rows(
-		OpInfo{Op: OpSoftmax, Name: "softmax", Class: ClassRow, Args: []ArgInfo{{Name: "x"}}, Attrs: axis, Infer: inferAlongAxis, Tol: tol,
+		OpInfo{Op: OpSoftmax, Name: "softmax", Class: ClassRow, Args: []ArgInfo{{Name: "x"}}, Attrs: axis,
+			Infer: inferAlongAxis, Tol: tol,
 			Doc: "exp(x-max)/sum(exp(x-max)) along an axis."},
-		OpInfo{Op: OpLogSoftmax, Name: "log_softmax", Class: ClassRow, Args: []ArgInfo{{Name: "x"}}, Attrs: axis, Infer: inferAlongAxis, Tol: tol,
+		OpInfo{Op: OpLogSoftmax, Name: "log_softmax", Class: ClassRow, Args: []ArgInfo{{Name: "x"}}, Attrs: axis,
+			Infer: inferAlongAxis, Tol: tol,
 			Doc: "x-max-log(sum(exp(x-max))) along an axis."},
-		OpInfo{Op: OpRMSNorm, Name: "rms_norm", Class: ClassRow, Args: []ArgInfo{{Name: "x"}, {Name: "weight", Optional: true}}, Attrs: []AttrInfo{eps}, Infer: inferNorm, Tol: tol,
+		OpInfo{Op: OpRMSNorm, Name: "rms_norm", Class: ClassRow,
+			Args: []ArgInfo{{Name: "x"}, {Name: "weight", Optional: true}}, Attrs: []AttrInfo{eps}, Infer: inferNorm, Tol: tol,
 			Doc: "x*rsqrt(mean(x^2)+eps)*weight along the innermost axis (Zhang and Sennrich 2019)."},
-		OpInfo{Op: OpLayerNorm, Name: "layer_norm", Class: ClassRow, Args: []ArgInfo{{Name: "x"}, {Name: "weight", Optional: true}, {Name: "bias", Optional: true}}, Attrs: []AttrInfo{eps}, Infer: inferNorm, Tol: tol,
+		OpInfo{Op: OpLayerNorm, Name: "layer_norm", Class: ClassRow,
+			Args: []ArgInfo{{Name: "x"}, {Name: "weight", Optional: true}, {Name: "bias", Optional: true}}, Attrs: []AttrInfo{eps}, Infer: inferNorm, Tol: tol,
 			Doc: "(x-mean)*rsqrt(var+eps)*weight+bias along the innermost axis (Ba et al. 2016); the variance is the biased one."},
-		OpInfo{Op: OpRope, Name: "rope", Class: ClassRow, Args: []ArgInfo{{Name: "x"}, {Name: "positions"}, {Name: "turns", Optional: true}},
+		OpInfo{Op: OpRope, Name: "rope", Class: ClassRow,
+			Args: []ArgInfo{{Name: "x"}, {Name: "positions"}, {Name: "turns", Optional: true}},
 			Attrs: []AttrInfo{
 				{Name: "axis", Kind: AttrInt, Default: int64(-2), Doc: "the axis of x that positions runs along"},
 				{Name: "base", Kind: AttrFloat, Default: 10000.0, Doc: "pair i turns by position*base^(-2i/dims)"},
@@ -23,7 +28,8 @@ func init() {
 				{Name: "mode", Kind: AttrString, Default: "interleaved", Enum: []string{"interleaved", "half"}, Doc: "pairs are (2i, 2i+1), or (i, i+dims/2)"},
 			}, Infer: inferRope, Tol: Tolerance{Eps: 1024, Abs: 1e-5, Sum: true},
 			Doc: "Rotary position embedding (Su et al. 2021): turns pairs of innermost elements by an angle that grows with the position. With turns, u32[pairs, 2], pair i goes turns[i] of a full turn per position, a fraction of 64 bits, high word first, instead of base^(-2i/dims) radians."},
-		OpInfo{Op: OpGroupNorm, Name: "group_norm", Class: ClassRow, Args: []ArgInfo{{Name: "x"}, {Name: "weight", Optional: true}, {Name: "bias", Optional: true}},
+		OpInfo{Op: OpGroupNorm, Name: "group_norm", Class: ClassRow,
+			Args:  []ArgInfo{{Name: "x"}, {Name: "weight", Optional: true}, {Name: "bias", Optional: true}},
 			Attrs: []AttrInfo{{Name: "groups", Kind: AttrInt, Doc: "how many groups of consecutive channels; it divides C"}, eps}, Infer: inferGroupNorm, Tol: tol,
 			Doc: "(x-mean)*rsqrt(var+eps)*weight+bias of x[N, C, …], mean and biased variance over each group of channels with all axes after them (Wu and He 2018); weight and bias are [C]. One group is layer normalization of an image, C groups are instance normalization."},
 		OpInfo{Op: OpL2Normalize, Name: "l2_normalize", Class: ClassRow, Args: []ArgInfo{{Name: "x"}},
@@ -113,7 +119,8 @@ func inferRope(c *Call) (Type, error) {
 		dims = inner.Add
 	}
 	if !inner.IsStatic() || dims < 0 || dims%2 != 0 || dims > inner.Add {
-		return Type{}, fmt.Errorf("cannot turn %d of %s innermost elements: want an even number, at most all", dims, inner)
+		return Type{}, fmt.Errorf("cannot turn %d of %s innermost elements: want an even number, at most all", dims,
+			inner)
 	}
 	if want := (Type{U32, Shape{D(int(dims / 2)), D(2)}}); len(c.Args) > 2 && !c.Args[2].typ.Equal(want) {
 		return Type{}, fmt.Errorf("turns is %s, want %s: two words for each pair that turns", c.Args[2].typ, want)

@@ -19,9 +19,11 @@ func init() {
 				{Name: "restart", Kind: AttrInt, Default: int64(0), Doc: "begin again at 0 after every so many elements; 0: never"},
 			}, Infer: inferCumSum, Tol: Tolerance{Eps: 64, Abs: 1e-6, Sum: true},
 			Doc: "Running sum along an axis: result i is x[0]+…+x[i]; integers wrap."},
-		OpInfo{Op: OpSort, Name: "sort", Class: ClassScan, Args: x, Attrs: []AttrInfo{axis, descending}, Infer: inferScan, Tol: exact,
+		OpInfo{Op: OpSort, Name: "sort", Class: ClassScan, Args: x, Attrs: []AttrInfo{axis, descending},
+			Infer: inferScan, Tol: exact,
 			Doc: "The elements in order along an axis, smallest first. Equal elements keep their order in both directions."},
-		OpInfo{Op: OpArgsort, Name: "argsort", Class: ClassScan, Args: x, Attrs: []AttrInfo{axis, descending}, Infer: inferArgsort, Tol: exact,
+		OpInfo{Op: OpArgsort, Name: "argsort", Class: ClassScan, Args: x, Attrs: []AttrInfo{axis, descending},
+			Infer: inferArgsort, Tol: exact,
 			Doc: "Coordinates (i32) that gather x into the order of sort."},
 		OpInfo{Op: OpTopKIndices, Name: "top_k_indices", Class: ClassScan, Args: x,
 			Attrs: []AttrInfo{

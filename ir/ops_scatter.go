@@ -13,19 +13,26 @@ func init() {
 	sum := Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
 	number := []Kind{KindFloat, KindInt, KindUint}
 	const dropped = " An index out of range changes nothing. Updating a state this way happens in place."
-	const inOrder = " Equal indices add in row-major order of updates, floats in f32 with one rounding at the end, so that the bits are the same in every run; integers wrap."
+	const inOrder = " Equal indices add in row-major order of updates, floats in f32 with one rounding at the end, " +
+		"so that the bits are the same in every run; integers wrap."
 	rows(
-		OpInfo{Op: OpScatter, Name: "scatter", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{axis, unique}, Infer: inferScatter(nil),
-			Doc: "base with element updates[i,j,…] written at the same coordinates, except that along the axis the coordinate is indices[i,j,…]. Of updates of one element the last in row-major order stays." + dropped},
-		OpInfo{Op: OpScatterAdd, Name: "scatter_add", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{axis, unique}, Infer: inferScatter(number), Tol: sum,
+		OpInfo{Op: OpScatter, Name: "scatter", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{axis, unique},
+			Infer: inferScatter(nil),
+			Doc:   "base with element updates[i,j,…] written at the same coordinates, except that along the axis the coordinate is indices[i,j,…]. Of updates of one element the last in row-major order stays." + dropped},
+		OpInfo{Op: OpScatterAdd, Name: "scatter_add", Class: ClassIndexing, Args: scatter,
+			Attrs: []AttrInfo{axis, unique}, Infer: inferScatter(number), Tol: sum,
 			Doc: "base with element updates[i,j,…] added at the same coordinates, except that along the axis the coordinate is indices[i,j,…]." + dropped + inOrder},
-		OpInfo{Op: OpIndexAdd, Name: "index_add", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{axis, unique}, Infer: inferIndexAdd, Tol: sum,
+		OpInfo{Op: OpIndexAdd, Name: "index_add", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{axis, unique},
+			Infer: inferIndexAdd, Tol: sum,
 			Doc: "base with slice i of updates along the axis added to its slice indices[i], of a vector of indices." + dropped + inOrder},
-		OpInfo{Op: OpGatherND, Name: "gather_nd", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}, {Name: "indices"}}, Infer: inferGatherND,
-			Doc: "The elements or slices of x at coordinates that are rows of indices[…, R] for its R outermost axes: result[i,…] = x[indices[i,…,0], …, indices[i,…,R-1], …]. Out-of-range indices are clamped."},
-		OpInfo{Op: OpScatterND, Name: "scatter_nd", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{unique}, Infer: inferScatterND(nil),
-			Doc: "base with the elements or slices of updates written at coordinates that are rows of indices[…, R] for its R outermost axes. Of updates of one element the last in row-major order stays. Coordinates out of range change nothing. Updating a state this way happens in place."},
-		OpInfo{Op: OpScatterNDAdd, Name: "scatter_nd_add", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{unique}, Infer: inferScatterND(number), Tol: sum,
+		OpInfo{Op: OpGatherND, Name: "gather_nd", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}, {Name: "indices"}},
+			Infer: inferGatherND,
+			Doc:   "The elements or slices of x at coordinates that are rows of indices[…, R] for its R outermost axes: result[i,…] = x[indices[i,…,0], …, indices[i,…,R-1], …]. Out-of-range indices are clamped."},
+		OpInfo{Op: OpScatterND, Name: "scatter_nd", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{unique},
+			Infer: inferScatterND(nil),
+			Doc:   "base with the elements or slices of updates written at coordinates that are rows of indices[…, R] for its R outermost axes. Of updates of one element the last in row-major order stays. Coordinates out of range change nothing. Updating a state this way happens in place."},
+		OpInfo{Op: OpScatterNDAdd, Name: "scatter_nd_add", Class: ClassIndexing, Args: scatter,
+			Attrs: []AttrInfo{unique}, Infer: inferScatterND(number), Tol: sum,
 			Doc: "base with the elements or slices of updates added at coordinates that are rows of indices[…, R] for its R outermost axes. Coordinates out of range change nothing. Updating a state this way happens in place." + inOrder},
 	)
 }
@@ -57,11 +64,13 @@ func inferScatter(kinds []Kind) func(*Call) (Type, error) {
 			return Type{}, err
 		}
 		if !idx.Equal(upd) || len(upd) != len(base) {
-			return Type{}, fmt.Errorf("base is %s, indices %s and updates %s: want one rank, and an index for each update", base, idx, upd)
+			return Type{}, fmt.Errorf("base is %s, indices %s and updates %s: want one rank, and an index for each "+
+				"update", base, idx, upd)
 		}
 		for i := range base {
 			if i != axis && upd[i] != base[i] {
-				return Type{}, fmt.Errorf("base is %s and updates %s: they may differ only along axis %d", base, upd, axis)
+				return Type{}, fmt.Errorf("base is %s and updates %s: they may differ only along axis %d", base, upd,
+					axis)
 			}
 		}
 		return Type{c.DType(0), base}, nil
@@ -83,7 +92,8 @@ func inferIndexAdd(c *Call) (Type, error) {
 	want := slices.Clone(base)
 	want[axis] = idx[0]
 	if !upd.Equal(want) {
-		return Type{}, fmt.Errorf("updates is %s, want %s: base %s with one slice per index along axis %d", upd, want, base, axis)
+		return Type{}, fmt.Errorf("updates is %s, want %s: base %s with one slice per index along axis %d", upd,
+			want, base, axis)
 	}
 	return Type{c.DType(0), base}, nil
 }

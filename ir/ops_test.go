@@ -50,7 +50,8 @@ func TestEveryOpHasACompleteRow(t *testing.T) {
 }
 
 func TestParseOpSuggests(t *testing.T) {
-	if _, err := ParseOp("mat_mul"); err == nil || err.Error() != `unknown op "mat_mul": did you mean "matmul"? docs/OPS.md lists all ops` {
+	if _, err := ParseOp("mat_mul"); err == nil ||
+		err.Error() != `unknown op "mat_mul": did you mean "matmul"? docs/OPS.md lists all ops` {
 		t.Errorf("got %v", err)
 	}
 	if op, err := ParseOp("softmax"); err != nil || op != OpSoftmax {

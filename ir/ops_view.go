@@ -45,7 +45,8 @@ func init() {
 // scalarOnly refuses block dtypes, whose elements cannot be moved one by one.
 func (c *Call) scalarOnly() error {
 	if c.DType(0).IsBlock() {
-		return fmt.Errorf("x is %s: its blocks cannot be taken apart, apply dequantize first (fusion keeps it free)", c.DType(0))
+		return fmt.Errorf("x is %s: its blocks cannot be taken apart, apply dequantize first (fusion keeps it free)",
+			c.DType(0))
 	}
 	return nil
 }

@@ -11,12 +11,18 @@ func init() {
 		{Name: "padding_low", Kind: AttrInts, Default: each, Doc: "elements around x before the first, per axis; empty means 0"},
 		{Name: "padding_high", Kind: AttrInts, Default: each, Doc: "elements around x after the last, per axis; empty means 0"},
 	}
-	stride := AttrInfo{Name: "stride", Kind: AttrInts, Default: each, Doc: "distance of windows, per axis; empty means 1"}
-	dilation := AttrInfo{Name: "dilation", Kind: AttrInts, Default: each, Doc: "distance of elements in a window, per axis; empty means 1"}
-	groups := AttrInfo{Name: "groups", Kind: AttrInt, Default: int64(1), Doc: "groups of channels that do not see each other; C groups are a depthwise convolution"}
-	kernel := AttrInfo{Name: "kernel", Kind: AttrInts, Doc: "extents of the window, one for each innermost axis it spans (1 to 3)"}
-	apart := AttrInfo{Name: "stride", Kind: AttrInts, Default: each, Doc: "distance of windows, per axis; empty means the kernel's extents"}
-	ceil := AttrInfo{Name: "ceil_mode", Kind: AttrBool, Default: false, Doc: "let a last window hang over the high end, if it starts before the high padding"}
+	stride := AttrInfo{Name: "stride", Kind: AttrInts, Default: each,
+		Doc: "distance of windows, per axis; empty means 1"}
+	dilation := AttrInfo{Name: "dilation", Kind: AttrInts, Default: each,
+		Doc: "distance of elements in a window, per axis; empty means 1"}
+	groups := AttrInfo{Name: "groups", Kind: AttrInt, Default: int64(1),
+		Doc: "groups of channels that do not see each other; C groups are a depthwise convolution"}
+	kernel := AttrInfo{Name: "kernel", Kind: AttrInts,
+		Doc: "extents of the window, one for each innermost axis it spans (1 to 3)"}
+	apart := AttrInfo{Name: "stride", Kind: AttrInts, Default: each,
+		Doc: "distance of windows, per axis; empty means the kernel's extents"}
+	ceil := AttrInfo{Name: "ceil_mode", Kind: AttrBool, Default: false,
+		Doc: "let a last window hang over the high end, if it starts before the high padding"}
 	weighted := []ArgInfo{{Name: "x"}, {Name: "w"}}
 	x := []ArgInfo{{Name: "x"}}
 	products := Tolerance{Eps: 64, Abs: 1e-5, Sum: true}
@@ -54,7 +60,8 @@ func (c *Call) inferWindow() (Window, error) {
 	}
 	x, w := c.Shape(0), c.Shape(1)
 	if len(x) < 3 || len(x) != len(w) {
-		return Window{}, fmt.Errorf("x is %s and w is %s: want one rank, of batch, channels and 1 to %d axes to go over", x, w, maxWindowAxes)
+		return Window{}, fmt.Errorf("x is %s and w is %s: want one rank, of batch, channels and 1 to %d axes to go "+
+			"over", x, w, maxWindowAxes)
 	}
 	for _, d := range w[2:] {
 		if !d.IsStatic() {
@@ -79,7 +86,8 @@ func inferConv(c *Call) (Type, error) {
 			"%s channels for each of its groups, of which there %s", x, x[1], w, want, w[1], are(groups))
 	}
 	if _, ok := w[0].Quo(groups); !ok {
-		return Type{}, fmt.Errorf("w %s makes %s channels, which cannot be split into %d groups: want a multiple of %d", w, w[0], groups, groups)
+		return Type{}, fmt.Errorf("w %s makes %s channels, which cannot be split into %d groups: want a multiple of %d",
+			w, w[0], groups, groups)
 	}
 	spatial, err := win.slide(x[2:], false)
 	return Type{c.DType(0), append(Shape{x[0], w[0]}, spatial...)}, err
@@ -103,16 +111,19 @@ func inferConvTranspose(c *Call) (Type, error) {
 		return Type{}, fmt.Errorf("x %s has %s channels, and w %s wants %s, its first extent", x, x[1], w, w[0])
 	}
 	if _, ok := x[1].Quo(groups); !ok {
-		return Type{}, fmt.Errorf("x %s has %s channels, which cannot be split into %d groups: want a multiple of %d", x, x[1], groups, groups)
+		return Type{}, fmt.Errorf("x %s has %s channels, which cannot be split into %d groups: want a multiple of %d",
+			x, x[1], groups, groups)
 	}
 	extra := c.Attrs.perAxis("output_padding", len(win.Kernel), 0)
 	if len(extra) != len(win.Kernel) {
-		return Type{}, fmt.Errorf("output_padding %v has %d values for a window of %d axes", extra, len(extra), len(win.Kernel))
+		return Type{}, fmt.Errorf("output_padding %v has %d values for a window of %d axes", extra,
+			len(extra), len(win.Kernel))
 	}
 	out := Shape{x[0], w[1].Times(groups)}
 	for i, d := range x[2:] {
 		if extra[i] < 0 || extra[i] >= max(win.Stride[i], win.Dilation[i]) {
-			return Type{}, fmt.Errorf("output_padding %v of window axis %d is not below stride %d or dilation %d", extra, i, win.Stride[i], win.Dilation[i])
+			return Type{}, fmt.Errorf("output_padding %v of window axis %d is not below stride %d or dilation %d",
+				extra, i, win.Stride[i], win.Dilation[i])
 		}
 		out = append(out, d.Plus(-1).Times(win.Stride[i]).Plus(win.Reach(i)+extra[i]-win.Low[i]-win.High[i]))
 		if out[i+2].Max() < 1 {
@@ -137,7 +148,8 @@ func inferPool(kinds []Kind) func(*Call) (Type, error) {
 		}
 		for i := range win.Kernel {
 			if reach := win.Reach(i); win.Low[i] >= reach || win.High[i] >= reach {
-				return Type{}, fmt.Errorf("padding %d and %d of window axis %d holds whole windows, which span %d", win.Low[i], win.High[i], i, reach)
+				return Type{}, fmt.Errorf("padding %d and %d of window axis %d holds whole windows, which span %d",
+					win.Low[i], win.High[i], i, reach)
 			}
 		}
 		spatial, err := win.slide(x[outer:], c.Attrs.Bool("ceil_mode"))

@@ -102,7 +102,8 @@ func (b *builder) randomOp(rng *rand.Rand) {
 
 // copyGraph rebuilds g with its nodes in the given order of IDs, under new
 // names; change may alter what is added for a node.
-func copyGraph(t testing.TB, g *Graph, order []int, change func(n *Node, op Op, args []*Node, attrs []Attr) (Op, []*Node, []Attr)) *Graph {
+func copyGraph(t testing.TB, g *Graph, order []int,
+	change func(n *Node, op Op, args []*Node, attrs []Attr) (Op, []*Node, []Attr)) *Graph {
 	b := &builder{t: t, g: NewGraph("copy of " + g.Name)}
 	made := make([]*Node, len(g.nodes))
 	for _, id := range order {

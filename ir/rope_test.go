@@ -18,7 +18,8 @@ func TestRopeTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []int64{1 << 31, 0, 3 << 30, 0, 1 << 31, 0, 0, 0, 0, 0}; !slices.Equal(words, want) || d.DType != ir.U32 || !slices.Equal(d.Dims, []int{5, 2}) {
+	if want := []int64{1 << 31, 0, 3 << 30, 0, 1 << 31, 0, 0, 0, 0, 0}; !slices.Equal(words, want) ||
+		d.DType != ir.U32 || !slices.Equal(d.Dims, []int{5, 2}) {
 		t.Errorf("%s%v %v, want %v", d.DType, d.Dims, words, want)
 	}
 	for _, bad := range []float64{math.NaN(), math.Inf(-1)} {

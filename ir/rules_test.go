@@ -54,7 +54,8 @@ func rulesGraph(t testing.TB) string {
 	b := strings.Builder{}
 	b.WriteString(rulesPrelude(lines))
 	for i, l := range lines {
-		if line, want, ok := strings.Cut(l, " => "); ok && strings.Contains(line, "%") && !strings.HasPrefix(want, "error: ") {
+		if line, want, ok := strings.Cut(l, " => "); ok && strings.Contains(line, "%") &&
+			!strings.HasPrefix(want, "error: ") {
 			fmt.Fprintf(&b, "%%case%d = %s\n", i, line)
 		}
 	}

@@ -87,7 +87,8 @@ func (b binding) explicit(g *Graph, values map[string]int64) error {
 func (b binding) input(n *Node, have []int) error {
 	shape := n.typ.Shape
 	if len(have) != len(shape) {
-		return fmt.Errorf("input %q has shape %v, want %s: rank %d is not %d", n.Name(), have, shape, len(have), len(shape))
+		return fmt.Errorf("input %q has shape %v, want %s: rank %d is not %d", n.Name(), have, shape,
+			len(have), len(shape))
 	}
 	for i, d := range shape {
 		if err := b.axis(d, int64(have[i]), fmt.Sprintf("axis %d of input %q", i, n.Name())); err != nil {

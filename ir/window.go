@@ -64,7 +64,8 @@ func (w Window) check() error {
 		name   string
 		values []int64
 		least  int64
-	}{{"kernel", w.Kernel, 1}, {"stride", w.Stride, 1}, {"dilation", w.Dilation, 1}, {"padding_low", w.Low, 0}, {"padding_high", w.High, 0}} {
+	}{{"kernel", w.Kernel, 1}, {"stride", w.Stride, 1}, {"dilation", w.Dilation, 1}, {"padding_low", w.Low, 0},
+		{"padding_high", w.High, 0}} {
 		if len(v.values) != axes {
 			return fmt.Errorf("%s %v has %d values for a window of %d axes", v.name, v.values, len(v.values), axes)
 		}
@@ -90,7 +91,8 @@ func (w Window) slide(dims Shape, ceil bool) (Shape, error) {
 	for i, d := range dims {
 		rest := d.Plus(w.Low[i] + w.High[i] - w.Reach(i))
 		if rest.Max() < 0 {
-			return nil, fmt.Errorf("a window that spans %d does not fit the %s elements of its axis %d with padding %d and %d", w.Reach(i), d, i, w.Low[i], w.High[i])
+			return nil, fmt.Errorf("a window that spans %d does not fit the %s elements of its axis %d with "+
+				"padding %d and %d", w.Reach(i), d, i, w.Low[i], w.High[i])
 		}
 		steps := rest
 		if ceil {
@@ -100,7 +102,8 @@ func (w Window) slide(dims Shape, ceil bool) (Shape, error) {
 		if !ok {
 			return nil, fmt.Errorf("stride %d does not divide the symbolic extent %s", w.Stride[i], d)
 		}
-		if past, err := n.Times(w.Stride[i]).Less(d.Plus(w.Low[i])); ceil && err == nil && past.IsStatic() && past.Add >= 0 {
+		if past, err := n.Times(w.Stride[i]).Less(d.Plus(w.Low[i])); ceil && err == nil &&
+			past.IsStatic() && past.Add >= 0 {
 			n = n.Plus(-1)
 		}
 		out[i] = n.Plus(1)

@@ -204,7 +204,8 @@ func (s *scanner) dim() (int, error) {
 	n, err := strconv.ParseUint(word, 10, 63)
 	if err != nil || n > math.MaxInt {
 		s.pos -= len(word)
-		return 0, s.errorf("the shape has an axis of %q: want an integer from 0 to %d", s.text[s.pos:min(len(s.text), s.pos+20)], math.MaxInt)
+		return 0, s.errorf("the shape has an axis of %q: want an integer from 0 to %d",
+			s.text[s.pos:min(len(s.text), s.pos+20)], math.MaxInt)
 	}
 	return int(n), nil
 }

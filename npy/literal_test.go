@@ -119,7 +119,8 @@ func TestParseLiteralRefuses(t *testing.T) {
 }
 
 func FuzzParseLiteral(f *testing.F) {
-	for _, seed := range []string{"3", "[]", "[[1, -2.5], [inf, nan]]", "[[1],[2,3]]", "[true,0]", "[[],[[]]]", "[1e400", "[,"} {
+	for _, seed := range []string{"3", "[]", "[[1, -2.5], [inf, nan]]", "[[1],[2,3]]", "[true,0]", "[[],[[]]]",
+		"[1e400", "[,"} {
 		for _, t := range []ir.DType{ir.F32, ir.F8E4M3, ir.I8, ir.Bool} {
 			f.Add(seed, uint8(t))
 		}

@@ -146,7 +146,8 @@ func dtypeOf(descr string) (ir.DType, error) {
 		}
 	}
 	if kind == "V2" {
-		return 0, fmt.Errorf("the elements are untyped pairs of bytes (%s), which is how bfloat16 is saved: "+save, descr, "<f4")
+		return 0, fmt.Errorf("the elements are untyped pairs of bytes (%s), which is how bfloat16 is saved: "+save,
+			descr, "<f4")
 	}
 	return 0, fmt.Errorf("element type %q is not supported: want one of %s; "+save, descr, descrList(), "<f4")
 }

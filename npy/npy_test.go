@@ -120,7 +120,8 @@ func TestFortranOrder(t *testing.T) {
 			shape = append(shape, string(rune('0'+d)))
 			n *= d
 		}
-		d, err := Read(file("{'descr': '<i4', 'fortran_order': True, 'shape': ("+strings.Join(shape, ",")+",)}", counting(4*n)...))
+		d, err := Read(file("{'descr': '<i4', 'fortran_order': True, 'shape': ("+strings.Join(shape, ",")+",)}",
+			counting(4*n)...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +223,8 @@ func TestWriteRefuses(t *testing.T) {
 		{&ir.Data{DType: ir.Q4_0, Dims: []int{32}, Bytes: make([]byte, 18)}, "no type for q4_0 blocks: dequantize"},
 		{&ir.Data{DType: ir.F32, Bytes: make([]byte, 3)}, "needs 4 bytes, have 3"},
 	} {
-		if err := WriteFile(path, c.data); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
+		if err := WriteFile(path, c.data); err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%v: got %v, want an error with %q and the path", c.data, err, c.want)
 		}
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {

@@ -67,7 +67,8 @@ func TestGoldenDequantize(t *testing.T) {
 			t.Fatal(err)
 		}
 		if dt.BlockElems() != typ.BlockElements || dt.BlockBytes() != typ.BlockBytes {
-			t.Errorf("%s: geometry %d/%d, ggml has %d/%d", dt, dt.BlockElems(), dt.BlockBytes(), typ.BlockElements, typ.BlockBytes)
+			t.Errorf("%s: geometry %d/%d, ggml has %d/%d", dt, dt.BlockElems(), dt.BlockBytes(),
+				typ.BlockElements, typ.BlockBytes)
 		}
 		for _, c := range typ.Cases {
 			if c.Dequantized == nil {

@@ -45,7 +45,8 @@ func DequantizeRow(dst []float32, t ir.DType, src []byte, row int) error {
 		return err
 	}
 	if len(dst) == 0 || len(src)%int(rowBytes) != 0 {
-		return fmt.Errorf("dequantize %s: %d bytes are not a whole number of rows of %d elements", t, len(src), len(dst))
+		return fmt.Errorf("dequantize %s: %d bytes are not a whole number of rows of %d elements", t,
+			len(src), len(dst))
 	}
 	if rows := len(src) / int(rowBytes); row < 0 || row >= rows {
 		return fmt.Errorf("dequantize %s: row %d of a matrix with %d rows", t, row, rows)
@@ -169,7 +170,8 @@ func checkWeights(c codec, t ir.DType, weights []float32, n int) error {
 		return unsupported(t, "quantize with weights", func(c codec) bool { return c.weighted })
 	}
 	if len(weights) == 0 || len(weights)%t.BlockElems() != 0 || n%len(weights) != 0 {
-		return fmt.Errorf("quantize %s: %d weights for %d values: want one per element of a row, a multiple of %d that divides the values",
+		return fmt.Errorf("quantize %s: %d weights for %d values: want one per element of a row, a multiple of %d "+
+			"that divides the values",
 			t, len(weights), n, t.BlockElems())
 	}
 	for i, w := range weights {

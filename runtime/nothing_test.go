@@ -11,6 +11,7 @@ import (
 var api apitest.Package
 
 func TestNothing(t *testing.T) {
-	api.Complete(t, (*runtime.Signature)(nil), (*runtime.Profile)(nil), runtime.KernelTime{}, runtime.Port{}, runtime.Trace{})
+	api.Complete(t, (*runtime.Signature)(nil), (*runtime.Profile)(nil), runtime.KernelTime{},
+		runtime.Port{}, runtime.Trace{})
 	api.Calls(t, &runtime.Signature{}, &runtime.Profile{}, runtime.CheckRun, runtime.CheckContext)
 }

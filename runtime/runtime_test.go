@@ -36,7 +36,8 @@ func signatures(t *testing.T) map[string]*Signature {
 	s, err := NewSignature(
 		[]Port{{"x", ir.Type{DType: ir.F32, Shape: rows(2)}}, {"ids", ir.Type{DType: ir.I32, Shape: rows(1)[:1]}}},
 		[]Port{{"y", ir.Type{DType: ir.F32, Shape: rows(2)}}, {"s", ir.Type{DType: ir.I32, Shape: ir.Shape{}}}},
-		[]Port{{"cache", ir.Type{DType: ir.Q4_0, Shape: ir.ShapeOf(4, 32)}}, {"count", ir.Type{DType: ir.F32, Shape: ir.Shape{}}}},
+		[]Port{{"cache", ir.Type{DType: ir.Q4_0, Shape: ir.ShapeOf(4, 32)}},
+			{"count", ir.Type{DType: ir.F32, Shape: ir.Shape{}}}},
 		[]Symbol{{"S", 16}, {"T", 64}})
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +80,8 @@ func TestNewSignatureRefuses(t *testing.T) {
 		{"symbolic state", nil, []Port{x}, []Symbol{{"T", 64}}, "static"},
 	}
 	for _, tt := range tests {
-		if _, err := NewSignature(tt.inputs, nil, tt.states, tt.symbols); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := NewSignature(tt.inputs, nil, tt.states, tt.symbols); err == nil ||
+			!strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
 	}
@@ -194,7 +196,8 @@ func TestProfileTable(t *testing.T) {
 	if err := p.WriteTable(&b, 1); err != nil {
 		t.Fatal(err)
 	}
-	if s := b.String(); !strings.Contains(s, "mm") || strings.Contains(s, "add") || !strings.Contains(s, "(2 more kernels)") {
+	if s := b.String(); !strings.Contains(s, "mm") || strings.Contains(s, "add") ||
+		!strings.Contains(s, "(2 more kernels)") {
 		t.Errorf("the slowest kernel alone:\n%s", s)
 	}
 	if p.Kernels[0].Name != "add" {

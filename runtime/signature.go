@@ -159,7 +159,8 @@ func (s *Signature) NewOutputs(symbols map[string]int64, into map[string]*ir.Dat
 	}
 	for name := range into {
 		if !slices.ContainsFunc(s.outputs, func(p Port) bool { return p.Name == name }) {
-			return nil, fmt.Errorf("memory for output %q: the program has no such output, but %s", name, portNames(s.outputs))
+			return nil, fmt.Errorf("memory for output %q: the program has no such output, but %s", name,
+				portNames(s.outputs))
 		}
 	}
 	list := make([]*ir.Data, len(s.outputs))

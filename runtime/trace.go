@@ -59,9 +59,11 @@ func (r Trace) events(pid int, began time.Duration) []traceEvent {
 		naming("process_name", pid, 0, r.Name), naming("thread_name", pid, hostThread, "host"),
 		naming("thread_name", pid, deviceThread, device),
 	}
-	list = append(list, traceEvent{Name: "run", Phase: "X", PID: pid, TID: hostThread, Start: us(began.Nanoseconds()), Took: us(p.Wall.Nanoseconds())})
+	list = append(list, traceEvent{Name: "run", Phase: "X", PID: pid, TID: hostThread, Start: us(began.Nanoseconds()),
+		Took: us(p.Wall.Nanoseconds())})
 	for _, s := range p.Host {
-		list = append(list, traceEvent{Name: s.Name, Phase: "X", PID: pid, TID: hostThread, Start: us(began.Nanoseconds() + s.Start), Took: us(s.Nanos)})
+		list = append(list, traceEvent{Name: s.Name, Phase: "X", PID: pid, TID: hostThread,
+			Start: us(began.Nanoseconds() + s.Start), Took: us(s.Nanos)})
 	}
 	for _, k := range p.Kernels {
 		list = append(list, traceEvent{

@@ -16,7 +16,8 @@ func TestWriteTrace(t *testing.T) {
 		Host:    []HostSpan{{"submit", 10_000, 5_000}, {"wait", 15_000, 80_000}},
 		Kernels: []KernelTime{{Name: "mm", Ops: []string{"matmul"}, Nanos: 2000, Flops: 4000, Moved: 1000}, {Name: "add", Start: 2500, Nanos: 500}},
 	}
-	second := &Profile{Began: began.Add(time.Millisecond), Wall: 50 * time.Microsecond, Clock: Estimated, Kernels: []KernelTime{{Name: "add", Nanos: 1}}}
+	second := &Profile{Began: began.Add(time.Millisecond), Wall: 50 * time.Microsecond, Clock: Estimated,
+		Kernels: []KernelTime{{Name: "add", Nanos: 1}}}
 	var b strings.Builder
 	if err := WriteTrace(&b, Trace{"one", first}, Trace{"two", second}); err != nil {
 		t.Fatal(err)
@@ -46,7 +47,8 @@ func TestWriteTrace(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("events\n%v\nwant\n%v", got, want)
 	}
-	if want := []string{"one", "host", "device (clock calibrated)", "two", "host", "device (clock estimated)"}; !slices.Equal(names, want) {
+	if want := []string{"one", "host", "device (clock calibrated)", "two", "host",
+		"device (clock estimated)"}; !slices.Equal(names, want) {
 		t.Errorf("names %q", names)
 	}
 	if args := file.TraceEvents[6].Args; args["GFLOP/s"] != 2.0 || args["GB/s"] != 0.5 {

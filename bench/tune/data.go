@@ -47,7 +47,8 @@ func (k *Kernel) operands(symbols map[string]int64) ([]operand, error) {
 		if err != nil {
 			return nil, err
 		}
-		o := operand{binding: bind, buffer: b, dims: dims, size: size, rotate: b.Kind != kernel.BufTemp && b.Kind != kernel.BufParams}
+		o := operand{binding: bind, buffer: b, dims: dims, size: size, rotate: b.Kind != kernel.BufTemp &&
+			b.Kind != kernel.BufParams}
 		if bind.Read || !bind.Write {
 			if o.data, err = k.fill(i, &o, symbols); err != nil {
 				return nil, fmt.Errorf("binding %d (%s): %w", i, b.Name, err)

@@ -47,7 +47,8 @@ func everyFamily(t *testing.T, c target.Caps) []*Kernel {
 		b.Output("order", b.Input("keys", ir.F32, 4, 64).Argsort(1))
 		b.Output("product", x.MatMul(b.Weight("w", ir.F32, 32, 48)))
 		b.Output("vector", b.Input("v", ir.F32, 1, 64).MatMul(b.Weight("q", ir.Q8_0, 40, 64).Dequantize(ir.F32).T()))
-		q, k, v := b.Input("q1", ir.F32, 1, 2, T, 16), b.Input("k1", ir.F32, 1, 2, T, 16), b.Input("v1", ir.F32, 1, 2, T, 16)
+		q, k, v := b.Input("q1", ir.F32, 1, 2, T, 16), b.Input("k1", ir.F32, 1, 2, T, 16),
+			b.Input("v1", ir.F32, 1, 2, T, 16)
 		b.Output("attention", q.Attention(k, v))
 	})
 	if err != nil {
@@ -68,7 +69,8 @@ func TestDevice(t *testing.T) {
 	for _, k := range kernels {
 		families[k.Family] = true
 	}
-	for _, f := range []kernel.Family{kernel.FamilyMap, kernel.FamilyRow, kernel.FamilyMatMul, kernel.FamilyScan, kernel.FamilySort, kernel.FamilyAttention} {
+	for _, f := range []kernel.Family{kernel.FamilyMap, kernel.FamilyRow, kernel.FamilyMatMul, kernel.FamilyScan,
+		kernel.FamilySort, kernel.FamilyAttention} {
 		if !families[f] {
 			t.Errorf("no kernel of family %s among %d", f, len(kernels))
 		}
@@ -129,7 +131,8 @@ func TestDeviceRefusesWrong(t *testing.T) {
 			return strings.ReplaceAll(source, change.from, change.to)
 		}
 		file := tunefile.New(lab.caps)
-		rows, err := Tune(context.Background(), lab, kernels, file, Options{Caps: lab.caps, Chunk: 3, Budget: time.Millisecond})
+		rows, err := Tune(context.Background(), lab, kernels, file,
+			Options{Caps: lab.caps, Chunk: 3, Budget: time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +160,8 @@ func TestDeviceWrongDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := tunefile.New(lab.caps)
-	rows, err := Tune(context.Background(), lab, kernels, file, Options{Caps: lab.caps, Chunk: 3, Budget: time.Millisecond})
+	rows, err := Tune(context.Background(), lab, kernels, file,
+		Options{Caps: lab.caps, Chunk: 3, Budget: time.Millisecond})
 	if err != nil || !strings.Contains(rows[0].Why, "wrong results") || len(file.Tuning()) != 0 {
 		t.Errorf("%+v, %v", rows, err)
 	}

@@ -116,7 +116,8 @@ func symbolValues(p *kernel.Program, given map[string]int64) (map[string]int64, 
 	}
 	for name := range given {
 		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("there is no symbol %q; the program has %s", name, strings.Join(append(names, "no other"), ", "))
+			return nil, fmt.Errorf("there is no symbol %q; the program has %s", name,
+				strings.Join(append(names, "no other"), ", "))
 		}
 	}
 	return values, nil

@@ -233,7 +233,8 @@ func (s *stand) Prepare(ctx context.Context, schedules []kernel.Schedule) ([]err
 			sh.Source = s.change(sched, sh.Source)
 		}
 		c.grid, c.needs = sh.Grid, *sh
-		shaders = append(shaders, spirv.Shader{Name: fmt.Sprint(sched), Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)})
+		shaders = append(shaders, spirv.Shader{Name: fmt.Sprint(sched), Source: sh.Source,
+			TargetEnv: glsl.TargetEnv(sh.Needs)})
 		compiled = append(compiled, c)
 	}
 	results, _, err := s.tools.Compile(ctx, shaders, spirv.Options{Optimize: true, CacheDir: s.cache})
@@ -265,7 +266,8 @@ func (s *stand) Prepare(ctx context.Context, schedules []kernel.Schedule) ([]err
 func (s *stand) pipeline(c *contender, code []byte) (err error) {
 	n := c.needs.SubgroupSize
 	full := n > 0 && c.needs.Workgroup%n == 0 && s.caps.Features.FullSubgroups
-	c.pipeline, err = s.dev.NewPipeline(vk.PipelineDesc{Name: s.kernel.Name, Code: code, Buffers: len(s.buffers), SubgroupSize: n, FullSubgroups: full})
+	c.pipeline, err = s.dev.NewPipeline(vk.PipelineDesc{Name: s.kernel.Name, Code: code, Buffers: len(s.buffers),
+		SubgroupSize: n, FullSubgroups: full})
 	return err
 }
 

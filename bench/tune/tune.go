@@ -199,7 +199,8 @@ func (j *job) note(m tunefile.Measurement) {
 const maxWhy = 300
 
 func (j *job) row() Row {
-	r := Row{About: j.record.About, Uses: j.kernel.Uses, Tried: j.variants - len(j.todo), Variants: j.variants, Default: j.record.Default}
+	r := Row{About: j.record.About, Uses: j.kernel.Uses, Tried: j.variants - len(j.todo), Variants: j.variants,
+		Default: j.record.Default}
 	for _, m := range j.record.Measured {
 		switch m.Status {
 		case tunefile.Wrong:

@@ -127,7 +127,8 @@ func TestTuneFindsTheBest(t *testing.T) {
 	kernels := twoKernels(t, c)
 	file := tunefile.New(c)
 	lab := &fakeLab{micros: byWorkgroup(64)}
-	rows, err := Tune(context.Background(), lab, kernels, file, Options{Caps: c, Now: func() time.Time { return lab.clock }})
+	rows, err := Tune(context.Background(), lab, kernels, file,
+		Options{Caps: c, Now: func() time.Time { return lab.clock }})
 	if err != nil || lab.open != 0 {
 		t.Fatalf("%v, %d stands open", err, lab.open)
 	}
@@ -288,7 +289,8 @@ func TestTuneInterrupted(t *testing.T) {
 	}
 	file := tunefile.New(c)
 	var kept *tunefile.File
-	_, err := Tune(ctx, lab, twoKernels(t, c), file, Options{Caps: c, Chunk: 3, Save: func(f *tunefile.File) error { kept = f; return nil }})
+	_, err := Tune(ctx, lab, twoKernels(t, c), file,
+		Options{Caps: c, Chunk: 3, Save: func(f *tunefile.File) error { kept = f; return nil }})
 	if !errors.Is(err, context.Canceled) || kept == nil || len(kept.Kernels) != 2 || len(kept.Kernels[0].Measured) < 3 {
 		t.Errorf("%v, kept %+v", err, kept)
 	}
@@ -315,7 +317,8 @@ func TestGoOn(t *testing.T) {
 	if diff := cmp.Diff([]int{0, 1, 2}, next); diff != "" {
 		t.Error(diff) // the default, though slow, and the best two
 	}
-	if len(j.record.Measured) != 2 || j.record.Measured[0].Status != tunefile.Slow || j.record.Measured[1].Schedule != list[5] {
+	if len(j.record.Measured) != 2 || j.record.Measured[0].Status != tunefile.Slow ||
+		j.record.Measured[1].Schedule != list[5] {
 		t.Errorf("%+v", j.record.Measured)
 	}
 }
@@ -334,7 +337,8 @@ func TestKernels(t *testing.T) {
 		given map[string]int64
 		want  int64
 		fails string
-	}{{nil, 64, ""}, {map[string]int64{"T": 3}, 3, ""}, {map[string]int64{"T": 65}, 0, "outside 1..64"}, {map[string]int64{"U": 1}, 0, `no symbol "U"`}} {
+	}{{nil, 64, ""}, {map[string]int64{"T": 3}, 3, ""}, {map[string]int64{"T": 65}, 0, "outside 1..64"},
+		{map[string]int64{"U": 1}, 0, `no symbol "U"`}} {
 		list, err := Kernels(context.Background(), g, c, tt.given)
 		if tt.fails != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.fails) {

@@ -39,7 +39,8 @@ func TestWrongInputs(t *testing.T) {
 		{"no array", garbage, "garbage.npy"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			fails(t, exitFailure, []string{"run", mlpGraph, "--device", "cpu", "--weights", mlpWeights(t), "--input", "x=" + tt.input}, tt.want)
+			fails(t, exitFailure, []string{"run", mlpGraph, "--device", "cpu", "--weights", mlpWeights(t), "--input",
+				"x=" + tt.input}, tt.want)
 		})
 	}
 }
@@ -47,7 +48,8 @@ func TestWrongInputs(t *testing.T) {
 func TestWrongWeights(t *testing.T) {
 	ownCache(t)
 	line := func(weights ...string) []string {
-		return append([]string{"run", mlpGraph, "--device", "cpu", "--input", "x=random:1", "--symbol", "T=3"}, weights...)
+		return append([]string{"run", mlpGraph, "--device", "cpu", "--input", "x=random:1", "--symbol", "T=3"},
+			weights...)
 	}
 	fails(t, exitFailure, line(), "3 weights", "--weights FILE")
 	fails(t, exitFailure, line("--weights", mlpWeights(t, "layer.0.bias")), `"layer.0.bias"`)
@@ -55,7 +57,8 @@ func TestWrongWeights(t *testing.T) {
 	fails(t, exitFailure, line("--weights", mlpGraph), "mlp.json")
 	needTools(t)
 	dir := t.TempDir()
-	fails(t, exitFailure, []string{"compile", mlpGraph, "-o", filepath.Join(dir, "x.vkb"), "--weights", mlpWeights(t, "layer.0.bias")}, `"layer.0.bias"`)
+	fails(t, exitFailure, []string{"compile", mlpGraph, "-o", filepath.Join(dir, "x.vkb"),
+		"--weights", mlpWeights(t, "layer.0.bias")}, `"layer.0.bias"`)
 	if got := files(t, dir); len(got) != 0 {
 		t.Errorf("left behind: %v", got)
 	}
@@ -63,7 +66,8 @@ func TestWrongWeights(t *testing.T) {
 
 func TestWrongGraphs(t *testing.T) {
 	ownCache(t)
-	unknown := write(t, "g.json", []byte(`{"format": "vkc.graph", "version": 1, "name": "g", "nodes": [{"id": "0", "op": "frobnicate"}], "outputs": [{"name": "y", "node": "0"}]}`))
+	unknown := write(t, "g.json", []byte(
+		`{"format": "vkc.graph", "version": 1, "name": "g", "nodes": [{"id": "0", "op": "frobnicate"}], "outputs": [{"name": "y", "node": "0"}]}`))
 	empty := write(t, "empty.json", nil)
 	for _, verb := range []string{"run", "dump", "compile"} {
 		more := map[string][]string{"compile": {"-o", filepath.Join(t.TempDir(), "x.vkb")}}[verb]
@@ -105,9 +109,11 @@ func TestDamagedBundles(t *testing.T) {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for _, line := range [][]string{{"run", path, "--device", "cpu", "--input", "x=random:1", "--symbol", "T=3"}, {"run", path, "--check", "--input", "x=random:1", "--symbol", "T=3"}} {
+		for _, line := range [][]string{{"run", path, "--device", "cpu", "--input", "x=random:1", "--symbol", "T=3"},
+			{"run", path, "--check", "--input", "x=random:1", "--symbol", "T=3"}} {
 			r := run(t, line...)
-			if r.code != exitFailure || strings.Count(r.stderr, "\n") > 2 || !strings.Contains(r.stderr, "damaged.vkb") {
+			if r.code != exitFailure || strings.Count(r.stderr, "\n") > 2 ||
+				!strings.Contains(r.stderr, "damaged.vkb") {
 				t.Fatalf("%s: vkc %s: exit code %d, %q", what, strings.Join(line, " "), r.code, r.stderr)
 			}
 		}
@@ -139,7 +145,8 @@ func TestWithoutVulkan(t *testing.T) {
 func testWithoutVulkan(t *testing.T, run func(t *testing.T, args ...string) result) {
 	t.Helper()
 	r := run(t, mlpArgs(t, "--check", "--quiet")...)
-	if r.code != exitOK || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, "no Vulkan device, so this runs on the CPU reference") {
+	if r.code != exitOK || strings.Count(r.stderr, "\n") != 1 ||
+		!strings.Contains(r.stderr, "no Vulkan device, so this runs on the CPU reference") {
 		t.Errorf("run: exit code %d, %q", r.code, r.stderr)
 	}
 	out := filepath.Join(t.TempDir(), "x.vkb")

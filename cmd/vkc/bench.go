@@ -58,19 +58,27 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.suites, "suite", nil, "only these suites: "+strings.Join(bench.Suites(), ", "))
 	flags.StringVar(&f.filter, "filter", "", "only cases whose name, such as matmul/f16/4096x4096x4096, matches `RE`")
-	flags.StringVarP(&f.device, "device", "d", "vulkan", "vulkan (the best), an index of vkc devices, or part of a name")
-	flags.StringVar(&f.target, "target", "", "compile for a profile, not for the device as it is: "+strings.Join(target.Profiles(), ", "))
-	flags.StringVar(&f.scale, "scale", "auto", "full, tiny (every case in milliseconds on a processor), or auto: tiny on a processor")
+	flags.StringVarP(&f.device, "device", "d", "vulkan",
+		"vulkan (the best), an index of vkc devices, or part of a name")
+	flags.StringVar(&f.target, "target", "",
+		"compile for a profile, not for the device as it is: "+strings.Join(target.Profiles(), ", "))
+	flags.StringVar(&f.scale, "scale", "auto", "full, tiny (every case in milliseconds on a processor), or auto: "+
+		"tiny on a processor")
 	flags.BoolVar(&f.list, "list", false, "list the cases and run none")
 	flags.BoolVar(&f.noCache, "no-cache", false, "compile anew and keep nothing")
 	f.tuning.add(cmd, false)
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.StringVarP(&f.output, "output", "o", "", "write the JSON to `FILE` too")
-	flags.StringArrayVar(&f.from, "from", nil, "measure nothing, and take the results from the JSON `FILE` of an earlier run; of several, the last that has a case counts")
-	flags.StringVar(&f.against, "against", "", "compare with `FILE`: an earlier --json, anchors, or those that come with vkc: h100, h200")
-	flags.Float64Var(&f.maxRegress, "max-regress", 0, "with --against: exit code 1 if a case takes `PERCENT` longer; 0 allows all")
-	flags.StringVar(&f.page, "page", "", "put the results as tables into the Markdown `FILE`, between its lines for them")
-	flags.StringVar(&f.trace, "trace", "", "print the kernels of each case, and write them with what the host did to `FILE.json` for ui.perfetto.dev")
+	flags.StringArrayVar(&f.from, "from", nil, "measure nothing, and take the results from the JSON `FILE` of an "+
+		"earlier run; of several, the last that has a case counts")
+	flags.StringVar(&f.against, "against", "", "compare with `FILE`: an earlier --json, anchors, or those that come "+
+		"with vkc: h100, h200")
+	flags.Float64Var(&f.maxRegress, "max-regress", 0,
+		"with --against: exit code 1 if a case takes `PERCENT` longer; 0 allows all")
+	flags.StringVar(&f.page, "page", "",
+		"put the results as tables into the Markdown `FILE`, between its lines for them")
+	flags.StringVar(&f.trace, "trace", "", "print the kernels of each case, and write them with what the host did "+
+		"to `FILE.json` for ui.perfetto.dev")
 	flags.StringVar(&f.plot, "plot", "", "draw the results under the device's roofline into `FILE.svg`")
 	return cmd
 }
@@ -179,7 +187,8 @@ func (a *app) listCases(cases []bench.Case) error {
 }
 
 // measure runs the cases. Where it is stopped, the report has those that are done.
-func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, f *benchFlags, traces *[]runtime.Trace) (*bench.Report, error) {
+func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, f *benchFlags,
+	traces *[]runtime.Trace) (*bench.Report, error) {
 	caps := dev.Caps()
 	report := &bench.Report{
 		Format: bench.ReportFormat, Device: caps.Name, Driver: strings.TrimSpace(caps.DriverName + " " + caps.DriverInfo), API: caps.API.String(),

@@ -15,9 +15,13 @@ func TestBench(t *testing.T) {
 	needDevice(t)
 	ownCache(t)
 	file, trace := filepath.Join(t.TempDir(), "bench.json"), filepath.Join(t.TempDir(), "trace.json")
-	r := ok(t, "bench", "--scale", "tiny", "--filter", "^(matmul/f16/32x32x32|matvec/q4_0/96x512/n1$|add/f32|softmax/f32/64x256|attention/full/h4_kv1/1x64/d64|launch/dependent)", "--output", file, "--trace", trace)
-	has(t, r.stdout, "GFLOP/s", "add/f32/65536\n", "(38 more kernels)", "TFLOP/s", "ceiling", "add/f32/65536", "map wg=", "us a kernel", "6 cases: 6 ok, 0 refused", "ceilings measured: copy")
-	if text, err := os.ReadFile(trace); err != nil || !strings.Contains(string(text), `"softmax/f32/64x256"`) || !strings.Contains(string(text), `"traceEvents"`) {
+	r := ok(t, "bench", "--scale", "tiny", "--filter",
+		"^(matmul/f16/32x32x32|matvec/q4_0/96x512/n1$|add/f32|softmax/f32/64x256|attention/full/h4_kv1/1x64/d64|"+
+			"launch/dependent)", "--output", file, "--trace", trace)
+	has(t, r.stdout, "GFLOP/s", "add/f32/65536\n", "(38 more kernels)", "TFLOP/s", "ceiling", "add/f32/65536",
+		"map wg=", "us a kernel", "6 cases: 6 ok, 0 refused", "ceilings measured: copy")
+	if text, err := os.ReadFile(trace); err != nil || !strings.Contains(string(text), `"softmax/f32/64x256"`) ||
+		!strings.Contains(string(text), `"traceEvents"`) {
 		t.Errorf("the trace: %v\n%s", err, text)
 	}
 	report, err := bench.ReadReport(file)
@@ -25,10 +29,12 @@ func TestBench(t *testing.T) {
 		t.Fatal(err)
 	}
 	add := report.Find("add/f32/65536")
-	if add == nil || add.Status != bench.OK || add.Micros <= 0 || add.GBps <= 0 || add.Share <= 0 || add.Kernels != 1 || len(add.Schedules) != 1 || add.Moved != 3*4*65536 {
+	if add == nil || add.Status != bench.OK || add.Micros <= 0 || add.GBps <= 0 || add.Share <= 0 || add.Kernels != 1 ||
+		len(add.Schedules) != 1 || add.Moved != 3*4*65536 {
 		t.Errorf("%+v", add)
 	}
-	if report.Device == "" || report.Driver == "" || report.Date.IsZero() || report.Ceilings.CopyGBps <= 0 || report.Ceilings.VectorF32 <= 0 {
+	if report.Device == "" || report.Driver == "" || report.Date.IsZero() || report.Ceilings.CopyGBps <= 0 ||
+		report.Ceilings.VectorF32 <= 0 {
 		t.Errorf("%+v", report)
 	}
 }
@@ -39,7 +45,8 @@ func TestBenchAgainst(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, us float64) string {
 		file := filepath.Join(dir, name)
-		text := fmt.Sprintf(`{"format":%q,"device":"d","results":[{"suite":"memory","name":"add","status":"ok","us":%v,"moved":8,"gbps":3}],"ceilings":{"copy_gbps":4}}`, bench.ReportFormat, us)
+		text := fmt.Sprintf(
+			`{"format":%q,"device":"d","results":[{"suite":"memory","name":"add","status":"ok","us":%v,"moved":8,"gbps":3}],"ceilings":{"copy_gbps":4}}`, bench.ReportFormat, us)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +68,8 @@ func TestBenchAgainst(t *testing.T) {
 	}
 	ok(t, "bench", "--from", fast, "--from", slow, "--against", slow, "--max-regress", "1")
 	ok(t, "bench", "--from", slow, "--against", "h100", "--max-regress", "1")
-	fails(t, exitFailure, []string{"bench", "--from", slow, "--against", fast, "--max-regress", "50"}, "add takes 10.00 us, 100.0% more")
+	fails(t, exitFailure, []string{"bench", "--from", slow, "--against", fast, "--max-regress", "50"},
+		"add takes 10.00 us, 100.0% more")
 	fails(t, exitFailure, []string{"bench", "--from", slow, "--page", plot}, "--page", "lacks the lines")
 	fails(t, exitFailure, []string{"bench", "--from", filepath.Join(dir, "none")}, "--from")
 	fails(t, exitFailure, []string{"bench", "--against", page}, "--against", "neither")
@@ -70,7 +78,8 @@ func TestBenchAgainst(t *testing.T) {
 
 // TestBenchCheck: a case that only some devices run is no mistake.
 func TestBenchCheck(t *testing.T) {
-	for filter, good := range map[string]bool{"full/h4_kv4/32x32/d64": true, "full/h32_kv32/4096x4096/d64": true, "h5_kv5": false} {
+	for filter, good := range map[string]bool{"full/h4_kv4/32x32/d64": true, "full/h32_kv32/4096x4096/d64": true,
+		"h5_kv5": false} {
 		if err := (&benchFlags{scale: "auto", filter: filter}).check(); (err == nil) != good {
 			t.Errorf("--filter %s: %v", filter, err)
 		}
@@ -90,7 +99,8 @@ func TestBenchTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Target != "generic" || len(report.Results) == 0 || !strings.Contains(strings.Join(report.Results[0].Schedules, "\n"), "tile=8x8x8") {
+	if report.Target != "generic" || len(report.Results) == 0 ||
+		!strings.Contains(strings.Join(report.Results[0].Schedules, "\n"), "tile=8x8x8") {
 		t.Errorf("no schedule of the generic profile in %+v", report)
 	}
 	other := *report
@@ -102,7 +112,8 @@ func TestBenchTarget(t *testing.T) {
 func TestBenchList(t *testing.T) {
 	needDevice(t)
 	r := ok(t, "bench", "--list", "--scale", "full", "--suite", "attention,memory")
-	if !strings.Contains(r.stdout, "attention\tattention/causal/h32_kv32/4096x4096/d128\n") || strings.Contains(r.stdout, "matmul\t") {
+	if !strings.Contains(r.stdout, "attention\tattention/causal/h32_kv32/4096x4096/d128\n") ||
+		strings.Contains(r.stdout, "matmul\t") {
 		t.Errorf("lists\n%s", r.stdout)
 	}
 }

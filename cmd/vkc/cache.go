@@ -134,7 +134,8 @@ func (a *app) printCaches(info *cacheInfo) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(a.stdout, "programs: %d\nshaders: %v\npipeline caches: %v\n", len(info.Programs), info.Shaders, info.Pipelines)
+	_, err := fmt.Fprintf(a.stdout, "programs: %d\nshaders: %v\npipeline caches: %v\n", len(info.Programs),
+		info.Shaders, info.Pipelines)
 	return err
 }
 
@@ -186,7 +187,8 @@ func (a *app) cacheClear() error {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(a.stdout, "removed %d programs, %d shaders, %d pipeline caches: %s\n", programs.Entries, shaders.Entries, len(files),
+	_, err = fmt.Fprintf(a.stdout, "removed %d programs, %d shaders, %d pipeline caches: %s\n", programs.Entries,
+		shaders.Entries, len(files),
 		size(programs.Bytes+shaders.Bytes+sumFiles(files).Bytes))
 	return err
 }

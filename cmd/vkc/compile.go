@@ -75,10 +75,12 @@ func (a *app) compileCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.output, "output", "o", "", "the bundle `FILE` to write")
-	flags.StringVar(&f.target, "target", "", targetHelp()+"; without it the device here, or "+anyTarget+" where there is none")
+	flags.StringVar(&f.target, "target",
+		"", targetHelp()+"; without it the device here, or "+anyTarget+" where there is none")
 	f.tuning.add(cmd, true)
 	f.graph.add(cmd)
-	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` to include in the bundle; kernels read weights as it stores them")
+	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` to include in the bundle; kernels read "+
+		"weights as it stores them")
 	flags.StringVar(&f.sign, "sign", "", "sign the bundle with the private key in `KEY.pem`, which vkc keygen makes")
 	flags.StringVar(&f.dumpDir, "dump-dir", "", "write graph, plan, and each kernel's IR, GLSL and SPIR-V into `DIR`")
 	flags.BoolVar(&f.validate, "validate", false, "run spirv-val over every shader")
@@ -144,7 +146,8 @@ func (a *app) printCompiled(g *ir.Graph, p *vkc.Program, f *compileFlags) error 
 			Arena: prog.ArenaBytes, Temps: prog.TempBytes, Program: infoOf(p.Stats),
 		})
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s: %d kernels for %s, %s\n", f.output, len(prog.Steps), prog.Target, size(st.Size()))
+	_, err = fmt.Fprintf(a.stdout, "%s: %d kernels for %s, %s\n", f.output, len(prog.Steps),
+		prog.Target, size(st.Size()))
 	return err
 }
 
@@ -158,10 +161,12 @@ func (a *app) noteCompile(s vkc.CompileStats) {
 	case s.CacheHit:
 		a.note("program from cache: %d kernels (%d shaders), %d compiler processes", s.Kernels, s.Shaders, s.Processes)
 	default:
-		a.note("compiled %d kernels (%d shaders) in %.2f s, %d compiler processes", s.Kernels, s.Shaders, s.Elapsed.Seconds(), s.Processes)
+		a.note("compiled %d kernels (%d shaders) in %.2f s, %d compiler processes", s.Kernels, s.Shaders,
+			s.Elapsed.Seconds(), s.Processes)
 	}
 	if s.Fitted > 0 {
-		a.note("weights: %d are stored in another dtype than the graph declares, and decoded to it where they are used", s.Fitted)
+		a.note("weights: %d are stored in another dtype than the graph declares, and decoded to it where they are used",
+			s.Fitted)
 	}
 	if s.CacheErr != nil {
 		a.note("the program could not be kept for next time: %s", oneLine(s.CacheErr))

@@ -31,9 +31,10 @@ var flagValues = map[string]func() []string{
 func completeValues(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if values, ok := flagValues[f.Name]; ok {
-			err := cmd.RegisterFlagCompletionFunc(f.Name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-				return values(), cobra.ShellCompDirectiveNoFileComp
-			})
+			err := cmd.RegisterFlagCompletionFunc(f.Name,
+				func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+					return values(), cobra.ShellCompDirectiveNoFileComp
+				})
 			if err != nil {
 				panic("vkc: " + err.Error()) // a flag has two completions
 			}
@@ -47,7 +48,8 @@ func completeValues(cmd *cobra.Command) {
 // deviceValues is what --device takes: names, and the devices here by their
 // index. Without Vulkan there are names alone.
 func deviceValues() []string {
-	values := []string{"auto\twhere a graph runs fastest here", "vulkan\tthe best Vulkan device", "cpu\tthe CPU reference"}
+	values := []string{"auto\twhere a graph runs fastest here", "vulkan\tthe best Vulkan device",
+		"cpu\tthe CPU reference"}
 	info, _ := listDevices()
 	for _, d := range info.Devices {
 		values = append(values, fmt.Sprintf("%d\t%s", d.Index, d.Caps.Name))

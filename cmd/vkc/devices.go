@@ -11,8 +11,9 @@ import (
 
 // deviceEntry is one device of vkc devices --json.
 type deviceEntry struct {
-	Index   int          `json:"index"`
-	Auto    bool         `json:"auto"`              // what --device auto takes; a software device where it is faster than the reference
+	Index int `json:"index"`
+	// what --device auto takes; a software device where it is faster than the reference
+	Auto    bool         `json:"auto"`
 	Problem string       `json:"problem,omitempty"` // why it cannot be used
 	Caps    *target.Caps `json:"caps"`
 }
@@ -86,7 +87,8 @@ func (a *app) printDevices(info devicesInfo) error {
 			}
 		}
 		c := d.Caps
-		fmt.Fprintf(w, "%s %d\t%s\t%s\t%s\t%s\t%s %s\n", mark, d.Index, c.Name, c.Type, size(int64(c.DeviceMemory)), c.API, c.DriverName, c.DriverInfo)
+		fmt.Fprintf(w, "%s %d\t%s\t%s\t%s\t%s\t%s %s\n", mark, d.Index, c.Name, c.Type, size(int64(c.DeviceMemory)),
+			c.API, c.DriverName, c.DriverInfo)
 		if d.Problem != "" {
 			fmt.Fprintf(w, "  \tcannot be used: %s\n", d.Problem)
 		}

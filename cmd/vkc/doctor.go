@@ -68,12 +68,14 @@ func examine(ctx context.Context) ([]finding, error) {
 
 // What works without the tools, and without Vulkan.
 const (
-	withoutTools  = "nothing new is compiled; bundles, programs in the cache and the CPU reference (--device cpu) run without it"
+	withoutTools = "nothing new is compiled; bundles, programs in the cache and the CPU reference (--device cpu) " +
+		"run without it"
 	withoutVulkan = "programs are compiled (--target PROFILE) and run on the CPU reference only (--device cpu)"
 )
 
 // newerTools is what to do about old ones.
-const newerTools = "point $" + spirv.ToolsEnv + " at a newer glslc and spirv-opt; scripts/setup of the repository installs them"
+const newerTools = "point $" + spirv.ToolsEnv +
+	" at a newer glslc and spirv-opt; scripts/setup of the repository installs them"
 
 // examineTools looks for the GLSL compilers. Of the two, either will do.
 func examineTools(ctx context.Context) ([]finding, error) {
@@ -88,16 +90,19 @@ func examineTools(ctx context.Context) ([]finding, error) {
 	}
 	var findings []finding
 	if tools.Refused != nil {
-		findings = append(findings, finding{Name: "registered tools", Optional: true, Detail: oneLine(tools.Refused), Purpose: "compile shaders",
-			Fix: "change the mode or the owner as said, or remove " + spirv.RegisteredDir()})
+		findings = append(findings, finding{Name: "registered tools", Optional: true, Detail: oneLine(tools.Refused),
+			Purpose: "compile shaders",
+			Fix:     "change the mode or the owner as said, or remove " + spirv.RegisteredDir()})
 	}
 	for _, t := range tools.Report() {
-		f := finding{Name: t.Name, OK: t.Found(), Purpose: t.Purpose, Without: withoutTools, Optional: isOptional(tools, t.Name)}
+		f := finding{Name: t.Name, OK: t.Found(), Purpose: t.Purpose, Without: withoutTools,
+			Optional: isOptional(tools, t.Name)}
 		if f.OK {
 			f.Detail = t.Path + " (" + t.Version + ")"
 		} else {
 			f.Detail = "not found"
-			f.Fix = fmt.Sprintf("install %s (Debian, Ubuntu), %s (Fedora) or %s (Arch)", t.Packages.Debian, t.Packages.Fedora, t.Packages.Arch)
+			f.Fix = fmt.Sprintf("install %s (Debian, Ubuntu), %s (Fedora) or %s (Arch)", t.Packages.Debian,
+				t.Packages.Fedora, t.Packages.Arch)
 		}
 		findings = append(findings, f)
 	}
@@ -121,7 +126,8 @@ func examineFeatures(features map[spirv.Feature]bool) finding {
 			lack = append(lack, string(f))
 		}
 	}
-	f := finding{Name: "shader features", OK: len(lack) == 0, Optional: true, Purpose: "faster kernels where devices have them", Detail: strings.Join(have, ", ")}
+	f := finding{Name: "shader features", OK: len(lack) == 0, Optional: true,
+		Purpose: "faster kernels where devices have them", Detail: strings.Join(have, ", ")}
 	if !f.OK {
 		f.Detail = "the tools are too old for " + strings.Join(lack, ", ") + ": kernels do without"
 		f.Fix = newerTools
@@ -167,14 +173,16 @@ func examineVulkan(info devicesInfo, err error) []finding {
 		return []finding{loader, driver}
 	case info.Vulkan == "": // the loader is there, and nothing came of it
 		loader.Detail, driver.Detail = "found", oneLine(err)
-		driver.Fix = "correct what the message names (the loader reads VK_DRIVER_FILES, VK_ICD_FILENAMES and VK_INSTANCE_LAYERS)"
+		driver.Fix = "correct what the message names (the loader reads VK_DRIVER_FILES, VK_ICD_FILENAMES and " +
+			"VK_INSTANCE_LAYERS)"
 		return []finding{loader, driver}
 	}
 	findings := []finding{loader}
 	usable := false
 	for _, d := range info.Devices {
 		usable = usable || d.Problem == ""
-		f := finding{Name: fmt.Sprintf("device %d", d.Index), OK: d.Problem == "", Optional: true, Purpose: "runs kernels", Detail: describeDevice(d)}
+		f := finding{Name: fmt.Sprintf("device %d", d.Index), OK: d.Problem == "", Optional: true,
+			Purpose: "runs kernels", Detail: describeDevice(d)}
 		if !f.OK {
 			f.Detail += ": " + d.Problem
 			f.Fix = "update its driver"
@@ -244,7 +252,8 @@ func examineCache() finding {
 	default:
 		f.OK, f.Detail = true, root
 		if err := tryToWrite(root); err != nil {
-			f.OK, f.Detail, f.Fix = false, oneLine(err), "make it writable, or set $"+cachefile.EnvDir+" to a directory that is"
+			f.OK, f.Detail, f.Fix = false, oneLine(err),
+				"make it writable, or set $"+cachefile.EnvDir+" to a directory that is"
 		}
 	}
 	return f

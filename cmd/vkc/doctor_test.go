@@ -43,8 +43,10 @@ func TestDoctorTellsTheLoaderFromTheDriver(t *testing.T) {
 				missing, fix = append(missing, f.Name), fix+f.Fix
 			}
 		}
-		if strings.Join(found, ",") != tt.found || strings.Join(missing, ",") != tt.missing || !strings.Contains(fix, tt.fix) {
-			t.Errorf("%s: found %q, missing %q, %q; want %q, %q, %q", tt.name, found, missing, fix, tt.found, tt.missing, tt.fix)
+		if strings.Join(found, ",") != tt.found || strings.Join(missing, ",") != tt.missing ||
+			!strings.Contains(fix, tt.fix) {
+			t.Errorf("%s: found %q, missing %q, %q; want %q, %q, %q", tt.name, found, missing, fix, tt.found,
+				tt.missing, tt.fix)
 		}
 	}
 }
@@ -58,7 +60,8 @@ func TestDoctorWithoutDriver(t *testing.T) {
 	noVulkan(t)
 	r := run(t, "doctor")
 	has(t, r.stdout, "ok       Vulkan loader", "MISSING  Vulkan driver", "mesa-vulkan-drivers")
-	if strings.Contains(r.stdout, "libvulkan1") || r.code != exitFailure || !strings.Contains(r.stderr, "missing: Vulkan driver: "+withoutVulkan) {
+	if strings.Contains(r.stdout, "libvulkan1") || r.code != exitFailure ||
+		!strings.Contains(r.stderr, "missing: Vulkan driver: "+withoutVulkan) {
 		t.Errorf("exit code %d, %s\n%s", r.code, r.stderr, r.stdout)
 	}
 }

@@ -165,24 +165,25 @@ func (d *dumper) passes() error {
 	for _, p := range passes.Passes() {
 		why[p.Name] = p.Why
 	}
-	_, err := passes.Run(d.graph, passes.Options{Context: d.ctx, Until: d.flags.after, Observe: func(e passes.Event) error {
-		if d.flags.after != "" {
-			if e.Pass != d.flags.after {
-				return nil
+	_, err := passes.Run(d.graph, passes.Options{Context: d.ctx, Until: d.flags.after,
+		Observe: func(e passes.Event) error {
+			if d.flags.after != "" {
+				if e.Pass != d.flags.after {
+					return nil
+				}
+				_, err := fmt.Fprint(d.stdout, e.Text)
+				return err
 			}
-			_, err := fmt.Fprint(d.stdout, e.Text)
-			return err
-		}
-		changed := ""
-		if !e.Changed {
-			changed = " (unchanged)"
-		}
-		fmt.Fprintf(d.stdout, "; %s%s, %v: %s\n", e.Pass, changed, e.Elapsed.Round(time.Microsecond), why[e.Pass])
-		if d.flags.all && e.Changed {
-			fmt.Fprintf(d.stdout, "%s\n", e.Text)
-		}
-		return nil
-	}})
+			changed := ""
+			if !e.Changed {
+				changed = " (unchanged)"
+			}
+			fmt.Fprintf(d.stdout, "; %s%s, %v: %s\n", e.Pass, changed, e.Elapsed.Round(time.Microsecond), why[e.Pass])
+			if d.flags.all && e.Changed {
+				fmt.Fprintf(d.stdout, "%s\n", e.Text)
+			}
+			return nil
+		}})
 	return err
 }
 
@@ -312,7 +313,8 @@ func (d *dumper) step(p *kernel.Program, i int) error {
 	st := p.Steps[i]
 	fmt.Fprintf(d.stdout, "step %d %s ; %s ; %s\n", i, st.Name, strings.Join(st.Ops, ", "), st.Schedule)
 	for n, bind := range st.Binds {
-		mode := map[[2]bool]string{{true, false}: "read", {false, true}: "write", {true, true}: "read, write"}[[2]bool{bind.Read || !bind.Write, bind.Write}]
+		mode := map[[2]bool]string{{true, false}: "read", {false, true}: "write",
+			{true, true}: "read, write"}[[2]bool{bind.Read || !bind.Write, bind.Write}]
 		b := p.Buffers[bind.Buffer]
 		fmt.Fprintf(d.stdout, "  binding %d: buffer %d %s %s : %s, %s\n", n, bind.Buffer, b.Kind, ir.Printable(b.Name),
 			ir.Type{DType: b.DType, Shape: b.Shape}, mode)

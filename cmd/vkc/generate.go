@@ -47,14 +47,17 @@ Without --temp the likeliest token is taken each time. With it, a token is chose
 	flags.StringVarP(&f.model, "model", "m", "", "the GGUF `FILE` of the model")
 	flags.StringVarP(&f.prompt, "prompt", "p", "", "the `TEXT` to go on with")
 	flags.BoolVar(&f.chat, "chat", false, "the text is a message to the model")
-	flags.IntVarP(&f.sampling.MaxTokens, "tokens", "n", 0, "print `N` tokens at most; 0 means until the model ends or the context is full")
-	flags.Float64Var(&f.sampling.Temperature, "temp", 0, "temperature `T`: 1 samples as the model says, less makes likely tokens likelier")
+	flags.IntVarP(&f.sampling.MaxTokens, "tokens", "n", 0,
+		"print `N` tokens at most; 0 means until the model ends or the context is full")
+	flags.Float64Var(&f.sampling.Temperature, "temp", 0,
+		"temperature `T`: 1 samples as the model says, less makes likely tokens likelier")
 	flags.IntVar(&f.sampling.TopK, "top-k", 0, "only the `K` likeliest tokens; 0 means all")
 	flags.Float64Var(&f.sampling.TopP, "top-p", 1, "only the likeliest tokens that make up this probability `P`")
 	flags.Float64Var(&f.sampling.MinP, "min-p", 0, "only tokens at least `P` times as probable as the likeliest")
 	flags.Float64Var(&f.sampling.RepeatPenalty, "repeat-penalty", 1, "divide the logits of the last 64 tokens by `X`")
 	flags.Uint64Var(&f.sampling.Seed, "seed", 0, "equal `N` give equal texts")
-	flags.IntVar(&f.options.Context, "ctx", 0, "the tokens of prompt and text, `N` at most (default 4096, or what the model was trained for)")
+	flags.IntVar(&f.options.Context, "ctx", 0, "the tokens of prompt and text, `N` at most (default 4096, or what "+
+		"the model was trained for)")
 	flags.StringVar(&f.kv, "kv", "f32", "keep keys and values in this `TYPE`, such as f16 or q8_0")
 	flags.StringVar(&f.options.Precision, "precision", ir.PrecisionFull, precisionHelp)
 	flags.StringVarP(&f.options.Device, "device", "d", "auto", "as for vkc run")
@@ -107,7 +110,8 @@ func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
 	if f.stats {
 		rate := func(n int, d time.Duration) float64 { return float64(n) / max(d.Seconds(), 1e-9) }
 		a.say("%s; ready after %v", m.Why(), loaded.Sub(start).Round(time.Millisecond))
-		a.say("%d tokens of the prompt, %.1f a second; %d more, %.1f a second", len(prompt), rate(len(prompt), first.Sub(loaded)),
+		a.say("%d tokens of the prompt, %.1f a second; %d more, %.1f a second", len(prompt),
+			rate(len(prompt), first.Sub(loaded)),
 			n, rate(max(n-1, 0), time.Since(first)))
 	}
 	return nil

@@ -12,10 +12,12 @@ func TestGenerate(t *testing.T) {
 	if r.stdout != "\tif err\n" && !strings.HasPrefix(r.stdout, "\t") {
 		t.Errorf("%+v", r)
 	}
-	if !strings.Contains(r.stderr, "CPU reference") || !strings.Contains(r.stderr, "6 tokens of the prompt") || !strings.Contains(r.stderr, "; 3 more") {
+	if !strings.Contains(r.stderr, "CPU reference") || !strings.Contains(r.stderr, "6 tokens of the prompt") ||
+		!strings.Contains(r.stderr, "; 3 more") {
 		t.Errorf("%+v", r)
 	}
-	sampled := append(line, "--temp", "1", "--top-k", "40", "--top-p", "0.9", "--min-p", "0.01", "--repeat-penalty", "1.1", "--seed", "5")
+	sampled := append(line, "--temp", "1", "--top-k", "40", "--top-p", "0.9", "--min-p", "0.01", "--repeat-penalty",
+		"1.1", "--seed", "5")
 	if first, again := ok(t, sampled...), ok(t, sampled...); first != again {
 		t.Errorf("equal seeds gave %q and %q", first.stdout, again.stdout)
 	}

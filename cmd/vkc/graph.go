@@ -28,7 +28,9 @@ type modelFlags struct {
 }
 
 const (
-	precisionHelp = "what matrix products may do to be faster: full (nothing), bf16x3 (multiply f32 as sums of two bf16), half (round operands to f16), half_sums (sum in f16, too), int8 (round rows that meet quantized weights to 8 bits)"
+	precisionHelp = "what matrix products may do to be faster: full (nothing), bf16x3 (multiply f32 as sums of two " +
+		"bf16), half (round operands to f16), half_sums (sum in f16, too), int8 (round rows that meet quantized " +
+		"weights to 8 bits)"
 
 	// modelContext is how many tokens a model takes unless --context says otherwise.
 	modelContext = 512
@@ -40,9 +42,12 @@ func (f *graphFlags) add(cmd *cobra.Command) {
 }
 
 func (f *modelFlags) add(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&f.context, "context", 0, fmt.Sprintf("of a model: `N` tokens at most (default %d, or what the model was trained for)", modelContext))
-	cmd.Flags().BoolVar(&f.step, "step", false, "of a model: the graph of one token, which keeps keys and values for the next")
-	cmd.Flags().StringVar(&f.kv, "kv", "", "with --step: keep keys and values in this `TYPE`, such as f32 (the default), f16 or q8_0")
+	cmd.Flags().IntVar(&f.context, "context", 0,
+		fmt.Sprintf("of a model: `N` tokens at most (default %d, or what the model was trained for)", modelContext))
+	cmd.Flags().BoolVar(&f.step, "step", false,
+		"of a model: the graph of one token, which keeps keys and values for the next")
+	cmd.Flags().StringVar(&f.kv, "kv", "", "with --step: keep keys and values in this `TYPE`, such as f32 (the "+
+		"default), f16 or q8_0")
 }
 
 // read reads a graph, or builds that of a model. Its products may be as inexact as --precision says.

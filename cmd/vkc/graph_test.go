@@ -30,7 +30,8 @@ func TestModel(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	logits := func(name string, args ...string) string {
-		ok(t, append(append([]string{"run"}, args...), "--device", "cpu", "--input", tokens, "--output", "logits="+file(name))...)
+		ok(t, append(append([]string{"run"}, args...), "--device", "cpu", "--input", tokens, "--output",
+			"logits="+file(name))...)
 		out, err := os.ReadFile(file(name))
 		if err != nil {
 			t.Fatal(err)

@@ -245,7 +245,8 @@ func mlpArgs(t *testing.T, more ...string) []string {
 // runArgs is mlpArgs for a bundle of the MLP without weights.
 func runArgs(t *testing.T, program string, more ...string) []string {
 	t.Helper()
-	return append([]string{"run", program, "--weights", mlpWeights(t), "--input", "x=random:1", "--symbol", "T=3"}, more...)
+	return append([]string{"run", program, "--weights", mlpWeights(t), "--input", "x=random:1", "--symbol", "T=3"},
+		more...)
 }
 
 // bundleOf compiles the MLP with its weights.

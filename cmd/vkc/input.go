@@ -50,7 +50,8 @@ func readInputs(sig *runtime.Signature, flags []string, symbols map[string]int64
 	for _, p := range sig.Inputs() {
 		text, ok := values[p.Name]
 		if !ok {
-			return nil, usagef("input %q is missing: pass --input %s=FILE.npy, %s=[1,2,3] or %s=random:SEED; it is %s", p.Name, p.Name, p.Name, p.Name, p.Type)
+			return nil, usagef("input %q is missing: pass --input %s=FILE.npy, %s=[1,2,3] or %s=random:SEED; it is %s",
+				p.Name, p.Name, p.Name, p.Name, p.Type)
 		}
 		if strings.HasPrefix(text, randomPrefix) {
 			random = append(random, p)
@@ -78,7 +79,8 @@ func readInput(p runtime.Port, text string) (*ir.Data, error) {
 			return nil, fmt.Errorf("input %q: %w", p.Name, err)
 		}
 		if descr, ok := npy.Descr(p.Type.DType); ok && d.DType != p.Type.DType {
-			return nil, fmt.Errorf("input %q is %s%v, want %s: save the array again with a.astype(%q)", p.Name, d.DType, d.Dims, p.Type, descr)
+			return nil, fmt.Errorf("input %q is %s%v, want %s: save the array again with a.astype(%q)", p.Name, d.DType,
+				d.Dims, p.Type, descr)
 		}
 		return d, nil
 	}
@@ -136,7 +138,8 @@ func randomInput(p runtime.Port, text string, symbols map[string]int64, left *in
 	}
 	for _, d := range p.Type.Shape {
 		if _, ok := symbols[d.Sym]; !ok && !d.IsStatic() {
-			return nil, usagef("input %q is %s: pass --symbol %s=N (at most %d) for its size", p.Name, p.Type, d.Sym, d.Bound)
+			return nil, usagef("input %q is %s: pass --symbol %s=N (at most %d) for its size", p.Name,
+				p.Type, d.Sym, d.Bound)
 		}
 		if v := symbols[d.Sym]; !d.IsStatic() && (v < 0 || v > d.Bound) {
 			return nil, usagef("symbol %s = %d is outside 0..%d, its declared bound", d.Sym, v, d.Bound)

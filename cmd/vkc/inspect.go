@@ -110,7 +110,8 @@ func inspect(path string) (_ *inspected, err error) {
 	if err != nil {
 		return nil, err
 	}
-	info := &inspected{File: path, FileBytes: st.Size(), Metadata: []inspectedKey{}, Tensors: []inspectedTensor{}, Types: []typeTotal{}}
+	info := &inspected{File: path, FileBytes: st.Size(), Metadata: []inspectedKey{}, Tensors: []inspectedTensor{},
+		Types: []typeTotal{}}
 	isBundle, err := filefmt.IsBundle(path)
 	if err != nil {
 		return nil, err
@@ -137,7 +138,8 @@ func inspect(path string) (_ *inspected, err error) {
 // looksLikeGraph reports whether a file is text, as graphs are, and no index of
 // safetensors files.
 func looksLikeGraph(path string) (bool, error) {
-	if name := strings.ToLower(path); strings.HasSuffix(name, ".safetensors") || strings.HasSuffix(name, ".safetensors.index.json") {
+	if name := strings.ToLower(path); strings.HasSuffix(name, ".safetensors") ||
+		strings.HasSuffix(name, ".safetensors.index.json") {
 		return false, nil
 	}
 	head, err := filefmt.Head(path, 512)
@@ -145,7 +147,9 @@ func looksLikeGraph(path string) (bool, error) {
 		return false, err
 	}
 	start := bytes.TrimSpace(head)
-	return slices.ContainsFunc([]string{"{", "[", "graph", ";"}, func(s string) bool { return bytes.HasPrefix(start, []byte(s)) }), nil
+	return slices.ContainsFunc([]string{"{", "[", "graph", ";"}, func(s string) bool {
+		return bytes.HasPrefix(start, []byte(s))
+	}), nil
 }
 
 func (info *inspected) graph(path string) error {
@@ -362,12 +366,14 @@ func (a *app) printInspected(info *inspected) error {
 	}
 	fmt.Fprintln(w)
 	for _, t := range info.Types {
-		fmt.Fprintf(w, "%s:\t%s\t%d elements\t%s\n", ir.Printable(t.Type), plural(t.Tensors, "tensor"), t.Elements, size(t.Bytes))
+		fmt.Fprintf(w, "%s:\t%s\t%d elements\t%s\n", ir.Printable(t.Type), plural(t.Tensors, "tensor"),
+			t.Elements, size(t.Bytes))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s, %d elements, %s, %.4g bits per weight\n", plural(len(info.Tensors), "tensor"), info.Elements, size(info.Bytes), info.Bits)
+	_, err := fmt.Fprintf(a.stdout, "%s, %d elements, %s, %.4g bits per weight\n", plural(len(info.Tensors), "tensor"),
+		info.Elements, size(info.Bytes), info.Bits)
 	return err
 }
 

@@ -31,12 +31,14 @@ func TestKilledCompile(t *testing.T) {
 	}
 	// A compiler that hangs, and says so.
 	for _, name := range []string{"glslc", "spirv-opt"} {
-		text := "#!/bin/sh\nif [ $1 = --version ]; then echo 1.0; exit; fi\necho $$ >'" + pipe + "'; exec sleep 100000\n"
+		text := "#!/bin/sh\nif [ $1 = --version ]; then echo 1.0; exit; fi\necho $$ >'" + pipe +
+			"'; exec sleep 100000\n"
 		if err := os.WriteFile(filepath.Join(tools, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	line := []string{"compile", absolute(t, mlpGraph), "-o", filepath.Join(t.TempDir(), "x.vkb"), "--jobs", "1", "--no-cache"}
+	line := []string{"compile", absolute(t, mlpGraph), "-o", filepath.Join(t.TempDir(), "x.vkb"), "--jobs",
+		"1", "--no-cache"}
 	cmd := exec.Command(buildPlain(t, t.TempDir()), line...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -33,12 +33,14 @@ func TestDumpDirOfOldTools(t *testing.T) {
 	if err := os.WriteFile(graph, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r := ok(t, "compile", graph, "-o", filepath.Join(dir, "o.vkb"), "--target", "nvidia-h100", "--dump-dir", filepath.Join(dir, "dump"))
+	r := ok(t, "compile", graph, "-o", filepath.Join(dir, "o.vkb"), "--target", "nvidia-h100",
+		"--dump-dir", filepath.Join(dir, "dump"))
 	// Doctor tells of old tools, which is not news each time that they run.
 	if strings.Contains(r.stderr, "too old") {
 		t.Errorf("it says\n%s", r.stderr)
 	}
-	if r := run(t, "doctor"); !strings.Contains(r.stdout, "too old for ") || !strings.Contains(r.stdout, spirv.ToolsEnv) {
+	if r := run(t, "doctor"); !strings.Contains(r.stdout, "too old for ") ||
+		!strings.Contains(r.stdout, spirv.ToolsEnv) {
 		t.Errorf("doctor says\n%s", r.stdout)
 	}
 	kernels, err := filepath.Glob(filepath.Join(dir, "dump", "*.kernel"))

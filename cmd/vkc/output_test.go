@@ -85,7 +85,8 @@ func FuzzOutput(f *testing.F) {
 		o.Write(before.Bytes())
 		o.Flush()
 		var was, is string
-		if err := errors.Join(json.Unmarshal(before.Bytes(), &was), json.Unmarshal(after.Bytes(), &is)); err != nil || was != is {
+		if err := errors.Join(json.Unmarshal(before.Bytes(), &was), json.Unmarshal(after.Bytes(), &is)); err != nil ||
+			was != is {
 			t.Errorf("%q became %q: %v", was, is, err)
 		}
 	})
@@ -95,7 +96,8 @@ func FuzzOutput(f *testing.F) {
 func harmless(t *testing.T, text string) {
 	t.Helper()
 	for i, r := range text {
-		if r != '\n' && r != '\t' && !strconv.IsPrint(r) || r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd") {
+		if r != '\n' && r != '\t' && !strconv.IsPrint(r) || r == utf8.RuneError &&
+			!strings.HasPrefix(text[i:], "\ufffd") {
 			t.Fatalf("%q at byte %d of\n%q", r, i, text)
 		}
 	}
@@ -120,7 +122,8 @@ func FuzzNames(f *testing.F) {
 		for i := range plain {
 			harmless(t, hostile[i].text)
 			if want, got := strings.Count(plain[i].text, "\n"), strings.Count(hostile[i].text, "\n"); got != want {
-				t.Errorf("vkc %s: %d lines, and %d with the name %q:\n%s", hostile[i].line, want, got, name, hostile[i].text)
+				t.Errorf("vkc %s: %d lines, and %d with the name %q:\n%s", hostile[i].line, want, got,
+					name, hostile[i].text)
 			}
 		}
 	})

@@ -25,13 +25,16 @@ func TestNothingFromHereRuns(t *testing.T) {
 	graph := absolute(t, mlpGraph)
 	tools, err := spirv.Find(t.Context(), spirv.FindOptions{})
 	ready := err == nil && tools.Ready() == nil
-	here := strings.Join([]string{"", ".", "bin", "..", filepath.Join(".tools", "glsl", "bin")}, string(os.PathListSeparator))
+	here := strings.Join([]string{"", ".", "bin", "..", filepath.Join(".tools", "glsl", "bin")},
+		string(os.PathListSeparator))
 	withTools := here + string(os.PathListSeparator) + os.Getenv("PATH")
 	if ready {
-		withTools = here + string(os.PathListSeparator) + filepath.Dir(tools.Opt.Path) + string(os.PathListSeparator) + os.Getenv("PATH")
+		withTools = here + string(os.PathListSeparator) + filepath.Dir(tools.Opt.Path) + string(os.PathListSeparator) +
+			os.Getenv("PATH")
 	}
 	for _, path := range []string{here, withTools} {
-		for _, line := range [][]string{{"doctor"}, {"compile", graph, "-o", filepath.Join(t.TempDir(), "x.vkb"), "--validate"}, {"dump", graph, "--stage", "spirv"}} {
+		for _, line := range [][]string{{"doctor"},
+			{"compile", graph, "-o", filepath.Join(t.TempDir(), "x.vkb"), "--validate"}, {"dump", graph, "--stage", "spirv"}} {
 			cmd := exec.Command(exe, line...)
 			cmd.Dir = dir
 			cmd.Env = append(os.Environ(), "PATH="+path, spirv.ToolsEnv+"=", "XDG_DATA_HOME="+t.TempDir())
@@ -59,5 +62,6 @@ func TestDoctorNamesRefusedTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := run(t, "doctor")
-	has(t, r.stdout, "absent   registered tools", strconv.Quote(dir)+" can be written by others", "chmod go-w", "remove "+spirv.RegisteredDir(), "MISSING  spirv-opt")
+	has(t, r.stdout, "absent   registered tools", strconv.Quote(dir)+" can be written by others", "chmod go-w",
+		"remove "+spirv.RegisteredDir(), "MISSING  spirv-opt")
 }

@@ -62,7 +62,8 @@ element. A NaN or an infinity is an error, with its place. The file appears whol
 	flags := cmd.Flags()
 	flags.StringVarP(&f.output, "output", "o", "", "the GGUF `FILE` to write")
 	flags.StringVar(&f.dtype, "type", "", "the `TYPE` of the matrices: "+strings.Join(quantizeTypes(), ", "))
-	flags.StringArrayVar(&f.keep, "keep", nil, "`PATTERN=TYPE` for tensors by name, such as output.*=q6_K; may be repeated")
+	flags.StringArrayVar(&f.keep, "keep", nil,
+		"`PATTERN=TYPE` for tensors by name, such as output.*=q6_K; may be repeated")
 	flags.StringVar(&f.imatrix, "imatrix", "", "importance matrix `FILE` of llama-imatrix, .dat or GGUF")
 	flags.IntVar(&f.threads, "threads", 0, "work on `N` cores; 0 means all")
 	flags.BoolVar(&f.requantize, "requantize", false, "take tensors that are quantized already; their errors add up")
@@ -235,18 +236,21 @@ func (a *app) printQuantized(r *quantize.Report, f *quantizeFlags) error {
 		if t.Weighted {
 			note = strings.TrimPrefix(note+"; weighted", "; ")
 		}
-		fmt.Fprintf(w, "%s\t%v\t%s -> %s\t%d\t%s\t%s\n", ir.Printable(t.Name), t.Dims, t.From, t.To, t.BytesOut, loss, note)
+		fmt.Fprintf(w, "%s\t%v\t%s -> %s\t%d\t%s\t%s\n", ir.Printable(t.Name), t.Dims, t.From, t.To,
+			t.BytesOut, loss, note)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s: %d tensors, %s -> %s (%.2fx smaller), relative RMSE %s\n", filepath.Base(f.output), len(r.Tensors),
+	_, err := fmt.Fprintf(a.stdout, "%s: %d tensors, %s -> %s (%.2fx smaller), relative RMSE %s\n",
+		filepath.Base(f.output), len(r.Tensors),
 		size(r.BytesIn), size(r.BytesOut), r.Ratio(), percent(r.RMSE))
 	return err
 }
 
 func quantizedInfoOf(r *quantize.Report, file string) quantizedInfo {
-	info := quantizedInfo{File: file, Tensors: []quantizedTensor{}, Notes: r.Notes, Before: r.BytesIn, Bytes: r.BytesOut, Ratio: r.Ratio(), RMSE: number(r.RMSE)}
+	info := quantizedInfo{File: file, Tensors: []quantizedTensor{}, Notes: r.Notes, Before: r.BytesIn,
+		Bytes: r.BytesOut, Ratio: r.Ratio(), RMSE: number(r.RMSE)}
 	for _, t := range r.Tensors {
 		dims := t.Dims
 		if dims == nil {

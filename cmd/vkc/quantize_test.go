@@ -20,7 +20,8 @@ const gollama = "../../examples/gollama/gollama-q8_0.gguf"
 // TestQuantizeModel quantizes a whole model and looks into the result.
 func TestQuantizeModel(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.gguf")
-	args := []string{"quantize", gollama, "-o", out, "--type", "q4_K", "--requantize", "--keep", "token_embd.weight=q6_K", "--keep", "blk.0.*=q8_0"}
+	args := []string{"quantize", gollama, "-o", out, "--type", "q4_K", "--requantize", "--keep",
+		"token_embd.weight=q6_K", "--keep", "blk.0.*=q8_0"}
 	r := ok(t, args...)
 	has(t, r.stdout,
 		"TENSOR", "REL RMSE", "MAX ERROR",
@@ -31,7 +32,8 @@ func TestQuantizeModel(t *testing.T) {
 		"out.gguf: 74 tensors, 7.5 MiB -> 4.6 MiB (1.6",
 	)
 	info := okJSON[quantizedInfo](t, args...)
-	if len(info.Tensors) != 74 || !(info.RMSE > 0.03 && info.RMSE < 0.08) || info.Bytes >= info.Before || info.Tensors[0].To != ir.Q6_K {
+	if len(info.Tensors) != 74 || !(info.RMSE > 0.03 && info.RMSE < 0.08) || info.Bytes >= info.Before ||
+		info.Tensors[0].To != ir.Q6_K {
 		t.Errorf("%+v", info)
 	}
 	in := okJSON[inspected](t, "inspect", out)
@@ -52,7 +54,8 @@ func smallSafetensors(t *testing.T, value float64) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "in.safetensors")
-	if err := safetensors.WriteFile(path, map[string]string{"format": "pt"}, []safetensors.Named{{Name: "fc.weight", Data: d}}); err != nil {
+	if err := safetensors.WriteFile(path, map[string]string{"format": "pt"},
+		[]safetensors.Named{{Name: "fc.weight", Data: d}}); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -99,7 +102,8 @@ func TestQuantizeImatrix(t *testing.T) {
 	}
 	for _, file := range []string{write(t, "imatrix.dat", []byte(dat)), modern} {
 		out := filepath.Join(t.TempDir(), "out.gguf")
-		info := okJSON[quantizedInfo](t, "quantize", smallSafetensors(t, 1), "-o", out, "--type", "q4_0", "--imatrix", file)
+		info := okJSON[quantizedInfo](t, "quantize", smallSafetensors(t, 1), "-o", out, "--type", "q4_0",
+			"--imatrix", file)
 		if !info.Tensors[0].Weighted {
 			t.Errorf("%s: %+v", file, info.Tensors[0])
 		}
@@ -163,7 +167,9 @@ func TestInspectGGUF(t *testing.T) {
 	short := okJSON[inspected](t, "inspect", gollama)
 	all := okJSON[inspected](t, "inspect", gollama, "--all")
 	for i, k := range all.Metadata {
-		if values, ok := k.Value.([]any); ok && (len(values) != k.Count || len(short.Metadata[i].Value.([]any)) != shownItems || short.Metadata[i].Count != k.Count) {
+		if values, ok := k.Value.([]any); ok &&
+			(len(values) != k.Count || len(short.Metadata[i].Value.([]any)) != shownItems ||
+				short.Metadata[i].Count != k.Count) {
 			t.Errorf("%s has %d values, %d with --all", k.Key, len(short.Metadata[i].Value.([]any)), len(values))
 		}
 	}
@@ -174,7 +180,8 @@ func TestInspectGGUF(t *testing.T) {
 
 func TestInspectOthers(t *testing.T) {
 	r := ok(t, "inspect", smallSafetensors(t, 1))
-	has(t, r.stdout, ": safetensors, ", "format  string  \"pt\"", "fc.weight  [4 64]  f32", "1 tensor, 256 elements, 1.0 KiB, 32 bits per weight")
+	has(t, r.stdout, ": safetensors, ", "format  string  \"pt\"", "fc.weight  [4 64]  f32",
+		"1 tensor, 256 elements, 1.0 KiB, 32 bits per weight")
 	path := filepath.Join(t.TempDir(), "model.safetensors.index.json")
 	index := `{"weight_map": {"fc.weight": "in.safetensors"}}`
 	if err := os.WriteFile(path, []byte(index), 0o600); err != nil {
@@ -187,7 +194,8 @@ func TestInspectOthers(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "in.safetensors"), shard, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if info := okJSON[inspected](t, "inspect", path); info.Format != "safetensors index" || info.Bytes != 1024 || len(info.Tensors) != 1 {
+	if info := okJSON[inspected](t, "inspect", path); info.Format != "safetensors index" || info.Bytes != 1024 ||
+		len(info.Tensors) != 1 {
 		t.Errorf("%+v", info)
 	}
 	fails(t, exitFailure, []string{"inspect", "none.gguf"}, "none.gguf")
@@ -199,15 +207,18 @@ func TestInspectOthers(t *testing.T) {
 // which weights it wants.
 func TestInspectGraph(t *testing.T) {
 	info := okJSON[inspected](t, "inspect", mlpGraph)
-	ports := []inspectedPort{{"input", "x", "f32[T,8]"}, {"output", "probabilities", "f32[T,4]"}, {"output", "label", "i32[T]"}}
+	ports := []inspectedPort{{"input", "x", "f32[T,8]"}, {"output", "probabilities", "f32[T,4]"},
+		{"output", "label", "i32[T]"}}
 	if info.Format != "vkc graph" || !cmp.Equal(info.Ports, ports) || len(info.Tensors) != 3 || info.Bytes != 832 ||
 		info.Tensors[0].Name != "layer.0.weight" {
 		t.Errorf("%+v", info)
 	}
-	if r := ok(t, "inspect", viewsGraph); !strings.Contains(r.stdout, "vkc graph") || !strings.Contains(r.stdout, "output ") {
+	if r := ok(t, "inspect", viewsGraph); !strings.Contains(r.stdout, "vkc graph") ||
+		!strings.Contains(r.stdout, "output ") {
 		t.Errorf("inspect of text IR:\n%s", r.stdout)
 	}
-	fails(t, exitFailure, []string{"inspect", write(t, "g.json", []byte(`{"format": "vkc.graph"}`))}, "g.json:1:1", `"version" is missing`)
+	fails(t, exitFailure, []string{"inspect", write(t, "g.json", []byte(`{"format": "vkc.graph"}`))}, "g.json:1:1",
+		`"version" is missing`)
 }
 
 func TestInspectBundle(t *testing.T) {
@@ -215,10 +226,12 @@ func TestInspectBundle(t *testing.T) {
 	ownCache(t)
 	path := bundleOf(t)
 	info := okJSON[inspected](t, "inspect", path)
-	if info.Format != "vkb bundle" || len(info.Tensors) != 3 || info.Bytes != 4*(16*8+16+4*16) || len(info.Sections) == 0 {
+	if info.Format != "vkb bundle" || len(info.Tensors) != 3 || info.Bytes != 4*(16*8+16+4*16) ||
+		len(info.Sections) == 0 {
 		t.Errorf("%+v", info)
 	}
-	if r := ok(t, "inspect", path); !strings.Contains(r.stdout, "layer.0.weight  [16 8]  f32") || !strings.Contains(r.stdout, "section spirv 0") {
+	if r := ok(t, "inspect", path); !strings.Contains(r.stdout, "layer.0.weight  [16 8]  f32") ||
+		!strings.Contains(r.stdout, "section spirv 0") {
 		t.Errorf("prints\n%s", r.stdout)
 	}
 }

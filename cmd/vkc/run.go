@@ -51,19 +51,26 @@ its ops have.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args[0], &f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.device, "device", "d", "auto", "auto (where the graph runs fastest), vulkan (the best device), cpu (the reference), an index of vkc devices, or part of a name")
+	flags.StringVarP(&f.device, "device", "d", "auto",
+		"auto (where the graph runs fastest), vulkan (the best device), cpu (the reference), an index of vkc "+
+			"devices, or part of a name")
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE`, where the bundle has no weights")
 	f.graph.add(cmd)
 	addTrusted(cmd, &f.trusted)
-	flags.StringArrayVarP(&f.inputs, "input", "i", nil, "`NAME=VALUE`: FILE.npy, [1,2,3] or random:SEED; once per input")
+	flags.StringArrayVarP(&f.inputs, "input", "i", nil,
+		"`NAME=VALUE`: FILE.npy, [1,2,3] or random:SEED; once per input")
 	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "`NAME=FILE.npy` to write an output to; may be repeated")
-	flags.StringArrayVar(&f.symbols, "symbol", nil, "`NAME=N`: the value of a symbol that inputs do not tell; may be repeated")
+	flags.StringArrayVar(&f.symbols, "symbol", nil,
+		"`NAME=N`: the value of a symbol that inputs do not tell; may be repeated")
 	flags.BoolVar(&f.check, "check", false, "compare with the CPU reference; exit code 1 past the tolerance")
-	flags.BoolVar(&f.sandbox, "sandbox", false, "have the driver keep kernels within their memory (robust buffer access), for bundles from elsewhere; slower")
+	flags.BoolVar(&f.sandbox, "sandbox", false, "have the driver keep kernels within their memory (robust buffer "+
+		"access), for bundles from elsewhere; slower")
 	flags.BoolVar(&f.profile, "profile", false, "print the time of each kernel")
-	flags.StringVar(&f.trace, "trace", "", "write what host and device did, and when, to `FILE.json` for ui.perfetto.dev; of the last run")
+	flags.StringVar(&f.trace, "trace", "", "write what host and device did, and when, to `FILE.json` for "+
+		"ui.perfetto.dev; of the last run")
 	flags.IntVar(&f.top, "top", 0, "with --profile: only the slowest `N` kernels, slowest first")
-	flags.IntVar(&f.repeat, "repeat", 1, "run `N` times, for times without warm-up; a graph's states go on from run to run")
+	flags.IntVar(&f.repeat, "repeat", 1,
+		"run `N` times, for times without warm-up; a graph's states go on from run to run")
 	flags.BoolVar(&f.noCache, "no-cache", false, "compile anew and keep nothing")
 	f.tuning.add(cmd, false)
 	flags.BoolVar(&f.json, "json", false, "print JSON")
@@ -204,7 +211,8 @@ func (s *session) prepare(g *ir.Graph) (err error) {
 		return err
 	}
 	if len(g.Leaves(ir.OpWeight)) > 0 && s.weights == nil {
-		return fmt.Errorf("the graph has %d weights, %q the first: pass the model's file with --weights FILE", len(g.Leaves(ir.OpWeight)), g.Leaves(ir.OpWeight)[0].Name())
+		return fmt.Errorf("the graph has %d weights, %q the first: pass the model's file with --weights FILE",
+			len(g.Leaves(ir.OpWeight)), g.Leaves(ir.OpWeight)[0].Name())
 	}
 	if s.flags.check {
 		s.checker, err = vkc.NewChecker(g, s.weights)
@@ -275,7 +283,8 @@ func (s *session) execute(ctx context.Context) error {
 		var err error
 		start := time.Now()
 		last := i == s.flags.repeat-1
-		res, err = s.exe.Run(ctx, s.inputs, vkc.RunOptions{Symbols: s.symbols, Profile: (s.flags.profile || s.flags.trace != "") && last})
+		res, err = s.exe.Run(ctx, s.inputs,
+			vkc.RunOptions{Symbols: s.symbols, Profile: (s.flags.profile || s.flags.trace != "") && last})
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,8 @@ func TestRunOnDevice(t *testing.T) {
 	var outputs [][]outputInfo
 	for i, wantHit := range []bool{false, true} {
 		info := okJSON[runInfo](t, mlpArgs(t, "--check")...)
-		if p := info.Program; p == nil || p.CacheHit != wantHit || (p.Processes == 0) != wantHit || p.Kernels == 0 || p.Shaders == 0 {
+		if p := info.Program; p == nil || p.CacheHit != wantHit || (p.Processes == 0) != wantHit ||
+			p.Kernels == 0 || p.Shaders == 0 {
 			t.Errorf("run %d: %+v", i, p)
 		}
 		if len(info.Check) != 2 || !info.Check[0].OK || !info.Check[1].OK {
@@ -52,7 +53,8 @@ func TestRunOnDevice(t *testing.T) {
 	if diff := cmp.Diff(outputs[0], outputs[1]); diff != "" {
 		t.Error("the cached program gives other results: ", diff)
 	}
-	if r := ok(t, mlpArgs(t)...); !strings.Contains(r.stderr, "vkc: program from cache: ") || !strings.Contains(r.stderr, " 0 compiler processes\n") {
+	if r := ok(t, mlpArgs(t)...); !strings.Contains(r.stderr, "vkc: program from cache: ") ||
+		!strings.Contains(r.stderr, " 0 compiler processes\n") {
 		t.Errorf("standard error:\n%s", r.stderr)
 	}
 	if r := ok(t, mlpArgs(t, "--no-cache")...); !strings.Contains(r.stderr, "vkc: compiled ") {
@@ -71,7 +73,8 @@ func TestRunProfile(t *testing.T) {
 	if r := ok(t, mlpArgs(t, "--trace", trace)...); strings.Contains(r.stdout, "share") {
 		t.Errorf("--trace alone prints a profile:\n%s", r.stdout)
 	}
-	if text, err := os.ReadFile(trace); err != nil || !strings.Contains(string(text), `"wait for the results"`) || !strings.Contains(string(text), "matmul") {
+	if text, err := os.ReadFile(trace); err != nil || !strings.Contains(string(text), `"wait for the results"`) ||
+		!strings.Contains(string(text), "matmul") {
 		t.Errorf("the trace: %v\n%s", err, text)
 	}
 	all := ok(t, mlpArgs(t, "--profile")...)
@@ -81,7 +84,8 @@ func TestRunProfile(t *testing.T) {
 			t.Errorf("no %q in a profile:\n%s\n%s", want, all.stdout, top.stdout)
 		}
 	}
-	if !strings.Contains(all.stdout, "matmul") || strings.Contains(all.stdout, "more kernels") || !strings.Contains(top.stdout, "more kernels") {
+	if !strings.Contains(all.stdout, "matmul") || strings.Contains(all.stdout, "more kernels") ||
+		!strings.Contains(top.stdout, "more kernels") {
 		t.Errorf("want every kernel, and the one that takes longest:\n%s\n%s", all.stdout, top.stdout)
 	}
 }
@@ -92,7 +96,8 @@ func TestRunBundle(t *testing.T) {
 	path := bundleOf(t, "--target", "auto")
 	noTools(t) // a bundle needs none
 	for _, device := range []string{"auto", "cpu"} {
-		info := okJSON[runInfo](t, "run", path, "--device", device, "--input", "x=random:1", "--symbol", "T=64", "--check")
+		info := okJSON[runInfo](t, "run", path, "--device", device, "--input", "x=random:1", "--symbol",
+			"T=64", "--check")
 		if info.Program != nil {
 			t.Errorf("a bundle was compiled: %+v", info.Program)
 		}
@@ -117,7 +122,8 @@ func TestRunBundleOfAnotherDevice(t *testing.T) {
 	if err := p.Save(path, p.Contents.Weights); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, exitFailure, []string{"run", path, "--input", "x=random:1", "--symbol", "T=2"}, "H100", "quantumMatrix", "vkc compile --target auto")
+	fails(t, exitFailure, []string{"run", path, "--input", "x=random:1", "--symbol", "T=2"}, "H100", "quantumMatrix",
+		"vkc compile --target auto")
 	ok(t, "run", path, "--input", "x=random:1", "--symbol", "T=2", "--device", "cpu")
 }
 
@@ -127,7 +133,9 @@ func TestCheckFails(t *testing.T) {
 	needDevice(t)
 	ownCache(t)
 	scale := func(factor float64) *ir.Graph {
-		g, err := frontend.Build("scale", func(b *frontend.Builder) { b.Output("y", b.Input("x", ir.F32, 4).MulScalar(factor)) })
+		g, err := frontend.Build("scale", func(b *frontend.Builder) {
+			b.Output("y", b.Input("x", ir.F32, 4).MulScalar(factor))
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +153,8 @@ func TestCheckFails(t *testing.T) {
 	}
 	line := []string{"run", path, "--input", "x=[1,2,3,4]", "--check"}
 	fails(t, exitFailure, line, "past the tolerance", `output "y"`)
-	if r := run(t, line...); !strings.Contains(r.stdout, "[2 4 6 8]") || !strings.Contains(r.stdout, "worst error 4, relative 0.333333; PAST THE TOLERANCE in 4 of 4 elements") {
+	if r := run(t, line...); !strings.Contains(r.stdout, "[2 4 6 8]") ||
+		!strings.Contains(r.stdout, "worst error 4, relative 0.333333; PAST THE TOLERANCE in 4 of 4 elements") {
 		t.Errorf("prints\n%s", r.stdout)
 	}
 }
@@ -191,13 +200,15 @@ func TestInputs(t *testing.T) {
 func TestRandomInputs(t *testing.T) {
 	ownCache(t)
 	line := func(seed string) []string {
-		return []string{"run", viewsGraph, "--device", "cpu", "--input", "x=random:" + seed, "--input", "7=[0,1]", "--symbol", "B=1"}
+		return []string{"run", viewsGraph, "--device", "cpu", "--input", "x=random:" + seed, "--input", "7=[0,1]",
+			"--symbol", "B=1"}
 	}
 	a, b, c := okJSON[runInfo](t, line("1")...), okJSON[runInfo](t, line("1")...), okJSON[runInfo](t, line("2")...)
 	if !cmp.Equal(a.Outputs, b.Outputs) || cmp.Equal(a.Outputs, c.Outputs) {
 		t.Errorf("seeds 1, 1 and 2 give %v, %v and %v", a.Outputs, b.Outputs, c.Outputs)
 	}
-	for _, dtype := range []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F64, ir.F8E4M3, ir.I64, ir.I32, ir.U32, ir.I8, ir.U8, ir.Bool} {
+	for _, dtype := range []ir.DType{ir.F32, ir.F16, ir.BF16, ir.F64, ir.F8E4M3, ir.I64, ir.I32, ir.U32, ir.I8,
+		ir.U8, ir.Bool} {
 		d, err := ir.NewData(dtype, 1000)
 		if err != nil {
 			t.Fatal(err)
@@ -259,11 +270,13 @@ func TestDescribe(t *testing.T) {
 func TestOutputNotWritten(t *testing.T) {
 	ownCache(t)
 	dir := t.TempDir()
-	fails(t, exitFailure, mlpArgs(t, "--device", "cpu", "--output", "label="+filepath.Join(dir, "no", "x.npy")), `output "label"`, "no such file")
+	fails(t, exitFailure, mlpArgs(t, "--device", "cpu", "--output", "label="+filepath.Join(dir, "no", "x.npy")),
+		`output "label"`, "no such file")
 	if err := os.Mkdir(filepath.Join(dir, "x.npy"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, exitFailure, mlpArgs(t, "--device", "cpu", "--output", "label="+filepath.Join(dir, "x.npy")), `output "label"`)
+	fails(t, exitFailure, mlpArgs(t, "--device", "cpu", "--output", "label="+filepath.Join(dir, "x.npy")),
+		`output "label"`)
 	if got := files(t, dir); len(got) != 1 {
 		t.Errorf("left behind: %v", got)
 	}

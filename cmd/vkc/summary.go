@@ -66,7 +66,8 @@ const firstShown = 8
 
 // print reports on a run.
 func (s *session) print(res *runtime.Result, report *vkc.CheckReport, elapsed time.Duration) error {
-	info := runInfo{Device: s.exe.Device(), Why: s.exe.Why(), Millis: millis(elapsed), Profile: res.Profile, Check: checkInfos(report)}
+	info := runInfo{Device: s.exe.Device(), Why: s.exe.Why(), Millis: millis(elapsed), Profile: res.Profile,
+		Check: checkInfos(report)}
 	if s.program.Stats.Elapsed > 0 {
 		p := infoOf(s.program.Stats)
 		info.Program = &p
@@ -196,5 +197,6 @@ func (c *checkInfo) line() string {
 	case c.WorstAbs == 0:
 		return head + ": equal with the reference"
 	}
-	return fmt.Sprintf("%s: worst error %s, relative %s; %s (%s at its worst place)", head, short(c.WorstAbs), short(c.WorstRel), verdict, short(c.Allowed))
+	return fmt.Sprintf("%s: worst error %s, relative %s; %s (%s at its worst place)", head, short(c.WorstAbs),
+		short(c.WorstRel), verdict, short(c.Allowed))
 }

@@ -14,7 +14,8 @@ import (
 
 // targetHelp describes the --target flag.
 func targetHelp() string {
-	return "what to compile for: auto (the best device here) or a profile (" + strings.Join(target.Profiles(), ", ") + ")"
+	return "what to compile for: auto (the best device here) or a profile (" +
+		strings.Join(target.Profiles(), ", ") + ")"
 }
 
 // tuningFlags are those of commands that compile.
@@ -28,7 +29,8 @@ type tuningFlags struct {
 func (f *tuningFlags) add(cmd *cobra.Command, file bool) {
 	flags := cmd.Flags()
 	if file {
-		flags.StringVar(&f.file, "tuning", "", "take schedules from `FILE` of vkc tune --output, instead of the target's own")
+		flags.StringVar(&f.file, "tuning", "",
+			"take schedules from `FILE` of vkc tune --output, instead of the target's own")
 	}
 	flags.BoolVar(&f.none, "no-tuning", false, "take no notice of what vkc tune measured")
 }
@@ -76,10 +78,12 @@ func (a *app) targetCaps(want string, f *tuningFlags) (target.Caps, target.Tunin
 	missing := errors.Is(err, vk.ErrUnavailable)
 	switch {
 	case want == "" && missing:
-		a.say("there is no device here, so this is compiled for %s, which any device runs (%s); --target names another", anyTarget, oneLine(err))
+		a.say("there is no device here, so this is compiled for %s, which any device runs (%s); --target names another",
+			anyTarget, oneLine(err))
 		return a.targetCaps(anyTarget, f)
 	case missing:
-		return target.Caps{}, nil, fmt.Errorf("there is no device for --target auto: %w; or name a profile: %s", err, strings.Join(target.Profiles(), ", "))
+		return target.Caps{}, nil, fmt.Errorf("there is no device for --target auto: %w; or name a profile: %s", err,
+			strings.Join(target.Profiles(), ", "))
 	case err != nil:
 		return target.Caps{}, nil, err
 	}

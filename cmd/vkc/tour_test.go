@@ -12,7 +12,8 @@ import (
 // shown is a block of docs/TOUR.md that is made from what it shows: a comment
 // names a command line of vkc or a file of the checkout, and the lines of it from
 // the first that begins with one text to the next that begins with another.
-var shown = regexp.MustCompile("(?ms)^<!-- shows: (.*?)(?: \\| from `([^`\n]*)` to `([^`\n]*)`)? -->\n```(\\w*)\n(.*?)^```$")
+var shown = regexp.MustCompile("(?ms)^<!-- shows: (.*?)(?: \\| from `([^`\n]*)` to `([^`\n]*)`)? " +
+	"-->\n```(\\w*)\n(.*?)^```$")
 
 // TestGoldenTour: every block of docs/TOUR.md is what the compiler prints now.
 func TestGoldenTour(t *testing.T) {
@@ -43,7 +44,8 @@ func TestGoldenTour(t *testing.T) {
 		}
 		excerpt, found := linesBetween(source, part(2), part(3))
 		if !found {
-			t.Errorf("%s: `%s` has no lines from %q to %q: choose others that show the same", page, part(1), part(2), part(3))
+			t.Errorf("%s: `%s` has no lines from %q to %q: choose others that show the same", page, part(1),
+				part(2), part(3))
 			return block
 		}
 		return block[:m[10]] + excerpt + block[m[11]:]
@@ -58,7 +60,8 @@ func TestGoldenTour(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(string(text), fresh); diff != "" {
-		t.Errorf("%s is stale: go test ./cmd/vkc -run GoldenTour -update-golden writes it anew; read its text again: %s", page, diff)
+		t.Errorf("%s is stale: go test ./cmd/vkc -run GoldenTour -update-golden writes it anew; read its text "+
+			"again: %s", page, diff)
 	}
 }
 

@@ -14,7 +14,8 @@ import (
 
 // addTrusted adds the flag for the keys of those whose bundles are run.
 func addTrusted(cmd *cobra.Command, file *string) {
-	cmd.Flags().StringVar(file, "trusted-keys", "", "refuse a bundle unless it is signed with one of the public keys in `FILE`")
+	cmd.Flags().StringVar(file, "trusted-keys", "",
+		"refuse a bundle unless it is signed with one of the public keys in `FILE`")
 }
 
 // trust decides whether a bundle's shaders go to a driver: they are signed with a
@@ -29,7 +30,8 @@ func (a *app) trust(ctx context.Context, p *vkc.Program, keys string) error {
 	}
 	err := p.Validate(ctx)
 	if missing := (*spirv.MissingToolError)(nil); errors.As(err, &missing) {
-		a.note("spirv-val is not installed, so the bundle's shaders were checked in form only: run bundles of people that you trust")
+		a.note("spirv-val is not installed, so the bundle's shaders were checked in form only: run bundles of " +
+			"people that you trust")
 		return nil
 	}
 	if err != nil {
@@ -71,7 +73,8 @@ the same at once; vkc keygen makes keys.`,
 			if err := bundle.Sign(args[0], out, signer); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(a.stdout, "%s: signed with key %s\n", out, bundle.KeyName(signer.Public().(ed25519.PublicKey)))
+			_, err = fmt.Fprintf(a.stdout, "%s: signed with key %s\n", out,
+				bundle.KeyName(signer.Public().(ed25519.PublicKey)))
 			return err
 		},
 	}
@@ -94,7 +97,8 @@ already.`,
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(a.stdout, "%s: private key, keep it to yourself\n%s.pub: public key %s\n", args[0], args[0], bundle.KeyName(public))
+			_, err = fmt.Fprintf(a.stdout, "%s: private key, keep it to yourself\n%s.pub: public key %s\n", args[0],
+				args[0], bundle.KeyName(public))
 			return err
 		},
 	}

@@ -93,7 +93,8 @@ const opLoad, opFAdd, opFSub = 61, 129, 131
 func TestVerifyBundle(t *testing.T) {
 	ownCache(t)
 	path := compiled(t)
-	has(t, ok(t, "verify", path).stdout, "checksums: right", "signature: none", "spirv-val: ", "SPIR-V: 4 shaders are what the graph compiles to")
+	has(t, ok(t, "verify", path).stdout, "checksums: right", "signature: none", "spirv-val: ",
+		"SPIR-V: 4 shaders are what the graph compiles to")
 	other := rewritten(t, path, func(m []byte) []byte { // valid, and computes something else
 		binary.LittleEndian.PutUint16(m[instruction(t, m, opFAdd):], opFSub)
 		return m

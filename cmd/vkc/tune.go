@@ -64,14 +64,18 @@ loses a few schedules at most. compile, run and bench read the file by themselve
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.suites, "suite", nil, "instead of a graph: the kernels of these suites of vkc bench, all if there is no GRAPH: "+strings.Join(bench.Suites(), ", "))
+	flags.StringSliceVar(&f.suites, "suite", nil, "instead of a graph: the kernels of these suites of vkc bench, "+
+		"all if there is no GRAPH: "+strings.Join(bench.Suites(), ", "))
 	flags.StringVar(&f.filter, "filter", "", "only cases, or kernels of GRAPH, that match `RE`")
-	flags.StringVarP(&f.device, "device", "d", "vulkan", "vulkan (the best), an index of vkc devices, or part of a name")
+	flags.StringVarP(&f.device, "device", "d", "vulkan",
+		"vulkan (the best), an index of vkc devices, or part of a name")
 	flags.StringVar(&f.scale, "scale", "auto", "sizes of the suites: full, tiny, or auto: tiny on a processor")
-	flags.StringArrayVar(&f.symbols, "symbol", nil, "`NAME=N`: measure at that value of a symbol, not at its bound; may be repeated")
+	flags.StringArrayVar(&f.symbols, "symbol", nil,
+		"`NAME=N`: measure at that value of a symbol, not at its bound; may be repeated")
 	f.graph.add(cmd)
 	flags.DurationVar(&f.budget, "budget", time.Minute, "how long to measure; 0 measures everything")
-	flags.StringVarP(&f.output, "output", "o", "", "keep the measurements in `FILE`, and go on with those in it, instead of the device's own")
+	flags.StringVarP(&f.output, "output", "o", "", "keep the measurements in `FILE`, and go on with those in it, "+
+		"instead of the device's own")
 	flags.BoolVar(&f.list, "list", false, "list the kernels and what was measured, and measure nothing")
 	flags.BoolVar(&f.reset, "reset", false, "forget all earlier measurements first")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
@@ -171,7 +175,9 @@ func (a *app) tuneKernels(ctx context.Context, args []string, symbols map[string
 			return nil, err
 		}
 		re := regexp.MustCompile(f.filter)
-		chosen := slices.DeleteFunc(slices.Clone(list), func(k *tune.Kernel) bool { return !re.MatchString(k.About) && !re.MatchString(k.Name) })
+		chosen := slices.DeleteFunc(slices.Clone(list), func(k *tune.Kernel) bool {
+			return !re.MatchString(k.About) && !re.MatchString(k.Name)
+		})
 		if len(chosen) == 0 {
 			return nil, usagef("--filter %q matches no kernel; they are like %q", f.filter, list[0].About)
 		}
@@ -255,9 +261,11 @@ type tuneRow struct {
 
 func (a *app) printTuning(rows []tune.Row, file *tunefile.File, path string, f *tuneFlags) error {
 	if f.json {
-		info := tuneInfo{Device: file.Device, Driver: file.Driver, File: path, Machine: file.Machine, Tuning: file.Tuning()}
+		info := tuneInfo{Device: file.Device, Driver: file.Driver, File: path, Machine: file.Machine,
+			Tuning: file.Tuning()}
 		for _, r := range rows {
-			row := tuneRow{r.About, r.Uses, r.Default, r.Best, "", r.Changed, r.Tried, r.Variants, r.Wrong, r.Failed, r.Why}
+			row := tuneRow{r.About, r.Uses, r.Default, r.Best, "", r.Changed, r.Tried, r.Variants,
+				r.Wrong, r.Failed, r.Why}
 			if r.Best > 0 {
 				row.Schedule = r.Schedule.String()
 			}
@@ -274,7 +282,8 @@ func (a *app) printTuning(rows []tune.Row, file *tunefile.File, path string, f *
 			continue
 		}
 		before, after = before+float64(r.Uses)*r.Default, after+float64(r.Uses)*r.Best
-		fmt.Fprintf(w, "%s\t%d\t%.4g\t%.4g\t%.2fx\t%d of %d\t%s\n", r.About, r.Uses, r.Default, r.Best, r.Default/r.Best, r.Tried, r.Variants, tuneSchedule(r))
+		fmt.Fprintf(w, "%s\t%d\t%.4g\t%.4g\t%.2fx\t%d of %d\t%s\n", r.About, r.Uses, r.Default, r.Best,
+			r.Default/r.Best, r.Tried, r.Variants, tuneSchedule(r))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -283,7 +292,8 @@ func (a *app) printTuning(rows []tune.Row, file *tunefile.File, path string, f *
 		_, err := fmt.Fprintf(a.stdout, "%d kernels, nothing measured\n", len(rows))
 		return err
 	}
-	_, err := fmt.Fprintf(a.stdout, "%d kernels, each for itself: %.4g us, tuned %.4g us (%.2fx); kept in %s\n", len(rows), before, after, before/after, path)
+	_, err := fmt.Fprintf(a.stdout, "%d kernels, each for itself: %.4g us, tuned %.4g us (%.2fx); kept in %s\n",
+		len(rows), before, after, before/after, path)
 	return err
 }
 

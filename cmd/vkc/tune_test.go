@@ -19,7 +19,8 @@ import (
 func tuned(t *testing.T, more ...string) string {
 	t.Helper()
 	info := okJSON[tuneInfo](t, append([]string{"tune", mlpGraph, "--symbol", "T=3", "--budget", "1ms"}, more...)...)
-	if info.Machine.CopyGBps <= 0 || info.Machine.LaunchNs <= 0 || len(info.Tuning) != 1 || len(info.Kernels) < 2 || info.Kernels[0].Best <= 0 || info.Kernels[0].Tried < 2 || info.Kernels[1].Tried != 0 {
+	if info.Machine.CopyGBps <= 0 || info.Machine.LaunchNs <= 0 || len(info.Tuning) != 1 || len(info.Kernels) < 2 ||
+		info.Kernels[0].Best <= 0 || info.Kernels[0].Tried < 2 || info.Kernels[1].Tried != 0 {
 		t.Fatalf("%+v", info)
 	}
 	return info.File
@@ -37,10 +38,12 @@ func TestTune(t *testing.T) {
 	if dir, _ := filepath.Split(path); filepath.Clean(dir) != filepath.Join(root, "tuning") {
 		t.Errorf("kept in %s", path)
 	}
-	if r := ok(t, "dump", mlpGraph, "--stage", "glsl", "--target", "auto"); len(tunedLine.FindAllString(r.stdout, -1)) != 1 {
+	if r := ok(t, "dump", mlpGraph, "--stage", "glsl", "--target",
+		"auto"); len(tunedLine.FindAllString(r.stdout, -1)) != 1 {
 		t.Errorf("dump prints\n%s", r.stdout)
 	}
-	if r := ok(t, "dump", mlpGraph, "--stage", "glsl", "--target", "auto", "--no-tuning"); strings.Contains(r.stdout, "tuned:") {
+	if r := ok(t, "dump", mlpGraph, "--stage", "glsl", "--target", "auto", "--no-tuning"); strings.Contains(r.stdout,
+		"tuned:") {
 		t.Errorf("dump --no-tuning prints\n%s", r.stdout)
 	}
 	// Programs with and without are different entries of the cache.
@@ -72,11 +75,13 @@ func TestTuneForAnotherMachine(t *testing.T) {
 	if r := ok(t, "dump", mlpGraph, "--stage", "plan", "--target", "lavapipe", "--tuning", file); r.code != exitOK {
 		t.Error(r)
 	}
-	if r := ok(t, "dump", mlpGraph, "--stage", "glsl", "--target", "lavapipe", "--tuning", file); !strings.Contains(r.stdout, "tuned: ") {
+	if r := ok(t, "dump", mlpGraph, "--stage", "glsl", "--target", "lavapipe",
+		"--tuning", file); !strings.Contains(r.stdout, "tuned: ") {
 		t.Errorf("dump prints\n%s", r.stdout)
 	}
 	ok(t, "compile", mlpGraph, "-o", filepath.Join(t.TempDir(), "x.vkb"), "--target", "lavapipe", "--tuning", file)
-	fails(t, exitUsage, []string{"compile", mlpGraph, "-o", "x.vkb", "--tuning", file, "--no-tuning"}, "exclude each other")
+	fails(t, exitUsage, []string{"compile", mlpGraph, "-o", "x.vkb", "--tuning", file, "--no-tuning"},
+		"exclude each other")
 	fails(t, exitFailure, []string{"compile", mlpGraph, "-o", "x.vkb", "--tuning", file + "x"}, "tuning.jsonx")
 }
 
@@ -117,7 +122,8 @@ func TestTuneFileIsForeign(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := ok(t, "dump", mlpGraph, "--stage", "glsl", "--target", "auto")
-		if !strings.Contains(r.stderr, "is not used") || !strings.Contains(r.stderr, tt.want) || strings.Contains(r.stdout, "tuned:") {
+		if !strings.Contains(r.stderr, "is not used") || !strings.Contains(r.stderr, tt.want) ||
+			strings.Contains(r.stdout, "tuned:") {
 			t.Errorf("%s: %s", name, r.stderr)
 		}
 		if r := ok(t, "dump", mlpGraph, "--stage", "glsl", "--target", "auto", "--no-tuning"); r.stderr != "" {

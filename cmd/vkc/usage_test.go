@@ -135,7 +135,8 @@ func TestNoPlaceForOutput(t *testing.T) {
 		fails(t, exitFailure, append(line, there), "that is a directory: name a file in it")
 		fails(t, exitFailure, append(line, filepath.Join(weights, "x")), "is no directory")
 	}
-	fails(t, exitFailure, []string{"run", graph, "--output", "label=" + nowhere}, `output "label"`, "make the directory first")
+	fails(t, exitFailure, []string{"run", graph, "--output", "label=" + nowhere}, `output "label"`,
+		"make the directory first")
 }
 
 // TestCompileForThisDevice: without --target a graph is compiled for the device
@@ -157,11 +158,13 @@ func TestCompileForThisDevice(t *testing.T) {
 	}
 	noVulkan(t)
 	r := ok(t, "compile", mlpGraph, "-o", path)
-	if !strings.Contains(r.stderr, "vkc: there is no device here, so this is compiled for generic, which any device runs (") ||
+	if !strings.Contains(r.stderr, "vkc: there is no device here, so this is compiled for generic, which any "+
+		"device runs (") ||
 		!strings.Contains(r.stdout, " for Generic ") {
 		t.Errorf("%+v", r)
 	}
-	fails(t, exitFailure, []string{"compile", mlpGraph, "-o", path, "--target", "auto"}, "there is no device for --target auto")
+	fails(t, exitFailure, []string{"compile", mlpGraph, "-o", path, "--target", "auto"},
+		"there is no device for --target auto")
 }
 
 func TestWrongUsage(t *testing.T) {

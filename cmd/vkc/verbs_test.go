@@ -34,7 +34,8 @@ func TestCompile(t *testing.T) {
 	ownCache(t)
 	dir := filepath.Join(t.TempDir(), "new", "dump")
 	out := filepath.Join(t.TempDir(), "x.vkb")
-	info := okJSON[compileInfo](t, "compile", mlpGraph, "-o", out, "--target", "intel-xe", "--dump-dir", dir, "--validate")
+	info := okJSON[compileInfo](t, "compile", mlpGraph, "-o", out, "--target", "intel-xe",
+		"--dump-dir", dir, "--validate")
 	p, err := vkc.OpenBundle(out)
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +46,8 @@ func TestCompile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.Graph != "mlp" || info.Weights || info.Bytes != st.Size() || info.Program.Kernels != len(steps) || info.Program.CacheHit {
+	if info.Graph != "mlp" || info.Weights || info.Bytes != st.Size() || info.Program.Kernels != len(steps) ||
+		info.Program.CacheHit {
 		t.Errorf("%+v", info)
 	}
 	var want []string
@@ -58,13 +60,16 @@ func TestCompile(t *testing.T) {
 	if got := files(t, dir); strings.Join(got, " ") != strings.Join(want, " ") {
 		t.Errorf("dumped %v, want %v", got, want)
 	}
-	if text, err := os.ReadFile(filepath.Join(dir, "graph.ir")); err != nil || string(text) != p.Contents.Graph.String() {
+	if text, err := os.ReadFile(filepath.Join(dir, "graph.ir")); err != nil ||
+		string(text) != p.Contents.Graph.String() {
 		t.Errorf("graph.ir: %v\n%s", err, text)
 	}
-	if text, err := os.ReadFile(filepath.Join(dir, want[0])); err != nil || string(text) != p.Contents.GLSL[steps[0].Shader] {
+	if text, err := os.ReadFile(filepath.Join(dir, want[0])); err != nil ||
+		string(text) != p.Contents.GLSL[steps[0].Shader] {
 		t.Errorf("%s: %v\n%s", want[0], err, text)
 	}
-	if r := ok(t, "compile", mlpGraph, "-o", out, "--target", "intel-xe", "--validate"); !strings.Contains(r.stderr, "program from cache") || !strings.Contains(r.stdout, "x.vkb: ") {
+	if r := ok(t, "compile", mlpGraph, "-o", out, "--target", "intel-xe", "--validate"); !strings.Contains(r.stderr,
+		"program from cache") || !strings.Contains(r.stdout, "x.vkb: ") {
 		t.Errorf("again: %+v", r)
 	}
 }
@@ -100,7 +105,8 @@ func TestDumpPasses(t *testing.T) {
 			t.Errorf("%s lists %v, want %v", more, got, names)
 		}
 	}
-	if short, long := ok(t, "dump", mlpGraph, "--stage", "passes").stdout, ok(t, "dump", mlpGraph, "--all").stdout; len(long) < 2*len(short) || !strings.Contains(short, "(unchanged)") {
+	if short, long := ok(t, "dump", mlpGraph, "--stage", "passes").stdout, ok(t, "dump", mlpGraph, "--all").
+		stdout; len(long) < 2*len(short) || !strings.Contains(short, "(unchanged)") {
 		t.Errorf("--all prints\n%s", long)
 	}
 	if after := ok(t, "dump", mlpGraph, "--after", names[0]).stdout; !strings.HasPrefix(after, `graph "mlp" {`) {
@@ -130,7 +136,8 @@ func TestDumpPrecision(t *testing.T) {
 		t.Error("no product of a bundle in half precision may round to f16")
 	}
 	for _, command := range []string{"dump", "run"} {
-		fails(t, exitUsage, []string{command, path, "--precision", "half"}, "a bundle has the precision that it was compiled with")
+		fails(t, exitUsage, []string{command, path, "--precision", "half"},
+			"a bundle has the precision that it was compiled with")
 	}
 }
 
@@ -159,7 +166,8 @@ func TestDumpCode(t *testing.T) {
 	ownCache(t)
 	path := bundleOf(t)
 	kernels := okJSON[compileInfo](t, "compile", mlpGraph, "-o", path, "--target", "generic").Program.Kernels
-	for stage, head := range map[string]string{"kernels": "kernel ", "plan": "\n  step ", "glsl": "// kernel ", "spirv": "// kernel "} {
+	for stage, head := range map[string]string{"kernels": "kernel ", "plan": "\n  step ", "glsl": "// kernel ",
+		"spirv": "// kernel "} {
 		graph, bundle := ok(t, "dump", mlpGraph, "--stage", stage).stdout, ok(t, "dump", path, "--stage", stage).stdout
 		for _, text := range []string{graph, bundle} {
 			if n := strings.Count("\n"+text, head); n < kernels {
@@ -174,10 +182,12 @@ func TestDumpCode(t *testing.T) {
 			t.Errorf("%s of one kernel:\n%s", stage, one)
 		}
 	}
-	if text := ok(t, "dump", mlpGraph, "--kernel", "0").stdout; !strings.Contains(text, "#version 450") || strings.Count(text, "void main()") != 1 {
+	if text := ok(t, "dump", mlpGraph, "--kernel", "0").stdout; !strings.Contains(text, "#version 450") ||
+		strings.Count(text, "void main()") != 1 {
 		t.Errorf("--kernel alone prints\n%s", text)
 	}
-	a, b := ok(t, "dump", mlpGraph, "--stage", "glsl").stdout, ok(t, "dump", mlpGraph, "--stage", "glsl", "--target", "nvidia-h100").stdout
+	a, b := ok(t, "dump", mlpGraph, "--stage", "glsl").stdout, ok(t, "dump", mlpGraph, "--stage", "glsl", "--target",
+		"nvidia-h100").stdout
 	if a == b {
 		t.Error("GLSL does not depend on --target")
 	}
@@ -202,7 +212,8 @@ func TestDevices(t *testing.T) {
 		t.Errorf("%+v", info)
 	}
 	r := ok(t, "devices")
-	if !strings.Contains(r.stdout, "* ") || !strings.Contains(r.stdout, reference) || !strings.Contains(r.stdout, info.Devices[0].Caps.Name) {
+	if !strings.Contains(r.stdout, "* ") || !strings.Contains(r.stdout, reference) ||
+		!strings.Contains(r.stdout, info.Devices[0].Caps.Name) {
 		t.Errorf("prints\n%s", r.stdout)
 	}
 }
@@ -215,7 +226,8 @@ func TestDevicesWithoutVulkan(t *testing.T) {
 	}
 	r = run(t, "devices", "--json")
 	var info devicesInfo
-	if err := json.Unmarshal([]byte(r.stdout), &info); err != nil || info.Error == "" || len(info.Devices) != 0 || r.code != exitFailure {
+	if err := json.Unmarshal([]byte(r.stdout), &info); err != nil || info.Error == "" || len(info.Devices) != 0 ||
+		r.code != exitFailure {
 		t.Errorf("%v: %+v", err, r)
 	}
 }
@@ -251,7 +263,8 @@ func TestDoctorFindsFaults(t *testing.T) {
 	noVulkan(t)
 	noTools(t)
 	r := run(t, "doctor")
-	has(t, r.stdout, "MISSING  spirv-opt", "install spirv-tools", "MISSING  Vulkan", "absent   validation layers", "vulkan-validationlayers", "absent   cache")
+	has(t, r.stdout, "MISSING  spirv-opt", "install spirv-tools", "MISSING  Vulkan", "absent   validation layers",
+		"vulkan-validationlayers", "absent   cache")
 	if r.code != exitFailure {
 		t.Errorf("exit code %d", r.code)
 	}
@@ -287,10 +300,12 @@ func TestCache(t *testing.T) {
 	}
 	ok(t, mlpArgs(t)...)
 	full := okJSON[cacheInfo](t, "cache", "ls")
-	if len(full.Programs) != 1 || full.Programs[0].Program != "mlp" || full.Programs[0].Kernels == 0 || full.Shaders.Entries == 0 || full.Pipelines.Entries != 1 {
+	if len(full.Programs) != 1 || full.Programs[0].Program != "mlp" || full.Programs[0].Kernels == 0 ||
+		full.Shaders.Entries == 0 || full.Pipelines.Entries != 1 {
 		t.Errorf("after a run: %+v", full)
 	}
-	if r := ok(t, "cache", "ls"); !strings.Contains(r.stdout, "\nmlp ") || !strings.Contains(r.stdout, "programs: 1\n") {
+	if r := ok(t, "cache", "ls"); !strings.Contains(r.stdout, "\nmlp ") ||
+		!strings.Contains(r.stdout, "programs: 1\n") {
 		t.Errorf("prints\n%s", r.stdout)
 	}
 	if r := ok(t, "cache", "verify"); !strings.Contains(r.stdout, "sound: 1 programs, ") {
@@ -308,7 +323,8 @@ func TestCache(t *testing.T) {
 	if r := ok(t, "cache", "clear"); !strings.Contains(r.stdout, "removed 1 programs, ") {
 		t.Errorf("clear prints\n%s", r.stdout)
 	}
-	if after := okJSON[cacheInfo](t, "cache", "ls"); len(after.Programs)+after.Shaders.Entries+after.Pipelines.Entries != 0 {
+	if after := okJSON[cacheInfo](t, "cache",
+		"ls"); len(after.Programs)+after.Shaders.Entries+after.Pipelines.Entries != 0 {
 		t.Errorf("after clear: %+v", after)
 	}
 }

@@ -59,10 +59,12 @@ the bundle is signed with one of --trusted-keys.`,
 	flags.BoolVar(&f.ops, "ops", false, "prove the ops")
 	addTrusted(cmd, &f.trusted)
 	f.tuning.add(cmd, true)
-	flags.StringVarP(&f.device, "device", "d", "vulkan", "vulkan (the best), cpu (the reference), an index of vkc devices, or part of a name")
+	flags.StringVarP(&f.device, "device", "d", "vulkan",
+		"vulkan (the best), cpu (the reference), an index of vkc devices, or part of a name")
 	flags.StringVar(&f.filter, "filter", "", "only cases whose name, such as add/f32/13x17/transposed, matches `RE`")
 	flags.BoolVar(&f.quick, "quick", false, "only the few cases that stand for each op")
-	flags.BoolVar(&f.cases, "cases", false, "with --json: the results of all cases, not only of those that did not pass")
+	flags.BoolVar(&f.cases, "cases", false,
+		"with --json: the results of all cases, not only of those that did not pass")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }

@@ -8,7 +8,8 @@ import (
 func TestVerify(t *testing.T) {
 	r := ok(t, "verify", "--ops", "--device", "cpu", "--filter", "^(relu|sum)/")
 	lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
-	if len(lines) != 4 || !strings.HasSuffix(lines[1], " relu") || !strings.HasSuffix(lines[2], " sum") || !strings.HasSuffix(lines[3], " all") {
+	if len(lines) != 4 || !strings.HasSuffix(lines[1], " relu") || !strings.HasSuffix(lines[2], " sum") ||
+		!strings.HasSuffix(lines[3], " all") {
 		t.Errorf("prints\n%s", r.stdout)
 	}
 	for _, line := range lines[1:] {
@@ -21,7 +22,8 @@ func TestVerify(t *testing.T) {
 func TestVerifyJSON(t *testing.T) {
 	line := []string{"verify", "--ops", "--device", "cpu", "--quick", "--filter", "^relu/"}
 	info := okJSON[verifyInfo](t, line...)
-	if info.Device == "" || info.Total.Cases == 0 || info.Total.Passed != info.Total.Cases || len(info.Ops) != 1 || info.Ops[0].Op != "relu" || len(info.Results) != 0 {
+	if info.Device == "" || info.Total.Cases == 0 || info.Total.Passed != info.Total.Cases || len(info.Ops) != 1 ||
+		info.Ops[0].Op != "relu" || len(info.Results) != 0 {
 		t.Errorf("%+v", info)
 	}
 	all := okJSON[verifyInfo](t, append(line, "--cases")...)
@@ -35,7 +37,8 @@ func TestVerifyDevice(t *testing.T) {
 	needDevice(t)
 	ownCache(t)
 	info := okJSON[verifyInfo](t, "verify", "--ops", "--filter", "^(relu|cumsum)/i32/(axis -1/)?(7x13|5x37)$")
-	if len(info.Ops) != 2 || info.Ops[0].Op != "relu" || info.Ops[0].Passed != 1 || info.Total.Cases != 2 || info.Total.Passed+info.Total.Refused != 2 {
+	if len(info.Ops) != 2 || info.Ops[0].Op != "relu" || info.Ops[0].Passed != 1 || info.Total.Cases != 2 ||
+		info.Total.Passed+info.Total.Refused != 2 {
 		t.Errorf("%+v", info)
 	}
 	for _, s := range info.Ops {

@@ -62,7 +62,8 @@ func (a *app) verifySigner(p *vkc.Program, trusted string) error {
 	case key == nil:
 		fmt.Fprintln(a.stdout, "signature: none")
 	case trusted == "":
-		fmt.Fprintf(a.stdout, "signature: right, with key %s; --trusted-keys says whether you trust it\n", bundle.KeyName(key))
+		fmt.Fprintf(a.stdout, "signature: right, with key %s; --trusted-keys says whether you trust it\n",
+			bundle.KeyName(key))
 	default:
 		fmt.Fprintf(a.stdout, "signature: right, with trusted key %s\n", bundle.KeyName(key))
 	}
@@ -84,7 +85,8 @@ func (a *app) verifyShaders(ctx context.Context, p *vkc.Program) error {
 
 // compareBundle compiles the bundle's graph anew and compares. Where that can
 // show nothing about the SPIR-V, it says why; a difference is an error.
-func (a *app) compareBundle(ctx context.Context, p *vkc.Program, f *verifyFlags) (compared bool, why string, err error) {
+func (a *app) compareBundle(ctx context.Context, p *vkc.Program,
+	f *verifyFlags) (compared bool, why string, err error) {
 	meta := p.Contents.Meta
 	switch {
 	case meta.Target == nil:
@@ -124,16 +126,19 @@ func (a *app) compareBundle(ctx context.Context, p *vkc.Program, f *verifyFlags)
 	}
 	for i, text := range p.Contents.GLSL {
 		if text != again.Contents.GLSL[i] {
-			return false, "", fmt.Errorf("the GLSL of shader %q is not what the graph compiles to", again.Contents.Program.Shaders[i].Name)
+			return false, "", fmt.Errorf("the GLSL of shader %q is not what the graph compiles to",
+				again.Contents.Program.Shaders[i].Name)
 		}
 	}
 	fmt.Fprintf(a.stdout, "program: what the graph compiles to, with GLSL of %d shaders\n", len(p.Contents.GLSL))
 	if meta.Tools != again.Contents.Meta.Tools {
-		return false, fmt.Sprintf("other GLSL tools made it: %q, and here are %q", meta.Tools, again.Contents.Meta.Tools), nil
+		return false, fmt.Sprintf("other GLSL tools made it: %q, and here are %q", meta.Tools,
+			again.Contents.Meta.Tools), nil
 	}
 	for i, code := range p.Contents.SPIRV {
 		if !bytes.Equal(code, again.Contents.SPIRV[i]) {
-			return false, "", fmt.Errorf("the SPIR-V of shader %q is not what the graph compiles to", again.Contents.Program.Shaders[i].Name)
+			return false, "", fmt.Errorf("the SPIR-V of shader %q is not what the graph compiles to",
+				again.Contents.Program.Shaders[i].Name)
 		}
 	}
 	fmt.Fprintf(a.stdout, "SPIR-V: %d shaders are what the graph compiles to\n", len(p.Contents.SPIRV))

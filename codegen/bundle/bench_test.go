@@ -27,7 +27,8 @@ func large(b *testing.B, n int) (path string, size int64) {
 	p.Buffers[1], p.Buffers[2] = p.Buffers[3], p.Buffers[3]
 	for i := range n {
 		name := "w" + strconv.Itoa(i)
-		p.Buffers = append(p.Buffers, kernel.Buffer{Kind: kernel.BufWeight, Name: name, DType: ir.F32, Shape: ir.ShapeOf(elems), Bytes: 4 * elems,
+		p.Buffers = append(p.Buffers, kernel.Buffer{Kind: kernel.BufWeight, Name: name, DType: ir.F32,
+			Shape: ir.ShapeOf(elems), Bytes: 4 * elems,
 			Segments: []kernel.Segment{{Weight: name, DType: ir.F32, Dims: []int{elems}}}})
 	}
 	for range 298 {

@@ -181,7 +181,8 @@ func TestWriteRefuses(t *testing.T) {
 			c.Program.Buffers[1].Segments[0] = c.Program.Buffers[2].Segments[0]
 			c.Program.Buffers[1].Segments[0].Dims = []int{32, 64}
 			c.Program.Buffers[1].Segments = c.Program.Buffers[1].Segments[:1]
-			c.Program.Buffers[1].DType, c.Program.Buffers[1].Shape, c.Program.Buffers[1].Bytes = ir.Q4_0, ir.ShapeOf(64, 32), 1152
+			c.Program.Buffers[1].DType, c.Program.Buffers[1].Shape, c.Program.Buffers[1].Bytes = ir.Q4_0,
+				ir.ShapeOf(64, 32), 1152
 		}, "two uses of a weight differ"},
 	}
 	for _, tt := range tests {

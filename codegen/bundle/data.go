@@ -192,7 +192,8 @@ func (s *store) check(begin, end int64) error {
 		at := i * chunkSize
 		chunk := s.data[at:min(at+chunkSize, int64(len(s.data)))]
 		if crc32.Checksum(chunk, crcTable) != binary.LittleEndian.Uint32(s.index.CRC32C[4*i:]) {
-			return faultf(s.pos+at, "the checksum does not match the next %d bytes, of weight data: the file is damaged", len(chunk))
+			return faultf(s.pos+at, "the checksum does not match the next %d bytes, of weight data: the file is "+
+				"damaged", len(chunk))
 		}
 		if s.shas != nil {
 			if have := sha256.Sum256(chunk); !bytes.Equal(have[:], s.shas[i*sha256.Size:(i+1)*sha256.Size]) {

@@ -187,7 +187,8 @@ func decodeHead(b []byte) ([]Section, error) {
 			return nil, err
 		}
 		if i > 0 && !follows(s, sections[i-1]) {
-			return nil, faultf(at, "section %s stands after section %s: sections must be in order, each once", s, sections[i-1])
+			return nil, faultf(at, "section %s stands after section %s: sections must be in order, each once",
+				s, sections[i-1])
 		}
 		if want := alignUp(end, s.Kind.align()); s.Offset != want {
 			return nil, faultf(at, "section %s begins at byte %d, want %d, after the one before", s, s.Offset, want)
@@ -222,7 +223,8 @@ func decodeHeader(b []byte) (int, error) {
 	case v != version:
 		return 0, faultf(8, "the format has version %d, want %d", v, version)
 	case size > uint64(len(b)):
-		return 0, faultf(int64(len(b)), "the file ends here, but had %d bytes when it was written: it was cut short", size)
+		return 0, faultf(int64(len(b)), "the file ends here, but had %d bytes when it was written: it was cut short",
+			size)
 	case size < uint64(len(b)):
 		return 0, faultf(int64(size), "the file goes on after its end, to byte %d", len(b))
 	case n > maxSections || headSize(int(n)) > int64(len(b)):

@@ -58,13 +58,15 @@ func tiny(t testing.TB) *Contents {
 		Symbols: []kernel.Symbol{{Name: "T", Bound: 64}},
 		Buffers: []kernel.Buffer{
 			{Kind: kernel.BufInput, Name: "x", DType: ir.F32, Shape: rows, Bytes: 64 * 32 * 4},
-			{Kind: kernel.BufWeight, Name: "bias", DType: ir.F32, Shape: ir.ShapeOf(34), Bytes: 144, Segments: []kernel.Segment{
-				{Weight: "bias", DType: ir.F32, Dims: []int{32}},
-				{DType: ir.F32, Dims: []int{2}, Data: []byte{1, 2, 3, 4, 5, 6, 7, 8}},
-			}},
-			{Kind: kernel.BufWeight, Name: "w", DType: ir.Q4_0, Shape: ir.ShapeOf(64, 32), Bytes: 1152, Segments: []kernel.Segment{
-				{Weight: "w", DType: ir.Q4_0, Dims: []int{64, 32}},
-			}},
+			{Kind: kernel.BufWeight, Name: "bias", DType: ir.F32, Shape: ir.ShapeOf(34), Bytes: 144,
+				Segments: []kernel.Segment{
+					{Weight: "bias", DType: ir.F32, Dims: []int{32}},
+					{DType: ir.F32, Dims: []int{2}, Data: []byte{1, 2, 3, 4, 5, 6, 7, 8}},
+				}},
+			{Kind: kernel.BufWeight, Name: "w", DType: ir.Q4_0, Shape: ir.ShapeOf(64, 32), Bytes: 1152,
+				Segments: []kernel.Segment{
+					{Weight: "w", DType: ir.Q4_0, Dims: []int{64, 32}},
+				}},
 			{Kind: kernel.BufTemp, Name: "t", DType: ir.F32, Shape: rows, Bytes: 64 * 32 * 4},
 			{Kind: kernel.BufOutput, Name: "y", DType: ir.F32, Shape: rows, Bytes: 64 * 32 * 4},
 			{Kind: kernel.BufParams, Name: "params", DType: ir.U32, Shape: ir.ShapeOf(1), Bytes: 16},

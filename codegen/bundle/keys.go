@@ -51,7 +51,8 @@ func ReadPublicKeys(path string) ([]ed25519.PublicKey, error) {
 		}
 		key, ok := parsed.(ed25519.PublicKey)
 		if !ok {
-			return nil, fmt.Errorf("keys %s: key %d is a %T, want an Ed25519 key, as vkc keygen makes", path, i+1, parsed)
+			return nil, fmt.Errorf("keys %s: key %d is a %T, want an Ed25519 key, as vkc keygen makes",
+				path, i+1, parsed)
 		}
 		keys = append(keys, key)
 	}

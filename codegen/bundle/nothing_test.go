@@ -12,5 +12,6 @@ var api apitest.Package
 
 func TestNothing(t *testing.T) {
 	api.Complete(t, (*bundle.File)(nil), bundle.Kind(0), bundle.Section{})
-	api.Calls(t, &bundle.File{}, bundle.Open, bundle.Read, bundle.Encode, bundle.Write, bundle.CheckWeights, bundle.WeightBytes)
+	api.Calls(t, &bundle.File{}, bundle.Open, bundle.Read, bundle.Encode, bundle.Write, bundle.CheckWeights,
+		bundle.WeightBytes)
 }

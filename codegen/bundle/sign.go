@@ -60,7 +60,8 @@ func signedMessage(sections []Section, weightSums []byte) []byte {
 
 // sign makes the signature section of the sections before it.
 func sign(key ed25519.PrivateKey, sections []Section, weightSums []byte) signature {
-	return signature{algorithm, key.Public().(ed25519.PublicKey), weightSums, ed25519.Sign(key, signedMessage(sections, weightSums))}
+	return signature{algorithm, key.Public().(ed25519.PublicKey), weightSums,
+		ed25519.Sign(key, signedMessage(sections, weightSums))}
 }
 
 // check reports an error unless the signature is right for the sections, whoever
@@ -112,14 +113,16 @@ func (f *File) SignedBy(trusted []ed25519.PublicKey) error {
 		who = "the bundle"
 	}
 	if f.signature == nil {
-		return fmt.Errorf("vkb: %s is not signed, and only bundles signed with one of %d keys are trusted", who, len(trusted))
+		return fmt.Errorf("vkb: %s is not signed, and only bundles signed with one of %d keys are trusted",
+			who, len(trusted))
 	}
 	for _, key := range trusted {
 		if key.Equal(ed25519.PublicKey(f.signature.PublicKey)) {
 			return nil
 		}
 	}
-	return fmt.Errorf("vkb: %s is signed with key %s, which is none of the %d trusted ones", who, KeyName(f.signature.PublicKey), len(trusted))
+	return fmt.Errorf("vkb: %s is signed with key %s, which is none of the %d trusted ones", who,
+		KeyName(f.signature.PublicKey), len(trusted))
 }
 
 // Sign signs the bundle at path and writes it to out, which may be the same. A

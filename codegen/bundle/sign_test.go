@@ -65,7 +65,8 @@ func TestSignedBundle(t *testing.T) {
 	if plain.Signer() != nil {
 		t.Error("a bundle without a signature has a signer")
 	}
-	if err := plain.SignedBy([]ed25519.PublicKey{public(testKey)}); err == nil || !strings.Contains(err.Error(), "is not signed") {
+	if err := plain.SignedBy([]ed25519.PublicKey{public(testKey)}); err == nil ||
+		!strings.Contains(err.Error(), "is not signed") {
 		t.Errorf("not signed: %v", err)
 	}
 	if !bytes.Equal(signed(t), signed(t)) {
@@ -102,7 +103,8 @@ func TestSignedVector(t *testing.T) {
 	}
 	have := sign(testKey, sections, sums)
 	const wantDigest, wantSignature = "3edd02dec13f73feb267cee615a64e46bd416de5bef8ad219f2735a02b6edcf3",
-		"94c412ebdc7e4cd1f68292424b4b20db1bbae4a9a3df9d179034fce548d908f24fa58e3511ed2ef87e698193ef31e6547d3bb7d2a9e8c4d35625b3986c1c300f"
+		"94c412ebdc7e4cd1f68292424b4b20db1bbae4a9a3df9d179034fce548d908f2" +
+			"4fa58e3511ed2ef87e698193ef31e6547d3bb7d2a9e8c4d35625b3986c1c300f"
 	if hex.EncodeToString(digest[:]) != wantDigest || hex.EncodeToString(have.Signature) != wantSignature {
 		t.Errorf("digest %x, signature %x; want %s, %s", digest, have.Signature, wantDigest, wantSignature)
 	}
@@ -221,7 +223,8 @@ func TestSign(t *testing.T) {
 		c.Sign = testKey
 		have, err := os.ReadFile(out)
 		if want := encoded(t, c); err != nil || !bytes.Equal(have, want) {
-			t.Errorf("%s weights: signing afterwards gives %d bytes, signing at once %d, or others (%v)", name, len(have), len(want), err)
+			t.Errorf("%s weights: signing afterwards gives %d bytes, signing at once %d, or others (%v)", name,
+				len(have), len(want), err)
 		}
 	}
 	damaged := small(t)

@@ -142,7 +142,8 @@ func WeightBytes(buf kernel.Buffer, src ir.WeightSource) ([][]byte, error) {
 }
 
 func errNoWeights(name string) error {
-	return fmt.Errorf("weight %q is needed, and no weights are given: name a weights file, or compile them into the bundle", name)
+	return fmt.Errorf("weight %q is needed, and no weights are given: name a weights file, or compile them "+
+		"into the bundle", name)
 }
 
 // CheckWeights reports all weights of the program that src lacks or has with

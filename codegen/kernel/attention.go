@@ -77,7 +77,8 @@ func (k *Kernel) CheckAttention() error {
 		return fmt.Errorf("an attention of %d parallel axes, want at least %d", len(k.Parallel), attentionAxes)
 	}
 	ax := k.AttentionAxes()
-	if !a.Dot.IsStatic() || !k.Parallel[ax.Value].IsStatic() || !k.Parallel[ax.Head].IsStatic() || !k.Parallel[ax.Split].IsStatic() {
+	if !a.Dot.IsStatic() || !k.Parallel[ax.Value].IsStatic() || !k.Parallel[ax.Head].IsStatic() ||
+		!k.Parallel[ax.Split].IsStatic() {
 		return fmt.Errorf("an attention whose heads, splits or vectors have no fixed extents")
 	}
 	uses := func(e *Expr, axes ...int) bool {
@@ -100,7 +101,8 @@ func (k *Kernel) CheckAttention() error {
 
 // describe prints the operands by their numbers in the kernel's text.
 func (a *Attention) describe(number map[*Expr]int) string {
-	t := fmt.Sprintf("attention q %%%d k %%%d v %%%d over %s scale %s", number[a.Q], number[a.K], number[a.V], a.Dot, ir.FormatFloat(a.Scale))
+	t := fmt.Sprintf("attention q %%%d k %%%d v %%%d over %s scale %s", number[a.Q], number[a.K], number[a.V], a.Dot,
+		ir.FormatFloat(a.Scale))
 	if a.Mask != nil {
 		t += fmt.Sprintf(" mask %%%d", number[a.Mask])
 	}

@@ -164,7 +164,8 @@ func (b Binding) alignedQuants() bool {
 // Wide reports whether the quants of a strip are read sixteen bytes at a time.
 func (r BlockRun) Wide(b Binding) bool {
 	f := r.Form
-	return f.Wide && r.Quads%4 == 0 && b.alignedQuants() && (!r.Joined || f.Stride == 16) && (f.Interleaved() || f.Planes == 1)
+	return f.Wide && r.Quads%4 == 0 && b.alignedQuants() && (!r.Joined || f.Stride == 16) &&
+		(f.Interleaved() || f.Planes == 1)
 }
 
 // Pairs reports whether the quants of a strip are read eight bytes at a time.
@@ -226,8 +227,10 @@ func (k *Kernel) InGroups(value *Expr) bool {
 	Walk([]*Expr{value}, func(e *Expr) {
 		for _, t := range e.Index.Terms() {
 			for _, f := range t.Factors {
-				if f.Kind == FactorAxis && f.Axis == fold || f.X.Uses(fold) || f.D.Uses(fold) || f.Value != nil && f.Value.Uses(fold) {
-					same = same && f.Kind == FactorDiv && f.X.Equal(Axis(fold, k.Fold)) && f.D.IsConst() && f.D.Offset()%RoundedGroup == 0
+				if f.Kind == FactorAxis && f.Axis == fold || f.X.Uses(fold) || f.D.Uses(fold) ||
+					f.Value != nil && f.Value.Uses(fold) {
+					same = same && f.Kind == FactorDiv && f.X.Equal(Axis(fold, k.Fold)) && f.D.IsConst() &&
+						f.D.Offset()%RoundedGroup == 0
 				}
 			}
 		}

@@ -51,7 +51,8 @@ func mergeableIn(x Index, outer, inner int, extent ir.Dim) bool {
 				rest = rest.Mul(Axis(f.Axis, f.Extent))
 			case f.Kind == FactorSym:
 				rest = rest.Mul(DimIndex(ir.Dim{Sym: f.Sym, Bound: f.Bound, Mul: 1}))
-			case f.Kind == FactorValue || mergeableIn(f.X, outer, inner, extent) && mergeableIn(f.D, outer, inner, extent):
+			case f.Kind == FactorValue || mergeableIn(f.X, outer, inner, extent) &&
+				mergeableIn(f.D, outer, inner, extent):
 				plain = false // does not depend on the two, or only through their position
 			default:
 				return false

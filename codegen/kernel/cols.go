@@ -27,7 +27,8 @@ func (k *Kernel) CheckCols() error {
 			continue
 		}
 		n := len(k.Parallel)
-		if k.Family != FamilyMatMul || n < 2 || !k.Parallel[n-1].IsStatic() || s.Cols.From < 0 || s.Cols.To > k.Parallel[n-1].Add || s.Cols.From >= s.Cols.To {
+		if k.Family != FamilyMatMul || n < 2 || !k.Parallel[n-1].IsStatic() || s.Cols.From < 0 ||
+			s.Cols.To > k.Parallel[n-1].Add || s.Cols.From >= s.Cols.To {
 			return fmt.Errorf("store %d of a %s kernel is%s, which it does not have", i, k.Family, s.Cols)
 		}
 		if (s.Cols.From%2 != 0 || s.Cols.To%2 != 0) && len(OtherSums(s)) > 0 {

@@ -51,7 +51,8 @@ func (c *Custom) Symbols() []string {
 	seen := map[string]bool{"": true}
 	for i, t := range c.Types {
 		for axis, d := range t.Shape {
-			if used := c.Kernel().Mentions(DimName(c.Name(i), axis)) || c.Kernel().Mentions(SizeName(c.Name(i))); used && !seen[d.Sym] {
+			if used := c.Kernel().Mentions(DimName(c.Name(i), axis)) ||
+				c.Kernel().Mentions(SizeName(c.Name(i))); used && !seen[d.Sym] {
 				seen[d.Sym] = true
 				names = append(names, d.Sym)
 			}
@@ -91,7 +92,8 @@ func (c *Custom) gridFactors(r ir.GridRule) ([]GridFactor, error) {
 		}
 		n, err := t.Shape.Numel()
 		if err != nil && r.Tile > 1 {
-			return nil, fmt.Errorf("the number of elements of %s, %s, cannot be divided into tiles: %w; give an axis, or a tile of 1", r.Of, t, err)
+			return nil, fmt.Errorf("the number of elements of %s, %s, cannot be divided into tiles: %w; give an "+
+				"axis, or a tile of 1", r.Of, t, err)
 		}
 		if err == nil {
 			return []GridFactor{{Extent: n, Tile: int64(r.Tile)}}, nil

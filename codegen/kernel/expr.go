@@ -113,7 +113,8 @@ func (b *Builder) Load(bind int, t ir.DType, x Index, hint string) *Expr {
 	if t.IsBlock() {
 		value = ir.F32
 	}
-	return b.add(fmt.Sprintf("load %d %s", bind, x), Expr{Kind: ExprLoad, DType: value, Bind: bind, Index: x, Hint: hint})
+	return b.add(fmt.Sprintf("load %d %s", bind, x),
+		Expr{Kind: ExprLoad, DType: value, Bind: bind, Index: x, Hint: hint})
 }
 
 // Float returns a float constant.
@@ -158,7 +159,8 @@ func (b *Builder) AccOfPair(i int, t ir.DType, col Index, hint string) *Expr {
 }
 
 func (b *Builder) accOf(i int, t ir.DType, x Index, hint string) *Expr {
-	e := b.add(fmt.Sprintf("acc %d %s of column %s", i, t, x), Expr{Kind: ExprAcc, DType: t, Acc: i, Index: x, Other: true, Hint: hint})
+	e := b.add(fmt.Sprintf("acc %d %s of column %s", i, t, x),
+		Expr{Kind: ExprAcc, DType: t, Acc: i, Index: x, Other: true, Hint: hint})
 	e.accs = 1 << i
 	return e
 }
@@ -173,7 +175,8 @@ func OtherOfPair(x Index) Index {
 // on, both u32 or i64: the one for an element, or for a pair it belongs to.
 func (b *Builder) Random(seed, offset *Expr, element Index, w Word) *Expr {
 	key := fmt.Sprintf("random e%d e%d %s %d", seed.ID, offset.ID, element, w)
-	return b.add(key, Expr{Kind: ExprRandom, DType: ir.U32, Args: []*Expr{seed, offset}, Index: element, Word: w, Hint: "random"})
+	return b.add(key, Expr{Kind: ExprRandom, DType: ir.U32, Args: []*Expr{seed, offset}, Index: element,
+		Word: w, Hint: "random"})
 }
 
 // Apply returns an elementwise op on values; t is its result dtype. What is proven
@@ -201,7 +204,8 @@ func (b *Builder) decided(op ir.Op, t ir.DType, args []*Expr) *Expr {
 		if chosen := args[2-min(args[0].Int, 1)]; chosen.DType == t {
 			return chosen
 		}
-	case (op == ir.OpAdd || op == ir.OpSub) && t.IsInteger() && args[1].Kind == ExprConst && args[1].Int == 0 && args[0].DType == t:
+	case (op == ir.OpAdd || op == ir.OpSub) && t.IsInteger() && args[1].Kind == ExprConst && args[1].Int == 0 &&
+		args[0].DType == t:
 		return args[0]
 	case (op == ir.OpAnd || op == ir.OpOr) && t == ir.Bool:
 		for i, a := range args {

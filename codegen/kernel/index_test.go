@@ -55,7 +55,8 @@ func TestIndexDivModMatchesIntegers(t *testing.T) {
 			}
 			x = x.Mul(DimIndex(e)).Plus(at)
 		}
-		divisors := []ir.Dim{ir.D(1 + rng.Intn(24)), T, T.Times(int64(1 + rng.Intn(4))), T.Plus(int64(1 + rng.Intn(3))), extents[3]}
+		divisors := []ir.Dim{ir.D(1 + rng.Intn(24)), T, T.Times(int64(1 + rng.Intn(4))),
+			T.Plus(int64(1 + rng.Intn(3))), extents[3]}
 		d := divisors[rng.Intn(len(divisors))]
 		q, r := x.DivMod(d)
 		for range 20 {

@@ -299,7 +299,8 @@ func (k *Kernel) BF16Terms() (terms int, exactA, exactB bool) {
 
 // loadsBF16 reports whether e is a loaded bf16 as an f32.
 func (e *Expr) loadsBF16() bool {
-	return e.Kind == ExprApply && e.Op == ir.OpCast && e.DType == ir.F32 && e.Args[0].Kind == ExprLoad && e.Args[0].DType == ir.BF16
+	return e.Kind == ExprApply && e.Op == ir.OpCast && e.DType == ir.F32 && e.Args[0].Kind == ExprLoad &&
+		e.Args[0].DType == ir.BF16
 }
 
 // operandNote says what the operands and sums may be rounded to.
@@ -340,7 +341,8 @@ func (e *Expr) describe(number map[*Expr]int) string {
 		}
 		return fmt.Sprintf("acc %d %s", e.Acc, e.DType)
 	case ExprRandom:
-		return fmt.Sprintf("random %%%d %%%d [%s] word %d", number[e.Args[0]], number[e.Args[1]], e.Index.describe(number), e.Word)
+		return fmt.Sprintf("random %%%d %%%d [%s] word %d", number[e.Args[0]], number[e.Args[1]],
+			e.Index.describe(number), e.Word)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s", e.Op)
@@ -383,7 +385,8 @@ func (k *Kernel) String() string {
 	}
 	fmt.Fprintf(&b, " ; %s\n", strings.Join(k.Ops, ", "))
 	for i, bd := range k.Bindings {
-		mode := map[[2]bool]string{{true, false}: "read", {false, true}: "write", {true, true}: "read-write"}[[2]bool{bd.Read, bd.Write}]
+		mode := map[[2]bool]string{{true, false}: "read", {false, true}: "write",
+			{true, true}: "read-write"}[[2]bool{bd.Read, bd.Write}]
 		fmt.Fprintf(&b, "  binding %d %s %s %s\n", i, bd.Name, bd.DType, mode)
 	}
 	if k.Custom != nil {

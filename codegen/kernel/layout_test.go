@@ -89,7 +89,8 @@ func TestLayoutBytes(t *testing.T) {
 // TestCheckLayout: a program may have blocks of weights in planes, and nothing else.
 func TestCheckLayout(t *testing.T) {
 	weight := func() kernel.Buffer {
-		return kernel.Buffer{Kind: kernel.BufWeight, Name: "w", DType: ir.Q4_0, Shape: ir.ShapeOf(2, 64), Bytes: 16 + 64, Layout: kernel.LayoutPlanes,
+		return kernel.Buffer{Kind: kernel.BufWeight, Name: "w", DType: ir.Q4_0, Shape: ir.ShapeOf(2, 64),
+			Bytes: 16 + 64, Layout: kernel.LayoutPlanes,
 			Segments: []kernel.Segment{{Weight: "w", DType: ir.Q4_0, Dims: []int{2, 64}}}}
 	}
 	for name, c := range map[string]struct {

@@ -63,7 +63,8 @@ func TestMapBindsWhatIsUsed(t *testing.T) {
 	b := NewBuilder()
 	at := Axis(0, ir.Symbol("T", 8))
 	k := &Kernel{Name: "k", Family: FamilyMap, Parallel: []ir.Dim{ir.Symbol("T", 8)},
-		Bindings: []Binding{{Name: "x", DType: ir.F32, Read: true, Buffer: 1}, {Name: "y", DType: ir.F32, Read: true, Buffer: 2},
+		Bindings: []Binding{{Name: "x", DType: ir.F32, Read: true, Buffer: 1},
+			{Name: "y", DType: ir.F32, Read: true, Buffer: 2},
 			{Name: "a", DType: ir.F32, Write: true, Buffer: 3}, {Name: "b", DType: ir.F32, Write: true, Buffer: 4},
 			{Name: "params", DType: ir.U32, Read: true, Buffer: 5, Params: true}},
 		Stores: []Store{{Bind: 2, Index: at, Value: b.Load(0, ir.F32, at, "x")}, {Bind: 3, Index: at, Value: b.Load(1, ir.F32, at, "y")}},

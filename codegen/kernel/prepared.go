@@ -11,7 +11,9 @@ import (
 // only what is fixed, or what ready reports of a buffer, and has no symbols.
 func (k *Kernel) CanPrepare(ready func(buffer int) bool) bool {
 	return !isSymbolic(k.Fold) && !slices.ContainsFunc(k.Parallel, isSymbolic) &&
-		!slices.ContainsFunc(k.Bindings, func(b Binding) bool { return b.Read && (b.Write || !b.Fixed && !ready(b.Buffer)) })
+		!slices.ContainsFunc(k.Bindings, func(b Binding) bool {
+			return b.Read && (b.Write || !b.Fixed && !ready(b.Buffer))
+		})
 }
 
 // IsFixed reports whether a value is the same in every run, at each point of

@@ -210,8 +210,10 @@ func (p *Program) Check() error {
 		}
 	}
 	for i, s := range p.Shaders {
-		if s.Workgroup < 1 || s.Workgroup > 1<<16 || s.SharedBytes < 0 || s.SharedBytes > 1<<24 || s.SubgroupSize < 0 || s.SubgroupSize > 1<<10 {
-			return fmt.Errorf("shader %d (%s): workgroup of %d with %d bytes shared and subgroups of %d", i, s.Name, s.Workgroup, s.SharedBytes, s.SubgroupSize)
+		if s.Workgroup < 1 || s.Workgroup > 1<<16 || s.SharedBytes < 0 || s.SharedBytes > 1<<24 || s.SubgroupSize < 0 ||
+			s.SubgroupSize > 1<<10 {
+			return fmt.Errorf("shader %d (%s): workgroup of %d with %d bytes shared and subgroups of %d", i, s.Name,
+				s.Workgroup, s.SharedBytes, s.SubgroupSize)
 		}
 	}
 	for i, s := range p.Steps {

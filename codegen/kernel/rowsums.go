@@ -23,7 +23,8 @@ func (k *Kernel) CheckRowSums() error {
 	for i, p := range k.Phases {
 		switch {
 		case p.Combine != CombineSum || p.Value.DType != ir.F32 || p.Exclusive:
-			return fmt.Errorf("phase %d (%s) of a matrix product is a %s of %s, want a sum of f32", i, p.Name, p.Combine, p.Value.DType)
+			return fmt.Errorf("phase %d (%s) of a matrix product is a %s of %s, want a sum of f32", i, p.Name,
+				p.Combine, p.Value.DType)
 		case p.Value.Uses(col) || p.Value.UsesAnyAcc():
 			return fmt.Errorf("phase %d (%s) of a matrix product uses a column or a result", i, p.Name)
 		}

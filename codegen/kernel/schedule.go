@@ -22,12 +22,13 @@ const (
 	VarCoopMat2   Variant = "coopmat2"    // matrix units, a tile per workgroup (VK_NV_cooperative_matrix2)
 	VarScanSerial Variant = "scan_serial" // one invocation goes along a whole row
 	VarSort       Variant = "sort"        // LanesPerRow invocations sort a row in shared memory
-	VarSelect     Variant = "select"      // LanesPerRow invocations find the first elements of a row's order, and sort those
-	VarScanGroup  Variant = "scan_group"  // LanesPerRow invocations share a row
-	VarGroup      Variant = "group"       // a workgroup per number counts all elements and places its own
-	VarQuantize   Variant = "quantize"    // one invocation makes a block
-	VarFlashTile  Variant = "flash_tile"  // attention from shared memory, register-tiled
-	VarFlashVec   Variant = "flash_vec"   // attention of few rows; LanesPerRow invocations share a key
+	// LanesPerRow invocations find the first elements of a row's order, and sort those
+	VarSelect    Variant = "select"
+	VarScanGroup Variant = "scan_group" // LanesPerRow invocations share a row
+	VarGroup     Variant = "group"      // a workgroup per number counts all elements and places its own
+	VarQuantize  Variant = "quantize"   // one invocation makes a block
+	VarFlashTile Variant = "flash_tile" // attention from shared memory, register-tiled
+	VarFlashVec  Variant = "flash_vec"  // attention of few rows; LanesPerRow invocations share a key
 	// VarFlashMatrix runs attentions on matrix units of subgroup scope
 	// (VK_KHR_cooperative_matrix); VarFlashMatrix2 keeps scores in registers
 	// besides (VK_NV_cooperative_matrix2).
@@ -77,7 +78,8 @@ type Schedule struct {
 	TileK   int `json:"tile_k,omitempty"`
 	ThreadM int `json:"thread_m,omitempty"` // rows per invocation
 	ThreadN int `json:"thread_n,omitempty"` // columns per invocation
-	Stages  int `json:"stages,omitempty"`   // tiles of each operand in shared memory; with 2, one is fetched while one is multiplied
+	// tiles of each operand in shared memory; with 2, one is fetched while one is multiplied
+	Stages int `json:"stages,omitempty"`
 	// Band is how many rows of tiles the workgroups go down before they go on to
 	// the next column, so that those running together share more of what they
 	// read; 0 or 1 goes along the rows.
@@ -126,9 +128,10 @@ type MatVec struct {
 	Prefetch int `json:"prefetch,omitempty"`
 
 	// What follows is settled (target.Settle), not chosen.
-	Decode  Decode `json:"decode,omitempty"`
-	IntDot  bool   `json:"int_dot,omitempty"` // strips are multiplied in integers
-	Chained bool   `json:"chained,omitempty"` // products of floats are added one by one onto sums that go on over scales
+	Decode Decode `json:"decode,omitempty"`
+	IntDot bool   `json:"int_dot,omitempty"` // strips are multiplied in integers
+	// products of floats are added one by one onto sums that go on over scales
+	Chained bool `json:"chained,omitempty"`
 }
 
 // RegisterTile is how invocations share a tile without matrix units.
@@ -175,9 +178,9 @@ type CoopMat2 struct {
 
 // Flash is how attentions are shared out.
 type Flash struct {
-	Heads  int `json:"heads,omitempty"`  // query heads of a tile: 1, or all that share a key head
-	Splits int `json:"splits,omitempty"` // runs of keys by workgroups of their own, to be joined by another kernel; 0 for none
-
+	Heads int `json:"heads,omitempty"` // query heads of a tile: 1, or all that share a key head
+	// runs of keys by workgroups of their own, to be joined by another kernel; 0 for none
+	Splits int `json:"splits,omitempty"`
 }
 
 // String describes the schedule in one line. Schedules that a device may run read
@@ -245,11 +248,14 @@ func (s Schedule) String() string {
 			t += fmt.Sprintf(" prefetch=%d", s.Prefetch)
 		}
 	case VarFlashTile:
-		t += fmt.Sprintf(" tile=%dx%dx%d thread=%dx%d heads=%d", s.TileM, s.TileN, s.TileK, s.ThreadM, s.ThreadN, s.Heads)
+		t += fmt.Sprintf(" tile=%dx%dx%d thread=%dx%d heads=%d", s.TileM, s.TileN, s.TileK, s.ThreadM,
+			s.ThreadN, s.Heads)
 	case VarMatRows:
-		t += fmt.Sprintf(" tile=%dx%dx%d subgroups=%dx%d fragment=%dx%dx%d", s.TileM, s.TileN, s.TileK, s.SubgroupsN, s.SubgroupsK, s.FragM, s.FragN, s.FragK)
+		t += fmt.Sprintf(" tile=%dx%dx%d subgroups=%dx%d fragment=%dx%dx%d", s.TileM, s.TileN, s.TileK, s.SubgroupsN,
+			s.SubgroupsK, s.FragM, s.FragN, s.FragK)
 	case VarCoopMat:
-		t += fmt.Sprintf(" tile=%dx%dx%d subgroups=%dx%d fragment=%dx%dx%d", s.TileM, s.TileN, s.TileK, s.SubgroupsM, s.SubgroupsN, s.FragM, s.FragN, s.FragK)
+		t += fmt.Sprintf(" tile=%dx%dx%d subgroups=%dx%d fragment=%dx%dx%d", s.TileM, s.TileN, s.TileK, s.SubgroupsM,
+			s.SubgroupsN, s.FragM, s.FragN, s.FragK)
 	case VarCoopMat2:
 		t += fmt.Sprintf(" tile=%dx%dx%d", s.TileM, s.TileN, s.TileK)
 		if m, n := s.Pieces(); m*n > 1 {

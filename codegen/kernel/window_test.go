@@ -59,7 +59,8 @@ func TestUnclamped(t *testing.T) {
 		at := env{axes: []int64{rng.Int63n(64), rng.Int63n(9)}}
 		place := at.axes[0]%width - 3
 		if want := min(max(at.axes[1]-2, 0), 4)*width + place + 5; at.eval(free) != want {
-			t.Fatalf("at %v, %s = %d, want %d: the clamp of the line stays, that of the place goes", at.axes, free, at.eval(free), want)
+			t.Fatalf("at %v, %s = %d, want %d: the clamp of the line stays, that of the place goes", at.axes, free,
+				at.eval(free), want)
 		}
 		if inside := place >= 0; inside != (at.eval(x) == at.eval(free)) {
 			t.Fatalf("at %v, %s and %s are %d and %d", at.axes, x, free, at.eval(x), at.eval(free))

@@ -44,7 +44,8 @@ func TestCacheRoundTrip(t *testing.T) {
 
 // TestForeignEntryIsMiss: what is no SPIR-V is a miss, however sound the entry.
 func TestForeignEntryIsMiss(t *testing.T) {
-	for name, content := range map[string][]byte{"text": []byte("text"), "nothing": nil, "cut short": tinyModule(1)[:24]} {
+	for name, content := range map[string][]byte{"text": []byte("text"), "nothing": nil,
+		"cut short": tinyModule(1)[:24]} {
 		t.Run(name, func(t *testing.T) {
 			c := OpenCache(t.TempDir())
 			if err := c.Put(testKey, content); err != nil {

@@ -143,7 +143,8 @@ func TestDealIsEven(t *testing.T) {
 func TestJobsLimit(t *testing.T) {
 	f := newFakes(t)
 	running := t.TempDir()
-	f.set(t, "spirv-opt", `touch "`+running+`/$$"; ls "`+running+`" | wc -l >>"`+f.log+`.n"; sleep 0.02; rm "`+running+`/$$"; cat`)
+	f.set(t, "spirv-opt",
+		`touch "`+running+`/$$"; ls "`+running+`" | wc -l >>"`+f.log+`.n"; sleep 0.02; rm "`+running+`/$$"; cat`)
 	compile(t, f.find(t, ""), shaders(12), Options{Optimize: true, Jobs: 2})
 	b, err := os.ReadFile(f.log + ".n")
 	if err != nil {

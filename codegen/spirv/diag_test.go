@@ -24,7 +24,8 @@ func TestParseDiagnostics(t *testing.T) {
 		{"glslc of itself", "glslc: error: invalid value 'x'\n",
 			[]diagnostic{{"glslc", 0, "invalid value 'x'"}}},
 		{"glslang", "0009.comp\nERROR: 0009.comp:9: 'flooat' : undeclared identifier \n" +
-			"ERROR: 2 compilation errors.  No code generated.\n\n\nSPIR-V is not generated for failed compile or link\n",
+			"ERROR: 2 compilation errors.  No code generated.\n\n\nSPIR-V is not generated for failed compile or " +
+			"link\n",
 			[]diagnostic{{"0009.comp", 9, "'flooat' : undeclared identifier"}}},
 		{"glslang without file", "ERROR: Linking compute stage: Missing entry point\n",
 			[]diagnostic{{"", 0, "Linking compute stage: Missing entry point"}}},

@@ -158,7 +158,8 @@ func limitMet(cause error, state *os.ProcessState, said string, l limits) *limit
 		return &limitError{fmt.Sprintf("used up the %v of processor time that it may take%s", l.cpu, tooLarge)}
 	}
 	if used, known := maxMemory(state); known && (noMemory.MatchString(said) || !state.Exited() && used >= l.memory/2) {
-		return &limitError{fmt.Sprintf("needs more than the %d MiB of memory that it may take%s", l.memory>>20, tooLarge)}
+		return &limitError{fmt.Sprintf("needs more than the %d MiB of memory that it may take%s",
+			l.memory>>20, tooLarge)}
 	}
 	return nil
 }

@@ -107,7 +107,9 @@ func realDirs(t testing.TB) []string {
 	// The project's set may be on $PATH too: it counts once, and the search
 	// goes on behind it.
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		if findSet(inDir(dir)).complete() && !slices.ContainsFunc(dirs, func(have string) bool { return sameDir(have, dir) }) {
+		if findSet(inDir(dir)).complete() && !slices.ContainsFunc(dirs, func(have string) bool {
+			return sameDir(have, dir)
+		}) {
 			dirs = append(dirs, dir)
 			break
 		}

@@ -63,9 +63,11 @@ cat "$in"; rm "$in"; if [ "$bad" ]; then `+cmp.Or(onBad[tool], ":")+`; fi`)
 			if tt.limit != nil {
 				tt.limit(&tc.limits)
 			}
-			results, _, err := tc.Compile(t.Context(), s, Options{Optimize: true, Validate: true, CacheDir: cache, Jobs: 2})
+			results, _, err := tc.Compile(t.Context(), s,
+				Options{Optimize: true, Validate: true, CacheDir: cache, Jobs: 2})
 			found := compileErrors(t, err)
-			if len(found) != 1 || found[0].Shader != s[3].Name || found[0].Tool != tt.tool || !strings.Contains(found[0].Message, tt.want) {
+			if len(found) != 1 || found[0].Shader != s[3].Name || found[0].Tool != tt.tool ||
+				!strings.Contains(found[0].Message, tt.want) {
 				t.Fatalf("it says %v", err)
 			}
 			for i, r := range results {

@@ -99,8 +99,9 @@ func TestPassesMatchO(t *testing.T) {
 		plain, _ := compile(t, tc, s, Options{})
 		ours, _ := compile(t, tc, s, Options{Optimize: true})
 		for i := range s {
-			out, err := runTool(t.Context(), tc.Opt, command{limits: defaultLimits, stdin: plain[i].SPIRV, args: []string{
-				"--target-env=" + DefaultTargetEnv, "-O", "--strip-debug", "--compact-ids", "-", "-o", "-"}})
+			out, err := runTool(t.Context(), tc.Opt,
+				command{limits: defaultLimits, stdin: plain[i].SPIRV, args: []string{
+					"--target-env=" + DefaultTargetEnv, "-O", "--strip-debug", "--compact-ids", "-", "-o", "-"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -163,7 +164,8 @@ void main() {
 `
 	const unroll = "#extension GL_EXT_control_flow_attributes : require\n"
 	const arithmetic = "#extension GL_EXT_shader_explicit_arithmetic_types : require\n"
-	s := []Shader{{Name: "stored", Source: head + unroll + body}, {Name: "computed", Source: head + arithmetic + unroll + body}}
+	s := []Shader{{Name: "stored", Source: head + unroll + body},
+		{Name: "computed", Source: head + arithmetic + unroll + body}}
 	eachToolchain(t, func(t *testing.T, tc *Toolchain) {
 		if !tc.Opt.Found() || !tc.Val.Found() {
 			t.Skip("no spirv-opt and spirv-val")

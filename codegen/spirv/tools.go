@@ -163,7 +163,8 @@ func overrideSet() (toolSet, error) {
 		return nil, nil
 	}
 	if !filepath.IsAbs(dir) {
-		return nil, fmt.Errorf("spirv: $%s is %s, which means another directory wherever vkc runs: write it as an absolute path", ToolsEnv, dir)
+		return nil, fmt.Errorf("spirv: $%s is %s, which means another directory wherever vkc runs: write it as an "+
+			"absolute path", ToolsEnv, dir)
 	}
 	set := findSet(inDir(dir))
 	if len(set) == 0 {
@@ -363,8 +364,10 @@ func (e *MissingToolError) Error() string {
 	if e.Refused != nil {
 		return fmt.Sprintf("spirv: %s not found elsewhere, and %v", strings.Join(e.Tools, " and "), e.Refused)
 	}
-	return fmt.Sprintf("spirv: %s not found: run scripts/setup, or install (Debian/Ubuntu: glslc glslang-tools spirv-tools; "+
-		"Fedora: glslc glslang spirv-tools; Arch: shaderc glslang spirv-tools), or point $%s at a directory that has it",
+	return fmt.Sprintf("spirv: %s not found: run scripts/setup, or install (Debian/Ubuntu: glslc glslang-tools "+
+		"spirv-tools; "+
+		"Fedora: glslc glslang spirv-tools; Arch: shaderc glslang spirv-tools), or point $%s at a directory that "+
+		"has it",
 		strings.Join(e.Tools, " and "), ToolsEnv)
 }
 

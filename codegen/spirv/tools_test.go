@@ -73,7 +73,8 @@ func register(t *testing.T, target string) {
 // TestFindDefaultPlaces walks through the default places by removing the best
 // one each time.
 func TestFindDefaultPlaces(t *testing.T) {
-	env, registered, path := binDir(t, "env", "glslc", "spirv-opt"), binDir(t, "reg", wholeSet...), binDir(t, "path", wholeSet...)
+	env, registered, path := binDir(t, "env", "glslc", "spirv-opt"), binDir(t, "reg", wholeSet...), binDir(t,
+		"path", wholeSet...)
 	register(t, registered)
 	t.Setenv("PATH", path+string(os.PathListSeparator)+os.Getenv("PATH"))
 	steps := []struct {
@@ -103,7 +104,8 @@ func TestFindDefaultPlaces(t *testing.T) {
 	empty := t.TempDir()
 	for _, dir := range []string{empty, filepath.Join("relative", "bin"), "."} {
 		t.Setenv(ToolsEnv, dir)
-		if _, err := Find(t.Context(), FindOptions{}); err == nil || !strings.Contains(err.Error(), "$"+ToolsEnv+" is "+dir) {
+		if _, err := Find(t.Context(), FindOptions{}); err == nil ||
+			!strings.Contains(err.Error(), "$"+ToolsEnv+" is "+dir) {
 			t.Errorf("%s=%s: %v", ToolsEnv, dir, err)
 		}
 	}
@@ -434,7 +436,8 @@ func TestDisassemble(t *testing.T) {
 		t.Error("garbage was disassembled")
 	}
 	var missing *MissingToolError
-	if _, err := find(t, FindOptions{SearchDirs: []string{t.TempDir()}}).Disassemble(t.Context(), nil); !errors.As(err, &missing) {
+	if _, err := find(t, FindOptions{SearchDirs: []string{t.TempDir()}}).
+		Disassemble(t.Context(), nil); !errors.As(err, &missing) {
 		t.Errorf("without spirv-dis: %v", err)
 	}
 }

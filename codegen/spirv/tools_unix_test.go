@@ -37,7 +37,8 @@ func TestRegisteredToolsAreTheUsersOwn(t *testing.T) {
 				t.Errorf("found %q", got)
 			}
 			for _, err := range []error{tc.Refused, tc.Ready()} {
-				if err == nil || !strings.Contains(err.Error(), RegisteredDir()) || !strings.Contains(err.Error(), "chmod go-w") {
+				if err == nil || !strings.Contains(err.Error(), RegisteredDir()) ||
+					!strings.Contains(err.Error(), "chmod go-w") {
 					t.Errorf("it says %v", err)
 				}
 			}

@@ -25,7 +25,8 @@ func (t *Toolchain) Validate(ctx context.Context, modules []Module) error {
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, m := range modules {
 		group.Go(func() error {
-			_, err := runTool(ctx, t.Val, command{stdin: m.SPIRV, args: []string{"--target-env", m.TargetEnv, "-"}, limits: t.limits})
+			_, err := runTool(ctx, t.Val, command{stdin: m.SPIRV, args: []string{"--target-env", m.TargetEnv, "-"},
+				limits: t.limits})
 			if exit := (*exitError)(nil); errors.As(err, &exit) {
 				u := &unit{shader: Shader{Name: m.Name}}
 				return failureOf(u, t.Val.Name, exit)

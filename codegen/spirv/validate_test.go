@@ -15,7 +15,8 @@ func TestValidate(t *testing.T) {
 	}
 	results, _ := compile(t, tools, shaders(2), Options{Optimize: true})
 	good := Module{"good", results[0].SPIRV, DefaultTargetEnv}
-	if err := tools.Validate(context.Background(), []Module{good, {"too", results[1].SPIRV, DefaultTargetEnv}}); err != nil {
+	if err := tools.Validate(context.Background(),
+		[]Module{good, {"too", results[1].SPIRV, DefaultTargetEnv}}); err != nil {
 		t.Errorf("modules as they were compiled: %v", err)
 	}
 	bad := Module{"bad", tinyModule(1), DefaultTargetEnv}

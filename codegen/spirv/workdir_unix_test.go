@@ -42,7 +42,8 @@ func TestAbandonedWorkDirs(t *testing.T) {
 	if err := os.Chmod(elsewhere, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"other", workDirPrefix + "file", workDirPrefix + "link", workDirPrefix + "live", workDirPrefix + "open"}
+	want := []string{"other", workDirPrefix + "file", workDirPrefix + "link", workDirPrefix +
+		"live", workDirPrefix + "open"}
 	for _, name := range want[:2] {
 		if err := os.WriteFile(filepath.Join(temp, name), nil, 0o600); err != nil {
 			t.Fatal(err)

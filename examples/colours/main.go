@@ -109,7 +109,8 @@ func parse(pixels []string) ([]float32, error) {
 }
 
 func main() {
-	addr := flag.String("addr", "localhost:8080", "where to listen; none to name the colours given as arguments instead")
+	addr := flag.String("addr", "localhost:8080",
+		"where to listen; none to name the colours given as arguments instead")
 	device := flag.String("device", "auto", "auto, vulkan, cpu, or part of a device's name")
 	flag.Parse()
 	ctx := context.Background()

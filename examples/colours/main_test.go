@@ -8,7 +8,8 @@ import (
 
 // TestNoModel: without its bundle the program says how to make it.
 func TestNoModel(t *testing.T) {
-	if _, err := open(t.Context(), embed.FS{}, "cpu"); err == nil || !strings.Contains(err.Error(), "model/README.md says how to make it") {
+	if _, err := open(t.Context(), embed.FS{}, "cpu"); err == nil ||
+		!strings.Contains(err.Error(), "model/README.md says how to make it") {
 		t.Error(err)
 	}
 }

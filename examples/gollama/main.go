@@ -38,7 +38,8 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.device, "device", "auto", "auto, vulkan (the best device), cpu (the reference), an index of vkc devices, or part of a name")
+	flag.StringVar(&o.device, "device", "auto", "auto, vulkan (the best device), cpu (the reference), an index of "+
+		"vkc devices, or part of a name")
 	flag.StringVar(&o.gguf, "gguf", "", "another model `file` of the Llama architecture")
 	flag.StringVar(&o.prompt, "prompt", "", "the token `ids` of a prompt, without the one that begins a text")
 	flag.IntVar(&o.top, "n", 5, "the number of likely tokens to print")
@@ -115,9 +116,11 @@ func (s *session) load(ctx context.Context, dev *vkc.Device) error {
 		fmt.Fprintf(s.out, "program  %d nodes, interpreted; ready after %v\n", len(s.graph.Nodes()), ready)
 		return nil
 	case p.Stats.CacheHit:
-		fmt.Fprintf(s.out, "program  %d kernels (%d shaders) from cache, 0 compiler processes; ready after %v\n", p.Stats.Kernels, p.Stats.Shaders, ready)
+		fmt.Fprintf(s.out, "program  %d kernels (%d shaders) from cache, 0 compiler processes; ready after %v\n",
+			p.Stats.Kernels, p.Stats.Shaders, ready)
 	default:
-		fmt.Fprintf(s.out, "program  %d nodes compiled to %d kernels (%d shaders) in %v, %d compiler processes; ready after %v\n", len(s.graph.Nodes()),
+		fmt.Fprintf(s.out, "program  %d nodes compiled to %d kernels (%d shaders) in %v, %d compiler processes; "+
+			"ready after %v\n", len(s.graph.Nodes()),
 			p.Stats.Kernels, p.Stats.Shaders, p.Stats.Elapsed.Round(time.Millisecond), p.Stats.Processes, ready)
 	}
 	return nil
@@ -150,7 +153,8 @@ func (s *session) complete(ctx context.Context, p prompt) error {
 		return err
 	}
 	fmt.Fprintf(s.out, "\n%s\n", strings.TrimRight(s.tokenizer.Decode(p.Tokens), "\n"))
-	fmt.Fprintf(s.out, "  next            %s\n  time            %v for %d tokens\n", s.likely(logits), elapsed.Round(10*time.Microsecond), len(p.Tokens))
+	fmt.Fprintf(s.out, "  next            %s\n  time            %v for %d tokens\n", s.likely(logits),
+		elapsed.Round(10*time.Microsecond), len(p.Tokens))
 	if s.checker != nil {
 		if err := s.verify(ctx, in, out); err != nil {
 			return err
@@ -171,7 +175,8 @@ func (s *session) verify(ctx context.Context, in, outputs vkc.Tensors) error {
 		return err
 	}
 	v := report.Values[0]
-	fmt.Fprintf(s.out, "  CPU reference   worst difference of %d logits %.2g, allowed %.2g\n", v.Elems, v.WorstAbs, v.Allowed)
+	fmt.Fprintf(s.out, "  CPU reference   worst difference of %d logits %.2g, allowed %.2g\n", v.Elems,
+		v.WorstAbs, v.Allowed)
 	return report.Err()
 }
 

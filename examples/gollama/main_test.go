@@ -118,7 +118,8 @@ func testDemo(t *testing.T, device string) string {
 
 func TestPrompt(t *testing.T) {
 	var out strings.Builder
-	if err := run(context.Background(), options{device: "cpu", prompt: "339 2007 308 268 199", top: 1}, &out); err != nil {
+	if err := run(context.Background(), options{device: "cpu", prompt: "339 2007 308 268 199", top: 1},
+		&out); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"func main() {\n", `"\t" 98.0%`, "for 6 tokens"} {
@@ -157,12 +158,14 @@ func TestRefuses(t *testing.T) {
 		{options{device: "cpu", gguf: "graph.json"}, "graph.json"},
 		{options{device: "99"}, "99"},
 	} {
-		if err := run(context.Background(), tt.o, &strings.Builder{}); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if err := run(context.Background(), tt.o, &strings.Builder{}); err == nil ||
+			!strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: %v, want %q", tt.o, err, tt.want)
 		}
 	}
 	t.Chdir(t.TempDir())
-	if err := run(context.Background(), options{device: "cpu"}, &strings.Builder{}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "-gguf") {
+	if err := run(context.Background(), options{device: "cpu"}, &strings.Builder{}); !errors.Is(err, os.ErrNotExist) ||
+		!strings.Contains(err.Error(), "-gguf") {
 		t.Errorf("elsewhere: %v", err)
 	}
 }

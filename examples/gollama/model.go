@@ -61,7 +61,8 @@ func findModel() (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("examples/gollama/%s: %w: run this in the root of the repository, or name a model with -gguf", modelFile, fs.ErrNotExist)
+	return "", fmt.Errorf("examples/gollama/%s: %w: run this in the root of the repository, or name a model with -gguf",
+		modelFile, fs.ErrNotExist)
 }
 
 func (m *model) read(here bool) (err error) {
@@ -90,7 +91,8 @@ func (m *model) describe() string {
 	for _, t := range m.config.Types {
 		params += t.Shape.MaxElems()
 	}
-	return fmt.Sprintf("%s: %d layers of width %d, %.1f M parameters, %s (%s)", m.config.Name, m.config.Layers, m.config.Width,
+	return fmt.Sprintf("%s: %d layers of width %d, %.1f M parameters, %s (%s)", m.config.Name,
+		m.config.Layers, m.config.Width,
 		float64(params)/1e6, m.weightType(), m.path)
 }
 

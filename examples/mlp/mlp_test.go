@@ -31,7 +31,8 @@ func TestRun(t *testing.T) {
 	for _, device := range []string{"cpu", "auto", "vulkan"} {
 		var out strings.Builder
 		err := run(context.Background(), device, &out)
-		if missing := (*spirv.MissingToolError)(nil); errors.As(err, &missing) && os.Getenv("VKC_REQUIRE_DEVICE") != "1" {
+		if missing := (*spirv.MissingToolError)(nil); errors.As(err, &missing) &&
+			os.Getenv("VKC_REQUIRE_DEVICE") != "1" {
 			t.Skip(err)
 		}
 		vktest.Need(t, err)

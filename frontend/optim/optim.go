@@ -78,7 +78,8 @@ func (a AdamW) Step(p, grad, m, v, step frontend.Tensor) (p2, m2, v2 frontend.Te
 		p.Builder().Fail(op, fmt.Errorf("step is %s, want a scalar", step))
 	}
 	if !(a.Beta1 >= 0 && a.Beta1 < 1 && a.Beta2 >= 0 && a.Beta2 < 1 && a.Eps >= 0) {
-		p.Builder().Fail(op, fmt.Errorf("betas %v and %v and eps %v: want betas from 0 to below 1 and eps from 0", a.Beta1, a.Beta2, a.Eps))
+		p.Builder().Fail(op, fmt.Errorf("betas %v and %v and eps %v: want betas from 0 to below 1 and eps from 0",
+			a.Beta1, a.Beta2, a.Eps))
 	}
 	g, x, first, second, t := to(grad, ir.F32), to(p, ir.F32), to(m, ir.F32), to(v, ir.F32), to(step, ir.F32)
 	lr := rate(a.RateOf, a.Rate, x)

@@ -120,7 +120,8 @@ func TestSteps(t *testing.T) {
 					b.Update(v, v2)
 				case "sgd":
 					memory = 1
-					p2, m2 = optim.SGD{Rate: k.LR, Momentum: k.Mu, WeightDecay: k.WD, Nesterov: k.Nesterov}.Step(x, grad, m)
+					p2, m2 = optim.SGD{Rate: k.LR, Momentum: k.Mu, WeightDecay: k.WD,
+						Nesterov: k.Nesterov}.Step(x, grad, m)
 				case "muon":
 					memory = 1
 					o := optim.NewMuon(k.LR)

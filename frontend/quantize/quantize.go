@@ -267,12 +267,14 @@ const maxGGMLName = 63
 // notes says what keeps ggml's programs from loading a file made from the source.
 func (s *Source) notes() (notes []string) {
 	if !s.isGGUF {
-		notes = append(notes, "from safetensors the file has no architecture, hyperparameters or tokenizer in its metadata, and tensor names as they were: "+
+		notes = append(notes, "from safetensors the file has no architecture, hyperparameters or tokenizer in its "+
+			"metadata, and tensor names as they were: "+
 			"ggml programs need those of GGUF, so for them convert the model to GGUF first")
 	}
 	for _, t := range s.tensors {
 		if len(t.name) > maxGGMLName {
-			notes = append(notes, fmt.Sprintf("tensor %q has a name of %d bytes: ggml programs take at most %d", t.name, len(t.name), maxGGMLName))
+			notes = append(notes, fmt.Sprintf("tensor %q has a name of %d bytes: ggml programs take at most %d", t.name,
+				len(t.name), maxGGMLName))
 		}
 	}
 	return notes

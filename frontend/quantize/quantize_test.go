@@ -52,7 +52,8 @@ func modelFile(t *testing.T, tensors ...named) string {
 	for _, kv := range []struct {
 		key   string
 		value any
-	}{{"general.architecture", "llama"}, {"general.file_type", uint32(1)}, {"tokenizer.ggml.tokens", []string{"a", "", "日"}}} {
+	}{{"general.architecture", "llama"}, {"general.file_type", uint32(1)},
+		{"tokenizer.ggml.tokens", []string{"a", "", "日"}}} {
 		if err := w.Set(kv.key, kv.value); err != nil {
 			t.Fatal(err)
 		}
@@ -143,8 +144,10 @@ func TestEveryType(t *testing.T) {
 				e, total, worst = e+d*d, total+float64(x[i])*float64(x[i]), max(worst, math.Abs(d))
 			}
 			r := report.Tensors[0]
-			if math.Abs(r.RMSE-math.Sqrt(e/total)) > 1e-9 || r.MaxError != worst || r.BytesOut != int64(len(want.Bytes)) {
-				t.Errorf("reported %g, %g, %d bytes; want %g, %g, %d", r.RMSE, r.MaxError, r.BytesOut, math.Sqrt(e/total), worst, len(want.Bytes))
+			if math.Abs(r.RMSE-math.Sqrt(e/total)) > 1e-9 || r.MaxError != worst ||
+				r.BytesOut != int64(len(want.Bytes)) {
+				t.Errorf("reported %g, %g, %d bytes; want %g, %g, %d", r.RMSE, r.MaxError, r.BytesOut,
+					math.Sqrt(e/total), worst, len(want.Bytes))
 			}
 			if norm, err := f.Weight("blk.0.attn_norm.weight"); err != nil || norm.String() != "f32[512]" {
 				t.Errorf("the norm is %s, %v", norm, err)
@@ -156,7 +159,8 @@ func TestEveryType(t *testing.T) {
 			if v, err := f.Uint("general.quantization_version"); err != nil || v != 2 {
 				t.Errorf("quantization version %d, %v", v, err)
 			}
-			if tokens, err := f.Strings("tokenizer.ggml.tokens"); err != nil || !slices.Equal(tokens, []string{"a", "", "日"}) {
+			if tokens, err := f.Strings("tokenizer.ggml.tokens"); err != nil ||
+				!slices.Equal(tokens, []string{"a", "", "日"}) {
 				t.Errorf("tokens %q, %v", tokens, err)
 			}
 		})
@@ -197,7 +201,8 @@ func TestRules(t *testing.T) {
 			"scalar":                   "f32; a vector stays f32",
 			"table":                    "i32; no floats: copied",
 		}},
-		{quantize.Options{Type: ir.IQ2_XXS, Keep: []quantize.Rule{{"token*", ir.Q6_K}, {"blk.*.bias", ir.F16}, {"*", ir.Q5_K}}}, map[string]string{
+		{quantize.Options{Type: ir.IQ2_XXS,
+			Keep: []quantize.Rule{{"token*", ir.Q6_K}, {"blk.*.bias", ir.F16}, {"*", ir.Q5_K}}}, map[string]string{
 			"token_embd.weight":    "q6_K; ",
 			"blk.0.bias":           "f16; ",
 			"blk.0.experts.weight": "q5_K; ",
@@ -217,7 +222,8 @@ func TestRules(t *testing.T) {
 				continue
 			}
 			dtype, note, _ := strings.Cut(want, "; ")
-			if r.To.String() != dtype || !strings.Contains(r.Note, note) || note == "" && r.Note != "" && dtype == tt.opt.Type.String() {
+			if r.To.String() != dtype || !strings.Contains(r.Note, note) || note == "" && r.Note != "" &&
+				dtype == tt.opt.Type.String() {
 				t.Errorf("%s: %s becomes %s (%s), want %s", tt.opt.Type, r.Name, r.To, r.Note, want)
 			}
 			if d, err := f.Weight(r.Name); err != nil || d.DType != r.To || !slices.Equal(d.Dims, r.Dims) {
@@ -246,12 +252,13 @@ func TestLarge(t *testing.T) {
 	}
 	for _, workers := range []int{0, 1} {
 		last := quantize.Progress{}
-		_, f, _ := quantized(t, in, quantize.Options{Type: ir.Q8_0, Workers: workers, Progress: func(p quantize.Progress) {
-			if p.Done <= last.Done || p.Total != int64(len(data.Bytes)) {
-				t.Errorf("progress %+v after %+v", p, last)
-			}
-			last = p
-		}})
+		_, f, _ := quantized(t, in, quantize.Options{Type: ir.Q8_0, Workers: workers,
+			Progress: func(p quantize.Progress) {
+				if p.Done <= last.Done || p.Total != int64(len(data.Bytes)) {
+					t.Errorf("progress %+v after %+v", p, last)
+				}
+				last = p
+			}})
 		if last.Done != last.Total {
 			t.Errorf("the last progress is %+v", last)
 		}
@@ -274,7 +281,8 @@ func TestImatrix(t *testing.T) {
 	}
 	m := importance(t, "experts.weight", sums)
 	report, f, _ := quantized(t, in, quantize.Options{Type: ir.Q4_0, Imatrix: m})
-	if r := report.Tensors; !r[0].Weighted || r[0].Note != "" || r[1].Weighted || !strings.Contains(r[1].Note, "does not know it") {
+	if r := report.Tensors; !r[0].Weighted || r[0].Note != "" || r[1].Weighted ||
+		!strings.Contains(r[1].Note, "does not know it") {
 		t.Errorf("%+v", r)
 	}
 	got, err := f.Weight("experts.weight")
@@ -299,10 +307,12 @@ func TestImatrix(t *testing.T) {
 			t.Errorf("matrix %d is not quantized with its weights", matrix)
 		}
 	}
-	if report, _, _ = quantized(t, in, quantize.Options{Type: ir.Q8_0, Imatrix: m}); report.Tensors[0].Weighted || !strings.Contains(report.Tensors[0].Note, "q8_0 takes no importance weights") {
+	if report, _, _ = quantized(t, in, quantize.Options{Type: ir.Q8_0, Imatrix: m}); report.Tensors[0].Weighted ||
+		!strings.Contains(report.Tensors[0].Note, "q8_0 takes no importance weights") {
 		t.Errorf("q8_0: %+v", report.Tensors[0])
 	}
-	_, err = quantize.New(source(t, in), quantize.Options{Type: ir.Q4_0, Imatrix: importance(t, "other.weight", sums[:60])})
+	_, err = quantize.New(source(t, in),
+		quantize.Options{Type: ir.Q4_0, Imatrix: importance(t, "other.weight", sums[:60])})
 	wantError(t, err, `tensor "other.weight"`, "is the file of this model?")
 }
 
@@ -448,7 +458,8 @@ func TestSafetensors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := report.Notes; len(n) != 2 || !strings.Contains(n[0], "no architecture") || !strings.Contains(n[1], "64 bytes") {
+	if n := report.Notes; len(n) != 2 || !strings.Contains(n[0], "no architecture") ||
+		!strings.Contains(n[1], "64 bytes") {
 		t.Errorf("notes %q", n)
 	}
 	got, err := gguf.Open(out)
@@ -456,7 +467,8 @@ func TestSafetensors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer got.Close()
-	for name, want := range map[string]string{"model.layers.0.mlp.up_proj.weight": "q4_1[4 64]", "model.layers.0.input_layernorm.weight": "f32[64]", long: "q4_1[2 64]"} {
+	for name, want := range map[string]string{"model.layers.0.mlp.up_proj.weight": "q4_1[4 64]",
+		"model.layers.0.input_layernorm.weight": "f32[64]", long: "q4_1[2 64]"} {
 		if d, err := got.Weight(name); err != nil || d.String() != want {
 			t.Errorf("%s is %s, %v", name, d, err)
 		}
@@ -474,7 +486,8 @@ func TestRequantize(t *testing.T) {
 	if r := report.Tensors[0]; r.To != ir.Q4_K || !(r.RMSE > 0.01) {
 		t.Errorf("%+v", r)
 	}
-	if report, _, _ = quantized(t, once, quantize.Options{Type: ir.Q8_0}); report.Tensors[0].RMSE != 0 || report.Ratio() != 1 {
+	if report, _, _ = quantized(t, once, quantize.Options{Type: ir.Q8_0}); report.Tensors[0].RMSE != 0 ||
+		report.Ratio() != 1 {
 		t.Errorf("the same type again: %+v", report)
 	}
 }
@@ -531,7 +544,8 @@ func TestTruncatedSource(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = plan.WriteFile(context.Background(), filepath.Join(t.TempDir(), "out.gguf"))
-		if runtime.GOOS == "linux" && (err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "cut short")) {
+		if runtime.GOOS == "linux" && (err == nil || !strings.Contains(err.Error(), path) ||
+			!strings.Contains(err.Error(), "cut short")) {
 			t.Errorf("to %s: %v; want an error that names %s and says that it was cut short", to, err, path)
 		}
 		if err := src.Close(); err != nil {

@@ -23,7 +23,8 @@ func choose(info tensorInfo, opt Options, used []bool) (Tensor, error) {
 	}
 	t.To, t.Note = target(info, want, named)
 	if info.dtype.IsBlock() && t.To != info.dtype && !opt.Requantize {
-		return t, fmt.Errorf("it is %s already, and quantizing twice adds errors: start from a model of floats, or allow it (--requantize)", info.dtype)
+		return t, fmt.Errorf("it is %s already, and quantizing twice adds errors: start from a model of floats, or "+
+			"allow it (--requantize)", info.dtype)
 	}
 	n, err := t.To.BytesFor(t.elems())
 	if err != nil {
@@ -98,7 +99,8 @@ func target(info tensorInfo, want ir.DType, named bool) (to ir.DType, note strin
 	if !to.IsBlock() && (info.dtype == ir.F16 || info.dtype == ir.BF16) {
 		to = info.dtype // as exact as the source
 	}
-	return to, fmt.Sprintf("rows of %d are no whole blocks of %d: %s instead of %s", columns, want.BlockElems(), to, want)
+	return to, fmt.Sprintf("rows of %d are no whole blocks of %d: %s instead of %s", columns,
+		want.BlockElems(), to, want)
 }
 
 // fallback is the type for rows that are not whole blocks of a format: like

@@ -171,10 +171,12 @@ func (f *File) place(entries []entry, start int64) error {
 	size := int64(len(f.data)) - start
 	for i, e := range entries {
 		if e.end < e.begin || e.end > size {
-			return f.src.Errorf(e.pos, "tensor %q has the byte range [%d, %d): want one inside the data, which has %d bytes",
+			return f.src.Errorf(e.pos, "tensor %q has the byte range [%d, %d): want one inside the data, which "+
+				"has %d bytes",
 				e.name, e.begin, e.end, size)
 		}
-		t := Tensor{Name: e.name, Type: e.dtype, DType: dtypes[e.dtype], Dims: e.shape, Offset: start + e.begin, Bytes: e.end - e.begin}
+		t := Tensor{Name: e.name, Type: e.dtype, DType: dtypes[e.dtype], Dims: e.shape, Offset: start + e.begin,
+			Bytes: e.end - e.begin}
 		if t.DType != ir.Invalid {
 			want, err := filefmt.ByteSize(t.DType, t.Dims)
 			if err != nil {
@@ -201,7 +203,8 @@ func (f *File) checkTiling(entries []entry, size int64) error {
 	at := int64(0)
 	for _, e := range order {
 		if e.begin != at {
-			return f.src.Errorf(e.pos, "tensor %q begins at byte %d of the data: want %d, where the one before ends", e.name, e.begin, at)
+			return f.src.Errorf(e.pos, "tensor %q begins at byte %d of the data: want %d, where the one before ends",
+				e.name, e.begin, at)
 		}
 		at = e.end
 	}

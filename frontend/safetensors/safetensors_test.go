@@ -61,7 +61,8 @@ func checkWeights(t *testing.T, source ir.WeightSource, tensors []Named) {
 			t.Errorf("Weight(%q): %v", want.Name, err)
 			continue
 		}
-		if got.DType != want.Data.DType || !slices.Equal(got.Dims, want.Data.Dims) || !bytes.Equal(got.Bytes, want.Data.Bytes) {
+		if got.DType != want.Data.DType || !slices.Equal(got.Dims, want.Data.Dims) ||
+			!bytes.Equal(got.Bytes, want.Data.Bytes) {
 			t.Errorf("Weight(%q) = %v %x, want %v %x", want.Name, got, got.Bytes, want.Data, want.Data.Bytes)
 		}
 	}
@@ -118,7 +119,8 @@ func TestReadsTheFormat(t *testing.T) {
 }
 
 func TestWeightErrors(t *testing.T) {
-	f, err := NewReader(file(`{"wq":{"dtype":"F4","shape":[3],"data_offsets":[0,2]},"wk":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}}`, 3))
+	f, err := NewReader(
+		file(`{"wq":{"dtype":"F4","shape":[3],"data_offsets":[0,2]},"wk":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}}`, 3))
 	if err != nil {
 		t.Fatalf("an unsupported type is no error until it is asked for: %v", err)
 	}
@@ -183,7 +185,9 @@ func TestRefusesDamagedFiles(t *testing.T) {
 		"range too long":     {file(one(`"dtype":"F32","shape":[2],"data_offsets":[0,12]`), 12), "is f32[2], which is 8 bytes, but its range has 12"},
 		"gap":                {file(one(`"dtype":"U8","shape":[1],"data_offsets":[1,2]`), 2), "begins at byte 1 of the data: want 0"},
 		"data left over":     {file(one(`"dtype":"U8","shape":[1],"data_offsets":[0,1]`), 3), "2 bytes of data belong to no tensor"},
-		"overlap": {file(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`, 3),
+		"overlap": {file(
+			`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`,
+			3),
 			`"b" begins at byte 1 of the data: want 2`},
 		"deep nesting": {file(`{"w":`+strings.Repeat("[", 20000), 0), "want {"},
 	} {
@@ -271,7 +275,8 @@ func TestIndex(t *testing.T) {
 		t.Errorf("names %q: want all %d, sorted", x.Names(), len(all))
 	}
 	checkWeights(t, x, all)
-	if _, err := x.Weight("scalars"); err == nil || !strings.Contains(err.Error(), "nearest: scalar") || x.HasWeight("scalars") {
+	if _, err := x.Weight("scalars"); err == nil || !strings.Contains(err.Error(), "nearest: scalar") ||
+		x.HasWeight("scalars") {
 		t.Errorf("unknown name: got %v, want the nearest name", err)
 	}
 	if err := x.Close(); err != nil {
@@ -294,7 +299,8 @@ func TestIndexRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := writeShards(t, c.index)
-			if _, err := OpenIndex(path); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
+			if _, err := OpenIndex(path); err == nil || !strings.Contains(err.Error(), c.want) ||
+				!strings.Contains(err.Error(), path) {
 				t.Errorf("got %v, want an error with %q and the path", err, c.want)
 			}
 		})

@@ -215,7 +215,8 @@ func TestRoles(t *testing.T) {
 	if id, ok := tok.ID("<|im_end|>"); !ok || !tok.IsEnd(id) || !tok.IsSpecial(id) || tok.Len() != 268 {
 		t.Errorf("%d of %d: %v", id, tok.Len(), ok)
 	}
-	if _, ok := tok.ID("nothing"); ok || tok.IsEnd(264) || tok.IsSpecial(5) || tok.Token(-1) != "" || tok.Piece(264) != "<|im_start|>" || tok.Piece(0xe9) != "\xe9" {
+	if _, ok := tok.ID("nothing"); ok || tok.IsEnd(264) || tok.IsSpecial(5) || tok.Token(-1) != "" ||
+		tok.Piece(264) != "<|im_start|>" || tok.Piece(0xe9) != "\xe9" {
 		t.Error("too much is special")
 	}
 }

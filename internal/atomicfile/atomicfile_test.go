@@ -112,7 +112,8 @@ func TestCloseDiscards(t *testing.T) {
 func TestFailureLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "no", "a")
-	if err := WriteFile(missing, nil, 0o600); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), missing+":") {
+	if err := WriteFile(missing, nil, 0o600); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), missing+":") {
 		t.Errorf("missing directory: %v, want ErrNotExist of %s", err, missing)
 	}
 	target := filepath.Join(dir, "d") // a directory cannot be replaced by a file

@@ -121,7 +121,8 @@ func attention(heads, kv, t, s, d int, causal bool) []pair {
 	name := fmt.Sprintf("attention/%s/h%d_kv%d/%dx%d/d%d", kind, heads, kv, t, s, d)
 	scale := bits(float32(1 / math.Sqrt(float64(d))))
 	of := func(name, by string, prec int32, c string) pair {
-		return pair{name, by, []string{c}, line(opFlashAttn, []int{d, heads, t}, []int32{scale, 0, 0, prec}, sources...)}
+		return pair{name, by, []string{c},
+			line(opFlashAttn, []int{d, heads, t}, []int32{scale, 0, 0, prec}, sources...)}
 	}
 	half, full := halfSums, fullSums
 	if causal {

@@ -144,7 +144,8 @@ func runVkc(pairs []pair, path string) (*bench.Report, error) {
 // keepBest puts the results of a round in place of slower ones.
 func keepBest(best, round *bench.Report) {
 	for i := range best.Results {
-		if r := round.Find(best.Results[i].Name); r != nil && r.Status == bench.OK && r.Micros < best.Results[i].Micros {
+		if r := round.Find(best.Results[i].Name); r != nil && r.Status == bench.OK &&
+			r.Micros < best.Results[i].Micros {
 			best.Results[i] = *r
 		}
 	}

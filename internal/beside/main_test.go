@@ -49,7 +49,8 @@ func TestCaseText(t *testing.T) {
 
 // TestGGMLLine reads a line of ggml's tool as it prints it.
 func TestGGMLLine(t *testing.T) {
-	m := ggmlLine.FindStringSubmatch("  MUL_MAT(name=matmul/q4_0/1x2x3,type=f32,ne=[256,16,1,1],op_params=[]):    8192 runs -   200.48 us/run -      120 kB/run - \x1b[1;34m   0.57 GB/s\x1b[0m")
+	m := ggmlLine.FindStringSubmatch("  MUL_MAT(name=matmul/q4_0/1x2x3,type=f32,ne=[256,16,1,1],op_params=[]):    " +
+		"8192 runs -   200.48 us/run -      120 kB/run - \x1b[1;34m   0.57 GB/s\x1b[0m")
 	if m == nil || m[1] != "matmul/q4_0/1x2x3" || m[2] != "200.48" {
 		t.Errorf("read %q", m)
 	}

@@ -123,7 +123,8 @@ func TestVerify(t *testing.T) {
 	if err != nil || good.Entries != 1 || good.Bytes != headerSize+4 {
 		t.Errorf("good %+v, %v", good, err)
 	}
-	if len(list) != 1 || list[0].Path != bad || list[0].Err == nil || !strings.Contains(list[0].Err.Error(), "not fit") {
+	if len(list) != 1 || list[0].Path != bad || list[0].Err == nil ||
+		!strings.Contains(list[0].Err.Error(), "not fit") {
 		t.Errorf("bad %+v", list)
 	}
 	for path, want := range map[string]bool{bad: false, stale: false, foreign: true} {

@@ -132,7 +132,8 @@ func TestCommandLines(t *testing.T) {
 	path := bin + string(filepath.ListSeparator) + os.Getenv("PATH")
 	if through := os.Getenv("VKC_EXEC"); through != "" { // by which a program gets this Vulkan; see CONTRIBUTING.md
 		wrapped := t.TempDir()
-		if err := os.WriteFile(filepath.Join(wrapped, "vkc"), []byte("#!/bin/sh\nexec '"+through+"' '"+bin+"/vkc' \"$@\"\n"), 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(wrapped, "vkc"),
+			[]byte("#!/bin/sh\nexec '"+through+"' '"+bin+"/vkc' \"$@\"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		path = wrapped + string(filepath.ListSeparator) + path
@@ -195,7 +196,8 @@ func TestGoCode(t *testing.T) {
 				src.WriteString("\t\"" + path + "\"\n")
 			}
 		}
-		src.WriteString(")\n\nfunc page(ctx context.Context, pixels []uint8) (any, error) {\n" + b.text + "return classes, err\n}\n")
+		src.WriteString(")\n\nfunc page(ctx context.Context, pixels []uint8) (any, error) {\n" + b.text +
+			"return classes, err\n}\n")
 		file := filepath.Join(t.TempDir(), "page.go")
 		if err := os.WriteFile(file, []byte(src.String()), 0o600); err != nil {
 			t.Fatal(err)
@@ -243,7 +245,8 @@ func TestLinks(t *testing.T) {
 // TestMeasurements: a key such as M-stream-k that code or a page names is a heading of docs/measurements.md, once.
 func TestMeasurements(t *testing.T) {
 	keys := map[string]int{}
-	for _, m := range regexp.MustCompile(`(?m)^### (M-[a-z0-9-]+): `).FindAllStringSubmatch(read(t, "docs/measurements.md"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^### (M-[a-z0-9-]+): `).
+		FindAllStringSubmatch(read(t, "docs/measurements.md"), -1) {
 		keys[m[1]]++
 	}
 	if len(keys) == 0 {

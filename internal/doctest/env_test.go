@@ -36,7 +36,8 @@ func TestEnvironment(t *testing.T) {
 	slices.Sort(used)
 	used = slices.Compact(used)
 	var told []string
-	for _, m := range regexp.MustCompile("(?m)^\\| `(VKC_[A-Z0-9_]+)` \\|").FindAllStringSubmatch(read(t, "docs/ENVIRONMENT.md"), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `(VKC_[A-Z0-9_]+)` \\|").
+		FindAllStringSubmatch(read(t, "docs/ENVIRONMENT.md"), -1) {
 		told = append(told, m[1])
 	}
 	slices.Sort(told)

@@ -35,7 +35,8 @@ func published(t *testing.T, version string) (proxy string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"list": version + "\n", version + ".info": string(info), version + ".mod": gomod} {
+	for name, content := range map[string]string{"list": version + "\n", version + ".info": string(info),
+		version + ".mod": gomod} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -83,7 +83,8 @@ func sameBits(have *ir.Data, want []float32) error {
 				return fmt.Errorf("element %d is %v, want %v or 0", i, h, w)
 			}
 		case math.Float32bits(h) != math.Float32bits(w):
-			return fmt.Errorf("element %d is %v (%#x), want %v (%#x)", i, h, math.Float32bits(h), w, math.Float32bits(w))
+			return fmt.Errorf("element %d is %v (%#x), want %v (%#x)", i, h, math.Float32bits(h), w,
+				math.Float32bits(w))
 		default:
 			compared++
 		}

@@ -112,7 +112,8 @@ func check(t *testing.T, dev *vkc.Device, g *ir.Graph, symbols []map[string]int6
 }
 
 // compare runs a program and compares with the reference, whose states advance alike.
-func compare(t *testing.T, exe *vk.Executable, reference *vkc.Checker, in map[string]*ir.Data, symbols map[string]int64) map[string]*ir.Data {
+func compare(t *testing.T, exe *vk.Executable, reference *vkc.Checker, in map[string]*ir.Data,
+	symbols map[string]int64) map[string]*ir.Data {
 	t.Helper()
 	r, err := exe.Run(context.Background(), in, runtime.RunOptions{Symbols: symbols})
 	if err != nil {

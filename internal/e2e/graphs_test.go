@@ -63,7 +63,8 @@ func TestSoftmaxSymbolicRow(t *testing.T) {
 
 func TestMatMul(t *testing.T) {
 	dev := openDevice(t)
-	for _, s := range [][3]int{{1, 1, 1}, {1, 7, 33}, {5, 3, 129}, {3, 64, 1}, {64, 64, 64}, {65, 67, 129}, {130, 31, 257}, {8, 512, 256}, {1, 1000, 513}} {
+	for _, s := range [][3]int{{1, 1, 1}, {1, 7, 33}, {5, 3, 129}, {3, 64, 1}, {64, 64, 64}, {65, 67, 129},
+		{130, 31, 257}, {8, 512, 256}, {1, 1000, 513}} {
 		for _, dtype := range []ir.DType{ir.F32, ir.F16, ir.BF16} {
 			t.Run(fmt.Sprint(s, dtype), func(t *testing.T) {
 				g := build(t, func(b *frontend.Builder) {
@@ -101,7 +102,8 @@ func TestQuantizedProducts(t *testing.T) {
 				x := b.Input("x", ir.F32, b.Sym("M", 40), k)
 				w := b.Weight("w", dtype, 37, k)
 				b.Output("y", x.MatMulT(w))
-				b.Output("silu", x.MatMulT(b.Weight("gate", dtype, 130, k)).Silu().Mul(x.MatMulT(b.Weight("up", dtype, 130, k))))
+				b.Output("silu", x.MatMulT(b.Weight("gate", dtype, 130, k)).Silu().
+					Mul(x.MatMulT(b.Weight("up", dtype, 130, k))))
 			})
 			check(t, dev, g, lengths("M", 40, 1, 5, 0, 33))
 		})

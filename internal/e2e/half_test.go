@@ -37,7 +37,8 @@ func TestRoundsToHalfInside(t *testing.T) {
 	want := make([]float32, len(xs))
 	for i, x := range xs {
 		bits := math.Float32bits(x)
-		in.Bytes[4*i], in.Bytes[4*i+1], in.Bytes[4*i+2], in.Bytes[4*i+3] = byte(bits), byte(bits>>8), byte(bits>>16), byte(bits>>24)
+		in.Bytes[4*i], in.Bytes[4*i+1], in.Bytes[4*i+2], in.Bytes[4*i+3] = byte(bits), byte(bits>>8),
+			byte(bits>>16), byte(bits>>24)
 		want[i] = float16.Fromfloat32(x).Float32()
 	}
 	exe := load(t, dev, g, nil)

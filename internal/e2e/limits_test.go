@@ -97,14 +97,16 @@ func TestManyOperandsLower(t *testing.T) {
 		for name, graph := range many {
 			for _, buffers := range []uint32{caps.MaxStorageBuffers, 5} {
 				caps.MaxStorageBuffers = buffers
-				low, err := vkc.Lower(context.Background(), build(t, func(b *frontend.Builder) { graph(b, 100) }), caps, nil)
+				low, err := vkc.Lower(context.Background(), build(t, func(b *frontend.Builder) { graph(b, 100) }), caps,
+					nil)
 				if err != nil {
 					t.Errorf("%s for %s with %d buffers: %v", name, profile, buffers, err)
 					continue
 				}
 				for _, k := range low.Kernels {
 					if len(k.Bindings) > int(buffers) {
-						t.Errorf("%s for %s: %s binds %d buffers, more than %d", name, profile, k.Name, len(k.Bindings), buffers)
+						t.Errorf("%s for %s: %s binds %d buffers, more than %d", name, profile, k.Name,
+							len(k.Bindings), buffers)
 					}
 				}
 			}

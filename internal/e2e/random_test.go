@@ -91,7 +91,8 @@ func compileShaders(t *testing.T, dev *vkc.Device, graphs []*ir.Graph) {
 	for _, g := range graphs {
 		if low, err := vkc.Lower(t.Context(), g, dev.Caps(), nil); err == nil {
 			for i, source := range low.GLSL {
-				shaders = append(shaders, spirv.Shader{Source: source, TargetEnv: glsl.TargetEnv(low.Program.Shaders[i].Needs)})
+				shaders = append(shaders, spirv.Shader{Source: source,
+					TargetEnv: glsl.TargetEnv(low.Program.Shaders[i].Needs)})
 			}
 		}
 	}
@@ -99,7 +100,8 @@ func compileShaders(t *testing.T, dev *vkc.Device, graphs []*ir.Graph) {
 	if err != nil || root == "" {
 		t.Fatalf("the tests have no cache: %q, %v", root, err)
 	}
-	if _, stats, err := tools.Compile(t.Context(), shaders, spirv.Options{Optimize: true, CacheDir: root}); err != nil || stats.CacheErr != nil {
+	if _, stats, err := tools.Compile(t.Context(), shaders,
+		spirv.Options{Optimize: true, CacheDir: root}); err != nil || stats.CacheErr != nil {
 		t.Logf("compiling together: %v, %v", err, stats.CacheErr)
 	}
 }

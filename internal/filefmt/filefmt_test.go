@@ -91,7 +91,8 @@ func TestByteSize(t *testing.T) {
 func TestWriteFile(t *testing.T) {
 	s := Source{Format: "npy", Path: filepath.Join(t.TempDir(), "a.npy")}
 	broken := errors.New("broken")
-	if err := s.WriteFile(func(io.Writer) error { return broken }); !errors.Is(err, broken) || !strings.Contains(err.Error(), s.Path) {
+	if err := s.WriteFile(func(io.Writer) error { return broken }); !errors.Is(err, broken) ||
+		!strings.Contains(err.Error(), s.Path) {
 		t.Errorf("got %v, want the writer's error with the path", err)
 	}
 	if _, err := os.Stat(s.Path); !errors.Is(err, os.ErrNotExist) {

@@ -12,7 +12,8 @@ func (g *generator) experts() *ir.Node {
 	tokens, used, count := g.shape(1)[0], 1+g.rng.IntN(3), 1+g.rng.IntN(4)
 	ids := g.leaf(ir.Shape{tokens, ir.D(used)}, g.intType())
 	if g.rng.IntN(4) == 0 {
-		return g.add(ir.OpExpertGroups, []*ir.Node{ids}, attr("experts", int64(count)), attr("rows", int64(1+g.rng.IntN(20))))
+		return g.add(ir.OpExpertGroups, []*ir.Node{ids}, attr("experts", int64(count)),
+			attr("rows", int64(1+g.rng.IntN(20))))
 	}
 	t, k := g.float, g.rng.IntN(40)
 	if g.rng.IntN(2) == 0 {

@@ -21,7 +21,8 @@ type Options struct {
 
 // New returns the graph of a seed. It always passes Verify.
 func New(seed uint64, opt Options) (*ir.Graph, error) {
-	g := &generator{rng: rand.New(rand.NewPCG(seed, 0x67726170)), g: ir.NewGraph(fmt.Sprintf("random %d", seed)), opt: opt}
+	g := &generator{rng: rand.New(rand.NewPCG(seed, 0x67726170)), g: ir.NewGraph(fmt.Sprintf("random %d", seed)),
+		opt: opt}
 	g.chooseDims()
 	for range 1 + g.rng.IntN(3) {
 		g.leaf(g.shape(1+g.rng.IntN(3)), g.floatType())
@@ -138,7 +139,8 @@ func (g *generator) leaf(s ir.Shape, t ir.DType) *ir.Node {
 }
 
 func (g *generator) named(op ir.Op, name string, s ir.Shape, t ir.DType) *ir.Node {
-	return g.add(op, nil, ir.Attr{Name: "name", Value: name}, ir.Attr{Name: "dtype", Value: t}, ir.Attr{Name: "shape", Value: s})
+	return g.add(op, nil, ir.Attr{Name: "name", Value: name}, ir.Attr{Name: "dtype", Value: t},
+		ir.Attr{Name: "shape", Value: s})
 }
 
 // constant adds a constant, often of one value throughout.

@@ -54,7 +54,8 @@ func TestCoverage(t *testing.T) {
 			t.Errorf("no graph of %d uses %s", graphs, op)
 		}
 	}
-	for _, dt := range []ir.DType{ir.F32, ir.F16, ir.BF16, ir.I64, ir.I32, ir.U32, ir.I8, ir.U8, ir.Bool, ir.Q8_0, ir.Q4_0} {
+	for _, dt := range []ir.DType{ir.F32, ir.F16, ir.BF16, ir.I64, ir.I32, ir.U32, ir.I8, ir.U8, ir.Bool,
+		ir.Q8_0, ir.Q4_0} {
 		if dtypes[dt] == 0 {
 			t.Errorf("no graph of %d uses %s", graphs, dt)
 		}
@@ -64,7 +65,8 @@ func TestCoverage(t *testing.T) {
 			t.Errorf("%d products of %d graphs have precision %s", precisions[p], graphs, p)
 		}
 	}
-	for what, n := range map[string]int{"graphs with symbols": symbolic - graphs/4, "updates": updates - 50, "updates in place": inPlace - 5,
+	for what, n := range map[string]int{"graphs with symbols": symbolic - graphs/4, "updates": updates - 50,
+		"updates in place":        inPlace - 5,
 		"values without elements": empty - 50, "outputs": outputs - graphs - graphs/2} {
 		if n <= 0 {
 			t.Errorf("too few %s, by %d", what, -n)
@@ -108,7 +110,9 @@ func TestOptions(t *testing.T) {
 func TestValuesAreInTheirBounds(t *testing.T) {
 	for seed := range uint64(100) {
 		g := generate(t, seed, Options{})
-		v := Values{Seed: seed, Graph: g, Quantize: func(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }}
+		v := Values{Seed: seed, Graph: g, Quantize: func(dst []byte, t ir.DType, src []float32) error {
+			return quant.Quantize(dst, t, src, nil)
+		}}
 		bounds := Bounds(g)
 		in, err := v.Inputs(v.Symbols(1)[0], 0)
 		if err != nil {
@@ -170,7 +174,8 @@ func TestSpecialValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if odd := slices.ContainsFunc(values, math.IsNaN) && slices.ContainsFunc(values, func(x float64) bool { return math.IsInf(x, 0) }); odd != special {
+		if odd := slices.ContainsFunc(values, math.IsNaN) &&
+			slices.ContainsFunc(values, func(x float64) bool { return math.IsInf(x, 0) }); odd != special {
 			t.Errorf("special is %v, NaN and infinity among the values is %v", special, odd)
 		}
 	}
@@ -208,7 +213,8 @@ func TestBounds(t *testing.T) {
 	}
 	for _, tt := range tests {
 		have := b[tt.node]
-		if have.Bad != tt.bad || !tt.bad && (have.Exact != tt.exact || math.Abs(have.Lo-tt.lo) > 1e-9 || math.Abs(have.Hi-tt.hi) > 1e-9) {
+		if have.Bad != tt.bad || !tt.bad && (have.Exact != tt.exact || math.Abs(have.Lo-tt.lo) > 1e-9 ||
+			math.Abs(have.Hi-tt.hi) > 1e-9) {
 			t.Errorf("%s: %+v, want %+v", ir.FormatNode(g.Nodes()[tt.node]), have, tt)
 		}
 	}

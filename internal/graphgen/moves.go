@@ -176,7 +176,8 @@ func (g *generator) pad(x *ir.Node) *ir.Node {
 		}
 	}
 	mode := []string{"constant", "constant", "reflect", "replicate"}[g.rng.IntN(4)]
-	return g.add(ir.OpPad, []*ir.Node{x}, attr("low", low), attr("high", high), attr("value", []float64{0, 1, -2}[g.rng.IntN(3)]), attr("mode", mode))
+	return g.add(ir.OpPad, []*ir.Node{x}, attr("low", low), attr("high", high),
+		attr("value", []float64{0, 1, -2}[g.rng.IntN(3)]), attr("mode", mode))
 }
 
 // start returns a coordinate that may be out of range.

@@ -68,7 +68,8 @@ func (g *generator) op() {
 var unaryOps = func() []ir.Op {
 	var list []ir.Op
 	for _, op := range ir.Ops() {
-		if in := op.Info(); in.Class == ir.ClassElementwise && len(in.Args) == 1 && len(in.Attrs) == 0 && in.Float != nil {
+		if in := op.Info(); in.Class == ir.ClassElementwise && len(in.Args) == 1 && len(in.Attrs) == 0 &&
+			in.Float != nil {
 			list = append(list, op)
 		}
 	}
@@ -90,11 +91,13 @@ func (g *generator) unary() *ir.Node {
 // squashed returns x brought into a range that every function takes: 0.5 to 0.9
 // or, where 1 is as good, 1.1 to 1.5.
 func (g *generator) squashed(x *ir.Node) *ir.Node {
-	return g.add(ir.OpAffine, []*ir.Node{g.add(ir.OpTanh, []*ir.Node{x})}, attr("mul", 0.2), attr("add", []float64{0.7, 1.3}[g.rng.IntN(2)]))
+	return g.add(ir.OpAffine, []*ir.Node{g.add(ir.OpTanh, []*ir.Node{x})}, attr("mul", 0.2),
+		attr("add", []float64{0.7, 1.3}[g.rng.IntN(2)]))
 }
 
 // binaryOps are weighted towards what graphs mostly hold.
-var binaryOps = []ir.Op{ir.OpAdd, ir.OpAdd, ir.OpAdd, ir.OpSub, ir.OpSub, ir.OpMul, ir.OpMul, ir.OpMul, ir.OpDiv, ir.OpMin,
+var binaryOps = []ir.Op{ir.OpAdd, ir.OpAdd, ir.OpAdd, ir.OpSub, ir.OpSub, ir.OpMul, ir.OpMul, ir.OpMul,
+	ir.OpDiv, ir.OpMin,
 	ir.OpMax, ir.OpPow, ir.OpMod, ir.OpRem, ir.OpAtan2}
 
 func (g *generator) binary() *ir.Node {
@@ -182,7 +185,8 @@ func (g *generator) castOp() *ir.Node {
 }
 
 func (g *generator) integerOp() *ir.Node {
-	ops := []ir.Op{ir.OpAdd, ir.OpSub, ir.OpMul, ir.OpDiv, ir.OpMod, ir.OpRem, ir.OpMin, ir.OpMax, ir.OpAnd, ir.OpOr, ir.OpXor,
+	ops := []ir.Op{ir.OpAdd, ir.OpSub, ir.OpMul, ir.OpDiv, ir.OpMod, ir.OpRem, ir.OpMin, ir.OpMax, ir.OpAnd,
+		ir.OpOr, ir.OpXor,
 		ir.OpShl, ir.OpShr, ir.OpNeg, ir.OpAbs, ir.OpSign, ir.OpSqr, ir.OpNot, ir.OpRelu}
 	op := ops[g.rng.IntN(len(ops))]
 	x := g.ints()
@@ -206,7 +210,8 @@ func (g *generator) extreme() *ir.Node {
 }
 
 func (g *generator) reduce() *ir.Node {
-	ops := []ir.Op{ir.OpSum, ir.OpMean, ir.OpProd, ir.OpReduceMax, ir.OpReduceMin, ir.OpNorm1, ir.OpNorm2, ir.OpLogSumExp, ir.OpVariance}
+	ops := []ir.Op{ir.OpSum, ir.OpMean, ir.OpProd, ir.OpReduceMax, ir.OpReduceMin, ir.OpNorm1, ir.OpNorm2,
+		ir.OpLogSumExp, ir.OpVariance}
 	x := g.anyFloat()
 	switch g.rng.IntN(6) {
 	case 0:
@@ -314,7 +319,8 @@ func (g *generator) matmul() *ir.Node {
 	}
 	ta, tb := g.rng.IntN(4) == 0, g.rng.IntN(2) == 0
 	attrs := []ir.Attr{attr("transpose_a", ta), attr("transpose_b", tb), g.precision()}
-	if b := g.pick(func(n *ir.Node) bool { return n.DType() == a.DType() && n.Rank() >= 2 }); b != nil && g.rng.IntN(2) == 0 {
+	if b := g.pick(func(n *ir.Node) bool { return n.DType() == a.DType() && n.Rank() >= 2 }); b != nil &&
+		g.rng.IntN(2) == 0 {
 		if n := g.add(ir.OpMatMul, []*ir.Node{a, b}, attrs...); n != nil {
 			return n
 		}
@@ -346,7 +352,8 @@ func isByte(n *ir.Node) bool { return n.DType() == ir.I8 || n.DType() == ir.U8 }
 
 // quantized uses a weight in a block format.
 func (g *generator) quantized() *ir.Node {
-	t := g.oneOf(ir.Q8_0, ir.Q4_0, ir.Q4_1, ir.Q5_0, ir.Q5_1, ir.IQ4_NL, ir.MXFP4) // short blocks, so that tensors stay small
+	// short blocks, so that tensors stay small
+	t := g.oneOf(ir.Q8_0, ir.Q4_0, ir.Q4_1, ir.Q5_0, ir.Q5_1, ir.IQ4_NL, ir.MXFP4)
 	k := t.BlockElems() * (1 + g.rng.IntN(2))
 	w := g.blocks(t, k)
 	switch g.rng.IntN(4) {
@@ -387,7 +394,8 @@ func (g *generator) attention() *ir.Node {
 	if g.rng.IntN(3) == 0 {
 		s = t
 	}
-	if (t.Is(0) || s.Is(0)) && !batch.IsStatic() { // the heads could not be regrouped: reshape does not see that both are empty
+	// the heads could not be regrouped: reshape does not see that both are empty
+	if (t.Is(0) || s.Is(0)) && !batch.IsStatic() {
 		return nil
 	}
 	d, e := ir.D(1+g.rng.IntN(4)), ir.D(1+g.rng.IntN(4))
@@ -441,5 +449,6 @@ func (g *generator) counted() *ir.Node {
 		return g.add(ir.OpDimValue, nil, attr("dim", g.shape(1)))
 	}
 	s := g.shape(1 + g.rng.IntN(3))
-	return g.add(ir.OpIota, nil, attr("shape", s), attr("axis", g.rng.IntN(len(s))), attr("dtype", g.oneOf(ir.I32, ir.F32, ir.U32, ir.I8, g.float)))
+	return g.add(ir.OpIota, nil, attr("shape", s), attr("axis", g.rng.IntN(len(s))),
+		attr("dtype", g.oneOf(ir.I32, ir.F32, ir.U32, ir.I8, g.float)))
 }

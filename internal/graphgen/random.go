@@ -6,7 +6,8 @@ import "github.com/vkc-go/vkc/ir"
 func (g *generator) random() *ir.Node {
 	scalar := func() *ir.Node {
 		t := g.oneOf(ir.U32, ir.I64)
-		if n := g.pick(func(n *ir.Node) bool { return n.DType() == t && n.Rank() == 0 }); n != nil && g.rng.IntN(2) == 0 {
+		if n := g.pick(func(n *ir.Node) bool { return n.DType() == t && n.Rank() == 0 }); n != nil &&
+			g.rng.IntN(2) == 0 {
 			return n
 		}
 		return g.leaf(ir.Shape{}, t)

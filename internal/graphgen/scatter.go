@@ -35,7 +35,8 @@ func (g *generator) scatterInto(base *ir.Node) *ir.Node {
 	case 1:
 		return g.add(ir.OpScatterAdd, []*ir.Node{base, g.leaf(s, g.intType()), updates(s)}, attr("axis", axis))
 	case 2:
-		return g.add(ir.OpIndexAdd, []*ir.Node{base, g.leaf(s[axis:axis+1], g.intType()), updates(s)}, attr("axis", axis))
+		return g.add(ir.OpIndexAdd, []*ir.Node{base, g.leaf(s[axis:axis+1], g.intType()), updates(s)},
+			attr("axis", axis))
 	}
 	rank := g.rng.IntN(base.Rank() + 1)
 	places := g.shape(g.rng.IntN(3))
@@ -67,7 +68,8 @@ func (g *generator) sort() *ir.Node {
 	switch g.rng.IntN(5) {
 	case 3, 4:
 		restart := max(0, g.rng.IntN(12)-6)
-		return g.add(ir.OpCumSum, []*ir.Node{x}, attr("axis", axis), attr("exclusive", way), attr("reverse", g.rng.IntN(2) == 0), attr("restart", restart))
+		return g.add(ir.OpCumSum, []*ir.Node{x}, attr("axis", axis), attr("exclusive", way),
+			attr("reverse", g.rng.IntN(2) == 0), attr("restart", restart))
 	case 0:
 		return g.add(ir.OpSort, []*ir.Node{x}, attr("axis", axis), attr("descending", way))
 	case 1:
@@ -85,7 +87,8 @@ func (g *generator) composite() *ir.Node {
 	case 1:
 		return g.add(ir.OpTriu, []*ir.Node{g.pick(anyNode)}, attr("k", g.rng.IntN(7)-3))
 	case 2:
-		return g.add(ir.OpOneHot, []*ir.Node{g.ints()}, attr("depth", g.rng.IntN(6)), attr("dtype", g.oneOf(g.float, ir.F32, ir.I32, ir.Bool)))
+		return g.add(ir.OpOneHot, []*ir.Node{g.ints()}, attr("depth", g.rng.IntN(6)),
+			attr("dtype", g.oneOf(g.float, ir.F32, ir.I32, ir.Bool)))
 	}
 	x := g.images()
 	if x == nil {

@@ -132,7 +132,8 @@ const errInUse shrinkError = "the node is in use"
 // copyGraph copies the live nodes and all inputs and states that replace does
 // not drop (replace them by themselves), then the interface, then drops what
 // that leaves without use.
-func copyGraph(g *ir.Graph, replace map[*ir.Node]*ir.Node, ends func(h *ir.Graph, made []*ir.Node) error) (*ir.Graph, error) {
+func copyGraph(g *ir.Graph, replace map[*ir.Node]*ir.Node,
+	ends func(h *ir.Graph, made []*ir.Node) error) (*ir.Graph, error) {
 	h := ir.NewGraph(g.Name)
 	made := make([]*ir.Node, len(g.Nodes()))
 	live := g.Live()
@@ -165,5 +166,7 @@ func copyGraph(g *ir.Graph, replace map[*ir.Node]*ir.Node, ends func(h *ir.Graph
 	if err := ends(h, made); err != nil {
 		return nil, err
 	}
-	return ir.Rewrite(h, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) { return rw.Copy(n, args) })
+	return ir.Rewrite(h, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		return rw.Copy(n, args)
+	})
 }

@@ -135,7 +135,8 @@ func integer(rng *rand.Rand, t ir.DType, lo, hi float64) int64 {
 // met, and else any of the range.
 func (v Values) float(rng *rand.Rand, lo, hi float64) float64 {
 	if v.Special && rng.IntN(3) == 0 {
-		list := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1, -1, math.MaxFloat32, 0x1p-126}
+		list := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1, -1,
+			math.MaxFloat32, 0x1p-126}
 		return list[rng.IntN(len(list))]
 	}
 	if rng.IntN(4) == 0 {

@@ -55,7 +55,8 @@ func (g *generator) conv() *ir.Node {
 	if x.Shape()[2].IsStatic() || op == ir.OpConvTranspose || g.rng.IntN(2) == 0 {
 		attrs = append(attrs, attr("stride", g.perAxis(axes, 1, 3)))
 	}
-	attrs = append(attrs, attr("padding_low", g.perAxis(axes, 0, 2)), attr("padding_high", g.perAxis(axes, 0, 2)), attr("dilation", g.perAxis(axes, 1, 2)))
+	attrs = append(attrs, attr("padding_low", g.perAxis(axes, 0, 2)), attr("padding_high", g.perAxis(axes, 0, 2)),
+		attr("dilation", g.perAxis(axes, 1, 2)))
 	return g.add(op, []*ir.Node{x, g.leaf(w, x.DType())}, attrs...)
 }
 

@@ -107,7 +107,8 @@ func (f *File) Intact() error {
 }
 
 func (f *File) shrunk() error {
-	return fmt.Errorf("%s: the file was cut short or became unreadable while in use (it had %d bytes): restore it and open it again",
+	return fmt.Errorf("%s: the file was cut short or became unreadable while in use (it had %d bytes): restore it "+
+		"and open it again",
 		f.path, len(f.data))
 }
 

@@ -25,8 +25,10 @@ func main() {
 	var f flags
 	flag.StringVar(&f.docs, "docs", "docs", "the `folder` of the documentation")
 	flag.StringVar(&f.model, "model", "", "measure with this f16 GGUF `file` of the gollama model")
-	flag.StringVar(&f.device, "device", "vulkan", "where to run the model: vulkan (the best device), cpu (the reference), an index of vkc devices, or part of a name")
-	flag.StringVar(&f.calibration, "calibration", filepath.Join(build.Default.GOROOT, "src"), "`folder` of the Go sources that importance matrices are made from")
+	flag.StringVar(&f.device, "device", "vulkan", "where to run the model: vulkan (the best device), cpu (the "+
+		"reference), an index of vkc devices, or part of a name")
+	flag.StringVar(&f.calibration, "calibration", filepath.Join(build.Default.GOROOT, "src"),
+		"`folder` of the Go sources that importance matrices are made from")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -77,7 +77,8 @@ func (m *model) importance(ctx context.Context, source string, r *results) (impo
 }
 
 // measureFormat measures one format in the model, without and with importance weights.
-func (m *model) measureFormat(ctx context.Context, t ir.DType, windows [][]int64, ref [][]float64, importance importances) (one measured, err error) {
+func (m *model) measureFormat(ctx context.Context, t ir.DType, windows [][]int64, ref [][]float64,
+	importance importances) (one measured, err error) {
 	one.Type = t
 	score := func(weights importances) (s score, err error) {
 		w, err := m.stored(t, weights)

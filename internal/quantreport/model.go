@@ -94,7 +94,8 @@ func (m *model) windows(texts []string) (list [][]int64, predicted int, err erro
 
 // outputs runs a graph over each window, without the window's last token, and hands
 // the outputs to visit.
-func (m *model) outputs(ctx context.Context, g *ir.Graph, w ir.WeightSource, windows [][]int64, visit func(i int, out map[string]*ir.Data) error) (err error) {
+func (m *model) outputs(ctx context.Context, g *ir.Graph, w ir.WeightSource, windows [][]int64,
+	visit func(i int, out map[string]*ir.Data) error) (err error) {
 	exe, err := m.device.LoadGraph(ctx, g, w)
 	if err != nil {
 		return err
@@ -149,7 +150,8 @@ func (m *model) stored(t ir.DType, importance importances) (vkc.WeightMap, error
 
 // judge scores weights on the windows. Of the f16 model, whose logits others are
 // compared with, it returns the logits, given as ref for the others.
-func (m *model) judge(ctx context.Context, w vkc.WeightMap, windows [][]int64, ref [][]float64) (s score, logits [][]float64, err error) {
+func (m *model) judge(ctx context.Context, w vkc.WeightMap, windows [][]int64,
+	ref [][]float64) (s score, logits [][]float64, err error) {
 	n := 0
 	err = m.outputs(ctx, m.graph, w, windows, func(i int, out map[string]*ir.Data) error {
 		all, err := out["logits"].Floats()

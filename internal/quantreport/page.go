@@ -23,7 +23,8 @@ measured on random numbers and on a trained language model. The command that mea
 	r.writeModel(&b)
 	r.writeTargets(&b)
 	b.WriteString(filesText)
-	fmt.Fprintf(&b, measuredText, r.Text.Files, r.Text.Bytes, r.Text.Tokens, r.Device, r.Calibration.Files, r.Calibration.Bytes, r.Calibration.Tokens)
+	fmt.Fprintf(&b, measuredText, r.Text.Files, r.Text.Bytes, r.Text.Tokens, r.Device, r.Calibration.Files,
+		r.Calibration.Bytes, r.Calibration.Tokens)
 	return b.String()
 }
 
@@ -38,7 +39,8 @@ No importance matrix.
 |---|---:|---:|---:|---:|
 `, normalRows, normalColumns, normalVectors)
 	for _, m := range r.Formats {
-		fmt.Fprintf(b, "| %s | %.4g | %.2fx | %s | %s |\n", m.Type, bits(m.Type), ratio(m.Type), percent(m.RMSE), percent(m.Matmul))
+		fmt.Fprintf(b, "| %s | %.4g | %.2fx | %s | %s |\n", m.Type, bits(m.Type), ratio(m.Type), percent(m.RMSE),
+			percent(m.Matmul))
 	}
 	b.WriteString("\n")
 }
@@ -62,7 +64,8 @@ that were trained with weights of -1, 0 and 1.
 		if m.Weighted != nil {
 			kl, ppl = digits(m.Weighted.KL), r.rise(*m.Weighted)
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n", m.Type, digits(m.Model.KL), r.rise(m.Model), percent(m.Model.Agreement),
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n", m.Type, digits(m.Model.KL), r.rise(m.Model),
+			percent(m.Model.Agreement),
 			signed(m.Model.Accuracy/r.F16.Accuracy-1), kl, ppl)
 	}
 	b.WriteString("\n")
@@ -107,7 +110,8 @@ the one that matters to them. Accuracy proper, the share of next tokens that the
 `)
 	for _, t := range targets {
 		m := r.format(t.format)
-		t.row(b, fmt.Sprintf("%s %gx smaller than f32", t.format, t.ratio), "size of the blocks", fmt.Sprintf("%.3gx", ratio(t.format)), t.sizeVerdict())
+		t.row(b, fmt.Sprintf("%s %gx smaller than f32", t.format, t.ratio), "size of the blocks",
+			fmt.Sprintf("%.3gx", ratio(t.format)), t.sizeVerdict())
 		name := fmt.Sprintf("%s loses under %g %%", t.format, 100*t.loss)
 		measures := []loss{
 			{"next tokens that are right, relative to f16", 1 - m.Model.Accuracy/r.F16.Accuracy},
@@ -116,7 +120,8 @@ the one that matters to them. Accuracy proper, the share of next tokens that the
 			{"matmul error on normal numbers", m.Matmul},
 		}
 		if m.Weighted != nil {
-			measures = append(measures, loss{"next tokens that are right, with an importance matrix", 1 - m.Weighted.Accuracy/r.F16.Accuracy})
+			measures = append(measures, loss{"next tokens that are right, with an importance matrix",
+				1 - m.Weighted.Accuracy/r.F16.Accuracy})
 		}
 		for _, measure := range measures {
 			t.row(b, name, measure.name, percent(measure.value), verdict(measure.value < t.loss))
@@ -139,7 +144,8 @@ func (t target) sizeVerdict() string {
 	case have >= t.ratio:
 		return "yes"
 	case rounded >= t.ratio:
-		return fmt.Sprintf("rounded only: a block is %d bytes for %d weights", t.format.BlockBytes(), t.format.BlockElems())
+		return fmt.Sprintf("rounded only: a block is %d bytes for %d weights", t.format.BlockBytes(),
+			t.format.BlockElems())
 	}
 	return fmt.Sprintf("no: a block is %d bytes for %d weights", t.format.BlockBytes(), t.format.BlockElems())
 }

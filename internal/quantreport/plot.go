@@ -10,7 +10,8 @@ import (
 // dark pages.
 func plot(r *results) string {
 	top := &panel{y: 34, title: "Relative RMSE of normally distributed weights"}
-	bottom := &panel{y: 34 + panelHeight + 78, title: "KL divergence of the next token's distribution from the f16 model's (nats); hollow: with an importance matrix"}
+	bottom := &panel{y: 34 + panelHeight + 78, title: "KL divergence of the next token's distribution from the f16 " +
+		"model's (nats); hollow: with an importance matrix"}
 	for _, m := range r.Formats {
 		top.marks = append(top.marks, mark{name: m.Type.String(), bits: bits(m.Type), value: m.RMSE})
 		kl := mark{name: m.Type.String(), bits: bits(m.Type), value: m.Model.KL}
@@ -20,7 +21,8 @@ func plot(r *results) string {
 		bottom.marks = append(bottom.marks, kl)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="%d">`+"\n",
+	fmt.Fprintf(&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="%d">`+"\n",
 		plotWidth, int(bottom.y)+panelHeight+50, fontSize)
 	b.WriteString(plotStyle)
 	for _, p := range []*panel{top, bottom} {
@@ -148,7 +150,8 @@ func (p *panel) drawAxes(b *strings.Builder) {
 		fmt.Fprintf(b, `<text x="%d" y="%.1f" text-anchor="end">%g</text>`+"\n", panelLeft-8, y+4, math.Pow(10, e))
 	}
 	fmt.Fprintf(b, `<path class="axis" d="M%d %.1fV%.1fH%d"/>`+"\n", panelLeft, p.y, bottom, panelRight)
-	fmt.Fprintf(b, `<text x="%d" y="%.1f" text-anchor="middle">bits per weight; formats with equal bits stand side by side</text>`+"\n", (panelLeft+panelRight)/2, bottom+36)
+	fmt.Fprintf(b,
+		`<text x="%d" y="%.1f" text-anchor="middle">bits per weight; formats with equal bits stand side by side</text>`+"\n", (panelLeft+panelRight)/2, bottom+36)
 }
 
 // box is a rectangle, for a label or a mark.
@@ -175,7 +178,8 @@ func (p *panel) obstacles() []box {
 		if m.weighted > 0 {
 			above, below = min(y, p.height(m.weighted)), max(y, p.height(m.weighted))
 		}
-		list[i] = box{x: p.x(m.bits) + m.shift - dotRadius, y: above - dotRadius, w: 2 * dotRadius, h: below - above + 2*dotRadius}
+		list[i] = box{x: p.x(m.bits) + m.shift - dotRadius, y: above - dotRadius, w: 2 * dotRadius,
+			h: below - above + 2*dotRadius}
 	}
 	return list
 }

@@ -73,7 +73,8 @@ func TestPageLeavesNothingOut(t *testing.T) {
 			rows = append(rows, prefix+" loses under "+want.loss+" | "+measure+" |")
 		}
 		if want.weighted {
-			rows = append(rows, prefix+" loses under "+want.loss+" | next tokens that are right, with an importance matrix |")
+			rows = append(rows, prefix+" loses under "+want.loss+" | next tokens that are right, with an "+
+				"importance matrix |")
 		}
 		for _, row := range rows {
 			if strings.Count(table, row) != 1 {
@@ -97,7 +98,8 @@ func TestMeasurements(t *testing.T) {
 		// Other processors may fuse multiplications into additions in the searches of
 		// codebooks and in the sums here.
 		if !near(rmse, m.RMSE) || !near(matmul, m.Matmul) {
-			t.Errorf("%s loses %g, in a product %g; docs/%s has %g, %g: measure anew", m.Type, rmse, matmul, resultsFile, m.RMSE, m.Matmul)
+			t.Errorf("%s loses %g, in a product %g; docs/%s has %g, %g: measure anew", m.Type, rmse, matmul,
+				resultsFile, m.RMSE, m.Matmul)
 		}
 		if quant.UsesWeights(m.Type) != (m.Weighted != nil) {
 			t.Errorf("%s: measured with importance weights: %v", m.Type, m.Weighted != nil)
@@ -164,7 +166,8 @@ func TestScore(t *testing.T) {
 		Accuracy:   0.5, // of two equal ones the first counts as most likely
 		Agreement:  1,
 	}
-	for i, pair := range [][2]float64{{s.KL, want.KL}, {s.Perplexity, want.Perplexity}, {s.Accuracy, want.Accuracy}, {s.Agreement, want.Agreement}} {
+	for i, pair := range [][2]float64{{s.KL, want.KL}, {s.Perplexity, want.Perplexity}, {s.Accuracy, want.Accuracy},
+		{s.Agreement, want.Agreement}} {
 		if math.Abs(pair[0]-pair[1]) > 1e-12 {
 			t.Errorf("score %d of %+v is %g, want %g", i, s, pair[0], pair[1])
 		}
@@ -222,7 +225,8 @@ func TestSums(t *testing.T) {
 }
 
 func TestDigits(t *testing.T) {
-	for v, want := range map[float64]string{0.00012345: "0.000123", 1.2345: "1.23", 12.345: "12.3", 1234.5: "1234", 0: "0"} {
+	for v, want := range map[float64]string{0.00012345: "0.000123", 1.2345: "1.23", 12.345: "12.3",
+		1234.5: "1234", 0: "0"} {
 		if got := digits(v); got != want {
 			t.Errorf("digits(%g) is %s, want %s", v, got, want)
 		}

@@ -17,7 +17,8 @@ var heldOut embed.FS
 
 // calibrationFiles are sources of the standard library, which the model was
 // trained on, of the kind that importance matrices are usually made from.
-var calibrationFiles = []string{"bufio/bufio.go", "encoding/csv/reader.go", "net/textproto/reader.go", "text/tabwriter/tabwriter.go"}
+var calibrationFiles = []string{"bufio/bufio.go", "encoding/csv/reader.go", "net/textproto/reader.go",
+	"text/tabwriter/tabwriter.go"}
 
 // heldOutText returns the texts to measure with.
 func heldOutText() ([]string, textInfo, error) {

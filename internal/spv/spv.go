@@ -172,7 +172,8 @@ func CheckShader(module []byte, want Interface) error {
 		case !known:
 			return fmt.Errorf("it uses capability %d, which no kernel of vkc does", c)
 		case needs != nil && !slices.ContainsFunc(needs, func(n string) bool { return slices.Contains(want.Needs, n) }):
-			return fmt.Errorf("it uses capability %d without declaring that it needs %s", c, strings.Join(needs, " or "))
+			return fmt.Errorf("it uses capability %d without declaring that it needs %s", c,
+				strings.Join(needs, " or "))
 		}
 	}
 	if err := m.checkVariables(want.Bindings); err != nil {
@@ -183,7 +184,8 @@ func CheckShader(module []byte, want Interface) error {
 		return err
 	}
 	if n := int64(size[0]) * int64(size[1]) * int64(size[2]); n != int64(want.Workgroup) {
-		return fmt.Errorf("its workgroups have %d x %d x %d invocations, declared are %d", size[0], size[1], size[2], want.Workgroup)
+		return fmt.Errorf("its workgroups have %d x %d x %d invocations, declared are %d", size[0], size[1],
+			size[2], want.Workgroup)
 	}
 	return nil
 }
@@ -216,8 +218,9 @@ func read(module []byte) (*declarations, error) {
 	if err := Check(module); err != nil {
 		return nil, err
 	}
-	m := &declarations{constants: map[uint32]uint32{}, composites: map[uint32][]uint32{}, pointees: map[uint32][2]uint32{},
-		structs: map[uint32]bool{}, bindings: map[uint32]uint32{}, sets: map[uint32]uint32{}}
+	m := &declarations{constants: map[uint32]uint32{}, composites: map[uint32][]uint32{},
+		pointees: map[uint32][2]uint32{},
+		structs:  map[uint32]bool{}, bindings: map[uint32]uint32{}, sets: map[uint32]uint32{}}
 	var fault error
 	entries := 0
 	Instructions(module, func(op uint32, a []uint32) {
@@ -241,7 +244,8 @@ func read(module []byte) (*declarations, error) {
 			}
 		case opEntryPoint:
 			if entries++; entries > 1 || a[0] != modelCompute || text(a[2:]) != "main" {
-				fault = fmt.Errorf("entry point %d is %q of model %d, want one compute shader, main", entries, text(a[2:]), a[0])
+				fault = fmt.Errorf("entry point %d is %q of model %d, want one compute shader, main", entries,
+					text(a[2:]), a[0])
 			}
 		case opExecutionMode:
 			if a[1] == modeLocalSize && len(a) == 5 {
@@ -298,8 +302,10 @@ func (m *declarations) checkVariables(bindings int) error {
 			continue
 		}
 		binding, bound := m.bindings[id]
-		if set, ok := m.sets[id]; !ok || set != 0 || !bound || int64(binding) >= int64(bindings) || !m.structs[m.pointees[pointer][1]] {
-			return fmt.Errorf("buffer %d is no storage buffer at bindings 0 to %d of set 0 (binding %d, set %d)", id, bindings-1, binding, set)
+		if set, ok := m.sets[id]; !ok || set != 0 || !bound || int64(binding) >= int64(bindings) ||
+			!m.structs[m.pointees[pointer][1]] {
+			return fmt.Errorf("buffer %d is no storage buffer at bindings 0 to %d of set 0 (binding %d, set %d)", id,
+				bindings-1, binding, set)
 		}
 	}
 	return nil

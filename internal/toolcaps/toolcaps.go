@@ -28,12 +28,14 @@ var toolFeatures = []struct {
 	{spirv.IntDot, func(c *target.Caps) bool { return c.Features.IntegerDotProduct }, func(c *target.Caps) {
 		c.Features.IntegerDotProduct = false
 	}},
-	{spirv.BFloat16, func(c *target.Caps) bool { return c.Features.BFloat16 || c.Features.BFloat16Matrix }, func(c *target.Caps) {
-		c.Features.BFloat16, c.Features.BFloat16Matrix = false, false
-	}},
-	{spirv.Float8, func(c *target.Caps) bool { return c.Features.Float8 || c.Features.Float8Matrix }, func(c *target.Caps) {
-		c.Features.Float8, c.Features.Float8Matrix = false, false
-	}},
+	{spirv.BFloat16, func(c *target.Caps) bool { return c.Features.BFloat16 || c.Features.BFloat16Matrix },
+		func(c *target.Caps) {
+			c.Features.BFloat16, c.Features.BFloat16Matrix = false, false
+		}},
+	{spirv.Float8, func(c *target.Caps) bool { return c.Features.Float8 || c.Features.Float8Matrix },
+		func(c *target.Caps) {
+			c.Features.Float8, c.Features.Float8Matrix = false, false
+		}},
 }
 
 // Expressible returns what to compile for where a device is asked for: the

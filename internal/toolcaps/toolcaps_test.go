@@ -43,7 +43,8 @@ func TestExpressible(t *testing.T) {
 				t.Errorf("tools that know %v: %s is %t, without %v", known, c.name, c.has, without)
 			}
 		}
-		if two := can[spirv.CoopMat] && can[spirv.CoopMat2]; f.CooperativeMatrix2 != two || (have.Matrix2 != nil) != two {
+		if two := can[spirv.CoopMat] && can[spirv.CoopMat2]; f.CooperativeMatrix2 != two ||
+			(have.Matrix2 != nil) != two {
 			t.Errorf("tools that know %v: coopmat2 is %t", known, f.CooperativeMatrix2)
 		}
 	}

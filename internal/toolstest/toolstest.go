@@ -20,11 +20,13 @@ func Plant(t *testing.T) (dir string) {
 	text := "#!/bin/sh\necho \"$0 $*\" >>'" + ran + "'\necho planted 1.0\n"
 	dir = filepath.Join(root, "a", "b")
 	for _, at := range []string{root, filepath.Dir(dir), dir} {
-		for _, bin := range []string{".", "bin", filepath.Join(".tools", "glsl", "bin"), filepath.Join("vkc", "tools")} {
+		for _, bin := range []string{".", "bin", filepath.Join(".tools", "glsl", "bin"),
+			filepath.Join("vkc", "tools")} {
 			if err := os.MkdirAll(filepath.Join(at, bin), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			for _, name := range []string{"glslc", "glslangValidator", "glslang", "spirv-opt", "spirv-val", "spirv-dis"} {
+			for _, name := range []string{"glslc", "glslangValidator", "glslang", "spirv-opt",
+				"spirv-val", "spirv-dis"} {
 				if err := os.WriteFile(filepath.Join(at, bin, name), []byte(text), 0o755); err != nil {
 					t.Fatal(err)
 				}

@@ -33,7 +33,8 @@ func checkOne(path string, onTheWay bool) error {
 		return nil
 	}
 	if info.Mode().Perm()&0o002 != 0 || info.Mode().Perm()&0o020 != 0 && !privateGroup(stat.Gid) {
-		return &Error{path, fmt.Sprintf("can be written by others (%v)", info.Mode()), fmt.Sprintf("chmod go-w %q", path)}
+		return &Error{path, fmt.Sprintf("can be written by others (%v)", info.Mode()),
+			fmt.Sprintf("chmod go-w %q", path)}
 	}
 	return nil
 }

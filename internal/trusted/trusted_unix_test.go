@@ -106,7 +106,8 @@ func TestCheck(t *testing.T) {
 
 func TestCheckAbsent(t *testing.T) {
 	root, file := tree(t)
-	for _, path := range []string{file + "2", filepath.Join(root, "no", "file"), link(t, file+"2", filepath.Join(root, "link"))} {
+	for _, path := range []string{file + "2", filepath.Join(root, "no", "file"),
+		link(t, file+"2", filepath.Join(root, "link"))} {
 		if err := Check(path); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -153,6 +154,7 @@ func TestCheckGroup(t *testing.T) {
 	}
 	mode(t, other, 0o664)
 	if err := Check(other); (err == nil) != privateGroup(uint32(os.Getegid())) {
-		t.Errorf("writable for the user's primary group: %v; it is private: %t", err, privateGroup(uint32(os.Getegid())))
+		t.Errorf("writable for the user's primary group: %v; it is private: %t", err,
+			privateGroup(uint32(os.Getegid())))
 	}
 }

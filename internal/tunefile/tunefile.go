@@ -92,7 +92,8 @@ type envelope struct {
 // for. How fast it is makes it no other one.
 func DeviceID(caps target.Caps) string {
 	caps.Machine = target.Machine{}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d\n%s\n%d\n%s\n", caps.Fingerprint(), caps.Name, caps.DriverID, caps.DriverName, caps.DriverVersion, caps.DriverInfo))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d\n%s\n%d\n%s\n", caps.Fingerprint(), caps.Name, caps.DriverID,
+		caps.DriverName, caps.DriverVersion, caps.DriverInfo))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -150,7 +151,8 @@ func Parse(text []byte) (*File, error) {
 		return nil, fmt.Errorf("not a tuning of vkc tune: %w", err)
 	}
 	if e.Format != Format {
-		return nil, fmt.Errorf("format %q, want %q: another version of vkc wrote it; measure again with vkc tune", shorten(e.Format), Format)
+		return nil, fmt.Errorf("format %q, want %q: another version of vkc wrote it; measure again with vkc tune",
+			shorten(e.Format), Format)
 	}
 	sum, err := checksum(e.Tuning)
 	if err != nil {
@@ -217,7 +219,9 @@ func (k *Kernel) check() error {
 		if err := errors.Join(checkSchedule(b.Schedule), checkMicros(b.Micros), checkMicros(b.Next)); err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(k.Measured, func(m Measurement) bool { return m.Schedule == b.Schedule && m.Status == OK }) {
+		if !slices.ContainsFunc(k.Measured, func(m Measurement) bool {
+			return m.Schedule == b.Schedule && m.Status == OK
+		}) {
 			return errors.New("the best schedule is none that was measured and found right")
 		}
 	}
@@ -359,7 +363,8 @@ func (e *ForeignError) Error() string { return e.Why }
 // device or driver, or of kernels that another generator made.
 func (f *File) Fits(caps target.Caps) error {
 	if f.ID != DeviceID(caps) {
-		return &ForeignError{fmt.Sprintf("it is for %q (%s), this is %q (%s)", shorten(f.Device), shorten(f.Driver), caps.Name, strings.TrimSpace(caps.DriverName+" "+caps.DriverInfo))}
+		return &ForeignError{fmt.Sprintf("it is for %q (%s), this is %q (%s)", shorten(f.Device), shorten(f.Driver),
+			caps.Name, strings.TrimSpace(caps.DriverName+" "+caps.DriverInfo))}
 	}
 	return f.fitsGenerator()
 }

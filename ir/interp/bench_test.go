@@ -83,7 +83,8 @@ func (m llama) layer(b builder, T ir.Dim, x, pos *ir.Node) *ir.Node {
 		return x
 	}
 	h := b.add(ir.OpRMSNorm, []*ir.Node{x, b.weight(m.width)})
-	a := b.add(ir.OpAttention, []*ir.Node{heads(h, m.heads, true), heads(h, m.kvHeads, true), heads(h, m.kvHeads, false)}, "causal", true)
+	a := b.add(ir.OpAttention, []*ir.Node{heads(h, m.heads, true), heads(h, m.kvHeads, true),
+		heads(h, m.kvHeads, false)}, "causal", true)
 	a = b.add(ir.OpTranspose, []*ir.Node{a}, "perm", []int{1, 0, 2})
 	a = b.add(ir.OpReshape, []*ir.Node{a}, "shape", ir.Shape{T, ir.D(m.width)})
 	x = b.add(ir.OpAdd, []*ir.Node{x, b.linear(a, m.width, m.width)})

@@ -39,7 +39,8 @@ func TestCompare(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := Compare(floats(t, tc.dt, tc.got, len(tc.got)), floats(t, tc.dt, tc.want, len(tc.want)), tc.tol)
-			if r.OK != (tc.bad == 0) || r.Bad != tc.bad || r.Index != tc.index || r.Elems != len(tc.want) || (r.Err() == nil) != r.OK {
+			if r.OK != (tc.bad == 0) || r.Bad != tc.bad || r.Index != tc.index || r.Elems != len(tc.want) ||
+				(r.Err() == nil) != r.OK {
 				t.Errorf("got %+v", r)
 			}
 		})
@@ -63,7 +64,8 @@ func TestCompareReport(t *testing.T) {
 	if r := Compare(integers(t, ir.I64, []int64{math.MaxInt64 - 1}, 1), big, ir.Tolerance{}); r.OK {
 		t.Error("integers that float64 cannot tell apart count as equal")
 	}
-	if r := Compare(&ir.Data{DType: ir.F32, Dims: []int{1}}, &ir.Data{DType: ir.F32, Dims: []int{1}}, ir.Tolerance{}); r.OK || !strings.Contains(r.Mismatch, "needs 4 bytes") {
+	if r := Compare(&ir.Data{DType: ir.F32, Dims: []int{1}}, &ir.Data{DType: ir.F32, Dims: []int{1}},
+		ir.Tolerance{}); r.OK || !strings.Contains(r.Mismatch, "needs 4 bytes") {
 		t.Errorf("tensors without bytes give %+v", r)
 	}
 }

@@ -78,7 +78,8 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 func (x *exec) reserve(t ir.DType, dims []int) error {
 	need := bytesOf(t, dims)
 	if need > x.limit-x.live {
-		return fmt.Errorf("%s%v needs %d MiB with %d MiB in use, over the memory limit of %d MiB: raise Options.MemoryLimit or use smaller symbol values",
+		return fmt.Errorf("%s%v needs %d MiB with %d MiB in use, over the memory limit of %d MiB: raise "+
+			"Options.MemoryLimit or use smaller symbol values",
 			t, dims, need>>20, x.live>>20, x.limit>>20)
 	}
 	x.live += need

@@ -122,7 +122,8 @@ func constants(nodes []*ir.Node) []bool {
 }
 
 // evalConstants computes constant nodes and returns their values by node ID.
-func evalConstants(ctx context.Context, all, targets []*ir.Node, weights map[*ir.Node]value, opt Options) ([]value, error) {
+func evalConstants(ctx context.Context, all, targets []*ir.Node, weights map[*ir.Node]value,
+	opt Options) ([]value, error) {
 	pl := newPlan(all, targets, func(*ir.Node) bool { return false })
 	x := &exec{
 		ctx: ctx, workers: opt.workers(), limit: opt.memoryLimit(),
@@ -142,7 +143,8 @@ func (p *Program) Graph() *ir.Graph { return p.graph }
 // its state updates, all of them or, on an error, none. symbols gives values
 // of symbols by name and may be nil where input shapes determine all of them
 // (see ir.BindSymbols). It stops soon after ctx ends and returns its error.
-func (p *Program) Run(ctx context.Context, in map[string]*ir.Data, symbols map[string]int64) (map[string]*ir.Data, error) {
+func (p *Program) Run(ctx context.Context, in map[string]*ir.Data,
+	symbols map[string]int64) (map[string]*ir.Data, error) {
 	bound, err := ir.BindInputs(p.graph, in, symbols)
 	if err != nil {
 		return nil, err

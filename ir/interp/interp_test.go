@@ -114,10 +114,12 @@ func TestRunTimeEdges(t *testing.T) {
 		{"cumsum", func(b builder, x *ir.Node) *ir.Node { return b.add(ir.OpCumSum, []*ir.Node{x}) }, []float64{}, ""},
 		{"logsumexp", func(b builder, x *ir.Node) *ir.Node { return b.add(ir.OpLogSumExp, []*ir.Node{x}) }, []float64{math.Inf(-1)}, ""},
 		{"max_pool of padding", func(b builder, x *ir.Node) *ir.Node {
-			return b.add(ir.OpMaxPool, []*ir.Node{x}, "kernel", []int{2}, "stride", []int{1}, "padding_low", []int{1}, "padding_high", []int{1})
+			return b.add(ir.OpMaxPool, []*ir.Node{x}, "kernel", []int{2}, "stride", []int{1}, "padding_low", []int{1},
+				"padding_high", []int{1})
 		}, []float64{math.Inf(-1)}, ""},
 		{"avg_pool of padding", func(b builder, x *ir.Node) *ir.Node {
-			return b.add(ir.OpAvgPool, []*ir.Node{x}, "kernel", []int{2}, "stride", []int{1}, "padding_low", []int{1}, "padding_high", []int{1}, "count_include_pad", false)
+			return b.add(ir.OpAvgPool, []*ir.Node{x}, "kernel", []int{2}, "stride", []int{1}, "padding_low", []int{1},
+				"padding_high", []int{1}, "count_include_pad", false)
 		}, []float64{math.NaN()}, ""},
 		{"window longer than the axis", func(b builder, x *ir.Node) *ir.Node {
 			return b.add(ir.OpMaxPool, []*ir.Node{x}, "kernel", []int{3}, "stride", []int{1})
@@ -190,7 +192,8 @@ func TestBlocks(t *testing.T) {
 			return b.add(ir.OpEmbedding, []*ir.Node{w, b.constant(ids)})
 		},
 		"slice of rows": func(b builder, w *ir.Node) *ir.Node {
-			s := b.add(ir.OpSlice, []*ir.Node{w}, "starts", []int{1, 0}, "limits", ir.ShapeOf(6, 64), "steps", []int{2, 1})
+			s := b.add(ir.OpSlice, []*ir.Node{w}, "starts", []int{1, 0}, "limits", ir.ShapeOf(6, 64),
+				"steps", []int{2, 1})
 			return decoded(b, s)
 		},
 		"concat of rows": func(b builder, w *ir.Node) *ir.Node {
@@ -236,7 +239,8 @@ func TestDequantizeRoundsToItsDType(t *testing.T) {
 // TestPadRounds: the value is rounded where it is made, not only in the result.
 func TestPadRounds(t *testing.T) {
 	b := newGraph(t)
-	n := b.add(ir.OpPad, []*ir.Node{b.constant(floats(t, ir.F16, nil, 0))}, "low", []int{1}, "high", []int{0}, "value", 0.1)
+	n := b.add(ir.OpPad, []*ir.Node{b.constant(floats(t, ir.F16, nil, 0))}, "low", []int{1},
+		"high", []int{0}, "value", 0.1)
 	b.output("y", b.add(ir.OpCast, []*ir.Node{n}, "dtype", ir.F64))
 	wantFloats(t, run(t, b.program(Options{}), nil, nil)["y"], ir.RoundTo(0.1, ir.F16))
 }
@@ -280,7 +284,8 @@ func TestStates(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := p.Run(ctx, map[string]*ir.Data{"x": floats(t, ir.F16, []float64{1}, 1)}, nil); !errors.Is(err, context.Canceled) {
+	if _, err := p.Run(ctx, map[string]*ir.Data{"x": floats(t, ir.F16, []float64{1}, 1)}, nil); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("a cancelled run gives %v", err)
 	}
 	wantFloats(t, state("count"), 4)
@@ -344,12 +349,14 @@ func TestWeightErrorsNameAll(t *testing.T) {
 	b.leaf(ir.OpWeight, "unused", ir.F32, ir.ShapeOf(4))
 	b.output("y", b.add(ir.OpConcat, nodes))
 	zero := func(dt ir.DType, n int) *ir.Data { return floats(t, dt, make([]float64, n), n) }
-	_, err := New(b.Graph, Options{Weights: weights{"good": zero(ir.F32, 4), "half": zero(ir.F16, 4), "short": zero(ir.F32, 3)}})
+	_, err := New(b.Graph, Options{Weights: weights{"good": zero(ir.F32, 4), "half": zero(ir.F16, 4),
+		"short": zero(ir.F32, 3)}})
 	var bad *ir.WeightError
 	if !errors.As(err, &bad) || len(bad.Bad) != 3 || bad.Total != 4 || !errors.Is(err, errNoWeight) {
 		t.Fatalf("got %v", err)
 	}
-	for _, part := range []string{`"missing" (f32[4]): no such weight`, `"half": is f16[4], want f32[4]`, `"short": is f32[3], want f32[4]`} {
+	for _, part := range []string{`"missing" (f32[4]): no such weight`, `"half": is f16[4], want f32[4]`,
+		`"short": is f32[3], want f32[4]`} {
 		wantError(t, err, part)
 	}
 	_, err = New(b.Graph, Options{})
@@ -473,12 +480,14 @@ func TestWorkersDoNotMatter(t *testing.T) {
 	y = b.add(ir.OpAttention, []*ir.Node{y, x, y}, "causal", true)
 	y = b.add(ir.OpLayerNorm, []*ir.Node{b.add(ir.OpSilu, []*ir.Node{y})})
 	y = b.add(ir.OpConv, []*ir.Node{y, b.noise(n, n, 1)})
-	y = b.add(ir.OpAvgPool, []*ir.Node{y}, "kernel", []int{3}, "stride", []int{1}, "padding_low", []int{1}, "padding_high", []int{1})
+	y = b.add(ir.OpAvgPool, []*ir.Node{y}, "kernel", []int{3}, "stride", []int{1}, "padding_low", []int{1},
+		"padding_high", []int{1})
 	y = b.add(ir.OpCumSum, []*ir.Node{b.add(ir.OpSort, []*ir.Node{y}, "axis", 1)}, "axis", 1)
 	seed := b.constant(integers(t, ir.U32, []int64{1}))
 	y = b.add(ir.OpAdd, []*ir.Node{y, b.add(ir.OpRandomNormal, []*ir.Node{seed, seed}, "shape", ir.ShapeOf(3, n, n))})
 	b.output("y", b.add(ir.OpSum, []*ir.Node{y}, "axes", []int{1}))
-	in := map[string]*ir.Data{"x": floats(t, ir.F32, noise(3*n*n, 1), 3, n, n), "w": floats(t, ir.F32, noise(n*n, 2), n, n)}
+	in := map[string]*ir.Data{"x": floats(t, ir.F32, noise(3*n*n, 1), 3, n, n),
+		"w": floats(t, ir.F32, noise(n*n, 2), n, n)}
 	want := run(t, b.program(Options{Workers: 1}), in, nil)["y"].Bytes
 	for _, workers := range []int{2, 3, 8} {
 		if got := run(t, b.program(Options{Workers: workers}), in, nil)["y"].Bytes; !bytes.Equal(got, want) {
@@ -522,7 +531,8 @@ func TestMatMulRowsDoNotMatter(t *testing.T) {
 					in["b"] = d
 					bn = b.input("b", ir.F32, ir.ShapeOf(d.Dims...))
 				}
-				b.output("y", b.add(ir.OpMatMul, []*ir.Node{b.input("a", ir.F32, ir.ShapeOf(rows, k)), bn}, "transpose_b", tb))
+				b.output("y", b.add(ir.OpMatMul, []*ir.Node{b.input("a", ir.F32, ir.ShapeOf(rows, k)), bn},
+					"transpose_b", tb))
 				got, err := run(t, b.program(Options{}), in, nil)["y"].Floats()
 				if err != nil {
 					t.Fatal(err)

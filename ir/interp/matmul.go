@@ -214,7 +214,8 @@ func dot1x4[T float32 | float64](a []float64, b0, b1, b2, b3 []T) (s0, s1, s2, s
 	return
 }
 
-func dot4x2[T float32 | float64](a0, a1, a2, a3 []float64, b0, b1 []T) (s00, s10, s20, s30, s01, s11, s21, s31 float64) {
+func dot4x2[T float32 | float64](a0, a1, a2, a3 []float64,
+	b0, b1 []T) (s00, s10, s20, s30, s01, s11, s21, s31 float64) {
 	n := len(a0)
 	a1, a2, a3, b0, b1 = a1[:n], a2[:n], a3[:n], b0[:n], b1[:n]
 	for k, x0 := range a0 {

@@ -254,5 +254,6 @@ func first[T any](row []T, beats func(x, best T) bool) int {
 }
 
 func errEmptyAxis(c *call, axis int) error {
-	return fmt.Errorf("axis %d of %s is empty under these symbol values, so there is no element to pick", axis, c.args[0])
+	return fmt.Errorf("axis %d of %s is empty under these symbol values, so there is no element to pick", axis,
+		c.args[0])
 }

@@ -81,11 +81,15 @@ func sortAxis(c *call) (value, error) {
 	x := c.args[0]
 	if x.typ.IsFloat() {
 		out := make([]float64, elems(c.dims))
-		err := scanAxis(c, x.floats(), out, func(row, out []float64) { pickRow(row, sortedOrder(row, descending, nanLast), out) })
+		err := scanAxis(c, x.floats(), out, func(row, out []float64) {
+			pickRow(row, sortedOrder(row, descending, nanLast), out)
+		})
 		return c.floats(out), err
 	}
 	out := make([]int64, elems(c.dims))
-	err := scanAxis(c, x.i, out, func(row, out []int64) { pickRow(row, sortedOrder(row, descending, cmp.Compare[int64]), out) })
+	err := scanAxis(c, x.i, out, func(row, out []int64) {
+		pickRow(row, sortedOrder(row, descending, cmp.Compare[int64]), out)
+	})
 	return c.ints(out), err
 }
 
@@ -105,9 +109,13 @@ func (c *call) order(descending bool) (value, error) {
 	out := make([]int64, elems(c.dims))
 	var err error
 	if x.typ.IsFloat() {
-		err = scanAxis(c, x.floats(), out, func(row []float64, out []int64) { copy(out, sortedOrder(row, descending, nanLast)) })
+		err = scanAxis(c, x.floats(), out, func(row []float64, out []int64) {
+			copy(out, sortedOrder(row, descending, nanLast))
+		})
 	} else {
-		err = scanAxis(c, x.i, out, func(row, out []int64) { copy(out, sortedOrder(row, descending, cmp.Compare[int64])) })
+		err = scanAxis(c, x.i, out, func(row, out []int64) {
+			copy(out, sortedOrder(row, descending, cmp.Compare[int64]))
+		})
 	}
 	return c.ints(out), err
 }

@@ -87,7 +87,8 @@ func (w *window) backward(axis, out, k int) (int, bool) {
 }
 
 // positions calls f with the taps of each output position.
-func (w *window) positions(c *call, work int, meets func(axis, out, k int) (int, bool), f func(position int, taps []tap)) error {
+func (w *window) positions(c *call, work int, meets func(axis, out, k int) (int, bool),
+	f func(position int, taps []tap)) error {
 	return c.parallelRange(volume(w.out), work, func(lo, hi int) {
 		var list []tap
 		for p := lo; p < hi; p++ {
@@ -114,7 +115,8 @@ func convTranspose(c *call) (value, error) {
 
 // convolve computes each result element as one chain of additions over the
 // channels of its group and then the kernel, in order.
-func (w *window) convolve(c *call, meets func(axis, out, k int) (int, bool), weight func(in, out int) int) (value, error) {
+func (w *window) convolve(c *call, meets func(axis, out, k int) (int, bool),
+	weight func(in, out int) int) (value, error) {
 	x, weights := c.args[0].floats(), c.args[1].floats()
 	batch, inChannels, outChannels := c.dims[0], c.args[0].dims[1], c.dims[1]
 	groups := c.attrs().Int("groups")

@@ -14,16 +14,20 @@ var windowOps = []struct {
 	build func(b builder, x *ir.Node, n ir.Dim) *ir.Node
 }{
 	{"conv", func(b builder, x *ir.Node, _ ir.Dim) *ir.Node {
-		return b.add(ir.OpConv, []*ir.Node{x, b.noise(6, 2, 3)}, "groups", 2, "stride", []int{2}, "padding_low", []int{2}, "padding_high", []int{1}, "dilation", []int{2})
+		return b.add(ir.OpConv, []*ir.Node{x, b.noise(6, 2, 3)}, "groups", 2, "stride", []int{2},
+			"padding_low", []int{2}, "padding_high", []int{1}, "dilation", []int{2})
 	}},
 	{"conv_transpose", func(b builder, x *ir.Node, _ ir.Dim) *ir.Node {
-		return b.add(ir.OpConvTranspose, []*ir.Node{x, b.noise(4, 3, 3)}, "groups", 2, "stride", []int{3}, "padding_low", []int{1}, "output_padding", []int{2})
+		return b.add(ir.OpConvTranspose, []*ir.Node{x, b.noise(4, 3, 3)}, "groups", 2, "stride", []int{3},
+			"padding_low", []int{1}, "output_padding", []int{2})
 	}},
 	{"avg_pool", func(b builder, x *ir.Node, _ ir.Dim) *ir.Node {
-		return b.add(ir.OpAvgPool, []*ir.Node{x}, "kernel", []int{3}, "stride", []int{2}, "padding_high", []int{2}, "ceil_mode", true)
+		return b.add(ir.OpAvgPool, []*ir.Node{x}, "kernel", []int{3}, "stride", []int{2}, "padding_high", []int{2},
+			"ceil_mode", true)
 	}},
 	{"max_pool", func(b builder, x *ir.Node, _ ir.Dim) *ir.Node {
-		return b.add(ir.OpMaxPool, []*ir.Node{x}, "kernel", []int{2}, "padding_low", []int{1}, "dilation", []int{2}, "ceil_mode", true)
+		return b.add(ir.OpMaxPool, []*ir.Node{x}, "kernel", []int{2}, "padding_low", []int{1}, "dilation", []int{2},
+			"ceil_mode", true)
 	}},
 	{"resize_nearest", func(b builder, x *ir.Node, n ir.Dim) *ir.Node {
 		return b.add(ir.OpResizeNearest, []*ir.Node{x}, "size", ir.Shape{n.Times(3).Plus(1)})

@@ -35,7 +35,8 @@ func outputName(i int) string { return fmt.Sprintf("y%d", i) }
 
 // newBatch builds the graph of some cases. An error is a mistake in a case.
 func newBatch(cases []Case) (*batch, error) {
-	x := &batch{cases: cases, g: ir.NewGraph(cases[0].Op.String()), inputs: map[string]*ir.Data{}, weights: weights{}, runs: 1}
+	x := &batch{cases: cases, g: ir.NewGraph(cases[0].Op.String()), inputs: map[string]*ir.Data{},
+		weights: weights{}, runs: 1}
 	for i, c := range cases {
 		b := newBuilder(x.g, fmt.Sprintf("c%d", i), c.Name)
 		n := c.build(b, c.DType)

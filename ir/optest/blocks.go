@@ -50,9 +50,10 @@ func (s *suite) blocks() {
 	for _, q := range []ir.DType{ir.Q4_0, ir.Q4_1, ir.Q5_0, ir.Q5_1, ir.Q8_0, ir.IQ4_NL} {
 		for _, dims := range [][]int{{32}, {0, 32}, {1, 64}, {5, 3, 96}, {300, 32}} {
 			for _, l := range []layout{plain, viewed} {
-				t := s.add(ir.OpQuantize, fmt.Sprintf("%s/%s/%s", q, shapeName(dims), layoutNames[l]), func(b *builder, t ir.DType) *ir.Node {
-					return b.quantized(q, b.arg(t, dims, l, small), ir.F32)
-				})
+				t := s.add(ir.OpQuantize, fmt.Sprintf("%s/%s/%s", q, shapeName(dims), layoutNames[l]),
+					func(b *builder, t ir.DType) *ir.Node {
+						return b.quantized(q, b.arg(t, dims, l, small), ir.F32)
+					})
 				t.types, t.broad = []ir.DType{ir.F32, ir.F16, ir.BF16}, len(dims) == 3
 				t.smoke = len(dims) == 3 && l == plain
 			}

@@ -42,7 +42,8 @@ type builder struct {
 func newBuilder(g *ir.Graph, prefix, seed string) *builder {
 	h := fnv.New64a()
 	h.Write([]byte(seed))
-	return &builder{g: g, prefix: prefix, rng: rand.New(rand.NewPCG(h.Sum64(), 1)), inputs: map[string]*ir.Data{}, weights: map[string]*ir.Data{}}
+	return &builder{g: g, prefix: prefix, rng: rand.New(rand.NewPCG(h.Sum64(), 1)), inputs: map[string]*ir.Data{},
+		weights: map[string]*ir.Data{}}
 }
 
 func attr(name string, v any) ir.Attr { return ir.Attr{Name: name, Value: v} }

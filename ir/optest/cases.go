@@ -164,4 +164,5 @@ func shapeName(dims []int) string {
 
 // ofOp are those of the suite's shapes that suit most ops: every rank, empty and
 // single extents, primes, and ones past a workgroup and a tile.
-var ofOp = [][]int{{}, {0}, {1}, {7}, {1031}, {3, 5}, {4, 0}, {67, 129}, {2, 3, 5}, {2, 1, 3, 5}, {2, 3, 1, 2, 3}, {2, 1, 2, 3, 2, 5}}
+var ofOp = [][]int{{}, {0}, {1}, {7}, {1031}, {3, 5}, {4, 0}, {67, 129}, {2, 3, 5}, {2, 1, 3, 5}, {2, 3, 1, 2, 3},
+	{2, 1, 2, 3, 2, 5}}

@@ -12,7 +12,8 @@ func (s *suite) contract() {
 	done := map[ir.Op]bool{}
 	for _, t := range s.list {
 		elementwise := t.op.Class() == ir.ClassElementwise && t.op != ir.OpLerp // whose extremes are few
-		if done[t.op] || !t.broad || t.types != nil || t.op.Class() == ir.ClassLeaf || elementwise && t.name != "extreme" || !t.takes(ir.F32) {
+		if done[t.op] || !t.broad || t.types != nil || t.op.Class() == ir.ClassLeaf ||
+			elementwise && t.name != "extreme" || !t.takes(ir.F32) {
 			continue
 		}
 		done[t.op] = true

@@ -77,13 +77,14 @@ func TestDevice(t *testing.T) {
 	}
 	opt.Jobs = goruntime.GOMAXPROCS(0)
 	start := time.Now()
-	report, err := optest.Run(context.Background(), func(ctx context.Context, g *ir.Graph, w ir.WeightSource) (runtime.Executable, error) {
-		p, err := dev.Compile(ctx, g, vkc.CompileOptions{})
-		if err != nil {
-			return nil, err
-		}
-		return dev.Load(ctx, p, vkc.LoadOptions{Weights: w, Guards: true})
-	}, opt)
+	report, err := optest.Run(context.Background(),
+		func(ctx context.Context, g *ir.Graph, w ir.WeightSource) (runtime.Executable, error) {
+			p, err := dev.Compile(ctx, g, vkc.CompileOptions{})
+			if err != nil {
+				return nil, err
+			}
+			return dev.Load(ctx, p, vkc.LoadOptions{Weights: w, Guards: true})
+		}, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,8 @@ func TestDevice(t *testing.T) {
 		t.Errorf("%s: %s", f.Case, f.Reason)
 	}
 	total := report.Total()
-	t.Logf("%s: %d cases in %v, %d refused", dev.Name(), total.Cases, time.Since(start).Round(time.Second), total.Refused)
+	t.Logf("%s: %d cases in %v, %d refused", dev.Name(), total.Cases,
+		time.Since(start).Round(time.Second), total.Refused)
 	for _, s := range report.Summaries() {
 		for _, reason := range s.Reasons {
 			t.Logf("%s: %d of %d refused: %s", s.Op, s.Refused, s.Cases, reason)

@@ -15,7 +15,8 @@ func (s *suite) experts() {
 		{0, 2, 1, 4, 3, 5}, {3, 2, 1, 4, 5, 0},
 	} {
 		for _, l := range []layout{plain, viewed} {
-			name := fmt.Sprintf("%dx%d of %d, %d rows/%dx%d/%s", m.tokens, m.used, m.experts, m.row, m.n, m.k, layoutNames[l])
+			name := fmt.Sprintf("%dx%d of %d, %d rows/%dx%d/%s", m.tokens, m.used, m.experts, m.row, m.n,
+				m.k, layoutNames[l])
 			s.add(ir.OpMatMulID, name, func(b *builder, t ir.DType) *ir.Node {
 				x, w := b.arg(t, []int{m.tokens, m.row, m.k}, l, small), b.arg(t, []int{m.experts, m.n, m.k}, l, small)
 				return b.op(ir.OpMatMulID, []*ir.Node{x, w, b.indices(ir.I32, m.experts, m.tokens, m.used)})
@@ -36,9 +37,11 @@ func (s *suite) experts() {
 	for _, n := range []int{0, 1, 7, 300, 5000} {
 		for _, experts := range []int{1, 3, 200} {
 			for _, rows := range []int{1, 16} {
-				s.add(ir.OpExpertGroups, fmt.Sprintf("%d of %d/%d rows", n, experts, rows), func(b *builder, t ir.DType) *ir.Node {
-					return b.op(ir.OpExpertGroups, []*ir.Node{b.indices(t, experts, n)}, attr("experts", experts), attr("rows", rows))
-				}).everyIf(n == 300 && rows == 16)
+				s.add(ir.OpExpertGroups, fmt.Sprintf("%d of %d/%d rows", n, experts, rows),
+					func(b *builder, t ir.DType) *ir.Node {
+						return b.op(ir.OpExpertGroups, []*ir.Node{b.indices(t, experts, n)}, attr("experts", experts),
+							attr("rows", rows))
+					}).everyIf(n == 300 && rows == 16)
 			}
 		}
 	}

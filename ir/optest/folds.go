@@ -60,8 +60,10 @@ func (s *suite) reductions() {
 		s.reduction(op)
 	}
 	s.longFolds()
-	s.unary(ir.OpVariance, "correction 1", []int{5, 37}, plain, small, attr("axes", []int64{1}), attr("correction", int64(1))).every()
-	s.unary(ir.OpVariance, "correction 2 of 1", []int{5, 1}, plain, small, attr("axes", []int64{1}), attr("correction", int64(2)))
+	s.unary(ir.OpVariance, "correction 1", []int{5, 37}, plain, small, attr("axes", []int64{1}),
+		attr("correction", int64(1))).every()
+	s.unary(ir.OpVariance, "correction 2 of 1", []int{5, 1}, plain, small, attr("axes", []int64{1}),
+		attr("correction", int64(2)))
 }
 
 // longFolds adds rows long enough to be folded in chunks, with a rest, side by
@@ -125,8 +127,10 @@ func (s *suite) scans() {
 	s.alongAxis(ir.OpCumSum, attr("exclusive", true))
 	s.alongAxis(ir.OpCumSum, attr("reverse", true), attr("exclusive", true))
 	for _, reverse := range []bool{false, true} { // long enough to be made in chunks
-		s.unary(ir.OpCumSum, fmt.Sprintf("long/reverse %v", reverse), []int{2, 20011}, plain, small, attr("axis", int64(1)), attr("reverse", reverse))
-		s.unary(ir.OpCumSum, fmt.Sprintf("long columns/reverse %v", reverse), []int{2, 1537, 3}, plain, small, attr("axis", int64(1)), attr("reverse", reverse))
+		s.unary(ir.OpCumSum, fmt.Sprintf("long/reverse %v", reverse), []int{2, 20011}, plain, small,
+			attr("axis", int64(1)), attr("reverse", reverse))
+		s.unary(ir.OpCumSum, fmt.Sprintf("long columns/reverse %v", reverse), []int{2, 1537, 3}, plain, small,
+			attr("axis", int64(1)), attr("reverse", reverse))
 	}
 	for _, op := range []ir.Op{ir.OpSort, ir.OpArgsort} {
 		s.alongAxis(op)
@@ -215,7 +219,8 @@ func (s *suite) norm(op ir.Op, params int) {
 		}
 	}
 	name := fmt.Sprintf("%d parameters/", params)
-	for _, dims := range [][]int{{1}, {7}, {1031}, {3, 0}, {0, 3}, {67, 129}, {2, 4099}, {2, 3, 5}, {2, 1, 3, 5}, {2, 1, 2, 3, 2, 5}} {
+	for _, dims := range [][]int{{1}, {7}, {1031}, {3, 0}, {0, 3}, {67, 129}, {2, 4099}, {2, 3, 5}, {2, 1, 3, 5},
+		{2, 1, 2, 3, 2, 5}} {
 		s.add(op, name+shapeName(dims), build(dims, plain, small))
 	}
 	for l := transposed; l < layouts; l++ {
@@ -232,14 +237,16 @@ func (s *suite) groupNorm(params int) {
 		dims   []int
 		groups int64
 		l      layout
-	}{{[]int{2, 6}, 3, plain}, {[]int{2, 6, 5}, 1, plain}, {[]int{2, 6, 5}, 6, plain}, {[]int{1, 4, 7, 11}, 2, viewed}, {[]int{2, 4, 3, 3, 5}, 2, transposed}, {[]int{1, 2, 1031}, 2, plain}} {
-		s.add(ir.OpGroupNorm, fmt.Sprintf("%d groups/%d parameters/%s", tt.groups, params, label(tt.dims, tt.l, small)), func(b *builder, t ir.DType) *ir.Node {
-			args := []*ir.Node{b.arg(t, tt.dims, tt.l, small)}
-			for range params {
-				args = append(args, b.input(t, tt.dims[1:2], small))
-			}
-			return b.op(ir.OpGroupNorm, args, attr("groups", tt.groups))
-		}).everyIf(tt.groups == 3)
+	}{{[]int{2, 6}, 3, plain}, {[]int{2, 6, 5}, 1, plain}, {[]int{2, 6, 5}, 6, plain}, {[]int{1, 4, 7, 11}, 2, viewed},
+		{[]int{2, 4, 3, 3, 5}, 2, transposed}, {[]int{1, 2, 1031}, 2, plain}} {
+		s.add(ir.OpGroupNorm, fmt.Sprintf("%d groups/%d parameters/%s", tt.groups, params, label(tt.dims, tt.l, small)),
+			func(b *builder, t ir.DType) *ir.Node {
+				args := []*ir.Node{b.arg(t, tt.dims, tt.l, small)}
+				for range params {
+					args = append(args, b.input(t, tt.dims[1:2], small))
+				}
+				return b.op(ir.OpGroupNorm, args, attr("groups", tt.groups))
+			}).everyIf(tt.groups == 3)
 	}
 }
 
@@ -248,22 +255,27 @@ func (s *suite) rope() {
 		dims       []int
 		axis, turn int64
 		l          layout
-	}{{[]int{5, 8}, 0, 0, plain}, {[]int{2, 5, 8}, 1, 4, plain}, {[]int{2, 5, 3, 8}, 1, 0, transposed}, {[]int{67, 2, 130}, 0, 128, viewed}, {[]int{0, 4}, 0, 0, plain}} {
-		s.add(ir.OpRope, fmt.Sprintf("axis %d/%d turn/%s", tt.axis, tt.turn, label(tt.dims, tt.l, small)), func(b *builder, t ir.DType) *ir.Node {
-			pos := b.indices(ir.I32, 100, tt.dims[tt.axis])
-			return b.op(ir.OpRope, []*ir.Node{b.arg(t, tt.dims, tt.l, small), pos}, attr("axis", tt.axis), attr("dims", tt.turn))
-		}).everyIf(tt.turn == 4)
+	}{{[]int{5, 8}, 0, 0, plain}, {[]int{2, 5, 8}, 1, 4, plain}, {[]int{2, 5, 3, 8}, 1, 0, transposed},
+		{[]int{67, 2, 130}, 0, 128, viewed}, {[]int{0, 4}, 0, 0, plain}} {
+		s.add(ir.OpRope, fmt.Sprintf("axis %d/%d turn/%s", tt.axis, tt.turn, label(tt.dims, tt.l, small)),
+			func(b *builder, t ir.DType) *ir.Node {
+				pos := b.indices(ir.I32, 100, tt.dims[tt.axis])
+				return b.op(ir.OpRope, []*ir.Node{b.arg(t, tt.dims, tt.l, small), pos}, attr("axis", tt.axis),
+					attr("dims", tt.turn))
+			}).everyIf(tt.turn == 4)
 	}
 	for _, far := range []int64{1 << 13, 1 << 20, 1 << 30} {
 		for _, mode := range []string{"interleaved", "half"} {
 			s.add(ir.OpRope, fmt.Sprintf("positions to %d/%s", far, mode), func(b *builder, t ir.DType) *ir.Node {
-				return b.op(ir.OpRope, []*ir.Node{b.input(t, []int{3, 9, 64}, small), b.indices(ir.I32, int(far), 9)}, attr("mode", mode))
+				return b.op(ir.OpRope, []*ir.Node{b.input(t, []int{3, 9, 64}, small), b.indices(ir.I32, int(far), 9)},
+					attr("mode", mode))
 			})
 		}
 	}
 	s.add(ir.OpRope, "turns", func(b *builder, t ir.DType) *ir.Node {
 		words := b.given(ir.U32, []float64{1 << 31, 0, 1 << 30, 1 << 31, 0x28be60db, 0x9391054a, 7, 0xffffffff}, 4, 2)
-		return b.op(ir.OpRope, []*ir.Node{b.input(t, []int{3, 9, 10}, small), b.indices(ir.I32, 1<<20, 9), words}, attr("dims", int64(8)))
+		return b.op(ir.OpRope, []*ir.Node{b.input(t, []int{3, 9, 10}, small), b.indices(ir.I32, 1<<20, 9), words},
+			attr("dims", int64(8)))
 	})
 }
 
@@ -271,13 +283,14 @@ func (s *suite) rope() {
 func (s *suite) composites() {
 	for params := 2; params <= 4; params++ {
 		for _, dims := range [][]int{{2, 3}, {2, 3, 5}, {1, 4, 7, 11}, {2, 3, 2, 3, 5}} {
-			s.add(ir.OpBatchNorm, fmt.Sprintf("%d parameters/%s", params, shapeName(dims)), func(b *builder, t ir.DType) *ir.Node {
-				args := []*ir.Node{b.input(t, dims, small)}
-				for i := range params {
-					args = append(args, b.input(t, dims[1:2], []values{small, nearOne}[i%2]))
-				}
-				return b.op(ir.OpBatchNorm, args)
-			}).everyIf(len(dims) == 3)
+			s.add(ir.OpBatchNorm, fmt.Sprintf("%d parameters/%s", params, shapeName(dims)),
+				func(b *builder, t ir.DType) *ir.Node {
+					args := []*ir.Node{b.input(t, dims, small)}
+					for i := range params {
+						args = append(args, b.input(t, dims[1:2], []values{small, nearOne}[i%2]))
+					}
+					return b.op(ir.OpBatchNorm, args)
+				}).everyIf(len(dims) == 3)
 		}
 	}
 	for _, op := range []ir.Op{ir.OpTril, ir.OpTriu} {

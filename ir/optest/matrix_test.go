@@ -14,7 +14,8 @@ import (
 
 // unitCases are products of the dtypes that matrix units take, and larger than
 // a tile. Drivers on the CPU take a second to compile each.
-var unitCases = regexp.MustCompile(`^matmul/(f16|bf16)/129x67x131/transpose (true true|false false)|^matmul/f32/67x83x129/half$`)
+var unitCases = regexp.MustCompile(
+	`^matmul/(f16|bf16)/129x67x131/transpose (true true|false false)|^matmul/f32/67x83x129/half$`)
 
 // TestMatrixUnits runs products on the device's matrix units where it has any,
 // also on devices for which they are not the fastest way: their programs are
@@ -29,18 +30,19 @@ func TestMatrixUnits(t *testing.T) {
 		caps.Type, caps.VendorID = target.DeviceDiscrete, 0
 	}
 	units := 0
-	report, err := optest.Run(context.Background(), func(ctx context.Context, g *ir.Graph, w ir.WeightSource) (runtime.Executable, error) {
-		p, err := vkc.Compile(ctx, g, vkc.CompileOptions{Target: caps})
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range p.Contents.Program.Steps {
-			if regexp.MustCompile(`^coopmat`).MatchString(s.Schedule) {
-				units++
+	report, err := optest.Run(context.Background(),
+		func(ctx context.Context, g *ir.Graph, w ir.WeightSource) (runtime.Executable, error) {
+			p, err := vkc.Compile(ctx, g, vkc.CompileOptions{Target: caps})
+			if err != nil {
+				return nil, err
 			}
-		}
-		return dev.Load(ctx, p, vkc.LoadOptions{Weights: w})
-	}, optest.Options{Filter: unitCases})
+			for _, s := range p.Contents.Program.Steps {
+				if regexp.MustCompile(`^coopmat`).MatchString(s.Schedule) {
+					units++
+				}
+			}
+			return dev.Load(ctx, p, vkc.LoadOptions{Weights: w})
+		}, optest.Options{Filter: unitCases})
 	if err != nil {
 		t.Fatal(err)
 	}

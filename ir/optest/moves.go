@@ -43,7 +43,8 @@ func (s *suite) views() {
 	}).every().quick()
 	s.add(ir.OpSlice, "blocks", func(b *builder, t ir.DType) *ir.Node {
 		x := b.leaf(ir.OpWeight, ir.Q8_0, []int{5, 64}, small, 0)
-		return b.view(ir.OpDequantize, b.view(ir.OpSlice, x, attr("starts", []int64{1, 0}), attr("limits", ir.ShapeOf(4, 64))), attr("dtype", t))
+		return b.view(ir.OpDequantize,
+			b.view(ir.OpSlice, x, attr("starts", []int64{1, 0}), attr("limits", ir.ShapeOf(4, 64))), attr("dtype", t))
 	})
 }
 
@@ -84,14 +85,17 @@ func (s *suite) gathers(l layout) {
 		s.add(ir.OpGather, name, func(b *builder, t ir.DType) *ir.Node {
 			to := append([]int{}, from...)
 			to[axis] = 4
-			return b.op(ir.OpGather, []*ir.Node{b.arg(t, from, l, wide), b.indices(ir.I32, from[axis], to...)}, attr("axis", int64(axis)))
+			return b.op(ir.OpGather, []*ir.Node{b.arg(t, from, l, wide), b.indices(ir.I32, from[axis], to...)},
+				attr("axis", int64(axis)))
 		}).everyIf(l == plain)
 		s.add(ir.OpIndexSelect, name, func(b *builder, t ir.DType) *ir.Node {
-			return b.op(ir.OpIndexSelect, []*ir.Node{b.arg(t, from, l, wide), b.indices(ir.I32, from[axis], 11)}, attr("axis", int64(axis)))
+			return b.op(ir.OpIndexSelect, []*ir.Node{b.arg(t, from, l, wide), b.indices(ir.I32, from[axis], 11)},
+				attr("axis", int64(axis)))
 		}).everyIf(l == plain)
-		s.add(ir.OpGatherND, fmt.Sprintf("5x7x6/%d axes/%s", axis+1, layoutNames[l]), func(b *builder, t ir.DType) *ir.Node {
-			return b.op(ir.OpGatherND, []*ir.Node{b.arg(t, from, l, wide), b.indices(ir.I32, 6, 2, 3, axis+1)})
-		}).everyIf(l == plain)
+		s.add(ir.OpGatherND, fmt.Sprintf("5x7x6/%d axes/%s", axis+1, layoutNames[l]),
+			func(b *builder, t ir.DType) *ir.Node {
+				return b.op(ir.OpGatherND, []*ir.Node{b.arg(t, from, l, wide), b.indices(ir.I32, 6, 2, 3, axis+1)})
+			}).everyIf(l == plain)
 	}
 }
 
@@ -113,11 +117,14 @@ func (s *suite) quantized() {
 			}).smoke = q == ir.Q8_0 || q == ir.Q4_0
 		}
 		s.add(ir.OpEmbedding, fmt.Sprintf("%s/7x256", q), func(b *builder, t ir.DType) *ir.Node {
-			return b.op(ir.OpEmbedding, []*ir.Node{b.leaf(ir.OpWeight, q, []int{7, 256}, small, 0), b.indices(ir.I32, 7, 9)}, attr("dtype", t))
+			return b.op(ir.OpEmbedding, []*ir.Node{b.leaf(ir.OpWeight, q, []int{7, 256}, small, 0),
+				b.indices(ir.I32, 7, 9)}, attr("dtype", t))
 		})
-		for _, rows := range []int{1, 2, 3, 4, 5, 6, 7, 8, 33} { // as many kernels as a matvec has rows, and one of tiles
+		// as many kernels as a matvec has rows, and one of tiles
+		for _, rows := range []int{1, 2, 3, 4, 5, 6, 7, 8, 33} {
 			s.add(ir.OpMatMul, fmt.Sprintf("%s/%dx512 by 13", q, rows), func(b *builder, t ir.DType) *ir.Node {
-				return b.op(ir.OpMatMul, []*ir.Node{b.input(t, []int{rows, 512}, small), b.leaf(ir.OpWeight, q, []int{13, 512}, small, 0)}, attr("transpose_b", true))
+				return b.op(ir.OpMatMul, []*ir.Node{b.input(t, []int{rows, 512}, small),
+					b.leaf(ir.OpWeight, q, []int{13, 512}, small, 0)}, attr("transpose_b", true))
 			}).smoke = rows == 1
 		}
 		for _, shapes := range [][2][]int{ // blocks along the columns of the result, and batches of matrices
@@ -125,9 +132,11 @@ func (s *suite) quantized() {
 			{{2, 1, 256}, {2, 13, 256}}, {{3, 35, 256}, {3, 67, 256}},
 		} {
 			a, w := shapes[0], shapes[1]
-			s.add(ir.OpMatMul, fmt.Sprintf("%s/%s by %s", q, shapeName(a), shapeName(w)), func(b *builder, t ir.DType) *ir.Node {
-				return b.op(ir.OpMatMul, []*ir.Node{b.input(t, a, small), b.leaf(ir.OpWeight, q, w, small, 0)}, attr("transpose_b", w[len(w)-1] == a[len(a)-1]))
-			})
+			s.add(ir.OpMatMul, fmt.Sprintf("%s/%s by %s", q, shapeName(a), shapeName(w)),
+				func(b *builder, t ir.DType) *ir.Node {
+					return b.op(ir.OpMatMul, []*ir.Node{b.input(t, a, small), b.leaf(ir.OpWeight, q, w, small, 0)},
+						attr("transpose_b", w[len(w)-1] == a[len(a)-1]))
+				})
 		}
 		s.add(ir.OpMatMul, fmt.Sprintf("%s/dequantized/2x256 by 37", q), func(b *builder, t ir.DType) *ir.Node {
 			w := b.view(ir.OpDequantize, b.leaf(ir.OpWeight, q, []int{37, 256}, small, 0), attr("dtype", t))
@@ -153,7 +162,8 @@ func (s *suite) concats() {
 	}
 	for _, dims := range [][]int{{1031}, {67, 129}, {2, 1, 2, 3, 2, 5}} {
 		s.add(ir.OpConcat, shapeName(dims)+"/twice", func(b *builder, t ir.DType) *ir.Node {
-			return b.op(ir.OpConcat, []*ir.Node{b.input(t, dims, wide), b.input(t, dims, wide)}, attr("axis", int64(-1)))
+			return b.op(ir.OpConcat, []*ir.Node{b.input(t, dims, wide), b.input(t, dims, wide)},
+				attr("axis", int64(-1)))
 		})
 	}
 	s.add(ir.OpConcat, "of 1", func(b *builder, t ir.DType) *ir.Node {
@@ -168,11 +178,14 @@ func (s *suite) pads() {
 		s.unary(ir.OpPad, mode, []int{1, 1}, plain, wide, attrs...)
 		s.unary(ir.OpPad, mode, []int{67, 129}, plain, wide, attrs...)
 		s.unary(ir.OpPad, mode, []int{13, 17}, viewed, wide, attrs...)
-		s.unary(ir.OpPad, mode, []int{3}, plain, wide, attr("low", []int64{1}), attr("high", []int64{1}), attr("mode", mode))
+		s.unary(ir.OpPad, mode, []int{3}, plain, wide, attr("low", []int64{1}), attr("high", []int64{1}),
+			attr("mode", mode))
 		s.unary(ir.OpPad, mode, nil, plain, wide, attr("low", []int64{}), attr("high", []int64{}), attr("mode", mode))
 	}
-	s.unary(ir.OpPad, "of nothing", []int{0, 3}, plain, wide, attr("low", []int64{2, 0}), attr("high", []int64{1, 1}), attr("value", 3.0))
-	s.unary(ir.OpPad, "with 7", []int{2, 3}, plain, wide, attr("low", []int64{1, 1}), attr("high", []int64{1, 1}), attr("value", 7.0)).every()
+	s.unary(ir.OpPad, "of nothing", []int{0, 3}, plain, wide, attr("low", []int64{2, 0}), attr("high", []int64{1, 1}),
+		attr("value", 3.0))
+	s.unary(ir.OpPad, "with 7", []int{2, 3}, plain, wide, attr("low", []int64{1, 1}), attr("high", []int64{1, 1}),
+		attr("value", 7.0)).every()
 }
 
 func (s *suite) dynamic() {
@@ -181,12 +194,15 @@ func (s *suite) dynamic() {
 			for n := range 3 { // other starts, some clamped
 				name := fmt.Sprintf("9x11/axis %d/%s/%d", axis, layoutNames[l], n)
 				s.add(ir.OpDynamicSlice, name, func(b *builder, t ir.DType) *ir.Node {
-					return b.op(ir.OpDynamicSlice, []*ir.Node{b.arg(t, []int{9, 11}, l, wide), b.indices(ir.I32, 9)}, attr("axis", int64(axis)), attr("size", ir.ShapeOf(4)))
+					return b.op(ir.OpDynamicSlice, []*ir.Node{b.arg(t, []int{9, 11}, l, wide), b.indices(ir.I32, 9)},
+						attr("axis", int64(axis)), attr("size", ir.ShapeOf(4)))
 				}).everyIf(l == plain && n == 0)
 				s.add(ir.OpDynamicUpdateSlice, name, func(b *builder, t ir.DType) *ir.Node {
 					upd := []int{9, 11}
 					upd[axis] = 3
-					return b.op(ir.OpDynamicUpdateSlice, []*ir.Node{b.arg(t, []int{9, 11}, l, wide), b.arg(t, upd, l, wide), b.indices(ir.I64, 9)}, attr("axis", int64(axis)))
+					return b.op(ir.OpDynamicUpdateSlice,
+						[]*ir.Node{b.arg(t, []int{9, 11}, l, wide), b.arg(t, upd, l, wide), b.indices(ir.I64, 9)},
+						attr("axis", int64(axis)))
 				}).everyIf(l == plain && n == 0)
 			}
 		}
@@ -203,11 +219,13 @@ func (s *suite) scatters() {
 			name := fmt.Sprintf("6x7/axis %d/%s", axis, layoutNames[l])
 			for _, op := range []ir.Op{ir.OpScatter, ir.OpScatterAdd} {
 				s.add(op, name, func(b *builder, t ir.DType) *ir.Node {
-					return b.op(op, []*ir.Node{b.arg(t, base, l, small), b.indices(ir.I32, base[axis], upd...), b.arg(t, upd, l, small)}, attr("axis", int64(axis)))
+					return b.op(op, []*ir.Node{b.arg(t, base, l, small), b.indices(ir.I32, base[axis], upd...),
+						b.arg(t, upd, l, small)}, attr("axis", int64(axis)))
 				}).everyIf(l == plain)
 			}
 			s.add(ir.OpIndexAdd, name, func(b *builder, t ir.DType) *ir.Node {
-				return b.op(ir.OpIndexAdd, []*ir.Node{b.arg(t, base, l, small), b.indices(ir.I32, base[axis], 11), b.arg(t, upd, l, small)}, attr("axis", int64(axis)))
+				return b.op(ir.OpIndexAdd, []*ir.Node{b.arg(t, base, l, small), b.indices(ir.I32, base[axis], 11),
+					b.arg(t, upd, l, small)}, attr("axis", int64(axis)))
 			}).everyIf(l == plain)
 		}
 	}
@@ -216,13 +234,15 @@ func (s *suite) scatters() {
 			s.add(op, fmt.Sprintf("4x5x6/%d axes", axes), func(b *builder, t ir.DType) *ir.Node {
 				base := []int{4, 5, 6}
 				upd := append([]int{13}, base[axes:]...)
-				return b.op(op, []*ir.Node{b.input(t, base, small), b.indices(ir.I32, 4, 13, axes), b.input(t, upd, small)})
+				return b.op(op, []*ir.Node{b.input(t, base, small), b.indices(ir.I32, 4, 13, axes),
+					b.input(t, upd, small)})
 			}).everyIf(axes == 2)
 		}
 	}
 	for _, n := range []int{0, 1, 1031} {
 		s.add(ir.OpScatterAdd, fmt.Sprintf("%d updates", n), func(b *builder, t ir.DType) *ir.Node {
-			return b.op(ir.OpScatterAdd, []*ir.Node{b.input(t, []int{67}, small), b.indices(ir.I32, 67, n), b.input(t, []int{n}, small)})
+			return b.op(ir.OpScatterAdd, []*ir.Node{b.input(t, []int{67}, small), b.indices(ir.I32, 67, n),
+				b.input(t, []int{n}, small)})
 		})
 	}
 }

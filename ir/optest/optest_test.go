@@ -265,12 +265,14 @@ func TestLoadErrors(t *testing.T) {
 			}
 			return reference(ctx, g, w)
 		}
-		report, err := Run(context.Background(), backend, Options{Filter: regexp.MustCompile(`^neg/f32/(7x13|2x3x5/viewed|extreme)$`)})
+		report, err := Run(context.Background(), backend,
+			Options{Filter: regexp.MustCompile(`^neg/f32/(7x13|2x3x5/viewed|extreme)$`)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		total := report.Total()
-		if total.Cases != 3 || total.Passed != 2 || tt.want == Refusal && (total.Refused != 1 || len(total.Reasons) != 1) || tt.want == Fail && total.Failed != 1 {
+		if total.Cases != 3 || total.Passed != 2 || tt.want == Refusal &&
+			(total.Refused != 1 || len(total.Reasons) != 1) || tt.want == Fail && total.Failed != 1 {
 			t.Errorf("%v: %+v", tt.err, total)
 		}
 		if (report.Err() != nil) != (tt.want == Fail) {

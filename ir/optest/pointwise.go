@@ -23,7 +23,8 @@ func (s *suite) elementwise() {
 		}
 	}
 	for _, n := range []float64{2, 3, -1, 0, 0.5} {
-		s.unary(ir.OpPowf, fmt.Sprintf("exponent %v", n), []int{len(extremes(ir.F32))}, plain, extreme, attr("exponent", n))
+		s.unary(ir.OpPowf, fmt.Sprintf("exponent %v", n), []int{len(extremes(ir.F32))}, plain, extreme,
+			attr("exponent", n))
 	}
 	s.ranges()
 	s.casts()
@@ -62,9 +63,12 @@ func (s *suite) pointwise(op ir.Op, attrs []ir.Attr) {
 	s.add(op, label([]int{7, 13}, plain, wide), build([]int{7, 13}, plain, wide)).every().quick()
 	s.add(op, label([]int{2, 3, 5}, viewed, wide), build([]int{2, 3, 5}, viewed, wide)).every()
 	if args > 1 {
-		s.add(op, "5x1 with 7", func(b *builder, t ir.DType) *ir.Node { return b.op(op, b.outer(op, t, 5, 7, wide), attrs...) })
+		s.add(op, "5x1 with 7", func(b *builder, t ir.DType) *ir.Node {
+			return b.op(op, b.outer(op, t, 5, 7, wide), attrs...)
+		})
 	}
-	s.add(op, "extreme", func(b *builder, t ir.DType) *ir.Node { return b.op(op, b.extremeArgs(op, t), attrs...) }).every().quick()
+	s.add(op, "extreme", func(b *builder, t ir.DType) *ir.Node { return b.op(op, b.extremeArgs(op, t), attrs...) }).
+		every().quick()
 }
 
 // argType is the dtype of argument i where the main ones have dtype t.
@@ -138,17 +142,23 @@ func (s *suite) leaves() {
 		for _, dims := range ofOp {
 			s.add(op, shapeName(dims), func(b *builder, t ir.DType) *ir.Node { return b.leaf(op, t, dims, wide, 0) })
 		}
-		s.add(op, "extreme", func(b *builder, t ir.DType) *ir.Node { return b.leaf(op, t, []int{extremeCount(t)}, extreme, 0) }).every().quick()
+		s.add(op, "extreme", func(b *builder, t ir.DType) *ir.Node {
+			return b.leaf(op, t, []int{extremeCount(t)}, extreme, 0)
+		}).every().quick()
 	}
 	s.constants()
 	s.add(ir.OpState, "7x13", state([]int{7, 13})).every().quick()
 	s.add(ir.OpState, "scalar", state(nil))
 	for _, dims := range ofOp {
 		for axis := range dims {
-			s.add(ir.OpIota, fmt.Sprintf("%s/axis %d", shapeName(dims), axis), func(b *builder, t ir.DType) *ir.Node { return b.iota(t, dims, axis) })
+			s.add(ir.OpIota, fmt.Sprintf("%s/axis %d", shapeName(dims), axis), func(b *builder, t ir.DType) *ir.Node {
+				return b.iota(t, dims, axis)
+			})
 		}
 	}
-	s.add(ir.OpIota, "7x13/axis 1", func(b *builder, t ir.DType) *ir.Node { return b.iota(t, []int{7, 13}, 1) }).every().quick()
+	s.add(ir.OpIota, "7x13/axis 1", func(b *builder, t ir.DType) *ir.Node {
+		return b.iota(t, []int{7, 13}, 1)
+	}).every().quick()
 	for _, n := range []int{0, 1, 5} {
 		s.dimValue(n)
 	}

@@ -9,7 +9,8 @@ import (
 
 // contractions adds the cases of matmul and attention.
 func (s *suite) contractions() {
-	for _, m := range []struct{ m, n, k int }{{1, 1, 1}, {17, 13, 5}, {1, 257, 67}, {129, 1, 33}, {64, 64, 64}, {129, 67, 131}, {0, 3, 5}, {3, 5, 0}} {
+	for _, m := range []struct{ m, n, k int }{{1, 1, 1}, {17, 13, 5}, {1, 257, 67}, {129, 1, 33}, {64, 64, 64},
+		{129, 67, 131}, {0, 3, 5}, {3, 5, 0}} {
 		for mask := range 4 {
 			t := s.matmul(fmt.Sprintf("%dx%dx%d", m.m, m.n, m.k), m.m, m.n, m.k, mask, plain, small)
 			if m.m == 129 && m.n == 67 { // past a tile whatever its dtype
@@ -26,7 +27,8 @@ func (s *suite) contractions() {
 	}
 	for _, p := range []string{ir.PrecisionHalf, ir.PrecisionHalfSums} {
 		s.add(ir.OpMatMul, "67x83x129/"+p, func(b *builder, t ir.DType) *ir.Node {
-			return b.op(ir.OpMatMul, []*ir.Node{b.arg(t, []int{67, 129}, plain, small), b.arg(t, []int{83, 129}, plain, small)},
+			return b.op(ir.OpMatMul, []*ir.Node{b.arg(t, []int{67, 129}, plain, small),
+				b.arg(t, []int{83, 129}, plain, small)},
 				attr("transpose_b", true), attr("precision", p))
 		})
 	}
@@ -93,7 +95,8 @@ func (s *suite) matmul(name string, m, n, k, mask int, l layout, v values) *temp
 		w = reversed(w)
 	}
 	return s.add(ir.OpMatMul, fmt.Sprintf("%s/transpose %v %v", name, ta, tb), func(b *builder, t ir.DType) *ir.Node {
-		return b.op(ir.OpMatMul, []*ir.Node{b.arg(t, a, l, v), b.arg(t, w, l, small)}, attr("transpose_a", ta), attr("transpose_b", tb))
+		return b.op(ir.OpMatMul, []*ir.Node{b.arg(t, a, l, v), b.arg(t, w, l, small)}, attr("transpose_a", ta),
+			attr("transpose_b", tb))
 	})
 }
 
@@ -104,9 +107,10 @@ func (s *suite) batches() {
 		{[]int{2, 1, 5, 7}, []int{3, 7, 4}}, {[]int{2, 1, 2, 3, 5, 7}, []int{1, 2, 1, 3, 7, 4}}, {[]int{0, 5, 7}, []int{7, 4}},
 	} {
 		for _, l := range []layout{plain, viewed} {
-			s.add(ir.OpMatMul, fmt.Sprintf("%s by %s/%s", shapeName(tt.a), shapeName(tt.b), layoutNames[l]), func(b *builder, t ir.DType) *ir.Node {
-				return b.op(ir.OpMatMul, []*ir.Node{b.arg(t, tt.a, l, small), b.arg(t, tt.b, l, small)})
-			})
+			s.add(ir.OpMatMul, fmt.Sprintf("%s by %s/%s", shapeName(tt.a), shapeName(tt.b), layoutNames[l]),
+				func(b *builder, t ir.DType) *ir.Node {
+					return b.op(ir.OpMatMul, []*ir.Node{b.arg(t, tt.a, l, small), b.arg(t, tt.b, l, small)})
+				})
 		}
 	}
 }
@@ -132,14 +136,16 @@ func (s *suite) attentions() {
 	} {
 		for _, outer := range [][]int{nil, {2}, {2, 1, 2}} {
 			for _, l := range []layout{plain, viewed} {
-				s.add(ir.OpAttention, fmt.Sprintf("%s/%d outer/%s", tt.name, len(outer), layoutNames[l]), func(b *builder, t ir.DType) *ir.Node {
-					dims := func(h, n, d int) []int { return append(append([]int{}, outer...), h, n, d) }
-					args := []*ir.Node{b.arg(t, dims(tt.heads, tt.q, tt.d), l, small), b.arg(t, dims(tt.groups, tt.k, tt.d), l, small), b.arg(t, dims(tt.groups, tt.k, tt.e), l, small)}
-					if tt.mask {
-						args = append(args, b.arg(t, []int{tt.q, tt.k}, l, small))
-					}
-					return b.op(ir.OpAttention, args, attr("causal", tt.causal), attr("scale", tt.scale))
-				}).everyIf(outer == nil && l == plain && (tt.name == "plain" || tt.name == "causal and mask"))
+				s.add(ir.OpAttention, fmt.Sprintf("%s/%d outer/%s", tt.name, len(outer), layoutNames[l]),
+					func(b *builder, t ir.DType) *ir.Node {
+						dims := func(h, n, d int) []int { return append(append([]int{}, outer...), h, n, d) }
+						args := []*ir.Node{b.arg(t, dims(tt.heads, tt.q, tt.d), l, small),
+							b.arg(t, dims(tt.groups, tt.k, tt.d), l, small), b.arg(t, dims(tt.groups, tt.k, tt.e), l, small)}
+						if tt.mask {
+							args = append(args, b.arg(t, []int{tt.q, tt.k}, l, small))
+						}
+						return b.op(ir.OpAttention, args, attr("causal", tt.causal), attr("scale", tt.scale))
+					}).everyIf(outer == nil && l == plain && (tt.name == "plain" || tt.name == "causal and mask"))
 			}
 		}
 	}
@@ -153,8 +159,10 @@ func (s *suite) halfAttentions() {
 	for _, tt := range []struct{ heads, groups, q, k, d, e int }{
 		{2, 1, 67, 131, 32, 32}, {4, 2, 33, 33, 64, 16}, {4, 2, 1, 67, 16, 16}, {2, 2, 5, 7, 7, 3},
 	} {
-		s.add(ir.OpAttention, fmt.Sprintf("half/%d queries/%d keys of %d", tt.q, tt.k, tt.d), func(b *builder, t ir.DType) *ir.Node {
-			args := []*ir.Node{b.input(t, []int{tt.heads, tt.q, tt.d}, small), b.input(t, []int{tt.groups, tt.k, tt.d}, small), b.input(t, []int{tt.groups, tt.k, tt.e}, small)}
+		name := fmt.Sprintf("half/%d queries/%d keys of %d", tt.q, tt.k, tt.d)
+		s.add(ir.OpAttention, name, func(b *builder, t ir.DType) *ir.Node {
+			args := []*ir.Node{b.input(t, []int{tt.heads, tt.q, tt.d}, small),
+				b.input(t, []int{tt.groups, tt.k, tt.d}, small), b.input(t, []int{tt.groups, tt.k, tt.e}, small)}
 			return b.op(ir.OpAttention, args, attr("causal", true), attr("precision", ir.PrecisionHalf))
 		}).types = []ir.DType{ir.F32, ir.F16}
 	}
@@ -170,7 +178,8 @@ func (s *suite) maskedRows() {
 				mask[i] = math.Inf(-1)
 			}
 		}
-		args := []*ir.Node{b.input(t, []int{2, queries, 8}, small), b.input(t, []int{2, keys, 8}, small), b.input(t, []int{2, keys, 8}, small)}
+		args := []*ir.Node{b.input(t, []int{2, queries, 8}, small), b.input(t, []int{2, keys, 8}, small),
+			b.input(t, []int{2, keys, 8}, small)}
 		return b.op(ir.OpAttention, append(args, b.given(t, mask, queries, keys)))
 	}).types = []ir.DType{ir.F32, ir.F16, ir.BF16}
 }
@@ -199,7 +208,8 @@ func (w window) String() string {
 }
 
 func (w window) attrs(names ...string) []ir.Attr {
-	all := map[string]any{"stride": w.stride, "padding_low": w.low, "padding_high": w.high, "dilation": w.dilation, "output_padding": w.outExtra, "groups": max(1, w.groups)}
+	all := map[string]any{"stride": w.stride, "padding_low": w.low, "padding_high": w.high, "dilation": w.dilation,
+		"output_padding": w.outExtra, "groups": max(1, w.groups)}
 	var list []ir.Attr
 	for _, n := range names {
 		if v, ok := all[n].([]int64); !ok || len(v) > 0 {
@@ -234,7 +244,8 @@ func (s *suite) windows() {
 		{x: []int{1, 17, 9, 11}, w: []int{17, 33, 2, 2}, stride: twos},
 		{x: []int{1, 2, 3, 4, 3}, w: []int{2, 2, 2, 3, 2}, stride: []int64{1, 2, 1}},
 	} {
-		s.convolution(ir.OpConvTranspose, i == 0, w, "stride", "padding_low", "padding_high", "dilation", "groups", "output_padding")
+		s.convolution(ir.OpConvTranspose, i == 0, w, "stride", "padding_low", "padding_high", "dilation", "groups",
+			"output_padding")
 	}
 	s.pools()
 	s.resizes()
@@ -263,18 +274,22 @@ func (s *suite) pools() {
 			kernel[j] = int64(k)
 		}
 		for _, ceil := range []bool{false, true} {
-			attrs := append(w.attrs("stride", "padding_low", "padding_high"), attr("kernel", kernel), attr("ceil_mode", ceil))
+			attrs := append(w.attrs("stride", "padding_low", "padding_high"), attr("kernel", kernel),
+				attr("ceil_mode", ceil))
 			name := fmt.Sprintf("%s/ceil %v", w, ceil)
 			for _, l := range []layout{plain, viewed} {
 				s.unary(ir.OpAvgPool, name, w.x, l, small, attrs...).everyIf(i == 0 && l == plain)
-				s.unary(ir.OpAvgPool, name+"/own count", w.x, l, small, append(attrs, attr("count_include_pad", false))...)
+				s.unary(ir.OpAvgPool, name+"/own count", w.x, l, small,
+					append(attrs, attr("count_include_pad", false))...)
 				s.unary(ir.OpMaxPool, name, w.x, l, small, attrs...).everyIf(i == 0 && l == plain)
 				s.unary(ir.OpMaxPool, name, w.x, l, sparse, attrs...)
 			}
 		}
 	}
-	s.unary(ir.OpMaxPool, "dilation 2", []int{3, 9}, plain, small, attr("kernel", []int64{3}), attr("stride", []int64{1}), attr("dilation", []int64{2}))
-	s.unary(ir.OpMaxPool, "limits", []int{23}, plain, extreme, attr("kernel", []int64{2}), attr("stride", []int64{1})).every()
+	s.unary(ir.OpMaxPool, "dilation 2", []int{3, 9}, plain, small, attr("kernel", []int64{3}),
+		attr("stride", []int64{1}), attr("dilation", []int64{2}))
+	s.unary(ir.OpMaxPool, "limits", []int{23}, plain, extreme, attr("kernel", []int64{2}), attr("stride", []int64{1})).
+		every()
 }
 
 func (s *suite) resizes() {
@@ -286,7 +301,8 @@ func (s *suite) resizes() {
 				name := "to " + shapeName(tt.to)
 				s.unary(op, name, tt.from, l, small, attr("size", ir.ShapeOf(tt.to...))).everyIf(i == 0 && l == plain)
 				if op != ir.OpResizeNearest {
-					s.unary(op, name+"/aligned", tt.from, l, small, attr("size", ir.ShapeOf(tt.to...)), attr("align_corners", true))
+					s.unary(op, name+"/aligned", tt.from, l, small, attr("size", ir.ShapeOf(tt.to...)),
+						attr("align_corners", true))
 				}
 			}
 		}
@@ -305,9 +321,10 @@ func (s *suite) random() {
 				}).everyIf(len(dims) == 2)
 			}
 			for _, p := range []float64{0, 0.3, 1} {
-				t := s.add(ir.OpRandomBernoulli, fmt.Sprintf("%s/p %v", name, p), func(b *builder, _ ir.DType) *ir.Node {
-					return b.op(ir.OpRandomBernoulli, seeds(b), attr("p", p), attr("shape", ir.ShapeOf(dims...)))
-				})
+				t := s.add(ir.OpRandomBernoulli, fmt.Sprintf("%s/p %v", name, p),
+					func(b *builder, _ ir.DType) *ir.Node {
+						return b.op(ir.OpRandomBernoulli, seeds(b), attr("p", p), attr("shape", ir.ShapeOf(dims...)))
+					})
 				t.types, t.smoke = []ir.DType{ir.Bool}, p == 0.3 && len(dims) == 2
 			}
 		}

@@ -110,7 +110,8 @@ func (r *Report) Err() error {
 	if len(failed) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d cases failed, the first is %s: %s", len(failed), len(r.Results), failed[0].Case, failed[0].Reason)
+	return fmt.Errorf("%d of %d cases failed, the first is %s: %s", len(failed), len(r.Results), failed[0].Case,
+		failed[0].Reason)
 }
 
 // WriteTable writes a line per op, then why cases were refused, and each failure.
@@ -118,7 +119,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "cases\tpassed\tfailed\trefused\tworst/allowed\tworst\t  op")
 	for _, s := range append(r.Summaries(), r.Total()) {
-		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%.2g\t%.2g\t  %s\n", s.Cases, s.Passed, s.Failed, s.Refused, float64(s.Worst), float64(s.WorstAbs), s.Op)
+		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%.2g\t%.2g\t  %s\n", s.Cases, s.Passed, s.Failed, s.Refused, float64(s.Worst),
+			float64(s.WorstAbs), s.Op)
 	}
 	if err := t.Flush(); err != nil {
 		return err

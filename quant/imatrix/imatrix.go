@@ -46,7 +46,8 @@ func (m *Matrix) Row(name string, columns, matrices, matrix int) (row []float32,
 		matrix = 0 // one row for all
 	case columns * matrices:
 	default:
-		return nil, true, fmt.Errorf("imatrix: %q has %d values; a weight of %d matrices with %d columns takes %d: is the file of this model?",
+		return nil, true, fmt.Errorf("imatrix: %q has %d values; a weight of %d matrices with %d columns takes %d: "+
+			"is the file of this model?",
 			name, len(sums), matrices, columns, columns*matrices)
 	}
 	return scaled(sums[matrix*columns:][:columns]), true, nil

@@ -66,7 +66,8 @@ func TestRead(t *testing.T) {
 }
 
 func TestFromTensors(t *testing.T) {
-	m, err := imatrix.FromTensors(sampleGGUF(t, "imatrix", "imatrix.chunk_count", uint32(9), "imatrix.datasets", []string{"a", "b"}))
+	m, err := imatrix.FromTensors(sampleGGUF(t, "imatrix", "imatrix.chunk_count", uint32(9),
+		"imatrix.datasets", []string{"a", "b"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +295,8 @@ func FuzzRead(f *testing.F) {
 			if err != nil {
 				continue // not 32 columns
 			}
-			if err := quant.Quantize(make([]byte, 18), ir.Q4_0, make([]float32, 32), &quant.Options{Weights: row}); err != nil {
+			if err := quant.Quantize(make([]byte, 18), ir.Q4_0, make([]float32, 32),
+				&quant.Options{Weights: row}); err != nil {
 				t.Fatal(err)
 			}
 		}

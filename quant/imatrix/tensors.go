@@ -26,7 +26,8 @@ const sumsSuffix = ".in_sum2"
 // the file afterwards.
 func FromTensors(f Tensors) (*Matrix, error) {
 	if t, _ := f.Lookup("general.type"); t != "imatrix" {
-		return nil, fmt.Errorf("imatrix: general.type is %v, not imatrix: the file is a model or an adapter, not an importance matrix", t)
+		return nil, fmt.Errorf("imatrix: general.type is %v, not imatrix: the file is a model or an adapter, not an "+
+			"importance matrix", t)
 	}
 	m := &Matrix{sums: map[string][]float32{}}
 	if n, ok := f.Lookup("imatrix.chunk_count"); ok {

@@ -63,7 +63,8 @@ func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable
 			return nil, fmt.Errorf("share with another program: %w", err)
 		}
 	}
-	p, err := interp.New(g, interp.Options{Weights: weights, Workers: opt.Workers, MemoryLimit: opt.MemoryLimit, Share: share, Context: opt.Context})
+	p, err := interp.New(g, interp.Options{Weights: weights, Workers: opt.Workers, MemoryLimit: opt.MemoryLimit,
+		Share: share, Context: opt.Context})
 	if err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)
 	}
@@ -76,7 +77,8 @@ func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable
 
 // Run implements runtime.Executable. A profile has no kernels: the interpreter
 // fuses nothing, so there are none to time.
-func (e *executable) Run(ctx context.Context, in map[string]*ir.Data, opts ...runtime.RunOptions) (*runtime.Result, error) {
+func (e *executable) Run(ctx context.Context, in map[string]*ir.Data,
+	opts ...runtime.RunOptions) (*runtime.Result, error) {
 	opt, err := runtime.CheckRun(ctx, opts)
 	if err != nil {
 		return nil, fmt.Errorf("cpu: run: %w", err)
@@ -96,7 +98,8 @@ func (e *executable) Run(ctx context.Context, in map[string]*ir.Data, opts ...ru
 	return r, nil
 }
 
-func (e *executable) run(ctx context.Context, p *interp.Program, in map[string]*ir.Data, opt runtime.RunOptions) (*runtime.Result, error) {
+func (e *executable) run(ctx context.Context, p *interp.Program, in map[string]*ir.Data,
+	opt runtime.RunOptions) (*runtime.Result, error) {
 	if len(opt.Into) > 0 { // before the run, which changes states
 		symbols, err := e.Bind(in, opt.Symbols)
 		if err != nil {

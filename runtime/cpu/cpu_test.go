@@ -149,7 +149,8 @@ func TestLoadErrors(t *testing.T) {
 	if _, err := Load(graph(t, graphText), wrong, Options{}); err == nil || !strings.Contains(err.Error(), `"w"`) {
 		t.Errorf("weight of another shape: %v", err)
 	}
-	if _, err := Load(ir.NewGraph("empty"), nil, Options{}); err == nil || !strings.Contains(err.Error(), "computes nothing") {
+	if _, err := Load(ir.NewGraph("empty"), nil, Options{}); err == nil ||
+		!strings.Contains(err.Error(), "computes nothing") {
 		t.Errorf("empty graph: %v", err)
 	}
 }

@@ -124,7 +124,8 @@ type MemoryStats struct {
 // minAlignment keeps buffers on cache lines of their own, whatever the driver asks for.
 const minAlignment = 256
 
-func newAllocator(source memorySource, heaps []MemoryHeap, types []MemoryType, blockBytes, maxAllocation uint64) *allocator {
+func newAllocator(source memorySource, heaps []MemoryHeap, types []MemoryType,
+	blockBytes, maxAllocation uint64) *allocator {
 	a := &allocator{source: source, types: types, maxAllocation: maxAllocation}
 	for _, t := range types {
 		// A block is to be a small part of its heap: some heaps hold 256 MiB only.

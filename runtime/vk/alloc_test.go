@@ -178,7 +178,8 @@ func TestAllocatorSharesBlocks(t *testing.T) {
 		t.Error("memory types share a block, or are mapped wrongly")
 	}
 	s := a.statistics()
-	if s.Blocks != 2 || s.Allocations != 101 || s.InUse != 101000 || s.HeapInUse[0] != 100000 || s.HeapInUse[1] != 1000 {
+	if s.Blocks != 2 || s.Allocations != 101 || s.InUse != 101000 || s.HeapInUse[0] != 100000 ||
+		s.HeapInUse[1] != 1000 {
 		t.Errorf("statistics %+v", s)
 	}
 	for _, p := range append(pieces, other) {
@@ -200,7 +201,8 @@ func TestAllocatorGivesLargeBuffersTheirOwn(t *testing.T) {
 	big := mustAlloc(t, a, 600<<10, 16, 1, 0)
 	asked := mustAlloc(t, a, 100, 16, 1, 77)
 	small := mustAlloc(t, a, 100, 16, 1, 0)
-	if f.sizes[big.block.memory] != 600<<10 || f.sizes[asked.block.memory] != 100 || f.sizes[small.block.memory] != 1<<20 {
+	if f.sizes[big.block.memory] != 600<<10 || f.sizes[asked.block.memory] != 100 ||
+		f.sizes[small.block.memory] != 1<<20 {
 		t.Errorf("sizes taken from the driver: %v", f.sizes)
 	}
 	before := f.used
@@ -288,7 +290,8 @@ func TestOutOfMemoryErrorText(t *testing.T) {
 }
 
 func TestFormatBytes(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 1 << 20: "1.0 MiB",
+	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB",
+		1 << 20:    "1.0 MiB",
 		^uint64(0): "16.0 EiB"} {
 		if got := formatBytes(n); got != want {
 			t.Errorf("%d bytes are %q; want %q", n, got, want)

@@ -58,7 +58,8 @@ func FuzzDecodeCache(f *testing.F) {
 }
 
 func TestCacheIdentity(t *testing.T) {
-	base := DeviceInfo{Caps: target.Caps{VendorID: 1, DeviceUUID: "aa", DriverUUID: "bb", PipelineCacheUUID: "cc", DriverVersion: 7}}
+	base := DeviceInfo{Caps: target.Caps{VendorID: 1, DeviceUUID: "aa", DriverUUID: "bb", PipelineCacheUUID: "cc",
+		DriverVersion: 7}}
 	for name, change := range map[string]func(*target.Caps){
 		"device":         func(c *target.Caps) { c.DeviceUUID = "ab" },
 		"driver":         func(c *target.Caps) { c.DriverUUID = "ab" },

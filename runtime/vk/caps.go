@@ -20,7 +20,8 @@ func deviceInfo(p *C.vkc_probe) DeviceInfo {
 		info.Heaps = append(info.Heaps, MemoryHeap{Size: uint64(p.heap_size[i]), DeviceLocal: p.heap_flags[i]&1 != 0})
 	}
 	for i := range p.type_count {
-		info.MemoryTypes = append(info.MemoryTypes, MemoryType{Heap: int(p.type_heap[i]), Flags: MemoryFlags(p.type_flags[i])})
+		info.MemoryTypes = append(info.MemoryTypes,
+			MemoryType{Heap: int(p.type_heap[i]), Flags: MemoryFlags(p.type_flags[i])})
 	}
 	for i := range p.family_count {
 		info.QueueFamilies = append(info.QueueFamilies, QueueFamily{Flags: QueueFlags(p.family_flags[i]),

@@ -35,7 +35,8 @@ func TestCapsAreProbed(t *testing.T) {
 		}
 		return true
 	})
-	for _, of := range []reflect.Type{reflect.TypeFor[target.Caps](), reflect.TypeFor[target.Features](), reflect.TypeFor[target.Matrix2](), reflect.TypeFor[target.MatrixShape]()} {
+	for _, of := range []reflect.Type{reflect.TypeFor[target.Caps](), reflect.TypeFor[target.Features](),
+		reflect.TypeFor[target.Matrix2](), reflect.TypeFor[target.MatrixShape]()} {
 		for i := range of.NumField() {
 			if name := of.Field(i).Name; !filled[name] && name != "Machine" { // which vkc tune measures
 				t.Errorf("nothing fills %v.%s", of, name)

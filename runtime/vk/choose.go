@@ -79,7 +79,8 @@ var preference = map[target.DeviceType]int{
 // memory, then the first. The returned text says why, for the user to read.
 func Choose(devices []DeviceInfo, want string) (index int, why string, err error) {
 	if len(devices) == 0 {
-		return 0, "", &unavailableError{"no Vulkan device: the loader lists none (is a driver installed?); use the CPU device", ErrNoDriver}
+		return 0, "", &unavailableError{"no Vulkan device: the loader lists none (is a driver installed?); use " +
+			"the CPU device", ErrNoDriver}
 	}
 	want = strings.TrimSpace(want)
 	if n, err := strconv.Atoi(want); err == nil {
@@ -103,7 +104,8 @@ func Choose(devices []DeviceInfo, want string) (index int, why string, err error
 	}
 	if len(unusable) > 0 {
 		d := unusable[0]
-		return 0, "", &unavailableError{text: fmt.Sprintf("device %d (%s) cannot be used: %s", d.Index, d.Caps.Name, d.Problem)}
+		return 0, "", &unavailableError{text: fmt.Sprintf("device %d (%s) cannot be used: %s", d.Index,
+			d.Caps.Name, d.Problem)}
 	}
 	return 0, "", fmt.Errorf("vk: no device's name contains %q; the devices are %s", want, listDevices(devices))
 }
@@ -114,7 +116,8 @@ func chooseIndex(devices []DeviceInfo, n int) (int, string, error) {
 			continue
 		}
 		if d.Problem != "" {
-			return 0, "", &unavailableError{text: fmt.Sprintf("device %d (%s) cannot be used: %s", n, d.Caps.Name, d.Problem)}
+			return 0, "", &unavailableError{text: fmt.Sprintf("device %d (%s) cannot be used: %s", n,
+				d.Caps.Name, d.Problem)}
 		}
 		return n, fmt.Sprintf("%s: index %d was asked for", d.Caps.Name, n), nil
 	}

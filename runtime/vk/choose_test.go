@@ -80,7 +80,8 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%s: error %v; want one that says %q", test.name, err, test.text)
 		}
 		if errors.Is(err, ErrUnavailable) != test.unavailable {
-			t.Errorf("%s: error %v wraps ErrUnavailable: %v; want %v", test.name, err, !test.unavailable, test.unavailable)
+			t.Errorf("%s: error %v wraps ErrUnavailable: %v; want %v", test.name, err, !test.unavailable,
+				test.unavailable)
 		}
 	}
 }

@@ -34,7 +34,8 @@ func TestCalibrate(t *testing.T) {
 	after := time.Now()
 	at := clock.At(must(stamps.Ticks(0, 1))(t)[0])
 	if at.Before(before.Add(-clock.Deviation)) || at.After(after.Add(clock.Deviation)) {
-		t.Errorf("the device's time is %v after the start of a run that took %v (deviation %v)", at.Sub(before), after.Sub(before), clock.Deviation)
+		t.Errorf("the device's time is %v after the start of a run that took %v (deviation %v)", at.Sub(before),
+			after.Sub(before), clock.Deviation)
 	}
 }
 
@@ -60,7 +61,8 @@ func TestProfileClock(t *testing.T) {
 	first, last := p.Kernels[0], p.Kernels[len(p.Kernels)-1]
 	const slack = int64(time.Millisecond) // of the clocks
 	start := p.Offset.Nanoseconds() + first.Start
-	if stop := p.Offset.Nanoseconds() + last.Start + last.Nanos; start < submit.Start-slack || stop > wait.Start+wait.Nanos+slack {
+	if stop := p.Offset.Nanoseconds() + last.Start + last.Nanos; start < submit.Start-slack ||
+		stop > wait.Start+wait.Nanos+slack {
 		t.Errorf("kernels from %d to %d ns (%s) in a run of %+v", start, stop, p.Clock, p.Host)
 	}
 	for i, k := range p.Kernels[1:] {

@@ -88,7 +88,8 @@ const (
 func newDevice(inst *Instance, index int, options DeviceOptions) (*Device, error) {
 	info := inst.infos[index]
 	if info.Problem != "" {
-		return nil, &unavailableError{text: fmt.Sprintf("device %d (%s) cannot be used: %s", index, info.Caps.Name, info.Problem)}
+		return nil, &unavailableError{text: fmt.Sprintf("device %d (%s) cannot be used: %s", index,
+			info.Caps.Name, info.Problem)}
 	}
 	if options.StagingBytes <= 0 {
 		options.StagingBytes = defaultStagingBytes
@@ -196,7 +197,8 @@ func (d *Device) available(heap int) (uint64, bool) {
 // usable fails on a device that is closed or lost.
 func (d *Device) usable(doing string) error {
 	if d == nil || d.live == nil {
-		return fmt.Errorf("vk: %s: there is no device: Instance.OpenDevice makes one, unless it returns an error", doing)
+		return fmt.Errorf("vk: %s: there is no device: Instance.OpenDevice makes one, unless it returns an error",
+			doing)
 	}
 	if d.lost.Load() {
 		return fmt.Errorf("vk: %s on %s: %w", doing, d.info.Caps.Name, ErrDeviceLost)

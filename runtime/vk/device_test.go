@@ -184,7 +184,8 @@ func TestProbeIsPlausible(t *testing.T) {
 		}
 		if c.Name == "" || c.SubgroupSize == 0 || c.SubgroupSize&(c.SubgroupSize-1) != 0 ||
 			c.MinSubgroupSize > c.SubgroupSize || c.SubgroupSize > c.MaxSubgroupSize {
-			t.Errorf("device %d: name %q, subgroup size %d in %d to %d", info.Index, c.Name, c.SubgroupSize, c.MinSubgroupSize,
+			t.Errorf("device %d: name %q, subgroup size %d in %d to %d", info.Index, c.Name, c.SubgroupSize,
+				c.MinSubgroupSize,
 				c.MaxSubgroupSize)
 		}
 		// Minimums that Vulkan promises.
@@ -193,9 +194,11 @@ func TestProbeIsPlausible(t *testing.T) {
 			t.Errorf("device %d: a limit below Vulkan's minimum: %+v", info.Index, c)
 		}
 		if len(c.DeviceUUID) != 32 || len(c.DriverUUID) != 32 || len(c.PipelineCacheUUID) != 32 {
-			t.Errorf("device %d: UUIDs %q, %q, %q; want 32 hex digits", info.Index, c.DeviceUUID, c.DriverUUID, c.PipelineCacheUUID)
+			t.Errorf("device %d: UUIDs %q, %q, %q; want 32 hex digits", info.Index, c.DeviceUUID, c.DriverUUID,
+				c.PipelineCacheUUID)
 		}
-		if c.Features.CooperativeMatrix != (len(c.Matrices) > 0) || c.Features.CooperativeMatrix2 != (c.Matrix2 != nil) {
+		if c.Features.CooperativeMatrix != (len(c.Matrices) > 0) ||
+			c.Features.CooperativeMatrix2 != (c.Matrix2 != nil) {
 			t.Errorf("device %d: matrix features and shapes disagree", info.Index)
 		}
 		if len(info.Heaps) == 0 || len(info.MemoryTypes) == 0 || len(info.QueueFamilies) == 0 {

@@ -192,7 +192,8 @@ func (b *Buffer) checkRange(doing string, offset, size int64) error {
 		return fmt.Errorf("vk: %s: buffer %s %w", doing, b.name, ErrClosed)
 	}
 	if offset < 0 || size < 0 || offset > b.size || size > b.size-offset {
-		return fmt.Errorf("vk: %s: bytes %d to %d+%d lie outside buffer %s of %d bytes", doing, offset, offset, size, b.name,
+		return fmt.Errorf("vk: %s: bytes %d to %d+%d lie outside buffer %s of %d bytes", doing, offset,
+			offset, size, b.name,
 			b.size)
 	}
 	return nil

@@ -26,7 +26,8 @@ var (
 	unifiedTypes = []MemoryType{{0, dl | hv | hc | ca}}
 
 	apuHeaps = []MemoryHeap{{512 << 20, true}, {16 << 30, false}}
-	apuTypes = []MemoryType{{0, dl}, {0, dl | hv | hc}, {1, hv | hc}, {1, hv | hc | ca}, {0, dl | hv | hc | 0x40 | 0x80}}
+	apuTypes = []MemoryType{{0, dl}, {0, dl | hv | hc}, {1, hv | hc}, {1, hv | hc | ca},
+		{0, dl | hv | hc | 0x40 | 0x80}}
 
 	mobileHeaps = []MemoryHeap{{4 << 30, true}}
 	mobileTypes = []MemoryType{{0, dl}, {0, dl | hv | ca}, {0, dl | hv | hc}}

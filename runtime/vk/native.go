@@ -227,7 +227,8 @@ func (n nativeDevice) createBuffer(size uint64) (handle uint64, req requirements
 	return handle, req, r
 }
 
-func (n nativeDevice) allocate(size uint64, memoryType int, dedicated uint64, mapped bool) (uint64, unsafe.Pointer, Result) {
+func (n nativeDevice) allocate(size uint64, memoryType int, dedicated uint64,
+	mapped bool) (uint64, unsafe.Pointer, Result) {
 	var handle uint64
 	var pointer unsafe.Pointer
 	var doMap C.int
@@ -255,7 +256,8 @@ func (n nativeDevice) createSetLayout(buffers int) (handle uint64, r Result) {
 }
 
 func (n nativeDevice) createPipelineLayout(setLayout uint64, pushBytes int) (handle uint64, r Result) {
-	r = Result(C.vkc_pipeline_layout_create(n.ptr, C.uint64_t(setLayout), C.uint32_t(pushBytes), (*C.uint64_t)(&handle)))
+	r = Result(C.vkc_pipeline_layout_create(n.ptr, C.uint64_t(setLayout), C.uint32_t(pushBytes),
+		(*C.uint64_t)(&handle)))
 	return handle, r
 }
 
@@ -275,7 +277,8 @@ func (n nativeDevice) pipelineCacheData(cache uint64) ([]byte, Result) {
 	return data[:size], r
 }
 
-func (n nativeDevice) createPipeline(layout, cache uint64, desc *PipelineDesc, ids, values []uint32) (handle uint64, r Result) {
+func (n nativeDevice) createPipeline(layout, cache uint64, desc *PipelineDesc,
+	ids, values []uint32) (handle uint64, r Result) {
 	entry := C.CString(desc.Entry)
 	defer C.free(unsafe.Pointer(entry))
 	info := C.vkc_pipeline_info{layout: C.uint64_t(layout), cache: C.uint64_t(cache),
@@ -283,7 +286,8 @@ func (n nativeDevice) createPipeline(layout, cache uint64, desc *PipelineDesc, i
 	if desc.FullSubgroups {
 		info.full_subgroups = 1
 	}
-	r = Result(C.vkc_pipeline_create(n.ptr, &info, unsafe.Pointer(unsafe.SliceData(desc.Code)), C.uint64_t(len(desc.Code)),
+	r = Result(C.vkc_pipeline_create(n.ptr, &info, unsafe.Pointer(unsafe.SliceData(desc.Code)),
+		C.uint64_t(len(desc.Code)),
 		entry, (*C.uint32_t)(unsafe.SliceData(ids)), (*C.uint32_t)(unsafe.SliceData(values)), C.uint32_t(len(ids)),
 		(*C.uint64_t)(&handle)))
 	return handle, r
@@ -344,7 +348,8 @@ func (n nativeDevice) record(pool, buffer uint64, words []uint64, oneTime bool) 
 }
 
 func (n nativeDevice) submit(buffers []uint64, signal uint64) Result {
-	return Result(C.vkc_submit(n.ptr, (*C.uint64_t)(unsafe.SliceData(buffers)), C.uint32_t(len(buffers)), C.uint64_t(signal)))
+	return Result(C.vkc_submit(n.ptr, (*C.uint64_t)(unsafe.SliceData(buffers)), C.uint32_t(len(buffers)),
+		C.uint64_t(signal)))
 }
 
 func (n nativeDevice) wait(value, timeoutNS, spinNS uint64) Result {

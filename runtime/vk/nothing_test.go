@@ -16,10 +16,13 @@ var api apitest.Package
 
 func TestNothing(t *testing.T) {
 	api.Complete(t, (*vk.Instance)(nil), (*vk.Device)(nil), (*vk.Buffer)(nil), (*vk.Bindings)(nil), (*vk.Pipeline)(nil),
-		(*vk.CommandList)(nil), (*vk.Recording)(nil), (*vk.Timestamps)(nil), (*vk.Executable)(nil), (*vk.Replicas)(nil), (*vk.Burst)(nil),
-		vk.Clock{}, vk.MemoryKind(0), vk.Robustness(0), vk.Result(0), (*vk.Error)(nil), (*vk.OutOfMemoryError)(nil), (*vk.MismatchError)(nil),
+		(*vk.CommandList)(nil), (*vk.Recording)(nil), (*vk.Timestamps)(nil), (*vk.Executable)(nil), (*vk.Replicas)(nil),
+		(*vk.Burst)(nil),
+		vk.Clock{}, vk.MemoryKind(0), vk.Robustness(0), vk.Result(0), (*vk.Error)(nil), (*vk.OutOfMemoryError)(nil),
+		(*vk.MismatchError)(nil),
 		(*vk.OverrunError)(nil))
-	api.Calls(t, &vk.Error{}, &vk.OutOfMemoryError{}, &vk.MismatchError{}, &vk.OverrunError{}, (*vk.Device)(nil).NewCommandList())
+	api.Calls(t, &vk.Error{}, &vk.OutOfMemoryError{}, &vk.MismatchError{}, &vk.OverrunError{},
+		(*vk.Device)(nil).NewCommandList())
 }
 
 // TestNothingOnDevice calls an open device, and then it and all that was made on

@@ -38,7 +38,8 @@ func TestOpenWithoutDriver(t *testing.T) {
 		t.Skip("the test binary runs under another dynamic linker")
 	}
 	cmd := exec.Command(self, "-test.run=^TestOpenWithoutDriver$")
-	cmd.Env = append(os.Environ(), "VKC_TEST_NO_DRIVER=1", "VK_DRIVER_FILES=/nonexistent", "VK_ICD_FILENAMES=/nonexistent")
+	cmd.Env = append(os.Environ(), "VKC_TEST_NO_DRIVER=1", "VK_DRIVER_FILES=/nonexistent",
+		"VK_ICD_FILENAMES=/nonexistent")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -141,7 +141,8 @@ func (d *Device) checkPipeline(desc *PipelineDesc) error {
 	case size != 0 && !caps.RequiredSubgroupSize && size != int(caps.SubgroupSize):
 		return fmt.Errorf("subgroup size %d: the device has %d and no choice", size, caps.SubgroupSize)
 	case size != 0 && (size&(size-1) != 0 || size < int(caps.MinSubgroupSize) || size > int(caps.MaxSubgroupSize)):
-		return fmt.Errorf("subgroup size %d: want a power of two from %d to %d", size, caps.MinSubgroupSize, caps.MaxSubgroupSize)
+		return fmt.Errorf("subgroup size %d: want a power of two from %d to %d", size, caps.MinSubgroupSize,
+			caps.MaxSubgroupSize)
 	case desc.FullSubgroups && !caps.Features.FullSubgroups:
 		return fmt.Errorf("the device cannot promise full subgroups")
 	}

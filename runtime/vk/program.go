@@ -98,7 +98,8 @@ type Stats struct {
 // Before anything is allocated, p is checked against the device: what does not fit is a [*MismatchError],
 // or an [*OutOfMemoryError] where the device's memory is smaller than the program. Errors of allocation
 // are those of [Device.NewBuffer].
-func (d *Device) Load(ctx context.Context, p *kernel.Program, spirv [][]byte, weights ir.WeightSource, opt LoadOptions) (*Executable, error) {
+func (d *Device) Load(ctx context.Context, p *kernel.Program, spirv [][]byte, weights ir.WeightSource,
+	opt LoadOptions) (*Executable, error) {
 	if p == nil {
 		return nil, errors.New("vk: load: no program")
 	}
@@ -112,7 +113,8 @@ func (d *Device) Load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	return e, nil
 }
 
-func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, weights ir.WeightSource, opt LoadOptions) (_ *Executable, err error) {
+func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, weights ir.WeightSource,
+	opt LoadOptions) (_ *Executable, err error) {
 	if err := d.usable("load program"); err != nil {
 		return nil, err
 	}

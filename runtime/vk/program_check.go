@@ -69,7 +69,8 @@ func (d *Device) checkFit(p *kernel.Program) error {
 		l.buffer(caps, &p.Buffers[i])
 	}
 	if limit := min(caps.MaxBuffer, caps.MaxAllocation); uint64(p.ArenaBytes) > limit {
-		l.add("the temporaries", "allocations of %s (its limit is %s)", formatBytes(uint64(p.ArenaBytes)), formatBytes(limit))
+		l.add("the temporaries", "allocations of %s (its limit is %s)", formatBytes(uint64(p.ArenaBytes)),
+			formatBytes(limit))
 	}
 	if err := l.grids(caps, p); err != nil {
 		return err
@@ -112,7 +113,8 @@ func (d *Device) checkWorkgroups(p *kernel.Program, spirv [][]byte) error {
 		}
 		for axis := range size {
 			if size[axis] > limits[axis] {
-				return fmt.Errorf("shader %s: workgroups of %v, the device's limits are %v", p.Shaders[i].Name, size, limits)
+				return fmt.Errorf("shader %s: workgroups of %v, the device's limits are %v",
+					p.Shaders[i].Name, size, limits)
 			}
 		}
 	}

@@ -13,8 +13,9 @@ import (
 // smallDevice has the least that Vulkan promises.
 func smallDevice() *Device {
 	d := &Device{info: DeviceInfo{
-		Caps: target.Caps{Name: "small", SubgroupSize: 32, MinSubgroupSize: 32, MaxSubgroupSize: 32, MaxSharedMemory: 16 << 10,
-			MaxInvocations: 128, MaxWorkgroupSize: [3]uint32{128, 128, 64}, MaxWorkgroupCount: [3]uint32{65535, 65535, 65535},
+		Caps: target.Caps{Name: "small", SubgroupSize: 32, MinSubgroupSize: 32, MaxSubgroupSize: 32,
+			MaxSharedMemory: 16 << 10,
+			MaxInvocations:  128, MaxWorkgroupSize: [3]uint32{128, 128, 64}, MaxWorkgroupCount: [3]uint32{65535, 65535, 65535},
 			MaxStorageBuffers: 4, MaxStorageRange: 1 << 27, StorageAlignment: 256, MaxAllocation: 1 << 30, MaxBuffer: 1 << 30},
 		Heaps: []MemoryHeap{{Size: 1 << 30, DeviceLocal: true}},
 	}}

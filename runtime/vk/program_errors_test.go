@@ -86,7 +86,8 @@ func TestLoadMissingWeights(t *testing.T) {
 	f, _ := weighted(t)
 	f.weights = mapSource{"c": tensor(ramp(0, 1), 1)}
 	err := refuse(t, d, f)
-	if list := (*ir.WeightError)(nil); !errors.As(err, &list) || len(list.Bad) != 2 || !strings.Contains(err.Error(), "2 of 2 weights") ||
+	if list := (*ir.WeightError)(nil); !errors.As(err, &list) || len(list.Bad) != 2 ||
+		!strings.Contains(err.Error(), "2 of 2 weights") ||
 		!strings.Contains(list.Bad[0].Error(), `"a"`) || !strings.Contains(list.Bad[1].Error(), `"b"`) {
 		t.Errorf("two weights that are missing: %v", err)
 	}
@@ -137,10 +138,12 @@ func TestLoadManyUsers(t *testing.T) {
 	x := f.buffer(kernel.BufInput, "x", ir.ShapeOf(10))
 	y := f.buffer(kernel.BufOutput, "y", ir.ShapeOf(10))
 	for i := range 5 {
-		f.program.Shaders = append(f.program.Shaders, kernel.Shader{Name: fmt.Sprint("k", i), Bindings: 2, Workgroup: 64,
-			Needs: []string{"flux"}})
+		f.program.Shaders = append(f.program.Shaders,
+			kernel.Shader{Name: fmt.Sprint("k", i), Bindings: 2, Workgroup: 64,
+				Needs: []string{"flux"}})
 		f.spirv = append(f.spirv, shader(t, "double"))
-		f.program.Steps = append(f.program.Steps, kernel.Step{Name: "s", Shader: i, Binds: []kernel.Bind{{Buffer: x}, {Buffer: y}}})
+		f.program.Steps = append(f.program.Steps,
+			kernel.Step{Name: "s", Shader: i, Binds: []kernel.Bind{{Buffer: x}, {Buffer: y}}})
 	}
 	wantError(t, refuse(t, d, f), "feature flux (for kernel k0, kernel k1, kernel k2 and 2 more)")
 }
@@ -271,7 +274,8 @@ func TestRunNegativeLength(t *testing.T) {
 	f.step("double", false, kernel.GridFactor{Extent: less, Tile: 64}, x, z)
 	e := f.load(d)
 	run := func(n int64, base float32) (map[string]*ir.Data, error) {
-		r, err := e.Run(context.Background(), inputs(ramp(base, 98)), runtime.RunOptions{Symbols: map[string]int64{"T": n}})
+		r, err := e.Run(context.Background(), inputs(ramp(base, 98)),
+			runtime.RunOptions{Symbols: map[string]int64{"T": n}})
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,8 @@ type failingMemory struct {
 	left int
 }
 
-func (f *failingMemory) allocate(size uint64, memoryType int, dedicated uint64, mapped bool) (uint64, unsafe.Pointer, Result) {
+func (f *failingMemory) allocate(size uint64, memoryType int, dedicated uint64,
+	mapped bool) (uint64, unsafe.Pointer, Result) {
 	if f.left == 0 {
 		return 0, nil, ErrorOutOfDeviceMemory
 	}

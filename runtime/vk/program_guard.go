@@ -32,7 +32,8 @@ func (e *OverrunError) Error() string {
 	if e.State {
 		kind = "state"
 	}
-	return fmt.Sprintf("a kernel wrote outside of %s %q, which has %d bytes: at byte %d, which is a bug in vkc", kind, e.Name, e.Size, e.Offset)
+	return fmt.Sprintf("a kernel wrote outside of %s %q, which has %d bytes: at byte %d, which is a bug in vkc", kind,
+		e.Name, e.Size, e.Offset)
 }
 
 // guards is what a program loaded with guards has besides.
@@ -140,7 +141,8 @@ func elements(dims []int) int64 {
 // checkGuard looks at what stands before a tensor and after its first size bytes.
 func (e *Executable) checkGuard(ctx context.Context, port kernel.Port, size int64) error {
 	buf := e.ranges[port.Buffer].Buffer
-	for _, at := range []struct{ offset, size int64 }{{0, guardSize}, {guardSize + size, buf.Size() - guardSize - size}} {
+	for _, at := range []struct{ offset, size int64 }{{0, guardSize},
+		{guardSize + size, buf.Size() - guardSize - size}} {
 		have := make([]byte, at.size)
 		if err := e.device.Download(ctx, have, buf, at.offset); err != nil {
 			return err
@@ -149,7 +151,8 @@ func (e *Executable) checkGuard(ctx context.Context, port kernel.Port, size int6
 		binary.NativeEndian.PutUint32(pattern[:], guardPattern)
 		for i, x := range have {
 			if offset := at.offset + int64(i); x != pattern[offset%4] {
-				return &OverrunError{Name: port.Name, State: e.program.Buffers[port.Buffer].Kind == kernel.BufState, Offset: offset - guardSize, Size: size}
+				return &OverrunError{Name: port.Name, State: e.program.Buffers[port.Buffer].Kind == kernel.BufState,
+					Offset: offset - guardSize, Size: size}
 			}
 		}
 	}

@@ -23,13 +23,15 @@ func stray(t testing.TB) *fixture {
 
 func (f *fixture) loadGuarded(d *vk.Device) *vk.Executable {
 	f.t.Helper()
-	return closing(f.t, must(d.Load(context.Background(), f.program, f.spirv, f.weights, vk.LoadOptions{Guards: true}))(f.t))
+	return closing(f.t, must(d.Load(context.Background(), f.program, f.spirv, f.weights,
+		vk.LoadOptions{Guards: true}))(f.t))
 }
 
 // TestOverrunIsSeen runs a wrong kernel whose stray write stays within the allocation.
 func TestOverrunIsSeen(t *testing.T) {
 	exe := stray(t).loadGuarded(vktest.Device(t, vk.DeviceOptions{}))
-	for _, tt := range []struct{ place, want int64 }{{0, 0}, {99, 0}, {100, 400}, {103, 412}, {104, 416}, {4000, 16000}, {50, 0}} {
+	for _, tt := range []struct{ place, want int64 }{{0, 0}, {99, 0}, {100, 400}, {103, 412}, {104, 416},
+		{4000, 16000}, {50, 0}} {
 		x := ramp(1, 100)
 		x[0] = float32(tt.place)
 		_, err := exe.Run(context.Background(), inputs(x), runtime.RunOptions{})

@@ -115,8 +115,10 @@ func TestRunWaitsItsTurn(t *testing.T) {
 		}
 	})
 	for i := range 20 {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*time.Millisecond) // clock: whichever comes first is right
-		if _, err := e.Run(ctx, inputs(x), runtime.RunOptions{}); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		limit := time.Duration(i) * time.Millisecond
+		ctx, cancel := context.WithTimeout(context.Background(), limit) // clock: whichever comes first is right
+		if _, err := e.Run(ctx, inputs(x), runtime.RunOptions{}); err != nil &&
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		cancel()
@@ -130,7 +132,8 @@ func TestProgramClose(t *testing.T) {
 	f := slow(t, n, 50)
 	e := must(d.Load(context.Background(), f.program, f.spirv, nil, vk.LoadOptions{}))(t)
 	// Close right behind a run that was not waited for.
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Microsecond) // clock: whichever comes first is right
+	const limit = 100 * time.Microsecond
+	ctx, cancel := context.WithTimeout(context.Background(), limit) // clock: whichever comes first is right
 	defer cancel()
 	e.Run(ctx, inputs(make([]float32, n)), runtime.RunOptions{})
 	for range 2 {
@@ -164,7 +167,8 @@ func TestProgramOutlivesDevice(t *testing.T) {
 	f := counter(t, 100)
 	e := must(d.Load(context.Background(), f.program, f.spirv, nil, vk.LoadOptions{}))(t)
 	wantError(t, d.Close(), "still open", "recording program counter")
-	if _, err := e.Run(context.Background(), inputs(make([]float32, 100)), runtime.RunOptions{}); !errors.Is(err, vk.ErrClosed) {
+	if _, err := e.Run(context.Background(), inputs(make([]float32, 100)),
+		runtime.RunOptions{}); !errors.Is(err, vk.ErrClosed) {
 		t.Errorf("run on a closed device: %v", err)
 	}
 	if err := e.Close(); err != nil {
@@ -178,7 +182,8 @@ func TestLoadCloseCycles(t *testing.T) {
 		f := symbolic(t, 5000)
 		e := must(d.Load(context.Background(), f.program, f.spirv, nil, vk.LoadOptions{}))(t)
 		for _, n := range []int{i, 2000} {
-			runProgram(t, e, inputs(make([]float32, 8*n), n, 8), runtime.RunOptions{Profile: i%2 == 0, Symbols: map[string]int64{"U": 0}})
+			runProgram(t, e, inputs(make([]float32, 8*n), n, 8),
+				runtime.RunOptions{Profile: i%2 == 0, Symbols: map[string]int64{"U": 0}})
 		}
 		if err := e.Close(); err != nil {
 			t.Fatal(err)
@@ -235,7 +240,8 @@ func TestProgramConcurrency(t *testing.T) {
 					return check(mul, inputs(x), "y", scaled(x, 12))
 				})
 				loop(func(int) error {
-					_, err := sum.Run(context.Background(), inputs(slices.Repeat([]float32{1}, 500)), runtime.RunOptions{})
+					_, err := sum.Run(context.Background(), inputs(slices.Repeat([]float32{1}, 500)),
+						runtime.RunOptions{})
 					return err
 				})
 			}

@@ -26,7 +26,8 @@ func (l *runLog) note(what string) {
 		return
 	}
 	now := time.Now()
-	l.spans = append(l.spans, runtime.HostSpan{Name: what, Start: l.last.Sub(l.began).Nanoseconds(), Nanos: now.Sub(l.last).Nanoseconds()})
+	l.spans = append(l.spans, runtime.HostSpan{Name: what, Start: l.last.Sub(l.began).Nanoseconds(),
+		Nanos: now.Sub(l.last).Nanoseconds()})
 	l.last = now
 }
 

@@ -20,7 +20,8 @@ const indirectStride = 12
 // allocate makes the program's buffers and what the host needs besides.
 func (e *Executable) allocate() error {
 	p := e.program
-	e.stats = Stats{Bytes: map[kernel.BufferKind]int64{}, TempBytes: p.TempBytes, Steps: len(e.runSteps()), Prepared: p.Prepared}
+	e.stats = Stats{Bytes: map[kernel.BufferKind]int64{}, TempBytes: p.TempBytes, Steps: len(e.runSteps()),
+		Prepared: p.Prepared}
 	var arena *Buffer
 	if p.ArenaBytes > 0 {
 		var err error
@@ -126,7 +127,8 @@ func (e *Executable) allocateGrids() (err error) {
 }
 
 // uploadWeights puts weights and constants into their buffers.
-func (e *Executable) uploadWeights(ctx context.Context, src ir.WeightSource, report func(runtime.Stage, int64, int64)) error {
+func (e *Executable) uploadWeights(ctx context.Context, src ir.WeightSource,
+	report func(runtime.Stage, int64, int64)) error {
 	var done int64
 	total := e.stats.Bytes[kernel.BufWeight]
 	for i := range e.program.Buffers {

@@ -21,7 +21,8 @@ const (
 
 // uploadPlanes takes the blocks of a weight apart on their way into staging
 // memory. parts are the segments, of whole blocks. done is told how far it got.
-func (e *Executable) uploadPlanes(ctx context.Context, b *kernel.Buffer, dst *Buffer, parts [][]byte, done func(n int64)) error {
+func (e *Executable) uploadPlanes(ctx context.Context, b *kernel.Buffer, dst *Buffer, parts [][]byte,
+	done func(n int64)) error {
 	size := int64(b.DType.BlockBytes())
 	blocks := b.Shape.MaxElems() / int64(b.DType.BlockElems())
 	block := int64(0) // number of the next one

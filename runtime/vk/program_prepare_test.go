@@ -44,7 +44,8 @@ func TestProgramPrepared(t *testing.T) {
 				}
 				r := runProgram(t, e, inputs(x), runtime.RunOptions{Profile: i > 0})
 				expect(t, "y", r.Outputs["y"], want)
-				if i > 0 && d.Caps().TimestampBits > 0 && (len(r.Profile.Kernels) != 2 || r.Profile.Kernels[0].Name != "double 2") {
+				if i > 0 && d.Caps().TimestampBits > 0 &&
+					(len(r.Profile.Kernels) != 2 || r.Profile.Kernels[0].Name != "double 2") {
 					t.Errorf("the profile of a run has %+v", r.Profile.Kernels)
 				}
 			}

@@ -110,7 +110,8 @@ func (r *Recording) rerecord(c *CommandList) error {
 	if c.err != nil {
 		return c.err
 	}
-	if err := r.device.checkResult(r.device.native.record(r.pool, r.buffer, c.finished(), false), "record %s", r.name); err != nil {
+	if err := r.device.checkResult(r.device.native.record(r.pool, r.buffer, c.finished(), false), "record %s",
+		r.name); err != nil {
 		return err
 	}
 	r.users = r.users[:0]

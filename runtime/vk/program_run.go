@@ -13,7 +13,8 @@ import (
 // Run implements runtime.Executable. If ctx ends while the device is at work, Run returns at once with its
 // error; the run itself goes on, states advance as if it had been waited for, and the next one begins
 // when it is done.
-func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data, opts ...runtime.RunOptions) (*runtime.Result, error) {
+func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data,
+	opts ...runtime.RunOptions) (*runtime.Result, error) {
 	opt, err := runtime.CheckRun(ctx, opts)
 	if err != nil {
 		return nil, e.wrap("run", err)
@@ -41,7 +42,8 @@ func (e *Executable) wrap(doing string, err error) error {
 	return fmt.Errorf("%s %q: %w", doing, e.program.Name, err)
 }
 
-func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions, log *runLog) (*runtime.Result, error) {
+func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions,
+	log *runLog) (*runtime.Result, error) {
 	symbols, err := e.Bind(in, opt.Symbols)
 	if err != nil {
 		return nil, err

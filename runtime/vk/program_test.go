@@ -232,7 +232,8 @@ func TestProgramLengths(t *testing.T) {
 				e := symbolic(t, bound).load(d)
 				for _, n := range []int{bound, 0, 1, 7, 8, 9, 99, 99, 0, 64, bound, 3, bound - 1} {
 					x := ramp(float32(n)/2, 8*n)
-					r := runProgram(t, e, inputs(x, n, 8), runtime.RunOptions{Symbols: map[string]int64{"U": int64(n % 10)}})
+					r := runProgram(t, e, inputs(x, n, 8),
+						runtime.RunOptions{Symbols: map[string]int64{"U": int64(n % 10)}})
 					y := r.Outputs["y"]
 					if !slices.Equal(y.Dims, []int{n, 8}) {
 						t.Errorf("T=%d: output of shape %v", n, y.Dims)
@@ -294,10 +295,12 @@ func TestProgramStates(t *testing.T) {
 			}
 			state(zero)
 
-			if _, err := e.ReadState("x"); err == nil || !strings.Contains(err.Error(), `no state "x": the program has sum`) {
+			if _, err := e.ReadState("x"); err == nil ||
+				!strings.Contains(err.Error(), `no state "x": the program has sum`) {
 				t.Errorf("reading what is no state: %v", err)
 			}
-			if err := e.WriteState("sum", tensor(ramp(0, 3), 3)); err == nil || !strings.Contains(err.Error(), "f32[3]") {
+			if err := e.WriteState("sum", tensor(ramp(0, 3), 3)); err == nil ||
+				!strings.Contains(err.Error(), "f32[3]") {
 				t.Errorf("writing a state of another shape: %v", err)
 			}
 		})
@@ -339,15 +342,17 @@ func TestProgramWeights(t *testing.T) {
 			f, want := weighted(t)
 			var seen []int64
 			last := map[runtime.Stage]runtime.Progress{}
-			e := must(d.Load(context.Background(), f.program, f.spirv, f.weights, vk.LoadOptions{Progress: func(p runtime.Progress) {
-				if was := last[p.Stage]; p.Done > p.Total || p.Done <= was.Done || was.Total != 0 && p.Total != was.Total {
-					t.Errorf("progress %+v after %+v", p, was)
-				}
-				last[p.Stage] = p
-				if p.Stage == runtime.StageWeights {
-					seen = append(seen, p.Done)
-				}
-			}}))(t)
+			e := must(d.Load(context.Background(), f.program, f.spirv, f.weights,
+				vk.LoadOptions{Progress: func(p runtime.Progress) {
+					if was := last[p.Stage]; p.Done > p.Total || p.Done <= was.Done ||
+						was.Total != 0 && p.Total != was.Total {
+						t.Errorf("progress %+v after %+v", p, was)
+					}
+					last[p.Stage] = p
+					if p.Stage == runtime.StageWeights {
+						seen = append(seen, p.Done)
+					}
+				}}))(t)
 			for stage, total := range map[runtime.Stage]int64{
 				runtime.StageWeights: f.program.Buffers[1].Bytes, runtime.StagePipelines: int64(len(f.spirv)), runtime.StageWarm: int64(len(f.spirv)),
 			} {
@@ -415,7 +420,8 @@ func TestProgramProfile(t *testing.T) {
 			t.Errorf("the kernels took %v together, the program %v", sum, p.GPU)
 		}
 		k := p.Kernels[3]
-		if k.Name != "add 3" || k.Schedule != "map wg=64" || k.Flops != 1000 || k.Moved != 3*20000 || !slices.Equal(k.Ops, []string{"add"}) {
+		if k.Name != "add 3" || k.Schedule != "map wg=64" || k.Flops != 1000 || k.Moved != 3*20000 ||
+			!slices.Equal(k.Ops, []string{"add"}) {
 			t.Errorf("the last kernel is %+v", k)
 		}
 	}
@@ -434,7 +440,8 @@ func TestProgramProfileAtLength(t *testing.T) {
 		t.Skip("the device takes no timestamps")
 	}
 	e := symbolic(t, 100).load(d)
-	r := runProgram(t, e, inputs(ramp(0, 80), 10, 8), runtime.RunOptions{Profile: true, Symbols: map[string]int64{"U": 0}})
+	r := runProgram(t, e, inputs(ramp(0, 80), 10, 8),
+		runtime.RunOptions{Profile: true, Symbols: map[string]int64{"U": 0}})
 	k := r.Profile.Kernels[0]
 	if k.Flops != 100 || math.Abs(float64(k.Moved)-(640+16)) > 1 {
 		t.Errorf("at a tenth of the bound: %d operations, %d bytes; want 100 and 656", k.Flops, k.Moved)
@@ -500,10 +507,12 @@ func TestProgramLostDevice(t *testing.T) {
 	if err := d.MarkLost(); !errors.Is(err, vk.ErrDeviceLost) {
 		t.Fatal(err)
 	}
-	if _, err := e.Run(context.Background(), inputs(ramp(0, 10)), runtime.RunOptions{}); !errors.Is(err, vk.ErrDeviceLost) {
+	if _, err := e.Run(context.Background(), inputs(ramp(0, 10)), runtime.RunOptions{}); !errors.Is(err,
+		vk.ErrDeviceLost) {
 		t.Errorf("run on a lost device: %v", err)
 	}
-	if _, err := d.Load(context.Background(), newFixture(t, "late").program, nil, nil, vk.LoadOptions{}); !errors.Is(err, vk.ErrDeviceLost) {
+	if _, err := d.Load(context.Background(), newFixture(t, "late").program, nil, nil,
+		vk.LoadOptions{}); !errors.Is(err, vk.ErrDeviceLost) {
 		t.Errorf("load on a lost device: %v", err)
 	}
 }

@@ -245,7 +245,8 @@ func (c *CommandList) prepare() bool {
 		return false
 	}
 	if layout.pushBytes > 0 && len(c.push) != layout.pushBytes {
-		c.fail("kernel %s wants %d bytes of push constants; there are %d", c.pipeline.name, layout.pushBytes, len(c.push))
+		c.fail("kernel %s wants %d bytes of push constants; there are %d", c.pipeline.name,
+			layout.pushBytes, len(c.push))
 		return false
 	}
 	c.emitState(layout)

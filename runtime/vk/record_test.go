@@ -100,7 +100,8 @@ func TestBindingErrors(t *testing.T) {
 	for name, test := range tests {
 		set := vk.BindingSet{Name: "softmax", Buffers: []vk.BufferRange{vk.Whole(b), test.r}}
 		_, err := d.NewBindings([]vk.BindingSet{set})
-		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "kernel softmax, binding 1") {
+		if err == nil || !strings.Contains(err.Error(), test.want) ||
+			!strings.Contains(err.Error(), "kernel softmax, binding 1") {
 			t.Errorf("%s: error %v; want one that says %q and where", name, err, test.want)
 		}
 	}
@@ -178,7 +179,8 @@ func TestDispatchIndirect(t *testing.T) {
 func TestStateBetweenDispatches(t *testing.T) {
 	d := vktest.Device(t, vk.DeviceOptions{})
 	const n = 64
-	x, y, z := buffer(t, d, "x", 4*n, vk.DeviceMemory), buffer(t, d, "y", 4*n, vk.DeviceMemory), buffer(t, d, "z", 4*n, vk.DeviceMemory)
+	x, y, z := buffer(t, d, "x", 4*n, vk.DeviceMemory), buffer(t, d, "y", 4*n, vk.DeviceMemory), buffer(t, d,
+		"z", 4*n, vk.DeviceMemory)
 	ones := make([]float32, n)
 	for i := range ones {
 		ones[i] = 1

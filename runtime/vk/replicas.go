@@ -115,12 +115,14 @@ const maxBurstSteps = 1 << 17
 // kernels of which one needs the other, so a replay's time has the cost of one dependent launch in it.
 func (r *Replicas) Burst(batches, replays int) (_ *Burst, err error) {
 	if r == nil {
-		return nil, fmt.Errorf("vk: burst: there are no replicas: Executable.Replicate makes them, unless it returns an error")
+		return nil, fmt.Errorf("vk: burst: there are no replicas: Executable.Replicate makes them, unless it " +
+			"returns an error")
 	}
 	e := r.exe
 	if batches < 1 || replays < 1 || batches > maxBurstSteps || replays > maxBurstSteps ||
 		batches*replays > max(maxBurstSteps/max(len(e.program.Steps), 1), 1) {
-		return nil, fmt.Errorf("vk: burst of %d times %d replays of %d steps; want at most %d steps", batches, replays, len(e.program.Steps), maxBurstSteps)
+		return nil, fmt.Errorf("vk: burst of %d times %d replays of %d steps; want at most %d steps", batches, replays,
+			len(e.program.Steps), maxBurstSteps)
 	}
 	b := &Burst{batches: batches, replays: replays}
 	if b.stamps, err = e.device.NewTimestamps(batches + 1); err != nil {

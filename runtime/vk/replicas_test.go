@@ -58,7 +58,8 @@ func TestReplicasRefuse(t *testing.T) {
 	d := vktest.Device(t, vk.DeviceOptions{})
 	e := chain(t, 64).load(d)
 	for _, copies := range []int{-1, 0, 1 << 20} {
-		if _, err := e.Replicate(context.Background(), copies); err == nil || !strings.Contains(err.Error(), "copies; want 1 to") {
+		if _, err := e.Replicate(context.Background(), copies); err == nil ||
+			!strings.Contains(err.Error(), "copies; want 1 to") {
 			t.Errorf("%d copies: %v", copies, err)
 		}
 	}

@@ -90,7 +90,8 @@ func TestWaitCancel(t *testing.T) {
 			break
 		}
 		if more > 1000 {
-			t.Fatalf("after %d runs at once, a wait that was cancelled still returned only when the device was done", more)
+			t.Fatalf("after %d runs at once, a wait that was cancelled still returned only when the device was done",
+				more)
 		}
 	}
 	// The device works on, and what is closed now stays until it is done.

@@ -22,7 +22,8 @@ func TestTickDuration(t *testing.T) {
 	}
 	for _, test := range tests {
 		if got := tickDuration(test.from, test.to, test.bits, test.period); got != test.want {
-			t.Errorf("from %d to %d in %d bits at %v ns: %v; want %v", test.from, test.to, test.bits, test.period, got, test.want)
+			t.Errorf("from %d to %d in %d bits at %v ns: %v; want %v", test.from, test.to, test.bits,
+				test.period, got, test.want)
 		}
 	}
 }

@@ -125,7 +125,8 @@ func (d *Device) Upload(ctx context.Context, dst *Buffer, offset int64, src []by
 // UploadFunc is Upload of size bytes that fill produces piece by piece, in order: it is to write all of p,
 // which stands for the bytes from at on. p is device memory, often slow to read: write it once, in order.
 // This spares a copy where data is read from a file or converted on the way.
-func (d *Device) UploadFunc(ctx context.Context, dst *Buffer, offset, size int64, fill func(p []byte, at int64) error) error {
+func (d *Device) UploadFunc(ctx context.Context, dst *Buffer, offset, size int64,
+	fill func(p []byte, at int64) error) error {
 	if err := runtime.CheckContext(ctx); err != nil {
 		return fmt.Errorf("vk: upload: %w", err)
 	}
@@ -226,7 +227,8 @@ func (s *stagingRing) fetch(ctx context.Context, src *Buffer, offset, at, limit 
 }
 
 // directChunks waits for the device and calls touch with the buffer's own memory, a piece at a time.
-func (d *Device) directChunks(ctx context.Context, b *Buffer, offset, size int64, touch func(p []byte, at int64) error) error {
+func (d *Device) directChunks(ctx context.Context, b *Buffer, offset, size int64,
+	touch func(p []byte, at int64) error) error {
 	if err := d.WaitIdle(ctx); err != nil {
 		return err
 	}

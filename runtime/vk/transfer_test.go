@@ -33,7 +33,8 @@ func TestTransferSizes(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			d := vktest.Device(t, options)
 			const offset = 12
-			for _, n := range []int{1, 3, 4, 1000, slotBytes - 1, slotBytes, slotBytes + 1, 4 * slotBytes, 4*slotBytes + 1, 50_001} {
+			for _, n := range []int{1, 3, 4, 1000, slotBytes - 1, slotBytes, slotBytes + 1, 4 * slotBytes,
+				4*slotBytes + 1, 50_001} {
 				b := must(d.NewBuffer("b", int64(n)+2*offset, vk.DeviceMemory))(t)
 				around := bytes.Repeat([]byte{0xa5}, n+2*offset)
 				upload(t, d, b, around)

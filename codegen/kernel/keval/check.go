@@ -42,7 +42,8 @@ func shared(p *kernel.Program, a, b int) bool {
 		return true
 	}
 	x, y := p.Buffers[a], p.Buffers[b]
-	return x.Kind == kernel.BufTemp && y.Kind == kernel.BufTemp && x.Offset < y.Offset+y.Bytes && y.Offset < x.Offset+x.Bytes
+	return x.Kind == kernel.BufTemp && y.Kind == kernel.BufTemp && x.Offset < y.Offset+y.Bytes &&
+		y.Offset < x.Offset+x.Bytes
 }
 
 // checkKernel checks what a kernel promises besides values.
@@ -100,7 +101,8 @@ func checkExpr(k *kernel.Kernel, e *kernel.Expr) error {
 		}
 	case kernel.ExprRandom:
 		if len(e.Args) != 2 || e.DType != ir.U32 || e.Word > kernel.WordSecond {
-			return fmt.Errorf("e%d: word %d of a random stream of %d arguments as %s", e.ID, e.Word, len(e.Args), e.DType)
+			return fmt.Errorf("e%d: word %d of a random stream of %d arguments as %s", e.ID, e.Word,
+				len(e.Args), e.DType)
 		}
 		for _, a := range e.Args {
 			if a.DType != ir.U32 && a.DType != ir.I64 {
@@ -108,11 +110,14 @@ func checkExpr(k *kernel.Kernel, e *kernel.Expr) error {
 			}
 		}
 	case kernel.ExprApply:
-		if in := e.Op.Info(); in.Class != ir.ClassElementwise || len(e.Args) < in.MinArgs() || len(e.Args) > in.MaxArgs() {
+		if in := e.Op.Info(); in.Class != ir.ClassElementwise || len(e.Args) < in.MinArgs() ||
+			len(e.Args) > in.MaxArgs() {
 			return fmt.Errorf("e%d: %s of %d arguments", e.ID, e.Op, len(e.Args))
 		}
-		if t := e.DType; t.IsFloat() && t.BlockBytes() < ir.F32.BlockBytes() && e.Op != ir.OpCast && !e.Op.Info().IsExact(t, e.Attrs) {
-			return fmt.Errorf("e%d: %s gives %s, which devices compute in f32: compute it in f32 and cast", e.ID, e.Op, t)
+		if t := e.DType; t.IsFloat() && t.BlockBytes() < ir.F32.BlockBytes() && e.Op != ir.OpCast &&
+			!e.Op.Info().IsExact(t, e.Attrs) {
+			return fmt.Errorf("e%d: %s gives %s, which devices compute in f32: compute it in f32 and cast", e.ID, e.Op,
+				t)
 		}
 	}
 	return nil

@@ -61,7 +61,8 @@ type pending struct {
 // step runs one kernel at every point.
 func (m *Machine) step(i int, symbols map[string]int64, elems []int64) error {
 	k := m.kernels[i]
-	r := &run{m: m, k: k, step: m.prog.Steps[i], symbols: symbols, elems: elems, touched: make([][]touch, len(m.prog.Buffers))}
+	r := &run{m: m, k: k, step: m.prog.Steps[i], symbols: symbols, elems: elems,
+		touched: make([][]touch, len(m.prog.Buffers))}
 	if k.Family == kernel.FamilyCustom {
 		return r.custom()
 	}

@@ -124,7 +124,8 @@ func TestMistakesAreFound(t *testing.T) {
 		}, "of a random stream"},
 		{"a random stream with a float for a seed", func(_ *kernel.Program, k []*kernel.Kernel) {
 			b := kernel.NewBuilder()
-			k[0].Stores[0].Value = b.Cast(ir.F32, b.Random(b.Float(ir.F32, 1), b.Integer(ir.U32, 1), axis(), kernel.WordOwn))
+			k[0].Stores[0].Value = b.Cast(ir.F32,
+				b.Random(b.Float(ir.F32, 1), b.Integer(ir.U32, 1), axis(), kernel.WordOwn))
 		}, "a seed or offset of f32"},
 		{"a scan without a phase", func(_ *kernel.Program, k []*kernel.Kernel) {
 			k[0].Family, k[0].Fold, k[0].Parallel = kernel.FamilyScan, ir.D(4), nil

@@ -93,7 +93,8 @@ func (m *Machine) allocate(b kernel.Buffer) (memory, error) {
 	switch b.Kind {
 	case kernel.BufTemp:
 		if b.Offset < 0 || b.Offset+b.Bytes > m.prog.ArenaBytes {
-			return memory{}, fmt.Errorf("bytes %d to %d are outside the arena of %d", b.Offset, b.Offset+b.Bytes, m.prog.ArenaBytes)
+			return memory{}, fmt.Errorf("bytes %d to %d are outside the arena of %d", b.Offset, b.Offset+b.Bytes,
+				m.prog.ArenaBytes)
 		}
 		return memory{bytes: m.arena.bytes, tenant: m.arena.tenant, base: b.Offset}, nil
 	case kernel.BufOutput, kernel.BufPrepared:

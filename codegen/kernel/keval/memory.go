@@ -73,7 +73,8 @@ func (r *run) load(bind int, x int64) (number, error) {
 	at := mem.base + x*size
 	if mem.tenant != nil {
 		if have := mem.tenant[at]; have != int32(buf) {
-			return number{}, fmt.Errorf("load of element %d of %s: that memory was last stored by %s", x, r.m.name(buf), r.m.name(int(have)))
+			return number{}, fmt.Errorf("load of element %d of %s: that memory was last stored by %s", x, r.m.name(buf),
+				r.m.name(int(have)))
 		}
 	}
 	if b.Write {
@@ -152,7 +153,8 @@ func (r *run) claim(buf int, x int64, write bool) error {
 			x, r.m.name(buf), at.writer-1, r.point)
 	}
 	if write && at.reader != 0 && at.reader != point {
-		return fmt.Errorf("element %d of %s is read by point %d and stored by point %d of one step", x, r.m.name(buf), at.reader-1, r.point)
+		return fmt.Errorf("element %d of %s is read by point %d and stored by point %d of one step", x, r.m.name(buf),
+			at.reader-1, r.point)
 	}
 	if write {
 		at.writer = point

@@ -65,7 +65,8 @@ func (r *run) loadWritten(buf int, x int64) (number, error) {
 	size := int64(t.BlockBytes())
 	at := mem.base + x/int64(t.BlockElems())*size
 	if mem.tenant != nil && mem.tenant[at] != int32(buf) {
-		return number{}, fmt.Errorf("load of element %d of %s: that memory was last stored by %s", x, r.m.name(buf), r.m.name(int(mem.tenant[at])))
+		return number{}, fmt.Errorf("load of element %d of %s: that memory was last stored by %s", x, r.m.name(buf),
+			r.m.name(int(mem.tenant[at])))
 	}
 	var d [256]float32
 	values := d[:t.BlockElems()]

@@ -48,7 +48,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := safetensors.WriteFile("colours.safetensors", nil, []safetensors.Named{{Name: "palette", Data: weights}}); err != nil {
+	if err := safetensors.WriteFile("colours.safetensors", nil,
+		[]safetensors.Named{{Name: "palette", Data: weights}}); err != nil {
 		log.Fatal(err)
 	}
 }
