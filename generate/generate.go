@@ -143,9 +143,6 @@ func (m *Model) Close() error {
 // Tokenizer returns the model's tokenizer.
 func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tok }
 
-// Context is how many tokens prompt and answer may have together.
-func (m *Model) Context() int { return m.context }
-
 // Why says what the model runs on, and why there.
 func (m *Model) Why() string { return m.step.Why() }
 

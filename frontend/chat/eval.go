@@ -18,6 +18,7 @@ const (
 	maxSteps  = 20_000_000 // expressions evaluated and characters written
 	maxOutput = 16 << 20   // characters
 	maxRange  = 100_000    // as in Jinja's sandbox
+	maxItems  = 1_000_000  // of a list
 )
 
 // run is a rendering.
@@ -354,7 +355,7 @@ func iterate(r *run, v value) []value {
 		r.step(len(v.keys))
 		return v.keys
 	case str:
-		r.step(len(v))
+		r.step(4 * len(v)) // for the memory that they take
 		chars := make([]value, len(v))
 		for i := range v {
 			chars[i] = v[i : i+1 : i+1]
@@ -481,6 +482,9 @@ func arithmetic(r *run, op string, x, y value) value {
 		}
 	case *list:
 		if b, ok := y.(*list); ok && op == "+" && x.kind == b.kind && x.kind != generator {
+			if len(x.items)+len(b.items) > maxItems {
+				fail("a list has more than %d items", maxItems)
+			}
 			r.step(len(x.items) + len(b.items))
 			return &list{items: slices.Concat(x.items, b.items), kind: x.kind}
 		}

@@ -66,11 +66,16 @@ func classify(r rune) class {
 // next returns the class of a text's first character and its length. A byte that
 // belongs to no character is a sign.
 func next(text string) (class, int) {
+	if text != "" && text[0] < utf8.RuneSelf {
+		return ascii[text[0]], 1
+	}
+	return nextWide(text)
+}
+
+// nextWide is next of what is not ASCII. It is apart so that next is inlined.
+func nextWide(text string) (class, int) {
 	if text == "" {
 		return 0, 0
-	}
-	if b := text[0]; b < utf8.RuneSelf {
-		return ascii[b], 1
 	}
 	r, n := utf8.DecodeRuneInString(text)
 	return classify(r), n

@@ -128,6 +128,9 @@ func suffix(text string, anyCase bool) int {
 	if len(text) < 2 || text[0] != '\'' {
 		return 0
 	}
+	if anyCase && strings.HasPrefix(text, "'ſ") { // which is an s too
+		return len("'ſ")
+	}
 	fold := func(b byte) byte {
 		if anyCase && b >= 'A' && b <= 'Z' {
 			b += 'a' - 'A'
@@ -405,7 +408,7 @@ func groups(text string) int {
 	}
 	const joiners = "\u200c\u200d" // count as letters here
 	r, _ := utf8.DecodeRuneInString(text[i:])
-	if unicode.In(r, unicode.L, unicode.M, unicode.Pc) || strings.ContainsRune(joiners, r) {
+	if unicode.In(r, unicode.L, unicode.M, unicode.Nl, unicode.Pc) || strings.ContainsRune(joiners, r) {
 		return 0
 	}
 	return i
@@ -477,6 +480,9 @@ func signs(more string) matcher {
 // runes is the length of the characters that a text begins with and that are in a
 // set.
 func runes(text string, in func(r rune) bool) int {
+	if r, _ := utf8.DecodeRuneInString(text); !in(r) { // as most often
+		return 0
+	}
 	if i := strings.IndexFunc(text, func(r rune) bool { return !in(r) }); i >= 0 {
 		return i
 	}

@@ -13,7 +13,7 @@ import (
 
 const (
 	gpt2Pattern  = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
-	suffixes     = `(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])`
+	suffixes     = `(?:'[sSſ]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])`
 	blanksText   = `|\s*[\r\n]+|\s+(?!\S)|\s+`
 	qwen2Pattern = suffixes + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*` + blanksText
 	llamaPattern = suffixes + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*` + blanksText
@@ -100,7 +100,7 @@ func compileOnce(p string) *regexp2.Regexp {
 
 // isDoubtful reports what some engines take for a letter before \b and others do
 // not.
-func isDoubtful(r rune) bool { return unicode.In(r, unicode.Mc, unicode.Me, unicode.Cf) }
+func isDoubtful(r rune) bool { return unicode.In(r, unicode.Mc, unicode.Me, unicode.Nl, unicode.Cf) }
 
 func checkKinds(t *testing.T, text string) {
 	t.Helper()
@@ -121,7 +121,7 @@ func TestKinds(t *testing.T) {
 	alphabet := []string{
 		"a", "b", "Z", "Q", "é", "Ü", "ǅ", "ʰ", "日", "本", "か", "カ", "한", "ก", "ा", "\u0301", "\u200d",
 		"１", "1", "2", "3", "½", "Ⅷ", "٣", " ", " ", " ", "\n", "\r", "\t", "\u00a0", "\u3000", "\u2028",
-		"'", "s", "S", "ll", "RE", "ve", "'d", "’", ".", ",", "!", "(", "_", "/", "/",
+		"'", "s", "S", "ll", "RE", "ve", "'d", "’", "ſ", ".", ",", "!", "(", "_", "/", "/",
 		"$", "+", "|", "`", "~", "€", "🦙", "。", "「", "\x00", "\x7f", "\u00ad", "々", "〇",
 	}
 	r := rand.New(rand.NewPCG(1, 2))

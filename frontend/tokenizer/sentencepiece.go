@@ -53,7 +53,11 @@ func newSentencePiece(v *vocabulary) (model, error) {
 		return 0, none
 	}
 	t.merger.spell = func(out []int32, text string) []int32 {
+		begin := len(out)
 		for i := range len(text) {
+			if bytes[text[i]] == v.unk { // one token for the character
+				return append(out[:begin], v.unk)
+			}
 			out = append(out, bytes[text[i]])
 		}
 		return out

@@ -99,6 +99,16 @@ func sentences() keys {
 	}
 }
 
+// noBytes is sentences without the bytes.
+func noBytes() keys {
+	k := sentences()
+	return change(k, keys{
+		"tokens":     slices.Delete(k["tokens"].([]string), 3, 3+256),
+		"token_type": slices.Delete(k["token_type"].([]int32), 3, 3+256),
+		"scores":     slices.Delete(k["scores"].([]float32), 3, 3+256),
+	})
+}
+
 // unigrams is a vocabulary of the unigram model.
 func unigrams() keys {
 	return keys{
@@ -150,6 +160,7 @@ func TestEncode(t *testing.T) {
 		{sentences(), whole, "he", "<s> ▁he"},
 		{sentences(), text, "é", "▁ <0xC3> <0xA9>"},
 		{sentences(), text, "\xff", "▁ <0xFF>"},
+		{noBytes(), text, "éh", "▁ <unk> h"},
 		{sentences(), text, "</s>", "▁ </s >"}, // never the control token
 		{sentences(), special, "he</s>he", "▁he </s> ▁he"},
 		{unigrams(), text, " ab  abc ", "▁ab ▁ab c"},
