@@ -324,7 +324,7 @@ func TestLong(t *testing.T) {
 	for _, k := range []keys{byteLevel(), sentences(), unigrams(), pieces(), jais, aya} {
 		tok := newTokenizer(t, k)
 		for _, unit := range []string{"a", " ", "1", "<", "<|im_end|", "▁", "\n ", "é"} {
-			tok.Encode(strings.Repeat(unit, 1<<17), tokenizer.Options{Special: true})
+			tok.Encode(strings.Repeat(unit, 1<<16), tokenizer.Options{Special: true})
 		}
 	}
 }
