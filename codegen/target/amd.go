@@ -11,12 +11,12 @@ var amd = class{
 		t.cache = max(t.cache, int64(caps.Cores)*64<<10) // 6 MB of 96 on Navi 31, without the cache behind it
 		t.mapWorkgroup = 256
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 256, 1024, 16, 16
-		t.tiles = []tile{
-			{128, 128, 16, 8, 8},
-			{64, 64, 16, 4, 4},
-			{32, 64, 16, 4, 4},
-			{16, 64, 16, 2, 4},
-			{32, 32, 16, 2, 2},
+		t.tiles = []ratedTile{
+			{tile: tile{128, 128, 16, 8, 8}, Efficiency: 0.6},
+			{tile: tile{64, 64, 16, 4, 4}, Efficiency: 0.55},
+			{tile: tile{32, 64, 16, 4, 4}, Efficiency: 0.37},
+			{tile: tile{16, 64, 16, 2, 4}, Efficiency: 0.18},
+			{tile: tile{32, 32, 16, 2, 2}, Efficiency: 0.2},
 		}
 		// A workgroup of two waves of 64: one column each.
 		t.vecWorkgroup, t.vecColumns = 128, 1

@@ -11,10 +11,10 @@ var arm = class{
 		t := genericTuning(caps, "arm-mali")
 		t.mapWorkgroup = 64
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 64, 64, 8, 8
-		t.tiles = []tile{
-			{32, 32, 16, 4, 4},
-			{16, 64, 16, 4, 4},
-			{16, 16, 16, 2, 2},
+		t.tiles = []ratedTile{
+			{tile: tile{32, 32, 16, 4, 4}, Efficiency: 0.5},
+			{tile: tile{16, 64, 16, 4, 4}, Efficiency: 0.45},
+			{tile: tile{16, 16, 16, 2, 2}, Efficiency: 0.2},
 		}
 		t.vecWorkgroup, t.vecColumns, t.vecLanes = 64, 1, 16
 		return t

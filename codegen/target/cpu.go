@@ -15,11 +15,11 @@ var cpu = class{
 		t.gatherTurns = false // nothing else runs meanwhile
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache, t.rowSerial = 32, 32, 32, 0, 64
 		// Large thread tiles pay, since SIMD lanes have no shared registers to run out of (M-lavapipe-tiles).
-		t.tiles = []tile{
-			{64, 64, 16, 8, 8},
-			{32, 32, 16, 8, 8},
-			{16, 32, 16, 4, 8},
-			{16, 16, 16, 4, 4},
+		t.tiles = []ratedTile{
+			{tile: tile{64, 64, 16, 8, 8}, Efficiency: 0.37},
+			{tile: tile{32, 32, 16, 8, 8}, Efficiency: 0.3},
+			{tile: tile{16, 32, 16, 4, 8}, Efficiency: 0.25},
+			{tile: tile{16, 16, 16, 4, 4}, Efficiency: 0.2},
 		}
 		// Yet tiles straight from memory are two to three times faster: a load at one place for all lanes costs one
 		// instruction, any other one for each lane, and shared memory makes all of them such (M-lavapipe-tiles).

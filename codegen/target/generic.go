@@ -29,13 +29,14 @@ func genericTuning(caps Caps, profile string) tuning {
 		rowPerLane:   8,
 		rowSerial:    16,
 		rowCache:     16,
-		tiles: []tile{
-			{64, 64, 16, 4, 4}, // 10 KiB; 256 invocations where the device has them
-			{64, 32, 16, 4, 4}, // 128 invocations
-			{32, 32, 16, 4, 2}, // 128
-			{16, 64, 16, 2, 4}, // few rows
-			{16, 16, 16, 2, 2}, // small results spread over more workgroups
-			{8, 8, 8, 1, 1},    // fits anything
+		// Guessed from those that were measured on one device: large tiles read less, small ones fill the device.
+		tiles: []ratedTile{
+			{tile: tile{64, 64, 16, 4, 4}, Efficiency: 0.55}, // 10 KiB; 256 invocations where the device has them
+			{tile: tile{64, 32, 16, 4, 4}, Efficiency: 0.4},  // 128 invocations
+			{tile: tile{32, 32, 16, 4, 2}, Efficiency: 0.2},  // 128
+			{tile: tile{16, 64, 16, 2, 4}, Efficiency: 0.18}, // few rows
+			{tile: tile{16, 16, 16, 2, 2}, Efficiency: 0.07}, // small results spread over more workgroups
+			{tile: tile{8, 8, 8, 1, 1}, Efficiency: 0.02},    // fits anything
 		},
 		// Nothing was measured: large tiles read less, small ones fill the device.
 		matrixTiles: []matrixTile{

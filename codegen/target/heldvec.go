@@ -20,7 +20,7 @@ type heldVec struct {
 	ahead      int   // turns whose blocks are asked for before rows are rounded, at most 1
 	prefetch   int   // sectors that an invocation asks for before its row is rounded
 	least      int64 // elements of a row for this to pay
-	most       int64 // columns for this to pay; 0 is any
+	most       int64 // columns of a core for this to pay; 0 is any
 	subnormals bool
 	tables     bool
 }
@@ -41,7 +41,7 @@ func (t tuning) heldVec(k *kernel.Kernel, sh matShape) (v heldVec, rounds, ok bo
 		ways = b.rounded
 	}
 	i := slices.IndexFunc(ways, func(v heldVec) bool {
-		return v.run > 0 && sh.K >= v.least && (v.most == 0 || sh.Batch*sh.N <= v.most)
+		return v.run > 0 && sh.K >= v.least && (v.most == 0 || t.perCore(sh) <= v.most)
 	})
 	if i < 0 {
 		return v, rounds, false

@@ -9,11 +9,11 @@ var intel = class{
 		t := genericTuning(caps, "intel-xe")
 		t.mapWorkgroup = 128
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 128, 512, 8, 8
-		t.tiles = []tile{
-			{64, 64, 16, 4, 4},
-			{32, 64, 16, 4, 4},
-			{16, 64, 16, 2, 4},
-			{32, 32, 16, 2, 2},
+		t.tiles = []ratedTile{
+			{tile: tile{64, 64, 16, 4, 4}, Efficiency: 0.55},
+			{tile: tile{32, 64, 16, 4, 4}, Efficiency: 0.37},
+			{tile: tile{16, 64, 16, 2, 4}, Efficiency: 0.18},
+			{tile: tile{32, 32, 16, 2, 2}, Efficiency: 0.2},
 		}
 		t.vecWorkgroup, t.vecColumns = 64, 1
 		return t

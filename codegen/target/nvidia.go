@@ -22,7 +22,7 @@ var nvidia = class{
 		// flight, all kept in registers for the second pass.
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 256, 1024, 16, 32
 		// Of f32: of all cores in full rounds, Alone of cores with one workgroup (M-f32-tiles, M-tile-rates).
-		t.ratedTiles = []ratedTile{ // largest first
+		t.tiles = []ratedTile{ // largest first
 			{tile: tile{128, 128, 8, 8, 16}, Paired: true, Steps: true, Efficiency: 0.775, Alone: 0.642},
 			{tile: tile{64, 128, 8, 8, 8}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.692, Alone: 0.5},
 			{tile: tile{64, 128, 16, 8, 8}, Stages: 2, Paired: true, Steps: true, Efficiency: 0.467, Alone: 0.592},

@@ -76,7 +76,7 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 1, run: 64, lanes: 64, columns: 4},
 		blockVec{rows: 8, run: 64, lanes: 32, columns: 4},
 	).rounding(
-		byFewColumns(twoBitFields(4, 2)),
+		twoBitFields(4, 2).upTo(64),
 		twoBitFields(7, 2),
 	),
 	ir.Q3_K: inPlanes(
@@ -85,7 +85,7 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 1, run: 64, lanes: 64, columns: 2},
 		blockVec{rows: 8, run: 64, lanes: 32, columns: 4},
 	).rounding(
-		byFewColumns(twoBitFields(4, 2)),
+		twoBitFields(4, 2).upTo(64),
 		twoBitFields(2, 0),
 	),
 	ir.Q4_K: inPlanes(
@@ -113,7 +113,7 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 4, run: 64, lanes: 64, columns: 4},
 		manyRows(32),
 	).holding(
-		heldVec{run: 64, columns: 8, resident: 448, subnormals: true, least: longRow, most: 8192},
+		heldVec{run: 64, columns: 8, resident: 448, subnormals: true, least: longRow, most: 62},
 	).rounding(
 		heldVec{run: 64, columns: 4, resident: 512},
 	),
@@ -214,9 +214,9 @@ func twoBitFields(columns, prefetch int) heldVec {
 	return heldVec{run: 64, columns: columns, resident: 896, groups: 2, prefetch: prefetch, subnormals: true}
 }
 
-// byFewColumns limits a way to 64 columns for each of an H100's cores.
-func byFewColumns(v heldVec) heldVec {
-	v.most = 64 * 132
+// upTo limits a way to so many columns of a core.
+func (v heldVec) upTo(columns int64) heldVec {
+	v.most = columns
 	return v
 }
 

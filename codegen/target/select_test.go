@@ -257,8 +257,9 @@ func randomCaps(r *rand.Rand) Caps {
 	if r.IntN(3) == 0 {
 		return randomMatrixCaps(r)
 	}
+	kind := []DeviceType{DeviceDiscrete, DeviceDiscrete, DeviceIntegrated, DeviceCPU}[r.IntN(4)]
 	return Caps{
-		Name: "random", VendorID: vendors[r.IntN(len(vendors))], Type: DeviceDiscrete, Cores: uint32(r.IntN(200)),
+		Name: "random", VendorID: vendors[r.IntN(len(vendors))], Type: kind, Cores: uint32(r.IntN(200)),
 		SubgroupSize: sizes[usual], MinSubgroupSize: sizes[least], MaxSubgroupSize: sizes[most],
 		RequiredSubgroupSize: r.IntN(2) == 0, SubgroupOps: SubgroupOps(r.Uint32()) & 0x7ff,
 		MaxSharedMemory: 16384 << r.IntN(3), MaxInvocations: invocations,

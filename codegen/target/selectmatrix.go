@@ -300,7 +300,8 @@ func hidesSteps(k *kernel.Kernel, s kernel.Schedule) bool {
 }
 
 // unrollCost is by how much a tile of a workgroup is slower where its steps are
-// no multiple of 8. Operands that are staged are multiplied in a loop that does
+// no multiple of 8. Tiles of workgroups are an extension of one vendor, so that this
+// is what its compiler does. Operands that are staged are multiplied in a loop that does
 // not hide its steps (M-hidden-steps).
 func unrollCost(k *kernel.Kernel, s kernel.Schedule) float64 {
 	steps := ceilDiv(k.Fold.Max(), int64(s.TileK))
@@ -329,7 +330,8 @@ func inRuns(k *kernel.Kernel) bool {
 	})
 }
 
-// acrossCost is by how much a tile is slower where B is bytes [K,N] (M-i8).
+// acrossCost is by how much a tile is slower where B is bytes [K,N] (M-i8): they are
+// gathered one by one on any device, for which there is an instruction on none.
 func acrossCost(s kernel.Schedule) float64 {
 	if s.Variant == kernel.VarCoopMat || s.PiecesM > 1 {
 		return 1.5

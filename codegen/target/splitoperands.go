@@ -16,7 +16,7 @@ const splitGain = 1.25
 // expected to be as fast, or nearly so, in f32.
 func SplitOperands(k *kernel.Kernel, caps Caps) []kernel.StoredOperand {
 	t := classOf(caps).tune(caps)
-	if len(t.ratedTiles) == 0 || len(k.Parallel) < 2 || !k.Fold.IsStatic() || k.Fold.Add < 1 || matShapeOf(k).M <= MaxMatVecRows {
+	if len(k.Parallel) < 2 || !k.Fold.IsStatic() || k.Fold.Add < 1 || matShapeOf(k).M <= MaxMatVecRows {
 		return nil
 	}
 	r := len(k.Parallel)

@@ -17,27 +17,13 @@ type ratedTile struct {
 	Alone         float64
 }
 
-// matTiles lists tiles for a product, the one expected to be fastest first.
-// Those that spill come late, tiles for which the device is too small are left
-// to Check.
+// matTiles lists tiles for a product by how long they are expected to take, those
+// that spill or are all but empty last, smallest first. Tiles for which the device is
+// too small are left to Check.
 func (t tuning) matTiles(k *kernel.Kernel) []Candidate {
-	all := t.tilesByTime(k)
-	if len(all) == 0 {
-		all = t.tilesBySize(k)
-	}
-	sh := matShapeOf(k)
-	for _, tl := range generic.tune(Caps{}).tiles { // so that any device has one that fits
-		all = append(all, Candidate{tl.scheduleOf(k), fmt.Sprintf("%dx%dx%d in small tiles", sh.M, sh.N, sh.K)})
-	}
-	return all
-}
-
-// tilesByTime lists the tiles whose rates are known by how long they are
-// expected to take, those that are all but empty last, smallest first.
-func (t tuning) tilesByTime(k *kernel.Kernel) []Candidate {
 	sh := matShapeOf(k)
 	var fitting, rest []ratedTile
-	for _, tl := range t.ratedTiles {
+	for _, tl := range t.tiles {
 		filled := 4*sh.M > int64(tl.M) && 4*sh.N > int64(tl.N)
 		if filled && !tl.spills(len(k.Products)) {
 			fitting = append(fitting, tl)
@@ -52,25 +38,10 @@ func (t tuning) tilesByTime(k *kernel.Kernel) []Candidate {
 	for _, tl := range append(fitting, rest...) {
 		all = append(all, Candidate{tl.scheduleOf(k), tl.reason(sh)})
 	}
-	return all
-}
-
-// tilesBySize puts the largest tile first that gives the device enough
-// workgroups and is mostly filled, and those that are too large last, smallest
-// first.
-func (t tuning) tilesBySize(k *kernel.Kernel) []Candidate {
-	sh := matShapeOf(k)
-	var fitting, rest []Candidate
-	for _, tl := range t.tiles {
-		c := Candidate{tl.scheduleOf(k), tl.reason(sh)}
-		filled := 2*sh.M > int64(tl.M) && 2*sh.N > int64(tl.N)
-		if tl.groups(sh) >= t.fill && filled && !tl.spills(len(k.Products)) {
-			fitting = append(fitting, c)
-		} else {
-			rest = append([]Candidate{c}, rest...)
-		}
+	for _, tl := range generic.tune(Caps{}).tiles { // so that any device has one that fits
+		all = append(all, Candidate{tl.tile.scheduleOf(k), fmt.Sprintf("%dx%dx%d in small tiles", sh.M, sh.N, sh.K)})
 	}
-	return append(fitting, rest...)
+	return all
 }
 
 // tileTime estimates the time of a product in a tile, in nanoseconds.
@@ -79,11 +50,10 @@ func (t tuning) tileTime(tl ratedTile, sh matShape) float64 {
 	return t.matrixTime(m, tl.groups(sh), ceilDiv(sh.K, int64(tl.K))*int64(tl.K), t.VectorF32)
 }
 
-// vectorTime estimates the least time of a product in f32, in nanoseconds, and
-// is 0 where the rates of tiles are not known.
+// vectorTime estimates the least time of a product in f32, in nanoseconds.
 func (t tuning) vectorTime(k *kernel.Kernel) float64 {
 	best := 0.0
-	for _, tl := range t.ratedTiles {
+	for _, tl := range t.tiles {
 		time := t.tileTime(tl, matShapeOf(k))
 		if !tl.spills(len(k.Products)) && (best == 0 || time < best) {
 			best = time

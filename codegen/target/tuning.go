@@ -30,8 +30,7 @@ type tuning struct {
 	rowSerial    int64 // rows up to this long are folded by one invocation each
 	rowCache     int   // most elements of a row that an invocation keeps
 
-	tiles      []tile      // of matrix products, the best for large ones first
-	ratedTiles []ratedTile // the same where rates are known, the largest first
+	tiles []ratedTile // of matrix products, the largest first
 
 	// direct is the tile of the direct variant: the most rows, and the columns of
 	// an invocation where there is one product. Zero where it is not for the device.
