@@ -45,19 +45,25 @@ func SplitAllOperands() (restore func()) {
 	return setPricer(func(caps target.Caps) passes.Pricer { return splitsAll{target.Pricer{Caps: caps}} })
 }
 
-type splitsAll struct{ passes.Pricer }
+type splitsAll struct{ target.Pricer }
 
-func (splitsAll) SplitOperands(k *kernel.Kernel) (list []kernel.StoredOperand) {
+func (splitsAll) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 	const tile = 256
 	whole := func(d ir.Dim) int { return int(d.Max()+tile-1) / tile * tile }
 	for _, p := range k.Products {
 		for i, v := range []*kernel.Expr{p.A, p.B} {
 			axis := len(k.Parallel) - 2 + i
-			list = append(list, kernel.StoredOperand{Operand: v, Rows: whole(k.Parallel[axis]), Depth: whole(k.Fold),
-				Across: !target.FoldContiguous(k, v, axis)})
+			if p.BF16x3 {
+				s.Operands = append(s.Operands, kernel.StoredOperand{Operand: v, Rows: whole(k.Parallel[axis]), Depth: whole(k.Fold),
+					Across: !target.FoldContiguous(k, v, axis)})
+			}
 		}
 	}
-	return list
+	return s
+}
+
+func (splitsAll) Price(string, []*kernel.Kernel, []*kernel.Kernel) kernel.Estimate {
+	return kernel.Estimate{Before: 1}
 }
 
 // JoinAllRows makes every device join norms, and what goes over slices of rows, to
@@ -68,12 +74,17 @@ func JoinAllRows() (restore func()) {
 
 type joinsAll struct{ target.Pricer }
 
-func (p joinsAll) JoinNorm(_, joined *kernel.Kernel) bool {
-	_, _, err := target.Select(joined, p.Caps)
-	return err == nil
+func (p joinsAll) Price(rule string, before, after []*kernel.Kernel) kernel.Estimate {
+	if rule != "join_norms" && rule != "join_slices" {
+		return p.Pricer.Price(rule, before, after)
+	}
+	for _, k := range after {
+		if _, _, err := target.Select(k, p.Caps); err != nil {
+			return kernel.Estimate{Note: err.Error()}
+		}
+	}
+	return kernel.Estimate{Before: 1}
 }
-
-func (p joinsAll) JoinSlices(product, joined *kernel.Kernel) bool { return p.JoinNorm(product, joined) }
 
 func setPricer(p func(target.Caps) passes.Pricer) (restore func()) {
 	old := pricer

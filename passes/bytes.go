@@ -13,6 +13,9 @@ const byteGroup, largestByte = 32, 127
 // neighbours, and leaves the rest to fusion: products that share rows share their
 // bytes, and what the rows come from joins the kernel that rounds them.
 func roundRows(s *State) error {
+	if s.pricer == nil {
+		return nil
+	}
 	return graphPass(func(g *ir.Graph) (*ir.Graph, error) {
 		return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 			if !takesBytes(n) || !s.pricer.RoundRows(blocksOf(n.Arg(1)), n.Arg(0).Shape()[n.Rank()-2], n.Shape()[n.Rank()-1]) {

@@ -176,7 +176,7 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	if err := c.addKernels("kernels of nodes in another order", s2, nil); err != nil {
 		return nil, nil, err
 	}
-	stored, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Store: storeAll}.Pricer()})
+	stored, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Operands: storeAll}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("operands stored: %w", err)
 	}
@@ -184,7 +184,7 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 		return nil, nil, err
 	}
 	for side, name := range []string{"left", "right"} {
-		one, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Store: storeSide(side)}.Pricer()})
+		one, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Operands: storeSide(side)}})
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s operands stored: %w", name, err)
 		}
@@ -192,42 +192,42 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 			return nil, nil, err
 		}
 	}
-	plain, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Store: storePlain, Split: splitAny}.Pricer()})
+	plain, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Operands: storePlain, Parts: splitAny}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("operands stored as they are: %w", err)
 	}
 	if err := c.addKernels("kernels of operands stored as they are", plain, rng); err != nil {
 		return nil, nil, err
 	}
-	windows, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Windows: allWindows}.Pricer()})
+	windows, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: allWindows}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("windows stored: %w", err)
 	}
 	if err := c.addKernels("kernels of stored windows", windows, rng); err != nil {
 		return nil, nil, err
 	}
-	split, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Split: splitAny}.Pricer()})
+	split, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Parts: splitAny}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("sums split: %w", err)
 	}
 	if err := c.addKernels("kernels of split sums", split, rng); err != nil {
 		return nil, nil, err
 	}
-	tails, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Tail: anyTail(rng), Split: splitAny}.Pricer()})
+	tails, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Tails: anyTail(rng), Parts: splitAny}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("tails cut: %w", err)
 	}
 	if err := c.addKernels("kernels of cut tails", tails, rng); err != nil {
 		return nil, nil, err
 	}
-	bytes, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Bytes: allBytes, Half: always}.Pricer()})
+	bytes, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Bytes: allBytes, Take: passtest.Rules("halve_attention")}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("rows of bytes: %w", err)
 	}
 	if err := c.addKernels("kernels of rows of bytes and of attention in f16", bytes, rng); err != nil {
 		return nil, nil, err
 	}
-	joined, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{JoinNorm: joinAll, JoinSlices: joinAll, StoreFactor: joinAll}.Pricer()})
+	joined, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: joinAll}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("norms and slices joined: %w", err)
 	}
@@ -235,8 +235,8 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 		return nil, nil, err
 	}
 	narrow, err := passes.Run(g, passes.Options{Limits: passes.Limits{Bindings: narrowBindings, Size: 200}, Pricer: passtest.Choices{
-		Split: splitAny, JoinNorm: joinAll, JoinSlices: joinAll, StoreFactor: joinAll,
-	}.Pricer()})
+		Parts: splitAny, Take: joinAll,
+	}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("small kernels: %w", err)
 	}
@@ -256,7 +256,7 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 const narrowBindings = 9
 
 // joinAll joins norms and slices to whatever products can have them.
-func joinAll(_, _ *kernel.Kernel) bool { return true }
+var joinAll = passtest.Rules("join_norms", "join_slices", "store_factors")
 
 // storeAll stores all operands of products that matrix units take, padded where
 // their extents are known.
@@ -309,9 +309,6 @@ func storeSide(side int) func(k *kernel.Kernel) []kernel.StoredOperand {
 // allBytes rounds all rows that may be rounded.
 func allBytes(ir.DType, ir.Dim, ir.Dim) bool { return true }
 
-// always wants every attention that may be in f16 to be.
-func always(*kernel.Kernel) bool { return true }
-
 // splitAny splits the contraction of every product that can be.
 func splitAny(k *kernel.Kernel) int {
 	for parts := int64(4); parts > 1 && k.Family == kernel.FamilyMatMul; parts-- {
@@ -322,20 +319,20 @@ func splitAny(k *kernel.Kernel) int {
 	return 1
 }
 
-// anyTail cuts every product somewhere.
-func anyTail(rng *rand.Rand) func(k *kernel.Kernel) kernel.Tail {
-	return func(k *kernel.Kernel) kernel.Tail {
+// anyTail cuts every product somewhere, along one axis or two.
+func anyTail(rng *rand.Rand) func(k *kernel.Kernel) []kernel.Tail {
+	return func(k *kernel.Kernel) (list []kernel.Tail) {
 		var axes []int
 		for i, d := range k.Parallel {
 			if d.IsStatic() && d.Add > 1 {
 				axes = append(axes, i)
 			}
 		}
-		if len(axes) == 0 {
-			return kernel.Tail{}
+		for range min(len(axes), 2) {
+			axis := axes[rng.IntN(len(axes))]
+			list = append(list, kernel.Tail{Axis: axis, From: 1 + rng.Int64N(k.Parallel[axis].Add-1), Swap: rng.IntN(2) == 0})
 		}
-		axis := axes[rng.IntN(len(axes))]
-		return kernel.Tail{Axis: axis, From: 1 + rng.Int64N(k.Parallel[axis].Add-1), Swap: rng.IntN(2) == 0}
+		return list
 	}
 }
 

@@ -368,14 +368,11 @@ func (f *Fusion) overwrites(n *ir.Node) *ir.Node { return f.overwritten[n.ID()] 
 
 // storing returns the cluster of a kernel as it was lowered, by the first value that it stores.
 func (f *Fusion) storing(k *kernel.Kernel) *Cluster {
-	if len(k.Stores) == 0 {
-		return nil
-	}
-	id := k.Bindings[k.Stores[0].Bind].Buffer
+	id := storedFirst(k)
 	if n := f.updates[id]; n != nil {
 		id = n.ID()
 	}
-	if id >= len(f.home) {
+	if id < 0 || id >= len(f.home) {
 		return nil
 	}
 	return f.home[id]

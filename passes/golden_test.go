@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
@@ -68,41 +69,26 @@ func goldenFile(t *testing.T, pass string) {
 
 func after(t *testing.T, g *ir.Graph, pass string) string {
 	t.Helper()
-	var choices passtest.Choices
-	if pass == "store_operands" {
-		choices.Store = storeAll
-	}
-	if pass == "join_casts" {
-		choices.Store = storePlain
-	}
-	if pass == "halve_attention" {
-		choices.Half = always
-	}
-	if pass == "split_operands" {
-		choices.SplitOperands = takeApart(false, true)
-	}
-	if pass == "store_windows" {
-		choices.Windows = allWindows
-	}
-	if pass == "split_sums" {
-		choices.Split = splitAny
-	}
-	if pass == "cut_tails" {
-		choices.Tail = halfTail
-	}
-	if pass == "join_norms" {
-		choices.JoinNorm = joinAll
-	}
-	if pass == "join_slices" {
-		choices.JoinSlices = joinAll
-	}
-	if pass == "store_factors" {
-		choices.JoinNorm, choices.StoreFactor = joinAll, joinAll
-	}
-	if pass == "round_rows" {
+	choices := passtest.Choices{Take: passtest.Rules(pass)}
+	switch pass {
+	case "store_operands":
+		choices.Operands = func(k *kernel.Kernel) []kernel.StoredOperand {
+			return append(storeAll(k), takeApart(false, true)(k)...)
+		}
+	case "join_casts":
+		choices.Operands = storePlain
+	case "chain_windows":
+		choices.Take = allWindows
+	case "split_sums":
+		choices.Parts = splitAny
+	case "cut_tails":
+		choices.Tails = halfTail
+	case "store_factors":
+		choices.Take = passtest.Rules("join_norms", "store_factors")
+	case "round_rows":
 		choices.Bytes = allBytes
 	}
-	s, err := passes.Run(g, passes.Options{Until: pass, Pricer: choices.Pricer()})
+	s, err := passes.Run(g, passes.Options{Until: pass, Pricer: choices})
 	if err != nil {
 		t.Fatal(err)
 	}

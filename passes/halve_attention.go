@@ -9,30 +9,27 @@ import (
 )
 
 // halveAttention rounds the queries, keys and values of attentions to f16 where
-// the graph allows that and the device wants it. What only the attention reads is
-// stored so by the kernel that computes it.
-func halveAttention(s *State) error {
-	for _, id := range s.Plan.IDs() {
-		k := s.Plan.Kernel(id)
-		if k.Family != kernel.FamilyAttention || !k.Attention.Half {
-			continue
-		}
-		if h := halved(k, nil); s.pricer.HalveAttention(h) {
-			s.Plan.Replace(id, halved(k, s.storedHalf(id)))
-			continue
-		}
-		exact := *k.Attention
-		exact.Half = false
-		out := *k
-		out.Attention = &exact
-		s.Plan.Replace(id, &out)
+// the graph allows that. What only the attention reads is stored so by the kernel
+// that computes it.
+func halveAttention(s *State, id plan.KernelID) []Proposal {
+	k := s.Plan.Kernel(id)
+	if k.Family != kernel.FamilyAttention || !k.Attention.Half {
+		return nil
 	}
-	return nil
+	p := Proposal{What: "round to f16"}
+	p.also(id, halved(k, s.storeHalf(id, &p)))
+	attention := *k.Attention
+	attention.Half = false
+	exact := *k
+	exact.Attention = &attention
+	keep := propose("keep f32", id, &exact)
+	keep.Default = true
+	return []Proposal{p, keep}
 }
 
-// storedHalf has kernels store in f16 what an attention alone reads of them, for one
+// storeHalf has kernels store in f16 what an attention alone reads of them, for one
 // operand. It returns the values by binding.
-func (s *State) storedHalf(id plan.KernelID) map[int]plan.ValueID {
+func (s *State) storeHalf(id plan.KernelID, p *Proposal) map[int]plan.ValueID {
 	k, stored := s.Plan.Kernel(id), map[int]plan.ValueID{}
 	reads := map[int]map[*kernel.Expr]bool{}
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
@@ -55,7 +52,7 @@ func (s *State) storedHalf(id plan.KernelID) map[int]plan.ValueID {
 		b.DType, b.Read, b.Write = ir.F16, false, true
 		c := recast{from: b.Buffer, to: b}
 		c.to.Buffer = s.Plan.Scratch(ir.Type{DType: ir.F16, Shape: ir.ShapeOf(int(b.Elems))})
-		s.Plan.Replace(source, c.in(s.Plan.Kernel(source), false))
+		p.also(source, c.in(p.kernel(s, source), false))
 		stored[v.Bind] = c.to.Buffer
 	}
 	return stored

@@ -84,7 +84,7 @@ func TestJoinCases(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := parse(t, tt.graph)
-			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{JoinNorm: joinAll, JoinSlices: joinAll, StoreFactor: joinAll}.Pricer()})
+			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: joinAll}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,25 +3,25 @@ package passes
 import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
 )
 
 // joinCasts removes kernels that do no more than store another kernel's result
 // again, element for element, in another dtype: the other kernel stores it so
 // itself, and no longer as it was where nothing else reads that.
-func joinCasts(s *State) error {
-	for _, id := range s.Plan.IDs() {
-		c, ok := castOf(s.Plan.Kernel(id))
-		if !ok {
-			continue
-		}
-		if source, ok := s.sourceOf(c.from); ok {
-			if joined := c.in(s.Plan.Kernel(source), s.readByOthers(c.from, id)); len(joined.Bindings) <= s.limits.Bindings {
-				s.Plan.Replace(source, joined)
-				s.Plan.Replace(id)
-			}
-		}
+func joinCasts(s *State, id plan.KernelID) []Proposal {
+	c, ok := castOf(s.Plan.Kernel(id))
+	if !ok {
+		return nil
 	}
-	return nil
+	source, ok := s.sourceOf(c.from)
+	if !ok {
+		return nil
+	}
+	p := propose("store "+c.to.DType.String()+" at once", source, c.in(s.Plan.Kernel(source), s.readByOthers(c.from, id)))
+	p.Default = true
+	p.also(id)
+	return []Proposal{p}
 }
 
 // recast is what a kernel does that only stores a buffer in another dtype.

@@ -17,25 +17,27 @@ import (
 // The products read what the kernel read, add up its sums along the rows that
 // they go along anyway, and multiply by the row's number in the end. Nothing then
 // waits for the rows.
-func joinNorms(s *State) error {
-	for _, id := range s.Plan.IDs() {
-		m, ok := s.normOf(id)
-		if !ok {
-			continue
-		}
-		if joined, ok := s.joinedTo(m); ok {
-			for at, k := range joined {
-				s.Plan.Replace(at, k)
-			}
-			s.Plan.Replace(id)
-		}
+func joinNorms(s *State, id plan.KernelID) []Proposal {
+	n, ok := s.normOf(id)
+	if !ok {
+		return nil
 	}
-	return nil
+	p := propose("multiply before the norm", id)
+	for _, reader := range s.Plan.Readers(n.buffer) {
+		with, ok := n.joinedTo(s.Plan.Kernel(reader))
+		if !ok || !s.Plan.CanMove(id, reader, n.buffer) {
+			return nil
+		}
+		p.also(reader, with)
+	}
+	if len(p.Changes) == 1 {
+		return nil // nobody reads it
+	}
+	return []Proposal{p}
 }
 
 // norm is a kernel that may join the products which read its rows.
 type norm struct {
-	id     plan.KernelID
 	k      *kernel.Kernel
 	store  kernel.Store // the one it does
 	buffer plan.ValueID // that it stores into
@@ -48,7 +50,7 @@ func (s *State) normOf(id plan.KernelID) (norm, bool) {
 	if k.Family != kernel.FamilyRow || len(k.Stores) != 1 || !k.Stores[0].PerElement || k.Limit != nil {
 		return norm{}, false
 	}
-	n := norm{id: id, k: k, store: k.Stores[0], buffer: k.Bindings[k.Stores[0].Bind].Buffer}
+	n := norm{k: k, store: k.Stores[0], buffer: k.Bindings[k.Stores[0].Bind].Buffer}
 	fixed := k.CanPrepare(func(int) bool { return false }) // it runs once, whatever it takes
 	if n.store.Value.DType != ir.F32 || k.Bindings[n.store.Bind].DType != ir.F32 || fixed || s.Plan.Outlives(n.buffer) {
 		return norm{}, false
@@ -60,22 +62,6 @@ func (s *State) normOf(id plan.KernelID) (norm, bool) {
 	}
 	_, ok := s.sourceOf(n.buffer)
 	return n, ok
-}
-
-// joinedTo returns the products that read a norm with it joined to them, if all that
-// read it are such, what it reads is still there when they run, and the device is to
-// do so.
-func (s *State) joinedTo(n norm) (map[plan.KernelID]*kernel.Kernel, bool) {
-	joined := map[plan.KernelID]*kernel.Kernel{}
-	for _, id := range s.Plan.Readers(n.buffer) {
-		k := s.Plan.Kernel(id)
-		with, ok := n.joinedTo(k)
-		if !ok || !s.Plan.CanMove(n.id, id, n.buffer) || len(with.Bindings) > s.limits.Bindings || !s.pricer.JoinNorm(k, with) {
-			return nil, false
-		}
-		joined[id] = with
-	}
-	return joined, len(joined) > 0
 }
 
 // joinedTo returns the product k with the norm that it reads joined to it, if it

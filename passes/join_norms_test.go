@@ -23,7 +23,7 @@ func TestJoinRandomNorms(t *testing.T) {
 		if _, _, err := checkGraph(g, seed, 2); err != nil {
 			t.Fatalf("%v\n%s", err, g)
 		}
-		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{JoinNorm: joinAll}.Pricer()})
+		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: passtest.Rules("join_norms")}})
 		if err != nil {
 			t.Fatal(err)
 		}

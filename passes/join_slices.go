@@ -13,31 +13,34 @@ import (
 // keys that are turned by their position, keys and values on their way into a
 // cache. The product stores what they do, of each column or pair, and the row as
 // it was only where others read that.
-func joinSlices(s *State) error {
-	for _, id := range s.Plan.IDs() {
-		k := s.Plan.Kernel(id)
-		if k == nil || !storesRow(k) {
-			continue
-		}
-		if _, ok := s.sourceOf(rowOf(k)); !ok {
-			continue
-		}
-		readers, keep := s.readersOfSlices(id)
-		if len(readers) == 0 {
-			continue
-		}
-		var list []*kernel.Kernel
-		for _, r := range readers {
-			list = append(list, s.Plan.Kernel(r))
-		}
-		if joined, ok := joinReaders(k, list, keep); ok && len(joined.Bindings) <= s.limits.Bindings && s.pricer.JoinSlices(k, joined) {
-			s.Plan.Replace(id, joined)
-			for _, r := range readers {
-				s.Plan.Replace(r)
-			}
+func joinSlices(s *State, id plan.KernelID) []Proposal {
+	k := s.Plan.Kernel(id)
+	if !storesRow(k) {
+		return nil
+	}
+	row := storedFirst(k)
+	if _, ok := s.sourceOf(row); !ok {
+		return nil
+	}
+	var readers []*kernel.Kernel
+	p, keep := propose("store what reads the row", id), s.Plan.Outlives(row) // for others
+	for _, r := range s.Plan.Readers(row) {
+		if _, ok := sliceOf(k, s.Plan.Kernel(r)); ok && s.Plan.CanMove(r, id, row) {
+			readers = append(readers, s.Plan.Kernel(r))
+			p.also(r)
+		} else {
+			keep = true
 		}
 	}
-	return nil
+	if len(readers) == 0 {
+		return nil
+	}
+	joined, ok := joinReaders(k, readers, keep)
+	if !ok {
+		return nil
+	}
+	p.also(id, joined)
+	return []Proposal{p}
 }
 
 // storesRow reports whether a product stores a row of f32, and nothing else.
@@ -49,25 +52,6 @@ func storesRow(k *kernel.Kernel) bool {
 	row := k.Bindings[st.Bind]
 	return st.Value.DType == ir.F32 && row.DType == ir.F32 && k.Parallel[col].IsStatic() && k.Parallel[col].Add == row.Elems &&
 		st.Index.Equal(kernel.Axis(col, k.Parallel[col]))
-}
-
-// rowOf is the buffer that a product stores its row in.
-func rowOf(k *kernel.Kernel) plan.ValueID { return k.Bindings[k.Stores[0].Bind].Buffer }
-
-// readersOfSlices returns the kernels that go over slices of the row that a product
-// stores, and may do so when the product runs, and whether the row is to be kept
-// for others.
-func (s *State) readersOfSlices(id plan.KernelID) (readers []plan.KernelID, keep bool) {
-	k := s.Plan.Kernel(id)
-	keep = s.Plan.Outlives(rowOf(k))
-	for _, r := range s.Plan.Readers(rowOf(k)) {
-		if _, ok := sliceOf(k, s.Plan.Kernel(r)); ok && s.Plan.CanMove(r, id, rowOf(k)) {
-			readers = append(readers, r)
-		} else {
-			keep = true
-		}
-	}
-	return readers, keep
 }
 
 // joinReaders returns the product with what its readers store, and with what it
@@ -98,7 +82,7 @@ func storesOf(r *kernel.Kernel, product *kernel.Mapping) (stores []kernel.Store)
 	m := product.Part(r, func(axis int, _ ir.Dim) kernel.Index { return at[axis] })
 	own, other := storedAt(product, local, sl.cols, false), storedAt(product, local, sl.cols, true)
 	m.Load = func(e *kernel.Expr) *kernel.Expr {
-		if r.Bindings[e.Bind].Buffer != rowOf(k) {
+		if r.Bindings[e.Bind].Buffer != storedFirst(k) {
 			return nil
 		}
 		if sl.others[e] {
@@ -159,7 +143,7 @@ func sliceOf(k, r *kernel.Kernel) (slice, bool) {
 
 	sl, first, ok := slice{others: map[*kernel.Expr]bool{}}, int64(-1), true
 	kernel.Walk(r.Roots(), func(e *kernel.Expr) {
-		if e.Kind != kernel.ExprLoad || r.Bindings[e.Bind].Buffer != rowOf(k) {
+		if e.Kind != kernel.ExprLoad || r.Bindings[e.Bind].Buffer != storedFirst(k) {
 			return
 		}
 		off := e.Index.Minus(here)

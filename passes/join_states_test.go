@@ -23,7 +23,7 @@ func TestJoinAmongStates(t *testing.T) {
 		if _, _, err := checkGraph(g, seed, 3); err != nil {
 			t.Fatalf("%v\n%s", err, g)
 		}
-		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{JoinNorm: joinAll, JoinSlices: joinAll, StoreFactor: joinAll}.Pricer()})
+		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: joinAll}})
 		if err != nil {
 			t.Fatal(err)
 		}

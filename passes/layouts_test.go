@@ -19,13 +19,13 @@ type layouts struct {
 
 func (layouts) Layout(ir.DType, []*kernel.Kernel) kernel.Layout { return kernel.LayoutPlanes }
 
-func (l layouts) JoinNorm(_, joined *kernel.Kernel) bool {
-	for _, b := range joined.Bindings {
+func (l layouts) Price(_ string, _, after []*kernel.Kernel) kernel.Estimate {
+	for _, b := range after[0].Bindings {
 		if b.DType.IsBlock() {
 			*l.asked = append(*l.asked, b.Layout)
 		}
 	}
-	return true
+	return kernel.Estimate{Before: 1}
 }
 
 // TestLayoutsBeforePrices: who is asked what a kernel costs sees the layout of the weights that it will be emitted
@@ -40,7 +40,7 @@ func TestLayoutsBeforePrices(t *testing.T) {
 		%3 = matmul %1, %2 {transpose_b=true}
 		output "o" %3`)
 	var asked []kernel.Layout
-	s, err := passes.Run(g, passes.Options{Pricer: layouts{passtest.Choices{}.Pricer(), &asked}})
+	s, err := passes.Run(g, passes.Options{Pricer: layouts{passtest.Choices{}, &asked}})
 	if err != nil {
 		t.Fatal(err)
 	}

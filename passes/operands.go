@@ -5,30 +5,51 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
 )
 
 // storeOperands gives operands of products that are computed, or lie badly in
 // memory, a kernel of their own, which stores them rounded as the product takes
 // them: every tile of the result would do so again.
-func storeOperands(s *State) error {
-	s.beforeProducts(func(k *kernel.Kernel) (stores []*kernel.Kernel, rest *kernel.Kernel) {
-		if k.Guard != nil {
-			return nil, k
+//
+// So products of f32 in precision bf16x3 become such of bf16, too. An operand x is
+// high + low, high being x rounded to bf16 and low what is left of it, rounded too.
+// Of the four products of the parts of a and b three are summed,
+//
+//	low(a)*high(b) + high(a)*low(b) + high(a)*high(b)
+//
+// as one product of a contraction three times as long, smallest first, since
+// matrix units cut sums off. What is lost is low(a)*low(b), at most 2^-16 of a*b,
+// and twice 2^-17 for what two bf16 leave of an f32. An operand that is loaded as
+// bf16 has no low part: then two products are summed, or there is only one, of
+// the operands as they are.
+func storeOperands(s *State, id plan.KernelID) (list []Proposal) {
+	k := s.Plan.Kernel(id)
+	if k.Family != kernel.FamilyMatMul {
+		return nil
+	}
+	apart := slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return p.BF16x3 })
+	if apart {
+		asItIs := propose("keep f32", id, decided(k, false))
+		if terms, _, _ := k.BF16Terms(); terms == 1 && canSplit(k) {
+			k, apart = decided(k, true), false
+			asItIs = propose("multiply bf16", id, k)
 		}
-		return s.storeOperandsOf(k, s.pricer.StoreOperands(k), false)
-	})
-	return nil
-}
-
-// beforeProducts gives every matrix product the kernels that are to run before
-// it, and puts what is left of it in its place.
-func (s *State) beforeProducts(split func(*kernel.Kernel) (before []*kernel.Kernel, rest *kernel.Kernel)) {
-	for _, id := range s.Plan.IDs() {
-		if k := s.Plan.Kernel(id); k.Family == kernel.FamilyMatMul {
-			before, rest := split(k)
-			s.Plan.Replace(id, append(before, rest)...)
+		asItIs.Default = true
+		if list = append(list, asItIs); apart && !canSplit(k) {
+			return list
 		}
 	}
+	if k.Guard == nil {
+		if stores, rest := s.storeOperandsOf(k, s.sizes(k).Operands, apart); len(stores) > 0 {
+			what := "store operands"
+			if apart {
+				what, rest = "store operands as sums of bf16", decided(rest, true)
+			}
+			list = append(list, propose(what, id, append(stores, rest)...))
+		}
+	}
+	return list
 }
 
 // storeOperandsOf splits the computation of operands off a product, and takes
@@ -201,4 +222,58 @@ func usingStored(k *kernel.Kernel, all []*operandStore) *kernel.Kernel {
 			return products
 		},
 	})
+}
+
+// The largest finite bf16, and what may be left of an f32 less that without
+// their sum rounding to infinity.
+const largestHigh, largestLow = 0x1.fep127, 0x1.fep119
+
+// canSplit reports whether all products of a kernel allow it.
+func canSplit(k *kernel.Kernel) bool {
+	return k.Guard == nil && !slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.BF16x3 })
+}
+
+// decided is k with its products either split, of bf16 then, or as exact as any.
+func decided(k *kernel.Kernel, split bool) *kernel.Kernel {
+	out := *k
+	out.Products = slices.Clone(k.Products)
+	for i := range out.Products {
+		p := &out.Products[i]
+		if p.BF16x3 = false; split {
+			p.Operands = ir.BF16
+		}
+	}
+	return &out
+}
+
+// bf16Parts is what stands one after the other along the contraction for x, a
+// left or a right operand of k. An infinity or NaN counts in the product of the high
+// parts alone: anywhere else it could meet a 0 or another sign. What would round
+// to infinity does not.
+func bf16Parts(b *kernel.Builder, k *kernel.Kernel, x *kernel.Expr, right bool) []*kernel.Expr {
+	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return b.Apply(op, ir.F32, nil, args...) }
+	is := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return b.Apply(op, ir.Bool, nil, args...) }
+	rounded := func(x *kernel.Expr, most float64) *kernel.Expr {
+		return b.Cast(ir.BF16, f32(ir.OpMin, f32(ir.OpMax, x, b.Float(ir.F32, -most)), b.Float(ir.F32, most)))
+	}
+	special := is(ir.OpOr, is(ir.OpIsNaN, x), is(ir.OpIsInf, x))
+	finite := f32(ir.OpWhere, special, b.Float(ir.F32, 0), x)
+	high := rounded(finite, largestHigh)
+	low := rounded(f32(ir.OpSub, finite, b.Cast(ir.F32, high)), largestLow)
+	all := b.Apply(ir.OpWhere, ir.BF16, nil, special, b.Cast(ir.BF16, x), high)
+	special.Hint, finite.Hint, high.Hint, low.Hint = "special", "finite", "high", "low"
+	_, exactA, exactB := k.BF16Terms()
+	exact, other := exactA, exactB
+	if right {
+		exact, other = exactB, exactA
+	}
+	switch {
+	case exact:
+		return []*kernel.Expr{high, all}
+	case other:
+		return []*kernel.Expr{low, all}
+	case right:
+		return []*kernel.Expr{high, low, all}
+	}
+	return []*kernel.Expr{low, high, all}
 }

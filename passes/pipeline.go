@@ -22,10 +22,14 @@ type State struct {
 	// Refused says, a line each, which ops could have had a kernel of their own
 	// and why they were taken apart instead.
 	Refused []string
+	// Decisions are what rules proposed, in order, and what of it was taken.
+	Decisions []Decision
 
-	pricer Pricer
-	ctx    context.Context
-	limits Limits
+	pricer  Pricer // or nil
+	ctx     context.Context
+	limits  Limits
+	windows map[plan.ValueID]*storedWindows // that were proposed, by their arguments and results
+	weighed map[weighing]plan.ValueID       // for rows times weights
 }
 
 // Pass is one row of the pass table.
@@ -54,16 +58,16 @@ var table = []Pass{
 		return fuseEpilogues(s.Fusion)
 	}},
 	{"lower", "clusters become kernels: index maps and scalar expressions", lowerAll},
-	{"store_windows", "windows of a tensor with its channels innermost lie as matrix units take them; it is for the device to say whether storing it so pays", storeWindows},
-	{"halve_attention", "attention that may round its operands to f16 does, where the device has matrix units for it", halveAttention},
-	{"split_operands", "a product of f32 that may count its operands as sums of two bf16 becomes one of bf16, three times as deep, where the device does those faster", splitOperands},
-	{"store_operands", "an operand that is computed, or lies badly, is made once and not by every tile of a product; it is for the device to say which", storeOperands},
-	{"join_casts", "what is stored only to be stored again in another dtype is stored so by the kernel that computes it", joinCasts},
-	{"cut_tails", "the last rows or columns of a product may not be worth a tile of the size that the others are; it is for the device to say which", cutTails},
-	{"split_sums", "a product or attention with few results fills the device once its contraction is split; it is for the device to say when", splitSums},
-	{"join_norms", "a row that is multiplied by a number of its own, which takes a sum along it, may be so after a product of it; it is for the device to say when that saves waiting for the row", joinNorms},
-	{"store_factors", "a row that products multiply by a weight, and add up as it is, is multiplied once, by the kernel that computes it; it is for the device to say when they would read it more often than that", storeFactors},
-	{"join_slices", "what only goes over neighbouring columns of a row that a product stores, as into a cache, may be stored by the product; it is for the device to say when that saves waiting for the row", joinSlices},
+	rule("store_windows", "windows of a tensor with its channels innermost lie as matrix units take them", storeWindows),
+	rule("chain_windows", "what a convolution stores need not be stored again for the next one", chainWindows),
+	rule("halve_attention", "attention that may round its operands to f16 may run on matrix units for it", halveAttention),
+	rule("store_operands", "an operand that is computed, or lies badly, is made once and not by every tile of a product, f32 as sums of bf16", storeOperands),
+	rule("join_casts", "what is stored only to be stored again in another dtype is stored so by the kernel that computes it", joinCasts),
+	rule("cut_tails", "the last rows or columns of a product may not be worth a tile of the size that the others are", cutTails),
+	rule("split_sums", "a product or attention with few results fills the device once its contraction is split", splitSums),
+	rule("join_norms", "a row that is multiplied by a number of its own, which takes a sum along it, may be so after a product of it, which need not wait for the row", joinNorms),
+	rule("store_factors", "a row that products multiply by a weight, and add up as it is, is multiplied once, by the kernel that computes it", storeFactors),
+	rule("join_slices", "what only goes over neighbouring columns of a row that a product stores, as into a cache, may be stored by the product", joinSlices),
 	{"prepare_weights", "what only depends on weights and constants is computed once, when the program is loaded, unless it takes much memory", prepareWeights},
 	{"plan", "buffers get places, lifetimes overlapped, and barriers stand where a hazard is", layOutMemory},
 }
@@ -84,10 +88,10 @@ var constraints = []constraint{
 	{list{"dce"}, list{"complete_custom"}, "the dead results of custom kernels would be dropped again"},
 	{list{"interface", "merge_siblings", "complete_custom"}, list{"fuse_elementwise"}, "fusion decides for the nodes that there are"},
 	{list{"fuse_epilogues"}, list{"lower"}, "a cluster becomes a kernel once it is complete"},
-	{list{"lower"}, list{"store_windows", "halve_attention", "split_operands"}, "rules rewrite kernels"},
-	{list{"store_windows", "split_operands"}, list{"store_operands"}, "what these store lies well already"},
+	{list{"lower"}, list{"store_windows", "halve_attention"}, "rules rewrite kernels"},
+	{list{"store_windows"}, list{"chain_windows", "store_operands"}, "what it stores lies well already"},
 	{list{"store_operands"}, list{"join_casts", "cut_tails"}, "kernels of operands may only store anew, and all parts of a product read the same ones"},
-	{list{"halve_attention", "cut_tails", "join_casts"}, list{"split_sums"}, "it splits what these leave, which may be less and stored otherwise"},
+	{list{"halve_attention", "chain_windows", "cut_tails", "join_casts"}, list{"split_sums"}, "it splits what these leave, which may be less and stored otherwise"},
 	{list{"split_sums"}, list{"join_norms"}, "a product that adds up its rows is neither split nor cut"},
 	{list{"join_norms"}, list{"store_factors", "join_slices"}, "these look at products that norms have joined"},
 	{list{"store_factors", "join_slices"}, list{"prepare_weights"}, "what runs once is what no rule changes any more"},
@@ -176,10 +180,8 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 	if opt.Context == nil {
 		opt.Context = context.Background()
 	}
-	s := &State{Graph: g, ctx: opt.Context, limits: opt.Limits.orDefault(), pricer: noDevice{}}
-	if opt.Pricer != nil {
-		s.pricer = opt.Pricer
-	}
+	s := &State{Graph: g, ctx: opt.Context, limits: opt.Limits.orDefault(), pricer: opt.Pricer,
+		windows: map[plan.ValueID]*storedWindows{}, weighed: map[weighing]plan.ValueID{}}
 	if opt.Until != "" && !known(opt.Until) {
 		return nil, fmt.Errorf("unknown pass %q: the passes are %s", opt.Until, names())
 	}

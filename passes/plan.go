@@ -33,7 +33,7 @@ func lowerAll(s *State) error {
 		}
 	}
 	for v, n := range s.Graph.Nodes() {
-		if isFixed(n) && n.DType().IsBlock() {
+		if s.pricer != nil && isFixed(n) && n.DType().IsBlock() {
 			s.layOutWeight(v)
 		}
 	}

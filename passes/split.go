@@ -6,48 +6,35 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// splitSums splits the contraction of products, and the keys of attentions,
-// with too few results to fill the device: a kernel computes the sums of each
-// part into a buffer, and another adds them, in order, and goes on to what the
-// whole kernel stored.
-func splitSums(s *State) error {
-	for _, id := range s.Plan.IDs() {
-		k := s.Plan.Kernel(id)
-		if k.Guard != nil { // its rows that are none are not to be added up either
+// splitSums splits the contraction of products, and the keys of attentions: a
+// kernel computes the sums of each part into a buffer, and another adds them, in
+// order, and goes on to what the whole kernel stored.
+func splitSums(s *State, id plan.KernelID) (list []Proposal) {
+	k := s.Plan.Kernel(id)
+	if k.Guard != nil { // its rows that are none are not to be added up either
+		return nil
+	}
+	for _, parts := range s.sizes(k).Parts {
+		p := Proposal{What: fmt.Sprintf("split the sums in %d", parts)}
+		if k.Family == kernel.FamilyAttention {
+			sums, rest, err := kernel.SplitAttention(k, parts, func(c kernel.Scratch) int { return s.Plan.Scratch(c.Type) })
+			if err != nil {
+				continue
+			}
+			p.also(id, sums, rest)
+			p.Default = true // the schedule of the whole one counts on it
+		} else if depth, ok := k.Fold.Quo(int64(parts)); ok && parts > 1 && k.Family == kernel.FamilyMatMul {
+			sp := splitter{state: s, k: k, parts: ir.D(parts), depth: depth}
+			p.also(id, sp.sums(), sp.rest())
+		} else {
 			continue
 		}
-		parts := s.pricer.SplitSums(k)
-		if parts < 2 {
-			continue
-		}
-		sums, rest, err := s.splitKernel(k, parts)
-		if err != nil {
-			return fmt.Errorf("split kernel %s: %w", k.Name, err)
-		}
-		s.Plan.Replace(id, sums, rest)
+		list = append(list, p)
 	}
-	return nil
-}
-
-// splitKernel makes the two kernels of one that is split into so many parts.
-func (s *State) splitKernel(k *kernel.Kernel, parts int) (sums, rest *kernel.Kernel, err error) {
-	if k.Family == kernel.FamilyAttention {
-		return kernel.SplitAttention(k, parts, func(c kernel.Scratch) int { return s.Plan.Scratch(c.Type) })
-	}
-	return s.splitProduct(k, parts)
-}
-
-// splitProduct makes the two kernels of a product whose contraction is split
-// into so many parts.
-func (s *State) splitProduct(k *kernel.Kernel, parts int) (sums, rest *kernel.Kernel, err error) {
-	depth, ok := k.Fold.Quo(int64(parts))
-	if !ok || k.Family != kernel.FamilyMatMul {
-		return nil, nil, fmt.Errorf("%d parts of a %s kernel that folds %s", parts, k.Family, k.Fold)
-	}
-	sp := splitter{state: s, k: k, parts: ir.D(parts), depth: depth}
-	return sp.sums(), sp.rest(), nil
+	return list
 }
 
 // splitter splits one product.

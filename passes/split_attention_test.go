@@ -38,12 +38,12 @@ func TestSplitAttention(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, splits := range []int{2, 3, 16} {
-		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Split: func(k *kernel.Kernel) int {
+		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Parts: func(k *kernel.Kernel) int {
 			if k.Family == kernel.FamilyAttention {
 				return splits
 			}
 			return 1
-		}}.Pricer()})
+		}}})
 		if err != nil {
 			t.Fatal(err)
 		}

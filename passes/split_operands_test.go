@@ -27,7 +27,7 @@ func takeApart(across, pad bool) func(k *kernel.Kernel) []kernel.StoredOperand {
 		seen := map[*kernel.Expr]bool{}
 		for _, p := range k.Products {
 			for i, v := range []*kernel.Expr{p.A, p.B} {
-				if seen[v] {
+				if seen[v] || !p.BF16x3 {
 					continue
 				}
 				seen[v] = true
@@ -125,12 +125,12 @@ func TestSplitOperands(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := parse(t, leaves+tt.body)
 			for _, way := range []passtest.Choices{
-				{SplitOperands: takeApart(false, false)}, {SplitOperands: takeApart(true, false)}, {SplitOperands: takeApart(false, true)},
-				{SplitOperands: takeApart(true, true), Split: splitAny}, {},
+				{Operands: takeApart(false, false)}, {Operands: takeApart(true, false)}, {Operands: takeApart(false, true)},
+				{Operands: takeApart(true, true), Parts: splitAny}, {},
 			} {
-				s := compareSplit(t, g, passes.Options{Pricer: way.Pricer()})
+				s := compareSplit(t, g, passes.Options{Pricer: way})
 				want := tt.split
-				if way.SplitOperands == nil {
+				if way.Operands == nil {
 					want = 0
 				}
 				if n := splitProducts(s); n != want {
@@ -159,7 +159,7 @@ func TestRandomSplits(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := rand.New(rand.NewPCG(seed, 3))
-		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{SplitOperands: takeApart(r.IntN(2) == 0, r.IntN(2) == 0), Split: splitAny}.Pricer()})
+		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Operands: takeApart(r.IntN(2) == 0, r.IntN(2) == 0), Parts: splitAny}})
 		if err != nil {
 			t.Errorf("seed %d: %v\n%s", seed, err, g)
 			continue
@@ -294,7 +294,7 @@ func TestSplitSpecialValues(t *testing.T) {
 	in := map[string]*ir.Data{"x": floats(t, x, m, 2), "w": floats(t, w, m, 2)}
 	want := runReference(t, g, nil, in, nil)["y"]
 	for _, across := range []bool{false, true} {
-		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{SplitOperands: takeApart(across, true)}.Pricer()})
+		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Operands: takeApart(across, true)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -331,7 +331,7 @@ func TestSplitError(t *testing.T) {
 	g := productOf(t, m, n, k)
 	in := map[string]*ir.Data{"x": floats(t, x, m, k), "w": floats(t, w, n, k)}
 	tol := interp.ToleranceOf(g, g.Outputs()[0].Node)
-	s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{SplitOperands: takeApart(false, false)}.Pricer()})
+	s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Operands: takeApart(false, false)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,34 +11,29 @@ import (
 // storeFactors has the kernel that computes a row store it multiplied by a weight
 // as well, where products that add up the row multiply it by that: every workgroup
 // of them then reads one row in place of two.
-func storeFactors(s *State) error {
-	stored := map[weighing]plan.ValueID{}
-	for _, id := range s.Plan.IDs() {
-		k := s.Plan.Kernel(id)
-		f, ok := factorOf(k)
-		if !ok {
-			continue
-		}
-		value, ok := stored[f.of]
-		if !ok {
-			value = s.Plan.Scratch(f.rowType())
-		}
-		product := f.reading(value)
-		source, isOne := s.sourceOf(f.of.row)
-		if !isOne || !s.pricer.StoreFactor(k, product) {
-			continue
-		}
-		if !ok {
-			with, ok := f.storing(s.Plan.Kernel(source), value)
-			if !ok || len(with.Bindings) > s.limits.Bindings {
-				continue
-			}
-			stored[f.of] = value
-			s.Plan.Replace(source, with)
-		}
-		s.Plan.Replace(id, product)
+func storeFactors(s *State, id plan.KernelID) []Proposal {
+	f, ok := factorOf(s.Plan.Kernel(id))
+	if !ok {
+		return nil
 	}
-	return nil
+	source, ok := s.sourceOf(f.of.row)
+	if !ok {
+		return nil
+	}
+	value, known := s.weighed[f.of]
+	if !known {
+		value = s.Plan.Scratch(f.rowType())
+		s.weighed[f.of] = value
+	}
+	p := propose("read the row times its weight", id, f.reading(value))
+	if len(s.Plan.Writers(value)) == 0 {
+		with, ok := f.storing(s.Plan.Kernel(source), value)
+		if !ok {
+			return nil
+		}
+		p.also(source, with)
+	}
+	return []Proposal{p}
 }
 
 // weighedRow is a row times a weight, which is the A of all products of a kernel.

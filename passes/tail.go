@@ -6,58 +6,43 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// cutTails gives the last rows or columns of a product a kernel of their own
-// where the device wants that: in tiles as large as those of the others they
-// would be mostly nothing.
-func cutTails(s *State) error {
-	for _, id := range s.Plan.IDs() {
-		k := s.Plan.Kernel(id)
-		all, err := s.cutProduct(k)
-		if err != nil {
-			return fmt.Errorf("cut kernel %s: %w", k.Name, err)
-		}
-		s.Plan.Replace(id, all...)
-	}
-	return nil
-}
-
-// cutProduct returns what is left of a kernel, and what is cut off: of rows, of
-// columns, or of both.
-func (s *State) cutProduct(k *kernel.Kernel) ([]*kernel.Kernel, error) {
-	all := []*kernel.Kernel{k}
+// cutTails gives the last rows or columns of a product, or both, a kernel of their
+// own: in tiles as large as those of the others they would be mostly nothing.
+func cutTails(s *State, id plan.KernelID) (list []Proposal) {
+	k := s.Plan.Kernel(id)
 	if k.Family != kernel.FamilyMatMul || k.Guard != nil { // of groups of rows it is not known which are the last
-		return all, nil
+		return nil
 	}
-	for range 2 {
-		t := s.pricer.CutTail(all[0])
-		if t.From == 0 {
-			break
+	tails := slices.DeleteFunc(s.sizes(k).Tails, func(t kernel.Tail) bool {
+		return t.Axis < 0 || t.Axis >= len(k.Parallel) || !k.Parallel[t.Axis].IsStatic() || t.From < 1 || t.From >= k.Parallel[t.Axis].Add
+	})
+	for _, t := range tails {
+		whole, tail := cutTail(k, t)
+		what := fmt.Sprintf("cut axis %d at %d", t.Axis, t.From)
+		list = append(list, propose(what, id, whole, tail))
+		for _, other := range tails {
+			if other.Axis != t.Axis {
+				rest, second := cutTail(whole, other)
+				list = append(list, propose(fmt.Sprintf("%s, then axis %d at %d", what, other.Axis, other.From), id, rest, tail, second))
+			}
 		}
-		whole, tail, err := cutTail(all[0], t)
-		if err != nil {
-			return nil, err
-		}
-		all[0] = whole
-		all = append(all, tail)
 	}
-	return all, nil
+	return list
 }
 
 // cutTail makes two products of one: of what lies before t.From along t.Axis, and
 // of the rest.
-func cutTail(k *kernel.Kernel, t kernel.Tail) (whole, tail *kernel.Kernel, err error) {
-	if t.Axis < 0 || t.Axis >= len(k.Parallel) || !k.Parallel[t.Axis].IsStatic() || t.From < 1 || t.From >= k.Parallel[t.Axis].Add {
-		return nil, nil, fmt.Errorf("%d is not within axis %d of %v", t.From, t.Axis, k.Parallel)
-	}
+func cutTail(k *kernel.Kernel, t kernel.Tail) (whole, tail *kernel.Kernel) {
 	whole = ofRange(k, t.Axis, 0, t.From)
 	tail = ofRange(k, t.Axis, t.From, k.Parallel[t.Axis].Add)
 	if t.Swap {
 		tail = swapped(tail)
 	}
 	tail.Name += "_tail"
-	return whole, tail, nil
+	return whole, tail
 }
 
 // ofRange is the part of a product whose results have a coordinate along an

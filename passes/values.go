@@ -75,3 +75,20 @@ func (s *State) readByOthers(v plan.ValueID, than plan.KernelID) bool {
 func readsBuffer(k *kernel.Kernel, buffer int) bool {
 	return slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool { return b.Read && b.Buffer == buffer })
 }
+
+// storedFirst is the value of a kernel's first store, or -1.
+func storedFirst(k *kernel.Kernel) plan.ValueID {
+	if len(k.Stores) == 0 {
+		return -1
+	}
+	return k.Bindings[k.Stores[0].Bind].Buffer
+}
+
+// readsBlocks reports whether a value of a kernel is decoded from a block format.
+func readsBlocks(k *kernel.Kernel, v *kernel.Expr) bool {
+	found := false
+	kernel.Walk([]*kernel.Expr{v}, func(e *kernel.Expr) {
+		found = found || e.Kind == kernel.ExprLoad && k.Bindings[e.Bind].DType.IsBlock()
+	})
+	return found
+}

@@ -12,41 +12,39 @@ import (
 // where nobody else reads them. Both count positions alike, so the results are
 // rows of the argument, at one distance from where they are computed, and the
 // rows that are no results are its padding.
-func (s *State) chainWindows(stored []*storedWindows) {
-	for _, to := range stored {
-		for _, from := range stored {
-			if !s.feeds(from, to) {
-				continue
-			}
-			result, ok := from.storeAsArgument(to)
-			if !ok {
-				continue
-			}
+func chainWindows(s *State, id plan.KernelID) []Proposal {
+	k := s.Plan.Kernel(id)
+	to := s.windows[storedFirst(k)]
+	if to == nil || storedFirst(k) != to.x {
+		return nil
+	}
+	for _, b := range k.Bindings {
+		from := s.windows[b.Buffer]
+		if from == nil || !s.feeds(from, to, id) {
+			continue
+		}
+		if result, ok := from.storeAsArgument(to, k); ok {
 			// Padding takes the place of the kernel that stored the argument.
-			s.Plan.Replace(to.argument)
-			to.argument = s.Plan.Replace(from.result, to.padding(), result)[0]
-			break
+			p := propose("store results as the next argument", from.result, to.padding(), result)
+			p.Default = true
+			p.also(id)
+			return []Proposal{p}
 		}
 	}
+	return nil
 }
 
 // feeds reports whether the results of one convolution are read by nothing but
 // the kernel that stores the argument of another, what else that reads is there
 // before the first, and both count the same positions.
-func (s *State) feeds(from, to *storedWindows) bool {
-	if from == to || from.dtype != to.dtype || !from.pitch.Equal(to.pitch) || !from.n.Shape().Equal(to.n.Arg(0).Shape()) || len(from.stores()) != 1 {
+func (s *State) feeds(from, to *storedWindows, argument plan.KernelID) bool {
+	if from == to || from.dtype != to.dtype || !from.pitch.Equal(to.pitch) || !from.n.Shape().Equal(to.n.Arg(0).Shape()) ||
+		!readsBuffer(s.Plan.Kernel(from.result), from.x) || len(s.Plan.Kernel(from.result).Stores) != 1 { // or its windows are not stored at all
 		return false
 	}
-	v, results := from.resultBuffer(), s.Plan.Value(from.resultBuffer())
-	return results.Origin == plan.Temp && results.Node != nil && slices.Equal(s.Plan.Readers(v), []plan.KernelID{to.argument}) &&
-		s.Plan.CanMove(to.argument, from.result, v)
-}
-
-func (w *storedWindows) stores() []kernel.Store { return w.s.Plan.Kernel(w.result).Stores }
-
-// resultBuffer is the buffer of the results.
-func (w *storedWindows) resultBuffer() plan.ValueID {
-	return w.s.Plan.Kernel(w.result).Bindings[w.stores()[0].Bind].Buffer
+	v := storedFirst(s.Plan.Kernel(from.result))
+	return s.Plan.Value(v).Origin == plan.Temp && s.Plan.Value(v).Node != nil && slices.Equal(s.Plan.Readers(v), []plan.KernelID{argument}) &&
+		s.Plan.CanMove(argument, from.result, v)
 }
 
 // lead is how many positions of the stored argument stand before that of the
@@ -61,8 +59,8 @@ func (w *storedWindows) lead() int64 {
 
 // storeAsArgument is the product with its results stored as the next argument,
 // and false where that argument is not made of the result at the same place.
-func (w *storedWindows) storeAsArgument(to *storedWindows) (*kernel.Kernel, bool) {
-	ok, from, argument := true, *w.s.Plan.Kernel(w.result), w.s.Plan.Kernel(to.argument)
+func (w *storedWindows) storeAsArgument(to *storedWindows, argument *kernel.Kernel) (*kernel.Kernel, bool) {
+	ok, from := true, *w.s.Plan.Kernel(w.result)
 	from.Guard = nil
 	ops := slices.Concat(from.Ops, slices.DeleteFunc(slices.Clone(argument.Ops), func(op string) bool { return op == "copy" }))
 	return kernel.Map(&from, kernel.Edit{Ops: ops, Stores: func(m *kernel.Mapping) []kernel.Store {
@@ -73,7 +71,7 @@ func (w *storedWindows) storeAsArgument(to *storedWindows) (*kernel.Kernel, bool
 		at := append(unflatten(shape[:len(shape)-1], place), col)
 		next := m.Part(argument, func(axis int, _ ir.Dim) kernel.Index { return at[axis] })
 		next.Load = func(e *kernel.Expr) *kernel.Expr {
-			if argument.Bindings[e.Bind].Buffer != w.resultBuffer() {
+			if argument.Bindings[e.Bind].Buffer != storedFirst(&from) {
 				return nil
 			}
 			ok = ok && e.Index.Equal(w.readByNext(to))

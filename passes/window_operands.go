@@ -14,20 +14,19 @@ import (
 // has elements, in that order. A window's elements then lie in runs, and
 // neighbouring positions at one distance, as matrix units take them. The windows
 // themselves are never stored.
-func storeWindows(s *State) error {
-	var stored []*storedWindows
-	for _, id := range s.Plan.IDs() {
-		k := s.Plan.Kernel(id)
-		if w := newStoredWindows(s, k); w != nil {
-			if stores, product, err := w.kernels(); err == nil && s.pricer.StoreWindows(k, product, stores) {
-				before := s.Plan.Replace(id, append(stores, product)...)
-				w.argument, w.result = before[0], id
-				stored = append(stored, w)
-			}
-		}
+func storeWindows(s *State, id plan.KernelID) []Proposal {
+	k := s.Plan.Kernel(id)
+	w := newStoredWindows(s, k)
+	if w == nil || readsBlocks(k, k.Products[0].A) { // which are never stored as anything else
+		return nil
 	}
-	s.chainWindows(stored)
-	return nil
+	stores, product, err := w.kernels()
+	if err != nil {
+		return nil
+	}
+	w.result = id
+	s.windows[w.x], s.windows[storedFirst(k)] = w, w
+	return []Proposal{propose("store windows as runs", id, append(stores, product)...)}
 }
 
 // sparePositions is how many positions a stored argument goes on for, so that
@@ -46,9 +45,8 @@ type storedWindows struct {
 	// image.
 	pitch      ir.Shape
 	dtype      ir.DType
-	x, weights plan.ValueID // the stored argument and weights
-
-	argument, result plan.KernelID // that store the argument and the results
+	x, weights plan.ValueID  // the stored argument and weights
+	result     plan.KernelID // that stores the results
 }
 
 // newStoredWindows returns what is to be known of a convolution, or nil where

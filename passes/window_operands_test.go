@@ -10,7 +10,7 @@ import (
 )
 
 // allWindows stores the operands of every convolution that it can be done for.
-func allWindows(_, _ *kernel.Kernel, _ []*kernel.Kernel) bool { return true }
+var allWindows = passtest.Rules("store_windows")
 
 // TestStoredWindows compares convolutions of stored operands with the reference.
 func TestStoredWindows(t *testing.T) {
@@ -38,7 +38,7 @@ func TestStoredWindows(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := oneOp(t, tt.inputs, tt.op)
-			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Windows: allWindows}.Pricer()})
+			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: allWindows}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +76,7 @@ func TestStoredWindowsFuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Windows: allWindows}.Pricer()})
+	s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: allWindows}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestChainedWindows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Windows: allWindows}.Pricer()})
+			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: allWindows}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -178,7 +178,7 @@ func (h heads) run(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.G
 		}
 		return 1
 	}
-	s, text, err := buildWith(g, passes.Options{Pricer: passtest.Choices{Split: split}.Pricer()}, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
+	s, text, err := buildWith(g, passes.Options{Pricer: passtest.Choices{Parts: split}}, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
 		if k.Family == kernel.FamilyAttention {
 			return sched, dev.Caps(), nil
 		}

@@ -120,8 +120,11 @@ func goesAround(f kernel.Family) bool {
 // anyWay stores, splits and rounds at random, as far as that is legal.
 func anyWay(caps target.Caps, rng *rand.Rand) passes.Options {
 	return passes.Options{Pricer: passtest.Choices{
-		Store: func(k *kernel.Kernel) (list []kernel.StoredOperand) {
+		Operands: func(k *kernel.Kernel) (list []kernel.StoredOperand) {
 			p := k.Products[0]
+			if p.BF16x3 {
+				return operandsApart(k, rng)
+			}
 			for i, v := range []*kernel.Expr{p.A, p.B} {
 				if p.Operands == ir.F16 && len(k.Products) == 1 && rng.IntN(3) == 0 {
 					d := k.Parallel[len(k.Parallel)-2+i]
@@ -130,7 +133,7 @@ func anyWay(caps target.Caps, rng *rand.Rand) passes.Options {
 			}
 			return list
 		},
-		Split: func(k *kernel.Kernel) int {
+		Parts: func(k *kernel.Kernel) int {
 			parts := 1 + rng.IntN(4)
 			if k.Family == kernel.FamilyAttention {
 				s, err := anySchedule(k, caps, rng)
@@ -144,28 +147,30 @@ func anyWay(caps target.Caps, rng *rand.Rand) passes.Options {
 			}
 			return parts
 		},
-		Tail: func(k *kernel.Kernel) kernel.Tail {
+		Tails: func(k *kernel.Kernel) (list []kernel.Tail) {
 			axis := rng.IntN(len(k.Parallel))
 			if d := k.Parallel[axis]; d.IsStatic() && d.Add > 1 && rng.IntN(2) == 0 {
-				return kernel.Tail{Axis: axis, From: 1 + rng.Int64N(d.Add-1), Swap: rng.IntN(2) == 0}
+				list = append(list, kernel.Tail{Axis: axis, From: 1 + rng.Int64N(d.Add-1), Swap: rng.IntN(2) == 0})
 			}
-			return kernel.Tail{}
+			return list
 		},
-		Bytes:   func(ir.DType, ir.Dim, ir.Dim) bool { return rng.IntN(4) > 0 },
-		Windows: func(_, _ *kernel.Kernel, _ []*kernel.Kernel) bool { return rng.IntN(2) == 0 },
-		SplitOperands: func(k *kernel.Kernel) (list []kernel.StoredOperand) {
-			across, seen := rng.IntN(2) == 0, map[*kernel.Expr]bool{}
-			for _, p := range k.Products {
-				for _, v := range []*kernel.Expr{p.A, p.B} {
-					if !seen[v] {
-						list = append(list, kernel.StoredOperand{Operand: v, Across: across})
-					}
-					seen[v] = true
-				}
+		Bytes: func(ir.DType, ir.Dim, ir.Dim) bool { return rng.IntN(4) > 0 },
+		Take:  func(rule string, _, _ []*kernel.Kernel) bool { return rule == "store_windows" && rng.IntN(2) == 0 },
+	}}
+}
+
+// operandsApart stores all operands of a product that is to be taken apart, or none.
+func operandsApart(k *kernel.Kernel, rng *rand.Rand) (list []kernel.StoredOperand) {
+	across, seen := rng.IntN(2) == 0, map[*kernel.Expr]bool{}
+	for _, p := range k.Products {
+		for _, v := range []*kernel.Expr{p.A, p.B} {
+			if !seen[v] {
+				list = append(list, kernel.StoredOperand{Operand: v, Across: across})
 			}
-			return list[:len(list)*min(1, rng.IntN(4))]
-		},
-	}.Pricer()}
+			seen[v] = true
+		}
+	}
+	return list[:len(list)*min(1, rng.IntN(4))]
 }
 
 func joined(text []string) string {

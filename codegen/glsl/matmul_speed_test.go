@@ -84,7 +84,7 @@ func newTilesTask(t *testing.T, dev *vk.Device, dt ir.DType, weights tensor, n, 
 		output "y" %%y
 	}`, *speedRows, n, depth, dt, precision))
 	check(t, err)
-	s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Split: func(*kernel.Kernel) int { return parts }}.Pricer()})
+	s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Parts: func(*kernel.Kernel) int { return parts }}})
 	check(t, err)
 	k := s.Kernels[0]
 	for i := range k.Bindings {

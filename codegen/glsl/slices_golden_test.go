@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/glsl"
-	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/internal/passtest"
@@ -42,10 +41,7 @@ func TestSlicesGolden(t *testing.T) {
 	}`)
 	check(t, err)
 	caps := profile(t, "nvidia-h100")
-	s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{
-		JoinNorm:   func(product, joined *kernel.Kernel) bool { return target.JoinNorm(product, joined, caps) },
-		JoinSlices: func(product, joined *kernel.Kernel) bool { return target.JoinSlices(product, joined, caps) },
-	}.Pricer()})
+	s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: gains(caps)}})
 	check(t, err)
 	if len(s.Kernels) != 1 {
 		t.Fatalf("%d kernels, want one:\n%s", len(s.Kernels), s.Text())

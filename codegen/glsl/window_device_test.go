@@ -56,7 +56,7 @@ func (c convolution) graph(t *testing.T) *ir.Graph {
 
 // storeAllWindows stores the operands of every convolution that it can be done
 // for.
-var storeAllWindows = passes.Options{Pricer: passtest.Choices{Windows: func(_, _ *kernel.Kernel, _ []*kernel.Kernel) bool { return true }}.Pricer()}
+var storeAllWindows = passes.Options{Pricer: passtest.Choices{Take: passtest.Rules("store_windows")}}
 
 // TestConvolutionsOnMatrixUnits runs convolutions through fragments, directly
 // and with stored operands, and through matrices of a workgroup.

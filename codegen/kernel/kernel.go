@@ -258,27 +258,6 @@ func (k *Kernel) WalkIndices(visit func(Index)) {
 	}
 }
 
-// StoredOperand says that an operand of a matrix product is to be stored before
-// it, with so many rows (along its own axis) of so many elements (along the
-// contraction). Those beyond its own are padding; a 0 keeps the extent.
-type StoredOperand struct {
-	Operand     *Expr
-	Rows, Depth int
-	// Across stores columns instead: neighbours lie along the operand's own axis.
-	Across bool
-}
-
-// Tail says that the results of a matrix product from From on along an axis,
-// one of the parallel axes, are to be computed by a kernel of their own. From 0
-// means that one kernel computes all results, as it did.
-type Tail struct {
-	Axis int
-	From int64
-	// Swap exchanges rows and columns of what is cut off: few columns are then few
-	// rows, for which there are other variants.
-	Swap bool
-}
-
 // BF16Terms returns how many products of bf16 stand for each of the products of
 // a kernel whose operands are taken apart (see Product.BF16x3): three, and one
 // less for a side all operands of which are loaded bf16 and have no lesser part.

@@ -64,14 +64,20 @@ func (t tuning) flashVecCandidates(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// attentionSplits is into how many parts the keys are split by the schedule
-// that the device would run.
-func attentionSplits(k *kernel.Kernel, caps Caps) int {
+// attentionTime estimates the time of an attention in nanoseconds by its arithmetic, or
+// says why that is not known.
+func (t tuning) attentionTime(k *kernel.Kernel, caps Caps) (float64, string) {
 	s, _, err := Select(k, caps)
 	if err != nil {
-		return 1 // Select will say why when it is asked for the schedule
+		return 0, err.Error()
 	}
-	return max(s.Splits, 1)
+	rate := t.VectorF32
+	if s.Variant == kernel.VarFlashMatrix || s.Variant == kernel.VarFlashMatrix2 {
+		rate = t.MatrixF16
+	}
+	sh := flashShapeOf(k)
+	flops := 2 * float64(sh.Batch*sh.Groups*sh.Heads) * float64(sh.Queries) * float64(sh.Keys) * float64(sh.Dot+sh.Value)
+	return flops / (rate * 1e3), ""
 }
 
 // flashSplits is into how many runs keys are cut so that the device has enough

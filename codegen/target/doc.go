@@ -13,7 +13,7 @@
 // chooses by measuring; [SelectTuned] then prefers what a [Tuning] says. [Check]
 // refuses a schedule that the device cannot run, wherever it comes from.
 //
-// Functions such as [JoinNorm], [CutTail] or [StoreOperands] answer the passes:
-// does this rewrite pay on this device? A number that decides was measured; its
+// [Pricer] answers the rules of package passes: what do kernels take before and
+// after a rewrite? A number that decides was measured; its
 // row stands in docs/measurements.md.
 package target

@@ -147,7 +147,7 @@ func TestHalfSumsOfBlocks(t *testing.T) {
 		{true, 4, "coopmat wg=256 tile=256x256x16 subgroups=2x4 fragment=16x16x16 subgroup=32"},
 		{false, 2, "coopmat wg=256 tile=256x128x16 subgroups=4x2 fragment=16x16x16 subgroup=32"},
 	} {
-		if parts := SplitSums(byBlocks(1, c.half), h100); parts != c.parts {
+		if parts := bestParts(byBlocks(1, c.half), h100); parts != c.parts {
 			t.Errorf("f16 sums %v: %d parts, want %d", c.half, parts, c.parts)
 		}
 		s, reason, err := Select(byBlocks(c.parts, c.half), h100)
@@ -157,7 +157,13 @@ func TestHalfSumsOfBlocks(t *testing.T) {
 	}
 }
 
-func TestStoreOperands(t *testing.T) {
+// apart lets operands count as sums of bf16.
+func apart(k *kernel.Kernel) *kernel.Kernel {
+	k.Products[0].BF16x3 = true
+	return k
+}
+
+func TestStoredOperands(t *testing.T) {
 	caps := profile(t, "nvidia-h100")
 	T := ir.Symbol("T", 4096)
 	cases := []struct {
@@ -177,11 +183,22 @@ func TestStoreOperands(t *testing.T) {
 		{"odd depth of blocks", inF16(matMul(one, ir.D(4095), ir.D(4096), ir.D(4064), ir.Q4_0, true)), 1, 4096, 0},
 		{"T deep", matrixMul(one, ir.D(4095), ir.D(4095), T, ir.F16, true), 0, 0, 0},
 		{"few columns", inF16(matMul(one, ir.D(4096), ir.D(256), ir.D(4096), ir.Q4_0, true)), 0, 0, 0},
-		{"too little work", matrixMul(one, ir.D(515), ir.D(515), ir.D(65), ir.F16, true), 0, 0, 0},
 		{"f32 operands", matMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F32, true), 0, 0, 0},
+		{"taken apart", apart(matMul(one, ir.D(4096), ir.D(4096), ir.D(4096), ir.F32, true)), 2, 0, 0},
+		{"odd, taken apart", apart(matMul(one, ir.D(4095), ir.D(4095), ir.D(4095), ir.F32, false)), 2, 4096, 4096},
+		{"T rows, taken apart", apart(matMul(one, T, ir.D(4096), ir.D(4096), ir.F32, true)), 2, 0, 0},
+		{"T deep, taken apart", apart(matMul(one, ir.D(4096), ir.D(4096), T, ir.F32, true)), 0, 0, 0},
+		{"nothing to add up, taken apart", apart(matMul(one, ir.D(4096), ir.D(4096), ir.D(0), ir.F32, true)), 0, 0, 0},
+		{"few rows, taken apart", apart(matMul(one, ir.D(4), ir.D(4096), ir.D(4096), ir.F32, true)), 0, 0, 0},
+	}
+	for _, n := range []int{4095, 4096} { // neighbours stay neighbours where tiles are whole
+		list := Pricer{caps}.Sizes(apart(matMul(one, ir.D(n), ir.D(n), ir.D(n), ir.F32, false))).Operands
+		if list[0].Across || list[1].Across != (n == 4096) {
+			t.Errorf("%d columns: %+v", n, list)
+		}
 	}
 	for _, c := range cases {
-		got := StoreOperands(c.k, caps)
+		got := Pricer{caps}.Sizes(c.k).Operands
 		if len(got) != c.want || c.want > 0 && (got[0].Rows != c.rows || got[0].Depth != c.depth) {
 			t.Errorf("%s: %+v, want %d of %d rows, %d deep", c.what, got, c.want, c.rows, c.depth)
 		}
@@ -216,6 +233,44 @@ func TestEdgeOf(t *testing.T) {
 	}
 }
 
+// bestParts is into how many parts splitting the sums of a product gains most.
+func bestParts(k *kernel.Kernel, caps Caps) int {
+	best, most := 1, 0.0
+	for _, n := range (Pricer{caps}).Sizes(k).Parts {
+		depth, _ := k.Fold.Quo(int64(n))
+		shape := append(ir.Shape{ir.D(n)}, k.Parallel...)
+		sums := kernel.Map(k, kernel.Edit{Parallel: shape, Fold: depth,
+			At: func(axis int, extent ir.Dim) kernel.Index {
+				if axis == k.FoldAxis() {
+					return kernel.Axis(0, ir.D(n)).Mul(kernel.DimIndex(depth)).Plus(kernel.Axis(axis+1, depth))
+				}
+				return kernel.Axis(axis+1, extent)
+			},
+			Stores: func(m *kernel.Mapping) []kernel.Store {
+				bind := m.Bind(kernel.Binding{Name: "parts", DType: ir.F32, Write: true, Buffer: 9, Elems: shape.MaxElems()})
+				return []kernel.Store{{Bind: bind, Value: m.Builder.Acc(0, ir.F32, "acc")}}
+			}})
+		rest := kernel.Map(k, kernel.Edit{Family: kernel.FamilyMap, Stores: func(m *kernel.Mapping) []kernel.Store {
+			bind := m.Bind(kernel.Binding{Name: "parts", DType: ir.F32, Read: true, Buffer: 9, Elems: shape.MaxElems()})
+			var total *kernel.Expr
+			for i := range n {
+				part := m.Builder.Load(bind, ir.F32, kernel.Axis(len(k.Parallel)-1, k.Parallel[len(k.Parallel)-1]).Plus(kernel.Const(int64(i))), "parts")
+				if total == nil {
+					total = part
+				} else {
+					total = m.Builder.Apply(ir.OpAdd, ir.F32, nil, total, part)
+				}
+			}
+			m.Acc = func(*kernel.Expr) *kernel.Expr { return total }
+			return m.Stores()
+		}})
+		if gain := (Pricer{caps}).Price("split_sums", []*kernel.Kernel{k}, []*kernel.Kernel{sums, rest}).Gain(); gain > most {
+			best, most = n, gain
+		}
+	}
+	return best
+}
+
 func TestSplitSums(t *testing.T) {
 	cases := []struct {
 		what   string
@@ -233,7 +288,7 @@ func TestSplitSums(t *testing.T) {
 		{"no matrix units", "generic", matrixMul(one, ir.D(64), ir.D(512), ir.D(16384), ir.F16, true), 1},
 	}
 	for _, c := range cases {
-		if got := SplitSums(c.k, profile(t, c.device)); got != c.want {
+		if got := bestParts(c.k, profile(t, c.device)); got != c.want {
 			t.Errorf("%s: %d parts, want %d", c.what, got, c.want)
 		}
 	}

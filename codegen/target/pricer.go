@@ -1,6 +1,10 @@
 package target
 
 import (
+	"fmt"
+	"math"
+	"slices"
+
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -18,41 +22,174 @@ func (p Pricer) Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout {
 	return Layout(t, readers, p.Caps)
 }
 
-// StoreWindows is the function of that name, as all that follow.
-func (p Pricer) StoreWindows(direct, product *kernel.Kernel, stores []*kernel.Kernel) bool {
-	return StoreWindows(direct, product, stores, p.Caps)
+// Sizes returns what to try with a kernel.
+func (p Pricer) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
+	t := classOf(p.Caps).tune(p.Caps)
+	switch {
+	case k.Family == kernel.FamilyAttention:
+		if sched, _, err := Select(k, p.Caps); err == nil && sched.Splits > 1 {
+			s.Parts = []int{sched.Splits}
+		}
+	case k.Family == kernel.FamilyMatMul && len(k.Parallel) > 1 && matShapeOf(k).M > MaxMatVecRows:
+		_, units := t.bestMatrixTime(k, p.Caps, 1)
+		if units || k.Products[0].BF16x3 {
+			s.Operands = t.storedOperands(k)
+		}
+		if units && k.Fold.IsStatic() {
+			s.Tails, s.Parts = t.tails(k), partsOf(k)
+		}
+	}
+	return s
 }
 
-// HalveAttention reports whether an attention in f16 suits the device.
-func (p Pricer) HalveAttention(k *kernel.Kernel) bool { return HalfAttention(k, p.Caps) }
-
-// SplitOperands returns the operands to be stored as parts of bf16.
-func (p Pricer) SplitOperands(k *kernel.Kernel) []kernel.StoredOperand {
-	return SplitOperands(k, p.Caps)
+// margins are how many times faster kernels must be expected to be after a rule.
+// Where they are missing, any gain will do.
+var margins = map[string]float64{
+	"halve_attention": 1.25, // it may lose precision
+	"cut_tails":       1.05,
+	"split_sums":      1 / 0.9,
 }
 
-// StoreOperands returns the operands to be stored.
-func (p Pricer) StoreOperands(k *kernel.Kernel) []kernel.StoredOperand {
-	return StoreOperands(k, p.Caps)
+// Price adds up what kernels take before and after a rule.
+func (p Pricer) Price(rule string, before, after []*kernel.Kernel) kernel.Estimate {
+	t := classOf(p.Caps).tune(p.Caps)
+	e := kernel.Estimate{Margin: margins[rule]}
+	if rule == "join_norms" && len(after) > 1 { // that run at the same time: the one decides that gains least
+		e = p.Price(rule, before[:2], after[:1])
+		for i := range after {
+			if other := p.Price(rule, []*kernel.Kernel{before[0], before[1+i]}, after[i:i+1]); other.Gain() < e.Gain() {
+				e = other
+			}
+		}
+		return e
+	}
+	for _, k := range after {
+		for _, b := range k.Bindings {
+			if b.Write && (b.Elems > math.MaxInt32 || bindingBytes(b) > p.Caps.MaxStorageRange) {
+				e.Note = fmt.Sprintf("%s takes %d elements, which is too many for one buffer", b.Name, b.Elems)
+				return e
+			}
+		}
+	}
+	if k := before[0]; rule == "store_operands" && k.Products[0].BF16x3 {
+		e.Margin = 1.25 // estimates promise more than they hold
+	} else if rule == "store_operands" {
+		sh := matShapeOf(k)
+		stores, run, _ := t.timeOf(after[:len(after)-1], p.Caps, true)
+		// Computing operands in every tile costs about half of a product's time.
+		product := 2 * float64(sh.Batch) * float64(sh.M) * float64(sh.N) * float64(sh.K) * float64(len(k.Products)) / (storedEfficiency * t.MatrixF16 * 1e3)
+		return kernel.Estimate{Before: 0.4 * product, After: stores + t.LaunchNs*float64(run)}
+	}
+	var now, then int
+	if e.Before, now, e.Note = t.timeOf(before, p.Caps, rule != "split_sums"); e.Note == "" {
+		e.After, then, e.Note = t.timeOf(after, p.Caps, rule != "split_sums")
+	}
+	if e.Note != "" {
+		return kernel.Estimate{Note: e.Note}
+	}
+	e.Before += t.LaunchNs * float64(max(now-then, 0))
+	e.After += t.LaunchNs * float64(max(then-now, 0))
+	return e
 }
 
-// CutTail returns what is to be cut off.
-func (p Pricer) CutTail(k *kernel.Kernel) kernel.Tail { return CutTail(k, p.Caps) }
-
-// SplitSums returns the number of parts.
-func (p Pricer) SplitSums(k *kernel.Kernel) int { return SplitSums(k, p.Caps) }
-
-// JoinNorm reports whether a product suits the device better with its norm.
-func (p Pricer) JoinNorm(product, joined *kernel.Kernel) bool {
-	return JoinNorm(product, joined, p.Caps)
+// timeOf is what kernels take that run one after another, how many these are, or why
+// that is not known. Those that only store weights otherwise run once.
+func (t tuning) timeOf(list []*kernel.Kernel, caps Caps, splits bool) (sum float64, run int, why string) {
+	for _, k := range list {
+		if k.Family == kernel.FamilyMap && k.CanPrepare(func(int) bool { return false }) {
+			continue
+		}
+		time, why := t.kernelTime(k, caps, splits)
+		if why != "" {
+			return 0, 0, why
+		}
+		sum, run = sum+time, run+1
+	}
+	return sum, run, ""
 }
 
-// JoinSlices reports whether a product suits the device better with what reads its row.
-func (p Pricer) JoinSlices(product, joined *kernel.Kernel) bool {
-	return JoinSlices(product, joined, p.Caps)
+// kernelTime estimates the time of a kernel without its launch, or says why it is not known.
+func (t tuning) kernelTime(k *kernel.Kernel, caps Caps, splits bool) (time float64, why string) {
+	switch {
+	case k.Family == kernel.FamilyRow:
+		return max(t.normTime()-t.LaunchNs, t.moveTime(k)), ""
+	case k.Family == kernel.FamilyAttention:
+		return t.attentionTime(k, caps)
+	case k.Family != kernel.FamilyMatMul:
+		return t.moveTime(k), ""
+	case matShapeOf(k).M <= MaxMatVecRows || k.RowSums() || k.CutsCols():
+		return t.matVecTime(k, caps)
+	}
+	time, ok := t.bestMatrixTime(k, caps, 1)
+	if !ok {
+		if time = t.vectorTime(k); time == 0 {
+			return 0, "no rates of tiles are known"
+		}
+	}
+	for _, n := range partsOf(k) {
+		if split, ok := t.bestMatrixTime(k, caps, n); ok && splits {
+			time = min(time, split)
+		}
+	}
+	return time + t.storeTime(k), ""
 }
 
-// StoreFactor reports whether a product suits the device better that reads a stored row.
-func (p Pricer) StoreFactor(product, reading *kernel.Kernel) bool {
-	return StoreFactor(product, reading, p.Caps)
+// moveTime is how long reading and writing what a kernel does takes: no more of a buffer than it meets.
+func (t tuning) moveTime(k *kernel.Kernel) float64 {
+	loads := map[int]int64{}
+	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
+		if e.Kind == kernel.ExprLoad {
+			loads[e.Bind]++
+		}
+	})
+	bytes := int64(0)
+	for bind, n := range loads {
+		b := k.Bindings[bind]
+		bytes += min(int64(bindingBytes(b)), n*points(append(slices.Clone(k.Parallel), ir.D(int(max(k.Fold.Max(), 1)))))*int64(b.DType.BlockBytes()))
+	}
+	return float64(bytes)/t.CopyGBps + t.storeTime(k)
+}
+
+// storeTime is how long writing what a kernel stores takes.
+func (t tuning) storeTime(k *kernel.Kernel) float64 {
+	bytes := uint64(0)
+	for _, st := range k.Stores {
+		b, n := k.Bindings[st.Bind], points(k.Parallel)
+		if st.PerElement {
+			n = unknownExtent
+		}
+		bytes += min(bindingBytes(b), uint64(n)*uint64(b.DType.BlockBytes()))
+	}
+	return float64(bytes) / t.CopyGBps
+}
+
+// partsOf lists into how many parts the contraction of a product can be split that
+// are worth it.
+func partsOf(k *kernel.Kernel) (list []int) {
+	for n := 2; n <= maxParts && partsFit(k, n); n *= 2 {
+		list = append(list, n)
+	}
+	return list
+}
+
+// tails lists where the last, partial tiles along rows and columns begin, in tiles of
+// any size.
+func (t tuning) tails(k *kernel.Kernel) (list []kernel.Tail) {
+	row, col, p := len(k.Parallel)-2, len(k.Parallel)-1, k.Products[0]
+	for _, axis := range []int{row, col} {
+		for _, tl := range t.matrixTilesOf(k) {
+			tile, extent := int64(tl.N), k.Parallel[axis]
+			if axis == row {
+				tile = int64(tl.M)
+			}
+			from := extent.Add / tile * tile
+			// A few columns are a few rows with its sides exchanged: tiles would be mostly nothing.
+			few := axis == col && extent.Add-from <= MaxMatVecRows && len(k.Products) == 1 && !p.ByteRows && !readsBlocks(k, p.B)
+			tail := kernel.Tail{Axis: axis, From: from, Swap: few}
+			if extent.IsStatic() && from > 0 && from < extent.Add && !slices.Contains(list, tail) {
+				list = append(list, tail)
+			}
+		}
+	}
+	return list
 }

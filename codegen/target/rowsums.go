@@ -2,67 +2,39 @@ package target
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
 
-// JoinNorm reports whether a matrix product of few rows is faster with the kernel
-// joined to it that makes its rows, by a sum along them: every workgroup then
-// computes all of the rows again, and adds them up, but nothing waits for a kernel
-// of few workgroups. Only the variant that goes over whole rows anyway does so.
-func JoinNorm(product, joined *kernel.Kernel, caps Caps) bool {
-	t := classOf(caps).tune(caps)
-	if s, _, err := Select(product, caps); err != nil || s.Variant != kernel.VarMatVec {
-		return false
-	}
-	s, _, err := Select(joined, caps)
-	if err != nil || s.Variant != kernel.VarMatVec {
-		return false
-	}
-	sh := matShapeOf(joined)
-	read := sh.Batch * ceilDiv(sh.N, int64(s.TileN)) * sh.M * sh.K * int64(ir.F32.BlockBytes()) * int64(moreReads(product, joined, s))
-	return rowCost(joined) <= maxRowCost && float64(read)/t.cacheRate() < t.normTime()
-}
-
 // maxRowCost is how many loads and operations an element of a row may take to be
 // computed by every workgroup.
 const maxRowCost = 6
-
-// moreReads is how many elements a workgroup reads for each element of a row more
-// than where rows are made for it.
-func moreReads(product, joined *kernel.Kernel, s kernel.Schedule) int {
-	loads := func(k *kernel.Kernel) int {
-		var roots []*kernel.Expr
-		for _, p := range k.Products {
-			roots = append(roots, p.A)
-		}
-		return len(loadsAlong(roots, k.FoldAxis()))
-	}
-	more := loads(joined) - loads(product)
-	if !SumsRowsFirst(s) { // of elements that it reads once more
-		more++
-	}
-	return more
-}
 
 // SumsRowsFirst reports whether a matvec adds up its rows before it multiplies them: where invocations hold what they
 // meet of them, they have just read it. Otherwise it does so in the end, when rows are in the cache, which is faster
 // (M-norm-costs).
 func SumsRowsFirst(s kernel.Schedule) bool { return s.Turns > 0 }
 
+// rowRoots are what each element of its rows takes a product of few rows, and what it
+// adds up of them.
+func rowRoots(k *kernel.Kernel) (factors, sums []*kernel.Expr) {
+	for _, p := range k.Products {
+		factors = append(factors, p.A)
+	}
+	for _, p := range k.Phases {
+		sums = append(sums, p.Value)
+	}
+	return factors, sums
+}
+
 // rowCost counts the loads and operations that an element of all rows takes, and
 // of their sums.
 func rowCost(k *kernel.Kernel) int {
-	var roots []*kernel.Expr
-	for _, p := range k.Products {
-		roots = append(roots, p.A)
-	}
-	for _, p := range k.Phases {
-		roots = append(roots, p.Value)
-	}
+	factors, sums := rowRoots(k)
 	cost, fold := 0, k.FoldAxis()
-	kernel.Walk(roots, func(e *kernel.Expr) {
+	kernel.Walk(append(factors, sums...), func(e *kernel.Expr) {
 		switch {
 		case !e.Uses(fold):
 		case e.Kind == kernel.ExprRandom:
@@ -74,12 +46,34 @@ func rowCost(k *kernel.Kernel) int {
 	return cost
 }
 
-// StoreFactor reports whether a matrix product that adds up its rows is faster if
-// what it multiplies them by is in what it reads: not where it adds up what it has
-// just read to multiply it.
-func StoreFactor(product, reading *kernel.Kernel, caps Caps) bool {
-	s, _, err := Select(reading, caps)
-	return err == nil && s.Variant == kernel.VarMatVec && !SumsRowsFirst(s)
+// matVecTime estimates the time of a product of few rows in nanoseconds, and says why
+// where that is not known. Every workgroup computes all of the rows, and adds them up.
+func (t tuning) matVecTime(k *kernel.Kernel, caps Caps) (float64, string) {
+	s, _, err := Select(k, caps)
+	switch {
+	case err != nil:
+		return 0, err.Error()
+	case s.Variant != kernel.VarMatVec:
+		return 0, fmt.Sprintf("nothing is known of the time of %s", s.Variant)
+	case k.RowSums() && rowCost(k) > maxRowCost:
+		return 0, "rows are dear to compute in every workgroup"
+	}
+	factors, sums := rowRoots(k)
+	loads := len(loadsAlong(append(slices.Clone(factors), sums...), k.FoldAxis()))
+	if !SumsRowsFirst(s) { // but once more
+		loads = len(loadsAlong(factors, k.FoldAxis())) + len(loadsAlong(sums, k.FoldAxis()))
+	}
+	sh := matShapeOf(k)
+	rows := sh.Batch * ceilDiv(sh.N, int64(s.TileN)) * sh.M * sh.K * int64(ir.F32.BlockBytes()*loads)
+	weights := uint64(0)
+	for _, p := range k.Products {
+		kernel.Walk([]*kernel.Expr{p.B}, func(e *kernel.Expr) {
+			if e.Kind == kernel.ExprLoad {
+				weights += bindingBytes(k.Bindings[e.Bind])
+			}
+		})
+	}
+	return float64(weights)/t.CopyGBps + float64(rows)/t.cacheRate(), ""
 }
 
 // checkRowSums checks what a matrix product that adds up its rows asks for.
@@ -101,17 +95,6 @@ func rowSumsShared(k *kernel.Kernel, s kernel.Schedule) int {
 		return 0
 	}
 	return len(k.Phases) * s.TileM * (s.Workgroup / max(s.Subgroup, 1)) * ir.F32.BlockBytes()
-}
-
-// JoinSlices reports whether a matrix product of one row is faster if it stores
-// what kernels made of slices of its row: nothing then waits for those.
-func JoinSlices(product, joined *kernel.Kernel, caps Caps) bool {
-	for _, k := range []*kernel.Kernel{product, joined} {
-		if s, _, err := Select(k, caps); err != nil || s.Variant != kernel.VarMatVec {
-			return false
-		}
-	}
-	return true
 }
 
 // checkCols checks what a matrix product that stores its columns in several ways

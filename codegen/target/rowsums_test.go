@@ -1,6 +1,7 @@
 package target
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,8 +52,10 @@ func TestJoinNorm(t *testing.T) {
 		{"many columns", blockMul(1, 64000, 4096, ir.Q4_0, false), normed, h100, false},
 		{"a processor", blockMul(1, 4096, 4096, ir.Q4_0, false), normed, lavapipe, false},
 	} {
-		if got := JoinNorm(c.product, c.joined(c.product), c.caps); got != c.want {
-			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		norm := &kernel.Kernel{Family: kernel.FamilyRow, Parallel: c.product.Parallel[:1], Fold: c.product.Fold}
+		e := Pricer{c.caps}.Price("join_norms", []*kernel.Kernel{norm, c.product}, []*kernel.Kernel{c.joined(c.product)})
+		if got := e.Gain() > 0; got != c.want {
+			t.Errorf("%s: %v, want %v: %+v", c.what, got, c.want, e)
 		}
 	}
 }
@@ -70,8 +73,15 @@ func TestStoreFactor(t *testing.T) {
 		{"rows that are rounded as they are read", normed(blockMul(1, 4096, 4096, ir.Q4_0, true)), false},
 		{"many rows", blockMul(512, 4096, 4096, ir.Q4_0, false), false},
 	} {
-		if got := StoreFactor(c.k, c.k, h100); got != c.want {
-			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		b, weighed, reading := kernel.NewBuilder(), *c.k, *c.k
+		weighed.Products, reading.Products = slices.Clone(c.k.Products), slices.Clone(c.k.Products)
+		weighed.Bindings = append(slices.Clone(c.k.Bindings), kernel.Binding{Name: "w", DType: ir.F32, Read: true, Elems: 4096})
+		reading.Bindings = weighed.Bindings
+		w := b.Load(len(c.k.Bindings), ir.F32, kernel.Axis(c.k.FoldAxis(), c.k.Fold), "w")
+		weighed.Products[0].A, reading.Products[0].A = b.Apply(ir.OpMul, ir.F32, nil, c.k.Products[0].A, w), w
+		e := Pricer{h100}.Price("store_factors", []*kernel.Kernel{&weighed}, []*kernel.Kernel{&reading})
+		if got := e.Gain() > 0; got != c.want {
+			t.Errorf("%s: %v, want %v: %+v", c.what, got, c.want, e)
 		}
 	}
 }

@@ -111,31 +111,6 @@ func (t tuning) matrixTime(tl matrixTile, groups, depth int64, peak float64) flo
 	return flops / (efficiency * peak * 1e3)
 }
 
-// SplitSums returns into how many parts the contraction of a matrix product is
-// best split on a device: more workgroups then share it, each with less to do,
-// and another kernel adds the parts up; likewise the keys of an attention. It
-// is 1 where nothing is gained.
-func SplitSums(k *kernel.Kernel, caps Caps) int {
-	if k.Family == kernel.FamilyAttention {
-		return attentionSplits(k, caps)
-	}
-	t := classOf(caps).tune(caps)
-	if k.Family != kernel.FamilyMatMul || !k.Fold.IsStatic() || matShapeOf(k).M <= MaxMatVecRows {
-		return 1
-	}
-	whole, ok := t.bestMatrixTime(k, caps, 1)
-	if !ok {
-		return 1
-	}
-	best, parts := 0.9*whole, 1 // an estimate must promise something to be worth a buffer
-	for n := 2; n <= maxParts && partsFit(k, n); n *= 2 {
-		if time, ok := t.bestMatrixTime(k, caps, n); ok && time < best {
-			best, parts = time, n
-		}
-	}
-	return parts
-}
-
 // A part must be worth a workgroup's while, and a multiple of what tiles step
 // by.
 const (

@@ -73,31 +73,3 @@ func hasClamp(x kernel.Index) bool {
 }
 
 func isZero(v *kernel.Expr) bool { return v.Kind == kernel.ExprConst && v.Value == 0 && v.Int == 0 }
-
-// StoreWindows reports whether a convolution is faster as product, of operands
-// that stores store first with their channels innermost, than directly.
-func StoreWindows(direct, product *kernel.Kernel, stores []*kernel.Kernel, caps Caps) bool {
-	t := classOf(caps).tune(caps)
-	if matShapeOf(direct).M <= MaxMatVecRows || readsBlocks(direct, direct.Products[0].A) {
-		return false
-	}
-	whole, ok := t.bestMatrixTime(direct, caps, 1)
-	if !ok {
-		return false
-	}
-	time, ok := t.bestMatrixTime(product, caps, 1)
-	if !ok {
-		return false
-	}
-	for _, s := range stores {
-		if s.CanPrepare(func(int) bool { return false }) {
-			continue // once, when the program is loaded
-		}
-		bytes := uint64(0)
-		for _, b := range s.Bindings {
-			bytes += bindingBytes(b)
-		}
-		time += float64(bytes) / t.CopyGBps
-	}
-	return time+t.LaunchNs < whole // they run at the same time
-}

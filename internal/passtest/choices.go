@@ -2,76 +2,56 @@
 package passtest
 
 import (
+	"slices"
+
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/passes"
 )
 
-// Choices is a [passes.Pricer] that answers as its functions do, and no where there is none.
+// Choices is a [passes.Pricer] that proposes what its functions say, of which it
+// takes all, and what else rules propose where Take says so. A nil function says no.
 type Choices struct {
-	Bytes                             func(t ir.DType, rows, columns ir.Dim) bool
-	Windows                           func(direct, product *kernel.Kernel, stores []*kernel.Kernel) bool
-	Half                              func(*kernel.Kernel) bool
-	SplitOperands, Store              func(*kernel.Kernel) []kernel.StoredOperand
-	Tail                              func(*kernel.Kernel) kernel.Tail
-	Split                             func(*kernel.Kernel) int
-	JoinNorm, JoinSlices, StoreFactor func(product, joined *kernel.Kernel) bool
+	Bytes    func(t ir.DType, rows, columns ir.Dim) bool
+	Operands func(*kernel.Kernel) []kernel.StoredOperand
+	Tails    func(*kernel.Kernel) []kernel.Tail
+	Parts    func(*kernel.Kernel) int
+	Take     func(rule string, before, after []*kernel.Kernel) bool
 }
 
-// Pricer returns the choices as what [passes.Options] take.
-func (c Choices) Pricer() passes.Pricer { return pricer{c} }
-
-type pricer struct{ c Choices }
-
-func (p pricer) RoundRows(t ir.DType, rows, columns ir.Dim) bool {
-	return p.c.Bytes != nil && p.c.Bytes(t, rows, columns)
+// Rules takes all that some rules propose.
+func Rules(names ...string) func(string, []*kernel.Kernel, []*kernel.Kernel) bool {
+	return func(rule string, _, _ []*kernel.Kernel) bool { return slices.Contains(names, rule) }
 }
 
-func (p pricer) Layout(ir.DType, []*kernel.Kernel) kernel.Layout { return kernel.LayoutBlocks }
-
-func (p pricer) StoreWindows(direct, product *kernel.Kernel, stores []*kernel.Kernel) bool {
-	return p.c.Windows != nil && p.c.Windows(direct, product, stores)
+// RoundRows is Bytes.
+func (c Choices) RoundRows(t ir.DType, rows, columns ir.Dim) bool {
+	return c.Bytes != nil && c.Bytes(t, rows, columns)
 }
 
-func (p pricer) HalveAttention(k *kernel.Kernel) bool { return p.c.Half != nil && p.c.Half(k) }
+// Layout leaves blocks as they are.
+func (Choices) Layout(ir.DType, []*kernel.Kernel) kernel.Layout { return kernel.LayoutBlocks }
 
-func (p pricer) SplitOperands(k *kernel.Kernel) []kernel.StoredOperand {
-	return operands(p.c.SplitOperands, k)
-}
-
-func (p pricer) StoreOperands(k *kernel.Kernel) []kernel.StoredOperand {
-	return operands(p.c.Store, k)
-}
-
-func operands(choose func(*kernel.Kernel) []kernel.StoredOperand, k *kernel.Kernel) []kernel.StoredOperand {
-	if choose == nil {
-		return nil
+// Sizes are what the functions say.
+func (c Choices) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
+	if product := k.Family == kernel.FamilyMatMul; product && c.Operands != nil {
+		s.Operands = c.Operands(k)
 	}
-	return choose(k)
-}
-
-func (p pricer) CutTail(k *kernel.Kernel) kernel.Tail {
-	if p.c.Tail == nil {
-		return kernel.Tail{}
+	if c.Tails != nil {
+		s.Tails = c.Tails(k)
 	}
-	return p.c.Tail(k)
-}
-
-func (p pricer) SplitSums(k *kernel.Kernel) int {
-	if p.c.Split == nil {
-		return 1
+	if c.Parts != nil {
+		if n := c.Parts(k); n > 1 {
+			s.Parts = []int{n}
+		}
 	}
-	return p.c.Split(k)
+	return s
 }
 
-func (p pricer) JoinNorm(product, joined *kernel.Kernel) bool {
-	return p.c.JoinNorm != nil && p.c.JoinNorm(product, joined)
-}
-
-func (p pricer) JoinSlices(product, joined *kernel.Kernel) bool {
-	return p.c.JoinSlices != nil && p.c.JoinSlices(product, joined)
-}
-
-func (p pricer) StoreFactor(product, reading *kernel.Kernel) bool {
-	return p.c.StoreFactor != nil && p.c.StoreFactor(product, reading)
+// Price prefers what makes most kernels.
+func (c Choices) Price(rule string, before, after []*kernel.Kernel) (e kernel.Estimate) {
+	sized := slices.Contains([]string{"store_operands", "cut_tails", "split_sums"}, rule)
+	if sized || c.Take != nil && c.Take(rule, before, after) {
+		e.Before = float64(1 + len(after))
+	}
+	return e
 }

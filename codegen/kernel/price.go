@@ -1,0 +1,40 @@
+package kernel
+
+// Estimate is what the kernels before and after a rewrite are expected to take, in nanoseconds.
+type Estimate struct {
+	Before, After float64
+	// Margin is how many times the time after the time before must be at least: estimates err. 0 is 1.
+	Margin float64
+	Note   string
+}
+
+// Gain is how much less the kernels take after the rewrite, beyond the margin.
+func (e Estimate) Gain() float64 { return e.Before - max(e.Margin, 1)*e.After }
+
+// Sizes are what a device suggests that rules propose for a kernel.
+type Sizes struct {
+	Operands []StoredOperand // of a matrix product
+	Tails    []Tail          // of a matrix product
+	Parts    []int           // of a contraction, or of the keys of an attention
+}
+
+// StoredOperand says that an operand of a matrix product is to be stored before
+// it, with so many rows (along its own axis) of so many elements (along the
+// contraction). Those beyond its own are padding; a 0 keeps the extent. Operands
+// whose contraction is padded are padded alike.
+type StoredOperand struct {
+	Operand     *Expr
+	Rows, Depth int
+	// Across stores columns instead: neighbours lie along the operand's own axis.
+	Across bool
+}
+
+// Tail says that the results of a matrix product from From on along an axis,
+// one of the parallel axes, are to be computed by a kernel of their own.
+type Tail struct {
+	Axis int
+	From int64
+	// Swap exchanges rows and columns of what is cut off: few columns are then few
+	// rows, for which there are other variants.
+	Swap bool
+}

@@ -1,0 +1,129 @@
+package passes
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
+)
+
+// Pricer says what of all that rules propose pays on a device. They know none
+// themselves, and propose only what is right on any.
+type Pricer interface {
+	// RoundRows reports whether so many rows are to be rounded to bytes that meet so
+	// many columns of a weight in a block format.
+	RoundRows(t ir.DType, rows, columns ir.Dim) bool
+	// Layout returns how the blocks of a weight are to lie that some kernels read.
+	Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout
+	// Sizes returns what rules are to propose where that depends on the device.
+	Sizes(*kernel.Kernel) kernel.Sizes
+	// Price estimates what kernels take before and after a rule. The names of rules are
+	// those of passes.
+	Price(rule string, before, after []*kernel.Kernel) kernel.Estimate
+}
+
+// Proposal is other kernels in place of some, which is right on any device.
+type Proposal struct {
+	What    string // in few words
+	Changes []Change
+	// Default is taken where no other proposal for the same kernel gains, also without a device.
+	Default bool
+}
+
+// Change is kernels in place of one, as [plan.Graph.Replace] takes them.
+type Change struct {
+	ID plan.KernelID
+	By []*kernel.Kernel
+}
+
+// Decision is a proposal, and what became of it.
+type Decision struct {
+	Rule, Kernel, What string
+	kernel.Estimate
+	Taken bool
+}
+
+// propose returns the one proposal of a rule, to put kernels in the place of one.
+func propose(what string, id plan.KernelID, by ...*kernel.Kernel) Proposal {
+	return Proposal{What: what, Changes: []Change{{id, by}}}
+}
+
+// also changes another kernel. What has been changed already is changed again.
+func (p *Proposal) also(id plan.KernelID, by ...*kernel.Kernel) {
+	for i := range p.Changes {
+		if p.Changes[i].ID == id {
+			p.Changes[i].By = by
+			return
+		}
+	}
+	p.Changes = append(p.Changes, Change{id, by})
+}
+
+// kernel is what a kernel has become by the changes.
+func (p *Proposal) kernel(s *State, id plan.KernelID) *kernel.Kernel {
+	for _, c := range p.Changes {
+		if n := len(c.By); c.ID == id && n > 0 {
+			return c.By[n-1]
+		}
+	}
+	return s.Plan.Kernel(id)
+}
+
+// rule is a pass that proposes other kernels in place of each, of which a price
+// chooses.
+func rule(name, why string, propose func(*State, plan.KernelID) []Proposal) Pass {
+	return Pass{name, why, func(s *State) error {
+		for _, id := range s.Plan.IDs() {
+			if s.Plan.Kernel(id) != nil { // nor taken away since
+				s.decide(name, id, propose(s, id))
+			}
+		}
+		return nil
+	}}
+}
+
+// decide takes the proposal for a kernel that gains most, and writes down what
+// became of all.
+func (s *State) decide(rule string, id plan.KernelID, list []Proposal) {
+	best, most, first := -1, 0.0, len(s.Decisions)
+	for i, p := range list {
+		d := Decision{Rule: rule, Kernel: s.Plan.Kernel(id).Name, What: p.What}
+		var before, after []*kernel.Kernel
+		for _, c := range p.Changes {
+			before, after = append(before, s.Plan.Kernel(c.ID)), append(after, c.By...)
+		}
+		switch n := mostBindings(after); {
+		case n > max(s.limits.Bindings, mostBindings(before)):
+			d.Note = fmt.Sprintf("a kernel would bind %d buffers, more than %d", n, s.limits.Bindings)
+		case p.Default && best < 0:
+			best = i
+		case !p.Default && s.pricer != nil:
+			if d.Estimate = s.pricer.Price(rule, before, after); d.Gain() > most {
+				best, most = i, d.Gain()
+			}
+		}
+		s.Decisions = append(s.Decisions, d)
+	}
+	if best >= 0 {
+		s.Decisions[first+best].Taken = true
+		for _, c := range list[best].Changes {
+			s.Plan.Replace(c.ID, c.By...)
+		}
+	}
+}
+
+func mostBindings(list []*kernel.Kernel) (most int) {
+	for _, k := range list {
+		most = max(most, len(k.Bindings))
+	}
+	return most
+}
+
+// sizes returns what to propose for a kernel: nothing without a device.
+func (s *State) sizes(k *kernel.Kernel) kernel.Sizes {
+	if s.pricer == nil {
+		return kernel.Sizes{}
+	}
+	return s.pricer.Sizes(k)
+}
