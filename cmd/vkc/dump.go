@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,8 @@ var stages = []string{stageGraph, stagePasses, stageKernels, stagePlan, stageGLS
 type dumpFlags struct {
 	stage, after, target string
 	graph                graphFlags
-	all, fusion          bool
+	all                  bool
+	fusion, decisions    bool
 	kernel               int
 	tuning               tuningFlags
 }
@@ -56,6 +58,7 @@ A bundle holds its graph, plan, GLSL and SPIR-V; what lies between is made anew 
 		Example: `  vkc dump GRAPH.json
   vkc dump GRAPH.json --after fuse_elementwise
   vkc dump GRAPH.json --fusion
+  vkc dump GRAPH.json --decisions --target nvidia-h100
   vkc dump GRAPH.json --stage glsl --kernel 3 --target nvidia-h100
   vkc dump BUNDLE.vkb --stage plan`,
 		Args: exactArgs("GRAPH or BUNDLE.vkb"),
@@ -72,6 +75,7 @@ A bundle holds its graph, plan, GLSL and SPIR-V; what lies between is made anew 
 	flags.BoolVar(&f.all, "all", false, "the program after every pass")
 	flags.IntVar(&f.kernel, "kernel", -1, "only kernel `N`, counted from 0; alone it means --stage glsl")
 	flags.BoolVar(&f.fusion, "fusion", false, "which node went into which kernel, and why")
+	flags.BoolVar(&f.decisions, "decisions", false, "which other kernels were proposed for the device, what they would gain, and what was taken")
 	flags.StringVar(&f.target, "target", anyTarget, targetHelp())
 	f.graph.add(cmd)
 	f.tuning.add(cmd, true)
@@ -96,8 +100,8 @@ func (f *dumpFlags) complete(staged bool) error {
 		return usagef("--after and --all go with --stage passes, not %s", f.stage)
 	case f.after != "" && f.all:
 		return usagef("--after and --all exclude each other")
-	case f.fusion && (staged || f.after != "" || f.all || f.kernel >= 0):
-		return usagef("--fusion is a report of its own: it goes with no other choice of what to print")
+	case (f.fusion || f.decisions) && (staged || f.fusion && f.decisions || f.after != "" || f.all || f.kernel >= 0):
+		return usagef("--fusion is a report of its own, as --decisions is: it goes with no other choice of what to print")
 	case f.kernel >= 0 && (f.stage == stageGraph || f.stage == stagePasses):
 		return usagef("--kernel goes with the stages kernels, plan, glsl and spirv, not %s", f.stage)
 	}
@@ -122,8 +126,11 @@ func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
 	} else if d.graph, err = f.graph.read(path); err != nil {
 		return err
 	}
-	if f.fusion {
+	switch {
+	case f.fusion:
 		return d.fusion()
+	case f.decisions:
+		return d.decisions()
 	}
 	switch f.stage {
 	case stagePasses:
@@ -226,6 +233,45 @@ func (d *dumper) fusion() error {
 	return nil
 }
 
+// decisions prints what rules proposed for the device, and what of it was taken.
+func (d *dumper) decisions() error {
+	low, err := d.lower()
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(d.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "rule\tkernel\tproposal\tbefore\tafter\tgain\tchoice")
+	micros := func(ns float64) string { return fmt.Sprintf("%.1f us", ns/1e3) }
+	for _, p := range low.Decisions {
+		before, after, gain, choice := "", "", "", "left"
+		if p.Before > 0 {
+			before, after, gain = micros(p.Before), micros(p.After), micros(p.Before-p.After)
+		}
+		if p.Taken {
+			choice = "taken"
+		}
+		if p.Note != "" {
+			choice += ": " + p.Note
+		} else if !p.Taken && p.Before > p.After && p.Gain() <= 0 {
+			choice += fmt.Sprintf(": less than %.2f times as fast", p.Margin)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Rule, p.Kernel, p.What, before, after, gain, choice)
+	}
+	return w.Flush()
+}
+
+// lower takes the graph as far as GLSL, for the device that a bundle was made for, or the one asked for.
+func (d *dumper) lower() (*vkc.Lowered, error) {
+	if d.program != nil && d.program.Contents.Meta.Target != nil {
+		return vkc.Lower(d.ctx, d.graph, *d.program.Contents.Meta.Target, nil)
+	}
+	caps, tuning, err := d.targetCaps(d.flags.target, &d.flags.tuning)
+	if err != nil {
+		return nil, err
+	}
+	return vkc.Lower(d.ctx, d.graph, caps, tuning)
+}
+
 // pick returns the numbers of the kernels to print.
 func (d *dumper) pick(n int) ([]int, error) {
 	if k := d.flags.kernel; k >= n {
@@ -281,11 +327,7 @@ func (d *dumper) lowered() (p *kernel.Program, sources, reasons []string, err er
 		c := d.program.Contents
 		return c.Program, c.GLSL, nil, nil
 	}
-	caps, tuning, err := d.targetCaps(d.flags.target, &d.flags.tuning)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	low, err := vkc.Lower(d.ctx, d.graph, caps, tuning)
+	low, err := d.lower()
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -216,6 +216,8 @@ func TestWrongUsage(t *testing.T) {
 		{"dump x --stage glsl --all", "go with --stage passes, not glsl"},
 		{"dump x --after dce --all", "exclude each other"},
 		{"dump x --fusion --stage plan", "--fusion is a report of its own"},
+		{"dump x --decisions --kernel 1", "as --decisions is"},
+		{"dump x --decisions --fusion", "as --decisions is"},
 		{"dump x --stage graph --kernel 1", "not graph"},
 		{"dump " + mlpGraph + " --after quux", "--after"},
 		{"dump " + mlpGraph + " --kernel 99", "--kernel 99: the program has"},
