@@ -75,7 +75,7 @@ func after(t *testing.T, g *ir.Graph, pass string) string {
 		choices.Operands = func(k *kernel.Kernel) []kernel.StoredOperand {
 			return append(storeAll(k), takeApart(false, true)(k)...)
 		}
-	case "join_casts":
+	case "join_copies":
 		choices.Operands = storePlain
 	case "chain_windows":
 		choices.Take = allWindows

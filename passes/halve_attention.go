@@ -50,7 +50,7 @@ func (s *State) storeHalf(id plan.KernelID, p *Proposal) map[int]plan.ValueID {
 			continue
 		}
 		b.DType, b.Read, b.Write = ir.F16, false, true
-		c := recast{from: b.Buffer, to: b}
+		c := copying{from: b.Buffer, to: b}
 		c.to.Buffer = s.Plan.Scratch(ir.Type{DType: ir.F16, Shape: ir.ShapeOf(int(b.Elems))})
 		p.also(source, c.in(p.kernel(s, source), false))
 		stored[v.Bind] = c.to.Buffer

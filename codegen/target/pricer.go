@@ -150,15 +150,22 @@ func (t tuning) moveTime(k *kernel.Kernel) float64 {
 	return float64(bytes)/t.CopyGBps + t.storeTime(k)
 }
 
+// sector is how many bytes are written where only some of them change.
+const sector = 32
+
 // storeTime is how long writing what a kernel stores takes.
 func (t tuning) storeTime(k *kernel.Kernel) float64 {
 	bytes := uint64(0)
 	for _, st := range k.Stores {
-		b, n := k.Bindings[st.Bind], points(k.Parallel)
+		b, n, inner := k.Bindings[st.Bind], points(k.Parallel), innerAxis(k)
 		if st.PerElement {
-			n = unknownExtent
+			n, inner = unknownExtent, k.FoldAxis()
 		}
-		bytes += min(bindingBytes(b), uint64(n)*uint64(b.DType.BlockBytes()))
+		moved := min(bindingBytes(b), uint64(n)*uint64(b.DType.BlockBytes()))
+		if inner >= 0 && !st.Index.Adjacent(inner, 1) {
+			moved *= uint64(sector / b.DType.BlockBytes())
+		}
+		bytes += moved
 	}
 	return float64(bytes) / t.CopyGBps
 }

@@ -1,0 +1,138 @@
+package passes
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
+)
+
+// joinCopies removes kernels that do no more than store another kernel's result
+// again, each element once, in another dtype or another order: the other kernel
+// stores it so itself, and no longer as it was where nothing else reads that.
+func joinCopies(s *State, id plan.KernelID) []Proposal {
+	c, ok := copyOf(s.Plan.Kernel(id))
+	if !ok {
+		return nil
+	}
+	source, ok := s.sourceOf(c.from)
+	if !ok || !s.Plan.CanMove(id, source, c.from) {
+		return nil
+	}
+	p := propose("store "+c.to.DType.String()+" at once", source, c.in(s.Plan.Kernel(source), s.readByOthers(c.from, id)))
+	if p.Default = c.place == nil; !p.Default {
+		p.What = "store in the order of the copy"
+	}
+	p.also(id)
+	return []Proposal{p}
+}
+
+// copying is what a kernel does that only stores a buffer again.
+type copying struct {
+	from  plan.ValueID
+	to    kernel.Binding
+	place func(kernel.Index) kernel.Index // of an element, by where it was; nil is the same
+}
+
+// copyOf reports whether each element of the one buffer that k writes is one of
+// another buffer as long.
+func copyOf(k *kernel.Kernel) (copying, bool) {
+	if k.Family != kernel.FamilyMap || k.Custom != nil || len(k.Stores) != 1 || len(k.Bindings) != 2 {
+		return copying{}, false
+	}
+	st := k.Stores[0]
+	load, to := st.Value, k.Bindings[st.Bind]
+	if load.Kind == kernel.ExprApply && load.Op == ir.OpCast {
+		load = load.Args[0]
+	}
+	if load.Kind != kernel.ExprLoad || load.Bind == st.Bind {
+		return copying{}, false
+	}
+	from := k.Bindings[load.Bind]
+	if from.DType.IsBlock() || from.Elems != to.Elems || ir.Shape(k.Parallel).MaxElems() != to.Elems {
+		return copying{}, false
+	}
+	c := copying{from: from.Buffer, to: to}
+	whole := linear(k.Parallel, axes(k.Parallel))
+	if load.Index.Equal(st.Index) && st.Index.Equal(whole) {
+		return c, true // every element of both is met once, at the same place
+	}
+	at, ok := coordinates(k.Parallel, load.Index)
+	if _, once := coordinates(k.Parallel, st.Index); !ok || !once {
+		return copying{}, false
+	}
+	c.place = func(x kernel.Index) kernel.Index {
+		return st.Index.Substitute(func(axis int, _ ir.Dim) kernel.Index { return at(x, axis) }, nil)
+	}
+	return c, true
+}
+
+// coordinates returns along each axis the coordinate of the point whose index is x,
+// if each point has an index of its own and these are all numbers up from 0.
+func coordinates(shape ir.Shape, index kernel.Index) (at func(x kernel.Index, axis int) kernel.Index, ok bool) {
+	strides, rest := make([]int64, len(shape)), index
+	for axis, d := range shape {
+		stride, ok := index.Stride(axis)
+		if !ok || !stride.IsConst() || !d.IsStatic() || d.Add < 1 {
+			return nil, false
+		}
+		rest = rest.Minus(kernel.Axis(axis, d).Mul(stride))
+		if d.Add > 1 {
+			strides[axis] = stride.Offset()
+		}
+	}
+	if !rest.Equal(kernel.Const(0)) {
+		return nil, false
+	}
+	for next := int64(1); next < shape.MaxElems(); {
+		axis := slices.Index(strides, next)
+		if axis < 0 {
+			return nil, false
+		}
+		next *= shape[axis].Add
+	}
+	return func(x kernel.Index, axis int) kernel.Index {
+		if shape[axis].Is(1) {
+			return kernel.Const(0)
+		}
+		quo, _ := x.DivMod(ir.Dim{Add: strides[axis]})
+		_, rem := quo.DivMod(shape[axis])
+		return rem
+	}, true
+}
+
+// in is p with what it stores in the buffer that c reads stored as c does, and as it
+// was only if that is to be kept.
+func (c copying) in(p *kernel.Kernel, keep bool) *kernel.Kernel {
+	return kernel.Map(p, kernel.Edit{Stores: func(m *kernel.Mapping) (stores []kernel.Store) {
+		to := c.to
+		var copied []kernel.Store
+		for _, st := range p.Stores {
+			from := p.Bindings[st.Bind]
+			if from.Buffer != c.from {
+				stores = append(stores, m.Store(st))
+				continue
+			}
+			value := m.Value(st.Value)
+			if to.Name = from.Name; keep {
+				to.Name += "_copy"
+				if from.DType != to.DType {
+					to.Name = from.Name + "_" + to.DType.String()
+				}
+				stores = append(stores, m.Store(st))
+			}
+			if st.Index = m.Index(st.Index); c.place != nil {
+				st.Index = c.place(st.Index)
+			}
+			st.Value = m.Builder.Cast(to.DType, m.Builder.Cast(from.DType, value)) // rounded first as storing it did
+			copied = append(copied, st)
+		}
+		bind := m.Bind(to)
+		for _, st := range copied {
+			st.Bind = bind
+			stores = append(stores, st)
+		}
+		return stores
+	}})
+}
