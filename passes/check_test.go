@@ -255,8 +255,8 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 // the op of most arguments takes by itself, with values of symbols and codebooks.
 const narrowBindings = 9
 
-// joinAll joins norms and slices to whatever products can have them.
-var joinAll = passtest.Rules("join_norms", "join_slices", "store_factors")
+// joinAll joins norms, slices and copies to whatever kernels can have them.
+var joinAll = passtest.Rules("join_norms", "join_slices", "store_factors", "join_copies")
 
 // storeAll stores all operands of products that matrix units take, padded where
 // their extents are known.
