@@ -75,7 +75,8 @@ A bundle holds its graph, plan, GLSL and SPIR-V; what lies between is made anew 
 	flags.BoolVar(&f.all, "all", false, "the program after every pass")
 	flags.IntVar(&f.kernel, "kernel", -1, "only kernel `N`, counted from 0; alone it means --stage glsl")
 	flags.BoolVar(&f.fusion, "fusion", false, "which node went into which kernel, and why")
-	flags.BoolVar(&f.decisions, "decisions", false, "which other kernels were proposed for the device, what they would gain, and what was taken")
+	flags.BoolVar(&f.decisions, "decisions", false,
+		"which other kernels were proposed for the device, what they would gain, and what was taken")
 	flags.StringVar(&f.target, "target", anyTarget, targetHelp())
 	f.graph.add(cmd)
 	f.tuning.add(cmd, true)
@@ -100,7 +101,8 @@ func (f *dumpFlags) complete(staged bool) error {
 		return usagef("--after and --all go with --stage passes, not %s", f.stage)
 	case f.after != "" && f.all:
 		return usagef("--after and --all exclude each other")
-	case (f.fusion || f.decisions) && (staged || f.fusion && f.decisions || f.after != "" || f.all || f.kernel >= 0):
+	case (f.fusion || f.decisions) &&
+		(staged || f.fusion && f.decisions || f.after != "" || f.all || f.kernel >= 0):
 		return usagef("--fusion is a report of its own, as --decisions is: it goes with no other choice of what to print")
 	case f.kernel >= 0 && (f.stage == stageGraph || f.stage == stagePasses):
 		return usagef("--kernel goes with the stages kernels, plan, glsl and spirv, not %s", f.stage)
