@@ -54,8 +54,8 @@ func (splitsAll) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 		for i, v := range []*kernel.Expr{p.A, p.B} {
 			axis := len(k.Parallel) - 2 + i
 			if p.BF16x3 {
-				s.Operands = append(s.Operands, kernel.StoredOperand{Operand: v, Rows: whole(k.Parallel[axis]), Depth: whole(k.Fold),
-					Across: !target.FoldContiguous(k, v, axis)})
+				s.Operands = append(s.Operands, kernel.StoredOperand{Operand: v, Rows: whole(k.Parallel[axis]),
+					Depth: whole(k.Fold), Across: !target.FoldContiguous(k, v, axis)})
 			}
 		}
 	}

@@ -103,7 +103,7 @@ func (f *dumpFlags) complete(staged bool) error {
 		return usagef("--after and --all exclude each other")
 	case (f.fusion || f.decisions) &&
 		(staged || f.fusion && f.decisions || f.after != "" || f.all || f.kernel >= 0):
-		return usagef("--fusion is a report of its own, as --decisions is: it goes with no other choice of what to print")
+		return usagef("--fusion is a report of its own, as --decisions is: each goes with no other choice of output")
 	case f.kernel >= 0 && (f.stage == stageGraph || f.stage == stagePasses):
 		return usagef("--kernel goes with the stages kernels, plan, glsl and spirv, not %s", f.stage)
 	}
