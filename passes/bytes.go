@@ -18,11 +18,13 @@ func roundRows(s *State) error {
 	}
 	return graphPass(func(g *ir.Graph) (*ir.Graph, error) {
 		return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
-			if !takesBytes(n) || !s.pricer.RoundRows(blocksOf(n.Arg(1)), n.Arg(0).Shape()[n.Rank()-2], n.Shape()[n.Rank()-1]) {
+			if !takesBytes(n) || !s.pricer.RoundRows(blocksOf(n.Arg(1)), n.Arg(0).Shape()[n.Rank()-2],
+				n.Shape()[n.Rank()-1]) {
 				return rw.Copy(n, args)
 			}
 			r := &rewriter{g: rw.New, pos: n.Pos()}
-			product := r.add(ir.OpMatMul, []*ir.Node{r.roundToBytes(args[0]), args[1]}, ir.Attr{Name: "transpose_b", Value: true})
+			product := r.add(ir.OpMatMul, []*ir.Node{r.roundToBytes(args[0]), args[1]},
+				ir.Attr{Name: "transpose_b", Value: true})
 			if r.err != nil {
 				return nil, r.err
 			}
@@ -34,7 +36,8 @@ func roundRows(s *State) error {
 // takesBytes reports whether n is a product by a quantized weight that may round
 // its rows to bytes.
 func takesBytes(n *ir.Node) bool {
-	if n.Op() != ir.OpMatMul || precision(n) != ir.PrecisionBytes || n.Attrs().Bool("transpose_a") || !n.Attrs().Bool("transpose_b") {
+	if n.Op() != ir.OpMatMul || precision(n) != ir.PrecisionBytes || n.Attrs().Bool("transpose_a") ||
+		!n.Attrs().Bool("transpose_b") {
 		return false
 	}
 	a := n.Arg(0)
@@ -60,7 +63,8 @@ func (r *rewriter) roundToBytes(x *ir.Node) *ir.Node {
 	k := shape[len(shape)-1].Add
 	groups := append(shape[:len(shape)-1:len(shape)-1], ir.D(int(k/byteGroup)), ir.D(byteGroup))
 	x = r.reshape(r.castTo(x, ir.F32), groups)
-	top := r.unary(ir.OpReduceMax, r.unary(ir.OpAbs, x), ir.Attr{Name: "axes", Value: []int64{int64(len(groups) - 1)}}, ir.Attr{Name: "keepdims", Value: true})
+	top := r.unary(ir.OpReduceMax, r.unary(ir.OpAbs, x), ir.Attr{Name: "axes", Value: []int64{int64(len(groups) - 1)}},
+		ir.Attr{Name: "keepdims", Value: true})
 	steps := r.add(ir.OpWhere, []*ir.Node{r.binary(ir.OpGt, top, r.scalar(ir.F32, 0)),
 		r.binary(ir.OpDiv, r.scalar(ir.F32, largestByte), top), r.scalar(ir.F32, 0)})
 	bytes := r.unary(ir.OpCast, r.unary(ir.OpRound, r.binary(ir.OpMul, x, steps)), ir.Attr{Name: "dtype", Value: ir.I8})

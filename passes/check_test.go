@@ -70,7 +70,8 @@ func (c *checker) addKernels(name string, s *passes.State, order *rand.Rand) err
 		return nil
 	}
 	c.added = append(c.added, text)
-	m, err := keval.New(s.Program, s.Kernels, keval.Options{Weights: c.values, Decode: quant.Dequantize, Encode: quantize, Order: order})
+	m, err := keval.New(s.Program, s.Kernels,
+		keval.Options{Weights: c.values, Decode: quant.Dequantize, Encode: quantize, Order: order})
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -220,7 +221,8 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	if err := c.addKernels("kernels of cut tails", tails, rng); err != nil {
 		return nil, nil, err
 	}
-	bytes, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Bytes: allBytes, Take: passtest.Rules("halve_attention")}})
+	bytes, err := passes.Run(g,
+		passes.Options{Pricer: passtest.Choices{Bytes: allBytes, Take: passtest.Rules("halve_attention")}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("rows of bytes: %w", err)
 	}
@@ -234,9 +236,10 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	if err := c.addKernels("kernels of joined norms and slices", joined, rng); err != nil {
 		return nil, nil, err
 	}
-	narrow, err := passes.Run(g, passes.Options{Limits: passes.Limits{Bindings: narrowBindings, Size: 200}, Pricer: passtest.Choices{
-		Parts: splitAny, Take: joinAll,
-	}})
+	narrow, err := passes.Run(g, passes.Options{Limits: passes.Limits{Bindings: narrowBindings, Size: 200},
+		Pricer: passtest.Choices{
+			Parts: splitAny, Take: joinAll,
+		}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("small kernels: %w", err)
 	}
@@ -330,7 +333,8 @@ func anyTail(rng *rand.Rand) func(k *kernel.Kernel) []kernel.Tail {
 		}
 		for range min(len(axes), 2) {
 			axis := axes[rng.IntN(len(axes))]
-			list = append(list, kernel.Tail{Axis: axis, From: 1 + rng.Int64N(k.Parallel[axis].Add-1), Swap: rng.IntN(2) == 0})
+			list = append(list,
+				kernel.Tail{Axis: axis, From: 1 + rng.Int64N(k.Parallel[axis].Add-1), Swap: rng.IntN(2) == 0})
 		}
 		return list
 	}

@@ -231,7 +231,8 @@ func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
 				continue
 			}
 			h := f.coreOrHome(u)
-			if h != nil && h != c || h == nil && !slices.ContainsFunc(f.readers[u.ID()], func(id int) bool { return f.slot(id) == c }) {
+			if h != nil && h != c ||
+				h == nil && !slices.ContainsFunc(f.readers[u.ID()], func(id int) bool { return f.slot(id) == c }) {
 				continue
 			}
 			if u.Op().Class() != ir.ClassElementwise && u.Op() != ir.OpReshape || !u.Shape().Equal(n.Shape()) {
@@ -297,9 +298,11 @@ func opCost(op ir.Op) int {
 		return 40
 	case ir.OpResizeLinear, ir.OpRandomUniform, ir.OpRandomBernoulli:
 		return 20
-	case ir.OpExp, ir.OpExp2, ir.OpExpm1, ir.OpLog, ir.OpLog2, ir.OpLog1p, ir.OpSigmoid, ir.OpSilu, ir.OpTanh, ir.OpSoftplus:
+	case ir.OpExp, ir.OpExp2, ir.OpExpm1, ir.OpLog, ir.OpLog2, ir.OpLog1p, ir.OpSigmoid, ir.OpSilu,
+		ir.OpTanh, ir.OpSoftplus:
 		return 6
-	case ir.OpSin, ir.OpCos, ir.OpTan, ir.OpPow, ir.OpPowf, ir.OpErf, ir.OpGelu, ir.OpGeluErf, ir.OpMish, ir.OpAtan2, ir.OpSinh, ir.OpCosh:
+	case ir.OpSin, ir.OpCos, ir.OpTan, ir.OpPow, ir.OpPowf, ir.OpErf, ir.OpGelu, ir.OpGeluErf, ir.OpMish, ir.OpAtan2,
+		ir.OpSinh, ir.OpCosh:
 		return 16
 	}
 	if op.Info().Custom != nil {
@@ -445,7 +448,8 @@ func (f *Fusion) raise(c *Cluster) {
 // operand by matrices of one shape.
 func sameLoop(c, q *Cluster) bool {
 	a, b := c.Cores[0], q.Cores[0]
-	if c.Kind == ClusterScan || c.Kind == ClusterSort || a.Op().Class() == ir.ClassWindow || b.Op().Class() == ir.ClassWindow {
+	if c.Kind == ClusterScan || c.Kind == ClusterSort || a.Op().Class() == ir.ClassWindow ||
+		b.Op().Class() == ir.ClassWindow {
 		return false
 	}
 	if c.Kind == ClusterRow {

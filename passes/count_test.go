@@ -318,7 +318,8 @@ func TestModel(t *testing.T) {
 	if len(kinds) > 2*len(s.Kernels)/layers {
 		t.Errorf("%d different kernels of %d: layers should share them", len(kinds), len(s.Kernels))
 	}
-	t.Logf("%d kernels, %d different; arena %d bytes, %d without sharing", len(s.Kernels), len(kinds), s.Program.ArenaBytes, s.Program.TempBytes)
+	t.Logf("%d kernels, %d different; arena %d bytes, %d without sharing", len(s.Kernels), len(kinds),
+		s.Program.ArenaBytes, s.Program.TempBytes)
 	if s.Program.ArenaBytes*8 > s.Program.TempBytes {
 		t.Errorf("arena of %d bytes for temporaries of %d", s.Program.ArenaBytes, s.Program.TempBytes)
 	}

@@ -14,9 +14,10 @@ const (
 	manyRows     = 64      // rows that fill any device with a workgroup each
 	minFoldChunk = 4096    // elements per workgroup that are worth their start
 	minSideFold  = 512     // elements of a row that an invocation folds quickly
-	foldLanes    = 1 << 17 // invocations that fill any device: with 4 times as many an H100 takes 7 % longer for the columns of [8192,8192]
-	sideChunk    = 32      // elements of a row per invocation, so that it can keep them for a second pass
-	sideBlock    = 32      // elements side by side that invocations of one subgroup read at least
+	// invocations that fill any device: with 4 times as many an H100 takes 7 % longer for the columns of [8192,8192]
+	foldLanes = 1 << 17
+	sideChunk = 32 // elements of a row per invocation, so that it can keep them for a second pass
+	sideBlock = 32 // elements side by side that invocations of one subgroup read at least
 )
 
 // cut says how the rows of a reduction are divided: the folded axes First to

@@ -49,7 +49,8 @@ func (r *rewriter) scalar(t ir.DType, v float64) *ir.Node {
 }
 
 func (r *rewriter) iota(s ir.Shape, axis int) *ir.Node {
-	return r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: ir.I32}, ir.Attr{Name: "shape", Value: s}, ir.Attr{Name: "axis", Value: axis})
+	return r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: ir.I32}, ir.Attr{Name: "shape", Value: s},
+		ir.Attr{Name: "axis", Value: axis})
 }
 
 func (r *rewriter) dimValue(d ir.Dim) *ir.Node {
@@ -150,9 +151,11 @@ func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
 
 	grouped := r.reshape(q, shape(groups, rows, d))
 	wide := accType("", q.DType())
-	scores := r.add(ir.OpMatMul, []*ir.Node{r.castTo(grouped, wide), r.castTo(k, wide)}, ir.Attr{Name: "transpose_b", Value: true})
+	scores := r.add(ir.OpMatMul, []*ir.Node{r.castTo(grouped, wide), r.castTo(k, wide)},
+		ir.Attr{Name: "transpose_b", Value: true})
 	// Adding -0 changes nothing, not even the sign of a zero, so kernels leave it out.
-	scores = r.unary(ir.OpAffine, scores, ir.Attr{Name: "mul", Value: attentionScale(n)}, ir.Attr{Name: "add", Value: math.Copysign(0, -1)})
+	scores = r.unary(ir.OpAffine, scores, ir.Attr{Name: "mul", Value: attentionScale(n)},
+		ir.Attr{Name: "add", Value: math.Copysign(0, -1)})
 	full := shape(groups, rows, s)
 	if len(args) > 3 {
 		mask := r.unary(ir.OpBroadcast, args[3], ir.Attr{Name: "shape", Value: shape(heads, t, s)})
@@ -218,7 +221,9 @@ func (r *rewriter) foldInTurn(n, x *ir.Node, groups [][]int64) *ir.Node {
 // op's other attributes. Means of means are the mean, since all have equally many
 // elements.
 func (r *rewriter) reduceInTurn(op ir.Op, attrs ir.Attrs, x *ir.Node, groups [][]int64) *ir.Node {
-	others := slices.DeleteFunc(slices.Clone(attrs), func(a ir.Attr) bool { return a.Name == "axes" || a.Name == "keepdims" })
+	others := slices.DeleteFunc(slices.Clone(attrs), func(a ir.Attr) bool {
+		return a.Name == "axes" || a.Name == "keepdims"
+	})
 	for _, axes := range groups {
 		x = r.unary(op, x, append(others[:len(others):len(others)],
 			ir.Attr{Name: "axes", Value: axes}, ir.Attr{Name: "keepdims", Value: true})...)
@@ -342,5 +347,7 @@ func ownValues(g *ir.Graph) (*ir.Graph, error) {
 
 // dce drops what nothing needs.
 func dce(g *ir.Graph) (*ir.Graph, error) {
-	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) { return rw.Copy(n, args) })
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		return rw.Copy(n, args)
+	})
 }

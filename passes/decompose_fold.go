@@ -78,7 +78,8 @@ func (f *longFold) arithmetic(n, x *ir.Node, params []*ir.Node) *ir.Node {
 		return f.binary(ir.OpDiv, dev, f.binary(ir.OpMax, count, f.number(x, 0)))
 	case ir.OpLogSumExp:
 		top, sum := f.exponentials(x)
-		return f.add(ir.OpWhere, []*ir.Node{f.unary(ir.OpIsInf, top), top, f.binary(ir.OpAdd, top, f.unary(ir.OpLog, sum))})
+		return f.add(ir.OpWhere,
+			[]*ir.Node{f.unary(ir.OpIsInf, top), top, f.binary(ir.OpAdd, top, f.unary(ir.OpLog, sum))})
 	}
 	return f.normalized(n, x, params)
 }
@@ -208,7 +209,8 @@ func (f *longFold) row(x *ir.Node) *ir.Node {
 }
 
 // foldedBy is the elementwise op that folds two results of a reduction.
-var foldedBy = map[ir.Op]ir.Op{ir.OpSum: ir.OpAdd, ir.OpProd: ir.OpMul, ir.OpReduceMax: ir.OpMax, ir.OpReduceMin: ir.OpMin, ir.OpAny: ir.OpOr, ir.OpAll: ir.OpAnd}
+var foldedBy = map[ir.Op]ir.Op{ir.OpSum: ir.OpAdd, ir.OpProd: ir.OpMul, ir.OpReduceMax: ir.OpMax,
+	ir.OpReduceMin: ir.OpMin, ir.OpAny: ir.OpOr, ir.OpAll: ir.OpAnd}
 
 // fold is op over the rows of x.
 func (f *longFold) fold(op ir.Op, x *ir.Node) *ir.Node {
@@ -282,7 +284,8 @@ func (f *longFold) exponentials(x *ir.Node) (top, sum *ir.Node) {
 			continue
 		}
 		both := f.binary(ir.OpMax, top, partTop)
-		sum = f.binary(ir.OpAdd, f.binary(ir.OpMul, sum, f.scaleFrom(top, both)), f.binary(ir.OpMul, partSum, f.scaleFrom(partTop, both)))
+		sum = f.binary(ir.OpAdd, f.binary(ir.OpMul, sum, f.scaleFrom(top, both)),
+			f.binary(ir.OpMul, partSum, f.scaleFrom(partTop, both)))
 		top = both
 	}
 	return top, sum

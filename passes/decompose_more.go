@@ -126,7 +126,8 @@ func (r *rewriter) triangle(n, x *ir.Node, compare ir.Op) *ir.Node {
 func (r *rewriter) oneHot(n, indices *ir.Node) *ir.Node {
 	s := n.Shape()
 	wide := append(append(ir.Shape{}, indices.Shape()...), ir.D(1))
-	count := r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: indices.DType()}, ir.Attr{Name: "shape", Value: ir.Shape{s[len(s)-1]}}, ir.Attr{Name: "axis", Value: 0})
+	count := r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: indices.DType()},
+		ir.Attr{Name: "shape", Value: ir.Shape{s[len(s)-1]}}, ir.Attr{Name: "axis", Value: 0})
 	hit := r.binary(ir.OpEq, r.reshape(indices, wide), count)
 	if r.err != nil || n.DType() == ir.Bool {
 		return hit
@@ -183,7 +184,8 @@ func (r *rewriter) pairs(x *ir.Node) (column, row *ir.Node) {
 	}
 	s := x.Shape()
 	outer, n := s[:len(s)-1:len(s)-1], s[len(s)-1]
-	return r.reshape(x, append(append(ir.Shape{}, outer...), n, ir.D(1))), r.reshape(x, append(append(ir.Shape{}, outer...), ir.D(1), n))
+	return r.reshape(x, append(append(ir.Shape{}, outer...), n, ir.D(1))), r.reshape(x,
+		append(append(ir.Shape{}, outer...), ir.D(1), n))
 }
 
 // before reports whether a comes before b in the order of sort: NaN last in

@@ -27,7 +27,8 @@ func (r *rewriter) longOrder(n, x *ir.Node) *ir.Node {
 	s := radixSort{rewriter: r, keys: r.reshape(r.keysOf(x, descending(n), false), shape)}
 	s.turns(digitsOf(x.DType()))
 	if isWide(x.DType()) {
-		s.keys = r.add(ir.OpGather, []*ir.Node{r.reshape(r.keysOf(x, descending(n), true), shape), s.places}, ir.Attr{Name: "axis", Value: 1})
+		s.keys = r.add(ir.OpGather, []*ir.Node{r.reshape(r.keysOf(x, descending(n), true), shape), s.places},
+			ir.Attr{Name: "axis", Value: 1})
 		s.turns(digitsOf(x.DType()))
 	}
 	if r.err != nil {
@@ -37,7 +38,8 @@ func (r *rewriter) longOrder(n, x *ir.Node) *ir.Node {
 	if r.err != nil || n.Op() != ir.OpTopKIndices {
 		return out
 	}
-	return r.unary(ir.OpSlice, out, ir.Attr{Name: "starts", Value: make([]int64, n.Rank())}, ir.Attr{Name: "limits", Value: n.Shape()})
+	return r.unary(ir.OpSlice, out, ir.Attr{Name: "starts", Value: make([]int64, n.Rank())},
+		ir.Attr{Name: "limits", Value: n.Shape()})
 }
 
 // radixSort is a sort of rows being made.

@@ -144,7 +144,8 @@ func (s *longSum) spread(x *ir.Node, shape ir.Shape) *ir.Node {
 	x = s.unary(ir.OpBroadcast, x, ir.Attr{Name: "shape", Value: s.along(shape, s.chunks, s.chunk)})
 	x = s.reshape(x, s.along(shape, s.chunks*s.chunk))
 	if s.err == nil && !s.length.Is(int(s.chunk*s.chunks)) {
-		x = s.unary(ir.OpSlice, x, ir.Attr{Name: "starts", Value: make([]int64, len(shape))}, ir.Attr{Name: "limits", Value: shape})
+		x = s.unary(ir.OpSlice, x, ir.Attr{Name: "starts", Value: make([]int64, len(shape))},
+			ir.Attr{Name: "limits", Value: shape})
 	}
 	return s.flip(x)
 }

@@ -33,7 +33,8 @@ func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 		out = r.addHits(base, hit, wide, -1)
 	} else {
 		pos := r.lastHit(hit, places, -1)
-		picked := r.add(ir.OpGather, []*ir.Node{r.notEmpty(upd, last), r.notBelowZero(pos)}, ir.Attr{Name: "axis", Value: -1})
+		picked := r.add(ir.OpGather, []*ir.Node{r.notEmpty(upd, last), r.notBelowZero(pos)},
+			ir.Attr{Name: "axis", Value: -1})
 		out = r.choose(pos, picked, base)
 	}
 	return r.swapAxes(out, axis, last)
@@ -137,7 +138,8 @@ func (r *rewriter) sumOfRows(hit, updates *ir.Node, rows ir.Shape) *ir.Node {
 	if hit == nil {
 		return updates // only one
 	}
-	sum := r.sumOfHits(r.reshape(hit, ir.Shape{one, rows[1], rows[1], one}), r.reshape(updates, ir.Shape{rows[0], one, rows[1], rows[2]}), 2)
+	sum := r.sumOfHits(r.reshape(hit, ir.Shape{one, rows[1], rows[1], one}),
+		r.reshape(updates, ir.Shape{rows[0], one, rows[1], rows[2]}), 2)
 	return r.reshape(sum, updates.Shape())
 }
 
@@ -161,7 +163,8 @@ func (r *rewriter) rowsInto(base, indices, updates *ir.Node, add bool) *ir.Node 
 	hit := r.meets(indices, places) // [N, K]
 	if !add {
 		pos := r.lastHit(hit, places, -1) // [N]
-		picked := r.add(ir.OpIndexSelect, []*ir.Node{r.notEmpty(updates, 1), r.notBelowZero(pos)}, ir.Attr{Name: "axis", Value: 1})
+		picked := r.add(ir.OpIndexSelect, []*ir.Node{r.notEmpty(updates, 1), r.notBelowZero(pos)},
+			ir.Attr{Name: "axis", Value: 1})
 		return r.choose(r.reshape(pos, ir.Shape{places[0], ir.D(1)}), picked, base)
 	}
 	u := updates.Shape()
@@ -177,7 +180,8 @@ func (r *rewriter) meets(indices *ir.Node, places ir.Shape) *ir.Node {
 	if r.err != nil {
 		return nil
 	}
-	at := r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: indices.DType()}, ir.Attr{Name: "shape", Value: places}, ir.Attr{Name: "axis", Value: 0})
+	at := r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: indices.DType()}, ir.Attr{Name: "shape", Value: places},
+		ir.Attr{Name: "axis", Value: 0})
 	return r.binary(ir.OpEq, indices, at)
 }
 
@@ -271,7 +275,8 @@ func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 	flat := r.scalar(t, 0)
 	var outside *ir.Node
 	for i := range rank {
-		column := r.unary(ir.OpSlice, table, ir.Attr{Name: "starts", Value: []int{0, i}}, ir.Attr{Name: "limits", Value: ir.Shape{rows, ir.D(i + 1)}})
+		column := r.unary(ir.OpSlice, table, ir.Attr{Name: "starts", Value: []int{0, i}},
+			ir.Attr{Name: "limits", Value: ir.Shape{rows, ir.D(i + 1)}})
 		extent := r.castTo(r.dimValue(s[i]), t)
 		if drop {
 			out := r.binary(ir.OpOr, r.binary(ir.OpLt, column, r.scalar(t, 0)), r.binary(ir.OpGe, column, extent))
@@ -328,6 +333,7 @@ func (r *rewriter) scatterND(n *ir.Node, args []*ir.Node) *ir.Node {
 	}
 	one := ir.D(1)
 	rows := ir.Shape{one, flat.Shape()[0], inner}
-	out := r.rowsInto(r.reshape(base, ir.Shape{one, outer, inner}), flat, r.reshape(updates, rows), n.Op() == ir.OpScatterNDAdd)
+	out := r.rowsInto(r.reshape(base, ir.Shape{one, outer, inner}), flat, r.reshape(updates, rows),
+		n.Op() == ir.OpScatterNDAdd)
 	return r.reshape(out, n.Shape())
 }

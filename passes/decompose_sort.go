@@ -64,7 +64,8 @@ func (r *rewriter) argsort(n, x *ir.Node) *ir.Node {
 // chunks, so that equal elements keep theirs.
 func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), x.Rank())
-	if err != nil || n.Op() != ir.OpTopKIndices || !x.Shape()[axis].IsStatic() || x.DType() == ir.I64 || x.DType() == ir.F64 {
+	if err != nil || n.Op() != ir.OpTopKIndices || !x.Shape()[axis].IsStatic() || x.DType() == ir.I64 ||
+		x.DType() == ir.F64 {
 		r.err = err
 		return nil
 	}

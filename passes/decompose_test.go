@@ -32,7 +32,8 @@ func TestFoldsInTurnKeepAttributes(t *testing.T) {
 	steps := 0
 	for m := out.Arg(0); m.Op() == ir.OpVariance; m = m.Arg(0) {
 		steps++
-		if m.Attrs().Int("correction") != 1 || !m.Attrs().Bool("keepdims") || len(m.Attrs().Ints("axes")) != 1 || m.DType() != ir.F32 {
+		if m.Attrs().Int("correction") != 1 || !m.Attrs().Bool("keepdims") || len(m.Attrs().Ints("axes")) != 1 ||
+			m.DType() != ir.F32 {
 			t.Errorf("step %d is %s of %s", steps, m.Attrs(), m.DType())
 		}
 	}

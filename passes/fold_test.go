@@ -42,7 +42,9 @@ func TestLongFolds(t *testing.T) {
 // more than one kernel.
 func checkLongFold(t *testing.T, op, shape, dtype, args string) {
 	t.Run(op+shape+dtype, func(t *testing.T) {
-		g := parse(t, fmt.Sprintf("symbol T <= 3\n%%x = input {name=\"x\", dtype=%s, shape=%s}\n%%y = %s %s\noutput \"y\" %%y", dtype, shape, op, args))
+		g := parse(t,
+			fmt.Sprintf("symbol T <= 3\n%%x = input {name=\"x\", dtype=%s, shape=%s}\n%%y = %s %s\noutput \"y\" %%y",
+				dtype, shape, op, args))
 		s, c, err := checkGraph(g, 1, 1)
 		if err != nil {
 			t.Fatal(err)

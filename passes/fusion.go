@@ -65,7 +65,8 @@ const (
 	ClusterCustom                       // a kernel of the user's own
 )
 
-var clusterKindNames = [...]string{"map", "row", "matmul", "scan", "sort", "attention", "group", "quantize", "update", "custom"}
+var clusterKindNames = [...]string{"map", "row", "matmul", "scan", "sort", "attention", "group", "quantize",
+	"update", "custom"}
 
 // String returns the kind's name in fusion reports.
 func (k ClusterKind) String() string { return clusterKindNames[k] }
@@ -172,7 +173,8 @@ func isCore(n *ir.Node) bool {
 	case ir.ClassRow:
 		return n.Op() != ir.OpRope
 	}
-	return n.Op() == ir.OpCumSum || n.Op() == ir.OpExpertGroups || n.Op() == ir.OpQuantize || isOrder(n) || isConv(n) || isWindowRow(n)
+	return n.Op() == ir.OpCumSum || n.Op() == ir.OpExpertGroups || n.Op() == ir.OpQuantize || isOrder(n) ||
+		isConv(n) || isWindowRow(n)
 }
 
 // isView reports whether n is only an index map.

@@ -41,7 +41,8 @@ func (s *State) storeHalf(id plan.KernelID, p *Proposal) map[int]plan.ValueID {
 		}
 	})
 	for _, v := range []*kernel.Expr{k.Attention.Q, k.Attention.K, k.Attention.V} {
-		if v.Kind != kernel.ExprLoad || v.DType != ir.F32 || len(reads[v.Bind]) != 1 || k.Bindings[v.Bind].Write || stored[v.Bind] != 0 {
+		if v.Kind != kernel.ExprLoad || v.DType != ir.F32 || len(reads[v.Bind]) != 1 || k.Bindings[v.Bind].Write ||
+			stored[v.Bind] != 0 {
 			continue
 		}
 		b := k.Bindings[v.Bind]

@@ -33,7 +33,8 @@ func reshapeLine(i int, shape string) string {
 // stay small, and what is computed is right.
 func TestChainsOfViews(t *testing.T) {
 	padded := func(i int, shape string) string {
-		return fmt.Sprintf("%%p%[1]d = pad %%m%[1]d {low=[1,0], high=[0,0], value=1.0}\n%%q%[1]d = slice %%p%[1]d {starts=[1,0], limits=[%[2]s]}\n%%m%[3]d = reshape %%q%[1]d {shape=[%[4]s]}",
+		return fmt.Sprintf("%%p%[1]d = pad %%m%[1]d {low=[1,0], high=[0,0], value=1.0}\n%%q%[1]d = slice %%p%[1]d "+
+			"{starts=[1,0], limits=[%[2]s]}\n%%m%[3]d = reshape %%q%[1]d {shape=[%[4]s]}",
 			i, map[string]string{"20,21": "36,12", "12,35": "22,20"}[shape], i+1, shape)
 	}
 	for name, text := range map[string]string{

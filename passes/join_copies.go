@@ -20,7 +20,8 @@ func joinCopies(s *State, id plan.KernelID) []Proposal {
 	if !ok || !s.Plan.CanMove(id, source, c.from) {
 		return nil
 	}
-	p := propose("store "+c.to.DType.String()+" at once", source, c.in(s.Plan.Kernel(source), s.readByOthers(c.from, id)))
+	p := propose("store "+c.to.DType.String()+" at once", source,
+		c.in(s.Plan.Kernel(source), s.readByOthers(c.from, id)))
 	if p.Default = c.place == nil; !p.Default {
 		p.What = "store in the order of the copy"
 	}

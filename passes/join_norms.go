@@ -123,7 +123,8 @@ type joiner struct {
 // products are the products of rows that are not multiplied by their factor, which
 // it keeps. Rows in f32 are not rounded to anything smaller: what they are before
 // the factor may be of any size.
-func (j *joiner) products(m *kernel.Mapping, axes func(axis int, extent ir.Dim) kernel.Index) (products []kernel.Product) {
+func (j *joiner) products(m *kernel.Mapping,
+	axes func(axis int, extent ir.Dim) kernel.Index) (products []kernel.Product) {
 	k := m.From
 	j.norm = m.Part(j.n.renamed(k), axes)
 	j.norm.Acc = func(e *kernel.Expr) *kernel.Expr {

@@ -63,7 +63,8 @@ func randomNorm(r *rand.Rand) string {
 		line("%%a = matmul %%x, %%u")
 		from = "%a"
 	}
-	norm := []string{"rms_norm %s {eps=0.01}", "rms_norm %s, %%g {eps=0.01}", "l2_normalize %s {axis=-1, eps=0.1}", "layer_norm %s, %%g {eps=0.01}"}[r.IntN(4)]
+	norm := []string{"rms_norm %s {eps=0.01}", "rms_norm %s, %%g {eps=0.01}", "l2_normalize %s {axis=-1, eps=0.1}",
+		"layer_norm %s, %%g {eps=0.01}"}[r.IntN(4)]
 	line("%%n = "+norm, from)
 	rows := "%n"
 	if r.IntN(4) == 0 { // whatever else is a factor of each element

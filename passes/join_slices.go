@@ -50,7 +50,8 @@ func storesRow(k *kernel.Kernel) bool {
 	}
 	st, col := k.Stores[0], len(k.Parallel)-1
 	row := k.Bindings[st.Bind]
-	return st.Value.DType == ir.F32 && row.DType == ir.F32 && k.Parallel[col].IsStatic() && k.Parallel[col].Add == row.Elems &&
+	return st.Value.DType == ir.F32 && row.DType == ir.F32 && k.Parallel[col].IsStatic() &&
+		k.Parallel[col].Add == row.Elems &&
 		st.Index.Equal(kernel.Axis(col, k.Parallel[col]))
 }
 
@@ -61,15 +62,17 @@ func joinReaders(k *kernel.Kernel, readers []*kernel.Kernel, keep bool) (*kernel
 	for _, r := range readers {
 		ops = append(ops, r.Ops...)
 	}
-	out := kernel.Map(k, kernel.Edit{Name: k.Name + "_" + readers[0].Name, Ops: ops, Stores: func(m *kernel.Mapping) (stores []kernel.Store) {
-		if keep {
-			stores = m.Stores()
-		}
-		for _, r := range readers {
-			stores = append(stores, storesOf(r, m)...)
-		}
-		return stores
-	}})
+	out := kernel.Map(k,
+		kernel.Edit{Name: k.Name + "_" + readers[0].Name, Ops: ops,
+			Stores: func(m *kernel.Mapping) (stores []kernel.Store) {
+				if keep {
+					stores = m.Stores()
+				}
+				for _, r := range readers {
+					stores = append(stores, storesOf(r, m)...)
+				}
+				return stores
+			}})
 	return out, out.CheckCols() == nil
 }
 
@@ -131,7 +134,8 @@ type slice struct {
 // of its pair, and no more.
 func sliceOf(k, r *kernel.Kernel) (slice, bool) {
 	points, err := ir.Shape(r.Parallel).Numel()
-	if r.Family != kernel.FamilyMap || r.Custom != nil || err != nil || !points.IsStatic() || points.Add < 1 || len(r.Parallel) == 0 {
+	if r.Family != kernel.FamilyMap || r.Custom != nil || err != nil || !points.IsStatic() || points.Add < 1 ||
+		len(r.Parallel) == 0 {
 		return slice{}, false
 	}
 	at := axes(r.Parallel)
@@ -154,5 +158,6 @@ func sliceOf(k, r *kernel.Kernel) (slice, bool) {
 		first = off.Offset()
 	})
 	sl.cols = kernel.Cols{From: first, To: first + points.Add}
-	return sl, ok && first >= 0 && sl.cols.To <= k.Parallel[len(k.Parallel)-1].Add && (len(sl.others) == 0 || first%2 == 0)
+	return sl, ok && first >= 0 && sl.cols.To <= k.Parallel[len(k.Parallel)-1].Add &&
+		(len(sl.others) == 0 || first%2 == 0)
 }

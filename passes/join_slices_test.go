@@ -23,7 +23,8 @@ func TestJoinRandomSlices(t *testing.T) {
 		if _, _, err := checkGraph(g, seed, 2); err != nil {
 			t.Fatalf("%v\n%s", err, g)
 		}
-		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: passtest.Rules("join_norms", "join_slices")}})
+		s, err := passes.Run(g,
+			passes.Options{Pricer: passtest.Choices{Take: passtest.Rules("join_norms", "join_slices")}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +70,8 @@ func randomSlices(r *rand.Rand) string {
 		value, t := fmt.Sprintf("%%h%d", i), "f32"
 		switch r.IntN(4) {
 		case 0, 1:
-			line(`%%r%d = rope %s, %%pos {axis=1, base=100.0, mode=%q}`, i, value, []string{"interleaved", "interleaved", "half"}[r.IntN(3)])
+			line(`%%r%d = rope %s, %%pos {axis=1, base=100.0, mode=%q}`, i, value,
+				[]string{"interleaved", "interleaved", "half"}[r.IntN(3)])
 			value = fmt.Sprintf("%%r%d", i)
 		case 2:
 			line(`%%r%d = silu %s`, i, value)

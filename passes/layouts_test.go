@@ -49,7 +49,8 @@ func TestLayoutsBeforePrices(t *testing.T) {
 	}
 	at := slices.IndexFunc(s.Program.Buffers, func(b kernel.Buffer) bool { return b.DType == ir.Q4_0 })
 	b := s.Program.Buffers[at]
-	if n, err := b.Layout.Bytes(b.DType, b.Shape.MaxElems()); err != nil || b.Layout != kernel.LayoutPlanes || b.Bytes != n {
+	if n, err := b.Layout.Bytes(b.DType, b.Shape.MaxElems()); err != nil ||
+		b.Layout != kernel.LayoutPlanes || b.Bytes != n {
 		t.Errorf("the buffer lies in %q, of %d bytes and wants %d: %v", b.Layout, b.Bytes, n, err)
 	}
 }

@@ -323,7 +323,9 @@ func (b *binder) store(n *ir.Node) {
 				f.home[t.ID()] = c
 			}
 		case n.Op() == ir.OpConcat && c.Kind == ClusterMap:
-			if later := slices.DeleteFunc(slices.Clone(c.tails), func(t *ir.Node) bool { return t == n }); len(later) > 0 {
+			if later := slices.DeleteFunc(slices.Clone(c.tails), func(t *ir.Node) bool {
+				return t == n
+			}); len(later) > 0 {
 				c.tails = []*ir.Node{n}
 				rest := f.newCluster(ClusterMap, later[0])
 				rest.tails = later
@@ -378,5 +380,6 @@ func (b *binder) runs(n *ir.Node) {
 		set = more
 	}
 	c.runs = append(c.runs, [2]int{first, len(n.Args())})
-	b.f.why[n.ID()] = fmt.Sprintf("stored: %d kernels write its parts, as one binds at most %d buffers", len(c.runs), b.f.limits.Bindings)
+	b.f.why[n.ID()] = fmt.Sprintf("stored: %d kernels write its parts, as one binds at most %d buffers", len(c.runs),
+		b.f.limits.Bindings)
 }

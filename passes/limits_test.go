@@ -37,7 +37,9 @@ func list(n int, name string) string {
 
 // sumOf adds up x0 to x(n-1), as %s(n-1).
 func sumOf(n int) string {
-	return "%s0 = abs %x0\n" + numbered(n-1, func(i int) string { return fmt.Sprintf("%%s%d = add %%s%d, %%x%d", i+1, i, i+1) })
+	return "%s0 = abs %x0\n" + numbered(n-1, func(i int) string {
+		return fmt.Sprintf("%%s%d = add %%s%d, %%x%d", i+1, i, i+1)
+	})
 }
 
 // manyOperands are graphs whose ops together, or one alone, take more tensors
@@ -70,14 +72,20 @@ func manyOperands(n int) map[string]string {
 		"chained states":       numbered(n, func(i int) string { return fmt.Sprintf(`%%t%d = state {name="t%d", dtype=f32, shape=[3,2]}`, i, i) }) + inputs(1, "3,2") + "%s0 = add %t0, %x0\n" + numbered(n-1, func(i int) string { return fmt.Sprintf("%%s%d = add %%s%d, %%t%d", i+1, i, i+1) }) + numbered(n, func(i int) string { return fmt.Sprintf("update %%t%d = %%s%d", i, i) }),
 		"states that rotate":   numbered(n, func(i int) string { return fmt.Sprintf(`%%t%d = state {name="t%d", dtype=f32, shape=[3,2]}`, i, i) }) + numbered(n, func(i int) string { return fmt.Sprintf("%%s%d = neg %%t%d", i, (i+1)%n) }) + numbered(n, func(i int) string { return fmt.Sprintf("update %%t%d = %%s%d", i, i) }),
 		"sums of one row": inputs(1, "3,5") + numbered(n, func(i int) string {
-			return fmt.Sprintf("%%a%d = affine %%x0 {add=%d.0}\n%%e%d = exp2 %%a%d\n%%r%d = sum %%e%d {axes=[1]}\noutput \"r%d\" %%r%d", i, -i, i, i, i, i, i, i)
+			return fmt.Sprintf("%%a%d = affine %%x0 {add=%d.0}\n%%e%d = exp2 %%a%d\n%%r%d = sum %%e%d "+
+				"{axes=[1]}\noutput \"r%d\" %%r%d", i, -i, i, i, i, i, i, i)
 		}),
-		"a row again and again": inputs(1, "3,5") + "%s0 = mean %x0 {axes=[1], keepdims=true}\n" + numbered(2*n, func(i int) string {
-			return fmt.Sprintf("%%d%d = sub %%x0, %%s%d\n%%s%d = mean %%d%d {axes=[1], keepdims=true}", i, i, i+1, i)
-		}) + fmt.Sprintf("output \"o\" %%s%d", 2*n),
+		"a row again and again": inputs(1, "3,5") + "%s0 = mean %x0 {axes=[1], keepdims=true}\n" +
+			numbered(2*n, func(i int) string {
+				return fmt.Sprintf("%%d%d = sub %%x0, %%s%d\n%%s%d = mean %%d%d {axes=[1], keepdims=true}", i, i, i+1,
+					i)
+			}) + fmt.Sprintf("output \"o\" %%s%d", 2*n),
 		"sums of one row added up": inputs(1, "3,5") + numbered(2*n, func(i int) string {
-			return fmt.Sprintf("%%a%d = affine %%x0 {add=%d.0}\n%%e%d = exp2 %%a%d\n%%r%d = sum %%e%d {axes=[1]}", i, -i, i, i, i, i)
-		}) + "%s0 = abs %r0\n" + numbered(2*n-1, func(i int) string { return fmt.Sprintf("%%s%d = add %%s%d, %%r%d", i+1, i, i+1) }) + fmt.Sprintf("output \"o\" %%s%d", 2*n-1),
+			return fmt.Sprintf("%%a%d = affine %%x0 {add=%d.0}\n%%e%d = exp2 %%a%d\n%%r%d = sum %%e%d {axes=[1]}",
+				i, -i, i, i, i, i)
+		}) + "%s0 = abs %r0\n" + numbered(2*n-1, func(i int) string {
+			return fmt.Sprintf("%%s%d = add %%s%d, %%r%d", i+1, i, i+1)
+		}) + fmt.Sprintf("output \"o\" %%s%d", 2*n-1),
 		"unrolled LSTM": lstm(n),
 	}
 }
@@ -85,9 +93,11 @@ func manyOperands(n int) map[string]string {
 // lstm is n steps of a recurrent cell of its own weights each, as it is unrolled.
 func lstm(n int) string {
 	var b strings.Builder
-	b.WriteString(inputs(n, "2,3") + `%h = input {name="h", dtype=f32, shape=[2,3]}` + "\n%c = input {name=\"c\", dtype=f32, shape=[2,3]}\n")
+	b.WriteString(inputs(n, "2,3") + `%h = input {name="h", dtype=f32, shape=[2,3]}` +
+		"\n%c = input {name=\"c\", dtype=f32, shape=[2,3]}\n")
 	for _, g := range []string{"i", "f", "g", "o"} {
-		fmt.Fprintf(&b, "%%w%s = weight {name=\"w%s\", dtype=f32, shape=[3,3]}\n%%u%s = weight {name=\"u%s\", dtype=f32, shape=[3,3]}\n%%b%s = weight {name=\"b%s\", dtype=f32, shape=[3]}\n", g, g, g, g, g, g)
+		fmt.Fprintf(&b, "%%w%s = weight {name=\"w%s\", dtype=f32, shape=[3,3]}\n%%u%s = weight {name=\"u%s\", "+
+			"dtype=f32, shape=[3,3]}\n%%b%s = weight {name=\"b%s\", dtype=f32, shape=[3]}\n", g, g, g, g, g, g)
 	}
 	h, c := "h", "c"
 	for i := range n {
@@ -96,10 +106,12 @@ func lstm(n int) string {
 			if g == "g" {
 				act = "tanh"
 			}
-			fmt.Fprintf(&b, "%%x%s%d = matmul %%x%d, %%w%s\n%%y%s%d = matmul %%%s, %%u%s\n%%z%s%d = add %%x%s%d, %%y%s%d\n%%q%s%d = add %%z%s%d, %%b%s\n%%g%s%d = %s %%q%s%d\n",
+			fmt.Fprintf(&b, "%%x%s%d = matmul %%x%d, %%w%s\n%%y%s%d = matmul %%%s, %%u%s\n%%z%s%d = add %%x%s%d, "+
+				"%%y%s%d\n%%q%s%d = add %%z%s%d, %%b%s\n%%g%s%d = %s %%q%s%d\n",
 				g, i, i, g, g, i, h, g, g, i, g, i, g, i, g, i, g, i, g, g, i, act, g, i)
 		}
-		fmt.Fprintf(&b, "%%fc%d = mul %%gf%d, %%%s\n%%ig%d = mul %%gi%d, %%gg%d\n%%c%d = add %%fc%d, %%ig%d\n%%tc%d = tanh %%c%d\n%%h%d = mul %%go%d, %%tc%d\n", i, i, c, i, i, i, i, i, i, i, i, i, i, i)
+		fmt.Fprintf(&b, "%%fc%d = mul %%gf%d, %%%s\n%%ig%d = mul %%gi%d, %%gg%d\n%%c%d = add %%fc%d, %%ig%d\n%%tc%d "+
+			"= tanh %%c%d\n%%h%d = mul %%go%d, %%tc%d\n", i, i, c, i, i, i, i, i, i, i, i, i, i, i)
 		h, c = fmt.Sprintf("h%d", i), fmt.Sprintf("c%d", i)
 		fmt.Fprintf(&b, "output \"h%d\" %%h%d\n", i, i)
 	}
@@ -152,23 +164,31 @@ func TestLargeConcat(t *testing.T) {
 // deepGraphs are chains whose ops repeat or share what is before them.
 var deepGraphs = map[string]func(n int) string{
 	"dear ops": func(n int) string {
-		return inputs(1, "6") + "%s0 = abs %x0\n" + numbered(n, func(i int) string { return fmt.Sprintf("%%s%d = sin %%s%d", i+1, i) })
+		return inputs(1, "6") + "%s0 = abs %x0\n" + numbered(n, func(i int) string {
+			return fmt.Sprintf("%%s%d = sin %%s%d", i+1, i)
+		})
 	},
 	"dear ops after a product": func(n int) string {
-		return inputs(2, "3,3") + "%s0 = matmul %x0, %x1\n" + numbered(n, func(i int) string { return fmt.Sprintf("%%s%d = sin %%s%d", i+1, i) })
+		return inputs(2, "3,3") + "%s0 = matmul %x0, %x1\n" +
+			numbered(n, func(i int) string { return fmt.Sprintf("%%s%d = sin %%s%d", i+1, i) })
 	},
 	"dear ops before a softmax": func(n int) string {
-		return inputs(1, "2,3") + "%t0 = abs %x0\n" + numbered(n, func(i int) string { return fmt.Sprintf("%%t%d = sin %%t%d", i+1, i) }) + fmt.Sprintf("%%s%d = softmax %%t%d {axis=1}\n", n, n)
+		return inputs(1, "2,3") + "%t0 = abs %x0\n" + numbered(n, func(i int) string {
+			return fmt.Sprintf("%%t%d = sin %%t%d", i+1, i)
+		}) + fmt.Sprintf("%%s%d = softmax %%t%d {axis=1}\n", n, n)
 	},
 	"each value twice": func(n int) string {
 		return inputs(1, "6") + "%h0 = affine %x0 {mul=0.01}\n%s0 = abs %h0\n" + numbered(n, func(i int) string {
-			return fmt.Sprintf("%%m%d = mul %%s%d, %%s%d\n%%a%d = affine %%m%d {mul=0.1}\n%%s%d = add %%a%d, %%s%d", i, i, i, i, i, i+1, i, i)
+			return fmt.Sprintf("%%m%d = mul %%s%d, %%s%d\n%%a%d = affine %%m%d {mul=0.1}\n%%s%d = add %%a%d, %%s%d", i,
+				i, i, i, i, i+1, i, i)
 		})
 	},
 	"each value at two places": func(n int) string {
 		return inputs(1, fmt.Sprint(n+4)) + "%s0 = abs %x0\n" + numbered(n, func(i int) string {
 			w := n + 3 - i
-			return fmt.Sprintf("%%l%d = slice %%s%d {starts=[0], limits=[%d]}\n%%r%d = slice %%s%d {starts=[1], limits=[%d]}\n%%t%d = add %%l%d, %%r%d\n%%s%d = affine %%t%d {mul=0.5}", i, i, w, i, i, w+1, i, i, i, i+1, i)
+			return fmt.Sprintf("%%l%d = slice %%s%d {starts=[0], limits=[%d]}\n%%r%d = slice %%s%d {starts=[1], "+
+				"limits=[%d]}\n%%t%d = add %%l%d, %%r%d\n%%s%d = affine %%t%d {mul=0.5}", i, i, w, i, i,
+				w+1, i, i, i, i+1, i)
 		})
 	},
 }
@@ -209,29 +229,42 @@ func TestDeepGraphs(t *testing.T) {
 // growing are graphs whose work must grow as they do.
 var growing = map[string]func(n int) string{
 	"chain": func(n int) string {
-		return inputs(2, "6") + "%s0 = abs %x0\n" + numbered(n, func(i int) string { return fmt.Sprintf("%%s%d = add %%s%d, %%x1", i+1, i) }) + fmt.Sprintf("output \"o\" %%s%d", n)
+		return inputs(2, "6") + "%s0 = abs %x0\n" + numbered(n, func(i int) string {
+			return fmt.Sprintf("%%s%d = add %%s%d, %%x1", i+1, i)
+		}) + fmt.Sprintf("output \"o\" %%s%d", n)
 	},
 	"sum": func(n int) string { return inputs(n, "6") + sumOf(n) + fmt.Sprintf("output \"o\" %%s%d", n-1) },
 	"outputs of one input": func(n int) string {
 		return inputs(1, "6") + numbered(n, func(i int) string {
-			return fmt.Sprintf("%%a%d = affine %%x0 {add=%d.0}\n%%e%d = tanh %%a%d\noutput \"o%d\" %%e%d", i, i, i, i, i, i)
+			return fmt.Sprintf("%%a%d = affine %%x0 {add=%d.0}\n%%e%d = tanh %%a%d\noutput \"o%d\" %%e%d",
+				i, i, i, i, i, i)
 		})
 	},
 	"outputs of their own inputs": func(n int) string {
-		return inputs(n, "6") + numbered(n, func(i int) string { return fmt.Sprintf("%%e%d = tanh %%x%d\noutput \"o%d\" %%e%d", i, i, i, i) })
+		return inputs(n, "6") + numbered(n, func(i int) string {
+			return fmt.Sprintf("%%e%d = tanh %%x%d\noutput \"o%d\" %%e%d", i, i, i, i)
+		})
 	},
 	"products with residuals": func(n int) string {
 		return inputs(2, "3,3") + "%s0 = abs %x0\n" + numbered(n, func(i int) string {
-			return fmt.Sprintf("%%m%d = matmul %%s%d, %%x1\n%%t%d = tanh %%m%d\n%%s%d = add %%s%d, %%t%d", i, i, i, i, i+1, i, i)
+			return fmt.Sprintf("%%m%d = matmul %%s%d, %%x1\n%%t%d = tanh %%m%d\n%%s%d = add %%s%d, %%t%d", i,
+				i, i, i, i+1, i, i)
 		}) + fmt.Sprintf("output \"o\" %%s%d", n)
 	},
 	"all values of a chain at its end": func(n int) string {
-		return inputs(1, "3,3") + "%s0 = abs %x0\n" + numbered(n, func(i int) string { return fmt.Sprintf("%%s%d = matmul %%s%d, %%x0", i+1, i) }) +
-			"%t0 = abs %s0\n" + numbered(n, func(i int) string { return fmt.Sprintf("%%t%d = add %%t%d, %%s%d", i+1, i, i+1) }) + fmt.Sprintf("output \"o\" %%t%d", n)
+		return inputs(1, "3,3") + "%s0 = abs %x0\n" + numbered(n, func(i int) string {
+			return fmt.Sprintf("%%s%d = matmul %%s%d, %%x0", i+1, i)
+		}) +
+			"%t0 = abs %s0\n" + numbered(n, func(i int) string {
+			return fmt.Sprintf("%%t%d = add %%t%d, %%s%d", i+1, i, i+1)
+		}) + fmt.Sprintf("output \"o\" %%t%d", n)
 	},
 	"states": func(n int) string {
-		return numbered(n, func(i int) string { return fmt.Sprintf(`%%t%d = state {name="t%d", dtype=f32, shape=[3]}`, i, i) }) +
-			numbered(n, func(i int) string { return fmt.Sprintf("%%s%d = neg %%t%d", i, (i+1)%n) }) + numbered(n, func(i int) string { return fmt.Sprintf("update %%t%d = %%s%d", i, i) })
+		return numbered(n, func(i int) string {
+			return fmt.Sprintf(`%%t%d = state {name="t%d", dtype=f32, shape=[3]}`, i, i)
+		}) +
+			numbered(n, func(i int) string { return fmt.Sprintf("%%s%d = neg %%t%d", i, (i+1)%n) }) +
+			numbered(n, func(i int) string { return fmt.Sprintf("update %%t%d = %%s%d", i, i) })
 	},
 }
 

@@ -116,7 +116,8 @@ func (l *lowerer) lower() (*kernel.Kernel, error) {
 func (l *lowerer) finish() (*kernel.Kernel, error) {
 	l.bindCodebooks()
 	if len(l.k.Symbols()) > 0 {
-		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Buffer: l.f.values.params, Params: true})
+		l.k.Bindings = append(l.k.Bindings,
+			kernel.Binding{Name: "params", DType: ir.U32, Read: true, Buffer: l.f.values.params, Params: true})
 	}
 	if err := l.checkOverwrites(); err != nil {
 		return nil, err
@@ -137,8 +138,9 @@ func (l *lowerer) bindCodebooks() {
 			continue
 		}
 		bound[b.DType] = true
-		l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: b.DType.String() + "_codebook", DType: d.DType, Read: true,
-			Buffer: l.f.values.codebook(b.DType), Elems: int64(d.Elems()), Codebook: b.DType, Fixed: true})
+		l.k.Bindings = append(l.k.Bindings,
+			kernel.Binding{Name: b.DType.String() + "_codebook", DType: d.DType, Read: true,
+				Buffer: l.f.values.codebook(b.DType), Elems: int64(d.Elems()), Codebook: b.DType, Fixed: true})
 	}
 }
 

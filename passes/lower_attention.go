@@ -45,7 +45,8 @@ func (l *lowerer) lowerAttention() error {
 	}
 	l.k.Family, l.k.Fold = kernel.FamilyAttention, keys
 	l.space = n.Shape()
-	at := l.parallel(slices.Concat(ir.Shape{ir.D(1)}, n.Shape()[:rank-3], ir.Shape{groups, perGroup}, n.Shape()[rank-2:]))
+	at := l.parallel(slices.Concat(ir.Shape{ir.D(1)}, n.Shape()[:rank-3], ir.Shape{groups, perGroup},
+		n.Shape()[rank-2:]))
 	batch, group, head := at[1:rank-2], at[rank-2], at[rank-1]
 	query, value := at[rank], at[rank+1]
 	ax := l.k.AttentionAxes()
@@ -71,7 +72,8 @@ func (l *lowerer) lowerAttention() error {
 	a.V = operand(v, group, key, value)
 	if err == nil && len(n.Args()) > 3 {
 		mask := n.Arg(3)
-		if a.Mask, err = l.value(mask, broadcastCoords(mask.Shape(), slices.Concat(batch, []kernel.Index{heads, query, key}))); err == nil {
+		if a.Mask, err = l.value(mask,
+			broadcastCoords(mask.Shape(), slices.Concat(batch, []kernel.Index{heads, query, key}))); err == nil {
 			a.Mask = l.b.Apply(ir.OpMul, ir.F32, nil, l.b.Cast(ir.F32, a.Mask), l.b.Float(ir.F32, math.Log2E))
 		}
 	}

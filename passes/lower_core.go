@@ -407,7 +407,8 @@ func (l *lowerer) addProduct(n *ir.Node, a, b *kernel.Expr, i int) error {
 	if len(l.c.Cores) > 1 {
 		name = fmt.Sprintf("acc%d", i)
 	}
-	p := kernel.Product{A: a, B: b, Name: name, Operands: operandDType(n.Arg(0), n.Arg(1), precision(n)), HalfSums: precision(n) == ir.PrecisionHalfSums && n.DType().IsFloat(),
+	p := kernel.Product{A: a, B: b, Name: name, Operands: operandDType(n.Arg(0), n.Arg(1), precision(n)),
+		HalfSums: precision(n) == ir.PrecisionHalfSums && n.DType().IsFloat(),
 		ByteRows: precision(n) == ir.PrecisionBytes, BF16x3: precision(n) == ir.PrecisionBF16x3 && n.Arg(0).DType() == ir.F32 && n.Arg(1).DType() == ir.F32}
 	l.k.Products = append(l.k.Products, p)
 	l.accs[n] = []*kernel.Expr{l.b.Acc(i, p.Sums(), name)}

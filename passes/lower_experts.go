@@ -10,7 +10,8 @@ import (
 // sameExperts reports whether two products can share one loop: they multiply
 // the same rows by matrices of one shape that the same ids pick.
 func sameExperts(a, b *ir.Node) bool {
-	if a.Op() != b.Op() || precision(a) != precision(b) || len(a.Args()) != len(b.Args()) || !a.Shape().Equal(b.Shape()) {
+	if a.Op() != b.Op() || precision(a) != precision(b) || len(a.Args()) != len(b.Args()) ||
+		!a.Shape().Equal(b.Shape()) {
 		return false
 	}
 	for i := range a.Args() {
@@ -105,6 +106,7 @@ func (l *lowerer) lowerGroup() error {
 	if err != nil {
 		return err
 	}
-	l.k.Group = &kernel.Group{Of: l.indexOf(id, last(l.space[0])), Rows: table[1].Add - 1, Groups: table[0].Add, Bind: l.binding(n, true)}
+	l.k.Group = &kernel.Group{Of: l.indexOf(id, last(l.space[0])), Rows: table[1].Add - 1, Groups: table[0].Add,
+		Bind: l.binding(n, true)}
 	return nil
 }

@@ -69,7 +69,8 @@ func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) (*kernel.Expr, error)
 // floats narrower than that, unless the result needs no rounding.
 func computedIn(n *ir.Node) ir.DType {
 	t := n.DType()
-	if t.IsFloat() && t.BlockBytes() < ir.F32.BlockBytes() && n.Op() != ir.OpCast && !n.Op().Info().IsExact(t, n.Attrs()) {
+	if t.IsFloat() && t.BlockBytes() < ir.F32.BlockBytes() && n.Op() != ir.OpCast &&
+		!n.Op().Info().IsExact(t, n.Attrs()) {
 		return ir.F32
 	}
 	return t
@@ -232,7 +233,8 @@ func (l *lowerer) concat(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 			out = v
 			continue
 		}
-		out = l.where(l.b.Apply(ir.OpLt, ir.Bool, nil, l.b.FromIndex(at[axis]), l.b.FromIndex(ends[i])), v, out, n.DType())
+		out = l.where(l.b.Apply(ir.OpLt, ir.Bool, nil, l.b.FromIndex(at[axis]), l.b.FromIndex(ends[i])),
+			v, out, n.DType())
 	}
 	if out == nil {
 		out = l.b.Number(n.DType(), 0)

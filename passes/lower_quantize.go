@@ -74,7 +74,8 @@ func (l *lowerer) storeBlocks(n, tensor *ir.Node, to []kernel.Index) error {
 	}
 	shape := append(ir.Shape{}, tensor.Shape()...)
 	shape[inner] = l.space[inner]
-	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(tensor, true), Index: linear(shape, to), Value: v, PerElement: true})
+	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(tensor, true), Index: linear(shape, to), Value: v,
+		PerElement: true})
 	return nil
 }
 

@@ -179,7 +179,8 @@ func (l *lowerer) pooled(n *ir.Node, acc *kernel.Expr) (*kernel.Expr, error) {
 
 // least returns the smaller (or larger) of two indices, of which one often is
 // provably so.
-func (l *lowerer) least(a, b kernel.Index, apply func(ir.Op, *kernel.Expr, *kernel.Expr) *kernel.Expr, op ir.Op) *kernel.Expr {
+func (l *lowerer) least(a, b kernel.Index, apply func(ir.Op, *kernel.Expr, *kernel.Expr) *kernel.Expr,
+	op ir.Op) *kernel.Expr {
 	less, more := b.Minus(a), a.Minus(b)
 	if op == ir.OpMax {
 		less, more = more, less
@@ -276,7 +277,8 @@ func (l *lowerer) lowerConv(n *ir.Node) error {
 	if err != nil {
 		return err
 	}
-	l.k.Products = []kernel.Product{{A: a, B: b, Name: "acc", Operands: operandDType(n.Arg(0), n.Arg(1), ir.PrecisionFull)}}
+	l.k.Products = []kernel.Product{{A: a, B: b,
+		Name: "acc", Operands: operandDType(n.Arg(0), n.Arg(1), ir.PrecisionFull)}}
 	l.accs[n] = []*kernel.Expr{l.b.Acc(0, ir.F32, "acc")}
 	return l.storeProducts()
 }
@@ -349,7 +351,8 @@ func (l *lowerer) resize(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 
 // interpolation returns the first element that result coordinate c draws on,
 // before it is limited to the axis, and the weights of it and those after.
-func (l *lowerer) interpolation(n *ir.Node, c kernel.Index, from, to ir.Dim) (first *kernel.Expr, weights []*kernel.Expr) {
+func (l *lowerer) interpolation(n *ir.Node, c kernel.Index,
+	from, to ir.Dim) (first *kernel.Expr, weights []*kernel.Expr) {
 	num := c.Times(2).Plus(kernel.Const(1)).Mul(kernel.DimIndex(from)).Minus(kernel.DimIndex(to))
 	den := kernel.DimIndex(to).Times(2)
 	if n.Attrs().Bool("align_corners") {

@@ -54,7 +54,8 @@ func storeOperands(s *State, id plan.KernelID) (list []Proposal) {
 
 // storeOperandsOf splits the computation of operands off a product, and takes
 // them apart into bf16 where that is wanted.
-func (s *State) storeOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand, apart bool) (stores []*kernel.Kernel, rest *kernel.Kernel) {
+func (s *State) storeOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand,
+	apart bool) (stores []*kernel.Kernel, rest *kernel.Kernel) {
 	if len(list) == 0 || multipliesItself(k, list) {
 		return nil, k
 	}
@@ -157,7 +158,8 @@ func (o *operandStore) storing() *kernel.Kernel {
 			bind := m.Bind(o.binding(false))
 			for i, v := range values {
 				at[o.along] = kernel.DimIndex(o.depth).Mul(kernel.Const(int64(i))).Plus(along)
-				stores = append(stores, kernel.Store{Bind: bind, Index: linear(o.shape, at), Value: o.padded(m.Builder, v, along)})
+				stores = append(stores,
+					kernel.Store{Bind: bind, Index: linear(o.shape, at), Value: o.padded(m.Builder, v, along)})
 			}
 			return stores
 		},
@@ -166,7 +168,8 @@ func (o *operandStore) storing() *kernel.Kernel {
 
 // binding is the stored operand, as a kernel that reads or writes it binds it.
 func (o *operandStore) binding(read bool) kernel.Binding {
-	return kernel.Binding{Name: o.name(), DType: o.dtype, Read: read, Write: !read, Buffer: o.buffer, Elems: o.shape.MaxElems()}
+	return kernel.Binding{Name: o.name(), DType: o.dtype, Read: read, Write: !read, Buffer: o.buffer,
+		Elems: o.shape.MaxElems()}
 }
 
 // padded is v, at k along the contraction, and 0 where only padding is.

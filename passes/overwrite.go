@@ -52,7 +52,8 @@ func (w write) adds() bool {
 // has, and adding does not round before the sum is complete.
 func (w write) suits() bool {
 	written := w.op.Arg(len(w.op.Args()) - 1).Shape()
-	return !isScatter(w.op) || written.MaxElems() <= w.op.Shape().MaxElems() && (!w.adds() || accType("", w.op.DType()) == w.op.DType())
+	return !isScatter(w.op) || written.MaxElems() <= w.op.Shape().MaxElems() &&
+		(!w.adds() || accType("", w.op.DType()) == w.op.DType())
 }
 
 // overwrites finds which states of a graph are updated in place.
@@ -96,7 +97,9 @@ func (o *overwrites) once(n *ir.Node) bool { return len(o.users[n.ID()]) == 1 &&
 // inPlace returns the values, the last one first, that take turns in the buffer of a
 // state that is updated in place, or nil where it is not.
 func (o *overwrites) inPlace(u ir.Update) []*ir.Node {
-	updated := slices.ContainsFunc(o.g.Updates(), func(v ir.Update) bool { return v.Value == u.Value && v.State != u.State })
+	updated := slices.ContainsFunc(o.g.Updates(), func(v ir.Update) bool {
+		return v.Value == u.Value && v.State != u.State
+	})
 	if o.shown[u.State] > 0 || updated {
 		return nil
 	}
@@ -250,7 +253,8 @@ func (l *lowerer) placeOf(w write, at []kernel.Index) ([]kernel.Index, error) {
 		to = make([]kernel.Index, indices.Shape()[rank].Add)
 		for i := range to {
 			var err error
-			if to[i], err = l.guarded(indices, append(slices.Clone(at[:rank]), kernel.Const(int64(i))), base[i]); err != nil {
+			if to[i], err = l.guarded(indices, append(slices.Clone(at[:rank]), kernel.Const(int64(i))),
+				base[i]); err != nil {
 				return nil, err
 			}
 		}

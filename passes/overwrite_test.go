@@ -122,7 +122,8 @@ func TestInPlace(t *testing.T) {
 				t.Fatal(err)
 			}
 			// What is read again goes out by a copy, which is no part of the update.
-			if have := strings.TrimSuffix(families(s), " map"); c.ran == 0 || families(s) != tt.families && have != tt.families {
+			if have := strings.TrimSuffix(families(s), " map"); c.ran == 0 || families(s) != tt.families &&
+				have != tt.families {
 				t.Errorf("%d runs of kernels %q, want %q\n%s", c.ran, families(s), tt.families, s.Text())
 			}
 			v := s.Graph.Updates()[0].Value

@@ -50,11 +50,13 @@ var table = []Pass{
 	{"merge_siblings", "products of one operand by several weights are one product by all of them", graphPass(mergeSiblings)},
 	{"dce", "what no output or update needs is not computed", graphPass(dce)},
 	{"complete_custom", "a custom kernel writes all its results, so each has a value", graphPass(completeCustom)},
-	{"fuse_elementwise", "views, decodes and elementwise chains go inline into the kernels that use them", func(s *State) error {
-		s.Fusion = newFusion(s.ctx, s.Graph, s.limits)
-		return fuseElementwise(s.Fusion)
-	}},
-	{"fuse_epilogues", "elementwise chains after a product or reduction join its kernel, and so do loops over the same rows", func(s *State) error {
+	{"fuse_elementwise", "views, decodes and elementwise chains go inline into the kernels that use them",
+		func(s *State) error {
+			s.Fusion = newFusion(s.ctx, s.Graph, s.limits)
+			return fuseElementwise(s.Fusion)
+		}},
+	{"fuse_epilogues", "elementwise chains after a product or reduction join its kernel, and so do loops over the " +
+		"same rows", func(s *State) error {
 		return fuseEpilogues(s.Fusion)
 	}},
 	{"lower", "clusters become kernels: index maps and scalar expressions", lowerAll},
@@ -203,7 +205,8 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 		}
 		if opt.Observe != nil {
 			elapsed, after := time.Since(start), s.Text()
-			err := opt.Observe(Event{Pass: p.Name, State: s, Before: before, Changed: after != text, Text: after, Elapsed: elapsed})
+			err := opt.Observe(Event{Pass: p.Name, State: s, Before: before, Changed: after != text, Text: after,
+				Elapsed: elapsed})
 			if err != nil {
 				return nil, fmt.Errorf("after pass %s: %w", p.Name, err)
 			}

@@ -44,12 +44,14 @@ func TestUntil(t *testing.T) {
 		if len(ran) != i+1 || ran[i] != p.Name {
 			t.Errorf("until %s: ran %v", p.Name, ran)
 		}
-		if fused, lowered, planned := s.Fusion != nil, s.Kernels != nil, s.Program != nil; fused != (i >= place("fuse_elementwise")) ||
+		if fused, lowered, planned := s.Fusion != nil, s.Kernels != nil,
+			s.Program != nil; fused != (i >= place("fuse_elementwise")) ||
 			lowered != (i >= place("lower")) || planned != (i >= place("plan")) {
 			t.Errorf("until %s: fused %v, lowered %v, planned %v", p.Name, fused, lowered, planned)
 		}
 	}
-	if _, err := passes.Run(g, passes.Options{Until: "tea"}); err == nil || !strings.Contains(err.Error(), `unknown pass "tea"`) || !strings.Contains(err.Error(), "decompose") {
+	if _, err := passes.Run(g, passes.Options{Until: "tea"}); err == nil ||
+		!strings.Contains(err.Error(), `unknown pass "tea"`) || !strings.Contains(err.Error(), "decompose") {
 		t.Errorf("unknown pass: %v", err)
 	}
 }
@@ -100,7 +102,8 @@ func run(g *ir.Graph, observe func(passes.Event) error) error {
 }
 
 func TestRunRefusesEmptyGraph(t *testing.T) {
-	if _, err := passes.Run(ir.NewGraph("nothing"), passes.Options{}); err == nil || !strings.Contains(err.Error(), "no outputs") {
+	if _, err := passes.Run(ir.NewGraph("nothing"), passes.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "no outputs") {
 		t.Errorf("a graph without results: %v", err)
 	}
 }

@@ -47,7 +47,9 @@ func (s *State) layOutWeight(v plan.ValueID) {
 	readers := make([]*kernel.Kernel, len(ids))
 	for i, id := range ids {
 		readers[i] = s.Plan.Kernel(id)
-		if slices.ContainsFunc(readers[i].Bindings, func(b kernel.Binding) bool { return b.Buffer == v && b.DType != weight.Type.DType }) {
+		if slices.ContainsFunc(readers[i].Bindings, func(b kernel.Binding) bool {
+			return b.Buffer == v && b.DType != weight.Type.DType
+		}) {
 			return
 		}
 	}
@@ -73,7 +75,8 @@ type planner struct {
 // layOutMemory makes the program: buffers, steps and barriers. Shaders and grids are
 // filled in when the kernels have schedules.
 func layOutMemory(s *State) error {
-	pl := &planner{s: s, buffers: map[plan.ValueID]int{}, lifetime: map[int][2]int{}, p: &kernel.Program{Name: s.Graph.Name, Prepared: s.Plan.Once()}}
+	pl := &planner{s: s, buffers: map[plan.ValueID]int{}, lifetime: map[int][2]int{},
+		p: &kernel.Program{Name: s.Graph.Name, Prepared: s.Plan.Once()}}
 	for _, name := range s.Graph.Symbols() {
 		bound, _ := s.Graph.SymbolBound(name)
 		pl.p.Symbols = append(pl.p.Symbols, kernel.Symbol{Name: name, Bound: bound})
@@ -240,7 +243,8 @@ func kernelFlops(k *kernel.Kernel) int64 {
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
 		if e.Kind == kernel.ExprApply {
 			n := int64(1)
-			if k.Family == kernel.FamilyRow && e.Uses(k.FoldAxis()) || k.Family == kernel.FamilyScan || k.Family == kernel.FamilySort {
+			if k.Family == kernel.FamilyRow && e.Uses(k.FoldAxis()) || k.Family == kernel.FamilyScan ||
+				k.Family == kernel.FamilySort {
 				n = k.Fold.Max()
 			}
 			per += n
@@ -359,7 +363,8 @@ func PrintPlan(w io.Writer, p *kernel.Program) {
 	fmt.Fprintf(w, "program %q: %d kernels%s, %d barriers, arena %d bytes (%d without sharing)\n",
 		p.Name, len(p.Steps), once, countBarriers(p), p.ArenaBytes, p.TempBytes)
 	for i, b := range p.Buffers {
-		fmt.Fprintf(w, "  buffer %d %s %s : %s, %d bytes", i, b.Kind, ir.Printable(b.Name), ir.Type{DType: b.DType, Shape: b.Shape}, b.Bytes)
+		fmt.Fprintf(w, "  buffer %d %s %s : %s, %d bytes", i, b.Kind, ir.Printable(b.Name),
+			ir.Type{DType: b.DType, Shape: b.Shape}, b.Bytes)
 		if b.Kind == kernel.BufTemp {
 			fmt.Fprintf(w, " at %d", b.Offset)
 		}

@@ -69,7 +69,8 @@ return descending ? ~key : key;`,
 		},
 	})
 	// Keys of 64 bits are sorted as two, the lower half first.
-	halfAttrs = []ir.AttrInfo{{Name: "high", Kind: ir.AttrBool, Default: false}, {Name: "descending", Kind: ir.AttrBool, Default: false}}
+	halfAttrs = []ir.AttrInfo{{Name: "high", Kind: ir.AttrBool, Default: false},
+		{Name: "descending", Kind: ir.AttrBool, Default: false}}
 	doubleKey = ir.MustRegisterCustom(ir.CustomOp{
 		Name: "vkc.double_key", Args: []ir.ArgInfo{{Name: "x"}}, Attrs: halfAttrs, Infer: inferKey,
 		Doc: "Half of a number that is larger the later a double comes in the order of sort: -0 as 0, NaN after all.",

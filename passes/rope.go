@@ -102,7 +102,8 @@ func (l *lowerer) sinCosTurns(pos, high, low *kernel.Expr) (sin, cos *kernel.Exp
 	is := func(bit int64, of *kernel.Expr) *kernel.Expr {
 		return l.b.Apply(ir.OpNe, ir.Bool, nil, u32(ir.OpAnd, of, bit), l.b.Integer(ir.U32, 0))
 	}
-	carried := f32(ir.OpMul, f32(ir.OpMul, l.b.Cast(ir.F32, pos), l.b.Cast(ir.F32, low)), l.b.Float(ir.F32, 1.0/(1<<32)))
+	carried := f32(ir.OpMul, f32(ir.OpMul, l.b.Cast(ir.F32, pos), l.b.Cast(ir.F32, low)),
+		l.b.Float(ir.F32, 1.0/(1<<32)))
 	carried.Hint = "carried"
 	turn := l.b.Apply(ir.OpMul, ir.U32, nil, l.b.Cast(ir.U32, pos), high)
 	turn = l.b.Apply(ir.OpAdd, ir.U32, nil, turn, l.b.Cast(ir.U32, l.b.Cast(ir.I32, carried)))

@@ -65,7 +65,8 @@ func siblingGroups(g *ir.Graph) map[*ir.Node][]*ir.Node {
 	for _, x := range g.Nodes() {
 		var group []*ir.Node
 		for _, u := range users[x.ID()] {
-			if live[u.ID()] && mergeable(u, x) && (len(group) == 0 || sameStorage(u.Arg(1), group[0].Arg(1)) && precision(u) == precision(group[0])) {
+			if live[u.ID()] && mergeable(u, x) &&
+				(len(group) == 0 || sameStorage(u.Arg(1), group[0].Arg(1)) && precision(u) == precision(group[0])) {
 				group = append(group, u)
 			}
 		}
@@ -80,7 +81,8 @@ func siblingGroups(g *ir.Graph) map[*ir.Node][]*ir.Node {
 }
 
 func mergeable(n, x *ir.Node) bool {
-	return n.Op() == ir.OpMatMul && n.Arg(0) == x && n.Arg(1) != x && n.Attrs().Bool("transpose_b") && !n.Attrs().Bool("transpose_a") &&
+	return n.Op() == ir.OpMatMul && n.Arg(0) == x && n.Arg(1) != x && n.Attrs().Bool("transpose_b") &&
+		!n.Attrs().Bool("transpose_a") &&
 		storedWeight(n.Arg(1)) != nil && n.Arg(1).Rank() == 2
 }
 

@@ -218,7 +218,8 @@ func identity(n *ir.Node, args []*ir.Node) *ir.Node {
 		return is(args[1].Shape().MaxElems() == 0) // nothing is written, wherever it begins
 	case ir.OpPad:
 		zero := func(p int64) bool { return p != 0 }
-		return is(!slices.ContainsFunc(n.Attrs().Ints("low"), zero) && !slices.ContainsFunc(n.Attrs().Ints("high"), zero))
+		return is(!slices.ContainsFunc(n.Attrs().Ints("low"), zero) &&
+			!slices.ContainsFunc(n.Attrs().Ints("high"), zero))
 	}
 	return nil
 }

@@ -73,7 +73,9 @@ func (s *shelves) take(life [2]int, from, to int64) {
 // lowest returns the lowest place for so many bytes from level life[0] to life[1].
 func (s *shelves) lowest(life [2]int, bytes int64) int64 {
 	var taken []spans
-	s.visit(life, func(node int) { taken = append(taken, s.some[node]) }, func(node int) { taken = append(taken, s.all[node]) })
+	s.visit(life, func(node int) {
+		taken = append(taken, s.some[node])
+	}, func(node int) { taken = append(taken, s.all[node]) })
 	at := int64(0)
 	for moved := true; moved; {
 		moved = false

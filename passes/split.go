@@ -20,7 +20,9 @@ func splitSums(s *State, id plan.KernelID) (list []Proposal) {
 	for _, parts := range s.sizes(k).Parts {
 		p := Proposal{What: fmt.Sprintf("split the sums in %d", parts)}
 		if k.Family == kernel.FamilyAttention {
-			sums, rest, err := kernel.SplitAttention(k, parts, func(c kernel.Scratch) int { return s.Plan.Scratch(c.Type) })
+			sums, rest, err := kernel.SplitAttention(k, parts, func(c kernel.Scratch) int {
+				return s.Plan.Scratch(c.Type)
+			})
 			if err != nil {
 				continue
 			}
@@ -66,8 +68,10 @@ func (sp *splitter) sums() *kernel.Kernel {
 				products = append(products, m.Product(p))
 				t := p.Sums()
 				sp.partials = append(sp.partials, sp.state.Plan.Scratch(ir.Type{DType: t, Shape: shape}))
-				bind := m.Bind(kernel.Binding{Name: p.Name + "_parts", DType: t, Write: true, Buffer: sp.partials[i], Elems: shape.MaxElems()})
-				stores = append(stores, kernel.Store{Bind: bind, Index: linear(shape, axes(shape)), Value: m.Builder.Acc(i, t, p.Name)})
+				bind := m.Bind(kernel.Binding{Name: p.Name + "_parts", DType: t, Write: true, Buffer: sp.partials[i],
+					Elems: shape.MaxElems()})
+				stores = append(stores,
+					kernel.Store{Bind: bind, Index: linear(shape, axes(shape)), Value: m.Builder.Acc(i, t, p.Name)})
 			}
 			return products
 		},
@@ -78,22 +82,24 @@ func (sp *splitter) sums() *kernel.Kernel {
 // rest is the kernel that adds the parts up and stores what the product did.
 func (sp *splitter) rest() *kernel.Kernel {
 	k := sp.k
-	return kernel.Map(k, kernel.Edit{Name: k.Name + "_sum", Family: kernel.FamilyMap, Stores: func(m *kernel.Mapping) []kernel.Store {
-		at := slices.Concat([]kernel.Index{{}}, axes(k.Parallel))
-		totals := make([]*kernel.Expr, len(k.Products))
-		for i, p := range k.Products {
-			t := p.Sums()
-			bind := m.Bind(kernel.Binding{Name: p.Name + "_parts", DType: t, Read: true, Buffer: sp.partials[i], Elems: sp.shape().MaxElems()})
-			for part := range sp.parts.Add {
-				at[0] = kernel.Const(part)
-				v := m.Builder.Load(bind, t, linear(sp.shape(), at), p.Name)
-				if totals[i] != nil {
-					v = m.Builder.Apply(ir.OpAdd, t, nil, totals[i], v)
+	return kernel.Map(k,
+		kernel.Edit{Name: k.Name + "_sum", Family: kernel.FamilyMap, Stores: func(m *kernel.Mapping) []kernel.Store {
+			at := slices.Concat([]kernel.Index{{}}, axes(k.Parallel))
+			totals := make([]*kernel.Expr, len(k.Products))
+			for i, p := range k.Products {
+				t := p.Sums()
+				bind := m.Bind(kernel.Binding{Name: p.Name + "_parts", DType: t, Read: true, Buffer: sp.partials[i],
+					Elems: sp.shape().MaxElems()})
+				for part := range sp.parts.Add {
+					at[0] = kernel.Const(part)
+					v := m.Builder.Load(bind, t, linear(sp.shape(), at), p.Name)
+					if totals[i] != nil {
+						v = m.Builder.Apply(ir.OpAdd, t, nil, totals[i], v)
+					}
+					totals[i] = v
 				}
-				totals[i] = v
 			}
-		}
-		m.Acc = func(e *kernel.Expr) *kernel.Expr { return m.Builder.Cast(e.DType, totals[e.Acc]) }
-		return m.Stores()
-	}})
+			m.Acc = func(e *kernel.Expr) *kernel.Expr { return m.Builder.Cast(e.DType, totals[e.Acc]) }
+			return m.Stores()
+		}})
 }

@@ -159,7 +159,9 @@ func TestRandomSplits(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := rand.New(rand.NewPCG(seed, 3))
-		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Operands: takeApart(r.IntN(2) == 0, r.IntN(2) == 0), Parts: splitAny}})
+		s, err := passes.Run(g,
+			passes.Options{Pricer: passtest.Choices{Operands: takeApart(r.IntN(2) == 0, r.IntN(2) == 0),
+				Parts: splitAny}})
 		if err != nil {
 			t.Errorf("seed %d: %v\n%s", seed, err, g)
 			continue
@@ -182,7 +184,8 @@ func TestRandomSplits(t *testing.T) {
 	}
 	t.Logf("%d products, %d runs", splits, compared)
 	if splits < *randomGraphs/20 || compared < splits {
-		t.Errorf("%d products were split in %d runs of %d graphs: too few to see anything", splits, compared, *randomGraphs)
+		t.Errorf("%d products were split in %d runs of %d graphs: too few to see anything", splits,
+			compared, *randomGraphs)
 	}
 }
 
@@ -232,9 +235,11 @@ func compareSplit(t *testing.T, g *ir.Graph, opt passes.Options) *passes.State {
 	return s
 }
 
-func runKernels(t *testing.T, s *passes.State, weights ir.WeightSource, in map[string]*ir.Data, symbols map[string]int64) map[string]*ir.Data {
+func runKernels(t *testing.T, s *passes.State, weights ir.WeightSource, in map[string]*ir.Data,
+	symbols map[string]int64) map[string]*ir.Data {
 	t.Helper()
-	m, err := keval.New(s.Program, s.Kernels, keval.Options{Weights: weights, Decode: quant.Dequantize, Encode: quantize})
+	m, err := keval.New(s.Program, s.Kernels,
+		keval.Options{Weights: weights, Decode: quant.Dequantize, Encode: quantize})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, s.Text())
 	}
@@ -245,7 +250,8 @@ func runKernels(t *testing.T, s *passes.State, weights ir.WeightSource, in map[s
 	return out
 }
 
-func runReference(t *testing.T, g *ir.Graph, weights ir.WeightSource, in map[string]*ir.Data, symbols map[string]int64) map[string]*ir.Data {
+func runReference(t *testing.T, g *ir.Graph, weights ir.WeightSource, in map[string]*ir.Data,
+	symbols map[string]int64) map[string]*ir.Data {
 	t.Helper()
 	ref, err := interp.New(g, interp.Options{Weights: weights})
 	if err != nil {
@@ -307,7 +313,8 @@ func TestSplitSpecialValues(t *testing.T) {
 			if tiny && math.IsInf(w[i], 0) {
 				continue
 			}
-			if same := h[i] == w[i] || math.IsNaN(h[i]) && math.IsNaN(w[i]); !same && !(math.Abs(h[i]-w[i]) <= 0x1p-15*math.Abs(w[i])) {
+			if same := h[i] == w[i] || math.IsNaN(h[i]) && math.IsNaN(w[i]); !same &&
+				!(math.Abs(h[i]-w[i]) <= 0x1p-15*math.Abs(w[i])) {
 				t.Errorf("%v * %v + 6 = %v, want %v", xs[i/m], xs[i%m], h[i], w[i])
 			}
 		}
@@ -374,7 +381,8 @@ func TestSplitError(t *testing.T) {
 		if rep.OK != tt.ok {
 			t.Errorf("%s: within the tolerance is %v (largest error %.3g)", tt.name, rep.OK, rep.WorstAbs)
 		}
-		t.Logf("%-22s largest error %.2e of a standard deviation, 2^%.1f", tt.name, rep.WorstAbs/math.Sqrt(k), math.Log2(rep.WorstAbs/math.Sqrt(k)))
+		t.Logf("%-22s largest error %.2e of a standard deviation, 2^%.1f", tt.name, rep.WorstAbs/math.Sqrt(k),
+			math.Log2(rep.WorstAbs/math.Sqrt(k)))
 	}
 	t.Logf("%-22s largest error %.2e of a standard deviation", "kernels", report.WorstAbs/math.Sqrt(k))
 }

@@ -116,14 +116,16 @@ func TestStatesAndSymbols(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := keval.New(s.Program, s.Kernels, keval.Options{Weights: values, Decode: quant.Dequantize, Encode: quantize})
+	m, err := keval.New(s.Program, s.Kernels,
+		keval.Options{Weights: values, Decode: quant.Dequantize, Encode: quantize})
 	if err != nil {
 		t.Fatal(err)
 	}
 	inPlace := 0
 	for _, st := range s.Program.Steps {
 		for _, b := range st.Binds {
-			if p := s.Program.Buffers[b.Buffer]; b.Write && (p.Name == "keys" || p.Name == "values") && len(st.Ops) > 0 {
+			if p := s.Program.Buffers[b.Buffer]; b.Write && (p.Name == "keys" || p.Name == "values") &&
+				len(st.Ops) > 0 {
 				inPlace++
 				if b.Read {
 					t.Errorf("step %s reads %s, all of it, to write a few rows", st.Name, p.Name)

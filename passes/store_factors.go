@@ -57,7 +57,8 @@ func factorOf(k *kernel.Kernel) (weighedRow, bool) {
 		return weighedRow{}, false
 	}
 	a := k.Products[0].A
-	if a.Kind != kernel.ExprApply || a.Op != ir.OpMul || slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return p.A != a }) {
+	if a.Kind != kernel.ExprApply || a.Op != ir.OpMul ||
+		slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return p.A != a }) {
 		return weighedRow{}, false
 	}
 	for i, x := range a.Args {
@@ -80,7 +81,8 @@ func (f weighedRow) rowType() ir.Type { return ir.Type{DType: ir.F32, Shape: ir.
 
 // binding is what is stored, as a kernel binds it.
 func (f weighedRow) binding(buffer int) kernel.Binding {
-	return kernel.Binding{Name: f.k.Bindings[f.row.Bind].Name + "_weighed", DType: ir.F32, Buffer: buffer, Elems: f.k.Fold.Add}
+	return kernel.Binding{Name: f.k.Bindings[f.row.Bind].Name + "_weighed", DType: ir.F32, Buffer: buffer,
+		Elems: f.k.Fold.Add}
 }
 
 // reading is the product by the stored row.

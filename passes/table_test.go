@@ -39,7 +39,9 @@ func TestCheckTable(t *testing.T) {
 // but the first and last must say what it comes before or after.
 func TestEveryPassIsConstrained(t *testing.T) {
 	for _, p := range Passes() {
-		if !slices.ContainsFunc(constraints, func(c constraint) bool { return slices.Contains(c.Before, p.Name) || slices.Contains(c.After, p.Name) }) {
+		if !slices.ContainsFunc(constraints, func(c constraint) bool {
+			return slices.Contains(c.Before, p.Name) || slices.Contains(c.After, p.Name)
+		}) {
 			t.Errorf("no constraint says where %s stands", p.Name)
 		}
 	}

@@ -17,7 +17,8 @@ func cutTails(s *State, id plan.KernelID) (list []Proposal) {
 		return nil
 	}
 	tails := slices.DeleteFunc(s.sizes(k).Tails, func(t kernel.Tail) bool {
-		return t.Axis < 0 || t.Axis >= len(k.Parallel) || !k.Parallel[t.Axis].IsStatic() || t.From < 1 || t.From >= k.Parallel[t.Axis].Add
+		return t.Axis < 0 || t.Axis >= len(k.Parallel) || !k.Parallel[t.Axis].IsStatic() || t.From < 1 ||
+			t.From >= k.Parallel[t.Axis].Add
 	})
 	for _, t := range tails {
 		whole, tail := cutTail(k, t)
@@ -26,7 +27,8 @@ func cutTails(s *State, id plan.KernelID) (list []Proposal) {
 		for _, other := range tails {
 			if other.Axis != t.Axis {
 				rest, second := cutTail(whole, other)
-				list = append(list, propose(fmt.Sprintf("%s, then axis %d at %d", what, other.Axis, other.From), id, rest, tail, second))
+				list = append(list, propose(fmt.Sprintf("%s, then axis %d at %d", what, other.Axis, other.From), id,
+					rest, tail, second))
 			}
 		}
 	}

@@ -127,7 +127,9 @@ func TestCutTwice(t *testing.T) {
 		%y = input {name="y", dtype=f32, shape=[8,5]}
 		%1 = matmul %x, %y
 		output "o" %1`)
-	s := compareSplit(t, g, passes.Options{Pricer: passtest.Choices{Tails: tailAt(kernel.Tail{Axis: 0, From: 5}, kernel.Tail{Axis: 1, From: 4})}})
+	s := compareSplit(t, g,
+		passes.Options{Pricer: passtest.Choices{Tails: tailAt(kernel.Tail{Axis: 0, From: 5},
+			kernel.Tail{Axis: 1, From: 4})}})
 	var extents []string
 	for _, k := range s.Kernels {
 		extents = append(extents, fmt.Sprint(k.Parallel))

@@ -39,7 +39,8 @@ func newValues(g *ir.Graph) *values {
 		}
 		v.AddValue(plan.Value{Type: n.Type(), Origin: origin, Node: n})
 	}
-	v.params = v.AddValue(plan.Value{Type: ir.Type{DType: ir.U32, Shape: ir.ShapeOf(len(g.Symbols()))}, Origin: plan.Params})
+	v.params = v.AddValue(plan.Value{Type: ir.Type{DType: ir.U32, Shape: ir.ShapeOf(len(g.Symbols()))},
+		Origin: plan.Params})
 	return v
 }
 
@@ -69,7 +70,8 @@ func (s *State) sourceOf(v plan.ValueID) (plan.KernelID, bool) {
 // readByOthers reports whether a value is an output, what a state becomes, or read by
 // other kernels than one.
 func (s *State) readByOthers(v plan.ValueID, than plan.KernelID) bool {
-	return s.Plan.Outlives(v) || slices.ContainsFunc(s.Plan.Readers(v), func(id plan.KernelID) bool { return id != than })
+	return s.Plan.Outlives(v) ||
+		slices.ContainsFunc(s.Plan.Readers(v), func(id plan.KernelID) bool { return id != than })
 }
 
 func readsBuffer(k *kernel.Kernel, buffer int) bool {

@@ -38,12 +38,15 @@ func chainWindows(s *State, id plan.KernelID) []Proposal {
 // the kernel that stores the argument of another, what else that reads is there
 // before the first, and both count the same positions.
 func (s *State) feeds(from, to *storedWindows, argument plan.KernelID) bool {
-	if from == to || from.dtype != to.dtype || !from.pitch.Equal(to.pitch) || !from.n.Shape().Equal(to.n.Arg(0).Shape()) ||
-		!readsBuffer(s.Plan.Kernel(from.result), from.x) || len(s.Plan.Kernel(from.result).Stores) != 1 { // or its windows are not stored at all
+	if from == to || from.dtype != to.dtype || !from.pitch.Equal(to.pitch) ||
+		!from.n.Shape().Equal(to.n.Arg(0).Shape()) ||
+		// or its windows are not stored at all
+		!readsBuffer(s.Plan.Kernel(from.result), from.x) || len(s.Plan.Kernel(from.result).Stores) != 1 {
 		return false
 	}
 	v := storedFirst(s.Plan.Kernel(from.result))
-	return s.Plan.Value(v).Origin == plan.Temp && s.Plan.Value(v).Node != nil && slices.Equal(s.Plan.Readers(v), []plan.KernelID{argument}) &&
+	return s.Plan.Value(v).Origin == plan.Temp && s.Plan.Value(v).Node != nil &&
+		slices.Equal(s.Plan.Readers(v), []plan.KernelID{argument}) &&
 		s.Plan.CanMove(argument, from.result, v)
 }
 
@@ -62,7 +65,8 @@ func (w *storedWindows) lead() int64 {
 func (w *storedWindows) storeAsArgument(to *storedWindows, argument *kernel.Kernel) (*kernel.Kernel, bool) {
 	ok, from := true, *w.s.Plan.Kernel(w.result)
 	from.Guard = nil
-	ops := slices.Concat(from.Ops, slices.DeleteFunc(slices.Clone(argument.Ops), func(op string) bool { return op == "copy" }))
+	ops := slices.Concat(from.Ops,
+		slices.DeleteFunc(slices.Clone(argument.Ops), func(op string) bool { return op == "copy" }))
 	return kernel.Map(&from, kernel.Edit{Ops: ops, Stores: func(m *kernel.Mapping) []kernel.Store {
 		place := kernel.Axis(0, from.Parallel[0]).Plus(kernel.Const(to.lead()))
 		col := kernel.Axis(1, from.Parallel[1])
@@ -109,7 +113,8 @@ func (w *storedWindows) padding() *kernel.Kernel {
 	head, all := w.lead(), shape[:len(shape)-1].MaxElems()
 	// Of a chain, the convolution before has as many positions as results.
 	rows := w.before()
-	k := &kernel.Kernel{Name: "conv_padding", Family: kernel.FamilyMap, Parallel: []ir.Dim{{Add: all - rows}, w.channels()}, Ops: []string{"pad"}}
+	k := &kernel.Kernel{Name: "conv_padding", Family: kernel.FamilyMap,
+		Parallel: []ir.Dim{{Add: all - rows}, w.channels()}, Ops: []string{"pad"}}
 	binding := w.argumentBinding()
 	binding.Write, binding.Elems = true, shape.MaxElems()
 	k.Bindings = []kernel.Binding{binding}
@@ -122,7 +127,8 @@ func (w *storedWindows) padding() *kernel.Kernel {
 		place = row.Plus(kernel.Const(rows))
 	}
 	b := kernel.NewBuilder()
-	k.Stores = []kernel.Store{{Bind: 0, Index: place.Mul(kernel.DimIndex(w.channels())).Plus(kernel.Axis(1, w.channels())), Value: b.Number(w.dtype, 0)}}
+	k.Stores = []kernel.Store{{Bind: 0, Index: place.Mul(kernel.DimIndex(w.channels())).
+		Plus(kernel.Axis(1, w.channels())), Value: b.Number(w.dtype, 0)}}
 	return k
 }
 

@@ -61,7 +61,8 @@ func newStoredWindows(s *State, k *kernel.Kernel) *storedWindows {
 	w := &storedWindows{s: s, cluster: c, n: n, Window: ir.WindowOf(n), dtype: k.Products[0].Operands}
 	static := func(d ir.Dim) bool { return d.IsStatic() && d.Add > 0 }
 	all := slices.Concat(n.Shape(), n.Arg(0).Shape())
-	if w.dtype != ir.F16 && w.dtype != ir.BF16 || n.Attrs().Int("groups") != 1 || slices.ContainsFunc(all, func(d ir.Dim) bool { return !static(d) }) {
+	if w.dtype != ir.F16 && w.dtype != ir.BF16 || n.Attrs().Int("groups") != 1 ||
+		slices.ContainsFunc(all, func(d ir.Dim) bool { return !static(d) }) {
 		return nil
 	}
 	for i, d := range n.Arg(0).Shape()[2:] {
@@ -158,7 +159,8 @@ func (w *storedWindows) argumentElems() int64 {
 }
 
 // storing is a kernel that stores value at each point of a shape.
-func (w *storedWindows) storing(name string, shape ir.Shape, buffer kernel.Binding, value func(l *lowerer, at []kernel.Index) (*kernel.Expr, error)) (*kernel.Kernel, error) {
+func (w *storedWindows) storing(name string, shape ir.Shape, buffer kernel.Binding,
+	value func(l *lowerer, at []kernel.Index) (*kernel.Expr, error)) (*kernel.Kernel, error) {
 	l := newLowerer(w.s.Fusion, w.cluster)
 	l.k.Family = kernel.FamilyMap
 	at := l.parallel(shape)
@@ -186,33 +188,35 @@ func (w *storedWindows) weightBinding() kernel.Binding {
 
 // storeArgument stores [line, position…, channel], with zeros for padding.
 func (w *storedWindows) storeArgument() (*kernel.Kernel, error) {
-	return w.storing("conv_argument", w.argumentShape(), w.argumentBinding(), func(l *lowerer, at []kernel.Index) (*kernel.Expr, error) {
-		x, last := w.n.Arg(0), len(at)-1
-		image, first := at[0].DivMod(w.pitch[0])
-		var t tap
-		t.meet(l, image, w.images())
-		for i, d := range x.Shape()[2:] {
-			place := first
-			if i > 0 {
-				place = at[i]
+	return w.storing("conv_argument", w.argumentShape(), w.argumentBinding(),
+		func(l *lowerer, at []kernel.Index) (*kernel.Expr, error) {
+			x, last := w.n.Arg(0), len(at)-1
+			image, first := at[0].DivMod(w.pitch[0])
+			var t tap
+			t.meet(l, image, w.images())
+			for i, d := range x.Shape()[2:] {
+				place := first
+				if i > 0 {
+					place = at[i]
+				}
+				t.meet(l, place.Minus(kernel.Const(w.Low[i])), d)
 			}
-			t.meet(l, place.Minus(kernel.Const(w.Low[i])), d)
-		}
-		image, t.at = t.at[0], t.at[1:]
-		return l.tapValue(x, []kernel.Index{image, at[last]}, t, 0)
-	})
+			image, t.at = t.at[0], t.at[1:]
+			return l.tapValue(x, []kernel.Index{image, at[last]}, t, 0)
+		})
 }
 
 // storeWeights stores the weights in the order of weightShape.
 func (w *storedWindows) storeWeights() (*kernel.Kernel, error) {
-	return w.storing("conv_weights", w.weightShape(), w.weightBinding(), func(l *lowerer, at []kernel.Index) (*kernel.Expr, error) {
-		output, window := at[len(at)-1], at[:len(at)-1]
-		if !w.across() {
-			output, window = at[0], at[1:]
-		}
-		last := len(window) - 1
-		return l.value(w.n.Arg(1), slices.Concat([]kernel.Index{output, window[last]}, window[:last]))
-	})
+	return w.storing("conv_weights", w.weightShape(), w.weightBinding(),
+		func(l *lowerer, at []kernel.Index) (*kernel.Expr, error) {
+			output, window := at[len(at)-1], at[:len(at)-1]
+			if !w.across() {
+				output, window = at[0], at[1:]
+			}
+			last := len(window) - 1
+			return l.value(w.n.Arg(1), slices.Concat([]kernel.Index{output, window[last]}, window[:last]))
+		})
 }
 
 // product is the convolution of the stored operands: windows [positions, window]

@@ -155,7 +155,8 @@ func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 
 // instead gives the library's form of builtins that do not keep NaN, or are
 // allowed to be far off.
-var instead = map[string]string{"atan": "atan_accurate", "clamp": "nan_clamp", "log": "log_accurate", "log2": "log2_accurate"}
+var instead = map[string]string{"atan": "atan_accurate", "clamp": "nan_clamp", "log": "log_accurate",
+	"log2": "log2_accurate"}
 
 // function returns what to call for a function of a scalar form, and sees to
 // it that the text has it.

@@ -268,6 +268,8 @@ func (f *flashRows) storeOwn(i, row text) {
 	f.ifRow(row, func() {
 		f.bindAcc(0, f.at(f.top, i))
 		f.bindAcc(1, f.at(f.total, i))
-		f.storeRow(binary("==", f.lane, primary("0u")), f.lanes, f.quads, f.column, func(n text) text { return primary(f.sum(i, n)) })
+		f.storeRow(binary("==", f.lane, primary("0u")), f.lanes, f.quads, f.column, func(n text) text {
+			return primary(f.sum(i, n))
+		})
 	})
 }

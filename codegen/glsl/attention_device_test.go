@@ -20,7 +20,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-var attentionSchedulesFlag = flag.Int("attention-schedules", 2, "under how many schedules to run each attention, besides one of every variant")
+var attentionSchedulesFlag = flag.Int("attention-schedules", 2,
+	"under how many schedules to run each attention, besides one of every variant")
 
 // heads are the shapes of an attention under test: q [heads, T, d] over k
 // [groups, S, d] and v [groups, S, e], where queries and keys may be symbols.
@@ -62,7 +63,8 @@ func (h heads) graph(t *testing.T) *ir.Graph {
 
 func attentionCases() []heads {
 	static := []map[string]int64{{}}
-	grow := []map[string]int64{{"T": 1, "S": 1}, {"T": 7, "S": 70}, {"T": 0, "S": 5}, {"T": 150, "S": 300}, {"T": 9, "S": 4}, {"T": 33, "S": 0}}
+	grow := []map[string]int64{{"T": 1, "S": 1}, {"T": 7, "S": 70}, {"T": 0, "S": 5}, {"T": 150, "S": 300},
+		{"T": 9, "S": 4}, {"T": 33, "S": 0}}
 	keys := []map[string]int64{{"S": 1}, {"S": 0}, {"S": 77}, {"S": 300}}
 	return []heads{
 		{"whole tiles", "f32", 2, 2, "64", "128", 64, 64, false, false, static},
@@ -178,13 +180,14 @@ func (h heads) run(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.G
 		}
 		return 1
 	}
-	s, text, err := buildWith(g, passes.Options{Pricer: passtest.Choices{Parts: split}}, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
-		if k.Family == kernel.FamilyAttention {
-			return sched, dev.Caps(), nil
-		}
-		other, _, err := target.Select(k, dev.Caps())
-		return other, dev.Caps(), err
-	})
+	s, text, err := buildWith(g, passes.Options{Pricer: passtest.Choices{Parts: split}},
+		func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
+			if k.Family == kernel.FamilyAttention {
+				return sched, dev.Caps(), nil
+			}
+			other, _, err := target.Select(k, dev.Caps())
+			return other, dev.Caps(), err
+		})
 	check(t, err)
 	for i, sh := range s.Program.Shaders {
 		if declared := declaredShared(t, text[i]); sh.SharedBytes != declared {

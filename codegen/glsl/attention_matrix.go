@@ -27,7 +27,8 @@ func (e *emitter) emitFlashMatrix() {
 		return
 	}
 	e.need(NeedCoopMat, NeedMemoryModel, NeedFloat16)
-	m := &flashMatrix{attention: f, self: self, frag: e.sched.FragM, inRegisters: e.sched.Variant == kernel.VarFlashMatrix2}
+	m := &flashMatrix{attention: f, self: self, frag: e.sched.FragM,
+		inRegisters: e.sched.Variant == kernel.VarFlashMatrix2}
 	if m.inRegisters {
 		e.need(NeedCoopMat2, NeedMaintenance4)
 	}
@@ -110,7 +111,8 @@ func (m *flashMatrix) declare() {
 		return
 	}
 	m.defineFunctions()
-	m.top, m.shift, m.total = m.array(acc, "top", m.strips), m.array(acc, "shift", m.strips), m.array(acc, "total", m.strips)
+	m.top, m.shift, m.total = m.array(acc, "top", m.strips), m.array(acc, "shift", m.strips), m.array(acc,
+		"total", m.strips)
 	m.repeat("i", m.strips, func(i text) {
 		m.line("%s = %s(%s);", m.of(m.top, m.strips, i), acc, m.lowest().s)
 		m.line("%s = %s(%s);", m.of(m.shift, m.strips, i), acc, m.floatLit(-math.MaxFloat32).s)
@@ -138,7 +140,8 @@ func (m *flashMatrix) defineFunctions() {
 	m.power = function("power", place+"x, const in float shift", "exp2(x - shift)")
 	m.weightOf = m.power
 	if m.scalesLate() {
-		m.weightOf = function("weight_of", place+"x, const in float shift", fmt.Sprintf("exp2(x * %s - shift)", m.floatLit(m.a.Scale).s))
+		m.weightOf = function("weight_of", place+"x, const in float shift",
+			fmt.Sprintf("exp2(x * %s - shift)", m.floatLit(m.a.Scale).s))
 	}
 	m.scoreOf = m.scoreFunction()
 }
@@ -170,13 +173,15 @@ func (m *flashMatrix) context() []string {
 // and key are given: -inf where the row does not see the key.
 func (m *flashMatrix) scoreFunction() string {
 	name := m.fresh(m.root, "score_of")
-	params := []string{"const in uint frag_row", "const in uint frag_col", "const in float dot_product", "const in uint first_row", "const in uint first_key"}
+	params := []string{"const in uint frag_row", "const in uint frag_col", "const in float dot_product",
+		"const in uint first_row", "const in uint first_key"}
 	m.defineOver("float", name, params, m.context(), len(m.k.Parallel), func() {
 		m.bindRow(m.named("row", plus(primary("first_row"), primary("frag_row"))))
 		key := m.named("key", plus(primary("first_key"), primary("frag_col")))
 		m.bindAxis(m.ax.Key, m.limit(key, m.k.Fold, m.s.TileN))
 		if m.scalesLate() {
-			m.line("return %s;", ternary(binary("<", key, m.seen(m.axisOrZero(m.ax.Query))), primary("dot_product"), m.lowest()).s)
+			m.line("return %s;",
+				ternary(binary("<", key, m.seen(m.axisOrZero(m.ax.Query))), primary("dot_product"), m.lowest()).s)
 			return
 		}
 		m.line("return %s;", m.score(primary("dot_product"), key, m.axisOrZero(m.ax.Query)).s)
@@ -237,7 +242,8 @@ func (m *flashMatrix) storeFragment(n text) {
 
 // toScratch writes a fragment to the subgroup's part of the scratch array.
 func (m *flashMatrix) toScratch(fragment string) {
-	m.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", fragment, m.scratch, times(m.own, m.frag).s, m.frag)
+	m.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", fragment, m.scratch,
+		times(m.own, m.frag).s, m.frag)
 }
 
 // rowNumbers returns the largest score and the sum of weights of an

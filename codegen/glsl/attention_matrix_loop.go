@@ -107,15 +107,18 @@ func (m *flashMatrix) octets(lines, width int, body func(i, line, octet text)) {
 	per := width / target.OctetElems
 	total := lines * per
 	m.eachSlot(m.self, total, m.s.Workgroup, func(i, slot text) {
-		body(i, primary(m.variable("uint", "line", quotient(slot, per, total))), primary(m.variable("uint", "octet", remainder(slot, per, total))))
+		body(i, primary(m.variable("uint", "line", quotient(slot, per, total))),
+			primary(m.variable("uint", "octet", remainder(slot, per, total))))
 	})
 }
 
 // octet prints eight neighbours of an operand as f16, in four words: as they
 // lie in memory where they do, else computed.
 func (m *flashMatrix) octet(v *kernel.Expr, a along, at text) text {
-	if w := target.Unrounded(v, ir.F16); w.Kind == kernel.ExprLoad && m.k.Bindings[w.Bind].DType == ir.F16 && m.vectorLoad(w, a.axis, target.OctetElems) {
-		return primary(fmt.Sprintf("%s[%s]", m.view(m.buffers[w.Bind], target.OctetElems), binary("/", m.indexAt(w.Index, a.axis, at), uintLit(target.OctetElems)).s))
+	if w := target.Unrounded(v, ir.F16); w.Kind == kernel.ExprLoad && m.k.Bindings[w.Bind].DType == ir.F16 &&
+		m.vectorLoad(w, a.axis, target.OctetElems) {
+		return primary(fmt.Sprintf("%s[%s]", m.view(m.buffers[w.Bind], target.OctetElems),
+			binary("/", m.indexAt(w.Index, a.axis, at), uintLit(target.OctetElems)).s))
 	}
 	half := func(name string, at text) string {
 		t := m.quad(v, a, at, name, true)
@@ -136,7 +139,8 @@ func (m *flashMatrix) readQueries() {
 		m.comment("Rows %d to %d come by way of shared memory.", first, last-1)
 		m.octets(last-first, dot, func(_, line, octet text) {
 			m.bindRow(m.named("row", plus(uintLit(first), line)))
-			m.line("%s[%s] = %s;", m.tiles, plus(times(line, pitch), octet).s, m.octet(m.a.Q, m.dotAxis(), times(octet, target.OctetElems)).s)
+			m.line("%s[%s] = %s;", m.tiles, plus(times(line, pitch), octet).s,
+				m.octet(m.a.Q, m.dotAxis(), times(octet, target.OctetElems)).s)
 		})
 		m.line("barrier();")
 		if lines < s.TileM {
@@ -148,7 +152,8 @@ func (m *flashMatrix) readQueries() {
 			line := plus(remainder(m.row0, lines, s.TileM), times(i, m.frag))
 			m.repeat("n", m.dots, func(n text) {
 				at := plus(times(line, pitch), times(n, m.frag/target.OctetElems))
-				m.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", m.query(i, n), m.tiles, at.s, pitch)
+				m.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", m.query(i, n),
+					m.tiles, at.s, pitch)
 			})
 		})
 		m.close()
@@ -215,7 +220,8 @@ func (m *flashMatrix) multiplyKeys(scores string, j, place text) {
 		m.line("%s = %s(0.0);", m.scoreAt(scores, i, j), m.fragment("Accumulator"))
 	})
 	m.repeat("n", m.dots, func(n text) {
-		b := m.loadB(plus(place, plus(times(j, m.frag*m.keyPitch()), times(n, m.frag/target.OctetElems))), m.keyPitch(), "Column")
+		b := m.loadB(plus(place, plus(times(j, m.frag*m.keyPitch()), times(n, m.frag/target.OctetElems))),
+			m.keyPitch(), "Column")
 		m.repeat("i", m.strips, func(i text) {
 			sum := m.scoreAt(scores, i, j)
 			m.line("%s = coopMatMulAdd(%s, %s, %s);", sum, m.query(i, n), b, sum)
@@ -227,7 +233,8 @@ func (m *flashMatrix) multiplyKeys(scores string, j, place text) {
 func (m *flashMatrix) multiplyValues(scores string, j, place text) {
 	weight := m.weightOfFragment(scores, j)
 	m.repeat("n", m.cols, func(n text) {
-		b := m.loadB(plus(place, plus(times(j, m.frag*m.valuePitch()), times(n, m.frag/target.OctetElems))), m.valuePitch(), "Row")
+		b := m.loadB(plus(place, plus(times(j, m.frag*m.valuePitch()), times(n, m.frag/target.OctetElems))),
+			m.valuePitch(), "Row")
 		m.repeat("i", m.strips, func(i text) {
 			m.line("%s = coopMatMulAdd(%s, %s, %s);", m.sum(i, n), weight(i), b, m.sum(i, n))
 		})

@@ -57,7 +57,8 @@ func (m *flashMatrix) follow(scores string) {
 	grew := m.variable("bool", "grew", primary("false"))
 	m.repeat("i", m.strips, func(i text) {
 		growth := m.fresh(m.scope, "growth")
-		m.line("%s %s = %s - %s;", m.fragment("Accumulator"), growth, m.scaled(m.of(m.top, m.strips, i)), m.of(m.shift, m.strips, i))
+		m.line("%s %s = %s - %s;", m.fragment("Accumulator"), growth, m.scaled(m.of(m.top, m.strips, i)),
+			m.of(m.shift, m.strips, i))
 		e := m.free("e")
 		m.open("%sfor (int %s = 0; %s < %s.length(); ++%s)", unroll, e, e, growth, e)
 		m.line("%s = %s || %s[%s] > %s;", grew, grew, growth, e, m.floatLit(maxGrowth).s)
@@ -75,7 +76,8 @@ func (m *flashMatrix) raise() {
 		shift, total := m.of(m.shift, m.strips, i), m.of(m.total, m.strips, i)
 		best, correction := m.fresh(m.scope, "best"), m.fresh(m.scope, "correction")
 		m.line("%s %s, %s;", acc, best, correction)
-		m.line("coopMatReduceNV(%s, %s, gl_CooperativeMatrixReduceRowNV, %s);", best, m.of(m.top, m.strips, i), m.largerOf)
+		m.line("coopMatReduceNV(%s, %s, gl_CooperativeMatrixReduceRowNV, %s);", best,
+			m.of(m.top, m.strips, i), m.largerOf)
 		if m.scalesLate() {
 			m.line("%s = %s;", best, m.scaled(best))
 		}
@@ -103,7 +105,8 @@ func (m *flashMatrix) scoreFragments(scores string, key0, whole text) {
 		m.repeat("i", m.strips, func(i text) {
 			m.repeat("j", m.keys, func(j text) {
 				score := m.scoreAt(scores, i, j)
-				args := append([]string{score, score, m.scoreOf, plus(m.row0, times(i, m.frag)).s, plus(key0, times(j, m.frag)).s}, m.context()...)
+				args := append([]string{score, score, m.scoreOf, plus(m.row0, times(i, m.frag)).s,
+					plus(key0, times(j, m.frag)).s}, m.context()...)
 				m.line("coopMatPerElementNV(%s);", strings.Join(args, ", "))
 			})
 		})
@@ -131,7 +134,8 @@ func (m *flashMatrix) weighInShared(scores string, key0 text) {
 	scorePitch, weightPitch := target.ScorePitch(s), target.WeightPitch(s)
 	each := s.TileN / m.lanesPerRow()
 	m.repeat("j", m.keys, func(j text) {
-		m.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", m.scoreAt(scores, primary("0u"), j), m.shared,
+		m.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);",
+			m.scoreAt(scores, primary("0u"), j), m.shared,
 			plus(times(m.row0, scorePitch), times(j, m.frag)).s, scorePitch)
 	})
 	m.line("subgroupBarrier();")
@@ -158,13 +162,15 @@ func (m *flashMatrix) weighInShared(scores string, key0 text) {
 		pair := func(i int) string { return elementOf(mine, each, plus(times(c, 2), uintLit(i))).s }
 		w := m.variable("vec2", "pair", primary(fmt.Sprintf("exp2(vec2(%s, %s) - %s)", pair(0), pair(1), shift)))
 		m.line("%s += %s.x + %s.y;", m.total, w, w)
-		m.line("%s[%s] = packHalf2x16(%s);", m.weights, plus(plus(times(row, weightPitch), times(m.lane, each/2)), c).s, w)
+		m.line("%s[%s] = packHalf2x16(%s);", m.weights, plus(plus(times(row, weightPitch), times(m.lane, each/2)), c).s,
+			w)
 	})
 	m.spread(correction)
 	m.line("subgroupBarrier();")
 	f := m.fresh(m.scope, "corrections")
 	m.line("%s %s;", m.fragment("Accumulator"), f)
-	m.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", f, m.scratch, times(m.row0, m.frag).s, m.frag)
+	m.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", f, m.scratch,
+		times(m.row0, m.frag).s, m.frag)
 	m.repeat("n", m.cols, func(n text) { m.line("%s = %s * %s;", m.of(m.o, m.cols, n), m.of(m.o, m.cols, n), f) })
 	m.repeat("j", m.keys, func(j text) {
 		m.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", m.of(m.p, m.keys, j), m.weights,

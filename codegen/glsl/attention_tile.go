@@ -17,7 +17,8 @@ func (e *emitter) emitFlashTile() {
 	if e.err != nil {
 		return
 	}
-	t := &flashTile{flashRows: flashRows{attention: f, self: self, lanes: s.TileN / s.ThreadN}, strip: s.TileM / s.ThreadM}
+	t := &flashTile{flashRows: flashRows{attention: f, self: self, lanes: s.TileN / s.ThreadN},
+		strip: s.TileM / s.ThreadM}
 	t.quads = target.FlashQuads(f.width, t.lanes)
 	t.lane = primary(t.variable("uint", "lane_of_row", remainder(self, t.lanes, s.Workgroup)))
 	t.row = primary(t.variable("uint", "row0", quotient(self, t.lanes, s.Workgroup)))
@@ -57,7 +58,8 @@ func (t *flashTile) declare() {
 	if s.Subgroup == 0 {
 		t.partial = t.share("float", "partial", s.TileM*t.lanes)
 	}
-	t.top, t.total, t.best = t.array("float", "top", s.ThreadM), t.array("float", "total", s.ThreadM), t.array("float", "best", s.ThreadM)
+	t.top, t.total, t.best = t.array("float", "top", s.ThreadM), t.array("float", "total", s.ThreadM), t.array("float",
+		"best", s.ThreadM)
 	t.sums = t.array("vec4", "sums", s.ThreadM*t.quads)
 	t.repeat("i", s.ThreadM, t.begin)
 }
@@ -114,7 +116,8 @@ func (t *flashTile) multiply() {
 		t.line("%s = %s[%s];", elementOf(keys, s.ThreadN, j).s, t.kTile, plus(times(t.keyOf(j), pitch), quad).s)
 	})
 	t.repeat("i", s.ThreadM, func(i text) {
-		q := t.variable("vec4", "query4", primary(fmt.Sprintf("%s[%s]", t.qTile, plus(times(t.rowOf(i), pitch), quad).s)))
+		q := t.variable("vec4",
+			"query4", primary(fmt.Sprintf("%s[%s]", t.qTile, plus(times(t.rowOf(i), pitch), quad).s)))
 		t.repeat("j", s.ThreadN, func(j text) {
 			k := elementOf(keys, s.ThreadN, j).s
 			for _, c := range "xyzw" {
@@ -224,7 +227,8 @@ func (t *flashTile) addValues(key0, end text) {
 		t.line("%s = %s[%s];", elementOf(values, t.quads, n).s, t.vTile, plus(times(line, quads), column).s)
 	})
 	t.repeat("i", s.ThreadM, func(i text) {
-		w := t.variable("float", "weight", primary(fmt.Sprintf("%s[%s]", t.weights, plus(plus(times(t.rowOf(i), s.TileN+1), v0), line).s)))
+		w := t.variable("float",
+			"weight", primary(fmt.Sprintf("%s[%s]", t.weights, plus(plus(times(t.rowOf(i), s.TileN+1), v0), line).s)))
 		t.repeat("n", t.quads, func(n text) {
 			t.line("%s += %s * %s;", t.sum(i, n), w, elementOf(values, t.quads, n).s)
 		})

@@ -21,7 +21,8 @@ func (e *emitter) emitFlashVec() {
 	if e.err != nil {
 		return
 	}
-	v := &flashVec{flashRows: flashRows{attention: f, self: self, lanes: s.LanesPerRow}, rows: s.TileM, teams: s.Workgroup / s.LanesPerRow}
+	v := &flashVec{flashRows: flashRows{attention: f, self: self, lanes: s.LanesPerRow}, rows: s.TileM,
+		teams: s.Workgroup / s.LanesPerRow}
 	v.dots = target.FlashQuads(int(f.a.Dot.Add), v.lanes)
 	v.quads = target.FlashQuads(f.width, v.lanes)
 	v.lane = primary(v.variable("uint", "lane_of_key", remainder(self, v.lanes, s.Workgroup)))
@@ -127,7 +128,8 @@ func (e *emitter) rawHalf(x *kernel.Expr, a along) bool {
 // rawQuad prints four neighbours as they lie in memory.
 func (e *emitter) rawQuad(x *kernel.Expr, a along, at text) text {
 	x = kernel.Widened(x)
-	return primary(fmt.Sprintf("%s[%s]", e.view(e.buffers[x.Bind], 4), binary("/", e.indexAt(x.Index, a.axis, at), uintLit(4)).s))
+	return primary(fmt.Sprintf("%s[%s]", e.view(e.buffers[x.Bind], 4),
+		binary("/", e.indexAt(x.Index, a.axis, at), uintLit(4)).s))
 }
 
 // scores multiplies the team's keys by the queries of all rows.

@@ -43,7 +43,8 @@ func TestNoBranchPerElement(t *testing.T) {
 			check(t, err)
 			sh, err := emit(k, s, caps, symbols)
 			check(t, err)
-			module := compileAll(t, []spirv.Shader{{Name: name, Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)}})[0]
+			module := compileAll(t,
+				[]spirv.Shader{{Name: name, Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)}})[0]
 			if n := twoSided(module); n > 0 {
 				t.Errorf("%s: %d branches of two sides, want none in\n%s", name, n, sh.Source)
 			}

@@ -215,7 +215,8 @@ func (e *emitter) declaration(out *strings.Builder, b *buffer, width int) {
 	if b.DType.IsBlock() || typ != b.DType.String() && scalars[b.DType].storage != scalars[b.DType].compute {
 		note = " // " + b.DType.String()
 	}
-	fmt.Fprintf(out, "layout(set = 0, binding = %d, std430) %sbuffer %s_buffer { %s %s[]; };%s\n", b.slot, access, blockName(name), typ, name, note)
+	fmt.Fprintf(out, "layout(set = 0, binding = %d, std430) %sbuffer %s_buffer { %s %s[]; };%s\n", b.slot, access,
+		blockName(name), typ, name, note)
 }
 
 // blockName is the interface block's name, which must differ from the array's.

@@ -36,7 +36,8 @@ func TestBytesWithoutDotProducts(t *testing.T) {
 		if slices.Contains(sh.Needs, glsl.NeedIntDot) {
 			t.Errorf("%s needs what the device lacks", c.name)
 		}
-		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)}
+		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: sh.Source,
+			TargetEnv: glsl.TargetEnv(sh.Needs)}
 	}
 	modules := compileAll(t, sources)
 	for i, c := range cases {

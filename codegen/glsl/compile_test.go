@@ -53,7 +53,8 @@ func compile(t *testing.T, sources map[string]string) {
 	for i, name := range names {
 		shaders[i] = spirv.Shader{Name: name, Source: sources[name], TargetEnv: envOf(sources[name])}
 	}
-	results, _, err := tools.Compile(context.Background(), shaders, spirv.Options{Optimize: true, Validate: tools.Val.Found()})
+	results, _, err := tools.Compile(context.Background(), shaders,
+		spirv.Options{Optimize: true, Validate: tools.Val.Found()})
 	var refused *spirv.CompileError
 	if err != nil && !errors.As(err, &refused) {
 		t.Fatal(err)

@@ -63,7 +63,8 @@ func (c *coopMat) multiply(stage text) {
 		}
 		c.repeat("i", rows, func(i text) {
 			for _, st := range c.operands[:len(c.a)] {
-				c.loadFragment(st, elementOf(as[st.matOperand], rows, i).s, stage, plus(c.fragRow, times(i, c.s.FragM)), step)
+				c.loadFragment(st, elementOf(as[st.matOperand], rows, i).s, stage,
+					plus(c.fragRow, times(i, c.s.FragM)), step)
 			}
 		})
 		c.repeat("j", cols, func(j text) {
@@ -112,12 +113,14 @@ func (c *coopMat) pass() {
 		c.repeat("j", c.cols()/wide, func(j text) {
 			for n, p := range c.products {
 				for f := range wide {
-					sum := elementOf(p.sums, c.rows()*c.cols(), plus(times(i, c.cols()), plus(times(j, wide), uintLit(f))))
+					sum := elementOf(p.sums, c.rows()*c.cols(),
+						plus(times(i, c.cols()), plus(times(j, wide), uintLit(f))))
 					at := plus(place, uintLit(n*target.CoopMatResult(s, wide)+f*s.FragN/4))
 					if c.sums == ir.F16 {
 						sum = call(c.fragment(ir.F32, "Accumulator"), sum)
 					}
-					c.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", sum.s, c.tiles, times(at, per16).s, pitch*per16)
+					c.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);", sum.s, c.tiles,
+						times(at, per16).s, pitch*per16)
 				}
 			}
 			c.line("subgroupBarrier();")
@@ -141,7 +144,8 @@ func (c *coopMat) finishFragments(row, col, place text, quads, total, wide int) 
 	quad := c.named("quad", remainder(slot, quads, total))
 	var sums []text
 	for n, p := range c.products {
-		at := plus(plus(place, uintLit(n*target.CoopMatResult(s, wide))), plus(times(line, target.CoopMatResultPitch(s, wide)), quad))
+		at := plus(plus(place, uintLit(n*target.CoopMatResult(s, wide))),
+			plus(times(line, target.CoopMatResultPitch(s, wide)), quad))
 		sums = append(sums, primary(c.variable(c.quads.vector, p.sums+"4", c.resultQuad(at))))
 	}
 	row = c.named("row", plus(row, line))

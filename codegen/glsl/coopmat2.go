@@ -44,7 +44,8 @@ func (e *emitter) emitCoopMat2() {
 		return
 	}
 	e.need(NeedCoopMat, NeedCoopMat2, NeedMemoryModel, NeedMaintenance4)
-	c := &coopMat2{staging: m.newStaging(primary("gl_LocalInvocationIndex")), tensors: map[*matOperand]*tensor{}, staged: map[*matOperand]*staged{}}
+	c := &coopMat2{staging: m.newStaging(primary("gl_LocalInvocationIndex")), tensors: map[*matOperand]*tensor{},
+		staged: map[*matOperand]*staged{}}
 	if c.touches(ir.BF16) {
 		e.need(NeedInt16) // the elements of its buffers
 	}
@@ -114,7 +115,8 @@ func (c *coopMat2) operandTensor(o *matOperand) *tensor {
 	if p.Along {
 		outer, inner = inner, outer
 	}
-	clamp := target.EdgeOf(c.k, c.s, o.axis) == target.EdgeClamped || target.EdgeOf(c.k, c.s, c.fold) == target.EdgeClamped
+	clamp := target.EdgeOf(c.k, c.s, o.axis) == target.EdgeClamped ||
+		target.EdgeOf(c.k, c.s, c.fold) == target.EdgeClamped
 	c.declareLayout(t.layout, clamp, outer, inner, p)
 	if p.Run > 0 {
 		return t
@@ -223,7 +225,8 @@ func (c *coopMat2) step(k0 text, stage text) {
 				continue
 			}
 			for n, p := range c.products {
-				c.line("%[1]s = coopMatMulAdd(%[2]s, %[3]s, %[1]s);", at.sums[n], tiles[p.a][at.row/c.pieceM], tiles[p.b][at.col/c.pieceN])
+				c.line("%[1]s = coopMatMulAdd(%[2]s, %[3]s, %[1]s);", at.sums[n], tiles[p.a][at.row/c.pieceM],
+					tiles[p.b][at.col/c.pieceN])
 			}
 		}
 	}
@@ -325,7 +328,8 @@ func (c *coopMat2) convertSums() {
 	for i := range c.products {
 		c.products[i].sums += "_f32"
 		for _, at := range c.pieces {
-			at.sums[i] = c.variable(c.sumsType(ir.F32), at.sums[i]+"_f32", call(c.sumsType(ir.F32), primary(at.sums[i])))
+			at.sums[i] = c.variable(c.sumsType(ir.F32),
+				at.sums[i]+"_f32", call(c.sumsType(ir.F32), primary(at.sums[i])))
 		}
 	}
 	c.sums = ir.F32
@@ -352,7 +356,8 @@ func (c *coopMat2) storeTile(s kernel.Store) {
 			value = fmt.Sprintf("%s(%s)", c.sumsType(b.DType), value)
 		}
 		row, col := c.origin(p)
-		c.line("coopMatStoreTensorNV(%s, %s, %s, %s);", value, c.view(b, 1), at, c.slice(name, row, c.pieceM, col, c.pieceN))
+		c.line("coopMatStoreTensorNV(%s, %s, %s, %s);", value, c.view(b, 1), at,
+			c.slice(name, row, c.pieceM, col, c.pieceN))
 	}
 	c.close()
 }

@@ -76,9 +76,11 @@ func matrixProducts() []matCase {
 // read eight at once, or not.
 func planeProducts() []matCase {
 	var cases []matCase
-	for _, t := range []ir.DType{ir.Q4_0, ir.Q4_1, ir.Q5_0, ir.Q8_0, ir.Q2_K, ir.Q3_K, ir.Q4_K, ir.Q5_K, ir.Q6_K, ir.TQ1_0, ir.TQ2_0, ir.IQ4_NL} {
-		cases = append(cases, matCase{name: t.String() + " in planes", p: product{m: d(24), n: d(40), k: d(2 * t.BlockElems()),
-			a: ir.F16, b: t, operands: ir.F16, transB: true, loose: true, layout: kernel.LayoutPlanes}})
+	for _, t := range []ir.DType{ir.Q4_0, ir.Q4_1, ir.Q5_0, ir.Q8_0, ir.Q2_K, ir.Q3_K, ir.Q4_K, ir.Q5_K, ir.Q6_K,
+		ir.TQ1_0, ir.TQ2_0, ir.IQ4_NL} {
+		cases = append(cases,
+			matCase{name: t.String() + " in planes", p: product{m: d(24), n: d(40), k: d(2 * t.BlockElems()),
+				a: ir.F16, b: t, operands: ir.F16, transB: true, loose: true, layout: kernel.LayoutPlanes}})
 	}
 	return cases
 }
@@ -93,7 +95,8 @@ func fragments(caps target.Caps, t ir.DType) (target.MatrixShape, bool) {
 		sums = "u32"
 	}
 	i := slices.IndexFunc(caps.Matrices, func(m target.MatrixShape) bool {
-		return m.A == c && m.B == c && m.C == sums && m.R == sums && m.Scope == target.ScopeSubgroup // or f16 of the same shape
+		// or f16 of the same shape
+		return m.A == c && m.B == c && m.C == sums && m.R == sums && m.Scope == target.ScopeSubgroup
 	})
 	if i < 0 {
 		return target.MatrixShape{}, false
@@ -139,8 +142,10 @@ func matrixCases(caps target.Caps, seed uint64) (cases []matCase, refused []stri
 		if s, ok := coopMat(caps, c.p.operands, sm, 3-sm, fm, fn, 1+r.IntN(2)); ok {
 			schedules = append(schedules, s)
 		}
-		schedules = append(schedules, coopMat2(128, 64, 64, 32), coopMat2(256, 64, 128, 16), unrolled(2, coopMat2(256, 64, 128, 16)),
-			inPieces(coopMat2(128, 64, 64, 32), 2, 2), inPieces(coopMat2(256, 64, 128, 16), 1, 2), inPieces(coopMat2(256, 64, 128, 16), 2, 1))
+		schedules = append(schedules, coopMat2(128, 64, 64, 32), coopMat2(256, 64, 128, 16),
+			unrolled(2, coopMat2(256, 64, 128, 16)),
+			inPieces(coopMat2(128, 64, 64, 32), 2, 2), inPieces(coopMat2(256, 64, 128, 16), 1, 2),
+			inPieces(coopMat2(256, 64, 128, 16), 2, 1))
 		if c.p.integers() {
 			schedules = append(schedules, coopMat2(256, 64, 128, 64))
 		}
@@ -176,7 +181,8 @@ func emitCases(t *testing.T, caps target.Caps, cases []matCase) ([]*glsl.Shader,
 		if declared := declaredShared(t, sh.Source); sh.SharedBytes != declared {
 			t.Errorf("%s: claims %d bytes of shared memory, declares %d", c.name, sh.SharedBytes, declared)
 		}
-		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)}
+		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: sh.Source,
+			TargetEnv: glsl.TargetEnv(sh.Needs)}
 	}
 	return shaders, sources
 }

@@ -112,7 +112,8 @@ func (e *emitter) customFunction(op *ir.CustomOp, v *kernel.Expr) {
 	var params []string
 	param := func(typ, name string) {
 		if reserved[name] {
-			e.fail("custom op %s: %q cannot name an argument or attribute, as it means something in GLSL: choose another name", op.Name, name)
+			e.fail("custom op %s: %q cannot name an argument or attribute, as it means something in GLSL: choose "+
+				"another name", op.Name, name)
 		}
 		params = append(params, typ+" "+name)
 	}

@@ -30,7 +30,8 @@ func (e *emitter) emitCustom() *Shader {
 	k := c.Kernel()
 	for _, n := range k.Needs {
 		if _, ok := customNeeds[n]; !ok {
-			e.fail("custom op %s needs feature %q, which is none that a custom kernel can use: %s", c.Op, n, strings.Join(slices.Sorted(maps.Keys(customNeeds)), ", "))
+			e.fail("custom op %s needs feature %q, which is none that a custom kernel can use: %s", c.Op, n,
+				strings.Join(slices.Sorted(maps.Keys(customNeeds)), ", "))
 		}
 		e.need(n)
 	}
@@ -57,15 +58,18 @@ func (e *emitter) emitCustom() *Shader {
 	}
 	var b strings.Builder
 	b.WriteString(e.customHeader(c))
-	fmt.Fprintf(&b, "\nlayout(local_size_x = %d, local_size_y = %d, local_size_z = %d) in;\n\n%s", k.Workgroup[0], k.Workgroup[1], k.Workgroup[2], buffers)
+	fmt.Fprintf(&b, "\nlayout(local_size_x = %d, local_size_y = %d, local_size_z = %d) in;\n\n%s", k.Workgroup[0],
+		k.Workgroup[1], k.Workgroup[2], buffers)
 	if global.Len() > 0 {
 		b.WriteString("\n" + global.String())
 	}
 	if k.Shared != "" {
 		b.WriteString("\n" + bracketed(c.Op.Info().Custom, "Shared", k.Shared, ""))
 	}
-	fmt.Fprintf(&b, "\nvoid main() {\n%s    {\n%s    }\n}\n", main.String(), bracketed(c.Op.Info().Custom, "Body", k.Body, "        "))
-	return &Shader{Source: b.String(), Grid: grid, Needs: e.sortedNeeds(), SharedBytes: k.SharedBytes, Workgroup: e.sched.Workgroup}
+	fmt.Fprintf(&b, "\nvoid main() {\n%s    {\n%s    }\n}\n", main.String(),
+		bracketed(c.Op.Info().Custom, "Body", k.Body, "        "))
+	return &Shader{Source: b.String(), Grid: grid, Needs: e.sortedNeeds(), SharedBytes: k.SharedBytes,
+		Workgroup: e.sched.Workgroup}
 }
 
 func (e *emitter) customHeader(c *kernel.Custom) string {
@@ -111,14 +115,16 @@ func (e *emitter) customBuffers(c *kernel.Custom) string {
 		if typ != scalars[bind.DType].compute {
 			note = " // " + bind.DType.String()
 		}
-		fmt.Fprintf(&b, "layout(set = 0, binding = %d, std430) %sbuffer Custom_buffer_%d { %s %s[]; };%s\n", i, access, i, typ, name, note)
+		fmt.Fprintf(&b, "layout(set = 0, binding = %d, std430) %sbuffer Custom_buffer_%d { %s %s[]; };%s\n", i, access,
+			i, typ, name, note)
 	}
 	return b.String()
 }
 
 func (e *emitter) checkCustomName(c *kernel.Custom, name string) {
 	if reserved[name] {
-		e.fail("custom op %s: %q cannot name an argument, output or attribute, as it means something in GLSL: choose another name", c.Op, name)
+		e.fail("custom op %s: %q cannot name an argument, output or attribute, as it means something in GLSL: "+
+			"choose another name", c.Op, name)
 	}
 }
 

@@ -67,17 +67,18 @@ func (c deviceCase) run() (runs int, err error) {
 	rng := rand.New(rand.NewPCG(c.seed, 0))
 	tight := c.dev.Caps() // so few workgroups that they go around
 	tight.MaxWorkgroupCount = [3]uint32{1 + rng.Uint32N(3), 1 + rng.Uint32N(3), 1 + rng.Uint32N(3)}
-	s, text, err := buildWith(g, anyWay(c.dev.Caps(), rng), func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
-		caps := c.dev.Caps()
-		if goesAround(k.Family) && rng.IntN(3) == 0 {
-			caps = tight
-		}
-		sched, err := anySchedule(k, caps, rng)
-		if k.Family == kernel.FamilyAttention && k.Parallel[k.AttentionAxes().Split].Is(1) {
-			sched.Splits = 0 // keys were to be split before
-		}
-		return sched, caps, err
-	})
+	s, text, err := buildWith(g, anyWay(c.dev.Caps(), rng),
+		func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
+			caps := c.dev.Caps()
+			if goesAround(k.Family) && rng.IntN(3) == 0 {
+				caps = tight
+			}
+			sched, err := anySchedule(k, caps, rng)
+			if k.Family == kernel.FamilyAttention && k.Parallel[k.AttentionAxes().Split].Is(1) {
+				sched.Splits = 0 // keys were to be split before
+			}
+			return sched, caps, err
+		})
 	if err != nil {
 		return 0, err
 	}
@@ -128,7 +129,8 @@ func anyWay(caps target.Caps, rng *rand.Rand) passes.Options {
 			for i, v := range []*kernel.Expr{p.A, p.B} {
 				if p.Operands == ir.F16 && len(k.Products) == 1 && rng.IntN(3) == 0 {
 					d := k.Parallel[len(k.Parallel)-2+i]
-					list = append(list, kernel.StoredOperand{Operand: v, Rows: rng.IntN(2) * int(d.Max()+rng.Int64N(9))})
+					list = append(list,
+						kernel.StoredOperand{Operand: v, Rows: rng.IntN(2) * int(d.Max()+rng.Int64N(9))})
 				}
 			}
 			return list
@@ -198,12 +200,14 @@ func compareOutputs(g *ir.Graph, have, want map[string]*ir.Data) error {
 }
 
 // build lowers a graph and generates its kernels, one shader a step.
-func build(g *ir.Graph, choose func(*kernel.Kernel) (kernel.Schedule, target.Caps, error)) (*passes.State, []string, error) {
+func build(g *ir.Graph,
+	choose func(*kernel.Kernel) (kernel.Schedule, target.Caps, error)) (*passes.State, []string, error) {
 	return buildWith(g, passes.Options{}, choose)
 }
 
 // buildWith is build with options of the passes.
-func buildWith(g *ir.Graph, opt passes.Options, choose func(*kernel.Kernel) (kernel.Schedule, target.Caps, error)) (*passes.State, []string, error) {
+func buildWith(g *ir.Graph, opt passes.Options,
+	choose func(*kernel.Kernel) (kernel.Schedule, target.Caps, error)) (*passes.State, []string, error) {
 	s, err := passes.Run(g, opt)
 	if err != nil {
 		return nil, nil, err
@@ -222,8 +226,9 @@ func buildWith(g *ir.Graph, opt passes.Options, choose func(*kernel.Kernel) (ker
 			return nil, nil, err
 		}
 		text = append(text, sh.Source)
-		s.Program.Shaders = append(s.Program.Shaders, kernel.Shader{Name: k.Name, Bindings: len(k.Bindings), Workgroup: sh.Workgroup,
-			SubgroupSize: sh.SubgroupSize, Needs: sh.Needs, SharedBytes: sh.SharedBytes})
+		s.Program.Shaders = append(s.Program.Shaders,
+			kernel.Shader{Name: k.Name, Bindings: len(k.Bindings), Workgroup: sh.Workgroup,
+				SubgroupSize: sh.SubgroupSize, Needs: sh.Needs, SharedBytes: sh.SharedBytes})
 		s.Program.Steps[i].Shader, s.Program.Steps[i].Grid = i, sh.Grid
 	}
 	return s, text, nil

@@ -114,7 +114,8 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps target.Caps, symbols []strin
 	e.root.lines = main
 	functions = append(functions, e.root.indented())
 	buffers := e.declarations(functions)
-	sh := &Shader{Grid: e.grid, Needs: e.sortedNeeds(), SharedBytes: target.SharedBytes(k, s), SubgroupSize: e.subgroupSize, Workgroup: s.Workgroup}
+	sh := &Shader{Grid: e.grid, Needs: e.sortedNeeds(), SharedBytes: target.SharedBytes(k, s),
+		SubgroupSize: e.subgroupSize, Workgroup: s.Workgroup}
 	body := "\n" + strings.Join(functions, "\n")
 	var b strings.Builder
 	b.WriteString(e.header())
@@ -206,7 +207,8 @@ func (e *emitter) check() {
 	}
 	for _, b := range e.k.Bindings {
 		if _, ok := blockFormats[b.DType]; b.DType.IsBlock() && !ok {
-			e.fail("binding %s is %s, which no kernel reads yet: formats with kernels are %s", b.Name, b.DType, readableFormats())
+			e.fail("binding %s is %s, which no kernel reads yet: formats with kernels are %s", b.Name, b.DType,
+				readableFormats())
 		}
 	}
 	for _, st := range e.k.Stores {
@@ -274,7 +276,9 @@ const (
 )
 
 func (e *emitter) unrolls() bool {
-	return slices.ContainsFunc(slices.Concat(e.root.lines, e.decoders), func(l string) bool { return strings.Contains(l, unroll) || strings.Contains(l, dontUnroll) })
+	return slices.ContainsFunc(slices.Concat(e.root.lines, e.decoders), func(l string) bool {
+		return strings.Contains(l, unroll) || strings.Contains(l, dontUnroll)
+	})
 }
 
 // wrapWords prints a comma-separated list as comment lines.

@@ -66,7 +66,8 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	k := symbolic() // a symbol, but no params to read it from
-	if _, err := glsl.Emit(k, plain, profile(t, "nvidia-h100"), []string{"T"}); err == nil || !strings.Contains(err.Error(), "binds no params") {
+	if _, err := glsl.Emit(k, plain, profile(t, "nvidia-h100"), []string{"T"}); err == nil ||
+		!strings.Contains(err.Error(), "binds no params") {
 		t.Errorf("without params: %v", err)
 	}
 }
@@ -111,14 +112,16 @@ func TestVectorsOnlyWhereAligned(t *testing.T) {
 		sources[tt.name] = sh.Source
 		loads, stores := strings.Contains(sh.Source, " x_vec4[]"), strings.Contains(sh.Source, " result_vec4[]")
 		if loads != tt.loads || stores != tt.stores {
-			t.Errorf("%s: vector loads %v, stores %v; want %v, %v\n%s", tt.name, loads, stores, tt.loads, tt.stores, sh.Source)
+			t.Errorf("%s: vector loads %v, stores %v; want %v, %v\n%s", tt.name, loads, stores, tt.loads,
+				tt.stores, sh.Source)
 		}
 	}
 	compile(t, sources)
 }
 
 var (
-	declared  = regexp.MustCompile(`(?m)^\s*(?:const |shared |for \()?(?:uint|int|float|double|bool|int64_t|[fiud]?\d*vec\d)\s+(\w+)(?:\[\w+\])?(?: =|;|\()`)
+	declared = regexp.MustCompile(
+		`(?m)^\s*(?:const |shared |for \()?(?:uint|int|float|double|bool|int64_t|[fiud]?\d*vec\d)\s+(\w+)(?:\[\w+\])?(?: =|;|\()`)
 	extension = map[string]string{
 		"GL_EXT_spirv_intrinsics":                       "spirv_execution_mode",
 		"GL_EXT_shader_8bit_storage":                    "int8_t|u8vec|i8vec",
@@ -171,7 +174,8 @@ func TestNothingUnused(t *testing.T) {
 func unused(source string) []string {
 	var problems []string
 	for _, m := range declared.FindAllStringSubmatch(source, -1) {
-		if name := m[1]; name != "main" && len(regexp.MustCompile(`\b`+name+`\b`).FindAllString(stripComments(source), 2)) < 2 {
+		if name := m[1]; name != "main" &&
+			len(regexp.MustCompile(`\b`+name+`\b`).FindAllString(stripComments(source), 2)) < 2 {
 			problems = append(problems, name+" is declared and not used")
 		}
 	}
@@ -275,7 +279,8 @@ func TestBindingsOfOneName(t *testing.T) {
 		Bindings: []kernel.Binding{{Name: "w", DType: ir.Q4_0, Read: true, Elems: 1024},
 			{Name: "w", DType: ir.Q4_0, Read: true, Elems: 1024, Buffer: 1}, {Name: "w", DType: ir.F32, Write: true, Elems: 1024, Buffer: 2}},
 		Stores: []kernel.Store{{Bind: 2, Index: i, Value: b.Apply(ir.OpAdd, ir.F32, nil, load(0), load(1))}}}
-	sh, err := glsl.Emit(k, kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 4}, profile(t, "nvidia-h100"), nil)
+	sh, err := glsl.Emit(k, kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 4},
+		profile(t, "nvidia-h100"), nil)
 	check(t, err)
 	for _, want := range []string{"decode4_w(uint", "decode4_w_2(uint", " w_3_vec4[]", "decode4_w(i", "decode4_w_2(i"} {
 		if n := strings.Count(sh.Source, want); n != 1 {
@@ -311,7 +316,8 @@ func TestGrids(t *testing.T) {
 		}
 		k := copyKernel(ir.F32, tt.shape, kernel.Const(0), at)
 		k.Bindings = append(k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Params: true})
-		sh, err := glsl.Emit(k, kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 1}, caps, []string{"T", "S", "R"})
+		sh, err := glsl.Emit(k, kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 1}, caps,
+			[]string{"T", "S", "R"})
 		check(t, err)
 		grid, err := sh.Grid.Eval(map[string]int64{"T": 100000, "S": 5, "R": 7})
 		check(t, err)

@@ -61,7 +61,8 @@ type scope struct {
 }
 
 func newScope(parent *scope, head string) *scope {
-	return &scope{parent: parent, head: head, names: map[string]bool{}, axes: map[int]text{}, later: map[int]string{}, accs: map[int]text{},
+	return &scope{parent: parent, head: head, names: map[string]bool{}, axes: map[int]text{}, later: map[int]string{},
+		accs:   map[int]text{},
 		values: map[*kernel.Expr]text{}, indices: map[string]text{}, vectors: map[*kernel.Expr]string{}}
 }
 

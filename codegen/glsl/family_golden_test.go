@@ -187,7 +187,8 @@ var goldenCases = []goldenCase{
 		%4 = attention %0, %1, %2, %3 : f32[6,5,6]
 		output "y" %4
 	}`, schedule: func(s kernel.Schedule) kernel.Schedule {
-		return kernel.Schedule{Variant: kernel.VarFlashTile, Workgroup: 48, Vec: 4, TileM: 12, TileN: 16, TileK: 8, ThreadM: 2, ThreadN: 2, Flash: kernel.Flash{Heads: 3}}
+		return kernel.Schedule{Variant: kernel.VarFlashTile, Workgroup: 48, Vec: 4, TileM: 12, TileN: 16, TileK: 8,
+			ThreadM: 2, ThreadN: 2, Flash: kernel.Flash{Heads: 3}}
 	}},
 }
 
@@ -214,12 +215,14 @@ const decode = `graph "g" {
 
 // flashMatrix runs an attention on matrix units.
 func flashMatrix(v kernel.Variant, stages int) kernel.Schedule {
-	return kernel.Schedule{Variant: v, Workgroup: 256, Vec: 4, Subgroup: 32, TileM: 128, TileN: 32, Stages: stages, Flash: kernel.Flash{Heads: 1}, Fragments: kernel.Fragments{FragM: 16, FragN: 16, FragK: 16}}
+	return kernel.Schedule{Variant: v, Workgroup: 256, Vec: 4, Subgroup: 32, TileM: 128, TileN: 32, Stages: stages,
+		Flash: kernel.Flash{Heads: 1}, Fragments: kernel.Fragments{FragM: 16, FragN: 16, FragK: 16}}
 }
 
 // flashTile runs an attention without matrix hardware.
 func flashTile(kernel.Schedule) kernel.Schedule {
-	return kernel.Schedule{Variant: kernel.VarFlashTile, Workgroup: 256, Vec: 4, TileM: 64, TileN: 64, TileK: 16, ThreadM: 4, ThreadN: 4, Subgroup: 32, Flash: kernel.Flash{Heads: 1}}
+	return kernel.Schedule{Variant: kernel.VarFlashTile, Workgroup: 256, Vec: 4, TileM: 64, TileN: 64, TileK: 16,
+		ThreadM: 4, ThreadN: 4, Subgroup: 32, Flash: kernel.Flash{Heads: 1}}
 }
 
 // TestGolden pins down the text of representative maps, row kernels and

@@ -88,7 +88,8 @@ func foldFloats(op string, a, b text) (t text, ok bool) {
 		return t, false
 	}
 	size := math.Abs(float64(v))
-	return finiteLit(float64(v), 32, ""), size <= math.MaxFloat32 && (size >= 0x1p-126 || v == 0 && (op != "*" || x == 0 || y == 0))
+	return finiteLit(float64(v), 32, ""), size <= math.MaxFloat32 &&
+		(size >= 0x1p-126 || v == 0 && (op != "*" || x == 0 || y == 0))
 }
 
 // floatOf reads a literal of float.
@@ -213,7 +214,8 @@ func foldCall(name string, args []text) (t text, ok bool) {
 	if name == "min" && len(args) == 2 && args[1].s == "0u" {
 		return args[1], true
 	}
-	if name == "max" && len(args) == 2 && args[0].prec == precPrimary && strings.HasPrefix(args[0].s, "min(") && strings.HasSuffix(args[0].s, ", "+args[1].s+")") {
+	if name == "max" && len(args) == 2 && args[0].prec == precPrimary && strings.HasPrefix(args[0].s, "min(") &&
+		strings.HasSuffix(args[0].s, ", "+args[1].s+")") {
 		if _, ok := literalOf(args[1]); ok { // limited to one number
 			return args[1], true
 		}

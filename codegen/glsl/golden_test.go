@@ -30,7 +30,8 @@ func checkGolden(t *testing.T, name, got string) {
 	have, wanted := strings.Split(got, "\n"), strings.Split(string(want), "\n")
 	for i := range max(len(have), len(wanted)) {
 		if i >= len(have) || i >= len(wanted) || have[i] != wanted[i] {
-			t.Errorf("%s:%d differs (go test -update-golden writes it anew)\n have %q\n want %q", path, i+1, lineAt(have, i), lineAt(wanted, i))
+			t.Errorf("%s:%d differs (go test -update-golden writes it anew)\n have %q\n want %q", path, i+1,
+				lineAt(have, i), lineAt(wanted, i))
 			return
 		}
 	}

@@ -40,7 +40,8 @@ func (e *emitter) emitGroup() {
 	w.open("for (uint i = 0u; i < %s; ++i)", number)
 	w.line("first += (%s[i] + %du) / %du;", w.counts, w.k.Group.Rows-1, w.k.Group.Rows)
 	w.close()
-	w.line("uint own = %s[%s], places = (own + %du) / %du * %du;", w.counts, number, w.k.Group.Rows-1, w.k.Group.Rows, w.k.Group.Rows)
+	w.line("uint own = %s[%s], places = (own + %du) / %du * %du;", w.counts, number, w.k.Group.Rows-1,
+		w.k.Group.Rows, w.k.Group.Rows)
 
 	w.comment("How many of them are in the runs before this invocation's?")
 	run := binary("/", plus(fold, uintLit(lanes-1)), uintLit(lanes))
@@ -70,7 +71,8 @@ func (e *emitter) emitGroup() {
 	})
 	w.openGuard("if (%s == %du)", number, numbers-1)
 	w.comment("The groups left over.")
-	w.stride("i", fmt.Sprintf("(first + places / %du) * %du", w.k.Group.Rows, w.width), uintLit(w.k.Group.Groups*w.width).s,
+	w.stride("i", fmt.Sprintf("(first + places / %du) * %du", w.k.Group.Rows, w.width),
+		uintLit(w.k.Group.Groups*w.width).s,
 		func(i string) { w.line("%s[%s] = -1;", w.table, i) })
 	w.close()
 }

@@ -138,7 +138,8 @@ func (e *emitter) composite(f *kernel.Factor) text {
 // factorName is what a quotient, remainder or looked-up index is called where
 // it has a name of its own.
 func (e *emitter) factorName(f *kernel.Factor) string {
-	base := map[kernel.FactorKind]string{kernel.FactorDiv: "quotient", kernel.FactorMod: "remainder", kernel.FactorClamp: "clamped"}[f.Kind]
+	base := map[kernel.FactorKind]string{kernel.FactorDiv: "quotient", kernel.FactorMod: "remainder",
+		kernel.FactorClamp: "clamped"}[f.Kind]
 	if v, ok := loneValue(f.X); ok {
 		return e.valueName(v) + "_index"
 	}
@@ -216,7 +217,9 @@ func onlyAdds(x kernel.Index) bool {
 // someValue reports whether an index has a term of a loaded value of some kind.
 func someValue(x kernel.Index, is func(*kernel.Expr) bool) bool {
 	return slices.ContainsFunc(x.Terms(), func(t kernel.Term) bool {
-		return slices.ContainsFunc(t.Factors, func(f *kernel.Factor) bool { return f.Kind == kernel.FactorValue && is(f.Value) })
+		return slices.ContainsFunc(t.Factors, func(f *kernel.Factor) bool {
+			return f.Kind == kernel.FactorValue && is(f.Value)
+		})
 	})
 }
 
@@ -227,7 +230,8 @@ func indexHasInt64(x kernel.Index) bool {
 // signedIndex prints an index as an int value.
 func (e *emitter) signedIndex(x kernel.Index) text {
 	if f := loneFactor(x); f != nil && f.Kind == kernel.FactorClamp {
-		if _, known := e.knownIndex(factorKey(f)); !known && e.uses.indices[factorKey(f)] < 2 && !onlyAdds(f.X) && !indexHasInt64(f.X) {
+		if _, known := e.knownIndex(factorKey(f)); !known && e.uses.indices[factorKey(f)] < 2 && !onlyAdds(f.X) &&
+			!indexHasInt64(f.X) {
 			if v, lone := loneValue(f.X); !lone || computeType(v.DType) != "uint" {
 				return e.clampCall(f, "int", intLit)
 			}

@@ -177,7 +177,8 @@ func randomIndex(rng *rand.Rand, extents []ir.Dim) kernel.Index {
 		case 3: // a pad
 			x = kernel.Clamp(x.Minus(kernel.Const(rng.Int64N(9))), kernel.Const(rng.Int64N(20)))
 		case 4:
-			x = kernel.Clamp(x.Minus(kernel.Axis(1, extents[1])), kernel.DimIndex(extents[1]).Times(3).Minus(kernel.Const(1)))
+			x = kernel.Clamp(x.Minus(kernel.Axis(1, extents[1])),
+				kernel.DimIndex(extents[1]).Times(3).Minus(kernel.Const(1)))
 		}
 	}
 	return x
@@ -196,7 +197,8 @@ func TestSharedIndex(t *testing.T) {
 		e.buffers = append(e.buffers, e.newBuffer(i, bd))
 	}
 	scale := b.Apply(ir.OpExp, ir.F32, nil, b.Load(2, ir.F32, kernel.Axis(0, rows), "s"))
-	v := b.Apply(ir.OpMul, ir.F32, nil, b.Apply(ir.OpMul, ir.F32, nil, b.Load(0, ir.F32, x, "x"), b.Load(1, ir.F32, x, "w")), scale)
+	v := b.Apply(ir.OpMul, ir.F32, nil,
+		b.Apply(ir.OpMul, ir.F32, nil, b.Load(0, ir.F32, x, "x"), b.Load(1, ir.F32, x, "w")), scale)
 	e.bindAxis(0, primary("row"))
 	e.open("for (uint j = 0u; j < 7u; ++j)")
 	e.bindAxis(1, primary("j"))

@@ -57,7 +57,8 @@ var unknown = bounds{math.Inf(-1), math.Inf(1)}
 
 func (b bounds) known() bool { return b.hi < math.Inf(1) || b.lo > math.Inf(-1) }
 
-var lintToken = regexp.MustCompile(`^(?:(0x[0-9a-fA-F]+[uUlL]*|(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?(?:[uUlL]+|lf|f|hf)?)|([A-Za-z_]\w*)|(\[\[\w+\]\]|"[^"]*"|<<=|>>=|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||\^\^|[-+*/%&|^]=|.))`)
+var lintToken = regexp.MustCompile(
+	`^(?:(0x[0-9a-fA-F]+[uUlL]*|(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?(?:[uUlL]+|lf|f|hf)?)|([A-Za-z_]\w*)|(\[\[\w+\]\]|"[^"]*"|<<=|>>=|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||\^\^|[-+*/%&|^]=|.))`)
 
 // parse reads the whole text.
 func (l *linter) parse(source string) error {
@@ -294,7 +295,8 @@ func cloneMap[V any](m map[string]V) map[string]V {
 	return out
 }
 
-var lintTypes = regexp.MustCompile(`^(?:bool|u?int(?:8|16|32|64)?(?:_t)?|float(?:16|64)?(?:_t)?|double|bfloat16_t|[iubd]?vec[234]|[iu](?:8|16|64)vec[234]|f16vec[234]|bf16vec[234]|[iu]?coopmat|coopmat|tensorLayoutNV|tensorViewNV)$`)
+var lintTypes = regexp.MustCompile(
+	`^(?:bool|u?int(?:8|16|32|64)?(?:_t)?|float(?:16|64)?(?:_t)?|double|bfloat16_t|[iubd]?vec[234]|[iu](?:8|16|64)vec[234]|f16vec[234]|bf16vec[234]|[iu]?coopmat|coopmat|tensorLayoutNV|tensorViewNV)$`)
 
 func (l *linter) statement() error {
 	t := l.peek(0)
@@ -434,7 +436,8 @@ func (l *linter) assignedLater(name string) bool {
 				return true
 			}
 			// An argument may be for output.
-			if prev := l.tokens[i-1]; (prev == "," || prev == "(") && (l.tokens[j] == "," || l.tokens[j] == ")") && l.outCall(i) {
+			if prev := l.tokens[i-1]; (prev == "," || prev == "(") && (l.tokens[j] == "," || l.tokens[j] == ")") &&
+				l.outCall(i) {
 				return true
 			}
 		}
@@ -483,14 +486,16 @@ func (l *linter) writes(name string, place int) bool {
 		return place == 0
 	}
 	for _, f := range l.functions {
-		if f.name == name && place < len(f.types) && (strings.HasPrefix(f.types[place], "out ") || strings.HasPrefix(f.types[place], "inout ")) {
+		if f.name == name && place < len(f.types) &&
+			(strings.HasPrefix(f.types[place], "out ") || strings.HasPrefix(f.types[place], "inout ")) {
 			return true
 		}
 	}
 	return false
 }
 
-var assignment = map[string]bool{"=": true, "+=": true, "-=": true, "*=": true, "/=": true, "%=": true, "&=": true, "|=": true, "^=": true, "<<=": true, ">>=": true}
+var assignment = map[string]bool{"=": true, "+=": true, "-=": true, "*=": true, "/=": true, "%=": true, "&=": true,
+	"|=": true, "^=": true, "<<=": true, ">>=": true}
 
 func (l *linter) loop() error {
 	l.at += 2 // for (
@@ -517,7 +522,8 @@ func (l *linter) loop() error {
 			l.at++
 			step := l.until(")")
 			l.at = i
-			down := slices.Contains(step, ">>=") || slices.Contains(step, "-=") || slices.Contains(step, "--") || slices.Contains(step, "/=")
+			down := slices.Contains(step, ">>=") || slices.Contains(step, "-=") || slices.Contains(step, "--") ||
+				slices.Contains(step, "/=")
 			if down {
 				l.ranges[name] = bounds{0, first.r.hi}
 			} else if slices.Contains(step, "=") {
@@ -531,7 +537,8 @@ func (l *linter) loop() error {
 				if r.known() && first.r.lo == first.r.hi && limit.r.hi <= first.r.lo {
 					l.report("the loop over %s never runs", name)
 				}
-				if first.constant && limit.constant && slices.Equal(step, []string{"++", name}) && limit.r.lo == first.r.lo+1 {
+				if first.constant && limit.constant && slices.Equal(step, []string{"++", name}) &&
+					limit.r.lo == first.r.lo+1 {
 					l.report("the loop over %s runs once", name)
 				}
 				l.expression()
@@ -717,7 +724,8 @@ func (l *linter) ternary() expr {
 	return expr{s: c.s + " ? " + a.s + " : " + b.s, float: a.float, r: bounds{min(a.r.lo, b.r.lo), max(a.r.hi, b.r.hi)}}
 }
 
-var lintPrec = map[string]int{"||": 1, "^^": 2, "&&": 3, "|": 4, "^": 5, "&": 6, "==": 7, "!=": 7, "<": 8, ">": 8, "<=": 8, ">=": 8,
+var lintPrec = map[string]int{"||": 1, "^^": 2, "&&": 3, "|": 4, "^": 5, "&": 6, "==": 7, "!=": 7, "<": 8, ">": 8,
+	"<=": 8, ">=": 8,
 	"<<": 9, ">>": 9, "+": 10, "-": 10, "*": 11, "/": 11, "%": 11}
 
 func (l *linter) binary(least int) expr {
@@ -894,7 +902,8 @@ func (l *linter) postfix() expr {
 		l.take(")")
 		x.s = "( " + x.s + " )"
 	case isLiteral(t) || t == "true" || t == "false":
-		x = expr{s: t, constant: true, float: strings.Contains(t, ".") || strings.Contains(t, "e") && !strings.HasPrefix(t, "0x")}
+		x = expr{s: t, constant: true, float: strings.Contains(t, ".") || strings.Contains(t, "e") &&
+			!strings.HasPrefix(t, "0x")}
 		v := number(t)
 		x.r = bounds{v, v}
 	default:

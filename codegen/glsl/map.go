@@ -90,7 +90,8 @@ func (e *emitter) emptySpace(s space) bool {
 func (e *emitter) invocations(n ir.Dim, name string, bind func(id text)) (opened int) {
 	wg := e.sched.Workgroup
 	if e.setGrid(0, []ir.Dim{n}, int64(wg)) {
-		bind(e.openFor("", name, primary("gl_GlobalInvocationID.x"), e.dim(n), times(primary("gl_NumWorkGroups.x"), wg)))
+		bind(e.openFor("", name, primary("gl_GlobalInvocationID.x"), e.dim(n),
+			times(primary("gl_NumWorkGroups.x"), wg)))
 		return 1
 	}
 	id := primary(e.variable("uint", name, primary("gl_GlobalInvocationID.x")))

@@ -61,7 +61,8 @@ func (t *tileWriter) nameOuter() {
 	name := func(x kernel.Index) {
 		x.Walk(func(f *kernel.Factor) {
 			uses := func(axis int) bool { return f.X.Uses(axis) || f.D.Uses(axis) }
-			if f.Kind != kernel.FactorDiv && f.Kind != kernel.FactorMod || uses(t.Inner) || uses(t.Other) || indexHasLoad(f.X) {
+			if f.Kind != kernel.FactorDiv && f.Kind != kernel.FactorMod || uses(t.Inner) || uses(t.Other) ||
+				indexHasLoad(f.X) {
 				return
 			}
 			t.uses.indices[factorKey(f)] = 2
@@ -116,7 +117,8 @@ func (t *tileWriter) tileLoop(dim int, s *side) (opened int) {
 		return 0
 	}
 	s.tile = primary(t.free(t.paraName(s.axis) + "_tile"))
-	t.open("for (uint %s = %s; %s < %s; %[1]s += gl_NumWorkGroups.%[5]s)", s.tile.s, id, times(s.tile, s.size).s, t.dim(extent).s, gridAxis[dim])
+	t.open("for (uint %s = %s; %s < %s; %[1]s += gl_NumWorkGroups.%[5]s)", s.tile.s, id, times(s.tile, s.size).s,
+		t.dim(extent).s, gridAxis[dim])
 	t.scope.names[s.tile.s] = true
 	return 1
 }
@@ -187,15 +189,18 @@ func (t *tileWriter) eachRun(along, lines side, width int, body func(r run, at, 
 	perLine := along.size / width
 	rounds := perLine * lines.size / t.sched.Workgroup
 	t.open("%sfor (uint n = 0u; n < %du; ++n)", unroll, rounds)
-	place := primary(t.variable("uint", "place", binary("+", binary("*", primary("n"), uintLit(t.sched.Workgroup)), t.local)))
+	place := primary(
+		t.variable("uint", "place", binary("+", binary("*", primary("n"), uintLit(t.sched.Workgroup)), t.local)))
 	unit := primary(t.variable("uint", "at", binary("%", place, uintLit(perLine))))
 	line := primary(t.variable("uint", "line", binary("/", place, uintLit(perLine))))
 	at := unit
 	if width > 1 {
 		at = binary("*", unit, uintLit(width))
 	}
-	global := primary(t.variable("uint", t.unitName(along.axis, width), binary("+", binary("*", along.tile, uintLit(perLine)), unit)))
-	other := primary(t.variable("uint", t.paraName(lines.axis), binary("+", binary("*", lines.tile, uintLit(lines.size)), line)))
+	global := primary(t.variable("uint", t.unitName(along.axis, width),
+		binary("+", binary("*", along.tile, uintLit(perLine)), unit)))
+	other := primary(t.variable("uint", t.paraName(lines.axis),
+		binary("+", binary("*", lines.tile, uintLit(lines.size)), line)))
 	cond := t.inside(along, lines, width, global, other)
 	t.openIf(cond.s)
 	t.bindAxis(lines.axis, other)

@@ -72,7 +72,8 @@ func TestTranspositionsOnDevice(t *testing.T) {
 				t.Run(fmt.Sprintf("%s %v of %d", name, tile, caps.MaxWorkgroupCount[0]), func(t *testing.T) {
 					g, err := ir.Parse("graph \"test\" {" + graph + "\n}")
 					check(t, err)
-					sched := kernel.Schedule{Variant: kernel.VarMapTile, Workgroup: tile[2], Vec: 4, TileM: tile[0], TileN: tile[1]}
+					sched := kernel.Schedule{Variant: kernel.VarMapTile, Workgroup: tile[2], Vec: 4,
+						TileM: tile[0], TileN: tile[1]}
 					runTransposition(t, dev, tools, g, sched, caps)
 				})
 			}
@@ -80,7 +81,8 @@ func TestTranspositionsOnDevice(t *testing.T) {
 	}
 }
 
-func runTransposition(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.Graph, sched kernel.Schedule, caps target.Caps) {
+func runTransposition(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.Graph, sched kernel.Schedule,
+	caps target.Caps) {
 	t.Helper()
 	s, text, err := build(g, func(*kernel.Kernel) (kernel.Schedule, target.Caps, error) { return sched, caps, nil })
 	check(t, err)

@@ -117,7 +117,9 @@ func (e *emitter) placeFactors(dim int, factors []target.AxisTiles, place func(f
 func (m *matMul) placeBand(g target.MatGrid) {
 	cols, rows := g[0][0], g[1][0]
 	across, down := m.wholeTiles(cols), m.wholeTiles(rows)
-	tile := primary(m.variable("uint", "tile", plus(binary("*", primary("gl_WorkGroupID.y"), uintLit(across)), primary("gl_WorkGroupID.x"))))
+	tile := primary(
+		m.variable("uint",
+			"tile", plus(binary("*", primary("gl_WorkGroupID.y"), uintLit(across)), primary("gl_WorkGroupID.x"))))
 	band := int64(m.s.Band)
 	height, first := uintLit(band), binary("*", binary("/", tile, uintLit(band*across)), uintLit(band))
 	if down%band == 0 {

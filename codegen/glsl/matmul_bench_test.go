@@ -22,7 +22,8 @@ func BenchmarkMatMul(b *testing.B) {
 	for _, size := range []int{256, 1024} {
 		n := d(size)
 		benchSchedules(b, dev, fmt.Sprintf("f32/%d", size), product{m: n, n: n, k: n, a: ir.F32, b: ir.F32})
-		benchSchedules(b, dev, fmt.Sprintf("q4_0/%d", size), product{m: n, n: n, k: n, a: ir.F32, b: ir.Q4_0, transB: true})
+		benchSchedules(b, dev, fmt.Sprintf("q4_0/%d", size),
+			product{m: n, n: n, k: n, a: ir.F32, b: ir.Q4_0, transB: true})
 	}
 	benchSchedules(b, dev, "f32/16x1024", product{m: d(16), n: d(1024), k: d(1024), a: ir.F32, b: ir.F32, transB: true})
 }

@@ -12,7 +12,8 @@ import (
 // multiplied without matrix units.
 type quadKind struct {
 	vector string // the type of four neighbours that were put together one by one
-	scalar string // the type of one, and of sums: bytes are added up in int, where unsigned ones wrap around as op matmul says
+	// the type of one, and of sums: bytes are added up in int, where unsigned ones wrap around as op matmul says
+	scalar string
 	zero   string
 	// word is the type of four bytes in one register, as which neighbours are
 	// kept in the end; "" keeps the vector.

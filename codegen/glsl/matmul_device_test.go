@@ -189,7 +189,8 @@ const guard = 64
 
 // runOnDevice runs a shader once over tensors by binding and returns the bytes
 // of the written one, guard elements longer than it need be.
-func runOnDevice(t *testing.T, d *vk.Device, sh *glsl.Shader, k *kernel.Kernel, module []byte, in map[string]tensor, symbol int64, outElems int64) []byte {
+func runOnDevice(t *testing.T, d *vk.Device, sh *glsl.Shader, k *kernel.Kernel, module []byte, in map[string]tensor,
+	symbol int64, outElems int64) []byte {
 	t.Helper()
 	ctx := context.Background()
 	var ranges []vk.BufferRange
@@ -447,7 +448,8 @@ func TestMatMulOnDevice(t *testing.T) {
 		if declared := declaredShared(t, sh.Source); sh.SharedBytes != declared {
 			t.Errorf("%s: claims %d bytes of shared memory, declares %d", c.name, sh.SharedBytes, declared)
 		}
-		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)}
+		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: sh.Source,
+			TargetEnv: glsl.TargetEnv(sh.Needs)}
 	}
 	modules := compileAll(t, sources)
 	for i, c := range cases {
@@ -459,7 +461,8 @@ func TestMatMulOnDevice(t *testing.T) {
 	}
 }
 
-var sharedArray = regexp.MustCompile(`(?m)^shared (float|int|uint|vec2|vec4|ivec4|uvec2|uvec4) \w+\[(\d+)\](?:\[(\d+)\])?;`)
+var sharedArray = regexp.MustCompile(
+	`(?m)^shared (float|int|uint|vec2|vec4|ivec4|uvec2|uvec4) \w+\[(\d+)\](?:\[(\d+)\])?;`)
 
 // declaredShared adds up the shared memory that a text declares.
 func declaredShared(t *testing.T, source string) int {
@@ -473,7 +476,8 @@ func declaredShared(t *testing.T, source string) int {
 			check(t, err)
 			n *= copies
 		}
-		total += n * map[string]int{"float": 4, "int": 4, "uint": 4, "vec2": 8, "uvec2": 8, "vec4": 16, "ivec4": 16, "uvec4": 16}[m[1]]
+		total += n * map[string]int{"float": 4, "int": 4, "uint": 4, "vec2": 8, "uvec2": 8, "vec4": 16, "ivec4": 16,
+			"uvec4": 16}[m[1]]
 	}
 	return total
 }
@@ -481,7 +485,8 @@ func declaredShared(t *testing.T, source string) int {
 func compileAll(t testing.TB, sources []spirv.Shader) [][]byte {
 	t.Helper()
 	tools := toolchain(t)
-	results, _, err := tools.Compile(context.Background(), sources, spirv.Options{Optimize: true, Validate: tools.Val.Found()})
+	results, _, err := tools.Compile(context.Background(), sources,
+		spirv.Options{Optimize: true, Validate: tools.Val.Found()})
 	check(t, err)
 	modules := make([][]byte, len(results))
 	for i, r := range results {
@@ -495,7 +500,8 @@ func reliable(caps target.Caps, s kernel.Schedule) int {
 	if own := int(caps.SubgroupSize); s.Turns > 0 && caps.RequiredSubgroupSize && s.LanesPerRow%own == 0 {
 		return own // whatever it is, rows are shared by whole subgroups
 	}
-	if uint32(s.Subgroup) < caps.MinSubgroupSize || uint32(s.Subgroup) > caps.MaxSubgroupSize || !caps.RequiredSubgroupSize {
+	if uint32(s.Subgroup) < caps.MinSubgroupSize || uint32(s.Subgroup) > caps.MaxSubgroupSize ||
+		!caps.RequiredSubgroupSize {
 		return 0
 	}
 	return s.Subgroup
@@ -558,7 +564,8 @@ func (c matCase) compare(t *testing.T, dev *vk.Device, sh *glsl.Shader, k *kerne
 	}
 	for i := range want {
 		if diff := math.Abs(got[i] - want[i]); !(diff <= tolerance*(1+math.Abs(want[i]))) {
-			t.Fatalf("T=%d: element %d is %g, want %g (tolerance %.2g)\n%s", symbol, i, got[i], want[i], tolerance, numbered(sh.Source))
+			t.Fatalf("T=%d: element %d is %g, want %g (tolerance %.2g)\n%s", symbol, i, got[i], want[i], tolerance,
+				numbered(sh.Source))
 		}
 	}
 	for i, b := range raw[len(want)*size:] {

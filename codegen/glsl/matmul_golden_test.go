@@ -21,8 +21,9 @@ func TestMatMulGolden(t *testing.T) {
 	}{
 		{"matmul_f32", "nvidia-h100", product{m: d(4096), n: d(4096), k: d(4096), a: ir.F32, b: ir.F32}},
 		{"matmul_q4_0_prompt", "nvidia-h100", product{m: rows, n: d(4096), k: d(4096), a: ir.F32, b: ir.Q4_0, transB: true}},
-		{"matmul_partial_gated", "generic", product{batch: []ir.Dim{d(3)}, m: rows, n: d(100), k: d(37), a: ir.F16, b: ir.F32,
-			transB: true, gated: true, prologue: true, bias: true, half: true}},
+		{"matmul_partial_gated",
+			"generic", product{batch: []ir.Dim{d(3)}, m: rows, n: d(100), k: d(37), a: ir.F16, b: ir.F32,
+				transB: true, gated: true, prologue: true, bias: true, half: true}},
 		{"matmul_batch", "lavapipe", product{batch: []ir.Dim{d(2), d(8)}, m: d(64), n: d(64), k: d(64), a: ir.F32, b: ir.F32, transB: true}},
 		{"matmul_coopmat2", "nvidia-h100", product{m: rows, n: d(4096), k: d(4096), a: ir.F16, b: ir.F16, transB: true, bias: true, half: true, operands: ir.F16}},
 		{"matmul_coopmat_q8_0", "nvidia-h100", product{m: d(512), n: d(4096), k: d(4096), a: ir.F16, b: ir.Q8_0, transB: true, half: true, operands: ir.F16}},
@@ -73,7 +74,8 @@ func TestNeedsAgree(t *testing.T) {
 			}
 			continue // a block format without kernels yet
 		}
-		promised := map[string]bool{glsl.NeedPreserveNaN: true, glsl.NeedPreserveNaN64: true} // used where there, done without elsewhere
+		// used where there, done without elsewhere
+		promised := map[string]bool{glsl.NeedPreserveNaN: true, glsl.NeedPreserveNaN64: true}
 		for _, n := range target.Needs(k) {
 			promised[n] = true
 		}

@@ -73,9 +73,12 @@ func swapIf(cond bool, a, b ir.Dim) (ir.Dim, ir.Dim) {
 func (p product) kernel() *kernel.Kernel {
 	b := kernel.NewBuilder()
 	r := len(p.batch)
-	k := &kernel.Kernel{Name: "matmul", Family: kernel.FamilyMatMul, Parallel: join(p.batch, p.m, p.n), Fold: p.k, Ops: []string{"matmul"}}
+	k := &kernel.Kernel{Name: "matmul", Family: kernel.FamilyMatMul, Parallel: join(p.batch, p.m, p.n), Fold: p.k,
+		Ops: []string{"matmul"}}
 	bind := func(name string, t ir.DType, shape []ir.Dim, write bool) int {
-		k.Bindings = append(k.Bindings, kernel.Binding{Name: name, DType: t, Read: !write, Write: write, Buffer: len(k.Bindings), Elems: ir.Shape(shape).MaxElems()})
+		k.Bindings = append(k.Bindings,
+			kernel.Binding{Name: name, DType: t, Read: !write, Write: write, Buffer: len(k.Bindings),
+				Elems: ir.Shape(shape).MaxElems()})
 		return len(k.Bindings) - 1
 	}
 	var batch []kernel.Index
@@ -97,7 +100,8 @@ func (p product) kernel() *kernel.Kernel {
 		groups, _ := p.k.Quo(32)
 		group, _ := fold.DivMod(d(32))
 		shape := join(p.batch, p.m, groups)
-		x = b.Apply(ir.OpMul, ir.F32, nil, x, b.Load(bind("scales", ir.F32, shape, false), ir.F32, at(shape, coords(batch, row, group)...), "scales"))
+		x = b.Apply(ir.OpMul, ir.F32, nil, x,
+			b.Load(bind("scales", ir.F32, shape, false), ir.F32, at(shape, coords(batch, row, group)...), "scales"))
 	}
 	switch {
 	case p.prologue && p.integers():
@@ -108,8 +112,10 @@ func (p product) kernel() *kernel.Kernel {
 
 	scale := b.Float(ir.F32, 1)
 	if p.norm {
-		k.Phases = []kernel.Phase{{Combine: kernel.CombineSum, Value: b.Apply(ir.OpSqr, ir.F32, nil, x), Name: "sum_sq"}}
-		x = b.Apply(ir.OpMul, ir.F32, nil, x, b.Load(bind("norm_weight", ir.F32, []ir.Dim{p.k}, false), ir.F32, fold, "norm_weight"))
+		k.Phases = []kernel.Phase{{Combine: kernel.CombineSum,
+			Value: b.Apply(ir.OpSqr, ir.F32, nil, x), Name: "sum_sq"}}
+		x = b.Apply(ir.OpMul, ir.F32, nil, x,
+			b.Load(bind("norm_weight", ir.F32, []ir.Dim{p.k}, false), ir.F32, fold, "norm_weight"))
 	}
 
 	br, bc := swapIf(p.transB, p.k, p.n)
@@ -130,7 +136,8 @@ func (p product) kernel() *kernel.Kernel {
 		}
 		return b.Cast(ir.F32, v)
 	}
-	k.Products = []kernel.Product{{A: x, B: load("b"), Name: "acc", Operands: p.operands, HalfSums: p.halfSums, ByteRows: p.byteRows}}
+	k.Products = []kernel.Product{{A: x, B: load("b"), Name: "acc", Operands: p.operands, HalfSums: p.halfSums,
+		ByteRows: p.byteRows}}
 	if c := quant.Codebook(p.b); c != nil {
 		k.Bindings[bind("codebook", c.DType, []ir.Dim{ir.D(c.Elems())}, false)].Codebook = p.b
 	}
@@ -176,7 +183,8 @@ func (p product) kernel() *kernel.Kernel {
 	}
 	k.Stores = []kernel.Store{{Bind: bind("out", out, yShape, true), Index: at(yShape, place...), Value: y}}
 	if len(k.Symbols()) > 0 {
-		k.Bindings = append(k.Bindings, kernel.Binding{Name: "params", DType: ir.U32, Read: true, Params: true, Elems: 4})
+		k.Bindings = append(k.Bindings,
+			kernel.Binding{Name: "params", DType: ir.U32, Read: true, Params: true, Elems: 4})
 	}
 	return k
 }

@@ -73,7 +73,8 @@ type tilesTask struct {
 	parts     int
 }
 
-func newTilesTask(t *testing.T, dev *vk.Device, dt ir.DType, weights tensor, n, depth int, precision string, parts int) *tilesTask {
+func newTilesTask(t *testing.T, dev *vk.Device, dt ir.DType, weights tensor, n, depth int, precision string,
+	parts int) *tilesTask {
 	t.Helper()
 	g, err := ir.Parse(fmt.Sprintf(`graph "g" {
 		%%a = input {name="a", dtype=f16, shape=[%[1]d,%[3]d]}
@@ -94,8 +95,10 @@ func newTilesTask(t *testing.T, dev *vk.Device, dt ir.DType, weights tensor, n, 
 	}
 	task := &speedTask{speedLine: speedLine{dtype: dt}, k: k, weights: weights, p: product{layout: kernel.LayoutPlanes}}
 	// Subgroups, and the fragments that each holds and steps by.
-	for _, tile := range [][5]int{{4, 2, 4, 4, 1}, {2, 4, 8, 2, 1}, {2, 2, 4, 4, 1}, {2, 4, 4, 2, 2}, {4, 2, 4, 8, 1}, {2, 4, 8, 4, 1}, {2, 2, 4, 4, 2}} {
-		if sch, ok := coopMat(dev.Caps(), ir.F16, tile[0], tile[1], tile[2], tile[3], tile[4]); ok && fits(k, sch, dev.Caps()) == nil {
+	for _, tile := range [][5]int{{4, 2, 4, 4, 1}, {2, 4, 8, 2, 1}, {2, 2, 4, 4, 1}, {2, 4, 4, 2, 2}, {4, 2, 4, 8, 1},
+		{2, 4, 8, 4, 1}, {2, 2, 4, 4, 2}} {
+		if sch, ok := coopMat(dev.Caps(), ir.F16, tile[0], tile[1], tile[2], tile[3], tile[4]); ok &&
+			fits(k, sch, dev.Caps()) == nil {
 			task.schedules = append(task.schedules, sch)
 		}
 	}

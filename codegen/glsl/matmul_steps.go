@@ -15,7 +15,8 @@ func (m *matTile) putSteps(o *matOperand, stage, line, quad, value text) {
 	pitch := target.StepPitch(m.extentOf(o))
 	m.repeat("depth", 4, func(depth text) {
 		place := plus(times(plus(times(quad, 4), depth), pitch), quotient(line, 4, m.extentOf(o)))
-		m.line("%s[%s][%s] = %s[%s];", m.tiles[o], plus(times(stage, m.tileSize(o)), place).s, remainder(line, 4, m.extentOf(o)).s, value.s, depth.s)
+		m.line("%s[%s][%s] = %s[%s];", m.tiles[o], plus(times(stage, m.tileSize(o)), place).s,
+			remainder(line, 4, m.extentOf(o)).s, value.s, depth.s)
 	})
 }
 
@@ -30,7 +31,8 @@ func (m *matTile) multiplySteps(x, y, stage text) {
 				vectors[o] = m.array("vec4", o.name+base, count)
 				m.repeat("i", count, func(i text) {
 					place := plus(times(depth, target.StepPitch(m.extentOf(o))), plus(at, times(i, apart)))
-					m.line("%s = %s[%s];", elementOf(vectors[o], count, i).s, m.tiles[o], plus(times(stage, m.tileSize(o)), place).s)
+					m.line("%s = %s[%s];", elementOf(vectors[o], count, i).s, m.tiles[o],
+						plus(times(stage, m.tileSize(o)), place).s)
 				})
 			}
 		}
@@ -40,7 +42,8 @@ func (m *matTile) multiplySteps(x, y, stage text) {
 			m.repeat("j", s.ThreadN/4, func(j text) {
 				for _, p := range m.products {
 					sum := elementOf(p.sums, s.ThreadM*s.ThreadN/4, plus(times(i, s.ThreadN/4), j)).s
-					row := elementOf(vectors[p.a], s.ThreadM/4, quotient(i, 4, s.ThreadM)).s + "[" + remainder(i, 4, s.ThreadM).s + "]"
+					row := elementOf(vectors[p.a], s.ThreadM/4, quotient(i, 4, s.ThreadM)).s + "[" +
+						remainder(i, 4, s.ThreadM).s + "]"
 					m.line("%s = fma(vec4(%s), %s, %s);", sum, row, elementOf(vectors[p.b], s.ThreadN/4, j).s, sum)
 				}
 			})

@@ -72,7 +72,8 @@ func (m *matMul) placeInTile(self text, across int) (x, y text) {
 	if m.s.Paired {
 		blocks := quotient(self, 4, m.s.Workgroup)
 		x = plus(remainder(self, 2, m.s.Workgroup), times(remainder(blocks, across/2, m.s.Workgroup/4), 2))
-		y = plus(remainder(quotient(self, 2, m.s.Workgroup), 2, m.s.Workgroup/2), times(quotient(blocks, across/2, m.s.Workgroup/4), 2))
+		y = plus(remainder(quotient(self, 2, m.s.Workgroup), 2, m.s.Workgroup/2),
+			times(quotient(blocks, across/2, m.s.Workgroup/4), 2))
 	}
 	return primary(m.variable("uint", "tx", x)), primary(m.variable("uint", "ty", y))
 }
@@ -149,7 +150,9 @@ func (m *matTile) linesOf(o *matOperand) string {
 func (m *matTile) fetchNext(k0 text) {
 	for _, o := range slices.Concat(m.a, m.b) {
 		m.comment("Fetch %d %s of %s.", m.extentOf(o), m.linesOf(o), o.name)
-		m.fetch(o, k0, func(i, _, _, value text) { m.line("%s = %s;", elementOf(m.next[o], m.rounds(o), i).s, value.s) })
+		m.fetch(o, k0, func(i, _, _, value text) {
+			m.line("%s = %s;", elementOf(m.next[o], m.rounds(o), i).s, value.s)
+		})
 	}
 }
 

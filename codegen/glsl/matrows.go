@@ -79,8 +79,9 @@ func (r *matRows) declare() {
 		r.unit = "uvec2"
 	}
 	stage := func(name string, units, scales int, first, firstScale text) stagedStrips {
-		st := stagedStrips{elements: r.share(r.unit, name+"_strips", units), scales: r.share("float", name+"_scales", scales),
-			first: first, firstScale: firstScale}
+		st := stagedStrips{elements: r.share(r.unit, name+"_strips", units),
+			scales: r.share("float", name+"_scales", scales),
+			first:  first, firstScale: firstScale}
 		if other := map[bool]string{true: "_sums", false: "_offsets"}[name == "a"]; r.Affine {
 			st.others = r.share("float", name+other, scales)
 		}
@@ -93,7 +94,8 @@ func (r *matRows) declare() {
 		st := stage(o.name, r.WeightUnits(s), r.WeightScales(s), first, firstScale)
 		r.weights[o] = &st
 	}
-	r.rows = stage("a", r.RowUnits(s), r.RowScales(s), times(r.part, r.Parts*s.TileM*r.Pitch(s)), times(r.part, s.TileM*r.strips()))
+	r.rows = stage("a", r.RowUnits(s), r.RowScales(s), times(r.part, r.Parts*s.TileM*r.Pitch(s)),
+		times(r.part, s.TileM*r.strips()))
 	sums := r.fragment(ir.F32, "Accumulator")
 	r.declareZeros(sums, sums+"(0.0)", r.fragments()*r.rowFragments())
 }
@@ -143,7 +145,8 @@ type decodedStrips struct{ quants, scales string }
 
 func (r *matRows) declareStrips(o *matOperand) decodedStrips {
 	n := r.rounds() * r.run.Strips
-	return decodedStrips{r.array("uvec4", o.name+"_quants", n*r.words()), r.array(scaleType(r.run.Form), o.name+"_scale", n)}
+	return decodedStrips{r.array("uvec4", o.name+"_quants", n*r.words()),
+		r.array(scaleType(r.run.Form), o.name+"_scale", n)}
 }
 
 // runs is how many runs a subgroup decodes, and rounds how many of them an
@@ -158,7 +161,8 @@ func (r *matRows) eachRun(body func(i, column, run text)) {
 	perColumn := r.s.TileK / r.run.Elems
 	r.eachSlot(primary("gl_SubgroupInvocationID"), r.runs(), r.s.Subgroup, func(i, slot text) {
 		pair := r.named("pair", binary("/", slot, uintLit(2)))
-		column := r.named("column", plus(times(quotient(pair, perColumn, r.runs()/2), 2), binary("%", slot, uintLit(2))))
+		column := r.named("column", plus(times(quotient(pair, perColumn, r.runs()/2), 2),
+			binary("%", slot, uintLit(2))))
 		body(i, column, r.named("run", remainder(pair, perColumn, r.runs()/2)))
 	})
 }
@@ -229,7 +233,8 @@ func (r *matRows) signedBytes(bytes text) text {
 	if f.Bias == 0 {
 		return bytes
 	}
-	return binary("^", binary("+", bytes, primary(fmt.Sprintf("0x%08xu", uint32(128-f.Bias)*0x01010101))), primary("0x80808080u"))
+	return binary("^", binary("+", bytes, primary(fmt.Sprintf("0x%08xu", uint32(128-f.Bias)*0x01010101))),
+		primary("0x80808080u"))
 }
 
 // putWeights stores what was decoded.
@@ -237,13 +242,16 @@ func (r *matRows) putWeights(o *matOperand, d decodedStrips) {
 	st, n := r.weights[o], r.rounds()*r.run.Strips
 	r.eachRun(func(i, column, run text) {
 		perTile := r.s.TileK / r.run.Elems
-		place := plus(times(quotient(run, r.perBlock, perTile), r.run.DType.BlockElems()), r.firstElement(remainder(run, r.perBlock, perTile)))
+		place := plus(times(quotient(run, r.perBlock, perTile), r.run.DType.BlockElems()),
+			r.firstElement(remainder(run, r.perBlock, perTile)))
 		r.repeat("p", r.run.Strips, func(p text) {
 			number := plus(times(i, r.run.Strips), p)
 			at := r.named("at", plus(place, times(p, r.run.StripStride())))
-			unit := r.named("unit", plus(plus(st.first, times(column, r.Pitch(r.s))), binary("/", at, uintLit(r.Unit(r.s)))))
+			unit := r.named("unit", plus(plus(st.first, times(column, r.Pitch(r.s))),
+				binary("/", at, uintLit(r.Unit(r.s)))))
 			for w := range r.words() {
-				r.put(st.elements, unit, w, elementOf(d.quants, n*r.words(), plus(times(number, r.words()), uintLit(w))).s)
+				r.put(st.elements, unit, w,
+					elementOf(d.quants, n*r.words(), plus(times(number, r.words()), uintLit(w))).s)
 			}
 			scale := elementOf(d.scales, n, number).s
 			slot := plus(plus(st.firstScale, times(binary("/", at, uintLit(r.Strip)), r.columns())), column)

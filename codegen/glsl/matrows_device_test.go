@@ -26,7 +26,8 @@ func matRowsSchedule(caps target.Caps, k *kernel.Kernel, sn, sk, frags, depth in
 		return kernel.Schedule{}, false
 	}
 	for _, f := range caps.Matrices { // the fewest rows
-		if f.A == m.A && f.B == m.B && f.C == target.Component(r.Sums().String()) && f.R == f.C && f.N < m.N && f.K == m.K {
+		if f.A == m.A && f.B == m.B && f.C == target.Component(r.Sums().String()) && f.R == f.C &&
+			f.N < m.N && f.K == m.K {
 			m = f
 		}
 	}
@@ -46,7 +47,8 @@ func matRowsCases(caps target.Caps) (cases []matCase, refused []string) {
 		}
 		for _, bytes := range []bool{false, true} {
 			depth := max(f.Span, 64)
-			p := product{m: d(1 + (3*i)%8), n: d(21 + 16*(i%3)), k: d(2 * max(t.BlockElems(), depth)), a: ir.F32, b: t, transB: true, bytes: bytes, gated: i%4 == 0, bias: i%3 == 0}
+			p := product{m: d(1 + (3*i)%8), n: d(21 + 16*(i%3)), k: d(2 * max(t.BlockElems(), depth)), a: ir.F32, b: t,
+				transB: true, bytes: bytes, gated: i%4 == 0, bias: i%3 == 0}
 			if i%2 == 0 {
 				p.layout = kernel.LayoutPlanes
 			}
@@ -100,7 +102,8 @@ func TestMatRowsOnDevice(t *testing.T) {
 	}
 	if dev.Caps().Type == target.DeviceCPU {
 		cases = slices.DeleteFunc(cases, func(c matCase) bool {
-			return !slices.Contains([]string{"q5_0 by f32", "q5_1 by i8", "q6_K by i8", "iq2_xxs by f32", "mxfp4 by i8"}, c.name)
+			return !slices.Contains([]string{"q5_0 by f32", "q5_1 by i8", "q6_K by i8", "iq2_xxs by f32",
+				"mxfp4 by i8"}, c.name)
 		})
 	}
 	shaders, sources := emitCases(t, dev.Caps(), cases)
@@ -139,7 +142,8 @@ func TestMatRowsValues(t *testing.T) {
 			t.Skipf("%s has no matrix units for this: %v", dev.Caps().Name, err)
 		}
 		shaders, sources := emitCases(t, dev.Caps(), []matCase{{name: dt.String(), p: p, s: s}})
-		in := map[string]tensor{"b": randomTensor(t, r, dt, k.Bindings[1].Elems), "a": {make([]byte, 4*k.Bindings[0].Elems), make([]float64, k.Bindings[0].Elems)}}
+		in := map[string]tensor{"b": randomTensor(t, r, dt, k.Bindings[1].Elems),
+			"a": {make([]byte, 4*k.Bindings[0].Elems), make([]float64, k.Bindings[0].Elems)}}
 		for i := range in["a"].values {
 			in["a"].values[i] = rows[i/256].at(i % 256)
 		}

@@ -87,7 +87,8 @@ func (r *matRows) putRows(a rowArrays) {
 		place, scale := r.rowScale(row, at), elementOf(a.scales, r.rowRounds(r.Strip), i).s
 		r.line("%s[%s] = %s;", r.rows.scales, place.s, scale)
 		if r.Affine {
-			r.line("%s[%s] = %s * float(%s);", r.rows.others, place.s, scale, elementOf(a.sums, r.rowRounds(r.Strip), i).s)
+			r.line("%s[%s] = %s * float(%s);", r.rows.others, place.s, scale,
+				elementOf(a.sums, r.rowRounds(r.Strip), i).s)
 		}
 	})
 }
@@ -176,7 +177,8 @@ func (r *matRows) putFloats(four, row, at text) {
 	}
 	exponent := r.variable("uint", "exponent", primary(fmt.Sprintf("clamp(%s >> 23, %du, 254u)", top, bits+1)))
 	r.line("bool special = %s >= 0x7f800000u;", top)
-	r.line("%s = special ? mix(vec4(0.0), sign(%[1]s), isinf(%[1]s)) : %[1]s * uintBitsToFloat(%du - %s << 23);", x, 254+bits, exponent)
+	r.line("%s = special ? mix(vec4(0.0), sign(%[1]s), isinf(%[1]s)) : %[1]s * uintBitsToFloat(%du - %s << 23);", x,
+		254+bits, exponent)
 	if r.Element == ir.I8 {
 		r.putDigits(x, row, at)
 	} else {
@@ -184,7 +186,8 @@ func (r *matRows) putFloats(four, row, at text) {
 	}
 	r.openGuard("if (%s == 0u)", binary("%", at, uintLit(r.Strip)).s)
 	place := r.rowScale(row, at)
-	r.line("%s[%s] = special ? uintBitsToFloat(%s) : uintBitsToFloat(%s - %du << 23);", r.rows.scales, place.s, top, exponent, bits)
+	r.line("%s[%s] = special ? uintBitsToFloat(%s) : uintBitsToFloat(%s - %du << 23);", r.rows.scales, place.s,
+		top, exponent, bits)
 	if sum != "" {
 		r.line("%s[%s] = %s;", r.rows.others, place.s, sum)
 	}
@@ -194,11 +197,13 @@ func (r *matRows) putFloats(four, row, at text) {
 // putDigits stores floats below 2^22 as three signed digits to the base 256, the
 // least first.
 func (r *matRows) putDigits(x string, row, at text) {
-	digits := r.variable("uvec4", "digits", primary(fmt.Sprintf("uvec4(ivec4(roundEven(%s)) + 0x808080) ^ 0x808080u", x)))
+	digits := r.variable("uvec4",
+		"digits", primary(fmt.Sprintf("uvec4(ivec4(roundEven(%s)) + 0x808080) ^ 0x808080u", x)))
 	r.helper("pack_bytes", "ivec4")
 	r.repeat("part", r.Parts, func(part text) {
 		unit := r.rowUnit(row, at, part)
-		r.line("%s[%s][%s] = pack_bytes(ivec4(%s >> 8u * %s));", r.rows.elements, unit.s, r.component(at, 4, 0), digits, part.s)
+		r.line("%s[%s][%s] = pack_bytes(ivec4(%s >> 8u * %s));", r.rows.elements, unit.s,
+			r.component(at, 4, 0), digits, part.s)
 	})
 }
 
@@ -206,7 +211,8 @@ func (r *matRows) putDigits(x string, row, at text) {
 // first goes by bits: compilers take what a conversion and its inverse leave for
 // nothing.
 func (r *matRows) putHalves(x string, row, at text) {
-	high := r.variable("vec4", "high", primary(fmt.Sprintf("uintBitsToFloat(floatBitsToUint(%s) + 0x1000u & 0xffffe000u)", x)))
+	high := r.variable("vec4",
+		"high", primary(fmt.Sprintf("uintBitsToFloat(floatBitsToUint(%s) + 0x1000u & 0xffffe000u)", x)))
 	low := r.variable("vec4", "low", primary(fmt.Sprintf("%s - %s", x, high)))
 	for part, value := range []string{high, low} {
 		halves, unit := r.variable("uvec2", "halves", r.halves(value)), r.rowUnit(row, at, uintLit(part))
@@ -235,10 +241,12 @@ func (r *matRows) multiply() {
 	s := r.s
 	r.comment("Multiply.")
 	r.repeat("strip", r.strips(), func(n text) {
-		rowScales := r.repeated("row_scale", r.rows.scales, plus(r.rows.firstScale, times(n, s.TileM)), "RowMajor", s.FragN, r.rowFragments())
+		rowScales := r.repeated("row_scale", r.rows.scales, plus(r.rows.firstScale, times(n, s.TileM)),
+			"RowMajor", s.FragN, r.rowFragments())
 		rowSums := ""
 		if r.Affine {
-			rowSums = r.repeated("row_sum", r.rows.others, plus(r.rows.firstScale, times(n, s.TileM)), "RowMajor", s.FragN, r.rowFragments())
+			rowSums = r.repeated("row_sum", r.rows.others, plus(r.rows.firstScale, times(n, s.TileM)),
+				"RowMajor", s.FragN, r.rowFragments())
 		}
 		rows := r.rowElements(n)
 		for _, o := range r.b {
@@ -256,10 +264,12 @@ func (r *matRows) rowElements(n text) string {
 	count := r.rowFragments() * r.Parts * r.steps()
 	name := r.array(r.fragment(r.Element, "B"), "rows", count)
 	r.repeat("f", r.rowFragments()*r.Parts, func(f text) {
-		part, frag := quotient(f, r.rowFragments(), r.rowFragments()*r.Parts), remainder(f, r.rowFragments(), r.rowFragments()*r.Parts)
+		part, frag := quotient(f, r.rowFragments(), r.rowFragments()*r.Parts), remainder(f, r.rowFragments(),
+			r.rowFragments()*r.Parts)
 		line := plus(times(part, s.TileM), times(frag, s.FragN))
 		r.repeat("step", r.steps(), func(step text) {
-			at := plus(plus(r.rows.first, times(line, r.Pitch(s))), plus(times(n, r.Strip/r.Unit(s)), times(step, s.FragK/r.Unit(s))))
+			at := plus(plus(r.rows.first, times(line, r.Pitch(s))),
+				plus(times(n, r.Strip/r.Unit(s)), times(step, s.FragK/r.Unit(s))))
 			r.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutColumnMajor);",
 				elementOf(name, count, plus(times(f, r.steps()), step)).s, r.rows.elements, at.s, r.Pitch(s))
 		})
@@ -272,7 +282,8 @@ func (r *matRows) rowElements(n text) string {
 func (r *matRows) repeated(name, array string, at text, layout string, extent, count int) string {
 	name = r.array(r.fragment(ir.F32, "Accumulator"), name, count)
 	r.repeat("f", count, func(f text) {
-		r.line("coopMatLoad(%s, %s, %s, 0u, gl_CooperativeMatrixLayout%s);", elementOf(name, count, f).s, array, plus(at, times(f, extent)).s, layout)
+		r.line("coopMatLoad(%s, %s, %s, 0u, gl_CooperativeMatrixLayout%s);", elementOf(name, count, f).s, array,
+			plus(at, times(f, extent)).s, layout)
 	})
 	return name
 }
@@ -284,7 +295,8 @@ func (r *matRows) multiplyColumns(o *matOperand, n, j text, rows, rowScales, row
 	first := plus(plus(st.first, times(j, s.FragM*r.Pitch(s))), times(n, r.Strip/r.Unit(s)))
 	r.repeat("step", r.steps(), func(step text) {
 		r.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayoutRowMajor);",
-			elementOf(columns, r.steps(), step).s, st.elements, plus(first, times(step, s.FragK/r.Unit(s))).s, r.Pitch(s))
+			elementOf(columns, r.steps(), step).s, st.elements, plus(first, times(step, s.FragK/r.Unit(s))).
+				s, r.Pitch(s))
 	})
 	at := plus(plus(st.firstScale, times(n, r.columns())), times(j, s.FragM))
 	scale := r.repeated("scale", st.scales, at, "ColumnMajor", 0, 1)
@@ -293,13 +305,15 @@ func (r *matRows) multiplyColumns(o *matOperand, n, j text, rows, rowScales, row
 		offset = r.repeated("offset", st.others, at, "ColumnMajor", 0, 1)
 	}
 	r.repeat("f", r.rowFragments(), func(f text) {
-		value := fmt.Sprintf("%s * (%s * %s)", scale, elementOf(rowScales, r.rowFragments(), f).s, r.sumOfStrip(columns, rows, f))
+		value := fmt.Sprintf("%s * (%s * %s)", scale, elementOf(rowScales, r.rowFragments(), f).s,
+			r.sumOfStrip(columns, rows, f))
 		if r.Affine {
 			value += fmt.Sprintf(" + %s * %s", offset, elementOf(rowSums, r.rowFragments(), f).s)
 		}
 		for _, p := range r.products {
 			if p.b == o {
-				r.line("%s += %s;", elementOf(p.sums, r.fragments()*r.rowFragments(), plus(times(j, r.rowFragments()), f)).s, value)
+				r.line("%s += %s;",
+					elementOf(p.sums, r.fragments()*r.rowFragments(), plus(times(j, r.rowFragments()), f)).s, value)
 			}
 		}
 	})
@@ -314,7 +328,8 @@ func (r *matRows) sumOfStrip(columns, rows string, f text) string {
 	add := func(sum string, part int) {
 		r.repeat("step", r.steps(), func(step text) {
 			row := plus(times(plus(f, uintLit(part*r.rowFragments())), r.steps()), step)
-			r.line("%s = coopMatMulAdd(%s, %s, %[1]s);", sum, elementOf(columns, r.steps(), step).s, elementOf(rows, r.rowFragments()*r.Parts*r.steps(), row).s)
+			r.line("%s = coopMatMulAdd(%s, %s, %[1]s);", sum, elementOf(columns, r.steps(), step).s,
+				elementOf(rows, r.rowFragments()*r.Parts*r.steps(), row).s)
 		})
 	}
 	sum := r.variable(typ, "sum", call(typ, primary(zero)))
@@ -352,7 +367,8 @@ func (r *matRows) pass() {
 					at = binary("/", at, uintLit(perUnit))
 				}
 				r.line("coopMatStore(%s, %s, %s, %du, gl_CooperativeMatrixLayoutColumnMajor);",
-					elementOf(p.sums, r.fragments()*r.rowFragments(), plus(times(j, r.rowFragments()), f)).s, r.weights[p.b].elements, at.s, s.TileN/perUnit)
+					elementOf(p.sums, r.fragments()*r.rowFragments(), plus(times(j, r.rowFragments()), f)).
+						s, r.weights[p.b].elements, at.s, s.TileN/perUnit)
 			}
 		})
 	})
@@ -363,6 +379,8 @@ func (r *matRows) pass() {
 			at = r.named("at", plus(times(part, results), id))
 		}
 		unit := binary("/", at, uintLit(perUnit))
-		return call("uintBitsToFloat", primary(fmt.Sprintf("%s[%s][%s]", r.weights[r.products[n].b].elements, unit.s, binary("%", at, uintLit(perUnit)).s)))
+		return call("uintBitsToFloat",
+			primary(fmt.Sprintf("%s[%s][%s]", r.weights[r.products[n].b].elements, unit.s,
+				binary("%", at, uintLit(perUnit)).s)))
 	})
 }

@@ -108,7 +108,9 @@ func (e *emitter) selfIndex() text {
 	}
 	e.need(NeedSubgroupBasic, NeedSubgroupShuffle)
 	e.subgroupSize = e.sched.Subgroup
-	return primary(e.variable("uint", "self", plus(times(primary("gl_SubgroupID"), e.sched.Subgroup), primary("gl_SubgroupInvocationID"))))
+	return primary(
+		e.variable("uint",
+			"self", plus(times(primary("gl_SubgroupID"), e.sched.Subgroup), primary("gl_SubgroupInvocationID"))))
 }
 
 func (v *matVec) placeInvocation() {
@@ -298,7 +300,8 @@ func (v *matVec) shareFolded(i, row text, shared partials) {
 // of mask, and each of the second half, in those with it, to what the others
 // have of it; all go on with the first half.
 func (v *matVec) halveSums(at func(j text) []text, half, mask int) {
-	upper := primary(v.variable("bool", fmt.Sprintf("upper%d", mask), binary("!=", binary("&", primary("gl_SubgroupInvocationID"), uintLit(mask)), primary("0u"))))
+	upper := primary(v.variable("bool", fmt.Sprintf("upper%d", mask),
+		binary("!=", binary("&", primary("gl_SubgroupInvocationID"), uintLit(mask)), primary("0u"))))
 	v.repeat("j", half, func(j text) {
 		low, high := at(j), at(plus(j, uintLit(half)))
 		for n := range low {

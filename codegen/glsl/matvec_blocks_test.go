@@ -35,7 +35,8 @@ func blockCases() []matCase {
 	for i, t := range blockTypes() {
 		n := t.BlockElems()
 		for j, run := range []int{8, 32, 256} {
-			p := product{m: d(1), n: d(13), k: d(n * (1 + (i+j)%3)), a: ir.F32, b: t, transB: true, gated: j == 1, bias: i%2 == 0, prologue: j == 2}
+			p := product{m: d(1), n: d(13), k: d(n * (1 + (i+j)%3)), a: ir.F32, b: t, transB: true, gated: j == 1,
+				bias: i%2 == 0, prologue: j == 2}
 			s := vec(1, 8, 2, 1+j%2, 8)
 			if j == 1 {
 				p.m, s = d(3), vec(3, 4, 2, 1, 0)
@@ -58,7 +59,8 @@ func blockCases() []matCase {
 				s = withCopies(t, s, run, 2)
 			}
 			if p.bytes, p.a, p.prologue = true, ir.I8, false; j == i%2 {
-				cases = append(cases, matCase{name: fmt.Sprintf("%s run %d by bytes", t, run), p: p, s: blockRun(s, run)})
+				cases = append(cases,
+					matCase{name: fmt.Sprintf("%s run %d by bytes", t, run), p: p, s: blockRun(s, run)})
 			}
 		}
 		p := product{m: d(5 + i%4), n: d(13), k: d(2 * n), a: ir.F32, b: t, transB: true, layout: kernel.LayoutPlanes}
@@ -79,7 +81,8 @@ func heldCases() []matCase {
 	var cases []matCase
 	for i, t := range blockTypes() {
 		for j, run := range []int{16, 32, 64} {
-			p := product{m: d(1 + (i+j)%2), n: d(29), k: d(t.BlockElems() * (2 + 3*(i%3))), a: ir.F32, b: t, transB: true, gated: j == 1, bias: i%2 == 0, prologue: j == 2}
+			p := product{m: d(1 + (i+j)%2), n: d(29), k: d(t.BlockElems() * (2 + 3*(i%3))), a: ir.F32, b: t,
+				transB: true, gated: j == 1, bias: i%2 == 0, prologue: j == 2}
 			if j > 0 {
 				p.layout = kernel.LayoutPlanes
 			}
@@ -94,11 +97,13 @@ func heldCases() []matCase {
 			cases = append(cases, matCase{name: fmt.Sprintf("%s rounded in runs of %d", t, run), p: p, s: s})
 		}
 	}
-	bytes := product{m: d(1), n: d(29), k: d(320), a: ir.I8, b: ir.Q4_0, transB: true, bytes: true, layout: kernel.LayoutPlanes}
+	bytes := product{m: d(1), n: d(29), k: d(320), a: ir.I8, b: ir.Q4_0, transB: true, bytes: true,
+		layout: kernel.LayoutPlanes}
 	s := blockRun(vec(1, 32, 2, 2, 8), 32)
 	s.Turns, s.TileN = 3, 3*s.TileN
 	columns := product{m: d(1), n: d(29), k: d(96), a: ir.F32, b: ir.F16, transB: true}
-	return append(cases, matCase{name: "bytes held", p: bytes, s: s}, matCase{name: "f16 in turns", p: columns, s: blockRun(s, 0)})
+	return append(cases, matCase{name: "bytes held", p: bytes, s: s},
+		matCase{name: "f16 in turns", p: columns, s: blockRun(s, 0)})
 }
 
 // roundedCases are one row in runs of 64: rounded in shared memory, where nothing
@@ -106,18 +111,21 @@ func heldCases() []matCase {
 func roundedCases() []matCase {
 	var cases []matCase
 	for i, t := range blockTypes() {
-		p := product{m: d(1), n: d(29), k: d(t.BlockElems() * (2 + 3*(i%3))), a: ir.F32, b: t, transB: true, gated: i%4 == 1, bias: i%2 == 0, prologue: i%3 == 2, layout: kernel.LayoutPlanes}
+		p := product{m: d(1), n: d(29), k: d(t.BlockElems() * (2 + 3*(i%3))), a: ir.F32, b: t, transB: true,
+			gated: i%4 == 1, bias: i%2 == 0, prologue: i%3 == 2, layout: kernel.LayoutPlanes}
 		for _, subnormals := range []bool{false, true} {
 			s := withCopies(t, blockRun(vec(1, 32, 2, 2, 8), 64), 64, 2)
 			s.Subnormals = subnormals
 			if t.BlockElems() == 256 || !subnormals {
 				p.byteRows, s.RoundRows = true, true
-				cases = append(cases, matCase{name: fmt.Sprintf("%s rounded, subnormals %v", t, subnormals), p: p, s: s})
+				cases = append(cases,
+					matCase{name: fmt.Sprintf("%s rounded, subnormals %v", t, subnormals), p: p, s: s})
 			}
 			bytes := p
 			bytes.byteRows, bytes.bytes, bytes.a, bytes.prologue, s.RoundRows = false, true, ir.I8, false, false
 			if t.BlockElems() == 256 {
-				cases = append(cases, matCase{name: fmt.Sprintf("%s bytes, subnormals %v", t, subnormals), p: bytes, s: s})
+				cases = append(cases,
+					matCase{name: fmt.Sprintf("%s bytes, subnormals %v", t, subnormals), p: bytes, s: s})
 			}
 		}
 	}

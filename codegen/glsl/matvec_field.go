@@ -24,12 +24,14 @@ func (r fieldReader) prepare() {
 func (r fieldReader) activations(run place) activations {
 	return r.ofRows(func(o *matOperand) rowArrays {
 		n := kernel.FieldPlanes * r.run.Quads
-		row := rowArrays{r.array("int", o.name+"_bytes", n), r.fresh(r.scope, o.name+"_scales"), r.fresh(r.scope, o.name+"_sums")}
+		row := rowArrays{r.array("int", o.name+"_bytes", n), r.fresh(r.scope, o.name+"_scales"),
+			r.fresh(r.scope, o.name+"_sums")}
 		r.line("vec4 %s, %s;", row.scales, row.sums)
 		r.repeat("p", kernel.FieldPlanes, func(p text) {
 			plane := r.rows.strip(o, r.partOf(run, p).k)
 			r.repeat("t", r.run.Quads, func(t text) {
-				r.line("%s = %s;", elementOf(row.elements, n, plus(times(p, r.run.Quads), t)).s, elementOf(plane.elements, r.run.Quads, t).s)
+				r.line("%s = %s;", elementOf(row.elements, n, plus(times(p, r.run.Quads), t)).s,
+					elementOf(plane.elements, r.run.Quads, t).s)
 			})
 			r.line("%s[%s] = %s / float(1u << 2u * %s);", row.scales, p.s, plane.scales, p.s)
 			bias := ""
@@ -53,7 +55,8 @@ func (r fieldReader) addColumn(run place, rows activations, j text) {
 			high := r.dots("high", bits, "0x01010101u << ", row)
 			r.line("%s += %s << ivec4(2, 3, 4, 5);", dots, high) // 4 times as much, and so as those are
 		}
-		r.line("%s += scaled_%s(%s, %s, %s * vec4(%s), %s);", r.sumsAt(j)[n].s, b.base, at.s, run.e.s, row.scales, dots, row.sums)
+		r.line("%s += scaled_%s(%s, %s, %s * vec4(%s), %s);", r.sumsAt(j)[n].s, b.base, at.s, run.e.s,
+			row.scales, dots, row.sums)
 	}
 }
 

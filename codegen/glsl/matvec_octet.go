@@ -61,7 +61,8 @@ func (t octetTable) word(i text) string {
 func (v *matVec) shareOctets() {
 	t := v.run.DType
 	size, _ := target.OctetTableOf(t)
-	v.octets = &octetTable{name: "octet_table", typ: map[int]string{4: "uint", 8: "uvec2"}[size.Bytes], copies: v.s.Copies}
+	v.octets = &octetTable{name: "octet_table", typ: map[int]string{4: "uint", 8: "uvec2"}[size.Bytes],
+		copies: v.s.Copies}
 	entry := strings.ReplaceAll(octetForms[t].entry, "CODEBOOK", v.codebook(v.blockBuffer(v.b[0])))
 	v.fillTable(v.octets, size.Entries, "entry", entry)
 	signs := octetTable{name: "sign_table", copies: size.Signs.Copies}
@@ -101,7 +102,9 @@ func (v *matVec) fillTable(t *octetTable, entries int, reader, value string) {
 		v.line("%s[n][%s] = %s;", t.name, binary("%", plus(first, c), uintLit(t.copies)).s, reader)
 	})
 	v.close()
-	v.decoders = append(v.decoders, fmt.Sprintf("%s octet_%s(uint n) {\n    return %s[n][gl_LocalInvocationIndex %% %du];\n}\n", t.typ, reader, t.name, t.copies))
+	v.decoders = append(v.decoders,
+		fmt.Sprintf("%s octet_%s(uint n) {\n    return %s[n][gl_LocalInvocationIndex %% %du];\n}\n", t.typ, reader,
+			t.name, t.copies))
 }
 
 // readOctets reads the quants of a strip and returns the names of them and of

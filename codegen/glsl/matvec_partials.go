@@ -19,7 +19,8 @@ func (v *matVec) newPartials() partials {
 	}
 	var p partials
 	for n := range v.products {
-		p.arrays = append(p.arrays, v.share(v.quads.scalar, numberedName("partial", n, len(v.products)), parts*(results+1)))
+		p.arrays = append(p.arrays,
+			v.share(v.quads.scalar, numberedName("partial", n, len(v.products)), parts*(results+1)))
 	}
 	return p
 }

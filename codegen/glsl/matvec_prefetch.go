@@ -36,11 +36,13 @@ func (v *matVec) prefetchSectors() prefetched {
 			sector = call("min", sector, uintLit(all-1))
 		}
 		sector = primary(v.variable("uint", "sector", sector))
-		col := primary(v.variable("uint", "col", v.clampTo(plus(v.col0, binary("/", sector, uintLit(sectors))), v.col, v.s.TileN)))
+		col := primary(
+			v.variable("uint", "col", v.clampTo(plus(v.col0, binary("/", sector, uintLit(sectors))), v.col, v.s.TileN)))
 		v.bindAxis(v.col, col)
 		first := times(v.blockOf(o, primary("0u")), bytes/4)
 		within := times(binary("%", sector, uintLit(sectors)), target.SectorBytes/4)
-		v.line("%s = %s_early[%s];", elementOf(p.name, p.count, n).s, b.name, plus(plus(uintLit(base/4), first), within).s)
+		v.line("%s = %s_early[%s];", elementOf(p.name, p.count, n).s, b.name,
+			plus(plus(uintLit(base/4), first), within).s)
 	})
 	return p
 }

@@ -28,7 +28,8 @@ var (
 // are in whole tiles: an invocation too many would ask for blocks behind the last.
 func askingCases() []matCase {
 	asking := func(name string, t ir.DType, k, run, ahead, prefetch int) matCase {
-		p := product{m: d(1), n: d(4), k: d(k), a: ir.F32, b: t, transB: true, byteRows: true, layout: kernel.LayoutPlanes}
+		p := product{m: d(1), n: d(4), k: d(k), a: ir.F32, b: t, transB: true, byteRows: true,
+			layout: kernel.LayoutPlanes}
 		s := blockRun(vec(1, 32, 1, 4, 8), run)
 		s.Turns, s.RoundRows, s.Ahead, s.Prefetch = 1, true, ahead, prefetch
 		return matCase{name: name, p: p, s: s}
@@ -52,7 +53,8 @@ func randomBlockCases(caps target.Caps, count int) []matCase {
 	cases := askingCases()
 	for len(cases) < count {
 		t := blockTypes()[r.IntN(len(blockTypes()))]
-		p := product{m: d(1), n: d([]int{1, 7, 8, 24, 32, 33, 1 + r.IntN(70)}[r.IntN(7)]), k: d(t.BlockElems() * (1 + r.IntN(512/t.BlockElems()+3))), a: ir.F32, b: t, transB: true,
+		p := product{m: d(1), n: d([]int{1, 7, 8, 24, 32, 33, 1 + r.IntN(70)}[r.IntN(7)]),
+			k: d(t.BlockElems() * (1 + r.IntN(512/t.BlockElems()+3))), a: ir.F32, b: t, transB: true,
 			gated: r.IntN(4) == 0, bias: coin(), prologue: r.IntN(3) == 0, sharedB: coin(), norm: r.IntN(6) == 0, layout: []kernel.Layout{kernel.LayoutPlanes, kernel.LayoutBlocks}[r.IntN(5)/4]}
 		if r.IntN(3) == 0 {
 			p.m = d(1 + r.IntN(target.MaxMatVecRows))
@@ -85,10 +87,12 @@ func randomBlockCases(caps target.Caps, count int) []matCase {
 				s.Ahead, s.Prefetch = 1, 0
 			}
 		}
-		if s.Turns > 0 && int(p.k.Max())*s.ThreadN*s.ThreadM/lanes > 192 { // whose texts are long, and take long to compile
+		// whose texts are long, and take long to compile
+		if s.Turns > 0 && int(p.k.Max())*s.ThreadN*s.ThreadM/lanes > 192 {
 			continue
 		}
-		if (s.RoundRows || s.Turns > 0) && s.Ahead > 0 && !(s.RoundRows && s.Turns > 0) { // which settling would drop, for another case like those without
+		// which settling would drop, for another case like those without
+		if (s.RoundRows || s.Turns > 0) && s.Ahead > 0 && !(s.RoundRows && s.Turns > 0) {
 			continue
 		}
 		if fits(p.kernel(), s, caps) == nil {
@@ -119,7 +123,8 @@ func withBounds(t *testing.T, source string) string {
 	}
 	ends += strings.Index(source[ends:], "\n") + 1
 	uses := regexp.MustCompile(`\b(` + strings.Join(names, "|") + `)\[`)
-	check := fmt.Sprintf("uint within_array(uint at, int size) {\n    if (at < uint(size)) return at;\n    %s[%[1]s.length() - 1] = %[2]s(0);\n    return 0u;\n}\n", written[2], written[1])
+	check := fmt.Sprintf("uint within_array(uint at, int size) {\n    if (at < uint(size)) return at;\n    "+
+		"%s[%[1]s.length() - 1] = %[2]s(0);\n    return 0u;\n}\n", written[2], written[1])
 	return source[:ends] + check + wrapIndices(source[ends:], uses)
 }
 
@@ -134,7 +139,8 @@ func wrapIndices(code string, uses *regexp.Regexp) string {
 		depth += map[byte]int{'[': 1, ']': -1}[code[end]]
 	}
 	index := wrapIndices(code[at[1]:end-1], uses)
-	return code[:at[1]] + fmt.Sprintf("within_array(%s, %s.length())]", index, code[at[2]:at[3]]) + wrapIndices(code[end:], uses)
+	return code[:at[1]] + fmt.Sprintf("within_array(%s, %s.length())]", index, code[at[2]:at[3]]) +
+		wrapIndices(code[end:], uses)
 }
 
 // TestBlockVecsOnDevice runs random products of few rows by blocks on the Vulkan
@@ -154,10 +160,12 @@ func TestBlockVecsOnDevice(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		if declared := declaredShared(t, sh.Source); sh.SharedBytes < declared { // rows that cannot be staged are claimed
+		// rows that cannot be staged are claimed
+		if declared := declaredShared(t, sh.Source); sh.SharedBytes < declared {
 			t.Errorf("%s: claims %d bytes of shared memory, declares %d", c.name, sh.SharedBytes, declared)
 		}
-		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: withBounds(t, sh.Source), TargetEnv: glsl.TargetEnv(sh.Needs)}
+		shaders[i], sources[i] = sh, spirv.Shader{Name: fmt.Sprintf("case%d", i), Source: withBounds(t, sh.Source),
+			TargetEnv: glsl.TargetEnv(sh.Needs)}
 	}
 	modules := compileAll(t, sources)
 	for i, c := range cases {

@@ -35,7 +35,8 @@ func (r *roundedRows) ask() {
 func (r *roundedRows) ready() {
 	m, depth := r.s.ThreadM, int(r.k.Fold.Add)
 	for _, o := range r.a {
-		rows := rowArrays{elements: r.share("uvec4", o.name+"_bytes", m*depth/16), scales: r.share("float", o.name+"_scales", m*depth/kernel.RoundedGroup)}
+		rows := rowArrays{elements: r.share("uvec4", o.name+"_bytes", m*depth/16),
+			scales: r.share("float", o.name+"_scales", m*depth/kernel.RoundedGroup)}
 		r.arrays[o] = rows
 		r.repeat("i", m, func(i text) {
 			own := r.own[o]
@@ -58,18 +59,24 @@ func (r *roundedRows) ready() {
 func (v *matVec) roundShare(rows rowArrays, x func(h text) text, n, place text) {
 	perGroup := kernel.RoundedGroup / 4 / roundedQuads
 	size := v.variable("uvec4", "size", primary("uvec4(0u)"))
-	v.repeat("h", roundedQuads, func(h text) { v.line("%s = max(%s, floatBitsToUint(%s) & 0x7fffffffu);", size, size, x(h).s) })
-	top := v.variable("uint", "top", primary(fmt.Sprintf("max(max(%s.x, %s.y), max(%s.z, %s.w))", size, size, size, size)))
+	v.repeat("h", roundedQuads, func(h text) {
+		v.line("%s = max(%s, floatBitsToUint(%s) & 0x7fffffffu);", size, size, x(h).s)
+	})
+	top := v.variable("uint",
+		"top", primary(fmt.Sprintf("max(max(%s.x, %s.y), max(%s.z, %s.w))", size, size, size, size)))
 	for mask := 1; mask < perGroup; mask *= 2 {
 		v.line("%s = max(%s, subgroupShuffleXor(%s, %du));", top, top, top, mask)
 	}
 	// The inverse is of the scale: that of an element above 2^126 would be less than
 	// devices keep. Of zeros any number will do.
-	scale := v.variable("float", "scale", binary("*", call("uintBitsToFloat", primary(top)), primary(finiteLit(float64(float32(1.0/127)), 32, "").s)))
+	scale := v.variable("float",
+		"scale", binary("*", call("uintBitsToFloat", primary(top)),
+			primary(finiteLit(float64(float32(1.0/127)), 32, "").s)))
 	steps := v.variable("float", "steps", primary(fmt.Sprintf("1.0 / %s", scale)))
 	v.repeat("h", roundedQuads, func(h text) {
 		word := plus(times(place, roundedQuads), h)
-		v.line("%s[%s][%s] = round_bytes(%s * %s);", rows.elements, binary("/", word, uintLit(4)).s, binary("%", word, uintLit(4)).s, x(h).s, steps)
+		v.line("%s[%s][%s] = round_bytes(%s * %s);", rows.elements, binary("/", word, uintLit(4)).s,
+			binary("%", word, uintLit(4)).s, x(h).s, steps)
 	})
 	v.openGuard("if (%s)", binary("==", binary("%", n, uintLit(perGroup)), primary("0u")).s)
 	v.line("%s[%s] = %s;", rows.scales, binary("/", place, uintLit(perGroup)).s, scale)
@@ -90,7 +97,8 @@ func (r *roundedRows) strip(o *matOperand, k text) rowArrays {
 		}
 		r.eachWord(func(t text) text {
 			word := primary(r.variable("uint", "word", plus(first, t)))
-			return primary(from.elements + "[" + binary("/", word, uintLit(4)).s + "][" + binary("%", word, uintLit(4)).s + "]")
+			return primary(from.elements + "[" + binary("/", word, uintLit(4)).s + "][" +
+				binary("%", word, uintLit(4)).s + "]")
 		}, func(w text) text { return primary(from.elements + "[" + plus(first, w).s + "]") }, use)
 	})
 }

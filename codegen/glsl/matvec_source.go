@@ -130,8 +130,10 @@ func (r byteRows) strip(o *matOperand, k text) rowArrays {
 
 // byteStrip reads every row of an A along a strip: the bytes, four to an int, their
 // scale, and their sum where the format needs it.
-func (v *matVec) byteStrip(o *matOperand, scale func(i text) text, words func(i text, use func(t, word text))) rowArrays {
-	row := rowArrays{elements: v.array("int", o.name+"_strip", v.s.ThreadM*v.run.Quads), scales: v.array("float", o.name+"_scale", v.s.ThreadM)}
+func (v *matVec) byteStrip(o *matOperand, scale func(i text) text,
+	words func(i text, use func(t, word text))) rowArrays {
+	row := rowArrays{elements: v.array("int", o.name+"_strip", v.s.ThreadM*v.run.Quads),
+		scales: v.array("float", o.name+"_scale", v.s.ThreadM)}
 	if v.run.Form.NeedsSums() {
 		row.sums = v.array("int", o.name+"_sum", v.s.ThreadM)
 	}

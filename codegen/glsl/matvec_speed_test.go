@@ -31,8 +31,10 @@ var (
 	speedFormats = flag.String("formats", ".", "which formats to time")
 	speedRows    = flag.Int("rows", 1, "how many rows to time matvecs with")
 	speedSize    = flag.String("size", "14336x14336", "columns and depth of the matrix to time")
-	speedPlan    = flag.String("plan", "", "a file of what to time, besides the chosen schedules: lines like \"q4_0 1 floats lanes=32,64 wg=128 cols=4,8 run=16,32 staged=0,1\", with only=1 without the chosen ones, or, on matrix units, \"q4_0 8 bytes sn=4,8 sk=1,2 frags=1 depth=256\"")
-	speedLimit   = flag.Duration("limit", time.Hour, "how long to go on timing")
+	speedPlan    = flag.String("plan", "", "a file of what to time, besides the chosen schedules: lines like \"q4_0 "+
+		"1 floats lanes=32,64 wg=128 cols=4,8 run=16,32 staged=0,1\", with only=1 without the chosen ones, or, on "+
+		"matrix units, \"q4_0 8 bytes sn=4,8 sk=1,2 frags=1 depth=256\"")
+	speedLimit = flag.Duration("limit", time.Hour, "how long to go on timing")
 )
 
 // TestBlockMatVecSpeed prints the times of few rows by a matrix, medians on the
@@ -115,7 +117,8 @@ func parseSpeedLine(t *testing.T, words []string) speedLine {
 	check(t, err)
 	rows, err := strconv.Atoi(words[1])
 	check(t, err)
-	l := speedLine{dtype: dt, rows: rows, bytes: words[2] == "bytes", rounds: words[2] == "rounds", options: map[string][]int{}}
+	l := speedLine{dtype: dt, rows: rows, bytes: words[2] == "bytes", rounds: words[2] == "rounds",
+		options: map[string][]int{}}
 	for _, w := range words[3:] {
 		key, list, _ := strings.Cut(w, "=")
 		for _, v := range strings.Split(list, ",") {
@@ -129,7 +132,8 @@ func parseSpeedLine(t *testing.T, words []string) speedLine {
 
 // product is what a line times.
 func (l speedLine) product(n, depth int) product {
-	p := product{m: d(l.rows), n: d(n), k: d(depth), a: ir.F32, b: l.dtype, transB: true, bytes: l.bytes, byteRows: l.rounds}
+	p := product{m: d(l.rows), n: d(n), k: d(depth), a: ir.F32, b: l.dtype, transB: true, bytes: l.bytes,
+		byteRows: l.rounds}
 	if l.bytes {
 		p.a = ir.I8
 	}
@@ -186,7 +190,8 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps target.Caps) [
 			o.Workgroup = max(128/o.LanesPerRow, 1) * o.LanesPerRow
 		}
 		s := vec(l.rows, o.LanesPerRow, o.Workgroup/o.LanesPerRow, o.ThreadN, o.Subgroup)
-		s.TileK, s.Ahead, s.Tables, s.Copies, s.StageRows = o.TileK, o.Ahead, o.Tables || o.Copies > 0, o.Copies, o.StageRows
+		s.TileK, s.Ahead, s.Tables, s.Copies, s.StageRows = o.TileK, o.Ahead, o.Tables ||
+			o.Copies > 0, o.Copies, o.StageRows
 		s.Prefetch = o.Prefetch
 		s.Turns, s.RoundRows = o.Turns, l.rounds
 		s.TileN *= max(s.Turns, 1)
@@ -280,13 +285,15 @@ func (task *speedTask) compile(t *testing.T, dev *vk.Device) {
 		sh, err := emit(task.k, s, dev.Caps(), nil)
 		check(t, err)
 		task.shaders = append(task.shaders, sh)
-		sources = append(sources, spirv.Shader{Name: fmt.Sprint(i), Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)})
+		sources = append(sources,
+			spirv.Shader{Name: fmt.Sprint(i), Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)})
 	}
 	var descs []vk.PipelineDesc
 	for i, code := range compileAll(t, sources) {
 		sh := task.shaders[i]
-		descs = append(descs, vk.PipelineDesc{Name: task.schedules[i].String(), Code: code, Buffers: len(task.k.Bindings),
-			SubgroupSize: sh.SubgroupSize, FullSubgroups: sh.SubgroupSize > 0})
+		descs = append(descs,
+			vk.PipelineDesc{Name: task.schedules[i].String(), Code: code, Buffers: len(task.k.Bindings),
+				SubgroupSize: sh.SubgroupSize, FullSubgroups: sh.SubgroupSize > 0})
 	}
 	var err error
 	task.pipelines, err = dev.NewPipelines(context.Background(), descs)
@@ -363,7 +370,8 @@ func (b *speedBench) run(t *testing.T, task *speedTask) {
 			verdict = " WRONG"
 			t.Errorf("%s %s: %v", task.dtype, s, err)
 		}
-		text := fmt.Sprintf("%-8s %5dx%d n=%d %-6s %8.1f us %6.0f GB/s  lanes=%-3d cols=%d  %s%s", task.dtype, task.n, b.depth, task.rows, task.kind(),
+		text := fmt.Sprintf("%-8s %5dx%d n=%d %-6s %8.1f us %6.0f GB/s  lanes=%-3d cols=%d  %s%s", task.dtype, task.n,
+			b.depth, task.rows, task.kind(),
 			each.Seconds()*1e6, float64(size)/each.Seconds()/1e9, s.LanesPerRow, s.ThreadN, s, verdict)
 		fmt.Println(text + map[bool]string{true: " (chosen)"}[i == 0 && task.options["only"] == nil])
 		if verdict == "" {
@@ -447,7 +455,8 @@ const timedRuns = 16
 
 // time returns the median time of a dispatch; one that takes longer than enough
 // is only looked at.
-func (b *speedBench) time(t *testing.T, task *speedTask, i int, ranges [][]vk.BufferRange, enough time.Duration) time.Duration {
+func (b *speedBench) time(t *testing.T, task *speedTask, i int, ranges [][]vk.BufferRange,
+	enough time.Duration) time.Duration {
 	defer task.pipelines[i].Close()
 	var sets []vk.BindingSet
 	for _, r := range ranges {

@@ -51,7 +51,8 @@ func (r *stagedRows) fill(partial bool, end text) {
 // spread prints the place of quad n of a row: eight lanes at the same quad of
 // runs of 8 or 16 hit different banks.
 func spread(n text) text {
-	return binary("^", n, binary("&", binary("^", binary(">>", n, primary("3")), binary(">>", n, primary("6"))), primary("7u")))
+	return binary("^", n,
+		binary("&", binary("^", binary(">>", n, primary("3")), binary(">>", n, primary("6"))), primary("7u")))
 }
 
 func (r *stagedRows) quadsAt(k text) func(o *matOperand, i, t text) text {

@@ -89,7 +89,8 @@ func (v *matVec) firstElement(part text) text {
 		return v.named("e", e)
 	}
 	e = v.named("place", e)
-	return v.named("e", plus(times(binary("/", e, uintLit(f.Stride)), f.Superblock()), binary("%", e, uintLit(f.Stride))))
+	return v.named("e", plus(times(binary("/", e, uintLit(f.Stride)), f.Superblock()),
+		binary("%", e, uintLit(f.Stride))))
 }
 
 // within is e plus an offset of fewer elements than e is a multiple of: compilers

@@ -234,7 +234,8 @@ func (v *matVec) addScaled(at place, n int, j, block text, dots string, row rowA
 	scale := v.scaleOf(v.blockBuffer(v.products[n].b), block, at)
 	v.repeat("i", v.s.ThreadM, func(i text) {
 		sum := v.sumsAt(plus(times(i, v.s.ThreadN), j))[n].s
-		dot, x, a := elementOf(dots, v.s.ThreadM, i), elementOf(row.sums, v.s.ThreadM, i), elementOf(row.scales, v.s.ThreadM, i)
+		dot, x, a := elementOf(dots, v.s.ThreadM, i), elementOf(row.sums, v.s.ThreadM, i),
+			elementOf(row.scales, v.s.ThreadM, i)
 		if v.subnormal() && !v.small() {
 			dot = binary("*", primary("16777216.0"), dot)
 		}

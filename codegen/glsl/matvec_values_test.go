@@ -29,14 +29,16 @@ func TestRoundedValuesOnDevice(t *testing.T) {
 		{"in shared memory", ir.Q4_K, 512, 0, 2e38},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := product{m: d(1), n: d(9), k: d(c.depth), a: ir.F32, b: c.dtype, transB: true, byteRows: true, layout: kernel.LayoutPlanes}
+			p := product{m: d(1), n: d(9), k: d(c.depth), a: ir.F32, b: c.dtype, transB: true, byteRows: true,
+				layout: kernel.LayoutPlanes}
 			s := blockRun(vec(1, 32, 1, 4, 8), 64)
 			s.Turns, s.TileN, s.RoundRows = c.turns, 4*max(c.turns, 1), true
 			s.Subgroup = reliable(dev.Caps(), s)
 			k := p.kernel()
 			sh, err := emit(k, s, dev.Caps(), nil)
 			check(t, err)
-			module := compileAll(t, []spirv.Shader{{Name: "values", Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)}})[0]
+			module := compileAll(t,
+				[]spirv.Shader{{Name: "values", Source: sh.Source, TargetEnv: glsl.TargetEnv(sh.Needs)}})[0]
 			r := rand.New(rand.NewPCG(3, 5))
 			in := map[string]tensor{"b": randomTensor(t, r, c.dtype, k.Bindings[1].Elems)}
 			for _, size := range []float64{0, 1e-30, 1e-3, 1, c.largest, math.Inf(1), math.NaN()} {

@@ -39,7 +39,9 @@ func (r wholeReader) addStrip(at place) {
 	r.repeat("t", r.run.Quads, func(t text) {
 		rows := r.ofRows(func(o *matOperand) rowArrays {
 			name := r.array("vec4", o.name+"_rows", r.s.ThreadM)
-			r.repeat("i", r.s.ThreadM, func(i text) { r.line("%s = %s;", elementOf(name, r.s.ThreadM, i).s, read(o, i, t).s) })
+			r.repeat("i", r.s.ThreadM, func(i text) {
+				r.line("%s = %s;", elementOf(name, r.s.ThreadM, i).s, read(o, i, t).s)
+			})
 			return rowArrays{elements: name}
 		})
 		r.repeat("j", r.s.ThreadN, func(j text) {
@@ -71,7 +73,8 @@ func (r wholeReader) readColumns(o *matOperand, at place) wholeStrip {
 		r.line("%s = %s;", block.s, r.blockOf(o, at.block).s)
 		if w.quants != "" {
 			r.repeat("w", perColumn, func(i text) {
-				r.line("%s = %s;", elementOf(w.quants, cols*perColumn, plus(times(j, perColumn), i)).s, r.wideCall(b, block, at, i).s)
+				r.line("%s = %s;", elementOf(w.quants, cols*perColumn, plus(times(j, perColumn), i)).s,
+					r.wideCall(b, block, at, i).s)
 			})
 		}
 		scale := r.scaleOf(b, block, at)
@@ -114,7 +117,8 @@ func (r wholeReader) decode(o *matOperand, w wholeStrip, at place, t, j text) st
 		levels = call(r.unpack(), call("quants_"+b.base, r.quadArgs(block, at, t)...))
 	}
 	if r.run.Form.NeedsSums() {
-		return r.variable("vec4", o.quadName(), binary("+", binary("*", primary(scale.s+".x"), levels), primary(scale.s+".y")))
+		return r.variable("vec4", o.quadName(),
+			binary("+", binary("*", primary(scale.s+".x"), levels), primary(scale.s+".y")))
 	}
 	return r.variable("vec4", o.quadName(), binary("*", scale, levels))
 }

@@ -24,9 +24,11 @@ type opCase struct {
 
 // Arguments at which functions are hard: every pair of them is tried.
 var (
-	hardFloats = []float64{0, 1, -1, 0.5, -0.5, 2, -2, 3, -3, 0.25, -0.25, 0.625, -0.9375, 3.75, -7.25, 10, math.Inf(1), math.Inf(-1), math.NaN(),
+	hardFloats = []float64{0, 1, -1, 0.5, -0.5, 2, -2, 3, -3, 0.25, -0.25, 0.625, -0.9375, 3.75, -7.25, 10, math.Inf(1),
+		math.Inf(-1), math.NaN(),
 		math.Copysign(0, -1), 0.1, 1e-3, -1e-3, 1e-6, 0.63, 0.93, -10, 20, 50, -50, 88, -88, 100.5, -100.5, 12345.678, -99999, 3e7, -1e30}
-	hardInts = []int64{0, 1, -1, 2, -2, 3, 7, -7, 31, 100, 127, -128, 128, 255, -100, 1 << 20, math.MaxInt32, math.MinInt32, math.MaxUint32,
+	hardInts = []int64{0, 1, -1, 2, -2, 3, 7, -7, 31, 100, 127, -128, 128, 255, -100, 1 << 20, math.MaxInt32,
+		math.MinInt32, math.MaxUint32,
 		math.MaxInt64, math.MinInt64}
 )
 

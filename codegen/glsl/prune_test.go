@@ -18,7 +18,8 @@ func TestPruned(t *testing.T) {
 		"    y = 2.0;",
 		"}",
 	})
-	want := []string{"uint b = 1u;", "float x[4];", "uint a_2 = v.unused;", "if (a_2 < b) {", "    // about unused", "    y = 2.0;", "}"}
+	want := []string{"uint b = 1u;", "float x[4];", "uint a_2 = v.unused;", "if (a_2 < b) {", "    // about unused",
+		"    y = 2.0;", "}"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
@@ -36,7 +37,8 @@ func TestPruneFunctions(t *testing.T) {
 		"uint none(uint e) {\n    return INF;\n}\n",
 		"float largest(float x[32], uint e) {\n    return x[3];\n}\n",
 	}
-	main := []string{"x = high(a, b[1u, 2u]) + high(high(1u, 2u), 3u);", "apply(m, back, first(1u, 2u), none(5u), largest(v, 6u));"}
+	main := []string{"x = high(a, b[1u, 2u]) + high(high(1u, 2u), 3u);",
+		"apply(m, back, first(1u, 2u), none(5u), largest(v, 6u));"}
 	functions, main = pruneFunctions(functions, main)
 	want := []string{
 		"#define INF 1.0\n",

@@ -92,7 +92,8 @@ func (e *emitter) partialQuad(q quadKind, v *kernel.Expr, a along, k text, name 
 	at := binary("+", k, primary(component))
 	e.bindAxisLater(a.axis, e.partialName(a.axis), call("min", at, last))
 	value := e.as(q.scalar, v)
-	e.line("%s[%s] = %s;", name, component, e.choose(q.scalar, "neighbour", binary("<", at, end), value, primary(q.zero)).s)
+	e.line("%s[%s] = %s;", name, component,
+		e.choose(q.scalar, "neighbour", binary("<", at, end), value, primary(q.zero)).s)
 	e.close()
 }
 

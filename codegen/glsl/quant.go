@@ -131,7 +131,8 @@ func readableFormats() string {
 func (e *emitter) blockFormatOf(b *buffer) blockFormat {
 	f, ok := blockFormats[b.DType]
 	if !ok {
-		e.fail("binding %s is %s, which no kernel reads yet: formats with kernels are %s", b.Name, b.DType, readableFormats())
+		e.fail("binding %s is %s, which no kernel reads yet: formats with kernels are %s", b.Name, b.DType,
+			readableFormats())
 	}
 	return f
 }
@@ -152,7 +153,8 @@ func (e *emitter) blockDecoder(b *buffer, width int) string {
 	default:
 		e.fail("no decoder of %d elements of %s", width, b.DType)
 	}
-	levels := "levels_NAME(block, " + f.firstOf(b.DType, width == 4) + f.planeArg("e / STRIDEu % PLANESu") + ")" + element
+	levels := "levels_NAME(block, " + f.firstOf(b.DType, width == 4) + f.planeArg("e / STRIDEu % PLANESu") + ")" +
+		element
 	lines := []string{"uint block = i / ELEMSu, e = i % ELEMSu;"}
 	if f.Affine { // fused, multiplication and addition would round once, and the host rounds twice
 		lines = append(lines, "vec2 scale = scale_NAME(block, e);",
@@ -220,7 +222,8 @@ func (e *emitter) blockScale(b *buffer) {
 	}
 	e.blockFunction(b, scaleType(f.BlockForm)+" scale_NAME(uint block, uint e)", fmt.Sprintf(
 		"// %s: %d elements in %d bytes. The scale%s%s.", b.DType, b.DType.BlockElems(), b.DType.BlockBytes(),
-		map[bool]string{true: " and offset"}[f.Affine], map[bool]string{true: " of element e"}[len(mentions(scale, "e")) > 0]), scale)
+		map[bool]string{true: " and offset"}[f.Affine],
+		map[bool]string{true: " of element e"}[len(mentions(scale, "e")) > 0]), scale)
 }
 
 // quadArgs and quadNote are the parameters of a function of a quad, and what a
@@ -305,7 +308,8 @@ func (e *emitter) blockFunction(b *buffer, head, note, body string) {
 	}
 	text.WriteString("}\n")
 	e.decoders = append(e.decoders, strings.NewReplacer("NAME", b.base, "ELEMS", fmt.Sprint(b.DType.BlockElems()),
-		"SUPERBLOCK", fmt.Sprint(f.Superblock()), "STRIDE", fmt.Sprint(f.Stride), "PLANES", fmt.Sprint(f.Planes)).Replace(text.String()))
+		"SUPERBLOCK", fmt.Sprint(f.Superblock()), "STRIDE", fmt.Sprint(f.Stride), "PLANES", fmt.Sprint(f.Planes)).
+		Replace(text.String()))
 }
 
 // placeReaders puts the readers of a buffer for those of a snippet, and sees to
@@ -338,17 +342,20 @@ func (e *emitter) blockReader(b *buffer, name string) {
 		e.blockReader(b, "short")
 	case "words", "pairs":
 		words := map[string]int{"words": 4, "pairs": 2}[name]
-		e.decoders = append(e.decoders, fmt.Sprintf("uvec%d %s_%s(uint block, uint at) {\n    return %s[block * %du + at / %du];\n}\n",
-			words, name, b.base, e.view(b, words), b.DType.BlockBytes()/(4*words), 4*words))
+		e.decoders = append(e.decoders,
+			fmt.Sprintf("uvec%d %s_%s(uint block, uint at) {\n    return %s[block * %du + at / %du];\n}\n",
+				words, name, b.base, e.view(b, words), b.DType.BlockBytes()/(4*words), 4*words))
 		return
 	}
 	unit := blockUnit(b.DType)
 	for _, source := range strings.SplitAfter(strings.TrimPrefix(blockUnits[unit].readers, "\n"), "\n}") {
 		source = strings.TrimPrefix(source, "\n")
-		if !strings.Contains(source, " "+name+"_NAME(") || !strings.HasPrefix(source[strings.Index(source, " ")+1:], name+"_NAME(") {
+		if !strings.Contains(source, " "+name+"_NAME(") ||
+			!strings.HasPrefix(source[strings.Index(source, " ")+1:], name+"_NAME(") {
 			continue
 		}
-		source = strings.NewReplacer("NAME[", e.view(b, 1)+"[", "NAME", b.base, "UNITS", fmt.Sprint(b.DType.BlockBytes()/unit)).Replace(source)
+		source = strings.NewReplacer("NAME[", e.view(b, 1)+"[", "NAME", b.base,
+			"UNITS", fmt.Sprint(b.DType.BlockBytes()/unit)).Replace(source)
 		e.decoders = append(e.decoders, source+"\n")
 		return
 	}

@@ -52,7 +52,8 @@ return HALF(108u) * UNIT * dot(scales, dots - sums);`},
 // fieldFunctions makes the text have the functions of a buffer's fields.
 func (e *emitter) fieldFunctions(b *buffer, subnormals bool) {
 	form := fieldForms[b.DType]
-	e.blockFunction(b, "uvec4 fields_NAME(uint block, uint e)", "// The bytes of sixteen neighbours from element e on, and of those 32, 64, 96 further.", form.quants)
+	e.blockFunction(b, "uvec4 fields_NAME(uint block, uint e)",
+		"// The bytes of sixteen neighbours from element e on, and of those 32, 64, 96 further.", form.quants)
 	if form.high != "" {
 		e.blockFunction(b, "uvec4 high_fields_NAME(uint block, uint e)", "// The same of their high bits.", form.high)
 	}
@@ -60,8 +61,10 @@ func (e *emitter) fieldFunctions(b *buffer, subnormals bool) {
 	if subnormals { // halves of a byte in the last bits are 2^-24 of it
 		small, unit = "unpackHalf2x16(", 1<<24
 	}
-	body := strings.NewReplacer("SMALL(", small, "UNIT_16", floatText(unit/16), "PER_UNIT", floatText(32/unit), "UNIT", floatText(unit)).Replace(form.result)
-	e.blockFunction(b, "float scaled_NAME(uint block, uint e, vec4 dots, vec4 sums)", "// Products of a run, added up, with their scales.", body)
+	body := strings.NewReplacer("SMALL(", small, "UNIT_16", floatText(unit/16), "PER_UNIT", floatText(32/unit),
+		"UNIT", floatText(unit)).Replace(form.result)
+	e.blockFunction(b, "float scaled_NAME(uint block, uint e, vec4 dots, vec4 sums)",
+		"// Products of a run, added up, with their scales.", body)
 }
 
 func floatText(x float64) string { return finiteLit(x, 32, "").s }

@@ -53,17 +53,22 @@ func (e *emitter) octetDecoder(b *buffer) string {
 		lines = append(lines, "uint e = first;", "uvec2 quads = "+e.pairQuants(b)+"(block, "+of, "uvec4 octet;",
 			"[[unroll]] for (uint n = 0u; n < 2u; ++n) {", "    uint q = quads[n];")
 	} else {
-		lines = append(lines, "uvec4 octet;", "[[unroll]] for (uint n = 0u; n < 2u; ++n) {", "    uint e = first + 4u * n;", "    uint q = quants_NAME(block, "+of)
+		lines = append(lines, "uvec4 octet;", "[[unroll]] for (uint n = 0u; n < 2u; ++n) {",
+			"    uint e = first + 4u * n;", "    uint q = quants_NAME(block, "+of)
 	}
 	lines = append(lines,
-		fmt.Sprintf("    f16vec2 even = (unpackFloat2x16(q & 0x00ff00ffu | 0x64006400u) - float16_t(%d)) * %s;", base, value),
-		fmt.Sprintf("    f16vec2 odd = (unpackFloat2x16(q >> 8 & 0x00ff00ffu | 0x64006400u) - float16_t(%d)) * %s;", base, value))
+		fmt.Sprintf("    f16vec2 even = (unpackFloat2x16(q & 0x00ff00ffu | 0x64006400u) - float16_t(%d)) * %s;", base,
+			value),
+		fmt.Sprintf("    f16vec2 odd = (unpackFloat2x16(q >> 8 & 0x00ff00ffu | 0x64006400u) - float16_t(%d)) * %s;",
+			base, value))
 	if f.Affine {
 		lines = append(lines, "    even += scale.y;", "    odd += scale.y;")
 	}
-	lines = append(lines, "    octet[2u * n] = packFloat2x16(f16vec2(even.x, odd.x));", "    octet[2u * n + 1u] = packFloat2x16(f16vec2(even.y, odd.y));", "}", "return octet;")
+	lines = append(lines, "    octet[2u * n] = packFloat2x16(f16vec2(even.x, odd.x));",
+		"    octet[2u * n + 1u] = packFloat2x16(f16vec2(even.y, odd.y));", "}", "return octet;")
 	name := "octet_" + b.base
-	e.blockFunction(b, "uvec4 "+name+"(uint i)", "// Elements i to i+7 in f16, i being a multiple of 8.", strings.Join(lines, "\n"))
+	e.blockFunction(b, "uvec4 "+name+"(uint i)", "// Elements i to i+7 in f16, i being a multiple of 8.",
+		strings.Join(lines, "\n"))
 	return name
 }
 
@@ -72,11 +77,14 @@ func (e *emitter) octetDecoder(b *buffer) string {
 func (e *emitter) levelsOctet(b *buffer) string {
 	f := e.blockFormatOf(b)
 	e.blockParts(b)
-	quad := "    vec4 quad = scale * levels_NAME(block, " + f.firstOf(b.DType, true) + f.planeArg("e / STRIDEu % PLANESu") + ");"
-	lines := []string{"uint block = i / ELEMSu, first = i % ELEMSu;", "float scale = scale_NAME(block, first);", "uvec4 octet;",
+	quad := "    vec4 quad = scale * levels_NAME(block, " + f.firstOf(b.DType, true) +
+		f.planeArg("e / STRIDEu % PLANESu") + ");"
+	lines := []string{"uint block = i / ELEMSu, first = i % ELEMSu;", "float scale = scale_NAME(block, first);",
+		"uvec4 octet;",
 		"[[unroll]] for (uint n = 0u; n < 2u; ++n) {", "    uint e = first + 4u * n;", quad,
 		"    octet[2u * n] = packHalf2x16(quad.xy);", "    octet[2u * n + 1u] = packHalf2x16(quad.zw);", "}", "return octet;"}
 	name := "octet_" + b.base
-	e.blockFunction(b, "uvec4 "+name+"(uint i)", "// Elements i to i+7 in f16, i being a multiple of 8.", strings.Join(lines, "\n"))
+	e.blockFunction(b, "uvec4 "+name+"(uint i)", "// Elements i to i+7 in f16, i being a multiple of 8.",
+		strings.Join(lines, "\n"))
 	return name
 }

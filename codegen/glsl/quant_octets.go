@@ -116,7 +116,8 @@ uint even = entry_NAME(four & 255u) + (entry_NAME(four >> 16 & 255u) << 16);
 uint odd = entry_NAME(four >> 8 & 255u) + (entry_NAME(four >> 24) << 16);`
 
 // sorted returns the levels of twoPlanes by planes.
-const sorted = "\nreturn uvec2(even & 0x00ff00ffu | (odd & 0x00ff00ffu) << 8, even >> 8 & 0x00ff00ffu | odd & 0xff00ff00u);"
+const sorted = "\nreturn uvec2(even & 0x00ff00ffu | (odd & 0x00ff00ffu) << 8, even >> 8 & 0x00ff00ffu | odd & " +
+	"0xff00ff00u);"
 
 // octetReader makes the text have the function that decodes an octet: whole, or,
 // where less says how often products with masks are taken off, without them. paired

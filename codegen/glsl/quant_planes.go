@@ -85,11 +85,13 @@ func (e *emitter) planeBody(b *buffer, reader string, i, unit int) string {
 		body = strings.NewReplacer("(at - START)", "at", " - START", "").Replace(body)
 	}
 	if p.Bytes == unit { // there is one
-		body = strings.NewReplacer(" + (at - START) / 16u", "", " + at / 16u", "", " + (at - START) / 8u", "", " + at / 8u", "",
+		body = strings.NewReplacer(" + (at - START) / 16u", "", " + at / 16u", "", " + (at - START) / 8u", "",
+			" + at / 8u", "",
 			" + (at - START) / 4u", "", " + at / 4u", "", " + (at - START) / 2u", "", " + at / 2u", "",
 			" + at - START", "", " + at", "").Replace(body)
 	}
-	return strings.NewReplacer("UNIT", b.name+"_"+planeUnits[unit].view, "FIRST", first, "START", fmt.Sprintf("%du", p.At)).Replace(body)
+	return strings.NewReplacer("UNIT", b.name+"_"+planeUnits[unit].view, "FIRST", first,
+		"START", fmt.Sprintf("%du", p.At)).Replace(body)
 }
 
 // planeDeclarations prints the arrays that the planes of a buffer are read as.
@@ -98,10 +100,12 @@ func (e *emitter) planeDeclarations(out *strings.Builder, b *buffer) {
 		if u := planeUnits[unit]; b.units[unit] {
 			name := b.name + "_" + u.view
 			fmt.Fprintf(out, "layout(set = 0, binding = %d, std430) readonly buffer %s_buffer { %s %s[]; }; // %s%s\n",
-				b.slot, blockName(name), u.typ, name, b.DType, map[bool]string{true: " in planes"}[b.Layout == kernel.LayoutPlanes])
+				b.slot, blockName(name), u.typ, name, b.DType,
+				map[bool]string{true: " in planes"}[b.Layout == kernel.LayoutPlanes])
 		}
 	}
 	if name := b.name + "_early"; b.early {
-		fmt.Fprintf(out, "layout(set = 0, binding = %d, std430) readonly volatile buffer %s_buffer { uint %s[]; };\n", b.slot, blockName(name), name)
+		fmt.Fprintf(out, "layout(set = 0, binding = %d, std430) readonly volatile buffer %s_buffer { uint %s[]; };\n",
+			b.slot, blockName(name), name)
 	}
 }

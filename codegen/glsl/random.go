@@ -52,5 +52,6 @@ func (e *emitter) loadWords(r run, v *kernel.Expr, have map[*kernel.Expr]string)
 	}
 	e.helper("random_block", "uint")
 	seed, offset := e.key(v.Args[0], e.scope), e.key(v.Args[1], e.scope)
-	return e.variable("uvec4", fmt.Sprintf("words%d", r.width), call("random_block", seed, offset, e.vectorIndex(r, v.Index)))
+	return e.variable("uvec4", fmt.Sprintf("words%d", r.width),
+		call("random_block", seed, offset, e.vectorIndex(r, v.Index)))
 }

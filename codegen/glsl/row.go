@@ -109,7 +109,8 @@ func (r *rowWriter) sharedRows(s space) (opened int) {
 	r.thread = r.local
 	first := binary("*", primary("gl_WorkGroupID.x"), uintLit(r.rows))
 	if goAround {
-		first = r.openFor("", "first_row", first, r.dim(n), text{fmt.Sprintf("gl_NumWorkGroups.x * %du", r.rows), precProduct})
+		first = r.openFor("", "first_row", first, r.dim(n),
+			text{fmt.Sprintf("gl_NumWorkGroups.x * %du", r.rows), precProduct})
 		opened++
 	} else if r.rows == 1 {
 		first = primary("gl_WorkGroupID.x")
@@ -152,7 +153,8 @@ func (r *rowWriter) numberLocal() {
 		return
 	}
 	r.local = primary(r.variable("uint", "local",
-		binary("+", binary("*", primary("gl_SubgroupID"), uintLit(r.sched.Subgroup)), primary("gl_SubgroupInvocationID"))))
+		binary("+", binary("*", primary("gl_SubgroupID"), uintLit(r.sched.Subgroup)),
+			primary("gl_SubgroupInvocationID"))))
 }
 
 // run writes the stages.
@@ -259,7 +261,8 @@ func isArg(c kernel.Combine) bool {
 
 // describe says what a phase does, for the reader.
 func describe(p kernel.Phase) string {
-	word := map[kernel.Combine]string{kernel.CombineSum: "sum", kernel.CombineProd: "product", kernel.CombineMax: "maximum",
+	word := map[kernel.Combine]string{kernel.CombineSum: "sum", kernel.CombineProd: "product",
+		kernel.CombineMax: "maximum",
 		kernel.CombineMin: "minimum", kernel.CombineArgmax: "place of the maximum", kernel.CombineArgmin: "place of the minimum"}[p.Combine]
 	return fmt.Sprintf("%s: %s over the row", p.Name, word)
 }

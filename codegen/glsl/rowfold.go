@@ -33,7 +33,8 @@ func (r *rowWriter) foldStage(number int, phases []int) {
 		phase := r.k.Phases[p]
 		r.commentOnce(i, describe(phase))
 		folds[i] = r.beginFold(phase)
-		if phase.Combine == kernel.CombineSum && folds[i].typ == "float" && r.k.Fold.Max() > maxPlainSum*int64(r.lanes) {
+		if phase.Combine == kernel.CombineSum && folds[i].typ == "float" &&
+			r.k.Fold.Max() > maxPlainSum*int64(r.lanes) {
 			folds[i].lost = r.variable("float", phase.Name+"_lost", primary("0.0"))
 		}
 		roots = append(roots, phase.Value)
@@ -176,7 +177,8 @@ const shuffleOps = target.SubgroupBasic | target.SubgroupShuffle
 
 // bySubgroup reports whether lanes exchange values inside subgroups.
 func (r *rowWriter) bySubgroup() bool {
-	if r.sched.Subgroup <= 1 || r.lanes < 2 || r.sched.Workgroup%r.sched.Subgroup != 0 || !r.caps.SubgroupOps.Has(shuffleOps) {
+	if r.sched.Subgroup <= 1 || r.lanes < 2 || r.sched.Workgroup%r.sched.Subgroup != 0 ||
+		!r.caps.SubgroupOps.Has(shuffleOps) {
 		return false
 	}
 	for _, p := range r.k.Phases {
@@ -206,7 +208,8 @@ func (r *rowWriter) exchange(f fold) {
 	if f.place == "" {
 		r.combine(f, f.value, shuffled(f.value))
 	} else {
-		r.takeIfBetter(f, r.variable(f.typ, "other", shuffled(f.value)), r.variable("int", "other_place", shuffled(f.place)))
+		r.takeIfBetter(f, r.variable(f.typ, "other", shuffled(f.value)),
+			r.variable("int", "other_place", shuffled(f.place)))
 	}
 	r.close()
 	if r.lanes > within {
@@ -266,7 +269,8 @@ func (r *rowWriter) exchangeSubgroups(f fold) {
 // firstPart is where the row's parts begin in shared memory.
 func (r *rowWriter) firstPart(parts int) text {
 	if r.part.s == "" {
-		r.part = primary(r.variable("uint", "part", binary("*", binary("/", r.local, uintLit(r.lanes)), uintLit(parts))))
+		r.part = primary(
+			r.variable("uint", "part", binary("*", binary("/", r.local, uintLit(r.lanes)), uintLit(parts))))
 	}
 	return r.part
 }

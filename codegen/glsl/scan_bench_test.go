@@ -27,7 +27,8 @@ func BenchmarkScan(b *testing.B) {
 		}`, chunk)
 		k := scanKernel(b, source)
 		for _, lanes := range []int{64, 128, 256, 512, 1024} {
-			s := kernel.Schedule{Variant: kernel.VarScanGroup, Workgroup: lanes, Vec: 4, LanesPerRow: lanes, Subgroup: int(dev.Caps().SubgroupSize)}
+			s := kernel.Schedule{Variant: kernel.VarScanGroup, Workgroup: lanes, Vec: 4, LanesPerRow: lanes,
+				Subgroup: int(dev.Caps().SubgroupSize)}
 			if target.Check(k, s, dev.Caps()) == nil {
 				b.Run(fmt.Sprintf("chunk=%d/lanes=%d", chunk, lanes), func(b *testing.B) { benchKernel(b, dev, k, s) })
 			}

@@ -61,12 +61,14 @@ func (w *selectWriter) loadOwn() {
 func (w *selectWriter) findLast() (key, place string) {
 	w.comment("Find the last element to take, %d bits of its key and then of its place at a time.", target.SelectBits)
 	key, place = w.variable("uint", "last_key", primary("0u")), w.variable("uint", "last_place", primary("0u"))
-	keyBits, placeBits := w.variable("uint", "known_key", primary("0u")), w.variable("uint", "known_place", primary("0u"))
+	keyBits, placeBits := w.variable("uint", "known_key", primary("0u")), w.variable("uint",
+		"known_place", primary("0u"))
 	rank := w.variable("uint", "rank", w.dim(w.k.Take))
 	keyRounds, rounds := 3, 3+(bitsOf(w.k.Fold.Max())+target.SelectBits-1)/target.SelectBits
 	w.open("for (uint round = 0u; round < %du; ++round)", rounds)
 	w.line("bool by_key = round < %du;", keyRounds)
-	w.line("uint shift = by_key ? uint(max(21 - %d * int(round), 0)) : (%du - round) * %du;", target.SelectBits, rounds-1, target.SelectBits)
+	w.line("uint shift = by_key ? uint(max(21 - %d * int(round), 0)) : (%du - round) * %du;", target.SelectBits,
+		rounds-1, target.SelectBits)
 	bin := w.lanesOver("bin", uintLit(target.SelectBins))
 	w.line("%s[%s] = 0u;", w.bins, bin.s)
 	w.close()

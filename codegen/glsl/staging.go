@@ -12,7 +12,8 @@ import (
 // staging brings operands of matrix units to shared memory, in 16 bits and in
 // octets: eight neighbours along whichever axis the operand lies in memory.
 // Bytes go in as many neighbours as target.UnitElems says, 16 where it can be.
-// What is said of octets here is true of those, too. There are two stages, so that one is filled while the other is multiplied;
+// What is said of octets here is true of those, too. There are two stages, so that one is filled while the other is
+// multiplied;
 // in between, the octets wait in registers.
 type staging struct {
 	*matMul
@@ -44,7 +45,8 @@ type staged struct {
 
 // newStaging gives every operand that is to be staged its part of a stage.
 func (m *matMul) newStaging(self text) *staging {
-	c := &staging{matMul: m, self: self, sums: target.SumsDType(m.k), unit: target.UnitElems(m.k, m.s), unitType: "uvec4"}
+	c := &staging{matMul: m, self: self, sums: target.SumsDType(m.k), unit: target.UnitElems(m.k, m.s),
+		unitType: "uvec4"}
 	c.dtype, _ = target.MatrixDType(m.k)
 	if target.UnitsOf16(m.k, m.s) == 2 {
 		c.unitType = "uvec2"
@@ -172,7 +174,8 @@ func (c *staging) eachOctet(st *staged, body func(i, line, octet text)) {
 // fetch reads an invocation's octets of an operand's tile at k0 of the
 // contraction.
 func (c *staging) fetch(st *staged, k0 text) {
-	c.comment("Fetch %d %s of %s.", st.extent, map[bool]string{true: "rows", false: "columns"}[st.matOperand.axis == c.row], st.name)
+	c.comment("Fetch %d %s of %s.", st.extent,
+		map[bool]string{true: "rows", false: "columns"}[st.matOperand.axis == c.row], st.name)
 	c.eachOctet(st, func(i, line, octet text) {
 		from := map[int]text{c.row: c.row0, c.col: c.col0, c.fold: k0}
 		at := plus(from[st.outer], line)
@@ -221,7 +224,8 @@ func (c *staging) insideOctet(st *staged, from map[int]text, at, inner text) str
 func (c *staging) octet(st *staged, inner text, dst string) {
 	v := st.value
 	if st.raw {
-		c.line("%s = %s[%s];", dst, c.unitView(c.buffers[v.Bind]), binary("/", c.indexAt(v.Index, st.axis, inner), uintLit(c.unit)).s)
+		c.line("%s = %s[%s];", dst, c.unitView(c.buffers[v.Bind]),
+			binary("/", c.indexAt(v.Index, st.axis, inner), uintLit(c.unit)).s)
 		return
 	}
 	if target.ShiftedLoad(c.k, st.matOperand.value, st.matOperand.axis, c.dtype) {
@@ -315,7 +319,8 @@ func (c *staging) loadStaged(st *staged, name string, offset text) {
 	if st.along != (st.matOperand.axis == c.row) {
 		layout = "ColumnMajor"
 	}
-	c.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayout%s);", name, c.tiles, offset.s, target.StagedPitch(st.inner, c.unit), layout)
+	c.line("coopMatLoad(%s, %s, %s, %du, gl_CooperativeMatrixLayout%s);", name, c.tiles, offset.s,
+		target.StagedPitch(st.inner, c.unit), layout)
 }
 
 // overOctet prints a multiple of an octet's elements in octets.

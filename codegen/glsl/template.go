@@ -29,7 +29,8 @@ const (
 	nodeCall
 )
 
-var templateToken = regexp.MustCompile(`^\s*(\{\w+\}|\d+\.?\d*(?:[eE][-+]?\d+)?u?|[A-Za-z_]\w*|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>=&|^~!?:(),])`)
+var templateToken = regexp.MustCompile(
+	`^\s*(\{\w+\}|\d+\.?\d*(?:[eE][-+]?\d+)?u?|[A-Za-z_]\w*|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>=&|^~!?:(),])`)
 
 type templateParser struct {
 	src    string

@@ -157,7 +157,8 @@ func TestLibraryOrder(t *testing.T) {
 			}
 		}
 		for name := range libraryNames {
-			calls := strings.Contains(h.source, name+"(") || name == strings.ToUpper(name) && strings.Contains(h.source, name)
+			calls := strings.Contains(h.source, name+"(") || name == strings.ToUpper(name) &&
+				strings.Contains(h.source, name)
 			if calls && name != h.name && !inList(h.uses, name) && !strings.Contains(h.source, "_"+name) {
 				t.Errorf("%s calls %s and does not say so", h.name, name)
 			}
@@ -192,7 +193,8 @@ func TestFloatLiterals(t *testing.T) {
 			t.Errorf("%v is spelled %s, which reads as %v, %v", v, s, got, err)
 		}
 	}
-	special := map[string]float64{"INF": math.Inf(1), "-INF": math.Inf(-1), "NAN": math.NaN(), "-0.0": math.Copysign(0, -1), "0.0": 0}
+	special := map[string]float64{"INF": math.Inf(1), "-INF": math.Inf(-1), "NAN": math.NaN(),
+		"-0.0": math.Copysign(0, -1), "0.0": 0}
 	for want, v := range special {
 		if got := e.floatLit(v).s; got != want && got != strings.TrimSuffix(want, ".0") {
 			t.Errorf("%v is spelled %s, want %s", v, got, want)

@@ -251,7 +251,8 @@ func (e *emitter) fillVectors(vectorStores []kernel.Store, results []string, sca
 	}
 	e.plan(valuesOf(slices.Concat(vectorStores, scalarStores)), indices)
 	for i, s := range vectorStores {
-		e.line("%s[%s] = %s;", results[i], component, e.toCarrier(s.Value.DType, e.k.Bindings[s.Bind].DType, e.value(s.Value)).s)
+		e.line("%s[%s] = %s;", results[i], component,
+			e.toCarrier(s.Value.DType, e.k.Bindings[s.Bind].DType, e.value(s.Value)).s)
 	}
 	for _, s := range scalarStores {
 		b := e.buffers[s.Bind]

@@ -92,7 +92,8 @@ func TestConvolutionsOnMatrixUnits(t *testing.T) {
 
 // runConvolution compares a convolution with the reference, its product under a
 // schedule, and returns its shaders.
-func runConvolution(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.Graph, opt passes.Options, sched kernel.Schedule) []string {
+func runConvolution(t *testing.T, dev *vk.Device, tools *spirv.Toolchain, g *ir.Graph, opt passes.Options,
+	sched kernel.Schedule) []string {
 	t.Helper()
 	s, text, err := buildWith(g, opt, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
 		if k.Family != kernel.FamilyMatMul {
@@ -148,7 +149,8 @@ func TestChainedConvolutions(t *testing.T) {
 		output "y" %4
 	}`)
 	check(t, err)
-	for _, sched := range []kernel.Schedule{fragments, coopMat2(128, 32, 64, 32), coopMat2(256, 128, 64, 32), unrolled(9, coopMat2(256, 64, 64, 32))} {
+	for _, sched := range []kernel.Schedule{fragments, coopMat2(128, 32, 64, 32), coopMat2(256, 128, 64, 32),
+		unrolled(9, coopMat2(256, 64, 64, 32))} {
 		t.Run(sched.String(), func(t *testing.T) {
 			if text := runConvolution(t, dev, tools, g, storeAllWindows, sched); len(text) != 6 {
 				t.Errorf("%d kernels, want 6:\n%s", len(text), joined(text))

@@ -16,7 +16,8 @@ import (
 // TestConvolutionGolden keeps the texts of a convolution whose windows are read
 // where they lie, and of one whose operands are stored first.
 func TestConvolutionGolden(t *testing.T) {
-	c := convolution{x: "8,256,56,56", w: "256,256,3,3", attrs: "padding_low=[1,1], padding_high=[1,1]", y: "8,256,56,56"}
+	c := convolution{x: "8,256,56,56", w: "256,256,3,3", attrs: "padding_low=[1,1], padding_high=[1,1]",
+		y: "8,256,56,56"}
 	for _, tt := range []struct {
 		name, device string
 		kernels      int
@@ -38,7 +39,9 @@ func TestConvolutionGolden(t *testing.T) {
 			t.Fatalf("%s: %d kernels, want %d:\n%s", tt.name, len(text), tt.kernels, joined(text))
 		}
 		checkGolden(t, tt.name, text[len(text)-1])
-		if i := slices.IndexFunc(text, func(s string) bool { return strings.Contains(s, "conv_argument over") }); i >= 0 {
+		if i := slices.IndexFunc(text, func(s string) bool {
+			return strings.Contains(s, "conv_argument over")
+		}); i >= 0 {
 			checkGolden(t, tt.name+"_argument", text[i])
 		}
 		compileTexts(t, text)
@@ -55,14 +58,15 @@ func TestStoredConvolutionsCompile(t *testing.T) {
 			if !c.stored {
 				continue
 			}
-			_, text, err := buildWith(c.graph(t), storeAllWindows, func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
-				if k.Family == kernel.FamilyMatMul {
-					s := target.Settle(k, sched, caps)
-					return s, caps, target.Check(k, s, caps)
-				}
-				s, _, err := target.Select(k, caps)
-				return s, caps, err
-			})
+			_, text, err := buildWith(c.graph(t), storeAllWindows,
+				func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
+					if k.Family == kernel.FamilyMatMul {
+						s := target.Settle(k, sched, caps)
+						return s, caps, target.Check(k, s, caps)
+					}
+					s, _, err := target.Select(k, caps)
+					return s, caps, err
+				})
 			check(t, err)
 			all = append(all, text[len(text)-1])
 		}

@@ -15,7 +15,8 @@ type flashShape struct {
 
 func flashShapeOf(k *kernel.Kernel) flashShape {
 	ax := k.AttentionAxes()
-	return flashShape{Batch: points(k.Parallel[1:ax.Group]), Groups: k.Parallel[ax.Group].Max(), Heads: k.Parallel[ax.Head].Max(),
+	return flashShape{Batch: points(k.Parallel[1:ax.Group]), Groups: k.Parallel[ax.Group].Max(),
+		Heads:   k.Parallel[ax.Head].Max(),
 		Queries: k.Parallel[ax.Query].Max(), Keys: k.Fold.Max(), Dot: int(k.Attention.Dot.Add), Value: int(k.Parallel[ax.Value].Add)}
 }
 
@@ -54,10 +55,12 @@ func (t tuning) flashVecCandidates(k *kernel.Kernel) []Candidate {
 		for keys := t.flashKeys; keys >= 1; keys /= 2 {
 			for wg := t.flashWorkgroup; wg >= t.subgroup; wg /= 2 {
 				splits := t.flashSplits(k, wg/lanes*keys)
-				all = append(all, Candidate{kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: wg, Vec: 4, LanesPerRow: lanes, Subgroup: t.subgroup,
-					TileM: int(rows), ThreadM: int(rows), TileN: wg / lanes * keys, ThreadN: keys,
-					Flash: kernel.Flash{Heads: int(sh.Heads), Splits: splits}},
-					fmt.Sprintf("%d rows share %d keys, which are read once, in %d runs", rows, sh.Keys, max(splits, 1))})
+				all = append(all,
+					Candidate{kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: wg, Vec: 4, LanesPerRow: lanes,
+						Subgroup: t.subgroup,
+						TileM:    int(rows), ThreadM: int(rows), TileN: wg / lanes * keys, ThreadN: keys,
+						Flash: kernel.Flash{Heads: int(sh.Heads), Splits: splits}},
+						fmt.Sprintf("%d rows share %d keys, which are read once, in %d runs", rows, sh.Keys, max(splits, 1))})
 			}
 		}
 	}
@@ -76,7 +79,8 @@ func (t tuning) attentionTime(k *kernel.Kernel, caps Caps) (float64, string) {
 		rate = t.MatrixF16
 	}
 	sh := flashShapeOf(k)
-	flops := 2 * float64(sh.Batch*sh.Groups*sh.Heads) * float64(sh.Queries) * float64(sh.Keys) * float64(sh.Dot+sh.Value)
+	flops := 2 * float64(sh.Batch*sh.Groups*sh.Heads) * float64(sh.Queries) * float64(sh.Keys) *
+		float64(sh.Dot+sh.Value)
 	return flops / (rate * 1e3), ""
 }
 
@@ -92,7 +96,8 @@ func (t tuning) flashSplits(k *kernel.Kernel, step int) int {
 	for splits < MaxSplits && more() && sh.Keys >= int64(2*splits*step*2) {
 		splits *= 2
 	}
-	run := float64(sh.Keys) * float64(sh.Dot*k.Attention.K.DType.BlockBytes()+sh.Value*k.Attention.V.DType.BlockBytes()) // bytes
+	run := float64(sh.Keys) *
+		float64(sh.Dot*k.Attention.K.DType.BlockBytes()+sh.Value*k.Attention.V.DType.BlockBytes()) // bytes
 	if saved := (run - run/float64(splits)) / (t.CopyGBps / float64(t.cores)); saved <= t.LaunchNs {
 		return 0
 	}
@@ -169,7 +174,8 @@ func headsFirst(k *kernel.Kernel, s kernel.Schedule, caps Caps) bool {
 	sh := flashShapeOf(k)
 	tiled := s.Variant == kernel.VarFlashMatrix || s.Variant == kernel.VarFlashMatrix2
 	bytes := sh.Groups * sh.Keys * int64(sh.Dot+sh.Value) * int64(ir.F16.BlockBytes())
-	return k.Attention.Causal && tiled && sh.Queries > int64(s.TileM/max(s.Heads, 1)) && bytes <= 2*classOf(caps).tune(caps).cache
+	return k.Attention.Causal && tiled && sh.Queries > int64(s.TileM/max(s.Heads, 1)) &&
+		bytes <= 2*classOf(caps).tune(caps).cache
 }
 
 // AttentionGrid puts tiles of queries in x, or in y where heads go first, heads
@@ -195,7 +201,8 @@ func AttentionGrid(k *kernel.Kernel, s kernel.Schedule, caps Caps) (MatGrid, err
 			return g, nil
 		}
 	}
-	return MatGrid{}, fmt.Errorf("target: kernel %s: an attention over %v in tiles of %d rows has more workgroups than %s allows; split the batch",
+	return MatGrid{}, fmt.Errorf("target: kernel %s: an attention over %v in tiles of %d rows has more workgroups "+
+		"than %s allows; split the batch",
 		k.Name, k.Parallel, s.TileM, caps.Name)
 }
 
@@ -220,7 +227,8 @@ func checkFlashTile(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	case s.TileM < 1 || s.TileN < 1 || s.ThreadM < 1 || s.ThreadN < 1 || s.Heads < 1:
 		return fmt.Errorf("tiles, thread tiles and heads must be at least 1")
 	case s.TileK < 4 || s.TileK%4 != 0:
-		return fmt.Errorf("steps of %d along the dot axis are no multiple of 4, the vectors in which operands are staged", s.TileK)
+		return fmt.Errorf("steps of %d along the dot axis are no multiple of 4, the vectors in which operands are "+
+			"staged", s.TileK)
 	case s.TileM%s.ThreadM != 0 || s.TileN%s.ThreadN != 0 || s.TileN%s.TileK != 0:
 		return fmt.Errorf("thread tiles or steps do not divide the tile")
 	case s.Workgroup != s.TileM/s.ThreadM*(s.TileN/s.ThreadN):
@@ -243,7 +251,8 @@ func checkFlashTile(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 func checkFlash(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	sh := flashShapeOf(k)
 	if s.Heads < 1 || s.Heads != 1 && (int64(s.Heads) != sh.Heads || s.TileM%s.Heads != 0) {
-		return fmt.Errorf("%d heads a tile, want 1 or the %d that share keys, which must divide %d rows", s.Heads, sh.Heads, s.TileM)
+		return fmt.Errorf("%d heads a tile, want 1 or the %d that share keys, which must divide %d rows", s.Heads,
+			sh.Heads, s.TileM)
 	}
 	if err := checkSplits(k, s); err != nil {
 		return err
@@ -264,9 +273,11 @@ func checkFlashVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	case !powerOfTwo(s.LanesPerRow) || s.LanesPerRow > s.Subgroup:
 		return fmt.Errorf("%d lanes a key are no power of two within a subgroup of %d", s.LanesPerRow, s.Subgroup)
 	case s.TileM < 1 || s.ThreadM != s.TileM || s.ThreadN < 1 || s.TileN != s.Workgroup/s.LanesPerRow*s.ThreadN:
-		return fmt.Errorf("every invocation has all %d rows and %d keys, a step %d", s.TileM, s.ThreadN, s.Workgroup/s.LanesPerRow*s.ThreadN)
+		return fmt.Errorf("every invocation has all %d rows and %d keys, a step %d", s.TileM, s.ThreadN,
+			s.Workgroup/s.LanesPerRow*s.ThreadN)
 	}
-	if n := s.TileM * (4*FlashQuads(sh.Dot, s.LanesPerRow) + 4*FlashQuads(sh.Value, s.LanesPerRow) + s.ThreadN); n > maxFlashVec {
+	if n := s.TileM * (4*FlashQuads(sh.Dot, s.LanesPerRow) + 4*FlashQuads(sh.Value, s.LanesPerRow) +
+		s.ThreadN); n > maxFlashVec {
 		return fmt.Errorf("%d queries, sums and scores per invocation, more than %d spill", n, maxFlashVec)
 	}
 	return checkFlash(k, s, caps)

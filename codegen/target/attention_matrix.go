@@ -30,9 +30,11 @@ func (t tuning) flashMatrixCandidates(k *kernel.Kernel, caps Caps) []Candidate {
 			}
 			rows := tl.Subgroups * frag * tl.Strips
 			heads := flashHeads(sh, rows)
-			groups := min(sh.Batch, unknownExtent>>24) * sh.Groups * sh.Heads / int64(heads) * ceilDiv(sh.Queries*int64(heads), int64(rows))
-			c := Candidate{kernel.Schedule{Variant: variant, Workgroup: tl.Subgroups * t.subgroup, Vec: 4, Subgroup: t.subgroup,
-				TileM: rows, TileN: tl.Keys, Stages: tl.Stages,
+			groups := min(sh.Batch, unknownExtent>>24) * sh.Groups * sh.Heads / int64(heads) *
+				ceilDiv(sh.Queries*int64(heads), int64(rows))
+			c := Candidate{kernel.Schedule{Variant: variant, Workgroup: tl.Subgroups * t.subgroup, Vec: 4,
+				Subgroup: t.subgroup,
+				TileM:    rows, TileN: tl.Keys, Stages: tl.Stages,
 				Flash: kernel.Flash{Heads: heads}, Fragments: kernel.Fragments{FragM: frag, FragN: frag, FragK: frag}},
 				fmt.Sprintf("%d queries of %d heads a tile, %d keys, on matrix units: %d workgroups", rows/heads, heads, tl.Keys, groups)}
 			if 2*sh.Queries*int64(heads) <= int64(rows) || tl.Width > 0 && max(sh.Dot, sh.Value) > tl.Width {
@@ -76,15 +78,19 @@ func checkFlashMatrix(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	f := s.FragM
 	switch {
 	case !flashHalf(k):
-		return fmt.Errorf("matrix units take f16, not queries, keys and values of %s, %s and %s", k.Attention.Q.DType, k.Attention.K.DType, k.Attention.V.DType)
+		return fmt.Errorf("matrix units take f16, not queries, keys and values of %s, %s and %s", k.Attention.Q.DType,
+			k.Attention.K.DType, k.Attention.V.DType)
 	case f < OctetElems || s.FragN != f || s.FragK != f || f != flashFragment(caps):
-		return fmt.Errorf("fragments of %dx%dx%d, want the square ones of f16 with f32 sums that the device has: %d", f, s.FragN, s.FragK, flashFragment(caps))
+		return fmt.Errorf("fragments of %dx%dx%d, want the square ones of f16 with f32 sums that the device has: %d", f,
+			s.FragN, s.FragK, flashFragment(caps))
 	case s.Subgroup < f || s.Subgroup%f != 0:
 		return fmt.Errorf("subgroups of %d are no multiple of the %d rows that they hold", s.Subgroup, f)
 	case s.TileM < 1 || s.TileM != s.Workgroup/s.Subgroup*f*FlashStrips(s):
-		return fmt.Errorf("%d rows for %d subgroups that hold %d each, or a multiple", s.TileM, s.Workgroup/s.Subgroup, f)
+		return fmt.Errorf("%d rows for %d subgroups that hold %d each, or a multiple", s.TileM,
+			s.Workgroup/s.Subgroup, f)
 	case FlashStrips(s) > 1 && s.Variant != kernel.VarFlashMatrix2:
-		return fmt.Errorf("%d fragments of rows of each subgroup, whose scores are to pass through shared memory", FlashStrips(s))
+		return fmt.Errorf("%d fragments of rows of each subgroup, whose scores are to pass through shared memory",
+			FlashStrips(s))
 	case FlashStrips(s) > 1 && flashWords(sh, s) > maxFlashWords:
 		return fmt.Errorf("%d words of fragments per invocation, more than %d spill", flashWords(sh, s), maxFlashWords)
 	case s.Stages < 0 || s.Stages > 2:
@@ -102,7 +108,8 @@ func checkFlashMatrix(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		m2 := caps.Matrix2
 		switch {
 		case !caps.Features.CooperativeMatrix2 || m2 == nil || !m2.Reductions || !m2.Conversions || !m2.PerElement:
-			return fmt.Errorf("the device has no VK_NV_cooperative_matrix2 with reductions, conversions and per-element operations")
+			return fmt.Errorf("the device has no VK_NV_cooperative_matrix2 with reductions, conversions and " +
+				"per-element operations")
 		case !caps.Features.Maintenance4:
 			return fmt.Errorf("the device has no maintenance4, which the SPIR-V version needs")
 		}
@@ -147,7 +154,8 @@ func WeightPitch(s kernel.Schedule) int { return s.TileN/2 + 4 }
 func flashMatrixShared(k *kernel.Kernel, s kernel.Schedule) int {
 	sh := flashShapeOf(k)
 	rows := s.Workgroup / max(s.Subgroup, 1) * s.FragM
-	n := max(s.Stages, 1)*s.TileN*(StagedPitch(sh.Dot, OctetElems)+StagedPitch(sh.Value, OctetElems))*16 + rows*s.FragM*4
+	n := max(s.Stages, 1)*s.TileN*(StagedPitch(sh.Dot, OctetElems)+StagedPitch(sh.Value, OctetElems))*16 +
+		rows*s.FragM*4
 	if s.Variant == kernel.VarFlashMatrix {
 		n += rows * (ScorePitch(s) + WeightPitch(s)) * 4
 	}

@@ -48,7 +48,8 @@ func TestBytesSelect(t *testing.T) {
 			t.Errorf("%s: %s (%s), error %v, want %s", tt.what, s, reason, err, tt.want)
 		}
 	}
-	if _, _, err := Select(large, without(func(c *Caps) { c.Features.Storage8 = false })); err == nil || !strings.Contains(err.Error(), "storage8") {
+	if _, _, err := Select(large, without(func(c *Caps) { c.Features.Storage8 = false })); err == nil ||
+		!strings.Contains(err.Error(), "storage8") {
 		t.Errorf("without 8-bit storage: error %v, want one that names it", err)
 	}
 }
@@ -79,7 +80,8 @@ func TestByteTiles(t *testing.T) {
 func TestBytesUnits(t *testing.T) {
 	bytes := bytesMul(ir.D(64), ir.D(64), ir.D(64), ir.I8, false)
 	halves := matrixMul(one, ir.D(64), ir.D(64), ir.D(64), ir.F16, true)
-	s := kernel.Schedule{Variant: kernel.VarCoopMat, TileM: 32, TileN: 32, TileK: 32, Fragments: kernel.Fragments{SubgroupsM: 1, SubgroupsN: 1, FragM: 16, FragN: 16, FragK: 32}}
+	s := kernel.Schedule{Variant: kernel.VarCoopMat, TileM: 32, TileN: 32, TileK: 32,
+		Fragments: kernel.Fragments{SubgroupsM: 1, SubgroupsN: 1, FragM: 16, FragN: 16, FragK: 32}}
 	small := s
 	small.FragM, small.FragN, small.FragK = 8, 8, 8
 	for _, tt := range []struct {
@@ -117,16 +119,19 @@ func TestBytesTensorStore(t *testing.T) {
 		{"scaled", bytesMul(ir.D(64), ir.D(64), deep, ir.I8, true), nil, true},
 		{"unsigned, scaled", bytesMul(ir.D(64), ir.D(64), ir.D(64), ir.U8, true), nil, true},
 		{"unsigned, scaled, deep", bytesMul(ir.D(64), ir.D(64), deep, ir.U8, true), nil, false},
-		{"sums and one", bytesMul(ir.D(64), ir.D(64), ir.D(64), ir.I8, false), func(b *kernel.Builder, k *kernel.Kernel) {
-			k.Stores[0].Value = b.Apply(ir.OpAdd, ir.I32, nil, k.Stores[0].Value, b.Integer(ir.I32, 1))
-		}, false},
-		{"sums to bytes", bytesMul(ir.D(64), ir.D(64), ir.D(64), ir.I8, false), func(_ *kernel.Builder, k *kernel.Kernel) {
-			k.Bindings[2].DType = ir.I8
-		}, false},
-		{"floats of integers", bytesMul(ir.D(64), ir.D(64), ir.D(64), ir.I8, false), func(b *kernel.Builder, k *kernel.Kernel) {
-			k.Bindings[2].DType = ir.F32
-			k.Stores[0].Value = b.Cast(ir.F32, b.Apply(ir.OpAbs, ir.I32, nil, k.Stores[0].Value))
-		}, false},
+		{"sums and one", bytesMul(ir.D(64), ir.D(64), ir.D(64), ir.I8, false),
+			func(b *kernel.Builder, k *kernel.Kernel) {
+				k.Stores[0].Value = b.Apply(ir.OpAdd, ir.I32, nil, k.Stores[0].Value, b.Integer(ir.I32, 1))
+			}, false},
+		{"sums to bytes", bytesMul(ir.D(64), ir.D(64), ir.D(64), ir.I8, false),
+			func(_ *kernel.Builder, k *kernel.Kernel) {
+				k.Bindings[2].DType = ir.I8
+			}, false},
+		{"floats of integers", bytesMul(ir.D(64), ir.D(64), ir.D(64), ir.I8, false),
+			func(b *kernel.Builder, k *kernel.Kernel) {
+				k.Bindings[2].DType = ir.F32
+				k.Stores[0].Value = b.Cast(ir.F32, b.Apply(ir.OpAbs, ir.I32, nil, k.Stores[0].Value))
+			}, false},
 	} {
 		if tt.change != nil {
 			tt.change(kernel.NewBuilder(), tt.k)

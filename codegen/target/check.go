@@ -34,7 +34,8 @@ func Check(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 
 // checkSchedule is [Check] for a kernel that lacks nothing on the device.
 func checkSchedule(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
-	checks := []func(*kernel.Kernel, kernel.Schedule, Caps) error{checkFamily, checkWorkgroup, checkSubgroup, checkVariant, checkShared, checkSettled}
+	checks := []func(*kernel.Kernel, kernel.Schedule, Caps) error{checkFamily, checkWorkgroup, checkSubgroup,
+		checkVariant, checkShared, checkSettled}
 	for _, check := range checks {
 		if err := check(k, s, caps); err != nil {
 			return fmt.Errorf("target: schedule %q of kernel %s on %s: %w", s, k.Name, caps.Name, err)
@@ -76,11 +77,13 @@ func checkSubgroup(_ *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return fmt.Errorf("the device has no subgroup shuffles")
 	case !caps.canRelyOn(s.Subgroup):
 		return fmt.Errorf("subgroups of %d cannot be relied on: the device has %d to %d, and size control is %v",
-			s.Subgroup, caps.MinSubgroupSize, caps.MaxSubgroupSize, caps.Features.SubgroupSizeControl && caps.RequiredSubgroupSize)
+			s.Subgroup, caps.MinSubgroupSize, caps.MaxSubgroupSize, caps.Features.SubgroupSizeControl &&
+				caps.RequiredSubgroupSize)
 	case s.Workgroup%s.Subgroup != 0:
 		return fmt.Errorf("the workgroup is no whole number of subgroups of %d", s.Subgroup)
 	case s.Workgroup > s.Subgroup*maxSubgroups:
-		return fmt.Errorf("%d subgroups of %d in a workgroup, %d are sure to be allowed", s.Workgroup/s.Subgroup, s.Subgroup, maxSubgroups)
+		return fmt.Errorf("%d subgroups of %d in a workgroup, %d are sure to be allowed", s.Workgroup/s.Subgroup,
+			s.Subgroup, maxSubgroups)
 	}
 	return nil
 }
@@ -200,7 +203,8 @@ func checkMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	case s.Ahead < 0 || s.Ahead > maxAhead:
 		return fmt.Errorf("%d runs ahead, want up to %d", s.Ahead, maxAhead)
 	case s.StageRows && (s.TileK < 16 || s.Ahead > 1 || blocksOf(k) == ir.Invalid || readsBytes(k)):
-		return fmt.Errorf("rows pass through shared memory only where they are floats that meet blocks, 16 elements at least and not ahead")
+		return fmt.Errorf("rows pass through shared memory only where they are floats that meet blocks, 16 elements " +
+			"at least and not ahead")
 	case s.Tables && tableBytes(k) == 0:
 		return fmt.Errorf("there is no codebook to copy to shared memory")
 	case s.LanesPerRow < 1 || !powerOfTwo(s.LanesPerRow) && s.Subgroup == 0:

@@ -16,15 +16,18 @@ func TestCheckRefuses(t *testing.T) {
 	flash := attention(ir.D(8), ir.D(4), ir.D(512), ir.D(512), ir.D(64))
 	goodFlash := tile{32, 32, 16, 4, 2}.flashSchedule(4, 0)
 	fewRows := attention(ir.D(8), ir.D(4), one, ir.D(512), ir.D(64))
-	goodFlashVec := kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: 128, Vec: 4, LanesPerRow: 8, Subgroup: 32, TileM: 4, ThreadM: 4, TileN: 32, ThreadN: 2, Flash: kernel.Flash{Heads: 4, Splits: 4}}
+	goodFlashVec := kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: 128, Vec: 4, LanesPerRow: 8, Subgroup: 32,
+		TileM: 4, ThreadM: 4, TileN: 32, ThreadN: 2, Flash: kernel.Flash{Heads: 4, Splits: 4}}
 	goodMap := kernel.Schedule{Variant: kernel.VarMap, Workgroup: 64, Vec: 2}
 	goodRow := kernel.Schedule{Variant: kernel.VarRowGroup, Workgroup: 128, Vec: 4, LanesPerRow: 128, Cache: 32}
 	goodScan := kernel.Schedule{Variant: kernel.VarScanGroup, Workgroup: 128, Vec: 4, LanesPerRow: 128}
 	goodSelect := kernel.Schedule{Variant: kernel.VarSelect, Workgroup: 128, Vec: 1, LanesPerRow: 128, Cache: 64}
 	goodSort := kernel.Schedule{Variant: kernel.VarSort, Workgroup: 128, Vec: 1, LanesPerRow: 128}
 	goodTile := tile{64, 32, 16, 4, 4}.schedule()
-	goodDirect := kernel.Schedule{Variant: kernel.VarMatDirect, Workgroup: 16, Vec: 4, TileM: 16, ThreadM: 16, TileN: 64, ThreadN: 4, TileK: 8}
-	goodVec := kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: 64, Vec: 4, LanesPerRow: 32, TileM: 4, ThreadM: 4, TileN: 2, ThreadN: 1}
+	goodDirect := kernel.Schedule{Variant: kernel.VarMatDirect, Workgroup: 16, Vec: 4, TileM: 16, ThreadM: 16,
+		TileN: 64, ThreadN: 4, TileK: 8}
+	goodVec := kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: 64, Vec: 4, LanesPerRow: 32, TileM: 4, ThreadM: 4,
+		TileN: 2, ThreadN: 1}
 
 	cases := []struct {
 		what   string
@@ -51,10 +54,11 @@ func TestCheckRefuses(t *testing.T) {
 		{"flash vec without a subgroup", fewRows, goodFlashVec, func(s *kernel.Schedule, c *Caps) { *c = fixedSubgroup(*c, 32); s.Subgroup = 0 }, "must be in a subgroup"},
 		{"flash vec lanes", fewRows, goodFlashVec, func(s *kernel.Schedule, c *Caps) { *c = fixedSubgroup(*c, 32); s.LanesPerRow = 64 }, "within a subgroup"},
 		{"flash vec keys", fewRows, goodFlashVec, func(s *kernel.Schedule, c *Caps) { *c = fixedSubgroup(*c, 32); s.TileN = 16 }, "a step 32"},
-		{"flash vec spills", attention(one, ir.D(16), one, ir.D(512), ir.D(128)), goodFlashVec, func(s *kernel.Schedule, c *Caps) {
-			*c = fixedSubgroup(*c, 32)
-			s.TileM, s.ThreadM, s.Heads = 16, 16, 16
-		}, "spill"},
+		{"flash vec spills", attention(one, ir.D(16), one, ir.D(512), ir.D(128)), goodFlashVec,
+			func(s *kernel.Schedule, c *Caps) {
+				*c = fixedSubgroup(*c, 32)
+				s.TileM, s.ThreadM, s.Heads = 16, 16, 16
+			}, "spill"},
 		{"too many splits", fewRows, goodFlashVec, func(s *kernel.Schedule, c *Caps) { *c = fixedSubgroup(*c, 32); s.Splits = 129 }, "want 0 to 128"},
 		{"an empty split", fewRows, goodFlashVec, func(s *kernel.Schedule, c *Caps) { *c = fixedSubgroup(*c, 32); s.Splits = 30 }, "would see none"},
 		{"no attention", &kernel.Kernel{Name: "bare", Family: kernel.FamilyAttention}, goodFlash, nil, "without operands"},
@@ -186,14 +190,16 @@ func TestMissing(t *testing.T) {
 	}
 	few := generic
 	few.MaxStorageBuffers = 1
-	if got := Missing(unaryMap(ir.F32, dims(8)...), few); len(got) != 1 || !strings.Contains(got[0], "binds 2 buffers") {
+	if got := Missing(unaryMap(ir.F32, dims(8)...), few); len(got) != 1 ||
+		!strings.Contains(got[0], "binds 2 buffers") {
 		t.Errorf("missing %q, want the number of buffers", got)
 	}
 }
 
 func TestMissingIsSelectsError(t *testing.T) {
 	_, _, err := Select(unaryMap(ir.F64, dims(8)...), profile(t, "arm-mali"))
-	if err == nil || !strings.Contains(err.Error(), "Mali-G715 cannot run kernel exp") || !strings.Contains(err.Error(), "float64") {
+	if err == nil || !strings.Contains(err.Error(), "Mali-G715 cannot run kernel exp") ||
+		!strings.Contains(err.Error(), "float64") {
 		t.Errorf("got %v, want device, kernel and feature named", err)
 	}
 }
@@ -231,7 +237,8 @@ func TestMatMulGrid(t *testing.T) {
 	if g, err = MatMulGrid(many, s, h100); err != nil || len(g[0]) != 2 || g[0][1].Axis != 0 || len(g[2]) != 0 {
 		t.Errorf("grid %v, %v; want the batch in x, which is long enough", g, err)
 	}
-	if _, err = MatMulGrid(many, s, profile(t, "lavapipe")); err == nil || !strings.Contains(err.Error(), "split the batch") {
+	if _, err = MatMulGrid(many, s, profile(t, "lavapipe")); err == nil ||
+		!strings.Contains(err.Error(), "split the batch") {
 		t.Errorf("got %v, want the limit and what to do", err)
 	}
 	tall := matMul(one, ir.D(16*70000), ir.D(16), ir.D(16), ir.F32, false)

@@ -19,7 +19,8 @@ func checkCustomWorkgroup(c *kernel.Custom, s kernel.Schedule, caps Caps) error 
 	}
 	for i, n := range wg {
 		if uint64(n) > uint64(caps.MaxWorkgroupSize[i]) || uint64(s.Workgroup) > uint64(caps.MaxInvocations) {
-			return fmt.Errorf("custom op %s has workgroups of %v, the device allows %v and %d invocations: register it with a smaller Workgroup",
+			return fmt.Errorf("custom op %s has workgroups of %v, the device allows %v and %d invocations: register "+
+				"it with a smaller Workgroup",
 				c.Op, wg, caps.MaxWorkgroupSize, caps.MaxInvocations)
 		}
 	}
@@ -45,7 +46,8 @@ func checkCustom(k *kernel.Kernel, _ kernel.Schedule, caps Caps) error {
 		for _, f := range factors {
 			n *= max(ceilDiv(f.Extent.Max(), f.Tile), 1)
 			if n > most {
-				return fmt.Errorf("custom op %s: grid dimension %d has up to %d workgroups or more, the device allows %d: use a larger tile, or spread the work over other dimensions",
+				return fmt.Errorf("custom op %s: grid dimension %d has up to %d workgroups or more, the device "+
+					"allows %d: use a larger tile, or spread the work over other dimensions",
 					c.Op, dim, n, most)
 			}
 		}

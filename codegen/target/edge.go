@@ -10,9 +10,10 @@ type Edge int
 
 // The edges.
 const (
-	EdgeNone    Edge = iota // tiles are always whole
-	EdgeSpare               // it reads on in memory, up to the bound of a symbol or in padding, and stores no more than there is
-	EdgeClamped             // reads and stores beyond the end are held back one by one
+	EdgeNone Edge = iota // tiles are always whole
+	// it reads on in memory, up to the bound of a symbol or in padding, and stores no more than there is
+	EdgeSpare
+	EdgeClamped // reads and stores beyond the end are held back one by one
 )
 
 // EdgeOf returns how a schedule deals with the end of the rows, the columns or

@@ -26,7 +26,8 @@ type matShape struct{ Batch, M, N, K int64 }
 
 func matShapeOf(k *kernel.Kernel) matShape {
 	r := len(k.Parallel)
-	return matShape{Batch: points(k.Parallel[:r-2]), M: k.Parallel[r-2].Max(), N: k.Parallel[r-1].Max(), K: k.Fold.Max()}
+	return matShape{Batch: points(k.Parallel[:r-2]), M: k.Parallel[r-2].Max(),
+		N: k.Parallel[r-1].Max(), K: k.Fold.Max()}
 }
 
 // innerAxis returns the last parallel axis whose extent is not 1, or -1.

@@ -120,8 +120,10 @@ func Missing(k *kernel.Kernel, caps Caps) []string {
 	}
 	for _, b := range k.Bindings {
 		if bytes := bindingBytes(b); bytes > caps.MaxStorageRange {
-			gaps = append(gaps, fmt.Sprintf("maxStorageRange %d: buffer %q takes %d bytes; split the tensor or store it in a smaller dtype",
-				caps.MaxStorageRange, b.Name, bytes))
+			gaps = append(gaps,
+				fmt.Sprintf("maxStorageRange %d: buffer %q takes %d bytes; split the tensor or store it in a "+
+					"smaller dtype",
+					caps.MaxStorageRange, b.Name, bytes))
 		}
 	}
 	return gaps
@@ -142,5 +144,6 @@ type MissingError struct {
 
 // Error lists every gap.
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("target: %s cannot run kernel %s: it lacks %s", e.Device, e.Kernel, strings.Join(e.Gaps, "; and "))
+	return fmt.Sprintf("target: %s cannot run kernel %s: it lacks %s", e.Device, e.Kernel,
+		strings.Join(e.Gaps, "; and "))
 }

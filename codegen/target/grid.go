@@ -52,7 +52,8 @@ func MatMulGrid(k *kernel.Kernel, s kernel.Schedule, caps Caps) (MatGrid, error)
 			return g, nil
 		}
 	}
-	return MatGrid{}, fmt.Errorf("target: kernel %s: a product of batch %d, %d rows and %d columns in tiles of %dx%d has more workgroups than %s allows (%d x %d x %d); split the batch or the rows",
+	return MatGrid{}, fmt.Errorf("target: kernel %s: a product of batch %d, %d rows and %d columns in tiles of "+
+		"%dx%d has more workgroups than %s allows (%d x %d x %d); split the batch or the rows",
 		k.Name, matShapeOf(k).Batch, matShapeOf(k).M, matShapeOf(k).N, s.TileM, s.TileN, caps.Name,
 		caps.MaxWorkgroupCount[0], caps.MaxWorkgroupCount[1], caps.MaxWorkgroupCount[2])
 }

@@ -46,7 +46,8 @@ func (t tuning) heldVec(k *kernel.Kernel, sh matShape) (v heldVec, rounds, ok bo
 	if i < 0 {
 		return v, rounds, false
 	}
-	return ways[i], rounds, sh.M == 1 && t.subgroup > 0 && !readsBytes(k) && FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1)
+	return ways[i], rounds, sh.M == 1 && t.subgroup > 0 && !readsBytes(k) &&
+		FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1)
 }
 
 // heldVecs is the schedule of a product that holds its row, if there is one.
@@ -163,7 +164,9 @@ const maxHeldRegisters, maxHeldRows = 64, 2
 // none where their codebook is of floats.
 func roundable(k *kernel.Kernel, octets bool) bool {
 	t := blocksOf(k)
-	levels := slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool { return b.Codebook == t && b.DType.IsFloat() })
+	levels := slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool {
+		return b.Codebook == t && b.DType.IsFloat()
+	})
 	if t == ir.Invalid || levels && !octets {
 		return false
 	}
@@ -178,11 +181,13 @@ func checkHeld(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	case s.Turns == 0 && (!k.Fold.IsStatic() || s.TileK == 0):
 		return fmt.Errorf("rows become bytes only where they are of constant length and meet runs of blocks")
 	case s.LanesPerRow < 2 || s.StageRows:
-		return fmt.Errorf("columns take turns only where invocations share sums, and rows do not pass through shared memory all the time")
+		return fmt.Errorf("columns take turns only where invocations share sums, and rows do not pass through " +
+			"shared memory all the time")
 	case s.Ahead > 1 || s.Ahead == 1 && (!s.RoundRows || s.Turns == 0):
 		return fmt.Errorf("blocks of one turn at most are asked for, and only before rows are rounded")
 	case s.Prefetch < 0 || s.Prefetch > maxPrefetch || s.Prefetch > 0 && (!s.RoundRows || s.Turns == 0):
-		return fmt.Errorf("%d sectors asked for early, want up to %d where rows are rounded and held", s.Prefetch, maxPrefetch)
+		return fmt.Errorf("%d sectors asked for early, want up to %d where rows are rounded and held",
+			s.Prefetch, maxPrefetch)
 	case s.Turns > 0 && s.Ahead > 0 && s.Prefetch > 0:
 		return fmt.Errorf("blocks are asked for ahead or by sectors, not both")
 	case !s.RoundRows:

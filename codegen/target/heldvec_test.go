@@ -14,7 +14,8 @@ func blockMul(m, n, k int, t ir.DType, byteRows bool) *kernel.Kernel {
 	mul := matrixMul(one, ir.D(m), ir.D(n), ir.D(k), ir.F16, true)
 	b, p := kernel.NewBuilder(), mul.Products[0]
 	mul.Bindings[0].DType, mul.Bindings[1].DType, mul.Bindings[2].DType = ir.F32, t, ir.F32
-	mul.Products[0] = kernel.Product{A: b.Load(0, ir.F32, p.A.Index, "a"), B: b.Load(1, t, p.B.Index, "b"), Name: "acc", Operands: ir.F32, ByteRows: byteRows}
+	mul.Products[0] = kernel.Product{A: b.Load(0, ir.F32, p.A.Index, "a"), B: b.Load(1, t, p.B.Index, "b"),
+		Name: "acc", Operands: ir.F32, ByteRows: byteRows}
 	mul.Stores[0].Value = b.Acc(0, ir.F32, "acc")
 	if book := quant.Codebook(t); book != nil {
 		mul.Bindings = append(mul.Bindings, kernel.Binding{Name: "codebook", DType: book.DType, Read: true,
@@ -33,11 +34,13 @@ func TestRoundableByCodebook(t *testing.T) {
 		book := quant.Codebook(dt)
 		k := blockMul(1, 64, 4096, dt, true)
 		if want := book == nil || !book.DType.IsFloat(); roundable(k, false) != want || !roundable(k, true) {
-			t.Errorf("%s: rows may become bytes %v, want %v; by octets %v", dt, roundable(k, false), want, roundable(k, true))
+			t.Errorf("%s: rows may become bytes %v, want %v; by octets %v", dt, roundable(k, false), want,
+				roundable(k, true))
 		}
 	}
 	k := blockMul(1, 64, 4096, ir.Q4_0, true) // stands for a new format with levels
-	k.Bindings = append(k.Bindings, kernel.Binding{Name: "codebook", DType: ir.F32, Read: true, Elems: 16, Codebook: ir.Q4_0, Fixed: true})
+	k.Bindings = append(k.Bindings,
+		kernel.Binding{Name: "codebook", DType: ir.F32, Read: true, Elems: 16, Codebook: ir.Q4_0, Fixed: true})
 	if roundable(k, false) {
 		t.Error("rows may become bytes to meet levels that are floats")
 	}

@@ -115,7 +115,8 @@ func groups(n ir.Dim, numbers, rows int) *kernel.Kernel {
 func quantizes(rows, blocks ir.Dim) *kernel.Kernel {
 	b := kernel.NewBuilder()
 	x := kernel.Axis(0, rows).Mul(kernel.DimIndex(blocks)).Plus(kernel.Axis(1, blocks))
-	return &kernel.Kernel{Name: "quantizes", Family: kernel.FamilyQuantize, Parallel: []ir.Dim{rows, blocks}, Fold: ir.D(32),
+	return &kernel.Kernel{Name: "quantizes", Family: kernel.FamilyQuantize,
+		Parallel: []ir.Dim{rows, blocks}, Fold: ir.D(32),
 		Bindings: []kernel.Binding{binding("x", ir.F32, rows, blocks, ir.D(32)), binding("out", ir.Q8_0, rows, blocks, ir.D(32))},
 		Stores:   []kernel.Store{{Bind: 1, Index: x, Value: b.Load(0, ir.F32, x.Times(32).Plus(kernel.Axis(2, ir.D(32))), "x"), PerElement: true}}}
 }

@@ -7,7 +7,8 @@ import "testing"
 func TestMachine(t *testing.T) {
 	for _, c := range classes {
 		for _, name := range Profiles() {
-			if m := c.tune(profile(t, name)).Machine; m.CopyGBps <= 0 || m.MatrixF16 <= 0 || m.MatrixI8 <= 0 || m.VectorF32 <= 0 || m.LaunchNs <= 0 {
+			if m := c.tune(profile(t, name)).Machine; m.CopyGBps <= 0 || m.MatrixF16 <= 0 || m.MatrixI8 <= 0 ||
+				m.VectorF32 <= 0 || m.LaunchNs <= 0 {
 				t.Errorf("%s as %s: %+v; the profile that its class names needs a machine", name, c.name, m)
 			}
 		}
@@ -17,7 +18,8 @@ func TestMachine(t *testing.T) {
 	caps.Cores /= 2
 	caps.Machine = Machine{}
 	half := machineOf(caps, "nvidia-h100")
-	if half.cores*2 != whole.cores || half.CopyGBps*2 != whole.CopyGBps || half.VectorF32*2 != whole.VectorF32 || half.LaunchNs != whole.LaunchNs {
+	if half.cores*2 != whole.cores || half.CopyGBps*2 != whole.CopyGBps || half.VectorF32*2 != whole.VectorF32 ||
+		half.LaunchNs != whole.LaunchNs {
 		t.Errorf("half of the cores are %+v of %+v", half, whole)
 	}
 	caps.Machine = Machine{CopyGBps: 3000, LaunchNs: 7}

@@ -181,7 +181,8 @@ func checkMatrixUnits(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	case s.TileM < 1 || s.TileN < 1 || s.TileK < 1:
 		return fmt.Errorf("tiles must be at least 1")
 	case s.Band > 1 && !bandFits(k, s, caps):
-		return fmt.Errorf("bands of %d rows of tiles, but the result has fewer of them, or one column, or they are not counted along two dimensions", s.Band)
+		return fmt.Errorf("bands of %d rows of tiles, but the result has fewer of them, or one column, or they are "+
+			"not counted along two dimensions", s.Band)
 	}
 	return nil
 }
@@ -191,7 +192,8 @@ func checkMatrixUnits(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 func bandFits(k *kernel.Kernel, s kernel.Schedule, caps Caps) bool {
 	r := len(k.Parallel)
 	rows, cols := k.Parallel[r-2], k.Parallel[r-1]
-	if !rows.IsStatic() || !cols.IsStatic() || rows.Add <= int64(s.TileM)*int64(s.Band-1) || cols.Add <= int64(s.TileN) {
+	if !rows.IsStatic() || !cols.IsStatic() || rows.Add <= int64(s.TileM)*int64(s.Band-1) ||
+		cols.Add <= int64(s.TileN) {
 		return false
 	}
 	g, err := MatMulGrid(k, s, caps)
@@ -212,12 +214,15 @@ func checkCoopMat(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	case s.Subgroup < 1:
 		return fmt.Errorf("fragments belong to subgroups, whose size must be relied on")
 	case s.SubgroupsM < 1 || s.SubgroupsN < 1 || s.Workgroup != s.SubgroupsM*s.SubgroupsN*s.Subgroup:
-		return fmt.Errorf("%dx%d subgroups of %d are no workgroup of %d", s.SubgroupsM, s.SubgroupsN, s.Subgroup, s.Workgroup)
-	case s.FragM < 1 || s.FragN < 1 || s.FragK < 1 || !caps.HasMatrix(uint32(s.FragM), uint32(s.FragN), uint32(s.FragK), c, c, sums, sums):
+		return fmt.Errorf("%dx%d subgroups of %d are no workgroup of %d", s.SubgroupsM, s.SubgroupsN,
+			s.Subgroup, s.Workgroup)
+	case s.FragM < 1 || s.FragN < 1 || s.FragK < 1 || !caps.HasMatrix(uint32(s.FragM), uint32(s.FragN), uint32(s.FragK),
+		c, c, sums, sums):
 		return fmt.Errorf("the device has no %s fragments of %dx%dx%d with %s sums", t, s.FragM, s.FragN, s.FragK, sums)
 	case s.TileM%(s.SubgroupsM*s.FragM) != 0 || s.TileN%(s.SubgroupsN*s.FragN) != 0 || s.TileK%s.FragK != 0:
 		return fmt.Errorf("the tile is no whole number of fragments for each subgroup")
-	case s.TileM%unit != 0 || s.TileN%unit != 0 || s.TileK%unit != 0 || s.FragM%unit != 0 || s.FragN%unit != 0 || s.FragK%unit != 0:
+	case s.TileM%unit != 0 || s.TileN%unit != 0 || s.TileK%unit != 0 || s.FragM%unit != 0 || s.FragN%unit != 0 ||
+		s.FragK%unit != 0:
 		return fmt.Errorf("tiles and fragments must be multiples of %d, the neighbours that are staged together", unit)
 	}
 	if n := laneSums(k, s); n > maxLaneSums {

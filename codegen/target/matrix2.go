@@ -20,13 +20,16 @@ func checkCoopMat2(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	case !caps.Features.CooperativeMatrix2 || m2 == nil:
 		return fmt.Errorf("the device has no VK_NV_cooperative_matrix2")
 	case !m2.WorkgroupScope || !m2.FlexibleDimensions || !m2.TensorAddressing || !m2.Conversions || !m2.PerElement:
-		return fmt.Errorf("the device's VK_NV_cooperative_matrix2 lacks workgroup scope, flexible dimensions, tensor addressing, conversions or per-element operations")
+		return fmt.Errorf("the device's VK_NV_cooperative_matrix2 lacks workgroup scope, flexible dimensions, " +
+			"tensor addressing, conversions or per-element operations")
 	case !caps.Features.Maintenance4:
 		return fmt.Errorf("the device has no maintenance4, which the SPIR-V version needs")
 	case uint64(s.Workgroup) > uint64(m2.MaxWorkgroup):
-		return fmt.Errorf("workgroup of %d invocations, matrices of workgroup scope allow %d", s.Workgroup, m2.MaxWorkgroup)
+		return fmt.Errorf("workgroup of %d invocations, matrices of workgroup scope allow %d",
+			s.Workgroup, m2.MaxWorkgroup)
 	case s.Unroll != 0 && !unrolls(k, s):
-		return fmt.Errorf("%d steps do not divide the %s of %d of its contraction, or operands are staged", s.Unroll, k.Fold, s.TileK)
+		return fmt.Errorf("%d steps do not divide the %s of %d of its contraction, or operands are staged",
+			s.Unroll, k.Fold, s.TileK)
 	case uint64(max(s.TileM, s.TileN, s.TileK)) > uint64(m2.MaxDimension):
 		return fmt.Errorf("the tile is larger than matrices may be, %d", m2.MaxDimension)
 	}
@@ -38,7 +41,8 @@ func checkCoopMat2(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return fmt.Errorf("a tile in %dx%d pieces", s.PiecesM, s.PiecesN)
 	}
 	if !m2.offers(s, component(t), component(SumsDType(k))) {
-		return fmt.Errorf("the device has no %s matrices in steps that divide %dx%dx%d for %d invocations", t, s.TileM, s.TileN, s.TileK, s.Workgroup)
+		return fmt.Errorf("the device has no %s matrices in steps that divide %dx%dx%d for %d invocations", t, s.TileM,
+			s.TileN, s.TileK, s.Workgroup)
 	}
 	if n := laneSums(k, s); n > maxLaneSums {
 		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxLaneSums)
@@ -83,7 +87,8 @@ func stepsUnrolled(k *kernel.Kernel, s kernel.Schedule, most int) int {
 func (m *Matrix2) offers(s kernel.Schedule, c, sums Component) bool {
 	down, across := s.Pieces()
 	return slices.ContainsFunc(m.Dims, func(d MatrixShape) bool {
-		return d.Scope == ScopeWorkgroup && int(d.Invocations) == s.Workgroup && d.A == c && d.B == c && d.C == sums && d.R == sums &&
+		return d.Scope == ScopeWorkgroup && int(d.Invocations) == s.Workgroup && d.A == c && d.B == c &&
+			d.C == sums && d.R == sums &&
 			s.TileM%(down*int(d.M)) == 0 && s.TileN%(across*int(d.N)) == 0 && s.TileK%int(d.K) == 0
 	})
 }
@@ -188,5 +193,6 @@ func FloatSums(k *kernel.Kernel, v *kernel.Expr) bool {
 
 // IsFloatSum reports whether a value is an integer sum cast to f32.
 func IsFloatSum(v *kernel.Expr) bool {
-	return v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType == ir.F32 && v.Args[0].Kind == kernel.ExprAcc && v.Args[0].DType == ir.I32
+	return v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType == ir.F32 && v.Args[0].Kind == kernel.ExprAcc &&
+		v.Args[0].DType == ir.I32
 }

@@ -247,14 +247,16 @@ func bestParts(k *kernel.Kernel, caps Caps) int {
 				return kernel.Axis(axis+1, extent)
 			},
 			Stores: func(m *kernel.Mapping) []kernel.Store {
-				bind := m.Bind(kernel.Binding{Name: "parts", DType: ir.F32, Write: true, Buffer: 9, Elems: shape.MaxElems()})
+				bind := m.Bind(kernel.Binding{Name: "parts", DType: ir.F32, Write: true, Buffer: 9,
+					Elems: shape.MaxElems()})
 				return []kernel.Store{{Bind: bind, Value: m.Builder.Acc(0, ir.F32, "acc")}}
 			}})
 		rest := kernel.Map(k, kernel.Edit{Family: kernel.FamilyMap, Stores: func(m *kernel.Mapping) []kernel.Store {
 			bind := m.Bind(kernel.Binding{Name: "parts", DType: ir.F32, Read: true, Buffer: 9, Elems: shape.MaxElems()})
 			var total *kernel.Expr
 			for i := range n {
-				part := m.Builder.Load(bind, ir.F32, kernel.Axis(len(k.Parallel)-1, k.Parallel[len(k.Parallel)-1]).Plus(kernel.Const(int64(i))), "parts")
+				part := m.Builder.Load(bind, ir.F32, kernel.Axis(len(k.Parallel)-1, k.Parallel[len(k.Parallel)-1]).
+					Plus(kernel.Const(int64(i))), "parts")
 				if total == nil {
 					total = part
 				} else {
@@ -264,7 +266,8 @@ func bestParts(k *kernel.Kernel, caps Caps) int {
 			m.Acc = func(*kernel.Expr) *kernel.Expr { return total }
 			return m.Stores()
 		}})
-		if gain := (Pricer{caps}).Price("split_sums", []*kernel.Kernel{k}, []*kernel.Kernel{sums, rest}).Gain(); gain > most {
+		if gain := (Pricer{caps}).Price("split_sums", []*kernel.Kernel{k}, []*kernel.Kernel{sums, rest}).
+			Gain(); gain > most {
 			best, most = n, gain
 		}
 	}
@@ -299,7 +302,8 @@ func TestMatrixReason(t *testing.T) {
 	caps := profile(t, "nvidia-h100")
 	caps.Matrix2 = nil
 	_, reason, err := Select(samples["matmul f16 4096"], caps)
-	if err != nil || !strings.Contains(reason, "passed over") || !strings.Contains(reason, "no VK_NV_cooperative_matrix2") {
+	if err != nil || !strings.Contains(reason, "passed over") ||
+		!strings.Contains(reason, "no VK_NV_cooperative_matrix2") {
 		t.Errorf("%q, %v", reason, err)
 	}
 }

@@ -41,7 +41,8 @@ func MatFormatOf(t ir.DType) (MatFormat, bool) {
 	if !ok || t == ir.Q8_1 || t == ir.Q8_K {
 		return MatFormat{}, false
 	}
-	m := MatFormat{Strip: min(f.Run, kernel.RoundedGroup), Span: kernel.RoundedGroup, Affine: f.Affine, Levels: f.Levels}
+	m := MatFormat{Strip: min(f.Run, kernel.RoundedGroup), Span: kernel.RoundedGroup, Affine: f.Affine,
+		Levels: f.Levels}
 	if f.Interleaved() {
 		m.Span = f.Superblock()
 	}
@@ -152,21 +153,28 @@ func checkMatRows(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	e, sums := component(r.Element), component(r.Sums())
 	switch {
 	case !ok:
-		return fmt.Errorf("matrix units take few rows by blocks of one format, whole ones along the contraction, and this is none")
+		return fmt.Errorf("matrix units take few rows by blocks of one format, whole ones along the contraction, " +
+			"and this is none")
 	case r.missing(caps) != nil:
 		return r.missing(caps)
 	case s.Subgroup < 8:
 		return fmt.Errorf("fragments belong to subgroups, of 8 invocations at least, whose size must be relied on")
 	case s.SubgroupsN < 1 || s.SubgroupsK < 1 || s.Workgroup != s.SubgroupsN*s.SubgroupsK*s.Subgroup:
-		return fmt.Errorf("%dx%d subgroups of %d are no workgroup of %d", s.SubgroupsN, s.SubgroupsK, s.Subgroup, s.Workgroup)
-	case s.FragM < 2 || s.FragN < 1 || s.FragK < 1 || !caps.HasMatrix(uint32(s.FragM), uint32(s.FragN), uint32(s.FragK), e, e, sums, sums):
-		return fmt.Errorf("the device has no %s fragments of %dx%dx%d with %s sums", r.Element, s.FragM, s.FragN, s.FragK, r.Sums())
+		return fmt.Errorf("%dx%d subgroups of %d are no workgroup of %d", s.SubgroupsN, s.SubgroupsK,
+			s.Subgroup, s.Workgroup)
+	case s.FragM < 2 || s.FragN < 1 || s.FragK < 1 || !caps.HasMatrix(uint32(s.FragM), uint32(s.FragN), uint32(s.FragK),
+		e, e, sums, sums):
+		return fmt.Errorf("the device has no %s fragments of %dx%dx%d with %s sums", r.Element, s.FragM, s.FragN,
+			s.FragK, r.Sums())
 	case s.FragK%OctetElems != 0 || r.Strip%s.FragK != 0:
 		return fmt.Errorf("%d elements that share a scale are no whole number of fragments of %d", r.Strip, s.FragK)
-	case s.TileM < 1 || s.TileM > MaxMatRows || s.TileM%s.FragN != 0 || s.TileN < 1 || s.TileN%(s.SubgroupsN*s.FragM) != 0:
-		return fmt.Errorf("%d rows and %d columns are no whole number of fragments for each subgroup, of %d rows at most", s.TileM, s.TileN, MaxMatRows)
+	case s.TileM < 1 || s.TileM > MaxMatRows || s.TileM%s.FragN != 0 || s.TileN < 1 ||
+		s.TileN%(s.SubgroupsN*s.FragM) != 0:
+		return fmt.Errorf("%d rows and %d columns are no whole number of fragments for each subgroup, of %d rows at "+
+			"most", s.TileM, s.TileN, MaxMatRows)
 	case s.TileK < 1 || s.TileK%max(r.Span, kernel.RoundedGroup) != 0:
-		return fmt.Errorf("steps of %d are no multiple of the %d elements that are decoded together", s.TileK, max(r.Span, kernel.RoundedGroup))
+		return fmt.Errorf("steps of %d are no multiple of the %d elements that are decoded together", s.TileK,
+			max(r.Span, kernel.RoundedGroup))
 	case !DivisibleBy(k.Fold, s.SubgroupsK*s.TileK):
 		return fmt.Errorf("%d steps of %d do not divide a contraction of %s", s.SubgroupsK, s.TileK, k.Fold)
 	}

@@ -39,7 +39,8 @@ func TestCheckMatRows(t *testing.T) {
 		{"another workgroup", q4, func(s *kernel.Schedule, _ *Caps) { s.Workgroup = 256 }, "are no workgroup of 256"},
 		{"other fragments", q4, func(s *kernel.Schedule, _ *Caps) { s.FragK = 16 }, "no i8 fragments of 16x8x16"},
 		{"fragments deeper than a scale", few(8, 4096, 4096, ir.Q6_K), func(s *kernel.Schedule, c *Caps) {
-			c.Matrices = append(c.Matrices, MatrixShape{M: 16, N: 8, K: 32, A: "f16", B: "f16", C: "f32", R: "f32", Scope: ScopeSubgroup})
+			c.Matrices = append(c.Matrices,
+				MatrixShape{M: 16, N: 8, K: 32, A: "f16", B: "f16", C: "f32", R: "f32", Scope: ScopeSubgroup})
 		}, "no whole number of fragments of 32"},
 		{"part of a fragment", q4, func(s *kernel.Schedule, _ *Caps) { s.TileM = 5 }, "no whole number of fragments for each subgroup"},
 		{"too many rows", q4, func(s *kernel.Schedule, _ *Caps) { s.TileM = 40 }, "of 32 rows at most"},
@@ -68,7 +69,8 @@ func byteRows(m, n, k int, w ir.DType) *kernel.Kernel {
 	x := b.Cast(ir.F32, b.Load(0, ir.I8, row.Mul(kernel.Const(int64(k))).Plus(fold), "x"))
 	mul.Bindings[0].DType = ir.I8
 	mul.Bindings = append(mul.Bindings, binding("scales", ir.F32, ir.D(m), ir.D(k/kernel.RoundedGroup)))
-	mul.Products[0].A = b.Apply(ir.OpMul, ir.F32, nil, x, b.Load(3, ir.F32, row.Mul(kernel.Const(int64(k/kernel.RoundedGroup))).Plus(group), "scales"))
+	mul.Products[0].A = b.Apply(ir.OpMul, ir.F32, nil, x,
+		b.Load(3, ir.F32, row.Mul(kernel.Const(int64(k/kernel.RoundedGroup))).Plus(group), "scales"))
 	return mul
 }
 
@@ -148,7 +150,8 @@ func TestWantsBytes(t *testing.T) {
 		{ir.Q4_0, ir.D(16), profile(t, "generic"), false},
 	} {
 		if got := WantsBytes(c.dtype, c.rows, ir.D(4096), c.caps); got != c.want {
-			t.Errorf("%s rows of bytes by %s, matrix units %v: %v, want %v", c.rows, c.dtype, c.caps.Features.CooperativeMatrix, got, c.want)
+			t.Errorf("%s rows of bytes by %s, matrix units %v: %v, want %v", c.rows, c.dtype,
+				c.caps.Features.CooperativeMatrix, got, c.want)
 		}
 	}
 }

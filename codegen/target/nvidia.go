@@ -11,7 +11,8 @@ var nvidia = class{
 	tune: func(caps Caps) tuning {
 		t := genericTuning(caps, "nvidia-h100")
 		// What slows tiles down is M-handicaps.
-		t.handicaps = handicaps{clamped: 1.5, besideDriver: 3.5, shifted: 1.76, unaligned: 3.5, computed: 2.2, computedRows: 77, seldomFull: 1.5}
+		t.handicaps = handicaps{clamped: 1.5, besideDriver: 3.5, shifted: 1.76, unaligned: 3.5, computed: 2.2,
+			computedRows: 77, seldomFull: 1.5}
 		// 50 MB of 132 cores on an H100, 40 of 108 on an A100, and more for each core of
 		// what is sold for graphics since 2022.
 		t.cache = max(t.cache, int64(caps.Cores)*384<<10)
@@ -33,7 +34,8 @@ var nvidia = class{
 			{tile: tile{32, 32, 32, 2, 2}, Efficiency: 0.187, Alone: 0.142},
 			{tile: tile{32, 32, 16, 2, 2}, Efficiency: 0.153, Alone: 0.103},
 		}
-		// Of large tiles for f16 4096^3, of those from 64x64 down for 64 or 16 rows by 4096x4096. Other sizes of the same
+		// Of large tiles for f16 4096^3, of those from 64x64 down for 64 or 16 rows by 4096x4096. Other sizes of the
+		// same
 		// registers reach a fraction of them (M-tile-rates).
 		t.matrixTiles = []matrixTile{
 			{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 256, K: 64, PiecesM: 2, PiecesN: 2, Efficiency: 0.658}, // with f16 sums
@@ -63,20 +65,25 @@ var nvidia = class{
 		t.byteTiles = nvidiaByteTiles
 		// The fastest of those measured for one query over 8192 keys (M-flash-shapes).
 		t.flashWorkgroup, t.flashLanes, t.flashKeys, t.flashRun = 256, 16, 4, 512
-		// The fastest of those measured that also hold for causal attention, whose mask makes shapes near 255 registers spill
+		// The fastest of those measured that also hold for causal attention, whose mask makes shapes near 255
+		// registers spill
 		// (M-flash-shapes).
-		t.flashMatrices = []flashMatrixTile{{8, 1, 64, 2, 64}, {8, 1, 32, 2, 128}, {8, 1, 32, 1, 0}, {4, 1, 32, 1, 0}, {2, 1, 32, 1, 0}}
+		t.flashMatrices = []flashMatrixTile{{8, 1, 64, 2, 64}, {8, 1, 32, 2, 128}, {8, 1, 32, 1, 0}, {4, 1, 32, 1, 0},
+			{2, 1, 32, 1, 0}}
 		t.flashTiles = []tile{
 			{64, 64, 16, 4, 4}, // 38 KiB at 128 elements a head
 			{32, 64, 16, 4, 4},
 			{32, 32, 16, 4, 2},
 			{16, 32, 16, 2, 2},
 		}
-		// One subgroup per column reads 512 contiguous bytes of f32 a step. Four to a workgroup keep the columns of a workgroup
-		// close in memory. By one column, 8 rows of f32 bring 32 bytes of A through the cache for each element of B, so many
+		// One subgroup per column reads 512 contiguous bytes of f32 a step. Four to a workgroup keep the columns of a
+		// workgroup
+		// close in memory. By one column, 8 rows of f32 bring 32 bytes of A through the cache for each element of B,
+		// so many
 		// rows share several columns (M-block-ways).
 		t.vecWorkgroup, t.vecColumns, t.vecRows = 128, 1, nvidiaRows
-		// Blocks: four columns share A, which takes more of the cache's bandwidth than the few bytes of B do. Four subgroups
+		// Blocks: four columns share A, which takes more of the cache's bandwidth than the few bytes of B do. Four
+		// subgroups
 		// share a column, so that workgroups stay many (M-block-defaults).
 		t.blockRun, t.blockRunK, t.blockLanes, t.blockColumns = 16, 32, 128, 4
 		t.blocks, t.units, t.subnormals = nvidiaBlocks, nvidiaUnits, true

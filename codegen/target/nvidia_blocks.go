@@ -139,7 +139,8 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 8, run: 64, lanes: 32, columns: 4},
 	).rounding(twoBitFields(4, 2)),
 
-	// Codebooks are looked up in shared memory: in quads by rows of floats, where larger workgroups copy less often, and
+	// Codebooks are looked up in shared memory: in quads by rows of floats, where larger workgroups copy less often,
+	// and
 	// in octets by one row of bytes, in many copies. Tiles read whole blocks where that is as fast (M-block-ways).
 	ir.IQ1_S: inPlanes(
 		looked(16, 128, 512, 4),

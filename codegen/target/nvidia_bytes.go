@@ -2,7 +2,8 @@ package target
 
 import "github.com/vkc-go/vkc/codegen/kernel"
 
-// nvidiaByteTiles are tiles of products of bytes. Efficiencies are with B in rows along the contraction: of i8 4096^3, and
+// nvidiaByteTiles are tiles of products of bytes. Efficiencies are with B in rows along the contraction: of i8
+// 4096^3, and
 // of 512x4096x14336 from 64x64 down, of which Alone is twice that of f16. M-i8 and M-tile-rates have what is slower.
 var nvidiaByteTiles = []matrixTile{
 	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 256, N: 128, K: 128, PiecesM: 2, Efficiency: 0.491},

@@ -71,10 +71,12 @@ func checkOctets(k *kernel.Kernel, s kernel.Schedule) error {
 	case s.TileM > maxOctetRows && !readsBytes(k) && !s.RoundRows:
 		return fmt.Errorf("%d rows of floats decode quads, %d do octets", s.TileM, maxOctetRows)
 	case s.Turns == 0 && matVecPartialSums(k, s) > t.Entries*s.Copies:
-		return fmt.Errorf("%d partial sums have no room in a table of %d entries", matVecPartialSums(k, s), t.Entries*s.Copies)
+		return fmt.Errorf("%d partial sums have no room in a table of %d entries", matVecPartialSums(k, s),
+			t.Entries*s.Copies)
 	}
 	for _, p := range k.Products {
-		if p.B.Kind != kernel.ExprLoad || k.Bindings[p.B.Bind].DType != blocks || k.Bindings[p.B.Bind].Layout != kernel.LayoutPlanes {
+		if p.B.Kind != kernel.ExprLoad || k.Bindings[p.B.Bind].DType != blocks ||
+			k.Bindings[p.B.Bind].Layout != kernel.LayoutPlanes {
 			return fmt.Errorf("octets are read from planes of one format")
 		}
 	}

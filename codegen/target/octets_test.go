@@ -17,7 +17,8 @@ func planesVec(t ir.DType, rows int) *kernel.Kernel {
 }
 
 func TestCheckOctets(t *testing.T) {
-	good := kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: 64, Vec: 4, LanesPerRow: 32, TileM: 1, ThreadM: 1, TileN: 2, ThreadN: 1,
+	good := kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: 64, Vec: 4, LanesPerRow: 32, TileM: 1, ThreadM: 1,
+		TileN: 2, ThreadN: 1,
 		TileK:  32,
 		MatVec: kernel.MatVec{Tables: true, Copies: 2}}
 	blocks := planesVec(ir.IQ2_XS, 1)
@@ -68,7 +69,8 @@ func TestOctetTables(t *testing.T) {
 			t.Errorf("%s: %d bytes", dtype, size)
 		}
 		if table.Signs.Entries > 0 && table.Signs.Copies*table.Signs.Bytes != 128 {
-			t.Errorf("%s: copies of a sign take %d bytes, want one of every bank", dtype, table.Signs.Copies*table.Signs.Bytes)
+			t.Errorf("%s: copies of a sign take %d bytes, want one of every bank", dtype,
+				table.Signs.Copies*table.Signs.Bytes)
 		}
 	}
 }
@@ -78,7 +80,8 @@ func rowOfBytes(k *kernel.Kernel) {
 	b, a := kernel.NewBuilder(), k.Products[0].A
 	k.Bindings[0].DType = ir.I8
 	k.Bindings = append(k.Bindings, binding("scales", ir.F32, one))
-	k.Products[0].A = b.Apply(ir.OpMul, ir.F32, nil, b.Cast(ir.F32, b.Load(0, ir.I8, a.Index, "a")), b.Load(3, ir.F32, kernel.Const(0), "scale"))
+	k.Products[0].A = b.Apply(ir.OpMul, ir.F32, nil, b.Cast(ir.F32, b.Load(0, ir.I8, a.Index, "a")),
+		b.Load(3, ir.F32, kernel.Const(0), "scale"))
 }
 
 // TestOctetVecs has one workgroup for every core, the largest whose invocations
@@ -114,7 +117,8 @@ func TestOctetVecs(t *testing.T) {
 			all = []Candidate{{}}
 		}
 		s := all[0].Schedule
-		if s.Workgroup != c.workgroup || s.LanesPerRow != c.lanes || s.ThreadN != c.each || s.Turns != c.turns || (s.Copies == 0) != (c.workgroup == 0) {
+		if s.Workgroup != c.workgroup || s.LanesPerRow != c.lanes || s.ThreadN != c.each || s.Turns != c.turns ||
+			(s.Copies == 0) != (c.workgroup == 0) {
 			t.Errorf("%dx%d by %v: %s", c.columns, c.depth, map[bool]string{true: "bytes", false: "floats"}[c.bytes], s)
 		}
 	}
@@ -144,7 +148,8 @@ func TestOctetsRound(t *testing.T) {
 		k.Bindings = append(k.Bindings, kernel.Binding{Name: "codebook", DType: ir.U32, Elems: 2048, Codebook: c.dtype})
 		s, reason, err := Select(k, h100)
 		if err != nil || s.RoundRows != c.rounds || c.rounds && s.Copies != c.copies {
-			t.Errorf("%s %dx%d: %s (%s), error %v, want it to round: %v, in %d copies", c.dtype, c.columns, c.depth, s, reason, err, c.rounds, c.copies)
+			t.Errorf("%s %dx%d: %s (%s), error %v, want it to round: %v, in %d copies", c.dtype, c.columns, c.depth, s,
+				reason, err, c.rounds, c.copies)
 		}
 		if before := WantsBytes(c.dtype, one, ir.D(c.columns), h100); before == c.rounds && c.depth < 1<<16 {
 			t.Errorf("%s %dx%d: rows become bytes before the product: %v", c.dtype, c.columns, c.depth, before)

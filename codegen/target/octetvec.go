@@ -37,7 +37,8 @@ const fewestOctetColumns = 4
 func (t tuning) octetVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	b := t.blocks[blocksOf(k)]
 	switch rounds := !readsBytes(k) && roundable(k, true) && t.roundsBesideTables(b.octets, sh.Batch*sh.N); {
-	case sh.M != 1 || t.subgroup == 0 || t.perCore(sh) < fewOctetColumns || !FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1):
+	case sh.M != 1 || t.subgroup == 0 || t.perCore(sh) < fewOctetColumns ||
+		!FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1):
 		return nil
 	case readsBytes(k):
 		return t.octetsAsRead(b.octets, sh, fewestOctetColumns, false)
@@ -75,7 +76,9 @@ func (t tuning) octetsAsRead(v octetVec, sh matShape, fewest int, subnormals boo
 		}
 		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, t.subgroup)
 		s.TileK, s.Tables, s.Copies, s.Subnormals = v.run, true, v.copies, subnormals
-		all = append(all, Candidate{s, fmt.Sprintf("1 row: eight quants at a time from %d copies of the codebook, %d columns a core", v.copies, t.perCore(sh))})
+		all = append(all,
+			Candidate{s, fmt.Sprintf("1 row: eight quants at a time from %d copies of the codebook, %d columns a core",
+				v.copies, t.perCore(sh))})
 	}
 	return all
 }
@@ -97,7 +100,8 @@ func (t tuning) octetsRounding(v octetVec, k *kernel.Kernel, sh matShape) []Cand
 		for s.Copies = v.rounds.copies; s.Copies > 1 && SharedBytes(k, *s) > mostHeldShared; {
 			s.Copies /= 2
 		}
-		all[i].Reason = fmt.Sprintf("1 row: rounded to bytes, eight quants at a time from %d copies of the codebook, %d columns a core", s.Copies, t.perCore(sh))
+		all[i].Reason = fmt.Sprintf("1 row: rounded to bytes, eight quants at a time from %d copies of the "+
+			"codebook, %d columns a core", s.Copies, t.perCore(sh))
 	}
 	return all
 }
@@ -124,7 +128,8 @@ func (t tuning) octetsHeld(v octetVec, k *kernel.Kernel, sh matShape) []Candidat
 	if !HoldsRows(k, s) {
 		return nil
 	}
-	return []Candidate{{s, fmt.Sprintf("1 row: held in registers while columns take turns, %d; eight quants at a time from %d copies of the codebook", turns, v.copies)}}
+	return []Candidate{{s,
+		fmt.Sprintf("1 row: held in registers while columns take turns, %d; eight quants at a time from %d copies of the codebook", turns, v.copies)}}
 }
 
 // perCore is how many columns each core has where each has one workgroup.

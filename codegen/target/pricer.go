@@ -77,7 +77,8 @@ func (p Pricer) Price(rule string, before, after []*kernel.Kernel) kernel.Estima
 		sh := matShapeOf(k)
 		stores, run, _ := t.timeOf(after[:len(after)-1], p.Caps, true)
 		// Computing operands in every tile costs about half of a product's time.
-		product := 2 * float64(sh.Batch) * float64(sh.M) * float64(sh.N) * float64(sh.K) * float64(len(k.Products)) / (storedEfficiency * t.MatrixF16 * 1e3)
+		product := 2 * float64(sh.Batch) * float64(sh.M) * float64(sh.N) * float64(sh.K) * float64(len(k.Products)) /
+			(storedEfficiency * t.MatrixF16 * 1e3)
 		return kernel.Estimate{Before: 0.4 * product, After: stores + t.LaunchNs*float64(run)}
 	}
 	var now, then int
@@ -145,7 +146,8 @@ func (t tuning) moveTime(k *kernel.Kernel) float64 {
 	bytes := int64(0)
 	for bind, n := range loads {
 		b := k.Bindings[bind]
-		bytes += min(int64(bindingBytes(b)), n*points(append(slices.Clone(k.Parallel), ir.D(int(max(k.Fold.Max(), 1)))))*int64(b.DType.BlockBytes()))
+		bytes += min(int64(bindingBytes(b)),
+			n*points(append(slices.Clone(k.Parallel), ir.D(int(max(k.Fold.Max(), 1)))))*int64(b.DType.BlockBytes()))
 	}
 	return float64(bytes)/t.CopyGBps + t.storeTime(k)
 }
@@ -191,7 +193,8 @@ func (t tuning) tails(k *kernel.Kernel) (list []kernel.Tail) {
 			}
 			from := extent.Add / tile * tile
 			// A few columns are a few rows with its sides exchanged: tiles would be mostly nothing.
-			few := axis == col && extent.Add-from <= MaxMatVecRows && len(k.Products) == 1 && !p.ByteRows && !readsBlocks(k, p.B)
+			few := axis == col && extent.Add-from <= MaxMatVecRows && len(k.Products) == 1 && !p.ByteRows &&
+				!readsBlocks(k, p.B)
 			tail := kernel.Tail{Axis: axis, From: from, Swap: few}
 			if extent.IsStatic() && from > 0 && from < extent.Add && !slices.Contains(list, tail) {
 				list = append(list, tail)

@@ -79,7 +79,9 @@ func TestParseProfileRefusesUnknownFields(t *testing.T) {
 // those that come with vkc do so by keys and schedules that can be.
 func TestProfileTuning(t *testing.T) {
 	k := rowSum(ir.F32, ir.D(64), ir.D(64), false)
-	f, err := parseProfile("x", fmt.Appendf(nil, `{"caps":{},"tuning":{%q:{"schedule":{"variant":"row_serial","workgroup":64,"vec":4,"lanes_per_row":1},"us":2.5}}}`, TuningKey(k)))
+	f, err := parseProfile(
+		"x", fmt.Appendf(nil,
+			`{"caps":{},"tuning":{%q:{"schedule":{"variant":"row_serial","workgroup":64,"vec":4,"lanes_per_row":1},"us":2.5}}}`, TuningKey(k)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,8 @@ func normed(mul *kernel.Kernel) *kernel.Kernel {
 	out.Products = []kernel.Product{p}
 	out.Phases = []kernel.Phase{{Combine: kernel.CombineSum, Value: b.Apply(ir.OpSqr, ir.F32, nil, x), Name: "sum_sq"}}
 	st := mul.Stores[0]
-	st.Value = b.Apply(ir.OpMul, ir.F32, nil, b.Acc(0, ir.F32, "acc"), b.Apply(ir.OpRsqrt, ir.F32, nil, b.Acc(1, ir.F32, "sum_sq")))
+	st.Value = b.Apply(ir.OpMul, ir.F32, nil, b.Acc(0, ir.F32, "acc"),
+		b.Apply(ir.OpRsqrt, ir.F32, nil, b.Acc(1, ir.F32, "sum_sq")))
 	out.Stores = []kernel.Store{st}
 	return &out
 }
@@ -53,7 +54,8 @@ func TestJoinNorm(t *testing.T) {
 		{"a processor", blockMul(1, 4096, 4096, ir.Q4_0, false), normed, lavapipe, false},
 	} {
 		norm := &kernel.Kernel{Family: kernel.FamilyRow, Parallel: c.product.Parallel[:1], Fold: c.product.Fold}
-		e := Pricer{c.caps}.Price("join_norms", []*kernel.Kernel{norm, c.product}, []*kernel.Kernel{c.joined(c.product)})
+		e := Pricer{c.caps}.Price("join_norms", []*kernel.Kernel{norm, c.product},
+			[]*kernel.Kernel{c.joined(c.product)})
 		if got := e.Gain() > 0; got != c.want {
 			t.Errorf("%s: %v, want %v: %+v", c.what, got, c.want, e)
 		}
@@ -75,7 +77,8 @@ func TestStoreFactor(t *testing.T) {
 	} {
 		b, weighed, reading := kernel.NewBuilder(), *c.k, *c.k
 		weighed.Products, reading.Products = slices.Clone(c.k.Products), slices.Clone(c.k.Products)
-		weighed.Bindings = append(slices.Clone(c.k.Bindings), kernel.Binding{Name: "w", DType: ir.F32, Read: true, Elems: 4096})
+		weighed.Bindings = append(slices.Clone(c.k.Bindings),
+			kernel.Binding{Name: "w", DType: ir.F32, Read: true, Elems: 4096})
 		reading.Bindings = weighed.Bindings
 		w := b.Load(len(c.k.Bindings), ir.F32, kernel.Axis(c.k.FoldAxis(), c.k.Fold), "w")
 		weighed.Products[0].A, reading.Products[0].A = b.Apply(ir.OpMul, ir.F32, nil, c.k.Products[0].A, w), w

@@ -87,7 +87,8 @@ func (t tuning) rows(k *kernel.Kernel) []Candidate {
 		return append(serial, t.groupRows(k)...)
 	case across && rows >= t.fill*int64(t.rowWorkgroup)/4:
 		for i := range serial {
-			serial[i].Reason = fmt.Sprintf("%d rows side by side in memory: neighbouring invocations read neighbours", rows)
+			serial[i].Reason = fmt.Sprintf("%d rows side by side in memory: neighbouring invocations read neighbours",
+				rows)
 		}
 		return append(serial, t.groupRows(k)...)
 	}

@@ -227,7 +227,8 @@ func randomKernel(r *rand.Rand) *kernel.Kernel {
 	case 3:
 		return runningSum(types[r.IntN(4)], extent(5000), extent(40000), r.IntN(2) == 0)
 	case 5:
-		return attention(extent(20), ir.D(1+r.IntN(8)), extent(3000), extent(9000), []ir.Dim{ir.D(1 + r.IntN(512)), ir.D(16 * (1 + r.IntN(16)))}[r.IntN(2)])
+		return attention(extent(20), ir.D(1+r.IntN(8)), extent(3000), extent(9000),
+			[]ir.Dim{ir.D(1 + r.IntN(512)), ir.D(16 * (1 + r.IntN(16)))}[r.IntN(2)])
 	case 7:
 		return transposeMap(types[r.IntN(4)], extent(3000), extent(3000))
 	case 0:
@@ -238,7 +239,8 @@ func randomKernel(r *rand.Rand) *kernel.Kernel {
 		return columnSum(extent(5000), extent(40000))
 	}
 	if r.IntN(3) == 0 {
-		return matMul(extent(3), extent(40), extent(3000), ir.D(256*(1+r.IntN(60))), []ir.DType{ir.Q4_0, ir.Q4_K, ir.Q6_K, ir.Q5_0}[r.IntN(4)], true)
+		return matMul(extent(3), extent(40), extent(3000), ir.D(256*(1+r.IntN(60))),
+			[]ir.DType{ir.Q4_0, ir.Q4_K, ir.Q6_K, ir.Q5_0}[r.IntN(4)], true)
 	}
 	if r.IntN(2) == 0 {
 		return matrixMul(extent(70), extent(3000), extent(3000), extent(3000), types[1+r.IntN(2)], r.IntN(2) == 0)

@@ -27,7 +27,8 @@ func (t tuning) matrixUnits(k *kernel.Kernel, caps Caps) []Candidate {
 			continue
 		}
 		groups := min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
-		reason := fmt.Sprintf("%dx%dx%d on matrix units in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K, tl.M, tl.N, groups)
+		reason := fmt.Sprintf("%dx%dx%d on matrix units in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K,
+			tl.M, tl.N, groups)
 		cost := t.matrixTime(tl, groups, sh.K, t.peak(k)) * float64(len(k.Products))
 		if slow := t.slowdown(k, s); slow.factor > 1 {
 			cost *= slow.factor
@@ -150,8 +151,10 @@ func (t tuning) bestMatrixTime(k *kernel.Kernel, caps Caps, parts int) (best flo
 		if !fits || Check(k, s, caps) != nil {
 			continue
 		}
-		groups := int64(parts) * min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
-		time := max(t.matrixTime(tl, groups, sh.K/int64(parts), t.peak(k))*float64(len(k.Products))*t.slowdown(k, s).factor, readTime)
+		groups := int64(parts) * min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) *
+			ceilDiv(sh.N, int64(tl.N))
+		time := max(t.matrixTime(tl, groups, sh.K/int64(parts), t.peak(k))*float64(len(k.Products))*t.slowdown(k,
+			s).factor, readTime)
 		if parts > 1 {
 			results := float64(sh.Batch*sh.M) * float64(sh.N) * float64(len(k.Products))
 			time += t.LaunchNs + float64(parts)*results*8/t.CopyGBps // written and read in f32
@@ -251,7 +254,8 @@ func (t tuning) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 			case plainLoad(k, o.v, dtype):
 				note(handicap{t.unaligned, "operands not aligned to 16 bytes"})
 			default:
-				note(handicap{min(1+t.computedRows/float64(max(s.TileM, 1)), t.computed), "operands computed on the way"}) // B once per row of tiles
+				note(handicap{min(1+t.computedRows/float64(max(s.TileM, 1)), t.computed),
+					"operands computed on the way"}) // B once per row of tiles
 			}
 		}
 	}
@@ -271,7 +275,8 @@ const unrolledSteps = 8
 // left over by 8, the compiler runs out of registers (M-hidden-steps).
 func hidesSteps(k *kernel.Kernel, s kernel.Schedule) bool {
 	steps := ceilDiv(k.Fold.Max(), int64(s.TileK))
-	return s.Variant == kernel.VarCoopMat2 && s.Unroll == 0 && k.Fold.IsStatic() && steps > unrolledSteps && steps%unrolledSteps != 0 && MatrixStage(k, s) == 0
+	return s.Variant == kernel.VarCoopMat2 && s.Unroll == 0 && k.Fold.IsStatic() && steps > unrolledSteps &&
+		steps%unrolledSteps != 0 && MatrixStage(k, s) == 0
 }
 
 // unrollCost is by how much a tile of a workgroup is slower where its steps are

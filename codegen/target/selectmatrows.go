@@ -46,7 +46,8 @@ func (t tuning) matRows(k *kernel.Kernel, caps Caps) []Candidate {
 	if readsBytes(k) {
 		u = t.units[blocksOf(k)].bytes
 	}
-	if _, rounds := MatrixDType(k); u.rows == 0 || sh.M < u.rows || sh.M > u.most || rounds && sh.M > MaxMatVecRows || len(k.Products) > 1 {
+	if _, rounds := MatrixDType(k); u.rows == 0 || sh.M < u.rows || sh.M > u.most || rounds && sh.M > MaxMatVecRows ||
+		len(k.Products) > 1 {
 		return nil
 	}
 	if sh.M > 16 {
@@ -68,7 +69,8 @@ func unitsTakeBytes(t ir.DType, caps Caps) bool {
 	how := MatRows{MatFormat: f, Parts: 1}
 	how.Element = how.element()
 	_, ok := rowFragment(how, caps)
-	return ok && classOf(caps).tune(caps).units[t].bytes.most > MaxMatVecRows && how.missing(caps) == nil && subgroupOf(caps) > 0
+	return ok && classOf(caps).tune(caps).units[t].bytes.most > MaxMatVecRows && how.missing(caps) == nil &&
+		subgroupOf(caps) > 0
 }
 
 // spread lists the tile and others of fewer subgroups along the contraction and
@@ -104,7 +106,8 @@ func (tl matRowsTile) schedule(how MatRows, sh matShape, caps Caps) (kernel.Sche
 	for int64(rows) < sh.M && rows < MaxMatRows {
 		rows *= 2
 	}
-	return kernel.Schedule{Variant: kernel.VarMatRows, Workgroup: sub * tl.columns * tl.depths, Vec: 4, Subgroup: sub, TileM: rows, TileN: tl.columns * int(f.M), TileK: tl.step,
+	return kernel.Schedule{Variant: kernel.VarMatRows, Workgroup: sub * tl.columns * tl.depths, Vec: 4, Subgroup: sub,
+		TileM: rows, TileN: tl.columns * int(f.M), TileK: tl.step,
 		Fragments: kernel.Fragments{SubgroupsN: tl.columns, SubgroupsK: tl.depths, FragM: int(f.M), FragN: int(f.N), FragK: int(f.K)}}, ok
 }
 

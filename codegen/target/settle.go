@@ -57,7 +57,8 @@ func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedul
 	levels := f.Levels && s.Decode != kernel.DecodeOctets
 	s.Subnormals = given.Subnormals && (s.Decode == kernel.DecodeFields || !s.IntDot && !levels)
 	s.Chained = s.Decode == kernel.DecodeStrips && !s.IntDot && s.ThreadM == 1 && (s.Turns > 0 || readsLong(k, run))
-	s.StageRows = given.StageRows && !s.IntDot && k.Fold.IsStatic() && s.LanesPerRow%(run.DType.BlockElems()/run.Elems) == 0
+	s.StageRows = given.StageRows && !s.IntDot && k.Fold.IsStatic() &&
+		s.LanesPerRow%(run.DType.BlockElems()/run.Elems) == 0
 	if s.Turns == 0 {
 		if given.Ahead > 1 {
 			s.Ahead = given.Ahead
@@ -130,7 +131,8 @@ func takesFourWords(k *kernel.Kernel) bool {
 	}
 	for _, p := range k.Products {
 		for _, v := range []*kernel.Expr{p.A, p.B} {
-			if v.Kind != kernel.ExprLoad || k.Bindings[v.Bind].Write || k.Bindings[v.Bind].DType.IsBlock() || !v.Index.Adjacent(k.FoldAxis(), 16) {
+			if v.Kind != kernel.ExprLoad || k.Bindings[v.Bind].Write || k.Bindings[v.Bind].DType.IsBlock() ||
+				!v.Index.Adjacent(k.FoldAxis(), 16) {
 				return false
 			}
 		}

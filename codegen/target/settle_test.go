@@ -23,7 +23,8 @@ func TestSchedulesReadApart(t *testing.T) {
 					planes.Bindings[i].Layout = kernel.LayoutPlanes
 				}
 			}
-			kernels[map[bool]string{false: "floats by planes of ", true: "bytes by planes of "}[bytes]+dt.String()] = &planes
+			name := map[bool]string{false: "floats by planes of ", true: "bytes by planes of "}[bytes]
+			kernels[name+dt.String()] = &planes
 		}
 	}
 	for _, name := range []string{"nvidia-h100", "lavapipe"} {

@@ -78,13 +78,15 @@ func (t tuning) selects(k *kernel.Kernel) []Candidate {
 func checkSelect(k *kernel.Kernel, s kernel.Schedule) error {
 	switch {
 	case s.LanesPerRow != s.Workgroup:
-		return fmt.Errorf("%d lanes per row in a workgroup of %d: a selection takes all of it", s.LanesPerRow, s.Workgroup)
+		return fmt.Errorf("%d lanes per row in a workgroup of %d: a selection takes all of it",
+			s.LanesPerRow, s.Workgroup)
 	case s.Workgroup > SelectBins:
 		return fmt.Errorf("a workgroup of %d for %d bins", s.Workgroup, SelectBins)
 	case s.Cache < 1 || s.Cache > maxHeld:
 		return fmt.Errorf("caching %d elements, want 1 to %d", s.Cache, maxHeld)
 	case int64(s.Cache)*int64(s.LanesPerRow) < k.Fold.Max():
-		return fmt.Errorf("caching %d elements in each of %d lanes does not hold a row of %s", s.Cache, s.LanesPerRow, k.Fold)
+		return fmt.Errorf("caching %d elements in each of %d lanes does not hold a row of %s", s.Cache,
+			s.LanesPerRow, k.Fold)
 	}
 	return checkSort(k, s)
 }

@@ -188,7 +188,8 @@ func TestVariantsAreWide(t *testing.T) {
 
 // FuzzCheck: no schedule, whatever file it is from, makes Check panic.
 func FuzzCheck(f *testing.F) {
-	variants := []kernel.Variant{"", kernel.VarMap, kernel.VarRowSerial, kernel.VarRowGroup, kernel.VarMatTile, kernel.VarMatVec, kernel.VarCoopMat,
+	variants := []kernel.Variant{"", kernel.VarMap, kernel.VarRowSerial, kernel.VarRowGroup, kernel.VarMatTile,
+		kernel.VarMatVec, kernel.VarCoopMat,
 		kernel.VarCoopMat2, kernel.VarScanSerial, kernel.VarScanGroup, kernel.VarSort, kernel.VarFlashTile, kernel.VarCustom}
 	caps, err := Profile("nvidia-h100")
 	if err != nil {
@@ -199,7 +200,8 @@ func FuzzCheck(f *testing.F) {
 	f.Add(6, 128, 4, 0, 0, 64, 64, 32, 2, 2, 16, 32)
 	f.Add(11, 128, 4, 0, 0, 64, 64, 16, 4, 4, 1, 32)
 	f.Fuzz(func(t *testing.T, variant, wg, vec, lanes, cache, m, n, k, tm, tn, frag, subgroup int) {
-		s := kernel.Schedule{Variant: variants[uint(variant)%uint(len(variants))], Workgroup: wg, Vec: vec, LanesPerRow: lanes, Cache: cache, TileM: m, TileN: n, TileK: k,
+		s := kernel.Schedule{Variant: variants[uint(variant)%uint(len(variants))], Workgroup: wg, Vec: vec,
+			LanesPerRow: lanes, Cache: cache, TileM: m, TileN: n, TileK: k,
 			ThreadM: tm, ThreadN: tn, Subgroup: subgroup,
 			Fragments: kernel.Fragments{SubgroupsM: tm, SubgroupsN: tn, FragM: frag, FragN: frag, FragK: frag}, Flash: kernel.Flash{Heads: frag}}
 		for _, sample := range samples {

@@ -47,11 +47,12 @@ type tuning struct {
 	flashWorkgroup, flashLanes, flashKeys int
 	flashRun                              int64
 
-	vecWorkgroup int                      // invocations of a matvec workgroup
-	vecColumns   int                      // columns that share the reading of A
-	vecRows      blockVecs                // how elements that are no blocks are read by more and more rows; vecColumns goes for the others
-	units        map[ir.DType]formatUnits // how few rows by blocks go to matrix units, where that is faster
-	vecLanes     int                      // invocations per sum where subgroups are not relied on
+	vecWorkgroup int // invocations of a matvec workgroup
+	vecColumns   int // columns that share the reading of A
+	// how elements that are no blocks are read by more and more rows; vecColumns goes for the others
+	vecRows  blockVecs
+	units    map[ir.DType]formatUnits // how few rows by blocks go to matrix units, where that is faster
+	vecLanes int                      // invocations per sum where subgroups are not relied on
 
 	blocks     map[ir.DType]blockTuning
 	subnormals bool // whether halves keep subnormal numbers

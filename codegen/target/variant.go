@@ -41,7 +41,8 @@ var (
 )
 
 // parts are the parts of a schedule that only some variants have.
-var parts = slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[kernel.Schedule]()), func(f reflect.StructField) bool { return !f.Anonymous })
+var parts = slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[kernel.Schedule]()),
+	func(f reflect.StructField) bool { return !f.Anonymous })
 
 // The tables are filled here, since what they name looks into them.
 func init() {
@@ -146,7 +147,8 @@ func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 
 func checkMatMulShape(k *kernel.Kernel) error {
 	if len(k.Parallel) < 2 || len(k.Products) == 0 {
-		return fmt.Errorf("a matrix product needs two parallel axes and a product, this has %d and %d", len(k.Parallel), len(k.Products))
+		return fmt.Errorf("a matrix product needs two parallel axes and a product, this has %d and %d",
+			len(k.Parallel), len(k.Products))
 	}
 	return nil
 }
@@ -186,5 +188,6 @@ func matMulSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 	if len(k.Parallel) < 2 {
 		return nil
 	}
-	return slices.Concat(matVecSpace(k, caps), matRowsSpace(k, caps), matTileSpace(), directSpace(k), matrixSpace(k, caps))
+	return slices.Concat(matVecSpace(k, caps), matRowsSpace(k, caps), matTileSpace(), directSpace(k),
+		matrixSpace(k, caps))
 }

@@ -17,7 +17,8 @@ func TestVariantsAreWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		names = append(names, regexp.MustCompile(`(?m)\bVar\w+\s+Variant = "(\w+)"`).FindAllStringSubmatch(string(source), -1)...)
+		names = append(names, regexp.MustCompile(`(?m)\bVar\w+\s+Variant = "(\w+)"`).
+			FindAllStringSubmatch(string(source), -1)...)
 	}
 	if len(names) != len(variants) {
 		t.Errorf("%d variants are declared, %d registered", len(names), len(variants))

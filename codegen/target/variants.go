@@ -139,7 +139,8 @@ func mapSpace(k *kernel.Kernel, _ Caps) []kernel.Schedule {
 	for wg := range doublings(32, 512) {
 		for m := range doublings(16, 128) {
 			for n := range doublings(16, 128) {
-				all = append(all, kernel.Schedule{Variant: kernel.VarMapTile, Workgroup: wg, Vec: 4, TileM: m, TileN: n})
+				all = append(all,
+					kernel.Schedule{Variant: kernel.VarMapTile, Workgroup: wg, Vec: 4, TileM: m, TileN: n})
 			}
 		}
 	}
@@ -152,12 +153,14 @@ func rowSpace(serial, group kernel.Variant) func(*kernel.Kernel, Caps) []kernel.
 		var all []kernel.Schedule
 		for vec := range doublings(1, 4) {
 			for wg := range doublings(32, 256) {
-				all = append(all, withCaches(k, kernel.Schedule{Variant: serial, Workgroup: wg, Vec: vec, LanesPerRow: 1})...)
+				all = append(all,
+					withCaches(k, kernel.Schedule{Variant: serial, Workgroup: wg, Vec: vec, LanesPerRow: 1})...)
 			}
 			for lanes := range doublings(2, 1024) {
 				for wg := range doublings(max(lanes, 32), 1024) {
 					for _, subgroup := range subgroups(caps) {
-						s := kernel.Schedule{Variant: group, Workgroup: wg, Vec: vec, LanesPerRow: lanes, Subgroup: subgroup}
+						s := kernel.Schedule{Variant: group, Workgroup: wg, Vec: vec, LanesPerRow: lanes,
+							Subgroup: subgroup}
 						all = append(all, withCaches(k, s)...)
 					}
 				}
@@ -213,7 +216,8 @@ func matVecSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 				for _, r := range readings {
 					for _, subgroup := range subgroups(caps) {
 						s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, subgroup)
-						s.TileK, s.Ahead, s.Subnormals, s.Tables, s.Copies, s.StageRows = r.TileK, r.Ahead, r.Subnormals, r.Tables, r.Copies, r.StageRows
+						s.TileK, s.Ahead, s.Subnormals, s.Tables, s.Copies, s.StageRows = r.TileK, r.Ahead,
+							r.Subnormals, r.Tables, r.Copies, r.StageRows
 						all = append(all, s)
 					}
 				}
@@ -310,7 +314,8 @@ func tileSpace(leastN, mostM int) []tile {
 
 func matTileSpace() []kernel.Schedule {
 	var all []kernel.Schedule
-	wide := []tile{{128, 128, 8, 8, 16}, {128, 128, 8, 16, 8}, {128, 256, 8, 8, 16}, {256, 128, 8, 16, 8}} // past what tileSpace goes to
+	// past what tileSpace goes to
+	wide := []tile{{128, 128, 8, 8, 16}, {128, 128, 8, 16, 8}, {128, 256, 8, 8, 16}, {256, 128, 8, 16, 8}}
 	for _, t := range append(tileSpace(8, 128), wide...) {
 		s := t.schedule()
 		for _, s.Stages = range []int{s.Stages, 2 - s.Stages} {
@@ -376,12 +381,14 @@ func matrixSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 						continue
 					}
 					for _, pieces := range [][2]int{{2, 1}, {1, 2}, {2, 2}} {
-						add(matrixTile{Variant: kernel.VarCoopMat2, Workgroup: wg, M: m, N: n, K: depth, PiecesM: pieces[0], PiecesN: pieces[1]})
+						add(matrixTile{Variant: kernel.VarCoopMat2, Workgroup: wg, M: m, N: n, K: depth,
+							PiecesM: pieces[0], PiecesN: pieces[1]})
 					}
 				}
 				for sm := range doublings(1, 4) {
 					for sn := range doublings(1, 4) {
-						add(matrixTile{Variant: kernel.VarCoopMat, M: m, N: n, K: depth, SubgroupsM: sm, SubgroupsN: sn})
+						add(matrixTile{Variant: kernel.VarCoopMat, M: m, N: n, K: depth,
+							SubgroupsM: sm, SubgroupsN: sn})
 					}
 				}
 			}
@@ -416,9 +423,11 @@ func flashVecSpace(sh flashShape, caps Caps) []kernel.Schedule {
 	for wg := range doublings(subgroup, 512) {
 		for lanes := range doublings(2, subgroup) {
 			for keys := range doublings(1, 8) {
-				all = append(all, kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: wg, Vec: 4, LanesPerRow: lanes, Subgroup: subgroup,
-					TileM: int(rows), ThreadM: int(rows), TileN: wg / lanes * keys, ThreadN: keys,
-					Flash: kernel.Flash{Heads: int(sh.Heads)}})
+				all = append(all,
+					kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: wg, Vec: 4, LanesPerRow: lanes,
+						Subgroup: subgroup,
+						TileM:    int(rows), ThreadM: int(rows), TileN: wg / lanes * keys, ThreadN: keys,
+						Flash: kernel.Flash{Heads: int(sh.Heads)}})
 			}
 		}
 	}

@@ -19,7 +19,8 @@ func ofVendors(path string) bool {
 }
 
 // vendorWords name vendors, their devices and their drivers.
-var vendorWords = []string{"nvidia", "geforce", "h100", "h200", "a100", "hopper", "amd", "radv", "rdna", "rdna3", "intel", "xe",
+var vendorWords = []string{"nvidia", "geforce", "h100", "h200", "a100", "hopper", "amd", "radv", "rdna",
+	"rdna3", "intel", "xe",
 	"arm", "mali", "apple", "qcom", "qualcomm", "adreno", "img", "powervr", "google", "swiftshader", "mesa", "lavapipe", "llvmpipe"}
 
 var nameParts = regexp.MustCompile(`[A-Z]+[a-z0-9]*|[a-z0-9]+`)
@@ -46,8 +47,10 @@ func TestVendorsHaveTheirFiles(t *testing.T) {
 			for pos, tok, lit := s.Scan(); tok != token.EOF; pos, tok, lit = s.Scan() {
 				for _, word := range nameParts.FindAllString(lit, -1) {
 					if slices.Contains(vendorWords, strings.ToLower(word)) {
-						t.Errorf("%s: %s names a vendor or its device; make it a field of tuning or machine (codegen/target/tuning.go, machine.go)"+
-							" and set it in the vendor's file, such as codegen/target/nvidia.go", files.Position(pos), word)
+						t.Errorf("%s: %s names a vendor or its device; make it a field of tuning or machine "+
+							"(codegen/target/tuning.go, machine.go)"+
+							" and set it in the vendor's file, such as codegen/target/nvidia.go",
+							files.Position(pos), word)
 					}
 				}
 			}

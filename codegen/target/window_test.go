@@ -93,16 +93,20 @@ func storedConv(images, channels, outputs, side, spare int) *kernel.Kernel {
 	row, col := kernel.Axis(1, rows), kernel.Axis(2, ir.D(outputs))
 	at := kernel.Axis(0, ir.D(images)).Times(pitch * pitch * c).Plus(row.Times(c)).Plus(quo.Times(pitch * c)).Plus(rem)
 	line, place := row.DivMod(ir.D(int(pitch)))
-	x, w, y := binding("x", ir.F16, ir.D(images), ir.D(int(pitch*pitch)), ir.D(channels)), binding("w", ir.F16, fold, ir.D(outputs)), binding("y", ir.F16, ir.D(images), ir.D(outputs), ir.D(side*side))
+	x, w, y := binding("x", ir.F16, ir.D(images), ir.D(int(pitch*pitch)), ir.D(channels)), binding("w", ir.F16, fold,
+		ir.D(outputs)), binding("y", ir.F16, ir.D(images), ir.D(outputs), ir.D(side*side))
 	x.Elems += int64(spare) * c
 	y.Write = true
 	area := int64(side * side)
-	return &kernel.Kernel{Name: "conv", Family: kernel.FamilyMatMul, Parallel: []ir.Dim{ir.D(images), rows, ir.D(outputs)}, Fold: fold,
+	return &kernel.Kernel{Name: "conv", Family: kernel.FamilyMatMul,
+		Parallel: []ir.Dim{ir.D(images), rows, ir.D(outputs)}, Fold: fold,
 		Bindings: []kernel.Binding{x, w, y},
-		Products: []kernel.Product{{A: b.Load(0, ir.F16, at, "x"), B: b.Load(1, ir.F16, kernel.Axis(3, fold).Times(int64(outputs)).Plus(col), "w"),
+		Products: []kernel.Product{{A: b.Load(0, ir.F16, at, "x"),
+			B:    b.Load(1, ir.F16, kernel.Axis(3, fold).Times(int64(outputs)).Plus(col), "w"),
 			Name: "acc", Operands: ir.F16}},
 		Guard: &kernel.Guard{Row: b.Apply(ir.OpLt, ir.Bool, nil, b.FromIndex(place), b.Integer(ir.I32, int64(side)))},
-		Stores: []kernel.Store{{Bind: 2, Index: kernel.Axis(0, ir.D(images)).Times(int64(outputs) * area).Plus(col.Times(area)).
+		Stores: []kernel.Store{{Bind: 2, Index: kernel.Axis(0, ir.D(images)).Times(int64(outputs) * area).
+			Plus(col.Times(area)).
 			Plus(line.Times(int64(side))).Plus(kernel.Clamp(place, kernel.Const(int64(side-1)))), Value: b.Acc(0, ir.F32, "acc")}}}
 }
 

@@ -204,7 +204,8 @@ func TestWeightErrors(t *testing.T) {
 	if _, err := f.Weight("scalar"); err == nil || !strings.Contains(err.Error(), "25 (i16)") {
 		t.Errorf("unsupported type: got %v, want it named", err)
 	}
-	if _, err := f.Weight("blk.0.attn_k.weight"); err == nil || !strings.Contains(err.Error(), "nearest: blk.0.attn_q.weight") {
+	if _, err := f.Weight("blk.0.attn_k.weight"); err == nil ||
+		!strings.Contains(err.Error(), "nearest: blk.0.attn_q.weight") {
 		t.Errorf("unknown name: got %v, want the nearest name", err)
 	}
 	if f.HasWeight("absent") || !f.HasWeight("rank4") {

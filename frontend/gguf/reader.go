@@ -101,7 +101,8 @@ func (f *File) Weight(name string) (*ir.Data, error) {
 	}
 	t := f.tensors[i]
 	if t.DType == ir.Invalid {
-		return nil, f.src.Errorf(t.Offset, "tensor %q has GGML type %s, which is not supported: convert the model to another type",
+		return nil, f.src.Errorf(t.Offset,
+			"tensor %q has GGML type %s, which is not supported: convert the model to another type",
 			name, typeName(t.Type))
 	}
 	if f.mapping != nil {
@@ -285,11 +286,13 @@ func (f *File) placeTensors(c *cursor, offsets []recordedOffset) {
 		room := int64(len(c.data)) - start
 		switch {
 		case off.value%uint64(f.alignment) != 0:
-			c.failAt(off.at, "tensor %q has offset %d: want a multiple of the alignment, %d", t.Name, off.value, f.alignment)
+			c.failAt(off.at, "tensor %q has offset %d: want a multiple of the alignment, %d", t.Name,
+				off.value, f.alignment)
 		case t.Bytes == 0 && off.value <= math.MaxInt64-uint64(start):
 			// Nothing is read from there; a tensor without bytes may stand past the last.
 		case room < t.Bytes || off.value > uint64(room-t.Bytes):
-			c.failAt(off.at, "tensor %q has %d bytes at offset %d of the data, which has %d bytes: the file is cut short or damaged",
+			c.failAt(off.at, "tensor %q has %d bytes at offset %d of the data, which has %d bytes: the file is cut "+
+				"short or damaged",
 				t.Name, t.Bytes, off.value, max(room, 0))
 		}
 		if c.err != nil {

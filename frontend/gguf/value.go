@@ -170,7 +170,8 @@ func appendArray(b []byte, v any, depth int) ([]byte, error) {
 	}
 	arrays, ok := v.([]any)
 	if !ok {
-		return nil, fmt.Errorf("a GGUF value cannot be a %T: want a sized integer, float32, float64, bool, string or a slice of one", v)
+		return nil, fmt.Errorf("a GGUF value cannot be a %T: want a sized integer, float32, float64, bool, string "+
+			"or a slice of one", v)
 	}
 	b = appendU64(appendU32(b, uint32(TypeArray)), uint64(len(arrays)))
 	for _, inner := range arrays {

@@ -139,7 +139,8 @@ func ropeFactors(f *gguf.File, pairs int) ([]float64, error) {
 			return nil, err
 		}
 		if d.DType != ir.F32 || len(d.Dims) != 1 || d.Dims[0] != len(factors) {
-			return nil, fmt.Errorf("weight %q is %s%v: want f32[%d], a factor for each pair of elements that turns", ropeFreqs, d.DType, d.Dims, len(factors))
+			return nil, fmt.Errorf("weight %q is %s%v: want f32[%d], a factor for each pair of elements that turns",
+				ropeFreqs, d.DType, d.Dims, len(factors))
 		}
 		err = mmap.Guard(func() (err error) { factors, err = d.Floats(); return err })
 		if err != nil {
@@ -164,7 +165,8 @@ func (c Config) check() error {
 	case c.Heads%c.KVHeads != 0:
 		return fmt.Errorf("%d query heads are not a multiple of %d key heads", c.Heads, c.KVHeads)
 	case c.RopeDims%2 != 0 || c.RopeDims > c.HeadDim:
-		return fmt.Errorf("%d elements of a head of %d cannot turn: want an even number, at most all", c.RopeDims, c.HeadDim)
+		return fmt.Errorf("%d elements of a head of %d cannot turn: want an even number, at most all",
+			c.RopeDims, c.HeadDim)
 	case !(c.NormEps >= 0 && c.NormEps < 1):
 		return fmt.Errorf("the epsilon of the norms is %v: want 0 to 1", c.NormEps)
 	case !(c.RopeBase > 0) || math.IsInf(c.RopeBase, 1):

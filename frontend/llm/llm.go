@@ -68,7 +68,8 @@ func Steps(cfg Config, maxTokens, maxContext int, options ...Option) (*ir.Graph,
 	return step(cfg, "steps", maxContext, options, func(b *frontend.Builder) ir.Dim { return b.Sym("T", maxTokens) })
 }
 
-func step(cfg Config, name string, maxContext int, options []Option, tokens func(*frontend.Builder) ir.Dim) (*ir.Graph, error) {
+func step(cfg Config, name string, maxContext int, options []Option,
+	tokens func(*frontend.Builder) ir.Dim) (*ir.Graph, error) {
 	if err := cfg.checkContext(maxContext); err != nil {
 		return nil, err
 	}
@@ -102,7 +103,8 @@ func Cache(t ir.DType) Option { return func(d *decoding) { d.cache = t } }
 // length positions. It makes two states a layer, cache_k.N and cache_v.N
 // [KVHeads, maxContext, HeadDim], that hold what earlier runs left and that it
 // adds to.
-func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.Dim, maxContext int, rows Rows, options ...Option) frontend.Tensor {
+func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.Dim, maxContext int, rows Rows,
+	options ...Option) frontend.Tensor {
 	m, how := newModel(b, cfg), decoding{cache: ir.F32}
 	for _, o := range options {
 		o(&how)
@@ -204,7 +206,8 @@ func (m model) feedForward(x frontend.Tensor, w nn.Weights) frontend.Tensor {
 }
 
 // attention is one self-attention layer over x [T, Width].
-func (m model) attention(layer int, x frontend.Tensor, w nn.Weights, positions frontend.Tensor, past history) frontend.Tensor {
+func (m model) attention(layer int, x frontend.Tensor, w nn.Weights, positions frontend.Tensor,
+	past history) frontend.Tensor {
 	q := m.split(nn.Linear(x, w.Sub("attn_q")), m.Heads).Rope(positions, m.rope...)
 	k := m.split(nn.Linear(x, w.Sub("attn_k")), m.KVHeads).Rope(positions, m.rope...)
 	v := m.split(nn.Linear(x, w.Sub("attn_v")), m.KVHeads)

@@ -34,7 +34,8 @@ type tiny struct {
 }
 
 func (m tiny) name() string {
-	return fmt.Sprintf("%s untied=%v factor=%v freqs=%v experts=%d cache=%v", m.dtype, m.untied, m.factor, m.freqs, m.experts, m.cache)
+	return fmt.Sprintf("%s untied=%v factor=%v freqs=%v experts=%d cache=%v", m.dtype, m.untied, m.factor, m.freqs,
+		m.experts, m.cache)
 }
 
 func (m tiny) options() []llm.Option {

@@ -16,7 +16,8 @@ import (
 func plainForward(t *testing.T, m tiny, tokens []int32) [][]float64 {
 	t.Helper()
 	weights := m.weights(t)
-	p := plain{t: t, weights: weights, headDim: cmp.Or(m.headDim, headDim), factor: cmp.Or(m.factor, 1), experts: m.experts}
+	p := plain{t: t, weights: weights, headDim: cmp.Or(m.headDim, headDim), factor: cmp.Or(m.factor, 1),
+		experts: m.experts}
 	residual := make([][]float64, len(tokens)) // by position
 	table := p.matrix("token_embd.weight")
 	for i, id := range tokens {
@@ -56,7 +57,8 @@ type plain struct {
 
 func (p plain) feedForward(h []float64, blk string) []float64 {
 	if p.experts == 0 {
-		return p.swiglu(h, p.matrix(blk+"ffn_gate.weight"), p.matrix(blk+"ffn_up.weight"), p.matrix(blk+"ffn_down.weight"))
+		return p.swiglu(h, p.matrix(blk+"ffn_gate.weight"), p.matrix(blk+"ffn_up.weight"),
+			p.matrix(blk+"ffn_down.weight"))
 	}
 	score := p.linear(h, blk+"ffn_gate_inp.weight")
 	order := make([]int, len(score))
@@ -73,7 +75,8 @@ func (p plain) feedForward(h []float64, blk string) []float64 {
 		return w[e*len(w)/p.experts : (e+1)*len(w)/p.experts]
 	}
 	for _, e := range order[:2] {
-		for i, y := range p.swiglu(h, expert("ffn_gate_exps.weight", e), expert("ffn_up_exps.weight", e), expert("ffn_down_exps.weight", e)) {
+		for i, y := range p.swiglu(h, expert("ffn_gate_exps.weight", e), expert("ffn_up_exps.weight", e),
+			expert("ffn_down_exps.weight", e)) {
 			out[i] += math.Exp(score[e]) / total * y
 		}
 	}

@@ -108,7 +108,8 @@ func TestPublished(t *testing.T) {
 	cmd.Dir = t.TempDir() // no module
 	cmd.Env = append(os.Environ(), "GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+filepath.ToSlash(have),
 		"GOBIN="+bin, "GOMODCACHE="+t.TempDir(),
-		"GOFLAGS=-modcacherw -trimpath -gcflags=github.com/vkc-go/vkc/...=-N" /* which compiles faster */, "GONOSUMDB=*", "GOSUMDB=off", "GOWORK=off")
+		"GOFLAGS=-modcacherw -trimpath -gcflags=github.com/vkc-go/vkc/...=-N", /* which compiles faster */
+		"GONOSUMDB=*", "GOSUMDB=off", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", install, err, out)
 	}

@@ -2,7 +2,6 @@ package lint
 
 import (
 	"go/ast"
-	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
@@ -12,9 +11,6 @@ const (
 	columns  = 120
 	tabWidth = 4
 )
-
-// wide are the folders that still have longer lines, they or folders below them. None is added here.
-var wide = strings.Fields(`codegen/glsl codegen/target frontend/chat frontend/gguf frontend/llm passes`)
 
 // Columns bounds the length of lines, of which a tab is four columns. A line that holds one element of a
 // composite literal is a row of a table and may be longer, since rows are read down their columns; so may a raw
@@ -26,10 +22,6 @@ var Columns = &analysis.Analyzer{
 }
 
 func runColumns(pass *analysis.Pass) (any, error) {
-	rel, _ := relative(strings.TrimSuffix(pass.Pkg.Path(), "_test"))
-	if slices.ContainsFunc(wide, func(folder string) bool { return within(rel, folder) }) {
-		return nil, nil
-	}
 	for _, file := range pass.Files {
 		if ast.IsGenerated(file) {
 			continue

@@ -65,14 +65,17 @@ func TestLevels(t *testing.T) {
 		want    []int
 		sorted  string
 	}{
-		{"what reads waits for what writes", []*kernel.Kernel{touching("x", values{input}, values{a}), touching("y", values{a}, values{b}),
-			touching("z", values{input}, values{c})}, []int{0, 1, 0}, "x z y"},
+		{"what reads waits for what writes",
+			[]*kernel.Kernel{touching("x", values{input}, values{a}), touching("y", values{a}, values{b}),
+				touching("z", values{input}, values{c})}, []int{0, 1, 0}, "x z y"},
 		{"a state is read before it is overwritten", []*kernel.Kernel{touching("old", values{state}, values{a}),
 			touching("set", values{input}, values{state}), touching("new", values{state}, values{b})}, []int{0, 1, 2}, "old set new"},
-		{"parts of a value follow one another", []*kernel.Kernel{touching("x", values{input}, values{a}), touching("y", values{input}, values{a}),
-			touching("z", values{a}, values{output})}, []int{0, 1, 2}, "x y z"},
-		{"zeros are stored late", []*kernel.Kernel{touching("zeros", nil, values{c}), touching("x", values{input}, values{a}),
-			touching("y", values{a}, values{b}), touching("z", values{b, c}, values{output})}, []int{1, 0, 1, 2}, "x zeros y z"},
+		{"parts of a value follow one another",
+			[]*kernel.Kernel{touching("x", values{input}, values{a}), touching("y", values{input}, values{a}),
+				touching("z", values{a}, values{output})}, []int{0, 1, 2}, "x y z"},
+		{"zeros are stored late",
+			[]*kernel.Kernel{touching("zeros", nil, values{c}), touching("x", values{input}, values{a}),
+				touching("y", values{a}, values{b}), touching("z", values{b, c}, values{output})}, []int{1, 0, 1, 2}, "x zeros y z"},
 	} {
 		g := newGraph()
 		for _, k := range tt.kernels {
@@ -95,7 +98,8 @@ func TestReplace(t *testing.T) {
 	x := g.Append(touching("x", values{input}, values{a}))
 	y := g.Append(touching("y", values{a}, values{output}))
 	scratch := g.Scratch(ir.Type{DType: ir.F32})
-	before := g.Replace(y, touching("store", values{a}, values{scratch}), touching("y2", values{scratch}, values{output}))
+	before := g.Replace(y, touching("store", values{a}, values{scratch}),
+		touching("y2", values{scratch}, values{output}))
 	if names(g) != "x store y2" || len(before) != 1 || g.Kernel(y).Name != "y2" {
 		t.Errorf("the kernels are %s, the one before %v, y is %s", names(g), before, g.Kernel(y).Name)
 	}
@@ -150,7 +154,8 @@ func TestRunOnce(t *testing.T) {
 	g.Append(touching("z", values{c}, values{output}))
 	g.RunOnce([]plan.KernelID{pack, zeros})
 	if g.Sort(); names(g) != "pack zeros x y z" || g.Once() != 2 || !g.Prepared(b) || g.Prepared(a) {
-		t.Errorf("%s, %d run once; what is packed is prepared: %t, what is not: %t", names(g), g.Once(), g.Prepared(b), g.Prepared(a))
+		t.Errorf("%s, %d run once; what is packed is prepared: %t, what is not: %t", names(g), g.Once(),
+			g.Prepared(b), g.Prepared(a))
 	}
 	if got := levels(g); !slices.Equal(got, []int{0, 0, 1, 2, 3}) {
 		t.Errorf("levels are %v", got)
