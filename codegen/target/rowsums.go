@@ -52,7 +52,7 @@ func (t tuning) matVecTime(k *kernel.Kernel, caps Caps) (float64, string) {
 	s, _, err := Select(k, caps)
 	switch {
 	case err != nil:
-		return 0, err.Error()
+		return 0, "no schedule runs " + k.Name
 	case s.Variant != kernel.VarMatVec:
 		return 0, fmt.Sprintf("nothing is known of the time of %s", s.Variant)
 	case k.RowSums() && rowCost(k) > maxRowCost:
