@@ -249,7 +249,8 @@ func bestParts(k *kernel.Kernel, caps Caps) int {
 			Stores: func(m *kernel.Mapping) []kernel.Store {
 				bind := m.Bind(kernel.Binding{Name: "parts", DType: ir.F32, Write: true, Buffer: 9,
 					Elems: shape.MaxElems()})
-				return []kernel.Store{{Bind: bind, Index: kernel.Axis(len(shape)-1, shape[len(shape)-1]), Value: m.Builder.Acc(0, ir.F32, "acc")}}
+				return []kernel.Store{{Bind: bind, Index: kernel.Axis(len(shape)-1, shape[len(shape)-1]),
+					Value: m.Builder.Acc(0, ir.F32, "acc")}}
 			}})
 		rest := kernel.Map(k, kernel.Edit{Family: kernel.FamilyMap, Stores: func(m *kernel.Mapping) []kernel.Store {
 			bind := m.Bind(kernel.Binding{Name: "parts", DType: ir.F32, Read: true, Buffer: 9, Elems: shape.MaxElems()})
