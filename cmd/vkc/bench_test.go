@@ -100,7 +100,7 @@ func TestBenchTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	if report.Target != "generic" || len(report.Results) == 0 ||
-		!strings.Contains(strings.Join(report.Results[0].Schedules, "\n"), "tile=8x8x8") {
+		!strings.Contains(strings.Join(report.Results[0].Schedules, "\n"), "tile=16x16x16") {
 		t.Errorf("no schedule of the generic profile in %+v", report)
 	}
 	other := *report

@@ -150,6 +150,9 @@ func anyWay(caps target.Caps, rng *rand.Rand) passes.Options {
 			return parts
 		},
 		Tails: func(k *kernel.Kernel) (list []kernel.Tail) {
+			if k.Family != kernel.FamilyMatMul {
+				return nil
+			}
 			axis := rng.IntN(len(k.Parallel))
 			if d := k.Parallel[axis]; d.IsStatic() && d.Add > 1 && rng.IntN(2) == 0 {
 				list = append(list, kernel.Tail{Axis: axis, From: 1 + rng.Int64N(d.Add-1), Swap: rng.IntN(2) == 0})

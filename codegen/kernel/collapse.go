@@ -103,6 +103,9 @@ func substitute(k *Kernel, gone, into int, extent ir.Dim) *Kernel {
 	if k.Limit != nil {
 		out.Limit = &Limit{At: k.Limit.At.Substitute(at, r.Value), Below: k.Limit.Below}
 	}
+	if g := k.Guard; g != nil {
+		out.Guard = &Guard{Point: r.orNil(g.Point), Batch: r.orNil(g.Batch), Row: r.orNil(g.Row), Col: r.orNil(g.Col)}
+	}
 	for _, s := range k.Stores {
 		s.Index, s.Value = s.Index.Substitute(at, r.Value), r.Value(s.Value)
 		out.Stores = append(out.Stores, s)

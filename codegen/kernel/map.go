@@ -168,13 +168,6 @@ func (m *Mapping) guard(g *Guard) *Guard {
 	return &Guard{Point: m.orNil(g.Point), Batch: m.orNil(g.Batch), Row: m.orNil(g.Row), Col: m.orNil(g.Col)}
 }
 
-func (m *Mapping) orNil(v *Expr) *Expr {
-	if v == nil {
-		return nil
-	}
-	return m.Value(v)
-}
-
 func (m *Mapping) use(bind int) *Binding {
 	i, ok := m.bound[bind]
 	if !ok {

@@ -40,6 +40,14 @@ func (r *Rewriter) Value(v *Expr) *Expr {
 	return out
 }
 
+// orNil is Value, but for what is not there.
+func (r *Rewriter) orNil(v *Expr) *Expr {
+	if v == nil {
+		return nil
+	}
+	return r.Value(v)
+}
+
 func (r *Rewriter) rebuild(v *Expr) *Expr {
 	switch v.Kind {
 	case ExprLoad:

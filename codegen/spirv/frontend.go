@@ -15,7 +15,7 @@ import (
 const (
 	// minBatch is the least number of shaders worth a glslc process of their
 	// own: 80 ms of start-up against 1-3 ms a shader.
-	minBatch = 4
+	minBatch = 16
 	// maxBatch bounds the length of the command line.
 	maxBatch = 256
 )
