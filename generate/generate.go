@@ -172,7 +172,10 @@ func (m *Model) Prompt(c chat.Context) ([]int32, error) {
 
 // Generate goes on with a prompt, until the model ends its answer, or as many
 // tokens are there as are wanted or fit. The token that ends it is not among
-// them. What an earlier call left of the same beginning is not computed anew.
+// them, unless a character before it was not finished, which it then stands for as
+// U+FFFD. What an earlier call left of the same beginning is not computed anew.
+// A model has one answer at a time: another call waits until the loop over this one
+// ends, so none may be made inside the loop.
 func (m *Model) Generate(ctx context.Context, prompt []int32, s Sampling) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		m.turn.Lock()
@@ -205,23 +208,29 @@ func (m *Model) generate(ctx context.Context, prompt []int32, s Sampling, yield 
 	}
 	random, decoder := rand.New(rand.NewPCG(s.Seed, 0)), m.tok.Decoder()
 	text := append([]int32(nil), prompt...)
-	for n := 0; s.MaxTokens == 0 || n < s.MaxTokens; n++ {
+	for n := 1; ; n++ {
 		id, err := s.choose(logits, text, random)
 		if err != nil {
 			return err
 		}
-		if m.tok.IsEnd(id) || !yield(Token{id, decoder.Next(id)}) || len(text)+1 >= m.context {
+		if m.tok.IsEnd(id) {
+			if rest := decoder.Flush(); rest != "" {
+				yield(Token{id, rest})
+			}
+			return nil
+		}
+		token, last := Token{id, decoder.Next(id)}, n == s.MaxTokens || len(text)+1 >= m.context
+		if last {
+			token.Text += decoder.Flush()
+		}
+		if !yield(token) || last {
 			return nil
 		}
 		text = append(text, id)
-		if s.MaxTokens > 0 && n+1 == s.MaxTokens {
-			return nil
-		}
 		if logits, err = m.run(ctx, m.step, text[len(text)-1:]); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 // read has the device take a prompt, but for what it begins with that the device

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -36,7 +37,7 @@ func fuseElementwise(f *Fusion) error {
 	}
 	f.placeCustom()
 	for _, u := range f.Graph.Updates() {
-		for _, n := range f.states.inPlace(u) {
+		for _, n := range f.states.inPlace[u.State] {
 			c := f.newCluster(ClusterUpdate, n)
 			if w, _ := writeOf(n); f.writesBlocks(w.op.Arg(1)) != nil {
 				c.Cores = []*ir.Node{w.op.Arg(1)}
@@ -59,6 +60,11 @@ func fuseElementwise(f *Fusion) error {
 		}
 		if f.home[i] == nil && f.core[i] == nil {
 			f.fill(n)
+		}
+	}
+	for _, u := range f.Graph.Updates() {
+		if why := f.states.whole[u.State]; why != "" {
+			f.why[u.Value.ID()] = fmt.Sprintf("state %q is written whole: %s", u.State.Name(), why)
 		}
 	}
 	if err := f.cutIndices(); err != nil {
@@ -96,6 +102,7 @@ func (f *Fusion) separateOverwrites() error {
 			f.splitBefore(c, u.Value)
 		}
 	}
+	apart := map[*ir.Node]bool{}
 	for {
 		f.findAllReaders()
 		cycles := f.sortClusters()
@@ -105,23 +112,31 @@ func (f *Fusion) separateOverwrites() error {
 		split := map[int]bool{} // numbers of cycles that are none any more
 		for _, u := range f.Graph.Updates() {
 			c := f.home[u.Value.ID()]
-			if i, ok := cycles[c]; ok && !split[i] && c.Kind != ClusterUpdate {
-				split[i] = true
+			if i, ok := cycles[c]; ok && !split[i] && c.Kind != ClusterUpdate && !apart[u.Value] {
+				split[i], apart[u.Value] = true, true
 				f.splitBefore(c, u.Value)
 			}
 		}
 		if len(split) == 0 {
-			for c := range cycles {
-				return fmt.Errorf("kernel of %s waits for itself", c.name())
-			}
+			return f.circle(cycles)
 		}
 	}
+}
+
+// circle is the error of clusters that wait for one another, which is a defect of fusion.
+func (f *Fusion) circle(cycles map[*Cluster]int) error {
+	var names []string
+	for c := range cycles {
+		names = append(names, c.name())
+	}
+	slices.Sort(names)
+	return fmt.Errorf("internal error: kernels wait for one another: %s", strings.Join(names, ", "))
 }
 
 // splitBefore leaves in c only the copy of a value that it stores; the value
 // and all else that c stores move to a cluster that runs before.
 func (f *Fusion) splitBefore(c *Cluster, copied *ir.Node) {
-	f.why[copied.ID()] = fmt.Sprintf("computed apart: %s", errOverwrites)
+	f.why[copied.ID()] = fmt.Sprintf("%s; computed apart: %s", f.why[copied.ID()], errOverwrites)
 	value := copied.Arg(0)
 	others := slices.DeleteFunc(c.tails, func(n *ir.Node) bool { return n == copied || n == value })
 	c.tails = []*ir.Node{copied}

@@ -75,7 +75,7 @@ func takeApart(s *State) error {
 
 // decompose replaces ops that have no kernel of their own.
 func decompose(g *ir.Graph) (*ir.Graph, error) {
-	states := newOverwrites(g).writes()
+	states := newOverwrites(g, false).writes()
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		r := &rewriter{g: rw.New, pos: n.Pos()}
 		if n.Op().Class() != ir.ClassLeaf && n.Shape().MaxElems() == 0 && !n.DType().IsBlock() {
@@ -284,7 +284,7 @@ func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim) *ir.Node
 // own shape, which fusion turns into a store. Blocks that nothing else reads are
 // made in the state itself. Scatters that are not in place after all are taken apart.
 func ownValues(g *ir.Graph) (*ir.Graph, error) {
-	states := newOverwrites(g).writes()
+	states := newOverwrites(g, false).writes()
 	out, err := ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
 		r := &rewriter{g: rw.New, pos: n.Pos()}
 		if isScatter(n) && !states[n] { // it was to be in place, until other passes had it read elsewhere
@@ -309,12 +309,12 @@ func ownValues(g *ir.Graph) (*ir.Graph, error) {
 		r.pos = n.Pos()
 		return r.unary(ir.OpReshape, n, ir.Attr{Name: "shape", Value: n.Shape()})
 	}
-	after := newOverwrites(out)
+	after := newOverwrites(out, false)
 	inPlace := map[*ir.Node]bool{}
 	for _, u := range out.Updates() {
 		state, value := own[u.State.ID()], own[u.Value.ID()]
 		switch {
-		case after.inPlace(u) != nil:
+		case after.inPlace[u.State] != nil:
 			inPlace[u.Value] = true
 		case u.Value.Op() == ir.OpQuantize && len(after.users[u.Value.ID()]) == 0 && after.shown[u.Value] == 1:
 		default:

@@ -32,7 +32,7 @@ type Fusion struct {
 
 	required    []bool           // by node: an output or update needs it in a buffer
 	overwritten map[int]*ir.Node // by value that a state's buffer comes to hold: the state
-	updates     map[int]*ir.Node // by state: the first such value
+	firsts      map[int]*ir.Node // by state: the first such value
 	states      *overwrites
 
 	slots   []int           // by cluster ID: the ID of the cluster that it was merged into
@@ -107,8 +107,8 @@ func newFusion(ctx context.Context, g *ir.Graph, limits Limits) *Fusion {
 		why:         map[int]string{},
 		required:    make([]bool, n),
 		overwritten: map[int]*ir.Node{},
-		updates:     map[int]*ir.Node{},
-		states:      newOverwrites(g),
+		firsts:      map[int]*ir.Node{},
+		states:      newOverwrites(g, true),
 		readers:     make([][]int, n),
 		places:      make([][]at, n),
 		refused:     map[pair]string{},
@@ -118,13 +118,13 @@ func newFusion(ctx context.Context, g *ir.Graph, limits Limits) *Fusion {
 		f.required[o.Node.ID()] = true
 	}
 	for _, u := range g.Updates() {
-		values := f.states.inPlace(u)
+		values := f.states.inPlace[u.State]
 		if values == nil {
 			values = []*ir.Node{u.Value}
 		}
 		for _, n := range values {
 			f.required[n.ID()], f.overwritten[n.ID()] = true, u.State
-			f.updates[u.State.ID()] = n
+			f.firsts[u.State.ID()] = n
 		}
 	}
 	return f
@@ -281,7 +281,7 @@ func (f *Fusion) inputsOf(c *Cluster) []*ir.Node {
 			if !isComputedLeaf(n) {
 				c.leaves = append(c.leaves, n.ID())
 			}
-			if f.updates[n.ID()] != nil {
+			if f.firsts[n.ID()] != nil {
 				c.olds = append(c.olds, n.ID())
 			}
 		})
@@ -334,7 +334,7 @@ func (f *Fusion) preds(c *Cluster) []*Cluster {
 		add(f.home[n.ID()])
 	}
 	for _, n := range c.tails {
-		if s := f.overwrites(n); s != nil {
+		if s := f.ends(n); s != nil {
 			for _, id := range f.readers[s.ID()] {
 				add(f.slot(id))
 			}
@@ -360,7 +360,7 @@ func (f *Fusion) succs(c *Cluster) []*Cluster {
 		}
 	}
 	for _, state := range c.olds {
-		add(f.home[f.updates[state].ID()])
+		add(f.home[f.firsts[state].ID()])
 	}
 	return list
 }
@@ -368,10 +368,18 @@ func (f *Fusion) succs(c *Cluster) []*Cluster {
 // overwrites returns the state whose buffer holds n from its kernel on, or nil.
 func (f *Fusion) overwrites(n *ir.Node) *ir.Node { return f.overwritten[n.ID()] }
 
+// ends returns the state whose old value is gone once n is stored, or nil.
+func (f *Fusion) ends(n *ir.Node) *ir.Node {
+	if s := f.overwrites(n); s != nil && f.firsts[s.ID()] == n {
+		return s
+	}
+	return nil
+}
+
 // storing returns the cluster of a kernel as it was lowered, by the first value that it stores.
 func (f *Fusion) storing(k *kernel.Kernel) *Cluster {
 	id := storedFirst(k)
-	if n := f.updates[id]; n != nil {
+	if n := f.firsts[id]; n != nil {
 		id = n.ID()
 	}
 	if id < 0 || id >= len(f.home) {
@@ -411,7 +419,7 @@ func (f *Fusion) dependsOn(a, b *Cluster, direct bool) bool {
 
 // waits is dependsOn while nodes are placed, the last ones first, and levels are
 // not known: all that can lead from a to b comes after node from, whose turn it
-// is. States that are written in place have no other reader.
+// is.
 func (f *Fusion) waits(a, b *Cluster, from *ir.Node) bool {
 	seen := map[*Cluster]bool{a: true}
 	next := []*Cluster{a}
@@ -428,7 +436,7 @@ func (f *Fusion) waits(a, b *Cluster, from *ir.Node) bool {
 		next = next[:len(next)-1]
 		f.visitCone(c, from.ID()+1, func(n *ir.Node) { add(f.home[n.ID()]) })
 		for _, n := range c.tails {
-			if s := f.overwrites(n); s != nil {
+			if s := f.ends(n); s != nil {
 				f.visitReaders(s, from, add)
 			}
 		}

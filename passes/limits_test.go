@@ -266,6 +266,18 @@ var growing = map[string]func(n int) string{
 			numbered(n, func(i int) string { return fmt.Sprintf("%%s%d = neg %%t%d", i, (i+1)%n) }) +
 			numbered(n, func(i int) string { return fmt.Sprintf("update %%t%d = %%s%d", i, i) })
 	},
+	"states in place that read the next one":   func(n int) string { return lineStates(n, 1) },
+	"states in place that read the one before": func(n int) string { return lineStates(n, n-1) },
+}
+
+// lineStates are n states of which a line is updated in place with a line of another one's old value.
+func lineStates(n, from int) string {
+	return "%at = input {name=\"at\", dtype=i32, shape=[]}\n" + numbered(n, func(i int) string {
+		return fmt.Sprintf(`%%t%d = state {name="t%d", dtype=f32, shape=[4,3]}`, i, i)
+	}) + numbered(n, func(i int) string {
+		return fmt.Sprintf("%%l%d = dynamic_slice %%t%d, %%at {size=[1]}\n%%s%d = dynamic_update_slice %%t%d, %%l%d, %%at",
+			i, (i+from)%n, i, i, i)
+	}) + numbered(n, func(i int) string { return fmt.Sprintf("update %%t%d = %%s%d", i, i) })
 }
 
 // TestWorkGrowsWithGraph counts what fusion looks at, and what all passes

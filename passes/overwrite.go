@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -37,7 +38,7 @@ func isScatter(n *ir.Node) bool {
 
 // unshaped is what n shows in another shape. A reshape to the same shape is a copy; see ownValues.
 func unshaped(n *ir.Node) *ir.Node {
-	for n.Op() == ir.OpReshape && !n.Shape().Equal(n.Arg(0).Shape()) {
+	for n.Op() == ir.OpReshape && !isCopy(n) {
 		n = n.Arg(0)
 	}
 	return n
@@ -56,20 +57,37 @@ func (w write) suits() bool {
 		(!w.adds() || accType("", w.op.DType()) == w.op.DType())
 }
 
-// overwrites finds which states of a graph are updated in place.
+// overwrites knows which states of a graph are updated in place.
+//
+// Kernels that read the old value of such a state run before its first write. What depends
+// on the old value may be computed in such a kernel, so all of it must come before that
+// write. A state whose first write would then wait for itself is written whole.
 type overwrites struct {
-	g     *ir.Graph
-	users [][]*ir.Node
-	shown map[*ir.Node]int // how often outputs and updates have a node
+	g       *ir.Graph
+	users   [][]*ir.Node
+	shown   map[*ir.Node]int        // how often outputs and updates have a node
+	news    map[*ir.Node]int        // how many states a node is the new value of
+	inPlace map[*ir.Node][]*ir.Node // by state, the values that take turns in its buffer, the last one first
+	whole   map[*ir.Node]string     // by state, why it is written whole instead
+	waiting map[*ir.Node][]*ir.Node // by node, the first writes that come after it
+	search  int                     // how many more nodes are looked at for an order
 }
 
-func newOverwrites(g *ir.Graph) *overwrites {
-	o := &overwrites{g: g, users: g.Users(), shown: map[*ir.Node]int{}}
+// newOverwrites looks at a graph whose states are to be updated in place where they can.
+// Where that is decided, all others have a copy as their new value.
+func newOverwrites(g *ir.Graph, decided bool) *overwrites {
+	o := &overwrites{g: g, users: g.Users(), shown: map[*ir.Node]int{}, news: map[*ir.Node]int{},
+		inPlace: map[*ir.Node][]*ir.Node{}, whole: map[*ir.Node]string{}, waiting: map[*ir.Node][]*ir.Node{},
+		search: 4 * len(g.Nodes())}
 	for _, out := range g.Outputs() {
 		o.shown[out.Node]++
 	}
 	for _, u := range g.Updates() {
 		o.shown[u.Value]++
+		o.news[newValue(u)]++
+	}
+	for _, u := range g.Updates() {
+		o.decide(u, decided)
 	}
 	return o
 }
@@ -77,8 +95,8 @@ func newOverwrites(g *ir.Graph) *overwrites {
 // writes are the ops that write states in place.
 func (o *overwrites) writes() map[*ir.Node]bool {
 	all := map[*ir.Node]bool{}
-	for _, u := range o.g.Updates() {
-		for _, n := range o.inPlace(u) {
+	for _, values := range o.inPlace {
+		for _, n := range values {
 			w, _ := writeOf(n)
 			all[w.op] = true
 		}
@@ -94,26 +112,55 @@ func (o *overwrites) only(readers map[*ir.Node]bool, n *ir.Node) bool {
 // once reports whether one node reads n, once, and nothing else.
 func (o *overwrites) once(n *ir.Node) bool { return len(o.users[n.ID()]) == 1 && o.shown[n] == 0 }
 
-// inPlace returns the values, the last one first, that take turns in the buffer of a
-// state that is updated in place, or nil where it is not.
-func (o *overwrites) inPlace(u ir.Update) []*ir.Node {
-	updated := slices.ContainsFunc(o.g.Updates(), func(v ir.Update) bool {
-		return v.Value == u.Value && v.State != u.State
-	})
-	if o.shown[u.State] > 0 || updated {
-		return nil
+// decide finds whether a state is updated in place, or why it is not.
+func (o *overwrites) decide(u ir.Update, decided bool) {
+	values, own, why := o.chain(u)
+	switch {
+	case why != "":
+	case isCopy(u.Value), !decided && !o.order(u.State, own, values[len(values)-1]):
+		why = "the old value is needed where the new one is, or after it"
+	default:
+		o.inPlace[u.State] = values
+		return
 	}
-	var values []*ir.Node
-	own := map[*ir.Node]bool{} // writes, and the shapes that they are seen in
-	for n := u.Value; n != u.State; {
+	o.whole[u.State] = why
+}
+
+// isCopy reports whether n is a reshape to its own shape.
+func isCopy(n *ir.Node) bool { return n.Op() == ir.OpReshape && n.Shape().Equal(n.Arg(0).Shape()) }
+
+// newValue is what a state is updated with, perhaps by way of a copy.
+func newValue(u ir.Update) *ir.Node {
+	if isCopy(u.Value) {
+		return u.Value.Arg(0)
+	}
+	return u.Value
+}
+
+// chain follows a state's new value through writes to the old one. It returns the values
+// on the way, the last one first, and the nodes that are part of the writes, or why the
+// state cannot be updated in place.
+func (o *overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]bool, why string) {
+	value := newValue(u)
+	switch {
+	case o.shown[u.State] > 0:
+		return nil, nil, "its old value is an output or another state's new value"
+	case o.news[value] > 1:
+		return nil, nil, "another state has the same new value"
+	}
+	own = map[*ir.Node]bool{} // writes, and the shapes that they are seen in
+	for n := value; n != u.State; {
 		w, ok := writeOf(n)
-		if !ok || !w.suits() {
-			return nil
+		switch {
+		case !ok:
+			return nil, nil, fmt.Sprintf("%s is not a write of parts of the old value", n)
+		case !w.suits():
+			return nil, nil, fmt.Sprintf("%s writes more than a copy does, or rounds every sum", w.op)
 		}
 		values = append(values, n)
 		for x := n; x != w.base; x = x.Arg(0) {
-			if x != u.Value && !o.only(own, x) {
-				return nil
+			if x != value && !o.only(own, x) {
+				return nil, nil, fmt.Sprintf("%s is needed elsewhere, too", x)
 			}
 			own[x] = true
 		}
@@ -121,37 +168,58 @@ func (o *overwrites) inPlace(u ir.Update) []*ir.Node {
 			own[x] = true
 		}
 		if n = w.base; n != u.State && !o.only(own, n) {
-			return nil
+			return nil, nil, fmt.Sprintf("%s is needed elsewhere, too", n)
 		}
 	}
-	// What reads the old value runs before the first write. It must not be part of
-	// anything that needs the new value, too: it could go into its kernel.
-	old := slices.DeleteFunc(slices.Clone(o.users[u.State.ID()]), func(x *ir.Node) bool { return own[x] })
-	if len(old) > 0 && o.meet(old, values[len(values)-1]) {
-		return nil
-	}
-	return values
+	return values, own, ""
 }
 
-// meet reports whether a node depends on n and on one of others as well.
-func (o *overwrites) meet(others []*ir.Node, n *ir.Node) bool {
-	const onOthers, onN = 1, 2
-	needs := make([]uint8, len(o.g.Nodes()))
-	for i, x := range o.g.Nodes() {
-		if slices.Contains(others, x) {
-			needs[i] |= onOthers
-		}
-		if x == n {
-			needs[i] |= onN
-		}
-		for _, a := range x.Args() {
-			needs[i] |= needs[a.ID()]
-		}
-		if needs[i] == onOthers|onN {
-			return true
+// order has all that depends on the old value of a state, but not by its own writes, come
+// before its first write. It reports whether that is possible.
+func (o *overwrites) order(state *ir.Node, own map[*ir.Node]bool, first *ir.Node) bool {
+	var readers []*ir.Node
+	for _, x := range o.users[state.ID()] {
+		if !own[x] {
+			readers = append(readers, x)
 		}
 	}
-	return false
+	if len(readers) == 0 {
+		return true
+	}
+	users := func(n *ir.Node) []*ir.Node { return o.users[n.ID()] }
+	old, ok := o.reach(readers, users)
+	if !ok {
+		return false
+	}
+	later, ok := o.reach([]*ir.Node{first}, func(n *ir.Node) []*ir.Node {
+		return slices.Concat(o.users[n.ID()], o.waiting[n])
+	})
+	for n := range old {
+		ok = ok && !later[n]
+	}
+	for n := range old {
+		if ok {
+			o.waiting[n] = append(o.waiting[n], first)
+		}
+	}
+	return ok
+}
+
+// reach returns nodes and all that follow them, or false if that takes too long to find.
+func (o *overwrites) reach(nodes []*ir.Node, follow func(*ir.Node) []*ir.Node) (map[*ir.Node]bool, bool) {
+	seen := map[*ir.Node]bool{}
+	for next := slices.Clone(nodes); len(next) > 0; o.search-- {
+		if o.search == 0 {
+			return nil, false
+		}
+		n := next[len(next)-1]
+		next = next[:len(next)-1]
+		if !seen[n] {
+			seen[n] = true
+			next = append(next, follow(n)...)
+		}
+	}
+	return seen, true
 }
 
 // nested returns what a write writes into what its base has in the same place: a write
@@ -191,10 +259,7 @@ func (o *overwrites) regions(w write) (all []*ir.Node) {
 
 // lowerUpdate writes the parts of a state that a write makes anew.
 func (l *lowerer) lowerUpdate() error {
-	w, ok := writeOf(l.c.tails[0])
-	if !ok {
-		return errNotIdentity
-	}
+	w, _ := writeOf(l.c.tails[0])
 	if w.op.DType().IsBlock() {
 		return l.lowerQuantizedUpdate(w.op)
 	}

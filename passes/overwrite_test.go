@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes"
 )
 
 // inPlaceStates are graphs of a state of 6x4x8 elements and the kernels that they become.
@@ -83,6 +84,18 @@ var inPlaceStates = []struct {
 		%b = dynamic_update_slice %s, %row, %at
 		update %s = %b
 		output "y" %sum`, false},
+	{"six slices, one of nothing", "map map map map map map", `
+		%none = input {name="none", dtype=f32, shape=[0,4,8]}
+		%i = iota {shape=[6,1,1]}
+		%idx = broadcast %i {shape=[6,4,8]}
+		%a = dynamic_update_slice %s, %row, %at
+		%b = dynamic_update_slice %a, %none, %other
+		%c = scatter %b, %idx, %updates {unique=true}
+		%d = dynamic_update_slice %c, %lane, %other {axis=1}
+		%e = dynamic_update_slice %d, %row, %other
+		%f = dynamic_update_slice %e, %row, %at
+		update %s = %f
+		output "y" %f`, false},
 	{"the old value needed beside the new one", "map", `
 		%b = dynamic_update_slice %s, %row, %at
 		%d = sub %b, %s
@@ -108,6 +121,7 @@ func TestInPlace(t *testing.T) {
 		%s = state {name="s", dtype=f32, shape=[6,4,8]}
 		%row = input {name="row", dtype=f32, shape=[1,4,8]}
 		%line = input {name="line", dtype=f32, shape=[1,1,8]}
+		%lane = input {name="lane", dtype=f32, shape=[6,1,8]}
 		%lines = input {name="lines", dtype=f32, shape=[6,1,8]}
 		%few = input {name="few", dtype=f32, shape=[3,8]}
 		%updates = input {name="updates", dtype=f32, shape=[6,4,8]}
@@ -131,5 +145,114 @@ func TestInPlace(t *testing.T) {
 				t.Errorf("the state is written whole: %v\n%s", copies, s.Text())
 			}
 		})
+	}
+}
+
+// TestStatesOfOldValues: states whose new values take each other's old ones are updated in
+// place where an order of kernels allows it, and each says why it is not.
+func TestStatesOfOldValues(t *testing.T) {
+	const leaves = `
+		%s = state {name="s", dtype=f32, shape=[6,8]}
+		%t = state {name="t", dtype=f32, shape=[6,8]}
+		%u = state {name="u", dtype=f32, shape=[6,8]}
+		%row = input {name="row", dtype=f32, shape=[1,8]}
+		%at = input {name="at", dtype=i32, shape=[]}`
+	for _, tt := range []struct {
+		name, body string
+		inPlace    string // states
+		why        string // the others are not
+	}{
+		{"a line of each goes into the other", `
+			%p = dynamic_slice %t, %at {size=[1]}
+			%q = dynamic_slice %s, %at {size=[1]}
+			%a = dynamic_update_slice %s, %p, %at
+			%b = dynamic_update_slice %t, %q, %at
+			update %s = %a
+			update %t = %b`, "s", "the old value is needed where the new one is, or after it"},
+		{"lines go round three states", `
+			%p = dynamic_slice %t, %at {size=[1]}
+			%q = dynamic_slice %u, %at {size=[1]}
+			%r = dynamic_slice %s, %at {size=[1]}
+			%a = dynamic_update_slice %s, %p, %at
+			%b = dynamic_update_slice %t, %q, %at
+			%c = dynamic_update_slice %u, %r, %at
+			update %s = %a
+			update %t = %b
+			update %u = %c`, "s t", "the old value is needed"},
+		{"lines go down three states", `
+			%p = dynamic_slice %s, %at {size=[1]}
+			%q = dynamic_slice %t, %at {size=[1]}
+			%a = dynamic_update_slice %s, %row, %at
+			%b = dynamic_update_slice %t, %p, %at
+			%c = dynamic_update_slice %u, %q, %at
+			update %s = %a
+			update %t = %b
+			update %u = %c`, "s t u", ""},
+		{"lines go up three states that are read twice", `
+			%p = dynamic_slice %t, %at {size=[1]}
+			%q = dynamic_slice %u, %at {size=[1]}
+			%x = add %p, %q
+			%a = dynamic_update_slice %s, %x, %at
+			%b = dynamic_update_slice %t, %q, %at
+			%c = dynamic_update_slice %u, %row, %at
+			update %s = %a
+			update %t = %b
+			update %u = %c`, "s t u", ""},
+		{"sums of states in a circle", `
+			%a = add %s, %t
+			%b = add %t, %u
+			%c = add %u, %s
+			update %s = %a
+			update %t = %b
+			update %u = %c`, "", "is not a write of parts of the old value"},
+		{"an old value is added to another state's new one", `
+			%p = dynamic_slice %t, %at {size=[1]}
+			%a = dynamic_update_slice %s, %p, %at
+			%b = dynamic_update_slice %t, %row, %at
+			%x = add %a, %b
+			%c = dynamic_update_slice %u, %row, %at
+			update %s = %a
+			update %t = %b
+			update %u = %c
+			output "y" %x`, "s u", "the old value is needed"},
+		{"one new value of two states", `
+			%a = dynamic_update_slice %s, %row, %at
+			update %s = %a
+			update %t = %a`, "", "another state has the same new value"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, c, err := checkGraph(parse(t, leaves+tt.body), 1, 8)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var inPlace []string
+			for _, u := range s.Graph.Updates() {
+				copied := u.Value.Op() == ir.OpReshape && u.Value.Shape().Equal(u.Value.Arg(0).Shape())
+				if why := s.Fusion.Why(u.Value); !copied {
+					inPlace = append(inPlace, u.State.Name())
+				} else if !strings.Contains(why, "is written whole: ") || !strings.Contains(why, tt.why) {
+					t.Errorf("%s is not updated in place: %q, want %q", u.State.Name(), why, tt.why)
+				}
+			}
+			if have := strings.Join(inPlace, " "); have != tt.inPlace || c.ran == 0 {
+				t.Errorf("%q are updated in place in %d runs, want %q\n%s", have, c.ran, tt.inPlace, s.Text())
+			}
+		})
+	}
+}
+
+// TestMovedBytes: a step that writes a slice of a state counts the slice, not the state.
+func TestMovedBytes(t *testing.T) {
+	s, err := passes.Run(parse(t, `
+		%s = state {name="s", dtype=f32, shape=[1000,64]}
+		%row = input {name="row", dtype=f32, shape=[1,64]}
+		%at = input {name="at", dtype=i32, shape=[]}
+		%b = dynamic_update_slice %s, %row, %at
+		update %s = %b`), passes.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Program.Steps[0].Moved; len(s.Program.Steps) != 1 || n < 2*64*4 || n > 3*64*4 {
+		t.Errorf("%d steps, the first moves %d bytes, want the row read and written\n%s", len(s.Program.Steps), n, s.Text())
 	}
 }

@@ -3,6 +3,7 @@ package passes
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -211,13 +212,14 @@ func weightSegments(n *ir.Node) []kernel.Segment {
 
 func (pl *planner) step(k *kernel.Kernel, level int) error {
 	st := kernel.Step{Name: k.Name, Ops: k.Ops, Flops: kernelFlops(k)}
-	for _, b := range k.Bindings {
+	accesses := countAccesses(k)
+	for i, b := range k.Bindings {
 		buf, err := pl.buffer(b.Buffer)
 		if err != nil {
 			return err
 		}
 		st.Binds = append(st.Binds, kernel.Bind{Buffer: buf, Read: b.Read, Write: b.Write})
-		st.Moved += pl.p.Buffers[buf].Bytes
+		st.Moved += min(pl.p.Buffers[buf].Bytes, mapBytes(k, b.DType, accesses[i]))
 		life, ok := pl.lifetime[buf]
 		if !ok {
 			life[0] = level
@@ -227,6 +229,31 @@ func (pl *planner) step(k *kernel.Kernel, level int) error {
 	}
 	pl.p.Steps = append(pl.p.Steps, st)
 	return nil
+}
+
+// countAccesses counts the loads and stores of each binding that one point makes.
+func countAccesses(k *kernel.Kernel) map[int]int64 {
+	n := map[int]int64{}
+	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
+		if e.Kind == kernel.ExprLoad {
+			n[e.Bind]++
+		}
+	})
+	for _, s := range k.Stores {
+		n[s.Bind]++
+	}
+	return n
+}
+
+// mapBytes is about how many bytes a map reads and writes at most of a buffer that each of its points
+// accesses some times: of a large state, only the slice that it writes.
+func mapBytes(k *kernel.Kernel, t ir.DType, accesses int64) int64 {
+	points := ir.Shape(k.Parallel).MaxElems()
+	if k.Family != kernel.FamilyMap || accesses == 0 || points > math.MaxInt32 || accesses > math.MaxInt16 {
+		return math.MaxInt64
+	}
+	blocks := points*accesses/int64(max(t.BlockElems(), 1)) + 1
+	return blocks * int64(t.BlockBytes())
 }
 
 // kernelFlops counts arithmetic operations at the bound of every symbol.

@@ -135,7 +135,7 @@ func (t tuning) kernelTime(k *kernel.Kernel, caps Caps, splits bool) (time float
 	return time + t.storeTime(k), ""
 }
 
-// moveTime is how long reading and writing what a kernel does takes: no more of a buffer than it meets.
+// moveTime is how long reading and writing what a kernel does takes: no more of a buffer than it reads.
 func (t tuning) moveTime(k *kernel.Kernel) float64 {
 	loads := map[int]int64{}
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
@@ -165,7 +165,7 @@ func (t tuning) storeTime(k *kernel.Kernel) float64 {
 		}
 		moved := min(bindingBytes(b), uint64(n)*uint64(b.DType.BlockBytes()))
 		if inner >= 0 && !st.Index.Adjacent(inner, 1) {
-			moved *= uint64(sector / b.DType.BlockBytes())
+			moved *= uint64(max(sector/b.DType.BlockBytes(), 1))
 		}
 		bytes += moved
 	}
