@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -115,6 +117,35 @@ func TestStates(t *testing.T) {
 	if _, err := e.ReadState("x"); err == nil || !strings.Contains(err.Error(), "has sum") {
 		t.Errorf("unknown state: %v", err)
 	}
+}
+
+// TestConcurrency runs a program from many goroutines: each gets its own results, and no
+// update of the state is lost.
+func TestConcurrency(t *testing.T) {
+	e := load(t)
+	const goroutines, runs = 8, 10
+	var group sync.WaitGroup
+	for i := range goroutines {
+		in := map[string]*ir.Data{"x": floats(t, []float64{float64(i), 1}, 1, 2)}
+		want := []float64{float64(i) + 10, 21}
+		group.Go(func() {
+			for range runs {
+				r, err := e.Run(t.Context(), in, runtime.RunOptions{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if have, err := r.Outputs["y"].Floats(); err != nil || !slices.Equal(have, want) {
+					t.Errorf("goroutine %d got %v, %v, want %v", i, have, err, want)
+				}
+				if _, err := e.ReadState("sum"); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	checkState(t, e, 10*goroutines*runs, 20*goroutines*runs)
 }
 
 // TestRunErrors checks that a run that fails leaves the state alone.
