@@ -253,6 +253,7 @@ func TestMovedBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := s.Program.Steps[0].Moved; len(s.Program.Steps) != 1 || n < 2*64*4 || n > 3*64*4 {
-		t.Errorf("%d steps, the first moves %d bytes, want the row read and written\n%s", len(s.Program.Steps), n, s.Text())
+		t.Errorf("the first of %d steps moves %d bytes, want the row read and written\n%s", len(s.Program.Steps), n,
+			s.Text())
 	}
 }
