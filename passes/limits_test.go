@@ -275,8 +275,8 @@ func lineStates(n, from int) string {
 	return "%at = input {name=\"at\", dtype=i32, shape=[]}\n" + numbered(n, func(i int) string {
 		return fmt.Sprintf(`%%t%d = state {name="t%d", dtype=f32, shape=[4,3]}`, i, i)
 	}) + numbered(n, func(i int) string {
-		return fmt.Sprintf("%%l%d = dynamic_slice %%t%d, %%at {size=[1]}\n%%s%d = dynamic_update_slice %%t%d, %%l%d, %%at",
-			i, (i+from)%n, i, i, i)
+		return fmt.Sprintf("%%l%d = dynamic_slice %%t%d, %%at {size=[1]}\n", i, (i+from)%n) +
+			fmt.Sprintf("%%s%d = dynamic_update_slice %%t%d, %%l%d, %%at", i, i, i)
 	}) + numbered(n, func(i int) string { return fmt.Sprintf("update %%t%d = %%s%d", i, i) })
 }
 
