@@ -1,8 +1,6 @@
 package passes
 
 import (
-	"slices"
-
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/plan"
@@ -18,11 +16,11 @@ func halveAttention(s *State, id plan.KernelID) []Proposal {
 	}
 	p := Proposal{What: "round to f16"}
 	p.also(id, halved(k, s.storeHalf(id, &p)))
-	attention := *k.Attention
-	attention.Half = false
-	exact := *k
-	exact.Attention = &attention
-	keep := propose("keep f32", id, &exact)
+	keep := propose("keep f32", id, kernel.Map(k, kernel.Edit{Attention: func(m *kernel.Mapping) *kernel.Attention {
+		a := m.Attention(k.Attention)
+		a.Half = false
+		return a
+	}}))
 	keep.Default = true
 	return []Proposal{p, keep}
 }
@@ -62,12 +60,13 @@ func (s *State) storeHalf(id plan.KernelID, p *Proposal) map[int]plan.ValueID {
 // halved is k with operands of f16, those of the stored bindings read from the
 // buffers where they are that. It may round no more.
 func halved(k *kernel.Kernel, stored map[int]plan.ValueID) *kernel.Kernel {
-	from := *k
-	from.Bindings = slices.Clone(k.Bindings)
-	for bind, buffer := range stored {
-		from.Bindings[bind].DType, from.Bindings[bind].Buffer = ir.F16, buffer
-	}
-	return kernel.Map(&from, kernel.Edit{Attention: func(m *kernel.Mapping) *kernel.Attention {
+	return kernel.Map(k, kernel.Edit{Attention: func(m *kernel.Mapping) *kernel.Attention {
+		m.Rebind = func(bind int, b kernel.Binding) kernel.Binding {
+			if buffer, ok := stored[bind]; ok {
+				b.DType, b.Buffer = ir.F16, buffer
+			}
+			return b
+		}
 		m.Load = func(e *kernel.Expr) *kernel.Expr {
 			if _, ok := stored[e.Bind]; !ok {
 				return nil

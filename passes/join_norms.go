@@ -126,7 +126,8 @@ type joiner struct {
 func (j *joiner) products(m *kernel.Mapping,
 	axes func(axis int, extent ir.Dim) kernel.Index) (products []kernel.Product) {
 	k := m.From
-	j.norm = m.Part(j.n.renamed(k), axes)
+	j.norm = m.Part(j.n.k, axes)
+	j.norm.Rebind = j.n.renamed(k)
 	j.norm.Acc = func(e *kernel.Expr) *kernel.Expr {
 		return m.Builder.Acc(len(k.Products)+e.Acc, e.DType, e.Hint)
 	}
@@ -166,27 +167,24 @@ func (j *joiner) stores(m *kernel.Mapping) []kernel.Store {
 	return m.Stores()
 }
 
-// renamed is the norm's kernel with names of buffers that the product's has not,
-// but for those that both read.
-func (n norm) renamed(k *kernel.Kernel) *kernel.Kernel {
+// renamed gives the norm's buffers names that the product's has not, but for those
+// that both read.
+func (n norm) renamed(k *kernel.Kernel) func(bind int, b kernel.Binding) kernel.Binding {
 	taken, same := map[string]bool{}, map[int]string{}
 	for _, b := range k.Bindings {
 		taken[b.Name], same[b.Buffer] = true, b.Name
 	}
-	out := *n.k
-	out.Bindings = slices.Clone(n.k.Bindings)
-	for i := range out.Bindings {
-		b := &out.Bindings[i]
+	return func(_ int, b kernel.Binding) kernel.Binding {
 		if name, ok := same[b.Buffer]; ok {
 			b.Name = name
-			continue
+			return b
 		}
 		for taken[b.Name] {
 			b.Name = "norm_" + b.Name
 		}
 		taken[b.Name] = true
+		return b
 	}
-	return &out
 }
 
 // rowFactor takes a value apart into a factor that changes along an axis and

@@ -238,15 +238,15 @@ func canSplit(k *kernel.Kernel) bool {
 
 // decided is k with its products either split, of bf16 then, or as exact as any.
 func decided(k *kernel.Kernel, split bool) *kernel.Kernel {
-	out := *k
-	out.Products = slices.Clone(k.Products)
-	for i := range out.Products {
-		p := &out.Products[i]
-		if p.BF16x3 = false; split {
-			p.Operands = ir.BF16
+	return kernel.Map(k, kernel.Edit{Products: func(m *kernel.Mapping) (products []kernel.Product) {
+		for _, p := range k.Products {
+			if p.BF16x3 = false; split {
+				p.Operands = ir.BF16
+			}
+			products = append(products, m.Product(p))
 		}
-	}
-	return &out
+		return products
+	}})
 }
 
 // bf16Parts is what stands one after the other along the contraction for x, a

@@ -63,11 +63,11 @@ func (w *storedWindows) lead() int64 {
 // storeAsArgument is the product with its results stored as the next argument,
 // and false where that argument is not made of the result at the same place.
 func (w *storedWindows) storeAsArgument(to *storedWindows, argument *kernel.Kernel) (*kernel.Kernel, bool) {
-	ok, from := true, *w.s.Plan.Kernel(w.result)
-	from.Guard = nil
+	ok, from := true, w.s.Plan.Kernel(w.result)
 	ops := slices.Concat(from.Ops,
 		slices.DeleteFunc(slices.Clone(argument.Ops), func(op string) bool { return op == "copy" }))
-	return kernel.Map(&from, kernel.Edit{Ops: ops, Stores: func(m *kernel.Mapping) []kernel.Store {
+	all := func(*kernel.Mapping) *kernel.Guard { return nil }
+	return kernel.Map(from, kernel.Edit{Ops: ops, Guard: all, Stores: func(m *kernel.Mapping) []kernel.Store {
 		place := kernel.Axis(0, from.Parallel[0]).Plus(kernel.Const(to.lead()))
 		col := kernel.Axis(1, from.Parallel[1])
 		// The coordinates of the next argument's kernel, by those of this one.
@@ -75,7 +75,7 @@ func (w *storedWindows) storeAsArgument(to *storedWindows, argument *kernel.Kern
 		at := append(unflatten(shape[:len(shape)-1], place), col)
 		next := m.Part(argument, func(axis int, _ ir.Dim) kernel.Index { return at[axis] })
 		next.Load = func(e *kernel.Expr) *kernel.Expr {
-			if argument.Bindings[e.Bind].Buffer != storedFirst(&from) {
+			if argument.Bindings[e.Bind].Buffer != storedFirst(from) {
 				return nil
 			}
 			ok = ok && e.Index.Equal(w.readByNext(to))

@@ -160,19 +160,18 @@ func dropRoundings(k *kernel.Kernel) *kernel.Kernel {
 			shared[a]++
 		}
 	})
-	out := *k
-	out.Stores = slices.Clone(k.Stores)
-	for i, s := range k.Stores {
-		v := s.Value
-		if v.Op != ir.OpCast || v.Kind != kernel.ExprApply || shared[v] > 1 || v.DType != k.Bindings[s.Bind].DType {
-			continue
+	return kernel.Map(k, kernel.Edit{SameBindings: true, Stores: func(m *kernel.Mapping) (stores []kernel.Store) {
+		for _, s := range k.Stores {
+			v, stored := s.Value, k.Bindings[s.Bind].DType
+			if v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType == stored && shared[v] == 1 {
+				if s.Value = kernel.Unstored(v); v.DType.IsInteger() && v.Args[0].DType.IsInteger() {
+					s.Value = v.Args[0]
+				}
+			}
+			stores = append(stores, m.Store(s))
 		}
-		out.Stores[i].Value = kernel.Unstored(v)
-		if v.DType.IsInteger() && v.Args[0].DType.IsInteger() {
-			out.Stores[i].Value = v.Args[0]
-		}
-	}
-	return &out
+		return stores
+	}})
 }
 
 // declarations prints the blocks of all buffers that the functions use.

@@ -2,6 +2,7 @@ package glsl
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
@@ -23,25 +24,23 @@ func (e *emitter) takeTurns() []*kernel.Expr {
 		e.fail("%d turns do not divide an axis of %s", e.sched.Turns, e.k.Parallel[rep.Axis])
 		return nil
 	}
-	out := *e.k
-	out.Parallel = append([]ir.Dim(nil), e.k.Parallel...)
-	out.Parallel[rep.Axis] = steps
-	r := kernel.NewRewriter(func(axis int, extent ir.Dim) kernel.Index {
-		if axis == rep.Axis {
-			return kernel.Axis(axis, steps).Mul(kernel.DimIndex(turns)).Plus(kernel.Axis(e.k.FoldAxis(), turns))
-		}
-		return kernel.Axis(axis, extent)
-	})
-	out.Stores = nil
-	for _, s := range e.k.Stores {
-		s.Index, s.Value = r.Index(s.Index), r.Value(s.Value)
-		out.Stores = append(out.Stores, s)
-	}
+	parallel := slices.Clone(e.k.Parallel)
+	parallel[rep.Axis] = steps
 	var shared []*kernel.Expr
-	for _, v := range rep.Shared {
-		shared = append(shared, r.Value(v))
-	}
-	e.k = &out
+	e.k = kernel.Map(e.k, kernel.Edit{Parallel: parallel, SameBindings: true,
+		At: func(axis int, extent ir.Dim) kernel.Index {
+			if axis == rep.Axis {
+				return kernel.Axis(axis, steps).Mul(kernel.DimIndex(turns)).Plus(kernel.Axis(e.k.FoldAxis(), turns))
+			}
+			return kernel.Axis(axis, extent)
+		},
+		Stores: func(m *kernel.Mapping) []kernel.Store {
+			stores := m.Stores()
+			for _, v := range rep.Shared {
+				shared = append(shared, m.Value(v))
+			}
+			return stores
+		}})
 	return shared
 }
 

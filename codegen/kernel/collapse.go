@@ -74,12 +74,11 @@ func mergeableIn(x Index, outer, inner int, extent ir.Dim) bool {
 // depend on nothing else, setting gone to 0 and into to the position gives the
 // same values.
 func substitute(k *Kernel, gone, into int, extent ir.Dim) *Kernel {
-	out := *k
-	out.Parallel = slices.Delete(slices.Clone(k.Parallel), gone, gone+1)
+	parallel := slices.Delete(slices.Clone(k.Parallel), gone, gone+1)
 	if into >= 0 {
-		out.Parallel[into-1] = extent
+		parallel[into-1] = extent
 	}
-	at := func(axis int, old ir.Dim) Index {
+	return Map(k, Edit{Parallel: parallel, SameBindings: true, At: func(axis int, old ir.Dim) Index {
 		switch {
 		case axis == gone:
 			return Const(0)
@@ -89,26 +88,5 @@ func substitute(k *Kernel, gone, into int, extent ir.Dim) *Kernel {
 			return Axis(axis-1, old)
 		}
 		return Axis(axis, old)
-	}
-	r := NewRewriter(at)
-	out.Phases, out.Products, out.Stores = nil, nil, nil
-	for _, p := range k.Phases {
-		p.Value = r.Value(p.Value)
-		out.Phases = append(out.Phases, p)
-	}
-	for _, p := range k.Products {
-		p.A, p.B = r.Value(p.A), r.Value(p.B)
-		out.Products = append(out.Products, p)
-	}
-	if k.Limit != nil {
-		out.Limit = &Limit{At: k.Limit.At.Substitute(at, r.Value), Below: k.Limit.Below}
-	}
-	if g := k.Guard; g != nil {
-		out.Guard = &Guard{Point: r.orNil(g.Point), Batch: r.orNil(g.Batch), Row: r.orNil(g.Row), Col: r.orNil(g.Col)}
-	}
-	for _, s := range k.Stores {
-		s.Index, s.Value = s.Index.Substitute(at, r.Value), r.Value(s.Value)
-		out.Stores = append(out.Stores, s)
-	}
-	return &out
+	}})
 }

@@ -17,11 +17,15 @@ type Edit struct {
 	Fold     ir.Dim
 	// At gives the axes of the old kernel in the coordinates of the new one.
 	At func(axis int, extent ir.Dim) Index
-	// Products, Phases, Attention and Stores make these parts, in this order. Each may set
-	// what the mapping makes of loads and results from there on.
+	// SameBindings binds what the old kernel binds, used or not, in its order: a program
+	// that has the old kernel runs the new one in its place.
+	SameBindings bool
+	// Products, Phases, Attention, Guard and Stores make these parts, in this order. Each may
+	// set what the mapping makes of buffers, loads and results from there on.
 	Products  func(m *Mapping) []Product
 	Phases    func(m *Mapping) []Phase
 	Attention func(m *Mapping) *Attention
+	Guard     func(m *Mapping) *Guard
 	Stores    func(m *Mapping) []Store
 }
 
@@ -40,8 +44,8 @@ func Map(k *Kernel, e Edit) *Kernel {
 		}
 	}
 	m := newMapping(k, &to, NewBuilder(), at)
-	if to.Bindings = nil; to.Custom != nil {
-		to.Bindings = slices.Clone(k.Bindings)
+	if to.Bindings = nil; e.SameBindings || to.Custom != nil {
+		to.Bindings, m.Rewriter.Bind = slices.Clone(k.Bindings), nil
 	}
 	to.Name = cmp.Or(e.Name, k.Name)
 	to.Fold = cmp.Or(e.Fold, to.Fold)
@@ -58,7 +62,12 @@ func Map(k *Kernel, e Edit) *Kernel {
 	} else {
 		to.Attention = m.Attention(to.Attention)
 	}
-	to.Limit, to.Group, to.Guard = m.limit(to.Limit), m.group(to.Group), m.guard(to.Guard)
+	to.Limit, to.Group = m.limit(to.Limit), m.group(to.Group)
+	if e.Guard != nil {
+		to.Guard = e.Guard(m)
+	} else {
+		to.Guard = m.guard(to.Guard)
+	}
 	to.Stores = made(m, to.Stores, e.Stores, m.Store)
 	for _, part := range *m.parts {
 		part.bindImplied()
@@ -87,6 +96,8 @@ func rewritten[T any](list []T, rewrite func(T) T) []T {
 type Mapping struct {
 	*Rewriter
 	From, To *Kernel
+	// Rebind, where set, gives what is bound in place of a binding of the old kernel.
+	Rebind func(bind int, b Binding) Binding
 
 	bound map[int]int // binding of From to binding of To
 	parts *[]*Mapping // all that make To
@@ -172,6 +183,9 @@ func (m *Mapping) use(bind int) *Binding {
 	i, ok := m.bound[bind]
 	if !ok {
 		b := m.From.Bindings[bind]
+		if m.Rebind != nil {
+			b = m.Rebind(bind, b)
+		}
 		if i = slices.IndexFunc(m.To.Bindings, func(have Binding) bool { return have.Buffer == b.Buffer }); i < 0 {
 			b.Read, b.Write = false, false
 			i = m.Bind(b)
@@ -187,6 +201,9 @@ func (m *Mapping) read(bind int) int {
 }
 
 func (m *Mapping) write(bind int) int {
+	if m.Rewriter.Bind == nil {
+		return bind // all are bound already
+	}
 	m.use(bind).Write = true
 	return m.bound[bind]
 }
@@ -194,6 +211,9 @@ func (m *Mapping) write(bind int) int {
 // bindImplied binds what the kernel reads without a load: the values of symbols, and
 // codebooks of its operands.
 func (m *Mapping) bindImplied() {
+	if m.Rewriter.Bind == nil {
+		return // all are bound already
+	}
 	used := map[ir.DType]bool{}
 	for _, b := range m.To.Bindings {
 		used[b.DType] = true

@@ -69,9 +69,26 @@ func TestMapBindsWhatIsUsed(t *testing.T) {
 			{Name: "params", DType: ir.U32, Read: true, Buffer: 5, Params: true}},
 		Stores: []Store{{Bind: 2, Index: at, Value: b.Load(0, ir.F32, at, "x")}, {Bind: 3, Index: at, Value: b.Load(1, ir.F32, at, "y")}},
 	}
-	out := Map(k, Edit{Stores: func(m *Mapping) []Store { return []Store{m.Store(k.Stores[1])} }})
+	second := func(m *Mapping) []Store { return []Store{m.Store(k.Stores[1])} }
+	out := Map(k, Edit{Stores: second})
 	want := []Binding{k.Bindings[1], k.Bindings[3], k.Bindings[4]}
 	if !slices.Equal(out.Bindings, want) || out.Stores[0].Bind != 1 || out.Stores[0].Value.Bind != 0 {
+		t.Errorf("bindings are %+v and want %+v, of\n%s", out.Bindings, want, out)
+	}
+	if kept := Map(k, Edit{SameBindings: true, Stores: second}); !slices.Equal(kept.Bindings, k.Bindings) ||
+		kept.Stores[0].Bind != 3 || kept.Stores[0].Value.Bind != 1 {
+		t.Errorf("bindings are %+v and want %+v, of\n%s", kept.Bindings, k.Bindings, kept)
+	}
+	out = Map(k, Edit{Stores: func(m *Mapping) []Store {
+		m.Rebind = func(bind int, b Binding) Binding {
+			if bind == 3 {
+				b.Name, b.Buffer = "c", 6
+			}
+			return b
+		}
+		return second(m)
+	}})
+	if want[1].Name, want[1].Buffer = "c", 6; !slices.Equal(out.Bindings, want) {
 		t.Errorf("bindings are %+v and want %+v, of\n%s", out.Bindings, want, out)
 	}
 }

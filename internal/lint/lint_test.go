@@ -22,6 +22,7 @@ func TestAnalyzers(t *testing.T) {
 		{Clock, []string{"clock"}},
 		{Columns, []string{"columns"}},
 		{Documented, []string{"documented"}},
+		{Rebuilt, []string{"rebuilt", module + "/codegen/kernel"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.analyzer.Name, func(t *testing.T) {

@@ -1,4 +1,4 @@
-package kernel // want package:" 0 packages"
+package kernel
 
 // Family is a closed enum.
 type Family string
@@ -17,4 +17,5 @@ const VarMap Variant = "map"
 type Kernel struct {
 	Family Family
 	Inner  *Kernel
+	Ops    []string
 }

@@ -1,0 +1,86 @@
+package lint
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+const kernels = module + "/codegen/kernel"
+
+// Rebuilt has kernels made of other kernels by kernel.Map alone: only Map itself copies a kernel, or takes over
+// its fields in a literal. Whoever lists the fields by hand forgets the one that is added next.
+var Rebuilt = &analysis.Analyzer{
+	Name: "vkcrebuilt",
+	Doc:  "check that kernels are made of other kernels by kernel.Map alone",
+	Run:  runRebuilt,
+}
+
+func runRebuilt(pass *analysis.Pass) (any, error) {
+	for _, file := range sources(pass) {
+		for _, decl := range file.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if ok && pass.TypesInfo.Defs[fn.Name].(*types.Func).FullName() == kernels+".Map" {
+				continue
+			}
+			checkRebuilt(pass, decl)
+		}
+	}
+	return nil, nil
+}
+
+func checkRebuilt(pass *analysis.Pass, decl ast.Decl) {
+	uncopied := map[ast.Node]bool{} // what is written to, or used for a part or its address alone
+	for n := range ast.Preorder(decl) {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			uncopied[ast.Unparen(n.X)] = true
+		case *ast.UnaryExpr:
+			uncopied[ast.Unparen(n.X)] = n.Op == token.AND
+		case *ast.AssignStmt:
+			for _, to := range n.Lhs {
+				uncopied[to] = true
+			}
+		case *ast.CompositeLit:
+			checkLiteral(pass, n)
+		}
+		switch n := n.(type) {
+		case *ast.CompositeLit, *ast.CallExpr, *ast.ParenExpr: // new, or seen inside
+		case ast.Expr:
+			if t := pass.TypesInfo.Types[n]; t.IsValue() && isKernel(t.Type) && !uncopied[n] {
+				pass.Reportf(n.Pos(), "this copies a kernel: make another of it by kernel.Map, which knows all fields")
+			}
+		}
+	}
+}
+
+// checkLiteral reports what a literal of a kernel takes over from another.
+func checkLiteral(pass *analysis.Pass, lit *ast.CompositeLit) {
+	if !isKernel(pointee(pass.TypesInfo.TypeOf(lit))) {
+		return
+	}
+	for _, elt := range lit.Elts {
+		field, ok := elt.(*ast.KeyValueExpr)
+		if !ok {
+			continue
+		}
+		for n := range ast.Preorder(field.Value) {
+			from, ok := n.(*ast.SelectorExpr)
+			if ok && isKernel(pointee(pass.TypesInfo.TypeOf(from.X))) && from.Sel.Name == field.Key.(*ast.Ident).Name {
+				pass.Reportf(from.Pos(), "this literal takes over %s of another kernel: make one of it by "+
+					"kernel.Map, which knows all fields", from.Sel.Name)
+			}
+		}
+	}
+}
+
+func isKernel(t types.Type) bool { return t != nil && types.TypeString(t, nil) == kernels+".Kernel" }
+
+func pointee(t types.Type) types.Type {
+	if p, ok := t.(*types.Pointer); ok {
+		return p.Elem()
+	}
+	return t
+}
