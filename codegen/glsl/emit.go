@@ -172,7 +172,7 @@ var writers = map[kernel.Variant]writer{
 	kernel.VarMatTile:      {write: (*emitter).emitMatTile},
 	kernel.VarMatDirect:    {write: (*emitter).emitMatDirect},
 	kernel.VarMatVec:       {write: (*emitter).emitMatVec},
-	kernel.VarMatRows:      {write: (*emitter).emitMatRows},
+	kernel.VarSkinny:       {write: (*emitter).emitSkinny},
 	kernel.VarCoopMat:      {write: (*emitter).emitCoopMat},
 	kernel.VarCoopMat2:     {write: (*emitter).emitCoopMat2},
 	kernel.VarFlashTile:    {write: (*emitter).emitFlashTile},

@@ -211,7 +211,7 @@ func (l speedLine) matrixSchedules(t *testing.T, k *kernel.Kernel, caps target.C
 		for _, sk := range l.options["sk"] {
 			for _, frags := range l.options["frags"] {
 				for _, depth := range l.options["depth"] {
-					s, ok := matRowsSchedule(caps, k, sn, sk, frags, depth)
+					s, ok := skinnySchedule(caps, k, sn, sk, frags, depth)
 					if ok && fits(k, s, caps) == nil {
 						list = append(list, s)
 					}

@@ -17,7 +17,7 @@ const (
 	VarMatTile    Variant = "tile"        // shared-memory, register-tiled matrix product
 	VarMatDirect  Variant = "direct"      // register-tiled matrix product, straight from memory
 	VarMatVec     Variant = "matvec"      // subgroups share the contraction; few rows
-	VarMatRows    Variant = "matrows"     // few rows by blocks on matrix units, a fragment per subgroup
+	VarSkinny     Variant = "skinny"      // skinny GEMM: few rows by blocks on matrix units, a fragment per subgroup
 	VarCoopMat    Variant = "coopmat"     // matrix units, a fragment per subgroup (VK_KHR_cooperative_matrix)
 	VarCoopMat2   Variant = "coopmat2"    // matrix units, a tile per workgroup (VK_NV_cooperative_matrix2)
 	VarScanSerial Variant = "scan_serial" // one invocation goes along a whole row
@@ -154,7 +154,7 @@ type Fragments struct {
 	FragM      int `json:"frag_m,omitempty"`
 	FragN      int `json:"frag_n,omitempty"`
 	FragK      int `json:"frag_k,omitempty"`
-	// SubgroupsK, of matrows, is how many subgroups share the contraction, TileK
+	// SubgroupsK, of the skinny variant, is how many subgroups share the contraction, TileK
 	// at a time each, beside the SubgroupsN that share the columns. Its fragments
 	// have FragM columns of the result and FragN rows.
 	SubgroupsK int `json:"subgroups_k,omitempty"`
@@ -250,7 +250,7 @@ func (s Schedule) String() string {
 	case VarFlashTile:
 		t += fmt.Sprintf(" tile=%dx%dx%d thread=%dx%d heads=%d", s.TileM, s.TileN, s.TileK, s.ThreadM,
 			s.ThreadN, s.Heads)
-	case VarMatRows:
+	case VarSkinny:
 		t += fmt.Sprintf(" tile=%dx%dx%d subgroups=%dx%d fragment=%dx%dx%d", s.TileM, s.TileN, s.TileK, s.SubgroupsN,
 			s.SubgroupsK, s.FragM, s.FragN, s.FragK)
 	case VarCoopMat:

@@ -61,7 +61,7 @@ func init() {
 		kernel.VarMatTile:      {family: kernel.FamilyMatMul, owns: []string{"RegisterTile"}, check: onAny(checkTile), shared: tileShared},
 		kernel.VarMatDirect:    {family: kernel.FamilyMatMul, check: onAny(checkDirect)},
 		kernel.VarMatVec:       {family: kernel.FamilyMatMul, owns: []string{"MatVec"}, check: checkMatVec, shared: matVecShared, settle: settleMatVec},
-		kernel.VarMatRows:      {family: kernel.FamilyMatMul, owns: []string{"Fragments"}, check: checkMatRows, shared: matRowsShared},
+		kernel.VarSkinny:       {family: kernel.FamilyMatMul, owns: []string{"Fragments"}, check: checkSkinny, shared: skinnyShared},
 		kernel.VarCoopMat:      {family: kernel.FamilyMatMul, owns: []string{"Fragments"}, check: checkCoopMat, shared: matrixShared},
 		kernel.VarCoopMat2:     {family: kernel.FamilyMatMul, owns: []string{"CoopMat2"}, check: checkCoopMat2, shared: matrixShared, settle: settleCoopMat2},
 		kernel.VarFlashTile:    {family: kernel.FamilyAttention, owns: []string{"Flash"}, check: checkFlashTile, shared: flashTileShared},
@@ -181,13 +181,13 @@ func (t tuning) matMuls(k *kernel.Kernel, caps Caps) []Candidate {
 	if len(k.Parallel) < 2 {
 		return nil
 	}
-	return slices.Concat(t.directs(k), t.matRows(k, caps), t.matVecs(k), t.matrixUnits(k, caps), t.matTiles(k))
+	return slices.Concat(t.directs(k), t.skinny(k, caps), t.matVecs(k), t.matrixUnits(k, caps), t.matTiles(k))
 }
 
 func matMulSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 	if len(k.Parallel) < 2 {
 		return nil
 	}
-	return slices.Concat(matVecSpace(k, caps), matRowsSpace(k, caps), matTileSpace(), directSpace(k),
+	return slices.Concat(matVecSpace(k, caps), skinnySpace(k, caps), matTileSpace(), directSpace(k),
 		matrixSpace(k, caps))
 }

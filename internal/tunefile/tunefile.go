@@ -29,8 +29,9 @@ import (
 )
 
 // Format is what a file's format says. Files of vkc.tuning.1 named kernels by keys
-// that left out how large their buffers are; what they say is not used.
-const Format = "vkc.tuning.2"
+// that left out how large their buffers are, those of vkc.tuning.2 schedules by words
+// that are no longer theirs; what they say is not used.
+const Format = "vkc.tuning.3"
 
 // Limits of a file, above any that vkc tune writes.
 const (

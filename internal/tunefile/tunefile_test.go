@@ -134,6 +134,7 @@ func TestHostile(t *testing.T) {
 		"not JSON":        {[]byte("tuning"), "not a tuning"},
 		"cut short":       {good[:len(good)/2], "not a tuning"},
 		"another format":  {bytes.Replace(good, []byte(Format), []byte("vkc.tuning.9"), 1), "vkc.tuning.9"},
+		"an older format": {bytes.Replace(good, []byte(Format), []byte("vkc.tuning.2"), 1), "measure again with vkc tune"},
 		"a changed digit": {bytes.Replace(good, []byte(`"us": 9`), []byte(`"us": 1`), 1), "damaged"},
 		"no tuning":       {[]byte(`{"format":"` + Format + `"}`), "no tuning"},
 		"unknown field":   {resealed(func(b map[string]any) { b["quux"] = 1 }), "quux"},

@@ -1,6 +1,6 @@
 // matmul over [8,14336], folding 4096
 // Fuses: matmul.
-// Schedule: matrows wg=256 tile=8x128x128 subgroups=8x1 fragment=16x8x32 subgroup=32.
+// Schedule: skinny wg=256 tile=8x128x128 subgroups=8x1 fragment=16x8x32 subgroup=32.
 #version 450
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int8 : require

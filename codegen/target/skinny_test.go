@@ -8,12 +8,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// goodMatRows is a schedule of matrows for q4_0 by floats on an H100.
-var goodMatRows = kernel.Schedule{Variant: kernel.VarMatRows, Workgroup: 128, Vec: 4, Subgroup: 32,
+// goodSkinny is a schedule of the skinny variant for q4_0 by floats on an H100.
+var goodSkinny = kernel.Schedule{Variant: kernel.VarSkinny, Workgroup: 128, Vec: 4, Subgroup: 32,
 	TileM: 8, TileN: 64, TileK: 256,
 	Fragments: kernel.Fragments{SubgroupsN: 4, SubgroupsK: 1, FragM: 16, FragN: 8, FragK: 32}}
 
-func TestCheckMatRows(t *testing.T) {
+func TestCheckSkinny(t *testing.T) {
 	few := func(m, n, k int, b ir.DType) *kernel.Kernel {
 		return matMul(one, ir.D(m), ir.D(n), ir.D(k), b, true)
 	}
@@ -49,7 +49,7 @@ func TestCheckMatRows(t *testing.T) {
 		{"too much at once", q4, func(s *kernel.Schedule, _ *Caps) { s.TileK = 1024 }, "bytes of shared memory"},
 		{"spills", few(32, 4096, 4096, ir.Q4_0), func(s *kernel.Schedule, _ *Caps) { s.TileM, s.TileN, s.TileK = 32, 1024, 32 }, "spill"},
 	} {
-		s, caps := goodMatRows, profile(t, "nvidia-h100")
+		s, caps := goodSkinny, profile(t, "nvidia-h100")
 		if c.change != nil {
 			c.change(&s, &caps)
 		}
@@ -83,9 +83,9 @@ func twice(k *kernel.Kernel) *kernel.Kernel {
 	return k
 }
 
-// TestSelectMatRows: matrix units where that was measured to be faster, in tiles
+// TestSelectSkinny: matrix units where that was measured to be faster, in tiles
 // that leave no cores idle and fit the contraction.
-func TestSelectMatRows(t *testing.T) {
+func TestSelectSkinny(t *testing.T) {
 	h100 := profile(t, "nvidia-h100")
 	floats := func(m, n, k int, w ir.DType) *kernel.Kernel {
 		return matMul(one, ir.D(m), ir.D(n), ir.D(k), w, true)
@@ -97,19 +97,19 @@ func TestSelectMatRows(t *testing.T) {
 	}{
 		{"one row", floats(1, 14336, 14336, ir.Q4_0), "matvec "},
 		{"three rows", floats(3, 14336, 14336, ir.Q4_0), "matvec "},
-		{"eight rows", floats(8, 14336, 14336, ir.Q4_0), "matrows wg=512 tile=8x128x128 subgroups=8x2 fragment=16x8x32"},
-		{"as many as it takes", floats(32, 14336, 14336, ir.Q4_0), "matrows wg=256 tile=32x128x128 subgroups=8x1"},
+		{"eight rows", floats(8, 14336, 14336, ir.Q4_0), "skinny wg=512 tile=8x128x128 subgroups=8x2 fragment=16x8x32"},
+		{"as many as it takes", floats(32, 14336, 14336, ir.Q4_0), "skinny wg=256 tile=32x128x128 subgroups=8x1"},
 		{"more", floats(33, 14336, 14336, ir.Q4_0), "tile "},
 		{"few columns", floats(8, 4096, 14336, ir.Q4_0), "matvec "},
-		{"few columns, more rows", floats(16, 4096, 14336, ir.Q4_0), "matrows wg=256 tile=16x64x128 subgroups=4x2"},
-		{"a contraction of few factors", floats(8, 14336, 128*7, ir.Q4_0), "matrows wg=256 tile=8x128x128 subgroups=8x1"},
+		{"few columns, more rows", floats(16, 4096, 14336, ir.Q4_0), "skinny wg=256 tile=16x64x128 subgroups=4x2"},
+		{"a contraction of few factors", floats(8, 14336, 128*7, ir.Q4_0), "skinny wg=256 tile=8x128x128 subgroups=8x1"},
 		{"one of fewer", floats(8, 14336, 64*7, ir.Q4_0), "matvec "},
-		{"scales of sixteen", floats(8, 14336, 14336, ir.Q6_K), "matrows wg=128 tile=8x64x128 subgroups=4x1 fragment=16x8x16"},
+		{"scales of sixteen", floats(8, 14336, 14336, ir.Q6_K), "skinny wg=128 tile=8x64x128 subgroups=4x1 fragment=16x8x16"},
 		{"six rows of bytes", byteRows(6, 14336, 14336, ir.Q4_0), "matvec "},
-		{"eight rows of bytes", byteRows(8, 14336, 14336, ir.Q4_0), "matrows wg=128 tile=8x64x256 subgroups=4x1 fragment=16x8x32"},
-		{"many rows of bytes", byteRows(32, 14336, 14336, ir.Q4_0), "matrows wg=256 tile=32x128x128 subgroups=8x1"},
+		{"eight rows of bytes", byteRows(8, 14336, 14336, ir.Q4_0), "skinny wg=128 tile=8x64x256 subgroups=4x1 fragment=16x8x32"},
+		{"many rows of bytes", byteRows(32, 14336, 14336, ir.Q4_0), "skinny wg=256 tile=32x128x128 subgroups=8x1"},
 		{"eight rows of bytes by q4_K", byteRows(8, 14336, 14336, ir.Q4_K), "matvec "},
-		{"more rows of bytes", byteRows(20, 14336, 14336, ir.Q4_K), "matrows wg=256 tile=32x128x128 subgroups=8x1"},
+		{"more rows of bytes", byteRows(20, 14336, 14336, ir.Q4_K), "skinny wg=256 tile=32x128x128 subgroups=8x1"},
 		{"more rows by another format", floats(16, 14336, 14336, ir.Q6_K), "tile "},
 		{"two products", twice(floats(8, 14336, 14336, ir.Q4_0)), "matvec "},
 		{"rows that may be halves", inF16(floats(16, 14336, 14336, ir.Q4_0)), "coopmat"},
@@ -120,7 +120,7 @@ func TestSelectMatRows(t *testing.T) {
 		}
 		without := h100
 		without.Features.CooperativeMatrix, without.Features.CooperativeMatrix2 = false, false
-		if s, _, err := Select(c.k, without); err != nil || s.Variant == kernel.VarMatRows {
+		if s, _, err := Select(c.k, without); err != nil || s.Variant == kernel.VarSkinny {
 			t.Errorf("%s without matrix units: %s, error %v", c.what, s, err)
 		}
 	}

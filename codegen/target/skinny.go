@@ -7,16 +7,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// MaxMatRows is the most rows that the matrows variant takes at a time: each is a
+// MaxSkinnyRows is the most rows that the skinny variant takes at a time: each is a
 // line of the fragments of sums that a subgroup holds.
-const MaxMatRows = 32
+const MaxSkinnyRows = 32
 
-// MatRows says what a product of few rows by blocks is on matrix units. They
+// Skinny is a skinny GEMM, a product of few rows by blocks, on matrix units. They
 // multiply quants, as they are, by rows that have a scale for each strip, a run of
 // elements whose quants share a scale. The sums of a strip are scaled by both in
 // f32, so that only the rows are rounded.
-type MatRows struct {
-	MatFormat
+type Skinny struct {
+	SkinnyFormat
 	// Element is what is multiplied: I8, or F16, which holds quants exactly.
 	Element ir.DType
 	// Parts is how many elements make one of a row. A row of bytes has one. A float
@@ -25,8 +25,8 @@ type MatRows struct {
 	Parts int
 }
 
-// MatFormat says what matrix units have to know of a block format.
-type MatFormat struct {
+// SkinnyFormat says what matrix units have to know of a block format.
+type SkinnyFormat struct {
 	// Strip is how many elements share a scale, 16 or 32, and Span how many lie in
 	// memory together: what is decoded at once lies in a multiple of Span.
 	Strip, Span int
@@ -34,14 +34,14 @@ type MatFormat struct {
 	Levels      bool // quants are floats
 }
 
-// MatFormatOf returns what matrix units have to know of a block format, and false
-// for those that matrows does not take: of activations, not of weights.
-func MatFormatOf(t ir.DType) (MatFormat, bool) {
+// SkinnyFormatOf returns what matrix units have to know of a block format, and false
+// for those that the skinny variant does not take: of activations, not of weights.
+func SkinnyFormatOf(t ir.DType) (SkinnyFormat, bool) {
 	f, ok := kernel.BlockFormOf(t)
 	if !ok || t == ir.Q8_1 || t == ir.Q8_K {
-		return MatFormat{}, false
+		return SkinnyFormat{}, false
 	}
-	m := MatFormat{Strip: min(f.Run, kernel.RoundedGroup), Span: kernel.RoundedGroup, Affine: f.Affine,
+	m := SkinnyFormat{Strip: min(f.Run, kernel.RoundedGroup), Span: kernel.RoundedGroup, Affine: f.Affine,
 		Levels: f.Levels}
 	if f.Interleaved() {
 		m.Span = f.Superblock()
@@ -49,35 +49,35 @@ func MatFormatOf(t ir.DType) (MatFormat, bool) {
 	return m, true
 }
 
-// MatRowsOf returns how matrix units compute a product of few rows by blocks, and
+// SkinnyOf returns how matrix units compute a product of few rows by blocks, and
 // false where they cannot: it takes one A, of floats or of bytes with scales, and
 // blocks of one format in rows of whole blocks along the contraction.
-func MatRowsOf(k *kernel.Kernel) (MatRows, bool) {
+func SkinnyOf(k *kernel.Kernel) (Skinny, bool) {
 	t := blocksOf(k)
-	f, ok := MatFormatOf(t)
+	f, ok := SkinnyFormatOf(t)
 	if !ok || !k.Fold.IsStatic() || !DivisibleBy(k.Fold, t.BlockElems()) {
-		return MatRows{}, false
+		return Skinny{}, false
 	}
 	fold := k.FoldAxis()
 	for _, p := range k.Products {
 		b := p.B
 		if p.A != k.Products[0].A || b.Kind != kernel.ExprLoad || !b.Index.Adjacent(fold, t.BlockElems()) {
-			return MatRows{}, false
+			return Skinny{}, false
 		}
 		if bind := k.Bindings[b.Bind]; bind.DType != t || bind.Write {
-			return MatRows{}, false
+			return Skinny{}, false
 		}
 	}
 	if _, b := operands(k); b != len(k.Products) {
-		return MatRows{}, false
+		return Skinny{}, false
 	}
-	r := MatRows{MatFormat: f, Parts: 2}
+	r := Skinny{SkinnyFormat: f, Parts: 2}
 	if r.Element = r.element(); r.Element == ir.I8 {
 		r.Parts = 3
 	}
 	if bytes, scale, ok := k.ByteRows(k.Products[0].A); ok {
 		if r.Parts = 1; !bytes.Index.Adjacent(fold, unitBytes) || !k.InGroups(scale) {
-			return MatRows{}, false
+			return Skinny{}, false
 		}
 	}
 	return r, true
@@ -85,7 +85,7 @@ func MatRowsOf(k *kernel.Kernel) (MatRows, bool) {
 
 // element is I8 where quants are bytes and a scale is for as many as a fragment is
 // deep.
-func (r MatRows) element() ir.DType {
+func (r Skinny) element() ir.DType {
 	if r.Strip == kernel.RoundedGroup && !r.Levels {
 		return ir.I8
 	}
@@ -93,7 +93,7 @@ func (r MatRows) element() ir.DType {
 }
 
 // Sums is the dtype in which matrix units add up.
-func (r MatRows) Sums() ir.DType {
+func (r Skinny) Sums() ir.DType {
 	if r.Element == ir.I8 {
 		return ir.I32
 	}
@@ -102,7 +102,7 @@ func (r MatRows) Sums() ir.DType {
 
 // Unit is how many elements are one of shared memory: as many as 16 bytes hold,
 // unless fragments are smaller.
-func (r MatRows) Unit(s kernel.Schedule) int {
+func (r Skinny) Unit(s kernel.Schedule) int {
 	if r.Element == ir.I8 && s.FragK%unitBytes != 0 {
 		return OctetElems
 	}
@@ -111,31 +111,31 @@ func (r MatRows) Unit(s kernel.Schedule) int {
 
 // Pitch is the distance, in units, between lines of TileK elements in shared
 // memory. It is odd, so that lines begin in different banks.
-func (r MatRows) Pitch(s kernel.Schedule) int { return s.TileK/r.Unit(s) | 1 }
+func (r Skinny) Pitch(s kernel.Schedule) int { return s.TileK/r.Unit(s) | 1 }
 
 // WeightUnits is the room that the quants of one B take in shared memory for all
 // subgroups, in units; in the end the sums of its product pass through it.
-func (r MatRows) WeightUnits(s kernel.Schedule) int {
+func (r Skinny) WeightUnits(s kernel.Schedule) int {
 	sums := s.TileM * 4 / (r.Unit(s) * r.Element.BlockBytes())
 	return s.TileN * s.SubgroupsK * max(r.Pitch(s), sums)
 }
 
 // WeightScales is how many scales those have.
-func (r MatRows) WeightScales(s kernel.Schedule) int {
+func (r Skinny) WeightScales(s kernel.Schedule) int {
 	return s.TileN * s.SubgroupsK * (s.TileK / r.Strip)
 }
 
 // RowUnits and RowScales are the same of the rows.
-func (r MatRows) RowUnits(s kernel.Schedule) int {
+func (r Skinny) RowUnits(s kernel.Schedule) int {
 	return s.SubgroupsK * r.Parts * s.TileM * r.Pitch(s)
 }
-func (r MatRows) RowScales(s kernel.Schedule) int {
+func (r Skinny) RowScales(s kernel.Schedule) int {
 	return s.SubgroupsK * s.TileM * (s.TileK / r.Strip)
 }
 
-// matRowsShared is the room of quants and rows, and of their scales and offsets.
-func matRowsShared(k *kernel.Kernel, s kernel.Schedule) int {
-	r, ok := MatRowsOf(k)
+// skinnyShared is the room of quants and rows, and of their scales and offsets.
+func skinnyShared(k *kernel.Kernel, s kernel.Schedule) int {
+	r, ok := SkinnyOf(k)
 	if !ok {
 		return 0
 	}
@@ -148,8 +148,8 @@ func matRowsShared(k *kernel.Kernel, s kernel.Schedule) int {
 	return units*r.Unit(s)*r.Element.BlockBytes() + 4*scales
 }
 
-func checkMatRows(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
-	r, ok := MatRowsOf(k)
+func checkSkinny(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
+	r, ok := SkinnyOf(k)
 	e, sums := component(r.Element), component(r.Sums())
 	switch {
 	case !ok:
@@ -168,10 +168,10 @@ func checkMatRows(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 			s.FragK, r.Sums())
 	case s.FragK%OctetElems != 0 || r.Strip%s.FragK != 0:
 		return fmt.Errorf("%d elements that share a scale are no whole number of fragments of %d", r.Strip, s.FragK)
-	case s.TileM < 1 || s.TileM > MaxMatRows || s.TileM%s.FragN != 0 || s.TileN < 1 ||
+	case s.TileM < 1 || s.TileM > MaxSkinnyRows || s.TileM%s.FragN != 0 || s.TileN < 1 ||
 		s.TileN%(s.SubgroupsN*s.FragM) != 0:
 		return fmt.Errorf("%d rows and %d columns are no whole number of fragments for each subgroup, of %d rows at "+
-			"most", s.TileM, s.TileN, MaxMatRows)
+			"most", s.TileM, s.TileN, MaxSkinnyRows)
 	case s.TileK < 1 || s.TileK%max(r.Span, kernel.RoundedGroup) != 0:
 		return fmt.Errorf("steps of %d are no multiple of the %d elements that are decoded together", s.TileK,
 			max(r.Span, kernel.RoundedGroup))
@@ -185,7 +185,7 @@ func checkMatRows(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 }
 
 // missing says what a device lacks.
-func (r MatRows) missing(caps Caps) error {
+func (r Skinny) missing(caps Caps) error {
 	switch f := caps.Features; {
 	case !f.CooperativeMatrix || !f.MemoryModel:
 		return fmt.Errorf("the device has no cooperative matrices")

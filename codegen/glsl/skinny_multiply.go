@@ -9,7 +9,7 @@ import (
 
 // perRow is how many elements of a row an invocation brings at a time: a vec4 of
 // floats or sixteen bytes.
-func (r *matRows) perRow() int {
+func (r *skinny) perRow() int {
 	if r.Parts > 1 {
 		return 4
 	}
@@ -18,7 +18,7 @@ func (r *matRows) perRow() int {
 
 // declareRows declares the arrays in which an invocation keeps what it brings of the rows
 // until it goes to shared memory.
-func (r *matRows) declareRows() rowArrays {
+func (r *skinny) declareRows() rowArrays {
 	a := rowArrays{elements: r.fresh(r.scope, "a_elements")}
 	typ := map[int]string{4: "vec4", 16: "uvec4"}[r.perRow()]
 	r.line("%s %s%s;", typ, a.elements, arraySize(r.rowRounds(r.perRow())))
@@ -32,7 +32,7 @@ func (r *matRows) declareRows() rowArrays {
 }
 
 // fetchRows reads the rows at k0 of the contraction.
-func (r *matRows) fetchRows(a rowArrays, k0 text) {
+func (r *skinny) fetchRows(a rowArrays, k0 text) {
 	n := r.rowRounds(r.perRow())
 	if r.Parts > 1 {
 		r.eachOfRows(4, true, func(i, row, at text) {
@@ -55,7 +55,7 @@ func (r *matRows) fetchRows(a rowArrays, k0 text) {
 }
 
 // addBytes sets sum to that of a strip of a row.
-func (r *matRows) addBytes(sum string, bytes *kernel.Expr, k text) {
+func (r *skinny) addBytes(sum string, bytes *kernel.Expr, k text) {
 	r.need(NeedIntDot)
 	r.line("%s = 0;", sum)
 	for w := range r.Strip / 16 {
@@ -67,7 +67,7 @@ func (r *matRows) addBytes(sum string, bytes *kernel.Expr, k text) {
 }
 
 // putRows stores them.
-func (r *matRows) putRows(a rowArrays) {
+func (r *skinny) putRows(a rowArrays) {
 	n := r.rowRounds(r.perRow())
 	if r.Parts > 1 {
 		r.eachOfRows(4, false, func(i, row, at text) { r.putFloats(elementOf(a.elements, n, i), row, at) })
@@ -95,7 +95,7 @@ func (r *matRows) putRows(a rowArrays) {
 
 // halvesOf prints eight bytes of a row, the w-th of two, as halves in the order of
 // the quants'.
-func (r *matRows) halvesOf(four string, w int) text {
+func (r *skinny) halvesOf(four string, w int) text {
 	pair := four + map[int]string{0: ".xy", 1: ".zw"}[w]
 	if r.Levels {
 		r.helper("pack_halves", "float")
@@ -110,9 +110,9 @@ func (r *matRows) halvesOf(four string, w int) text {
 // how many of them an invocation brings. The subgroups at the same place of the
 // contraction share them. Where there are fewer rows the last is brought again,
 // and nothing of it is stored in the end: a branch around the reading is slower (M-block-rows).
-func (r *matRows) placesOfRows(n int) int { return r.s.TileM * (r.s.TileK / n) }
+func (r *skinny) placesOfRows(n int) int { return r.s.TileM * (r.s.TileK / n) }
 
-func (r *matRows) rowRounds(n int) int {
+func (r *skinny) rowRounds(n int) int {
 	lanes := r.s.SubgroupsN * r.s.Subgroup
 	return (r.placesOfRows(n) + lanes - 1) / lanes
 }
@@ -121,8 +121,8 @@ func (r *matRows) rowRounds(n int) int {
 // brings, n elements apart: the number among its own, the row of the tile and the
 // element of the step. The row axis is bound. Invocations that have none write
 // nothing, and of rows of floats they read what the last one does: that takes no
-// branch. By rows of bytes a branch around the reading of their scales is faster (M-matrows).
-func (r *matRows) eachOfRows(n int, reads bool, body func(i, row, at text)) {
+// branch. By rows of bytes a branch around the reading of their scales is faster (M-skinny).
+func (r *skinny) eachOfRows(n int, reads bool, body func(i, row, at text)) {
 	total, lanes, per := r.placesOfRows(n), r.s.SubgroupsN*r.s.Subgroup, r.s.TileK/n
 	r.repeat("i", r.rowRounds(n), func(i text) {
 		slot := r.named("slot", plus(remainder(r.self, lanes, r.s.Workgroup), times(i, lanes)))
@@ -145,19 +145,19 @@ func (r *matRows) eachOfRows(n int, reads bool, body func(i, row, at text)) {
 
 // rowUnit and rowScale are where an element of a part of a row, and the scale of
 // its strip, are in shared memory.
-func (r *matRows) rowUnit(row, at, part text) text {
+func (r *skinny) rowUnit(row, at, part text) text {
 	line := plus(row, times(part, r.s.TileM))
 	return r.named("unit", plus(plus(r.rows.first, times(line, r.Pitch(r.s))), binary("/", at, uintLit(r.Unit(r.s)))))
 }
 
-func (r *matRows) rowScale(row, at text) text {
+func (r *skinny) rowScale(row, at text) text {
 	return r.named("place", plus(plus(r.rows.firstScale, times(binary("/", at, uintLit(r.Strip)), r.s.TileM)), row))
 }
 
 // putFloats stores four floats of a row in parts, times a power of two that makes
 // the largest of a strip as large as they hold. Where that is infinite or no number,
 // so is the scale of the strip: infinities become 1 or -1 then, and all else 0.
-func (r *matRows) putFloats(four, row, at text) {
+func (r *skinny) putFloats(four, row, at text) {
 	x := r.variable("vec4", "x", four)
 	tops := r.variable("uvec4", "tops", primary(fmt.Sprintf("floatBitsToUint(%s) & 0x7fffffffu", x)))
 	top := r.variable("uint", "top", primary(fmt.Sprintf("max(max(%s.x, %[1]s.y), max(%[1]s.z, %[1]s.w))", tops)))
@@ -196,7 +196,7 @@ func (r *matRows) putFloats(four, row, at text) {
 
 // putDigits stores floats below 2^22 as three signed digits to the base 256, the
 // least first.
-func (r *matRows) putDigits(x string, row, at text) {
+func (r *skinny) putDigits(x string, row, at text) {
 	digits := r.variable("uvec4",
 		"digits", primary(fmt.Sprintf("uvec4(ivec4(roundEven(%s)) + 0x808080) ^ 0x808080u", x)))
 	r.helper("pack_bytes", "ivec4")
@@ -210,7 +210,7 @@ func (r *matRows) putDigits(x string, row, at text) {
 // putHalves stores floats below 2^15 as sums of two halves. What is cut off for the
 // first goes by bits: compilers take what a conversion and its inverse leave for
 // nothing.
-func (r *matRows) putHalves(x string, row, at text) {
+func (r *skinny) putHalves(x string, row, at text) {
 	high := r.variable("vec4",
 		"high", primary(fmt.Sprintf("uintBitsToFloat(floatBitsToUint(%s) + 0x1000u & 0xffffe000u)", x)))
 	low := r.variable("vec4", "low", primary(fmt.Sprintf("%s - %s", x, high)))
@@ -223,13 +223,13 @@ func (r *matRows) putHalves(x string, row, at text) {
 
 // component prints which word of a unit the n-th of a quad is, of which a word
 // holds some elements.
-func (r *matRows) component(at text, perWord int, n int64) string {
+func (r *skinny) component(at text, perWord int, n int64) string {
 	words := r.Unit(r.s) / perWord
 	return plus(binary("%", binary("/", at, uintLit(perWord)), uintLit(words)), uintLit(n)).s
 }
 
 // halves turns a vec4 into halves, in the order of the quants'.
-func (r *matRows) halves(x string) text {
+func (r *skinny) halves(x string) text {
 	if r.Levels {
 		return primary(fmt.Sprintf("uvec2(packHalf2x16(%s.xy), packHalf2x16(%[1]s.zw))", x))
 	}
@@ -237,7 +237,7 @@ func (r *matRows) halves(x string) text {
 }
 
 // multiply adds the products of what is in shared memory to the sums.
-func (r *matRows) multiply() {
+func (r *skinny) multiply() {
 	s := r.s
 	r.comment("Multiply.")
 	r.repeat("strip", r.strips(), func(n text) {
@@ -256,10 +256,10 @@ func (r *matRows) multiply() {
 }
 
 // steps is how many fragments along the contraction a strip is.
-func (r *matRows) steps() int { return r.Strip / r.s.FragK }
+func (r *skinny) steps() int { return r.Strip / r.s.FragK }
 
 // rowElements loads the fragments of all rows along strip n.
-func (r *matRows) rowElements(n text) string {
+func (r *skinny) rowElements(n text) string {
 	s := r.s
 	count := r.rowFragments() * r.Parts * r.steps()
 	name := r.array(r.fragment(r.Element, "B"), "rows", count)
@@ -279,7 +279,7 @@ func (r *matRows) rowElements(n text) string {
 
 // repeated loads fragments of sums from a line of floats, extent for each, which
 // every line or every column of a fragment repeats.
-func (r *matRows) repeated(name, array string, at text, layout string, extent, count int) string {
+func (r *skinny) repeated(name, array string, at text, layout string, extent, count int) string {
 	name = r.array(r.fragment(ir.F32, "Accumulator"), name, count)
 	r.repeat("f", count, func(f text) {
 		r.line("coopMatLoad(%s, %s, %s, 0u, gl_CooperativeMatrixLayout%s);", elementOf(name, count, f).s, array,
@@ -289,7 +289,7 @@ func (r *matRows) repeated(name, array string, at text, layout string, extent, c
 }
 
 // multiplyColumns adds strip n of fragment j of the columns of a B.
-func (r *matRows) multiplyColumns(o *matOperand, n, j text, rows, rowScales, rowSums string) {
+func (r *skinny) multiplyColumns(o *matOperand, n, j text, rows, rowScales, rowSums string) {
 	s, st := r.s, r.weights[o]
 	columns := r.array(r.fragment(r.Element, "A"), "columns", r.steps())
 	first := plus(plus(st.first, times(j, s.FragM*r.Pitch(s))), times(n, r.Strip/r.Unit(s)))
@@ -322,7 +322,7 @@ func (r *matRows) multiplyColumns(o *matOperand, n, j text, rows, rowScales, row
 // sumOfStrip declares the sum of the products along a strip, and prints it as
 // floats. The lesser parts of rows come first. Of three digits the greater two are
 // summed in integers, which hold them: 32 products of two bytes, times 257.
-func (r *matRows) sumOfStrip(columns, rows string, f text) string {
+func (r *skinny) sumOfStrip(columns, rows string, f text) string {
 	typ, floats := r.fragment(r.Sums(), "Accumulator"), r.fragment(ir.F32, "Accumulator")
 	zero := map[ir.DType]string{ir.I32: "0", ir.F32: "0.0"}[r.Sums()]
 	add := func(sum string, part int) {
@@ -355,7 +355,7 @@ func (r *matRows) sumOfStrip(columns, rows string, f text) string {
 
 // pass adds up the sums of the subgroups that share columns, and stores the
 // results. They pass through shared memory in the place of quants.
-func (r *matRows) pass() {
+func (r *skinny) pass() {
 	s, results := r.s, r.s.TileM*r.s.TileN
 	perUnit := r.Unit(s) * r.Element.BlockBytes() / 4
 	r.line("barrier();")

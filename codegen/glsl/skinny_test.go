@@ -12,7 +12,7 @@ import (
 // runs have them.
 func TestMatFormats(t *testing.T) {
 	for dt := range blockFormats {
-		m, ok := target.MatFormatOf(dt)
+		m, ok := target.SkinnyFormatOf(dt)
 		if ok == (dt == ir.Q8_1 || dt == ir.Q8_K) { // of activations, not of weights
 			t.Errorf("%s: whether matrix units take it should be otherwise", dt)
 		}

@@ -14,10 +14,10 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// matRowsSchedule is a schedule of sn by sk subgroups, along columns and
+// skinnySchedule is a schedule of sn by sk subgroups, along columns and
 // contraction, that hold frags fragments of columns each, in steps of depth.
-func matRowsSchedule(caps target.Caps, k *kernel.Kernel, sn, sk, frags, depth int) (kernel.Schedule, bool) {
-	r, ok := target.MatRowsOf(k)
+func skinnySchedule(caps target.Caps, k *kernel.Kernel, sn, sk, frags, depth int) (kernel.Schedule, bool) {
+	r, ok := target.SkinnyOf(k)
 	if !ok {
 		return kernel.Schedule{}, false
 	}
@@ -32,16 +32,16 @@ func matRowsSchedule(caps target.Caps, k *kernel.Kernel, sn, sk, frags, depth in
 		}
 	}
 	sub, n, rows := int(caps.SubgroupSize), int(m.N), int(k.Parallel[len(k.Parallel)-2].Max())
-	return kernel.Schedule{Variant: kernel.VarMatRows, Workgroup: sub * sn * sk, Vec: 4, Subgroup: sub,
+	return kernel.Schedule{Variant: kernel.VarSkinny, Workgroup: sub * sn * sk, Vec: 4, Subgroup: sub,
 		TileM: (rows + n - 1) / n * n, TileN: sn * frags * int(m.M), TileK: depth,
 		Fragments: kernel.Fragments{SubgroupsN: sn, SubgroupsK: sk, FragM: int(m.M), FragN: n, FragK: int(m.K)}}, true
 }
 
-// matRowsCases are products of every format that matrix units take, by rows of
+// skinnyCases are products of every format that matrix units take, by rows of
 // floats and of bytes.
-func matRowsCases(caps target.Caps) (cases []matCase, refused []string) {
+func skinnyCases(caps target.Caps) (cases []matCase, refused []string) {
 	for i, t := range blockTypes() {
-		f, ok := target.MatFormatOf(t)
+		f, ok := target.SkinnyFormatOf(t)
 		if !ok {
 			continue
 		}
@@ -65,7 +65,7 @@ func matRowsCases(caps target.Caps) (cases []matCase, refused []string) {
 				p.m, symbols = ir.Symbol("T", 7), []int64{0, 1, 7}
 			}
 			sn, sk := 1+i%2, 1+i/2%2
-			s, ok := matRowsSchedule(caps, p.kernel(), sn, sk, 1+i%2, depth)
+			s, ok := skinnySchedule(caps, p.kernel(), sn, sk, 1+i%2, depth)
 			c := matCase{name: fmt.Sprintf("%s by %s", t, p.a), p: p, s: s, symbols: symbols}
 			if !ok {
 				refused = append(refused, c.name+": no fragments")
@@ -79,11 +79,11 @@ func matRowsCases(caps target.Caps) (cases []matCase, refused []string) {
 	return cases, refused
 }
 
-// TestMatRowsCompile takes products of all formats through compiler, optimizer and
+// TestSkinnyCompile takes products of all formats through compiler, optimizer and
 // validator, for a device that has matrix units for them.
-func TestMatRowsCompile(t *testing.T) {
+func TestSkinnyCompile(t *testing.T) {
 	caps := profile(t, "nvidia-h100")
-	cases, refused := matRowsCases(caps)
+	cases, refused := skinnyCases(caps)
 	if len(refused) > 0 {
 		t.Errorf("refused: %q", refused)
 	}
@@ -91,12 +91,12 @@ func TestMatRowsCompile(t *testing.T) {
 	compileAll(t, sources)
 }
 
-// TestMatRowsOnDevice runs products of few rows on the matrix units of this
+// TestSkinnyOnDevice runs products of few rows on the matrix units of this
 // machine's device, and compares with loops. Drivers on the CPU take a second or
 // more to compile one, so they run a few.
-func TestMatRowsOnDevice(t *testing.T) {
+func TestSkinnyOnDevice(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
-	cases, refused := matRowsCases(dev.Caps())
+	cases, refused := skinnyCases(dev.Caps())
 	if len(cases) == 0 {
 		t.Skipf("%s has no matrix units for these: %s", dev.Caps().Name, refused[0])
 	}
@@ -117,9 +117,9 @@ func TestMatRowsOnDevice(t *testing.T) {
 	}
 }
 
-// TestMatRowsValues multiplies rows of floats that are no ordinary numbers, or far
+// TestSkinnyValues multiplies rows of floats that are no ordinary numbers, or far
 // apart in size, as digits and as halves.
-func TestMatRowsValues(t *testing.T) {
+func TestSkinnyValues(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	r := rand.New(rand.NewPCG(5, 6))
 	rows := []struct {
@@ -136,8 +136,8 @@ func TestMatRowsValues(t *testing.T) {
 	for _, dt := range []ir.DType{ir.Q8_0, ir.Q6_K} { // neither has an offset, which would make infinities NaN
 		p := product{m: d(len(rows)), n: d(16), k: d(256), a: ir.F32, b: dt, transB: true}
 		k := p.kernel()
-		f, _ := target.MatFormatOf(dt)
-		s, ok := matRowsSchedule(dev.Caps(), k, 1, 1, 1, f.Span)
+		f, _ := target.SkinnyFormatOf(dt)
+		s, ok := skinnySchedule(dev.Caps(), k, 1, 1, 1, f.Span)
 		if err := fits(k, s, dev.Caps()); !ok || err != nil {
 			t.Skipf("%s has no matrix units for this: %v", dev.Caps().Name, err)
 		}

@@ -7,9 +7,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// matRowsTile is a workgroup of matrows: subgroups along columns and contraction,
+// skinnyTile is a workgroup of the skinny variant: subgroups along columns and contraction,
 // and how much of the contraction each takes at a time.
-type matRowsTile struct{ columns, depths, step int }
+type skinnyTile struct{ columns, depths, step int }
 
 // formatUnits is how matrix units multiply blocks of a format by few rows of floats
 // and of bytes.
@@ -19,26 +19,26 @@ type formatUnits struct{ floats, bytes blockUnits }
 // ways, and in which tile; never where rows is 0.
 type blockUnits struct {
 	rows, most int64
-	tile       matRowsTile
-	many       matRowsTile // for more than 16 rows
+	tile       skinnyTile
+	many       skinnyTile // for more than 16 rows
 }
 
 // unitsFrom is for so many rows up to what a matvec takes, andMore for all that
 // fragments hold.
 func unitsFrom(rows int64, columns, depths, step int) blockUnits {
-	return blockUnits{rows: rows, most: MaxMatVecRows, tile: matRowsTile{columns, depths, step}}
+	return blockUnits{rows: rows, most: MaxMatVecRows, tile: skinnyTile{columns, depths, step}}
 }
 
 func (u blockUnits) andMore(columns, depths, step int) blockUnits {
-	u.most, u.many = MaxMatRows, matRowsTile{columns, depths, step}
+	u.most, u.many = MaxSkinnyRows, skinnyTile{columns, depths, step}
 	return u
 }
 
-// matRows: few rows by blocks on matrix units, where that was measured to be faster,
+// skinny: few rows by blocks on matrix units, where that was measured to be faster,
 // which is one product at a time. Those that may round to f16 have tiles of their own
 // for more rows than a matvec takes.
-func (t tuning) matRows(k *kernel.Kernel, caps Caps) []Candidate {
-	how, ok := MatRowsOf(k)
+func (t tuning) skinny(k *kernel.Kernel, caps Caps) []Candidate {
+	how, ok := SkinnyOf(k)
 	if !ok {
 		return nil
 	}
@@ -65,8 +65,8 @@ func (t tuning) matRows(k *kernel.Kernel, caps Caps) []Candidate {
 // unitsTakeBytes reports whether matrix units multiply more rows of bytes by blocks
 // than a matvec does.
 func unitsTakeBytes(t ir.DType, caps Caps) bool {
-	f, _ := MatFormatOf(t)
-	how := MatRows{MatFormat: f, Parts: 1}
+	f, _ := SkinnyFormatOf(t)
+	how := Skinny{SkinnyFormat: f, Parts: 1}
 	how.Element = how.element()
 	_, ok := rowFragment(how, caps)
 	return ok && classOf(caps).tune(caps).units[t].bytes.most > MaxMatVecRows && how.missing(caps) == nil &&
@@ -78,7 +78,7 @@ func unitsTakeBytes(t ir.DType, caps Caps) bool {
 // leaves more than a quarter of the cores idle, a matvec is as fast; more rows than
 // that takes have tiles of half the columns, and twice as many subgroups share the
 // contraction (M-block-units).
-func (tl matRowsTile) spread(sh matShape, cores int64) []matRowsTile {
+func (tl skinnyTile) spread(sh matShape, cores int64) []skinnyTile {
 	if 4*sh.Batch*ceilDiv(sh.N, int64(tl.columns*16)) < 3*cores {
 		if sh.M <= MaxMatVecRows {
 			return nil
@@ -87,33 +87,33 @@ func (tl matRowsTile) spread(sh matShape, cores int64) []matRowsTile {
 			tl.columns, tl.depths = tl.columns/2, tl.depths*2
 		}
 	}
-	var list []matRowsTile
+	var list []skinnyTile
 	for step := tl.step; step >= shortestStep; step /= 2 {
 		for depths := tl.depths; depths > 0; depths /= 2 {
-			list = append(list, matRowsTile{tl.columns, depths, step})
+			list = append(list, skinnyTile{tl.columns, depths, step})
 		}
 	}
 	return list
 }
 
-// shortestStep is what a workgroup of matrows takes of the contraction at least.
+// shortestStep is what a workgroup of the skinny variant takes of the contraction at least.
 const shortestStep = 128
 
 // schedule fills a tile in for the fragments that a device has.
-func (tl matRowsTile) schedule(how MatRows, sh matShape, caps Caps) (kernel.Schedule, bool) {
+func (tl skinnyTile) schedule(how Skinny, sh matShape, caps Caps) (kernel.Schedule, bool) {
 	f, ok := rowFragment(how, caps)
 	sub, rows := subgroupOf(caps), max(int(f.N), 1)
-	for int64(rows) < sh.M && rows < MaxMatRows {
+	for int64(rows) < sh.M && rows < MaxSkinnyRows {
 		rows *= 2
 	}
-	return kernel.Schedule{Variant: kernel.VarMatRows, Workgroup: sub * tl.columns * tl.depths, Vec: 4, Subgroup: sub,
+	return kernel.Schedule{Variant: kernel.VarSkinny, Workgroup: sub * tl.columns * tl.depths, Vec: 4, Subgroup: sub,
 		TileM: rows, TileN: tl.columns * int(f.M), TileK: tl.step,
 		Fragments: kernel.Fragments{SubgroupsN: tl.columns, SubgroupsK: tl.depths, FragM: int(f.M), FragN: int(f.N), FragK: int(f.K)}}, ok
 }
 
 // rowFragment returns the shape of fragments that takes the fewest rows, and of
 // those the deepest that has no more than a strip.
-func rowFragment(how MatRows, caps Caps) (best MatrixShape, ok bool) {
+func rowFragment(how Skinny, caps Caps) (best MatrixShape, ok bool) {
 	e, sums := component(how.Element), component(how.Sums())
 	for _, m := range caps.Matrices {
 		if m.Scope != ScopeSubgroup || m.A != e || m.B != e || m.C != sums || m.R != sums || how.Strip%int(m.K) != 0 {
@@ -126,18 +126,18 @@ func rowFragment(how MatRows, caps Caps) (best MatrixShape, ok bool) {
 	return best, ok
 }
 
-// matRowsSpace lists schedules of matrows to be measured.
-func matRowsSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
-	how, ok := MatRowsOf(k)
+// skinnySpace lists schedules of the skinny variant to be measured.
+func skinnySpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
+	how, ok := SkinnyOf(k)
 	sh := matShapeOf(k)
-	if !ok || sh.M > MaxMatRows || len(k.Products) > 1 {
+	if !ok || sh.M > MaxSkinnyRows || len(k.Products) > 1 {
 		return nil
 	}
 	var all []kernel.Schedule
 	for columns := range doublings(4, 8) {
 		for depths := range doublings(1, 2) {
 			for step := range doublings(128, 256) {
-				if s, ok := (matRowsTile{columns, depths, step}).schedule(how, sh, caps); ok {
+				if s, ok := (skinnyTile{columns, depths, step}).schedule(how, sh, caps); ok {
 					all = append(all, s)
 				}
 			}

@@ -1,6 +1,6 @@
 // matmul over [T,4096], folding 4096
 // Fuses: matmul.
-// Schedule: matrows wg=128 tile=16x64x256 subgroups=4x1 fragment=16x8x32 subgroup=32.
+// Schedule: skinny wg=128 tile=16x64x256 subgroups=4x1 fragment=16x8x32 subgroup=32.
 #version 450
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int8 : require

@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// matRows is a product of few rows by blocks on matrix units, which multiply it
+// skinny is a skinny GEMM, a product of few rows by blocks, on matrix units, which multiply it
 // transposed: a line of a fragment of sums is a column of the result.
 //
 // Each subgroup decodes its columns, TileK of the contraction at a time, to a
@@ -17,9 +17,9 @@ import (
 // strip, whose elements share a scale, the units sum up the products; what comes
 // of that is multiplied by the scales of columns and rows, fragments of sums that
 // repeat one line or column, and added to the sums in f32.
-type matRows struct {
+type skinny struct {
 	*matVec
-	target.MatRows
+	target.Skinny
 	unit     string // the type that shared memory consists of
 	ownCol   text   // the subgroup's first column in the tile
 	weights  map[*matOperand]*stagedStrips
@@ -35,16 +35,16 @@ type stagedStrips struct {
 	firstScale               text
 }
 
-// emitMatRows writes a product of few rows on matrix units.
-func (e *emitter) emitMatRows() {
+// emitSkinny writes a product of few rows on matrix units.
+func (e *emitter) emitSkinny() {
 	self := e.selfIndex()
 	m := e.newMatMul()
 	if e.err != nil {
 		return
 	}
 	e.need(NeedCoopMat, NeedMemoryModel)
-	r := &matRows{matVec: &matVec{matMul: m, self: self}, weights: map[*matOperand]*stagedStrips{}}
-	r.MatRows, _ = target.MatRowsOf(e.k)
+	r := &skinny{matVec: &matVec{matMul: m, self: self}, weights: map[*matOperand]*stagedStrips{}}
+	r.Skinny, _ = target.SkinnyOf(e.k)
 	e.needMatrix(r.Element)
 	t := r.blockBuffer(r.b[0]).DType
 	r.run = kernel.NewBlockRun(t, max(r.Span, kernel.RoundedGroup))
@@ -60,20 +60,20 @@ func (e *emitter) emitMatRows() {
 
 // columns and fragments are how many columns of the result a subgroup has, and
 // in how many fragments; rowFragments is how many fragments the rows are.
-func (r *matRows) columns() int      { return r.s.TileN / r.s.SubgroupsN }
-func (r *matRows) fragments() int    { return r.columns() / r.s.FragM }
-func (r *matRows) rowFragments() int { return r.s.TileM / r.s.FragN }
-func (r *matRows) strips() int       { return r.s.TileK / r.Strip }
+func (r *skinny) columns() int      { return r.s.TileN / r.s.SubgroupsN }
+func (r *skinny) fragments() int    { return r.columns() / r.s.FragM }
+func (r *skinny) rowFragments() int { return r.s.TileM / r.s.FragN }
+func (r *skinny) strips() int       { return r.s.TileK / r.Strip }
 
 // place says which columns, and which part of the contraction, a subgroup has.
-func (r *matRows) place() {
+func (r *skinny) place() {
 	id, count := primary("gl_SubgroupID"), r.s.SubgroupsN*r.s.SubgroupsK
 	r.ownCol = r.named("own_col", times(remainder(id, r.s.SubgroupsN, count), r.columns()))
 	r.part = r.named("part", quotient(id, r.s.SubgroupsN, count))
 }
 
 // declare declares shared memory and the fragments of sums.
-func (r *matRows) declare() {
+func (r *skinny) declare() {
 	s := r.s
 	if r.unit = "uvec4"; r.Unit(s)*r.Element.BlockBytes() == 8 {
 		r.unit = "uvec2"
@@ -102,7 +102,7 @@ func (r *matRows) declare() {
 
 // accumulate goes through the contraction. What the next step needs is on its way
 // from memory, in registers, while a step is multiplied.
-func (r *matRows) accumulate() {
+func (r *skinny) accumulate() {
 	s := r.s
 	for _, o := range r.b {
 		r.blockParts(r.blockBuffer(o))
@@ -143,7 +143,7 @@ func (r *matRows) accumulate() {
 // they go to shared memory.
 type decodedStrips struct{ quants, scales string }
 
-func (r *matRows) declareStrips(o *matOperand) decodedStrips {
+func (r *skinny) declareStrips(o *matOperand) decodedStrips {
 	n := r.rounds() * r.run.Strips
 	return decodedStrips{r.array("uvec4", o.name+"_quants", n*r.words()),
 		r.array(scaleType(r.run.Form), o.name+"_scale", n)}
@@ -151,13 +151,13 @@ func (r *matRows) declareStrips(o *matOperand) decodedStrips {
 
 // runs is how many runs a subgroup decodes, and rounds how many of them an
 // invocation.
-func (r *matRows) runs() int   { return r.columns() * r.s.TileK / r.run.Elems }
-func (r *matRows) rounds() int { return (r.runs() + r.s.Subgroup - 1) / r.s.Subgroup }
+func (r *skinny) runs() int   { return r.columns() * r.s.TileK / r.run.Elems }
+func (r *skinny) rounds() int { return (r.runs() + r.s.Subgroup - 1) / r.s.Subgroup }
 
 // eachRun writes body for the runs that an invocation decodes: the number among
 // its own, the column of the subgroup and the run of the column. Neighbours take
 // two columns, so that what they store falls into different banks.
-func (r *matRows) eachRun(body func(i, column, run text)) {
+func (r *skinny) eachRun(body func(i, column, run text)) {
 	perColumn := r.s.TileK / r.run.Elems
 	r.eachSlot(primary("gl_SubgroupInvocationID"), r.runs(), r.s.Subgroup, func(i, slot text) {
 		pair := r.named("pair", binary("/", slot, uintLit(2)))
@@ -168,10 +168,10 @@ func (r *matRows) eachRun(body func(i, column, run text)) {
 }
 
 // words is how many uvec4 a strip is.
-func (r *matRows) words() int { return r.Strip * r.Element.BlockBytes() / 16 }
+func (r *skinny) words() int { return r.Strip * r.Element.BlockBytes() / 16 }
 
 // decode reads and decodes the runs of a B at k0 of the contraction.
-func (r *matRows) decode(o *matOperand, d decodedStrips, k0 text) {
+func (r *skinny) decode(o *matOperand, d decodedStrips, k0 text) {
 	b, n := r.blockBuffer(o), r.rounds()*r.run.Strips
 	r.eachRun(func(i, column, run text) {
 		col := primary(r.variable("uint", "col", r.clampTo(plus(plus(r.col0, r.ownCol), column), r.col, r.s.TileN)))
@@ -194,7 +194,7 @@ func (r *matRows) decode(o *matOperand, d decodedStrips, k0 text) {
 }
 
 // quantsOf prints word w of a strip's quants as matrix units take them.
-func (r *matRows) quantsOf(b *buffer, block text, s place, w int) text {
+func (r *skinny) quantsOf(b *buffer, block text, s place, w int) text {
 	if r.Element == ir.I8 {
 		return r.signedBytes(r.bytesOf(b, block, s, w))
 	}
@@ -215,7 +215,7 @@ func (r *matRows) quantsOf(b *buffer, block text, s place, w int) text {
 }
 
 // bytesOf prints sixteen quants of a strip, from the 16w-th on, as bytes.
-func (r *matRows) bytesOf(b *buffer, block text, s place, w int) text {
+func (r *skinny) bytesOf(b *buffer, block text, s place, w int) text {
 	if r.run.Wide(b.Binding) {
 		return r.wideCall(b, block, s, uintLit(w))
 	}
@@ -228,7 +228,7 @@ func (r *matRows) bytesOf(b *buffer, block text, s place, w int) text {
 
 // signedBytes prints bytes less the bias of a format. No byte carries: quants are
 // below 128 more than the bias.
-func (r *matRows) signedBytes(bytes text) text {
+func (r *skinny) signedBytes(bytes text) text {
 	f := r.run.Form
 	if f.Bias == 0 {
 		return bytes
@@ -238,7 +238,7 @@ func (r *matRows) signedBytes(bytes text) text {
 }
 
 // putWeights stores what was decoded.
-func (r *matRows) putWeights(o *matOperand, d decodedStrips) {
+func (r *skinny) putWeights(o *matOperand, d decodedStrips) {
 	st, n := r.weights[o], r.rounds()*r.run.Strips
 	r.eachRun(func(i, column, run text) {
 		perTile := r.s.TileK / r.run.Elems
@@ -266,7 +266,7 @@ func (r *matRows) putWeights(o *matOperand, d decodedStrips) {
 }
 
 // put stores a uvec4, the w-th from a unit on.
-func (r *matRows) put(array string, unit text, w int, value string) {
+func (r *skinny) put(array string, unit text, w int, value string) {
 	if r.unit == "uvec4" {
 		r.line("%s[%s] = %s;", array, plus(unit, uintLit(w)).s, value)
 		return
