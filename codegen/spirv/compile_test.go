@@ -105,7 +105,7 @@ func TestSecondCompileStartsNoProcess(t *testing.T) {
 
 func TestFewCompilerProcesses(t *testing.T) {
 	tests := []struct{ shaders, jobs, want int }{
-		{1, 4, 1}, {4, 4, 1}, {5, 4, 2}, {15, 4, 4}, {100, 4, 4}, {100, 1, 1}, {600, 2, 3},
+		{1, 4, 1}, {16, 4, 1}, {17, 4, 2}, {60, 4, 4}, {100, 4, 4}, {100, 1, 1}, {600, 2, 3},
 	}
 	for _, tt := range tests {
 		f := newFakes(t)
