@@ -24,7 +24,7 @@ func TestJoinedRandomRowsOnDevice(t *testing.T) {
 	dev := openDevice(t)
 	defer vkc.JoinAllRows()()
 	own := dev.Caps()
-	other := own // holds rows, and rounds them, where columns take turns
+	other := own // keeps rows resident, and rounds them
 	other.VendorID, other.Type, other.Cores = target.VendorNVIDIA, target.DeviceDiscrete, 1
 	alone := own // adds up rows in shared memory
 	alone.SubgroupOps = 0

@@ -252,8 +252,8 @@ func anySchedule(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) (kernel.Sch
 			s.Vec = 1 << rng.IntN(3)
 			if s.Variant == kernel.VarMapTile {
 				s.TileM, s.TileN = 4<<rng.IntN(4), 4<<rng.IntN(4)
-			} else if s.Turns = rng.IntN(4); fits(k, s, caps) != nil {
-				s.Turns = 0
+			} else if s.Coarsen = rng.IntN(4); fits(k, s, caps) != nil {
+				s.Coarsen = 0
 			}
 		case kernel.FamilyRow:
 			s.Vec = 1 << rng.IntN(3)

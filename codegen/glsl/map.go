@@ -15,8 +15,8 @@ func (e *emitter) emitMap() {
 		return
 	}
 	var shared []*kernel.Expr
-	if e.sched.Turns > 1 {
-		shared = e.takeTurns()
+	if e.sched.Coarsen > 1 {
+		shared = e.coarsen()
 	}
 	inner := len(e.k.Parallel) - 1
 	width := e.width(inner, e.k.Parallel[inner], e.k.Roots(), e.k.Stores)
@@ -32,8 +32,8 @@ func (e *emitter) emitMap() {
 	}, func() {
 		r := runOf(inner, width, unit, e.paraName(inner))
 		switch {
-		case e.sched.Turns > 1:
-			e.runTurns(r, shared)
+		case e.sched.Coarsen > 1:
+			e.runCoarsened(r, shared)
 		case e.k.Guard != nil:
 			e.openScope()
 			if r.width == 1 {

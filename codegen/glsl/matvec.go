@@ -28,8 +28,8 @@ func (e *emitter) emitMatVec() {
 	if e.err != nil {
 		return
 	}
-	v := &matVec{matMul: m, self: self, groups: s.TileN / s.ThreadN / max(s.Turns, 1)}
-	if s.Turns == 0 {
+	v := &matVec{matMul: m, self: self, groups: s.TileN / s.ThreadN / max(s.Coarsen, 1)}
+	if s.Coarsen == 0 {
 		m.declareSums(s.ThreadM * s.ThreadN)
 	}
 	v.placeInvocation()
@@ -38,7 +38,7 @@ func (e *emitter) emitMatVec() {
 	}
 	v.reader, v.rows = readers[s.Decode](v), v.source()
 	v.biasSubnormals()
-	if s.Turns > 0 {
+	if s.Coarsen > 0 {
 		if target.SumsRowsFirst(s) {
 			v.shareRowSums()
 		}
@@ -98,7 +98,7 @@ type matVec struct {
 	octets   *octetTable // in shared memory, or nil
 	paired   bool        // strips have a byte of either plane next to each other
 	rowSums  []string    // by phase, in shared memory: by row, its parts
-	firstCol text        // of those that are computed now, where columns take turns
+	firstCol text        // of the pass, where rows are resident
 }
 
 // selfIndex numbers the invocations of a workgroup so that subgroups are runs.

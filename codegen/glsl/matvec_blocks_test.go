@@ -72,12 +72,12 @@ func blockCases() []matCase {
 		s = withCopies(t, s, s.TileK, 1+i%2)
 		cases = append(cases, matCase{name: fmt.Sprintf("%s of %s rows of bytes", t, p.m), p: p, s: s})
 	}
-	return append(append(cases, heldCases()...), roundedCases()...)
+	return append(append(cases, residentCases()...), roundedCases()...)
 }
 
-// heldCases hold their rows in registers while columns take turns, as floats and
+// residentCases have their rows resident in registers, as floats and
 // rounded to bytes; some invocations have nothing of the last run.
-func heldCases() []matCase {
+func residentCases() []matCase {
 	var cases []matCase
 	for i, t := range blockTypes() {
 		for j, run := range []int{16, 32, 64} {
@@ -87,9 +87,9 @@ func heldCases() []matCase {
 				p.layout = kernel.LayoutPlanes
 			}
 			s := blockRun(vec(p.m.Static(), 32<<(i%2), 1+i%2, 1<<j, 8), run)
-			s.Turns, s.Subnormals, s.Tables = 1+j, j == i%2, j == i%3 && quant.Codebook(t) != nil
-			s.TileN *= s.Turns
-			cases = append(cases, matCase{name: fmt.Sprintf("%s held in runs of %d", t, run), p: p, s: s})
+			s.Coarsen, s.Subnormals, s.Tables = 1+j, j == i%2, j == i%3 && quant.Codebook(t) != nil
+			s.TileN *= s.Coarsen
+			cases = append(cases, matCase{name: fmt.Sprintf("%s resident in runs of %d", t, run), p: p, s: s})
 			if t == ir.IQ4_NL || t == ir.IQ4_XS || t == ir.MXFP4 {
 				continue // whose levels are no bytes
 			}
@@ -100,14 +100,14 @@ func heldCases() []matCase {
 	bytes := product{m: d(1), n: d(29), k: d(320), a: ir.I8, b: ir.Q4_0, transB: true, bytes: true,
 		layout: kernel.LayoutPlanes}
 	s := blockRun(vec(1, 32, 2, 2, 8), 32)
-	s.Turns, s.TileN = 3, 3*s.TileN
+	s.Coarsen, s.TileN = 3, 3*s.TileN
 	columns := product{m: d(1), n: d(29), k: d(96), a: ir.F32, b: ir.F16, transB: true}
-	return append(cases, matCase{name: "bytes held", p: bytes, s: s},
-		matCase{name: "f16 in turns", p: columns, s: blockRun(s, 0)})
+	return append(cases, matCase{name: "bytes resident", p: bytes, s: s},
+		matCase{name: "f16 in passes", p: columns, s: blockRun(s, 0)})
 }
 
-// roundedCases are one row in runs of 64: rounded in shared memory, where nothing
-// takes turns, and of bytes; quants of two bits are multiplied as fields.
+// roundedCases are one row in runs of 64: rounded in shared memory, where rows
+// are not resident, and of bytes; quants of two bits are multiplied as fields.
 func roundedCases() []matCase {
 	var cases []matCase
 	for i, t := range blockTypes() {

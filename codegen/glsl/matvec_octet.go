@@ -76,7 +76,7 @@ func (v *matVec) shareOctets() {
 		}
 		v.fillTable(&signs, size.Signs.Entries, "signs", entry)
 	}
-	if !v.s.RoundRows || v.s.Turns > 0 { // or rows are rounded before the first looks something up
+	if !v.s.RoundRows || v.s.Coarsen > 0 { // or rows are rounded before the first looks something up
 		v.line("barrier();")
 	}
 }

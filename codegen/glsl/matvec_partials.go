@@ -13,7 +13,7 @@ type partials struct {
 
 func (v *matVec) newPartials() partials {
 	results, parts := v.partials()
-	if v.octets != nil && v.s.Turns == 0 {
+	if v.octets != nil && v.s.Coarsen == 0 {
 		v.line("barrier();")
 		return partials{table: v.octets, each: parts * (results + 1)}
 	}

@@ -31,7 +31,7 @@ func askingCases() []matCase {
 		p := product{m: d(1), n: d(4), k: d(k), a: ir.F32, b: t, transB: true, byteRows: true,
 			layout: kernel.LayoutPlanes}
 		s := blockRun(vec(1, 32, 1, 4, 8), run)
-		s.Turns, s.RoundRows, s.Ahead, s.Prefetch = 1, true, ahead, prefetch
+		s.Coarsen, s.RoundRows, s.Ahead, s.Prefetch = 1, true, ahead, prefetch
 		return matCase{name: name, p: p, s: s}
 	}
 	octets := asking("octets ahead", ir.IQ1_S, 256, 32, 1, 0)
@@ -65,8 +65,8 @@ func randomBlockCases(caps target.Caps, count int) []matCase {
 		lanes, groups, cols := own*(1+r.IntN(8)), 1+r.IntN(3), []int{1, 2, 3, 4, 7, 8}[r.IntN(6)]
 		s := blockRun(vec(p.m.Static(), lanes, groups, cols, own), 8<<r.IntN(6))
 		if coin() {
-			s.Turns = 1 + r.IntN(5)
-			s.TileN *= s.Turns
+			s.Coarsen = 1 + r.IntN(5)
+			s.TileN *= s.Coarsen
 		}
 		s.Subnormals, s.Tables = coin(), coin() && quant.Codebook(t) != nil
 		if s.Tables && coin() {
@@ -81,18 +81,18 @@ func randomBlockCases(caps target.Caps, count int) []matCase {
 			p.byteRows, s.RoundRows = true, true
 		}
 		s.Ahead = r.IntN(3)
-		if s.Turns > 0 && s.RoundRows {
+		if s.Coarsen > 0 && s.RoundRows {
 			s.Ahead, s.Prefetch = 0, r.IntN(9)
 			if coin() {
 				s.Ahead, s.Prefetch = 1, 0
 			}
 		}
 		// whose texts are long, and take long to compile
-		if s.Turns > 0 && int(p.k.Max())*s.ThreadN*s.ThreadM/lanes > 192 {
+		if s.Coarsen > 0 && int(p.k.Max())*s.ThreadN*s.ThreadM/lanes > 192 {
 			continue
 		}
 		// which settling would drop, for another case like those without
-		if (s.RoundRows || s.Turns > 0) && s.Ahead > 0 && !(s.RoundRows && s.Turns > 0) {
+		if (s.RoundRows || s.Coarsen > 0) && s.Ahead > 0 && !(s.RoundRows && s.Coarsen > 0) {
 			continue
 		}
 		if fits(p.kernel(), s, caps) == nil {

@@ -6,8 +6,8 @@ import (
 )
 
 // resident are the runs of A that an invocation meets the blocks of all its columns
-// with. They stay in registers while the columns take turns, so that nothing but B is
-// read then.
+// with. They stay in registers over all passes of the workgroup, each for other columns, so
+// that nothing but B is read then.
 type resident []*residentRun
 
 // residentRun is one run along the contraction.
@@ -33,7 +33,7 @@ func (v *matVec) unrollColumns() {
 	}
 	nothing := v.awaitPrefetch(early)
 	v.line("")
-	v.firstCol = v.loop("turn", primary("0u"), uintLit(v.s.TileN), v.groups*v.s.ThreadN)
+	v.firstCol = v.loop("first_col", primary("0u"), uintLit(v.s.TileN), v.groups*v.s.ThreadN)
 	v.declareSums(v.s.ThreadM * v.s.ThreadN)
 	if rows == nil {
 		v.stream()
@@ -60,7 +60,7 @@ func (v *matVec) loadResident() resident {
 		v.prefetchBlocks(rows)
 	}
 	v.rows.ready()
-	if tile := target.HeldTile(v.k, v.s); tile > 0 {
+	if tile := target.ResidentTile(v.k, v.s); tile > 0 {
 		v.loadThroughTile(rows, tile)
 	} else {
 		rows.each(func(p *residentPart) { p.rows = r.activations(p.place) })

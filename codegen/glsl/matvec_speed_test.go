@@ -181,7 +181,7 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps target.Caps) [
 	vary("staged", 0, func(s *kernel.Schedule, v int) { s.StageRows = v > 0 })
 	vary("small", 0, func(s *kernel.Schedule, v int) { s.Subnormals = v > 0 })
 	vary("prefetch", 0, func(s *kernel.Schedule, v int) { s.Prefetch = v })
-	vary("turns", 0, func(s *kernel.Schedule, v int) { s.Turns = v })
+	vary("coarsen", 0, func(s *kernel.Schedule, v int) { s.Coarsen = v })
 	if l.options["sn"] != nil {
 		return append(list, l.matrixSchedules(t, k, caps)...)
 	}
@@ -193,8 +193,8 @@ func (l speedLine) schedules(t *testing.T, k *kernel.Kernel, caps target.Caps) [
 		s.TileK, s.Ahead, s.Tables, s.Copies, s.StageRows = o.TileK, o.Ahead, o.Tables ||
 			o.Copies > 0, o.Copies, o.StageRows
 		s.Prefetch = o.Prefetch
-		s.Turns, s.RoundRows = o.Turns, l.rounds
-		s.TileN *= max(s.Turns, 1)
+		s.Coarsen, s.RoundRows = o.Coarsen, l.rounds
+		s.TileN *= max(s.Coarsen, 1)
 		s.Subnormals = l.dtype.IsBlock() && !l.bytes && !l.rounds || o.Subnormals
 		if o.Workgroup%o.LanesPerRow == 0 && fits(k, s, caps) == nil && !slices.Contains(list, s) {
 			list = append(list, s)

@@ -19,12 +19,12 @@ import (
 func TestRoundedValuesOnDevice(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	for _, c := range []struct {
-		name         string
-		dtype        ir.DType
-		depth, turns int
-		largest      float64
+		name           string
+		dtype          ir.DType
+		depth, coarsen int
+		largest        float64
 	}{
-		{"held", ir.Q4_0, 512, 2, 2e38},
+		{"resident", ir.Q4_0, 512, 2, 2e38},
 		{"fields", ir.Q2_K, 512, 2, 1e36}, // their sums grow before they are scaled
 		{"in shared memory", ir.Q4_K, 512, 0, 2e38},
 	} {
@@ -32,7 +32,7 @@ func TestRoundedValuesOnDevice(t *testing.T) {
 			p := product{m: d(1), n: d(9), k: d(c.depth), a: ir.F32, b: c.dtype, transB: true, byteRows: true,
 				layout: kernel.LayoutPlanes}
 			s := blockRun(vec(1, 32, 1, 4, 8), 64)
-			s.Turns, s.TileN, s.RoundRows = c.turns, 4*max(c.turns, 1), true
+			s.Coarsen, s.TileN, s.RoundRows = c.coarsen, 4*max(c.coarsen, 1), true
 			s.Subgroup = reliable(dev.Caps(), s)
 			k := p.kernel()
 			sh, err := emit(k, s, dev.Caps(), nil)

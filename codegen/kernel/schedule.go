@@ -60,11 +60,11 @@ type Schedule struct {
 	Vec       int     `json:"vec"`                // neighbouring elements per invocation and load
 	Subgroup  int     `json:"subgroup,omitempty"` // subgroup size relied on; 0 uses shared memory only
 
-	// Turns is how many points along an outer axis an invocation of a map takes
-	// one after another, sharing what does not depend on that; 0 is 1. Of matvec,
-	// it is how many times a workgroup takes its columns of a moment, keeping what
-	// it meets of the rows in registers; 0 keeps nothing.
-	Turns int `json:"turns,omitempty"`
+	// Coarsen is the factor of thread coarsening: how many points along an outer axis an
+	// invocation of a map takes, sharing what does not depend on that; 0 is 1. Of matvec,
+	// it is how many passes a workgroup makes over columns while its rows are resident in
+	// registers; 0 keeps nothing there.
+	Coarsen int `json:"coarsen,omitempty"`
 
 	LanesPerRow int `json:"lanes_per_row,omitempty"` // invocations that share a row, or a sum
 	Cache       int `json:"cache,omitempty"`         // row elements each keeps in registers; 0 re-reads
@@ -96,11 +96,11 @@ type Schedule struct {
 // MatVec is how a matvec reads its operands.
 type MatVec struct {
 	// Ahead, over blocks, is how many runs an invocation reads before it
-	// multiplies, if more than 1. With Turns and RoundRows, 1 says that it asks for
-	// its blocks of the first turn before the row is rounded, quants and scales, by
+	// multiplies, if more than 1. With Coarsen and RoundRows, 1 says that it asks for
+	// its blocks of the first pass before the row is rounded, quants and scales, by
 	// what decodes them. That takes an invocation no register that it keeps, but much
 	// to do where quants have several planes, and nothing is asked for where they are
-	// decoded as octets or fields, or the format needs no sums of rows (M-held-turns).
+	// decoded as octets or fields, or the format needs no sums of rows (M-resident-rows).
 	Ahead int `json:"ahead,omitempty"`
 	// Subnormals, over blocks, says that the device keeps subnormal
 	// halves: quants become floats that way.
@@ -118,9 +118,9 @@ type MatVec struct {
 	StageRows bool `json:"stage_rows,omitempty"`
 	// RoundRows, over blocks, says that rows of floats, which may be
 	// rounded to bytes, are as they are read: every workgroup rounds all of a row
-	// first, and has it in shared memory, or in registers where columns take turns.
+	// first, and has it in shared memory, or in registers with Coarsen.
 	RoundRows bool `json:"round_rows,omitempty"`
-	// Prefetch is the other way to ask for blocks of the first turn before the row is
+	// Prefetch is the other way to ask for blocks of the first pass before the row is
 	// rounded: a schedule has this or Ahead. Each invocation asks for so many sectors
 	// of 32 bytes of the largest plane, in order, whoever needs them, and keeps a word
 	// of each in a register until the row is ready. That is the same few loads for
@@ -190,8 +190,8 @@ func (s Schedule) String() string {
 	switch s.Variant {
 	case VarMap:
 		t += fmt.Sprintf(" vec=%d", s.Vec)
-		if s.Turns > 1 {
-			t += fmt.Sprintf(" turns=%d", s.Turns)
+		if s.Coarsen > 1 {
+			t += fmt.Sprintf(" coarsen=%d", s.Coarsen)
 		}
 	case VarSort:
 		t += fmt.Sprintf(" lanes=%d", s.LanesPerRow)
@@ -238,8 +238,8 @@ func (s Schedule) String() string {
 		if s.StageRows {
 			t += " staged"
 		}
-		if s.Turns > 0 {
-			t += fmt.Sprintf(" turns=%d", s.Turns)
+		if s.Coarsen > 0 {
+			t += fmt.Sprintf(" coarsen=%d", s.Coarsen)
 		}
 		if s.RoundRows {
 			t += " rounds"

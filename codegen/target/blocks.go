@@ -11,13 +11,13 @@ type blockTuning struct {
 	tiles  kernel.Layout // where only products of many rows read the blocks
 	floats blockVecs     // by rows of floats
 	bytes  blockVecs     // by rows of bytes; none says that those are no faster
-	// held and rounded are other ways for one row: of floats, and of floats that
+	// resident and rounded are other ways for one row: of floats, and of floats that
 	// may be rounded to bytes; none if their run is 0.
-	held    heldVec
-	rounded []heldVec // of which the first that a product suits
+	resident residentVec
+	rounded  []residentVec // of which the first that a product suits
 	// octets is another for one row of bytes, octetFloats for one of floats, and
-	// octetsHeld for that by many columns; none if their run is 0.
-	octets, octetFloats, octetsHeld octetVec
+	// octetsResident for that by many columns; none if their run is 0.
+	octets, octetFloats, octetsResident octetVec
 	// bytesFrom is how many rows must be bytes to be faster.
 	bytesFrom int64
 }
@@ -31,7 +31,7 @@ func unmeasuredBlocks(caps Caps) map[ir.DType]blockTuning {
 	for _, t := range kernel.PlaneFormats() {
 		all[t] = inPlanes()
 		if _, table := octetTables[t]; !table && caps.Features.IntegerDotProduct && subgroupOf(caps) > 0 {
-			all[t] = inPlanes().orBytes(manyRows(32)).rounding(heldVec{run: 32, columns: 4, resident: 512})
+			all[t] = inPlanes().orBytes(manyRows(32)).rounding(residentVec{run: 32, columns: 4, occupancy: 512})
 		}
 	}
 	return all

@@ -110,7 +110,7 @@ func checkMap(k *kernel.Kernel, s kernel.Schedule) error {
 	if most := mapVec(k, 4); s.Vec > most {
 		return fmt.Errorf("vectors of %d do not divide the points of the map, only %d", s.Vec, most)
 	}
-	return checkTurns(k, s)
+	return checkCoarsen(k, s)
 }
 
 func checkRowSerial(k *kernel.Kernel, s kernel.Schedule) error {
@@ -209,10 +209,10 @@ func checkMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return fmt.Errorf("there is no codebook to copy to shared memory")
 	case s.LanesPerRow < 1 || !powerOfTwo(s.LanesPerRow) && s.Subgroup == 0:
 		return fmt.Errorf("%d lanes per sum, want a power of two or a number of subgroups", s.LanesPerRow)
-	case s.Turns < 0 || s.TileN%(s.ThreadN*max(s.Turns, 1)) != 0:
-		return fmt.Errorf("%d turns do not divide the tile", s.Turns)
-	case s.Workgroup != s.TileN/s.ThreadN/max(s.Turns, 1)*s.LanesPerRow:
-		return fmt.Errorf("the tile takes %d invocations", s.TileN/s.ThreadN/max(s.Turns, 1)*s.LanesPerRow)
+	case s.Coarsen < 0 || s.TileN%(s.ThreadN*max(s.Coarsen, 1)) != 0:
+		return fmt.Errorf("%d passes do not divide the tile", s.Coarsen)
+	case s.Workgroup != s.TileN/s.ThreadN/max(s.Coarsen, 1)*s.LanesPerRow:
+		return fmt.Errorf("the tile takes %d invocations", s.TileN/s.ThreadN/max(s.Coarsen, 1)*s.LanesPerRow)
 	case s.Subgroup > 0 && s.LanesPerRow%s.Subgroup != 0:
 		return fmt.Errorf("%d lanes per sum are no whole number of subgroups of %d", s.LanesPerRow, s.Subgroup)
 	}
@@ -221,7 +221,7 @@ func checkMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 			return err
 		}
 	}
-	if err := checkHeld(k, s, caps); err != nil {
+	if err := checkResident(k, s, caps); err != nil {
 		return err
 	}
 	return checkAccumulators(k, s)

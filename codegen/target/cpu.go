@@ -11,8 +11,8 @@ var cpu = class{
 		t := genericTuning(caps, "lavapipe")
 		t.fill = 16
 		t.mapWorkgroup = 64
-		t.mapTiles = false    // its caches hold lines across, and a barrier costs more
-		t.gatherTurns = false // nothing else runs meanwhile
+		t.mapTiles = false       // its caches hold lines across, and a barrier costs more
+		t.coarsenGathers = false // nothing else runs meanwhile
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache, t.rowSerial = 32, 32, 32, 0, 64
 		// Large thread tiles pay, since SIMD lanes have no shared registers to run out of (M-lavapipe-tiles).
 		t.tiles = []ratedTile{

@@ -242,7 +242,7 @@ func TilePitch(tileK int) int { return tileK/4 | 1 }
 // matVecShared is the room of partial sums that meet, and of codebooks.
 func matVecShared(k *kernel.Kernel, s kernel.Schedule) int {
 	n := 0
-	if s.LanesPerRow > 1 && (s.Copies == 0 || s.Turns > 0) { // or else they have room in the table
+	if s.LanesPerRow > 1 && (s.Copies == 0 || s.Coarsen > 0) { // or else they have room in the table
 		n = matVecPartialSums(k, s) * 4
 	}
 	switch {
@@ -251,8 +251,8 @@ func matVecShared(k *kernel.Kernel, s kernel.Schedule) int {
 	case s.Tables:
 		n += tableBytes(k)
 	}
-	n += 16 * HeldTile(k, s)
-	if s.RoundRows && (HoldsRows(k, s) || s.Turns == 0) {
+	n += 16 * ResidentTile(k, s)
+	if s.RoundRows && (RowsResident(k, s) || s.Coarsen == 0) {
 		a, _ := operands(k)
 		n += a * s.TileM * int(k.Fold.Add) / kernel.RoundedGroup * (kernel.RoundedGroup + 4)
 	}

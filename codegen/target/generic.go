@@ -16,19 +16,19 @@ var generic = class{
 // genericTuning is for a device that is about as fast as that of a profile, core for core.
 func genericTuning(caps Caps, profile string) tuning {
 	return tuning{
-		machine:      machineOf(caps, profile),
-		handicaps:    handicaps{clamped: 1.5, besideDriver: 3, shifted: 1.75, unaligned: 3, computed: 2, computedRows: 64, seldomFull: 1.5}, // guessed
-		fill:         fillOf(caps),
-		cache:        2 << 20,
-		subgroup:     subgroupOf(caps),
-		mapWorkgroup: 128,
-		mapTiles:     true,
-		gatherTurns:  true, // several loads are under way at once (M-gather-turns)
-		rowWorkgroup: 128,
-		rowLanes:     128,
-		rowPerLane:   8,
-		rowSerial:    16,
-		rowCache:     16,
+		machine:        machineOf(caps, profile),
+		handicaps:      handicaps{clamped: 1.5, besideDriver: 3, shifted: 1.75, unaligned: 3, computed: 2, computedRows: 64, seldomFull: 1.5}, // guessed
+		fill:           fillOf(caps),
+		cache:          2 << 20,
+		subgroup:       subgroupOf(caps),
+		mapWorkgroup:   128,
+		mapTiles:       true,
+		coarsenGathers: true, // several loads are under way at once (M-gather-coarsening)
+		rowWorkgroup:   128,
+		rowLanes:       128,
+		rowPerLane:     8,
+		rowSerial:      16,
+		rowCache:       16,
 		// Guessed from those that were measured on one device: large tiles read less, small ones fill the device.
 		tiles: []ratedTile{
 			{tile: tile{64, 64, 16, 4, 4}, Efficiency: 0.55}, // 10 KiB; 256 invocations where the device has them

@@ -21,10 +21,10 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 3, run: 32, lanes: 64, columns: 4},
 		blockVec{rows: 5, run: 32, lanes: 64, columns: 2},
 		blockVec{rows: 8, run: 32, lanes: 64, columns: 4},
-	).holding(
-		heldVec{run: 32, columns: 8, resident: 896, subnormals: true, least: longRow},
+	).withResident(
+		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, least: longRow},
 	).rounding(
-		heldVec{run: 32, columns: 4, resident: 896, groups: 4, ahead: 1},
+		residentVec{run: 32, columns: 4, occupancy: 896, groups: 4, ahead: 1},
 	),
 	ir.Q4_1: inPlanes(
 		ahead(2, subnormal(16, 256, 4)),
@@ -32,31 +32,31 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 1, run: 32, lanes: 64, columns: 2},
 		blockVec{rows: 4, run: 32, lanes: 64, columns: 2},
 		manyRows(32),
-	).holding(
-		heldVec{run: 32, columns: 8, resident: 896, subnormals: true, least: longRow},
+	).withResident(
+		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, least: longRow},
 	).rounding(
-		heldVec{run: 32, columns: 4, resident: 896, ahead: 1, least: longRow},
-		heldVec{run: 32, columns: 4, resident: 896},
+		residentVec{run: 32, columns: 4, occupancy: 896, ahead: 1, least: longRow},
+		residentVec{run: 32, columns: 4, occupancy: 896},
 	),
 	ir.Q5_0: inPlanes(
 		subnormal(16, 128, 4),
 	).orBytes(
 		blockVec{rows: 1, run: 16, lanes: 256, columns: 4},
 		manyRows(32),
-	).holding(
-		heldVec{run: 32, columns: 8, resident: 896, subnormals: true, least: longRow},
+	).withResident(
+		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, least: longRow},
 	).rounding(
-		heldVec{run: 32, columns: 4, resident: 896, prefetch: 1},
+		residentVec{run: 32, columns: 4, occupancy: 896, prefetch: 1},
 	),
 	ir.Q5_1: inPlanes(
 		subnormal(16, 256, 4),
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 256, columns: 4},
 		manyRows(32),
-	).holding(
-		heldVec{run: 32, columns: 8, resident: 896, subnormals: true, least: longRow},
+	).withResident(
+		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, least: longRow},
 	).rounding(
-		heldVec{run: 32, columns: 4, resident: 896, prefetch: 1},
+		residentVec{run: 32, columns: 4, occupancy: 896, prefetch: 1},
 	),
 	ir.Q8_0: inPlanes(
 		blockVec{rows: 1, run: 8, lanes: 256, columns: 2, ahead: 2},
@@ -100,11 +100,11 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 1, run: 64, lanes: 128, columns: 4},
 		blockVec{rows: 7, run: 64, lanes: 64, columns: 4},
 		blockVec{rows: 8, run: 32, lanes: 64, columns: 8},
-	).holding(
-		heldVec{run: 64, columns: 8, resident: 448, subnormals: true, least: longRow},
+	).withResident(
+		residentVec{run: 64, columns: 8, occupancy: 448, subnormals: true, least: longRow},
 	).rounding(
-		heldVec{run: 64, columns: 4, resident: 896, groups: 2, prefetch: 2, least: longRow},
-		heldVec{run: 64, columns: 4, resident: 512},
+		residentVec{run: 64, columns: 4, occupancy: 896, groups: 2, prefetch: 2, least: longRow},
+		residentVec{run: 64, columns: 4, occupancy: 512},
 	),
 	ir.Q5_K: inPlanes(
 		subnormal(32, 64, 4),
@@ -112,18 +112,18 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 1, run: 64, lanes: 64, columns: 2},
 		blockVec{rows: 4, run: 64, lanes: 64, columns: 4},
 		manyRows(32),
-	).holding(
-		heldVec{run: 64, columns: 8, resident: 448, subnormals: true, least: longRow, most: 62},
+	).withResident(
+		residentVec{run: 64, columns: 8, occupancy: 448, subnormals: true, least: longRow, most: 62},
 	).rounding(
-		heldVec{run: 64, columns: 4, resident: 512},
+		residentVec{run: 64, columns: 4, occupancy: 512},
 	),
 	ir.Q6_K: inPlanes(
 		subnormal(32, 256, 4),
 	).orBytes(
 		blockVec{rows: 8, run: 64, lanes: 64, columns: 4},
 	).rounding(
-		heldVec{run: 64, columns: 4, resident: 896, groups: 2, prefetch: 2, least: longRow},
-		heldVec{run: 64, columns: 4, resident: 512},
+		residentVec{run: 64, columns: 4, occupancy: 896, groups: 2, prefetch: 2, least: longRow},
+		residentVec{run: 64, columns: 4, occupancy: 512},
 	),
 	ir.TQ1_0: inPlanes(
 		subnormal(32, 64, 4),
@@ -209,14 +209,14 @@ var nvidiaRows = blockVecs{
 // longRow is how many elements a row of floats has for holding it to pay (M-block-ways).
 const longRow = 12 << 10
 
-// twoBitFields holds one row for formats whose bytes are of four planes, by so many
-// columns in a turn, the blocks of some sectors asked for before it is rounded.
-func twoBitFields(columns, prefetch int) heldVec {
-	return heldVec{run: 64, columns: columns, resident: 896, groups: 2, prefetch: prefetch, subnormals: true}
+// twoBitFields keeps one row resident for formats whose bytes are of four planes, by so many
+// columns in a pass, the blocks of some sectors asked for before it is rounded.
+func twoBitFields(columns, prefetch int) residentVec {
+	return residentVec{run: 64, columns: columns, occupancy: 896, groups: 2, prefetch: prefetch, subnormals: true}
 }
 
 // upTo limits a way to so many columns of a core.
-func (v heldVec) upTo(columns int64) heldVec {
+func (v residentVec) upTo(columns int64) residentVec {
 	v.most = columns
 	return v
 }
@@ -250,21 +250,21 @@ func (t blockTuning) orRounded(copies, most, fewest int) blockTuning {
 	return t
 }
 
-// orOctetFloats is for formats with codebooks, by one row of floats; held are the
-// copies where that is held, which takes shared memory, too.
-func (t blockTuning) orOctetFloats(copies, held int) blockTuning {
+// orOctetFloats is for formats with codebooks, by one row of floats; resident are the
+// copies where that is resident, which takes shared memory, too.
+func (t blockTuning) orOctetFloats(copies, resident int) blockTuning {
 	t.octetFloats = octetVec{run: 16, lanes: 128, columns: 4, copies: copies}
-	t.octetsHeld = octetVec{run: 32, columns: 7, copies: held}
+	t.octetsResident = octetVec{run: 32, columns: 7, copies: resident}
 	return t
 }
 
-// holding and rounding add the ways that hold one row.
-func (t blockTuning) holding(v heldVec) blockTuning {
-	t.held = v
+// withResident and rounding add the ways in which one row is resident.
+func (t blockTuning) withResident(v residentVec) blockTuning {
+	t.resident = v
 	return t
 }
 
-func (t blockTuning) rounding(ways ...heldVec) blockTuning {
+func (t blockTuning) rounding(ways ...residentVec) blockTuning {
 	t.rounded = ways
 	return t
 }

@@ -70,7 +70,7 @@ func checkOctets(k *kernel.Kernel, s kernel.Schedule) error {
 		return fmt.Errorf("runs of %d elements have no octets of %s", s.TileK, blocks)
 	case s.TileM > maxOctetRows && !readsBytes(k) && !s.RoundRows:
 		return fmt.Errorf("%d rows of floats decode quads, %d do octets", s.TileM, maxOctetRows)
-	case s.Turns == 0 && matVecPartialSums(k, s) > t.Entries*s.Copies:
+	case s.Coarsen == 0 && matVecPartialSums(k, s) > t.Entries*s.Copies:
 		return fmt.Errorf("%d partial sums have no room in a table of %d entries", matVecPartialSums(k, s),
 			t.Entries*s.Copies)
 	}

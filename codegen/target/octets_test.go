@@ -85,7 +85,7 @@ func rowOfBytes(k *kernel.Kernel) {
 }
 
 // TestOctetVecs has one workgroup for every core, the largest whose invocations
-// have several columns; where they hold a row of floats, those take turns.
+// have several columns; where a row of floats is resident, passes.
 func TestOctetVecs(t *testing.T) {
 	h100 := profile(t, "nvidia-h100") // 132 cores
 	for _, c := range []struct {
@@ -93,7 +93,7 @@ func TestOctetVecs(t *testing.T) {
 		columns, depth int
 		workgroup      int // 0 for no such schedule
 		lanes          int
-		each, turns    int
+		each, passes   int
 	}{
 		{true, 14336, 14336, 1024, 64, 7, 0},
 		{true, 28672, 8192, 1024, 64, 7, 0}, // in two rounds
@@ -117,7 +117,7 @@ func TestOctetVecs(t *testing.T) {
 			all = []Candidate{{}}
 		}
 		s := all[0].Schedule
-		if s.Workgroup != c.workgroup || s.LanesPerRow != c.lanes || s.ThreadN != c.each || s.Turns != c.turns ||
+		if s.Workgroup != c.workgroup || s.LanesPerRow != c.lanes || s.ThreadN != c.each || s.Coarsen != c.passes ||
 			(s.Copies == 0) != (c.workgroup == 0) {
 			t.Errorf("%dx%d by %v: %s", c.columns, c.depth, map[bool]string{true: "bytes", false: "floats"}[c.bytes], s)
 		}

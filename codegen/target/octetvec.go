@@ -11,7 +11,7 @@ import (
 // its tables first.
 type octetVec struct {
 	run     int // elements that an invocation takes at once
-	lanes   int // invocations per sum; where they hold the row, as many as share it
+	lanes   int // invocations per sum; where the row is resident, as many as share it
 	columns int // that share the reading of A, at most
 	copies  int // of the codebook
 	rounds  octetRounding
@@ -44,8 +44,8 @@ func (t tuning) octetVecs(k *kernel.Kernel, sh matShape) []Candidate {
 		return t.octetsAsRead(b.octets, sh, fewestOctetColumns, false)
 	case rounds:
 		return t.octetsRounding(b.octets, k, sh)
-	case t.perCore(sh) >= manyHeldColumns:
-		return t.octetsHeld(b.octetsHeld, k, sh)
+	case t.perCore(sh) >= manyResidentColumns:
+		return t.octetsResident(b.octetsResident, k, sh)
 	}
 	return t.octetsAsRead(b.octetFloats, sh, fewestOctetColumns, t.subnormals)
 }
@@ -53,8 +53,8 @@ func (t tuning) octetVecs(k *kernel.Kernel, sh matShape) []Candidate {
 // fewOctetColumns is how many columns a core must have to fill tables for.
 const fewOctetColumns = 16
 
-// manyHeldColumns is how many columns a core must have for a row of floats to be held (M-held-turns).
-const manyHeldColumns = 64
+// manyResidentColumns is how many columns a core must have for a row of floats to be resident (M-resident-rows).
+const manyResidentColumns = 64
 
 // octetsAsRead is octetVecs of a row that is read as it is needed, by so many
 // columns of an invocation where there could be smaller workgroups.
@@ -97,7 +97,7 @@ func (t tuning) octetsRounding(v octetVec, k *kernel.Kernel, sh matShape) []Cand
 	for i := range all {
 		s := &all[i].Schedule
 		s.RoundRows = true
-		for s.Copies = v.rounds.copies; s.Copies > 1 && SharedBytes(k, *s) > mostHeldShared; {
+		for s.Copies = v.rounds.copies; s.Copies > 1 && SharedBytes(k, *s) > mostResidentShared; {
 			s.Copies /= 2
 		}
 		all[i].Reason = fmt.Sprintf("1 row: rounded to bytes, eight quants at a time from %d copies of the "+
@@ -106,30 +106,30 @@ func (t tuning) octetsRounding(v octetVec, k *kernel.Kernel, sh matShape) []Cand
 	return all
 }
 
-// octetsHeld is octetVecs of a row of floats that invocations hold while columns
-// take turns.
-func (t tuning) octetsHeld(v octetVec, k *kernel.Kernel, sh matShape) []Candidate {
+// octetsResident is octetVecs of a row of floats that is resident in registers over several
+// passes.
+func (t tuning) octetsResident(v octetVec, k *kernel.Kernel, sh matShape) []Candidate {
 	lanes := 0
 	if v.run > 0 {
-		lanes = heldLanes(sh.K, v.run, t.subgroup)
+		lanes = residentLanes(sh.K, v.run, t.subgroup)
 	}
 	if lanes == 0 || sh.K > int64(lanes*v.run) { // two runs of floats leave too few registers
 		return nil
 	}
 	groups := int64(max(octetWorkgroups[0]/lanes, 1))
 	each := ceilDiv(t.perCore(sh), groups)
-	turns := ceilDiv(each, int64(v.columns))
-	cols := ceilDiv(each, turns)
-	if cols < fewestOctetColumns || cols*turns > maxHeldColumns {
+	passes := ceilDiv(each, int64(v.columns))
+	cols := ceilDiv(each, passes)
+	if cols < fewestOctetColumns || cols*passes > maxResidentColumns {
 		return nil
 	}
-	s := matVecSchedule(sh, lanes, int(groups*cols*turns), int(cols), lanes*int(groups), t.subgroup)
-	s.Turns, s.TileK, s.Tables, s.Copies, s.Subnormals = int(turns), v.run, true, v.copies, t.subnormals
-	if !HoldsRows(k, s) {
+	s := matVecSchedule(sh, lanes, int(groups*cols*passes), int(cols), lanes*int(groups), t.subgroup)
+	s.Coarsen, s.TileK, s.Tables, s.Copies, s.Subnormals = int(passes), v.run, true, v.copies, t.subnormals
+	if !RowsResident(k, s) {
 		return nil
 	}
 	return []Candidate{{s,
-		fmt.Sprintf("1 row: held in registers while columns take turns, %d; eight quants at a time from %d copies of the codebook", turns, v.copies)}}
+		fmt.Sprintf("1 row: resident in registers, over %d passes; eight quants at a time from %d copies of the codebook", passes, v.copies)}}
 }
 
 // perCore is how many columns each core has where each has one workgroup.

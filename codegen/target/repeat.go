@@ -82,20 +82,20 @@ func (t tuning) repeatedMaps(k *kernel.Kernel) []Candidate {
 	r, ok := RepetitionOf(kernel.Collapse(k))
 	why := "share costly values"
 	if len(r.Shared) == 0 {
-		ok, why = ok && t.gatherTurns && gathersLittle(k), "are waited for together"
+		ok, why = ok && t.coarsenGathers && gathersLittle(k), "are waited for together"
 	}
 	if !ok {
 		return nil
 	}
 	var all []Candidate
-	for turns := maxTurns; turns > 1; turns /= 2 {
+	for coarsen := maxCoarsen; coarsen > 1; coarsen /= 2 {
 		for _, c := range t.maps(k) {
 			s := c.Schedule
-			s.Turns = turns
-			if points(k.Parallel)/int64(s.Vec*s.Workgroup*turns) < t.fill {
+			s.Coarsen = coarsen
+			if points(k.Parallel)/int64(s.Vec*s.Workgroup*coarsen) < t.fill {
 				break // smaller workgroups would only hide that there are too few
 			}
-			all = append(all, Candidate{s, fmt.Sprintf("%d points %s", turns, why)})
+			all = append(all, Candidate{s, fmt.Sprintf("%d points %s", coarsen, why)})
 		}
 	}
 	return all
@@ -117,17 +117,17 @@ func gathersLittle(k *kernel.Kernel) bool {
 	return little
 }
 
-// maxTurns is how many points along an axis an invocation takes at most. More gain nothing (M-rope-turns).
-const maxTurns = 4
+// maxCoarsen is how many points along an axis an invocation takes at most. More gain nothing (M-rope-coarsening).
+const maxCoarsen = 4
 
-func checkTurns(k *kernel.Kernel, s kernel.Schedule) error {
-	if s.Turns < 2 {
+func checkCoarsen(k *kernel.Kernel, s kernel.Schedule) error {
+	if s.Coarsen < 2 {
 		return nil
 	}
 	flat := kernel.Collapse(k)
 	r, ok := RepetitionOf(flat)
-	if !ok || !DivisibleBy(flat.Parallel[r.Axis], s.Turns) {
-		return fmt.Errorf("%d turns divide no outer axis", s.Turns)
+	if !ok || !DivisibleBy(flat.Parallel[r.Axis], s.Coarsen) {
+		return fmt.Errorf("%d points at a time divide no outer axis", s.Coarsen)
 	}
 	return nil
 }

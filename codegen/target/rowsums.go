@@ -15,7 +15,7 @@ const maxRowCost = 6
 // SumsRowsFirst reports whether a matvec adds up its rows before it multiplies them: where invocations hold what they
 // meet of them, they have just read it. Otherwise it does so in the end, when rows are in the cache, which is faster
 // (M-norm-costs).
-func SumsRowsFirst(s kernel.Schedule) bool { return s.Turns > 0 }
+func SumsRowsFirst(s kernel.Schedule) bool { return s.Coarsen > 0 }
 
 // rowRoots are what each element of its rows takes a product of few rows, and what it
 // adds up of them.

@@ -140,8 +140,8 @@ func TestSelect(t *testing.T) {
 		{"lavapipe", "matvec q4_0", "matvec wg=32"},
 
 		{"nvidia-h100", "matvec f32", "matvec wg=256 rows=1x1 vec=4 subgroup=32"},
-		{"nvidia-h100", "matvec q4_0", "matvec wg=448 rows=1x16 vec=4 run=32 subnormals turns=2 subgroup=32"},
-		{"nvidia-h100", "matvec q4_K", "matvec wg=224 rows=1x16 vec=4 run=64 subnormals turns=2 subgroup=32"},
+		{"nvidia-h100", "matvec q4_0", "matvec wg=448 rows=1x16 vec=4 run=32 subnormals coarsen=2 subgroup=32"},
+		{"nvidia-h100", "matvec q4_K", "matvec wg=224 rows=1x16 vec=4 run=64 subnormals coarsen=2 subgroup=32"},
 		{"nvidia-h100", "matvec 8 rows q4_K", "matvec wg=128 rows=8x8 vec=4 run=16 subnormals subgroup=32"},
 		{"nvidia-h100", "matvec short q4_0", "matvec wg=256 rows=1x16 vec=4 run=16 subnormals subgroup=32"},
 		{"nvidia-h100", "matvec short f16", "matvec wg=128 rows=1x4 vec=4 subgroup=32"},

@@ -22,7 +22,7 @@ func checkSettled(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 const ManyRows = 3
 
 // settleMatVec says how a matvec decodes its B. What is said of blocks goes where B is
-// no rows of them, or columns take turns and rows cannot be held meanwhile.
+// no rows of them, or rows are to be resident and cannot be.
 func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedule {
 	if s.Workgroup < 1 || s.LanesPerRow < 1 || s.ThreadN < 1 || s.TileK < 0 {
 		return s // which does not pass [Check]
@@ -30,7 +30,7 @@ func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedul
 	given := s
 	s.Decode, s.IntDot, s.Chained = kernel.DecodeQuads, false, false
 	s.RoundRows, s.StageRows, s.Subnormals, s.TileK, s.Copies, s.Ahead, s.Prefetch = false, false, false, 0, 0, 0, 0
-	if t := k.BlockRows(); t == ir.Invalid || given.TileK == 0 || s.Turns > 0 && !HoldsRows(k, given) {
+	if t := k.BlockRows(); t == ir.Invalid || given.TileK == 0 || s.Coarsen > 0 && !RowsResident(k, given) {
 		if takesFourWords(k) {
 			s.Decode = kernel.DecodeWords
 		}
@@ -47,7 +47,7 @@ func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedul
 		if f.Digits {
 			s.Copies = 0
 		}
-	case s.ThreadM >= ManyRows && !s.IntDot && s.Turns == 0:
+	case s.ThreadM >= ManyRows && !s.IntDot && s.Coarsen == 0:
 		s.Decode = kernel.DecodeWhole
 	case f.Fields && s.IntDot && s.ThreadM == 1 && run.Quads == 4 && run.Strips == kernel.FieldPlanes && planes:
 		s.Decode = kernel.DecodeFields
@@ -56,10 +56,10 @@ func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedul
 	}
 	levels := f.Levels && s.Decode != kernel.DecodeOctets
 	s.Subnormals = given.Subnormals && (s.Decode == kernel.DecodeFields || !s.IntDot && !levels)
-	s.Chained = s.Decode == kernel.DecodeStrips && !s.IntDot && s.ThreadM == 1 && (s.Turns > 0 || readsLong(k, run))
+	s.Chained = s.Decode == kernel.DecodeStrips && !s.IntDot && s.ThreadM == 1 && (s.Coarsen > 0 || readsLong(k, run))
 	s.StageRows = given.StageRows && !s.IntDot && k.Fold.IsStatic() &&
 		s.LanesPerRow%(run.DType.BlockElems()/run.Elems) == 0
-	if s.Turns == 0 {
+	if s.Coarsen == 0 {
 		if given.Ahead > 1 {
 			s.Ahead = given.Ahead
 		}
@@ -140,10 +140,10 @@ func takesFourWords(k *kernel.Kernel) bool {
 	return true
 }
 
-// PrefetchSectors is how many sectors of the largest plane the first turn of a workgroup reads.
+// PrefetchSectors is how many sectors of the largest plane the first pass of a workgroup reads.
 func PrefetchSectors(k *kernel.Kernel, s kernel.Schedule) int {
 	t := k.BlockRows()
 	plane := kernel.PlanesOf(t)[LargestPlane(t)]
 	perColumn := int(k.Fold.Add) / t.BlockElems() * plane.Bytes / SectorBytes
-	return s.TileN / max(s.Turns, 1) * perColumn
+	return s.TileN / max(s.Coarsen, 1) * perColumn
 }

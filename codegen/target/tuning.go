@@ -20,9 +20,9 @@ type tuning struct {
 	// through shared memory.
 	subgroup int
 
-	mapWorkgroup int  // invocations of an elementwise workgroup
-	gatherTurns  bool // whether an invocation takes several points where indices are loaded
-	mapTiles     bool // whether operands that lie across come through shared memory
+	mapWorkgroup   int  // invocations of an elementwise workgroup
+	coarsenGathers bool // whether an invocation takes several points where indices are loaded
+	mapTiles       bool // whether operands that lie across come through shared memory
 
 	rowWorkgroup int   // invocations of a workgroup of rows
 	rowLanes     int   // most invocations that share a row

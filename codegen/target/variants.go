@@ -128,8 +128,8 @@ func mapSpace(k *kernel.Kernel, _ Caps) []kernel.Schedule {
 		for vec := range doublings(1, mapVec(k, 4)) {
 			s := kernel.Schedule{Variant: kernel.VarMap, Workgroup: wg, Vec: vec}
 			all = append(all, s)
-			for s.Turns = 2; s.Turns <= maxTurns; s.Turns *= 2 {
-				all = append(all, s) // which checkTurns refuses where points share no axis
+			for s.Coarsen = 2; s.Coarsen <= maxCoarsen; s.Coarsen *= 2 {
+				all = append(all, s) // which checkCoarsen refuses where points share no axis
 			}
 		}
 	}
@@ -224,22 +224,22 @@ func matVecSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 			}
 		}
 	}
-	return append(all, heldSpace(k, sh, caps)...)
+	return append(all, residentSpace(k, sh, caps)...)
 }
 
-// heldSpace lists the ways of a product that holds its rows.
-func heldSpace(k *kernel.Kernel, sh matShape, caps Caps) []kernel.Schedule {
+// residentSpace lists the ways of a product whose rows are resident.
+func residentSpace(k *kernel.Kernel, sh matShape, caps Caps) []kernel.Schedule {
 	subgroup := subgroupOf(caps)
 	if blocksOf(k) == ir.Invalid || subgroup == 0 {
 		return nil
 	}
 	var all []kernel.Schedule
 	for _, r := range blockReadings(k, caps) {
-		lanes := heldLanes(sh.K, r.TileK, subgroup)
+		lanes := residentLanes(sh.K, r.TileK, subgroup)
 		for cols := range doublings(1, 16) {
-			for turns := range doublings(1, 32) {
-				s := matVecSchedule(sh, lanes, cols*turns, cols, lanes, subgroup)
-				s.Turns, s.TileK, s.Subnormals, s.Tables, s.Copies = turns, r.TileK, r.Subnormals, r.Tables, r.Copies
+			for passes := range doublings(1, 32) {
+				s := matVecSchedule(sh, lanes, cols*passes, cols, lanes, subgroup)
+				s.Coarsen, s.TileK, s.Subnormals, s.Tables, s.Copies = passes, r.TileK, r.Subnormals, r.Tables, r.Copies
 				if r.Ahead > 1 || r.StageRows {
 					continue
 				}

@@ -1,6 +1,6 @@
 // rope over [T,3,48]
 // Fuses: rope.
-// Schedule: map wg=256 vec=4 turns=2.
+// Schedule: map wg=256 vec=4 coarsen=2.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_shader_16bit_storage : require
@@ -65,13 +65,13 @@ void main() {
         kept_turn_cos[lane] = (quadrant + 1u & 2u) != 0u ? -cos_size : cos_size;
         kept_partner_sin[lane] = int(lane % 2u) != 0 ? turn_sin : -turn_sin;
     }
-    [[unroll]] for (uint turn = 0u; turn < 2u; ++turn) {
-        vec4 q4 = vec4(q_vec4[batch * 72u + row * 24u + col4 + turn * 12u]);
+    [[unroll]] for (uint point = 0u; point < 2u; ++point) {
+        vec4 q4 = vec4(q_vec4[batch * 72u + row * 24u + col4 + point * 12u]);
         vec4 result4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-            float q_turn = float(q[(col4 * 2u + lane / 2u) * 2u + batch * 288u + row * 96u + turn * 48u + 1u - lane % 2u]);
-            result4[lane] = q4[lane] * kept_turn_cos[lane] + q_turn * kept_partner_sin[lane];
+            float q_point = float(q[(col4 * 2u + lane / 2u) * 2u + batch * 288u + row * 96u + point * 48u + 1u - lane % 2u]);
+            result4[lane] = q4[lane] * kept_turn_cos[lane] + q_point * kept_partner_sin[lane];
         }
-        result_vec4[batch * 72u + row * 24u + col4 + turn * 12u] = f16vec4(result4);
+        result_vec4[batch * 72u + row * 24u + col4 + point * 12u] = f16vec4(result4);
     }
 }

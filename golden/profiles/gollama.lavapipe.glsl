@@ -206,7 +206,7 @@ void main() {
 
 // rope over [1,T,64]
 // Fuses: slice, reshape, transpose, rope.
-// Schedule: map wg=64 vec=4 turns=4.
+// Schedule: map wg=64 vec=4 coarsen=4.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
@@ -265,14 +265,14 @@ void main() {
         kept_turn_cos[lane] = (quadrant + 1u & 2u) != 0u ? -cos_size : cos_size;
         kept_partner_sin[lane] = int(lane % 2u) != 0 ? turn_sin : -turn_sin;
     }
-    [[unroll]] for (uint turn = 0u; turn < 4u; ++turn) {
-        vec4 matmul4 = matmul_vec4[row * 128u + col4 + turn * 16u];
+    [[unroll]] for (uint point = 0u; point < 4u; ++point) {
+        vec4 matmul4 = matmul_vec4[row * 128u + col4 + point * 16u];
         vec4 result4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-            float matmul_turn = matmul[(col4 * 2u + lane / 2u) * 2u + row * 512u + turn * 64u + 1u - lane % 2u];
-            result4[lane] = matmul4[lane] * kept_turn_cos[lane] + matmul_turn * kept_partner_sin[lane];
+            float matmul_point = matmul[(col4 * 2u + lane / 2u) * 2u + row * 512u + point * 64u + 1u - lane % 2u];
+            result4[lane] = matmul4[lane] * kept_turn_cos[lane] + matmul_point * kept_partner_sin[lane];
         }
-        result_vec4[turn * T * 16u + row * 16u + col4] = result4;
+        result_vec4[point * T * 16u + row * 16u + col4] = result4;
     }
 }
 
@@ -280,7 +280,7 @@ void main() {
 
 // rope over [1,T,64]
 // Fuses: slice, reshape, transpose, rope.
-// Schedule: map wg=64 vec=4 turns=2.
+// Schedule: map wg=64 vec=4 coarsen=2.
 #version 450
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_EXT_control_flow_attributes : require
@@ -339,14 +339,14 @@ void main() {
         kept_turn_cos[lane] = (quadrant + 1u & 2u) != 0u ? -cos_size : cos_size;
         kept_partner_sin[lane] = int(lane % 2u) != 0 ? turn_sin : -turn_sin;
     }
-    [[unroll]] for (uint turn = 0u; turn < 2u; ++turn) {
-        vec4 matmul4 = matmul_vec4[row * 128u + col4 + turn * 16u + 64u];
+    [[unroll]] for (uint point = 0u; point < 2u; ++point) {
+        vec4 matmul4 = matmul_vec4[row * 128u + col4 + point * 16u + 64u];
         vec4 result4;
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
-            float matmul_turn = matmul[(col4 * 2u + lane / 2u) * 2u + row * 512u + turn * 64u + 257u - lane % 2u];
-            result4[lane] = matmul4[lane] * kept_turn_cos[lane] + matmul_turn * kept_partner_sin[lane];
+            float matmul_point = matmul[(col4 * 2u + lane / 2u) * 2u + row * 512u + point * 64u + 257u - lane % 2u];
+            result4[lane] = matmul4[lane] * kept_turn_cos[lane] + matmul_point * kept_partner_sin[lane];
         }
-        result_vec4[turn * T * 16u + row * 16u + col4] = result4;
+        result_vec4[point * T * 16u + row * 16u + col4] = result4;
     }
 }
 

@@ -9,19 +9,19 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// takeTurns divides the axis along which points share values by the schedule's
-// turns, whose number takes the place of the fold axis, which maps do not have.
+// coarsen divides the axis along which points share values: an invocation takes
+// several, whose number has the place of the fold axis, which maps do not have.
 // It returns the shared values.
-func (e *emitter) takeTurns() []*kernel.Expr {
+func (e *emitter) coarsen() []*kernel.Expr {
 	rep, ok := target.RepetitionOf(e.k)
 	if !ok {
-		e.fail("no outer axis to take turns along")
+		e.fail("no outer axis to take several points along")
 		return nil
 	}
-	turns := ir.D(e.sched.Turns)
-	steps, ok := e.k.Parallel[rep.Axis].Quo(int64(e.sched.Turns))
+	factor := ir.D(e.sched.Coarsen)
+	steps, ok := e.k.Parallel[rep.Axis].Quo(int64(e.sched.Coarsen))
 	if !ok {
-		e.fail("%d turns do not divide an axis of %s", e.sched.Turns, e.k.Parallel[rep.Axis])
+		e.fail("%d points at a time do not divide an axis of %s", e.sched.Coarsen, e.k.Parallel[rep.Axis])
 		return nil
 	}
 	parallel := slices.Clone(e.k.Parallel)
@@ -30,7 +30,7 @@ func (e *emitter) takeTurns() []*kernel.Expr {
 	e.k = kernel.Map(e.k, kernel.Edit{Parallel: parallel, SameBindings: true,
 		At: func(axis int, extent ir.Dim) kernel.Index {
 			if axis == rep.Axis {
-				return kernel.Axis(axis, steps).Mul(kernel.DimIndex(turns)).Plus(kernel.Axis(e.k.FoldAxis(), turns))
+				return kernel.Axis(axis, steps).Mul(kernel.DimIndex(factor)).Plus(kernel.Axis(e.k.FoldAxis(), factor))
 			}
 			return kernel.Axis(axis, extent)
 		},
@@ -44,13 +44,13 @@ func (e *emitter) takeTurns() []*kernel.Expr {
 	return shared
 }
 
-// runTurns writes the points of a run, one turn after another. What they share
+// runCoarsened writes the points of a run, one after another. What they share
 // is computed before, and kept for each lane.
-func (e *emitter) runTurns(r run, shared []*kernel.Expr) {
+func (e *emitter) runCoarsened(r run, shared []*kernel.Expr) {
 	if r.width > 1 {
 		e.keepShared(r, shared)
 	}
-	e.bindAxis(e.k.FoldAxis(), e.openFor(unroll, "turn", primary("0u"), uintLit(e.sched.Turns), uintLit(1)))
+	e.bindAxis(e.k.FoldAxis(), e.openFor(unroll, "point", primary("0u"), uintLit(e.sched.Coarsen), uintLit(1)))
 	e.runLanes(r, e.k.Roots(), e.k.Stores, nil)
 	e.close()
 }

@@ -46,7 +46,7 @@ func TestRoundableByCodebook(t *testing.T) {
 	}
 }
 
-func TestHeldLanes(t *testing.T) {
+func TestResidentLanes(t *testing.T) {
 	for _, c := range []struct {
 		depth int64
 		run   int
@@ -54,18 +54,18 @@ func TestHeldLanes(t *testing.T) {
 	}{
 		{14336, 32, 448}, {14336, 64, 224}, {4096, 32, 128}, {11008, 32, 352}, {28672, 32, 448}, {53248, 32, 416}, {256, 64, 32}, {1 << 20, 32, 512},
 	} {
-		if got := heldLanes(c.depth, c.run, 32); got != c.want {
+		if got := residentLanes(c.depth, c.run, 32); got != c.want {
 			t.Errorf("%d elements in runs of %d: %d lanes, want %d", c.depth, c.run, got, c.want)
 		}
 	}
 }
 
-// TestHeldCheck refuses what would not hold the rows, or must not round them.
-func TestHeldCheck(t *testing.T) {
+// TestResidentCheck refuses rows that would not be resident, or must not round them.
+func TestResidentCheck(t *testing.T) {
 	h100 := profile(t, "nvidia-h100")
-	held := matVecSchedule(matShape{M: 1}, 448, 4*14, 4, 448, 32)
-	held.Turns, held.TileK = 14, 32
-	rounds := held
+	resident := matVecSchedule(matShape{M: 1}, 448, 4*14, 4, 448, 32)
+	resident.Coarsen, resident.TileK = 14, 32
+	rounds := resident
 	rounds.RoundRows = true
 	with := func(s kernel.Schedule, change func(*kernel.Schedule)) kernel.Schedule {
 		change(&s)
@@ -80,23 +80,23 @@ func TestHeldCheck(t *testing.T) {
 		caps Caps
 		want string // in the error, or none
 	}{
-		{"held", blockMul(1, 14336, 14336, ir.Q4_0, false), held, h100, ""},
+		{"resident", blockMul(1, 14336, 14336, ir.Q4_0, false), resident, h100, ""},
 		{"rounded", blockMul(1, 14336, 14336, ir.Q4_0, true), rounds, h100, ""},
-		{"turns that do not divide the tile", blockMul(1, 14336, 14336, ir.Q4_0, false), with(held, func(s *kernel.Schedule) { s.Turns = 15 }), h100, "divide"},
+		{"passes that do not divide the tile", blockMul(1, 14336, 14336, ir.Q4_0, false), with(resident, func(s *kernel.Schedule) { s.Coarsen = 15 }), h100, "divide"},
 		{"rows that may not be rounded", blockMul(1, 14336, 14336, ir.Q4_0, false), rounds, h100, "may not become bytes"},
 		{"levels of any size", blockMul(1, 14336, 14336, ir.IQ4_NL, true), rounds, h100, "may not become bytes"},
 		{"rows too long", blockMul(1, 128, 1<<20, ir.Q4_0, true), rounds, h100, "too long"},
-		{"no turns", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Turns, s.TileN = 0, 4 }), h100, ""},
-		{"no turns, longer than held", blockMul(1, 128, 1<<15, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Turns, s.TileN, s.LanesPerRow, s.Workgroup = 0, 4, 32, 32 }), h100, ""},
-		{"no turns, no blocks at once", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Turns, s.TileN, s.TileK = 0, 4, 0 }), h100, "constant length"},
+		{"no passes", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Coarsen, s.TileN = 0, 4 }), h100, ""},
+		{"no passes, longer than resident", blockMul(1, 128, 1<<15, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Coarsen, s.TileN, s.LanesPerRow, s.Workgroup = 0, 4, 32, 32 }), h100, ""},
+		{"no passes, no blocks at once", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Coarsen, s.TileN, s.TileK = 0, 4, 0 }), h100, "constant length"},
 		{"asks early", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Prefetch = 8 }), h100, ""},
 		{"asks for too much early", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Prefetch = 9 }), h100, "up to 8"},
-		{"asks early with nothing else to do", blockMul(1, 14336, 14336, ir.Q4_0, false), with(held, func(s *kernel.Schedule) { s.Prefetch = 1 }), h100, "rounded and held"},
-		{"asks early in no turns", blockMul(1, 14336, 14336, ir.Q4_0, false), with(held, func(s *kernel.Schedule) { s.Turns, s.TileN, s.Prefetch = 0, 4, 1 }), h100, "rounded and held"},
+		{"asks early with nothing else to do", blockMul(1, 14336, 14336, ir.Q4_0, false), with(resident, func(s *kernel.Schedule) { s.Prefetch = 1 }), h100, "rounded and resident"},
+		{"asks early in no passes", blockMul(1, 14336, 14336, ir.Q4_0, false), with(resident, func(s *kernel.Schedule) { s.Coarsen, s.TileN, s.Prefetch = 0, 4, 1 }), h100, "rounded and resident"},
 		{"asked for", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Ahead = 1 }), h100, ""},
 		{"asked for both ways", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Ahead, s.Prefetch = 1, 1 }), h100, "not both"},
 		{"asked for twice", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Ahead = 2 }), h100, "asked for"},
-		{"floats asked for", blockMul(1, 14336, 14336, ir.Q4_0, false), with(held, func(s *kernel.Schedule) { s.Ahead = 1 }), h100, "asked for"},
+		{"floats asked for", blockMul(1, 14336, 14336, ir.Q4_0, false), with(resident, func(s *kernel.Schedule) { s.Ahead = 1 }), h100, "asked for"},
 		{"no dot products", blockMul(1, 14336, 14336, ir.Q4_0, true), rounds, slow, "dot products"},
 		{"small subgroups", blockMul(1, 14336, 14336, ir.Q4_0, true), with(rounds, func(s *kernel.Schedule) { s.Subgroup = 4 }), h100, "subgroup"},
 	} {
@@ -110,11 +110,11 @@ func TestHeldCheck(t *testing.T) {
 	}
 }
 
-// TestHeldTile: rows pass through shared memory in whole blocks, a share for
+// TestResidentTile: rows pass through shared memory in whole blocks, a share for
 // every invocation.
-func TestHeldTile(t *testing.T) {
+func TestResidentTile(t *testing.T) {
 	s := matVecSchedule(matShape{M: 1}, 448, 4, 4, 448, 32)
-	s.Turns, s.TileK = 1, 32
+	s.Coarsen, s.TileK = 1, 32
 	for _, c := range []struct {
 		depth, lanes int
 		dtype        ir.DType
@@ -123,15 +123,15 @@ func TestHeldTile(t *testing.T) {
 		{14336, 448, ir.Q4_0, 896}, {14336, 448, ir.Q4_K, 896}, {1024, 32, ir.Q4_K, 256}, {2048, 96, ir.Q4_0, 576}, {11264, 352, ir.Q4_K, 704}, {8448, 288, ir.Q4_K, 0},
 	} {
 		s.Workgroup, s.LanesPerRow = c.lanes, c.lanes
-		if got := HeldTile(blockMul(1, 64, c.depth, c.dtype, false), s); got != c.want {
+		if got := ResidentTile(blockMul(1, 64, c.depth, c.dtype, false), s); got != c.want {
 			t.Errorf("%d of %s on %d lanes: tile of %d quads, want %d", c.depth, c.dtype, c.lanes, got, c.want)
 		}
 	}
 }
 
-// TestHeldGroups: short rows share workgroups, rows that would leave room on a core
-// do so in pairs, and rows of floats are held where that was measured to pay.
-func TestHeldGroups(t *testing.T) {
+// TestResidentGroups: short rows share workgroups, rows that would leave room on a core
+// do so in pairs, and rows of floats are resident where that was measured to pay.
+func TestResidentGroups(t *testing.T) {
 	h100 := profile(t, "nvidia-h100")
 	for _, c := range []struct {
 		dtype    ir.DType
@@ -139,19 +139,19 @@ func TestHeldGroups(t *testing.T) {
 		rounds   bool
 		want     string
 	}{
-		{ir.Q4_0, 4096, 4096, true, "wg=512 rows=1x16 vec=4 run=32 ahead=1 turns=1 rounds"},
-		{ir.Q4_0, 32000, 4096, true, "wg=512 rows=1x32 vec=4 run=32 ahead=1 turns=2 rounds"},
-		{ir.Q4_0, 4096, 11008, true, "wg=704 rows=1x16 vec=4 run=32 ahead=1 turns=2 rounds"},
-		{ir.Q4_0, 14336, 14336, true, "wg=448 rows=1x28 vec=4 run=32 ahead=1 turns=7 rounds"},
-		{ir.Q5_0, 4096, 11008, true, "wg=704 rows=1x16 vec=4 run=32 turns=2 rounds"},
-		{ir.Q4_K, 4096, 11008, true, "wg=384 rows=1x16 vec=4 run=64 turns=2 rounds"},
-		{ir.Q5_K, 14336, 14336, true, "wg=224 rows=1x56 vec=4 run=64 turns=14 rounds"},
-		{ir.Q4_0, 8192, 2048, true, "wg=256 rows=1x16 vec=4 run=32 ahead=1 turns=1 rounds"},
-		{ir.Q4_0, 5120, 5120, true, "wg=160 rows=1x8 vec=4 run=32 ahead=1 turns=2 rounds"},
-		{ir.Q4_K, 4096, 4096, true, "wg=64 rows=1x4 vec=4 run=64 turns=1 rounds"},
-		{ir.Q4_0, 14336, 14336, false, "wg=448 rows=1x56 vec=4 run=32 subnormals turns=7"},
+		{ir.Q4_0, 4096, 4096, true, "wg=512 rows=1x16 vec=4 run=32 ahead=1 coarsen=1 rounds"},
+		{ir.Q4_0, 32000, 4096, true, "wg=512 rows=1x32 vec=4 run=32 ahead=1 coarsen=2 rounds"},
+		{ir.Q4_0, 4096, 11008, true, "wg=704 rows=1x16 vec=4 run=32 ahead=1 coarsen=2 rounds"},
+		{ir.Q4_0, 14336, 14336, true, "wg=448 rows=1x28 vec=4 run=32 ahead=1 coarsen=7 rounds"},
+		{ir.Q5_0, 4096, 11008, true, "wg=704 rows=1x16 vec=4 run=32 coarsen=2 rounds"},
+		{ir.Q4_K, 4096, 11008, true, "wg=384 rows=1x16 vec=4 run=64 coarsen=2 rounds"},
+		{ir.Q5_K, 14336, 14336, true, "wg=224 rows=1x56 vec=4 run=64 coarsen=14 rounds"},
+		{ir.Q4_0, 8192, 2048, true, "wg=256 rows=1x16 vec=4 run=32 ahead=1 coarsen=1 rounds"},
+		{ir.Q4_0, 5120, 5120, true, "wg=160 rows=1x8 vec=4 run=32 ahead=1 coarsen=2 rounds"},
+		{ir.Q4_K, 4096, 4096, true, "wg=64 rows=1x4 vec=4 run=64 coarsen=1 rounds"},
+		{ir.Q4_0, 14336, 14336, false, "wg=448 rows=1x56 vec=4 run=32 subnormals coarsen=7"},
 		{ir.Q4_0, 4096, 11008, false, "wg=256 rows=1x8 vec=4 run=16 subnormals"},
-		{ir.Q5_K, 4096, 14336, false, "wg=224 rows=1x16 vec=4 run=64 subnormals turns=2"},
+		{ir.Q5_K, 4096, 14336, false, "wg=224 rows=1x16 vec=4 run=64 subnormals coarsen=2"},
 		{ir.Q5_K, 14336, 14336, false, "wg=128 rows=1x8 vec=4 run=32 subnormals"},
 	} {
 		s, reason, err := Select(blockMul(1, c.n, c.depth, c.dtype, c.rounds), h100)
@@ -161,22 +161,22 @@ func TestHeldGroups(t *testing.T) {
 	}
 }
 
-// TestHeldSelect: one row is held by a device that was measured, as bytes where
-// it may be, in turns that leave no core idle; more rows become bytes before.
-func TestHeldSelect(t *testing.T) {
+// TestResidentSelect: one row is resident on a device that was measured, as bytes where
+// it may be, in passes that leave no core idle; more rows become bytes before.
+func TestResidentSelect(t *testing.T) {
 	h100 := profile(t, "nvidia-h100")
 	for _, c := range []struct {
 		n      int
 		rounds bool
 		want   string
 	}{
-		{14336, true, "wg=448 rows=1x56 vec=4 run=32 turns=14 rounds"},
-		{4096, true, "wg=448 rows=1x16 vec=4 run=32 turns=4 rounds"},
-		{1024, true, "wg=448 rows=1x4 vec=4 run=32 turns=1 rounds"},
-		{64, true, "wg=448 rows=1x1 vec=4 run=32 turns=1 rounds"},
-		{128256, true, "wg=448 rows=1x488 vec=4 run=32 turns=122 rounds"},
-		{256000, true, "wg=448 rows=1x512 vec=4 run=32 turns=128 rounds"},
-		{14336, false, "wg=448 rows=1x56 vec=4 run=32 subnormals turns=7"},
+		{14336, true, "wg=448 rows=1x56 vec=4 run=32 coarsen=14 rounds"},
+		{4096, true, "wg=448 rows=1x16 vec=4 run=32 coarsen=4 rounds"},
+		{1024, true, "wg=448 rows=1x4 vec=4 run=32 coarsen=1 rounds"},
+		{64, true, "wg=448 rows=1x1 vec=4 run=32 coarsen=1 rounds"},
+		{128256, true, "wg=448 rows=1x488 vec=4 run=32 coarsen=122 rounds"},
+		{256000, true, "wg=448 rows=1x512 vec=4 run=32 coarsen=128 rounds"},
+		{14336, false, "wg=448 rows=1x56 vec=4 run=32 subnormals coarsen=7"},
 	} {
 		s, reason, err := Select(blockMul(1, c.n, 14336, ir.Q5_0, c.rounds), h100)
 		if err != nil || !strings.Contains(s.String(), c.want) {
@@ -184,8 +184,8 @@ func TestHeldSelect(t *testing.T) {
 		}
 	}
 	s, _, err := Select(blockMul(1, 1<<17, 28672, ir.Q5_0, true), h100)
-	if err != nil || !s.RoundRows || s.Turns != 62 {
-		t.Errorf("rows of 28672: %s, error %v, want them rounded in fewer turns", s, err)
+	if err != nil || !s.RoundRows || s.Coarsen != 62 {
+		t.Errorf("rows of 28672: %s, error %v, want them rounded in fewer passes", s, err)
 	}
 	if WantsBytes(ir.Q5_0, one, ir.D(4096), h100) || !WantsBytes(ir.Q5_0, ir.D(2), ir.D(4096), h100) {
 		t.Error("rows of Q5_0 become bytes before the product if and only if there are several")
