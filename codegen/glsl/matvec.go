@@ -80,7 +80,7 @@ var readers = map[kernel.Decode]func(*matVec) bReader{
 	kernel.DecodeWords:  newWordReader,
 	kernel.DecodeStrips: newStripReader,
 	kernel.DecodeWhole:  newWholeReader,
-	kernel.DecodeOctets: newOctetReader,
+	kernel.DecodeLookup: newLookupReader,
 	kernel.DecodeFields: newFieldReader,
 }
 
@@ -94,11 +94,11 @@ type matVec struct {
 	part     text            // of the contraction: 0 … LanesPerRow-1
 	group    text            // of columns
 	groups   int
-	along    bool        // B lies along the contraction
-	octets   *octetTable // in shared memory, or nil
-	paired   bool        // strips have a byte of either plane next to each other
-	rowSums  []string    // by phase, in shared memory: by row, its parts
-	firstCol text        // of the pass, where rows are resident
+	along    bool         // B lies along the contraction
+	lookup   *lookupTable // in shared memory, or nil
+	paired   bool         // strips have a byte of either plane next to each other
+	rowSums  []string     // by phase, in shared memory: by row, its parts
+	firstCol text         // of the pass, where rows are resident
 }
 
 // selfIndex numbers the invocations of a workgroup so that subgroups are runs.
@@ -159,10 +159,10 @@ func (v *matVec) storeOwn() {
 }
 
 // shareTables copies to shared memory what blocks are decoded by: codebooks, or the
-// tables of octets.
+// lookup tables.
 func (v *matVec) shareTables() {
 	if v.s.Copies > 0 {
-		v.shareOctets()
+		v.shareLookup()
 		return
 	}
 	if !v.s.Tables {

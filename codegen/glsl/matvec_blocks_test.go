@@ -20,9 +20,9 @@ func blockRun(s kernel.Schedule, run int) kernel.Schedule {
 	return s
 }
 
-// withCopies is a schedule that decodes octets, where the format has them.
+// withCopies is a schedule that decodes by lookup, where the format has them.
 func withCopies(t ir.DType, s kernel.Schedule, run, copies int) kernel.Schedule {
-	if table, ok := target.OctetTableOf(t); ok && (run >= 32 || !table.Levels) {
+	if table, ok := target.LookupTableOf(t); ok && (run >= 32 || !table.Levels) {
 		s.Tables, s.Copies = true, copies
 	}
 	return s

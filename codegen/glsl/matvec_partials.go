@@ -3,19 +3,19 @@ package glsl
 import "fmt"
 
 // partials is where the partial sums of a matvec meet in shared memory: an array
-// for each product, or the room of the table of octets, which may be as large as
+// for each product, or the room of the lookup table, which may be as large as
 // shared memory is, where nothing reads it any more.
 type partials struct {
 	arrays []string
-	table  *octetTable
+	table  *lookupTable
 	each   int // of a product, in the table
 }
 
 func (v *matVec) newPartials() partials {
 	results, parts := v.partials()
-	if v.octets != nil && v.s.Coarsen == 0 {
+	if v.lookup != nil && v.s.Coarsen == 0 {
 		v.line("barrier();")
-		return partials{table: v.octets, each: parts * (results + 1)}
+		return partials{table: v.lookup, each: parts * (results + 1)}
 	}
 	var p partials
 	for n := range v.products {

@@ -34,13 +34,13 @@ func askingCases() []matCase {
 		s.Coarsen, s.RoundRows, s.Ahead, s.Prefetch = 1, true, ahead, prefetch
 		return matCase{name: name, p: p, s: s}
 	}
-	octets := asking("octets ahead", ir.IQ1_S, 256, 32, 1, 0)
-	octets.s = withCopies(ir.IQ1_S, octets.s, 32, 2)
+	lookup := asking("lookup ahead", ir.IQ1_S, 256, 32, 1, 0)
+	lookup.s = withCopies(ir.IQ1_S, lookup.s, 32, 2)
 	return []matCase{
 		asking("past the last column", ir.Q4_0, 64, 32, 0, 1),
 		asking("one row ahead", ir.Q4_1, 96, 32, 1, 0),
 		asking("fields ahead", ir.Q2_K, 512, 64, 1, 0),
-		octets,
+		lookup,
 	}
 }
 

@@ -21,7 +21,7 @@ func TestBlockFormats(t *testing.T) {
 			t.Errorf("%s: scales of %d elements in blocks of %d", dt, f.Run, n)
 		case (f.quants == "") == (f.levels == "") || f.levels != "" && (f.Signed || f.Bias != 0):
 			t.Errorf("%s: want either quants or levels", dt)
-		case f.Levels != (f.levels != "") || f.Digits != (octetForms[dt].masks == thirdMasks) ||
+		case f.Levels != (f.levels != "") || f.Digits != (lookupForms[dt].masks == thirdMasks) ||
 			f.Fields != (fieldForms[dt].quants != ""):
 			t.Errorf("%s: snippets do not agree with %+v", dt, f.BlockForm)
 		case f.Signed && f.Bias != 0:

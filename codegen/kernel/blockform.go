@@ -24,7 +24,7 @@ type BlockForm struct {
 	// Fields says that four quants to a byte can be multiplied as they stand in it.
 	Fields bool
 	// Digits says that a byte is a fraction in base 3, of which eight quants come by
-	// multiplication; other octets come from a table.
+	// multiplication; those of other formats come from a table.
 	Digits bool
 }
 

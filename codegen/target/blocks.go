@@ -15,9 +15,9 @@ type blockTuning struct {
 	// may be rounded to bytes; none if their run is 0.
 	resident residentVec
 	rounded  []residentVec // of which the first that a product suits
-	// octets is another for one row of bytes, octetFloats for one of floats, and
-	// octetsResident for that by many columns; none if their run is 0.
-	octets, octetFloats, octetsResident octetVec
+	// lookup is another for one row of bytes, lookupFloats for one of floats, and
+	// lookupResident for that by many columns; none if their run is 0.
+	lookup, lookupFloats, lookupResident lookupVec
 	// bytesFrom is how many rows must be bytes to be faster.
 	bytesFrom int64
 }
@@ -30,7 +30,7 @@ func unmeasuredBlocks(caps Caps) map[ir.DType]blockTuning {
 	all := map[ir.DType]blockTuning{}
 	for _, t := range kernel.PlaneFormats() {
 		all[t] = inPlanes()
-		if _, table := octetTables[t]; !table && caps.Features.IntegerDotProduct && subgroupOf(caps) > 0 {
+		if _, table := lookupTables[t]; !table && caps.Features.IntegerDotProduct && subgroupOf(caps) > 0 {
 			all[t] = inPlanes().orBytes(manyRows(32)).rounding(residentVec{run: 32, columns: 4, occupancy: 512})
 		}
 	}
@@ -147,9 +147,9 @@ func WantsBytes(t ir.DType, rows, columns ir.Dim, caps Caps) bool {
 	tuned := classOf(caps).tune(caps)
 	b := tuned.blocks[t]
 	switch one := rows.Max() == 1; {
-	case one && (len(b.rounded) > 0 || tuned.roundsBesideTables(b.octets, columns.Max())):
+	case one && (len(b.rounded) > 0 || tuned.roundsBesideTables(b.lookup, columns.Max())):
 		return false
-	case one && b.octets.run > 0:
+	case one && b.lookup.run > 0:
 		return caps.Features.IntegerDotProduct
 	}
 	most := int64(MaxMatVecRows)

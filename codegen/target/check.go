@@ -217,7 +217,7 @@ func checkMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 		return fmt.Errorf("%d lanes per sum are no whole number of subgroups of %d", s.LanesPerRow, s.Subgroup)
 	}
 	if s.Copies != 0 {
-		if err := checkOctets(k, s); err != nil {
+		if err := checkLookup(k, s); err != nil {
 			return err
 		}
 	}

@@ -247,7 +247,7 @@ func matVecShared(k *kernel.Kernel, s kernel.Schedule) int {
 	}
 	switch {
 	case s.Copies > 0:
-		n += octetTableBytes(k, s.Copies)
+		n += lookupTableBytes(k, s.Copies)
 	case s.Tables:
 		n += tableBytes(k)
 	}

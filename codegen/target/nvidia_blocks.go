@@ -141,56 +141,56 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 
 	// Codebooks are looked up in shared memory: in quads by rows of floats, where larger workgroups copy less often,
 	// and
-	// in octets by one row of bytes, in many copies. Tiles read whole blocks where that is as fast (M-block-ways).
+	// by lookup by one row of bytes, in many copies. Tiles read whole blocks where that is as fast (M-block-ways).
 	ir.IQ1_S: inPlanes(
 		looked(16, 128, 512, 4),
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 64, workgroup: 512, columns: 8, tables: true},
 		blockVec{rows: 8, run: 32, lanes: 64, workgroup: 256, columns: 8, tables: true},
-	).orOctets(4).orRounded(4, 256, 2),
+	).orLookup(4).orRounded(4, 256, 2),
 	ir.IQ1_M: inPlanes(
 		looked(16, 64, 512, 8),
 	).butTiles().orBytes(
 		blockVec{rows: 1, run: 16, lanes: 64, workgroup: 512, columns: 8, tables: true},
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 512, columns: 4, tables: true},
-	).orOctets(4).orRounded(4, 256, 2),
+	).orLookup(4).orRounded(4, 256, 2),
 	ir.IQ2_XXS: inPlanes(
 		staged(looked(32, 64, 256, 4)),
 	).orBytes(
 		blockVec{rows: 4, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true},
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true},
-	).orOctets(16).orRounded(8, 64, 4).orOctetFloats(16, 4),
+	).orLookup(16).orRounded(8, 64, 4).orLookupFloats(16, 4),
 	ir.IQ2_XS: inPlanes(
 		looked(16, 64, 256, 4),
 	).butTiles().orBytes(
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true},
-	).orOctets(8).orRounded(4, 64, 4).orOctetFloats(8, 2),
+	).orLookup(8).orRounded(4, 64, 4).orLookupFloats(8, 2),
 	ir.IQ2_S: inPlanes(
 		looked(16, 64, 256, 4),
 	).orBytes(
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true},
-	).orOctets(4).orRounded(2, 256, 4).orOctetFloats(4, 2),
+	).orLookup(4).orRounded(2, 256, 4).orLookupFloats(4, 2),
 	ir.IQ3_XXS: inPlanes(
 		looked(16, 64, 256, 4),
 	).butTiles().orBytes(
 		blockVec{rows: 4, run: 32, lanes: 64, workgroup: 256, columns: 4, tables: true},
 		blockVec{rows: 8, run: 16, lanes: 64, workgroup: 256, columns: 4, tables: true},
-	).orOctets(32).orRounded(16, 256, 2).orOctetFloats(32, 8),
+	).orLookup(32).orRounded(16, 256, 2).orLookupFloats(32, 8),
 	ir.IQ3_S: inPlanes(
 		staged(looked(32, 64, 256, 4)),
 	).orBytes(
 		blockVec{rows: 1, run: 32, lanes: 64, columns: 8, tables: true},
 		blockVec{rows: 8, run: 32, lanes: 64, columns: 4, tables: true},
-	).orOctets(16).orRounded(8, 256, 4).orOctetFloats(16, 8),
+	).orLookup(16).orRounded(8, 256, 4).orLookupFloats(16, 8),
 	ir.IQ4_NL: inPlanes(
 		staged(looked(16, 128, 256, 4)),
-	).orOctets(32).orRounded(32, 256, 2),
+	).orLookup(32).orRounded(32, 256, 2),
 	ir.IQ4_XS: inPlanes(
 		looked(16, 128, 256, 8),
-	).butTiles().orOctets(32).orRounded(32, 256, 2),
+	).butTiles().orLookup(32).orRounded(32, 256, 2),
 	ir.MXFP4: inPlanes(
 		staged(looked(16, 128, 256, 8)),
-	).orOctets(32).orRounded(32, 256, 2),
+	).orLookup(32).orRounded(32, 256, 2),
 }
 
 // nvidiaRows says how kernels of few rows read weights of f16 (M-block-ways). What a number of rows needs follows no
@@ -236,25 +236,25 @@ func (t blockTuning) orBytes(bytes ...blockVec) blockTuning {
 	return t
 }
 
-// orOctets is for formats with codebooks, by one row of bytes; copies are those of
+// orLookup is for formats with codebooks, by one row of bytes; copies are those of
 // the codebook.
-func (t blockTuning) orOctets(copies int) blockTuning {
-	t.octets = octetVec{run: 32, lanes: 64, columns: 8, copies: copies}
+func (t blockTuning) orLookup(copies int) blockTuning {
+	t.lookup = lookupVec{run: 32, lanes: 64, columns: 8, copies: copies}
 	return t
 }
 
-// orRounded is where products that read octets round the row themselves: by up to
+// orRounded is where products that read by lookup round the row themselves: by up to
 // so many columns of a core.
 func (t blockTuning) orRounded(copies, most, fewest int) blockTuning {
-	t.octets.rounds = octetRounding{copies, most, fewest}
+	t.lookup.rounds = lookupRounding{copies, most, fewest}
 	return t
 }
 
-// orOctetFloats is for formats with codebooks, by one row of floats; resident are the
+// orLookupFloats is for formats with codebooks, by one row of floats; resident are the
 // copies where that is resident, which takes shared memory, too.
-func (t blockTuning) orOctetFloats(copies, resident int) blockTuning {
-	t.octetFloats = octetVec{run: 16, lanes: 128, columns: 4, copies: copies}
-	t.octetsResident = octetVec{run: 32, columns: 7, copies: resident}
+func (t blockTuning) orLookupFloats(copies, resident int) blockTuning {
+	t.lookupFloats = lookupVec{run: 16, lanes: 128, columns: 4, copies: copies}
+	t.lookupResident = lookupVec{run: 32, columns: 7, copies: resident}
 	return t
 }
 

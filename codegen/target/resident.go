@@ -160,14 +160,14 @@ func ResidentTile(k *kernel.Kernel, s kernel.Schedule) int {
 const maxResidentRegisters, maxResidentRows = 64, 2
 
 // roundable reports whether the rows of a product by blocks may become bytes, and
-// the blocks hold small integers to multiply those by, or octets are. Blocks hold
+// the blocks hold small integers to multiply those by, or they are looked up. Blocks hold
 // none where their codebook is of floats.
-func roundable(k *kernel.Kernel, octets bool) bool {
+func roundable(k *kernel.Kernel, lookup bool) bool {
 	t := blocksOf(k)
 	levels := slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool {
 		return b.Codebook == t && b.DType.IsFloat()
 	})
-	if t == ir.Invalid || levels && !octets {
+	if t == ir.Invalid || levels && !lookup {
 		return false
 	}
 	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !p.ByteRows })

@@ -34,7 +34,7 @@ func TestRoundableByCodebook(t *testing.T) {
 		book := quant.Codebook(dt)
 		k := blockMul(1, 64, 4096, dt, true)
 		if want := book == nil || !book.DType.IsFloat(); roundable(k, false) != want || !roundable(k, true) {
-			t.Errorf("%s: rows may become bytes %v, want %v; by octets %v", dt, roundable(k, false), want,
+			t.Errorf("%s: rows may become bytes %v, want %v; by lookup %v", dt, roundable(k, false), want,
 				roundable(k, true))
 		}
 	}

@@ -155,7 +155,7 @@ func (t tuning) matVecs(k *kernel.Kernel) []Candidate {
 	if sh.M > MaxMatVecRows {
 		return nil
 	}
-	all := append(t.residentVecs(k, sh), t.octetVecs(k, sh)...)
+	all := append(t.residentVecs(k, sh), t.lookupVecs(k, sh)...)
 	v := t.fewRows(k, sh)
 	for wg := max(t.vecWorkgroup, v.lanes, v.workgroup); wg >= smallest; wg /= 2 {
 		if FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {

@@ -41,9 +41,9 @@ func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedul
 	f, planes := run.Form, allPlanes(k)
 	bytes := caps.Features.IntegerDotProduct && 4*run.Quads <= kernel.RoundedGroup && rowsOfBytes(k)
 	s.IntDot = s.RoundRows || bytes && !f.Levels
-	switch octets := s.RoundRows || bytes; {
-	case planes && readsOctets(run, given, octets):
-		s.Decode, s.IntDot, s.Copies = kernel.DecodeOctets, octets, given.Copies
+	switch ints := s.RoundRows || bytes; {
+	case planes && looksUp(run, given, ints):
+		s.Decode, s.IntDot, s.Copies = kernel.DecodeLookup, ints, given.Copies
 		if f.Digits {
 			s.Copies = 0
 		}
@@ -54,7 +54,7 @@ func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedul
 	default:
 		s.Decode = kernel.DecodeStrips
 	}
-	levels := f.Levels && s.Decode != kernel.DecodeOctets
+	levels := f.Levels && s.Decode != kernel.DecodeLookup
 	s.Subnormals = given.Subnormals && (s.Decode == kernel.DecodeFields || !s.IntDot && !levels)
 	s.Chained = s.Decode == kernel.DecodeStrips && !s.IntDot && s.ThreadM == 1 && (s.Coarsen > 0 || readsLong(k, run))
 	s.StageRows = given.StageRows && !s.IntDot && k.Fold.IsStatic() &&
@@ -84,10 +84,10 @@ func settleCoopMat2(k *kernel.Kernel, s kernel.Schedule, _ Caps) kernel.Schedule
 
 func ceilDivInt(a, b int) int { return (a + b - 1) / b }
 
-// readsOctets reports whether a run is decoded by eight quants: of digits where each
+// looksUp reports whether a run is decoded by eight quants: of digits where each
 // is a constant, in integers; else by a table, of which a schedule has copies.
-func readsOctets(r kernel.BlockRun, s kernel.Schedule, ints bool) bool {
-	_, table := octetTables[r.DType]
+func looksUp(r kernel.BlockRun, s kernel.Schedule, ints bool) bool {
+	_, table := lookupTables[r.DType]
 	switch {
 	case !table && !r.Form.Digits || r.Quads%2 != 0 || r.Form.Interleaved() && !r.Joined:
 		return false

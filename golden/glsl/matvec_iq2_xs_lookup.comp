@@ -1,6 +1,6 @@
 // matmul over [1,4096], folding 4096
 // Fuses: matmul.
-// Schedule: matvec wg=512 rows=1x32 vec=4 run=32 tables copies=8 subgroup=32 lanes=64 octets int_dot.
+// Schedule: matvec wg=512 rows=1x32 vec=4 run=32 tables copies=8 subgroup=32 lanes=64 lookup int_dot.
 #version 450
 #extension GL_EXT_integer_dot_product : require
 #extension GL_EXT_spirv_intrinsics : require

@@ -16,7 +16,7 @@ func planesVec(t ir.DType, rows int) *kernel.Kernel {
 	return k
 }
 
-func TestCheckOctets(t *testing.T) {
+func TestCheckLookup(t *testing.T) {
 	good := kernel.Schedule{Variant: kernel.VarMatVec, Workgroup: 64, Vec: 4, LanesPerRow: 32, TileM: 1, ThreadM: 1,
 		TileN: 2, ThreadN: 1,
 		TileK:  32,
@@ -41,7 +41,7 @@ func TestCheckOctets(t *testing.T) {
 		{"negative copies", planesVec(ir.IQ2_XS, 1), func(s *kernel.Schedule) { s.Copies = -1 }, "power of two"},
 		{"many copies", planesVec(ir.IQ2_XS, 1), func(s *kernel.Schedule) { s.Copies = 64 }, "up to 32"},
 		{"more than shared memory", planesVec(ir.IQ2_S, 1), func(s *kernel.Schedule) { s.Copies = 32 }, "shared memory"},
-		{"a plane of quads only", planesVec(ir.IQ4_NL, 1), func(s *kernel.Schedule) { s.TileK = 16 }, "no octets"},
+		{"a plane of quads only", planesVec(ir.IQ4_NL, 1), func(s *kernel.Schedule) { s.TileK = 16 }, "too short to look up"},
 		{"rows that want quads", planesVec(ir.IQ2_XS, 3), func(s *kernel.Schedule) { s.TileM, s.ThreadM = 3, 3 }, "decode quads"},
 		{"whole blocks", blocks, func(*kernel.Schedule) {}, "planes"},
 		{"more sums than entries", planesVec(ir.IQ2_XXS, 1), func(s *kernel.Schedule) {
@@ -60,12 +60,12 @@ func TestCheckOctets(t *testing.T) {
 	}
 }
 
-// TestOctetTables holds the tables to what shared memory of 48 KiB, which the
+// TestLookupTables holds the tables to what shared memory of 48 KiB, which the
 // devices have that copies were measured on, takes of them.
-func TestOctetTables(t *testing.T) {
-	for dtype, table := range octetTables {
+func TestLookupTables(t *testing.T) {
+	for dtype, table := range lookupTables {
 		k := planesVec(dtype, 1)
-		if size := octetTableBytes(k, 1); size < table.Entries*table.Bytes || size > 40<<10 {
+		if size := lookupTableBytes(k, 1); size < table.Entries*table.Bytes || size > 40<<10 {
 			t.Errorf("%s: %d bytes", dtype, size)
 		}
 		if table.Signs.Entries > 0 && table.Signs.Copies*table.Signs.Bytes != 128 {
@@ -84,9 +84,9 @@ func rowOfBytes(k *kernel.Kernel) {
 		b.Load(3, ir.F32, kernel.Const(0), "scale"))
 }
 
-// TestOctetVecs has one workgroup for every core, the largest whose invocations
+// TestLookupVecs has one workgroup for every core, the largest whose invocations
 // have several columns; where a row of floats is resident, passes.
-func TestOctetVecs(t *testing.T) {
+func TestLookupVecs(t *testing.T) {
 	h100 := profile(t, "nvidia-h100") // 132 cores
 	for _, c := range []struct {
 		bytes          bool // of the row
@@ -112,7 +112,7 @@ func TestOctetVecs(t *testing.T) {
 		if c.bytes {
 			rowOfBytes(k)
 		}
-		all := classOf(h100).tune(h100).octetVecs(k, matShapeOf(k))
+		all := classOf(h100).tune(h100).lookupVecs(k, matShapeOf(k))
 		if len(all) == 0 {
 			all = []Candidate{{}}
 		}
@@ -124,10 +124,10 @@ func TestOctetVecs(t *testing.T) {
 	}
 }
 
-// TestOctetsRound: where that was measured, and a core has some columns and not
+// TestLookupRounded: where that was measured, and a core has some columns and not
 // many, a product rounds its row itself, with as many copies as a long row leaves
 // room for.
-func TestOctetsRound(t *testing.T) {
+func TestLookupRounded(t *testing.T) {
 	h100 := profile(t, "nvidia-h100")
 	for _, c := range []struct {
 		dtype          ir.DType

@@ -7,20 +7,20 @@ import (
 	"github.com/vkc-go/vkc/codegen/target"
 )
 
-// octetReader decodes eight quants of a strip at once, by lookup tables in shared memory
+// lookupReader decodes eight quants of a strip at once, by lookup tables in shared memory
 // or, where they are digits, by multiplication.
-type octetReader struct {
+type lookupReader struct {
 	*stripReader
 	// less is how many times products with the masks of octets are taken off those
 	// with the octets, in integers, or 0.
 	less int
 }
 
-func newOctetReader(v *matVec) bReader {
-	form := octetForms[v.run.DType]
+func newLookupReader(v *matVec) bReader {
+	form := lookupForms[v.run.DType]
 	v.run.Form = form.of(v.run.Form)
 	v.paired = v.s.IntDot && v.run.Joined
-	r := &octetReader{stripReader: &stripReader{matVec: v}}
+	r := &lookupReader{stripReader: &stripReader{matVec: v}}
 	r.addDots = r.addOctets
 	switch {
 	case form.masks == thirdMasks:
@@ -31,23 +31,23 @@ func newOctetReader(v *matVec) bReader {
 	return r
 }
 
-func (r *octetReader) prepare() {
+func (r *lookupReader) prepare() {
 	for _, o := range r.b {
 		r.blockScale(r.blockBuffer(o))
 	}
 	r.prepareArithmetic()
 }
 
-// octetTable is a table in shared memory, every entry as often as there are
+// lookupTable is a table in shared memory, every entry as often as there are
 // copies.
-type octetTable struct {
+type lookupTable struct {
 	name   string
 	typ    string
 	copies int
 }
 
 // word prints word i of the table, counted over all copies, the first of two.
-func (t octetTable) word(i text) string {
+func (t lookupTable) word(i text) string {
 	copies := uintLit(t.copies)
 	word := fmt.Sprintf("%s[%s][%s]", t.name, binary("/", i, copies).s, binary("%", i, copies).s)
 	if t.typ == "uvec2" {
@@ -56,16 +56,16 @@ func (t octetTable) word(i text) string {
 	return word
 }
 
-// shareOctets fills the tables of octets in shared memory and makes the text have
+// shareLookup fills the lookup tables in shared memory and makes the text have
 // the functions that read them.
-func (v *matVec) shareOctets() {
+func (v *matVec) shareLookup() {
 	t := v.run.DType
-	size, _ := target.OctetTableOf(t)
-	v.octets = &octetTable{name: "octet_table", typ: map[int]string{4: "uint", 8: "uvec2"}[size.Bytes],
+	size, _ := target.LookupTableOf(t)
+	v.lookup = &lookupTable{name: "octet_table", typ: map[int]string{4: "uint", 8: "uvec2"}[size.Bytes],
 		copies: v.s.Copies}
-	entry := strings.ReplaceAll(octetForms[t].entry, "CODEBOOK", v.codebook(v.blockBuffer(v.b[0])))
-	v.fillTable(v.octets, size.Entries, "entry", entry)
-	signs := octetTable{name: "sign_table", copies: size.Signs.Copies}
+	entry := strings.ReplaceAll(lookupForms[t].entry, "CODEBOOK", v.codebook(v.blockBuffer(v.b[0])))
+	v.fillTable(v.lookup, size.Entries, "entry", entry)
+	signs := lookupTable{name: "sign_table", copies: size.Signs.Copies}
 	if size.Signs.Entries > 0 {
 		v.helper("spread_bits", "float")
 		entry := "255u * spread_bits(n)"
@@ -85,7 +85,7 @@ func (v *matVec) shareOctets() {
 // and adds the function that reads an entry. An invocation makes an entry once
 // and stores it in several copies, each beginning at another so that they hit
 // different banks.
-func (v *matVec) fillTable(t *octetTable, entries int, reader, value string) {
+func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
 	t.name = v.fresh(v.root, t.name)
 	v.shared = append(v.shared, fmt.Sprintf("shared %s %s[%d][%d];", t.typ, t.name, entries, t.copies))
 	makers := 1 // of an entry
@@ -109,7 +109,7 @@ func (v *matVec) fillTable(t *octetTable, entries int, reader, value string) {
 
 // readOctets reads the quants of a strip and returns the names of them and of
 // their masks.
-func (r *octetReader) readOctets(b *buffer, block text, at place) (octets, masks string) {
+func (r *lookupReader) readOctets(b *buffer, block text, at place) (octets, masks string) {
 	half := r.run.Quads / 2
 	octets = r.fresh(r.scope, "octets")
 	r.line("uvec2 %s[%d];", octets, half)
@@ -134,7 +134,7 @@ func (r *octetReader) readOctets(b *buffer, block text, at place) (octets, masks
 
 // addOctets adds the products of a strip's octets of a block to dots, and takes
 // off those of the masks.
-func (r *octetReader) addOctets(b *buffer, block text, at place, dots, rows string) {
+func (r *lookupReader) addOctets(b *buffer, block text, at place, dots, rows string) {
 	octets, masks := r.readOctets(b, block, at)
 	less, m := "", r.s.ThreadM
 	if r.less > 0 {
@@ -162,7 +162,7 @@ func (r *octetReader) addOctets(b *buffer, block text, at place, dots, rows stri
 // octetProduct is bytesProduct, but for bytes up to 255, which integers multiply
 // with signed ones as they are.
 func (v *matVec) octetProduct(quants text) func(sum, x text) text {
-	if octetForms[v.run.DType].masks == thirdMasks {
+	if lookupForms[v.run.DType].masks == thirdMasks {
 		return func(sum, x text) text { return binary("+", sum, call("dotPacked4x8EXT", quants, x)) }
 	}
 	return v.bytesProduct(quants)

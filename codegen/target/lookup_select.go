@@ -6,59 +6,59 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// octetVec is how products of one row read blocks of a format by octets: in one
+// lookupVec is how products of one row read blocks of a format by lookup: in one
 // workgroup for every core, if there are columns for so many, since each fills
 // its tables first.
-type octetVec struct {
+type lookupVec struct {
 	run     int // elements that an invocation takes at once
 	lanes   int // invocations per sum; where the row is resident, as many as share it
 	columns int // that share the reading of A, at most
 	copies  int // of the codebook
-	rounds  octetRounding
+	rounds  lookupRounding
 }
 
-// octetRounding is how a product that reads octets rounds its row to bytes, which
+// lookupRounding is how a product that reads by lookup rounds its row to bytes, which
 // it keeps in shared memory; it does not if copies is 0.
-type octetRounding struct {
+type lookupRounding struct {
 	copies int // of the codebook that there is room for
 	most   int // columns a core may have: every workgroup rounds the row
 	fewest int // columns of an invocation in the largest workgroups
 }
 
-// octetWorkgroups are the invocations of a workgroup, the most first, and
-// fewestOctetColumns how many columns an invocation should have before there are
+// lookupWorkgroups are the invocations of a workgroup, the most first, and
+// fewestLookupColumns how many columns an invocation should have before there are
 // as many of them.
-var octetWorkgroups = []int{1024, 512}
+var lookupWorkgroups = []int{1024, 512}
 
-const fewestOctetColumns = 4
+const fewestLookupColumns = 4
 
-// octetVecs lists the schedules of a product that reads octets, if its format
+// lookupVecs lists the schedules of a product that reads by lookup, if its format
 // has such a way.
-func (t tuning) octetVecs(k *kernel.Kernel, sh matShape) []Candidate {
+func (t tuning) lookupVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	b := t.blocks[blocksOf(k)]
-	switch rounds := !readsBytes(k) && roundable(k, true) && t.roundsBesideTables(b.octets, sh.Batch*sh.N); {
-	case sh.M != 1 || t.subgroup == 0 || t.perCore(sh) < fewOctetColumns ||
+	switch rounds := !readsBytes(k) && roundable(k, true) && t.roundsBesideTables(b.lookup, sh.Batch*sh.N); {
+	case sh.M != 1 || t.subgroup == 0 || t.perCore(sh) < fewLookupColumns ||
 		!FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1):
 		return nil
 	case readsBytes(k):
-		return t.octetsAsRead(b.octets, sh, fewestOctetColumns, false)
+		return t.lookupAsRead(b.lookup, sh, fewestLookupColumns, false)
 	case rounds:
-		return t.octetsRounding(b.octets, k, sh)
+		return t.lookupRounded(b.lookup, k, sh)
 	case t.perCore(sh) >= manyResidentColumns:
-		return t.octetsResident(b.octetsResident, k, sh)
+		return t.lookupResident(b.lookupResident, k, sh)
 	}
-	return t.octetsAsRead(b.octetFloats, sh, fewestOctetColumns, t.subnormals)
+	return t.lookupAsRead(b.lookupFloats, sh, fewestLookupColumns, t.subnormals)
 }
 
-// fewOctetColumns is how many columns a core must have to fill tables for.
-const fewOctetColumns = 16
+// fewLookupColumns is how many columns a core must have to fill tables for.
+const fewLookupColumns = 16
 
 // manyResidentColumns is how many columns a core must have for a row of floats to be resident (M-resident-rows).
 const manyResidentColumns = 64
 
-// octetsAsRead is octetVecs of a row that is read as it is needed, by so many
+// lookupAsRead is lookupVecs of a row that is read as it is needed, by so many
 // columns of an invocation where there could be smaller workgroups.
-func (t tuning) octetsAsRead(v octetVec, sh matShape, fewest int, subnormals bool) []Candidate {
+func (t tuning) lookupAsRead(v lookupVec, sh matShape, fewest int, subnormals bool) []Candidate {
 	if v.run == 0 {
 		return nil
 	}
@@ -67,11 +67,11 @@ func (t tuning) octetsAsRead(v octetVec, sh matShape, fewest int, subnormals boo
 		lanes /= 2
 	}
 	var all []Candidate
-	for _, wg := range octetWorkgroups {
+	for _, wg := range lookupWorkgroups {
 		groups := int64(wg / lanes)
 		rounds := ceilDiv(t.perCore(sh), groups*int64(v.columns))
 		cols := int(max(ceilDiv(t.perCore(sh), groups*rounds), 1))
-		if cols < fewest && wg != octetWorkgroups[len(octetWorkgroups)-1] {
+		if cols < fewest && wg != lookupWorkgroups[len(lookupWorkgroups)-1] {
 			continue
 		}
 		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, t.subgroup)
@@ -85,15 +85,15 @@ func (t tuning) octetsAsRead(v octetVec, sh matShape, fewest int, subnormals boo
 
 // roundsBesideTables reports whether a product of so many columns by one row
 // rounds that itself.
-func (t tuning) roundsBesideTables(v octetVec, columns int64) bool {
+func (t tuning) roundsBesideTables(v lookupVec, columns int64) bool {
 	each := ceilDiv(columns, max(t.fill/2, 1))
-	return v.rounds.copies > 0 && each >= fewOctetColumns && each <= int64(v.rounds.most)
+	return v.rounds.copies > 0 && each >= fewLookupColumns && each <= int64(v.rounds.most)
 }
 
-// octetsRounding is octetVecs of a row that the product rounds to bytes; a longer
+// lookupRounded is lookupVecs of a row that the product rounds to bytes; a longer
 // one leaves room for fewer copies of the codebook.
-func (t tuning) octetsRounding(v octetVec, k *kernel.Kernel, sh matShape) []Candidate {
-	all := t.octetsAsRead(v, sh, v.rounds.fewest, false)
+func (t tuning) lookupRounded(v lookupVec, k *kernel.Kernel, sh matShape) []Candidate {
+	all := t.lookupAsRead(v, sh, v.rounds.fewest, false)
 	for i := range all {
 		s := &all[i].Schedule
 		s.RoundRows = true
@@ -106,9 +106,9 @@ func (t tuning) octetsRounding(v octetVec, k *kernel.Kernel, sh matShape) []Cand
 	return all
 }
 
-// octetsResident is octetVecs of a row of floats that is resident in registers over several
+// lookupResident is lookupVecs of a row of floats that is resident in registers over several
 // passes.
-func (t tuning) octetsResident(v octetVec, k *kernel.Kernel, sh matShape) []Candidate {
+func (t tuning) lookupResident(v lookupVec, k *kernel.Kernel, sh matShape) []Candidate {
 	lanes := 0
 	if v.run > 0 {
 		lanes = residentLanes(sh.K, v.run, t.subgroup)
@@ -116,11 +116,11 @@ func (t tuning) octetsResident(v octetVec, k *kernel.Kernel, sh matShape) []Cand
 	if lanes == 0 || sh.K > int64(lanes*v.run) { // two runs of floats leave too few registers
 		return nil
 	}
-	groups := int64(max(octetWorkgroups[0]/lanes, 1))
+	groups := int64(max(lookupWorkgroups[0]/lanes, 1))
 	each := ceilDiv(t.perCore(sh), groups)
 	passes := ceilDiv(each, int64(v.columns))
 	cols := ceilDiv(each, passes)
-	if cols < fewestOctetColumns || cols*passes > maxResidentColumns {
+	if cols < fewestLookupColumns || cols*passes > maxResidentColumns {
 		return nil
 	}
 	s := matVecSchedule(sh, lanes, int(groups*cols*passes), int(cols), lanes*int(groups), t.subgroup)

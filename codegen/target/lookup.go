@@ -7,9 +7,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// OctetTable is what a matvec keeps in shared memory to decode eight neighbours
+// LookupTable is what a matvec keeps in shared memory to decode eight neighbours
 // of a block format at once.
-type OctetTable struct {
+type LookupTable struct {
 	Entries int  // of the codebook
 	Bytes   int  // of an entry: 4 or 8
 	Levels  bool // an entry is what the two nibbles of a byte stand for
@@ -22,10 +22,10 @@ type SignTable struct{ Entries, Bytes, Copies int }
 
 var eightSigns, fourSigns = SignTable{128, 8, 16}, SignTable{16, 4, 32}
 
-// octetTables are the formats with codebooks. The eight elements of an entry of
+// lookupTables are the formats with codebooks. The eight elements of an entry of
 // iq1 take a nibble each; those of iq4 and mxfp4 are the levels of a byte's two
 // nibbles.
-var octetTables = map[ir.DType]OctetTable{
+var lookupTables = map[ir.DType]LookupTable{
 	ir.IQ1_S:   {Entries: 2048, Bytes: 4},
 	ir.IQ1_M:   {Entries: 2048, Bytes: 4},
 	ir.IQ2_XXS: {Entries: 256, Bytes: 8, Signs: eightSigns},
@@ -38,38 +38,38 @@ var octetTables = map[ir.DType]OctetTable{
 	ir.MXFP4:   {Entries: 256, Bytes: 4, Levels: true},
 }
 
-// OctetTableOf returns the table of a format that has one.
-func OctetTableOf(t ir.DType) (OctetTable, bool) {
-	table, ok := octetTables[t]
+// LookupTableOf returns the table of a format that has one.
+func LookupTableOf(t ir.DType) (LookupTable, bool) {
+	table, ok := lookupTables[t]
 	return table, ok
 }
 
-// maxOctetRows is by how many rows of floats octets are decoded: more scale quants
+// maxLookupRows is by how many rows of floats eight quants are looked up at once: more scale quants
 // before they multiply.
-const maxOctetRows = 2
+const maxLookupRows = 2
 
-// octetTableBytes is the size of all tables that a matvec keeps in so many
+// lookupTableBytes is the size of all tables that a matvec keeps in so many
 // copies: of one format.
-func octetTableBytes(k *kernel.Kernel, copies int) int {
-	t := octetTables[blocksOf(k)]
+func lookupTableBytes(k *kernel.Kernel, copies int) int {
+	t := lookupTables[blocksOf(k)]
 	return t.Entries*t.Bytes*copies + t.Signs.Entries*t.Signs.Bytes*t.Signs.Copies
 }
 
-// checkOctets reports why a matvec cannot decode eight neighbours at once: by one
+// checkLookup reports why a matvec cannot decode eight neighbours at once: by one
 // format's table, from planes, in runs that have both planes of its quads, and
 // with room for the partial sums in the table once nothing reads it.
-func checkOctets(k *kernel.Kernel, s kernel.Schedule) error {
+func checkLookup(k *kernel.Kernel, s kernel.Schedule) error {
 	blocks := blocksOf(k)
-	t, ok := octetTables[blocks]
+	t, ok := lookupTables[blocks]
 	switch {
 	case !ok || !s.Tables || s.StageRows && readsBytes(k):
 		return fmt.Errorf("copies are of codebooks in shared memory, %s has none", blocks)
 	case !powerOfTwo(s.Copies) || s.Copies > maxCopies:
 		return fmt.Errorf("%d copies of a codebook, want a power of two up to %d", s.Copies, maxCopies)
 	case s.TileK < 8 || t.Levels && s.TileK < 32:
-		return fmt.Errorf("runs of %d elements have no octets of %s", s.TileK, blocks)
-	case s.TileM > maxOctetRows && !readsBytes(k) && !s.RoundRows:
-		return fmt.Errorf("%d rows of floats decode quads, %d do octets", s.TileM, maxOctetRows)
+		return fmt.Errorf("runs of %d elements are too short to look up %s", s.TileK, blocks)
+	case s.TileM > maxLookupRows && !readsBytes(k) && !s.RoundRows:
+		return fmt.Errorf("%d rows of floats decode quads, up to %d look up", s.TileM, maxLookupRows)
 	case s.Coarsen == 0 && matVecPartialSums(k, s) > t.Entries*s.Copies:
 		return fmt.Errorf("%d partial sums have no room in a table of %d entries", matVecPartialSums(k, s),
 			t.Entries*s.Copies)
@@ -77,7 +77,7 @@ func checkOctets(k *kernel.Kernel, s kernel.Schedule) error {
 	for _, p := range k.Products {
 		if p.B.Kind != kernel.ExprLoad || k.Bindings[p.B.Bind].DType != blocks ||
 			k.Bindings[p.B.Bind].Layout != kernel.LayoutPlanes {
-			return fmt.Errorf("octets are read from planes of one format")
+			return fmt.Errorf("lookups are of planes of one format")
 		}
 	}
 	return nil

@@ -8,10 +8,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// octetForm is how a block format in planes is decoded by eight quants at once,
+// lookupForm is how a block format in planes is decoded by eight quants at once,
 // which a table in shared memory holds ready: two quads, of neighbours or, where
 // planes of quads lie apart, of the first and the second.
-type octetForm struct {
+type lookupForm struct {
 	// entry is entry n of the table, from CODEBOOK; empty where there is none.
 	entry string
 	// quants returns the bytes of the octet that begins at element e, by
@@ -39,7 +39,7 @@ const (
 )
 
 // of is a format with quants as octets have them.
-func (o octetForm) of(f kernel.BlockForm) kernel.BlockForm {
+func (o lookupForm) of(f kernel.BlockForm) kernel.BlockForm {
 	f.Levels, f.Signed, f.Halved = false, o.signed, o.halved
 	if o.masks == oddMasks {
 		f.Bias, f.Halved = -1, true
@@ -56,8 +56,8 @@ const (
 	levelsOf = `uint(int(CODEBOOK[n & 15u])) & 0xffu | (uint(int(CODEBOOK[n >> 4])) & 0xffu) << 8`
 )
 
-// octetForms is the table of formats that have octets.
-var octetForms = map[ir.DType]octetForm{
+// lookupForms is the table of formats of which eight quants are decoded at once.
+var lookupForms = map[ir.DType]lookupForm{
 	ir.IQ1_S: {entry: nibblesOf, halved: true, quants: `
 uint high = SHORT(34u + e / 32u * 2u);
 uint entry = WORD(2u + e / 32u * 4u) >> e % 32u & 255u | (high >> e % 32u / 8u * 3u & 7u) << 8;
@@ -123,7 +123,7 @@ const sorted = "\nreturn uvec2(even & 0x00ff00ffu | (odd & 0x00ff00ffu) << 8, ev
 // where less says how often products with masks are taken off, without them. paired
 // leaves levels of two planes as they come.
 func (e *emitter) octetReader(b *buffer, less int, paired bool) string {
-	form := octetForms[b.DType]
+	form := lookupForms[b.DType]
 	body := strings.NewReplacer("entry_NAME", "octet_entry", "signs_NAME", "octet_signs").Replace(form.quants)
 	args, note := "(uint block, uint e", "// Eight quants, a byte each"
 	if less > 0 {
