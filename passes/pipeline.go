@@ -71,6 +71,7 @@ var table = []Pass{
 	rule("store_factors", "a row that products multiply by a weight, and add up as it is, is multiplied once, by the kernel that computes it", storeFactors),
 	rule("join_slices", "what only goes over neighbouring columns of a row that a product stores, as into a cache, may be stored by the product", joinSlices),
 	{"prepare_weights", "what only depends on weights and constants is computed once, when the program is loaded, unless it takes much memory", prepareWeights},
+	{"canonicalize", "schedules are chosen for what is emitted: axes that lie in memory as one are one, and stores round without a cast", canonicalize},
 	{"plan", "buffers get places, lifetimes overlapped, and barriers stand where a hazard is", layOutMemory},
 }
 
@@ -97,6 +98,7 @@ var constraints = []constraint{
 	{list{"split_sums"}, list{"join_norms"}, "a product that adds up its rows is neither split nor cut"},
 	{list{"join_norms"}, list{"store_factors", "join_slices"}, "these look at products that norms have joined"},
 	{list{"store_factors", "join_slices"}, list{"prepare_weights"}, "what runs once is what no rule changes any more"},
+	{list{"join_slices"}, list{"canonicalize"}, "rules look for the axes and casts of the graph"},
 	{list{"prepare_weights"}, list{"plan"}, "what is prepared has no place in the arena"},
 }
 

@@ -41,6 +41,14 @@ func lowerAll(s *State) error {
 	return nil
 }
 
+// canonicalize brings every kernel into the form that is emitted.
+func canonicalize(s *State) error {
+	for _, id := range s.Plan.IDs() {
+		s.Plan.Replace(id, kernel.Canonical(s.Plan.Kernel(id)))
+	}
+	return nil
+}
+
 // layOutWeight chooses how the blocks of a weight lie, before any pass asks what a
 // kernel that reads them costs. One that copies them takes them as in the file.
 func (s *State) layOutWeight(v plan.ValueID) {

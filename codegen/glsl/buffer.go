@@ -8,7 +8,6 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
-	"github.com/vkc-go/vkc/ir"
 )
 
 // buffer is a binding as the text sees it.
@@ -146,32 +145,6 @@ func (e *emitter) storeAll(stores []kernel.Store) {
 	for _, l := range lines {
 		e.line("%s", l)
 	}
-}
-
-// dropRoundings returns k with stores of a cast that storing does anyway, from
-// a wider float or between integers, storing the cast's argument instead.
-func dropRoundings(k *kernel.Kernel) *kernel.Kernel {
-	shared := map[*kernel.Expr]int{}
-	for _, r := range k.Roots() {
-		shared[r]++
-	}
-	kernel.Walk(k.Roots(), func(v *kernel.Expr) {
-		for _, a := range v.Args {
-			shared[a]++
-		}
-	})
-	return kernel.Map(k, kernel.Edit{SameBindings: true, Stores: func(m *kernel.Mapping) (stores []kernel.Store) {
-		for _, s := range k.Stores {
-			v, stored := s.Value, k.Bindings[s.Bind].DType
-			if v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType == stored && shared[v] == 1 {
-				if s.Value = kernel.Unstored(v); v.DType.IsInteger() && v.Args[0].DType.IsInteger() {
-					s.Value = v.Args[0]
-				}
-			}
-			stores = append(stores, m.Store(s))
-		}
-		return stores
-	}})
 }
 
 // declarations prints the blocks of all buffers that the functions use.

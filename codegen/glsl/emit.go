@@ -150,49 +150,38 @@ func keepNaN(body string) string {
 	return "\n// The device may give a number for NaN.\n" + b.String()
 }
 
-// writer writes main of a variant.
-type writer struct {
-	write func(*emitter)
-	// merges says that axes which lie in memory as one are one in the text.
-	merges bool
-}
-
-// writers has one for every variant. A custom op has its text already.
-var writers = map[kernel.Variant]writer{
-	kernel.VarMap:          {write: (*emitter).emitMap, merges: true},
-	kernel.VarMapTile:      {write: (*emitter).emitMapTile, merges: true},
-	kernel.VarRowSerial:    {write: (*emitter).emitRow, merges: true},
-	kernel.VarRowGroup:     {write: (*emitter).emitRow, merges: true},
-	kernel.VarScanSerial:   {write: (*emitter).emitScan, merges: true},
-	kernel.VarScanGroup:    {write: (*emitter).emitScan, merges: true},
-	kernel.VarSort:         {write: (*emitter).emitSort, merges: true},
-	kernel.VarSelect:       {write: (*emitter).emitSelect, merges: true},
-	kernel.VarGroup:        {write: (*emitter).emitGroup},
-	kernel.VarQuantize:     {write: (*emitter).emitQuantize},
-	kernel.VarMatTile:      {write: (*emitter).emitMatTile},
-	kernel.VarMatDirect:    {write: (*emitter).emitMatDirect},
-	kernel.VarMatVec:       {write: (*emitter).emitMatVec},
-	kernel.VarSkinny:       {write: (*emitter).emitSkinny},
-	kernel.VarCoopMat:      {write: (*emitter).emitCoopMat},
-	kernel.VarCoopMat2:     {write: (*emitter).emitCoopMat2},
-	kernel.VarFlashTile:    {write: (*emitter).emitFlashTile},
-	kernel.VarFlashVec:     {write: (*emitter).emitFlashVec},
-	kernel.VarFlashMatrix:  {write: (*emitter).emitFlashMatrix},
-	kernel.VarFlashMatrix2: {write: (*emitter).emitFlashMatrix},
+// writers has one for every variant, which writes main. A custom op has its text already.
+var writers = map[kernel.Variant]func(*emitter){
+	kernel.VarMap:          (*emitter).emitMap,
+	kernel.VarMapTile:      (*emitter).emitMapTile,
+	kernel.VarRowSerial:    (*emitter).emitRow,
+	kernel.VarRowGroup:     (*emitter).emitRow,
+	kernel.VarScanSerial:   (*emitter).emitScan,
+	kernel.VarScanGroup:    (*emitter).emitScan,
+	kernel.VarSort:         (*emitter).emitSort,
+	kernel.VarSelect:       (*emitter).emitSelect,
+	kernel.VarGroup:        (*emitter).emitGroup,
+	kernel.VarQuantize:     (*emitter).emitQuantize,
+	kernel.VarMatTile:      (*emitter).emitMatTile,
+	kernel.VarMatDirect:    (*emitter).emitMatDirect,
+	kernel.VarMatVec:       (*emitter).emitMatVec,
+	kernel.VarSkinny:       (*emitter).emitSkinny,
+	kernel.VarCoopMat:      (*emitter).emitCoopMat,
+	kernel.VarCoopMat2:     (*emitter).emitCoopMat2,
+	kernel.VarFlashTile:    (*emitter).emitFlashTile,
+	kernel.VarFlashVec:     (*emitter).emitFlashVec,
+	kernel.VarFlashMatrix:  (*emitter).emitFlashMatrix,
+	kernel.VarFlashMatrix2: (*emitter).emitFlashMatrix,
 }
 
 // body writes main by the schedule's variant.
 func (e *emitter) body() {
-	w := writers[e.sched.Variant]
-	if w.write == nil {
+	write := writers[e.sched.Variant]
+	if write == nil {
 		e.fail("unknown variant %q", e.sched.Variant)
 		return
 	}
-	e.k = dropRoundings(e.k)
-	if w.merges {
-		e.k = kernel.Collapse(e.k)
-	}
-	w.write(e)
+	write(e)
 }
 
 // check refuses what no variant can write.

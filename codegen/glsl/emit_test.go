@@ -18,9 +18,10 @@ import (
 func copyKernel(t ir.DType, shape []ir.Dim, from, to kernel.Index) *kernel.Kernel {
 	b := kernel.NewBuilder()
 	v := b.Load(0, t, from, "x")
-	return &kernel.Kernel{Name: "copy", Family: kernel.FamilyMap, Parallel: shape, Ops: []string{"copy"},
+	return kernel.Canonical(&kernel.Kernel{Name: "copy", Family: kernel.FamilyMap, Parallel: shape,
+		Ops:      []string{"copy"},
 		Bindings: []kernel.Binding{{Name: "x", DType: t, Read: true, Elems: 1024}, {Name: "out", DType: v.DType, Write: true, Elems: 1024}},
-		Stores:   []kernel.Store{{Bind: 1, Index: to, Value: v}}}
+		Stores:   []kernel.Store{{Bind: 1, Index: to, Value: v}}})
 }
 
 func TestErrors(t *testing.T) {

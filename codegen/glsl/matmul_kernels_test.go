@@ -186,7 +186,7 @@ func (p product) kernel() *kernel.Kernel {
 		k.Bindings = append(k.Bindings,
 			kernel.Binding{Name: "params", DType: ir.U32, Read: true, Params: true, Elems: 4})
 	}
-	return k
+	return kernel.Canonical(k)
 }
 
 // emit is [glsl.Emit] under a schedule that is settled first, as selection does.

@@ -12,7 +12,7 @@ func TestWriters(t *testing.T) {
 	known := map[kernel.Variant]bool{}
 	for _, v := range target.AllVariants() {
 		known[v] = true
-		if writers[v].write == nil && v != kernel.VarCustom { // which is written already
+		if writers[v] == nil && v != kernel.VarCustom { // which is written already
 			t.Errorf("%s has no writer", v)
 		}
 	}

@@ -6,6 +6,42 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
+// Canonical returns an equal kernel in the form that schedules are chosen for and the generator writes: axes that
+// lie in memory as one are one, unless the family gives them meanings, and stores leave casts to the buffer.
+func Canonical(k *Kernel) *Kernel {
+	k = withoutStoredCasts(k)
+	if slices.Contains([]Family{FamilyMap, FamilyRow, FamilyScan, FamilySort}, k.Family) {
+		return Collapse(k)
+	}
+	return k
+}
+
+// withoutStoredCasts returns k with stores of a cast that storing does anyway, from
+// a wider float or between integers, storing the cast's argument instead.
+func withoutStoredCasts(k *Kernel) *Kernel {
+	users := map[*Expr]int{}
+	for _, r := range k.Roots() {
+		users[r]++
+	}
+	Walk(k.Roots(), func(v *Expr) {
+		for _, a := range v.Args {
+			users[a]++
+		}
+	})
+	return Map(k, Edit{SameBindings: true, Stores: func(m *Mapping) (stores []Store) {
+		for _, s := range k.Stores {
+			v, stored := s.Value, k.Bindings[s.Bind].DType
+			if v.Kind == ExprApply && v.Op == ir.OpCast && v.DType == stored && users[v] == 1 {
+				if s.Value = Unstored(v); v.DType.IsInteger() && v.Args[0].DType.IsInteger() {
+					s.Value = v.Args[0]
+				}
+			}
+			stores = append(stores, m.Store(s))
+		}
+		return stores
+	}})
+}
+
 // Collapse returns an equal kernel with as few parallel axes as its indices
 // allow: axes of extent 1 go, and two neighbours become one where every index
 // depends on them only through their row-major position. An elementwise kernel

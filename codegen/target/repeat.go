@@ -79,7 +79,7 @@ func isCostly(e *kernel.Expr) bool {
 // those that share costly values, and where it pays those that first load where
 // to load from, so that several such loads are under way at once.
 func (t tuning) repeatedMaps(k *kernel.Kernel) []Candidate {
-	r, ok := RepetitionOf(kernel.Collapse(k))
+	r, ok := RepetitionOf(k)
 	why := "share costly values"
 	if len(r.Shared) == 0 {
 		ok, why = ok && t.coarsenGathers && gathersLittle(k), "are waited for together"
@@ -124,9 +124,8 @@ func checkCoarsen(k *kernel.Kernel, s kernel.Schedule) error {
 	if s.Coarsen < 2 {
 		return nil
 	}
-	flat := kernel.Collapse(k)
-	r, ok := RepetitionOf(flat)
-	if !ok || !DivisibleBy(flat.Parallel[r.Axis], s.Coarsen) {
+	r, ok := RepetitionOf(k)
+	if !ok || !DivisibleBy(k.Parallel[r.Axis], s.Coarsen) {
 		return fmt.Errorf("%d points at a time divide no outer axis", s.Coarsen)
 	}
 	return nil

@@ -64,13 +64,12 @@ func storesAlong(k *kernel.Kernel, axis int) bool {
 // allMaps puts tiles first where some operands lie across far enough for them
 // to pay, and several points to an invocation where they share costly values.
 func (t tuning) allMaps(k *kernel.Kernel) []Candidate {
-	flat := kernel.Collapse(k)
-	tr, ok := TranspositionOf(flat)
+	tr, ok := TranspositionOf(k)
 	if !ok {
 		return append(t.repeatedMaps(k), t.maps(k)...)
 	}
-	tiles := t.tileMaps(flat, tr)
-	if t.mapTiles && flat.Parallel[tr.Inner].Max() >= minTileExtent && flat.Parallel[tr.Other].Max() >= minTileExtent {
+	tiles := t.tileMaps(k, tr)
+	if t.mapTiles && k.Parallel[tr.Inner].Max() >= minTileExtent && k.Parallel[tr.Other].Max() >= minTileExtent {
 		return append(tiles, t.maps(k)...)
 	}
 	return append(t.maps(k), tiles...)
@@ -106,7 +105,6 @@ func TransposePitch(tile int) int { return tile + 1 }
 
 // transposeShared is the workgroup memory of all tiles.
 func transposeShared(k *kernel.Kernel, s kernel.Schedule) int {
-	k = kernel.Collapse(k)
 	tr, _ := TranspositionOf(k)
 	bytes := 0
 	for _, v := range tr.Loads {
@@ -116,7 +114,7 @@ func transposeShared(k *kernel.Kernel, s kernel.Schedule) int {
 }
 
 func checkMapTile(k *kernel.Kernel, s kernel.Schedule) error {
-	if _, ok := TranspositionOf(kernel.Collapse(k)); !ok {
+	if _, ok := TranspositionOf(k); !ok {
 		return fmt.Errorf("nothing to read through tiles")
 	}
 	if s.TileM < 4 || s.TileN < 4 || s.TileM%4 != 0 || s.TileN%4 != 0 {

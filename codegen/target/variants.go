@@ -133,7 +133,7 @@ func mapSpace(k *kernel.Kernel, _ Caps) []kernel.Schedule {
 			}
 		}
 	}
-	if _, ok := TranspositionOf(kernel.Collapse(k)); !ok {
+	if _, ok := TranspositionOf(k); !ok {
 		return all
 	}
 	for wg := range doublings(32, 512) {
