@@ -81,7 +81,7 @@ var readers = map[kernel.Decode]func(*matVec) bReader{
 	kernel.DecodeStrips: newStripReader,
 	kernel.DecodeWhole:  newWholeReader,
 	kernel.DecodeLookup: newLookupReader,
-	kernel.DecodeFields: newFieldReader,
+	kernel.DecodePacked: newPackedReader,
 }
 
 // matVec is a matrix product of few rows.

@@ -107,7 +107,7 @@ func residentCases() []matCase {
 }
 
 // roundedCases are one row in runs of 64: rounded in shared memory, where rows
-// are not resident, and of bytes; quants of two bits are multiplied as fields.
+// are not resident, and of bytes; quants of two bits are multiplied packed.
 func roundedCases() []matCase {
 	var cases []matCase
 	for i, t := range blockTypes() {

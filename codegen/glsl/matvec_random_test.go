@@ -39,7 +39,7 @@ func askingCases() []matCase {
 	return []matCase{
 		asking("past the last column", ir.Q4_0, 64, 32, 0, 1),
 		asking("one row ahead", ir.Q4_1, 96, 32, 1, 0),
-		asking("fields ahead", ir.Q2_K, 512, 64, 1, 0),
+		asking("packed ahead", ir.Q2_K, 512, 64, 1, 0),
 		lookup,
 	}
 }

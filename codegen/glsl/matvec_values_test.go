@@ -25,7 +25,7 @@ func TestRoundedValuesOnDevice(t *testing.T) {
 		largest        float64
 	}{
 		{"resident", ir.Q4_0, 512, 2, 2e38},
-		{"fields", ir.Q2_K, 512, 2, 1e36}, // their sums grow before they are scaled
+		{"packed", ir.Q2_K, 512, 2, 1e36}, // their sums grow before they are scaled
 		{"in shared memory", ir.Q4_K, 512, 0, 2e38},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -22,7 +22,7 @@ func TestBlockFormats(t *testing.T) {
 		case (f.quants == "") == (f.levels == "") || f.levels != "" && (f.Signed || f.Bias != 0):
 			t.Errorf("%s: want either quants or levels", dt)
 		case f.Levels != (f.levels != "") || f.Digits != (lookupForms[dt].masks == thirdMasks) ||
-			f.Fields != (fieldForms[dt].quants != ""):
+			f.Packed != (packedForms[dt].quants != ""):
 			t.Errorf("%s: snippets do not agree with %+v", dt, f.BlockForm)
 		case f.Signed && f.Bias != 0:
 			t.Errorf("%s: signed quants need no bias", dt)

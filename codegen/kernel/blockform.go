@@ -21,8 +21,8 @@ type BlockForm struct {
 	// of a multiple of as many on, and, but for FourOnly, for two. What the blocks
 	// hold must be aligned to sixteen bytes, as it is in planes.
 	Wide, FourOnly bool
-	// Fields says that four quants to a byte can be multiplied as they stand in it.
-	Fields bool
+	// Packed says that four quants to a byte can be multiplied as they stand in it.
+	Packed bool
 	// Digits says that a byte is a fraction in base 3, of which eight quants come by
 	// multiplication; those of other formats come from a table.
 	Digits bool
@@ -36,8 +36,8 @@ var blockForms = map[ir.DType]BlockForm{
 	ir.Q5_1:    {Planes: 2, Stride: 16, Run: 32, Affine: true},
 	ir.Q8_0:    {Planes: 1, Stride: 4, Run: 32, Signed: true, Wide: true},
 	ir.Q8_1:    {Planes: 1, Stride: 4, Run: 32, Signed: true},
-	ir.Q2_K:    {Planes: 4, Stride: 32, Run: 16, Affine: true, Wide: true, Fields: true},
-	ir.Q3_K:    {Planes: 4, Stride: 32, Run: 16, Bias: 4, Wide: true, Fields: true},
+	ir.Q2_K:    {Planes: 4, Stride: 32, Run: 16, Affine: true, Wide: true, Packed: true},
+	ir.Q3_K:    {Planes: 4, Stride: 32, Run: 16, Bias: 4, Wide: true, Packed: true},
 	ir.Q4_K:    {Planes: 2, Stride: 32, Run: 32, Affine: true, Wide: true},
 	ir.Q5_K:    {Planes: 2, Stride: 32, Run: 32, Affine: true, Wide: true},
 	ir.Q6_K:    {Planes: 4, Stride: 32, Run: 16, Bias: 32, Wide: true},
@@ -53,7 +53,7 @@ var blockForms = map[ir.DType]BlockForm{
 	ir.IQ4_XS:  {Planes: 2, Stride: 16, Run: 32, Levels: true},
 	ir.MXFP4:   {Planes: 2, Stride: 16, Run: 32, Levels: true},
 	ir.TQ1_0:   {Planes: 1, Stride: 4, Run: 256, Bias: 1, Wide: true, FourOnly: true, Digits: true},
-	ir.TQ2_0:   {Planes: 4, Stride: 32, Run: 256, Bias: 1, Wide: true, Fields: true},
+	ir.TQ2_0:   {Planes: 4, Stride: 32, Run: 256, Bias: 1, Wide: true, Packed: true},
 }
 
 // BlockFormOf returns the form of a block format, and whether kernels read it.
@@ -73,8 +73,8 @@ func (f BlockForm) Interleaved() bool { return f.Stride > 4 }
 // quants are multiplied by.
 func (f BlockForm) NeedsSums() bool { return f.Affine || f.Bias != 0 }
 
-// FieldPlanes is how many quants a byte has where they are multiplied as fields.
-const FieldPlanes = 4
+// PackedPlanes is how many quants a byte has where they are multiplied packed.
+const PackedPlanes = 4
 
 // RoundedGroup is how many neighbours share a scale in rows that become bytes.
 const RoundedGroup = 32

@@ -46,11 +46,11 @@ const (
 	DecodeStrips Decode = "strips" // quants of a strip of a block, whose sums are scaled
 	DecodeWhole  Decode = "whole"  // elements of a block, scale and all
 	DecodeLookup Decode = "lookup" // strips, eight quants at a time from a table, or computed if they are digits
-	DecodeFields Decode = "fields" // quants as they stand in their bytes, four planes at once
+	DecodePacked Decode = "packed" // quants packed in their bytes, multiplied there, four planes at once
 )
 
 // Decodes lists all ways.
-var Decodes = []Decode{DecodeQuads, DecodeWords, DecodeStrips, DecodeWhole, DecodeLookup, DecodeFields}
+var Decodes = []Decode{DecodeQuads, DecodeWords, DecodeStrips, DecodeWhole, DecodeLookup, DecodePacked}
 
 // Schedule says how a kernel runs on a device. Which one is best is the
 // business of package target; the generator only follows it.
@@ -100,7 +100,7 @@ type MatVec struct {
 	// its blocks of the first pass before the row is rounded, quants and scales, by
 	// what decodes them. That takes an invocation no register that it keeps, but much
 	// to do where quants have several planes, and nothing is asked for where they are
-	// decoded by lookup or as fields, or the format needs no sums of rows (M-resident-rows).
+	// decoded by lookup or packed, or the format needs no sums of rows (M-resident-rows).
 	Ahead int `json:"ahead,omitempty"`
 	// Subnormals, over blocks, says that the device keeps subnormal
 	// halves: quants become floats that way.

@@ -76,8 +76,8 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 1, run: 64, lanes: 64, columns: 4},
 		blockVec{rows: 8, run: 64, lanes: 32, columns: 4},
 	).rounding(
-		twoBitFields(4, 2).upTo(64),
-		twoBitFields(7, 2),
+		twoBitPacked(4, 2).upTo(64),
+		twoBitPacked(7, 2),
 	),
 	ir.Q3_K: inPlanes(
 		subnormal(64, 64, 4),
@@ -85,8 +85,8 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 1, run: 64, lanes: 64, columns: 2},
 		blockVec{rows: 8, run: 64, lanes: 32, columns: 4},
 	).rounding(
-		twoBitFields(4, 2).upTo(64),
-		twoBitFields(2, 0),
+		twoBitPacked(4, 2).upTo(64),
+		twoBitPacked(2, 0),
 	),
 	ir.Q4_K: inPlanes(
 		blockVec{rows: 1, depth: 2048, run: 32, lanes: 64, columns: 8, subnormals: true},
@@ -137,7 +137,7 @@ var nvidiaBlocks = map[ir.DType]blockTuning{
 		blockVec{rows: 1, run: 64, lanes: 32, columns: 3},
 		blockVec{rows: 4, run: 64, lanes: 64, columns: 8},
 		blockVec{rows: 8, run: 64, lanes: 32, columns: 4},
-	).rounding(twoBitFields(4, 2)),
+	).rounding(twoBitPacked(4, 2)),
 
 	// Codebooks are looked up in shared memory: in quads by rows of floats, where larger workgroups copy less often,
 	// and
@@ -209,9 +209,9 @@ var nvidiaRows = blockVecs{
 // longRow is how many elements a row of floats has for holding it to pay (M-block-ways).
 const longRow = 12 << 10
 
-// twoBitFields keeps one row resident for formats whose bytes are of four planes, by so many
+// twoBitPacked keeps one row resident for formats whose bytes are of four planes, by so many
 // columns in a pass, the blocks of some sectors asked for before it is rounded.
-func twoBitFields(columns, prefetch int) residentVec {
+func twoBitPacked(columns, prefetch int) residentVec {
 	return residentVec{run: 64, columns: columns, occupancy: 896, groups: 2, prefetch: prefetch, subnormals: true}
 }
 

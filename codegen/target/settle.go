@@ -49,13 +49,13 @@ func settleMatVec(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedul
 		}
 	case s.ThreadM >= ManyRows && !s.IntDot && s.Coarsen == 0:
 		s.Decode = kernel.DecodeWhole
-	case f.Fields && s.IntDot && s.ThreadM == 1 && run.Quads == 4 && run.Strips == kernel.FieldPlanes && planes:
-		s.Decode = kernel.DecodeFields
+	case f.Packed && s.IntDot && s.ThreadM == 1 && run.Quads == 4 && run.Strips == kernel.PackedPlanes && planes:
+		s.Decode = kernel.DecodePacked
 	default:
 		s.Decode = kernel.DecodeStrips
 	}
 	levels := f.Levels && s.Decode != kernel.DecodeLookup
-	s.Subnormals = given.Subnormals && (s.Decode == kernel.DecodeFields || !s.IntDot && !levels)
+	s.Subnormals = given.Subnormals && (s.Decode == kernel.DecodePacked || !s.IntDot && !levels)
 	s.Chained = s.Decode == kernel.DecodeStrips && !s.IntDot && s.ThreadM == 1 && (s.Coarsen > 0 || readsLong(k, run))
 	s.StageRows = given.StageRows && !s.IntDot && k.Fold.IsStatic() &&
 		s.LanesPerRow%(run.DType.BlockElems()/run.Elems) == 0

@@ -2,32 +2,32 @@ package glsl
 
 import "github.com/vkc-go/vkc/codegen/kernel"
 
-// fieldReader multiplies packed fields of two bits as they stand in their bytes, the
+// packedReader multiplies packed quants of two bits as they stand in their bytes, the
 // same sixteen places of four planes at once. Of a row it has the bytes of each plane,
 // what their dot products are multiplied by, and the scaled sums of the bytes.
-type fieldReader struct{ *matVec }
+type packedReader struct{ *matVec }
 
-func newFieldReader(v *matVec) bReader { return fieldReader{v} }
+func newPackedReader(v *matVec) bReader { return packedReader{v} }
 
-func (fieldReader) parts() int         { return 1 }
-func (r fieldReader) addRun(run place) { r.addColumns(r, run) }
+func (packedReader) parts() int         { return 1 }
+func (r packedReader) addRun(run place) { r.addColumns(r, run) }
 
-func (r fieldReader) prepare() {
+func (r packedReader) prepare() {
 	for _, o := range r.b {
-		r.fieldFunctions(r.blockBuffer(o), r.s.Subnormals)
+		r.packedFunctions(r.blockBuffer(o), r.s.Subnormals)
 	}
 	r.prepareArithmetic()
 }
 
 // activations reads rows along a run whose planes begin at places of the contraction 32
 // apart.
-func (r fieldReader) activations(run place) activations {
+func (r packedReader) activations(run place) activations {
 	return r.ofRows(func(o *matOperand) rowArrays {
-		n := kernel.FieldPlanes * r.run.Quads
+		n := kernel.PackedPlanes * r.run.Quads
 		row := rowArrays{r.array("int", o.name+"_bytes", n), r.fresh(r.scope, o.name+"_scales"),
 			r.fresh(r.scope, o.name+"_sums")}
 		r.line("vec4 %s, %s;", row.scales, row.sums)
-		r.repeat("p", kernel.FieldPlanes, func(p text) {
+		r.repeat("p", kernel.PackedPlanes, func(p text) {
 			plane := r.rows.strip(o, r.partOf(run, p).k)
 			r.repeat("t", r.run.Quads, func(t text) {
 				r.line("%s = %s;", elementOf(row.elements, n, plus(times(p, r.run.Quads), t)).s,
@@ -35,7 +35,7 @@ func (r fieldReader) activations(run place) activations {
 			})
 			r.line("%s[%s] = %s / float(1u << 2u * %s);", row.scales, p.s, plane.scales, p.s)
 			bias := ""
-			if n := fieldForms[r.run.DType].bias; n > 1 {
+			if n := packedForms[r.run.DType].bias; n > 1 {
 				bias = finiteLit(float64(n), 32, "").s + " * "
 			}
 			r.line("%s[%s] = %s%s * float(%s);", row.sums, p.s, bias, plane.scales, plane.sums)
@@ -44,13 +44,13 @@ func (r fieldReader) activations(run place) activations {
 	})
 }
 
-func (r fieldReader) addColumn(run place, rows activations, j text) {
+func (r packedReader) addColumn(run place, rows activations, j text) {
 	for n, p := range r.products {
 		b, row := r.blockBuffer(p.b), rows[p.a]
 		at := primary(r.variable("uint", numberedName("at", n, len(r.products)), r.blockOf(p.b, run.block)))
 		quants := r.variable("uvec4", "quants", call("fields_"+b.base, at, run.e))
 		dots := r.dots("dots", quants, "0x03030303u << 2u * ", row)
-		if fieldForms[b.DType].high != "" {
+		if packedForms[b.DType].high != "" {
 			bits := r.variable("uvec4", "bits", call("high_fields_"+b.base, at, run.e))
 			high := r.dots("high", bits, "0x01010101u << ", row)
 			r.line("%s += %s << ivec4(2, 3, 4, 5);", dots, high) // 4 times as much, and so as those are
@@ -60,13 +60,13 @@ func (r fieldReader) addColumn(run place, rows activations, j text) {
 	}
 }
 
-// dots multiplies the fields of four words, of which plane p has those under
+// dots multiplies the quants of four words, of which plane p has those under
 // a mask, with a row, and returns the name of the dot products of every plane.
-func (r fieldReader) dots(name, words, mask string, row rowArrays) string {
+func (r packedReader) dots(name, words, mask string, row rowArrays) string {
 	dots, quads := r.variable("ivec4", name, primary("ivec4(0)")), r.run.Quads
-	r.repeat("p", kernel.FieldPlanes, func(p text) {
+	r.repeat("p", kernel.PackedPlanes, func(p text) {
 		r.repeat("t", quads, func(t text) {
-			x := elementOf(row.elements, kernel.FieldPlanes*quads, plus(times(p, quads), t))
+			x := elementOf(row.elements, kernel.PackedPlanes*quads, plus(times(p, quads), t))
 			r.line("%s[%s] += dotPacked4x8EXT(%s[%s] & (%s%s), %s);", dots, p.s, words, t.s, mask, p.s, x.s)
 		})
 	})

@@ -6,12 +6,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// fieldForm is how a format with four quants of two bits to a byte is multiplied
+// packedForm is how a format with four quants of two bits to a byte is multiplied
 // by rows of bytes as it stands: the quants of plane p are masked, not shifted,
 // so that integer dot products with them are 4^p times what they should be, which
 // the scales of the rows make up for. One invocation takes sixteen bytes, the
 // same sixteen places of four planes.
-type fieldForm struct {
+type packedForm struct {
 	// quants and high return the sixteen bytes that hold the quants of element e of
 	// plane 0 and its neighbours, and those whose bit p is 4 more for plane p; high
 	// is empty where there are none.
@@ -22,10 +22,10 @@ type fieldForm struct {
 	bias   int // of a quant; sums are so many times as large
 }
 
-// fieldForms is the table of formats that have fields. Pairs of scales,
+// packedForms is the table of formats whose packed quants are multiplied so. Pairs of scales,
 // one in each half of a word x, become floats at once: SMALL(x) returns both, divided
 // by UNIT; UNIT_16 and PER_UNIT are that by 16, and 32 by that.
-var fieldForms = map[ir.DType]fieldForm{
+var packedForms = map[ir.DType]packedForm{
 	ir.Q2_K: {bias: 1,
 		quants: `return WORDS(16u + e / 128u * 32u + e % 32u);`,
 		result: `
@@ -49,9 +49,9 @@ return HALF(108u) * UNIT * dot(scales, dots - sums);`},
 		result: `return HALF(64u) * (dots.x + dots.y + dots.z + dots.w - (sums.x + sums.y + sums.z + sums.w));`},
 }
 
-// fieldFunctions makes the text have the functions of a buffer's fields.
-func (e *emitter) fieldFunctions(b *buffer, subnormals bool) {
-	form := fieldForms[b.DType]
+// packedFunctions makes the text have the functions of a buffer's packed quants.
+func (e *emitter) packedFunctions(b *buffer, subnormals bool) {
+	form := packedForms[b.DType]
 	e.blockFunction(b, "uvec4 fields_NAME(uint block, uint e)",
 		"// The bytes of sixteen neighbours from element e on, and of those 32, 64, 96 further.", form.quants)
 	if form.high != "" {
