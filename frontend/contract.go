@@ -79,6 +79,12 @@ func Scale(factor float64) AttentionOption {
 	return func(a *attention) { a.attrs = append(a.attrs, attr("scale", factor)) }
 }
 
+// Softcap bounds the scores: they become limit*tanh(score/limit) before a mask is added,
+// as in Gemma 2.
+func Softcap(limit float64) AttentionOption {
+	return func(a *attention) { a.attrs = append(a.attrs, attr("softcap", limit)) }
+}
+
 // Mask sets a tensor that is added to the scores; it broadcasts to
 // [..., H, T, S].
 func Mask(mask Tensor) AttentionOption { return func(a *attention) { a.mask = mask } }

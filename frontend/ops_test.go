@@ -228,6 +228,9 @@ var methodCases = []methodCase{
 	{ir.OpAttention, func(o *operands) frontend.Tensor {
 		return o.heads.Attention(o.keys, o.keys, frontend.Causal(), frontend.Scale(0.5), frontend.Mask(o.mask))
 	}, `attention %8, %9, %9, %10 {causal=true, scale=0.5} : f32[4,3,8]`},
+	{ir.OpAttention, func(o *operands) frontend.Tensor {
+		return o.heads.Attention(o.keys, o.keys, frontend.Softcap(30))
+	}, `attention %8, %9, %9 {softcap=30.0} : f32[4,3,8]`},
 
 	{ir.OpGather, func(o *operands) frontend.Tensor { return o.x.Gather(1, o.i) }, `gather %0, %3 {axis=1} : f32[2,4]`},
 	{ir.OpIndexSelect, func(o *operands) frontend.Tensor { return o.x.IndexSelect(1, o.ivec) }, `index_select %0, %4 {axis=1} : f32[2,2]`},

@@ -16,6 +16,7 @@ func init() {
 			Attrs: []AttrInfo{
 				{Name: "causal", Kind: AttrBool, Default: false, Doc: "query i sees keys up to i+S-T"},
 				{Name: "scale", Kind: AttrFloat, Default: 0.0, Doc: "multiplies the scores; 0 means 1/sqrt(D)"},
+				{Name: "softcap", Kind: AttrFloat, Default: 0.0, Doc: "not 0: scores become softcap*tanh(score/softcap) before the mask is added (Gemma Team, 2024)"},
 				{Name: "precision", Kind: AttrString, Default: PrecisionFull,
 					Enum: []string{PrecisionFull, PrecisionHalf},
 					Doc:  "what a device may do to be faster: full, nothing; half, round queries, keys, values and the weights of values to f16"},
@@ -114,6 +115,9 @@ func inferAttention(c *Call) (Type, error) {
 	}
 	if c.DType(1) != c.DType(0) || c.DType(2) != c.DType(0) {
 		return Type{}, fmt.Errorf("q, k and v are %s, %s and %s: want one dtype", c.DType(0), c.DType(1), c.DType(2))
+	}
+	if softcap := c.Attrs.Float("softcap"); softcap < 0 || softcap-softcap != 0 {
+		return Type{}, fmt.Errorf("softcap is %v: want a positive number, or 0 for none", softcap)
 	}
 	r := len(q)
 	if r < 3 || len(k) != r || len(v) != r {

@@ -301,7 +301,10 @@ func isComputedLeaf(n *ir.Node) bool {
 	case ir.OpIota, ir.OpDimValue:
 		return true
 	case ir.OpConst:
-		return n.Shape().MaxElems() == 1 && !n.DType().IsBlock()
+		if n.Shape().MaxElems() == 1 {
+			_, ok := splat(n)
+			return ok
+		}
 	}
 	return false
 }

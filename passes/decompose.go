@@ -154,8 +154,15 @@ func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
 	scores := r.add(ir.OpMatMul, []*ir.Node{r.castTo(grouped, wide), r.castTo(k, wide)},
 		ir.Attr{Name: "transpose_b", Value: true})
 	// Adding -0 changes nothing, not even the sign of a zero, so kernels leave it out.
-	scores = r.unary(ir.OpAffine, scores, ir.Attr{Name: "mul", Value: attentionScale(n)},
-		ir.Attr{Name: "add", Value: math.Copysign(0, -1)})
+	times := func(x *ir.Node, by float64) *ir.Node {
+		return r.unary(ir.OpAffine, x, ir.Attr{Name: "mul", Value: by},
+			ir.Attr{Name: "add", Value: math.Copysign(0, -1)})
+	}
+	if scale, softcap := attentionScale(n), n.Attrs().Float("softcap"); softcap != 0 {
+		scores = times(r.unary(ir.OpTanh, times(scores, scale/softcap)), softcap)
+	} else {
+		scores = times(scores, scale)
+	}
 	full := shape(groups, rows, s)
 	if len(args) > 3 {
 		mask := r.unary(ir.OpBroadcast, args[3], ir.Attr{Name: "shape", Value: shape(heads, t, s)})

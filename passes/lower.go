@@ -521,13 +521,18 @@ func (l *lowerer) leaf(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 func splat(n *ir.Node) (float64, bool) {
 	d := n.Attrs().Data("data")
 	size := d.DType.BlockBytes()
-	if d.DType.IsBlock() || len(d.Bytes) < size || d.DType == ir.I64 {
+	if d.DType.IsBlock() || len(d.Bytes) < size {
 		return 0, false
 	}
 	for i := size; i < len(d.Bytes); i++ {
 		if d.Bytes[i] != d.Bytes[i-size] {
 			return 0, false
 		}
+	}
+	if d.DType == ir.I64 {
+		var n [1]int64
+		ir.DecodeInts(n[:], d.DType, d.Bytes)
+		return float64(n[0]), max(n[0], -n[0]) <= 1<<53 && n[0] != math.MinInt64
 	}
 	var v [1]float64
 	ir.DecodeFloats(v[:], d.DType, d.Bytes)

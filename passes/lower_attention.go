@@ -57,6 +57,9 @@ func (l *lowerer) lowerAttention() error {
 
 	a := &kernel.Attention{Dot: dot, Scale: attentionScale(n) * math.Log2E, Causal: n.Attrs().Bool("causal"),
 		Half: n.Attrs().String_("precision") == ir.PrecisionHalf}
+	if softcap := n.Attrs().Float("softcap"); softcap != 0 {
+		a.Scale, a.Softcap = attentionScale(n)/softcap, softcap*math.Log2E
+	}
 	l.k.Attention = a
 	var err error
 	operand := func(x *ir.Node, at ...kernel.Index) *kernel.Expr {

@@ -40,8 +40,8 @@ func storeOperands(s *State, id plan.KernelID) (list []Proposal) {
 			return list
 		}
 	}
-	if k.Guard == nil {
-		if stores, rest := s.storeOperandsOf(k, s.sizes(k).Operands, apart); len(stores) > 0 {
+	if operands := s.sizes(k).Operands; k.Guard == nil && (!apart || coversAll(k, operands)) {
+		if stores, rest := s.storeOperandsOf(k, operands, apart); len(stores) > 0 {
 			what := "store operands"
 			if apart {
 				what, rest = "store operands as sums of bf16", decided(rest, true)
@@ -50,6 +50,16 @@ func storeOperands(s *State, id plan.KernelID) (list []Proposal) {
 		}
 	}
 	return list
+}
+
+// coversAll reports whether a list has all operands of a product: parts of one side make
+// the contraction longer, and the other must be as long.
+func coversAll(k *kernel.Kernel, list []kernel.StoredOperand) bool {
+	listed := map[*kernel.Expr]bool{}
+	for _, o := range list {
+		listed[o.Operand] = true
+	}
+	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !listed[p.A] || !listed[p.B] })
 }
 
 // storeOperandsOf splits the computation of operands off a product, and takes

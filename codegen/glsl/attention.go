@@ -151,11 +151,20 @@ func (f *attention) lowest() text { return f.floatLit(math.Inf(-1)) }
 // must be bound too. Keys that the row does not see score -inf. Where whole,
 // all keys of the tile exist and are seen.
 func (f *attention) score(dot text, key text, query text) text {
-	s := binary("*", dot, f.floatLit(f.a.Scale))
+	s := f.adjusted(binary("*", dot, f.floatLit(f.a.Scale)))
+	return f.choose("float", "seen", binary("<", key, f.seen(query)), s, f.lowest())
+}
+
+// adjusted prints what becomes of a scaled product: it is capped, and the mask added.
+func (f *attention) adjusted(s text) text {
+	if f.a.Softcap != 0 {
+		f.helper("tanh_safe", "float")
+		s = binary("*", call("tanh_safe", s), f.floatLit(f.a.Softcap))
+	}
 	if f.a.Mask != nil {
 		s = binary("+", s, f.asFloat(f.a.Mask))
 	}
-	return f.choose("float", "seen", binary("<", key, f.seen(query)), s, f.lowest())
+	return s
 }
 
 // rebase declares what weights are relative to where best is the largest score, and what

@@ -33,6 +33,7 @@ type heads struct {
 	d, e          int
 	causal, mask  bool
 	symbols       []map[string]int64
+	softcap       float64
 }
 
 func (h heads) graph(t *testing.T) *ir.Graph {
@@ -53,10 +54,11 @@ func (h heads) graph(t *testing.T) *ir.Graph {
 		%%q = input {name="q", dtype=%[1]s, shape=[%[2]d,%[4]s,%[6]d]}
 		%%k = input {name="k", dtype=%[1]s, shape=[%[3]d,%[5]s,%[6]d]}
 		%%v = input {name="v", dtype=%[1]s, shape=[%[3]d,%[5]s,%[7]d]}
-		%%1 = attention %%q, %%k, %%v%[9]s {causal=%[8]v}
+		%%1 = attention %%q, %%k, %%v%[9]s {causal=%[8]v, softcap=%[11]g}
 		%%2 = transpose %%1 {perm=[1,0,2]}
 		output "y" %%2
-	}`, h.dtype, h.heads, h.groups, h.queries, h.keys, h.d, h.e, h.causal, mask, input))
+	}`, h.dtype, h.heads, h.groups, h.queries, h.keys, h.d, h.e, h.causal, mask, input,
+		h.softcap))
 	check(t, err)
 	return g
 }
@@ -67,23 +69,25 @@ func attentionCases() []heads {
 		{"T": 9, "S": 4}, {"T": 33, "S": 0}}
 	keys := []map[string]int64{{"S": 1}, {"S": 0}, {"S": 77}, {"S": 300}}
 	return []heads{
-		{"whole tiles", "f32", 2, 2, "64", "128", 64, 64, false, false, static},
-		{"whole tiles causal", "f16", 2, 1, "128", "128", 128, 128, true, false, static},
-		{"odd rows and keys", "f16", 3, 3, "37", "101", 64, 64, true, false, static},
-		{"odd vectors", "f32", 2, 1, "9", "33", 7, 5, false, true, static},
-		{"short values", "f16", 2, 2, "20", "20", 32, 3, true, true, static},
-		{"more queries than keys", "f32", 4, 2, "40", "17", 16, 16, true, false, static},
-		{"bf16 heads of 80", "bf16", 8, 2, "5", "90", 80, 80, true, false, static},
-		{"heads of 256", "f16", 2, 1, "17", "65", 256, 256, true, false, static},
-		{"small heads", "f16", 4, 2, "70", "90", 16, 16, true, false, static},
-		{"small heads with a mask", "f16", 2, 1, "T", "S", 16, 32, true, true, grow},
-		{"heads of 256 on odd tiles", "f16", 4, 2, "50", "93", 256, 64, true, true, static},
-		{"decode", "f16", 8, 2, "1", "300", 128, 128, true, false, static},
-		{"decode of 3", "f32", 6, 2, "3", "257", 64, 64, true, true, static},
-		{"one key", "f32", 1, 1, "1", "1", 1, 1, false, false, static},
-		{"T by S", "f16", 4, 2, "T", "S", 64, 64, true, false, grow},
-		{"T by S with a mask", "f32", 4, 1, "T", "S", 20, 12, false, true, grow},
-		{"decode over S", "f16", 4, 4, "1", "S", 64, 64, true, false, keys},
+		{"whole tiles", "f32", 2, 2, "64", "128", 64, 64, false, false, static, 0},
+		{"whole tiles causal", "f16", 2, 1, "128", "128", 128, 128, true, false, static, 0},
+		{"odd rows and keys", "f16", 3, 3, "37", "101", 64, 64, true, false, static, 0},
+		{"odd vectors", "f32", 2, 1, "9", "33", 7, 5, false, true, static, 0},
+		{"short values", "f16", 2, 2, "20", "20", 32, 3, true, true, static, 0},
+		{"more queries than keys", "f32", 4, 2, "40", "17", 16, 16, true, false, static, 0},
+		{"bf16 heads of 80", "bf16", 8, 2, "5", "90", 80, 80, true, false, static, 0},
+		{"heads of 256", "f16", 2, 1, "17", "65", 256, 256, true, false, static, 0},
+		{"small heads", "f16", 4, 2, "70", "90", 16, 16, true, false, static, 0},
+		{"small heads with a mask", "f16", 2, 1, "T", "S", 16, 32, true, true, grow, 0},
+		{"heads of 256 on odd tiles", "f16", 4, 2, "50", "93", 256, 64, true, true, static, 0},
+		{"decode", "f16", 8, 2, "1", "300", 128, 128, true, false, static, 0},
+		{"decode of 3", "f32", 6, 2, "3", "257", 64, 64, true, true, static, 0},
+		{"soft cap", "f32", 4, 2, "37", "101", 64, 64, true, false, static, 2},
+		{"soft cap and mask", "f16", 4, 2, "T", "S", 64, 64, false, true, grow, 0.5},
+		{"one key", "f32", 1, 1, "1", "1", 1, 1, false, false, static, 0},
+		{"T by S", "f16", 4, 2, "T", "S", 64, 64, true, false, grow, 0},
+		{"T by S with a mask", "f32", 4, 1, "T", "S", 20, 12, false, true, grow, 0},
+		{"decode over S", "f16", 4, 4, "1", "S", 64, 64, true, false, keys, 0},
 	}
 }
 

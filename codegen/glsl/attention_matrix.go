@@ -149,7 +149,7 @@ func (m *flashMatrix) defineFunctions() {
 // scalesLate reports whether products are compared as they are and scaled only
 // as they become weights, which saves a multiplication.
 func (m *flashMatrix) scalesLate() bool {
-	return m.inRegisters && m.a.Mask == nil && m.a.Scale > 0
+	return m.inRegisters && m.a.Mask == nil && m.a.Softcap == 0 && m.a.Scale > 0
 }
 
 // context lists the variables of main that a function of a score needs.

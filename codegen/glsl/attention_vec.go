@@ -178,10 +178,7 @@ func (v *flashVec) scores(key0, end text) {
 // seenScore prints a score, the queries being scaled already: -inf for a key
 // past the team's run or one that the bound row does not see.
 func (v *flashVec) seenScore(dot, key, end text) text {
-	s := dot
-	if v.a.Mask != nil {
-		s = binary("+", s, v.asFloat(v.a.Mask))
-	}
+	s := v.adjusted(dot)
 	limit := end
 	if v.a.Causal && v.s.TileM > v.s.Heads {
 		limit = call("min", limit, v.seen(v.axis(v.ax.Query)))

@@ -10,14 +10,15 @@ import (
 // keys (Milakov and Gimelshein, "Online normalizer calculation for softmax",
 // 2018; Dao et al., "FlashAttention", 2022), so that no matrix of scores is
 // ever stored. For every row, which is a query of a head, with score(key) =
-// Scale * sum over the dot axis of Q*K, plus Mask:
+// Scale * sum over the dot axis of Q*K, which becomes Softcap * tanh of it where Softcap is
+// not 0, plus Mask:
 //
 //	result 0: the largest score of the keys that the row sees
 //	result 1: the sum over these keys of 2^(score - largest)
 //	result 2: the sum over these keys of 2^(score - largest) * V
 //
 // Scores are in powers of two, as exp2 is what hardware has; whoever lowers a
-// softmax multiplies Scale and Mask by log2(e). A row that sees no key, or only
+// softmax multiplies Scale, or Softcap, and Mask by log2(e). A row that sees no key, or only
 // keys of score -inf, has the results -inf, or the least number of a float
 // instead, 0 and 0, and so the quotient NaN.
 //
@@ -30,6 +31,8 @@ type Attention struct {
 
 	Dot   ir.Dim // extent of the axis that Q and K are summed over
 	Scale float64
+	// Softcap bounds the scores, or is 0.
+	Softcap float64
 	// Causal rows see only keys up to query + keys - queries.
 	Causal bool
 	// Half says that Q, K and V may be rounded to f16.
@@ -103,6 +106,9 @@ func (k *Kernel) CheckAttention() error {
 func (a *Attention) describe(number map[*Expr]int) string {
 	t := fmt.Sprintf("attention q %%%d k %%%d v %%%d over %s scale %s", number[a.Q], number[a.K], number[a.V], a.Dot,
 		ir.FormatFloat(a.Scale))
+	if a.Softcap != 0 {
+		t += " softcap " + ir.FormatFloat(a.Softcap)
+	}
 	if a.Mask != nil {
 		t += fmt.Sprintf(" mask %%%d", number[a.Mask])
 	}

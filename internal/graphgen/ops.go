@@ -414,6 +414,9 @@ func (g *generator) attention() *ir.Node {
 	if g.rng.IntN(3) == 0 {
 		attrs = append(attrs, attr("precision", ir.PrecisionHalf))
 	}
+	if g.rng.IntN(4) == 0 {
+		attrs = append(attrs, attr("softcap", 0.5+2*g.rng.Float64()))
+	}
 	return g.add(ir.OpAttention, args, attrs...)
 }
 

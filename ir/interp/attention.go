@@ -11,6 +11,7 @@ type heads struct {
 	d, e      int // extents of one q or k, of one v
 	causal    bool
 	scale     float64
+	softcap   float64 // or 0
 
 	q, k, v     []float64 // [outer…, h, t, d], [outer…, g, s, d], [outer…, g, s, e]
 	mask        []float64 // nil if there is none
@@ -39,7 +40,8 @@ func newHeads(c *call) *heads {
 		outer: elems(q.dims[:r-3]), outerDims: q.dims[:r-3],
 		h: q.dims[r-3], g: k.dims[r-3], t: q.dims[r-2], s: k.dims[r-2], d: q.dims[r-1], e: v.dims[r-1],
 		causal: c.attrs().Bool("causal"), scale: c.attrs().Float("scale"),
-		q: q.floats(), k: k.floats(), v: v.floats(), mask: c.optionalFloats(3),
+		softcap: c.attrs().Float("softcap"),
+		q:       q.floats(), k: k.floats(), v: v.floats(), mask: c.optionalFloats(3),
 	}
 	if a.scale == 0 {
 		a.scale = 1 / math.Sqrt(float64(a.d))
@@ -66,6 +68,9 @@ func (a *heads) query(row int, scores, out []float64) {
 	multiply(scores, seen, q, k[:seen*a.d], 1, seen, a.d)
 	for j := range scores {
 		scores[j] *= a.scale
+		if a.softcap != 0 {
+			scores[j] = a.softcap * math.Tanh(scores[j]/a.softcap)
+		}
 	}
 	a.addMask(scores, n, head, i)
 	total := expRow(scores)

@@ -103,6 +103,9 @@ func (r *run) score(key int64) (number, error) {
 		sum.undef = sum.undef || q.undef || k.undef
 	}
 	sum.f *= a.Scale
+	if a.Softcap != 0 {
+		sum.f = a.Softcap * math.Tanh(sum.f)
+	}
 	if a.Mask != nil {
 		m, err := r.value(a.Mask)
 		if err != nil {
