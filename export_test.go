@@ -66,16 +66,16 @@ func (splitsAll) Price(string, []*kernel.Kernel, []*kernel.Kernel) kernel.Estima
 	return kernel.Estimate{Before: 1}
 }
 
-// JoinAllRows makes every device join norms, and what goes over slices of rows, to
+// FuseAllRows makes every device fuse norms, and what goes over slices of rows, with
 // the products that can have them, until the function that it returns is called.
-func JoinAllRows() (restore func()) {
+func FuseAllRows() (restore func()) {
 	return setPricer(func(caps target.Caps) passes.Pricer { return joinsAll{target.Pricer{Caps: caps}} })
 }
 
 type joinsAll struct{ target.Pricer }
 
 func (p joinsAll) Price(rule string, before, after []*kernel.Kernel) kernel.Estimate {
-	if rule != "join_norms" && rule != "join_slices" {
+	if rule != "fuse_norms" && rule != "fuse_slices" {
 		return p.Pricer.Price(rule, before, after)
 	}
 	for _, k := range after {

@@ -200,7 +200,7 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 	if err := c.addKernels("kernels of operands stored as they are", plain, rng); err != nil {
 		return nil, nil, err
 	}
-	windows, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: allWindows}})
+	windows, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: implicitGEMMs}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("windows stored: %w", err)
 	}
@@ -222,23 +222,23 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 		return nil, nil, err
 	}
 	bytes, err := passes.Run(g,
-		passes.Options{Pricer: passtest.Choices{Bytes: allBytes, Take: passtest.Rules("halve_attention")}})
+		passes.Options{Pricer: passtest.Choices{Bytes: allBytes, Take: passtest.Rules("half_attention")}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("rows of bytes: %w", err)
 	}
 	if err := c.addKernels("kernels of rows of bytes and of attention in f16", bytes, rng); err != nil {
 		return nil, nil, err
 	}
-	joined, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: joinAll}})
+	joined, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: fuseAll}})
 	if err != nil {
-		return nil, nil, fmt.Errorf("norms and slices joined: %w", err)
+		return nil, nil, fmt.Errorf("norms and slices fused: %w", err)
 	}
-	if err := c.addKernels("kernels of joined norms and slices", joined, rng); err != nil {
+	if err := c.addKernels("kernels of fused norms and slices", joined, rng); err != nil {
 		return nil, nil, err
 	}
 	narrow, err := passes.Run(g, passes.Options{Limits: passes.Limits{Bindings: narrowBindings, Size: 200},
 		Pricer: passtest.Choices{
-			Parts: splitAny, Take: joinAll,
+			Parts: splitAny, Take: fuseAll,
 		}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("small kernels: %w", err)
@@ -258,8 +258,8 @@ func checkGraph(g *ir.Graph, seed uint64, runs int) (_ *passes.State, _ *checker
 // the op of most arguments takes by itself, with values of symbols and codebooks.
 const narrowBindings = 9
 
-// joinAll joins norms, slices and copies to whatever kernels can have them.
-var joinAll = passtest.Rules("join_norms", "join_slices", "store_factors", "join_copies")
+// fuseAll fuses norms, slices and copies with whatever kernels can have them.
+var fuseAll = passtest.Rules("fuse_norms", "fuse_slices", "prescale_rows", "fuse_copies")
 
 // storeAll stores all operands of products that matrix units take, padded where
 // their extents are known.

@@ -11,7 +11,7 @@
 // It happens in three parts. Passes on the graph rewrite it. Fusion groups nodes
 // into clusters, and lowering makes each [Cluster] a kernel, by evaluating it at
 // symbolic coordinates; a merge whose evaluation fails is refused. Passes on the
-// kernels then change how operands are stored and what is joined or split.
+// kernels then change how operands are stored and what is fused or split.
 //
 // Nothing here knows a device. Whatever depends on one is asked of a function in
 // [Options], which package vkc fills in with those of codegen/target; without

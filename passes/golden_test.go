@@ -71,20 +71,20 @@ func after(t *testing.T, g *ir.Graph, pass string) string {
 	t.Helper()
 	choices := passtest.Choices{Take: passtest.Rules(pass)}
 	switch pass {
-	case "store_operands":
+	case "pack_operands":
 		choices.Operands = func(k *kernel.Kernel) []kernel.StoredOperand {
 			return append(storeAll(k), takeApart(false, true)(k)...)
 		}
-	case "join_copies":
+	case "fuse_copies":
 		choices.Operands = storePlain
-	case "chain_windows":
-		choices.Take = allWindows
-	case "split_sums":
+	case "chain_convs":
+		choices.Take = implicitGEMMs
+	case "split_k":
 		choices.Parts = splitAny
-	case "cut_tails":
+	case "peel_tails":
 		choices.Tails = halfTail
-	case "store_factors":
-		choices.Take = passtest.Rules("join_norms", "store_factors")
+	case "prescale_rows":
+		choices.Take = passtest.Rules("fuse_norms", "prescale_rows")
 	case "round_rows":
 		choices.Bytes = allBytes
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// layouts lays weights out in planes, and joins norms while it notes how the weights lie that a
+// layouts lays weights out in planes, and fuses norms while it notes how the weights lie that a
 // product would read.
 type layouts struct {
 	passes.Pricer

@@ -291,7 +291,7 @@ func TestWorkGrowsWithGraph(t *testing.T) {
 				var s *passes.State
 				allocs[i] = testing.AllocsPerRun(1, func() {
 					var err error
-					if s, err = passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: joinAll}}); err != nil {
+					if s, err = passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: fuseAll}}); err != nil {
 						t.Fatal(err)
 					}
 				})

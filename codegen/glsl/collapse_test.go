@@ -65,7 +65,7 @@ func TestCanonicalKeepsMeaning(t *testing.T) {
 		}
 		var before []*kernel.Kernel
 		s, err := passes.Run(g, passes.Options{Observe: func(e passes.Event) error {
-			if e.Pass == "prepare_weights" {
+			if e.Pass == "prepack_weights" {
 				before = e.State.Kernels
 			}
 			return nil

@@ -54,9 +54,9 @@ func (c convolution) graph(t *testing.T) *ir.Graph {
 	return g
 }
 
-// storeAllWindows stores the operands of every convolution that it can be done
+// implicitGEMMs stores the operands of every convolution that it can be done
 // for.
-var storeAllWindows = passes.Options{Pricer: passtest.Choices{Take: passtest.Rules("store_windows")}}
+var implicitGEMMs = passes.Options{Pricer: passtest.Choices{Take: passtest.Rules("implicit_gemm")}}
 
 // TestConvolutionsOnMatrixUnits runs convolutions through fragments, directly
 // and with stored operands, and through matrices of a workgroup.
@@ -82,7 +82,7 @@ func TestConvolutionsOnMatrixUnits(t *testing.T) {
 		for _, sched := range []kernel.Schedule{fragments, coopMat2(128, 32, 64, 16), coopMat2(256, 64, 128, 32),
 			unrolled(3, coopMat2(256, 128, 64, 32)), unrolled(1, coopMat2(128, 64, 64, 16))} {
 			t.Run(fmt.Sprintf("%s stored %s", c.name, sched), func(t *testing.T) {
-				if text := runConvolution(t, dev, tools, g, storeAllWindows, sched); len(text) != 3 {
+				if text := runConvolution(t, dev, tools, g, implicitGEMMs, sched); len(text) != 3 {
 					t.Errorf("%d kernels, want 3:\n%s", len(text), joined(text))
 				}
 			})
@@ -152,7 +152,7 @@ func TestChainedConvolutions(t *testing.T) {
 	for _, sched := range []kernel.Schedule{fragments, coopMat2(128, 32, 64, 32), coopMat2(256, 128, 64, 32),
 		unrolled(9, coopMat2(256, 64, 64, 32))} {
 		t.Run(sched.String(), func(t *testing.T) {
-			if text := runConvolution(t, dev, tools, g, storeAllWindows, sched); len(text) != 6 {
+			if text := runConvolution(t, dev, tools, g, implicitGEMMs, sched); len(text) != 6 {
 				t.Errorf("%d kernels, want 6:\n%s", len(text), joined(text))
 			}
 		})

@@ -58,7 +58,7 @@ func TestStoredConvolutionsCompile(t *testing.T) {
 			if !c.stored {
 				continue
 			}
-			_, text, err := buildWith(c.graph(t), storeAllWindows,
+			_, text, err := buildWith(c.graph(t), implicitGEMMs,
 				func(k *kernel.Kernel) (kernel.Schedule, target.Caps, error) {
 					if k.Family == kernel.FamilyMatMul {
 						s := target.Settle(k, sched, caps)

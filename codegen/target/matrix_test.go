@@ -267,7 +267,7 @@ func bestParts(k *kernel.Kernel, caps Caps) int {
 			m.Acc = func(*kernel.Expr) *kernel.Expr { return total }
 			return m.Stores()
 		}})
-		if gain := (Pricer{caps}).Price("split_sums", []*kernel.Kernel{k}, []*kernel.Kernel{sums, rest}).
+		if gain := (Pricer{caps}).Price("split_k", []*kernel.Kernel{k}, []*kernel.Kernel{sums, rest}).
 			Gain(); gain > most {
 			best, most = n, gain
 		}

@@ -45,16 +45,16 @@ func (p Pricer) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 // margins are how many times faster kernels must be expected to be after a rule.
 // Where they are missing, any gain will do.
 var margins = map[string]float64{
-	"halve_attention": 1.25, // it may lose precision
-	"cut_tails":       1.05,
-	"split_sums":      1 / 0.9,
+	"half_attention": 1.25, // it may lose precision
+	"peel_tails":     1.05,
+	"split_k":        1 / 0.9,
 }
 
 // Price adds up what kernels take before and after a rule.
 func (p Pricer) Price(rule string, before, after []*kernel.Kernel) kernel.Estimate {
 	t := classOf(p.Caps).tune(p.Caps)
 	e := kernel.Estimate{Margin: margins[rule]}
-	if rule == "join_norms" && len(after) > 1 { // that run at the same time: the one decides that gains least
+	if rule == "fuse_norms" && len(after) > 1 { // that run at the same time: the one decides that gains least
 		e = p.Price(rule, before[:2], after[:1])
 		for i := range after {
 			if other := p.Price(rule, []*kernel.Kernel{before[0], before[1+i]}, after[i:i+1]); other.Gain() < e.Gain() {
@@ -71,9 +71,9 @@ func (p Pricer) Price(rule string, before, after []*kernel.Kernel) kernel.Estima
 			}
 		}
 	}
-	if k := before[0]; rule == "store_operands" && k.Products[0].BF16x3 {
+	if k := before[0]; rule == "pack_operands" && k.Products[0].BF16x3 {
 		e.Margin = 1.25 // estimates promise more than they hold
-	} else if rule == "store_operands" {
+	} else if rule == "pack_operands" {
 		sh := matShapeOf(k)
 		stores, run, _ := t.timeOf(after[:len(after)-1], p.Caps, true)
 		// Computing operands in every tile costs about half of a product's time.
@@ -82,8 +82,8 @@ func (p Pricer) Price(rule string, before, after []*kernel.Kernel) kernel.Estima
 		return kernel.Estimate{Before: 0.4 * product, After: stores + t.LaunchNs*float64(run)}
 	}
 	var now, then int
-	if e.Before, now, e.Note = t.timeOf(before, p.Caps, rule != "split_sums"); e.Note == "" {
-		e.After, then, e.Note = t.timeOf(after, p.Caps, rule != "split_sums")
+	if e.Before, now, e.Note = t.timeOf(before, p.Caps, rule != "split_k"); e.Note == "" {
+		e.After, then, e.Note = t.timeOf(after, p.Caps, rule != "split_k")
 	}
 	if e.Note != "" {
 		return kernel.Estimate{Note: e.Note}

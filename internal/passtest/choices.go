@@ -49,7 +49,7 @@ func (c Choices) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 
 // Price prefers what makes most kernels.
 func (c Choices) Price(rule string, before, after []*kernel.Kernel) (e kernel.Estimate) {
-	sized := slices.Contains([]string{"store_operands", "cut_tails", "split_sums"}, rule)
+	sized := slices.Contains([]string{"pack_operands", "peel_tails", "split_k"}, rule)
 	if sized || c.Take != nil && c.Take(rule, before, after) {
 		e.Before = float64(1 + len(after))
 	}

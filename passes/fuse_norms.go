@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// joinNorms removes kernels that only make rows for products by multiplying each
+// fuseNorms removes kernels that only make rows for products by multiplying each
 // element by a number of its own and by one of the whole row, which takes a sum
 // along the row, as an rms norm does:
 //
@@ -17,14 +17,14 @@ import (
 // The products read what the kernel read, add up its sums along the rows that
 // they go along anyway, and multiply by the row's number in the end. Nothing then
 // waits for the rows.
-func joinNorms(s *State, id plan.KernelID) []Proposal {
+func fuseNorms(s *State, id plan.KernelID) []Proposal {
 	n, ok := s.normOf(id)
 	if !ok {
 		return nil
 	}
 	p := propose("multiply before the norm", id)
 	for _, reader := range s.Plan.Readers(n.buffer) {
-		with, ok := n.joinedTo(s.Plan.Kernel(reader))
+		with, ok := n.fusedWith(s.Plan.Kernel(reader))
 		if !ok || !s.Plan.CanMove(id, reader, n.buffer) {
 			return nil
 		}
@@ -64,14 +64,14 @@ func (s *State) normOf(id plan.KernelID) (norm, bool) {
 	return n, ok
 }
 
-// joinedTo returns the product k with the norm that it reads joined to it, if it
+// fusedWith returns the product k fused with the norm that it reads, if it
 // reads that as the rows of its A alone, and has as many rows.
-func (n norm) joinedTo(k *kernel.Kernel) (*kernel.Kernel, bool) {
+func (n norm) fusedWith(k *kernel.Kernel) (*kernel.Kernel, bool) {
 	at, ok := n.axesIn(k)
 	if !ok || k.Family != kernel.FamilyMatMul || k.Guard != nil || len(k.Phases) > 0 {
 		return nil, false
 	}
-	j := joiner{n: n, ok: true}
+	j := normFuser{n: n, ok: true}
 	out := kernel.Map(k, kernel.Edit{
 		Name: n.k.Name + "_" + k.Name, Ops: slices.Concat(n.k.Ops, k.Ops),
 		Products: func(m *kernel.Mapping) []kernel.Product { return j.products(m, at) },
@@ -112,8 +112,8 @@ func (n norm) axesIn(k *kernel.Kernel) (func(axis int, extent ir.Dim) kernel.Ind
 	return func(axis int, _ ir.Dim) kernel.Index { return at[axis] }, true
 }
 
-// joiner joins a norm to a product.
-type joiner struct {
+// normFuser fuses a norm with a product.
+type normFuser struct {
 	n       norm
 	norm    *kernel.Mapping // of the norm's expressions
 	factors []*kernel.Expr  // by product: of each row, or nil
@@ -123,7 +123,7 @@ type joiner struct {
 // products are the products of rows that are not multiplied by their factor, which
 // it keeps. Rows in f32 are not rounded to anything smaller: what they are before
 // the factor may be of any size.
-func (j *joiner) products(m *kernel.Mapping,
+func (j *normFuser) products(m *kernel.Mapping,
 	axes func(axis int, extent ir.Dim) kernel.Index) (products []kernel.Product) {
 	k := m.From
 	j.norm = m.Part(j.n.k, axes)
@@ -153,7 +153,7 @@ func (j *joiner) products(m *kernel.Mapping,
 }
 
 // stores are what the product stores, of sums that are multiplied by the factors.
-func (j *joiner) stores(m *kernel.Mapping) []kernel.Store {
+func (j *normFuser) stores(m *kernel.Mapping) []kernel.Store {
 	if !j.ok {
 		return nil
 	}

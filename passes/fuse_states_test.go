@@ -12,10 +12,10 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// TestJoinAmongStates joins norms and slices in graphs whose states are read and
+// TestFuseAmongStates fuses norms and slices in graphs whose states are read and
 // overwritten around them, run after run, and compares with the reference: what
 // moves into a product must neither read nor write a state too early or too late.
-func TestJoinAmongStates(t *testing.T) {
+func TestFuseAmongStates(t *testing.T) {
 	t.Parallel()
 	norms, cut := 0, 0
 	for seed := range uint64(80) {
@@ -23,7 +23,7 @@ func TestJoinAmongStates(t *testing.T) {
 		if _, _, err := checkGraph(g, seed, 3); err != nil {
 			t.Fatalf("%v\n%s", err, g)
 		}
-		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: joinAll}})
+		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: fuseAll}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +35,7 @@ func TestJoinAmongStates(t *testing.T) {
 		}
 	}
 	if norms < 20 || norms > 79 || cut < 20 || cut > 79 {
-		t.Errorf("of 80 graphs, norms joined products in %d, and slices in %d", norms, cut)
+		t.Errorf("of 80 graphs, norms are fused with products in %d, and slices in %d", norms, cut)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// storeOperands gives operands of products that are computed, or lie badly in
+// packOperands gives operands of products that are computed, or lie badly in
 // memory, a kernel of their own, which stores them rounded as the product takes
 // them: every tile of the result would do so again.
 //
@@ -23,7 +23,7 @@ import (
 // and twice 2^-17 for what two bf16 leave of an f32. An operand that is loaded as
 // bf16 has no low part: then two products are summed, or there is only one, of
 // the operands as they are.
-func storeOperands(s *State, id plan.KernelID) (list []Proposal) {
+func packOperands(s *State, id plan.KernelID) (list []Proposal) {
 	k := s.Plan.Kernel(id)
 	if k.Family != kernel.FamilyMatMul {
 		return nil
@@ -41,7 +41,7 @@ func storeOperands(s *State, id plan.KernelID) (list []Proposal) {
 		}
 	}
 	if operands := s.sizes(k).Operands; k.Guard == nil && (!apart || coversAll(k, operands)) {
-		if stores, rest := s.storeOperandsOf(k, operands, apart); len(stores) > 0 {
+		if stores, rest := s.packOperandsOf(k, operands, apart); len(stores) > 0 {
 			what := "store operands"
 			if apart {
 				what, rest = "store operands as sums of bf16", decided(rest, true)
@@ -62,9 +62,9 @@ func coversAll(k *kernel.Kernel, list []kernel.StoredOperand) bool {
 	return !slices.ContainsFunc(k.Products, func(p kernel.Product) bool { return !listed[p.A] || !listed[p.B] })
 }
 
-// storeOperandsOf splits the computation of operands off a product, and takes
+// packOperandsOf splits the computation of operands off a product, and takes
 // them apart into bf16 where that is wanted.
-func (s *State) storeOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand,
+func (s *State) packOperandsOf(k *kernel.Kernel, list []kernel.StoredOperand,
 	apart bool) (stores []*kernel.Kernel, rest *kernel.Kernel) {
 	if len(list) == 0 || multipliesItself(k, list) {
 		return nil, k

@@ -12,9 +12,9 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// TestJoinRandomSlices joins what goes over random slices of a random row to its
+// TestFuseRandomSlices fuses what goes over random slices of a random row with its
 // product, and compares with the reference.
-func TestJoinRandomSlices(t *testing.T) {
+func TestFuseRandomSlices(t *testing.T) {
 	t.Parallel()
 	joined := 0
 	for seed := range uint64(150) {
@@ -24,7 +24,7 @@ func TestJoinRandomSlices(t *testing.T) {
 			t.Fatalf("%v\n%s", err, g)
 		}
 		s, err := passes.Run(g,
-			passes.Options{Pricer: passtest.Choices{Take: passtest.Rules("join_norms", "join_slices")}})
+			passes.Options{Pricer: passtest.Choices{Take: passtest.Rules("fuse_norms", "fuse_slices")}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestJoinRandomSlices(t *testing.T) {
 		}
 	}
 	if joined < 40 || joined > 140 {
-		t.Errorf("slices joined products in %d of 150 graphs", joined)
+		t.Errorf("slices are fused with products in %d of 150 graphs", joined)
 	}
 }
 

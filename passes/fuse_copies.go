@@ -8,10 +8,10 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// joinCopies removes kernels that do no more than store another kernel's result
+// fuseCopies removes kernels that do no more than store another kernel's result
 // again, each element once, in another dtype or another order: the other kernel
 // stores it so itself, and no longer as it was where nothing else reads that.
-func joinCopies(s *State, id plan.KernelID) []Proposal {
+func fuseCopies(s *State, id plan.KernelID) []Proposal {
 	c, ok := copyOf(s.Plan.Kernel(id))
 	if !ok {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// allWindows stores the operands of every convolution that it can be done for.
-var allWindows = passtest.Rules("store_windows")
+// implicitGEMMs stores the operands of every convolution that it can be done for.
+var implicitGEMMs = passtest.Rules("implicit_gemm")
 
 // TestStoredWindows compares convolutions of stored operands with the reference.
 func TestStoredWindows(t *testing.T) {
@@ -38,7 +38,7 @@ func TestStoredWindows(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := oneOp(t, tt.inputs, tt.op)
-			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: allWindows}})
+			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: implicitGEMMs}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +76,7 @@ func TestStoredWindowsFuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: allWindows}})
+	s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: implicitGEMMs}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestChainedWindows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: allWindows}})
+			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: implicitGEMMs}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,11 +8,11 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// chainWindows lets a convolution store its results as the argument of the next
+// chainConvs lets a convolution store its results as the argument of the next
 // where nobody else reads them. Both count positions alike, so the results are
 // rows of the argument, at one distance from where they are computed, and the
 // rows that are no results are its padding.
-func chainWindows(s *State, id plan.KernelID) []Proposal {
+func chainConvs(s *State, id plan.KernelID) []Proposal {
 	k := s.Plan.Kernel(id)
 	to := s.windows[storedFirst(k)]
 	if to == nil || storedFirst(k) != to.x {

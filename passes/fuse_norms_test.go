@@ -12,9 +12,9 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// TestJoinRandomNorms joins norms of random rows to random products, and compares
-// with the reference; what joins and what does not is as it should be.
-func TestJoinRandomNorms(t *testing.T) {
+// TestFuseRandomNorms fuses norms of random rows with random products, and compares
+// with the reference; what is fused and what is not is as it should be.
+func TestFuseRandomNorms(t *testing.T) {
 	t.Parallel()
 	joined := 0
 	for seed := range uint64(150) {
@@ -23,7 +23,7 @@ func TestJoinRandomNorms(t *testing.T) {
 		if _, _, err := checkGraph(g, seed, 2); err != nil {
 			t.Fatalf("%v\n%s", err, g)
 		}
-		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: passtest.Rules("join_norms")}})
+		s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: passtest.Rules("fuse_norms")}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestJoinRandomNorms(t *testing.T) {
 		}
 	}
 	if joined < 50 || joined > 140 {
-		t.Errorf("%d of 150 norms joined products", joined)
+		t.Errorf("%d of 150 norms are fused with products", joined)
 	}
 }
 

@@ -6,10 +6,10 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// halveAttention rounds the queries, keys and values of attentions to f16 where
+// halfAttention rounds the queries, keys and values of attentions to f16 where
 // the graph allows that. What only the attention reads is stored so by the kernel
 // that computes it.
-func halveAttention(s *State, id plan.KernelID) []Proposal {
+func halfAttention(s *State, id plan.KernelID) []Proposal {
 	k := s.Plan.Kernel(id)
 	if k.Family != kernel.FamilyAttention || !k.Attention.Half {
 		return nil

@@ -19,7 +19,7 @@ import (
 func runJoined(t *testing.T, dev *vkc.Device, g *ir.Graph, in map[string]*ir.Data,
 	weights ir.WeightSource) (out map[string]*ir.Data, kernels string) {
 	t.Helper()
-	defer vkc.JoinAllRows()()
+	defer vkc.FuseAllRows()()
 	out, names := runCompiled(t, dev, g, in, weights)
 	return out, strings.Join(names, " ")
 }
@@ -40,7 +40,7 @@ func normedRows(rows, depth int, norm func(x, w frontend.Tensor) frontend.Tensor
 	}
 }
 
-func TestJoinedNormsOnDevice(t *testing.T) {
+func TestFusedNormsOnDevice(t *testing.T) {
 	needTools(t)
 	dev := openDevice(t)
 	rms := func(x, w frontend.Tensor) frontend.Tensor { return x.RMSNorm(w, 1e-5) }
@@ -69,9 +69,9 @@ func TestJoinedNormsOnDevice(t *testing.T) {
 	}
 }
 
-// TestJoinedNormsOfExtremes: rows of no size, of tiny and of large elements, and
+// TestFusedNormsOfExtremes: rows of no size, of tiny and of large elements, and
 // with what is no number, are what they are by a norm of its own.
-func TestJoinedNormsOfExtremes(t *testing.T) {
+func TestFusedNormsOfExtremes(t *testing.T) {
 	needTools(t)
 	dev := openDevice(t)
 	g, err := frontend.Build("product", normedRows(1, 64, func(x, w frontend.Tensor) frontend.Tensor {
@@ -108,9 +108,9 @@ func TestJoinedNormsOfExtremes(t *testing.T) {
 
 func quantize(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }
 
-// TestJoinedSlicesOnDevice runs steps of a small model, whose keys and values go
+// TestFusedSlicesOnDevice runs steps of a small model, whose keys and values go
 // straight into caches.
-func TestJoinedSlicesOnDevice(t *testing.T) {
+func TestFusedSlicesOnDevice(t *testing.T) {
 	needTools(t)
 	dev := openDevice(t)
 	const heads, dim, context = 2, 16, 6
@@ -147,7 +147,7 @@ func TestJoinedSlicesOnDevice(t *testing.T) {
 // kernels, and compares results and states with the reference.
 func compareSteps(t *testing.T, dev *vkc.Device, g *ir.Graph, values graphgen.Values, steps, kernels int) {
 	t.Helper()
-	defer vkc.JoinAllRows()()
+	defer vkc.FuseAllRows()()
 	ctx := context.Background()
 	p, err := dev.Compile(ctx, g, vkc.CompileOptions{NoCache: true})
 	if err != nil {

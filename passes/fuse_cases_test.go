@@ -9,9 +9,9 @@ import (
 	"github.com/vkc-go/vkc/passes"
 )
 
-// TestJoinCases joins what looks as if it could be joined in a simpler way than
+// TestFuseCases fuses what looks as if it could be fused in a simpler way than
 // is right, and compares with the reference.
-func TestJoinCases(t *testing.T) {
+func TestFuseCases(t *testing.T) {
 	t.Parallel()
 	const row = `
 		symbol T <= 5
@@ -84,7 +84,7 @@ func TestJoinCases(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := parse(t, tt.graph)
-			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: joinAll}})
+			s, err := passes.Run(g, passes.Options{Pricer: passtest.Choices{Take: fuseAll}})
 			if err != nil {
 				t.Fatal(err)
 			}

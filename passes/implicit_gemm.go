@@ -8,13 +8,12 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// storeWindows gives a convolution two small kernels before it, where the device
-// says that this pays: one stores its argument with the channels innermost and
+// implicitGEMM computes a convolution as a product whose windows are never stored. Two small
+// kernels come before it: one stores its argument with the channels innermost and
 // zeros around it, the other the weights as a matrix of as many rows as a window
 // has elements, in that order. A window's elements then lie in runs, and
-// neighbouring positions at one distance, as matrix units take them. The windows
-// themselves are never stored.
-func storeWindows(s *State, id plan.KernelID) []Proposal {
+// neighbouring positions at one distance, as matrix units take them.
+func implicitGEMM(s *State, id plan.KernelID) []Proposal {
 	k := s.Plan.Kernel(id)
 	w := newStoredWindows(s, k)
 	if w == nil || readsBlocks(k, k.Products[0].A) { // which are never stored as anything else

@@ -9,10 +9,10 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// splitSums splits the contraction of products, and the keys of attentions: a
+// splitK splits the contraction of products, and the keys of attentions: a
 // kernel computes the sums of each part into a buffer, and another adds them, in
 // order, and goes on to what the whole kernel stored.
-func splitSums(s *State, id plan.KernelID) (list []Proposal) {
+func splitK(s *State, id plan.KernelID) (list []Proposal) {
 	k := s.Plan.Kernel(id)
 	if k.Guard != nil { // its rows that are none are not to be added up either
 		return nil

@@ -13,12 +13,12 @@ const (
 	preparedSmall = 64 << 10
 )
 
-// prepareWeights finds the kernels that read nothing but weights, constants and
+// prepackWeights finds the kernels that read nothing but weights, constants and
 // what others of them make, such as those that store weights as matrix units
 // take them. They run once, before all others, and what these need of them is
 // kept in buffers outside of the arena. A kernel that makes much of little, as
 // a broadcast does, stays with the run.
-func prepareWeights(s *State) error {
+func prepackWeights(s *State) error {
 	ready := map[plan.ValueID]bool{}
 	var once []plan.KernelID
 	for _, id := range s.Plan.IDs() {

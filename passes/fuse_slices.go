@@ -8,12 +8,12 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// joinSlices removes kernels that only go over some neighbouring columns of a
+// fuseSlices removes kernels that only go over some neighbouring columns of a
 // product of one row, element by element or in pairs of neighbours: queries and
 // keys that are turned by their position, keys and values on their way into a
 // cache. The product stores what they do, of each column or pair, and the row as
 // it was only where others read that.
-func joinSlices(s *State, id plan.KernelID) []Proposal {
+func fuseSlices(s *State, id plan.KernelID) []Proposal {
 	k := s.Plan.Kernel(id)
 	if !storesRow(k) {
 		return nil
@@ -35,7 +35,7 @@ func joinSlices(s *State, id plan.KernelID) []Proposal {
 	if len(readers) == 0 {
 		return nil
 	}
-	joined, ok := joinReaders(k, readers, keep)
+	joined, ok := fuseReaders(k, readers, keep)
 	if !ok {
 		return nil
 	}
@@ -55,9 +55,9 @@ func storesRow(k *kernel.Kernel) bool {
 		st.Index.Equal(kernel.Axis(col, k.Parallel[col]))
 }
 
-// joinReaders returns the product with what its readers store, and with what it
+// fuseReaders returns the product with what its readers store, and with what it
 // did only if that is to be kept.
-func joinReaders(k *kernel.Kernel, readers []*kernel.Kernel, keep bool) (*kernel.Kernel, bool) {
+func fuseReaders(k *kernel.Kernel, readers []*kernel.Kernel, keep bool) (*kernel.Kernel, bool) {
 	ops := slices.Clone(k.Ops)
 	for _, r := range readers {
 		ops = append(ops, r.Ops...)

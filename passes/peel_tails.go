@@ -9,9 +9,9 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// cutTails gives the last rows or columns of a product, or both, a kernel of their
+// peelTails gives the last rows or columns of a product, or both, a kernel of their
 // own: in tiles as large as those of the others they would be mostly nothing.
-func cutTails(s *State, id plan.KernelID) (list []Proposal) {
+func peelTails(s *State, id plan.KernelID) (list []Proposal) {
 	k := s.Plan.Kernel(id)
 	if k.Family != kernel.FamilyMatMul || k.Guard != nil { // of groups of rows it is not known which are the last
 		return nil

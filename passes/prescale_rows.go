@@ -8,10 +8,10 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// storeFactors has the kernel that computes a row store it multiplied by a weight
+// prescaleRows has the kernel that computes a row store it multiplied by a weight
 // as well, where products that add up the row multiply it by that: every workgroup
 // of them then reads one row in place of two.
-func storeFactors(s *State, id plan.KernelID) []Proposal {
+func prescaleRows(s *State, id plan.KernelID) []Proposal {
 	f, ok := factorOf(s.Plan.Kernel(id))
 	if !ok {
 		return nil

@@ -16,13 +16,13 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// TestJoinedRandomRowsOnDevice joins random norms and slices to random products,
+// TestFusedRandomRowsOnDevice fuses random norms and slices with random products,
 // by the device's own schedules, by those of another class and without subgroups, and compares runs
 // under several symbol values with the reference.
-func TestJoinedRandomRowsOnDevice(t *testing.T) {
+func TestFusedRandomRowsOnDevice(t *testing.T) {
 	needTools(t)
 	dev := openDevice(t)
-	defer vkc.JoinAllRows()()
+	defer vkc.FuseAllRows()()
 	own := dev.Caps()
 	other := own // keeps rows resident, and rounds them
 	other.VendorID, other.Type, other.Cores = target.VendorNVIDIA, target.DeviceDiscrete, 1
