@@ -116,7 +116,7 @@ func (m *flashMatrix) octets(lines, width int, body func(i, line, octet text)) {
 // lie in memory where they do, else computed.
 func (m *flashMatrix) octet(v *kernel.Expr, a along, at text) text {
 	if w := target.Unrounded(v, ir.F16); w.Kind == kernel.ExprLoad && m.k.Bindings[w.Bind].DType == ir.F16 &&
-		m.vectorLoad(w, a.axis, target.OctetElems) {
+		m.k.LoadsVector(w, a.axis, target.OctetElems) {
 		return primary(fmt.Sprintf("%s[%s]", m.view(m.buffers[w.Bind], target.OctetElems),
 			binary("/", m.indexAt(w.Index, a.axis, at), uintLit(target.OctetElems)).s))
 	}

@@ -186,9 +186,6 @@ func (e *emitter) body() {
 
 // check refuses what no variant can write.
 func (e *emitter) check() {
-	if err := target.Check(e.k, e.sched, e.caps); err != nil {
-		e.fail("%w", err)
-	}
 	for _, name := range e.k.Symbols() {
 		if !slices.Contains(e.symbols, name) {
 			e.fail("symbol %s is not one of the program's: %s", name, strings.Join(e.symbols, ", "))
@@ -210,6 +207,12 @@ func (e *emitter) check() {
 			e.fail("load from binding %d of %d", v.Bind, len(e.k.Bindings))
 		}
 	})
+	if e.err != nil {
+		return
+	}
+	if err := target.Check(e.k, e.sched, e.caps); err != nil {
+		e.fail("%w", err)
+	}
 }
 
 // header says what the kernel is, and switches on what it uses.

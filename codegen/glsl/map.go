@@ -8,7 +8,7 @@ import (
 )
 
 // emitMap writes a kernel that computes its stores once per point of the
-// parallel axes: an invocation takes up to Vec neighbours along the innermost.
+// parallel axes: an invocation takes Vec neighbours along the innermost.
 func (e *emitter) emitMap() {
 	if len(e.k.Parallel) == 0 {
 		e.emitSingle()
@@ -18,8 +18,7 @@ func (e *emitter) emitMap() {
 	if e.sched.Coarsen > 1 {
 		shared = e.coarsen()
 	}
-	inner := len(e.k.Parallel) - 1
-	width := e.width(inner, e.k.Parallel[inner], e.k.Roots(), e.k.Stores)
+	inner, width := len(e.k.Parallel)-1, e.sched.Vec
 	unit := primary("0u")
 	e.overSpace(func(s space) int {
 		g := s[0]

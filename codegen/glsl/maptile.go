@@ -131,7 +131,7 @@ func (t *tileWriter) fetch() {
 		array := t.share(scalars[b.DType].carrier, b.base+"_tile", t.inner.size*t.pitch)
 		t.arrays = append(t.arrays, array)
 		t.comment("Lines of %s.", b.name)
-		width := t.emitter.width(t.Other, t.k.Parallel[t.Other], []*kernel.Expr{v}, nil)
+		width := t.k.VectorWidth(t.Other, t.k.Parallel[t.Other], 4, []*kernel.Expr{v}, nil)
 		t.eachRun(t.other, t.inner, width, func(r run, along, line text) {
 			first := binary("+", binary("*", line, uintLit(t.pitch)), along)
 			t.fetchRun(v, r, func(lane string) string {
@@ -167,8 +167,7 @@ func (t *tileWriter) fetchRun(v *kernel.Expr, r run, place func(lane string) str
 // compute goes over the points of the tile along the innermost axis.
 func (t *tileWriter) compute() {
 	t.comment("Points of the tile.")
-	roots := t.k.Roots()
-	width := t.emitter.width(t.Inner, t.k.Parallel[t.Inner], roots, t.k.Stores)
+	roots, width := t.k.Roots(), t.sched.Vec
 	t.eachRun(t.inner, t.other, width, func(r run, along, line text) {
 		for i, v := range t.Loads {
 			at := along

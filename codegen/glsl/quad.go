@@ -46,7 +46,7 @@ func (e *emitter) quadOf(q quadKind, v *kernel.Expr, a along, k text, base strin
 // stand in memory or as the decoder of a block gives them.
 func (e *emitter) isVector(v *kernel.Expr, a along) bool {
 	v = kernel.Widened(v)
-	if v.Kind != kernel.ExprLoad || !e.vectorLoad(v, a.axis, 4) {
+	if v.Kind != kernel.ExprLoad || !e.k.LoadsVector(v, a.axis, 4) {
 		return false
 	}
 	t := e.k.Bindings[v.Bind].DType

@@ -38,7 +38,7 @@ type stage struct {
 // emitRow writes a row kernel: an invocation per row, or LanesPerRow of them.
 func (e *emitter) emitRow() {
 	r := &rowWriter{emitter: e, group: e.sched.Variant == kernel.VarRowGroup, lanes: 1, rows: e.sched.Workgroup,
-		cached: map[*kernel.Expr]string{}, first: map[*kernel.Expr]int{}}
+		width: e.sched.Vec, cached: map[*kernel.Expr]string{}, first: map[*kernel.Expr]int{}}
 	if r.group {
 		r.lanes = e.sched.LanesPerRow
 		r.rows = e.sched.Workgroup / r.lanes
@@ -62,7 +62,7 @@ func (r *rowWriter) leaveShared() {
 	}
 }
 
-// arrange sorts phases into stages and decides on vectors and caches.
+// arrange sorts phases into stages and decides on caches.
 func (r *rowWriter) arrange() {
 	for i, p := range r.k.Phases {
 		last := len(r.stages) - 1
@@ -85,7 +85,6 @@ func (r *rowWriter) arrange() {
 			r.final.perRow = append(r.final.perRow, s)
 		}
 	}
-	r.width = r.emitter.width(r.k.FoldAxis(), r.k.Fold, r.k.Roots(), r.final.perElement)
 	r.planCache()
 }
 

@@ -29,10 +29,10 @@ type scanTile struct {
 
 // emitScan writes a scan: an invocation per row, or LanesPerRow of them.
 func (e *emitter) emitScan() {
-	w := &scanWriter{rowWriter: &rowWriter{emitter: e, lanes: 1, rows: e.sched.Workgroup}, phase: e.k.Phases[0]}
+	row := &rowWriter{emitter: e, lanes: 1, rows: e.sched.Workgroup, width: e.sched.Vec}
+	w := &scanWriter{rowWriter: row, phase: e.k.Phases[0]}
 	w.typ = computeType(accType(w.phase))
 	w.needType(w.typ)
-	w.width = w.scanWidth()
 	w.runs, _ = e.k.Fold.Quo(int64(w.width))
 	along := w.alone
 	if e.sched.Variant == kernel.VarScanGroup {
@@ -40,19 +40,6 @@ func (e *emitter) emitScan() {
 		w.rows, along = e.sched.Workgroup/w.lanes, w.together
 	}
 	e.overSpace(w.place, along)
-}
-
-// scanWidth is how many neighbours a lane takes; the end of the last chunk must
-// not fall between them.
-func (w *scanWriter) scanWidth() int {
-	width := w.emitter.width(w.k.FoldAxis(), w.k.Fold, w.k.Roots(), w.k.Stores)
-	for w.k.Limit != nil && width > 1 {
-		if _, ok := w.k.Limit.Below.Quo(int64(width)); ok {
-			break
-		}
-		width /= 2
-	}
-	return width
 }
 
 func (w *scanWriter) zero() text { return w.literal(accType(w.phase), 0, 0) }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vkc-go/vkc/codegen/glsl"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
@@ -44,7 +43,7 @@ func scanKernel(b *testing.B, source string) *kernel.Kernel {
 // benchKernel times a kernel on buffers of its own.
 func benchKernel(b *testing.B, dev *vk.Device, k *kernel.Kernel, s kernel.Schedule) {
 	ctx := context.Background()
-	sh, err := glsl.Emit(k, s, dev.Caps(), nil)
+	sh, err := emit(k, s, dev.Caps(), nil)
 	check(b, err)
 	modules := compileAll(b, []spirv.Shader{{Name: "bench", Source: sh.Source}})
 	pipeline, err := dev.NewPipeline(vk.PipelineDesc{Name: k.Name, Code: modules[0], Buffers: len(k.Bindings),

@@ -12,83 +12,6 @@ import (
 // is reserved for that.
 const component = "lane"
 
-// vectorLoad reports whether a load can be read width neighbours at a time.
-// A buffer that the kernel also writes is seen in one way only: as vectors where
-// a map writes just what it reads, else as scalars.
-func (e *emitter) vectorLoad(v *kernel.Expr, axis, width int) bool {
-	b := e.k.Bindings[v.Bind]
-	if b.Write {
-		return e.vectorInPlace(v.Bind, axis, width)
-	}
-	if !v.Index.Uses(axis) || b.DType.IsBlock() && width != 4 {
-		return false
-	}
-	return v.Index.Adjacent(axis, width)
-}
-
-func (e *emitter) vectorStore(s kernel.Store, axis, width int) bool {
-	b := e.k.Bindings[s.Bind]
-	if b.Read {
-		return e.vectorInPlace(s.Bind, axis, width)
-	}
-	if b.DType.IsBlock() || !s.Index.Adjacent(axis, width) {
-		return false
-	}
-	for _, other := range e.k.Stores { // one view per written buffer
-		if other.Bind == s.Bind && (other.PerElement != s.PerElement || !other.Index.Adjacent(axis, width)) {
-			return false
-		}
-	}
-	return true
-}
-
-// vectorInPlace reports whether a map reads and writes a binding at one index
-// alone, at which width neighbours are one vector: then a vector is read before,
-// and written after, all that its lanes compute.
-func (e *emitter) vectorInPlace(bind, axis, width int) bool {
-	if e.k.Family != kernel.FamilyMap || e.k.Bindings[bind].DType.IsBlock() {
-		return false
-	}
-	var at kernel.Index
-	stores := 0
-	for _, s := range e.k.Stores {
-		if s.Bind == bind {
-			at = s.Index
-			stores++
-		}
-	}
-	same := stores == 1 && at.Uses(axis) && at.Adjacent(axis, width)
-	kernel.Walk(e.k.Roots(), func(v *kernel.Expr) {
-		same = same && (v.Kind != kernel.ExprLoad || v.Bind != bind || v.Index.Equal(at))
-	})
-	return same
-}
-
-// width returns how many neighbours along an axis an invocation takes at once:
-// the schedule's Vec, or less where the extent is no multiple, or 1 where
-// nothing is adjacent.
-func (e *emitter) width(axis int, extent ir.Dim, roots []*kernel.Expr, stores []kernel.Store) int {
-	for w := min(e.sched.Vec, 4); w > 1; w /= 2 {
-		if w == 3 {
-			continue
-		}
-		if _, ok := extent.Quo(int64(w)); !ok {
-			continue
-		}
-		gains := false
-		kernel.Walk(roots, func(v *kernel.Expr) {
-			gains = gains || v.Kind == kernel.ExprLoad && e.vectorLoad(v, axis, w)
-		})
-		for _, s := range stores {
-			gains = gains || e.vectorStore(s, axis, w)
-		}
-		if gains {
-			return w
-		}
-	}
-	return 1
-}
-
 // run is the neighbours along an axis that an invocation takes at once.
 type run struct {
 	axis, width int
@@ -127,7 +50,7 @@ func (e *emitter) runLanes(r run, roots []*kernel.Expr, stores []kernel.Store, b
 	var scalarStores, vectorStores []kernel.Store
 	var results []string
 	for _, s := range stores {
-		if !e.vectorStore(s, r.axis, r.width) {
+		if !e.k.StoresVector(s, r.axis, r.width) {
 			scalarStores = append(scalarStores, s)
 			continue
 		}
@@ -199,7 +122,7 @@ func (e *emitter) loadVectors(r run, roots []*kernel.Expr) map[*kernel.Expr]stri
 		if v.Kind == kernel.ExprRandom && r.width == 4 && v.Index.Adjacent(r.axis, 4) {
 			vectors[v] = e.loadWords(r, v, vectors)
 		}
-		if v.Kind != kernel.ExprLoad || !e.vectorLoad(v, r.axis, r.width) {
+		if v.Kind != kernel.ExprLoad || !e.k.LoadsVector(v, r.axis, r.width) {
 			return
 		}
 		b := e.buffers[v.Bind]

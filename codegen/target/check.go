@@ -106,13 +106,6 @@ func checkShared(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	return nil
 }
 
-func checkMap(k *kernel.Kernel, s kernel.Schedule) error {
-	if most := mapVec(k, 4); s.Vec > most {
-		return fmt.Errorf("vectors of %d do not divide the points of the map, only %d", s.Vec, most)
-	}
-	return checkCoarsen(k, s)
-}
-
 func checkRowSerial(k *kernel.Kernel, s kernel.Schedule) error {
 	if s.LanesPerRow > 1 {
 		return fmt.Errorf("%d lanes per row, a serial row has one", s.LanesPerRow)
@@ -142,9 +135,6 @@ func checkLanes(s kernel.Schedule) error {
 
 // checkRow checks what both kinds of row schedule share.
 func checkRow(k *kernel.Kernel, s kernel.Schedule, lanes int) error {
-	if most := rowVec(k, 4); s.Vec > most {
-		return fmt.Errorf("vectors of %d are not proven aligned along the row, only %d", s.Vec, most)
-	}
 	if s.Cache == 0 {
 		return nil
 	}

@@ -54,9 +54,8 @@ func alignedRuns(x kernel.Index, axis, n int) bool {
 }
 
 // mapVec returns the largest power of two up to limit that divides the number
-// of points of a map. That many neighbours are computed together at most: the
-// generator merges axes that lie in memory as one, and takes fewer where the
-// innermost of those left has another length or nothing aligned.
+// of points of a map. That many neighbours are asked for: settling leaves fewer where
+// the innermost axis has another length or nothing aligned.
 func mapVec(k *kernel.Kernel, limit int) int {
 	n := limit
 	if inner := innerAxis(k); k.Guard != nil && inner >= 0 && k.Guard.Point.Uses(inner) {

@@ -25,9 +25,9 @@ func unaryMap(t ir.DType, shape ...ir.Dim) *kernel.Kernel {
 	b := kernel.NewBuilder()
 	at := flat(0, shape)
 	v := b.Apply(ir.OpExp, t, nil, b.Load(0, t, at, "x"))
-	return &kernel.Kernel{Name: "exp", Family: kernel.FamilyMap, Parallel: shape,
+	return kernel.Canonical(&kernel.Kernel{Name: "exp", Family: kernel.FamilyMap, Parallel: shape,
 		Bindings: []kernel.Binding{binding("x", t, shape...), binding("y", t, shape...)},
-		Stores:   []kernel.Store{{Bind: 1, Index: at, Value: v}}}
+		Stores:   []kernel.Store{{Bind: 1, Index: at, Value: v}}})
 }
 
 // transposeMap is y[i,j] = x[j,i].

@@ -62,9 +62,6 @@ func checkScan(k *kernel.Kernel, s kernel.Schedule) error {
 	if len(k.Phases) != 1 {
 		return fmt.Errorf("a scan of %d phases, want one", len(k.Phases))
 	}
-	if most := scanVec(k, 4); s.Vec > most {
-		return fmt.Errorf("vectors of %d are not proven aligned along the row, only %d", s.Vec, most)
-	}
 	if s.Variant == kernel.VarScanSerial {
 		if s.LanesPerRow > 1 {
 			return fmt.Errorf("%d lanes per row, a serial scan has one", s.LanesPerRow)

@@ -16,6 +16,32 @@ func checkSettled(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	return nil
 }
 
+// settleMap says how many neighbours an invocation takes: as many of those asked for as lie together.
+func settleMap(k *kernel.Kernel, s kernel.Schedule, _ Caps) kernel.Schedule {
+	inner, most := len(k.Parallel)-1, min(s.Vec, mapVec(k, 4))
+	if s.Vec = 1; most > 1 {
+		s.Vec = k.VectorWidth(inner, k.Parallel[inner], most, k.Roots(), k.Stores)
+	}
+	return s
+}
+
+// settleRow says the same of the elements of a row, and settleScan of a scan, the end of whose rows must not fall
+// between neighbours.
+func settleRow(k *kernel.Kernel, s kernel.Schedule, _ Caps) kernel.Schedule {
+	s.Vec = rowWidth(k, rowVec(k, s.Vec))
+	return s
+}
+
+func settleScan(k *kernel.Kernel, s kernel.Schedule, _ Caps) kernel.Schedule {
+	s.Vec = rowWidth(k, scanVec(k, s.Vec))
+	return s
+}
+
+func rowWidth(k *kernel.Kernel, most int) int {
+	stores := slices.DeleteFunc(slices.Clone(k.Stores), func(s kernel.Store) bool { return !s.PerElement })
+	return k.VectorWidth(k.FoldAxis(), k.Fold, most, k.Roots(), stores)
+}
+
 // ManyRows is from how many rows on a matvec decodes blocks whole, scales
 // included: an operation an element then costs less than one an element of every
 // row, which scaling sums of products and subtracting sums of rows take.

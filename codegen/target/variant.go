@@ -47,12 +47,12 @@ var parts = slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[kernel.Sched
 // The tables are filled here, since what they name looks into them.
 func init() {
 	variants = map[kernel.Variant]variant{
-		kernel.VarMap:          {family: kernel.FamilyMap, check: onAny(checkMap)},
-		kernel.VarMapTile:      {family: kernel.FamilyMap, check: onAny(checkMapTile), shared: transposeShared},
-		kernel.VarRowSerial:    {family: kernel.FamilyRow, check: onAny(checkRowSerial)},
-		kernel.VarRowGroup:     {family: kernel.FamilyRow, check: onAny(checkRowGroup), shared: rowGroupShared},
-		kernel.VarScanSerial:   {family: kernel.FamilyScan, check: onAny(checkScan)},
-		kernel.VarScanGroup:    {family: kernel.FamilyScan, check: onAny(checkScan), shared: rowSlots},
+		kernel.VarMap:          {family: kernel.FamilyMap, check: onAny(checkCoarsen), settle: settleMap},
+		kernel.VarMapTile:      {family: kernel.FamilyMap, check: onAny(checkMapTile), shared: transposeShared, settle: settleMap},
+		kernel.VarRowSerial:    {family: kernel.FamilyRow, check: onAny(checkRowSerial), settle: settleRow},
+		kernel.VarRowGroup:     {family: kernel.FamilyRow, check: onAny(checkRowGroup), shared: rowGroupShared, settle: settleRow},
+		kernel.VarScanSerial:   {family: kernel.FamilyScan, check: onAny(checkScan), settle: settleScan},
+		kernel.VarScanGroup:    {family: kernel.FamilyScan, check: onAny(checkScan), shared: rowSlots, settle: settleScan},
 		kernel.VarSort:         {family: kernel.FamilySort, check: onAny(checkSort), shared: sortShared},
 		kernel.VarSelect:       {family: kernel.FamilySort, check: onAny(checkSelect), shared: selectShared},
 		kernel.VarGroup:        {family: kernel.FamilyGroup, check: checkGroup, shared: groupShared},
@@ -109,10 +109,11 @@ func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
 // it. The generator emits a settled schedule as it stands, so that its text says
 // what runs. Settling twice changes nothing.
 func Settle(k *kernel.Kernel, s kernel.Schedule, caps Caps) kernel.Schedule {
-	if v := variants[s.Variant]; v.settle != nil && v.family == k.Family && checkMatMulShape(k) == nil {
-		return v.settle(k, s, caps)
+	v := variants[s.Variant]
+	if v.settle == nil || v.family != k.Family || v.family == kernel.FamilyMatMul && checkMatMulShape(k) != nil {
+		return s
 	}
-	return s
+	return v.settle(k, s, caps)
 }
 
 func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ Caps) error {

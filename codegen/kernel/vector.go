@@ -1,0 +1,79 @@
+package kernel
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// LoadsVector reports whether a load can be read width neighbours at a time.
+// A buffer that the kernel also writes is seen in one way only: as vectors where
+// a map writes just what it reads, else as scalars.
+func (k *Kernel) LoadsVector(v *Expr, axis, width int) bool {
+	b := k.Bindings[v.Bind]
+	if b.Write {
+		return k.vectorInPlace(v.Bind, axis, width)
+	}
+	if !v.Index.Uses(axis) || b.DType.IsBlock() && width != 4 {
+		return false
+	}
+	return v.Index.Adjacent(axis, width)
+}
+
+// StoresVector reports whether a store can write width neighbours at a time.
+func (k *Kernel) StoresVector(s Store, axis, width int) bool {
+	b := k.Bindings[s.Bind]
+	if b.Read {
+		return k.vectorInPlace(s.Bind, axis, width)
+	}
+	if b.DType.IsBlock() || !s.Index.Adjacent(axis, width) {
+		return false
+	}
+	for _, other := range k.Stores { // one view per written buffer
+		if other.Bind == s.Bind && (other.PerElement != s.PerElement || !other.Index.Adjacent(axis, width)) {
+			return false
+		}
+	}
+	return true
+}
+
+// vectorInPlace reports whether a map reads and writes a binding at one index
+// alone, at which width neighbours are one vector: then a vector is read before,
+// and written after, all that its lanes compute.
+func (k *Kernel) vectorInPlace(bind, axis, width int) bool {
+	if k.Family != FamilyMap || k.Bindings[bind].DType.IsBlock() {
+		return false
+	}
+	var at Index
+	stores := 0
+	for _, s := range k.Stores {
+		if s.Bind == bind {
+			at = s.Index
+			stores++
+		}
+	}
+	same := stores == 1 && at.Uses(axis) && at.Adjacent(axis, width)
+	Walk(k.Roots(), func(v *Expr) {
+		same = same && (v.Kind != ExprLoad || v.Bind != bind || v.Index.Equal(at))
+	})
+	return same
+}
+
+// VectorWidth returns how many neighbours along an axis gain by being taken at once:
+// the largest power of two up to most, and to 4, that divides the extent and has some load
+// of the roots, or some store, be a vector; else 1.
+func (k *Kernel) VectorWidth(axis int, extent ir.Dim, most int, roots []*Expr, stores []Store) int {
+	for w := 4; w > 1; w /= 2 {
+		if _, ok := extent.Quo(int64(w)); !ok || w > most {
+			continue
+		}
+		gains := slices.ContainsFunc(stores, func(s Store) bool { return k.StoresVector(s, axis, w) })
+		Walk(roots, func(v *Expr) {
+			gains = gains || v.Kind == ExprLoad && k.LoadsVector(v, axis, w)
+		})
+		if gains {
+			return w
+		}
+	}
+	return 1
+}
