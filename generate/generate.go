@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/vkc-go/vkc"
@@ -168,6 +169,33 @@ func (m *Model) Prompt(c chat.Context) ([]int32, error) {
 		return nil, err
 	}
 	return m.tok.EncodeChat(pieces), nil
+}
+
+// Context returns how many tokens a prompt and its answer may have together.
+func (m *Model) Context() int { return m.context }
+
+// Fit is Prompt of as much of a conversation as leaves room for an answer of so many tokens:
+// its oldest messages go first, those of the system stay, and so does the last one. Forgotten
+// is how many went.
+func (m *Model) Fit(c chat.Context, room int) (prompt []int32, forgotten int, err error) {
+	c.Messages = slices.Clone(c.Messages)
+	for {
+		if prompt, err = m.Prompt(c); err != nil || len(prompt)+room <= m.context {
+			return prompt, forgotten, err
+		}
+		oldest := slices.IndexFunc(c.Messages, func(m chat.Message) bool { return m.Role != "system" })
+		if oldest < 0 || oldest == len(c.Messages)-1 {
+			return nil, forgotten, fmt.Errorf("generate: the last message alone makes a prompt of %d tokens, and the "+
+				"answer is to have %d: the context is %d; shorten it or give more context", len(prompt), room,
+				m.context)
+		}
+		c.Messages = slices.Delete(c.Messages, oldest, oldest+1)
+		forgotten++
+		for oldest < len(c.Messages)-1 && c.Messages[oldest].Role != "user" { // an answer goes with its question
+			c.Messages = slices.Delete(c.Messages, oldest, oldest+1)
+			forgotten++
+		}
+	}
 }
 
 // Generate goes on with a prompt, until the model ends its answer, or as many

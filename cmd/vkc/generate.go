@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/vkc-go/vkc/frontend/chat"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/generate"
@@ -43,10 +44,15 @@ Without --temp the likeliest token is taken each time. With it, a token is chose
 			return a.generate(cmd.Context(), &f)
 		},
 	}
-	flags := cmd.Flags()
+	f.register(cmd.Flags())
+	cmd.Flags().StringVarP(&f.prompt, "prompt", "p", "", "the `TEXT` to go on with")
+	cmd.Flags().BoolVar(&f.chat, "chat", false, "the text is a message to the model")
+	return cmd
+}
+
+// register declares what vkc generate and vkc chat share.
+func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.model, "model", "m", "", "the GGUF `FILE` of the model")
-	flags.StringVarP(&f.prompt, "prompt", "p", "", "the `TEXT` to go on with")
-	flags.BoolVar(&f.chat, "chat", false, "the text is a message to the model")
 	flags.IntVarP(&f.sampling.MaxTokens, "tokens", "n", 0,
 		"print `N` tokens at most; 0 means until the model ends or the context is full")
 	flags.Float64Var(&f.sampling.Temperature, "temp", 0,
@@ -61,23 +67,28 @@ Without --temp the likeliest token is taken each time. With it, a token is chose
 	flags.StringVar(&f.kv, "kv", "f32", "keep keys and values in this `TYPE`, such as f16 or q8_0")
 	flags.StringVar(&f.options.Precision, "precision", ir.PrecisionFull, precisionHelp)
 	flags.StringVarP(&f.options.Device, "device", "d", "auto", "as for vkc run")
-	flags.BoolVar(&f.stats, "stats", false, "print on standard error where the model runs and how fast")
-	return cmd
+	flags.BoolVar(&f.stats, "stats", false, "print where the model runs and how fast")
+}
+
+// open checks the flags and loads the model.
+func (f *generateFlags) open(ctx context.Context) (*generate.Model, error) {
+	var err error
+	if f.options.Cache, err = ir.ParseDType(f.kv); err != nil {
+		return nil, usagef("--kv: %w", err)
+	}
+	if err := f.sampling.Check(); err != nil {
+		return nil, usagef("%w", err)
+	}
+	return generate.Open(ctx, f.model, f.options)
 }
 
 func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
-	if f.options.Cache, err = ir.ParseDType(f.kv); err != nil {
-		return usagef("--kv: %w", err)
-	}
-	if err := f.sampling.Check(); err != nil {
-		return usagef("%w", err)
-	}
 	text, err := textOf([]string{f.prompt})
 	if err != nil {
 		return err
 	}
 	start := time.Now()
-	m, err := generate.Open(ctx, f.model, f.options)
+	m, err := f.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -92,27 +103,41 @@ func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
 			return err
 		}
 	}
-	loaded := time.Now()
-	first, n := loaded, 0
-	for token, err := range m.Generate(ctx, prompt, f.sampling) {
-		if err != nil {
+	ready := time.Since(start)
+	stats, err := answer(ctx, m, prompt, f.sampling, func(text string) error {
+		if _, err := fmt.Fprint(a.stdout, text); err != nil {
 			return err
+		}
+		return a.stdout.Flush()
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(a.stdout)
+	if f.stats {
+		a.say("%s; ready after %v", m.Why(), ready.Round(time.Millisecond))
+		a.say("%s", stats)
+	}
+	return nil
+}
+
+// answer goes on with a prompt, and returns a line about how fast that was.
+func answer(ctx context.Context, m *generate.Model, prompt []int32, s generate.Sampling,
+	show func(text string) error) (stats string, err error) {
+	start := time.Now()
+	first, n := start, 0
+	for token, err := range m.Generate(ctx, prompt, s) {
+		if err != nil {
+			return "", err
 		}
 		if n++; n == 1 {
 			first = time.Now()
 		}
-		if _, err := fmt.Fprint(a.stdout, token.Text); err != nil {
-			return err
+		if err := show(token.Text); err != nil {
+			return "", err
 		}
-		a.stdout.Flush()
 	}
-	fmt.Fprintln(a.stdout)
-	if f.stats {
-		rate := func(n int, d time.Duration) float64 { return float64(n) / max(d.Seconds(), 1e-9) }
-		a.say("%s; ready after %v", m.Why(), loaded.Sub(start).Round(time.Millisecond))
-		a.say("%d tokens of the prompt, %.1f a second; %d more, %.1f a second", len(prompt),
-			rate(len(prompt), first.Sub(loaded)),
-			n, rate(max(n-1, 0), time.Since(first)))
-	}
-	return nil
+	rate := func(n int, d time.Duration) float64 { return float64(n) / max(d.Seconds(), 1e-9) }
+	return fmt.Sprintf("%d tokens of the prompt, %.1f a second; %d more, %.1f a second", len(prompt),
+		rate(len(prompt), first.Sub(start)), n, rate(max(n-1, 0), time.Since(first))), nil
 }
