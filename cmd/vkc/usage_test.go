@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -44,7 +45,7 @@ func TestExamples(t *testing.T) {
 	root := (&app{}).rootCommand()
 	for _, cmd := range commands(root) {
 		for line := range strings.Lines(cmd.Example) {
-			args := strings.Fields(line)
+			args := words(line)
 			if args[0] != "vkc" {
 				t.Errorf("%s: example %q", cmd.CommandPath(), line)
 				continue
@@ -62,6 +63,18 @@ func TestExamples(t *testing.T) {
 			}
 		}
 	}
+}
+
+// words are the words of a command line as a shell splits it, up to a redirection or a pipe.
+func words(line string) []string {
+	var all []string
+	for _, w := range regexp.MustCompile(`'[^']*'|[^\s']+`).FindAllString(line, -1) {
+		if strings.ContainsAny(w[:1], "<>|") {
+			break
+		}
+		all = append(all, strings.Trim(w, "'"))
+	}
+	return all
 }
 
 func TestNoCommandIsHelp(t *testing.T) {
