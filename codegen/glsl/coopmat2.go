@@ -132,7 +132,7 @@ func (c *coopMat2) partial() bool { return c.reaches(c.row) || c.reaches(c.col) 
 // reaches reports whether some tile may reach beyond an axis of the result.
 func (m *matMul) reaches(axis int) bool {
 	e := target.EdgeOf(m.k, m.s, axis)
-	return e == target.EdgeSpare || e == target.EdgeClamped
+	return e == target.EdgeOverread || e == target.EdgeClamped
 }
 
 // declareLayout declares the layout of a tensor of two axes, the inner one of
@@ -148,7 +148,7 @@ func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, p ta
 	sizes := [2]text{c.dim(c.extent(outer)), c.dim(c.extent(inner))}
 	spare := false
 	for i, axis := range []int{outer, inner} {
-		if !clamp && target.EdgeOf(c.k, c.s, axis) == target.EdgeSpare { // tiles read on in memory
+		if !clamp && target.EdgeOf(c.k, c.s, axis) == target.EdgeOverread { // tiles read on in memory
 			sizes[i], spare = uintLit(target.WholeTiles(c.k, c.s, axis)), spare || i == 1
 		}
 	}

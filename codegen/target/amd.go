@@ -6,8 +6,8 @@ package target
 var amd = class{
 	name: "amd",
 	owns: func(c Caps) bool { return c.VendorID == VendorAMD },
-	tune: func(caps Caps) tuning {
-		t := genericTuning(caps, "amd-rdna3")
+	heuristics: func(caps Caps) heuristics {
+		t := genericHeuristics(caps, "amd-rdna3")
 		t.cache = max(t.cache, int64(caps.Cores)*64<<10) // 6 MB of 96 on Navi 31, without the cache behind it
 		t.mapWorkgroup = 256
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 256, 1024, 16, 16

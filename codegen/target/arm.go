@@ -7,8 +7,8 @@ package target
 var arm = class{
 	name: "arm",
 	owns: func(c Caps) bool { return c.VendorID == VendorARM },
-	tune: func(caps Caps) tuning {
-		t := genericTuning(caps, "arm-mali")
+	heuristics: func(caps Caps) heuristics {
+		t := genericHeuristics(caps, "arm-mali")
 		t.mapWorkgroup = 64
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 64, 64, 8, 8
 		t.tiles = []ratedTile{

@@ -23,11 +23,11 @@ func flashShapeOf(k *kernel.Kernel) flashShape {
 // attentions: the largest tile of rows that gives the device enough workgroups
 // and is mostly filled. Heads that share keys share a tile where one head's
 // queries would not fill it.
-func (t tuning) attentions(k *kernel.Kernel, caps Caps) []Candidate {
+func (h heuristics) attentions(k *kernel.Kernel, caps Caps) []Candidate {
 	if k.CheckAttention() != nil {
 		return nil
 	}
-	all := append(t.flashVecCandidates(k), append(t.flashMatrixCandidates(k, caps), t.flashTileCandidates(k)...)...)
+	all := append(h.flashVecCandidates(k), append(h.flashMatrixCandidates(k, caps), h.flashTileCandidates(k)...)...)
 	if n := int(k.Parallel[k.AttentionAxes().Split].Add); n > 1 { // it has been split
 		for i := range all {
 			all[i].Schedule.Splits = n
@@ -43,21 +43,21 @@ const maxVecRows = 16
 // flashVecCandidates: for few rows, which the heads that share keys all are,
 // reading keys and values once is all that matters. Runs of keys give the
 // device enough workgroups.
-func (t tuning) flashVecCandidates(k *kernel.Kernel) []Candidate {
+func (h heuristics) flashVecCandidates(k *kernel.Kernel) []Candidate {
 	sh := flashShapeOf(k)
 	rows := sh.Queries * sh.Heads
-	if rows > maxVecRows || t.subgroup == 0 {
+	if rows > maxVecRows || h.subgroup == 0 {
 		return nil
 	}
 	var all []Candidate
-	for _, lanes := range []int{t.flashLanes, 2 * t.flashLanes, 4 * t.flashLanes} {
-		lanes = min(lanes, t.subgroup)
-		for keys := t.flashKeys; keys >= 1; keys /= 2 {
-			for wg := t.flashWorkgroup; wg >= t.subgroup; wg /= 2 {
-				splits := t.flashSplits(k, wg/lanes*keys)
+	for _, lanes := range []int{h.flashLanes, 2 * h.flashLanes, 4 * h.flashLanes} {
+		lanes = min(lanes, h.subgroup)
+		for keys := h.flashKeys; keys >= 1; keys /= 2 {
+			for wg := h.flashWorkgroup; wg >= h.subgroup; wg /= 2 {
+				splits := h.flashSplits(k, wg/lanes*keys)
 				all = append(all,
 					Candidate{kernel.Schedule{Variant: kernel.VarFlashVec, Workgroup: wg, Vec: 4, LanesPerRow: lanes,
-						Subgroup: t.subgroup,
+						Subgroup: h.subgroup,
 						TileM:    int(rows), ThreadM: int(rows), TileN: wg / lanes * keys, ThreadN: keys,
 						Flash: kernel.Flash{Heads: int(sh.Heads), Splits: splits}},
 						fmt.Sprintf("%d rows share %d keys, which are read once, in %d runs", rows, sh.Keys, max(splits, 1))})
@@ -69,14 +69,14 @@ func (t tuning) flashVecCandidates(k *kernel.Kernel) []Candidate {
 
 // attentionTime estimates the time of an attention in nanoseconds by its arithmetic, or
 // says why that is not known.
-func (t tuning) attentionTime(k *kernel.Kernel, caps Caps) (float64, string) {
+func (h heuristics) attentionTime(k *kernel.Kernel, caps Caps) (float64, string) {
 	s, _, err := Select(k, caps)
 	if err != nil {
 		return 0, err.Error()
 	}
-	rate := t.VectorF32
+	rate := h.VectorF32
 	if s.Variant == kernel.VarFlashMatrix || s.Variant == kernel.VarFlashMatrix2 {
-		rate = t.MatrixF16
+		rate = h.MatrixF16
 	}
 	sh := flashShapeOf(k)
 	flops := 2 * float64(sh.Batch*sh.Groups*sh.Heads) * float64(sh.Queries) * float64(sh.Keys) *
@@ -87,44 +87,44 @@ func (t tuning) attentionTime(k *kernel.Kernel, caps Caps) (float64, string) {
 // flashSplits is into how many runs keys are cut so that the device has enough
 // workgroups, and none a longer run than it likes: a power of two, each of
 // several steps. What joins the runs must take less time than they save.
-func (t tuning) flashSplits(k *kernel.Kernel, step int) int {
+func (h heuristics) flashSplits(k *kernel.Kernel, step int) int {
 	sh, splits := flashShapeOf(k), 1
 	more := func() bool {
-		idle := sh.Batch*sh.Groups*int64(2*splits) <= t.fill
-		return idle || t.flashRun > 0 && sh.Keys > t.flashRun*int64(splits)
+		idle := sh.Batch*sh.Groups*int64(2*splits) <= h.fill
+		return idle || h.flashRun > 0 && sh.Keys > h.flashRun*int64(splits)
 	}
 	for splits < MaxSplits && more() && sh.Keys >= int64(2*splits*step*2) {
 		splits *= 2
 	}
 	run := float64(sh.Keys) *
 		float64(sh.Dot*k.Attention.K.DType.BlockBytes()+sh.Value*k.Attention.V.DType.BlockBytes()) // bytes
-	if saved := (run - run/float64(splits)) / (t.CopyGBps / float64(t.cores)); saved <= t.LaunchNs {
+	if saved := (run - run/float64(splits)) / (h.CopyGBps / float64(h.cores)); saved <= h.LaunchNs {
 		return 0
 	}
 	return splits
 }
 
-func (t tuning) flashTileCandidates(k *kernel.Kernel) []Candidate {
+func (h heuristics) flashTileCandidates(k *kernel.Kernel) []Candidate {
 	sh := flashShapeOf(k)
 	var fitting, rest, foreign []Candidate
-	tiles := append(append([]tile{}, t.flashTiles...), generic.tune(Caps{}).flashTiles...)
+	tiles := append(append([]tile{}, h.flashTiles...), generic.heuristics(Caps{}).flashTiles...)
 	for i, tl := range tiles {
 		heads := flashHeads(sh, tl.M)
 		rows := sh.Queries * int64(heads)
 		groups := min(sh.Batch, unknownExtent>>24) * sh.Groups * sh.Heads / int64(heads) * ceilDiv(rows, int64(tl.M))
 		reason := fmt.Sprintf("%d queries of %d heads a tile, %d keys: %d workgroups", tl.M/heads, heads, tl.N, groups)
 		filled := 2*rows > int64(tl.M)
-		for _, subgroup := range []int{t.subgroup, 0} {
+		for _, subgroup := range []int{h.subgroup, 0} {
 			c := Candidate{tl.flashSchedule(heads, subgroup), reason}
-			switch own := i < len(t.flashTiles); {
-			case own && filled && groups >= t.fill:
+			switch own := i < len(h.flashTiles); {
+			case own && filled && groups >= h.fill:
 				fitting = append(fitting, c)
 			case own:
 				rest = append(rest, c)
 			default:
 				foreign = append(foreign, c)
 			}
-			if t.subgroup == 0 {
+			if h.subgroup == 0 {
 				break
 			}
 		}
@@ -175,7 +175,7 @@ func headsFirst(k *kernel.Kernel, s kernel.Schedule, caps Caps) bool {
 	tiled := s.Variant == kernel.VarFlashMatrix || s.Variant == kernel.VarFlashMatrix2
 	bytes := sh.Groups * sh.Keys * int64(sh.Dot+sh.Value) * int64(ir.F16.BlockBytes())
 	return k.Attention.Causal && tiled && sh.Queries > int64(s.TileM/max(s.Heads, 1)) &&
-		bytes <= 2*classOf(caps).tune(caps).cache
+		bytes <= 2*classOf(caps).heuristics(caps).cache
 }
 
 // AttentionGrid puts tiles of queries in x, or in y where heads go first, heads

@@ -15,16 +15,16 @@ type flashMatrixTile struct{ Subgroups, Strips, Keys, Stages, Width int }
 
 // flashMatrixCandidates: the most rows that fill the device, by the variant
 // that keeps scores in registers where there is it.
-func (t tuning) flashMatrixCandidates(k *kernel.Kernel, caps Caps) []Candidate {
+func (h heuristics) flashMatrixCandidates(k *kernel.Kernel, caps Caps) []Candidate {
 	frag := flashFragment(caps)
-	if frag == 0 || t.subgroup == 0 || !flashHalf(k) {
+	if frag == 0 || h.subgroup == 0 || !flashHalf(k) {
 		return nil
 	}
 	sh := flashShapeOf(k)
 	var fitting, rest []Candidate
 	for _, variant := range []kernel.Variant{kernel.VarFlashMatrix2, kernel.VarFlashMatrix} {
 		var few []Candidate // the smallest tile first
-		for _, tl := range t.flashMatrices {
+		for _, tl := range h.flashMatrices {
 			if variant == kernel.VarFlashMatrix && tl.Strips > 1 {
 				continue
 			}
@@ -32,15 +32,15 @@ func (t tuning) flashMatrixCandidates(k *kernel.Kernel, caps Caps) []Candidate {
 			heads := flashHeads(sh, rows)
 			groups := min(sh.Batch, unknownExtent>>24) * sh.Groups * sh.Heads / int64(heads) *
 				ceilDiv(sh.Queries*int64(heads), int64(rows))
-			c := Candidate{kernel.Schedule{Variant: variant, Workgroup: tl.Subgroups * t.subgroup, Vec: 4,
-				Subgroup: t.subgroup,
+			c := Candidate{kernel.Schedule{Variant: variant, Workgroup: tl.Subgroups * h.subgroup, Vec: 4,
+				Subgroup: h.subgroup,
 				TileM:    rows, TileN: tl.Keys, Stages: tl.Stages,
 				Flash: kernel.Flash{Heads: heads}, Fragments: kernel.Fragments{FragM: frag, FragN: frag, FragK: frag}},
 				fmt.Sprintf("%d queries of %d heads a tile, %d keys, on matrix units: %d workgroups", rows/heads, heads, tl.Keys, groups)}
 			if 2*sh.Queries*int64(heads) <= int64(rows) || tl.Width > 0 && max(sh.Dot, sh.Value) > tl.Width {
 				continue
 			}
-			if 10*groups >= 9*(t.fill/2) { // one workgroup for nearly every core is enough (M-flash-shapes)
+			if 10*groups >= 9*(h.fill/2) { // one workgroup for nearly every core is enough (M-flash-shapes)
 				fitting = append(fitting, c)
 			} else {
 				few = append([]Candidate{c}, few...)

@@ -5,8 +5,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// blockTuning is what a class of devices does with one block format.
-type blockTuning struct {
+// blockHeuristics is what a class of devices does with one block format.
+type blockHeuristics struct {
 	layout kernel.Layout
 	tiles  kernel.Layout // where only products of many rows read the blocks
 	floats blockVecs     // by rows of floats
@@ -26,8 +26,8 @@ type blockTuning struct {
 // from where their parts are loaded by whole words (M-planes). Rows become bytes where
 // subgroups and dot products of bytes can be relied on and blocks hold small integers,
 // one row by the product itself.
-func unmeasuredBlocks(caps Caps) map[ir.DType]blockTuning {
-	all := map[ir.DType]blockTuning{}
+func unmeasuredBlocks(caps Caps) map[ir.DType]blockHeuristics {
+	all := map[ir.DType]blockHeuristics{}
 	for _, t := range kernel.PlaneFormats() {
 		all[t] = inPlanes()
 		if _, table := lookupTables[t]; !table && caps.Features.IntegerDotProduct && subgroupOf(caps) > 0 {
@@ -74,12 +74,12 @@ func (v blockVec) lanesOf(depth int64, subgroup int) int {
 
 // blockVec returns how a product of few rows is to read the blocks of its B:
 // what was measured for the format and so many rows, or else what goes for all.
-func (t tuning) blockVec(k *kernel.Kernel, b ir.DType, sh matShape) blockVec {
-	measured := t.blocks[b].floats
+func (h heuristics) blockVec(k *kernel.Kernel, b ir.DType, sh matShape) blockVec {
+	measured := h.blocks[b].floats
 	if readsBytes(k) {
-		measured = t.blocks[b].bytes
+		measured = h.blocks[b].bytes
 	}
-	v := blockVec{run: t.runOf(b), lanes: t.blockLanes, columns: t.blockColumns}
+	v := blockVec{run: h.runOf(b), lanes: h.blockLanes, columns: h.blockColumns}
 	for _, m := range measured {
 		if !m.suits(sh) {
 			continue
@@ -106,14 +106,14 @@ func (v blockVec) adapted(rows int64) blockVec {
 
 // runOf is how many elements of a block an invocation takes at once where the
 // format was not measured.
-func (t tuning) runOf(b ir.DType) int {
+func (h heuristics) runOf(b ir.DType) int {
 	switch b {
 	case ir.Q2_K, ir.Q3_K, ir.Q4_K, ir.Q5_K, ir.Q6_K, ir.TQ2_0:
-		return t.blockRunK
+		return h.blockRunK
 	case ir.Q8_0, ir.MXFP4: // many narrow loads for their elements
-		return t.blockRun / 2
+		return h.blockRun / 2
 	}
-	return t.blockRun
+	return h.blockRun
 }
 
 // Layout returns how the blocks of a weight are to lie in the memory of a
@@ -130,7 +130,7 @@ func Layout(t ir.DType, readers []*kernel.Kernel, caps Caps) kernel.Layout {
 			products, few = true, few || matShapeOf(k).M <= MaxMatVecRows
 		}
 	}
-	b := classOf(caps).tune(caps).blocks[t]
+	b := classOf(caps).heuristics(caps).blocks[t]
 	switch {
 	case few:
 		return b.layout
@@ -144,7 +144,7 @@ func Layout(t ir.DType, readers []*kernel.Kernel, caps Caps) kernel.Layout {
 // faster as bytes than as floats, and not as floats that the product itself
 // rounds to bytes.
 func WantsBytes(t ir.DType, rows, columns ir.Dim, caps Caps) bool {
-	tuned := classOf(caps).tune(caps)
+	tuned := classOf(caps).heuristics(caps)
 	b := tuned.blocks[t]
 	switch one := rows.Max() == 1; {
 	case one && (len(b.rounded) > 0 || tuned.roundsBesideTables(b.lookup, columns.Max())):

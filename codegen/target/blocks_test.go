@@ -10,7 +10,7 @@ import (
 // TestBlockVec takes what was measured for as many rows, or adapts what was
 // measured for fewer.
 func TestBlockVec(t *testing.T) {
-	tune := tuning{blockRun: 16, blockLanes: 64, blockColumns: 2, blocks: map[ir.DType]blockTuning{
+	tuned := heuristics{blockRun: 16, blockLanes: 64, blockColumns: 2, blocks: map[ir.DType]blockHeuristics{
 		ir.Q4_0: inPlanes(blockVec{rows: 2, run: 32, columns: 8}, blockVec{rows: 5, run: 64, columns: 4, staged: true}),
 		ir.Q4_1: inPlanes(blockVec{run: 32, columns: 8, staged: true}),
 	}}
@@ -29,7 +29,7 @@ func TestBlockVec(t *testing.T) {
 		{ir.Q5_0, 1, blockVec{run: 16, lanes: 64, columns: 2}},
 		{ir.Q5_0, 8, blockVec{run: 8, lanes: 64, columns: 2}},
 	} {
-		if got := tune.blockVec(k, c.dtype, matShape{M: c.rows}); got != c.want {
+		if got := tuned.blockVec(k, c.dtype, matShape{M: c.rows}); got != c.want {
 			t.Errorf("%d rows of %s: %+v, want %+v", c.rows, c.dtype, got, c.want)
 		}
 	}

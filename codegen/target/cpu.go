@@ -7,8 +7,8 @@ package target
 var cpu = class{
 	name: "cpu",
 	owns: func(c Caps) bool { return c.Type == DeviceCPU },
-	tune: func(caps Caps) tuning {
-		t := genericTuning(caps, "lavapipe")
+	heuristics: func(caps Caps) heuristics {
+		t := genericHeuristics(caps, "lavapipe")
 		t.fill = 16
 		t.mapWorkgroup = 64
 		t.mapTiles = false       // its caches hold lines across, and a barrier costs more

@@ -27,7 +27,7 @@ func checkCustomWorkgroup(c *kernel.Custom, s kernel.Schedule, caps Caps) error 
 	return nil
 }
 
-func (t tuning) customs(k *kernel.Kernel) []Candidate {
+func (h heuristics) customs(k *kernel.Kernel) []Candidate {
 	return []Candidate{{customSchedule(k.Custom), "as the op says"}}
 }
 

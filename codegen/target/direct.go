@@ -7,24 +7,24 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// directs: tiles of the direct variant, for devices whose tuning has one. Rows
+// directs: tiles of the direct variant, for devices whose heuristics have one. Rows
 // are spread evenly over as few tiles as hold them, products share the columns
 // of an invocation, and workgroups shrink until there are enough.
-func (t tuning) directs(k *kernel.Kernel) []Candidate {
+func (h heuristics) directs(k *kernel.Kernel) []Candidate {
 	sh := matShapeOf(k)
-	if t.direct.M == 0 || sh.M < 2 || !cheapOperands(k) {
+	if h.direct.M == 0 || sh.M < 2 || !cheapOperands(k) {
 		return nil // nothing is gained where a row is alone: matvec does as well
 	}
-	rows := int(ceilDiv(max(sh.M, 1), ceilDiv(max(sh.M, 1), int64(t.direct.M))))
-	columns := max(t.direct.ThreadN/len(k.Products), 1)
+	rows := int(ceilDiv(max(sh.M, 1), ceilDiv(max(sh.M, 1), int64(h.direct.M))))
+	columns := max(h.direct.ThreadN/len(k.Products), 1)
 	var all []Candidate
-	for wg := t.direct.workgroup(); wg >= smallest; wg /= 2 {
+	for wg := h.direct.workgroup(); wg >= smallest; wg /= 2 {
 		groups := min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(rows)) * ceilDiv(sh.N, int64(wg*columns))
-		if groups < t.fill && wg > smallest {
+		if groups < h.fill && wg > smallest {
 			continue
 		}
 		all = append(all, Candidate{
-			kernel.Schedule{Variant: kernel.VarMatDirect, Workgroup: wg, Vec: 4, TileM: rows, ThreadM: rows, TileN: wg * columns, ThreadN: columns, TileK: t.direct.K},
+			kernel.Schedule{Variant: kernel.VarMatDirect, Workgroup: wg, Vec: 4, TileM: rows, ThreadM: rows, TileN: wg * columns, ThreadN: columns, TileK: h.direct.K},
 			fmt.Sprintf("%dx%dx%d straight from memory, %dx%d an invocation: %d workgroups", sh.M, sh.N, sh.K, rows, columns, groups),
 		})
 	}

@@ -12,7 +12,7 @@ type Edge int
 const (
 	EdgeNone Edge = iota // tiles are always whole
 	// it reads on in memory, up to the bound of a symbol or in padding, and stores no more than there is
-	EdgeSpare
+	EdgeOverread
 	EdgeClamped // reads and stores beyond the end are held back one by one
 )
 
@@ -27,7 +27,7 @@ func EdgeOf(k *kernel.Kernel, s kernel.Schedule, axis int) Edge {
 	case s.Variant != kernel.VarCoopMat2 || axis == k.FoldAxis():
 		return EdgeClamped
 	case !extent.IsStatic() && extent.Max()%int64(tile) == 0, spare(k, axis, tile):
-		return EdgeSpare
+		return EdgeOverread
 	}
 	return EdgeClamped
 }

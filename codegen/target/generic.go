@@ -8,14 +8,14 @@ import "github.com/vkc-go/vkc/codegen/kernel"
 var generic = class{
 	name: "generic",
 	owns: func(Caps) bool { return true },
-	tune: func(caps Caps) tuning {
-		return genericTuning(caps, "generic")
+	heuristics: func(caps Caps) heuristics {
+		return genericHeuristics(caps, "generic")
 	},
 }
 
-// genericTuning is for a device that is about as fast as that of a profile, core for core.
-func genericTuning(caps Caps, profile string) tuning {
-	return tuning{
+// genericHeuristics is for a device that is about as fast as that of a profile, core for core.
+func genericHeuristics(caps Caps, profile string) heuristics {
+	return heuristics{
 		machine:        machineOf(caps, profile),
 		handicaps:      handicaps{clamped: 1.5, besideDriver: 3, shifted: 1.75, unaligned: 3, computed: 2, computedRows: 64, seldomFull: 1.5}, // guessed
 		fill:           fillOf(caps),

@@ -12,9 +12,9 @@ const maxGroupLanes = 256
 
 // groups: one workgroup for each number, which counts all elements and places
 // its own.
-func (t tuning) groups(k *kernel.Kernel) []Candidate {
+func (h heuristics) groups(k *kernel.Kernel) []Candidate {
 	var all []Candidate
-	for wg := max(min(t.rowLanes, maxGroupLanes), smallest); wg >= smallest; wg /= 2 {
+	for wg := max(min(h.rowLanes, maxGroupLanes), smallest); wg >= smallest; wg /= 2 {
 		all = append(all, Candidate{
 			kernel.Schedule{Variant: kernel.VarGroup, Workgroup: wg, Vec: 1},
 			fmt.Sprintf("%s elements by %s", k.Fold, k.Parallel[0]),

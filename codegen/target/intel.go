@@ -5,8 +5,8 @@ package target
 var intel = class{
 	name: "intel",
 	owns: func(c Caps) bool { return c.VendorID == VendorIntel },
-	tune: func(caps Caps) tuning {
-		t := genericTuning(caps, "intel-xe")
+	heuristics: func(caps Caps) heuristics {
+		t := genericHeuristics(caps, "intel-xe")
 		t.mapWorkgroup = 128
 		t.rowWorkgroup, t.rowLanes, t.rowPerLane, t.rowCache = 128, 512, 8, 8
 		t.tiles = []ratedTile{

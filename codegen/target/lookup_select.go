@@ -34,20 +34,20 @@ const fewestLookupColumns = 4
 
 // lookupVecs lists the schedules of a product that reads by lookup, if its format
 // has such a way.
-func (t tuning) lookupVecs(k *kernel.Kernel, sh matShape) []Candidate {
-	b := t.blocks[blocksOf(k)]
-	switch rounds := !readsBytes(k) && roundable(k, true) && t.roundsBesideTables(b.lookup, sh.Batch*sh.N); {
-	case sh.M != 1 || t.subgroup == 0 || t.perCore(sh) < fewLookupColumns ||
+func (h heuristics) lookupVecs(k *kernel.Kernel, sh matShape) []Candidate {
+	b := h.blocks[blocksOf(k)]
+	switch rounds := !readsBytes(k) && roundable(k, true) && h.roundsBesideTables(b.lookup, sh.Batch*sh.N); {
+	case sh.M != 1 || h.subgroup == 0 || h.perCore(sh) < fewLookupColumns ||
 		!FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1):
 		return nil
 	case readsBytes(k):
-		return t.lookupAsRead(b.lookup, sh, fewestLookupColumns, false)
+		return h.lookupAsRead(b.lookup, sh, fewestLookupColumns, false)
 	case rounds:
-		return t.lookupRounded(b.lookup, k, sh)
-	case t.perCore(sh) >= manyResidentColumns:
-		return t.lookupResident(b.lookupResident, k, sh)
+		return h.lookupRounded(b.lookup, k, sh)
+	case h.perCore(sh) >= manyResidentColumns:
+		return h.lookupResident(b.lookupResident, k, sh)
 	}
-	return t.lookupAsRead(b.lookupFloats, sh, fewestLookupColumns, t.subnormals)
+	return h.lookupAsRead(b.lookupFloats, sh, fewestLookupColumns, h.subnormals)
 }
 
 // fewLookupColumns is how many columns a core must have to fill tables for.
@@ -58,42 +58,42 @@ const manyResidentColumns = 64
 
 // lookupAsRead is lookupVecs of a row that is read as it is needed, by so many
 // columns of an invocation where there could be smaller workgroups.
-func (t tuning) lookupAsRead(v lookupVec, sh matShape, fewest int, subnormals bool) []Candidate {
+func (h heuristics) lookupAsRead(v lookupVec, sh matShape, fewest int, subnormals bool) []Candidate {
 	if v.run == 0 {
 		return nil
 	}
-	lanes := max(v.lanes, t.subgroup)
-	for lanes > t.subgroup && int64(lanes*v.run) > sh.K {
+	lanes := max(v.lanes, h.subgroup)
+	for lanes > h.subgroup && int64(lanes*v.run) > sh.K {
 		lanes /= 2
 	}
 	var all []Candidate
 	for _, wg := range lookupWorkgroups {
 		groups := int64(wg / lanes)
-		rounds := ceilDiv(t.perCore(sh), groups*int64(v.columns))
-		cols := int(max(ceilDiv(t.perCore(sh), groups*rounds), 1))
+		rounds := ceilDiv(h.perCore(sh), groups*int64(v.columns))
+		cols := int(max(ceilDiv(h.perCore(sh), groups*rounds), 1))
 		if cols < fewest && wg != lookupWorkgroups[len(lookupWorkgroups)-1] {
 			continue
 		}
-		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, t.subgroup)
+		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, h.subgroup)
 		s.TileK, s.Tables, s.Copies, s.Subnormals = v.run, true, v.copies, subnormals
 		all = append(all,
 			Candidate{s, fmt.Sprintf("1 row: eight quants at a time from %d copies of the codebook, %d columns a core",
-				v.copies, t.perCore(sh))})
+				v.copies, h.perCore(sh))})
 	}
 	return all
 }
 
 // roundsBesideTables reports whether a product of so many columns by one row
 // rounds that itself.
-func (t tuning) roundsBesideTables(v lookupVec, columns int64) bool {
-	each := ceilDiv(columns, max(t.fill/2, 1))
+func (h heuristics) roundsBesideTables(v lookupVec, columns int64) bool {
+	each := ceilDiv(columns, max(h.fill/2, 1))
 	return v.rounds.copies > 0 && each >= fewLookupColumns && each <= int64(v.rounds.most)
 }
 
 // lookupRounded is lookupVecs of a row that the product rounds to bytes; a longer
 // one leaves room for fewer copies of the codebook.
-func (t tuning) lookupRounded(v lookupVec, k *kernel.Kernel, sh matShape) []Candidate {
-	all := t.lookupAsRead(v, sh, v.rounds.fewest, false)
+func (h heuristics) lookupRounded(v lookupVec, k *kernel.Kernel, sh matShape) []Candidate {
+	all := h.lookupAsRead(v, sh, v.rounds.fewest, false)
 	for i := range all {
 		s := &all[i].Schedule
 		s.RoundRows = true
@@ -101,30 +101,30 @@ func (t tuning) lookupRounded(v lookupVec, k *kernel.Kernel, sh matShape) []Cand
 			s.Copies /= 2
 		}
 		all[i].Reason = fmt.Sprintf("1 row: rounded to bytes, eight quants at a time from %d copies of the "+
-			"codebook, %d columns a core", s.Copies, t.perCore(sh))
+			"codebook, %d columns a core", s.Copies, h.perCore(sh))
 	}
 	return all
 }
 
 // lookupResident is lookupVecs of a row of floats that is resident in registers over several
 // passes.
-func (t tuning) lookupResident(v lookupVec, k *kernel.Kernel, sh matShape) []Candidate {
+func (h heuristics) lookupResident(v lookupVec, k *kernel.Kernel, sh matShape) []Candidate {
 	lanes := 0
 	if v.run > 0 {
-		lanes = residentLanes(sh.K, v.run, t.subgroup)
+		lanes = residentLanes(sh.K, v.run, h.subgroup)
 	}
 	if lanes == 0 || sh.K > int64(lanes*v.run) { // two runs of floats leave too few registers
 		return nil
 	}
 	groups := int64(max(lookupWorkgroups[0]/lanes, 1))
-	each := ceilDiv(t.perCore(sh), groups)
+	each := ceilDiv(h.perCore(sh), groups)
 	passes := ceilDiv(each, int64(v.columns))
 	cols := ceilDiv(each, passes)
 	if cols < fewestLookupColumns || cols*passes > maxResidentColumns {
 		return nil
 	}
-	s := matVecSchedule(sh, lanes, int(groups*cols*passes), int(cols), lanes*int(groups), t.subgroup)
-	s.Coarsen, s.TileK, s.Tables, s.Copies, s.Subnormals = int(passes), v.run, true, v.copies, t.subnormals
+	s := matVecSchedule(sh, lanes, int(groups*cols*passes), int(cols), lanes*int(groups), h.subgroup)
+	s.Coarsen, s.TileK, s.Tables, s.Copies, s.Subnormals = int(passes), v.run, true, v.copies, h.subnormals
 	if !RowsResident(k, s) {
 		return nil
 	}
@@ -133,4 +133,4 @@ func (t tuning) lookupResident(v lookupVec, k *kernel.Kernel, sh matShape) []Can
 }
 
 // perCore is how many columns each core has where each has one workgroup.
-func (t tuning) perCore(sh matShape) int64 { return ceilDiv(sh.Batch*sh.N, max(t.fill/2, 1)) }
+func (h heuristics) perCore(sh matShape) int64 { return ceilDiv(sh.Batch*sh.N, max(h.fill/2, 1)) }

@@ -112,7 +112,7 @@ func TestLookupVecs(t *testing.T) {
 		if c.bytes {
 			rowOfBytes(k)
 		}
-		all := classOf(h100).tune(h100).lookupVecs(k, matShapeOf(k))
+		all := classOf(h100).heuristics(h100).lookupVecs(k, matShapeOf(k))
 		if len(all) == 0 {
 			all = []Candidate{{}}
 		}

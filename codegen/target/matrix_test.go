@@ -212,11 +212,11 @@ func TestEdgeOf(t *testing.T) {
 	if e := EdgeOf(k, s, 1); e != EdgeClamped {
 		t.Errorf("4000 rows: %d", e)
 	}
-	if e := EdgeOf(k, s, 2); e != EdgeSpare {
+	if e := EdgeOf(k, s, 2); e != EdgeOverread {
 		t.Errorf("T columns: %d", e)
 	}
 	k.Bindings[0].Elems = 4096 * 4096
-	if e := EdgeOf(k, s, 1); e != EdgeSpare {
+	if e := EdgeOf(k, s, 1); e != EdgeOverread {
 		t.Errorf("4000 rows of 4096 in memory: %d", e)
 	}
 	k = matrixMul(ir.D(3), ir.D(4000), ir.D(4096), ir.D(4096), ir.F16, true)
@@ -224,7 +224,7 @@ func TestEdgeOf(t *testing.T) {
 		t.Errorf("4000 rows of the last batch: %d", e)
 	}
 	k.Bindings[0].Elems = (3*4000 + 96) * 4096
-	if e := EdgeOf(k, s, 1); e != EdgeSpare {
+	if e := EdgeOf(k, s, 1); e != EdgeOverread {
 		t.Errorf("4000 rows, 96 more after the last batch: %d", e)
 	}
 	s.Variant = kernel.VarMatTile

@@ -8,8 +8,8 @@ import "github.com/vkc-go/vkc/codegen/kernel"
 var nvidia = class{
 	name: "nvidia",
 	owns: func(c Caps) bool { return c.VendorID == VendorNVIDIA },
-	tune: func(caps Caps) tuning {
-		t := genericTuning(caps, "nvidia-h100")
+	heuristics: func(caps Caps) heuristics {
+		t := genericHeuristics(caps, "nvidia-h100")
 		// What slows tiles down is M-handicaps.
 		t.handicaps = handicaps{clamped: 1.5, besideDriver: 3.5, shifted: 1.76, unaligned: 3.5, computed: 2.2,
 			computedRows: 77, seldomFull: 1.5}

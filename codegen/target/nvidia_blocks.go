@@ -8,7 +8,7 @@ import (
 // nvidiaBlocks says how kernels of few rows read each block format. The times behind each row are M-block-ways
 // in docs/measurements.md; M-matvec-blocks, M-codebooks and M-skinny say what else was tried. Numbers of int8 rows
 // that were not measured follow those that q4_0, q8_0 and q4_K take.
-var nvidiaBlocks = map[ir.DType]blockTuning{
+var nvidiaBlocks = map[ir.DType]blockHeuristics{
 	ir.Q4_0: inPlanes(
 		blockVec{rows: 1, depth: 4096, run: 16, lanes: 128, workgroup: 256, columns: 8, subnormals: true},
 		blockVec{rows: 1, run: 16, lanes: 256, workgroup: 256, columns: 8, subnormals: true},
@@ -221,58 +221,58 @@ func (v residentVec) upTo(columns int64) residentVec {
 	return v
 }
 
-func inPlanes(floats ...blockVec) blockTuning {
-	return blockTuning{layout: kernel.LayoutPlanes, tiles: kernel.LayoutPlanes, floats: floats}
+func inPlanes(floats ...blockVec) blockHeuristics {
+	return blockHeuristics{layout: kernel.LayoutPlanes, tiles: kernel.LayoutPlanes, floats: floats}
 }
 
 // butTiles leaves blocks as they are where only products of many rows read them.
-func (t blockTuning) butTiles() blockTuning {
-	t.tiles = kernel.LayoutBlocks
-	return t
+func (h blockHeuristics) butTiles() blockHeuristics {
+	h.tiles = kernel.LayoutBlocks
+	return h
 }
 
-func (t blockTuning) orBytes(bytes ...blockVec) blockTuning {
-	t.bytes = bytes
-	return t
+func (h blockHeuristics) orBytes(bytes ...blockVec) blockHeuristics {
+	h.bytes = bytes
+	return h
 }
 
 // orLookup is for formats with codebooks, by one row of bytes; copies are those of
 // the codebook.
-func (t blockTuning) orLookup(copies int) blockTuning {
-	t.lookup = lookupVec{run: 32, lanes: 64, columns: 8, copies: copies}
-	return t
+func (h blockHeuristics) orLookup(copies int) blockHeuristics {
+	h.lookup = lookupVec{run: 32, lanes: 64, columns: 8, copies: copies}
+	return h
 }
 
 // orRounded is where products that read by lookup round the row themselves: by up to
 // so many columns of a core.
-func (t blockTuning) orRounded(copies, most, fewest int) blockTuning {
-	t.lookup.rounds = lookupRounding{copies, most, fewest}
-	return t
+func (h blockHeuristics) orRounded(copies, most, fewest int) blockHeuristics {
+	h.lookup.rounds = lookupRounding{copies, most, fewest}
+	return h
 }
 
 // orLookupFloats is for formats with codebooks, by one row of floats; resident are the
 // copies where that is resident, which takes shared memory, too.
-func (t blockTuning) orLookupFloats(copies, resident int) blockTuning {
-	t.lookupFloats = lookupVec{run: 16, lanes: 128, columns: 4, copies: copies}
-	t.lookupResident = lookupVec{run: 32, columns: 7, copies: resident}
-	return t
+func (h blockHeuristics) orLookupFloats(copies, resident int) blockHeuristics {
+	h.lookupFloats = lookupVec{run: 16, lanes: 128, columns: 4, copies: copies}
+	h.lookupResident = lookupVec{run: 32, columns: 7, copies: resident}
+	return h
 }
 
 // withResident and rounding add the ways in which one row is resident.
-func (t blockTuning) withResident(v residentVec) blockTuning {
-	t.resident = v
-	return t
+func (h blockHeuristics) withResident(v residentVec) blockHeuristics {
+	h.resident = v
+	return h
 }
 
-func (t blockTuning) rounding(ways ...residentVec) blockTuning {
-	t.rounded = ways
-	return t
+func (h blockHeuristics) rounding(ways ...residentVec) blockHeuristics {
+	h.rounded = ways
+	return h
 }
 
 // orBytesFrom is orBytes where only so many rows are faster as bytes.
-func (t blockTuning) orBytesFrom(rows int64, bytes ...blockVec) blockTuning {
-	t.bytes, t.bytesFrom = bytes, rows
-	return t
+func (h blockHeuristics) orBytesFrom(rows int64, bytes ...blockVec) blockHeuristics {
+	h.bytes, h.bytesFrom = bytes, rows
+	return h
 }
 
 // manyRows is how up to eight rows of bytes read blocks in runs of so many.

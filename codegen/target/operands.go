@@ -27,7 +27,7 @@ const storedEfficiency = 0.417
 // whose rows do not begin at 16 bytes. Operands decoded from blocks stay as they
 // are. A product that is taken apart into bf16 has all of them stored, along the
 // axis that they lie along already.
-func (t tuning) storedOperands(k *kernel.Kernel) (list []kernel.StoredOperand) {
+func (h heuristics) storedOperands(k *kernel.Kernel) (list []kernel.StoredOperand) {
 	dtype, ok := MatrixDType(k)
 	apart := k.Products[0].BF16x3
 	if apart {

@@ -24,7 +24,7 @@ func (p Pricer) Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout {
 
 // Sizes returns what to try with a kernel.
 func (p Pricer) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
-	t := classOf(p.Caps).tune(p.Caps)
+	t := classOf(p.Caps).heuristics(p.Caps)
 	switch {
 	case k.Family == kernel.FamilyAttention:
 		if sched, _, err := Select(k, p.Caps); err == nil && sched.Splits > 1 {
@@ -52,7 +52,7 @@ var margins = map[string]float64{
 
 // Price adds up what kernels take before and after a rule.
 func (p Pricer) Price(rule string, before, after []*kernel.Kernel) kernel.Estimate {
-	t := classOf(p.Caps).tune(p.Caps)
+	t := classOf(p.Caps).heuristics(p.Caps)
 	e := kernel.Estimate{Margin: margins[rule]}
 	if rule == "fuse_norms" && len(after) > 1 { // that run at the same time: the one decides that gains least
 		e = p.Price(rule, before[:2], after[:1])
@@ -95,12 +95,12 @@ func (p Pricer) Price(rule string, before, after []*kernel.Kernel) kernel.Estima
 
 // timeOf is what kernels take that run one after another, how many these are, or why
 // that is not known. Those that only store weights otherwise run once.
-func (t tuning) timeOf(list []*kernel.Kernel, caps Caps, splits bool) (sum float64, run int, why string) {
+func (h heuristics) timeOf(list []*kernel.Kernel, caps Caps, splits bool) (sum float64, run int, why string) {
 	for _, k := range list {
 		if k.Family == kernel.FamilyMap && k.CanPrepare(func(int) bool { return false }) {
 			continue
 		}
-		time, why := t.kernelTime(k, caps, splits)
+		time, why := h.kernelTime(k, caps, splits)
 		if why != "" {
 			return 0, 0, why
 		}
@@ -110,33 +110,33 @@ func (t tuning) timeOf(list []*kernel.Kernel, caps Caps, splits bool) (sum float
 }
 
 // kernelTime estimates the time of a kernel without its launch, or says why it is not known.
-func (t tuning) kernelTime(k *kernel.Kernel, caps Caps, splits bool) (time float64, why string) {
+func (h heuristics) kernelTime(k *kernel.Kernel, caps Caps, splits bool) (time float64, why string) {
 	switch {
 	case k.Family == kernel.FamilyRow:
-		return max(t.normTime()-t.LaunchNs, t.moveTime(k)), ""
+		return max(h.normTime()-h.LaunchNs, h.moveTime(k)), ""
 	case k.Family == kernel.FamilyAttention:
-		return t.attentionTime(k, caps)
+		return h.attentionTime(k, caps)
 	case k.Family != kernel.FamilyMatMul:
-		return t.moveTime(k), ""
+		return h.moveTime(k), ""
 	case matShapeOf(k).M <= MaxMatVecRows || k.RowSums() || k.CutsCols():
-		return t.matVecTime(k, caps)
+		return h.matVecTime(k, caps)
 	}
-	time, ok := t.bestMatrixTime(k, caps, 1)
+	time, ok := h.bestMatrixTime(k, caps, 1)
 	if !ok {
-		if time = t.vectorTime(k); time == 0 {
+		if time = h.vectorTime(k); time == 0 {
 			return 0, "no rates of tiles are known"
 		}
 	}
 	for _, n := range partsOf(k) {
-		if split, ok := t.bestMatrixTime(k, caps, n); ok && splits {
+		if split, ok := h.bestMatrixTime(k, caps, n); ok && splits {
 			time = min(time, split)
 		}
 	}
-	return time + t.storeTime(k), ""
+	return time + h.storeTime(k), ""
 }
 
 // moveTime is how long reading and writing what a kernel does takes: no more of a buffer than it reads.
-func (t tuning) moveTime(k *kernel.Kernel) float64 {
+func (h heuristics) moveTime(k *kernel.Kernel) float64 {
 	loads := map[int]int64{}
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
 		if e.Kind == kernel.ExprLoad {
@@ -149,14 +149,14 @@ func (t tuning) moveTime(k *kernel.Kernel) float64 {
 		bytes += min(int64(bindingBytes(b)),
 			n*points(append(slices.Clone(k.Parallel), ir.D(int(max(k.Fold.Max(), 1)))))*int64(b.DType.BlockBytes()))
 	}
-	return float64(bytes)/t.CopyGBps + t.storeTime(k)
+	return float64(bytes)/h.CopyGBps + h.storeTime(k)
 }
 
 // sector is how many bytes are written where only some of them change.
 const sector = 32
 
 // storeTime is how long writing what a kernel stores takes.
-func (t tuning) storeTime(k *kernel.Kernel) float64 {
+func (h heuristics) storeTime(k *kernel.Kernel) float64 {
 	bytes := uint64(0)
 	for _, st := range k.Stores {
 		b, n, inner := k.Bindings[st.Bind], points(k.Parallel), innerAxis(k)
@@ -169,7 +169,7 @@ func (t tuning) storeTime(k *kernel.Kernel) float64 {
 		}
 		bytes += moved
 	}
-	return float64(bytes) / t.CopyGBps
+	return float64(bytes) / h.CopyGBps
 }
 
 // partsOf lists into how many parts the contraction of a product can be split that
@@ -183,10 +183,10 @@ func partsOf(k *kernel.Kernel) (list []int) {
 
 // tails lists where the last, partial tiles along rows and columns begin, in tiles of
 // any size.
-func (t tuning) tails(k *kernel.Kernel) (list []kernel.Tail) {
+func (h heuristics) tails(k *kernel.Kernel) (list []kernel.Tail) {
 	row, col, p := len(k.Parallel)-2, len(k.Parallel)-1, k.Products[0]
 	for _, axis := range []int{row, col} {
-		for _, tl := range t.matrixTilesOf(k) {
+		for _, tl := range h.matrixTilesOf(k) {
 			tile, extent := int64(tl.N), k.Parallel[axis]
 			if axis == row {
 				tile = int64(tl.M)

@@ -6,8 +6,8 @@ package target
 var qualcomm = class{
 	name: "qualcomm",
 	owns: func(c Caps) bool { return c.VendorID == VendorQCOM },
-	tune: func(caps Caps) tuning {
-		t := genericTuning(caps, "qualcomm-adreno740")
+	heuristics: func(caps Caps) heuristics {
+		t := genericHeuristics(caps, "qualcomm-adreno740")
 		t.rowLanes = 256
 		t.vecWorkgroup = 128
 		return t

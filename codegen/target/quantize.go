@@ -7,9 +7,9 @@ import (
 )
 
 // quantizers: an invocation per block.
-func (t tuning) quantizers(k *kernel.Kernel) []Candidate {
+func (h heuristics) quantizers(k *kernel.Kernel) []Candidate {
 	var all []Candidate
-	for wg := max(min(t.rowWorkgroup, 64), smallest); wg >= smallest; wg /= 2 {
+	for wg := max(min(h.rowWorkgroup, 64), smallest); wg >= smallest; wg /= 2 {
 		all = append(all, Candidate{
 			kernel.Schedule{Variant: kernel.VarQuantize, Workgroup: wg, Vec: 1},
 			fmt.Sprintf("%d blocks, one to an invocation", points(k.Parallel)),

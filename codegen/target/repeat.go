@@ -78,21 +78,21 @@ func isCostly(e *kernel.Expr) bool {
 // repeatedMaps are maps whose invocations take several points along an axis:
 // those that share costly values, and where it pays those that first load where
 // to load from, so that several such loads are under way at once.
-func (t tuning) repeatedMaps(k *kernel.Kernel) []Candidate {
+func (h heuristics) repeatedMaps(k *kernel.Kernel) []Candidate {
 	r, ok := RepetitionOf(k)
 	why := "share costly values"
 	if len(r.Shared) == 0 {
-		ok, why = ok && t.coarsenGathers && gathersLittle(k), "are waited for together"
+		ok, why = ok && h.coarsenGathers && gathersLittle(k), "are waited for together"
 	}
 	if !ok {
 		return nil
 	}
 	var all []Candidate
 	for coarsen := maxCoarsen; coarsen > 1; coarsen /= 2 {
-		for _, c := range t.maps(k) {
+		for _, c := range h.maps(k) {
 			s := c.Schedule
 			s.Coarsen = coarsen
-			if points(k.Parallel)/int64(s.Vec*s.Workgroup*coarsen) < t.fill {
+			if points(k.Parallel)/int64(s.Vec*s.Workgroup*coarsen) < h.fill {
 				break // smaller workgroups would only hide that there are too few
 			}
 			all = append(all, Candidate{s, fmt.Sprintf("%d points %s", coarsen, why)})

@@ -34,41 +34,41 @@ const mostResidentShared = 48 << 10
 
 // residentVec returns how a product of few rows keeps them, if its format has such a
 // way; rounds says that rows become bytes.
-func (t tuning) residentVec(k *kernel.Kernel, sh matShape) (v residentVec, rounds, ok bool) {
-	b := t.blocks[blocksOf(k)]
+func (h heuristics) residentVec(k *kernel.Kernel, sh matShape) (v residentVec, rounds, ok bool) {
+	b := h.blocks[blocksOf(k)]
 	ways := []residentVec{b.resident}
 	if rounds = roundable(k, false) && len(b.rounded) > 0; rounds {
 		ways = b.rounded
 	}
 	i := slices.IndexFunc(ways, func(v residentVec) bool {
-		return v.run > 0 && sh.K >= v.least && (v.most == 0 || t.perCore(sh) <= v.most)
+		return v.run > 0 && sh.K >= v.least && (v.most == 0 || h.perCore(sh) <= v.most)
 	})
 	if i < 0 {
 		return v, rounds, false
 	}
-	return ways[i], rounds, sh.M == 1 && t.subgroup > 0 && !readsBytes(k) &&
+	return ways[i], rounds, sh.M == 1 && h.subgroup > 0 && !readsBytes(k) &&
 		FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1)
 }
 
 // residentVecs is the schedule of a product whose row is resident, if there is one.
-func (t tuning) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
-	v, rounds, ok := t.residentVec(k, sh)
+func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
+	v, rounds, ok := h.residentVec(k, sh)
 	if !ok {
 		return nil
 	}
-	lanes := residentLanes(sh.K, v.run, t.subgroup)
-	groups := t.residentGroups(v, lanes)
+	lanes := residentLanes(sh.K, v.run, h.subgroup)
+	groups := h.residentGroups(v, lanes)
 	cols := v.columns
-	for cols*groups > 1 && sh.Batch*ceilDiv(sh.N, int64(cols*groups)) < t.fill/2 { // rather than leave cores idle
+	for cols*groups > 1 && sh.Batch*ceilDiv(sh.N, int64(cols*groups)) < h.fill/2 { // rather than leave cores idle
 		if cols /= 2; cols == 0 {
 			cols, groups = 1, groups-1
 		}
 	}
-	workgroups := t.fill / 2 * int64(max(v.occupancy/(lanes*groups), 1)) // that run at a time
+	workgroups := h.fill / 2 * int64(max(v.occupancy/(lanes*groups), 1)) // that run at a time
 	if groups > 1 {
-		workgroups = max(workgroups, t.fill)
+		workgroups = max(workgroups, h.fill)
 	}
-	s := matVecSchedule(sh, lanes, cols*groups, cols, lanes*groups, t.subgroup)
+	s := matVecSchedule(sh, lanes, cols*groups, cols, lanes*groups, h.subgroup)
 	s.TileK, s.Subnormals, s.Tables, s.RoundRows = v.run, v.subnormals, v.tables, rounds
 	if rounds {
 		s.Ahead, s.Prefetch = v.ahead, v.prefetch
@@ -105,7 +105,7 @@ const manyAheadPasses = 8
 
 // residentGroups is how many groups of so many invocations are one workgroup. Where as many workgroups as a core has
 // room for would leave an eighth of it empty, there are two, and more of them run (M-resident-rows).
-func (t tuning) residentGroups(v residentVec, lanes int) int {
+func (h heuristics) residentGroups(v residentVec, lanes int) int {
 	switch {
 	case v.groups > 1 && lanes*v.groups <= maxResidentLanes:
 		return v.groups

@@ -48,7 +48,7 @@ func rowCost(k *kernel.Kernel) int {
 
 // matVecTime estimates the time of a product of few rows in nanoseconds, and says why
 // where that is not known. Every workgroup computes all of the rows, and adds them up.
-func (t tuning) matVecTime(k *kernel.Kernel, caps Caps) (float64, string) {
+func (h heuristics) matVecTime(k *kernel.Kernel, caps Caps) (float64, string) {
 	s, _, err := Select(k, caps)
 	switch {
 	case err != nil:
@@ -73,7 +73,7 @@ func (t tuning) matVecTime(k *kernel.Kernel, caps Caps) (float64, string) {
 			}
 		})
 	}
-	return float64(weights)/t.CopyGBps + float64(rows)/t.cacheRate(), ""
+	return float64(weights)/h.CopyGBps + float64(rows)/h.cacheRate(), ""
 }
 
 // checkRowSums checks what a matrix product that adds up its rows asks for.

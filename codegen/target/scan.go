@@ -8,17 +8,17 @@ import (
 
 // scans: as rows, one invocation per row where rows are short or lie side by
 // side in memory, else lanes share a row.
-func (t tuning) scans(k *kernel.Kernel) []Candidate {
+func (h heuristics) scans(k *kernel.Kernel) []Candidate {
 	across := innerAxis(k) >= 0 && !contiguous(k.Roots(), k.FoldAxis()) && contiguous(k.Roots(), innerAxis(k))
-	if k.Fold.Max() <= t.rowSerial || across {
-		return append(t.serialScans(k), t.groupScans(k)...)
+	if k.Fold.Max() <= h.rowSerial || across {
+		return append(h.serialScans(k), h.groupScans(k)...)
 	}
-	return append(t.groupScans(k), t.serialScans(k)...)
+	return append(h.groupScans(k), h.serialScans(k)...)
 }
 
-func (t tuning) serialScans(k *kernel.Kernel) []Candidate {
+func (h heuristics) serialScans(k *kernel.Kernel) []Candidate {
 	var all []Candidate
-	for wg := min(t.rowWorkgroup, 64); wg >= smallest; wg /= 2 {
+	for wg := min(h.rowWorkgroup, 64); wg >= smallest; wg /= 2 {
 		all = append(all, Candidate{
 			kernel.Schedule{Variant: kernel.VarScanSerial, Workgroup: wg, Vec: scanVec(k, 4), LanesPerRow: 1},
 			fmt.Sprintf("rows of %s, one invocation each", k.Fold),
@@ -28,16 +28,16 @@ func (t tuning) serialScans(k *kernel.Kernel) []Candidate {
 }
 
 // groupScans gives each lane about rowPerLane elements.
-func (t tuning) groupScans(k *kernel.Kernel) []Candidate {
+func (h heuristics) groupScans(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	fold := k.Fold.Max()
 	lanes := 2
-	for lanes < min(t.rowLanes, t.rowWorkgroup) && int64(lanes)*t.rowPerLane < fold {
+	for lanes < min(h.rowLanes, h.rowWorkgroup) && int64(lanes)*h.rowPerLane < fold {
 		lanes *= 2
 	}
 	for ; lanes >= 2; lanes /= 2 {
-		for wg := max(lanes, t.rowWorkgroup); wg >= max(lanes, smallest); wg /= 2 {
-			for _, subgroup := range []int{t.subgroup, 0} {
+		for wg := max(lanes, h.rowWorkgroup); wg >= max(lanes, smallest); wg /= 2 {
+			for _, subgroup := range []int{h.subgroup, 0} {
 				all = append(all, Candidate{
 					kernel.Schedule{Variant: kernel.VarScanGroup, Workgroup: wg, Vec: scanVec(k, 4), LanesPerRow: lanes, Subgroup: subgroup},
 					fmt.Sprintf("rows of %s, %d elements per lane", k.Fold, ceilDiv(fold, int64(lanes))),

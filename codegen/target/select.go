@@ -20,7 +20,7 @@ func Candidates(k *kernel.Kernel, caps Caps) []Candidate {
 	if !ok {
 		return nil
 	}
-	all := f.candidates(classOf(caps).tune(caps), k, caps)
+	all := f.candidates(classOf(caps).heuristics(caps), k, caps)
 	for i := range all {
 		all[i].Schedule = Settle(k, all[i].Schedule, caps)
 	}
@@ -59,12 +59,12 @@ const smallest = 8
 
 // maps: as wide vectors as alignment proves, and workgroups that shrink until
 // there are enough of them and the device allows their size.
-func (t tuning) maps(k *kernel.Kernel) []Candidate {
+func (h heuristics) maps(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	vec := mapVec(k, 4)
 	n := points(k.Parallel) / int64(vec)
-	wg := t.mapWorkgroup
-	for wg > 64 && n/int64(wg) < t.fill {
+	wg := h.mapWorkgroup
+	for wg > 64 && n/int64(wg) < h.fill {
 		wg /= 2
 	}
 	for ; wg >= smallest; wg /= 2 {
@@ -78,33 +78,33 @@ func (t tuning) maps(k *kernel.Kernel) []Candidate {
 
 // rows: one invocation per row where rows are short, or where neighbouring rows
 // rather than neighbouring elements lie side by side; else lanes share a row.
-func (t tuning) rows(k *kernel.Kernel) []Candidate {
+func (h heuristics) rows(k *kernel.Kernel) []Candidate {
 	fold, rows := k.Fold.Max(), points(k.Parallel)
 	across := innerAxis(k) >= 0 && !contiguous(k.Roots(), k.FoldAxis()) && contiguous(k.Roots(), innerAxis(k))
-	serial := t.serialRows(k)
+	serial := h.serialRows(k)
 	switch {
-	case fold <= t.rowSerial:
-		return append(serial, t.groupRows(k)...)
-	case across && rows >= t.fill*int64(t.rowWorkgroup)/4:
+	case fold <= h.rowSerial:
+		return append(serial, h.groupRows(k)...)
+	case across && rows >= h.fill*int64(h.rowWorkgroup)/4:
 		for i := range serial {
 			serial[i].Reason = fmt.Sprintf("%d rows side by side in memory: neighbouring invocations read neighbours",
 				rows)
 		}
-		return append(serial, t.groupRows(k)...)
+		return append(serial, h.groupRows(k)...)
 	}
-	return append(t.groupRows(k), serial...)
+	return append(h.groupRows(k), serial...)
 }
 
-func (t tuning) serialRows(k *kernel.Kernel) []Candidate {
+func (h heuristics) serialRows(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	vec := rowVec(k, 4)
 	cache := 0
-	if n := k.Fold.Max(); readsTwice(k) && k.Fold.IsStatic() && n <= int64(t.rowCache) {
+	if n := k.Fold.Max(); readsTwice(k) && k.Fold.IsStatic() && n <= int64(h.rowCache) {
 		cache = roundUp(int(n), vec)
 	}
-	wg := min(t.rowWorkgroup, 64)
+	wg := min(h.rowWorkgroup, 64)
 	// Small workgroups join the runs of an attention faster (M-decode).
-	if few := max(t.subgroup, 32); t.subgroup > 0 && wg > few && points(k.Parallel) < t.fill*int64(wg) {
+	if few := max(h.subgroup, 32); h.subgroup > 0 && wg > few && points(k.Parallel) < h.fill*int64(wg) {
 		wg = few
 	}
 	for ; wg >= smallest; wg /= 2 {
@@ -118,62 +118,62 @@ func (t tuning) serialRows(k *kernel.Kernel) []Candidate {
 
 // groupRows gives each lane about rowPerLane elements, and more lanes to rows
 // too few to fill the device.
-func (t tuning) groupRows(k *kernel.Kernel) []Candidate {
+func (h heuristics) groupRows(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	fold, rows := k.Fold.Max(), points(k.Parallel)
 	vec := rowVec(k, 4)
 	lanes := 2
-	for lanes < t.rowLanes && int64(lanes)*t.rowPerLane < fold {
+	for lanes < h.rowLanes && int64(lanes)*h.rowPerLane < fold {
 		lanes *= 2
 	}
-	for lanes < t.rowLanes && rows*int64(lanes) < t.fill*int64(t.rowWorkgroup) && int64(lanes*vec*2) <= fold {
+	for lanes < h.rowLanes && rows*int64(lanes) < h.fill*int64(h.rowWorkgroup) && int64(lanes*vec*2) <= fold {
 		lanes *= 2
 	}
 	for ; lanes >= 2; lanes /= 2 {
-		wg := max(lanes, t.rowWorkgroup)
-		all = append(all, t.groupRow(k, lanes, wg, vec, t.subgroup))
+		wg := max(lanes, h.rowWorkgroup)
+		all = append(all, h.groupRow(k, lanes, wg, vec, h.subgroup))
 		// The same through shared memory, on fewer invocations if need be.
 		for ; wg >= max(lanes, smallest); wg /= 2 {
-			all = append(all, t.groupRow(k, lanes, wg, vec, 0))
+			all = append(all, h.groupRow(k, lanes, wg, vec, 0))
 		}
 	}
 	return all
 }
 
-func (t tuning) groupRow(k *kernel.Kernel, lanes, wg, vec, subgroup int) Candidate {
+func (h heuristics) groupRow(k *kernel.Kernel, lanes, wg, vec, subgroup int) Candidate {
 	s := kernel.Schedule{Variant: kernel.VarRowGroup, Workgroup: wg, Vec: vec, LanesPerRow: lanes, Subgroup: subgroup}
 	each := roundUp(int(min(ceilDiv(k.Fold.Max(), int64(lanes)), 1<<20)), vec)
-	if readsTwice(k) && k.Fold.IsStatic() && each <= t.rowCache {
+	if readsTwice(k) && k.Fold.IsStatic() && each <= h.rowCache {
 		s.Cache = each
 	}
 	return Candidate{s, fmt.Sprintf("rows of %s, %d elements per lane", k.Fold, each)}
 }
 
 // matVecs: for few rows, reading B once is all that matters.
-func (t tuning) matVecs(k *kernel.Kernel) []Candidate {
+func (h heuristics) matVecs(k *kernel.Kernel) []Candidate {
 	sh := matShapeOf(k)
 	if sh.M > MaxMatVecRows {
 		return nil
 	}
-	all := append(t.residentVecs(k, sh), t.lookupVecs(k, sh)...)
-	v := t.fewRows(k, sh)
-	for wg := max(t.vecWorkgroup, v.lanes, v.workgroup); wg >= smallest; wg /= 2 {
+	all := append(h.residentVecs(k, sh), h.lookupVecs(k, sh)...)
+	v := h.fewRows(k, sh)
+	for wg := max(h.vecWorkgroup, v.lanes, v.workgroup); wg >= smallest; wg /= 2 {
 		if FoldContiguous(k, k.Products[0].B, len(k.Parallel)-1) {
-			all = append(all, t.alongFold(k, sh, wg)...)
+			all = append(all, h.alongFold(k, sh, wg)...)
 		} else {
-			all = append(all, t.acrossColumns(k, sh, wg))
+			all = append(all, h.acrossColumns(k, sh, wg))
 		}
 	}
 	return all
 }
 
 // alongFold: the lanes of a sum take neighbours along the contraction.
-func (t tuning) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
+func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 	var all []Candidate
 	reason := fmt.Sprintf("%d rows: B is read once, along the contraction", sh.M)
-	v := t.fewRows(k, sh)
-	least := min(v.lanesOf(sh.K, t.subgroup), wg)
-	fewest := t.vecColumns
+	v := h.fewRows(k, sh)
+	least := min(v.lanesOf(sh.K, h.subgroup), wg)
+	fewest := h.vecColumns
 	switch {
 	case blocksOf(k) != ir.Invalid:
 		fewest = 1
@@ -185,7 +185,7 @@ func (t tuning) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 			return
 		}
 		cols := v.columns
-		for cols > fewest && sh.Batch*ceilDiv(sh.N, int64(wg/lanes*cols)) < t.fill/2 {
+		for cols > fewest && sh.Batch*ceilDiv(sh.N, int64(wg/lanes*cols)) < h.fill/2 {
 			cols /= 2 // rather than leave cores idle
 		}
 		s := matVecSchedule(sh, lanes, wg/lanes*cols, cols, wg, subgroup)
@@ -200,36 +200,36 @@ func (t tuning) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate {
 		}
 		all = append(all, Candidate{s, reason})
 	}
-	if t.subgroup > 0 {
+	if h.subgroup > 0 {
 		lanes := least
-		for lanes < wg && sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < t.fill && int64(lanes)*8 <= sh.K {
+		for lanes < wg && sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < h.fill && int64(lanes)*8 <= sh.K {
 			lanes *= 2
 		}
-		add(lanes, t.subgroup)
+		add(lanes, h.subgroup)
 	}
-	add(min(t.vecLanes, wg), 0)
+	add(min(h.vecLanes, wg), 0)
 	return all
 }
 
 // fewRows returns how a product of few rows is to read its B.
-func (t tuning) fewRows(k *kernel.Kernel, sh matShape) blockVec {
+func (h heuristics) fewRows(k *kernel.Kernel, sh matShape) blockVec {
 	if b := blocksOf(k); b != ir.Invalid {
-		return t.blockVec(k, b, sh)
+		return h.blockVec(k, b, sh)
 	}
-	for _, v := range t.vecRows {
+	for _, v := range h.vecRows {
 		if int64(v.rows) >= sh.M && v.suits(sh) {
 			return v
 		}
 	}
-	return blockVec{columns: t.vecColumns}
+	return blockVec{columns: h.vecColumns}
 }
 
 // acrossColumns: neighbouring lanes take neighbouring columns, and groups of
 // lanes share the contraction when columns alone do not fill the device. At
 // least 16 columns stay side by side, so that memory is read in whole sectors.
-func (t tuning) acrossColumns(k *kernel.Kernel, sh matShape, wg int) Candidate {
+func (h heuristics) acrossColumns(k *kernel.Kernel, sh matShape, wg int) Candidate {
 	lanes := 1
-	for lanes*32 <= wg && sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < t.fill && int64(lanes)*16 <= sh.K {
+	for lanes*32 <= wg && sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < h.fill && int64(lanes)*16 <= sh.K {
 		lanes *= 2
 	}
 	return Candidate{matVecSchedule(sh, lanes, wg/lanes, 1, wg, 0),

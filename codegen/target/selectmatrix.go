@@ -11,7 +11,7 @@ import (
 
 // matrixUnits lists the tiles on matrix units for a product that may take its
 // operands in 16 bits or less, the one expected to be fastest first.
-func (t tuning) matrixUnits(k *kernel.Kernel, caps Caps) []Candidate {
+func (h heuristics) matrixUnits(k *kernel.Kernel, caps Caps) []Candidate {
 	if _, ok := MatrixDType(k); !ok {
 		return nil
 	}
@@ -21,7 +21,7 @@ func (t tuning) matrixUnits(k *kernel.Kernel, caps Caps) []Candidate {
 		cost float64
 	}
 	var all []ranked
-	for _, tl := range t.matrixTilesOf(k) {
+	for _, tl := range h.matrixTilesOf(k) {
 		s, ok := tl.schedule(k, caps)
 		if !ok {
 			continue
@@ -29,8 +29,8 @@ func (t tuning) matrixUnits(k *kernel.Kernel, caps Caps) []Candidate {
 		groups := min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) * ceilDiv(sh.N, int64(tl.N))
 		reason := fmt.Sprintf("%dx%dx%d on matrix units in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K,
 			tl.M, tl.N, groups)
-		cost := t.matrixTime(tl, groups, sh.K, t.peak(k)) * float64(len(k.Products))
-		if slow := t.slowdown(k, s); slow.factor > 1 {
+		cost := h.matrixTime(tl, groups, sh.K, h.peak(k)) * float64(len(k.Products))
+		if slow := h.slowdown(k, s); slow.factor > 1 {
 			cost *= slow.factor
 			reason += ", " + slow.why
 		}
@@ -54,8 +54,8 @@ func (t tuning) matrixUnits(k *kernel.Kernel, caps Caps) []Candidate {
 
 // matrixTilesOf lists the tiles for a kernel. Several products share a tile's
 // columns, so that it takes as many registers and as much shared memory as one.
-func (t tuning) matrixTilesOf(k *kernel.Kernel) []matrixTile {
-	list := slices.Clone(t.matrixTilesOfOne(k))
+func (h heuristics) matrixTilesOf(k *kernel.Kernel) []matrixTile {
+	list := slices.Clone(h.matrixTilesOfOne(k))
 	for i := range list {
 		if n := len(k.Products); list[i].N%(n*minTileN) == 0 {
 			list[i].N /= n
@@ -70,10 +70,10 @@ const minTileN = 32
 // matrixTilesOfOne lists the tiles for a product like those of a kernel. Where
 // none were measured for bytes, those for 16 bits serve, twice as deep: they
 // take as much room.
-func (t tuning) matrixTilesOfOne(k *kernel.Kernel) []matrixTile {
-	list := slices.Clone(t.matrixTiles)
-	if _, bytes := ByteProducts(k); bytes && t.byteTiles != nil {
-		list = slices.Clone(t.byteTiles)
+func (h heuristics) matrixTilesOfOne(k *kernel.Kernel) []matrixTile {
+	list := slices.Clone(h.matrixTiles)
+	if _, bytes := ByteProducts(k); bytes && h.byteTiles != nil {
+		list = slices.Clone(h.byteTiles)
 	} else if bytes {
 		for i := range list {
 			list[i].K *= 2
@@ -100,15 +100,15 @@ func (m machine) peak(k *kernel.Kernel) float64 {
 // matrixTime estimates the time of a product in nanoseconds: the workgroups run in
 // rounds of one or so many per core, and a round takes as long whether all cores
 // take part or one. peak is what all cores reach.
-func (t tuning) matrixTime(tl matrixTile, groups, depth int64, peak float64) float64 {
+func (h heuristics) matrixTime(tl matrixTile, groups, depth int64, peak float64) float64 {
 	efficiency, perCore := tl.Efficiency, int64(1)
-	if groups <= t.cores && tl.Alone > 0 {
+	if groups <= h.cores && tl.Alone > 0 {
 		efficiency = tl.Alone
 	} else {
 		perCore = int64(max(tl.PerCore, 1))
 	}
-	rounds := ceilDiv(groups, t.cores*perCore)
-	flops := 2 * float64(rounds*perCore*t.cores*int64(tl.M)*int64(tl.N)) * float64(depth)
+	rounds := ceilDiv(groups, h.cores*perCore)
+	flops := 2 * float64(rounds*perCore*h.cores*int64(tl.M)*int64(tl.N)) * float64(depth)
 	return flops / (efficiency * peak * 1e3)
 }
 
@@ -131,11 +131,11 @@ func partsFit(k *kernel.Kernel, parts int) bool {
 }
 
 // readTime is how long reading all that a kernel reads takes, in nanoseconds.
-func (t tuning) readTime(k *kernel.Kernel) float64 {
+func (h heuristics) readTime(k *kernel.Kernel) float64 {
 	time := 0.0
 	for _, b := range k.Bindings {
 		if !b.Write {
-			time += float64(bindingBytes(b)) / t.CopyGBps
+			time += float64(bindingBytes(b)) / h.CopyGBps
 		}
 	}
 	return time
@@ -144,20 +144,20 @@ func (t tuning) readTime(k *kernel.Kernel) float64 {
 // bestMatrixTime estimates the time of a product whose contraction is split in
 // so many parts, the time to add them up included, and false where no tile
 // runs it on matrix units.
-func (t tuning) bestMatrixTime(k *kernel.Kernel, caps Caps, parts int) (best float64, ok bool) {
-	sh, readTime := matShapeOf(k), t.readTime(k)
-	for _, tl := range t.matrixTilesOf(k) {
+func (h heuristics) bestMatrixTime(k *kernel.Kernel, caps Caps, parts int) (best float64, ok bool) {
+	sh, readTime := matShapeOf(k), h.readTime(k)
+	for _, tl := range h.matrixTilesOf(k) {
 		s, fits := tl.schedule(k, caps)
 		if !fits || Check(k, s, caps) != nil {
 			continue
 		}
 		groups := int64(parts) * min(sh.Batch, unknownExtent>>24) * ceilDiv(sh.M, int64(tl.M)) *
 			ceilDiv(sh.N, int64(tl.N))
-		time := max(t.matrixTime(tl, groups, sh.K/int64(parts), t.peak(k))*float64(len(k.Products))*t.slowdown(k,
+		time := max(h.matrixTime(tl, groups, sh.K/int64(parts), h.peak(k))*float64(len(k.Products))*h.slowdown(k,
 			s).factor, readTime)
 		if parts > 1 {
 			results := float64(sh.Batch*sh.M) * float64(sh.N) * float64(len(k.Products))
-			time += t.LaunchNs + float64(parts)*results*8/t.CopyGBps // written and read in f32
+			time += h.LaunchNs + float64(parts)*results*8/h.CopyGBps // written and read in f32
 		}
 		if !ok || time < best {
 			best, ok = time, true
@@ -221,11 +221,11 @@ type handicap struct {
 
 // slowdown estimates by how much a product is slower than one whose operands
 // lie in memory in whole tiles.
-func (t tuning) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
+func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 	worst := handicap{factor: 1}
-	note := func(h handicap) {
-		if h.factor > worst.factor {
-			worst = h
+	note := func(n handicap) {
+		if n.factor > worst.factor {
+			worst = n
 		}
 	}
 	if f := unrollCost(k, s); f > 1 {
@@ -244,23 +244,23 @@ func (t tuning) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 			tensor := s.Variant == kernel.VarCoopMat2 && !Staged(k, s, o.v, o.axis)
 			switch {
 			case tensor && (EdgeOf(k, s, o.axis) == EdgeClamped || EdgeOf(k, s, k.FoldAxis()) == EdgeClamped):
-				note(handicap{t.clamped + float64(s.TileN)/512, "reads held back at the edges"})
+				note(handicap{h.clamped + float64(s.TileN)/512, "reads held back at the edges"})
 			case tensor:
 			case s.Variant == kernel.VarCoopMat2:
-				note(handicap{t.besideDriver, "operands staged beside the driver's own"})
+				note(handicap{h.besideDriver, "operands staged beside the driver's own"})
 			case OctetLoad(k, o.v, o.axis, dtype):
 			case isWindow(k, o.v, o.axis):
-				note(handicap{t.shifted, "windows shifted into place"})
+				note(handicap{h.shifted, "windows shifted into place"})
 			case plainLoad(k, o.v, dtype):
-				note(handicap{t.unaligned, "operands not aligned to 16 bytes"})
+				note(handicap{h.unaligned, "operands not aligned to 16 bytes"})
 			default:
-				note(handicap{min(1+t.computedRows/float64(max(s.TileM, 1)), t.computed),
+				note(handicap{min(1+h.computedRows/float64(max(s.TileM, 1)), h.computed),
 					"operands computed on the way"}) // B once per row of tiles
 			}
 		}
 	}
 	if k.Guard != nil && k.Guard.Batch != nil && k.Guard.Row != nil && s.Variant == kernel.VarCoopMat && s.TileN > 64 {
-		worst.factor *= t.seldomFull
+		worst.factor *= h.seldomFull
 		worst.why = strings.TrimPrefix(worst.why+", groups of rows are seldom full", ", ")
 	}
 	return worst

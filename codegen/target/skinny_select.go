@@ -37,14 +37,14 @@ func (u blockUnits) andMore(columns, depths, step int) blockUnits {
 // skinny: few rows by blocks on matrix units, where that was measured to be faster,
 // which is one product at a time. Those that may round to f16 have tiles of their own
 // for more rows than a matvec takes.
-func (t tuning) skinny(k *kernel.Kernel, caps Caps) []Candidate {
+func (h heuristics) skinny(k *kernel.Kernel, caps Caps) []Candidate {
 	how, ok := SkinnyOf(k)
 	if !ok {
 		return nil
 	}
-	sh, u := matShapeOf(k), t.units[blocksOf(k)].floats
+	sh, u := matShapeOf(k), h.units[blocksOf(k)].floats
 	if readsBytes(k) {
-		u = t.units[blocksOf(k)].bytes
+		u = h.units[blocksOf(k)].bytes
 	}
 	if _, rounds := MatrixDType(k); u.rows == 0 || sh.M < u.rows || sh.M > u.most || rounds && sh.M > MaxMatVecRows ||
 		len(k.Products) > 1 {
@@ -54,7 +54,7 @@ func (t tuning) skinny(k *kernel.Kernel, caps Caps) []Candidate {
 		u.tile = u.many
 	}
 	var all []Candidate
-	for _, tl := range u.tile.spread(sh, t.fill/2) {
+	for _, tl := range u.tile.spread(sh, h.fill/2) {
 		if s, ok := tl.schedule(how, sh, caps); ok {
 			all = append(all, Candidate{s, fmt.Sprintf("%d rows on matrix units: B is read once", sh.M)})
 		}
@@ -69,7 +69,7 @@ func unitsTakeBytes(t ir.DType, caps Caps) bool {
 	how := Skinny{SkinnyFormat: f, Parts: 1}
 	how.Element = how.element()
 	_, ok := rowFragment(how, caps)
-	return ok && classOf(caps).tune(caps).units[t].bytes.most > MaxMatVecRows && how.missing(caps) == nil &&
+	return ok && classOf(caps).heuristics(caps).units[t].bytes.most > MaxMatVecRows && how.missing(caps) == nil &&
 		subgroupOf(caps) > 0
 }
 

@@ -33,11 +33,11 @@ func powerFrom(n int64) int { return 1 << bits.Len64(uint64(max(n, 2)-1)) }
 
 // sorts: an invocation per pair while there are enough, and short rows several
 // to a workgroup.
-func (t tuning) sorts(k *kernel.Kernel) []Candidate {
-	all := t.selects(k)
+func (h heuristics) sorts(k *kernel.Kernel) []Candidate {
+	all := h.selects(k)
 	places := SortPlaces(k)
-	lanes := max(min(places/2, t.rowLanes, 512), 2)
-	for wg := max(lanes, t.sortWorkgroup()); lanes >= 2; wg /= 2 {
+	lanes := max(min(places/2, h.rowLanes, 512), 2)
+	for wg := max(lanes, h.sortWorkgroup()); lanes >= 2; wg /= 2 {
 		lanes = min(lanes, wg)
 		all = append(all, Candidate{
 			kernel.Schedule{Variant: kernel.VarSort, Workgroup: wg, Vec: 1, LanesPerRow: lanes},
@@ -52,17 +52,17 @@ func (t tuning) sorts(k *kernel.Kernel) []Candidate {
 
 // sortWorkgroup is how many invocations sort short rows: few, since all wait for
 // each other after every step.
-func (t tuning) sortWorkgroup() int { return min(t.rowWorkgroup, 64) }
+func (h heuristics) sortWorkgroup() int { return min(h.rowWorkgroup, 64) }
 
 // selects: one workgroup per row where so few elements are taken that the rest
 // had better not be sorted. Workgroups of 256 are the fastest (M-select).
-func (t tuning) selects(k *kernel.Kernel) []Candidate {
+func (h heuristics) selects(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	n := k.Fold.Max()
 	if few := n >= 512 && n >= 8*k.Take.Max(); !few && n <= 2048 {
 		return nil
 	}
-	most := min(t.rowLanes, 256)
+	most := min(h.rowLanes, 256)
 	for most < SelectBins && ceilDiv(n, int64(most)) > maxCached {
 		most *= 2
 	}

@@ -20,10 +20,10 @@ type ratedTile struct {
 // matTiles lists tiles for a product by how long they are expected to take, those
 // that spill or are all but empty last, smallest first. Tiles for which the device is
 // too small are left to Check.
-func (t tuning) matTiles(k *kernel.Kernel) []Candidate {
+func (h heuristics) matTiles(k *kernel.Kernel) []Candidate {
 	sh := matShapeOf(k)
 	var fitting, rest []ratedTile
-	for _, tl := range t.tiles {
+	for _, tl := range h.tiles {
 		filled := 4*sh.M > int64(tl.M) && 4*sh.N > int64(tl.N)
 		if filled && !tl.spills(len(k.Products)) {
 			fitting = append(fitting, tl)
@@ -32,29 +32,29 @@ func (t tuning) matTiles(k *kernel.Kernel) []Candidate {
 		}
 	}
 	slices.SortStableFunc(fitting, func(a, b ratedTile) int {
-		return cmp.Compare(t.tileTime(a, sh), t.tileTime(b, sh))
+		return cmp.Compare(h.tileTime(a, sh), h.tileTime(b, sh))
 	})
 	var all []Candidate
 	for _, tl := range append(fitting, rest...) {
 		all = append(all, Candidate{tl.scheduleOf(k), tl.reason(sh)})
 	}
-	for _, tl := range generic.tune(Caps{}).tiles { // so that any device has one that fits
+	for _, tl := range generic.heuristics(Caps{}).tiles { // so that any device has one that fits
 		all = append(all, Candidate{tl.tile.scheduleOf(k), fmt.Sprintf("%dx%dx%d in small tiles", sh.M, sh.N, sh.K)})
 	}
 	return all
 }
 
 // tileTime estimates the time of a product in a tile, in nanoseconds.
-func (t tuning) tileTime(tl ratedTile, sh matShape) float64 {
+func (h heuristics) tileTime(tl ratedTile, sh matShape) float64 {
 	m := matrixTile{M: tl.M, N: tl.N, Efficiency: tl.Efficiency, Alone: tl.Alone}
-	return t.matrixTime(m, tl.groups(sh), ceilDiv(sh.K, int64(tl.K))*int64(tl.K), t.VectorF32)
+	return h.matrixTime(m, tl.groups(sh), ceilDiv(sh.K, int64(tl.K))*int64(tl.K), h.VectorF32)
 }
 
 // vectorTime estimates the least time of a product in f32, in nanoseconds.
-func (t tuning) vectorTime(k *kernel.Kernel) float64 {
+func (h heuristics) vectorTime(k *kernel.Kernel) float64 {
 	best := 0.0
-	for _, tl := range t.tiles {
-		time := t.tileTime(tl, matShapeOf(k))
+	for _, tl := range h.tiles {
+		time := h.tileTime(tl, matShapeOf(k))
 		if !tl.spills(len(k.Products)) && (best == 0 || time < best) {
 			best = time
 		}

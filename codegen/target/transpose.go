@@ -63,26 +63,26 @@ func storesAlong(k *kernel.Kernel, axis int) bool {
 
 // allMaps puts tiles first where some operands lie across far enough for them
 // to pay, and several points to an invocation where they share costly values.
-func (t tuning) allMaps(k *kernel.Kernel) []Candidate {
+func (h heuristics) allMaps(k *kernel.Kernel) []Candidate {
 	tr, ok := TranspositionOf(k)
 	if !ok {
-		return append(t.repeatedMaps(k), t.maps(k)...)
+		return append(h.repeatedMaps(k), h.maps(k)...)
 	}
-	tiles := t.tileMaps(k, tr)
-	if t.mapTiles && k.Parallel[tr.Inner].Max() >= minTileExtent && k.Parallel[tr.Other].Max() >= minTileExtent {
-		return append(tiles, t.maps(k)...)
+	tiles := h.tileMaps(k, tr)
+	if h.mapTiles && k.Parallel[tr.Inner].Max() >= minTileExtent && k.Parallel[tr.Other].Max() >= minTileExtent {
+		return append(tiles, h.maps(k)...)
 	}
-	return append(t.maps(k), tiles...)
+	return append(h.maps(k), tiles...)
 }
 
 // tileMaps reads what lies across through tiles in shared memory. Small workgroups have fewer invocations waiting at a
 // barrier for the last of few bytes, which matters for f16 (M-transpose).
-func (t tuning) tileMaps(k *kernel.Kernel, tr Transposition) []Candidate {
+func (h heuristics) tileMaps(k *kernel.Kernel, tr Transposition) []Candidate {
 	narrow := false
 	for _, v := range tr.Loads {
 		narrow = narrow || k.Bindings[v.Bind].DType.BlockBytes() < 4
 	}
-	sides, most := []int{64, 32}, t.mapWorkgroup
+	sides, most := []int{64, 32}, h.mapWorkgroup
 	if narrow {
 		sides, most = []int{32}, min(most, 128)
 	}

@@ -25,7 +25,7 @@ type variant struct {
 
 // family is what selection knows of all variants of a family.
 type family struct {
-	candidates func(tuning, *kernel.Kernel, Caps) []Candidate
+	candidates func(heuristics, *kernel.Kernel, Caps) []Candidate
 	// space lists schedules to measure besides, many of which do not pass [Check];
 	// nil for none.
 	space func(*kernel.Kernel, Caps) []kernel.Schedule
@@ -70,15 +70,15 @@ func init() {
 		kernel.VarFlashMatrix2: {family: kernel.FamilyAttention, owns: []string{"Flash", "Fragments"}, check: checkFlashMatrix, shared: flashMatrixShared},
 	}
 	families = map[kernel.Family]family{
-		kernel.FamilyMap:       {candidates: alike(tuning.allMaps), space: mapSpace},
-		kernel.FamilyRow:       {candidates: alike(tuning.rows), space: rowSpace(kernel.VarRowSerial, kernel.VarRowGroup)},
-		kernel.FamilyScan:      {candidates: alike(tuning.scans), space: rowSpace(kernel.VarScanSerial, kernel.VarScanGroup)},
-		kernel.FamilySort:      {candidates: alike(tuning.sorts), space: sortSpace},
-		kernel.FamilyGroup:     {candidates: alike(tuning.groups), space: workgroups(kernel.VarGroup, maxGroupLanes)},
-		kernel.FamilyQuantize:  {candidates: alike(tuning.quantizers), space: workgroups(kernel.VarQuantize, 512)},
-		kernel.FamilyCustom:    {candidates: alike(tuning.customs)},
-		kernel.FamilyMatMul:    {candidates: tuning.matMuls, space: matMulSpace, check: checkMatMul, grid: checkMatMulGrid},
-		kernel.FamilyAttention: {candidates: tuning.attentions, space: flashSpace, check: checkAttention},
+		kernel.FamilyMap:       {candidates: alike(heuristics.allMaps), space: mapSpace},
+		kernel.FamilyRow:       {candidates: alike(heuristics.rows), space: rowSpace(kernel.VarRowSerial, kernel.VarRowGroup)},
+		kernel.FamilyScan:      {candidates: alike(heuristics.scans), space: rowSpace(kernel.VarScanSerial, kernel.VarScanGroup)},
+		kernel.FamilySort:      {candidates: alike(heuristics.sorts), space: sortSpace},
+		kernel.FamilyGroup:     {candidates: alike(heuristics.groups), space: workgroups(kernel.VarGroup, maxGroupLanes)},
+		kernel.FamilyQuantize:  {candidates: alike(heuristics.quantizers), space: workgroups(kernel.VarQuantize, 512)},
+		kernel.FamilyCustom:    {candidates: alike(heuristics.customs)},
+		kernel.FamilyMatMul:    {candidates: heuristics.matMuls, space: matMulSpace, check: checkMatMul, grid: checkMatMulGrid},
+		kernel.FamilyAttention: {candidates: heuristics.attentions, space: flashSpace, check: checkAttention},
 	}
 }
 
@@ -91,8 +91,8 @@ func onAny(check func(*kernel.Kernel, kernel.Schedule) error) func(*kernel.Kerne
 	return func(k *kernel.Kernel, s kernel.Schedule, _ Caps) error { return check(k, s) }
 }
 
-func alike(list func(tuning, *kernel.Kernel) []Candidate) func(tuning, *kernel.Kernel, Caps) []Candidate {
-	return func(t tuning, k *kernel.Kernel, _ Caps) []Candidate { return list(t, k) }
+func alike(list func(heuristics, *kernel.Kernel) []Candidate) func(heuristics, *kernel.Kernel, Caps) []Candidate {
+	return func(h heuristics, k *kernel.Kernel, _ Caps) []Candidate { return list(h, k) }
 }
 
 // SharedBytes returns the workgroup memory that the kernel takes under a
@@ -178,11 +178,11 @@ func checkAttention(k *kernel.Kernel, _ kernel.Schedule) error { return k.CheckA
 
 // matMuls are the candidates of all variants of a matrix product, those of the
 // narrowest purpose first.
-func (t tuning) matMuls(k *kernel.Kernel, caps Caps) []Candidate {
+func (h heuristics) matMuls(k *kernel.Kernel, caps Caps) []Candidate {
 	if len(k.Parallel) < 2 {
 		return nil
 	}
-	return slices.Concat(t.directs(k), t.skinny(k, caps), t.matVecs(k), t.matrixUnits(k, caps), t.matTiles(k))
+	return slices.Concat(h.directs(k), h.skinny(k, caps), h.matVecs(k), h.matrixUnits(k, caps), h.matTiles(k))
 }
 
 func matMulSpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {

@@ -263,7 +263,7 @@ func blockReadings(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 	if b == ir.Invalid {
 		return []kernel.Schedule{{}}
 	}
-	subnormals := classOf(caps).tune(caps).subnormals
+	subnormals := classOf(caps).heuristics(caps).subnormals
 	var all []kernel.Schedule
 	for run := range doublings(8, 64) {
 		for ahead := range doublings(1, 2) {

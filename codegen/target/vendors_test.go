@@ -47,8 +47,8 @@ func TestVendorsHaveTheirFiles(t *testing.T) {
 			for pos, tok, lit := s.Scan(); tok != token.EOF; pos, tok, lit = s.Scan() {
 				for _, word := range nameParts.FindAllString(lit, -1) {
 					if slices.Contains(vendorWords, strings.ToLower(word)) {
-						t.Errorf("%s: %s names a vendor or its device; make it a field of tuning or machine "+
-							"(codegen/target/tuning.go, machine.go)"+
+						t.Errorf("%s: %s names a vendor or its device; make it a field of heuristics or machine "+
+							"(codegen/target/heuristics.go, machine.go)"+
 							" and set it in the vendor's file, such as codegen/target/nvidia.go",
 							files.Position(pos), word)
 					}

@@ -75,8 +75,9 @@ func TestWindowLoad(t *testing.T) {
 // A window's octets cost shifts; without them each element is fetched alone.
 func TestWindowsCostLess(t *testing.T) {
 	s := kernel.Schedule{Variant: kernel.VarCoopMat, TileM: 32, TileN: 32, TileK: 16}
-	octets := nvidia.tune(Caps{}).slowdown(rowWindow{width: 16, out: 16, low: 1, stride: 1, t: ir.F16}.kernel(), s)
-	single := nvidia.tune(Caps{}).slowdown(rowWindow{width: 32, out: 16, low: 1, stride: 2, t: ir.F16}.kernel(), s)
+	h := nvidia.heuristics(Caps{})
+	octets := h.slowdown(rowWindow{width: 16, out: 16, low: 1, stride: 1, t: ir.F16}.kernel(), s)
+	single := h.slowdown(rowWindow{width: 32, out: 16, low: 1, stride: 2, t: ir.F16}.kernel(), s)
 	if octets.factor >= single.factor || octets.why != "windows shifted into place" {
 		t.Errorf("octets %+v, single elements %+v", octets, single)
 	}
@@ -143,7 +144,7 @@ func TestEdgeOfStoredConv(t *testing.T) {
 	for _, c := range []struct {
 		spare, tile int
 		want        Edge
-	}{{256, 256, EdgeSpare}, {256, 128, EdgeSpare}, {0, 128, EdgeClamped}, {16, 256, EdgeClamped}} {
+	}{{256, 256, EdgeOverread}, {256, 128, EdgeOverread}, {0, 128, EdgeClamped}, {16, 256, EdgeClamped}} {
 		s := kernel.Schedule{Variant: kernel.VarCoopMat2, TileM: c.tile, TileN: 128, TileK: 32}
 		if have := EdgeOf(storedConv(2, 64, 128, 14, c.spare), s, 1); have != c.want {
 			t.Errorf("tiles of %d with %d spare positions: edge %d, want %d", c.tile, c.spare, have, c.want)
@@ -158,7 +159,7 @@ func TestStoredConvCosts(t *testing.T) {
 		{Variant: kernel.VarCoopMat, Workgroup: 128, TileM: 128, TileN: 128, TileK: 16},
 		{Variant: kernel.VarCoopMat2, Workgroup: 256, TileM: 128, TileN: 256, TileK: 32},
 	} {
-		if slow := nvidia.tune(Caps{}).slowdown(storedConv(8, 256, 256, 56, 256), s); slow.factor > 1 {
+		if slow := nvidia.heuristics(Caps{}).slowdown(storedConv(8, 256, 256, 56, 256), s); slow.factor > 1 {
 			t.Errorf("%s: %g times slower, %s", s, slow.factor, slow.why)
 		}
 	}
@@ -167,7 +168,7 @@ func TestStoredConvCosts(t *testing.T) {
 // TestConvTimes: what was measured on an H100, to a tenth.
 func TestConvTimes(t *testing.T) {
 	h100 := profile(t, "nvidia-h100")
-	tuned := classOf(h100).tune(h100)
+	tuned := classOf(h100).heuristics(h100)
 	for _, c := range []struct {
 		what  string
 		k     *kernel.Kernel

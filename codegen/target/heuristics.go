@@ -5,9 +5,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// tuning is what is known about how a class of devices likes its work cut.
-// Each class has a file of its own, with the numbers beside their reasons.
-type tuning struct {
+// heuristics is how a class of devices likes its work cut, where no [Tuning] says it
+// for a kernel. Each class has a file of its own, with the numbers beside their reasons.
+type heuristics struct {
 	machine   // how fast the device is, about
 	handicaps // of matrix units
 	// fill is how many workgroups keep the device busy; a schedule that makes
@@ -54,7 +54,7 @@ type tuning struct {
 	units    map[ir.DType]formatUnits // how few rows by blocks go to matrix units, where that is faster
 	vecLanes int                      // invocations per sum where subgroups are not relied on
 
-	blocks     map[ir.DType]blockTuning
+	blocks     map[ir.DType]blockHeuristics
 	subnormals bool // whether halves keep subnormal numbers
 
 	// Matvecs over blocks of other formats.
@@ -97,11 +97,11 @@ type matrixTile struct {
 	Unroll int
 }
 
-// class is a kind of device: which ones belong to it, and how they are tuned.
+// class is a kind of device: which ones belong to it, and how they like their work cut.
 type class struct {
-	name string
-	owns func(Caps) bool
-	tune func(Caps) tuning
+	name       string
+	owns       func(Caps) bool
+	heuristics func(Caps) heuristics
 }
 
 // classOf returns the class of a device.
