@@ -253,7 +253,7 @@ type Lowered struct {
 }
 
 // pricer is what passes ask about a device, but for tests of those that answer otherwise.
-var pricer = func(caps target.Caps) passes.Pricer { return target.Pricer{Caps: caps} }
+var pricer = func(caps target.Caps) passes.Pricer { return target.NewPricer(caps) }
 
 // Lower takes a graph through the passes, chooses schedules for a device and
 // generates GLSL. tuning has schedules that won by measurement, and may be nil.

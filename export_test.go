@@ -42,7 +42,7 @@ var TrialExtents = trialExtents
 // allow it, stored in whole tiles of an H100, until the function that it
 // returns is called.
 func SplitAllOperands() (restore func()) {
-	return setPricer(func(caps target.Caps) passes.Pricer { return splitsAll{target.Pricer{Caps: caps}} })
+	return setPricer(func(caps target.Caps) passes.Pricer { return splitsAll{target.NewPricer(caps)} })
 }
 
 type splitsAll struct{ target.Pricer }
@@ -69,7 +69,7 @@ func (splitsAll) Price(string, []*kernel.Kernel, []*kernel.Kernel) kernel.Estima
 // FuseAllRows makes every device fuse norms, and what goes over slices of rows, with
 // the products that can have them, until the function that it returns is called.
 func FuseAllRows() (restore func()) {
-	return setPricer(func(caps target.Caps) passes.Pricer { return joinsAll{target.Pricer{Caps: caps}} })
+	return setPricer(func(caps target.Caps) passes.Pricer { return joinsAll{target.NewPricer(caps)} })
 }
 
 type joinsAll struct{ target.Pricer }

@@ -86,6 +86,6 @@ func compileTexts(t *testing.T, text []string) {
 // gains takes what a device gains by.
 func gains(caps target.Caps) func(rule string, before, after []*kernel.Kernel) bool {
 	return func(rule string, before, after []*kernel.Kernel) bool {
-		return target.Pricer{Caps: caps}.Price(rule, before, after).Gain() > 0
+		return target.NewPricer(caps).Price(rule, before, after).Gain() > 0
 	}
 }

@@ -9,8 +9,29 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Pricer says of a device what rewrites of kernels pay on it, as passes ask.
-type Pricer struct{ Caps Caps }
+// Pricer says of a device what rewrites of kernels pay on it, as passes ask. It serves one
+// program at a time, of whose equal kernels it estimates one.
+type Pricer struct {
+	Caps   Caps
+	device heuristics
+	times  map[timeKey]timed
+}
+
+type (
+	timeKey struct {
+		kernel.Identity
+		splits bool
+	}
+	timed struct {
+		time float64
+		why  string
+	}
+)
+
+// NewPricer returns the pricer of a device.
+func NewPricer(caps Caps) Pricer {
+	return Pricer{Caps: caps, device: classOf(caps).heuristics(caps), times: map[timeKey]timed{}}
+}
 
 // RoundRows is [WantsBytes].
 func (p Pricer) RoundRows(t ir.DType, rows, columns ir.Dim) bool {
@@ -24,7 +45,7 @@ func (p Pricer) Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout {
 
 // Sizes returns what to try with a kernel.
 func (p Pricer) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
-	t := classOf(p.Caps).heuristics(p.Caps)
+	t := p.device
 	switch {
 	case k.Family == kernel.FamilyAttention:
 		if sched, _, err := Select(k, p.Caps); err == nil && sched.Splits > 1 {
@@ -52,7 +73,7 @@ var margins = map[string]float64{
 
 // Price adds up what kernels take before and after a rule.
 func (p Pricer) Price(rule string, before, after []*kernel.Kernel) kernel.Estimate {
-	t := classOf(p.Caps).heuristics(p.Caps)
+	t := p.device
 	e := kernel.Estimate{Margin: margins[rule]}
 	if rule == "fuse_norms" && len(after) > 1 { // that run at the same time: the one decides that gains least
 		e = p.Price(rule, before[:2], after[:1])
@@ -75,15 +96,15 @@ func (p Pricer) Price(rule string, before, after []*kernel.Kernel) kernel.Estima
 		e.Margin = 1.25 // estimates promise more than they hold
 	} else if rule == "pack_operands" {
 		sh := matShapeOf(k)
-		stores, run, _ := t.timeOf(after[:len(after)-1], p.Caps, true)
+		stores, run, _ := p.timeOf(after[:len(after)-1], true)
 		// Computing operands in every tile costs about half of a product's time.
 		product := 2 * float64(sh.Batch) * float64(sh.M) * float64(sh.N) * float64(sh.K) * float64(len(k.Products)) /
 			(storedEfficiency * t.MatrixF16 * 1e3)
 		return kernel.Estimate{Before: 0.4 * product, After: stores + t.LaunchNs*float64(run)}
 	}
 	var now, then int
-	if e.Before, now, e.Note = t.timeOf(before, p.Caps, rule != "split_k"); e.Note == "" {
-		e.After, then, e.Note = t.timeOf(after, p.Caps, rule != "split_k")
+	if e.Before, now, e.Note = p.timeOf(before, rule != "split_k"); e.Note == "" {
+		e.After, then, e.Note = p.timeOf(after, rule != "split_k")
 	}
 	if e.Note != "" {
 		return kernel.Estimate{Note: e.Note}
@@ -95,16 +116,21 @@ func (p Pricer) Price(rule string, before, after []*kernel.Kernel) kernel.Estima
 
 // timeOf is what kernels take that run one after another, how many these are, or why
 // that is not known. Those that only store weights otherwise run once.
-func (h heuristics) timeOf(list []*kernel.Kernel, caps Caps, splits bool) (sum float64, run int, why string) {
+func (p Pricer) timeOf(list []*kernel.Kernel, splits bool) (sum float64, run int, why string) {
 	for _, k := range list {
 		if k.Family == kernel.FamilyMap && k.CanPrepare(func(int) bool { return false }) {
 			continue
 		}
-		time, why := h.kernelTime(k, caps, splits)
-		if why != "" {
-			return 0, 0, why
+		key := timeKey{k.Identity(), splits}
+		e, ok := p.times[key]
+		if !ok {
+			e.time, e.why = p.device.kernelTime(k, p.Caps, splits)
+			p.times[key] = e
 		}
-		sum, run = sum+time, run+1
+		if e.why != "" {
+			return 0, 0, e.why
+		}
+		sum, run = sum+e.time, run+1
 	}
 	return sum, run, ""
 }
