@@ -192,13 +192,13 @@ func TestStoredOperands(t *testing.T) {
 		{"few rows, taken apart", apart(matMul(one, ir.D(4), ir.D(4096), ir.D(4096), ir.F32, true)), 0, 0, 0},
 	}
 	for _, n := range []int{4095, 4096} { // neighbours stay neighbours where tiles are whole
-		list := Pricer{caps}.Sizes(apart(matMul(one, ir.D(n), ir.D(n), ir.D(n), ir.F32, false))).Operands
+		list := NewPricer(caps).Sizes(apart(matMul(one, ir.D(n), ir.D(n), ir.D(n), ir.F32, false))).Operands
 		if list[0].Across || list[1].Across != (n == 4096) {
 			t.Errorf("%d columns: %+v", n, list)
 		}
 	}
 	for _, c := range cases {
-		got := Pricer{caps}.Sizes(c.k).Operands
+		got := NewPricer(caps).Sizes(c.k).Operands
 		if len(got) != c.want || c.want > 0 && (got[0].Rows != c.rows || got[0].Depth != c.depth) {
 			t.Errorf("%s: %+v, want %d of %d rows, %d deep", c.what, got, c.want, c.rows, c.depth)
 		}
@@ -236,7 +236,7 @@ func TestEdgeOf(t *testing.T) {
 // bestParts is into how many parts splitting the sums of a product gains most.
 func bestParts(k *kernel.Kernel, caps Caps) int {
 	best, most := 1, 0.0
-	for _, n := range (Pricer{caps}).Sizes(k).Parts {
+	for _, n := range (NewPricer(caps)).Sizes(k).Parts {
 		depth, _ := k.Fold.Quo(int64(n))
 		shape := append(ir.Shape{ir.D(n)}, k.Parallel...)
 		sums := kernel.Map(k, kernel.Edit{Parallel: shape, Fold: depth,
@@ -267,7 +267,7 @@ func bestParts(k *kernel.Kernel, caps Caps) int {
 			m.Acc = func(*kernel.Expr) *kernel.Expr { return total }
 			return m.Stores()
 		}})
-		if gain := (Pricer{caps}).Price("split_k", []*kernel.Kernel{k}, []*kernel.Kernel{sums, rest}).
+		if gain := (NewPricer(caps)).Price("split_k", []*kernel.Kernel{k}, []*kernel.Kernel{sums, rest}).
 			Gain(); gain > most {
 			best, most = n, gain
 		}
