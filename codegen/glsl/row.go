@@ -38,12 +38,21 @@ type stage struct {
 // emitRow writes a row kernel: an invocation per row, or LanesPerRow of them.
 func (e *emitter) emitRow() {
 	r := &rowWriter{emitter: e, group: e.sched.Variant == kernel.VarRowGroup, lanes: 1, rows: e.sched.Workgroup,
-		width: e.sched.Vec, cached: map[*kernel.Expr]string{}, first: map[*kernel.Expr]int{}}
+		width: e.sched.Vec, stages: e.k.RowPasses(), cached: map[*kernel.Expr]string{}}
 	if r.group {
 		r.lanes = e.sched.LanesPerRow
 		r.rows = e.sched.Workgroup / r.lanes
 	}
-	r.arrange()
+	if e.sched.Cache > 0 {
+		r.slots, r.first = e.sched.Cache/r.width, e.k.Kept()
+	}
+	for _, s := range e.k.Stores {
+		if s.PerElement {
+			r.final.perElement = append(r.final.perElement, s)
+		} else {
+			r.final.perRow = append(r.final.perRow, s)
+		}
+	}
 	e.overSpace(r.place, r.run)
 }
 
@@ -60,32 +69,6 @@ func (r *rowWriter) leaveShared() {
 	if len(r.shared) > 0 && r.scope != r.root {
 		r.line("barrier(); // before shared memory is used for other rows")
 	}
-}
-
-// arrange sorts phases into stages and decides on caches.
-func (r *rowWriter) arrange() {
-	for i, p := range r.k.Phases {
-		last := len(r.stages) - 1
-		waits := last < 0
-		if !waits {
-			for _, j := range r.stages[last] {
-				waits = waits || p.Value.UsesAcc(j)
-			}
-		}
-		if waits {
-			r.stages = append(r.stages, nil)
-			last++
-		}
-		r.stages[last] = append(r.stages[last], i)
-	}
-	for _, s := range r.k.Stores {
-		if s.PerElement {
-			r.final.perElement = append(r.final.perElement, s)
-		} else {
-			r.final.perRow = append(r.final.perRow, s)
-		}
-	}
-	r.planCache()
 }
 
 // ownRow gives each invocation a row of its own.

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/ir"
 )
 
 // maxLine is how long an expression grows before a part of it gets a name.
@@ -159,19 +158,13 @@ func (e *emitter) wantsName(v *kernel.Expr, t text, home, consumer *scope) bool 
 	case e.uses.values[v] > 1 && !(v.Kind == kernel.ExprLoad && e.vector(v) != "" && !strings.Contains(t.s, "(")):
 		return true
 	case consumer == nil && home.block() != e.scope.block() || consumer != nil && home.block() != consumer.block():
-		if !isIndexCast(v) {
+		if !v.IsIndexCast() {
 			return true
 		}
 	case v.Kind == kernel.ExprLoad && e.k.Bindings[v.Bind].Write && e.vector(v) == "":
 		return true // read before anything is written
 	}
 	return consumer != nil && len(t.s) > maxLine
-}
-
-// isIndexCast reports whether v is a coordinate as a number, not worth a
-// variable outside the loop that uses it.
-func isIndexCast(v *kernel.Expr) bool {
-	return v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.Args[0].Kind == kernel.ExprIndex
 }
 
 func (e *emitter) compute(v *kernel.Expr, home *scope) text {

@@ -106,18 +106,18 @@ func checkShared(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	return nil
 }
 
-func checkRowSerial(k *kernel.Kernel, s kernel.Schedule) error {
+func checkRowSerial(_ *kernel.Kernel, s kernel.Schedule) error {
 	if s.LanesPerRow > 1 {
 		return fmt.Errorf("%d lanes per row, a serial row has one", s.LanesPerRow)
 	}
-	return checkRow(k, s, 1)
+	return checkRow(s)
 }
 
-func checkRowGroup(k *kernel.Kernel, s kernel.Schedule) error {
+func checkRowGroup(_ *kernel.Kernel, s kernel.Schedule) error {
 	if err := checkLanes(s); err != nil {
 		return err
 	}
-	return checkRow(k, s, s.LanesPerRow)
+	return checkRow(s)
 }
 
 // checkLanes checks how lanes share rows.
@@ -134,17 +134,9 @@ func checkLanes(s kernel.Schedule) error {
 }
 
 // checkRow checks what both kinds of row schedule share.
-func checkRow(k *kernel.Kernel, s kernel.Schedule, lanes int) error {
-	if s.Cache == 0 {
-		return nil
-	}
-	switch {
-	case s.Cache < 0 || s.Cache > maxCached:
+func checkRow(s kernel.Schedule) error {
+	if s.Cache > maxCached {
 		return fmt.Errorf("caching %d elements, want 0 to %d", s.Cache, maxCached)
-	case s.Cache%s.Vec != 0:
-		return fmt.Errorf("caching %d elements is no whole number of vectors of %d", s.Cache, s.Vec)
-	case int64(s.Cache)*int64(lanes) < k.Fold.Max():
-		return fmt.Errorf("caching %d elements in each of %d lanes does not hold a row of %s", s.Cache, lanes, k.Fold)
 	}
 	return nil
 }

@@ -25,13 +25,19 @@ func settleMap(k *kernel.Kernel, s kernel.Schedule, _ Caps) kernel.Schedule {
 	return s
 }
 
-// settleRow says the same of the elements of a row, and settleScan of a scan, the end of whose rows must not fall
-// between neighbours.
+// settleRow says the same of the elements of a row, and how many of them an invocation keeps in registers: all of
+// its share, where several passes over the row need a value and those asked for are enough, else none.
 func settleRow(k *kernel.Kernel, s kernel.Schedule, _ Caps) kernel.Schedule {
 	s.Vec = rowWidth(k, rowVec(k, s.Vec))
+	given, each := s.Cache, ceilDiv(k.Fold.Max(), int64(max(s.LanesPerRow, 1)*s.Vec))*int64(s.Vec)
+	s.Cache = 0
+	if k.Fold.IsStatic() && each > 0 && each <= int64(given) && len(k.Kept()) > 0 {
+		s.Cache = int(each)
+	}
 	return s
 }
 
+// settleScan is settleRow for a scan, the end of whose rows must not fall between neighbours.
 func settleScan(k *kernel.Kernel, s kernel.Schedule, _ Caps) kernel.Schedule {
 	s.Vec = rowWidth(k, scanVec(k, s.Vec))
 	return s

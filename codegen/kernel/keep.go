@@ -1,0 +1,76 @@
+package kernel
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// RowPasses sorts the phases of a row into passes over its elements, each of which folds
+// all phases that do not wait for another of the pass.
+func (k *Kernel) RowPasses() (passes [][]int) {
+	for i, p := range k.Phases {
+		last := len(passes) - 1
+		if last < 0 || slices.ContainsFunc(passes[last], p.Value.UsesAcc) {
+			passes = append(passes, nil)
+			last++
+		}
+		passes[last] = append(passes[last], i)
+	}
+	return passes
+}
+
+// Kept chooses the values of an element of a row that are kept from one pass to the next,
+// each with the first pass that needs it: those that depend on the element and on no fold,
+// and that several passes need, of which storing what there is for each element is the last.
+func (k *Kernel) Kept() map[*Expr]int {
+	passes := k.RowPasses()
+	all := make([][]*Expr, len(passes)+1)
+	for i, phases := range passes {
+		for _, p := range phases {
+			all[i] = append(all[i], k.Phases[p].Value)
+		}
+	}
+	for _, s := range k.Stores {
+		if s.PerElement {
+			all[len(passes)] = append(all[len(passes)], s.Value)
+		}
+	}
+	needed := map[*Expr][]int{} // passes, in ascending order
+	for i, roots := range all {
+		Walk(roots, func(v *Expr) { needed[v] = append(needed[v], i) })
+	}
+	roots, kept := slices.Concat(all...), map[*Expr]int{}
+	// covered reports whether every pass that needs v needs it only for a value that is kept itself.
+	covered := func(v *Expr, users []*Expr) bool {
+		return !slices.Contains(roots, v) && !slices.ContainsFunc(users, func(u *Expr) bool {
+			_, is := kept[u]
+			return u.takes(v) && (!is || needed[u][0] != needed[v][0])
+		})
+	}
+	var order []*Expr
+	Walk(k.Roots(), func(v *Expr) { order = append(order, v) })
+	for i, v := range slices.Backward(order) { // users before what they use
+		if len(needed[v]) > 1 && k.keepable(v) && !covered(v, order[i+1:]) {
+			kept[v] = needed[v][0]
+		}
+	}
+	return kept
+}
+
+func (k *Kernel) keepable(v *Expr) bool {
+	return (v.Kind == ExprLoad || v.Kind == ExprApply && !v.IsIndexCast()) && v.Uses(k.FoldAxis()) && !v.UsesAnyAcc() &&
+		v.DType.Valid()
+}
+
+// takes reports whether v is an argument, or part of an index, of e.
+func (e *Expr) takes(v *Expr) bool {
+	found := slices.Contains(e.Args, v)
+	e.Index.Walk(func(f *Factor) { found = found || f.Kind == FactorValue && f.Value == v })
+	return found
+}
+
+// IsIndexCast reports whether e is a coordinate as a number, not worth keeping.
+func (e *Expr) IsIndexCast() bool {
+	return e.Kind == ExprApply && e.Op == ir.OpCast && e.Args[0].Kind == ExprIndex
+}
