@@ -99,9 +99,9 @@ func TestCheckRefuses(t *testing.T) {
 
 		{"odd lanes", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.LanesPerRow = 96 }, "power of two"},
 		{"lanes over workgroup", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.LanesPerRow = 256 }, "do not divide"},
-		{"small cache", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.Cache = 16 }, "does not hold a row"},
+		{"small cache", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.Cache = 16 }, "cache=0 vec=4"},
 		{"large cache", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.Cache = 128 }, "want 0 to 64"},
-		{"cache in part vectors", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.Cache = 34 }, "whole number of vectors"},
+		{"cache in part vectors", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.Cache = 34 }, "cache=32"},
 		{"lanes of a serial row", row, goodRow, func(s *kernel.Schedule, _ *Caps) { s.Variant = kernel.VarRowSerial }, "a serial row has one"},
 
 		{"subgroup unknown", row, goodRow, func(s *kernel.Schedule, c *Caps) { s.Subgroup = 32; c.SubgroupOps = 0x17 }, "cannot be relied on"},
