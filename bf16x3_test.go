@@ -49,7 +49,7 @@ func compareBuilt[T any](t *testing.T, dev *vkc.Device, define func(b *frontend.
 	if err != nil {
 		t.Fatal(err)
 	}
-	values := graphgen.Values{Seed: 2, Graph: g, Quantize: quantize}
+	values := graphgen.Values{Seed: 2, Graph: g}
 	inputs := inputsOf(t, values)
 	have, said := run(t, dev, g, inputs, values)
 	compareOutputs(t, g, have, outputsOf(t, g, values, inputs))

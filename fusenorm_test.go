@@ -80,7 +80,7 @@ func TestFusedNormsOfExtremes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values := graphgen.Values{Seed: 2, Graph: g, Quantize: quantize}
+	values := graphgen.Values{Seed: 2, Graph: g}
 	for name, change := range map[string]func(i int, x float64) float64{
 		"zeros":         func(int, float64) float64 { return 0 },
 		"tiny":          func(_ int, x float64) float64 { return x * 1e-18 },
@@ -138,7 +138,7 @@ func TestFusedSlicesOnDevice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			compareSteps(t, dev, g, graphgen.Values{Seed: 2, Graph: g, Quantize: quantize}, context, len(g.Outputs()))
+			compareSteps(t, dev, g, graphgen.Values{Seed: 2, Graph: g}, context, len(g.Outputs()))
 		})
 	}
 }

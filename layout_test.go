@@ -35,9 +35,7 @@ func blockGraph(t *testing.T, formats []ir.DType) (*ir.Graph, graphgen.Values) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g, graphgen.Values{Seed: 3, Graph: g, Quantize: func(dst []byte, t ir.DType, src []float32) error {
-		return quant.Quantize(dst, t, src, nil)
-	}}
+	return g, graphgen.Values{Seed: 3, Graph: g}
 }
 
 // planedCaps is a device that wants planes, or that would if it were of the
@@ -215,9 +213,7 @@ func byteGraph(t *testing.T, p frontend.Precision, formats []ir.DType) (*ir.Grap
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g, graphgen.Values{Seed: 5, Graph: g, Quantize: func(dst []byte, t ir.DType, src []float32) error {
-		return quant.Quantize(dst, t, src, nil)
-	}}
+	return g, graphgen.Values{Seed: 5, Graph: g}
 }
 
 // TestByteRows: rows are made bytes once for all products that share them, the

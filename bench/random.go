@@ -7,8 +7,8 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/vkc-go/vkc/internal/randblocks"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/quant"
 )
 
 // Fill says which random values a tensor has. The zero value is the default:
@@ -39,14 +39,13 @@ func Random(name string, t ir.DType, fill Fill, dims ...int) (*ir.Data, error) {
 	hash := fnv.New64a()
 	hash.Write([]byte(name))
 	seed := hash.Sum64()
-	if t.IsBlock() {
-		return d, fillBlocks(d, seed, fill)
-	}
 	size := d.DType.BlockBytes()
-	chunks(d.Elems(), fillChunk, func(chunk, from, to int) {
+	chunks(len(d.Bytes)/size, fillChunk, func(chunk, from, to int) {
 		rng := rand.New(rand.NewPCG(seed, uint64(chunk)))
 		dst := d.Bytes[from*size : to*size]
-		if t.IsFloat() {
+		if t.IsBlock() {
+			randblocks.Fill(dst, t, fill.Lo, fill.Hi, rng)
+		} else if t.IsFloat() {
 			fillFloats(rng, dst, t, to-from, fill)
 		} else {
 			fillInts(rng, dst, t, to-from, fill)
@@ -91,50 +90,4 @@ func fillInts(rng *rand.Rand, dst []byte, t ir.DType, n int, fill Fill) {
 		values[i] = int64(fill.Lo) + rng.Int64N(span)
 	}
 	ir.EncodeInts(dst, t, values)
-}
-
-// blockPool is how many different blocks a quantized tensor is drawn from:
-// quantizing every block of a large matrix would take minutes in some formats.
-const blockPool = 256
-
-var pools sync.Map // poolKey to the bytes of its pool
-
-type poolKey struct {
-	ir.DType
-	Fill
-}
-
-// fillBlocks draws quantized blocks at random from a pool of them.
-func fillBlocks(d *ir.Data, seed uint64, fill Fill) error {
-	pool, err := poolOf(poolKey{d.DType, fill})
-	if err != nil {
-		return err
-	}
-	size := d.DType.BlockBytes()
-	chunks(len(d.Bytes)/size, fillChunk, func(chunk, from, to int) {
-		rng := rand.New(rand.NewPCG(seed, uint64(chunk)))
-		for i := from; i < to; i++ {
-			j := rng.IntN(blockPool)
-			copy(d.Bytes[i*size:(i+1)*size], pool[j*size:])
-		}
-	})
-	return nil
-}
-
-func poolOf(key poolKey) ([]byte, error) {
-	if p, ok := pools.Load(key); ok {
-		return p.([]byte), nil
-	}
-	t := key.DType
-	rng := rand.New(rand.NewPCG(1, uint64(t)))
-	values := make([]float32, blockPool*t.BlockElems())
-	for i := range values {
-		values[i] = float32(key.Lo + (key.Hi-key.Lo)*rng.Float64())
-	}
-	pool := make([]byte, blockPool*t.BlockBytes())
-	if err := quant.Quantize(pool, t, values, nil); err != nil {
-		return nil, err
-	}
-	pools.Store(key, pool)
-	return pool, nil
 }

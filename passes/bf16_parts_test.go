@@ -219,7 +219,7 @@ func compareSplit(t *testing.T, g *ir.Graph, opt passes.Options) *passes.State {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values := graphgen.Values{Seed: 3, Graph: g, Quantize: quantize}
+	values := graphgen.Values{Seed: 3, Graph: g}
 	for i, symbols := range values.Symbols(4) {
 		in, err := values.Inputs(symbols, i)
 		if err != nil {

@@ -38,7 +38,7 @@ type way struct {
 }
 
 func newChecker(g *ir.Graph, seed uint64) (*checker, error) {
-	c := &checker{g: g, values: graphgen.Values{Seed: seed, Graph: g, Quantize: quantize}, bounds: graphgen.Bounds(g)}
+	c := &checker{g: g, values: graphgen.Values{Seed: seed, Graph: g}, bounds: graphgen.Bounds(g)}
 	var err error
 	c.want, err = interp.New(g, interp.Options{Weights: c.values, Workers: 1})
 	return c, err

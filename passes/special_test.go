@@ -35,7 +35,7 @@ func TestSpecialValues(t *testing.T) {
 
 // compareBits returns how many elements that are no ordinary numbers agree.
 func compareBits(g *ir.Graph, seed uint64) (special int, err error) {
-	values := graphgen.Values{Seed: seed, Graph: g, Special: true, Quantize: quantize}
+	values := graphgen.Values{Seed: seed, Graph: g, Special: true}
 	want, err := interp.New(g, interp.Options{Weights: values})
 	if err != nil {
 		return 0, err

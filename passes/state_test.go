@@ -107,7 +107,7 @@ func TestStatesAndSymbols(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values := graphgen.Values{Seed: 7, Graph: g, Quantize: quantize}
+	values := graphgen.Values{Seed: 7, Graph: g}
 	want, err := interp.New(g, interp.Options{Weights: values})
 	if err != nil {
 		t.Fatal(err)

@@ -80,7 +80,7 @@ func TestLoweredOps(t *testing.T) {
 // symbol values and compares them with the reference on the graph itself.
 func compareWithReference(t *testing.T, g *ir.Graph, s *passes.State, seed uint64) {
 	t.Helper()
-	values := graphgen.Values{Seed: seed, Graph: g, Quantize: quantize}
+	values := graphgen.Values{Seed: seed, Graph: g}
 	want, err := interp.New(g, interp.Options{Weights: values, Workers: 1})
 	if err != nil {
 		t.Fatal(err)

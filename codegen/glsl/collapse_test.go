@@ -74,7 +74,7 @@ func TestCanonicalKeepsMeaning(t *testing.T) {
 			continue // of no interest here: the passes have tests of their own
 		}
 		encode := func(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }
-		values := graphgen.Values{Seed: seed, Graph: g, Quantize: encode}
+		values := graphgen.Values{Seed: seed, Graph: g}
 		opt := keval.Options{Weights: values, Decode: quant.Dequantize, Encode: encode}
 		for i, k := range s.Kernels {
 			if len(k.Parallel) < len(before[i].Parallel) {

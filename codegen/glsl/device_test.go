@@ -18,7 +18,6 @@ import (
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
-	"github.com/vkc-go/vkc/quant"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -58,8 +57,7 @@ func (c deviceCase) run() (runs int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	quantize := func(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }
-	values := graphgen.Values{Seed: c.seed, Graph: g, Quantize: quantize}
+	values := graphgen.Values{Seed: c.seed, Graph: g}
 	ref, err := interp.New(g, interp.Options{Weights: values})
 	if err != nil {
 		return 0, err

@@ -16,6 +16,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/randblocks"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 	"github.com/vkc-go/vkc/runtime/vk"
@@ -49,13 +50,8 @@ func randomTensor(t *testing.T, r *rand.Rand, dtype ir.DType, elems int64) tenso
 		ir.DecodeFloats(x.values, dtype, x.bytes)
 		return x
 	}
+	randblocks.Fill(x.bytes, dtype, -1, 1, r)
 	narrow := make([]float32, elems)
-	for i, v := range values {
-		narrow[i] = float32(v)
-	}
-	if err := quant.Quantize(x.bytes, dtype, narrow, nil); err != nil {
-		t.Fatal(err)
-	}
 	if err := quant.Dequantize(narrow, dtype, x.bytes); err != nil {
 		t.Fatal(err)
 	}

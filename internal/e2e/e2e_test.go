@@ -67,7 +67,7 @@ func quantize(dst []byte, t ir.DType, src []float32) error { return quant.Quanti
 
 // valuesOf makes inputs and weights for a graph.
 func valuesOf(g *ir.Graph, seed uint64) graphgen.Values {
-	return graphgen.Values{Seed: seed, Graph: g, Quantize: quantize}
+	return graphgen.Values{Seed: seed, Graph: g}
 }
 
 // load compiles a graph for the device and loads it. It is closed when the test ends. What cannot be

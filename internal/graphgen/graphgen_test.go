@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/quant"
 )
 
 const graphs = 3000
@@ -110,9 +109,7 @@ func TestOptions(t *testing.T) {
 func TestValuesAreInTheirBounds(t *testing.T) {
 	for seed := range uint64(100) {
 		g := generate(t, seed, Options{})
-		v := Values{Seed: seed, Graph: g, Quantize: func(dst []byte, t ir.DType, src []float32) error {
-			return quant.Quantize(dst, t, src, nil)
-		}}
+		v := Values{Seed: seed, Graph: g}
 		bounds := Bounds(g)
 		in, err := v.Inputs(v.Symbols(1)[0], 0)
 		if err != nil {

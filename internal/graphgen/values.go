@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/vkc-go/vkc/internal/randblocks"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -19,9 +20,6 @@ type Values struct {
 	// Special adds NaNs, infinities, zeros of both signs and the largest and
 	// smallest floats. Results are then only comparable where they are exact.
 	Special bool
-	// Quantize encodes weights of block dtypes, as package quant's Quantize
-	// does without options. It may be nil for graphs without.
-	Quantize func(dst []byte, t ir.DType, src []float32) error
 }
 
 // wild in the name of an integer input says that it takes any value.
@@ -91,14 +89,8 @@ func (v Values) tensor(rng *rand.Rand, n *ir.Node, dims []int) (*ir.Data, error)
 		return nil, err
 	}
 	if t.IsBlock() {
-		if v.Quantize == nil {
-			return nil, fmt.Errorf("%s: no way to quantize was given", n)
-		}
-		src := make([]float32, d.Elems())
-		for i := range src {
-			src[i] = float32(rng.Float64()*2 - 1)
-		}
-		return d, v.Quantize(d.Bytes, t, src)
+		randblocks.Fill(d.Bytes, t, -1, 1, rng)
+		return d, nil
 	}
 	lo, hi := rangeOf(n)
 	if !t.IsFloat() {

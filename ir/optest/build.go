@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/vkc-go/vkc/internal/randblocks"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/quant"
 )
 
 // layout says through which views an argument comes to the op.
@@ -94,11 +94,8 @@ func blocks(rng *rand.Rand, t ir.DType, dims []int) (*ir.Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	src := make([]float32, d.Elems())
-	for i := range src {
-		src[i] = float32(2*rng.Float64() - 1)
-	}
-	return d, quant.Quantize(d.Bytes, t, src, nil)
+	randblocks.Fill(d.Bytes, t, -1, 1, rng)
+	return d, nil
 }
 
 // input adds a plain input.
