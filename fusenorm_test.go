@@ -11,7 +11,6 @@ import (
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
-	"github.com/vkc-go/vkc/quant"
 )
 
 // runJoined runs a graph on the device, its norms and what goes over slices of rows
@@ -105,8 +104,6 @@ func TestFusedNormsOfExtremes(t *testing.T) {
 		})
 	}
 }
-
-func quantize(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }
 
 // TestFusedSlicesOnDevice runs steps of a small model, whose keys and values go
 // straight into caches.

@@ -10,7 +10,6 @@ import (
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/quant"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -62,8 +61,6 @@ func skipOrFail(t testing.TB, err error) {
 		t.Skip(err)
 	}
 }
-
-func quantize(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }
 
 // valuesOf makes inputs and weights for a graph.
 func valuesOf(g *ir.Graph, seed uint64) graphgen.Values {
