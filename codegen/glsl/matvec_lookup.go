@@ -20,7 +20,7 @@ func newLookupReader(v *matVec) bReader {
 	form := lookupForms[v.run.DType]
 	v.run.Form = form.of(v.run.Form)
 	v.paired = v.s.IntDot && v.run.Joined
-	r := &lookupReader{stripReader: &stripReader{matVec: v}}
+	r := &lookupReader{stripReader: &stripReader{v: v}}
 	r.addDots = r.addOctets
 	switch {
 	case form.masks == thirdMasks:
@@ -32,10 +32,10 @@ func newLookupReader(v *matVec) bReader {
 }
 
 func (r *lookupReader) prepare() {
-	for _, o := range r.b {
-		r.blockScale(r.blockBuffer(o))
+	for _, o := range r.v.b {
+		r.v.blockScale(r.v.blockBuffer(o))
 	}
-	r.prepareArithmetic()
+	r.v.prepareArithmetic()
 }
 
 // lookupTable is a table in shared memory, every entry as often as there are
@@ -110,24 +110,24 @@ func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
 // readOctets reads the quants of a strip and returns the names of them and of
 // their masks.
 func (r *lookupReader) readOctets(b *buffer, block text, at place) (octets, masks string) {
-	half := r.run.Quads / 2
-	octets = r.fresh(r.scope, "octets")
-	r.line("uvec2 %s[%d];", octets, half)
+	half := r.v.run.Quads / 2
+	octets = r.v.fresh(r.v.scope, "octets")
+	r.v.line("uvec2 %s[%d];", octets, half)
 	if r.less > 0 {
-		masks = r.fresh(r.scope, "masks")
-		r.line("uvec2 %s[%d];", masks, half)
+		masks = r.v.fresh(r.v.scope, "masks")
+		r.v.line("uvec2 %s[%d];", masks, half)
 	}
-	reader := r.octetReader(b, r.less, r.paired)
+	reader := r.v.octetReader(b, r.less, r.v.paired)
 	step := 8
-	if r.run.Joined {
+	if r.v.run.Joined {
 		step = 4
 	}
-	r.repeat("o", half, func(o text) {
+	r.v.repeat("o", half, func(o text) {
 		args := []text{block, within(at.e, plus(at.at, times(o, step)))}
 		if r.less > 0 {
 			args = append(args, primary(masks+"["+o.s+"]"))
 		}
-		r.line("%s[%s] = %s;", octets, o.s, call(reader, args...).s)
+		r.v.line("%s[%s] = %s;", octets, o.s, call(reader, args...).s)
 	})
 	return octets, masks
 }
@@ -136,25 +136,25 @@ func (r *lookupReader) readOctets(b *buffer, block text, at place) (octets, mask
 // off those of the masks.
 func (r *lookupReader) addOctets(b *buffer, block text, at place, dots, rows string) {
 	octets, masks := r.readOctets(b, block, at)
-	less, m := "", r.s.ThreadM
+	less, m := "", r.v.s.ThreadM
 	if r.less > 0 {
-		less = r.array("int", "less", m)
-		r.repeat("i", m, func(i text) { r.line("%s = 0;", elementOf(less, m, i).s) })
+		less = r.v.array("int", "less", m)
+		r.v.repeat("i", m, func(i text) { r.v.line("%s = 0;", elementOf(less, m, i).s) })
 	}
-	r.repeat("t", r.run.Quads, func(t text) {
-		product := r.octetProduct(r.octetElement(octets, t))
-		r.repeat("i", m, func(i text) {
-			x, sum := r.quadOfStrip(rows, i, t), elementOf(dots, m, i)
-			r.line("%s = %s;", sum.s, product(sum, x).s)
+	r.v.repeat("t", r.v.run.Quads, func(t text) {
+		product := r.v.octetProduct(r.v.octetElement(octets, t))
+		r.v.repeat("i", m, func(i text) {
+			x, sum := r.v.quadOfStrip(rows, i, t), elementOf(dots, m, i)
+			r.v.line("%s = %s;", sum.s, product(sum, x).s)
 			if r.less > 0 {
 				sum = elementOf(less, m, i)
-				r.line("%s = %s;", sum.s, r.octetProduct(r.octetElement(masks, t))(sum, x).s)
+				r.v.line("%s = %s;", sum.s, r.v.octetProduct(r.v.octetElement(masks, t))(sum, x).s)
 			}
 		})
 	})
 	if r.less > 0 {
-		r.repeat("i", m, func(i text) {
-			r.line("%s -= %s;", elementOf(dots, m, i).s, binary("*", intLit(int64(r.less)), elementOf(less, m, i)).s)
+		r.v.repeat("i", m, func(i text) {
+			r.v.line("%s -= %s;", elementOf(dots, m, i).s, binary("*", intLit(int64(r.less)), elementOf(less, m, i)).s)
 		})
 	}
 }

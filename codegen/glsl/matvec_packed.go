@@ -5,57 +5,57 @@ import "github.com/vkc-go/vkc/codegen/kernel"
 // packedReader multiplies packed quants of two bits as they stand in their bytes, the
 // same sixteen places of four planes at once. Of a row it has the bytes of each plane,
 // what their dot products are multiplied by, and the scaled sums of the bytes.
-type packedReader struct{ *matVec }
+type packedReader struct{ v *matVec }
 
 func newPackedReader(v *matVec) bReader { return packedReader{v} }
 
 func (packedReader) parts() int         { return 1 }
-func (r packedReader) addRun(run place) { r.addColumns(r, run) }
+func (r packedReader) addRun(run place) { r.v.addColumns(r, run) }
 
 func (r packedReader) prepare() {
-	for _, o := range r.b {
-		r.packedFunctions(r.blockBuffer(o), r.s.Subnormals)
+	for _, o := range r.v.b {
+		r.v.packedFunctions(r.v.blockBuffer(o), r.v.s.Subnormals)
 	}
-	r.prepareArithmetic()
+	r.v.prepareArithmetic()
 }
 
 // activations reads rows along a run whose planes begin at places of the contraction 32
 // apart.
 func (r packedReader) activations(run place) activations {
-	return r.ofRows(func(o *matOperand) rowArrays {
-		n := kernel.PackedPlanes * r.run.Quads
-		row := rowArrays{r.array("int", o.name+"_bytes", n), r.fresh(r.scope, o.name+"_scales"),
-			r.fresh(r.scope, o.name+"_sums")}
-		r.line("vec4 %s, %s;", row.scales, row.sums)
-		r.repeat("p", kernel.PackedPlanes, func(p text) {
-			plane := r.rows.strip(o, r.partOf(run, p).k)
-			r.repeat("t", r.run.Quads, func(t text) {
-				r.line("%s = %s;", elementOf(row.elements, n, plus(times(p, r.run.Quads), t)).s,
-					elementOf(plane.elements, r.run.Quads, t).s)
+	return r.v.ofRows(func(o *matOperand) rowArrays {
+		n := kernel.PackedPlanes * r.v.run.Quads
+		row := rowArrays{r.v.array("int", o.name+"_bytes", n), r.v.fresh(r.v.scope, o.name+"_scales"),
+			r.v.fresh(r.v.scope, o.name+"_sums")}
+		r.v.line("vec4 %s, %s;", row.scales, row.sums)
+		r.v.repeat("p", kernel.PackedPlanes, func(p text) {
+			plane := r.v.rows.strip(o, r.v.partOf(run, p).k)
+			r.v.repeat("t", r.v.run.Quads, func(t text) {
+				r.v.line("%s = %s;", elementOf(row.elements, n, plus(times(p, r.v.run.Quads), t)).s,
+					elementOf(plane.elements, r.v.run.Quads, t).s)
 			})
-			r.line("%s[%s] = %s / float(1u << 2u * %s);", row.scales, p.s, plane.scales, p.s)
+			r.v.line("%s[%s] = %s / float(1u << 2u * %s);", row.scales, p.s, plane.scales, p.s)
 			bias := ""
-			if n := packedForms[r.run.DType].bias; n > 1 {
+			if n := packedForms[r.v.run.DType].bias; n > 1 {
 				bias = finiteLit(float64(n), 32, "").s + " * "
 			}
-			r.line("%s[%s] = %s%s * float(%s);", row.sums, p.s, bias, plane.scales, plane.sums)
+			r.v.line("%s[%s] = %s%s * float(%s);", row.sums, p.s, bias, plane.scales, plane.sums)
 		})
 		return row
 	})
 }
 
 func (r packedReader) addColumn(run place, rows activations, j text) {
-	for n, p := range r.products {
-		b, row := r.blockBuffer(p.b), rows[p.a]
-		at := primary(r.variable("uint", numberedName("at", n, len(r.products)), r.blockOf(p.b, run.block)))
-		quants := r.variable("uvec4", "quants", call("fields_"+b.base, at, run.e))
+	for n, p := range r.v.products {
+		b, row := r.v.blockBuffer(p.b), rows[p.a]
+		at := primary(r.v.variable("uint", numberedName("at", n, len(r.v.products)), r.v.blockOf(p.b, run.block)))
+		quants := r.v.variable("uvec4", "quants", call("fields_"+b.base, at, run.e))
 		dots := r.dots("dots", quants, "0x03030303u << 2u * ", row)
 		if packedForms[b.DType].high != "" {
-			bits := r.variable("uvec4", "bits", call("high_fields_"+b.base, at, run.e))
+			bits := r.v.variable("uvec4", "bits", call("high_fields_"+b.base, at, run.e))
 			high := r.dots("high", bits, "0x01010101u << ", row)
-			r.line("%s += %s << ivec4(2, 3, 4, 5);", dots, high) // 4 times as much, and so as those are
+			r.v.line("%s += %s << ivec4(2, 3, 4, 5);", dots, high) // 4 times as much, and so as those are
 		}
-		r.line("%s += scaled_%s(%s, %s, %s * vec4(%s), %s);", r.sumsAt(j)[n].s, b.base, at.s, run.e.s,
+		r.v.line("%s += scaled_%s(%s, %s, %s * vec4(%s), %s);", r.v.sumsAt(j)[n].s, b.base, at.s, run.e.s,
 			row.scales, dots, row.sums)
 	}
 }
@@ -63,11 +63,11 @@ func (r packedReader) addColumn(run place, rows activations, j text) {
 // dots multiplies the quants of four words, of which plane p has those under
 // a mask, with a row, and returns the name of the dot products of every plane.
 func (r packedReader) dots(name, words, mask string, row rowArrays) string {
-	dots, quads := r.variable("ivec4", name, primary("ivec4(0)")), r.run.Quads
-	r.repeat("p", kernel.PackedPlanes, func(p text) {
-		r.repeat("t", quads, func(t text) {
+	dots, quads := r.v.variable("ivec4", name, primary("ivec4(0)")), r.v.run.Quads
+	r.v.repeat("p", kernel.PackedPlanes, func(p text) {
+		r.v.repeat("t", quads, func(t text) {
 			x := elementOf(row.elements, kernel.PackedPlanes*quads, plus(times(p, quads), t))
-			r.line("%s[%s] += dotPacked4x8EXT(%s[%s] & (%s%s), %s);", dots, p.s, words, t.s, mask, p.s, x.s)
+			r.v.line("%s[%s] += dotPacked4x8EXT(%s[%s] & (%s%s), %s);", dots, p.s, words, t.s, mask, p.s, x.s)
 		})
 	})
 	return dots

@@ -4,7 +4,7 @@ import "fmt"
 
 // plainReader reads a B that is no blocks, or one whose blocks are decoded like other
 // elements.
-type plainReader struct{ *matVec }
+type plainReader struct{ v *matVec }
 
 func (plainReader) prepare()   {}
 func (plainReader) parts() int { return 1 }
@@ -17,28 +17,28 @@ func newQuadReader(v *matVec) bReader {
 	return quadReader{plainReader{v}}
 }
 
-func (r quadReader) addRun(at place) { r.addColumns(r, at) }
+func (r quadReader) addRun(at place) { r.v.addColumns(r, at) }
 
 func (r quadReader) activations(at place) activations {
-	return r.ofRows(func(o *matOperand) rowArrays {
-		if r.s.ThreadM > 1 {
-			return rowArrays{elements: r.eachRow(o, r.quads.typ(), func() text { return r.quad(o, at.k, true) })}
+	return r.v.ofRows(func(o *matOperand) rowArrays {
+		if r.v.s.ThreadM > 1 {
+			return rowArrays{elements: r.v.eachRow(o, r.v.quads.typ(), func() text { return r.v.quad(o, at.k, true) })}
 		}
-		r.bindRow(primary("0u"))
-		return rowArrays{elements: r.namedQuad(o, at.k)}
+		r.v.bindRow(primary("0u"))
+		return rowArrays{elements: r.v.namedQuad(o, at.k)}
 	})
 }
 
 func (r quadReader) addColumn(at place, rows activations, j text) {
 	cols := map[*matOperand]string{}
-	for _, o := range r.b {
-		cols[o] = r.namedQuad(o, at.k)
+	for _, o := range r.v.b {
+		cols[o] = r.v.namedQuad(o, at.k)
 	}
-	r.eachSum(rows, j, func(p matProduct, a, sum string) {
-		if r.quads == floatQuads {
-			r.line("%s += dot(%s, %s);", sum, a, cols[p.b])
+	r.v.eachSum(rows, j, func(p matProduct, a, sum string) {
+		if r.v.quads == floatQuads {
+			r.v.line("%s += dot(%s, %s);", sum, a, cols[p.b])
 		} else {
-			r.addQuads(sum, a, cols[p.b])
+			r.v.addQuads(sum, a, cols[p.b])
 		}
 	})
 }
@@ -61,30 +61,30 @@ func newWordReader(v *matVec) bReader {
 	return wordReader{plainReader{v}}
 }
 
-func (r wordReader) addRun(at place) { r.addColumns(r, at) }
+func (r wordReader) addRun(at place) { r.v.addColumns(r, at) }
 
 func (r wordReader) activations(at place) activations {
-	return r.ofRows(func(o *matOperand) rowArrays {
-		return rowArrays{elements: r.eachRow(o, "uvec4", func() text { return r.words(o, at) })}
+	return r.v.ofRows(func(o *matOperand) rowArrays {
+		return rowArrays{elements: r.v.eachRow(o, "uvec4", func() text { return r.words(o, at) })}
 	})
 }
 
 // words prints sixteen bytes of an operand.
 func (r wordReader) words(o *matOperand, at place) text {
-	return r.bytesAt(o.value, along{r.fold, r.k.Fold}, at.k, 16)
+	return r.v.bytesAt(o.value, along{r.v.fold, r.v.k.Fold}, at.k, 16)
 }
 
 func (r wordReader) addColumn(at place, rows activations, j text) {
 	cols := map[*matOperand]string{}
-	for _, o := range r.b {
-		cols[o] = r.variable("uvec4", o.name+"_col", r.words(o, at))
+	for _, o := range r.v.b {
+		cols[o] = r.v.variable("uvec4", o.name+"_col", r.words(o, at))
 	}
-	r.eachSum(rows, j, func(p matProduct, a, sum string) {
+	r.v.eachSum(rows, j, func(p matProduct, a, sum string) {
 		for _, c := range "xyzw" {
 			word := func(vector string) string {
-				return r.coerce("uint", r.quads.word, primary(fmt.Sprintf("%s.%c", vector, c))).s
+				return r.v.coerce("uint", r.v.quads.word, primary(fmt.Sprintf("%s.%c", vector, c))).s
 			}
-			r.addQuads(sum, word(a), word(cols[p.b]))
+			r.v.addQuads(sum, word(a), word(cols[p.b]))
 		}
 	})
 }

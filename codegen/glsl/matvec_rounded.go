@@ -9,7 +9,7 @@ import (
 // roundedRows are rows of floats that every workgroup rounds to bytes in shared memory,
 // groups of kernel.RoundedGroup to 255 steps of the largest of their elements.
 type roundedRows struct {
-	*matVec
+	v      *matVec
 	arrays map[*matOperand]rowArrays // of sixteen bytes, and of the scales of groups, row after row
 	own    map[*matOperand]string    // quads that an invocation has read and not yet rounded
 	each   int                       // of a row
@@ -22,35 +22,35 @@ const roundedQuads = 2
 
 // ask reads what an invocation rounds of a row.
 func (r *roundedRows) ask() {
-	if r.s.ThreadM > 1 {
+	if r.v.s.ThreadM > 1 {
 		return
 	}
-	for _, o := range r.a {
-		r.own[o], r.each = r.readQuads(o, primary("0u"), roundedQuads, 0)
+	for _, o := range r.v.a {
+		r.own[o], r.each = r.v.readQuads(o, primary("0u"), roundedQuads, 0)
 	}
 }
 
 // ready rounds all rows. Neighbours read neighbouring quads, all of theirs before they
 // round the first, unless they have been read.
 func (r *roundedRows) ready() {
-	m, depth := r.s.ThreadM, int(r.k.Fold.Add)
-	for _, o := range r.a {
-		rows := rowArrays{elements: r.share("uvec4", o.name+"_bytes", m*depth/16),
-			scales: r.share("float", o.name+"_scales", m*depth/kernel.RoundedGroup)}
+	m, depth := r.v.s.ThreadM, int(r.v.k.Fold.Add)
+	for _, o := range r.v.a {
+		rows := rowArrays{elements: r.v.share("uvec4", o.name+"_bytes", m*depth/16),
+			scales: r.v.share("float", o.name+"_scales", m*depth/kernel.RoundedGroup)}
 		r.arrays[o] = rows
-		r.repeat("i", m, func(i text) {
+		r.v.repeat("i", m, func(i text) {
 			own := r.own[o]
 			if own == "" {
-				own, r.each = r.readQuads(o, i, roundedQuads, 0)
+				own, r.each = r.v.readQuads(o, i, roundedQuads, 0)
 			}
 			all := depth / 4 / roundedQuads
-			r.eachQuad(all, func(q, n text) {
+			r.v.eachQuad(all, func(q, n text) {
 				x := func(h text) text { return elementOf(own, r.each, plus(times(q, roundedQuads), h)) }
-				r.roundShare(rows, x, n, plus(times(i, all), n))
+				r.v.roundShare(rows, x, n, plus(times(i, all), n))
 			})
 		})
 	}
-	r.line("barrier();")
+	r.v.line("barrier();")
 }
 
 // roundShare rounds share n of a row, of which x prints the quads, and leaves it
@@ -84,19 +84,19 @@ func (v *matVec) roundShare(rows rowArrays, x func(h text) text, n, place text) 
 }
 
 func (r *roundedRows) strip(o *matOperand, k text) rowArrays {
-	depth, from := int(r.k.Fold.Add), r.arrays[o]
-	return r.byteStrip(o, func(i text) text {
+	depth, from := int(r.v.k.Fold.Add), r.arrays[o]
+	return r.v.byteStrip(o, func(i text) text {
 		group := plus(times(i, depth/kernel.RoundedGroup), binary("/", k, uintLit(kernel.RoundedGroup)))
 		return primary(from.scales + "[" + group.s + "]")
 	}, func(i text, use func(t, word text)) {
 		first := plus(times(i, depth/4), binary("/", k, uintLit(4)))
-		if r.run.Quads%4 != 0 {
-			first = r.named("word", first)
+		if r.v.run.Quads%4 != 0 {
+			first = r.v.named("word", first)
 		} else {
-			first = r.named("quad", binary("/", first, uintLit(4)))
+			first = r.v.named("quad", binary("/", first, uintLit(4)))
 		}
-		r.eachWord(func(t text) text {
-			word := primary(r.variable("uint", "word", plus(first, t)))
+		r.v.eachWord(func(t text) text {
+			word := primary(r.v.variable("uint", "word", plus(first, t)))
 			return primary(from.elements + "[" + binary("/", word, uintLit(4)).s + "][" +
 				binary("%", word, uintLit(4)).s + "]")
 		}, func(w text) text { return primary(from.elements + "[" + plus(first, w).s + "]") }, use)

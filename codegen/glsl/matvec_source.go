@@ -39,7 +39,7 @@ type floatSource interface {
 func (v *matVec) source() aSource {
 	switch {
 	case v.s.RoundRows:
-		return &roundedRows{matVec: v, arrays: map[*matOperand]rowArrays{}, own: map[*matOperand]string{}}
+		return &roundedRows{v: v, arrays: map[*matOperand]rowArrays{}, own: map[*matOperand]string{}}
 	case v.s.IntDot:
 		return byteRows{memoryRows{v}}
 	case v.s.StageRows:
@@ -49,19 +49,19 @@ func (v *matVec) source() aSource {
 }
 
 // memoryRows are floats in memory, or what is computed of them.
-type memoryRows struct{ *matVec }
+type memoryRows struct{ v *matVec }
 
 func (memoryRows) ask()   {}
 func (memoryRows) ready() {}
 
 func (r memoryRows) quadsAt(k text) func(o *matOperand, i, t text) text {
 	return func(o *matOperand, i, t text) text {
-		r.bindRow(i)
-		return r.quad(o, plus(k, times(t, 4)), true)
+		r.v.bindRow(i)
+		return r.v.quad(o, plus(k, times(t, 4)), true)
 	}
 }
 
-func (r memoryRows) strip(o *matOperand, k text) rowArrays { return r.floatStrip(o, k, r.quadsAt) }
+func (r memoryRows) strip(o *matOperand, k text) rowArrays { return r.v.floatStrip(o, k, r.quadsAt) }
 
 // floatStrip reads every row of an A along a strip and, where the format needs
 // them, sums it up.
@@ -109,21 +109,21 @@ func (v *matVec) fillStrip(row rowArrays, i text, read func(t text) text) {
 type byteRows struct{ memoryRows }
 
 func (r byteRows) strip(o *matOperand, k text) rowArrays {
-	bytes, scale, _ := r.k.ByteRows(o.value)
-	b := r.buffers[bytes.Bind]
-	r.need(r.storageNeeds(b)...)
+	bytes, scale, _ := r.v.k.ByteRows(o.value)
+	b := r.v.buffers[bytes.Bind]
+	r.v.need(r.v.storageNeeds(b)...)
 	array := func(unit int, at text) text {
 		b.units[unit] = true
 		return primary(b.name + "_" + planeUnits[unit].view + "[" + at.s + "]")
 	}
-	return r.byteStrip(o, func(i text) text {
-		r.bindRow(i)
-		r.bindAxis(r.fold, k)
-		r.plan([]*kernel.Expr{scale}, []kernel.Index{bytes.Index})
-		return r.value(scale)
+	return r.v.byteStrip(o, func(i text) text {
+		r.v.bindRow(i)
+		r.v.bindAxis(r.v.fold, k)
+		r.v.plan([]*kernel.Expr{scale}, []kernel.Index{bytes.Index})
+		return r.v.value(scale)
 	}, func(_ text, use func(t, word text)) {
-		first := r.named("word", binary("/", r.indexText(bytes.Index), uintLit(4)))
-		r.eachWord(func(t text) text { return array(4, plus(first, t)) },
+		first := r.v.named("word", binary("/", r.v.indexText(bytes.Index), uintLit(4)))
+		r.v.eachWord(func(t text) text { return array(4, plus(first, t)) },
 			func(w text) text { return array(16, plus(binary("/", first, uintLit(4)), w)) }, use)
 	})
 }

@@ -34,18 +34,18 @@ func (v *matVec) throughTiles(r *stagedRows, steps int64, body func(step text)) 
 // fill copies what the steps from first on need of all rows; partial says
 // that the contraction may end before.
 func (r *stagedRows) fill(partial bool, end text) {
-	n := r.loop("n", r.self, uintLit(r.each), r.s.Workgroup)
-	k := primary(r.variable("uint", "k", plus(r.first, times(n, 4))))
-	r.openBelow(partial, k, end)
-	place := primary(r.variable("uint", "place", spread(n)))
-	r.repeat("i", r.s.ThreadM, func(i text) {
-		r.bindRow(i)
-		for _, o := range r.a {
-			r.line("%s[%s] = %s;", r.arrays[o], plus(times(i, r.each), place).s, r.quad(o, k, true).s)
+	n := r.v.loop("n", r.v.self, uintLit(r.each), r.v.s.Workgroup)
+	k := primary(r.v.variable("uint", "k", plus(r.first, times(n, 4))))
+	r.v.openBelow(partial, k, end)
+	place := primary(r.v.variable("uint", "place", spread(n)))
+	r.v.repeat("i", r.v.s.ThreadM, func(i text) {
+		r.v.bindRow(i)
+		for _, o := range r.v.a {
+			r.v.line("%s[%s] = %s;", r.arrays[o], plus(times(i, r.each), place).s, r.v.quad(o, k, true).s)
 		}
 	})
-	r.close()
-	r.close()
+	r.v.close()
+	r.v.close()
 }
 
 // spread prints the place of quad n of a row: eight lanes at the same quad of
@@ -56,10 +56,10 @@ func spread(n text) text {
 }
 
 func (r *stagedRows) quadsAt(k text) func(o *matOperand, i, t text) text {
-	first := primary(r.variable("uint", "first_quad", binary("/", binary("-", k, r.first), uintLit(4))))
+	first := primary(r.v.variable("uint", "first_quad", binary("/", binary("-", k, r.first), uintLit(4))))
 	place := func(t text) text { return spread(within(first, t)) }
-	if r.run.Quads <= 8 { // which differ in the bits that spread changes, and leave the others
-		at := primary(r.variable("uint", "place", spread(first)))
+	if r.v.run.Quads <= 8 { // which differ in the bits that spread changes, and leave the others
+		at := primary(r.v.variable("uint", "place", spread(first)))
 		place = func(t text) text {
 			if t.s == "0u" {
 				return at
@@ -72,4 +72,4 @@ func (r *stagedRows) quadsAt(k text) func(o *matOperand, i, t text) text {
 	}
 }
 
-func (r *stagedRows) strip(o *matOperand, k text) rowArrays { return r.floatStrip(o, k, r.quadsAt) }
+func (r *stagedRows) strip(o *matOperand, k text) rowArrays { return r.v.floatStrip(o, k, r.quadsAt) }

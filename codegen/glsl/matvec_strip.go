@@ -3,29 +3,29 @@ package glsl
 // stripReader reads the quants of a strip of a block, which share a scale, adds up
 // their products with the rows, and scales the sums.
 type stripReader struct {
-	*matVec
+	v *matVec
 	// addDots adds the products of a strip of a block with the rows to dots.
 	addDots func(b *buffer, block text, at place, dots, rows string)
 }
 
 func newStripReader(v *matVec) bReader {
-	r := &stripReader{matVec: v}
+	r := &stripReader{v: v}
 	r.addDots = r.addQuads
 	return r
 }
 
-func (r *stripReader) parts() int       { return r.run.Strips }
-func (r *stripReader) addRun(run place) { r.addColumns(r, run) }
+func (r *stripReader) parts() int       { return r.v.run.Strips }
+func (r *stripReader) addRun(run place) { r.v.addColumns(r, run) }
 
 func (r *stripReader) prepare() {
-	for _, o := range r.b {
-		r.blockParts(r.blockBuffer(o))
+	for _, o := range r.v.b {
+		r.v.blockParts(r.v.blockBuffer(o))
 	}
-	r.prepareArithmetic()
+	r.v.prepareArithmetic()
 }
 
 func (r *stripReader) activations(at place) activations {
-	return r.ofRows(func(o *matOperand) rowArrays { return r.rows.strip(o, at.k) })
+	return r.v.ofRows(func(o *matOperand) rowArrays { return r.v.rows.strip(o, at.k) })
 }
 
 // prepareArithmetic makes the text have what products with quants need.
@@ -86,22 +86,22 @@ func (v *matVec) unpack() string {
 
 func (r *stripReader) addColumn(at place, rows activations, j text) {
 	typ, zero := "float", "0.0"
-	if r.s.IntDot {
+	if r.v.s.IntDot {
 		typ, zero = "int", "0"
 	}
-	for n, p := range r.products {
+	for n, p := range r.v.products {
 		row := rows[p.a]
-		dots := r.array(typ, numberedName("dots", n, len(r.products)), r.s.ThreadM)
-		r.repeat("i", r.s.ThreadM, func(i text) {
+		dots := r.v.array(typ, numberedName("dots", n, len(r.v.products)), r.v.s.ThreadM)
+		r.v.repeat("i", r.v.s.ThreadM, func(i text) {
 			first := primary(zero)
-			if f := r.run.Form; r.small() && !f.Affine && f.NeedsSums() {
-				first = elementOf(row.sums, r.s.ThreadM, i)
+			if f := r.v.run.Form; r.v.small() && !f.Affine && f.NeedsSums() {
+				first = elementOf(row.sums, r.v.s.ThreadM, i)
 			}
-			r.line("%s = %s;", elementOf(dots, r.s.ThreadM, i).s, first.s)
+			r.v.line("%s = %s;", elementOf(dots, r.v.s.ThreadM, i).s, first.s)
 		})
-		block := primary(r.variable("uint", numberedName("at", n, len(r.products)), r.blockOf(p.b, at.block)))
-		r.addDots(r.blockBuffer(p.b), block, at, dots, row.elements)
-		r.addScaled(at, n, j, block, dots, row)
+		block := primary(r.v.variable("uint", numberedName("at", n, len(r.v.products)), r.v.blockOf(p.b, at.block)))
+		r.addDots(r.v.blockBuffer(p.b), block, at, dots, row.elements)
+		r.v.addScaled(at, n, j, block, dots, row)
 	}
 }
 
@@ -109,22 +109,22 @@ func (r *stripReader) addColumn(at place, rows activations, j text) {
 func (r *stripReader) addQuads(b *buffer, block text, at place, dots, rows string) {
 	wide := ""
 	switch {
-	case r.run.Wide(b.Binding):
-		wide = r.readWide(b, block, at)
-	case r.run.Pairs(b.Binding):
-		wide = r.variable("uvec2", "quants", call(r.pairQuants(b), r.quadArgs(block, at, primary("0u"))...))
+	case r.v.run.Wide(b.Binding):
+		wide = r.v.readWide(b, block, at)
+	case r.v.run.Pairs(b.Binding):
+		wide = r.v.variable("uvec2", "quants", call(r.v.pairQuants(b), r.v.quadArgs(block, at, primary("0u"))...))
 	}
-	r.repeat("t", r.run.Quads, func(t text) {
+	r.v.repeat("t", r.v.run.Quads, func(t text) {
 		var product func(sum, x text) text
 		switch {
-		case r.run.Form.Levels:
-			product = r.floatProduct(call("levels_"+b.base, r.quadArgs(block, at, t)...))
+		case r.v.run.Form.Levels:
+			product = r.v.floatProduct(call("levels_"+b.base, r.v.quadArgs(block, at, t)...))
 		case wide != "":
-			product = r.bytesProduct(primary(wideElement(wide, r.run.Quads, t)))
+			product = r.v.bytesProduct(primary(wideElement(wide, r.v.run.Quads, t)))
 		default:
-			product = r.bytesProduct(call("quants_"+b.base, r.quadArgs(block, at, t)...))
+			product = r.v.bytesProduct(call("quants_"+b.base, r.v.quadArgs(block, at, t)...))
 		}
-		r.eachDot(t, dots, rows, product)
+		r.v.eachDot(t, dots, rows, product)
 	})
 }
 

@@ -6,7 +6,7 @@ import "fmt"
 // element then costs less than one an element of every row.
 type wholeReader struct{ *stripReader }
 
-func newWholeReader(v *matVec) bReader { return wholeReader{&stripReader{matVec: v}} }
+func newWholeReader(v *matVec) bReader { return wholeReader{&stripReader{v: v}} }
 
 // wholeStrip is what an invocation keeps of one B along a strip, each of its
 // columns an element of the arrays.
@@ -18,13 +18,13 @@ type wholeStrip struct {
 // unrolled: the products of a strip with many rows are thousands of instructions.
 func (r wholeReader) addRun(run place) {
 	p := primary("0u")
-	if r.run.Strips == 1 {
-		r.openScope()
+	if r.v.run.Strips == 1 {
+		r.v.openScope()
 	} else {
-		p = r.loop("p", p, uintLit(r.run.Strips), 1)
+		p = r.v.loop("p", p, uintLit(r.v.run.Strips), 1)
 	}
-	r.addStrip(r.partOf(run, p))
-	r.close()
+	r.addStrip(r.v.partOf(run, p))
+	r.v.close()
 }
 
 // addStrip adds the products of a strip: what columns have is read first and stays in
@@ -32,24 +32,24 @@ func (r wholeReader) addRun(run place) {
 // take no more registers however long the strip.
 func (r wholeReader) addStrip(at place) {
 	blocks := map[*matOperand]wholeStrip{}
-	for _, o := range r.b {
+	for _, o := range r.v.b {
 		blocks[o] = r.readColumns(o, at)
 	}
-	read := r.rows.(floatSource).quadsAt(at.k)
-	r.repeat("t", r.run.Quads, func(t text) {
-		rows := r.ofRows(func(o *matOperand) rowArrays {
-			name := r.array("vec4", o.name+"_rows", r.s.ThreadM)
-			r.repeat("i", r.s.ThreadM, func(i text) {
-				r.line("%s = %s;", elementOf(name, r.s.ThreadM, i).s, read(o, i, t).s)
+	read := r.v.rows.(floatSource).quadsAt(at.k)
+	r.v.repeat("t", r.v.run.Quads, func(t text) {
+		rows := r.v.ofRows(func(o *matOperand) rowArrays {
+			name := r.v.array("vec4", o.name+"_rows", r.v.s.ThreadM)
+			r.v.repeat("i", r.v.s.ThreadM, func(i text) {
+				r.v.line("%s = %s;", elementOf(name, r.v.s.ThreadM, i).s, read(o, i, t).s)
 			})
 			return rowArrays{elements: name}
 		})
-		r.repeat("j", r.s.ThreadN, func(j text) {
+		r.v.repeat("j", r.v.s.ThreadN, func(j text) {
 			cols := map[*matOperand]string{}
-			for _, o := range r.b {
+			for _, o := range r.v.b {
 				cols[o] = r.decode(o, blocks[o], at, t, j)
 			}
-			r.eachSum(rows, j, func(p matProduct, a, sum string) { r.line("%s += dot(%s, %s);", sum, a, cols[p.b]) })
+			r.v.eachSum(rows, j, func(p matProduct, a, sum string) { r.v.line("%s += dot(%s, %s);", sum, a, cols[p.b]) })
 		})
 	})
 }
@@ -58,27 +58,27 @@ func (r wholeReader) addStrip(at place) {
 // is, the scale and offset of its quants, and those themselves where they are
 // read sixteen bytes at a time.
 func (r wholeReader) readColumns(o *matOperand, at place) wholeStrip {
-	b, cols, perColumn := r.blockBuffer(o), r.s.ThreadN, r.run.Quads/4
+	b, cols, perColumn := r.v.blockBuffer(o), r.v.s.ThreadN, r.v.run.Quads/4
 	typ := "float"
-	if r.run.Form.NeedsSums() {
+	if r.v.run.Form.NeedsSums() {
 		typ = "vec2"
 	}
-	w := wholeStrip{at: r.array("uint", o.name+"_at", cols), scale: r.array(typ, o.name+"_scale", cols)}
-	if r.run.Wide(b.Binding) {
-		w.quants = r.array("uvec4", o.name+"_quants", cols*perColumn)
+	w := wholeStrip{at: r.v.array("uint", o.name+"_at", cols), scale: r.v.array(typ, o.name+"_scale", cols)}
+	if r.v.run.Wide(b.Binding) {
+		w.quants = r.v.array("uvec4", o.name+"_quants", cols*perColumn)
 	}
-	r.repeat("j", cols, func(j text) {
-		r.bindColumn(j)
+	r.v.repeat("j", cols, func(j text) {
+		r.v.bindColumn(j)
 		block := elementOf(w.at, cols, j)
-		r.line("%s = %s;", block.s, r.blockOf(o, at.block).s)
+		r.v.line("%s = %s;", block.s, r.v.blockOf(o, at.block).s)
 		if w.quants != "" {
-			r.repeat("w", perColumn, func(i text) {
-				r.line("%s = %s;", elementOf(w.quants, cols*perColumn, plus(times(j, perColumn), i)).s,
-					r.wideCall(b, block, at, i).s)
+			r.v.repeat("w", perColumn, func(i text) {
+				r.v.line("%s = %s;", elementOf(w.quants, cols*perColumn, plus(times(j, perColumn), i)).s,
+					r.v.wideCall(b, block, at, i).s)
 			})
 		}
-		scale := r.scaleOf(b, block, at)
-		r.line("%s = %s;", elementOf(w.scale, cols, j).s, r.wholeScale(scale))
+		scale := r.v.scaleOf(b, block, at)
+		r.v.line("%s = %s;", elementOf(w.scale, cols, j).s, r.v.wholeScale(scale))
 	})
 	return w
 }
@@ -104,21 +104,21 @@ func (v *matVec) wholeScale(scale string) string {
 
 // decode decodes quad t of column j and returns the name of its vec4.
 func (r wholeReader) decode(o *matOperand, w wholeStrip, at place, t, j text) string {
-	b, cols, perColumn := r.blockBuffer(o), r.s.ThreadN, r.run.Quads/4
+	b, cols, perColumn := r.v.blockBuffer(o), r.v.s.ThreadN, r.v.run.Quads/4
 	block, scale := elementOf(w.at, cols, j), elementOf(w.scale, cols, j)
 	var levels text
 	switch {
-	case r.run.Form.Levels:
-		levels = call("levels_"+b.base, r.quadArgs(block, at, t)...)
+	case r.v.run.Form.Levels:
+		levels = call("levels_"+b.base, r.v.quadArgs(block, at, t)...)
 	case w.quants != "":
-		four := elementOf(w.quants, cols*perColumn, plus(times(j, perColumn), quotient(t, 4, r.run.Quads)))
-		levels = call(r.unpack(), primary(four.s+"["+remainder(t, 4, r.run.Quads).s+"]"))
+		four := elementOf(w.quants, cols*perColumn, plus(times(j, perColumn), quotient(t, 4, r.v.run.Quads)))
+		levels = call(r.v.unpack(), primary(four.s+"["+remainder(t, 4, r.v.run.Quads).s+"]"))
 	default:
-		levels = call(r.unpack(), call("quants_"+b.base, r.quadArgs(block, at, t)...))
+		levels = call(r.v.unpack(), call("quants_"+b.base, r.v.quadArgs(block, at, t)...))
 	}
-	if r.run.Form.NeedsSums() {
-		return r.variable("vec4", o.quadName(),
+	if r.v.run.Form.NeedsSums() {
+		return r.v.variable("vec4", o.quadName(),
 			binary("+", binary("*", primary(scale.s+".x"), levels), primary(scale.s+".y")))
 	}
-	return r.variable("vec4", o.quadName(), binary("*", scale, levels))
+	return r.v.variable("vec4", o.quadName(), binary("*", scale, levels))
 }
