@@ -49,7 +49,9 @@ func (r wholeReader) addStrip(at place) {
 			for _, o := range r.v.b {
 				cols[o] = r.decode(o, blocks[o], at, t, j)
 			}
-			r.v.eachSum(rows, j, func(p matProduct, a, sum string) { r.v.line("%s += dot(%s, %s);", sum, a, cols[p.b]) })
+			r.v.eachSum(rows, j, func(p matProduct, a, sum string) {
+				r.v.line("%s += dot(%s, %s);", sum, a, cols[p.b])
+			})
 		})
 	})
 }
