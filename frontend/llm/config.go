@@ -3,7 +3,7 @@ package llm
 import (
 	"errors"
 	"fmt"
-	"iter"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -13,9 +13,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Config describes a model of the Llama architecture. FromGGUF reads one; the
-// names in Types are those of GGUF files.
+// Config describes a model. FromGGUF reads one; the names in Types are those of
+// GGUF files.
 type Config struct {
+	Architecture string // as general.architecture has it; "" is "llama"
+
 	Name        string
 	Layers      int
 	Width       int // of the residual stream
@@ -43,26 +45,16 @@ type Config struct {
 	Types map[string]ir.Type
 }
 
-// arch is the value of general.architecture that FromGGUF reads, and what its
-// keys begin with.
-const arch = "llama"
-
 // ropeFreqs is the weight that holds the factors of the rotary angles.
 const ropeFreqs = "rope_freqs.weight"
+
+// unread are weights that files may have and no model needs.
+var unread = []string{"attn_rot_embd.weight"} // the angles of rotary positions, which follow from their base
 
 // FromGGUF reads the description of a model and checks that the file has every
 // weight it needs, in the right shape.
 func FromGGUF(f *gguf.File) (Config, error) {
 	c, err := readConfig(f)
-	if err == nil {
-		err = c.check()
-	}
-	if err == nil { // there are as many pairs as weights say: no absurd number
-		c.RopeFactors, err = ropeFactors(f, c.RopeDims/2)
-	}
-	if err == nil {
-		err = c.checkFactors()
-	}
 	if err != nil {
 		return Config{}, fmt.Errorf("llm: %w", err)
 	}
@@ -70,23 +62,49 @@ func FromGGUF(f *gguf.File) (Config, error) {
 }
 
 func readConfig(f *gguf.File) (Config, error) {
-	if err := refuseUnsupported(f); err != nil {
+	name, err := f.String("general.architecture")
+	if err != nil {
 		return Config{}, err
 	}
-	r := &metadata{f: f}
-	c := Config{
-		Layers:      r.size("block_count"),
-		Width:       r.size("embedding_length"),
-		Heads:       r.size("attention.head_count"),
-		FeedForward: r.size("feed_forward_length"),
-		Context:     r.size("context_length"),
-		NormEps:     r.float("attention.layer_norm_rms_epsilon"),
-		Types:       map[string]ir.Type{},
+	a, err := findArchitecture(name)
+	if err != nil {
+		return Config{}, err
 	}
+	r := &metadata{f: f, prefix: name + "."}
+	c := r.config(a)
 	if r.err != nil {
 		return Config{}, r.err
 	}
-	if name, err := f.String("general.name"); err == nil {
+	if err := c.check(a); err != nil {
+		return Config{}, err
+	}
+	// There are as many pairs as weights say: no absurd number.
+	if c.RopeFactors, err = r.ropeFactors(c.RopeDims / 2); err != nil {
+		return Config{}, err
+	}
+	return c, c.checkFactors()
+}
+
+// config reads what the metadata say, and the types of the weights.
+func (r *metadata) config(a architecture) Config {
+	c := Config{
+		Architecture: a.name,
+		Layers:       r.size("block_count"),
+		Width:        r.size("embedding_length"),
+		Heads:        r.size("attention.head_count"),
+		FeedForward:  r.size("feed_forward_length"),
+		Context:      r.size("context_length"),
+		Types:        map[string]ir.Type{},
+	}
+	if a.norm == layerNorm {
+		c.NormEps = r.float("attention.layer_norm_epsilon")
+	} else {
+		c.NormEps = r.float("attention.layer_norm_rms_epsilon")
+	}
+	if r.err != nil {
+		return c
+	}
+	if name, err := r.f.String("general.name"); err == nil {
 		c.Name = name
 	}
 	c.KVHeads = r.sizeOr("attention.head_count_kv", c.Heads)
@@ -94,47 +112,41 @@ func readConfig(f *gguf.File) (Config, error) {
 	if v := r.sizeOr("attention.value_length", c.HeadDim); v != c.HeadDim && r.err == nil {
 		r.err = fmt.Errorf("values of %d elements beside keys of %d are not supported", v, c.HeadDim)
 	}
-	c.RopeDims = r.sizeOr("rope.dimension_count", c.HeadDim)
-	c.RopeBase = r.floatOr("rope.freq_base", 10000)
-	if n, err := f.Int(arch + ".expert_count"); err == nil && n > 0 {
-		c.Experts, c.ExpertsUsed = r.size("expert_count"), r.size("expert_used_count")
+	if a.rope != unturned {
+		c.RopeDims = r.sizeOr("rope.dimension_count", c.HeadDim)
+		c.RopeBase = r.floatOr("rope.freq_base", 10000)
 	}
-	for _, t := range f.Tensors() {
+	if n, err := r.f.Int(r.prefix + "expert_count"); err == nil && n > 0 {
+		c.Experts, c.ExpertsUsed = r.size("expert_count"), r.size("expert_used_count")
+		c.FeedForward = r.sizeOr("expert_feed_forward_length", c.FeedForward)
+	}
+	for _, t := range r.f.Tensors() {
 		c.Types[t.Name] = ir.Type{DType: t.DType, Shape: ir.ShapeOf(t.Dims...)}
 	}
 	if table, ok := c.Types[tokenTable+".weight"]; ok && len(table.Shape) == 2 {
 		c.Vocab = table.Shape[0].Static()
 	}
-	return c, r.err
-}
-
-// refuseUnsupported finds what would make the graph of this package compute
-// something else than the model.
-func refuseUnsupported(f *gguf.File) error {
-	name, err := f.String("general.architecture")
-	switch {
-	case err != nil:
-		return err
-	case name != arch:
-		return fmt.Errorf("architecture %q is not supported: want %q", name, arch)
+	if a.read != nil {
+		a.read(r, &c)
 	}
-	if kind, err := f.String(arch + ".rope.scaling.type"); err == nil && kind != "none" && kind != "linear" {
-		return fmt.Errorf("scaling of rotary positions (%q) is not supported: want linear or none", kind)
-	}
-	return nil
+	return c
 }
 
 // ropeFactors returns what the angles of the pairs are divided by, or nil.
-func ropeFactors(f *gguf.File, pairs int) ([]float64, error) {
+func (r *metadata) ropeFactors(pairs int) ([]float64, error) {
 	scale := 1.0
-	if kind, err := f.String(arch + ".rope.scaling.type"); err == nil && kind == "linear" {
-		if scale, err = f.Float(arch + ".rope.scaling.factor"); err != nil {
+	switch kind, err := r.f.String(r.prefix + "rope.scaling.type"); {
+	case err != nil || kind == "none":
+	case kind != "linear":
+		return nil, fmt.Errorf("scaling of rotary positions (%q) is not supported: want linear or none", kind)
+	default:
+		if scale, err = r.f.Float(r.prefix + "rope.scaling.factor"); err != nil {
 			return nil, err
 		}
 	}
 	factors := slices.Repeat([]float64{1}, pairs)
-	if f.HasWeight(ropeFreqs) {
-		d, err := f.Weight(ropeFreqs)
+	if r.f.HasWeight(ropeFreqs) {
+		d, err := r.f.Weight(ropeFreqs)
 		if err != nil {
 			return nil, err
 		}
@@ -156,7 +168,7 @@ func ropeFactors(f *gguf.File, pairs int) ([]float64, error) {
 }
 
 // check verifies the numbers against each other and the weights against them.
-func (c Config) check() error {
+func (c Config) check(a architecture) error {
 	switch {
 	case c.HeadDim < 1:
 		return fmt.Errorf("%d heads share a width of %d: each has no element", c.Heads, c.Width)
@@ -164,31 +176,66 @@ func (c Config) check() error {
 		return fmt.Errorf("the token embedding %q is missing, no matrix, or empty", tokenTable+".weight")
 	case c.Heads%c.KVHeads != 0:
 		return fmt.Errorf("%d query heads are not a multiple of %d key heads", c.Heads, c.KVHeads)
-	case c.RopeDims%2 != 0 || c.RopeDims > c.HeadDim:
+	case a.rope != unturned && (c.RopeDims%2 != 0 || c.RopeDims > c.HeadDim):
 		return fmt.Errorf("%d elements of a head of %d cannot turn: want an even number, at most all",
 			c.RopeDims, c.HeadDim)
 	case !(c.NormEps >= 0 && c.NormEps < 1):
 		return fmt.Errorf("the epsilon of the norms is %v: want 0 to 1", c.NormEps)
-	case !(c.RopeBase > 0) || math.IsInf(c.RopeBase, 1):
+	case a.rope != unturned && (!(c.RopeBase > 0) || math.IsInf(c.RopeBase, 1)):
 		return fmt.Errorf("the base of the rotary embedding is %v: want a positive number", c.RopeBase)
 	case c.Experts < 0 || c.Experts > 0 && (c.ExpertsUsed < 1 || c.ExpertsUsed > c.Experts):
 		return fmt.Errorf("each token goes to %d of %d experts: want 1 to all", c.ExpertsUsed, c.Experts)
 	}
-	for name, want := range c.parts() {
-		if err := c.checkWeight(name+".weight", want, name != output); err != nil {
+	return c.checkWeights(a)
+}
+
+// checkWeights verifies that the file has the weights of the architecture and no
+// others, without which the graph would compute something else than the model.
+func (c Config) checkWeights(a architecture) error {
+	top, layer := a.top(c), a.layerParts(c)
+	for _, p := range top {
+		if err := c.checkPart("", p); err != nil {
 			return err
 		}
-		if len(want) == 1 {
-			continue
+	}
+	for i := range c.Layers { // their number comes from the file and may be absurd: the first that is missing ends it
+		for _, p := range layer {
+			if err := c.checkPart(fmt.Sprintf("blk.%d.", i), p); err != nil {
+				return err
+			}
 		}
-		if _, biased := c.Types[name+".bias"]; biased && len(want) == 3 {
-			return fmt.Errorf("weight %q: experts with a bias are not supported", name+".bias")
+	}
+	return c.checkRest(a, top, layer)
+}
+
+func (c Config) checkPart(prefix string, p part) error {
+	if err := c.checkWeight(prefix+p.name+".weight", p.shape, !p.optional); err != nil || p.bias == nil {
+		return err
+	}
+	return c.checkWeight(prefix+p.name+".bias", p.bias, false)
+}
+
+// checkRest refuses weights that are no part of the architecture.
+func (c Config) checkRest(a architecture, top, layer []part) error {
+	known := map[string]bool{ropeFreqs: true}
+	add := func(prefix string, list []part) {
+		for _, p := range list {
+			known[prefix+p.name+".weight"] = true
+			known[prefix+p.name+".bias"] = p.bias != nil
 		}
-		if len(want) == 3 {
-			continue
+	}
+	add("", top)
+	for i := range c.Layers {
+		prefix := fmt.Sprintf("blk.%d.", i)
+		add(prefix, layer)
+		for _, name := range unread {
+			known[prefix+name] = true
 		}
-		if err := c.checkWeight(name+".bias", want[:1], false); err != nil {
-			return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Types)) {
+		if !known[name] {
+			return fmt.Errorf("weight %q: a model of %d layers of architecture %q has none of that name, and without "+
+				"it the graph would compute something else", name, c.Layers, a.name)
 		}
 	}
 	return nil
@@ -221,59 +268,18 @@ func (c Config) checkWeight(name string, want ir.Shape, required bool) error {
 	return fmt.Errorf("weight %q is %s: want a float type, or for a matrix a quantized one", name, have.DType)
 }
 
-// parts yields the names, without ".weight", and shapes of the weights of the
-// model, in a lazy sequence: the number of layers comes from the file and may be
-// absurd. All are required but output.
-func (c Config) parts() iter.Seq2[string, ir.Shape] {
-	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	type part struct {
-		name  string
-		shape ir.Shape
-	}
-	layer := []part{
-		{"attn_norm", ir.ShapeOf(c.Width)},
-		{"attn_q", ir.ShapeOf(q, c.Width)},
-		{"attn_k", ir.ShapeOf(kv, c.Width)},
-		{"attn_v", ir.ShapeOf(kv, c.Width)},
-		{"attn_output", ir.ShapeOf(c.Width, q)},
-		{"ffn_norm", ir.ShapeOf(c.Width)},
-	}
-	if c.Experts > 0 {
-		layer = append(layer, part{"ffn_gate_inp", ir.ShapeOf(c.Experts, c.Width)},
-			part{"ffn_gate_exps", ir.ShapeOf(c.Experts, c.FeedForward, c.Width)},
-			part{"ffn_up_exps", ir.ShapeOf(c.Experts, c.FeedForward, c.Width)},
-			part{"ffn_down_exps", ir.ShapeOf(c.Experts, c.Width, c.FeedForward)})
-	} else {
-		layer = append(layer, part{"ffn_gate", ir.ShapeOf(c.FeedForward, c.Width)},
-			part{"ffn_up", ir.ShapeOf(c.FeedForward, c.Width)},
-			part{"ffn_down", ir.ShapeOf(c.Width, c.FeedForward)})
-	}
-	return func(yield func(string, ir.Shape) bool) {
-		table := ir.ShapeOf(c.Vocab, c.Width)
-		if !yield(tokenTable, table) || !yield(output, table) || !yield(outputNorm, ir.ShapeOf(c.Width)) {
-			return
-		}
-		for i := range c.Layers {
-			for _, w := range layer {
-				if !yield(fmt.Sprintf("blk.%d.%s", i, w.name), w.shape) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // metadata reads the architecture's own keys and keeps the first error.
 type metadata struct {
-	f   *gguf.File
-	err error
+	f      *gguf.File
+	prefix string
+	err    error
 }
 
 // size reads a positive integer that can be an extent.
 func (r *metadata) size(key string) int {
-	n, err := r.f.Int(arch + "." + key)
+	n, err := r.f.Int(r.prefix + key)
 	if err == nil && (n < 1 || n > math.MaxInt32) {
-		err = fmt.Errorf("metadata %q is %d: want 1 to %d", arch+"."+key, n, math.MaxInt32)
+		err = fmt.Errorf("metadata %q is %d: want 1 to %d", r.prefix+key, n, math.MaxInt32)
 	}
 	if err != nil {
 		r.err = errors.Join(r.err, err)
@@ -284,14 +290,14 @@ func (r *metadata) size(key string) int {
 
 // sizeOr is size with a default for a key that is not there.
 func (r *metadata) sizeOr(key string, missing int) int {
-	if _, ok := r.f.Lookup(arch + "." + key); !ok {
+	if _, ok := r.f.Lookup(r.prefix + key); !ok {
 		return missing
 	}
 	return r.size(key)
 }
 
 func (r *metadata) float(key string) float64 {
-	v, err := r.f.Float(arch + "." + key)
+	v, err := r.f.Float(r.prefix + key)
 	r.err = errors.Join(r.err, err)
 	return shortest(v)
 }
@@ -310,7 +316,7 @@ func shortest(v float64) float64 {
 }
 
 func (r *metadata) floatOr(key string, missing float64) float64 {
-	if _, ok := r.f.Lookup(arch + "." + key); !ok {
+	if _, ok := r.f.Lookup(r.prefix + key); !ok {
 		return missing
 	}
 	return r.float(key)

@@ -1,8 +1,6 @@
-// Package llm builds the graphs of language models of the Llama architecture:
-// RMSNorm, rotary positions, grouped-query attention, SwiGLU or a mixture of such
-// experts. It reads the
-// model's description from a GGUF file and refers to the weights by their names
-// there, in whatever dtype they have.
+// Package llm builds the graphs of language models. It reads a model's description
+// from a GGUF file, for the architectures that Architectures lists, and refers to
+// the weights by their names there, in whatever dtype they have.
 //
 //	f, err := gguf.Open("model.gguf")
 //	cfg, err := llm.FromGGUF(f)
@@ -10,22 +8,18 @@
 //
 // A program that needs something else around the model builds its own graph with
 // Forward or Decode.
+//
+// Each architecture is a file of this package: what its metadata say, which weights
+// it has, and how a layer is built of them. A file with weights that its
+// architecture does not know is refused, since a graph without them would
+// compute something else.
 package llm
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/vkc-go/vkc/frontend"
-	"github.com/vkc-go/vkc/frontend/nn"
 	"github.com/vkc-go/vkc/ir"
-)
-
-// Weight names, without ".weight", that are not part of a layer.
-const (
-	tokenTable = "token_embd"
-	outputNorm = "output_norm"
-	output     = "output"
 )
 
 // Rows says which positions to compute logits for.
@@ -82,7 +76,7 @@ func step(cfg Config, name string, maxContext int, options []Option,
 // Forward returns the logits, f32, for tokens i32[T] that are a text from its
 // beginning.
 func Forward(b *frontend.Builder, cfg Config, tokens frontend.Tensor, rows Rows) frontend.Tensor {
-	m := newModel(b, cfg)
+	m := newModel(b, cfg, tokens.Dim(0).Max())
 	positions := b.Iota(ir.I32, 0, tokens.Dim(0))
 	whole := func(_ int, k, v frontend.Tensor) (frontend.Tensor, frontend.Tensor) { return k, v }
 	return m.forward(tokens, positions, whole, rows)
@@ -105,7 +99,7 @@ func Cache(t ir.DType) Option { return func(d *decoding) { d.cache = t } }
 // adds to.
 func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.Dim, maxContext int, rows Rows,
 	options ...Option) frontend.Tensor {
-	m, how := newModel(b, cfg), decoding{cache: ir.F32}
+	m, how := newModel(b, cfg, int64(maxContext)), decoding{cache: ir.F32}
 	for _, o := range options {
 		o(&how)
 	}
@@ -153,80 +147,4 @@ func graphName(cfg Config, what string) string {
 		return what
 	}
 	return cfg.Name + " " + what
-}
-
-// model is a Config whose weights are being referred to in a graph.
-type model struct {
-	Config
-	w    nn.Weights
-	rope []frontend.RopeOption
-}
-
-func newModel(b *frontend.Builder, cfg Config) model {
-	m := model{Config: cfg, w: nn.NewWeights(b, cfg.Types)}
-	m.rope = append(m.rope, frontend.RopeDims(cfg.RopeDims))
-	if len(cfg.RopeFactors) == 0 {
-		m.rope = append(m.rope, frontend.RopeBase(cfg.RopeBase))
-		return m
-	}
-	radians := make([]float64, len(cfg.RopeFactors))
-	for i, f := range cfg.RopeFactors {
-		radians[i] = math.Pow(cfg.RopeBase, -2*float64(i)/float64(cfg.RopeDims)) / f
-	}
-	m.rope = append(m.rope, frontend.RopeTurns(b.RopeTurns(radians)))
-	return m
-}
-
-// history turns the keys and values of the tokens at hand, [KVHeads, T, HeadDim],
-// into those of all positions that attention sees.
-type history func(layer int, k, v frontend.Tensor) (keys, values frontend.Tensor)
-
-func (m model) forward(tokens, positions frontend.Tensor, past history, rows Rows) frontend.Tensor {
-	x := nn.Embedding(tokens, m.w.Sub(tokenTable), ir.F32)
-	for i := range m.Layers {
-		w := m.w.Sub(fmt.Sprintf("blk.%d", i))
-		x = x.Add(m.attention(i, nn.RMSNorm(x, w.Sub("attn_norm"), m.NormEps), w, positions, past))
-		x = x.Add(m.feedForward(nn.RMSNorm(x, w.Sub("ffn_norm"), m.NormEps), w))
-	}
-	if rows == LastToken {
-		x = lastRow(x)
-	}
-	x = nn.RMSNorm(x, m.w.Sub(outputNorm), m.NormEps)
-	if m.w.Sub(output).Has("weight") {
-		return nn.Linear(x, m.w.Sub(output))
-	}
-	return nn.Unembed(x, m.w.Sub(tokenTable))
-}
-
-func (m model) feedForward(x frontend.Tensor, w nn.Weights) frontend.Tensor {
-	if m.Experts > 0 {
-		return nn.Experts(x, w, m.ExpertsUsed, true)
-	}
-	return nn.SwiGLU(x, w)
-}
-
-// attention is one self-attention layer over x [T, Width].
-func (m model) attention(layer int, x frontend.Tensor, w nn.Weights, positions frontend.Tensor,
-	past history) frontend.Tensor {
-	q := m.split(nn.Linear(x, w.Sub("attn_q")), m.Heads).Rope(positions, m.rope...)
-	k := m.split(nn.Linear(x, w.Sub("attn_k")), m.KVHeads).Rope(positions, m.rope...)
-	v := m.split(nn.Linear(x, w.Sub("attn_v")), m.KVHeads)
-	keys, values := past(layer, k, v)
-	y := q.Attention(keys, values, frontend.Causal())
-	return nn.Linear(y.SwapAxes(0, 1).Reshape(x.Dim(0), m.Heads*m.HeadDim), w.Sub("attn_output"))
-}
-
-// split takes [T, heads*HeadDim] apart into [heads, T, HeadDim].
-func (m model) split(x frontend.Tensor, heads int) frontend.Tensor {
-	return x.Reshape(x.Dim(0), heads, m.HeadDim).SwapAxes(0, 1)
-}
-
-// lastRow picks the last of the run's rows: [T, W] to [1, W].
-func lastRow(x frontend.Tensor) frontend.Tensor {
-	t := x.Dim(0)
-	if t.IsStatic() {
-		return x.Slice(0, t.Static()-1, t)
-	}
-	last := x.Builder().DimValue(t).SubScalar(1)
-	return x.IndexSelect(0, last.Reshape(1))
 }

@@ -280,8 +280,9 @@ func TestConfig(t *testing.T) {
 		t.Errorf("%d weights", n)
 	}
 	cfg.Types = nil
-	want := llm.Config{Name: "tiny", Layers: layers, Width: width, Heads: heads, KVHeads: kvHeads, HeadDim: headDim,
-		FeedForward: ffn, Vocab: vocab, Context: maxContext, NormEps: 1e-5, RopeBase: 500, RopeDims: headDim}
+	want := llm.Config{Architecture: "llama", Name: "tiny", Layers: layers, Width: width, Heads: heads,
+		KVHeads: kvHeads, HeadDim: headDim, FeedForward: ffn, Vocab: vocab, Context: maxContext, NormEps: 1e-5,
+		RopeBase: 500, RopeDims: headDim}
 	if fmt.Sprint(cfg) != fmt.Sprint(want) {
 		t.Errorf("got  %+v\nwant %+v", cfg, want)
 	}
@@ -306,7 +307,8 @@ func TestConfigRefuses(t *testing.T) {
 		want string
 	}{
 		{"no architecture", tiny{meta: map[string]any{"general.architecture": nil}}, "general.architecture"},
-		{"architecture", tiny{meta: map[string]any{"general.architecture": "mamba"}}, `architecture "mamba" is not supported: want "llama"`},
+		{"architecture", tiny{meta: map[string]any{"general.architecture": "mamba"}}, `architecture "mamba" is recurrent, or a hybrid with such layers, and left out on purpose: want one that only attends, of `},
+		{"unknown architecture", tiny{meta: map[string]any{"general.architecture": "clip"}}, `architecture "clip" is not supported: want one of `},
 		{"missing key", tiny{meta: map[string]any{"llama.block_count": nil}}, "llama.block_count"},
 		{"zero", tiny{meta: map[string]any{"llama.attention.head_count": uint32(0)}}, `metadata "llama.attention.head_count" is 0`},
 		{"wrong type", tiny{meta: map[string]any{"llama.embedding_length": "wide"}}, "llama.embedding_length"},
@@ -321,7 +323,9 @@ func TestConfigRefuses(t *testing.T) {
 		{"experts", tiny{meta: map[string]any{"llama.expert_count": uint32(8)}}, "llama.expert_used_count"},
 		{"more experts than there are", tiny{meta: map[string]any{"llama.expert_count": uint32(2), "llama.expert_used_count": uint32(3)}}, "3 of 2 experts"},
 		{"no experts", tiny{meta: map[string]any{"llama.expert_count": uint32(2), "llama.expert_used_count": uint32(1)}}, `there is no weight "blk.0.ffn_gate_inp.weight", want [2,64]`},
-		{"bias of experts", tiny{experts: 2, tensors: map[string]*ir.Data{"blk.0.ffn_up_exps.bias": vector}}, "experts with a bias"},
+		{"bias of experts", tiny{experts: 2, tensors: map[string]*ir.Data{"blk.0.ffn_up_exps.bias": vector}}, `weight "blk.0.ffn_up_exps.bias": a model of 2 layers of architecture "llama" has none`},
+		{"weight of nothing", tiny{tensors: map[string]*ir.Data{"blk.0.attn_q_norm.weight": vector}}, `weight "blk.0.attn_q_norm.weight": a model`},
+		{"layer of nothing", tiny{tensors: map[string]*ir.Data{"blk.2.attn_norm.weight": vector}}, `weight "blk.2.attn_norm.weight": a model`},
 		{"rope scaling", tiny{meta: map[string]any{"llama.rope.scaling.type": "yarn"}}, `"yarn"`},
 		{"rope scale", tiny{meta: map[string]any{"llama.rope.scaling.type": "linear"}}, `"llama.rope.scaling.factor"`},
 		{"rope factors", tiny{tensors: map[string]*ir.Data{"rope_freqs.weight": short}}, `weight "rope_freqs.weight" is f32[7]: want f32[8]`},

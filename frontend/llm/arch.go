@@ -1,0 +1,162 @@
+package llm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// architecture is a family of models: what its files say and how its graph is
+// built. Each has a file of its own.
+type architecture struct {
+	name string // the value of general.architecture, and what its keys begin with
+	norm norm
+	rope pairs
+
+	// read completes what the keys that all architectures share say. Nil adds nothing.
+	read func(r *metadata, c *Config)
+
+	// parts lists the weights of a layer, and whole those that the model has once,
+	// beside the embedding, the last norm and the output. Whatever else a file has is refused.
+	parts func(c Config) []part
+	whole func(c Config) []part
+
+	// embed changes the embedded tokens before the first layer. Nil changes nothing.
+	embed func(m model, x, positions frontend.Tensor) frontend.Tensor
+
+	// layer is a layer of the residual stream x [T, Width].
+	layer func(l layer, x frontend.Tensor) frontend.Tensor
+}
+
+// architectures is the table of what FromGGUF reads.
+var architectures = []architecture{llama, qwen2, qwen3, qwen3moe}
+
+// recurrent are architectures with layers whose state is not keys and values of
+// positions. They are left out on purpose: Decode and all above it go back to any
+// position of a text, which such a state cannot.
+var recurrent = []string{
+	"arwkv7", "bamba", "falcon-h1", "granitehybrid", "jamba", "kimi-linear", "lfm2", "lfm2moe", "mamba", "mamba2",
+	"nemotron_h", "nemotron_h_moe", "plamo2", "qwen35", "qwen35moe", "qwen3next", "rwkv6", "rwkv6qwen2", "rwkv7",
+}
+
+// Architectures returns the values of general.architecture that FromGGUF reads, sorted.
+func Architectures() []string {
+	names := make([]string, len(architectures))
+	for i, a := range architectures {
+		names[i] = a.name
+	}
+	slices.Sort(names)
+	return names
+}
+
+// findArchitecture returns the row of a name; that of Llama for none, as
+// in a Config made by hand.
+func findArchitecture(name string) (architecture, error) {
+	if name == "" {
+		name = llama.name
+	}
+	for _, a := range architectures {
+		if a.name == name {
+			return a, nil
+		}
+	}
+	want := strings.Join(Architectures(), ", ")
+	if slices.Contains(recurrent, name) {
+		return architecture{}, fmt.Errorf("architecture %q is recurrent, or a hybrid with such layers, and left out "+
+			"on purpose: want one that only attends, of %s", name, want)
+	}
+	return architecture{}, fmt.Errorf("architecture %q is not supported: want one of %s", name, want)
+}
+
+// norm is the kind of all norms of an architecture.
+type norm int
+
+const (
+	rmsNorm   norm = iota
+	layerNorm      // its weights have biases
+)
+
+// pairs says which elements of a head rotary positions turn together.
+type pairs int
+
+const (
+	neighbours pairs = iota // as GGUF files of Llama models have them, whose weights are reordered for it
+	halves                  // as GPT-NeoX and most others have them
+	unturned                // positions are not rotary
+)
+
+// part is a weight that an architecture has, by its name without ".weight".
+type part struct {
+	name     string
+	shape    ir.Shape
+	bias     ir.Shape // of NAME.bias, which a file may have or not; nil where there is none
+	norm     bool     // has a bias if the norms of the architecture have one
+	optional bool
+}
+
+// vector is a weight that scales each element by its own factor.
+func vector(name string, n int) part { return part{name: name, shape: ir.ShapeOf(n)} }
+
+// matrix is a weight of nn.Linear.
+func matrix(name string, out, in int) part {
+	return part{name: name, shape: ir.ShapeOf(out, in), bias: ir.ShapeOf(out)}
+}
+
+// norms are the weights of norms of the residual stream.
+func (c Config) norms(names ...string) []part {
+	list := make([]part, len(names))
+	for i, name := range names {
+		list[i] = vector(name, c.Width)
+		list[i].norm = true
+	}
+	return list
+}
+
+// top lists the weights that a model has once.
+func (a architecture) top(c Config) []part {
+	out := matrix(output, c.Vocab, c.Width)
+	out.optional = true
+	list := []part{{name: tokenTable, shape: out.shape}, out}
+	if a.whole != nil {
+		list = append(list, a.whole(c)...)
+	}
+	return a.biased(append(list, c.norms(outputNorm)...))
+}
+
+// layerParts lists the weights of each layer.
+func (a architecture) layerParts(c Config) []part { return a.biased(a.parts(c)) }
+
+func (a architecture) biased(list []part) []part {
+	for i, p := range list {
+		if p.norm && a.norm == layerNorm {
+			list[i].bias = p.shape
+		}
+	}
+	return list
+}
+
+// projections are the weights of layer.attention.
+func (c Config) projections() []part {
+	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	return []part{matrix("attn_q", q, c.Width), matrix("attn_k", kv, c.Width), matrix("attn_v", kv, c.Width),
+		matrix("attn_output", c.Width, q)}
+}
+
+// headNorms are the norms of each head of queries and keys.
+func (c Config) headNorms() []part {
+	return []part{vector("attn_q_norm", c.HeadDim), vector("attn_k_norm", c.HeadDim)}
+}
+
+// gated are the weights of layer.gated: of a feed-forward layer, or of experts.
+func (c Config) gated() []part {
+	if c.Experts == 0 {
+		return []part{matrix("ffn_gate", c.FeedForward, c.Width), matrix("ffn_up", c.FeedForward, c.Width),
+			matrix("ffn_down", c.Width, c.FeedForward)}
+	}
+	experts := func(name string, out, in int) part { return part{name: name, shape: ir.ShapeOf(c.Experts, out, in)} }
+	return []part{matrix("ffn_gate_inp", c.Experts, c.Width), experts("ffn_gate_exps", c.FeedForward, c.Width),
+		experts("ffn_up_exps", c.FeedForward, c.Width), experts("ffn_down_exps", c.Width, c.FeedForward)}
+}

@@ -1,0 +1,176 @@
+package llm_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// goldenDir has tiny models of random weights and what a program of its own makes
+// of them: see the README there.
+const goldenDir = "../../golden/llm"
+
+// goldenModel is one of them. Its weights are not stored: each follows from its name.
+type goldenModel struct {
+	Meta    map[string]any
+	Weights map[string]struct {
+		Dims          []int
+		Offset, Scale float64
+		DType         string // f32 unless set
+	}
+	Tokens []int32
+	Logits [][]float64 // of the token after each
+}
+
+func readGolden(t *testing.T, path string) goldenModel {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m goldenModel
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&m); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return m
+}
+
+// file makes the model's GGUF file and reads it.
+func (m goldenModel) file(t *testing.T) *gguf.File {
+	t.Helper()
+	var w gguf.Writer
+	for _, key := range slices.Sorted(maps.Keys(m.Meta)) {
+		if err := w.Set(key, metaValue(t, m.Meta[key])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Weights)) {
+		made := m.Weights[name]
+		d, err := ir.NewData(ir.F32, made.Dims...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := make([]float64, d.Elems())
+		for i := range values {
+			values[i] = made.Offset + made.Scale*(float64(hashed(name, i)>>40)/(1<<23)-1)
+		}
+		ir.EncodeFloats(d.Bytes, ir.F32, values)
+		if err := w.Add(name, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var buf bytes.Buffer
+	if _, err := w.WriteTo(&buf); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.NewReader(buf.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// metaValue is a value of the metadata as GGUF files of models have it.
+func metaValue(t *testing.T, v any) any {
+	t.Helper()
+	n, ok := v.(json.Number)
+	if !ok {
+		return v
+	}
+	if i, err := n.Int64(); err == nil {
+		return uint32(i)
+	}
+	f, err := n.Float64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return float32(f)
+}
+
+// hashed is random number i of a name: splitmix64 (Steele et al. 2014) from the name's hash.
+func hashed(name string, i int) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	z := h.Sum64() + uint64(i+1)*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// TestGolden compares the logits of every architecture with those of a program
+// that shares no code with this one, in one pass and token by token.
+func TestGolden(t *testing.T) {
+	paths, err := filepath.Glob(filepath.Join(goldenDir, "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tested := map[string]bool{}
+	for _, path := range paths {
+		m := readGolden(t, path)
+		tested[m.Meta["general.architecture"].(string)] = true
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) { m.test(t) })
+	}
+	for _, name := range llm.Architectures() {
+		if !tested[name] {
+			t.Errorf("architecture %q has no golden model: add it to %s/make.py, which writes %[1]s.json",
+				name, goldenDir)
+		}
+	}
+}
+
+func (m goldenModel) test(t *testing.T) {
+	f := m.file(t)
+	cfg, err := llm.FromGGUF(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := frontend.Build("logits", func(b *frontend.Builder) {
+		tokens := b.Input("tokens", ir.I32, len(m.Tokens))
+		b.Output("logits", llm.Forward(b, cfg, tokens, llm.EveryToken).Reshape(-1))
+	})
+	whole := run(t, program(t, f, g, err), m.Tokens, nil)
+	for i, want := range m.Logits {
+		compare(t, fmt.Sprintf("one pass, token %d", i), whole[i*len(want):][:len(want)], want, 1e-4)
+	}
+	g, err = llm.Step(cfg, cfg.Context)
+	step := program(t, f, g, err)
+	for i, id := range m.Tokens {
+		got := run(t, step, []int32{id}, map[string]int64{"S": int64(i + 1)})
+		compare(t, fmt.Sprintf("step %d", i), got, m.Logits[i], 1e-3)
+	}
+	const first = 5 // a prompt, and the rest at once
+	g, err = llm.Steps(cfg, len(m.Tokens), cfg.Context)
+	steps := program(t, f, g, err)
+	for _, end := range []int{first, len(m.Tokens)} {
+		begin := end / len(m.Tokens) * first
+		got := run(t, steps, m.Tokens[begin:end], map[string]int64{"S": int64(end)})
+		compare(t, fmt.Sprintf("steps up to %d", end), got, m.Logits[end-1], 1e-3)
+	}
+}
+
+// TestReadmeListsArchitectures keeps the list that users read true.
+func TestReadmeListsArchitectures(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range llm.Architectures() {
+		if !strings.Contains(string(text), "`"+name+"`") {
+			t.Errorf("README does not name architecture `%s`", name)
+		}
+	}
+}

@@ -1,0 +1,25 @@
+package llm
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/frontend"
+)
+
+// llama is Llama 1 to 3 (Touvron et al. 2023, arXiv:2302.13971) and what has its
+// layers: Mistral, TinyLlama, and, with experts, Mixtral (Jiang et al. 2024,
+// arXiv:2401.04088).
+var llama = architecture{
+	name:  "llama",
+	parts: llamaParts,
+	layer: llamaLayer,
+}
+
+func llamaParts(c Config) []part {
+	return slices.Concat(c.norms("attn_norm", "ffn_norm"), c.projections(), c.gated())
+}
+
+func llamaLayer(l layer, x frontend.Tensor) frontend.Tensor {
+	x = x.Add(l.attention(l.norm(x, "attn_norm")))
+	return x.Add(l.gated(l.norm(x, "ffn_norm")))
+}

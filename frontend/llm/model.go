@@ -1,0 +1,150 @@
+package llm
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/nn"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Weight names, without ".weight", that every architecture has.
+const (
+	tokenTable = "token_embd"
+	outputNorm = "output_norm"
+	output     = "output"
+)
+
+// model is a Config whose weights are being referred to in a graph.
+type model struct {
+	Config
+	arch architecture
+	w    nn.Weights
+
+	rope, localRope []frontend.RopeOption // of layers that see all positions, and of those with a window
+}
+
+// newModel prepares for a graph that sees up to that many positions.
+func newModel(b *frontend.Builder, cfg Config, positions int64) model {
+	arch, err := findArchitecture(cfg.Architecture)
+	if err != nil {
+		b.Fail("llm", err)
+	}
+	m := model{Config: cfg, arch: arch, w: nn.NewWeights(b, cfg.Types)}
+	m.rope = m.ropeOptions(b, cfg.RopeBase, cfg.RopeFactors)
+	m.localRope = m.rope
+	return m
+}
+
+// ropeOptions are those of angles that grow from a base, each divided by its factor.
+func (m model) ropeOptions(b *frontend.Builder, base float64, factors []float64) []frontend.RopeOption {
+	options := []frontend.RopeOption{frontend.RopeDims(m.RopeDims)}
+	if m.arch.rope == halves {
+		options = append(options, frontend.RopeHalf())
+	}
+	if len(factors) == 0 {
+		return append(options, frontend.RopeBase(base))
+	}
+	radians := make([]float64, len(factors))
+	for i, f := range factors {
+		radians[i] = math.Pow(base, -2*float64(i)/float64(m.RopeDims)) / f
+	}
+	return append(options, frontend.RopeTurns(b.RopeTurns(radians)))
+}
+
+// history turns the keys and values of the tokens at hand, [KVHeads, T, HeadDim],
+// into those of all positions that attention sees.
+type history func(layer int, k, v frontend.Tensor) (keys, values frontend.Tensor)
+
+func (m model) forward(tokens, positions frontend.Tensor, past history, rows Rows) frontend.Tensor {
+	x := nn.Embedding(tokens, m.w.Sub(tokenTable), ir.F32)
+	if m.arch.embed != nil {
+		x = m.arch.embed(m, x, positions)
+	}
+	for i := range m.Layers {
+		x = m.arch.layer(layer{model: m, index: i, w: m.w.Sub(fmt.Sprintf("blk.%d", i)), positions: positions,
+			past: past}, x)
+	}
+	if rows == LastToken {
+		x = lastRow(x)
+	}
+	x = m.norm(x, m.w.Sub(outputNorm))
+	if m.w.Sub(output).Has("weight") {
+		return nn.Linear(x, m.w.Sub(output))
+	}
+	return nn.Unembed(x, m.w.Sub(tokenTable))
+}
+
+// norm is the norm of the architecture.
+func (m model) norm(x frontend.Tensor, w nn.Weights) frontend.Tensor {
+	if m.arch.norm == layerNorm {
+		return nn.LayerNorm(x, w, m.NormEps)
+	}
+	return nn.RMSNorm(x, w, m.NormEps)
+}
+
+// lastRow picks the last of the run's rows: [T, W] to [1, W].
+func lastRow(x frontend.Tensor) frontend.Tensor {
+	t := x.Dim(0)
+	if t.IsStatic() {
+		return x.Slice(0, t.Static()-1, t)
+	}
+	last := x.Builder().DimValue(t).SubScalar(1)
+	return x.IndexSelect(0, last.Reshape(1))
+}
+
+// layer is one of the model's layers. Its methods are what the architectures
+// build their layers from; names are those of its weights.
+type layer struct {
+	model
+	index     int
+	w         nn.Weights
+	positions frontend.Tensor
+	past      history
+}
+
+func (l layer) norm(x frontend.Tensor, name string) frontend.Tensor {
+	return l.model.norm(x, l.w.Sub(name))
+}
+
+// attention is self-attention over x [T, Width] by attn_q, attn_k and attn_v.
+func (l layer) attention(x frontend.Tensor) frontend.Tensor {
+	q := l.turn(l.heads(x, "attn_q", l.Heads))
+	k := l.turn(l.heads(x, "attn_k", l.KVHeads))
+	return l.attend(q, k, l.heads(x, "attn_v", l.KVHeads))
+}
+
+// heads makes [heads, T, HeadDim] of x [T, Width]. Where the architecture has a
+// norm NAME_norm, it goes over each head.
+func (l layer) heads(x frontend.Tensor, name string, heads int) frontend.Tensor {
+	y := l.split(nn.Linear(x, l.w.Sub(name)), heads)
+	if norm := l.w.Sub(name + "_norm"); norm.Has("weight") {
+		y = l.model.norm(y, norm)
+	}
+	return y
+}
+
+// split takes [T, heads*HeadDim] apart into [heads, T, HeadDim].
+func (l layer) split(x frontend.Tensor, heads int) frontend.Tensor {
+	return x.Reshape(x.Dim(0), heads, l.HeadDim).SwapAxes(0, 1)
+}
+
+// turn gives queries or keys [heads, T, HeadDim] their positions.
+func (l layer) turn(x frontend.Tensor) frontend.Tensor { return x.Rope(l.positions, l.rope...) }
+
+// attend lets queries see the keys and values, of this run and of the past, and
+// takes what comes of it, [T, Heads*HeadDim], through attn_output.
+func (l layer) attend(q, k, v frontend.Tensor) frontend.Tensor {
+	keys, values := l.past(l.index, k, v)
+	y := q.Attention(keys, values, frontend.Causal())
+	return nn.Linear(y.SwapAxes(0, 1).Reshape(y.Dim(1), l.Heads*l.HeadDim), l.w.Sub("attn_output"))
+}
+
+// gated is the feed-forward layer SwiGLU, or a mixture of such experts.
+func (l layer) gated(x frontend.Tensor) frontend.Tensor {
+	if l.Experts > 0 {
+		return nn.Experts(x, l.w, l.ExpertsUsed, true)
+	}
+	return nn.SwiGLU(x, l.w)
+}

@@ -1,0 +1,10 @@
+package llm
+
+// qwen2 is Qwen 2 and 2.5 (Yang et al. 2024, arXiv:2407.10671): Llama whose
+// queries, keys and values have biases.
+var qwen2 = architecture{
+	name:  "qwen2",
+	rope:  halves,
+	parts: llamaParts,
+	layer: llamaLayer,
+}

@@ -1,0 +1,137 @@
+"""Tiny models of random weights, and the parts that language models are made of, in NumPy and float64."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+
+VOCAB, CONTEXT = 40, 32
+TOKENS = [3, 17, 8, 8, 31, 0, 25, 12, 39, 5, 22, 17, 6, 30]
+
+
+def random(name, n):
+    """n numbers in [-1, 1) that f32 holds exactly: splitmix64 from the FNV-1a hash of a name."""
+    mask, seed = 2**64 - 1, 0xCBF29CE484222325
+    for c in name.encode():
+        seed = (seed ^ c) * 0x100000001B3 & mask
+    out = np.empty(n)
+    for i in range(n):
+        z = seed + (i + 1) * 0x9E3779B97F4A7C15 & mask
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & mask
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & mask
+        out[i] = (z ^ z >> 31) >> 40
+    return out * 2.0**-23 - 1
+
+
+class Model:
+    """A model whose weights come to be as they are asked for, and whose file is described beside its logits."""
+
+    def __init__(self, case, architecture, layers, width, heads, kv_heads, hidden, **meta):
+        self.case, self.architecture = case, architecture
+        self.layers, self.width, self.heads, self.kv_heads, self.hidden = layers, width, heads, kv_heads, hidden
+        self.head_dim, self.meta, self.weights, self.file = width // heads, {}, {}, {}
+        self.blk = ""
+        self.set(block_count=layers, embedding_length=width, context_length=CONTEXT, feed_forward_length=hidden)
+        self.set(**{"attention.head_count": heads, "attention.head_count_kv": kv_heads})
+        self.set(**meta)
+
+    def set(self, **meta):
+        for key, value in meta.items():
+            self.meta[f"{self.architecture}.{key}"] = value
+
+    def w(self, name, *dims, offset=0.0, scale=None):
+        """A weight: offset plus random numbers up to scale, rounded to f32."""
+        if name not in self.weights:
+            if scale is None:
+                scale = 2.0 ** -round(math.log2(math.sqrt(dims[-1])) - 1)
+            values = (offset + scale * random(name, math.prod(dims))).astype(np.float32)
+            self.weights[name] = values.astype(np.float64).reshape(dims)
+            self.file[name] = {"dims": dims, "offset": offset, "scale": scale}
+        return self.weights[name]
+
+    def vector(self, name, n):
+        return self.w(name, n, offset=1.0, scale=0.5)
+
+    def linear(self, x, name, out, bias=False):
+        """x w^T + bias, of a layer's matrix."""
+        y = x @ self.w(self.blk + name + ".weight", out, x.shape[-1]).T
+        return y + self.w(self.blk + name + ".bias", out, scale=0.25) if bias else y
+
+    def rms_norm(self, x, name):
+        eps = self.meta[self.architecture + ".attention.layer_norm_rms_epsilon"]
+        scale = self.vector(self.blk + name + ".weight", x.shape[-1])
+        return x / np.sqrt(np.mean(x * x, -1, keepdims=True) + eps) * scale
+
+    def layer_norm(self, x, name, bias=True):
+        eps = self.meta[self.architecture + ".attention.layer_norm_epsilon"]
+        y = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + eps)
+        y = y * self.vector(self.blk + name + ".weight", x.shape[-1])
+        return y + self.w(self.blk + name + ".bias", x.shape[-1], scale=0.25) if bias else y
+
+    def embed(self):
+        return self.w("token_embd.weight", VOCAB, self.width, scale=1.0)[TOKENS]
+
+    def unembed(self, x, tied=True):
+        self.blk = ""
+        return x @ (self.w("token_embd.weight", VOCAB, self.width) if tied else self.w("output.weight", VOCAB, self.width)).T
+
+    def heads_of(self, x):
+        """[T, heads*D] to [T, heads, D]."""
+        return x.reshape(len(x), -1, self.head_dim)
+
+    def write(self, logits):
+        lines = lambda items: "\n" + ",\n".join(items) + "\n"
+        meta = json.dumps({"general.architecture": self.architecture, **self.meta})
+        weights = lines(f"{json.dumps(name)}: {json.dumps(made)}" for name, made in self.file.items())
+        rows = lines(json.dumps([float(f"{v:.7g}") for v in row]) for row in logits)
+        text = f'{{"meta": {meta},\n"weights": {{{weights}}},\n"tokens": {TOKENS},\n"logits": [{rows}]}}\n'
+        Path(__file__).with_name(self.case + ".json").write_text(text)
+
+
+def angles(base, dims):
+    """What each pair of rotary positions turns by at a position."""
+    return base ** (-np.arange(0, dims, 2) / dims)
+
+
+def rope(x, radians, neighbours=False, magnitude=1.0):
+    """Turns the first elements of x [T, heads, D], two for each angle, by position*radians."""
+    turns = np.arange(len(x))[:, None, None] * radians
+    cos, sin = np.cos(turns) * magnitude, np.sin(turns) * magnitude
+    n = len(radians)
+    first, second = (slice(0, 2 * n, 2), slice(1, 2 * n, 2)) if neighbours else (slice(0, n), slice(n, 2 * n))
+    y = x.copy()
+    y[..., first] = x[..., first] * cos - x[..., second] * sin
+    y[..., second] = x[..., second] * cos + x[..., first] * sin
+    return y
+
+
+def attention(q, k, v, scale=None, window=None, softcap=None, sinks=None):
+    """Causal attention of q [T, H, D] over k and v [T, G, D], to [T, H*D]. A token sees the last window ones."""
+    rows, heads, size = q.shape
+    out = np.zeros_like(q)
+    for h in range(heads):
+        g = h * k.shape[1] // heads
+        for t in range(rows):
+            first = 0 if window is None else max(0, t + 1 - window)
+            score = k[first : t + 1, g] @ q[t, h] * (size**-0.5 if scale is None else scale)
+            if softcap:
+                score = softcap * np.tanh(score / softcap)
+            if sinks is not None:  # a score that takes its share and brings nothing
+                score = np.append(score, sinks[h])
+            share = np.exp(score - score.max())
+            share /= share.sum()
+            out[t, h] = share[: t + 1 - first] @ v[first : t + 1, g]
+    return out.reshape(rows, -1)
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def gelu(x):
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def gelu_erf(x):
+    return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
