@@ -62,7 +62,7 @@ func (splitsAll) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 	return s
 }
 
-func (splitsAll) Price(string, []*kernel.Kernel, []*kernel.Kernel) kernel.Estimate {
+func (splitsAll) Price(kernel.Rewrite) kernel.Estimate {
 	return kernel.Estimate{Before: 1}
 }
 
@@ -74,11 +74,11 @@ func FuseAllRows() (restore func()) {
 
 type joinsAll struct{ target.Pricer }
 
-func (p joinsAll) Price(rule string, before, after []*kernel.Kernel) kernel.Estimate {
-	if rule != "fuse_norms" && rule != "fuse_slices" {
-		return p.Pricer.Price(rule, before, after)
+func (p joinsAll) Price(r kernel.Rewrite) kernel.Estimate {
+	if r.Rule != "fuse_norms" && r.Rule != "fuse_slices" {
+		return p.Pricer.Price(r)
 	}
-	for _, k := range after {
+	for _, k := range r.After {
 		if _, _, err := target.Select(k, p.Caps); err != nil {
 			return kernel.Estimate{Note: err.Error()}
 		}

@@ -14,7 +14,7 @@ func halfAttention(s *State, id plan.KernelID) []Proposal {
 	if k.Family != kernel.FamilyAttention || !k.Attention.Half {
 		return nil
 	}
-	p := Proposal{What: "round to f16"}
+	p := Proposal{What: "round to f16", Margin: 1.25} // it loses precision
 	p.also(id, halved(k, s.storeHalf(id, &p)))
 	keep := propose("keep f32", id, kernel.Map(k, kernel.Edit{Attention: func(m *kernel.Mapping) *kernel.Attention {
 		a := m.Attention(k.Attention)

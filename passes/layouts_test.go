@@ -19,8 +19,8 @@ type layouts struct {
 
 func (layouts) Layout(ir.DType, []*kernel.Kernel) kernel.Layout { return kernel.LayoutPlanes }
 
-func (l layouts) Price(_ string, _, after []*kernel.Kernel) kernel.Estimate {
-	for _, b := range after[0].Bindings {
+func (l layouts) Price(r kernel.Rewrite) kernel.Estimate {
+	for _, b := range r.After[0].Bindings {
 		if b.DType.IsBlock() {
 			*l.asked = append(*l.asked, b.Layout)
 		}

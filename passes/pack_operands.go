@@ -42,11 +42,12 @@ func packOperands(s *State, id plan.KernelID) (list []Proposal) {
 	}
 	if operands := s.sizes(k).Operands; k.Guard == nil && (!apart || coversAll(k, operands)) {
 		if stores, rest := s.packOperandsOf(k, operands, apart); len(stores) > 0 {
-			what := "store operands"
-			if apart {
-				what, rest = "store operands as sums of bf16", decided(rest, true)
+			p := propose("store operands", id, append(stores, rest)...)
+			if apart { // estimates promise more of these products than they hold
+				p = propose("store operands as sums of bf16", id, append(stores, decided(rest, true))...)
+				p.Margin = 1.25
 			}
-			list = append(list, propose(what, id, append(stores, rest)...))
+			list = append(list, p)
 		}
 	}
 	return list

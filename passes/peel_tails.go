@@ -9,6 +9,9 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
+// tailMargin is what products without tails must gain at least.
+const tailMargin = 1.05
+
 // peelTails gives the last rows or columns of a product, or both, a kernel of their
 // own: in tiles as large as those of the others they would be mostly nothing.
 func peelTails(s *State, id plan.KernelID) (list []Proposal) {
@@ -23,12 +26,15 @@ func peelTails(s *State, id plan.KernelID) (list []Proposal) {
 	for _, t := range tails {
 		whole, tail := cutTail(k, t)
 		what := fmt.Sprintf("cut axis %d at %d", t.Axis, t.From)
-		list = append(list, propose(what, id, whole, tail))
+		p := propose(what, id, whole, tail)
+		p.Margin = tailMargin
+		list = append(list, p)
 		for _, other := range tails {
 			if other.Axis != t.Axis {
 				rest, second := cutTail(whole, other)
-				list = append(list, propose(fmt.Sprintf("%s, then axis %d at %d", what, other.Axis, other.From), id,
-					rest, tail, second))
+				p.What = fmt.Sprintf("%s, then axis %d at %d", what, other.Axis, other.From)
+				p.Changes = []Change{{id, []*kernel.Kernel{rest, tail, second}}}
+				list = append(list, p)
 			}
 		}
 	}

@@ -18,15 +18,17 @@ type Pricer interface {
 	Layout(t ir.DType, readers []*kernel.Kernel) kernel.Layout
 	// Sizes returns what rules are to propose where that depends on the device.
 	Sizes(*kernel.Kernel) kernel.Sizes
-	// Price estimates what kernels take before and after a rule. The names of rules are
-	// those of passes.
-	Price(rule string, before, after []*kernel.Kernel) kernel.Estimate
+	// Price estimates what kernels take before and after a rewrite.
+	Price(kernel.Rewrite) kernel.Estimate
 }
 
 // Proposal is other kernels in place of some, which is right on any device.
 type Proposal struct {
 	What    string // in few words
 	Changes []Change
+	// Margin and LastSplit are those of its [kernel.Rewrite].
+	Margin    float64
+	LastSplit bool
 	// Default is taken where no other proposal for the same kernel gains, also without a device.
 	Default bool
 }
@@ -89,17 +91,17 @@ func (s *State) decide(rule string, id plan.KernelID, list []Proposal) {
 	best, most, first := -1, 0.0, len(s.Decisions)
 	for i, p := range list {
 		d := Decision{Rule: rule, Kernel: s.Plan.Kernel(id).Name, What: p.What}
-		var before, after []*kernel.Kernel
+		w := kernel.Rewrite{Rule: rule, Margin: p.Margin, LastSplit: p.LastSplit}
 		for _, c := range p.Changes {
-			before, after = append(before, s.Plan.Kernel(c.ID)), append(after, c.By...)
+			w.Before, w.After = append(w.Before, s.Plan.Kernel(c.ID)), append(w.After, c.By...)
 		}
-		switch n := mostBindings(after); {
-		case n > max(s.limits.Bindings, mostBindings(before)):
+		switch n := mostBindings(w.After); {
+		case n > max(s.limits.Bindings, mostBindings(w.Before)):
 			d.Note = fmt.Sprintf("a kernel would bind %d buffers, more than %d", n, s.limits.Bindings)
 		case p.Default && best < 0:
 			best = i
 		case !p.Default && s.pricer != nil:
-			if d.Estimate = s.pricer.Price(rule, before, after); d.Gain() > most {
+			if d.Estimate = s.pricer.Price(w); d.Gain() > most {
 				best, most = i, d.Gain()
 			}
 		}

@@ -18,7 +18,7 @@ func splitK(s *State, id plan.KernelID) (list []Proposal) {
 		return nil
 	}
 	for _, parts := range s.sizes(k).Parts {
-		p := Proposal{What: fmt.Sprintf("split the sums in %d", parts)}
+		p := Proposal{What: fmt.Sprintf("split the sums in %d", parts), Margin: 1 / 0.9, LastSplit: true}
 		if k.Family == kernel.FamilyAttention {
 			sums, rest, err := kernel.SplitAttention(k, parts, func(c kernel.Scratch) int {
 				return s.Plan.Scratch(c.Type)

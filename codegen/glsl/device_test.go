@@ -158,7 +158,7 @@ func anyWay(caps target.Caps, rng *rand.Rand) passes.Options {
 			return list
 		},
 		Bytes: func(ir.DType, ir.Dim, ir.Dim) bool { return rng.IntN(4) > 0 },
-		Take:  func(rule string, _, _ []*kernel.Kernel) bool { return rule == "implicit_gemm" && rng.IntN(2) == 0 },
+		Take:  func(r kernel.Rewrite) bool { return r.Rule == "implicit_gemm" && rng.IntN(2) == 0 },
 	}}
 }
 

@@ -84,8 +84,6 @@ func compileTexts(t *testing.T, text []string) {
 }
 
 // gains takes what a device gains by.
-func gains(caps target.Caps) func(rule string, before, after []*kernel.Kernel) bool {
-	return func(rule string, before, after []*kernel.Kernel) bool {
-		return target.NewPricer(caps).Price(rule, before, after).Gain() > 0
-	}
+func gains(caps target.Caps) func(kernel.Rewrite) bool {
+	return func(r kernel.Rewrite) bool { return target.NewPricer(caps).Price(r).Gain() > 0 }
 }

@@ -1,11 +1,21 @@
 package kernel
 
+// Rewrite is other kernels in place of some, which a rule proposes.
+type Rewrite struct {
+	Rule          string
+	Before, After []*Kernel
+	// Margin is how many times the time after the time before must be at least: estimates err. 0 is 1.
+	Margin float64
+	// LastSplit says that no later rule splits the sums of the kernels. Otherwise they are priced as if split
+	// where that is faster.
+	LastSplit bool
+}
+
 // Estimate is what the kernels before and after a rewrite are expected to take, in nanoseconds.
 type Estimate struct {
 	Before, After float64
-	// Margin is how many times the time after the time before must be at least: estimates err. 0 is 1.
-	Margin float64
-	Note   string
+	Margin        float64 // of the rewrite
+	Note          string
 }
 
 // Gain is how much less the kernels take after the rewrite, beyond the margin.

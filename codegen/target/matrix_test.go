@@ -267,8 +267,9 @@ func bestParts(k *kernel.Kernel, caps Caps) int {
 			m.Acc = func(*kernel.Expr) *kernel.Expr { return total }
 			return m.Stores()
 		}})
-		if gain := (NewPricer(caps)).Price("split_k", []*kernel.Kernel{k}, []*kernel.Kernel{sums, rest}).
-			Gain(); gain > most {
+		w := kernel.Rewrite{Before: []*kernel.Kernel{k}, After: []*kernel.Kernel{sums, rest}, Margin: 1 / 0.9,
+			LastSplit: true}
+		if gain := NewPricer(caps).Price(w).Gain(); gain > most {
 			best, most = n, gain
 		}
 	}

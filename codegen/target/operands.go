@@ -19,9 +19,6 @@ func storedDepth(t ir.DType) int { return storedDepthBytes / t.BlockBytes() }
 // storing it is worth a thought.
 const minRereads = 4
 
-// storedEfficiency is the share of the peak that products of stored operands reach at least.
-const storedEfficiency = 0.417
-
 // storedOperands says how the operands of a matrix product are to lie that do not
 // lie as matrix units like them best: those that are computed, as from f32, or
 // whose rows do not begin at 16 bytes. Operands decoded from blocks stay as they

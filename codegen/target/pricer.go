@@ -1,6 +1,7 @@
 package target
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -63,55 +64,24 @@ func (p Pricer) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 	return s
 }
 
-// margins are how many times faster kernels must be expected to be after a rule.
-// Where they are missing, any gain will do.
-var margins = map[string]float64{
-	"half_attention": 1.25, // it may lose precision
-	"peel_tails":     1.05,
-	"split_k":        1 / 0.9,
-}
-
-// Price adds up what kernels take before and after a rule.
-func (p Pricer) Price(rule string, before, after []*kernel.Kernel) kernel.Estimate {
-	t := p.device
-	e := kernel.Estimate{Margin: margins[rule]}
-	if rule == "fuse_norms" && len(after) > 1 { // that run at the same time: the one decides that gains least
-		e = p.Price(rule, before[:2], after[:1])
-		for i := range after {
-			if other := p.Price(rule, []*kernel.Kernel{before[0], before[1+i]}, after[i:i+1]); other.Gain() < e.Gain() {
-				e = other
-			}
-		}
-		return e
-	}
-	for _, k := range after {
+// Price adds up what kernels take before and after a rewrite.
+func (p Pricer) Price(r kernel.Rewrite) kernel.Estimate {
+	for _, k := range r.After {
 		for _, b := range k.Bindings {
 			if b.Write && (b.Elems > math.MaxInt32 || bindingBytes(b) > p.Caps.MaxStorageRange) {
-				e.Note = fmt.Sprintf("%s takes %d elements, which is too many for one buffer", b.Name, b.Elems)
-				return e
+				return kernel.Estimate{Note: fmt.Sprintf("%s takes %d elements, which is too many for one buffer",
+					b.Name, b.Elems)}
 			}
 		}
 	}
-	if k := before[0]; rule == "pack_operands" && k.Products[0].BF16x3 {
-		e.Margin = 1.25 // estimates promise more than they hold
-	} else if rule == "pack_operands" {
-		sh := matShapeOf(k)
-		stores, run, _ := p.timeOf(after[:len(after)-1], true)
-		// Computing operands in every tile costs about half of a product's time.
-		product := 2 * float64(sh.Batch) * float64(sh.M) * float64(sh.N) * float64(sh.K) * float64(len(k.Products)) /
-			(storedEfficiency * t.MatrixF16 * 1e3)
-		return kernel.Estimate{Before: 0.4 * product, After: stores + t.LaunchNs*float64(run)}
+	before, launched, why := p.timeOf(r.Before, !r.LastSplit)
+	after, launches, unknown := p.timeOf(r.After, !r.LastSplit)
+	if why = cmp.Or(why, unknown); why != "" {
+		return kernel.Estimate{Note: why}
 	}
-	var now, then int
-	if e.Before, now, e.Note = p.timeOf(before, rule != "split_k"); e.Note == "" {
-		e.After, then, e.Note = p.timeOf(after, rule != "split_k")
-	}
-	if e.Note != "" {
-		return kernel.Estimate{Note: e.Note}
-	}
-	e.Before += t.LaunchNs * float64(max(now-then, 0))
-	e.After += t.LaunchNs * float64(max(then-now, 0))
-	return e
+	before += p.device.LaunchNs * float64(max(launched-launches, 0))
+	after += p.device.LaunchNs * float64(max(launches-launched, 0))
+	return kernel.Estimate{Before: before, After: after, Margin: r.Margin}
 }
 
 // timeOf is what kernels take that run one after another, how many these are, or why

@@ -54,8 +54,8 @@ func TestFuseNorms(t *testing.T) {
 		{"a processor", blockMul(1, 4096, 4096, ir.Q4_0, false), normed, lavapipe, false},
 	} {
 		norm := &kernel.Kernel{Family: kernel.FamilyRow, Parallel: c.product.Parallel[:1], Fold: c.product.Fold}
-		e := NewPricer(c.caps).Price("fuse_norms", []*kernel.Kernel{norm, c.product},
-			[]*kernel.Kernel{c.joined(c.product)})
+		e := NewPricer(c.caps).Price(kernel.Rewrite{Before: []*kernel.Kernel{norm, c.product},
+			After: []*kernel.Kernel{c.joined(c.product)}})
 		if got := e.Gain() > 0; got != c.want {
 			t.Errorf("%s: %v, want %v: %+v", c.what, got, c.want, e)
 		}
@@ -82,7 +82,8 @@ func TestStoreFactor(t *testing.T) {
 		reading.Bindings = weighed.Bindings
 		w := b.Load(len(c.k.Bindings), ir.F32, kernel.Axis(c.k.FoldAxis(), c.k.Fold), "w")
 		weighed.Products[0].A, reading.Products[0].A = b.Apply(ir.OpMul, ir.F32, nil, c.k.Products[0].A, w), w
-		e := NewPricer(h100).Price("prescale_rows", []*kernel.Kernel{&weighed}, []*kernel.Kernel{&reading})
+		e := NewPricer(h100).Price(kernel.Rewrite{Before: []*kernel.Kernel{&weighed},
+			After: []*kernel.Kernel{&reading}})
 		if got := e.Gain() > 0; got != c.want {
 			t.Errorf("%s: %v, want %v: %+v", c.what, got, c.want, e)
 		}

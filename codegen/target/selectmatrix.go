@@ -235,7 +235,7 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 		note(handicap{acrossCost(s), "bytes that lie across the contraction"})
 	}
 	dtype, _ := MatrixDType(k)
-	r := len(k.Parallel)
+	r, computed := len(k.Parallel), 0.0
 	for _, p := range k.Products {
 		for _, o := range []struct {
 			v    *kernel.Expr
@@ -253,11 +253,15 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 				note(handicap{h.shifted, "windows shifted into place"})
 			case plainLoad(k, o.v, dtype):
 				note(handicap{h.unaligned, "operands not aligned to 16 bytes"})
+			case o.axis == r-2:
+				computed += h.computedRows / float64(max(s.TileN, 1)) // once per column of tiles
 			default:
-				note(handicap{min(1+h.computedRows/float64(max(s.TileM, 1)), h.computed),
-					"operands computed on the way"}) // B once per row of tiles
+				computed += h.computedRows / float64(max(s.TileM, 1)) // once per row of tiles
 			}
 		}
+	}
+	if computed > 0 {
+		note(handicap{min(1+computed, h.computed), "operands computed on the way"})
 	}
 	if k.Guard != nil && k.Guard.Batch != nil && k.Guard.Row != nil && s.Variant == kernel.VarCoopMat && s.TileN > 64 {
 		worst.factor *= h.seldomFull

@@ -212,7 +212,8 @@ func TestStoreWindows(t *testing.T) {
 		{"no matrix units", direct, big, store(8 * 256 * 58 * 58), profile(t, "generic"), false},
 	}
 	for _, c := range cases {
-		e := NewPricer(c.caps).Price("implicit_gemm", []*kernel.Kernel{c.direct}, append(c.stores, c.product))
+		e := NewPricer(c.caps).Price(kernel.Rewrite{Before: []*kernel.Kernel{c.direct},
+			After: append(c.stores, c.product)})
 		if have := e.Gain() > 0; have != c.want {
 			t.Errorf("%s: stored %t, want %t: %+v", c.what, have, c.want, e)
 		}

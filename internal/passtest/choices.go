@@ -15,12 +15,12 @@ type Choices struct {
 	Operands func(*kernel.Kernel) []kernel.StoredOperand
 	Tails    func(*kernel.Kernel) []kernel.Tail
 	Parts    func(*kernel.Kernel) int
-	Take     func(rule string, before, after []*kernel.Kernel) bool
+	Take     func(kernel.Rewrite) bool
 }
 
 // Rules takes all that some rules propose.
-func Rules(names ...string) func(string, []*kernel.Kernel, []*kernel.Kernel) bool {
-	return func(rule string, _, _ []*kernel.Kernel) bool { return slices.Contains(names, rule) }
+func Rules(names ...string) func(kernel.Rewrite) bool {
+	return func(r kernel.Rewrite) bool { return slices.Contains(names, r.Rule) }
 }
 
 // RoundRows is Bytes.
@@ -48,10 +48,10 @@ func (c Choices) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 }
 
 // Price prefers what makes most kernels.
-func (c Choices) Price(rule string, before, after []*kernel.Kernel) (e kernel.Estimate) {
-	sized := slices.Contains([]string{"pack_operands", "peel_tails", "split_k"}, rule)
-	if sized || c.Take != nil && c.Take(rule, before, after) {
-		e.Before = float64(1 + len(after))
+func (c Choices) Price(r kernel.Rewrite) (e kernel.Estimate) {
+	sized := slices.Contains([]string{"pack_operands", "peel_tails", "split_k"}, r.Rule)
+	if sized || c.Take != nil && c.Take(r) {
+		e.Before = float64(1 + len(r.After))
 	}
 	return e
 }
