@@ -16,6 +16,8 @@ type architecture struct {
 	norm norm
 	rope pairs
 
+	experts bool // files may have a mixture of experts for each feed-forward layer
+
 	// read completes what the keys that all architectures share say. Nil adds nothing.
 	read func(r *metadata, c *Config)
 
@@ -32,7 +34,7 @@ type architecture struct {
 }
 
 // architectures is the table of what FromGGUF reads.
-var architectures = []architecture{llama, qwen2, qwen3, qwen3moe}
+var architectures = []architecture{gemma, gemma2, gemma3, llama, phi3, qwen2, qwen3, qwen3moe}
 
 // recurrent are architectures with layers whose state is not keys and values of
 // positions. They are left out on purpose: Decode and all above it go back to any
@@ -143,6 +145,12 @@ func (c Config) projections() []part {
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	return []part{matrix("attn_q", q, c.Width), matrix("attn_k", kv, c.Width), matrix("attn_v", kv, c.Width),
 		matrix("attn_output", c.Width, q)}
+}
+
+// fusedProjections are the weights of layer.fused and layer.attend.
+func (c Config) fusedProjections() []part {
+	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	return []part{matrix("attn_qkv", q+2*kv, c.Width), matrix("attn_output", c.Width, q)}
 }
 
 // headNorms are the norms of each head of queries and keys.

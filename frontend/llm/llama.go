@@ -10,9 +10,10 @@ import (
 // layers: Mistral, TinyLlama, and, with experts, Mixtral (Jiang et al. 2024,
 // arXiv:2401.04088).
 var llama = architecture{
-	name:  "llama",
-	parts: llamaParts,
-	layer: llamaLayer,
+	name:    "llama",
+	experts: true,
+	parts:   llamaParts,
+	layer:   llamaLayer,
 }
 
 func llamaParts(c Config) []part {

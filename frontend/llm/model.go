@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -32,8 +33,15 @@ func newModel(b *frontend.Builder, cfg Config, positions int64) model {
 		b.Fail("llm", err)
 	}
 	m := model{Config: cfg, arch: arch, w: nn.NewWeights(b, cfg.Types)}
-	m.rope = m.ropeOptions(b, cfg.RopeBase, cfg.RopeFactors)
+	factors := cfg.RopeFactors
+	if len(cfg.LongRopeFactors) > 0 && positions > int64(cfg.LongRopeFrom) {
+		factors = cfg.LongRopeFactors
+	}
+	m.rope = m.ropeOptions(b, cfg.RopeBase, factors)
 	m.localRope = m.rope
+	if cfg.LocalRopeBase != 0 {
+		m.localRope = m.ropeOptions(b, cfg.LocalRopeBase, nil)
+	}
 	return m
 }
 
@@ -71,9 +79,14 @@ func (m model) forward(tokens, positions frontend.Tensor, past history, rows Row
 	}
 	x = m.norm(x, m.w.Sub(outputNorm))
 	if m.w.Sub(output).Has("weight") {
-		return nn.Linear(x, m.w.Sub(output))
+		x = nn.Linear(x, m.w.Sub(output))
+	} else {
+		x = nn.Unembed(x, m.w.Sub(tokenTable))
 	}
-	return nn.Unembed(x, m.w.Sub(tokenTable))
+	if m.LogitSoftcap != 0 {
+		x = x.DivScalar(m.LogitSoftcap).Tanh().MulScalar(m.LogitSoftcap)
+	}
+	return x
 }
 
 // norm is the norm of the architecture.
@@ -130,15 +143,73 @@ func (l layer) split(x frontend.Tensor, heads int) frontend.Tensor {
 	return x.Reshape(x.Dim(0), heads, l.HeadDim).SwapAxes(0, 1)
 }
 
+// fused makes queries, keys and values of x [T, Width] by one matrix, attn_qkv.
+func (l layer) fused(x frontend.Tensor) (q, k, v frontend.Tensor) {
+	all := nn.Linear(x, l.w.Sub("attn_qkv"))
+	queries, keys := l.Heads*l.HeadDim, (l.Heads+l.KVHeads)*l.HeadDim
+	return l.split(all.Slice(1, 0, ir.D(queries)), l.Heads), l.split(all.Slice(1, queries, ir.D(keys)), l.KVHeads),
+		l.split(all.Slice(1, keys, all.Dim(1)), l.KVHeads)
+}
+
 // turn gives queries or keys [heads, T, HeadDim] their positions.
-func (l layer) turn(x frontend.Tensor) frontend.Tensor { return x.Rope(l.positions, l.rope...) }
+func (l layer) turn(x frontend.Tensor) frontend.Tensor {
+	if l.windowed() {
+		return x.Rope(l.positions, l.localRope...)
+	}
+	return x.Rope(l.positions, l.rope...)
+}
+
+// windowed reports whether the layer sees a window of the positions only.
+func (l layer) windowed() bool {
+	return l.Window > 0 && (l.WindowPeriod == 0 || (l.index+1)%l.WindowPeriod != 0)
+}
 
 // attend lets queries see the keys and values, of this run and of the past, and
 // takes what comes of it, [T, Heads*HeadDim], through attn_output.
 func (l layer) attend(q, k, v frontend.Tensor) frontend.Tensor {
 	keys, values := l.past(l.index, k, v)
-	y := q.Attention(keys, values, frontend.Causal())
+	options := []frontend.AttentionOption{frontend.Causal()}
+	scale := l.AttentionScale
+	if l.RopeMagnitude != 0 {
+		q, scale = l.magnify(q, scale)
+	}
+	if scale != 0 {
+		options = append(options, frontend.Scale(scale))
+	}
+	if l.AttentionSoftcap != 0 {
+		options = append(options, frontend.Softcap(l.AttentionSoftcap))
+	}
+	if s := keys.Dim(1); l.windowed() && s.Max() > int64(l.Window) {
+		options = append(options, frontend.Mask(l.outside(s)))
+	}
+	y := q.Attention(keys, values, options...)
 	return nn.Linear(y.SwapAxes(0, 1).Reshape(y.Dim(1), l.Heads*l.HeadDim), l.w.Sub("attn_output"))
+}
+
+// magnify multiplies what has turned, of queries and keys, by RopeMagnitude: all of
+// it by way of the queries or, where heads turn as a whole, of the scores' scale.
+func (l layer) magnify(q frontend.Tensor, scale float64) (frontend.Tensor, float64) {
+	square := l.RopeMagnitude * l.RopeMagnitude
+	if l.RopeDims == l.HeadDim {
+		return q, cmp.Or(scale, 1/math.Sqrt(float64(l.HeadDim))) * square
+	}
+	factors := make([]float32, l.HeadDim)
+	for i := range factors {
+		factors[i] = 1
+		if i < l.RopeDims {
+			factors[i] = float32(square)
+		}
+	}
+	return q.Mul(q.Builder().Const(factors)), scale
+}
+
+// outside is a mask [T, keys] that hides the keys before each token's window. It is
+// finite, since devices take the largest score of some keys from each of them, and
+// of infinities the difference is NaN.
+func (l layer) outside(keys ir.Dim) frontend.Tensor {
+	b := l.positions.Builder()
+	back := l.positions.Unsqueeze(1).Sub(b.Iota(ir.I32, 0, keys))
+	return back.Ge(back.Lit(float64(l.Window))).Where(b.Scalar(ir.F32, -1e30), b.Scalar(ir.F32, 0))
 }
 
 // gated is the feed-forward layer SwiGLU, or a mixture of such experts.

@@ -60,6 +60,19 @@ func SwiGLU(x frontend.Tensor, w Weights) frontend.Tensor {
 	return Linear(gate.Silu().Mul(up), w.Sub("ffn_down"))
 }
 
+// GeGLU is SwiGLU with the tanh approximation of GELU in place of silu, as in Gemma.
+func GeGLU(x frontend.Tensor, w Weights) frontend.Tensor {
+	gate, up := Linear(x, w.Sub("ffn_gate")), Linear(x, w.Sub("ffn_up"))
+	return Linear(gate.Gelu().Mul(up), w.Sub("ffn_down"))
+}
+
+// FeedForward is the feed-forward layer of transformers (Vaswani et al. 2017): x
+// goes through ffn_up [hidden, width], an activation such as frontend.Tensor.Gelu,
+// and ffn_down [width, hidden].
+func FeedForward(x frontend.Tensor, w Weights, activation func(frontend.Tensor) frontend.Tensor) frontend.Tensor {
+	return Linear(activation(Linear(x, w.Sub("ffn_up"))), w.Sub("ffn_down"))
+}
+
 // as casts a weight unless it has the dtype already or is quantized.
 func as(w frontend.Tensor, t ir.DType) frontend.Tensor {
 	if w.DType() == t || w.DType().IsBlock() {

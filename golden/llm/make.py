@@ -1,7 +1,7 @@
 """Writes the golden logits of frontend/llm: a tiny model of each architecture, computed from its definition."""
 
 import numpy as np
-from support import Model, angles, attention, gelu, gelu_erf, rope, silu
+from support import CONTEXT, Model, angles, attention, gelu, gelu_erf, rope, silu
 
 RMS = {"attention.layer_norm_rms_epsilon": 1e-5}
 
@@ -32,14 +32,14 @@ def mixture(m, x, experts, used):
     return out
 
 
-def llama(case="llama", feed_forward=swiglu, **meta):
+def llama(case="llama", feed_forward=swiglu, turn=angles(500.0, 8), magnitude=1.0, **meta):
     m = Model(case, "llama", 2, 32, 4, 2, 48, **RMS, **{"rope.freq_base": 500.0}, **meta)
     x = m.embed()
     for i in range(m.layers):
         m.blk = f"blk.{i}."
         q, k, v = projections(m, m.rms_norm(x, "attn_norm"))
-        turn = angles(500.0, m.head_dim)
-        x = x + m.linear(attention(rope(q, turn, True), rope(k, turn, True), v), "attn_output", m.width)
+        q, k = rope(q, turn, True, magnitude), rope(k, turn, True, magnitude)
+        x = x + m.linear(attention(q, k, v), "attn_output", m.width)
         x = x + feed_forward(m, m.rms_norm(x, "ffn_norm"))
     m.blk = ""
     m.write(m.unembed(m.rms_norm(x, "output_norm"), tied=False))
@@ -47,6 +47,22 @@ def llama(case="llama", feed_forward=swiglu, **meta):
 
 def mixtral():
     llama("mixtral", lambda m, x: mixture(m, x, 4, 2), **{"expert_count": 4, "expert_used_count": 2})
+
+
+def yarn(base, dims, factor, trained, whole=True):
+    """The angles of YaRN: as before where a text turns 32 times, slower by the factor where not once."""
+    bounds = [dims * np.log(trained / (turns * 2 * np.pi)) / (2 * np.log(base)) for turns in (32, 1)]
+    low, high = (np.floor(bounds[0]), np.ceil(bounds[1])) if whole else bounds
+    low, high = max(low, 0), min(high, dims - 1)
+    slowed = np.clip((np.arange(dims // 2) - low) / (high - low), 0, 1)
+    turn = angles(base, dims)
+    return turn / factor * slowed + turn * (1 - slowed), 0.1 * np.log(factor) + 1
+
+
+def llama_yarn():
+    turn, magnitude = yarn(500.0, 8, 4.0, 512)
+    scaling = {"type": "yarn", "factor": 4.0, "original_context_length": 512}
+    llama("llama-yarn", swiglu, turn, magnitude, **{"rope.scaling." + key: v for key, v in scaling.items()})
 
 
 def qwen2():
@@ -88,5 +104,87 @@ def qwen3moe():
     qwen3("qwen3moe", experts, **meta)
 
 
-for write in (llama, mixtral, qwen2, qwen3, qwen3moe):
+def phi3(case, window, trained, meta):
+    m = Model(case, "phi3", 2, 32, 4, 2, 48, **RMS, **{"rope.freq_base": 10000.0, "rope.dimension_count": 6}, **meta)
+    m.set(**{"attention.sliding_window": window, "rope.scaling.original_context_length": trained})
+    short = m.w("rope_factors_short.weight", 3, offset=1.5, scale=0.5)
+    long = m.w("rope_factors_long.weight", 3, offset=4.0, scale=2.0)
+    turn = angles(1e4, 6) / (long if CONTEXT > trained else short)
+    magnitude = meta.get("rope.scaling.attn_factor", 1.0)
+    x = m.embed()
+    for i in range(m.layers):
+        m.blk = f"blk.{i}."
+        qkv = m.heads_of(m.linear(m.rms_norm(x, "attn_norm"), "attn_qkv", (m.heads + 2 * m.kv_heads) * m.head_dim))
+        q, k, v = np.split(qkv, [m.heads, m.heads + m.kv_heads], 1)
+        q, k = rope(q, turn, magnitude=magnitude), rope(k, turn, magnitude=magnitude)
+        x = x + m.linear(attention(q, k, v, window=window or None), "attn_output", m.width)
+        gate, up = np.split(m.linear(m.rms_norm(x, "ffn_norm"), "ffn_up", 2 * m.hidden), 2, 1)
+        x = x + m.linear(silu(gate) * up, "ffn_down", m.width)
+    m.blk = ""
+    m.write(m.unembed(m.rms_norm(x, "output_norm"), tied=False))
+
+
+def phi3_short():
+    phi3("phi3", 5, CONTEXT, {})
+
+
+def phi3_long():
+    phi3("phi3-long", 0, CONTEXT // 4, {"rope.scaling.attn_factor": 1.1875})
+
+
+def geglu(m, x):
+    gate, up = m.linear(x, "ffn_gate", m.hidden), m.linear(x, "ffn_up", m.hidden)
+    return m.linear(gelu(gate) * up, "ffn_down", m.width)
+
+
+def gemma():
+    m = Model("gemma", "gemma", 2, 32, 4, 1, 48, **RMS, **{"attention.key_length": 16, "attention.value_length": 16})
+    m.head_dim = 16
+    x = m.embed() * m.width**0.5
+    turn = angles(1e4, m.head_dim)
+    for i in range(m.layers):
+        m.blk = f"blk.{i}."
+        q, k, v = projections(m, m.rms_norm(x, "attn_norm"))
+        x = x + m.linear(attention(rope(q, turn), rope(k, turn), v), "attn_output", m.width)
+        x = x + geglu(m, m.rms_norm(x, "ffn_norm"))
+    m.blk = ""
+    m.write(m.unembed(m.rms_norm(x, "output_norm")))
+
+
+def gemma2():
+    caps = {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}
+    m = Model("gemma2", "gemma2", 4, 32, 4, 2, 48, **RMS, **caps, **{"attention.sliding_window": 4})
+    m.head_dim = 16
+    m.set(**{"attention.key_length": 16, "attention.value_length": 16})
+    x = m.embed() * m.width**0.5
+    turn = angles(1e4, m.head_dim)
+    for i in range(m.layers):
+        m.blk = f"blk.{i}."
+        q, k, v = projections(m, m.rms_norm(x, "attn_norm"))
+        window = 4 if i % 2 == 0 else None
+        y = attention(rope(q, turn), rope(k, turn), v, window=window, softcap=2.0)
+        x = x + m.rms_norm(m.linear(y, "attn_output", m.width), "post_attention_norm")
+        x = x + m.rms_norm(geglu(m, m.rms_norm(x, "ffn_norm")), "post_ffw_norm")
+    m.blk = ""
+    m.write(3 * np.tanh(m.unembed(m.rms_norm(x, "output_norm")) / 3))
+
+
+def gemma3():
+    m = Model("gemma3", "gemma3", 7, 32, 2, 1, 32, **RMS, **{"attention.sliding_window": 6})
+    m.set(**{"rope.freq_base": 1000000.0, "rope.scaling.type": "linear", "rope.scaling.factor": 8.0})
+    x = m.embed() * m.width**0.5
+    for i in range(m.layers):
+        m.blk = f"blk.{i}."
+        everything = i % 6 == 5
+        q, k, v = projections(m, m.rms_norm(x, "attn_norm"))
+        turn = angles(1e6, m.head_dim) / 8 if everything else angles(1e4, m.head_dim)
+        q, k = rope(m.rms_norm(q, "attn_q_norm"), turn), rope(m.rms_norm(k, "attn_k_norm"), turn)
+        y = attention(q, k, v, window=None if everything else 6)
+        x = x + m.rms_norm(m.linear(y, "attn_output", m.width), "post_attention_norm")
+        x = x + m.rms_norm(geglu(m, m.rms_norm(x, "ffn_norm")), "post_ffw_norm")
+    m.blk = ""
+    m.write(m.unembed(m.rms_norm(x, "output_norm")))
+
+
+for write in (llama, llama_yarn, mixtral, qwen2, qwen3, qwen3moe, phi3_short, phi3_long, gemma, gemma2, gemma3):
     write()

@@ -1,0 +1,118 @@
+package llm
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// unread are weights that files may have and no model needs.
+var unread = []string{"attn_rot_embd.weight"} // the angles of rotary positions, which follow from their base
+
+// check verifies the numbers against each other and the weights against them.
+func (c Config) check(a architecture) error {
+	switch {
+	case c.HeadDim < 1:
+		return fmt.Errorf("%d heads share a width of %d: each has no element", c.Heads, c.Width)
+	case c.Vocab < 1:
+		return fmt.Errorf("the token embedding %q is missing, no matrix, or empty", tokenTable+".weight")
+	case c.Heads%c.KVHeads != 0:
+		return fmt.Errorf("%d query heads are not a multiple of %d key heads", c.Heads, c.KVHeads)
+	case a.rope != unturned && (c.RopeDims%2 != 0 || c.RopeDims > c.HeadDim):
+		return fmt.Errorf("%d elements of a head of %d cannot turn: want an even number, at most all",
+			c.RopeDims, c.HeadDim)
+	case !(c.NormEps >= 0 && c.NormEps < 1):
+		return fmt.Errorf("the epsilon of the norms is %v: want 0 to 1", c.NormEps)
+	case a.rope != unturned && (!(c.RopeBase > 0) || math.IsInf(c.RopeBase, 1)):
+		return fmt.Errorf("the base of the rotary embedding is %v: want a positive number", c.RopeBase)
+	case c.Experts > 0 && !a.experts:
+		return fmt.Errorf("%d experts: architecture %q has none", c.Experts, a.name)
+	case c.Experts < 0 || c.Experts > 0 && (c.ExpertsUsed < 1 || c.ExpertsUsed > c.Experts):
+		return fmt.Errorf("each token goes to %d of %d experts: want 1 to all", c.ExpertsUsed, c.Experts)
+	}
+	for _, n := range []struct {
+		what  string
+		value float64
+	}{
+		{"scale of attention", c.AttentionScale}, {"softcap of attention", c.AttentionSoftcap},
+		{"softcap of the logits", c.LogitSoftcap}, {"base of the local rotary embedding", c.LocalRopeBase},
+	} {
+		if !(n.value >= 0) || math.IsInf(n.value, 1) {
+			return fmt.Errorf("the %s is %v: want a positive number, or 0 for none", n.what, n.value)
+		}
+	}
+	return c.checkWeights(a)
+}
+
+// checkWeights verifies that the file has the weights of the architecture and no
+// others, without which the graph would compute something else than the model.
+func (c Config) checkWeights(a architecture) error {
+	top, layer := a.top(c), a.layerParts(c)
+	for _, p := range top {
+		if err := c.checkPart("", p); err != nil {
+			return err
+		}
+	}
+	for i := range c.Layers { // their number comes from the file and may be absurd: the first that is missing ends it
+		for _, p := range layer {
+			if err := c.checkPart(fmt.Sprintf("blk.%d.", i), p); err != nil {
+				return err
+			}
+		}
+	}
+	return c.checkRest(a, top, layer)
+}
+
+func (c Config) checkPart(prefix string, p part) error {
+	if err := c.checkWeight(prefix+p.name+".weight", p.shape, !p.optional); err != nil || p.bias == nil {
+		return err
+	}
+	return c.checkWeight(prefix+p.name+".bias", p.bias, false)
+}
+
+// checkRest refuses weights that are no part of the architecture.
+func (c Config) checkRest(a architecture, top, layer []part) error {
+	known := map[string]bool{ropeFreqs: true, ropeShort: true, ropeLong: true}
+	add := func(prefix string, list []part) {
+		for _, p := range list {
+			known[prefix+p.name+".weight"] = true
+			known[prefix+p.name+".bias"] = p.bias != nil
+		}
+	}
+	add("", top)
+	for i := range c.Layers {
+		prefix := fmt.Sprintf("blk.%d.", i)
+		add(prefix, layer)
+		for _, name := range unread {
+			known[prefix+name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Types)) {
+		if !known[name] {
+			return fmt.Errorf("weight %q: a model of %d layers of architecture %q has none of that name, and without "+
+				"it the graph would compute something else", name, c.Layers, a.name)
+		}
+	}
+	return nil
+}
+
+// checkWeight verifies a weight against the shape that the model gives it.
+func (c Config) checkWeight(name string, want ir.Shape, required bool) error {
+	have, ok := c.Types[name]
+	switch {
+	case !ok && !required:
+		return nil
+	case !ok:
+		return fmt.Errorf("there is no weight %q, want %s", name, want)
+	case !have.Shape.Equal(want):
+		return fmt.Errorf("weight %q is %s: want %s", name, have.Shape, want)
+	case have.DType.IsFloat(), have.DType.IsBlock() && len(want) > 1:
+		return nil
+	case !have.DType.Valid():
+		return fmt.Errorf("weight %q has a type that is not supported: convert the model to another", name)
+	}
+	return fmt.Errorf("weight %q is %s: want a float type, or for a matrix a quantized one", name, have.DType)
+}

@@ -1,0 +1,43 @@
+package llm
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/nn"
+)
+
+// gemma2 is Gemma 2 (Gemma Team 2024, arXiv:2408.00118): Gemma with norms after
+// attention and feed-forward layers too, bounds on scores and logits, and a window
+// in every second layer, from the first on.
+var gemma2 = architecture{
+	name: "gemma2",
+	rope: halves,
+	read: func(r *metadata, c *Config) {
+		c.AttentionSoftcap = r.floatOr("attn_logit_softcapping", 50)
+		c.LogitSoftcap = r.floatOr("final_logit_softcapping", 30)
+		c.Window, c.WindowPeriod = r.sizeOr("attention.sliding_window", 4096), 2
+		if c.Layers == 46 {
+			c.wideQueries() // 27B
+		}
+	},
+	parts: gemma2Parts,
+	embed: gemmaEmbed,
+	layer: gemma2Layer,
+}
+
+func gemma2Parts(c Config) []part {
+	return append(llamaParts(c), c.norms("post_attention_norm", "post_ffw_norm")...)
+}
+
+func gemma2Layer(l layer, x frontend.Tensor) frontend.Tensor {
+	x = x.Add(l.norm(l.attention(l.norm(x, "attn_norm")), "post_attention_norm"))
+	return x.Add(l.norm(nn.GeGLU(l.norm(x, "ffn_norm"), l.w), "post_ffw_norm"))
+}
+
+// wideQueries scales scores by the share that a head has of the width, though it
+// has more or fewer elements, as the largest models of Gemma 2 and 3 do. Files say
+// so in no other way than by being so large.
+func (c *Config) wideQueries() {
+	c.AttentionScale = 1 / math.Sqrt(float64(c.Width)/float64(c.Heads))
+}

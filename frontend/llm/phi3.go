@@ -1,0 +1,28 @@
+package llm
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/nn"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// phi3 is Phi 3 to 4 (Abdin et al. 2024, arXiv:2404.14219): Llama whose queries,
+// keys and values are one matrix, and whose gate and up are another. Long texts
+// have rotary factors of their own.
+var phi3 = architecture{
+	name: "phi3",
+	rope: halves,
+	parts: func(c Config) []part {
+		return slices.Concat(c.norms("attn_norm", "ffn_norm"), c.fusedProjections(), []part{
+			matrix("ffn_up", 2*c.FeedForward, c.Width), matrix("ffn_down", c.Width, c.FeedForward)})
+	},
+	layer: func(l layer, x frontend.Tensor) frontend.Tensor {
+		q, k, v := l.fused(l.norm(x, "attn_norm"))
+		x = x.Add(l.attend(l.turn(q), l.turn(k), v))
+		both := nn.Linear(l.norm(x, "ffn_norm"), l.w.Sub("ffn_up"))
+		gate, up := both.Slice(1, 0, ir.D(l.FeedForward)), both.Slice(1, l.FeedForward, both.Dim(1))
+		return x.Add(nn.Linear(gate.Silu().Mul(up), l.w.Sub("ffn_down")))
+	},
+}
