@@ -34,7 +34,7 @@ type architecture struct {
 }
 
 // architectures is the table of what FromGGUF reads.
-var architectures = []architecture{gemma, gemma2, gemma3, llama, phi3, qwen2, qwen3, qwen3moe}
+var architectures = []architecture{falcon, gemma, gemma2, gemma3, gpt2, llama, phi3, qwen2, qwen3, qwen3moe, starcoder2}
 
 // recurrent are architectures with layers whose state is not keys and values of
 // positions. They are left out on purpose: Decode and all above it go back to any
@@ -156,6 +156,11 @@ func (c Config) fusedProjections() []part {
 // headNorms are the norms of each head of queries and keys.
 func (c Config) headNorms() []part {
 	return []part{vector("attn_q_norm", c.HeadDim), vector("attn_k_norm", c.HeadDim)}
+}
+
+// feedForward are the weights of nn.FeedForward.
+func (c Config) feedForward() []part {
+	return []part{matrix("ffn_up", c.FeedForward, c.Width), matrix("ffn_down", c.Width, c.FeedForward)}
 }
 
 // gated are the weights of layer.gated: of a feed-forward layer, or of experts.

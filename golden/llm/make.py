@@ -1,7 +1,7 @@
 """Writes the golden logits of frontend/llm: a tiny model of each architecture, computed from its definition."""
 
 import numpy as np
-from support import CONTEXT, Model, angles, attention, gelu, gelu_erf, rope, silu
+from support import CONTEXT, TOKENS, Model, angles, attention, gelu, gelu_erf, rope, silu
 
 RMS = {"attention.layer_norm_rms_epsilon": 1e-5}
 
@@ -186,5 +186,56 @@ def gemma3():
     m.write(m.unembed(m.rms_norm(x, "output_norm")))
 
 
-for write in (llama, llama_yarn, mixtral, qwen2, qwen3, qwen3moe, phi3_short, phi3_long, gemma, gemma2, gemma3):
+LAYER_NORM = {"attention.layer_norm_epsilon": 1e-5}
+
+
+def gpt2():
+    m = Model("gpt2", "gpt2", 2, 32, 4, 4, 48, **LAYER_NORM)
+    del m.meta["gpt2.attention.head_count_kv"]  # files leave it out
+    x = m.embed() + m.w("position_embd.weight", CONTEXT, m.width, scale=1.0)[: len(TOKENS)]
+    for i in range(m.layers):
+        m.blk = f"blk.{i}."
+        qkv = m.linear(m.layer_norm(x, "attn_norm"), "attn_qkv", 3 * m.width, bias=True)
+        q, k, v = (m.heads_of(part) for part in np.split(qkv, 3, 1))
+        x = x + m.linear(attention(q, k, v), "attn_output", m.width, bias=True)
+        hidden = gelu(m.linear(m.layer_norm(x, "ffn_norm"), "ffn_up", m.hidden, bias=True))
+        x = x + m.linear(hidden, "ffn_down", m.width, bias=True)
+    m.blk = ""
+    m.write(m.unembed(m.layer_norm(x, "output_norm")))
+
+
+def starcoder2():
+    m = Model("starcoder2", "starcoder2", 2, 32, 4, 2, 48, **LAYER_NORM, **{"rope.freq_base": 100000.0})
+    x, turn = m.embed(), angles(1e5, m.head_dim)
+    for i in range(m.layers):
+        m.blk = f"blk.{i}."
+        q, k, v = projections(m, m.layer_norm(x, "attn_norm"), bias=True)
+        x = x + m.linear(attention(rope(q, turn), rope(k, turn), v), "attn_output", m.width, bias=True)
+        hidden = gelu(m.linear(m.layer_norm(x, "ffn_norm"), "ffn_up", m.hidden, bias=True))
+        x = x + m.linear(hidden, "ffn_down", m.width, bias=True)
+    m.blk = ""
+    m.write(m.unembed(m.layer_norm(x, "output_norm")))
+
+
+def falcon(case="falcon", kv_heads=1, norms=1):
+    m = Model(case, "falcon", 2, 32, 4, kv_heads, 64, **LAYER_NORM)
+    x, turn = m.embed(), angles(1e4, m.head_dim)
+    for i in range(m.layers):
+        m.blk = f"blk.{i}."
+        own = m.layer_norm(x, "attn_norm")  # of the feed-forward layer
+        first = own if norms == 1 else m.layer_norm(x, "attn_norm_2")
+        qkv = m.heads_of(m.linear(first, "attn_qkv", (m.heads + 2 * m.kv_heads) * m.head_dim))
+        q, k, v = np.split(qkv, [m.heads, m.heads + m.kv_heads], 1)
+        y = m.linear(attention(rope(q, turn), rope(k, turn), v), "attn_output", m.width)
+        x = x + y + m.linear(gelu_erf(m.linear(own, "ffn_up", m.hidden)), "ffn_down", m.width)
+    m.blk = ""
+    m.write(m.unembed(m.layer_norm(x, "output_norm"), tied=False))
+
+
+def falcon_large():
+    falcon("falcon-large", 2, 2)
+
+
+for write in (llama, llama_yarn, mixtral, qwen2, qwen3, qwen3moe, phi3_short, phi3_long, gemma, gemma2, gemma3,
+              gpt2, starcoder2, falcon, falcon_large):
     write()

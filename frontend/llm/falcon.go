@@ -1,0 +1,31 @@
+package llm
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/nn"
+)
+
+// falcon is Falcon 1 and 2 (Almazrouei et al. 2023, arXiv:2311.16867): attention and
+// feed-forward layer side by side over one norm or, in the larger models, each
+// over its own. Its GELU is the one by erf.
+var falcon = architecture{
+	name: "falcon",
+	norm: layerNorm,
+	rope: halves,
+	parts: func(c Config) []part {
+		norms := c.norms("attn_norm", "attn_norm_2")
+		norms[1].optional = true
+		return slices.Concat(norms, c.fusedProjections(), c.feedForward())
+	},
+	layer: func(l layer, x frontend.Tensor) frontend.Tensor {
+		h := l.norm(x, "attn_norm")
+		y := nn.FeedForward(h, l.w, frontend.Tensor.GeluErf)
+		if l.w.Sub("attn_norm_2").Has("weight") {
+			h = l.norm(x, "attn_norm_2")
+		}
+		q, k, v := l.fused(h)
+		return x.Add(l.attend(l.turn(q), l.turn(k), v)).Add(y)
+	},
+}

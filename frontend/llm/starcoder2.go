@@ -1,0 +1,24 @@
+package llm
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/nn"
+)
+
+// starcoder2 is StarCoder 2 (Lozhkov et al. 2024, arXiv:2402.19173): rotary
+// positions and grouped queries as Llama has them, norms, biases and the
+// feed-forward layer as GPT-2 has them.
+var starcoder2 = architecture{
+	name: "starcoder2",
+	norm: layerNorm,
+	rope: halves,
+	parts: func(c Config) []part {
+		return slices.Concat(c.norms("attn_norm", "ffn_norm"), c.projections(), c.feedForward())
+	},
+	layer: func(l layer, x frontend.Tensor) frontend.Tensor {
+		x = x.Add(l.attention(l.norm(x, "attn_norm")))
+		return x.Add(nn.FeedForward(l.norm(x, "ffn_norm"), l.w, frontend.Tensor.Gelu))
+	},
+}
