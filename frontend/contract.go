@@ -65,6 +65,7 @@ type AttentionOption func(*attention)
 
 type attention struct {
 	mask  Tensor
+	sinks Tensor
 	attrs []ir.Attr
 }
 
@@ -89,6 +90,11 @@ func Softcap(limit float64) AttentionOption {
 // [..., H, T, S].
 func Mask(mask Tensor) AttentionOption { return func(a *attention) { a.mask = mask } }
 
+// Sinks sets a score for each of the H query heads, a vector, that takes its share
+// of the weights and brings no value, so that a query may attend to nothing (Xiao
+// et al. 2023, arXiv:2309.17453).
+func Sinks(scores Tensor) AttentionOption { return func(a *attention) { a.sinks = scores } }
+
 // Attention returns softmax(q k^T * scale + mask) v, where t is q [..., H, T, D],
 // k is [..., G, S, D] and v is [..., G, S, E]. H is a multiple of G: each key head
 // serves H/G query heads.
@@ -97,5 +103,8 @@ func (t Tensor) Attention(k, v Tensor, options ...AttentionOption) Tensor {
 	for _, o := range options {
 		o(&a)
 	}
-	return t.apply(ir.OpAttention, append([]Tensor{k, v}, present(a.mask)...), a.attrs...)
+	if a.mask.IsZero() && !a.sinks.IsZero() {
+		a.mask = t.Lit(0) // sinks stand beside a mask
+	}
+	return t.apply(ir.OpAttention, append([]Tensor{k, v}, present(a.mask, a.sinks)...), a.attrs...)
 }

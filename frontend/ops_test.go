@@ -232,6 +232,10 @@ var methodCases = []methodCase{
 		return o.heads.Attention(o.keys, o.keys, frontend.Softcap(30))
 	}, `attention %8, %9, %9 {softcap=30.0} : f32[4,3,8]`},
 
+	{ir.OpAttention, func(o *operands) frontend.Tensor {
+		return o.heads.Attention(o.keys, o.keys, frontend.Sinks(o.b.Full(ir.F32, 1, 4)))
+	}, `attention %8, %9, %9, %18, %17 : f32[4,3,8]`},
+
 	{ir.OpGather, func(o *operands) frontend.Tensor { return o.x.Gather(1, o.i) }, `gather %0, %3 {axis=1} : f32[2,4]`},
 	{ir.OpIndexSelect, func(o *operands) frontend.Tensor { return o.x.IndexSelect(1, o.ivec) }, `index_select %0, %4 {axis=1} : f32[2,2]`},
 	{ir.OpEmbedding, func(o *operands) frontend.Tensor { return o.x.Embedding(o.ivec, ir.F32) }, `embedding %0, %4 : f32[2,4]`},

@@ -31,7 +31,7 @@ var probeShapes = map[Op][]Shape{
 	OpConvTranspose:      {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256)},
 	OpMatMulID:           {ShapeOf(2, 1, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2)},
 	OpExpertGroups:       {ShapeOf(2, 2)},
-	OpAttention:          {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(1, 1, 1)},
+	OpAttention:          {ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(2, 2, 256), ShapeOf(1, 1, 1), ShapeOf(2)},
 }
 
 // probeAttr returns a value for an attribute with which the probe's shapes

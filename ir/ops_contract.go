@@ -12,7 +12,7 @@ func init() {
 			}, Infer: inferMatMul, Tol: Tolerance{Eps: 64, Abs: 1e-5, Sum: true},
 			Doc: "Matrix product a[..., M, K] x b[..., K, N] with broadcast outer axes. Floats are accumulated in f32, and the result has a's dtype; b may be quantized, in blocks along its last axis. i8 by i8 and u8 by u8 give i32: exact sums, which wrap around past 32 bits."},
 		OpInfo{Op: OpAttention, Name: "attention", Class: ClassAttention,
-			Args: []ArgInfo{{Name: "q"}, {Name: "k"}, {Name: "v"}, {Name: "mask", Optional: true}},
+			Args: []ArgInfo{{Name: "q"}, {Name: "k"}, {Name: "v"}, {Name: "mask", Optional: true}, {Name: "sinks", Optional: true}},
 			Attrs: []AttrInfo{
 				{Name: "causal", Kind: AttrBool, Default: false, Doc: "query i sees keys up to i+S-T"},
 				{Name: "scale", Kind: AttrFloat, Default: 0.0, Doc: "multiplies the scores; 0 means 1/sqrt(D)"},
@@ -21,7 +21,7 @@ func init() {
 					Enum: []string{PrecisionFull, PrecisionHalf},
 					Doc:  "what a device may do to be faster: full, nothing; half, round queries, keys, values and the weights of values to f16"},
 			}, Infer: inferAttention, Tol: Tolerance{Eps: 512, Abs: 1e-5, Sum: true},
-			Doc: "Scaled dot-product attention: softmax(q k^T * scale + mask) v, q [..., H, T, D], k and v [..., G, S, D], H a multiple of G (grouped heads); mask broadcasts to [..., H, T, S] and is added."},
+			Doc: "Scaled dot-product attention: softmax(q k^T * scale + mask) v, q [..., H, T, D], k and v [..., G, S, D], H a multiple of G (grouped heads); mask broadcasts to [..., H, T, S] and is added. sinks [H], beside a mask that may be a scalar 0, are the scores of a key that every query of a head sees and whose value is 0 (Xiao et al. 2023)."},
 	)
 }
 
@@ -146,6 +146,9 @@ func inferAttention(c *Call) (Type, error) {
 		if s, err := BroadcastShapes(c.Shape(3), scores); err != nil || !s.Equal(scores) {
 			return Type{}, fmt.Errorf("mask %s does not broadcast to the scores %s", c.Shape(3), scores)
 		}
+	}
+	if len(c.Args) > 4 && !c.Shape(4).Equal(Shape{h}) {
+		return Type{}, fmt.Errorf("sinks %s: want [%s], a score for each query head", c.Shape(4), h)
 	}
 	return Type{c.DType(0), out}, nil
 }

@@ -172,12 +172,26 @@ func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
 	if n.Attrs().Bool("causal") {
 		scores = r.causal(scores, ir.Shape{rows, s}, t, s)
 	}
-	probs := r.castTo(r.unary(ir.OpSoftmax, scores, ir.Attr{Name: "axis", Value: -1}), q.DType())
-	out := r.reshape(r.add(ir.OpMatMul, []*ir.Node{probs, v}), n.Shape())
-	if s.Min() == 0 && !emptyWith(t, s) {
+	probs := r.unary(ir.OpSoftmax, scores, ir.Attr{Name: "axis", Value: -1})
+	if len(args) > 4 {
+		column := r.unary(ir.OpBroadcast, r.reshape(args[4], ir.Shape{heads, ir.D(1), ir.D(1)}),
+			ir.Attr{Name: "shape", Value: shape(heads, t, ir.D(1))})
+		probs = r.sharedWith(scores, r.castTo(r.reshape(column, shape(groups, rows, ir.D(1))), wide))
+	}
+	out := r.reshape(r.add(ir.OpMatMul, []*ir.Node{r.castTo(probs, q.DType()), v}), n.Shape())
+	if s.Min() == 0 && len(args) < 5 && !emptyWith(t, s) {
 		out = r.whereEmpty(s, math.NaN(), out)
 	}
 	return out
+}
+
+// sharedWith is the softmax of scores and one more score, a column, without its share.
+func (r *rewriter) sharedWith(scores, more *ir.Node) *ir.Node {
+	innermost := []ir.Attr{{Name: "axes", Value: []int64{-1}}, {Name: "keepdims", Value: true}}
+	top := r.binary(ir.OpMax, r.unary(ir.OpReduceMax, scores, innermost...), more)
+	weights := r.unary(ir.OpExp, r.binary(ir.OpSub, scores, top))
+	weight := r.unary(ir.OpExp, r.binary(ir.OpSub, more, top))
+	return r.binary(ir.OpDiv, weights, r.binary(ir.OpAdd, r.unary(ir.OpSum, weights, innermost...), weight))
 }
 
 // emptyWith reports whether t is 0 whenever s is.

@@ -73,7 +73,7 @@ func (l *lowerer) lowerAttention() error {
 	a.Q = operand(q, heads, query, along)
 	a.K = operand(k, group, key, along)
 	a.V = operand(v, group, key, value)
-	if err == nil && len(n.Args()) > 3 {
+	if err == nil && len(n.Args()) > 3 && !isSplat(n.Arg(3), 0) {
 		mask := n.Arg(3)
 		if a.Mask, err = l.value(mask,
 			broadcastCoords(mask.Shape(), slices.Concat(batch, []kernel.Index{heads, query, key}))); err == nil {
@@ -84,8 +84,30 @@ func (l *lowerer) lowerAttention() error {
 		return err
 	}
 	sum, weighted := l.b.Acc(1, ir.F32, "sum"), l.b.Acc(2, ir.F32, "weighted")
-	l.accs[n] = []*kernel.Expr{l.b.Apply(ir.OpDiv, ir.F32, nil, weighted, sum)}
+	result := l.b.Apply(ir.OpDiv, ir.F32, nil, weighted, sum)
+	if len(n.Args()) > 4 {
+		if result, err = l.besideSink(n.Arg(4), heads, sum, weighted); err != nil {
+			return err
+		}
+	}
+	l.accs[n] = []*kernel.Expr{result}
 	return l.storeAttention()
+}
+
+// besideSink is the result of a row whose head has a sink: one more weight, relative
+// to the largest score like the others, of the value 0. A row that sees no key has
+// the result 0, where without a sink it had none.
+func (l *lowerer) besideSink(sinks *ir.Node, head kernel.Index, sum, weighted *kernel.Expr) (*kernel.Expr, error) {
+	sink, err := l.value(sinks, []kernel.Index{head})
+	if err != nil {
+		return nil, err
+	}
+	f32 := func(op ir.Op, args ...*kernel.Expr) *kernel.Expr { return l.b.Apply(op, ir.F32, nil, args...) }
+	top := l.b.Acc(0, ir.F32, "top")
+	sink = f32(ir.OpMul, l.b.Cast(ir.F32, sink), l.b.Float(ir.F32, math.Log2E))
+	result := f32(ir.OpDiv, weighted, f32(ir.OpAdd, sum, f32(ir.OpExp2, f32(ir.OpSub, sink, top))))
+	none := l.b.Apply(ir.OpEq, ir.Bool, nil, top, l.b.Float(ir.F32, math.Inf(-1)))
+	return f32(ir.OpWhere, none, l.b.Float(ir.F32, 0), result), nil
 }
 
 // attentionScale is what an attention multiplies its scores by.

@@ -34,6 +34,7 @@ type heads struct {
 	causal, mask  bool
 	symbols       []map[string]int64
 	softcap       float64
+	sinks         bool
 }
 
 func (h heads) graph(t *testing.T) *ir.Graph {
@@ -48,6 +49,14 @@ func (h heads) graph(t *testing.T) *ir.Graph {
 	if h.mask {
 		mask = ", %m"
 		input += fmt.Sprintf(`%%m = input {name="m", dtype=f32, shape=[%s,%s]}`, h.queries, h.keys)
+	}
+	if h.sinks && !h.mask {
+		mask = ", %m"
+		input += `%m = const {data=f32[](0.0)}`
+	}
+	if h.sinks {
+		mask += ", %s"
+		input += fmt.Sprintf("\n%%s = input {name=\"s\", dtype=f32, shape=[%d]}", h.heads)
 	}
 	g, err := ir.Parse(fmt.Sprintf(`graph "g" {
 		%[10]s
@@ -69,25 +78,25 @@ func attentionCases() []heads {
 		{"T": 9, "S": 4}, {"T": 33, "S": 0}}
 	keys := []map[string]int64{{"S": 1}, {"S": 0}, {"S": 77}, {"S": 300}}
 	return []heads{
-		{"whole tiles", "f32", 2, 2, "64", "128", 64, 64, false, false, static, 0},
-		{"whole tiles causal", "f16", 2, 1, "128", "128", 128, 128, true, false, static, 0},
-		{"odd rows and keys", "f16", 3, 3, "37", "101", 64, 64, true, false, static, 0},
-		{"odd vectors", "f32", 2, 1, "9", "33", 7, 5, false, true, static, 0},
-		{"short values", "f16", 2, 2, "20", "20", 32, 3, true, true, static, 0},
-		{"more queries than keys", "f32", 4, 2, "40", "17", 16, 16, true, false, static, 0},
-		{"bf16 heads of 80", "bf16", 8, 2, "5", "90", 80, 80, true, false, static, 0},
-		{"heads of 256", "f16", 2, 1, "17", "65", 256, 256, true, false, static, 0},
-		{"small heads", "f16", 4, 2, "70", "90", 16, 16, true, false, static, 0},
-		{"small heads with a mask", "f16", 2, 1, "T", "S", 16, 32, true, true, grow, 0},
-		{"heads of 256 on odd tiles", "f16", 4, 2, "50", "93", 256, 64, true, true, static, 0},
-		{"decode", "f16", 8, 2, "1", "300", 128, 128, true, false, static, 0},
-		{"decode of 3", "f32", 6, 2, "3", "257", 64, 64, true, true, static, 0},
-		{"soft cap", "f32", 4, 2, "37", "101", 64, 64, true, false, static, 2},
-		{"soft cap and mask", "f16", 4, 2, "T", "S", 64, 64, false, true, grow, 0.5},
-		{"one key", "f32", 1, 1, "1", "1", 1, 1, false, false, static, 0},
-		{"T by S", "f16", 4, 2, "T", "S", 64, 64, true, false, grow, 0},
-		{"T by S with a mask", "f32", 4, 1, "T", "S", 20, 12, false, true, grow, 0},
-		{"decode over S", "f16", 4, 4, "1", "S", 64, 64, true, false, keys, 0},
+		{"whole tiles", "f32", 2, 2, "64", "128", 64, 64, false, false, static, 0, false},
+		{"whole tiles causal", "f16", 2, 1, "128", "128", 128, 128, true, false, static, 0, false},
+		{"odd rows and keys", "f16", 3, 3, "37", "101", 64, 64, true, false, static, 0, true},
+		{"odd vectors", "f32", 2, 1, "9", "33", 7, 5, false, true, static, 0, false},
+		{"short values", "f16", 2, 2, "20", "20", 32, 3, true, true, static, 0, true},
+		{"more queries than keys", "f32", 4, 2, "40", "17", 16, 16, true, false, static, 0, false},
+		{"bf16 heads of 80", "bf16", 8, 2, "5", "90", 80, 80, true, false, static, 0, false},
+		{"heads of 256", "f16", 2, 1, "17", "65", 256, 256, true, false, static, 0, true},
+		{"small heads", "f16", 4, 2, "70", "90", 16, 16, true, false, static, 0, false},
+		{"small heads with a mask", "f16", 2, 1, "T", "S", 16, 32, true, true, grow, 0, true},
+		{"heads of 256 on odd tiles", "f16", 4, 2, "50", "93", 256, 64, true, true, static, 0, false},
+		{"decode", "f16", 8, 2, "1", "300", 128, 128, true, false, static, 0, false},
+		{"decode of 3", "f32", 6, 2, "3", "257", 64, 64, true, true, static, 0, true},
+		{"soft cap", "f32", 4, 2, "37", "101", 64, 64, true, false, static, 2, false},
+		{"soft cap and mask", "f16", 4, 2, "T", "S", 64, 64, false, true, grow, 0.5, false},
+		{"one key", "f32", 1, 1, "1", "1", 1, 1, false, false, static, 0, false},
+		{"T by S", "f16", 4, 2, "T", "S", 64, 64, true, false, grow, 0, false},
+		{"T by S with a mask", "f32", 4, 1, "T", "S", 20, 12, false, true, grow, 0, true},
+		{"decode over S", "f16", 4, 4, "1", "S", 64, 64, true, false, keys, 0, true},
 	}
 }
 

@@ -16,7 +16,8 @@ type architecture struct {
 	norm norm
 	rope pairs
 
-	experts bool // files may have a mixture of experts for each feed-forward layer
+	experts   bool // files may have a mixture of experts for each feed-forward layer
+	exactYaRN bool // the bounds of YaRN are not rounded to whole pairs
 
 	// read completes what the keys that all architectures share say. Nil adds nothing.
 	read func(r *metadata, c *Config)
@@ -34,7 +35,20 @@ type architecture struct {
 }
 
 // architectures is the table of what FromGGUF reads.
-var architectures = []architecture{falcon, gemma, gemma2, gemma3, gpt2, llama, phi3, qwen2, qwen3, qwen3moe, starcoder2}
+var architectures = []architecture{
+	falcon,
+	gemma,
+	gemma2,
+	gemma3,
+	gpt2,
+	gptOSS,
+	llama,
+	phi3,
+	qwen2,
+	qwen3,
+	qwen3moe,
+	starcoder2,
+}
 
 // recurrent are architectures with layers whose state is not keys and values of
 // positions. They are left out on purpose: Decode and all above it go back to any

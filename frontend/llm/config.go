@@ -90,7 +90,7 @@ func readConfig(f *gguf.File) (Config, error) {
 		return Config{}, err
 	}
 	// There are as many pairs as weights say: no absurd number.
-	if err := r.ropeScaling(&c); err != nil {
+	if err := r.ropeScaling(a, &c); err != nil {
 		return Config{}, err
 	}
 	return c, c.checkFactors()
@@ -103,7 +103,6 @@ func (r *metadata) config(a architecture) Config {
 		Layers:       r.size("block_count"),
 		Width:        r.size("embedding_length"),
 		Heads:        r.size("attention.head_count"),
-		FeedForward:  r.size("feed_forward_length"),
 		Context:      r.size("context_length"),
 		Types:        map[string]ir.Type{},
 	}
@@ -123,16 +122,21 @@ func (r *metadata) config(a architecture) Config {
 	if v := r.sizeOr("attention.value_length", c.HeadDim); v != c.HeadDim && r.err == nil {
 		r.err = fmt.Errorf("values of %d elements beside keys of %d are not supported", v, c.HeadDim)
 	}
+	c.AttentionScale = r.floatOr("attention.scale", 0)
 	c.AttentionSoftcap = r.floatOr("attn_logit_softcapping", 0)
 	c.LogitSoftcap = r.floatOr("final_logit_softcapping", 0)
 	if a.rope != unturned {
 		c.RopeDims = r.sizeOr("rope.dimension_count", c.HeadDim)
 		c.RopeBase = r.floatOr("rope.freq_base", 10000)
 	}
+	hidden := "feed_forward_length"
 	if n, err := r.f.Int(r.prefix + "expert_count"); err == nil && n > 0 {
 		c.Experts, c.ExpertsUsed = r.size("expert_count"), r.size("expert_used_count")
-		c.FeedForward = r.sizeOr("expert_feed_forward_length", c.FeedForward)
+		if _, ok := r.f.Lookup(r.prefix + "expert_feed_forward_length"); ok {
+			hidden = "expert_feed_forward_length"
+		}
 	}
+	c.FeedForward = r.size(hidden)
 	if n, err := r.f.Int(r.prefix + "attention.sliding_window"); err == nil && n > 0 && n < int64(c.Context) {
 		c.Window = int(n)
 	}

@@ -2,6 +2,7 @@ package llm_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -28,7 +29,7 @@ type goldenModel struct {
 	Weights map[string]struct {
 		Dims          []int
 		Offset, Scale float64
-		DType         string // f32 unless set
+		DType         ir.DType // f32, unless it is mxfp4
 	}
 	Tokens []int32
 	Logits [][]float64 // of the token after each
@@ -60,15 +61,23 @@ func (m goldenModel) file(t *testing.T) *gguf.File {
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Weights)) {
 		made := m.Weights[name]
-		d, err := ir.NewData(ir.F32, made.Dims...)
+		d, err := ir.NewData(cmp.Or(made.DType, ir.F32), made.Dims...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		values := make([]float64, d.Elems())
-		for i := range values {
-			values[i] = made.Offset + made.Scale*(float64(hashed(name, i)>>40)/(1<<23)-1)
+		if d.DType == ir.MXFP4 {
+			for i := range d.Bytes {
+				if d.Bytes[i] = byte(hashed(name, i)); i%d.DType.BlockBytes() == 0 { // the exponent of a block's scale
+					d.Bytes[i] = 122 + d.Bytes[i]%3
+				}
+			}
+		} else {
+			values := make([]float64, d.Elems())
+			for i := range values {
+				values[i] = made.Offset + made.Scale*(float64(hashed(name, i)>>40)/(1<<23)-1)
+			}
+			ir.EncodeFloats(d.Bytes, ir.F32, values)
 		}
-		ir.EncodeFloats(d.Bytes, ir.F32, values)
 		if err := w.Add(name, d); err != nil {
 			t.Fatal(err)
 		}

@@ -182,6 +182,9 @@ func (l layer) attend(q, k, v frontend.Tensor) frontend.Tensor {
 	if s := keys.Dim(1); l.windowed() && s.Max() > int64(l.Window) {
 		options = append(options, frontend.Mask(l.outside(s)))
 	}
+	if sinks := l.w.Sub("attn_sinks"); sinks.Has("weight") {
+		options = append(options, frontend.Sinks(sinks.Get("weight")))
+	}
 	y := q.Attention(keys, values, options...)
 	return nn.Linear(y.SwapAxes(0, 1).Reshape(y.Dim(1), l.Heads*l.HeadDim), l.w.Sub("attn_output"))
 }

@@ -17,7 +17,7 @@ const (
 
 // ropeScaling reads how the angles of rotary positions differ from a plain
 // geometric series.
-func (r *metadata) ropeScaling(c *Config) error {
+func (r *metadata) ropeScaling(a architecture, c *Config) error {
 	const key = "rope.scaling.factor"
 	kind, err := r.f.String(r.prefix + "rope.scaling.type")
 	scale := 1.0
@@ -39,7 +39,7 @@ func (r *metadata) ropeScaling(c *Config) error {
 	}
 	scaled := plain(c.RopeDims/2, scale)
 	if kind == "yarn" {
-		if scaled, err = r.yarn(*c, scale, trained); err != nil {
+		if scaled, err = r.yarn(a, *c, scale, trained); err != nil {
 			return err
 		}
 		magnitude *= 1 + 0.1*math.Log(scale)
@@ -100,7 +100,7 @@ func plain(pairs int, factor float64) []float64 {
 // scale times as long as those that a model was trained for: pairs that turn more
 // than 32 times in such a text go on as they are, those that turn less than once
 // are slowed down by the scale, and the others lie between.
-func (r *metadata) yarn(c Config, scale float64, trained int) ([]float64, error) {
+func (r *metadata) yarn(a architecture, c Config, scale float64, trained int) ([]float64, error) {
 	fast, slow := r.floatOr("rope.scaling.yarn_beta_fast", 32), r.floatOr("rope.scaling.yarn_beta_slow", 1)
 	for key, plain := range map[string]float64{"yarn_ext_factor": 1, "yarn_attn_factor": 1, "yarn_log_multiplier": 0} {
 		if v := r.floatOr("rope.scaling."+key, plain); v != plain {
@@ -112,7 +112,10 @@ func (r *metadata) yarn(c Config, scale float64, trained int) ([]float64, error)
 		return float64(pairs) * math.Log(float64(trained)/(turns*2*math.Pi)) / math.Log(c.RopeBase)
 	}
 	low, high := pair(fast), pair(slow)
-	low, high = max(math.Floor(low), 0), min(math.Ceil(high), float64(c.RopeDims-1))
+	if !a.exactYaRN {
+		low, high = math.Floor(low), math.Ceil(high)
+	}
+	low, high = max(low, 0), min(high, float64(c.RopeDims-1))
 	factors := make([]float64, pairs)
 	for i := range factors {
 		slowed := min(max((float64(i)-low)/max(high-low, 0.001), 0), 1)

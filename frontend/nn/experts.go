@@ -12,13 +12,29 @@ import "github.com/vkc-go/vkc/frontend"
 // width] and ffn_down_exps [experts, width, hidden], quantized or not; only those
 // of experts that some row uses are read.
 func Experts(x frontend.Tensor, w Weights, used int, normalize bool) frontend.Tensor {
+	return ExpertsOf(x, w, used, normalize, swiGLU)
+}
+
+func swiGLU(gate, up frontend.Tensor) frontend.Tensor { return gate.Silu().Mul(up) }
+
+// ExpertsOf is Experts with another function of gate and up [T, used, hidden] than
+// silu(gate)*up. The experts' matrices may have biases, [experts, hidden] and
+// [experts, width].
+func ExpertsOf(x frontend.Tensor, w Weights, used int, normalize bool,
+	gated func(gate, up frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	share, ids := Linear(x, w.Sub("ffn_gate_inp")).Softmax(-1).TopK(-1, used)
 	if normalize {
 		share = share.Div(share.SumKeep(-1))
 	}
-	matrix := func(name string) frontend.Tensor { return as(w.Sub(name).Get("weight"), x.DType()) }
+	linear := func(x frontend.Tensor, w Weights) frontend.Tensor {
+		y := x.MatMulID(as(w.Get("weight"), x.DType()), ids)
+		if w.Has("bias") {
+			y = y.Add(w.Get("bias").Embedding(ids, x.DType()))
+		}
+		return y
+	}
 	row := x.Unsqueeze(1)
-	gate, up := row.MatMulID(matrix("ffn_gate_exps"), ids), row.MatMulID(matrix("ffn_up_exps"), ids)
-	down := gate.Silu().Mul(up).MatMulID(matrix("ffn_down_exps"), ids)
+	gate, up := linear(row, w.Sub("ffn_gate_exps")), linear(row, w.Sub("ffn_up_exps"))
+	down := linear(gated(gate, up), w.Sub("ffn_down_exps"))
 	return down.Mul(share.Unsqueeze(-1)).Sum(1)
 }

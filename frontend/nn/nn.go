@@ -57,7 +57,7 @@ func LayerNorm(x frontend.Tensor, w Weights, eps float64) frontend.Tensor {
 // ffn_down [width, hidden].
 func SwiGLU(x frontend.Tensor, w Weights) frontend.Tensor {
 	gate, up := Linear(x, w.Sub("ffn_gate")), Linear(x, w.Sub("ffn_up"))
-	return Linear(gate.Silu().Mul(up), w.Sub("ffn_down"))
+	return Linear(swiGLU(gate, up), w.Sub("ffn_down"))
 }
 
 // GeGLU is SwiGLU with the tanh approximation of GELU in place of silu, as in Gemma.

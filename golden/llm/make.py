@@ -236,6 +236,39 @@ def falcon_large():
     falcon("falcon-large", 2, 2)
 
 
+def gptoss():
+    meta = {"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 32, "attention.sliding_window": 5}
+    scaling = {"type": "yarn", "factor": 4.0, "original_context_length": 256}
+    m = Model("gpt-oss", "gpt-oss", 3, 32, 4, 2, 32, **RMS, **meta, **{"rope.freq_base": 150.0})
+    m.head_dim = 16
+    m.set(**{"attention.key_length": 16, "attention.value_length": 16})
+    m.set(**{"rope.scaling." + key: v for key, v in scaling.items()})
+    turn, magnitude = yarn(150.0, 16, 4.0, 256, whole=False)
+    x = m.embed()
+    for i in range(m.layers):
+        m.blk = f"blk.{i}."
+        q, k, v = projections(m, m.rms_norm(x, "attn_norm"), bias=True)
+        q, k = rope(q, turn, magnitude=magnitude), rope(k, turn, magnitude=magnitude)
+        sinks = m.w(m.blk + "attn_sinks.weight", m.heads, scale=2.0)
+        y = attention(q, k, v, window=5 if i % 2 == 0 else None, sinks=sinks)
+        x = x + m.linear(y, "attn_output", m.width, bias=True)
+        h = m.rms_norm(x, "post_attention_norm")
+        score = m.linear(h, "ffn_gate_inp", 4, bias=True)
+        stack = lambda name: m.mxfp4(m.blk + name + ".weight", 4, 32, 32)
+        bias = lambda name: m.w(m.blk + name + ".bias", 4, 32, scale=10.0)  # some reach the bounds
+        names = ("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps")
+        (gates, ups, downs), biases = (stack(n) for n in names), [bias(n) for n in names]
+        for t, row in enumerate(h):
+            best = np.argsort(-score[t])[:2]
+            share = np.exp(score[t][best])
+            for e, part in zip(best, share / share.sum()):
+                gate = np.minimum(gates[e] @ row + biases[0][e], 7)
+                up = np.clip(ups[e] @ row + biases[1][e], -7, 7)
+                x[t] += part * (downs[e] @ (gate / (1 + np.exp(-1.702 * gate)) * (up + 1)) + biases[2][e])
+    m.blk = ""
+    m.write(m.unembed(m.rms_norm(x, "output_norm"), tied=False))
+
+
 for write in (llama, llama_yarn, mixtral, qwen2, qwen3, qwen3moe, phi3_short, phi3_long, gemma, gemma2, gemma3,
-              gpt2, starcoder2, falcon, falcon_large):
+              gpt2, starcoder2, falcon, falcon_large, gptoss):
     write()

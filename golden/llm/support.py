@@ -10,18 +10,23 @@ VOCAB, CONTEXT = 40, 32
 TOKENS = [3, 17, 8, 8, 31, 0, 25, 12, 39, 5, 22, 17, 6, 30]
 
 
-def random(name, n):
-    """n numbers in [-1, 1) that f32 holds exactly: splitmix64 from the FNV-1a hash of a name."""
+def words(name, n):
+    """n numbers of 64 bits: splitmix64 from the FNV-1a hash of a name."""
     mask, seed = 2**64 - 1, 0xCBF29CE484222325
     for c in name.encode():
         seed = (seed ^ c) * 0x100000001B3 & mask
-    out = np.empty(n)
+    out = []
     for i in range(n):
         z = seed + (i + 1) * 0x9E3779B97F4A7C15 & mask
         z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & mask
         z = (z ^ z >> 27) * 0x94D049BB133111EB & mask
-        out[i] = (z ^ z >> 31) >> 40
-    return out * 2.0**-23 - 1
+        out.append(z ^ z >> 31)
+    return out
+
+
+def random(name, n):
+    """n numbers in [-1, 1) that f32 holds exactly."""
+    return np.array([w >> 40 for w in words(name, n)]) * 2.0**-23 - 1
 
 
 class Model:
@@ -48,6 +53,17 @@ class Model:
             values = (offset + scale * random(name, math.prod(dims))).astype(np.float32)
             self.weights[name] = values.astype(np.float64).reshape(dims)
             self.file[name] = {"dims": dims, "offset": offset, "scale": scale}
+        return self.weights[name]
+
+    def mxfp4(self, name, *dims):
+        """A weight in blocks of 32: a byte with the exponent of the scale, and 16 bytes of two numbers each."""
+        if name not in self.weights:
+            blocks = np.array([w & 255 for w in words(name, math.prod(dims) // 32 * 17)]).reshape(-1, 17)
+            scale = 2.0 ** (122 + blocks[:, :1] % 3 - 128)
+            numbers = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12])  # twice the FP4
+            values = numbers[np.concatenate([blocks[:, 1:] & 15, blocks[:, 1:] >> 4], 1)] * scale
+            self.weights[name] = values.reshape(dims)
+            self.file[name] = {"dims": dims, "dtype": "mxfp4"}
         return self.weights[name]
 
     def vector(self, name, n):

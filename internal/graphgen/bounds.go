@@ -400,10 +400,11 @@ func (b *Bound) contracted(n *ir.Node, args []Bound) {
 			scale = 1 / math.Sqrt(d)
 		}
 		scores := scale * d * (q.mag()*k.Err + k.mag()*q.Err + 2*q.mag()*k.mag())
-		if len(args) > 3 {
-			scores += args[3].Err + args[3].mag()
-		}
 		b.Lo, b.Hi = v.Lo, v.Hi
+		for _, added := range args[3:] { // a mask, and sinks, whose value is 0
+			scores += added.Err + added.mag()
+			b.Lo, b.Hi = min(b.Lo, 0), max(b.Hi, 0)
+		}
 		b.Err = v.Err + 4*v.mag()*(scores+8)
 		if n.Attrs().String_("precision") == ir.PrecisionHalf {
 			const half, smallestHalf = 0x1p-11 / 0x1p-23, 0x1p-25 / 0x1p-23

@@ -409,6 +409,9 @@ func (g *generator) attention() *ir.Node {
 	args := []*ir.Node{of(ir.D(heads), t, d), of(ir.D(groups), s, d), of(ir.D(groups), s, e)}
 	if g.rng.IntN(3) == 0 {
 		args = append(args, g.leaf(g.broadcastable(ir.Shape{ir.D(heads), t, s}), g.floatType()))
+		if g.rng.IntN(2) == 0 {
+			args = append(args, g.leaf(ir.ShapeOf(heads), g.floatType()))
+		}
 	}
 	attrs := []ir.Attr{attr("causal", g.rng.IntN(2) == 0)}
 	if g.rng.IntN(3) == 0 {

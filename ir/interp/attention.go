@@ -16,6 +16,7 @@ type heads struct {
 	q, k, v     []float64 // [outer…, h, t, d], [outer…, g, s, d], [outer…, g, s, e]
 	mask        []float64 // nil if there is none
 	maskStrides []int     // over [outer…, h, t, s]
+	sinks       []float64 // [h], or nil
 }
 
 func attention(c *call) (value, error) {
@@ -25,7 +26,7 @@ func attention(c *call) (value, error) {
 		return c.floats(out), nil
 	}
 	err := c.parallelRange(a.outer*a.h*a.t, a.s*(a.d+a.e+elementWork), func(lo, hi int) {
-		scores := make([]float64, a.s)
+		scores := make([]float64, a.s, a.s+1)
 		for row := lo; row < hi; row++ {
 			a.query(row, scores, out[row*a.e:(row+1)*a.e])
 		}
@@ -41,7 +42,7 @@ func newHeads(c *call) *heads {
 		h: q.dims[r-3], g: k.dims[r-3], t: q.dims[r-2], s: k.dims[r-2], d: q.dims[r-1], e: v.dims[r-1],
 		causal: c.attrs().Bool("causal"), scale: c.attrs().Float("scale"),
 		softcap: c.attrs().Float("softcap"),
-		q:       q.floats(), k: k.floats(), v: v.floats(), mask: c.optionalFloats(3),
+		q:       q.floats(), k: k.floats(), v: v.floats(), mask: c.optionalFloats(3), sinks: c.optionalFloats(4),
 	}
 	if a.scale == 0 {
 		a.scale = 1 / math.Sqrt(float64(a.d))
@@ -73,8 +74,11 @@ func (a *heads) query(row int, scores, out []float64) {
 		}
 	}
 	a.addMask(scores, n, head, i)
+	if a.sinks != nil {
+		scores = append(scores, a.sinks[head]) // takes its share, and brings no value
+	}
 	total := expRow(scores)
-	for j, p := range scores {
+	for j, p := range scores[:seen] {
 		for x, e := range v[j*a.e : (j+1)*a.e] {
 			out[x] += p * e
 		}

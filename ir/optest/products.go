@@ -153,6 +153,7 @@ func (s *suite) attentions() {
 		}
 	}
 	s.maskedRows()
+	s.sinks()
 	s.halfAttentions()
 }
 
@@ -185,6 +186,34 @@ func (s *suite) maskedRows() {
 			b.input(t, []int{2, keys, 8}, small)}
 		return b.op(ir.OpAttention, append(args, b.given(t, mask, queries, keys)))
 	}).types = []ir.DType{ir.F32, ir.F16, ir.BF16}
+}
+
+// sinks adds cases where a score of no key takes its share: beside no mask and a mask,
+// of queries that see many keys, some and none.
+func (s *suite) sinks() {
+	for _, tt := range []struct {
+		heads, groups, q, k, d int
+		mask, causal           bool
+	}{
+		{4, 2, 5, 7, 8, false, false}, {4, 2, 1, 67, 16, true, true}, {2, 1, 67, 131, 32, false, true},
+		{2, 2, 5, 3, 4, true, true},
+	} {
+		name := fmt.Sprintf("sinks/%d queries/%d keys/mask %v", tt.q, tt.k, tt.mask)
+		s.add(ir.OpAttention, name, func(b *builder, t ir.DType) *ir.Node {
+			mask := b.input(t, []int{tt.q, tt.k}, small)
+			if !tt.mask {
+				none, err := ir.NewData(t)
+				if err != nil {
+					b.err = err
+					return nil
+				}
+				mask = b.op(ir.OpConst, nil, attr("data", none))
+			}
+			return b.op(ir.OpAttention, []*ir.Node{b.input(t, []int{tt.heads, tt.q, tt.d}, small),
+				b.input(t, []int{tt.groups, tt.k, tt.d}, small), b.input(t, []int{tt.groups, tt.k, tt.d}, small),
+				mask, b.input(t, []int{tt.heads}, small)}, attr("causal", tt.causal))
+		})
+	}
 }
 
 // window is the shape and attributes of a convolution or pooling.

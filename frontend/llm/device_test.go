@@ -1,0 +1,70 @@
+package llm_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
+
+// TestGoldenOnDevice takes models that together have every part of a layer, token by
+// token, through kernels.
+func TestGoldenOnDevice(t *testing.T) {
+	dev, err := vkc.OpenDevice("vulkan")
+	vktest.Need(t, err)
+	t.Cleanup(func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, name := range []string{"falcon-large", "gemma2", "gemma3", "gpt-oss", "gpt2", "phi3-long"} {
+		t.Run(name, func(t *testing.T) {
+			m := readGolden(t, filepath.Join(goldenDir, name+".json"))
+			f := m.file(t)
+			cfg, err := llm.FromGGUF(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g, err := llm.Step(cfg, cfg.Context)
+			if err != nil {
+				t.Fatal(err)
+			}
+			program, err := dev.Compile(t.Context(), g, vkc.CompileOptions{Weights: f})
+			if err != nil {
+				t.Fatal(err)
+			}
+			exe, err := dev.Load(t.Context(), program, vkc.LoadOptions{Weights: f})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := exe.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			for i, id := range m.Tokens {
+				in, err := ir.FromInts(ir.I32, []int64{int64(id)}, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, err := exe.Run(t.Context(), vkc.Tensors{"tokens": in},
+					vkc.RunOptions{Symbols: map[string]int64{"S": int64(i + 1)}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := out.Outputs["logits"].Floats()
+				if err != nil {
+					t.Fatal(err)
+				}
+				compare(t, fmt.Sprintf("step %d", i), got, m.Logits[i], 1e-4)
+			}
+		})
+	}
+}

@@ -1,0 +1,42 @@
+package llm
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/nn"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// gptOSS is gpt-oss (OpenAI 2025, arXiv:2508.10925): a mixture of experts in every
+// layer, attention with sinks, a window in every second layer from the first on,
+// and YaRN. Its experts and all projections have biases.
+var gptOSS = architecture{
+	name:      "gpt-oss",
+	rope:      halves,
+	experts:   true,
+	exactYaRN: true,
+	read:      func(_ *metadata, c *Config) { c.WindowPeriod = 2 },
+	parts: func(c Config) []part {
+		experts := c.gated()
+		for i, p := range experts {
+			if len(p.shape) == 3 {
+				experts[i].bias = ir.Shape{p.shape[0], p.shape[1]}
+			}
+		}
+		return slices.Concat(c.norms("attn_norm", "post_attention_norm"), c.projections(), experts,
+			[]part{vector("attn_sinks", c.Heads)})
+	},
+	layer: func(l layer, x frontend.Tensor) frontend.Tensor {
+		x = x.Add(l.attention(l.norm(x, "attn_norm")))
+		return x.Add(nn.ExpertsOf(l.norm(x, "post_attention_norm"), l.w, l.ExpertsUsed, true, clampedSwiGLU))
+	},
+}
+
+// clampedSwiGLU is the gate of gpt-oss: bounded by 7, with a steeper silu, and with
+// 1 added to up.
+func clampedSwiGLU(gate, up frontend.Tensor) frontend.Tensor {
+	const limit, steep = 7, 1.702
+	gate = gate.Min(gate.Lit(limit))
+	return gate.Mul(gate.MulScalar(steep).Sigmoid()).Mul(up.Clamp(-limit, limit).AddScalar(1))
+}
