@@ -75,6 +75,12 @@ func Causal() AttentionOption {
 	return func(a *attention) { a.attrs = append(a.attrs, attr("causal", true)) }
 }
 
+// Window lets query i of T see only the last n keys up to i+S-T of S, its own among
+// them; it goes with Causal. 0 means all.
+func Window(n int) AttentionOption {
+	return func(a *attention) { a.attrs = append(a.attrs, attr("window", n)) }
+}
+
 // Scale sets the factor of the scores; 1/sqrt(D) unless set.
 func Scale(factor float64) AttentionOption {
 	return func(a *attention) { a.attrs = append(a.attrs, attr("scale", factor)) }

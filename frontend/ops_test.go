@@ -226,8 +226,9 @@ var methodCases = []methodCase{
 	{ir.OpResizeCubic, func(o *operands) frontend.Tensor { return o.img.ResizeCubic(false, o.n) }, `resize_cubic %12 {size=[N]} : f32[1,4,6,N]`},
 	{ir.OpAttention, func(o *operands) frontend.Tensor { return o.heads.Attention(o.keys, o.keys) }, `attention %8, %9, %9 : f32[4,3,8]`},
 	{ir.OpAttention, func(o *operands) frontend.Tensor {
-		return o.heads.Attention(o.keys, o.keys, frontend.Causal(), frontend.Scale(0.5), frontend.Mask(o.mask))
-	}, `attention %8, %9, %9, %10 {causal=true, scale=0.5} : f32[4,3,8]`},
+		return o.heads.Attention(o.keys, o.keys, frontend.Causal(), frontend.Window(2), frontend.Scale(0.5),
+			frontend.Mask(o.mask))
+	}, `attention %8, %9, %9, %10 {causal=true, window=2, scale=0.5} : f32[4,3,8]`},
 	{ir.OpAttention, func(o *operands) frontend.Tensor {
 		return o.heads.Attention(o.keys, o.keys, frontend.Softcap(30))
 	}, `attention %8, %9, %9 {softcap=30.0} : f32[4,3,8]`},

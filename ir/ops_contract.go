@@ -1,6 +1,9 @@
 package ir
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 func init() {
 	rows(
@@ -15,6 +18,7 @@ func init() {
 			Args: []ArgInfo{{Name: "q"}, {Name: "k"}, {Name: "v"}, {Name: "mask", Optional: true}, {Name: "sinks", Optional: true}},
 			Attrs: []AttrInfo{
 				{Name: "causal", Kind: AttrBool, Default: false, Doc: "query i sees keys up to i+S-T"},
+				{Name: "window", Kind: AttrInt, Default: int64(0), Doc: "not 0, and causal: query i sees only the last window keys up to i+S-T"},
 				{Name: "scale", Kind: AttrFloat, Default: 0.0, Doc: "multiplies the scores; 0 means 1/sqrt(D)"},
 				{Name: "softcap", Kind: AttrFloat, Default: 0.0, Doc: "not 0: scores become softcap*tanh(score/softcap) before the mask is added (Gemma Team, 2024)"},
 				{Name: "precision", Kind: AttrString, Default: PrecisionFull,
@@ -118,6 +122,12 @@ func inferAttention(c *Call) (Type, error) {
 	}
 	if softcap := c.Attrs.Float("softcap"); softcap < 0 || softcap-softcap != 0 {
 		return Type{}, fmt.Errorf("softcap is %v: want a positive number, or 0 for none", softcap)
+	}
+	switch window := c.Attrs.Int("window"); {
+	case window < 0 || window > math.MaxInt32:
+		return Type{}, fmt.Errorf("window is %d: want the number of keys that a query sees, or 0 for all", window)
+	case window > 0 && !c.Attrs.Bool("causal"):
+		return Type{}, fmt.Errorf("a window of %d ends where a query is: it goes with causal", window)
 	}
 	r := len(q)
 	if r < 3 || len(k) != r || len(v) != r {

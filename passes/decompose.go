@@ -170,7 +170,7 @@ func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
 		scores = r.add(ir.OpAdd, []*ir.Node{scores, mask})
 	}
 	if n.Attrs().Bool("causal") {
-		scores = r.causal(scores, ir.Shape{rows, s}, t, s)
+		scores = r.causal(scores, ir.Shape{rows, s}, t, s, int64(n.Attrs().Int("window")))
 	}
 	probs := r.unary(ir.OpSoftmax, scores, ir.Attr{Name: "axis", Value: -1})
 	if len(args) > 4 {
@@ -282,8 +282,9 @@ func (r *rewriter) castTo(x *ir.Node, t ir.DType) *ir.Node {
 }
 
 // causal hides from query i all keys after i+s-t: the queries are the last t
-// of s positions. Rows of several heads repeat the positions every t rows.
-func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim) *ir.Node {
+// of s positions. Rows of several heads repeat the positions every t rows. A window
+// that is not 0 hides all but so many of the others, too.
+func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim, window int64) *ir.Node {
 	row, col := r.iota(plane, 0), r.iota(plane, 1)
 	if plane[0] != t {
 		row = r.add(ir.OpRem, []*ir.Node{row, r.dimValue(t)})
@@ -293,6 +294,10 @@ func (r *rewriter) causal(scores *ir.Node, plane ir.Shape, t, s ir.Dim) *ir.Node
 		row = r.add(ir.OpAdd, []*ir.Node{row, ahead})
 	}
 	seen := r.add(ir.OpLe, []*ir.Node{col, row})
+	if window > 0 {
+		before := r.binary(ir.OpSub, row, r.scalar(ir.I32, float64(window)))
+		seen = r.binary(ir.OpAnd, seen, r.binary(ir.OpGt, col, before))
+	}
 	if r.err != nil {
 		return nil
 	}

@@ -83,6 +83,17 @@ func (l *lowerer) lowerAttention() error {
 	if err != nil {
 		return err
 	}
+	if a.Window = int64(n.Attrs().Int("window")); a.Window >= keys.Max() {
+		a.Window = 0
+	}
+	if a.Window > 0 {
+		before := l.b.Apply(ir.OpLt, ir.Bool, nil, l.b.FromIndex(key), l.b.FromIndex(l.k.FirstSeen(query)))
+		hide := l.b.Apply(ir.OpWhere, ir.F32, nil, before, l.b.Float(ir.F32, math.Inf(-1)), l.b.Float(ir.F32, 0))
+		if a.Mask != nil {
+			hide = l.b.Apply(ir.OpAdd, ir.F32, nil, a.Mask, hide)
+		}
+		a.Mask = hide
+	}
 	sum, weighted := l.b.Acc(1, ir.F32, "sum"), l.b.Acc(2, ir.F32, "weighted")
 	result := l.b.Apply(ir.OpDiv, ir.F32, nil, weighted, sum)
 	if len(n.Args()) > 4 {

@@ -101,8 +101,17 @@ func (f *attention) seen(query text) text {
 	return f.indexText(f.k.Seen(kernel.Axis(f.ax.Query, f.k.Parallel[f.ax.Query])))
 }
 
+// firstSeen prints the first key that a query sees.
+func (f *attention) firstSeen(query text) text {
+	f.openScope()
+	defer f.close()
+	f.bindAxis(f.ax.Query, query)
+	return f.indexText(f.k.FirstSeen(kernel.Axis(f.ax.Query, f.k.Parallel[f.ax.Query])))
+}
+
 // keyRange declares the first key of the workgroup's split and the end of the
-// keys that any of its rows sees.
+// keys that any of its rows sees. Keys before the windows of all rows are left out, by
+// whole steps.
 func (f *attention) keyRange() (first, end text) {
 	last := plus(f.query0, uintLit(f.queries()-1))
 	if queries := f.k.Parallel[f.ax.Query]; queries.Is(1) {
@@ -112,12 +121,17 @@ func (f *attention) keyRange() (first, end text) {
 	}
 	end = f.seen(last)
 	end = f.named("keys", end)
+	start := primary("0u")
+	if f.a.Window > 0 {
+		step := uintLit(max(target.AttentionStep(f.s), 1))
+		start = primary(f.variable("uint", "start", binary("*", binary("/", f.firstSeen(f.query0), step), step)))
+	}
 	splits := f.k.Parallel[f.ax.Split]
 	if splits.Is(1) {
-		return primary("0u"), end
+		return start, end
 	}
 	each := f.splitLength(splits.Add)
-	first = primary(f.variable("uint", "first", binary("*", f.axis(f.ax.Split), each)))
+	first = primary(f.variable("uint", "first", plus(start, binary("*", f.axis(f.ax.Split), each))))
 	return first, primary(f.variable("uint", "end", call("min", end, binary("+", first, each))))
 }
 
@@ -130,7 +144,7 @@ func (f *attention) keyLoop(first, end text, step int) text {
 
 // splitLength prints how many keys a split has: whole steps, but for the last.
 func (f *attention) splitLength(splits int64) text {
-	tile, keys := int64(max(target.AttentionStep(f.s), 1)), f.k.Fold
+	tile, keys := int64(max(target.AttentionStep(f.s), 1)), target.SplitKeys(f.k, f.s)
 	if keys.IsStatic() {
 		each := (keys.Add + splits - 1) / splits
 		return uintLit((each + tile - 1) / tile * tile)

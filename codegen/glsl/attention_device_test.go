@@ -35,6 +35,7 @@ type heads struct {
 	symbols       []map[string]int64
 	softcap       float64
 	sinks         bool
+	window        int
 }
 
 func (h heads) graph(t *testing.T) *ir.Graph {
@@ -63,11 +64,11 @@ func (h heads) graph(t *testing.T) *ir.Graph {
 		%%q = input {name="q", dtype=%[1]s, shape=[%[2]d,%[4]s,%[6]d]}
 		%%k = input {name="k", dtype=%[1]s, shape=[%[3]d,%[5]s,%[6]d]}
 		%%v = input {name="v", dtype=%[1]s, shape=[%[3]d,%[5]s,%[7]d]}
-		%%1 = attention %%q, %%k, %%v%[9]s {causal=%[8]v, softcap=%[11]g}
+		%%1 = attention %%q, %%k, %%v%[9]s {causal=%[8]v, softcap=%[11]g, window=%[12]d}
 		%%2 = transpose %%1 {perm=[1,0,2]}
 		output "y" %%2
 	}`, h.dtype, h.heads, h.groups, h.queries, h.keys, h.d, h.e, h.causal, mask, input,
-		h.softcap))
+		h.softcap, h.window))
 	check(t, err)
 	return g
 }
@@ -78,25 +79,32 @@ func attentionCases() []heads {
 		{"T": 9, "S": 4}, {"T": 33, "S": 0}}
 	keys := []map[string]int64{{"S": 1}, {"S": 0}, {"S": 77}, {"S": 300}}
 	return []heads{
-		{"whole tiles", "f32", 2, 2, "64", "128", 64, 64, false, false, static, 0, false},
-		{"whole tiles causal", "f16", 2, 1, "128", "128", 128, 128, true, false, static, 0, false},
-		{"odd rows and keys", "f16", 3, 3, "37", "101", 64, 64, true, false, static, 0, true},
-		{"odd vectors", "f32", 2, 1, "9", "33", 7, 5, false, true, static, 0, false},
-		{"short values", "f16", 2, 2, "20", "20", 32, 3, true, true, static, 0, true},
-		{"more queries than keys", "f32", 4, 2, "40", "17", 16, 16, true, false, static, 0, false},
-		{"bf16 heads of 80", "bf16", 8, 2, "5", "90", 80, 80, true, false, static, 0, false},
-		{"heads of 256", "f16", 2, 1, "17", "65", 256, 256, true, false, static, 0, true},
-		{"small heads", "f16", 4, 2, "70", "90", 16, 16, true, false, static, 0, false},
-		{"small heads with a mask", "f16", 2, 1, "T", "S", 16, 32, true, true, grow, 0, true},
-		{"heads of 256 on odd tiles", "f16", 4, 2, "50", "93", 256, 64, true, true, static, 0, false},
-		{"decode", "f16", 8, 2, "1", "300", 128, 128, true, false, static, 0, false},
-		{"decode of 3", "f32", 6, 2, "3", "257", 64, 64, true, true, static, 0, true},
-		{"soft cap", "f32", 4, 2, "37", "101", 64, 64, true, false, static, 2, false},
-		{"soft cap and mask", "f16", 4, 2, "T", "S", 64, 64, false, true, grow, 0.5, false},
-		{"one key", "f32", 1, 1, "1", "1", 1, 1, false, false, static, 0, false},
-		{"T by S", "f16", 4, 2, "T", "S", 64, 64, true, false, grow, 0, false},
-		{"T by S with a mask", "f32", 4, 1, "T", "S", 20, 12, false, true, grow, 0, true},
-		{"decode over S", "f16", 4, 4, "1", "S", 64, 64, true, false, keys, 0, true},
+		{"whole tiles", "f32", 2, 2, "64", "128", 64, 64, false, false, static, 0, false, 0},
+		{"whole tiles causal", "f16", 2, 1, "128", "128", 128, 128, true, false, static, 0, false, 0},
+		{"odd rows and keys", "f16", 3, 3, "37", "101", 64, 64, true, false, static, 0, true, 0},
+		{"odd rows and keys in a window", "f16", 3, 3, "37", "101", 64, 64, true, false, static, 0, true, 11},
+		{"odd vectors", "f32", 2, 1, "9", "33", 7, 5, false, true, static, 0, false, 0},
+		{"short values", "f16", 2, 2, "20", "20", 32, 3, true, true, static, 0, true, 0},
+		{"short values in a window", "f16", 2, 2, "20", "20", 32, 3, true, true, static, 0, true, 7},
+		{"more queries than keys", "f32", 4, 2, "40", "17", 16, 16, true, false, static, 0, false, 0},
+		{"bf16 heads of 80", "bf16", 8, 2, "5", "90", 80, 80, true, false, static, 0, false, 0},
+		{"heads of 256", "f16", 2, 1, "17", "65", 256, 256, true, false, static, 0, true, 0},
+		{"small heads", "f16", 4, 2, "70", "90", 16, 16, true, false, static, 0, false, 0},
+		{"small heads in a window", "f16", 4, 2, "70", "90", 16, 16, true, false, static, 0, false, 19},
+		{"small heads with a mask", "f16", 2, 1, "T", "S", 16, 32, true, true, grow, 0, true, 0},
+		{"small heads with a mask in a window", "f16", 2, 1, "T", "S", 16, 32, true, true, grow, 0, true, 17},
+		{"heads of 256 on odd tiles", "f16", 4, 2, "50", "93", 256, 64, true, true, static, 0, false, 0},
+		{"heads of 256 on odd tiles in a window", "f16", 4, 2, "50", "93", 256, 64, true, true, static, 0, false, 20},
+		{"decode", "f16", 8, 2, "1", "300", 128, 128, true, false, static, 0, false, 0},
+		{"decode of 3", "f32", 6, 2, "3", "257", 64, 64, true, true, static, 0, true, 0},
+		{"decode of 3 in a window", "f32", 6, 2, "3", "257", 64, 64, true, true, static, 0, true, 66},
+		{"soft cap", "f32", 4, 2, "37", "101", 64, 64, true, false, static, 2, false, 0},
+		{"soft cap and mask", "f16", 4, 2, "T", "S", 64, 64, false, true, grow, 0.5, false, 0},
+		{"one key", "f32", 1, 1, "1", "1", 1, 1, false, false, static, 0, false, 0},
+		{"T by S", "f16", 4, 2, "T", "S", 64, 64, true, false, grow, 0, false, 0},
+		{"T by S with a mask", "f32", 4, 1, "T", "S", 20, 12, false, true, grow, 0, true, 0},
+		{"decode over S", "f16", 4, 4, "1", "S", 64, 64, true, false, keys, 0, true, 0},
+		{"decode over S in a window", "f16", 4, 4, "1", "S", 64, 64, true, false, keys, 0, true, 50},
 	}
 }
 

@@ -35,6 +35,9 @@ type Attention struct {
 	Softcap float64
 	// Causal rows see only keys up to query + keys - queries.
 	Causal bool
+	// Window, where it is not 0, is how many keys a causal row sees at most. Mask hides
+	// those before them, so that they may be left out or not.
+	Window int64
 	// Half says that Q, K and V may be rounded to f16.
 	Half bool
 }
@@ -69,11 +72,23 @@ func (k *Kernel) Seen(query Index) Index {
 	return Clamp(query.Plus(Const(1)).Plus(keys).Minus(queries), keys)
 }
 
+// FirstSeen returns the first key that a row of the query at that coordinate sees.
+func (k *Kernel) FirstSeen(query Index) Index {
+	keys := DimIndex(k.Fold)
+	if k.Attention.Window == 0 {
+		return Const(0)
+	}
+	queries := DimIndex(k.Parallel[k.AttentionAxes().Query])
+	return Clamp(query.Plus(Const(1-k.Attention.Window)).Plus(keys).Minus(queries), keys)
+}
+
 // CheckAttention reports what keeps a kernel of FamilyAttention from being one:
 // missing operands or axes, or operands that use axes they must not.
 func (k *Kernel) CheckAttention() error {
 	a := k.Attention
 	switch {
+	case a != nil && a.Window != 0 && (!a.Causal || a.Mask == nil):
+		return fmt.Errorf("an attention with a window that no mask hides what is before, or that is not causal")
 	case a == nil || a.Q == nil || a.K == nil || a.V == nil:
 		return fmt.Errorf("an attention without operands")
 	case len(k.Parallel) < attentionAxes:
@@ -114,6 +129,9 @@ func (a *Attention) describe(number map[*Expr]int) string {
 	}
 	if a.Causal {
 		t += " causal"
+	}
+	if a.Window != 0 {
+		t += fmt.Sprintf(" window %d", a.Window)
 	}
 	if a.Half {
 		t += " in f16"

@@ -62,7 +62,7 @@ func (k *Kernel) Identity() Identity {
 		w.line("attention ")
 		w.refs(a.Q, a.K, a.V, a.Mask)
 		w.dims([]ir.Dim{a.Dot})
-		w.ints(int64(math.Float64bits(a.Scale)), int64(math.Float64bits(a.Softcap)))
+		w.ints(int64(math.Float64bits(a.Scale)), int64(math.Float64bits(a.Softcap)), a.Window)
 		w.flags(a.Causal, a.Half)
 	}
 	if g := k.Group; g != nil {

@@ -17,7 +17,15 @@ func flashShapeOf(k *kernel.Kernel) flashShape {
 	ax := k.AttentionAxes()
 	return flashShape{Batch: points(k.Parallel[1:ax.Group]), Groups: k.Parallel[ax.Group].Max(),
 		Heads:   k.Parallel[ax.Head].Max(),
-		Queries: k.Parallel[ax.Query].Max(), Keys: k.Fold.Max(), Dot: int(k.Attention.Dot.Add), Value: int(k.Parallel[ax.Value].Add)}
+		Queries: k.Parallel[ax.Query].Max(), Keys: inWindow(k, k.Parallel[ax.Query].Max()), Dot: int(k.Attention.Dot.Add), Value: int(k.Parallel[ax.Value].Add)}
+}
+
+// inWindow is how many keys that many queries after one another see at most.
+func inWindow(k *kernel.Kernel, queries int64) int64 {
+	if w := k.Attention.Window; w > 0 {
+		return min(w+queries-1, k.Fold.Max())
+	}
+	return k.Fold.Max()
 }
 
 // attentions: the largest tile of rows that gives the device enough workgroups
@@ -79,7 +87,8 @@ func (h heuristics) attentionTime(k *kernel.Kernel, caps Caps) (float64, string)
 		rate = h.MatrixF16
 	}
 	sh := flashShapeOf(k)
-	flops := 2 * float64(sh.Batch*sh.Groups*sh.Heads) * float64(sh.Queries) * float64(sh.Keys) *
+	keys := inWindow(k, min(sh.Queries, int64(max(s.TileM/max(s.Heads, 1), 1))))
+	flops := 2 * float64(sh.Batch*sh.Groups*sh.Heads) * float64(sh.Queries) * float64(keys) *
 		float64(sh.Dot+sh.Value)
 	return flops / (rate * 1e3), ""
 }
@@ -333,7 +342,20 @@ func AttentionStep(s kernel.Schedule) int {
 // splitLength is how many keys a split has: whole steps, but for the last.
 func splitLength(k *kernel.Kernel, s kernel.Schedule) int64 {
 	step := int64(max(AttentionStep(s), 1))
-	return ceilDiv(k.Fold.Max(), int64(s.Splits)*step) * step
+	return ceilDiv(SplitKeys(k, s).Max(), int64(s.Splits)*step) * step
+}
+
+// SplitKeys is over how many keys the splits of a workgroup's rows go together: all, or
+// those of their windows, from a whole step on.
+func SplitKeys(k *kernel.Kernel, s kernel.Schedule) ir.Dim {
+	if k.Attention.Window == 0 {
+		return k.Fold
+	}
+	most := k.Attention.Window + int64(s.TileM/max(s.Heads, 1)+AttentionStep(s))
+	if most >= k.Fold.Max() {
+		return k.Fold
+	}
+	return ir.D(int(most))
 }
 
 // leastSeen is how many keys every row is sure to see.
@@ -341,7 +363,11 @@ func leastSeen(k *kernel.Kernel) int64 {
 	if !k.Attention.Causal {
 		return k.Fold.Max()
 	}
-	return k.Fold.Max() - k.Parallel[k.AttentionAxes().Query].Max() + 1
+	least := k.Fold.Max() - k.Parallel[k.AttentionAxes().Query].Max() + 1
+	if w := k.Attention.Window; w > 0 {
+		return min(least, w)
+	}
+	return least
 }
 
 // FlashQuads is how many vectors of four of a row's result each of its lanes

@@ -179,8 +179,8 @@ func (l layer) attend(q, k, v frontend.Tensor) frontend.Tensor {
 	if l.AttentionSoftcap != 0 {
 		options = append(options, frontend.Softcap(l.AttentionSoftcap))
 	}
-	if s := keys.Dim(1); l.windowed() && s.Max() > int64(l.Window) {
-		options = append(options, frontend.Mask(l.outside(s)))
+	if l.windowed() {
+		options = append(options, frontend.Window(l.Window))
 	}
 	if sinks := l.w.Sub("attn_sinks"); sinks.Has("weight") {
 		options = append(options, frontend.Sinks(sinks.Get("weight")))
@@ -204,15 +204,6 @@ func (l layer) magnify(q frontend.Tensor, scale float64) (frontend.Tensor, float
 		}
 	}
 	return q.Mul(q.Builder().Const(factors)), scale
-}
-
-// outside is a mask [T, keys] that hides the keys before each token's window. It is
-// finite, since devices take the largest score of some keys from each of them, and
-// of infinities the difference is NaN.
-func (l layer) outside(keys ir.Dim) frontend.Tensor {
-	b := l.positions.Builder()
-	back := l.positions.Unsqueeze(1).Sub(b.Iota(ir.I32, 0, keys))
-	return back.Ge(back.Lit(float64(l.Window))).Where(b.Scalar(ir.F32, -1e30), b.Scalar(ir.F32, 0))
 }
 
 // gated is the feed-forward layer SwiGLU, or a mixture of such experts.

@@ -413,7 +413,10 @@ func (g *generator) attention() *ir.Node {
 			args = append(args, g.leaf(ir.ShapeOf(heads), g.floatType()))
 		}
 	}
-	attrs := []ir.Attr{attr("causal", g.rng.IntN(2) == 0)}
+	attrs := []ir.Attr{attr("causal", false)}
+	if g.rng.IntN(2) == 0 {
+		attrs = []ir.Attr{attr("causal", true), attr("window", []int64{0, 0, 1, 3}[g.rng.IntN(4)])}
+	}
 	if g.rng.IntN(3) == 0 {
 		attrs = append(attrs, attr("precision", ir.PrecisionHalf))
 	}

@@ -10,6 +10,7 @@ type heads struct {
 	t, s      int // queries, keys
 	d, e      int // extents of one q or k, of one v
 	causal    bool
+	window    int // of the keys that a causal query sees, or 0
 	scale     float64
 	softcap   float64 // or 0
 
@@ -41,8 +42,8 @@ func newHeads(c *call) *heads {
 		outer: elems(q.dims[:r-3]), outerDims: q.dims[:r-3],
 		h: q.dims[r-3], g: k.dims[r-3], t: q.dims[r-2], s: k.dims[r-2], d: q.dims[r-1], e: v.dims[r-1],
 		causal: c.attrs().Bool("causal"), scale: c.attrs().Float("scale"),
-		softcap: c.attrs().Float("softcap"),
-		q:       q.floats(), k: k.floats(), v: v.floats(), mask: c.optionalFloats(3), sinks: c.optionalFloats(4),
+		softcap: c.attrs().Float("softcap"), window: int(c.attrs().Int("window")),
+		q: q.floats(), k: k.floats(), v: v.floats(), mask: c.optionalFloats(3), sinks: c.optionalFloats(4),
 	}
 	if a.scale == 0 {
 		a.scale = 1 / math.Sqrt(float64(a.d))
@@ -58,13 +59,17 @@ func newHeads(c *call) *heads {
 func (a *heads) query(row int, scores, out []float64) {
 	i, head, n := row%a.t, row/a.t%a.h, row/a.t/a.h
 	group := n*a.g + head/(a.h/a.g) // consecutive query heads share a key head
-	seen := a.s
+	first, seen := 0, a.s
 	if a.causal {
 		seen = min(max(i+a.s-a.t+1, 0), a.s)
 	}
+	if a.window > 0 {
+		first = max(seen-a.window, 0)
+		seen -= first
+	}
 	q := a.q[row*a.d : (row+1)*a.d]
-	k := a.k[group*a.s*a.d : (group+1)*a.s*a.d]
-	v := a.v[group*a.s*a.e : (group+1)*a.s*a.e]
+	k := a.k[(group*a.s+first)*a.d : (group+1)*a.s*a.d]
+	v := a.v[(group*a.s+first)*a.e : (group+1)*a.s*a.e]
 	scores = scores[:seen]
 	multiply(scores, seen, q, k[:seen*a.d], 1, seen, a.d)
 	for j := range scores {
@@ -73,7 +78,7 @@ func (a *heads) query(row int, scores, out []float64) {
 			scores[j] = a.softcap * math.Tanh(scores[j]/a.softcap)
 		}
 	}
-	a.addMask(scores, n, head, i)
+	a.addMask(scores, n, head, i, first)
 	if a.sinks != nil {
 		scores = append(scores, a.sinks[head]) // takes its share, and brings no value
 	}
@@ -88,8 +93,8 @@ func (a *heads) query(row int, scores, out []float64) {
 	}
 }
 
-// addMask adds the mask's row for outer coordinate n, head and query.
-func (a *heads) addMask(scores []float64, n, head, query int) {
+// addMask adds the mask's row for outer coordinate n, head and query, from the first key on.
+func (a *heads) addMask(scores []float64, n, head, query, first int) {
 	if a.mask == nil {
 		return
 	}
@@ -100,6 +105,6 @@ func (a *heads) addMask(scores []float64, n, head, query int) {
 		n /= a.outerDims[axis]
 	}
 	for j := range scores {
-		scores[j] += a.mask[at+j*a.maskStrides[lead+2]]
+		scores[j] += a.mask[at+(first+j)*a.maskStrides[lead+2]]
 	}
 }

@@ -121,20 +121,25 @@ func (s *suite) attentions() {
 		heads, groups, q, k, d, e int
 		causal, mask              bool
 		scale, softcap            float64
+		window                    int
 	}{
-		{"nothing to see", 2, 1, 5, 3, 4, 4, true, false, 0, 0},
-		{"one key", 2, 2, 4, 1, 4, 4, true, true, 0, 0},
-		{"plain", 2, 2, 5, 7, 8, 8, false, false, 0, 0},
-		{"one query", 4, 2, 1, 67, 16, 16, true, false, 0, 0},
-		{"causal", 2, 1, 9, 9, 8, 8, true, false, 0, 0},
-		{"causal after a prefix", 2, 1, 3, 9, 8, 8, true, false, 0, 0},
-		{"mask", 3, 1, 5, 7, 8, 8, false, true, 0, 0},
-		{"causal and mask", 2, 2, 7, 7, 4, 4, true, true, 0.3, 0},
-		{"other value extent", 2, 2, 5, 7, 8, 3, false, false, 1, 0},
-		{"past a tile", 2, 1, 67, 131, 32, 32, true, false, 0, 0},
-		{"soft cap", 2, 1, 9, 9, 8, 8, true, false, 1, 0.5},
-		{"soft cap and mask", 2, 2, 67, 70, 16, 16, false, true, 0.3, 2},
-		{"odd extent", 1, 1, 3, 5, 7, 7, false, false, 0, 0},
+		{"nothing to see", 2, 1, 5, 3, 4, 4, true, false, 0, 0, 0},
+		{"one key", 2, 2, 4, 1, 4, 4, true, true, 0, 0, 0},
+		{"plain", 2, 2, 5, 7, 8, 8, false, false, 0, 0, 0},
+		{"one query", 4, 2, 1, 67, 16, 16, true, false, 0, 0, 0},
+		{"causal", 2, 1, 9, 9, 8, 8, true, false, 0, 0, 0},
+		{"causal after a prefix", 2, 1, 3, 9, 8, 8, true, false, 0, 0, 0},
+		{"mask", 3, 1, 5, 7, 8, 8, false, true, 0, 0, 0},
+		{"causal and mask", 2, 2, 7, 7, 4, 4, true, true, 0.3, 0, 0},
+		{"other value extent", 2, 2, 5, 7, 8, 3, false, false, 1, 0, 0},
+		{"past a tile", 2, 1, 67, 131, 32, 32, true, false, 0, 0, 0},
+		{"soft cap", 2, 1, 9, 9, 8, 8, true, false, 1, 0.5, 0},
+		{"soft cap and mask", 2, 2, 67, 70, 16, 16, false, true, 0.3, 2, 0},
+		{"odd extent", 1, 1, 3, 5, 7, 7, false, false, 0, 0, 0},
+		{"window", 2, 1, 9, 9, 8, 8, true, false, 0, 0, 3},
+		{"window of one query", 4, 2, 1, 67, 16, 16, true, false, 0, 0, 20},
+		{"window and mask", 2, 1, 67, 131, 32, 32, true, true, 0, 0, 40},
+		{"window before the keys", 2, 2, 7, 3, 4, 4, true, false, 0, 0, 2},
 	} {
 		for _, outer := range [][]int{nil, {2}, {2, 1, 2}} {
 			for _, l := range []layout{plain, viewed} {
@@ -147,7 +152,7 @@ func (s *suite) attentions() {
 							args = append(args, b.arg(t, []int{tt.q, tt.k}, l, small))
 						}
 						return b.op(ir.OpAttention, args, attr("causal", tt.causal), attr("scale", tt.scale),
-							attr("softcap", tt.softcap))
+							attr("softcap", tt.softcap), attr("window", int64(tt.window)))
 					}).everyIf(outer == nil && l == plain && (tt.name == "plain" || tt.name == "causal and mask"))
 			}
 		}
