@@ -3,7 +3,9 @@ package llm
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/vkc-go/vkc/frontend/gguf"
@@ -149,7 +151,41 @@ func (r *metadata) config(a architecture) Config {
 	if a.read != nil {
 		a.read(r, &c)
 	}
+	r.refuse()
 	return c
+}
+
+// neutral are keys of what no architecture here does, and the values that ask for nothing.
+var neutral = map[string][]float64{
+	"attention.clamp_kqv":              {0},
+	"attention.max_alibi_bias":         {0},
+	"embedding_scale":                  {0, 1},
+	"expert_gating_func":               {0, 1, 3}, // softmax of all experts, or of those used, which then are the same
+	"expert_weights_scale":             {0, 1},
+	"logit_scale":                      {0, 1},
+	"residual_scale":                   {0, 1},
+	"rope.scaling.yarn_attn_factor":    {1},
+	"rope.scaling.yarn_ext_factor":     {-1, 1}, // -1 is not set
+	"rope.scaling.yarn_log_multiplier": {0},
+	"router_logit_softcapping":         {0},
+}
+
+// refuse finds metadata that ask for what the graph would not compute.
+func (r *metadata) refuse() {
+	for _, key := range slices.Sorted(maps.Keys(neutral)) {
+		whole, err := r.f.Int(r.prefix + key)
+		v := float64(whole)
+		if err != nil {
+			v = r.floatOr(key, neutral[key][0])
+		}
+		if r.err == nil && !slices.Contains(neutral[key], v) {
+			r.err = fmt.Errorf("metadata %q is %v, which is not supported", r.prefix+key, v)
+		}
+	}
+	if causal, err := r.f.Bool(r.prefix + "attention.causal"); err == nil && !causal {
+		r.err = errors.Join(r.err, fmt.Errorf("metadata %q is false: only models that go on with a text are supported",
+			r.prefix+"attention.causal"))
+	}
 }
 
 // metadata reads the architecture's own keys and keeps the first error.

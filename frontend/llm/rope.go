@@ -102,11 +102,6 @@ func plain(pairs int, factor float64) []float64 {
 // are slowed down by the scale, and the others lie between.
 func (r *metadata) yarn(a architecture, c Config, scale float64, trained int) ([]float64, error) {
 	fast, slow := r.floatOr("rope.scaling.yarn_beta_fast", 32), r.floatOr("rope.scaling.yarn_beta_slow", 1)
-	for key, plain := range map[string]float64{"yarn_ext_factor": 1, "yarn_attn_factor": 1, "yarn_log_multiplier": 0} {
-		if v := r.floatOr("rope.scaling."+key, plain); v != plain {
-			return nil, fmt.Errorf("metadata %q is %v: only %v is supported", r.prefix+"rope.scaling."+key, v, plain)
-		}
-	}
 	pairs := c.RopeDims / 2
 	pair := func(turns float64) float64 { // which pair turns that often in a text
 		return float64(pairs) * math.Log(float64(trained)/(turns*2*math.Pi)) / math.Log(c.RopeBase)
