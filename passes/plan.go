@@ -227,7 +227,8 @@ func (pl *planner) step(k *kernel.Kernel, level int) error {
 			return err
 		}
 		st.Binds = append(st.Binds, kernel.Bind{Buffer: buf, Read: b.Read, Write: b.Write})
-		st.Moved += min(pl.p.Buffers[buf].Bytes, mapBytes(k, b.DType, accesses[i]))
+		st.Moved += min(pl.p.Buffers[buf].Bytes, mapBytes(k, b.DType, accesses[i]),
+			windowBytes(k, i, pl.p.Buffers[buf].Bytes))
 		life, ok := pl.lifetime[buf]
 		if !ok {
 			life[0] = level
@@ -264,12 +265,30 @@ func mapBytes(k *kernel.Kernel, t ir.DType, accesses int64) int64 {
 	return blocks * int64(t.BlockBytes())
 }
 
+// windowBytes is about how many of a buffer's bytes an attention reads as keys or values
+// where a window leaves most out.
+func windowBytes(k *kernel.Kernel, bind int, all int64) int64 {
+	a, used := k.Attention, false
+	if a == nil || a.Window == 0 {
+		return all
+	}
+	kernel.Walk([]*kernel.Expr{a.K, a.V}, func(e *kernel.Expr) {
+		used = used || e.Kind == kernel.ExprLoad && e.Bind == bind
+	})
+	if !used {
+		return all
+	}
+	seen := k.KeysSeen(k.Parallel[k.AttentionAxes().Query].Max())
+	return int64(float64(all) * float64(seen) / float64(max(k.Fold.Max(), 1)))
+}
+
 // kernelFlops counts arithmetic operations at the bound of every symbol.
 func kernelFlops(k *kernel.Kernel) int64 {
 	points := ir.Shape(k.Parallel).MaxElems()
 	if k.Family == kernel.FamilyAttention {
-		value := k.Parallel[k.AttentionAxes().Value].Max()
-		return 2 * (points / max(value, 1)) * k.Fold.Max() * (k.Attention.Dot.Max() + value)
+		ax := k.AttentionAxes()
+		value, splits := k.Parallel[ax.Value].Max(), k.Parallel[ax.Split].Max()
+		return 2 * (points / max(value*splits, 1)) * k.KeysSeen(1) * (k.Attention.Dot.Max() + value)
 	}
 	if k.Family == kernel.FamilyMatMul {
 		return 2 * points * k.Fold.Max() * int64(len(k.Products))

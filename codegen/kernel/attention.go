@@ -82,6 +82,14 @@ func (k *Kernel) FirstSeen(query Index) Index {
 	return Clamp(query.Plus(Const(1-k.Attention.Window)).Plus(keys).Minus(queries), keys)
 }
 
+// KeysSeen is how many keys that many queries, one after another, see at most.
+func (k *Kernel) KeysSeen(queries int64) int64 {
+	if w := k.Attention.Window; w > 0 {
+		return min(w+queries-1, k.Fold.Max())
+	}
+	return k.Fold.Max()
+}
+
 // CheckAttention reports what keeps a kernel of FamilyAttention from being one:
 // missing operands or axes, or operands that use axes they must not.
 func (k *Kernel) CheckAttention() error {

@@ -17,15 +17,7 @@ func flashShapeOf(k *kernel.Kernel) flashShape {
 	ax := k.AttentionAxes()
 	return flashShape{Batch: points(k.Parallel[1:ax.Group]), Groups: k.Parallel[ax.Group].Max(),
 		Heads:   k.Parallel[ax.Head].Max(),
-		Queries: k.Parallel[ax.Query].Max(), Keys: inWindow(k, k.Parallel[ax.Query].Max()), Dot: int(k.Attention.Dot.Add), Value: int(k.Parallel[ax.Value].Add)}
-}
-
-// inWindow is how many keys that many queries after one another see at most.
-func inWindow(k *kernel.Kernel, queries int64) int64 {
-	if w := k.Attention.Window; w > 0 {
-		return min(w+queries-1, k.Fold.Max())
-	}
-	return k.Fold.Max()
+		Queries: k.Parallel[ax.Query].Max(), Keys: k.KeysSeen(k.Parallel[ax.Query].Max()), Dot: int(k.Attention.Dot.Add), Value: int(k.Parallel[ax.Value].Add)}
 }
 
 // attentions: the largest tile of rows that gives the device enough workgroups
@@ -87,7 +79,7 @@ func (h heuristics) attentionTime(k *kernel.Kernel, caps Caps) (float64, string)
 		rate = h.MatrixF16
 	}
 	sh := flashShapeOf(k)
-	keys := inWindow(k, min(sh.Queries, int64(max(s.TileM/max(s.Heads, 1), 1))))
+	keys := k.KeysSeen(min(sh.Queries, int64(max(s.TileM/max(s.Heads, 1), 1))))
 	flops := 2 * float64(sh.Batch*sh.Groups*sh.Heads) * float64(sh.Queries) * float64(keys) *
 		float64(sh.Dot+sh.Value)
 	return flops / (rate * 1e3), ""
