@@ -122,7 +122,7 @@ func (v *flashVec) fetch(x *kernel.Expr, a along, name string, vectors int, key0
 // rawHalf reports whether four neighbours of an operand are one load of f16.
 func (e *emitter) rawHalf(x *kernel.Expr, a along) bool {
 	x = kernel.Widened(x)
-	return e.isVector(x, a) && e.k.Bindings[x.Bind].DType == ir.F16
+	return e.isVector(x, a) && e.k.Bindings[x.Bind].DType == ir.F16 && !e.inWords(e.buffers[x.Bind])
 }
 
 // rawQuad prints four neighbours as they lie in memory.

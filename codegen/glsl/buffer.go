@@ -23,6 +23,8 @@ type buffer struct {
 	units map[int]bool
 	// early says that words of its planes are also read before they are needed.
 	early bool
+	// access names the functions that read and write it, if it is seen as words.
+	access map[string]string
 }
 
 func (e *emitter) newBuffer(slot int, b kernel.Binding) *buffer {
@@ -34,7 +36,7 @@ func (e *emitter) newBuffer(slot int, b kernel.Binding) *buffer {
 	case "in", "input":
 		name = "source"
 	}
-	if unusable(name) {
+	if unusable(name) || wordNames[name] && e.inWords(&buffer{Binding: b}) {
 		name += "_data"
 	}
 	name = e.fresh(e.root, name)
@@ -55,6 +57,9 @@ func (e *emitter) view(b *buffer, width int) string {
 }
 
 func (e *emitter) storageNeeds(b *buffer) []string {
+	if e.inWords(b) {
+		return nil
+	}
 	if b.DType.IsBlock() {
 		return blockNeeds(b.DType)
 	}
@@ -74,11 +79,19 @@ func (e *emitter) load(v *kernel.Expr) text {
 	if b.DType.IsBlock() {
 		return call(e.blockDecoder(b, 1), e.indexValue(v.Index))
 	}
-	element := primary(e.view(b, 1) + "[" + e.index(v.Index) + "]")
+	return e.fromCarrier(b.DType, e.carrierAt(b, e.index(v.Index)))
+}
+
+// carrierAt prints element i of a buffer that is not of blocks, before it is decoded.
+func (e *emitter) carrierAt(b *buffer, i string) text {
+	if e.inWords(b) {
+		return e.loadFromWords(b, 1, primary(i))
+	}
+	element := primary(e.view(b, 1) + "[" + i + "]")
 	if s := scalars[b.DType]; s.storage != s.carrier {
 		element = call(s.carrier, element)
 	}
-	return e.fromCarrier(b.DType, element)
+	return element
 }
 
 // loadVector prints a load of width neighbours as a vector of carriers; at is
@@ -94,6 +107,9 @@ func (e *emitter) loadVector(b *buffer, width int, at text) (typ string, value t
 func (e *emitter) vectorAt(b *buffer, width int, i text) (typ string, value text) {
 	s := scalars[b.DType]
 	typ = fmt.Sprintf("%s%d", s.vec, width)
+	if e.inWords(b) {
+		return typ, e.loadFromWords(b, width, i)
+	}
 	value = primary(fmt.Sprintf("%s[%s]", e.view(b, width), i.s))
 	if s.vec != s.storageVec {
 		value = call(typ, value)
@@ -101,17 +117,21 @@ func (e *emitter) vectorAt(b *buffer, width int, i text) (typ string, value text
 	return typ, value
 }
 
-// element converts a value for the array it is stored in.
-func (e *emitter) element(b *buffer, v *kernel.Expr, t text) text {
+// store prints the store of a value, and plans nothing.
+func (e *emitter) store(s kernel.Store) string {
+	b := e.buffers[s.Bind]
+	value := e.value(s.Value)
 	if b.DType.IsBlock() {
 		e.fail("%s cannot be written by a kernel", b.DType)
-		return t
 	}
-	t = e.toCarrier(v.DType, b.DType, t)
+	value = e.toCarrier(s.Value.DType, b.DType, value)
+	if e.inWords(b) {
+		return e.storeToWords(b, 1, e.index(s.Index), value.s)
+	}
 	if s := scalars[b.DType]; s.storage != s.carrier {
-		t = call(s.storage, t)
+		value = call(s.storage, value)
 	}
-	return t
+	return fmt.Sprintf("%s[%s] = %s;", e.view(b, 1), e.index(s.Index), value.s)
 }
 
 // valuesOf lists the values of stores.
@@ -134,11 +154,8 @@ func (e *emitter) storeAll(stores []kernel.Store) {
 	e.plan(valuesOf(stores), indices)
 	lines := make([]string, len(stores))
 	for i, s := range stores {
-		b := e.buffers[s.Bind]
-		value := e.element(b, s.Value, e.value(s.Value))
-		at := e.index(s.Index)
-		lines[i] = fmt.Sprintf("%s[%s] = %s;", e.view(b, 1), at, value.s)
-		if !b.Write {
+		lines[i] = e.store(s)
+		if b := e.buffers[s.Bind]; !b.Write {
 			e.fail("binding %s is written but not declared so", b.Name)
 		}
 	}
@@ -171,11 +188,13 @@ func (e *emitter) declaration(out *strings.Builder, b *buffer, width int) {
 	switch {
 	case !b.Write:
 		access = "readonly "
-	case !b.Read:
+	case !b.Read && !e.inWords(b): // atomics read
 		access = "writeonly "
 	}
 	typ, name := scalars[b.DType].storage, b.name
-	if b.DType.IsBlock() {
+	if e.inWords(b) {
+		typ = "uint"
+	} else if b.DType.IsBlock() {
 		typ = blockUnits[blockUnit(b.DType)].name
 	}
 	if width == target.OctetElems || width > 1 && b.DType.IsBlock() { // 16-bit elements, or blocks, as they are

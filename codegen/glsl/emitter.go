@@ -84,6 +84,7 @@ func newEmitter(k *kernel.Kernel, sched kernel.Schedule, caps target.Caps, symbo
 	for i, b := range k.Bindings {
 		e.buffers = append(e.buffers, e.newBuffer(i, b))
 	}
+	e.nameWordAccess()
 	e.globals = maps.Clone(root.names)
 	return e
 }

@@ -75,7 +75,8 @@ func TestNeedsAgree(t *testing.T) {
 			continue // a block format without kernels yet
 		}
 		// used where there, done without elsewhere
-		promised := map[string]bool{glsl.NeedPreserveNaN: true, glsl.NeedPreserveNaN64: true}
+		promised := map[string]bool{glsl.NeedPreserveNaN: true, glsl.NeedPreserveNaN64: true, glsl.NeedStorage8: true,
+			glsl.NeedStorage16: true}
 		for _, n := range target.Needs(k) {
 			promised[n] = true
 		}

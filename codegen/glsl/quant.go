@@ -348,14 +348,18 @@ func (e *emitter) blockReader(b *buffer, name string) {
 		return
 	}
 	unit := blockUnit(b.DType)
-	for _, source := range strings.SplitAfter(strings.TrimPrefix(blockUnits[unit].readers, "\n"), "\n}") {
+	readers := blockUnits[unit].readers
+	if e.inWords(b) && unit < 4 {
+		readers = wordReaders
+	}
+	for _, source := range strings.SplitAfter(strings.TrimPrefix(readers, "\n"), "\n}") {
 		source = strings.TrimPrefix(source, "\n")
 		if !strings.Contains(source, " "+name+"_NAME(") ||
 			!strings.HasPrefix(source[strings.Index(source, " ")+1:], name+"_NAME(") {
 			continue
 		}
 		source = strings.NewReplacer("NAME[", e.view(b, 1)+"[", "NAME", b.base,
-			"UNITS", fmt.Sprint(b.DType.BlockBytes()/unit)).Replace(source)
+			"UNITS", fmt.Sprint(b.DType.BlockBytes()/unit), "BYTES", fmt.Sprint(b.DType.BlockBytes())).Replace(source)
 		e.decoders = append(e.decoders, source+"\n")
 		return
 	}

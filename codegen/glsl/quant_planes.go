@@ -75,11 +75,15 @@ func (e *emitter) planeBody(b *buffer, reader string, i, unit int) string {
 		e.fail("parts of %d bytes have no reader %q", p.Bytes, reader)
 		return ""
 	}
+	base := kernel.PlaneBase(b.DType, i, b.Elems/int64(b.DType.BlockElems()))
+	if unit < 4 && e.inWords(b) {
+		b.units[4] = true
+		return planeInWords(p, reader, b.name+"_"+planeUnits[4].view, base)
+	}
 	b.units[unit] = true
 	if unit < 4 {
 		e.need(blockUnits[unit].need)
 	}
-	base := kernel.PlaneBase(b.DType, i, b.Elems/int64(b.DType.BlockElems()))
 	first := plus(uintLit(base/int64(unit)), times(primary("block"), p.Bytes/unit)).s
 	if p.At == 0 {
 		body = strings.NewReplacer("(at - START)", "at", " - START", "").Replace(body)

@@ -44,7 +44,11 @@ func (e *emitter) makeBlock() {
 	if unit == 4 {
 		value = fmt.Sprintf("%s[2u * %s] | %s[2u * %s + 1u] << 16", halves, i.s, halves, i.s)
 	}
-	e.line("%s[%s] = %s;", array, plus(times(block, units), i).s, value)
+	if at := plus(times(block, units), i).s; e.inWords(out) && unit < 4 {
+		e.line("%s", e.storeToWords(out, 1, at, fmt.Sprintf("%s[%s]", halves, i.s)))
+	} else {
+		e.line("%s[%s] = %s;", array, at, value)
+	}
 	e.close()
 }
 

@@ -178,8 +178,7 @@ func (e *emitter) fillVectors(vectorStores []kernel.Store, results []string, sca
 			e.toCarrier(s.Value.DType, e.k.Bindings[s.Bind].DType, e.value(s.Value)).s)
 	}
 	for _, s := range scalarStores {
-		b := e.buffers[s.Bind]
-		e.line("%s[%s] = %s;", e.view(b, 1), e.index(s.Index), e.element(b, s.Value, e.value(s.Value)).s)
+		e.line("%s", e.store(s))
 	}
 }
 
@@ -192,6 +191,10 @@ func (e *emitter) storeVectors(r run, stores []kernel.Store, results []string) {
 	for i, s := range stores {
 		b := e.buffers[s.Bind]
 		value := primary(results[i])
+		if e.inWords(b) {
+			e.line("%s", e.storeToWords(b, r.width, e.vectorIndex(r, s.Index).s, value.s))
+			continue
+		}
 		if t := scalars[b.DType]; t.vec != t.storageVec || t.storage != t.carrier {
 			value = call(fmt.Sprintf("%s%d", t.storageVec, r.width), value)
 		}

@@ -35,10 +35,29 @@ func Check(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 // checkSchedule is [Check] for a kernel that lacks nothing on the device.
 func checkSchedule(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	checks := []func(*kernel.Kernel, kernel.Schedule, Caps) error{checkFamily, checkWorkgroup, checkSubgroup,
-		checkVariant, checkShared, checkSettled}
+		checkStorage, checkVariant, checkShared, checkSettled}
 	for _, check := range checks {
 		if err := check(k, s, caps); err != nil {
 			return fmt.Errorf("target: schedule %q of kernel %s on %s: %w", s, k.Name, caps.Name, err)
+		}
+	}
+	return nil
+}
+
+// onMatrixUnits are the variants on matrix units.
+var onMatrixUnits = []kernel.Variant{kernel.VarSkinny, kernel.VarCoopMat, kernel.VarCoopMat2, kernel.VarFlashMatrix,
+	kernel.VarFlashMatrix2}
+
+// checkStorage refuses variants that take neighbours as they lie in memory, where
+// the device cannot say what lies there.
+func checkStorage(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
+	if !slices.Contains(onMatrixUnits, s.Variant) {
+		return nil
+	}
+	for _, b := range k.Bindings {
+		if caps.InWords(b.DType) {
+			return fmt.Errorf("matrix units take %s %q as it lies in memory, and the device has no %s", b.DType, b.Name,
+				StorageFeature(b.DType))
 		}
 	}
 	return nil

@@ -61,8 +61,21 @@ func StorageFeature(t ir.DType) string {
 	return ""
 }
 
+// InWords reports whether kernels see buffers of that dtype as words of 32 bits, since
+// the device has no elements of 8 bits, or of 16, in them. Any device has words.
+func (c Caps) InWords(t ir.DType) bool {
+	switch StorageFeature(t) {
+	case "storage8":
+		return !c.Features.Storage8
+	case "storage16":
+		return !c.Features.Storage16
+	}
+	return false
+}
+
 // Needs returns the features that every way of running the kernel needs, by
-// their names in [Caps.Has], sorted.
+// their names in [Caps.Has], sorted. Storage of 8 and 16 bits is none of them, but for
+// custom kernels: what cannot be read in elements is read in words.
 func Needs(k *kernel.Kernel) []string {
 	var names []string
 	for name := range needs(k) {
@@ -81,7 +94,11 @@ func needs(k *kernel.Kernel) map[string]string {
 		}
 	}
 	for _, b := range k.Bindings {
-		note(StorageFeature(b.DType), fmt.Sprintf("buffer %q is %s", b.Name, b.DType))
+		feature := StorageFeature(b.DType)
+		if k.Custom == nil && strings.HasPrefix(feature, "storage") {
+			continue
+		}
+		note(feature, fmt.Sprintf("buffer %q is %s", b.Name, b.DType))
 	}
 	if k.Custom != nil {
 		for _, name := range k.Custom.Kernel().Needs {

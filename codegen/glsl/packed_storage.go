@@ -1,0 +1,222 @@
+package glsl
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Devices without 8-bit or 16-bit elements in storage buffers see a buffer of them as
+// words of 32 bits, as target.Caps.InWords says: what lies in memory is the same, so that
+// hosts, other kernels and other devices notice nothing. Elements are read out of their
+// word. Neighbours that fill words are written as words. An element alone is written by
+// atomics that touch its own bits and no others, since other invocations write the rest
+// of the word at the same time. Buffers are whole words long, whatever is in them.
+
+// inWords reports whether the text sees a buffer as words. Custom kernels bring their
+// own text, and with it their needs.
+func (e *emitter) inWords(b *buffer) bool { return e.k.Custom == nil && e.caps.InWords(b.DType) }
+
+// wordNames are the variables of the functions here, which must not hide a buffer.
+var wordNames = wordSet("i v at block word low high bits shift")
+
+// nameWordAccess reserves the names of the functions that read and write buffers in
+// words, before any variable may take them.
+func (e *emitter) nameWordAccess() {
+	for _, b := range e.buffers {
+		if !e.inWords(b) {
+			continue
+		}
+		b.access = map[string]string{}
+		for _, verb := range []string{"load", "load2", "load4", "store", "store2", "store4"} {
+			b.access[verb] = e.fresh(e.root, verb+"_"+b.base)
+		}
+	}
+}
+
+// unitBits is the size of what a buffer in words is read and written by: elements, or
+// the units of blocks.
+func unitBits(t ir.DType) int {
+	if t.IsBlock() {
+		return 8 * blockUnit(t)
+	}
+	return 8 * t.BlockBytes()
+}
+
+// unitOf is the type of a unit as functions take and return it, and its vectors'.
+func unitOf(t ir.DType, width int) string {
+	s := scalars[t]
+	switch {
+	case t.IsBlock():
+		return "uint"
+	case width == 1:
+		return s.carrier
+	}
+	return fmt.Sprintf("%s%d", s.vec, width)
+}
+
+// extract prints the unit whose bits begin at shift of a word.
+func extract(t ir.DType, word, shift string) string {
+	switch unitOf(t, 1) {
+	case "float":
+		if shift != "0" {
+			word += " >> " + shift
+		}
+		return "unpackHalf2x16(" + word + ").x"
+	case "int":
+		word = "int(" + word + ")"
+	}
+	return fmt.Sprintf("bitfieldExtract(%s, %s, %d)", word, shift, unitBits(t))
+}
+
+// bits prints the bits of a unit, of which more than it has may be set.
+func (e *emitter) bits(t ir.DType, value string) string {
+	switch unitOf(t, 1) {
+	case "float": // packHalf2x16 rounds as the device likes
+		e.helper("round_f16", "float")
+		return "packHalf2x16(vec2(round_f16(" + value + "), 0.0))"
+	case "int":
+		return "uint(" + value + ")"
+	}
+	return value
+}
+
+// wordAt prints a word of a buffer. Where the kernel also writes to it, other
+// invocations may be changing other bits of the word.
+func (e *emitter) wordAt(b *buffer, at string) string {
+	word := fmt.Sprintf("%s[%s]", e.view(b, 1), at)
+	if b.Write {
+		return "atomicOr(" + word + ", 0u)"
+	}
+	return word
+}
+
+// partOfWord prints the word that the i-th of what has so many bits is in, and its first
+// bit there.
+func partOfWord(bits int) (word, shift string) {
+	return fmt.Sprintf("i / %du", 32/bits), fmt.Sprintf("i %% %du * %du", 32/bits, bits)
+}
+
+// loadFromWords prints a call for the i-th unit, or vector of units, of a buffer.
+func (e *emitter) loadFromWords(b *buffer, width int, i text) text {
+	verb, t, bits := "load", b.DType, unitBits(b.DType)
+	if width > 1 {
+		verb = fmt.Sprintf("load%d", width)
+	}
+	name := b.access[verb]
+	var body, note string
+	switch whole := width * bits; {
+	case width == 1:
+		word, shift := partOfWord(bits)
+		if unitOf(t, 1) != "float" {
+			shift = "int(" + shift + ")"
+		}
+		note, body = "Element i", "    return "+extract(t, e.wordAt(b, word), shift)+";\n"
+	case whole < 32:
+		word, shift := partOfWord(whole)
+		body = fmt.Sprintf("    uint word = %s >> %s;\n", e.wordAt(b, word), shift) + e.vectorOfWords(t, width, "word")
+	case whole == 32:
+		body = fmt.Sprintf("    uint word = %s[i];\n", e.view(b, 1)) + e.vectorOfWords(t, width, "word")
+	default:
+		body = fmt.Sprintf("    uint low = %s[2u * i], high = %[1]s[2u * i + 1u];\n", e.view(b, 1)) +
+			e.vectorOfWords(t, width, "low", "high")
+	}
+	if note == "" {
+		note = fmt.Sprintf("The i-th %d elements", width)
+	}
+	e.wordFunction(name, fmt.Sprintf("// %s of %s, which is %s in words.\n%s %s(uint i) {\n%s}\n", note, b.name, t,
+		unitOf(t, width), name, body))
+	return call(name, i)
+}
+
+// vectorOfWords prints a return of the units in words, from the low bits up.
+func (e *emitter) vectorOfWords(t ir.DType, width int, words ...string) string {
+	var units []string
+	for n := range width {
+		at := n * unitBits(t)
+		units = append(units, extract(t, words[at/32], fmt.Sprint(at%32)))
+	}
+	return fmt.Sprintf("    return %s(%s);\n", unitOf(t, width), strings.Join(units, ", "))
+}
+
+// storeToWords prints a call that writes the i-th unit, or vector of units, of a buffer.
+func (e *emitter) storeToWords(b *buffer, width int, i, value string) string {
+	verb, t, bits := "store", b.DType, unitBits(b.DType)
+	if width > 1 {
+		verb = fmt.Sprintf("store%d", width)
+	}
+	name, array := b.access[verb], e.view(b, 1)
+	unit := func(n int) string {
+		if width == 1 {
+			return e.bits(t, "v")
+		}
+		return e.bits(t, fmt.Sprintf("v[%d]", n))
+	}
+	// pack prints what so many units from the first on are together.
+	pack := func(first, count int) string {
+		packed := unit(first)
+		for n := 1; n < count; n++ {
+			packed = fmt.Sprintf("bitfieldInsert(%s, %s, %d, %d)", packed, unit(first+n), n*bits, 32-n*bits)
+		}
+		return packed
+	}
+	var body string
+	switch whole := width * bits; {
+	case whole < 32:
+		word, shift := partOfWord(whole)
+		mask := fmt.Sprintf("%#xu", uint32(1)<<whole-1)
+		body = fmt.Sprintf("    uint bits = %s & %s, shift = %s;\n", pack(0, width), mask, shift) +
+			fmt.Sprintf("    atomicAnd(%s[%s], ~(%s << shift));\n    atomicOr(%[1]s[%s], bits << shift);\n", array,
+				word, mask)
+	case whole == 32:
+		body = fmt.Sprintf("    %s[i] = %s;\n", array, pack(0, width))
+	default:
+		body = fmt.Sprintf("    %s[2u * i] = %s;\n    %[1]s[2u * i + 1u] = %[3]s;\n", array, pack(0, width/2),
+			pack(width/2, width/2))
+	}
+	e.wordFunction(name, fmt.Sprintf("void %s(uint i, %s v) {\n%s}\n", name, unitOf(t, width), body))
+	return fmt.Sprintf("%s(%s, %s);", name, i, value)
+}
+
+// wordFunction adds a function to the text, once.
+func (e *emitter) wordFunction(name, source string) {
+	if !e.tables[name] {
+		e.tables[name] = true
+		e.decoders = append(e.decoders, source)
+	}
+}
+
+// wordReaders read bytes of blocks, at a byte of the block, where buffers are words. A
+// word of a block lies in two words of the buffer where blocks are aligned to less.
+const wordReaders = `
+uint word_NAME(uint block, uint at) {
+    uint i = block * BYTESu + at, shift = i % 4u * 8u;
+    uint low = NAME[i / 4u] >> shift;
+    return shift == 0u ? low : low | NAME[i / 4u + 1u] << 32u - shift;
+}
+uint short_NAME(uint block, uint at) {
+    uint i = block * BYTESu + at;
+    return NAME[i / 4u] >> i % 4u * 8u & 0xffffu;
+}
+uint byte_NAME(uint block, uint at) {
+    uint i = block * BYTESu + at;
+    return NAME[i / 4u] >> i % 4u * 8u & 0xffu;
+}
+float half_NAME(uint block, uint at) {
+    return unpackHalf2x16(short_NAME(block, at)).x;
+}`
+
+// planeInWords prints what a reader of a plane of shorter parts does where buffers are
+// words; the plane begins at byte base of the array.
+func planeInWords(p kernel.Plane, reader, array string, base int64) string {
+	size := map[string]int{"byte": 1, "short": 2}[reader]
+	i := plus(uintLit(base), times(primary("block"), p.Bytes))
+	if at := primary("at"); p.At > 0 && p.Bytes > size {
+		i = plus(i, binary("-", at, uintLit(p.At)))
+	} else if p.Bytes > size {
+		i = plus(i, at)
+	}
+	return fmt.Sprintf("uint i = %s;\n    return %s[i / 4u] >> i %% 4u * 8u & %#xu;", i.s, array, 1<<(8*size)-1)
+}
