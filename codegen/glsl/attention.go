@@ -124,7 +124,7 @@ func (f *attention) keyRange() (first, end text) {
 	start := primary("0u")
 	if f.a.Window > 0 {
 		step := uintLit(max(target.AttentionStep(f.s), 1))
-		start = primary(f.variable("uint", "start", binary("*", binary("/", f.firstSeen(f.query0), step), step)))
+		start = f.named("start", binary("*", binary("/", f.firstSeen(f.query0), step), step))
 	}
 	splits := f.k.Parallel[f.ax.Split]
 	if splits.Is(1) {

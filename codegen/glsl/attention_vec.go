@@ -181,7 +181,10 @@ func (v *flashVec) seenScore(dot, key, end text) text {
 	s := v.adjusted(dot)
 	limit := end
 	if v.a.Causal && v.s.TileM > v.s.Heads {
-		limit = call("min", limit, v.seen(v.axis(v.ax.Query)))
+		limit = v.seen(v.axis(v.ax.Query))
+		if !v.k.Parallel[v.ax.Split].Is(1) {
+			limit = call("min", end, limit)
+		}
 	}
 	return v.choose("float", "seen", binary("<", key, limit), s, v.lowest())
 }

@@ -72,7 +72,12 @@ func (w *scanWriter) value() string {
 func (w *scanWriter) alone() {
 	w.comment("%s: the sum %s each element.", w.phase.Name, w.reach())
 	sum := w.variable(w.typ, w.phase.Name, w.zero())
-	j := w.openFor("", w.runName(), primary("0u"), w.dim(w.runs), uintLit(1))
+	j := primary("0u")
+	if w.runs.Is(1) {
+		w.openScope()
+	} else {
+		j = w.openFor("", w.runName(), j, w.dim(w.runs), uintLit(1))
+	}
 	r := runOf(w.k.FoldAxis(), w.width, j, "j")
 	w.guarded(func() {
 		w.runLanes(r, w.k.Roots(), w.k.Stores, func() {
