@@ -31,9 +31,6 @@ stop it ends the conversation, as Ctrl-D does. Where standard input is no termin
   vkc chat -m MODEL.gguf --system 'Answer in one sentence.' < questions.txt`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.model == "" {
-				return usagef("chat: -m MODEL.gguf is missing; see vkc chat --help")
-			}
 			return a.chat(cmd.Context(), &f, system)
 		},
 	}
@@ -59,7 +56,7 @@ type talker interface {
 }
 
 func (a *app) chat(ctx context.Context, f *generateFlags, system string) (err error) {
-	m, err := f.open(ctx)
+	m, err := f.open(ctx, "chat")
 	if err != nil {
 		return err
 	}

@@ -14,11 +14,17 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
+// loadFlags say which language model is to run, where and how.
+type loadFlags struct {
+	path, kv string
+	options  generate.Options
+}
+
 type generateFlags struct {
-	model, prompt, kv string
-	options           generate.Options
-	sampling          generate.Sampling
-	chat, stats       bool
+	model       loadFlags
+	prompt      string
+	sampling    generate.Sampling
+	chat, stats bool
 }
 
 func (a *app) generateCommand() *cobra.Command {
@@ -35,10 +41,7 @@ Without --temp the likeliest token is taken each time. With it, a token is chose
   vkc generate -m MODEL.gguf --chat -p Hello --temp 0.8 --min-p 0.05 --seed 1`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case f.model == "":
-				return usagef("generate: -m MODEL.gguf is missing; see vkc generate --help")
-			case !cmd.Flags().Changed("prompt"):
+			if !cmd.Flags().Changed("prompt") {
 				return usagef("generate: -p PROMPT is missing; see vkc generate --help")
 			}
 			return a.generate(cmd.Context(), &f)
@@ -52,7 +55,7 @@ Without --temp the likeliest token is taken each time. With it, a token is chose
 
 // register declares what vkc generate and vkc chat share.
 func (f *generateFlags) register(flags *pflag.FlagSet) {
-	flags.StringVarP(&f.model, "model", "m", "", "the GGUF `FILE` of the model")
+	f.model.register(flags)
 	flags.IntVarP(&f.sampling.MaxTokens, "tokens", "n", 0,
 		"print `N` tokens at most; 0 means until the model ends or the context is full")
 	flags.Float64Var(&f.sampling.Temperature, "temp", 0,
@@ -62,24 +65,36 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.Float64Var(&f.sampling.MinP, "min-p", 0, "only tokens at least `P` times as probable as the likeliest")
 	flags.Float64Var(&f.sampling.RepeatPenalty, "repeat-penalty", 1, "divide the logits of the last 64 tokens by `X`")
 	flags.Uint64Var(&f.sampling.Seed, "seed", 0, "equal `N` give equal texts")
+	flags.BoolVar(&f.stats, "stats", false, "print where the model runs and how fast")
+}
+
+func (f *loadFlags) register(flags *pflag.FlagSet) {
+	flags.StringVarP(&f.path, "model", "m", "", "the GGUF `FILE` of the model")
 	flags.IntVar(&f.options.Context, "ctx", 0, "the tokens of prompt and text, `N` at most (default 4096, or what "+
 		"the model was trained for)")
 	flags.StringVar(&f.kv, "kv", "f32", "keep keys and values in this `TYPE`, such as f16 or q8_0")
 	flags.StringVar(&f.options.Precision, "precision", ir.PrecisionFull, precisionHelp)
 	flags.StringVarP(&f.options.Device, "device", "d", "auto", "as for vkc run")
-	flags.BoolVar(&f.stats, "stats", false, "print where the model runs and how fast")
 }
 
 // open checks the flags and loads the model.
-func (f *generateFlags) open(ctx context.Context) (*generate.Model, error) {
+func (f *loadFlags) open(ctx context.Context, command string) (*generate.Model, error) {
+	if f.path == "" {
+		return nil, usagef("%s: -m MODEL.gguf is missing; see vkc %[1]s --help", command)
+	}
 	var err error
 	if f.options.Cache, err = ir.ParseDType(f.kv); err != nil {
 		return nil, usagef("--kv: %w", err)
 	}
+	return generate.Open(ctx, f.path, f.options)
+}
+
+// open checks the flags and loads the model.
+func (f *generateFlags) open(ctx context.Context, command string) (*generate.Model, error) {
 	if err := f.sampling.Check(); err != nil {
 		return nil, usagef("%w", err)
 	}
-	return generate.Open(ctx, f.model, f.options)
+	return f.model.open(ctx, command)
 }
 
 func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
@@ -88,7 +103,7 @@ func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
 		return err
 	}
 	start := time.Now()
-	m, err := f.open(ctx)
+	m, err := f.open(ctx, "generate")
 	if err != nil {
 		return err
 	}

@@ -56,8 +56,8 @@ that runs where no compiler is. Exit codes: 0 success, 1 failure, 2 wrong usage,
 	}
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "print no notes and no progress on standard error")
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(a.compileCommand(), a.runCommand(), a.generateCommand(), a.chatCommand(), a.dumpCommand(),
-		a.graphCommand(), a.inspectCommand(), a.quantizeCommand(), a.tokenizeCommand(),
+	root.AddCommand(a.compileCommand(), a.runCommand(), a.generateCommand(), a.chatCommand(), a.serveCommand(),
+		a.dumpCommand(), a.graphCommand(), a.inspectCommand(), a.quantizeCommand(), a.tokenizeCommand(),
 		a.verifyCommand(), a.signCommand(), a.keygenCommand(), a.benchCommand(), a.tuneCommand(),
 		a.devicesCommand(), a.doctorCommand(),
 		a.cacheCommand(), a.versionCommand())

@@ -45,6 +45,7 @@ var Rules = []Rule{
 	{"frontend", []string{"ir", "quant"}, []string{float16, xsync, xsys}, "building a graph must not need a compiler or a device"},
 	{"frontend/tokenizer", []string{"frontend", "ir"}, []string{regexp2, xsys, xtext}, "the one place that knows patterns of words and forms of characters"},
 	{"generate", []string{all}, nil, "running a language model takes all of vkc, from its file to its device"},
+	{"serve", []string{"generate", "frontend", "frontend/tokenizer"}, nil, "a protocol around package generate, which knows nothing of graphs"},
 	{"npy", []string{"ir"}, []string{float16}, "NumPy's files and tensors written out as text, for programs as for the command line"},
 	{"passes", []string{"ir", "quant", "codegen/kernel"}, []string{float16, xsync}, "passes end in kernels; which device runs them is decided later"},
 	{"codegen/kernel", []string{"ir"}, []string{float16}, "a kernel says what to compute, so it knows neither GLSL nor a target"},

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc/serve"
+)
+
+type serveFlags struct {
+	model            loadFlags
+	address, keyFile string
+	open             bool
+	drain            time.Duration
+	serve            serve.Options
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve -m MODEL.gguf",
+		Short: "Answer requests for a language model over HTTP, by OpenAI's protocol",
+		Long: `Answer requests for a language model over HTTP, by OpenAI's protocol: POST /v1/chat/completions and /v1/completions, whole or
+as a stream, GET /v1/models. There are also /tokenize, /detokenize, /health, /metrics for Prometheus, and at / a page to chat with.
+Answers come one after another; --queue requests wait.
+
+It listens on this machine only. To be asked from elsewhere, give --listen an address and --key-file a file with a key, which
+requests then bear (Authorization: Bearer KEY). A first Ctrl-C or SIGTERM ends it once all requests are answered, or after --drain.`,
+		Example: `  vkc serve -m MODEL.gguf
+  vkc serve -m MODEL.gguf --listen 0.0.0.0:8080 --key-file KEY --ctx 8192 --kv f16`,
+		Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.serve(cmd.Context(), &f)
+		},
+	}
+	flags := cmd.Flags()
+	f.model.register(flags)
+	flags.StringVar(&f.address, "listen", "127.0.0.1:8080", "listen at this `ADDRESS`; port 0 is any that is free")
+	flags.StringVar(&f.serve.Name, "name", "", "what requests call the model, a `NAME` (default the file's)")
+	flags.StringVar(&f.keyFile, "key-file", "", "requests must bear the key that is the first line of this `FILE`")
+	flags.BoolVar(&f.open, "without-key", false, "take requests from elsewhere without a key")
+	flags.IntVar(&f.serve.Queue, "queue", 64, "`N` requests wait at most; more are refused")
+	flags.IntVar(&f.serve.MaxTokens, "max-tokens", 0, "`N` tokens of an answer at most; 0 means as many as fit")
+	flags.DurationVar(&f.serve.Timeout, "timeout", 10*time.Minute, "a request takes this `TIME` at most")
+	flags.DurationVar(&f.drain, "drain", 30*time.Second, "at the end, wait this `TIME` for answers that are under way")
+	return cmd
+}
+
+// maxKey is the length of a key, in bytes.
+const maxKey = 4096
+
+// check completes the options from the flags.
+func (f *serveFlags) check() error {
+	host, _, err := net.SplitHostPort(f.address)
+	if err != nil {
+		return usagef("--listen: %w; want HOST:PORT", err)
+	}
+	if f.serve.Queue < 1 || f.serve.MaxTokens < 0 || f.serve.Timeout <= 0 || f.drain < 0 {
+		return usagef("serve: --queue, --timeout want more than 0, --max-tokens and --drain no less")
+	}
+	if f.keyFile != "" {
+		data, err := os.ReadFile(f.keyFile)
+		if err != nil {
+			return err
+		}
+		line, _, _ := strings.Cut(string(data), "\n")
+		if f.serve.Key = strings.TrimSpace(line); f.serve.Key == "" || len(f.serve.Key) > maxKey {
+			return fmt.Errorf("%s: the first line has %d bytes: want a key of 1 to %d", f.keyFile, len(f.serve.Key),
+				maxKey)
+		}
+	}
+	local := strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
+	if !local && f.serve.Key == "" && !f.open {
+		return usagef("serve: whoever reaches %s could ask: want --key-file FILE, or --without-key", f.address)
+	}
+	f.serve.AnyHost = f.open
+	if f.serve.Name == "" {
+		f.serve.Name = strings.TrimSuffix(filepath.Base(f.model.path), ".gguf")
+	}
+	return nil
+}
+
+func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
+	if err := f.check(); err != nil {
+		return err
+	}
+	// The model is closed after all answers, which end by contexts of their own.
+	m, err := f.model.open(ctx, "serve")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", f.address)
+	if err != nil {
+		return err
+	}
+	handler := serve.New(m, f.serve)
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(a.stderr, "vkc: ", 0),
+	}
+	a.note("%s", m.Why())
+	a.say("%s at http://%s", f.serve.Name, l.Addr())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	handler.Drain()
+	a.note("ending, once all requests are answered")
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.drain)
+	defer cancel()
+	if err := server.Shutdown(patience); err != nil {
+		server.Close() // which ends the contexts of requests
+		return fmt.Errorf("serve: not all requests were answered within %v", f.drain)
+	}
+	return nil
+}

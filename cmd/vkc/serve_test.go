@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// said collects what a command prints while it runs.
+type said struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// TestServe asks a server, and ends it.
+func TestServe(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	var stderr said
+	code := make(chan int, 1)
+	go func() {
+		code <- execute(ctx, []string{"serve", "-m", gollama, "--device", "cpu", "--ctx", "32",
+			"--listen", "127.0.0.1:0", "--key-file", key, "--name", "gollama"}, io.Discard, &stderr)
+	}()
+	address := regexp.MustCompile(`gollama at (http://\S+)`)
+	for !address.MatchString(stderr.String()) {
+		select {
+		case c := <-code:
+			t.Fatalf("exit code %d: %s", c, &stderr)
+		case <-time.After(time.Millisecond): // clock: looks again, as long as it takes
+		}
+	}
+	url := address.FindStringSubmatch(stderr.String())[1] + "/v1/completions"
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url,
+		strings.NewReader(`{"model": "gollama", "prompt": "func main() {\n", "max_tokens": 2, "temperature": 0}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer secret")
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != 200 || !strings.Contains(string(body), `"completion_tokens":2`) {
+		t.Errorf("%d %s %v", res.StatusCode, body, err)
+	}
+	end()
+	if c := <-code; c != exitOK || !strings.Contains(stderr.String(), "ending") {
+		t.Errorf("exit code %d: %s", c, &stderr)
+	}
+}
+
+func TestServeFlags(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	line := []string{"serve", "-m", gollama, "--device", "cpu", "--ctx", "32"}
+	fails(t, exitUsage, []string{"serve"}, "-m MODEL.gguf is missing")
+	fails(t, exitUsage, append(line, "--listen", "8080"), "--listen", "want HOST:PORT")
+	fails(t, exitUsage, append(line, "--listen", "0.0.0.0:0"), "--key-file FILE, or --without-key")
+	fails(t, exitUsage, append(line, "--listen", ":0"), "--key-file FILE, or --without-key")
+	fails(t, exitUsage, append(line, "--queue", "0"), "--queue")
+	fails(t, exitFailure, append(line, "--key-file", empty), "want a key of 1 to 4096")
+}

@@ -1,0 +1,90 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// refusal is an error of a request, as the protocol has them.
+type refusal struct {
+	status  int
+	param   string // the field that is wrong, or ""
+	message string
+}
+
+func (r *refusal) Error() string { return r.message }
+
+// refuse returns the error of a request: its status, the field that is wrong or "", and what
+// is wrong with it.
+func refuse(status int, param, format string, args ...any) error {
+	return &refusal{status, param, fmt.Sprintf(format, args...)}
+}
+
+// kinds are the protocol's names of errors by status.
+var kinds = map[int]string{
+	http.StatusUnauthorized:    "authentication_error",
+	http.StatusForbidden:       "permission_error",
+	http.StatusNotFound:        "not_found_error",
+	http.StatusTooManyRequests: "rate_limit_error",
+}
+
+// refusalOf makes a refusal of any error. What is nobody's mistake is the server's.
+func refusalOf(err error) *refusal {
+	var r *refusal
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &r):
+		return r
+	case errors.As(err, &tooLarge):
+		return &refusal{http.StatusRequestEntityTooLarge, "",
+			fmt.Sprintf("the request is longer than %d bytes, which is the server's limit", tooLarge.Limit)}
+	case errors.Is(err, context.Canceled), errors.Is(err, errGone):
+		return &refusal{statusClientClosed, "", "the client is gone"}
+	}
+	return &refusal{http.StatusInternalServerError, "", err.Error()}
+}
+
+// statusClientClosed is what servers note of requests whose client went away. It reaches nobody.
+const statusClientClosed = 499
+
+// errorBody is the protocol's JSON of an error.
+func errorBody(err error) any {
+	r := refusalOf(err)
+	kind := kinds[r.status]
+	switch {
+	case kind != "":
+	case r.status >= 500:
+		kind = "server_error"
+	default:
+		kind = "invalid_request_error"
+	}
+	var param any
+	if r.param != "" {
+		param = r.param
+	}
+	return map[string]any{"error": map[string]any{"message": r.message, "type": kind, "param": param, "code": nil}}
+}
+
+// fail answers with an error.
+func fail(w http.ResponseWriter, err error) {
+	r := refusalOf(err)
+	if r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	if r.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	writeJSON(w, r.status, errorBody(err))
+}
+
+// writeJSON answers with a value. A client that does not read it is gone.
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.Encode(v)
+}

@@ -1,0 +1,164 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// metrics are what GET /metrics tells, in the text format of Prometheus 0.0.4 and by the
+// names of vLLM, so that what balances load over replicas of that understands this one.
+type metrics struct {
+	mu                 sync.Mutex
+	running, waiting   int
+	promptTokens, made int
+	refused            int            // as too many wait
+	finished           map[string]int // requests by how they ended
+	first, each, whole histogram
+}
+
+// record is a request on its way through the metrics.
+type record struct {
+	m           *metrics
+	asked, last time.Time
+	started     bool
+	tokens      int
+}
+
+// begin is when a request comes. It is nil where so many wait already.
+func (m *metrics) begin(most int) *record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.running+m.waiting > most {
+		m.refused++
+		return nil
+	}
+	m.waiting++
+	return &record{m: m, asked: time.Now()}
+}
+
+// start is when its turn comes.
+func (r *record) start() {
+	r.m.mu.Lock()
+	defer r.m.mu.Unlock()
+	r.started = true
+	r.m.waiting--
+	r.m.running++
+}
+
+// token is when there is one more.
+func (r *record) token() {
+	r.m.mu.Lock()
+	defer r.m.mu.Unlock()
+	now := time.Now()
+	if r.tokens++; r.tokens == 1 {
+		r.m.first.add(now.Sub(r.asked))
+	} else {
+		r.m.each.add(now.Sub(r.last))
+	}
+	r.last = now
+	r.m.made++
+}
+
+// end is when it ends, in whatever way.
+func (r *record) end(how finish, u usage, err error) {
+	r.m.mu.Lock()
+	defer r.m.mu.Unlock()
+	if r.started {
+		r.m.running--
+	} else {
+		r.m.waiting--
+	}
+	r.m.promptTokens += u.Prompt
+	name := string(how)
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, errGone):
+		name = "abort"
+	case err != nil:
+		name = "error"
+	}
+	if r.m.finished == nil {
+		r.m.finished = map[string]int{}
+	}
+	r.m.finished[name]++
+	r.m.whole.add(time.Since(r.asked))
+}
+
+// bounds are the upper ends of the histograms' buckets, in seconds.
+var bounds = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
+
+// histogram counts durations.
+type histogram struct {
+	counts []int // by the first bound that is no less; the last are those beyond all
+	sum    float64
+}
+
+func (h *histogram) add(d time.Duration) {
+	if h.counts == nil {
+		h.counts = make([]int, len(bounds)+1)
+	}
+	at, _ := slices.BinarySearch(bounds, d.Seconds())
+	h.counts[at]++
+	h.sum += d.Seconds()
+}
+
+func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) error {
+	var text strings.Builder
+	s.metrics.write(&text, s.o.Name)
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	io.WriteString(w, text.String())
+	return nil
+}
+
+func (m *metrics) write(w io.Writer, model string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	label := fmt.Sprintf("model_name=%s", quoted(model))
+	one := func(name, kind, help string, value int) {
+		fmt.Fprintf(w, "# HELP vllm:%s %s\n# TYPE vllm:%[1]s %[3]s\nvllm:%[1]s{%[4]s} %[5]d\n", name, help, kind, label,
+			value)
+	}
+	one("num_requests_running", "gauge", "Requests that are being answered.", m.running)
+	one("num_requests_waiting", "gauge", "Requests that wait for their turn.", m.waiting)
+	one("prompt_tokens_total", "counter", "Tokens of prompts.", m.promptTokens)
+	one("generation_tokens_total", "counter", "Tokens of answers.", m.made)
+	one("num_requests_refused_total", "counter", "Requests refused as too many waited.", m.refused)
+	fmt.Fprint(w, "# HELP vllm:request_success_total Requests by how they ended.\n",
+		"# TYPE vllm:request_success_total counter\n")
+	for _, how := range slices.Sorted(maps.Keys(m.finished)) {
+		fmt.Fprintf(w, "vllm:request_success_total{finished_reason=%s,%s} %d\n", quoted(how), label, m.finished[how])
+	}
+	for _, h := range []struct {
+		name, help string
+		histogram
+	}{
+		{"time_to_first_token_seconds", "From the request to the first token of its answer.", m.first},
+		{"time_per_output_token_seconds", "From one token of an answer to the next.", m.each},
+		{"e2e_request_latency_seconds", "From the request to the end of its answer.", m.whole},
+	} {
+		fmt.Fprintf(w, "# HELP vllm:%s %s\n# TYPE vllm:%[1]s histogram\n", h.name, h.help)
+		sum := 0
+		for i, n := range append(slices.Clone(h.counts), make([]int, len(bounds)+1-len(h.counts))...) {
+			sum += n
+			upper := "+Inf"
+			if i < len(bounds) {
+				upper = strconv.FormatFloat(bounds[i], 'g', -1, 64)
+			}
+			fmt.Fprintf(w, "vllm:%s_bucket{le=%s,%s} %d\n", h.name, quoted(upper), label, sum)
+		}
+		fmt.Fprintf(w, "vllm:%s_sum{%s} %g\nvllm:%[1]s_count{%[2]s} %[4]d\n", h.name, label, h.sum, sum)
+	}
+}
+
+// quoted is the value of a label.
+func quoted(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
+}

@@ -1,0 +1,241 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/frontend/chat"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/generate"
+)
+
+// request is the JSON of a request for text. Fields that it does not list are the
+// client's own, such as user and metadata, unless undone lists them.
+type request struct {
+	Model         string          `json:"model"`
+	Messages      []message       `json:"messages"`
+	Prompt        json.RawMessage `json:"prompt"`
+	Stream        bool            `json:"stream"`
+	StreamOptions struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
+	Stop              json.RawMessage `json:"stop"`
+	MaxTokens         *int            `json:"max_tokens"`
+	MaxAnswer         *int            `json:"max_completion_tokens"`
+	Seed              *int64          `json:"seed"`
+	Temperature       *float64        `json:"temperature"`
+	TopP              *float64        `json:"top_p"`
+	TopK              int             `json:"top_k"`
+	MinP              float64         `json:"min_p"`
+	RepetitionPenalty float64         `json:"repetition_penalty"`
+	Template          json.RawMessage `json:"chat_template_kwargs"` // variables of the template
+}
+
+// message is a turn of a conversation.
+type message struct {
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"`
+}
+
+// undone are fields that ask for what is not done here, with the values that ask for nothing.
+var undone = map[string][]string{
+	"audio":             {"null"},
+	"best_of":           {"null", "1"},
+	"echo":              {"null", "false"},
+	"frequency_penalty": {"null", "0", "0.0"},
+	"function_call":     {"null", `"none"`},
+	"functions":         {"null", "[]"},
+	"logit_bias":        {"null", "{}"},
+	"logprobs":          {"null", "false"},
+	"modalities":        {"null", `["text"]`},
+	"n":                 {"null", "1"},
+	"presence_penalty":  {"null", "0", "0.0"},
+	"response_format":   {"null", `{"type":"text"}`},
+	"suffix":            {"null", `""`},
+	"tool_choice":       {"null", `"none"`},
+	"tools":             {"null", "[]"},
+	"top_logprobs":      {"null", "0"},
+}
+
+// Bounds of a request.
+const (
+	maxStops    = 16
+	maxStopSize = 1 << 10
+)
+
+// readJSON reads the body of a request into v, and returns its fields.
+func readJSON(r *http.Request, v any) (fields map[string]json.RawMessage, err error) {
+	data, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return nil, refuse(http.StatusBadRequest, "", "the request is no JSON object: %v", err)
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return nil, refuse(http.StatusBadRequest, "", "the request: %v", err)
+	}
+	return fields, nil
+}
+
+// readRequest reads a request for text and refuses what is not done here.
+func (s *Server) readRequest(r *http.Request) (q request, err error) {
+	fields, err := readJSON(r, &q)
+	if err != nil {
+		return q, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(undone)) {
+		given, ok := fields[name]
+		compact := strings.Join(strings.Fields(string(given)), "")
+		if ok && !slices.Contains(undone[name], compact) {
+			return q, refuse(http.StatusBadRequest, name, "%s is not supported here: want %s, or leave it out", name,
+				strings.Join(undone[name][1:], " or "))
+		}
+	}
+	if q.Model != "" && q.Model != s.o.Name {
+		return q, refuse(http.StatusNotFound, "model", "there is no model %q here: want %q", q.Model, s.o.Name)
+	}
+	return q, nil
+}
+
+// job checks the numbers of a request and returns what the model is to do with a prompt.
+func (q *request) job(prompt []int32) (j job, err error) {
+	j.prompt = prompt
+	j.sampling = generate.Sampling{Temperature: 1, TopP: 1, TopK: max(q.TopK, 0), MinP: q.MinP,
+		RepeatPenalty: q.RepetitionPenalty, Seed: rand.Uint64()}
+	if q.Temperature != nil {
+		j.sampling.Temperature = *q.Temperature
+	}
+	if q.TopP != nil {
+		j.sampling.TopP = *q.TopP
+	}
+	if q.Seed != nil {
+		j.sampling.Seed = uint64(*q.Seed)
+	}
+	for name, n := range map[string]*int{"max_tokens": q.MaxTokens, "max_completion_tokens": q.MaxAnswer} {
+		if n != nil && *n < 1 {
+			return j, refuse(http.StatusBadRequest, name, "%s is %d: want at least 1", name, *n)
+		}
+		if n != nil {
+			j.sampling.MaxTokens = *n
+		}
+	}
+	if err := j.sampling.Check(); err != nil {
+		return j, refuse(http.StatusBadRequest, "", "%v", err)
+	}
+	j.stop, err = stopsOf(q.Stop)
+	return j, err
+}
+
+// stopsOf reads a word to stop at, or a list of them.
+func stopsOf(data json.RawMessage) (list []string, err error) {
+	var one string
+	switch {
+	case len(data) == 0 || string(data) == "null":
+		return nil, nil
+	case json.Unmarshal(data, &one) == nil:
+		list = []string{one}
+	case json.Unmarshal(data, &list) != nil:
+		return nil, refuse(http.StatusBadRequest, "stop", "stop is %.40s: want a string or a list of strings", data)
+	}
+	list = slices.DeleteFunc(list, func(w string) bool { return w == "" })
+	if len(list) > maxStops || slices.ContainsFunc(list, func(w string) bool { return len(w) > maxStopSize }) {
+		return nil, refuse(http.StatusBadRequest, "stop", "want at most %d words to stop at, each of at most %d bytes",
+			maxStops, maxStopSize)
+	}
+	return list, nil
+}
+
+// conversation makes a prompt of messages and variables of the template.
+func (s *Server) conversation(list []message, variables json.RawMessage) ([]int32, error) {
+	if len(list) == 0 {
+		return nil, refuse(http.StatusBadRequest, "messages", "messages is missing or empty: want at least one")
+	}
+	c := chat.Context{AddGenerationPrompt: true}
+	if len(variables) > 0 && string(variables) != "null" {
+		v, err := chat.ParseJSON(variables)
+		object, ok := v.(chat.Object)
+		if err != nil || !ok {
+			return nil, refuse(http.StatusBadRequest, "chat_template_kwargs",
+				"chat_template_kwargs is %.40s: want an object", variables)
+		}
+		c.More = object
+	}
+	for i, m := range list {
+		where := fmt.Sprintf("messages[%d]", i)
+		if m.Role == "developer" { // the newer name
+			m.Role = "system"
+		}
+		if !slices.Contains([]string{"system", "user", "assistant"}, m.Role) {
+			return nil, refuse(http.StatusBadRequest, where+".role",
+				"%s.role is %q: want system, developer, user or assistant", where, m.Role)
+		}
+		text, err := contentOf(where+".content", m.Content)
+		if err != nil {
+			return nil, err
+		}
+		c.Messages = append(c.Messages, chat.Message{Role: m.Role, Content: text})
+	}
+	prompt, err := s.model.Prompt(c)
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "messages", "%v", err)
+	}
+	return prompt, s.fits(prompt, "messages")
+}
+
+// contentOf reads the text of a message: a string, or parts that are texts.
+func contentOf(where string, data json.RawMessage) (string, error) {
+	var text string
+	if len(data) > 0 && json.Unmarshal(data, &text) == nil {
+		return text, nil
+	}
+	var parts []struct{ Type, Text string }
+	if len(data) == 0 || json.Unmarshal(data, &parts) != nil {
+		return "", refuse(http.StatusBadRequest, where, "%s is missing, or neither a string nor a list of parts", where)
+	}
+	for i, p := range parts {
+		if p.Type != "text" {
+			return "", refuse(http.StatusBadRequest, where,
+				"%s[%d] is of type %q: this model reads text only", where, i, p.Type)
+		}
+		text += p.Text
+	}
+	return text, nil
+}
+
+// promptOf reads the prompt of a completion: a text or tokens, also as a list of one.
+func (s *Server) promptOf(data json.RawMessage) (prompt []int32, err error) {
+	wrong := refuse(http.StatusBadRequest, "prompt", "prompt is %.40s: want one text, or the tokens of one", data)
+	var list []json.RawMessage
+	if json.Unmarshal(data, &list) == nil && len(list) == 1 && json.Unmarshal(list[0], new(int32)) != nil {
+		data = list[0]
+	}
+	var text string
+	switch {
+	case len(data) == 0 || string(data) == "null":
+		return nil, refuse(http.StatusBadRequest, "prompt", "prompt is missing")
+	case json.Unmarshal(data, &text) == nil:
+		prompt = s.model.Tokenizer().Encode(text, tokenizer.Options{Whole: true})
+	case json.Unmarshal(data, &prompt) != nil:
+		return nil, wrong
+	}
+	return prompt, s.fits(prompt, "prompt")
+}
+
+// fits refuses prompts that leave no room for an answer.
+func (s *Server) fits(prompt []int32, param string) error {
+	switch {
+	case len(prompt) == 0:
+		return refuse(http.StatusBadRequest, param, "%s has no tokens: want at least one", param)
+	case len(prompt) >= s.model.Context():
+		return refuse(http.StatusBadRequest, param, "%s has %d tokens, and the context %d: shorten it, or serve the "+
+			"model with more context", param, len(prompt), s.model.Context())
+	}
+	return nil
+}

@@ -1,0 +1,342 @@
+// Package serve gives a language model to many clients over HTTP, by OpenAI's
+// protocol as far as it goes about text.
+//
+//	m, err := generate.Open(ctx, "model.gguf", generate.Options{})
+//	s := serve.New(m, serve.Options{Name: "my-model"})
+//	err = http.ListenAndServe("127.0.0.1:8080", s)
+//
+// The paths are
+//
+//	POST /v1/chat/completions   an answer to a conversation, whole or as it comes
+//	POST /v1/completions        how a text goes on
+//	GET  /v1/models             the model, and /v1/models/NAME
+//	POST /tokenize, /detokenize the tokens of a text, and the text of tokens
+//	GET  /health                200 while requests are taken, 503 once Drain was called
+//	GET  /metrics               figures for Prometheus, by the names of vLLM
+//	GET  /                      a page to chat with
+//
+// What a request asks for and this package does not do is refused with status 400
+// and the name of the field; nothing is left out in silence.
+//
+// # Many clients
+//
+// Answers come one after another, in the order of their requests. Options.Queue
+// requests wait at most, and more are refused with status 429. A client that goes
+// away, or reads slower than Options.WriteTimeout allows, frees its place.
+//
+// # Who may ask
+//
+// With Options.Key a request must bear it. Without, only those are answered that
+// name this machine as their host, by a loopback address or localhost, unless
+// Options.AnyHost is set: a page from elsewhere in a browser here cannot ask then.
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"math/rand/v2"
+	"mime"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/vkc-go/vkc/frontend/chat"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/generate"
+)
+
+// Model is what is served: a [generate.Model].
+type Model interface {
+	Tokenizer() *tokenizer.Tokenizer
+	Context() int // tokens that a prompt and its answer may have together
+	Prompt(chat.Context) ([]int32, error)
+	Generate(ctx context.Context, prompt []int32, s generate.Sampling) iter.Seq2[generate.Token, error]
+}
+
+// Options say how a model is served. The zero value of a field stands for what it says.
+type Options struct {
+	Name         string        // of the model in requests and answers; "model"
+	Key          string        // what requests must bear; none
+	AnyHost      bool          // requests without a key may name any host
+	MaxBody      int64         // bytes of a request; 1 MiB
+	Queue        int           // requests that wait at most; 64
+	MaxTokens    int           // of an answer, whatever the request says; as many as fit
+	Timeout      time.Duration // of a request, the time that it waits included; 10 minutes
+	WriteTimeout time.Duration // for a client to take what is ready; 30 seconds
+}
+
+// Server answers requests. It is an [http.Handler].
+type Server struct {
+	model    Model
+	o        Options
+	mux      *http.ServeMux
+	turn     chan struct{} // holds one while an answer is computed
+	draining atomic.Bool
+	metrics  metrics
+	started  time.Time
+}
+
+//go:embed page
+var page embed.FS
+
+// New returns a server of a model. It does not close the model.
+func New(m Model, o Options) *Server {
+	if o.Name == "" {
+		o.Name = "model"
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = 1 << 20
+	}
+	if o.Queue == 0 {
+		o.Queue = 64
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 10 * time.Minute
+	}
+	if o.WriteTimeout == 0 {
+		o.WriteTimeout = 30 * time.Second
+	}
+	s := &Server{model: m, o: o, mux: http.NewServeMux(), turn: make(chan struct{}, 1), started: time.Now()}
+	for _, route := range []struct {
+		method, path string
+		answer       func(http.ResponseWriter, *http.Request) error
+	}{
+		{"GET", "/metrics", s.serveMetrics},
+		{"GET", "/v1/models", s.models},
+		{"GET", "/v1/models/{name}", s.oneModel},
+		{"POST", "/v1/chat/completions", s.chatCompletions},
+		{"POST", "/v1/completions", s.completions},
+		{"POST", "/tokenize", s.tokenize},
+		{"POST", "/detokenize", s.detokenize},
+	} {
+		s.mux.HandleFunc(route.method+" "+route.path, s.guarded(route.answer))
+		s.mux.HandleFunc(route.path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", route.method)
+			fail(w, refuse(http.StatusMethodNotAllowed, "", "%s wants %s, and no %s", r.URL.Path, route.method,
+				r.Method))
+		})
+	}
+	s.mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, refuse(http.StatusNotFound, "", "there is no %s here: see the list of paths in the documentation",
+			r.URL.Path))
+	})
+	s.mux.HandleFunc("/health", s.health)
+	files, err := fs.Sub(page, "page")
+	if err != nil {
+		panic(err) // the folder is part of the program
+	}
+	s.mux.Handle("/", http.FileServerFS(files))
+	return s
+}
+
+// Drain has the server take no more requests: load balancers see it by /health. Those
+// that run or wait are still answered.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// ServeHTTP answers a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// A connection keeps the deadline of the answer before.
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.Timeout + s.o.WriteTimeout))
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+	s.mux.ServeHTTP(w, r)
+}
+
+// guarded has requests answered that may ask.
+func (s *Server) guarded(answer func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		err := s.admit(r)
+		if err == nil {
+			r.Body = http.MaxBytesReader(w, r.Body, s.o.MaxBody)
+			err = answer(w, r)
+		}
+		if err != nil {
+			fail(w, err)
+		}
+	}
+}
+
+// admit refuses requests of those who may not ask.
+func (s *Server) admit(r *http.Request) error {
+	if s.o.Key == "" && !s.o.AnyHost && !isLoopback(r.Host) {
+		return refuse(http.StatusForbidden, "",
+			"host %q is not this machine: a server without a key answers at localhost and loopback addresses only",
+			r.Host)
+	}
+	if s.o.Key != "" {
+		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		have, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(s.o.Key))
+		if !ok || subtle.ConstantTimeCompare(have[:], want[:]) == 0 {
+			return refuse(http.StatusUnauthorized, "",
+				"the key is missing or wrong: want the header Authorization: Bearer KEY")
+		}
+	}
+	if r.Method != http.MethodPost {
+		return nil
+	}
+	if s.draining.Load() {
+		return refuse(http.StatusServiceUnavailable, "", "the server is about to end, and takes no more requests")
+	}
+	// Pages of other sites may send plain text without asking first, but not JSON.
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return refuse(http.StatusUnsupportedMediaType, "", "the request is %q: want Content-Type: application/json",
+			r.Header.Get("Content-Type"))
+	}
+	return nil
+}
+
+// isLoopback reports whether a host, perhaps with a port, is this machine for sure.
+func isLoopback(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// errGone is the cause of a request that ends because its client does not read.
+var errGone = errors.New("the client does not take what is ready")
+
+// take waits for the turn of a request. The function that it returns ends the turn.
+func (s *Server) take(ctx context.Context) (done func(), err error) {
+	select {
+	case s.turn <- struct{}{}:
+		return func() { <-s.turn }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// job is a request for text.
+type job struct {
+	prompt   []int32
+	sampling generate.Sampling
+	stop     []string
+}
+
+// finish says why an answer ended, in the words of the protocol.
+type finish string
+
+const (
+	finishStop   finish = "stop"   // the model ended it, or it came to a word to stop at
+	finishLength finish = "length" // it is as long as it may be
+)
+
+// usage counts the tokens of a request.
+type usage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+	Total      int `json:"total_tokens"`
+}
+
+// run has the model answer a job when its turn comes, and gives the text piece by piece. Emit's
+// error ends the answer.
+func (s *Server) run(ctx context.Context, j job, emit func(text string) error) (end finish, u usage, err error) {
+	late := refuse(http.StatusGatewayTimeout, "", "the answer was not there after %v, which is the server's limit",
+		s.o.Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.o.Timeout, late)
+	defer cancel()
+	record := s.metrics.begin(s.o.Queue)
+	if record == nil {
+		return "", u, refuse(http.StatusTooManyRequests, "",
+			"%d requests wait already: try again later, or have the server keep a longer queue", s.o.Queue)
+	}
+	defer func() { record.end(end, u, err) }()
+	done, err := s.take(ctx)
+	if err != nil {
+		return "", u, err
+	}
+	defer done()
+	record.start()
+	room := s.model.Context() - len(j.prompt)
+	if most := s.o.MaxTokens; most > 0 {
+		room = min(room, most)
+	}
+	if j.sampling.MaxTokens == 0 || j.sampling.MaxTokens > room {
+		j.sampling.MaxTokens = max(room, 1) // a prompt that is too long is the model's error
+	}
+	u.Prompt, end = len(j.prompt), finishStop
+	cut := stopper{words: j.stop}
+	for token, err := range s.model.Generate(ctx, j.prompt, j.sampling) {
+		if err != nil {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			return "", u, err
+		}
+		if !s.model.Tokenizer().IsEnd(token.ID) {
+			u.Completion++
+			record.token()
+		}
+		text, found := cut.next(token.Text)
+		if err := send(text, emit); err != nil {
+			return "", u, err
+		}
+		if found {
+			u.Total = u.Prompt + u.Completion
+			return finishStop, u, nil
+		}
+	}
+	if u.Completion == j.sampling.MaxTokens {
+		end = finishLength
+	}
+	u.Total = u.Prompt + u.Completion
+	return end, u, send(cut.rest(), emit)
+}
+
+func send(text string, emit func(string) error) error {
+	if text == "" {
+		return nil
+	}
+	return emit(text)
+}
+
+// stopper finds words at which a text ends, though they come in pieces.
+type stopper struct {
+	words []string
+	held  string // the end of the text, which a word may begin with
+}
+
+// next takes more text and returns what comes before a word, as far as it is sure that none
+// begins there, and whether one was found.
+func (c *stopper) next(text string) (before string, found bool) {
+	c.held += text
+	first := -1
+	for _, w := range c.words {
+		if i := strings.Index(c.held, w); i >= 0 && (first < 0 || i < first) {
+			first = i
+		}
+	}
+	if first >= 0 {
+		before, c.held = c.held[:first], ""
+		return before, true
+	}
+	keep := 0
+	for _, w := range c.words {
+		for n := min(len(w)-1, len(c.held)); n > keep; n-- {
+			if strings.HasSuffix(c.held, w[:n]) {
+				keep = n
+			}
+		}
+	}
+	before, c.held = c.held[:len(c.held)-keep], c.held[len(c.held)-keep:]
+	return before, false
+}
+
+// rest is what was held back when the text ends.
+func (c *stopper) rest() string { return c.held }
+
+// newID returns a name for an answer.
+func newID(prefix string) string {
+	return fmt.Sprintf("%s-%016x%08x", prefix, rand.Uint64(), rand.Uint32())
+}

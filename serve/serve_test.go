@@ -1,0 +1,455 @@
+package serve_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vkc-go/vkc/frontend/chat"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/generate"
+	"github.com/vkc-go/vkc/serve"
+)
+
+const gollama = "../examples/gollama/gollama-q8_0.gguf"
+
+// echo is a model that answers with its prompt, again and again, token by token.
+type echo struct {
+	tok     *tokenizer.Tokenizer
+	hold    chan struct{} // where not nil, each token waits for one
+	failing bool          // in place of the third token
+	busy    sync.Mutex
+}
+
+func newEcho(t testing.TB) *echo {
+	t.Helper()
+	f, err := gguf.Open(gollama)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	tok, err := tokenizer.New(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &echo{tok: tok}
+}
+
+func (e *echo) Tokenizer() *tokenizer.Tokenizer { return e.tok }
+func (e *echo) Context() int                    { return 64 }
+
+func (e *echo) Prompt(c chat.Context) ([]int32, error) {
+	last := c.Messages[len(c.Messages)-1]
+	return e.tok.Encode(last.Content.(string), tokenizer.Options{}), nil
+}
+
+func (e *echo) Generate(ctx context.Context, prompt []int32, s generate.Sampling) iter.Seq2[generate.Token, error] {
+	return func(yield func(generate.Token, error) bool) {
+		if !e.busy.TryLock() {
+			yield(generate.Token{}, errors.New("two answers at a time"))
+			return
+		}
+		defer e.busy.Unlock()
+		prompt := slices.DeleteFunc(slices.Clone(prompt), e.tok.IsEnd) // the same that begins a text
+		decoder := e.tok.Decoder()
+		for i := range s.MaxTokens {
+			if e.hold != nil {
+				select {
+				case <-e.hold:
+				case <-ctx.Done():
+				}
+			}
+			switch {
+			case ctx.Err() != nil:
+				yield(generate.Token{}, ctx.Err())
+				return
+			case e.failing && i == 2:
+				yield(generate.Token{}, errors.New("the device is lost"))
+				return
+			}
+			id := prompt[i%len(prompt)]
+			if !yield(generate.Token{ID: id, Text: decoder.Next(id)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func start(t testing.TB, m serve.Model, o serve.Options) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(serve.New(m, o))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// post sends JSON and returns the status and the body.
+func post(t testing.TB, url, body string, header ...string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return answered(t, r)
+}
+
+func answered(t testing.TB, r *http.Request) (int, string) {
+	t.Helper()
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(data)
+}
+
+func get(t testing.TB, url string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answered(t, r)
+}
+
+// answer is what tests read of one.
+type answer struct {
+	ID, Object, Model string
+	Choices           []struct {
+		Message, Delta struct{ Role, Content string }
+		Text           string
+		Finish         *string `json:"finish_reason"`
+	}
+	Usage *struct {
+		Prompt     int `json:"prompt_tokens"`
+		Completion int `json:"completion_tokens"`
+		Total      int `json:"total_tokens"`
+	}
+	Error *struct{ Message, Type, Param string }
+}
+
+func parse(t testing.TB, text string) (a answer) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return a
+}
+
+// streamed puts the events of a stream together.
+func streamed(t testing.TB, body string) (text, end string, last answer, done bool) {
+	t.Helper()
+	for line := range strings.Lines(body) {
+		data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: ")
+		switch {
+		case !ok:
+		case data == "[DONE]":
+			done = true
+		default:
+			last = parse(t, data)
+			for _, c := range last.Choices {
+				text += c.Delta.Content + c.Text
+				if c.Finish != nil {
+					end = *c.Finish
+				}
+			}
+		}
+	}
+	return text, end, last, done
+}
+
+func TestAnswers(t *testing.T) {
+	s := start(t, newEcho(t), serve.Options{Name: "echo"})
+	const talk = `"messages": [{"role": "system", "content": "x"}, {"role": "user", "content": [{"type": "text", "text": "func main"}]}]`
+	for _, c := range []struct{ name, path, body, text, end string }{
+		{"conversation", "/v1/chat/completions", `{` + talk + `, "max_tokens": 4}`, "func mainfunc main", "length"},
+		{"newer name", "/v1/chat/completions", `{` + talk + `, "max_completion_tokens": 2, "n": 1, "tools": []}`,
+			"func main", "length"},
+		{"stop", "/v1/chat/completions", `{` + talk + `, "stop": "inf"}`, "func ma", "stop"},
+		{"stops", "/v1/completions", `{"prompt": "func main", "stop": ["zzz", "nfun"], "model": "echo"}`, "func mai", "stop"},
+		{"text", "/v1/completions", `{"prompt": ["func main"], "max_tokens": 2}`, "func main", "length"},
+		{"as long as fits", "/v1/completions", `{"prompt": "func"}`, strings.Repeat("func", 62), "length"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			status, body := post(t, s.URL+c.path, c.body)
+			a := parse(t, body)
+			if status != 200 || len(a.Choices) != 1 || a.Usage == nil || a.Model != "echo" {
+				t.Fatalf("%d: %s", status, body)
+			}
+			first := a.Choices[0]
+			if text := first.Message.Content + first.Text; text != c.text || *first.Finish != c.end {
+				t.Errorf("%q ends by %s, want %q by %s", text, *first.Finish, c.text, c.end)
+			}
+			if u := a.Usage; u.Total != u.Prompt+u.Completion || u.Prompt == 0 || u.Completion == 0 {
+				t.Errorf("usage %+v", u)
+			}
+			_, body = post(t, s.URL+c.path, strings.Replace(c.body, "{", `{"stream": true, "stream_options": {"include_usage": true}, `, 1))
+			text, end, last, done := streamed(t, body)
+			if text != c.text || end != c.end || !done || last.Usage == nil || *last.Usage != *a.Usage {
+				t.Errorf("streamed %q by %s, done %v, usage %+v, want %q by %s, usage %+v", text, end, done, last.Usage,
+					c.text, c.end, a.Usage)
+			}
+		})
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	s := start(t, newEcho(t), serve.Options{Name: "echo", MaxBody: 1000})
+	const chat, text = "/v1/chat/completions", "/v1/completions"
+	for _, c := range []struct {
+		path, body string
+		status     int
+		param, say string
+	}{
+		{chat, `{`, 400, "", "no JSON object"},
+		{chat, `[]`, 400, "", "no JSON object"},
+		{chat, `{"messages": 7}`, 400, "", "the request"},
+		{chat, `{}`, 400, "messages", "want at least one"},
+		{chat, `{"messages": [{"role": "robot", "content": "x"}]}`, 400, "messages[0].role", "robot"},
+		{chat, `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`, 400, "messages[0].content", "text only"},
+		{chat, `{"messages": [{"role": "user"}]}`, 400, "messages[0].content", "missing"},
+		{chat, `{"messages": [{"role": "user", "content": "x"}], "tools": [{}]}`, 400, "tools", "not supported"},
+		{chat, `{"messages": [{"role": "user", "content": "x"}], "model": "gpt"}`, 404, "model", `want "echo"`},
+		{chat, `{"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": 1}`, 400, "chat_template_kwargs", "object"},
+		{text, `{"prompt": "x", "n": 2}`, 400, "n", "want 1"},
+		{text, `{"prompt": "x", "temperature": -1}`, 400, "", "Temperature is -1"},
+		{text, `{"prompt": "x", "max_tokens": 0}`, 400, "max_tokens", "at least 1"},
+		{text, `{"prompt": "x", "stop": 5}`, 400, "stop", "a string or a list"},
+		{text, `{"prompt": ["x", "y"]}`, 400, "prompt", "one text"},
+		{text, `{"prompt": []}`, 400, "prompt", "no tokens"},
+		{text, `{}`, 400, "prompt", "missing"},
+		{text, `{"prompt": "` + strings.Repeat("x = ", 100) + `"}`, 400, "prompt", "the context 64"},
+		{text, `{"prompt": "` + strings.Repeat("x", 1000) + `"}`, 413, "", "longer than 1000 bytes"},
+		{"/tokenize", `{}`, 400, "prompt", "missing"},
+		{"/detokenize", `{"tokens": "x"}`, 400, "", "the request"},
+	} {
+		status, body := post(t, s.URL+c.path, c.body)
+		e := parse(t, body).Error
+		if status != c.status || e == nil || e.Param != c.param || !strings.Contains(e.Message, c.say) {
+			t.Errorf("%s %.60s: %d %s, want %d, field %q, %q", c.path, c.body, status, body, c.status, c.param, c.say)
+		}
+	}
+	if status, body := get(t, s.URL+chat); status != 405 || !strings.Contains(body, "POST") {
+		t.Errorf("GET: %d %s", status, body)
+	}
+	if status, body := post(t, s.URL+text, `{"prompt": "x"}`, "Content-Type", "text/plain"); status != 415 {
+		t.Errorf("plain text: %d %s", status, body)
+	}
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/v1/models", nil)
+	r.Host = "elsewhere.example"
+	if status, body := answered(t, r); status != 403 {
+		t.Errorf("another host: %d %s", status, body)
+	}
+}
+
+func TestOthers(t *testing.T) {
+	server := serve.New(newEcho(t), serve.Options{Key: "secret"})
+	s := httptest.NewServer(server)
+	t.Cleanup(s.Close)
+	for _, key := range []string{"", "Bearer", "Bearer ", "Bearer wrong", "secret"} {
+		if status, body := post(t, s.URL+"/tokenize", `{"prompt": "x"}`, "Authorization", key); status != 401 {
+			t.Errorf("key %q: %d %s", key, status, body)
+		}
+	}
+	var taken struct {
+		Tokens []int32
+		Count  int
+	}
+	status, body := post(t, s.URL+"/tokenize", `{"prompt": "func main"}`, "Authorization", "Bearer secret")
+	err := json.Unmarshal([]byte(body), &taken)
+	if err != nil || status != 200 || taken.Count != 3 || len(taken.Tokens) != 3 {
+		t.Errorf("tokenize: %d %s", status, body)
+	}
+	tokens, _ := json.Marshal(taken)
+	begin := newEcho(t).tok.Decode(taken.Tokens[:1])
+	_, body = post(t, s.URL+"/detokenize", strings.ToLower(string(tokens)), "Authorization", "Bearer secret")
+	if body != `{"prompt":"`+begin+`func main"}`+"\n" {
+		t.Errorf("detokenize: %s", body)
+	}
+	for path, want := range map[string]string{"/": "<!doctype html>", "/chat.js": "use strict", "/health": `"ok"`} {
+		if status, body := get(t, s.URL+path); status != 200 || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %.80s", path, status, body)
+		}
+	}
+	server.Drain()
+	if status, _ := get(t, s.URL+"/health"); status != 503 {
+		t.Errorf("health is %d while the server drains", status)
+	}
+	if status, _ := post(t, s.URL+"/tokenize", `{"prompt": "x"}`, "Authorization", "Bearer secret"); status != 503 {
+		t.Errorf("a request is answered with %d while the server drains", status)
+	}
+}
+
+// TestQueue: a full queue refuses, and one that goes away frees its place.
+func TestQueue(t *testing.T) {
+	e := newEcho(t)
+	e.hold = make(chan struct{})
+	s := start(t, e, serve.Options{Queue: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			r, _ := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/v1/completions", strings.NewReader(`{"prompt": "x"}`))
+			r.Header.Set("Content-Type", "application/json")
+			if res, err := http.DefaultClient.Do(r); err == nil {
+				res.Body.Close()
+				t.Error("a request that was left is answered")
+			}
+		})
+	}
+	wait := func(what ...string) {
+		for {
+			_, text := get(t, s.URL+"/metrics")
+			if !slices.ContainsFunc(what, func(w string) bool { return !strings.Contains(text, w) }) {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	wait(`running{model_name="model"} 1`, `waiting{model_name="model"} 1`)
+	if status, body := post(t, s.URL+"/v1/completions", `{"prompt": "x"}`); status != 429 {
+		t.Errorf("%d %s", status, body)
+	}
+	cancel()
+	wg.Wait()
+	wait(`running{model_name="model"} 0`, `waiting{model_name="model"} 0`, `{finished_reason="abort",model_name="model"} 2`)
+	close(e.hold)
+	if status, body := post(t, s.URL+"/v1/completions", `{"prompt": "x", "max_tokens": 1}`); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+// TestLostDevice: what fails in the middle is told, and the next request is answered.
+func TestLostDevice(t *testing.T) {
+	e := newEcho(t)
+	e.failing = true
+	s := start(t, e, serve.Options{})
+	if status, body := post(t, s.URL+"/v1/completions", `{"prompt": "x"}`); status != 500 ||
+		parse(t, body).Error.Message != "the device is lost" {
+		t.Errorf("%d %s", status, body)
+	}
+	status, body := post(t, s.URL+"/v1/completions", `{"prompt": "x", "stream": true}`)
+	if text, _, last, done := streamed(t, body); status != 200 || text != "xx" || done || last.Error == nil {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, _ := post(t, s.URL+"/v1/completions", `{"prompt": "x", "max_tokens": 2}`); status != 200 {
+		t.Errorf("the next request: %d", status)
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	e := newEcho(t)
+	e.hold = make(chan struct{})
+	s := start(t, e, serve.Options{Timeout: time.Millisecond})
+	if status, body := post(t, s.URL+"/v1/completions", `{"prompt": "x"}`); status != 504 {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+// TestManyClients: of 2000 requests by 32 clients, some of which go away, are too long or make no sense, each gets
+// the answer to its own question, and nothing of them is left.
+func TestManyClients(t *testing.T) {
+	s := start(t, newEcho(t), serve.Options{MaxBody: 4000, Queue: 64})
+	before := runtime.NumGoroutine()
+	words := strings.Fields("func main return string error range package import for if else switch case")
+	var wg sync.WaitGroup
+	for client := range 32 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(7, uint64(client)))
+			for n := range 2000 / 32 {
+				word := words[r.IntN(len(words))]
+				switch r.IntN(8) {
+				case 0:
+					if status, _ := post(t, s.URL+"/v1/completions", `{"prompt": "`+strings.Repeat(word, 2000)+`"}`); status != 413 {
+						t.Errorf("a long request: %d", status)
+					}
+				case 1:
+					if status, _ := post(t, s.URL+"/v1/chat/completions", `{"prompt": `+word); status != 400 {
+						t.Errorf("no JSON: %d", status)
+					}
+				case 2:
+					leave(t, s.URL, word, n)
+				default:
+					stream := r.IntN(2) == 0
+					status, body := post(t, s.URL+"/v1/completions", fmt.Sprintf(`{"prompt": %q, "stream": %v}`, word, stream))
+					text, _, _, done := streamed(t, body)
+					if !stream {
+						text, done = parse(t, body).Choices[0].Text, true
+					}
+					if status != 200 || !done || text == "" || !strings.HasPrefix(strings.Repeat(word, 64), text) {
+						t.Errorf("%q: %d %.200s", word, status, body)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	http.DefaultClient.CloseIdleConnections()
+	for runtime.NumGoroutine() > before+2 { // or the test hangs
+		time.Sleep(time.Millisecond)
+	}
+	_, text := get(t, s.URL+"/metrics")
+	for _, want := range []string{"running", "waiting"} {
+		if !strings.Contains(text, `vllm:num_requests_`+want+`{model_name="model"} 0`) {
+			t.Errorf("some are %s still:\n%s", want, text)
+		}
+	}
+}
+
+// leave asks and goes away after the first event.
+func leave(t *testing.T, url, word string, n int) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, _ := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/completions",
+		bytes.NewReader(fmt.Appendf(nil, `{"prompt": %q, "stream": true}`, word)))
+	r.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer res.Body.Close()
+	if n%2 == 0 {
+		bufio.NewReader(res.Body).ReadString('\n')
+	}
+}
+
+// TestModel serves a model itself.
+func TestModel(t *testing.T) {
+	m, err := generate.Open(t.Context(), gollama, generate.Options{Device: "cpu", Context: 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s := start(t, m, serve.Options{})
+	status, body := post(t, s.URL+"/v1/completions", `{"prompt": "func main() {\n", "max_tokens": 3, "temperature": 0}`)
+	if a := parse(t, body); status != 200 || !strings.HasPrefix(a.Choices[0].Text, "\t") || a.Usage.Prompt != 6 {
+		t.Errorf("%d %s", status, body)
+	}
+	status, body = post(t, s.URL+"/v1/chat/completions", `{"messages": [{"role": "user", "content": "x"}]}`)
+	if status != 400 || !strings.Contains(body, "not made for conversations") {
+		t.Errorf("%d %s", status, body)
+	}
+}
