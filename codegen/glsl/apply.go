@@ -10,8 +10,11 @@ import (
 
 // form returns the scalar form of an op for the kind of arithmetic that its
 // last argument takes part in (of where, the first is a condition).
-func form(v *kernel.Expr) string {
+func (e *emitter) form(v *kernel.Expr) string {
 	g := v.Op.Info().GLSL
+	if len(v.Args) > 0 && operand(v).DType == ir.I64 && e.pairs() {
+		return pairForms[v.Op]
+	}
 	switch operand(v).DType.Kind() {
 	case ir.KindFloat:
 		switch {
@@ -104,11 +107,12 @@ func (e *emitter) placeholders(v *kernel.Expr) []string {
 }
 
 func (e *emitter) template(v *kernel.Expr) *node {
-	if len(v.Args) == 0 || form(v) == "" {
+	form := e.form(v)
+	if len(v.Args) == 0 || form == "" {
 		e.fail("op %s has no scalar GLSL form for these arguments", v.Op)
 		return nil
 	}
-	n, err := parseTemplate(form(v))
+	n, err := parseTemplate(form)
 	if err != nil {
 		e.fail("op %s: %v", v.Op, err)
 		return nil
@@ -147,7 +151,7 @@ func (e *emitter) apply(v *kernel.Expr, home *scope) text {
 		}
 		return e.floatLit(v.Attrs.Float(name))
 	}, func(function string) string { return e.function(function, through) })
-	if through != typ && computeType(v.DType) == "double" {
+	if through != typ && e.computeType(v.DType) == "double" {
 		t = call("double", t)
 	}
 	return e.wrapped(v, t)
@@ -174,11 +178,11 @@ func (e *emitter) function(name, typ string) string {
 // of its arguments where the result is a truth value.
 func (e *emitter) arithmetic(v *kernel.Expr) string {
 	if v.DType != ir.Bool {
-		return computeType(v.DType)
+		return e.computeType(v.DType)
 	}
-	typ := computeType(operand(v).DType)
+	typ := e.computeType(operand(v).DType)
 	for _, a := range v.Args {
-		if computeType(a.DType) == "double" {
+		if e.computeType(a.DType) == "double" {
 			typ = "double"
 		}
 	}
@@ -198,7 +202,7 @@ func (e *emitter) applyArgs(v *kernel.Expr, home *scope, typ, through string) []
 		if v.Op == ir.OpWhere && i == 0 {
 			continue
 		}
-		args[i] = e.coerce(computeType(a.DType), typ, args[i])
+		args[i] = e.coerce(e.computeType(a.DType), typ, args[i])
 		if through != typ {
 			args[i] = call(through, args[i])
 		}

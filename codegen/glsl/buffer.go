@@ -57,13 +57,13 @@ func (e *emitter) view(b *buffer, width int) string {
 }
 
 func (e *emitter) storageNeeds(b *buffer) []string {
-	if e.inWords(b) {
+	if e.inWords(b) || e.inPairs(b) {
 		return nil
 	}
 	if b.DType.IsBlock() {
 		return blockNeeds(b.DType)
 	}
-	return scalars[b.DType].needs
+	return e.scalar(b.DType).needs
 }
 
 // load prints a load: a lane of a vector read before, a decoded element of a
@@ -88,7 +88,7 @@ func (e *emitter) carrierAt(b *buffer, i string) text {
 		return e.loadFromWords(b, 1, primary(i))
 	}
 	element := primary(e.view(b, 1) + "[" + i + "]")
-	if s := scalars[b.DType]; s.storage != s.carrier {
+	if s := e.scalar(b.DType); s.storage != s.carrier {
 		element = call(s.carrier, element)
 	}
 	return element
@@ -105,7 +105,7 @@ func (e *emitter) loadVector(b *buffer, width int, at text) (typ string, value t
 
 // vectorAt prints element i of the array of vectors that a buffer is seen as.
 func (e *emitter) vectorAt(b *buffer, width int, i text) (typ string, value text) {
-	s := scalars[b.DType]
+	s := e.scalar(b.DType)
 	typ = fmt.Sprintf("%s%d", s.vec, width)
 	if e.inWords(b) {
 		return typ, e.loadFromWords(b, width, i)
@@ -128,7 +128,7 @@ func (e *emitter) store(s kernel.Store) string {
 	if e.inWords(b) {
 		return e.storeToWords(b, 1, e.index(s.Index), value.s)
 	}
-	if s := scalars[b.DType]; s.storage != s.carrier {
+	if s := e.scalar(b.DType); s.storage != s.carrier {
 		value = call(s.storage, value)
 	}
 	return fmt.Sprintf("%s[%s] = %s;", e.view(b, 1), e.index(s.Index), value.s)
@@ -191,7 +191,7 @@ func (e *emitter) declaration(out *strings.Builder, b *buffer, width int) {
 	case !b.Read && !e.inWords(b): // atomics read
 		access = "writeonly "
 	}
-	typ, name := scalars[b.DType].storage, b.name
+	typ, name := e.scalar(b.DType).storage, b.name
 	if e.inWords(b) {
 		typ = "uint"
 	} else if b.DType.IsBlock() {
@@ -200,10 +200,10 @@ func (e *emitter) declaration(out *strings.Builder, b *buffer, width int) {
 	if width == target.OctetElems || width > 1 && b.DType.IsBlock() { // 16-bit elements, or blocks, as they are
 		typ, name = fmt.Sprintf("uvec%d", min(width, 4)), fmt.Sprintf("%s_vec%d", b.name, width)
 	} else if width > 1 {
-		typ, name = fmt.Sprintf("%s%d", scalars[b.DType].storageVec, width), fmt.Sprintf("%s_vec%d", b.name, width)
+		typ, name = fmt.Sprintf("%s%d", e.scalar(b.DType).storageVec, width), fmt.Sprintf("%s_vec%d", b.name, width)
 	}
 	note := ""
-	if b.DType.IsBlock() || typ != b.DType.String() && scalars[b.DType].storage != scalars[b.DType].compute {
+	if b.DType.IsBlock() || typ != b.DType.String() && e.scalar(b.DType).storage != e.scalar(b.DType).compute {
 		note = " // " + b.DType.String()
 	}
 	fmt.Fprintf(out, "layout(set = 0, binding = %d, std430) %sbuffer %s_buffer { %s %s[]; };%s\n", b.slot, access,

@@ -59,7 +59,7 @@ func (e *emitter) runCoarsened(r run, shared []*kernel.Expr) {
 func (e *emitter) keepShared(r run, shared []*kernel.Expr) {
 	var names []string
 	for _, v := range shared {
-		typ := computeType(v.DType)
+		typ := e.computeType(v.DType)
 		e.needType(typ)
 		name := e.fresh(e.scope, "kept_"+e.valueName(v))
 		e.line("%s %s[%d];", typ, name, r.width)

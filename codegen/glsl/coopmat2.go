@@ -381,7 +381,7 @@ func (c *coopMat2) resultTiles(s kernel.Store) []string {
 	name := c.fresh(c.root, "finish_"+b.base)
 	c.perElement(name, func() {
 		c.plan([]*kernel.Expr{s.Value}, nil)
-		c.line("return %s;", c.coerce(computeType(s.Value.DType), "float", c.value(s.Value)).s)
+		c.line("return %s;", c.coerce(c.computeType(s.Value.DType), "float", c.value(s.Value)).s)
 	})
 	for i, p := range c.pieces {
 		tiles[i] = c.fresh(c.scope, numberedName(b.base+"_tile", i, len(c.pieces)))

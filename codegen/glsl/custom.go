@@ -118,14 +118,14 @@ func (e *emitter) customFunction(op *ir.CustomOp, v *kernel.Expr) {
 		params = append(params, typ+" "+name)
 	}
 	for i, a := range v.Args {
-		typ := computeType(a.DType)
+		typ := e.computeType(a.DType)
 		e.needType(typ)
 		param(typ, op.Args[i].Name)
 	}
 	for _, a := range op.Attrs {
 		param(attrType(a.Kind), a.Name)
 	}
-	result := computeType(v.DType)
+	result := e.computeType(v.DType)
 	e.needType(result)
 	text := bracketed(op, "Body", op.Body, "    ")
 	if op.Expr != "" {

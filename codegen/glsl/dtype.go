@@ -31,17 +31,25 @@ var scalars = map[ir.DType]scalar{
 }
 
 // computeType is the GLSL type of a value.
-func computeType(t ir.DType) string { return scalars[t].compute }
+func (e *emitter) computeType(t ir.DType) string { return e.scalar(t).compute }
+
+// scalar is the row of a dtype.
+func (e *emitter) scalar(t ir.DType) scalar {
+	if t == ir.I64 && e.pairs() {
+		return pairScalar
+	}
+	return scalars[t]
+}
 
 // zero spells 0 in a compute type, for comparisons with it.
 func zero(typ string) text {
 	return map[string]text{"float": primary("0.0"), "double": primary("0.0"), "int": primary("0"),
-		"uint": primary("0u"), "int64_t": primary("0L")}[typ]
+		"uint": primary("0u"), "int64_t": primary("0L"), pair: primary("uvec2(0u)")}[typ]
 }
 
 // fromCarrier turns an element as loaded into a value.
 func (e *emitter) fromCarrier(t ir.DType, v text) text {
-	s := scalars[t]
+	s := e.scalar(t)
 	switch {
 	case t == ir.Bool:
 		return binary("!=", v, primary("0u"))
@@ -55,8 +63,8 @@ func (e *emitter) fromCarrier(t ir.DType, v text) text {
 // toCarrier turns a value of dtype from into an element as it is stored, short
 // of the storage type's own conversion.
 func (e *emitter) toCarrier(from, to ir.DType, v text) text {
-	s := scalars[to]
-	v = e.coerce(computeType(from), s.compute, v)
+	s := e.scalar(to)
+	v = e.coerce(e.computeType(from), s.compute, v)
 	switch {
 	case to == ir.Bool:
 		return call("uint", v)
@@ -74,6 +82,8 @@ func (e *emitter) coerce(from, to string, v text) text {
 		return v
 	case to == "bool":
 		return binary("!=", v, zero(from))
+	case from == pair || to == pair:
+		return e.coercePair(from, to, v)
 	}
 	e.needType(to)
 	return call(to, v)
@@ -91,8 +101,8 @@ func (e *emitter) needType(typ string) {
 
 // literal spells a constant of a compute type.
 func (e *emitter) literal(t ir.DType, f float64, n int64) text {
-	e.needType(computeType(t))
-	switch computeType(t) {
+	e.needType(e.computeType(t))
+	switch e.computeType(t) {
 	case "float":
 		return e.floatLit(f)
 	case "double":
@@ -102,6 +112,8 @@ func (e *emitter) literal(t ir.DType, f float64, n int64) text {
 		return finiteLit(f, 64, "lf")
 	case "int64_t":
 		return int64Lit(n)
+	case pair:
+		return pairLit(n)
 	case "uint":
 		return uintLit(n)
 	case "bool":
@@ -134,7 +146,7 @@ func (e *emitter) floatLit(f float64) text {
 
 // cast converts a value by op cast's rule.
 func (e *emitter) cast(from, to ir.DType, v text) text {
-	src, dst := computeType(from), computeType(to)
+	src, dst := e.computeType(from), e.computeType(to)
 	switch {
 	case from == to:
 		return v
@@ -144,6 +156,9 @@ func (e *emitter) cast(from, to ir.DType, v text) text {
 		return e.coerce(src, dst, v)
 	case from.IsFloat():
 		name := "float_to_" + to.String()
+		if dst == pair {
+			name = "float_to_pair"
+		}
 		e.helper(name, src)
 		return call(name, v)
 	}

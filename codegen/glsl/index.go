@@ -100,7 +100,7 @@ func (e *emitter) factor(f *kernel.Factor) text {
 	case kernel.FactorSym:
 		return e.symbol(f.Sym)
 	case kernel.FactorValue:
-		return e.coerce(computeType(f.Value.DType), "uint", e.value(f.Value))
+		return e.coerce(e.computeType(f.Value.DType), "uint", e.value(f.Value))
 	}
 	key := factorKey(f)
 	if t, ok := e.knownIndex(key); ok {
@@ -175,13 +175,13 @@ func loneValue(x kernel.Index) (*kernel.Expr, bool) {
 // index has 64 bits.
 func (e *emitter) clamped(f *kernel.Factor) text {
 	unsigned := f.D.NonNegative()
-	if v, ok := loneValue(f.X); ok && unsigned && computeType(v.DType) == "uint" {
+	if v, ok := loneValue(f.X); ok && unsigned && e.computeType(v.DType) == "uint" {
 		return call("min", e.value(v), e.indexText(f.D))
 	}
 	if unsigned && onlyAdds(f.X) {
 		return call("min", e.indexText(f.X), e.indexText(f.D))
 	}
-	if indexHasInt64(f.X) {
+	if e.indexHasInt64(f.X) {
 		e.need(NeedInt64)
 		return call("uint", e.clampCall(f, "int64_t", int64Lit))
 	}
@@ -193,7 +193,11 @@ func (e *emitter) clamped(f *kernel.Factor) text {
 func (e *emitter) clampCall(f *kernel.Factor, typ string, lit func(int64) text) text {
 	factor := func(f *kernel.Factor) text {
 		if f.Kind == kernel.FactorValue {
-			return e.coerce(computeType(f.Value.DType), typ, e.value(f.Value))
+			if e.computeType(f.Value.DType) == pair { // whose limits are those of an int
+				e.helper("pair_to_int", pair)
+				return call("pair_to_int", e.value(f.Value))
+			}
+			return e.coerce(e.computeType(f.Value.DType), typ, e.value(f.Value))
 		}
 		return call(typ, e.factor(f))
 	}
@@ -223,16 +227,16 @@ func someValue(x kernel.Index, is func(*kernel.Expr) bool) bool {
 	})
 }
 
-func indexHasInt64(x kernel.Index) bool {
-	return someValue(x, func(v *kernel.Expr) bool { return computeType(v.DType) == "int64_t" })
+func (e *emitter) indexHasInt64(x kernel.Index) bool {
+	return someValue(x, func(v *kernel.Expr) bool { return e.computeType(v.DType) == "int64_t" })
 }
 
 // signedIndex prints an index as an int value.
 func (e *emitter) signedIndex(x kernel.Index) text {
 	if f := loneFactor(x); f != nil && f.Kind == kernel.FactorClamp {
 		if _, known := e.knownIndex(factorKey(f)); !known && e.uses.indices[factorKey(f)] < 2 && !onlyAdds(f.X) &&
-			!indexHasInt64(f.X) {
-			if v, lone := loneValue(f.X); !lone || computeType(v.DType) != "uint" {
+			!e.indexHasInt64(f.X) {
+			if v, lone := loneValue(f.X); !lone || e.computeType(v.DType) != "uint" {
 				return e.clampCall(f, "int", intLit)
 			}
 		}

@@ -128,7 +128,7 @@ func (t *tileWriter) tileLoop(dim int, s *side) (opened int) {
 func (t *tileWriter) fetch() {
 	for _, v := range t.Loads {
 		b := t.buffers[v.Bind]
-		array := t.share(scalars[b.DType].carrier, b.base+"_tile", t.inner.size*t.pitch)
+		array := t.share(t.scalar(b.DType).carrier, b.base+"_tile", t.inner.size*t.pitch)
 		t.arrays = append(t.arrays, array)
 		t.comment("Lines of %s.", b.name)
 		width := t.k.VectorWidth(t.Other, t.k.Parallel[t.Other], 4, []*kernel.Expr{v}, nil)

@@ -1,6 +1,7 @@
 package glsl_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/glsl"
@@ -62,30 +63,34 @@ func TestMatMulGolden(t *testing.T) {
 // TestNeedsAgree checks that package target asks for what the generator uses:
 // a device that passes the former must be able to run the latter.
 func TestNeedsAgree(t *testing.T) {
-	for _, dtype := range ir.DTypes() {
-		k := product{m: d(64), n: d(256), k: d(256), a: ir.F32, b: dtype, transB: true}.kernel()
-		caps := profile(t, "nvidia-h100")
-		s, _, err := target.Select(k, caps)
-		check(t, err)
-		sh, err := emit(k, s, caps, nil)
-		if err != nil {
-			if !dtype.IsBlock() {
-				t.Errorf("%s: %v", dtype, err)
+	bare := profile(t, "nvidia-h100")
+	bare.Features.Storage8, bare.Features.Storage16, bare.Features.Int64 = false, false, false
+	for _, caps := range []target.Caps{profile(t, "nvidia-h100"), bare} {
+		for _, dtype := range ir.DTypes() {
+			k := product{m: d(64), n: d(256), k: d(256), a: ir.F32, b: dtype, transB: true}.kernel()
+			s, _, err := target.Select(k, caps)
+			check(t, err)
+			sh, err := emit(k, s, caps, nil)
+			if err != nil {
+				if !dtype.IsBlock() {
+					t.Errorf("%s: %v", dtype, err)
+				}
+				continue // a block format without kernels yet
 			}
-			continue // a block format without kernels yet
-		}
-		// used where there, done without elsewhere
-		promised := map[string]bool{glsl.NeedPreserveNaN: true, glsl.NeedPreserveNaN64: true, glsl.NeedStorage8: true,
-			glsl.NeedStorage16: true}
-		for _, n := range target.Needs(k) {
-			promised[n] = true
-		}
-		for _, n := range sh.Needs {
-			if !promised[n] {
-				t.Errorf("%s: the text needs %s, package target asks for %v", dtype, n, target.Needs(k))
+			promised := target.Needs(k)
+			for _, n := range []string{glsl.NeedPreserveNaN, glsl.NeedPreserveNaN64, glsl.NeedStorage8,
+				glsl.NeedStorage16, glsl.NeedInt64} { // used where there, done without elsewhere
+				if caps.Has(n) {
+					promised = append(promised, n)
+				}
 			}
-			if !caps.Has(n) {
-				t.Errorf("%s: the text needs %s, which package target does not know", dtype, n)
+			for _, n := range sh.Needs {
+				if !slices.Contains(promised, n) {
+					t.Errorf("%s: the text needs %s, package target asks for %v", dtype, n, promised)
+				}
+				if !caps.Has(n) {
+					t.Errorf("%s: the text needs %s, which package target does not know", dtype, n)
+				}
 			}
 		}
 	}

@@ -111,7 +111,7 @@ func (e *emitter) asFloat(v *kernel.Expr) text { return e.as("float", v) }
 // as prints a value in a compute type.
 func (e *emitter) as(typ string, v *kernel.Expr) text {
 	e.plan([]*kernel.Expr{v}, nil)
-	return e.coerce(computeType(v.DType), typ, e.value(v))
+	return e.coerce(e.computeType(v.DType), typ, e.value(v))
 }
 
 // wholeStep reports whether a step of so many from a place on stays within an

@@ -35,6 +35,9 @@ func pairWord(w kernel.Word, element text) text {
 // key prints a seed or offset as its two halves.
 func (e *emitter) key(v *kernel.Expr, home *scope) text {
 	t := e.valueFor(v, home)
+	if v.DType == ir.I64 && e.pairs() {
+		return t
+	}
 	if v.DType == ir.I64 {
 		e.helper("halves", "int64_t")
 		return call("halves", t)

@@ -10,7 +10,7 @@ import (
 func (r *rowWriter) declareCaches() {
 	for _, v := range r.keptFrom(-1) {
 		name := r.fresh(r.scope, "kept_"+r.keptName(v))
-		r.line("%s %s[%d];", computeType(v.DType), name, r.slots*r.width)
+		r.line("%s %s[%d];", r.computeType(v.DType), name, r.slots*r.width)
 		r.cached[v] = name
 	}
 }

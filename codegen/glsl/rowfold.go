@@ -77,7 +77,7 @@ func (r *rowWriter) commentOnce(i int, s string) {
 // beginFold declares the variables of a fold at its identity.
 func (r *rowWriter) beginFold(p kernel.Phase) fold {
 	t := accType(p)
-	f := fold{Phase: p, typ: computeType(t)}
+	f := fold{Phase: p, typ: r.computeType(t)}
 	r.needType(f.typ)
 	if !isArg(p.Combine) {
 		f.value = r.variable(f.typ, p.Name, r.identity(p))
@@ -108,7 +108,7 @@ func (r *rowWriter) identity(p kernel.Phase) text {
 
 // accumulate folds one element in.
 func (r *rowWriter) accumulate(f fold, value string) {
-	v := r.coerce(computeType(f.Value.DType), f.typ, text{value, 0})
+	v := r.coerce(r.computeType(f.Value.DType), f.typ, text{value, 0})
 	if f.lost != "" {
 		r.helper("sum_exactly", f.typ)
 		r.line("sum_exactly(%s, %s, %s);", f.value, f.lost, v.s)

@@ -31,7 +31,7 @@ type scanTile struct {
 func (e *emitter) emitScan() {
 	row := &rowWriter{emitter: e, lanes: 1, rows: e.sched.Workgroup, width: e.sched.Vec}
 	w := &scanWriter{rowWriter: row, phase: e.k.Phases[0]}
-	w.typ = computeType(accType(w.phase))
+	w.typ = w.computeType(accType(w.phase))
 	w.needType(w.typ)
 	w.runs, _ = e.k.Fold.Quo(int64(w.width))
 	along := w.alone
@@ -65,7 +65,7 @@ func (w *scanWriter) guarded(body func(), conds ...text) {
 // value computes what the element at hand adds.
 func (w *scanWriter) value() string {
 	v := w.eval(w.phase.Value)[0]
-	return w.coerce(computeType(w.phase.Value.DType), w.typ, text{v, 0}).s
+	return w.coerce(w.computeType(w.phase.Value.DType), w.typ, text{v, 0}).s
 }
 
 // alone gives each invocation a row of its own.

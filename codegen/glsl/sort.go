@@ -79,7 +79,7 @@ func (r *rowWriter) keyOf(j text, places int64) string {
 func (r *rowWriter) sortKey(p kernel.Phase) text {
 	r.plan([]*kernel.Expr{p.Value}, nil)
 	v := r.emitter.value(p.Value)
-	typ := computeType(p.Value.DType)
+	typ := r.computeType(p.Value.DType)
 	key := v
 	switch typ {
 	case "float":

@@ -144,8 +144,8 @@ func (e *emitter) valueFor(v *kernel.Expr, consumer *scope) text {
 	if !e.wantsName(v, t, home, consumer) {
 		return t
 	}
-	e.needType(computeType(v.DType))
-	name := primary(e.declare(home, computeType(v.DType), e.valueName(v), t))
+	e.needType(e.computeType(v.DType))
+	name := primary(e.declare(home, e.computeType(v.DType), e.valueName(v), t))
 	home.values[v] = name
 	return name
 }

@@ -50,13 +50,13 @@ func (e *emitter) runLanes(r run, roots []*kernel.Expr, stores []kernel.Store, b
 	var scalarStores, vectorStores []kernel.Store
 	var results []string
 	for _, s := range stores {
-		if !e.k.StoresVector(s, r.axis, r.width) {
+		if e.inPairs(e.buffers[s.Bind]) || !e.k.StoresVector(s, r.axis, r.width) {
 			scalarStores = append(scalarStores, s)
 			continue
 		}
 		b := e.buffers[s.Bind]
 		name := e.fresh(e.scope, fmt.Sprintf("%s%d", b.name, r.width))
-		e.line("%s%d %s;", scalars[b.DType].vec, r.width, name)
+		e.line("%s%d %s;", e.scalar(b.DType).vec, r.width, name)
 		vectorStores, results = append(vectorStores, s), append(results, name)
 	}
 	e.openLanes(r.width)
@@ -122,7 +122,7 @@ func (e *emitter) loadVectors(r run, roots []*kernel.Expr) map[*kernel.Expr]stri
 		if v.Kind == kernel.ExprRandom && r.width == 4 && v.Index.Adjacent(r.axis, 4) {
 			vectors[v] = e.loadWords(r, v, vectors)
 		}
-		if v.Kind != kernel.ExprLoad || !e.k.LoadsVector(v, r.axis, r.width) {
+		if v.Kind != kernel.ExprLoad || e.inPairs(e.buffers[v.Bind]) || !e.k.LoadsVector(v, r.axis, r.width) {
 			return
 		}
 		b := e.buffers[v.Bind]
@@ -195,7 +195,7 @@ func (e *emitter) storeVectors(r run, stores []kernel.Store, results []string) {
 			e.line("%s", e.storeToWords(b, r.width, e.vectorIndex(r, s.Index).s, value.s))
 			continue
 		}
-		if t := scalars[b.DType]; t.vec != t.storageVec || t.storage != t.carrier {
+		if t := e.scalar(b.DType); t.vec != t.storageVec || t.storage != t.carrier {
 			value = call(fmt.Sprintf("%s%d", t.storageVec, r.width), value)
 		}
 		e.line("%s[%s] = %s;", e.view(b, r.width), e.vectorIndex(r, s.Index).s, value.s)

@@ -1,0 +1,60 @@
+package optest_test
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/optest"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// withoutSizes are cases over elements that devices may have in words of 32 bits alone, by
+// all ways in which kernels read and write: neighbours, single elements, in place, blocks.
+var withoutSizes = regexp.MustCompile(`^(cast/(f32|bf16|u8|i64)/to (f32|f16|bf16|f8e4m3|i8|bool|i64)/extreme` +
+	`|(where|lt|mul)/(f16|i8|bool|i64)/7x13|concat/(bf16|i8|i64)/of 3/axis 2|gather/(f16|u8|i64)/5x7x6/axis 1/plain` +
+	`|(scatter|scatter_add)/(f16|u8)/6x7/axis 1/plain|dynamic_update_slice/(f16|u8|i64)/9x11/axis 1/plain/0` +
+	`|(sum|argmax|cumsum|sort)/(f16|u8)/axis (-1|1)/5x37|pad/bf16/constant/3x4|transpose/i8/3x1x5` +
+	`|embedding/f16/ids i64|quantize/f32/(q4_0|q8_0)/5x3x96/plain|dequantize/f16/q8_0/2x64` +
+	`|matmul/f32/q8_0/(1x512|33x512) by 13|attention/f16/plain/0 outer/plain)$`)
+
+// TestWords runs them as on a device without storage of 8 and 16 bits, and without 64-bit
+// integers. Nothing may be written around outputs, and no shader may ask for what was
+// taken away.
+func TestWords(t *testing.T) {
+	dev := openDevice(t)
+	caps := dev.Caps()
+	caps.Features.Storage8, caps.Features.Storage16, caps.Features.Int64 = false, false, false
+	report, err := optest.Run(context.Background(),
+		func(ctx context.Context, g *ir.Graph, w ir.WeightSource) (runtime.Executable, error) {
+			p, err := vkc.Compile(ctx, g, vkc.CompileOptions{Target: caps})
+			if err != nil {
+				return nil, err
+			}
+			for _, s := range p.Contents.Program.Shaders {
+				if need := strings.Join(s.Needs, " "); strings.Contains(need, "storage") || strings.Contains(need, "int64") {
+					t.Errorf("%s needs %s", s.Name, need)
+				}
+			}
+			return dev.Load(ctx, p, vkc.LoadOptions{Weights: w, Guards: true})
+		}, optest.Options{Filter: withoutSizes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range report.Failures() {
+		t.Errorf("%s: %s", f.Case, f.Reason)
+	}
+	total := report.Total()
+	t.Logf("%s: %d cases, %d refused", dev.Name(), total.Cases, total.Refused)
+	for _, r := range report.Results {
+		if r.Outcome == optest.Refusal {
+			t.Errorf("%s: refused: %s", r.Case, r.Reason)
+		}
+	}
+	if total.Cases < 50 {
+		t.Errorf("%d cases", total.Cases)
+	}
+}
