@@ -35,7 +35,8 @@ func TestWords(t *testing.T) {
 				return nil, err
 			}
 			for _, s := range p.Contents.Program.Shaders {
-				if need := strings.Join(s.Needs, " "); strings.Contains(need, "storage") || strings.Contains(need, "int64") {
+				need := strings.Join(s.Needs, " ")
+				if strings.Contains(need, "storage") || strings.Contains(need, "int64") {
 					t.Errorf("%s needs %s", s.Name, need)
 				}
 			}
