@@ -62,7 +62,7 @@ func (d *Device) try(ctx context.Context, software *vk.Executable, g *ir.Graph,
 	if why != "" {
 		return nil, why, nil
 	}
-	reference, err := loadForTrial(ctx, g, weights)
+	reference, err := d.loadForTrial(ctx, g, weights)
 	if err != nil {
 		return nil, fmt.Sprintf("the %s does not load the graph: %v", referenceName, err), ctx.Err()
 	}
@@ -188,14 +188,14 @@ func trialExtents(g *ir.Graph, symbols []runtime.Symbol) (list []map[string]int6
 	return list, ""
 }
 
-func loadForTrial(ctx context.Context, g *ir.Graph, weights ir.WeightSource) (runtime.Executable, error) {
+func (d *Device) loadForTrial(ctx context.Context, g *ir.Graph, weights ir.WeightSource) (runtime.Executable, error) {
 	limited, stop := context.WithTimeout(ctx, trialLoad)
 	defer stop()
 	held, err := holdWeights(g, weights)
 	if err != nil {
 		return nil, err
 	}
-	return cpu.Load(g, held, cpu.Options{Context: limited})
+	return cpu.Load(g, held, cpu.Options{Context: limited, Device: &d.host})
 }
 
 // holdWeights returns copies of a graph's weights. The reference reads them in runs, and callers of a Vulkan device may

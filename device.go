@@ -22,6 +22,7 @@ import (
 type Device struct {
 	inst     *vk.Instance // nil for the CPU reference, as is dev
 	dev      *vk.Device
+	host     cpu.Device // what programs on the reference share
 	caps     target.Caps
 	why      string
 	fallback error
@@ -172,10 +173,24 @@ func (d *Device) Robustness() vk.Robustness {
 	return d.dev.Robustness()
 }
 
+// Traffic counts the bytes of tensors that passed between the caller's memory and
+// where programs of the device run. What stays there ([RunOptions].Keep) does not pass.
+func (d *Device) Traffic() Traffic {
+	if d == nil {
+		return Traffic{}
+	}
+	vulkan, host := d.dev.Traffic(), d.host.Traffic()
+	return Traffic{In: vulkan.In + host.In, Out: vulkan.Out + host.Out}
+}
+
 // Close closes the device. Its error names what was still open on it. Closing
 // twice is fine.
 func (d *Device) Close() error {
-	if d == nil || d.closed.Swap(true) || d.dev == nil {
+	if d == nil || d.closed.Swap(true) {
+		return nil
+	}
+	d.host.Close() // has no error
+	if d.dev == nil {
 		return nil
 	}
 	return errors.Join(d.dev.Close(), d.inst.Close())
@@ -295,7 +310,7 @@ const becauseShared = "the executable that it shares with is there"
 
 func (d *Device) loadReference(ctx context.Context, p *Program, weights ir.WeightSource,
 	share *Executable) (_ *Executable, err error) {
-	g, opt, why := p.Contents.Graph, cpu.Options{Context: ctx}, d.why
+	g, opt, why := p.Contents.Graph, cpu.Options{Context: ctx, Device: &d.host}, d.why
 	if share != nil {
 		opt.Share = share.backend
 	}

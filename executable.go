@@ -16,6 +16,10 @@ type (
 	RunOptions = runtime.RunOptions
 	// Result is what a run gives.
 	Result = runtime.Result
+	// DeviceTensor is a tensor that stays where programs run.
+	DeviceTensor = runtime.DeviceTensor
+	// Traffic counts the bytes that passed between the caller's memory and a device.
+	Traffic = runtime.Traffic
 	// Progress says how far compiling and loading are.
 	Progress = runtime.Progress
 )
@@ -52,6 +56,9 @@ type notLoaded struct{ *runtime.Signature }
 func (notLoaded) Run(context.Context, Tensors, ...RunOptions) (*Result, error) {
 	return nil, errNotLoaded
 }
+func (notLoaded) Upload(context.Context, *ir.Data) (*DeviceTensor, error) {
+	return nil, errNotLoaded
+}
 func (notLoaded) ReadState(string) (*ir.Data, error) { return nil, errNotLoaded }
 func (notLoaded) WriteState(string, *ir.Data) error  { return errNotLoaded }
 func (notLoaded) ResetStates() error                 { return errNotLoaded }
@@ -80,6 +87,12 @@ func (e *Executable) Symbols() []runtime.Symbol { return e.program().Symbols() }
 // completes all the same, and the next one waits for it.
 func (e *Executable) Run(ctx context.Context, in Tensors, opt ...RunOptions) (*Result, error) {
 	return e.program().Run(ctx, in, opt...)
+}
+
+// Upload returns a copy of d where the program runs, for [RunOptions].Inputs of any
+// program there. An output that is to stay there is named in RunOptions.Keep.
+func (e *Executable) Upload(ctx context.Context, d *ir.Data) (*DeviceTensor, error) {
+	return e.program().Upload(ctx, d)
 }
 
 // ReadState returns a copy of what a state holds, after the runs under way.

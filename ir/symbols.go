@@ -11,6 +11,16 @@ import (
 // (names, dtypes, shapes, byte counts) and returns the value of every symbol.
 // explicit gives symbols by name, and may be nil; see BindSymbols.
 func BindInputs(g *Graph, in map[string]*Data, explicit map[string]int64) (map[string]int64, error) {
+	dims, err := InputDims(g, in)
+	if err != nil {
+		return nil, err
+	}
+	return BindSymbols(g, dims, explicit)
+}
+
+// InputDims checks names, dtypes and byte counts of tensors against the graph's
+// inputs and returns their shapes, for BindSymbols, which checks those.
+func InputDims(g *Graph, in map[string]*Data) (map[string][]int, error) {
 	dims := make(map[string][]int, len(in))
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		d := in[name]
@@ -29,7 +39,7 @@ func BindInputs(g *Graph, in map[string]*Data, explicit map[string]int64) (map[s
 		}
 		dims[name] = d.Dims
 	}
-	return BindSymbols(g, dims, explicit)
+	return dims, nil
 }
 
 // BindSymbols returns the value of every symbol of the graph, from the shapes

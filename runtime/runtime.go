@@ -33,6 +33,9 @@ type Executable interface {
 	// RunOptions may be given.
 	Run(ctx context.Context, in map[string]*ir.Data, opt ...RunOptions) (*Result, error)
 
+	// Upload returns a copy of d where the program runs.
+	Upload(ctx context.Context, d *ir.Data) (*DeviceTensor, error)
+
 	// ReadState returns a copy of what a state holds.
 	ReadState(name string) (*ir.Data, error)
 	// WriteState makes a state hold a copy of d.
@@ -46,7 +49,9 @@ type Executable interface {
 	Close() error
 }
 
-// RunOptions adjusts a run.
+// RunOptions adjusts a run. Each input comes from one place: the tensors given to
+// Run, or Inputs. Each output goes to one: memory made for it, which
+// Result.Outputs has, memory given for it (Into), or the device's (Keep).
 type RunOptions struct {
 	// Symbols gives the values of symbols by name. Those that size an axis of
 	// an input may be left out.
@@ -58,6 +63,12 @@ type RunOptions struct {
 	// Result.Outputs has that tensor. Other outputs are made anew. Where the run
 	// fails, what the tensor holds is undefined.
 	Into map[string]*ir.Data
+	// Inputs are inputs that lie on the device already, by name; Run is not given
+	// those. The tensors are read alone, so the same may be many inputs of many runs.
+	Inputs map[string]*DeviceTensor
+	// Keep names outputs that stay on the device: Result.Kept has them, and
+	// Result.Outputs has not. Close them.
+	Keep []string
 }
 
 // CheckRun refuses what no backend can run with: no context, or more than one
@@ -105,7 +116,8 @@ const (
 // Result is what a run gives.
 type Result struct {
 	Outputs map[string]*ir.Data
-	Profile *Profile // nil unless asked for
+	Kept    map[string]*DeviceTensor // the outputs in RunOptions.Keep; nil if there are none
+	Profile *Profile                 // nil unless asked for
 }
 
 // Port is a tensor that a program takes, gives or keeps.

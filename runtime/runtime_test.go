@@ -129,7 +129,7 @@ func TestBind(t *testing.T) {
 	}
 	for how, s := range signatures(t) {
 		for _, tt := range tests {
-			have, err := s.Bind(tt.in, tt.explicit)
+			have, err := s.Bind(tt.in, RunOptions{Symbols: tt.explicit})
 			if tt.err == "" {
 				if diff := cmp.Diff(tt.want, have); err != nil || diff != "" {
 					t.Errorf("%s, %s: %v %s", how, tt.name, err, diff)

@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -105,15 +106,34 @@ func (s *Signature) States() []Port { return s.orNone().states }
 // Symbols lists the symbols.
 func (s *Signature) Symbols() []Symbol { return s.orNone().symbols }
 
-// Bind checks the inputs of a run and returns the value of every symbol: those
-// in explicit, which may be nil, and those that the inputs' shapes tell. A
-// missing or unknown input, a wrong dtype, shape or number of bytes, and a
-// symbol without a value or with two are errors of one line.
-func (s *Signature) Bind(in map[string]*ir.Data, explicit map[string]int64) (map[string]int64, error) {
+// Bind checks the inputs of a run, those in and those in opt, and returns the
+// value of every symbol: those in opt, and those that the inputs' shapes tell. A
+// missing or unknown input, or one given twice, a wrong dtype, shape or number of
+// bytes, and a symbol without a value or with two are errors of one line.
+func (s *Signature) Bind(in map[string]*ir.Data, opt RunOptions) (map[string]int64, error) {
 	if s == nil || s.leaves == nil {
 		return nil, errNoSignature
 	}
-	return ir.BindInputs(s.leaves, in, explicit)
+	dims, err := ir.InputDims(s.leaves, in)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(opt.Inputs)) {
+		t := opt.Inputs[name]
+		i := slices.IndexFunc(s.inputs, func(p Port) bool { return p.Name == name })
+		switch _, twice := dims[name]; {
+		case i < 0:
+			return nil, fmt.Errorf("unknown input %q: the graph has %s", name, portNames(s.inputs))
+		case twice:
+			return nil, fmt.Errorf("input %q is given twice: to Run, and in RunOptions.Inputs", name)
+		case t == nil:
+			return nil, fmt.Errorf("input %q is a nil device tensor, want %s", name, s.inputs[i].Type)
+		case t.dtype != s.inputs[i].Type.DType:
+			return nil, fmt.Errorf("input %q is %v, want %s", name, t, s.inputs[i].Type)
+		}
+		dims[name] = t.dims
+	}
+	return ir.BindSymbols(s.leaves, dims, opt.Symbols)
 }
 
 // State returns the index in States of the state of that name.
@@ -150,35 +170,76 @@ func (s *Signature) CheckState(name string, d *ir.Data) (int, error) {
 	return i, nil
 }
 
-// NewOutputs returns the tensors that a run with these symbols writes its
-// outputs to, in the order of Outputs: those in into, which may be nil, and new
-// ones for the others.
-func (s *Signature) NewOutputs(symbols map[string]int64, into map[string]*ir.Data) ([]*ir.Data, error) {
+// Output is where a run writes an output.
+type Output struct {
+	// Data has the output's type and shape. Its bytes are memory of the caller, or
+	// new, or nil where the output is kept on the device.
+	*ir.Data
+	Keep bool
+	Size int64 // in bytes
+}
+
+// NewOutputs returns where a run with these symbols writes its outputs, in the order
+// of Outputs: the tensors in opt.Into, the device for those in opt.Keep, and new
+// tensors for the others.
+func (s *Signature) NewOutputs(symbols map[string]int64, opt RunOptions) ([]Output, error) {
 	if s == nil || s.leaves == nil {
 		return nil, errNoSignature
 	}
-	for name := range into {
-		if !slices.ContainsFunc(s.outputs, func(p Port) bool { return p.Name == name }) {
-			return nil, fmt.Errorf("memory for output %q: the program has no such output, but %s", name,
-				portNames(s.outputs))
-		}
+	if err := s.checkDestinations(opt); err != nil {
+		return nil, err
 	}
-	list := make([]*ir.Data, len(s.outputs))
+	list := make([]Output, len(s.outputs))
 	for i, port := range s.outputs {
 		dims, err := port.Type.Shape.Eval(symbols)
 		if err != nil {
 			return nil, fmt.Errorf("output %q: %w", port.Name, err)
 		}
-		if d, given := into[port.Name]; given {
-			list[i], err = d, checkOutput(d, port.Type.DType, dims)
-		} else {
-			list[i], err = ir.NewData(port.Type.DType, dims...)
+		d, given := opt.Into[port.Name]
+		list[i] = Output{Data: d, Keep: slices.Contains(opt.Keep, port.Name)}
+		switch {
+		case given:
+			err = checkOutput(d, port.Type.DType, dims)
+		case list[i].Keep:
+			list[i].Data = &ir.Data{DType: port.Type.DType, Dims: dims}
+		default:
+			list[i].Data, err = ir.NewData(port.Type.DType, dims...)
+		}
+		if err == nil {
+			list[i].Size, err = sizeOf(port.Type.DType, dims)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("output %q: %w", port.Name, err)
 		}
 	}
 	return list, nil
+}
+
+// checkDestinations refuses memory for outputs that there are not, and outputs that
+// are to go to two places.
+func (s *Signature) checkDestinations(opt RunOptions) error {
+	for name := range opt.Into {
+		if !s.hasOutput(name) {
+			return fmt.Errorf("memory for output %q: the program has no such output, but %s", name,
+				portNames(s.outputs))
+		}
+	}
+	for i, name := range opt.Keep {
+		_, given := opt.Into[name]
+		switch {
+		case !s.hasOutput(name):
+			return fmt.Errorf("keep output %q: the program has no such output, but %s", name, portNames(s.outputs))
+		case given:
+			return fmt.Errorf("output %q is in RunOptions.Keep and in Into: it goes to one of them", name)
+		case slices.Contains(opt.Keep[:i], name):
+			return fmt.Errorf("output %q is in RunOptions.Keep twice", name)
+		}
+	}
+	return nil
+}
+
+func (s *Signature) hasOutput(name string) bool {
+	return slices.ContainsFunc(s.outputs, func(p Port) bool { return p.Name == name })
 }
 
 // checkOutput refuses memory that is not of an output's type.

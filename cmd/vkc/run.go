@@ -207,7 +207,7 @@ func (s *session) prepare(g *ir.Graph) (err error) {
 	if s.inputs, err = readInputs(sig, s.flags.inputs, s.symbols); err != nil {
 		return err
 	}
-	if _, err := sig.Bind(s.inputs, s.symbols); err != nil {
+	if _, err := sig.Bind(s.inputs, runtime.RunOptions{Symbols: s.symbols}); err != nil {
 		return err
 	}
 	if len(g.Leaves(ir.OpWeight)) > 0 && s.weights == nil {

@@ -8,7 +8,6 @@ package cpu
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	goruntime "runtime"
 	"sync"
@@ -30,16 +29,20 @@ type Options struct {
 	// Share is another executable of this package, whose weights this one takes
 	// where it is given none, and whose states of equal names it reads and updates too.
 	Share runtime.Executable
+	// Device is what the program is on; nil means one that all such programs share.
+	Device *Device
 	// Context, if set, ends Load early.
 	Context context.Context
 }
 
 // errClosed is returned by everything after Close.
-var errClosed = errors.New("cpu: the program is closed")
+var errClosed = fmt.Errorf("cpu: the program is %w", runtime.ErrClosed)
 
 // executable is a graph on the interpreter.
 type executable struct {
 	*runtime.Signature
+	device  *Device
+	name    string
 	workers int
 
 	mu      sync.Mutex      // guards program
@@ -72,7 +75,11 @@ func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable
 	if workers <= 0 {
 		workers = goruntime.GOMAXPROCS(0)
 	}
-	return &executable{Signature: runtime.SignatureOf(g), workers: workers, program: p}, nil
+	device := opt.Device
+	if device == nil {
+		device = &own
+	}
+	return &executable{Signature: runtime.SignatureOf(g), device: device, name: g.Name, workers: workers, program: p}, nil
 }
 
 // Run implements runtime.Executable. A profile has no kernels: the interpreter
@@ -100,24 +107,51 @@ func (e *executable) Run(ctx context.Context, in map[string]*ir.Data,
 
 func (e *executable) run(ctx context.Context, p *interp.Program, in map[string]*ir.Data,
 	opt runtime.RunOptions) (*runtime.Result, error) {
-	if len(opt.Into) > 0 { // before the run, which changes states
-		symbols, err := e.Bind(in, opt.Symbols)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := e.NewOutputs(symbols, opt.Into); err != nil {
-			return nil, err
-		}
+	// All is checked before the run, which changes states.
+	if err := e.device.usable(); err != nil {
+		return nil, err
 	}
-	out, err := p.Run(ctx, in, opt.Symbols)
+	symbols, err := e.Bind(in, opt)
 	if err != nil {
 		return nil, err
 	}
-	for name, d := range opt.Into {
-		copy(d.Bytes, out[name].Bytes)
-		out[name] = d
+	outputs, err := e.NewOutputs(symbols, opt)
+	if err != nil {
+		return nil, err
 	}
-	return &runtime.Result{Outputs: out}, nil
+	all, release, err := e.hold(in, opt)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	for _, d := range in {
+		e.device.in.Add(uint64(len(d.Bytes)))
+	}
+	out, err := p.Run(ctx, all, opt.Symbols)
+	if err != nil {
+		return nil, err
+	}
+	result := &runtime.Result{Outputs: out}
+	for i, port := range e.Outputs() {
+		have := out[port.Name]
+		if outputs[i].Keep {
+			delete(out, port.Name)
+			if result.Kept == nil {
+				result.Kept = map[string]*runtime.DeviceTensor{}
+			}
+			label := fmt.Sprintf("output %q of program %q", port.Name, e.name)
+			if result.Kept[port.Name], err = e.device.newTensor(label, have); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		e.device.out.Add(uint64(len(have.Bytes)))
+		if d, given := opt.Into[port.Name]; given {
+			copy(d.Bytes, have.Bytes)
+			out[port.Name] = d
+		}
+	}
+	return result, nil
 }
 
 // ReadState implements runtime.Executable.

@@ -51,6 +51,7 @@ type Device struct {
 	submitted atomic.Uint64 // the last point of the timeline that was submitted
 	completed atomic.Uint64 // a point known to have been reached
 	lost      atomic.Bool
+	traffic   struct{ in, out atomic.Uint64 } // bytes of tensors, from and to the host
 
 	mu      sync.Mutex
 	closed  bool

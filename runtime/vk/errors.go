@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/vkc-go/vkc/runtime"
 )
 
 var (
@@ -20,7 +22,7 @@ var (
 	// Close works on it any more; opening the device anew may.
 	ErrDeviceLost = errors.New("device lost")
 	// ErrClosed is wrapped by errors from using something after its Close.
-	ErrClosed = errors.New("already closed")
+	ErrClosed = runtime.ErrClosed
 	// ErrTooLarge is wrapped by errors about sizes that exceed a limit of the device.
 	ErrTooLarge = errors.New("exceeds the device's limit")
 )

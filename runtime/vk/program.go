@@ -54,6 +54,7 @@ type Executable struct {
 	pipelines  []*Pipeline           // by shader; nil where no step uses it
 	bindings   *Bindings             // set i is for step i
 	main       *Recording
+	alone      *Recording // main without copies; nil before the first run that needs it
 	reset      *Recording // zeroes the states; nil if there are none
 	stats      Stats
 	recorded   atomic.Int64 // Stats.Recordings
@@ -86,7 +87,8 @@ type Stats struct {
 	Steps        int // of a run
 	Prepared     int // that ran when the program was loaded
 	Pipelines    int
-	// Recordings is how often the program's steps have been recorded: once, and once more for profiles.
+	// Recordings is how often the program's steps have been recorded: once, once more for profiles, and once
+	// for tensors that stay on the device, where others are copied.
 	Recordings int
 	// CacheErr is why compiled pipelines could not be kept for next time, if so.
 	CacheErr error
@@ -285,8 +287,7 @@ func (e *Executable) Device() string {
 	if e == nil || e.device == nil {
 		return "no device"
 	}
-	c := &e.device.info.Caps
-	return fmt.Sprintf("%s (Vulkan %v, %s)", c.Name, c.API, c.DriverName)
+	return e.device.describe()
 }
 
 // Stats says what the program takes.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/runtime"
 )
 
 // smallCopy is up to which size a tensor of varying length is copied as a whole in every run, with the
@@ -13,12 +14,28 @@ const smallCopy = 64 << 10
 // endpoint is where the host meets an input or output of the program: the program's own buffer where the
 // host can well reach it, else staging memory and a copy.
 type endpoint struct {
-	host     *Buffer // what the host writes or reads
-	src, dst *Buffer // what is copied; nil if nothing is
-	size     int64   // of the whole tensor
-	hostAt   int64   // where the tensor begins in host
-	srcAt    int64   // where it begins in src
-	fixed    bool    // the copy is of the whole and part of the program's recording
+	host   *Buffer // what the host writes or reads
+	own    *Buffer // the program's
+	ownAt  int64   // where the tensor begins in it
+	size   int64   // of the whole tensor
+	staged bool    // host is not own: there is a copy
+	fixed  bool    // the copy is of the whole and part of the program's recording
+}
+
+// hostAt is where the tensor begins in host.
+func (x *endpoint) hostAt() int64 {
+	if x.staged {
+		return 0
+	}
+	return x.ownAt
+}
+
+// upload copies an input's first size bytes from the host.
+func (x *endpoint) upload(size int64) bufferCopy { return bufferCopy{x.own, x.ownAt, x.host, 0, size} }
+
+// download copies an output's first size bytes to the host.
+func (x *endpoint) download(size int64) bufferCopy {
+	return bufferCopy{x.host, 0, x.own, x.ownAt, size}
 }
 
 // connect makes the endpoints. Ports that share a buffer share an endpoint.
@@ -47,25 +64,22 @@ func (e *Executable) newEndpoint(port kernel.Port) (*endpoint, error) {
 	d := e.device
 	plan := &e.program.Buffers[port.Buffer]
 	own, offset := e.ranges[port.Buffer].Buffer, e.ranges[port.Buffer].Offset
+	x := &endpoint{host: own, own: own, ownAt: offset, size: plan.Bytes}
 	output := plan.Kind == kernel.BufOutput
 	if d.direct(own) && (!output || d.cached(own)) {
-		return &endpoint{host: own, size: plan.Bytes, hostAt: offset}, nil
+		return x, nil
 	}
 	kind := UploadMemory
 	if output {
 		kind = ReadbackMemory
 	}
-	staging, err := d.NewBuffer("staging of "+port.Name, plan.Bytes, kind)
-	if err != nil {
+	var err error
+	if x.host, err = d.NewBuffer("staging of "+port.Name, plan.Bytes, kind); err != nil {
 		return nil, err
 	}
-	e.keep(staging)
+	e.keep(x.host)
 	e.stats.StagingBytes += plan.Bytes
-	x := &endpoint{host: staging, src: staging, dst: own, size: plan.Bytes,
-		fixed: port.Shape.IsStatic() || plan.Bytes <= smallCopy}
-	if output {
-		x.src, x.dst, x.srcAt = own, staging, offset
-	}
+	x.staged, x.fixed = true, port.Shape.IsStatic() || plan.Bytes <= smallCopy
 	return x, nil
 }
 
@@ -74,56 +88,91 @@ func (d *Device) cached(b *Buffer) bool {
 	return d.info.MemoryTypes[b.piece.block.memoryType].Flags&MemoryHostCached != 0
 }
 
-// anyFixed reports whether there is a copy that is the same in every run.
-func anyFixed(ends []*endpoint) bool {
-	return slices.ContainsFunc(ends, func(x *endpoint) bool { return x.fixed })
-}
-
-// recordCopies adds the copies that are the same in every run.
-func recordCopies(c *CommandList, ends []*endpoint) {
+// fixedCopies lists the copies that are the same in every run.
+func fixedCopies(ends []*endpoint, copyOf func(x *endpoint, size int64) bufferCopy) (list []bufferCopy) {
 	for i, x := range ends {
 		if x.fixed && !slices.Contains(ends[:i], x) {
-			c.CopyBuffer(x.dst, 0, x.src, x.srcAt, x.size)
+			list = append(list, copyOf(x, x.size))
 		}
+	}
+	return list
+}
+
+// bufferCopy is a copy on the device.
+type bufferCopy struct {
+	dst   *Buffer
+	dstAt int64
+	src   *Buffer
+	srcAt int64
+	size  int64
+}
+
+func (c *CommandList) copyAll(list []bufferCopy) {
+	for _, x := range list {
+		c.CopyBuffer(x.dst, x.dstAt, x.src, x.srcAt, x.size)
 	}
 }
 
-// copies is a recording of the copies whose lengths differ from run to run. It is made anew when they
+// copies is a recording of the copies that differ from run to run. It is made anew when they
 // have changed, which is cheap: the steps of the program are not part of it.
 type copies struct {
 	recording *Recording
-	sizes     []int64 // by endpoint, that it is recorded for
+	list      []bufferCopy // that it is recorded for
 }
 
-// prepare returns a recording that copies sizes[i] bytes of endpoint i, or nil if there is nothing to do. The
-// device must be done with the last one.
-func (x *copies) prepare(e *Executable, name string, ends []*endpoint, sizes []int64) (*Recording, error) {
-	c := e.device.NewCommandList()
-	some := false
-	for i, end := range ends {
-		if end.src != nil && !end.fixed && sizes[i] > 0 && !slices.Contains(ends[:i], end) {
-			c.CopyBuffer(end.dst, 0, end.src, end.srcAt, sizes[i])
-			some = true
-		}
-	}
-	if !some {
+// prepare returns a recording of copies, or nil if there are none. The device must be done with the last one.
+func (x *copies) prepare(e *Executable, name string, list []bufferCopy) (*Recording, error) {
+	if len(list) == 0 {
 		return nil, nil
 	}
+	if x.recording != nil && slices.Equal(x.list, list) {
+		return x.recording, nil
+	}
+	c := e.device.NewCommandList()
+	c.copyAll(list)
+	x.list = nil // in case it fails halfway
 	if x.recording == nil {
 		r, err := e.device.Record(name, c)
 		if err != nil {
 			return nil, err
 		}
 		e.keep(r)
-		x.recording, x.sizes = r, slices.Clone(sizes)
-		return r, nil
+		x.recording = r
+	} else if err := x.recording.rerecord(c); err != nil {
+		return nil, err
 	}
-	if !slices.Equal(x.sizes, sizes) {
-		x.sizes = nil // in case it fails halfway
-		if err := x.recording.rerecord(c); err != nil {
-			return nil, err
-		}
-		x.sizes = slices.Clone(sizes)
-	}
+	x.list = list
 	return x.recording, nil
+}
+
+// copiesBefore lists what is copied ahead of the steps, by size of each input in this run: from device tensors, and
+// from staging memory unless the program's recording does it.
+func (e *Executable) copiesBefore(sizes []int64, from []*Buffer, recorded bool) (list []bufferCopy) {
+	for i, x := range e.inputs {
+		switch {
+		case sizes[i] == 0 || slices.Contains(e.inputs[:i], x):
+		case from[i] != nil:
+			list = append(list, bufferCopy{x.own, x.ownAt, from[i], 0, sizes[i]})
+		case x.staged && !(x.fixed && recorded):
+			list = append(list, x.upload(sizes[i]))
+		}
+	}
+	return list
+}
+
+// copiesAfter lists what is copied when the steps are done: into what is kept, and to the host.
+func (e *Executable) copiesAfter(outputs []runtime.Output, to []*Buffer, recorded bool) (list []bufferCopy) {
+	hosted := map[*endpoint]bool{}
+	for i, x := range e.outputs {
+		size := outputs[i].Size
+		switch {
+		case size == 0:
+		case to[i] != nil:
+			list = append(list, bufferCopy{to[i], 0, x.own, x.ownAt, size})
+		case x.staged && !(x.fixed && recorded) && !hosted[x]:
+			hosted[x] = true
+			list = append(list, x.download(size))
+		}
+	}
+	return list
 }

@@ -22,7 +22,7 @@ func (e *Executable) profiler() (*profiler, error) {
 		return nil, err
 	}
 	e.keep(stamps)
-	r, err := e.recordSteps("profile of "+e.program.Name, stamps)
+	r, err := e.recordSteps("profile of "+e.program.Name, stamps, false)
 	if err != nil {
 		return nil, err
 	}

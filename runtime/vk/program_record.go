@@ -16,8 +16,11 @@ func (e *Executable) record() error {
 	if err := e.recordGuards(); err != nil {
 		return err
 	}
-	if e.main, err = e.recordSteps("program "+e.program.Name, nil); err != nil {
+	if e.main, err = e.recordSteps("program "+e.program.Name, nil, true); err != nil {
 		return err
+	}
+	if len(fixedCopies(e.inputs, (*endpoint).upload))+len(fixedCopies(e.outputs, (*endpoint).download)) == 0 {
+		e.alone = e.main
 	}
 	return e.recordReset()
 }
@@ -34,16 +37,25 @@ func (e *Executable) bindingSets(ranges []BufferRange) []BindingSet {
 	return sets
 }
 
-// recordSteps records the program: the steps of a run, between the copies that are the same in every run.
+// stepsAlone returns the program's recording without the copies that are the same in every run, for runs whose
+// inputs or outputs are elsewhere. It is made on first use, where there are such copies.
+func (e *Executable) stepsAlone() (_ *Recording, err error) {
+	if e.alone == nil {
+		e.alone, err = e.recordSteps("steps of "+e.program.Name, nil, false)
+	}
+	return e.alone, err
+}
+
+// recordSteps records the program: the steps of a run, and around them the copies that are the same in every run, if so.
 // With stamps, of one more than there are such steps, every step runs by itself and is timed: slot i is the
 // time when the i-th begins, and slot i+1 when it is done.
-func (e *Executable) recordSteps(name string, stamps *Timestamps) (*Recording, error) {
+func (e *Executable) recordSteps(name string, stamps *Timestamps, fixed bool) (*Recording, error) {
 	c := e.device.NewCommandList()
 	if stamps != nil {
 		c.ResetTimestamps(stamps)
 	}
-	if anyFixed(e.inputs) {
-		recordCopies(c, e.inputs)
+	if list := fixedCopies(e.inputs, (*endpoint).upload); fixed && len(list) > 0 {
+		c.copyAll(list)
 		c.Barrier(StageTransfer, StageCompute)
 	}
 	if stamps != nil {
@@ -59,9 +71,9 @@ func (e *Executable) recordSteps(name string, stamps *Timestamps) (*Recording, e
 			c.Timestamp(stamps, i-first+1)
 		}
 	}
-	if anyFixed(e.outputs) {
+	if list := fixedCopies(e.outputs, (*endpoint).download); fixed && len(list) > 0 {
 		c.Barrier(StageCompute, StageTransfer)
-		recordCopies(c, e.outputs)
+		c.copyAll(list)
 	}
 	r, err := e.device.Record(name, c)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
@@ -44,14 +45,19 @@ func (e *Executable) wrap(doing string, err error) error {
 
 func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions,
 	log *runLog) (*runtime.Result, error) {
-	symbols, err := e.Bind(in, opt.Symbols)
+	symbols, err := e.Bind(in, opt)
 	if err != nil {
 		return nil, err
 	}
-	outputs, err := e.NewOutputs(symbols, opt.Into)
+	outputs, err := e.NewOutputs(symbols, opt)
 	if err != nil {
 		return nil, err
 	}
+	from, release, err := e.holdInputs(opt.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	defer release() // by then the device knows that it uses them, or never will
 	var p *profiler
 	if opt.Profile {
 		if p, err = e.profiler(); err != nil {
@@ -67,7 +73,23 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 	if err := e.setSymbols(symbols); err != nil {
 		return nil, err
 	}
-	recordings, err := e.recordings(p, e.writeInputs(in), lengths(outputs))
+	kept, err := e.newKept(outputs)
+	if err != nil {
+		return nil, err
+	}
+	result, err := e.runWith(ctx, in, opt, outputs, from, kept, symbols, p, log)
+	if err != nil {
+		closeAll(kept)
+		return nil, err
+	}
+	return result, nil
+}
+
+// runWith is run, once it is known where inputs come from and outputs go to.
+func (e *Executable) runWith(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions,
+	outputs []runtime.Output, from, kept []*Buffer, symbols map[string]int64, p *profiler,
+	log *runLog) (*runtime.Result, error) {
+	recordings, err := e.recordings(p, e.writeInputs(in, opt.Inputs), from, outputs, kept)
 	if err != nil {
 		return nil, err
 	}
@@ -81,18 +103,38 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 	if err := e.checkGuards(ctx, symbols); err != nil {
 		return nil, err
 	}
-	for i, x := range e.outputs {
-		copy(outputs[i].Bytes, x.host.Bytes()[x.hostAt:])
-	}
-	result := &runtime.Result{Outputs: map[string]*ir.Data{}}
-	for i, port := range e.Outputs() {
-		result.Outputs[port.Name] = outputs[i]
+	result := &runtime.Result{}
+	if err := e.readOutputs(result, outputs, kept); err != nil {
+		return nil, err
 	}
 	log.note("read outputs")
 	if opt.Profile {
 		result.Profile, err = e.readProfile(p, symbols, log)
 	}
 	return result, err
+}
+
+// readOutputs copies what the host reads to where it is to go, and hands out what is kept.
+func (e *Executable) readOutputs(result *runtime.Result, outputs []runtime.Output, kept []*Buffer) error {
+	result.Outputs = map[string]*ir.Data{}
+	for i, port := range e.Outputs() {
+		if kept[i] != nil {
+			t, err := e.keptTensor(port.Name, outputs[i].Data, kept[i])
+			if err != nil {
+				return err
+			}
+			if result.Kept == nil {
+				result.Kept = map[string]*runtime.DeviceTensor{}
+			}
+			result.Kept[port.Name] = t
+			continue
+		}
+		x := e.outputs[i]
+		n := copy(outputs[i].Bytes, x.host.Bytes()[x.hostAt():])
+		e.device.traffic.out.Add(uint64(n))
+		result.Outputs[port.Name] = outputs[i].Data
+	}
+	return nil
 }
 
 // setSymbols writes the params buffer and the symbolic grids, unless they are as they were.
@@ -122,38 +164,44 @@ func (e *Executable) setSymbols(symbols map[string]int64) error {
 	return nil
 }
 
-// writeInputs puts the inputs where the device finds them, and returns their lengths.
-func (e *Executable) writeInputs(in map[string]*ir.Data) []int64 {
+// writeInputs puts the inputs where the device finds them, and returns the lengths of all.
+func (e *Executable) writeInputs(in map[string]*ir.Data, there map[string]*runtime.DeviceTensor) []int64 {
 	sizes := make([]int64, len(e.inputs))
 	for i, port := range e.Inputs() {
-		sizes[i] = int64(copy(e.inputs[i].host.Bytes(), in[port.Name].Bytes))
-	}
-	return sizes
-}
-
-func lengths(list []*ir.Data) []int64 {
-	sizes := make([]int64, len(list))
-	for i, d := range list {
-		sizes[i] = int64(len(d.Bytes))
+		if t := there[port.Name]; t != nil {
+			sizes[i] = t.Size()
+			continue
+		}
+		x := e.inputs[i]
+		sizes[i] = int64(copy(x.host.Bytes()[x.hostAt():], in[port.Name].Bytes))
+		e.device.traffic.in.Add(uint64(sizes[i]))
 	}
 	return sizes
 }
 
 // recordings lists what a run submits.
-func (e *Executable) recordings(p *profiler, in, out []int64) ([]*Recording, error) {
-	before, err := e.copiesIn.prepare(e, "inputs", e.inputs, in)
+func (e *Executable) recordings(p *profiler, sizes []int64, from []*Buffer, outputs []runtime.Output,
+	kept []*Buffer) (list []*Recording, err error) {
+	isSet := func(b *Buffer) bool { return b != nil }
+	main, recorded := e.main, true // whether main does the copies that are the same in every run
+	switch {
+	case p != nil:
+		main, recorded = p.recording, false
+	case slices.ContainsFunc(from, isSet) || slices.ContainsFunc(kept, isSet):
+		if main, err = e.stepsAlone(); err != nil {
+			return nil, err
+		}
+		recorded = false
+	}
+	before, err := e.copiesIn.prepare(e, "inputs", e.copiesBefore(sizes, from, recorded))
 	if err != nil {
 		return nil, err
 	}
-	after, err := e.copiesOut.prepare(e, "outputs", e.outputs, out)
+	after, err := e.copiesOut.prepare(e, "outputs", e.copiesAfter(outputs, kept, recorded))
 	if err != nil {
 		return nil, err
 	}
-	main := e.main
-	if p != nil {
-		main = p.recording
-	}
-	list := make([]*Recording, 0, 3)
+	list = make([]*Recording, 0, 3)
 	for _, r := range []*Recording{before, main, after} {
 		if r != nil {
 			list = append(list, r)

@@ -133,6 +133,7 @@ func (d *Device) UploadFunc(ctx context.Context, dst *Buffer, offset, size int64
 	if err := d.checkTransfer("upload", dst, offset, size); err != nil || size == 0 {
 		return err
 	}
+	d.traffic.in.Add(uint64(size))
 	if d.direct(dst) {
 		return d.directChunks(ctx, dst, offset, size, fill)
 	}
@@ -169,6 +170,7 @@ func (d *Device) Download(ctx context.Context, dst []byte, src *Buffer, offset i
 	if err := d.checkTransfer("download", src, offset, size); err != nil || size == 0 {
 		return err
 	}
+	d.traffic.out.Add(uint64(size))
 	if d.direct(src) {
 		return d.directChunks(ctx, src, offset, size, func(p []byte, at int64) error {
 			copy(dst[at:], p)

@@ -1,0 +1,117 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	goruntime "runtime"
+	"sync/atomic"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// Device is what programs of the reference have in common: the device tensors that
+// they hand to one another, which lie in host memory, and how much they took. Its
+// zero value is ready.
+type Device struct {
+	closed  atomic.Bool
+	in, out atomic.Uint64
+}
+
+// own is the device of programs that are given none.
+var own Device
+
+// Close ends the use of all tensors on the device. Closing twice is fine.
+func (d *Device) Close() error {
+	if d != nil {
+		d.closed.Store(true)
+	}
+	return nil
+}
+
+// Traffic counts the bytes of tensors that runs took and gave, but for those that
+// were kept.
+func (d *Device) Traffic() runtime.Traffic {
+	if d == nil {
+		return runtime.Traffic{}
+	}
+	return runtime.Traffic{In: d.in.Load(), Out: d.out.Load()}
+}
+
+func (d *Device) usable() error {
+	if d.closed.Load() {
+		return fmt.Errorf("the CPU reference is %w", runtime.ErrClosed)
+	}
+	return nil
+}
+
+// hostMemory is where a runtime.DeviceTensor lies.
+type hostMemory struct {
+	device *Device
+	data   *ir.Data
+}
+
+// ReadAt implements runtime.Memory.
+func (m *hostMemory) ReadAt(_ context.Context, p []byte, offset int64) error {
+	if err := m.device.usable(); err != nil {
+		return err
+	}
+	m.device.out.Add(uint64(copy(p, m.data.Bytes[offset:])))
+	return nil
+}
+
+// Close implements runtime.Memory.
+func (m *hostMemory) Close() error {
+	m.data = nil // nobody holds it any more
+	return nil
+}
+
+// Device implements runtime.Memory.
+func (m *hostMemory) Device() string { return "CPU reference (" + goruntime.GOARCH + ")" }
+
+// newTensor takes over data.
+func (d *Device) newTensor(label string, data *ir.Data) (*runtime.DeviceTensor, error) {
+	return runtime.NewDeviceTensor(label, data.DType, data.Dims, &hostMemory{d, data})
+}
+
+// Upload implements runtime.Executable.
+func (e *executable) Upload(ctx context.Context, d *ir.Data) (*runtime.DeviceTensor, error) {
+	if err := runtime.CheckContext(ctx); err != nil {
+		return nil, fmt.Errorf("cpu: upload: %w", err)
+	}
+	if _, err := e.open(); err != nil {
+		return nil, err
+	}
+	if d == nil {
+		return nil, errors.New("cpu: upload: the tensor is nil")
+	}
+	if err := d.Check(); err != nil {
+		return nil, fmt.Errorf("cpu: upload: %w", err)
+	}
+	e.device.in.Add(uint64(len(d.Bytes)))
+	return e.device.newTensor("uploaded", &ir.Data{DType: d.DType, Dims: d.Dims, Bytes: append([]byte{}, d.Bytes...)})
+}
+
+// hold returns all inputs of a run as host tensors, and keeps those that are device tensors
+// until release is called.
+func (e *executable) hold(in map[string]*ir.Data, opt runtime.RunOptions) (all map[string]*ir.Data, release func(),
+	err error) {
+	held, release, err := runtime.Hold(opt.Inputs)
+	if err != nil {
+		return nil, nil, err
+	}
+	if all = maps.Clone(in); all == nil {
+		all = map[string]*ir.Data{}
+	}
+	for name, m := range held {
+		memory, ok := m.(*hostMemory)
+		if !ok || memory.device != e.device {
+			release()
+			return nil, nil, runtime.ErrElsewhere(name, opt.Inputs[name], e.Device())
+		}
+		all[name] = memory.data
+	}
+	return all, release, nil
+}

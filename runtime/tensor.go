@@ -1,0 +1,251 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// ErrClosed is wrapped by errors from using something after its Close.
+var ErrClosed = errors.New("already closed")
+
+// DeviceTensor is a tensor that lies where programs run, in the memory of their
+// device. A run leaves one of each output in RunOptions.Keep, Executable.Upload
+// makes one, and a run of any program on the same device takes it as an input
+// (RunOptions.Inputs). The CPU reference has them in its own memory. Their contents
+// do not change. To bring one to another device, Read it and Upload it there, which
+// goes by way of host memory.
+//
+// All methods may be called concurrently. Close each tensor before its device.
+type DeviceTensor struct {
+	dtype  ir.DType
+	dims   []int
+	size   int64
+	label  string
+	memory Memory
+
+	mu     sync.Mutex
+	users  int
+	closed bool
+}
+
+// Memory is where a backend has the bytes of a DeviceTensor.
+type Memory interface {
+	// ReadAt fills p with the bytes from offset on, which exist.
+	ReadAt(ctx context.Context, p []byte, offset int64) error
+	// Close frees the memory once what was submitted so far is done with it.
+	Close() error
+	// Device names where the memory is, for people.
+	Device() string
+}
+
+// NewDeviceTensor is for backends: a tensor whose bytes memory has, and closes.
+// The label says what it is, in errors.
+func NewDeviceTensor(label string, t ir.DType, dims []int, memory Memory) (*DeviceTensor, error) {
+	size, err := sizeOf(t, dims)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", label, err)
+	}
+	return &DeviceTensor{dtype: t, dims: slices.Clone(dims), size: size, label: label, memory: memory}, nil
+}
+
+// sizeOf is the bytes of a tensor.
+func sizeOf(t ir.DType, dims []int) (int64, error) {
+	return ir.Type{DType: t, Shape: ir.ShapeOf(dims...)}.MaxBytes()
+}
+
+var errNoTensor = errors.New("the device tensor is nil: a run with RunOptions.Keep and Executable.Upload make one, " +
+	"unless they return an error")
+
+// DType is the type of the elements.
+func (t *DeviceTensor) DType() ir.DType {
+	if t == nil {
+		return 0
+	}
+	return t.dtype
+}
+
+// Dims is the shape, outermost axis first.
+func (t *DeviceTensor) Dims() []int {
+	if t == nil {
+		return nil
+	}
+	return slices.Clone(t.dims)
+}
+
+// Size is the size in bytes.
+func (t *DeviceTensor) Size() int64 {
+	if t == nil {
+		return 0
+	}
+	return t.size
+}
+
+// Device names where the tensor lies, for people.
+func (t *DeviceTensor) Device() string {
+	if t == nil {
+		return "no device"
+	}
+	return t.memory.Device()
+}
+
+// String describes the tensor without its values, such as `f32[2 3] (output "y" of program "mlp")`.
+func (t *DeviceTensor) String() string {
+	if t == nil {
+		return "no tensor"
+	}
+	return fmt.Sprintf("%s%v (%s)", t.dtype, t.dims, t.label)
+}
+
+// Read returns a copy of the whole tensor.
+func (t *DeviceTensor) Read(ctx context.Context) (*ir.Data, error) {
+	if t == nil {
+		return nil, errNoTensor
+	}
+	d := &ir.Data{DType: t.dtype, Dims: slices.Clone(t.dims), Bytes: make([]byte, t.size)}
+	if err := t.readBytes(ctx, d.Bytes, 0); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// ReadRows returns a copy of count rows from row first on: indices of the first axis, of which
+// there must be one. Of a vector of blocks, count and first are to be whole blocks.
+func (t *DeviceTensor) ReadRows(ctx context.Context, first, count int) (*ir.Data, error) {
+	switch {
+	case t == nil:
+		return nil, errNoTensor
+	case len(t.dims) == 0:
+		return nil, fmt.Errorf("read rows of %v: a scalar has no rows: use Read", t)
+	case first < 0 || count < 0 || first > t.dims[0] || count > t.dims[0]-first:
+		return nil, fmt.Errorf("read rows of %v: %d rows from row %d on, and there are %d", t, count, first, t.dims[0])
+	}
+	dims := slices.Clone(t.dims)
+	dims[0] = count
+	d, err := ir.NewData(t.dtype, dims...)
+	if err != nil {
+		return nil, fmt.Errorf("read rows of %v: %w", t, err)
+	}
+	dims[0] = first
+	at, err := sizeOf(t.dtype, dims)
+	if err != nil {
+		return nil, fmt.Errorf("read rows of %v: %w", t, err)
+	}
+	if err := t.readBytes(ctx, d.Bytes, at); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// ReadAt implements io.ReaderAt over the tensor's bytes, in row-major order.
+func (t *DeviceTensor) ReadAt(p []byte, offset int64) (int, error) {
+	if t == nil {
+		return 0, errNoTensor
+	}
+	if offset < 0 {
+		return 0, fmt.Errorf("read %v: offset %d", t, offset)
+	}
+	n := int(min(int64(len(p)), max(t.size-offset, 0)))
+	if err := t.readBytes(context.Background(), p[:n], offset); err != nil {
+		return 0, err
+	}
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (t *DeviceTensor) readBytes(ctx context.Context, p []byte, offset int64) error {
+	if err := CheckContext(ctx); err != nil {
+		return fmt.Errorf("read %v: %w", t, err)
+	}
+	release, err := t.hold()
+	if err != nil {
+		return fmt.Errorf("read %w", err)
+	}
+	defer release()
+	if len(p) == 0 {
+		return nil
+	}
+	if err := t.memory.ReadAt(ctx, p, offset); err != nil {
+		return fmt.Errorf("read %v: %w", t, err)
+	}
+	return nil
+}
+
+// Close gives the memory back, once the runs and reads that have begun are done
+// with it: they end as if it were open. Closing twice is fine.
+func (t *DeviceTensor) Close() error {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil
+	}
+	t.closed = true
+	if t.users > 0 {
+		return nil // the last of them closes the memory
+	}
+	return t.memory.Close()
+}
+
+// hold keeps the memory until release is called, even if the tensor is closed before.
+func (t *DeviceTensor) hold() (release func(), err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, fmt.Errorf("%v: the tensor is %w: close it after the last use", t, ErrClosed)
+	}
+	t.users++
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.users--; t.users == 0 && t.closed {
+			t.memory.Close() // nobody is left to tell of an error, and both backends have none
+		}
+	}, nil
+}
+
+// Hold is for backends: it returns where tensors lie, by name, none of which may be
+// nil. The memory stays until release is called, even if a tensor is closed before.
+func Hold(tensors map[string]*DeviceTensor) (memory map[string]Memory, release func(), err error) {
+	memory = map[string]Memory{}
+	var held []func()
+	release = func() {
+		for _, r := range held {
+			r()
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(tensors)) {
+		t := tensors[name]
+		r, err := t.hold()
+		if err != nil {
+			release()
+			return nil, nil, fmt.Errorf("input %q is %w", name, err)
+		}
+		held = append(held, r)
+		memory[name] = t.memory
+	}
+	return memory, release, nil
+}
+
+// ErrElsewhere is for backends: an input is a tensor of another device than the program's.
+func ErrElsewhere(name string, t *DeviceTensor, device string) error {
+	return fmt.Errorf("input %q is %v, which lies on another device (%s) than the program (%s): give the program its "+
+		"bytes (DeviceTensor.Read), or a copy on its device (Executable.Upload of them)", name, t, t.Device(), device)
+}
+
+// Traffic counts the bytes of tensors that passed between the caller's memory and a device.
+type Traffic struct {
+	// In is weights, inputs, and states and tensors that were written. Out is outputs that
+	// were not kept on the device, and states and tensors that were read.
+	In, Out uint64
+}

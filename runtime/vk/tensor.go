@@ -1,0 +1,128 @@
+package vk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// deviceMemory is where a runtime.DeviceTensor lies on a device.
+type deviceMemory struct{ *Buffer }
+
+// ReadAt implements runtime.Memory.
+func (m deviceMemory) ReadAt(ctx context.Context, p []byte, offset int64) error {
+	return m.device.Download(ctx, p, m.Buffer, offset)
+}
+
+// Device implements runtime.Memory.
+func (m deviceMemory) Device() string { return m.device.describe() }
+
+// describe names the device, for people.
+func (d *Device) describe() string {
+	c := &d.info.Caps
+	return fmt.Sprintf("%s (Vulkan %v, %s)", c.Name, c.API, c.DriverName)
+}
+
+// newTensor makes the memory of a tensor. A buffer has at least a few bytes, a tensor may have none.
+func (d *Device) newTensor(name string, size int64) (*Buffer, error) {
+	return d.NewBuffer(name, max(size, 16), DeviceMemory)
+}
+
+// Upload implements runtime.Executable. It waits for runs under way.
+func (e *Executable) Upload(ctx context.Context, data *ir.Data) (*runtime.DeviceTensor, error) {
+	if err := runtime.CheckContext(ctx); err != nil {
+		return nil, e.wrap("upload for", err)
+	}
+	if err := e.take(ctx); err != nil {
+		return nil, e.wrap("upload for", err)
+	}
+	defer e.give()
+	t, err := e.device.uploadTensor(ctx, data)
+	if err != nil {
+		return nil, e.wrap("upload for", err)
+	}
+	return t, nil
+}
+
+func (d *Device) uploadTensor(ctx context.Context, data *ir.Data) (*runtime.DeviceTensor, error) {
+	if data == nil {
+		return nil, errors.New("the tensor is nil")
+	}
+	if err := data.Check(); err != nil {
+		return nil, err
+	}
+	b, err := d.newTensor("uploaded tensor", int64(len(data.Bytes)))
+	if err != nil {
+		return nil, err
+	}
+	t, err := runtime.NewDeviceTensor("uploaded", data.DType, data.Dims, deviceMemory{b})
+	if err == nil {
+		err = d.Upload(ctx, b, 0, data.Bytes)
+	}
+	if err != nil {
+		b.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// holdInputs returns the buffers of the inputs that are on the device, by port, and keeps them until release is
+// called.
+func (e *Executable) holdInputs(in map[string]*runtime.DeviceTensor) (from []*Buffer, release func(), err error) {
+	held, release, err := runtime.Hold(in)
+	if err != nil {
+		return nil, nil, err
+	}
+	from = make([]*Buffer, len(e.inputs))
+	for i, port := range e.Inputs() {
+		m, ok := held[port.Name]
+		if !ok {
+			continue
+		}
+		memory, ok := m.(deviceMemory)
+		if !ok || memory.device != e.device {
+			release()
+			return nil, nil, runtime.ErrElsewhere(port.Name, in[port.Name], e.Device())
+		}
+		from[i] = memory.Buffer
+	}
+	return from, release, nil
+}
+
+// newKept makes the memory of the outputs that stay on the device, by port.
+func (e *Executable) newKept(outputs []runtime.Output) ([]*Buffer, error) {
+	kept := make([]*Buffer, len(outputs))
+	for i, port := range e.Outputs() {
+		if !outputs[i].Keep {
+			continue
+		}
+		var err error
+		if kept[i], err = e.device.newTensor("kept output "+port.Name, outputs[i].Size); err != nil {
+			closeAll(kept)
+			return nil, err
+		}
+	}
+	return kept, nil
+}
+
+func closeAll(list []*Buffer) {
+	for _, b := range list {
+		b.Close() // retires it, which cannot fail
+	}
+}
+
+func (e *Executable) keptTensor(name string, d *ir.Data, b *Buffer) (*runtime.DeviceTensor, error) {
+	return runtime.NewDeviceTensor(fmt.Sprintf("output %q of program %q", name, e.program.Name), d.DType, d.Dims,
+		deviceMemory{b})
+}
+
+// Traffic counts the bytes of tensors that passed between host and device.
+func (d *Device) Traffic() runtime.Traffic {
+	if d == nil {
+		return runtime.Traffic{}
+	}
+	return runtime.Traffic{In: d.traffic.in.Load(), Out: d.traffic.out.Load()}
+}

@@ -1,0 +1,83 @@
+package vk_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// kept runs a program whose input is on the device, and leaves its output there.
+func kept(t *testing.T, e *vk.Executable, x *runtime.DeviceTensor, opt runtime.RunOptions) *runtime.DeviceTensor {
+	t.Helper()
+	opt.Inputs, opt.Keep = map[string]*runtime.DeviceTensor{"x": x}, []string{"y"}
+	r := must(e.Run(context.Background(), nil, opt))(t)
+	if opt.Profile && r.Profile == nil {
+		t.Error("there is no profile")
+	}
+	return r.Kept["y"]
+}
+
+// TestDeviceTensors: between runs that take tensors from the device and leave them there stand runs that do
+// not, and neither gets the other's inputs.
+func TestDeviceTensors(t *testing.T) {
+	for name, options := range placements {
+		t.Run(name, func(t *testing.T) {
+			d := vktest.Device(t, options)
+			const n = 500
+			chain, lengths := chain(t, n).load(d), symbolic(t, 5000).load(d)
+			live := d.Live()["buffer"]
+			x := must(chain.Upload(t.Context(), inputs(ramp(1, n))["x"]))(t)
+			for _, profile := range []bool{false, true, false} {
+				y := kept(t, chain, x, runtime.RunOptions{Profile: profile})
+				z := kept(t, chain, y, runtime.RunOptions{})
+				r := runProgram(t, chain, inputs(ramp(7, n)), runtime.RunOptions{Profile: profile})
+				expect(t, "y of a run between", r.Outputs["y"], scaled(ramp(7, n), 12))
+				expect(t, "12x", must(y.Read(t.Context()))(t), scaled(ramp(1, n), 12))
+				expect(t, "144x", must(z.Read(t.Context()))(t), scaled(ramp(1, n), 144))
+				// From the host, and kept; from the device, and to the host.
+				r = must(chain.Run(t.Context(), inputs(ramp(3, n)), runtime.RunOptions{Keep: []string{"y"}}))(t)
+				expect(t, "kept alone", must(r.Kept["y"].Read(t.Context()))(t), scaled(ramp(3, n), 12))
+				r.Kept["y"].Close()
+				r = runProgram(t, chain, nil, runtime.RunOptions{Inputs: map[string]*runtime.DeviceTensor{"x": y}})
+				expect(t, "to the host", r.Outputs["y"], scaled(ramp(1, n), 144))
+				y.Close()
+				z.Close()
+			}
+			x.Close()
+			for _, rows := range []int{3, 5000, 1} {
+				data := &ir.Data{DType: ir.F32, Dims: []int{rows, 8}, Bytes: inputs(ramp(0, rows*8))["x"].Bytes}
+				x := must(lengths.Upload(t.Context(), data))(t)
+				y := kept(t, lengths, x, runtime.RunOptions{Symbols: explicit(lengths)})
+				want := ramp(float32(rows), rows*8) // it adds the number of rows
+				expect(t, "rows", must(y.Read(t.Context()))(t), want)
+				r := must(lengths.Run(t.Context(), map[string]*ir.Data{"x": data}, runtime.RunOptions{Symbols: explicit(lengths)}))(t)
+				expect(t, "rows from the host", r.Outputs["y"], want)
+				x.Close()
+				y.Close()
+			}
+			if after := d.Live()["buffer"]; after != live {
+				t.Errorf("%d buffers, and %d before", after, live)
+			}
+		})
+	}
+}
+
+// TestNoRoomForKept: a run that has no room for what it is to keep fails before it begins, and leaves nothing.
+func TestNoRoomForKept(t *testing.T) {
+	d := vktest.Device(t, vk.DeviceOptions{BlockBytes: 1 << 10})
+	const n = 1 << 20
+	e := counter(t, n).load(d)
+	live := d.Live()["buffer"]
+	lift := d.LimitAllocations(0)
+	_, err := e.Run(t.Context(), inputs(ramp(1, n)), runtime.RunOptions{Keep: []string{"twice"}})
+	lift()
+	wantError(t, err, "kept output twice", "cannot allocate 4.0 MiB")
+	if after := d.Live()["buffer"]; after != live {
+		t.Errorf("%d buffers, and %d before", after, live)
+	}
+	expect(t, "state", must(e.ReadState("sum"))(t), make([]float32, n))
+}
