@@ -126,7 +126,7 @@ func (s *Signature) Bind(in map[string]*ir.Data, opt RunOptions) (map[string]int
 			return nil, fmt.Errorf("unknown input %q: the graph has %s", name, portNames(s.inputs))
 		case twice:
 			return nil, fmt.Errorf("input %q is given twice: to Run, and in RunOptions.Inputs", name)
-		case t == nil:
+		case t.none():
 			return nil, fmt.Errorf("input %q is a nil device tensor, want %s", name, s.inputs[i].Type)
 		case t.dtype != s.inputs[i].Type.DType:
 			return nil, fmt.Errorf("input %q is %v, want %s", name, t, s.inputs[i].Type)

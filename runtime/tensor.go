@@ -49,8 +49,11 @@ type Memory interface {
 // The label says what it is, in errors.
 func NewDeviceTensor(label string, t ir.DType, dims []int, memory Memory) (*DeviceTensor, error) {
 	size, err := sizeOf(t, dims)
+	if err == nil && memory == nil {
+		err = errors.New("it has no memory")
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", label, err)
+		return nil, fmt.Errorf("device tensor %s: %w", label, err)
 	}
 	return &DeviceTensor{dtype: t, dims: slices.Clone(dims), size: size, label: label, memory: memory}, nil
 }
@@ -63,9 +66,12 @@ func sizeOf(t ir.DType, dims []int) (int64, error) {
 var errNoTensor = errors.New("the device tensor is nil: a run with RunOptions.Keep and Executable.Upload make one, " +
 	"unless they return an error")
 
+// none reports whether there is no tensor.
+func (t *DeviceTensor) none() bool { return t == nil || t.memory == nil }
+
 // DType is the type of the elements.
 func (t *DeviceTensor) DType() ir.DType {
-	if t == nil {
+	if t.none() {
 		return 0
 	}
 	return t.dtype
@@ -73,7 +79,7 @@ func (t *DeviceTensor) DType() ir.DType {
 
 // Dims is the shape, outermost axis first.
 func (t *DeviceTensor) Dims() []int {
-	if t == nil {
+	if t.none() {
 		return nil
 	}
 	return slices.Clone(t.dims)
@@ -81,7 +87,7 @@ func (t *DeviceTensor) Dims() []int {
 
 // Size is the size in bytes.
 func (t *DeviceTensor) Size() int64 {
-	if t == nil {
+	if t.none() {
 		return 0
 	}
 	return t.size
@@ -89,7 +95,7 @@ func (t *DeviceTensor) Size() int64 {
 
 // Device names where the tensor lies, for people.
 func (t *DeviceTensor) Device() string {
-	if t == nil {
+	if t.none() {
 		return "no device"
 	}
 	return t.memory.Device()
@@ -97,7 +103,7 @@ func (t *DeviceTensor) Device() string {
 
 // String describes the tensor without its values, such as `f32[2 3] (output "y" of program "mlp")`.
 func (t *DeviceTensor) String() string {
-	if t == nil {
+	if t.none() {
 		return "no tensor"
 	}
 	return fmt.Sprintf("%s%v (%s)", t.dtype, t.dims, t.label)
@@ -105,7 +111,7 @@ func (t *DeviceTensor) String() string {
 
 // Read returns a copy of the whole tensor.
 func (t *DeviceTensor) Read(ctx context.Context) (*ir.Data, error) {
-	if t == nil {
+	if t.none() {
 		return nil, errNoTensor
 	}
 	d := &ir.Data{DType: t.dtype, Dims: slices.Clone(t.dims), Bytes: make([]byte, t.size)}
@@ -119,7 +125,7 @@ func (t *DeviceTensor) Read(ctx context.Context) (*ir.Data, error) {
 // there must be one. Of a vector of blocks, count and first are to be whole blocks.
 func (t *DeviceTensor) ReadRows(ctx context.Context, first, count int) (*ir.Data, error) {
 	switch {
-	case t == nil:
+	case t.none():
 		return nil, errNoTensor
 	case len(t.dims) == 0:
 		return nil, fmt.Errorf("read rows of %v: a scalar has no rows: use Read", t)
@@ -145,7 +151,7 @@ func (t *DeviceTensor) ReadRows(ctx context.Context, first, count int) (*ir.Data
 
 // ReadAt implements io.ReaderAt over the tensor's bytes, in row-major order.
 func (t *DeviceTensor) ReadAt(p []byte, offset int64) (int, error) {
-	if t == nil {
+	if t.none() {
 		return 0, errNoTensor
 	}
 	if offset < 0 {
@@ -182,7 +188,7 @@ func (t *DeviceTensor) readBytes(ctx context.Context, p []byte, offset int64) er
 // Close gives the memory back, once the runs and reads that have begun are done
 // with it: they end as if it were open. Closing twice is fine.
 func (t *DeviceTensor) Close() error {
-	if t == nil {
+	if t.none() {
 		return nil
 	}
 	t.mu.Lock()
@@ -199,6 +205,9 @@ func (t *DeviceTensor) Close() error {
 
 // hold keeps the memory until release is called, even if the tensor is closed before.
 func (t *DeviceTensor) hold() (release func(), err error) {
+	if t.none() {
+		return nil, errNoTensor
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -229,7 +238,7 @@ func Hold(tensors map[string]*DeviceTensor) (memory map[string]Memory, release f
 		r, err := t.hold()
 		if err != nil {
 			release()
-			return nil, nil, fmt.Errorf("input %q is %w", name, err)
+			return nil, nil, fmt.Errorf("input %q: %w", name, err)
 		}
 		held = append(held, r)
 		memory[name] = t.memory

@@ -17,7 +17,8 @@ var api apitest.Package
 // TestNothing loads nothing, and calls an executable with nothing before and
 // after it is closed.
 func TestNothing(t *testing.T) {
-	api.Calls(t, cpu.Load)
+	api.Complete(t, (*cpu.Device)(nil))
+	api.Calls(t, &cpu.Device{}, cpu.Load)
 	g, err := ir.Parse(`graph "g" {
 		%x = input {name="x", dtype=f32, shape=[2]}
 		%s = state {name="s", dtype=f32, shape=[2]}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
@@ -49,12 +48,12 @@ func TestDeviceTensors(t *testing.T) {
 			}
 			x.Close()
 			for _, rows := range []int{3, 5000, 1} {
-				data := &ir.Data{DType: ir.F32, Dims: []int{rows, 8}, Bytes: inputs(ramp(0, rows*8))["x"].Bytes}
+				data := tensor(ramp(0, rows*8), rows, 8)
 				x := must(lengths.Upload(t.Context(), data))(t)
 				y := kept(t, lengths, x, runtime.RunOptions{Symbols: explicit(lengths)})
 				want := ramp(float32(rows), rows*8) // it adds the number of rows
 				expect(t, "rows", must(y.Read(t.Context()))(t), want)
-				r := must(lengths.Run(t.Context(), map[string]*ir.Data{"x": data}, runtime.RunOptions{Symbols: explicit(lengths)}))(t)
+				r := must(lengths.Run(t.Context(), inputs(ramp(0, rows*8), rows, 8), runtime.RunOptions{Symbols: explicit(lengths)}))(t)
 				expect(t, "rows from the host", r.Outputs["y"], want)
 				x.Close()
 				y.Close()
