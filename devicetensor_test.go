@@ -220,7 +220,8 @@ func TestDeviceTensorErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		far := upload(t, loadStepping(t, elsewhere, 8), tensorOf(t, make([]float32, 8), 2, 4))
-		ints, flat := upload(t, exe, tensorOf(t, make([]int32, 8), 2, 4)), upload(t, exe, tensorOf(t, make([]float32, 8), 8))
+		ints := upload(t, exe, tensorOf(t, make([]int32, 8), 2, 4))
+		flat := upload(t, exe, tensorOf(t, make([]float32, 8), 8))
 		defer ints.Close()
 		defer flat.Close()
 		closed := upload(t, exe, tensorOf(t, make([]float32, 8), 2, 4))

@@ -79,7 +79,8 @@ func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable
 	if device == nil {
 		device = &own
 	}
-	return &executable{Signature: runtime.SignatureOf(g), device: device, name: g.Name, workers: workers, program: p}, nil
+	return &executable{Signature: runtime.SignatureOf(g), device: device, name: g.Name, workers: workers,
+		program: p}, nil
 }
 
 // Run implements runtime.Executable. A profile has no kernels: the interpreter

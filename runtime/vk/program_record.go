@@ -46,7 +46,8 @@ func (e *Executable) stepsAlone() (_ *Recording, err error) {
 	return e.alone, err
 }
 
-// recordSteps records the program: the steps of a run, and around them the copies that are the same in every run, if so.
+// recordSteps records the program: the steps of a run, and with fixed the copies around them that are the same in
+// every run.
 // With stamps, of one more than there are such steps, every step runs by itself and is timed: slot i is the
 // time when the i-th begins, and slot i+1 when it is done.
 func (e *Executable) recordSteps(name string, stamps *Timestamps, fixed bool) (*Recording, error) {

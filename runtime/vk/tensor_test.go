@@ -53,7 +53,7 @@ func TestDeviceTensors(t *testing.T) {
 				y := kept(t, lengths, x, runtime.RunOptions{Symbols: explicit(lengths)})
 				want := ramp(float32(rows), rows*8) // it adds the number of rows
 				expect(t, "rows", must(y.Read(t.Context()))(t), want)
-				r := must(lengths.Run(t.Context(), inputs(ramp(0, rows*8), rows, 8), runtime.RunOptions{Symbols: explicit(lengths)}))(t)
+				r := runProgram(t, lengths, inputs(ramp(0, rows*8), rows, 8), runtime.RunOptions{Symbols: explicit(lengths)})
 				expect(t, "rows from the host", r.Outputs["y"], want)
 				x.Close()
 				y.Close()
