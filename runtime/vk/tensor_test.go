@@ -53,7 +53,8 @@ func TestDeviceTensors(t *testing.T) {
 				y := kept(t, lengths, x, runtime.RunOptions{Symbols: explicit(lengths)})
 				want := ramp(float32(rows), rows*8) // it adds the number of rows
 				expect(t, "rows", must(y.Read(t.Context()))(t), want)
-				r := runProgram(t, lengths, inputs(ramp(0, rows*8), rows, 8), runtime.RunOptions{Symbols: explicit(lengths)})
+				opt := runtime.RunOptions{Symbols: explicit(lengths)}
+				r := runProgram(t, lengths, inputs(ramp(0, rows*8), rows, 8), opt)
 				expect(t, "rows from the host", r.Outputs["y"], want)
 				x.Close()
 				y.Close()
