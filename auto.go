@@ -195,7 +195,8 @@ func (d *Device) loadForTrial(ctx context.Context, g *ir.Graph, weights ir.Weigh
 	if err != nil {
 		return nil, err
 	}
-	return cpu.Load(g, held, cpu.Options{Context: limited, Device: &d.host})
+	opt := cpu.Options{Context: limited, Device: &d.host, MemoryLimit: d.hostLimit()}
+	return cpu.Load(g, held, opt)
 }
 
 // holdWeights returns copies of a graph's weights. The reference reads them in runs, and callers of a Vulkan device may

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ type Device struct {
 	inst     *vk.Instance // nil for the CPU reference, as is dev
 	dev      *vk.Device
 	host     cpu.Device // what programs on the reference share
+	limit    uint64     // WithMemoryLimit; 0: none
 	caps     target.Caps
 	why      string
 	fallback error
@@ -67,19 +69,47 @@ const (
 //
 // A device asked for that is not there is an error, which is [vk.ErrUnavailable]
 // where there is no Vulkan device at all.
-func OpenDevice(want string) (*Device, error) { return openDevice(want, false) }
+func OpenDevice(want string, opt ...DeviceOption) (*Device, error) {
+	return openDevice(want, vk.DeviceOptions{}, opt)
+}
+
+// DeviceOption adjusts OpenDevice.
+type DeviceOption func(*vk.DeviceOptions)
+
+// WithMemoryLimit bounds the bytes of everything on a Vulkan device: weights, states, temporaries, inputs and
+// outputs, device tensors and staging. What would pass it is an error of type *[vk.OutOfMemoryError], which
+// says what has how much. 0 means no limit but the device's. The CPU reference limits the values of a run
+// to it, each run for itself.
+func WithMemoryLimit(bytes uint64) DeviceOption {
+	return func(o *vk.DeviceOptions) { o.MemoryLimit = bytes }
+}
 
 // OpenSandbox is [OpenDevice] for programs from elsewhere: the driver checks every
 // access of their kernels to buffers, which costs time. [Device.Robustness] says
 // what that gives on the device at hand.
-func OpenSandbox(want string) (*Device, error) { return openDevice(want, true) }
+func OpenSandbox(want string, opt ...DeviceOption) (*Device, error) {
+	return openDevice(want, vk.DeviceOptions{Robust: true}, opt)
+}
 
-func openDevice(want string, robust bool) (*Device, error) {
-	want = strings.TrimSpace(want)
+func openDevice(want string, options vk.DeviceOptions, opt []DeviceOption) (*Device, error) {
+	for _, set := range opt {
+		if set != nil {
+			set(&options)
+		}
+	}
+	d, err := openWith(strings.TrimSpace(want), options)
+	if err != nil {
+		return nil, err
+	}
+	d.limit = options.MemoryLimit
+	return d, nil
+}
+
+func openWith(want string, options vk.DeviceOptions) (*Device, error) {
 	if strings.EqualFold(want, referenceWant) {
 		return reference("asked for", nil), nil
 	}
-	d, err := openVulkanDevice(want, robust)
+	d, err := openVulkanDevice(want, options)
 	auto := want == "" || strings.EqualFold(want, "auto")
 	if auto && errors.Is(err, vk.ErrUnavailable) {
 		return reference("no Vulkan device can be used", err), nil
@@ -101,7 +131,7 @@ func reference(why string, fallback error) *Device {
 		fallback: fallback}
 }
 
-func openVulkanDevice(want string, robust bool) (*Device, error) {
+func openVulkanDevice(want string, options vk.DeviceOptions) (*Device, error) {
 	inst, err := openVulkan()
 	if err != nil {
 		return nil, err
@@ -111,7 +141,8 @@ func openVulkanDevice(want string, robust bool) (*Device, error) {
 		return nil, errors.Join(err, inst.Close())
 	}
 	root, _ := cachefile.Root() // without it no pipelines are kept
-	dev, err := inst.OpenDevice(index, vk.DeviceOptions{CacheDir: cachefile.PipelineDir(root), Robust: robust})
+	options.CacheDir = cachefile.PipelineDir(root)
+	dev, err := inst.OpenDevice(index, options)
 	if err != nil {
 		return nil, errors.Join(err, inst.Close())
 	}
@@ -181,6 +212,32 @@ func (d *Device) Traffic() Traffic {
 	}
 	vulkan, host := d.dev.Traffic(), d.host.Traffic()
 	return Traffic{In: vulkan.In + host.In, Out: vulkan.Out + host.Out}
+}
+
+// hostLimit is the limit of the reference's values.
+func (d *Device) hostLimit() int64 { return int64(min(d.limit, math.MaxInt64)) }
+
+// Synchronize waits until the device has done all that it was given so far, such as runs that were not waited for.
+func (d *Device) Synchronize(ctx context.Context) error {
+	if err := d.usable(ctx); err != nil {
+		return fmt.Errorf("synchronize: %w", err)
+	}
+	if d.dev == nil {
+		return nil // runs of the reference are over when they return
+	}
+	return d.dev.WaitIdle(ctx)
+}
+
+// Memory says how many bytes there are on the device by what they are for. On the CPU reference that is its
+// device tensors: what else it holds is Go's.
+func (d *Device) Memory() runtime.MemoryUse {
+	if d == nil {
+		return nil
+	}
+	if d.dev == nil {
+		return d.host.Memory()
+	}
+	return d.dev.MemoryStats().Owners
 }
 
 // Close closes the device. Its error names what was still open on it. Closing
@@ -310,7 +367,7 @@ const becauseShared = "the executable that it shares with is there"
 
 func (d *Device) loadReference(ctx context.Context, p *Program, weights ir.WeightSource,
 	share *Executable) (_ *Executable, err error) {
-	g, opt, why := p.Contents.Graph, cpu.Options{Context: ctx, Device: &d.host}, d.why
+	g, opt, why := p.Contents.Graph, cpu.Options{Context: ctx, Device: &d.host, MemoryLimit: d.hostLimit()}, d.why
 	if share != nil {
 		opt.Share = share.backend
 	}

@@ -18,6 +18,7 @@ import (
 type Device struct {
 	closed  atomic.Bool
 	in, out atomic.Uint64
+	tensors atomic.Int64 // bytes of device tensors that are open
 }
 
 // own is the device of programs that are given none.
@@ -38,6 +39,15 @@ func (d *Device) Traffic() runtime.Traffic {
 		return runtime.Traffic{}
 	}
 	return runtime.Traffic{In: d.in.Load(), Out: d.out.Load()}
+}
+
+// Memory is the bytes of device tensors that are open.
+func (d *Device) Memory() runtime.MemoryUse {
+	use := runtime.MemoryUse{}
+	if d != nil && d.tensors.Load() > 0 {
+		use[runtime.OwnTensors] = uint64(d.tensors.Load())
+	}
+	return use
 }
 
 func (d *Device) usable() error {
@@ -64,6 +74,7 @@ func (m *hostMemory) ReadAt(_ context.Context, p []byte, offset int64) error {
 
 // Close implements runtime.Memory.
 func (m *hostMemory) Close() error {
+	m.device.tensors.Add(-int64(len(m.data.Bytes)))
 	m.data = nil // nobody holds it any more
 	return nil
 }
@@ -73,6 +84,7 @@ func (m *hostMemory) Device() string { return "CPU reference (" + goruntime.GOAR
 
 // newTensor takes over data.
 func (d *Device) newTensor(label string, data *ir.Data) (*runtime.DeviceTensor, error) {
+	d.tensors.Add(int64(len(data.Bytes)))
 	return runtime.NewDeviceTensor(label, data.DType, data.Dims, &hostMemory{d, data})
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"unsafe"
+
+	"github.com/vkc-go/vkc/runtime"
 )
 
 // span is a piece of a block.
@@ -119,6 +121,7 @@ type MemoryStats struct {
 	Blocks      int    // pieces taken from the driver
 	Allocations int    // pieces handed out
 	HeapInUse   []uint64
+	Owners      runtime.MemoryUse // InUse by what it is for
 }
 
 // minAlignment keeps buffers on cache lines of their own, whatever the driver asks for.

@@ -25,6 +25,10 @@ type DeviceOptions struct {
 	// see [Device.Robustness] for what that gives. It costs time.
 	Robust bool
 
+	// MemoryLimit bounds the bytes of all buffers together; 0 means that the device's memory does. A buffer that
+	// would pass it is an [*OutOfMemoryError].
+	MemoryLimit uint64
+
 	// forceStaging makes transfers go through the rings where they need not, for tests.
 	forceStaging bool
 }
@@ -42,6 +46,7 @@ type Device struct {
 	options DeviceOptions
 	native  nativeDevice
 	memory  *allocator
+	used    memoryUse
 	layouts layoutCache
 	cache   *pipelineCache
 	up      stagingRing
@@ -165,7 +170,9 @@ func (d *Device) MemoryStats() MemoryStats {
 	if d == nil || d.memory == nil {
 		return MemoryStats{}
 	}
-	return d.memory.statistics()
+	s := d.memory.statistics()
+	s.Owners = d.used.use()
+	return s
 }
 
 // MemoryAvailable is how many bytes of device-local memory this process may still take, as the driver

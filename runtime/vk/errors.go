@@ -126,6 +126,8 @@ type OutOfMemoryError struct {
 	HeapSize  uint64
 	InUse     uint64 // by this device's buffers, in that heap
 	Available uint64 // what the driver says this process may still take; 0 if it does not say
+	Limit     uint64 // DeviceOptions.MemoryLimit
+	Use       runtime.MemoryUse
 	Result    Result
 }
 
@@ -136,7 +138,20 @@ func (e *OutOfMemoryError) Error() string {
 	if e.Available > 0 {
 		fmt.Fprintf(&b, ", %s still available", formatBytes(e.Available))
 	}
-	fmt.Fprintf(&b, "): %s; use a smaller model, batch or context, or another device", e.Result)
+	if e.Limit > 0 {
+		fmt.Fprintf(&b, ", limited to %s", formatBytes(e.Limit))
+	}
+	fmt.Fprintf(&b, "): %s", e.Result)
+	for i, owner := range e.Use.Largest() {
+		fmt.Fprintf(&b, "%s %s %s", []string{"; in use are", ","}[min(i, 1)], formatBytes(e.Use[owner]), owner)
+	}
+	b.WriteString("; use a smaller model, batch or context, or another device")
+	if e.Use[runtime.OwnTensors] > 0 {
+		b.WriteString(", or close device tensors")
+	}
+	if e.Limit > 0 {
+		b.WriteString(", or a higher limit")
+	}
 	return b.String()
 }
 

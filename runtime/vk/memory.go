@@ -3,8 +3,12 @@ package vk
 import (
 	"context"
 	"fmt"
+	"maps"
+	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/vkc-go/vkc/runtime"
 )
 
 // requirements is what Vulkan asks of a buffer's memory.
@@ -23,12 +27,18 @@ type Buffer struct {
 	handle  uint64
 	piece   allocation
 	address uint64
+	owner   runtime.MemoryOwner
 	closed  atomic.Bool
 }
 
 // NewBuffer makes a buffer of size bytes, its content undefined. name appears in errors and in
 // validation messages. Errors wrap [ErrTooLarge] or are an [*OutOfMemoryError].
 func (d *Device) NewBuffer(name string, size int64, kind MemoryKind) (*Buffer, error) {
+	return d.newBuffer(runtime.OwnOther, name, size, kind)
+}
+
+// newBuffer is NewBuffer for an owner, whom the memory counts for.
+func (d *Device) newBuffer(owner runtime.MemoryOwner, name string, size int64, kind MemoryKind) (*Buffer, error) {
 	if err := d.usable("make buffer " + name); err != nil {
 		return nil, err
 	}
@@ -40,7 +50,7 @@ func (d *Device) NewBuffer(name string, size int64, kind MemoryKind) (*Buffer, e
 	if err := d.checkResult(r, "create buffer %s of %s", name, formatBytes(uint64(size))); err != nil {
 		return nil, err
 	}
-	piece, err := d.allocate(name, kind, handle, req)
+	piece, err := d.allocate(owner, name, kind, handle, req)
 	if err != nil {
 		d.native.destroy(objectBuffer, handle)
 		return nil, err
@@ -49,10 +59,11 @@ func (d *Device) NewBuffer(name string, size int64, kind MemoryKind) (*Buffer, e
 	if err := d.checkResult(r, "bind buffer %s", name); err != nil {
 		d.native.destroy(objectBuffer, handle)
 		d.memory.free(piece)
+		d.used.give(owner, piece.size)
 		return nil, err
 	}
 	d.native.setName(objectBuffer, handle, name)
-	b := &Buffer{device: d, name: name, kind: kind, size: size, handle: handle, piece: piece,
+	b := &Buffer{device: d, name: name, kind: kind, size: size, handle: handle, piece: piece, owner: owner,
 		address: d.native.address(handle)}
 	d.adopt(b)
 	return b, nil
@@ -72,7 +83,8 @@ func (d *Device) checkSize(name string, size int64) error {
 
 // allocate tries the acceptable memory types in order. When memory has run out it waits for what is
 // retired to be freed, and tries once more.
-func (d *Device) allocate(name string, kind MemoryKind, buffer uint64, req requirements) (allocation, error) {
+func (d *Device) allocate(owner runtime.MemoryOwner, name string, kind MemoryKind, buffer uint64,
+	req requirements) (allocation, error) {
 	types := chooseMemoryTypes(d.info.MemoryTypes, req.types, kind, d.info.Caps.UnifiedMemory)
 	if len(types) == 0 {
 		return allocation{}, fmt.Errorf("vk: buffer %s: device %s has no %s memory that can hold buffers", name,
@@ -84,12 +96,19 @@ func (d *Device) allocate(name string, kind MemoryKind, buffer uint64, req requi
 	}
 	r := Success
 	for range 2 {
+		if r = ErrorOutOfDeviceMemory; !d.used.take(owner, req.size, d.options.MemoryLimit) {
+			if !d.freeRetired() {
+				break
+			}
+			continue
+		}
 		for _, t := range types {
 			var piece allocation
 			if piece, r = d.memory.alloc(req.size, req.alignment, t, dedicated); r >= 0 {
 				return piece, nil
 			}
 		}
+		d.used.give(owner, req.size)
 		if !d.freeRetired() {
 			break
 		}
@@ -100,19 +119,56 @@ func (d *Device) allocate(name string, kind MemoryKind, buffer uint64, req requi
 	heap := d.info.MemoryTypes[types[0]].Heap
 	available, _ := d.available(heap)
 	return allocation{}, &OutOfMemoryError{What: "buffer " + name, Requested: req.size, Heap: heap,
-		HeapSize: d.info.Heaps[heap].Size, InUse: d.memory.statistics().HeapInUse[heap], Available: available, Result: r}
+		HeapSize: d.info.Heaps[heap].Size, InUse: d.memory.statistics().HeapInUse[heap], Available: available,
+		Result: r, Limit: d.options.MemoryLimit, Use: d.used.use()}
+}
+
+// memoryUse counts the memory of buffers by owner. It may be used concurrently.
+type memoryUse struct {
+	mu    sync.Mutex
+	bytes runtime.MemoryUse
+}
+
+// take counts size bytes, unless all together would be more than limit, where there is one.
+func (m *memoryUse) take(owner runtime.MemoryOwner, size, limit uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if used := m.bytes.Total(); limit > 0 && (size > limit || used > limit-size) {
+		return false
+	}
+	if m.bytes == nil {
+		m.bytes = runtime.MemoryUse{}
+	}
+	m.bytes[owner] += size
+	return true
+}
+
+func (m *memoryUse) give(owner runtime.MemoryOwner, size uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.bytes[owner] -= size; m.bytes[owner] == 0 {
+		delete(m.bytes, owner)
+	}
+}
+
+func (m *memoryUse) use() runtime.MemoryUse {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.bytes)
 }
 
 // freeRetired waits for retired resources and frees them, and empty blocks; false if there was nothing
 // to free.
 func (d *Device) freeRetired() bool {
+	used := d.memory.statistics().InUse
 	reserved := d.memory.statistics().Reserved
 	if d.Wait(context.Background(), Point(d.submitted.Load())) != nil {
 		return false
 	}
 	d.reap()
 	d.memory.trim()
-	return d.memory.statistics().Reserved < reserved
+	after := d.memory.statistics()
+	return after.Reserved < reserved || after.InUse < used
 }
 
 // Name is the name the buffer was made with.
@@ -174,6 +230,7 @@ func (b *Buffer) describe() string {
 func (b *Buffer) release() {
 	b.closed.Store(true)
 	b.device.native.destroy(objectBuffer, b.handle)
+	b.device.used.give(b.owner, b.piece.size)
 	// It fails on a double free only, which retire rules out.
 	if err := b.device.memory.free(b.piece); err != nil {
 		panic(err)

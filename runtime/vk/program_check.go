@@ -185,10 +185,11 @@ func (d *Device) checkTotal(p *kernel.Program) error {
 			heap, size, used = i, size+h.Size, used+inUse[i]
 		}
 	}
-	if need <= size-min(used, size) {
+	all, limit := d.used.use(), d.options.MemoryLimit
+	if need <= size-min(used, size) && (limit == 0 || need <= limit-min(all.Total(), limit)) {
 		return nil
 	}
 	available, _ := d.available(heap)
 	return &OutOfMemoryError{What: "the program as a whole", Requested: need, Heap: heap, HeapSize: size, InUse: used,
-		Available: available, Result: ErrorOutOfDeviceMemory}
+		Available: available, Limit: limit, Use: all, Result: ErrorOutOfDeviceMemory}
 }

@@ -74,7 +74,7 @@ func (e *Executable) newEndpoint(port kernel.Port) (*endpoint, error) {
 		kind = ReadbackMemory
 	}
 	var err error
-	if x.host, err = d.NewBuffer("staging of "+port.Name, plan.Bytes, kind); err != nil {
+	if x.host, err = d.newBuffer(runtime.OwnStaging, "staging of "+port.Name, plan.Bytes, kind); err != nil {
 		return nil, err
 	}
 	e.keep(x.host)

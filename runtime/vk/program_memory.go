@@ -41,7 +41,7 @@ func (e *Executable) allocate() error {
 			e.ranges[i] = BufferRange{Buffer: s.Buffer, Offset: before}
 			continue
 		}
-		made, err := e.device.NewBuffer(b.Name, before+b.Bytes+after, e.memoryKind(b))
+		made, err := e.device.newBuffer(ownerOf(b.Kind), b.Name, before+b.Bytes+after, e.memoryKind(b))
 		if err != nil {
 			return err
 		}
@@ -62,8 +62,23 @@ func (e *Executable) allocate() error {
 	return e.connect()
 }
 
+// ownerOf says whom a program's buffer counts for.
+func ownerOf(kind kernel.BufferKind) runtime.MemoryOwner {
+	switch kind {
+	case kernel.BufWeight, kernel.BufPrepared:
+		return runtime.OwnWeights
+	case kernel.BufState:
+		return runtime.OwnStates
+	case kernel.BufTemp:
+		return runtime.OwnTemps
+	case kernel.BufInput, kernel.BufOutput:
+		return runtime.OwnPorts
+	}
+	return runtime.OwnOther
+}
+
 func (e *Executable) newBuffer(name string, of kernel.BufferKind, size int64, kind MemoryKind) (*Buffer, error) {
-	b, err := e.device.NewBuffer(name, size, kind)
+	b, err := e.device.newBuffer(ownerOf(of), name, size, kind)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func (d *Device) describe() string {
 
 // newTensor makes the memory of a tensor. A buffer has at least a few bytes, a tensor may have none.
 func (d *Device) newTensor(name string, size int64) (*Buffer, error) {
-	return d.NewBuffer(name, max(size, 16), DeviceMemory)
+	return d.newBuffer(runtime.OwnTensors, name, max(size, 16), DeviceMemory)
 }
 
 // Upload implements runtime.Executable. It waits for runs under way.

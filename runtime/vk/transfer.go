@@ -38,7 +38,7 @@ func (s *stagingRing) open() error {
 	size := max(d.options.StagingBytes/stagingSlots&^3, 4)
 	var slots []*stagingSlot
 	for i := range stagingSlots {
-		memory, err := d.NewBuffer(fmt.Sprintf("%s staging %d", s.kind, i), size, s.kind)
+		memory, err := d.newBuffer(runtime.OwnStaging, fmt.Sprintf("%s staging %d", s.kind, i), size, s.kind)
 		if err != nil {
 			s.destroy(slots)
 			return err
