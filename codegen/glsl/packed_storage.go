@@ -74,9 +74,9 @@ func extract(t ir.DType, word, shift string) string {
 // bits prints the bits of a unit, of which more than it has may be set.
 func (e *emitter) bits(t ir.DType, value string) string {
 	switch unitOf(t, 1) {
-	case "float": // packHalf2x16 rounds as the device likes
-		e.helper("round_f16", "float")
-		return "packHalf2x16(vec2(round_f16(" + value + "), 0.0))"
+	case "float":
+		e.helper("f32_to_f16", "float")
+		return "f32_to_f16(" + value + ")"
 	case "int":
 		return "uint(" + value + ")"
 	}

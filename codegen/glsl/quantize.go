@@ -115,6 +115,13 @@ uint half_bits(uint bits) {
     if (a < 0x38800000u) return sign | shift_even(a & 0x7fffffu | 0x800000u, 126u - (a >> 23));
     return sign | shift_even(a - 0x38000000u, 13u);
 }`},
+	{"f32_to_f16", f32Only, []string{"half_bits"}, `
+// The bits of the f16 nearest to x; NaN stays NaN. packHalf2x16 rounds as the device
+// likes, and SwiftShader's makes NaN of infinities.
+uint f32_to_f16(float x) {
+    if (isnan(x)) return floatBitsToUint(x) >> 16 & 0x8000u | 0x7e00u;
+    return half_bits(floatBitsToUint(x));
+}`},
 	{"inverse_of", f32Only, []string{"divide_bits"}, `
 // 1/d, or 0 where that is not finite.
 float inverse_of(uint d) {
