@@ -33,14 +33,17 @@ type record struct {
 	tokens      int
 }
 
-// begin is when a request comes. It is nil where so many wait already.
-func (m *metrics) begin(most int) *record {
+// refuse is when there is no place for a request.
+func (m *metrics) refuse() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.running+m.waiting > most {
-		m.refused++
-		return nil
-	}
+	m.refused++
+}
+
+// begin is when a request for text comes.
+func (m *metrics) begin() *record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.waiting++
 	return &record{m: m, asked: time.Now()}
 }

@@ -45,6 +45,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -78,7 +79,9 @@ type Server struct {
 	model    Model
 	o        Options
 	mux      *http.ServeMux
+	places   chan struct{} // holds one for each request that is answered or waits
 	turn     chan struct{} // holds one while an answer is computed
+	answered sync.WaitGroup
 	draining atomic.Bool
 	metrics  metrics
 	started  time.Time
@@ -104,7 +107,8 @@ func New(m Model, o Options) *Server {
 	if o.WriteTimeout == 0 {
 		o.WriteTimeout = 30 * time.Second
 	}
-	s := &Server{model: m, o: o, mux: http.NewServeMux(), turn: make(chan struct{}, 1), started: time.Now()}
+	s := &Server{model: m, o: o, mux: http.NewServeMux(), turn: make(chan struct{}, 1),
+		places: make(chan struct{}, o.Queue+1), started: time.Now()}
 	for _, route := range []struct {
 		method, path string
 		answer       func(http.ResponseWriter, *http.Request) error
@@ -152,17 +156,39 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
+// Wait returns when all requests are answered, or have ended as their contexts did. After it, the model
+// may be closed.
+func (s *Server) Wait() { s.answered.Wait() }
+
 // guarded has requests answered that may ask.
 func (s *Server) guarded(answer func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		s.answered.Add(1)
+		defer s.answered.Done()
 		err := s.admit(r)
 		if err == nil {
 			r.Body = http.MaxBytesReader(w, r.Body, s.o.MaxBody)
-			err = answer(w, r)
+			err = s.place(r, func() error { return answer(w, r) })
 		}
 		if err != nil {
 			fail(w, err)
 		}
+	}
+}
+
+// place has a request answered if there is a place for it. What only asks about the server needs none.
+func (s *Server) place(r *http.Request, answer func() error) error {
+	if r.Method != http.MethodPost {
+		return answer()
+	}
+	select {
+	case s.places <- struct{}{}:
+		defer func() { <-s.places }()
+		return answer()
+	default:
+		s.metrics.refuse()
+		return refuse(http.StatusTooManyRequests, "",
+			"%d requests wait already: try again later, or have the server keep a longer queue", s.o.Queue)
 	}
 }
 
@@ -246,11 +272,7 @@ func (s *Server) run(ctx context.Context, j job, emit func(text string) error) (
 		s.o.Timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, s.o.Timeout, late)
 	defer cancel()
-	record := s.metrics.begin(s.o.Queue)
-	if record == nil {
-		return "", u, refuse(http.StatusTooManyRequests, "",
-			"%d requests wait already: try again later, or have the server keep a longer queue", s.o.Queue)
-	}
+	record := s.metrics.begin()
 	defer func() { record.end(end, u, err) }()
 	done, err := s.take(ctx)
 	if err != nil {

@@ -104,18 +104,23 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		return err
 	}
 	handler := serve.New(m, f.serve)
+	troubles := make(notices, 16)
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(a.stderr, "vkc: ", 0),
+		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(troubles, "", 0),
 	}
 	a.note("%s", m.Why())
 	a.say("%s at http://%s", f.serve.Name, l.Addr())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
+	for ctx.Err() == nil {
+		select {
+		case line := <-troubles:
+			a.say("%s", line)
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+		}
 	}
 	handler.Drain()
 	a.note("ending, once all requests are answered")
@@ -123,7 +128,20 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	defer cancel()
 	if err := server.Shutdown(patience); err != nil {
 		server.Close() // which ends the contexts of requests
+		handler.Wait()
 		return fmt.Errorf("serve: not all requests were answered within %v", f.drain)
 	}
 	return nil
+}
+
+// notices are lines that goroutines have to say, for the one that writes. Those that come faster than
+// they are written are lost.
+type notices chan string
+
+func (n notices) Write(line []byte) (int, error) {
+	select {
+	case n <- strings.TrimSpace(string(line)):
+	default:
+	}
+	return len(line), nil
 }

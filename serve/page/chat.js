@@ -61,7 +61,8 @@ async function ask(text) {
   } catch (e) {
     if (e.name !== "AbortError") show("error", e.message);
   }
-  messages.push({ role: "assistant", content: answer.textContent });
+  if (answer.textContent) messages.push({ role: "assistant", content: answer.textContent });
+  else { messages.pop(); answer.remove(); } // the message is not answered, and can be sent again
   running = null;
   $("send").hidden = false;
   $("stop").hidden = true;
