@@ -190,6 +190,7 @@ func emitCases(t *testing.T, caps target.Caps, cases []matCase) ([]*glsl.Shader,
 // TestMatrixUnitsCompile generates both variants for every profile that has
 // matrix units, and takes them through compiler, optimizer and validator.
 func TestMatrixUnitsCompile(t *testing.T) {
+	t.Parallel()
 	for _, name := range target.Profiles() {
 		caps := profile(t, name)
 		if !caps.Features.CooperativeMatrix {

@@ -29,6 +29,7 @@ func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 // under any of the schedules that are legal for it, good or bad, its operands
 // stored and its sums split at random, and compares with the reference.
 func TestRandomSchedules(t *testing.T) {
+	t.Parallel()
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	tools := toolchain(t)
 	runs := 0

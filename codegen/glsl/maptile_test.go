@@ -62,6 +62,7 @@ var transpositions = map[string]string{
 // TestTranspositionsOnDevice runs maps through tiles of every shape that is
 // offered, and where the grid must go around.
 func TestTranspositionsOnDevice(t *testing.T) {
+	t.Parallel()
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	tools := toolchain(t)
 	few := dev.Caps()

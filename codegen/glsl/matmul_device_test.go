@@ -423,6 +423,7 @@ func normCases(caps target.Caps) []matCase {
 // in the size that the schedule names, or the case is run through shared
 // memory; a schedule that it cannot run otherwise is a failure.
 func TestMatMulOnDevice(t *testing.T) {
+	t.Parallel()
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	caps := dev.Caps()
 	cases := slices.Concat(matCases(), blockCases(), normCases(caps), randomMatCases(t, caps, *randomProducts))

@@ -162,6 +162,7 @@ func newOpCase(op ir.Op, t ir.DType, attrs []ir.Attr) (opCase, bool) {
 // TestOpsOnDevice compares every elementwise op on every dtype with the
 // reference, NaN, infinities and the ends of the integers included.
 func TestOpsOnDevice(t *testing.T) {
+	t.Parallel()
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	tools := toolchain(t)
 	cases := opCases(t)
