@@ -40,6 +40,14 @@ type Options struct {
 	Precision string   // what matrix products may lose, as vkc.WithPrecision takes it
 }
 
+// cache is what keys and values are kept in.
+func (o Options) cache() []llm.Option {
+	if o.Cache == ir.Invalid {
+		return nil
+	}
+	return []llm.Option{llm.Cache(o.Cache)}
+}
+
 const (
 	defaultContext = 4096
 	// promptStep is how many tokens of a prompt are taken at a time.
@@ -69,6 +77,33 @@ type Token struct {
 
 // Open reads a model and compiles it for a device.
 func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
+	if m, err = prepare(path, o); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.Close())
+			m = nil
+		}
+	}()
+	options := o.cache()
+	step, err := llm.Step(m.config, m.context, options...)
+	if err != nil {
+		return m, err
+	}
+	if m.step, err = m.load(ctx, step, o, nil); err != nil {
+		return m, err
+	}
+	steps, err := llm.Steps(m.config, min(promptStep, m.context), m.context, options...)
+	if err != nil {
+		return m, err
+	}
+	m.prompt, err = m.load(ctx, steps, o, m.step)
+	return m, err
+}
+
+// prepare reads what a model's file says and opens the device. It compiles nothing.
+func prepare(path string, o Options) (m *Model, err error) {
 	m = &Model{}
 	defer func() {
 		if err != nil {
@@ -88,25 +123,7 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	if m.context = o.Context; m.context == 0 {
 		m.context = min(defaultContext, m.config.Context)
 	}
-	if m.device, err = vkc.OpenDevice(o.Device); err != nil {
-		return m, err
-	}
-	var options []llm.Option
-	if o.Cache != ir.Invalid {
-		options = append(options, llm.Cache(o.Cache))
-	}
-	step, err := llm.Step(m.config, m.context, options...)
-	if err != nil {
-		return m, err
-	}
-	if m.step, err = m.load(ctx, step, o, nil); err != nil {
-		return m, err
-	}
-	steps, err := llm.Steps(m.config, min(promptStep, m.context), m.context, options...)
-	if err != nil {
-		return m, err
-	}
-	m.prompt, err = m.load(ctx, steps, o, m.step)
+	m.device, err = vkc.OpenDevice(o.Device)
 	return m, err
 }
 

@@ -77,14 +77,22 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.options.Device, "device", "d", "auto", "as for vkc run")
 }
 
-// open checks the flags and loads the model.
-func (f *loadFlags) open(ctx context.Context, command string) (*generate.Model, error) {
+// check refuses flags that are wrong, before a file is opened, and completes the options.
+func (f *loadFlags) check(command string) error {
 	if f.path == "" {
-		return nil, usagef("%s: -m MODEL.gguf is missing; see vkc %[1]s --help", command)
+		return usagef("%s: -m MODEL.gguf is missing; see vkc %[1]s --help", command)
 	}
 	var err error
 	if f.options.Cache, err = ir.ParseDType(f.kv); err != nil {
-		return nil, usagef("--kv: %w", err)
+		return usagef("--kv: %w", err)
+	}
+	return nil
+}
+
+// open checks the flags and loads the model.
+func (f *loadFlags) open(ctx context.Context, command string) (*generate.Model, error) {
+	if err := f.check(command); err != nil {
+		return nil, err
 	}
 	return generate.Open(ctx, f.path, f.options)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -161,6 +162,7 @@ func (m goldenModel) test(t *testing.T) {
 		got := run(t, step, []int32{id}, map[string]int64{"S": int64(i + 1)})
 		compare(t, fmt.Sprintf("step %d", i), got, m.Logits[i], 1e-3)
 	}
+	m.testScores(t, f, cfg)
 	const first = 5 // a prompt, and the rest at once
 	g, err = llm.Steps(cfg, len(m.Tokens), cfg.Context)
 	steps := program(t, f, g, err)
@@ -169,6 +171,36 @@ func (m goldenModel) test(t *testing.T) {
 		got := run(t, steps, m.Tokens[begin:end], map[string]int64{"S": int64(end)})
 		compare(t, fmt.Sprintf("steps up to %d", end), got, m.Logits[end-1], 1e-3)
 	}
+}
+
+// testScores takes the text in parts and compares the log-probability of each next token.
+func (m goldenModel) testScores(t *testing.T, f *gguf.File, cfg llm.Config) {
+	t.Helper()
+	const most = 6
+	g, err := llm.Scores(cfg, most, cfg.Context)
+	p := program(t, f, g, err)
+	var got, want []float64
+	for begin := 0; begin < len(m.Tokens)-1; begin += most {
+		end := min(begin+most, len(m.Tokens)-1)
+		out, err := p.Run(t.Context(), map[string]*ir.Data{"tokens": data(t, m.Tokens[begin:end]),
+			"next": data(t, m.Tokens[begin+1:end+1])}, map[string]int64{"S": int64(end)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		scores, err := out["scores"].Floats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, scores...)
+	}
+	for i, next := range m.Tokens[1:] {
+		sum := 0.0
+		for _, logit := range m.Logits[i] {
+			sum += math.Exp(logit)
+		}
+		want = append(want, m.Logits[i][next]-math.Log(sum))
+	}
+	compare(t, "scores", got, want, 1e-3)
 }
 
 // TestReadmeListsArchitectures keeps the list that users read true.

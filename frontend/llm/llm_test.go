@@ -197,15 +197,7 @@ func randomData(t testing.TB, r *rand.Rand, dtype ir.DType, dims ...int) *ir.Dat
 // run computes the logits of a graph for tokens.
 func run(t *testing.T, p *interp.Program, tokens []int32, symbols map[string]int64) []float64 {
 	t.Helper()
-	ids := make([]int64, len(tokens))
-	for i, id := range tokens {
-		ids[i] = int64(id)
-	}
-	in, err := ir.FromInts(ir.I32, ids, len(ids))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := p.Run(context.Background(), map[string]*ir.Data{"tokens": in}, symbols)
+	out, err := p.Run(context.Background(), map[string]*ir.Data{"tokens": data(t, tokens)}, symbols)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,6 +206,20 @@ func run(t *testing.T, p *interp.Program, tokens []int32, symbols map[string]int
 		t.Fatal(err)
 	}
 	return logits
+}
+
+// data is a tensor of tokens.
+func data(t *testing.T, tokens []int32) *ir.Data {
+	t.Helper()
+	ids := make([]int64, len(tokens))
+	for i, id := range tokens {
+		ids[i] = int64(id)
+	}
+	d, err := ir.FromInts(ir.I32, ids, len(ids))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 func program(t *testing.T, f *gguf.File, g *ir.Graph, err error) *interp.Program {

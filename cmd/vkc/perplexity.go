@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc/generate"
+)
+
+type perplexityFlags struct {
+	model  loadFlags
+	chunks int
+	json   bool
+}
+
+func (a *app) perplexityCommand() *cobra.Command {
+	var f perplexityFlags
+	cmd := &cobra.Command{
+		Use:   "perplexity -m MODEL.gguf FILE",
+		Short: "Measure how well a language model foretells a text",
+		Long: `Measure how well a language model foretells a text: its perplexity, and the standard error of that. The text is cut into
+chunks of --ctx tokens, each of which is read from its beginning. The tokens of its second half count. This is how llama.cpp
+measures, so that figures of equal --ctx and equal texts compare. What does not fill a chunk is left out.`,
+		Example: `  vkc perplexity -m MODEL.gguf TEXT.txt
+  vkc perplexity -m MODEL.gguf TEXT.txt --ctx 2048 --chunks 16 --kv q8_0 --json`,
+		Args: exactArgs("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.perplexity(cmd.Context(), &f, args[0]) },
+	}
+	flags := cmd.Flags()
+	f.model.register(flags)
+	flags.Lookup("ctx").Usage = "the tokens of a chunk, `N` (default 512, or what the model was trained for)"
+	flags.IntVar(&f.chunks, "chunks", 0, "read `N` chunks at most; 0 means all")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *app) perplexity(ctx context.Context, f *perplexityFlags, path string) error {
+	if err := f.model.check("perplexity"); err != nil {
+		return err
+	}
+	if f.chunks < 0 {
+		return usagef("--chunks %d: want 1 or more, or 0 for all", f.chunks)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	bar := a.progress("reading", false)
+	defer bar.end()
+	p, err := generate.MeasurePerplexity(ctx, f.model.path, string(text), f.model.options, f.chunks,
+		func(p generate.Perplexity, total int) {
+			bar.describe(fmt.Sprintf("perplexity %.4f", p.Value))
+			bar.report(int64(p.Chunks), int64(total))
+		})
+	if err != nil {
+		return err
+	}
+	bar.end()
+	if f.json {
+		return a.printJSON(p)
+	}
+	_, err = fmt.Fprintf(a.stdout, "perplexity %.4f +- %.4f (%d tokens of %d chunks)\n", p.Value, p.StdErr, p.Tokens,
+		p.Chunks)
+	return err
+}

@@ -1,0 +1,140 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
+)
+
+// Perplexity says how well a model foretells a text: it hesitates at each token as
+// between so many that are equally probable (Jelinek et al. 1977).
+type Perplexity struct {
+	Value  float64 `json:"perplexity"`
+	StdErr float64 `json:"standard_error"` // of Value, as if tokens were independent of each other
+	Chunks int     `json:"chunks"`
+	Tokens int     `json:"tokens"` // that were counted
+}
+
+// defaultChunk is the tokens of a chunk, by which perplexities are usually compared.
+const defaultChunk = 512
+
+// MeasurePerplexity measures a model on a text, as llama.cpp does: the text is cut
+// into chunks of Options.Context tokens, 512 unless set; each is read from its
+// beginning, and what counts are the tokens of its second half, which have some text
+// before them. With chunks other than 0 that many are read at most; what does not fill
+// one is left out. After each chunk progress, unless nil, is told of how many it was,
+// and what they come to.
+func MeasurePerplexity(ctx context.Context, path, text string, o Options, chunks int,
+	progress func(p Perplexity, total int)) (p Perplexity, err error) {
+	m, err := prepare(path, o)
+	if err != nil {
+		return p, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	if o.Context == 0 {
+		m.context = min(defaultChunk, m.config.Context)
+	}
+	if m.context < 4 {
+		return p, fmt.Errorf("generate: chunks of %d tokens: want at least 4, since the second half counts", m.context)
+	}
+	tokens := m.tok.Encode(text, tokenizer.Options{Whole: true})
+	total := len(tokens) / m.context
+	if total == 0 {
+		return p, fmt.Errorf("generate: the text has %d tokens: want at least %d, one chunk; take a longer text or a "+
+			"smaller context", len(tokens), m.context)
+	}
+	if chunks > 0 {
+		total = min(total, chunks)
+	}
+	most := min(promptStep, m.context)
+	g, err := llm.Scores(m.config, most, m.context, o.cache()...)
+	if err != nil {
+		return p, err
+	}
+	exe, err := m.load(ctx, g, o, nil)
+	if err != nil {
+		return p, err
+	}
+	defer func() { err = errors.Join(err, exe.Close()) }()
+	var sum moments
+	for i := range total {
+		chunk := tokens[i*m.context:][:m.context]
+		if bos, ok := m.beginsTexts(); ok { // which stands in place of a token, as elsewhere
+			chunk = append([]int32{bos}, chunk[1:]...)
+		}
+		scores, err := scoresOf(ctx, exe, chunk, most)
+		if err != nil {
+			return p, err
+		}
+		for _, s := range scores[m.context/2:] {
+			sum.add(-float64(s))
+		}
+		p = sum.perplexity()
+		p.Chunks = i + 1
+		if progress != nil {
+			progress(p, total)
+		}
+	}
+	return p, nil
+}
+
+// beginsTexts returns the token that begins every text, if there is one.
+func (m *Model) beginsTexts() (int32, bool) {
+	bos, ok := m.tok.BOS()
+	frame := m.tok.Encode("", tokenizer.Options{Whole: true})
+	return bos, ok && len(frame) > 0 && frame[0] == bos
+}
+
+// scoresOf returns the logarithm of the probability of each token of a text but the first.
+func scoresOf(ctx context.Context, exe *vkc.Executable, text []int32, most int) ([]float32, error) {
+	var all []float32
+	for begin := 0; begin < len(text)-1; begin += most {
+		end := min(begin+most, len(text)-1)
+		in := vkc.Tensors{}
+		for name, list := range map[string][]int32{"tokens": text[begin:end], "next": text[begin+1 : end+1]} {
+			d, err := vkc.Of(list, len(list))
+			if err != nil {
+				return nil, err
+			}
+			in[name] = d
+		}
+		res, err := exe.Run(ctx, in, vkc.RunOptions{Symbols: map[string]int64{"S": int64(end)}})
+		if err != nil {
+			return nil, err
+		}
+		scores, err := vkc.Values[float32](res.Outputs["scores"])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, scores...)
+	}
+	return all, nil
+}
+
+// moments are sums of numbers and of their squares.
+type moments struct {
+	n            int
+	sum, squares float64
+}
+
+func (m *moments) add(x float64) {
+	m.n++
+	m.sum += x
+	m.squares += x * x
+}
+
+// perplexity is that of tokens whose negative log-probabilities were added.
+func (m *moments) perplexity() Perplexity {
+	n := float64(m.n)
+	mean := m.sum / n
+	p := Perplexity{Value: math.Exp(mean), Tokens: m.n}
+	if variance := m.squares/n - mean*mean; variance > 0 && m.n > 1 {
+		p.StdErr = math.Sqrt(variance/(n-1)) * p.Value
+	}
+	return p
+}
