@@ -56,6 +56,8 @@ type Case struct {
 	// Launches is how many kernels the case is about, for the time of each; 0
 	// where it is not about launching.
 	Launches int
+
+	text *textTest // of a Model, which stands in place of all that is above
 }
 
 // Graph builds the case's graph at the given sizes.

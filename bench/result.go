@@ -36,6 +36,8 @@ type Result struct {
 	// Bound which that is: memory or arithmetic.
 	Share float64 `json:"share,omitempty"`
 	Bound string  `json:"bound,omitempty"`
+	// Text is how fast a language model is in the cases of one.
+	Text *Rate `json:"text,omitempty"`
 	// Precision and Cached are the case's, by which the share is taken.
 	Precision Precision `json:"precision,omitempty"`
 	Cached    bool      `json:"cached,omitempty"`

@@ -36,7 +36,11 @@ type Runner struct {
 func (r *Runner) Run(ctx context.Context, c Case) (res Result, err error) {
 	start := time.Now()
 	res = Result{Suite: c.Suite, Name: c.Name, Flops: c.Flops}
-	err = r.run(ctx, &c, &res)
+	if c.text != nil {
+		err = r.text(ctx, c.text, &res)
+	} else {
+		err = r.run(ctx, &c, &res)
+	}
 	res.TotalMillis = millis(time.Since(start))
 	if err == nil {
 		return res, nil

@@ -10,11 +10,26 @@ import (
 // maxScheduleShown bounds the column of schedules, in bytes.
 const maxScheduleShown = 96
 
-// TableHead is the head of the columns that Row fills.
-const TableHead = "case\tus\tTFLOP/s\tGB/s\tceiling\tkernels\tcheck\tschedule"
+// The heads of the columns that Row fills. Those of language models are llama-bench's,
+// but for the speed that the device alone would have.
+const (
+	TableHead = "case\tus\tTFLOP/s\tGB/s\tceiling\tkernels\tcheck\tschedule"
+	TextHead  = "model\tsize\tparams\tbackend\ttest\tt/s\tdevice t/s\tcheck"
+)
+
+// Head is the head of the columns that Row fills.
+func (r *Result) Head() string {
+	if r.Text != nil {
+		return TextHead
+	}
+	return TableHead
+}
 
 // Row is a result as a line of tab-separated columns, for people.
 func (r *Result) Row() string {
+	if r.Text != nil {
+		return r.textRow()
+	}
 	if r.Status != OK {
 		return fmt.Sprintf("%s\t-\t-\t-\t-\t%s\t%s: %s", r.Name, count(r.Kernels), r.Status,
 			shorten(r.Why, 2*maxScheduleShown))
@@ -25,6 +40,26 @@ func (r *Result) Row() string {
 	}
 	return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\tok\t%s", r.Name, digits(r.Micros), digits(r.TFlops), digits(r.GBps),
 		share, count(r.Kernels), r.schedule())
+}
+
+// textRow is Row of a language model.
+func (r *Result) textRow() string {
+	t, check, mean, device := r.Text, string(r.Status), "-", "-"
+	if r.Status == OK {
+		mean, device = fmt.Sprintf("%.2f ± %.2f", t.Mean, t.StdDev), fmt.Sprintf("%.2f", t.Device)
+	} else {
+		check += ": " + shorten(r.Why, 2*maxScheduleShown)
+	}
+	return fmt.Sprintf("%s\t%s\t%s\tVulkan\t%s\t%s\t%s\t%s", t.Model, large(t.Size, 1<<20, "MiB", 1<<30, "GiB"),
+		large(t.Params, 1e6, "M", 1e9, "B"), t.Test, mean, device, check)
+}
+
+// large prints a number in the larger one of two units that it reaches.
+func large(n, unit int64, name string, larger int64, itsName string) string {
+	if n >= larger {
+		unit, name = larger, itsName
+	}
+	return fmt.Sprintf("%.2f %s", float64(n)/float64(unit), name)
 }
 
 // schedule is the first schedule, and how many more there are.
@@ -74,11 +109,11 @@ func shorten(s string, most int) string {
 // WriteTable prints the report for people, suite by suite.
 func (r *Report) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	suite := ""
+	suite, head := "", ""
 	for i := range r.Results {
-		if res := &r.Results[i]; res.Suite != suite {
-			suite = res.Suite
-			fmt.Fprintf(t, "%s\n", TableHead)
+		if res := &r.Results[i]; res.Suite != suite || res.Head() != head {
+			suite, head = res.Suite, res.Head()
+			fmt.Fprintf(t, "%s\n", head)
 		}
 		fmt.Fprintln(t, r.Results[i].Row())
 	}

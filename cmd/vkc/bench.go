@@ -29,6 +29,7 @@ type benchFlags struct {
 	plot, trace   string
 	maxRegress    float64
 	tuning        tuningFlags
+	model         benchModelFlags
 }
 
 func (a *app) benchCommand() *cobra.Command {
@@ -44,18 +45,29 @@ The column "ceiling" is the part of the device's own measured limits that was re
 its arithmetic units, which are measured first, and raised where a case does better. A case that cannot be compiled for the device says why and is refused.
 A time has the cost of one dependent launch in it, as the replays of a case wait for each other.
 
+With -m the cases are those of a language model: reading prompts (pp) and generating (tg) after texts of some lengths, with
+flags and columns as llama-bench has them. Tokens a second are by the wall clock; beside them stands what the device
+alone would reach.
+
 With --against, each time is compared with that of an earlier --json, or with what other programs reached on an H100.
 Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regress allows.`,
 		Example: `  vkc bench
   vkc bench --suite matvec --filter 'q4_K|f16'
   vkc bench --device 0 --output bench.json
   vkc bench --suite model --target generic
+  vkc bench --suite model -m MODEL.gguf -p 512 -n 128 --n-depth 0,4096 --kv f16
   vkc bench --suite memory --against bench.json --max-regress 5
   vkc bench --from bench.json --against h100 --page docs/PERFORMANCE.md`,
 		Args: exactArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.bench(cmd.Context(), &f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.model.check(cmd.Flags(), f.suites); err != nil {
+				return err
+			}
+			return a.bench(cmd.Context(), &f)
+		},
 	}
 	flags := cmd.Flags()
+	f.model.register(flags)
 	flags.StringSliceVar(&f.suites, "suite", nil, "only these suites: "+strings.Join(bench.Suites(), ", "))
 	flags.StringVar(&f.filter, "filter", "", "only cases whose name, such as matmul/f16/4096x4096x4096, matches `RE`")
 	flags.StringVarP(&f.device, "device", "d", "vulkan",
@@ -90,6 +102,10 @@ func (f *benchFlags) check() error {
 			return err
 		}
 	}
+	if f.model.path != "" {
+		_, err := f.cases(bench.Full)
+		return err
+	}
 	_, full := f.cases(bench.Full)
 	if _, tiny := f.cases(bench.Tiny); tiny == nil {
 		return nil
@@ -113,6 +129,11 @@ func (f *benchFlags) cases(auto bench.Scale) ([]bench.Case, error) {
 		return nil, usagef("--filter %q: %w", f.filter, err)
 	}
 	all := bench.Cases(scale, f.suites...)
+	if f.model.path != "" {
+		if all, err = f.model.Cases(); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.model.path, err)
+		}
+	}
 	chosen := slices.DeleteFunc(slices.Clone(all), func(c bench.Case) bool { return !re.MatchString(c.Name) })
 	if len(chosen) == 0 {
 		return nil, usagef("--filter %q matches no case; their names are like %s (see --list)", f.filter, all[0].Name)
@@ -121,6 +142,10 @@ func (f *benchFlags) cases(auto bench.Scale) ([]bench.Case, error) {
 }
 
 func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
+	if err := f.model.open(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.model.close()) }()
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -153,6 +178,7 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 	if dev.IsReference() {
 		return fmt.Errorf("vkc bench measures Vulkan devices, and this is %s", dev.Why())
 	}
+	defer func() { err = errors.Join(err, f.model.Close()) }() // before the device
 	cases, err := f.cases(bench.ScaleFor(dev.Caps()))
 	if err != nil {
 		return err

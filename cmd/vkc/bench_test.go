@@ -126,3 +126,36 @@ func TestBenchRefuses(t *testing.T) {
 	fails(t, exitUsage, []string{"bench", "--filter", "^nothing"}, "matches no case", "matmul/f16/")
 	fails(t, exitFailure, []string{"bench", "--device", "cpu"}, "Vulkan")
 }
+
+// TestBenchModel measures a model of a file, and says which tests it has no positions for.
+func TestBenchModel(t *testing.T) {
+	needDevice(t)
+	ownCache(t)
+	file := filepath.Join(t.TempDir(), "bench.json")
+	line := []string{"bench", "--suite", "model", "-m", gollama, "-p", "6", "-n", "2", "--n-depth", "0,8,2000", "-r",
+		"2", "-b", "4"}
+	r := ok(t, append(line, "--output", file)...)
+	has(t, r.stdout, "t/s", "gollama q8_0", "7.34 M", "pp6 @ d8", "tg2 @ d8", " ± ",
+		"refused: 2002 positions: the model was trained for 1024", "6 cases: 4 ok, 2 refused")
+	report, err := bench.ReadReport(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := report.Find("gollama q8_0/tg2 @ d8")
+	if res == nil || res.Text == nil || res.Status != bench.OK || res.Micros <= 0 {
+		t.Fatalf("%+v", res)
+	}
+	if text := *res.Text; text.Mean <= 0 || text.Device <= 0 || text.Params != 7344384 || text.Size < text.Params {
+		t.Errorf("%+v", text)
+	}
+	has(t, ok(t, append(line, "--filter", "tg", "--list")...).stdout, "model\tgollama q8_0/tg2 @ d8\n")
+}
+
+func TestBenchModelRefuses(t *testing.T) {
+	fails(t, exitUsage, []string{"bench", "-p", "512"}, "--n-prompt goes with -m MODEL.gguf")
+	fails(t, exitUsage, []string{"bench", "-m", gollama, "--suite", "memory"}, "--suite memory has no cases of a file")
+	fails(t, exitUsage, []string{"bench", "-m", gollama, "--kv", "f17"}, "--kv", "f17")
+	fails(t, exitFailure, []string{"bench", "-m", gollama, "-n", "0"}, "a test of 0 tokens after 0")
+	fails(t, exitFailure, []string{"bench", "-m", gollama, "-b", "0"}, "0 tokens at a time")
+	fails(t, exitFailure, []string{"bench", "-m", filepath.Join(t.TempDir(), "no.gguf")}, "no.gguf")
+}

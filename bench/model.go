@@ -1,0 +1,395 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// Model is a language model of a file, which cases measure as its users meet it:
+// reading prompts and generating tokens, after texts of some lengths. Tests and
+// columns are those of llama-bench.
+type Model struct {
+	File      *gguf.File
+	Prompts   []int    // tokens of prompts
+	Answers   []int    // tokens that are generated one by one
+	Depths    []int    // tokens of the text before
+	Batch     int      // of a prompt, at a time
+	Repeats   int      // of each test, by the wall clock
+	Cache     ir.DType // of keys and values, as llm.Cache takes it
+	Precision string   // one of vkc.Precisions
+
+	config  llm.Config
+	context int // positions that the tests need
+
+	loaded *modelPrograms // once the first test has run
+	filled int            // positions of the cache with a text
+}
+
+// textTest is a case of a Model.
+type textTest struct {
+	model         *Model
+	tokens, depth int
+	prompt        bool
+}
+
+func (t *textTest) String() string {
+	name := "tg"
+	if t.prompt {
+		name = "pp"
+	}
+	name += fmt.Sprint(t.tokens)
+	if t.depth > 0 {
+		name += fmt.Sprintf(" @ d%d", t.depth)
+	}
+	return name
+}
+
+// Rate is how fast a language model reads or generates.
+type Rate struct {
+	Model  string  `json:"model"`
+	Size   int64   `json:"size"` // of the weights, in bytes
+	Params int64   `json:"params"`
+	Test   string  `json:"test"`                 // such as pp512, or tg128 @ d4096
+	Mean   float64 `json:"per_second,omitempty"` // tokens, by the wall clock
+	StdDev float64 `json:"stddev,omitempty"`
+	Device float64 `json:"device_per_second,omitempty"` // by the device's clock, were it never to wait for the host
+}
+
+// Cases returns a case for each test, and checks what they ask for.
+func (m *Model) Cases() ([]Case, error) {
+	var err error
+	if m.config, err = llm.FromGGUF(m.File); err != nil {
+		return nil, err
+	}
+	if m.Batch < 1 || m.Repeats < 1 {
+		return nil, fmt.Errorf("bench: %d tokens at a time and %d repeats: want at least 1", m.Batch, m.Repeats)
+	}
+	var list []Case
+	for _, depth := range m.Depths {
+		for _, prompt := range []bool{true, false} {
+			all := m.Answers
+			if prompt {
+				all = m.Prompts
+			}
+			for _, n := range all {
+				t := &textTest{model: m, tokens: n, depth: depth, prompt: prompt}
+				if n < 1 || depth < 0 || n > math.MaxInt32 || depth > math.MaxInt32 {
+					return nil, fmt.Errorf("bench: a test of %d tokens after %d: want at least 1, after 0 or more", n,
+						depth)
+				}
+				if depth+n <= m.config.Context {
+					m.context = max(m.context, depth+n)
+				}
+				list = append(list, Case{Suite: "model", Name: m.name() + "/" + t.String(), text: t})
+			}
+		}
+	}
+	return list, nil
+}
+
+// name is what the model is called, and what most of it is stored in.
+func (m *Model) name() string {
+	bytes, most := map[ir.DType]int64{}, ir.F32
+	for _, t := range m.config.Types {
+		n, err := t.MaxBytes()
+		if bytes[t.DType] += n; err == nil && bytes[t.DType] > bytes[most] {
+			most = t.DType
+		}
+	}
+	name := m.config.Name
+	if name == "" {
+		name = m.config.Architecture
+	}
+	return fmt.Sprintf("%s %s", name, most)
+}
+
+// Close releases what the tests loaded. The file stays open.
+func (m *Model) Close() error {
+	if m.loaded == nil {
+		return nil
+	}
+	return m.loaded.close()
+}
+
+// text runs a case of a model.
+func (r *Runner) text(ctx context.Context, t *textTest, res *Result) error {
+	m := t.model
+	rate := Rate{Model: m.name(), Test: t.String()}
+	res.Text = &rate
+	for _, w := range m.config.Types {
+		n, err := w.MaxBytes()
+		if err != nil {
+			return err
+		}
+		rate.Size += n
+		rate.Params += w.Shape.MaxElems()
+	}
+	if need := t.depth + t.tokens; need > m.config.Context {
+		res.Status = Refused
+		return fmt.Errorf("%d positions: the model was trained for %d", need, m.config.Context)
+	}
+	if m.loaded == nil {
+		var err error
+		if m.loaded, err = r.checkedModel(ctx, m, res); err != nil {
+			return err
+		}
+	}
+	for m.filled < t.depth { // what is there does not matter, but that it is a text's
+		n := min(m.Batch, t.depth-m.filled)
+		if err := m.run(ctx, m.filled, n); err != nil {
+			return err
+		}
+		m.filled += n
+	}
+	if err := r.timeText(ctx, t, &rate, res); err != nil {
+		return err
+	}
+	res.Status = OK
+	return nil
+}
+
+// timeText measures a test by both clocks.
+func (r *Runner) timeText(ctx context.Context, t *textTest, rate *Rate, res *Result) error {
+	m := t.model
+	batch := 1
+	if t.prompt {
+		batch = m.Batch
+	}
+	// The time of a run grows with the length of the text: the middle stands for all.
+	size := min(batch, t.tokens)
+	if err := m.run(ctx, t.depth+(t.tokens-size)/2, size); err != nil {
+		return err
+	}
+	opt := r.Options
+	opt.Copies = 1
+	gpu, err := Measure(ctx, r.Device.Vulkan(), m.loaded.of(size).exe.Vulkan(), opt)
+	if err != nil {
+		return err
+	}
+	runs := float64(t.tokens) / float64(size)
+	res.Micros, res.Min, res.Max = micros(gpu.Median)*runs, micros(gpu.Min)*runs, micros(gpu.Max)*runs
+	res.Replays, res.Copies = gpu.Replays, 1
+	rate.Device = float64(t.tokens) / (res.Micros / 1e6)
+	var sum, squares float64
+	for i := range m.Repeats + 1 {
+		start := time.Now()
+		for done := 0; done < t.tokens; {
+			n := min(batch, t.tokens-done)
+			if err := m.run(ctx, t.depth+done, n); err != nil {
+				return err
+			}
+			done += n
+		}
+		if i == 0 {
+			continue // it warms up
+		}
+		speed := float64(t.tokens) / max(time.Since(start).Seconds(), 1e-9)
+		sum, squares = sum+speed, squares+speed*speed
+	}
+	n := float64(m.Repeats)
+	rate.Mean = sum / n
+	if n > 1 {
+		rate.StdDev = math.Sqrt(max(squares/n-rate.Mean*rate.Mean, 0) * n / (n - 1))
+	}
+	return nil
+}
+
+// run has the model take that many random tokens, after a text of that length.
+func (m *Model) run(ctx context.Context, after, n int) error {
+	in, symbols, err := m.tokens(after, n)
+	if err != nil {
+		return err
+	}
+	_, err = m.loaded.of(n).exe.Run(ctx, in, runtime.RunOptions{Symbols: symbols})
+	return err
+}
+
+// tokens are the inputs of a run for that many random tokens after a text of that length.
+func (m *Model) tokens(after, n int) (in vkc.Tensors, symbols map[string]int64, err error) {
+	random, list := rand.New(rand.NewPCG(7, uint64(after))), make([]int32, n)
+	for i := range list {
+		list[i] = random.Int32N(int32(m.config.Vocab))
+	}
+	d, err := vkc.Of(list, n)
+	return vkc.Tensors{"tokens": d}, map[string]int64{"S": int64(after + n)}, err
+}
+
+// modelProgram takes tokens: some of a prompt, or one.
+type modelProgram struct {
+	graph *ir.Graph
+	prog  *vkc.Program
+	exe   *vkc.Executable
+}
+
+// modelPrograms are the two programs of a model, which share weights and states.
+type modelPrograms struct{ prompt, step modelProgram }
+
+// of is the program that takes so many tokens.
+func (p *modelPrograms) of(tokens int) *modelProgram {
+	if tokens > 1 {
+		return &p.prompt
+	}
+	return &p.step
+}
+
+func (p *modelPrograms) close() error {
+	var errs []error
+	for _, one := range []*modelProgram{&p.prompt, &p.step} {
+		if one.exe != nil {
+			errs = append(errs, one.exe.Close())
+		}
+		if one.prog != nil {
+			errs = append(errs, one.prog.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// compileModel compiles the first layers of a model with what comes before and after.
+func (r *Runner) compileModel(ctx context.Context, m *Model, layers int) (p *modelPrograms, err error) {
+	p = &modelPrograms{}
+	cfg, cache := m.config, llm.Cache(m.Cache)
+	cfg.Layers = layers
+	if p.prompt.graph, err = llm.Steps(cfg, min(m.Batch, m.context), m.context, cache); err != nil {
+		return nil, err
+	}
+	if p.step.graph, err = llm.Step(cfg, m.context, cache); err != nil {
+		return nil, err
+	}
+	for _, one := range []*modelProgram{&p.prompt, &p.step} {
+		if one.graph, err = vkc.WithPrecision(one.graph, m.Precision); err == nil {
+			one.prog, err = r.compile(ctx, one.graph)
+		}
+		if err != nil {
+			return nil, errors.Join(err, p.close())
+		}
+	}
+	return p, nil
+}
+
+// loadModel loads programs. It closes them where it cannot.
+func (r *Runner) loadModel(ctx context.Context, m *Model, p *modelPrograms) error {
+	var err error
+	opt := vkc.LoadOptions{Weights: m.File, NoTrial: true}
+	if p.step.exe, err = r.Device.Load(ctx, p.step.prog, opt); err != nil {
+		return errors.Join(err, p.close())
+	}
+	opt.Share = p.step.exe
+	if p.prompt.exe, err = r.Device.Load(ctx, p.prompt.prog, opt); err != nil {
+		return errors.Join(err, p.close())
+	}
+	return nil
+}
+
+// fewLayers is how many layers are checked at least: the first meets the embedding,
+// the last one the end.
+const fewLayers = 3
+
+// checkedModel loads a model once so many of its layers are compared with the reference
+// as have all its kernels.
+func (r *Runner) checkedModel(ctx context.Context, m *Model, res *Result) (*modelPrograms, error) {
+	all, err := r.compileModel(ctx, m, m.config.Layers)
+	if err != nil {
+		res.Status = Refused
+		return nil, err
+	}
+	for layers := min(fewLayers, m.config.Layers); ; layers = min(2*layers, m.config.Layers) {
+		some, err := r.compileModel(ctx, m, layers)
+		if err != nil {
+			return nil, errors.Join(err, all.close())
+		}
+		if layers < m.config.Layers && !(some.prompt.hasKernelsOf(&all.prompt) && some.step.hasKernelsOf(&all.step)) {
+			if err := some.close(); err != nil {
+				return nil, errors.Join(err, all.close())
+			}
+			continue
+		}
+		if err := r.loadModel(ctx, m, some); err != nil {
+			return nil, errors.Join(err, all.close())
+		}
+		if err := errors.Join(m.check(ctx, some), some.close()); err != nil {
+			res.Status = Wrong
+			return nil, errors.Join(err, all.close())
+		}
+		break
+	}
+	if err := r.loadModel(ctx, m, all); err != nil {
+		res.Status = Refused
+		return nil, err
+	}
+	return all, nil
+}
+
+// hasKernelsOf reports whether p has all kernels of another program.
+func (p *modelProgram) hasKernelsOf(other *modelProgram) bool {
+	own := map[string]bool{}
+	for _, code := range p.prog.Contents.SPIRV {
+		own[string(code)] = true
+	}
+	for _, code := range other.prog.Contents.SPIRV {
+		if !own[string(code)] {
+			return false
+		}
+	}
+	return true
+}
+
+// checkTokens are the tokens of a prompt's parts in the check; one more follows them.
+var checkTokens = []int{24, 8}
+
+// check compares the logits after a prompt, in two parts, and after one more token with
+// the reference, which finds the states that the device left.
+func (m *Model) check(ctx context.Context, p *modelPrograms) error {
+	length := 0
+	for _, n := range append(checkTokens, 1) {
+		n = max(min(n, m.Batch, m.context/4), 1)
+		one := p.of(n)
+		if length+n > m.context {
+			break
+		}
+		ref, err := interp.New(one.graph, interp.Options{Weights: m.File})
+		if err != nil {
+			return err
+		}
+		for _, s := range one.exe.States() {
+			d, err := one.exe.ReadState(s.Name)
+			if err == nil {
+				err = ref.SetState(s.Name, d)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		in, symbols, err := m.tokens(length, n)
+		if err != nil {
+			return err
+		}
+		want, err := ref.Run(ctx, in, symbols)
+		if err != nil {
+			return err
+		}
+		got, err := one.exe.Run(ctx, in, runtime.RunOptions{Symbols: symbols})
+		if err != nil {
+			return err
+		}
+		tolerances := interp.Tolerances(one.graph)
+		for _, o := range one.graph.Outputs() {
+			if err := interp.Compare(got.Outputs[o.Name], want[o.Name], tolerances[o.Node.ID()]).Err(); err != nil {
+				return fmt.Errorf("output %q of %d tokens after %d: %w", o.Name, n, length, err)
+			}
+		}
+		length += n
+	}
+	return nil
+}

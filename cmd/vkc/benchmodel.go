@@ -1,0 +1,66 @@
+package main
+
+import (
+	"github.com/spf13/pflag"
+	"github.com/vkc-go/vkc/bench"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// benchModelFlags say which language model vkc bench measures, and how.
+type benchModelFlags struct {
+	bench.Model
+	path, kv string
+	names    []string // of the flags that want a model
+}
+
+func (f *benchModelFlags) register(flags *pflag.FlagSet) {
+	flags.StringVarP(&f.path, "model", "m", "", "measure the language model in the GGUF `FILE`")
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	own.IntSliceVarP(&f.Prompts, "n-prompt", "p", []int{512, 2048}, "with -m: read prompts of `N,…` tokens")
+	own.IntSliceVarP(&f.Answers, "n-gen", "n", []int{128}, "with -m: generate `N,…` tokens")
+	own.IntSliceVar(&f.Depths, "n-depth", []int{0, 4096, 16384}, "with -m: after texts of `N,…` tokens")
+	own.IntVarP(&f.Batch, "batch", "b", 512, "with -m: read `N` tokens of a prompt at a time")
+	own.IntVarP(&f.Repeats, "repetitions", "r", 5, "with -m: repeat each test `N` times by the wall clock")
+	own.StringVar(&f.kv, "kv", "f16", "with -m: keep keys and values in this `TYPE`, such as f32 or q8_0")
+	own.StringVar(&f.Precision, "precision", ir.PrecisionFull, "with -m: "+precisionHelp)
+	own.VisitAll(func(flag *pflag.Flag) { f.names = append(f.names, flag.Name) })
+	flags.AddFlagSet(own)
+}
+
+// check refuses what does not go together.
+func (f *benchModelFlags) check(flags *pflag.FlagSet, suites []string) (err error) {
+	if f.path == "" {
+		for _, name := range f.names {
+			if flags.Changed(name) {
+				return usagef("--%s goes with -m MODEL.gguf", name)
+			}
+		}
+		return nil
+	}
+	for _, s := range suites {
+		if s != "model" {
+			return usagef("--suite %s has no cases of a file: -m goes with --suite model", s)
+		}
+	}
+	if f.Cache, err = ir.ParseDType(f.kv); err != nil {
+		return usagef("--kv: %w", err)
+	}
+	return nil
+}
+
+// open opens the model's file, if there is one.
+func (f *benchModelFlags) open() (err error) {
+	if f.path != "" {
+		f.File, err = gguf.Open(f.path)
+	}
+	return err
+}
+
+// close closes the file. What the tests loaded is closed before it, by Close.
+func (f *benchModelFlags) close() error {
+	if f.File == nil {
+		return nil
+	}
+	return f.File.Close()
+}
