@@ -242,10 +242,8 @@ func (m *Model) generate(ctx context.Context, prompt []int32, s Sampling, yield 
 		return fmt.Errorf("generate: the prompt has %d tokens: want at most %d, less than the context; "+
 			"shorten it or give more context", len(prompt), m.context-1)
 	}
-	for i, id := range prompt {
-		if id < 0 || int(id) >= m.config.Vocab {
-			return fmt.Errorf("generate: token %d of the prompt is %d: want 0 to %d", i, id, m.config.Vocab-1)
-		}
+	if err := m.known(prompt); err != nil {
+		return err
 	}
 	logits, err := m.read(ctx, prompt)
 	if err != nil {
@@ -276,6 +274,16 @@ func (m *Model) generate(ctx context.Context, prompt []int32, s Sampling, yield 
 			return err
 		}
 	}
+}
+
+// known refuses tokens that the model does not have.
+func (m *Model) known(tokens []int32) error {
+	for i, id := range tokens {
+		if id < 0 || int(id) >= m.config.Vocab {
+			return fmt.Errorf("generate: token %d of the text is %d: want 0 to %d", i, id, m.config.Vocab-1)
+		}
+	}
+	return nil
 }
 
 // read has the device take a prompt, but for what it begins with that the device

@@ -163,7 +163,7 @@ func TestRefuses(t *testing.T) {
 	}{
 		{t.Context(), nil, generate.Sampling{}, "the prompt is empty"},
 		{t.Context(), make([]int32, 8), generate.Sampling{}, "the prompt has 8 tokens: want at most 7"},
-		{t.Context(), []int32{4096}, generate.Sampling{}, "token 0 of the prompt is 4096: want 0 to 4095"},
+		{t.Context(), []int32{4096}, generate.Sampling{}, "token 0 of the text is 4096: want 0 to 4095"},
 		{t.Context(), []int32{0}, generate.Sampling{Temperature: -1}, "Temperature is -1: want 0 to 100"},
 		{t.Context(), []int32{0}, generate.Sampling{TopP: 2}, "TopP is 2: want 0 to 1"},
 		{t.Context(), []int32{0}, generate.Sampling{TopK: -1}, "TopK is -1"},

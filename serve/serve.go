@@ -9,6 +9,7 @@
 //
 //	POST /v1/chat/completions   an answer to a conversation, whole or as it comes
 //	POST /v1/completions        how a text goes on
+//	POST /v1/embeddings         vectors of texts, by a model made for them: see NewEmbeddings
 //	GET  /v1/models             the model, and /v1/models/NAME
 //	POST /tokenize, /detokenize the tokens of a text, and the text of tokens
 //	GET  /health                200 while requests are taken, 503 once Drain was called
@@ -77,6 +78,7 @@ type Options struct {
 // Server answers requests. It is an [http.Handler].
 type Server struct {
 	model    Model
+	embedder Embedder // nil where the model makes text
 	o        Options
 	mux      *http.ServeMux
 	places   chan struct{} // holds one for each request that is answered or waits
@@ -118,6 +120,7 @@ func New(m Model, o Options) *Server {
 		{"GET", "/v1/models/{name}", s.oneModel},
 		{"POST", "/v1/chat/completions", s.chatCompletions},
 		{"POST", "/v1/completions", s.completions},
+		{"POST", "/v1/embeddings", s.embeddings},
 		{"POST", "/tokenize", s.tokenize},
 		{"POST", "/detokenize", s.detokenize},
 	} {

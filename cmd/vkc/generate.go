@@ -68,11 +68,17 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.stats, "stats", false, "print where the model runs and how fast")
 }
 
+// register declares what is asked of a model that goes on with texts.
 func (f *loadFlags) register(flags *pflag.FlagSet) {
+	f.registerModel(flags)
+	flags.StringVar(&f.kv, "kv", "f32", "keep keys and values in this `TYPE`, such as f16 or q8_0")
+}
+
+// registerModel declares what is asked of every model.
+func (f *loadFlags) registerModel(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.path, "model", "m", "", "the GGUF `FILE` of the model")
 	flags.IntVar(&f.options.Context, "ctx", 0, "the tokens of prompt and text, `N` at most (default 4096, or what "+
 		"the model was trained for)")
-	flags.StringVar(&f.kv, "kv", "f32", "keep keys and values in this `TYPE`, such as f16 or q8_0")
 	flags.StringVar(&f.options.Precision, "precision", ir.PrecisionFull, precisionHelp)
 	flags.StringVarP(&f.options.Device, "device", "d", "auto", "as for vkc run")
 }

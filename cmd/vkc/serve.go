@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/serve"
 )
 
@@ -30,7 +31,8 @@ func (a *app) serveCommand() *cobra.Command {
 		Use:   "serve -m MODEL.gguf",
 		Short: "Answer requests for a language model over HTTP, by OpenAI's protocol",
 		Long: `Answer requests for a language model over HTTP, by OpenAI's protocol: POST /v1/chat/completions and /v1/completions, whole or
-as a stream, GET /v1/models. There are also /tokenize, /detokenize, /health, /metrics for Prometheus, and at / a page to chat with.
+as a stream, or POST /v1/embeddings of a model made for them, GET /v1/models. There are also /tokenize, /detokenize, /health,
+/metrics for Prometheus, and at / a page to chat with.
 Answers come one after another; --queue requests wait.
 
 It listens on this machine only. To be asked from elsewhere, give --listen an address and --key-file a file with a key, which
@@ -89,12 +91,41 @@ func (f *serveFlags) check() error {
 	return nil
 }
 
+// served is a model that answers requests.
+type served interface {
+	Why() string
+	Close() error
+}
+
+// load loads the model, for embeddings where it was made for them.
+func (f *serveFlags) load(ctx context.Context) (served, *serve.Server, error) {
+	if err := f.model.check("serve"); err != nil {
+		return nil, nil, err
+	}
+	embeds, err := generate.IsEmbedder(f.model.path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if embeds {
+		e, err := generate.OpenEmbedder(ctx, f.model.path, f.model.options)
+		if err != nil {
+			return nil, nil, err
+		}
+		return e, serve.NewEmbeddings(e, f.serve), nil
+	}
+	m, err := f.model.open(ctx, "serve")
+	if err != nil {
+		return nil, nil, err
+	}
+	return m, serve.New(m, f.serve), nil
+}
+
 func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
 	// The model is closed after all answers, which end by contexts of their own.
-	m, err := f.model.open(ctx, "serve")
+	m, handler, err := f.load(ctx)
 	if err != nil {
 		return err
 	}
@@ -103,7 +134,6 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	handler := serve.New(m, f.serve)
 	troubles := make(notices, 16)
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,

@@ -16,6 +16,10 @@ type architecture struct {
 	norm norm
 	rope pairs
 
+	// encoder says that each token sees the whole text, and that what comes of the last
+	// layer stands for the text: there are no logits.
+	encoder bool
+
 	experts   bool // files may have a mixture of experts for each feed-forward layer
 	exactYaRN bool // the bounds of YaRN are not rounded to whole pairs
 
@@ -36,6 +40,7 @@ type architecture struct {
 
 // architectures is the table of what FromGGUF reads.
 var architectures = []architecture{
+	bert,
 	falcon,
 	gemma,
 	gemma2,
@@ -43,6 +48,7 @@ var architectures = []architecture{
 	gpt2,
 	gptOSS,
 	llama,
+	nomicBERT,
 	phi3,
 	qwen2,
 	qwen3,
@@ -135,11 +141,14 @@ func (c Config) norms(names ...string) []part {
 func (a architecture) top(c Config) []part {
 	out := matrix(output, c.Vocab, c.Width)
 	out.optional = true
-	list := []part{{name: tokenTable, shape: out.shape}, out}
+	list := []part{{name: tokenTable, shape: out.shape}}
+	if !a.encoder {
+		list = append(append(list, out), c.norms(outputNorm)...)
+	}
 	if a.whole != nil {
 		list = append(list, a.whole(c)...)
 	}
-	return a.biased(append(list, c.norms(outputNorm)...))
+	return a.biased(list)
 }
 
 // layerParts lists the weights of each layer.

@@ -59,6 +59,10 @@ type Config struct {
 	Experts     int
 	ExpertsUsed int // by each token
 
+	// Pooling says how what comes of the tokens becomes one vector; it is "" for models
+	// that were not made for it.
+	Pooling Pooling
+
 	// Types has the dtype and shape of each weight, by name. Without
 	// output.weight the token embedding serves for the output too.
 	Types map[string]ir.Type
@@ -151,7 +155,8 @@ func (r *metadata) config(a architecture) Config {
 	if a.read != nil {
 		a.read(r, &c)
 	}
-	r.refuse()
+	r.pooling(&c)
+	r.refuse(a)
 	return c
 }
 
@@ -171,7 +176,7 @@ var neutral = map[string][]float64{
 }
 
 // refuse finds metadata that ask for what the graph would not compute.
-func (r *metadata) refuse() {
+func (r *metadata) refuse(a architecture) {
 	for _, key := range slices.Sorted(maps.Keys(neutral)) {
 		whole, err := r.f.Int(r.prefix + key)
 		v := float64(whole)
@@ -182,9 +187,9 @@ func (r *metadata) refuse() {
 			r.err = fmt.Errorf("metadata %q is %v, which is not supported", r.prefix+key, v)
 		}
 	}
-	if causal, err := r.f.Bool(r.prefix + "attention.causal"); err == nil && !causal {
-		r.err = errors.Join(r.err, fmt.Errorf("metadata %q is false: only models that go on with a text are supported",
-			r.prefix+"attention.causal"))
+	if causal, err := r.f.Bool(r.prefix + "attention.causal"); err == nil && causal == a.encoder {
+		r.err = errors.Join(r.err, fmt.Errorf("metadata %q is %v, which is not supported in architecture %q",
+			r.prefix+"attention.causal", causal, a.name))
 	}
 }
 

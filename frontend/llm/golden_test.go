@@ -33,7 +33,8 @@ type goldenModel struct {
 		DType         ir.DType // f32, unless it is mxfp4
 	}
 	Tokens []int32
-	Logits [][]float64 // of the token after each
+	Logits [][]float64               // of the token after each
+	Pooled map[llm.Pooling][]float64 // what stands for the text, where there are no logits
 }
 
 func readGolden(t *testing.T, path string) goldenModel {
@@ -148,6 +149,10 @@ func (m goldenModel) test(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if m.Pooled != nil {
+		m.testPooled(t, f, cfg)
+		return
+	}
 	g, err := frontend.Build("logits", func(b *frontend.Builder) {
 		tokens := b.Input("tokens", ir.I32, len(m.Tokens))
 		b.Output("logits", llm.Forward(b, cfg, tokens, llm.EveryToken).Reshape(-1))
@@ -170,6 +175,26 @@ func (m goldenModel) test(t *testing.T) {
 		begin := end / len(m.Tokens) * first
 		got := run(t, steps, m.Tokens[begin:end], map[string]int64{"S": int64(end)})
 		compare(t, fmt.Sprintf("steps up to %d", end), got, m.Logits[end-1], 1e-3)
+	}
+}
+
+// testPooled compares what stands for the text, pooled in each way.
+func (m goldenModel) testPooled(t *testing.T, f *gguf.File, cfg llm.Config) {
+	t.Helper()
+	for _, cfg.Pooling = range []llm.Pooling{llm.PoolMean, llm.PoolCLS, llm.PoolLast} {
+		g, err := llm.Embedding(cfg, cfg.Context)
+		out, err := program(t, f, g, err).Run(t.Context(), map[string]*ir.Data{"tokens": data(t, m.Tokens)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := out["embedding"].Floats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(t, string(cfg.Pooling), got, m.Pooled[cfg.Pooling], 1e-4)
+	}
+	if _, err := llm.Step(cfg, cfg.Context); err == nil || !strings.Contains(err.Error(), "foretells no token") {
+		t.Errorf("a step of %s: %v", cfg.Architecture, err)
 	}
 }
 

@@ -78,9 +78,11 @@ func step(cfg Config, name string, maxContext int, options []Option,
 func Forward(b *frontend.Builder, cfg Config, tokens frontend.Tensor, rows Rows) frontend.Tensor {
 	m := newModel(b, cfg, tokens.Dim(0).Max())
 	positions := b.Iota(ir.I32, 0, tokens.Dim(0))
-	whole := func(_ int, k, v frontend.Tensor) (frontend.Tensor, frontend.Tensor) { return k, v }
 	return m.forward(tokens, positions, whole, rows)
 }
+
+// whole is the history of a text that is read at once.
+func whole(_ int, k, v frontend.Tensor) (keys, values frontend.Tensor) { return k, v }
 
 // Option changes how Step and Decode go about it.
 type Option func(*decoding)

@@ -65,7 +65,8 @@ func (m model) ropeOptions(b *frontend.Builder, base float64, factors []float64)
 // into those of all positions that attention sees.
 type history func(layer int, k, v frontend.Tensor) (keys, values frontend.Tensor)
 
-func (m model) forward(tokens, positions frontend.Tensor, past history, rows Rows) frontend.Tensor {
+// layers takes tokens through all layers, to [T, Width].
+func (m model) layers(tokens, positions frontend.Tensor, past history) frontend.Tensor {
 	x := nn.Embedding(tokens, m.w.Sub(tokenTable), ir.F32)
 	if m.arch.embed != nil {
 		x = m.arch.embed(m, x, positions)
@@ -74,6 +75,16 @@ func (m model) forward(tokens, positions frontend.Tensor, past history, rows Row
 		x = m.arch.layer(layer{model: m, index: i, w: m.w.Sub(fmt.Sprintf("blk.%d", i)), positions: positions,
 			past: past}, x)
 	}
+	return x
+}
+
+// forward returns the logits of the tokens that follow.
+func (m model) forward(tokens, positions frontend.Tensor, past history, rows Rows) frontend.Tensor {
+	if m.arch.encoder {
+		tokens.Builder().Fail("llm", fmt.Errorf("architecture %q foretells no token: it makes an embedding of a whole "+
+			"text", m.arch.name))
+	}
+	x := m.layers(tokens, positions, past)
 	if rows == LastToken {
 		x = lastRow(x)
 	}
@@ -151,8 +162,11 @@ func (l layer) fused(x frontend.Tensor) (q, k, v frontend.Tensor) {
 		l.split(all.Slice(1, keys, all.Dim(1)), l.KVHeads)
 }
 
-// turn gives queries or keys [heads, T, HeadDim] their positions.
+// turn gives queries or keys [heads, T, HeadDim] their positions, if those are rotary.
 func (l layer) turn(x frontend.Tensor) frontend.Tensor {
+	if l.arch.rope == unturned {
+		return x
+	}
 	if l.windowed() {
 		return x.Rope(l.positions, l.localRope...)
 	}
@@ -168,7 +182,10 @@ func (l layer) windowed() bool {
 // takes what comes of it, [T, Heads*HeadDim], through attn_output.
 func (l layer) attend(q, k, v frontend.Tensor) frontend.Tensor {
 	keys, values := l.past(l.index, k, v)
-	options := []frontend.AttentionOption{frontend.Causal()}
+	var options []frontend.AttentionOption
+	if !l.arch.encoder {
+		options = append(options, frontend.Causal())
+	}
 	scale := l.AttentionScale
 	if l.RopeMagnitude != 0 {
 		q, scale = l.magnify(q, scale)

@@ -269,6 +269,35 @@ def gptoss():
     m.write(m.unembed(m.rms_norm(x, "output_norm"), tied=False))
 
 
+def bert():
+    m = Model("bert", "bert", 2, 32, 4, 4, 48, **{"attention.layer_norm_epsilon": 1e-12}, **{"attention.causal": False})
+    del m.meta["bert.attention.head_count_kv"]  # files leave it out
+    x = m.embed() + m.w("position_embd.weight", CONTEXT, m.width, scale=1.0)[: len(TOKENS)]
+    x = m.layer_norm(x + m.w("token_types.weight", 2, m.width, scale=1.0)[0], "token_embd_norm")
+    for i in range(m.layers):
+        m.blk = f"blk.{i}."
+        y = m.linear(attention(*projections(m, x, bias=True), causal=False), "attn_output", m.width, bias=True)
+        x = m.layer_norm(x + y, "attn_output_norm")
+        hidden = gelu_erf(m.linear(x, "ffn_up", m.hidden, bias=True))
+        x = m.layer_norm(x + m.linear(hidden, "ffn_down", m.width, bias=True), "layer_output_norm")
+    m.write_pooled(x)
+
+
+def nomic_bert():
+    m = Model("nomic-bert", "nomic-bert", 2, 32, 4, 4, 48, **{"attention.layer_norm_epsilon": 1e-12})
+    m.set(**{"attention.causal": False, "rope.freq_base": 1000.0})
+    x = m.embed() + m.w("token_types.weight", 2, m.width, scale=1.0)[0]
+    x, turn = m.layer_norm(x, "token_embd_norm"), angles(1e3, m.head_dim)
+    for i in range(m.layers):
+        m.blk = f"blk.{i}."
+        q, k, v = (m.heads_of(part) for part in np.split(m.linear(x, "attn_qkv", 3 * m.width), 3, 1))
+        y = m.linear(attention(rope(q, turn), rope(k, turn), v, causal=False), "attn_output", m.width)
+        x = m.layer_norm(x + y, "attn_output_norm")
+        x = m.layer_norm(x + swiglu(m, x), "layer_output_norm")
+    m.write_pooled(x)
+
+
 for write in (llama, llama_yarn, mixtral, qwen2, qwen3, qwen3moe, phi3_short, phi3_long, gemma, gemma2, gemma3,
-              gpt2, starcoder2, falcon, falcon_large, gptoss):
+              gpt2, starcoder2, falcon, falcon_large, gptoss, bert,
+              nomic_bert):
     write()

@@ -96,12 +96,19 @@ class Model:
         """[T, heads*D] to [T, heads, D]."""
         return x.reshape(len(x), -1, self.head_dim)
 
-    def write(self, logits):
+    def write_pooled(self, x):
+        """The vectors that stand for the text, in place of logits."""
+        round_ = lambda row: [float(f"{v:.7g}") for v in row]
+        self.write([], {"mean": round_(x.mean(0)), "cls": round_(x[0]), "last": round_(x[-1])})
+
+    def write(self, logits, pooled=None):
         lines = lambda items: "\n" + ",\n".join(items) + "\n"
         meta = json.dumps({"general.architecture": self.architecture, **self.meta})
         weights = lines(f"{json.dumps(name)}: {json.dumps(made)}" for name, made in self.file.items())
         rows = lines(json.dumps([float(f"{v:.7g}") for v in row]) for row in logits)
         text = f'{{"meta": {meta},\n"weights": {{{weights}}},\n"tokens": {TOKENS},\n"logits": [{rows}]}}\n'
+        if pooled:
+            text = text[: text.index('"logits"')] + '"pooled": {' + lines(f'"{k}": {v}' for k, v in pooled.items()) + "}}\n"
         Path(__file__).with_name(self.case + ".json").write_text(text)
 
 
@@ -122,22 +129,24 @@ def rope(x, radians, neighbours=False, magnitude=1.0):
     return y
 
 
-def attention(q, k, v, scale=None, window=None, softcap=None, sinks=None):
-    """Causal attention of q [T, H, D] over k and v [T, G, D], to [T, H*D]. A token sees the last window ones."""
+def attention(q, k, v, scale=None, window=None, softcap=None, sinks=None, causal=True):
+    """Attention of q [T, H, D] over k and v [T, G, D], to [T, H*D]. A token sees the last window ones, or, if
+    not causal, all."""
     rows, heads, size = q.shape
     out = np.zeros_like(q)
     for h in range(heads):
         g = h * k.shape[1] // heads
         for t in range(rows):
             first = 0 if window is None else max(0, t + 1 - window)
-            score = k[first : t + 1, g] @ q[t, h] * (size**-0.5 if scale is None else scale)
+            end = t + 1 if causal else rows
+            score = k[first:end, g] @ q[t, h] * (size**-0.5 if scale is None else scale)
             if softcap:
                 score = softcap * np.tanh(score / softcap)
             if sinks is not None:  # a score that takes its share and brings nothing
                 score = np.append(score, sinks[h])
             share = np.exp(score - score.max())
             share /= share.sum()
-            out[t, h] = share[: t + 1 - first] @ v[first : t + 1, g]
+            out[t, h] = share[: end - first] @ v[first:end, g]
     return out.reshape(rows, -1)
 
 

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/generate"
+)
+
+type embedFlags struct {
+	model     loadFlags
+	normalize bool
+}
+
+func (a *app) embedCommand() *cobra.Command {
+	var f embedFlags
+	cmd := &cobra.Command{
+		Use:   "embed -m MODEL.gguf TEXT...",
+		Short: "Print the embeddings of texts, by a model made for them",
+		Long: `Print the embeddings of texts, by a model made for them: a line of JSON for each, with the text, its number of tokens and its
+vector. Texts of like meaning have vectors of like direction. A TEXT that is - is standard input. Some models want to be told in
+the text itself what it is for, such as "search_query: ".`,
+		Example: `  vkc embed -m MODEL.gguf 'search_query: what is a kernel?'
+  vkc embed -m MODEL.gguf --normalize=false - < TEXT.txt`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("embed: TEXT is missing; see vkc embed --help")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.embed(cmd.Context(), &f, args) },
+	}
+	flags := cmd.Flags()
+	f.model.registerModel(flags)
+	flags.Lookup("ctx").Usage = "the tokens of a text, `N` at most (default 4096, or what the model was trained for)"
+	flags.BoolVar(&f.normalize, "normalize", true, "scale vectors to length 1")
+	return cmd
+}
+
+func (a *app) embed(ctx context.Context, f *embedFlags, texts []string) (err error) {
+	if f.model.path == "" {
+		return usagef("embed: -m MODEL.gguf is missing; see vkc embed --help")
+	}
+	e, err := generate.OpenEmbedder(ctx, f.model.path, f.model.options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	out := json.NewEncoder(a.stdout)
+	out.SetEscapeHTML(false)
+	for i, text := range texts {
+		if text, err = textOf([]string{text}); err != nil {
+			return err
+		}
+		tokens := e.Tokenizer().Encode(text, tokenizer.Options{Whole: true})
+		v, err := e.Embed(ctx, tokens)
+		if err != nil {
+			return fmt.Errorf("text %d: %w", i, err)
+		}
+		if f.normalize {
+			v = generate.Unit(v)
+		}
+		line := struct {
+			Text      string    `json:"text"`
+			Tokens    int       `json:"tokens"`
+			Embedding []float32 `json:"embedding"`
+		}{text, len(tokens), v}
+		if err := out.Encode(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package llm
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/frontend/nn"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// bert is BERT (Devlin et al. 2018, arXiv:1810.04805) as models of embeddings have it:
+// learned positions, and norms after attention and feed-forward layers, whose sums they
+// go over.
+var bert = architecture{
+	name:    "bert",
+	norm:    layerNorm,
+	rope:    unturned,
+	encoder: true,
+	whole: func(c Config) []part {
+		return append(c.encoderParts(), part{name: "position_embd", shape: ir.ShapeOf(c.Context, c.Width)})
+	},
+	parts: func(c Config) []part {
+		return slices.Concat(c.projections(), c.feedForward(), c.norms("attn_output_norm", "layer_output_norm"))
+	},
+	embed: func(m model, x, positions frontend.Tensor) frontend.Tensor {
+		return m.firstSegment(x.Add(nn.Embedding(positions, m.w.Sub("position_embd"), ir.F32)))
+	},
+	layer: func(l layer, x frontend.Tensor) frontend.Tensor {
+		x = l.norm(x.Add(l.attention(x)), "attn_output_norm")
+		return l.norm(x.Add(nn.FeedForward(x, l.w, frontend.Tensor.GeluErf)), "layer_output_norm")
+	},
+}
+
+// encoderParts are the weights of firstSegment. How many segments a text may have is
+// the file's to say.
+func (c Config) encoderParts() []part {
+	segments := 2
+	if t := c.Types["token_types.weight"]; len(t.Shape) == 2 {
+		segments = max(t.Shape[0].Static(), 1)
+	}
+	return append(c.norms("token_embd_norm"), part{name: "token_types", shape: ir.ShapeOf(segments, c.Width)})
+}
+
+// firstSegment adds to embedded tokens that they are of the first segment, as all are
+// where a text stands alone, and normalizes them.
+func (m model) firstSegment(x frontend.Tensor) frontend.Tensor {
+	first := x.Builder().Const([]int32{0})
+	return m.norm(x.Add(nn.Embedding(first, m.w.Sub("token_types"), ir.F32)), m.w.Sub("token_embd_norm"))
+}

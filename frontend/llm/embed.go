@@ -1,0 +1,66 @@
+package llm
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Pooling says which of a text's tokens stand for it.
+type Pooling string
+
+// The ways of pooling.
+const (
+	PoolMean Pooling = "mean" // all, on average
+	PoolCLS  Pooling = "cls"  // the first, which BERT calls CLS
+	PoolLast Pooling = "last" // the last
+)
+
+// poolings are what pooling_type numbers.
+var poolings = []Pooling{"", PoolMean, PoolCLS, PoolLast}
+
+// pooling reads how a model's vectors are to be made of those of tokens.
+func (r *metadata) pooling(c *Config) {
+	key := r.prefix + "pooling_type"
+	if _, ok := r.f.Lookup(key); !ok || r.err != nil {
+		return
+	}
+	n, err := r.f.Int(key)
+	if err == nil && (n < 0 || n >= int64(len(poolings))) {
+		err = fmt.Errorf("metadata %q is %d, which is not supported: want 1 (mean), 2 (cls) or 3 (last)", key, n)
+	}
+	if r.err = err; err == nil {
+		c.Pooling = poolings[n]
+	}
+}
+
+// Embedding returns the graph that makes a vector of a text: input "tokens" i32[T], for
+// a symbol T up to maxTokens, and output "embedding" f32[Width], whose length is not 1
+// yet. It is what comes of the last layer, after the last norm if there is one, pooled as
+// Config.Pooling says.
+func Embedding(cfg Config, maxTokens int) (*ir.Graph, error) {
+	if err := cfg.checkContext(maxTokens); err != nil {
+		return nil, err
+	}
+	return frontend.Build(graphName(cfg, "embedding"), func(b *frontend.Builder) {
+		tokens := b.Input("tokens", ir.I32, b.Sym("T", maxTokens))
+		m := newModel(b, cfg, tokens.Dim(0).Max())
+		x := m.layers(tokens, b.Iota(ir.I32, 0, tokens.Dim(0)), whole)
+		if !m.arch.encoder {
+			x = m.norm(x, m.w.Sub(outputNorm))
+		}
+		switch cfg.Pooling {
+		case PoolMean:
+			x = x.Mean(0)
+		case PoolCLS:
+			x = x.IndexSelect(0, b.Const([]int32{0}))
+		case PoolLast:
+			x = lastRow(x)
+		default:
+			b.Fail("llm", fmt.Errorf("pooling %q: want %s, %s or %s, which a model made for embeddings names in its "+
+				"file", cfg.Pooling, PoolMean, PoolCLS, PoolLast))
+		}
+		b.Output("embedding", x.Reshape(-1))
+	})
+}

@@ -1,0 +1,105 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
+)
+
+// Embedder is a model that is loaded to make vectors of texts, such that texts of
+// like meaning have vectors of like direction. Several goroutines may use it.
+//
+//	e, err := generate.OpenEmbedder(ctx, "model.gguf", generate.Options{})
+//	defer e.Close()
+//	v, err := e.Embed(ctx, e.Tokenizer().Encode("a text", tokenizer.Options{Whole: true}))
+//	v = generate.Unit(v)
+type Embedder struct {
+	model *Model // without programs
+	exe   *vkc.Executable
+}
+
+// IsEmbedder reports whether the file at path is a language model that was made for
+// embeddings: it says how to pool them.
+func IsEmbedder(path string) (bool, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return false, err
+	}
+	c, err := llm.FromGGUF(f)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return c.Pooling != "", errors.Join(err, f.Close())
+}
+
+// OpenEmbedder reads a model and compiles it for a device. Options.Context is the longest
+// text; Options.Cache does not matter.
+func OpenEmbedder(ctx context.Context, path string, o Options) (*Embedder, error) {
+	m, err := prepare(path, o)
+	if err != nil {
+		return nil, err
+	}
+	e := &Embedder{model: m}
+	g, err := llm.Embedding(m.config, m.context)
+	if err == nil {
+		e.exe, err = m.load(ctx, g, o, nil)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), m.Close())
+	}
+	return e, nil
+}
+
+// Close releases the model.
+func (e *Embedder) Close() error { return errors.Join(e.exe.Close(), e.model.Close()) }
+
+// Tokenizer returns the model's tokenizer.
+func (e *Embedder) Tokenizer() *tokenizer.Tokenizer { return e.model.tok }
+
+// Context returns how many tokens a text may have.
+func (e *Embedder) Context() int { return e.model.context }
+
+// Why says what the model runs on, and why there.
+func (e *Embedder) Why() string { return e.exe.Why() }
+
+// Embed returns the vector of a text's tokens, those around the text included, as long
+// as the model makes it: see Unit.
+func (e *Embedder) Embed(ctx context.Context, tokens []int32) ([]float32, error) {
+	if n := len(tokens); n == 0 || n > e.model.context {
+		return nil, fmt.Errorf("generate: the text has %d tokens: want 1 to %d", n, e.model.context)
+	}
+	if err := e.model.known(tokens); err != nil {
+		return nil, err
+	}
+	in, err := vkc.Of(tokens, len(tokens))
+	if err != nil {
+		return nil, err
+	}
+	res, err := e.exe.Run(ctx, vkc.Tensors{"tokens": in})
+	if err != nil {
+		return nil, err
+	}
+	return vkc.Values[float32](res.Outputs["embedding"])
+}
+
+// Unit scales a vector to length 1, so that the product of two is the cosine of their
+// angle. A vector of zeros stays as it is.
+func Unit(v []float32) []float32 {
+	sum := 0.0
+	for _, x := range v {
+		sum += float64(x) * float64(x)
+	}
+	unit := make([]float32, len(v))
+	for i, x := range v {
+		if sum > 0 {
+			unit[i] = float32(float64(x) / math.Sqrt(sum))
+		}
+	}
+	return unit
+}

@@ -1,0 +1,151 @@
+package serve
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math"
+	"net/http"
+
+	"github.com/vkc-go/vkc/frontend/chat"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/generate"
+)
+
+// Embedder makes vectors of texts: a [generate.Embedder].
+type Embedder interface {
+	Tokenizer() *tokenizer.Tokenizer
+	Context() int // tokens that a text may have
+	Embed(ctx context.Context, tokens []int32) ([]float32, error)
+}
+
+// NewEmbeddings returns a server of a model that makes embeddings and no text. It does
+// not close the model.
+func NewEmbeddings(e Embedder, o Options) *Server {
+	s := New(wordless{e}, o)
+	s.embedder = e
+	return s
+}
+
+// wordless is the Model of an Embedder. Requests for text are refused.
+type wordless struct{ Embedder }
+
+// Prompt implements Model.
+func (wordless) Prompt(chat.Context) ([]int32, error) {
+	return nil, fmt.Errorf("this model makes embeddings and no text: ask /v1/embeddings")
+}
+
+// Generate implements Model.
+func (m wordless) Generate(context.Context, []int32, generate.Sampling) iter.Seq2[generate.Token, error] {
+	_, err := m.Prompt(chat.Context{})
+	return func(yield func(generate.Token, error) bool) {
+		yield(generate.Token{}, refuse(http.StatusBadRequest, "model", "%v", err))
+	}
+}
+
+// maxInputs is how many texts a request may have, as the protocol says.
+const maxInputs = 2048
+
+// embeddingsRequest is the JSON of a request for embeddings.
+type embeddingsRequest struct {
+	Model          string
+	Input          json.RawMessage
+	EncodingFormat string `json:"encoding_format"`
+	Dimensions     *int
+}
+
+// embeddings answers POST /v1/embeddings: vectors of length 1, in the order of the texts.
+func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
+	var q embeddingsRequest
+	if _, err := readJSON(r, &q); err != nil {
+		return err
+	}
+	switch {
+	case q.Model != "" && q.Model != s.o.Name:
+		return refuse(http.StatusNotFound, "model", "there is no model %q here: want %q", q.Model, s.o.Name)
+	case s.embedder == nil:
+		return refuse(http.StatusBadRequest, "model", "model %q makes text and no embeddings", s.o.Name)
+	case q.EncodingFormat != "" && q.EncodingFormat != "float" && q.EncodingFormat != "base64":
+		return refuse(http.StatusBadRequest, "encoding_format", "encoding_format is %q: want float or base64",
+			q.EncodingFormat)
+	}
+	inputs, err := s.inputsOf(q.Input)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(r.Context(), s.o.Timeout, refuse(http.StatusGatewayTimeout, "",
+		"the embeddings were not there after %v, which is the server's limit", s.o.Timeout))
+	defer cancel()
+	done, err := s.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	data, total := []any{}, 0
+	for i, tokens := range inputs {
+		v, err := s.embedder.Embed(ctx, tokens)
+		if err != nil {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			return err
+		}
+		if n := q.Dimensions; n != nil {
+			if *n < 1 || *n > len(v) {
+				return refuse(http.StatusBadRequest, "dimensions", "dimensions is %d: want 1 to %d", *n, len(v))
+			}
+			v = v[:*n]
+		}
+		data = append(data, map[string]any{"object": "embedding", "index": i,
+			"embedding": encoded(generate.Unit(v), q.EncodingFormat)})
+		total += len(tokens)
+	}
+	a := answer{w: w, patience: s.o.WriteTimeout}
+	a.deadline()
+	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "model": s.o.Name, "data": data,
+		"usage": map[string]int{"prompt_tokens": total, "total_tokens": total}})
+	return nil
+}
+
+// encoded is a vector as a request wants it: numbers, or base64 of them as little-endian f32.
+func encoded(v []float32, format string) any {
+	if format != "base64" {
+		return v
+	}
+	var raw []byte
+	for _, x := range v {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
+	}
+	return base64.StdEncoding.EncodeToString(raw)
+}
+
+// inputsOf reads a text, or the tokens of one, or a list of either.
+func (s *Server) inputsOf(data json.RawMessage) ([][]int32, error) {
+	list := []json.RawMessage{data}
+	var many []json.RawMessage
+	if json.Unmarshal(data, &many) == nil && (len(many) == 0 || json.Unmarshal(many[0], new(int32)) != nil) {
+		list = many
+	}
+	if len(data) == 0 || len(list) == 0 || len(list) > maxInputs {
+		return nil, refuse(http.StatusBadRequest, "input", "input has %d texts: want 1 to %d", len(many), maxInputs)
+	}
+	all := make([][]int32, len(list))
+	for i, one := range list {
+		where := fmt.Sprintf("input[%d]", i)
+		var text string
+		if json.Unmarshal(one, &text) == nil && string(one) != "null" {
+			all[i] = s.embedder.Tokenizer().Encode(text, tokenizer.Options{Whole: true})
+		} else if json.Unmarshal(one, &all[i]) != nil {
+			return nil, refuse(http.StatusBadRequest, where, "%s is %.40s: want a text, or the tokens of one", where,
+				one)
+		}
+		if n := len(all[i]); n == 0 || n > s.embedder.Context() {
+			return nil, refuse(http.StatusBadRequest, where, "%s has %d tokens: want 1 to %d", where, n,
+				s.embedder.Context())
+		}
+	}
+	return all, nil
+}
