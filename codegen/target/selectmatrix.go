@@ -236,7 +236,7 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 	}
 	dtype, _ := MatrixDType(k)
 	r, computed := len(k.Parallel), 0.0
-	for _, p := range k.Products {
+	for i, p := range k.Products {
 		for _, o := range []struct {
 			v    *kernel.Expr
 			axis int
@@ -253,6 +253,7 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 				note(handicap{h.shifted, "windows shifted into place"})
 			case plainLoad(k, o.v, dtype):
 				note(handicap{h.unaligned, "operands not aligned to 16 bytes"})
+			case o.axis == r-2 && i > 0 && o.v == k.Products[0].A: // computed for the first product
 			case o.axis == r-2:
 				computed += h.computedRows / float64(max(s.TileN, 1)) // once per column of tiles
 			default:
@@ -260,7 +261,7 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 			}
 		}
 	}
-	if computed > 0 {
+	if computed /= float64(len(k.Products)); computed > 0 { // of the time of all products
 		note(handicap{min(1+computed, h.computed), "operands computed on the way"})
 	}
 	if k.Guard != nil && k.Guard.Batch != nil && k.Guard.Row != nil && s.Variant == kernel.VarCoopMat && s.TileN > 64 {
