@@ -228,16 +228,19 @@ func (d *Device) Synchronize(ctx context.Context) error {
 	return d.dev.WaitIdle(ctx)
 }
 
-// Memory says how many bytes there are on the device by what they are for. On the CPU reference that is its
-// device tensors: what else it holds is Go's.
+// Memory says how many bytes there are on the device by what they are for. Of what runs on the CPU reference,
+// that is its device tensors: what else it holds is Go's.
 func (d *Device) Memory() runtime.MemoryUse {
 	if d == nil {
 		return nil
 	}
-	if d.dev == nil {
-		return d.host.Memory()
+	use := d.host.Memory()
+	if d.dev != nil {
+		for owner, n := range d.dev.MemoryStats().Owners {
+			use[owner] += n
+		}
 	}
-	return d.dev.MemoryStats().Owners
+	return use
 }
 
 // Close closes the device. Its error names what was still open on it. Closing

@@ -46,7 +46,11 @@ func TestFusedRandomRowsOnDevice(t *testing.T) {
 			t.Errorf("seed %d: %v\n%s", seed, err, g)
 		}
 	}
-	if len(found) < 5 {
+	ways := 5
+	if !own.Features.IntegerDotProduct {
+		ways-- // round_bytes
+	}
+	if len(found) < ways {
 		t.Errorf("of all ways to join, graphs took only these: %v", found)
 	}
 }

@@ -172,16 +172,15 @@ func (s *Signature) CheckState(name string, d *ir.Data) (int, error) {
 
 // Output is where a run writes an output.
 type Output struct {
-	// Data has the output's type and shape. Its bytes are memory of the caller, or
-	// new, or nil where the output is kept on the device.
+	// Data has the output's type and shape. Its bytes are memory of the caller. They are nil
+	// where the output is kept on the device, and where the run is to make them.
 	*ir.Data
 	Keep bool
 	Size int64 // in bytes
 }
 
 // NewOutputs returns where a run with these symbols writes its outputs, in the order
-// of Outputs: the tensors in opt.Into, the device for those in opt.Keep, and new
-// tensors for the others.
+// of Outputs: the tensors in opt.Into, and tensors without bytes for the others.
 func (s *Signature) NewOutputs(symbols map[string]int64, opt RunOptions) ([]Output, error) {
 	if s == nil || s.leaves == nil {
 		return nil, errNoSignature
@@ -200,10 +199,8 @@ func (s *Signature) NewOutputs(symbols map[string]int64, opt RunOptions) ([]Outp
 		switch {
 		case given:
 			err = checkOutput(d, port.Type.DType, dims)
-		case list[i].Keep:
-			list[i].Data = &ir.Data{DType: port.Type.DType, Dims: dims}
 		default:
-			list[i].Data, err = ir.NewData(port.Type.DType, dims...)
+			list[i].Data = &ir.Data{DType: port.Type.DType, Dims: dims}
 		}
 		if err == nil {
 			list[i].Size, err = sizeOf(port.Type.DType, dims)

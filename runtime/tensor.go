@@ -226,6 +226,9 @@ func (t *DeviceTensor) hold() (release func(), err error) {
 // Hold is for backends: it returns where tensors lie, by name, none of which may be
 // nil. The memory stays until release is called, even if a tensor is closed before.
 func Hold(tensors map[string]*DeviceTensor) (memory map[string]Memory, release func(), err error) {
+	if len(tensors) == 0 {
+		return nil, func() {}, nil
+	}
 	memory = map[string]Memory{}
 	var held []func()
 	release = func() {

@@ -44,14 +44,10 @@ func checkSchedule(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
 	return nil
 }
 
-// onMatrixUnits are the variants on matrix units.
-var onMatrixUnits = []kernel.Variant{kernel.VarSkinny, kernel.VarCoopMat, kernel.VarCoopMat2, kernel.VarFlashMatrix,
-	kernel.VarFlashMatrix2}
-
 // checkStorage refuses variants that take neighbours as they lie in memory, where
 // the device cannot say what lies there.
 func checkStorage(k *kernel.Kernel, s kernel.Schedule, caps Caps) error {
-	if !slices.Contains(onMatrixUnits, s.Variant) {
+	if !variants[s.Variant].onMatrixUnits() {
 		return nil
 	}
 	for _, b := range k.Bindings {

@@ -23,6 +23,11 @@ type variant struct {
 	settle func(*kernel.Kernel, kernel.Schedule, Caps) kernel.Schedule
 }
 
+// onMatrixUnits reports whether it takes parts of a schedule that only matrix units have.
+func (v variant) onMatrixUnits() bool {
+	return slices.Contains(v.owns, "Fragments") || slices.Contains(v.owns, "CoopMat2")
+}
+
 // family is what selection knows of all variants of a family.
 type family struct {
 	candidates func(heuristics, *kernel.Kernel, Caps) []Candidate

@@ -129,6 +129,9 @@ func (e *Executable) readOutputs(result *runtime.Result, outputs []runtime.Outpu
 			result.Kept[port.Name] = t
 			continue
 		}
+		if outputs[i].Bytes == nil {
+			outputs[i].Bytes = make([]byte, outputs[i].Size)
+		}
 		x := e.outputs[i]
 		n := copy(outputs[i].Bytes, x.host.Bytes()[x.hostAt():])
 		e.device.traffic.out.Add(uint64(n))
