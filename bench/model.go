@@ -259,12 +259,12 @@ func (p *modelPrograms) close() error {
 // compileModel compiles the first layers of a model with what comes before and after.
 func (r *Runner) compileModel(ctx context.Context, m *Model, layers int) (p *modelPrograms, err error) {
 	p = &modelPrograms{}
-	cfg, cache := m.config, llm.Cache(m.Cache)
+	cfg, cache, window := m.config, llm.Cache(m.Cache), llm.KeepWindow(m.Batch)
 	cfg.Layers = layers
-	if p.prompt.graph, err = llm.Steps(cfg, min(m.Batch, m.context), m.context, cache); err != nil {
+	if p.prompt.graph, err = llm.Steps(cfg, min(m.Batch, m.context), m.context, cache, window); err != nil {
 		return nil, err
 	}
-	if p.step.graph, err = llm.Step(cfg, m.context, cache); err != nil {
+	if p.step.graph, err = llm.Step(cfg, m.context, cache, window); err != nil {
 		return nil, err
 	}
 	for _, one := range []*modelProgram{&p.prompt, &p.step} {

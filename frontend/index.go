@@ -113,6 +113,13 @@ func (t Tensor) DynamicUpdateSlice(axis int, update, start Tensor) Tensor {
 	return t.apply(ir.OpDynamicUpdateSlice, []Tensor{update, start}, attr("axis", axis))
 }
 
+// RingUpdateSlice is DynamicUpdateSlice where the axis, of an extent that is a number,
+// is a ring: start is taken modulo the extent, and what reaches past the end goes on at
+// the beginning.
+func (t Tensor) RingUpdateSlice(axis int, update, start Tensor) Tensor {
+	return t.apply(ir.OpDynamicUpdateSlice, []Tensor{update, start}, attr("axis", axis), attr("wrap", true))
+}
+
 // Tril keeps the elements of the two innermost axes on and below the k-th
 // diagonal, counted to the right from the main one, and puts 0 elsewhere.
 func (t Tensor) Tril(k int) Tensor { return t.unary(ir.OpTril, attr("k", k)) }

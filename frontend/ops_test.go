@@ -245,6 +245,7 @@ var methodCases = []methodCase{
 	{ir.OpConcat, func(o *operands) frontend.Tensor { return o.x.Concat(1, o.y, o.x) }, `concat %0, %1, %0 {axis=1} : f32[2,12]`},
 	{ir.OpPad, func(o *operands) frontend.Tensor { return o.x.Pad([]int{0, 1}, []int{2, 3}, 7) }, `pad %0 {low=[0,1], high=[2,3], value=7.0} : f32[4,8]`},
 	{ir.OpDynamicUpdateSlice, func(o *operands) frontend.Tensor { return o.x.DynamicUpdateSlice(1, o.y, o.one) }, `dynamic_update_slice %0, %1, %5 {axis=1} : f32[2,4]`},
+	{ir.OpDynamicUpdateSlice, func(o *operands) frontend.Tensor { return o.x.RingUpdateSlice(1, o.y, o.one) }, `dynamic_update_slice %0, %1, %5 {axis=1, wrap=true} : f32[2,4]`},
 	{ir.OpRoll, func(o *operands) frontend.Tensor { return o.x.Roll(-1, -3) }, `roll %0 {shifts=[0,-3]} : f32[2,4]`},
 	{ir.OpSlice, func(o *operands) frontend.Tensor { return o.x.Split(1, 1, 3)[1] }, `slice %0 {starts=[0,1], limits=[2,4]} : f32[2,3]`},
 	{ir.OpConcat, func(o *operands) frontend.Tensor { return o.x.Stack(1, o.y) }, `concat %17, %16 {axis=1} : f32[2,2,4]`},

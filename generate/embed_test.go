@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -67,18 +65,7 @@ func tinyBERT(t *testing.T, pooling uint32) string {
 			t.Fatal(err)
 		}
 	}
-	path := filepath.Join(t.TempDir(), "bert.gguf")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.WriteTo(f); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return written(t, &w)
 }
 
 func openEmbedder(t *testing.T, path, device string) *generate.Embedder {

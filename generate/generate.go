@@ -40,12 +40,13 @@ type Options struct {
 	Precision string   // what matrix products may lose, as vkc.WithPrecision takes it
 }
 
-// cache is what keys and values are kept in.
+// cache says what is kept of keys and values, and in what.
 func (o Options) cache() []llm.Option {
-	if o.Cache == ir.Invalid {
-		return nil
+	list := []llm.Option{llm.KeepWindow(promptStep)}
+	if o.Cache != ir.Invalid {
+		list = append(list, llm.Cache(o.Cache))
 	}
-	return []llm.Option{llm.Cache(o.Cache)}
+	return list
 }
 
 const (
@@ -293,6 +294,7 @@ func (m *Model) read(ctx context.Context, prompt []int32) (logits []float32, err
 	for known < min(len(m.past), len(prompt)-1) && m.past[known] == prompt[known] {
 		known++
 	}
+	known = m.config.Reach(len(m.past), known, promptStep)
 	m.past = m.past[:known]
 	for rest := prompt[known:]; len(rest) > 0; {
 		n := min(len(rest), promptStep)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/chat"
+	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/ir"
@@ -131,6 +132,68 @@ func TestAgain(t *testing.T) {
 	if got, _ := answer(t, m, long[:20], sampled); !slices.Equal(got, first) {
 		t.Errorf("equal seeds gave %v and %v", first, got)
 	}
+}
+
+// TestWindow: layers with a window keep no more than that, and a text that goes back
+// further is read anew.
+func TestWindow(t *testing.T) {
+	path := changed(t, gguf.KV{Key: "llama.attention.sliding_window", Value: uint32(16)})
+	fresh := func(prompt []int32) []int32 {
+		m := open(t, path, generate.Options{Device: "cpu", Context: 256})
+		got, _ := answer(t, m, prompt, generate.Sampling{MaxTokens: 3})
+		return got
+	}
+	m := open(t, path, generate.Options{Device: "cpu", Context: 256})
+	long := m.Tokenizer().Encode(strings.Repeat("func main() { return nil }\n", 24), tokenizer.Options{Whole: true})
+	other := append(slices.Clone(long[:len(long)-9]), long[1:5]...)
+	for i, prompt := range [][]int32{long[:20], long, other, long[:20], long[:len(long)-20]} {
+		if got, _ := answer(t, m, prompt, generate.Sampling{MaxTokens: 3}); !slices.Equal(got, fresh(prompt)) {
+			t.Errorf("prompt %d: %v, want %v", i, got, fresh(prompt))
+		}
+	}
+}
+
+// changed is the model of the example with other metadata.
+func changed(t *testing.T, more ...gguf.KV) string {
+	t.Helper()
+	f, err := gguf.Open(gollama)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var w gguf.Writer
+	for _, kv := range append(f.Metadata(), more...) {
+		if err := w.Set(kv.Key, kv.Value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range f.Names() {
+		d, err := f.Weight(name)
+		if err == nil {
+			err = w.Add(name, d)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return written(t, &w)
+}
+
+// written is the file that a writer makes.
+func written(t *testing.T, w *gguf.Writer) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.WriteTo(f); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // TestEnds: an answer ends where the context does, and where the caller leaves.

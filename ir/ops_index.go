@@ -35,8 +35,9 @@ func init() {
 			Attrs: []AttrInfo{axis, {Name: "size", Kind: AttrShape, Doc: "the extent along the axis, as a shape of one axis"}}, Infer: inferDynamicSlice, Tol: exact,
 			Doc: "The elements of x from coordinate start (an integer scalar) on along the axis; start is clamped so that size fits."},
 		OpInfo{Op: OpDynamicUpdateSlice, Name: "dynamic_update_slice", Class: ClassIndexing,
-			Args: []ArgInfo{{Name: "base"}, {Name: "update"}, {Name: "start"}}, Attrs: []AttrInfo{axis}, Infer: inferDynamicUpdateSlice, Tol: exact,
-			Doc: "base with update written over it from coordinate start (an integer scalar) on along the axis; start is clamped so that update fits. Updating a state this way happens in place. Blocks can be written by whole rows, along any axis but the innermost, into a state."},
+			Args:  []ArgInfo{{Name: "base"}, {Name: "update"}, {Name: "start"}},
+			Attrs: []AttrInfo{axis, {Name: "wrap", Kind: AttrBool, Default: false, Doc: "the axis is a ring, of an extent known when the graph is built: start is taken modulo the extent, and what reaches past the end goes on at the beginning"}}, Infer: inferDynamicUpdateSlice, Tol: exact,
+			Doc: "base with update written over it from coordinate start (an integer scalar) on along the axis; start is clamped so that update fits, unless it wraps. Updating a state this way happens in place. Blocks can be written by whole rows, along any axis but the innermost, into a state."},
 		OpInfo{Op: OpDequantize, Name: "dequantize", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}},
 			Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Default: F32, Doc: "the result dtype"}}, Infer: inferDequantize, Tol: Tolerance{Eps: 2},
 			Doc: "The values of a quantized tensor. Fused into its consumers wherever those are vkc kernels."},
@@ -228,6 +229,9 @@ func inferDynamicUpdateSlice(c *Call) (Type, error) {
 	}
 	if !sliceLimitFits(base[axis], upd[axis]) {
 		return Type{}, fmt.Errorf("update %s can be longer than base %s along axis %d", upd, base, axis)
+	}
+	if c.Attrs.Bool("wrap") && (!base[axis].IsStatic() || base[axis].Is(0)) {
+		return Type{}, fmt.Errorf("axis %d of base %s cannot wrap: its extent must be a number above 0", axis, base)
 	}
 	return Type{c.DType(0), base}, nil
 }

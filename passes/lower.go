@@ -235,12 +235,27 @@ func (l *lowerer) lowerRun(n *ir.Node) error {
 	return l.store(n, l.at, false)
 }
 
+// updated returns where a dynamic_update_slice writes what is at a coordinate of its
+// update along the axis.
+func (l *lowerer) updated(n *ir.Node, axis int, at kernel.Index) (kernel.Index, error) {
+	start, err := l.startIndex(n, axis)
+	if at = at.Plus(start); err == nil && n.Attrs().Bool("wrap") {
+		_, at = at.DivMod(n.Shape()[axis])
+	}
+	return at, err
+}
+
 // startIndex returns where a dynamic_update_slice begins, limited so that the
-// update fits.
+// update fits, or that it is on the ring.
 func (l *lowerer) startIndex(n *ir.Node, axis int) (kernel.Index, error) {
 	start, err := l.value(n.Arg(2), nil)
 	if err != nil {
 		return kernel.Index{}, err
+	}
+	if n.Attrs().Bool("wrap") {
+		t, extent := start.DType, n.Shape()[axis]
+		on := l.b.Apply(ir.OpMod, t, nil, start, l.b.Integer(t, extent.Add))
+		return l.indexOf(on, last(extent)), nil
 	}
 	room := kernel.DimIndex(n.Shape()[axis]).Minus(kernel.DimIndex(n.Arg(1).Shape()[axis]))
 	return l.indexOf(start, room), nil

@@ -324,12 +324,16 @@ func (l *lowerer) updateSlice(n *ir.Node, at []kernel.Index) (*kernel.Expr, erro
 	if err != nil {
 		return nil, err
 	}
-	from := slices.Clone(at)
-	from[axis] = kernel.Clamp(at[axis].Minus(start), last(upd.Shape()[axis]))
+	from, here, begin := slices.Clone(at), at[axis], start
+	if n.Attrs().Bool("wrap") { // how far along the ring from where it begins
+		_, here = here.Plus(kernel.DimIndex(n.Shape()[axis])).Minus(start).DivMod(n.Shape()[axis])
+		begin = kernel.Const(0)
+	}
+	from[axis] = kernel.Clamp(here.Minus(begin), last(upd.Shape()[axis]))
 	v, err := l.value(upd, from)
 	if err != nil {
 		return nil, err
 	}
-	in := l.inside(at[axis], start, start.Plus(kernel.DimIndex(upd.Shape()[axis])))
+	in := l.inside(here, begin, begin.Plus(kernel.DimIndex(upd.Shape()[axis])))
 	return l.where(in, v, old, n.DType()), nil
 }

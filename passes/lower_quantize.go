@@ -33,11 +33,9 @@ func (l *lowerer) lowerQuantizedUpdate(n *ir.Node) error {
 	if err != nil {
 		return err
 	}
-	start, err := l.startIndex(n, axis)
-	if err != nil {
+	if at[axis], err = l.updated(n, axis, at[axis]); err != nil {
 		return err
 	}
-	at[axis] = at[axis].Plus(start)
 	return l.storeBlocks(l.c.Cores[0], n, at)
 }
 

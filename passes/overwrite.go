@@ -225,7 +225,7 @@ func (o *overwrites) reach(nodes []*ir.Node, follow func(*ir.Node) []*ir.Node) (
 // nested returns what a write writes into what its base has in the same place: a write
 // along a further axis, of nothing else. Region sees the base there.
 func (o *overwrites) nested(w write) (inner write, region []*ir.Node, ok bool) {
-	if w.op.Op() != ir.OpDynamicUpdateSlice || w.op.DType().IsBlock() {
+	if w.op.Op() != ir.OpDynamicUpdateSlice || w.op.DType().IsBlock() || w.op.Attrs().Bool("wrap") {
 		return write{}, nil, false
 	}
 	inner.op = w.op.Arg(1)
@@ -331,9 +331,7 @@ func (l *lowerer) placeOf(w write, at []kernel.Index) ([]kernel.Index, error) {
 	}
 	switch w.op.Op() {
 	case ir.OpDynamicUpdateSlice:
-		var start kernel.Index
-		start, err = l.startIndex(w.op, axis)
-		to[axis] = to[axis].Plus(start)
+		to[axis], err = l.updated(w.op, axis, to[axis])
 	case ir.OpIndexAdd:
 		to[axis], err = l.guarded(w.op.Arg(1), at[axis:axis+1], base[axis])
 	default:

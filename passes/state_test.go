@@ -68,8 +68,13 @@ const quantizedCache = `graph "quantized" {
 
 // TestQuantizedState: rows are quantized straight into their place, by one kernel.
 func TestQuantizedState(t *testing.T) {
-	for _, format := range []string{"q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "iq4_nl"} {
-		s, c, err := checkGraph(parse(t, strings.ReplaceAll(quantizedCache, "FORMAT", format)), 1, 4)
+	for _, format := range []string{"q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "iq4_nl", "q8_0 ring"} {
+		name, ring := strings.CutSuffix(format, " ring")
+		text := strings.ReplaceAll(quantizedCache, "FORMAT", name)
+		if ring {
+			text = strings.Replace(text, "%at {axis=1}", "%at {axis=1, wrap=true}", 1)
+		}
+		s, c, err := checkGraph(parse(t, text), 1, 4)
 		if err != nil {
 			t.Fatal(err)
 		}

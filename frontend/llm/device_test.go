@@ -32,7 +32,7 @@ func TestGoldenOnDevice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := llm.Step(cfg, cfg.Context)
+			g, err := llm.Step(cfg, cfg.Context, llm.KeepWindow(1))
 			if err != nil {
 				t.Fatal(err)
 			}

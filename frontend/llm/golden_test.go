@@ -18,6 +18,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
 )
 
 // goldenDir has tiny models of random weights and what a program of its own makes
@@ -168,13 +169,65 @@ func (m goldenModel) test(t *testing.T) {
 		compare(t, fmt.Sprintf("step %d", i), got, m.Logits[i], 1e-3)
 	}
 	m.testScores(t, f, cfg)
-	const first = 5 // a prompt, and the rest at once
 	g, err = llm.Steps(cfg, len(m.Tokens), cfg.Context)
-	steps := program(t, f, g, err)
-	for _, end := range []int{first, len(m.Tokens)} {
-		begin := end / len(m.Tokens) * first
-		got := run(t, steps, m.Tokens[begin:end], map[string]int64{"S": int64(end)})
+	m.testParts(t, program(t, f, g, err), 5, len(m.Tokens))
+	for _, most := range []int{1, 3} {
+		g, err = llm.Steps(cfg, most, cfg.Context, llm.KeepWindow(most))
+		kept := program(t, f, g, err)
+		var ends []int
+		for end := most; end < len(m.Tokens); end += most {
+			ends = append(ends, end)
+		}
+		m.testParts(t, kept, append(ends, len(m.Tokens))...)
+	}
+}
+
+// TestKeepWindow: layers with a window keep so many positions and the tokens of a run, the others all.
+func TestKeepWindow(t *testing.T) {
+	m := readGolden(t, filepath.Join(goldenDir, "gemma3.json")) // five of six layers have a window of 6
+	cfg, err := llm.FromGGUF(m.file(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := func(options ...llm.Option) (bytes int64) {
+		g, err := llm.Steps(cfg, 2, cfg.Context, options...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range g.Leaves(ir.OpState) {
+			n, err := s.Type().MaxBytes()
+			if err != nil {
+				t.Fatal(err)
+			}
+			bytes += n
+		}
+		return bytes
+	}
+	const position = 2 * 4 * 16 // bytes of a key and a value in a layer
+	if all, some := kept(), kept(llm.KeepWindow(2)); all != 7*32*position || some != (32+6*8)*position {
+		t.Errorf("%d bytes, %d with windows only", all, some)
+	}
+	if _, err := llm.Steps(cfg, 3, cfg.Context, llm.KeepWindow(2)); err == nil ||
+		!strings.Contains(err.Error(), "3 tokens at once: layers keep room for 2") {
+		t.Errorf("error %v", err)
+	}
+	for _, tt := range []struct{ past, known, want int }{
+		{8, 1, 1}, {9, 7, 7}, {9, 6, 0}, {9, 9, 9}, {32, 30, 30}, {32, 29, 0},
+	} {
+		if got := cfg.Reach(tt.past, tt.known, 2); got != tt.want {
+			t.Errorf("of %d tokens, %d are known as far as %d, want %d", tt.past, tt.known, got, tt.want)
+		}
+	}
+}
+
+// testParts takes the text in parts, and compares the logits after each.
+func (m goldenModel) testParts(t *testing.T, p *interp.Program, ends ...int) {
+	t.Helper()
+	begin := 0
+	for _, end := range ends {
+		got := run(t, p, m.Tokens[begin:end], map[string]int64{"S": int64(end)})
 		compare(t, fmt.Sprintf("steps up to %d", end), got, m.Logits[end-1], 1e-3)
+		begin = end
 	}
 }
 

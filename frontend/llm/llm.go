@@ -87,7 +87,10 @@ func whole(_ int, k, v frontend.Tensor) (keys, values frontend.Tensor) { return 
 // Option changes how Step and Decode go about it.
 type Option func(*decoding)
 
-type decoding struct{ cache ir.DType }
+type decoding struct {
+	cache  ir.DType
+	atOnce int // tokens that a run takes at most, where layers keep their window only; or 0
+}
 
 // Cache sets what keys and values are kept in: f32 unless set, f16, bf16, or a
 // block format that devices quantize to (q8_0, q4_0 and so on, if a head is a
@@ -98,18 +101,27 @@ func Cache(t ir.DType) Option { return func(d *decoding) { d.cache = t } }
 // Decode is Forward for tokens that go on a text: they are the last ones of its
 // length positions. It makes two states a layer, cache_k.N and cache_v.N
 // [KVHeads, maxContext, HeadDim], that hold what earlier runs left and that it
-// adds to.
+// adds to. See KeepWindow for shorter ones.
 func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.Dim, maxContext int, rows Rows,
 	options ...Option) frontend.Tensor {
 	m, how := newModel(b, cfg, int64(maxContext)), decoding{cache: ir.F32}
 	for _, o := range options {
 		o(&how)
 	}
+	if most := tokens.Dim(0).Max(); how.atOnce > 0 && most > int64(how.atOnce) {
+		b.Fail("llm", fmt.Errorf("%d tokens at once: layers keep room for %d beside their window", most, how.atOnce))
+	}
 	start := b.DimValue(length).Sub(b.DimValue(tokens.Dim(0)))
 	positions := b.Iota(ir.I32, 0, tokens.Dim(0)).Add(start)
 	cached := func(layer int, k, v frontend.Tensor) (frontend.Tensor, frontend.Tensor) {
+		ring, kept := how.ring(cfg, layer, maxContext)
 		extend := func(name string, x frontend.Tensor) frontend.Tensor {
-			cache := b.State(fmt.Sprintf("%s.%d", name, layer), how.cache, cfg.KVHeads, maxContext, cfg.HeadDim)
+			cache := b.State(fmt.Sprintf("%s.%d", name, layer), how.cache, cfg.KVHeads, kept, cfg.HeadDim)
+			if ring {
+				extended := cache.RingUpdateSlice(1, how.keep(x), start)
+				b.Update(cache, extended)
+				return unroll(how.read(extended), maxContext).Slice(1, 0, length)
+			}
 			extended := cache.DynamicUpdateSlice(1, how.keep(x), start)
 			b.Update(cache, extended)
 			return how.read(extended).Slice(1, 0, length)

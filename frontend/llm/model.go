@@ -174,8 +174,11 @@ func (l layer) turn(x frontend.Tensor) frontend.Tensor {
 }
 
 // windowed reports whether the layer sees a window of the positions only.
-func (l layer) windowed() bool {
-	return l.Window > 0 && (l.WindowPeriod == 0 || (l.index+1)%l.WindowPeriod != 0)
+func (l layer) windowed() bool { return l.Config.windowed(l.index) }
+
+// windowed reports whether a layer sees a window of the positions only.
+func (c Config) windowed(layer int) bool {
+	return c.Window > 0 && (c.WindowPeriod == 0 || (layer+1)%c.WindowPeriod != 0)
 }
 
 // attend lets queries see the keys and values, of this run and of the past, and

@@ -206,5 +206,6 @@ func (g *generator) updateSlice(x *ir.Node) *ir.Node {
 	if update == nil || g.rng.IntN(2) == 0 {
 		update = g.leaf(s, x.DType())
 	}
-	return g.add(ir.OpDynamicUpdateSlice, []*ir.Node{x, update, g.start()}, attr("axis", axis))
+	wrap := x.Shape()[axis].IsStatic() && !x.Shape()[axis].Is(0) && g.rng.IntN(3) == 0
+	return g.add(ir.OpDynamicUpdateSlice, []*ir.Node{x, update, g.start()}, attr("axis", axis), attr("wrap", wrap))
 }

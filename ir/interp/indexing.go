@@ -173,11 +173,29 @@ func dynamicUpdateSlice(c *call) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	start := clampIndex(c.args[2].i[0], base.dims[axis]-update.dims[axis]+1)
-	to := whole(c.dims)
-	to.off = start * to.strides[axis]
-	moveRegion(update.dims, out, to, update, whole(update.dims))
+	for _, run := range c.updateRuns(axis) {
+		to, from, dims := whole(c.dims), whole(update.dims), slices.Clone(update.dims)
+		to.off, from.off, dims[axis] = run.to*to.strides[axis], run.from*from.strides[axis], run.n
+		moveRegion(dims, out, to, update, from)
+	}
 	return out, nil
+}
+
+// updateRun is a part of what dynamic_update_slice writes: n coordinates along the axis.
+type updateRun struct{ to, from, n int }
+
+// updateRuns are those parts: two where a ring comes to its end on the way.
+func (c *call) updateRuns(axis int) []updateRun {
+	extent, n, start := c.args[0].dims[axis], c.args[1].dims[axis], c.args[2].i[0]
+	if !c.attrs().Bool("wrap") {
+		return []updateRun{{clampIndex(start, extent-n+1), 0, n}}
+	}
+	at := int(start % int64(extent))
+	if at < 0 {
+		at += extent
+	}
+	first := min(n, extent-at)
+	return []updateRun{{at, 0, first}, {0, first, n - first}}
 }
 
 func dequantize(c *call) (value, error) {

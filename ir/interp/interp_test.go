@@ -259,6 +259,38 @@ func counter(t *testing.T) *Program {
 	return b.program(Options{})
 }
 
+// TestRingUpdate writes rows into rings of floats and of blocks, from starts on and off the ring.
+func TestRingUpdate(t *testing.T) {
+	for _, tt := range []struct {
+		start, rows int
+		want        []float64 // row by row
+	}{
+		{0, 2, []float64{1, 2, 0}}, {2, 2, []float64{2, 0, 1}}, {7, 3, []float64{3, 1, 2}}, {-1, 2, []float64{2, 0, 1}},
+		{5, 0, []float64{0, 0, 0}},
+	} {
+		for _, blocks := range []bool{false, true} {
+			b := newGraph(t)
+			values := make([]float64, 32*tt.rows)
+			for i := range values {
+				values[i] = float64(i/32 + 1)
+			}
+			base := b.constant(floats(t, ir.F32, make([]float64, 3*32), 3, 32))
+			rows := b.constant(floats(t, ir.F32, values, tt.rows, 32))
+			if blocks && tt.rows > 0 {
+				base = b.add(ir.OpQuantize, []*ir.Node{base}, "dtype", ir.Q8_0)
+				rows = b.add(ir.OpQuantize, []*ir.Node{rows}, "dtype", ir.Q8_0)
+			}
+			at := b.constant(integers(t, ir.I32, []int64{int64(tt.start)}))
+			y := b.add(ir.OpDynamicUpdateSlice, []*ir.Node{base, rows, at}, "wrap", true)
+			if y.DType().IsBlock() {
+				y = b.add(ir.OpRound, []*ir.Node{b.add(ir.OpDequantize, []*ir.Node{y}, "dtype", ir.F32)})
+			}
+			b.output("y", b.add(ir.OpSlice, []*ir.Node{y}, "starts", []int64{0, 0}, "limits", ir.ShapeOf(3, 1)))
+			wantFloats(t, run(t, b.program(Options{}), nil, nil)["y"], tt.want...)
+		}
+	}
+}
+
 func TestStates(t *testing.T) {
 	p := counter(t)
 	step := func(v float64) *ir.Data {

@@ -25,10 +25,11 @@ func updateBlocks(c *call, axis int) (value, error) {
 	}
 	copy(out.b.raw, base.b.raw)
 	inner := elems(base.dims[axis+1:]) / base.typ.BlockElems() * base.typ.BlockBytes()
-	start := clampIndex(c.args[2].i[0], base.dims[axis]-update.dims[axis]+1)
-	run := update.dims[axis] * inner
-	for i := range elems(base.dims[:axis]) {
-		copy(out.b.raw[(i*base.dims[axis]+start)*inner:], update.b.raw[i*run:(i+1)*run])
+	for _, run := range c.updateRuns(axis) {
+		for i := range elems(base.dims[:axis]) {
+			to, from := (i*base.dims[axis]+run.to)*inner, (i*update.dims[axis]+run.from)*inner
+			copy(out.b.raw[to:], update.b.raw[from:from+run.n*inner])
+		}
 	}
 	return out, nil
 }

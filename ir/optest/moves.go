@@ -204,6 +204,13 @@ func (s *suite) dynamic() {
 						[]*ir.Node{b.arg(t, []int{9, 11}, l, wide), b.arg(t, upd, l, wide), b.indices(ir.I64, 9)},
 						attr("axis", int64(axis)))
 				}).everyIf(l == plain && n == 0)
+				s.add(ir.OpDynamicUpdateSlice, name+"/ring", func(b *builder, t ir.DType) *ir.Node {
+					upd := []int{9, 11}
+					upd[axis] = 5
+					return b.op(ir.OpDynamicUpdateSlice,
+						[]*ir.Node{b.arg(t, []int{9, 11}, l, wide), b.arg(t, upd, l, wide), b.indices(ir.I64, 40)},
+						attr("axis", int64(axis)), attr("wrap", true))
+				})
 			}
 		}
 	}
