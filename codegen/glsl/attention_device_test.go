@@ -172,14 +172,21 @@ func matrixSchedules(k *kernel.Kernel, caps target.Caps, rng *rand.Rand) []kerne
 	if caps.Type == target.DeviceCPU && k.Attention.Dot.Add > 32 {
 		return nil // half a minute in the driver's compiler
 	}
+	largest := 64 * 2 // keys by strips of a subgroup
+	if caps.Type == target.DeviceCPU {
+		largest = 32 // beyond, its compiler takes ten seconds for a kernel
+		if k.Attention.Mask != nil || k.Attention.Window > 0 {
+			largest = 16 // two fragments of keys, across which masks and windows go
+		}
+	}
 	for _, variant := range []kernel.Variant{kernel.VarFlashMatrix, kernel.VarFlashMatrix2} {
 		for _, frag := range []int{8, 16} {
 			for _, subgroups := range []int{1, 2, 4, 8} {
 				for _, keys := range []int{16, 32, 64} {
-					if caps.Type == target.DeviceCPU && keys > 32 {
+					n, strips := int(caps.SubgroupSize), 1+rng.IntN(max(1, min(2, largest/keys)))
+					if keys*strips > largest {
 						continue
 					}
-					n, strips := int(caps.SubgroupSize), 1+rng.IntN(2)
 					s := kernel.Schedule{Variant: variant, Workgroup: n * subgroups, Subgroup: n, Vec: 4,
 						TileM: subgroups * strips * frag, TileN: keys, Stages: 1 + rng.IntN(2),
 						Flash: kernel.Flash{Heads: []int{1, heads}[rng.IntN(2)], Splits: []int{0, 0, 2}[rng.IntN(3)]}, Fragments: kernel.Fragments{FragM: frag, FragN: frag, FragK: frag}}
