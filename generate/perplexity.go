@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/llm"
@@ -36,20 +37,12 @@ func MeasurePerplexity(ctx context.Context, path, text string, o Options, chunks
 		return p, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	if o.Context == 0 {
-		m.context = min(defaultChunk, m.config.Context)
+	list, err := m.chunks(text, o, chunks)
+	if err != nil {
+		return p, err
 	}
 	if m.context < 4 {
 		return p, fmt.Errorf("generate: chunks of %d tokens: want at least 4, since the second half counts", m.context)
-	}
-	tokens := m.tok.Encode(text, tokenizer.Options{Whole: true})
-	total := len(tokens) / m.context
-	if total == 0 {
-		return p, fmt.Errorf("generate: the text has %d tokens: want at least %d, one chunk; take a longer text or a "+
-			"smaller context", len(tokens), m.context)
-	}
-	if chunks > 0 {
-		total = min(total, chunks)
 	}
 	most := min(promptStep, m.context)
 	g, err := llm.Scores(m.config, most, m.context, o.cache()...)
@@ -62,11 +55,7 @@ func MeasurePerplexity(ctx context.Context, path, text string, o Options, chunks
 	}
 	defer func() { err = errors.Join(err, exe.Close()) }()
 	var sum moments
-	for i := range total {
-		chunk := tokens[i*m.context:][:m.context]
-		if bos, ok := m.beginsTexts(); ok { // which stands in place of a token, as elsewhere
-			chunk = append([]int32{bos}, chunk[1:]...)
-		}
+	for i, chunk := range list {
 		scores, err := scoresOf(ctx, exe, chunk, most)
 		if err != nil {
 			return p, err
@@ -77,10 +66,37 @@ func MeasurePerplexity(ctx context.Context, path, text string, o Options, chunks
 		p = sum.perplexity()
 		p.Chunks = i + 1
 		if progress != nil {
-			progress(p, total)
+			progress(p, len(list))
 		}
 	}
 	return p, nil
+}
+
+// chunks takes a text apart into as many tokens as Options.Context says, 512 unless set,
+// which becomes the context of the model. With most other than 0 there are no more.
+func (m *Model) chunks(text string, o Options, most int) (list [][]int32, err error) {
+	if o.Context == 0 {
+		m.context = min(defaultChunk, m.config.Context)
+	}
+	if m.context < 1 {
+		return nil, fmt.Errorf("generate: chunks of %d tokens: want at least 1", m.context)
+	}
+	tokens := m.tok.Encode(text, tokenizer.Options{Whole: true})
+	if len(tokens) < m.context {
+		return nil, fmt.Errorf("generate: the text has %d tokens: want at least %d, one chunk; take a longer text or "+
+			"a smaller context", len(tokens), m.context)
+	}
+	bos, begins := m.beginsTexts()
+	for chunk := range slices.Chunk(tokens[:len(tokens)/m.context*m.context], m.context) {
+		if most > 0 && len(list) == most {
+			break
+		}
+		if begins { // in place of a token, as elsewhere
+			chunk[0] = bos
+		}
+		list = append(list, chunk)
+	}
+	return list, nil
 }
 
 // beginsTexts returns the token that begins every text, if there is one.

@@ -9,6 +9,8 @@ import (
 	"github.com/vkc-go/vkc/generate"
 )
 
+const chunkHelp = "the tokens of a chunk, `N` (default 512, or what the model was trained for)"
+
 type perplexityFlags struct {
 	model  loadFlags
 	chunks int
@@ -30,7 +32,7 @@ measures, so that figures of equal --ctx and equal texts compare. What does not 
 	}
 	flags := cmd.Flags()
 	f.model.register(flags)
-	flags.Lookup("ctx").Usage = "the tokens of a chunk, `N` (default 512, or what the model was trained for)"
+	flags.Lookup("ctx").Usage = chunkHelp
 	flags.IntVar(&f.chunks, "chunks", 0, "read `N` chunks at most; 0 means all")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd

@@ -64,7 +64,7 @@ element. A NaN or an infinity is an error, with its place. The file appears whol
 	flags.StringVar(&f.dtype, "type", "", "the `TYPE` of the matrices: "+strings.Join(quantizeTypes(), ", "))
 	flags.StringArrayVar(&f.keep, "keep", nil,
 		"`PATTERN=TYPE` for tensors by name, such as output.*=q6_K; may be repeated")
-	flags.StringVar(&f.imatrix, "imatrix", "", "importance matrix `FILE` of llama-imatrix, .dat or GGUF")
+	flags.StringVar(&f.imatrix, "imatrix", "", "importance matrix `FILE` of vkc imatrix or llama-imatrix, .dat or GGUF")
 	flags.IntVar(&f.threads, "threads", 0, "work on `N` cores; 0 means all")
 	flags.BoolVar(&f.requantize, "requantize", false, "take tensors that are quantized already; their errors add up")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")

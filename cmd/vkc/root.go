@@ -57,7 +57,7 @@ that runs where no compiler is. Exit codes: 0 success, 1 failure, 2 wrong usage,
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "print no notes and no progress on standard error")
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(a.compileCommand(), a.runCommand(), a.generateCommand(), a.chatCommand(), a.serveCommand(),
-		a.embedCommand(), a.perplexityCommand(),
+		a.embedCommand(), a.perplexityCommand(), a.imatrixCommand(),
 		a.dumpCommand(), a.graphCommand(), a.inspectCommand(), a.quantizeCommand(), a.tokenizeCommand(),
 		a.verifyCommand(), a.signCommand(), a.keygenCommand(), a.benchCommand(), a.tuneCommand(),
 		a.devicesCommand(), a.doctorCommand(),

@@ -220,6 +220,69 @@ func TestKeepWindow(t *testing.T) {
 	}
 }
 
+// TestActivations: what the first matrices meet is the embedding, normalized, and of a mixture of experts each
+// token goes to as many as are used, and to none of the others.
+func TestActivations(t *testing.T) {
+	m := readGolden(t, filepath.Join(goldenDir, "mixtral.json"))
+	f := m.file(t)
+	cfg, err := llm.FromGGUF(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := llm.Activations(cfg, len(m.Tokens))
+	out, err := program(t, f, g, err).Run(t.Context(), map[string]*ir.Data{"tokens": data(t, m.Tokens)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	floats := func(d *ir.Data, err error) []float64 {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := d.Floats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	squares := func(name string) []float64 { return floats(out["blk.0."+name+".weight"+llm.SquaresSuffix], nil) }
+	counts := func(name string) []float64 { return floats(out["blk.0."+name+".weight"+llm.CountsSuffix], nil) }
+	table, scale := floats(f.Weight("token_embd.weight")), floats(f.Weight("blk.0.attn_norm.weight"))
+	want := make([]float64, cfg.Width)
+	for _, id := range m.Tokens {
+		x := table[int(id)*cfg.Width:][:cfg.Width]
+		for i := range x {
+			h := x[i] * scale[i] / math.Sqrt(dot(x, x)/float64(len(x))+cfg.NormEps)
+			want[i] += h * h
+		}
+	}
+	for _, name := range []string{"attn_q", "attn_k", "attn_v"} {
+		compare(t, name, squares(name), want, 1e-5)
+		compare(t, name, counts(name), []float64{float64(len(m.Tokens))}, 0)
+	}
+	if len(out) != 2*2*8 {
+		t.Errorf("%d outputs", len(out))
+	}
+	for _, name := range []string{"ffn_gate_exps", "ffn_down_exps"} {
+		total, all := 0.0, counts(name)
+		for e, n := range all {
+			part := squares(name)[e*len(squares(name))/len(all):][:len(squares(name))/len(all)]
+			if total += n; (n == 0) != (dot(part, part) == 0) {
+				t.Errorf("%s: expert %d has %v tokens and squares %v", name, e, n, part)
+			}
+		}
+		if len(all) != 4 || total != float64(2*len(m.Tokens)) {
+			t.Errorf("%s: counts %v", name, all)
+		}
+	}
+	// Both experts of a token meet what the router meets.
+	router, met := squares("ffn_gate_inp"), make([]float64, cfg.Width)
+	for i, v := range squares("ffn_gate_exps") {
+		met[i%cfg.Width] += v / 2
+	}
+	compare(t, "experts", met, router, 1e-5)
+}
+
 // testParts takes the text in parts, and compares the logits after each.
 func (m goldenModel) testParts(t *testing.T, p *interp.Program, ends ...int) {
 	t.Helper()

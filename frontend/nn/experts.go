@@ -27,6 +27,7 @@ func ExpertsOf(x frontend.Tensor, w Weights, used int, normalize bool,
 		share = share.Div(share.SumKeep(-1))
 	}
 	linear := func(x frontend.Tensor, w Weights) frontend.Tensor {
+		w.product("weight", x, ids)
 		y := x.MatMulID(as(w.Get("weight"), x.DType()), ids)
 		if w.Has("bias") {
 			y = y.Add(w.Get("bias").Embedding(ids, x.DType()))

@@ -21,6 +21,7 @@ import (
 // Linear returns x w^T + bias for x [..., in], the matrix weight [out, in] and the
 // vector bias [out], which is optional. x has at least two axes.
 func Linear(x frontend.Tensor, w Weights) frontend.Tensor {
+	w.product("weight", x, frontend.Tensor{})
 	y := x.MatMulT(as(w.Get("weight"), x.DType()))
 	if bias := w.Optional("bias"); !bias.IsZero() {
 		y = y.Add(as(bias, x.DType()))
@@ -31,6 +32,7 @@ func Linear(x frontend.Tensor, w Weights) frontend.Tensor {
 // Unembed is Linear with the matrix of an embedding table [vocabulary, width]:
 // it turns activations into one logit per token of the vocabulary.
 func Unembed(x frontend.Tensor, table Weights) frontend.Tensor {
+	table.product("weight", x, frontend.Tensor{})
 	return x.MatMulT(as(table.Get("weight"), x.DType()))
 }
 

@@ -20,6 +20,7 @@ type model struct {
 	b     *frontend.Builder
 	types map[string]ir.Type
 	made  map[string]frontend.Tensor
+	seen  func(weight string, x, ids frontend.Tensor) // nil for nobody
 }
 
 // NewWeights returns the weights that types lists by name, of a model built
@@ -32,6 +33,19 @@ func NewWeights(b *frontend.Builder, types map[string]ir.Type) Weights {
 // Sub returns the part of the model under that name: Sub("blk").Sub("0") is
 // Sub("blk.0").
 func (w Weights) Sub(name string) Weights { return Weights{model: w.model, prefix: w.name(name) + "."} }
+
+// Observe has f told of each matrix, by its full name, and of the rows x [..., in] that it
+// is multiplied with. Where the weight is a stack of matrices, x is [T, U, in] or
+// [T, 1, in], and ids [T, U] say which of them each row meets; otherwise ids is the zero
+// Tensor. All parts of the model are observed.
+func (w Weights) Observe(f func(weight string, x, ids frontend.Tensor)) { w.model.seen = f }
+
+// product tells who observes of a product with the matrix of that name.
+func (w Weights) product(name string, x, ids frontend.Tensor) {
+	if w.model.seen != nil {
+		w.model.seen(w.name(name), x, ids)
+	}
+}
 
 // Has reports whether there is a weight of that name.
 func (w Weights) Has(name string) bool {

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc/generate"
+)
+
+type imatrixFlags struct {
+	model  loadFlags
+	chunks int
+	output string
+}
+
+func (a *app) imatrixCommand() *cobra.Command {
+	var f imatrixFlags
+	cmd := &cobra.Command{
+		Use:   "imatrix -m MODEL.gguf FILE -o OUT.gguf",
+		Short: "Measure which weights of a language model matter, for vkc quantize",
+		Long: `Measure which weights of a language model matter: how large the activations are that each column of its matrices meets, over a
+text like those that the model is for. The importance matrix that it writes is for vkc quantize --imatrix, and in the form that
+llama.cpp's programs read. Measure with a model of floats, or one that lost little, such as q8_0.`,
+		Example: `  vkc imatrix -m MODEL-f16.gguf TEXT.txt -o MODEL-imatrix.gguf
+  vkc imatrix -m MODEL-q8_0.gguf TEXT.txt -o MODEL-imatrix.gguf --chunks 100 --ctx 2048`,
+		Args: exactArgs("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.imatrix(cmd.Context(), &f, args[0]) },
+	}
+	flags := cmd.Flags()
+	f.model.registerModel(flags)
+	flags.Lookup("ctx").Usage = chunkHelp
+	flags.IntVar(&f.chunks, "chunks", 0, "read `N` chunks at most; 0 means all")
+	flags.StringVarP(&f.output, "output", "o", "", "the GGUF `FILE` to write")
+	return cmd
+}
+
+func (a *app) imatrix(ctx context.Context, f *imatrixFlags, path string) error {
+	switch {
+	case f.model.path == "":
+		return usagef("imatrix: -m MODEL.gguf is missing; see vkc imatrix --help")
+	case f.output == "":
+		return usagef("imatrix: -o OUT.gguf is missing; see vkc imatrix --help")
+	case f.chunks < 0:
+		return usagef("--chunks %d: want 1 or more, or 0 for all", f.chunks)
+	}
+	if err := writable("output", f.output); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	bar := a.progress("reading", false)
+	defer bar.end()
+	m, err := generate.MeasureImportance(ctx, f.model.path, string(text), f.model.options, f.chunks,
+		func(done, total int) { bar.report(int64(done), int64(total)) })
+	if err != nil {
+		return err
+	}
+	bar.end()
+	m.Dataset = filepath.Base(path)
+	if err := m.WriteFile(f.output); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "wrote %s: %d chunks of %d tokens\n", f.output, m.Chunks, m.ChunkSize)
+	return err
+}

@@ -1,0 +1,59 @@
+package llm
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// What the outputs of Activations are called: the name of a weight and one of these.
+const (
+	SquaresSuffix = ".in_sum2" // sums of squares
+	CountsSuffix  = ".counts"  // how many squares were added
+)
+
+// Activations returns the graph that measures what the matrices of a model's layers
+// meet, for that many tokens at a time: input "tokens" i32[tokens], and for each matrix
+// NAME [out, in] an output NAME.in_sum2 f32[1, in], the sums over all tokens of the
+// squares of what its columns are multiplied with, and NAME.counts f32[1], their number.
+// Of a stack of matrices [experts, out, in] there is a row, and a count, for each. These
+// are the figures of an importance matrix.
+func Activations(cfg Config, tokens int) (*ir.Graph, error) {
+	if err := cfg.checkContext(tokens); err != nil {
+		return nil, err
+	}
+	return frontend.Build(graphName(cfg, "activations"), func(b *frontend.Builder) {
+		in := b.Input("tokens", ir.I32, tokens)
+		m := newModel(b, cfg, int64(tokens))
+		known := map[string]bool{}
+		m.w.Observe(func(name string, x, ids frontend.Tensor) {
+			if known[name] {
+				b.Fail("llm", fmt.Errorf("weight %q is used twice: whose activations are to count?", name))
+			}
+			known[name] = true
+			x = x.Cast(ir.F32)
+			rows := x.Dim(0)
+			squares, counts := x.Sqr().SumKeep(0), b.Full(ir.F32, float64(rows.Max()), 1)
+			if !ids.IsZero() {
+				experts := int(cfg.Types[name].Shape[0].Max())
+				squares, counts = expertSquares(x, ids, experts)
+			}
+			b.Output(name+SquaresSuffix, squares)
+			b.Output(name+CountsSuffix, counts)
+		})
+		m.layers(in, b.Iota(ir.I32, 0, in.Dim(0)), whole)
+	})
+}
+
+// expertSquares returns for each expert the sums of squares of the rows x [T, U, in], or
+// [T, 1, in], that ids [T, U] bring to it, [experts, in], and their number [experts].
+func expertSquares(x, ids frontend.Tensor, experts int) (squares, counts frontend.Tensor) {
+	chosen := ids.OneHot(experts, ir.F32) // [T, U, experts]
+	counts = chosen.Sum(0, 1)
+	if x.Dim(1).Is(1) {
+		chosen = chosen.SumKeep(1)
+	}
+	rows := x.Sqr().Reshape(-1, x.Dim(2))
+	return chosen.Reshape(-1, experts).T().MatMul(rows), counts
+}
