@@ -38,6 +38,8 @@ type Options struct {
 	Context   int      // tokens of prompt and answer; 0 for 4096, or what the model was trained for
 	Cache     ir.DType // what keys and values are kept in, as llm.Cache takes it; f32 unless set
 	Precision string   // what matrix products may lose, as vkc.WithPrecision takes it
+
+	Speculation Speculation
 }
 
 // cache says what is kept of keys and values, and in what.
@@ -65,9 +67,14 @@ type Model struct {
 	device  *vkc.Device
 	prompt  *vkc.Executable // several tokens at once
 	step    *vkc.Executable // one token
+	drafts  *vkc.Executable // a token and guesses of what follows it; nil where none are made
 
-	turn sync.Mutex
-	past []int32 // the tokens whose keys and values the device has
+	guesser drafter
+	guesses int // at a time
+
+	turn       sync.Mutex
+	past       []int32 // the tokens whose keys and values the device has
+	speculated Speculated
 }
 
 // Token is a part of an answer.
@@ -99,8 +106,10 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	if err != nil {
 		return m, err
 	}
-	m.prompt, err = m.load(ctx, steps, o, m.step)
-	return m, err
+	if m.prompt, err = m.load(ctx, steps, o, m.step); err != nil {
+		return m, err
+	}
+	return m, m.openSpeculation(ctx, o)
 }
 
 // prepare reads what a model's file says and opens the device. It compiles nothing.
@@ -144,7 +153,7 @@ func (m *Model) load(ctx context.Context, g *ir.Graph, o Options, share *vkc.Exe
 
 // Close releases the model.
 func (m *Model) Close() error {
-	var errs []error
+	errs := []error{m.closeSpeculation()}
 	for _, exe := range []*vkc.Executable{m.prompt, m.step} {
 		if exe != nil {
 			errs = append(errs, exe.Close())
@@ -250,6 +259,7 @@ func (m *Model) generate(ctx context.Context, prompt []int32, s Sampling, yield 
 	if err != nil {
 		return err
 	}
+	ahead := steps{m: m}
 	random, decoder := rand.New(rand.NewPCG(s.Seed, 0)), m.tok.Decoder()
 	text := append([]int32(nil), prompt...)
 	for n := 1; ; n++ {
@@ -271,7 +281,7 @@ func (m *Model) generate(ctx context.Context, prompt []int32, s Sampling, yield 
 			return nil
 		}
 		text = append(text, id)
-		if logits, err = m.run(ctx, m.step, text[len(text)-1:]); err != nil {
+		if logits, err = ahead.next(ctx, text); err != nil {
 			return err
 		}
 	}

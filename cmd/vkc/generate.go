@@ -65,6 +65,10 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.Float64Var(&f.sampling.MinP, "min-p", 0, "only tokens at least `P` times as probable as the likeliest")
 	flags.Float64Var(&f.sampling.RepeatPenalty, "repeat-penalty", 1, "divide the logits of the last 64 tokens by `X`")
 	flags.Uint64Var(&f.sampling.Seed, "seed", 0, "equal `N` give equal texts")
+	guess := &f.model.options.Speculation
+	flags.IntVar(&guess.Tokens, "draft-tokens", 0, "guess `N` tokens at a time, by where the last words stood before "+
+		"or by --draft, and keep those that are right (default 4 with --draft)")
+	flags.StringVar(&guess.Draft, "draft", "", "guess by the smaller model in this GGUF `FILE`, of the same vocabulary")
 	flags.BoolVar(&f.stats, "stats", false, "print where the model runs and how fast")
 }
 
@@ -103,10 +107,16 @@ func (f *loadFlags) open(ctx context.Context, command string) (*generate.Model, 
 	return generate.Open(ctx, f.path, f.options)
 }
 
+// draftTokens is how many tokens a draft model guesses unless told.
+const draftTokens = 4
+
 // open checks the flags and loads the model.
 func (f *generateFlags) open(ctx context.Context, command string) (*generate.Model, error) {
 	if err := f.sampling.Check(); err != nil {
 		return nil, usagef("%w", err)
+	}
+	if guess := &f.model.options.Speculation; guess.Draft != "" && guess.Tokens == 0 {
+		guess.Tokens = draftTokens
 	}
 	return f.model.open(ctx, command)
 }
@@ -146,6 +156,10 @@ func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
 	if f.stats {
 		a.say("%s; ready after %v", m.Why(), ready.Round(time.Millisecond))
 		a.say("%s", stats)
+		if g := m.Speculated(); g.Guesses > 0 {
+			a.say("%d tokens guessed, %d of them right (%.1f %%); %.2f tokens a step", g.Guesses, g.Accepted,
+				100*float64(g.Accepted)/float64(g.Guesses), float64(g.Steps+g.Accepted)/float64(g.Steps))
+		}
 	}
 	return nil
 }

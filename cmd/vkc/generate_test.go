@@ -28,4 +28,15 @@ func TestGenerate(t *testing.T) {
 	fails(t, exitFailure, append(line, "--ctx", "5000"), "5000 positions: want 1 to 1024")
 	fails(t, exitFailure, append(line, "--chat"), "not made for conversations")
 	fails(t, exitFailure, []string{"generate", "-m", filepath.Join(t.TempDir(), "no.gguf"), "-p", "x"}, "no.gguf")
+	again := []string{"generate", "-m", gollama, "--device", "cpu", "-n", "8", "--ctx", "64", "-p",
+		strings.Repeat("if err != nil {\n\treturn nil, err\n}\n", 3) + "if err"}
+	plain := ok(t, again...)
+	for _, guess := range [][]string{{"--draft-tokens", "3"}, {"--draft", gollama}} {
+		r := ok(t, append(append(again, "--stats"), guess...)...)
+		if r.stdout != plain.stdout || !strings.Contains(r.stderr, " tokens guessed, ") ||
+			!strings.Contains(r.stderr, " tokens a step") {
+			t.Errorf("%v: %+v, want %q", guess, r, plain.stdout)
+		}
+	}
+	fails(t, exitFailure, append(line, "--draft-tokens", "99"), "99 guesses at a time")
 }

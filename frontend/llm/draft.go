@@ -1,0 +1,23 @@
+package llm
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Drafts is Steps with the logits after each token, output "logits" f32[T, vocabulary]:
+// it says of a token and of guesses of what follows it which of them are right.
+func Drafts(cfg Config, maxTokens, maxContext int, options ...Option) (*ir.Graph, error) {
+	if maxTokens < 1 || maxTokens > maxContext {
+		return nil, fmt.Errorf("llm: %d tokens at once: want 1 to %d, the positions there are", maxTokens, maxContext)
+	}
+	if err := cfg.checkContext(maxContext); err != nil {
+		return nil, err
+	}
+	return frontend.Build(graphName(cfg, "drafts"), func(b *frontend.Builder) {
+		tokens := b.Input("tokens", ir.I32, b.Sym("T", maxTokens))
+		b.Output("logits", Decode(b, cfg, tokens, b.Sym("S", maxContext), maxContext, EveryToken, options...))
+	})
+}
