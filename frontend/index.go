@@ -53,6 +53,12 @@ func (t Tensor) Scatter(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatter, []Tensor{indices, updates}, attr("axis", axis))
 }
 
+// ScatterDistinct is Scatter for indices that are promised to meet no element twice.
+// Where the promise is broken, any of the updates may stay.
+func (t Tensor) ScatterDistinct(axis int, indices, updates Tensor) Tensor {
+	return t.apply(ir.OpScatter, []Tensor{indices, updates}, attr("axis", axis), attr("unique", true))
+}
+
 // ScatterAdd is Scatter that adds. Equal indices add in row-major order, so that
 // the bits are the same in every run.
 func (t Tensor) ScatterAdd(axis int, indices, updates Tensor) Tensor {

@@ -253,6 +253,7 @@ var methodCases = []methodCase{
 	{ir.OpPad, func(o *operands) frontend.Tensor { return o.x.PadReplicate([]int{0, 1}, []int{2, 3}) }, `pad %0 {low=[0,1], high=[2,3], mode="replicate"} : f32[4,8]`},
 	{ir.OpDynamicSlice, func(o *operands) frontend.Tensor { return o.x.DynamicSlice(1, o.one, 2) }, `dynamic_slice %0, %5 {axis=1, size=[2]} : f32[2,2]`},
 	{ir.OpScatter, func(o *operands) frontend.Tensor { return o.x.Scatter(1, o.i, o.y) }, `scatter %0, %3, %1 {axis=1} : f32[2,4]`},
+	{ir.OpScatter, func(o *operands) frontend.Tensor { return o.x.ScatterDistinct(1, o.i, o.y) }, `scatter %0, %3, %1 {axis=1, unique=true} : f32[2,4]`},
 	{ir.OpScatterAdd, func(o *operands) frontend.Tensor { return o.x.ScatterAdd(0, o.i, o.y) }, `scatter_add %0, %3, %1 : f32[2,4]`},
 	{ir.OpIndexAdd, func(o *operands) frontend.Tensor { return o.x.IndexAdd(0, o.ivec, o.y) }, `index_add %0, %4, %1 : f32[2,4]`},
 	{ir.OpGatherND, func(o *operands) frontend.Tensor { return o.x.GatherND(o.ivec) }, `gather_nd %0, %4 : f32[]`},

@@ -82,7 +82,9 @@ func Forward(b *frontend.Builder, cfg Config, tokens frontend.Tensor, rows Rows)
 }
 
 // whole is the history of a text that is read at once.
-func whole(_ int, k, v frontend.Tensor) (keys, values frontend.Tensor) { return k, v }
+func whole(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
+	return l.attendText(q, k, v, o)
+}
 
 // Option changes how Step and Decode go about it.
 type Option func(*decoding)
@@ -90,6 +92,15 @@ type Option func(*decoding)
 type decoding struct {
 	cache  ir.DType
 	atOnce int // tokens that a run takes at most, where layers keep their window only; or 0
+	texts  int // whose keys and values are kept beside each other
+}
+
+func newDecoding(options []Option) decoding {
+	how := decoding{cache: ir.F32, texts: 1}
+	for _, o := range options {
+		o(&how)
+	}
+	return how
 }
 
 // Cache sets what keys and values are kept in: f32 unless set, f16, bf16, or a
@@ -101,34 +112,42 @@ func Cache(t ir.DType) Option { return func(d *decoding) { d.cache = t } }
 // Decode is Forward for tokens that go on a text: they are the last ones of its
 // length positions. It makes two states a layer, cache_k.N and cache_v.N
 // [KVHeads, maxContext, HeadDim], that hold what earlier runs left and that it
-// adds to. See KeepWindow for shorter ones.
+// adds to. See KeepWindow for shorter ones, and Texts for those of several texts.
 func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.Dim, maxContext int, rows Rows,
 	options ...Option) frontend.Tensor {
-	m, how := newModel(b, cfg, int64(maxContext)), decoding{cache: ir.F32}
-	for _, o := range options {
-		o(&how)
-	}
+	m, how := newModel(b, cfg, int64(maxContext)), newDecoding(options)
 	if most := tokens.Dim(0).Max(); how.atOnce > 0 && most > int64(how.atOnce) {
 		b.Fail("llm", fmt.Errorf("%d tokens at once: layers keep room for %d beside their window", most, how.atOnce))
 	}
 	start := b.DimValue(length).Sub(b.DimValue(tokens.Dim(0)))
 	positions := b.Iota(ir.I32, 0, tokens.Dim(0)).Add(start)
-	cached := func(layer int, k, v frontend.Tensor) (frontend.Tensor, frontend.Tensor) {
-		ring, kept := how.ring(cfg, layer, maxContext)
+	text := how.textInput(b, maxContext)
+	cached := func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
+		ring, kept := how.ring(cfg, l.index, maxContext)
 		extend := func(name string, x frontend.Tensor) frontend.Tensor {
-			cache := b.State(fmt.Sprintf("%s.%d", name, layer), how.cache, cfg.KVHeads, kept, cfg.HeadDim)
-			if ring {
+			cache := how.state(b, name, l, kept)
+			switch {
+			case ring:
 				extended := cache.RingUpdateSlice(1, how.keep(x), start)
 				b.Update(cache, extended)
 				return unroll(how.read(extended), maxContext).Slice(1, 0, length)
+			case how.texts > 1:
+				extended := cache.DynamicUpdateSlice(1, how.keep(x), start.Add(text))
+				b.Update(cache, extended)
+				return how.read(extended).DynamicSlice(1, text, length)
 			}
 			extended := cache.DynamicUpdateSlice(1, how.keep(x), start)
 			b.Update(cache, extended)
 			return how.read(extended).Slice(1, 0, length)
 		}
-		return extend("cache_k", k), extend("cache_v", v)
+		return l.attendText(q, extend("cache_k", k), extend("cache_v", v), o)
 	}
 	return m.forward(tokens, positions, cached, rows)
+}
+
+// state is what a layer keeps of keys or values.
+func (d decoding) state(b *frontend.Builder, name string, l layer, positions int) frontend.Tensor {
+	return b.State(fmt.Sprintf("%s.%d", name, l.index), d.cache, l.KVHeads, d.texts*positions, l.HeadDim)
 }
 
 // keep returns x as the cache has it.

@@ -61,9 +61,10 @@ func (m model) ropeOptions(b *frontend.Builder, base float64, factors []float64)
 	return append(options, frontend.RopeTurns(b.RopeTurns(radians)))
 }
 
-// history turns the keys and values of the tokens at hand, [KVHeads, T, HeadDim],
-// into those of all positions that attention sees.
-type history func(layer int, k, v frontend.Tensor) (keys, values frontend.Tensor)
+// history has the queries of the tokens at hand, [Heads, T, HeadDim], attend to their
+// keys and values, [KVHeads, T, HeadDim], and to those of what was before them. It
+// returns [T, Heads*HeadDim].
+type history func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor
 
 // layers takes tokens through all layers, to [T, Width].
 func (m model) layers(tokens, positions frontend.Tensor, past history) frontend.Tensor {
@@ -184,11 +185,7 @@ func (c Config) windowed(layer int) bool {
 // attend lets queries see the keys and values, of this run and of the past, and
 // takes what comes of it, [T, Heads*HeadDim], through attn_output.
 func (l layer) attend(q, k, v frontend.Tensor) frontend.Tensor {
-	keys, values := l.past(l.index, k, v)
 	var options []frontend.AttentionOption
-	if !l.arch.encoder {
-		options = append(options, frontend.Causal())
-	}
 	scale := l.AttentionScale
 	if l.RopeMagnitude != 0 {
 		q, scale = l.magnify(q, scale)
@@ -199,14 +196,23 @@ func (l layer) attend(q, k, v frontend.Tensor) frontend.Tensor {
 	if l.AttentionSoftcap != 0 {
 		options = append(options, frontend.Softcap(l.AttentionSoftcap))
 	}
-	if l.windowed() {
-		options = append(options, frontend.Window(l.Window))
-	}
 	if sinks := l.w.Sub("attn_sinks"); sinks.Has("weight") {
 		options = append(options, frontend.Sinks(sinks.Get("weight")))
 	}
+	return nn.Linear(l.past(l, q, k, v, options), l.w.Sub("attn_output"))
+}
+
+// attendText has queries that are the last tokens of one text see its keys and values,
+// [KVHeads, S, HeadDim], up to their own or, in an encoder, all.
+func (l layer) attendText(q, keys, values frontend.Tensor, options []frontend.AttentionOption) frontend.Tensor {
+	if !l.arch.encoder {
+		options = append(options, frontend.Causal())
+	}
+	if l.windowed() {
+		options = append(options, frontend.Window(l.Window))
+	}
 	y := q.Attention(keys, values, options...)
-	return nn.Linear(y.SwapAxes(0, 1).Reshape(y.Dim(1), l.Heads*l.HeadDim), l.w.Sub("attn_output"))
+	return y.SwapAxes(0, 1).Reshape(y.Dim(1), l.Heads*l.HeadDim)
 }
 
 // magnify multiplies what has turned, of queries and keys, by RopeMagnitude: all of

@@ -1,0 +1,93 @@
+package llm
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Texts has graphs keep the keys and values of n texts beside each other, in states
+// [KVHeads, n*maxContext, HeadDim]: position p of text i is at i*maxContext + p. Steps and
+// Decode then have one more input, "text" i32[], which of them their tokens go on. One,
+// which is so unless set, adds no input.
+func Texts(n int) Option { return func(d *decoding) { d.texts = n } }
+
+// Batch returns the graph of one step of generation for several texts at once: inputs
+// "tokens", "texts" and "positions" i32[B], for a symbol B up to the texts that there are,
+// and output "logits" f32[B, vocabulary], of what follows each token. Texts says whose each
+// token is, no two of one text, and positions how many tokens of it are before. States are
+// those of Steps with the same options.
+//
+// The logits of a text do not depend on what else is in the batch, bit for bit: every
+// row's sums are formed in an order that follows from the graph alone.
+func Batch(cfg Config, texts, maxContext int, options ...Option) (*ir.Graph, error) {
+	if err := cfg.checkContext(maxContext); err != nil {
+		return nil, err
+	}
+	how := newDecoding(append(options, Texts(texts)))
+	switch {
+	case texts < 1:
+		return nil, fmt.Errorf("llm: a batch of %d texts: want at least one", texts)
+	case how.cache.IsBlock():
+		return nil, fmt.Errorf("llm: a batch keeps keys and values in %s: want f32, f16 or bf16", how.cache)
+	case how.atOnce > 0:
+		return nil, fmt.Errorf("llm: a batch keeps all positions: want no KeepWindow")
+	}
+	return frontend.Build(graphName(cfg, "batch"), func(b *frontend.Builder) {
+		rows := b.Sym("B", texts)
+		tokens := b.Input("tokens", ir.I32, rows)
+		r := batch{how: how, context: maxContext, texts: b.Input("texts", ir.I32, rows),
+			positions: b.Input("positions", ir.I32, rows)}
+		m := newModel(b, cfg, int64(maxContext))
+		b.Output("logits", m.forward(tokens, r.positions, r.attend, EveryToken))
+	})
+}
+
+// batch is the history of rows that are each the last token of a text of its own.
+type batch struct {
+	how              decoding
+	context          int
+	texts, positions frontend.Tensor
+}
+
+func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
+	b, rows := q.Builder(), r.texts.Dim(0)
+	extend := func(name string, x frontend.Tensor) frontend.Tensor {
+		cache := r.how.state(b, name, l, r.context)
+		at := r.texts.MulScalar(float64(r.context)).Add(r.positions).Reshape(1, rows, 1)
+		extended := cache.ScatterDistinct(1, at.Broadcast(l.KVHeads, rows, l.HeadDim), r.how.keep(x))
+		b.Update(cache, extended)
+		all := r.how.read(extended).Reshape(l.KVHeads, r.how.texts, r.context, l.HeadDim)
+		return all.SwapAxes(0, 1).IndexSelect(0, r.texts)
+	}
+	y := q.SwapAxes(0, 1).Unsqueeze(2).Attention(extend("cache_k", k), extend("cache_v", v),
+		append(o, frontend.Mask(r.mask(l)))...)
+	return y.Reshape(rows, l.Heads*l.HeadDim)
+}
+
+// mask hides the keys after a row's own position, and those before its window.
+func (r batch) mask(l layer) frontend.Tensor {
+	rows := r.texts.Dim(0)
+	keys, own := r.texts.Builder().Iota(ir.I32, 0, r.context).Reshape(1, 1, 1, r.context), r.positions.Reshape(rows, 1, 1, 1)
+	seen := keys.Le(own)
+	if l.windowed() {
+		seen = seen.And(keys.Gt(own.SubScalar(float64(l.Window))))
+	}
+	b := r.texts.Builder()
+	return seen.Where(b.Scalar(ir.F32, 0), b.Scalar(ir.F32, math.Inf(-1)))
+}
+
+// textInput is where the text that tokens go on begins, in states of several.
+func (d decoding) textInput(b *frontend.Builder, maxContext int) frontend.Tensor {
+	switch {
+	case d.texts == 1:
+		return frontend.Tensor{}
+	case d.texts < 1:
+		b.Fail("llm", fmt.Errorf("%d texts: want at least one", d.texts))
+	case d.atOnce > 0:
+		b.Fail("llm", fmt.Errorf("%d texts keep all positions: want no KeepWindow", d.texts))
+	}
+	return b.Input("text", ir.I32).MulScalar(float64(maxContext))
+}

@@ -1,0 +1,145 @@
+package llm_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// batched has the programs of a model that takes several texts.
+type batched struct {
+	batch, steps *vkc.Executable
+	vocab        int
+}
+
+func openBatched(t *testing.T, device string, f *gguf.File, texts int, options ...llm.Option) batched {
+	t.Helper()
+	dev, err := vkc.OpenDevice(device)
+	if device == "vulkan" {
+		vktest.Need(t, err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	cfg, err := llm.FromGGUF(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := func(g *ir.Graph, err error, share *vkc.Executable) *vkc.Executable {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		exe, err := dev.LoadGraph(t.Context(), g, f, vkc.LoadOptions{Share: share})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := exe.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return exe
+	}
+	b := batched{vocab: cfg.Vocab}
+	g, err := llm.Batch(cfg, texts, cfg.Context, options...)
+	b.batch = load(g, err, nil)
+	g, err = llm.Steps(cfg, cfg.Context, cfg.Context, append(options, llm.Texts(texts))...)
+	b.steps = load(g, err, b.batch)
+	return b
+}
+
+// row is a token of a text.
+type row struct{ token, text, position int32 }
+
+// run takes one step, and returns the logits of each row.
+func (b batched) run(t *testing.T, rows ...row) (logits [][]float64) {
+	t.Helper()
+	var tokens, texts, positions []int32
+	for _, r := range rows {
+		tokens, texts, positions = append(tokens, r.token), append(texts, r.text), append(positions, r.position)
+	}
+	res, err := b.batch.Run(t.Context(), vkc.Tensors{"tokens": data(t, tokens), "texts": data(t, texts),
+		"positions": data(t, positions)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := res.Outputs["logits"].Floats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Collect(slices.Chunk(all, b.vocab))
+}
+
+// read takes the beginning of a text.
+func (b batched) read(t *testing.T, text int32, tokens []int32) []float64 {
+	t.Helper()
+	which, err := vkc.Of([]int32{text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := b.steps.Run(t.Context(), vkc.Tensors{"tokens": data(t, tokens), "text": which},
+		vkc.RunOptions{Symbols: map[string]int64{"S": int64(len(tokens))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	logits, err := res.Outputs["logits"].Floats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return logits
+}
+
+// TestBatch takes the text of each golden model three times, in a batch whose texts are at other places:
+// one that is read at once as far as half of it, one that joins later, and one that leaves early.
+func TestBatch(t *testing.T) {
+	paths, err := filepath.Glob(filepath.Join(goldenDir, "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		m := readGolden(t, path)
+		if m.Pooled == nil {
+			t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) { m.testBatch(t, "cpu") })
+		}
+	}
+}
+
+// TestBatchOnDevice is TestBatch for models that together have every part of a layer.
+func TestBatchOnDevice(t *testing.T) {
+	for _, name := range []string{"gemma2", "gpt-oss"} {
+		t.Run(name, func(t *testing.T) { readGolden(t, filepath.Join(goldenDir, name+".json")).testBatch(t, "vulkan") })
+	}
+}
+
+func (m goldenModel) testBatch(t *testing.T, device string) {
+	b := openBatched(t, device, m.file(t), 3)
+	half := len(m.Tokens) / 2
+	compare(t, "the beginning", b.read(t, 2, m.Tokens[:half]), m.Logits[half-1], 1e-3)
+	at := []int{0, -2, half} // of each text, the position of its next token
+	for step := 0; at[1] < len(m.Tokens); step++ {
+		var rows []row
+		for i := range at {
+			text := (i + step) % len(at) // in any order
+			if p := at[text]; p >= 0 && p < len(m.Tokens) && (text != 0 || p < half) {
+				rows = append(rows, row{m.Tokens[p], int32(text), int32(p)})
+			}
+			at[text]++
+		}
+		for i, got := range b.run(t, rows...) {
+			compare(t, fmt.Sprintf("step %d, text %d", step, rows[i].text), got, m.Logits[rows[i].position], 1e-3)
+		}
+	}
+}
