@@ -266,8 +266,8 @@ func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
 const maxCost = 100
 
 // cost estimates what one element of n takes when computed from what is
-// stored: arithmetic operations, up to maxCost, and loads of values that are not
-// small.
+// stored: arithmetic operations, up to maxCost, and loads, both of values that are
+// not small.
 func (f *Fusion) cost(n *ir.Node) (flops, loads int) {
 	mark := f.newMark()
 	full := n.Shape().MaxElems()
@@ -282,7 +282,9 @@ func (f *Fusion) cost(n *ir.Node) (flops, loads int) {
 			}
 			return
 		}
-		flops += opCost(n.Op())
+		if n.Shape().MaxElems()*16 > full { // else it is computed once for many elements
+			flops += opCost(n.Op())
+		}
 		for _, a := range n.Args() {
 			visit(a)
 		}

@@ -77,6 +77,9 @@ func (l *lowerer) lowerAttention() error {
 		mask := n.Arg(3)
 		if a.Mask, err = l.value(mask,
 			broadcastCoords(mask.Shape(), slices.Concat(batch, []kernel.Index{heads, query, key}))); err == nil {
+			if !a.Causal {
+				a.End = l.endOfKeys(a.Mask, key, keys)
+			}
 			a.Mask = l.b.Apply(ir.OpMul, ir.F32, nil, l.b.Cast(ir.F32, a.Mask), l.b.Float(ir.F32, math.Log2E))
 		}
 	}
@@ -103,6 +106,66 @@ func (l *lowerer) lowerAttention() error {
 	}
 	l.accs[n] = []*kernel.Expr{result}
 	return l.storeAttention()
+}
+
+// endOfKeys finds a key from which on a mask hides all: it is -inf where a comparison says that the key
+// comes after a number, which is the same for all queries of heads that share keys, such as the length of
+// a text in a batch. It returns nil where the mask is no such one.
+func (l *lowerer) endOfKeys(mask *kernel.Expr, key kernel.Index, keys ir.Dim) *kernel.Index {
+	for mask.Kind == kernel.ExprApply && mask.Op == ir.OpCast {
+		mask = mask.Args[0]
+	}
+	if mask.Kind != kernel.ExprApply || mask.Op != ir.OpWhere || !keys.IsStatic() {
+		return nil
+	}
+	lowest := func(e *kernel.Expr) bool { return e.Kind == kernel.ExprConst && math.IsInf(e.Value, -1) }
+	cond, seen, hidden := mask.Args[0], lowest(mask.Args[2]), lowest(mask.Args[1])
+	if seen == hidden {
+		return nil
+	}
+	return l.endWhere(cond, seen, key, last(keys))
+}
+
+// endWhere is the end of keys of which those are seen for which a condition holds or, where seen is false,
+// does not.
+func (l *lowerer) endWhere(cond *kernel.Expr, seen bool, key, last kernel.Index) *kernel.Index {
+	if cond.Kind != kernel.ExprApply || len(cond.Args) == 0 {
+		return nil
+	}
+	op, x, y := cond.Op, cond.Args[0], cond.Args[len(cond.Args)-1]
+	switch {
+	case op == ir.OpNot:
+		return l.endWhere(x, !seen, key, last)
+	case op == ir.OpAnd && seen, op == ir.OpOr && !seen: // either may end the keys
+		if end := l.endWhere(x, seen, key, last); end != nil {
+			return end
+		}
+		return l.endWhere(y, seen, key, last)
+	}
+	opposite := map[ir.Op]ir.Op{ir.OpLt: ir.OpGe, ir.OpGe: ir.OpLt, ir.OpLe: ir.OpGt, ir.OpGt: ir.OpLe}
+	swapped := map[ir.Op]ir.Op{ir.OpLt: ir.OpGt, ir.OpGt: ir.OpLt, ir.OpLe: ir.OpGe, ir.OpGe: ir.OpLe}
+	isKey := func(e *kernel.Expr) bool { return e.Kind == kernel.ExprIndex && e.Index.Equal(key) }
+	if !seen {
+		op = opposite[op]
+	}
+	if isKey(y) {
+		op, x, y = swapped[op], y, x
+	}
+	ax := l.k.AttentionAxes()
+	own := slices.ContainsFunc([]int{ax.Head, ax.Query, ax.Value, ax.Key, ax.Dot}, y.Uses)
+	if !isKey(x) || own || y.DType != ir.I32 {
+		return nil
+	}
+	var end kernel.Index
+	switch op {
+	case ir.OpLt:
+		end = l.indexOf(y, last.Plus(kernel.Const(1)))
+	case ir.OpLe:
+		end = l.indexOf(y, last).Plus(kernel.Const(1))
+	default:
+		return nil
+	}
+	return &end
 }
 
 // besideSink is the result of a row whose head has a sink: one more weight, relative

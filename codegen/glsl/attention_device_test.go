@@ -36,6 +36,7 @@ type heads struct {
 	softcap       float64
 	sinks         bool
 	window        int
+	ends          bool // a mask hides all keys from a number on
 }
 
 func (h heads) graph(t *testing.T) *ir.Graph {
@@ -51,7 +52,13 @@ func (h heads) graph(t *testing.T) *ir.Graph {
 		mask = ", %m"
 		input += fmt.Sprintf(`%%m = input {name="m", dtype=f32, shape=[%s,%s]}`, h.queries, h.keys)
 	}
-	if h.sinks && !h.mask {
+	if h.ends {
+		mask = ", %m"
+		input += fmt.Sprintf(`%%n = input {name="n", dtype=i32, shape=[]}
+			%%i = iota {shape=[%s]} %%c = lt %%i, %%n
+			%%zero = const {data=f32[](0.0)} %%inf = const {data=f32[](-inf)} %%m = where %%c, %%zero, %%inf`, h.keys)
+	}
+	if h.sinks && !h.mask && !h.ends {
 		mask = ", %m"
 		input += `%m = const {data=f32[](0.0)}`
 	}
@@ -75,36 +82,39 @@ func (h heads) graph(t *testing.T) *ir.Graph {
 
 func attentionCases() []heads {
 	static := []map[string]int64{{}}
+	often := []map[string]int64{{}, {}, {}, {}, {}}
 	grow := []map[string]int64{{"T": 1, "S": 1}, {"T": 7, "S": 70}, {"T": 0, "S": 5}, {"T": 150, "S": 300},
 		{"T": 9, "S": 4}, {"T": 33, "S": 0}}
 	keys := []map[string]int64{{"S": 1}, {"S": 0}, {"S": 77}, {"S": 300}}
 	return []heads{
-		{"whole tiles", "f32", 2, 2, "64", "128", 64, 64, false, false, static, 0, false, 0},
-		{"whole tiles causal", "f16", 2, 1, "128", "128", 128, 128, true, false, static, 0, false, 0},
-		{"odd rows and keys", "f16", 3, 3, "37", "101", 64, 64, true, false, static, 0, true, 0},
-		{"odd rows and keys in a window", "f16", 3, 3, "37", "101", 64, 64, true, false, static, 0, true, 11},
-		{"odd vectors", "f32", 2, 1, "9", "33", 7, 5, false, true, static, 0, false, 0},
-		{"short values", "f16", 2, 2, "20", "20", 32, 3, true, true, static, 0, true, 0},
-		{"short values in a window", "f16", 2, 2, "20", "20", 32, 3, true, true, static, 0, true, 7},
-		{"more queries than keys", "f32", 4, 2, "40", "17", 16, 16, true, false, static, 0, false, 0},
-		{"bf16 heads of 80", "bf16", 8, 2, "5", "90", 80, 80, true, false, static, 0, false, 0},
-		{"heads of 256", "f16", 2, 1, "17", "65", 256, 256, true, false, static, 0, true, 0},
-		{"small heads", "f16", 4, 2, "70", "90", 16, 16, true, false, static, 0, false, 0},
-		{"small heads in a window", "f16", 4, 2, "70", "90", 16, 16, true, false, static, 0, false, 19},
-		{"small heads with a mask", "f16", 2, 1, "T", "S", 16, 32, true, true, grow, 0, true, 0},
-		{"small heads with a mask in a window", "f16", 2, 1, "T", "S", 16, 32, true, true, grow, 0, true, 17},
-		{"heads of 256 on odd tiles", "f16", 4, 2, "50", "93", 256, 64, true, true, static, 0, false, 0},
-		{"heads of 256 on odd tiles in a window", "f16", 4, 2, "50", "93", 256, 64, true, true, static, 0, false, 20},
-		{"decode", "f16", 8, 2, "1", "300", 128, 128, true, false, static, 0, false, 0},
-		{"decode of 3", "f32", 6, 2, "3", "257", 64, 64, true, true, static, 0, true, 0},
-		{"decode of 3 in a window", "f32", 6, 2, "3", "257", 64, 64, true, true, static, 0, true, 66},
-		{"soft cap", "f32", 4, 2, "37", "101", 64, 64, true, false, static, 2, false, 0},
-		{"soft cap and mask", "f16", 4, 2, "T", "S", 64, 64, false, true, grow, 0.5, false, 0},
-		{"one key", "f32", 1, 1, "1", "1", 1, 1, false, false, static, 0, false, 0},
-		{"T by S", "f16", 4, 2, "T", "S", 64, 64, true, false, grow, 0, false, 0},
-		{"T by S with a mask", "f32", 4, 1, "T", "S", 20, 12, false, true, grow, 0, true, 0},
-		{"decode over S", "f16", 4, 4, "1", "S", 64, 64, true, false, keys, 0, true, 0},
-		{"decode over S in a window", "f16", 4, 4, "1", "S", 64, 64, true, false, keys, 0, true, 50},
+		{"whole tiles", "f32", 2, 2, "64", "128", 64, 64, false, false, static, 0, false, 0, false},
+		{"whole tiles causal", "f16", 2, 1, "128", "128", 128, 128, true, false, static, 0, false, 0, false},
+		{"odd rows and keys", "f16", 3, 3, "37", "101", 64, 64, true, false, static, 0, true, 0, false},
+		{"odd rows and keys in a window", "f16", 3, 3, "37", "101", 64, 64, true, false, static, 0, true, 11, false},
+		{"odd vectors", "f32", 2, 1, "9", "33", 7, 5, false, true, static, 0, false, 0, false},
+		{"short values", "f16", 2, 2, "20", "20", 32, 3, true, true, static, 0, true, 0, false},
+		{"short values in a window", "f16", 2, 2, "20", "20", 32, 3, true, true, static, 0, true, 7, false},
+		{"more queries than keys", "f32", 4, 2, "40", "17", 16, 16, true, false, static, 0, false, 0, false},
+		{"bf16 heads of 80", "bf16", 8, 2, "5", "90", 80, 80, true, false, static, 0, false, 0, false},
+		{"heads of 256", "f16", 2, 1, "17", "65", 256, 256, true, false, static, 0, true, 0, false},
+		{"small heads", "f16", 4, 2, "70", "90", 16, 16, true, false, static, 0, false, 0, false},
+		{"small heads in a window", "f16", 4, 2, "70", "90", 16, 16, true, false, static, 0, false, 19, false},
+		{"small heads with a mask", "f16", 2, 1, "T", "S", 16, 32, true, true, grow, 0, true, 0, false},
+		{"small heads with a mask in a window", "f16", 2, 1, "T", "S", 16, 32, true, true, grow, 0, true, 17, false},
+		{"heads of 256 on odd tiles", "f16", 4, 2, "50", "93", 256, 64, true, true, static, 0, false, 0, false},
+		{"heads of 256 on odd tiles in a window", "f16", 4, 2, "50", "93", 256, 64, true, true, static, 0, false, 20, false},
+		{"decode", "f16", 8, 2, "1", "300", 128, 128, true, false, static, 0, false, 0, false},
+		{"decode of 3", "f32", 6, 2, "3", "257", 64, 64, true, true, static, 0, true, 0, false},
+		{"decode of 3 in a window", "f32", 6, 2, "3", "257", 64, 64, true, true, static, 0, true, 66, false},
+		{"soft cap", "f32", 4, 2, "37", "101", 64, 64, true, false, static, 2, false, 0, false},
+		{"soft cap and mask", "f16", 4, 2, "T", "S", 64, 64, false, true, grow, 0.5, false, 0, false},
+		{"keys up to a number", "f32", 2, 1, "37", "101", 16, 32, false, false, often, 0, true, 0, true},
+		{"decode of keys up to a number", "f32", 6, 2, "3", "257", 64, 64, false, false, often, 0, false, 0, true},
+		{"one key", "f32", 1, 1, "1", "1", 1, 1, false, false, static, 0, false, 0, false},
+		{"T by S", "f16", 4, 2, "T", "S", 64, 64, true, false, grow, 0, false, 0, false},
+		{"T by S with a mask", "f32", 4, 1, "T", "S", 20, 12, false, true, grow, 0, true, 0, false},
+		{"decode over S", "f16", 4, 4, "1", "S", 64, 64, true, false, keys, 0, true, 0, false},
+		{"decode over S in a window", "f16", 4, 4, "1", "S", 64, 64, true, false, keys, 0, true, 50, false},
 	}
 }
 

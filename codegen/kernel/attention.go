@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -38,6 +39,9 @@ type Attention struct {
 	// Window, where it is not 0, is how many keys a causal row sees at most. Mask hides
 	// those before them, so that they may be left out or not.
 	Window int64
+	// End, where it is not nil, is a key of a row: Mask hides it and all after it, so that they may
+	// be left out or not. It is the same for all queries of heads that share keys.
+	End *Index
 	// Half says that Q, K and V may be rounded to f16.
 	Half bool
 }
@@ -65,7 +69,10 @@ func (k *Kernel) AttentionAxes() AttentionAxes {
 // Seen returns how many keys a row of the query at that coordinate sees.
 func (k *Kernel) Seen(query Index) Index {
 	keys := DimIndex(k.Fold)
-	if !k.Attention.Causal {
+	switch a := k.Attention; {
+	case !a.Causal && a.End != nil:
+		return *a.End
+	case !a.Causal:
 		return keys
 	}
 	queries := DimIndex(k.Parallel[k.AttentionAxes().Query])
@@ -97,6 +104,8 @@ func (k *Kernel) CheckAttention() error {
 	switch {
 	case a != nil && a.Window != 0 && (!a.Causal || a.Mask == nil):
 		return fmt.Errorf("an attention with a window that no mask hides what is before, or that is not causal")
+	case a != nil && a.End != nil && (a.Causal || a.Mask == nil):
+		return fmt.Errorf("an attention whose keys end where no mask hides them, or that is causal")
 	case a == nil || a.Q == nil || a.K == nil || a.V == nil:
 		return fmt.Errorf("an attention without operands")
 	case len(k.Parallel) < attentionAxes:
@@ -119,7 +128,8 @@ func (k *Kernel) CheckAttention() error {
 	case uses(a.Q, ax.Split, ax.Value, ax.Key),
 		uses(a.K, ax.Split, ax.Head, ax.Query, ax.Value),
 		uses(a.V, ax.Split, ax.Head, ax.Query, ax.Dot),
-		a.Mask != nil && uses(a.Mask, ax.Split, ax.Value, ax.Dot):
+		a.Mask != nil && uses(a.Mask, ax.Split, ax.Value, ax.Dot),
+		a.End != nil && slices.ContainsFunc([]int{ax.Split, ax.Head, ax.Query, ax.Value, ax.Key, ax.Dot}, a.End.Uses):
 		return fmt.Errorf("an operand of the attention uses an axis that is not its own")
 	}
 	return nil
@@ -140,6 +150,9 @@ func (a *Attention) describe(number map[*Expr]int) string {
 	}
 	if a.Window != 0 {
 		t += fmt.Sprintf(" window %d", a.Window)
+	}
+	if a.End != nil {
+		t += " before " + a.End.describe(number)
 	}
 	if a.Half {
 		t += " in f16"

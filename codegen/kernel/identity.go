@@ -64,6 +64,10 @@ func (k *Kernel) Identity() Identity {
 		w.dims([]ir.Dim{a.Dot})
 		w.ints(int64(math.Float64bits(a.Scale)), int64(math.Float64bits(a.Softcap)), a.Window)
 		w.flags(a.Causal, a.Half)
+		if a.End != nil {
+			w.line("end ")
+			w.index(*a.End)
+		}
 	}
 	if g := k.Group; g != nil {
 		w.line("group ")

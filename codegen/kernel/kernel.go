@@ -233,6 +233,9 @@ func (k *Kernel) Roots() []*Expr {
 	if k.Group != nil {
 		addIndex(k.Group.Of)
 	}
+	if k.Attention != nil && k.Attention.End != nil {
+		addIndex(*k.Attention.End)
+	}
 	for _, s := range k.Stores {
 		roots = append(roots, s.Value)
 		addIndex(s.Index)
@@ -255,6 +258,9 @@ func (k *Kernel) WalkIndices(visit func(Index)) {
 	}
 	if k.Group != nil {
 		visit(k.Group.Of)
+	}
+	if k.Attention != nil && k.Attention.End != nil {
+		visit(*k.Attention.End)
 	}
 }
 

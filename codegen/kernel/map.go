@@ -144,6 +144,10 @@ func (m *Mapping) Attention(a *Attention) *Attention {
 	}
 	out := *a
 	out.Q, out.K, out.V, out.Mask = m.Value(a.Q), m.Value(a.K), m.Value(a.V), m.orNil(a.Mask)
+	if a.End != nil {
+		end := m.Index(*a.End)
+		out.End = &end
+	}
 	return &out
 }
 

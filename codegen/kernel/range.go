@@ -85,6 +85,9 @@ func (k *Kernel) CheckRange() error {
 	if k.Group != nil {
 		value(k.Group.Of)
 	}
+	if k.Attention != nil && k.Attention.End != nil {
+		value(*k.Attention.End)
+	}
 	if found == nil {
 		return nil
 	}
