@@ -69,13 +69,13 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 
 // mask hides the keys after a row's own position, and those before its window.
 func (r batch) mask(l layer) frontend.Tensor {
-	rows := r.texts.Dim(0)
-	keys, own := r.texts.Builder().Iota(ir.I32, 0, r.context).Reshape(1, 1, 1, r.context), r.positions.Reshape(rows, 1, 1, 1)
+	b, rows := r.texts.Builder(), r.texts.Dim(0)
+	keys := b.Iota(ir.I32, 0, r.context).Reshape(1, 1, 1, r.context)
+	own := r.positions.Reshape(rows, 1, 1, 1)
 	seen := keys.Le(own)
 	if l.windowed() {
 		seen = seen.And(keys.Gt(own.SubScalar(float64(l.Window))))
 	}
-	b := r.texts.Builder()
 	return seen.Where(b.Scalar(ir.F32, 0), b.Scalar(ir.F32, math.Inf(-1)))
 }
 
