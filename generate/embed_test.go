@@ -162,11 +162,11 @@ func TestEmbedderOnDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("VKC_CACHE_DIR", t.TempDir())
-	for pooling := range uint32(3) {
-		path := tinyBERT(t, pooling+1)
+	for _, pooling := range []uint32{1, 3} {
+		path := tinyBERT(t, pooling)
 		want, got := openEmbedder(t, path, "cpu"), openEmbedder(t, path, "vulkan")
 		for _, text := range []string{"kernels", "a kernel of many words"} {
-			t.Run(fmt.Sprint(pooling+1, text), func(t *testing.T) {
+			t.Run(fmt.Sprint(pooling, text), func(t *testing.T) {
 				if c := dot(embed(t, want, text), embed(t, got, text)); c < 1-1e-5 {
 					t.Errorf("a cosine of %v", c)
 				}

@@ -115,8 +115,11 @@ func (f *modelFlags) read(path string) (_ *ir.Graph, err error) {
 	if tokens == 0 {
 		tokens = min(modelContext, cfg.Context)
 	}
-	if f.step {
+	switch {
+	case f.step:
 		return llm.Step(cfg, tokens, options...)
+	case cfg.Pooling != "":
+		return llm.Embedding(cfg, tokens)
 	}
 	return llm.Prefill(cfg, tokens)
 }
@@ -144,7 +147,7 @@ func (a *app) graphCommand() *cobra.Command {
 
 The graph of a GGUF model takes a text as tokens and gives the logits of the token after it. With --step it takes one
 token at a time, and keeps keys and values in states; the symbol S is then the length of the text. run, compile, dump
-and tune take a model as it is, without this.`,
+and tune take a model as it is, without this. That of a model made for embeddings gives the vector of a text.`,
 		Example: `  vkc graph MODEL.gguf -o GRAPH.json
   vkc graph MODEL.gguf --step --context 4096 --kv f16 -o STEP.json
   vkc graph BUNDLE.vkb`,
