@@ -13,7 +13,7 @@ import (
 
 // TestDecisions: which proposals for products are taken on which device.
 func TestDecisions(t *testing.T) {
-	const half, bf16x3 = ir.PrecisionHalf, ir.PrecisionBF16x3
+	const half, bf16x3, int8 = ir.PrecisionHalf, ir.PrecisionBF16x3, ir.PrecisionBytes
 	const apart = "store operands as sums of bf16"
 	for _, c := range []struct {
 		what, device string
@@ -29,6 +29,7 @@ func TestDecisions(t *testing.T) {
 		{"columns of blocks more", "nvidia-h100", "4096", "4097", "4096", ir.F16, ir.Q4_0, half, ""},
 		{"rows and columns more", "nvidia-h100", "5000", "5000", "4096", ir.F16, ir.F16, "", "cut axis 0 at 4864, then axis 1 at 4992"},
 		{"a row less", "nvidia-h100", "4095", "4096", "4095", ir.F32, ir.F32, half, "store operands"},
+		{"rows that may be bytes", "nvidia-h100", "512", "4096", "4096", ir.F32, ir.Q4_0, int8, "store operands"},
 		{"few tiles", "nvidia-h100", "130", "512", "512", ir.F16, ir.F16, "", ""},
 		{"rows at run time", "nvidia-h100", "T", "4096", "4096", ir.F16, ir.F16, "", ""},
 		{"depth at run time", "nvidia-h100", "4097", "4096", "T", ir.F16, ir.F16, "", ""},
@@ -56,12 +57,12 @@ func TestDecisions(t *testing.T) {
 			symbol T <= 4097
 			%%x = input {name="x", dtype=%s, shape=[%s,%s]}
 			%%w = %s {name="w", dtype=%s, shape=[%s,%s]}
-			%%d = dequantize %%w {dtype=f16}
+			%%d = dequantize %%w {dtype=%s}
 			%%y = matmul %%x, %s {%s}
 			output "y" %%y
-		}`, c.a, c.m, c.k, leaf, c.b, c.n, c.k, from, attrs)
+		}`, c.a, c.m, c.k, leaf, c.b, c.n, c.k, c.a, from, attrs)
 		if !c.b.IsBlock() {
-			text = strings.Replace(text, "%d = dequantize %w {dtype=f16}", "", 1)
+			text = strings.Replace(text, fmt.Sprintf("%%d = dequantize %%w {dtype=%s}", c.a), "", 1)
 		}
 		if !strings.Contains(text, "[T") && !strings.Contains(text, ",T") {
 			text = strings.Replace(text, "symbol T <= 4097", "", 1)

@@ -31,7 +31,7 @@ func init() {
 
 var precisionAttr = AttrInfo{Name: "precision", Kind: AttrString, Default: PrecisionFull,
 	Enum: []string{PrecisionFull, PrecisionBF16x3, PrecisionHalf, PrecisionHalfSums, PrecisionBytes},
-	Doc:  "what a device may do to be faster: full, nothing, except that rows which meet a quantized weight may be off by 2^-22 of the largest of 32 neighbours; bf16x3, multiply f32 operands as sums of two bf16 without the product of the lesser two, off by 2^-15 of a product at most; half, round operands to f16; half_sums, sum in f16 as well; int8, round rows that meet a quantized weight to 8 bits, with a scale for every 32"}
+	Doc:  "what a device may do to be faster: full, nothing, except that rows which meet a quantized weight may be off by 2^-22 of the largest of 32 neighbours; bf16x3, multiply f32 operands as sums of two bf16 without the product of the lesser two, off by 2^-15 of a product at most; half, round operands to f16; half_sums, sum in f16 as well; int8, what half allows, and round rows that meet a quantized weight to 8 bits, with a scale for every 32"}
 
 // The values of the attribute precision of matmul, of which attention knows full
 // and half. They allow, and never oblige: the
@@ -47,8 +47,13 @@ const (
 	PrecisionBF16x3   = "bf16x3"
 	PrecisionHalf     = "half"      // operands may be rounded to f16, sums are f32
 	PrecisionHalfSums = "half_sums" // operands may be rounded to f16, and so may sums
-	PrecisionBytes    = "int8"      // rows that meet a quantized weight may be rounded to 8 bits; like full otherwise
+	PrecisionBytes    = "int8"      // rows that meet a quantized weight may be rounded to 8 bits, other operands to f16
 )
+
+// AllowsHalf reports whether a value of the attribute precision lets operands be rounded to f16.
+func AllowsHalf(precision string) bool {
+	return precision == PrecisionHalf || precision == PrecisionHalfSums || precision == PrecisionBytes
+}
 
 func inferMatMul(c *Call) (Type, error) {
 	result, err := productDType(c)

@@ -286,7 +286,7 @@ func (s *spelled) build(r *rewriter, mapped func(*ir.Node) *ir.Node) *ir.Node {
 	if s.softcap != 0 {
 		attrs = []ir.Attr{{Name: "scale", Value: s.scale * s.softcap}, {Name: "softcap", Value: s.softcap}}
 	}
-	if precision(s.product) == ir.PrecisionHalf && precision(s.result) == ir.PrecisionHalf {
+	if ir.AllowsHalf(precision(s.product)) && ir.AllowsHalf(precision(s.result)) {
 		attrs = append(attrs, ir.Attr{Name: "precision", Value: ir.PrecisionHalf})
 	}
 	a := r.add(ir.OpAttention, args, attrs...)

@@ -426,7 +426,7 @@ func operandDType(a, b *ir.Node, precision string) ir.DType {
 	switch t := a.DType(); {
 	case t != b.DType() && !b.DType().IsBlock():
 		return ir.F32
-	case t == ir.F32 && (precision == ir.PrecisionHalf || precision == ir.PrecisionHalfSums):
+	case t == ir.F32 && ir.AllowsHalf(precision):
 		return ir.F16
 	case t == ir.F16 || t == ir.BF16 || t == ir.I8 || t == ir.U8:
 		return t

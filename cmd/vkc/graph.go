@@ -29,8 +29,8 @@ type modelFlags struct {
 
 const (
 	precisionHelp = "what matrix products may do to be faster: full (nothing), bf16x3 (multiply f32 as sums of two " +
-		"bf16), half (round operands to f16), half_sums (sum in f16, too), int8 (round rows that meet quantized " +
-		"weights to 8 bits)"
+		"bf16), half (round operands to f16), half_sums (sum in f16, too), int8 (as half, and round rows that meet " +
+		"quantized weights to 8 bits, as llama.cpp does)"
 
 	// modelContext is how many tokens a model takes unless --context says otherwise.
 	modelContext = 512

@@ -432,17 +432,17 @@ func (b *Bound) contracted(n *ir.Node, args []Bound) {
 // or half of one of 127 steps for each element of the rows.
 func (b *Bound) roundedProduct(n *ir.Node, k float64, args []Bound) {
 	const half, smallestHalf = 0x1p-11 / 0x1p-23, 0x1p-25 / 0x1p-23
-	switch n.Attrs().String_("precision") {
-	case ir.PrecisionHalfSums:
-		b.Err += k * (half*b.mag() + smallestHalf)
-		fallthrough
-	case ir.PrecisionHalf:
-		b.Err += 2*half*b.mag() + k*smallestHalf*(args[0].mag()+args[1].mag())
-		b.Rounded = true
-	case ir.PrecisionBF16x3:
+	switch precision := n.Attrs().String_("precision"); {
+	case precision == ir.PrecisionBF16x3:
 		b.Err += b.mag() * 0x1p-15 / 0x1p-23
-	case ir.PrecisionBytes:
-		b.Err += b.mag() / 254 / 0x1p-23
+	case ir.AllowsHalf(precision):
+		switch precision {
+		case ir.PrecisionHalfSums:
+			b.Err += k * (half*b.mag() + smallestHalf)
+		case ir.PrecisionBytes:
+			b.Err += b.mag() / 254 / 0x1p-23
+		}
+		b.Err += 2*half*b.mag() + k*smallestHalf*(args[0].mag()+args[1].mag())
 		b.Rounded = true
 	}
 }
