@@ -25,7 +25,7 @@ func (s *suite) contractions() {
 	for mask := range 4 {
 		s.matmul("5x7x11/dtypes", 5, 7, 11, mask, plain, small).every().quick()
 	}
-	for _, p := range []string{ir.PrecisionHalf, ir.PrecisionHalfSums} {
+	for _, p := range []string{ir.PrecisionHalf, ir.PrecisionHalfSums, ir.PrecisionBytes} {
 		s.add(ir.OpMatMul, "67x83x129/"+p, func(b *builder, t ir.DType) *ir.Node {
 			return b.op(ir.OpMatMul, []*ir.Node{b.arg(t, []int{67, 129}, plain, small),
 				b.arg(t, []int{83, 129}, plain, small)},
