@@ -17,7 +17,8 @@ func Precisions() []string {
 // WithPrecision returns a graph whose matrix products, those by matrices that
 // ids pick among them, may be as inexact as precision says, one of the values of
 // matmul's attribute of that name: "full", "bf16x3", "half", "half_sums" or
-// "int8". With the last three its attentions may round their operands to f16. What the graph allows something else than full precision stays as it is.
+// "int8". With the last three its attentions may round their operands to
+// f16. What the graph allows something else than full precision stays as it is.
 func WithPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 	if !slices.Contains(Precisions(), precision) {
 		return nil, fmt.Errorf("no precision %q: want one of %s", precision, strings.Join(Precisions(), ", "))

@@ -25,7 +25,8 @@ const (
 	BF16x3        Precision = ir.PrecisionBF16x3   // f32 operands may be sums of two bf16, multiplied in three products
 	HalfPrecision Precision = ir.PrecisionHalf     // operands may be rounded to f16
 	HalfSums      Precision = ir.PrecisionHalfSums // and sums may be made in f16
-	ByteRows      Precision = ir.PrecisionBytes    // what HalfPrecision allows, and rows that meet a quantized weight may be rounded to 8 bits
+	// ByteRows is HalfPrecision, and rows that meet a quantized weight may be rounded to 8 bits.
+	ByteRows Precision = ir.PrecisionBytes
 )
 
 // MatMulIn is MatMul in a precision of the caller's choice. Matrix units
