@@ -83,6 +83,9 @@ func (m *Model) Cases() ([]Case, error) {
 				all = m.Prompts
 			}
 			for _, n := range all {
+				if n == 0 {
+					continue // as llama-bench is told to leave a kind of test out
+				}
 				t := &textTest{model: m, tokens: n, depth: depth, prompt: prompt}
 				if n < 1 || depth < 0 || n > math.MaxInt32 || depth > math.MaxInt32 {
 					return nil, fmt.Errorf("bench: a test of %d tokens after %d: want at least 1, after 0 or more", n,
@@ -94,6 +97,9 @@ func (m *Model) Cases() ([]Case, error) {
 				list = append(list, Case{Suite: "model", Name: m.name() + "/" + t.String(), text: t})
 			}
 		}
+	}
+	if list == nil {
+		return nil, errors.New("bench: no test of a model: want tokens to read or to generate, after 0 or more")
 	}
 	return list, nil
 }

@@ -17,8 +17,8 @@ type benchModelFlags struct {
 func (f *benchModelFlags) register(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.path, "model", "m", "", "measure the language model in the GGUF `FILE`")
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
-	own.IntSliceVarP(&f.Prompts, "n-prompt", "p", []int{512, 2048}, "with -m: read prompts of `N,…` tokens")
-	own.IntSliceVarP(&f.Answers, "n-gen", "n", []int{128}, "with -m: generate `N,…` tokens")
+	own.IntSliceVarP(&f.Prompts, "n-prompt", "p", []int{512, 2048}, "with -m: read prompts of `N,…` tokens; 0 for none")
+	own.IntSliceVarP(&f.Answers, "n-gen", "n", []int{128}, "with -m: generate `N,…` tokens; 0 for none")
 	own.IntSliceVar(&f.Depths, "n-depth", []int{0, 4096, 16384}, "with -m: after texts of `N,…` tokens")
 	own.IntVarP(&f.Batch, "batch", "b", 512, "with -m: read `N` tokens of a prompt at a time")
 	own.IntVarP(&f.Repeats, "repetitions", "r", 5, "with -m: repeat each test `N` times by the wall clock")

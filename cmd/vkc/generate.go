@@ -156,10 +156,6 @@ func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
 	if f.stats {
 		a.say("%s; ready after %v", m.Why(), ready.Round(time.Millisecond))
 		a.say("%s", stats)
-		if g := m.Speculated(); g.Guesses > 0 {
-			a.say("%d tokens guessed, %d of them right (%.1f %%); %.2f tokens a step", g.Guesses, g.Accepted,
-				100*float64(g.Accepted)/float64(g.Guesses), float64(g.Steps+g.Accepted)/float64(g.Steps))
-		}
 	}
 	return nil
 }
@@ -168,7 +164,7 @@ func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
 func answer(ctx context.Context, m *generate.Model, prompt []int32, s generate.Sampling,
 	show func(text string) error) (stats string, err error) {
 	start := time.Now()
-	first, n := start, 0
+	first, n, before := start, 0, m.Speculated()
 	for token, err := range m.Generate(ctx, prompt, s) {
 		if err != nil {
 			return "", err
@@ -181,6 +177,13 @@ func answer(ctx context.Context, m *generate.Model, prompt []int32, s generate.S
 		}
 	}
 	rate := func(n int, d time.Duration) float64 { return float64(n) / max(d.Seconds(), 1e-9) }
-	return fmt.Sprintf("%d tokens of the prompt, %.1f a second; %d more, %.1f a second", len(prompt),
-		rate(len(prompt), first.Sub(start)), n, rate(max(n-1, 0), time.Since(first))), nil
+	stats = fmt.Sprintf("%d tokens of the prompt, %.1f a second; %d more, %.1f a second", len(prompt),
+		rate(len(prompt), first.Sub(start)), n, rate(max(n-1, 0), time.Since(first)))
+	g := m.Speculated()
+	guesses, right, steps := g.Guesses-before.Guesses, g.Accepted-before.Accepted, g.Steps-before.Steps
+	if guesses > 0 {
+		stats += fmt.Sprintf("; %d of %d guesses right (%.1f %%), %.2f tokens a step", right, guesses,
+			100*float64(right)/float64(guesses), float64(steps+right)/float64(steps))
+	}
+	return stats, nil
 }

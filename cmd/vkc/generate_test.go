@@ -33,7 +33,7 @@ func TestGenerate(t *testing.T) {
 	plain := ok(t, again...)
 	for _, guess := range [][]string{{"--draft-tokens", "3"}, {"--draft", gollama}} {
 		r := ok(t, append(append(again, "--stats"), guess...)...)
-		if r.stdout != plain.stdout || !strings.Contains(r.stderr, " tokens guessed, ") ||
+		if r.stdout != plain.stdout || !strings.Contains(r.stderr, " guesses right (") ||
 			!strings.Contains(r.stderr, " tokens a step") {
 			t.Errorf("%v: %+v, want %q", guess, r, plain.stdout)
 		}
