@@ -74,6 +74,7 @@ type Model struct {
 
 	turn       sync.Mutex
 	past       []int32 // the tokens whose keys and values the device has
+	written    int     // positions at most, since a text began
 	speculated Speculated
 }
 
@@ -304,7 +305,9 @@ func (m *Model) read(ctx context.Context, prompt []int32) (logits []float32, err
 	for known < min(len(m.past), len(prompt)-1) && m.past[known] == prompt[known] {
 		known++
 	}
-	known = m.config.Reach(len(m.past), known, promptStep)
+	if known = m.config.Reach(m.written, known, promptStep); known == 0 {
+		m.written = 0
+	}
 	m.past = m.past[:known]
 	for rest := prompt[known:]; len(rest) > 0; {
 		n := min(len(rest), promptStep)
@@ -327,6 +330,7 @@ func (m *Model) run(ctx context.Context, exe *vkc.Executable, tokens []int32) ([
 		return nil, err
 	}
 	length := len(m.past) + len(tokens)
+	m.written = max(m.written, length) // even if the run ends before it is waited for
 	res, err := exe.Run(ctx, vkc.Tensors{"tokens": in}, vkc.RunOptions{Symbols: map[string]int64{"S": int64(length)}})
 	if err != nil {
 		return nil, err

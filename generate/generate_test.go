@@ -147,7 +147,7 @@ func TestWindow(t *testing.T) {
 	long := m.Tokenizer().Encode(strings.Repeat("func main() { return nil }\n", 24), tokenizer.Options{Whole: true})
 	other := append(slices.Clone(long[:len(long)-9]), long[1:5]...)
 	answer(t, m, long, greedy)
-	for i, prompt := range [][]int32{other, long[:20]} {
+	for i, prompt := range [][]int32{other, long[:20], long, long[:len(long)-100], long[:30]} {
 		got, _ := answer(t, m, prompt, greedy)
 		if want := fresh(prompt); !slices.Equal(got, want) {
 			t.Errorf("prompt %d: %v, want %v", i, got, want)

@@ -20,7 +20,7 @@ func TestSpeculation(t *testing.T) {
 		plain.Tokenizer().Encode("func main() {\n", whole),
 	}
 	choices := []generate.Sampling{
-		{MaxTokens: 18}, {MaxTokens: 6, Temperature: 0.8, TopK: 20, RepeatPenalty: 1.1, Seed: 3},
+		{MaxTokens: 14}, {MaxTokens: 5, Temperature: 0.8, TopK: 20, RepeatPenalty: 1.1, Seed: 3},
 	}
 	want := map[[2]int][]int32{}
 	for i, prompt := range prompts {

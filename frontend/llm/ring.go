@@ -13,10 +13,11 @@ import (
 func KeepWindow(atOnce int) Option { return func(d *decoding) { d.atOnce = atOnce } }
 
 // Reach returns how many of a text's first tokens can stay known when it is to go on
-// otherwise from token known on, after past tokens: known itself or, where layers of
-// KeepWindow(atOnce) have lost what tokens there would see, 0.
-func (c Config) Reach(past, known, atOnce int) int {
-	if c.Window > 0 && past > c.Window+atOnce && past-known > atOnce {
+// otherwise from token known on: known itself or, where layers of KeepWindow(atOnce) have
+// lost what tokens there would see, 0. Written is the most positions that were written
+// since the text began, also if it went back since: those overwrote others.
+func (c Config) Reach(written, known, atOnce int) int {
+	if c.Window > 0 && written > c.Window+atOnce && written-known > atOnce {
 		return 0
 	}
 	return known
