@@ -31,8 +31,15 @@ func (s *said) String() string {
 	return s.text.String()
 }
 
-// TestServe asks a server, and ends it.
+// TestServe asks a server of each kind of model, and ends it.
 func TestServe(t *testing.T) {
+	testServe(t, gollama, "/v1/completions", `{"prompt": "func main() {\n", "max_tokens": 2, "temperature": 0}`,
+		`"completion_tokens":2`)
+	testServe(t, embedder(t), "/v1/embeddings", `{"input": ["func main() {\n", "x"]}`, `"index":1`)
+}
+
+func testServe(t *testing.T, model, path, request, want string) {
+	t.Helper()
 	key := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(key, []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -41,7 +48,7 @@ func TestServe(t *testing.T) {
 	var stderr said
 	code := make(chan int, 1)
 	go func() {
-		code <- execute(ctx, []string{"serve", "-m", gollama, "--device", "cpu", "--ctx", "32",
+		code <- execute(ctx, []string{"serve", "-m", model, "--device", "cpu", "--ctx", "32",
 			"--listen", "127.0.0.1:0", "--key-file", key, "--name", "gollama"}, io.Discard, &stderr)
 	}()
 	address := regexp.MustCompile(`gollama at (http://\S+)`)
@@ -52,9 +59,8 @@ func TestServe(t *testing.T) {
 		case <-time.After(time.Millisecond): // clock: looks again, as long as it takes
 		}
 	}
-	url := address.FindStringSubmatch(stderr.String())[1] + "/v1/completions"
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url,
-		strings.NewReader(`{"model": "gollama", "prompt": "func main() {\n", "max_tokens": 2, "temperature": 0}`))
+	url := address.FindStringSubmatch(stderr.String())[1] + path
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(request))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +72,7 @@ func TestServe(t *testing.T) {
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != 200 || !strings.Contains(string(body), `"completion_tokens":2`) {
+	if err != nil || res.StatusCode != 200 || !strings.Contains(string(body), want) {
 		t.Errorf("%d %s %v", res.StatusCode, body, err)
 	}
 	end()
