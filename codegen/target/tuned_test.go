@@ -1,7 +1,9 @@
 package target
 
 import (
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -129,12 +131,14 @@ func TestTuningHashCountsAllOfASchedule(t *testing.T) {
 	}
 }
 
-// TestVariants: for kernels of every family there are schedules to measure on
-// every profile, all of them legal and different, Select's first.
+// TestVariants: for kernels of every family there are schedules to measure, all of them legal and
+// different, Select's first. Each kernel is looked at on three profiles, neighbours on other ones.
 func TestVariants(t *testing.T) {
-	for _, name := range Profiles() {
-		caps := profile(t, name)
-		for what, k := range samples {
+	profiles := Profiles()
+	for i, what := range slices.Sorted(maps.Keys(samples)) {
+		for j := range 3 {
+			k, name := samples[what], profiles[(i+j*len(profiles)/3)%len(profiles)]
+			caps := profile(t, name)
 			all := Variants(k, caps)
 			usual, _, err := Select(k, caps)
 			if err != nil {
