@@ -220,6 +220,10 @@ func decode[T Element](out []T, d *ir.Data) error {
 	}
 	switch out := any(out).(type) {
 	case []float32:
+		if t == ir.F32 {
+			_, err := binary.Decode(d.Bytes, binary.LittleEndian, out)
+			return err
+		}
 		if t.IsBlock() {
 			return quant.DequantizeParallel(out, t, d.Bytes)
 		}

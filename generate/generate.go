@@ -20,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math/rand/v2"
 	"slices"
 	"sync"
 
@@ -38,13 +37,19 @@ type Options struct {
 	Context   int      // tokens of prompt and answer; 0 for 4096, or what the model was trained for
 	Cache     ir.DType // what keys and values are kept in, as llm.Cache takes it; f32 unless set
 	Precision string   // what matrix products may lose, as vkc.WithPrecision takes it
+	// Parallel is how many answers may be under way at once; 0 for 1. Each has keys and values
+	// of its own for the whole context, which are f32, f16 or bf16 if there are several.
+	Parallel int
 
-	Speculation Speculation
+	Speculation Speculation // of one answer at a time
 }
 
 // cache says what is kept of keys and values, and in what.
 func (o Options) cache() []llm.Option {
 	list := []llm.Option{llm.KeepWindow(promptStep)}
+	if o.Parallel > 1 {
+		list = []llm.Option{llm.Texts(o.Parallel)}
+	}
 	if o.Cache != ir.Invalid {
 		list = append(list, llm.Cache(o.Cache))
 	}
@@ -55,26 +60,29 @@ const (
 	defaultContext = 4096
 	// promptStep is how many tokens of a prompt are taken at a time.
 	promptStep = 128
+	// maxParallel bounds what is asked of a device before anything is known of it.
+	maxParallel = 1024
 )
 
 // Model is a model that is loaded on a device. It may be used by several
-// goroutines, which take turns.
+// goroutines: see Options.Parallel.
 type Model struct {
 	file    *gguf.File
 	config  llm.Config
 	tok     *tokenizer.Tokenizer
 	context int
+	places  int // for texts, on the device
 	device  *vkc.Device
-	prompt  *vkc.Executable // several tokens at once
-	step    *vkc.Executable // one token
+	prompt  *vkc.Executable // several tokens of a text at once
+	step    *vkc.Executable // one token of each text
 	drafts  *vkc.Executable // a token and guesses of what follows it; nil where none are made
 
 	guesser drafter
 	guesses int // at a time
 
-	turn       sync.Mutex
-	past       []int32 // the tokens whose keys and values the device has
-	written    int     // positions at most, since a text began
+	engine *engine
+
+	counting   sync.Mutex
 	speculated Speculated
 }
 
@@ -95,8 +103,16 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 			m = nil
 		}
 	}()
+	if m.places = max(o.Parallel, 1); o.Parallel < 0 || o.Parallel > maxParallel {
+		return m, fmt.Errorf("generate: %d answers at once: want 1 to %d", o.Parallel, maxParallel)
+	}
 	options := o.cache()
-	step, err := llm.Step(m.config, m.context, options...)
+	var step *ir.Graph
+	if m.places == 1 {
+		step, err = llm.Step(m.config, m.context, options...)
+	} else {
+		step, err = llm.Batch(m.config, m.places, m.context, options...)
+	}
 	if err != nil {
 		return m, err
 	}
@@ -110,7 +126,11 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	if m.prompt, err = m.load(ctx, steps, o, m.step); err != nil {
 		return m, err
 	}
-	return m, m.openSpeculation(ctx, o)
+	if err = m.openSpeculation(ctx, o); err != nil {
+		return m, err
+	}
+	m.engine = newEngine(m)
+	return m, nil
 }
 
 // prepare reads what a model's file says and opens the device. It compiles nothing.
@@ -152,8 +172,11 @@ func (m *Model) load(ctx context.Context, g *ir.Graph, o Options, share *vkc.Exe
 	return m.device.Load(ctx, p, vkc.LoadOptions{Weights: m.file, Share: share})
 }
 
-// Close releases the model.
+// Close ends all answers and releases the model.
 func (m *Model) Close() error {
+	if m.engine != nil {
+		m.engine.close()
+	}
 	errs := []error{m.closeSpeculation()}
 	for _, exe := range []*vkc.Executable{m.prompt, m.step} {
 		if exe != nil {
@@ -230,19 +253,40 @@ func (m *Model) Fit(c chat.Context, room int) (prompt []int32, forgotten int, er
 // tokens are there as are wanted or fit. The token that ends it is not among
 // them, unless a character before it was not finished, which it then stands for as
 // U+FFFD. What an earlier call left of the same beginning is not computed anew.
-// A model has one answer at a time: another call waits until the loop over this one
-// ends, so none may be made inside the loop.
+// The tokens of an answer do not depend on what else the model does meanwhile.
+//
+// As many answers as Options.Parallel says are computed at once, and others wait, first come, first
+// served. Tokens are made ahead of the loop over them: a loop that is slow holds up no other.
 func (m *Model) Generate(ctx context.Context, prompt []int32, s Sampling) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
-		m.turn.Lock()
-		defer m.turn.Unlock()
-		if err := m.generate(ctx, prompt, s, func(t Token) bool { return yield(t, nil) }); err != nil {
+		if err := m.check(prompt, s); err != nil {
 			yield(Token{}, err)
+			return
+		}
+		ctx, leave := context.WithCancel(ctx)
+		defer leave()
+		for a := m.engine.begin(ctx, prompt, s); ; {
+			tokens, err := a.take()
+			if err != nil {
+				yield(Token{}, err)
+			}
+			if len(tokens) == 0 {
+				return
+			}
+			for _, t := range tokens {
+				if !yield(t, nil) {
+					return
+				}
+			}
 		}
 	}
 }
 
-func (m *Model) generate(ctx context.Context, prompt []int32, s Sampling, yield func(Token) bool) error {
+// Load says how busy the model is.
+func (m *Model) Load() Load { return m.engine.load() }
+
+// check says why no answer can follow a prompt.
+func (m *Model) check(prompt []int32, s Sampling) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
@@ -253,88 +297,15 @@ func (m *Model) generate(ctx context.Context, prompt []int32, s Sampling, yield 
 		return fmt.Errorf("generate: the prompt has %d tokens: want at most %d, less than the context; "+
 			"shorten it or give more context", len(prompt), m.context-1)
 	}
-	if err := m.known(prompt); err != nil {
-		return err
-	}
-	logits, err := m.read(ctx, prompt)
-	if err != nil {
-		return err
-	}
-	ahead := steps{m: m}
-	random, decoder := rand.New(rand.NewPCG(s.Seed, 0)), m.tok.Decoder()
-	text := append([]int32(nil), prompt...)
-	for n := 1; ; n++ {
-		id, err := s.choose(logits, text, random)
-		if err != nil {
-			return err
-		}
-		if m.tok.IsEnd(id) {
-			if rest := decoder.Flush(); rest != "" {
-				yield(Token{id, rest})
-			}
-			return nil
-		}
-		token, last := Token{id, decoder.Next(id)}, n == s.MaxTokens || len(text)+1 >= m.context
-		if last {
-			token.Text += decoder.Flush()
-		}
-		if !yield(token) || last {
-			return nil
-		}
-		text = append(text, id)
-		if logits, err = ahead.next(ctx, text); err != nil {
-			return err
-		}
-	}
+	return m.hasAll(prompt)
 }
 
-// known refuses tokens that the model does not have.
-func (m *Model) known(tokens []int32) error {
+// hasAll refuses tokens that the model does not have.
+func (m *Model) hasAll(tokens []int32) error {
 	for i, id := range tokens {
 		if id < 0 || int(id) >= m.config.Vocab {
 			return fmt.Errorf("generate: token %d of the text is %d: want 0 to %d", i, id, m.config.Vocab-1)
 		}
 	}
 	return nil
-}
-
-// read has the device take a prompt, but for what it begins with that the device
-// has already. The last token is taken always, for its logits.
-func (m *Model) read(ctx context.Context, prompt []int32) (logits []float32, err error) {
-	known := 0
-	for known < min(len(m.past), len(prompt)-1) && m.past[known] == prompt[known] {
-		known++
-	}
-	if known = m.config.Reach(m.written, known, promptStep); known == 0 {
-		m.written = 0
-	}
-	m.past = m.past[:known]
-	for rest := prompt[known:]; len(rest) > 0; {
-		n := min(len(rest), promptStep)
-		exe := m.prompt
-		if n == 1 {
-			exe = m.step
-		}
-		if logits, err = m.run(ctx, exe, rest[:n]); err != nil {
-			return nil, err
-		}
-		rest = rest[n:]
-	}
-	return logits, nil
-}
-
-// run takes tokens and returns the logits of what comes next.
-func (m *Model) run(ctx context.Context, exe *vkc.Executable, tokens []int32) ([]float32, error) {
-	in, err := vkc.Of(tokens, len(tokens))
-	if err != nil {
-		return nil, err
-	}
-	length := len(m.past) + len(tokens)
-	m.written = max(m.written, length) // even if the run ends before it is waited for
-	res, err := exe.Run(ctx, vkc.Tensors{"tokens": in}, vkc.RunOptions{Symbols: map[string]int64{"S": int64(length)}})
-	if err != nil {
-		return nil, err
-	}
-	m.past = append(m.past, tokens...)
-	return vkc.Values[float32](res.Outputs["logits"])
 }

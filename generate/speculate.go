@@ -45,6 +45,9 @@ func (m *Model) openSpeculation(ctx context.Context, o Options) (err error) {
 		return errors.New("generate: a draft model makes 0 guesses at a time: want at least 1")
 	case s.Tokens == 0:
 		return nil
+	case m.places > 1:
+		return fmt.Errorf("generate: %d guesses at a time for each of %d answers at once: want one or the other", s.Tokens,
+			m.places)
 	}
 	g, err := llm.Drafts(m.config, min(s.Tokens+1, m.context), m.context, o.cache()...)
 	if err != nil {
@@ -63,7 +66,7 @@ func (m *Model) openSpeculation(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return fmt.Errorf("the draft model: %w", err)
 	}
-	m.guesser = draftModel{d}
+	m.guesser = draftModel{d, &slot{model: d}}
 	return m.sameVocabulary(d)
 }
 
@@ -97,41 +100,49 @@ func (m *Model) closeSpeculation() error {
 
 // Speculated returns what came of all guesses so far.
 func (m *Model) Speculated() Speculated {
-	m.turn.Lock()
-	defer m.turn.Unlock()
+	m.counting.Lock()
+	defer m.counting.Unlock()
 	return m.speculated
 }
 
-// steps takes a text on token by token, several in one step where guesses are right.
-type steps struct {
-	m      *Model
+// count adds to what came of guesses.
+func (m *Model) count(more Speculated) {
+	m.counting.Lock()
+	defer m.counting.Unlock()
+	m.speculated.Guesses += more.Guesses
+	m.speculated.Accepted += more.Accepted
+	m.speculated.Steps += more.Steps
+}
+
+// guessed is what a slot has of guesses.
+type guessed struct {
 	ahead  []int32     // guesses that the device has taken, after the text
 	logits [][]float32 // after each of them
 }
 
-// next returns the logits after a text whose last token is new.
-func (s *steps) next(ctx context.Context, text []int32) ([]float32, error) {
-	m, last := s.m, text[len(text)-1]
+// next returns the logits after a text whose last token is new: it takes the text on token by token, or
+// several in one step where guesses are right.
+func (s *slot) next(ctx context.Context, text []int32) ([]float32, error) {
+	m, last := s.model, text[len(text)-1]
 	if len(s.ahead) > 0 && s.ahead[0] == last {
 		logits := s.logits[0]
 		s.ahead, s.logits = s.ahead[1:], s.logits[1:]
-		m.speculated.Accepted++
+		m.count(Speculated{Accepted: 1})
 		return logits, nil
 	}
-	m.past = m.past[:len(text)-1] // without guesses that were wrong
+	s.past = s.past[:len(text)-1] // without guesses that were wrong
 	var err error
-	s.ahead, s.logits = nil, nil
+	s.guessed = guessed{}
 	if room := min(m.guesses, m.context-len(text)); room > 0 {
 		if s.ahead, err = m.guesser.draft(ctx, text, room); err != nil {
 			return nil, err
 		}
 	}
-	m.speculated.Steps++
+	m.count(Speculated{Steps: 1, Guesses: len(s.ahead)})
 	if len(s.ahead) == 0 {
-		return m.run(ctx, m.step, text[len(text)-1:])
+		return s.run(ctx, m.step, text[len(text)-1:])
 	}
-	m.speculated.Guesses += len(s.ahead)
-	all, err := m.run(ctx, m.drafts, append([]int32{last}, s.ahead...))
+	all, err := s.run(ctx, m.drafts, append([]int32{last}, s.ahead...))
 	if err != nil {
 		return nil, err
 	}
@@ -174,13 +185,14 @@ func (lookup) draft(_ context.Context, text []int32, most int) ([]int32, error) 
 }
 
 // draftModel guesses by another model, which takes its likeliest token each time.
-type draftModel struct{ *Model }
+type draftModel struct {
+	*Model
+	text *slot
+}
 
 // draft implements drafter.
 func (d draftModel) draft(ctx context.Context, text []int32, most int) (guesses []int32, err error) {
-	d.turn.Lock()
-	defer d.turn.Unlock()
-	logits, err := d.read(ctx, text)
+	logits, err := d.text.read(ctx, text)
 	for err == nil {
 		var id int32
 		if id, err = (Sampling{}).choose(logits, nil, nil); err != nil {
@@ -189,7 +201,7 @@ func (d draftModel) draft(ctx context.Context, text []int32, most int) (guesses 
 		if guesses = append(guesses, id); len(guesses) == most || d.tok.IsEnd(id) {
 			break
 		}
-		logits, err = d.run(ctx, d.step, []int32{id})
+		logits, err = d.text.run(ctx, d.step, []int32{id})
 	}
 	return guesses, err
 }

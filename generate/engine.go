@@ -1,0 +1,301 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/vkc-go/vkc/frontend/tokenizer"
+)
+
+// engine goes on with many answers at once, a step at a time (continuous batching, Yu et al.,
+// "Orca", 2022). Between steps answers begin and end, so that none waits for another. A step is a
+// token of every answer that is under way, and then a part of one prompt (chunked prefill, Agrawal
+// et al., "Sarathi", 2023), so that a long prompt does not hold up answers.
+//
+// Whoever reads an answer never holds up a step: tokens wait for their reader without limit, which
+// the context bounds.
+type engine struct {
+	model *Model
+	slots []slot // of the goroutine that runs steps
+	steps int    // so far
+
+	mu      sync.Mutex
+	waiting []*answer // in the order of their calls
+	running int
+	closed  bool
+	news    chan struct{} // holds one if there may be something to do
+
+	stop  context.CancelFunc // ends the run under way
+	ended chan struct{}      // is closed when no step runs any more
+}
+
+// answer is a call of Generate on its way through an engine.
+type answer struct {
+	ctx      context.Context
+	sampling Sampling
+	// What follows belongs to the goroutine that runs steps.
+	text    []int32 // the prompt, and what follows it so far
+	made    int     // tokens of it that follow
+	random  *rand.Rand
+	decoder *tokenizer.Decoder
+
+	mu    sync.Mutex
+	ready []Token // that the caller has not taken
+	over  bool
+	err   error         // why it is over, if not by its end
+	more  chan struct{} // holds one if there may be something to take
+}
+
+// Load says how busy a model is.
+type Load struct {
+	Running int // answers that are under way on the device
+	Waiting int // answers that wait for a place there
+}
+
+var errClosed = errors.New("generate: the model is closed")
+
+func newEngine(m *Model) *engine {
+	ctx, stop := context.WithCancel(context.Background())
+	e := &engine{model: m, slots: make([]slot, m.places), news: make(chan struct{}, 1), stop: stop,
+		ended: make(chan struct{})}
+	for i := range e.slots {
+		e.slots[i] = slot{model: m, at: int32(i)}
+	}
+	go e.run(ctx)
+	return e
+}
+
+// close ends all answers, and returns when nothing runs any more.
+func (e *engine) close() {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	e.stop()
+	signal(e.news)
+	<-e.ended
+}
+
+func (e *engine) load() Load {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return Load{e.running, len(e.waiting)}
+}
+
+// begin has an answer go on with a prompt. It ends early when its context does.
+func (e *engine) begin(ctx context.Context, prompt []int32, s Sampling) *answer {
+	a := &answer{ctx: ctx, sampling: s, text: append([]int32(nil), prompt...),
+		random: rand.New(rand.NewPCG(s.Seed, 0)), decoder: e.model.tok.Decoder(), more: make(chan struct{}, 1)}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		a.end(errClosed)
+		return a
+	}
+	e.waiting = append(e.waiting, a)
+	signal(e.news)
+	return a
+}
+
+// signal says that there is news, unless that is known.
+func signal(news chan struct{}) {
+	select {
+	case news <- struct{}{}:
+	default:
+	}
+}
+
+// take returns tokens of an answer when there are some, or why there will be none; nil and nil
+// at its end.
+func (a *answer) take() ([]Token, error) {
+	for {
+		if err := a.ctx.Err(); err != nil {
+			return nil, err
+		}
+		a.mu.Lock()
+		ready, over, err := a.ready, a.over, a.err
+		a.ready = nil
+		a.mu.Unlock()
+		switch {
+		case len(ready) > 0:
+			return ready, nil
+		case over:
+			return nil, err
+		}
+		select {
+		case <-a.more:
+		case <-a.ctx.Done():
+		}
+	}
+}
+
+func (a *answer) give(t Token) {
+	a.mu.Lock()
+	a.ready = append(a.ready, t)
+	a.mu.Unlock()
+	signal(a.more)
+}
+
+func (a *answer) end(err error) {
+	a.mu.Lock()
+	a.over, a.err = true, err
+	a.mu.Unlock()
+	signal(a.more)
+}
+
+// run takes steps while there is something to go on with.
+func (e *engine) run(ctx context.Context) {
+	defer close(e.ended)
+	for {
+		e.mu.Lock()
+		e.leave()
+		e.join()
+		closed, idle := e.closed, e.running == 0
+		e.mu.Unlock()
+		switch {
+		case closed:
+			return
+		case idle:
+			<-e.news
+		default:
+			e.step(ctx)
+		}
+	}
+}
+
+// leave frees the places of answers whose callers are gone, or of all when the engine closes.
+func (e *engine) leave() {
+	for i := range e.slots {
+		switch s := &e.slots[i]; {
+		case s.of == nil:
+		case e.closed:
+			e.free(s, errClosed)
+		case s.of.ctx.Err() != nil:
+			e.free(s, s.of.ctx.Err())
+		}
+	}
+	waiting := e.waiting
+	e.waiting = nil
+	for _, a := range waiting {
+		switch {
+		case e.closed:
+			a.end(errClosed)
+		case a.ctx.Err() == nil:
+			e.waiting = append(e.waiting, a)
+		}
+	}
+}
+
+// free ends the answer of a slot.
+func (e *engine) free(s *slot, err error) {
+	s.of.end(err)
+	s.of, s.since = nil, e.steps
+	e.running--
+}
+
+// join gives free slots to answers that wait, each the one that knows most of the prompt, or of
+// those that know as much the one that was left first.
+func (e *engine) join() {
+	for len(e.waiting) > 0 && e.running < len(e.slots) {
+		a := e.waiting[0]
+		e.waiting = e.waiting[1:]
+		var best *slot
+		most := 0
+		for i := range e.slots {
+			s := &e.slots[i]
+			if s.of != nil {
+				continue
+			}
+			known := s.known(a.text)
+			if best == nil || known > most || known == most && s.since < best.since {
+				best, most = s, known
+			}
+		}
+		best.keep(most)
+		best.of, best.since = a, e.steps
+		e.running++
+	}
+}
+
+// step takes the next token of each answer whose prompt is read, and then a part of one of the
+// other prompts, in turn.
+func (e *engine) step(ctx context.Context) {
+	e.steps++
+	var rows []*slot
+	var prompt *slot
+	for i := range e.slots {
+		s := &e.slots[(i+e.steps)%len(e.slots)]
+		switch {
+		case s.of == nil:
+		case len(s.of.text)-len(s.past) <= 1: // less where guesses were taken
+			rows = append(rows, s)
+		default:
+			prompt = s
+		}
+	}
+	if len(rows) > 0 {
+		logits, err := e.model.stepAll(ctx, rows)
+		e.after(ctx, rows, logits, err)
+	}
+	if prompt == nil {
+		return
+	}
+	logits, err := prompt.readPart(ctx, prompt.of.text)
+	if err != nil || len(prompt.past) == len(prompt.of.text) {
+		e.after(ctx, []*slot{prompt}, [][]float32{logits}, err)
+	}
+}
+
+// after goes on with the answers of slots by the logits of their next tokens, or ends all for an
+// error, after which what the device has of their texts is not known.
+func (e *engine) after(ctx context.Context, slots []*slot, logits [][]float32, err error) {
+	if err != nil && ctx.Err() != nil {
+		err = errClosed
+	}
+	over, errs := make([]bool, len(slots)), make([]error, len(slots))
+	var all sync.WaitGroup
+	for i, s := range slots {
+		if err != nil {
+			over[i], errs[i] = true, err
+			s.keep(0)
+			continue
+		}
+		choose := func() { over[i], errs[i] = e.model.choose(s.of, logits[i]) }
+		if len(slots) == 1 {
+			choose()
+			continue
+		}
+		all.Go(choose)
+	}
+	all.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i, s := range slots {
+		if over[i] {
+			e.free(s, errs[i])
+		}
+	}
+}
+
+// choose adds a token to an answer, and reports whether it is complete.
+func (m *Model) choose(a *answer, logits []float32) (over bool, err error) {
+	id, err := a.sampling.choose(logits, a.text, a.random)
+	if err != nil {
+		return true, err
+	}
+	if m.tok.IsEnd(id) {
+		if rest := a.decoder.Flush(); rest != "" {
+			a.give(Token{id, rest})
+		}
+		return true, nil
+	}
+	a.made++
+	token, last := Token{id, a.decoder.Next(id)}, a.made == a.sampling.MaxTokens || len(a.text)+1 >= m.context
+	if last {
+		token.Text += a.decoder.Flush()
+	}
+	a.text = append(a.text, id)
+	a.give(token)
+	return last, nil
+}

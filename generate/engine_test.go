@@ -1,0 +1,316 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+const gollama = "../examples/gollama/gollama-q8_0.gguf"
+
+// tinyWords is the vocabulary of tinyModel, whose last token ends a text.
+var tinyWords = strings.Fields("<unk> <s> a b c d e f g h i j k l m n o p q r s t u v w x y z 0 1 2 </s>")
+
+// tinyModel writes a Llama model of random weights that takes next to no time.
+func tinyModel(t testing.TB) string {
+	t.Helper()
+	const width, ffn = 16, 32
+	kinds := slices.Repeat([]int32{1}, len(tinyWords))
+	kinds[0], kinds[1], kinds[len(kinds)-1] = 2, 3, 3
+	var w gguf.Writer
+	for key, v := range map[string]any{
+		"general.architecture": "llama", "llama.block_count": uint32(2), "llama.embedding_length": uint32(width),
+		"llama.attention.head_count": uint32(2), "llama.attention.head_count_kv": uint32(1),
+		"llama.feed_forward_length": uint32(ffn), "llama.context_length": uint32(256),
+		"llama.attention.layer_norm_rms_epsilon": float32(1e-5), "tokenizer.ggml.model": "llama",
+		"tokenizer.ggml.tokens": tinyWords, "tokenizer.ggml.scores": make([]float32, len(tinyWords)),
+		"tokenizer.ggml.token_type": kinds, "tokenizer.ggml.bos_token_id": uint32(1),
+		"tokenizer.ggml.eos_token_id": uint32(len(tinyWords) - 1), "tokenizer.ggml.unknown_token_id": uint32(0),
+	} {
+		if err := w.Set(key, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dims := map[string][]int{"token_embd": {len(tinyWords), width}, "output_norm": {width}}
+	for i := range 2 {
+		for name, d := range map[string][]int{
+			"attn_norm": {width}, "attn_q": {width, width}, "attn_k": {width / 2, width}, "attn_v": {width / 2, width},
+			"attn_output": {width, width}, "ffn_norm": {width}, "ffn_gate": {ffn, width}, "ffn_up": {ffn, width},
+			"ffn_down": {width, ffn},
+		} {
+			dims[fmt.Sprintf("blk.%d.%s", i, name)] = d
+		}
+	}
+	names := make([]string, 0, len(dims))
+	for name := range dims {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, name := range names {
+		d, err := ir.NewData(ir.F32, dims[name]...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := make([]float64, d.Elems())
+		for i := range values {
+			values[i] = r.NormFloat64()
+		}
+		ir.EncodeFloats(d.Bytes, ir.F32, values)
+		if err := w.Add(name+".weight", d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "tiny.gguf")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.WriteTo(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func openModel(t testing.TB, path string, o Options) *Model {
+	t.Helper()
+	m, err := Open(t.Context(), path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// randomPrompt is a prompt of so many tokens that a model has.
+func randomPrompt(m *Model, r *rand.Rand, tokens int) []int32 {
+	prompt := make([]int32, tokens)
+	for i := range prompt {
+		prompt[i] = 2 + r.Int32N(int32(m.config.Vocab-3))
+	}
+	return prompt
+}
+
+// TestSameBits: the logits of a text are the same, bit for bit, whatever else is in the batch and wherever it is.
+func TestSameBits(t *testing.T) {
+	t.Run("reference", func(t *testing.T) {
+		testSameBits(t, openModel(t, tinyModel(t), Options{Device: "cpu", Context: 32, Parallel: 5}), 40)
+	})
+	dev, err := vkc.OpenDevice("vulkan")
+	vktest.Need(t, err)
+	if err := dev.Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("device", func(t *testing.T) {
+		testSameBits(t, openModel(t, gollama, Options{Device: "vulkan", Context: 160, Parallel: 5}), 30)
+	})
+}
+
+func testSameBits(t *testing.T, m *Model, batches int) {
+	r := rand.New(rand.NewPCG(5, 6))
+	const steps = 6
+	type text struct {
+		tokens []int32
+		read   int         // tokens of it that are the prompt
+		logits [][]float32 // after each of the others, alone
+	}
+	var texts []*text
+	for i := range 4 {
+		tokens := randomPrompt(m, r, 2+steps+i*(m.context-2-steps)/4)
+		texts = append(texts, &text{tokens: tokens, read: len(tokens) - steps})
+	}
+	// at puts as much of a text as is given at a place.
+	at := func(place int, x *text, tokens int) *slot {
+		s := &slot{model: m, at: int32(place)}
+		if _, err := s.read(t.Context(), x.tokens[:x.read]); err != nil {
+			t.Fatal(err)
+		}
+		s.of = &answer{text: x.tokens[:x.read]}
+		for range tokens {
+			next(t, m, x.tokens, s)
+		}
+		return s
+	}
+	for i, x := range texts {
+		s := at(i, x, 0)
+		for range steps {
+			x.logits = append(x.logits, next(t, m, x.tokens, s)[0])
+		}
+	}
+	for range batches {
+		places, which := r.Perm(m.places), r.Perm(len(texts))[:1+r.IntN(len(texts))]
+		var rows []*slot
+		for i, n := range which {
+			rows = append(rows, at(places[i], texts[n], r.IntN(steps)))
+		}
+		for i, s := range rows {
+			s.of.text = texts[which[i]].tokens[:len(s.past)+1]
+		}
+		logits, err := m.stepAll(t.Context(), rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, got := range logits {
+			x := texts[which[i]]
+			if want := x.logits[len(rows[i].past)-x.read-1]; !slices.Equal(got, want) {
+				t.Fatalf("text %d at place %d, row %d of %d, of %d tokens: its logits are not those alone", which[i],
+					places[i], i, len(rows), len(rows[i].past))
+			}
+		}
+	}
+}
+
+// next takes one more token of a text, alone.
+func next(t *testing.T, m *Model, tokens []int32, s *slot) [][]float32 {
+	t.Helper()
+	s.of.text = tokens[:len(s.past)+1]
+	logits, err := m.stepAll(t.Context(), []*slot{s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return [][]float32{slices.Clone(logits[0])}
+}
+
+// TestJoinAndLeave: answers that begin and end at any time, some given up, are each what they are alone,
+// and nothing of them is left.
+func TestJoinAndLeave(t *testing.T) {
+	path := tinyModel(t)
+	m := openModel(t, path, Options{Device: "cpu", Context: 48, Parallel: 3})
+	r := rand.New(rand.NewPCG(7, 8))
+	type question struct {
+		prompt   []int32
+		sampling Sampling
+		want     []Token
+	}
+	var questions []*question
+	for i := range 6 {
+		q := &question{prompt: randomPrompt(m, r, 1+r.IntN(40)), sampling: Sampling{MaxTokens: 1 + r.IntN(20)}}
+		if i%2 == 1 {
+			q.sampling.Temperature, q.sampling.Seed = 1, uint64(i)
+		}
+		q.want = answerOf(t, m, q.prompt, q.sampling)
+		if len(q.want) == 0 {
+			t.Fatalf("question %d has no answer", i)
+		}
+		questions = append(questions, q)
+	}
+	var clients sync.WaitGroup
+	for client := range 8 {
+		clients.Go(func() {
+			r := rand.New(rand.NewPCG(9, uint64(client)))
+			for range 12 {
+				q := questions[r.IntN(len(questions))]
+				ctx, cancel := context.WithCancel(t.Context())
+				stay, gone, n := 1+r.IntN(2*len(q.want)), r.IntN(2) == 0, 0
+				for token, err := range m.Generate(ctx, q.prompt, q.sampling) {
+					if err != nil {
+						if !errors.Is(err, context.Canceled) || n != stay {
+							t.Errorf("%v after %d tokens", err, n)
+						}
+						break
+					}
+					if token != q.want[n] {
+						t.Errorf("token %d is %v, want %v", n, token, q.want[n])
+					}
+					if n++; n == stay && !gone {
+						break
+					}
+					if n == stay {
+						cancel()
+					}
+				}
+				if n < min(stay, len(q.want)) {
+					t.Errorf("%d tokens, want %d", n, min(stay, len(q.want)))
+				}
+				cancel()
+			}
+		})
+	}
+	clients.Wait()
+	for m.Load() != (Load{}) { // or the test hangs
+		runtime.Gosched()
+	}
+}
+
+// answerOf collects an answer.
+func answerOf(t *testing.T, m *Model, prompt []int32, s Sampling) (tokens []Token) {
+	t.Helper()
+	for token, err := range m.Generate(t.Context(), prompt, s) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, token)
+	}
+	return tokens
+}
+
+// TestSlowReader: an answer that nobody reads holds up no other, not even where there is one place.
+func TestSlowReader(t *testing.T) {
+	m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 32})
+	prompt := []int32{1, 5, 6}
+	for range m.Generate(t.Context(), prompt, Sampling{Temperature: 1}) {
+		if got := answerOf(t, m, prompt, Sampling{MaxTokens: 4}); len(got) == 0 {
+			t.Error("an answer beside it is empty")
+		}
+	}
+}
+
+// TestClose: answers that are under way or wait end with an error when the model is closed.
+func TestClose(t *testing.T) {
+	m, err := Open(t.Context(), tinyModel(t), Options{Device: "cpu", Context: 256, Parallel: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var clients sync.WaitGroup
+	for i := range 6 {
+		clients.Go(func() {
+			for _, err := range m.Generate(t.Context(), []int32{1, int32(2 + i)}, Sampling{Temperature: 50}) {
+				if err != nil && !errors.Is(err, errClosed) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	clients.Wait()
+	for _, err := range m.Generate(t.Context(), []int32{1}, Sampling{}) {
+		if !errors.Is(err, errClosed) {
+			t.Errorf("a closed model: %v", err)
+		}
+	}
+}
+
+func TestParallelRefuses(t *testing.T) {
+	path := tinyModel(t)
+	for want, o := range map[string]Options{
+		"-1 answers at once":                {Parallel: -1},
+		"1025 answers at once: want 1 to":   {Parallel: 1025},
+		"in q8_0: want f32, f16 or bf16":    {Parallel: 2, Cache: ir.Q8_0},
+		"2 guesses at a time for each of 3": {Parallel: 3, Speculation: Speculation{Tokens: 2}},
+	} {
+		o.Device, o.Context = "cpu", 16
+		if _, err := Open(t.Context(), path, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

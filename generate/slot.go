@@ -1,0 +1,116 @@
+package generate
+
+import (
+	"context"
+
+	"github.com/vkc-go/vkc"
+)
+
+// slot is a place for a text on the device.
+type slot struct {
+	model *Model
+	at    int32   // which of the model's
+	past  []int32 // the tokens whose keys and values the device has
+	// Positions that were written since a text began, at most: see llm.Config.Reach.
+	written int
+	guessed
+
+	// Of an engine.
+	of    *answer // what the text is for, or nil
+	since int     // the step at which the slot last changed hands
+}
+
+// known is how many of a prompt's first tokens the device can keep. The prompt's last token is not
+// among them, for its logits.
+func (s *slot) known(prompt []int32) int {
+	n := 0
+	for n < min(len(s.past), len(prompt)-1) && s.past[n] == prompt[n] {
+		n++
+	}
+	if s.model.places > 1 { // which keep all positions
+		return n
+	}
+	return s.model.config.Reach(s.written, n, promptStep)
+}
+
+// keep forgets all but the first tokens.
+func (s *slot) keep(tokens int) {
+	if s.past, s.guessed = s.past[:tokens], (guessed{}); tokens == 0 {
+		s.written = 0
+	}
+}
+
+// read has the device take a prompt, but for what it begins with that the device has already.
+func (s *slot) read(ctx context.Context, prompt []int32) (logits []float32, err error) {
+	s.keep(s.known(prompt))
+	for len(s.past) < len(prompt) {
+		if logits, err = s.readPart(ctx, prompt); err != nil {
+			return nil, err
+		}
+	}
+	return logits, nil
+}
+
+// readPart has the device take the next tokens of a text, as many as it takes at a time.
+func (s *slot) readPart(ctx context.Context, text []int32) ([]float32, error) {
+	next := text[len(s.past):]
+	if len(next) == 1 && s.model.places == 1 {
+		return s.run(ctx, s.model.step, next)
+	}
+	return s.run(ctx, s.model.prompt, next[:min(len(next), promptStep)])
+}
+
+// run has the device take tokens that go on the text, and returns the logits that a program gives.
+func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32) ([]float32, error) {
+	in, err := vkc.Of(tokens, len(tokens))
+	if err != nil {
+		return nil, err
+	}
+	inputs := vkc.Tensors{"tokens": in}
+	if s.model.places > 1 {
+		if inputs["text"], err = vkc.Of([]int32{s.at}); err != nil {
+			return nil, err
+		}
+	}
+	length := len(s.past) + len(tokens)
+	s.written = max(s.written, length) // even if the run ends before it is waited for
+	res, err := exe.Run(ctx, inputs, vkc.RunOptions{Symbols: map[string]int64{"S": int64(length)}})
+	if err != nil {
+		return nil, err
+	}
+	s.past = append(s.past, tokens...)
+	return vkc.Values[float32](res.Outputs["logits"])
+}
+
+// stepAll takes the next token of the text of each slot, and returns the logits of what follows it.
+func (m *Model) stepAll(ctx context.Context, slots []*slot) (logits [][]float32, err error) {
+	if m.places == 1 {
+		one, err := slots[0].next(ctx, slots[0].of.text)
+		return [][]float32{one}, err
+	}
+	rows := map[string][]int32{}
+	for _, s := range slots {
+		rows["tokens"] = append(rows["tokens"], s.of.text[len(s.past)])
+		rows["texts"] = append(rows["texts"], s.at)
+		rows["positions"] = append(rows["positions"], int32(len(s.past)))
+	}
+	in := vkc.Tensors{}
+	for name, list := range rows {
+		if in[name], err = vkc.Of(list, len(list)); err != nil {
+			return nil, err
+		}
+	}
+	res, err := m.step.Run(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	all, err := vkc.Values[float32](res.Outputs["logits"])
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range slots {
+		s.past = append(s.past, rows["tokens"][i])
+		logits = append(logits, all[i*m.config.Vocab:][:m.config.Vocab])
+	}
+	return logits, nil
+}
