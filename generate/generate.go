@@ -282,6 +282,9 @@ func (m *Model) Generate(ctx context.Context, prompt []int32, s Sampling) iter.S
 	}
 }
 
+// Parallel is how many answers may be under way at once.
+func (m *Model) Parallel() int { return m.places }
+
 // Load says how busy the model is.
 func (m *Model) Load() Load { return m.engine.load() }
 

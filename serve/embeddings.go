@@ -38,6 +38,12 @@ func (wordless) Prompt(chat.Context) ([]int32, error) {
 	return nil, fmt.Errorf("this model makes embeddings and no text: ask /v1/embeddings")
 }
 
+// Parallel implements Model.
+func (wordless) Parallel() int { return 1 }
+
+// Load implements Model.
+func (wordless) Load() generate.Load { return generate.Load{} }
+
 // Generate implements Model.
 func (m wordless) Generate(context.Context, []int32, generate.Sampling) iter.Seq2[generate.Token, error] {
 	_, err := m.Prompt(chat.Context{})

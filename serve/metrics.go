@@ -12,13 +12,14 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/vkc-go/vkc/generate"
 )
 
 // metrics are what GET /metrics tells, in the text format of Prometheus 0.0.4 and by the
 // names of vLLM, so that what balances load over replicas of that understands this one.
 type metrics struct {
 	mu                 sync.Mutex
-	running, waiting   int
 	promptTokens, made int
 	refused            int            // as too many wait
 	finished           map[string]int // requests by how they ended
@@ -29,7 +30,6 @@ type metrics struct {
 type record struct {
 	m           *metrics
 	asked, last time.Time
-	started     bool
 	tokens      int
 }
 
@@ -44,17 +44,7 @@ func (m *metrics) refuse() {
 func (m *metrics) begin() *record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.waiting++
 	return &record{m: m, asked: time.Now()}
-}
-
-// start is when its turn comes.
-func (r *record) start() {
-	r.m.mu.Lock()
-	defer r.m.mu.Unlock()
-	r.started = true
-	r.m.waiting--
-	r.m.running++
 }
 
 // token is when there is one more.
@@ -75,11 +65,6 @@ func (r *record) token() {
 func (r *record) end(how finish, u usage, err error) {
 	r.m.mu.Lock()
 	defer r.m.mu.Unlock()
-	if r.started {
-		r.m.running--
-	} else {
-		r.m.waiting--
-	}
 	r.m.promptTokens += u.Prompt
 	name := string(how)
 	switch {
@@ -115,13 +100,13 @@ func (h *histogram) add(d time.Duration) {
 
 func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) error {
 	var text strings.Builder
-	s.metrics.write(&text, s.o.Name)
+	s.metrics.write(&text, s.o.Name, s.model.Load())
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	io.WriteString(w, text.String())
 	return nil
 }
 
-func (m *metrics) write(w io.Writer, model string) {
+func (m *metrics) write(w io.Writer, model string, now generate.Load) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	label := fmt.Sprintf("model_name=%s", quoted(model))
@@ -129,8 +114,8 @@ func (m *metrics) write(w io.Writer, model string) {
 		fmt.Fprintf(w, "# HELP vllm:%s %s\n# TYPE vllm:%[1]s %[3]s\nvllm:%[1]s{%[4]s} %[5]d\n", name, help, kind, label,
 			value)
 	}
-	one("num_requests_running", "gauge", "Requests that are being answered.", m.running)
-	one("num_requests_waiting", "gauge", "Requests that wait for their turn.", m.waiting)
+	one("num_requests_running", "gauge", "Requests whose answers are being computed.", now.Running)
+	one("num_requests_waiting", "gauge", "Requests that wait for a place.", now.Waiting)
 	one("prompt_tokens_total", "counter", "Tokens of prompts.", m.promptTokens)
 	one("generation_tokens_total", "counter", "Tokens of answers.", m.made)
 	one("num_requests_refused_total", "counter", "Requests refused as too many waited.", m.refused)

@@ -21,9 +21,11 @@
 //
 // # Many clients
 //
-// Answers come one after another, in the order of their requests. Options.Queue
-// requests wait at most, and more are refused with status 429. A client that goes
-// away, or reads slower than Options.WriteTimeout allows, frees its place.
+// As many answers as the model has places for are computed at once, and begin in the
+// order of their requests. Options.Queue requests wait at most, and more are refused
+// with status 429. A client that reads slowly holds up no other: its answer is computed
+// all the same. One that goes away, or reads slower than Options.WriteTimeout allows,
+// frees its place.
 //
 // # Who may ask
 //
@@ -58,7 +60,9 @@ import (
 // Model is what is served: a [generate.Model].
 type Model interface {
 	Tokenizer() *tokenizer.Tokenizer
-	Context() int // tokens that a prompt and its answer may have together
+	Context() int  // tokens that a prompt and its answer may have together
+	Parallel() int // answers that it computes at once; Generate has others wait
+	Load() generate.Load
 	Prompt(chat.Context) ([]int32, error)
 	Generate(ctx context.Context, prompt []int32, s generate.Sampling) iter.Seq2[generate.Token, error]
 }
@@ -82,7 +86,7 @@ type Server struct {
 	o        Options
 	mux      *http.ServeMux
 	places   chan struct{} // holds one for each request that is answered or waits
-	turn     chan struct{} // holds one while an answer is computed
+	turn     chan struct{} // holds one while embeddings are computed
 	answered sync.WaitGroup
 	draining atomic.Bool
 	metrics  metrics
@@ -110,7 +114,7 @@ func New(m Model, o Options) *Server {
 		o.WriteTimeout = 30 * time.Second
 	}
 	s := &Server{model: m, o: o, mux: http.NewServeMux(), turn: make(chan struct{}, 1),
-		places: make(chan struct{}, o.Queue+1), started: time.Now()}
+		places: make(chan struct{}, o.Queue+m.Parallel()), started: time.Now()}
 	for _, route := range []struct {
 		method, path string
 		answer       func(http.ResponseWriter, *http.Request) error
@@ -268,7 +272,7 @@ type usage struct {
 	Total      int `json:"total_tokens"`
 }
 
-// run has the model answer a job when its turn comes, and gives the text piece by piece. Emit's
+// run has the model answer a job, and gives the text piece by piece. Emit's
 // error ends the answer.
 func (s *Server) run(ctx context.Context, j job, emit func(text string) error) (end finish, u usage, err error) {
 	late := refuse(http.StatusGatewayTimeout, "", "the answer was not there after %v, which is the server's limit",
@@ -277,12 +281,6 @@ func (s *Server) run(ctx context.Context, j job, emit func(text string) error) (
 	defer cancel()
 	record := s.metrics.begin()
 	defer func() { record.end(end, u, err) }()
-	done, err := s.take(ctx)
-	if err != nil {
-		return "", u, err
-	}
-	defer done()
-	record.start()
 	room := s.model.Context() - len(j.prompt)
 	if most := s.o.MaxTokens; most > 0 {
 		room = min(room, most)

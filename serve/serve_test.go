@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,7 +34,8 @@ type echo struct {
 	tok     *tokenizer.Tokenizer
 	hold    chan struct{} // where not nil, each token waits for one
 	failing bool          // in place of the third token
-	busy    sync.Mutex
+	places  chan struct{} // holds one for each answer that is under way
+	asked   atomic.Int64  // answers that are under way or wait
 }
 
 func newEcho(t testing.TB) *echo {
@@ -47,11 +49,17 @@ func newEcho(t testing.TB) *echo {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &echo{tok: tok}
+	return &echo{tok: tok, places: make(chan struct{}, 1)}
 }
 
 func (e *echo) Tokenizer() *tokenizer.Tokenizer { return e.tok }
 func (e *echo) Context() int                    { return 64 }
+func (e *echo) Parallel() int                   { return cap(e.places) }
+
+func (e *echo) Load() generate.Load {
+	running := len(e.places)
+	return generate.Load{Running: running, Waiting: max(int(e.asked.Load())-running, 0)}
+}
 
 func (e *echo) Prompt(c chat.Context) ([]int32, error) {
 	last := c.Messages[len(c.Messages)-1]
@@ -60,11 +68,15 @@ func (e *echo) Prompt(c chat.Context) ([]int32, error) {
 
 func (e *echo) Generate(ctx context.Context, prompt []int32, s generate.Sampling) iter.Seq2[generate.Token, error] {
 	return func(yield func(generate.Token, error) bool) {
-		if !e.busy.TryLock() {
-			yield(generate.Token{}, errors.New("two answers at a time"))
+		e.asked.Add(1)
+		defer e.asked.Add(-1)
+		select {
+		case e.places <- struct{}{}:
+			defer func() { <-e.places }()
+		case <-ctx.Done():
+			yield(generate.Token{}, ctx.Err())
 			return
 		}
-		defer e.busy.Unlock()
 		prompt := slices.DeleteFunc(slices.Clone(prompt), e.tok.IsEnd) // the same that begins a text
 		decoder := e.tok.Decoder()
 		for i := range s.MaxTokens {
@@ -371,7 +383,9 @@ func TestTimeout(t *testing.T) {
 // TestManyClients: of 2000 requests by 32 clients, some of which go away, are too long or make no sense, each gets
 // the answer to its own question, and nothing of them is left.
 func TestManyClients(t *testing.T) {
-	s := start(t, newEcho(t), serve.Options{MaxBody: 4000, Queue: 64})
+	e := newEcho(t)
+	e.places = make(chan struct{}, 3)
+	s := start(t, e, serve.Options{MaxBody: 4000, Queue: 64})
 	before := runtime.NumGoroutine()
 	words := strings.Fields("func main return string error range package import for if else switch case")
 	var wg sync.WaitGroup
@@ -438,7 +452,7 @@ func leave(t *testing.T, url, word string, n int) {
 
 // TestModel serves a model itself.
 func TestModel(t *testing.T) {
-	m, err := generate.Open(t.Context(), gollama, generate.Options{Device: "cpu", Context: 32})
+	m, err := generate.Open(t.Context(), gollama, generate.Options{Device: "cpu", Context: 32, Parallel: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func (a *app) serveCommand() *cobra.Command {
 		Long: `Answer requests for a language model over HTTP, by OpenAI's protocol: POST /v1/chat/completions and /v1/completions, whole or
 as a stream, or POST /v1/embeddings of a model made for them, GET /v1/models. There are also /tokenize, /detokenize, /health,
 /metrics for Prometheus, and at / a page to chat with.
-Answers come one after another; --queue requests wait.
+--parallel answers are computed at once, each the same as alone; --queue requests wait.
 
 It listens on this machine only. To be asked from elsewhere, give --listen an address and --key-file a file with a key, which
 requests then bear (Authorization: Bearer KEY). A first Ctrl-C or SIGTERM ends it once all requests are answered, or after --drain.`,
@@ -50,12 +50,17 @@ requests then bear (Authorization: Bearer KEY). A first Ctrl-C or SIGTERM ends i
 	flags.StringVar(&f.serve.Name, "name", "", "what requests call the model, a `NAME` (default the file's)")
 	flags.StringVar(&f.keyFile, "key-file", "", "requests must bear the key that is the first line of this `FILE`")
 	flags.BoolVar(&f.open, "without-key", false, "take requests from elsewhere without a key")
+	flags.IntVar(&f.model.options.Parallel, "parallel", 0, "compute `N` answers at once, each with keys and values for --ctx "+
+		"tokens of its own (default 4, or 1 with guesses or with --kv in blocks)")
 	flags.IntVar(&f.serve.Queue, "queue", 64, "`N` requests wait at most; more are refused")
 	flags.IntVar(&f.serve.MaxTokens, "max-tokens", 0, "`N` tokens of an answer at most; 0 means as many as fit")
 	flags.DurationVar(&f.serve.Timeout, "timeout", 10*time.Minute, "a request takes this `TIME` at most")
 	flags.DurationVar(&f.drain, "drain", 30*time.Second, "at the end, wait this `TIME` for answers that are under way")
 	return cmd
 }
+
+// defaultParallel is how many answers are computed at once: few, since each has a cache of its own.
+const defaultParallel = 4
 
 // maxKey is the length of a key, in bytes.
 const maxKey = 4096
@@ -112,6 +117,9 @@ func (f *serveFlags) load(ctx context.Context) (served, *serve.Server, error) {
 			return nil, nil, err
 		}
 		return e, serve.NewEmbeddings(e, f.serve), nil
+	}
+	if o := &f.model.options; o.Parallel == 0 && o.Speculation.Tokens == 0 && !o.Cache.IsBlock() {
+		o.Parallel = defaultParallel
 	}
 	m, err := f.model.open(ctx, "serve")
 	if err != nil {
