@@ -28,7 +28,9 @@ func BenchmarkAnswers(b *testing.B) {
 	for _, places := range []int{1, 4, 8, 16} {
 		m := openModel(b, path, Options{Device: "vulkan", Context: 512, Parallel: places})
 		for answers := 1; answers <= places; answers *= 2 {
-			b.Run(fmt.Sprintf("places=%d/answers=%d", places, answers), func(b *testing.B) { benchAnswers(b, m, answers) })
+			b.Run(fmt.Sprintf("places=%d/answers=%d", places, answers), func(b *testing.B) {
+				benchAnswers(b, m, answers)
+			})
 		}
 	}
 }

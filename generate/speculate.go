@@ -46,8 +46,8 @@ func (m *Model) openSpeculation(ctx context.Context, o Options) (err error) {
 	case s.Tokens == 0:
 		return nil
 	case m.places > 1:
-		return fmt.Errorf("generate: %d guesses at a time for each of %d answers at once: want one or the other", s.Tokens,
-			m.places)
+		return fmt.Errorf("generate: %d guesses at a time for each of %d answers at once: want one or the other",
+			s.Tokens, m.places)
 	}
 	g, err := llm.Drafts(m.config, min(s.Tokens+1, m.context), m.context, o.cache()...)
 	if err != nil {
