@@ -51,7 +51,8 @@ requests then bear (Authorization: Bearer KEY). A first Ctrl-C or SIGTERM ends i
 	flags.StringVar(&f.keyFile, "key-file", "", "requests must bear the key that is the first line of this `FILE`")
 	flags.BoolVar(&f.open, "without-key", false, "take requests from elsewhere without a key")
 	flags.IntVar(&f.model.options.Parallel, "parallel", 0,
-		"compute `N` answers at once, each with keys and values for --ctx tokens of its own (default 4, or 1 with guesses or with --kv in blocks)")
+		"compute `N` answers at once, each with keys and values for --ctx tokens of its own "+
+			"(default 4, or 1 with guesses or with --kv in blocks)")
 	flags.IntVar(&f.serve.Queue, "queue", 64, "`N` requests wait at most; more are refused")
 	flags.IntVar(&f.serve.MaxTokens, "max-tokens", 0, "`N` tokens of an answer at most; 0 means as many as fit")
 	flags.DurationVar(&f.serve.Timeout, "timeout", 10*time.Minute, "a request takes this `TIME` at most")
