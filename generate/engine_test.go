@@ -222,7 +222,7 @@ func TestJoinAndLeave(t *testing.T) {
 				stay, gone, n := 1+r.IntN(2*len(q.want)), r.IntN(2) == 0, 0
 				for token, err := range m.Generate(ctx, q.prompt, q.sampling) {
 					if err != nil {
-						if !errors.Is(err, context.Canceled) || n != stay {
+						if !errors.Is(err, context.Canceled) || n < stay {
 							t.Errorf("%v after %d tokens", err, n)
 						}
 						break
