@@ -1,0 +1,411 @@
+// Package grammar says which texts a language model may write, and which tokens may
+// come next so that it writes one of them.
+//
+//	g, err := grammar.ParseSchema(schema)            // or ParseGBNF, or JSON
+//	c := grammar.New(g, grammar.NewVocabulary(pieces, ends))
+//	text := c.Begin()
+//	mask, err := text.Mask()                         // the tokens that may come next
+//	err = text.Take(id)                              // the one that was chosen
+//
+// A grammar becomes a pushdown automaton over bytes: a graph of nodes with edges for
+// bytes, calls of rules, and returns. Its stacks are shared, and a state is the set of
+// all places that a text may be at. So tokens may end amid a character.
+//
+// A mask is put together of parts that are computed once. Most tokens are allowed or
+// not by the place that a text is at, whatever it returns to; these are kept for each
+// place. Only tokens that go on beyond the end of a rule are looked at for each stack
+// (Dong et al. 2024, arXiv:2411.15100). Whole masks are kept too, by state.
+//
+// # Bounds
+//
+// Grammars and schemas may be hostile. Sources, nesting, automaton, depth of stacks
+// and what is kept are bounded; see the constants. A text nests no deeper than
+// 1024 rules that wait for one another. A mask that takes too much work is an error.
+package grammar
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
+)
+
+const (
+	maxSource   = 256 << 10 // bytes of a grammar or schema
+	maxNesting  = 128       // of parentheses, or of a schema
+	maxNodes    = 1 << 17   // of an automaton
+	maxDepth    = 1024      // of a stack
+	maxConfigs  = 1 << 12   // places that a text may be at
+	maxWork     = 1 << 22   // places looked at for a mask
+	maxKept     = 64 << 20  // bytes of states and masks of a grammar and vocabulary
+	maxMeanings = 1 << 16   // rules of a schema
+	maxName     = 1 << 10   // bytes of a property's name where others may stand beside it
+)
+
+// Grammar is a set of texts. It may be used by several goroutines.
+type Grammar struct {
+	nodes []node
+	rules []int32 // where each begins
+	start int32
+	class [256]uint8 // bytes that no edge tells apart are of one class
+	bytes []byte     // one of each class
+}
+
+// op says what an expr is.
+type op uint8
+
+const (
+	opText   op = iota // text
+	opSet              // a character of set
+	opSeq              // list, one after another
+	opAlt              // one of list
+	opRepeat           // list[0], min to max times
+	opRule             // what a rule says
+)
+
+// expr is a set of texts.
+type expr struct {
+	op       op
+	text     string
+	set      []span
+	list     []*expr
+	min, max int // max is unbounded if negative
+	rule     int
+}
+
+// span is a range of characters, both ends included.
+type span struct{ low, high rune }
+
+func text(s string) *expr     { return &expr{op: opText, text: s} }
+func set(s ...span) *expr     { return &expr{op: opSet, set: s} }
+func seq(list ...*expr) *expr { return &expr{op: opSeq, list: list} }
+func alt(list ...*expr) *expr { return &expr{op: opAlt, list: list} }
+func rule(n int) *expr        { return &expr{op: opRule, rule: n} }
+func repeat(e *expr, lo, hi int) *expr {
+	return &expr{op: opRepeat, list: []*expr{e}, min: lo, max: hi}
+}
+func optional(e *expr) *expr { return repeat(e, 0, 1) }
+
+// invert returns the characters that are in no span.
+func invert(list []span) (out []span) {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b span) int { return int(a.low) - int(b.low) })
+	next := rune(0)
+	for _, s := range list {
+		if s.low > next {
+			out = append(out, span{next, s.low - 1})
+		}
+		next = max(next, s.high+1)
+	}
+	if next <= utf8.MaxRune {
+		out = append(out, span{next, utf8.MaxRune})
+	}
+	return out
+}
+
+// definition is a rule of a grammar. The first of a list is what a text is.
+type definition struct {
+	name string
+	body *expr
+}
+
+// node is a place in a rule. It is the end of one (node 0), or has edges, or goes on without a
+// byte, or calls a rule and goes on behind it.
+type node struct {
+	edges []edge
+	free  []int32
+	call  int32 // none if negative
+	back  int32 // where a call returns to
+}
+
+// edge is a byte of a range and where it leads.
+type edge struct {
+	low, high byte
+	to        int32
+}
+
+// atEnd is the node that is the end of every rule.
+const atEnd = 0
+
+// builder makes nodes of rules, from their ends to their beginnings.
+type builder struct {
+	rules  []definition
+	starts []int32
+	nodes  []node
+	known  map[edge]int32 // nodes of one edge
+	err    error
+}
+
+// build makes the automaton of rules.
+func build(rules []definition) (*Grammar, error) {
+	b := &builder{rules: rules, known: map[edge]int32{}}
+	b.node(node{call: -1})
+	for i := 0; i < len(b.rules) && b.err == nil; i++ { // repetitions add rules
+		b.starts = append(b.starts, b.expr(b.rules[i].body, atEnd))
+	}
+	if b.err != nil {
+		return nil, b.err
+	}
+	b.prune()
+	g := &Grammar{nodes: b.nodes, rules: b.starts, start: b.starts[0]}
+	if len(b.nodes[g.start].edges)+len(b.nodes[g.start].free) == 0 && b.nodes[g.start].call < 0 && g.start != atEnd {
+		return nil, errors.New("grammar: no text that ends is allowed: a rule needs an alternative that does not " +
+			"call itself, and a schema at least one value")
+	}
+	if name := b.leftRecursive(); name != "" {
+		return nil, fmt.Errorf("grammar: rule %s begins with itself: write it as a repetition, such as x (\"+\" x)*",
+			name)
+	}
+	g.classify()
+	return g, nil
+}
+
+// node adds one and returns its number.
+func (b *builder) node(n node) int32 {
+	if len(b.nodes) >= maxNodes {
+		b.err = fmt.Errorf("grammar: more than %d places: want smaller repetitions or fewer rules", maxNodes)
+		return atEnd
+	}
+	b.nodes = append(b.nodes, n)
+	return int32(len(b.nodes) - 1)
+}
+
+// byteNode returns a node that goes on to another by a byte.
+func (b *builder) byteNode(e edge) int32 {
+	id, ok := b.known[e]
+	if !ok {
+		id = b.node(node{edges: []edge{e}, call: -1})
+		b.known[e] = id
+	}
+	return id
+}
+
+// expr returns where a text of e begins that goes on at next.
+func (b *builder) expr(e *expr, next int32) int32 {
+	if b.err != nil {
+		return atEnd
+	}
+	switch e.op {
+	case opText:
+		for i := len(e.text) - 1; i >= 0; i-- {
+			next = b.byteNode(edge{e.text[i], e.text[i], next})
+		}
+		return next
+	case opSet:
+		n := node{call: -1}
+		for _, s := range e.set {
+			for _, bytes := range utf8Ranges(s) {
+				to := next
+				for _, r := range slices.Backward(bytes[1:]) {
+					to = b.byteNode(edge{r[0], r[1], to})
+				}
+				n.edges = append(n.edges, edge{bytes[0][0], bytes[0][1], to})
+			}
+		}
+		return b.node(n)
+	case opSeq:
+		for _, x := range slices.Backward(e.list) {
+			next = b.expr(x, next)
+		}
+		return next
+	case opAlt:
+		n := node{call: -1}
+		for _, x := range e.list {
+			n.free = append(n.free, b.expr(x, next))
+		}
+		return b.node(n)
+	case opRepeat:
+		return b.repeat(e, next)
+	}
+	return b.node(node{call: int32(e.rule), back: next})
+}
+
+func (b *builder) repeat(e *expr, next int32) int32 {
+	x := e.list[0]
+	if (e.min > 1 || e.max > 1) && x.op != opRule { // a copy is then one node
+		b.rules = append(b.rules, definition{body: x})
+		x = rule(len(b.rules) - 1)
+	}
+	start := next
+	if e.max < 0 {
+		start = b.node(node{call: -1})
+		body := b.expr(x, start)
+		b.nodes[start].free = []int32{body, next}
+	}
+	for i := e.min; i < e.max && b.err == nil; i++ {
+		start = b.node(node{free: []int32{b.expr(x, start), next}, call: -1})
+	}
+	for i := 0; i < e.min && b.err == nil; i++ {
+		start = b.expr(x, start)
+	}
+	return start
+}
+
+// utf8Ranges returns sequences of byte ranges that are the encodings of the characters of a span
+// (R. Cox, Regular Expression Matching in the Wild, 2010).
+func utf8Ranges(s span) (out [][][2]byte) {
+	for _, part := range []span{{0, 0x7F}, {0x80, 0x7FF}, {0x800, 0xD7FF}, {0xE000, 0xFFFF}, {0x10000, utf8.MaxRune}} {
+		if low, high := max(s.low, part.low), min(s.high, part.high); low <= high {
+			out = splitRange(out, low, high, utf8.RuneLen(part.low))
+		}
+	}
+	return out
+}
+
+// splitRange takes apart characters of n bytes until every byte has all values of a range,
+// whatever the others are.
+func splitRange(out [][][2]byte, low, high rune, n int) [][][2]byte {
+	for i := 1; i < n; i++ {
+		m := rune(1)<<(6*i) - 1 // the values of the last i bytes
+		if low&^m == high&^m {
+			break
+		}
+		if low&m != 0 {
+			return splitRange(splitRange(out, low, low|m, n), low|m+1, high, n)
+		}
+		if high&m != m {
+			return splitRange(splitRange(out, low, high&^m-1, n), high&^m, high, n)
+		}
+	}
+	var a, z [utf8.UTFMax]byte
+	utf8.EncodeRune(a[:], low)
+	utf8.EncodeRune(z[:], high)
+	one := make([][2]byte, n)
+	for i := range one {
+		one[i] = [2]byte{a[i], z[i]}
+	}
+	return append(out, one)
+}
+
+// reached returns the nodes from which a text can come to the end of their rule: any text, or
+// with empty only the empty one.
+func (b *builder) reached(empty bool) []bool {
+	users := make([][]int32, len(b.nodes)) // what may be reached if a node is
+	for id, n := range b.nodes {
+		targets := slices.Clone(n.free)
+		if !empty {
+			for _, e := range n.edges {
+				targets = append(targets, e.to)
+			}
+		}
+		if n.call >= 0 {
+			targets = append(targets, b.starts[n.call], n.back)
+		}
+		for _, t := range targets {
+			users[t] = append(users[t], int32(id))
+		}
+	}
+	ok := make([]bool, len(b.nodes))
+	ok[atEnd] = true
+	for list := []int32{atEnd}; len(list) > 0; {
+		id := list[len(list)-1]
+		list = list[:len(list)-1]
+		for _, u := range users[id] {
+			n := b.nodes[u]
+			if ok[u] || n.call >= 0 && !(ok[b.starts[n.call]] && ok[n.back]) {
+				continue
+			}
+			ok[u] = true
+			list = append(list, u)
+		}
+	}
+	return ok
+}
+
+// prune removes what leads to no end, so that a text can always be ended.
+func (b *builder) prune() {
+	ok := b.reached(false)
+	for id := range b.nodes {
+		n := &b.nodes[id]
+		n.edges = slices.DeleteFunc(n.edges, func(e edge) bool { return !ok[e.to] })
+		n.free = slices.DeleteFunc(n.free, func(to int32) bool { return !ok[to] })
+		if !ok[id] {
+			n.call = -1
+		}
+	}
+}
+
+// leftRecursive returns a rule that may call itself before a byte, which no stack is deep enough
+// for, or "".
+func (b *builder) leftRecursive() string {
+	empty := b.reached(true)
+	first := make([][]int32, len(b.starts)) // the rules that a rule may call before a byte
+	for r, start := range b.starts {
+		seen := map[int32]bool{start: true}
+		for list := []int32{start}; len(list) > 0; {
+			n := b.nodes[list[len(list)-1]]
+			list = list[:len(list)-1]
+			next := n.free
+			if n.call >= 0 {
+				first[r] = append(first[r], n.call)
+				if empty[b.starts[n.call]] {
+					next = []int32{n.back}
+				}
+			}
+			for _, to := range next {
+				if !seen[to] {
+					seen[to] = true
+					list = append(list, to)
+				}
+			}
+		}
+	}
+	const open, done = 1, 2
+	mark := make([]byte, len(b.starts))
+	var visit func(r int32) int32
+	visit = func(r int32) int32 {
+		mark[r] = open
+		for _, to := range first[r] {
+			if mark[to] == open {
+				return to
+			}
+			if mark[to] == 0 {
+				if found := visit(to); found >= 0 {
+					return found
+				}
+			}
+		}
+		mark[r] = done
+		return -1
+	}
+	for r := range b.starts {
+		if mark[r] == 0 {
+			if found := visit(int32(r)); found >= 0 {
+				if name := b.rules[found].name; name != "" {
+					return name
+				}
+				return "of a repetition"
+			}
+		}
+	}
+	return ""
+}
+
+// classify finds the bytes that no edge tells apart.
+func (g *Grammar) classify() {
+	var begins [257]bool
+	for _, n := range g.nodes {
+		for _, e := range n.edges {
+			begins[e.low], begins[int(e.high)+1] = true, true
+		}
+	}
+	for b := range 256 {
+		if b == 0 || begins[b] {
+			g.bytes = append(g.bytes, byte(b))
+		}
+		g.class[b] = uint8(len(g.bytes) - 1)
+	}
+}
+
+// Match reports whether a text is the beginning of one that the grammar allows, and whether it
+// is one itself.
+func (g *Grammar) Match(text string) (begins, whole bool) {
+	m := newMachine(g)
+	s, err := m.begin()
+	for i := 0; i < len(text) && err == nil && !s.dead(); i++ {
+		m.work = math.MinInt
+		s, err = m.step(s, g.class[text[i]])
+	}
+	return err == nil && !s.dead(), err == nil && s.ends
+}
