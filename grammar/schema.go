@@ -33,7 +33,8 @@ func JSON(object bool) *Grammar {
 //
 //   - an object's properties come in the order of the schema, others after them;
 //   - a schema with keywords of a type and without "type" is of that type;
-//   - exponents have two digits at most, and numbers with bounds none; strings with a pattern escape only what they must.
+//   - exponents have two digits at most, and numbers with bounds none;
+//   - strings with a pattern escape only what they must.
 //
 // So every text of the grammar is valid by the schema. It knows type, enum, const, properties, required,
 // additionalProperties, items, prefixItems, minItems, maxItems, minLength, maxLength, pattern (without
@@ -263,8 +264,8 @@ func (s *schemas) anyValue() *expr {
 }
 
 // notes are keywords that change nothing of what is valid.
-var notes = []string{"$schema", "$id", "$comment", "$defs", "definitions", "title", "description", "default", "examples",
-	"deprecated", "readOnly", "writeOnly"}
+var notes = []string{"$schema", "$id", "$comment", "$defs", "definitions", "title", "description", "default",
+	"examples", "deprecated", "readOnly", "writeOnly"}
 
 // typed are the keywords of each type, in the order in which alternatives are written.
 var typed = []struct {
@@ -662,8 +663,8 @@ func (s *schemas) exclusive(list []any, where string) {
 				return
 			}
 			if !s.disjoint(list[j], list[i], 0) {
-				s.fail(where, "oneOf: branches %d and %d may both hold of one value: want types or constants that tell "+
-					"them apart, or anyOf", j, i)
+				s.fail(where, "oneOf: branches %d and %d may both hold of one value: want types or constants "+
+					"that tell them apart, or anyOf", j, i)
 				return
 			}
 		}
@@ -859,7 +860,8 @@ func (s *schemas) otherKey(names []string) *expr {
 		if len(n) > maxName {
 			return s.fail(n[:maxName], "the name of a property has %d bytes: want at most %d", len(n), maxName)
 		}
-		if !strings.ContainsFunc(n, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == utf8.RuneError }) {
+		escaped := func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == utf8.RuneError }
+		if !strings.ContainsFunc(n, escaped) {
 			keys = append(keys, n)
 		}
 	}

@@ -232,8 +232,8 @@ func (s *schemas) string(o *object, where string) *expr {
 	case pattern == "":
 		return seq(text(`"`), repeat(s.char(), low, high), text(`"`))
 	case low > 0 || high >= 0:
-		return s.fail(where, "minLength and maxLength beside a pattern or format are not supported: say the length in it, "+
-			"as in ^[a-z]{1,8}$")
+		return s.fail(where, "minLength and maxLength beside a pattern or format are not supported: say the "+
+			"length in it, as in ^[a-z]{1,8}$")
 	}
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
