@@ -568,8 +568,8 @@ func largeVocabulary() *Vocabulary {
 	return NewVocabulary(pieces, []int32{int32(len(pieces) - 1)})
 }
 
-// BenchmarkMask asks for the mask at each byte of a text, where states were met before, and where they are new but their
-// places were met.
+// BenchmarkMask asks for the mask at each byte of a text, where states were met before, and where they are new
+// but their places were met.
 func BenchmarkMask(b *testing.B) {
 	v := largeVocabulary()
 	g, err := ParseSchema([]byte(`{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer",
