@@ -128,6 +128,11 @@ func (a *app) tune(ctx context.Context, args []string, f *tuneFlags) (err error)
 		return err
 	}
 	if file.Machine == (target.Machine{}) && !f.list {
+		if len(args) > 0 { // what cannot be tuned is refused before the device is measured, which takes seconds
+			if _, err := a.tuneKernels(ctx, args, symbols, caps, f); err != nil {
+				return err
+			}
+		}
 		ceilings, err := bench.MeasureCeilings(ctx, dev.Vulkan(), bench.Options{})
 		if err != nil {
 			return err
