@@ -42,8 +42,9 @@ after 250 ms of work without a gap; on random data that is out of the device's c
 work. Samples of every output are compared with the CPU reference before anything is timed.
 
 The column "ceiling" is the part of the device's own measured limits that was reached: those of copying memory and of
-its arithmetic units, which are measured first, and raised where a case does better. A case that cannot be compiled for the device says why and is refused.
-A time has the cost of one dependent launch in it, as the replays of a case wait for each other.
+its arithmetic units, which are measured first, and raised where a case does better. A case that cannot be compiled for
+the device says why and is refused. A time has the cost of one dependent launch in it, as the replays of a case wait for
+each other.
 
 With -m the cases are those of a language model: reading prompts (pp) and generating (tg) after texts of some lengths, with
 flags and columns as llama-bench has them. Tokens a second are by the wall clock; beside them stands what the device

@@ -49,6 +49,7 @@ func (a *app) rootCommand() *cobra.Command {
 A program is a graph: graph.json or text IR, its weights in a GGUF or safetensors file. Compiled, it is a bundle (.vkb)
 that runs where no compiler is. Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted.`,
 		Example: `  vkc doctor
+  vkc generate -m MODEL.gguf -p 'Once upon a time'
   vkc run GRAPH.json --weights MODEL.gguf --input x=random:1 --check
   vkc compile GRAPH.json -o OUT.vkb --target auto`,
 		SilenceErrors: true,
@@ -56,12 +57,24 @@ that runs where no compiler is. Exit codes: 0 success, 1 failure, 2 wrong usage,
 	}
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "print no notes and no progress on standard error")
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(a.compileCommand(), a.runCommand(), a.generateCommand(), a.chatCommand(), a.serveCommand(),
-		a.embedCommand(), a.perplexityCommand(), a.imatrixCommand(),
-		a.dumpCommand(), a.graphCommand(), a.inspectCommand(), a.quantizeCommand(), a.tokenizeCommand(),
-		a.verifyCommand(), a.signCommand(), a.keygenCommand(), a.benchCommand(), a.tuneCommand(),
-		a.devicesCommand(), a.doctorCommand(),
-		a.cacheCommand(), a.versionCommand())
+	for _, part := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Language models:", []*cobra.Command{a.generateCommand(), a.chatCommand(), a.serveCommand(), a.embedCommand(),
+			a.tokenizeCommand(), a.perplexityCommand()}},
+		{"Graphs and bundles:", []*cobra.Command{a.runCommand(), a.compileCommand(), a.graphCommand(), a.dumpCommand(),
+			a.inspectCommand(), a.signCommand(), a.keygenCommand()}},
+		{"Weights:", []*cobra.Command{a.quantizeCommand(), a.imatrixCommand()}},
+		{"Speed and proof:", []*cobra.Command{a.benchCommand(), a.tuneCommand(), a.verifyCommand()}},
+		{"This machine:", []*cobra.Command{a.doctorCommand(), a.devicesCommand(), a.cacheCommand(), a.versionCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: part.title, Title: part.title})
+		for _, c := range part.commands {
+			c.GroupID = part.title
+			root.AddCommand(c)
+		}
+	}
 	group(root)
 	help := root.RunE
 	version := root.Flags().BoolP("version", "v", false, "print the version, as vkc version does")
