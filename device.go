@@ -301,7 +301,8 @@ type LoadOptions struct {
 	NoTrial bool
 	// Share is another executable on this device. Weights of the same name and
 	// type are used by both, once in memory where the kernels of both want them in
-	// the same order, and may be left out of Weights. States of the same name, whose types must
+	// the same order, and may be left out of Weights. (Weights of equal contents are
+	// once in memory on a Vulkan device without it, too.) States of the same name, whose types must
 	// be equal, are one: what a run of either leaves, the next run of either finds.
 	// Runs of executables with common states take turns. Close each, in any order.
 	Share *Executable

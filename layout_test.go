@@ -17,6 +17,7 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"
 	"github.com/vkc-go/vkc/quant"
+	"github.com/vkc-go/vkc/runtime"
 )
 
 // blockGraph has, for each of the formats, a weight that is a table of rows and
@@ -154,7 +155,20 @@ func TestPlanesOnDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compareOutputs(t, g, res.Outputs, outputsOf(t, g, values, in))
+	want := outputsOf(t, g, values, in)
+	compareOutputs(t, g, res.Outputs, want)
+
+	held := dev.Memory()[runtime.OwnWeights]
+	again, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now := dev.Memory()[runtime.OwnWeights]; now != held {
+		t.Errorf("equal weights in planes take %d bytes more", now-held)
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestLayoutChoice: a weight stays as files have it where no product reads it, or

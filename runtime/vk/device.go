@@ -47,6 +47,7 @@ type Device struct {
 	native  nativeDevice
 	memory  *allocator
 	used    memoryUse
+	weights *weightStore
 	layouts layoutCache
 	cache   *pipelineCache
 	up      stagingRing
@@ -108,7 +109,8 @@ func newDevice(inst *Instance, index int, options DeviceOptions) (*Device, error
 	if err := r.check("open device %s", info.Caps.Name); err != nil {
 		return nil, err
 	}
-	d := &Device{inst: inst, info: info, options: options, native: native, live: map[resource]struct{}{}}
+	d := &Device{inst: inst, info: info, options: options, native: native, live: map[resource]struct{}{},
+		weights: newWeightStore()}
 	d.memory = newAllocator(native, info.Heaps, info.MemoryTypes, uint64(options.BlockBytes), info.Caps.MaxAllocation)
 	d.up = stagingRing{device: d, kind: UploadMemory}
 	d.down = stagingRing{device: d, kind: ReadbackMemory}

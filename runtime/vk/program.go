@@ -28,7 +28,8 @@ type LoadOptions struct {
 	Guards bool
 	// Share is another program on this device, whose weights and states this one uses too, where it has
 	// the same: weights of equal names, types and layout, and states of equal names, whose types must be equal as well.
-	// Such weights are not asked of the source. States are as the other program left them. Each program is
+	// Such weights are not asked of the source. Others that are equal to weights on the device, whatever their
+	// names, are shared without being asked for. States are as the other program left them. Each program is
 	// closed by itself, in any order; what they share stays until the last is.
 	Share *Executable
 }
@@ -153,10 +154,18 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	if err := d.checkWorkgroups(p, spirv); err != nil {
 		return nil, err
 	}
-	if err := d.checkTotal(e.missing()); err != nil {
+	if err := bundle.CheckWeights(e.missing(), weights); err != nil {
 		return nil, err
 	}
-	if err := bundle.CheckWeights(e.missing(), weights); err != nil {
+	uploaded, err := d.weights.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer uploaded()
+	if err := e.findWeights(ctx, weights); err != nil {
+		return nil, err
+	}
+	if err := d.checkTotal(e.missing()); err != nil {
 		return nil, err
 	}
 	if err := e.allocate(); err != nil {
@@ -165,7 +174,10 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	report := reporter(opt.Progress)
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return e.compile(groupCtx, spirv, report) })
-	group.Go(func() error { return e.uploadWeights(groupCtx, weights, report) })
+	group.Go(func() error {
+		defer uploaded()
+		return e.uploadWeights(groupCtx, weights, report)
+	})
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}

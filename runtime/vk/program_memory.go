@@ -1,12 +1,7 @@
 package vk
 
 import (
-	"context"
-
-	"github.com/vkc-go/vkc/codegen/bundle"
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/internal/mmap"
-	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
 
@@ -139,52 +134,4 @@ func (e *Executable) allocateGrids() (err error) {
 		e.indirect, err = e.newBuffer("grids", kernel.BufParams, size, SharedMemory)
 	}
 	return err
-}
-
-// uploadWeights puts weights and constants into their buffers.
-func (e *Executable) uploadWeights(ctx context.Context, src ir.WeightSource,
-	report func(runtime.Stage, int64, int64)) error {
-	var done int64
-	total := e.stats.Bytes[kernel.BufWeight]
-	for i := range e.program.Buffers {
-		b := &e.program.Buffers[i]
-		if b.Kind != kernel.BufWeight || e.borrowed[i] {
-			continue
-		}
-		parts, err := bundle.WeightBytes(*b, src)
-		if err != nil {
-			return err
-		}
-		note := func(n int64) {
-			done += n
-			report(runtime.StageWeights, done, total)
-		}
-		if b.Layout == kernel.LayoutPlanes {
-			err = e.uploadPlanes(ctx, b, e.ranges[i].Buffer, parts, note)
-		} else {
-			err = e.device.UploadFunc(ctx, e.ranges[i].Buffer, 0, b.Bytes, func(p []byte, _ int64) error {
-				note(int64(len(p)))
-				return mmap.Guard(func() error { parts = drain(p, parts); return nil })
-			})
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// drain fills p from parts, with zeros where they end, and returns what is left of them.
-func drain(p []byte, parts [][]byte) [][]byte {
-	for len(p) > 0 && len(parts) > 0 {
-		n := copy(p, parts[0])
-		p = p[n:]
-		if n == len(parts[0]) {
-			parts = parts[1:]
-		} else {
-			parts[0] = parts[0][n:]
-		}
-	}
-	clear(p)
-	return parts
 }

@@ -1,7 +1,6 @@
 package vk
 
 import (
-	"context"
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
@@ -19,10 +18,9 @@ const (
 	planePiece = 256 << 10
 )
 
-// uploadPlanes takes the blocks of a weight apart on their way into staging
-// memory. parts are the segments, of whole blocks. done is told how far it got.
-func (e *Executable) uploadPlanes(ctx context.Context, b *kernel.Buffer, dst *Buffer, parts [][]byte,
-	done func(n int64)) error {
+// layOutPlanes is layOut of blocks that are taken apart on their way into staging memory. parts are whole blocks.
+func layOutPlanes(b *kernel.Buffer, parts [][]byte,
+	put func(at, size int64, fill func(p []byte, at int64) error) error, done func(n int64)) error {
 	size := int64(b.DType.BlockBytes())
 	blocks := b.Shape.MaxElems() / int64(b.DType.BlockElems())
 	block := int64(0) // number of the next one
@@ -32,7 +30,7 @@ func (e *Executable) uploadPlanes(ctx context.Context, b *kernel.Buffer, dst *Bu
 			chunk := part[:n*size]
 			for i, p := range kernel.PlanesOf(b.DType) {
 				at := kernel.PlaneBase(b.DType, i, blocks) + block*int64(p.Bytes)
-				err := e.device.UploadFunc(ctx, dst, at, n*int64(p.Bytes), func(dst []byte, at int64) error {
+				err := put(at, n*int64(p.Bytes), func(dst []byte, at int64) error {
 					return packPlane(dst, b.DType, p, chunk, at)
 				})
 				if err != nil {

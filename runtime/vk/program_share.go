@@ -13,7 +13,8 @@ import (
 // sharedBuffer holds weights or a state, which several programs may use. The last one to close frees it.
 type sharedBuffer struct {
 	*Buffer
-	users atomic.Int32
+	users  atomic.Int32
+	forget func() // takes weights out of the device's store; nil for states
 }
 
 // Close implements closer.
@@ -21,12 +22,33 @@ func (s *sharedBuffer) Close() error {
 	if s.users.Add(-1) > 0 {
 		return nil
 	}
+	if s.forget != nil {
+		s.forget()
+	}
 	return s.Buffer.Close()
 }
 
-// use notes that buffer i of the program is s, and that release is to let go of it.
+// join counts another user, unless the last one has closed the buffer.
+func (s *sharedBuffer) join() bool {
+	for {
+		n := s.users.Load()
+		if n == 0 {
+			return false
+		}
+		if s.users.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// use is hold for a new user.
 func (e *Executable) use(i int, s *sharedBuffer) {
 	s.users.Add(1)
+	e.hold(i, s)
+}
+
+// hold notes that buffer i of the program is s, whose user it is, and that release is to let go of it.
+func (e *Executable) hold(i int, s *sharedBuffer) {
 	e.lent[i] = s
 	e.keep(s)
 }

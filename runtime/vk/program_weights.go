@@ -1,0 +1,233 @@
+package vk
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"sync"
+
+	"github.com/vkc-go/vkc/codegen/bundle"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/mmap"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// weightStore knows the weights on a device, so that programs with equal ones have them once. Weights are not
+// hashed as a whole: one that begins like another is compared with it on the device. So the first load pays
+// nothing, and no file can be made to pass for another.
+type weightStore struct {
+	turn chan struct{} // holds a token that a load takes out while it looks for weights and uploads its own
+
+	mu    sync.Mutex
+	known map[weightKind][]knownWeight
+}
+
+// weightKind is what must be equal before contents are looked at.
+type weightKind struct {
+	dtype  ir.DType
+	layout kernel.Layout
+	bytes  int64
+}
+
+// knownWeight is a weight that has been uploaded.
+type knownWeight struct {
+	head   uint64 // headSum of its contents
+	buffer *sharedBuffer
+}
+
+func newWeightStore() *weightStore {
+	w := &weightStore{turn: make(chan struct{}, 1), known: map[weightKind][]knownWeight{}}
+	w.turn <- struct{}{}
+	return w
+}
+
+// take waits for this caller's turn, and returns what ends it.
+func (w *weightStore) take(ctx context.Context) (give func(), err error) {
+	select {
+	case <-w.turn:
+		return sync.OnceFunc(func() { w.turn <- struct{}{} }), nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("another program is loading its weights: %w", ctx.Err())
+	}
+}
+
+// of lists the known weights of a kind.
+func (w *weightStore) of(kind weightKind) []knownWeight {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.known[kind])
+}
+
+// add makes a weight known until it is closed.
+func (w *weightStore) add(kind weightKind, k knownWeight) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.known[kind] = append(w.known[kind], k)
+	k.buffer.forget = func() { w.remove(kind, k) }
+}
+
+func (w *weightStore) remove(kind weightKind, k knownWeight) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	left := slices.DeleteFunc(w.known[kind], func(o knownWeight) bool { return o == k })
+	if w.known[kind] = left; len(left) == 0 {
+		delete(w.known, kind)
+	}
+}
+
+func kindOf(b *kernel.Buffer) weightKind { return weightKind{b.DType, b.Layout, b.Bytes} }
+
+// headBytes is how much of a weight tells it from most others.
+const headBytes = 64 << 10
+
+// headSeed is of this process: sums are compared here only.
+var headSeed = maphash.MakeSeed()
+
+// headSum is a hash of what a weight begins with.
+func headSum(parts [][]byte) (sum uint64, err error) {
+	var h maphash.Hash
+	h.SetSeed(headSeed)
+	err = mmap.Guard(func() error {
+		left := headBytes
+		for _, part := range parts {
+			part = part[:min(left, len(part))]
+			h.Write(part) // has no error
+			left -= len(part)
+		}
+		return nil
+	})
+	return h.Sum64(), err
+}
+
+// findWeights takes the weights that are on the device already. The caller has the turn of the device's store.
+func (e *Executable) findWeights(ctx context.Context, src ir.WeightSource) error {
+	for i := range e.program.Buffers {
+		b := &e.program.Buffers[i]
+		if b.Kind != kernel.BufWeight || e.borrowed[i] {
+			continue
+		}
+		known := e.device.weights.of(kindOf(b))
+		if len(known) == 0 {
+			continue
+		}
+		parts, err := bundle.WeightBytes(*b, src)
+		if err != nil {
+			return err
+		}
+		head, err := headSum(parts)
+		if err != nil {
+			return err
+		}
+		for _, k := range known {
+			if k.head != head || !k.buffer.join() {
+				continue
+			}
+			same, err := e.device.holds(ctx, k.buffer.Buffer, b, parts)
+			if err == nil && same {
+				e.hold(i, k.buffer)
+				e.borrowed[i] = true
+				break
+			}
+			if err = errors.Join(err, k.buffer.Close()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// errDiffers ends a comparison.
+var errDiffers = errors.New("the contents differ")
+
+// compareChunk is how much is read back at a time: what a staging ring has room for, as a rule.
+const compareChunk = defaultStagingBytes
+
+// holds reports whether a buffer of weights has these contents.
+func (d *Device) holds(ctx context.Context, have *Buffer, b *kernel.Buffer, parts [][]byte) (bool, error) {
+	var want, got []byte
+	err := layOut(b, parts, func(at, size int64, fill func(p []byte, at int64) error) error {
+		for from := int64(0); from < size; from += compareChunk {
+			n := min(size-from, compareChunk)
+			want, got = slices.Grow(want[:0], int(n))[:n], slices.Grow(got[:0], int(n))[:n]
+			if err := fill(want, from); err != nil {
+				return err
+			}
+			if err := d.Download(ctx, got, have, at+from); err != nil {
+				return err
+			}
+			if !bytes.Equal(want, got) {
+				return errDiffers
+			}
+		}
+		return nil
+	}, func(int64) {})
+	if errors.Is(err, errDiffers) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// uploadWeights puts weights and constants into their buffers, and makes them known to loads to come.
+func (e *Executable) uploadWeights(ctx context.Context, src ir.WeightSource,
+	report func(runtime.Stage, int64, int64)) error {
+	var done int64
+	total := e.stats.Bytes[kernel.BufWeight]
+	for i := range e.program.Buffers {
+		b := &e.program.Buffers[i]
+		if b.Kind != kernel.BufWeight || e.borrowed[i] {
+			continue
+		}
+		parts, err := bundle.WeightBytes(*b, src)
+		if err != nil {
+			return err
+		}
+		head, err := headSum(parts)
+		if err != nil {
+			return err
+		}
+		put := func(at, size int64, fill func(p []byte, at int64) error) error {
+			return e.device.UploadFunc(ctx, e.ranges[i].Buffer, at, size, fill)
+		}
+		if err := layOut(b, parts, put, func(n int64) {
+			done += n
+			report(runtime.StageWeights, done, total)
+		}); err != nil {
+			return err
+		}
+		e.device.weights.add(kindOf(b), knownWeight{head, e.lent[i]})
+	}
+	return nil
+}
+
+// layOut gives put the contents of a weight as they lie on the device, in pieces, which fill writes. parts are
+// the segments. done is told how far it got.
+func layOut(b *kernel.Buffer, parts [][]byte, put func(at, size int64, fill func(p []byte, at int64) error) error,
+	done func(n int64)) error {
+	if b.Layout == kernel.LayoutPlanes {
+		return layOutPlanes(b, parts, put, done)
+	}
+	parts = slices.Clone(parts)
+	return put(0, b.Bytes, func(p []byte, _ int64) error {
+		done(int64(len(p)))
+		return mmap.Guard(func() error { parts = drain(p, parts); return nil })
+	})
+}
+
+// drain fills p from parts, with zeros where they end, and returns what is left of them.
+func drain(p []byte, parts [][]byte) [][]byte {
+	for len(p) > 0 && len(parts) > 0 {
+		n := copy(p, parts[0])
+		p = p[n:]
+		if n == len(parts[0]) {
+			parts = parts[1:]
+		} else {
+			parts[0] = parts[0][n:]
+		}
+	}
+	clear(p)
+	return parts
+}
