@@ -120,7 +120,15 @@ func TestSameBits(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("device", func(t *testing.T) {
-		testSameBits(t, openModel(t, gollama, Options{Device: "vulkan", Context: 160, Parallel: 5}), 30)
+		testSameBits(t, openModel(t, tinyModel(t), Options{Device: "vulkan", Context: 160, Parallel: 5}), 30)
+	})
+	t.Run("gollama", func(t *testing.T) {
+		data := os.Getenv("VKC_TESTDATA")
+		if data == "" {
+			t.Skip("VKC_TESTDATA names no folder with the model in gollama/")
+		}
+		path := filepath.Join(data, "gollama", "gollama-f16.gguf")
+		testSameBits(t, openModel(t, path, Options{Device: "vulkan", Context: 400, Parallel: 8, Cache: ir.F16}), 15)
 	})
 }
 
@@ -273,8 +281,8 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestClose: answers that are under way or wait end with an error when the model is closed.
-func TestClose(t *testing.T) {
+// TestCloseEndsAnswers: answers that are under way or wait end with an error when the model is closed.
+func TestCloseEndsAnswers(t *testing.T) {
 	m, err := Open(t.Context(), tinyModel(t), Options{Device: "cpu", Context: 256, Parallel: 2})
 	if err != nil {
 		t.Fatal(err)
