@@ -45,8 +45,8 @@ func benchAnswers(b *testing.B, m *Model, answers int) {
 		for seed := range answers {
 			clients.Go(func() {
 				n := 0
-				for _, err := range m.Generate(context.Background(), prompt, Sampling{MaxTokens: most, Temperature: 1,
-					Seed: uint64(seed)}) {
+				prompt := append(prompt, int32(1000+seed))
+				for _, err := range m.Generate(context.Background(), prompt, Sampling{MaxTokens: most}) {
 					if err != nil {
 						b.Error(err)
 					}

@@ -235,21 +235,21 @@ func (e *engine) step(ctx context.Context) {
 		}
 	}
 	if len(rows) > 0 {
-		logits, err := e.model.stepAll(ctx, rows)
-		e.after(ctx, rows, logits, err)
+		next, err := e.model.stepAll(ctx, rows)
+		e.after(ctx, rows, next, err)
 	}
 	if prompt == nil {
 		return
 	}
 	logits, err := prompt.readPart(ctx, prompt.of.text)
 	if err != nil || len(prompt.past) == len(prompt.of.text) {
-		e.after(ctx, []*slot{prompt}, [][]float32{logits}, err)
+		e.after(ctx, []*slot{prompt}, []outcome{{logits: logits}}, err)
 	}
 }
 
-// after goes on with the answers of slots by the logits of their next tokens, or ends all for an
+// after goes on with the answers of slots by what follows, or ends all for an
 // error, after which what the device has of their texts is not known.
-func (e *engine) after(ctx context.Context, slots []*slot, logits [][]float32, err error) {
+func (e *engine) after(ctx context.Context, slots []*slot, next []outcome, err error) {
 	if err != nil && ctx.Err() != nil {
 		err = errClosed
 	}
@@ -261,7 +261,7 @@ func (e *engine) after(ctx context.Context, slots []*slot, logits [][]float32, e
 			s.keep(0)
 			continue
 		}
-		choose := func() { over[i], errs[i] = e.model.choose(s.of, logits[i]) }
+		choose := func() { over[i], errs[i] = e.model.choose(s.of, next[i]) }
 		if len(slots) == 1 {
 			choose()
 			continue
@@ -279,10 +279,12 @@ func (e *engine) after(ctx context.Context, slots []*slot, logits [][]float32, e
 }
 
 // choose adds a token to an answer, and reports whether it is complete.
-func (m *Model) choose(a *answer, logits []float32) (over bool, err error) {
-	id, err := a.sampling.choose(logits, a.text, a.random)
-	if err != nil {
-		return true, err
+func (m *Model) choose(a *answer, next outcome) (over bool, err error) {
+	id := next.likeliest
+	if next.logits != nil {
+		if id, err = a.sampling.choose(next.logits, a.text, a.random); err != nil {
+			return true, err
+		}
 	}
 	if m.tok.IsEnd(id) {
 		if rest := a.decoder.Flush(); rest != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -24,8 +25,8 @@ const gollama = "../examples/gollama/gollama-q8_0.gguf"
 // tinyWords is the vocabulary of tinyModel, whose last token ends a text.
 var tinyWords = strings.Fields("<unk> <s> a b c d e f g h i j k l m n o p q r s t u v w x y z 0 1 2 </s>")
 
-// tinyModel writes a Llama model of random weights that takes next to no time.
-func tinyModel(t testing.TB) string {
+// tinyModel writes a Llama model of random weights that takes next to no time. Edits change weights.
+func tinyModel(t testing.TB, edits ...func(name string, values []float64)) string {
 	t.Helper()
 	const width, ffn = 16, 32
 	kinds := slices.Repeat([]int32{1}, len(tinyWords))
@@ -68,6 +69,9 @@ func tinyModel(t testing.TB) string {
 		values := make([]float64, d.Elems())
 		for i := range values {
 			values[i] = r.NormFloat64()
+		}
+		for _, edit := range edits {
+			edit(name, values)
 		}
 		ir.EncodeFloats(d.Bytes, ir.F32, values)
 		if err := w.Add(name+".weight", d); err != nil {
@@ -151,7 +155,7 @@ func testSameBits(t *testing.T, m *Model, batches int) {
 		if _, err := s.read(t.Context(), x.tokens[:x.read]); err != nil {
 			t.Fatal(err)
 		}
-		s.of = &answer{text: x.tokens[:x.read]}
+		s.of = &answer{text: x.tokens[:x.read], sampling: Sampling{Temperature: 1}}
 		for range tokens {
 			next(t, m, x.tokens, s)
 		}
@@ -160,7 +164,7 @@ func testSameBits(t *testing.T, m *Model, batches int) {
 	for i, x := range texts {
 		s := at(i, x, 0)
 		for range steps {
-			x.logits = append(x.logits, next(t, m, x.tokens, s)[0])
+			x.logits = append(x.logits, slices.Clone(next(t, m, x.tokens, s).logits))
 		}
 	}
 	for range batches {
@@ -172,13 +176,13 @@ func testSameBits(t *testing.T, m *Model, batches int) {
 		for i, s := range rows {
 			s.of.text = texts[which[i]].tokens[:len(s.past)+1]
 		}
-		logits, err := m.stepAll(t.Context(), rows)
+		all, err := m.stepAll(t.Context(), rows)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, got := range logits {
+		for i, got := range all {
 			x := texts[which[i]]
-			if want := x.logits[len(rows[i].past)-x.read-1]; !slices.Equal(got, want) {
+			if want := x.logits[len(rows[i].past)-x.read-1]; !slices.Equal(got.logits, want) {
 				t.Fatalf("text %d at place %d, row %d of %d, of %d tokens: its logits are not those alone", which[i],
 					places[i], i, len(rows), len(rows[i].past))
 			}
@@ -187,14 +191,14 @@ func testSameBits(t *testing.T, m *Model, batches int) {
 }
 
 // next takes one more token of a text, alone.
-func next(t *testing.T, m *Model, tokens []int32, s *slot) [][]float32 {
+func next(t *testing.T, m *Model, tokens []int32, s *slot) outcome {
 	t.Helper()
 	s.of.text = tokens[:len(s.past)+1]
-	logits, err := m.stepAll(t.Context(), []*slot{s})
+	all, err := m.stepAll(t.Context(), []*slot{s})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return [][]float32{slices.Clone(logits[0])}
+	return all[0]
 }
 
 // TestJoinAndLeave: answers that begin and end at any time, some given up, are each what they are alone,
@@ -319,6 +323,52 @@ func TestParallelRefuses(t *testing.T) {
 		o.Device, o.Context = "cpu", 16
 		if _, err := Open(t.Context(), path, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestLikeliest: the likeliest token, which is found where the logits are, is the one that is found here, alone
+// and beside an answer that needs all logits.
+func TestLikeliest(t *testing.T) {
+	path := tinyModel(t)
+	for _, places := range []int{1, 2} {
+		m := openModel(t, path, Options{Device: "cpu", Context: 64, Parallel: places})
+		for seed := range uint64(4) {
+			prompt := randomPrompt(m, rand.New(rand.NewPCG(seed, 1)), 3)
+			here := Sampling{MaxTokens: 24, RepeatPenalty: 1 + 1e-12} // which divides by 1 in f32
+			want := answerOf(t, m, prompt, here)
+			if got := answerOf(t, m, prompt, Sampling{MaxTokens: 24, RepeatPenalty: 1}); !slices.Equal(got, want) {
+				t.Errorf("%d places: %v, want %v", places, got, want)
+			}
+			var other sync.WaitGroup
+			other.Go(func() {
+				for _, err := range m.Generate(t.Context(), prompt[:2], Sampling{MaxTokens: 24, Temperature: 1}) {
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			if got := answerOf(t, m, prompt, Sampling{MaxTokens: 24}); !slices.Equal(got, want) {
+				t.Errorf("%d places, beside another: %v, want %v", places, got, want)
+			}
+			other.Wait()
+		}
+	}
+	broken := openModel(t, tinyModel(t, func(name string, values []float64) {
+		if name == "output_norm" {
+			for i := range values {
+				values[i] = math.NaN()
+			}
+		}
+	}), Options{Device: "cpu", Context: 8, Parallel: 2})
+	for _, err := range broken.Generate(t.Context(), []int32{1}, Sampling{}) {
+		if err == nil || !strings.Contains(err.Error(), "no numbers") {
+			t.Errorf("logits that are no numbers give %v", err)
+		}
+	}
+	for _, s := range []Sampling{{Temperature: 1}, {RepeatPenalty: 1.1}} {
+		if s.likeliest() {
+			t.Errorf("%+v takes the likeliest", s)
 		}
 	}
 }

@@ -109,9 +109,9 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	options := o.cache()
 	var step *ir.Graph
 	if m.places == 1 {
-		step, err = llm.Step(m.config, m.context, options...)
+		step, err = llm.Step(m.config, m.context, append(options, llm.Likeliest())...)
 	} else {
-		step, err = llm.Batch(m.config, m.places, m.context, options...)
+		step, err = llm.Batch(m.config, m.places, m.context, append(options, llm.Likeliest())...)
 	}
 	if err != nil {
 		return m, err

@@ -47,6 +47,15 @@ func (s Sampling) Check() error {
 	return nil
 }
 
+// likeliest reports whether the likeliest token is taken, whatever its logit.
+func (s Sampling) likeliest() bool {
+	if s.RepeatPenalty == 1 {
+		s.RepeatPenalty = 0
+	}
+	s.TopK, s.TopP, s.MinP, s.Seed, s.MaxTokens = 0, 0, 0, 0, 0
+	return s == Sampling{}
+}
+
 // candidate is a token that may come next.
 type candidate struct {
 	id    int32

@@ -2,6 +2,8 @@ package generate
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/vkc-go/vkc"
 )
@@ -82,11 +84,20 @@ func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32) ([]
 	return vkc.Values[float32](res.Outputs["logits"])
 }
 
-// stepAll takes the next token of the text of each slot, and returns the logits of what follows it.
-func (m *Model) stepAll(ctx context.Context, slots []*slot) (logits [][]float32, err error) {
+// outcome is what a step says of the token that follows a text: the likeliest, or the logits of all.
+type outcome struct {
+	likeliest int32
+	logits    []float32 // nil where only the likeliest is asked for
+}
+
+// takesLikeliest reports whether the slot's answer needs no more of a step than the likeliest token.
+func (s *slot) takesLikeliest() bool { return s.of != nil && s.of.sampling.likeliest() }
+
+// stepAll takes the next token of the text of each slot, and says what follows it.
+func (m *Model) stepAll(ctx context.Context, slots []*slot) ([]outcome, error) {
 	if m.places == 1 {
 		one, err := slots[0].next(ctx, slots[0].of.text)
-		return [][]float32{one}, err
+		return []outcome{one}, err
 	}
 	rows := map[string][]int32{}
 	for _, s := range slots {
@@ -94,23 +105,73 @@ func (m *Model) stepAll(ctx context.Context, slots []*slot) (logits [][]float32,
 		rows["texts"] = append(rows["texts"], s.at)
 		rows["positions"] = append(rows["positions"], int32(len(s.past)))
 	}
+	return m.stepOn(ctx, slots, rows, nil)
+}
+
+// stepOn takes a token of the text of each slot. Logits leave the device only where they are needed.
+func (m *Model) stepOn(ctx context.Context, slots []*slot, rows map[string][]int32, symbols map[string]int64) (
+	all []outcome, err error) {
 	in := vkc.Tensors{}
 	for name, list := range rows {
 		if in[name], err = vkc.Of(list, len(list)); err != nil {
 			return nil, err
 		}
 	}
-	res, err := m.step.Run(ctx, in)
+	o := vkc.RunOptions{Symbols: symbols}
+	if slices.ContainsFunc(slots, (*slot).takesLikeliest) {
+		o.Keep = []string{"logits"}
+	}
+	for _, s := range slots {
+		s.written = max(s.written, len(s.past)+1) // even if the run ends before it is waited for
+	}
+	res, err := m.step.Run(ctx, in, o)
 	if err != nil {
 		return nil, err
 	}
-	all, err := vkc.Values[float32](res.Outputs["logits"])
-	if err != nil {
+	if all, err = m.outcomesOf(ctx, slots, res); err != nil {
 		return nil, err
 	}
 	for i, s := range slots {
 		s.past = append(s.past, rows["tokens"][i])
-		logits = append(logits, all[i*m.config.Vocab:][:m.config.Vocab])
 	}
-	return logits, nil
+	return all, nil
+}
+
+// outcomesOf reads what a step gave.
+func (m *Model) outcomesOf(ctx context.Context, slots []*slot, res *vkc.Result) ([]outcome, error) {
+	all := make([]outcome, len(slots))
+	kept := res.Kept["logits"]
+	if kept == nil {
+		logits, err := vkc.Values[float32](res.Outputs["logits"])
+		if err != nil {
+			return nil, err
+		}
+		for i := range all {
+			all[i].logits = logits[i*m.config.Vocab:][:m.config.Vocab]
+		}
+		return all, nil
+	}
+	defer kept.Close()
+	ids, errIDs := vkc.Values[int32](res.Outputs["likeliest"])
+	tops, errTops := vkc.Values[float32](res.Outputs["top"])
+	if err := errors.Join(errIDs, errTops); err != nil {
+		return nil, err
+	}
+	for i, s := range slots {
+		if all[i].likeliest = ids[i]; s.takesLikeliest() && tops[i] == tops[i] {
+			continue
+		}
+		first, count := i, 1
+		if m.places == 1 {
+			count = m.config.Vocab // the only axis
+		}
+		row, err := kept.ReadRows(ctx, first, count)
+		if err == nil {
+			all[i].logits, err = vkc.Values[float32](row)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }

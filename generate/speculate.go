@@ -120,36 +120,40 @@ type guessed struct {
 	logits [][]float32 // after each of them
 }
 
-// next returns the logits after a text whose last token is new: it takes the text on token by token, or
+// next says what follows a text whose last token is new: it takes the text on token by token, or
 // several in one step where guesses are right.
-func (s *slot) next(ctx context.Context, text []int32) ([]float32, error) {
+func (s *slot) next(ctx context.Context, text []int32) (outcome, error) {
 	m, last := s.model, text[len(text)-1]
 	if len(s.ahead) > 0 && s.ahead[0] == last {
 		logits := s.logits[0]
 		s.ahead, s.logits = s.ahead[1:], s.logits[1:]
 		m.count(Speculated{Accepted: 1})
-		return logits, nil
+		return outcome{logits: logits}, nil
 	}
 	s.past = s.past[:len(text)-1] // without guesses that were wrong
 	var err error
 	s.guessed = guessed{}
 	if room := min(m.guesses, m.context-len(text)); room > 0 {
 		if s.ahead, err = m.guesser.draft(ctx, text, room); err != nil {
-			return nil, err
+			return outcome{}, err
 		}
 	}
 	m.count(Speculated{Steps: 1, Guesses: len(s.ahead)})
 	if len(s.ahead) == 0 {
-		return s.run(ctx, m.step, text[len(text)-1:])
+		one, err := m.stepOn(ctx, []*slot{s}, map[string][]int32{"tokens": {last}}, map[string]int64{"S": int64(len(text))})
+		if err != nil {
+			return outcome{}, err
+		}
+		return one[0], nil
 	}
 	all, err := s.run(ctx, m.drafts, append([]int32{last}, s.ahead...))
 	if err != nil {
-		return nil, err
+		return outcome{}, err
 	}
 	s.logits = slices.Collect(slices.Chunk(all, m.config.Vocab))
 	first := s.logits[0]
 	s.logits = s.logits[1:]
-	return first, nil
+	return outcome{logits: first}, nil
 }
 
 // lookup guesses what followed the last words of a text where they stood before.

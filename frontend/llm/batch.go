@@ -41,7 +41,7 @@ func Batch(cfg Config, texts, maxContext int, options ...Option) (*ir.Graph, err
 		r := batch{how: how, context: maxContext, texts: b.Input("texts", ir.I32, rows),
 			positions: b.Input("positions", ir.I32, rows)}
 		m := newModel(b, cfg, int64(maxContext))
-		b.Output("logits", m.forward(tokens, r.positions, r.attend, EveryToken))
+		how.output(b, m.forward(tokens, r.positions, r.attend, EveryToken))
 	})
 }
 

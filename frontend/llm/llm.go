@@ -69,7 +69,8 @@ func step(cfg Config, name string, maxContext int, options []Option,
 	}
 	return frontend.Build(graphName(cfg, name), func(b *frontend.Builder) {
 		in := b.Input("tokens", ir.I32, tokens(b))
-		b.Output("logits", Decode(b, cfg, in, b.Sym("S", maxContext), maxContext, LastToken, options...).Reshape(-1))
+		logits := Decode(b, cfg, in, b.Sym("S", maxContext), maxContext, LastToken, options...)
+		newDecoding(options).output(b, logits.Reshape(-1))
 	})
 }
 
@@ -93,6 +94,7 @@ type decoding struct {
 	cache  ir.DType
 	atOnce int // tokens that a run takes at most, where layers keep their window only; or 0
 	texts  int // whose keys and values are kept beside each other
+	likely bool
 }
 
 func newDecoding(options []Option) decoding {
@@ -108,6 +110,20 @@ func newDecoding(options []Option) decoding {
 // whole number of blocks). Attention reads them as they are: half the bytes take
 // half the time.
 func Cache(t ir.DType) Option { return func(d *decoding) { d.cache = t } }
+
+// Likeliest adds outputs beside the logits of Step, Steps and Batch, so that who takes the likeliest token
+// need not read them: "likeliest" i32, the first of the largest logits, and "top" f32, that logit, or NaN
+// where one is.
+func Likeliest() Option { return func(d *decoding) { d.likely = true } }
+
+// output makes outputs of logits [..., vocabulary].
+func (d decoding) output(b *frontend.Builder, logits frontend.Tensor) {
+	b.Output("logits", logits)
+	if d.likely {
+		b.Output("likeliest", logits.Argmax(-1))
+		b.Output("top", logits.ReduceMax(-1))
+	}
+}
 
 // Decode is Forward for tokens that go on a text: they are the last ones of its
 // length positions. It makes two states a layer, cache_k.N and cache_v.N
