@@ -140,7 +140,8 @@ func (s *slot) next(ctx context.Context, text []int32) (outcome, error) {
 	}
 	m.count(Speculated{Steps: 1, Guesses: len(s.ahead)})
 	if len(s.ahead) == 0 {
-		one, err := m.stepOn(ctx, []*slot{s}, map[string][]int32{"tokens": {last}}, map[string]int64{"S": int64(len(text))})
+		one, err := m.stepOn(ctx, []*slot{s}, map[string][]int32{"tokens": {last}},
+			map[string]int64{"S": int64(len(text))})
 		if err != nil {
 			return outcome{}, err
 		}
