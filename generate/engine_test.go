@@ -372,3 +372,34 @@ func TestLikeliest(t *testing.T) {
 		}
 	}
 }
+
+// TestKnownBits: a prompt that goes on an earlier conversation has the same logits, bit for bit, as one
+// that is read from its beginning, though a part of it is not.
+func TestKnownBits(t *testing.T) {
+	m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 256, Parallel: 2})
+	r := rand.New(rand.NewPCG(3, 3))
+	text := randomPrompt(m, r, 240)
+	kept, fresh := &slot{model: m}, &slot{model: m, at: 1}
+	for turn, end := range []int{100, 150, 180, 220} {
+		known := kept.known(text[:end])
+		if want := []int{0, 0, 128, 128}[turn]; known != want {
+			t.Errorf("turn %d: %d tokens are known, want %d", turn, known, want)
+		}
+		got, err := kept.read(t.Context(), text[:end])
+		if err != nil {
+			t.Fatal(err)
+		}
+		fresh.keep(0)
+		want, err := fresh.read(t.Context(), text[:end])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("turn %d: the logits differ", turn)
+		}
+		kept.of = &answer{sampling: Sampling{Temperature: 1}}
+		for range 10 { // an answer
+			next(t, m, text, kept)
+		}
+	}
+}

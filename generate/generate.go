@@ -252,7 +252,8 @@ func (m *Model) Fit(c chat.Context, room int) (prompt []int32, forgotten int, er
 // Generate goes on with a prompt, until the model ends its answer, or as many
 // tokens are there as are wanted or fit. The token that ends it is not among
 // them, unless a character before it was not finished, which it then stands for as
-// U+FFFD. What an earlier call left of the same beginning is not computed anew.
+// U+FFFD. What an earlier call left of the same beginning is not computed anew; with
+// Options.Parallel, as far as it was read in whole parts of a prompt.
 // The tokens of an answer do not depend on what else the model does meanwhile.
 //
 // As many answers as Options.Parallel says are computed at once, and others wait, first come, first

@@ -15,6 +15,7 @@ type slot struct {
 	past  []int32 // the tokens whose keys and values the device has
 	// Positions that were written since a text began, at most: see llm.Config.Reach.
 	written int
+	parts   int // tokens that were read in whole parts of a prompt, from the text's beginning on
 	guessed
 
 	// Of an engine.
@@ -29,8 +30,10 @@ func (s *slot) known(prompt []int32) int {
 	for n < min(len(s.past), len(prompt)-1) && s.past[n] == prompt[n] {
 		n++
 	}
-	if s.model.places > 1 { // which keep all positions
-		return n
+	if s.model.places > 1 {
+		// Which place a prompt gets, and so what is known of it, depends on what else is asked. So only
+		// that is known which would be computed in the same way again.
+		return min(n, s.parts) / promptStep * promptStep
 	}
 	return s.model.config.Reach(s.written, n, promptStep)
 }
@@ -40,6 +43,7 @@ func (s *slot) keep(tokens int) {
 	if s.past, s.guessed = s.past[:tokens], (guessed{}); tokens == 0 {
 		s.written = 0
 	}
+	s.parts = min(s.parts, tokens)
 }
 
 // read has the device take a prompt, but for what it begins with that the device has already.
@@ -59,7 +63,12 @@ func (s *slot) readPart(ctx context.Context, text []int32) ([]float32, error) {
 	if len(next) == 1 && s.model.places == 1 {
 		return s.run(ctx, s.model.step, next)
 	}
-	return s.run(ctx, s.model.prompt, next[:min(len(next), promptStep)])
+	next = next[:min(len(next), promptStep)]
+	logits, err := s.run(ctx, s.model.prompt, next)
+	if err == nil && len(next) == promptStep && s.parts+promptStep == len(s.past) {
+		s.parts = len(s.past)
+	}
+	return logits, err
 }
 
 // run has the device take tokens that go on the text, and returns the logits that a program gives.
