@@ -111,14 +111,13 @@ func (m *metrics) write(w io.Writer, model string, now generate.Load) {
 	defer m.mu.Unlock()
 	label := fmt.Sprintf("model_name=%s", quoted(model))
 	one := func(name, kind, help string, value int) {
-		fmt.Fprintf(w, "# HELP vllm:%s %s\n# TYPE vllm:%[1]s %[3]s\nvllm:%[1]s{%[4]s} %[5]d\n", name, help, kind, label,
-			value)
+		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %[1]s %[3]s\n%[1]s{%[4]s} %[5]d\n", name, help, kind, label, value)
 	}
-	one("num_requests_running", "gauge", "Requests whose answers are being computed.", now.Running)
-	one("num_requests_waiting", "gauge", "Requests that wait for a place.", now.Waiting)
-	one("prompt_tokens_total", "counter", "Tokens of prompts.", m.promptTokens)
-	one("generation_tokens_total", "counter", "Tokens of answers.", m.made)
-	one("num_requests_refused_total", "counter", "Requests refused as too many waited.", m.refused)
+	one("vllm:num_requests_running", "gauge", "Requests whose answers are being computed.", now.Running)
+	one("vllm:num_requests_waiting", "gauge", "Requests that wait for a place.", now.Waiting)
+	one("vllm:prompt_tokens_total", "counter", "Tokens of prompts.", m.promptTokens)
+	one("vllm:generation_tokens_total", "counter", "Tokens of answers.", m.made)
+	one("vkc_requests_refused_total", "counter", "Requests refused as too many waited.", m.refused)
 	fmt.Fprint(w, "# HELP vllm:request_success_total Requests by how they ended.\n",
 		"# TYPE vllm:request_success_total counter\n")
 	for _, how := range slices.Sorted(maps.Keys(m.finished)) {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -15,8 +16,8 @@ import (
 	"github.com/vkc-go/vkc/generate"
 )
 
-// request is the JSON of a request for text. Fields that it does not list are the
-// client's own, such as user and metadata, unless undone lists them.
+// request is the JSON of a request for text. Fields that neither it nor undone nor notes list are
+// refused.
 type request struct {
 	Model         string          `json:"model"`
 	Messages      []message       `json:"messages"`
@@ -39,8 +40,42 @@ type request struct {
 
 // message is a turn of a conversation.
 type message struct {
-	Role    string          `json:"role"`
-	Content json.RawMessage `json:"content"`
+	Role    string
+	Content json.RawMessage
+	More    map[string]json.RawMessage // its other fields that say something
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *message) UnmarshalJSON(data []byte) error {
+	fields := struct {
+		Role    string          `json:"role"`
+		Content json.RawMessage `json:"content"`
+	}{}
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return err
+	}
+	m.Role, m.Content = fields.Role, fields.Content
+	if err := json.Unmarshal(data, &m.More); err != nil {
+		return err
+	}
+	maps.DeleteFunc(m.More, func(name string, value json.RawMessage) bool {
+		return slices.Contains([]string{"role", "content", "name", "refusal", "annotations"}, name) ||
+			slices.Contains([]string{"null", `""`, "[]", "{}"}, string(value))
+	})
+	return nil
+}
+
+// notes are fields that are the client's own and change no text.
+var notes = []string{"user", "metadata", "store", "service_tier", "parallel_tool_calls", "prompt_cache_key",
+	"safety_identifier"}
+
+// fieldsOf are the names of a struct's fields in JSON.
+func fieldsOf(v any) (names []string) {
+	t := reflect.TypeOf(v)
+	for i := range t.NumField() {
+		names = append(names, t.Field(i).Tag.Get("json"))
+	}
+	return names
 }
 
 // undone are fields that ask for what is not done here, with the values that ask for nothing.
@@ -90,6 +125,13 @@ func (s *Server) readRequest(r *http.Request) (q request, err error) {
 	if err != nil {
 		return q, err
 	}
+	known := append(fieldsOf(q), notes...)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if _, ok := undone[name]; !ok && !slices.Contains(known, name) {
+			return q, refuse(http.StatusBadRequest, name, "there is no field %q: want those of OpenAI's protocol that the "+
+				"documentation lists", name)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(undone)) {
 		given, ok := fields[name]
 		compact := strings.Join(strings.Fields(string(given)), "")
@@ -118,12 +160,15 @@ func (q *request) job(prompt []int32) (j job, err error) {
 	if q.Seed != nil {
 		j.sampling.Seed = uint64(*q.Seed)
 	}
-	for name, n := range map[string]*int{"max_tokens": q.MaxTokens, "max_completion_tokens": q.MaxAnswer} {
-		if n != nil && *n < 1 {
-			return j, refuse(http.StatusBadRequest, name, "%s is %d: want at least 1", name, *n)
+	for _, most := range []struct {
+		name string
+		n    *int
+	}{{"max_tokens", q.MaxTokens}, {"max_completion_tokens", q.MaxAnswer}} { // the newer name goes before the older one
+		if most.n != nil && *most.n < 1 {
+			return j, refuse(http.StatusBadRequest, most.name, "%s is %d: want at least 1", most.name, *most.n)
 		}
-		if n != nil {
-			j.sampling.MaxTokens = *n
+		if most.n != nil {
+			j.sampling.MaxTokens = *most.n
 		}
 	}
 	if err := j.sampling.Check(); err != nil {
@@ -175,6 +220,10 @@ func (s *Server) conversation(list []message, variables json.RawMessage) ([]int3
 		if !slices.Contains([]string{"system", "user", "assistant"}, m.Role) {
 			return nil, refuse(http.StatusBadRequest, where+".role",
 				"%s.role is %q: want system, developer, user or assistant", where, m.Role)
+		}
+		for _, name := range slices.Sorted(maps.Keys(m.More)) {
+			return nil, refuse(http.StatusBadRequest, where+"."+name, "%s.%s is not supported here: leave it out", where,
+				name)
 		}
 		text, err := contentOf(where+".content", m.Content)
 		if err != nil {

@@ -197,8 +197,10 @@ func TestAnswers(t *testing.T) {
 	const talk = `"messages": [{"role": "system", "content": "x"}, {"role": "user", "content": [{"type": "text", "text": "func main"}]}]`
 	for _, c := range []struct{ name, path, body, text, end string }{
 		{"conversation", "/v1/chat/completions", `{` + talk + `, "max_tokens": 4}`, "func mainfunc main", "length"},
-		{"newer name", "/v1/chat/completions", `{` + talk + `, "max_completion_tokens": 2, "n": 1, "tools": []}`,
-			"func main", "length"},
+		{"newer name", "/v1/chat/completions", `{` + talk + `, "max_completion_tokens": 2, "n": 1, "tools": [], "user": "u",
+			"max_tokens": 7}`, "func main", "length"},
+		{"notes", "/v1/chat/completions", `{"messages": [{"role": "user", "content": "func main", "name": "x", "refusal": null,
+			"tool_calls": []}], "max_tokens": 2, "metadata": {"a": "b"}}`, "func main", "length"},
 		{"stop", "/v1/chat/completions", `{` + talk + `, "stop": "inf"}`, "func ma", "stop"},
 		{"stops", "/v1/completions", `{"prompt": "func main", "stop": ["zzz", "nfun"], "model": "echo"}`, "func mai", "stop"},
 		{"text", "/v1/completions", `{"prompt": ["func main"], "max_tokens": 2}`, "func main", "length"},
@@ -246,6 +248,8 @@ func TestRefusals(t *testing.T) {
 		{chat, `{"messages": [{"role": "user", "content": "x"}], "model": "gpt"}`, 404, "model", `want "echo"`},
 		{chat, `{"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": 1}`, 400, "chat_template_kwargs", "object"},
 		{text, `{"prompt": "x", "n": 2}`, 400, "n", "want 1"},
+		{text, `{"prompt": "x", "temprature": 0}`, 400, "temprature", "no field"},
+		{chat, `{"messages": [{"role": "user", "content": "x", "audio": {"id": "y"}}]}`, 400, "messages[0].audio", "not supported"},
 		{text, `{"prompt": "x", "temperature": -1}`, 400, "", "Temperature is -1"},
 		{text, `{"prompt": "x", "max_tokens": 0}`, 400, "max_tokens", "at least 1"},
 		{text, `{"prompt": "x", "stop": 5}`, 400, "stop", "a string or a list"},

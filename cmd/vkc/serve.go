@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -30,13 +31,14 @@ func (a *app) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve -m MODEL.gguf",
 		Short: "Answer requests for a language model over HTTP, by OpenAI's protocol",
-		Long: `Answer requests for a language model over HTTP, by OpenAI's protocol: POST /v1/chat/completions and /v1/completions, whole or
-as a stream, or POST /v1/embeddings of a model made for them, GET /v1/models. There are also /tokenize, /detokenize, /health,
-/metrics for Prometheus, and at / a page to chat with.
+		Long: `Answer requests for a language model over HTTP, by OpenAI's protocol: POST /v1/chat/completions and
+/v1/completions, whole or as a stream, or POST /v1/embeddings of a model made for them, GET /v1/models. There are also
+/tokenize, /detokenize, /health, /metrics for Prometheus, and at / a page to chat with.
 --parallel answers are computed at once, each the same as alone; --queue requests wait.
 
-It listens on this machine only. To be asked from elsewhere, give --listen an address and --key-file a file with a key, which
-requests then bear (Authorization: Bearer KEY). A first Ctrl-C or SIGTERM ends it once all requests are answered, or after --drain.`,
+It listens on this machine only. To be asked from elsewhere, give --listen an address and --key-file a file with a key,
+which requests then bear (Authorization: Bearer KEY). A first Ctrl-C or SIGTERM ends it once all requests are answered,
+or after --drain.`,
 		Example: `  vkc serve -m MODEL.gguf
   vkc serve -m MODEL.gguf --listen 0.0.0.0:8080 --key-file KEY --ctx 8192 --kv f16`,
 		Args: exactArgs(),
@@ -76,14 +78,9 @@ func (f *serveFlags) check() error {
 		return usagef("serve: --queue, --timeout want more than 0, --max-tokens and --drain no less")
 	}
 	if f.keyFile != "" {
-		data, err := os.ReadFile(f.keyFile)
-		if err != nil {
+		var err error
+		if f.serve.Key, err = readKey(f.keyFile); err != nil {
 			return err
-		}
-		line, _, _ := strings.Cut(string(data), "\n")
-		if f.serve.Key = strings.TrimSpace(line); f.serve.Key == "" || len(f.serve.Key) > maxKey {
-			return fmt.Errorf("%s: the first line has %d bytes: want a key of 1 to %d", f.keyFile, len(f.serve.Key),
-				maxKey)
 		}
 	}
 	local := strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
@@ -95,6 +92,25 @@ func (f *serveFlags) check() error {
 		f.serve.Name = strings.TrimSuffix(filepath.Base(f.model.path), ".gguf")
 	}
 	return nil
+}
+
+// readKey returns the key on the first line of a file.
+func readKey(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxKey+2)) // with the end of the line
+	if err != nil {
+		return "", err
+	}
+	line, _, _ := strings.Cut(string(data), "\n")
+	key := strings.TrimSpace(line)
+	if key == "" || len(key) > maxKey {
+		return "", fmt.Errorf("%s: the first line has no key, or a longer one: want a key of 1 to %d bytes", path, maxKey)
+	}
+	return key, nil
 }
 
 // served is a model that answers requests.
@@ -157,6 +173,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		case line := <-troubles:
 			a.say("%s", line)
 		case err := <-ended:
+			server.Close() // which ends the contexts of requests
+			handler.Wait()
 			return err
 		case <-ctx.Done():
 		}
