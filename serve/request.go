@@ -128,8 +128,7 @@ func (s *Server) readRequest(r *http.Request) (q request, err error) {
 	known := append(fieldsOf(q), notes...)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if _, ok := undone[name]; !ok && !slices.Contains(known, name) {
-			return q, refuse(http.StatusBadRequest, name, "there is no field %q: want those of OpenAI's protocol that the "+
-				"documentation lists", name)
+			return q, refuse(http.StatusBadRequest, name, "there is no field %q here: leave it out", name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(undone)) {
@@ -163,7 +162,7 @@ func (q *request) job(prompt []int32) (j job, err error) {
 	for _, most := range []struct {
 		name string
 		n    *int
-	}{{"max_tokens", q.MaxTokens}, {"max_completion_tokens", q.MaxAnswer}} { // the newer name goes before the older one
+	}{{"max_tokens", q.MaxTokens}, {"max_completion_tokens", q.MaxAnswer}} { // the newer name wins
 		if most.n != nil && *most.n < 1 {
 			return j, refuse(http.StatusBadRequest, most.name, "%s is %d: want at least 1", most.name, *most.n)
 		}

@@ -108,7 +108,8 @@ func readKey(path string) (string, error) {
 	line, _, _ := strings.Cut(string(data), "\n")
 	key := strings.TrimSpace(line)
 	if key == "" || len(key) > maxKey {
-		return "", fmt.Errorf("%s: the first line has no key, or a longer one: want a key of 1 to %d bytes", path, maxKey)
+		return "", fmt.Errorf("%s: the first line has no key, or a longer one: want a key of 1 to %d bytes", path,
+			maxKey)
 	}
 	return key, nil
 }
