@@ -3,7 +3,6 @@ package generate
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 
 	"github.com/vkc-go/vkc/frontend/tokenizer"
@@ -33,12 +32,11 @@ type engine struct {
 
 // answer is a call of Generate on its way through an engine.
 type answer struct {
-	ctx      context.Context
-	sampling Sampling
+	ctx context.Context
 	// What follows belongs to the goroutine that runs steps.
 	text    []int32 // the prompt, and what follows it so far
 	made    int     // tokens of it that follow
-	random  *rand.Rand
+	chooser *chooser
 	decoder *tokenizer.Decoder
 
 	mu    sync.Mutex
@@ -84,9 +82,9 @@ func (e *engine) load() Load {
 }
 
 // begin has an answer go on with a prompt. It ends early when its context does.
-func (e *engine) begin(ctx context.Context, prompt []int32, s Sampling) *answer {
-	a := &answer{ctx: ctx, sampling: s, text: append([]int32(nil), prompt...),
-		random: rand.New(rand.NewPCG(s.Seed, 0)), decoder: e.model.tok.Decoder(), more: make(chan struct{}, 1)}
+func (e *engine) begin(ctx context.Context, prompt []int32, c *chooser) *answer {
+	a := &answer{ctx: ctx, text: append([]int32(nil), prompt...), chooser: c, decoder: e.model.tok.Decoder(),
+		more: make(chan struct{}, 1)}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -280,24 +278,25 @@ func (e *engine) after(ctx context.Context, slots []*slot, next []outcome, err e
 
 // choose adds a token to an answer, and reports whether it is complete.
 func (m *Model) choose(a *answer, next outcome) (over bool, err error) {
-	id := next.likeliest
+	token := Token{ID: next.likeliest}
 	if next.logits != nil {
-		if id, err = a.sampling.choose(next.logits, a.text, a.random); err != nil {
+		if token, err = a.chooser.next(next.logits, a.text); err != nil {
 			return true, err
 		}
 	}
-	if m.tok.IsEnd(id) {
-		if rest := a.decoder.Flush(); rest != "" {
-			a.give(Token{id, rest})
+	if m.tok.IsEnd(token.ID) {
+		if token.Text = a.decoder.Flush(); token.Text != "" {
+			a.give(token)
 		}
 		return true, nil
 	}
 	a.made++
-	token, last := Token{id, a.decoder.Next(id)}, a.made == a.sampling.MaxTokens || len(a.text)+1 >= m.context
+	token.Text = a.decoder.Next(token.ID)
+	last := a.made == a.chooser.sampling.MaxTokens || len(a.text)+1 >= m.context || a.chooser.full()
 	if last {
 		token.Text += a.decoder.Flush()
 	}
-	a.text = append(a.text, id)
+	a.text = append(a.text, token.ID)
 	a.give(token)
 	return last, nil
 }

@@ -155,7 +155,7 @@ func testSameBits(t *testing.T, m *Model, batches int) {
 		if _, err := s.read(t.Context(), x.tokens[:x.read]); err != nil {
 			t.Fatal(err)
 		}
-		s.of = &answer{text: x.tokens[:x.read], sampling: Sampling{Temperature: 1}}
+		s.of = &answer{text: x.tokens[:x.read], chooser: &chooser{sampling: Sampling{Temperature: 1}}}
 		for range tokens {
 			next(t, m, x.tokens, s)
 		}

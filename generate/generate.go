@@ -84,12 +84,15 @@ type Model struct {
 
 	counting   sync.Mutex
 	speculated Speculated
+
+	constraints constraints // of Sampling.Grammar
 }
 
 // Token is a part of an answer.
 type Token struct {
 	ID   int32
 	Text string // may be empty where a character takes several tokens
+	Odds *Odds  // nil without Sampling.Logprobs
 }
 
 // Open reads a model and compiles it for a device.
@@ -264,9 +267,14 @@ func (m *Model) Generate(ctx context.Context, prompt []int32, s Sampling) iter.S
 			yield(Token{}, err)
 			return
 		}
+		c, err := m.chooser(s)
+		if err != nil {
+			yield(Token{}, err)
+			return
+		}
 		ctx, leave := context.WithCancel(ctx)
 		defer leave()
-		for a := m.engine.begin(ctx, prompt, s); ; {
+		for a := m.engine.begin(ctx, prompt, c); ; {
 			tokens, err := a.take()
 			if err != nil {
 				yield(Token{}, err)

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/vkc-go/vkc/grammar"
 )
 
 // Sampling says how the next token is chosen from the model's logits. The zero
@@ -22,6 +24,11 @@ type Sampling struct {
 	RepeatPenalty float64
 	Seed          uint64 // equal seeds give equal tokens
 	MaxTokens     int    // 0 means as many as fit
+	// Grammar is what the answer must be: no other tokens are chosen, and the answer ends where nothing may follow. An
+	// answer of MaxTokens may still be cut short. Nil allows every text.
+	Grammar   *grammar.Grammar
+	Logprobs  bool // whether tokens come with the logarithms of their probability
+	Likeliest int  // with Logprobs, so many of the likeliest tokens come too
 }
 
 // recentTokens is how far back a token is a repetition.
@@ -41,8 +48,9 @@ func (s Sampling) Check() error {
 			return fmt.Errorf("generate: %s is %v: want %v to %v", v.name, v.value, v.low, v.top)
 		}
 	}
-	if s.TopK < 0 || s.MaxTokens < 0 {
-		return fmt.Errorf("generate: TopK is %d and MaxTokens %d: want at least 0", s.TopK, s.MaxTokens)
+	if s.TopK < 0 || s.MaxTokens < 0 || s.Likeliest < 0 {
+		return fmt.Errorf("generate: TopK is %d, MaxTokens %d and Likeliest %d: want at least 0", s.TopK, s.MaxTokens,
+			s.Likeliest)
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ type outcome struct {
 }
 
 // takesLikeliest reports whether the slot's answer needs no more of a step than the likeliest token.
-func (s *slot) takesLikeliest() bool { return s.of != nil && s.of.sampling.likeliest() }
+func (s *slot) takesLikeliest() bool { return s.of != nil && s.of.chooser.sampling.likeliest() }
 
 // stepAll takes the next token of the text of each slot, and says what follows it.
 func (m *Model) stepAll(ctx context.Context, slots []*slot) ([]outcome, error) {

@@ -13,8 +13,9 @@ import (
 	"unicode/utf8"
 )
 
-// JSON returns the grammar of JSON texts (RFC 8259), or of those that are objects. At most
-// 64 characters of white space follow one another, and none begin or end a text; exponents have two digits at most.
+// JSON returns the grammar of JSON texts (RFC 8259), or of those that are objects. Between the parts of a value there
+// is one space at most, or one line break and 40 spaces or tabs at most, so that a model does not write white space for
+// ever; exponents have two digits at most.
 func JSON(object bool) *Grammar {
 	s := &schemas{ids: map[string]int{}}
 	s.add("root", nil)
@@ -33,6 +34,7 @@ func JSON(object bool) *Grammar {
 //
 //   - an object's properties come in the order of the schema, others after them;
 //   - a schema with keywords of a type and without "type" is of that type;
+//   - white space is as JSON has it;
 //   - exponents have two digits at most, and numbers with bounds none;
 //   - strings with a pattern escape only what they must.
 //
@@ -214,7 +216,8 @@ func (s *schemas) add(name string, body func() *expr) *expr {
 // space is white space between the parts of a value.
 func (s *schemas) space() *expr {
 	return s.add("space", func() *expr {
-		return repeat(set(span{'\t', '\n'}, span{'\r', '\r'}, span{' ', ' '}), 0, 64)
+		blank := set(span{'\t', '\t'}, span{' ', ' '})
+		return alt(optional(blank), seq(optional(text("\r")), text("\n"), repeat(blank, 0, 40)))
 	})
 }
 

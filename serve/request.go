@@ -221,8 +221,8 @@ func (s *Server) conversation(list []message, variables json.RawMessage) ([]int3
 				"%s.role is %q: want system, developer, user or assistant", where, m.Role)
 		}
 		for _, name := range slices.Sorted(maps.Keys(m.More)) {
-			return nil, refuse(http.StatusBadRequest, where+"."+name, "%s.%s is not supported here: leave it out", where,
-				name)
+			where += "." + name
+			return nil, refuse(http.StatusBadRequest, where, "%s is not supported here: leave it out", where)
 		}
 		text, err := contentOf(where+".content", m.Content)
 		if err != nil {

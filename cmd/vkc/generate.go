@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +13,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/chat"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/generate"
+	"github.com/vkc-go/vkc/grammar"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -23,6 +26,8 @@ type loadFlags struct {
 type generateFlags struct {
 	model       loadFlags
 	prompt      string
+	gbnf        string // files of what the text must be
+	schema      string
 	sampling    generate.Sampling
 	chat, stats bool
 }
@@ -36,7 +41,9 @@ func (a *app) generateCommand() *cobra.Command {
 model's file makes a conversation of. With -p - it is standard input.
 
 Without --temp the likeliest token is taken each time. With it, a token is chosen by chance among those that --top-k,
---top-p and --min-p leave, each of which counts the likeliest ones first.`,
+--top-p and --min-p leave, each of which counts the likeliest ones first.
+
+With --grammar or --json-schema only tokens are taken that go on a text which is allowed.`,
 		Example: `  vkc generate -m MODEL.gguf -p Once -n 64
   vkc generate -m MODEL.gguf --chat -p Hello --temp 0.8 --min-p 0.05 --seed 1`,
 		Args: exactArgs(),
@@ -50,6 +57,9 @@ Without --temp the likeliest token is taken each time. With it, a token is chose
 	f.register(cmd.Flags())
 	cmd.Flags().StringVarP(&f.prompt, "prompt", "p", "", "the `TEXT` to go on with")
 	cmd.Flags().BoolVar(&f.chat, "chat", false, "the text is a message to the model")
+	cmd.Flags().StringVar(&f.gbnf, "grammar", "", "print what the grammar in this `FILE` allows, in llama.cpp's GBNF")
+	cmd.Flags().StringVar(&f.schema, "json-schema", "", "print JSON that the JSON Schema in this `FILE` describes")
+	cmd.MarkFlagsMutuallyExclusive("grammar", "json-schema")
 	return cmd
 }
 
@@ -121,9 +131,40 @@ func (f *generateFlags) open(ctx context.Context, command string) (*generate.Mod
 	return f.model.open(ctx, command)
 }
 
+// maxGrammar bounds the file of a grammar or schema, in bytes.
+const maxGrammar = 1 << 20
+
+// grammar reads what the text must be; nil for anything.
+func (f *generateFlags) grammar() (*grammar.Grammar, error) {
+	path, parse := f.gbnf, func(data []byte) (*grammar.Grammar, error) { return grammar.ParseGBNF(string(data)) }
+	if f.schema != "" {
+		path, parse = f.schema, grammar.ParseSchema
+	}
+	if path == "" {
+		return nil, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxGrammar))
+	if err != nil {
+		return nil, err
+	}
+	g, err := parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return g, nil
+}
+
 func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
 	text, err := textOf([]string{f.prompt})
 	if err != nil {
+		return err
+	}
+	if f.sampling.Grammar, err = f.grammar(); err != nil {
 		return err
 	}
 	start := time.Now()

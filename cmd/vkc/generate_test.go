@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -28,6 +29,24 @@ func TestGenerate(t *testing.T) {
 	fails(t, exitFailure, append(line, "--ctx", "5000"), "5000 positions: want 1 to 1024")
 	fails(t, exitFailure, append(line, "--chat"), "not made for conversations")
 	fails(t, exitFailure, []string{"generate", "-m", filepath.Join(t.TempDir(), "no.gguf"), "-p", "x"}, "no.gguf")
+	dir := t.TempDir()
+	files := map[string]string{"g.gbnf": `root ::= "yes" | "no"`, "s.json": `{"enum": [10, 2]}`,
+		"bad.json": `{"not": {}}`}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r = ok(t, append(line, "--grammar", filepath.Join(dir, "g.gbnf"))...)
+	if r.stdout != "yes\n" && r.stdout != "no\n" {
+		t.Errorf("%+v", r)
+	}
+	r = ok(t, append(line, "--json-schema", filepath.Join(dir, "s.json"))...)
+	if r.stdout != "10\n" && r.stdout != "2\n" {
+		t.Errorf("%+v", r)
+	}
+	bad := append(line, "--json-schema", filepath.Join(dir, "bad.json"))
+	fails(t, exitFailure, bad, `bad.json: schema: #: keyword "not"`)
 	again := []string{"generate", "-m", gollama, "--device", "cpu", "-n", "8", "--ctx", "64", "-p",
 		strings.Repeat("if err != nil {\n\treturn nil, err\n}\n", 3) + "if err"}
 	plain := ok(t, again...)
