@@ -397,7 +397,7 @@ func TestKnownBits(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("turn %d: the logits differ", turn)
 		}
-		kept.of = &answer{sampling: Sampling{Temperature: 1}}
+		kept.of = &answer{chooser: &chooser{sampling: Sampling{Temperature: 1}}}
 		for range 10 { // an answer
 			next(t, m, text, kept)
 		}
