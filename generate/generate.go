@@ -48,7 +48,7 @@ type Options struct {
 func (o Options) cache() []llm.Option {
 	list := []llm.Option{llm.KeepWindow(promptStep)}
 	if o.Parallel > 1 {
-		list = []llm.Option{llm.Texts(o.Parallel)}
+		list = append(list, llm.Texts(o.Parallel))
 	}
 	if o.Cache != ir.Invalid {
 		list = append(list, llm.Cache(o.Cache))

@@ -33,7 +33,7 @@ func (s *slot) known(prompt []int32) int {
 	if s.model.places > 1 {
 		// Which place a prompt gets, and so what is known of it, depends on what else is asked. So only
 		// that is known which would be computed in the same way again.
-		return min(n, s.parts) / promptStep * promptStep
+		n = min(n, s.parts) / promptStep * promptStep
 	}
 	return s.model.config.Reach(s.written, n, promptStep)
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // Texts has graphs keep the keys and values of n texts beside each other, in states
-// [KVHeads, n*maxContext, HeadDim]: position p of text i is at i*maxContext + p. Steps and
-// Decode then have one more input, "text" i32[], which of them their tokens go on. One,
+// [KVHeads, n*maxContext, HeadDim]: position p of text i is at i*maxContext + p, and
+// accordingly with KeepWindow. Steps and Decode then have one more input, "text" i32[], which of them their tokens go on. One,
 // which is so unless set, adds no input.
 func Texts(n int) Option { return func(d *decoding) { d.texts = n } }
 
@@ -32,8 +32,6 @@ func Batch(cfg Config, texts, maxContext int, options ...Option) (*ir.Graph, err
 		return nil, fmt.Errorf("llm: a batch of %d texts: want at least one", texts)
 	case how.cache.IsBlock():
 		return nil, fmt.Errorf("llm: a batch keeps keys and values in %s: want f32, f16 or bf16", how.cache)
-	case how.atOnce > 0:
-		return nil, fmt.Errorf("llm: a batch keeps all positions: want no KeepWindow")
 	}
 	return frontend.Build(graphName(cfg, "batch"), func(b *frontend.Builder) {
 		rows := b.Sym("B", texts)
@@ -54,40 +52,53 @@ type batch struct {
 
 func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
 	b, rows := q.Builder(), r.texts.Dim(0)
+	ring, kept := r.how.ring(l.Config, l.index, r.context)
 	extend := func(name string, x frontend.Tensor) frontend.Tensor {
-		cache := r.how.state(b, name, l, r.context)
-		at := r.texts.MulScalar(float64(r.context)).Add(r.positions).Reshape(1, rows, 1)
-		extended := cache.ScatterDistinct(1, at.Broadcast(l.KVHeads, rows, l.HeadDim), r.how.keep(x))
+		cache := r.how.state(b, name, l, kept)
+		extended := r.how.scatter(cache, x, r.texts.MulScalar(float64(kept)), r.positions, kept)
 		b.Update(cache, extended)
-		all := r.how.read(extended).Reshape(l.KVHeads, r.how.texts, r.context, l.HeadDim)
+		all := r.how.read(extended).Reshape(l.KVHeads, r.how.texts, kept, l.HeadDim)
 		return all.SwapAxes(0, 1).IndexSelect(0, r.texts)
 	}
 	y := q.SwapAxes(0, 1).Unsqueeze(2).Attention(extend("cache_k", k), extend("cache_v", v),
-		append(o, frontend.Mask(r.mask(l)))...)
+		append(o, frontend.Mask(r.mask(l, ring, kept)))...)
 	return y.Reshape(rows, l.Heads*l.HeadDim)
 }
 
 // mask hides the keys after a row's own position, and those before its window.
-func (r batch) mask(l layer) frontend.Tensor {
+func (r batch) mask(l layer, ring bool, kept int) frontend.Tensor {
 	b, rows := r.texts.Builder(), r.texts.Dim(0)
-	keys := b.Iota(ir.I32, 0, r.context).Reshape(1, 1, 1, r.context)
+	keys := b.Iota(ir.I32, 0, kept).Reshape(1, 1, 1, kept)
 	own := r.positions.Reshape(rows, 1, 1, 1)
 	seen := keys.Le(own)
-	if l.windowed() {
+	switch {
+	case ring:
+		back := own.Sub(keys)
+		back = back.Mod(back.Lit(float64(kept)))
+		seen = back.Le(own).And(back.Lt(back.Lit(float64(l.Window))))
+	case l.windowed():
 		seen = seen.And(keys.Gt(own.SubScalar(float64(l.Window))))
 	}
 	return seen.Where(b.Scalar(ir.F32, 0), b.Scalar(ir.F32, math.Inf(-1)))
 }
 
-// textInput is where the text that tokens go on begins, in states of several.
-func (d decoding) textInput(b *frontend.Builder, maxContext int) frontend.Tensor {
+// scatter writes the keys or values x of tokens at positions of texts, which keep so many positions each from
+// first on. What a ring keeps is at positions modulo its extent.
+func (d decoding) scatter(cache, x, first, positions frontend.Tensor, kept int) frontend.Tensor {
+	if d.atOnce > 0 { // else positions are less
+		positions = positions.Mod(positions.Lit(float64(kept)))
+	}
+	at := first.Add(positions).Reshape(1, positions.Dim(0), 1)
+	return cache.ScatterDistinct(1, at.Broadcast(x.Dim(0), x.Dim(1), x.Dim(2)), d.keep(x))
+}
+
+// textInput is which text tokens go on, of several.
+func (d decoding) textInput(b *frontend.Builder) frontend.Tensor {
 	switch {
 	case d.texts == 1:
 		return frontend.Tensor{}
 	case d.texts < 1:
 		b.Fail("llm", fmt.Errorf("%d texts: want at least one", d.texts))
-	case d.atOnce > 0:
-		b.Fail("llm", fmt.Errorf("%d texts keep all positions: want no KeepWindow", d.texts))
 	}
-	return b.Input("text", ir.I32).MulScalar(float64(maxContext))
+	return b.Input("text", ir.I32)
 }

@@ -56,7 +56,7 @@ func openBatched(t *testing.T, device string, f *gguf.File, texts int, options .
 	b := batched{vocab: cfg.Vocab}
 	g, err := llm.Batch(cfg, texts, cfg.Context, options...)
 	b.batch = load(g, err, nil)
-	g, err = llm.Steps(cfg, cfg.Context, cfg.Context, append(options, llm.Texts(texts))...)
+	g, err = llm.Steps(cfg, 3, cfg.Context, append(options, llm.Texts(texts))...)
 	b.steps = load(g, err, b.batch)
 	return b
 }
@@ -90,14 +90,17 @@ func (b batched) read(t *testing.T, text int32, tokens []int32) []float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := b.steps.Run(t.Context(), vkc.Tensors{"tokens": data(t, tokens), "text": which},
-		vkc.RunOptions{Symbols: map[string]int64{"S": int64(len(tokens))}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	logits, err := res.Outputs["logits"].Floats()
-	if err != nil {
-		t.Fatal(err)
+	var logits []float64
+	for begin := 0; begin < len(tokens); begin += 3 {
+		end := min(begin+3, len(tokens))
+		res, err := b.steps.Run(t.Context(), vkc.Tensors{"tokens": data(t, tokens[begin:end]), "text": which},
+			vkc.RunOptions{Symbols: map[string]int64{"S": int64(end)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if logits, err = res.Outputs["logits"].Floats(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return logits
 }
@@ -112,7 +115,10 @@ func TestBatch(t *testing.T) {
 	for _, path := range paths {
 		m := readGolden(t, path)
 		if m.Pooled == nil {
-			t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) { m.testBatch(t, "cpu") })
+			t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) {
+				m.testBatch(t, "cpu")
+				m.testBatch(t, "cpu", llm.KeepWindow(3))
+			})
 		}
 	}
 }
@@ -120,12 +126,15 @@ func TestBatch(t *testing.T) {
 // TestBatchOnDevice is TestBatch for models that together have every part of a layer.
 func TestBatchOnDevice(t *testing.T) {
 	for _, name := range []string{"gemma2", "gpt-oss"} {
-		t.Run(name, func(t *testing.T) { readGolden(t, filepath.Join(goldenDir, name+".json")).testBatch(t, "vulkan") })
+		t.Run(name, func(t *testing.T) {
+			m := readGolden(t, filepath.Join(goldenDir, name+".json"))
+			m.testBatch(t, "vulkan", llm.KeepWindow(3))
+		})
 	}
 }
 
-func (m goldenModel) testBatch(t *testing.T, device string) {
-	b := openBatched(t, device, m.file(t), 3)
+func (m goldenModel) testBatch(t *testing.T, device string, options ...llm.Option) {
+	b := openBatched(t, device, m.file(t), 3, options...)
 	half := len(m.Tokens) / 2
 	compare(t, "the beginning", b.read(t, 2, m.Tokens[:half]), m.Logits[half-1], 1e-3)
 	at := []int{0, -2, half} // of each text, the position of its next token

@@ -137,20 +137,27 @@ func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.D
 	}
 	start := b.DimValue(length).Sub(b.DimValue(tokens.Dim(0)))
 	positions := b.Iota(ir.I32, 0, tokens.Dim(0)).Add(start)
-	text := how.textInput(b, maxContext)
+	text := how.textInput(b)
 	cached := func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
 		ring, kept := how.ring(cfg, l.index, maxContext)
 		extend := func(name string, x frontend.Tensor) frontend.Tensor {
 			cache := how.state(b, name, l, kept)
 			switch {
+			case how.texts > 1:
+				first := text.MulScalar(float64(kept))
+				if ring {
+					extended := how.scatter(cache, x, first, positions, kept)
+					b.Update(cache, extended)
+					own := how.read(extended).DynamicSlice(1, first, ir.D(kept))
+					return unroll(own, maxContext).Slice(1, 0, length)
+				}
+				extended := cache.DynamicUpdateSlice(1, how.keep(x), start.Add(first))
+				b.Update(cache, extended)
+				return how.read(extended).DynamicSlice(1, first, length)
 			case ring:
 				extended := cache.RingUpdateSlice(1, how.keep(x), start)
 				b.Update(cache, extended)
 				return unroll(how.read(extended), maxContext).Slice(1, 0, length)
-			case how.texts > 1:
-				extended := cache.DynamicUpdateSlice(1, how.keep(x), start.Add(text))
-				b.Update(cache, extended)
-				return how.read(extended).DynamicSlice(1, text, length)
 			}
 			extended := cache.DynamicUpdateSlice(1, how.keep(x), start)
 			b.Update(cache, extended)
