@@ -10,8 +10,9 @@ import (
 
 // Texts has graphs keep the keys and values of n texts beside each other, in states
 // [KVHeads, n*maxContext, HeadDim]: position p of text i is at i*maxContext + p, and
-// accordingly with KeepWindow. Steps and Decode then have one more input, "text" i32[], which of them their tokens go on. One,
-// which is so unless set, adds no input.
+// accordingly where layers keep their window only. Steps and Decode then have one more
+// input, "text" i32[], which of them their tokens go on. One, which is so unless set,
+// adds no input.
 func Texts(n int) Option { return func(d *decoding) { d.texts = n } }
 
 // Batch returns the graph of one step of generation for several texts at once: inputs
