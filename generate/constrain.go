@@ -137,7 +137,7 @@ type constraint struct {
 }
 
 // maxConstraints is how many grammars are kept with their masks.
-const maxConstraints = 8
+const maxConstraints = 4
 
 // of returns the constraint of a grammar.
 func (c *constraints) of(g *grammar.Grammar, tok *tokenizer.Tokenizer) *grammar.Constraint {

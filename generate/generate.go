@@ -201,6 +201,15 @@ func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tok }
 // Why says what the model runs on, and why there.
 func (m *Model) Why() string { return m.step.Why() }
 
+// ChatTemplate returns the template of conversations in the model's file, or "".
+func (m *Model) ChatTemplate() string {
+	source, err := m.file.String("tokenizer.chat_template")
+	if err != nil {
+		return "" // Prompt says so
+	}
+	return source
+}
+
 // Prompt returns the tokens of a conversation, by the template in the model's file.
 // BOS and EOS of the context are the model's.
 func (m *Model) Prompt(c chat.Context) ([]int32, error) {

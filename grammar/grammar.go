@@ -38,7 +38,7 @@ const (
 	maxDepth    = 1024      // of a stack
 	maxConfigs  = 1 << 12   // places that a text may be at
 	maxWork     = 1 << 22   // places looked at for a mask
-	maxKept     = 64 << 20  // bytes of states and masks of a grammar and vocabulary
+	maxKept     = 32 << 20  // bytes of states and masks of a grammar and vocabulary
 	maxMeanings = 1 << 16   // rules of a schema
 	maxName     = 1 << 10   // bytes of a property's name where others may stand beside it
 )

@@ -60,6 +60,39 @@ func ParseSchema(schema []byte) (*Grammar, error) {
 	return build(s.rules)
 }
 
+// Function is what a text may call, by a JSON Schema of its parameters.
+type Function struct {
+	Name       string
+	Parameters []byte
+}
+
+// ParseCalls returns the grammar of calls of one of some functions: before, then
+// {"name": NAME, ARGUMENTS: VALUE}, where arguments is the key of the value, then after.
+func ParseCalls(before string, functions []Function, arguments, after string) (*Grammar, error) {
+	s := &schemas{ids: map[string]int{}}
+	s.add("root", nil)
+	e := alt()
+	for _, f := range functions {
+		if len(f.Parameters) > maxSource {
+			return nil, fmt.Errorf("schema: the parameters of %s have %d bytes: want at most %d", f.Name,
+				len(f.Parameters), maxSource)
+		}
+		root, err := readValue(f.Parameters)
+		if err != nil {
+			return nil, fmt.Errorf("schema: the parameters of %s: %w", f.Name, err)
+		}
+		s.root, s.scope = root, f.Name
+		value := s.add(f.Name+"#", func() *expr { return s.value(root, f.Name+"#", 0) })
+		head := fmt.Sprintf(`{"name": %s, %s: `, quote(f.Name), quote(arguments))
+		e.list = append(e.list, seq(text(head), value, text("}")))
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	s.rules[0].body = seq(text(before), e, text(after))
+	return build(s.rules)
+}
+
 // object is a JSON object whose keys keep their order.
 type object struct {
 	keys   []string
@@ -173,6 +206,7 @@ func decode(d *json.Decoder, depth int) (any, error) {
 // schemas makes rules of schemas.
 type schemas struct {
 	root  any
+	scope string // whose schema the root is, where there are several
 	rules []definition
 	ids   map[string]int // by name
 	spent int            // work that merging and comparing took
@@ -418,7 +452,7 @@ func (s *schemas) combined(o *object, key, where string, depth int) *expr {
 		case len(rest.keys) > 0:
 			return s.value(s.merge(target, rest, where), where, depth+1)
 		}
-		return s.add(ref, func() *expr { return s.value(target, ref, depth+1) })
+		return s.add(s.scope+ref, func() *expr { return s.value(target, s.scope+ref, depth+1) })
 	}
 	list, ok := o.values[key].([]any)
 	if !ok || len(list) == 0 {

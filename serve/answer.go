@@ -9,22 +9,27 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc/frontend/tokenizer"
+	"github.com/vkc-go/vkc/generate"
 )
 
 func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) error {
-	q, err := s.readRequest(r)
+	q, err := s.readRequest(r, "prompt")
 	if err != nil {
 		return err
 	}
-	prompt, err := s.conversation(q.Messages, q.Template)
+	t, err := readTools(q.Tools, q.ToolChoice)
 	if err != nil {
 		return err
 	}
-	return s.answer(w, r, &q, prompt, chatShape)
+	prompt, err := s.conversation(q.Messages, q.Template, t)
+	if err != nil {
+		return err
+	}
+	return s.answer(w, r, &q, t, prompt, chatShape)
 }
 
 func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
-	q, err := s.readRequest(r)
+	q, err := s.readRequest(r, "messages", "chat_template_kwargs", "tools", "tool_choice", "logprobs", "top_logprobs")
 	if err != nil {
 		return err
 	}
@@ -32,7 +37,7 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.answer(w, r, &q, prompt, textShape)
+	return s.answer(w, r, &q, nil, prompt, textShape)
 }
 
 // shape is how one of the two kinds of answers is written.
@@ -40,19 +45,29 @@ type shape struct {
 	id, whole, part string // beginnings of names, and what answers and their parts are called
 	// full and piece are the fields of a choice that hold the text. First is the piece before
 	// all text, or nil.
-	full, piece func(text string) map[string]any
+	full, piece func(text string, calls []call) map[string]any
 	first       map[string]any
 }
 
 var chatShape = shape{
 	id: "chatcmpl", whole: "chat.completion", part: "chat.completion.chunk",
-	full: func(text string) map[string]any {
-		return map[string]any{"message": map[string]any{"role": "assistant", "content": text, "refusal": nil}}
+	full: func(text string, calls []call) map[string]any {
+		message := map[string]any{"role": "assistant", "content": text, "refusal": nil}
+		if calls != nil {
+			message["tool_calls"] = calls
+		}
+		if calls != nil && text == "" {
+			message["content"] = nil
+		}
+		return map[string]any{"message": message}
 	},
-	piece: func(text string) map[string]any {
+	piece: func(text string, calls []call) map[string]any {
 		delta := map[string]any{}
 		if text != "" {
 			delta["content"] = text
+		}
+		if calls != nil {
+			delta["tool_calls"] = numbered(calls)
 		}
 		return map[string]any{"delta": delta}
 	},
@@ -61,14 +76,54 @@ var chatShape = shape{
 
 var textShape = shape{
 	id: "cmpl", whole: "text_completion", part: "text_completion",
-	full:  func(text string) map[string]any { return map[string]any{"text": text} },
-	piece: func(text string) map[string]any { return map[string]any{"text": text} },
+	full:  func(text string, _ []call) map[string]any { return map[string]any{"text": text} },
+	piece: func(text string, _ []call) map[string]any { return map[string]any{"text": text} },
+}
+
+// numbered are calls as a stream has them.
+func numbered(calls []call) (list []map[string]any) {
+	for i, c := range calls {
+		list = append(list, map[string]any{"index": i, "id": newID("call"), "type": "function",
+			"function": map[string]any{"name": c.name, "arguments": c.arguments}})
+	}
+	return list
+}
+
+// logprobs is what the protocol says of tokens.
+func (s *Server) logprobs(tokens []generate.Token) any {
+	one := func(id int32, logprob float64) map[string]any {
+		text := s.model.Tokenizer().Piece(id)
+		codes := []int{}
+		for i := range len(text) {
+			codes = append(codes, int(text[i]))
+		}
+		return map[string]any{"token": strings.ToValidUTF8(text, "\uFFFD"), "logprob": max(logprob, -9999),
+			"bytes": codes}
+	}
+	content := []any{}
+	for _, t := range tokens {
+		if t.Odds == nil {
+			continue
+		}
+		fields, top := one(t.ID, t.Odds.Logprob), []any{}
+		for _, o := range t.Odds.Likeliest {
+			top = append(top, one(o.ID, o.Logprob))
+		}
+		fields["top_logprobs"] = top
+		content = append(content, fields)
+	}
+	return map[string]any{"content": content, "refusal": nil}
 }
 
 // answer runs a request and writes its answer, whole or as it comes.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, prompt []int32, shape shape) error {
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, t *tools, prompt []int32,
+	shape shape) error {
 	j, err := q.job(prompt)
 	if err != nil {
+		return err
+	}
+	j.tools = t
+	if j.sampling.Grammar, err = s.constrain(q, t); err != nil {
 		return err
 	}
 	a := &answer{w: w, shape: shape, id: newID(shape.id), created: time.Now().Unix(), model: s.o.Name,
@@ -76,16 +131,25 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, prom
 	if q.Stream {
 		return a.stream(r, s, j, q.StreamOptions.IncludeUsage)
 	}
-	var text strings.Builder
-	end, use, err := s.run(r.Context(), j, func(piece string) error {
-		text.WriteString(piece)
+	var said strings.Builder
+	var tokens []generate.Token
+	reader := newCallReader(t)
+	end, use, err := s.run(r.Context(), j, func(p piece) error {
+		said.WriteString(reader.next(p.text))
+		tokens = append(tokens, p.tokens...)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+	rest, calls := reader.end()
+	said.WriteString(rest)
+	c := choice(shape.full(said.String(), calls), end.with(calls))
+	if j.sampling.Logprobs {
+		c["logprobs"] = s.logprobs(tokens)
+	}
 	a.deadline()
-	body := a.body(shape.whole, choice(shape.full(text.String()), end))
+	body := a.body(shape.whole, c)
 	body["usage"] = use
 	writeJSON(w, http.StatusOK, body)
 	return nil
@@ -109,6 +173,14 @@ func choice(fields map[string]any, end finish) map[string]any {
 	return fields
 }
 
+// with is how an answer ended that has calls.
+func (f finish) with(calls []call) finish {
+	if f == finishStop && calls != nil {
+		return "tool_calls"
+	}
+	return f
+}
+
 // body is what answers and their parts have in common.
 func (a *answer) body(object string, choices ...map[string]any) map[string]any {
 	if choices == nil {
@@ -126,18 +198,29 @@ func (a *answer) deadline() {
 // stream answers by server-sent events (HTML, section 9.2), one for each piece of text.
 // What fails before the first is an ordinary answer.
 func (a *answer) stream(r *http.Request, s *Server, j job, withUsage bool) error {
-	piece := func(fields map[string]any, end finish) error {
-		body := a.body(a.shape.part, choice(fields, end))
+	var tokens []generate.Token // that no piece has told of
+	tell := func(fields map[string]any, end finish) error {
+		c := choice(fields, end)
+		if len(tokens) > 0 {
+			c["logprobs"], tokens = s.logprobs(tokens), nil
+		}
+		body := a.body(a.shape.part, c)
 		if withUsage {
 			body["usage"] = nil
 		}
 		return a.event(body)
 	}
-	end, use, err := s.run(r.Context(), j, func(text string) error {
-		if err := a.begin(piece); err != nil {
+	reader := newCallReader(j.tools)
+	end, use, err := s.run(r.Context(), j, func(p piece) error {
+		if err := a.begin(tell); err != nil {
 			return err
 		}
-		return piece(a.shape.piece(text), "")
+		tokens = append(tokens, p.tokens...)
+		said := reader.next(p.text)
+		if said == "" && len(tokens) == 0 {
+			return nil
+		}
+		return tell(a.shape.piece(said, nil), "")
 	})
 	switch {
 	case err != nil && !a.begun:
@@ -148,10 +231,14 @@ func (a *answer) stream(r *http.Request, s *Server, j job, withUsage bool) error
 		}
 		return nil // the status is sent already
 	}
-	if err := a.begin(piece); err != nil { // an empty answer
+	if err := a.begin(tell); err != nil { // an empty answer
 		return nil
 	}
-	if piece(a.shape.piece(""), end) != nil {
+	rest, calls := reader.end()
+	if (rest != "" || calls != nil) && tell(a.shape.piece(rest, calls), "") != nil {
+		return nil
+	}
+	if tell(a.shape.piece("", nil), end.with(calls)) != nil {
 		return nil
 	}
 	if withUsage {

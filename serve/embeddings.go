@@ -44,6 +44,9 @@ func (wordless) Parallel() int { return 1 }
 // Load implements Model.
 func (wordless) Load() generate.Load { return generate.Load{} }
 
+// ChatTemplate implements Model.
+func (wordless) ChatTemplate() string { return "" }
+
 // Generate implements Model.
 func (m wordless) Generate(context.Context, []int32, generate.Sampling) iter.Seq2[generate.Token, error] {
 	_, err := m.Prompt(chat.Context{})

@@ -36,6 +36,12 @@ type request struct {
 	MinP              float64         `json:"min_p"`
 	RepetitionPenalty float64         `json:"repetition_penalty"`
 	Template          json.RawMessage `json:"chat_template_kwargs"` // variables of the template
+	ResponseFormat    json.RawMessage `json:"response_format"`
+	Grammar           string          `json:"grammar"` // as llama.cpp's server has it
+	Tools             json.RawMessage `json:"tools"`
+	ToolChoice        json.RawMessage `json:"tool_choice"`
+	Logprobs          bool            `json:"logprobs"`
+	TopLogprobs       int             `json:"top_logprobs"`
 }
 
 // message is a turn of a conversation.
@@ -87,21 +93,17 @@ var undone = map[string][]string{
 	"function_call":     {"null", `"none"`},
 	"functions":         {"null", "[]"},
 	"logit_bias":        {"null", "{}"},
-	"logprobs":          {"null", "false"},
 	"modalities":        {"null", `["text"]`},
 	"n":                 {"null", "1"},
 	"presence_penalty":  {"null", "0", "0.0"},
-	"response_format":   {"null", `{"type":"text"}`},
 	"suffix":            {"null", `""`},
-	"tool_choice":       {"null", `"none"`},
-	"tools":             {"null", "[]"},
-	"top_logprobs":      {"null", "0"},
 }
 
 // Bounds of a request.
 const (
 	maxStops    = 16
 	maxStopSize = 1 << 10
+	maxLogprobs = 20
 )
 
 // readJSON reads the body of a request into v, and returns its fields.
@@ -119,15 +121,15 @@ func readJSON(r *http.Request, v any) (fields map[string]json.RawMessage, err er
 	return fields, nil
 }
 
-// readRequest reads a request for text and refuses what is not done here.
-func (s *Server) readRequest(r *http.Request) (q request, err error) {
+// readRequest reads a request for text and refuses what is not done here. Foreign are fields of other paths.
+func (s *Server) readRequest(r *http.Request, foreign ...string) (q request, err error) {
 	fields, err := readJSON(r, &q)
 	if err != nil {
 		return q, err
 	}
 	known := append(fieldsOf(q), notes...)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if _, ok := undone[name]; !ok && !slices.Contains(known, name) {
+		if _, ok := undone[name]; !ok && !slices.Contains(known, name) || slices.Contains(foreign, name) {
 			return q, refuse(http.StatusBadRequest, name, "there is no field %q here: leave it out", name)
 		}
 	}
@@ -170,6 +172,11 @@ func (q *request) job(prompt []int32) (j job, err error) {
 			j.sampling.MaxTokens = *most.n
 		}
 	}
+	if q.TopLogprobs < 0 || q.TopLogprobs > maxLogprobs || q.TopLogprobs > 0 && !q.Logprobs {
+		return j, refuse(http.StatusBadRequest, "top_logprobs", "top_logprobs is %d: want 0 to %d, with logprobs true",
+			q.TopLogprobs, maxLogprobs)
+	}
+	j.sampling.Logprobs, j.sampling.Likeliest = q.Logprobs, q.TopLogprobs
 	if err := j.sampling.Check(); err != nil {
 		return j, refuse(http.StatusBadRequest, "", "%v", err)
 	}
@@ -196,8 +203,8 @@ func stopsOf(data json.RawMessage) (list []string, err error) {
 	return list, nil
 }
 
-// conversation makes a prompt of messages and variables of the template.
-func (s *Server) conversation(list []message, variables json.RawMessage) ([]int32, error) {
+// conversation makes a prompt of messages, tools and variables of the template.
+func (s *Server) conversation(list []message, variables json.RawMessage, t *tools) ([]int32, error) {
 	if len(list) == 0 {
 		return nil, refuse(http.StatusBadRequest, "messages", "messages is missing or empty: want at least one")
 	}
@@ -211,30 +218,92 @@ func (s *Server) conversation(list []message, variables json.RawMessage) ([]int3
 		}
 		c.More = object
 	}
+	if t != nil {
+		if !strings.Contains(s.model.ChatTemplate(), "tools") {
+			return nil, refuse(http.StatusBadRequest, "tools", "the model's template of conversations knows no tools")
+		}
+		c.Tools = t.listed
+	}
 	for i, m := range list {
 		where := fmt.Sprintf("messages[%d]", i)
 		if m.Role == "developer" { // the newer name
 			m.Role = "system"
 		}
-		if !slices.Contains([]string{"system", "user", "assistant"}, m.Role) {
+		if !slices.Contains([]string{"system", "user", "assistant", "tool"}, m.Role) {
 			return nil, refuse(http.StatusBadRequest, where+".role",
-				"%s.role is %q: want system, developer, user or assistant", where, m.Role)
+				"%s.role is %q: want system, developer, user, assistant or tool", where, m.Role)
 		}
-		for _, name := range slices.Sorted(maps.Keys(m.More)) {
-			where += "." + name
-			return nil, refuse(http.StatusBadRequest, where, "%s is not supported here: leave it out", where)
-		}
-		text, err := contentOf(where+".content", m.Content)
-		if err != nil {
+		turn := chat.Message{Role: m.Role}
+		var err error
+		if turn.More, err = m.calls(where); err != nil {
 			return nil, err
 		}
-		c.Messages = append(c.Messages, chat.Message{Role: m.Role, Content: text})
+		if said := string(m.Content); turn.More == nil || m.Role == "tool" || said != "" && said != "null" {
+			if turn.Content, err = contentOf(where+".content", m.Content); err != nil {
+				return nil, err
+			}
+		}
+		c.Messages = append(c.Messages, turn)
 	}
 	prompt, err := s.model.Prompt(c)
 	if err != nil {
 		return nil, refuse(http.StatusBadRequest, "messages", "%v", err)
 	}
 	return prompt, s.fits(prompt, "messages")
+}
+
+// calls returns what a message has beside its text: calls of tools, or which of them it answers. Arguments are
+// objects, as templates have them.
+func (m *message) calls(where string) (more chat.Object, err error) {
+	for _, name := range slices.Sorted(maps.Keys(m.More)) {
+		at := where + "." + name
+		v, err := chat.ParseJSON(m.More[name])
+		if err != nil {
+			return nil, refuse(http.StatusBadRequest, at, "%s: %v", at, err)
+		}
+		switch {
+		case name == "tool_call_id" && m.Role == "tool":
+			if _, ok := v.(string); !ok {
+				return nil, refuse(http.StatusBadRequest, at, "%s: want a string", at)
+			}
+		case name == "tool_calls" && m.Role == "assistant":
+			list, _ := v.([]any)
+			for i, one := range list {
+				if !openArguments(one) {
+					return nil, refuse(http.StatusBadRequest, at, "%s[%d]: want {\"id\": ID, \"type\": \"function\", "+
+						"\"function\": {\"name\": NAME, \"arguments\": JSON of an object}}", at, i)
+				}
+			}
+			if list == nil {
+				return nil, refuse(http.StatusBadRequest, at, "%s: want a list", at)
+			}
+		default:
+			return nil, refuse(http.StatusBadRequest, at, "%s is not supported here: leave it out", at)
+		}
+		more = append(more, chat.Field{Key: name, Value: v})
+	}
+	return more, nil
+}
+
+// openArguments makes an object of the arguments of a call, which the protocol has as a string.
+func openArguments(call any) bool {
+	fields, _ := call.(chat.Object)
+	f, _ := fields.Get("function")
+	inner, _ := f.(chat.Object)
+	for i := range inner {
+		text, isText := inner[i].Value.(string)
+		if inner[i].Key != "arguments" || !isText {
+			continue
+		}
+		v, err := chat.ParseJSON([]byte(text))
+		object, ok := v.(chat.Object)
+		if err != nil || !ok {
+			return false
+		}
+		inner[i].Value = object
+		return true
+	}
+	return false
 }
 
 // contentOf reads the text of a message: a string, or parts that are texts.

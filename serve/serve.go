@@ -16,6 +16,10 @@
 //	GET  /metrics               figures for Prometheus, by the names of vLLM
 //	GET  /                      a page to chat with
 //
+// Answers are held to a JSON Schema by response_format, and to a grammar of llama.cpp's GBNF by grammar. Of
+// tools, functions may be called as models of Hermes, Qwen, Mistral and Llama 3 write calls; tool_choice required
+// or a name has the model call one, with arguments by its schema.
+//
 // What a request asks for and this package does not do is refused with status 400
 // and the name of the field; nothing is left out in silence.
 //
@@ -64,6 +68,7 @@ type Model interface {
 	Parallel() int // answers that it computes at once; Generate has others wait
 	Load() generate.Load
 	Prompt(chat.Context) ([]int32, error)
+	ChatTemplate() string // "" if there is none
 	Generate(ctx context.Context, prompt []int32, s generate.Sampling) iter.Seq2[generate.Token, error]
 }
 
@@ -90,6 +95,7 @@ type Server struct {
 	answered sync.WaitGroup
 	draining atomic.Bool
 	metrics  metrics
+	grammars grammars
 	started  time.Time
 }
 
@@ -255,6 +261,13 @@ type job struct {
 	prompt   []int32
 	sampling generate.Sampling
 	stop     []string
+	tools    *tools // nil where none may be called
+}
+
+// piece is a part of an answer: a text, and the tokens that were chosen since the last part.
+type piece struct {
+	text   string
+	tokens []generate.Token
 }
 
 // finish says why an answer ended, in the words of the protocol.
@@ -274,7 +287,7 @@ type usage struct {
 
 // run has the model answer a job, and gives the text piece by piece. Emit's
 // error ends the answer.
-func (s *Server) run(ctx context.Context, j job, emit func(text string) error) (end finish, u usage, err error) {
+func (s *Server) run(ctx context.Context, j job, emit func(piece) error) (end finish, u usage, err error) {
 	late := refuse(http.StatusGatewayTimeout, "", "the answer was not there after %v, which is the server's limit",
 		s.o.Timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, s.o.Timeout, late)
@@ -289,7 +302,15 @@ func (s *Server) run(ctx context.Context, j job, emit func(text string) error) (
 		j.sampling.MaxTokens = max(room, 1) // a prompt that is too long is the model's error
 	}
 	u.Prompt, end = len(j.prompt), finishStop
-	cut := stopper{words: j.stop}
+	cut, fresh := stopper{words: j.stop}, []generate.Token(nil)
+	send := func(text string) error {
+		if text == "" && len(fresh) == 0 {
+			return nil
+		}
+		p := piece{text, fresh}
+		fresh = nil
+		return emit(p)
+	}
 	for token, err := range s.model.Generate(ctx, j.prompt, j.sampling) {
 		if err != nil {
 			if ctx.Err() != nil {
@@ -300,9 +321,15 @@ func (s *Server) run(ctx context.Context, j job, emit func(text string) error) (
 		if !s.model.Tokenizer().IsEnd(token.ID) {
 			u.Completion++
 			record.token()
+			if j.sampling.Logprobs {
+				fresh = append(fresh, token)
+			}
+			if j.tools != nil && s.model.Tokenizer().IsSpecial(token.ID) { // which may begin a call
+				token.Text += s.model.Tokenizer().Token(token.ID)
+			}
 		}
 		text, found := cut.next(token.Text)
-		if err := send(text, emit); err != nil {
+		if err := send(text); err != nil {
 			return "", u, err
 		}
 		if found {
@@ -314,14 +341,7 @@ func (s *Server) run(ctx context.Context, j job, emit func(text string) error) (
 		end = finishLength
 	}
 	u.Total = u.Prompt + u.Completion
-	return end, u, send(cut.rest(), emit)
-}
-
-func send(text string, emit func(string) error) error {
-	if text == "" {
-		return nil
-	}
-	return emit(text)
+	return end, u, send(cut.rest())
 }
 
 // stopper finds words at which a text ends, though they come in pieces.

@@ -61,6 +61,8 @@ func (e *echo) Load() generate.Load {
 	return generate.Load{Running: running, Waiting: max(int(e.asked.Load())-running, 0)}
 }
 
+func (e *echo) ChatTemplate() string { return "{{ tools }} <tool_call>" }
+
 func (e *echo) Prompt(c chat.Context) ([]int32, error) {
 	last := c.Messages[len(c.Messages)-1]
 	return e.tok.Encode(last.Content.(string), tokenizer.Options{}), nil
@@ -244,7 +246,17 @@ func TestRefusals(t *testing.T) {
 		{chat, `{"messages": [{"role": "robot", "content": "x"}]}`, 400, "messages[0].role", "robot"},
 		{chat, `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`, 400, "messages[0].content", "text only"},
 		{chat, `{"messages": [{"role": "user"}]}`, 400, "messages[0].content", "missing"},
-		{chat, `{"messages": [{"role": "user", "content": "x"}], "tools": [{}]}`, 400, "tools", "not supported"},
+		{chat, `{"messages": [{"role": "user", "content": "x"}], "tools": [{}]}`, 400, "tools", "want function"},
+		{chat, `{"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": {"name": "f",
+			"strict": true}}]}`, 400, "tools", "is strict"},
+		{chat, `{"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}`, 400, "tool_choice", "one of tools"},
+		{chat, `{"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "xml"}}`, 400, "response_format", "xml"},
+		{chat, `{"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_schema", "json_schema":
+			{"name": "x", "schema": {"not": {}}}}}`, 400, "response_format", `keyword "not"`},
+		{chat, `{"messages": [{"role": "user", "content": "x"}], "top_logprobs": 2}`, 400, "top_logprobs", "logprobs true"},
+		{chat, `{"messages": [{"role": "user", "content": "x"}], "prompt": "x"}`, 400, "prompt", "no field"},
+		{text, `{"prompt": "x", "logprobs": 1}`, 400, "", "logprobs"},
+		{text, `{"prompt": "x", "grammar": "root ::= x"}`, 400, "grammar", "no rule"},
 		{chat, `{"messages": [{"role": "user", "content": "x"}], "model": "gpt"}`, 404, "model", `want "echo"`},
 		{chat, `{"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": 1}`, 400, "chat_template_kwargs", "object"},
 		{text, `{"prompt": "x", "n": 2}`, 400, "n", "want 1"},

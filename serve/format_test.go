@@ -1,0 +1,146 @@
+package serve_test
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/generate"
+	"github.com/vkc-go/vkc/serve"
+)
+
+// talker is the model of the example with a template of conversations.
+func talker(t testing.TB) string {
+	t.Helper()
+	f, err := gguf.Open(gollama)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var w gguf.Writer
+	const template = "{% if tools %}{{ tools[0].function.name }}{% endif %}{% for m in messages %}" +
+		"{{ m.content }}{% for c in m.tool_calls %}{{ c.function.arguments | tojson }}{% endfor %}\n{% endfor %}"
+	for _, kv := range append(f.Metadata(), gguf.KV{Key: "tokenizer.chat_template", Value: template}) {
+		if err := w.Set(kv.Key, kv.Value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range f.Names() {
+		d, err := f.Weight(name)
+		if err == nil {
+			err = w.Add(name, d)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "talker.gguf")
+	out, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.WriteTo(out); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestFormats: a model's answers are JSON by a schema, calls of tools, and have the odds of tokens.
+func TestFormats(t *testing.T) {
+	m, err := generate.Open(t.Context(), talker(t), generate.Options{Device: "cpu", Context: 128})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s := start(t, m, serve.Options{})
+	const talk = `{"messages": [{"role": "user", "content": "func main"}, {"role": "assistant", "content": null, "tool_calls":
+		[{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}}]},
+		{"role": "tool", "tool_call_id": "1", "content": "x"}], "temperature": 1.2, "seed": 3, `
+	const schema = `"response_format": {"type": "json_schema", "json_schema": {"name": "x", "strict": true, "schema": {"type": "object",
+		"properties": {"n": {"type": "integer", "minimum": 1, "maximum": 9}}, "required": ["n"], "additionalProperties": false}}}`
+	const tools = `"tool_choice": "required", "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object",
+		"properties": {"on": {"type": "boolean"}}, "required": ["on"], "additionalProperties": false}}}]`
+	const odds = `"max_tokens": 2, "logprobs": true, "top_logprobs": 2`
+	type call struct {
+		Function struct{ Name, Arguments string }
+	}
+	type reply struct {
+		Choices []struct {
+			Message, Delta struct {
+				Content string
+				Calls   []call `json:"tool_calls"`
+			}
+			Logprobs *struct {
+				Content []struct {
+					Token   string
+					Logprob float64
+					Bytes   []int
+					Top     []struct{ Logprob float64 } `json:"top_logprobs"`
+				}
+			}
+			Finish string `json:"finish_reason"`
+		}
+	}
+	check := func(ask, text, finish string, calls []call, told int) {
+		t.Helper()
+		var v struct{ N int }
+		switch ask {
+		case schema:
+			if err := json.Unmarshal([]byte(text), &v); err != nil || v.N < 1 || v.N > 9 || finish != "stop" {
+				t.Errorf("%q by %s: %v", text, finish, err)
+			}
+		case tools:
+			if len(calls) != 1 || calls[0].Function.Name != "f" || finish != "tool_calls" ||
+				!strings.HasPrefix(calls[0].Function.Arguments, `{"on":`) || text != "" {
+				t.Errorf("%q by %s, called %v", text, finish, calls)
+			}
+		case odds:
+			if told != 2 {
+				t.Errorf("the odds of %d tokens", told)
+			}
+		}
+	}
+	for _, ask := range []string{schema, tools, odds} {
+		status, body := post(t, s.URL+"/v1/chat/completions", talk+ask+"}")
+		var a reply
+		if err := json.Unmarshal([]byte(body), &a); err != nil || status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+		c := a.Choices[0]
+		told := 0
+		if c.Logprobs != nil {
+			told = len(c.Logprobs.Content)
+			for _, o := range c.Logprobs.Content {
+				if o.Logprob > 0 || len(o.Bytes) == 0 || len(o.Top) != 2 || o.Top[0].Logprob < o.Top[1].Logprob ||
+					math.Exp(o.Top[0].Logprob) < math.Exp(o.Logprob) {
+					t.Errorf("%+v", o)
+				}
+			}
+		}
+		check(ask, c.Message.Content, c.Finish, c.Message.Calls, told)
+		_, body = post(t, s.URL+"/v1/chat/completions", talk+ask+`, "stream": true}`)
+		text, finish, calls := "", "", []call(nil)
+		told = 0
+		for line := range strings.Lines(body) {
+			var part reply
+			data, ok := strings.CutPrefix(line, "data: ")
+			if !ok || json.Unmarshal([]byte(data), &part) != nil {
+				continue
+			}
+			for _, c := range part.Choices {
+				text, finish, calls = text+c.Delta.Content, finish+c.Finish, append(calls, c.Delta.Calls...)
+				if c.Logprobs != nil {
+					told += len(c.Logprobs.Content)
+				}
+			}
+		}
+		check(ask, text, finish, calls, told)
+	}
+}

@@ -1,0 +1,336 @@
+package serve
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/vkc-go/vkc/frontend/chat"
+	"github.com/vkc-go/vkc/grammar"
+)
+
+// tools are the functions that an answer may call.
+type tools struct {
+	listed []any // as the template shows them
+	names  []string
+	params map[string]json.RawMessage
+	must   bool // the answer is a call
+}
+
+// maxTools bounds the functions of a request, as the protocol does.
+const maxTools = 128
+
+var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+
+// function is what a request says of a tool.
+type function struct {
+	Type     string
+	Function struct {
+		Name       string
+		Parameters json.RawMessage
+		Strict     bool
+	}
+}
+
+// readTools reads tools and tool_choice. It returns nil where the model is to call nothing.
+func readTools(list, choice json.RawMessage) (*tools, error) {
+	wrong := func(param, format string, args ...any) (*tools, error) {
+		return nil, refuse(http.StatusBadRequest, param, format, args...)
+	}
+	var functions []function
+	if len(list) > 0 && json.Unmarshal(list, &functions) != nil || len(functions) > maxTools {
+		return wrong("tools", "tools: want a list of at most %d functions", maxTools)
+	}
+	t := &tools{params: map[string]json.RawMessage{}}
+	for i, f := range functions {
+		switch {
+		case f.Type != "function":
+			return wrong("tools", "tools[%d] is of type %q: want function", i, f.Type)
+		case !toolName.MatchString(f.Function.Name) || t.params[f.Function.Name] != nil:
+			return wrong("tools", "tools[%d] has the name %.80q: want 1 to 64 letters, digits, _ and -, each name once",
+				i, f.Function.Name)
+		}
+		params := f.Function.Parameters
+		if len(params) == 0 || string(params) == "null" {
+			params = json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)
+		}
+		t.names = append(t.names, f.Function.Name)
+		t.params[f.Function.Name] = params
+	}
+	named := function{}
+	word := ""
+	switch {
+	case len(choice) == 0 || string(choice) == "null":
+		word = "auto"
+	case json.Unmarshal(choice, &word) == nil:
+	case json.Unmarshal(choice, &named) == nil && t.params[named.Function.Name] != nil:
+		t.names, word = []string{named.Function.Name}, "required"
+	}
+	switch {
+	case word == "none" || len(functions) == 0 && word == "auto":
+		return nil, nil
+	case word != "auto" && word != "required" || len(functions) == 0:
+		return wrong("tool_choice", "tool_choice is %.80s: want none, auto, required or one of tools", choice)
+	}
+	t.must = word == "required"
+	strict := func(f function) bool { return f.Function.Strict }
+	if i := slices.IndexFunc(functions, strict); i >= 0 && !t.must {
+		return wrong("tools", "tools[%d] is strict, which holds where tool_choice is required or names a tool: "+
+			"leave strict out, or say so", i)
+	}
+	v, err := chat.ParseJSON(list)
+	if err != nil {
+		return wrong("tools", "tools: %v", err)
+	}
+	t.listed, _ = v.([]any)
+	return t, nil
+}
+
+// callForm is how models of a kind write calls.
+type callForm struct {
+	mark          string // what templates for it have
+	before, after string // a call that is asked for
+	arguments     string // the key
+}
+
+// callForms are those of Hermes and Qwen, of Mistral, and of Llama 3, for which no mark is needed.
+var callForms = []callForm{
+	{"<tool_call>", "<tool_call>\n", "\n</tool_call>", "arguments"},
+	{"[TOOL_CALLS]", "[", "]", "arguments"}, // the mark is a token that stands for no text
+	{"", "", "", "parameters"},
+}
+
+// grammar is what an answer that must be a call looks like.
+func (t *tools) grammar(template string) (*grammar.Grammar, error) {
+	form := callForms[slices.IndexFunc(callForms, func(f callForm) bool { return strings.Contains(template, f.mark) })]
+	var functions []grammar.Function
+	for _, name := range t.names {
+		functions = append(functions, grammar.Function{Name: name, Parameters: t.params[name]})
+	}
+	return grammar.ParseCalls(form.before, functions, form.arguments, form.after)
+}
+
+// call is one of a function.
+type call struct {
+	name      string
+	arguments string // JSON
+}
+
+// MarshalJSON writes a call as the protocol has them.
+func (c call) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{"id": newID("call"), "type": "function",
+		"function": map[string]any{"name": c.name, "arguments": c.arguments}})
+}
+
+// callMarks begin calls.
+var callMarks = []string{"<tool_call>", "[TOOL_CALLS]", "<|python_tag|>"}
+
+// callReader takes the text of an answer apart into what is said and what is called.
+type callReader struct {
+	tools *tools // nil where nothing is
+	marks stopper
+	held  strings.Builder // what may be calls
+	holds bool
+	any   bool // something was said
+}
+
+func newCallReader(t *tools) *callReader {
+	return &callReader{tools: t, marks: stopper{words: callMarks}}
+}
+
+// next takes more text and returns what is said for sure.
+func (c *callReader) next(text string) (said string) {
+	if c.tools == nil {
+		return text
+	}
+	if c.holds {
+		c.held.WriteString(text)
+		return ""
+	}
+	begin := strings.TrimLeft(c.marks.held+text, " \t\r\n")
+	if !c.any && (begin == "" || begin[0] == '{' || begin[0] == '[') { // a call without a mark, as Llama 3 writes it
+		c.marks.held += text
+		if begin != "" {
+			c.hold(c.marks.rest())
+		}
+		return ""
+	}
+	whole := c.marks.held + text
+	said, found := c.marks.next(text)
+	if found {
+		c.hold(whole[len(said):])
+	}
+	c.any = c.any || said != ""
+	return said
+}
+
+func (c *callReader) hold(text string) {
+	c.holds, c.marks.held = true, ""
+	c.held.WriteString(text)
+}
+
+// end returns the calls, or what else was said last.
+func (c *callReader) end() (said string, calls []call) {
+	text := c.held.String() + c.marks.rest()
+	if c.tools == nil {
+		return "", nil
+	}
+	if calls = c.tools.parse(text); calls == nil {
+		return text, nil
+	}
+	return "", calls
+}
+
+// parse reads calls of listed functions, or nil where a text is anything else.
+func (t *tools) parse(text string) (calls []call) {
+	rest := strings.TrimSpace(text)
+	for rest != "" {
+		for _, mark := range callMarks {
+			rest = strings.TrimSpace(strings.TrimPrefix(rest, mark))
+		}
+		name, inner, bracket := strings.Cut(rest, "[ARGS]") // a newer form of Mistral's
+		if bracket && slices.Contains(t.names, name) {
+			rest = inner
+		} else {
+			name = ""
+		}
+		d := json.NewDecoder(strings.NewReader(rest))
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			return nil
+		}
+		rest = rest[d.InputOffset():]
+		list := []json.RawMessage{value}
+		if value[0] == '[' && json.Unmarshal(value, &list) != nil {
+			return nil
+		}
+		for _, one := range list {
+			c, ok := t.parseOne(name, one)
+			if !ok {
+				return nil
+			}
+			calls = append(calls, c)
+		}
+		rest = strings.TrimLeft(rest, " \t\r\n;")
+		rest = strings.TrimSpace(strings.TrimPrefix(rest, "</tool_call>"))
+	}
+	return calls
+}
+
+// parseOne reads a call from JSON with its name and arguments, or with its arguments alone.
+func (t *tools) parseOne(name string, value json.RawMessage) (c call, ok bool) {
+	fields := struct {
+		Name                  string
+		Arguments, Parameters json.RawMessage
+	}{Name: name, Arguments: value}
+	if name == "" {
+		fields.Arguments = nil
+		if json.Unmarshal(value, &fields) != nil {
+			return c, false
+		}
+	}
+	given := fields.Arguments
+	if given == nil {
+		given = fields.Parameters
+	}
+	var text string
+	if json.Unmarshal(given, &text) == nil {
+		given = json.RawMessage(text)
+	}
+	var compact bytes.Buffer
+	isObject := len(given) > 0 && given[0] == '{'
+	if !isObject || !slices.Contains(t.names, fields.Name) || json.Compact(&compact, given) != nil {
+		return c, false
+	}
+	return call{fields.Name, compact.String()}, true
+}
+
+// grammars are those of requests that came last, so that equal ones share masks.
+type grammars struct {
+	mu   sync.Mutex
+	kept map[[sha256.Size]byte]*grammar.Grammar
+}
+
+// maxGrammars is how many are kept.
+const maxGrammars = 8
+
+// of returns the grammar of a source, which parse makes of it.
+func (g *grammars) of(source string, parse func() (*grammar.Grammar, error)) (*grammar.Grammar, error) {
+	key := sha256.Sum256([]byte(source))
+	g.mu.Lock()
+	found := g.kept[key]
+	g.mu.Unlock()
+	if found != nil {
+		return found, nil
+	}
+	made, err := parse()
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.kept) >= maxGrammars || g.kept == nil {
+		g.kept = map[[sha256.Size]byte]*grammar.Grammar{}
+	}
+	g.kept[key] = made
+	return made, nil
+}
+
+// constrain says what an answer must be, by response_format, grammar and tools: nil for anything.
+func (s *Server) constrain(q *request, t *tools) (*grammar.Grammar, error) {
+	format := struct {
+		Type   string `json:"type"`
+		Schema *struct {
+			Name        string          `json:"name"`
+			Description string          `json:"description"`
+			Schema      json.RawMessage `json:"schema"`
+			Strict      *bool           `json:"strict"`
+		} `json:"json_schema"`
+	}{Type: "text"}
+	if len(q.ResponseFormat) > 0 && string(q.ResponseFormat) != "null" {
+		d := json.NewDecoder(bytes.NewReader(q.ResponseFormat))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&format); err != nil {
+			return nil, refuse(http.StatusBadRequest, "response_format", "response_format: %v", err)
+		}
+	}
+	source, param, parse := "", "response_format", func() (*grammar.Grammar, error) { return nil, nil }
+	switch {
+	case format.Type == "json_object":
+		source = "json_object"
+		parse = func() (*grammar.Grammar, error) { return grammar.JSON(true), nil }
+	case format.Type == "json_schema" && format.Schema != nil && len(format.Schema.Schema) > 0:
+		source = "schema " + string(format.Schema.Schema)
+		parse = func() (*grammar.Grammar, error) { return grammar.ParseSchema(format.Schema.Schema) }
+	case format.Type != "text":
+		return nil, refuse(http.StatusBadRequest, param, "response_format is %.80s: want text, json_object, or "+
+			"json_schema with a schema", q.ResponseFormat)
+	}
+	if q.Grammar != "" {
+		if source != "" {
+			return nil, refuse(http.StatusBadRequest, "grammar", "grammar beside response_format: want one of them")
+		}
+		source, param = "gbnf "+q.Grammar, "grammar"
+		parse = func() (*grammar.Grammar, error) { return grammar.ParseGBNF(q.Grammar) }
+	}
+	if t != nil && source != "" {
+		return nil, refuse(http.StatusBadRequest, param, "%s beside tools: leave one out", param)
+	}
+	if t != nil && t.must {
+		source, param = "tools "+strings.Join(t.names, " ")+string(q.Tools), "tools"
+		parse = func() (*grammar.Grammar, error) { return t.grammar(s.model.ChatTemplate()) }
+	}
+	if source == "" {
+		return nil, nil
+	}
+	g, err := s.grammars.of(source, parse)
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, param, "%v", err)
+	}
+	return g, nil
+}
