@@ -113,12 +113,15 @@ func (m *flashMatrix) octets(lines, width int, body func(i, line, octet text)) {
 }
 
 // octet prints eight neighbours of an operand as f16, in four words: as they
-// lie in memory where they do, else computed.
+// lie in memory where they do, or decoded together, else computed.
 func (m *flashMatrix) octet(v *kernel.Expr, a along, at text) text {
-	if w := target.Unrounded(v, ir.F16); w.Kind == kernel.ExprLoad && m.k.Bindings[w.Bind].DType == ir.F16 &&
-		m.k.LoadsVector(w, a.axis, target.OctetElems) {
+	w := target.Unrounded(v, ir.F16)
+	switch {
+	case w.Kind == kernel.ExprLoad && m.k.Bindings[w.Bind].DType == ir.F16 && m.k.LoadsVector(w, a.axis, target.OctetElems):
 		return primary(fmt.Sprintf("%s[%s]", m.view(m.buffers[w.Bind], target.OctetElems),
 			binary("/", m.indexAt(w.Index, a.axis, at), uintLit(target.OctetElems)).s))
+	case m.loadsOctets(w, a):
+		return call(m.octetDecoder(m.buffers[w.Bind]), m.indexAt(w.Index, a.axis, at))
 	}
 	half := func(name string, at text) string {
 		t := m.quad(v, a, at, name, true)
@@ -175,9 +178,11 @@ func (m *flashMatrix) scoreAt(scores string, i, j text) string {
 }
 
 // fetch reads a tile of keys or values into registers. Past the last key that
-// any row sees, that key counts once more, and values as 0, whatever they are.
+// any row sees, that key counts once more, and values as 0, whatever they are. They
+// are rounded as they are packed and not before: rounding is a dozen instructions for
+// each element, and the code of a fetch is there for every round of every tile.
 func (m *flashMatrix) fetch(v *kernel.Expr, a along, next string, key0 text, values bool) {
-	width := int(a.extent.Add)
+	width, v := int(a.extent.Add), target.Unrounded(v, ir.F16)
 	cut := m.a.Causal || !m.evenly()
 	first, known := literalOf(key0)
 	end, endKnown := literalOf(m.end)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -13,6 +14,13 @@ import (
 func decodesOctets(t ir.DType) bool {
 	f, ok := blockFormats[t]
 	return ok && f.Run%target.OctetElems == 0
+}
+
+// loadsOctets reports whether eight neighbours of an operand are decoded together by
+// an octetDecoder.
+func (e *emitter) loadsOctets(v *kernel.Expr, a along) bool {
+	return v.Kind == kernel.ExprLoad && decodesOctets(e.k.Bindings[v.Bind].DType) &&
+		target.DivisibleBy(a.extent, target.OctetElems) && v.Index.Adjacent(a.axis, target.OctetElems)
 }
 
 // octetDecoder returns the function that decodes eight neighbours of a buffer

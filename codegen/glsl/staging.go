@@ -157,9 +157,7 @@ uvec4 NAME(uint i) {
 // isPacked reports whether eight neighbours of an operand are decoded together,
 // from bytes to f16.
 func (c *staging) isPacked(st *staged) bool {
-	v := st.value
-	return c.dtype == ir.F16 && v.Kind == kernel.ExprLoad && decodesOctets(c.k.Bindings[v.Bind].DType) &&
-		target.DivisibleBy(c.extent(st.axis), target.OctetElems) && v.Index.Adjacent(st.axis, target.OctetElems)
+	return c.dtype == ir.F16 && c.loadsOctets(st.value, along{st.axis, c.extent(st.axis)})
 }
 
 // eachOctet writes body for the octets of a tile that an invocation moves:
