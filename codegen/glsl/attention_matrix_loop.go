@@ -116,8 +116,9 @@ func (m *flashMatrix) octets(lines, width int, body func(i, line, octet text)) {
 // lie in memory where they do, or decoded together, else computed.
 func (m *flashMatrix) octet(v *kernel.Expr, a along, at text) text {
 	w := target.Unrounded(v, ir.F16)
+	halves := w.Kind == kernel.ExprLoad && m.k.Bindings[w.Bind].DType == ir.F16
 	switch {
-	case w.Kind == kernel.ExprLoad && m.k.Bindings[w.Bind].DType == ir.F16 && m.k.LoadsVector(w, a.axis, target.OctetElems):
+	case halves && m.k.LoadsVector(w, a.axis, target.OctetElems):
 		return primary(fmt.Sprintf("%s[%s]", m.view(m.buffers[w.Bind], target.OctetElems),
 			binary("/", m.indexAt(w.Index, a.axis, at), uintLit(target.OctetElems)).s))
 	case m.loadsOctets(w, a):
