@@ -35,8 +35,9 @@ func (u blockUnits) andMore(columns, depths, step int) blockUnits {
 }
 
 // skinny: few rows by blocks on matrix units, where that was measured to be faster,
-// which is one product at a time. Those that may round to f16 have tiles of their own
-// for more rows than a matvec takes.
+// which is one product at a time unless there are more rows than a matvec takes: tiles take
+// four times as long there (M-block-units). Those that may round to f16 have tiles of their
+// own for as many.
 func (h heuristics) skinny(k *kernel.Kernel, caps Caps) []Candidate {
 	how, ok := SkinnyOf(k)
 	if !ok {
@@ -47,7 +48,7 @@ func (h heuristics) skinny(k *kernel.Kernel, caps Caps) []Candidate {
 		u = h.units[blocksOf(k)].bytes
 	}
 	if _, rounds := MatrixDType(k); u.rows == 0 || sh.M < u.rows || sh.M > u.most || rounds && sh.M > MaxMatVecRows ||
-		len(k.Products) > 1 {
+		len(k.Products) > 1 && sh.M <= MaxMatVecRows {
 		return nil
 	}
 	if sh.M > 16 {
@@ -74,7 +75,8 @@ func unitsTakeBytes(t ir.DType, caps Caps) bool {
 }
 
 // spread lists the tile and others of fewer subgroups along the contraction and
-// shorter steps, which take less shared memory and divide more contractions. Where it
+// shorter steps, which take less shared memory and divide more contractions, and for more
+// rows than a matvec takes those of half the columns. Where it
 // leaves more than a quarter of the cores idle, a matvec is as fast; more rows than
 // that takes have tiles of half the columns, and twice as many subgroups share the
 // contraction (M-block-units).
@@ -88,9 +90,14 @@ func (tl skinnyTile) spread(sh matShape, cores int64) []skinnyTile {
 		}
 	}
 	var list []skinnyTile
-	for step := tl.step; step >= shortestStep; step /= 2 {
-		for depths := tl.depths; depths > 0; depths /= 2 {
-			list = append(list, skinnyTile{tl.columns, depths, step})
+	for columns := tl.columns; columns >= 4; columns /= 2 {
+		for step := tl.step; step >= shortestStep; step /= 2 {
+			for depths := tl.depths; depths > 0; depths /= 2 {
+				list = append(list, skinnyTile{columns, depths, step})
+			}
+		}
+		if sh.M <= MaxMatVecRows {
+			break
 		}
 	}
 	return list
@@ -130,7 +137,7 @@ func rowFragment(how Skinny, caps Caps) (best MatrixShape, ok bool) {
 func skinnySpace(k *kernel.Kernel, caps Caps) []kernel.Schedule {
 	how, ok := SkinnyOf(k)
 	sh := matShapeOf(k)
-	if !ok || sh.M > MaxSkinnyRows || len(k.Products) > 1 {
+	if !ok || sh.M > MaxSkinnyRows || len(k.Products) > 1 && sh.M <= MaxMatVecRows {
 		return nil
 	}
 	var all []kernel.Schedule
