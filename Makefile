@@ -10,10 +10,10 @@ FUZZTIME ?= 10s
 AGAINST ?= h100
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo test test-full bench gobench fmt golden fuzz clean
+.PHONY: help setup build install demo test test-full client-test bench gobench fmt golden fuzz clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install the toolchain; nothing is done twice
 	@scripts/setup
@@ -33,6 +33,9 @@ test: setup ## format, vet, staticcheck, internal/lint, every test, and a part o
 
 test-full: setup ## make test with every test under race detector and validation layers; an hour and more
 	@scripts/test --full $(PKG)
+
+client-test: ## have OpenAI's own client, which is downloaded, talk with vkc serve; minutes of compiling
+	cd serve/clienttest && go test ./...
 
 bench: setup build ## measure all kernels on the best device, into bin/bench.json and bin/bench.svg; PAGE=FILE.md fills in its tables
 	scripts/with-vulkan bin/vkc bench --against $(AGAINST) --output bin/bench.json --plot bin/bench.svg $(if $(PAGE),--page $(PAGE))

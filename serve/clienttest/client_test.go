@@ -1,0 +1,213 @@
+// Package clienttest has OpenAI's own client talk with a server of package serve.
+package clienttest
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/shared"
+
+	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/generate"
+	"github.com/vkc-go/vkc/serve"
+)
+
+const (
+	gollama  = "../../examples/gollama/gollama-q8_0.gguf"
+	template = "{% if tools %}{{ tools[0].function.name }}{% endif %}{% for m in messages %}{{ m.content }}\n{% endfor %}"
+)
+
+// talker is the model of the example with a template of conversations.
+func talker(t *testing.T) string {
+	t.Helper()
+	f, err := gguf.Open(gollama)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var w gguf.Writer
+	for _, kv := range append(f.Metadata(), gguf.KV{Key: "tokenizer.chat_template", Value: template}) {
+		if err := w.Set(kv.Key, kv.Value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range f.Names() {
+		d, err := f.Weight(name)
+		if err == nil {
+			err = w.Add(name, d)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "talker.gguf")
+	out, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.WriteTo(out); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestClient(t *testing.T) {
+	m, err := generate.Open(t.Context(), talker(t), generate.Options{Device: "cpu", Context: 96})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s := httptest.NewServer(serve.New(m, serve.Options{Name: "talker", Key: "secret"}))
+	defer s.Close()
+	client := openai.NewClient(option.WithBaseURL(s.URL+"/v1"), option.WithAPIKey("secret"), option.WithMaxRetries(0))
+	ask := openai.ChatCompletionNewParams{
+		Model:       "talker",
+		Messages:    []openai.ChatCompletionMessageParamUnion{openai.SystemMessage("x"), openai.UserMessage("func main")},
+		Temperature: param.NewOpt(0.0), MaxCompletionTokens: param.NewOpt[int64](6),
+	}
+	whole, err := client.Chat.Completions.New(t.Context(), ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("chat", func(t *testing.T) {
+		c := whole.Choices[0]
+		if c.Message.Content == "" || whole.Usage.CompletionTokens != 6 || c.FinishReason != "length" ||
+			whole.Usage.TotalTokens != whole.Usage.PromptTokens+6 || whole.Model != "talker" {
+			t.Errorf("%+v", whole)
+		}
+	})
+	t.Run("stream", func(t *testing.T) {
+		ask := ask
+		ask.StreamOptions.IncludeUsage = param.NewOpt(true)
+		stream := client.Chat.Completions.NewStreaming(t.Context(), ask)
+		acc := openai.ChatCompletionAccumulator{}
+		for stream.Next() {
+			if !acc.AddChunk(stream.Current()) {
+				t.Errorf("a piece that does not fit: %+v", stream.Current())
+			}
+		}
+		if err := stream.Err(); err != nil || acc.Choices[0].Message.Content != whole.Choices[0].Message.Content ||
+			acc.Usage.CompletionTokens != 6 || acc.Choices[0].FinishReason != "length" {
+			t.Errorf("%v: %+v, want %+v", err, acc.ChatCompletion, whole)
+		}
+	})
+	t.Run("logprobs", func(t *testing.T) {
+		ask := ask
+		ask.Logprobs, ask.TopLogprobs = param.NewOpt(true), param.NewOpt[int64](3)
+		got, err := client.Chat.Completions.New(t.Context(), ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for _, token := range got.Choices[0].Logprobs.Content {
+			for _, b := range token.Bytes {
+				text += string([]byte{byte(b)})
+			}
+			if len(token.TopLogprobs) != 3 || token.Logprob > 0 || token.TopLogprobs[0].Token != token.Token {
+				t.Errorf("%+v", token)
+			}
+		}
+		if text != got.Choices[0].Message.Content {
+			t.Errorf("tokens %q make %q", text, got.Choices[0].Message.Content)
+		}
+	})
+	object := map[string]any{"type": "object", "properties": map[string]any{"n": map[string]any{"enum": []int{1, 2}}},
+		"required": []string{"n"}, "additionalProperties": false}
+	t.Run("schema", func(t *testing.T) {
+		ask := ask
+		ask.MaxCompletionTokens = param.Opt[int64]{}
+		form := shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "x", Strict: param.NewOpt(true), Schema: object}
+		ask.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{JSONSchema: form}
+		got, err := client.Chat.Completions.New(t.Context(), ask)
+		var v struct{ N int }
+		if err == nil {
+			err = json.Unmarshal([]byte(got.Choices[0].Message.Content), &v)
+		}
+		if err != nil || v.N != 1 && v.N != 2 || got.Choices[0].FinishReason != "stop" {
+			t.Errorf("%v: %+v", err, got)
+		}
+	})
+	t.Run("tools", func(t *testing.T) {
+		ask := ask
+		ask.MaxCompletionTokens = param.Opt[int64]{}
+		ask.Tools = []openai.ChatCompletionToolUnionParam{openai.ChatCompletionFunctionTool(shared.FunctionDefinitionParam{
+			Name: "look_up", Description: param.NewOpt("looks up"), Parameters: object})}
+		ask.ToolChoice.OfAuto = param.NewOpt("required")
+		got, err := client.Chat.Completions.New(t.Context(), ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls := got.Choices[0].Message.ToolCalls
+		if len(calls) != 1 || calls[0].Function.Name != "look_up" ||
+			!strings.HasPrefix(calls[0].Function.Arguments, `{"n":`) ||
+			got.Choices[0].FinishReason != "tool_calls" || calls[0].ID == "" {
+			t.Fatalf("%+v", got.Choices[0])
+		}
+		stream, acc := client.Chat.Completions.NewStreaming(t.Context(), ask), openai.ChatCompletionAccumulator{}
+		for stream.Next() {
+			acc.AddChunk(stream.Current())
+		}
+		if err := stream.Err(); err != nil || len(acc.Choices[0].Message.ToolCalls) != 1 ||
+			acc.Choices[0].Message.ToolCalls[0].Function.Arguments != calls[0].Function.Arguments {
+			t.Errorf("streamed: %v: %+v", err, acc.Choices[0])
+		}
+		ask.ToolChoice = openai.ChatCompletionToolChoiceOptionUnionParam{}
+		ask.MaxCompletionTokens = param.NewOpt[int64](4)
+		ask.Messages = append(ask.Messages, got.Choices[0].Message.ToParam(), openai.ToolMessage("3", calls[0].ID))
+		if _, err := client.Chat.Completions.New(t.Context(), ask); err != nil {
+			t.Errorf("the result of a call: %v", err)
+		}
+	})
+	t.Run("completions", func(t *testing.T) {
+		got, err := client.Completions.New(t.Context(), openai.CompletionNewParams{
+			Model: "talker", MaxTokens: param.NewOpt[int64](2),
+			Prompt: openai.CompletionNewParamsPromptUnion{OfString: param.NewOpt("func main() {\n")}})
+		if err != nil || got.Choices[0].Text == "" {
+			t.Errorf("%v: %+v", err, got)
+		}
+	})
+	t.Run("models", func(t *testing.T) {
+		list, err := client.Models.List(t.Context())
+		if err != nil || len(list.Data) != 1 || list.Data[0].ID != "talker" {
+			t.Errorf("%v: %+v", err, list)
+		}
+		one, err := client.Models.Get(t.Context(), "talker")
+		if err != nil || one.ID != "talker" {
+			t.Errorf("%v: %+v", err, one)
+		}
+	})
+	t.Run("errors", func(t *testing.T) {
+		fails := func(err error, status int, param string) {
+			t.Helper()
+			var e *openai.Error
+			if !errors.As(err, &e) || e.StatusCode != status || e.Param != param || e.Message == "" {
+				t.Errorf("error %v, want status %d, field %q", err, status, param)
+			}
+		}
+		ask := ask
+		ask.Model = "gpt"
+		_, err := client.Chat.Completions.New(t.Context(), ask)
+		fails(err, 404, "model")
+		ask.Model, ask.N = "talker", param.NewOpt[int64](2)
+		_, err = client.Chat.Completions.New(t.Context(), ask)
+		fails(err, 400, "n")
+		_, err = client.Embeddings.New(t.Context(), openai.EmbeddingNewParams{Model: "talker",
+			Input: openai.EmbeddingNewParamsInputUnion{OfString: param.NewOpt("x")}})
+		fails(err, 400, "model")
+		stranger := openai.NewClient(option.WithBaseURL(s.URL+"/v1"), option.WithAPIKey("wrong"),
+			option.WithMaxRetries(0))
+		_, err = stranger.Models.List(t.Context())
+		fails(err, 401, "")
+	})
+}

@@ -1,0 +1,25 @@
+// A module of its own, so that vkc depends on nothing of OpenAI's client. make client-test runs it.
+module github.com/vkc-go/vkc/serve/clienttest
+
+go 1.26.0
+
+replace github.com/vkc-go/vkc => ../..
+
+require (
+	github.com/openai/openai-go/v3 v3.96.0
+	github.com/vkc-go/vkc v0.0.0-00010101000000-000000000000
+)
+
+require (
+	github.com/coder/websocket v1.8.15 // indirect
+	github.com/dlclark/regexp2/v2 v2.12.0 // indirect
+	github.com/goki/vulkan v1.0.8 // indirect
+	github.com/tidwall/gjson v1.20.0 // indirect
+	github.com/tidwall/match v1.1.1 // indirect
+	github.com/tidwall/pretty v1.2.1 // indirect
+	github.com/tidwall/sjson v1.2.5 // indirect
+	github.com/x448/float16 v0.8.4 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+)
