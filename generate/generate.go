@@ -44,9 +44,19 @@ type Options struct {
 	Speculation Speculation // of one answer at a time
 }
 
+// part is how many tokens of a prompt are taken at a time. A GPU is faster with more: an H200 reads
+// 12,290 tokens a second of a 7B model by 512, and 9,020 by 128 (M-prompt-parts). Of several
+// answers, all wait for the part of one, so that it is shorter.
+func (o Options) part() int {
+	if o.Parallel > 1 {
+		return 128
+	}
+	return 512
+}
+
 // cache says what is kept of keys and values, and in what.
 func (o Options) cache() []llm.Option {
-	list := []llm.Option{llm.KeepWindow(promptStep)}
+	list := []llm.Option{llm.KeepWindow(o.part())}
 	if o.Parallel > 1 {
 		list = append(list, llm.Texts(o.Parallel))
 	}
@@ -58,8 +68,6 @@ func (o Options) cache() []llm.Option {
 
 const (
 	defaultContext = 4096
-	// promptStep is how many tokens of a prompt are taken at a time.
-	promptStep = 128
 	// maxParallel bounds what is asked of a device before anything is known of it.
 	maxParallel = 1024
 )
@@ -72,6 +80,7 @@ type Model struct {
 	tok     *tokenizer.Tokenizer
 	context int
 	places  int // for texts, on the device
+	part    int // see Options.part
 	device  *vkc.Device
 	prompt  *vkc.Executable // several tokens of a text at once
 	step    *vkc.Executable // one token of each text
@@ -122,7 +131,7 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	if m.step, err = m.load(ctx, step, o, nil); err != nil {
 		return m, err
 	}
-	steps, err := llm.Steps(m.config, min(promptStep, m.context), m.context, options...)
+	steps, err := llm.Steps(m.config, min(m.part, m.context), m.context, options...)
 	if err != nil {
 		return m, err
 	}
@@ -138,7 +147,7 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 
 // prepare reads what a model's file says and opens the device. It compiles nothing.
 func prepare(path string, o Options) (m *Model, err error) {
-	m = &Model{}
+	m = &Model{part: o.part()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.Close())

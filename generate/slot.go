@@ -33,9 +33,9 @@ func (s *slot) known(prompt []int32) int {
 	if s.model.places > 1 {
 		// Which place a prompt gets, and so what is known of it, depends on what else is asked. So only
 		// that is known which would be computed in the same way again.
-		n = min(n, s.parts) / promptStep * promptStep
+		n = min(n, s.parts) / s.model.part * s.model.part
 	}
-	return s.model.config.Reach(s.written, n, promptStep)
+	return s.model.config.Reach(s.written, n, s.model.part)
 }
 
 // keep forgets all but the first tokens.
@@ -63,9 +63,10 @@ func (s *slot) readPart(ctx context.Context, text []int32) ([]float32, error) {
 	if len(next) == 1 && s.model.places == 1 {
 		return s.run(ctx, s.model.step, next)
 	}
-	next = next[:min(len(next), promptStep)]
+	part := s.model.part
+	next = next[:min(len(next), part)]
 	logits, err := s.run(ctx, s.model.prompt, next)
-	if err == nil && len(next) == promptStep && s.parts+promptStep == len(s.past) {
+	if err == nil && len(next) == part && s.parts+part == len(s.past) {
 		s.parts = len(s.past)
 	}
 	return logits, err
