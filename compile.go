@@ -295,6 +295,9 @@ func Lower(ctx context.Context, g *ir.Graph, caps target.Caps, tuning target.Tun
 		low.Schedules, low.Reasons = append(low.Schedules, c.schedule), append(low.Reasons, c.reason)
 		st := &s.Program.Steps[i]
 		st.Grid, st.Schedule, st.Shader = c.grid, c.text, c.shader
+		for j, b := range k.Bindings {
+			st.Binds[j].Address = target.ByAddress(k, b, caps)
+		}
 	}
 	if err := s.Program.Check(); err != nil {
 		return nil, fmt.Errorf("the compiled program does not hold together, which is a bug in vkc: %w", err)

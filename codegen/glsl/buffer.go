@@ -25,6 +25,8 @@ type buffer struct {
 	early bool
 	// access names the functions that read and write it, if it is seen as words.
 	access map[string]string
+	// far says that the binding holds the buffer's address; see [target.ByAddress].
+	far bool
 }
 
 func (e *emitter) newBuffer(slot int, b kernel.Binding) *buffer {
@@ -39,11 +41,17 @@ func (e *emitter) newBuffer(slot int, b kernel.Binding) *buffer {
 	if unusable(name) || wordNames[name] && e.inWords(&buffer{Binding: b}) {
 		name += "_data"
 	}
+	far := target.ByAddress(e.k, b, e.caps)
+	if far {
+		name += "_far" // a macro's name, and never one of a vector's components
+		e.need(NeedAddress)
+	}
 	name = e.fresh(e.root, name)
 	if slices.ContainsFunc(e.buffers, func(o *buffer) bool { return o.base == base }) {
 		base = name // or two buffers would share what is declared for each
 	}
-	return &buffer{Binding: b, slot: slot, base: base, name: name, views: map[int]bool{}, units: map[int]bool{}}
+	return &buffer{Binding: b, slot: slot, base: base, name: name, views: map[int]bool{}, units: map[int]bool{},
+		far: far}
 }
 
 // view returns the array of width neighbours per element.
@@ -166,48 +174,65 @@ func (e *emitter) storeAll(stores []kernel.Store) {
 
 // declarations prints the blocks of all buffers that the functions use.
 func (e *emitter) declarations(functions []string) string {
-	var out strings.Builder
-	for _, b := range e.buffers {
-		for _, w := range slices.Sorted(maps.Keys(b.views)) {
-			e.declaration(&out, b, w)
-		}
-		e.planeDeclarations(&out, b)
-	}
 	var used strings.Builder
-	for line := range strings.Lines(out.String()) {
-		name := line[:strings.LastIndex(line, "[]; }")]
-		if mentioned, _ := calls(name[strings.LastIndexByte(name, ' ')+1:], functions); mentioned {
-			used.WriteString(line)
+	for _, b := range e.buffers {
+		var all []array
+		for _, w := range slices.Sorted(maps.Keys(b.views)) {
+			all = append(all, e.arrayOf(b, w))
+		}
+		for _, a := range append(all, b.planeArrays()...) {
+			if mentioned, _ := calls(a.name, functions); mentioned {
+				used.WriteString(b.declaration(a))
+			}
 		}
 	}
 	return used.String()
 }
 
-func (e *emitter) declaration(out *strings.Builder, b *buffer, width int) {
-	access := ""
+// array is a way in which the text sees a buffer.
+type array struct {
+	qualifiers string // each with a space behind it
+	typ, name  string
+	note       string // a comment, with a space before it
+}
+
+// declaration prints the block of an array. Where the binding holds the buffer's address, that is a reference
+// behind a block, and the array's name stands for what it refers to.
+func (b *buffer) declaration(a array) string {
+	block := blockName(a.name)
+	if !b.far {
+		return fmt.Sprintf("layout(set = 0, binding = %d, std430) %sbuffer %s_buffer { %s %s[]; };%s\n", b.slot,
+			a.qualifiers, block, a.typ, a.name, a.note)
+	}
+	return fmt.Sprintf(`layout(buffer_reference, std430, buffer_reference_align = 16) %sbuffer %s_array { %s data[]; };%s
+layout(set = 0, binding = %d, std430) readonly buffer %[2]s_buffer { %[2]s_array %[6]s_at; };
+#define %[6]s %[6]s_at.data
+`, a.qualifiers, block, a.typ, a.note, b.slot, a.name)
+}
+
+// arrayOf is a buffer as elements of width neighbours.
+func (e *emitter) arrayOf(b *buffer, width int) array {
+	a := array{typ: e.scalar(b.DType).storage, name: b.name}
 	switch {
 	case !b.Write:
-		access = "readonly "
+		a.qualifiers = "readonly "
 	case !b.Read && !e.inWords(b): // atomics read
-		access = "writeonly "
+		a.qualifiers = "writeonly "
 	}
-	typ, name := e.scalar(b.DType).storage, b.name
 	if e.inWords(b) {
-		typ = "uint"
+		a.typ = "uint"
 	} else if b.DType.IsBlock() {
-		typ = blockUnits[blockUnit(b.DType)].name
+		a.typ = blockUnits[blockUnit(b.DType)].name
 	}
 	if width == target.OctetElems || width > 1 && b.DType.IsBlock() { // 16-bit elements, or blocks, as they are
-		typ, name = fmt.Sprintf("uvec%d", min(width, 4)), fmt.Sprintf("%s_vec%d", b.name, width)
+		a.typ, a.name = fmt.Sprintf("uvec%d", min(width, 4)), fmt.Sprintf("%s_vec%d", b.name, width)
 	} else if width > 1 {
-		typ, name = fmt.Sprintf("%s%d", e.scalar(b.DType).storageVec, width), fmt.Sprintf("%s_vec%d", b.name, width)
+		a.typ, a.name = fmt.Sprintf("%s%d", e.scalar(b.DType).storageVec, width), fmt.Sprintf("%s_vec%d", b.name, width)
 	}
-	note := ""
-	if b.DType.IsBlock() || typ != b.DType.String() && e.scalar(b.DType).storage != e.scalar(b.DType).compute {
-		note = " // " + b.DType.String()
+	if b.DType.IsBlock() || a.typ != b.DType.String() && e.scalar(b.DType).storage != e.scalar(b.DType).compute {
+		a.note = " // " + b.DType.String()
 	}
-	fmt.Fprintf(out, "layout(set = 0, binding = %d, std430) %sbuffer %s_buffer { %s %s[]; };%s\n", b.slot, access,
-		blockName(name), typ, name, note)
+	return a
 }
 
 // blockName is the interface block's name, which must differ from the array's.

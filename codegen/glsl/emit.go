@@ -33,6 +33,7 @@ const (
 	NeedIntDot          = "integerDotProduct"     // products of four bytes by four, added up
 	NeedPreserveNaN     = "preserveNaN32"         // float arithmetic that optimizers must leave as IEEE has it
 	NeedPreserveNaN64   = "preserveNaN64"         // the same for double
+	NeedAddress         = "bufferDeviceAddress"   // buffers that are larger than a binding may be
 )
 
 // TargetEnv returns the environment that a shader with these needs is compiled
@@ -61,6 +62,7 @@ var extensions = map[string]string{
 	NeedCoopMat:         "GL_KHR_cooperative_matrix",
 	NeedCoopMat2:        "GL_NV_cooperative_matrix2",
 	NeedIntDot:          "GL_EXT_integer_dot_product",
+	NeedAddress:         "GL_EXT_buffer_reference",
 	NeedPreserveNaN:     "GL_EXT_spirv_intrinsics",
 	NeedPreserveNaN64:   "GL_EXT_spirv_intrinsics",
 }

@@ -98,18 +98,19 @@ func (e *emitter) planeBody(b *buffer, reader string, i, unit int) string {
 		"START", fmt.Sprintf("%du", p.At)).Replace(body)
 }
 
-// planeDeclarations prints the arrays that the planes of a buffer are read as.
-func (e *emitter) planeDeclarations(out *strings.Builder, b *buffer) {
+// planeArrays are the arrays that the planes of a buffer are read as.
+func (b *buffer) planeArrays() (list []array) {
 	for _, unit := range []int{1, 2, 4, 8, 16} {
 		if u := planeUnits[unit]; b.units[unit] {
-			name := b.name + "_" + u.view
-			fmt.Fprintf(out, "layout(set = 0, binding = %d, std430) readonly buffer %s_buffer { %s %s[]; }; // %s%s\n",
-				b.slot, blockName(name), u.typ, name, b.DType,
-				map[bool]string{true: " in planes"}[b.Layout == kernel.LayoutPlanes])
+			note := " // " + b.DType.String()
+			if b.Layout == kernel.LayoutPlanes {
+				note += " in planes"
+			}
+			list = append(list, array{"readonly ", u.typ, b.name + "_" + u.view, note})
 		}
 	}
-	if name := b.name + "_early"; b.early {
-		fmt.Fprintf(out, "layout(set = 0, binding = %d, std430) readonly volatile buffer %s_buffer { uint %s[]; };\n",
-			b.slot, blockName(name), name)
+	if b.early {
+		list = append(list, array{"readonly volatile ", "uint", b.name + "_early", ""})
 	}
+	return list
 }

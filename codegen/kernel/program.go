@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -121,6 +122,9 @@ type Bind struct {
 	Buffer int  `json:"buffer"`
 	Write  bool `json:"write,omitempty"`
 	Read   bool `json:"read,omitempty"`
+	// Address says that the buffer is larger than a binding may be: bound is one of 8 bytes that holds its address,
+	// and the shader needs bufferDeviceAddress.
+	Address bool `json:"address,omitempty"`
 }
 
 // Step is one dispatch.
@@ -226,6 +230,9 @@ func (p *Program) Check() error {
 		for _, b := range s.Binds {
 			if b.Buffer < 0 || b.Buffer >= len(p.Buffers) {
 				return fmt.Errorf("step %d (%s): no buffer %d", i, s.Name, b.Buffer)
+			}
+			if b.Address && !slices.Contains(p.Shaders[s.Shader].Needs, "bufferDeviceAddress") {
+				return fmt.Errorf("step %d (%s): a buffer by address for a shader that needs no addresses", i, s.Name)
 			}
 		}
 		if err := p.checkGrid(s.Grid); err != nil {

@@ -203,7 +203,7 @@ func Missing(k *kernel.Kernel, caps Caps) []string {
 			caps.MaxStorageBuffers, n))
 	}
 	for _, b := range k.Bindings {
-		if bytes := bindingBytes(b); bytes > caps.MaxStorageRange {
+		if bytes := bindingBytes(b); bytes > caps.MaxStorageRange && !ByAddress(k, b, caps) {
 			gaps = append(gaps,
 				fmt.Sprintf("maxStorageRange %d: buffer %q takes %d bytes; split the tensor or store it in a "+
 					"smaller dtype",
@@ -211,6 +211,12 @@ func Missing(k *kernel.Kernel, caps Caps) []string {
 		}
 	}
 	return gaps
+}
+
+// ByAddress reports whether a kernel reaches a buffer by its address: it is larger than the device lets a binding
+// be, which is 128 MiB on some. The binding then holds the address. Text of custom kernels reads bindings only.
+func ByAddress(k *kernel.Kernel, b kernel.Binding, caps Caps) bool {
+	return bindingBytes(b) > caps.MaxStorageRange && caps.Features.BufferDeviceAddress && k.Custom == nil
 }
 
 // bindingBytes returns the size of a buffer at the bound of every symbol.

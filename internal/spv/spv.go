@@ -121,6 +121,7 @@ var capabilities = map[uint32][]string{
 	5118: {"bfloat16Matrix"},
 	5345: {"memoryModel"},
 	5346: {"memoryModel"},
+	5347: {"bufferDeviceAddress"},
 	5430: {"cooperativeMatrix2"}, // and its parts
 	5431: {"cooperativeMatrix2"},
 	5432: {"cooperativeMatrix2"},

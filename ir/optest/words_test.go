@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/optest"
 	"github.com/vkc-go/vkc/runtime"
@@ -16,7 +18,7 @@ import (
 // all ways in which kernels read and write: neighbours, single elements, in place, blocks.
 var withoutSizes = regexp.MustCompile(`^(cast/(f32|bf16|u8|i64)/to (f32|f16|bf16|f8e4m3|i8|bool|i64)/extreme` +
 	`|(where|lt|mul)/(f16|i8|bool|i64)/7x13|concat/(bf16|i8|i64)/of 3/axis 2|gather/(f16|u8|i64)/5x7x6/axis 1/plain` +
-	`|(scatter|scatter_add)/(f16|u8)/6x7/axis 1/plain|dynamic_update_slice/(f16|u8|i64)/9x11/axis 1/plain/0` +
+	`|(scatter|scatter_add)/(f16|u8)/6x7/axis 1/plain|dynamic_update_slice/(f16|u8|i64)/9x11/axis 1/plain/0$` +
 	`|(sum|argmax|cumsum|sort)/(f16|u8)/axis (-1|1)/5x37|pad/bf16/constant/3x4|transpose/i8/3x1x5` +
 	`|embedding/f16/ids i64|quantize/f32/(q4_0|q8_0)/5x3x96/plain|dequantize/f16/q8_0/2x64` +
 	`|matmul/f32/q8_0/(1x512|33x512) by 13|attention/f16/plain/0 outer/plain)$`)
@@ -28,20 +30,62 @@ func TestWords(t *testing.T) {
 	dev := openDevice(t)
 	caps := dev.Caps()
 	caps.Features.Storage8, caps.Features.Storage16, caps.Features.Int64 = false, false, false
+	runAs(t, dev, caps, withoutSizes, 50, func(p *kernel.Program) {
+		for _, s := range p.Shaders {
+			need := strings.Join(s.Needs, " ")
+			if strings.Contains(need, "storage") || strings.Contains(need, "int64") {
+				t.Errorf("%s needs %s", s.Name, need)
+			}
+		}
+	})
+}
+
+// byAddress are cases of every kernel family, and of all ways to read and write.
+var byAddress = regexp.MustCompile(`^(where|lt|mul)/(f32|i8)/7x13$|^concat/(bf16|f32)/of 3/axis 2` +
+	`|^(scatter|scatter_add)/(f16|f32)/6x7/axis 1/plain|^dynamic_update_slice/(f32|u8)/9x11/axis 1/plain/0$` +
+	`|^(sum|argmax|cumsum|sort|topk)/(f16|f32)/axis (-1|1)/5x37|^embedding/f16/ids i64|^transpose/f32/3x1x5` +
+	`|^quantize/f32/(q4_0|q8_0)/5x3x96/plain|^dequantize/f16/q8_0/2x64|^softmax/f32/axis -1/` +
+	`|^matmul/f32/(q8_0|q4_k|iq4_nl)/(1x512|33x512) by 13|^matmul/(f32|f16)/3x5x7 by .*plain|^attention/(f32|f16)/plain/0 outer/plain`)
+
+// TestByAddress runs them as on a device whose bindings hold 32 bytes: kernels reach all that is larger by its
+// address.
+func TestByAddress(t *testing.T) {
+	dev := openDevice(t)
+	caps := dev.Caps()
+	if !caps.Features.BufferDeviceAddress {
+		t.Skip("the device has no addresses of buffers")
+	}
+	caps.MaxStorageRange = 32
+	reached := 0
+	runAs(t, dev, caps, byAddress, 40, func(p *kernel.Program) {
+		for _, s := range p.Steps {
+			for _, b := range s.Binds {
+				if large := p.Buffers[b.Buffer].Bytes > 32; large && !b.Address {
+					t.Errorf("%s binds %s of %d bytes", s.Name, p.Buffers[b.Buffer].Name, p.Buffers[b.Buffer].Bytes)
+				} else if large {
+					reached++
+				}
+			}
+		}
+	})
+	if reached < 100 {
+		t.Errorf("%d buffers are reached by their addresses", reached)
+	}
+}
+
+// runAs runs at least so many cases as on a device of other caps, and compares; look sees every program.
+func runAs(t *testing.T, dev *vkc.Device, caps target.Caps, filter *regexp.Regexp, least int,
+	look func(*kernel.Program)) {
+	t.Helper()
 	report, err := optest.Run(context.Background(),
 		func(ctx context.Context, g *ir.Graph, w ir.WeightSource) (runtime.Executable, error) {
 			p, err := vkc.Compile(ctx, g, vkc.CompileOptions{Target: caps})
 			if err != nil {
 				return nil, err
 			}
-			for _, s := range p.Contents.Program.Shaders {
-				need := strings.Join(s.Needs, " ")
-				if strings.Contains(need, "storage") || strings.Contains(need, "int64") {
-					t.Errorf("%s needs %s", s.Name, need)
-				}
-			}
+			look(p.Contents.Program)
 			return dev.Load(ctx, p, vkc.LoadOptions{Weights: w, Guards: true})
-		}, optest.Options{Filter: withoutSizes})
+		}, optest.Options{Filter: filter})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +99,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("%s: refused: %s", r.Case, r.Reason)
 		}
 	}
-	if total.Cases < 50 {
+	if total.Cases < least {
 		t.Errorf("%d cases", total.Cases)
 	}
 }

@@ -109,6 +109,9 @@ func newDevice(inst *Instance, index int, options DeviceOptions) (*Device, error
 	if err := r.check("open device %s", info.Caps.Name); err != nil {
 		return nil, err
 	}
+	if options.Robust {
+		info.Caps.Features.BufferDeviceAddress = false // no driver checks what is reached by an address
+	}
 	d := &Device{inst: inst, info: info, options: options, native: native, live: map[resource]struct{}{},
 		weights: newWeightStore()}
 	d.memory = newAllocator(native, info.Heaps, info.MemoryTypes, uint64(options.BlockBytes), info.Caps.MaxAllocation)

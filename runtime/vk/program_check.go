@@ -64,6 +64,9 @@ func (d *Device) checkFit(p *kernel.Program) error {
 	caps := &d.info.Caps
 	for _, step := range p.Steps {
 		l.shader(caps, &p.Shaders[step.Shader])
+		for _, b := range step.Binds {
+			l.bind(caps, &p.Buffers[b.Buffer], b.Address)
+		}
 	}
 	for i := range p.Buffers {
 		l.buffer(caps, &p.Buffers[i])
@@ -132,12 +135,17 @@ func hasSubgroupSize(caps *target.Caps, n int) bool {
 		caps.RequiredSubgroupSize && caps.Features.FullSubgroups
 }
 
+// bind looks at a buffer that a kernel is given, as it is or by its address.
+func (l *gapList) bind(caps *target.Caps, b *kernel.Buffer, byAddress bool) {
+	if size := uint64(b.Bytes); size > caps.MaxStorageRange && !byAddress {
+		l.add(fmt.Sprintf("%s %s", b.Kind, b.Name), "buffers of %s (a kernel can be given %s)", formatBytes(size),
+			formatBytes(caps.MaxStorageRange))
+	}
+}
+
 func (l *gapList) buffer(caps *target.Caps, b *kernel.Buffer) {
 	user := fmt.Sprintf("%s %s", b.Kind, b.Name)
 	size := uint64(b.Bytes)
-	if size > caps.MaxStorageRange {
-		l.add(user, "buffers of %s (a kernel can be given %s)", formatBytes(size), formatBytes(caps.MaxStorageRange))
-	}
 	if b.Kind == kernel.BufTemp {
 		if a := int64(caps.StorageAlignment); a > 1 && b.Offset%a != 0 {
 			l.add(user, "buffers at offsets that are no multiples of %d", a)

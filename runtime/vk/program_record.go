@@ -1,18 +1,19 @@
 package vk
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/runtime"
 )
 
 // record makes the bindings and the recordings that do not depend on a run.
 func (e *Executable) record() error {
 	var err error
-	if e.bindings, err = e.device.NewBindings(e.bindingSets(e.ranges)); err != nil {
+	if e.bindings, err = e.bind(e.ranges, e.keep); err != nil {
 		return err
 	}
-	e.keep(e.bindings)
 	if err := e.recordGuards(); err != nil {
 		return err
 	}
@@ -25,16 +26,59 @@ func (e *Executable) record() error {
 	return e.recordReset()
 }
 
-// bindingSets gives every step its buffers, of which ranges has the places.
-func (e *Executable) bindingSets(ranges []BufferRange) []BindingSet {
+// addressBytes is the size of a buffer's address.
+const addressBytes = 8
+
+// bind gives every step its buffers, of which ranges has the places. keep is told of all that it makes.
+func (e *Executable) bind(ranges []BufferRange, keep func(closer)) (*Bindings, error) {
+	addresses, err := e.addresses(ranges, keep)
+	if err != nil {
+		return nil, err
+	}
 	sets := make([]BindingSet, len(e.program.Steps))
 	for i, s := range e.program.Steps {
 		sets[i].Name = s.Name
 		for _, b := range s.Binds {
-			sets[i].Buffers = append(sets[i].Buffers, ranges[b.Buffer])
+			bound := ranges[b.Buffer]
+			if b.Address {
+				bound = addresses[b.Buffer]
+			}
+			sets[i].Buffers = append(sets[i].Buffers, bound)
 		}
 	}
-	return sets
+	bindings, err := e.device.NewBindings(sets)
+	if err != nil {
+		return nil, err
+	}
+	keep(bindings)
+	return bindings, nil
+}
+
+// addresses makes a buffer of the addresses of those that steps are given so, and says where each one's lies.
+func (e *Executable) addresses(ranges []BufferRange, keep func(closer)) (map[int]BufferRange, error) {
+	at := map[int]BufferRange{}
+	stride := max(int64(e.device.info.Caps.StorageAlignment), addressBytes)
+	for _, s := range e.program.Steps {
+		for _, b := range s.Binds {
+			if _, known := at[b.Buffer]; b.Address && !known {
+				at[b.Buffer] = BufferRange{Offset: stride * int64(len(at)), Size: addressBytes}
+			}
+		}
+	}
+	if len(at) == 0 {
+		return nil, nil
+	}
+	made, err := e.device.newBuffer(runtime.OwnOther, "addresses", stride*int64(len(at)), SharedMemory)
+	if err != nil {
+		return nil, err
+	}
+	keep(made)
+	for i, r := range at {
+		r.Buffer = made
+		at[i] = r
+		binary.NativeEndian.PutUint64(made.Bytes()[r.Offset:], ranges[i].Buffer.Address()+uint64(ranges[i].Offset))
+	}
+	return at, nil
 }
 
 // stepsAlone returns the program's recording without the copies that are the same in every run, for runs whose

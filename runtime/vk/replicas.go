@@ -78,11 +78,10 @@ func (r *Replicas) add(list *CommandList) error {
 		list.CopyBuffer(made, 0, e.ranges[i].Buffer, 0, size)
 		ranges[i].Buffer = made
 	}
-	bindings, err := e.device.NewBindings(e.bindingSets(ranges))
+	bindings, err := e.bind(ranges, func(c closer) { r.made = append(r.made, c) })
 	if err != nil {
 		return err
 	}
-	r.made = append(r.made, bindings)
 	r.bindings = append(r.bindings, bindings)
 	return nil
 }
