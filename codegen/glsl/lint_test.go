@@ -147,7 +147,8 @@ func (l *linter) topLevel() error {
 		if l.take("{") {
 			inside := l.until("}")
 			l.at++
-			if i := slices.Index(inside, "["); i > 0 {
+			// What an address refers to goes by the name that is defined for it.
+			if i := slices.Index(inside, "["); i > 0 && !slices.Contains(head, "buffer_reference") {
 				l.globals = append(l.globals, inside[i-1])
 			}
 		}
