@@ -110,6 +110,7 @@ func TestLoadMismatch(t *testing.T) {
 	f.program.Steps[0].Grid[2] = []kernel.GridFactor{{Extent: ir.D(1<<31 - 1), Tile: 1}}
 	f.buffer(kernel.BufWeight, "giant", ir.ShapeOf(1<<38))
 	f.program.Buffers[5].Segments = []kernel.Segment{{Weight: "giant", DType: ir.F32, Dims: []int{1 << 38}}}
+	f.program.Steps[0].Binds[0].Buffer = 5
 	f.program.ArenaBytes = 1 << 39
 	d.ChangeCaps(func(i *vk.DeviceInfo) {
 		i.Caps.MaxStorageBuffers, i.Caps.StorageAlignment = 2, 256
