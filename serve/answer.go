@@ -274,13 +274,19 @@ func (a *answer) begin(piece func(map[string]any, finish) error) error {
 }
 
 // event sends one. Its error is errGone.
-func (a *answer) event(v any) error {
+func (a *answer) event(v any) error { return a.named("", v) }
+
+// named sends an event of a name. Its error is errGone.
+func (a *answer) named(name string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
 	a.deadline()
-	if _, err := fmt.Fprintf(a.w, "data: %s\n\n", data); err != nil {
+	if name != "" {
+		name = "event: " + name + "\n"
+	}
+	if _, err := fmt.Fprintf(a.w, "%sdata: %s\n\n", name, data); err != nil {
 		return errors.Join(errGone, err)
 	}
 	if err := http.NewResponseController(a.w).Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {

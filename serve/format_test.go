@@ -52,6 +52,65 @@ func talker(t testing.TB) string {
 	return path
 }
 
+// TestResponses: the newer path gives the same answers, whole and by events that are numbered.
+func TestResponses(t *testing.T) {
+	s := start(t, newEcho(t), serve.Options{Name: "echo"})
+	const input = `{"model": "echo", "max_output_tokens": 4, "store": false, "instructions": "x", "input": [{"role": "user",
+		"content": [{"type": "input_text", "text": "func main"}]}]`
+	type reply struct {
+		Status string
+		Output []struct {
+			Type, Role string
+			Content    []struct{ Type, Text string }
+		}
+		Usage struct {
+			Output int `json:"output_tokens"`
+		}
+	}
+	check := func(r reply) {
+		t.Helper()
+		if r.Status != "incomplete" || len(r.Output) != 1 || r.Output[0].Content[0].Text != "func mainfunc main" ||
+			r.Usage.Output != 4 {
+			t.Errorf("%+v", r)
+		}
+	}
+	status, body := post(t, s.URL+"/v1/responses", input+"}")
+	var whole reply
+	if err := json.Unmarshal([]byte(body), &whole); err != nil || status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	check(whole)
+	_, body = post(t, s.URL+"/v1/responses", input+`, "stream": true}`)
+	text, n := "", 0
+	for line := range strings.Lines(body) {
+		var e struct {
+			Type, Delta string
+			Sequence    int `json:"sequence_number"`
+			Response    reply
+		}
+		data, ok := strings.CutPrefix(line, "data: ")
+		if !ok {
+			continue
+		}
+		if err := json.Unmarshal([]byte(data), &e); err != nil || e.Sequence != n {
+			t.Errorf("event %d: %v: %s", n, err, data)
+		}
+		n++
+		text += e.Delta
+		if e.Type == "response.incomplete" {
+			check(e.Response)
+			text += "."
+		}
+	}
+	if text != "func mainfunc main." {
+		t.Errorf("%q: %s", text, body)
+	}
+	status, body = post(t, s.URL+"/v1/responses", input+`, "previous_response_id": "x"}`)
+	if a := parse(t, body); status != 400 || a.Error.Param != "previous_response_id" {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
 // TestFormats: a model's answers are JSON by a schema, calls of tools, and have the odds of tokens.
 func TestFormats(t *testing.T) {
 	m, err := generate.Open(t.Context(), talker(t), generate.Options{Device: "cpu", Context: 128})

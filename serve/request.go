@@ -127,24 +127,32 @@ func (s *Server) readRequest(r *http.Request, foreign ...string) (q request, err
 	if err != nil {
 		return q, err
 	}
-	known := append(fieldsOf(q), notes...)
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if _, ok := undone[name]; !ok && !slices.Contains(known, name) || slices.Contains(foreign, name) {
+	for _, name := range foreign {
+		if _, ok := fields[name]; ok {
 			return q, refuse(http.StatusBadRequest, name, "there is no field %q here: leave it out", name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(undone)) {
-		given, ok := fields[name]
-		compact := strings.Join(strings.Fields(string(given)), "")
-		if ok && !slices.Contains(undone[name], compact) {
-			return q, refuse(http.StatusBadRequest, name, "%s is not supported here: want %s, or leave it out", name,
-				strings.Join(undone[name][1:], " or "))
+	return q, s.checkFields(fields, fieldsOf(q), undone, q.Model)
+}
+
+// checkFields refuses fields that are not known, those that ask for what is not done, and another model.
+func (s *Server) checkFields(fields map[string]json.RawMessage, known []string, undone map[string][]string,
+	model string) error {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		nothing, isUndone := undone[name]
+		if !isUndone && !slices.Contains(known, name) && !slices.Contains(notes, name) {
+			return refuse(http.StatusBadRequest, name, "there is no field %q here: leave it out", name)
+		}
+		compact := strings.Join(strings.Fields(string(fields[name])), "")
+		if isUndone && !slices.Contains(nothing, compact) {
+			return refuse(http.StatusBadRequest, name, "%s is not supported here: want %s, or leave it out", name,
+				strings.Join(nothing, " or "))
 		}
 	}
-	if q.Model != "" && q.Model != s.o.Name {
-		return q, refuse(http.StatusNotFound, "model", "there is no model %q here: want %q", q.Model, s.o.Name)
+	if model != "" && model != s.o.Name {
+		return refuse(http.StatusNotFound, "model", "there is no model %q here: want %q", model, s.o.Name)
 	}
-	return q, nil
+	return nil
 }
 
 // job checks the numbers of a request and returns what the model is to do with a prompt.
@@ -317,7 +325,7 @@ func contentOf(where string, data json.RawMessage) (string, error) {
 		return "", refuse(http.StatusBadRequest, where, "%s is missing, or neither a string nor a list of parts", where)
 	}
 	for i, p := range parts {
-		if p.Type != "text" {
+		if !slices.Contains([]string{"text", "input_text", "output_text"}, p.Type) {
 			return "", refuse(http.StatusBadRequest, where,
 				"%s[%d] is of type %q: this model reads text only", where, i, p.Type)
 		}

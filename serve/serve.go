@@ -9,6 +9,7 @@
 //
 //	POST /v1/chat/completions   an answer to a conversation, whole or as it comes
 //	POST /v1/completions        how a text goes on
+//	POST /v1/responses          the newer form of chat/completions; nothing is stored
 //	POST /v1/embeddings         vectors of texts, by a model made for them: see NewEmbeddings
 //	GET  /v1/models             the model, and /v1/models/NAME
 //	POST /tokenize, /detokenize the tokens of a text, and the text of tokens
@@ -131,6 +132,7 @@ func New(m Model, o Options) *Server {
 		{"POST", "/v1/chat/completions", s.chatCompletions},
 		{"POST", "/v1/completions", s.completions},
 		{"POST", "/v1/embeddings", s.embeddings},
+		{"POST", "/v1/responses", s.responses},
 		{"POST", "/tokenize", s.tokenize},
 		{"POST", "/detokenize", s.detokenize},
 	} {

@@ -259,7 +259,7 @@ func TestRefusals(t *testing.T) {
 		{text, `{"prompt": "x", "grammar": "root ::= x"}`, 400, "grammar", "no rule"},
 		{chat, `{"messages": [{"role": "user", "content": "x"}], "model": "gpt"}`, 404, "model", `want "echo"`},
 		{chat, `{"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": 1}`, 400, "chat_template_kwargs", "object"},
-		{text, `{"prompt": "x", "n": 2}`, 400, "n", "want 1"},
+		{text, `{"prompt": "x", "n": 2}`, 400, "n", "want null or 1"},
 		{text, `{"prompt": "x", "temprature": 0}`, 400, "temprature", "no field"},
 		{chat, `{"messages": [{"role": "user", "content": "x", "audio": {"id": "y"}}]}`, 400, "messages[0].audio", "not supported"},
 		{text, `{"prompt": "x", "temperature": -1}`, 400, "", "Temperature is -1"},

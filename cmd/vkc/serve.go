@@ -31,9 +31,9 @@ func (a *app) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve -m MODEL.gguf",
 		Short: "Answer requests for a language model over HTTP, by OpenAI's protocol",
-		Long: `Answer requests for a language model over HTTP, by OpenAI's protocol: POST /v1/chat/completions and
-/v1/completions, whole or as a stream, or POST /v1/embeddings of a model made for them, GET /v1/models. There are also
-/tokenize, /detokenize, /health, /metrics for Prometheus, and at / a page to chat with.
+		Long: `Answer requests for a language model over HTTP, by OpenAI's protocol: POST /v1/chat/completions,
+/v1/responses and /v1/completions, whole or as a stream, or POST /v1/embeddings of a model made for them, GET /v1/models.
+There are also /tokenize, /detokenize, /health, /metrics for Prometheus, and at / a page to chat with.
 --parallel answers are computed at once, each the same as alone; --queue requests wait.
 
 It listens on this machine only. To be asked from elsewhere, give --listen an address and --key-file a file with a key,

@@ -13,6 +13,7 @@ import (
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/responses"
 	"github.com/openai/openai-go/v3/shared"
 
 	"github.com/vkc-go/vkc/frontend/gguf"
@@ -175,6 +176,23 @@ func TestClient(t *testing.T) {
 			Prompt: openai.CompletionNewParamsPromptUnion{OfString: param.NewOpt("func main() {\n")}})
 		if err != nil || got.Choices[0].Text == "" {
 			t.Errorf("%v: %+v", err, got)
+		}
+	})
+	t.Run("responses", func(t *testing.T) {
+		ask := responses.ResponseNewParams{Model: "talker", Temperature: param.NewOpt(0.0),
+			MaxOutputTokens: param.NewOpt[int64](6), Instructions: param.NewOpt("x"),
+			Input: responses.ResponseNewParamsInputUnion{OfString: param.NewOpt("func main")}}
+		got, err := client.Responses.New(t.Context(), ask)
+		if err != nil || got.OutputText() != whole.Choices[0].Message.Content || got.Usage.OutputTokens != 6 {
+			t.Fatalf("%v: %+v", err, got)
+		}
+		stream, text, last := client.Responses.NewStreaming(t.Context(), ask), "", ""
+		for stream.Next() {
+			e := stream.Current()
+			text, last = text+e.Delta, e.Type
+		}
+		if err := stream.Err(); err != nil || text != got.OutputText() || last != "response.incomplete" {
+			t.Errorf("%v: %q ends by %s", err, text, last)
 		}
 	})
 	t.Run("models", func(t *testing.T) {
