@@ -1,7 +1,24 @@
 "use strict";
-// A conversation with the model that this server has. Nothing is kept when the page closes.
+// Conversations with the model that this server has. They are kept in this browser and nowhere else.
 const $ = id => document.getElementById(id);
-let messages = [], running = null;
+const kept = "vkc-conversations";
+let all = load(), now = all[0], running = null;
+
+// fresh is a conversation without messages.
+function fresh() { return { system: "", temperature: 0.8, messages: [] }; }
+
+// load reads what is kept. What another version or hand wrote is dropped.
+function load() {
+  try {
+    const list = JSON.parse(localStorage.getItem(kept)).filter(c => Array.isArray(c.messages));
+    if (list.length) return list;
+  } catch { /* nothing is kept, or may be */ }
+  return [fresh()];
+}
+
+function save() {
+  try { localStorage.setItem(kept, JSON.stringify(all)); } catch { /* a browser that keeps nothing */ }
+}
 
 const headers = () => {
   const h = { "Content-Type": "application/json" };
@@ -17,6 +34,46 @@ function show(kind, text) {
   $("log").append(a);
   a.scrollIntoView({ block: "end" });
   return a;
+}
+
+function button(name, click) {
+  const b = document.createElement("button");
+  b.type = "button";
+  b.textContent = name;
+  b.addEventListener("click", click);
+  return b;
+}
+
+// draw shows the conversation, and the list of all.
+function draw() {
+  $("log").replaceChildren();
+  now.messages.forEach((m, i) => {
+    show(m.role, m.content);
+    if (m.role === "assistant") tools(m, i === now.messages.length - 1);
+  });
+  $("system").value = now.system ?? "";
+  $("temperature").value = now.temperature ?? 0.8;
+  $("list").replaceChildren(...all.map((c, i) => {
+    const o = document.createElement("option");
+    o.value = i;
+    o.textContent = (c.messages[0]?.content ?? "New conversation").slice(0, 40);
+    o.selected = c === now;
+    return o;
+  }));
+}
+
+// tools adds what can be done with an answer.
+function tools(message, last) {
+  const row = document.createElement("nav");
+  row.append(button("Copy", () => navigator.clipboard.writeText(message.content)));
+  if (last) row.append(button("Regenerate", () => {
+    if (running) return;
+    now.messages.pop();
+    draw();
+    answer();
+  }));
+  if (message.rate) row.append(" " + message.rate);
+  $("log").append(row);
 }
 
 async function describe() {
@@ -38,35 +95,57 @@ async function* events(body) {
   }
 }
 
-async function ask(text) {
-  messages.push({ role: "user", content: text });
-  show("user", text);
-  const answer = show("assistant", "");
-  running = new AbortController();
+// answer has the model answer the last message. What comes before it is stopped counts.
+async function answer() {
+  const talk = now, part = show("assistant", ""), controller = running = new AbortController();
+  const system = talk.system ? [{ role: "system", content: talk.system }] : [];
+  const messages = talk.messages.map(m => ({ role: m.role, content: m.content }));
+  let text = "", tokens = 0, first = 0, failed = "";
   $("send").hidden = true;
   $("stop").hidden = false;
   try {
     const r = await fetch("v1/chat/completions", {
-      method: "POST", headers: headers(), signal: running.signal,
-      body: JSON.stringify({ messages, stream: true, temperature: Number($("temperature").value) }),
+      method: "POST", headers: headers(), signal: controller.signal,
+      body: JSON.stringify({
+        messages: [...system, ...messages], stream: true, stream_options: { include_usage: true },
+        temperature: Number(talk.temperature),
+      }),
     });
     if (!r.ok) throw new Error((await r.json()).error.message);
     for await (const data of events(r.body)) {
       if (data === "[DONE]") break;
-      const part = JSON.parse(data);
-      if (part.error) throw new Error(part.error.message);
-      answer.textContent += part.choices[0]?.delta.content ?? "";
-      answer.scrollIntoView({ block: "end" });
+      const piece = JSON.parse(data);
+      if (piece.error) throw new Error(piece.error.message);
+      if (piece.usage) tokens = piece.usage.completion_tokens;
+      first ||= performance.now();
+      text += piece.choices[0]?.delta.content ?? "";
+      part.textContent = text;
+      part.scrollIntoView({ block: "end" });
     }
   } catch (e) {
-    if (e.name !== "AbortError") show("error", e.message);
+    if (e.name !== "AbortError") failed = e.message;
   }
-  if (answer.textContent) messages.push({ role: "assistant", content: answer.textContent });
-  else { messages.pop(); answer.remove(); } // the message is not answered, and can be sent again
+  const seconds = (performance.now() - first) / 1000;
+  const rate = tokens > 1 && seconds > 0 ? `${tokens} tokens, ${((tokens - 1) / seconds).toFixed(1)} a second` : "";
   running = null;
+  if (text) talk.messages.push({ role: "assistant", content: text, rate });
+  else if (talk.messages.at(-1)?.role === "user") { // not answered, so that it can be sent again
+    const unsent = talk.messages.pop();
+    if (talk === now && !$("text").value) $("text").value = unsent.content;
+  }
+  save();
+  draw();
+  if (failed) show("error", failed);
   $("send").hidden = false;
   $("stop").hidden = true;
   $("text").focus();
+}
+
+// open shows a conversation.
+function open(talk) {
+  running?.abort();
+  now = talk;
+  draw();
 }
 
 $("form").addEventListener("submit", e => {
@@ -74,7 +153,10 @@ $("form").addEventListener("submit", e => {
   const text = $("text").value.trim();
   if (!text || running) return;
   $("text").value = "";
-  ask(text);
+  now.messages.push({ role: "user", content: text });
+  save();
+  draw();
+  answer();
 });
 $("text").addEventListener("keydown", e => {
   if (e.key === "Enter" && !e.shiftKey && !e.isComposing) {
@@ -83,10 +165,19 @@ $("text").addEventListener("keydown", e => {
   }
 });
 $("stop").addEventListener("click", () => running?.abort());
+$("system").addEventListener("change", () => { now.system = $("system").value; save(); });
+$("temperature").addEventListener("change", () => { now.temperature = Number($("temperature").value); save(); });
+$("list").addEventListener("change", () => open(all[Number($("list").value)]));
 $("clear").addEventListener("click", () => {
-  running?.abort();
-  messages = [];
-  $("log").replaceChildren();
+  if (all[0].messages.length) all.unshift(fresh());
+  open(all[0]);
+});
+$("forget").addEventListener("click", () => {
+  all = all.filter(c => c !== now);
+  if (!all.length) all = [fresh()];
+  save();
+  open(all[0]);
 });
 $("key").addEventListener("change", describe);
+draw();
 describe();
