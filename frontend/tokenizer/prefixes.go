@@ -1,68 +1,113 @@
 package tokenizer
 
 import (
-	"iter"
 	"slices"
-	"sort"
+	"strings"
 )
 
-// prefixes finds the tokens that a text begins with.
+// prefixes finds the tokens that a text begins with. It is a trie: a node for each
+// beginning of a token, and the children of a node beside each other, in the order of
+// their bytes.
 type prefixes struct {
-	texts []string // in order
-	ids   []int32
-	first [257]int32 // where the texts that begin with each byte start
+	nodes []prefix
+	bytes string      // by node, the byte that leads there
+	first [256]uint32 // the children of the root, 0 where there is none
+}
+
+// prefix is a node.
+type prefix struct {
+	id       int32 // the token that ends here, or none
+	children uint32
+	count    uint16
 }
 
 func newPrefixes(tokens map[string]int32) prefixes {
-	var p prefixes
+	texts := make([]string, 0, len(tokens))
 	for text := range tokens {
 		if text != "" {
-			p.texts = append(p.texts, text)
+			texts = append(texts, text)
 		}
 	}
-	slices.Sort(p.texts)
-	for _, text := range p.texts {
-		p.ids = append(p.ids, tokens[text])
-		p.first[text[0]+1]++
+	slices.Sort(texts)
+	type span struct{ lo, hi int } // of the texts that begin as a node says
+	var p prefixes
+	var bytes strings.Builder
+	spans := []span{{0, len(texts)}}
+	p.nodes = append(p.nodes, prefix{id: none})
+	bytes.WriteByte(0)
+	depth, last := 0, 1 // nodes are made level by level
+	for at := 0; at < len(p.nodes); at++ {
+		if at == last {
+			depth, last = depth+1, len(p.nodes)
+		}
+		lo, hi := spans[at].lo, spans[at].hi
+		if lo < hi && len(texts[lo]) == depth {
+			p.nodes[at].id = tokens[texts[lo]]
+			lo++
+		}
+		p.nodes[at].children = uint32(len(p.nodes))
+		for lo < hi {
+			b, from := texts[lo][depth], lo
+			for lo < hi && texts[lo][depth] == b {
+				lo++
+			}
+			if at == 0 {
+				p.first[b] = uint32(len(p.nodes))
+			}
+			p.nodes[at].count++
+			p.nodes = append(p.nodes, prefix{id: none})
+			bytes.WriteByte(b)
+			spans = append(spans, span{from, lo})
+		}
 	}
-	for b := range 256 {
-		p.first[b+1] += p.first[b]
-	}
+	p.bytes = bytes.String()
 	return p
 }
 
-// of yields the tokens that a text begins with and their lengths, the shortest
-// first. The texts with the first bytes in common are a range of all in order,
-// which each byte makes smaller.
-func (p *prefixes) of(text string) iter.Seq2[int32, int] {
-	return func(yield func(int32, int) bool) {
-		if text == "" {
-			return
-		}
-		lo, hi := int(p.first[text[0]]), int(p.first[int(text[0])+1])
-		for n := 1; lo < hi; n++ {
-			if len(p.texts[lo]) == n {
-				if !yield(p.ids[lo], n) {
-					return
-				}
-				lo++
-			}
-			if n == len(text) {
-				return
-			}
-			b, list := text[n], p.texts[lo:hi]
-			from := sort.Search(len(list), func(i int) bool { return list[i][n] >= b })
-			to := from + sort.Search(len(list)-from, func(i int) bool { return list[from+i][n] > b })
-			lo, hi = lo+from, lo+to
-		}
+// start returns the node of a text's first byte, and 0 if no token begins so.
+func (p *prefixes) start(text string) uint32 {
+	if text == "" {
+		return 0
 	}
+	return p.first[text[0]]
+}
+
+// next returns the node that a byte leads to, and 0 if there is none.
+func (p *prefixes) next(node uint32, b byte) uint32 {
+	n := &p.nodes[node]
+	children := p.bytes[n.children : n.children+uint32(n.count)]
+	if i := strings.IndexByte(children, b); i >= 0 {
+		return n.children + uint32(i)
+	}
+	return 0
 }
 
 // longest returns the longest token that a text begins with; n is 0 if there is
 // none.
 func (p *prefixes) longest(text string) (id int32, n int) {
-	for i, m := range p.of(text) {
-		id, n = i, m
+	node := p.start(text)
+	for i := 1; node != 0; i++ {
+		if at := p.nodes[node].id; at != none {
+			id, n = at, i
+		}
+		if i == len(text) {
+			break
+		}
+		node = p.next(node, text[i])
 	}
 	return id, n
+}
+
+// find returns the first place from which a text may begin with a token, and the
+// length of the text if there is none.
+func (p *prefixes) find(text string) int {
+	if len(p.nodes) < 2 {
+		return len(text)
+	}
+	for i := range len(text) {
+		if p.first[text[i]] != 0 {
+			return i
+		}
+	}
+	return len(text)
 }

@@ -44,13 +44,14 @@ func (t *Tokenizer) encode(out []int32, text string, parts []part) []int32 {
 		for parts[0].end <= i {
 			parts = parts[1:]
 		}
-		var id int32
-		var n int
+		names, seen := &t.words, len(text)
 		if parts[0].special {
-			id, n = t.markup.longest(text[i:parts[0].end])
-		} else {
-			id, n = t.words.longest(text[i:])
+			names, seen = &t.markup, parts[0].end
 		}
+		if i += names.find(text[i:parts[0].end]); i == parts[0].end {
+			continue
+		}
+		id, n := names.longest(text[i:seen])
 		if n == 0 {
 			i++
 			continue

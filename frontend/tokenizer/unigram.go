@@ -75,11 +75,18 @@ func (t *unigram) encode(out []int32, text string, first bool) []int32 {
 	for i := 0; i < len(text); {
 		_, size := utf8.DecodeRuneInString(text[i:])
 		alone := false // the character is a token
-		for id, n := range t.tokens.of(text[i:]) {
-			alone = alone || n == size
-			if score := best[i].score + t.scores[id]; score > best[i+n].score {
-				best[i+n] = step{score, i, id}
+		node := t.tokens.start(text[i:])
+		for n := 1; node != 0; n++ {
+			if id := t.tokens.nodes[node].id; id != none {
+				alone = alone || n == size
+				if score := best[i].score + t.scores[id]; score > best[i+n].score {
+					best[i+n] = step{score, i, id}
+				}
 			}
+			if i+n == len(text) {
+				break
+			}
+			node = t.tokens.next(node, text[i+n])
 		}
 		if score := best[i].score + t.unknown; !alone && score > best[i+size].score {
 			best[i+size] = step{score, i, t.unk}
