@@ -37,9 +37,7 @@ func newBPE(v *vocabulary) (model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
-	type pair struct{ left, right int32 }
-	type joined struct{ rank, id int32 }
-	pairs := make(map[pair]joined, len(merges))
+	pairs := newPairs(len(merges))
 	all := v.mergeable()
 	for i, text := range merges {
 		n := strings.IndexByte(text[min(1, len(text)):], ' ') + 1 // a part may begin with a space
@@ -56,9 +54,7 @@ func newBPE(v *vocabulary) (model, error) {
 			}
 			ids[j] = id
 		}
-		if _, twice := pairs[pair{ids[0], ids[1]}]; !twice {
-			pairs[pair{ids[0], ids[1]}] = joined{int32(i), ids[2]}
-		}
+		pairs.add(ids[0], ids[1], int32(i), ids[2])
 	}
 	var bytes [256]int32
 	for b := range bytes {
@@ -84,10 +80,7 @@ func newBPE(v *vocabulary) (model, error) {
 		}
 	}
 	t.merger.join = func(_ string, left, right *symbol) (rank, id int32) {
-		if j, ok := pairs[pair{left.id, right.id}]; ok {
-			return j.rank, j.id
-		}
-		return 0, none
+		return pairs.find(left.id, right.id)
 	}
 	return t, nil
 }

@@ -1,9 +1,6 @@
 package tokenizer
 
-import (
-	"strings"
-	"sync"
-)
+import "sync"
 
 // merger joins the symbols of a word, always the two neighbours of the lowest
 // rank, and of those with the same rank the first.
@@ -23,7 +20,7 @@ type symbol struct {
 
 // merging is what one goroutine needs at a time. It remembers the tokens of words.
 type merging struct {
-	words   map[string][]int32
+	words   words
 	symbols []symbol
 	heap    []candidate
 }
@@ -38,10 +35,7 @@ func (a candidate) before(b candidate) bool {
 	return a.rank < b.rank || a.rank == b.rank && a.left < b.left
 }
 
-// Words that are remembered. Longer ones hardly come twice.
 const (
-	maxWords     = 1 << 14
-	maxWordBytes = 48
 	// maxWord is what positions of 32 bits have room for. A longer word is cut.
 	maxWord = 1 << 30
 	// maxSymbols bounds what is kept of the memory that a very long word took.
@@ -52,7 +46,7 @@ func (g *merger) get() *merging {
 	if m, ok := g.pool.Get().(*merging); ok {
 		return m
 	}
-	return &merging{words: map[string][]int32{}}
+	return &merging{}
 }
 
 func (g *merger) put(m *merging) {
@@ -67,16 +61,11 @@ func (g *merger) word(out []int32, word string, m *merging) []int32 {
 	if len(word) > maxWord {
 		return g.word(g.word(out, word[:maxWord], m), word[maxWord:], m)
 	}
-	if ids, ok := m.words[word]; ok {
-		return append(out, ids...)
-	}
-	at := len(out)
-	out = g.merge(out, word, m)
-	if len(word) <= maxWordBytes {
-		if len(m.words) >= maxWords {
-			clear(m.words)
-		}
-		m.words[strings.Clone(word)] = append([]int32(nil), out[at:]...)
+	out, ok := m.words.get(out, word)
+	if !ok {
+		at := len(out)
+		out = g.merge(out, word, m)
+		m.words.put(word, out[at:])
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package tokenizer_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,25 +91,75 @@ func numbers(t *testing.T, line string) []int32 {
 	return list
 }
 
+// benchmarkTexts are what a program and prose are made of, and words that are all
+// different, of which none is remembered.
+func benchmarkTexts(b *testing.B) map[string]string {
+	var hostile strings.Builder
+	for i := range 20000 {
+		fmt.Fprintf(&hostile, "%x ", uint64(i+1)*0x9e3779b97f4a7c15)
+	}
+	return map[string]string{"code": read(b, "kinds.go") + read(b, "tokenizer.go"),
+		"prose": read(b, "../../docs/GUIDE.md") + read(b, "../../docs/RATIONALE.md"), "hostile": hostile.String()}
+}
+
+// BenchmarkEncode encodes texts with each vocabulary. MB/s is of wall-clock time.
 func BenchmarkEncode(b *testing.B) {
-	text := read(b, "kinds.go") + read(b, "tokenizer.go")
-	for _, path := range vocabularies(b) {
-		for _, name := range []string{"code", "hostile"} {
-			in := text
-			if name == "hostile" { // words that are all different, so none is remembered
-				var s strings.Builder
-				for i := range 20000 {
-					fmt.Fprintf(&s, "%x ", uint64(i+1)*0x9e3779b97f4a7c15)
-				}
-				in = s.String()
-			}
-			b.Run(strings.TrimSuffix(filepath.Base(path), ".gguf")+"/"+name, func(b *testing.B) {
-				tok := open(b, path)
-				b.SetBytes(int64(len(in)))
+	texts := benchmarkTexts(b)
+	bench := func(name string, tok *tokenizer.Tokenizer) {
+		for _, of := range slices.Sorted(maps.Keys(texts)) {
+			b.Run(name+"/"+of, func(b *testing.B) {
+				b.SetBytes(int64(len(texts[of])))
+				b.ReportAllocs()
 				for b.Loop() {
-					tok.Encode(in, tokenizer.Options{})
+					tok.Encode(texts[of], tokenizer.Options{})
 				}
 			})
 		}
 	}
+	for _, path := range vocabularies(b) {
+		name := strings.TrimSuffix(filepath.Base(path), ".gguf")
+		bench(name, open(b, path))
+		if strings.Contains(name, "spm") { // which has what a unigram model needs
+			bench("the same as unigram", newTokenizer(b, asUnigram(b, path)))
+		}
+	}
+}
+
+// BenchmarkKinds encodes code with one vocabulary in words of every kind.
+func BenchmarkKinds(b *testing.B) {
+	text := benchmarkTexts(b)["code"]
+	for _, path := range vocabularies(b) {
+		if !strings.Contains(path, "gpt-2") {
+			continue
+		}
+		for _, kind := range tokenizer.Kinds() {
+			b.Run(kind, func(b *testing.B) {
+				tok := newTokenizer(b, change(keysOf(b, path), keys{"pre": kind}))
+				b.SetBytes(int64(len(text)))
+				for b.Loop() {
+					tok.Encode(text, tokenizer.Options{})
+				}
+			})
+		}
+	}
+}
+
+// keysOf returns what a file says of its vocabulary.
+func keysOf(b *testing.B, path string) keys {
+	f, err := gguf.Open(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	all := keys{}
+	for _, kv := range f.Metadata() {
+		if key, ok := strings.CutPrefix(kv.Key, "tokenizer.ggml."); ok {
+			all[key] = kv.Value
+		}
+	}
+	return all
+}
+
+func asUnigram(b *testing.B, path string) keys {
+	return change(keysOf(b, path), keys{"model": "t5"})
 }

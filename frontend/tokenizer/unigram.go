@@ -106,6 +106,7 @@ func (t *unigram) encode(out []int32, text string, first bool) []int32 {
 // normalize rewrites characters and writes spaces as the vocabulary has them.
 func (t *unigram) normalize(text string, first bool) string {
 	var b strings.Builder
+	b.Grow(len(text) + len(text)/4)
 	inWord, begun := false, !first || !t.leading
 	for len(text) > 0 {
 		chars, n := t.chars.replace(text)
@@ -177,7 +178,10 @@ func (m *charsmap) replace(text string) (chars string, n int) {
 		return chars, n
 	}
 	r, n := utf8.DecodeRuneInString(text)
-	return string(r), n
+	if r == utf8.RuneError {
+		return string(utf8.RuneError), n
+	}
+	return text[:n], n
 }
 
 // Bits of a node: the byte that leads there, whether a sequence ends there, and how

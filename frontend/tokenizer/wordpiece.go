@@ -1,7 +1,9 @@
 package tokenizer
 
 import (
+	"sync"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -13,7 +15,24 @@ type wordPiece struct {
 	unk    int32
 	fold   bool // to lower case
 	strip  bool // accents
+	pool   sync.Pool
+	ascii  [utf8.RuneSelf]pieceChar
 }
+
+// pieceChar is what a character is to a word.
+type pieceChar struct {
+	as   rune
+	role pieceRole
+}
+
+type pieceRole uint8
+
+const (
+	inWord  pieceRole = iota
+	alone             // it is a word
+	between           // words
+	dropped
+)
 
 // maxPieceWord is the length in characters from which on a word is unknown, as in
 // the original.
@@ -29,39 +48,70 @@ func newWordPiece(v *vocabulary) (model, error) {
 		return nil, err
 	}
 	t.strip, _, err = v.flag("normalizer.strip_accents", t.fold)
+	for r := range t.ascii {
+		t.ascii[r] = t.classify(rune(r))
+	}
 	return t, err
+}
+
+func (t *wordPiece) classify(r rune) pieceChar {
+	switch {
+	case unicode.IsSpace(r):
+		return pieceChar{r, between}
+	case r == 0, r == unicode.ReplacementChar, unicode.Is(unicode.C, r), t.strip && unicode.Is(unicode.Mn, r):
+		return pieceChar{r, dropped}
+	}
+	if t.fold {
+		r = unicode.ToLower(r)
+	}
+	if unicode.IsPunct(r) || r < 0x7f && unicode.IsSymbol(r) || ideograph(r) {
+		return pieceChar{r, alone}
+	}
+	return pieceChar{r, inWord}
 }
 
 func (t *wordPiece) encode(out []int32, text string, _ bool) []int32 {
 	if t.strip {
 		text = norm.NFD.String(text)
 	}
-	word, chars := []byte(blank), 0
+	known, ok := t.pool.Get().(*words)
+	if !ok {
+		known = &words{}
+	}
+	defer t.pool.Put(known)
+	buffer := [512]byte{} // of a word: maxPieceWord characters and a blank
+	word, chars := append(buffer[:0], blank...), 0
 	end := func() {
 		if chars > 0 {
-			out = t.word(out, string(word), chars)
+			var ok bool
+			if out, ok = known.get(out, string(word)); !ok {
+				at, s := len(out), string(word)
+				out = t.word(out, s, chars)
+				known.put(s, out[at:])
+			}
 		}
 		word, chars = word[:len(blank)], 0
 	}
 	for _, r := range text {
-		switch {
-		case unicode.IsSpace(r):
+		var c pieceChar
+		if r < utf8.RuneSelf {
+			c = t.ascii[r]
+		} else {
+			c = t.classify(r)
+		}
+		switch c.role {
+		case between:
 			end()
 			continue
-		case r == 0, r == unicode.ReplacementChar, unicode.Is(unicode.C, r), t.strip && unicode.Is(unicode.Mn, r):
+		case dropped:
 			continue
-		}
-		if t.fold {
-			r = unicode.ToLower(r)
-		}
-		alone := unicode.IsPunct(r) || r < 0x7f && unicode.IsSymbol(r) || ideograph(r)
-		if alone {
+		case alone:
 			end()
 		}
 		if chars++; chars <= maxPieceWord {
-			word = append(word, string(r)...)
+			word = utf8.AppendRune(word, c.as)
 		}
-		if alone {
+		if c.role == alone {
 			end()
 		}
 	}
