@@ -56,7 +56,7 @@ var Rules = []Rule{
 	{"codegen/bundle", []string{"ir", "codegen/kernel", "codegen/target"}, []string{float16}, "a bundle is read where there is no compiler"},
 	{"runtime", []string{"ir"}, []string{float16}, "what both backends share"},
 	{"runtime/vk", []string{"ir", "runtime", "codegen/kernel", "codegen/bundle", "codegen/target"}, []string{float16, goki, xsync, xsys}, "a program that only runs a bundle stays small: no passes, no generator"},
-	{"runtime/cpu", []string{"ir", "ir/interp", "runtime"}, []string{float16, xsync}, "the reference as a backend"},
+	{"runtime/cpu", []string{"ir", "ir/interp", "runtime"}, []string{float16, xsync, xsys}, "the processor as a backend"},
 	{"bench", []string{all}, []string{xsync}, "it measures what a user gets, so it uses vkc as one does"},
 	{"internal", []string{all}, []string{float16, xsync, xsys, xterm}, "small shared helpers"},
 	{"internal/lint", nil, []string{xtools}, "the rules of the house know the code by its text alone"},

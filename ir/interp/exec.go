@@ -15,8 +15,9 @@ type exec struct {
 	ctx     context.Context
 	workers int
 	env     env
-	limit   int64 // bytes of live values
-	narrow  bool  // keep floats as float32 where an op gives them so
+	limit   int64    // bytes of live values
+	narrow  bool     // keep floats as float32 where an op gives them so
+	kernels []Kernel // by node ID: those of a backend; nil where there are none
 
 	vals []value // by node ID; the zero value where not computed or forgotten
 	uses []int   // by node ID: how many uses are still to come
@@ -41,7 +42,10 @@ func (x *exec) run(nodes []*ir.Node) error {
 			}
 			return nodeError(n, err)
 		}
-		if !x.narrow {
+		switch {
+		case x.kernels != nil:
+			v = v.narrow()
+		case !x.narrow:
 			v = v.wide()
 		}
 		x.vals[n.ID()] = v
@@ -69,6 +73,9 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 	args := make([]value, len(n.Args()))
 	for i, a := range n.Args() {
 		args[i] = x.vals[a.ID()]
+	}
+	if x.kernels != nil && x.kernels[n.ID()] != nil {
+		return x.replaced(x.kernels[n.ID()], n, dims, args)
 	}
 	return k(&call{ctx: x.ctx, workers: x.workers, node: n, dims: dims, args: args, env: &x.env})
 }

@@ -168,7 +168,10 @@ func dynamicUpdateSlice(c *call) (value, error) {
 	if c.args[0].b != nil {
 		return updateBlocks(c, axis)
 	}
-	base, update := c.args[0].wide(), c.args[1].wide()
+	base, update := c.args[0], c.args[1]
+	if base.f != nil || update.f != nil {
+		base, update = base.wide(), update.wide()
+	}
 	out, err := strided(base, c.dims, whole(base.dims))
 	if err != nil {
 		return value{}, err

@@ -28,6 +28,11 @@ type Options struct {
 	// none, and whose states of equal names it reads and updates too.
 	Share *Program
 
+	// Replace, if set, is how a backend computes single nodes itself: nil leaves a node to
+	// its definition here. Values are then float32 between nodes, but for those of f64, and
+	// the promises about bits are those of the kernels.
+	Replace func(n *ir.Node) Kernel
+
 	// Context, if set, ends New early, which computes what depends on weights alone.
 	Context context.Context
 }
@@ -50,10 +55,11 @@ func (o Options) memoryLimit() int64 {
 // depends on them alone computed, once. It may be used by several goroutines;
 // runs of a graph that updates states happen one after the other.
 type Program struct {
-	graph  *ir.Graph
-	opt    Options
-	consts []value // by node ID: the constants that runs use
-	plan   plan
+	graph   *ir.Graph
+	opt     Options
+	consts  []value // by node ID: the constants that runs use
+	plan    plan
+	kernels []Kernel // by node ID: what Options.Replace gave; nil without it
 
 	states *states
 }
@@ -71,7 +77,8 @@ func New(g *ir.Graph, opt Options) (*Program, error) {
 	if opt.Share != nil && opt.Weights == nil {
 		opt.Weights = opt.Share.opt.Weights
 	}
-	p := &Program{graph: g, opt: opt, states: &states{values: map[string]value{}}}
+	p := &Program{graph: g, opt: opt, states: &states{values: map[string]value{}},
+		kernels: replacements(g.Nodes(), opt.Replace)}
 	live := g.Live()
 	var targets []*ir.Node
 	for _, o := range g.Outputs() {
@@ -100,6 +107,11 @@ func New(g *ir.Graph, opt Options) (*Program, error) {
 	}
 	if p.consts, err = evalConstants(ctx, g.Nodes(), frontier, weights, opt); err != nil {
 		return nil, err
+	}
+	if p.kernels != nil {
+		for i, v := range p.consts {
+			p.consts[i] = v.narrow()
+		}
 	}
 	return p, p.firstStates()
 }
@@ -156,7 +168,7 @@ func (p *Program) Run(ctx context.Context, in map[string]*ir.Data,
 	x := &exec{
 		ctx: ctx, workers: p.opt.workers(), limit: p.opt.memoryLimit(),
 		env:  env{symbols: bound, leaf: p.leafOf(in)},
-		vals: slices.Clone(p.consts), uses: slices.Clone(p.plan.uses),
+		vals: slices.Clone(p.consts), uses: slices.Clone(p.plan.uses), kernels: p.kernels,
 	}
 	if err := x.run(p.plan.nodes); err != nil {
 		return nil, err
@@ -183,6 +195,6 @@ func (p *Program) leafOf(in map[string]*ir.Data) func(n *ir.Node) (value, error)
 		if n.Op() == ir.OpState {
 			return before[n.Name()], nil
 		}
-		return fromData(in[n.Name()]).wide(), nil
+		return fromData(in[n.Name()]), nil
 	}
 }

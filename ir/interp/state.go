@@ -26,7 +26,7 @@ func (p *Program) SetState(name string, d *ir.Data) error {
 	if err := checkData(n, d); err != nil {
 		return fmt.Errorf("state %q: %w", name, err)
 	}
-	v := fromData(&ir.Data{DType: d.DType, Dims: slices.Clone(d.Dims), Bytes: slices.Clone(d.Bytes)}).wide()
+	v := fromData(&ir.Data{DType: d.DType, Dims: slices.Clone(d.Dims), Bytes: slices.Clone(d.Bytes)})
 	p.states.mu.Lock()
 	defer p.states.mu.Unlock()
 	p.states.values[name] = v
@@ -114,6 +114,6 @@ func (p *Program) commit(vals []value) {
 	p.states.mu.Lock()
 	defer p.states.mu.Unlock()
 	for _, u := range p.graph.Updates() {
-		p.states.values[u.State.Name()] = vals[u.Value.ID()].wide()
+		p.states.values[u.State.Name()] = vals[u.Value.ID()]
 	}
 }

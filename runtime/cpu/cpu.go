@@ -16,6 +16,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/cpu/fast"
 )
 
 // Options adjusts Load. The zero value means the defaults.
@@ -29,6 +30,9 @@ type Options struct {
 	// Share is another executable of this package, whose weights this one takes
 	// where it is given none, and whose states of equal names it reads and updates too.
 	Share runtime.Executable
+	// Reference leaves every node to the interpreter, the definition of each op, where else
+	// package fast computes those it has kernels for.
+	Reference bool
 	// Device is what the program is on; nil means one that all such programs share.
 	Device *Device
 	// Context, if set, ends Load early.
@@ -66,8 +70,12 @@ func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable
 			return nil, fmt.Errorf("share with another program: %w", err)
 		}
 	}
+	replace := fast.Kernel
+	if opt.Reference {
+		replace = nil
+	}
 	p, err := interp.New(g, interp.Options{Weights: weights, Workers: opt.Workers, MemoryLimit: opt.MemoryLimit,
-		Share: share, Context: opt.Context})
+		Share: share, Replace: replace, Context: opt.Context})
 	if err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)
 	}

@@ -1,0 +1,104 @@
+package interp
+
+import (
+	"context"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Kernel computes one node for a backend that knows a faster way than the
+// definition here. It fills c.Out, which it finds zeroed, and leaves rounding to
+// the node's dtype to the program. It must not modify its arguments.
+type Kernel func(c *Call) error
+
+// Call is a node that a [Kernel] computes.
+type Call struct {
+	Context context.Context
+	Node    *ir.Node
+	Dims    []int // the result's extents
+	Args    []Tensor
+	Out     []float32 // the result's elements, row-major
+
+	workers int
+}
+
+// Tensor is an argument of a [Kernel], row-major. Floats and blocks come as Floats,
+// decoded; integers and bools as Ints.
+type Tensor struct {
+	DType  ir.DType
+	Dims   []int
+	Floats []float32
+	Ints   []int64
+}
+
+// Parallel calls f for each task from 0 to tasks-1, spread over the program's
+// workers, and stops early when the context ends. work is the size of one task in
+// multiply-adds; small totals stay on the calling goroutine. worker tells apart the
+// calls that can be under way at once, and is below c.Workers().
+func (c *Call) Parallel(tasks, work int, f func(worker, task int)) error {
+	return parallel(c.Context, c.workers, tasks, work, f)
+}
+
+// ParallelRange calls f for the ranges of n items of that work each, as Parallel does.
+func (c *Call) ParallelRange(n, work int, f func(lo, hi int)) error {
+	return parallelRange(c.Context, c.workers, n, work, f)
+}
+
+// Workers bounds how many calls of f Parallel has under way.
+func (c *Call) Workers() int { return c.workers }
+
+// replacements returns, by node ID, the kernels that a backend has for nodes whose values
+// float32 holds exactly, or nil if it has none at all.
+func replacements(nodes []*ir.Node, replace func(*ir.Node) Kernel) []Kernel {
+	if replace == nil {
+		return nil
+	}
+	list := make([]Kernel, len(nodes))
+	for i, n := range nodes {
+		if n.DType().IsFloat() && n.DType() != ir.F64 {
+			list[i] = replace(n)
+		}
+	}
+	return list
+}
+
+// replaced computes a node by a backend's kernel.
+func (x *exec) replaced(k Kernel, n *ir.Node, dims []int, args []value) (value, error) {
+	out := value{typ: n.DType(), dims: dims, n: make([]float32, elems(dims))}
+	if len(out.n) == 0 {
+		return out, nil
+	}
+	c := &Call{Context: x.ctx, Node: n, Dims: dims, Out: out.n, Args: make([]Tensor, len(args)), workers: x.workers}
+	for i, a := range args {
+		t := Tensor{DType: a.typ, Dims: a.dims, Floats: a.narrow().n, Ints: a.i}
+		if a.b != nil {
+			var err error
+			if t.Floats, err = a.b.decode(a.typ); err != nil {
+				return value{}, err
+			}
+		}
+		c.Args[i] = t
+	}
+	if err := k(c); err != nil {
+		return value{}, err
+	}
+	if n.DType() != ir.F32 {
+		for i, y := range out.n {
+			out.n[i] = float32(ir.RoundTo(float64(y), n.DType()))
+		}
+	}
+	return out, nil
+}
+
+// narrow returns the value with its floats as float32 where those hold them exactly.
+func (v value) narrow() value {
+	if v.f == nil || v.typ == ir.F64 {
+		return v
+	}
+	v.n = make([]float32, len(v.f))
+	for i, x := range v.f {
+		v.n[i] = float32(x)
+	}
+	v.f = nil
+	return v
+}

@@ -1,0 +1,38 @@
+package fast
+
+//go:generate go -C gen run . -out ../dots_amd64.s -stubs ../dots_amd64.go -pkg fast
+
+// dot is what the assembly computes, and what computes where there is none. Its sums of their own
+// let a processor work on several additions at a time.
+func dot(a, b []float32) float32 {
+	b = b[:len(a)]
+	var s0, s1, s2, s3 float32
+	k := 0
+	for ; k+4 <= len(a); k += 4 {
+		s0 += a[k] * b[k]
+		s1 += a[k+1] * b[k+1]
+		s2 += a[k+2] * b[k+2]
+		s3 += a[k+3] * b[k+3]
+	}
+	for ; k < len(a); k++ {
+		s0 += a[k] * b[k]
+	}
+	return (s0 + s1) + (s2 + s3)
+}
+
+// multiplyPlain is multiply in Go.
+func multiplyPlain(out []float32, stride int, a, b []float32, rows, cols, k int) {
+	for i := range rows {
+		for j := range cols {
+			out[i*stride+j] = dot(a[i*k:(i+1)*k], b[j*k:(j+1)*k])
+		}
+	}
+}
+
+// axpyPlain is axpy in Go.
+func axpyPlain(y []float32, a float32, x []float32) {
+	x = x[:len(y)]
+	for i := range y {
+		y[i] += a * x[i]
+	}
+}

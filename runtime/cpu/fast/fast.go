@@ -1,0 +1,63 @@
+// Package fast has quicker kernels than the interpreter's for the ops that models spend their time in. They
+// compute in float32, as devices do, on vectors where the processor has them, and must agree with the
+// interpreter within an op's tolerance.
+//
+//	p, err := interp.New(g, interp.Options{Replace: fast.Kernel})
+//
+// Start from [Kernel]; the rows of its table are all there is.
+package fast
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// row says which nodes of an op are computed here, and by what. A node whose values float32 cannot hold
+// never comes this far.
+type row struct {
+	accepts func(n *ir.Node) bool
+	kernel  interp.Kernel
+}
+
+// rows has one row for each op.
+var rows = map[ir.Op]row{
+	ir.OpMatMul:    {matrices, matmul},
+	ir.OpAttention: {plainHeads, attention},
+	ir.OpSoftmax:   {innermost, byRow(softmaxRow)},
+	ir.OpRMSNorm:   {narrow, rmsNorm},
+	ir.OpLayerNorm: {narrow, layerNorm},
+	ir.OpAdd:       {sameShapes, binary(func(x, y float32) float32 { return x + y })},
+	ir.OpSub:       {sameShapes, binary(func(x, y float32) float32 { return x - y })},
+	ir.OpMul:       {sameShapes, binary(func(x, y float32) float32 { return x * y })},
+	ir.OpDiv:       {sameShapes, binary(func(x, y float32) float32 { return x / y })},
+	ir.OpSilu:      {sameShapes, unary(silu)},
+}
+
+// Kernel returns what computes a node faster than the interpreter does, or nil.
+func Kernel(n *ir.Node) interp.Kernel {
+	if r, ok := rows[n.Op()]; ok && r.accepts(n) {
+		return r.kernel
+	}
+	return nil
+}
+
+// isNarrow reports whether a dtype is one of floats that float32 holds, blocks aside.
+func isNarrow(t ir.DType) bool { return t.IsFloat() && !t.IsBlock() && t != ir.F64 }
+
+// narrow accepts floats that float32 holds.
+func narrow(n *ir.Node) bool {
+	return !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return !isNarrow(a.DType()) })
+}
+
+// sameShapes accepts arguments of the result's shape.
+func sameShapes(n *ir.Node) bool {
+	return narrow(n) && !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return !a.Shape().Equal(n.Shape()) })
+}
+
+// innermost accepts an op along the innermost axis.
+func innermost(n *ir.Node) bool {
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	return err == nil && axis == n.Rank()-1 && narrow(n)
+}

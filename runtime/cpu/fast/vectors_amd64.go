@@ -1,0 +1,65 @@
+package fast
+
+import "golang.org/x/sys/cpu"
+
+// vectors is whether the assembly runs here.
+var vectors = cpu.X86.HasAVX2 && cpu.X86.HasFMA
+
+// multiply sets out (row stride stride) to the dot products of the rows of a and of b, k elements each. The bits
+// of a product depend on its two rows alone, not on how many share the call.
+func multiply(out []float32, stride int, a, b []float32, rows, cols, k int) {
+	if !vectors || k < lanes {
+		multiplyPlain(out, stride, a, b, rows, cols, k)
+		return
+	}
+	_, _, _ = a[:rows*k], b[:cols*k], out[:(rows-1)*stride+cols] // the assembly checks no bounds
+	whole := k / lanes * lanes
+	var tile [12]float32
+	put := func(i, j, rows, cols int) {
+		for t, s := range tile[:rows*cols] {
+			r, c := i+t/cols, j+t%cols
+			for e := whole; e < k; e++ {
+				s += a[r*k+e] * b[c*k+e]
+			}
+			out[r*stride+c] = s
+		}
+	}
+	i := 0
+	for ; i+4 <= rows; i += 4 {
+		j := 0
+		for ; j+3 <= cols; j += 3 {
+			dots4x3(&tile[0], &a[i*k], k, &b[j*k], k, whole)
+			put(i, j, 4, 3)
+		}
+		for ; j < cols; j++ { // b's row against those of a
+			dots1x4(&tile[0], &b[j*k], k, &a[i*k], k, whole)
+			put(i, j, 4, 1)
+		}
+	}
+	for ; i < rows; i++ {
+		j := 0
+		for ; j+4 <= cols; j += 4 {
+			dots1x4(&tile[0], &a[i*k], k, &b[j*k], k, whole)
+			put(i, j, 1, 4)
+		}
+		for ; j < cols; j++ { // one row, four times
+			dots1x4(&tile[0], &a[i*k], k, &b[j*k], 0, whole)
+			put(i, j, 1, 1)
+		}
+	}
+}
+
+// axpy adds a*x to y.
+func axpy(y []float32, a float32, x []float32) {
+	whole := len(y) / lanes * lanes
+	if !vectors || whole == 0 {
+		axpyPlain(y, a, x)
+		return
+	}
+	x = x[:len(y)]
+	axpyVectors(&y[0], a, &x[0], whole)
+	axpyPlain(y[whole:], a, x[whole:])
+}
+
+// lanes is how many elements a vector has.
+const lanes = 8
