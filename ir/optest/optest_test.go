@@ -15,9 +15,9 @@ import (
 	"github.com/vkc-go/vkc/runtime/cpu"
 )
 
-// reference is the CPU backend.
+// reference is the interpreter as a backend.
 func reference(_ context.Context, g *ir.Graph, w ir.WeightSource) (runtime.Executable, error) {
-	return cpu.Load(g, w, cpu.Options{})
+	return cpu.Load(g, w, cpu.Options{Reference: true})
 }
 
 // TestTemplates checks that no template is refused for every dtype, which would

@@ -1,6 +1,6 @@
-// Package cpu runs graphs without a device, on the reference interpreter. It is
-// the backend of last resort and the one that others are compared with: slow,
-// and right.
+// Package cpu runs graphs without a device, on the reference interpreter, with the
+// kernels of package fast in place of the nodes that they know. It is the backend
+// of last resort; Options.Reference makes it the plain definition of every op.
 //
 //	exe, err := cpu.Load(g, weights, cpu.Options{})
 //	res, err := exe.Run(ctx, map[string]*ir.Data{"x": x})

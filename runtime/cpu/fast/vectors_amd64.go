@@ -8,7 +8,7 @@ var vectors = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 // multiply sets out (row stride stride) to the dot products of the rows of a and of b, k elements each. The bits
 // of a product depend on its two rows alone, not on how many share the call.
 func multiply(out []float32, stride int, a, b []float32, rows, cols, k int) {
-	if !vectors || k < lanes {
+	if !vectors || k < lanes || rows == 0 || cols == 0 {
 		multiplyPlain(out, stride, a, b, rows, cols, k)
 		return
 	}
