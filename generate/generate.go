@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/vkc-go/vkc"
@@ -82,6 +83,7 @@ type Model struct {
 	places  int // for texts, on the device
 	part    int // see Options.part
 	device  *vkc.Device
+	auto    bool            // it was vkc's choice, so that the reference may run what it does not
 	prompt  *vkc.Executable // several tokens of a text at once
 	step    *vkc.Executable // one token of each text
 	drafts  *vkc.Executable // a token and guesses of what follows it; nil where none are made
@@ -166,6 +168,8 @@ func prepare(path string, o Options) (m *Model, err error) {
 	if m.context = o.Context; m.context == 0 {
 		m.context = min(defaultContext, m.config.Context)
 	}
+	want := strings.TrimSpace(o.Device)
+	m.auto = want == "" || strings.EqualFold(want, "auto")
 	m.device, err = vkc.OpenDevice(o.Device)
 	return m, err
 }
@@ -174,6 +178,11 @@ func (m *Model) load(ctx context.Context, g *ir.Graph, o Options, share *vkc.Exe
 	if o.Precision != "" {
 		var err error
 		if g, err = vkc.WithPrecision(g, o.Precision); err != nil {
+			return nil, err
+		}
+	}
+	if share == nil { // which has the weights and keys and values of both
+		if err := m.checkRoom(g); err != nil {
 			return nil, err
 		}
 	}

@@ -1,7 +1,9 @@
 package vk
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -180,10 +182,11 @@ func (l *gapList) grids(caps *target.Caps, p *kernel.Program) error {
 // checkTotal fails where the program cannot fit the device's memory even if nothing else were there, before
 // gigabytes of weights are read to find out.
 func (d *Device) checkTotal(p *kernel.Program) error {
-	need := uint64(p.ArenaBytes)
+	need, kinds := uint64(p.ArenaBytes), map[kernel.BufferKind]uint64{kernel.BufTemp: uint64(p.ArenaBytes)}
 	for _, b := range p.Buffers {
 		if b.Kind != kernel.BufTemp {
 			need += uint64(b.Bytes)
+			kinds[b.Kind] += uint64(b.Bytes)
 		}
 	}
 	heap, size, used := 0, uint64(0), uint64(0)
@@ -198,6 +201,13 @@ func (d *Device) checkTotal(p *kernel.Program) error {
 		return nil
 	}
 	available, _ := d.available(heap)
-	return &OutOfMemoryError{What: "the program as a whole", Requested: need, Heap: heap, HeapSize: size, InUse: used,
+	var parts []string // the largest first
+	for _, kind := range slices.SortedFunc(maps.Keys(kinds), func(a, b kernel.BufferKind) int {
+		return cmp.Or(cmp.Compare(kinds[b], kinds[a]), cmp.Compare(a, b))
+	}) {
+		parts = append(parts, fmt.Sprintf("%s %s", kind, formatBytes(kinds[kind])))
+	}
+	what := "the program as a whole (" + strings.Join(parts, ", ") + ")"
+	return &OutOfMemoryError{What: what, Requested: need, Heap: heap, HeapSize: size, InUse: used,
 		Available: available, Limit: limit, Use: all, Result: ErrorOutOfDeviceMemory}
 }

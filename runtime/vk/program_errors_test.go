@@ -219,7 +219,7 @@ func TestLoadTooMuch(t *testing.T) {
 		f.buffer(kernel.BufState, fmt.Sprint("state", i), ir.ShapeOf(1000))
 	}
 	err := refuse(t, d, f)
-	wantError(t, err, "the program as a whole", "use a smaller model")
+	wantError(t, err, "the program as a whole (state 58.6 KiB, ", "use a smaller model")
 	var oom *vk.OutOfMemoryError
 	if !errors.As(err, &oom) || oom.Requested < 17*4000 || oom.InUse != 0 {
 		t.Errorf("want an OutOfMemoryError of all buffers: %#v", err)

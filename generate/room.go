@@ -1,0 +1,82 @@
+package generate
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// A RoomError says that a model fits neither the device nor, where the choice is vkc's,
+// the memory of this machine. Sizes are in bytes.
+type RoomError struct {
+	Where   string // what is too small
+	Have    uint64 // its memory
+	Weights uint64
+	Caches  uint64 // keys and values of all texts
+}
+
+func (e *RoomError) Error() string {
+	return fmt.Sprintf("generate: the model needs %s: weights take %s, keys and values %s, and temporaries are not counted: "+
+		"%s has %s; want fewer tokens (--ctx) or answers at once, smaller keys and values (--kv f16 or q8_0), or the "+
+		"model in a smaller quantization", gigabytes(e.Weights+e.Caches), gigabytes(e.Weights), gigabytes(e.Caches),
+		e.Where, gigabytes(e.Have))
+}
+
+func gigabytes(n uint64) string { return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30)) }
+
+// checkRoom refuses a model's graph that cannot run for want of memory, before anything of
+// its weights is read and before it is compiled. What is counted is there at the same time
+// whatever the program: what it takes besides, Load counts before it uploads.
+func (m *Model) checkRoom(g *ir.Graph) error {
+	var weights, caches uint64
+	for op, bytes := range map[ir.Op]*uint64{ir.OpWeight: &weights, ir.OpState: &caches} {
+		for _, n := range g.Leaves(op) {
+			b, err := n.Type().MaxBytes()
+			if err != nil {
+				return err
+			}
+			*bytes += uint64(b)
+		}
+	}
+	host := &RoomError{"this machine", hostMemory(), weights, caches}
+	if m.device.IsReference() {
+		return host.check()
+	}
+	here := &RoomError{m.device.Name(), 0, weights, caches}
+	for _, h := range m.device.Vulkan().Info().Heaps {
+		if h.DeviceLocal {
+			here.Have += h.Size
+		}
+	}
+	if err := here.check(); err == nil || !m.auto {
+		return err
+	}
+	return host.check() // the reference runs what the device has no room for
+}
+
+func (e *RoomError) check() error {
+	if e.Have > 0 && e.Weights+e.Caches > e.Have {
+		return e
+	}
+	return nil
+}
+
+// hostMemory is how much memory this machine has, or 0 where the system does not say.
+func hostMemory() (bytes uint64) {
+	f, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if rest, ok := strings.CutPrefix(lines.Text(), "MemTotal:"); ok {
+			if _, err := fmt.Sscanf(rest, "%d kB", &bytes); err == nil {
+				return bytes << 10
+			}
+		}
+	}
+	return 0
+}
