@@ -24,6 +24,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/chat"
 	"github.com/vkc-go/vkc/frontend/gguf"
@@ -130,14 +132,11 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	if err != nil {
 		return m, err
 	}
-	if m.step, err = m.load(ctx, step, o, nil); err != nil {
-		return m, err
-	}
 	steps, err := llm.Steps(m.config, min(m.part, m.context), m.context, options...)
 	if err != nil {
 		return m, err
 	}
-	if m.prompt, err = m.load(ctx, steps, o, m.step); err != nil {
+	if err = m.loadBoth(ctx, step, steps, o); err != nil {
 		return m, err
 	}
 	if err = m.openSpeculation(ctx, o); err != nil {
@@ -174,23 +173,49 @@ func prepare(path string, o Options) (m *Model, err error) {
 	return m, err
 }
 
+// loadBoth loads the programs of steps and of prompts. Weights are uploaded while the second is
+// compiled.
+func (m *Model) loadBoth(ctx context.Context, step, prompt *ir.Graph, o Options) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var program *vkc.Program
+	var compiling errgroup.Group
+	compiling.Go(func() (err error) {
+		program, err = m.compile(ctx, prompt, o)
+		return err
+	})
+	if m.step, err = m.load(ctx, step, o, nil); err != nil {
+		cancel()
+		_ = compiling.Wait() // it reads the model's file until then; why it ended is known
+		return err
+	}
+	if err := compiling.Wait(); err != nil {
+		return err
+	}
+	m.prompt, err = m.device.Load(ctx, program, vkc.LoadOptions{Weights: m.file, Share: m.step})
+	return err
+}
+
 func (m *Model) load(ctx context.Context, g *ir.Graph, o Options, share *vkc.Executable) (*vkc.Executable, error) {
+	p, err := m.compile(ctx, g, o)
+	if err != nil {
+		return nil, err
+	}
+	return m.device.Load(ctx, p, vkc.LoadOptions{Weights: m.file, Share: share})
+}
+
+// compile compiles a graph that the device, or what stands in for it, has the memory for.
+func (m *Model) compile(ctx context.Context, g *ir.Graph, o Options) (*vkc.Program, error) {
 	if o.Precision != "" {
 		var err error
 		if g, err = vkc.WithPrecision(g, o.Precision); err != nil {
 			return nil, err
 		}
 	}
-	if share == nil { // which has the weights and keys and values of both
-		if err := m.checkRoom(g); err != nil {
-			return nil, err
-		}
-	}
-	p, err := m.device.Compile(ctx, g, vkc.CompileOptions{Weights: m.file})
-	if err != nil {
+	if err := m.checkRoom(g); err != nil {
 		return nil, err
 	}
-	return m.device.Load(ctx, p, vkc.LoadOptions{Weights: m.file, Share: share})
+	return m.device.Compile(ctx, g, vkc.CompileOptions{Weights: m.file})
 }
 
 // Close ends all answers and releases the model.
