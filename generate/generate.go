@@ -24,8 +24,6 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/chat"
 	"github.com/vkc-go/vkc/frontend/gguf"
@@ -179,17 +177,18 @@ func (m *Model) loadBoth(ctx context.Context, step, prompt *ir.Graph, o Options)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var program *vkc.Program
-	var compiling errgroup.Group
-	compiling.Go(func() (err error) {
+	compiled := make(chan error, 1)
+	go func() {
+		var err error
 		program, err = m.compile(ctx, prompt, o)
-		return err
-	})
+		compiled <- err
+	}()
 	if m.step, err = m.load(ctx, step, o, nil); err != nil {
 		cancel()
-		_ = compiling.Wait() // it reads the model's file until then; why it ended is known
+		<-compiled // it reads the model's file until then; why it ended is known
 		return err
 	}
-	if err := compiling.Wait(); err != nil {
+	if err := <-compiled; err != nil {
 		return err
 	}
 	m.prompt, err = m.device.Load(ctx, program, vkc.LoadOptions{Weights: m.file, Share: m.step})
