@@ -96,7 +96,9 @@ func RopeTurns(turns Tensor) RopeOption {
 
 // Rope turns pairs of innermost elements by an angle that grows with the
 // position (rotary position embedding, Su et al. 2021): pair i by
-// position*base^(-2i/dims). The positions are a vector of integers.
+// position*base^(-2i/dims). The positions are a vector of integers along axis -2
+// (see RopeAxis), or have the outermost axes of t before it: [B, T] for t of
+// [B, H, T, D], where every sequence of a batch has its own.
 func (t Tensor) Rope(positions Tensor, options ...RopeOption) Tensor {
 	c := ropeCall{operands: []Tensor{positions}}
 	for _, o := range options {

@@ -1,6 +1,9 @@
 package ir
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 func init() {
 	tol := Tolerance{Eps: 256, Abs: 1e-6, Sum: true}
@@ -27,7 +30,7 @@ func init() {
 				{Name: "dims", Kind: AttrInt, Default: int64(0), Doc: "how many innermost elements turn; 0 means all"},
 				{Name: "mode", Kind: AttrString, Default: "interleaved", Enum: []string{"interleaved", "half"}, Doc: "pairs are (2i, 2i+1), or (i, i+dims/2)"},
 			}, Infer: inferRope, Tol: Tolerance{Eps: 1024, Abs: 1e-5, Sum: true},
-			Doc: "Rotary position embedding (Su et al. 2021): turns pairs of innermost elements by an angle that grows with the position. With turns, u32[pairs, 2], pair i goes turns[i] of a full turn per position, a fraction of 64 bits, high word first, instead of base^(-2i/dims) radians."},
+			Doc: "Rotary position embedding (Su et al. 2021): turns pairs of innermost elements by an angle that grows with the position. Positions are a vector, or have x's outermost axes before it: [B, T] for x[B, H, T, D]. With turns, u32[pairs, 2], pair i goes turns[i] of a full turn per position, a fraction of 64 bits, high word first, instead of base^(-2i/dims) radians."},
 		OpInfo{Op: OpGroupNorm, Name: "group_norm", Class: ClassRow,
 			Args:  []ArgInfo{{Name: "x"}, {Name: "weight", Optional: true}, {Name: "bias", Optional: true}},
 			Attrs: []AttrInfo{{Name: "groups", Kind: AttrInt, Doc: "how many groups of consecutive channels; it divides C"}, eps}, Infer: inferGroupNorm, Tol: tol,
@@ -110,8 +113,12 @@ func inferRope(c *Call) (Type, error) {
 	if axis == len(s)-1 {
 		return Type{}, fmt.Errorf("axis %d is the innermost, which holds the pairs", axis)
 	}
-	if p := c.Args[1].typ; !p.DType.IsInteger() || len(p.Shape) != 1 || p.Shape[0] != s[axis] {
-		return Type{}, fmt.Errorf("positions is %s, want i32[%s] along axis %d of x", p, s[axis], axis)
+	p := c.Args[1].typ
+	outer := len(p.Shape) - 1
+	if !p.DType.IsInteger() || outer < 0 || outer > axis ||
+		!p.Shape.Equal(append(slices.Clone(s[:outer]), s[axis])) {
+		return Type{}, fmt.Errorf("positions is %s, want i32[%s] along axis %d of x, or with x's outer axes before "+
+			"it", p, s[axis], axis)
 	}
 	inner := s[len(s)-1]
 	dims := int64(c.Attrs.Int("dims"))

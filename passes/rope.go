@@ -63,7 +63,7 @@ func (l *lowerer) rope(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	pos, err := l.value(n.Arg(1), []kernel.Index{at[axis]})
+	pos, err := l.value(n.Arg(1), append(slices.Clone(at[:n.Arg(1).Rank()-1]), at[axis]))
 	if err != nil {
 		return nil, err
 	}

@@ -186,10 +186,11 @@ func rope(c *call) (value, error) {
 	if len(x) == 0 {
 		return c.floats(out), nil
 	}
-	inner := elems(c.dims[axis+1 : last]) // rows per position
+	inner := elems(c.dims[axis+1 : last])                // rows per position
+	each := elems(c.dims[c.node.Arg(1).Rank()-1 : last]) // rows for which positions repeat
 	err = c.parallelRange(len(x)/width, turn*elementWork, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
-			pos := positions[r/inner%c.dims[axis]]
+			pos := positions[r/each*c.dims[axis]+r/inner%c.dims[axis]]
 			y := out[r*width : (r+1)*width]
 			for i := range turn / 2 {
 				sin, cos := math.Sincos(angle(pos, i))

@@ -272,6 +272,11 @@ func (s *suite) rope() {
 			})
 		}
 	}
+	for _, outer := range [][]int{{2, 5}, {2, 3, 5}} {
+		s.add(ir.OpRope, "positions "+shapeName(outer), func(b *builder, t ir.DType) *ir.Node {
+			return b.op(ir.OpRope, []*ir.Node{b.input(t, []int{2, 3, 5, 8}, small), b.indices(ir.I32, 100, outer...)})
+		})
+	}
 	s.add(ir.OpRope, "turns", func(b *builder, t ir.DType) *ir.Node {
 		words := b.given(ir.U32, []float64{1 << 31, 0, 1 << 30, 1 << 31, 0x28be60db, 0x9391054a, 7, 0xffffffff}, 4, 2)
 		return b.op(ir.OpRope, []*ir.Node{b.input(t, []int{3, 9, 10}, small), b.indices(ir.I32, 1<<20, 9), words},
