@@ -173,6 +173,9 @@ func (r *rowWriter) storeRow() {
 // runs per element, then the stores. Values kept in registers are taken from
 // there in stages after the one that computes them.
 func (r *rowWriter) eachElement(number int, roots []*kernel.Expr, stores []kernel.Store, body func()) {
+	if r.k.Fold.Is(0) {
+		return
+	}
 	runs, _ := r.k.Fold.Quo(int64(r.width))
 	lanes := int64(r.lanes)
 	name := "j"
