@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -17,7 +18,8 @@ func TestRunOnReference(t *testing.T) {
 	ownCache(t)
 	file := filepath.Join(t.TempDir(), "label.npy")
 	r := ok(t, mlpArgs(t, "--device", "cpu", "--check", "--output", "label="+file)...)
-	golden(t, "run.txt", r.stdout)
+	// How far the processor's kernels are from the reference depends on its instructions.
+	golden(t, "run.txt", regexp.MustCompile(`worst error [^;]*;|\([^()]* at its worst place\)`).ReplaceAllString(r.stdout, "…"))
 	if !strings.Contains(r.stderr, "vkc: device CPU reference: asked for\n") {
 		t.Errorf("standard error:\n%s", r.stderr)
 	}
