@@ -32,6 +32,9 @@ const (
 	// themselves is then below 2 %.
 	minBatch   = 60 * time.Microsecond
 	maxBatches = 64
+	// Of calls by the wall clock, which other programs on the machine disturb.
+	wallWindow = 300 * time.Millisecond
+	maxCalls   = 1 << 14
 	minBatches = 3
 	// slow is from when on a replay is its own warm-up, and one is enough.
 	slow = 250 * time.Millisecond
@@ -103,6 +106,35 @@ func Measure(ctx context.Context, dev *vk.Device, exe *vk.Executable, opt Option
 	}
 	return Timing{Median: times[len(times)/2], Min: times[0], Max: times[len(times)-1], Replays: burst.Replays(),
 		Copies: opt.Copies}, nil
+}
+
+// MeasureWall times a function on the processor by the wall clock, the whole call as its users have it. The
+// zero Options call it for 300 ms after a warm-up, at least three times.
+func MeasureWall(opt Options, run func() error) (Timing, error) {
+	if opt.Warm == 0 {
+		opt.Warm = cpuWarm
+	}
+	if opt.Window == 0 {
+		opt.Window = wallWindow
+	}
+	for start := time.Now(); ; {
+		if err := run(); err != nil {
+			return Timing{}, err
+		}
+		if time.Since(start) >= opt.Warm {
+			break
+		}
+	}
+	var times []time.Duration
+	for begin := time.Now(); len(times) < minBatches || time.Since(begin) < opt.Window && len(times) < maxCalls; {
+		start := time.Now()
+		if err := run(); err != nil {
+			return Timing{}, err
+		}
+		times = append(times, time.Since(start))
+	}
+	slices.Sort(times)
+	return Timing{Median: times[len(times)/2], Min: times[0], Max: times[len(times)-1], Replays: len(times), Copies: 1}, nil
 }
 
 // rounds bounds how often a burst is timed again.

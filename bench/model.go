@@ -57,13 +57,15 @@ func (t *textTest) String() string {
 
 // Rate is how fast a language model reads or generates.
 type Rate struct {
-	Model  string  `json:"model"`
-	Size   int64   `json:"size"` // of the weights, in bytes
-	Params int64   `json:"params"`
-	Test   string  `json:"test"`                 // such as pp512, or tg128 @ d4096
-	Mean   float64 `json:"per_second,omitempty"` // tokens, by the wall clock
-	StdDev float64 `json:"stddev,omitempty"`
-	Device float64 `json:"device_per_second,omitempty"` // by the device's clock, were it never to wait for the host
+	Model  string `json:"model"`
+	Size   int64  `json:"size"` // of the weights, in bytes
+	Params int64  `json:"params"`
+	// Backend is where it ran, as llama-bench names it: Vulkan, or CPU.
+	Backend string  `json:"backend,omitempty"`
+	Test    string  `json:"test"`                 // such as pp512, or tg128 @ d4096
+	Mean    float64 `json:"per_second,omitempty"` // tokens, by the wall clock
+	StdDev  float64 `json:"stddev,omitempty"`
+	Device  float64 `json:"device_per_second,omitempty"` // by the device's clock, were it never to wait for the host
 }
 
 // Cases returns a case for each test, and checks what they ask for.
@@ -131,7 +133,10 @@ func (m *Model) Close() error {
 // text runs a case of a model.
 func (r *Runner) text(ctx context.Context, t *textTest, res *Result) error {
 	m := t.model
-	rate := Rate{Model: m.name(), Test: t.String()}
+	rate := Rate{Model: m.name(), Backend: "Vulkan", Test: t.String()}
+	if r.Device.IsReference() {
+		rate.Backend = "CPU"
+	}
 	res.Text = &rate
 	for _, w := range m.config.Types {
 		n, err := w.MaxBytes()
@@ -179,7 +184,9 @@ func (r *Runner) timeText(ctx context.Context, t *textTest, rate *Rate, res *Res
 	}
 	opt := r.Options
 	opt.Copies = 1
-	gpu, err := Measure(ctx, r.Device.Vulkan(), m.loaded.of(size).exe.Vulkan(), opt)
+	gpu, err := r.clock(ctx, m.loaded.of(size).exe, opt, func() error {
+		return m.run(ctx, t.depth+(t.tokens-size)/2, size)
+	})
 	if err != nil {
 		return err
 	}

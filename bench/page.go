@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/vkc-go/vkc/codegen/target"
 )
 
 // The lines between which docs/PERFORMANCE.md holds what WritePage makes.
@@ -59,25 +61,34 @@ func (p *page) printf(format string, args ...any) { fmt.Fprintf(&p.text, format,
 
 func (p *page) head(b *Baseline, reached, goals int) {
 	r := p.report
-	p.printf("%s, driver %s, Vulkan %s, %s, vkc %s%s.\n", r.Device, r.Driver, r.API, r.Date.Format(time.DateOnly),
-		r.Version, r.compiledFor())
-	p.printf("Ceilings measured in the same run: copy %s GB/s", digits(r.Ceilings.CopyGBps))
-	if r.Ceilings.VectorF32 > 0 {
-		p.printf(", f32 multiply-adds %s TFLOP/s", digits(r.Ceilings.VectorF32))
+	p.printf("%s, ", r.Device)
+	if r.API != "" { // which the CPU reference has none of
+		p.printf("driver %s, Vulkan %s, ", r.Driver, r.API)
 	}
-	if r.Ceilings.MatrixF16 > 0 {
-		p.printf(", f16 matrix units %s TFLOP/s", digits(r.Ceilings.MatrixF16))
+	p.printf("%s, vkc %s%s.\n", r.Date.Format(time.DateOnly), r.Version, r.compiledFor())
+	if r.Ceilings.Machine != (target.Machine{}) {
+		p.ceilings(r.Ceilings)
 	}
-	if r.Ceilings.MatrixI8 > 0 {
-		p.printf(", i8 matrix units %s TOP/s", digits(r.Ceilings.MatrixI8))
-	}
-	p.printf(".\n")
 	if goals > 0 {
 		p.printf("Of %d figures to reach, %d are reached.\n", goals, reached)
 	}
 	if b.About != "" {
 		p.printf("\nOthers, on %s: %s\n", b.Device, b.About)
 	}
+}
+
+func (p *page) ceilings(c Ceilings) {
+	p.printf("Ceilings measured in the same run: copy %s GB/s", digits(c.CopyGBps))
+	if c.VectorF32 > 0 {
+		p.printf(", f32 multiply-adds %s TFLOP/s", digits(c.VectorF32))
+	}
+	if c.MatrixF16 > 0 {
+		p.printf(", f16 matrix units %s TFLOP/s", digits(c.MatrixF16))
+	}
+	if c.MatrixI8 > 0 {
+		p.printf(", i8 matrix units %s TOP/s", digits(c.MatrixI8))
+	}
+	p.printf(".\n")
 }
 
 func (p *page) row(r *Result) {

@@ -18,7 +18,7 @@ import (
 
 // Runner runs cases on a device.
 type Runner struct {
-	Device   *vkc.Device // a Vulkan device
+	Device   *vkc.Device // of the CPU reference times are by the wall clock
 	Options  Options     // of Measure; Copies is worked out for each case
 	Ceilings Ceilings    // see MeasureCeilings; zero leaves Result.Share out
 	NoCache  bool        // compile anew
@@ -84,9 +84,11 @@ func (r *Runner) run(ctx context.Context, c *Case, res *Result) error {
 		return err
 	}
 	res.CompileMillis = millis(l.prog.Stats.Elapsed)
-	res.describe(l.prog.Contents.Program)
+	if p := l.prog.Contents.Program; p != nil {
+		res.describe(p)
+	}
 	res.Moved = c.moved(l.data, l.graph)
-	if err := r.time(ctx, c, l.exe, res); err != nil || r.Trace == nil {
+	if err := r.time(ctx, c, l, res); err != nil || r.Trace == nil {
 		return err
 	}
 	// The second profiled run has its commands recorded already.
@@ -105,7 +107,7 @@ type loaded struct {
 	data
 	graph *ir.Graph
 	prog  *vkc.Program
-	exe   *vk.Executable
+	exe   *vkc.Executable
 	out   map[string]*ir.Data
 }
 
@@ -162,17 +164,15 @@ func (r *Runner) load(ctx context.Context, c *Case, res *Result) (*loaded, error
 		res.Status = Refused
 		return nil, errors.Join(err, l.prog.Close())
 	}
-	if err := l.start(ctx, c, exe); err != nil {
-		return nil, errors.Join(err, exe.Close(), l.prog.Close())
+	l.exe = exe
+	if err := l.start(ctx, c); err != nil {
+		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
 
 // start gives the states their values and runs the case once.
-func (l *loaded) start(ctx context.Context, c *Case, exe *vkc.Executable) error {
-	if l.exe = exe.Vulkan(); l.exe == nil {
-		return fmt.Errorf("%s has no clock to measure with: choose a Vulkan device", exe.Device())
-	}
+func (l *loaded) start(ctx context.Context, c *Case) error {
 	for name, d := range l.states {
 		if err := l.exe.WriteState(name, d); err != nil {
 			return err
@@ -232,13 +232,15 @@ func (c *Case) moved(d data, g *ir.Graph) float64 {
 	return sum
 }
 
-func (r *Runner) time(ctx context.Context, c *Case, exe *vk.Executable, res *Result) error {
+func (r *Runner) time(ctx context.Context, c *Case, l *loaded, res *Result) error {
 	opt := r.Options
-	dev := r.Device.Vulkan()
 	if !c.Cached && opt.Copies == 0 {
 		opt.Copies = CopiesFor(r.Device.Caps(), int64(res.Moved))
 	}
-	t, err := Measure(ctx, dev, exe, opt)
+	t, err := r.clock(ctx, l.exe, opt, func() error {
+		_, err := l.exe.Run(ctx, l.inputs, runtime.RunOptions{Symbols: c.Symbols})
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -252,11 +254,21 @@ func (r *Runner) time(ctx context.Context, c *Case, exe *vk.Executable, res *Res
 	res.Share, res.Bound = r.Ceilings.shareOf(res)
 	if c.Launches > 0 {
 		res.Each = res.Micros / float64(c.Launches)
-		host, err := MeasureHost(ctx, dev, exe)
-		if err != nil {
-			return err
+		if v := l.exe.Vulkan(); v != nil { // else the host hands work to nobody
+			host, err := MeasureHost(ctx, r.Device.Vulkan(), v)
+			if err != nil {
+				return err
+			}
+			res.Submit = micros(host)
 		}
-		res.Submit = micros(host)
 	}
 	return nil
+}
+
+// clock times a program: by the device's clock what its buffers hold, and on the CPU reference run by the wall clock.
+func (r *Runner) clock(ctx context.Context, exe *vkc.Executable, opt Options, run func() error) (Timing, error) {
+	if v := exe.Vulkan(); v != nil {
+		return Measure(ctx, r.Device.Vulkan(), v, opt)
+	}
+	return MeasureWall(opt, run)
 }

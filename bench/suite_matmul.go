@@ -26,9 +26,13 @@ func matmulCases(scale Scale) []Case {
 	}
 	n := scale.of(4096, 96)
 	list = append(list, plainCase(ir.F16, n, n, n), halfSumsCase(n, n, n))
+	for _, n := range []int{256, 512, 1024, 2048, 4096} {
+		n = scale.of(n, n/32)
+		list = append(list, denseCase(ir.F32, n, n, n))
+	}
 	for _, n := range []int{1024, 4096} {
 		n = scale.of(n, n/32)
-		list = append(list, denseCase(ir.F32, n, n, n), splitCase(n, n, n))
+		list = append(list, splitCase(n, n, n))
 	}
 	list = append(list, bytesCase(n, n, n), bytesCase(scale.of(512, 16), scale.of(4096, 64), scale.of(14336, 224)),
 		scaledBytesCase(scale.of(512, 16), scale.of(4096, 64), scale.of(14336, 224)))

@@ -9,6 +9,10 @@ import (
 
 func memoryCases(scale Scale) []Case {
 	list := elementwiseCases(scale.of(64<<20, 1<<16))
+	// From what fits in a core's cache to what fits in none, above.
+	for _, n := range []int{1 << 10, 1 << 15, 1 << 20} {
+		list = append(list, addCase(scale.of(n, n/16)))
+	}
 	list = append(list, gatedCases(scale)...)
 	return append(list, movingCases(scale)...)
 }
@@ -32,9 +36,13 @@ func flat(what string, n int, inputs string, f func(in []frontend.Tensor) fronte
 	return c
 }
 
+func addCase(n int) Case {
+	return flat("add/f32", n, "ab", func(in []frontend.Tensor) frontend.Tensor { return in[0].Add(in[1]) })
+}
+
 func elementwiseCases(n int) []Case {
 	return []Case{
-		flat("add/f32", n, "ab", func(in []frontend.Tensor) frontend.Tensor { return in[0].Add(in[1]) }),
+		addCase(n),
 		flat("gelu/f32", n, "x", func(in []frontend.Tensor) frontend.Tensor { return in[0].Gelu() }),
 		flat("cast/f32_f16", n, "x", func(in []frontend.Tensor) frontend.Tensor { return in[0].Cast(ir.F16) }),
 		flat("chain/f32", n, "abc", func(in []frontend.Tensor) frontend.Tensor {

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/vkc-go/vkc/codegen/target"
 )
 
 // maxScheduleShown bounds the column of schedules, in bytes.
@@ -50,8 +52,8 @@ func (r *Result) textRow() string {
 	} else {
 		check += ": " + shorten(r.Why, 2*maxScheduleShown)
 	}
-	return fmt.Sprintf("%s\t%s\t%s\tVulkan\t%s\t%s\t%s\t%s", t.Model, large(t.Size, 1<<20, "MiB", 1<<30, "GiB"),
-		large(t.Params, 1e6, "M", 1e9, "B"), t.Test, mean, device, check)
+	return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", t.Model, large(t.Size, 1<<20, "MiB", 1<<30, "GiB"),
+		large(t.Params, 1e6, "M", 1e9, "B"), t.Backend, t.Test, mean, device, check)
 }
 
 // large prints a number in the larger one of two units that it reaches.
@@ -132,14 +134,17 @@ func (r *Report) compiledFor() string {
 	return " compiled for " + r.Target
 }
 
-// Summary is the outcomes and the ceilings in two lines.
+// Summary is the outcomes and the ceilings, where they were measured, in two lines.
 func (r *Report) Summary() string {
 	n := r.Count()
 	c := r.Ceilings
-	text := fmt.Sprintf("%d cases%s: %d ok, %d refused, %d wrong, %d failed\nceilings measured: copy %s GB/s, f32 "+
-		"%s TFLOP/s, f16 matrix %s TFLOP/s",
-		len(r.Results), r.compiledFor(), n[OK], n[Refused], n[Wrong], n[Failed], digits(c.CopyGBps),
-		digits(c.VectorF32), digits(c.MatrixF16))
+	text := fmt.Sprintf("%d cases%s: %d ok, %d refused, %d wrong, %d failed", len(r.Results), r.compiledFor(),
+		n[OK], n[Refused], n[Wrong], n[Failed])
+	if c.Machine == (target.Machine{}) {
+		return text
+	}
+	text += fmt.Sprintf("\nceilings measured: copy %s GB/s, f32 %s TFLOP/s, f16 matrix %s TFLOP/s",
+		digits(c.CopyGBps), digits(c.VectorF32), digits(c.MatrixF16))
 	if c.MatrixI8 > 0 {
 		text += fmt.Sprintf(", i8 matrix %s TOP/s", digits(c.MatrixI8))
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"time"
@@ -50,6 +51,9 @@ With -m the cases are those of a language model: reading prompts (pp) and genera
 flags and columns as llama-bench has them. Tokens a second are by the wall clock; beside them stands what the device
 alone would reach.
 
+With --device cpu the cases run on the CPU reference, by the wall clock: on all cores, or on those that the environment's
+GOMAXPROCS allows. Sizes that suit a processor are the default there, too.
+
 With --against, each time is compared with that of an earlier --json, or with what other programs reached on an H100.
 Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regress allows.`,
 		Example: `  vkc bench
@@ -57,6 +61,7 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
   vkc bench --device 0 --output bench.json
   vkc bench --suite model --target generic
   vkc bench --suite model -m MODEL.gguf -p 512 -n 128 --n-depth 0,4096 --kv f16
+  GOMAXPROCS=1 vkc bench --device cpu --scale full --filter '^(matmul|add)/f32/'
   vkc bench --suite memory --against bench.json --max-regress 5
   vkc bench --from bench.json --against h100 --page docs/PERFORMANCE.md`,
 		Args: exactArgs(),
@@ -72,7 +77,7 @@ Exit code 1 if outputs of a case are wrong, or if one is slower than --max-regre
 	flags.StringSliceVar(&f.suites, "suite", nil, "only these suites: "+strings.Join(bench.Suites(), ", "))
 	flags.StringVar(&f.filter, "filter", "", "only cases whose name, such as matmul/f16/4096x4096x4096, matches `RE`")
 	flags.StringVarP(&f.device, "device", "d", "vulkan",
-		"vulkan (the best), an index of vkc devices, or part of a name")
+		"vulkan (the best), cpu, an index of vkc devices, or part of a name")
 	flags.StringVar(&f.target, "target", "",
 		"compile for a profile, not for the device as it is: "+strings.Join(target.Profiles(), ", "))
 	flags.StringVar(&f.scale, "scale", "auto", "full, tiny (every case in milliseconds on a processor), or auto: "+
@@ -176,8 +181,8 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	if dev.IsReference() {
-		return fmt.Errorf("vkc bench measures Vulkan devices, and this is %s", dev.Why())
+	if dev.IsReference() && f.target != "" {
+		return usagef("--target %s: nothing is compiled for %s", f.target, dev.Name())
 	}
 	defer func() { err = errors.Join(err, f.model.Close()) }() // before the device
 	cases, err := f.cases(bench.ScaleFor(dev.Caps()))
@@ -188,7 +193,7 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 		return a.listCases(cases)
 	}
 	a.note("device %s", dev.Why())
-	if !f.tuning.none {
+	if !f.tuning.none && !dev.IsReference() {
 		a.noteTuning(dev)
 	}
 	var traces []runtime.Trace
@@ -218,12 +223,17 @@ func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, 
 	traces *[]runtime.Trace) (*bench.Report, error) {
 	caps := dev.Caps()
 	report := &bench.Report{
-		Format: bench.ReportFormat, Device: caps.Name, Driver: strings.TrimSpace(caps.DriverName + " " + caps.DriverInfo), API: caps.API.String(),
-		Version: vkc.Version(), Date: time.Now().UTC().Truncate(time.Second),
+		Format: bench.ReportFormat, Device: caps.Name, Version: vkc.Version(), Date: time.Now().UTC().Truncate(time.Second),
 	}
-	var err error
-	if report.Ceilings, err = bench.MeasureCeilings(ctx, dev.Vulkan(), bench.Options{}); err != nil {
-		return nil, err
+	if dev.IsReference() {
+		report.Device = fmt.Sprintf("%s, GOMAXPROCS=%d", caps.Name, goruntime.GOMAXPROCS(0))
+	} else {
+		report.Driver = strings.TrimSpace(caps.DriverName + " " + caps.DriverInfo)
+		report.API = caps.API.String()
+		var err error
+		if report.Ceilings, err = bench.MeasureCeilings(ctx, dev.Vulkan(), bench.Options{}); err != nil {
+			return nil, err
+		}
 	}
 	defer report.Settle()
 	bar := a.progress("measuring", false)

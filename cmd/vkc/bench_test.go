@@ -39,6 +39,42 @@ func TestBench(t *testing.T) {
 	}
 }
 
+// TestBenchReference measures cases on the CPU reference, which has no ceilings and no kernels.
+func TestBenchReference(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "bench.json")
+	r := ok(t, "bench", "--device", "cpu", "--filter", "^(matmul/f32/8x8x8|add/f32/64|launch/dependent/50)$", "--output", file)
+	has(t, r.stdout, "matmul/f32/8x8x8 ", "us a kernel", "3 cases: 3 ok, 0 refused")
+	if strings.Contains(r.stdout, "ceilings measured") {
+		t.Errorf("prints\n%s", r.stdout)
+	}
+	report, err := bench.ReadReport(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if add := report.Find("add/f32/64"); add == nil || add.Status != bench.OK || add.Micros <= 0 || add.GBps <= 0 ||
+		add.Kernels != 0 || add.Share != 0 || add.Replays < 3 {
+		t.Errorf("%+v", add)
+	}
+	if !strings.HasPrefix(report.Device, "CPU reference, GOMAXPROCS=") || report.API != "" {
+		t.Errorf("%q, Vulkan %q", report.Device, report.API)
+	}
+	page := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(page, []byte(bench.PageBegin+"\n"+bench.PageEnd+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ok(t, "bench", "--from", file, "--page", page)
+	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "| add/f32/64 |") ||
+		strings.Contains(string(text), "Ceilings") {
+		t.Errorf("the page: %v\n%s", err, text)
+	}
+}
+
+// TestBenchModelReference measures a model on the CPU reference.
+func TestBenchModelReference(t *testing.T) {
+	r := ok(t, "bench", "--device", "cpu", "-m", gollama, "-p", "0", "-n", "2", "--n-depth", "0", "-r", "1")
+	has(t, r.stdout, "  CPU  ", "tg2", "1 cases: 1 ok")
+}
+
 // TestBenchAgainst compares a stored run with itself and with one twice as fast,
 // needing no device.
 func TestBenchAgainst(t *testing.T) {
@@ -124,7 +160,7 @@ func TestBenchRefuses(t *testing.T) {
 	fails(t, exitUsage, []string{"bench", "--target", "h1"}, "h1", "generic", "lavapipe")
 	fails(t, exitUsage, []string{"bench", "--filter", "("}, "--filter")
 	fails(t, exitUsage, []string{"bench", "--filter", "^nothing"}, "matches no case", "matmul/f16/")
-	fails(t, exitFailure, []string{"bench", "--device", "cpu"}, "Vulkan")
+	fails(t, exitUsage, []string{"bench", "--device", "cpu", "--target", "generic"}, "nothing is compiled")
 }
 
 // TestBenchModel measures a model of a file, and says which tests it has no positions for.

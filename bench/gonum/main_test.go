@@ -1,0 +1,28 @@
+package main
+
+import (
+	"math"
+	"testing"
+
+	"github.com/vkc-go/vkc/bench"
+)
+
+// TestMeasure: there is a figure above 0 for each product and each sum, in a file that vkc bench --against reads.
+func TestMeasure(t *testing.T) {
+	file, err := measure(bench.Cases(bench.Tiny, "matmul", "memory"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, p := range file.Anchors {
+		names[p.Case] = true
+		if !(p.Micros > 0) || math.IsInf(p.Micros, 0) {
+			t.Errorf("%+v", p)
+		}
+	}
+	for _, want := range []string{"matmul/f32/8x8x8", "matmul/f32/128x128x128", "add/f32/64"} {
+		if !names[want] {
+			t.Errorf("no figure of %s: %v", want, names)
+		}
+	}
+}
