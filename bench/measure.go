@@ -134,7 +134,8 @@ func MeasureWall(opt Options, run func() error) (Timing, error) {
 		times = append(times, time.Since(start))
 	}
 	slices.Sort(times)
-	return Timing{Median: times[len(times)/2], Min: times[0], Max: times[len(times)-1], Replays: len(times), Copies: 1}, nil
+	return Timing{Median: times[len(times)/2], Min: times[0], Max: times[len(times)-1], Replays: len(times),
+		Copies: 1}, nil
 }
 
 // rounds bounds how often a burst is timed again.

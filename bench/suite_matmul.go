@@ -27,7 +27,7 @@ func matmulCases(scale Scale) []Case {
 	n := scale.of(4096, 96)
 	list = append(list, plainCase(ir.F16, n, n, n), halfSumsCase(n, n, n))
 	for _, n := range []int{256, 512, 1024, 2048, 4096} {
-		n = scale.of(n, n/32)
+		n = scale.of(n, n/16)
 		list = append(list, denseCase(ir.F32, n, n, n))
 	}
 	for _, n := range []int{1024, 4096} {

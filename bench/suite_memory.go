@@ -11,7 +11,7 @@ func memoryCases(scale Scale) []Case {
 	list := elementwiseCases(scale.of(64<<20, 1<<16))
 	// From what fits in a core's cache to what fits in none, above.
 	for _, n := range []int{1 << 10, 1 << 15, 1 << 20} {
-		list = append(list, addCase(scale.of(n, n/16)))
+		list = append(list, addCase(scale.of(n, n/32)))
 	}
 	list = append(list, gatedCases(scale)...)
 	return append(list, movingCases(scale)...)

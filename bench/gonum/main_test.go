@@ -20,7 +20,7 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
-	for _, want := range []string{"matmul/f32/8x8x8", "matmul/f32/128x128x128", "add/f32/64"} {
+	for _, want := range []string{"matmul/f32/16x16x16", "matmul/f32/256x256x256", "add/f32/32"} {
 		if !names[want] {
 			t.Errorf("no figure of %s: %v", want, names)
 		}

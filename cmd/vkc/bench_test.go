@@ -16,7 +16,7 @@ func TestBench(t *testing.T) {
 	ownCache(t)
 	file, trace := filepath.Join(t.TempDir(), "bench.json"), filepath.Join(t.TempDir(), "trace.json")
 	r := ok(t, "bench", "--scale", "tiny", "--filter",
-		"^(matmul/f16/32x32x32|matvec/q4_0/96x512/n1$|add/f32|softmax/f32/64x256|attention/full/h4_kv1/1x64/d64|"+
+		"^(matmul/f16/32x32x32|matvec/q4_0/96x512/n1$|add/f32/65536|softmax/f32/64x256|attention/full/h4_kv1/1x64/d64|"+
 			"launch/dependent)", "--output", file, "--trace", trace)
 	has(t, r.stdout, "GFLOP/s", "add/f32/65536\n", "(38 more kernels)", "TFLOP/s", "ceiling", "add/f32/65536",
 		"map wg=", "us a kernel", "6 cases: 6 ok, 0 refused", "ceilings measured: copy")
@@ -42,8 +42,8 @@ func TestBench(t *testing.T) {
 // TestBenchReference measures cases on the CPU reference, which has no ceilings and no kernels.
 func TestBenchReference(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bench.json")
-	r := ok(t, "bench", "--device", "cpu", "--filter", "^(matmul/f32/8x8x8|add/f32/64|launch/dependent/50)$", "--output", file)
-	has(t, r.stdout, "matmul/f32/8x8x8 ", "us a kernel", "3 cases: 3 ok, 0 refused")
+	r := ok(t, "bench", "--device", "cpu", "--filter", "^(matmul/f32/16x16x16|add/f32/64|launch/dependent/50)$", "--output", file)
+	has(t, r.stdout, "matmul/f32/16x16x16 ", "us a kernel", "3 cases: 3 ok, 0 refused")
 	if strings.Contains(r.stdout, "ceilings measured") {
 		t.Errorf("prints\n%s", r.stdout)
 	}
@@ -51,7 +51,7 @@ func TestBenchReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if add := report.Find("add/f32/64"); add == nil || add.Status != bench.OK || add.Micros <= 0 || add.GBps <= 0 ||
+	if add := report.Find("add/f32/32"); add == nil || add.Status != bench.OK || add.Micros <= 0 || add.GBps <= 0 ||
 		add.Kernels != 0 || add.Share != 0 || add.Replays < 3 {
 		t.Errorf("%+v", add)
 	}
@@ -63,7 +63,7 @@ func TestBenchReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	ok(t, "bench", "--from", file, "--page", page)
-	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "| add/f32/64 |") ||
+	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "| add/f32/32 |") ||
 		strings.Contains(string(text), "Ceilings") {
 		t.Errorf("the page: %v\n%s", err, text)
 	}
