@@ -115,7 +115,7 @@ func (p *page) row(r *Result) {
 		share = fmt.Sprintf("%.0f %% %s", 100*r.Share, r.Bound)
 	}
 	time := digits(r.Micros)
-	if r.Each > 0 {
+	if r.Submit > 0 {
 		time += fmt.Sprintf(" (%.2f each, submitted in %s)", r.Each, digits(r.Submit))
 	}
 	p.printf("| %s | %s | %s | %s | %s | %s | %s | %s |\n", r.Name, time, digits(r.TFlops), digits(r.GBps), share,

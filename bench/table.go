@@ -66,8 +66,11 @@ func large(n, unit int64, name string, larger int64, itsName string) string {
 
 // schedule is the first schedule, and how many more there are.
 func (r *Result) schedule() string {
-	if r.Each > 0 {
+	switch {
+	case r.Submit > 0:
 		return fmt.Sprintf("%.2f us a kernel, submitted in %s us", r.Each, digits(r.Submit))
+	case r.Each > 0:
+		return fmt.Sprintf("%.2f us a kernel", r.Each)
 	}
 	if len(r.Schedules) == 0 {
 		return ""
