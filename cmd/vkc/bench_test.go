@@ -42,7 +42,8 @@ func TestBench(t *testing.T) {
 // TestBenchReference measures cases on the CPU reference, which has no ceilings and no kernels.
 func TestBenchReference(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bench.json")
-	r := ok(t, "bench", "--device", "cpu", "--filter", "^(matmul/f32/16x16x16|add/f32/32|launch/dependent/50)$", "--output", file)
+	r := ok(t, "bench", "--device", "cpu", "--filter", "^(matmul/f32/16x16x16|add/f32/32|launch/dependent/50)$",
+		"--output", file)
 	has(t, r.stdout, "matmul/f32/16x16x16 ", "us a kernel", "3 cases: 3 ok, 0 refused")
 	if strings.Contains(r.stdout, "ceilings measured") {
 		t.Errorf("prints\n%s", r.stdout)
