@@ -65,9 +65,11 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// words are the words of a command line as a shell splits it, up to a redirection or a pipe.
+// words are the words of a command line as a shell splits it, without the variables set before the command,
+// up to a redirection or a pipe.
 func words(line string) []string {
 	var all []string
+	line = regexp.MustCompile(`^\s*([A-Z_]+=\S*\s+)*`).ReplaceAllString(line, "")
 	for _, w := range regexp.MustCompile(`'[^']*'|[^\s']+`).FindAllString(line, -1) {
 		if strings.ContainsAny(w[:1], "<>|") {
 			break
