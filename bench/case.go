@@ -47,7 +47,7 @@ type Case struct {
 	// Allow is the precision that matrix products without one of their own may
 	// have, one of vkc.Precisions; "" is full.
 	Allow string
-	// Symbols are the values of run-time extents that size no input.
+	// Symbols are the values of run-time extents.
 	Symbols map[string]int64
 	// StandIn, if set, is a case of the same kernels that the reference can
 	// compute, such as a model of fewer layers. It runs and is compared with the
@@ -100,7 +100,7 @@ func (c *Case) data(g *ir.Graph) (d data, err error) {
 func (c *Case) tensors(g *ir.Graph, op ir.Op) (map[string]*ir.Data, error) {
 	all := map[string]*ir.Data{}
 	for _, n := range g.Leaves(op) {
-		dims, err := n.Shape().Eval(nil)
+		dims, err := n.Shape().Eval(c.Symbols)
 		if err != nil {
 			return nil, fmt.Errorf("case %s: %s: %w", c.Name, n.Name(), err)
 		}

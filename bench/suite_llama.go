@@ -43,6 +43,11 @@ func llamaCases(scale Scale) []Case {
 			list = append(list, c)
 		}
 	}
+	texts, length := scale.of(16, 4), scale.of(512, 8)
+	batch := batchCase(model(ir.Q4_0, layers), ir.Q4_0, ir.PrecisionBytes, texts, length, scale.of(1024, 16))
+	fewLayers := batchCase(model(ir.Q4_0, few), ir.Q4_0, ir.PrecisionBytes, texts, length, scale.of(1024, 16))
+	batch.StandIn = &fewLayers
+	list = append(list, batch)
 	tokens := scale.of(512, 16)
 	c := promptCase(model(ir.Q4_0, layers), ir.Q4_0, ir.PrecisionHalf, tokens)
 	standIn := promptCase(model(ir.Q4_0, 2), ir.Q4_0, ir.PrecisionHalf, tokens)
@@ -67,6 +72,24 @@ func stepCase(cfg llm.Config, t ir.DType, allow string, length, context int) Cas
 		c.Name += "/" + allow
 	}
 	return c
+}
+
+// batchCase is a step of generation for several texts of one length at once, as a server runs it.
+func batchCase(cfg llm.Config, t ir.DType, allow string, texts, length, context int) Case {
+	fills := modelFills(cfg)
+	fills["positions"] = Fill{float64(length - 1), float64(length)}
+	return Case{
+		Name: fmt.Sprintf("batch/%s_%s/%dx%d/%s", cfg.Name, t, texts, length, allow), Sizes: Sizes{}, Fills: fills,
+		Allow: allow, Symbols: map[string]int64{"B": int64(texts)},
+		Build: func(b *frontend.Builder, _ Sizes) {
+			rows := b.Sym("B", texts)
+			b.Output("logits", llm.DecodeBatch(b, cfg, b.Input("tokens", ir.I32, rows), b.Iota(ir.I32, 0, rows),
+				b.Input("positions", ir.I32, rows), texts, context, llm.Cache(ir.F16)))
+		},
+		Moved: weightBytes(cfg) + float64(4*cfg.Layers*cfg.KVHeads*cfg.HeadDim*length*texts),
+		Flops: float64(texts) * (2*params(cfg) + float64(4*cfg.Layers*cfg.Heads*cfg.HeadDim*length)), Precision: NoFlops,
+		Cached: true,
+	}
 }
 
 // promptCase is a pass over a text of that many tokens by a model of blocks.

@@ -24,6 +24,7 @@ type graphFlags struct {
 type modelFlags struct {
 	context int
 	step    bool
+	texts   int
 	kv      string
 }
 
@@ -46,8 +47,10 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 		fmt.Sprintf("of a model: `N` tokens at most (default %d, or what the model was trained for)", modelContext))
 	cmd.Flags().BoolVar(&f.step, "step", false,
 		"of a model: the graph of one token, which keeps keys and values for the next")
-	cmd.Flags().StringVar(&f.kv, "kv", "", "with --step: keep keys and values in this `TYPE`, such as f32 (the "+
-		"default), f16 or q8_0")
+	cmd.Flags().IntVar(&f.texts, "texts", 0,
+		"of a model: the graph of one token of each of `N` texts at most, as vkc serve --parallel N runs it")
+	cmd.Flags().StringVar(&f.kv, "kv", "", "with --step or --texts: keep keys and values in this "+
+		"`TYPE`, such as f32 (the default), f16 or q8_0")
 }
 
 // read reads a graph, or builds that of a model. Its products may be as inexact as --precision says.
@@ -72,7 +75,7 @@ func (f *graphFlags) forBundle() error {
 
 func (f *modelFlags) onlyForModels(what string) error {
 	if *f != (modelFlags{}) {
-		return usagef("--context, --step and --kv are for GGUF models, and this is %s", what)
+		return usagef("--context, --step, --texts and --kv are for GGUF models, and this is %s", what)
 	}
 	return nil
 }
@@ -88,6 +91,9 @@ func (f *modelFlags) read(path string) (_ *ir.Graph, err error) {
 		}
 		return vkc.ReadGraph(path)
 	}
+	if f.step && f.texts != 0 {
+		return nil, usagef("--step is the graph of one text, and --texts that of several: give one of them")
+	}
 	if f.context < 0 {
 		return nil, usagef("--context %d: want at least 1, or 0 for the default", f.context)
 	}
@@ -97,8 +103,8 @@ func (f *modelFlags) read(path string) (_ *ir.Graph, err error) {
 		if err != nil {
 			return nil, usagef("--kv: %w", err)
 		}
-		if !f.step {
-			return nil, usagef("--kv goes with --step: without it nothing is kept")
+		if !f.step && f.texts == 0 {
+			return nil, usagef("--kv goes with --step or --texts: without them nothing is kept")
 		}
 		options = append(options, llm.Cache(kv))
 	}
@@ -116,6 +122,8 @@ func (f *modelFlags) read(path string) (_ *ir.Graph, err error) {
 		tokens = min(modelContext, cfg.Context)
 	}
 	switch {
+	case f.texts != 0:
+		return llm.Batch(cfg, f.texts, tokens, options...)
 	case f.step:
 		return llm.Step(cfg, tokens, options...)
 	case cfg.Pooling != "":

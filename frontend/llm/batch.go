@@ -36,12 +36,18 @@ func Batch(cfg Config, texts, maxContext int, options ...Option) (*ir.Graph, err
 	}
 	return frontend.Build(graphName(cfg, "batch"), func(b *frontend.Builder) {
 		rows := b.Sym("B", texts)
-		tokens := b.Input("tokens", ir.I32, rows)
-		r := batch{how: how, context: maxContext, texts: b.Input("texts", ir.I32, rows),
-			positions: b.Input("positions", ir.I32, rows)}
-		m := newModel(b, cfg, int64(maxContext))
-		how.output(b, m.forward(tokens, r.positions, r.attend, EveryToken))
+		input := func(name string) frontend.Tensor { return b.Input(name, ir.I32, rows) }
+		tokens, whose, positions := input("tokens"), input("texts"), input("positions")
+		how.output(b, DecodeBatch(b, cfg, tokens, whose, positions, texts, maxContext, options...))
 	})
+}
+
+// DecodeBatch is Decode for one token each of several texts: i32[B] tokens go on as many different texts of those
+// that there are, after positions i32[B] of each. It gives logits f32[B, vocabulary].
+func DecodeBatch(b *frontend.Builder, cfg Config, tokens, whose, positions frontend.Tensor, texts, maxContext int,
+	options ...Option) frontend.Tensor {
+	r := batch{how: newDecoding(append(options, Texts(texts))), context: maxContext, texts: whose, positions: positions}
+	return newModel(b, cfg, int64(maxContext)).forward(tokens, positions, r.attend, EveryToken)
 }
 
 // batch is the history of rows that are each the last token of a text of its own.
