@@ -404,16 +404,28 @@ func randomMatCases(t *testing.T, caps target.Caps, count int) []matCase {
 	return cases
 }
 
-// normCases are products of few rows that have the factor of a norm, by all ways
-// to read rows, where subgroups can be relied on.
+// normCases are products of few rows that have the factor of a norm. The factor joins the rows and the sums, and
+// no weight: each way to read rows has cases, for which the formats take turns.
 func normCases(caps target.Caps) []matCase {
+	type way struct {
+		variant                        kernel.Variant
+		bytes, byteRows, staged, round bool
+		batch, gated, bias             bool
+	}
+	turns := map[way]int{}
 	var cases []matCase
-	for i, c := range slices.Concat(matCases(), blockCases()) {
+	for _, c := range slices.Concat(matCases(), blockCases()) {
 		c.name, c.p.norm = c.name+" of a norm", true
 		c.s.Subgroup = reliable(caps, c.s)
-		if every := i%3 == 0 || c.s.RoundRows && i%2 == 0; every && fits(c.p.kernel(), c.s, caps) == nil {
+		if fits(c.p.kernel(), c.s, caps) != nil {
+			continue
+		}
+		w := way{c.s.Variant, c.p.bytes, c.p.byteRows, c.s.StageRows, c.s.RoundRows, len(c.p.batch) > 0, c.p.gated,
+			c.p.bias}
+		if turns[w]%6 == 0 {
 			cases = append(cases, c)
 		}
+		turns[w]++
 	}
 	return cases
 }
