@@ -67,6 +67,8 @@ type Executable struct {
 	symbols   map[string]int64 // that params and grids are written for; nil: none
 	copiesIn  copies
 	copiesOut copies
+	ahead     [maxAhead]ahead
+	nextAhead int
 	guards    *guards   // nil without LoadOptions.Guards
 	profile   *profiler // nil before the first profiled run
 }

@@ -2,7 +2,6 @@ package vk
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,7 +12,7 @@ import (
 
 // Run implements runtime.Executable. If ctx ends while the device is at work, Run returns at once with its
 // error; the run itself goes on, states advance as if it had been waited for, and the next one begins
-// when it is done.
+// when it is done. A run whose outputs all stay on the device is not waited for: see goesAhead.
 func (e *Executable) Run(ctx context.Context, in map[string]*ir.Data,
 	opts ...runtime.RunOptions) (*runtime.Result, error) {
 	opt, err := runtime.CheckRun(ctx, opts)
@@ -64,18 +63,17 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 			return nil, err
 		}
 	}
-	log.note("check inputs, make outputs")
-	// What the host writes below, a run that was not waited for may still be reading.
-	if err := e.device.Wait(ctx, e.pending); err != nil {
-		return nil, err
-	}
-	log.note("wait for the device")
-	if err := e.setSymbols(symbols); err != nil {
-		return nil, err
-	}
 	kept, err := e.newKept(outputs)
 	if err != nil {
 		return nil, err
+	}
+	log.note("check inputs, make outputs")
+	if e.goesAhead(in, opt, kept) {
+		result, err := e.runAhead(ctx, in, opt.Inputs, outputs, from, kept, symbols)
+		if err != nil {
+			closeAll(kept)
+		}
+		return result, err
 	}
 	result, err := e.runWith(ctx, in, opt, outputs, from, kept, symbols, p, log)
 	if err != nil {
@@ -85,10 +83,18 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 	return result, nil
 }
 
-// runWith is run, once it is known where inputs come from and outputs go to.
+// runWith is run for a run that is waited for, once it is known where inputs come from and outputs go to.
 func (e *Executable) runWith(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions,
 	outputs []runtime.Output, from, kept []*Buffer, symbols map[string]int64, p *profiler,
 	log *runLog) (*runtime.Result, error) {
+	// What the host writes below, a run that was not waited for may still be reading.
+	if err := e.device.Wait(ctx, e.pending); err != nil {
+		return nil, err
+	}
+	log.note("wait for the device")
+	if err := e.setSymbols(symbols); err != nil {
+		return nil, err
+	}
 	recordings, err := e.recordings(p, e.writeInputs(in, opt.Inputs), from, outputs, kept)
 	if err != nil {
 		return nil, err
@@ -142,29 +148,25 @@ func (e *Executable) readOutputs(result *runtime.Result, outputs []runtime.Outpu
 
 // setSymbols writes the params buffer and the symbolic grids, unless they are as they were.
 func (e *Executable) setSymbols(symbols map[string]int64) error {
-	if e.symbols != nil && maps.Equal(e.symbols, symbols) {
+	if e.hasSymbols(symbols) {
 		return nil
 	}
 	e.symbols = nil // in case it fails halfway
-	for i, d := range e.dispatches {
-		if !d.symbolic {
-			continue
-		}
-		counts, err := e.program.Steps[i].Grid.Eval(symbols)
-		if err != nil {
-			return fmt.Errorf("step %s: %w", e.program.Steps[i].Name, err)
-		}
-		for j, n := range counts {
-			binary.NativeEndian.PutUint32(e.indirect.Bytes()[d.offset+4*int64(j):], n)
+	if e.indirect != nil {
+		if err := e.putGrids(e.indirect.Bytes(), symbols); err != nil {
+			return err
 		}
 	}
 	for _, b := range e.params {
-		for i, s := range e.program.Symbols {
-			binary.NativeEndian.PutUint32(b.Bytes()[4*i:], uint32(symbols[s.Name]))
-		}
+		e.putSymbols(b.Bytes(), symbols)
 	}
 	e.symbols = symbols
 	return nil
+}
+
+// hasSymbols reports whether the params buffer and the symbolic grids are written for these symbols.
+func (e *Executable) hasSymbols(symbols map[string]int64) bool {
+	return e.symbols != nil && maps.Equal(e.symbols, symbols)
 }
 
 // writeInputs puts the inputs where the device finds them, and returns the lengths of all.

@@ -10,11 +10,25 @@ import (
 )
 
 // deviceMemory is where a runtime.DeviceTensor lies on a device.
-type deviceMemory struct{ *Buffer }
+type deviceMemory struct {
+	*Buffer
+	written Point // when the tensor is there
+}
+
+// smallKept is up to which size a tensor that a run keeps on the device lies where the host reads it without
+// asking the device, which would first do what it was given meanwhile.
+const smallKept = 4 << 10
 
 // ReadAt implements runtime.Memory.
 func (m deviceMemory) ReadAt(ctx context.Context, p []byte, offset int64) error {
-	return m.device.Download(ctx, p, m.Buffer, offset)
+	if m.kind != ReadbackMemory {
+		return m.device.Download(ctx, p, m.Buffer, offset)
+	}
+	if err := m.device.Wait(ctx, m.written); err != nil {
+		return err
+	}
+	m.device.traffic.out.Add(uint64(copy(p, m.Bytes()[offset:])))
+	return nil
 }
 
 // Device implements runtime.Memory.
@@ -27,8 +41,8 @@ func (d *Device) describe() string {
 }
 
 // newTensor makes the memory of a tensor. A buffer has at least a few bytes, a tensor may have none.
-func (d *Device) newTensor(name string, size int64) (*Buffer, error) {
-	return d.newBuffer(runtime.OwnTensors, name, max(size, 16), DeviceMemory)
+func (d *Device) newTensor(name string, size int64, kind MemoryKind) (*Buffer, error) {
+	return d.newBuffer(runtime.OwnTensors, name, max(size, 16), kind)
 }
 
 // Upload implements runtime.Executable. It waits for runs under way.
@@ -54,11 +68,11 @@ func (d *Device) uploadTensor(ctx context.Context, data *ir.Data) (*runtime.Devi
 	if err := data.Check(); err != nil {
 		return nil, err
 	}
-	b, err := d.newTensor("uploaded tensor", int64(len(data.Bytes)))
+	b, err := d.newTensor("uploaded tensor", int64(len(data.Bytes)), DeviceMemory)
 	if err != nil {
 		return nil, err
 	}
-	t, err := runtime.NewDeviceTensor("uploaded", data.DType, data.Dims, deviceMemory{b})
+	t, err := runtime.NewDeviceTensor("uploaded", data.DType, data.Dims, deviceMemory{Buffer: b})
 	if err == nil {
 		err = d.Upload(ctx, b, 0, data.Bytes)
 	}
@@ -99,8 +113,12 @@ func (e *Executable) newKept(outputs []runtime.Output) ([]*Buffer, error) {
 		if !outputs[i].Keep {
 			continue
 		}
+		kind := DeviceMemory
+		if outputs[i].Size <= smallKept {
+			kind = ReadbackMemory
+		}
 		var err error
-		if kept[i], err = e.device.newTensor("kept output "+port.Name, outputs[i].Size); err != nil {
+		if kept[i], err = e.device.newTensor("kept output "+port.Name, outputs[i].Size, kind); err != nil {
 			closeAll(kept)
 			return nil, err
 		}
@@ -116,7 +134,7 @@ func closeAll(list []*Buffer) {
 
 func (e *Executable) keptTensor(name string, d *ir.Data, b *Buffer) (*runtime.DeviceTensor, error) {
 	return runtime.NewDeviceTensor(fmt.Sprintf("output %q of program %q", name, e.program.Name), d.DType, d.Dims,
-		deviceMemory{b})
+		deviceMemory{b, e.pending})
 }
 
 // Traffic counts the bytes of tensors that passed between host and device.

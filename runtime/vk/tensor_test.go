@@ -81,3 +81,49 @@ func TestNoRoomForKept(t *testing.T) {
 	}
 	expect(t, "state", must(e.ReadState("sum"))(t), make([]float32, n))
 }
+
+// TestRunsAhead: runs that keep their outputs are not waited for. Each has the inputs and lengths that it was given,
+// whatever is given to the next before it is done, and what stands between them is in order.
+func TestRunsAhead(t *testing.T) {
+	for name, options := range placements {
+		t.Run(name, func(t *testing.T) {
+			d := vktest.Device(t, options)
+			const n = 500
+			chain, lengths, count := chain(t, n).load(d), symbolic(t, 5000).load(d), counter(t, n).load(d)
+			live := d.Live()["buffer"]
+			var chained, long, counted []*runtime.DeviceTensor
+			keep := func(name string) runtime.RunOptions { return runtime.RunOptions{Keep: []string{name}} }
+			for i := range 20 { // more than the device may have at a time
+				r := must(chain.Run(t.Context(), inputs(ramp(float32(i), n)), keep("y")))(t)
+				chained = append(chained, r.Kept["y"])
+				rows := 1 + i%3
+				opt := keep("y")
+				opt.Symbols = explicit(lengths)
+				r = must(lengths.Run(t.Context(), inputs(ramp(float32(i), rows*8), rows, 8), opt))(t)
+				long = append(long, r.Kept["y"])
+				r = must(count.Run(t.Context(), inputs(ramp(float32(i), n)), keep("twice")))(t)
+				counted = append(counted, r.Kept["twice"])
+				if i == 10 { // one that is waited for
+					r := runProgram(t, chain, inputs(ramp(7, n)), runtime.RunOptions{})
+					expect(t, "y of a run between", r.Outputs["y"], scaled(ramp(7, n), 12))
+				}
+			}
+			sum := make([]float32, n)
+			for i := range chained {
+				expect(t, "chained", must(chained[i].Read(t.Context()))(t), scaled(ramp(float32(i), n), 12))
+				rows := 1 + i%3
+				expect(t, "long", must(long[i].Read(t.Context()))(t), ramp(float32(i+rows), rows*8))
+				for j := range sum {
+					sum[j] += float32(i + j)
+				}
+				for _, x := range []*runtime.DeviceTensor{chained[i], long[i], counted[i]} {
+					x.Close()
+				}
+			}
+			expect(t, "state", must(count.ReadState("sum"))(t), sum)
+			if after := d.Live()["buffer"]; after != live {
+				t.Errorf("%d buffers, and %d before", after, live)
+			}
+		})
+	}
+}

@@ -64,6 +64,7 @@
     X(vkCmdPipelineBarrier) \
     X(vkCmdCopyBuffer) \
     X(vkCmdFillBuffer) \
+    X(vkCmdUpdateBuffer) \
     X(vkCmdWriteTimestamp) \
     X(vkCmdResetQueryPool) \
     X(vkQueueSubmit) \
