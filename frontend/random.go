@@ -9,7 +9,9 @@ import (
 // Random tensors come from the counter-based generator Philox-4x32-10, so that
 // they depend on seed and offset alone: the same on every device. Both are
 // scalars of u32 or i64. A tensor of n elements takes ceil(n/4) offsets; add at
-// least that many for the next one, or use another seed.
+// least that many for the next one, or use another seed. They may also be tensors,
+// whose axes are the first ones of the result: then each element of them has a
+// stream of its own, for all that is along the other axes.
 
 // RandomUniform is a tensor of floats that are uniform in [0, 1).
 func (b *Builder) RandomUniform(seed, offset Tensor, t ir.DType, dims ...Dim) Tensor {

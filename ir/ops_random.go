@@ -22,12 +22,19 @@ func init() {
 
 // inferRandom checks seed and offset and returns the result of a dtype.
 func (c *Call) inferRandom(t DType) (Type, error) {
+	shape, streams := c.Attrs.Shape("shape"), c.Shape(0)
 	for i := range c.Args {
-		if d := c.DType(i); d != U32 && d != I64 || len(c.Shape(i)) != 0 {
-			return Type{}, fmt.Errorf("%s is %s, want a scalar of u32 or i64", c.argName(i), c.Args[i].typ)
+		if d := c.DType(i); d != U32 && d != I64 || len(c.Shape(i)) > len(shape) ||
+			!c.Shape(i).Equal(shape[:len(c.Shape(i))]) {
+			return Type{}, fmt.Errorf("%s is %s, want u32 or i64, and a scalar or the first axes of %s", c.argName(i),
+				c.Args[i].typ, shape)
+		}
+		if !c.Shape(i).Equal(streams) {
+			return Type{}, fmt.Errorf("%s has shape %s and %s %s: want as many of both", c.argName(i), c.Shape(i),
+				c.argName(0), streams)
 		}
 	}
-	return Type{t, c.Attrs.Shape("shape")}, nil
+	return Type{t, shape}, nil
 }
 
 func inferRandomFloat(c *Call) (Type, error) {

@@ -10,15 +10,16 @@ import (
 // random lowers the random ops: words of a counted stream, so that an element
 // can be computed wherever it is needed, and fused like any elementwise op.
 func (l *lowerer) random(n *ir.Node, at []kernel.Index) (*kernel.Expr, error) {
-	seed, err := l.value(n.Arg(0), nil)
+	streams := n.Arg(0).Rank() // axes along which each element has a stream of its own
+	seed, err := l.value(n.Arg(0), at[:streams])
 	if err != nil {
 		return nil, err
 	}
-	offset, err := l.value(n.Arg(1), nil)
+	offset, err := l.value(n.Arg(1), at[:streams])
 	if err != nil {
 		return nil, err
 	}
-	element := linear(n.Shape(), at)
+	element := linear(n.Shape()[streams:], at[streams:])
 	word := func(w kernel.Word) *kernel.Expr { return l.b.Random(seed, offset, element, w) }
 	switch n.Op() {
 	case ir.OpRandomNormal:

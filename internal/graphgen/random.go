@@ -2,18 +2,20 @@ package graphgen
 
 import "github.com/vkc-go/vkc/ir"
 
-// random adds random numbers for a seed and an offset that may be anything.
+// random adds random numbers for seeds and offsets that may be anything.
 func (g *generator) random() *ir.Node {
-	scalar := func() *ir.Node {
+	result := g.shape(g.rng.IntN(4))
+	streams := result[:g.rng.IntN(len(result)+1)]
+	word := func() *ir.Node {
 		t := g.oneOf(ir.U32, ir.I64)
-		if n := g.pick(func(n *ir.Node) bool { return n.DType() == t && n.Rank() == 0 }); n != nil &&
+		if n := g.pick(func(n *ir.Node) bool { return n.DType() == t && n.Shape().Equal(streams) }); n != nil &&
 			g.rng.IntN(2) == 0 {
 			return n
 		}
-		return g.leaf(ir.Shape{}, t)
+		return g.leaf(streams, t)
 	}
-	args := []*ir.Node{scalar(), scalar()}
-	shape := attr("shape", g.shape(g.rng.IntN(4)))
+	args := []*ir.Node{word(), word()}
+	shape := attr("shape", result)
 	if g.rng.IntN(3) == 0 {
 		return g.add(ir.OpRandomBernoulli, args, attr("p", float64(g.rng.IntN(5))/4), shape)
 	}

@@ -8,19 +8,26 @@ import (
 
 // words calls f with the random word of every element.
 func (c *call) words(f func(i int, word uint32)) error {
-	return c.blocks(func(first int, words [4]uint32) {
-		for lane := 0; lane < 4 && first+lane < elems(c.dims); lane++ {
-			f(first+lane, words[lane])
+	return c.blocks(func(first, count int, words [4]uint32) {
+		for lane, word := range words[:count] {
+			f(first+lane, word)
 		}
 	})
 }
 
-// blocks calls f with each block of four words and the first element it is for.
-func (c *call) blocks(f func(first int, words [4]uint32)) error {
-	seed, offset := uint64(c.args[0].i[0]), uint64(c.args[1].i[0])
-	return c.parallelRange((elems(c.dims)+3)/4, 4*elementWork, func(lo, hi int) {
+// blocks calls f with each block of four words, the first element it is for, and how many.
+func (c *call) blocks(f func(first, count int, words [4]uint32)) error {
+	seeds, offsets := c.args[0].i, c.args[1].i
+	if len(seeds) == 0 {
+		return nil
+	}
+	length := elems(c.dims) / len(seeds) // of each stream
+	perStream := (length + 3) / 4
+	return c.parallelRange(len(seeds)*perStream, 4*elementWork, func(lo, hi int) {
 		for b := lo; b < hi; b++ {
-			f(4*b, ir.RandomBlock(seed, offset, uint64(b)))
+			stream, block := b/perStream, b%perStream
+			f(stream*length+4*block, min(length-4*block, 4),
+				ir.RandomBlock(uint64(seeds[stream]), uint64(offsets[stream]), uint64(block)))
 		}
 	})
 }
@@ -43,8 +50,8 @@ func randomUniform(c *call) (value, error) {
 
 func randomNormal(c *call) (value, error) {
 	out := make([]float64, elems(c.dims))
-	err := c.blocks(func(first int, words [4]uint32) {
-		for lane := 0; lane < 4 && first+lane < len(out); lane++ {
+	err := c.blocks(func(first, count int, words [4]uint32) {
+		for lane := range count {
 			u, v := uniform24(words[lane&^1]), uniform24(words[lane|1])
 			r := math.Sqrt(-2 * math.Log1p(-u))
 			sin, cos := math.Sincos(2 * math.Pi * v)
