@@ -2,8 +2,8 @@ package generate
 
 import (
 	"cmp"
+	"context"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"sync"
 
@@ -26,14 +26,19 @@ type Alternative struct {
 
 // chooser chooses the tokens of an answer.
 type chooser struct {
+	model    *Model
 	sampling Sampling
-	random   *rand.Rand
 	text     *grammar.Text // nil where every text may be written
 }
 
-// chooser returns one for an answer.
-func (m *Model) chooser(s Sampling) (*chooser, error) {
-	c := &chooser{sampling: s, random: rand.New(rand.NewPCG(s.Seed, 0))}
+// chooser returns one for an answer, when there is what it chooses with.
+func (m *Model) chooser(ctx context.Context, s Sampling) (*chooser, error) {
+	c := &chooser{model: m, sampling: s}
+	if !c.likeliest() {
+		if _, err := m.sampler(ctx, s.ranked()); err != nil {
+			return nil, err
+		}
+	}
 	if s.Grammar == nil {
 		return c, nil
 	}
@@ -42,21 +47,37 @@ func (m *Model) chooser(s Sampling) (*chooser, error) {
 	return c, err
 }
 
-// next chooses a token by the logits of a model. It changes them.
-func (c *chooser) next(logits []float32, recent []int32) (t Token, err error) {
+// likeliest reports whether the likeliest of the tokens that are allowed is taken.
+func (c *chooser) likeliest() bool {
+	s := c.sampling
+	s.Grammar, s.Logprobs, s.Likeliest = nil, false, 0
+	return s.likeliest()
+}
+
+// needsLogits reports whether the host is to see all logits: what it makes of them comes before the next step.
+func (c *chooser) needsLogits() bool { return c.text != nil || c.sampling.Logprobs }
+
+// next makes a token of what a step says. It changes the logits.
+func (c *chooser) next(ctx context.Context, one outcome, text []int32) (t Token, err error) {
+	t.ID = one.token
 	var all []Alternative
 	if c.sampling.Logprobs {
-		all = odds(logits)
+		all = odds(one.logits)
 	}
 	if c.text != nil {
 		mask, err := c.text.Mask()
 		if err != nil {
 			return t, err
 		}
-		apply(mask, logits)
+		apply(mask, one.logits)
 	}
-	if t.ID, err = c.sampling.choose(logits, recent, c.random); err != nil {
-		return t, err
+	if c.text != nil || !one.chosen {
+		if t.ID, err = c.model.choice(ctx, c.sampling, one.logits, text); err != nil {
+			return t, err
+		}
+	}
+	if t.ID < 0 {
+		return t, errNoNumbers
 	}
 	if c.text != nil {
 		if err := c.text.Take(t.ID); err != nil {

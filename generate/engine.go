@@ -11,7 +11,8 @@ import (
 // engine goes on with many answers at once, a step at a time (continuous batching, Yu et al.,
 // "Orca", 2022). Between steps answers begin and end, so that none waits for another. A step is a
 // token of every answer that is under way, and then a part of one prompt (chunked prefill, Agrawal
-// et al., "Sarathi", 2023), so that a long prompt does not hold up answers.
+// et al., "Sarathi", 2023), so that a long prompt does not hold up answers. The device has several
+// steps at a time: see flight.
 //
 // Whoever reads an answer never holds up a step: tokens wait for their reader without limit, which
 // the context bounds.
@@ -19,6 +20,8 @@ type engine struct {
 	model *Model
 	slots []slot // of the goroutine that runs steps
 	steps int    // so far
+
+	flights []*flight // steps that the device has, the first one first
 
 	mu      sync.Mutex
 	waiting []*answer // in the order of their calls
@@ -153,8 +156,10 @@ func (e *engine) run(ctx context.Context) {
 		e.mu.Unlock()
 		switch {
 		case closed:
+			e.forget()
 			return
 		case idle:
+			e.forget()
 			<-e.news
 		default:
 			e.step(ctx)
@@ -216,25 +221,29 @@ func (e *engine) join() {
 	}
 }
 
-// step takes the next token of each answer whose prompt is read, and then a part of one of the
+// step gives the device the next tokens of the answers whose prompts are read, and then a part of one of the
 // other prompts, in turn.
 func (e *engine) step(ctx context.Context) {
 	e.steps++
 	var rows []*slot
 	var prompt *slot
+	reads := func(s *slot) bool { return s.of != nil && len(s.of.text)-len(s.past) > 1 } // less where guesses were taken
 	for i := range e.slots {
-		s := &e.slots[(i+e.steps)%len(e.slots)]
-		switch {
-		case s.of == nil:
-		case len(s.of.text)-len(s.past) <= 1: // less where guesses were taken
+		if s := &e.slots[i]; s.of != nil && !reads(s) {
 			rows = append(rows, s)
-		default:
+		}
+		if s := &e.slots[(i+e.steps)%len(e.slots)]; reads(s) {
 			prompt = s
 		}
 	}
-	if len(rows) > 0 {
-		next, err := e.model.stepAll(ctx, rows)
-		e.after(ctx, rows, next, err)
+	switch {
+	case len(rows) == 0:
+		e.forget()
+	case e.model.drafts != nil:
+		one, err := rows[0].next(ctx, rows[0].of.text)
+		e.after(ctx, rows, []outcome{one}, err)
+	default:
+		e.advance(ctx, rows)
 	}
 	if prompt == nil {
 		return
@@ -243,6 +252,65 @@ func (e *engine) step(ctx context.Context) {
 	if err != nil || len(prompt.past) == len(prompt.of.text) {
 		e.after(ctx, []*slot{prompt}, []outcome{{logits: logits}}, err)
 	}
+}
+
+// advance gives the device another step of the answers of rows, unless it has enough, and then goes on with the
+// answers by what the first one gives. Where answers came or went, steps that are under way come first.
+func (e *engine) advance(ctx context.Context, rows []*slot) {
+	flying, depth := len(e.flights), e.model.ahead
+	var last *flight
+	if flying > 0 {
+		last = e.flights[flying-1]
+	}
+	for _, s := range rows {
+		if s.of.chooser.needsLogits() {
+			depth = 1
+		}
+		if flying > 0 && s.of.ends(flying, e.model.context) {
+			depth = 0 // the step would be one too many
+		}
+	}
+	if flying < depth && (last == nil || last.goesOn(rows)) {
+		f, err := e.model.launch(ctx, rows, flying, last)
+		if err != nil {
+			e.forget()
+			e.after(ctx, rows, nil, err)
+			return
+		}
+		if e.flights = append(e.flights, f); len(e.flights) < depth {
+			return
+		}
+	}
+	first := e.flights[0]
+	e.flights = e.flights[1:]
+	all, err := e.model.land(ctx, first)
+	if err != nil {
+		e.forget()
+		e.after(ctx, rows, nil, err)
+		return
+	}
+	var there []*slot
+	var next []outcome
+	for i, s := range first.rows {
+		if s.of == first.answers[i] {
+			there, next = append(there, s), append(next, all[i])
+		}
+	}
+	e.after(ctx, there, next, nil)
+}
+
+// ends reports whether an answer ends with so many more tokens, at the latest.
+func (a *answer) ends(more, context int) bool {
+	most := a.chooser.sampling.MaxTokens
+	return most > 0 && a.made+more >= most || len(a.text)+more >= context
+}
+
+// forget leaves steps under way to themselves.
+func (e *engine) forget() {
+	for _, f := range e.flights {
+		f.close()
+	}
+	e.flights = nil
 }
 
 // after goes on with the answers of slots by what follows, or ends all for an
@@ -259,7 +327,7 @@ func (e *engine) after(ctx context.Context, slots []*slot, next []outcome, err e
 			s.keep(0)
 			continue
 		}
-		choose := func() { over[i], errs[i] = e.model.choose(s.of, next[i]) }
+		choose := func() { over[i], errs[i] = e.model.choose(ctx, s.of, next[i]) }
 		if len(slots) == 1 {
 			choose()
 			continue
@@ -277,12 +345,10 @@ func (e *engine) after(ctx context.Context, slots []*slot, next []outcome, err e
 }
 
 // choose adds a token to an answer, and reports whether it is complete.
-func (m *Model) choose(a *answer, next outcome) (over bool, err error) {
-	token := Token{ID: next.likeliest}
-	if next.logits != nil {
-		if token, err = a.chooser.next(next.logits, a.text); err != nil {
-			return true, err
-		}
+func (m *Model) choose(ctx context.Context, a *answer, next outcome) (over bool, err error) {
+	token, err := a.chooser.next(ctx, next, a.text)
+	if err != nil {
+		return true, err
 	}
 	if m.tok.IsEnd(token.ID) {
 		if token.Text = a.decoder.Flush(); token.Text != "" {

@@ -155,7 +155,7 @@ func testSameBits(t *testing.T, m *Model, batches int) {
 		if _, err := s.read(t.Context(), x.tokens[:x.read]); err != nil {
 			t.Fatal(err)
 		}
-		s.of = &answer{text: x.tokens[:x.read], chooser: &chooser{sampling: Sampling{Temperature: 1}}}
+		s.of = &answer{text: x.tokens[:x.read], chooser: &chooser{sampling: Sampling{Logprobs: true}}}
 		for range tokens {
 			next(t, m, x.tokens, s)
 		}
@@ -397,9 +397,62 @@ func TestKnownBits(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("turn %d: the logits differ", turn)
 		}
-		kept.of = &answer{chooser: &chooser{sampling: Sampling{Temperature: 1}}}
+		kept.of = &answer{chooser: &chooser{sampling: Sampling{Logprobs: true}}}
 		for range 10 { // an answer
 			next(t, m, text, kept)
+		}
+	}
+}
+
+// TestAhead: an answer does not depend on how many steps the device has at a time, nor on where it runs: sampled ones,
+// those whose logits the host sees, and several beside each other.
+func TestAhead(t *testing.T) {
+	dev, err := vkc.OpenDevice("vulkan")
+	vktest.Need(t, err)
+	if err := dev.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := tinyModel(t)
+	samplings := []Sampling{
+		{MaxTokens: 30}, {Temperature: 1, Seed: 3}, {Temperature: 2, TopK: 20, TopP: 0.9, Seed: 4, MaxTokens: 20},
+		{Temperature: 1, RepeatPenalty: 1.3, FrequencyPenalty: 0.2, PresencePenalty: 0.1, Seed: 1 << 63},
+		{RepeatPenalty: 1.5, MaxTokens: 25},
+	}
+	var want [][]int32
+	for _, o := range []Options{
+		{Device: "cpu"}, {Device: "cpu", Ahead: 3}, {Device: "vulkan", Ahead: 1}, {Device: "vulkan"},
+		{Device: "vulkan", Ahead: 20, Parallel: 3},
+	} {
+		o.Context = 48
+		m := openModel(t, path, o)
+		got := make([][]int32, 2*len(samplings))
+		var all sync.WaitGroup
+		for i := range got {
+			s := samplings[i/2]
+			s.Logprobs = i%2 == 1 // which the text is not to depend on
+			ask := func() {
+				prompt := randomPrompt(m, rand.New(rand.NewPCG(uint64(i/2), 5)), 3+i/2)
+				for _, token := range answerOf(t, m, prompt, s) {
+					got[i] = append(got[i], token.ID)
+				}
+			}
+			if o.Parallel > 1 {
+				all.Go(ask)
+			} else {
+				ask()
+			}
+		}
+		all.Wait()
+		if want == nil {
+			want = got
+		}
+		for i := range got {
+			if !slices.Equal(got[i], want[i-i%2]) {
+				t.Errorf("%+v, sampling %+v: %v, want %v", o, samplings[i/2], got[i], want[i])
+			}
+		}
+		for m.Load() != (Load{}) { // or the test hangs
+			runtime.Gosched()
 		}
 	}
 }

@@ -43,6 +43,11 @@ type Options struct {
 	Parallel int
 
 	Speculation Speculation // of one answer at a time
+
+	// Ahead is how many steps the device has at a time, of which each takes the tokens that the one before it chose:
+	// so it never waits for the host. Answers do not depend on it, but steps that follow the end of one are for
+	// nothing. 0 means 4, and 1 on the CPU reference.
+	Ahead int
 }
 
 // part is how many tokens of a prompt are taken at a time. A GPU is faster with more: an H200 reads
@@ -71,6 +76,7 @@ const (
 	defaultContext = 4096
 	// maxParallel bounds what is asked of a device before anything is known of it.
 	maxParallel = 1024
+	maxAhead    = 64 // of Options.Ahead
 )
 
 // Model is a model that is loaded on a device. It may be used by several
@@ -91,7 +97,9 @@ type Model struct {
 	guesser drafter
 	guesses int // at a time
 
-	engine *engine
+	engine   *engine
+	ahead    int // see Options.Ahead
+	samplers samplers
 
 	counting   sync.Mutex
 	speculated Speculated
@@ -139,6 +147,14 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	}
 	if err = m.openSpeculation(ctx, o); err != nil {
 		return m, err
+	}
+	switch m.ahead = o.Ahead; {
+	case m.ahead < 0 || m.ahead > maxAhead:
+		return m, fmt.Errorf("generate: %d steps at a time: want 0 to %d", m.ahead, maxAhead)
+	case m.ahead == 0 && m.step.Vulkan() == nil:
+		m.ahead = 1
+	case m.ahead == 0:
+		m.ahead = 4
 	}
 	m.engine = newEngine(m)
 	return m, nil
@@ -222,7 +238,7 @@ func (m *Model) Close() error {
 	if m.engine != nil {
 		m.engine.close()
 	}
-	errs := []error{m.closeSpeculation()}
+	errs := []error{m.closeSpeculation(), m.samplers.close()}
 	for _, exe := range []*vkc.Executable{m.prompt, m.step} {
 		if exe != nil {
 			errs = append(errs, exe.Close())
@@ -318,7 +334,7 @@ func (m *Model) Generate(ctx context.Context, prompt []int32, s Sampling) iter.S
 			yield(Token{}, err)
 			return
 		}
-		c, err := m.chooser(s)
+		c, err := m.chooser(ctx, s)
 		if err != nil {
 			yield(Token{}, err)
 			return

@@ -1,13 +1,16 @@
 package generate
 
 import (
-	"cmp"
+	"context"
+	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"slices"
+	"sync"
 
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/grammar"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // Sampling says how the next token is chosen from the model's logits. The zero
@@ -22,17 +25,18 @@ type Sampling struct {
 	// RepeatPenalty divides what speaks for tokens that were among the last 64; 0 and
 	// 1 change nothing.
 	RepeatPenalty float64
-	Seed          uint64 // equal seeds give equal tokens
-	MaxTokens     int    // 0 means as many as fit
+	// PresencePenalty is subtracted from the logits of tokens that were among the last 64, and
+	// FrequencyPenalty as often as they were.
+	PresencePenalty, FrequencyPenalty float64
+	// Seed and a token's place in its text give the random numbers that choose it: equal seeds give equal tokens.
+	Seed      uint64
+	MaxTokens int // 0 means as many as fit
 	// Grammar is what the answer must be: no other tokens are chosen, and the answer ends where nothing may follow. An
 	// answer of MaxTokens may still be cut short. Nil allows every text.
 	Grammar   *grammar.Grammar
 	Logprobs  bool // whether tokens come with the logarithms of their probability
 	Likeliest int  // with Logprobs, so many of the likeliest tokens come too
 }
-
-// recentTokens is how far back a token is a repetition.
-const recentTokens = 64
 
 // Check says what is wrong with a Sampling.
 func (s Sampling) Check() error {
@@ -42,7 +46,8 @@ func (s Sampling) Check() error {
 		low, top float64
 	}{
 		{"Temperature", s.Temperature, 0, 100}, {"TopP", s.TopP, 0, 1}, {"MinP", s.MinP, 0, 1},
-		{"RepeatPenalty", s.RepeatPenalty, 0, 100},
+		{"RepeatPenalty", s.RepeatPenalty, 0, 100}, {"PresencePenalty", s.PresencePenalty, -100, 100},
+		{"FrequencyPenalty", s.FrequencyPenalty, -100, 100},
 	} {
 		if !(v.value >= v.low && v.value <= v.top) {
 			return fmt.Errorf("generate: %s is %v: want %v to %v", v.name, v.value, v.low, v.top)
@@ -64,85 +69,191 @@ func (s Sampling) likeliest() bool {
 	return s == Sampling{}
 }
 
-// candidate is a token that may come next.
-type candidate struct {
-	id    int32
-	logit float64
-	p     float64 // of the likeliest, relative to it
+// params are what a sampler on the device is told of it.
+func (s Sampling) params() llm.SamplerParams {
+	p := llm.SamplerParams{Temperature: float32(s.Temperature), TopP: float32(s.TopP), MinP: float32(s.MinP),
+		RepeatPenalty: float32(s.RepeatPenalty), PresencePenalty: float32(s.PresencePenalty),
+		FrequencyPenalty: float32(s.FrequencyPenalty)}
+	if p.RepeatPenalty == 0 {
+		p.RepeatPenalty = 1
+	}
+	return p
 }
 
-// negligible is the probability, relative to the likeliest token's, of tokens that
-// sums in float64 do not see.
-const negligible = 1e-17
+// ranked reports whether it asks for a sampler that sorts.
+func (s Sampling) ranked() bool { return s.TopK > 0 || s.TopP > 0 && s.TopP < 1 }
 
-// choose returns the next token. It changes the logits.
-func (s Sampling) choose(logits []float32, recent []int32, random *rand.Rand) (int32, error) {
-	s.penalize(logits, recent)
+var errNoNumbers = errors.New("generate: the model gave no numbers for the next token")
+
+// likeliestOf returns the first of the largest logits.
+func likeliestOf(logits []float32) (int32, error) {
 	best := 0
 	for i, v := range logits {
-		if v > logits[best] || logits[best] != logits[best] {
+		if v != v {
+			return 0, errNoNumbers
+		}
+		if v > logits[best] {
 			best = i
 		}
 	}
-	if len(logits) == 0 || math.IsNaN(float64(logits[best])) {
-		return 0, fmt.Errorf("generate: the model gave no numbers for the next token")
+	if len(logits) == 0 {
+		return 0, errNoNumbers
 	}
-	if s.Temperature == 0 {
-		return int32(best), nil
-	}
-	list := s.likely(logits, float64(logits[best]))
-	total := 0.0
-	for i := range list {
-		list[i].p = math.Exp((list[i].logit - list[0].logit) / s.Temperature)
-		total += list[i].p
-	}
-	at := random.Float64() * total
-	for _, c := range list {
-		if at -= c.p; at < 0 {
-			return c.id, nil
-		}
-	}
-	return list[0].id, nil
+	return int32(best), nil
 }
 
-func (s Sampling) penalize(logits []float32, recent []int32) {
-	if s.RepeatPenalty == 0 || s.RepeatPenalty == 1 {
-		return
-	}
-	recent = slices.Clone(recent[max(0, len(recent)-recentTokens):])
-	slices.Sort(recent)
-	for _, id := range slices.Compact(recent) {
-		if int(id) < len(logits) && logits[id] > 0 {
-			logits[id] /= float32(s.RepeatPenalty)
-		} else if int(id) < len(logits) {
-			logits[id] *= float32(s.RepeatPenalty)
-		}
-	}
+// samplers are the programs that choose tokens where the logits are. They are loaded when an answer wants one.
+type samplers struct {
+	mu            sync.Mutex
+	plain, ranked *vkc.Executable
+	closed        bool
 }
 
-// likely returns the tokens that may be chosen, the likeliest first.
-func (s Sampling) likely(logits []float32, best float64) (list []candidate) {
-	for i, v := range logits {
-		p := math.Exp(float64(v) - best)
-		if p >= s.MinP && math.Exp((float64(v)-best)/s.Temperature) >= negligible {
-			list = append(list, candidate{int32(i), float64(v), p})
+// sampler returns the program that samples, or the one that sorts for it.
+func (m *Model) sampler(ctx context.Context, ranked bool) (*vkc.Executable, error) {
+	m.samplers.mu.Lock()
+	defer m.samplers.mu.Unlock()
+	if m.samplers.closed {
+		return nil, errClosed
+	}
+	exe := &m.samplers.plain
+	if ranked {
+		exe = &m.samplers.ranked
+	}
+	if *exe != nil {
+		return *exe, nil
+	}
+	g, err := llm.Sampler(m.config, m.places, ranked)
+	if err == nil {
+		*exe, err = m.load(ctx, g, Options{}, m.step)
+	}
+	return *exe, err
+}
+
+// close releases them.
+func (s *samplers) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	var errs []error
+	for _, exe := range []*vkc.Executable{s.plain, s.ranked} {
+		if exe != nil {
+			errs = append(errs, exe.Close())
 		}
 	}
-	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(b.logit, a.logit) })
-	if s.TopK > 0 {
-		list = list[:min(s.TopK, len(list))]
+	return errors.Join(errs...)
+}
+
+// draw is a token that is to be chosen.
+type draw struct {
+	Sampling
+	text     []int32 // what goes before
+	position int     // the token's in its text
+}
+
+// drawAll has the device choose a token for each row of logits, which are on the device or here. Recent is what
+// is known there of the texts' last tokens, or nil. It keeps "token", "last" and "top".
+func (m *Model) drawAll(ctx context.Context, list []draw, here *ir.Data, logits, recent *vkc.DeviceTensor) (
+	*vkc.Result, error) {
+	var params []float32
+	var seeds []int64
+	var positions, topK, last []int32
+	ranked := false
+	for _, d := range list {
+		params, seeds = append(params, d.params().Row()...), append(seeds, int64(d.Seed))
+		positions, topK = append(positions, int32(d.position)), append(topK, int32(min(d.TopK, m.config.Vocab)))
+		tail := d.text[max(0, len(d.text)-llm.RecentTokens):]
+		last = append(append(last, slices.Repeat([]int32{-1}, llm.RecentTokens-len(tail))...), tail...)
+		ranked = ranked || d.ranked()
 	}
-	if s.TopP > 0 && s.TopP < 1 {
-		total := 0.0
-		for _, c := range list {
-			total += c.p
+	in, there := vkc.Tensors{}, map[string]*vkc.DeviceTensor{}
+	set := func(name string, here *ir.Data, err error, kept *vkc.DeviceTensor) error {
+		if kept != nil {
+			there[name] = kept
+			return nil
 		}
-		sum := 0.0
-		for i, c := range list {
-			if sum += c.p; sum >= s.TopP*total {
-				return list[:i+1]
-			}
+		in[name] = here
+		return err
+	}
+	rows := len(list)
+	paramsIn, err1 := vkc.Of(params, rows, len(params)/rows)
+	seedsIn, err2 := vkc.Of(seeds, rows)
+	positionsIn, err3 := vkc.Of(positions, rows)
+	lastIn, err4 := vkc.Of(last, rows, llm.RecentTokens)
+	err := errors.Join(set("params", paramsIn, err1, nil), set("seeds", seedsIn, err2, nil),
+		set("positions", positionsIn, err3, nil), set("recent", lastIn, err4, recent), set("logits", here, nil, logits))
+	if ranked {
+		topKIn, err5 := vkc.Of(topK, rows)
+		err = errors.Join(err, set("top_k", topKIn, err5, nil))
+	}
+	if err != nil {
+		return nil, err
+	}
+	exe, err := m.sampler(ctx, ranked)
+	if err != nil {
+		return nil, err
+	}
+	return exe.Run(ctx, in, vkc.RunOptions{Inputs: there, Keep: []string{"token", "last", "top"}})
+}
+
+// choice returns the token that is chosen by logits which are here.
+func (m *Model) choice(ctx context.Context, s Sampling, logits []float32, text []int32) (int32, error) {
+	if s.Grammar, s.Logprobs, s.Likeliest = nil, false, 0; s.likeliest() {
+		return likeliestOf(logits)
+	}
+	dims := []int{1, m.config.Vocab}
+	if m.places == 1 {
+		dims = dims[1:]
+	}
+	here, err := vkc.Of(logits, dims...)
+	if err != nil {
+		return 0, err
+	}
+	res, err := m.drawAll(ctx, []draw{{s, text, len(text)}}, here, nil, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer closeAll(res.Kept)
+	tokens, err := tokensOf(ctx, res.Kept["token"], res.Kept["top"])
+	if err == nil && tokens[0] < 0 {
+		err = errNoNumbers
+	}
+	if err != nil {
+		return 0, err
+	}
+	return tokens[0], nil
+}
+
+// tokensOf reads tokens that were chosen on the device; -1 where logits were no numbers.
+func tokensOf(ctx context.Context, token, top *vkc.DeviceTensor) ([]int32, error) {
+	ids, err := read[int32](ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	tops, err := read[float32](ctx, top)
+	if err != nil {
+		return nil, err
+	}
+	for i, v := range tops {
+		if v != v {
+			ids[i] = -1
 		}
 	}
-	return list
+	return ids, nil
+}
+
+// read returns the elements of a tensor on the device.
+func read[T int32 | float32](ctx context.Context, t *vkc.DeviceTensor) ([]T, error) {
+	d, err := t.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return vkc.Values[T](d)
+}
+
+// closeAll frees tensors once the device is done with them.
+func closeAll(list map[string]*vkc.DeviceTensor) {
+	for _, t := range list {
+		t.Close() // retires it, which cannot fail
+	}
 }

@@ -2,8 +2,6 @@ package generate
 
 import (
 	"context"
-	"errors"
-	"slices"
 
 	"github.com/vkc-go/vkc"
 )
@@ -61,19 +59,20 @@ func (s *slot) read(ctx context.Context, prompt []int32) (logits []float32, err 
 func (s *slot) readPart(ctx context.Context, text []int32) ([]float32, error) {
 	next := text[len(s.past):]
 	if len(next) == 1 && s.model.places == 1 {
-		return s.run(ctx, s.model.step, next)
+		return s.run(ctx, s.model.step, next, true)
 	}
 	part := s.model.part
 	next = next[:min(len(next), part)]
-	logits, err := s.run(ctx, s.model.prompt, next)
+	logits, err := s.run(ctx, s.model.prompt, next, len(s.past)+len(next) == len(text))
 	if err == nil && len(next) == part && s.parts+part == len(s.past) {
 		s.parts = len(s.past)
 	}
 	return logits, err
 }
 
-// run has the device take tokens that go on the text, and returns the logits that a program gives.
-func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32) ([]float32, error) {
+// run has the device take tokens that go on the text, and returns the logits that a program gives, if they are wanted:
+// else it is not waited for.
+func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32, wanted bool) ([]float32, error) {
 	in, err := vkc.Of(tokens, len(tokens))
 	if err != nil {
 		return nil, err
@@ -86,102 +85,20 @@ func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32) ([]
 	}
 	length := len(s.past) + len(tokens)
 	s.written = max(s.written, length) // even if the run ends before it is waited for
-	res, err := exe.Run(ctx, inputs, vkc.RunOptions{Symbols: map[string]int64{"S": int64(length)}})
+	o := vkc.RunOptions{Symbols: map[string]int64{"S": int64(length)}}
+	if !wanted {
+		for _, port := range exe.Outputs() {
+			o.Keep = append(o.Keep, port.Name)
+		}
+	}
+	res, err := exe.Run(ctx, inputs, o)
 	if err != nil {
 		return nil, err
 	}
 	s.past = append(s.past, tokens...)
+	if !wanted {
+		closeAll(res.Kept)
+		return nil, nil
+	}
 	return vkc.Values[float32](res.Outputs["logits"])
-}
-
-// outcome is what a step says of the token that follows a text: the likeliest, or the logits of all.
-type outcome struct {
-	likeliest int32
-	logits    []float32 // nil where only the likeliest is asked for
-}
-
-// takesLikeliest reports whether the slot's answer needs no more of a step than the likeliest token.
-func (s *slot) takesLikeliest() bool { return s.of != nil && s.of.chooser.sampling.likeliest() }
-
-// stepAll takes the next token of the text of each slot, and says what follows it.
-func (m *Model) stepAll(ctx context.Context, slots []*slot) ([]outcome, error) {
-	if m.places == 1 {
-		one, err := slots[0].next(ctx, slots[0].of.text)
-		return []outcome{one}, err
-	}
-	rows := map[string][]int32{}
-	for _, s := range slots {
-		rows["tokens"] = append(rows["tokens"], s.of.text[len(s.past)])
-		rows["texts"] = append(rows["texts"], s.at)
-		rows["positions"] = append(rows["positions"], int32(len(s.past)))
-	}
-	return m.stepOn(ctx, slots, rows, nil)
-}
-
-// stepOn takes a token of the text of each slot. Logits leave the device only where they are needed.
-func (m *Model) stepOn(ctx context.Context, slots []*slot, rows map[string][]int32, symbols map[string]int64) (
-	all []outcome, err error) {
-	in := vkc.Tensors{}
-	for name, list := range rows {
-		if in[name], err = vkc.Of(list, len(list)); err != nil {
-			return nil, err
-		}
-	}
-	o := vkc.RunOptions{Symbols: symbols}
-	if slices.ContainsFunc(slots, (*slot).takesLikeliest) {
-		o.Keep = []string{"logits"}
-	}
-	for _, s := range slots {
-		s.written = max(s.written, len(s.past)+1) // even if the run ends before it is waited for
-	}
-	res, err := m.step.Run(ctx, in, o)
-	if err != nil {
-		return nil, err
-	}
-	if all, err = m.outcomesOf(ctx, slots, res); err != nil {
-		return nil, err
-	}
-	for i, s := range slots {
-		s.past = append(s.past, rows["tokens"][i])
-	}
-	return all, nil
-}
-
-// outcomesOf reads what a step gave.
-func (m *Model) outcomesOf(ctx context.Context, slots []*slot, res *vkc.Result) ([]outcome, error) {
-	all := make([]outcome, len(slots))
-	kept := res.Kept["logits"]
-	if kept == nil {
-		logits, err := vkc.Values[float32](res.Outputs["logits"])
-		if err != nil {
-			return nil, err
-		}
-		for i := range all {
-			all[i].logits = logits[i*m.config.Vocab:][:m.config.Vocab]
-		}
-		return all, nil
-	}
-	defer kept.Close()
-	ids, errIDs := vkc.Values[int32](res.Outputs["likeliest"])
-	tops, errTops := vkc.Values[float32](res.Outputs["top"])
-	if err := errors.Join(errIDs, errTops); err != nil {
-		return nil, err
-	}
-	for i, s := range slots {
-		if all[i].likeliest = ids[i]; s.takesLikeliest() && tops[i] == tops[i] {
-			continue
-		}
-		first, count := i, 1
-		if m.places == 1 {
-			count = m.config.Vocab // the only axis
-		}
-		row, err := kept.ReadRows(ctx, first, count)
-		if err == nil {
-			all[i].logits, err = vkc.Values[float32](row)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
 }

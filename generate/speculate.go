@@ -138,16 +138,15 @@ func (s *slot) next(ctx context.Context, text []int32) (outcome, error) {
 			return outcome{}, err
 		}
 	}
-	m.count(Speculated{Steps: 1, Guesses: len(s.ahead)})
 	if len(s.ahead) == 0 {
-		one, err := m.stepOn(ctx, []*slot{s}, map[string][]int32{"tokens": {last}},
-			map[string]int64{"S": int64(len(text))})
+		one, err := m.stepAll(ctx, []*slot{s})
 		if err != nil {
 			return outcome{}, err
 		}
 		return one[0], nil
 	}
-	all, err := s.run(ctx, m.drafts, append([]int32{last}, s.ahead...))
+	m.count(Speculated{Steps: 1, Guesses: len(s.ahead)})
+	all, err := s.run(ctx, m.drafts, append([]int32{last}, s.ahead...), true)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -200,13 +199,13 @@ func (d draftModel) draft(ctx context.Context, text []int32, most int) (guesses 
 	logits, err := d.text.read(ctx, text)
 	for err == nil {
 		var id int32
-		if id, err = (Sampling{}).choose(logits, nil, nil); err != nil {
+		if id, err = likeliestOf(logits); err != nil {
 			break
 		}
 		if guesses = append(guesses, id); len(guesses) == most || d.tok.IsEnd(id) {
 			break
 		}
-		logits, err = d.text.run(ctx, d.step, []int32{id})
+		logits, err = d.text.run(ctx, d.step, []int32{id}, true)
 	}
 	return guesses, err
 }

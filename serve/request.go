@@ -35,6 +35,8 @@ type request struct {
 	TopK              int             `json:"top_k"`
 	MinP              float64         `json:"min_p"`
 	RepetitionPenalty float64         `json:"repetition_penalty"`
+	PresencePenalty   float64         `json:"presence_penalty"`
+	FrequencyPenalty  float64         `json:"frequency_penalty"`
 	Template          json.RawMessage `json:"chat_template_kwargs"` // variables of the template
 	ResponseFormat    json.RawMessage `json:"response_format"`
 	Grammar           string          `json:"grammar"` // as llama.cpp's server has it
@@ -86,17 +88,15 @@ func fieldsOf(v any) (names []string) {
 
 // undone are fields that ask for what is not done here, with the values that ask for nothing.
 var undone = map[string][]string{
-	"audio":             {"null"},
-	"best_of":           {"null", "1"},
-	"echo":              {"null", "false"},
-	"frequency_penalty": {"null", "0", "0.0"},
-	"function_call":     {"null", `"none"`},
-	"functions":         {"null", "[]"},
-	"logit_bias":        {"null", "{}"},
-	"modalities":        {"null", `["text"]`},
-	"n":                 {"null", "1"},
-	"presence_penalty":  {"null", "0", "0.0"},
-	"suffix":            {"null", `""`},
+	"audio":         {"null"},
+	"best_of":       {"null", "1"},
+	"echo":          {"null", "false"},
+	"function_call": {"null", `"none"`},
+	"functions":     {"null", "[]"},
+	"logit_bias":    {"null", "{}"},
+	"modalities":    {"null", `["text"]`},
+	"n":             {"null", "1"},
+	"suffix":        {"null", `""`},
 }
 
 // Bounds of a request.
@@ -159,7 +159,8 @@ func (s *Server) checkFields(fields map[string]json.RawMessage, known []string, 
 func (q *request) job(prompt []int32) (j job, err error) {
 	j.prompt = prompt
 	j.sampling = generate.Sampling{Temperature: 1, TopP: 1, TopK: max(q.TopK, 0), MinP: q.MinP,
-		RepeatPenalty: q.RepetitionPenalty, Seed: rand.Uint64()}
+		RepeatPenalty: q.RepetitionPenalty, PresencePenalty: q.PresencePenalty, FrequencyPenalty: q.FrequencyPenalty,
+		Seed: rand.Uint64()}
 	if q.Temperature != nil {
 		j.sampling.Temperature = *q.Temperature
 	}

@@ -38,7 +38,8 @@ func Batch(cfg Config, texts, maxContext int, options ...Option) (*ir.Graph, err
 		rows := b.Sym("B", texts)
 		input := func(name string) frontend.Tensor { return b.Input(name, ir.I32, rows) }
 		tokens, whose, positions := input("tokens"), input("texts"), input("positions")
-		how.output(b, DecodeBatch(b, cfg, tokens, whose, positions, texts, maxContext, options...))
+		logits := DecodeBatch(b, cfg, tokens, whose, positions, texts, maxContext, options...)
+		how.output(b, logits, logits)
 	})
 }
 

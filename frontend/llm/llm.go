@@ -70,7 +70,7 @@ func step(cfg Config, name string, maxContext int, options []Option,
 	return frontend.Build(graphName(cfg, name), func(b *frontend.Builder) {
 		in := b.Input("tokens", ir.I32, tokens(b))
 		logits := Decode(b, cfg, in, b.Sym("S", maxContext), maxContext, LastToken, options...)
-		newDecoding(options).output(b, logits.Reshape(-1))
+		newDecoding(options).output(b, logits, logits.Reshape(-1))
 	})
 }
 
@@ -112,13 +112,13 @@ func newDecoding(options []Option) decoding {
 func Cache(t ir.DType) Option { return func(d *decoding) { d.cache = t } }
 
 // Likeliest adds outputs beside the logits of Step, Steps and Batch, so that who takes the likeliest token
-// need not read them: "likeliest" i32, the first of the largest logits, and "top" f32, that logit, or NaN
-// where one is.
+// need not read them, and the next step can take it from there: "likeliest" i32[B] or, of one text, i32[1], the
+// first of the largest logits, and "top" f32, that logit, or NaN where one is.
 func Likeliest() Option { return func(d *decoding) { d.likely = true } }
 
-// output makes outputs of logits [..., vocabulary].
-func (d decoding) output(b *frontend.Builder, logits frontend.Tensor) {
-	b.Output("logits", logits)
+// output makes outputs of logits [B, vocabulary], which leave as they are shaped in the second place.
+func (d decoding) output(b *frontend.Builder, logits, shaped frontend.Tensor) {
+	b.Output("logits", shaped)
 	if d.likely {
 		b.Output("likeliest", logits.Argmax(-1))
 		b.Output("top", logits.ReduceMax(-1))

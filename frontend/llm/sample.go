@@ -1,0 +1,127 @@
+package llm
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// RecentTokens is how far back a token of a text is a repetition, for Sampler.
+const RecentTokens = 64
+
+// SamplerParams are the columns of Sampler's input "params", in their order.
+type SamplerParams struct {
+	Temperature      float32 // what divides logits; 0 takes the likeliest token
+	TopP             float32 // only the likeliest tokens that make up this probability; 0 and 1 mean all
+	MinP             float32 // only tokens at least this probable, the likeliest being 1
+	RepeatPenalty    float32 // divides what speaks for recent tokens; 1 changes nothing
+	PresencePenalty  float32 // is subtracted from the logits of recent tokens
+	FrequencyPenalty float32 // and this as often as they are among them
+}
+
+// Row returns the parameters as a row of "params".
+func (p SamplerParams) Row() []float32 {
+	return []float32{p.Temperature, p.TopP, p.MinP, p.RepeatPenalty, p.PresencePenalty, p.FrequencyPenalty}
+}
+
+// samplerParams is how many columns those are.
+const samplerParams = 6
+
+// Sampler returns the graph that chooses the next tokens of up to so many texts by their logits: inputs
+// "logits" f32[B, vocabulary], for a symbol B, "recent" i32[B, RecentTokens], the last tokens of each text, oldest
+// first and -1 where there are fewer, "seeds" i64[B], "positions" i32[B], which tokens of the texts these are to be,
+// and "params" f32[B, 6], of SamplerParams; if it is to be ranked also "top_k" i32[B], how many of the likeliest
+// tokens may be chosen, 0 meaning all. Of one text, logits are f32[vocabulary].
+//
+// Outputs are "token" i32[B], the choices; "last" i32[B, RecentTokens], recent with them, so that a run can take both
+// from the one before it; and "top" f32[B], the largest logit, or NaN where one is.
+//
+// Penalties change logits first. Min-p, top-k and top-p then go by the probabilities at temperature 1, and of equally
+// likely tokens take all or none. One is chosen of those that are left by the temperature: the largest sum of logit and
+// noise (Gumbel 1954), of random numbers that follow from seed, position and token alone. Only a sampler that is ranked
+// sorts, and knows top-k and top-p.
+func Sampler(cfg Config, texts int, ranked bool) (*ir.Graph, error) {
+	if texts < 1 {
+		return nil, fmt.Errorf("llm: a sampler for %d texts: want at least one", texts)
+	}
+	name := "sampler"
+	if ranked {
+		name = "ranked sampler"
+	}
+	return frontend.Build(graphName(cfg, name), func(b *frontend.Builder) {
+		rows, vocabulary := ir.D(1), ir.D(cfg.Vocab)
+		var logits frontend.Tensor
+		if texts == 1 {
+			logits = b.Input("logits", ir.F32, vocabulary).Reshape(rows, vocabulary)
+		} else {
+			rows = b.Sym("B", texts)
+			logits = b.Input("logits", ir.F32, rows, vocabulary)
+		}
+		recent := b.Input("recent", ir.I32, rows, ir.D(RecentTokens))
+		s := sampler{b: b, rows: rows, vocabulary: vocabulary, params: b.Input("params", ir.F32, rows,
+			ir.D(samplerParams))}
+		token := s.choose(s.penalize(logits, recent), ranked)
+		b.Output("token", token)
+		b.Output("last", recent.Slice(1, 1, ir.D(RecentTokens)).Concat(1, token.Reshape(rows, 1)))
+		b.Output("top", logits.ReduceMax(-1))
+	})
+}
+
+// sampler is a graph of Sampler being built.
+type sampler struct {
+	b                *frontend.Builder
+	rows, vocabulary ir.Dim
+	params           frontend.Tensor
+}
+
+// param is a column of the parameters, [B, 1].
+func (s sampler) param(column int) frontend.Tensor { return s.params.Slice(1, column, ir.D(column+1)) }
+
+func (s sampler) penalize(logits, recent frontend.Tensor) frontend.Tensor {
+	repeat, presence, frequency := s.param(3), s.param(4), s.param(5)
+	none := s.b.Full(ir.F32, 0, s.rows, s.vocabulary)
+	count := none.ScatterAdd(1, recent, s.b.Full(ir.F32, 1, s.rows, RecentTokens)) // -1 is no token's
+	less := logits.Gt(logits.Lit(0)).Where(logits.Div(repeat), logits.Mul(repeat))
+	less = less.Sub(presence).Sub(frequency.Mul(count))
+	return count.Gt(count.Lit(0)).Where(less, logits)
+}
+
+// choose returns a token for each row of logits.
+func (s sampler) choose(logits frontend.Tensor, ranked bool) frontend.Tensor {
+	best := logits.ReduceMaxKeep(-1)
+	allowed := logits.Sub(best).Exp().Ge(s.param(2))
+	if ranked {
+		allowed = logits.Ge(s.least(logits, best))
+	}
+	temperature := s.param(0)
+	noisy := logits.Sub(best).Div(temperature).Add(s.noise())
+	score := temperature.Gt(temperature.Lit(0)).Where(noisy, logits)
+	return allowed.Where(score, score.Lit(math.Inf(-1))).Argmax(-1)
+}
+
+// least returns the smallest logit of a token that may be chosen, [B, 1].
+func (s sampler) least(logits, best frontend.Tensor) frontend.Tensor {
+	sorted := logits.SortDescending(1)
+	p := sorted.Sub(best).Exp()
+	rank := s.b.Iota(ir.I32, 1, s.rows, s.vocabulary)
+	topK, topP := s.b.Input("top_k", ir.I32, s.rows).Reshape(s.rows, 1), s.param(1)
+	kept := p.Ge(s.param(2)).And(topK.Eq(topK.Lit(0)).Or(rank.Lt(topK)))
+	p = kept.Where(p, p.Lit(0))
+	before := p.CumSum(1, frontend.Exclusive())
+	all := topP.Le(topP.Lit(0)).Or(topP.Ge(topP.Lit(1)))
+	kept = kept.And(all.Or(before.Lt(topP.Mul(p.SumKeep(1))))).Or(rank.Eq(rank.Lit(0)))
+	return kept.Where(sorted, sorted.Lit(math.Inf(1))).ReduceMinKeep(1)
+}
+
+// noise is what makes the largest sum of logit and noise a fair choice: -log(-log(u)) of uniform u, which
+// is 1-v here, as the interesting end is where v is small.
+func (s sampler) noise() frontend.Tensor {
+	seeds, positions := s.b.Input("seeds", ir.I64, s.rows), s.b.Input("positions", ir.I32, s.rows)
+	blocks := (s.vocabulary.Static() + 3) / 4 // of random words that a token takes
+	offsets := positions.Cast(ir.U32).Mul(s.b.Scalar(ir.U32, float64(blocks)))
+	v := s.b.RandomUniform(seeds, offsets, ir.F32, s.rows, s.vocabulary)
+	v = v.AddScalar(0x1p-25).Min(v.Lit(1 - 0x1p-24)) // neither 0 nor 1, for which there are no logarithms
+	return v.Neg().Log1p().Neg().Log().Neg()
+}

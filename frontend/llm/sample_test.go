@@ -1,0 +1,149 @@
+package llm_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
+)
+
+// samplerCase is what a token is chosen by, and how often each is to be.
+type samplerCase struct {
+	params llm.SamplerParams
+	topK   int32
+	recent []int32
+	want   []float64
+}
+
+// TestSampler compares frequencies with probabilities worked out by hand, for tokens of 1/2, 1/4, 1/8 and 1/8. All cases
+// are rows of the same runs, whose tokens are the same on the reference and on a device.
+func TestSampler(t *testing.T) {
+	logits := make([]float32, 4)
+	for i, p := range []float64{0.125, 0.5, 0.25, 0.125} {
+		logits[i] = float32(math.Log(p))
+	}
+	plain := []samplerCase{
+		{llm.SamplerParams{}, 0, nil, []float64{0, 1, 0, 0}},
+		{llm.SamplerParams{Temperature: 1}, 0, nil, []float64{0.125, 0.5, 0.25, 0.125}},
+		{llm.SamplerParams{Temperature: 0.5}, 0, nil, []float64{1 / 22.0, 16 / 22.0, 4 / 22.0, 1 / 22.0}},
+		{llm.SamplerParams{Temperature: 1, MinP: 0.3}, 0, nil, []float64{0, 2 / 3.0, 1 / 3.0, 0}},
+		{llm.SamplerParams{Temperature: 1, RepeatPenalty: 2}, 0, []int32{1, 1},
+			[]float64{1 / 6.0, 1 / 3.0, 1 / 3.0, 1 / 6.0}},
+		{llm.SamplerParams{RepeatPenalty: 3}, 0, []int32{1}, []float64{0, 0, 1, 0}},
+		{llm.SamplerParams{Temperature: 1, PresencePenalty: float32(math.Ln2)}, 0, []int32{1, 1},
+			[]float64{1 / 6.0, 1 / 3.0, 1 / 3.0, 1 / 6.0}},
+		{llm.SamplerParams{Temperature: 1, FrequencyPenalty: float32(math.Ln2)}, 0, []int32{2, 1, 1},
+			[]float64{1 / 4.0, 1 / 4.0, 1 / 4.0, 1 / 4.0}},
+	}
+	ranked := []samplerCase{
+		{llm.SamplerParams{Temperature: 1}, 2, nil, []float64{0, 2 / 3.0, 1 / 3.0, 0}},
+		{llm.SamplerParams{Temperature: 1, TopP: 0.7}, 0, nil, []float64{0, 2 / 3.0, 1 / 3.0, 0}},
+		{llm.SamplerParams{Temperature: 1, TopP: 0.4}, 0, nil, []float64{0, 1, 0, 0}},
+		{llm.SamplerParams{Temperature: 1, TopP: 1}, 1, nil, []float64{0, 1, 0, 0}},
+	}
+	reference := samplerTokens(t, "cpu", logits, plain, ranked)
+	for i, c := range slices.Concat(plain, ranked) {
+		if c.params.RepeatPenalty == 0 {
+			c.params.RepeatPenalty = 1
+		}
+		got := make([]float64, len(logits))
+		for _, id := range reference[i] {
+			got[id] += 1 / float64(len(reference[i]))
+		}
+		for id, want := range c.want {
+			if math.Abs(got[id]-want) > 0.03 || want == 0 && got[id] != 0 {
+				t.Errorf("%+v, top %d: %v, want %v", c.params, c.topK, got, c.want)
+				break
+			}
+		}
+	}
+	dev, err := vkc.OpenDevice("vulkan")
+	vktest.Need(t, err)
+	if err := dev.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, got := range samplerTokens(t, "vulkan", logits, plain, ranked) {
+		if !slices.Equal(got, reference[i]) {
+			t.Errorf("case %d: the device chooses otherwise than the reference", i)
+		}
+	}
+}
+
+// samplerTokens draws thousands of tokens for each case, all cases of one kind in the same runs.
+func samplerTokens(t *testing.T, device string, logits []float32, kinds ...[]samplerCase) (tokens [][]int32) {
+	t.Helper()
+	const positions = 4000
+	dev, err := vkc.OpenDevice(device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	for kind, cases := range kinds {
+		rows := len(cases) * positions
+		g, err := llm.Sampler(llm.Config{Vocab: len(logits)}, rows, kind == 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exe, err := dev.LoadGraph(t.Context(), g, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer exe.Close()
+		var all, params []float32
+		var recent, at, topK []int32
+		var seeds []int64
+		for i, c := range cases {
+			if c.params.RepeatPenalty == 0 {
+				c.params.RepeatPenalty = 1
+			}
+			last := append(slices.Repeat([]int32{-1}, llm.RecentTokens-len(c.recent)), c.recent...)
+			for position := range positions {
+				all, params, recent = append(all, logits...), append(params, c.params.Row()...), append(recent, last...)
+				at, topK, seeds = append(at, int32(position)), append(topK, c.topK), append(seeds, int64(i)<<33-1)
+			}
+		}
+		in := vkc.Tensors{}
+		for name, err := range map[string]error{
+			"logits": set(in, "logits", all, rows, len(logits)), "params": set(in, "params", params, rows, 6),
+			"recent": set(in, "recent", recent, rows, llm.RecentTokens), "positions": set(in, "positions", at, rows),
+			"seeds": set(in, "seeds", seeds, rows),
+		} {
+			if err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		if kind == 1 {
+			if err := set(in, "top_k", topK, rows); err != nil {
+				t.Fatal(err)
+			}
+		}
+		res, err := exe.Run(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chosen, err := vkc.Values[int32](res.Outputs["token"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, slices.Collect(slices.Chunk(chosen, positions))...)
+		last, err := vkc.Values[int32](res.Outputs["last"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range rows {
+			want := append(slices.Clone(recent[i*llm.RecentTokens+1:(i+1)*llm.RecentTokens]), chosen[i])
+			if got := last[i*llm.RecentTokens:][:llm.RecentTokens]; !slices.Equal(got, want) {
+				t.Fatalf("the last tokens are %v, want %v", got, want)
+			}
+		}
+	}
+	return tokens
+}
+
+func set[T float32 | int32 | int64](in vkc.Tensors, name string, values []T, dims ...int) (err error) {
+	in[name], err = vkc.Of(values, dims...)
+	return err
+}

@@ -1,0 +1,158 @@
+package generate
+
+import (
+	"context"
+	"slices"
+
+	"github.com/vkc-go/vkc"
+)
+
+// outcome is what a step says of the token that follows a text: which was chosen, or the logits of all.
+type outcome struct {
+	token  int32 // -1 where logits were no numbers
+	chosen bool
+	logits []float32 // nil where they are not needed
+}
+
+// flight is a step that the device has been given and whose tokens nobody has read. The next step may be given to the
+// device before they are: it takes them there.
+type flight struct {
+	rows    []*slot
+	answers []*answer // whose the rows were
+	kept    map[string]*vkc.DeviceTensor
+}
+
+// close forgets what the step gives.
+func (f *flight) close() { closeAll(f.kept) }
+
+// goesOn reports whether a step of these rows goes on from the tokens of this one.
+func (f *flight) goesOn(rows []*slot) bool {
+	return slices.Equal(f.rows, rows) && slices.EqualFunc(f.answers, rows, func(a *answer, s *slot) bool {
+		return s.of == a
+	})
+}
+
+// launch has the device take the next token of the text of each slot, after so many steps of the same rows that are in
+// flight, the last of which is given.
+func (m *Model) launch(ctx context.Context, rows []*slot, flying int, last *flight) (f *flight, err error) {
+	var tokens, texts, positions []int32
+	for _, s := range rows {
+		at := len(s.past) + flying
+		s.written = max(s.written, at+1) // even if the run ends before it is waited for
+		texts, positions = append(texts, s.at), append(positions, int32(at))
+		if last == nil {
+			tokens = append(tokens, s.of.text[at])
+		}
+	}
+	o := vkc.RunOptions{Inputs: map[string]*vkc.DeviceTensor{}, Keep: []string{"logits", "likeliest", "top"}}
+	in := vkc.Tensors{}
+	lists := map[string][]int32{}
+	if last != nil {
+		o.Inputs["tokens"] = last.kept["token"]
+	} else {
+		lists["tokens"] = tokens
+	}
+	if m.places > 1 {
+		lists["texts"], lists["positions"] = texts, positions
+	} else {
+		o.Symbols = map[string]int64{"S": int64(positions[0]) + 1}
+	}
+	for name, list := range lists {
+		if in[name], err = vkc.Of(list, len(list)); err != nil {
+			return nil, err
+		}
+	}
+	res, err := m.step.Run(ctx, in, o)
+	if err != nil {
+		return nil, err
+	}
+	m.count(Speculated{Steps: 1})
+	f = &flight{rows: slices.Clone(rows), kept: res.Kept}
+	for _, s := range rows {
+		f.answers = append(f.answers, s.of)
+	}
+	if err := m.draw(ctx, f, flying, last); err != nil {
+		f.close()
+		return nil, err
+	}
+	if !slices.ContainsFunc(rows, func(s *slot) bool { return s.of.chooser.needsLogits() }) {
+		f.drop("logits")
+	}
+	return f, nil
+}
+
+// draw has the device choose the tokens of a flight.
+func (m *Model) draw(ctx context.Context, f *flight, flying int, last *flight) error {
+	var list []draw
+	samples := false
+	for _, s := range f.rows {
+		list = append(list, draw{s.of.chooser.sampling, s.of.text, len(s.past) + flying + 1})
+		samples = samples || !s.of.chooser.likeliest()
+	}
+	if !samples {
+		f.kept["token"] = f.kept["likeliest"]
+		delete(f.kept, "likeliest")
+		return nil
+	}
+	var recent *vkc.DeviceTensor
+	if last != nil {
+		recent = last.kept["last"]
+	}
+	res, err := m.drawAll(ctx, list, nil, f.kept["logits"], recent)
+	if err != nil {
+		return err
+	}
+	f.drop("likeliest")
+	f.drop("top")
+	for name, t := range res.Kept {
+		f.kept[name] = t
+	}
+	return nil
+}
+
+// drop frees what is not needed any more.
+func (f *flight) drop(name string) {
+	f.kept[name].Close() // retires it, which cannot fail
+	delete(f.kept, name)
+}
+
+// land waits for a step and says what it gave. Rows whose answers have ended meanwhile went too far: what they gave
+// counts for nothing, and what was written for them the next text overwrites.
+func (m *Model) land(ctx context.Context, f *flight) ([]outcome, error) {
+	defer f.close()
+	tokens, err := tokensOf(ctx, f.kept["token"], f.kept["top"])
+	if err != nil {
+		return nil, err
+	}
+	all := make([]outcome, len(f.rows))
+	for i, s := range f.rows {
+		if all[i] = (outcome{token: tokens[i], chosen: true}); s.of != f.answers[i] {
+			continue
+		}
+		s.past = append(s.past, s.of.text[len(s.past)])
+		if !s.of.chooser.needsLogits() {
+			continue
+		}
+		first, count := i, 1
+		if m.places == 1 {
+			count = m.config.Vocab // the only axis
+		}
+		row, err := f.kept["logits"].ReadRows(ctx, first, count)
+		if err == nil {
+			all[i].logits, err = vkc.Values[float32](row)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// stepAll takes the next token of the text of each slot, and says what follows it.
+func (m *Model) stepAll(ctx context.Context, rows []*slot) ([]outcome, error) {
+	f, err := m.launch(ctx, rows, 0, nil)
+	if err != nil {
+		return nil, err
+	}
+	return m.land(ctx, f)
+}
