@@ -227,7 +227,9 @@ func (e *engine) step(ctx context.Context) {
 	e.steps++
 	var rows []*slot
 	var prompt *slot
-	reads := func(s *slot) bool { return s.of != nil && len(s.of.text)-len(s.past) > 1 } // less where guesses were taken
+	reads := func(s *slot) bool { // what is left may also be less than one token, where guesses were taken
+		return s.of != nil && len(s.of.text)-len(s.past) > 1
+	}
 	for i := range e.slots {
 		if s := &e.slots[i]; s.of != nil && !reads(s) {
 			rows = append(rows, s)

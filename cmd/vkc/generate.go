@@ -76,7 +76,8 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.Float64Var(&f.sampling.RepeatPenalty, "repeat-penalty", 1, "divide the logits of the last 64 tokens by `X`")
 	flags.Float64Var(&f.sampling.PresencePenalty, "presence-penalty", 0,
 		"subtract `X` from the logits of the last 64 tokens")
-	flags.Float64Var(&f.sampling.FrequencyPenalty, "frequency-penalty", 0, "subtract `X` as often as they were among them")
+	flags.Float64Var(&f.sampling.FrequencyPenalty, "frequency-penalty", 0,
+		"subtract `X` as often as they were among them")
 	flags.Uint64Var(&f.sampling.Seed, "seed", 0, "equal `N` give equal texts")
 	guess := &f.model.options.Speculation
 	flags.IntVar(&guess.Tokens, "draft-tokens", 0, "guess `N` tokens at a time, by where the last words stood before "+
