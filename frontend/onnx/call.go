@@ -1,0 +1,223 @@
+package onnx
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// call is a node that is being built.
+type call struct {
+	*importer
+	node    *Node
+	scope   *scope
+	version int64    // of the op's domain
+	in      []*value // nil for inputs that are left out
+}
+
+// has reports whether input i is there.
+func (c *call) has(i int) bool { return i < len(c.in) && c.in[i] != nil }
+
+// input returns input i, which the op must have.
+func (c *call) input(i int) *value {
+	if !c.has(i) {
+		c.fail("input %d is missing", i)
+	}
+	return c.in[i]
+}
+
+// x returns input i as a tensor.
+func (c *call) x(i int) frontend.Tensor { return c.asTensor(c.input(i)) }
+
+// all returns all inputs as tensors.
+func (c *call) all() []frontend.Tensor {
+	list := make([]frontend.Tensor, len(c.in))
+	for i := range list {
+		list[i] = c.x(i)
+	}
+	if len(list) == 0 {
+		c.fail("it has no inputs")
+	}
+	return list
+}
+
+// constant returns input i, whose value must be known when the graph is built.
+func (c *call) constant(i int) *ir.Data {
+	v := c.input(i)
+	d := constant(v)
+	if d == nil {
+		c.needed = append(c.needed, v.from...)
+		c.fail("input %d, %q, must be known when the graph is built, and depends on %q", i, v.name, v.from)
+	}
+	return d
+}
+
+// dims returns input i, integers that may depend on symbols, but not on values that are only there in a run.
+func (c *call) dims(i int) ir.Shape {
+	s, _, ok := dimsOf(c.input(i))
+	if !ok {
+		d := c.constant(i)
+		ints, err := d.Ints()
+		if err != nil {
+			c.fail("input %d: %v", i, err)
+		}
+		for _, n := range ints {
+			s = append(s, ir.Dim{Add: n})
+		}
+	}
+	return s
+}
+
+// ints returns input i as integers.
+func (c *call) ints(i int) []int {
+	s := c.dims(i)
+	out := make([]int, len(s))
+	for k, d := range s {
+		if !d.IsStatic() {
+			c.fail("input %d, %q, is %s: it must be a number, so fix the symbol's value", i, c.in[i].name, s)
+		}
+		out[k] = int(d.Add)
+	}
+	return out
+}
+
+// number returns input i, a scalar constant.
+func (c *call) number(i int) float64 {
+	f, err := c.constant(i).Floats()
+	if err != nil || len(f) != 1 {
+		c.fail("input %d is no number: %v", i, err)
+	}
+	return f[0]
+}
+
+// attr returns an attribute of the node, one of its function's where it refers to it, or nil.
+func (c *call) attr(name string, t AttributeType) *Attribute {
+	a := c.node.attr(name)
+	if a != nil && a.Ref != "" {
+		a = c.scope.attribute(a.Ref)
+	}
+	if a != nil && a.Type != t {
+		c.fail("attribute %s has type %d, want %d", name, a.Type, t)
+	}
+	return a
+}
+
+func (s *scope) attribute(name string) *Attribute {
+	for ; s != nil; s = s.outer {
+		if s.attrs != nil {
+			return s.attrs[name]
+		}
+	}
+	return nil
+}
+
+func (c *call) hasAttr(name string) bool {
+	a := c.node.attr(name)
+	return a != nil && (a.Ref == "" || c.scope.attribute(a.Ref) != nil)
+}
+
+func (c *call) intAttr(name string, otherwise int) int {
+	if a := c.attr(name, AttrInt); a != nil {
+		return int(a.Int)
+	}
+	return otherwise
+}
+
+func (c *call) floatAttr(name string, otherwise float64) float64 {
+	if a := c.attr(name, AttrFloat); a != nil {
+		return float64(a.Float)
+	}
+	return otherwise
+}
+
+func (c *call) textAttr(name, otherwise string) string {
+	if a := c.attr(name, AttrString); a != nil {
+		return a.String
+	}
+	return otherwise
+}
+
+func (c *call) intsAttr(name string) []int {
+	a := c.attr(name, AttrInts)
+	if a == nil {
+		return nil
+	}
+	out := make([]int, len(a.Ints))
+	for i, n := range a.Ints {
+		out[i] = int(n)
+	}
+	return out
+}
+
+// axes are what older opsets have as an attribute and newer ones as input i.
+func (c *call) axes(name string, i int) (axes []int, given bool) {
+	if c.has(i) {
+		return c.ints(i), true
+	}
+	return c.intsAttr(name), c.hasAttr(name)
+}
+
+// axis makes an axis one from 0 to rank-1.
+func (c *call) axis(axis, rank int) int {
+	a, err := ir.ResolveAxis(int64(axis), rank)
+	if err != nil {
+		c.fail("axis %d: %v", axis, err)
+	}
+	return a
+}
+
+// resolved is axis for several, in order.
+func (c *call) resolved(axes []int, rank int) []int {
+	out := make([]int, len(axes))
+	for i, a := range axes {
+		out[i] = c.axis(a, rank)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// dtypeAttr returns the dtype that an attribute gives by number.
+func (c *call) dtypeAttr(name string, otherwise ir.DType) ir.DType {
+	a := c.attr(name, AttrInt)
+	if a == nil {
+		return otherwise
+	}
+	t := DataType(a.Int).DType()
+	if t == ir.Invalid {
+		c.fail("%s is %s (type %d), which vkc does not have", name, DataType(a.Int), a.Int)
+	}
+	return t
+}
+
+// wide computes f of floats of 16 bits in f32, for what takes several ops, each of which would round.
+func wide(x frontend.Tensor, f func(frontend.Tensor) frontend.Tensor) frontend.Tensor {
+	if t := x.DType(); t == ir.F16 || t == ir.BF16 {
+		return f(x.Cast(ir.F32)).Cast(t)
+	}
+	return f(x)
+}
+
+// one makes results of a tensor.
+func one(t frontend.Tensor) []*value { return []*value{{tensor: t}} }
+
+// several makes results of tensors.
+func several(list ...frontend.Tensor) []*value {
+	out := make([]*value, len(list))
+	for i, t := range list {
+		if !t.IsZero() {
+			out[i] = &value{tensor: t}
+		}
+	}
+	return out
+}
+
+// wants reports whether anything reads result i.
+func (c *call) wants(i int) bool { return i < len(c.node.Outputs) && c.node.Outputs[i] != "" }
+
+// refuse fails for an attribute that is not at the only value that is supported.
+func (c *call) refuse(name string, is bool, why string) {
+	if is {
+		c.fail("attribute %s: %s", name, why)
+	}
+}

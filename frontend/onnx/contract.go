@@ -1,0 +1,278 @@
+package onnx
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+var contractOps = table{
+	"MatMul": tensorOp(func(c *call) tensor { return matmul(c.x(0), c.x(1)) }),
+	"Gemm":   tensorOp(gemm),
+	"FC":     tensorOp(fullyConnected),
+	"Einsum": tensorOp(einsum),
+	"Det":    tensorOp(det),
+}
+
+// matmul multiplies as NumPy does: a vector is a row on the left and a column on the right, and its axis is dropped.
+func matmul(a, b tensor) tensor {
+	rowOnly, columnOnly := a.Rank() == 1, b.Rank() == 1
+	if rowOnly {
+		a = a.Unsqueeze(0)
+	}
+	if columnOnly {
+		b = b.Unsqueeze(1)
+	}
+	y := product(a, b)
+	if columnOnly {
+		y = y.Squeeze(-1)
+	}
+	if rowOnly {
+		if columnOnly {
+			return y.Squeeze(-1)
+		}
+		return y.Squeeze(-2)
+	}
+	return y
+}
+
+// exactF32 is how many products of bytes have a sum that is exact in f32.
+const exactF32 = 1 << 24 / (255 * 255)
+
+// product is a matrix product. One of integers is computed in floats that hold the sums exactly.
+func product(a, b tensor) tensor {
+	t := a.DType()
+	if t.IsFloat() {
+		return a.MatMul(b)
+	}
+	via := ir.F64
+	if t.BlockBytes() == 1 && a.Dim(-1).Max() <= exactF32 {
+		via = ir.F32
+	}
+	return a.Cast(via).MatMul(b.Cast(via)).Cast(t)
+}
+
+func gemm(c *call) tensor {
+	a, b := c.x(0), c.x(1)
+	if c.intAttr("transA", 0) != 0 {
+		a = a.T()
+	}
+	if c.intAttr("transB", 0) != 0 {
+		b = b.T()
+	}
+	y := product(a, b)
+	if alpha := c.floatAttr("alpha", 1); alpha != 1 {
+		y = y.MulScalar(alpha)
+	}
+	if !c.has(2) {
+		return y
+	}
+	bias := c.x(2)
+	if beta := c.floatAttr("beta", 1); beta != 1 {
+		bias = bias.MulScalar(beta)
+	}
+	return y.Add(bias)
+}
+
+// fullyConnected is an op of files of opset 1, made from Caffe2.
+func fullyConnected(c *call) tensor {
+	x, w := c.x(0), c.x(1)
+	rows, err := x.Shape()[:1].Numel()
+	if err != nil {
+		c.fail("%v", err)
+	}
+	return x.Reshape(rows, -1).MatMulT(w).Add(c.x(2))
+}
+
+// einsum multiplies tensors whose axes have letters: equal ones go together, and those that the result lacks are summed.
+func einsum(c *call) tensor {
+	terms, result, err := c.einsumTerms()
+	if err != "" {
+		c.fail("equation %q: %s", c.textAttr("equation", ""), err)
+	}
+	y, letters := c.einsumOperand(c.x(0), terms[0])
+	for i := 1; i < len(terms); i++ {
+		next, nextLetters := c.einsumOperand(c.x(i), terms[i])
+		later := result + strings.Join(terms[i+1:], "")
+		y, letters = contract(y, letters, next, nextLetters, later)
+	}
+	y, letters = sumAbsent(y, letters, result)
+	return permuted(y, letters, result)
+}
+
+// einsumTerms splits an equation. Axes that an ellipsis stands for get letters of their own, capital Greek ones.
+func (c *call) einsumTerms() (terms []string, result, fault string) {
+	equation := strings.ReplaceAll(c.textAttr("equation", ""), " ", "")
+	left, right, explicit := strings.Cut(equation, "->")
+	terms = strings.Split(left, ",")
+	if len(terms) != len(c.in) {
+		return nil, "", "it has not as many terms as there are inputs"
+	}
+	more := 0
+	for i, term := range terms {
+		if before, after, ok := strings.Cut(term, "..."); ok {
+			n := c.x(i).Rank() - len(before) - len(after)
+			if n < 0 || n > ir.MaxRank {
+				return nil, "", "a term has more letters than its input has axes"
+			}
+			more = max(more, n)
+		}
+	}
+	dots := []rune("ΑΒΓΔΕΖΗΘ")[:more]
+	for i, term := range terms {
+		if before, after, ok := strings.Cut(term, "..."); ok {
+			n := c.x(i).Rank() - len(before) - len(after)
+			terms[i] = before + string(dots[more-n:]) + after
+		}
+	}
+	if explicit {
+		return terms, strings.Replace(right, "...", string(dots), 1), ""
+	}
+	// Without an arrow the result has the letters that are there once, in alphabetical order.
+	all := []rune(strings.Join(terms, ""))
+	var once []rune
+	for _, l := range all {
+		if strings.Count(string(all), string(l)) == 1 && !slices.Contains(dots, l) {
+			once = append(once, l)
+		}
+	}
+	slices.Sort(once)
+	return terms, string(dots) + string(once), ""
+}
+
+// einsumOperand takes the diagonal along letters that are there twice.
+func (c *call) einsumOperand(x tensor, term string) (tensor, []rune) {
+	letters := []rune(term)
+	if len(letters) != x.Rank() {
+		c.fail("a term of %d letters for %s", len(letters), x)
+	}
+	for i := 0; i < len(letters); i++ {
+		for j := len(letters) - 1; j > i; j-- {
+			if letters[i] != letters[j] {
+				continue
+			}
+			s := x.Shape()
+			on := c.b.Iota(ir.I32, i, s).Eq(c.b.Iota(ir.I32, j, s))
+			x = on.Where(x, x.Lit(0)).Sum(j)
+			letters = slices.Delete(letters, j, j+1)
+		}
+	}
+	return x, letters
+}
+
+// sumAbsent sums over the letters that nothing later has.
+func sumAbsent(x tensor, letters []rune, later string) (tensor, []rune) {
+	var axes []int
+	var left []rune
+	for i, l := range letters {
+		if strings.ContainsRune(later, l) {
+			left = append(left, l)
+		} else {
+			axes = append(axes, i)
+		}
+	}
+	if len(axes) == 0 {
+		return x, letters
+	}
+	return x.Sum(axes...), left
+}
+
+// permuted brings axes into the order of letters; one that is not there gets extent 1.
+func permuted(x tensor, from []rune, to string) tensor {
+	var perm, ones []int
+	for i, l := range []rune(to) {
+		if at := slices.Index(from, l); at >= 0 {
+			perm = append(perm, at)
+		} else {
+			ones = append(ones, i)
+		}
+	}
+	if !slices.IsSorted(perm) {
+		x = x.Transpose(perm...)
+	}
+	if len(ones) > 0 {
+		x = x.Unsqueeze(ones...)
+	}
+	return x
+}
+
+// contract multiplies two operands, and sums over the letters that only they have: a product of batches of matrices.
+func contract(a tensor, aLetters []rune, b tensor, bLetters []rune, later string) (tensor, []rune) {
+	a, aLetters = sumAbsent(a, aLetters, later+string(bLetters))
+	b, bLetters = sumAbsent(b, bLetters, later+string(aLetters))
+	var batch, rows, inner, columns []rune
+	for _, l := range aLetters {
+		switch {
+		case !slices.Contains(bLetters, l):
+			rows = append(rows, l)
+		case strings.ContainsRune(later, l):
+			batch = append(batch, l)
+		default:
+			inner = append(inner, l)
+		}
+	}
+	for _, l := range bLetters {
+		if !slices.Contains(aLetters, l) {
+			columns = append(columns, l)
+		}
+	}
+	out := slices.Concat(batch, rows, columns)
+	flatRows, err1 := extents(a, aLetters, rows).Numel()
+	flatInner, err2 := extents(a, aLetters, inner).Numel()
+	flatColumns, err3 := extents(b, bLetters, columns).Numel()
+	if len(inner) == 0 || err1 != nil || err2 != nil || err3 != nil || !a.DType().IsFloat() {
+		all := string(slices.Concat(out, inner))
+		y := permuted(a, aLetters, all).Mul(permuted(b, bLetters, all))
+		return sumAbsent(y, []rune(all), later)
+	}
+	batches := extents(a, aLetters, batch)
+	x := permuted(a, aLetters, string(slices.Concat(batch, rows, inner))).Reshape(batches, flatRows, flatInner)
+	w := permuted(b, bLetters, string(slices.Concat(batch, inner, columns)))
+	w = w.Reshape(extents(b, bLetters, batch), flatInner, flatColumns)
+	y := x.MatMul(w)
+	return y.Reshape(y.Shape()[:len(batch)], extents(a, aLetters, rows), extents(b, bLetters, columns)), out
+}
+
+func extents(x tensor, letters, of []rune) ir.Shape {
+	s := make(ir.Shape, len(of))
+	for i, l := range of {
+		s[i] = x.Shape()[slices.Index(letters, l)]
+	}
+	return s
+}
+
+// det is the determinant of matrices of up to 4 rows, by the minors of the first row.
+func det(c *call) tensor {
+	x := c.x(0)
+	n := x.Rank()
+	if n < 2 || !x.Dim(-1).IsStatic() || x.Dim(-1) != x.Dim(-2) || x.Dim(-1).Static() > 4 || x.Dim(-1).Static() < 1 {
+		c.fail("of %s: want matrices of 1 to 4 rows and as many columns", x)
+	}
+	rows := make([]int, x.Dim(-1).Static())
+	for i := range rows {
+		rows[i] = i
+	}
+	return minor(x, 0, rows)
+}
+
+// minor is the determinant of the rows from one on, and of some columns.
+func minor(x tensor, row int, columns []int) tensor {
+	var sum frontend.Tensor
+	for i, column := range columns {
+		t := x.Index(-1, column).Index(-1, row)
+		if len(columns) > 1 {
+			t = t.Mul(minor(x, row+1, slices.Delete(slices.Clone(columns), i, i+1)))
+		}
+		switch {
+		case i == 0:
+			sum = t
+		case i%2 == 1:
+			sum = sum.Sub(t)
+		default:
+			sum = sum.Add(t)
+		}
+	}
+	return sum
+}

@@ -1,0 +1,466 @@
+package onnx
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+var controlOps = table{
+	"If":   controlOp(ifNode),
+	"Loop": controlOp(loop),
+	"Scan": controlOp(scan),
+
+	"SequenceConstruct": controlOp(func(c *call) []*value { return list(c.in) }),
+	"SequenceEmpty":     controlOp(func(c *call) []*value { return list(nil) }),
+	"SequenceAt":        controlOp(func(c *call) []*value { return []*value{c.elements()[c.place(1, 0)]} }),
+	"SequenceInsert":    controlOp(sequenceInsert),
+	"SequenceErase":     controlOp(sequenceErase),
+	"SequenceLength":    controlOp(sequenceLength),
+	"SequenceMap":       controlOp(sequenceMap),
+	"ConcatFromSequence": controlOp(func(c *call) []*value {
+		return one(c.joined(c.elements(), c.intAttr("axis", 0), c.intAttr("new_axis", 0) != 0))
+	}),
+	"SplitToSequence":    controlOp(splitToSequence),
+	"Optional":           controlOp(optional),
+	"OptionalHasElement": controlOp(optionalHasElement),
+	"OptionalGetElement": controlOp(optionalGetElement),
+}
+
+func list(values []*value) []*value { return []*value{{list: values, isList: true}} }
+
+// subgraph builds a graph that is an attribute of the node, with those values for its inputs, and returns its outputs.
+func (c *call) subgraph(g *Graph, inputs []*value) []*value {
+	if len(inputs) > len(g.Inputs) {
+		inputs = inputs[:len(g.Inputs)]
+	}
+	s := &scope{outer: c.scope, values: map[string]*value{}, opsets: c.scope.opsets, uses: usesOf(g)}
+	c.initializers(g, s)
+	for i, v := range inputs {
+		s.values[g.Inputs[i].Name] = v
+	}
+	c.run(g.Nodes, s)
+	out := make([]*value, len(g.Outputs))
+	for i, o := range g.Outputs {
+		v := s.find(o.Name)
+		if v == nil {
+			c.fail("its graph has no value %q, one of its outputs", o.Name)
+		}
+		if v.missing {
+			panic(nodeError{errMissing})
+		}
+		out[i] = v
+	}
+	return out
+}
+
+// run builds nodes inside of this one.
+func (c *call) run(nodes []*Node, s *scope) {
+	if c.depth++; c.depth > maxDepth {
+		c.fail("functions and graphs in nodes, more than %d deep", maxDepth)
+	}
+	defer func() { c.depth-- }()
+	c.nodes(nodes, s)
+}
+
+// function returns the function of the model that the node calls, or nil.
+func (c *call) function() *Function {
+	for _, fn := range c.file.Model.Functions {
+		if fn.Name == c.node.Op && fn.Domain == c.node.Domain {
+			return fn
+		}
+	}
+	return nil
+}
+
+// inline writes a function's nodes out.
+func (c *call) inline(fn *Function) []*value {
+	s := &scope{values: map[string]*value{}, opsets: fn.Opsets, attrs: map[string]*Attribute{}, uses: map[string]int{}}
+	if len(fn.Opsets) == 0 {
+		s.opsets = c.file.Model.Opsets
+	}
+	for _, n := range fn.Nodes {
+		for _, in := range n.Inputs {
+			s.uses[in]++
+		}
+	}
+	for _, a := range fn.Defaults {
+		s.attrs[a.Name] = a
+	}
+	for _, a := range c.node.Attributes {
+		if a.Ref != "" {
+			if a = c.scope.attribute(a.Ref); a == nil {
+				continue
+			}
+		}
+		s.attrs[a.Name] = a
+	}
+	for i, v := range c.in {
+		if i < len(fn.Inputs) && v != nil {
+			s.values[fn.Inputs[i]] = v
+		}
+	}
+	c.run(fn.Nodes, s)
+	out := make([]*value, len(fn.Outputs))
+	for i, name := range fn.Outputs {
+		v := s.find(name)
+		if v != nil && v.missing {
+			panic(nodeError{errMissing})
+		}
+		if v != nil {
+			copied := *v
+			out[i] = &copied
+		}
+	}
+	return out
+}
+
+func (c *call) graphAttr(name string) *Graph {
+	a := c.attr(name, AttrGraph)
+	if a == nil || a.Graph == nil {
+		c.fail("attribute %s, a graph, is missing", name)
+	}
+	return a.Graph
+}
+
+// truth is the value of a condition, if it is known when the graph is built.
+func truth(v *value) (is, known bool) {
+	d := constant(v)
+	if d == nil || d.Elems() != 1 {
+		return false, false
+	}
+	f, err := d.Floats()
+	return err == nil && f[0] != 0, err == nil
+}
+
+// ifNode builds the branch that is taken. Where that is only known in a run, both are computed, and the results of one
+// are chosen: they must then have equal shapes.
+func ifNode(c *call) []*value {
+	yes, no := c.graphAttr("then_branch"), c.graphAttr("else_branch")
+	if is, known := truth(c.input(0)); known {
+		if is {
+			return copies(c.subgraph(yes, nil))
+		}
+		return copies(c.subgraph(no, nil))
+	}
+	a, b := c.subgraph(yes, nil), c.subgraph(no, nil)
+	if len(a) != len(b) {
+		c.fail("its branches have %d and %d results", len(a), len(b))
+	}
+	cond := c.x(0)
+	out := make([]*value, len(a))
+	for i := range a {
+		if a[i].isList || b[i].isList || !c.shapeOf(a[i]).Equal(c.shapeOf(b[i])) {
+			c.needed = append(c.needed, c.in[0].from...)
+			c.fail("which branch is taken must be known when the graph is built, since results %d of the branches have other "+
+				"shapes", i)
+		}
+		out[i] = &value{tensor: cond.Reshape().Where(c.asTensor(a[i]), c.asTensor(b[i])), from: merged([]*value{a[i], b[i],
+			c.in[0]})}
+	}
+	return out
+}
+
+func copies(values []*value) []*value {
+	out := make([]*value, len(values))
+	for i, v := range values {
+		copied := *v
+		out[i] = &copied
+	}
+	return out
+}
+
+// loop writes the body out once for each trip. How many there are must be known when the graph is built.
+func loop(c *call) []*value {
+	body := c.graphAttr("body")
+	trips := maxCalls
+	if c.has(0) {
+		if n := c.ints(0); len(n) == 1 {
+			trips = n[0]
+		}
+	}
+	going := true
+	if c.has(1) {
+		is, known := truth(c.in[1])
+		if !known {
+			c.constant(1)
+		}
+		going = is
+	}
+	state := slices.Clone(c.in[min(2, len(c.in)):])
+	carried := len(state)
+	if len(body.Outputs) < 1+carried {
+		c.fail("its body has %d outputs, fewer than a condition and %d values carried on", len(body.Outputs), carried)
+	}
+	collected := make([][]*value, len(body.Outputs)-1-carried)
+	for i := 0; i < trips && going; i++ {
+		number := dimsValue(ir.Shape{ir.D(i)}, true)
+		cond := &value{data: &ir.Data{DType: ir.Bool, Bytes: []byte{1}}}
+		out := c.subgraph(body, append([]*value{number, cond}, state...))
+		is, known := truth(out[0])
+		if !known {
+			c.needed = append(c.needed, out[0].from...)
+			c.fail("how often it runs must be known when the graph is built, and depends on %q", out[0].from)
+		}
+		going, state = is, out[1:1+carried]
+		for k, v := range out[1+carried:] {
+			collected[k] = append(collected[k], v)
+		}
+	}
+	results := copies(state)
+	for i, parts := range collected {
+		if !c.wants(carried + i) {
+			results = append(results, nil)
+			continue
+		}
+		results = append(results, &value{tensor: c.joined(parts, 0, true), from: merged(parts)})
+	}
+	return results
+}
+
+// joined makes one tensor of several, along an axis that they have or along a new one.
+func (c *call) joined(parts []*value, axis int, stack bool) tensor {
+	if len(parts) == 0 {
+		c.fail("nothing is joined: the shape of the result is not known")
+	}
+	list := make([]tensor, len(parts))
+	for i, v := range parts {
+		list[i] = c.asTensor(v)
+		if stack {
+			list[i] = list[i].Unsqueeze(c.axis(axis, list[i].Rank()+1))
+		}
+	}
+	if len(list) == 1 {
+		return list[0]
+	}
+	return list[0].Concat(c.axis(axis, list[0].Rank()), list[1:]...)
+}
+
+// scan writes the body out once for each element along the axes that are gone over.
+func scan(c *call) []*value {
+	if c.version < 9 {
+		return c.scanOld()
+	}
+	n := c.intAttr("num_scan_inputs", 0)
+	carried := len(c.in) - n
+	if n < 1 || carried < 0 {
+		c.fail("num_scan_inputs is %d of %d inputs", n, len(c.in))
+	}
+	return c.scanned(c.in[:carried], c.in[carried:], c.intsAttr("scan_input_axes"), c.intsAttr("scan_input_directions"),
+		c.intsAttr("scan_output_axes"), c.intsAttr("scan_output_directions"))
+}
+
+func at(list []int, i int) int {
+	if i < len(list) {
+		return list[i]
+	}
+	return 0
+}
+
+func (c *call) scanned(state, over []*value, axes, directions, outAxes, outDirections []int) []*value {
+	body := c.graphAttr("body")
+	xs := make([]tensor, len(over))
+	steps := -1
+	for i, v := range over {
+		xs[i] = c.asTensor(v)
+		d := xs[i].Shape()[c.axis(at(axes, i), xs[i].Rank())]
+		if !d.IsStatic() || steps >= 0 && d.Static() != steps {
+			c.fail("it goes over %s elements: how many there are must be a number, and the same for all inputs", d)
+		}
+		steps = d.Static()
+	}
+	if len(body.Outputs) < len(state) {
+		c.fail("its body has %d outputs, fewer than the %d values carried on", len(body.Outputs), len(state))
+	}
+	collected := make([][]*value, len(body.Outputs)-len(state))
+	state = slices.Clone(state)
+	for step := range steps {
+		inputs := slices.Clone(state)
+		for i, x := range xs {
+			k := step
+			if at(directions, i) != 0 {
+				k = steps - 1 - step
+			}
+			inputs = append(inputs, &value{tensor: x.Index(at(axes, i), k), from: over[i].from})
+		}
+		out := c.subgraph(body, inputs)
+		copy(state, out)
+		for k, v := range out[len(state):] {
+			if at(outDirections, k) != 0 {
+				collected[k] = slices.Insert(collected[k], 0, v)
+			} else {
+				collected[k] = append(collected[k], v)
+			}
+		}
+	}
+	results := copies(state)
+	for k, parts := range collected {
+		results = append(results, &value{tensor: c.joined(parts, at(outAxes, k), true), from: merged(parts)})
+	}
+	return results
+}
+
+// scanOld is Scan of opset 8, which goes over a batch of sequences of equal lengths.
+func (c *call) scanOld() []*value {
+	n := c.intAttr("num_scan_inputs", 0)
+	carried := len(c.in) - 1 - n
+	if n < 1 || carried < 0 {
+		c.fail("num_scan_inputs is %d of %d inputs", n, len(c.in))
+	}
+	if c.has(0) {
+		c.fail("lengths of sequences are not supported")
+	}
+	batch := c.x(1).Shape()[0]
+	if !batch.IsStatic() || batch.Static() < 1 {
+		c.fail("a batch of %s: it must be a number", batch)
+	}
+	var each [][]*value
+	for i := range batch.Static() {
+		take := func(list []*value) []*value {
+			out := make([]*value, len(list))
+			for k, v := range list {
+				out[k] = &value{tensor: c.asTensor(v).Index(0, i), from: v.from}
+			}
+			return out
+		}
+		each = append(each, c.scanned(take(c.in[1:1+carried]), take(c.in[1+carried:]), nil, c.intsAttr("directions"), nil, nil))
+	}
+	results := make([]*value, len(each[0]))
+	for k := range results {
+		var parts []*value
+		for _, r := range each {
+			parts = append(parts, r[k])
+		}
+		results[k] = &value{tensor: c.joined(parts, 0, true), from: merged(parts)}
+	}
+	return results
+}
+
+// elements are those of input 0, a sequence.
+func (c *call) elements() []*value {
+	v := c.input(0)
+	if !v.isList {
+		c.fail("input 0, %q, is no sequence", v.name)
+	}
+	return v.list
+}
+
+// place is input i, a place in the sequence, from the end if negative. more is 1 where it may be its end.
+func (c *call) place(i, more int) int {
+	n := len(c.elements())
+	list := c.ints(i)
+	if len(list) != 1 {
+		c.fail("a place is %v, want one number", list)
+	}
+	k := list[0]
+	if k < 0 {
+		k += n
+	}
+	if k < 0 || k >= n+more {
+		c.fail("place %d of a sequence of %d", list[0], n)
+	}
+	return k
+}
+
+func sequenceInsert(c *call) []*value {
+	k := len(c.elements())
+	if c.has(2) {
+		k = c.place(2, 1)
+	}
+	return list(slices.Insert(slices.Clone(c.elements()), k, c.input(1)))
+}
+
+func sequenceErase(c *call) []*value {
+	k := len(c.elements()) - 1
+	if c.has(1) {
+		k = c.place(1, 0)
+	}
+	if k < 0 {
+		c.fail("the sequence has no elements")
+	}
+	return list(slices.Delete(slices.Clone(c.elements()), k, k+1))
+}
+
+func sequenceLength(c *call) []*value {
+	return []*value{dimsValue(ir.Shape{ir.D(len(c.elements()))}, true)}
+}
+
+func sequenceMap(c *call) []*value {
+	body := c.graphAttr("body")
+	results := make([]*value, len(body.Outputs))
+	for i := range results {
+		results[i] = &value{isList: true}
+	}
+	for i := range c.elements() {
+		inputs := make([]*value, len(c.in))
+		for k, v := range c.in {
+			if inputs[k] = v; v.isList {
+				if i >= len(v.list) {
+					c.fail("its sequences have other lengths")
+				}
+				inputs[k] = v.list[i]
+			}
+		}
+		for k, v := range c.subgraph(body, inputs) {
+			results[k].list = append(results[k].list, v)
+		}
+	}
+	return results
+}
+
+func splitToSequence(c *call) []*value {
+	x := c.x(0)
+	axis := c.axis(c.intAttr("axis", 0), x.Rank())
+	d := x.Shape()[axis]
+	if !d.IsStatic() {
+		c.fail("an axis of extent %s is split: it must be a number", d)
+	}
+	drop := !c.has(1) && c.intAttr("keepdims", 1) == 0
+	size, sizes := 1, []int(nil)
+	if c.has(1) {
+		if sizes = c.ints(1); len(c.shapeOf(c.in[1])) == 0 {
+			size, sizes = sizes[0], nil
+		}
+	}
+	if sizes == nil {
+		if size < 1 {
+			c.fail("parts of %d", size)
+		}
+		for left := d.Static(); left > 0; left -= size {
+			sizes = append(sizes, min(size, left))
+		}
+	}
+	var parts []*value
+	for _, t := range x.Split(axis, sizes...) {
+		if drop {
+			t = t.Squeeze(axis)
+		}
+		parts = append(parts, &value{tensor: t, from: c.in[0].from})
+	}
+	return list(parts)
+}
+
+func optional(c *call) []*value {
+	if !c.has(0) {
+		return list(nil)
+	}
+	return []*value{c.copied(0)}
+}
+
+// empty reports whether input 0 is an optional without a value: no input, or one that is bound to nothing.
+func (c *call) empty() bool { return !c.has(0) || c.in[0].isList && c.in[0].list == nil }
+
+func optionalHasElement(c *call) []*value {
+	d := &ir.Data{DType: ir.Bool, Bytes: []byte{1}}
+	if c.empty() {
+		d.Bytes[0] = 0
+	}
+	return []*value{{data: d, from: []string{}}}
+}
+
+func optionalGetElement(c *call) []*value {
+	if c.empty() {
+		c.fail("the optional has no value")
+	}
+	return []*value{c.copied(0)}
+}

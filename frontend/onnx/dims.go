@@ -1,0 +1,214 @@
+package onnx
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// The functions here compute with integers that depend on symbols: what models make of the extents of their inputs.
+// Each is nil where an input is no such integers, and the op is then built of the graph's own.
+
+// vectors returns all inputs as such integers, if they are, and whether all are scalars.
+func (c *call) vectors() (list []ir.Shape, scalar, ok bool) {
+	scalar, symbolic := true, false
+	for _, v := range c.in {
+		if v == nil {
+			return nil, false, false
+		}
+		s, one, ok := dimsOf(v)
+		if !ok {
+			return nil, false, false
+		}
+		list, scalar = append(list, s), scalar && one
+		symbolic = symbolic || v.isDims
+	}
+	return list, scalar, symbolic && len(list) > 0
+}
+
+func foldDims(f func(a, b ir.Dim) (ir.Dim, bool)) func(c *call) *value {
+	return func(c *call) *value {
+		list, scalar, ok := c.vectors()
+		if !ok {
+			return nil
+		}
+		out := list[0]
+		for _, s := range list[1:] {
+			n := max(len(out), len(s))
+			if len(out) == 0 || len(s) == 0 {
+				n = 0
+			}
+			next := make(ir.Shape, n)
+			for i := range next {
+				a, b := out[min(i, len(out)-1)], s[min(i, len(s)-1)]
+				if next[i], ok = f(a, b); !ok {
+					return nil
+				}
+			}
+			out = next
+		}
+		return dimsValue(out, scalar)
+	}
+}
+
+func addDims(a, b ir.Dim) (ir.Dim, bool) { d, err := a.Sum(b); return d, err == nil }
+func subDims(a, b ir.Dim) (ir.Dim, bool) { d, err := a.Less(b); return d, err == nil }
+
+func mulDims(a, b ir.Dim) (ir.Dim, bool) {
+	if a.Sym != "" && b.Add < 0 || b.Sym != "" && a.Add < 0 {
+		return ir.Dim{}, false // a symbol is not taken a negative number of times
+	}
+	d, err := a.Mul2(b)
+	return d, err == nil
+}
+
+func divDims(a, b ir.Dim) (ir.Dim, bool) {
+	switch {
+	case !b.IsStatic() || b.Add == 0:
+		return ir.Dim{Add: 1}, a == b
+	case a.IsStatic():
+		return ir.Dim{Add: a.Add / b.Add}, true
+	}
+	return a.Quo(b.Add)
+}
+
+func maxDims(a, b ir.Dim) (ir.Dim, bool) {
+	switch d, err := a.Less(b); {
+	case err == nil && d.Add >= 0:
+		return a, true // whatever the symbol is
+	case err == nil && d.IsStatic() || d.Max() <= 0:
+		return b, err == nil
+	}
+	if d, err := b.Less(a); err == nil && d.Add >= 0 {
+		return b, true
+	}
+	return ir.Dim{}, false
+}
+
+func minDims(a, b ir.Dim) (ir.Dim, bool) {
+	larger, ok := maxDims(a, b)
+	if ok && larger == a {
+		return b, true
+	}
+	return a, ok
+}
+
+// sameDims is what leaves integers as they are, such as casts to integers.
+func sameDims(c *call) *value {
+	v := c.input(0)
+	if !v.isDims || !c.dtypeAttr("to", ir.F32).IsInteger() {
+		return nil
+	}
+	return dimsValue(v.dims, v.scalar)
+}
+
+// whereDims chooses among integers by a constant.
+func whereDims(c *call) *value {
+	cond := constant(c.input(0))
+	a, aScalar, aOK := dimsOf(c.input(1))
+	b, bScalar, bOK := dimsOf(c.input(2))
+	if cond == nil || !aOK || !bOK || len(cond.Dims) > 1 {
+		return nil
+	}
+	bits, err := cond.Ints()
+	if err != nil || len(bits) == 0 || len(a) == 0 || len(b) == 0 {
+		return nil
+	}
+	out := make(ir.Shape, max(len(bits), len(a), len(b)))
+	for i := range out {
+		out[i] = b[min(i, len(b)-1)]
+		if bits[min(i, len(bits)-1)] != 0 {
+			out[i] = a[min(i, len(a)-1)]
+		}
+	}
+	return dimsValue(out, len(cond.Dims) == 0 && aScalar && bScalar)
+}
+
+func concatDims(c *call) *value {
+	list, _, ok := c.vectors()
+	if !ok {
+		return nil
+	}
+	return dimsValue(slices.Concat(list...), false)
+}
+
+func gatherDims(c *call) *value {
+	v := c.input(0)
+	at, scalar, ok := dimsOf(c.input(1))
+	if !v.isDims || v.scalar || !ok {
+		return nil
+	}
+	out := make(ir.Shape, len(at))
+	for i, d := range at {
+		k := d.Add
+		if k < 0 {
+			k += int64(len(v.dims))
+		}
+		if !d.IsStatic() || k < 0 || k >= int64(len(v.dims)) {
+			return nil
+		}
+		out[i] = v.dims[k]
+	}
+	return dimsValue(out, scalar)
+}
+
+// reshapeDims is Reshape, Squeeze, Unsqueeze and Flatten of a vector or scalar into another.
+func reshapeDims(c *call) *value {
+	v := c.input(0)
+	if !v.isDims {
+		return nil
+	}
+	scalar := v.scalar
+	switch c.node.Op {
+	case "Unsqueeze":
+		if !v.scalar {
+			return nil
+		}
+		scalar = false
+	case "Squeeze":
+		if v.scalar || len(v.dims) != 1 {
+			return nil
+		}
+		scalar = true
+	case "Reshape":
+		to := c.dims(1)
+		if len(to) > 1 {
+			return nil
+		}
+		scalar = len(to) == 0
+	}
+	return dimsValue(v.dims, scalar)
+}
+
+func sliceDims(c *call) *value {
+	v := c.input(0)
+	if !v.isDims || v.scalar {
+		return nil
+	}
+	n := len(v.dims)
+	s := c.sliceArgs(ir.ShapeOf(n))[0]
+	var out ir.Shape
+	for i := s.start; s.step > 0 && i < s.limit.Static() || s.step < 0 && i > s.limit.Static(); i += s.step {
+		out = append(out, v.dims[i])
+	}
+	return dimsValue(out, false)
+}
+
+func prodDims(c *call) *value {
+	v := c.input(0)
+	if !v.isDims || v.scalar {
+		return nil
+	}
+	n, err := v.dims.Numel()
+	if err != nil {
+		return nil
+	}
+	return dimsValue(ir.Shape{n}, c.intAttr("keepdims", 1) == 0)
+}
+
+func identityDims(c *call) *value {
+	if v := c.input(0); v.isDims {
+		return dimsValue(v.dims, v.scalar)
+	}
+	return nil
+}

@@ -1,0 +1,321 @@
+package onnx
+
+import (
+	"math"
+	"strings"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+type tensor = frontend.Tensor
+
+var elementwiseOps = table{
+	"Abs":        unary(func(x tensor) tensor { return signedOnly(x, tensor.Abs) }),
+	"Acos":       unary(tensor.Acos),
+	"Acosh":      unary(acosh),
+	"Asin":       unary(tensor.Asin),
+	"Asinh":      unary(asinh),
+	"Atan":       unary(tensor.Atan),
+	"Atanh":      unary(atanh),
+	"BitwiseNot": unary(tensor.Not),
+	"Ceil":       unary(tensor.Ceil),
+	"Cos":        unary(tensor.Cos),
+	"Cosh":       unary(tensor.Cosh),
+	"Erf":        unary(tensor.Erf),
+	"Exp":        unary(tensor.Exp),
+	"Floor":      unary(tensor.Floor),
+	"HardSwish":  unary(tensor.Hardswish),
+	"IsNaN":      unary(tensor.IsNaN),
+	"Log":        unary(tensor.Log),
+	"Mish":       unary(tensor.Mish),
+	"Neg":        unary(tensor.Neg),
+	"Not":        unary(tensor.Not),
+	"Reciprocal": unary(tensor.Recip),
+	"Relu":       unary(tensor.Relu),
+	"Round":      unary(tensor.Round),
+	"Sigmoid":    unary(tensor.Sigmoid),
+	"Sign":       unary(sign),
+	"Sin":        unary(tensor.Sin),
+	"Sinh":       unary(tensor.Sinh),
+	"Softplus":   unary(tensor.Softplus),
+	"Softsign":   unary(func(x tensor) tensor { return wide(x, softsign) }),
+	"Sqrt":       unary(tensor.Sqrt),
+	"Tan":        unary(tensor.Tan),
+	"Tanh":       unary(tensor.Tanh),
+	"Affine":     tensorOp(affine),
+	"ScaledTanh": tensorOp(scaledTanh),
+	"Scale":      tensorOp(func(c *call) tensor { return c.x(0).Affine(c.floatAttr("scale", 1), 0) }),
+	"ParametricSoftplus": tensorOp(func(c *call) tensor {
+		x := c.x(0)
+		return x.MulScalar(c.floatAttr("beta", 1)).Softplus().MulScalar(c.floatAttr("alpha", 1))
+	}),
+
+	"Celu":            tensorOp(celu),
+	"Elu":             tensorOp(func(c *call) tensor { return c.x(0).Elu(c.floatAttr("alpha", 1)) }),
+	"Gelu":            tensorOp(gelu),
+	"HardSigmoid":     tensorOp(hardSigmoid),
+	"IsInf":           tensorOp(isInf),
+	"LeakyRelu":       tensorOp(func(c *call) tensor { return c.x(0).LeakyRelu(c.floatAttr("alpha", 0.01)) }),
+	"PRelu":           tensorOp(prelu),
+	"Selu":            tensorOp(selu),
+	"Shrink":          tensorOp(shrink),
+	"Swish":           tensorOp(swish),
+	"ThresholdedRelu": tensorOp(thresholdedRelu),
+	"Clip":            tensorOp(clip),
+	"Cast":            foldedOp(sameDims, cast),
+	"CastLike":        tensorOp(func(c *call) tensor { return castTo(c.x(0), c.dtypeOf(c.input(1))) }),
+
+	"Add":            arithmetic(tensor.Add, addDims),
+	"Sub":            arithmetic(tensor.Sub, subDims),
+	"Mul":            arithmetic(tensor.Mul, mulDims),
+	"Div":            arithmetic(tensor.Div, divDims),
+	"Max":            foldedOp(foldDims(maxDims), fold(tensor.Max)),
+	"Min":            foldedOp(foldDims(minDims), fold(tensor.Min)),
+	"Sum":            tensorOp(fold(tensor.Add)),
+	"Mean":           tensorOp(mean),
+	"Mod":            tensorOp(mod),
+	"Pow":            tensorOp(pow),
+	"And":            arithmetic(tensor.And, nil),
+	"Or":             arithmetic(tensor.Or, nil),
+	"Xor":            arithmetic(tensor.Xor, nil),
+	"BitwiseAnd":     arithmetic(tensor.And, nil),
+	"BitwiseOr":      arithmetic(tensor.Or, nil),
+	"BitwiseXor":     arithmetic(tensor.Xor, nil),
+	"BitShift":       tensorOp(bitShift),
+	"Equal":          arithmetic(tensor.Eq, nil),
+	"Greater":        arithmetic(tensor.Gt, nil),
+	"GreaterOrEqual": arithmetic(tensor.Ge, nil),
+	"Less":           arithmetic(tensor.Lt, nil),
+	"LessOrEqual":    arithmetic(tensor.Le, nil),
+	"Where":          foldedOp(whereDims, func(c *call) tensor { return c.x(0).Where(c.x(1), c.x(2)) }),
+}
+
+func unary(f func(tensor) tensor) []row {
+	return tensorOp(func(c *call) tensor { return f(c.x(0)) })
+}
+
+// arithmetic makes a row of an op of two operands that broadcast, and how it works on shapes.
+func arithmetic(f func(x, y tensor) tensor, dims func(a, b ir.Dim) (ir.Dim, bool)) []row {
+	build := func(c *call) tensor {
+		x, y := c.x(0), c.x(1)
+		return f(x, c.legacyBroadcast(x, y))
+	}
+	if dims == nil {
+		return tensorOp(build)
+	}
+	return foldedOp(foldDims(dims), build)
+}
+
+// legacyBroadcast is how opsets before 7 broadcast: y's axes stand at an axis of x, not at the innermost.
+func (c *call) legacyBroadcast(x, y tensor) tensor {
+	if c.version >= 7 || c.intAttr("broadcast", 0) == 0 || !c.hasAttr("axis") {
+		return y
+	}
+	at := c.axis(c.intAttr("axis", 0), x.Rank())
+	var ones []int
+	for len(ones) < x.Rank()-at-y.Rank() {
+		ones = append(ones, y.Rank()+len(ones))
+	}
+	if len(ones) == 0 {
+		return y
+	}
+	return y.Unsqueeze(ones...)
+}
+
+// fold makes one of several operands.
+func fold(f func(x, y tensor) tensor) func(c *call) tensor {
+	return func(c *call) tensor {
+		list := c.all()
+		y := list[0]
+		for _, t := range list[1:] {
+			y = f(y, t)
+		}
+		return y
+	}
+}
+
+func signedOnly(x tensor, f func(tensor) tensor) tensor {
+	if x.DType().Kind() == ir.KindUint {
+		return x
+	}
+	return f(x)
+}
+
+func sign(x tensor) tensor {
+	if x.DType().Kind() == ir.KindUint {
+		return x.Min(x.Lit(1))
+	}
+	return x.Sign()
+}
+
+func acosh(x tensor) tensor {
+	return wide(x, func(x tensor) tensor {
+		return x.Add(x.SubScalar(1).Sqrt().Mul(x.AddScalar(1).Sqrt())).Log()
+	})
+}
+
+// asinh is sign(x)*log1p(|x|+x²/(1+sqrt(x²+1))), which is accurate near 0.
+func asinh(x tensor) tensor {
+	return wide(x, func(x tensor) tensor {
+		square := x.Sqr()
+		return x.Abs().Add(square.Div(square.AddScalar(1).Sqrt().AddScalar(1))).Log1p().Mul(x.Sign())
+	})
+}
+
+func atanh(x tensor) tensor {
+	return wide(x, func(x tensor) tensor { return x.Log1p().Sub(x.Neg().Log1p()).MulScalar(0.5) })
+}
+
+func softsign(x tensor) tensor { return x.Div(x.Abs().AddScalar(1)) }
+
+func affine(c *call) tensor { return c.x(0).Affine(c.floatAttr("alpha", 1), c.floatAttr("beta", 0)) }
+
+func scaledTanh(c *call) tensor {
+	return c.x(0).MulScalar(c.floatAttr("beta", 1)).Tanh().MulScalar(c.floatAttr("alpha", 1))
+}
+
+func celu(c *call) tensor {
+	alpha := c.floatAttr("alpha", 1)
+	return wide(c.x(0), func(x tensor) tensor {
+		return x.Max(x.Lit(0)).Add(x.Min(x.Lit(0)).DivScalar(alpha).Expm1().MulScalar(alpha))
+	})
+}
+
+func gelu(c *call) tensor {
+	if c.textAttr("approximate", "none") == "tanh" {
+		return c.x(0).Gelu()
+	}
+	return c.x(0).GeluErf()
+}
+
+func hardSigmoid(c *call) tensor {
+	return c.x(0).Affine(c.floatAttr("alpha", 0.2), c.floatAttr("beta", 0.5)).Clamp(0, 1)
+}
+
+func isInf(c *call) tensor {
+	x := c.x(0)
+	switch low, high := c.intAttr("detect_negative", 1) != 0, c.intAttr("detect_positive", 1) != 0; {
+	case low && high:
+		return x.IsInf()
+	case low:
+		return x.Eq(x.Lit(math.Inf(-1)))
+	case high:
+		return x.Eq(x.Lit(math.Inf(1)))
+	}
+	return x.Ne(x).And(x.Eq(x)) // neither: false everywhere
+}
+
+func prelu(c *call) tensor {
+	x, slope := c.x(0), c.x(1)
+	if c.version < 7 && slope.Rank() == 1 && x.Rank() > 2 { // one per channel
+		for range x.Rank() - 2 {
+			slope = slope.Unsqueeze(slope.Rank())
+		}
+	}
+	return x.Lt(x.Lit(0)).Where(x.Mul(slope), x)
+}
+
+func selu(c *call) tensor {
+	if !c.hasAttr("alpha") && !c.hasAttr("gamma") {
+		return c.x(0).Selu()
+	}
+	alpha, gamma := c.floatAttr("alpha", 1.67326319217681884765625), c.floatAttr("gamma", 1.05070102214813232421875)
+	return wide(c.x(0), func(x tensor) tensor { return x.Elu(alpha).MulScalar(gamma) })
+}
+
+func shrink(c *call) tensor {
+	bias, limit := c.floatAttr("bias", 0), c.floatAttr("lambd", 0.5)
+	x := c.x(0)
+	inner := x.Gt(x.Lit(limit)).Where(x.SubScalar(bias), x.Lit(0))
+	return x.Lt(x.Lit(-limit)).Where(x.AddScalar(bias), inner)
+}
+
+func swish(c *call) tensor {
+	alpha := c.floatAttr("alpha", 1)
+	if alpha == 1 {
+		return c.x(0).Silu()
+	}
+	return wide(c.x(0), func(x tensor) tensor { return x.Mul(x.MulScalar(alpha).Sigmoid()) })
+}
+
+func thresholdedRelu(c *call) tensor {
+	x := c.x(0)
+	return x.Gt(x.Lit(c.floatAttr("alpha", 1))).Where(x, x.Lit(0))
+}
+
+// clip has its limits as attributes up to opset 10.
+func clip(c *call) tensor {
+	x := c.x(0)
+	if c.version < 11 {
+		return x.Clamp(c.floatAttr("min", math.Inf(-1)), c.floatAttr("max", math.Inf(1)))
+	}
+	if c.has(1) {
+		x = x.Max(c.x(1))
+	}
+	if c.has(2) {
+		x = x.Min(c.x(2))
+	}
+	return x
+}
+
+func cast(c *call) tensor {
+	if a := c.node.attr("to"); a != nil && a.Type == AttrString { // opsets before 6
+		for number, row := range dataTypes {
+			if row.dtype != ir.Invalid && strings.EqualFold(row.name, a.String) {
+				return castTo(c.x(0), number.DType())
+			}
+		}
+		c.fail("attribute to is %q, which vkc does not have", a.String)
+	}
+	return castTo(c.x(0), c.dtypeAttr("to", ir.F32))
+}
+
+func castTo(x tensor, t ir.DType) tensor {
+	if x.DType() == t {
+		return x
+	}
+	return x.Cast(t)
+}
+
+func mean(c *call) tensor {
+	return wide(fold(tensor.Add)(c), func(x tensor) tensor { return x.DivScalar(float64(len(c.in))) })
+}
+
+func mod(c *call) tensor {
+	if c.intAttr("fmod", 0) != 0 {
+		return c.x(0).Rem(c.x(1))
+	}
+	return c.x(0).Mod(c.x(1))
+}
+
+// pow takes exponents of another dtype than its base, whose dtype the result has.
+func pow(c *call) tensor {
+	x, y := c.x(0), c.x(1)
+	y = c.legacyBroadcast(x, y)
+	t := x.DType()
+	if t.IsFloat() {
+		if n := constant(c.in[1]); n != nil && n.Elems() == 1 {
+			if f, err := n.Floats(); err == nil && f[0] == 2 && len(n.Dims) <= x.Rank() {
+				return x.Sqr()
+			}
+		}
+		return x.Pow(castTo(y, t))
+	}
+	return x.Cast(ir.F64).Pow(castTo(y, ir.F64)).Round().Cast(t)
+}
+
+func bitShift(c *call) tensor {
+	x, y := c.x(0), c.x(1)
+	t := x.DType()
+	x, y = castTo(x, ir.U32), castTo(y, ir.U32)
+	if t.BlockBytes() > 4 {
+		c.fail("shifts of %s are not supported", t)
+	}
+	shift := tensor.Shl
+	if c.textAttr("direction", "LEFT") == "RIGHT" {
+		shift = tensor.Shr
+	}
+	// Bits leave a number of 32 bits altogether if it is shifted by as many.
+	return castTo(y.Lt(y.Lit(32)).Where(shift(x, y), x.Lit(0)), t)
+}

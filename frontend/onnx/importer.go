@@ -1,0 +1,378 @@
+package onnx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// importer builds the graph of one model.
+type importer struct {
+	file    *File
+	options Options
+	b       *frontend.Builder
+	scratch bool // the graph is one that is made to compute constants
+
+	weights  map[string]*ir.Data
+	taken    map[string]bool // names of inputs and weights
+	outputs  [][]string
+	problems []Unsupported
+	needed   []string
+	calls    int // nodes built, those of functions and loops each time
+	depth    int // of functions and subgraphs
+}
+
+// Functions and loops are written out, which a small file could do without end.
+const (
+	maxCalls = 1 << 18
+	maxDepth = 64
+)
+
+// scope is the names that nodes see: those of the graph they are in, and of the graphs around it.
+type scope struct {
+	outer  *scope
+	values map[string]*value
+	opsets map[string]int64
+	attrs  map[string]*Attribute // of the function around the nodes
+	uses   map[string]int        // how many nodes read a name
+}
+
+func (s *scope) find(name string) *value {
+	for ; s != nil; s = s.outer {
+		if v, ok := s.values[name]; ok {
+			return v
+		}
+	}
+	return nil
+}
+
+// nodeError is what builders panic with; it ends at the node.
+type nodeError struct{ err error }
+
+// errMissing is the error of a node of which only an input is at fault, which is reported where it should be made.
+var errMissing = errors.New("an input is missing")
+
+// fail ends the node that is being built.
+func (im *importer) fail(format string, args ...any) {
+	panic(nodeError{fmt.Errorf(format, args...)})
+}
+
+// main builds the main graph.
+func (im *importer) main() {
+	m := im.file.Model
+	s := &scope{values: map[string]*value{}, opsets: m.Opsets, uses: usesOf(m.Graph)}
+	im.initializers(m.Graph, s)
+	for _, in := range m.Graph.Inputs {
+		if s.values[in.Name] != nil {
+			continue // an initializer: the input's default, which nothing replaces here
+		}
+		s.values[in.Name] = im.input(in)
+	}
+	im.nodes(m.Graph.Nodes, s)
+	if len(im.problems) > 0 {
+		return
+	}
+	for _, out := range m.Graph.Outputs {
+		im.output(out, s)
+	}
+}
+
+func usesOf(g *Graph) map[string]int {
+	uses := map[string]int{}
+	for _, n := range g.Nodes {
+		for _, in := range n.Inputs {
+			uses[in]++
+		}
+		for _, a := range n.Attributes {
+			if a.Graph != nil {
+				for name, n := range usesOf(a.Graph) {
+					uses[name] += n
+				}
+			}
+		}
+	}
+	for _, out := range g.Outputs {
+		uses[out.Name]++
+	}
+	return uses
+}
+
+func (im *importer) initializers(g *Graph, s *scope) {
+	for _, t := range g.Initializers {
+		d, err := t.data(im.file.externals)
+		v := &value{name: t.Name, data: d}
+		if err != nil {
+			v = im.problem(t.Name, "initializer", err)
+		}
+		s.values[t.Name] = v
+	}
+}
+
+// problem notes what cannot be built, and returns the value that is missing for it.
+func (im *importer) problem(node, op string, err error) *value {
+	im.problems = append(im.problems, Unsupported{Node: node, Op: op, Err: err})
+	return &value{name: node, missing: true}
+}
+
+// input declares an input of the model.
+func (im *importer) input(in Value) *value {
+	if d, ok := im.options.Inputs[in.Name]; ok {
+		return &value{name: in.Name, data: d}
+	}
+	if in.Type.Kind != KindTensor {
+		return im.problem(in.Name, "input", errors.New("it is a sequence, an optional, a map or of no known type: vkc's "+
+			"programs take tensors"))
+	}
+	t := in.Type.Elem.DType()
+	if t == ir.Invalid {
+		return im.problem(in.Name, "input", fmt.Errorf("it is of %s (type %d), which vkc does not have", in.Type.Elem,
+			in.Type.Elem))
+	}
+	if !in.Type.HasShape {
+		im.needed = append(im.needed, in.Name)
+		return im.problem(in.Name, "input", errors.New("the model does not say how many axes it has: export it with a shape"))
+	}
+	shape := make(ir.Shape, len(in.Type.Shape))
+	for i, d := range in.Type.Shape {
+		shape[i] = im.extent(d, fmt.Sprintf("%s_%d", in.Name, i))
+	}
+	im.taken[in.Name] = true
+	v := &value{name: in.Name, from: []string{in.Name}}
+	im.try(in.Name, "input", func() { v.tensor = im.b.Input(in.Name, t, shape) })
+	return v
+}
+
+// extent makes a dim of one of an input. unnamed is the name of its symbol if the model gives none.
+func (im *importer) extent(d Dim, unnamed string) ir.Dim {
+	if d.Size >= 0 {
+		return ir.D(int(d.Size))
+	}
+	name := d.Name
+	if name == "" {
+		name = unnamed
+	}
+	if n, ok := im.options.Dims[name]; ok {
+		return ir.D(n)
+	}
+	bound, ok := im.options.Bounds[name]
+	if !ok {
+		bound = DefaultBound
+	}
+	return ir.Symbol(identifier(name), bound)
+}
+
+// identifier makes a name one that a symbol can have.
+func identifier(name string) string {
+	s := strings.Map(func(r rune) rune {
+		if r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
+			return r
+		}
+		return '_'
+	}, name)
+	if s == "" || s[0] >= '0' && s[0] <= '9' {
+		s = "n" + s
+	}
+	return s[:min(len(s), 64)]
+}
+
+// output makes a value of the main graph an output, under the model's name; the elements of a sequence have numbers.
+func (im *importer) output(out Value, s *scope) {
+	var names []string
+	im.try(out.Name, "output", func() {
+		v := s.find(out.Name)
+		switch {
+		case v == nil:
+			im.fail("no node makes it")
+		case v.isList:
+			for i, e := range v.list {
+				names = append(names, fmt.Sprintf("%s.%d", out.Name, i))
+				im.b.Output(names[i], im.asTensor(e))
+			}
+		default:
+			names = []string{out.Name}
+			im.b.Output(out.Name, im.asTensor(v))
+		}
+	})
+	im.outputs = append(im.outputs, names)
+}
+
+// try runs what may fail for one node, and notes its error.
+func (im *importer) try(node, op string, do func()) (ok bool) {
+	err := caught(do)
+	if err != nil && !errors.Is(err, errMissing) {
+		im.problem(node, op, err)
+	}
+	return err == nil
+}
+
+// caught returns the error that builders of this package or of package frontend stop with.
+func caught(do func()) (err error) {
+	defer func() {
+		switch e := recover().(type) {
+		case nil:
+		case nodeError:
+			err = e.err
+		case *frontend.Error:
+			e.File = "" // the line is this package's
+			err = e
+		default:
+			panic(e)
+		}
+	}()
+	do()
+	return nil
+}
+
+// nodes builds nodes, in order. One that cannot be built leaves its results missing, and the others go on, so that all
+// faults are found.
+func (im *importer) nodes(nodes []*Node, s *scope) {
+	for _, n := range nodes {
+		results, ok := im.node(n, s)
+		for i, name := range n.Outputs {
+			if name == "" {
+				continue
+			}
+			v := &value{missing: true}
+			if ok && i < len(results) && results[i] != nil {
+				v = results[i]
+			}
+			if v.name == "" {
+				v.name = name
+			}
+			s.values[name] = v
+		}
+	}
+}
+
+// title names a node for people.
+func (n *Node) title() string {
+	if n.Name == "" && len(n.Outputs) > 0 {
+		return "node of " + n.Outputs[0]
+	}
+	return n.Name
+}
+
+// op names a node's op for people.
+func (n *Node) op() string {
+	if n.Domain != "" {
+		return n.Domain + "." + n.Op
+	}
+	return n.Op
+}
+
+func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
+	c := &call{importer: im, node: n, scope: s}
+	ok = im.try(n.title(), n.op(), func() {
+		if im.calls++; im.calls > maxCalls {
+			im.fail("more than %d nodes, those of functions and loops counted each time", maxCalls)
+		}
+		c.version = s.opsets[n.Domain]
+		for _, name := range n.Inputs {
+			var v *value
+			if name != "" {
+				if v = s.find(name); v == nil {
+					im.fail("its input %q is neither an input of the graph, nor an initializer, nor the result of a node "+
+						"before it", name)
+				}
+				if v.missing {
+					panic(nodeError{errMissing})
+				}
+			}
+			c.in = append(c.in, v)
+		}
+		results = c.build()
+		from := merged(c.in)
+		for _, v := range results {
+			if v != nil && v.from == nil {
+				v.from = from
+			}
+		}
+	})
+	return results, ok
+}
+
+// build builds the node: a function of the model, or by the row of its op.
+func (c *call) build() []*value {
+	if fn := c.function(); fn != nil {
+		return c.inline(fn)
+	}
+	row := findRow(c.node.Domain, c.node.Op, c.version)
+	if row == nil {
+		panic(nodeError{noRow(c.node.Domain, c.node.Op, c.version)})
+	}
+	if row.fold != nil {
+		if v := row.fold(c); v != nil {
+			return []*value{v}
+		}
+	}
+	if !row.asItIs {
+		if folded := c.folded(row); folded != nil {
+			return folded
+		}
+	}
+	return row.build(c)
+}
+
+// folded computes a node whose inputs are constants, in a graph of its own. It is nil where the node is left to be
+// computed later: what is large, or depends on an input.
+func (c *call) folded(row *row) []*value {
+	elems := 0
+	for _, v := range c.in {
+		if v == nil {
+			continue
+		}
+		d := constant(v)
+		if d == nil {
+			return nil
+		}
+		elems += d.Elems()
+	}
+	if elems > maxFolded {
+		return nil
+	}
+	scratch := &importer{file: c.file, scratch: true, depth: c.depth}
+	again := &call{importer: scratch, node: c.node, scope: c.scope, version: c.version}
+	for _, v := range c.in {
+		if v != nil {
+			v = &value{name: v.name, data: constant(v)}
+		}
+		again.in = append(again.in, v)
+	}
+	var results []*value
+	g, err := frontend.Build("constant", func(b *frontend.Builder) {
+		scratch.b = b
+		if err := caught(func() { results = row.build(again) }); err != nil {
+			panic(nodeError{err})
+		}
+		b.Output("some", b.Const(0)) // a graph has one
+	})
+	if err != nil {
+		panic(nodeError{err})
+	}
+	var nodes []*ir.Node
+	for _, v := range results {
+		if v == nil || v.data != nil || v.isDims {
+			continue
+		}
+		if v.isList || v.tensor.Shape().MaxElems() > maxFolded {
+			return nil
+		}
+		nodes = append(nodes, v.tensor.Node())
+	}
+	data, err := interp.Eval(context.Background(), g, nodes, interp.Options{})
+	if err != nil {
+		panic(nodeError{err})
+	}
+	for _, v := range results {
+		if v != nil && v.data == nil && !v.isDims {
+			v.data, data = data[0], data[1:]
+			v.tensor, v.conv = frontend.Tensor{}, nil
+		}
+	}
+	return results
+}

@@ -1,0 +1,231 @@
+package onnx
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+var indexOps = table{
+	"Gather":          foldedOp(gatherDims, gather),
+	"GatherElements":  tensorOp(gatherElements),
+	"GatherND":        tensorOp(gatherND),
+	"Scatter":         tensorOp(scatter),
+	"ScatterElements": tensorOp(scatter),
+	"ScatterND":       tensorOp(scatterND),
+	"TensorScatter":   tensorOp(tensorScatter),
+	"TopK":            manyOp(topK),
+	"CumSum":          tensorOp(cumSum),
+	"Compress":        tensorOp(compress),
+}
+
+// counted makes indices that count from the end, which are negative, count from the beginning.
+func (c *call) counted(indices tensor, extent ir.Dim) tensor {
+	if indices.DType().Kind() == ir.KindUint {
+		return indices
+	}
+	n := castTo(c.asTensor(dimsValue(ir.Shape{extent}, true)), indices.DType())
+	return indices.Lt(indices.Lit(0)).Where(indices.Add(n), indices)
+}
+
+// indices is input i as indices along an axis. Constants that count from the beginning stay as they are.
+func (c *call) indices(i int, extent ir.Dim) tensor {
+	t := c.x(i)
+	if d := constant(c.in[i]); d != nil {
+		if ints, err := d.Ints(); err == nil && (len(ints) == 0 || slices.Min(ints) >= 0) {
+			return t
+		}
+	}
+	return c.counted(t, extent)
+}
+
+func gather(c *call) tensor {
+	x := c.x(0)
+	axis := c.axis(c.intAttr("axis", 0), x.Rank())
+	at := c.indices(1, x.Shape()[axis])
+	if axis == 0 && x.Rank() == 2 && !x.DType().IsInteger() && x.DType() != ir.Bool && at.Rank() > 0 {
+		return x.Embedding(at, x.DType())
+	}
+	s := x.Shape()
+	to := slices.Concat(s[:axis], at.Shape(), s[axis+1:])
+	switch at.Rank() {
+	case 1:
+		return x.IndexSelect(axis, at)
+	case 0:
+		return x.IndexSelect(axis, at.Reshape(1)).Squeeze(axis)
+	}
+	return x.IndexSelect(axis, at.Reshape(-1)).Reshape(to)
+}
+
+// aligned gives x the extents of indices along all axes but one, where it has more.
+func aligned(x, indices tensor, axis int) tensor {
+	for i, d := range indices.Shape() {
+		if i != axis && d != x.Shape()[i] {
+			x = x.Slice(i, 0, d)
+		}
+	}
+	return x
+}
+
+func gatherElements(c *call) tensor {
+	x := c.x(0)
+	axis := c.axis(c.intAttr("axis", 0), x.Rank())
+	at := c.indices(1, x.Shape()[axis])
+	return aligned(x, at, axis).Gather(axis, at)
+}
+
+// coordinates is input i, rows of coordinates along the outermost axes of x, each counted from the beginning.
+func (c *call) coordinates(i int, x tensor, skip int) tensor {
+	at := c.x(i)
+	if at.Rank() == 0 || !at.Dim(-1).IsStatic() || at.Dim(-1).Static()+skip > x.Rank() {
+		c.fail("indices are %s for %s: the innermost axis has a coordinate for each of the outermost axes", at, x)
+	}
+	if d := constant(c.in[i]); d != nil {
+		if ints, err := d.Ints(); err == nil && (len(ints) == 0 || slices.Min(ints) >= 0) {
+			return at
+		}
+	}
+	extents := castTo(c.asTensor(dimsValue(x.Shape()[skip:skip+at.Dim(-1).Static()], false)), at.DType())
+	return at.Lt(at.Lit(0)).Where(at.Add(extents), at)
+}
+
+func gatherND(c *call) tensor {
+	x, batch := c.x(0), c.intAttr("batch_dims", 0)
+	at := c.coordinates(1, x, batch)
+	if batch < 0 || batch >= at.Rank() {
+		c.fail("batch_dims is %d for indices %s", batch, at)
+	}
+	// Axes that go together get coordinates of their own: their numbers.
+	for i := batch - 1; i >= 0; i-- {
+		s := slices.Clone(at.Shape())
+		s[len(s)-1] = ir.D(1)
+		at = c.b.Iota(at.DType(), i, s).Concat(-1, at)
+	}
+	return x.GatherND(at)
+}
+
+func scatter(c *call) tensor {
+	x, updates := c.x(0), c.x(2)
+	axis := c.axis(c.intAttr("axis", 0), x.Rank())
+	at := c.indices(1, x.Shape()[axis])
+	switch mode := c.textAttr("reduction", "none"); mode {
+	case "none":
+		return c.scattered(x, axis, at, updates, frontend.Tensor.Scatter)
+	case "add":
+		return c.scattered(x, axis, at, updates, frontend.Tensor.ScatterAdd)
+	default:
+		c.fail("reduction %q is not supported", mode)
+	}
+	return x
+}
+
+// scattered scatters into the part of x that updates reach along the other axes, which may be all of it.
+func (c *call) scattered(x tensor, axis int, at, updates tensor,
+	scatter func(x tensor, axis int, at, updates tensor) tensor) tensor {
+	part := aligned(x, at, axis)
+	y := scatter(part, axis, at, updates)
+	for i, d := range x.Shape() {
+		if i == axis || d == y.Shape()[i] {
+			continue
+		}
+		rest := x
+		for k := range i {
+			if k != axis {
+				rest = rest.Slice(k, 0, x.Shape()[k])
+			}
+		}
+		for k := i + 1; k < x.Rank(); k++ {
+			if k != axis && y.Shape()[k] != x.Shape()[k] {
+				rest = rest.Slice(k, 0, y.Shape()[k])
+			}
+		}
+		y = y.Concat(i, rest.Slice(i, y.Shape()[i].Static(), d))
+	}
+	return y
+}
+
+func scatterND(c *call) tensor {
+	x, updates := c.x(0), c.x(2)
+	at := c.coordinates(1, x, 0)
+	switch mode := c.textAttr("reduction", "none"); mode {
+	case "none":
+		return x.ScatterND(at, updates)
+	case "add":
+		return x.ScatterNDAdd(at, updates)
+	default:
+		c.fail("reduction %q is not supported", mode)
+	}
+	return x
+}
+
+// tensorScatter writes updates into a cache, from a position on.
+func tensorScatter(c *call) tensor {
+	x, update := c.x(0), c.x(1)
+	axis := c.axis(c.intAttr("axis", -2), x.Rank())
+	if c.has(2) && !x.Shape()[0].Is(1) {
+		c.fail("a place for each sequence of a batch is not supported")
+	}
+	start := c.b.Const(int64(0))
+	if c.has(2) {
+		start = c.x(2).Reshape()
+	}
+	if c.textAttr("mode", "linear") == "circular" {
+		return x.RingUpdateSlice(axis, update, start)
+	}
+	return x.DynamicUpdateSlice(axis, update, start)
+}
+
+func topK(c *call) []*value {
+	x := c.x(0)
+	axis := c.axis(c.intAttr("axis", -1), x.Rank())
+	k := c.intAttr("k", 0)
+	if c.has(1) {
+		if list := c.ints(1); len(list) == 1 {
+			k = list[0]
+		}
+	}
+	find := frontend.Tensor.TopKIndices
+	if c.intAttr("largest", 1) == 0 {
+		find = frontend.Tensor.BottomKIndices
+	}
+	at := find(x, axis, k)
+	return several(x.Gather(axis, at), at.Cast(ir.I64))
+}
+
+func cumSum(c *call) tensor {
+	x, axis := c.x(0), c.ints(1)
+	if len(axis) != 1 {
+		c.fail("axis is %v, want one number", axis)
+	}
+	var options []frontend.CumSumOption
+	if c.intAttr("exclusive", 0) != 0 {
+		options = append(options, frontend.Exclusive())
+	}
+	if c.intAttr("reverse", 0) != 0 {
+		options = append(options, frontend.Reverse())
+	}
+	return x.CumSum(c.axis(axis[0], x.Rank()), options...)
+}
+
+// compress takes the slices that a constant vector of bools chooses.
+func compress(c *call) tensor {
+	x := c.x(0)
+	bits, err := c.constant(1).Ints()
+	if err != nil {
+		c.fail("%v", err)
+	}
+	axis := 0
+	if c.hasAttr("axis") {
+		axis = c.axis(c.intAttr("axis", 0), x.Rank())
+	} else {
+		x = x.Reshape(-1)
+	}
+	var at []int32
+	for i, b := range bits {
+		if b != 0 {
+			at = append(at, int32(i))
+		}
+	}
+	return x.IndexSelect(axis, c.b.Const(at))
+}

@@ -1,0 +1,77 @@
+package onnx
+
+import "github.com/vkc-go/vkc/ir"
+
+var lossOps = table{
+	"NegativeLogLikelihoodLoss": tensorOp(func(c *call) tensor { return c.likelihood(c.x(0)) }),
+	"SoftmaxCrossEntropyLoss":   manyOp(crossEntropy),
+}
+
+func crossEntropy(c *call) []*value {
+	log := c.x(0).LogSoftmax(1)
+	return several(c.likelihood(log), log)
+}
+
+// likelihood is minus the element of each class, weighted and reduced; x is [N, C, …], the classes [N, …].
+func (c *call) likelihood(x tensor) tensor {
+	class := c.x(1)
+	if x.Rank() < 2 {
+		c.fail("of %s, want [N, C, …]", x)
+	}
+	at := class.Max(class.Lit(0)).Unsqueeze(1)
+	loss := x.Gather(1, at).Squeeze(1).Neg()
+	weight := c.b.Full(x.DType(), 1, class.Shape())
+	if c.has(2) {
+		w := c.x(2)
+		weight = w.IndexSelect(0, class.Max(class.Lit(0)).Reshape(-1)).Reshape(class.Shape())
+	}
+	if c.hasAttr("ignore_index") {
+		ignored := class.Eq(class.Lit(float64(c.intAttr("ignore_index", 0))))
+		weight = ignored.Where(weight.Lit(0), weight)
+	}
+	loss = weight.Eq(weight.Lit(0)).Where(loss.Lit(0), loss.Mul(weight))
+	switch mode := c.textAttr("reduction", "mean"); mode {
+	case "none":
+		return loss
+	case "sum":
+		return loss.Sum()
+	case "mean":
+		return loss.Sum().Div(weight.Sum())
+	default:
+		c.fail("reduction %q is not supported", mode)
+	}
+	return loss
+}
+
+var trainingOps = table{}
+
+var microsoftOps = table{
+	"Gelu":     unary(tensor.GeluErf),
+	"FastGelu": unary(tensor.Gelu),
+}
+
+var randomOps = table{
+	"Dropout": manyOp(dropout),
+}
+
+// dropout is the identity: models that are trained here are not ONNX models.
+func dropout(c *call) []*value {
+	x := c.x(0)
+	training := false
+	if c.has(2) {
+		training, _ = truth(c.in[2])
+		c.constant(2)
+	}
+	if training && !(c.has(1) && c.number(1) == 0) {
+		c.fail("it draws random numbers, as in training: what it gives is not defined")
+	}
+	mask := ir.Bool
+	if c.version < 10 {
+		mask = x.DType()
+	}
+	return several(x, c.b.Full(mask, 1, x.Shape()))
+}
+
+var signalOps = table{}
+
+var recurrentOps = table{}

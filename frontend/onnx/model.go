@@ -1,0 +1,161 @@
+package onnx
+
+import (
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Model is what an ONNX file says, before any of it has a meaning: graph, functions and versions of the op sets.
+type Model struct {
+	IRVersion int64
+	Producer  string
+	// Opsets gives the version of each domain's ops; the domain of ONNX itself is "".
+	Opsets    map[string]int64
+	Graph     *Graph
+	Functions []*Function
+	Metadata  map[string]string
+}
+
+// Graph is the main graph of a model, or one that is an attribute of a node.
+type Graph struct {
+	Name         string
+	Nodes        []*Node
+	Initializers []*Tensor
+	Inputs       []Value
+	Outputs      []Value
+}
+
+// Function is an op that a model defines itself.
+type Function struct {
+	Domain, Name    string
+	Inputs, Outputs []string
+	// Attributes are the names of those without a default; Defaults the others.
+	Attributes []string
+	Defaults   []*Attribute
+	Nodes      []*Node
+	Opsets     map[string]int64
+}
+
+// Node is a call of an op. An input that is left out has the name "".
+type Node struct {
+	Name, Op, Domain string
+	Inputs, Outputs  []string
+	Attributes       []*Attribute
+}
+
+// Attribute is an attribute of a node; Type says which field holds its value.
+type Attribute struct {
+	Name string
+	Type AttributeType
+	// Ref is the attribute of the function around the node whose value this one has; "" for a value of its own.
+	Ref     string
+	Float   float32
+	Int     int64
+	String  string
+	Tensor  *Tensor
+	Graph   *Graph
+	Floats  []float32
+	Ints    []int64
+	Strings []string
+	Tensors []*Tensor
+	Graphs  []*Graph
+	Of      *Type
+}
+
+// AttributeType is the kind of value that an attribute has, by ONNX's numbers.
+type AttributeType int64
+
+// The kinds of attributes.
+const (
+	AttrNone    AttributeType = 0
+	AttrFloat   AttributeType = 1
+	AttrInt     AttributeType = 2
+	AttrString  AttributeType = 3
+	AttrTensor  AttributeType = 4
+	AttrGraph   AttributeType = 5
+	AttrFloats  AttributeType = 6
+	AttrInts    AttributeType = 7
+	AttrStrings AttributeType = 8
+	AttrTensors AttributeType = 9
+	AttrGraphs  AttributeType = 10
+	AttrType    AttributeType = 13
+)
+
+// Value names an input or output of a graph, and says of which type it is.
+type Value struct {
+	Name string
+	Type Type
+}
+
+// Kind is whether a value is one tensor or something made of tensors.
+type Kind int
+
+// The kinds of values. The dtype and shape of a sequence or optional are those of its elements.
+const (
+	KindUnknown Kind = iota
+	KindTensor
+	KindSequence
+	KindOptional
+	KindOther // maps, sparse and opaque values, which have no meaning here
+)
+
+// Type is the type of a value. HasShape tells a scalar from a tensor of which no shape is known.
+type Type struct {
+	Kind     Kind
+	Elem     DataType
+	HasShape bool
+	Shape    []Dim
+	Of       *Type // of the elements of a sequence or optional
+}
+
+// Dim is an extent: a number, the name of one that is told at each run, or neither.
+type Dim struct {
+	Size int64 // -1 where it is no number
+	Name string
+}
+
+// DataType is the type of a tensor's elements, by ONNX's numbers.
+type DataType int32
+
+// dataTypes has a row for each type of ONNX: its name, and what it is here, which may be nothing.
+var dataTypes = map[DataType]struct {
+	name  string
+	dtype ir.DType
+}{
+	1: {"float", ir.F32}, 2: {"uint8", ir.U8}, 3: {"int8", ir.I8}, 4: {"uint16", ir.Invalid}, 5: {"int16", ir.Invalid},
+	6: {"int32", ir.I32}, 7: {"int64", ir.I64}, 8: {"string", ir.Invalid}, 9: {"bool", ir.Bool}, 10: {"float16", ir.F16},
+	11: {"double", ir.F64}, 12: {"uint32", ir.U32}, 13: {"uint64", ir.Invalid}, 14: {"complex64", ir.Invalid},
+	15: {"complex128", ir.Invalid}, 16: {"bfloat16", ir.BF16}, 17: {"float8e4m3fn", ir.F8E4M3},
+	18: {"float8e4m3fnuz", ir.Invalid}, 19: {"float8e5m2", ir.Invalid}, 20: {"float8e5m2fnuz", ir.Invalid},
+	21: {"uint4", ir.Invalid}, 22: {"int4", ir.Invalid}, 23: {"float4e2m1", ir.Invalid},
+}
+
+// DType returns the dtype of vkc, or ir.Invalid where there is none.
+func (t DataType) DType() ir.DType { return dataTypes[t].dtype }
+
+// String returns ONNX's name of the type.
+func (t DataType) String() string {
+	if row, ok := dataTypes[t]; ok {
+		return row.name
+	}
+	return "unknown"
+}
+
+// dataTypeOf is the reverse of DataType.DType.
+func dataTypeOf(t ir.DType) DataType {
+	for number, row := range dataTypes {
+		if row.dtype == t && t != ir.Invalid {
+			return number
+		}
+	}
+	return 0
+}
+
+// attr returns the attribute of that name, or nil.
+func (n *Node) attr(name string) *Attribute {
+	for _, a := range n.Attributes {
+		if a.Name == name {
+			return a
+		}
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package onnx
+
+import (
+	"github.com/vkc-go/vkc/ir"
+)
+
+var rowOps = table{
+	"Softmax":    {{since: 1, build: flatRows(tensor.Softmax)}, {since: 13, build: rows(tensor.Softmax)}},
+	"LogSoftmax": {{since: 1, build: flatRows(tensor.LogSoftmax)}, {since: 13, build: rows(tensor.LogSoftmax)}},
+	"Hardmax":    {{since: 1, build: flatRows(hardmax)}, {since: 13, build: rows(hardmax)}},
+
+	"BatchNormalization":        manyOp(batchNorm),
+	"InstanceNormalization":     tensorOp(instanceNorm),
+	"GroupNormalization":        tensorOp(groupNorm),
+	"LayerNormalization":        manyOp(layerNorm),
+	"RMSNormalization":          tensorOp(rmsNorm),
+	"LpNormalization":           tensorOp(lpNorm),
+	"MeanVarianceNormalization": tensorOp(meanVariance),
+	"LRN":                       tensorOp(lrn),
+}
+
+// rows applies f along an axis.
+func rows(f func(x tensor, axis int) tensor) func(c *call) []*value {
+	return func(c *call) []*value {
+		x := c.x(0)
+		return one(f(x, c.axis(c.intAttr("axis", -1), x.Rank())))
+	}
+}
+
+// flatRows applies f as opsets before 13 did: to all axes from one on, as if they were one.
+func flatRows(f func(x tensor, axis int) tensor) func(c *call) []*value {
+	return func(c *call) []*value {
+		x := c.x(0)
+		axis := c.axis(c.intAttr("axis", 1), x.Rank())
+		if axis == x.Rank()-1 {
+			return one(f(x, axis))
+		}
+		flat, err := x.Shape()[axis:].Numel()
+		if err != nil {
+			c.fail("%v", err)
+		}
+		return one(f(x.Reshape(x.Shape()[:axis], flat), axis).Reshape(x.Shape()))
+	}
+}
+
+func hardmax(x tensor, axis int) tensor {
+	return x.ArgmaxKeep(axis).Eq(x.Builder().Iota(ir.I32, axis, x.Shape())).Cast(x.DType())
+}
+
+// channels makes a vector one per channel of a tensor [N, C, …] of that rank.
+func channels(v tensor, rank int) tensor {
+	for range rank - 2 {
+		v = v.Unsqueeze(v.Rank())
+	}
+	return v
+}
+
+func batchNorm(c *call) []*value {
+	x, scale, bias, mean, variance := c.x(0), c.x(1), c.x(2), c.x(3), c.x(4)
+	eps := c.floatAttr("epsilon", 1e-5)
+	c.refuse("spatial", c.intAttr("spatial", 1) == 0, "statistics of each element, and not of each channel, are not supported")
+	if c.intAttr("training_mode", 0) != 0 || c.version < 14 && c.wants(1) {
+		return c.trainedNorm(x, scale, bias, mean, variance, eps)
+	}
+	// One factor and one offset for each channel, which depend on weights alone.
+	t := x.DType()
+	factor := castTo(scale, ir.F32).Mul(castTo(variance, ir.F32).AddScalar(eps).Rsqrt())
+	offset := castTo(bias, ir.F32).Sub(castTo(mean, ir.F32).Mul(factor))
+	if conv := c.in[0].conv; conv != nil && c.uses(c.in[0].name) == 1 && t == ir.F32 {
+		return one(conv.scaled(factor, offset))
+	}
+	rank := max(x.Rank(), 2)
+	y := castTo(x, ir.F32).Mul(channels(factor, rank)).Add(channels(offset, rank))
+	return one(castTo(y, t))
+}
+
+// uses is how many nodes of the graph read a name.
+func (c *call) uses(name string) int { return c.scope.uses[name] }
+
+// trainedNorm is batch normalization by the batch's own statistics, with the running ones as further results.
+func (c *call) trainedNorm(x, scale, bias, mean, variance tensor, eps float64) []*value {
+	axes := []int{0}
+	for a := 2; a < x.Rank(); a++ {
+		axes = append(axes, a)
+	}
+	now, spread := x.Mean(axes...), x.Variance(0, axes...)
+	r := x.Rank()
+	y := x.Sub(channels(now, r)).Mul(channels(spread.AddScalar(eps).Rsqrt().Mul(scale), r)).Add(channels(bias, r))
+	keep := c.floatAttr("momentum", 0.9)
+	next := func(old, now tensor) tensor { return old.MulScalar(keep).Add(now.MulScalar(1 - keep)) }
+	return several(y, next(mean, now), next(variance, spread), now, spread)
+}
+
+// normalized is (x-mean)/sqrt(variance+eps) over axes.
+func normalized(x tensor, eps float64, axes ...int) tensor {
+	return x.Sub(x.MeanKeep(axes...)).Mul(x.VarianceKeep(0, axes...).AddScalar(eps).Rsqrt())
+}
+
+func instanceNorm(c *call) tensor {
+	x, scale, bias := c.x(0), c.x(1), c.x(2)
+	var axes []int
+	for a := 2; a < x.Rank(); a++ {
+		axes = append(axes, a)
+	}
+	y := normalized(x, c.floatAttr("epsilon", 1e-5), axes...)
+	return y.Mul(channels(scale, x.Rank())).Add(channels(bias, x.Rank()))
+}
+
+func groupNorm(c *call) tensor {
+	x, scale, bias := c.x(0), c.x(1), c.x(2)
+	groups := c.intAttr("num_groups", 1)
+	if scale.Rank() == 1 && x.Rank() > 1 && !scale.Shape()[0].Is(x.Shape()[1].Static()) {
+		// Up to opset 20 there is one per group.
+		each := x.Shape()[1].Static() / max(1, scale.Shape()[0].Static())
+		repeat := func(v tensor) tensor { return v.Unsqueeze(1).Broadcast(v.Shape(), each).Reshape(x.Shape()[1]) }
+		scale, bias = repeat(scale), repeat(bias)
+	}
+	return x.GroupNorm(groups, scale, bias, c.floatAttr("epsilon", 1e-5))
+}
+
+func layerNorm(c *call) []*value {
+	x, scale := c.x(0), c.x(1)
+	axis := c.axis(c.intAttr("axis", -1), x.Rank())
+	eps, t := c.floatAttr("epsilon", 1e-5), x.DType()
+	if axis == x.Rank()-1 && scale.Rank() == 1 && !c.wants(1) && !c.wants(2) {
+		bias := tensor{}
+		if c.has(2) {
+			bias = c.x(2)
+		} else {
+			bias = c.b.Full(t, 0, scale.Shape())
+		}
+		return one(x.LayerNorm(scale, bias, eps))
+	}
+	var axes []int
+	for a := axis; a < x.Rank(); a++ {
+		axes = append(axes, a)
+	}
+	w := castTo(x, ir.F32)
+	mean, spread := w.MeanKeep(axes...), w.VarianceKeep(0, axes...).AddScalar(eps).Rsqrt()
+	y := castTo(w.Sub(mean).Mul(spread), t).Mul(scale)
+	if c.has(2) {
+		y = y.Add(c.x(2))
+	}
+	return several(y, mean, spread)
+}
+
+func rmsNorm(c *call) tensor {
+	x, scale := c.x(0), c.x(1)
+	axis := c.axis(c.intAttr("axis", -1), x.Rank())
+	eps, t := c.floatAttr("epsilon", 1e-5), x.DType()
+	if axis == x.Rank()-1 && scale.Rank() == 1 {
+		return x.RMSNorm(scale, eps)
+	}
+	var axes []int
+	for a := axis; a < x.Rank(); a++ {
+		axes = append(axes, a)
+	}
+	w := castTo(x, ir.F32)
+	return castTo(w.Mul(w.Sqr().MeanKeep(axes...).AddScalar(eps).Rsqrt()), t).Mul(scale)
+}
+
+func lpNorm(c *call) tensor {
+	x := c.x(0)
+	axis := c.axis(c.intAttr("axis", -1), x.Rank())
+	norm := x.Norm2Keep(axis)
+	if c.intAttr("p", 2) == 1 {
+		norm = x.Norm1Keep(axis)
+	}
+	return norm.Eq(norm.Lit(0)).Where(norm.Lit(0), x.Div(norm))
+}
+
+func meanVariance(c *call) tensor {
+	x := c.x(0)
+	axes := c.intsAttr("axes")
+	if !c.hasAttr("axes") {
+		axes = []int{0, 2, 3}
+		if c.intAttr("across_channels", 0) != 0 {
+			axes = []int{0, 1, 2, 3}
+		}
+	}
+	axes = c.resolved(axes, x.Rank())
+	return x.Sub(x.MeanKeep(axes...)).Div(x.VarianceKeep(0, axes...).Sqrt().AddScalar(1e-9))
+}
+
+// lrn divides by a power of the squares of neighbouring channels.
+func lrn(c *call) tensor {
+	x, n := c.x(0), c.intAttr("size", 1)
+	if x.Rank() < 2 || n < 1 {
+		c.fail("size %d of %s", n, x)
+	}
+	low, high := make([]int, x.Rank()), make([]int, x.Rank())
+	low[1], high[1] = (n-1)/2, n/2
+	squares := x.Sqr().Pad(low, high, 0)
+	sum := tensor{}
+	for i := range n {
+		part := squares.Slice(1, i, x.Shape()[1].Plus(int64(i)))
+		if i == 0 {
+			sum = part
+			continue
+		}
+		sum = sum.Add(part)
+	}
+	alpha, beta, bias := c.floatAttr("alpha", 1e-4), c.floatAttr("beta", 0.75), c.floatAttr("bias", 1)
+	return x.Div(sum.MulScalar(alpha / float64(n)).AddScalar(bias).Powf(beta))
+}

@@ -1,0 +1,172 @@
+// Package onnx reads ONNX models (onnx.ai, opsets 1 to 23) and builds their graphs.
+//
+//	m, err := onnx.Open("model.onnx", onnx.Options{})
+//	...
+//	defer m.Close()
+//	// m.Graph is the computation, m its weights: m implements ir.WeightSource
+//
+// The file is memory-mapped and read field by field; weights alias it, and so do those in files beside it. Files are
+// untrusted: every size is bounded, and no file outside of the model's folder is opened.
+//
+// Each op of ONNX is a row of one table, which says since which opset it holds and how it is built of package frontend.
+// What depends on nothing but constants is computed while the graph is built. Shapes are computed with their symbols: what
+// Shape, Gather, Concat and their like make of an input's extents stays an expression over them, so that a model with
+// symbolic extents has one graph for all sizes. Whatever cannot be built is reported at once, by node.
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/filefmt"
+	"github.com/vkc-go/vkc/internal/mmap"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// DefaultBound is what a symbolic extent is at most unless Options say otherwise.
+const DefaultBound = 512
+
+// Options say what of a model is known when its graph is built. The zero value is fine for most models.
+type Options struct {
+	// Bounds gives, by name, how large a symbolic extent is at most, which sizes buffers: DefaultBound unless it is here.
+	Bounds map[string]int
+	// Dims gives, by name, symbolic extents that are numbers in this graph.
+	Dims map[string]int
+	// Inputs gives values of inputs that are constants of this graph, such as one that is a shape.
+	Inputs map[string]*ir.Data
+}
+
+// File is an open model: its graph, and its weights by name. Weight may be called from several goroutines.
+type File struct {
+	Model *Model
+	Graph *ir.Graph
+	// Outputs has, in the model's order, the names of the graph's outputs that are the elements of each of the model's:
+	// one, but for a sequence any number of them, and for an optional one that holds nothing none.
+	Outputs [][]string
+
+	src       filefmt.Source
+	mapping   *mmap.File
+	externals *externals
+	weights   map[string]*ir.Data
+}
+
+// Open maps the model at path and builds its graph. Where ops are not supported the error is an *UnsupportedError,
+// which lists all of them.
+func Open(path string, options Options) (*File, error) {
+	m, err := mmap.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("onnx: %w", err)
+	}
+	f := &File{src: filefmt.Source{Format: "onnx", Path: path}, mapping: m,
+		externals: &externals{folder: filepath.Dir(path)}}
+	if err := mmap.Guard(func() error { return f.read(m.Bytes(), options) }); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// NewReader builds the graph of a model held in memory. Weights alias content.
+func NewReader(content []byte, options Options) (*File, error) {
+	f := &File{src: filefmt.Source{Format: "onnx"}, externals: &externals{}}
+	return f, f.read(content, options)
+}
+
+func (f *File) read(content []byte, options Options) error {
+	r := &reader{src: f.src}
+	model, err := r.model(content)
+	if err != nil {
+		return err
+	}
+	f.Model = model
+	return f.build(options)
+}
+
+// Close unmaps the model. Weights must not be used afterwards.
+func (f *File) Close() error {
+	err := f.externals.close()
+	if f.mapping != nil {
+		err = errors.Join(err, f.mapping.Close())
+	}
+	return err
+}
+
+// Names lists the weights of the graph, in its order.
+func (f *File) Names() []string {
+	var names []string
+	for _, n := range f.Graph.Leaves(ir.OpWeight) {
+		names = append(names, n.Name())
+	}
+	return names
+}
+
+// Weight returns the weight of that name. It implements ir.WeightSource.
+func (f *File) Weight(name string) (*ir.Data, error) {
+	d, ok := f.weights[name]
+	if !ok {
+		return nil, f.src.Unknown("weight", name, f.Names())
+	}
+	if f.mapping != nil {
+		if err := f.mapping.Intact(); err != nil {
+			return nil, fmt.Errorf("onnx: weight %q: %w", name, err)
+		}
+	}
+	return d, nil
+}
+
+// Unsupported is a node that cannot be built.
+type Unsupported struct {
+	Node string // its name, or that of its first output
+	Op   string // with its domain, if that is not ONNX's
+	Err  error
+}
+
+// UnsupportedError lists what of a model cannot be built.
+type UnsupportedError struct {
+	Path  string
+	Nodes []Unsupported
+	// Inputs are those whose values must be known when the graph is built: see Options.Inputs.
+	Inputs []string
+}
+
+// listedNodes is how many nodes an error names: the same op may be missing a hundred times.
+const listedNodes = 30
+
+// Error names the nodes, a line each.
+func (e *UnsupportedError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "onnx: %s: %d nodes cannot be built:", e.Path, len(e.Nodes))
+	for i, n := range e.Nodes {
+		if i == listedNodes {
+			fmt.Fprintf(&b, "\n  and %d more", len(e.Nodes)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n  %s (%s): %v", ir.Printable(n.Node), ir.Printable(n.Op), n.Err)
+	}
+	return b.String()
+}
+
+// build makes the graph.
+func (f *File) build(options Options) error {
+	im := &importer{file: f, options: options, weights: map[string]*ir.Data{}, taken: map[string]bool{}}
+	name := f.Model.Graph.Name
+	if !ir.IsIdent(name) {
+		name = "onnx"
+	}
+	g, err := frontend.Build(name, func(b *frontend.Builder) {
+		im.b = b
+		im.main()
+	})
+	if len(im.problems) > 0 {
+		slices.Sort(im.needed)
+		return &UnsupportedError{Path: f.src.Path, Nodes: im.problems, Inputs: slices.Compact(im.needed)}
+	}
+	if err != nil {
+		return fmt.Errorf("onnx: %s: %w", f.src.Path, err)
+	}
+	f.Graph, f.weights, f.Outputs = g, im.weights, im.outputs
+	return nil
+}

@@ -1,0 +1,169 @@
+package onnx
+
+import (
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+var quantizedOps = table{
+	"QuantizeLinear":        tensorOp(quantizeLinear),
+	"DequantizeLinear":      tensorOp(dequantizeLinear),
+	"DynamicQuantizeLinear": manyOp(dynamicQuantizeLinear),
+	"MatMulInteger":         tensorOp(matmulInteger),
+	"ConvInteger":           tensorOp(convInteger),
+	"QLinearMatMul":         tensorOp(qlinearMatMul),
+	"QLinearConv":           tensorOp(qlinearConv),
+}
+
+// alongAxis shapes scales or zero points, a scalar, a vector along an axis of x, or blocks of x, to broadcast against it.
+func (c *call) alongAxis(v, x tensor, axis, block int) tensor {
+	switch {
+	case v.Rank() == 0 || v.Rank() == 1 && v.Dim(0).Is(1):
+		return v.Reshape()
+	case v.Rank() == 1:
+		axis = c.axis(axis, x.Rank())
+		for range x.Rank() - 1 - axis {
+			v = v.Unsqueeze(v.Rank())
+		}
+		return v
+	case block > 0 && v.Rank() == x.Rank():
+		axis = c.axis(axis, x.Rank())
+		s := append(ir.Shape{}, v.Shape()...)
+		wide := v.Unsqueeze(axis + 1)
+		wide = wide.Broadcast(wide.Shape()[:axis+1], block, wide.Shape()[axis+2:])
+		s[axis] = s[axis].Times(int64(block))
+		return wide.Reshape(s).Slice(axis, 0, x.Shape()[axis])
+	}
+	c.fail("scales or zero points %s for %s", v, x)
+	return v
+}
+
+// quantized rounds x/scale to integers of dtype t around a zero point, which may be left out.
+func quantized(x, scale, zero tensor, t ir.DType) tensor {
+	y := x.Div(castTo(scale, x.DType())).Round()
+	if !zero.IsZero() {
+		y = y.Add(castTo(zero, x.DType()))
+	}
+	return y.Cast(t) // which saturates
+}
+
+// centred is integers less their zero point, in f32, which holds them exactly.
+func centred(x, zero tensor) tensor {
+	y := x.Cast(ir.F32)
+	if zero.IsZero() {
+		return y
+	}
+	return y.Sub(zero.Cast(ir.F32))
+}
+
+func quantizeLinear(c *call) tensor {
+	x := c.x(0)
+	axis, block := c.intAttr("axis", 1), c.intAttr("block_size", 0)
+	t, zero := c.dtypeAttr("output_dtype", ir.U8), tensor{}
+	if c.has(2) {
+		t = c.dtypeOf(c.in[2])
+		zero = c.alongAxis(c.x(2), x, axis, block)
+	}
+	if x.DType().IsInteger() {
+		x = x.Cast(ir.F32)
+	}
+	return quantized(x, c.alongAxis(c.x(1), x, axis, block), zero, t)
+}
+
+func dequantizeLinear(c *call) tensor {
+	x, scale := c.x(0), c.x(1)
+	axis, block := c.intAttr("axis", 1), c.intAttr("block_size", 0)
+	zero := tensor{}
+	if c.has(2) {
+		zero = c.alongAxis(c.x(2), x, axis, block)
+	}
+	y := centred(x, zero).Mul(castTo(c.alongAxis(scale, x, axis, block), ir.F32))
+	return castTo(y, scale.DType())
+}
+
+func dynamicQuantizeLinear(c *call) []*value {
+	x := c.x(0)
+	low, high := x.ReduceMin().Min(x.Lit(0)), x.ReduceMax().Max(x.Lit(0))
+	scale := high.Sub(low).DivScalar(255)
+	zero := low.Neg().Div(scale).Clamp(0, 255).Round().Cast(ir.U8)
+	return several(quantized(x, scale, zero, ir.U8), scale, zero)
+}
+
+// zeroPoint is input i, or the zero Tensor where it is left out. One for each row of a matrix is a column.
+func (c *call) zeroPoint(i int, column bool) tensor {
+	if !c.has(i) {
+		return tensor{}
+	}
+	z := c.x(i)
+	switch {
+	case z.Rank() == 1 && z.Dim(0).Is(1):
+		return z.Reshape()
+	case column && z.Rank() == 1:
+		return z.Unsqueeze(1)
+	}
+	return z
+}
+
+// exactly computes a sum of products of bytes in floats: f32 where n of them are exact in it, else f64.
+func exactly(n int64, a, b tensor, f func(a, b tensor) tensor) tensor {
+	if n > exactF32 {
+		a, b = a.Cast(ir.F64), b.Cast(ir.F64)
+	}
+	return f(a, b)
+}
+
+func matmulInteger(c *call) tensor {
+	a, b := centred(c.x(0), c.zeroPoint(2, true)), centred(c.x(1), c.zeroPoint(3, false))
+	return exactly(a.Dim(-1).Max(), a, b, matmul).Cast(ir.I32)
+}
+
+func qlinearMatMul(c *call) tensor {
+	a, b := centred(c.x(0), c.zeroPoint(2, true)), centred(c.x(3), c.zeroPoint(5, false))
+	as := c.x(1)
+	if as.Rank() == 1 && !as.Dim(0).Is(1) {
+		as = as.Unsqueeze(1)
+	}
+	y := castTo(exactly(a.Dim(-1).Max(), a, b, matmul), ir.F32)
+	return quantized(y.Mul(as.Cast(ir.F32)).Mul(c.x(4).Cast(ir.F32)), c.x(6).Cast(ir.F32), c.x(7), c.dtypeOf(c.in[7]))
+}
+
+// intConv is a convolution of integers less their zero points, around which it is padded by zeros.
+func (c *call) intConv(x, w tensor) tensor {
+	win := c.window(x.Shape(), c.kernelOf(w))
+	n := w.Shape()[1:].MaxElems()
+	return exactly(n, x, w, func(x, w tensor) tensor {
+		return x.Conv(w, append(win.options(), frontend.Dilation(win.dilation...),
+			frontend.Groups(c.intAttr("group", 1)))...)
+	})
+}
+
+// perOutput shapes one for each channel of a convolution's result to stand beside its weights.
+func perOutput(v tensor, rank int) tensor {
+	if v.IsZero() || v.Rank() == 0 {
+		return v
+	}
+	for range rank - 1 {
+		v = v.Unsqueeze(v.Rank())
+	}
+	return v
+}
+
+func convInteger(c *call) tensor {
+	x, w := c.x(0), c.x(1)
+	y := c.intConv(centred(x, c.zeroPoint(2, false)), centred(w, perOutput(c.zeroPoint(3, false), w.Rank())))
+	return y.Cast(ir.I32)
+}
+
+func qlinearConv(c *call) tensor {
+	x, w := c.x(0), c.x(3)
+	y := c.intConv(centred(x, c.zeroPoint(2, false)), centred(w, perOutput(c.zeroPoint(5, false), w.Rank())))
+	if c.has(8) {
+		y = y.Add(channels(c.x(8).Cast(y.DType()), x.Rank()))
+	}
+	ws := c.x(4)
+	if ws.Rank() == 1 && !ws.Dim(0).Is(1) {
+		ws = channels(ws, x.Rank())
+	}
+	y = castTo(y, ir.F32).Mul(c.x(1)).Mul(ws)
+	return quantized(y, c.x(6), c.x(7), c.dtypeOf(c.in[7]))
+}

@@ -1,0 +1,79 @@
+package onnx
+
+import (
+	"github.com/vkc-go/vkc/ir"
+)
+
+var reduceOps = table{
+	"ReduceSum":       reduction(tensor.Sum, tensor.SumKeep),
+	"ReduceMean":      reduction(tensor.Mean, tensor.MeanKeep),
+	"ReduceProd":      foldedReduction(tensor.Prod, tensor.ProdKeep),
+	"ReduceMax":       reduction(extreme(tensor.ReduceMax, tensor.Any), extreme(tensor.ReduceMaxKeep, tensor.AnyKeep)),
+	"ReduceMin":       reduction(extreme(tensor.ReduceMin, tensor.All), extreme(tensor.ReduceMinKeep, tensor.AllKeep)),
+	"ReduceL1":        reduction(tensor.Norm1, tensor.Norm1Keep),
+	"ReduceL2":        reduction(tensor.Norm2, tensor.Norm2Keep),
+	"ReduceLogSumExp": reduction(tensor.LogSumExp, tensor.LogSumExpKeep),
+	"ReduceLogSum":    reduction(logSum(tensor.Sum), logSum(tensor.SumKeep)),
+	"ReduceSumSquare": reduction(sumSquare(tensor.Sum), sumSquare(tensor.SumKeep)),
+	"ArgMax":          tensorOp(func(c *call) tensor { return c.arg(tensor.Argmax, tensor.ArgmaxKeep) }),
+	"ArgMin":          tensorOp(func(c *call) tensor { return c.arg(tensor.Argmin, tensor.ArgminKeep) }),
+}
+
+type reducer func(x tensor, axes ...int) tensor
+
+func reduction(drop, keep reducer) []row {
+	return tensorOp(func(c *call) tensor {
+		x := c.x(0)
+		axes, given := c.axes("axes", 1)
+		if (!given || len(axes) == 0) && c.intAttr("noop_with_empty_axes", 0) != 0 {
+			return keep(x.Unsqueeze(0), 0).Squeeze(0) // what the op does to each element alone
+		}
+		axes = c.resolved(axes, x.Rank())
+		if len(axes) == 0 && x.Rank() == 0 {
+			return keep(x.Unsqueeze(0), 0).Squeeze(0)
+		}
+		if c.intAttr("keepdims", 1) != 0 {
+			return keep(x, axes...)
+		}
+		return drop(x, axes...)
+	})
+}
+
+func foldedReduction(drop, keep reducer) []row {
+	rows := reduction(drop, keep)
+	rows[0].fold = prodDims
+	return rows
+}
+
+// extreme also takes bools, whose largest is whether any is true.
+func extreme(numbers, bools reducer) reducer {
+	return func(x tensor, axes ...int) tensor {
+		if x.DType() == ir.Bool {
+			return bools(x, axes...)
+		}
+		return numbers(x, axes...)
+	}
+}
+
+func logSum(sum reducer) reducer {
+	return func(x tensor, axes ...int) tensor { return sum(x, axes...).Log() }
+}
+
+func sumSquare(sum reducer) reducer {
+	return func(x tensor, axes ...int) tensor { return sum(x.Sqr(), axes...) }
+}
+
+// arg is the coordinate of the first of the extreme elements, or of the last: the first of the flipped axis.
+func (c *call) arg(drop, keep func(x tensor, axis int) tensor) tensor {
+	x := c.x(0)
+	axis := c.axis(c.intAttr("axis", 0), x.Rank())
+	find := drop
+	if c.intAttr("keepdims", 1) != 0 {
+		find = keep
+	}
+	if c.intAttr("select_last_index", 0) == 0 {
+		return find(x, axis).Cast(ir.I64)
+	}
+	last := c.asTensor(dimsValue(ir.Shape{x.Shape()[axis].Plus(-1)}, true))
+	return last.Sub(find(x.Flip(axis), axis).Cast(ir.I64))
+}

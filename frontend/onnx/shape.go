@@ -1,0 +1,611 @@
+package onnx
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+var shapeOps = table{
+	"Reshape":         foldedOp(reshapeDims, reshape),
+	"Flatten":         tensorOp(flatten),
+	"Squeeze":         foldedOp(reshapeDims, squeeze),
+	"Unsqueeze":       foldedOp(reshapeDims, unsqueeze),
+	"Transpose":       tensorOp(transpose),
+	"Slice":           foldedOp(sliceDims, slice),
+	"Split":           manyOp(split),
+	"Concat":          foldedOp(concatDims, concat),
+	"Expand":          tensorOp(expand),
+	"Tile":            {{since: 1, build: func(c *call) []*value { return one(tileOld(c)) }}, {since: 6, build: func(c *call) []*value { return one(tile(c)) }}},
+	"Identity":        controlOp(func(c *call) []*value { return []*value{c.copied(0)} }),
+	"DepthToSpace":    tensorOp(depthToSpace),
+	"SpaceToDepth":    tensorOp(spaceToDepth),
+	"Pad":             tensorOp(pad),
+	"CenterCropPad":   tensorOp(centerCropPad),
+	"ReverseSequence": tensorOp(reverseSequence),
+	"Shape":           controlOp(shape),
+	"Size":            controlOp(size),
+	"Constant":        controlOp(constantNode),
+	"ConstantOfShape": tensorOp(constantOfShape),
+	"ConstantFill":    tensorOp(constantFill),
+	"Range":           tensorOp(rangeOp),
+	"EyeLike":         tensorOp(eyeLike),
+	"OneHot":          tensorOp(oneHot),
+	"Trilu":           tensorOp(trilu),
+	"Crop":            tensorOp(crop),
+}
+
+// copied is input i under another name.
+func (c *call) copied(i int) *value {
+	v := *c.input(i)
+	return &v
+}
+
+func reshape(c *call) tensor {
+	x := c.x(0)
+	var to ir.Shape
+	if c.has(1) {
+		to = slices.Clone(c.dims(1))
+	} else {
+		to = ir.ShapeOf(c.intsAttr("shape")...)
+	}
+	if c.intAttr("allowzero", 0) == 0 {
+		for i, d := range to {
+			if d.Is(0) {
+				if i >= x.Rank() {
+					c.fail("extent %d of shape %s is 0, for that of an axis that %s does not have", i, to, x)
+				}
+				to[i] = x.Shape()[i]
+			}
+		}
+	}
+	return x.Reshape(c.inferred(x.Shape(), to))
+}
+
+// inferred replaces -1 where all is numbers, 0 elements included; package frontend does it elsewhere.
+func (c *call) inferred(from, to ir.Shape) ir.Shape {
+	if at := slices.Index(to, ir.Dim{Add: -1}); at >= 0 && from.MaxElems() == 0 {
+		to = slices.Clone(to)
+		to[at] = ir.D(0)
+	}
+	return to
+}
+
+func flatten(c *call) tensor {
+	x := c.x(0)
+	axis := c.intAttr("axis", 1)
+	if axis < 0 {
+		axis += x.Rank()
+	}
+	if axis < 0 || axis > x.Rank() {
+		c.fail("axis %d of %s", axis, x)
+	}
+	rows, err := x.Shape()[:axis].Numel()
+	columns, err2 := x.Shape()[axis:].Numel()
+	switch {
+	case err == nil && err2 == nil:
+		return x.Reshape(rows, columns)
+	case err == nil:
+		return x.Reshape(rows, -1)
+	}
+	return x.Reshape(-1, columns)
+}
+
+func squeeze(c *call) tensor {
+	x := c.x(0)
+	axes, given := c.axes("axes", 1)
+	if !given {
+		for i, d := range x.Shape() {
+			if d.Is(1) {
+				axes = append(axes, i)
+			}
+		}
+	}
+	return x.Squeeze(c.resolved(axes, x.Rank())...)
+}
+
+func unsqueeze(c *call) tensor {
+	x := c.x(0)
+	axes, _ := c.axes("axes", 1)
+	return x.Unsqueeze(c.resolved(axes, x.Rank()+len(axes))...)
+}
+
+func transpose(c *call) tensor {
+	x := c.x(0)
+	perm := c.intsAttr("perm")
+	if !c.hasAttr("perm") {
+		for i := range x.Rank() {
+			perm = append(perm, x.Rank()-1-i)
+		}
+	}
+	return x.Transpose(perm...)
+}
+
+// sliceArg is what of one axis is taken: elements from start on, by steps, up to and not including limit. A negative
+// step goes down, to a limit that may be -1.
+type sliceArg struct {
+	start int
+	limit ir.Dim
+	step  int
+}
+
+// sliceArgs are the arguments of Slice, for each axis of a shape.
+func (c *call) sliceArgs(s ir.Shape) []sliceArg {
+	out := make([]sliceArg, len(s))
+	for i, d := range s {
+		out[i] = sliceArg{0, d, 1}
+	}
+	var starts, ends ir.Shape
+	if c.has(1) {
+		starts, ends = c.dims(1), c.dims(2)
+	} else {
+		starts, ends = ir.ShapeOf(c.intsAttr("starts")...), ir.ShapeOf(c.intsAttr("ends")...)
+	}
+	axes, given := c.axes("axes", 3)
+	if !given {
+		for i := range starts {
+			axes = append(axes, i)
+		}
+	}
+	steps := slices.Repeat([]int{1}, len(axes))
+	if c.has(4) {
+		steps = c.ints(4)
+	}
+	if len(axes) != len(starts) || len(axes) != len(ends) || len(axes) != len(steps) {
+		c.fail("%d starts, %d ends, %d axes and %d steps", len(starts), len(ends), len(axes), len(steps))
+	}
+	for i, a := range axes {
+		a = c.axis(a, len(s))
+		out[a] = c.sliceArg(s[a], starts[i], ends[i], steps[i])
+	}
+	return out
+}
+
+func (c *call) sliceArg(extent, start, end ir.Dim, step int) sliceArg {
+	if step == 0 {
+		c.fail("a step is 0")
+	}
+	low, high := ir.D(0), extent // what start and end are clamped to
+	if step < 0 {
+		low, high = ir.Dim{Add: -1}, extent.Plus(-1)
+	}
+	bound := func(d, low, high ir.Dim) ir.Dim {
+		if d.IsStatic() && d.Add < 0 {
+			if d.Add <= -math.MaxInt32 {
+				return low
+			}
+			d = extent.Plus(d.Add)
+			if !d.IsStatic() {
+				return d // the axis is taken to be as long
+			}
+		}
+		if d.IsStatic() && d.Add >= math.MaxInt32 || d == high {
+			return high
+		}
+		if low, ok := maxDims(d, low); ok {
+			if d, ok = minDims(low, high); ok {
+				return d
+			}
+		}
+		if d.IsStatic() && d.Add >= 0 {
+			return d // up to a number of an axis of symbolic extent, which is taken to be as long
+		}
+		c.fail("from %s to %s of an axis of extent %s: it is not known how many that are", start, end, extent)
+		return d
+	}
+	first := bound(start, ir.D(0), high)
+	last := bound(end, low, high)
+	if !first.IsStatic() {
+		c.fail("it begins at %s, which is no number", first)
+	}
+	if step < 0 && (!last.IsStatic() || !extent.IsStatic()) {
+		c.fail("an axis of extent %s is taken backwards: its extent must be a number", extent)
+	}
+	if d, err := last.Less(first); step > 0 && err == nil && d.IsStatic() && d.Add < 0 {
+		last = first
+	}
+	return sliceArg{int(first.Add), last, step}
+}
+
+func slice(c *call) tensor {
+	x := c.x(0)
+	for axis, s := range c.sliceArgs(x.Shape()) {
+		switch {
+		case s.step > 0 && s == (sliceArg{0, x.Shape()[axis], 1}):
+		case s.step > 0:
+			x = x.SliceStep(axis, s.start, s.limit, s.step)
+		case s.start <= s.limit.Static(): // nothing
+			x = x.Slice(axis, 0, 0)
+		default:
+			// Backwards is the flipped axis, from its other end.
+			n := x.Shape()[axis].Static()
+			x = x.Flip(axis).SliceStep(axis, n-1-s.start, n-1-s.limit.Static(), -s.step)
+		}
+	}
+	return x
+}
+
+func split(c *call) []*value {
+	x := c.x(0)
+	axis := c.axis(c.intAttr("axis", 0), x.Rank())
+	sizes, given := c.axes("split", 1)
+	d := x.Shape()[axis]
+	if !given {
+		n := c.intAttr("num_outputs", len(c.node.Outputs))
+		if n < 1 || n > maxCalls {
+			c.fail("it splits into %d", n)
+		}
+		if part, ok := d.Quo(int64(n)); ok && !d.IsStatic() {
+			c.fail("an axis of extent %s is split into %d of %s: parts must be numbers", d, n, part)
+		}
+		part := (d.Static() + n - 1) / n
+		for left := d.Static(); len(sizes) < n; left -= part {
+			sizes = append(sizes, max(0, min(part, left)))
+		}
+	}
+	return several(x.Split(axis, sizes...)...)
+}
+
+func concat(c *call) tensor {
+	list := c.all()
+	axis := 1 // before opset 4
+	if c.version >= 4 || c.hasAttr("axis") {
+		axis = c.intAttr("axis", 0)
+	}
+	if len(list) == 1 {
+		return list[0]
+	}
+	return list[0].Concat(c.axis(axis, list[0].Rank()), list[1:]...)
+}
+
+func expand(c *call) tensor {
+	x := c.x(0)
+	to, err := broadcastDims(x.Shape(), c.dims(1))
+	if err != nil {
+		c.fail("%v", err)
+	}
+	return x.Broadcast(to)
+}
+
+func tile(c *call) tensor {
+	x, repeats := c.x(0), c.dims(1)
+	if len(repeats) != x.Rank() {
+		c.fail("%d repeats for %s", len(repeats), x)
+	}
+	return c.tiled(x, repeats)
+}
+
+// tileOld is Tile of opset 1, which repeats one axis.
+func tileOld(c *call) tensor {
+	x := c.x(0)
+	repeats := make(ir.Shape, x.Rank())
+	for i := range repeats {
+		repeats[i] = ir.D(1)
+	}
+	repeats[c.axis(c.ints(2)[0], x.Rank())] = ir.D(c.ints(1)[0])
+	return c.tiled(x, repeats)
+}
+
+// tiled repeats x along its axes: each that is repeated gets one before it, of extent 1, which is broadcast.
+func (c *call) tiled(x tensor, repeats ir.Shape) tensor {
+	for axis, n := range repeats {
+		if n.Is(1) {
+			continue
+		}
+		s := x.Shape()
+		total, err := s[axis].Mul2(n)
+		if err != nil {
+			c.fail("axis %d: %v", axis, err)
+		}
+		x = x.Unsqueeze(axis).
+			Broadcast(slices.Concat(s[:axis], ir.Shape{n}, s[axis:])).
+			Reshape(slices.Concat(s[:axis], ir.Shape{total}, s[axis+1:]))
+	}
+	return x
+}
+
+func depthToSpace(c *call) tensor {
+	x, n := c.x(0), c.intAttr("blocksize", 1)
+	s := x.Shape()
+	if len(s) != 4 || n < 1 {
+		c.fail("blocks of %d of %s: want a tensor [N, C, H, W]", n, x)
+	}
+	depth, ok := s[1].Quo(int64(n) * int64(n))
+	if !ok {
+		c.fail("%s channels are no multiple of %d*%d", s[1], n, n)
+	}
+	if c.textAttr("mode", "DCR") == "CRD" {
+		x = x.Reshape(s[0], depth, n, n, s[2], s[3]).Transpose(0, 1, 4, 2, 5, 3)
+	} else {
+		x = x.Reshape(s[0], n, n, depth, s[2], s[3]).Transpose(0, 3, 4, 1, 5, 2)
+	}
+	return x.Reshape(s[0], depth, s[2].Times(int64(n)), s[3].Times(int64(n)))
+}
+
+func spaceToDepth(c *call) tensor {
+	x, n := c.x(0), c.intAttr("blocksize", 1)
+	s := x.Shape()
+	if len(s) != 4 || n < 1 {
+		c.fail("blocks of %d of %s: want a tensor [N, C, H, W]", n, x)
+	}
+	h, ok := s[2].Quo(int64(n))
+	w, ok2 := s[3].Quo(int64(n))
+	if !ok || !ok2 {
+		c.fail("extents %s and %s are no multiples of %d", s[2], s[3], n)
+	}
+	return x.Reshape(s[0], s[1], h, n, w, n).Transpose(0, 3, 5, 1, 2, 4).
+		Reshape(s[0], s[1].Times(int64(n)*int64(n)), h, w)
+}
+
+func pad(c *call) tensor {
+	x := c.x(0)
+	pads, given := c.axes("pads", 1)
+	if !given {
+		pads = c.intsAttr("paddings") // opset 1
+	}
+	value := c.floatAttr("value", 0)
+	if c.has(2) {
+		value = c.number(2)
+	}
+	axes := make([]int, x.Rank())
+	for i := range axes {
+		axes[i] = i
+	}
+	if c.has(3) {
+		axes = c.ints(3)
+	}
+	if len(pads) != 2*len(axes) {
+		c.fail("%d pads for %d axes", len(pads), len(axes))
+	}
+	low, high := make([]int, x.Rank()), make([]int, x.Rank())
+	for i, a := range axes {
+		a = c.axis(a, x.Rank())
+		low[a], high[a] = pads[i], pads[len(axes)+i]
+	}
+	for a := range low { // a negative pad takes elements away
+		if cut, tail := max(0, -low[a]), max(0, -high[a]); cut > 0 || tail > 0 {
+			x = x.Slice(a, cut, x.Shape()[a].Plus(int64(-tail)))
+			low[a], high[a] = max(0, low[a]), max(0, high[a])
+		}
+	}
+	switch mode := c.textAttr("mode", "constant"); mode {
+	case "constant":
+		return x.Pad(low, high, value)
+	case "reflect":
+		return x.PadReflect(low, high)
+	case "edge":
+		return x.PadReplicate(low, high)
+	case "wrap":
+		return c.padWrap(x, low, high)
+	default:
+		c.fail("mode %q is not supported", mode)
+	}
+	return x
+}
+
+// padWrap pads with the elements from the other end, round and round.
+func (c *call) padWrap(x tensor, low, high []int) tensor {
+	for axis := range low {
+		n := x.Shape()[axis]
+		if low[axis] == 0 && high[axis] == 0 {
+			continue
+		}
+		if !n.IsStatic() || n.Static() == 0 {
+			c.fail("an axis of extent %s is padded by itself: its extent must be a number", n)
+		}
+		at := make([]int32, low[axis]+n.Static()+high[axis])
+		for i := range at {
+			at[i] = int32(((i-low[axis])%n.Static() + n.Static()) % n.Static())
+		}
+		x = x.IndexSelect(axis, c.b.Const(at))
+	}
+	return x
+}
+
+func centerCropPad(c *call) tensor {
+	x, to := c.x(0), c.ints(1)
+	axes := c.intsAttr("axes")
+	if !c.hasAttr("axes") {
+		for i := range x.Rank() {
+			axes = append(axes, i)
+		}
+	}
+	low, high := make([]int, x.Rank()), make([]int, x.Rank())
+	for i, a := range axes {
+		a = c.axis(a, x.Rank())
+		n := x.Shape()[a].Static()
+		if i >= len(to) || !x.Shape()[a].IsStatic() {
+			c.fail("it wants axes whose extents are numbers, and a size for each")
+		}
+		if to[i] < n {
+			start := (n - to[i]) / 2
+			x = x.Slice(a, start, start+to[i])
+		} else {
+			low[a] = (to[i] - n) / 2
+			high[a] = to[i] - n - low[a]
+		}
+	}
+	return x.Pad(low, high, 0)
+}
+
+// reverseSequence takes element len-1-i where i is before the end of its sequence, and i elsewhere.
+func reverseSequence(c *call) tensor {
+	x, lens := c.x(0), c.x(1).Cast(ir.I32)
+	batch, time := c.intAttr("batch_axis", 1), c.intAttr("time_axis", 0)
+	if batch+time != 1 || x.Rank() < 2 {
+		c.fail("batch_axis %d and time_axis %d of %s: want 0 and 1", batch, time, x)
+	}
+	at := c.b.Iota(ir.I32, time, x.Shape()[:2])
+	n := lens.Unsqueeze(time)
+	at = at.Lt(n).Where(n.SubScalar(1).Sub(at), at)
+	for at.Rank() < x.Rank() {
+		at = at.Unsqueeze(at.Rank())
+	}
+	return x.Gather(time, at.Broadcast(x.Shape()))
+}
+
+func shape(c *call) []*value {
+	s := c.shapeOf(c.input(0))
+	start, end := c.intAttr("start", 0), c.intAttr("end", len(s))
+	bound := func(i int) int {
+		if i < 0 {
+			i += len(s)
+		}
+		return max(0, min(i, len(s)))
+	}
+	start, end = bound(start), bound(end)
+	return []*value{{dims: s[start:max(start, end)], isDims: true, from: []string{}}}
+}
+
+func size(c *call) []*value {
+	n, err := c.shapeOf(c.input(0)).Numel()
+	if err != nil {
+		c.fail("%v", err)
+	}
+	return []*value{{dims: ir.Shape{n}, scalar: true, isDims: true, from: []string{}}}
+}
+
+func constantNode(c *call) []*value {
+	var d *ir.Data
+	var err error
+	for _, a := range c.node.Attributes {
+		switch a.Name {
+		case "value":
+			if a = c.attr("value", AttrTensor); a != nil && a.Tensor != nil {
+				d, err = a.Tensor.data(c.file.externals)
+			}
+		case "value_float":
+			d, err = ir.FromFloats(ir.F32, []float64{c.floatAttr(a.Name, 0)})
+		case "value_floats":
+			if a = c.attr(a.Name, AttrFloats); a != nil {
+				d, err = ir.FromFloats(ir.F32, widened(a.Floats), len(a.Floats))
+			}
+		case "value_int":
+			d, err = ir.FromInts(ir.I64, []int64{int64(c.intAttr(a.Name, 0))})
+		case "value_ints":
+			if a = c.attr(a.Name, AttrInts); a != nil {
+				d, err = ir.FromInts(ir.I64, a.Ints, len(a.Ints))
+			}
+		default:
+			c.fail("a constant of %s is not supported", a.Name)
+		}
+	}
+	switch {
+	case err != nil:
+		panic(nodeError{err})
+	case d == nil:
+		c.fail("it has no value")
+	}
+	return []*value{{data: d}}
+}
+
+func widened(list []float32) []float64 {
+	out := make([]float64, len(list))
+	for i, f := range list {
+		out[i] = float64(f)
+	}
+	return out
+}
+
+func constantOfShape(c *call) tensor {
+	fill := c.b.Const(float32(0))
+	if a := c.attr("value", AttrTensor); a != nil && a.Tensor != nil {
+		d, err := a.Tensor.data(c.file.externals)
+		if err != nil {
+			panic(nodeError{err})
+		}
+		fill = c.b.Const(d).Reshape()
+	}
+	return fill.Broadcast(c.dims(0))
+}
+
+// constantFill is an op of files made before there was ConstantOfShape.
+func constantFill(c *call) tensor {
+	var to ir.Shape
+	switch {
+	case c.hasAttr("shape"):
+		to = ir.ShapeOf(c.intsAttr("shape")...)
+	case c.intAttr("input_as_shape", 0) != 0:
+		to = c.dims(0)
+	default:
+		to = c.x(0).Shape()
+	}
+	to = slices.Concat(to, ir.ShapeOf(c.intsAttr("extra_shape")...))
+	return c.b.Full(c.dtypeAttr("dtype", ir.F32), c.floatAttr("value", 0), to)
+}
+
+// rangeOp counts. How many there are must be known, and may depend on a symbol.
+func rangeOp(c *call) tensor {
+	t := c.dtypeOf(c.input(0))
+	if t.IsInteger() {
+		start, limit, step := c.dims(0), c.dims(1), c.dims(2)
+		if len(start) == 1 && len(limit) == 1 && len(step) == 1 && start[0].IsStatic() && step[0].IsStatic() {
+			if n, err := limit[0].Less(start[0]); err == nil && step[0].Add != 0 {
+				k := step[0].Add
+				if n.IsStatic() {
+					n = ir.Dim{Add: max(0, int64(math.Ceil(float64(n.Add)/float64(k))))}
+				} else if k != 1 {
+					c.fail("it counts from %s to %s by %d: with a symbol only by 1", start, limit, k)
+				}
+				return c.b.Arange(t, float64(start[0].Add), float64(k), n)
+			}
+		}
+	}
+	start, limit, step := c.number(0), c.number(1), c.number(2)
+	n := max(0, math.Ceil((limit-start)/step))
+	if math.IsNaN(n) || n > math.MaxInt32 {
+		c.fail("it counts from %v to %v by %v", start, limit, step)
+	}
+	return c.b.Arange(t, start, step, int(n))
+}
+
+func eyeLike(c *call) tensor {
+	s := c.shapeOf(c.input(0))
+	if len(s) != 2 {
+		c.fail("of rank %d, want 2", len(s))
+	}
+	t := c.dtypeAttr("dtype", c.dtypeOf(c.in[0]))
+	row, column := c.b.Iota(ir.I32, 0, s), c.b.Iota(ir.I32, 1, s)
+	return row.AddScalar(float64(c.intAttr("k", 0))).Eq(column).Cast(t)
+}
+
+func oneHot(c *call) tensor {
+	indices, depth, values := c.x(0), c.ints(1), c.x(2)
+	if len(depth) != 1 || depth[0] < 0 {
+		c.fail("depth is %v, want one number", depth)
+	}
+	if indices.DType().IsFloat() {
+		indices = indices.Cast(ir.I64)
+	}
+	indices = c.counted(indices, ir.D(depth[0]))
+	axis := c.axis(c.intAttr("axis", -1), indices.Rank()+1)
+	s := slices.Insert(slices.Clone(indices.Shape()), axis, ir.D(depth[0]))
+	is := indices.Unsqueeze(axis).Eq(c.b.Iota(indices.DType(), axis, s))
+	return is.Where(values.Index(0, 1), values.Index(0, 0))
+}
+
+func trilu(c *call) tensor {
+	x, k := c.x(0), 0
+	if c.has(1) {
+		k = int(c.number(1))
+	}
+	if c.intAttr("upper", 1) != 0 {
+		return x.Triu(k)
+	}
+	return x.Tril(k)
+}
+
+// crop is an op of opset 1: it takes a border away, or a window.
+func crop(c *call) tensor {
+	x, border, scale := c.x(0), c.intsAttr("border"), c.intsAttr("scale")
+	if x.Rank() != 4 || len(border) != 4 {
+		c.fail("border %v of %s: want four numbers and a tensor [N, C, H, W]", border, x)
+	}
+	h, w := frontend.Dim(x.Shape()[2].Plus(int64(-border[3]))), frontend.Dim(x.Shape()[3].Plus(int64(-border[2])))
+	if len(scale) == 2 {
+		h, w = border[1]+scale[0], border[0]+scale[1]
+	}
+	return x.Slice(2, border[1], h).Slice(3, border[0], w)
+}

@@ -1,0 +1,198 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vkc-go/vkc/internal/filefmt"
+	"github.com/vkc-go/vkc/internal/mmap"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// A Case is a model with inputs and the outputs that it should have, in the layout of ONNX's own tests: a folder with
+// model.onnx and test_data_set_0, and in that input_0.pb, output_0.pb and so on.
+type Case struct {
+	Name   string // the folder, seen from the one that was searched
+	Folder string // of model.onnx
+	Data   string // the folder of inputs and outputs
+}
+
+// Cases finds all cases in a folder and the folders below it, in alphabetical order.
+func Cases(folder string) ([]Case, error) {
+	var cases []Case
+	err := filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() != "model.onnx" {
+			return err
+		}
+		dir := filepath.Dir(path)
+		name, err := filepath.Rel(folder, dir)
+		if err != nil {
+			return err
+		}
+		sets, err := filepath.Glob(filepath.Join(escaped(dir), "test_data_set_*"))
+		for _, set := range sets {
+			of := name
+			if len(sets) > 1 {
+				of += "/" + strings.TrimPrefix(filepath.Base(set), "test_data_set_")
+			}
+			cases = append(cases, Case{Name: filepath.ToSlash(of), Folder: dir, Data: set})
+		}
+		return err
+	})
+	return cases, err
+}
+
+// escaped makes a path one that a pattern matches alone.
+func escaped(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
+}
+
+// Loaded is a case that is ready to run.
+type Loaded struct {
+	File *File
+	// Inputs are those of the graph, by name.
+	Inputs map[string]*ir.Data
+	// Want are its outputs, by name.
+	Want map[string]*ir.Data
+}
+
+// Load opens the model of a case. Inputs that the graph must know when it is built, such as shapes, become constants
+// of it.
+func (t Case) Load() (_ *Loaded, err error) {
+	path := filepath.Join(t.Folder, "model.onnx")
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{src: filefmt.Source{Format: "onnx", Path: path}}
+	model, err := r.model(content)
+	if err != nil {
+		return nil, err
+	}
+	initialized := map[string]bool{}
+	for _, d := range model.Graph.Initializers {
+		initialized[d.Name] = true
+	}
+	given := map[string]*ir.Data{}
+	constants := map[string]*ir.Data{}
+	next := 0
+	for _, in := range model.Graph.Inputs {
+		if initialized[in.Name] {
+			continue
+		}
+		list, err := t.read("input", next, in.Type)
+		if err != nil {
+			return nil, err
+		}
+		next++
+		if in.Type.Kind == KindTensor && len(list) == 1 {
+			given[in.Name] = list[0]
+		}
+	}
+	l := &Loaded{Inputs: given}
+	for l.File == nil {
+		f, err := Open(path, Options{Inputs: constants})
+		var unsupported *UnsupportedError
+		if !errors.As(err, &unsupported) {
+			if err != nil {
+				return nil, err
+			}
+			l.File = f
+			break
+		}
+		more := false
+		for _, name := range unsupported.Inputs {
+			if d, ok := given[name]; ok && constants[name] == nil {
+				constants[name], more = d, true
+			}
+		}
+		if !more {
+			return nil, err
+		}
+	}
+	for name := range constants {
+		delete(l.Inputs, name)
+	}
+	if l.Want, err = t.want(model, l.File); err != nil {
+		return nil, errors.Join(err, l.File.Close())
+	}
+	return l, nil
+}
+
+// want reads the outputs that a case should have.
+func (t Case) want(model *Model, f *File) (map[string]*ir.Data, error) {
+	want := map[string]*ir.Data{}
+	for i, out := range model.Graph.Outputs {
+		list, err := t.read("output", i, out.Type)
+		if err != nil {
+			return nil, err
+		}
+		if len(list) != len(f.Outputs[i]) {
+			return nil, fmt.Errorf("output %q has %d tensors, want %d", out.Name, len(f.Outputs[i]), len(list))
+		}
+		for k, d := range list {
+			want[f.Outputs[i][k]] = d
+		}
+	}
+	return want, nil
+}
+
+// read reads a value of a case from its file.
+func (t Case) read(kind string, i int, of Type) ([]*ir.Data, error) {
+	path := filepath.Join(t.Data, kind+"_"+strconv.Itoa(i)+".pb")
+	m, err := mmap.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	var list []*ir.Data
+	err = mmap.Guard(func() error {
+		list, err = ReadTensors(path, slices.Clone(m.Bytes()), of)
+		return err
+	})
+	return list, err
+}
+
+// Compare returns an error unless got is near want: of one dtype and shape, integers equal, and floats as ONNX's own
+// tests have it: |got-want| at most absolute + relative*|want|, NaN where NaN is wanted.
+func Compare(got, want *ir.Data, relative, absolute float64) error {
+	switch {
+	case got == nil:
+		return errors.New("it is missing")
+	case got.DType != want.DType || !slices.Equal(got.Dims, want.Dims):
+		return fmt.Errorf("it is %s, want %s", got, want)
+	}
+	if !want.DType.IsFloat() {
+		a, err := got.Ints()
+		b, err2 := want.Ints()
+		for i := range b {
+			if a[i] != b[i] {
+				return fmt.Errorf("element %d is %d, want %d", i, a[i], b[i])
+			}
+		}
+		return errors.Join(err, err2)
+	}
+	a, err := got.Floats()
+	b, err2 := want.Floats()
+	worst, at := 0.0, -1
+	for i, w := range b {
+		g := a[i]
+		if g == w || math.IsNaN(g) && math.IsNaN(w) {
+			continue
+		}
+		over := math.Abs(g-w) / (absolute + relative*math.Abs(w))
+		if !(over <= 1) && !(over <= worst) {
+			worst, at = over, i
+		}
+	}
+	if at >= 0 {
+		return fmt.Errorf("element %d is %v, want %v: %.3g times what is allowed", at, a[at], b[at], worst)
+	}
+	return errors.Join(err, err2)
+}

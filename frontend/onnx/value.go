@@ -1,0 +1,205 @@
+package onnx
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// value is what a name of a model stands for. It has one of these forms, and is brought into another where an op wants it.
+type value struct {
+	name string
+	// data is a constant: an initializer, or what was computed of constants.
+	data *ir.Data
+	// dims are integers, a vector or, if scalar, one of them, which may depend on symbols.
+	dims   ir.Shape
+	scalar bool
+	isDims bool
+	// tensor is a value of the graph.
+	tensor frontend.Tensor
+	// list is a sequence of values; of an optional, one or none.
+	list   []*value
+	isList bool
+	// missing is a value that an unsupported node should have made.
+	missing bool
+	// from are the inputs of the model that it depends on.
+	from []string
+	// conv is the convolution that made the value, which a batch normalization can become a part of.
+	conv *convolution
+}
+
+// smallConstant is how many elements a constant has at most that is written into the graph rather than into its
+// weights: enough for scalars and lists of axes, which passes look at.
+const smallConstant = 16
+
+// maxFolded is how many elements a constant has at most that is computed when the graph is built. Larger ones are
+// computed where weights are prepared, once.
+const maxFolded = 1 << 16
+
+// asTensor returns the value as a tensor of the graph.
+func (im *importer) asTensor(v *value) frontend.Tensor {
+	switch {
+	case v.isList:
+		im.fail("%q is a sequence, and a tensor is wanted", v.name)
+	case !v.tensor.IsZero() && v.tensor.Builder() == im.b:
+	case v.isDims:
+		v.tensor = im.dimsTensor(v)
+	case v.data == nil:
+		im.fail("%q has no value", v.name)
+	case v.data.Elems() <= smallConstant || v.name == "" || im.scratch:
+		v.tensor = im.b.Const(v.data)
+	default:
+		v.tensor = im.weight(v)
+	}
+	return v.tensor
+}
+
+// weight declares a constant as a weight of the graph, under its name in the model. Names of functions and of graphs in
+// nodes may be there already, and get a number.
+func (im *importer) weight(v *value) frontend.Tensor {
+	name := v.name
+	for i := 1; im.taken[name]; i++ {
+		name = fmt.Sprintf("%s.%d", v.name, i)
+	}
+	im.taken[name] = true
+	im.weights[name] = v.data
+	return im.b.Weight(name, v.data.DType, v.data.Dims)
+}
+
+// dimsTensor writes integers that depend on symbols as an i64 tensor.
+func (im *importer) dimsTensor(v *value) frontend.Tensor {
+	if v.dims.IsStatic() {
+		ints := make([]int64, len(v.dims))
+		for i, d := range v.dims {
+			ints[i] = d.Add
+		}
+		if v.scalar {
+			return im.b.Const(ints[0])
+		}
+		return im.b.Const(ints, len(ints))
+	}
+	parts := make([]frontend.Tensor, len(v.dims))
+	for i, d := range v.dims {
+		if d.IsStatic() {
+			parts[i] = im.b.Const([]int64{d.Add})
+		} else {
+			parts[i] = im.b.DimValue(d).Cast(ir.I64).Reshape(1)
+		}
+	}
+	if v.scalar {
+		return parts[0].Reshape()
+	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return parts[0].Concat(0, parts[1:]...)
+}
+
+// dimsOf returns the integers of a value, which may depend on symbols.
+func dimsOf(v *value) (s ir.Shape, scalar, ok bool) {
+	if v.isDims {
+		return v.dims, v.scalar, true
+	}
+	if v.data == nil || !v.data.DType.IsInteger() || len(v.data.Dims) > 1 || v.data.Elems() > 4*smallConstant {
+		return nil, false, false
+	}
+	ints, err := v.data.Ints()
+	if err != nil {
+		return nil, false, false
+	}
+	for _, n := range ints {
+		s = append(s, ir.Dim{Add: n})
+	}
+	return s, len(v.data.Dims) == 0, true
+}
+
+// constant returns the value if it is known when the graph is built.
+func constant(v *value) *ir.Data {
+	switch {
+	case v.data != nil:
+		return v.data
+	case v.isDims && v.dims.IsStatic():
+		ints := make([]int64, len(v.dims))
+		for i, d := range v.dims {
+			ints[i] = d.Add
+		}
+		dims := []int{len(ints)}
+		if v.scalar {
+			dims = nil
+		}
+		d, err := ir.FromInts(ir.I64, ints, dims...)
+		if err == nil {
+			return d
+		}
+	}
+	return nil
+}
+
+func dimsValue(s ir.Shape, scalar bool) *value {
+	return &value{dims: s, scalar: scalar, isDims: true}
+}
+
+// shapeOf returns the shape of a value that is a tensor.
+func (im *importer) shapeOf(v *value) ir.Shape {
+	switch {
+	case v.isDims && v.scalar:
+		return ir.Shape{}
+	case v.isDims:
+		return ir.ShapeOf(len(v.dims))
+	case v.data != nil:
+		return ir.ShapeOf(v.data.Dims...)
+	}
+	return im.asTensor(v).Shape()
+}
+
+// dtypeOf returns the dtype of a value that is a tensor.
+func (im *importer) dtypeOf(v *value) ir.DType {
+	switch {
+	case v.isDims:
+		return ir.I64
+	case v.data != nil:
+		return v.data.DType
+	}
+	return im.asTensor(v).DType()
+}
+
+// merged is the union of what values depend on.
+func merged(values []*value) []string {
+	var all []string
+	for _, v := range values {
+		if v == nil {
+			continue
+		}
+		if len(all) == 0 {
+			all = v.from
+			continue
+		}
+		for _, name := range v.from {
+			if !slices.Contains(all, name) {
+				all = append(slices.Clip(all), name)
+			}
+		}
+	}
+	return all
+}
+
+// broadcastDims returns the shape that operands of those shapes have together.
+func broadcastDims(a, b ir.Shape) (ir.Shape, error) {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	out := slices.Clone(a)
+	for i, d := range b {
+		at := len(a) - len(b) + i
+		switch {
+		case d.Is(1) || d == out[at]:
+		case out[at].Is(1):
+			out[at] = d
+		default:
+			return nil, fmt.Errorf("%s and %s do not broadcast: extents must be equal or 1", a, b)
+		}
+	}
+	return out, nil
+}

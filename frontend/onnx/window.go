@@ -1,0 +1,261 @@
+package onnx
+
+import (
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+var windowOps = table{
+	"Conv":              manyOp(conv),
+	"ConvTranspose":     tensorOp(convTranspose),
+	"AveragePool":       tensorOp(averagePool),
+	"MaxPool":           tensorOp(maxPool),
+	"LpPool":            tensorOp(lpPool),
+	"MaxUnpool":         tensorOp(maxUnpool),
+	"GlobalAveragePool": tensorOp(func(c *call) tensor { return c.x(0).GlobalAvgPool() }),
+	"GlobalMaxPool":     tensorOp(func(c *call) tensor { return c.x(0).GlobalMaxPool() }),
+	"GlobalLpPool":      tensorOp(globalLpPool),
+}
+
+// window is what convolutions and pools have in common, for each of the innermost axes.
+type window struct {
+	kernel, stride, dilation, low, high []int
+}
+
+// window reads the attributes of a node whose window has these extents.
+func (c *call) window(x ir.Shape, kernel []int) window {
+	n := len(kernel)
+	if len(x) != n+2 {
+		c.fail("a window of %d axes goes over a tensor of %d, and not over %s", n, n+2, x)
+	}
+	w := window{kernel: kernel, stride: c.perAxis("strides", n, 1), dilation: c.perAxis("dilations", n, 1),
+		low: make([]int, n), high: make([]int, n)}
+	switch mode := c.textAttr("auto_pad", "NOTSET"); mode {
+	case "NOTSET":
+		pads := c.perAxis("pads", 2*n, 0)
+		w.low, w.high = pads[:n], pads[n:]
+	case "VALID":
+	case "SAME_UPPER", "SAME_LOWER":
+		for i := range n {
+			total := w.samePadding(c, i, x[i+2])
+			w.low[i], w.high[i] = total/2, total-total/2
+			if mode == "SAME_LOWER" {
+				w.low[i], w.high[i] = w.high[i], w.low[i]
+			}
+		}
+	default:
+		c.fail("auto_pad is %q", mode)
+	}
+	return w
+}
+
+// samePadding is the padding with which there is a window for each stride.
+func (w window) samePadding(c *call, i int, extent ir.Dim) int {
+	reach := w.dilation[i]*(w.kernel[i]-1) + 1
+	if w.stride[i] == 1 {
+		return reach - 1
+	}
+	if !extent.IsStatic() {
+		c.fail("the padding follows from extent %s, which must be a number: fix the symbol's value", extent)
+	}
+	n := extent.Static()
+	return max(0, ((n+w.stride[i]-1)/w.stride[i]-1)*w.stride[i]+reach-n)
+}
+
+func (c *call) perAxis(name string, n, otherwise int) []int {
+	list := c.intsAttr(name)
+	if len(list) == 0 {
+		for range n {
+			list = append(list, otherwise)
+		}
+	}
+	if len(list) != n {
+		c.fail("attribute %s is %v, want %d numbers", name, list, n)
+	}
+	return list
+}
+
+func (w window) options() []frontend.WindowOption {
+	return []frontend.WindowOption{frontend.Stride(w.stride...), frontend.PaddingLowHigh(w.low, w.high)}
+}
+
+// kernelOf is the extents of a convolution's weights.
+func (c *call) kernelOf(w tensor) []int {
+	if w.Rank() < 3 || !w.Shape().IsStatic() {
+		c.fail("the weights are %s: want [O, C, …]", w)
+	}
+	kernel := make([]int, w.Rank()-2)
+	for i, d := range w.Shape()[2:] {
+		kernel[i] = d.Static()
+	}
+	return kernel
+}
+
+// convolution is how a value was made, for a batch normalization after it, which becomes part of the weights.
+type convolution struct {
+	x, weights, bias tensor // no bias: the zero Tensor
+	options          []frontend.WindowOption
+}
+
+func (v *convolution) result() tensor {
+	options := v.options
+	if !v.bias.IsZero() {
+		options = append(options[:len(options):len(options)], frontend.Bias(v.bias))
+	}
+	return v.x.Conv(v.weights, options...)
+}
+
+// scaled returns the convolution times a factor plus an offset for each channel of its result.
+func (v *convolution) scaled(factor, offset tensor) tensor {
+	by := factor
+	for by.Rank() < v.weights.Rank() {
+		by = by.Unsqueeze(by.Rank())
+	}
+	bias := offset
+	if !v.bias.IsZero() {
+		bias = v.bias.Mul(factor).Add(offset)
+	}
+	return (&convolution{v.x, v.weights.Mul(by), bias, v.options}).result()
+}
+
+func conv(c *call) []*value {
+	x, w := c.x(0), c.x(1)
+	win := c.window(x.Shape(), c.kernelOf(w))
+	v := &convolution{x: x, weights: w, options: append(win.options(), frontend.Dilation(win.dilation...),
+		frontend.Groups(c.intAttr("group", 1)))}
+	if c.has(2) {
+		v.bias = c.x(2)
+	}
+	y := &value{tensor: v.result()}
+	if constant(c.in[1]) != nil && (!c.has(2) || constant(c.in[2]) != nil) {
+		y.conv = v
+	}
+	return []*value{y}
+}
+
+func convTranspose(c *call) tensor {
+	x, w := c.x(0), c.x(1)
+	kernel := c.kernelOf(w)
+	n := len(kernel)
+	if x.Rank() != n+2 {
+		c.fail("weights %s do not go over %s", w, x)
+	}
+	stride, dilation := c.perAxis("strides", n, 1), c.perAxis("dilations", n, 1)
+	extra := c.perAxis("output_padding", n, 0)
+	pads := c.perAxis("pads", 2*n, 0)
+	low, high := pads[:n:n], pads[n:]
+	mode, shape := c.textAttr("auto_pad", "NOTSET"), c.intsAttr("output_shape")
+	if len(shape) > n {
+		shape = shape[len(shape)-n:]
+	}
+	if len(shape) == n || mode == "SAME_UPPER" || mode == "SAME_LOWER" {
+		for i := range n {
+			in := x.Shape()[i+2]
+			if !in.IsStatic() {
+				c.fail("the padding follows from extent %s, which must be a number", in)
+			}
+			to := in.Static() * stride[i]
+			if len(shape) == n {
+				to = shape[i]
+			}
+			total := stride[i]*(in.Static()-1) + extra[i] + (kernel[i]-1)*dilation[i] + 1 - to
+			if total < 0 {
+				extra[i], total = extra[i]-total, 0
+			}
+			low[i], high[i] = total/2, total-total/2
+			if mode != "SAME_UPPER" && len(shape) == n || mode == "SAME_LOWER" {
+				low[i], high[i] = high[i], low[i]
+			}
+		}
+	}
+	options := []frontend.WindowOption{frontend.Stride(stride...), frontend.PaddingLowHigh(low, high),
+		frontend.Dilation(dilation...), frontend.OutputPadding(extra...), frontend.Groups(c.intAttr("group", 1))}
+	if c.has(2) {
+		options = append(options, frontend.Bias(c.x(2)))
+	}
+	return x.ConvTranspose(w, options...)
+}
+
+// pool reads what pools have in common.
+func (c *call) pool() (tensor, window, []frontend.WindowOption) {
+	x := c.x(0)
+	w := c.window(x.Shape(), c.intsAttr("kernel_shape"))
+	options := w.options()
+	if c.intAttr("ceil_mode", 0) != 0 {
+		options = append(options, frontend.CeilMode())
+	}
+	return x, w, options
+}
+
+func averagePool(c *call) tensor {
+	x, w, options := c.pool()
+	for _, d := range w.dilation {
+		c.refuse("dilations", d != 1, "average pools of spread elements are not supported")
+	}
+	if c.intAttr("count_include_pad", 0) == 0 {
+		options = append(options, frontend.ExcludePadding())
+	}
+	return x.AvgPool(w.kernel, options...)
+}
+
+func maxPool(c *call) tensor {
+	x, w, options := c.pool()
+	if c.wants(1) {
+		c.fail("the places of the largest elements, its second result, are not supported")
+	}
+	return x.MaxPool(w.kernel, append(options, frontend.Dilation(w.dilation...))...)
+}
+
+// lpPool is a root of a sum of powers: a mean, padding counted, times the elements of the window.
+func lpPool(c *call) tensor {
+	x, w, options := c.pool()
+	p, n := float64(c.intAttr("p", 2)), 1
+	for _, k := range w.kernel {
+		n *= k
+	}
+	return x.Abs().Powf(p).AvgPool(w.kernel, options...).MulScalar(float64(n)).Powf(1 / p)
+}
+
+func globalLpPool(c *call) tensor {
+	x, p := c.x(0), float64(c.intAttr("p", 2))
+	var axes []int
+	for a := 2; a < x.Rank(); a++ {
+		axes = append(axes, a)
+	}
+	return x.Abs().Powf(p).SumKeep(axes...).Powf(1 / p)
+}
+
+// maxUnpool puts elements back to where a pool found them: at places counted over the whole tensor.
+func maxUnpool(c *call) tensor {
+	x, at := c.x(0), c.x(1)
+	n := x.Rank() - 2
+	s := x.Shape()
+	to := append(ir.Shape{}, s[:2]...)
+	kernel := c.intsAttr("kernel_shape")
+	if len(kernel) != n {
+		c.fail("kernel_shape %v does not go over %s", kernel, x)
+	}
+	stride, pads := c.perAxis("strides", n, 1), c.perAxis("pads", 2*n, 0)
+	for i := range n {
+		d, err := s[i+2].Plus(-1).Times(int64(stride[i])).Sum(ir.D(kernel[i] - pads[i] - pads[n+i]))
+		if err != nil {
+			c.fail("%v", err)
+		}
+		to = append(to, d)
+	}
+	// Places are counted in a tensor of the natural shape; one of another shape, given, is that one with more room.
+	total, err := to.Numel()
+	if err != nil {
+		c.fail("%v", err)
+	}
+	if c.has(2) {
+		if to = c.dims(2); !to.IsStatic() {
+			c.fail("output_shape is %s, want numbers", to)
+		}
+		if total, err = to.Numel(); err != nil {
+			c.fail("%v", err)
+		}
+	}
+	flat := c.b.Full(x.DType(), 0, total).ScatterDistinct(0, at.Reshape(-1), x.Reshape(-1))
+	return flat.Reshape(to)
+}

@@ -1,0 +1,471 @@
+package onnx
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/internal/filefmt"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// What a file may hold at most. They are far above what models have, and keep a hostile file from taking more memory or
+// stack than its size tells.
+const (
+	maxNesting  = 16      // graphs in attributes of nodes of graphs
+	maxMessages = 1 << 21 // nodes, attributes, tensors and values together
+	maxRank     = 64      // of what is read; what is built has ir.MaxRank at most
+)
+
+// reader reads the messages of one file. Bytes that it hands out alias the file.
+type reader struct {
+	src      filefmt.Source
+	messages int
+	depth    int
+}
+
+// field is one field of a message: a number, or bytes that begin at pos of the file.
+type field struct {
+	num   protowire.Number
+	bytes []byte
+	value uint64
+	pos   int64
+	typ   protowire.Type
+}
+
+// fields calls visit for each field of a message that begins at pos.
+func (r *reader) fields(b []byte, pos int64, visit func(f field) error) error {
+	if r.messages++; r.messages > maxMessages {
+		return r.src.Errorf(pos, "more than %d messages: no model has so many", maxMessages)
+	}
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return r.src.Errorf(pos, "no field of a protobuf message: %v", protowire.ParseError(n))
+		}
+		f := field{num: num, typ: typ}
+		rest, m := b[n:], 0
+		switch typ {
+		case protowire.VarintType:
+			f.value, m = protowire.ConsumeVarint(rest)
+		case protowire.Fixed32Type:
+			var v uint32
+			v, m = protowire.ConsumeFixed32(rest)
+			f.value = uint64(v)
+		case protowire.Fixed64Type:
+			f.value, m = protowire.ConsumeFixed64(rest)
+		case protowire.BytesType:
+			f.bytes, m = protowire.ConsumeBytes(rest)
+		default:
+			m = protowire.ConsumeFieldValue(num, typ, rest)
+		}
+		if m < 0 {
+			return r.src.Errorf(pos, "field %d: %v", num, protowire.ParseError(m))
+		}
+		f.pos = pos + int64(n+m-len(f.bytes))
+		if err := visit(f); err != nil {
+			return err
+		}
+		b, pos = rest[m:], pos+int64(n+m)
+	}
+	return nil
+}
+
+// want reports a field of another wire type than its message declares.
+func (r *reader) want(f field, typ protowire.Type) error {
+	if f.typ != typ {
+		return r.src.Errorf(f.pos, "field %d has wire type %d, want %d", f.num, f.typ, typ)
+	}
+	return nil
+}
+
+func (r *reader) text(f field, to *string) error {
+	*to = string(f.bytes)
+	return r.want(f, protowire.BytesType)
+}
+
+func (r *reader) texts(f field, to *[]string) error {
+	*to = append(*to, string(f.bytes))
+	return r.want(f, protowire.BytesType)
+}
+
+func (r *reader) int(f field, to *int64) error {
+	*to = int64(f.value)
+	return r.want(f, protowire.VarintType)
+}
+
+// ints appends integers, which come one by one or packed.
+func (r *reader) ints(f field, to *[]int64) error {
+	if f.typ != protowire.BytesType {
+		*to = append(*to, int64(f.value))
+		return r.want(f, protowire.VarintType)
+	}
+	for b := f.bytes; len(b) > 0; {
+		v, n := protowire.ConsumeVarint(b)
+		if n < 0 {
+			return r.src.Errorf(f.pos, "field %d: %v", f.num, protowire.ParseError(n))
+		}
+		*to, b = append(*to, int64(v)), b[n:]
+	}
+	return nil
+}
+
+// fixed appends numbers of that many bytes as they lie, little-endian. Alone, packed ones alias the file.
+func (r *reader) fixed(f field, size int, to *[]byte) error {
+	one := protowire.Fixed32Type
+	if size == 8 {
+		one = protowire.Fixed64Type
+	}
+	switch {
+	case f.typ == one && size == 4:
+		*to = protowire.AppendFixed32(*to, uint32(f.value))
+	case f.typ == one:
+		*to = protowire.AppendFixed64(*to, f.value)
+	case f.typ != protowire.BytesType:
+		return r.want(f, protowire.BytesType)
+	case len(f.bytes)%size != 0:
+		return r.src.Errorf(f.pos, "field %d has %d bytes of numbers of %d", f.num, len(f.bytes), size)
+	case len(*to) == 0:
+		*to = f.bytes[:len(f.bytes):len(f.bytes)]
+	default:
+		*to = append(*to, f.bytes...)
+	}
+	return nil
+}
+
+func (r *reader) floats(f field, to *[]float32) error {
+	var raw []byte
+	if err := r.fixed(f, 4, &raw); err != nil {
+		return err
+	}
+	for ; len(raw) > 0; raw = raw[4:] {
+		v, _ := protowire.ConsumeFixed32(raw)
+		*to = append(*to, math.Float32frombits(v))
+	}
+	return nil
+}
+
+// pair reads an entry of a map of texts.
+func (r *reader) pair(f field, to *map[string]string) error {
+	if err := r.want(f, protowire.BytesType); err != nil {
+		return err
+	}
+	var key, value string
+	err := r.fields(f.bytes, f.pos, func(f field) error {
+		switch f.num {
+		case 1:
+			return r.text(f, &key)
+		case 2:
+			return r.text(f, &value)
+		}
+		return nil
+	})
+	if *to == nil {
+		*to = map[string]string{}
+	}
+	(*to)[key] = value
+	return err
+}
+
+// message reads one message of a repeated field and appends it.
+func message[T any](r *reader, f field, to *[]T, read func([]byte, int64) (T, error)) error {
+	if err := r.want(f, protowire.BytesType); err != nil {
+		return err
+	}
+	m, err := read(f.bytes, f.pos)
+	*to = append(*to, m)
+	return err
+}
+
+// single reads a message of a field that is not repeated.
+func single[T any](r *reader, f field, to *T, read func([]byte, int64) (T, error)) (err error) {
+	if err := r.want(f, protowire.BytesType); err != nil {
+		return err
+	}
+	*to, err = read(f.bytes, f.pos)
+	return err
+}
+
+func (r *reader) model(b []byte) (*Model, error) {
+	m := &Model{Opsets: map[string]int64{}}
+	err := r.fields(b, 0, func(f field) error {
+		switch f.num {
+		case 1:
+			return r.int(f, &m.IRVersion)
+		case 2:
+			return r.text(f, &m.Producer)
+		case 7:
+			return single(r, f, &m.Graph, r.graph)
+		case 8:
+			return r.opset(f, m.Opsets)
+		case 14:
+			return r.pair(f, &m.Metadata)
+		case 25:
+			return message(r, f, &m.Functions, r.function)
+		}
+		return nil
+	})
+	if err == nil && m.Graph == nil {
+		err = r.src.Errorf(0, "no graph: this is no ONNX model")
+	}
+	return m, err
+}
+
+// opset reads which version of a domain's ops is meant.
+func (r *reader) opset(f field, to map[string]int64) error {
+	if err := r.want(f, protowire.BytesType); err != nil {
+		return err
+	}
+	var domain string
+	var version int64
+	err := r.fields(f.bytes, f.pos, func(f field) error {
+		switch f.num {
+		case 1:
+			return r.text(f, &domain)
+		case 2:
+			return r.int(f, &version)
+		}
+		return nil
+	})
+	to[standardDomain(domain)] = version
+	return err
+}
+
+// standardDomain gives the domain of ONNX, which has two names, one of them.
+func standardDomain(domain string) string {
+	if domain == "ai.onnx" {
+		return ""
+	}
+	return domain
+}
+
+func (r *reader) function(b []byte, pos int64) (*Function, error) {
+	fn := &Function{Opsets: map[string]int64{}}
+	err := r.fields(b, pos, func(f field) error {
+		switch f.num {
+		case 1:
+			return r.text(f, &fn.Name)
+		case 4:
+			return r.texts(f, &fn.Inputs)
+		case 5:
+			return r.texts(f, &fn.Outputs)
+		case 6:
+			return r.texts(f, &fn.Attributes)
+		case 7:
+			return message(r, f, &fn.Nodes, r.node)
+		case 9:
+			return r.opset(f, fn.Opsets)
+		case 10:
+			return r.text(f, &fn.Domain)
+		case 11:
+			return message(r, f, &fn.Defaults, r.attribute)
+		}
+		return nil
+	})
+	fn.Domain = standardDomain(fn.Domain)
+	return fn, err
+}
+
+func (r *reader) graph(b []byte, pos int64) (*Graph, error) {
+	if r.depth++; r.depth > maxNesting {
+		return nil, r.src.Errorf(pos, "graphs in graphs, more than %d deep", maxNesting)
+	}
+	defer func() { r.depth-- }()
+	g := &Graph{}
+	err := r.fields(b, pos, func(f field) error {
+		switch f.num {
+		case 1:
+			return message(r, f, &g.Nodes, r.node)
+		case 2:
+			return r.text(f, &g.Name)
+		case 5:
+			return message(r, f, &g.Initializers, r.tensor)
+		case 11:
+			return message(r, f, &g.Inputs, r.value)
+		case 12:
+			return message(r, f, &g.Outputs, r.value)
+		case 15:
+			return r.src.Errorf(f.pos, "the graph has a sparse initializer: vkc has no sparse tensors, store it as a "+
+				"dense one")
+		}
+		return nil
+	})
+	return g, err
+}
+
+func (r *reader) node(b []byte, pos int64) (*Node, error) {
+	n := &Node{}
+	err := r.fields(b, pos, func(f field) error {
+		switch f.num {
+		case 1:
+			return r.texts(f, &n.Inputs)
+		case 2:
+			return r.texts(f, &n.Outputs)
+		case 3:
+			return r.text(f, &n.Name)
+		case 4:
+			return r.text(f, &n.Op)
+		case 5:
+			return message(r, f, &n.Attributes, r.attribute)
+		case 7:
+			return r.text(f, &n.Domain)
+		}
+		return nil
+	})
+	n.Domain = standardDomain(n.Domain)
+	if err == nil && n.Op == "" {
+		err = r.src.Errorf(pos, "a node names no op")
+	}
+	return n, err
+}
+
+func (r *reader) attribute(b []byte, pos int64) (*Attribute, error) {
+	a := &Attribute{}
+	found := AttrNone // for files of the time when the type was not written
+	err := r.fields(b, pos, func(f field) error {
+		switch f.num {
+		case 1:
+			return r.text(f, &a.Name)
+		case 2:
+			found = AttrFloat
+			a.Float = math.Float32frombits(uint32(f.value))
+			return r.want(f, protowire.Fixed32Type)
+		case 3:
+			found = AttrInt
+			return r.int(f, &a.Int)
+		case 4:
+			found = AttrString
+			return r.text(f, &a.String)
+		case 5:
+			found = AttrTensor
+			return single(r, f, &a.Tensor, r.tensor)
+		case 6:
+			found = AttrGraph
+			return single(r, f, &a.Graph, r.graph)
+		case 7:
+			found = AttrFloats
+			return r.floats(f, &a.Floats)
+		case 8:
+			found = AttrInts
+			return r.ints(f, &a.Ints)
+		case 9:
+			found = AttrStrings
+			return r.texts(f, &a.Strings)
+		case 10:
+			found = AttrTensors
+			return message(r, f, &a.Tensors, r.tensor)
+		case 11:
+			found = AttrGraphs
+			return message(r, f, &a.Graphs, r.graph)
+		case 14:
+			found = AttrType
+			var t Type
+			a.Of = &t
+			return single(r, f, &t, r.typ)
+		case 20:
+			return r.int(f, (*int64)(&a.Type))
+		case 21:
+			return r.text(f, &a.Ref)
+		}
+		return nil
+	})
+	if a.Type == AttrNone {
+		a.Type = found
+	}
+	return a, err
+}
+
+func (r *reader) value(b []byte, pos int64) (Value, error) {
+	var v Value
+	err := r.fields(b, pos, func(f field) error {
+		switch f.num {
+		case 1:
+			return r.text(f, &v.Name)
+		case 2:
+			return single(r, f, &v.Type, r.typ)
+		}
+		return nil
+	})
+	return v, err
+}
+
+func (r *reader) typ(b []byte, pos int64) (Type, error) {
+	if r.depth++; r.depth > maxNesting {
+		return Type{}, r.src.Errorf(pos, "types of types, more than %d deep", maxNesting)
+	}
+	defer func() { r.depth-- }()
+	t := Type{Kind: KindOther}
+	err := r.fields(b, pos, func(f field) error {
+		switch f.num {
+		case 1:
+			t.Kind = KindTensor
+			return r.tensorType(f, &t)
+		case 4, 9:
+			t.Kind = KindSequence
+			if f.num == 9 {
+				t.Kind = KindOptional
+			}
+			return r.elementType(f, &t)
+		}
+		return nil
+	})
+	return t, err
+}
+
+func (r *reader) elementType(f field, t *Type) error {
+	if err := r.want(f, protowire.BytesType); err != nil {
+		return err
+	}
+	return r.fields(f.bytes, f.pos, func(f field) error {
+		if f.num != 1 {
+			return nil
+		}
+		var of Type
+		err := single(r, f, &of, r.typ)
+		t.Of, t.Elem, t.HasShape, t.Shape = &of, of.Elem, of.HasShape, of.Shape
+		return err
+	})
+}
+
+func (r *reader) tensorType(f field, t *Type) error {
+	if err := r.want(f, protowire.BytesType); err != nil {
+		return err
+	}
+	return r.fields(f.bytes, f.pos, func(f field) error {
+		switch f.num {
+		case 1:
+			t.Elem = DataType(f.value)
+			return r.want(f, protowire.VarintType)
+		case 2:
+			t.HasShape = true
+			if err := r.want(f, protowire.BytesType); err != nil {
+				return err
+			}
+			return r.fields(f.bytes, f.pos, func(f field) error {
+				if f.num != 1 {
+					return nil
+				}
+				if len(t.Shape) == maxRank {
+					return r.src.Errorf(f.pos, "a shape has more than %d axes", maxRank)
+				}
+				return message(r, f, &t.Shape, r.dim)
+			})
+		}
+		return nil
+	})
+}
+
+func (r *reader) dim(b []byte, pos int64) (Dim, error) {
+	d := Dim{Size: -1}
+	err := r.fields(b, pos, func(f field) error {
+		switch f.num {
+		case 1:
+			if d.Size = int64(f.value); d.Size < 0 {
+				d.Size = -1 // written by some for "not known"
+			}
+			return r.want(f, protowire.VarintType)
+		case 2:
+			return r.text(f, &d.Name)
+		}
+		return nil
+	})
+	return d, err
+}
