@@ -47,10 +47,11 @@ type programInfo struct {
 func (a *app) compileCommand() *cobra.Command {
 	var f compileFlags
 	cmd := &cobra.Command{
-		Use:   "compile GRAPH|MODEL.gguf -o OUT.vkb",
+		Use:   "compile GRAPH|MODEL.gguf|MODEL.onnx -o OUT.vkb",
 		Short: "Compile a graph or model to a bundle, one file that runs without a compiler",
 		Example: `  vkc compile GRAPH.json -o OUT.vkb
   vkc compile MODEL.gguf -o OUT.vkb --context 2048
+  vkc compile MODEL.onnx -o OUT.vkb --dim batch=1
   vkc compile GRAPH.json -o OUT.vkb --target nvidia-h100 --weights MODEL.gguf
   vkc compile GRAPH.json -o OUT.vkb --target nvidia-h100 --tuning h100.json
   vkc compile GRAPH.json -o OUT.vkb --dump-dir kernels`,
@@ -91,9 +92,14 @@ func (a *app) compileCommand() *cobra.Command {
 }
 
 func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
-	g, err := f.graph.read(path)
+	g, file, err := f.graph.open(path, f.weights)
 	if err != nil {
 		return err
+	}
+	var weights ir.WeightSource
+	if file != nil {
+		defer file.Close()
+		weights = file
 	}
 	signer, err := readSigner(f.sign)
 	if err != nil {
@@ -102,15 +108,6 @@ func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 	caps, tuning, err := a.targetCaps(f.target, &f.tuning)
 	if err != nil {
 		return err
-	}
-	var weights ir.WeightSource
-	if file := weightsOf(path, f.weights); file != "" {
-		w, err := vkc.OpenWeights(file)
-		if err != nil {
-			return err
-		}
-		defer w.Close()
-		weights = w
 	}
 	bar := a.progress("compiling shaders", false)
 	p, err := vkc.Compile(cmd.Context(), g, vkc.CompileOptions{

@@ -43,7 +43,7 @@ type dumpFlags struct {
 func (a *app) dumpCommand() *cobra.Command {
 	f := dumpFlags{kernel: -1}
 	cmd := &cobra.Command{
-		Use:   "dump GRAPH|MODEL.gguf|BUNDLE.vkb",
+		Use:   "dump GRAPH|MODEL.gguf|MODEL.onnx|BUNDLE.vkb",
 		Short: "Print what a program is at any stage of its compilation",
 		Long: `Print what a program is at any stage of its compilation:
 

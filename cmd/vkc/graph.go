@@ -26,6 +26,7 @@ type modelFlags struct {
 	step    bool
 	texts   int
 	kv      string
+	onnx    onnxFlags
 }
 
 const (
@@ -51,18 +52,45 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 		"of a model: the graph of one token of each of `N` texts at most, as vkc serve --parallel N runs it")
 	cmd.Flags().StringVar(&f.kv, "kv", "", "with --step or --texts: keep keys and values in this "+
 		"`TYPE`, such as f32 (the default), f16 or q8_0")
+	f.onnx.add(cmd)
 }
 
 // read reads a graph, or builds that of a model. Its products may be as inexact as --precision says.
 func (f *graphFlags) read(path string) (*ir.Graph, error) {
-	g, err := f.model.read(path)
+	g, w, err := f.open(path, "")
+	if w != nil {
+		err = errors.Join(err, w.Close())
+	}
+	return g, err
+}
+
+// open is read, with weights: those of the file that is named, else those of a model; nil where there are none.
+func (f *graphFlags) open(path, weights string) (_ *ir.Graph, _ vkc.Weights, err error) {
+	g, own, err := f.model.open(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	w := own
+	defer func() {
+		if err != nil && w != nil {
+			err = errors.Join(err, w.Close())
+		}
+	}()
+	if weights != "" {
+		if own != nil {
+			if err := own.Close(); err != nil {
+				return nil, nil, err
+			}
+			w = nil
+		}
+		if w, err = vkc.OpenWeights(weights); err != nil {
+			return nil, nil, err
+		}
 	}
 	if g, err = vkc.WithPrecision(g, f.precision); err != nil {
-		return nil, usagef("--precision: %w", err)
+		return nil, nil, usagef("--precision: %w", err)
 	}
-	return g, nil
+	return g, w, nil
 }
 
 // forBundle refuses what a bundle has decided already.
@@ -70,66 +98,101 @@ func (f *graphFlags) forBundle() error {
 	if f.precision != ir.PrecisionFull {
 		return &usageError{errors.New("--precision: a bundle has the precision that it was compiled with")}
 	}
-	return f.model.onlyForModels("a bundle")
+	return f.model.onlyFor("a bundle")
 }
 
-func (f *modelFlags) onlyForModels(what string) error {
-	if *f != (modelFlags{}) {
+// onlyFor refuses the flags that are for models of other kinds than what, which a file is.
+func (f *modelFlags) onlyFor(what string) error {
+	if what != ggufModel && (f.context != 0 || f.step || f.texts != 0 || f.kv != "") {
 		return usagef("--context, --step, --texts and --kv are for GGUF models, and this is %s", what)
+	}
+	if what != onnxModel && f.onnx.given() {
+		return usagef("--dim, --bound and --constant are for ONNX models, and this is %s", what)
 	}
 	return nil
 }
 
-func (f *modelFlags) read(path string) (_ *ir.Graph, err error) {
+// What files with a model are called.
+const (
+	ggufModel = "a GGUF model"
+	onnxModel = "an ONNX model"
+)
+
+// open reads a graph, or builds that of a model, whose weights it returns too.
+func (f *modelFlags) open(path string) (*ir.Graph, vkc.Weights, error) {
 	isModel, err := isGGUF(path)
-	if err != nil {
-		return nil, err
-	}
-	if !isModel {
-		if err := f.onlyForModels("a graph"); err != nil {
-			return nil, err
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case isModel:
+		if err := f.onlyFor(ggufModel); err != nil {
+			return nil, nil, err
 		}
-		return vkc.ReadGraph(path)
+		return f.openGGUF(path)
+	case isONNX(path):
+		if err := f.onlyFor(onnxModel); err != nil {
+			return nil, nil, err
+		}
+		m, err := f.onnx.open(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		return m.Graph, m, nil
 	}
+	if err := f.onlyFor("a graph"); err != nil {
+		return nil, nil, err
+	}
+	g, err := vkc.ReadGraph(path)
+	return g, nil, err
+}
+
+func (f *modelFlags) openGGUF(path string) (_ *ir.Graph, _ vkc.Weights, err error) {
 	if f.step && f.texts != 0 {
-		return nil, usagef("--step is the graph of one text, and --texts that of several: give one of them")
+		return nil, nil, usagef("--step is the graph of one text, and --texts that of several: give one of them")
 	}
 	if f.context < 0 {
-		return nil, usagef("--context %d: want at least 1, or 0 for the default", f.context)
+		return nil, nil, usagef("--context %d: want at least 1, or 0 for the default", f.context)
 	}
 	var options []llm.Option
 	if f.kv != "" {
 		kv, err := ir.ParseDType(f.kv)
 		if err != nil {
-			return nil, usagef("--kv: %w", err)
+			return nil, nil, usagef("--kv: %w", err)
 		}
 		if !f.step && f.texts == 0 {
-			return nil, usagef("--kv goes with --step or --texts: without them nothing is kept")
+			return nil, nil, usagef("--kv goes with --step or --texts: without them nothing is kept")
 		}
 		options = append(options, llm.Cache(kv))
 	}
 	file, err := gguf.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, file.Close())
+		}
+	}()
 	cfg, err := llm.FromGGUF(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	tokens := f.context
 	if tokens == 0 {
 		tokens = min(modelContext, cfg.Context)
 	}
+	var g *ir.Graph
 	switch {
 	case f.texts != 0:
-		return llm.Batch(cfg, f.texts, tokens, options...)
+		g, err = llm.Batch(cfg, f.texts, tokens, options...)
 	case f.step:
-		return llm.Step(cfg, tokens, options...)
+		g, err = llm.Step(cfg, tokens, options...)
 	case cfg.Pooling != "":
-		return llm.Embedding(cfg, tokens)
+		g, err = llm.Embedding(cfg, tokens)
+	default:
+		g, err = llm.Prefill(cfg, tokens)
 	}
-	return llm.Prefill(cfg, tokens)
+	return g, file, err
 }
 
 func isGGUF(path string) (bool, error) {
@@ -137,29 +200,25 @@ func isGGUF(path string) (bool, error) {
 	return string(head) == "GGUF", err
 }
 
-// weightsOf is the file of a graph's weights: the one that is named, or a model itself.
-func weightsOf(graph, named string) string {
-	if isModel, _ := isGGUF(graph); isModel && named == "" {
-		return graph
-	}
-	return named
-}
-
 func (a *app) graphCommand() *cobra.Command {
 	var f modelFlags
 	var output string
 	cmd := &cobra.Command{
-		Use:   "graph MODEL.gguf|GRAPH|BUNDLE.vkb",
+		Use:   "graph MODEL.gguf|MODEL.onnx|GRAPH|BUNDLE.vkb",
 		Short: "Write the graph of a model, or of a bundle, as graph.json",
 		Long: `Write the graph of a model, or of a bundle, as graph.json, to read or to change it; or that of text IR.
 
 The graph of a GGUF model takes a text as tokens and gives the logits of the token after it. With --step it takes one
 token at a time, and keeps keys and values in states; the symbol S is then the length of the text. run, compile, dump
-and tune take a model as it is, without this. That of a model made for embeddings gives the vector of a text.`,
+and tune take a model as it is, without this. That of a model made for embeddings gives the vector of a text.
+
+An ONNX model has a graph of its own, which becomes one of vkc's ops. Extents without a number become symbols; --dim
+gives them one. Ops that are not supported are listed, all of them.`,
 		Example: `  vkc graph MODEL.gguf -o GRAPH.json
   vkc graph MODEL.gguf --step --context 4096 --kv f16 -o STEP.json
+  vkc graph MODEL.onnx --dim batch=1 --bound length=2048
   vkc graph BUNDLE.vkb`,
-		Args: exactArgs("MODEL.gguf, GRAPH or BUNDLE.vkb"),
+		Args: exactArgs("MODEL.gguf, MODEL.onnx, GRAPH or BUNDLE.vkb"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := writable("output", output); err != nil {
 				return err
@@ -184,13 +243,20 @@ and tune take a model as it is, without this. That of a model made for embedding
 	return cmd
 }
 
-// graphOf is read, for bundles too.
+// graphOf is the graph of a file, which may be a bundle.
 func (f *modelFlags) graphOf(path string) (*ir.Graph, error) {
 	isBundle, err := filefmt.IsBundle(path)
-	if err != nil || !isBundle {
-		return f.read(path)
+	if err != nil {
+		return nil, err
 	}
-	if err := f.onlyForModels("a bundle"); err != nil {
+	if !isBundle {
+		g, w, err := f.open(path)
+		if w != nil {
+			err = errors.Join(err, w.Close())
+		}
+		return g, err
+	}
+	if err := f.onlyFor("a bundle"); err != nil {
 		return nil, err
 	}
 	p, err := vkc.OpenBundle(path)

@@ -16,6 +16,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/bundle"
 	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/onnx"
 	"github.com/vkc-go/vkc/frontend/safetensors"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
@@ -25,13 +26,14 @@ import (
 func (a *app) inspectCommand() *cobra.Command {
 	var all, asJSON bool
 	cmd := &cobra.Command{
-		Use:   "inspect FILE.gguf|FILE.safetensors|BUNDLE.vkb|GRAPH",
+		Use:   "inspect FILE.gguf|FILE.safetensors|MODEL.onnx|BUNDLE.vkb|GRAPH",
 		Short: "List what a file of weights, a bundle or a graph holds: metadata, tensors, types, sizes",
 		Long: `List what a file of weights holds: metadata, tensors, types and sizes, and the bits that a weight takes on average.
 Shapes are row-major, the innermost axis last: the reverse of what ggml programs print. Of a graph it lists the symbols,
-inputs, outputs and states, and the weights that it wants; of a bundle also the sections. Long arrays and texts of the
+inputs, outputs and states, and the weights that it wants; of a bundle also the sections; of an ONNX model the opsets and
+how often it has each op. Long arrays and texts of the
 metadata are cut unless --all is given.`,
-		Example: "  vkc inspect MODEL.gguf\n  vkc inspect MODEL.safetensors --json\n  vkc inspect BUNDLE.vkb\n  vkc inspect GRAPH.json",
+		Example: "  vkc inspect MODEL.gguf\n  vkc inspect MODEL.safetensors --json\n  vkc inspect MODEL.onnx\n  vkc inspect BUNDLE.vkb\n  vkc inspect GRAPH.json",
 		Args:    exactArgs("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			info, err := inspect(args[0])
@@ -123,6 +125,8 @@ func inspect(path string) (_ *inspected, err error) {
 	switch {
 	case isBundle:
 		err = info.bundle(path)
+	case isONNX(path):
+		err = info.onnx(path)
 	case isGraph:
 		err = info.graph(path)
 	default:
@@ -176,6 +180,52 @@ func (info *inspected) graph(path string) error {
 			return err
 		}
 		info.addTensor(n.Name(), n.DType().String(), dims, 0, size)
+	}
+	return nil
+}
+
+// onnx is what an ONNX model says of itself, whether its ops are supported or not. Extents without a number have their
+// names.
+func (info *inspected) onnx(path string) (err error) {
+	f, err := onnx.Read(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	m := f.Model
+	info.Format = fmt.Sprintf("ONNX, IR version %d", m.IRVersion)
+	info.addKey("graph", m.Graph.Name)
+	if m.Producer != "" {
+		info.addKey("producer", m.Producer)
+	}
+	for _, domain := range slices.Sorted(maps.Keys(m.Opsets)) {
+		info.addKey(strings.TrimSpace("opset "+domain), m.Opsets[domain])
+	}
+	for _, key := range slices.Sorted(maps.Keys(m.Metadata)) {
+		info.addKey(key, m.Metadata[key])
+	}
+	info.addKey("functions", int64(len(m.Functions)))
+	info.addKey("nodes", int64(len(m.Graph.Nodes)))
+	ops := m.Ops()
+	for _, op := range slices.Sorted(maps.Keys(ops)) {
+		info.addKey("op "+op, int64(ops[op]))
+	}
+	for _, list := range []struct {
+		kind   string
+		values []onnx.Value
+	}{{"input", m.Graph.Inputs}, {"output", m.Graph.Outputs}} {
+		for _, v := range list.values {
+			info.Ports = append(info.Ports, inspectedPort{list.kind, v.Name, v.Type.String()})
+		}
+	}
+	for _, t := range m.Graph.Initializers {
+		dims := make([]int, len(t.Dims))
+		elems := int64(1)
+		for i, d := range t.Dims {
+			dims[i] = int(d)
+			elems *= d
+		}
+		info.addTensor(t.Name, t.Type.String(), dims, 0, elems*int64(max(0, t.Type.DType().BlockBytes())))
 	}
 	return nil
 }

@@ -29,10 +29,10 @@ type runFlags struct {
 func (a *app) runCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run GRAPH|MODEL.gguf|BUNDLE.vkb",
+		Use:   "run GRAPH|MODEL.gguf|MODEL.onnx|BUNDLE.vkb",
 		Short: "Run a graph or bundle, and print or store its outputs",
 		Long: `Run a graph or bundle, and print or store its outputs. A graph is compiled first, or comes from the cache.
-Of a GGUF model vkc builds the graph; vkc graph prints it.
+Of a GGUF or ONNX model vkc builds the graph; vkc graph prints it.
 
 An input is a .npy file, numbers, or random numbers: floats from -1 to 1, integers from 0 to 99, equal for equal seeds.
 The sizes of random inputs come from the other inputs, or from --symbol.
@@ -45,6 +45,7 @@ With --check the reference computes the same on the CPU, and the exit code is 1 
 its ops have.`,
 		Example: `  vkc run GRAPH.json --weights MODEL.gguf --input tokens=[0,339,2007]
   vkc run MODEL.gguf --input tokens=[0,339,2007]
+  vkc run MODEL.onnx --input x=x.npy --output y=y.npy
   vkc run GRAPH.json --device cpu --input x=random:1 --symbol T=6 --output y=y.npy
   vkc run BUNDLE.vkb --input x=x.npy --check --profile`,
 		Args: exactArgs("GRAPH or BUNDLE.vkb"),
@@ -83,6 +84,7 @@ type session struct {
 	flags   *runFlags
 	device  *vkc.Device
 	program *vkc.Program
+	file    vkc.Weights // closed in the end; nil where the weights are a bundle's
 	weights ir.WeightSource
 	exe     *vkc.Executable
 	symbols map[string]int64
@@ -113,14 +115,6 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 	if err := writable("trace", f.trace); err != nil {
 		return err
 	}
-	if file := weightsOf(path, f.weights); file != "" {
-		w, err := vkc.OpenWeights(file)
-		if err != nil {
-			return err
-		}
-		defer w.Close()
-		s.weights = w
-	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.open(ctx, path); err != nil {
 		return err
@@ -139,6 +133,9 @@ func (s *session) close() error {
 	}
 	if s.device != nil {
 		errs = append(errs, s.device.Close())
+	}
+	if s.file != nil {
+		errs = append(errs, s.file.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -163,15 +160,22 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 			return err
 		}
 		g = s.program.Contents.Graph
-		if s.weights == nil {
-			s.weights = s.program.Contents.Weights
+		s.weights = s.program.Contents.Weights
+		if s.flags.weights != "" {
+			if s.file, err = vkc.OpenWeights(s.flags.weights); err != nil {
+				return err
+			}
+			s.weights = s.file
 		}
 	} else {
 		if s.flags.trusted != "" {
 			return usagef("--trusted-keys is for bundles, and %s is a graph", path)
 		}
-		if g, err = s.flags.graph.read(path); err != nil {
+		if g, s.file, err = s.flags.graph.open(path, s.flags.weights); err != nil {
 			return err
+		}
+		if s.file != nil {
+			s.weights = s.file
 		}
 	}
 	if err := s.prepare(g); err != nil {

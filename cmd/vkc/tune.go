@@ -93,8 +93,8 @@ func (f *tuneFlags) check(args []string) error {
 	if len(args) == 0 && len(f.symbols) > 0 {
 		return usagef("--symbol goes with GRAPH")
 	}
-	if len(args) == 0 && f.graph != (graphFlags{precision: ir.PrecisionFull}) {
-		return usagef("--precision, --context, --step and --kv go with GRAPH: the cases of the suites say theirs")
+	if len(args) == 0 && (f.graph.precision != ir.PrecisionFull || f.graph.model.onlyFor("no file") != nil) {
+		return usagef("--precision, --context and what else is of one graph go with GRAPH: the cases of the suites say theirs")
 	}
 	if _, err := regexp.Compile(f.filter); err != nil {
 		return usagef("--filter %q: %w", f.filter, err)

@@ -15,6 +15,7 @@ import (
 
 type verifyFlags struct {
 	device, filter, trusted string
+	onnx, except            string
 	tuning                  tuningFlags
 	ops, quick, cases, json bool
 }
@@ -30,8 +31,8 @@ type verifyInfo struct {
 func (a *app) verifyCommand() *cobra.Command {
 	var f verifyFlags
 	cmd := &cobra.Command{
-		Use:   "verify --ops | verify BUNDLE.vkb",
-		Short: "Prove the ops on a device against the CPU reference, or a bundle against its graph",
+		Use:   "verify --ops | verify BUNDLE.vkb | verify --onnx DIR",
+		Short: "Prove the ops on a device against the CPU reference, a bundle against its graph, or ONNX models",
 		Long: `Prove the ops on a device, case by case, against the CPU reference: dtypes, ranks, shapes, views and extreme values
 of every op, with a pattern around every output that shows what a kernel writes outside of it. Prints a line per op: its
 cases, how many passed, failed and were refused, and the worst error, in units of what the op's tolerance allows (over 1
@@ -42,13 +43,27 @@ What a device cannot run is refused, and never counts as passed. Exit code 1 if 
 Of a bundle it checks every checksum and the signature, if there is one; runs spirv-val over its shaders; and compiles the
 graph in it anew and compares program, GLSL and SPIR-V. Other versions of the GLSL tools make other SPIR-V of the same
 GLSL: it is then not compared, and the output says so. Exit code 1 unless the SPIR-V is what the graph compiles to, or
-the bundle is signed with one of --trusted-keys.`,
+the bundle is signed with one of --trusted-keys.
+
+Of a folder of ONNX models, laid out as ONNX's own tests (model.onnx, and beside it test_data_set_0 with input_0.pb and
+output_0.pb), it runs each and compares the outputs, as exactly as those tests do. Prints what did not pass and why. Exit
+code 1 if a case failed that --except does not name.`,
 		Example: `  vkc verify --ops
   vkc verify --ops --device 0 --filter '^matmul/'
   vkc verify --ops --quick --json
-  vkc verify BUNDLE.vkb --trusted-keys KEY.pem.pub`,
+  vkc verify BUNDLE.vkb --trusted-keys KEY.pem.pub
+  vkc verify --onnx DIR --device cpu`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.onnx != "" {
+				if len(args) > 0 {
+					return usagef("--onnx goes without BUNDLE")
+				}
+				return a.verifyONNX(cmd.Context(), &f)
+			}
+			if f.except != "" {
+				return usagef("--except goes with --onnx")
+			}
 			if len(args) == 1 {
 				return a.verifyBundle(cmd.Context(), args[0], &f)
 			}
@@ -57,11 +72,14 @@ the bundle is signed with one of --trusted-keys.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.ops, "ops", false, "prove the ops")
+	flags.StringVar(&f.onnx, "onnx", "", "run the models in `DIR` and in the folders below it")
+	flags.StringVar(&f.except, "except", "", "with --onnx: `FILE` of cases that need not pass: a name and the reason on "+
+		"each line")
 	addTrusted(cmd, &f.trusted)
 	f.tuning.add(cmd, true)
 	flags.StringVarP(&f.device, "device", "d", "vulkan",
 		"vulkan (the best), cpu (the reference), an index of vkc devices, or part of a name")
-	flags.StringVar(&f.filter, "filter", "", "only cases whose name, such as add/f32/13x17/transposed, matches `RE`")
+	flags.StringVar(&f.filter, "filter", "", "only cases whose name, such as add/f32/13x17/transposed, or whose folder with --onnx, matches `RE`")
 	flags.BoolVar(&f.quick, "quick", false, "only the few cases that stand for each op")
 	flags.BoolVar(&f.cases, "cases", false,
 		"with --json: the results of all cases, not only of those that did not pass")
@@ -98,7 +116,7 @@ func (a *app) verify(ctx context.Context, f *verifyFlags) (err error) {
 // options checks the flags.
 func (f *verifyFlags) options() (opt optest.Options, err error) {
 	if !f.ops {
-		return opt, usagef("nothing to verify: pass --ops, or a bundle")
+		return opt, usagef("nothing to verify: pass --ops, --onnx DIR, or a bundle")
 	}
 	if f.cases && !f.json {
 		return opt, usagef("--cases goes with --json")

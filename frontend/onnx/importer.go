@@ -29,7 +29,7 @@ type importer struct {
 
 // Functions and loops are written out, which a small file could do without end.
 const (
-	maxCalls = 1 << 18
+	maxCalls = 1 << 16
 	maxDepth = 64
 )
 

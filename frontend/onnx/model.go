@@ -1,6 +1,9 @@
 package onnx
 
 import (
+	"strconv"
+	"strings"
+
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -148,6 +151,64 @@ func dataTypeOf(t ir.DType) DataType {
 		}
 	}
 	return 0
+}
+
+// String writes a type as vkc writes those of its ports: float[N,3], or seq(float[3]). An extent of which nothing is
+// known is a question mark.
+func (t Type) String() string {
+	switch t.Kind {
+	case KindTensor:
+		if !t.HasShape {
+			return t.Elem.String()
+		}
+		dims := make([]string, len(t.Shape))
+		for i, d := range t.Shape {
+			switch {
+			case d.Size >= 0:
+				dims[i] = strconv.FormatInt(d.Size, 10)
+			case d.Name != "":
+				dims[i] = d.Name
+			default:
+				dims[i] = "?"
+			}
+		}
+		return t.Elem.String() + "[" + strings.Join(dims, ",") + "]"
+	case KindSequence, KindOptional:
+		name := "seq"
+		if t.Kind == KindOptional {
+			name = "optional"
+		}
+		if t.Of == nil {
+			return name
+		}
+		return name + "(" + t.Of.String() + ")"
+	}
+	return "unknown"
+}
+
+// Ops counts the ops of the model's nodes, those of functions and of graphs in nodes included, each named with its domain
+// if that is not ONNX's.
+func (m *Model) Ops() map[string]int {
+	count := map[string]int{}
+	countOps(m.Graph.Nodes, count)
+	for _, fn := range m.Functions {
+		countOps(fn.Nodes, count)
+	}
+	return count
+}
+
+func countOps(nodes []*Node, count map[string]int) {
+	for _, n := range nodes {
+		count[n.op()]++
+		for _, a := range n.Attributes {
+			if a.Graph != nil {
+				countOps(a.Graph.Nodes, count)
+			}
+			for _, g := range a.Graphs {
+				countOps(g.Nodes, count)
+			}
+		}
+	}
 }
 
 // attr returns the attribute of that name, or nil.

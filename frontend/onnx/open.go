@@ -57,13 +57,25 @@ type File struct {
 // Open maps the model at path and builds its graph. Where ops are not supported the error is an *UnsupportedError,
 // which lists all of them.
 func Open(path string, options Options) (*File, error) {
+	f, err := Read(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := mmap.Guard(func() error { return f.build(options) }); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Read maps the model at path and reads it, without building a graph: File.Graph is nil.
+func Read(path string) (*File, error) {
 	m, err := mmap.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("onnx: %w", err)
 	}
 	f := &File{src: filefmt.Source{Format: "onnx", Path: path}, mapping: m,
 		externals: &externals{folder: filepath.Dir(path)}}
-	if err := mmap.Guard(func() error { return f.read(m.Bytes(), options) }); err != nil {
+	if err := mmap.Guard(func() error { return f.read(m.Bytes()) }); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
@@ -72,17 +84,19 @@ func Open(path string, options Options) (*File, error) {
 // NewReader builds the graph of a model held in memory. Weights alias content.
 func NewReader(content []byte, options Options) (*File, error) {
 	f := &File{src: filefmt.Source{Format: "onnx"}, externals: &externals{}}
-	return f, f.read(content, options)
+	if err := f.read(content); err != nil {
+		return nil, err
+	}
+	if err := f.build(options); err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
-func (f *File) read(content []byte, options Options) error {
+func (f *File) read(content []byte) (err error) {
 	r := &reader{src: f.src}
-	model, err := r.model(content)
-	if err != nil {
-		return err
-	}
-	f.Model = model
-	return f.build(options)
+	f.Model, err = r.model(content)
+	return err
 }
 
 // Close unmaps the model. Weights must not be used afterwards.

@@ -1,11 +1,10 @@
 package onnx_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"regexp"
-	"sort"
 	"strings"
 	"testing"
 
@@ -13,7 +12,51 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-func runCase(c onnx.Case) (err error) {
+// suite is where Debian's libonnx-testdata has the tests of ONNX itself.
+const suite = "/usr/share/libonnx-testdata/data"
+
+// TestSuite runs every model of ONNX's own tests on the reference. testdata/exceptions.txt names those that do not pass,
+// each with the reason; one that passes all the same is an error too.
+func TestSuite(t *testing.T) {
+	if _, err := os.Stat(suite); err != nil {
+		t.Skipf("%v: install the package libonnx-testdata", err)
+	}
+	cases, err := onnx.Cases(suite)
+	if err != nil || len(cases) < 1000 {
+		t.Fatalf("%d cases, error %v", len(cases), err)
+	}
+	excepted := exceptions(t)
+	passed := 0
+	for _, c := range cases {
+		switch err := runCase(c); {
+		case err == nil && excepted[c.Name]:
+			t.Errorf("%s passes: take it out of exceptions.txt", c.Name)
+		case err == nil:
+			passed++
+		case !excepted[c.Name]:
+			t.Errorf("%s: %v", c.Name, err)
+		}
+	}
+	t.Logf("%d of %d passed", passed, len(cases))
+}
+
+func exceptions(t *testing.T) map[string]bool {
+	f, err := os.Open("testdata/exceptions.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	names := map[string]bool{}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if name, _, _ := strings.Cut(lines.Text(), " "); name != "" && name != "#" {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+// runCase runs a case on the reference and compares its outputs as ONNX's tests do.
+func runCase(c onnx.Case) error {
 	l, err := c.Load()
 	if err != nil {
 		return err
@@ -33,64 +76,4 @@ func runCase(c onnx.Case) (err error) {
 		}
 	}
 	return nil
-}
-
-func TestDev(t *testing.T) {
-	dir := os.Getenv("ONNX_DEV")
-	if dir == "" {
-		t.Skip()
-	}
-	cases, err := onnx.Cases(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	re := regexp.MustCompile(os.Getenv("ONNX_RE"))
-	pass, fail := 0, 0
-	why := map[string][]string{}
-	for _, c := range cases {
-		if !re.MatchString(c.Name) {
-			continue
-		}
-		err := func() (err error) {
-			defer func() {
-				if r := recover(); r != nil {
-					err = fmt.Errorf("PANIC %v", r)
-					if os.Getenv("ONNX_PANIC") != "" {
-						panic(r)
-					}
-				}
-			}()
-			return runCase(c)
-		}()
-		if err == nil {
-			pass++
-			continue
-		}
-		fail++
-		s := err.Error()
-		lines := strings.Split(s, "\n")
-		key := lines[0]
-		if len(lines) > 1 {
-			key = lines[1]
-		}
-		if os.Getenv("ONNX_LONG") != "" {
-			fmt.Println(c.Name, s)
-		}
-		if i := strings.Index(key, "("); i >= 0 && len(lines) > 1 {
-			key = key[i:]
-		}
-		if len(key) > 170 {
-			key = key[:170]
-		}
-		why[key] = append(why[key], c.Name)
-	}
-	var keys []string
-	for k := range why {
-		keys = append(keys, k)
-	}
-	sort.Slice(keys, func(i, j int) bool { return len(why[keys[i]]) > len(why[keys[j]]) })
-	for _, k := range keys {
-		fmt.Printf("%4d %s   %s\n", len(why[k]), k, why[k][0])
-	}
-	fmt.Println(pass, "passed", fail, "failed")
 }

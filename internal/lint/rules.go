@@ -22,6 +22,7 @@ const (
 	cobra       = "github.com/spf13/cobra"
 	pflag       = "github.com/spf13/pflag" // cobra's flags
 	regexp2     = "github.com/dlclark/regexp2/v2"
+	protowire   = "google.golang.org/protobuf"
 	progressbar = "github.com/schollz/progressbar/v3"
 	xsync       = "golang.org/x/sync"
 	xsys        = "golang.org/x/sys"
@@ -44,6 +45,7 @@ var Rules = []Rule{
 	{"quant", []string{"ir"}, []string{float16, xsync}, "block formats are bytes and numbers, wherever they are used"},
 	{"frontend", []string{"ir", "quant"}, []string{float16, xsync, xsys}, "building a graph must not need a compiler or a device"},
 	{"frontend/tokenizer", []string{"frontend", "ir"}, []string{regexp2, xsys, xtext}, "the one place that knows patterns of words and forms of characters"},
+	{"frontend/onnx", []string{"frontend", "ir", "ir/interp"}, []string{protowire}, "it computes a model's constants by the reference, and reads the wire format by protobuf's own package"},
 	{"grammar", nil, nil, "which texts are allowed is a question about bytes, whatever model writes them"},
 	{"generate", []string{all}, nil, "running a language model takes all of vkc, from its file to its device"},
 	{"serve", []string{"generate", "grammar", "frontend", "frontend/tokenizer"}, nil, "a protocol around package generate, which knows nothing of graphs"},

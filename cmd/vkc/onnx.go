@@ -1,0 +1,75 @@
+package main
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc/frontend/onnx"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/npy"
+)
+
+// onnxFlags say what of an ONNX model is known when its graph is built.
+type onnxFlags struct {
+	dims, bounds, constants []string
+}
+
+func (f *onnxFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.dims, "dim", nil,
+		"of an ONNX model: `NAME=N`, the value of an extent that has a name; may be repeated")
+	cmd.Flags().StringArrayVar(&f.bounds, "bound", nil, "of an ONNX model: `NAME=N`, how large an extent that has a name "+
+		"is at most (default "+strconv.Itoa(onnx.DefaultBound)+"); may be repeated")
+	cmd.Flags().StringArrayVar(&f.constants, "constant", nil, "of an ONNX model: `NAME=VALUE`, FILE.npy or integers, for "+
+		"an input that is a constant of the graph, such as a shape; may be repeated")
+}
+
+func (f *onnxFlags) given() bool { return len(f.dims)+len(f.bounds)+len(f.constants) > 0 }
+
+// open builds the graph of a model.
+func (f *onnxFlags) open(path string) (*onnx.File, error) {
+	o := onnx.Options{Inputs: map[string]*ir.Data{}}
+	var err error
+	if o.Dims, err = parseNumbers("dim", f.dims); err != nil {
+		return nil, err
+	}
+	if o.Bounds, err = parseNumbers("bound", f.bounds); err != nil {
+		return nil, err
+	}
+	values, err := parsePairs("constant", "FILE.npy or NAME=[1,2,3]", f.constants)
+	if err != nil {
+		return nil, err
+	}
+	for name, text := range values {
+		if isLiteral(text) {
+			o.Inputs[name], err = npy.ParseLiteral(text, ir.I64)
+		} else {
+			o.Inputs[name], err = npy.ReadFile(text)
+		}
+		if err != nil {
+			return nil, usagef("--constant %s: %w", name, err)
+		}
+	}
+	return onnx.Open(path, o)
+}
+
+// parseNumbers reads a flag of names and numbers.
+func parseNumbers(flag string, list []string) (map[string]int, error) {
+	pairs, err := parsePairs(flag, "N", list)
+	if err != nil {
+		return nil, err
+	}
+	numbers := map[string]int{}
+	for name, text := range pairs {
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || n < 0 {
+			return nil, usagef("--%s %s=%s: want a number of at least 0", flag, name, text)
+		}
+		numbers[name] = int(n)
+	}
+	return numbers, nil
+}
+
+// isONNX reports whether a file is a model by its name: the format has no mark of its own.
+func isONNX(path string) bool { return strings.EqualFold(filepath.Ext(path), ".onnx") }

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/onnx"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// onnxReport is what vkc verify --onnx --json prints.
+type onnxReport struct {
+	Device   string       `json:"device"`
+	Cases    int          `json:"cases"`
+	Passed   int          `json:"passed"`
+	Excepted int          `json:"excepted"` // did not pass, and are named by --except
+	Failed   int          `json:"failed"`
+	Results  []onnxResult `json:"results"` // of those that did not pass
+}
+
+// onnxResult is a case that did not pass.
+type onnxResult struct {
+	Case     string `json:"case"`
+	Stage    string `json:"stage"` // build, compile, run or compare
+	Err      string `json:"error"`
+	Excepted string `json:"excepted,omitempty"` // the reason of the list
+}
+
+// The difference that ONNX's own tests allow: |got-want| at most onnxAbsolute + onnxRelative*|want|.
+const (
+	onnxRelative = 1e-3
+	onnxAbsolute = 1e-7
+)
+
+// verifyONNX runs every model of a folder and compares its outputs with those beside it.
+func (a *app) verifyONNX(ctx context.Context, f *verifyFlags) (err error) {
+	if f.ops || f.quick || f.cases {
+		return usagef("--ops, --quick and --cases do not go with --onnx")
+	}
+	cases, err := onnx.Cases(f.onnx)
+	if err != nil {
+		return err
+	}
+	if f.filter != "" {
+		re, err := regexp.Compile(f.filter)
+		if err != nil {
+			return usagef("--filter %q: %w", f.filter, err)
+		}
+		cases = slices.DeleteFunc(cases, func(c onnx.Case) bool { return !re.MatchString(c.Name) })
+	}
+	if len(cases) == 0 {
+		return usagef("--onnx %s: there is no case: want folders with model.onnx and test_data_set_0, whose names --filter "+
+			"matches", f.onnx)
+	}
+	excepted, err := readExceptions(f.except)
+	if err != nil {
+		return err
+	}
+	dev, err := vkc.OpenDevice(f.device)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	a.note("device %s", dev.Why())
+	report := onnxReport{Device: dev.Name(), Cases: len(cases), Results: []onnxResult{}}
+	bar := a.progress("verifying", false)
+	for i, c := range cases {
+		bar.report(int64(i), int64(len(cases)))
+		stage, err := runONNX(ctx, dev, c)
+		if ctx.Err() != nil {
+			bar.end()
+			return ctx.Err()
+		}
+		report.add(c.Name, stage, err, excepted)
+	}
+	bar.end()
+	if f.json {
+		err = a.printJSON(report)
+	} else {
+		err = a.printONNX(&report)
+	}
+	if err == nil && report.Failed > 0 {
+		err = fmt.Errorf("%d of %d cases failed", report.Failed, report.Cases)
+	}
+	return err
+}
+
+// add counts a case. One that passes though it is excepted has failed: the list is wrong.
+func (r *onnxReport) add(name, stage string, err error, excepted map[string]string) {
+	reason, listed := excepted[name]
+	if err == nil && listed {
+		stage, err, reason = "list", errors.New("it passes, and is in the list of exceptions: take it out"), ""
+	}
+	switch {
+	case err == nil:
+		r.Passed++
+		return
+	case reason != "":
+		r.Excepted++
+	default:
+		r.Failed++
+	}
+	r.Results = append(r.Results, onnxResult{Case: name, Stage: stage, Err: err.Error(), Excepted: reason})
+}
+
+// readExceptions reads the list of cases that need not pass: a name and a reason on each line, comments after #.
+func readExceptions(path string) (map[string]string, error) {
+	list := map[string]string{}
+	if path == "" {
+		return list, nil
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	for n, line := range strings.Split(string(content), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, reason, _ := strings.Cut(line, " ")
+		if reason = strings.TrimSpace(reason); reason == "" || list[name] != "" {
+			return nil, fmt.Errorf("%s:%d: want the name of a case, each once, and a reason", path, n+1)
+		}
+		list[name] = reason
+	}
+	return list, nil
+}
+
+// runONNX runs one case, and returns how far it came.
+func runONNX(ctx context.Context, dev *vkc.Device, c onnx.Case) (stage string, err error) {
+	l, err := c.Load()
+	if err != nil {
+		return "build", err
+	}
+	defer func() { err = errors.Join(err, l.File.Close()) }()
+	p, err := dev.Compile(ctx, l.File.Graph, vkc.CompileOptions{Weights: l.File})
+	if err != nil {
+		return "compile", err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: l.File, NoTrial: true})
+	if err != nil {
+		return "compile", err
+	}
+	defer func() { err = errors.Join(err, exe.Close()) }()
+	out, err := exe.Run(ctx, l.Inputs, vkc.RunOptions{})
+	if err != nil {
+		return "run", err
+	}
+	return "compare", compareONNX(out.Outputs, l.Want)
+}
+
+func compareONNX(got, want map[string]*ir.Data) error {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if err := onnx.Compare(got[name], want[name], onnxRelative, onnxAbsolute); err != nil {
+			return fmt.Errorf("output %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// printONNX prints the reasons, the most frequent first, and then how many cases passed.
+func (a *app) printONNX(r *onnxReport) error {
+	slices.SortStableFunc(r.Results, func(x, y onnxResult) int { return cmp.Compare(x.Excepted, y.Excepted) })
+	for _, res := range r.Results {
+		if res.Excepted != "" {
+			continue
+		}
+		fmt.Fprintf(a.stdout, "%s: %s: %s\n", ir.Printable(res.Case), res.Stage, oneLine(errors.New(res.Err)))
+	}
+	_, err := fmt.Fprintf(a.stdout, "%d cases: %d passed, %d excepted, %d failed\n", r.Cases, r.Passed, r.Excepted, r.Failed)
+	return err
+}

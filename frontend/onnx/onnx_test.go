@@ -1,0 +1,366 @@
+package onnx_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend/onnx"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// built opens a model in memory.
+func built(t *testing.T, content []byte, o onnx.Options) *onnx.File {
+	t.Helper()
+	f, err := onnx.NewReader(content, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// run computes the outputs of a model on the reference.
+func run(t *testing.T, f *onnx.File, in map[string]*ir.Data) map[string]*ir.Data {
+	t.Helper()
+	p, err := interp.New(f.Graph, interp.Options{Weights: f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.Run(context.Background(), in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func f32(t *testing.T, values []float64, dims ...int) *ir.Data {
+	t.Helper()
+	d, err := ir.FromFloats(ir.F32, values, dims...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// is checks an output's shape and values.
+func is(t *testing.T, got *ir.Data, want *ir.Data) {
+	t.Helper()
+	if err := onnx.Compare(got, want, 1e-6, 1e-6); err != nil {
+		t.Error(err)
+	}
+}
+
+// countUp is 0, 1, 2 and so on.
+func countUp(n int) []float64 {
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = float64(i)
+	}
+	return out
+}
+
+// TestSymbolsSurviveShapeArithmetic reshapes [N,4,3] to [2*N,6] by what a model computes of Shape, as exporters write it.
+func TestSymbolsSurviveShapeArithmetic(t *testing.T) {
+	m := model(13, graph(
+		inputs(port("x", float, "N", 4, 3)),
+		weights(ints("zero", []int64{0}), ints("two", []int64{2}), ints("axis", []int64{0}, 1),
+			ints("six", []int64{6}, 1)),
+		nodes(
+			node("Shape", names("x"), names("s")),
+			node("Gather", names("s", "zero"), names("n")),
+			node("Mul", names("n", "two"), names("n2")),
+			node("Unsqueeze", names("n2", "axis"), names("n2v")),
+			node("Concat", names("n2v", "six"), names("to"), intAttr("axis", 0)),
+			node("Reshape", names("x", "to"), names("y")),
+			node("ConstantOfShape", names("to"), names("zeros")),
+			node("Add", names("y", "zeros"), names("z"))),
+		outputs("z", "n2")))
+	f := built(t, m, onnx.Options{Bounds: map[string]int{"N": 9}})
+	if got := f.Graph.Outputs()[0].Node.Shape().String(); got != "[2*N,6]" {
+		t.Errorf("z has shape %s, want [2*N,6]", got)
+	}
+	if bound, _ := f.Graph.SymbolBound("N"); bound != 9 {
+		t.Errorf("N is at most %d, want 9", bound)
+	}
+	out := run(t, f, map[string]*ir.Data{"x": f32(t, countUp(36), 3, 4, 3)})
+	is(t, out["z"], f32(t, countUp(36), 6, 6))
+	if n, err := out["n2"].Ints(); err != nil || n[0] != 6 || len(out["n2"].Dims) != 0 {
+		t.Errorf("n2 is %v %v, want the scalar 6", out["n2"], n)
+	}
+
+	f = built(t, m, onnx.Options{Dims: map[string]int{"N": 5}})
+	if got := f.Graph.Outputs()[0].Node.Shape().String(); got != "[10,6]" || len(f.Graph.Symbols()) > 0 {
+		t.Errorf("z has shape %s with N = 5, want [10,6]", got)
+	}
+}
+
+// TestConstantsAreComputed builds a node whose inputs are weights: the graph has its value.
+func TestConstantsAreComputed(t *testing.T) {
+	m := model(13, graph(
+		inputs(port("x", float, 2)),
+		weights(floats("a", []float32{1, 2}, 2), floats("b", []float32{10, 20}, 2)),
+		nodes(node("Mul", names("a", "b"), names("c")), node("Add", names("x", "c"), names("y"))),
+		outputs("y")))
+	f := built(t, m, onnx.Options{})
+	for _, n := range f.Graph.Nodes() {
+		if n.Op() == ir.OpMul {
+			t.Errorf("the graph multiplies constants:\n%s", f.Graph)
+		}
+	}
+	is(t, run(t, f, map[string]*ir.Data{"x": f32(t, []float64{1, 1}, 2)})["y"], f32(t, []float64{11, 41}, 2))
+}
+
+// TestWeightsAliasTheFile checks that a weight is no copy, and is found by its name.
+func TestWeightsAliasTheFile(t *testing.T) {
+	w := make([]float32, 64)
+	for i := range w {
+		w[i] = float32(i)
+	}
+	m := model(13, graph(inputs(port("x", float, 1, 8)), weights(floats("w", w, 8, 8)),
+		nodes(node("MatMul", names("x", "w"), names("y"))), outputs("y")))
+	f := built(t, m, onnx.Options{})
+	if !slices.Equal(f.Names(), []string{"w"}) {
+		t.Fatalf("weights are %q", f.Names())
+	}
+	d, err := f.Weight("w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if &d.Bytes[0] != &m[strings.Index(string(m), string(d.Bytes))] {
+		t.Error("the weight is a copy of the file's bytes")
+	}
+	if _, err := f.Weight("v"); err == nil || !strings.Contains(err.Error(), "w") {
+		t.Errorf("an unknown weight gives %v", err)
+	}
+}
+
+// TestAllThatIsNotSupportedIsListed has two nodes of unknown ops, one that depends on them, and one whose input must be
+// known.
+func TestAllThatIsNotSupportedIsListed(t *testing.T) {
+	m := model(13, graph(
+		inputs(port("x", float, 4), port("shape", int64s, 2)),
+		nodes(node("Frobnicate", names("x"), names("a")), node("Relu", names("a"), names("b")),
+			node("Twiddle", names("x"), names("c")), node("Reshape", names("x", "shape"), names("d"))),
+		outputs("b", "c", "d")))
+	_, err := onnx.NewReader(m, onnx.Options{})
+	var u *onnx.UnsupportedError
+	if !errors.As(err, &u) {
+		t.Fatalf("error is %v", err)
+	}
+	var found []string
+	for _, n := range u.Nodes {
+		found = append(found, n.Node)
+	}
+	if want := names("the Frobnicate", "the Twiddle", "the Reshape"); !slices.Equal(found, want) {
+		t.Errorf("lists %q, want %q", found, want)
+	}
+	if !slices.Equal(u.Inputs, names("shape")) {
+		t.Errorf("inputs that must be known are %q, want shape", u.Inputs)
+	}
+	for _, text := range []string{"the Frobnicate (Frobnicate): vkc does not have this op", "3 nodes"} {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%q is not in the error:\n%v", text, err)
+		}
+	}
+}
+
+// TestInputAsConstant gives an input when the graph is built.
+func TestInputAsConstant(t *testing.T) {
+	m := model(13, graph(inputs(port("x", float, 4), port("shape", int64s, 2)),
+		nodes(node("Reshape", names("x", "shape"), names("y"))), outputs("y")))
+	to, err := ir.FromInts(ir.I64, []int64{2, -1}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := built(t, m, onnx.Options{Inputs: map[string]*ir.Data{"shape": to}})
+	is(t, run(t, f, map[string]*ir.Data{"x": f32(t, countUp(4), 4)})["y"], f32(t, countUp(4), 2, 2))
+}
+
+// TestOpsetsDiffer computes softmax of [2,2,2] along axis 1 as opset 12 and as opset 13 have it.
+func TestOpsetsDiffer(t *testing.T) {
+	for _, c := range []struct {
+		opset int64
+		want  []float64
+	}{
+		{12, []float64{.25, .25, .25, .25, .25, .25, .25, .25}},
+		{13, []float64{.5, .5, .5, .5, .5, .5, .5, .5}},
+	} {
+		m := model(c.opset, graph(inputs(port("x", float, 2, 2, 2)),
+			nodes(node("Softmax", names("x"), names("y"), intAttr("axis", 1))), outputs("y")))
+		f := built(t, m, onnx.Options{})
+		is(t, run(t, f, map[string]*ir.Data{"x": f32(t, make([]float64, 8), 2, 2, 2)})["y"], f32(t, c.want, 2, 2, 2))
+	}
+}
+
+// TestFunctionsAndSubgraphs calls a function of the model, and takes a branch by a condition of the run.
+func TestFunctionsAndSubgraphs(t *testing.T) {
+	double := msg{}.text(1, "Double").text(4, "a").text(5, "b").text(10, "own").
+		bytes(7, node("Add", names("a", "a"), names("b"))).bytes(9, msg{}.int(2, 13))
+	call := node("Double", names("x"), names("d")).text(7, "own")
+	branch := func(op, out string) msg {
+		return graph(nodes(node(op, names("d"), names(out))), outputs(out))
+	}
+	m := model(13, graph(
+		inputs(port("x", float, 2), port("cond", boolean)),
+		nodes(call, node("If", names("cond"), names("y"), graphAttr("then_branch", branch("Neg", "p")),
+			graphAttr("else_branch", branch("Abs", "q")))),
+		outputs("y")), double)
+	f := built(t, m, onnx.Options{})
+	for i, want := range [][]float64{{2, 4}, {2, -4}} {
+		cond := &ir.Data{DType: ir.Bool, Bytes: []byte{byte(i)}}
+		out := run(t, f, map[string]*ir.Data{"x": f32(t, []float64{-1, 2}, 2), "cond": cond})
+		is(t, out["y"], f32(t, want, 2))
+	}
+}
+
+// TestLoopIsWrittenOut doubles a value three times, and collects the values on the way.
+func TestLoopIsWrittenOut(t *testing.T) {
+	body := graph(inputs(port("i", int64s), port("c", boolean), port("v", float, 1)),
+		nodes(node("Add", names("v", "v"), names("w")), node("Identity", names("c"), names("go")),
+			node("Identity", names("w"), names("seen"))),
+		outputs("go", "w", "seen"))
+	m := model(13, graph(inputs(port("x", float, 1)), weights(ints("three", []int64{3})),
+		nodes(node("Loop", names("three", "", "x"), names("last", "all"), graphAttr("body", body))),
+		outputs("last", "all")))
+	out := run(t, built(t, m, onnx.Options{}), map[string]*ir.Data{"x": f32(t, []float64{1}, 1)})
+	is(t, out["last"], f32(t, []float64{8}, 1))
+	is(t, out["all"], f32(t, []float64{2, 4, 8}, 3, 1))
+}
+
+// TestBatchNormBecomesPartOfTheConvolution compares the fused result with the definition, and counts what is left of
+// the normalization: nothing that depends on the input.
+func TestBatchNormBecomesPartOfTheConvolution(t *testing.T) {
+	w := make([]float32, 18)
+	for i := range w {
+		w[i] = 1
+	}
+	m := model(15, graph(
+		inputs(port("x", float, 1, 1, 3, 3)),
+		weights(floats("w", w, 2, 1, 3, 3), floats("scale", []float32{2, 4}, 2), floats("bias", []float32{1, 0}, 2),
+			floats("mean", []float32{6, 36}, 2), floats("var", []float32{4, 1}, 2)),
+		nodes(node("Conv", names("x", "w"), names("c")),
+			node("BatchNormalization", names("c", "scale", "bias", "mean", "var"), names("y"))),
+		outputs("y")))
+	f := built(t, m, onnx.Options{})
+	constant := interp.IsConstant(f.Graph)
+	for _, n := range f.Graph.Nodes() {
+		if !constant[n.ID()] && n.Op() != ir.OpInput && n.Op() != ir.OpConv && n.Op() != ir.OpAdd {
+			t.Errorf("%s of the input is left:\n%s", n.Op(), f.Graph)
+		}
+	}
+	// The convolution is 36: (36-6)/2*2+1 and (36-36)*4, but for epsilon.
+	out := run(t, f, map[string]*ir.Data{"x": f32(t, countUp(9), 1, 1, 3, 3)})
+	if err := onnx.Compare(out["y"], f32(t, []float64{31, 0}, 1, 2, 1, 1), 1e-5, 1e-5); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestExternalData reads a weight from a file beside the model, and from nowhere else.
+func TestExternalData(t *testing.T) {
+	outer := t.TempDir()
+	dir := filepath.Join(outer, "model")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	content := make([]byte, 4+20*4)
+	content[4+2], content[4+3] = 0x80, 0x3f // the first number is 1
+	for _, path := range []string{filepath.Join(dir, "w.bin"), filepath.Join(outer, "secret")} {
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../secret", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	open := func(location, offset string) (*onnx.File, error) {
+		pair := func(key, value string) msg { return msg{}.text(1, key).text(2, value) }
+		w := tensorOf("w", float, []int64{20}).bytes(13, pair("location", location)).bytes(13, pair("offset", offset)).int(14, 1)
+		path := filepath.Join(dir, "m.onnx")
+		m := model(13, graph(inputs(port("x", float, 20)), weights(w), nodes(node("Add", names("x", "w"), names("y"))),
+			outputs("y")))
+		if err := os.WriteFile(path, m, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return onnx.Open(path, onnx.Options{})
+	}
+	f, err := open("w.bin", "4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := make([]float64, 20)
+	want[0] = 1
+	is(t, run(t, f, map[string]*ir.Data{"x": f32(t, make([]float64, 20), 20)})["y"], f32(t, want, 20))
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct{ location, offset, want string }{
+		{"../secret", "4", "must lie in the model's folder"}, {filepath.Join(outer, "secret"), "4", "must lie in the model's folder"},
+		{"link", "4", "link out of the model's folder"}, {"none.bin", "4", "no such file"},
+		{"w.bin", "5", "past its end"}, {"w.bin", "-1", "want a number of bytes"},
+		{"w.bin", "99999999999999999999", "want a number of bytes"},
+	} {
+		if _, err := open(c.location, c.offset); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s at %s: error %v, want %q", c.location, c.offset, err, c.want)
+		}
+	}
+}
+
+// TestHostileModels gives models that are wrong in one way each, and wants an error that says which.
+func TestHostileModels(t *testing.T) {
+	relu := nodes(node("Relu", names("x"), names("y")))
+	x := inputs(port("x", float, 2))
+	deep := graph(relu, outputs("y"))
+	for range 40 {
+		deep = graph(nodes(node("If", names("c"), names("y"), graphAttr("then_branch", deep))), outputs("y"))
+	}
+	forever := msg{}.text(1, "F").text(4, "a").text(5, "b").text(10, "own").
+		bytes(7, node("F", names("a"), names("b")).text(7, "own"))
+	for name, c := range map[string]struct {
+		content []byte
+		want    string
+	}{
+		"empty":                {nil, "no graph"},
+		"text":                 {[]byte("hello, world, this is no model"), "at byte"},
+		"cut short":            {model(13, graph(x, relu, outputs("y")))[:40], "at byte"},
+		"graphs in graphs":     {model(13, deep), "more than 16 deep"},
+		"a function of itself": {model(13, graph(x, nodes(node("F", names("x"), names("y")).text(7, "own")), outputs("y")), forever), "deep"},
+		"no such value":        {model(13, graph(x, nodes(node("Relu", names("z"), names("y"))), outputs("y"))), `"z" is neither`},
+		"no output":            {model(13, graph(x, relu, outputs("z"))), "no node makes it"},
+		"a huge tensor":        {model(13, graph(x, weights(tensorOf("w", float, []int64{1 << 40, 1 << 40})), relu, outputs("y"))), `"w"`},
+		"a tensor cut short":   {model(13, graph(x, weights(floats("w", []float32{1}, 3)), relu, outputs("y"))), "needs 12 bytes"},
+		"a negative extent":    {model(13, graph(x, weights(floats("w", nil, -1)), relu, outputs("y"))), "negative"},
+		"a huge constant": {model(13, graph(weights(ints("s", []int64{1 << 40, 1 << 20}, 2)),
+			nodes(node("ConstantOfShape", names("s"), names("y"))), outputs("y"))), "elements"},
+		"many loops": {model(13, graph(x, weights(ints("n", []int64{1 << 40})), nodes(node("Loop", names("n", "", "x"), names("y"),
+			graphAttr("body", graph(inputs(port("i", int64s), port("c", boolean), port("v", float)),
+				nodes(node("Relu", names("v"), names("w"))), outputs("c", "w"))))), outputs("y"))), "more than 65536 nodes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := onnx.NewReader(c.content, onnx.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// FuzzModel builds whatever it is given: an error or a graph, in bounded time and memory.
+func FuzzModel(f *testing.F) {
+	body := graph(inputs(port("i", int64s), port("c", boolean), port("v", float, 2)),
+		nodes(node("Relu", names("v"), names("w"))), outputs("c", "w"))
+	f.Add(model(13, graph(inputs(port("x", float, "N", 2)), weights(ints("n", []int64{2}), floats("k", []float32{1, 2}, 2)),
+		nodes(node("Shape", names("x"), names("s")), node("Reshape", names("x", "s"), names("r")),
+			node("Loop", names("n", "", "k"), names("l"), graphAttr("body", body)),
+			node("Transpose", names("r"), names("t"), intsAttr("perm", 1, 0)), node("MatMul", names("r", "t"), names("y"))),
+		outputs("y", "l"))))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		m, err := onnx.NewReader(content, onnx.Options{})
+		if err == nil && m.Graph.Verify() != nil {
+			t.Errorf("a graph that is not right: %v", m.Graph.Verify())
+		}
+	})
+}
