@@ -19,10 +19,10 @@ type onnxFlags struct {
 func (f *onnxFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.dims, "dim", nil,
 		"of an ONNX model: `NAME=N`, the value of an extent that has a name; may be repeated")
-	cmd.Flags().StringArrayVar(&f.bounds, "bound", nil, "of an ONNX model: `NAME=N`, how large an extent that has a name "+
-		"is at most (default "+strconv.Itoa(onnx.DefaultBound)+"); may be repeated")
-	cmd.Flags().StringArrayVar(&f.constants, "constant", nil, "of an ONNX model: `NAME=VALUE`, FILE.npy or integers, for "+
-		"an input that is a constant of the graph, such as a shape; may be repeated")
+	cmd.Flags().StringArrayVar(&f.bounds, "bound", nil, "of an ONNX model: `NAME=N`, how large an extent that has a "+
+		"name is at most (default "+strconv.Itoa(onnx.DefaultBound)+"); may be repeated")
+	cmd.Flags().StringArrayVar(&f.constants, "constant", nil, "of an ONNX model: `NAME=VALUE`, FILE.npy or integers, "+
+		"for an input that is a constant of the graph, such as a shape; may be repeated")
 }
 
 func (f *onnxFlags) given() bool { return len(f.dims)+len(f.bounds)+len(f.constants) > 0 }

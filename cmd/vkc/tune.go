@@ -94,7 +94,7 @@ func (f *tuneFlags) check(args []string) error {
 		return usagef("--symbol goes with GRAPH")
 	}
 	if len(args) == 0 && (f.graph.precision != ir.PrecisionFull || f.graph.model.onlyFor("no file") != nil) {
-		return usagef("--precision, --context and what else is of one graph go with GRAPH: the cases of the suites say theirs")
+		return usagef("--precision and the flags of models go with GRAPH: the cases of the suites say theirs")
 	}
 	if _, err := regexp.Compile(f.filter); err != nil {
 		return usagef("--filter %q: %w", f.filter, err)

@@ -73,13 +73,14 @@ code 1 if a case failed that --except does not name.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&f.ops, "ops", false, "prove the ops")
 	flags.StringVar(&f.onnx, "onnx", "", "run the models in `DIR` and in the folders below it")
-	flags.StringVar(&f.except, "except", "", "with --onnx: `FILE` of cases that need not pass: a name and the reason on "+
-		"each line")
+	flags.StringVar(&f.except, "except", "", "with --onnx: `FILE` of cases that need not pass: a name "+
+		"and the reason on each line")
 	addTrusted(cmd, &f.trusted)
 	f.tuning.add(cmd, true)
 	flags.StringVarP(&f.device, "device", "d", "vulkan",
 		"vulkan (the best), cpu (the reference), an index of vkc devices, or part of a name")
-	flags.StringVar(&f.filter, "filter", "", "only cases whose name, such as add/f32/13x17/transposed, or whose folder with --onnx, matches `RE`")
+	flags.StringVar(&f.filter, "filter", "", "only cases whose name, such as add/f32/13x17/transposed, matches `RE`; "+
+		"with --onnx those whose folder does")
 	flags.BoolVar(&f.quick, "quick", false, "only the few cases that stand for each op")
 	flags.BoolVar(&f.cases, "cases", false,
 		"with --json: the results of all cases, not only of those that did not pass")

@@ -57,8 +57,8 @@ func (a *app) verifyONNX(ctx context.Context, f *verifyFlags) (err error) {
 		cases = slices.DeleteFunc(cases, func(c onnx.Case) bool { return !re.MatchString(c.Name) })
 	}
 	if len(cases) == 0 {
-		return usagef("--onnx %s: there is no case: want folders with model.onnx and test_data_set_0, whose names --filter "+
-			"matches", f.onnx)
+		return usagef("--onnx %s: there is no case: want folders with model.onnx and test_data_set_0, and a --filter "+
+			"that matches them", f.onnx)
 	}
 	excepted, err := readExceptions(f.except)
 	if err != nil {
@@ -177,6 +177,7 @@ func (a *app) printONNX(r *onnxReport) error {
 		}
 		fmt.Fprintf(a.stdout, "%s: %s: %s\n", ir.Printable(res.Case), res.Stage, oneLine(errors.New(res.Err)))
 	}
-	_, err := fmt.Fprintf(a.stdout, "%d cases: %d passed, %d excepted, %d failed\n", r.Cases, r.Passed, r.Excepted, r.Failed)
+	_, err := fmt.Fprintf(a.stdout, "%d cases: %d passed, %d excepted, %d failed\n", r.Cases, r.Passed, r.Excepted,
+		r.Failed)
 	return err
 }

@@ -86,7 +86,8 @@ func fullyConnected(c *call) tensor {
 	return x.Reshape(rows, -1).MatMulT(w).Add(c.x(2))
 }
 
-// einsum multiplies tensors whose axes have letters: equal ones go together, and those that the result lacks are summed.
+// einsum multiplies tensors whose axes have letters: equal ones go together, and those that the result lacks are
+// summed.
 func einsum(c *call) tensor {
 	terms, result, err := c.einsumTerms()
 	if err != "" {

@@ -152,11 +152,10 @@ func ifNode(c *call) []*value {
 	for i := range a {
 		if a[i].isList || b[i].isList || !c.shapeOf(a[i]).Equal(c.shapeOf(b[i])) {
 			c.needed = append(c.needed, c.in[0].from...)
-			c.fail("which branch is taken must be known when the graph is built, since results %d of the branches have other "+
-				"shapes", i)
+			c.fail("which branch is taken must be known when the graph is built: results %d have other shapes", i)
 		}
-		out[i] = &value{tensor: cond.Reshape().Where(c.asTensor(a[i]), c.asTensor(b[i])), from: merged([]*value{a[i], b[i],
-			c.in[0]})}
+		chosen := cond.Reshape().Where(c.asTensor(a[i]), c.asTensor(b[i]))
+		out[i] = &value{tensor: chosen, from: merged([]*value{a[i], b[i], c.in[0]})}
 	}
 	return out
 }
@@ -323,7 +322,8 @@ func (c *call) scanOld() []*value {
 			}
 			return out
 		}
-		each = append(each, c.scanned(take(c.in[1:1+carried]), take(c.in[1+carried:]), nil, c.intsAttr("directions"), nil, nil))
+		state, over := take(c.in[1:1+carried]), take(c.in[1+carried:])
+		each = append(each, c.scanned(state, over, nil, c.intsAttr("directions"), nil, nil))
 	}
 	results := make([]*value, len(each[0]))
 	for k := range results {

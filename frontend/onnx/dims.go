@@ -205,10 +205,3 @@ func prodDims(c *call) *value {
 	}
 	return dimsValue(ir.Shape{n}, c.intAttr("keepdims", 1) == 0)
 }
-
-func identityDims(c *call) *value {
-	if v := c.input(0); v.isDims {
-		return dimsValue(v.dims, v.scalar)
-	}
-	return nil
-}

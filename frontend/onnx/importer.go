@@ -125,8 +125,7 @@ func (im *importer) input(in Value) *value {
 		return &value{name: in.Name, data: d}
 	}
 	if in.Type.Kind != KindTensor {
-		return im.problem(in.Name, "input", errors.New("it is a sequence, an optional, a map or of no known type: vkc's "+
-			"programs take tensors"))
+		return im.problem(in.Name, "input", fmt.Errorf("it is %s: vkc's programs take tensors", in.Type))
 	}
 	t := in.Type.Elem.DType()
 	if t == ir.Invalid {
@@ -135,7 +134,7 @@ func (im *importer) input(in Value) *value {
 	}
 	if !in.Type.HasShape {
 		im.needed = append(im.needed, in.Name)
-		return im.problem(in.Name, "input", errors.New("the model does not say how many axes it has: export it with a shape"))
+		return im.problem(in.Name, "input", errors.New("the model does not say how many axes it has"))
 	}
 	shape := make(ir.Shape, len(in.Type.Shape))
 	for i, d := range in.Type.Shape {
@@ -276,8 +275,7 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 			var v *value
 			if name != "" {
 				if v = s.find(name); v == nil {
-					im.fail("its input %q is neither an input of the graph, nor an initializer, nor the result of a node "+
-						"before it", name)
+					im.fail("its input %q is neither an input nor an initializer, nor a result of a node before", name)
 				}
 				if v.missing {
 					panic(nodeError{errMissing})

@@ -125,7 +125,8 @@ var dataTypes = map[DataType]struct {
 	dtype ir.DType
 }{
 	1: {"float", ir.F32}, 2: {"uint8", ir.U8}, 3: {"int8", ir.I8}, 4: {"uint16", ir.Invalid}, 5: {"int16", ir.Invalid},
-	6: {"int32", ir.I32}, 7: {"int64", ir.I64}, 8: {"string", ir.Invalid}, 9: {"bool", ir.Bool}, 10: {"float16", ir.F16},
+	6: {"int32", ir.I32}, 7: {"int64", ir.I64}, 8: {"string", ir.Invalid}, 9: {"bool", ir.Bool},
+	10: {"float16", ir.F16},
 	11: {"double", ir.F64}, 12: {"uint32", ir.U32}, 13: {"uint64", ir.Invalid}, 14: {"complex64", ir.Invalid},
 	15: {"complex128", ir.Invalid}, 16: {"bfloat16", ir.BF16}, 17: {"float8e4m3fn", ir.F8E4M3},
 	18: {"float8e4m3fnuz", ir.Invalid}, 19: {"float8e5m2", ir.Invalid}, 20: {"float8e5m2fnuz", ir.Invalid},
@@ -141,16 +142,6 @@ func (t DataType) String() string {
 		return row.name
 	}
 	return "unknown"
-}
-
-// dataTypeOf is the reverse of DataType.DType.
-func dataTypeOf(t ir.DType) DataType {
-	for number, row := range dataTypes {
-		if row.dtype == t && t != ir.Invalid {
-			return number
-		}
-	}
-	return 0
 }
 
 // String writes a type as vkc writes those of its ports: float[N,3], or seq(float[3]). An extent of which nothing is
@@ -186,8 +177,8 @@ func (t Type) String() string {
 	return "unknown"
 }
 
-// Ops counts the ops of the model's nodes, those of functions and of graphs in nodes included, each named with its domain
-// if that is not ONNX's.
+// Ops counts the ops of the model's nodes, those of functions and of graphs in nodes included, each named with its
+// domain if that is not ONNX's.
 func (m *Model) Ops() map[string]int {
 	count := map[string]int{}
 	countOps(m.Graph.Nodes, count)

@@ -58,7 +58,7 @@ func channels(v tensor, rank int) tensor {
 func batchNorm(c *call) []*value {
 	x, scale, bias, mean, variance := c.x(0), c.x(1), c.x(2), c.x(3), c.x(4)
 	eps := c.floatAttr("epsilon", 1e-5)
-	c.refuse("spatial", c.intAttr("spatial", 1) == 0, "statistics of each element, and not of each channel, are not supported")
+	c.refuse("spatial", c.intAttr("spatial", 1) == 0, "statistics of each element are not supported")
 	if c.intAttr("training_mode", 0) != 0 || c.version < 14 && c.wants(1) {
 		return c.trainedNorm(x, scale, bias, mean, variance, eps)
 	}

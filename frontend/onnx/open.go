@@ -8,10 +8,11 @@
 // The file is memory-mapped and read field by field; weights alias it, and so do those in files beside it. Files are
 // untrusted: every size is bounded, and no file outside of the model's folder is opened.
 //
-// Each op of ONNX is a row of one table, which says since which opset it holds and how it is built of package frontend.
-// What depends on nothing but constants is computed while the graph is built. Shapes are computed with their symbols: what
-// Shape, Gather, Concat and their like make of an input's extents stays an expression over them, so that a model with
-// symbolic extents has one graph for all sizes. Whatever cannot be built is reported at once, by node.
+// Each op of ONNX is a row of one table, which says since which opset it holds and how it is built of package
+// frontend. What depends on nothing but constants is computed while the graph is built. Shapes are computed with
+// their symbols: what Shape, Gather, Concat and their like make of an input's extents stays an expression over
+// them, so that a model with symbolic extents has one graph for all sizes. Whatever cannot be built is reported at
+// once, by node.
 package onnx
 
 import (
@@ -32,7 +33,8 @@ const DefaultBound = 512
 
 // Options say what of a model is known when its graph is built. The zero value is fine for most models.
 type Options struct {
-	// Bounds gives, by name, how large a symbolic extent is at most, which sizes buffers: DefaultBound unless it is here.
+	// Bounds gives, by name, how large a symbolic extent is at most, which sizes buffers: DefaultBound unless it is
+	// here.
 	Bounds map[string]int
 	// Dims gives, by name, symbolic extents that are numbers in this graph.
 	Dims map[string]int

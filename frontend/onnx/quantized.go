@@ -15,7 +15,8 @@ var quantizedOps = table{
 	"QLinearConv":           tensorOp(qlinearConv),
 }
 
-// alongAxis shapes scales or zero points, a scalar, a vector along an axis of x, or blocks of x, to broadcast against it.
+// alongAxis shapes scales or zero points, a scalar, a vector along an axis of x, or blocks of x, to broadcast
+// against it.
 func (c *call) alongAxis(v, x tensor, axis, block int) tensor {
 	switch {
 	case v.Rank() == 0 || v.Rank() == 1 && v.Dim(0).Is(1):

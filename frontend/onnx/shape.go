@@ -18,7 +18,7 @@ var shapeOps = table{
 	"Split":           manyOp(split),
 	"Concat":          foldedOp(concatDims, concat),
 	"Expand":          tensorOp(expand),
-	"Tile":            {{since: 1, build: func(c *call) []*value { return one(tileOld(c)) }}, {since: 6, build: func(c *call) []*value { return one(tile(c)) }}},
+	"Tile":            versions(tensorOp(tileOld), 6, tensorOp(tile)),
 	"Identity":        controlOp(func(c *call) []*value { return []*value{c.copied(0)} }),
 	"DepthToSpace":    tensorOp(depthToSpace),
 	"SpaceToDepth":    tensorOp(spaceToDepth),

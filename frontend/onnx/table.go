@@ -28,8 +28,8 @@ var domains map[string]table
 // The tables are joined when the program starts, since ops with graphs in them look the ops of those up.
 func init() {
 	domains = map[string]table{
-		"": joined(elementwiseOps, shapeOps, reduceOps, rowOps, windowOps, contractOps, indexOps, quantizedOps, controlOps,
-			randomOps, signalOps, lossOps, recurrentOps),
+		"": joined(elementwiseOps, shapeOps, reduceOps, rowOps, windowOps, contractOps, indexOps, quantizedOps,
+			controlOps, randomOps, signalOps, lossOps, recurrentOps),
 		"com.microsoft":            microsoftOps,
 		"ai.onnx.preview.training": trainingOps,
 	}
@@ -67,9 +67,15 @@ func noRow(domain, op string, version int64) error {
 	case ok:
 		return fmt.Errorf("the model has opset %d, and the op is supported since %d", version, rows[0].since)
 	case domains[domain] == nil:
-		return fmt.Errorf("the op is of domain %q, which vkc does not know, and the model has no function for it", domain)
+		return fmt.Errorf("domain %q is not known to vkc, and the model has no function of this name", domain)
 	}
 	return fmt.Errorf("vkc does not have this op")
+}
+
+// versions joins the rows of an op whose meaning is another from an opset on.
+func versions(old []row, since int64, rows []row) []row {
+	rows[0].since = since
+	return append(old, rows...)
 }
 
 // Ops lists the ops of ONNX's own domain that are supported, sorted.

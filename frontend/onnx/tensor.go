@@ -105,8 +105,8 @@ func (t *Tensor) data(x *externals) (*ir.Data, error) {
 			return nil, err
 		}
 	case len(t.integers) > 0:
-		return nil, t.r.src.Errorf(t.pos, "tensor %q has %d numbers, and its shape %v wants %d", t.Name, len(t.integers),
-			t.Dims, n)
+		return nil, t.r.src.Errorf(t.pos, "tensor %q has %d numbers, and its shape %v wants %d", t.Name,
+			len(t.integers), t.Dims, n)
 	}
 	if err := d.Check(); err != nil {
 		return nil, t.r.src.Errorf(t.pos, "tensor %q: %v", t.Name, err)

@@ -8,7 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// value is what a name of a model stands for. It has one of these forms, and is brought into another where an op wants it.
+// value is what a name of a model stands for. It has one of these forms, and is brought into another where an op
+// wants it.
 type value struct {
 	name string
 	// data is a constant: an initializer, or what was computed of constants.
