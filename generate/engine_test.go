@@ -16,6 +16,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
@@ -124,7 +125,8 @@ func TestSameBits(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("device", func(t *testing.T) {
-		testSameBits(t, openModel(t, tinyModel(t), Options{Device: "vulkan", Context: 160, Parallel: 5}), 30)
+		testSameBits(t, openModel(t, tinyModel(t), Options{Device: "vulkan", Context: 160, Parallel: 5,
+			Deterministic: true}), 30)
 	})
 	t.Run("gollama", func(t *testing.T) {
 		data := os.Getenv("VKC_TESTDATA")
@@ -132,7 +134,8 @@ func TestSameBits(t *testing.T) {
 			t.Skip("VKC_TESTDATA names no folder with the model in gollama/")
 		}
 		path := filepath.Join(data, "gollama", "gollama-f16.gguf")
-		testSameBits(t, openModel(t, path, Options{Device: "vulkan", Context: 400, Parallel: 8, Cache: ir.F16}), 15)
+		testSameBits(t, openModel(t, path, Options{Device: "vulkan", Context: 400, Parallel: 8, Cache: ir.F16,
+			Deterministic: true}), 15)
 	})
 }
 
@@ -421,7 +424,7 @@ func TestAhead(t *testing.T) {
 	var want [][]int32
 	for _, o := range []Options{
 		{Device: "cpu"}, {Device: "cpu", Ahead: 3}, {Device: "vulkan", Ahead: 1}, {Device: "vulkan"},
-		{Device: "vulkan", Ahead: 20, Parallel: 3},
+		{Device: "vulkan", Ahead: 20, Parallel: 3}, {Device: "vulkan", Parallel: 5, Deterministic: true},
 	} {
 		o.Context = 48
 		m := openModel(t, path, o)
@@ -454,5 +457,25 @@ func TestAhead(t *testing.T) {
 		for m.Load() != (Load{}) { // or the test hangs
 			runtime.Gosched()
 		}
+	}
+}
+
+// TestClasses: the smallest program that holds the answers runs a step, or always the same one.
+func TestClasses(t *testing.T) {
+	path := tinyModel(t)
+	m := openModel(t, path, Options{Device: "cpu", Context: 32, Parallel: 6})
+	for rows, want := range map[int]int{1: 1, 2: 4, 4: 4, 5: 6, 6: 6} {
+		for _, port := range m.stepOf(rows).Inputs() {
+			if n := int(port.Type.Shape[0].Max()); n != want {
+				t.Errorf("%d answers: %v, want at most %d", rows, port, want)
+			}
+		}
+	}
+	m = openModel(t, path, Options{Device: "cpu", Context: 32, Parallel: 6, Deterministic: true})
+	if m.stepOf(1) != m.step {
+		t.Error("one answer has a program of its own")
+	}
+	if _, err := llm.Batch(m.config, 3, 32, llm.AtMost(4)); err == nil {
+		t.Error("4 of 3 texts are a batch")
 	}
 }

@@ -62,7 +62,7 @@ func (m *Model) launch(ctx context.Context, rows []*slot, flying int, last *flig
 			return nil, err
 		}
 	}
-	res, err := m.step.Run(ctx, in, o)
+	res, err := m.stepOf(len(rows)).Run(ctx, in, o)
 	if err != nil {
 		return nil, err
 	}

@@ -41,6 +41,10 @@ type Options struct {
 	// Parallel is how many answers may be under way at once; 0 for 1. Each has keys and values
 	// of its own for the whole context, which are f32, f16 or bf16 if there are several.
 	Parallel int
+	// Deterministic has the bits of an answer not depend on what else is asked at the same time: steps of few answers
+	// then take the kernels of the largest batch. Without it a step has kernels for as few answers as there are, which
+	// add up in other orders, so that a token may be another one where two are equally likely up to rounding.
+	Deterministic bool
 
 	Speculation Speculation // of one answer at a time
 
@@ -92,6 +96,7 @@ type Model struct {
 	auto    bool            // it was vkc's choice, so that the reference may run what it does not
 	prompt  *vkc.Executable // several tokens of a text at once
 	step    *vkc.Executable // one token of each text
+	classes []class         // other programs of a step, for fewer texts, the fewest first
 	drafts  *vkc.Executable // a token and guesses of what follows it; nil where none are made
 
 	guesser drafter
@@ -128,21 +133,7 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	if m.places = max(o.Parallel, 1); o.Parallel < 0 || o.Parallel > maxParallel {
 		return m, fmt.Errorf("generate: %d answers at once: want 1 to %d", o.Parallel, maxParallel)
 	}
-	options := o.cache()
-	var step *ir.Graph
-	if m.places == 1 {
-		step, err = llm.Step(m.config, m.context, append(options, llm.Likeliest())...)
-	} else {
-		step, err = llm.Batch(m.config, m.places, m.context, append(options, llm.Likeliest())...)
-	}
-	if err != nil {
-		return m, err
-	}
-	steps, err := llm.Steps(m.config, min(m.part, m.context), m.context, options...)
-	if err != nil {
-		return m, err
-	}
-	if err = m.loadBoth(ctx, step, steps, o); err != nil {
+	if err = m.loadPrograms(ctx, o); err != nil {
 		return m, err
 	}
 	if err = m.openSpeculation(ctx, o); err != nil {
@@ -187,19 +178,59 @@ func prepare(path string, o Options) (m *Model, err error) {
 	return m, err
 }
 
-// loadBoth loads the programs of steps and of prompts. Weights are uploaded while the second is
-// compiled.
-func (m *Model) loadBoth(ctx context.Context, step, prompt *ir.Graph, o Options) (err error) {
+// class is a program of a step for so many texts at most.
+type class struct {
+	rows int
+	exe  *vkc.Executable
+}
+
+// classStep is how many times as many texts a class takes as the one before it.
+const classStep = 4
+
+// graphs returns the programs that the model needs, with how many texts each takes: a step of all texts first, then
+// those of fewer, and that of prompts last.
+func (m *Model) graphs(o Options) (list []*ir.Graph, rows []int, err error) {
+	options := o.cache()
+	add := func(n int, g *ir.Graph, failed error) {
+		list, rows, err = append(list, g), append(rows, n), errors.Join(err, failed)
+	}
+	steps := append(slices.Clone(options), llm.Likeliest())
+	if m.places == 1 {
+		g, err := llm.Step(m.config, m.context, steps...)
+		add(1, g, err)
+	} else {
+		g, err := llm.Batch(m.config, m.places, m.context, steps...)
+		add(m.places, g, err)
+		for n := 1; n < m.places && !o.Deterministic; n *= classStep {
+			g, err := llm.Batch(m.config, m.places, m.context, append(slices.Clone(steps), llm.AtMost(n))...)
+			add(n, g, err)
+		}
+	}
+	g, failed := llm.Steps(m.config, min(m.part, m.context), m.context, options...)
+	add(0, g, failed)
+	return list, rows, err
+}
+
+// loadPrograms loads the programs of the model. Weights are uploaded for the first while the others are compiled.
+func (m *Model) loadPrograms(ctx context.Context, o Options) error {
+	graphs, rows, err := m.graphs(o)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var program *vkc.Program
+	others := make([]*vkc.Program, len(graphs)-1)
 	compiled := make(chan error, 1)
 	go func() {
 		var err error
-		program, err = m.compile(ctx, prompt, o)
+		for i := range others {
+			if others[i], err = m.compile(ctx, graphs[1+i], o); err != nil {
+				break
+			}
+		}
 		compiled <- err
 	}()
-	if m.step, err = m.load(ctx, step, o, nil); err != nil {
+	if m.step, err = m.load(ctx, graphs[0], o, nil); err != nil {
 		cancel()
 		<-compiled // it reads the model's file until then; why it ended is known
 		return err
@@ -207,8 +238,28 @@ func (m *Model) loadBoth(ctx context.Context, step, prompt *ir.Graph, o Options)
 	if err := <-compiled; err != nil {
 		return err
 	}
-	m.prompt, err = m.device.Load(ctx, program, vkc.LoadOptions{Weights: m.file, Share: m.step})
-	return err
+	for i, p := range others {
+		exe, err := m.device.Load(ctx, p, vkc.LoadOptions{Weights: m.file, Share: m.step})
+		if err != nil {
+			return err
+		}
+		if n := rows[1+i]; n > 0 {
+			m.classes = append(m.classes, class{n, exe})
+		} else {
+			m.prompt = exe
+		}
+	}
+	return nil
+}
+
+// stepOf returns the program of a step of so many texts.
+func (m *Model) stepOf(rows int) *vkc.Executable {
+	for _, c := range m.classes {
+		if rows <= c.rows {
+			return c.exe
+		}
+	}
+	return m.step
 }
 
 func (m *Model) load(ctx context.Context, g *ir.Graph, o Options, share *vkc.Executable) (*vkc.Executable, error) {
@@ -239,7 +290,11 @@ func (m *Model) Close() error {
 		m.engine.close()
 	}
 	errs := []error{m.closeSpeculation(), m.samplers.close()}
-	for _, exe := range []*vkc.Executable{m.prompt, m.step} {
+	programs := []*vkc.Executable{m.prompt}
+	for _, c := range m.classes {
+		programs = append(programs, c.exe)
+	}
+	for _, exe := range append(programs, m.step) {
 		if exe != nil {
 			errs = append(errs, exe.Close())
 		}
@@ -324,7 +379,7 @@ func (m *Model) Fit(c chat.Context, room int) (prompt []int32, forgotten int, er
 // them, unless a character before it was not finished, which it then stands for as
 // U+FFFD. What an earlier call left of the same beginning is not computed anew; with
 // Options.Parallel, as far as it was read in whole parts of a prompt.
-// The tokens of an answer do not depend on what else the model does meanwhile.
+// The tokens of an answer do not depend on what else the model does meanwhile, with Options.Deterministic bit for bit.
 //
 // As many answers as Options.Parallel says are computed at once, and others wait, first come, first
 // served. Tokens are made ahead of the loop over them: a loop that is slow holds up no other.

@@ -34,7 +34,8 @@ func (a *app) serveCommand() *cobra.Command {
 		Long: `Answer requests for a language model over HTTP, by OpenAI's protocol: POST /v1/chat/completions,
 /v1/responses and /v1/completions, whole or as a stream, or POST /v1/embeddings of a model made for them, GET /v1/models.
 There are also /tokenize, /detokenize, /health, /metrics for Prometheus, and at / a page to chat with.
---parallel answers are computed at once, each the same as alone; --queue requests wait.
+--parallel answers are computed at once; --queue requests wait. Each answer is the same as alone, with --deterministic bit
+for bit, which costs the time of --parallel answers even where there is one.
 
 It listens on this machine only. To be asked from elsewhere, give --listen an address and --key-file a file with a key,
 which requests then bear (Authorization: Bearer KEY). A first Ctrl-C or SIGTERM ends it once all requests are answered,
@@ -55,6 +56,8 @@ or after --drain.`,
 	flags.IntVar(&f.model.options.Parallel, "parallel", 0,
 		"compute `N` answers at once, each with keys and values for --ctx tokens of its own "+
 			"(default 4, or 1 with guesses or with --kv in blocks)")
+	flags.BoolVar(&f.model.options.Deterministic, "deterministic", false,
+		"the bits of an answer do not depend on what else is asked at the same time")
 	flags.IntVar(&f.serve.Queue, "queue", 64, "`N` requests wait at most; more are refused")
 	flags.IntVar(&f.serve.MaxTokens, "max-tokens", 0, "`N` tokens of an answer at most; 0 means as many as fit")
 	flags.DurationVar(&f.serve.Timeout, "timeout", 10*time.Minute, "a request takes this `TIME` at most")

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -15,6 +16,11 @@ import (
 // adds no input.
 func Texts(n int) Option { return func(d *decoding) { d.texts = n } }
 
+// AtMost has Batch take tokens of at most n of the texts in a step. Where that is one, B is 1 and no symbol. Graphs of
+// fewer and of more rows have the same states, but add up in other orders: the logits of a text are
+// then the same up to rounding.
+func AtMost(n int) Option { return func(d *decoding) { d.rows = n } }
+
 // Batch returns the graph of one step of generation for several texts at once: inputs
 // "tokens", "texts" and "positions" i32[B], for a symbol B up to the texts that there are,
 // and output "logits" f32[B, vocabulary], of what follows each token. Texts says whose each
@@ -28,14 +34,20 @@ func Batch(cfg Config, texts, maxContext int, options ...Option) (*ir.Graph, err
 		return nil, err
 	}
 	how := newDecoding(append(options, Texts(texts)))
+	most := cmp.Or(how.rows, texts)
 	switch {
 	case texts < 1:
 		return nil, fmt.Errorf("llm: a batch of %d texts: want at least one", texts)
+	case most < 1 || most > texts:
+		return nil, fmt.Errorf("llm: a batch of %d of %d texts: want 1 to as many as there are", most, texts)
 	case how.cache.IsBlock():
 		return nil, fmt.Errorf("llm: a batch keeps keys and values in %s: want f32, f16 or bf16", how.cache)
 	}
 	return frontend.Build(graphName(cfg, "batch"), func(b *frontend.Builder) {
-		rows := b.Sym("B", texts)
+		rows := ir.D(1)
+		if most > 1 || texts == 1 {
+			rows = b.Sym("B", most)
+		}
 		input := func(name string) frontend.Tensor { return b.Input(name, ir.I32, rows) }
 		tokens, whose, positions := input("tokens"), input("texts"), input("positions")
 		logits := DecodeBatch(b, cfg, tokens, whose, positions, texts, maxContext, options...)

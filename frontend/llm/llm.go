@@ -94,6 +94,7 @@ type decoding struct {
 	cache  ir.DType
 	atOnce int // tokens that a run takes at most, where layers keep their window only; or 0
 	texts  int // whose keys and values are kept beside each other
+	rows   int // of these, in a step; 0 for all
 	likely bool
 }
 
