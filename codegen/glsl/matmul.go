@@ -278,13 +278,23 @@ func (e *emitter) free(base string) string {
 // loop opens a block that steps a variable from first by step up to an extent,
 // and returns the variable. What has one step alone is no loop.
 func (e *emitter) loop(name string, first text, end text, step int) text {
+	return e.hinted("", name, first, end, step)
+}
+
+// rolled is a loop that compilers leave one. Code that runs a few times in a program of many kernels is fetched
+// from memory each time, which takes longer than jumps do (M-code-size).
+func (e *emitter) rolled(name string, first text, end text, step int) text {
+	return e.hinted(dontUnroll, name, first, end, step)
+}
+
+func (e *emitter) hinted(hint, name string, first text, end text, step int) text {
 	from, fromKnown := literalOf(first)
 	to, toKnown := literalOf(end)
 	if fromKnown && toKnown && from.v < to.v && from.v+int64(step) >= to.v {
 		e.openScope()
 		return first
 	}
-	return e.openFor("", name, first, end, uintLit(step))
+	return e.openFor(hint, name, first, end, uintLit(step))
 }
 
 // openFor opens a loop that steps a variable called like name from first up to an end,

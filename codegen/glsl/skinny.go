@@ -126,7 +126,7 @@ func (r *skinny) accumulate() {
 	fetch(times(r.part, s.TileK))
 	r.close()
 	r.line("")
-	k0 := r.loop("k0", times(r.part, s.TileK), r.dim(r.k.Fold), step)
+	k0 := r.rolled("k0", times(r.part, s.TileK), r.dim(r.k.Fold), step)
 	r.line("barrier(); // what is in shared memory has been multiplied")
 	for i, o := range r.b {
 		r.putWeights(o, decoded[i])

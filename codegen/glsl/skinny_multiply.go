@@ -240,19 +240,19 @@ func (r *skinny) halves(x string) text {
 func (r *skinny) multiply() {
 	s := r.s
 	r.comment("Multiply.")
-	r.repeat("strip", r.strips(), func(n text) {
-		rowScales := r.repeated("row_scale", r.rows.scales, plus(r.rows.firstScale, times(n, s.TileM)),
+	n := r.rolled("strip", primary("0u"), uintLit(r.strips()), 1)
+	rowScales := r.repeated("row_scale", r.rows.scales, plus(r.rows.firstScale, times(n, s.TileM)),
+		"RowMajor", s.FragN, r.rowFragments())
+	rowSums := ""
+	if r.Affine {
+		rowSums = r.repeated("row_sum", r.rows.others, plus(r.rows.firstScale, times(n, s.TileM)),
 			"RowMajor", s.FragN, r.rowFragments())
-		rowSums := ""
-		if r.Affine {
-			rowSums = r.repeated("row_sum", r.rows.others, plus(r.rows.firstScale, times(n, s.TileM)),
-				"RowMajor", s.FragN, r.rowFragments())
-		}
-		rows := r.rowElements(n)
-		for _, o := range r.b {
-			r.repeat("j", r.fragments(), func(j text) { r.multiplyColumns(o, n, j, rows, rowScales, rowSums) })
-		}
-	})
+	}
+	rows := r.rowElements(n)
+	for _, o := range r.b {
+		r.repeat("j", r.fragments(), func(j text) { r.multiplyColumns(o, n, j, rows, rowScales, rowSums) })
+	}
+	r.close()
 }
 
 // steps is how many fragments along the contraction a strip is.

@@ -78,21 +78,19 @@ func unitsTakeBytes(t ir.DType, caps Caps) bool {
 // shorter steps, which take less shared memory and divide more contractions, and for more
 // rows than a matvec takes those of half the columns. Where it
 // leaves more than a quarter of the cores idle, a matvec is as fast; more rows than
-// that takes have tiles of half the columns, and twice as many subgroups share the
-// contraction (M-block-units).
+// that takes have tiles of half the columns, down to four fragments, and twice as many subgroups
+// share the contraction (M-block-units).
 func (tl skinnyTile) spread(sh matShape, cores int64) []skinnyTile {
 	if 4*sh.Batch*ceilDiv(sh.N, int64(tl.columns*16)) < 3*cores {
 		if sh.M <= MaxMatVecRows {
 			return nil
 		}
-		if tl.columns > 4 {
-			tl.columns, tl.depths = tl.columns/2, tl.depths*2
-		}
+		tl.columns, tl.depths = max(tl.columns/2, 4), tl.depths*2
 	}
 	var list []skinnyTile
 	for columns := tl.columns; columns >= 4; columns /= 2 {
-		for step := tl.step; step >= shortestStep; step /= 2 {
-			for depths := tl.depths; depths > 0; depths /= 2 {
+		for depths := tl.depths; depths > 0; depths /= 2 {
+			for step := tl.step; step >= shortestStep; step /= 2 {
 				list = append(list, skinnyTile{columns, depths, step})
 			}
 		}
