@@ -90,7 +90,7 @@ void main() {
     uint at_2 = self % 32u * 4u;
     a_elements = a_vec4[(line * 4096u + at_2) / 4u];
 
-    for (uint k0 = 0u; k0 < 4096u; k0 += 128u) {
+    [[dont_unroll]] for (uint k0 = 0u; k0 < 4096u; k0 += 128u) {
         barrier(); // what is in shared memory has been multiplied
         uint pair_2 = gl_SubgroupInvocationID / 2u;
         uint column_2 = pair_2 / 2u * 2u + gl_SubgroupInvocationID % 2u;
@@ -153,7 +153,7 @@ void main() {
         a_elements = a_vec4[(line_3 * 4096u + (k1 + at_5)) / 4u];
 
         // Multiply.
-        [[unroll]] for (uint strip = 0u; strip < 4u; ++strip) {
+        [[dont_unroll]] for (uint strip = 0u; strip < 4u; ++strip) {
             coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> row_scale;
             coopMatLoad(row_scale, a_scales, strip * 8u, 0u, gl_CooperativeMatrixLayoutRowMajor);
             coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> row_sum;
