@@ -5,6 +5,8 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
+	"github.com/vkc-go/vkc/quant"
 )
 
 // lowerQuantize makes a kernel that stores x in blocks: its parallel axes go
@@ -16,6 +18,19 @@ func (l *lowerer) lowerQuantize() error {
 		return err
 	}
 	return l.storeBlocks(n, n, at)
+}
+
+// faulty makes the run fail where an element of a block is none that its format holds.
+func (l *lowerer) faulty(n *ir.Node) {
+	at := make([]kernel.Index, len(l.space))
+	for i, d := range l.space {
+		at[i] = kernel.Axis(i, d)
+	}
+	word := l.f.values.AddValue(plan.Value{Type: ir.Type{DType: ir.U32, Shape: ir.ShapeOf(1)}, Origin: plan.Fault,
+		Node: n})
+	l.k.Fault = &kernel.Fault{Bind: len(l.k.Bindings), Index: linear(l.space, at), Most: quant.Limit(n.DType())}
+	l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: "fault", DType: ir.U32, Read: true, Write: true,
+		Buffer: word, Elems: 1, Fault: true})
 }
 
 // lowerQuantizedUpdate is lowerQuantize of rows that go straight to their place
@@ -74,6 +89,7 @@ func (l *lowerer) storeBlocks(n, tensor *ir.Node, to []kernel.Index) error {
 	shape[inner] = l.space[inner]
 	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(tensor, true), Index: linear(shape, to), Value: v,
 		PerElement: true})
+	l.faulty(n)
 	return nil
 }
 

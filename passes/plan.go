@@ -165,6 +165,8 @@ func (pl *planner) buffer(id plan.ValueID) (int, error) {
 	switch {
 	case v.Origin == plan.Params:
 		kind, name = kernel.BufParams, "params"
+	case v.Origin == plan.Fault:
+		kind, name = kernel.BufFault, fmt.Sprintf("fault of %s", v.Node)
 	case v.Origin == plan.Codebook:
 		d := quant.Codebook(t.DType)
 		kind, name = kernel.BufWeight, t.DType.String()+" codebook"
@@ -221,6 +223,9 @@ func weightSegments(n *ir.Node) []kernel.Segment {
 func (pl *planner) step(k *kernel.Kernel, level int) error {
 	st := kernel.Step{Name: k.Name, Ops: k.Ops, Flops: kernelFlops(k)}
 	accesses := countAccesses(k)
+	if err := pl.fault(k); err != nil {
+		return err
+	}
 	for i, b := range k.Bindings {
 		buf, err := pl.buffer(b.Buffer)
 		if err != nil {
@@ -237,6 +242,22 @@ func (pl *planner) step(k *kernel.Kernel, level int) error {
 		pl.lifetime[buf] = life
 	}
 	pl.p.Steps = append(pl.p.Steps, st)
+	return nil
+}
+
+// fault gives the host the word in which a kernel notes a fault.
+func (pl *planner) fault(k *kernel.Kernel) error {
+	if k.Fault == nil {
+		return nil
+	}
+	id := k.Bindings[k.Fault.Bind].Buffer
+	buf, err := pl.buffer(id)
+	if err != nil {
+		return err
+	}
+	n := pl.s.Plan.Value(id).Node
+	pl.p.Faults = append(pl.p.Faults, kernel.FaultPort{Buffer: buf, Op: fmt.Sprintf("%s %s", n, n.Op()),
+		Why: quant.Refusal(n.DType()), Elems: int64(n.DType().BlockElems())})
 	return nil
 }
 

@@ -45,6 +45,7 @@ func (s *State) canPrepare(k *kernel.Kernel, ready map[plan.ValueID]bool) bool {
 	for _, b := range k.Bindings {
 		bytes, err := b.DType.BytesFor(b.Elems)
 		switch {
+		case err == nil && b.Fault:
 		case err != nil, b.Write && (s.Plan.Value(b.Buffer).Origin != plan.Temp || len(s.Plan.Writers(b.Buffer)) > 1):
 			return false
 		case b.Write:

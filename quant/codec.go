@@ -73,6 +73,9 @@ func Supported(t ir.DType) (dequantize, quantize bool) {
 	return c.dequantize != nil, c.quantize != nil
 }
 
+// Limit returns the largest magnitude that Quantize accepts for t, 0 where t cannot be encoded.
+func Limit(t ir.DType) float32 { return codecOf(t).limit }
+
 // UsesWeights reports whether Quantize accepts importance weights for t.
 func UsesWeights(t ir.DType) bool { return codecOf(t).weighted }
 

@@ -34,6 +34,11 @@ type ValueError struct {
 	Limit float32 // largest magnitude the format takes
 }
 
+// Refusal says which values Quantize refuses for t, as the end of a sentence about one.
+func Refusal(t ir.DType) string {
+	return fmt.Sprintf("is NaN, infinite or of a magnitude above %g, the most that %s holds", Limit(t), t)
+}
+
 // Error names the value, where it is, and what would be accepted.
 func (e *ValueError) Error() string {
 	where := fmt.Sprintf("quantize %s: value %d is %g", e.Type, e.Index, e.Value)

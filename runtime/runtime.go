@@ -29,8 +29,9 @@ type Executable interface {
 
 	// Run computes the outputs from the inputs, by name, and then updates the
 	// states. It fails, with the program's states as they were, if inputs do
-	// not fit (see Signature.Bind) or ctx ends before it has begun. At most one
-	// RunOptions may be given.
+	// not fit (see Signature.Bind) or ctx ends before it has begun. It fails with
+	// an ir.FaultError where an op has no result for a value that it meets; what
+	// states hold is then up to the device. At most one RunOptions may be given.
 	Run(ctx context.Context, in map[string]*ir.Data, opt ...RunOptions) (*Result, error)
 
 	// Upload returns a copy of d where the program runs.

@@ -48,7 +48,7 @@ func (k *Kernel) operands(symbols map[string]int64) ([]operand, error) {
 			return nil, err
 		}
 		o := operand{binding: bind, buffer: b, dims: dims, size: size, rotate: b.Kind != kernel.BufTemp &&
-			b.Kind != kernel.BufParams}
+			b.Kind != kernel.BufParams && b.Kind != kernel.BufFault}
 		if bind.Read || !bind.Write {
 			if o.data, err = k.fill(i, &o, symbols); err != nil {
 				return nil, fmt.Errorf("binding %d (%s): %w", i, b.Name, err)

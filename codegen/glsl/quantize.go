@@ -26,12 +26,25 @@ func (e *emitter) makeBlock() {
 	e.helper(name, "float")
 	x := e.fresh(e.scope, "x")
 	e.line("float %s[%d];", x, t.BlockElems())
+	worst := ""
+	if e.k.Fault != nil { // as bits, NaN and infinities are above all numbers
+		worst = e.variable("uint", "worst", primary("0u"))
+	}
 	j := e.loop("j", primary("0u"), uintLit(t.BlockElems()), 1)
 	e.bindAxis(e.k.FoldAxis(), j)
 	e.plan([]*kernel.Expr{store.Value}, nil)
 	v := e.value(store.Value)
 	e.line("%s[%s] = %s;", x, j.s, v.s)
+	if worst != "" {
+		e.line("%s = max(%[1]s, floatBitsToUint(%s) & 0x7fffffffu);", worst, v.s)
+	}
 	e.close()
+	if f := e.k.Fault; f != nil {
+		e.open(fmt.Sprintf("if (%s > %#xu)", worst, math.Float32bits(f.Most)))
+		e.plan(nil, []kernel.Index{f.Index})
+		e.line("atomicMax(%s[0], ~(%s));", e.view(e.buffers[f.Bind], 1), e.indexText(f.Index).s)
+		e.close()
+	}
 	halves := e.fresh(e.scope, "halves")
 	e.line("uint %s[%d];", halves, t.BlockBytes()/2)
 	e.line("%s(%s, %s);", name, x, halves)
@@ -217,7 +230,14 @@ void quantize_q5_1(float x[32], out uint halves[12]) {
     halves[3] = fifths >> 16;
     for (uint i = 0u; i < 8u; ++i) halves[4u + i] = pack_nibbles(level, 2u * i);
 }`},
-	{"quantize_q8_0", f32Only, []string{"divide_bits", "half_bits", "inverse_of", "largest_of"}, `
+	{"round_away", f32Only, nil, `
+// v rounded to the nearest integer, halves away from 0.
+int round_away(float v) {
+    precise float whole = trunc(v);
+    int level = int(whole);
+    return abs(v - whole) >= 0.5 ? level + (v < 0.0 ? -1 : 1) : level;
+}`},
+	{"quantize_q8_0", f32Only, []string{"divide_bits", "half_bits", "inverse_of", "largest_of", "round_away"}, `
 // A block of q8_0: levels -127 to 127, halves rounded away from 0.
 void quantize_q8_0(float x[32], out uint halves[17]) {
     uint d = divide_bits(largest_of(x) & 0x7fffffffu, floatBitsToUint(127.0));
@@ -227,10 +247,7 @@ void quantize_q8_0(float x[32], out uint halves[17]) {
         uint pair = 0u;
         for (uint n = 0u; n < 2u; ++n) {
             precise float scaled = x[2u * i + n] * inverse;
-            precise float whole = trunc(scaled);
-            int level = int(whole);
-            if (abs(scaled - whole) >= 0.5) level += scaled < 0.0 ? -1 : 1;
-            pair |= (uint(level) & 255u) << 8u * n;
+            pair |= (uint(round_away(scaled)) & 255u) << 8u * n;
         }
         halves[1u + i] = pair;
     }
@@ -262,27 +279,31 @@ vec2 fit_iq4_nl(float x[32], float inverse) {
     }
     return sums;
 }`},
-	{"quantize_iq4_nl", f32Only, []string{"divide_bits", "half_bits", "inverse_of", "largest_of", "level_iq4_nl", "fit_iq4_nl", "pack_nibbles"}, `
-// A block of iq4_nl: of 16 scales the one of least squared error, weighted by the
-// square of each element.
-void quantize_iq4_nl(float x[32], out uint halves[9]) {
+	{"scale_iq4_nl", f32Only, []string{"divide_bits", "largest_of", "fit_iq4_nl"}, `
+// Of 16 scales the one of least squared error, weighted by the square of each
+// element, as bits.
+uint scale_iq4_nl(float x[32]) {
     uint largest = largest_of(x);
-    uint d = 0u;
-    if (uintBitsToFloat(largest & 0x7fffffffu) >= 1e-15) {
-        d = divide_bits(largest, floatBitsToUint(127.0));
-        vec2 sums = fit_iq4_nl(x, uintBitsToFloat(divide_bits(floatBitsToUint(1.0), d)));
-        if (sums.y > 0.0) d = divide_bits(floatBitsToUint(sums.x), floatBitsToUint(sums.y));
-        precise float best = uintBitsToFloat(d) * sums.x;
-        for (int n = -7; n <= 7; ++n) {
-            sums = fit_iq4_nl(x, uintBitsToFloat(divide_bits(floatBitsToUint(float(n) - 127.0), largest)));
-            precise float square = sums.x * sums.x;
-            precise float least = best * sums.y;
-            if (sums.y > 0.0 && square > least) {
-                d = divide_bits(floatBitsToUint(sums.x), floatBitsToUint(sums.y));
-                best = uintBitsToFloat(d) * sums.x;
-            }
+    if (uintBitsToFloat(largest & 0x7fffffffu) < 1e-15) return 0u;
+    uint d = divide_bits(largest, floatBitsToUint(127.0));
+    vec2 sums = fit_iq4_nl(x, uintBitsToFloat(divide_bits(floatBitsToUint(1.0), d)));
+    if (sums.y > 0.0) d = divide_bits(floatBitsToUint(sums.x), floatBitsToUint(sums.y));
+    precise float best = uintBitsToFloat(d) * sums.x;
+    for (int n = -7; n <= 7; ++n) {
+        sums = fit_iq4_nl(x, uintBitsToFloat(divide_bits(floatBitsToUint(float(n) - 127.0), largest)));
+        precise float square = sums.x * sums.x;
+        precise float least = best * sums.y;
+        if (sums.y > 0.0 && square > least) {
+            d = divide_bits(floatBitsToUint(sums.x), floatBitsToUint(sums.y));
+            best = uintBitsToFloat(d) * sums.x;
         }
     }
+    return d;
+}`},
+	{"quantize_iq4_nl", f32Only, []string{"half_bits", "inverse_of", "level_iq4_nl", "scale_iq4_nl", "pack_nibbles"}, `
+// A block of iq4_nl.
+void quantize_iq4_nl(float x[32], out uint halves[9]) {
+    uint d = scale_iq4_nl(x);
     float inverse = inverse_of(d);
     uint level[32];
     for (uint i = 0u; i < 32u; ++i) level[i] = level_iq4_nl(inverse * x[i]);

@@ -30,7 +30,7 @@ func (k *Kernel) Identity() Identity {
 	w.dims([]ir.Dim{k.Fold, k.Take})
 	for _, b := range k.Bindings {
 		w.line("bind ", b.DType.String(), string(b.Layout), b.Codebook.String())
-		w.flags(b.Read, b.Write, b.Params)
+		w.flags(b.Read, b.Write, b.Params, b.Fault)
 		w.ints(b.Elems)
 	}
 	if c := k.Custom; c != nil {
@@ -77,6 +77,11 @@ func (k *Kernel) Identity() Identity {
 	if g := k.Guard; g != nil {
 		w.line("guard ")
 		w.refs(g.Point, g.Batch, g.Row, g.Col)
+	}
+	if f := k.Fault; f != nil {
+		w.line("fault ")
+		w.index(f.Index)
+		w.ints(int64(f.Bind), int64(math.Float32bits(f.Most)))
 	}
 	for _, s := range k.Stores {
 		w.line("store ")

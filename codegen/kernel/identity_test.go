@@ -66,6 +66,7 @@ func wholeKernel() *Kernel {
 		Group:     &Group{Of: rem, Rows: 3, Bind: 1, Groups: 4},
 		Custom:    &Custom{Op: pair, Types: []ir.Type{{DType: ir.F32, Shape: ir.Shape{t}}, {DType: ir.F16, Shape: ir.ShapeOf(4)}}, Args: 1},
 		Guard:     &Guard{Batch: cond, Row: cond, Col: cond},
+		Fault:     &Fault{Bind: 1, Index: at, Most: 5},
 	}
 }
 

@@ -63,6 +63,8 @@ type Kernel struct {
 	Group *Group
 	// Guard leaves parts of a map or matrix product out; nil leaves out none.
 	Guard *Guard
+	// Fault is what makes the run fail; nil where nothing does.
+	Fault *Fault
 
 	// Ops names the fused graph ops in order; Notes says what a reader of the
 	// kernel wants to know besides.
@@ -85,6 +87,8 @@ type Binding struct {
 	Fixed bool
 	// Params says that the buffer holds the values of symbols.
 	Params bool
+	// Fault says that the buffer is the word in which the kernel notes a fault.
+	Fault bool
 	// Codebook is the block format whose table of levels the buffer holds, or
 	// ir.Invalid: what decoding that format reads besides the blocks.
 	Codebook ir.DType
@@ -236,6 +240,9 @@ func (k *Kernel) Roots() []*Expr {
 	if k.Attention != nil && k.Attention.End != nil {
 		addIndex(*k.Attention.End)
 	}
+	if k.Fault != nil {
+		addIndex(k.Fault.Index)
+	}
 	for _, s := range k.Stores {
 		roots = append(roots, s.Value)
 		addIndex(s.Index)
@@ -261,6 +268,9 @@ func (k *Kernel) WalkIndices(visit func(Index)) {
 	}
 	if k.Attention != nil && k.Attention.End != nil {
 		visit(*k.Attention.End)
+	}
+	if k.Fault != nil {
+		visit(k.Fault.Index)
 	}
 }
 
@@ -403,6 +413,9 @@ func (k *Kernel) String() string {
 	}
 	if k.Guard != nil {
 		fmt.Fprintf(&b, "  %s\n", k.Guard.describe(number))
+	}
+	if f := k.Fault; f != nil {
+		fmt.Fprintf(&b, "  fault %d[%s] above %g\n", f.Bind, f.Index.describe(number), f.Most)
 	}
 	for _, s := range k.Stores {
 		each := ""

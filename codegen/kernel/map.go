@@ -68,6 +68,7 @@ func Map(k *Kernel, e Edit) *Kernel {
 	} else {
 		to.Guard = m.guard(to.Guard)
 	}
+	to.Fault = m.fault(to.Fault)
 	to.Stores = made(m, to.Stores, e.Stores, m.Store)
 	for _, part := range *m.parts {
 		part.bindImplied()
@@ -181,6 +182,16 @@ func (m *Mapping) guard(g *Guard) *Guard {
 		return nil
 	}
 	return &Guard{Point: m.orNil(g.Point), Batch: m.orNil(g.Batch), Row: m.orNil(g.Row), Col: m.orNil(g.Col)}
+}
+
+func (m *Mapping) fault(f *Fault) *Fault {
+	if f == nil {
+		return nil
+	}
+	out := *f
+	out.Index, out.Bind = m.Index(f.Index), m.write(f.Bind)
+	m.read(f.Bind)
+	return &out
 }
 
 func (m *Mapping) use(bind int) *Binding {

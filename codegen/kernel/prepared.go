@@ -12,7 +12,7 @@ import (
 func (k *Kernel) CanPrepare(ready func(buffer int) bool) bool {
 	return !isSymbolic(k.Fold) && !slices.ContainsFunc(k.Parallel, isSymbolic) &&
 		!slices.ContainsFunc(k.Bindings, func(b Binding) bool {
-			return b.Read && (b.Write || !b.Fixed && !ready(b.Buffer))
+			return b.Read && !b.Fault && (b.Write || !b.Fixed && !ready(b.Buffer))
 		})
 }
 
@@ -51,7 +51,8 @@ func (p *Program) checkPrepared() error {
 		for _, b := range s.Binds {
 			kind := p.Buffers[b.Buffer].Kind
 			switch {
-			case prepared && kind != BufWeight && kind != BufPrepared && kind != BufTemp:
+			case prepared && kind != BufWeight && kind != BufPrepared && kind != BufTemp &&
+				kind != BufFault:
 				return fmt.Errorf("step %d (%s) is prepared, but uses buffer %d, of kind %s", i, s.Name, b.Buffer, kind)
 			case !prepared && kind == BufPrepared && b.Write:
 				return fmt.Errorf("step %d (%s) writes buffer %d, which is prepared", i, s.Name, b.Buffer)

@@ -30,6 +30,8 @@ type Program struct {
 	Inputs  []Port `json:"inputs"`
 	Outputs []Port `json:"outputs"`
 	States  []Port `json:"states,omitempty"`
+	// Faults are the words in which steps note that the run has failed.
+	Faults []FaultPort `json:"faults,omitempty"`
 
 	// ArenaBytes is the size of the one allocation that all temporaries share,
 	// with lifetimes overlapped; TempBytes is what they would take side by side.
@@ -58,6 +60,7 @@ const (
 	BufState    BufferKind = "state"  // zeroed at load, outlives runs
 	BufTemp     BufferKind = "temp"   // a range of the arena
 	BufParams   BufferKind = "params" // the symbol values, written before each run
+	BufFault    BufferKind = "fault"  // a word that a step sets where the run fails; see [Fault]
 )
 
 // Buffer is one storage buffer, or one range of the arena.
@@ -242,6 +245,9 @@ func (p *Program) Check() error {
 	if err := p.checkPrepared(); err != nil {
 		return err
 	}
+	if err := p.checkFaults(); err != nil {
+		return err
+	}
 	for _, list := range []struct {
 		ports []Port
 		kind  BufferKind
@@ -334,6 +340,10 @@ func (p *Program) checkBuffer(b Buffer) error {
 	case BufParams:
 		if b.DType != ir.U32 || need != 4*int64(len(p.Symbols)) {
 			return fmt.Errorf("%s for the values of %d symbols", t, len(p.Symbols))
+		}
+	case BufFault:
+		if b.DType != ir.U32 || need != 4 {
+			return fmt.Errorf("%s for a word", t)
 		}
 	case BufInput, BufOutput, BufState, BufPrepared:
 	default:

@@ -18,6 +18,9 @@ func (k *Kernel) CheckQuantize() error {
 	case !k.Stores[0].PerElement || !k.Stores[0].Value.DType.IsFloat():
 		return fmt.Errorf("the elements of a block are floats")
 	}
+	if f := k.Fault; f != nil && (f.Bind < 0 || f.Bind >= len(k.Bindings) || !k.Bindings[f.Bind].Fault) {
+		return fmt.Errorf("a fault goes to binding %d, which is none for faults", f.Bind)
+	}
 	if t := k.Quantized(); !t.IsBlock() || k.Fold != ir.D(t.BlockElems()) {
 		return fmt.Errorf("blocks of %s elements of %s", k.Fold, t)
 	}

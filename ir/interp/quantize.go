@@ -1,6 +1,12 @@
 package interp
 
-import "github.com/vkc-go/vkc/quant"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+)
 
 func quantize(c *call) (value, error) {
 	x := c.args[0].floats()
@@ -12,7 +18,13 @@ func quantize(c *call) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	return out, quant.Quantize(out.b.raw, out.typ, narrow, &quant.Options{Workers: c.workers})
+	err = quant.Quantize(out.b.raw, out.typ, narrow, &quant.Options{Workers: c.workers})
+	if bad := (*quant.ValueError)(nil); errors.As(err, &bad) {
+		at := int64(bad.Index)
+		err = &ir.FaultError{Op: fmt.Sprintf("%s %s", c.node, c.node.Op()), First: at, Last: at,
+			Why: quant.Refusal(out.typ)}
+	}
+	return out, err
 }
 
 // updateBlocks is dynamic_update_slice of rows of blocks: each row is so many

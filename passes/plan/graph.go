@@ -24,6 +24,7 @@ const (
 	Const                  // the graph
 	Params                 // the values of symbols
 	Codebook               // of a block format
+	Fault                  // a kernel, for the host: what made the run fail
 )
 
 // ValueID names a value in Binding.Buffer.

@@ -193,6 +193,7 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 		if err := e.warm(ctx, report); err != nil {
 			return err
 		}
+		_ = e.takeFaults() // what a warm-up computes is nobody's result
 		return e.resetStates()
 	}); err != nil {
 		return nil, err

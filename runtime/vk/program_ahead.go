@@ -19,10 +19,10 @@ type ahead struct {
 	busy          Point // the device uses the recordings until then
 }
 
-// goesAhead reports whether a run is not waited for: all its outputs stay on the device, and recordings have room for
-// what the host gives it.
+// goesAhead reports whether a run is not waited for: all its outputs stay on the device, recordings have room for
+// what the host gives it, and no op of it may fail.
 func (e *Executable) goesAhead(in map[string]*ir.Data, opt runtime.RunOptions, kept []*Buffer) bool {
-	if opt.Profile || e.guards != nil || e.indirect != nil && e.indirect.size > maxUpdate {
+	if opt.Profile || len(e.program.Faults) > 0 || e.guards != nil || e.indirect != nil && e.indirect.size > maxUpdate {
 		return false
 	}
 	for _, b := range kept {

@@ -47,8 +47,11 @@ func (e *Executable) allocate() error {
 			e.keep(made)
 		}
 		e.ranges[i] = BufferRange{Buffer: made, Offset: before} // with what stands after it, so that overruns get there
-		if b.Kind == kernel.BufParams {
+		switch b.Kind {
+		case kernel.BufParams:
 			e.params = append(e.params, made)
+		case kernel.BufFault:
+			clear(made.Bytes()) // no run has failed yet
 		}
 	}
 	if err := e.allocateGrids(); err != nil {
@@ -85,7 +88,7 @@ func (e *Executable) newBuffer(name string, of kernel.BufferKind, size int64, ki
 // memoryKind says where a buffer lives.
 func (e *Executable) memoryKind(b *kernel.Buffer) MemoryKind {
 	switch {
-	case b.Kind == kernel.BufParams:
+	case b.Kind == kernel.BufParams || b.Kind == kernel.BufFault:
 		return SharedMemory
 	case b.Kind == kernel.BufInput && b.Bytes <= smallInput && e.device.hostReachesDevice():
 		return SharedMemory

@@ -14,7 +14,7 @@ func (e *Executable) prepare(ctx context.Context) error {
 	if e.program.Prepared == 0 {
 		return nil
 	}
-	return e.runOnce(ctx, "preparation of "+e.program.Name, func(c *CommandList) {
+	err := e.runOnce(ctx, "preparation of "+e.program.Name, func(c *CommandList) {
 		for i, s := range e.program.Steps[:e.program.Prepared] {
 			if i > 0 && s.Barrier {
 				c.Barrier(StageCompute, StageCompute)
@@ -24,4 +24,8 @@ func (e *Executable) prepare(ctx context.Context) error {
 		c.Barrier(StageCompute, StageCompute) // before the first run, and copies of what was made
 		c.Barrier(StageCompute, StageTransfer)
 	})
+	if err != nil {
+		return err
+	}
+	return e.takeFaults()
 }

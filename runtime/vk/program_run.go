@@ -92,6 +92,7 @@ func (e *Executable) runWith(ctx context.Context, in map[string]*ir.Data, opt ru
 		return nil, err
 	}
 	log.note("wait for the device")
+	_ = e.takeFaults() // of a run whose caller gave up waiting
 	if err := e.setSymbols(symbols); err != nil {
 		return nil, err
 	}
@@ -104,6 +105,9 @@ func (e *Executable) runWith(ctx context.Context, in map[string]*ir.Data, opt ru
 	}
 	log.note("write inputs")
 	if err := e.submit(ctx, recordings, log); err != nil {
+		return nil, err
+	}
+	if err := e.takeFaults(); err != nil {
 		return nil, err
 	}
 	if err := e.checkGuards(ctx, symbols); err != nil {
