@@ -5,15 +5,18 @@ import (
 	"slices"
 )
 
-// deviceFormats are the block formats that op quantize makes: those whose
-// blocks are found without a search that takes longer than what they are for,
-// such as the rows of a cache.
-var deviceFormats = []DType{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL}
+// quantizable are the block formats that op quantize makes: those whose search tries a few scales. The others look for
+// each group of elements in a grid, which takes longer than what blocks made in a program are for.
+var quantizable = []DType{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q8_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, Q8_K, IQ4_NL, IQ4_XS, TQ1_0,
+	TQ2_0, MXFP4}
+
+// QuantizeFormats returns the block formats that op quantize makes.
+func QuantizeFormats() []DType { return slices.Clone(quantizable) }
 
 func init() {
 	rows(OpInfo{Op: OpQuantize, Name: "quantize", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}},
-		Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Doc: "the result dtype: q4_0, q4_1, q5_0, q5_1, q8_0 or iq4_nl"}}, Infer: inferQuantize,
-		Doc: "x (f32, f16 or bf16) in blocks along its innermost axis, bit for bit as package quant makes them. The values must be finite, and within what the format's f16 scales reach. Written into a state by dynamic_update_slice, the blocks go straight to their place."})
+		Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Doc: "the result dtype: " + dtypeNames(quantizable)}}, Infer: inferQuantize,
+		Doc: "x (f32, f16 or bf16) in blocks along its innermost axis, bit for bit as package quant makes them without importances. The values must be finite, and within what the format's scales reach: NaN and others are a FaultError of the run. The formats iq1_s to iq3_s, found by searching a grid, are made by package quant alone. Written into a state by dynamic_update_slice, the blocks go straight to their place."})
 }
 
 func inferQuantize(c *Call) (Type, error) {
@@ -21,8 +24,8 @@ func inferQuantize(c *Call) (Type, error) {
 		return Type{}, fmt.Errorf("x is %s, want f32, f16 or bf16", t)
 	}
 	to, s := c.Attrs.DType("dtype"), c.Shape(0)
-	if !slices.Contains(deviceFormats, to) {
-		return Type{}, fmt.Errorf("dtype is %s, want one of %v; package quant makes all formats", to, deviceFormats)
+	if !slices.Contains(quantizable, to) {
+		return Type{}, fmt.Errorf("dtype is %s, want one of %v; package quant makes all formats", to, quantizable)
 	}
 	if len(s) == 0 {
 		return Type{}, fmt.Errorf("x is a scalar: want rows of whole blocks of %d", to.BlockElems())

@@ -29,8 +29,8 @@ func (l *lowerer) faulty(n *ir.Node) {
 	word := l.f.values.AddValue(plan.Value{Type: ir.Type{DType: ir.U32, Shape: ir.ShapeOf(1)}, Origin: plan.Fault,
 		Node: n})
 	l.k.Fault = &kernel.Fault{Bind: len(l.k.Bindings), Index: linear(l.space, at), Most: quant.Limit(n.DType())}
-	l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: "fault", DType: ir.U32, Read: true, Write: true,
-		Buffer: word, Elems: 1, Fault: true})
+	l.k.Bindings = append(l.k.Bindings, kernel.Binding{Name: "fault", DType: ir.U32, Write: true, Buffer: word,
+		Elems: 1, Fault: true})
 }
 
 // lowerQuantizedUpdate is lowerQuantize of rows that go straight to their place

@@ -216,7 +216,7 @@ func (e *emitter) arrayOf(b *buffer, width int) array {
 	switch {
 	case !b.Write:
 		a.qualifiers = "readonly "
-	case !b.Read && !e.inWords(b): // atomics read
+	case !b.Read && !b.Fault && !e.inWords(b): // atomics read
 		a.qualifiers = "writeonly "
 	}
 	if e.inWords(b) {

@@ -2,6 +2,7 @@ package glsl
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
@@ -40,26 +41,32 @@ func (e *emitter) makeBlock() {
 	}
 	e.close()
 	if f := e.k.Fault; f != nil {
-		e.open(fmt.Sprintf("if (%s > %#xu)", worst, math.Float32bits(f.Most)))
+		e.open("if (%s > %#xu)", worst, math.Float32bits(f.Most))
 		e.plan(nil, []kernel.Index{f.Index})
 		e.line("atomicMax(%s[0], ~(%s));", e.view(e.buffers[f.Bind], 1), e.indexText(f.Index).s)
 		e.close()
 	}
 	halves := e.fresh(e.scope, "halves")
-	e.line("uint %s[%d];", halves, t.BlockBytes()/2)
+	e.line("uint %s[%d];", halves, (t.BlockBytes()+1)/2)
 	e.line("%s(%s, %s);", name, x, halves)
 	e.plan(nil, []kernel.Index{store.Index})
 	block := primary(e.variable("uint", "block", e.indexText(store.Index)))
 	array, unit := e.view(out, 1), blockUnit(t)
 	units := t.BlockBytes() / unit
 	i := e.loop("i", primary("0u"), uintLit(units), 1)
-	value := fmt.Sprintf("%s(%s[%s])", blockUnits[unit].name, halves, i.s)
-	if unit == 4 {
-		value = fmt.Sprintf("%s[2u * %s] | %s[2u * %s + 1u] << 16", halves, i.s, halves, i.s)
+	value := fmt.Sprintf("%s[%s]", halves, i.s)
+	switch unit {
+	case 1:
+		value = fmt.Sprintf("%s[%s / 2u] >> %[2]s %% 2u * 8u & 255u", halves, i.s)
+	case 4:
+		value = fmt.Sprintf("%s[2u * %s] | %[1]s[2u * %[2]s + 1u] << 16", halves, i.s)
 	}
-	if at := plus(times(block, units), i).s; e.inWords(out) && unit < 4 {
-		e.line("%s", e.storeToWords(out, 1, at, fmt.Sprintf("%s[%s]", halves, i.s)))
-	} else {
+	switch at := plus(times(block, units), i).s; {
+	case e.inWords(out) && unit < 4:
+		e.line("%s", e.storeToWords(out, 1, at, value))
+	case unit < 4:
+		e.line("%s[%s] = %s(%s);", array, at, blockUnits[unit].name, value)
+	default:
 		e.line("%s[%s] = %s;", array, at, value)
 	}
 	e.close()

@@ -245,6 +245,7 @@ float fit_line(float x[32], float w[32], uint count, float top, float first, flo
             best = off;
             scale = slope;
             lower = start;
+            range = upper - lower;
             for (uint i = 0u; i < count; ++i) q[i] = uint(level[i]);
         }
     }

@@ -190,7 +190,6 @@ func (m *Mapping) fault(f *Fault) *Fault {
 	}
 	out := *f
 	out.Index, out.Bind = m.Index(f.Index), m.write(f.Bind)
-	m.read(f.Bind)
 	return &out
 }
 

@@ -12,7 +12,7 @@ import (
 func (k *Kernel) CanPrepare(ready func(buffer int) bool) bool {
 	return !isSymbolic(k.Fold) && !slices.ContainsFunc(k.Parallel, isSymbolic) &&
 		!slices.ContainsFunc(k.Bindings, func(b Binding) bool {
-			return b.Read && !b.Fault && (b.Write || !b.Fixed && !ready(b.Buffer))
+			return b.Read && (b.Write || !b.Fixed && !ready(b.Buffer))
 		})
 }
 

@@ -380,7 +380,7 @@ func (g *generator) precision() ir.Attr {
 // where what they are made from has an error.
 func (g *generator) blocks(t ir.DType, k int) *ir.Node {
 	name, shape := fmt.Sprintf("q%d", len(g.g.Nodes())), ir.ShapeOf(1+g.rng.IntN(12), k)
-	if t == ir.MXFP4 || g.rng.IntN(3) > 0 { // which is made by package quant alone
+	if g.rng.IntN(3) > 0 {
 		return g.named(ir.OpWeight, name, shape, t)
 	}
 	return g.add(ir.OpQuantize, []*ir.Node{g.leaf(shape, g.float)}, attr("dtype", t))

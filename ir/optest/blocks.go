@@ -5,13 +5,15 @@ import (
 	"math"
 
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
 )
 
 // blockEdges are rows of blocks that formats have a case for: nothing but zeros
 // of either sign, one value throughout, the largest value negative or positive
-// or both, scales that are denormal as f16 or as f32, ties between levels.
-func blockEdges() []float64 {
-	const width = 32
+// or both, scales that are denormal as f16 or as f32, ties between levels. Groups
+// of 32 differ in scale, and no magnitude is above most.
+func blockEdges(most float64) []float64 {
+	const width = 256
 	rows := []func(i int) float64{
 		func(int) float64 { return 0 },
 		func(int) float64 { return math.Copysign(0, -1) },
@@ -33,7 +35,8 @@ func blockEdges() []float64 {
 	var list []float64
 	for _, f := range rows {
 		for i := range width {
-			list = append(list, f(i))
+			v := f(i%32) * float64(1+i/32)
+			list = append(list, math.Copysign(min(math.Abs(v), most), v))
 		}
 	}
 	return list
@@ -46,9 +49,9 @@ func (b *builder) quantized(q ir.DType, x *ir.Node, to ir.DType) *ir.Node {
 
 // blocks adds the cases of quantize: bits must be the same as on the host.
 func (s *suite) blocks() {
-	edges := blockEdges()
-	for _, q := range []ir.DType{ir.Q4_0, ir.Q4_1, ir.Q5_0, ir.Q5_1, ir.Q8_0, ir.IQ4_NL} {
-		for _, dims := range [][]int{{32}, {0, 32}, {1, 64}, {5, 3, 96}, {300, 32}} {
+	for _, q := range ir.QuantizeFormats() {
+		edges, per := blockEdges(float64(quant.Limit(q))), q.BlockElems()
+		for _, dims := range [][]int{{per}, {0, per}, {1, 2 * per}, {5, 3, per}, {70, per}} {
 			for _, l := range []layout{plain, viewed} {
 				t := s.add(ir.OpQuantize, fmt.Sprintf("%s/%s/%s", q, shapeName(dims), layoutNames[l]),
 					func(b *builder, t ir.DType) *ir.Node {
@@ -59,10 +62,10 @@ func (s *suite) blocks() {
 			}
 		}
 		s.add(ir.OpQuantize, fmt.Sprintf("%s/edges", q), func(b *builder, t ir.DType) *ir.Node {
-			return b.quantized(q, b.given(t, edges, len(edges)/32, 32), ir.F32)
+			return b.quantized(q, b.given(t, edges, len(edges)/256, 256), ir.F32)
 		}).types = []ir.DType{ir.F32}
 		s.add(ir.OpQuantize, fmt.Sprintf("%s/and back", q), func(b *builder, t ir.DType) *ir.Node {
-			return b.quantized(q, b.input(t, []int{7, 64}, small), t)
+			return b.quantized(q, b.input(t, []int{7, 2 * per}, small), t)
 		}).types = []ir.DType{ir.F32, ir.F16}
 	}
 }
