@@ -4,9 +4,9 @@ package glsl
 // bit for bit as package quant does: every sum is in its order, every quotient and
 // root exact. Groups are arrays of 32, of which formats of 16 use the first half.
 var quantizeFits = []helper{
-	{"quotient", f32Only, []string{"divide_bits"}, `
+	{"exact_quotient", f32Only, []string{"divide_bits"}, `
 // a / b, rounded to nearest.
-float quotient(float a, float b) {
+float exact_quotient(float a, float b) {
     return uintBitsToFloat(divide_bits(floatBitsToUint(a), floatBitsToUint(b)));
 }`},
 	{"root_of", f32Only, []string{"shift_even", "significand"}, `
@@ -76,7 +76,7 @@ vec2 level_sums(float x[32], float w[32], uint count, float inverse, float least
     }
     return sums;
 }`},
-	{"fit_scale", f32Only, []string{"largest_of", "quotient", "level_sums"}, `
+	{"fit_scale", f32Only, []string{"largest_of", "exact_quotient", "level_sums"}, `
 // Of 19 scales the one of least weighted squared error, and the levels at it less
 // the least. The outermost level is the least.
 float fit_scale(float x[32], float w[32], uint count, float least, float most, out uint q[32]) {
@@ -84,26 +84,26 @@ float fit_scale(float x[32], float w[32], uint count, float least, float most, o
     float largest = uintBitsToFloat(largest_of(x));
     if (abs(largest) < 1e-15) return 0.0;
     float level[32];
-    vec2 sums = level_sums(x, w, count, quotient(least, largest), least, most, level);
-    float scale = sums.y > 0.0 ? quotient(sums.x, sums.y) : quotient(largest, least);
+    vec2 sums = level_sums(x, w, count, exact_quotient(least, largest), least, most, level);
+    float scale = sums.y > 0.0 ? exact_quotient(sums.x, sums.y) : exact_quotient(largest, least);
     for (uint i = 0u; i < count; ++i) q[i] = uint(int(level[i] - least));
     precise float best = scale * sums.x;
     for (int n = -9; n <= 9; ++n) {
         if (n == 0) continue;
         precise float moved = -0.1 * float(n);
         precise float edge = least + moved;
-        sums = level_sums(x, w, count, quotient(edge, largest), least, most, level);
+        sums = level_sums(x, w, count, exact_quotient(edge, largest), least, most, level);
         precise float square = sums.x * sums.x;
         precise float bound = best * sums.y;
         if (sums.y > 0.0 && square > bound) {
-            scale = quotient(sums.x, sums.y);
+            scale = exact_quotient(sums.x, sums.y);
             best = scale * sums.x;
             for (uint i = 0u; i < count; ++i) q[i] = uint(int(level[i] - least));
         }
     }
     return scale;
 }`},
-	{"descend_scale", f32Only, []string{"largest_of", "quotient", "round_int", "level_sums"}, `
+	{"descend_scale", f32Only, []string{"largest_of", "exact_quotient", "round_int", "level_sums"}, `
 // The scale of 16 elements in levels -4 to 3, and those less -4: five passes move
 // one level at a time to where the others would have it.
 float descend_scale(float x[32], float w[32], out uint q[32]) {
@@ -111,7 +111,7 @@ float descend_scale(float x[32], float w[32], out uint q[32]) {
     float largest = uintBitsToFloat(largest_of(x));
     if (abs(largest) < 1e-15) return 0.0;
     float level[32];
-    vec2 sums = level_sums(x, w, 16u, quotient(-4.0, largest), -4.0, 3.0, level);
+    vec2 sums = level_sums(x, w, 16u, exact_quotient(-4.0, largest), -4.0, 3.0, level);
     bool moved = true;
     for (uint pass = 0u; pass < 5u && moved; ++pass) {
         moved = false;
@@ -124,7 +124,7 @@ float descend_scale(float x[32], float w[32], out uint q[32]) {
             precise float square = weighted_level * level[i];
             precise float squares = sums.y - square;
             precise float scaled = x[i] * squares;
-            float next = float(clamp(round_int(quotient(scaled, rest)), -4, 3));
+            float next = float(clamp(round_int(exact_quotient(scaled, rest)), -4, 3));
             if (next == level[i]) continue;
             precise float there = weighted * next;
             precise float weighted_next = w[i] * next;
@@ -143,30 +143,30 @@ float descend_scale(float x[32], float w[32], out uint q[32]) {
         }
     }
     for (uint i = 0u; i < 16u; ++i) q[i] = uint(int(level[i]) + 4);
-    return quotient(sums.x, sums.y);
+    return exact_quotient(sums.x, sums.y);
 }`},
-	{"round_signed_scales", f32Only, []string{"largest_of", "quotient", "round_int"}, `
+	{"round_signed_scales", f32Only, []string{"largest_of", "exact_quotient", "round_int"}, `
 // Scales, of which one is not zero, in units of the one returned: the largest is least.
 float round_signed_scales(float scales[32], int least, int most, out int q[16]) {
-    float inverse = quotient(float(least), uintBitsToFloat(largest_of(scales)));
+    float inverse = exact_quotient(float(least), uintBitsToFloat(largest_of(scales)));
     for (uint i = 0u; i < 16u; ++i) {
         precise float scaled = inverse * scales[i];
         q[i] = clamp(round_int(scaled), least, most);
     }
-    return quotient(1.0, inverse);
+    return exact_quotient(1.0, inverse);
 }`},
-	{"round_scales", f32Only, []string{"inverse_of", "quotient", "round_int"}, `
+	{"round_scales", f32Only, []string{"inverse_of", "exact_quotient", "round_int"}, `
 // Scales, none negative, in units of the one returned: the greatest is top.
 float round_scales(float scales[16], int top, out uint q[16]) {
     float most = 0.0;
     for (uint i = 0u; i < 16u; ++i) most = max(most, scales[i]);
     float inverse = inverse_of(floatBitsToUint(most));
-    if (inverse > 0.0) inverse = quotient(float(top), most);
+    if (inverse > 0.0) inverse = exact_quotient(float(top), most);
     for (uint i = 0u; i < 16u; ++i) {
         precise float scaled = inverse * scales[i];
         q[i] = uint(clamp(round_int(scaled), 0, top));
     }
-    return quotient(most, float(top));
+    return exact_quotient(most, float(top));
 }`},
 	{"line_levels", f32Only, []string{"round_level"}, `
 // The levels from 0 to top that are nearest to x at an inverse scale, 0 being lower.
@@ -191,7 +191,7 @@ float line_error(float x[32], float w[32], uint count, float level[32], float sl
     }
     return sum;
 }`},
-	{"fit_line", f32Only, []string{"divide_bits", "quotient", "line_levels", "line_error"}, `
+	{"fit_line", f32Only, []string{"divide_bits", "exact_quotient", "line_levels", "line_error"}, `
 // The scale and depth of x as scale * level - depth: of lines through the levels at
 // so many scales, steps of step apart, the one of least weighted error.
 float fit_line(float x[32], float w[32], uint count, float top, float first, float step_size, uint tries,
@@ -215,13 +215,13 @@ float fit_line(float x[32], float w[32], uint count, float top, float first, flo
     float level[32];
     line_levels(x, count, uintBitsToFloat(inverse), lower, top, level);
     for (uint i = 0u; i < count; ++i) q[i] = uint(level[i]);
-    float scale = quotient(1.0, uintBitsToFloat(inverse));
+    float scale = exact_quotient(1.0, uintBitsToFloat(inverse));
     float best = line_error(x, w, count, level, scale, lower, absolute);
     for (uint n = 0u; n <= tries; ++n) {
         precise float moved = step_size * float(n);
         precise float from = first + moved;
         precise float levels = from + top;
-        line_levels(x, count, quotient(levels, range), lower, top, level);
+        line_levels(x, count, exact_quotient(levels, range), lower, top, level);
         precise vec3 sums = vec3(0.0); // of levels, their squares, and times elements, all weighted
         for (uint i = 0u; i < count; ++i) {
             precise float weighted = w[i] * level[i];
@@ -235,9 +235,9 @@ float fit_line(float x[32], float w[32], uint count, float top, float first, flo
         precise vec2 starts = vec2(sums.y * all.y, sums.x * sums.z);
         precise float slope_part = slopes.x - slopes.y;
         precise float start_part = starts.x - starts.y;
-        float slope = quotient(slope_part, det), start = quotient(start_part, det);
+        float slope = exact_quotient(slope_part, det), start = exact_quotient(start_part, det);
         if (start > 0.0) {
-            slope = quotient(sums.z, sums.y);
+            slope = exact_quotient(sums.z, sums.y);
             start = 0.0;
         }
         float off = line_error(x, w, count, level, slope, start, absolute);
@@ -252,7 +252,8 @@ float fit_line(float x[32], float w[32], uint count, float top, float first, flo
     depth = -lower;
     return scale;
 }`},
-	{"fit_affine", f32Only, []string{"quotient", "root_of", "half_value", "finite_half", "round_int", "round_scales", "fit_line"}, `
+	{"fit_affine", f32Only, []string{"exact_quotient", "root_of", "half_value", "finite_half",
+		"round_int", "round_scales", "fit_line"}, `
 // The levels of a block whose groups have a scale and a minimum, integers times the
 // block's two f16, which are returned. Weights are magnitudes, and where errors
 // count squared the group's root mean square more.
@@ -271,7 +272,7 @@ uvec2 fit_affine(float x[256], uint group, float top, float first, float step_si
             precise float square = xs[i] * xs[i];
             squares = squares + square;
         }
-        float rms = absolute ? 0.0 : root_of(quotient(squares, float(group)));
+        float rms = absolute ? 0.0 : root_of(exact_quotient(squares, float(group)));
         for (uint i = 0u; i < group; ++i) w[i] = rms + abs(xs[i]);
         uint level[32];
         fitted[g] = fit_line(xs, w, group, top, first, step_size, tries, absolute, level, depths[g]);
@@ -285,18 +286,18 @@ uvec2 fit_affine(float x[256], uint group, float top, float first, float step_si
         if (scale == 0.0) continue;
         for (uint i = g * group; i < (g + 1u) * group; ++i) {
             precise float above = x[i] + depth;
-            q[i] = uint(clamp(round_int(quotient(above, scale)), 0, int(top)));
+            q[i] = uint(clamp(round_int(exact_quotient(above, scale)), 0, int(top)));
         }
     }
     return uvec2(d, least);
 }`},
-	{"requantize", f32Only, []string{"quotient", "round_int"}, `
+	{"requantize", f32Only, []string{"exact_quotient", "round_int"}, `
 // The levels nearest to x under the scales of 16 groups times d, less the least. A
 // group whose scale is zero keeps its levels.
 void requantize(float x[256], int scales[16], float d, int least, int most, inout uint q[256]) {
     for (uint i = 0u; i < 256u; ++i) {
         precise float scale = d * float(scales[i / 16u]);
-        if (scale != 0.0) q[i] = uint(clamp(round_int(quotient(x[i], scale)), least, most) - least);
+        if (scale != 0.0) q[i] = uint(clamp(round_int(exact_quotient(x[i], scale)), least, most) - least);
     }
 }`},
 	{"quantize_q2_K", f32Only, []string{"fit_affine"}, `
@@ -350,7 +351,8 @@ void quantize_q5_K(float x[256], out uint halves[88]) {
         halves[24u + at / 2u] |= (q[i] & 15u) << i % 64u / 32u * 4u + at % 2u * 8u;
     }
 }`},
-	{"quantize_q3_K", f32Only, []string{"half_value", "finite_half", "descend_scale", "round_signed_scales", "requantize"}, `
+	{"quantize_q3_K", f32Only, []string{"half_value", "finite_half", "descend_scale",
+		"round_signed_scales", "requantize"}, `
 // A block of q3_K: 16 groups of 16 in levels -4 to 3.
 void quantize_q3_K(float x[256], out uint halves[55]) {
     uint q[256];
@@ -385,7 +387,8 @@ void quantize_q3_K(float x[256], out uint halves[55]) {
     }
     halves[54] = d;
 }`},
-	{"quantize_q6_K", f32Only, []string{"half_value", "finite_half", "fit_scale", "round_signed_scales", "requantize"}, `
+	{"quantize_q6_K", f32Only, []string{"half_value", "finite_half", "fit_scale",
+		"round_signed_scales", "requantize"}, `
 // A block of q6_K: 16 groups of 16 in levels -32 to 31.
 void quantize_q6_K(float x[256], out uint halves[105]) {
     uint q[256];
@@ -417,7 +420,8 @@ void quantize_q6_K(float x[256], out uint halves[105]) {
     for (uint g = 0u; g < 16u; ++g) halves[96u + g / 2u] |= (uint(rounded[g]) & 255u) << g % 2u * 8u;
     halves[104] = d;
 }`},
-	{"quantize_iq4_xs", f32Only, []string{"divide_bits", "half_bits", "inverse_of", "largest_of", "round_int", "level_iq4_nl", "scale_iq4_nl", "pack_nibbles"}, `
+	{"quantize_iq4_xs", f32Only, []string{"divide_bits", "half_bits", "inverse_of", "largest_of",
+		"round_int", "level_iq4_nl", "scale_iq4_nl", "pack_nibbles"}, `
 // A block of iq4_xs: 8 groups as in iq4_nl, with scales of 6 bits.
 void quantize_iq4_xs(float x[256], out uint halves[68]) {
     float scales[32];
