@@ -54,6 +54,8 @@ func (h heuristics) skinny(k *kernel.Kernel, caps Caps) []Candidate {
 	if sh.M > 16 {
 		u.tile = u.many
 	}
+	// All products decode into the shared memory that one has.
+	u.tile.step = max(u.tile.step/len(k.Products), shortestStep)
 	var all []Candidate
 	for _, tl := range u.tile.spread(sh, h.fill/2) {
 		if s, ok := tl.schedule(how, sh, caps); ok {

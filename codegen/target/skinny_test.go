@@ -113,6 +113,8 @@ func TestSelectSkinny(t *testing.T) {
 		{"more rows by another format", floats(16, 14336, 14336, ir.Q6_K), "tile "},
 		{"two products", twice(floats(8, 14336, 14336, ir.Q4_0)), "matvec "},
 		{"two products, more rows", twice(floats(16, 14336, 14336, ir.Q4_0)), "skinny wg=256 tile=16x128x128 subgroups=8x1"},
+		{"two products, rows of bytes", twice(byteRows(16, 14336, 14336, ir.Q4_0)),
+			"skinny wg=128 tile=16x64x128 subgroups=4x1"},
 		{"two products, as many as it takes", twice(floats(32, 14336, 14336, ir.Q4_0)), "skinny wg=128 tile=32x64x128 subgroups=4x1"},
 		{"rows that may be halves", inF16(floats(16, 14336, 14336, ir.Q4_0)), "coopmat"},
 	} {
