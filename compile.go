@@ -207,10 +207,15 @@ func (c *compiler) compile(ctx context.Context) (*Program, error) {
 		return nil, err
 	}
 	low.Program.GraphHash = c.g.HashString()
-	shaders := make([]spirv.Shader, len(low.GLSL))
+	var shaders []spirv.Shader
 	for i, src := range low.GLSL {
-		shaders[i] = spirv.Shader{Name: low.Program.Shaders[i].Name, Source: src,
-			TargetEnv: glsl.TargetEnv(low.Program.Shaders[i].Needs)}
+		if low.SPIRV[i] == nil {
+			shaders = append(shaders, spirv.Shader{Name: low.Program.Shaders[i].Name, Source: src,
+				TargetEnv: glsl.TargetEnv(low.Program.Shaders[i].Needs)})
+		}
+	}
+	if err := c.validateCustom(ctx, low); err != nil {
+		return nil, err
 	}
 	opt := spirv.Options{Optimize: true, Validate: c.opt.Validate, Jobs: c.opt.Jobs, CacheDir: c.root}
 	if report := c.opt.Progress; report != nil {
@@ -226,8 +231,11 @@ func (c *compiler) compile(ctx context.Context) (*Program, error) {
 		Contents: bundle.Contents{Meta: c.meta(), Graph: c.g, Program: low.Program, GLSL: low.GLSL},
 		Stats:    CompileStats{Processes: stats.Processes},
 	}
-	for _, r := range results {
-		p.Contents.SPIRV = append(p.Contents.SPIRV, r.SPIRV)
+	for _, module := range low.SPIRV {
+		if module == nil {
+			module, results = results[0].SPIRV, results[1:]
+		}
+		p.Contents.SPIRV = append(p.Contents.SPIRV, module)
 	}
 	if p.Stats.CacheErr = c.noRoot; c.noRoot == nil {
 		p.Stats.CacheErr = c.cache.Put(c.key, &p.Contents)
@@ -250,6 +258,7 @@ type Lowered struct {
 	Schedules []kernel.Schedule // by kernel
 	Reasons   []string          // why each schedule was chosen
 	GLSL      []string          // by shader
+	SPIRV     [][]byte          // by shader; nil but for those that custom ops bring compiled
 }
 
 // pricer is what passes ask about a device, but for tests of those that answer otherwise.
@@ -328,7 +337,7 @@ func (low *Lowered) shade(k *kernel.Kernel, name string, caps target.Caps, tunin
 	if tuned {
 		c.text += ", " + why
 	}
-	low.GLSL = append(low.GLSL, sh.Source)
+	low.GLSL, low.SPIRV = append(low.GLSL, sh.Source), append(low.SPIRV, sh.SPIRV)
 	hash := sha256.Sum256([]byte(sh.Source))
 	low.Program.Shaders = append(low.Program.Shaders, kernel.Shader{
 		Name: name, Bindings: len(k.Bindings), Workgroup: sh.Workgroup, SubgroupSize: sh.SubgroupSize,

@@ -1,6 +1,7 @@
 package vkc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -31,6 +32,27 @@ func (e *CustomOpError) Error() string {
 
 // Unwrap returns the compiler's complaint about the whole shader.
 func (e *CustomOpError) Unwrap() error { return e.Err }
+
+// validateCustom runs spirv-val, where there is one, over the modules that custom ops bring.
+func (c *compiler) validateCustom(ctx context.Context, low *Lowered) error {
+	var modules []spirv.Module
+	for i, code := range low.SPIRV {
+		if s := low.Program.Shaders[i]; code != nil {
+			modules = append(modules, spirv.Module{Name: s.Name, SPIRV: code, TargetEnv: glsl.TargetEnv(s.Needs)})
+		}
+	}
+	if modules == nil {
+		return nil
+	}
+	err := c.tools.Validate(ctx, modules)
+	if missing := (*spirv.MissingToolError)(nil); errors.As(err, &missing) && !c.opt.Validate {
+		return nil // the shape of the modules has been checked, which is all that can be done without the tool
+	}
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("SPIR-V of a custom op: %w", err)
+	}
+	return err
+}
 
 // explainCustom tells a compiler's errors about lines that custom ops brought as
 // errors of those ops.

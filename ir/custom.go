@@ -11,9 +11,9 @@ import (
 )
 
 // CustomOp describes an op that a program adds to the op table with
-// RegisterCustom. It runs on a device through GLSL of the program's own, in one
-// of two ways: Expr or Body is a function of one element, which fuses like any
-// elementwise op; Kernel is a whole compute shader.
+// RegisterCustom. It runs on a device through code of the program's own, in one
+// of two ways: Expr or Body is a GLSL function of one element, which fuses like any
+// elementwise op; Kernel is a whole compute shader, of GLSL or SPIR-V.
 type CustomOp struct {
 	// Name is "package.op", such as "acme.snake": two words of lower-case letters
 	// and digits, the second one with single underscores too. The dot tells custom
@@ -72,6 +72,15 @@ type CustomKernel struct {
 	Shared string
 	// SharedBytes is how much memory the shared variables take.
 	SharedBytes int
+	// SPIRV is set instead of Body and Shared for a shader that was compiled elsewhere: a module of SPIR-V 1.0 to 1.5
+	// whose one entry point is a compute shader called main. Its storage buffers are the arguments and then the
+	// results, in set 0 from binding 0 on; arguments are decorated NonWritable. It has no push constants, images or
+	// addresses, and workgroups of the size that Workgroup says.
+	SPIRV []byte
+	// Constants lists what the specialization constants of SPIRV stand for, that of SpecId i at index i: NAME_size or
+	// NAME_dim0, NAME_dim1, … (of 32 bits), or an attribute (int and float of 32 bits, bool). Extents that depend on
+	// a symbol are no constants: the module learns them from the number of workgroups.
+	Constants []string
 	// Workgroup is the number of invocations of a workgroup by dimension; 0 counts
 	// as 1.
 	Workgroup [3]int
@@ -98,6 +107,7 @@ const AllAxes = 1 << 20
 const (
 	maxCustomOps  = 1 << 12
 	maxCustomText = 1 << 16 // bytes of one GLSL text
+	maxCustomSPV  = 1 << 20 // bytes of one module
 	maxCustomArgs = 12      // arguments and results of a kernel, so that all devices can bind them
 )
 
@@ -179,6 +189,7 @@ func (c CustomOp) clone() CustomOp {
 	if c.Kernel != nil {
 		k := *c.Kernel
 		k.Outputs, k.Needs = slices.Clone(k.Outputs), slices.Clone(k.Needs)
+		k.SPIRV, k.Constants = slices.Clone(k.SPIRV), slices.Clone(k.Constants)
 		for i := range k.Grid {
 			k.Grid[i] = slices.Clone(k.Grid[i])
 		}
@@ -330,7 +341,7 @@ func (c *CustomOp) Evaluate(args []*Data, a Attrs, want []Type, symbols map[stri
 var ErrNoReference = errors.New("it has no Go reference, so only a device can run it: set Float, Int or Reference " +
 	"when registering it")
 
-// Definition returns a digest of the op's GLSL and of how it runs. Graphs that
+// Definition returns a digest of the op's GLSL or SPIR-V and of how it runs. Graphs that
 // use the op have it in their hash, beside the name, the attributes and the
 // types, so that a program kept for other GLSL is never taken.
 func (c *CustomOp) Definition() string {
@@ -345,6 +356,9 @@ func (c *CustomOp) Definition() string {
 		part("kernel", k.Body)
 		part("shared", k.Shared)
 		part("outputs", k.Outputs, k.SharedBytes, k.Workgroup, k.Grid, k.Needs)
+		if k.SPIRV != nil {
+			part("spirv", fmt.Sprintf("%x", sha256.Sum256(k.SPIRV)), k.Constants)
+		}
 	}
 	return fmt.Sprintf("%x", h.Sum(nil)[:16])
 }

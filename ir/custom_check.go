@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/vkc-go/vkc/internal/spv"
 )
 
 // check refuses an op that could not be run, or whose text would not stay in
@@ -143,10 +146,49 @@ func (k *CustomKernel) check(c *CustomOp) error {
 			}
 		}
 	}
-	if k.Body == "" {
-		return errors.New("the kernel has no Body")
+	switch {
+	case k.SPIRV != nil && (k.Body != "" || k.Shared != ""):
+		return errors.New("set SPIRV, or Body and Shared, but not both")
+	case k.SPIRV != nil:
+		return k.checkModule(c)
+	case len(k.Constants) > 0:
+		return errors.New("field Constants is for SPIRV: a Body has extents and attributes by their names")
+	case k.Body == "":
+		return errors.New("the kernel has neither Body nor SPIRV")
 	}
 	return errors.Join(checkCustomText("Body", k.Body), checkCustomText("Shared", k.Shared))
+}
+
+// checkModule refuses a module that is not the shader that the op declares.
+func (k *CustomKernel) checkModule(c *CustomOp) error {
+	if len(k.SPIRV) > maxCustomSPV {
+		return fmt.Errorf("field SPIRV has %d bytes, at most %d", len(k.SPIRV), maxCustomSPV)
+	}
+	if len(k.Constants) > maxCustomArgs*(MaxRank+2) {
+		return fmt.Errorf("%d constants, at most %d", len(k.Constants), maxCustomArgs*(MaxRank+2))
+	}
+	for i, name := range k.Constants {
+		tensor, axis, isDim := strings.Cut(name, "_dim")
+		if !isDim {
+			tensor, isDim = strings.CutSuffix(name, "_size")
+			axis = "0"
+		}
+		n, err := strconv.ParseUint(axis, 10, 8)
+		known := isDim && err == nil && n < MaxRank && (slices.Contains(k.Outputs, tensor) ||
+			slices.ContainsFunc(c.Args, func(a ArgInfo) bool { return a.Name == tensor }))
+		if !known && !slices.ContainsFunc(c.Attrs, func(a AttrInfo) bool { return a.Name == name }) {
+			return fmt.Errorf("constant %d is %q: want NAME_size or NAME_dim0, NAME_dim1, … of an argument or output, "+
+				"or an attribute", i, clip(name))
+		}
+	}
+	want := spv.Kernel{Args: len(c.Args), Results: len(k.Outputs), Shared: k.SharedBytes, Constants: len(k.Constants)}
+	for i, n := range k.Workgroup {
+		want.Workgroup[i] = uint32(n)
+	}
+	if err := spv.CheckKernel(k.SPIRV, want); err != nil {
+		return fmt.Errorf("field SPIRV: %w", err)
+	}
+	return nil
 }
 
 // checkCustomText refuses text that could end what it stands in: unbalanced
@@ -211,5 +253,6 @@ func identifiers(text string) []string {
 
 // Mentions reports whether the kernel's text has that word.
 func (k *CustomKernel) Mentions(word string) bool {
-	return slices.Contains(identifiers(k.Body), word) || slices.Contains(identifiers(k.Shared), word)
+	return slices.Contains(identifiers(k.Body), word) || slices.Contains(identifiers(k.Shared), word) ||
+		slices.Contains(k.Constants, word)
 }

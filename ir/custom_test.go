@@ -73,7 +73,7 @@ func TestRegisterCustomRefuses(t *testing.T) {
 		{kernel(func(c *ir.CustomOp) { c.Kernel.Outputs = nil }), "0 outputs"},
 		{kernel(func(c *ir.CustomOp) { c.Kernel.Outputs = []string{"x"} }), "the name is taken"},
 		{kernel(func(c *ir.CustomOp) { c.Kernel.Outputs = []string{"x_size"} }), "are for extents"},
-		{kernel(func(c *ir.CustomOp) { c.Kernel.Body = "" }), "no Body"},
+		{kernel(func(c *ir.CustomOp) { c.Kernel.Body = "" }), "neither Body nor SPIRV"},
 		{kernel(func(c *ir.CustomOp) { c.Kernel.Workgroup = [3]int{64, 64} }), "1024"},
 		{kernel(func(c *ir.CustomOp) { c.Kernel.Workgroup = [3]int{-1} }), "workgroup"},
 		{kernel(func(c *ir.CustomOp) { c.Kernel.Grid[1] = []ir.GridRule{{Of: "z", Tile: 1}} }), "grid dimension 1"},

@@ -1,12 +1,14 @@
 package glsl
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/spv"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -36,6 +38,9 @@ func (e *emitter) emitCustom() *Shader {
 		e.need(n)
 	}
 	buffers := e.customBuffers(c)
+	if k.SPIRV != nil {
+		return e.customModule(c)
+	}
 	var main, global strings.Builder
 	for i, t := range c.Types {
 		e.customExtents(&main, &global, c, c.Name(i), t.Shape)
@@ -72,6 +77,34 @@ func (e *emitter) emitCustom() *Shader {
 		Workgroup: e.sched.Workgroup}
 }
 
+// customModule makes the shader of a kernel that is a module. Its text is a comment, which names the module.
+func (e *emitter) customModule(c *kernel.Custom) *Shader {
+	k := c.Kernel()
+	values, err := c.Constants()
+	if err != nil {
+		e.fail("%v", err)
+		return nil
+	}
+	grid, err := c.Grid()
+	if err != nil {
+		e.fail("%v", err)
+	}
+	module, err := spv.Specialize(k.SPIRV, values)
+	if err == nil {
+		err = spv.CheckShader(module, spv.Interface{Bindings: len(e.k.Bindings), Workgroup: e.sched.Workgroup,
+			Needs: e.sortedNeeds()})
+	}
+	if err != nil {
+		e.fail("SPIR-V of custom op %s: %v", c.Op, err)
+	}
+	text := fmt.Sprintf("%s// SPIR-V of %d bytes, SHA-256 %x", e.customHeader(c), len(module), sha256.Sum256(module))
+	for i, v := range values {
+		text += fmt.Sprintf("\n// %s = %s", k.Constants[i], ir.FormatAttr(v))
+	}
+	return &Shader{Source: text + "\n", SPIRV: module, Grid: grid, Needs: e.sortedNeeds(), SharedBytes: k.SharedBytes,
+		Workgroup: e.sched.Workgroup}
+}
+
 func (e *emitter) customHeader(c *kernel.Custom) string {
 	var b strings.Builder
 	var types []string
@@ -82,7 +115,11 @@ func (e *emitter) customHeader(c *kernel.Custom) string {
 	if doc := c.Op.Info().Doc; doc != "" {
 		fmt.Fprintf(&b, "// %s\n", strings.Join(strings.Fields(doc), " "))
 	}
-	fmt.Fprintf(&b, "// Schedule: %s.\n#version 450\n", e.sched)
+	fmt.Fprintf(&b, "// Schedule: %s.\n", e.sched)
+	if c.Kernel().SPIRV != nil {
+		return b.String()
+	}
+	b.WriteString("#version 450\n")
 	for _, n := range e.sortedNeeds() {
 		if x := extensions[n] + customNeeds[n]; x != "" {
 			fmt.Fprintf(&b, "#extension %s : require\n", x)

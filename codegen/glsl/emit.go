@@ -82,6 +82,8 @@ const floatControls = `extensions = ["SPV_KHR_float_controls"], `
 // Shader is the text of a kernel and what running it takes.
 type Shader struct {
 	Source string
+	// SPIRV is the shader itself where a custom op brings it compiled; Source then only tells of it.
+	SPIRV []byte
 	// Grid is the number of workgroups of a dispatch.
 	Grid kernel.Grid
 	// Needs lists device features, sorted: the Need constants.

@@ -107,6 +107,39 @@ func (c *Custom) gridFactors(r ir.GridRule) ([]GridFactor, error) {
 	return nil, fmt.Errorf("no argument or output %q", r.Of)
 }
 
+// Constants returns the values of the specialization constants of a kernel that is a module, an int64, float64 or
+// bool each.
+func (c *Custom) Constants() ([]any, error) {
+	known := map[string]any{}
+	for _, a := range c.Attrs {
+		known[a.Name] = a.Value
+	}
+	symbolic := map[string]ir.Type{}
+	for i, t := range c.Types {
+		for axis, d := range t.Shape {
+			name := DimName(c.Name(i), axis)
+			if known[name] = d.Add; !d.IsStatic() {
+				symbolic[name] = t
+			}
+		}
+		if known[SizeName(c.Name(i))] = t.Shape.MaxElems(); !t.Shape.IsStatic() {
+			symbolic[SizeName(c.Name(i))] = t
+		}
+	}
+	var values []any
+	for _, name := range c.Kernel().Constants {
+		if t, ok := symbolic[name]; ok {
+			return nil, fmt.Errorf("constant %s of custom op %s: the extent of %s depends on a symbol: take it from the "+
+				"number of workgroups, or give the tensor a fixed extent", name, c.Op, t)
+		}
+		if known[name] == nil {
+			return nil, fmt.Errorf("constant %s of custom op %s: the tensor has no such axis", name, c.Op)
+		}
+		values = append(values, known[name])
+	}
+	return values, nil
+}
+
 // describe prints the call, for readers.
 func (c *Custom) describe() string {
 	var b strings.Builder

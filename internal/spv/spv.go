@@ -26,11 +26,23 @@ const (
 	opCapability        = 17
 	opTypeStruct        = 30
 	opTypePointer       = 32
+	opTypeBool          = 20
+	opTypeInt           = 21
+	opTypeFloat         = 22
+	opTypeVector        = 23
+	opTypeMatrix        = 24
+	opTypeArray         = 28
+	opConstantTrue      = 41
+	opConstantFalse     = 42
 	opConstant          = 43
 	opConstantComposite = 44
+	opSpecConstantTrue  = 48
+	opSpecConstantFalse = 49
+	opSpecConstant      = 50
 	opFunctionEnd       = 56
 	opVariable          = 59
 	opDecorate          = 71
+	opMemberDecorate    = 72
 	opExecutionModeID   = 331
 )
 
@@ -146,15 +158,23 @@ var (
 // constants or addresses.
 var storageClasses = map[uint32]string{1: "Input", 4: "Workgroup", 6: "Private", 7: "Function", 12: "StorageBuffer"}
 
+// foreignClasses names those of which a module from elsewhere is likely to be.
+var foreignClasses = map[uint32]string{0: " (UniformConstant: an image or sampler)",
+	2: " (Uniform: a buffer of SPIR-V 1.2 or a uniform block; compile for SPIR-V 1.3 or later)",
+	9: " (PushConstant)", 5349: " (PhysicalStorageBuffer: an address)"}
+
 const (
-	classStorageBuffer = 12
-	modelCompute       = 5
-	modeLocalSize      = 17
-	modeLocalSizeID    = 38
-	decorationBuiltIn  = 11
-	decorationBinding  = 33
-	decorationSet      = 34
-	builtInWorkgroup   = 25
+	classWorkgroup        = 4
+	classStorageBuffer    = 12
+	modelCompute          = 5
+	modeLocalSize         = 17
+	modeLocalSizeID       = 38
+	decorationSpec        = 1
+	decorationBuiltIn     = 11
+	decorationNonWritable = 24
+	decorationBinding     = 33
+	decorationSet         = 34
+	builtInWorkgroup      = 25
 )
 
 // CheckShader reports an error unless a module is the compute shader that is
@@ -208,10 +228,14 @@ type declarations struct {
 	constants    map[uint32]uint32    // of one word, by id
 	composites   map[uint32][]uint32  // ids of the parts, by id
 	pointees     map[uint32][2]uint32 // storage class and type, by id of a pointer type
-	structs      map[uint32]bool
-	variables    [][3]uint32 // pointer type, id, storage class
+	structs      map[uint32]int       // how many members they have
+	variables    [][3]uint32          // pointer type, id, storage class
 	bindings     map[uint32]uint32
 	sets         map[uint32]uint32
+	specs        map[uint32]uint32  // number of a specialization constant, by id
+	readonly     map[uint32]bool    // variables that say they are not written
+	members      map[[2]uint32]bool // members of structures that say so
+	bytes        map[uint32]uint64  // of a value, by id of its type; none where it is not known
 }
 
 // read collects the declarations, and refuses a module of another form.
@@ -221,7 +245,8 @@ func read(module []byte) (*declarations, error) {
 	}
 	m := &declarations{constants: map[uint32]uint32{}, composites: map[uint32][]uint32{},
 		pointees: map[uint32][2]uint32{},
-		structs:  map[uint32]bool{}, bindings: map[uint32]uint32{}, sets: map[uint32]uint32{}}
+		structs:  map[uint32]int{}, members: map[[2]uint32]bool{}, bindings: map[uint32]uint32{}, sets: map[uint32]uint32{},
+		specs: map[uint32]uint32{}, readonly: map[uint32]bool{}, bytes: map[uint32]uint64{}}
 	var fault error
 	entries := 0
 	Instructions(module, func(op uint32, a []uint32) {
@@ -261,14 +286,19 @@ func read(module []byte) (*declarations, error) {
 		case opConstantComposite:
 			m.composites[a[1]] = a[2:]
 		case opTypeStruct:
-			m.structs[a[0]] = true
+			m.structs[a[0]] = len(a) - 1
 		case opTypePointer:
 			m.pointees[a[0]] = [2]uint32{a[1], a[2]}
 		case opVariable:
 			m.variables = append(m.variables, [3]uint32(a))
 		case opDecorate:
 			m.decorate(a)
+		case opMemberDecorate:
+			if a[2] == decorationNonWritable {
+				m.members[[2]uint32{a[0], a[1]}] = true
+			}
 		}
+		m.measure(op, a)
 	})
 	return m, fault
 }
@@ -277,9 +307,14 @@ func read(module []byte) (*declarations, error) {
 var least = map[uint32]int{
 	opCapability: 1, opExtension: 1, opExtInstImport: 2, opEntryPoint: 3, opExecutionMode: 2, opExecutionModeID: 2,
 	opConstant: 3, opConstantComposite: 2, opTypeStruct: 1, opTypePointer: 3, opVariable: 3, opDecorate: 2,
+	opMemberDecorate: 3, opTypeBool: 1, opTypeInt: 2, opTypeFloat: 2, opTypeVector: 3, opTypeMatrix: 3, opTypeArray: 3,
+	opSpecConstantTrue: 2, opSpecConstantFalse: 2, opSpecConstant: 3,
 }
 
 func (m *declarations) decorate(a []uint32) {
+	if a[1] == decorationNonWritable {
+		m.readonly[a[0]] = true
+	}
 	if len(a) < 3 {
 		return
 	}
@@ -288,6 +323,8 @@ func (m *declarations) decorate(a []uint32) {
 		m.bindings[a[0]] = a[2]
 	case a[1] == decorationSet:
 		m.sets[a[0]] = a[2]
+	case a[1] == decorationSpec:
+		m.specs[a[0]] = a[2]
 	case a[1] == decorationBuiltIn && a[2] == builtInWorkgroup:
 		m.sizeIDs = append(m.sizeIDs, []uint32{a[0]})
 	}
@@ -297,14 +334,15 @@ func (m *declarations) checkVariables(bindings int) error {
 	for _, v := range m.variables {
 		pointer, id, class := v[0], v[1], v[2]
 		if _, ok := storageClasses[class]; !ok || m.pointees[pointer][0] != class {
-			return fmt.Errorf("variable %d is of storage class %d, which no kernel of vkc has", id, class)
+			return fmt.Errorf("variable %d is of storage class %d%s, which no kernel of vkc has", id, class,
+				foreignClasses[class])
 		}
 		if class != classStorageBuffer {
 			continue
 		}
 		binding, bound := m.bindings[id]
-		if set, ok := m.sets[id]; !ok || set != 0 || !bound || int64(binding) >= int64(bindings) ||
-			!m.structs[m.pointees[pointer][1]] {
+		_, structure := m.structs[m.pointees[pointer][1]]
+		if set, ok := m.sets[id]; !ok || set != 0 || !bound || int64(binding) >= int64(bindings) || !structure {
 			return fmt.Errorf("buffer %d is no storage buffer at bindings 0 to %d of set 0 (binding %d, set %d)", id,
 				bindings-1, binding, set)
 		}

@@ -1,0 +1,226 @@
+package spv
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
+// Kernel is what is declared of a shader that a user brings as a module.
+type Kernel struct {
+	Args      int       // buffers that it reads, bound from 0 on in set 0
+	Results   int       // buffers that it writes, bound behind those
+	Workgroup [3]uint32 // invocations of a workgroup by dimension
+	Shared    int       // bytes of workgroup memory at most
+	Constants int       // specialization constants, numbered from 0 on
+}
+
+// CheckKernel reports an error unless a module is the compute shader that is declared. Which capabilities it may have
+// depends on the dtypes that it runs with, so that is for [CheckShader].
+func CheckKernel(module []byte, want Kernel) error {
+	m, err := read(module)
+	if err != nil {
+		return err
+	}
+	if v := version(module); v > maxVersion {
+		return fmt.Errorf("it is of SPIR-V 1.%d, which takes Vulkan 1.3: compile it for 1.%d (glslc "+
+			"--target-env=vulkan1.2)", v, maxVersion)
+	}
+	for _, c := range m.capabilities {
+		if _, known := capabilities[c]; !known || c == capabilityAddresses {
+			return fmt.Errorf("it uses capability %d, which no kernel of a user's own can", c)
+		}
+	}
+	if err := m.checkVariables(want.Args + want.Results); err != nil {
+		return err
+	}
+	size, err := m.workgroup()
+	if err != nil {
+		return err
+	}
+	if size != want.Workgroup {
+		return fmt.Errorf("its workgroups are %v, declared are %v", size, want.Workgroup)
+	}
+	if err := m.checkAccess(want); err != nil {
+		return err
+	}
+	if n := m.shared(); n > uint64(want.Shared) {
+		return fmt.Errorf("it has %s bytes of workgroup memory, declared are %d", bytesText(n), want.Shared)
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.specs)) {
+		if n := m.specs[id]; int64(n) >= int64(want.Constants) {
+			return fmt.Errorf("constant %d has SpecId %d, declared are values of %d specialization constants", id, n,
+				want.Constants)
+		}
+	}
+	return nil
+}
+
+// checkAccess refuses arguments that could be written, as others read them too, and results that are not there.
+func (m *declarations) checkAccess(want Kernel) error {
+	written := make([]bool, want.Results)
+	for _, v := range m.variables {
+		pointer, id, class := v[0], v[1], v[2]
+		if class != classStorageBuffer {
+			continue
+		}
+		n := int(m.bindings[id])
+		readonly := m.readonly[id] || m.frozen(m.pointees[pointer][1])
+		switch {
+		case n < want.Args && !readonly:
+			return fmt.Errorf("the buffer at binding %d is an argument and may be written: decorate it NonWritable "+
+				"(readonly in GLSL)", n)
+		case n >= want.Args && !readonly:
+			written[n-want.Args] = true
+		}
+	}
+	if i := slices.Index(written, false); i >= 0 {
+		return fmt.Errorf("it has no buffer that it writes at binding %d, which is result %d", want.Args+i, i)
+	}
+	return nil
+}
+
+// frozen reports whether no member of a structure is written.
+func (m *declarations) frozen(structure uint32) bool {
+	for i := range m.structs[structure] {
+		if !m.members[[2]uint32{structure, uint32(i)}] {
+			return false
+		}
+	}
+	return m.structs[structure] > 0
+}
+
+// maxBytes stands for a size that is not known or too large to be one.
+const maxBytes = math.MaxUint64
+
+func bytesText(n uint64) string {
+	if n == maxBytes {
+		return "an unknown number of"
+	}
+	return fmt.Sprint(n)
+}
+
+// measure notes the size of a type, which is declared behind those that it is made of.
+func (m *declarations) measure(op uint32, a []uint32) {
+	times := func(element, n uint64) uint64 {
+		if element == maxBytes || n > 1<<32 || element > 1<<32 {
+			return maxBytes
+		}
+		return min(element*n, maxBytes-1)
+	}
+	size := func(id uint32) uint64 {
+		if n, ok := m.bytes[id]; ok {
+			return n
+		}
+		return maxBytes
+	}
+	switch op {
+	case opTypeBool:
+		m.bytes[a[0]] = 4
+	case opTypeInt, opTypeFloat:
+		m.bytes[a[0]] = uint64(a[1]) / 8
+	case opTypeVector, opTypeMatrix:
+		m.bytes[a[0]] = times(size(a[1]), uint64(a[2]))
+	case opTypeArray:
+		if n, ok := m.constants[a[2]]; ok {
+			m.bytes[a[0]] = times(size(a[1]), uint64(n))
+		}
+	case opTypeStruct:
+		sum := uint64(0)
+		for _, member := range a[1:] {
+			if sum += size(member); sum > 1<<40 {
+				return
+			}
+		}
+		m.bytes[a[0]] = sum
+	}
+}
+
+// shared returns the bytes of all variables of a workgroup.
+func (m *declarations) shared() uint64 {
+	sum := uint64(0)
+	for _, v := range m.variables {
+		if v[2] != classWorkgroup {
+			continue
+		}
+		n, ok := m.bytes[m.pointees[v[0]][1]]
+		if sum += n; !ok || n > 1<<40 || sum > 1<<40 {
+			return maxBytes
+		}
+	}
+	return sum
+}
+
+// Specialize returns a module that CheckKernel found right with values in the place of its specialization constants:
+// values[i], an int64, float64 or bool, for the one of SpecId i.
+func Specialize(module []byte, values []any) ([]byte, error) {
+	m, err := read(module)
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(module[:4*headerWords])
+	kinds := map[uint32][2]uint32{} // opcode and width, by id of a type
+	var fault error
+	Instructions(module, func(op uint32, a []uint32) {
+		switch op {
+		case opTypeInt, opTypeFloat:
+			kinds[a[0]] = [2]uint32{op, a[1]}
+		case opDecorate:
+			if a[1] == decorationSpec {
+				return
+			}
+		case opSpecConstantTrue, opSpecConstantFalse, opSpecConstant:
+			if n, ok := m.specs[a[1]]; ok && int64(n) < int64(len(values)) {
+				var value []uint32
+				if op, value, err = constant(op, kinds[a[0]], values[n]); err != nil && fault == nil {
+					fault = fmt.Errorf("specialization constant %d: %w", n, err)
+				}
+				a = append([]uint32{a[0], a[1]}, value...)
+			} else if ok && fault == nil {
+				fault = fmt.Errorf("specialization constant %d: there are %d values", n, len(values))
+			}
+		}
+		out = binary.LittleEndian.AppendUint32(out, uint32(len(a)+1)<<16|op)
+		for _, w := range a {
+			out = binary.LittleEndian.AppendUint32(out, w)
+		}
+	})
+	if fault != nil {
+		return nil, fault
+	}
+	return out, nil
+}
+
+// constant returns the opcode and the words of a value that takes the place of a specialization constant.
+func constant(op uint32, kind [2]uint32, value any) (uint32, []uint32, error) {
+	switch v := value.(type) {
+	case bool:
+		if op == opSpecConstantTrue || op == opSpecConstantFalse {
+			return map[bool]uint32{true: opConstantTrue, false: opConstantFalse}[v], nil, nil
+		}
+	case int64:
+		if op == opSpecConstant && kind == [2]uint32{opTypeInt, 32} {
+			if v < math.MinInt32 || v > math.MaxUint32 {
+				return 0, nil, fmt.Errorf("%d does not fit into its 32 bits", v)
+			}
+			return opConstant, []uint32{uint32(v)}, nil
+		}
+	case float64:
+		if op == opSpecConstant && kind == [2]uint32{opTypeFloat, 32} {
+			return opConstant, []uint32{math.Float32bits(float32(v))}, nil
+		}
+	}
+	return 0, nil, fmt.Errorf("its type is not that of a %s", map[string]string{"bool": "bool",
+		"int64": "number of 32 bits", "float64": "float of 32 bits"}[fmt.Sprintf("%T", value)])
+}
+
+// capabilityAddresses lets a shader follow addresses that it reads from a buffer.
+const capabilityAddresses = 5347
+
+// maxVersion is the last version of SPIR-V that Vulkan 1.2 has.
+const maxVersion = 5
+
+// version returns the minor version of a module of SPIR-V 1.x.
+func version(module []byte) int { return int(binary.LittleEndian.Uint32(module[4:]) >> 8 & 0xff) }
