@@ -60,7 +60,8 @@ func rowSumsOp(name string, module []byte) ir.CustomOp {
 		Infer: func(c *ir.Call) ([]ir.Type, error) {
 			return []ir.Type{{DType: c.DType(0), Shape: c.Shape(0)[:1]}}, nil
 		},
-		Kernel: &ir.CustomKernel{Outputs: []string{"y"}, SPIRV: module, Constants: []string{"x_dim1", "scale", "negate"},
+		Kernel: &ir.CustomKernel{Outputs: []string{"y"}, SPIRV: module,
+			Constants: []string{"x_dim1", "scale", "negate"},
 			Workgroup: [3]int{32}, SharedBytes: 128, Grid: [3][]ir.GridRule{{{Of: "x", Axis: 0, Tile: 1}}}},
 		Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
 			x, err := args[0].Floats()
@@ -132,7 +133,7 @@ func TestCustomSPIRVRefused(t *testing.T) {
 		want   string
 	}{
 		"empty":         {[]byte{}, nil, "0 bytes"},
-		"cut short":     {good[:len(good)-8], nil, "field SPIRV: truncated SPIR-V"},
+		"cut short":     {good[:len(good)-8], nil, "SPIR-V of custom op testcustom.refused_cut_short: truncated SPIR-V"},
 		"version":       {compileGLSL(t, rowSums, "vulkan1.3"), nil, "SPIR-V 1.6"},
 		"workgroup":     {good, func(k *ir.CustomKernel) { k.Workgroup[0] = 64 }, "workgroups are [32 1 1], declared are [64 1 1]"},
 		"shared":        {good, func(k *ir.CustomKernel) { k.SharedBytes = 64 }, "128 bytes of workgroup memory, declared are 64"},
@@ -144,11 +145,21 @@ func TestCustomSPIRVRefused(t *testing.T) {
 		"push":          {text("shared float part[32];", "shared float part[32]; layout(push_constant) uniform P { uint p; };", "= scale *", "= float(p) *", ": scale", ": float(p)"), nil, "PushConstant"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := rowSumsOp("refused_module", tt.module)
+			id := "refused_" + strings.ReplaceAll(name, " ", "_")
+			c := rowSumsOp(id, tt.module)
 			if tt.change != nil {
 				tt.change(c.Kernel)
 			}
-			_, err := ir.RegisterCustom(c)
+			op, err := ops[id], error(nil)
+			if op == 0 {
+				op, err = ir.RegisterCustom(c)
+			}
+			if err == nil {
+				ops[id] = op
+				_, err = vkc.Lower(context.Background(), build(t, func(b *frontend.Builder) {
+					b.Output("y", frontend.CustomOp(op, []frontend.Tensor{b.Input("x", ir.F32, 4, 9)}))
+				}), profile(t, "lavapipe"), nil)
+			}
 			wantError(t, err, tt.want)
 		})
 	}

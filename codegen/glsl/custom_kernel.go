@@ -80,6 +80,14 @@ func (e *emitter) emitCustom() *Shader {
 // customModule makes the shader of a kernel that is a module. Its text is a comment, which names the module.
 func (e *emitter) customModule(c *kernel.Custom) *Shader {
 	k := c.Kernel()
+	want := spv.Kernel{Args: c.Args, Results: len(k.Outputs), Shared: k.SharedBytes, Constants: len(k.Constants)}
+	for i, n := range k.Workgroup {
+		want.Workgroup[i] = uint32(n)
+	}
+	if err := spv.CheckKernel(k.SPIRV, want); err != nil {
+		e.fail("SPIR-V of custom op %s: %v", c.Op, err)
+		return nil
+	}
 	values, err := c.Constants()
 	if err != nil {
 		e.fail("%v", err)

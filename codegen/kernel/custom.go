@@ -129,8 +129,8 @@ func (c *Custom) Constants() ([]any, error) {
 	var values []any
 	for _, name := range c.Kernel().Constants {
 		if t, ok := symbolic[name]; ok {
-			return nil, fmt.Errorf("constant %s of custom op %s: the extent of %s depends on a symbol: take it from the "+
-				"number of workgroups, or give the tensor a fixed extent", name, c.Op, t)
+			return nil, fmt.Errorf("constant %s of custom op %s: the extent of %s depends on a symbol: take it from "+
+				"the number of workgroups, or give the tensor a fixed extent", name, c.Op, t)
 		}
 		if known[name] == nil {
 			return nil, fmt.Errorf("constant %s of custom op %s: the tensor has no such axis", name, c.Op)
