@@ -13,7 +13,7 @@ func cast(c *call) (value, error) {
 	switch {
 	case from.typ == to:
 		return from, nil
-	case from.n != nil && to == ir.F32: // holds every value of narrower types
+	case (from.n != nil || from.s != nil) && to == ir.F32: // holds every value of narrower types
 		from.typ = to
 		return from, nil
 	case from.typ.IsFloat() && to.IsFloat():

@@ -15,9 +15,9 @@ type exec struct {
 	ctx     context.Context
 	workers int
 	env     env
-	limit   int64    // bytes of live values
-	narrow  bool     // keep floats as float32 where an op gives them so
-	kernels []Kernel // by node ID: those of a backend; nil where there are none
+	limit   int64     // bytes of live values
+	narrow  bool      // keep floats as float32 where an op gives them so
+	kernels []*Kernel // by node ID: those of a backend; nil where there are none
 
 	vals []value // by node ID; the zero value where not computed or forgotten
 	uses []int   // by node ID: how many uses are still to come
@@ -73,6 +73,11 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 	args := make([]value, len(n.Args()))
 	for i, a := range n.Args() {
 		args[i] = x.vals[a.ID()]
+		if args[i].s != nil && x.kernels == nil && !keepsStored(n) {
+			if args[i], err = args[i].decoded(); err != nil {
+				return value{}, err
+			}
+		}
 	}
 	if x.kernels != nil && x.kernels[n.ID()] != nil {
 		return x.replaced(x.kernels[n.ID()], n, dims, args)

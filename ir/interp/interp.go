@@ -31,7 +31,7 @@ type Options struct {
 	// Replace, if set, is how a backend computes single nodes itself: nil leaves a node to
 	// its definition here. Values are then float32 between nodes, but for those of f64, and
 	// the promises about bits are those of the kernels.
-	Replace func(n *ir.Node) Kernel
+	Replace func(n *ir.Node) *Kernel
 
 	// Context, if set, ends New early, which computes what depends on weights alone.
 	Context context.Context
@@ -59,7 +59,7 @@ type Program struct {
 	opt     Options
 	consts  []value // by node ID: the constants that runs use
 	plan    plan
-	kernels []Kernel // by node ID: what Options.Replace gave; nil without it
+	kernels []*Kernel // by node ID: what Options.Replace gave; nil without it
 
 	states *states
 }
@@ -109,8 +109,8 @@ func New(g *ir.Graph, opt Options) (*Program, error) {
 		return nil, err
 	}
 	if p.kernels != nil {
-		for i, v := range p.consts {
-			p.consts[i] = v.narrow()
+		if err := mmap.Guard(p.decodeConstants); err != nil {
+			return nil, err
 		}
 	}
 	return p, p.firstStates()

@@ -7,9 +7,15 @@ import (
 )
 
 // Kernel computes one node for a backend that knows a faster way than the
-// definition here. It fills c.Out, which it finds zeroed, and leaves rounding to
-// the node's dtype to the program. It must not modify its arguments.
-type Kernel func(c *Call) error
+// definition here.
+type Kernel struct {
+	// Compute fills c.Out, which it finds zeroed, and leaves rounding to
+	// the node's dtype to the program. It must not modify its arguments.
+	Compute func(c *Call) error
+	// Stored is the argument that Compute takes as it is stored where that is blocks or
+	// floats of 16 bits, so that nothing decodes it as a whole; -1 if there is none.
+	Stored int
+}
 
 // Call is a node that a [Kernel] computes.
 type Call struct {
@@ -23,12 +29,13 @@ type Call struct {
 }
 
 // Tensor is an argument of a [Kernel], row-major. Floats and blocks come as Floats,
-// decoded; integers and bools as Ints.
+// decoded, or as Stored where the kernel takes them so; integers and bools as Ints.
 type Tensor struct {
 	DType  ir.DType
 	Dims   []int
 	Floats []float32
 	Ints   []int64
+	Stored *Stored // then Floats is nil
 }
 
 // Parallel calls f for each task from 0 to tasks-1, spread over the program's
@@ -49,11 +56,11 @@ func (c *Call) Workers() int { return c.workers }
 
 // replacements returns, by node ID, the kernels that a backend has for nodes whose values
 // float32 holds exactly, or nil if it has none at all.
-func replacements(nodes []*ir.Node, replace func(*ir.Node) Kernel) []Kernel {
+func replacements(nodes []*ir.Node, replace func(*ir.Node) *Kernel) []*Kernel {
 	if replace == nil {
 		return nil
 	}
-	list := make([]Kernel, len(nodes))
+	list := make([]*Kernel, len(nodes))
 	for i, n := range nodes {
 		if n.DType().IsFloat() && n.DType() != ir.F64 {
 			list[i] = replace(n)
@@ -63,23 +70,28 @@ func replacements(nodes []*ir.Node, replace func(*ir.Node) Kernel) []Kernel {
 }
 
 // replaced computes a node by a backend's kernel.
-func (x *exec) replaced(k Kernel, n *ir.Node, dims []int, args []value) (value, error) {
+func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value, error) {
 	out := value{typ: n.DType(), dims: dims, n: make([]float32, elems(dims))}
 	if len(out.n) == 0 {
 		return out, nil
 	}
 	c := &Call{Context: x.ctx, Node: n, Dims: dims, Out: out.n, Args: make([]Tensor, len(args)), workers: x.workers}
 	for i, a := range args {
-		t := Tensor{DType: a.typ, Dims: a.dims, Floats: a.narrow().n, Ints: a.i}
-		if a.b != nil {
+		t := Tensor{DType: a.typ, Dims: a.dims, Ints: a.i}
+		switch stored := a.stored(); {
+		case stored != nil && k.Stored == i:
+			t.Stored = stored
+		case a.b != nil:
 			var err error
 			if t.Floats, err = a.b.decode(a.typ); err != nil {
 				return value{}, err
 			}
+		default:
+			t.Floats = a.narrow().n
 		}
 		c.Args[i] = t
 	}
-	if err := k(c); err != nil {
+	if err := k.Compute(c); err != nil {
 		return value{}, err
 	}
 	if n.DType() != ir.F32 {

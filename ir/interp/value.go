@@ -11,7 +11,7 @@ import (
 
 // value is a tensor during a run: row-major, never modified once made, so that
 // views which keep the order of elements can share its slices. Exactly one of
-// f, n, i and b is set.
+// f, n, i, b and s is set.
 type value struct {
 	typ  ir.DType
 	dims []int
@@ -20,6 +20,7 @@ type value struct {
 	n []float32 // floats of constants that float32 holds exactly: half the memory
 	i []int64   // integers, and bools as 0 and 1
 	b *blocks   // GGML blocks
+	s *Stored   // floats of 16 bits, for kernels of a backend that take them so
 }
 
 // blocks are the bytes of a block-typed tensor and, once an op has wanted all

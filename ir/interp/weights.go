@@ -25,12 +25,20 @@ func loadWeights(graph string, nodes []*ir.Node, opt Options) (map[*ir.Node]valu
 	}
 	values := make(map[*ir.Node]value, len(found))
 	for n, d := range found {
-		err := mmap.Guard(func() error { values[n] = fromData(d); return nil })
+		err := mmap.Guard(func() error { values[n] = weightValue(d, opt); return nil })
 		if err != nil {
 			return nil, fmt.Errorf("weight %q: %w", n.Name(), err)
 		}
 	}
 	return values, nil
+}
+
+// weightValue decodes a weight, but where a backend may have kernels that take it as it is stored.
+func weightValue(d *ir.Data, opt Options) value {
+	if opt.Replace != nil && storedFloats(d.DType) {
+		return value{typ: d.DType, dims: d.Dims, s: &Stored{DType: d.DType, Bytes: d.Bytes}}
+	}
+	return fromData(d)
 }
 
 func findWeight(n *ir.Node, src ir.WeightSource) (*ir.Data, error) {

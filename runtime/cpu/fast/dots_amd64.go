@@ -8,9 +8,32 @@ package fast
 // The rows are lda and ldb elements apart. n, the elements of a row, must be a multiple of 8.
 func dots1x4(out *float32, a *float32, lda int, b *float32, ldb int, n int)
 
+// dots1x4F16 sets out, row-major, to the dot products of 1 rows of a with 4 rows of b.
+// The rows are lda and ldb elements apart. n, the elements of a row, must be a multiple of 8.
+func dots1x4F16(out *float32, a *float32, lda int, b *byte, ldb int, n int)
+
+// dots1x4BF16 sets out, row-major, to the dot products of 1 rows of a with 4 rows of b.
+// The rows are lda and ldb elements apart. n, the elements of a row, must be a multiple of 8.
+func dots1x4BF16(out *float32, a *float32, lda int, b *byte, ldb int, n int)
+
 // dots4x3 sets out, row-major, to the dot products of 4 rows of a with 3 rows of b.
 // The rows are lda and ldb elements apart. n, the elements of a row, must be a multiple of 8.
 func dots4x3(out *float32, a *float32, lda int, b *float32, ldb int, n int)
 
 // axpyVectors adds a*x to y. n, their elements, must be a multiple of 8.
 func axpyVectors(y *float32, a float32, x *float32, n int)
+
+// widenF16 widens n floats of src, a multiple of 8, into dst.
+func widenF16(dst *float32, src *byte, n int)
+
+// widenBF16 widens n floats of src, a multiple of 8, into dst.
+func widenBF16(dst *float32, src *byte, n int)
+
+// decodeQ8_0 decodes n blocks of src into dst.
+func decodeQ8_0(dst *float32, src *byte, n int)
+
+// decodeQ4_0 decodes n blocks of src into dst.
+func decodeQ4_0(dst *float32, src *byte, n int)
+
+// roundHalves rounds n floats, a multiple of 8, to the nearest f16, ties to even.
+func roundHalves(x *float32, n int)

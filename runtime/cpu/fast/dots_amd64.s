@@ -21,18 +21,134 @@ TEXT ·dots1x4(SB), NOSPLIT, $0-48
 	VXORPS Y3, Y3, Y3
 	XORQ   R9, R9
 
-next1x4:
+next:
 	CMPQ        R9, CX
-	JGE         done1x4
+	JGE         done
 	VMOVUPS     (DX)(R9*4), Y4
 	VFMADD231PS (BX)(R9*4), Y4, Y0
 	VFMADD231PS (DI)(R9*4), Y4, Y1
 	VFMADD231PS (R8)(R9*4), Y4, Y2
 	VFMADD231PS (SI)(R9*4), Y4, Y3
 	ADDQ        $0x08, R9
-	JMP         next1x4
+	JMP         next
 
-done1x4:
+done:
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X0
+	VHADDPS      X0, X0, X0
+	VHADDPS      X0, X0, X0
+	VMOVSS       X0, (AX)
+	VEXTRACTF128 $0x01, Y1, X4
+	VADDPS       X4, X1, X1
+	VHADDPS      X1, X1, X1
+	VHADDPS      X1, X1, X1
+	VMOVSS       X1, 4(AX)
+	VEXTRACTF128 $0x01, Y2, X4
+	VADDPS       X4, X2, X2
+	VHADDPS      X2, X2, X2
+	VHADDPS      X2, X2, X2
+	VMOVSS       X2, 8(AX)
+	VEXTRACTF128 $0x01, Y3, X4
+	VADDPS       X4, X3, X3
+	VHADDPS      X3, X3, X3
+	VHADDPS      X3, X3, X3
+	VMOVSS       X3, 12(AX)
+	VZEROUPPER
+	RET
+
+// func dots1x4F16(out *float32, a *float32, lda int, b *byte, ldb int, n int)
+// Requires: AVX, F16C, FMA3
+TEXT ·dots1x4F16(SB), NOSPLIT, $0-48
+	MOVQ   out+0(FP), AX
+	MOVQ   n+40(FP), CX
+	MOVQ   a+8(FP), DX
+	MOVQ   b+24(FP), BX
+	MOVQ   ldb+32(FP), SI
+	LEAQ   (BX)(SI*2), DI
+	LEAQ   (DI)(SI*2), R8
+	LEAQ   (R8)(SI*2), SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	XORQ   R9, R9
+
+next:
+	CMPQ        R9, CX
+	JGE         done
+	VCVTPH2PS   (BX)(R9*2), Y4
+	VCVTPH2PS   (DI)(R9*2), Y5
+	VCVTPH2PS   (R8)(R9*2), Y6
+	VCVTPH2PS   (SI)(R9*2), Y7
+	VMOVUPS     (DX)(R9*4), Y8
+	VFMADD231PS Y4, Y8, Y0
+	VFMADD231PS Y5, Y8, Y1
+	VFMADD231PS Y6, Y8, Y2
+	VFMADD231PS Y7, Y8, Y3
+	ADDQ        $0x08, R9
+	JMP         next
+
+done:
+	VEXTRACTF128 $0x01, Y0, X4
+	VADDPS       X4, X0, X0
+	VHADDPS      X0, X0, X0
+	VHADDPS      X0, X0, X0
+	VMOVSS       X0, (AX)
+	VEXTRACTF128 $0x01, Y1, X4
+	VADDPS       X4, X1, X1
+	VHADDPS      X1, X1, X1
+	VHADDPS      X1, X1, X1
+	VMOVSS       X1, 4(AX)
+	VEXTRACTF128 $0x01, Y2, X4
+	VADDPS       X4, X2, X2
+	VHADDPS      X2, X2, X2
+	VHADDPS      X2, X2, X2
+	VMOVSS       X2, 8(AX)
+	VEXTRACTF128 $0x01, Y3, X4
+	VADDPS       X4, X3, X3
+	VHADDPS      X3, X3, X3
+	VHADDPS      X3, X3, X3
+	VMOVSS       X3, 12(AX)
+	VZEROUPPER
+	RET
+
+// func dots1x4BF16(out *float32, a *float32, lda int, b *byte, ldb int, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·dots1x4BF16(SB), NOSPLIT, $0-48
+	MOVQ   out+0(FP), AX
+	MOVQ   n+40(FP), CX
+	MOVQ   a+8(FP), DX
+	MOVQ   b+24(FP), BX
+	MOVQ   ldb+32(FP), SI
+	LEAQ   (BX)(SI*2), DI
+	LEAQ   (DI)(SI*2), R8
+	LEAQ   (R8)(SI*2), SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	XORQ   R9, R9
+
+next:
+	CMPQ        R9, CX
+	JGE         done
+	VPMOVZXWD   (BX)(R9*2), Y4
+	VPSLLD      $0x10, Y4, Y4
+	VPMOVZXWD   (DI)(R9*2), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VPMOVZXWD   (R8)(R9*2), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   (SI)(R9*2), Y7
+	VPSLLD      $0x10, Y7, Y7
+	VMOVUPS     (DX)(R9*4), Y8
+	VFMADD231PS Y4, Y8, Y0
+	VFMADD231PS Y5, Y8, Y1
+	VFMADD231PS Y6, Y8, Y2
+	VFMADD231PS Y7, Y8, Y3
+	ADDQ        $0x08, R9
+	JMP         next
+
+done:
 	VEXTRACTF128 $0x01, Y0, X4
 	VADDPS       X4, X0, X0
 	VHADDPS      X0, X0, X0
@@ -84,9 +200,9 @@ TEXT ·dots4x3(SB), NOSPLIT, $0-48
 	VXORPS Y11, Y11, Y11
 	XORQ   R11, R11
 
-next4x3:
+next:
 	CMPQ        R11, CX
-	JGE         done4x3
+	JGE         done
 	VMOVUPS     (R8)(R11*4), Y12
 	VMOVUPS     (R10)(R11*4), Y13
 	VMOVUPS     (R9)(R11*4), Y14
@@ -107,9 +223,9 @@ next4x3:
 	VFMADD231PS Y13, Y15, Y10
 	VFMADD231PS Y14, Y15, Y11
 	ADDQ        $0x08, R11
-	JMP         next4x3
+	JMP         next
 
-done4x3:
+done:
 	VEXTRACTF128 $0x01, Y0, X12
 	VADDPS       X12, X0, X0
 	VHADDPS      X0, X0, X0
@@ -190,6 +306,166 @@ next:
 	VMOVUPS     Y1, (AX)(BX*4)
 	ADDQ        $0x08, BX
 	JMP         next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func widenF16(dst *float32, src *byte, n int)
+// Requires: AVX, F16C
+TEXT ·widenF16(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VCVTPH2PS (CX)(BX*2), Y0
+	VMOVUPS   Y0, (AX)(BX*4)
+	ADDQ      $0x08, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func widenBF16(dst *float32, src *byte, n int)
+// Requires: AVX, AVX2
+TEXT ·widenBF16(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	XORQ BX, BX
+
+next:
+	CMPQ      BX, DX
+	JGE       stop
+	VPMOVZXWD (CX)(BX*2), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, (AX)(BX*4)
+	ADDQ      $0x08, BX
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func decodeQ8_0(dst *float32, src *byte, n int)
+// Requires: AVX, AVX2, F16C
+TEXT ·decodeQ8_0(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+
+next:
+	TESTQ        DX, DX
+	JZ           stop
+	MOVWLZX      (CX), BX
+	VMOVD        BX, X0
+	VCVTPH2PS    X0, X0
+	VBROADCASTSS X0, Y0
+	VPMOVSXBD    2(CX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, (AX)
+	VPMOVSXBD    10(CX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	VPMOVSXBD    18(CX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 64(AX)
+	VPMOVSXBD    26(CX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 96(AX)
+	ADDQ         $0x22, CX
+	ADDQ         $0x80, AX
+	DECQ         DX
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func decodeQ4_0(dst *float32, src *byte, n int)
+// Requires: AVX, AVX2, F16C
+TEXT ·decodeQ4_0(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+
+next:
+	TESTQ        DX, DX
+	JZ           stop
+	MOVWLZX      (CX), BX
+	VMOVD        BX, X0
+	VCVTPH2PS    X0, X0
+	VBROADCASTSS X0, Y0
+	VPMOVZXBD    2(CX), Y1
+	VPSLLD       $0x1c, Y1, Y1
+	VPSRLD       $0x1c, Y1, Y1
+	VPCMPEQD     Y2, Y2, Y2
+	VPSLLD       $0x03, Y2, Y2
+	VPADDD       Y2, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, (AX)
+	VPMOVZXBD    10(CX), Y1
+	VPSLLD       $0x1c, Y1, Y1
+	VPSRLD       $0x1c, Y1, Y1
+	VPCMPEQD     Y2, Y2, Y2
+	VPSLLD       $0x03, Y2, Y2
+	VPADDD       Y2, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	VPMOVZXBD    2(CX), Y1
+	VPSLLD       $0x18, Y1, Y1
+	VPSRLD       $0x1c, Y1, Y1
+	VPCMPEQD     Y2, Y2, Y2
+	VPSLLD       $0x03, Y2, Y2
+	VPADDD       Y2, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 64(AX)
+	VPMOVZXBD    10(CX), Y1
+	VPSLLD       $0x18, Y1, Y1
+	VPSRLD       $0x1c, Y1, Y1
+	VPCMPEQD     Y2, Y2, Y2
+	VPSLLD       $0x03, Y2, Y2
+	VPADDD       Y2, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 96(AX)
+	ADDQ         $0x12, CX
+	ADDQ         $0x80, AX
+	DECQ         DX
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func roundHalves(x *float32, n int)
+// Requires: AVX, F16C
+TEXT ·roundHalves(SB), NOSPLIT, $0-16
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	XORQ DX, DX
+
+next:
+	CMPQ      DX, CX
+	JGE       stop
+	VMOVUPS   (AX)(DX*4), Y0
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPH2PS X0, Y0
+	VMOVUPS   Y0, (AX)(DX*4)
+	ADDQ      $0x08, DX
+	JMP       next
 
 stop:
 	VZEROUPPER

@@ -18,29 +18,36 @@ import (
 // never comes this far.
 type row struct {
 	accepts func(n *ir.Node) bool
-	kernel  interp.Kernel
+	compute func(c *interp.Call) error
+	stored  func(n *ir.Node) int // as [interp.Kernel.Stored]; nil for -1
 }
 
 // rows has one row for each op.
 var rows = map[ir.Op]row{
-	ir.OpMatMul:    {matrices, matmul},
-	ir.OpAttention: {plainHeads, attention},
-	ir.OpSoftmax:   {innermost, byRow(softmaxRow)},
-	ir.OpRMSNorm:   {narrow, rmsNorm},
-	ir.OpLayerNorm: {narrow, layerNorm},
-	ir.OpAdd:       {sameShapes, binary(func(x, y float32) float32 { return x + y })},
-	ir.OpSub:       {sameShapes, binary(func(x, y float32) float32 { return x - y })},
-	ir.OpMul:       {sameShapes, binary(func(x, y float32) float32 { return x * y })},
-	ir.OpDiv:       {sameShapes, binary(func(x, y float32) float32 { return x / y })},
-	ir.OpSilu:      {sameShapes, unary(silu)},
+	ir.OpMatMul:    {matrices, matmul, storedRows},
+	ir.OpEmbedding: {tables, embedding, func(*ir.Node) int { return 0 }},
+	ir.OpAttention: {plainHeads, attention, nil},
+	ir.OpSoftmax:   {innermost, byRow(softmaxRow), nil},
+	ir.OpRMSNorm:   {narrow, rmsNorm, nil},
+	ir.OpLayerNorm: {narrow, layerNorm, nil},
+	ir.OpAdd:       {sameShapes, binary(func(x, y float32) float32 { return x + y }), nil},
+	ir.OpSub:       {sameShapes, binary(func(x, y float32) float32 { return x - y }), nil},
+	ir.OpMul:       {sameShapes, binary(func(x, y float32) float32 { return x * y }), nil},
+	ir.OpDiv:       {sameShapes, binary(func(x, y float32) float32 { return x / y }), nil},
+	ir.OpSilu:      {sameShapes, unary(silu), nil},
 }
 
 // Kernel returns what computes a node faster than the interpreter does, or nil.
-func Kernel(n *ir.Node) interp.Kernel {
-	if r, ok := rows[n.Op()]; ok && r.accepts(n) {
-		return r.kernel
+func Kernel(n *ir.Node) *interp.Kernel {
+	r, ok := rows[n.Op()]
+	if !ok || !r.accepts(n) {
+		return nil
 	}
-	return nil
+	k := &interp.Kernel{Compute: r.compute, Stored: -1}
+	if r.stored != nil {
+		k.Stored = r.stored(n)
+	}
+	return k
 }
 
 // isNarrow reports whether a dtype is one of floats that float32 holds, blocks aside.

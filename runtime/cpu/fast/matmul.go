@@ -1,9 +1,20 @@
 package fast
 
 import (
+	"cmp"
+	"errors"
+
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
+
+// storedRows is b where its rows, along the contraction, lie in one piece each.
+func storedRows(n *ir.Node) int {
+	if n.Attrs().Bool("transpose_b") {
+		return 1
+	}
+	return -1
+}
 
 // Extents of a task's tile: its panel of b and a few rows of a stay in the caches of a core.
 const (
@@ -28,36 +39,56 @@ func matmul(c *interp.Call) error {
 	if len(b.Dims) == 2 {         // then the rows of all of a's matrices meet the one b
 		m, count = m*count, 1
 	}
-	p := product{m: m, n: n, k: k, bRows: c.Node.Attrs().Bool("transpose_b")}
+	p := product{m: m, n: n, k: k, stored: b.Stored, bRows: c.Node.Attrs().Bool("transpose_b")}
 	rowTiles, colTiles := (m+tileRows-1)/tileRows, (n+tileCols-1)/tileCols
-	panels := make([][]float32, c.Workers())
-	return c.Parallel(count*rowTiles*colTiles, min(m, tileRows)*min(n, tileCols)*k/8, func(worker, task int) {
+	panels, errs := make([][]float32, c.Workers()), make([]error, c.Workers())
+	err := c.Parallel(count*rowTiles*colTiles, min(m, tileRows)*min(n, tileCols)*k/8, func(worker, task int) {
 		row, col, i := task%rowTiles, task/rowTiles%colTiles, task/rowTiles/colTiles
-		if panels[worker] == nil && !p.bRows {
-			panels[worker] = make([]float32, tileCols*k)
-		}
-		p.tile(c.Out[i*m*n:(i+1)*m*n], a.Floats[i*m*k:(i+1)*m*k], b.Floats[i*n*k:(i+1)*n*k], row*tileRows,
-			col*tileCols, panels[worker])
+		err := p.tile(c.Out[i*m*n:(i+1)*m*n], a.Floats[i*m*k:(i+1)*m*k], b.Floats, i*n*k, row*tileRows, col*tileCols,
+			&panels[worker])
+		errs[worker] = cmp.Or(errs[worker], err)
 	})
+	return cmp.Or(err, errors.Join(errs...))
 }
 
 // product is the extents of [m, k] x [k, n]; bRows is whether b is [n, k].
 type product struct {
 	m, n, k int
 	bRows   bool
+	stored  *interp.Stored // b's elements, where they are stored as in a file
 }
 
-// tile computes the tile whose first element is (row, col).
-func (p *product) tile(out, a, b []float32, row, col int, panel []float32) {
+// tile computes the tile whose first element is (row, col). b is the matrix from element first on. panel
+// is room for columns of it, made at its first use.
+func (p *product) tile(out, a, b []float32, first, row, col int, panel *[]float32) error {
 	rows, cols := min(tileRows, p.m-row), min(tileCols, p.n-col)
-	if p.bRows {
-		panel = b[col*p.k : (col+cols)*p.k]
+	out, a = out[row*p.n+col:], a[row*p.k:(row+rows)*p.k]
+	at := first + col*p.k // of the columns' first element, where they are rows
+	switch {
+	case p.bRows && p.stored == nil:
+		multiply(out, p.n, a, b[at:at+cols*p.k], rows, cols, p.k)
+		return nil
+	case p.stored != nil && rows < fewRows && multiplyStored(out, p.n, a, p.stored, at, rows, cols, p.k):
+		return nil
+	}
+	if *panel == nil {
+		*panel = make([]float32, min(tileCols, p.n)*p.k)
+	}
+	some := (*panel)[:cols*p.k]
+	if p.stored != nil {
+		if err := decode(some, p.stored, at); err != nil {
+			return err
+		}
 	} else {
 		for k := range p.k {
-			for j, x := range b[k*p.n+col : k*p.n+col+cols] {
-				panel[j*p.k+k] = x
+			for j, x := range b[first+k*p.n+col : first+k*p.n+col+cols] {
+				some[j*p.k+k] = x
 			}
 		}
 	}
-	multiply(out[row*p.n+col:], p.n, a[row*p.k:(row+rows)*p.k], panel, rows, cols, p.k)
+	multiply(out, p.n, a, some, rows, cols, p.k)
+	return nil
 }
+
+// fewRows is how many rows make it worth decoding what they meet once for all of them.
+const fewRows = 4

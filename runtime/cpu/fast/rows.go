@@ -10,7 +10,7 @@ import (
 const elementWork = 4
 
 // binary makes the kernel of a function of two elements.
-func binary(f func(x, y float32) float32) interp.Kernel {
+func binary(f func(x, y float32) float32) func(*interp.Call) error {
 	return func(c *interp.Call) error {
 		x, y := c.Args[0].Floats, c.Args[1].Floats
 		return c.ParallelRange(len(c.Out), elementWork, func(lo, hi int) {
@@ -22,7 +22,7 @@ func binary(f func(x, y float32) float32) interp.Kernel {
 }
 
 // unary makes the kernel of a function of one element.
-func unary(f func(x float32) float32) interp.Kernel {
+func unary(f func(x float32) float32) func(*interp.Call) error {
 	return func(c *interp.Call) error {
 		x := c.Args[0].Floats
 		return c.ParallelRange(len(c.Out), 4*elementWork, func(lo, hi int) {
@@ -36,7 +36,7 @@ func unary(f func(x float32) float32) interp.Kernel {
 func silu(x float32) float32 { return float32(float64(x) / (1 + math.Exp(-float64(x)))) }
 
 // byRow makes a kernel of a function that changes one row of the innermost axis.
-func byRow(f func(row []float32)) interp.Kernel {
+func byRow(f func(row []float32)) func(*interp.Call) error {
 	return func(c *interp.Call) error {
 		return eachRow(c, func(row, x []float32) {
 			copy(row, x)

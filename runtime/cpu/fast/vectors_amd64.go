@@ -1,9 +1,14 @@
 package fast
 
-import "golang.org/x/sys/cpu"
+import (
+	"golang.org/x/sys/cpu"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
 
 // vectors is whether the assembly runs here.
-var vectors = cpu.X86.HasAVX2 && cpu.X86.HasFMA
+var vectors = cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C
 
 // multiply sets out (row stride stride) to the dot products of the rows of a and of b, k elements each. The bits
 // of a product depend on its two rows alone, not on how many share the call.
@@ -63,3 +68,56 @@ func axpy(y []float32, a float32, x []float32) {
 
 // lanes is how many elements a vector has.
 const lanes = 8
+
+// multiplyStored is multiply by rows of k elements that are stored from element first on, without room for them
+// decoded. It reports false where it does not know the format. The bits are those of multiply.
+func multiplyStored(out []float32, stride int, a []float32, b *interp.Stored, first, rows, cols, k int) bool {
+	dots := dots1x4F16
+	if b.DType == ir.BF16 {
+		dots = dots1x4BF16
+	}
+	if b.DType.IsBlock() || !vectors || k < lanes || k%lanes != 0 {
+		return false
+	}
+	src := b.Bytes[2*first : 2*(first+cols*k)]
+	_, _ = a[:rows*k], out[:(rows-1)*stride+cols]
+	var tile [4]float32
+	for i := range rows {
+		j := 0
+		for ; j+4 <= cols; j += 4 {
+			dots(&tile[0], &a[i*k], k, &src[2*j*k], k, k)
+			copy(out[i*stride+j:], tile[:])
+		}
+		for ; j < cols; j++ { // one row, four times
+			dots(&tile[0], &a[i*k], k, &src[2*j*k], 0, k)
+			out[i*stride+j] = tile[0]
+		}
+	}
+	return true
+}
+
+// decode is [interp.Stored.Decode].
+func decode(dst []float32, s *interp.Stored, first int) error {
+	elems, size := s.DType.BlockElems(), s.DType.BlockBytes()
+	src := s.Bytes[first/elems*size : (first+len(dst))/elems*size]
+	whole := 0
+	switch step := max(lanes, elems); {
+	case !vectors || len(dst) < step:
+	case s.DType == ir.F16:
+		whole = len(dst) / lanes * lanes
+		widenF16(&dst[0], &src[0], whole)
+	case s.DType == ir.BF16:
+		whole = len(dst) / lanes * lanes
+		widenBF16(&dst[0], &src[0], whole)
+	case s.DType == ir.Q8_0:
+		whole = len(dst)
+		decodeQ8_0(&dst[0], &src[0], whole/elems)
+	case s.DType == ir.Q4_0:
+		whole = len(dst)
+		decodeQ4_0(&dst[0], &src[0], whole/elems)
+	}
+	if whole == len(dst) {
+		return nil
+	}
+	return s.Decode(dst[whole:], first+whole)
+}

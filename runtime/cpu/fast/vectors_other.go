@@ -2,8 +2,14 @@
 
 package fast
 
+import "github.com/vkc-go/vkc/ir/interp"
+
 func multiply(out []float32, stride int, a, b []float32, rows, cols, k int) {
 	multiplyPlain(out, stride, a, b, rows, cols, k)
 }
 
 func axpy(y []float32, a float32, x []float32) { axpyPlain(y, a, x) }
+
+func multiplyStored([]float32, int, []float32, *interp.Stored, int, int, int, int) bool { return false }
+
+func decode(dst []float32, s *interp.Stored, first int) error { return s.Decode(dst, first) }

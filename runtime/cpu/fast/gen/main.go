@@ -12,21 +12,69 @@ import (
 
 func main() {
 	ConstraintExpr("amd64")
-	dots(1, 4)
-	dots(4, 3)
+	for _, f := range []format{f32, f16, bf16} {
+		dots(1, 4, f)
+	}
+	dots(4, 3, f32)
 	axpy()
+	widen(f16)
+	widen(bf16)
+	blocks("Q8_0", 34, func(src Register, i int, y VecVirtual) {
+		VPMOVSXBD(Mem{Base: src, Disp: 2 + 8*i}, y)
+	})
+	blocks("Q4_0", 18, func(src Register, i int, y VecVirtual) {
+		VPMOVZXBD(Mem{Base: src, Disp: 2 + 8*(i%2)}, y)
+		if i < 2 {
+			VPSLLD(Imm(28), y, y) // leaves the lower nibble
+		} else {
+			VPSLLD(Imm(24), y, y)
+		}
+		VPSRLD(Imm(28), y, y)
+		eight := YMM() // the levels are from -8 on
+		VPCMPEQD(eight, eight, eight)
+		VPSLLD(Imm(3), eight, eight)
+		VPADDD(eight, y, y)
+	})
+	roundHalves()
 	Generate()
+}
+
+// format is floats of a kind in memory.
+type format struct {
+	name string // at the end of the names of functions
+	typ  string // of a pointer to them
+	size uint8  // bytes of one
+}
+
+var (
+	f32  = format{"", "*float32", 4}
+	f16  = format{"F16", "*byte", 2}
+	bf16 = format{"BF16", "*byte", 2}
+)
+
+// load widens 8 of them to float32.
+func (f format) load(from Mem, y VecVirtual) {
+	switch f {
+	case f32:
+		VMOVUPS(from, y)
+	case f16:
+		VCVTPH2PS(from, y)
+	case bf16:
+		VPMOVZXWD(from, y)
+		VPSLLD(Imm(16), y, y)
+	}
 }
 
 // dots makes the products of rows of a with rows of b. Each product is one chain of vectors
 // whatever rows and cols, so its bits do not depend on which of the functions computes it.
-func dots(rows, cols int) {
-	TEXT(fmt.Sprintf("dots%dx%d", rows, cols), NOSPLIT, "func(out, a *float32, lda int, b *float32, ldb, n int)")
-	Doc(fmt.Sprintf("dots%dx%d sets out, row-major, to the dot products of %d rows of a with %d rows of b.", rows,
-		cols, rows, cols), "The rows are lda and ldb elements apart. n, the elements of a row, must be a multiple of 8.")
+func dots(rows, cols int, f format) {
+	name := fmt.Sprintf("dots%dx%d%s", rows, cols, f.name)
+	TEXT(name, NOSPLIT, fmt.Sprintf("func(out, a *float32, lda int, b %s, ldb, n int)", f.typ))
+	Doc(fmt.Sprintf("%s sets out, row-major, to the dot products of %d rows of a with %d rows of b.", name, rows, cols),
+		"The rows are lda and ldb elements apart. n, the elements of a row, must be a multiple of 8.")
 	out, n := Load(Param("out"), GP64()), Load(Param("n"), GP64())
-	a := pointers(rows, "a", "lda")
-	b := pointers(cols, "b", "ldb")
+	a := pointers(rows, "a", "lda", 4)
+	b := pointers(cols, "b", "ldb", f.size)
 	sums := make([]VecVirtual, rows*cols)
 	for i := range sums {
 		sums[i] = YMM()
@@ -34,16 +82,16 @@ func dots(rows, cols int) {
 	}
 	at := GP64()
 	XORQ(at, at)
-	next, done := fmt.Sprintf("next%dx%d", rows, cols), fmt.Sprintf("done%dx%d", rows, cols)
+	next, done := "next", "done"
 	Label(next)
 	CMPQ(at, n)
 	JGE(LabelRef(done))
 	ofB := make([]Op, cols)
 	for j := range cols {
-		ofB[j] = Mem{Base: b[j], Index: at, Scale: 4}
-		if rows > 1 { // then worth a register
+		m := Mem{Base: b[j], Index: at, Scale: f.size}
+		if ofB[j] = m; rows > 1 || f != f32 { // then worth a register
 			y := YMM()
-			VMOVUPS(ofB[j], y)
+			f.load(m, y)
 			ofB[j] = y
 		}
 	}
@@ -70,7 +118,7 @@ func dots(rows, cols int) {
 }
 
 // pointers loads a parameter and returns the addresses of that many of its rows.
-func pointers(rows int, base, stride string) []Register {
+func pointers(rows int, base, stride string, size uint8) []Register {
 	first := Load(Param(base), GP64())
 	list := []Register{first}
 	if rows == 1 {
@@ -79,7 +127,7 @@ func pointers(rows int, base, stride string) []Register {
 	apart := Load(Param(stride), GP64())
 	for range rows - 1 {
 		next := GP64()
-		LEAQ(Mem{Base: list[len(list)-1], Index: apart, Scale: 4}, next)
+		LEAQ(Mem{Base: list[len(list)-1], Index: apart, Scale: size}, next)
 		list = append(list, next)
 	}
 	return list
@@ -100,6 +148,78 @@ func axpy() {
 	VMOVUPS(Mem{Base: y, Index: at, Scale: 4}, sum)
 	VFMADD231PS(Mem{Base: x, Index: at, Scale: 4}, a, sum)
 	VMOVUPS(sum, Mem{Base: y, Index: at, Scale: 4})
+	ADDQ(Imm(8), at)
+	JMP(LabelRef("next"))
+	Label("stop")
+	VZEROUPPER()
+	RET()
+}
+
+// widen makes the function that widens floats.
+func widen(f format) {
+	name := "widen" + f.name
+	TEXT(name, NOSPLIT, fmt.Sprintf("func(dst *float32, src %s, n int)", f.typ))
+	Doc(name + " widens n floats of src, a multiple of 8, into dst.")
+	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64())
+	at, y := GP64(), YMM()
+	XORQ(at, at)
+	Label("next")
+	CMPQ(at, n)
+	JGE(LabelRef("stop"))
+	f.load(Mem{Base: src, Index: at, Scale: f.size}, y)
+	VMOVUPS(y, Mem{Base: dst, Index: at, Scale: 4})
+	ADDQ(Imm(8), at)
+	JMP(LabelRef("next"))
+	Label("stop")
+	VZEROUPPER()
+	RET()
+}
+
+// blocks makes the function that decodes blocks of 32 elements of which each is a whole number times a
+// scale, an f16 in front. levels gives the i-th 8 of the numbers as int32.
+func blocks(format string, bytes int, levels func(src Register, i int, y VecVirtual)) {
+	name := "decode" + format
+	TEXT(name, NOSPLIT, "func(dst *float32, src *byte, n int)")
+	Doc(fmt.Sprintf("%s decodes n blocks of src into dst.", name))
+	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64())
+	Label("next")
+	TESTQ(n, n)
+	JZ(LabelRef("stop"))
+	half, scale, y := XMM(), YMM(), YMM()
+	bits := GP32()
+	MOVWLZX(Mem{Base: src}, bits)
+	VMOVD(bits, half)
+	VCVTPH2PS(half, half)
+	VBROADCASTSS(half, scale)
+	for i := range 4 {
+		levels(src, i, y)
+		VCVTDQ2PS(y, y)
+		VMULPS(scale, y, y)
+		VMOVUPS(y, Mem{Base: dst, Disp: 32 * i})
+	}
+	ADDQ(Imm(uint64(bytes)), src)
+	ADDQ(Imm(128), dst)
+	DECQ(n)
+	JMP(LabelRef("next"))
+	Label("stop")
+	VZEROUPPER()
+	RET()
+}
+
+// roundHalves makes the function that rounds float32 to what f16 holds.
+func roundHalves() {
+	TEXT("roundHalves", NOSPLIT, "func(x *float32, n int)")
+	Doc("roundHalves rounds n floats, a multiple of 8, to the nearest f16, ties to even.")
+	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())
+	at, y, half := GP64(), YMM(), XMM()
+	XORQ(at, at)
+	Label("next")
+	CMPQ(at, n)
+	JGE(LabelRef("stop"))
+	VMOVUPS(Mem{Base: x, Index: at, Scale: 4}, y)
+	VCVTPS2PH(Imm(0), y, half)
+	VCVTPH2PS(half, y)
+	VMOVUPS(y, Mem{Base: x, Index: at, Scale: 4})
 	ADDQ(Imm(8), at)
 	JMP(LabelRef("next"))
 	Label("stop")

@@ -1,0 +1,88 @@
+package interp
+
+import (
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// Stored is elements as a file has them: blocks, or floats of 16 bits, row-major.
+type Stored struct {
+	DType ir.DType
+	Bytes []byte
+}
+
+// Decode sets dst to the elements from first on, which must begin a block.
+func (s *Stored) Decode(dst []float32, first int) error {
+	elems, size := s.DType.BlockElems(), s.DType.BlockBytes()
+	src := s.Bytes[first/elems*size : (first+len(dst))/elems*size]
+	if s.DType.IsBlock() {
+		return quant.Dequantize(dst, s.DType, src)
+	}
+	decodeNarrow(dst, s.DType, src)
+	return nil
+}
+
+// storedFloats reports whether a weight of the dtype can stay as it is stored: wider floats gain nothing by it.
+func storedFloats(t ir.DType) bool { return t == ir.F16 || t == ir.BF16 }
+
+// stored returns the elements as they are stored, or nil where the value has no such.
+func (v value) stored() *Stored {
+	if v.b != nil {
+		return &Stored{DType: v.typ, Bytes: v.b.raw}
+	}
+	return v.s
+}
+
+// decoded returns the value with floats that are stored as a file has them as float32.
+func (v value) decoded() (value, error) {
+	if v.s == nil {
+		return v, nil
+	}
+	v.n = make([]float32, elems(v.dims))
+	err := v.s.Decode(v.n, 0)
+	v.s = nil
+	return v, err
+}
+
+// keepsStored reports whether an op gives floats that are stored as a file has them on as they are.
+func keepsStored(n *ir.Node) bool {
+	switch n.Op() {
+	case ir.OpReshape, ir.OpSqueeze, ir.OpUnsqueeze:
+		return true
+	case ir.OpCast: // float32 holds them
+		return n.DType() == ir.F32
+	}
+	return false
+}
+
+// decodeConstants decodes the constants of a program that are stored as a file has them, but for those of which
+// every use is by a kernel that takes them so. The rest of the weights is never decoded as a whole.
+func (p *Program) decodeConstants() error {
+	keep := make([]bool, len(p.consts))
+	for i, v := range p.consts {
+		keep[i] = v.s != nil
+	}
+	for _, o := range p.graph.Outputs() {
+		keep[o.Node.ID()] = false
+	}
+	for _, u := range p.graph.Updates() {
+		keep[u.Value.ID()] = false
+	}
+	for _, n := range p.plan.nodes {
+		k := p.kernels[n.ID()]
+		for i, a := range n.Args() {
+			keep[a.ID()] = keep[a.ID()] && k != nil && k.Stored == i
+		}
+	}
+	for i, v := range p.consts {
+		if keep[i] {
+			continue
+		}
+		var err error
+		if v, err = v.decoded(); err != nil {
+			return err
+		}
+		p.consts[i] = v.narrow()
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+package fast
+
+import (
+	"errors"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// tables accepts a table of floats or blocks that has rows.
+func tables(n *ir.Node) bool {
+	table := n.Arg(0)
+	dims, err := table.Shape().Eval(nil)
+	return err == nil && dims[0] > 0 && (isNarrow(table.DType()) || table.DType().IsBlock())
+}
+
+func embedding(c *interp.Call) error {
+	table, ids := c.Args[0], c.Args[1].Ints
+	vocab, width := table.Dims[0], table.Dims[1]
+	failed := make([]error, len(ids))
+	err := c.ParallelRange(len(ids), width, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			at := int(min(max(ids[i], 0), int64(vocab-1))) * width
+			row := c.Out[i*width : (i+1)*width]
+			if table.Stored != nil {
+				failed[i] = decode(row, table.Stored, at)
+			} else {
+				copy(row, table.Floats[at:])
+			}
+		}
+	})
+	return errors.Join(append(failed, err)...)
+}
