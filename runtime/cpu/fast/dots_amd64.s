@@ -57,7 +57,7 @@ done:
 	RET
 
 // func dots1x4F16(out *float32, a *float32, lda int, b *byte, ldb int, n int)
-// Requires: AVX, F16C, FMA3
+// Requires: AVX, F16C, FMA3, MMX+
 TEXT ·dots1x4F16(SB), NOSPLIT, $0-48
 	MOVQ   out+0(FP), AX
 	MOVQ   n+40(FP), CX
@@ -77,9 +77,13 @@ next:
 	CMPQ        R9, CX
 	JGE         done
 	VCVTPH2PS   (BX)(R9*2), Y4
+	PREFETCHT0  4096(BX)(R9*2)
 	VCVTPH2PS   (DI)(R9*2), Y5
+	PREFETCHT0  4096(DI)(R9*2)
 	VCVTPH2PS   (R8)(R9*2), Y6
+	PREFETCHT0  4096(R8)(R9*2)
 	VCVTPH2PS   (SI)(R9*2), Y7
+	PREFETCHT0  4096(SI)(R9*2)
 	VMOVUPS     (DX)(R9*4), Y8
 	VFMADD231PS Y4, Y8, Y0
 	VFMADD231PS Y5, Y8, Y1
@@ -113,7 +117,7 @@ done:
 	RET
 
 // func dots1x4BF16(out *float32, a *float32, lda int, b *byte, ldb int, n int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·dots1x4BF16(SB), NOSPLIT, $0-48
 	MOVQ   out+0(FP), AX
 	MOVQ   n+40(FP), CX
@@ -134,12 +138,16 @@ next:
 	JGE         done
 	VPMOVZXWD   (BX)(R9*2), Y4
 	VPSLLD      $0x10, Y4, Y4
+	PREFETCHT0  4096(BX)(R9*2)
 	VPMOVZXWD   (DI)(R9*2), Y5
 	VPSLLD      $0x10, Y5, Y5
+	PREFETCHT0  4096(DI)(R9*2)
 	VPMOVZXWD   (R8)(R9*2), Y6
 	VPSLLD      $0x10, Y6, Y6
+	PREFETCHT0  4096(R8)(R9*2)
 	VPMOVZXWD   (SI)(R9*2), Y7
 	VPSLLD      $0x10, Y7, Y7
+	PREFETCHT0  4096(SI)(R9*2)
 	VMOVUPS     (DX)(R9*4), Y8
 	VFMADD231PS Y4, Y8, Y0
 	VFMADD231PS Y5, Y8, Y1

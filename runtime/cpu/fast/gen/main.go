@@ -39,6 +39,10 @@ func main() {
 	Generate()
 }
 
+// ahead is how many bytes ahead of weights those are fetched that come next. The processor does not do it by itself,
+// as rows read beside each other are short streams to it.
+const ahead = 4096
+
 // format is floats of a kind in memory.
 type format struct {
 	name string // at the end of the names of functions
@@ -92,6 +96,9 @@ func dots(rows, cols int, f format) {
 		if ofB[j] = m; rows > 1 || f != f32 { // then worth a register
 			y := YMM()
 			f.load(m, y)
+			if f != f32 {
+				PREFETCHT0(Mem{Base: b[j], Index: at, Scale: f.size, Disp: ahead})
+			}
 			ofB[j] = y
 		}
 	}

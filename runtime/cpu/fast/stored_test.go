@@ -1,0 +1,81 @@
+package fast
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// sameFloats reports whether two lists have the same bits, but for those of NaN.
+func sameFloats(a, b []float32) bool {
+	return slices.EqualFunc(a, b, func(x, y float32) bool {
+		return math.Float32bits(x) == math.Float32bits(y) || x != x && y != y
+	})
+}
+
+// randomBytes returns bytes of which floats are NaN, infinite and denormal, too.
+func randomBytes(rng *rand.Rand, n int) []byte {
+	list := make([]byte, n)
+	for i := range list {
+		list[i] = byte(rng.Uint32())
+	}
+	return list
+}
+
+// TestDecode compares what decodes stored elements with the formats' definition, on any bits, and checks
+// that it writes nothing else.
+func TestDecode(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 1))
+	for _, d := range ir.DTypes() {
+		if decodable, _ := quant.Supported(d); !decodable && d != ir.F16 && d != ir.BF16 {
+			continue
+		}
+		for _, blocks := range []int{1, 2, 7, 8, 9, 41} {
+			n := blocks * d.BlockElems()
+			s := &interp.Stored{DType: d, Bytes: randomBytes(rng, (blocks+1)*d.BlockBytes())}
+			want := make([]float32, n+1)
+			want[n] = 7
+			have := slices.Clone(want)
+			if err := s.Decode(want[:n], d.BlockElems()); err != nil {
+				t.Fatal(err)
+			}
+			if err := decode(have[:n], s, d.BlockElems()); err != nil {
+				t.Fatal(err)
+			}
+			if !sameFloats(have, want) {
+				t.Errorf("%d blocks of %s differ", blocks, d)
+			}
+		}
+	}
+}
+
+// TestMultiplyStored checks that products with rows as they are stored have the bits of those with decoded rows.
+func TestMultiplyStored(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 1))
+	for _, d := range []ir.DType{ir.F16, ir.BF16} {
+		for _, k := range []int{8, 24, 256} {
+			for cols := 1; cols < 10; cols++ {
+				const rows, first = 3, 8
+				a := make([]float32, rows*k)
+				for i := range a {
+					a[i] = rng.Float32() - 0.5
+				}
+				s := &interp.Stored{DType: d, Bytes: randomBytes(rng, 2*(first+cols*k))}
+				b := make([]float32, cols*k)
+				if err := s.Decode(b, first); err != nil {
+					t.Fatal(err)
+				}
+				want, have := make([]float32, rows*(cols+1)), make([]float32, rows*(cols+1))
+				multiply(want, cols+1, a, b, rows, cols, k)
+				if multiplyStored(have, cols+1, a, s, first, rows, cols, k) && !sameFloats(have, want) {
+					t.Errorf("%d columns of %d %s: %v, want %v", cols, k, d, have, want)
+				}
+			}
+		}
+	}
+}
