@@ -167,6 +167,7 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	if err := e.findWeights(ctx, weights); err != nil {
 		return nil, err
 	}
+	e.findPrepared(spirv)
 	if err := d.checkTotal(e.missing()); err != nil {
 		return nil, err
 	}
@@ -177,7 +178,9 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return e.compile(groupCtx, spirv, report) })
 	group.Go(func() error {
-		defer uploaded()
+		if p.Prepared == 0 { // else others find what this load is about to make of its weights
+			defer uploaded()
+		}
 		return e.uploadWeights(groupCtx, weights, report)
 	})
 	if err := group.Wait(); err != nil {
@@ -189,6 +192,8 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	if err := e.prepare(ctx); err != nil {
 		return nil, err
 	}
+	e.addPrepared(spirv)
+	uploaded()
 	if err := e.keepStates(ctx, func() error {
 		if err := e.warm(ctx, report); err != nil {
 			return err

@@ -41,8 +41,8 @@ func (e *Executable) allocate() error {
 			return err
 		}
 		e.stats.Bytes[b.Kind] += made.Size()
-		if b.Kind == kernel.BufWeight || b.Kind == kernel.BufState {
-			e.use(i, &sharedBuffer{Buffer: made})
+		if b.Kind == kernel.BufWeight || b.Kind == kernel.BufPrepared || b.Kind == kernel.BufState {
+			e.use(i, newShared(made))
 		} else {
 			e.keep(made)
 		}

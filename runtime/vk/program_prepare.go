@@ -2,6 +2,8 @@ package vk
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
@@ -9,14 +11,17 @@ import (
 // runSteps are the steps of every run: all but the prepared ones.
 func (e *Executable) runSteps() []kernel.Step { return e.program.Steps[e.program.Prepared:] }
 
-// prepare runs the steps that need nothing but weights. What they make stays in buffers of its own.
+// prepare runs the steps that need nothing but weights. What they make stays in buffers of its own. Steps that only
+// lead to what another program has made are left out.
 func (e *Executable) prepare(ctx context.Context) error {
-	if e.program.Prepared == 0 {
+	steps := e.unprepared()
+	if len(steps) == 0 {
 		return nil
 	}
 	err := e.runOnce(ctx, "preparation of "+e.program.Name, func(c *CommandList) {
-		for i, s := range e.program.Steps[:e.program.Prepared] {
-			if i > 0 && s.Barrier {
+		for n, i := range steps {
+			// The barriers of steps that are left out count too.
+			if n > 0 && (e.program.Steps[i].Barrier || steps[n-1] != i-1) {
 				c.Barrier(StageCompute, StageCompute)
 			}
 			e.recordStep(c, e.bindings, i)
@@ -28,4 +33,124 @@ func (e *Executable) prepare(ctx context.Context) error {
 		return err
 	}
 	return e.takeFaults()
+}
+
+// unprepared lists the prepared steps that have to run, in order.
+func (e *Executable) unprepared() (steps []int) {
+	wanted := map[int]bool{} // buffers
+	for i, b := range e.program.Buffers {
+		wanted[i] = b.Kind == kernel.BufPrepared && !e.borrowed[i]
+	}
+	needed := make([]bool, e.program.Prepared)
+	for i := e.program.Prepared - 1; i >= 0; i-- {
+		for _, b := range e.program.Steps[i].Binds {
+			needed[i] = needed[i] || b.Write && wanted[b.Buffer]
+		}
+		for _, b := range e.program.Steps[i].Binds {
+			wanted[b.Buffer] = wanted[b.Buffer] || needed[i] && b.Read && !e.borrowed[b.Buffer]
+		}
+	}
+	for i, is := range needed {
+		if is {
+			steps = append(steps, i)
+		}
+	}
+	return steps
+}
+
+// contentKey stands for the contents of a buffer: equal keys, equal contents.
+type contentKey [sha256.Size]byte
+
+// contents returns the keys of what prepared steps make: which code over which contents, down to weights, which are
+// known by their buffers as programs with equal ones share these. A weight that has no buffer yet is like no other.
+func (e *Executable) contents(spirv [][]byte) map[int]contentKey {
+	keys, unknown := map[int]contentKey{}, map[int]bool{}
+	for i, s := range e.lent {
+		if e.program.Buffers[i].Kind == kernel.BufWeight {
+			keys[i] = sha256.Sum256(fmt.Appendf(nil, "weight %d", s.id))
+		}
+	}
+	for _, step := range e.program.Steps[:e.program.Prepared] {
+		h := sha256.New()
+		shader := e.program.Shaders[step.Shader]
+		fmt.Fprintf(h, "%x %d %v", sha256.Sum256(spirv[step.Shader]), shader.SubgroupSize, step.Grid)
+		known := true
+		for _, b := range step.Binds {
+			key, ok := keys[b.Buffer]
+			if !b.Read {
+				key = contentKey{}
+			}
+			known = known && (ok || !b.Read)
+			fmt.Fprintf(h, " %x %v %v %v %d", key, b.Read, b.Write, b.Address, e.program.Buffers[b.Buffer].Bytes)
+		}
+		made := h.Sum(nil)
+		for n, b := range step.Binds {
+			if !b.Write {
+				continue
+			}
+			if unknown[b.Buffer] = unknown[b.Buffer] || !known; unknown[b.Buffer] {
+				delete(keys, b.Buffer)
+				continue
+			}
+			old := keys[b.Buffer] // of which a part may stay
+			keys[b.Buffer] = sha256.Sum256(fmt.Appendf(nil, "%x %x %d", made, old, n))
+		}
+	}
+	return keys
+}
+
+// findPrepared takes what another program has prepared of the same weights by the same code. The caller has the turn
+// of the device's store.
+func (e *Executable) findPrepared(spirv [][]byte) {
+	if e.program.Prepared == 0 {
+		return
+	}
+	keys, store := e.contents(spirv), e.device.weights
+	store.mu.Lock()
+	defer store.mu.Unlock()
+	for i, b := range e.program.Buffers {
+		if b.Kind != kernel.BufPrepared {
+			continue
+		}
+		key, ok := keys[i]
+		if have := store.prepared[key]; ok && have != nil && have.join() {
+			e.hold(i, have)
+			e.borrowed[i] = true
+		}
+	}
+	// A step that has to run writes all that it writes: others may be reading what is shared.
+	for again := true; again; {
+		again = false
+		for _, step := range e.unprepared() {
+			for _, b := range e.program.Steps[step].Binds {
+				if s := e.lent[b.Buffer]; b.Write && s != nil && e.program.Buffers[b.Buffer].Kind == kernel.BufPrepared {
+					delete(e.lent, b.Buffer)
+					delete(e.borrowed, b.Buffer)
+					again = true
+				}
+			}
+		}
+	}
+}
+
+// addPrepared makes what this program has prepared known to loads to come.
+func (e *Executable) addPrepared(spirv [][]byte) {
+	if e.program.Prepared == 0 {
+		return
+	}
+	keys, store := e.contents(spirv), e.device.weights
+	store.mu.Lock()
+	defer store.mu.Unlock()
+	for i, s := range e.lent {
+		key, ok := keys[i]
+		if e.program.Buffers[i].Kind != kernel.BufPrepared || e.borrowed[i] || !ok || store.prepared[key] != nil {
+			continue
+		}
+		store.prepared[key] = s
+		s.forget = func() {
+			store.mu.Lock()
+			defer store.mu.Unlock()
+			delete(store.prepared, key)
+		}
+	}
 }

@@ -73,3 +73,46 @@ func TestReplicasPrepared(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// What is prepared of equal weights by equal steps is on a device once, whoever made it and whoever is closed first.
+func TestPreparedShared(t *testing.T) {
+	d := vktest.Device(t, vk.DeviceOptions{})
+	const n = 1003
+	check := func(e *vk.Executable, factor, kept float32) {
+		t.Helper()
+		want := scaled(ramp(1, n), 2)
+		for j, w := range ramp(7, n) {
+			want[j] += kept * factor * w
+		}
+		expect(t, "y", runProgram(t, e, inputs(ramp(1, n)), runtime.RunOptions{}).Outputs["y"], want)
+	}
+	own := func(e *vk.Executable) int64 { return e.Stats().Bytes[kernel.BufPrepared] }
+	first := prepared(t, n).load(d)
+	second := prepared(t, n).load(d)
+	heavier := prepared(t, n)
+	heavier.weights = mapSource{"w": tensor(scaled(ramp(7, n), 3), n)}
+	third := heavier.load(d)
+	shorter := prepared(t, n) // prepares 2*w
+	shorter.program.Steps = append(shorter.program.Steps[:0:0], shorter.program.Steps...)
+	shorter.program.Steps[1].Binds = append(shorter.program.Steps[1].Binds[:0:0], shorter.program.Steps[1].Binds...)
+	shorter.program.Steps[1].Binds[0].Buffer = shorter.program.Steps[0].Binds[0].Buffer
+	fourth := shorter.load(d)
+	if own(first) == 0 || own(second) != 0 || own(third) == 0 || own(fourth) == 0 {
+		t.Errorf("bytes prepared: %d, %d by one that is equal, %d of other weights, %d by other steps",
+			own(first), own(second), own(third), own(fourth))
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	check(second, 1, 4)
+	check(third, 3, 4)
+	check(fourth, 1, 2)
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := prepared(t, n).load(d)
+	if own(again) == 0 {
+		t.Error("what all have closed is still shared")
+	}
+	check(again, 1, 4)
+}

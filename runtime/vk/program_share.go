@@ -10,12 +10,18 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// sharedBuffer holds weights or a state, which several programs may use. The last one to close frees it.
+// sharedBuffer holds weights, what is prepared of them or a state, which several programs may use. The last one to
+// close frees it.
 type sharedBuffer struct {
 	*Buffer
+	id     uint64 // that no other one of this process ever has
 	users  atomic.Int32
 	forget func() // takes weights out of the device's store; nil for states
 }
+
+var sharedIDs atomic.Uint64
+
+func newShared(b *Buffer) *sharedBuffer { return &sharedBuffer{Buffer: b, id: sharedIDs.Add(1)} }
 
 // Close implements closer.
 func (s *sharedBuffer) Close() error {
@@ -108,7 +114,7 @@ func (e *Executable) borrowState(i int, from *Executable) error {
 	return nil
 }
 
-// missing is the program without the weights that it has borrowed.
+// missing is the program without what it has borrowed.
 func (e *Executable) missing() *kernel.Program {
 	p := *e.program
 	p.Buffers = nil

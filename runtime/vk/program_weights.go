@@ -16,14 +16,16 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// weightStore knows the weights on a device, so that programs with equal ones have them once. Weights are not
+// weightStore knows the weights on a device, and what is prepared of them, so that programs with equal ones have them
+// once. Weights are not
 // hashed as a whole: one that begins like another is compared with it on the device. So the first load pays
 // nothing, and no file can be made to pass for another.
 type weightStore struct {
 	turn chan struct{} // holds a token that a load takes out while it looks for weights and uploads its own
 
-	mu    sync.Mutex
-	known map[weightKind][]knownWeight
+	mu       sync.Mutex
+	known    map[weightKind][]knownWeight
+	prepared map[contentKey]*sharedBuffer // what prepared steps have made
 }
 
 // weightKind is what must be equal before contents are looked at.
@@ -40,7 +42,8 @@ type knownWeight struct {
 }
 
 func newWeightStore() *weightStore {
-	w := &weightStore{turn: make(chan struct{}, 1), known: map[weightKind][]knownWeight{}}
+	w := &weightStore{turn: make(chan struct{}, 1), known: map[weightKind][]knownWeight{},
+		prepared: map[contentKey]*sharedBuffer{}}
 	w.turn <- struct{}{}
 	return w
 }
