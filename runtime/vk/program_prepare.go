@@ -123,7 +123,7 @@ func (e *Executable) findPrepared(spirv [][]byte) {
 		again = false
 		for _, step := range e.unprepared() {
 			for _, b := range e.program.Steps[step].Binds {
-				if s := e.lent[b.Buffer]; b.Write && s != nil && e.program.Buffers[b.Buffer].Kind == kernel.BufPrepared {
+				if b.Write && e.borrowed[b.Buffer] && e.program.Buffers[b.Buffer].Kind == kernel.BufPrepared {
 					delete(e.lent, b.Buffer)
 					delete(e.borrowed, b.Buffer)
 					again = true
