@@ -46,12 +46,12 @@ func (d *Device) faster(ctx context.Context, software *vk.Executable, g *ir.Grap
 		return nil, errors.Join(err, software.Close())
 	}
 	if reference == nil {
-		return &Executable{software, d.caps.Name + ": " + why}, nil
+		return &Executable{backend: software, why: d.caps.Name + ": " + why}, nil
 	}
 	if err := software.Close(); err != nil {
 		return nil, errors.Join(err, reference.Close())
 	}
-	return &Executable{reference, referenceName + ": " + why}, nil
+	return &Executable{backend: reference, why: referenceName + ": " + why}, nil
 }
 
 // try runs a program on both, at the least extents and at larger ones. It returns the reference if that gains more at

@@ -357,11 +357,11 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	}
 	switch {
 	case !d.tries():
-		return &Executable{exe, d.why}, nil
+		return &Executable{backend: exe, why: d.why}, nil
 	case opt.Guards || opt.NoTrial:
-		return &Executable{exe, d.caps.Name + ": a program on the device was asked for"}, nil
+		return &Executable{backend: exe, why: d.caps.Name + ": a program on the device was asked for"}, nil
 	case opt.Share != nil:
-		return &Executable{exe, d.caps.Name + ": " + becauseShared}, nil
+		return &Executable{backend: exe, why: d.caps.Name + ": " + becauseShared}, nil
 	}
 	return d.faster(ctx, exe, p.Contents.Graph, weights)
 }
@@ -391,5 +391,5 @@ func (d *Device) loadReference(ctx context.Context, p *Program, weights ir.Weigh
 	if err != nil {
 		return nil, err
 	}
-	return &Executable{exe, why}, nil
+	return &Executable{backend: exe, why: why}, nil
 }

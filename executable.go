@@ -33,6 +33,7 @@ type (
 type Executable struct {
 	backend runtime.Executable
 	why     string
+	starts  starts
 }
 
 // errNotLoaded is returned by the methods of a nil Executable.

@@ -17,9 +17,9 @@ var api apitest.Package
 // is closed.
 func TestNothing(t *testing.T) {
 	api.Complete(t, (*vkc.Device)(nil), (*vkc.Executable)(nil), (*vkc.Program)(nil), (*vkc.Checker)(nil),
-		(*vkc.CheckReport)(nil),
+		(*vkc.CheckReport)(nil), (*vkc.Pending)(nil),
 		vkc.ValueCheck{}, vkc.WeightMap(nil), (*vkc.UnsupportedError)(nil), (*vkc.CustomOpError)(nil))
-	api.Calls(t, &vkc.Device{}, &vkc.Executable{}, &vkc.Program{}, &vkc.Checker{}, &vkc.CheckReport{},
+	api.Calls(t, &vkc.Device{}, &vkc.Executable{}, &vkc.Program{}, &vkc.Checker{}, &vkc.CheckReport{}, &vkc.Pending{},
 		&vkc.UnsupportedError{}, &vkc.CustomOpError{},
 		vkc.Compile, vkc.Lower, vkc.Run, vkc.NewChecker, vkc.WithPrecision, vkc.OpenWeights, vkc.OpenBundle,
 		vkc.OpenBundleBytes, vkc.ReadGraph,

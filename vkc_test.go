@@ -50,7 +50,7 @@ func skipOrFail(t *testing.T, err error) {
 }
 
 // openDevice opens the best Vulkan device and closes it when the test ends.
-func openDevice(t *testing.T) *vkc.Device {
+func openDevice(t testing.TB) *vkc.Device {
 	t.Helper()
 	dev, err := vkc.OpenDevice("vulkan")
 	vktest.Need(t, err)

@@ -52,7 +52,7 @@ func BindSymbols(g *Graph, dims map[string][]int, explicit map[string]int64) (ma
 			return nil, unknownInput(g, name)
 		}
 	}
-	b := binding{value: map[string]int64{}, source: map[string]string{}}
+	b := binding{value: make(map[string]int64, len(g.symbols)), source: make(map[string]place, len(g.symbols))}
 	if err := b.explicit(g, explicit); err != nil {
 		return nil, err
 	}
@@ -76,7 +76,21 @@ func BindSymbols(g *Graph, dims map[string][]int, explicit map[string]int64) (ma
 // binding collects symbol values and where each came from.
 type binding struct {
 	value  map[string]int64
-	source map[string]string
+	source map[string]place
+}
+
+// place is where a value comes from: an axis of an input, or the caller where there is no input. Only errors put it
+// into words.
+type place struct {
+	input string
+	axis  int
+}
+
+func (p place) String() string {
+	if p.input == "" {
+		return "by name"
+	}
+	return fmt.Sprintf("axis %d of input %q", p.axis, p.input)
 }
 
 func (b binding) explicit(g *Graph, values map[string]int64) error {
@@ -89,7 +103,7 @@ func (b binding) explicit(g *Graph, values map[string]int64) error {
 			return fmt.Errorf("symbol %s = %d is outside 0..%d, its declared bound", s, v, bound)
 		}
 		b.value[s] = values[s]
-		b.source[s] = "by name"
+		b.source[s] = place{}
 	}
 	return nil
 }
@@ -101,7 +115,7 @@ func (b binding) input(n *Node, have []int) error {
 			len(have), len(shape))
 	}
 	for i, d := range shape {
-		if err := b.axis(d, int64(have[i]), fmt.Sprintf("axis %d of input %q", i, n.Name())); err != nil {
+		if err := b.axis(d, int64(have[i]), place{n.Name(), i}); err != nil {
 			return fmt.Errorf("input %q has shape %v, want %s: %w", n.Name(), have, shape, err)
 		}
 	}
@@ -109,7 +123,7 @@ func (b binding) input(n *Node, have []int) error {
 }
 
 // axis solves d = have for the symbol of d.
-func (b binding) axis(d Dim, have int64, where string) error {
+func (b binding) axis(d Dim, have int64, where place) error {
 	if d.IsStatic() || d.Mul < 1 {
 		if have != d.Add {
 			return fmt.Errorf("%s is %d, not %d", where, have, d.Add)
