@@ -81,10 +81,10 @@ func (s *starts) enter(ctx context.Context) (before <-chan struct{}, begun chan 
 	return before, begun, func() { <-room }, nil
 }
 
-// Start is Run without waiting: it returns as soon as the run is on its way, and [Pending.Wait] gives its result or its
-// error. Each run has inputs and outputs of its own, several are on the device at a time, and they begin in the order in
-// which they were started, so that states pass from one to the next. What is given in and opt must not be changed before
-// the run is done. Where 16 runs of the executable are not done, Start waits for one of them.
+// Start is Run without waiting: it returns as soon as the run is on its way, and [Pending.Wait] gives its result or
+// its error. Each run has inputs and outputs of its own, several are on the device at a time, and they begin in the
+// order in which they were started, so that states pass from one to the next. What is given in in and opt must not be
+// changed before the run is done. Where 16 runs of the executable are not done, Start waits for one of them.
 //
 // A run overlaps with those before it if each of its inputs from the host has at most 64 KiB, no op of the program can
 // fail, and opt asks for neither Profile nor Into; else it is complete before the next one begins. If ctx ends, Wait
@@ -119,8 +119,8 @@ func (e *Executable) Start(ctx context.Context, in Tensors, opt ...RunOptions) *
 	return p
 }
 
-// runStarted is Run in two halves: begun is closed as soon as the device has the run, whose outputs stay there until they
-// are read.
+// runStarted is Run in two halves: begun is closed as soon as the device has the run, whose outputs stay there until
+// they are read.
 func (e *Executable) runStarted(ctx context.Context, in Tensors, opt RunOptions, begun chan struct{}) (*Result, error) {
 	if opt.Profile || len(opt.Into) > 0 {
 		defer close(begun)
