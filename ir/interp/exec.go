@@ -19,6 +19,10 @@ type exec struct {
 	narrow  bool      // keep floats as float32 where an op gives them so
 	kernels []*Kernel // by node ID: those of a backend; nil where there are none
 
+	inPlace []bool // as of a Program
+	views   []bool
+	undo    undo
+
 	vals []value // by node ID; the zero value where not computed or forgotten
 	uses []int   // by node ID: how many uses are still to come
 	live int64   // bytes
@@ -27,31 +31,42 @@ type exec struct {
 // run computes the nodes, whose arguments must come before them or have values
 // already.
 func (x *exec) run(nodes []*ir.Node) error {
-	for _, n := range nodes {
-		if err := x.ctx.Err(); err != nil {
-			return err
-		}
-		var v value
-		err := mmap.Guard(func() (err error) { // blocks are read where the file is mapped
-			v, err = x.compute(n)
-			return err
-		})
-		if err != nil {
-			if x.ctx.Err() != nil {
-				return x.ctx.Err()
+	var n *ir.Node
+	err := mmap.Guard(func() error { // weights are read where the file is mapped
+		for _, n = range nodes {
+			if err := x.ctx.Err(); err != nil {
+				return err
 			}
-			return nodeError(n, err)
+			if err := x.node(n); err != nil {
+				return err
+			}
 		}
-		switch {
-		case x.kernels != nil:
-			v = v.narrow()
-		case !x.narrow:
-			v = v.wide()
-		}
-		x.vals[n.ID()] = v
-		for _, a := range n.Args() {
-			x.release(a)
-		}
+		return nil
+	})
+	if err == nil {
+		return nil
+	}
+	if ended := x.ctx.Err(); ended != nil {
+		return ended
+	}
+	return nodeError(n, err)
+}
+
+// node computes one node.
+func (x *exec) node(n *ir.Node) error {
+	v, err := x.compute(n)
+	if err != nil {
+		return err
+	}
+	switch {
+	case x.kernels != nil:
+		v = v.narrow()
+	case !x.narrow:
+		v = v.wide()
+	}
+	x.vals[n.ID()] = v
+	for _, a := range n.Args() {
+		x.release(a)
 	}
 	return nil
 }
@@ -82,7 +97,12 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 	if x.kernels != nil && x.kernels[n.ID()] != nil {
 		return x.replaced(x.kernels[n.ID()], n, dims, args)
 	}
-	return k(&call{ctx: x.ctx, workers: x.workers, node: n, dims: dims, args: args, env: &x.env})
+	c := &call{ctx: x.ctx, workers: x.workers, node: n, dims: dims, args: args, env: &x.env}
+	c.view = x.views != nil && x.views[n.ID()]
+	if x.inPlace != nil && x.inPlace[n.ID()] {
+		c.undo = &x.undo
+	}
+	return k(c)
 }
 
 // reserve counts a value about to be made, so that a graph which asks for more

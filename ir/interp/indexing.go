@@ -172,13 +172,24 @@ func dynamicUpdateSlice(c *call) (value, error) {
 	if base.f != nil || update.f != nil {
 		base, update = base.wide(), update.wide()
 	}
-	out, err := strided(base, c.dims, whole(base.dims))
+	out, err := base, error(nil)
+	inPlace := c.undo != nil && (base.n != nil) == (update.n != nil)
+	if !inPlace {
+		out, err = strided(base, c.dims, whole(base.dims))
+	}
 	if err != nil {
 		return value{}, err
 	}
 	for _, run := range c.updateRuns(axis) {
 		to, from, dims := whole(c.dims), whole(update.dims), slices.Clone(update.dims)
 		to.off, from.off, dims[axis] = run.to*to.strides[axis], run.from*from.strides[axis], run.n
+		if inPlace {
+			before, err := strided(out, dims, to)
+			if err != nil {
+				return value{}, err
+			}
+			*c.undo = append(*c.undo, func() { moveRegion(dims, out, to, before, whole(dims)) })
+		}
 		moveRegion(dims, out, to, update, from)
 	}
 	return out, nil

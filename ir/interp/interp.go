@@ -60,15 +60,18 @@ type Program struct {
 	consts  []value // by node ID: the constants that runs use
 	plan    plan
 	kernels []*Kernel // by node ID: what Options.Replace gave; nil without it
+	inPlace []bool    // by node ID: which may write their result over argument 0, a state
+	views   []bool    // by node ID: which may give a part of argument 0 without copying it
 
 	states *states
 }
 
 // states are what programs keep between runs.
 type states struct {
-	running sync.Mutex // held during runs that update states
-	mu      sync.Mutex // guards values
+	running sync.RWMutex // held during runs: for writing where they update states, for reading where they read them
+	mu      sync.Mutex   // guards what follows
 	values  map[string]value
+	aliased bool // a program may leave two states on the same elements, so that none writes in place
 }
 
 // New prepares a graph. It returns an [*ir.WeightError], which names all of them, if
@@ -113,7 +116,14 @@ func New(g *ir.Graph, opt Options) (*Program, error) {
 			return nil, err
 		}
 	}
-	return p, p.firstStates()
+	p.inPlace, p.views = p.planStates(), p.planViews()
+	if err := p.firstStates(); err != nil {
+		return nil, err
+	}
+	p.states.mu.Lock()
+	defer p.states.mu.Unlock()
+	p.states.aliased = p.states.aliased || p.inPlace == nil
+	return p, nil
 }
 
 // constants reports, by node ID, which nodes depend on nothing but weights and
@@ -161,15 +171,33 @@ func (p *Program) Run(ctx context.Context, in map[string]*ir.Data,
 	if err != nil {
 		return nil, err
 	}
-	if len(p.graph.Updates()) > 0 {
+	switch {
+	case len(p.graph.Updates()) > 0:
 		p.states.running.Lock()
 		defer p.states.running.Unlock()
+	case len(p.graph.Leaves(ir.OpState)) > 0:
+		p.states.running.RLock()
+		defer p.states.running.RUnlock()
 	}
 	x := &exec{
 		ctx: ctx, workers: p.opt.workers(), limit: p.opt.memoryLimit(),
 		env:  env{symbols: bound, leaf: p.leafOf(in)},
-		vals: slices.Clone(p.consts), uses: slices.Clone(p.plan.uses), kernels: p.kernels,
+		vals: slices.Clone(p.consts), uses: slices.Clone(p.plan.uses), kernels: p.kernels, views: p.views,
 	}
+	if !p.states.areAliased() {
+		x.inPlace = p.inPlace
+	}
+	out, err := p.results(x)
+	if err != nil {
+		x.undo.all()
+		return nil, err
+	}
+	p.commit(x.vals)
+	return out, nil
+}
+
+// results runs the nodes and returns the outputs.
+func (p *Program) results(x *exec) (map[string]*ir.Data, error) {
 	if err := x.run(p.plan.nodes); err != nil {
 		return nil, err
 	}
@@ -183,7 +211,6 @@ func (p *Program) Run(ctx context.Context, in map[string]*ir.Data,
 			return nil, nodeError(o.Node, err)
 		}
 	}
-	p.commit(x.vals)
 	return out, nil
 }
 

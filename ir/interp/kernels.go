@@ -15,6 +15,8 @@ type call struct {
 	dims    []int // the result's extents
 	args    []value
 	env     *env
+	undo    *undo // not nil where the result may be written over argument 0
+	view    bool  // whether the result may be a part of argument 0, apart
 }
 
 // env holds what leaves read.

@@ -1,6 +1,8 @@
 package interp
 
 import (
+	"slices"
+
 	"errors"
 	"fmt"
 
@@ -31,16 +33,20 @@ func quantize(c *call) (value, error) {
 // bytes.
 func updateBlocks(c *call, axis int) (value, error) {
 	base, update := c.args[0], c.args[1]
-	out, err := makeValue(base.typ, c.dims)
-	if err != nil {
-		return value{}, err
+	out := value{typ: base.typ, dims: c.dims, b: &blocks{raw: base.b.raw}}
+	if c.undo == nil {
+		out.b.raw = slices.Clone(base.b.raw)
 	}
-	copy(out.b.raw, base.b.raw)
 	inner := elems(base.dims[axis+1:]) / base.typ.BlockElems() * base.typ.BlockBytes()
 	for _, run := range c.updateRuns(axis) {
 		for i := range elems(base.dims[:axis]) {
 			to, from := (i*base.dims[axis]+run.to)*inner, (i*update.dims[axis]+run.from)*inner
-			copy(out.b.raw[to:], update.b.raw[from:from+run.n*inner])
+			written := out.b.raw[to : to+run.n*inner]
+			if c.undo != nil {
+				before := slices.Clone(written)
+				*c.undo = append(*c.undo, func() { copy(written, before) })
+			}
+			copy(written, update.b.raw[from:])
 		}
 	}
 	return out, nil

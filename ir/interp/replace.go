@@ -15,6 +15,9 @@ type Kernel struct {
 	// Stored is the argument that Compute takes as it is stored where that is blocks or
 	// floats of 16 bits, so that nothing decodes it as a whole; -1 if there is none.
 	Stored int
+	// Apart are the arguments, of floats, whose matrices of the two innermost axes Compute takes
+	// where they do not lie side by side.
+	Apart []int
 }
 
 // Call is a node that a [Kernel] computes.
@@ -36,6 +39,7 @@ type Tensor struct {
 	Floats []float32
 	Ints   []int64
 	Stored *Stored // then Floats is nil
+	Apart  int     // elements from one matrix of the two innermost axes to the next
 }
 
 // Parallel calls f for each task from 0 to tasks-1, spread over the program's
@@ -77,7 +81,10 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 	}
 	c := &Call{Context: x.ctx, Node: n, Dims: dims, Out: out.n, Args: make([]Tensor, len(args)), workers: x.workers}
 	for i, a := range args {
-		t := Tensor{DType: a.typ, Dims: a.dims, Ints: a.i}
+		t := Tensor{DType: a.typ, Dims: a.dims, Ints: a.i, Apart: a.apart}
+		if len(a.dims) > 1 && a.apart == 0 {
+			t.Apart = elems(a.dims[len(a.dims)-2:])
+		}
 		switch stored := a.stored(); {
 		case stored != nil && k.Stored == i:
 			t.Stored = stored

@@ -14,6 +14,8 @@ func (p *Program) State(name string) (*ir.Data, error) {
 	if _, err := p.stateNode(name); err != nil {
 		return nil, err
 	}
+	p.states.running.RLock() // a run writes states in place
+	defer p.states.running.RUnlock()
 	return p.snapshot()[name].data()
 }
 
@@ -79,9 +81,14 @@ func (p *Program) zero(which func(name string) bool) error {
 		if !which(n.Name()) {
 			continue
 		}
-		if zeros[n.Name()], err = makeValue(n.DType(), dims); err != nil {
+		v, err := makeValue(n.DType(), dims)
+		if err != nil {
 			return nodeError(n, err)
 		}
+		if p.kernels != nil {
+			v = v.narrow()
+		}
+		zeros[n.Name()] = v
 	}
 	p.states.mu.Lock()
 	defer p.states.mu.Unlock()

@@ -15,13 +15,15 @@ func permuted(x value, perm []int64) (value, error) {
 	from := whole(x.dims).strides
 	dims := make([]int, len(perm))
 	r := region{strides: make([]int, len(perm))}
-	inOrder := true
+	inOrder, last := true, int64(-1) // axes of one element lie anywhere
 	for i, p := range perm {
 		dims[i], r.strides[i] = x.dims[p], from[p]
-		inOrder = inOrder && int(p) == i
+		if x.dims[p] != 1 {
+			inOrder, last = inOrder && p > last, p
+		}
 	}
 	if inOrder {
-		return x, nil
+		return x.withDims(dims), nil
 	}
 	return strided(x, dims, r)
 }
@@ -33,6 +35,11 @@ func slice(c *call) (value, error) {
 		r.off += int(start) * r.strides[i] // 0 along an axis of blocks
 		if len(steps) > 0 && c.dims[i] > 1 {
 			r.strides[i] *= int(steps[i])
+		}
+	}
+	if c.view && len(steps) == 0 {
+		if v, ok := rowsOf(x, c.dims, r.off); ok {
+			return v, nil
 		}
 	}
 	return strided(x, c.dims, r)

@@ -33,8 +33,8 @@ func attention(c *interp.Call) error {
 			}
 			scores := all[:end-first]
 			if len(scores) > 0 {
-				multiply(scores, len(scores), q.Floats[row*d:(row+1)*d], k.Floats[(group*s+first)*d:(group*s+end)*d],
-					1, len(scores), d)
+				keys := k.Floats[group*k.Apart:]
+				multiply(scores, len(scores), q.Floats[row*d:(row+1)*d], keys[first*d:end*d], 1, len(scores), d)
 			}
 			for j, x := range scores {
 				y := float64(x) * scale
@@ -46,7 +46,7 @@ func attention(c *interp.Call) error {
 			total := expRow(scores)
 			out := c.Out[row*e : (row+1)*e]
 			for j, p := range scores {
-				at := (group*s + first + j) * e
+				at := group*v.Apart + (first+j)*e
 				axpy(out, p, v.Floats[at:at+e])
 			}
 			for x := range out {

@@ -20,21 +20,22 @@ type row struct {
 	accepts func(n *ir.Node) bool
 	compute func(c *interp.Call) error
 	stored  func(n *ir.Node) int // as [interp.Kernel.Stored]; nil for -1
+	apart   []int                // as [interp.Kernel.Apart]
 }
 
 // rows has one row for each op.
 var rows = map[ir.Op]row{
-	ir.OpMatMul:    {matrices, matmul, storedRows},
-	ir.OpEmbedding: {tables, embedding, func(*ir.Node) int { return 0 }},
-	ir.OpAttention: {plainHeads, attention, nil},
-	ir.OpSoftmax:   {innermost, byRow(softmaxRow), nil},
-	ir.OpRMSNorm:   {narrow, rmsNorm, nil},
-	ir.OpLayerNorm: {narrow, layerNorm, nil},
-	ir.OpAdd:       {sameShapes, binary(func(x, y float32) float32 { return x + y }), nil},
-	ir.OpSub:       {sameShapes, binary(func(x, y float32) float32 { return x - y }), nil},
-	ir.OpMul:       {sameShapes, binary(func(x, y float32) float32 { return x * y }), nil},
-	ir.OpDiv:       {sameShapes, binary(func(x, y float32) float32 { return x / y }), nil},
-	ir.OpSilu:      {sameShapes, unary(silu), nil},
+	ir.OpMatMul:    {matrices, matmul, storedRows, nil},
+	ir.OpEmbedding: {tables, embedding, func(*ir.Node) int { return 0 }, nil},
+	ir.OpAttention: {plainHeads, attention, nil, []int{1, 2}},
+	ir.OpSoftmax:   {innermost, byRow(softmaxRow), nil, nil},
+	ir.OpRMSNorm:   {narrow, rmsNorm, nil, nil},
+	ir.OpLayerNorm: {narrow, layerNorm, nil, nil},
+	ir.OpAdd:       {sameShapes, binary(func(x, y float32) float32 { return x + y }), nil, nil},
+	ir.OpSub:       {sameShapes, binary(func(x, y float32) float32 { return x - y }), nil, nil},
+	ir.OpMul:       {sameShapes, binary(func(x, y float32) float32 { return x * y }), nil, nil},
+	ir.OpDiv:       {sameShapes, binary(func(x, y float32) float32 { return x / y }), nil, nil},
+	ir.OpSilu:      {sameShapes, unary(silu), nil, nil},
 }
 
 // Kernel returns what computes a node faster than the interpreter does, or nil.
@@ -43,7 +44,7 @@ func Kernel(n *ir.Node) *interp.Kernel {
 	if !ok || !r.accepts(n) {
 		return nil
 	}
-	k := &interp.Kernel{Compute: r.compute, Stored: -1}
+	k := &interp.Kernel{Compute: r.compute, Stored: -1, Apart: r.apart}
 	if r.stored != nil {
 		k.Stored = r.stored(n)
 	}
