@@ -16,7 +16,7 @@ func (p *Program) planStates() []bool {
 	list := make([]bool, len(p.graph.Nodes()))
 	for _, u := range p.graph.Updates() {
 		n := u.Value
-		if list[n.ID()] || n.Op() != ir.OpDynamicUpdateSlice && (p.kernels == nil || p.kernels[n.ID()] == nil) {
+		if list[n.ID()] || !p.makes(n) {
 			return nil
 		}
 		list[n.ID()] = true
@@ -27,6 +27,12 @@ func (p *Program) planStates() []bool {
 			p.plan.uses[u.State.ID()] == 1
 	}
 	return list
+}
+
+// makes reports whether the elements of a node's result are surely not those of an argument.
+func (p *Program) makes(n *ir.Node) bool {
+	return n.Op() == ir.OpDynamicUpdateSlice || p.kernels != nil && p.kernels[n.ID()] != nil ||
+		n.Op().Info().Class == ir.ClassElementwise && n.Op() != ir.OpCast
 }
 
 // planViews reports, by node ID, which slices only kernels use that take matrices which lie apart.

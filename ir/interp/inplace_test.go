@@ -1,0 +1,94 @@
+package interp
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TestInPlace runs an update that is written over its state, of floats and of blocks: a run that fails after it
+// leaves the state as it was.
+func TestInPlace(t *testing.T) {
+	for _, d := range []ir.DType{ir.F32, ir.F16, ir.Q8_0} {
+		failed := errors.New("the kernel failed")
+		var fail error
+		b := newGraph(t)
+		ring := b.leaf(ir.OpState, "ring", d, ir.ShapeOf(3, 32))
+		x, at := b.input("x", d, ir.ShapeOf(2, 32)), b.input("at", ir.I32, ir.Shape{})
+		after := b.add(ir.OpDynamicUpdateSlice, []*ir.Node{ring, x, at}, "wrap", true)
+		b.update(ring, after)
+		y := b.input("y", ir.F32, ir.ShapeOf(1))
+		b.output("z", b.add(ir.OpNeg, []*ir.Node{y}))
+		p := b.program(Options{Replace: func(n *ir.Node) *Kernel {
+			if n.Op() != ir.OpNeg {
+				return nil
+			}
+			return &Kernel{Compute: func(*Call) error { return fail }, Stored: -1}
+		}})
+		if !p.inPlace[after.ID()] || p.states.aliased {
+			t.Fatalf("%s: the update is not made in place", d)
+		}
+		rows := func(v float64) *ir.Data {
+			list := make([]float64, 64)
+			for i := range list {
+				list[i] = v
+			}
+			wide := floats(t, ir.F32, list, 2, 32)
+			if d != ir.Q8_0 {
+				return floats(t, d, list, 2, 32)
+			}
+			q := newGraph(t)
+			q.output("q", q.add(ir.OpQuantize, []*ir.Node{q.constant(wide)}, "dtype", d))
+			return run(t, q.program(Options{}), nil, nil)["q"]
+		}
+		step := func(v float64, at int64) error {
+			_, err := p.Run(t.Context(), map[string]*ir.Data{"x": rows(v), "y": floats(t, ir.F32, []float64{1}, 1),
+				"at": integers(t, ir.I32, []int64{at})}, nil)
+			return err
+		}
+		for i, tt := range []struct {
+			value float64
+			at    int64
+			fail  error
+			want  [3]float64
+		}{
+			{1, 0, nil, [3]float64{1, 1, 0}}, {2, 2, nil, [3]float64{2, 1, 2}}, {3, 1, failed, [3]float64{2, 1, 2}},
+			{4, 2, failed, [3]float64{2, 1, 2}}, {5, 1, nil, [3]float64{2, 5, 5}},
+		} {
+			fail = tt.fail
+			if err := step(tt.value, tt.at); !errors.Is(err, tt.fail) {
+				t.Fatalf("%s, run %d: %v, want %v", d, i, err, tt.fail)
+			}
+			v := p.snapshot()["ring"]
+			have, err := v.floats(), error(nil)
+			if v.b != nil {
+				dec, e := (&blocks{raw: v.b.raw}).decode(d)
+				have, err = widen(dec), e
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for r, want := range tt.want {
+				if got := have[32*r+7]; got < want-0.01 || got > want+0.01 {
+					t.Errorf("%s, run %d, row %d: %g, want %g", d, i, r, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestAliasedStates: two states that one value becomes must not be written in place.
+func TestAliasedStates(t *testing.T) {
+	b := newGraph(t)
+	first := b.leaf(ir.OpState, "first", ir.F32, ir.ShapeOf(2))
+	second := b.leaf(ir.OpState, "second", ir.F32, ir.ShapeOf(2))
+	x, at := b.input("x", ir.F32, ir.ShapeOf(1)), b.input("at", ir.I32, ir.Shape{})
+	after := b.add(ir.OpDynamicUpdateSlice, []*ir.Node{first, x, at})
+	b.update(first, after)
+	b.update(second, b.add(ir.OpReshape, []*ir.Node{after}, "shape", ir.ShapeOf(2)))
+	p := b.program(Options{Replace: func(*ir.Node) *Kernel { return nil }})
+	if !p.states.aliased {
+		t.Error("the states count as apart")
+	}
+}
