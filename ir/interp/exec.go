@@ -22,10 +22,13 @@ type exec struct {
 	inPlace []bool // as of a Program
 	views   []bool
 	undo    undo
+	dims    [][]int // by node ID, where no symbol is in them; nil if not known
 
 	vals []value // by node ID; the zero value where not computed or forgotten
 	uses []int   // by node ID: how many uses are still to come
 	live int64   // bytes
+
+	spare buffers
 }
 
 // run computes the nodes, whose arguments must come before them or have values
@@ -64,6 +67,9 @@ func (x *exec) node(n *ir.Node) error {
 	case !x.narrow:
 		v = v.wide()
 	}
+	if v.buf != nil {
+		v.buf.values++
+	}
 	x.vals[n.ID()] = v
 	for _, a := range n.Args() {
 		x.release(a)
@@ -76,9 +82,14 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	dims, err := n.Shape().Eval(x.env.symbols)
-	if err != nil {
-		return value{}, err
+	var dims []int
+	if x.dims != nil {
+		dims = x.dims[n.ID()]
+	}
+	if dims == nil {
+		if dims, err = n.Shape().Eval(x.env.symbols); err != nil {
+			return value{}, err
+		}
 	}
 	if n.Op() != ir.OpWeight {
 		if err := x.reserve(n.DType(), dims); err != nil {
@@ -130,7 +141,7 @@ func (x *exec) release(n *ir.Node) {
 		if n.Op() != ir.OpWeight {
 			x.live -= bytesOf(x.vals[id].typ, x.vals[id].dims)
 		}
-		x.vals[id] = value{}
+		x.forget(id)
 	}
 }
 

@@ -66,7 +66,7 @@ func rowsOf(x value, dims []int, off int) (value, bool) {
 	if x.n == nil || elems(dims) == 0 || x.dims[axis+1] != dims[axis+1] || !slices.Equal(x.dims[:axis], dims[:axis]) {
 		return value{}, false
 	}
-	return value{typ: x.typ, dims: dims, n: x.n[off:], apart: x.dims[axis] * x.dims[axis+1]}, true
+	return value{typ: x.typ, dims: dims, n: x.n[off:], buf: x.buf, apart: x.dims[axis] * x.dims[axis+1]}, true
 }
 
 // undo is how to take back what a run wrote over states, if it fails.

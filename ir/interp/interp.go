@@ -61,6 +61,8 @@ type Program struct {
 	plan    plan
 	kernels []*Kernel // by node ID: what Options.Replace gave; nil without it
 	inPlace []bool    // by node ID: which may write their result over argument 0, a state
+	dims    [][]int   // by node ID: the extents of results, where they depend on no symbol
+	idle    sync.Pool // of *exec, between runs
 	views   []bool    // by node ID: which may give a part of argument 0 without copying it
 
 	states *states
@@ -116,7 +118,14 @@ func New(g *ir.Graph, opt Options) (*Program, error) {
 			return nil, err
 		}
 	}
-	p.inPlace, p.views = p.planStates(), p.planViews()
+	p.inPlace, p.views, p.dims = p.planStates(), p.planViews(), make([][]int, len(g.Nodes()))
+	for i, n := range g.Nodes() {
+		if n.Shape().IsStatic() {
+			if p.dims[i], err = n.Shape().Eval(nil); err != nil {
+				return nil, nodeError(n, err)
+			}
+		}
+	}
 	if err := p.firstStates(); err != nil {
 		return nil, err
 	}
@@ -179,11 +188,13 @@ func (p *Program) Run(ctx context.Context, in map[string]*ir.Data,
 		p.states.running.RLock()
 		defer p.states.running.RUnlock()
 	}
-	x := &exec{
-		ctx: ctx, workers: p.opt.workers(), limit: p.opt.memoryLimit(),
-		env:  env{symbols: bound, leaf: p.leafOf(in)},
-		vals: slices.Clone(p.consts), uses: slices.Clone(p.plan.uses), kernels: p.kernels, views: p.views,
+	x, ok := p.idle.Get().(*exec)
+	if !ok {
+		x = &exec{workers: p.opt.workers(), limit: p.opt.memoryLimit(), vals: slices.Clone(p.consts),
+			uses: slices.Clone(p.plan.uses), kernels: p.kernels, views: p.views, dims: p.dims}
 	}
+	x.ctx, x.env = ctx, env{symbols: bound, leaf: p.leafOf(in)}
+	x.inPlace = nil
 	if !p.states.areAliased() {
 		x.inPlace = p.inPlace
 	}
@@ -193,7 +204,22 @@ func (p *Program) Run(ctx context.Context, in map[string]*ir.Data,
 		return nil, err
 	}
 	p.commit(x.vals)
+	p.rest(x)
 	return out, nil
+}
+
+// rest makes what a run used ready for the next.
+func (p *Program) rest(x *exec) {
+	for _, u := range p.graph.Updates() { // states keep their room
+		x.vals[u.Value.ID()] = value{}
+	}
+	for _, n := range p.plan.nodes {
+		x.forget(n.ID())
+	}
+	copy(x.uses, p.plan.uses)
+	clear(x.undo)
+	x.ctx, x.env, x.undo, x.live = nil, env{}, x.undo[:0], 0
+	p.idle.Put(x)
 }
 
 // results runs the nodes and returns the outputs.

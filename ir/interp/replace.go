@@ -18,6 +18,8 @@ type Kernel struct {
 	// Apart are the arguments, of floats, whose matrices of the two innermost axes Compute takes
 	// where they do not lie side by side.
 	Apart []int
+	// Rounds says that Compute leaves in c.Out what the node's dtype holds, so that nothing is left to round.
+	Rounds bool
 }
 
 // Call is a node that a [Kernel] computes.
@@ -75,8 +77,8 @@ func replacements(nodes []*ir.Node, replace func(*ir.Node) *Kernel) []*Kernel {
 
 // replaced computes a node by a backend's kernel.
 func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value, error) {
-	out := value{typ: n.DType(), dims: dims, n: make([]float32, elems(dims))}
-	if len(out.n) == 0 {
+	out := value{typ: n.DType(), dims: dims, buf: x.buffer(elems(dims))}
+	if out.n = out.buf.floats[:elems(dims)]; len(out.n) == 0 {
 		return out, nil
 	}
 	c := &Call{Context: x.ctx, Node: n, Dims: dims, Out: out.n, Args: make([]Tensor, len(args)), workers: x.workers}
@@ -101,7 +103,7 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 	if err := k.Compute(c); err != nil {
 		return value{}, err
 	}
-	if n.DType() != ir.F32 {
+	if n.DType() != ir.F32 && !k.Rounds {
 		for i, y := range out.n {
 			out.n[i] = float32(ir.RoundTo(float64(y), n.DType()))
 		}

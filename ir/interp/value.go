@@ -22,7 +22,8 @@ type value struct {
 	b *blocks   // GGML blocks
 	s *Stored   // floats of 16 bits, for kernels of a backend that take them so
 
-	apart int // elements from one matrix to the next, for kernels that take them so; 0: they lie side by side
+	buf   *buffer // what n is in, if a run may use it again
+	apart int     // elements from one matrix to the next, for kernels that take them so; 0: they lie side by side
 }
 
 // blocks are the bytes of a block-typed tensor and, once an op has wanted all

@@ -37,3 +37,9 @@ func decodeQ4_0(dst *float32, src *byte, n int)
 
 // roundHalves rounds n floats, a multiple of 8, to the nearest f16, ties to even.
 func roundHalves(x *float32, n int)
+
+// expVectors replaces each of n elements, a multiple of 8, by exp(x-shift).
+func expVectors(x *float32, shift float32, n int)
+
+// siluVectors replaces each of n elements, a multiple of 8, by x/(1+exp(-x)).
+func siluVectors(x *float32, n int)

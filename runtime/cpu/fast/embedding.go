@@ -11,7 +11,8 @@ import (
 func tables(n *ir.Node) bool {
 	table := n.Arg(0)
 	dims, err := table.Shape().Eval(nil)
-	return err == nil && dims[0] > 0 && (isNarrow(table.DType()) || table.DType().IsBlock())
+	same := n.DType() == ir.F32 || n.DType() == table.DType() // then nothing is rounded
+	return err == nil && dims[0] > 0 && same && (isNarrow(table.DType()) || table.DType().IsBlock())
 }
 
 func embedding(c *interp.Call) error {

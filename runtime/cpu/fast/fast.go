@@ -19,23 +19,27 @@ import (
 type row struct {
 	accepts func(n *ir.Node) bool
 	compute func(c *interp.Call) error
-	stored  func(n *ir.Node) int // as [interp.Kernel.Stored]; nil for -1
-	apart   []int                // as [interp.Kernel.Apart]
+	stored  func(n *ir.Node) int                        // as [interp.Kernel.Stored]; nil for -1
+	apart   []int                                       // as [interp.Kernel.Apart]
+	rounds  bool                                        // as [interp.Kernel.Rounds]
+	prepare func(n *ir.Node) func(c *interp.Call) error // makes compute for a node, where that is nil
 }
 
 // rows has one row for each op.
 var rows = map[ir.Op]row{
-	ir.OpMatMul:    {matrices, matmul, storedRows, nil},
-	ir.OpEmbedding: {tables, embedding, func(*ir.Node) int { return 0 }, nil},
-	ir.OpAttention: {plainHeads, attention, nil, []int{1, 2}},
-	ir.OpSoftmax:   {innermost, byRow(softmaxRow), nil, nil},
-	ir.OpRMSNorm:   {narrow, rmsNorm, nil, nil},
-	ir.OpLayerNorm: {narrow, layerNorm, nil, nil},
-	ir.OpAdd:       {sameShapes, binary(func(x, y float32) float32 { return x + y }), nil, nil},
-	ir.OpSub:       {sameShapes, binary(func(x, y float32) float32 { return x - y }), nil, nil},
-	ir.OpMul:       {sameShapes, binary(func(x, y float32) float32 { return x * y }), nil, nil},
-	ir.OpDiv:       {sameShapes, binary(func(x, y float32) float32 { return x / y }), nil, nil},
-	ir.OpSilu:      {sameShapes, unary(silu), nil, nil},
+	ir.OpMatMul:    {accepts: matrices, compute: matmul, stored: storedRows},
+	ir.OpEmbedding: {accepts: tables, compute: embedding, stored: func(*ir.Node) int { return 0 }, rounds: true},
+	ir.OpAttention: {accepts: plainHeads, compute: attention, apart: []int{1, 2}},
+	ir.OpRope:      {accepts: narrowFirst, prepare: prepareRope},
+	ir.OpSoftmax:   {accepts: innermost, compute: byRow(softmaxRow)},
+	ir.OpRMSNorm:   {accepts: narrow, compute: rmsNorm},
+	ir.OpLayerNorm: {accepts: narrow, compute: layerNorm},
+	ir.OpAdd:       {accepts: sameShapes, compute: binary(func(x, y float32) float32 { return x + y })},
+	ir.OpSub:       {accepts: sameShapes, compute: binary(func(x, y float32) float32 { return x - y })},
+	ir.OpMul:       {accepts: sameShapes, compute: binary(func(x, y float32) float32 { return x * y })},
+	ir.OpDiv:       {accepts: sameShapes, compute: binary(func(x, y float32) float32 { return x / y })},
+	ir.OpSilu:      {accepts: sameShapes, compute: silu},
+	ir.OpCast:      {accepts: becomesHalf, compute: toHalf, rounds: true},
 }
 
 // Kernel returns what computes a node faster than the interpreter does, or nil.
@@ -44,7 +48,10 @@ func Kernel(n *ir.Node) *interp.Kernel {
 	if !ok || !r.accepts(n) {
 		return nil
 	}
-	k := &interp.Kernel{Compute: r.compute, Stored: -1, Apart: r.apart}
+	k := &interp.Kernel{Compute: r.compute, Stored: -1, Apart: r.apart, Rounds: r.rounds}
+	if r.prepare != nil {
+		k.Compute = r.prepare(n)
+	}
 	if r.stored != nil {
 		k.Stored = r.stored(n)
 	}
@@ -58,6 +65,9 @@ func isNarrow(t ir.DType) bool { return t.IsFloat() && !t.IsBlock() && t != ir.F
 func narrow(n *ir.Node) bool {
 	return !slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return !isNarrow(a.DType()) })
 }
+
+// becomesHalf accepts floats that are rounded to f16.
+func becomesHalf(n *ir.Node) bool { return narrow(n) && n.DType() == ir.F16 }
 
 // sameShapes accepts arguments of the result's shape.
 func sameShapes(n *ir.Node) bool {

@@ -21,19 +21,23 @@ func binary(f func(x, y float32) float32) func(*interp.Call) error {
 	}
 }
 
-// unary makes the kernel of a function of one element.
-func unary(f func(x float32) float32) func(*interp.Call) error {
-	return func(c *interp.Call) error {
-		x := c.Args[0].Floats
-		return c.ParallelRange(len(c.Out), 4*elementWork, func(lo, hi int) {
-			for i := lo; i < hi; i++ {
-				c.Out[i] = f(x[i])
-			}
-		})
-	}
+// silu is x/(1+exp(-x)).
+func silu(c *interp.Call) error {
+	return c.ParallelRange(len(c.Out), elementWork, func(lo, hi int) {
+		out := c.Out[lo:hi]
+		copy(out, c.Args[0].Floats[lo:hi])
+		silus(out)
+	})
 }
 
-func silu(x float32) float32 { return float32(float64(x) / (1 + math.Exp(-float64(x)))) }
+// toHalf rounds to f16.
+func toHalf(c *interp.Call) error {
+	return c.ParallelRange(len(c.Out), elementWork, func(lo, hi int) {
+		out := c.Out[lo:hi]
+		copy(out, c.Args[0].Floats[lo:hi])
+		halves(out)
+	})
+}
 
 // byRow makes a kernel of a function that changes one row of the innermost axis.
 func byRow(f func(row []float32)) func(*interp.Call) error {
@@ -68,10 +72,9 @@ func expRow(row []float32) (total float64) {
 	for _, x := range row {
 		top = max(top, x)
 	}
-	for i, x := range row {
-		e := math.Exp(float64(x) - float64(top))
-		row[i] = float32(e)
-		total += e
+	exps(row, top)
+	for _, e := range row {
+		total += float64(e)
 	}
 	return total
 }

@@ -121,3 +121,24 @@ func decode(dst []float32, s *interp.Stored, first int) error {
 	}
 	return s.Decode(dst[whole:], first+whole)
 }
+
+// eachWhole calls f with the whole vectors of x, and returns what is left.
+func eachWhole(x []float32, f func(x *float32, n int)) []float32 {
+	whole := len(x) / lanes * lanes
+	if !vectors || whole == 0 {
+		return x
+	}
+	f(&x[0], whole)
+	return x[whole:]
+}
+
+// exps replaces each x by exp(x-shift).
+func exps(x []float32, shift float32) {
+	expsPlain(eachWhole(x, func(x *float32, n int) { expVectors(x, shift, n) }), shift)
+}
+
+// silus replaces each x by x/(1+exp(-x)).
+func silus(x []float32) { silusPlain(eachWhole(x, siluVectors)) }
+
+// halves rounds to what f16 holds.
+func halves(x []float32) { halvesPlain(eachWhole(x, roundHalves)) }

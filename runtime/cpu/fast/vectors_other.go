@@ -13,3 +13,9 @@ func axpy(y []float32, a float32, x []float32) { axpyPlain(y, a, x) }
 func multiplyStored([]float32, int, []float32, *interp.Stored, int, int, int, int) bool { return false }
 
 func decode(dst []float32, s *interp.Stored, first int) error { return s.Decode(dst, first) }
+
+func exps(x []float32, shift float32) { expsPlain(x, shift) }
+
+func silus(x []float32) { silusPlain(x) }
+
+func halves(x []float32) { halvesPlain(x) }

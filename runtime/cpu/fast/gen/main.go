@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -36,6 +37,8 @@ func main() {
 		VPADDD(eight, y, y)
 	})
 	roundHalves()
+	exps()
+	silus()
 	Generate()
 }
 
@@ -217,19 +220,90 @@ func blocks(format string, bytes int, levels func(src Register, i int, y VecVirt
 func roundHalves() {
 	TEXT("roundHalves", NOSPLIT, "func(x *float32, n int)")
 	Doc("roundHalves rounds n floats, a multiple of 8, to the nearest f16, ties to even.")
+	half := XMM()
+	eachVector(func(y VecVirtual) {
+		VCVTPS2PH(Imm(0), y, half)
+		VCVTPH2PS(half, y)
+	})
+}
+
+// constant puts a number into all elements of y, which it returns.
+func constant(y VecVirtual, x float32) VecVirtual {
+	if _, ok := constants[x]; !ok {
+		constants[x] = ConstData(fmt.Sprintf("c%08x", math.Float32bits(x)), U32(math.Float32bits(x)))
+	}
+	VBROADCASTSS(constants[x], y)
+	return y
+}
+
+var constants = map[float32]Mem{}
+
+// exp replaces x by e^x: 2^n times a polynomial of what is left, from Cephes' expf (Moshier), within 2 units
+// in the last place. 2^n is multiplied in two steps, so that both ends of float32's range are right.
+func exp(x VecVirtual) {
+	n, c, p := YMM(), YMM(), YMM()
+	VMINPS(x, constant(c, 89), x) // NaN stays, as the second source
+	VMAXPS(x, constant(c, -104), x)
+	VMULPS(constant(c, math.Log2E), x, n)
+	VROUNDPS(Imm(0), n, n)
+	VFNMADD231PS(constant(c, 0.693359375), n, x)
+	VFNMADD231PS(constant(c, -2.12194440e-4), n, x)
+	constant(p, 1.9875691500e-4)
+	for _, a := range []float32{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1,
+		1, 1} {
+		VFMADD213PS(constant(c, a), x, p)
+	}
+	half := YMM()
+	VCVTPS2DQ(n, n)
+	VPSRAD(Imm(1), n, half)
+	VPSUBD(half, n, n)
+	for _, part := range []VecVirtual{half, n} {
+		VPSLLD(Imm(23), part, part)
+		VPADDD(constant(c, 1), part, part)
+		VMULPS(part, p, p)
+	}
+	VMOVAPS(p, x)
+}
+
+// eachVector makes a loop over the vectors of x, n elements, that replaces them.
+func eachVector(body func(y VecVirtual)) {
 	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())
-	at, y, half := GP64(), YMM(), XMM()
+	at, y := GP64(), YMM()
 	XORQ(at, at)
 	Label("next")
 	CMPQ(at, n)
 	JGE(LabelRef("stop"))
 	VMOVUPS(Mem{Base: x, Index: at, Scale: 4}, y)
-	VCVTPS2PH(Imm(0), y, half)
-	VCVTPH2PS(half, y)
+	body(y)
 	VMOVUPS(y, Mem{Base: x, Index: at, Scale: 4})
 	ADDQ(Imm(8), at)
 	JMP(LabelRef("next"))
 	Label("stop")
 	VZEROUPPER()
 	RET()
+}
+
+func exps() {
+	TEXT("expVectors", NOSPLIT, "func(x *float32, shift float32, n int)")
+	Doc("expVectors replaces each of n elements, a multiple of 8, by exp(x-shift).")
+	shift := YMM()
+	from, _ := Param("shift").Resolve()
+	VBROADCASTSS(from.Addr, shift)
+	eachVector(func(y VecVirtual) {
+		VSUBPS(shift, y, y)
+		exp(y)
+	})
+}
+
+func silus() {
+	TEXT("siluVectors", NOSPLIT, "func(x *float32, n int)")
+	Doc("siluVectors replaces each of n elements, a multiple of 8, by x/(1+exp(-x)).")
+	eachVector(func(y VecVirtual) {
+		e, c := YMM(), YMM()
+		VXORPS(e, e, e)
+		VSUBPS(y, e, e)
+		exp(e)
+		VADDPS(constant(c, 1), e, e)
+		VDIVPS(e, y, y)
+	})
 }

@@ -1,0 +1,83 @@
+package fast
+
+import (
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// narrowFirst accepts an argument 0 of floats that float32 holds, whatever the others are.
+func narrowFirst(n *ir.Node) bool { return isNarrow(n.Arg(0).DType()) }
+
+// prepareRope returns the kernel of a rope: pairs of elements turn by an angle that their position
+// and place give. Rows of one position share its sines.
+func prepareRope(n *ir.Node) func(c *interp.Call) error {
+	attrs := n.Attrs()
+	freqs := make([]float64, attrs.Int("dims")/2)
+	if len(freqs) == 0 {
+		if width, err := n.Shape()[n.Rank()-1].Eval(nil); err == nil {
+			freqs = make([]float64, width/2)
+		}
+	}
+	for i := range freqs {
+		freqs[i] = math.Pow(attrs.Float("base"), -float64(i)/float64(len(freqs)))
+	}
+	return func(c *interp.Call) error { return rope(c, freqs) }
+}
+
+func rope(c *interp.Call, freqs []float64) error {
+	axis, err := ir.ResolveAxis(int64(c.Node.Attrs().Int("axis")), len(c.Dims))
+	if err != nil {
+		return err
+	}
+	last, positions := len(c.Dims)-1, c.Args[1].Ints
+	width, pairs := c.Dims[last], len(freqs)
+	angle := func(pos int64, i int) float64 { return float64(pos) * freqs[i] }
+	if len(c.Args) > 2 { // fractions of a turn, of 64 bits
+		words := c.Args[2].Ints
+		angle = func(pos int64, i int) float64 {
+			turns := words[2*i]<<32 | words[2*i+1]&math.MaxUint32
+			return float64(pos*turns) * (2 * math.Pi / (1 << 64))
+		}
+	}
+	sines := make([][2]float64, len(positions)*pairs)
+	err = c.ParallelRange(len(positions), 8*elementWork*pairs, func(lo, hi int) {
+		for p := lo; p < hi; p++ {
+			for i := range pairs {
+				sin, cos := math.Sincos(angle(positions[p], i))
+				sines[p*pairs+i] = [2]float64{sin, cos}
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	second, step := 1, 2 // of a pair
+	if c.Node.Attrs().String_("mode") == "half" {
+		second, step = pairs, 1
+	}
+	inner := elements(c.Dims[axis+1 : last])                // rows per position
+	each := elements(c.Dims[c.Node.Arg(1).Rank()-1 : last]) // rows for which positions repeat
+	return c.ParallelRange(len(c.Out)/width, width*elementWork/2, func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			p := r/each*c.Dims[axis] + r/inner%c.Dims[axis]
+			y := c.Out[r*width : (r+1)*width]
+			copy(y, c.Args[0].Floats[r*width:])
+			for i, s := range sines[p*pairs : (p+1)*pairs] {
+				first, second := &y[i*step], &y[i*step+second]
+				a, b := float64(*first), float64(*second)
+				*first, *second = float32(a*s[1]-b*s[0]), float32(a*s[0]+b*s[1])
+			}
+		}
+	})
+}
+
+// elements is how many elements the extents have.
+func elements(dims []int) int {
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	return n
+}
