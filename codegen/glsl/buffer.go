@@ -27,6 +27,8 @@ type buffer struct {
 	access map[string]string
 	// far says that the binding holds the buffer's address; see [target.ByAddress].
 	far bool
+	// folded are its arrays that are declared as rows, behind a macro of one position.
+	folded map[string]bool
 }
 
 func (e *emitter) newBuffer(slot int, b kernel.Binding) *buffer {
@@ -51,7 +53,7 @@ func (e *emitter) newBuffer(slot int, b kernel.Binding) *buffer {
 		base = name // or two buffers would share what is declared for each
 	}
 	return &buffer{Binding: b, slot: slot, base: base, name: name, views: map[int]bool{}, units: map[int]bool{},
-		far: far}
+		far: far, folded: map[string]bool{}}
 }
 
 // view returns the array of width neighbours per element.
@@ -176,17 +178,70 @@ func (e *emitter) storeAll(stores []kernel.Store) {
 func (e *emitter) declarations(functions []string) string {
 	var used strings.Builder
 	for _, b := range e.buffers {
-		var all []array
-		for _, w := range slices.Sorted(maps.Keys(b.views)) {
-			all = append(all, e.arrayOf(b, w))
-		}
-		for _, a := range append(all, b.planeArrays()...) {
+		for _, a := range e.arraysOf(b) {
 			if mentioned, _ := calls(a.name, functions); mentioned {
 				used.WriteString(b.declaration(a))
 			}
 		}
 	}
 	return used.String()
+}
+
+// arraysOf lists the ways in which the text sees a buffer.
+func (e *emitter) arraysOf(b *buffer) (all []array) {
+	for _, w := range slices.Sorted(maps.Keys(b.views)) {
+		all = append(all, e.arrayOf(b, w))
+	}
+	return append(all, b.planeArrays()...)
+}
+
+// foldFar makes the functions read arrays behind addresses by a macro of the position, unless they hand an array as a
+// whole to a built-in function. SPIR-V takes an index as a number with a sign, and positions have 32 bits without one:
+// as it is, one of 2^31 would be before the array.
+func (e *emitter) foldFar(functions []string) {
+	for _, b := range e.buffers {
+		if !b.far {
+			continue
+		}
+		for _, a := range e.arraysOf(b) {
+			folded := make([]string, len(functions))
+			ok := true
+			for i, f := range functions {
+				if folded[i], ok = callsForIndices(f, a.name); !ok {
+					break
+				}
+			}
+			if b.folded[a.name] = ok; ok {
+				copy(functions, folded)
+			}
+		}
+	}
+}
+
+// callsForIndices writes name(i) for every name[i] of a text, or reports that the name stands there without an index.
+func callsForIndices(f, name string) (string, bool) {
+	text := []byte(f)
+	for _, at := range slices.Backward(mentions(f, name)) {
+		open := at + len(name)
+		if open >= len(text) || text[open] != '[' {
+			return "", false
+		}
+		depth, end := 1, open+1
+		for ; end < len(text); end++ {
+			if text[end] == '[' {
+				depth++
+			} else if text[end] == ']' {
+				if depth--; depth == 0 {
+					break
+				}
+			}
+		}
+		if end == len(text) {
+			return "", false
+		}
+		text[open], text[end] = '(', ')'
+	}
+	return string(text), true
 }
 
 // array is a way in which the text sees a buffer.
@@ -204,10 +259,14 @@ func (b *buffer) declaration(a array) string {
 		return fmt.Sprintf("layout(set = 0, binding = %d, std430) %sbuffer %s_buffer { %s %s[]; };%s\n", b.slot,
 			a.qualifiers, block, a.typ, a.name, a.note)
 	}
-	return fmt.Sprintf(`layout(buffer_reference, std430, buffer_reference_align = 16) %sbuffer %s_array { %s data[]; };%s
-layout(set = 0, binding = %d, std430) readonly buffer %[2]s_buffer { %[2]s_array %[6]s_at; };
-#define %[6]s %[6]s_at.data
-`, a.qualifiers, block, a.typ, a.note, b.slot, a.name)
+	extent, macro := "[]", fmt.Sprintf("%s %[1]s_at.data", a.name)
+	if b.folded[a.name] {
+		extent, macro = "[][65536]", fmt.Sprintf("%s(i) %[1]s_at.data[(i) >> 16][(i) & 65535u]", a.name)
+	}
+	return fmt.Sprintf(`layout(buffer_reference, std430, buffer_reference_align = 16) %sbuffer %s_array { %s data%s; };%s
+layout(set = 0, binding = %d, std430) readonly buffer %[2]s_buffer { %[2]s_array %[7]s_at; };
+#define %[8]s
+`, a.qualifiers, block, a.typ, extent, a.note, b.slot, a.name, macro)
 }
 
 // arrayOf is a buffer as elements of width neighbours.

@@ -117,6 +117,7 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps target.Caps, symbols []strin
 	functions, main := e.functions(pruned(append(e.symbolLines(), e.root.lines...)))
 	e.root.lines = main
 	functions = append(functions, e.root.indented())
+	e.foldFar(functions)
 	buffers := e.declarations(functions)
 	sh := &Shader{Grid: e.grid, Needs: e.sortedNeeds(), SharedBytes: target.SharedBytes(k, s),
 		SubgroupSize: e.subgroupSize, Workgroup: s.Workgroup}

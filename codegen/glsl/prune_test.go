@@ -53,3 +53,20 @@ func TestPruneFunctions(t *testing.T) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
 }
+
+// TestCallsForIndices: an array behind an address is read by a macro, also inside its own index; one that is handed on
+// as a whole is left alone.
+func TestCallsForIndices(t *testing.T) {
+	for text, want := range map[string]string{
+
+		"y = x[i + n[2]] + xs[3];":  "y = x(i + n[2]) + xs[3];",
+		"x[x[x[0]] + 1] = v.x;":     "x(x(x(0)) + 1) = v.x;",
+		"coopMatLoad(m, x, 0, 16);": "",
+		"y = 1;":                    "y = 1;",
+		"y = x[1":                   "",
+	} {
+		if have, ok := callsForIndices(text, "x"); have != want || ok != (want != "") {
+			t.Errorf("%q: %q, %v", text, have, ok)
+		}
+	}
+}
