@@ -11,8 +11,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// TestHuge reads and writes rows of a state of VKC_TEST_HUGE GiB, in u8 and in f32: past 2 GiB offsets have more than 31
-// bits, past 4 GiB more than 32. A tensor has fewer than 2^32 elements, so u8 ends at 4 GiB. Few drivers for CPUs
+// TestHuge reads and writes rows of a state of VKC_TEST_HUGE GiB, in u8 and in f32: past 2 GiB offsets have more than
+// 31 bits, past 4 GiB more than 32. A tensor has fewer than 2^32 elements, so u8 ends at 4 GiB. Few drivers for CPUs
 // allocate so much at once, so it runs only where asked.
 func TestHuge(t *testing.T) {
 	gib, err := strconv.ParseFloat(os.Getenv("VKC_TEST_HUGE"), 64)
