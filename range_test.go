@@ -2,6 +2,7 @@ package vkc_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -73,5 +74,32 @@ func TestTooLarge(t *testing.T) {
 				t.Log(err)
 			}
 		})
+	}
+}
+
+// TestSignedIndices: SPIR-V takes an index as a number with a sign, so what lies behind an address is reached by two
+// indices where it has more elements than such a number counts.
+func TestSignedIndices(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	caps := profile(t, "lavapipe")
+	caps.MaxStorageRange = 128 << 20
+	for rows, folded := range map[int]bool{20000: false, 40000: true} {
+		g, err := ir.Parse(fmt.Sprintf(`graph "large" {
+			%%x = weight {name="table", dtype=u8, shape=[%d,100000]}
+			%%i = input {name="i", dtype=i64, shape=[4]}
+			%%y = index_select %%x, %%i {axis=0}
+			output "o" %%y
+		}`, rows))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := vkc.Compile(context.Background(), g, vkc.CompileOptions{Target: caps})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := p.Contents.GLSL[0]; strings.Contains(text, "_at.data[(i) >> 16][(i) & 65535u]") != folded {
+			t.Errorf("%d rows:\n%s", rows, text)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package glsl
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -195,12 +196,12 @@ func (e *emitter) arraysOf(b *buffer) (all []array) {
 	return append(all, b.planeArrays()...)
 }
 
-// foldFar makes the functions read arrays behind addresses by a macro of the position, unless they hand an array as a
-// whole to a built-in function. SPIR-V takes an index as a number with a sign, and positions have 32 bits without one:
-// as it is, one of 2^31 would be before the array.
+// foldFar makes the functions read arrays behind addresses by a macro of the position, where positions reach 2^31 and no
+// array is handed as a whole to a built-in function. SPIR-V takes an index as a number with a sign, and positions have
+// 32 bits without one: as it is, one of 2^31 would be before the array.
 func (e *emitter) foldFar(functions []string) {
 	for _, b := range e.buffers {
-		if !b.far {
+		if !b.far || b.Elems <= maxIndex {
 			continue
 		}
 		for _, a := range e.arraysOf(b) {
@@ -217,6 +218,9 @@ func (e *emitter) foldFar(functions []string) {
 		}
 	}
 }
+
+// maxIndex is the last position that is an index in SPIR-V.
+const maxIndex = math.MaxInt32
 
 // callsForIndices writes name(i) for every name[i] of a text, or reports that the name stands there without an index.
 func callsForIndices(f, name string) (string, bool) {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/runtime"
 )
 
@@ -69,12 +70,16 @@ func (d *Device) newBuffer(owner runtime.MemoryOwner, name string, size int64, k
 	return b, nil
 }
 
+// largestBuffer is the size that no buffer passes. Where a device has buffers that are larger than the allocations that
+// its driver promises, the driver is asked for such memory all the same: Vulkan has it say then that there is none.
+func largestBuffer(caps *target.Caps) uint64 { return caps.MaxBuffer }
+
 func (d *Device) checkSize(name string, size int64) error {
 	caps := &d.info.Caps
 	if size <= 0 {
 		return fmt.Errorf("vk: buffer %s: size %d; want at least 1 byte", name, size)
 	}
-	if limit := min(caps.MaxBuffer, caps.MaxAllocation); uint64(size) > limit {
+	if limit := largestBuffer(caps); uint64(size) > limit {
 		return fmt.Errorf("vk: buffer %s: %s %w of %s for one buffer; split it", name, formatBytes(uint64(size)),
 			ErrTooLarge, formatBytes(limit))
 	}
@@ -118,9 +123,13 @@ func (d *Device) allocate(owner runtime.MemoryOwner, name string, kind MemoryKin
 	}
 	heap := d.info.MemoryTypes[types[0]].Heap
 	available, _ := d.available(heap)
-	return allocation{}, &OutOfMemoryError{What: "buffer " + name, Requested: req.size, Heap: heap,
+	var err error = &OutOfMemoryError{What: "buffer " + name, Requested: req.size, Heap: heap,
 		HeapSize: d.info.Heaps[heap].Size, InUse: d.memory.statistics().HeapInUse[heap], Available: available,
 		Result: r, Limit: d.options.MemoryLimit, Use: d.used.use()}
+	if most := d.info.Caps.MaxAllocation; req.size > most {
+		err = fmt.Errorf("%w; the driver promises no allocation of more than %s: split the tensor", err, formatBytes(most))
+	}
+	return allocation{}, err
 }
 
 // memoryUse counts the memory of buffers by owner. It may be used concurrently.

@@ -73,7 +73,7 @@ func (d *Device) checkFit(p *kernel.Program) error {
 	for i := range p.Buffers {
 		l.buffer(caps, &p.Buffers[i])
 	}
-	if limit := min(caps.MaxBuffer, caps.MaxAllocation); uint64(p.ArenaBytes) > limit {
+	if limit := largestBuffer(caps); uint64(p.ArenaBytes) > limit {
 		l.add("the temporaries", "allocations of %s (its limit is %s)", formatBytes(uint64(p.ArenaBytes)),
 			formatBytes(limit))
 	}
@@ -154,7 +154,7 @@ func (l *gapList) buffer(caps *target.Caps, b *kernel.Buffer) {
 		}
 		return
 	}
-	if limit := min(caps.MaxBuffer, caps.MaxAllocation); size > limit {
+	if limit := largestBuffer(caps); size > limit {
 		l.add(user, "allocations of %s (its limit is %s)", formatBytes(size), formatBytes(limit))
 	}
 }

@@ -124,8 +124,8 @@ func TestLoadMismatch(t *testing.T) {
 		"workgroups of 32768", "subgroups of 512", "8388608 bytes of shared memory", "3 storage buffers for one kernel",
 		"offsets that are no multiples of", "2147483647 workgroups in z (its limit is 65535)",
 		"buffers of 1.0 TiB (a kernel can be given 128.0 MiB) (for weight giant)",
-		"allocations of 1.0 TiB (its limit is 1.0 GiB) (for weight giant)",
-		"allocations of 512.0 GiB (its limit is 1.0 GiB) (for the temporaries)")
+		"allocations of 1.0 TiB (its limit is 2.0 GiB) (for weight giant)",
+		"allocations of 512.0 GiB (its limit is 2.0 GiB) (for the temporaries)")
 	var mismatch *vk.MismatchError
 	if !errors.As(err, &mismatch) || len(mismatch.Gaps) != 11 {
 		t.Errorf("want a MismatchError with 11 gaps: %#v", err)
