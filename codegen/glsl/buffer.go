@@ -196,9 +196,9 @@ func (e *emitter) arraysOf(b *buffer) (all []array) {
 	return append(all, b.planeArrays()...)
 }
 
-// foldFar makes the functions read arrays behind addresses by a macro of the position, where positions reach 2^31 and no
-// array is handed as a whole to a built-in function. SPIR-V takes an index as a number with a sign, and positions have
-// 32 bits without one: as it is, one of 2^31 would be before the array.
+// foldFar makes the functions read arrays behind addresses by a macro of the position, where positions reach 2^31 and
+// no array is handed as a whole to a built-in function. SPIR-V takes an index as a number with a sign, and positions
+// have 32 bits without one: as it is, one of 2^31 would be before the array.
 func (e *emitter) foldFar(functions []string) {
 	for _, b := range e.buffers {
 		if !b.far || b.Elems <= maxIndex {

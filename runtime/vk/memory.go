@@ -127,7 +127,8 @@ func (d *Device) allocate(owner runtime.MemoryOwner, name string, kind MemoryKin
 		HeapSize: d.info.Heaps[heap].Size, InUse: d.memory.statistics().HeapInUse[heap], Available: available,
 		Result: r, Limit: d.options.MemoryLimit, Use: d.used.use()}
 	if most := d.info.Caps.MaxAllocation; req.size > most {
-		err = fmt.Errorf("%w; the driver promises no allocation of more than %s: split the tensor", err, formatBytes(most))
+		err = fmt.Errorf("%w; the driver promises no allocation of more than %s: split the tensor", err,
+			formatBytes(most))
 	}
 	return allocation{}, err
 }
