@@ -83,6 +83,12 @@ func (t Tensor) ScatterND(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterND, []Tensor{indices, updates})
 }
 
+// ScatterNDDistinct is ScatterND for coordinates that are promised to differ. Where the promise is broken, any of the
+// updates may stay.
+func (t Tensor) ScatterNDDistinct(indices, updates Tensor) Tensor {
+	return t.apply(ir.OpScatterND, []Tensor{indices, updates}, attr("unique", true))
+}
+
 // ScatterNDAdd is ScatterND that adds, in row-major order.
 func (t Tensor) ScatterNDAdd(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterNDAdd, []Tensor{indices, updates})

@@ -30,7 +30,7 @@ func init() {
 			Doc:   "The elements or slices of x at coordinates that are rows of indices[…, R] for its R outermost axes: result[i,…] = x[indices[i,…,0], …, indices[i,…,R-1], …]. Out-of-range indices are clamped."},
 		OpInfo{Op: OpScatterND, Name: "scatter_nd", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{unique},
 			Infer: inferScatterND(nil),
-			Doc:   "base with the elements or slices of updates written at coordinates that are rows of indices[…, R] for its R outermost axes. Of updates of one element the last in row-major order stays. Coordinates out of range change nothing. Updating a state this way happens in place."},
+			Doc:   "base with the elements or slices of updates written at coordinates that are rows of indices[…, R] for its R outermost axes. Of updates of one element the last in row-major order stays. Coordinates out of range change nothing. Updating a state this way happens in place. Blocks can be written by whole rows, R less than the rank of base, into a state: such as the new row of each sequence of a cache, at a position of its own."},
 		OpInfo{Op: OpScatterNDAdd, Name: "scatter_nd_add", Class: ClassIndexing, Args: scatter,
 			Attrs: []AttrInfo{unique}, Infer: inferScatterND(number), Tol: sum,
 			Doc: "base with the elements or slices of updates added at coordinates that are rows of indices[…, R] for its R outermost axes. Coordinates out of range change nothing. Updating a state this way happens in place." + inOrder},
@@ -47,6 +47,14 @@ func (c *Call) wantScatter(kinds []Kind) error {
 			return err
 		}
 	}
+	if err := c.wantIndices(1); err != nil {
+		return err
+	}
+	return c.wantSame(0, 2)
+}
+
+// wantRows is wantScatter for rows of any dtype, that are written.
+func (c *Call) wantRows() error {
 	if err := c.wantIndices(1); err != nil {
 		return err
 	}
@@ -127,11 +135,13 @@ func inferGatherND(c *Call) (Type, error) {
 
 func inferScatterND(kinds []Kind) func(*Call) (Type, error) {
 	return func(c *Call) (Type, error) {
-		if err := c.wantScatter(kinds); err != nil {
-			return Type{}, err
-		}
 		base, upd := c.Shape(0), c.Shape(2)
-		want, _, err := pickedShape(base, c.Shape(1))
+		want, axes, err := pickedShape(base, c.Shape(1))
+		if err == nil && kinds == nil && axes < len(base) { // whole rows, which may be blocks
+			err = c.wantRows()
+		} else if err == nil {
+			err = c.wantScatter(kinds)
+		}
 		if err == nil && !upd.Equal(want) {
 			err = fmt.Errorf("updates is %s, want %s: base %s at indices %s", upd, want, base, c.Shape(1))
 		}

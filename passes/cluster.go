@@ -39,9 +39,9 @@ func fuseElementwise(f *Fusion) error {
 	for _, u := range f.Graph.Updates() {
 		for _, n := range f.states.inPlace[u.State] {
 			c := f.newCluster(ClusterUpdate, n)
-			if w, _ := writeOf(n); f.writesBlocks(w.op.Arg(1)) != nil {
-				c.Cores = []*ir.Node{w.op.Arg(1)}
-				f.core[w.op.Arg(1).ID()] = c
+			if w, _ := writeOf(n); f.writesBlocks(w.values()) != nil {
+				c.Cores = []*ir.Node{w.values()}
+				f.core[w.values().ID()] = c
 			}
 			f.why[n.ID()] = fmt.Sprintf("written into state %q in place", u.State.Name())
 		}

@@ -45,6 +45,9 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 	case ir.OpGatherND:
 		return r.gatherND(n, args)
 	case ir.OpScatterND, ir.OpScatterNDAdd:
+		if n.DType().IsBlock() {
+			return nil // in place, or refused when it is lowered
+		}
 		return r.scatterND(n, args)
 	}
 	return nil

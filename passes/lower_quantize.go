@@ -35,20 +35,17 @@ func (l *lowerer) faulty(n *ir.Node) {
 
 // lowerQuantizedUpdate is lowerQuantize of rows that go straight to their place
 // in a state.
-func (l *lowerer) lowerQuantizedUpdate(n *ir.Node) error {
+func (l *lowerer) lowerQuantizedUpdate(w write) error {
+	n := w.op
 	if len(l.c.Cores) == 0 {
 		return fmt.Errorf("%s writes blocks into a state that are not made by quantize for that alone", n)
-	}
-	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
-	if err != nil {
-		return err
 	}
 	l.ops[n] = true
 	at, err := l.quantized(l.c.Cores[0])
 	if err != nil {
 		return err
 	}
-	if at[axis], err = l.updated(n, axis, at[axis]); err != nil {
+	if at, err = l.placeOf(w, at); err != nil {
 		return err
 	}
 	return l.storeBlocks(l.c.Cores[0], n, at)
@@ -86,7 +83,7 @@ func (l *lowerer) storeBlocks(n, tensor *ir.Node, to []kernel.Index) error {
 		return err
 	}
 	shape := append(ir.Shape{}, tensor.Shape()...)
-	shape[inner] = l.space[inner]
+	shape[len(shape)-1] = l.space[inner]
 	l.k.Stores = append(l.k.Stores, kernel.Store{Bind: l.binding(tensor, true), Index: linear(shape, to), Value: v,
 		PerElement: true})
 	l.faulty(n)
@@ -139,7 +136,7 @@ func (f *Fusion) writesBlocks(n *ir.Node) *ir.Node {
 		if !f.live[u.ID()] || u == update {
 			continue
 		}
-		if update != nil || u.Op() != ir.OpDynamicUpdateSlice || u.Arg(1) != n {
+		if update != nil || !isWrite(u) || (write{op: u}).values() != n {
 			return nil
 		}
 		update = u

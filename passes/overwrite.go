@@ -21,12 +21,14 @@ type write struct {
 // writeOf takes apart a value that a write makes, perhaps seen in another shape.
 func writeOf(n *ir.Node) (w write, ok bool) {
 	w.op = unshaped(n)
-	if w.op.Op() != ir.OpDynamicUpdateSlice && !isScatter(w.op) {
+	if !isWrite(w.op) {
 		return write{}, false
 	}
 	w.base = unshaped(w.op.Arg(0))
 	return w, true
 }
+
+func isWrite(n *ir.Node) bool { return n.Op() == ir.OpDynamicUpdateSlice || isScatter(n) }
 
 func isScatter(n *ir.Node) bool {
 	switch n.Op() {
@@ -44,6 +46,14 @@ func unshaped(n *ir.Node) *ir.Node {
 	return n
 }
 
+// values are what a write writes.
+func (w write) values() *ir.Node {
+	if isScatter(w.op) {
+		return w.op.Arg(2)
+	}
+	return w.op.Arg(1)
+}
+
 // adds reports whether a write adds to what is there.
 func (w write) adds() bool {
 	return w.op.Op() == ir.OpScatterAdd || w.op.Op() == ir.OpIndexAdd || w.op.Op() == ir.OpScatterNDAdd
@@ -52,7 +62,7 @@ func (w write) adds() bool {
 // suits reports whether a write is better in place: it writes fewer elements than a copy
 // has, and adding does not round before the sum is complete.
 func (w write) suits() bool {
-	written := w.op.Arg(len(w.op.Args()) - 1).Shape()
+	written := w.values().Shape()
 	return !isScatter(w.op) || written.MaxElems() <= w.op.Shape().MaxElems() &&
 		(!w.adds() || accType("", w.op.DType()) == w.op.DType())
 }
@@ -261,13 +271,10 @@ func (o *overwrites) regions(w write) (all []*ir.Node) {
 func (l *lowerer) lowerUpdate() error {
 	w, _ := writeOf(l.c.tails[0])
 	if w.op.DType().IsBlock() {
-		return l.lowerQuantizedUpdate(w.op)
+		return l.lowerQuantizedUpdate(w)
 	}
 	l.k.Family = kernel.FamilyMap
-	values := w.op.Arg(len(w.op.Args()) - 1)
-	if w.op.Op() == ir.OpDynamicUpdateSlice {
-		values = w.op.Arg(1)
-	}
+	values := w.values()
 	inner := w
 	place := func(at []kernel.Index) ([]kernel.Index, error) { return l.placeOf(w, at) }
 	for {

@@ -254,3 +254,32 @@ func TestBlockUpdates(t *testing.T) {
 		})
 	}
 }
+
+// TestQuantizedRowsAtPositions: each sequence's row of blocks goes to a position of its own, in place; one that is out
+// of range goes nowhere, and of equal ones the last stays.
+func TestQuantizedRowsAtPositions(t *testing.T) {
+	for _, unique := range []string{"", " {unique=true}"} {
+		g := parse(t, `graph "batch" {
+			%x = input {name="x", dtype=f32, shape=[3,2,32]}
+			%at = input {name="ids", dtype=i32, shape=[3,2]}
+			%keys = state {name="keys", dtype=q8_0, shape=[4,5,2,32]}
+			%blocks = quantize %x {dtype=q8_0}
+			%k = scatter_nd %keys, %at, %blocks`+unique+`
+			update %keys = %k
+			%d = dequantize %k
+			output "y" %d
+		}`)
+		s, c, err := checkGraph(g, 1, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := families(s); !strings.Contains(have, "quantize") || strings.Contains(have, "copy") || c.ran == 0 {
+			t.Errorf("%d runs of kernels %q", c.ran, have)
+		}
+		for _, b := range s.Program.Buffers {
+			if b.Kind == kernel.BufTemp && b.DType.IsBlock() {
+				t.Errorf("buffer %s%s besides the state", b.DType, b.Shape)
+			}
+		}
+	}
+}

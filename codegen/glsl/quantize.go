@@ -25,6 +25,10 @@ func (e *emitter) makeBlock() {
 	t, out := e.k.Quantized(), e.buffers[store.Bind]
 	name := "quantize_" + t.String()
 	e.helper(name, "float")
+	if e.k.Guard != nil {
+		e.openPoint()
+		defer e.close()
+	}
 	x := e.fresh(e.scope, "x")
 	e.line("float %s[%d];", x, t.BlockElems())
 	worst := ""

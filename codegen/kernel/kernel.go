@@ -61,7 +61,7 @@ type Kernel struct {
 	Attention *Attention
 	// Group is what a kernel of FamilyGroup does.
 	Group *Group
-	// Guard leaves parts of a map or matrix product out; nil leaves out none.
+	// Guard leaves parts of a map, a quantize or a matrix product out; nil leaves out none.
 	Guard *Guard
 	// Fault is what makes the run fail; nil where nothing does.
 	Fault *Fault

@@ -40,8 +40,6 @@ func Batch(cfg Config, texts, maxContext int, options ...Option) (*ir.Graph, err
 		return nil, fmt.Errorf("llm: a batch of %d texts: want at least one", texts)
 	case most < 1 || most > texts:
 		return nil, fmt.Errorf("llm: a batch of %d of %d texts: want 1 to as many as there are", most, texts)
-	case how.cache.IsBlock():
-		return nil, fmt.Errorf("llm: a batch keeps keys and values in %s: want f32, f16 or bf16", how.cache)
 	}
 	return frontend.Build(graphName(cfg, "batch"), func(b *frontend.Builder) {
 		rows := ir.D(1)
@@ -109,6 +107,11 @@ func (d decoding) scatter(cache, x, first, positions frontend.Tensor, kept int) 
 		positions = positions.Mod(positions.Lit(float64(kept)))
 	}
 	at := first.Add(positions).Reshape(1, positions.Dim(0), 1)
+	if d.cache.IsBlock() { // whole rows, at coordinates of head and place
+		at = at.Broadcast(x.Dim(0), x.Dim(1), 1)
+		heads := x.Builder().Iota(ir.I32, 0, x.Dim(0), x.Dim(1), 1)
+		return cache.ScatterNDDistinct(heads.Concat(2, at), d.keep(x))
+	}
 	return cache.ScatterDistinct(1, at.Broadcast(x.Dim(0), x.Dim(1), x.Dim(2)), d.keep(x))
 }
 

@@ -152,3 +152,25 @@ func (m goldenModel) testBatch(t *testing.T, device string, options ...llm.Optio
 		}
 	}
 }
+
+// TestBatchOfBlocks: a batch whose texts are at different places keeps keys and values in q8_0, each row of blocks
+// written where its text goes on.
+func TestBatchOfBlocks(t *testing.T) {
+	f := tiny{dtype: ir.F32, headDim: 32}.file(t)
+	exact, blocks := openBatched(t, "cpu", f, 3), openBatched(t, "cpu", f, 3, llm.Cache(ir.Q8_0))
+	device := openBatched(t, "vulkan", f, 3, llm.Cache(ir.Q8_0))
+	for _, b := range []batched{exact, blocks, device} {
+		b.read(t, 2, []int32{7, 1, 3, 30})
+	}
+	for step := range int32(4) {
+		rows := []row{{5 + step, 2, 4 + step}, {9 * step, 0, step}}
+		if step >= 2 {
+			rows = append(rows, row{11, 1, step - 2})
+		}
+		want, on := blocks.run(t, rows...), device.run(t, rows...)
+		for i, near := range exact.run(t, rows...) {
+			compare(t, fmt.Sprintf("step %d, row %d in blocks", step, i), want[i], near, 0.1)
+			compare(t, fmt.Sprintf("step %d, row %d on the device", step, i), on[i], want[i], 0.02)
+		}
+	}
+}

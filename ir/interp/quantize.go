@@ -29,6 +29,24 @@ func quantize(c *call) (value, error) {
 	return out, err
 }
 
+// scatterBlocks is scatter_nd of rows of blocks.
+func scatterBlocks(c *call, rows coordinateRows) (value, error) {
+	base, update := c.args[0], c.args[2]
+	out, err := makeValue(base.typ, c.dims)
+	if err != nil {
+		return value{}, err
+	}
+	copy(out.b.raw, base.b.raw)
+	bytes := func(elems int) int { return elems / base.typ.BlockElems() * base.typ.BlockBytes() }
+	run := bytes(rows.run)
+	for i := 0; run > 0 && i < len(update.b.raw)/run; i++ {
+		if to, ok := rows.at(i); ok {
+			copy(out.b.raw[bytes(to):], update.b.raw[i*run:][:run])
+		}
+	}
+	return out, nil
+}
+
 // updateBlocks is dynamic_update_slice of rows of blocks: each row is so many
 // bytes.
 func updateBlocks(c *call, axis int) (value, error) {

@@ -107,6 +107,9 @@ func gatherND(c *call) (value, error) {
 
 func scatterND(c *call) (value, error) {
 	rows := newCoordinateRows(c.args[0], c.args[1])
+	if c.args[0].typ.IsBlock() {
+		return scatterBlocks(c, rows)
+	}
 	return c.scatterInto(rows.run, false, rows.at)
 }
 

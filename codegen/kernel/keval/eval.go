@@ -145,6 +145,9 @@ func (r *run) compute(fold int64) error {
 	case kernel.FamilyGroup:
 		return r.group(fold)
 	case kernel.FamilyQuantize:
+		if out, err := r.guarded(); out || err != nil {
+			return err
+		}
 		return r.quantize(fold)
 	default:
 		return r.guardedPoint(fold)
