@@ -315,6 +315,41 @@ func TestCloseEndsAnswers(t *testing.T) {
 	}
 }
 
+// TestLostDevice: where the device fails under answers, those that are under way, wait or come later end with an
+// error, and none hangs. Programs that are closed stand for a device that is lost: both have runs return errors.
+func TestLostDevice(t *testing.T) {
+	m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 256, Parallel: 2})
+	var clients, started sync.WaitGroup
+	started.Add(2)
+	for i := range 6 {
+		clients.Go(func() {
+			var last error
+			tokens := 0
+			// A model of random weights may end an answer on its own, so that a client asks until there is an error.
+			for last == nil {
+				for _, err := range m.Generate(t.Context(), []int32{1, int32(2 + i)}, Sampling{Temperature: 50}) {
+					if last = err; err == nil {
+						if tokens++; tokens == 1 && i < 2 {
+							started.Done()
+						}
+					}
+				}
+			}
+			if errors.Is(last, errClosed) {
+				t.Errorf("the model is not closed: %v", last)
+			}
+		})
+	}
+	started.Wait()
+	if err := errors.Join(m.prompt.Close(), m.step.Close()); err != nil {
+		t.Fatal(err)
+	}
+	clients.Wait()
+	if load := m.Load(); load.Running != 0 || load.Waiting != 0 {
+		t.Errorf("after all have ended: %+v", load)
+	}
+}
+
 func TestParallelRefuses(t *testing.T) {
 	path := tinyModel(t)
 	for want, o := range map[string]Options{

@@ -1,0 +1,148 @@
+package serve_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vkc-go/vkc/generate"
+	"github.com/vkc-go/vkc/serve"
+)
+
+// TestSoak has 32 clients ask a model itself, and not only an echo: some go away, some send too much or no JSON, and
+// every other one gets the text that the model gives where nothing else is asked. Afterwards nothing is under way, and
+// descriptors and memory are as they were after the first half. VKC_TEST_REQUESTS is how many requests there are; where
+// it is set they go to the device that VKC_DEVICE names, or the best, and else to the reference.
+func TestSoak(t *testing.T) {
+	requests, device := 64, "cpu"
+	if text := os.Getenv("VKC_TEST_REQUESTS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 64 || n > 1e6 {
+			t.Fatalf("VKC_TEST_REQUESTS is %q: want a number of requests, 64 to 1000000", text)
+		}
+		requests, device = n, os.Getenv("VKC_DEVICE")
+	}
+	m, err := generate.Open(t.Context(), gollama, generate.Options{
+		Device: device, Context: 32, Parallel: 4, Deterministic: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s := start(t, m, serve.Options{MaxBody: 4000})
+	prompts := []string{"func main() {\n", "package ", "return ", "if err != nil {\n", "for i := range ", "import (\n"}
+	alone := make(map[string]string)
+	for _, p := range prompts {
+		status, body := post(t, s.URL+"/v1/completions", completion(p, false))
+		if status != 200 {
+			t.Fatalf("%q: %d %s", p, status, body)
+		}
+		alone[p] = parse(t, body).Choices[0].Text
+	}
+	var mu sync.Mutex
+	counts := make(map[string]int)
+	half := func(seed uint64) (descriptors int, heap uint64) {
+		var wg sync.WaitGroup
+		for client := range 32 {
+			wg.Go(func() {
+				r := rand.New(rand.NewPCG(seed, uint64(client)))
+				for n := range requests / 2 / 32 {
+					prompt := prompts[r.IntN(len(prompts))]
+					kind := ask(t, s.URL, prompt, alone[prompt], r.IntN(8), n)
+					mu.Lock()
+					counts[kind]++
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		return quiet(t, s.URL)
+	}
+	descriptors, heap := half(1)
+	descriptorsLater, heapLater := half(2)
+	if descriptorsLater > descriptors {
+		t.Errorf("%d descriptors, and %d after more requests", descriptors, descriptorsLater)
+	}
+	if heapLater > heap+4<<20 {
+		t.Errorf("%d bytes in use, and %d after more requests", heap, heapLater)
+	}
+	t.Logf("%v; descriptors %d, then %d; KiB of heap %d, then %d", counts, descriptors, descriptorsLater,
+		heap>>10, heapLater>>10)
+}
+
+func completion(prompt string, stream bool) string {
+	text, err := json.Marshal(map[string]any{"prompt": prompt, "stream": stream, "max_tokens": 6, "temperature": 0})
+	if err != nil {
+		panic(err) // a string and numbers
+	}
+	return string(text)
+}
+
+// ask sends a request of one of eight kinds, fails the test unless it is answered as it should be, and names its kind.
+func ask(t *testing.T, url, prompt, want string, kind, n int) string {
+	switch kind {
+	case 0:
+		if status, _ := post(t, url+"/v1/completions", completion(strings.Repeat("x", 5000), false)); status != 413 {
+			t.Errorf("a long request: %d", status)
+		}
+		return "oversized"
+	case 1:
+		if status, _ := post(t, url+"/v1/completions", `{"prompt": `+prompt); status != 400 {
+			t.Errorf("no JSON: %d", status)
+		}
+		return "malformed"
+	case 2:
+		leave(t, url, "func", n)
+		return "cancelled"
+	}
+	stream := kind%2 == 0
+	status, body := post(t, url+"/v1/completions", completion(prompt, stream))
+	if status != 200 {
+		t.Errorf("%q: %d %s", prompt, status, body)
+		return "failed"
+	}
+	text, _, _, done := streamed(t, body)
+	if !stream {
+		text, done = parse(t, body).Choices[0].Text, true
+	}
+	if !done || text != want {
+		t.Errorf("%q is followed by %q (complete: %v): alone it is %q", prompt, text, done, want)
+	}
+	return fmt.Sprintf("answered, stream %v", stream)
+}
+
+// quiet waits until nothing is under way, and returns how many descriptors and bytes are in use then. What never ends
+// has the test run into its time limit.
+func quiet(t *testing.T, url string) (descriptors int, heap uint64) {
+	for {
+		_, text := get(t, url+"/metrics")
+		if strings.Contains(text, `vllm:num_requests_running{model_name="model"} 0`) &&
+			strings.Contains(text, `vllm:num_requests_waiting{model_name="model"} 0`) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	for last := -1; ; time.Sleep(20 * time.Millisecond) {
+		files, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			break // not Linux: memory alone is looked at
+		}
+		if descriptors = len(files); descriptors == last {
+			break
+		}
+		last = descriptors
+	}
+	runtime.GC()
+	runtime.GC()
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	return descriptors, mem.HeapAlloc
+}
