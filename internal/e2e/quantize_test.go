@@ -11,7 +11,7 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// quantizedTypes are the formats that devices quantize to.
+// quantizedTypes are formats of 32 elements that devices quantize to.
 var quantizedTypes = []ir.DType{ir.Q4_0, ir.Q4_1, ir.Q5_0, ir.Q5_1, ir.Q8_0, ir.IQ4_NL}
 
 // TestQuantizedCache keeps keys and values in blocks: new rows are quantized into
