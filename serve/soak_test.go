@@ -53,7 +53,7 @@ func TestSoak(t *testing.T) {
 		for client := range 32 {
 			wg.Go(func() {
 				r := rand.New(rand.NewPCG(seed, uint64(client)))
-				for n := range requests / 2 / 32 {
+				for n := range (requests + 63) / 64 { // no fewer than asked for, in two halves
 					prompt := prompts[r.IntN(len(prompts))]
 					kind := ask(t, s.URL, prompt, alone[prompt], r.IntN(8), n)
 					mu.Lock()
