@@ -17,13 +17,13 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// A software device and the reference compute on the same cores, and which is faster depends on the graph: what a
+// A software device and the CPU fast path compute on the same cores; which is faster depends on the graph: what a
 // device gains in its kernels it loses again on each launch. So it is measured, as far as that is cheap.
 const (
 	trialRuns = 8
-	// then no more runs begin; the reference has as long as the device had, or this
+	// then no more runs begin; the fast path has as long as the device had, or this
 	trialTime   = 100 * time.Millisecond
-	trialLoad   = time.Second // for the reference to compute what depends on weights alone
+	trialLoad   = time.Second // for the fast path to compute what depends on weights alone
 	trialExtent = 64          // of symbols, or their bound where that is less
 	trialElems  = 32 << 20    // of weights, states and inputs, since both sides hold them during the trial
 )
@@ -42,7 +42,7 @@ func (d *Device) faster(ctx context.Context, software *vk.Executable, g *ir.Grap
 	weights ir.WeightSource) (*Executable, error) {
 	reference, why, err := d.try(ctx, software, g, weights)
 	if err != nil {
-		err = fmt.Errorf("load: choose between %s and the %s: %w", d.caps.Name, referenceName, err)
+		err = fmt.Errorf("load: choose between %s and the %s: %w", d.caps.Name, processorName, err)
 		return nil, errors.Join(err, software.Close())
 	}
 	if reference == nil {
@@ -51,10 +51,10 @@ func (d *Device) faster(ctx context.Context, software *vk.Executable, g *ir.Grap
 	if err := software.Close(); err != nil {
 		return nil, errors.Join(err, reference.Close())
 	}
-	return &Executable{backend: reference, why: referenceName + ": " + why}, nil
+	return &Executable{backend: reference, why: processorName + ": " + why}, nil
 }
 
-// try runs a program on both, at the least extents and at larger ones. It returns the reference if that gains more at
+// try runs a program on both, at the least extents and at larger ones. It returns the fast path if that gains more at
 // one than it loses at the other, and all times. States are zero afterwards.
 func (d *Device) try(ctx context.Context, software *vk.Executable, g *ir.Graph,
 	weights ir.WeightSource) (_ runtime.Executable, why string, err error) {
@@ -64,7 +64,7 @@ func (d *Device) try(ctx context.Context, software *vk.Executable, g *ir.Graph,
 	}
 	reference, err := d.loadForTrial(ctx, g, weights)
 	if err != nil {
-		return nil, fmt.Sprintf("the %s does not load the graph: %v", referenceName, err), ctx.Err()
+		return nil, fmt.Sprintf("the %s does not load the graph: %v", processorName, err), ctx.Err()
 	}
 	gain := 1.0
 	var lost, won []string
@@ -86,7 +86,7 @@ func (d *Device) try(ctx context.Context, software *vk.Executable, g *ir.Graph,
 		default:
 			gain, took = 0, fmt.Sprintf("fails: %v", err)
 		}
-		lost = append(lost, fmt.Sprintf("%v a run%s, the %s %s", digits(device), at, referenceName, took))
+		lost = append(lost, fmt.Sprintf("%v a run%s, the %s %s", digits(device), at, processorName, took))
 		won = append(won, fmt.Sprintf("%v a run%s, %s takes %v", digits(own), at, d.caps.Name, digits(device)))
 		if gain <= 1 {
 			return nil, strings.Join(lost, "; "), errors.Join(software.ResetStates(), reference.Close())
@@ -145,8 +145,8 @@ func digits(t time.Duration) time.Duration {
 	return t.Round(unit)
 }
 
-// trialExtents lists the values of symbols to measure at, or says why the reference is not tried. One kernel after the
-// other starts however little there is to do, so the reference may win at 1 what it loses at more.
+// trialExtents lists the values of symbols to measure at, or says why the fast path is not tried. One kernel after the
+// other starts however little there is to do, so the fast path may win at 1 what it loses at more.
 func trialExtents(g *ir.Graph, symbols []runtime.Symbol) (list []map[string]int64, why string) {
 	if slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool { return n.Op().Info().Custom != nil }) {
 		return nil, "the graph has custom ops, whose Go code is for checks"
@@ -167,7 +167,7 @@ func trialExtents(g *ir.Graph, symbols []runtime.Symbol) (list []map[string]int6
 		})
 	})
 	if len(list) == 0 {
-		return nil, "the graph has no small extents to try the " + referenceName + " at"
+		return nil, "the graph has no small extents to try the " + processorName + " at"
 	}
 	var elems int64
 	for _, op := range []ir.Op{ir.OpWeight, ir.OpState, ir.OpInput} {
@@ -183,7 +183,7 @@ func trialExtents(g *ir.Graph, symbols []runtime.Symbol) (list []map[string]int6
 	if elems > trialElems {
 		return nil, fmt.Sprintf("the %s is not tried with more than %d million elements of weights, states and "+
 			"inputs, and there are %d",
-			referenceName, trialElems>>20, elems>>20)
+			processorName, trialElems>>20, elems>>20)
 	}
 	return list, ""
 }

@@ -69,11 +69,11 @@ type CompileStats struct {
 }
 
 // Program is a compiled graph, ready to load on a device or write to a bundle.
-// One for the CPU reference, which interprets the graph, has no kernels.
+// One for the CPU fast path, which interprets the graph, has no kernels.
 type Program struct {
 	// Contents is what a bundle of the program holds. Contents.Weights is set
 	// if the program was opened from a bundle with weights; Contents.Program is
-	// nil if it is for the CPU reference.
+	// nil if it is for the CPU fast path.
 	Contents bundle.Contents
 	Stats    CompileStats
 
@@ -97,7 +97,7 @@ func (p *Program) Save(path string, weights ir.WeightSource) error {
 		return errors.New("save: there is no program: Compile and OpenBundle make one, unless they return an error")
 	}
 	if p.Contents.Program == nil {
-		return errors.New("save: the program was made for the CPU reference and has no kernels: compile the graph " +
+		return errors.New("save: the program was made for the CPU fast path and has no kernels: compile the graph " +
 			"for a device")
 	}
 	c := p.Contents
@@ -378,7 +378,7 @@ func refuseLarge(s *passes.State) error {
 			b := s.Program.Buffers[s.Program.Steps[i].Binds[large.Bind].Buffer]
 			tensor = fmt.Sprintf(" (%s %q, %s)", b.Kind, ir.Printable(b.Name), ir.Type{DType: b.DType, Shape: b.Shape})
 		}
-		return fmt.Errorf("%s%s: %w; split the tensor, or give symbols smaller bounds; the CPU reference has no "+
+		return fmt.Errorf("%s%s: %w; split the tensor, or give symbols smaller bounds; the CPU fast path has no "+
 			"such limit (--device cpu)",
 			strings.Join(slices.Compact(slices.Sorted(slices.Values(k.Ops))), ", "), tensor, large)
 	}
@@ -405,7 +405,7 @@ type UnsupportedError struct {
 
 // Error names the device and every gap.
 func (e *UnsupportedError) Error() string {
-	return fmt.Sprintf("%s cannot run this graph: it lacks %s; choose another device, or the CPU reference with "+
+	return fmt.Sprintf("%s cannot run this graph: it lacks %s; choose another device, or the CPU fast path with "+
 		"--device cpu", e.Device, strings.Join(e.Missing, "; "))
 }
 

@@ -18,17 +18,17 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// Device runs programs: a Vulkan device, or the CPU reference. Close comes
+// Device runs programs: a Vulkan device, or the CPU fast path. Close comes
 // after the Close of everything loaded on it.
 type Device struct {
-	inst     *vk.Instance // nil for the CPU reference, as is dev
+	inst     *vk.Instance // nil for the CPU fast path, as is dev
 	dev      *vk.Device
-	host     cpu.Device // what programs on the reference share
+	host     cpu.Device // what programs on the processor share
 	limit    uint64     // WithMemoryLimit; 0: none
 	caps     target.Caps
 	why      string
 	fallback error
-	auto     bool // "auto" opened it: programs may run on the reference instead
+	auto     bool // "auto" opened it: programs may run on the CPU fast path instead
 	tuning   func() (*tunefile.File, error)
 	closed   atomic.Bool
 }
@@ -47,10 +47,13 @@ func (d *Device) usable(ctx context.Context) error {
 // openVulkan is vk.Open, but for tests of machines without Vulkan.
 var openVulkan = vk.Open
 
-// referenceName is the CPU reference's in Caps and in what OpenDevice takes.
+// The processor's names in Caps, with the kernels of runtime/cpu/fast and as the plain definition of every op, and
+// those that OpenDevice takes.
 const (
+	processorName = "CPU fast path"
+	processorWant = "cpu"
 	referenceName = "CPU reference"
-	referenceWant = "cpu"
+	referenceWant = "reference"
 )
 
 // OpenDevice opens a device:
@@ -58,12 +61,13 @@ const (
 //   - "auto" or "": where programs run fastest. That is the best Vulkan device;
 //     where that is a software one, Load tries each program there and on the CPU
 //     reference, takes the faster, and [Executable.Why] has both times; where
-//     there is no Vulkan device it is the CPU reference, and Fallback says why. A
+//     there is no Vulkan device it is the CPU fast path, and Fallback says why. A
 //     graph that the device cannot run, for a feature or memory that it lacks or
-//     for want of a GLSL compiler, runs on the reference, as Why then says;
+//     for want of a GLSL compiler, runs there, as Why then says;
 //   - "vulkan": the best Vulkan device. Discrete goes before integrated, virtual
 //     and software devices;
-//   - "cpu": the CPU reference;
+//   - "cpu": the CPU fast path: the processor's own kernels, without Vulkan;
+//   - "reference": the CPU reference, the slow and plain definition of every op;
 //   - a number: the Vulkan device of that index, as `vkc devices` lists them;
 //   - anything else: the best Vulkan device whose name contains it.
 //
@@ -78,7 +82,7 @@ type DeviceOption func(*vk.DeviceOptions)
 
 // WithMemoryLimit bounds the bytes of everything on a Vulkan device: weights, states, temporaries, inputs and
 // outputs, device tensors and staging. What would pass it is an error of type *[vk.OutOfMemoryError], which
-// says what has how much. 0 means no limit but the device's. The CPU reference limits the values of a run
+// says what has how much. 0 means no limit but the device's. The CPU fast path limits the values of a run
 // to it, each run for itself.
 func WithMemoryLimit(bytes uint64) DeviceOption {
 	return func(o *vk.DeviceOptions) { o.MemoryLimit = bytes }
@@ -106,29 +110,31 @@ func openDevice(want string, options vk.DeviceOptions, opt []DeviceOption) (*Dev
 }
 
 func openWith(want string, options vk.DeviceOptions) (*Device, error) {
-	if strings.EqualFold(want, referenceWant) {
-		return reference("asked for", nil), nil
+	switch {
+	case strings.EqualFold(want, processorWant):
+		return processor(processorName, "asked for", nil), nil
+	case strings.EqualFold(want, referenceWant):
+		return processor(referenceName, "asked for", nil), nil
 	}
 	d, err := openVulkanDevice(want, options)
 	auto := want == "" || strings.EqualFold(want, "auto")
 	if auto && errors.Is(err, vk.ErrUnavailable) {
-		return reference("no Vulkan device can be used", err), nil
+		return processor(processorName, "no Vulkan device can be used", err), nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("device %q: %w", want, err)
 	}
 	if d.auto = auto; d.tries() {
-		d.why += ", in software: each program runs there or on the " + referenceName + ", where it is faster"
+		d.why += ", in software: each program runs there or on the " + processorName + ", where it is faster"
 	}
 	return d, nil
 }
 
-// tries reports whether each program is tried on the device and on the reference.
+// tries reports whether each program is tried on the device and on the CPU fast path.
 func (d *Device) tries() bool { return d.auto && d.caps.Type == target.DeviceCPU }
 
-func reference(why string, fallback error) *Device {
-	return &Device{caps: target.Caps{Name: referenceName, Type: target.DeviceCPU}, why: referenceName + ": " + why,
-		fallback: fallback}
+func processor(name, why string, fallback error) *Device {
+	return &Device{caps: target.Caps{Name: name, Type: target.DeviceCPU}, why: name + ": " + why, fallback: fallback}
 }
 
 func openVulkanDevice(want string, options vk.DeviceOptions) (*Device, error) {
@@ -164,7 +170,7 @@ func (d *Device) Why() string {
 }
 
 // Fallback returns why no Vulkan device could be used, where "auto" therefore
-// opened the CPU reference, and nil otherwise. The reference is slow, so tell
+// opened the CPU fast path, and nil otherwise. That is slower than a GPU, so tell
 // the user.
 func (d *Device) Fallback() error {
 	if d == nil {
@@ -173,9 +179,13 @@ func (d *Device) Fallback() error {
 	return d.fallback
 }
 
-// IsReference reports whether the device is the CPU reference. Programs of a
-// device that is not may run there all the same; see [Executable.Vulkan].
-func (d *Device) IsReference() bool { return d != nil && d.dev == nil }
+// IsCPU reports whether programs run on the processor without Vulkan: on the CPU fast path
+// or the CPU reference. Programs of a device that is not may run on the fast path all the
+// same; see [Executable.Vulkan].
+func (d *Device) IsCPU() bool { return d != nil && d.dev == nil }
+
+// IsReference reports whether the device is the CPU reference, the definition of every op.
+func (d *Device) IsReference() bool { return d.IsCPU() && d.caps.Name == referenceName }
 
 // Caps returns what the device can do: what to compile for. Those of the CPU
 // reference are a name only.
@@ -187,7 +197,7 @@ func (d *Device) Caps() target.Caps {
 }
 
 // Vulkan returns the Vulkan device, for what this package has no call for, such
-// as measuring; nil for the CPU reference. It is closed by Close alone.
+// as measuring; nil for the CPU fast path. It is closed by Close alone.
 func (d *Device) Vulkan() *vk.Device {
 	if d == nil {
 		return nil
@@ -196,7 +206,7 @@ func (d *Device) Vulkan() *vk.Device {
 }
 
 // Robustness says what happens where a kernel reaches outside of its buffers. The
-// CPU reference runs no kernels, and keeps within its tensors.
+// CPU fast path runs no kernels, and keeps within its tensors.
 func (d *Device) Robustness() vk.Robustness {
 	if d == nil || d.dev == nil {
 		return vk.WithinBuffer
@@ -214,7 +224,7 @@ func (d *Device) Traffic() Traffic {
 	return Traffic{In: vulkan.In + host.In, Out: vulkan.Out + host.Out}
 }
 
-// hostLimit is the limit of the reference's values.
+// hostLimit is the limit of the values of a run on the processor.
 func (d *Device) hostLimit() int64 { return int64(min(d.limit, math.MaxInt64)) }
 
 // Synchronize waits until the device has done all that it was given so far, such as runs that were not waited for.
@@ -223,12 +233,12 @@ func (d *Device) Synchronize(ctx context.Context) error {
 		return fmt.Errorf("synchronize: %w", err)
 	}
 	if d.dev == nil {
-		return nil // runs of the reference are over when they return
+		return nil // runs on the processor are over when they return
 	}
 	return d.dev.WaitIdle(ctx)
 }
 
-// Memory says how many bytes there are on the device by what they are for. Of what runs on the CPU reference,
+// Memory says how many bytes there are on the device by what they are for. Of what runs on the CPU fast path,
 // that is its device tensors: what else it holds is Go's.
 func (d *Device) Memory() runtime.MemoryUse {
 	if d == nil {
@@ -277,7 +287,7 @@ func (d *Device) Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (
 	return p, err
 }
 
-// interpreted is the program of a graph for the CPU reference, and why no device runs it.
+// interpreted is the program of a graph for the CPU fast path, and why no device runs it.
 func interpreted(g *ir.Graph, refused error) *Program {
 	p := &Program{refused: refused}
 	p.Contents.Graph = g
@@ -311,14 +321,14 @@ type LoadOptions struct {
 // Load makes a program ready to run: weights uploaded, commands recorded. A
 // program whose kernels need what the device lacks, as one compiled for
 // another device may, is an error of type *[vk.MismatchError] that names all of
-// it, and missing weights are one that names them all. The CPU reference loads any
+// it, and missing weights are one that names them all. The CPU fast path loads any
 // program, and runs its graph.
 //
 // Load starts every kernel once, on zeros, since some drivers compile a kernel
 // when it is first started: no run pays for that. On a software device that "auto"
 // opened it then runs the program a few times on zeros, there and on the
 // reference, and keeps it where it is faster; see [OpenDevice]. One that shares
-// goes where the other is. Weights are not used after Load but by the CPU reference of "cpu".
+// goes where the other is. Weights are not used after Load but by "cpu" and "reference".
 func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, fmt.Errorf("load: %w", err)
@@ -331,22 +341,22 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	if weights == nil {
 		weights = p.Contents.Weights
 	}
-	onReference := d.IsReference() || p.refused != nil && d.auto || d.auto && opt.Share.loaded() &&
+	onProcessor := d.IsCPU() || p.refused != nil && d.auto || d.auto && opt.Share.loaded() &&
 		opt.Share.Vulkan() == nil
-	if opt.Share != nil && (!opt.Share.loaded() || onReference != (opt.Share.Vulkan() == nil)) {
+	if opt.Share != nil && (!opt.Share.loaded() || onProcessor != (opt.Share.Vulkan() == nil)) {
 		return nil, fmt.Errorf("load on %s: the executable to share with is on %s", d.Name(), opt.Share.Device())
 	}
-	if onReference {
-		return d.loadReference(ctx, p, weights, opt.Share)
+	if onProcessor {
+		return d.loadOnProcessor(ctx, p, weights, opt.Share)
 	}
 	if p.Contents.Program == nil {
-		return nil, fmt.Errorf("load on %s: the program was made for the CPU reference: compile the graph for "+
+		return nil, fmt.Errorf("load on %s: the program was made for the CPU fast path: compile the graph for "+
 			"this device", d.Name())
 	}
 	exe, err := d.dev.Load(ctx, p.Contents.Program, p.Contents.SPIRV, weights,
 		vk.LoadOptions{Progress: opt.Progress, Guards: opt.Guards, Share: opt.Share.Vulkan()})
 	if d.auto && refuses(err) && opt.Share == nil && !opt.Guards {
-		return d.loadReference(ctx, interpreted(p.Contents.Graph, err), weights, nil)
+		return d.loadOnProcessor(ctx, interpreted(p.Contents.Graph, err), weights, nil)
 	}
 	if err != nil {
 		if _, others, _ := ir.FitWeights(p.Contents.Graph, weights); others > 0 {
@@ -369,16 +379,17 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 // becauseShared is why an executable runs where the one runs that it shares with.
 const becauseShared = "the executable that it shares with is there"
 
-func (d *Device) loadReference(ctx context.Context, p *Program, weights ir.WeightSource,
+func (d *Device) loadOnProcessor(ctx context.Context, p *Program, weights ir.WeightSource,
 	share *Executable) (_ *Executable, err error) {
-	g, opt, why := p.Contents.Graph, cpu.Options{Context: ctx, Device: &d.host, MemoryLimit: d.hostLimit()}, d.why
+	g, opt, why := p.Contents.Graph, cpu.Options{Context: ctx, Device: &d.host, MemoryLimit: d.hostLimit(),
+		Reference: d.IsReference()}, d.why
 	if share != nil {
 		opt.Share = share.backend
 	}
 	if d.auto {
-		why = referenceName + ": " + becauseShared
+		why = processorName + ": " + becauseShared
 		if p.refused != nil {
-			why = fmt.Sprintf("%s: %s does not run this graph: %v", referenceName, d.caps.Name, p.refused)
+			why = fmt.Sprintf("%s: %s does not run this graph: %v", processorName, d.caps.Name, p.refused)
 		}
 		if weights, err = holdWeights(g, weights); err != nil {
 			return nil, err

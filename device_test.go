@@ -18,7 +18,7 @@ func TestOpenReference(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !dev.IsReference() || dev.Fallback() != nil || dev.Name() != "CPU reference" ||
+		if !dev.IsCPU() || dev.Fallback() != nil || dev.Name() != "CPU reference" ||
 			!strings.Contains(dev.Why(), "asked for") {
 			t.Errorf("%q opened %s (%s), fallback %v", want, dev.Name(), dev.Why(), dev.Fallback())
 		}
@@ -36,7 +36,7 @@ func TestWithoutVulkan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !dev.IsReference() || !errors.Is(dev.Fallback(), vk.ErrUnavailable) ||
+		if !dev.IsCPU() || !errors.Is(dev.Fallback(), vk.ErrUnavailable) ||
 			!strings.Contains(dev.Why(), "no Vulkan device") {
 			t.Errorf("%q opened %s (%s), fallback %v", want, dev.Name(), dev.Why(), dev.Fallback())
 		}
@@ -67,7 +67,7 @@ func TestOpenDeviceThatIsNotThere(t *testing.T) {
 
 func TestOpenDevice(t *testing.T) {
 	dev := openDevice(t)
-	if dev.IsReference() || dev.Caps().Name != dev.Name() || !strings.HasPrefix(dev.Why(), dev.Name()) {
+	if dev.IsCPU() || dev.Caps().Name != dev.Name() || !strings.HasPrefix(dev.Why(), dev.Name()) {
 		t.Errorf("opened %s (%s)", dev.Name(), dev.Why())
 	}
 	again, err := vkc.OpenDevice(dev.Name()[:5])
@@ -142,7 +142,7 @@ func TestLoadRefuses(t *testing.T) {
 		wantError(t, err, "layer.1.weight")
 		_, err = dev.Load(ctx, p, vkc.LoadOptions{Weights: wrong})
 		wantError(t, err, "layer.0.bias", "[17]", "[16]")
-		if !dev.IsReference() {
+		if !dev.IsCPU() {
 			_, err = dev.Load(ctx, interpreted, vkc.LoadOptions{Weights: mlpWeights(t)})
 			wantError(t, err, dev.Name(), "compile the graph for this device")
 		}

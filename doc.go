@@ -19,7 +19,7 @@
 // a bundle, which another machine opens with [OpenBundle], or with
 // [OpenBundleBytes] from memory, and runs without any compiler.
 //
-// Where there is no Vulkan device the same graph runs on the CPU reference, and
+// Where there is no Vulkan device the same graph runs on the CPU fast path, and
 // [Device.Fallback] tells. Where the only one is in software, "auto" tries each
 // graph there and on the reference, which starts faster and computes slower, and
 // [Executable.Why] tells what came of it. A [Checker] compares what a device

@@ -28,7 +28,7 @@ type (
 //
 // Any number of goroutines may use it at the same time, Close aside, which
 // comes last. On a Vulkan device runs take turns, so each is complete before
-// the next one begins. On the CPU reference the runs of a program with states
+// the next one begins. On the CPU fast path the runs of a program with states
 // take turns and those of others overlap.
 type Executable struct {
 	backend runtime.Executable
@@ -122,7 +122,7 @@ func (e *Executable) Why() string {
 }
 
 // Vulkan returns the program on its Vulkan device, for what this package has no
-// call for, such as measuring; nil on the CPU reference. Close closes it.
+// call for, such as measuring; nil on the CPU fast path. Close closes it.
 func (e *Executable) Vulkan() *vk.Executable {
 	exe, _ := e.program().(*vk.Executable)
 	return exe

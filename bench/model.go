@@ -134,7 +134,7 @@ func (m *Model) Close() error {
 func (r *Runner) text(ctx context.Context, t *textTest, res *Result) error {
 	m := t.model
 	rate := Rate{Model: m.name(), Backend: "Vulkan", Test: t.String()}
-	if r.Device.IsReference() {
+	if r.Device.IsCPU() {
 		rate.Backend = "CPU"
 	}
 	res.Text = &rate

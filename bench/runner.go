@@ -18,7 +18,7 @@ import (
 
 // Runner runs cases on a device.
 type Runner struct {
-	Device   *vkc.Device // of the CPU reference times are by the wall clock
+	Device   *vkc.Device // of the CPU fast path times are by the wall clock
 	Options  Options     // of Measure; Copies is worked out for each case
 	Ceilings Ceilings    // see MeasureCeilings; zero leaves Result.Share out
 	NoCache  bool        // compile anew
@@ -265,7 +265,7 @@ func (r *Runner) time(ctx context.Context, c *Case, l *loaded, res *Result) erro
 	return nil
 }
 
-// clock times a program: by the device's clock what its buffers hold, and on the CPU reference run by the wall clock.
+// clock times a program: by the device's clock what its buffers hold, and on the CPU fast path run by the wall clock.
 func (r *Runner) clock(ctx context.Context, exe *vkc.Executable, opt Options, run func() error) (Timing, error) {
 	if v := exe.Vulkan(); v != nil {
 		return Measure(ctx, r.Device.Vulkan(), v, opt)

@@ -50,7 +50,7 @@ type Options struct {
 
 	// Ahead is how many steps the device has at a time, of which each takes the tokens that the one before it chose:
 	// so it never waits for the host. Answers do not depend on it, but steps that follow the end of one are for
-	// nothing. 0 means 4, and 1 on the CPU reference.
+	// nothing. 0 means 4, and 1 on the CPU fast path.
 	Ahead int
 }
 

@@ -42,7 +42,7 @@ func (m *Model) checkRoom(g *ir.Graph) error {
 		}
 	}
 	host := &RoomError{"this machine", hostMemory(), weights, caches}
-	if m.device.IsReference() {
+	if m.device.IsCPU() {
 		return host.check()
 	}
 	here := &RoomError{m.device.Name(), 0, weights, caches}

@@ -18,7 +18,7 @@ var ErrClosed = errors.New("already closed")
 // DeviceTensor is a tensor that lies where programs run, in the memory of their
 // device. A run leaves one of each output in RunOptions.Keep, Executable.Upload
 // makes one, and a run of any program on the same device takes it as an input
-// (RunOptions.Inputs). The CPU reference has them in its own memory. Their contents
+// (RunOptions.Inputs). The CPU fast path has them in its own memory. Their contents
 // do not change. To bring one to another device, Read it and Upload it there, which
 // goes by way of host memory.
 //

@@ -33,7 +33,7 @@ type device struct {
 // NewLab returns the Lab that measures on a Vulkan device, and what kernels are
 // made for there: the device without what the GLSL tools cannot express.
 func NewLab(ctx context.Context, dev *vkc.Device) (Lab, target.Caps, error) {
-	if dev.IsReference() {
+	if dev.IsCPU() {
 		return nil, target.Caps{}, fmt.Errorf("vkc tune measures Vulkan devices, and this is %s", dev.Why())
 	}
 	d, err := newDevice(ctx, dev.Vulkan())

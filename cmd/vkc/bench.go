@@ -51,7 +51,7 @@ With -m the cases are those of a language model: reading prompts (pp) and genera
 flags and columns as llama-bench has them. Tokens a second are by the wall clock; beside them stands what the device
 alone would reach.
 
-With --device cpu the cases run on the CPU reference, by the wall clock: on all cores, or on those that the environment's
+With --device cpu the cases run on the CPU fast path, by the wall clock: on all cores, or on those that the environment's
 GOMAXPROCS allows. Sizes that suit a processor are the default there, too.
 
 With --against, each time is compared with that of an earlier --json, or with what other programs reached on an H100.
@@ -181,7 +181,7 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	if dev.IsReference() && f.target != "" {
+	if dev.IsCPU() && f.target != "" {
 		return usagef("--target %s: nothing is compiled for %s", f.target, dev.Name())
 	}
 	defer func() { err = errors.Join(err, f.model.Close()) }() // before the device
@@ -193,7 +193,7 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 		return a.listCases(cases)
 	}
 	a.note("device %s", dev.Why())
-	if !f.tuning.none && !dev.IsReference() {
+	if !f.tuning.none && !dev.IsCPU() {
 		a.noteTuning(dev)
 	}
 	var traces []runtime.Trace
@@ -225,7 +225,7 @@ func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, 
 	report := &bench.Report{
 		Format: bench.ReportFormat, Device: caps.Name, Version: vkc.Version(), Date: time.Now().UTC().Truncate(time.Second),
 	}
-	if dev.IsReference() {
+	if dev.IsCPU() {
 		report.Device = fmt.Sprintf("%s, GOMAXPROCS=%d", caps.Name, goruntime.GOMAXPROCS(0))
 	} else {
 		report.Driver = strings.TrimSpace(caps.DriverName + " " + caps.DriverInfo)

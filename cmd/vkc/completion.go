@@ -49,7 +49,7 @@ func completeValues(cmd *cobra.Command) {
 // index. Without Vulkan there are names alone.
 func deviceValues() []string {
 	values := []string{"auto\twhere a graph runs fastest here", "vulkan\tthe best Vulkan device",
-		"cpu\tthe CPU reference"}
+		"cpu\tthe CPU fast path, without Vulkan", "reference\tthe definition of every op, slow"}
 	info, _ := listDevices()
 	for _, d := range info.Devices {
 		values = append(values, fmt.Sprintf("%d\t%s", d.Index, d.Caps.Name))

@@ -18,7 +18,7 @@ type deviceEntry struct {
 	Caps    *target.Caps `json:"caps"`
 }
 
-// perGraph reports whether --device auto takes the device or the CPU reference, as is faster.
+// perGraph reports whether --device auto takes the device or the CPU fast path, as is faster.
 func (d deviceEntry) perGraph() bool { return d.Auto && d.Caps.Type == target.DeviceCPU }
 
 // devicesInfo is what vkc devices --json prints.
@@ -34,7 +34,7 @@ func (a *app) devicesCommand() *cobra.Command {
 		Use:   "devices",
 		Short: "List the devices that can run programs",
 		Long: `List the devices that can run programs, and which of them --device auto takes (*): of a software device and the CPU
-reference, the one that runs the graph faster. With --json all that is known of each. The CPU reference (--device cpu) is
+fast path, the one that runs the graph faster. With --json all that is known of each. The CPU fast path (--device cpu) is
 always there. Exit code 1 where there is no Vulkan.`,
 		Example: "  vkc devices\n  vkc devices --json",
 		Args:    exactArgs(),
@@ -93,6 +93,7 @@ func (a *app) printDevices(info devicesInfo) error {
 			fmt.Fprintf(w, "  \tcannot be used: %s\n", d.Problem)
 		}
 	}
-	fmt.Fprintf(w, "%s cpu\tCPU reference\tinterpreter\n", auto)
+	fmt.Fprintf(w, "%s cpu\tCPU fast path\tkernels for the processor\n", auto)
+	fmt.Fprint(w, "  reference\tCPU reference\tthe definition of every op\n")
 	return w.Flush()
 }

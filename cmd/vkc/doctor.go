@@ -68,9 +68,9 @@ func examine(ctx context.Context) ([]finding, error) {
 
 // What works without the tools, and without Vulkan.
 const (
-	withoutTools = "nothing new is compiled; bundles, programs in the cache and the CPU reference (--device cpu) " +
+	withoutTools = "nothing new is compiled; bundles, programs in the cache and the CPU fast path (--device cpu) " +
 		"run without it"
-	withoutVulkan = "programs are compiled (--target PROFILE) and run on the CPU reference only (--device cpu)"
+	withoutVulkan = "programs are compiled (--target PROFILE) and run on the CPU fast path only (--device cpu)"
 )
 
 // newerTools is what to do about old ones.
@@ -200,7 +200,7 @@ func describeDevice(d deviceEntry) string {
 	text := fmt.Sprintf("%s (%s, %s %s)", d.Caps.Name, d.Caps.Type, d.Caps.DriverName, d.Caps.DriverInfo)
 	switch {
 	case d.perGraph():
-		text += ", which --device auto takes for graphs that it runs faster than the CPU reference does"
+		text += ", which --device auto takes for graphs that it runs faster than the CPU fast path does"
 	case d.Auto:
 		text += ", which --device auto takes"
 	}

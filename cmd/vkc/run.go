@@ -37,8 +37,8 @@ Of a GGUF or ONNX model vkc builds the graph; vkc graph prints it.
 An input is a .npy file, numbers, or random numbers: floats from -1 to 1, integers from 0 to 99, equal for equal seeds.
 The sizes of random inputs come from the other inputs, or from --symbol.
 
-Where the best device is a software one, auto tries the graph there and on the CPU reference, and takes the faster. A graph
-that the device cannot run, auto runs on the reference, and says why. Neither is so with --check, --profile and --trace,
+Where the best device is a software one, auto tries the graph there and on the CPU fast path, and takes the faster. A graph
+that the device cannot run, auto runs on the fast path, and says why. Neither is so with --check, --profile and --trace,
 which look at kernels.
 
 With --check the reference computes the same on the CPU, and the exit code is 1 if an output is past the tolerance that
@@ -53,7 +53,7 @@ its ops have.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.device, "device", "d", "auto",
-		"auto (where the graph runs fastest), vulkan (the best device), cpu (the reference), an index of vkc "+
+		"auto (where the graph runs fastest), vulkan (the best device), cpu (its fast path), reference, an index of vkc "+
 			"devices, or part of a name")
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE`, where the bundle has no weights")
 	f.graph.add(cmd)
@@ -189,7 +189,7 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 		return err
 	}
 	s.noteDevice()
-	if s.flags.sandbox && !s.device.IsReference() {
+	if s.flags.sandbox && !s.device.IsCPU() {
 		s.note("sandbox: %s", s.device.Robustness())
 	}
 	if !isBundle {
@@ -226,7 +226,7 @@ func (s *session) prepare(g *ir.Graph) (err error) {
 
 func (s *session) noteDevice() {
 	if err := s.device.Fallback(); err != nil {
-		s.say("no Vulkan device, so this runs on the CPU reference, which is slow: %s", oneLine(err))
+		s.say("no Vulkan device, so this runs on the CPU fast path, slower than a GPU: %s", oneLine(err))
 		return
 	}
 	s.note("device %s", s.device.Why())
@@ -249,13 +249,13 @@ func (s *session) compile(ctx context.Context, g *ir.Graph) (err error) {
 		return err
 	}
 	bar.end()
-	if s.program.Contents.Program != nil { // the reference has none
+	if s.program.Contents.Program != nil { // on the processor there is none
 		s.noteCompile(s.program.Stats)
 	}
 	return nil
 }
 
-// looksAtKernels reports whether flags are about kernels, which the CPU reference has not.
+// looksAtKernels reports whether flags are about kernels, which the CPU fast path has not.
 func (s *session) looksAtKernels() bool {
 	return s.flags.check || s.flags.profile || s.flags.trace != ""
 }
@@ -268,7 +268,7 @@ func (s *session) load(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.looksAtKernels() && s.exe.Vulkan() == nil && !s.device.IsReference() {
+	if s.looksAtKernels() && s.exe.Vulkan() == nil && !s.device.IsCPU() {
 		return fmt.Errorf("there are no kernels to look at, as --check, --profile and --trace do: %s", s.exe.Why())
 	}
 	if why := s.exe.Why(); why != s.device.Why() {

@@ -54,7 +54,7 @@ type checkInfo struct {
 type runInfo struct {
 	Device  string           `json:"device"`
 	Why     string           `json:"why"`
-	Program *programInfo     `json:"program,omitempty"` // absent for the CPU reference and for bundles
+	Program *programInfo     `json:"program,omitempty"` // absent for the CPU fast path and for bundles
 	Millis  float64          `json:"run_ms"`
 	Outputs []outputInfo     `json:"outputs"`
 	Check   []checkInfo      `json:"check,omitempty"`

@@ -78,7 +78,7 @@ code 1 if a case failed that --except does not name.`,
 	addTrusted(cmd, &f.trusted)
 	f.tuning.add(cmd, true)
 	flags.StringVarP(&f.device, "device", "d", "vulkan",
-		"vulkan (the best), cpu (the reference), an index of vkc devices, or part of a name")
+		"vulkan (the best), cpu (its fast path), reference, an index of vkc devices, or part of a name")
 	flags.StringVar(&f.filter, "filter", "", "only cases whose name, such as add/f32/13x17/transposed, matches `RE`; "+
 		"with --onnx those whose folder does")
 	flags.BoolVar(&f.quick, "quick", false, "only the few cases that stand for each op")

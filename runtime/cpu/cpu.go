@@ -47,6 +47,7 @@ type executable struct {
 	*runtime.Signature
 	device  *Device
 	name    string
+	what    string // that runs it
 	workers int
 
 	mu      sync.Mutex      // guards program
@@ -70,9 +71,9 @@ func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable
 			return nil, fmt.Errorf("share with another program: %w", err)
 		}
 	}
-	replace := fast.Kernel
+	replace, what := fast.Kernel, "CPU fast path"
 	if opt.Reference {
-		replace = nil
+		replace, what = nil, "CPU reference"
 	}
 	p, err := interp.New(g, interp.Options{Weights: weights, Workers: opt.Workers, MemoryLimit: opt.MemoryLimit,
 		Share: share, Replace: replace, Context: opt.Context})
@@ -87,8 +88,8 @@ func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable
 	if device == nil {
 		device = &own
 	}
-	return &executable{Signature: runtime.SignatureOf(g), device: device, name: g.Name, workers: workers,
-		program: p}, nil
+	return &executable{Signature: runtime.SignatureOf(g), device: device, name: g.Name, what: what,
+		workers: workers, program: p}, nil
 }
 
 // Run implements runtime.Executable. A profile has no kernels: the interpreter
@@ -198,7 +199,7 @@ func (e *executable) ResetStates() error {
 
 // Device implements runtime.Executable.
 func (e *executable) Device() string {
-	return fmt.Sprintf("CPU reference (%s, %d workers)", goruntime.GOARCH, e.workers)
+	return fmt.Sprintf("%s (%s, %d workers)", e.what, goruntime.GOARCH, e.workers)
 }
 
 // Close implements runtime.Executable. It lets go of the decoded weights. A run

@@ -52,7 +52,7 @@ func (d *Device) Memory() runtime.MemoryUse {
 
 func (d *Device) usable() error {
 	if d.closed.Load() {
-		return fmt.Errorf("the CPU reference is %w", runtime.ErrClosed)
+		return fmt.Errorf("the CPU device is %w", runtime.ErrClosed)
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (m *hostMemory) Close() error {
 }
 
 // Device implements runtime.Memory.
-func (m *hostMemory) Device() string { return "CPU reference (" + goruntime.GOARCH + ")" }
+func (m *hostMemory) Device() string { return "CPU (" + goruntime.GOARCH + ")" }
 
 // newTensor takes over data.
 func (d *Device) newTensor(label string, data *ir.Data) (*runtime.DeviceTensor, error) {
