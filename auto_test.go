@@ -52,7 +52,7 @@ func (times timed) set(t *testing.T) {
 }
 
 func onReference(exe interface{ Device() string }) bool {
-	return strings.HasPrefix(exe.Device(), "CPU reference")
+	return strings.HasPrefix(exe.Device(), "CPU fast path")
 }
 
 // noTrial fails the test where a program is tried.
@@ -96,15 +96,15 @@ func TestAutoTakesTheFaster(t *testing.T) {
 		why       string // after the device's name; DEVICE is that of the other
 	}{
 		{"reference", timed{slow, fast}, true, "86µs a run at N=1, DEVICE takes 409µs; 99µs a run at N=8, DEVICE takes 5ms"},
-		{"device", timed{fast, slow}, false, "86µs a run at N=1, the CPU reference takes 409µs"},
+		{"device", timed{fast, slow}, false, "86µs a run at N=1, the CPU fast path takes 409µs"},
 		{"device at more", timed{map[int64]int{1: 409, 8: 410}, map[int64]int{1: 86, 8: 1234567}}, false,
-			"409µs a run at N=1, the CPU reference takes 86µs; 410µs a run at N=8, the CPU reference takes 1.23s"},
+			"409µs a run at N=1, the CPU fast path takes 86µs; 410µs a run at N=8, the CPU fast path takes 1.23s"},
 		{"reference, on the whole", timed{map[int64]int{1: 409, 8: 410}, map[int64]int{1: 86, 8: 420}}, true,
 			"86µs a run at N=1, DEVICE takes 409µs; 420µs a run at N=8, DEVICE takes 410µs"},
 		{"a reference without end at more", timed{slow, map[int64]int{1: 1}}, false,
-			"409µs a run at N=1, the CPU reference takes 1µs; 5ms a run at N=8, the CPU reference takes longer"},
-		{"equal", timed{slow, slow}, false, "409µs a run at N=1, the CPU reference takes 409µs"},
-		{"a reference without end", timed{slow, nil}, false, "409µs a run at N=1, the CPU reference takes longer"},
+			"409µs a run at N=1, the CPU fast path takes 1µs; 5ms a run at N=8, the CPU fast path takes longer"},
+		{"equal", timed{slow, slow}, false, "409µs a run at N=1, the CPU fast path takes 409µs"},
+		{"a reference without end", timed{slow, nil}, false, "409µs a run at N=1, the CPU fast path takes longer"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dev := autoDevice(t)
@@ -116,7 +116,7 @@ func TestAutoTakesTheFaster(t *testing.T) {
 			defer exe.Close()
 			name := dev.Name()
 			if tt.reference {
-				name = "CPU reference"
+				name = "CPU fast path"
 			}
 			if want := name + ": " + strings.ReplaceAll(tt.why, "DEVICE", dev.Name()); exe.Why() != want {
 				t.Errorf("why: %s\nwant %s", exe.Why(), want)
@@ -140,7 +140,7 @@ func TestAutoMeasures(t *testing.T) {
 	}
 	defer exe.Close()
 	if why := exe.Why(); !strings.Contains(why, " a run at T=") ||
-		strings.HasPrefix(why, "CPU reference: ") != onReference(exe) {
+		strings.HasPrefix(why, "CPU fast path: ") != onReference(exe) {
 		t.Errorf("on %s: %s", exe.Device(), why)
 	}
 	t.Log(exe.Why())
@@ -161,7 +161,7 @@ func TestAutoWithoutReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer exe.Close()
-	if onReference(exe) || !strings.HasSuffix(exe.Why(), ": 1ms a run at N=1, the CPU reference fails: no memory") {
+	if onReference(exe) || !strings.HasSuffix(exe.Why(), ": 1ms a run at N=1, the CPU fast path fails: no memory") {
 		t.Errorf("on %s: %s", exe.Device(), exe.Why())
 	}
 }
@@ -191,7 +191,7 @@ func TestAutoFailure(t *testing.T) {
 		if want := map[string]error{"device": lost, "reference": context.Canceled}[fails]; !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
-		wantError(t, err, "load: choose between "+dev.Name()+" and the CPU reference")
+		wantError(t, err, "load: choose between "+dev.Name()+" and the CPU fast path")
 	}
 }
 
@@ -333,7 +333,7 @@ func TestAutoInSoftware(t *testing.T) {
 		vktest.Need(t, err)
 		defer dev.Close()
 		perGraph := want == "auto" && dev.Caps().Type == target.DeviceCPU
-		if strings.Contains(dev.Why(), "each program runs there or on the CPU reference") != perGraph {
+		if strings.Contains(dev.Why(), "each program runs there or on the CPU fast path") != perGraph {
 			t.Errorf("%q: %s", want, dev.Why())
 		}
 	}

@@ -266,13 +266,13 @@ func (d *Device) Close() error {
 	return errors.Join(d.dev.Close(), d.inst.Close())
 }
 
-// Compile compiles a graph for the device; see [Compile]. For the CPU
-// reference, which interprets graphs, there is nothing to do.
+// Compile compiles a graph for the device; see [Compile]. For the processor, which runs
+// graphs node by node, there is nothing to do.
 func (d *Device) Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
-	if d.IsReference() {
+	if d.IsCPU() {
 		return interpreted(g, nil), g.Verify()
 	}
 	opt.Target = d.caps

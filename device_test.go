@@ -13,13 +13,14 @@ import (
 )
 
 func TestOpenReference(t *testing.T) {
-	for _, want := range []string{"cpu", " CPU "} {
+	for want, name := range map[string]string{"cpu": "CPU fast path", " CPU ": "CPU fast path",
+		"reference": "CPU reference"} {
 		dev, err := vkc.OpenDevice(want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !dev.IsCPU() || dev.Fallback() != nil || dev.Name() != "CPU reference" ||
-			!strings.Contains(dev.Why(), "asked for") {
+		if !dev.IsCPU() || dev.Fallback() != nil || dev.Name() != name ||
+			dev.IsReference() != (want == "reference") || !strings.Contains(dev.Why(), "asked for") {
 			t.Errorf("%q opened %s (%s), fallback %v", want, dev.Name(), dev.Why(), dev.Fallback())
 		}
 		if err := dev.Close(); err != nil {
@@ -123,7 +124,7 @@ func TestLoadRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, interpreted.Save(t.TempDir()+"/x.vkb", nil), "CPU reference", "compile the graph for a device")
+	wantError(t, interpreted.Save(t.TempDir()+"/x.vkb", nil), "CPU fast path", "compile the graph for a device")
 	few := mlpWeights(t)
 	delete(few, "layer.1.weight")
 	wrong := mlpWeights(t)

@@ -236,7 +236,7 @@ func TestDeviceTensorErrors(t *testing.T) {
 			want string
 		}{
 			{nil, given(closed), `input "x": f32[2 4] (uploaded): the tensor is already closed`},
-			{nil, given(far), "lies on another device (CPU reference"},
+			{nil, given(far), "lies on another device (CPU ("},
 			{nil, given(ints), `input "x" is i32[2 4] (uploaded), want f32[N,4]`},
 			{nil, given(flat), `input "x" has shape [8], want [N,4]`},
 			{nil, given(nil), `input "x" is a nil device tensor, want f32[N,4]`},

@@ -98,7 +98,7 @@ if (column < x_dim1) y[first + column] = row[x_dim1 - 1u - column];`,
 	},
 })
 
-// A custom kernel takes its place between fused ones. On the CPU reference its
+// A custom kernel takes its place between fused ones. On the CPU fast path its
 // Go function runs in its stead.
 func Example_customKernel() {
 	g, err := frontend.Build("reverse", func(b *frontend.Builder) {

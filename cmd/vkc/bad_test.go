@@ -146,7 +146,7 @@ func testWithoutVulkan(t *testing.T, run func(t *testing.T, args ...string) resu
 	t.Helper()
 	r := run(t, mlpArgs(t, "--check", "--quiet")...)
 	if r.code != exitOK || strings.Count(r.stderr, "\n") != 1 ||
-		!strings.Contains(r.stderr, "no Vulkan device, so this runs on the CPU reference") {
+		!strings.Contains(r.stderr, "no Vulkan device, so this runs on the CPU fast path") {
 		t.Errorf("run: exit code %d, %q", r.code, r.stderr)
 	}
 	out := filepath.Join(t.TempDir(), "x.vkb")

@@ -39,7 +39,7 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// TestBenchReference measures cases on the CPU reference, which has no ceilings and no kernels.
+// TestBenchReference measures cases on the CPU fast path, which has no ceilings and no kernels.
 func TestBenchReference(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bench.json")
 	r := ok(t, "bench", "--device", "cpu", "--filter", "^(matmul/f32/16x16x16|add/f32/32|launch/dependent/50)$",
@@ -56,7 +56,7 @@ func TestBenchReference(t *testing.T) {
 		add.Kernels != 0 || add.Share != 0 || add.Replays < 3 {
 		t.Errorf("%+v", add)
 	}
-	if !strings.HasPrefix(report.Device, "CPU reference, GOMAXPROCS=") || report.API != "" {
+	if !strings.HasPrefix(report.Device, "CPU fast path, GOMAXPROCS=") || report.API != "" {
 		t.Errorf("%q, Vulkan %q", report.Device, report.API)
 	}
 	page := filepath.Join(t.TempDir(), "page.md")
@@ -70,7 +70,7 @@ func TestBenchReference(t *testing.T) {
 	}
 }
 
-// TestBenchModelReference measures a model on the CPU reference.
+// TestBenchModelReference measures a model on the CPU fast path.
 func TestBenchModelReference(t *testing.T) {
 	r := ok(t, "bench", "--device", "cpu", "-m", gollama, "-p", "0", "-n", "2", "--n-depth", "0", "-r", "1")
 	has(t, r.stdout, "  CPU  ", "tg2", "1 cases: 1 ok")

@@ -13,7 +13,7 @@ func TestGenerate(t *testing.T) {
 	if r.stdout != "\tif err\n" && !strings.HasPrefix(r.stdout, "\t") {
 		t.Errorf("%+v", r)
 	}
-	if !strings.Contains(r.stderr, "CPU reference") || !strings.Contains(r.stderr, "6 tokens of the prompt") ||
+	if !strings.Contains(r.stderr, "CPU fast path") || !strings.Contains(r.stderr, "6 tokens of the prompt") ||
 		!strings.Contains(r.stderr, "; 3 more") {
 		t.Errorf("%+v", r)
 	}
