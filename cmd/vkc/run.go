@@ -54,8 +54,7 @@ its ops have.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&f.device, "device", "d", "auto",
 		"auto (where the graph runs fastest), vulkan (the best device), cpu (its fast path), reference, an index of "+
-			"vkc "+
-			"devices, or part of a name")
+			"vkc devices, or part of a name")
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE`, where the bundle has no weights")
 	f.graph.add(cmd)
 	addTrusted(cmd, &f.trusted)
