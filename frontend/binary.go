@@ -83,8 +83,8 @@ func (t Tensor) Gt(y Tensor) Tensor { return t.binary(ir.OpGt, y) }
 // Ge returns, as bools, whether x is at least y.
 func (t Tensor) Ge(y Tensor) Tensor { return t.binary(ir.OpGe, y) }
 
-// Where returns yes where t, a tensor of bools, is true, and no elsewhere. All
-// three broadcast.
+// Where returns yes where t, a tensor of bools, or of integers, is true, or not 0,
+// and no elsewhere. All three broadcast.
 func (t Tensor) Where(yes, no Tensor) Tensor { return t.apply(ir.OpWhere, []Tensor{yes, no}) }
 
 // Lerp returns x+(y-x)*w, which goes from x to y as w goes from 0 to 1.

@@ -130,12 +130,14 @@ func (t Tensor) IsNaN() Tensor { return t.unary(ir.OpIsNaN) }
 // IsInf returns, as bools, whether x is infinite.
 func (t Tensor) IsInf() Tensor { return t.unary(ir.OpIsInf) }
 
-// Clamp limits x to [lo, hi]; NaN stays. An infinite bound does not limit.
+// Clamp limits x to [lo, hi]; NaN stays. An infinite bound does not limit. Bounds of
+// integers are values of their dtype, or infinite.
 func (t Tensor) Clamp(lo, hi float64) Tensor {
 	return t.unary(ir.OpClamp, attr("min", lo), attr("max", hi))
 }
 
-// Affine returns x*mul+add of floats.
+// Affine returns x*mul+add. Of integers mul and add are values of their dtype, and
+// the result wraps.
 func (t Tensor) Affine(mul, add float64) Tensor {
 	return t.unary(ir.OpAffine, attr("mul", mul), attr("add", add))
 }

@@ -253,16 +253,28 @@ func initTernary() {
 				}
 				return x[2]
 			},
-			GLSL: GLSL{Float: sel, Int: sel, Uint: sel, Bool: sel}, Doc: "a where cond is true, else b."},
-		OpInfo{Op: OpClamp, Name: "clamp", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
+			GLSL: GLSL{Float: sel, Int: sel, Uint: sel, Bool: sel}, Doc: "a where cond is true, else b. A cond of integers is true where it is not 0."},
+		OpInfo{Op: OpClamp, Name: "clamp", Class: ClassElementwise, Args: oneArg, Infer: inferNumbers,
 			Attrs: []AttrInfo{{Name: "min", Kind: AttrFloat, Default: math.Inf(-1), Doc: "lower bound"}, {Name: "max", Kind: AttrFloat, Default: math.Inf(1), Doc: "upper bound"}},
 			Float: func(x []float64, a Attrs) float64 { return nanMin(nanMax(x[0], a.Float("min")), a.Float("max")) },
-			GLSL:  GLSL{Float: "nan_min(nan_max({0}, {min}), {max})"}, Doc: "x limited to [min, max]; NaN stays."},
-		OpInfo{Op: OpAffine, Name: "affine", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
+			Int: func(x []int64, a Attrs) int64 {
+				y := x[0]
+				if lo := a.Float("min"); !math.IsInf(lo, 0) {
+					y = max(y, int64(lo))
+				}
+				if hi := a.Float("max"); !math.IsInf(hi, 0) {
+					y = min(y, int64(hi))
+				}
+				return y
+			},
+			GLSL: GLSL{Float: "nan_min(nan_max({0}, {min}), {max})"},
+			Doc:  "x limited to [min, max]; NaN stays. A bound of integers is one of their values, or infinite, which does not limit."},
+		OpInfo{Op: OpAffine, Name: "affine", Class: ClassElementwise, Args: oneArg, Infer: inferNumbers,
 			Attrs: []AttrInfo{{Name: "mul", Kind: AttrFloat, Default: 1.0, Doc: "factor"}, {Name: "add", Kind: AttrFloat, Default: 0.0, Doc: "offset"}},
 			Float: func(x []float64, a Attrs) float64 { return x[0]*a.Float("mul") + a.Float("add") },
+			Int:   func(x []int64, a Attrs) int64 { return x[0]*int64(a.Float("mul")) + int64(a.Float("add")) },
 			// Where the sum cancels, the product's rounding error of |add|*2^-24 stays as it is.
-			GLSL: GLSL{Float: "{0} * {mul} + {add}"}, Tol: Tolerance{Eps: 4, Abs: 1e-6}, Doc: "x*mul+add."},
+			GLSL: GLSL{Float: "{0} * {mul} + {add}"}, Tol: Tolerance{Eps: 4, Abs: 1e-6}, Doc: "x*mul+add. Of integers mul and add are values of their dtype, and the result wraps."},
 		OpInfo{Op: OpPowf, Name: "powf", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
 			Attrs: []AttrInfo{{Name: "exponent", Kind: AttrFloat, Doc: "the power"}},
 			Float: func(x []float64, a Attrs) float64 { return math.Pow(x[0], a.Float("exponent")) },
@@ -308,6 +320,30 @@ func inferSame(c *Call) (Type, error) {
 	return Type{c.DType(0), s}, err
 }
 
+// inferNumbers is for one argument, of floats or integers, and attributes that are numbers of its dtype. An integer has
+// no number above 2^53 there, of which an attribute would lose the last bits.
+func inferNumbers(c *Call) (Type, error) {
+	if err := c.wantKinds(0, KindFloat, KindInt, KindUint); err != nil {
+		return Type{}, err
+	}
+	t := Type{c.DType(0), c.Shape(0)}
+	if !t.DType.IsInteger() {
+		return t, nil
+	}
+	lo, hi := IntRange(t.DType)
+	for _, a := range c.Op.Info().Attrs {
+		v, bound := c.Attrs.Float(a.Name), math.IsInf(a.Default.(float64), 0)
+		if bound && math.IsInf(v, 0) {
+			continue
+		}
+		if v != math.Trunc(v) || math.Abs(v) > 1<<53 || v < float64(lo) || v > float64(hi) {
+			return Type{}, fmt.Errorf("%s is %v, which is no %s: want a whole number from %d to %d", a.Name, v, t.DType,
+				max(lo, -1<<53), min(hi, 1<<53))
+		}
+	}
+	return t, nil
+}
+
 func inferBits(c *Call) (Type, error) { return inferSame(c) }
 
 func inferShift(c *Call) (Type, error) {
@@ -330,8 +366,8 @@ func inferCompare(c *Call) (Type, error) {
 }
 
 func inferWhere(c *Call) (Type, error) {
-	if c.DType(0) != Bool {
-		return Type{}, fmt.Errorf("cond is %s, want bool", c.DType(0))
+	if err := c.wantKinds(0, KindBool, KindInt, KindUint); err != nil {
+		return Type{}, err
 	}
 	if err := c.wantSame(1, 2); err != nil {
 		return Type{}, err

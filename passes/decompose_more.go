@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"math"
 	"slices"
 
 	"github.com/vkc-go/vkc/ir"
@@ -10,6 +11,13 @@ import (
 // nil where n has a lowering of its own.
 func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 	switch n.Op() {
+	case ir.OpWhere:
+		if args[0].DType() == ir.Bool {
+			return nil
+		}
+		return r.add(ir.OpWhere, []*ir.Node{r.castTo(args[0], ir.Bool), args[1], args[2]})
+	case ir.OpClamp, ir.OpAffine:
+		return r.ofIntegers(n, args[0])
 	case ir.OpBatchNorm:
 		return r.batchNorm(n, args)
 	case ir.OpGroupNorm:
@@ -51,6 +59,26 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 		return r.scatterND(n, args)
 	}
 	return nil
+}
+
+// ofIntegers writes a clamp or affine of integers as the operations it consists of; of floats there is a kernel for it.
+func (r *rewriter) ofIntegers(n, x *ir.Node) *ir.Node {
+	if !x.DType().IsInteger() {
+		return nil
+	}
+	steps := []struct {
+		op   ir.Op
+		attr string
+	}{{ir.OpMul, "mul"}, {ir.OpAdd, "add"}}
+	if n.Op() == ir.OpClamp {
+		steps[0].op, steps[0].attr, steps[1].op, steps[1].attr = ir.OpMax, "min", ir.OpMin, "max"
+	}
+	for _, s := range steps {
+		if v := n.Attrs().Float(s.attr); !math.IsInf(v, 0) {
+			x = r.binary(s.op, x, r.scalar(x.DType(), v))
+		}
+	}
+	return x
 }
 
 func (r *rewriter) binary(op ir.Op, a, b *ir.Node) *ir.Node { return r.add(op, []*ir.Node{a, b}) }

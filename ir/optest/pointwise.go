@@ -2,6 +2,7 @@ package optest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -28,6 +29,26 @@ func (s *suite) elementwise() {
 	}
 	s.ranges()
 	s.casts()
+	s.integers()
+}
+
+// integers adds the cases of ops that take integers by other rules than floats.
+func (s *suite) integers() {
+	one := func(op ir.Op, name string, attrs ...ir.Attr) {
+		t := s.add(op, "integers/"+name, func(b *builder, t ir.DType) *ir.Node {
+			return b.op(op, []*ir.Node{b.input(t, []int{extremeCount(t)}, extreme)}, attrs...)
+		}).every().quick()
+		t.types = slices.DeleteFunc(slices.Clone(preferred), func(t ir.DType) bool { return !t.IsInteger() })
+	}
+	one(ir.OpClamp, "3 to 100", attr("min", 3.0), attr("max", 100.0))
+	one(ir.OpClamp, "7 at most", attr("max", 7.0))
+	one(ir.OpAffine, "3x+5", attr("mul", 3.0), attr("add", 5.0))
+	for _, cond := range []ir.DType{ir.U8, ir.U32, ir.I64} {
+		s.add(ir.OpWhere, "by "+cond.String(), func(b *builder, t ir.DType) *ir.Node {
+			return b.op(ir.OpWhere, []*ir.Node{b.arg(cond, []int{7, 13}, plain, sparse), b.arg(t, []int{7, 13}, plain, wide),
+				b.arg(t, []int{13}, plain, wide)})
+		}).smoke = cond == ir.U8
+	}
 }
 
 // ranges adds functions over the range in which they are hard to compute.
