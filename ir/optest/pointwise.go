@@ -45,8 +45,8 @@ func (s *suite) integers() {
 	one(ir.OpAffine, "3x+5", attr("mul", 3.0), attr("add", 5.0))
 	for _, cond := range []ir.DType{ir.U8, ir.U32, ir.I64} {
 		s.add(ir.OpWhere, "by "+cond.String(), func(b *builder, t ir.DType) *ir.Node {
-			return b.op(ir.OpWhere, []*ir.Node{b.arg(cond, []int{7, 13}, plain, sparse), b.arg(t, []int{7, 13}, plain, wide),
-				b.arg(t, []int{13}, plain, wide)})
+			yes, no := b.arg(t, []int{7, 13}, plain, wide), b.arg(t, []int{13}, plain, wide)
+			return b.op(ir.OpWhere, []*ir.Node{b.arg(cond, []int{7, 13}, plain, sparse), yes, no})
 		}).smoke = cond == ir.U8
 	}
 }
