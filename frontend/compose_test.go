@@ -132,7 +132,7 @@ func TestComposedMistakes(t *testing.T) {
 		{func(o *operands) { o.b.Arange(ir.I32, 0.5, 1, 3) }, "0.5 is not a value of i32"},
 		{func(o *operands) { o.x.Dropout(1, o.seed, o.seed) }, "dropout(f32[2,4]): probability 1 is outside 0..1"},
 		{func(o *operands) { o.x.Dropout(math.NaN(), o.seed, o.seed) }, "probability NaN"},
-		{func(o *operands) { o.x.Dropout(0.5, o.one, o.seed) }, "seed is i32[], want a scalar of u32 or i64"},
+		{func(o *operands) { o.x.Dropout(0.5, o.one, o.seed) }, "seed is i32[], want u32 or i64, and a scalar or the first axes of [2,4]"},
 		{func(o *operands) { o.img.ResizeNearest("8") }, "resize_nearest(f32[1,4,6,5]): 8 (string) is not a dim"},
 	} {
 		_, err := frontend.Build("mistakes", func(b *frontend.Builder) { c.call(newOperands(b)) })

@@ -29,8 +29,11 @@ func (p *Program) planStates() []bool {
 	return list
 }
 
-// makes reports whether the elements of a node's result are surely not those of an argument.
+// makes reports whether the elements of a node's result are surely not those of an argument or of a constant.
 func (p *Program) makes(n *ir.Node) bool {
+	if !slices.Contains(p.plan.nodes, n) {
+		return false
+	}
 	return n.Op() == ir.OpDynamicUpdateSlice || p.kernels != nil && p.kernels[n.ID()] != nil ||
 		n.Op().Info().Class == ir.ClassElementwise && n.Op() != ir.OpCast
 }

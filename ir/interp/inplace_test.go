@@ -90,3 +90,25 @@ func TestAliasedStates(t *testing.T) {
 		t.Error("the states count as apart")
 	}
 }
+
+// TestConstantStates: a state becomes a constant in each run, which lies where no program may write.
+func TestConstantStates(t *testing.T) {
+	b := newGraph(t)
+	state := b.leaf(ir.OpState, "state", ir.F32, ir.ShapeOf(2))
+	one := b.add(ir.OpConst, nil, "data", floats(t, ir.F32, []float64{1, 1}, 2))
+	b.update(state, b.add(ir.OpAdd, []*ir.Node{one, one}))
+	b.output("before", b.add(ir.OpNeg, []*ir.Node{state}))
+	p := b.program(Options{Replace: func(*ir.Node) *Kernel { return nil }})
+	if !p.states.aliased {
+		t.Error("the constant counts as the state's own")
+	}
+	for i, want := range []float64{0, -2, -2} {
+		out, err := p.Run(t.Context(), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := out["before"].Floats(); err != nil || got[0] != want || got[1] != want {
+			t.Errorf("run %d: %g (%v), want all %g", i, got, err, want)
+		}
+	}
+}

@@ -211,7 +211,7 @@ func (p *Program) Run(ctx context.Context, in map[string]*ir.Data,
 // rest makes what a run used ready for the next.
 func (p *Program) rest(x *exec) {
 	for _, u := range p.graph.Updates() { // states keep their room
-		x.vals[u.Value.ID()] = value{}
+		x.vals[u.Value.ID()] = p.consts[u.Value.ID()]
 	}
 	for _, n := range p.plan.nodes {
 		x.forget(n.ID())
