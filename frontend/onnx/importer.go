@@ -124,6 +124,9 @@ func (im *importer) input(in Value) *value {
 	if d, ok := im.options.Inputs[in.Name]; ok {
 		return &value{name: in.Name, data: d}
 	}
+	if types, ok := im.options.Lists[in.Name]; ok && in.Type.Kind != KindTensor {
+		return im.listInput(in, types)
+	}
 	if in.Type.Kind != KindTensor {
 		return im.problem(in.Name, "input", fmt.Errorf("it is %s: vkc's programs take tensors", in.Type))
 	}
@@ -144,6 +147,26 @@ func (im *importer) input(in Value) *value {
 	v := &value{name: in.Name, from: []string{in.Name}}
 	im.try(in.Name, "input", func() { v.tensor = im.b.Input(in.Name, t, shape) })
 	return v
+}
+
+// listInput declares the elements of a sequence or optional as inputs.
+func (im *importer) listInput(in Value, types []ir.Type) *value {
+	list := &value{name: in.Name, isList: true}
+	single := in.Type.Kind == KindOptional && (in.Type.Of == nil || in.Type.Of.Kind == KindTensor)
+	for i, t := range types {
+		name := in.Name
+		if !single {
+			name = fmt.Sprintf("%s.%d", name, i)
+		}
+		im.taken[name] = true
+		v := &value{name: name, from: []string{name}}
+		im.try(name, "input", func() { v.tensor = im.b.Input(name, t.DType, t.Shape) })
+		if single {
+			return v
+		}
+		list.list = append(list.list, v)
+	}
+	return list
 }
 
 // extent makes a dim of one of an input. unnamed is the name of its symbol if the model gives none.

@@ -43,8 +43,6 @@ func (c *call) likelihood(x tensor) tensor {
 	return loss
 }
 
-var trainingOps = table{}
-
 var microsoftOps = table{
 	"Gelu":     unary(tensor.GeluErf),
 	"FastGelu": unary(tensor.Gelu),
@@ -71,7 +69,3 @@ func dropout(c *call) []*value {
 	}
 	return several(x, c.b.Full(mask, 1, x.Shape()))
 }
-
-var signalOps = table{}
-
-var recurrentOps = table{}

@@ -40,6 +40,9 @@ type Options struct {
 	Dims map[string]int
 	// Inputs gives values of inputs that are constants of this graph, such as one that is a shape.
 	Inputs map[string]*ir.Data
+	// Lists gives, for inputs that are sequences, the type of each element, which is then an input of the graph: those of
+	// "x" are "x.0", "x.1" and so on. An optional has one element, under its own name, or none.
+	Lists map[string][]ir.Type
 }
 
 // File is an open model: its graph, and its weights by name. Weight may be called from several goroutines.

@@ -572,16 +572,13 @@ func eyeLike(c *call) tensor {
 }
 
 func oneHot(c *call) tensor {
-	indices, depth, values := c.x(0), c.ints(1), c.x(2)
-	if len(depth) != 1 || depth[0] < 0 {
-		c.fail("depth is %v, want one number", depth)
-	}
+	indices, depth, values := c.x(0), int(c.number(1)), c.x(2)
 	if indices.DType().IsFloat() {
 		indices = indices.Cast(ir.I64)
 	}
-	indices = c.counted(indices, ir.D(depth[0]))
+	indices = c.counted(indices, ir.D(depth))
 	axis := c.axis(c.intAttr("axis", -1), indices.Rank()+1)
-	s := slices.Insert(slices.Clone(indices.Shape()), axis, ir.D(depth[0]))
+	s := slices.Insert(slices.Clone(indices.Shape()), axis, ir.D(depth))
 	is := indices.Unsqueeze(axis).Eq(c.b.Iota(indices.DType(), axis, s))
 	return is.Where(values.Index(0, 1), values.Index(0, 0))
 }

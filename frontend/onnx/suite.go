@@ -63,7 +63,7 @@ type Loaded struct {
 }
 
 // Load opens the model of a case. Inputs that the graph must know when it is built, such as shapes, become constants
-// of it.
+// of it; if that is not enough, extents become numbers.
 func (t Case) Load() (_ *Loaded, err error) {
 	path := filepath.Join(t.Folder, "model.onnx")
 	content, err := os.ReadFile(path)
@@ -80,7 +80,8 @@ func (t Case) Load() (_ *Loaded, err error) {
 		initialized[d.Name] = true
 	}
 	given := map[string]*ir.Data{}
-	constants := map[string]*ir.Data{}
+	o := Options{Inputs: map[string]*ir.Data{}, Lists: map[string][]ir.Type{}}
+	sizes := map[string]int{}
 	next := 0
 	for _, in := range model.Graph.Inputs {
 		if initialized[in.Name] {
@@ -91,13 +92,31 @@ func (t Case) Load() (_ *Loaded, err error) {
 			return nil, err
 		}
 		next++
-		if in.Type.Kind == KindTensor && len(list) == 1 {
-			given[in.Name] = list[0]
+		if in.Type.Kind != KindTensor {
+			types := []ir.Type{}
+			for i, d := range list {
+				types = append(types, ir.Type{DType: d.DType, Shape: ir.ShapeOf(d.Dims...)})
+				given[fmt.Sprintf("%s.%d", in.Name, i)] = d
+			}
+			if in.Type.Kind == KindOptional && len(list) == 1 {
+				given[in.Name] = list[0]
+			}
+			o.Lists[in.Name] = types
+			continue
+		}
+		if len(list) != 1 {
+			return nil, fmt.Errorf("input %q: %d tensors", in.Name, len(list))
+		}
+		given[in.Name] = list[0]
+		for i, d := range in.Type.Shape {
+			if d.Name != "" && i < len(list[0].Dims) {
+				sizes[d.Name] = list[0].Dims[i]
+			}
 		}
 	}
 	l := &Loaded{Inputs: given}
 	for l.File == nil {
-		f, err := Open(path, Options{Inputs: constants})
+		f, err := Open(path, o)
 		var unsupported *UnsupportedError
 		if !errors.As(err, &unsupported) {
 			if err != nil {
@@ -108,16 +127,21 @@ func (t Case) Load() (_ *Loaded, err error) {
 		}
 		more := false
 		for _, name := range unsupported.Inputs {
-			if d, ok := given[name]; ok && constants[name] == nil {
-				constants[name], more = d, true
+			if d, ok := given[name]; ok && o.Inputs[name] == nil {
+				o.Inputs[name], more = d, true
 			}
+		}
+		if !more && o.Dims == nil && len(sizes) > 0 {
+			o.Dims, more = sizes, true
 		}
 		if !more {
 			return nil, err
 		}
 	}
-	for name := range constants {
-		delete(l.Inputs, name)
+	for name := range l.Inputs {
+		if _, ok := l.File.Graph.Named(name); !ok {
+			delete(l.Inputs, name)
+		}
 	}
 	if l.Want, err = t.want(model, l.File); err != nil {
 		return nil, errors.Join(err, l.File.Close())

@@ -29,7 +29,7 @@ var domains map[string]table
 func init() {
 	domains = map[string]table{
 		"": joined(elementwiseOps, shapeOps, reduceOps, rowOps, windowOps, contractOps, indexOps, quantizedOps,
-			controlOps, randomOps, signalOps, lossOps, recurrentOps),
+			controlOps, randomOps, resizeOps, sampleOps, signalOps, lossOps, recurrentOps),
 		"com.microsoft":            microsoftOps,
 		"ai.onnx.preview.training": trainingOps,
 	}

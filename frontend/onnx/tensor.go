@@ -100,7 +100,7 @@ func (t *Tensor) data(x *externals) (*ir.Data, error) {
 		if d.Bytes, err = x.bytes(t, want); err != nil {
 			return nil, err
 		}
-	case int64(len(t.integers)) == n && len(t.raw) == 0:
+	case int64(len(t.integers)) == n && len(t.raw) == 0 && n > 0:
 		if d, err = t.encode(dims); err != nil {
 			return nil, err
 		}

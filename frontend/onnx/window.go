@@ -1,6 +1,9 @@
 package onnx
 
 import (
+	"math"
+	"slices"
+
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -9,7 +12,7 @@ var windowOps = table{
 	"Conv":              manyOp(conv),
 	"ConvTranspose":     tensorOp(convTranspose),
 	"AveragePool":       tensorOp(averagePool),
-	"MaxPool":           tensorOp(maxPool),
+	"MaxPool":           manyOp(maxPool),
 	"LpPool":            tensorOp(lpPool),
 	"MaxUnpool":         tensorOp(maxUnpool),
 	"GlobalAveragePool": tensorOp(func(c *call) tensor { return c.x(0).GlobalAvgPool() }),
@@ -198,21 +201,80 @@ func averagePool(c *call) tensor {
 	return x.AvgPool(w.kernel, options...)
 }
 
-func maxPool(c *call) tensor {
+func maxPool(c *call) []*value {
 	x, w, options := c.pool()
-	if c.wants(1) {
-		c.fail("the places of the largest elements, its second result, are not supported")
+	y := x.MaxPool(w.kernel, append(options, frontend.Dilation(w.dilation...))...)
+	if !c.wants(1) {
+		return one(y)
 	}
-	return x.MaxPool(w.kernel, append(options, frontend.Dilation(w.dilation...))...)
+	return several(y, c.largestPlaces(x, y.Shape(), w))
+}
+
+// maxPlaces is how large a window may be of which the place of the largest element is wanted.
+const maxPlaces = 256
+
+// largestPlaces is where in x the largest element of each window is, counted over all of x: the windows' elements side
+// by side on an axis of their own, and beside them their places.
+func (c *call) largestPlaces(x tensor, to ir.Shape, w window) tensor {
+	n := len(w.kernel)
+	if !x.Shape()[1:].IsStatic() || !to[1:].IsStatic() {
+		c.fail("the places of the largest elements of %s are wanted: its extents must be numbers", x)
+	}
+	low, high := make([]int, x.Rank()), make([]int, x.Rank())
+	for i := range n { // as far as the last window reaches
+		low[i+2] = w.low[i]
+		reach := (to[i+2].Static()-1)*w.stride[i] + w.dilation[i]*(w.kernel[i]-1) + 1
+		high[i+2] = max(0, reach-w.low[i]-x.Shape()[i+2].Static())
+	}
+	place := c.b.Const(int64(0)).Broadcast(x.Shape())
+	stride := int64(1)
+	columnMajor := c.intAttr("storage_order", 0) != 0
+	order := make([]int, 0, x.Rank())
+	for i := x.Rank() - 1; i >= 0; i-- {
+		order = append(order, i)
+	}
+	if columnMajor { // the innermost axes count the other way round
+		slices.Reverse(order[:n])
+	}
+	for _, axis := range order {
+		place = place.Add(c.b.Iota(ir.I64, axis, x.Shape()).MulScalar(float64(stride)))
+		stride *= x.Shape()[axis].Max()
+	}
+	if !x.DType().IsFloat() {
+		x = x.Cast(ir.F64)
+	}
+	x, place = x.Pad(low, high, math.Inf(-1)), place.Pad(low, high, 0)
+	var values, places []tensor
+	for k := range volume(w.kernel) {
+		a, b := x, place
+		for i := n - 1; i >= 0; i-- {
+			start := k % w.kernel[i] * w.dilation[i]
+			k /= w.kernel[i]
+			limit := start + (to[i+2].Static()-1)*w.stride[i] + 1
+			a, b = a.SliceStep(i+2, start, limit, w.stride[i]), b.SliceStep(i+2, start, limit, w.stride[i])
+		}
+		values, places = append(values, a), append(places, b)
+		if len(values) > maxPlaces {
+			c.fail("windows of %v: the places of the largest of at most %d elements are found", w.kernel, maxPlaces)
+		}
+	}
+	at := stacked(values, -1).ArgmaxKeep(-1)
+	return stacked(places, -1).Gather(-1, at).Squeeze(-1)
+}
+
+// volume is a product of extents.
+func volume(list []int) int {
+	n := 1
+	for _, v := range list {
+		n *= v
+	}
+	return n
 }
 
 // lpPool is a root of a sum of powers: a mean, padding counted, times the elements of the window.
 func lpPool(c *call) tensor {
 	x, w, options := c.pool()
-	p, n := float64(c.intAttr("p", 2)), 1
-	for _, k := range w.kernel {
-		n *= k
-	}
+	p, n := float64(c.intAttr("p", 2)), volume(w.kernel)
 	return x.Abs().Powf(p).AvgPool(w.kernel, options...).MulScalar(float64(n)).Powf(1 / p)
 }
 
@@ -243,19 +305,22 @@ func maxUnpool(c *call) tensor {
 		}
 		to = append(to, d)
 	}
-	// Places are counted in a tensor of the natural shape; one of another shape, given, is that one with more room.
 	total, err := to.Numel()
 	if err != nil {
 		c.fail("%v", err)
 	}
-	if c.has(2) {
-		if to = c.dims(2); !to.IsStatic() {
-			c.fail("output_shape is %s, want numbers", to)
-		}
-		if total, err = to.Numel(); err != nil {
-			c.fail("%v", err)
-		}
+	y := c.b.Full(x.DType(), 0, total).ScatterDistinct(0, at.Reshape(-1), x.Reshape(-1)).Reshape(to)
+	if !c.has(2) {
+		return y
 	}
-	flat := c.b.Full(x.DType(), 0, total).ScatterDistinct(0, at.Reshape(-1), x.Reshape(-1))
-	return flat.Reshape(to)
+	// Places are counted in a tensor of the natural shape; a shape that is given has more room.
+	low, high := make([]int, x.Rank()), make([]int, x.Rank())
+	for i, d := range c.dims(2) {
+		more, err := d.Less(to[i])
+		if err != nil || !more.IsStatic() || more.Add < 0 {
+			c.fail("output_shape is %s, and the natural shape %s", c.dims(2), to)
+		}
+		high[i] = more.Static()
+	}
+	return y.Pad(low, high, 0)
 }

@@ -1,0 +1,254 @@
+package onnx
+
+import (
+	"strings"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+var recurrentOps = table{
+	"LSTM": manyOp(lstm),
+	"GRU":  manyOp(gru),
+	"RNN":  manyOp(rnn),
+}
+
+// recurrence is one direction of a recurrent layer. Steps are written out: each is a product of the state by the
+// recurrent weights, and the inputs of all steps are multiplied at once before.
+type recurrence struct {
+	c       *call
+	x       tensor // [T, N, 4*H], or as many gates as there are: the inputs times their weights
+	r       tensor // [H, gates*H], recurrent weights
+	bias    tensor // [gates*H] of the recurrent part; the zero Tensor if there is none
+	hidden  int
+	gates   int
+	lengths tensor // [N] of i32; the zero Tensor where all sequences are as long as T
+	reverse bool
+	act     []func(tensor) tensor
+}
+
+// activation returns a function by ONNX's name.
+func (c *call) activation(name string, alpha, beta float64) func(tensor) tensor {
+	switch strings.ToLower(name) {
+	case "relu":
+		return tensor.Relu
+	case "tanh":
+		return tensor.Tanh
+	case "sigmoid":
+		return tensor.Sigmoid
+	case "affine":
+		return func(x tensor) tensor { return x.Affine(alpha, beta) }
+	case "leakyrelu":
+		return func(x tensor) tensor { return x.LeakyRelu(alpha) }
+	case "thresholdedrelu":
+		return func(x tensor) tensor { return x.Gt(x.Lit(alpha)).Where(x, x.Lit(0)) }
+	case "scaledtanh":
+		return func(x tensor) tensor { return x.MulScalar(beta).Tanh().MulScalar(alpha) }
+	case "hardsigmoid":
+		return func(x tensor) tensor { return x.Affine(alpha, beta).Clamp(0, 1) }
+	case "elu":
+		return func(x tensor) tensor { return x.Elu(alpha) }
+	case "softsign":
+		return softsign
+	case "softplus":
+		return tensor.Softplus
+	}
+	c.fail("activation %q is not supported", name)
+	return nil
+}
+
+// activations are those of a direction, which has as many as the names given for one.
+func (c *call) activations(direction int, defaults ...string) []func(tensor) tensor {
+	names := defaults
+	if a := c.attr("activations", AttrStrings); a != nil {
+		if len(a.Strings) < (direction+1)*len(defaults) {
+			c.fail("%d activations, want %d for each direction", len(a.Strings), len(defaults))
+		}
+		names = a.Strings[direction*len(defaults):][:len(defaults)]
+	}
+	number := func(attr string, i int, otherwise float64) float64 {
+		if a := c.attr(attr, AttrFloats); a != nil && i < len(a.Floats) {
+			return float64(a.Floats[i])
+		}
+		return otherwise
+	}
+	list := make([]func(tensor) tensor, len(names))
+	for i, name := range names {
+		// The defaults are those of the functions.
+		alpha, beta := 1.0, 0.0
+		switch strings.ToLower(name) {
+		case "leakyrelu":
+			alpha = 0.01
+		case "hardsigmoid":
+			alpha, beta = 0.2, 0.5
+		case "scaledtanh":
+			beta = 1
+		}
+		at := direction*len(defaults) + i
+		list[i] = c.activation(name, number("activation_alpha", at, alpha), number("activation_beta", at, beta))
+		if limit := c.floatAttr("clip", 0); limit > 0 {
+			f := list[i]
+			list[i] = func(x tensor) tensor { return f(x.Clamp(-limit, limit)) }
+		}
+	}
+	return list
+}
+
+// recurrent runs a layer: step computes the next state, whose first element is the output, of the last state and the
+// inputs of a step.
+func (c *call) recurrent(gates, states int, defaults []string,
+	step func(l *recurrence, x tensor, state []tensor) []tensor) []*value {
+	x, w, r := c.x(0), c.x(1), c.x(2)
+	if c.intAttr("layout", 0) != 0 {
+		x = x.SwapAxes(0, 1)
+	}
+	if x.Rank() != 3 || w.Rank() != 3 || r.Rank() != 3 || !r.Shape().IsStatic() {
+		c.fail("of %s with weights %s and %s: want [T, N, I], [D, %d*H, I] and [D, %d*H, H]", x, w, r, gates, gates)
+	}
+	steps, batch, hidden := x.Dim(0), x.Dim(1), r.Dim(2).Static()
+	if !steps.IsStatic() || steps.Add < 1 || steps.Add > maxSteps {
+		c.fail("it goes over %s steps, which are written out: want a number from 1 to %d", steps, maxSteps)
+	}
+	direction := c.textAttr("direction", "forward")
+	count := 1
+	if direction == "bidirectional" {
+		count = 2
+	}
+	var all []tensor // outputs of each direction, [T, N, H]
+	last := make([][]tensor, states)
+	for d := range count {
+		l := &recurrence{c: c, hidden: hidden, gates: gates, act: c.activations(d, defaults...),
+			reverse: direction == "reverse" || d == 1}
+		l.x = x.MatMulT(w.Index(0, d))
+		l.r = r.Index(0, d).T()
+		if c.has(3) {
+			b := c.x(3).Index(0, d)
+			l.x = l.x.Add(b.Slice(0, 0, gates*hidden))
+			l.bias = b.Slice(0, gates*hidden, 2*gates*hidden)
+		}
+		if c.has(4) {
+			l.lengths = c.x(4).Cast(ir.I32)
+		}
+		state := make([]tensor, states)
+		for i := range state {
+			if c.has(5 + i) {
+				initial := c.x(5 + i)
+				if c.intAttr("layout", 0) != 0 {
+					initial = initial.SwapAxes(0, 1)
+				}
+				state[i] = initial.Index(0, d)
+			} else {
+				state[i] = c.b.Full(x.DType(), 0, batch, hidden)
+			}
+		}
+		out, state := l.run(steps.Static(), state, step)
+		all = append(all, out)
+		for i := range last {
+			last[i] = append(last[i], state[i])
+		}
+	}
+	results := []tensor{stacked(all, 1)}
+	for _, list := range last {
+		results = append(results, stacked(list, 0))
+	}
+	if c.intAttr("layout", 0) != 0 {
+		results[0] = results[0].Transpose(2, 0, 1, 3)
+		for i := range results[1:] {
+			results[1+i] = results[1+i].SwapAxes(0, 1)
+		}
+	}
+	return several(results...)
+}
+
+// maxSteps is how many steps are written out at most.
+const maxSteps = 4096
+
+func stacked(list []tensor, axis int) tensor { return list[0].Stack(axis, list[1:]...) }
+
+// run goes over the steps, and returns the outputs [T, N, H] and the last state.
+func (l *recurrence) run(steps int, state []tensor,
+	step func(l *recurrence, x tensor, state []tensor) []tensor) (tensor, []tensor) {
+	out := make([]tensor, steps)
+	for i := range steps {
+		t := i
+		if l.reverse {
+			t = steps - 1 - i
+		}
+		next := step(l, l.x.Index(0, t), state)
+		out[t] = next[0]
+		if !l.lengths.IsZero() { // a sequence that is over, or has not begun, keeps its state
+			running := l.lengths.Gt(l.lengths.Lit(float64(t))).Unsqueeze(1)
+			for k := range next {
+				next[k] = running.Where(next[k], state[k])
+			}
+			out[t] = running.Where(out[t], out[t].Lit(0))
+		}
+		state = next
+	}
+	return stacked(out, 0), state
+}
+
+// gate is the part of [N, gates*H] that is gate i.
+func (l *recurrence) gate(x tensor, i int) tensor {
+	return x.Slice(1, i*l.hidden, (i+1)*l.hidden)
+}
+
+// recurrentPart is a state times the recurrent weights.
+func (l *recurrence) recurrentPart(h tensor) tensor {
+	y := h.MatMul(l.r)
+	if l.bias.IsZero() {
+		return y
+	}
+	return y.Add(l.bias)
+}
+
+func rnn(c *call) []*value {
+	return c.recurrent(1, 1, []string{"Tanh"}, func(l *recurrence, x tensor, state []tensor) []tensor {
+		return []tensor{l.act[0](x.Add(l.recurrentPart(state[0])))}
+	})
+}
+
+func lstm(c *call) []*value {
+	forget := c.intAttr("input_forget", 0) != 0
+	return c.recurrent(4, 2, []string{"Sigmoid", "Tanh", "Tanh"}, func(l *recurrence, x tensor, state []tensor) []tensor {
+		z := x.Add(l.recurrentPart(state[0]))
+		peep := func(gate tensor, i int, of tensor) tensor { return gate }
+		if c.has(7) {
+			d := 0
+			if l.reverse && c.textAttr("direction", "") == "bidirectional" {
+				d = 1
+			}
+			p := c.x(7).Index(0, d)
+			peep = func(gate tensor, i int, of tensor) tensor {
+				return gate.Add(p.Slice(0, i*l.hidden, (i+1)*l.hidden).Mul(of))
+			}
+		}
+		cell := state[1]
+		in := l.act[0](peep(l.gate(z, 0), 0, cell))
+		keep := l.act[0](peep(l.gate(z, 2), 2, cell))
+		if forget {
+			keep = in.Neg().AddScalar(1)
+		}
+		next := keep.Mul(cell).Add(in.Mul(l.act[1](l.gate(z, 3))))
+		out := l.act[0](peep(l.gate(z, 1), 1, next))
+		return []tensor{out.Mul(l.act[2](next)), next}
+	})
+}
+
+func gru(c *call) []*value {
+	before := c.intAttr("linear_before_reset", 0) == 0
+	return c.recurrent(3, 1, []string{"Sigmoid", "Tanh"}, func(l *recurrence, x tensor, state []tensor) []tensor {
+		h := state[0]
+		part := l.recurrentPart(h)
+		update := l.act[0](l.gate(x, 0).Add(l.gate(part, 0)))
+		reset := l.act[0](l.gate(x, 1).Add(l.gate(part, 1)))
+		candidate := reset.Mul(l.gate(part, 2))
+		if before { // the state is reset before it is multiplied
+			candidate = reset.Mul(h).MatMul(l.gate(l.r, 2))
+			if !l.bias.IsZero() {
+				candidate = candidate.Add(l.bias.Slice(0, 2*l.hidden, 3*l.hidden))
+			}
+		}
+		next := l.act[1](l.gate(x, 2).Add(candidate))
+		return []tensor{update.Neg().AddScalar(1).Mul(next).Add(update.Mul(h))}
+	})
+}

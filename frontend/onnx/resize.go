@@ -1,0 +1,416 @@
+package onnx
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+)
+
+var resizeOps = table{
+	"Resize":   versions(tensorOp(resizeOld), 11, tensorOp(resizeNew)),
+	"Upsample": tensorOp(resizeOld),
+}
+
+// resizing is what a Resize does. Axis i gets extent size[i], and place p of it lies at p/scale[i] of the tensor, or
+// wherever coordinates says.
+type resizing struct {
+	x           tensor
+	size        ir.Shape
+	scale       []float64
+	mode        string // nearest, linear or cubic
+	coordinates string
+	nearest     string
+	a           float64 // of cubic convolution
+	exclude     bool    // weights of elements outside are shared among those inside
+	antialias   bool
+	roi         []float64 // starts and ends, for tf_crop_and_resize
+	outside     float64   // the value outside of roi
+}
+
+// resizeOld is Upsample, and Resize of opset 10.
+func resizeOld(c *call) tensor {
+	r := resizing{x: c.x(0), mode: c.textAttr("mode", "nearest"), coordinates: "asymmetric", nearest: "floor", a: -0.75}
+	if a := c.attr("scales", AttrFloats); a != nil {
+		r.scale = widened(a.Floats)
+	} else {
+		r.scale = c.numbers(1)
+	}
+	c.sizes(&r)
+	return c.resize(&r)
+}
+
+func resizeNew(c *call) tensor {
+	x := c.x(0)
+	r := resizing{x: x, mode: c.textAttr("mode", "nearest"),
+		coordinates: c.textAttr("coordinate_transformation_mode", "half_pixel"),
+		nearest:     c.textAttr("nearest_mode", "round_prefer_floor"), a: c.floatAttr("cubic_coeff_a", -0.75),
+		exclude: c.intAttr("exclude_outside", 0) != 0, antialias: c.intAttr("antialias", 0) != 0,
+		outside: c.floatAttr("extrapolation_value", 0)}
+	axes := c.intsAttr("axes")
+	if !c.hasAttr("axes") {
+		for i := range x.Rank() {
+			axes = append(axes, i)
+		}
+	}
+	spread := func(list []float64, otherwise float64) []float64 {
+		if len(list) != len(axes) {
+			c.fail("%d numbers for %d axes", len(list), len(axes))
+		}
+		all := slices.Repeat([]float64{otherwise}, x.Rank())
+		for i, a := range axes {
+			all[c.axis(a, x.Rank())] = list[i]
+		}
+		return all
+	}
+	if r.coordinates == "tf_crop_and_resize" {
+		roi := c.numbers(1)
+		if len(roi) != 2*len(axes) {
+			c.fail("roi has %d numbers for %d axes", len(roi), len(axes))
+		}
+		r.roi = append(spread(roi[:len(axes)], 0), spread(roi[len(axes):], 1)...)
+	}
+	if c.has(3) {
+		to := c.dims(3)
+		if len(to) != len(axes) {
+			c.fail("%d sizes for %d axes", len(to), len(axes))
+		}
+		r.size = slices.Clone(x.Shape())
+		for i, a := range axes {
+			r.size[c.axis(a, x.Rank())] = to[i]
+		}
+		c.keepAspect(&r, axes)
+		for i, d := range r.size {
+			r.scale = append(r.scale, 1)
+			if from := x.Shape()[i]; d != from && d.IsStatic() && from.IsStatic() {
+				r.scale[i] = float64(d.Add) / float64(from.Add)
+			}
+		}
+		if s := r.scaleOfPolicy(c, axes); s != 0 {
+			for _, a := range axes {
+				r.scale[c.axis(a, x.Rank())] = s
+			}
+		}
+		return c.resize(&r)
+	}
+	r.scale = spread(c.numbers(2), 1)
+	c.sizes(&r)
+	return c.resize(&r)
+}
+
+// scaleOfPolicy is the factor of all axes where their proportion is kept, or 0.
+func (r *resizing) scaleOfPolicy(c *call, axes []int) float64 {
+	policy := c.textAttr("keep_aspect_ratio_policy", "stretch")
+	if policy == "stretch" {
+		return 0
+	}
+	scale, to := 0.0, c.dims(3)
+	for i, a := range axes {
+		s := float64(to[i].Add) / float64(r.x.Shape()[c.axis(a, r.x.Rank())].Add)
+		if i == 0 || policy == "not_larger" && s < scale || policy == "not_smaller" && s > scale {
+			scale = s
+		}
+	}
+	return scale
+}
+
+// keepAspect changes sizes to those of one factor, if that is wanted.
+func (c *call) keepAspect(r *resizing, axes []int) {
+	scale := r.scaleOfPolicy(c, axes)
+	if scale == 0 {
+		return
+	}
+	for _, a := range axes {
+		a = c.axis(a, r.x.Rank())
+		from := r.x.Shape()[a]
+		if !from.IsStatic() || !r.size[a].IsStatic() {
+			c.fail("the proportion of axis %d, of extent %s, is kept: it must be a number", a, from)
+		}
+		r.size[a] = ir.D(int(math.Round(scale * float64(from.Add))))
+	}
+}
+
+// numbers is input i, constant floats.
+func (c *call) numbers(i int) []float64 {
+	f, err := c.constant(i).Floats()
+	if err != nil {
+		c.fail("input %d: %v", i, err)
+	}
+	return f
+}
+
+// sizes works out the extents that factors lead to.
+func (c *call) sizes(r *resizing) {
+	s := r.x.Shape()
+	if len(r.scale) != len(s) {
+		c.fail("%d factors for %s", len(r.scale), r.x)
+	}
+	r.size = slices.Clone(s)
+	for i, f := range r.scale {
+		switch whole := math.Round(f); {
+		case !(f > 0) || f > 1<<20:
+			c.fail("factor %v of axis %d", f, i)
+		case s[i].IsStatic():
+			r.size[i] = ir.D(int(math.Floor(float64(s[i].Add) * f)))
+		case whole == f:
+			r.size[i] = s[i].Times(int64(whole))
+		default:
+			inverse := math.Round(1 / f)
+			d, ok := s[i].Quo(int64(inverse))
+			if !ok || math.Abs(1/inverse-f) > 1e-6 {
+				c.fail("axis %d of extent %s times %v is no whole number: fix the symbol's value", i, s[i], f)
+			}
+			r.size[i] = d
+		}
+	}
+}
+
+func (c *call) resize(r *resizing) tensor {
+	if r.mode == "bilinear" || r.mode == "trilinear" {
+		r.mode = "linear"
+	}
+	if y := r.byOp(); !y.IsZero() {
+		return y
+	}
+	x := r.x
+	for axis, to := range r.size {
+		from := x.Shape()[axis]
+		if from == to && r.scale[axis] == 1 && r.roi == nil {
+			continue
+		}
+		if !from.IsStatic() || !to.IsStatic() || from.Add < 1 {
+			c.fail("axis %d goes from extent %s to %s by %s with %s: these must be numbers", axis, from, to, r.mode,
+				r.coordinates)
+		}
+		x = r.along(c, x, axis, from.Static(), to.Static())
+	}
+	return x
+}
+
+// byOp uses an op of vkc that is the same, which also knows symbols; or it returns the zero Tensor.
+func (r *resizing) byOp() tensor {
+	s := r.x.Shape()
+	first := len(s)
+	for i := len(s) - 1; i >= 0; i-- {
+		if s[i] != r.size[i] {
+			first = i
+		}
+		exact := !s[i].IsStatic() || !r.size[i].IsStatic() || float64(s[i].Add)*r.scale[i] == float64(r.size[i].Add)
+		if !exact {
+			return tensor{}
+		}
+	}
+	n := len(s) - first
+	if n == 0 || n > 3 || r.antialias || r.exclude || r.roi != nil {
+		return tensor{}
+	}
+	var size []frontend.Dim
+	for _, d := range r.size[first:] {
+		size = append(size, d)
+	}
+	if r.mode == "nearest" && r.coordinates == "asymmetric" && r.nearest == "floor" {
+		return r.x.ResizeNearest(size...)
+	}
+	corners := r.coordinates == "align_corners"
+	half := r.coordinates == "half_pixel"
+	if r.coordinates == "pytorch_half_pixel" {
+		half = !slices.ContainsFunc(r.size[first:], func(d ir.Dim) bool { return d.Min() < 2 && d.IsStatic() })
+	}
+	switch {
+	case !corners && !half || !r.x.DType().IsFloat():
+		return tensor{}
+	case r.mode == "linear":
+		return r.x.ResizeLinear(corners, size...)
+	case r.mode == "cubic" && r.a == -0.75:
+		return r.x.ResizeCubic(corners, size...)
+	}
+	return tensor{}
+}
+
+// source is where element i of n lies on an axis of extent from.
+func (r *resizing) source(c *call, axis, i, from, n int) float64 {
+	scale, p := r.scale[axis], float64(i)
+	full := scale * float64(from) // the extent of the result before it was rounded down
+	switch r.coordinates {
+	case "half_pixel":
+		return (p+0.5)/scale - 0.5
+	case "half_pixel_symmetric":
+		adjust := float64(n) / full
+		return float64(from)/2*(1-adjust) + (p+0.5)/scale - 0.5
+	case "pytorch_half_pixel":
+		if n > 1 {
+			return (p+0.5)/scale - 0.5
+		}
+		return 0
+	case "align_corners":
+		if n > 1 {
+			return p * float64(from-1) / (full - 1)
+		}
+		return 0
+	case "asymmetric":
+		return p / scale
+	case "tf_half_pixel_for_nn":
+		return (p + 0.5) / scale
+	case "tf_crop_and_resize":
+		start, end := r.roi[axis], r.roi[len(r.size)+axis]
+		if n > 1 {
+			return start*float64(from-1) + p*(end-start)*float64(from-1)/(full-1)
+		}
+		return 0.5 * (start + end) * float64(from-1)
+	}
+	c.fail("coordinate_transformation_mode %q is not supported", r.coordinates)
+	return 0
+}
+
+// taps are which elements of an axis make up one of the result, and their shares.
+type taps struct {
+	at    []int
+	share []float64
+}
+
+func (r *resizing) taps(c *call, x, scale float64) taps {
+	switch r.mode {
+	case "nearest":
+		return taps{[]int{r.round(c, x)}, []float64{1}}
+	case "linear", "cubic":
+	default:
+		c.fail("mode %q is not supported", r.mode)
+	}
+	reach, stretch := 1.0, 1.0
+	kernel := func(d float64) float64 { return max(0, 1-math.Abs(d)) }
+	if r.mode == "cubic" {
+		reach, kernel = 2, r.cubic
+	}
+	if r.antialias && scale < 1 {
+		stretch = scale
+	}
+	var t taps
+	floor := math.Floor(x)
+	low := int(floor) + 1 - int(math.Ceil(reach/stretch))
+	high := int(floor) + int(math.Ceil(reach/stretch))
+	for at := low; at <= high; at++ {
+		t.at = append(t.at, at)
+		t.share = append(t.share, kernel((x-float64(at))*stretch))
+	}
+	return t
+}
+
+// cubic is the kernel of cubic convolution (Keys 1981).
+func (r *resizing) cubic(d float64) float64 {
+	d = math.Abs(d)
+	switch {
+	case d <= 1:
+		return ((r.a+2)*d-(r.a+3))*d*d + 1
+	case d < 2:
+		return ((r.a*d-5*r.a)*d+8*r.a)*d - 4*r.a
+	}
+	return 0
+}
+
+func (r *resizing) round(c *call, x float64) int {
+	switch r.nearest {
+	case "round_prefer_floor":
+		return int(math.Ceil(x - 0.5))
+	case "round_prefer_ceil":
+		return int(math.Floor(x + 0.5))
+	case "floor":
+		return int(math.Floor(x))
+	case "ceil":
+		return int(math.Ceil(x))
+	}
+	c.fail("nearest_mode %q is not supported", r.nearest)
+	return 0
+}
+
+// denseTaps is from how many elements a result is computed by a product with a matrix of shares.
+const denseTaps = 8
+
+// along resizes one axis.
+func (r *resizing) along(c *call, x tensor, axis, from, to int) tensor {
+	all := make([]taps, to)
+	widest := 1
+	var outside []bool
+	for i := range all {
+		place := r.source(c, axis, i, from, to)
+		outside = append(outside, r.roi != nil && (place < 0 || place > float64(from-1)))
+		t := r.taps(c, place, r.scale[axis])
+		normalize := r.exclude || r.antialias
+		total := 0.0
+		for k, at := range t.at {
+			if r.exclude && (at < 0 || at >= from) {
+				t.share[k] = 0
+			}
+			total += t.share[k]
+			t.at[k] = min(max(at, 0), from-1)
+		}
+		for k := range t.share {
+			if normalize && total != 0 {
+				t.share[k] /= total
+			}
+		}
+		all[i] = t
+		widest = max(widest, len(t.at))
+	}
+	var y tensor
+	switch {
+	case r.mode == "nearest":
+		at := make([]int32, to)
+		for i, t := range all {
+			at[i] = int32(t.at[0])
+		}
+		y = x.IndexSelect(axis, c.b.Const(at))
+	case !x.DType().IsFloat():
+		c.fail("%s is interpolated: want floats", x)
+	default:
+		y = wide(x, func(x tensor) tensor { return interpolated(c, x, axis, from, all, widest) })
+	}
+	if slices.Contains(outside, true) {
+		out := channelsAt(c.b.Const(outside), axis, y.Rank())
+		y = out.Where(y.Lit(r.outside), y)
+	}
+	return y
+}
+
+// channelsAt shapes a vector along one axis of a tensor of that rank.
+func channelsAt(v tensor, axis, rank int) tensor {
+	for range rank - 1 - axis {
+		v = v.Unsqueeze(v.Rank())
+	}
+	return v
+}
+
+func interpolated(c *call, x tensor, axis, from int, all []taps, widest int) tensor {
+	if widest > denseTaps {
+		shares := make([]float64, len(all)*from)
+		for i, t := range all {
+			for k, at := range t.at {
+				shares[at*len(all)+i] += t.share[k]
+			}
+		}
+		d, err := ir.FromFloats(x.DType(), shares, from, len(all))
+		if err != nil {
+			panic(nodeError{err})
+		}
+		last := x.Rank() - 1
+		return x.SwapAxes(axis, last).MatMul(c.b.Const(d)).SwapAxes(axis, last)
+	}
+	var sum tensor
+	for k := range widest {
+		at, share := make([]int32, len(all)), make([]float64, len(all))
+		for i, t := range all {
+			at[i], share[i] = int32(t.at[k]), t.share[k]
+		}
+		d, err := ir.FromFloats(x.DType(), share, len(all))
+		if err != nil {
+			panic(nodeError{err})
+		}
+		part := x.IndexSelect(axis, c.b.Const(at)).Mul(channelsAt(c.b.Const(d), axis, x.Rank()))
+		if k == 0 {
+			sum = part
+		} else {
+			sum = sum.Add(part)
+		}
+	}
+	return sum
+}

@@ -1,0 +1,230 @@
+package onnx
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+var sampleOps = table{
+	"GridSample": tensorOp(gridSample),
+	"RoiAlign":   tensorOp(roiAlign),
+}
+
+// image is a tensor [N, C, spatial …] from which elements are taken at coordinates that a run computes.
+type image struct {
+	flat tensor // [N, C, all positions]
+	size []int  // of the spatial axes
+}
+
+func (c *call) newImage(x tensor) *image {
+	s := x.Shape()
+	if x.Rank() < 3 || !s[2:].IsStatic() || slices.ContainsFunc(s[2:], func(d ir.Dim) bool { return d.Add < 1 }) {
+		c.fail("of %s: want [N, C, …] whose innermost extents are numbers", x)
+	}
+	p := &image{}
+	for _, d := range s[2:] {
+		p.size = append(p.size, d.Static())
+	}
+	p.flat = x.Reshape(s[0], s[1], volume(p.size))
+	return p
+}
+
+// at takes the elements at coordinates, each [N, P] of whole floats: [N, C, P]. Coordinates outside are those of the
+// edge.
+func (p *image) at(coords []tensor) tensor {
+	flat := tensor{}
+	for i, n := range p.size {
+		k := coords[i].Clamp(0, float64(n-1)).Cast(ir.I32)
+		if i == 0 {
+			flat = k
+		} else {
+			flat = flat.MulScalar(float64(n)).Add(k)
+		}
+	}
+	s := p.flat.Shape()
+	return p.flat.Gather(2, flat.Unsqueeze(1).Broadcast(s[0], s[1], flat.Dim(1)))
+}
+
+// inside is 1 where whole coordinates are on the image, and 0 elsewhere: [N, 1, P].
+func (p *image) inside(coords []tensor) tensor {
+	in := tensor{}
+	for i, n := range p.size {
+		one := coords[i].Ge(coords[i].Lit(0)).And(coords[i].Le(coords[i].Lit(float64(n - 1))))
+		if i == 0 {
+			in = one
+		} else {
+			in = in.And(one)
+		}
+	}
+	return in.Cast(p.flat.DType()).Unsqueeze(1)
+}
+
+// gridSample takes an image's elements at the coordinates of a grid [N, …, axes], whose last is that of the first
+// spatial axis, and which go from -1 to 1 over the image.
+func gridSample(c *call) tensor {
+	x, grid := c.x(0), c.x(1)
+	p := c.newImage(x)
+	n := len(p.size)
+	if grid.Rank() != x.Rank() || !grid.Dim(-1).Is(n) {
+		c.fail("grid %s for %s", grid, x)
+	}
+	corners := c.intAttr("align_corners", 0) != 0
+	padding := c.textAttr("padding_mode", "zeros")
+	to := grid.Shape()[1 : grid.Rank()-1]
+	points, err := to.Numel()
+	if err != nil {
+		c.fail("%v", err)
+	}
+	coords := make([]tensor, n)
+	for i, size := range p.size {
+		g := grid.Index(-1, n-1-i).Reshape(grid.Dim(0), points)
+		if corners {
+			coords[i] = g.Affine(float64(size-1)/2, float64(size-1)/2)
+		} else {
+			coords[i] = g.Affine(float64(size)/2, float64(size)/2-0.5)
+		}
+	}
+	// bring gives coordinates the place that the padding has for them.
+	bring := func(at []tensor) []tensor {
+		out := slices.Clone(at)
+		for i, size := range p.size {
+			switch padding {
+			case "border":
+				out[i] = at[i].Clamp(0, float64(size-1))
+			case "reflection":
+				out[i] = reflected(at[i], size, corners)
+			}
+		}
+		return out
+	}
+	sample := func(at []tensor) tensor {
+		at = bring(at)
+		y := p.at(at)
+		if padding == "zeros" {
+			y = y.Mul(p.inside(at))
+		}
+		return y
+	}
+	var y tensor
+	switch mode := c.textAttr("mode", "linear"); mode {
+	case "nearest":
+		for i := range coords {
+			coords[i] = coords[i].Round()
+		}
+		y = sample(coords)
+	case "linear", "bilinear":
+		y = blended(bring(coords), 0, 2, linearShares, sample)
+	case "cubic", "bicubic":
+		y = blended(coords, -1, 4, cubicShares, sample)
+	default:
+		c.fail("mode %q is not supported", mode)
+	}
+	return y.Reshape(x.Dim(0), x.Dim(1), to)
+}
+
+// reflected mirrors coordinates at the edges of an axis over and over: at the middle of the outermost elements with
+// corners, else at their outer sides.
+func reflected(x tensor, size int, corners bool) tensor {
+	low, span := -0.5, float64(size)
+	if corners {
+		low, span = 0, float64(size-1)
+	}
+	if span == 0 {
+		return x.Sub(x)
+	}
+	d := x.SubScalar(low)
+	d = d.Mod(d.Lit(2 * span)) // 0 to 2*span
+	y := d.Min(d.Neg().AddScalar(2 * span)).AddScalar(low)
+	return y.Clamp(0, float64(size-1))
+}
+
+func linearShares(f tensor) []tensor { return []tensor{f.Neg().AddScalar(1), f} }
+
+// cubicShares are those of cubic convolution (Keys 1981) with a = -0.75.
+func cubicShares(f tensor) []tensor {
+	const a = -0.75
+	near := func(d tensor) tensor { // up to 1 away
+		return d.Affine(a+2, -(a + 3)).Mul(d).Mul(d).AddScalar(1)
+	}
+	far := func(d tensor) tensor { // up to 2 away
+		return d.Affine(a, -5*a).Mul(d).AddScalar(8 * a).Mul(d).AddScalar(-4 * a)
+	}
+	g := f.Neg().AddScalar(1)
+	return []tensor{far(f.AddScalar(1)), near(f), near(g), far(g.AddScalar(1))}
+}
+
+// blended sums elements around coordinates, taps of them along each axis from one on, times their shares.
+func blended(coords []tensor, first, taps int, shares func(f tensor) []tensor, sample func([]tensor) tensor) tensor {
+	n := len(coords)
+	floor, share := make([]tensor, n), make([][]tensor, n)
+	for i, x := range coords {
+		floor[i] = x.Floor()
+		share[i] = shares(x.Sub(floor[i]))
+	}
+	total := 1
+	for range n {
+		total *= taps
+	}
+	var sum tensor
+	for k := range total {
+		at, weight := make([]tensor, n), tensor{}
+		for i, rest := 0, k; i < n; i, rest = i+1, rest/taps {
+			at[i] = floor[i].AddScalar(float64(first + rest%taps))
+			if i == 0 {
+				weight = share[i][rest%taps]
+			} else {
+				weight = weight.Mul(share[i][rest%taps])
+			}
+		}
+		part := sample(at).Mul(weight.Unsqueeze(1))
+		if k == 0 {
+			sum = part
+		} else {
+			sum = sum.Add(part)
+		}
+	}
+	return sum
+}
+
+// maxSamples is how many samples RoiAlign takes of a cell at most.
+const maxSamples = 64
+
+// roiAlign takes averages (or the largest) of samples of cells of regions (He et al. 2017, arXiv:1703.06870).
+func roiAlign(c *call) tensor {
+	x, rois, batch := c.x(0), c.x(1), c.x(2)
+	h, w, ratio := c.intAttr("output_height", 1), c.intAttr("output_width", 1), c.intAttr("sampling_ratio", 0)
+	if ratio < 1 || ratio*ratio > maxSamples || h < 1 || w < 1 || x.Rank() != 4 || rois.Rank() != 2 {
+		c.fail("sampling_ratio %d of %s: want a number from 1 to 8, since the number of samples must be known", ratio, x)
+	}
+	offset := 0.0
+	if c.version >= 16 && c.textAttr("coordinate_transformation_mode", "half_pixel") == "half_pixel" {
+		offset = 0.5
+	}
+	scale := c.floatAttr("spatial_scale", 1)
+	edge := func(i int) tensor { return rois.Slice(1, i, i+1).Affine(scale, -offset) } // [R, 1]
+	x0, y0, x1, y1 := edge(0), edge(1), edge(2), edge(3)
+	width, height := x1.Sub(x0), y1.Sub(y0)
+	if offset == 0 {
+		width, height = width.Max(width.Lit(1)), height.Max(height.Lit(1))
+	}
+	// All samples of a region: rows and columns of h*ratio by w*ratio.
+	rows, columns := h*ratio, w*ratio
+	grid := func(axis, n int) tensor {
+		t := c.b.Iota(x.DType(), axis, rows, columns).Reshape(1, rows*columns)
+		return t.Affine(1/float64(n), 0.5/float64(n))
+	}
+	ys := y0.Add(height.Mul(grid(0, rows)))
+	xs := x0.Add(width.Mul(grid(1, columns)))
+	p := c.newImage(x.IndexSelect(0, batch))
+	near := func(v tensor, n int) tensor { // 1 up to an element outside
+		return v.Ge(v.Lit(-1)).And(v.Le(v.Lit(float64(n)))).Cast(x.DType()).Unsqueeze(1)
+	}
+	inside := near(ys, p.size[0]).Mul(near(xs, p.size[1]))
+	coords := []tensor{ys.Clamp(0, float64(p.size[0]-1)), xs.Clamp(0, float64(p.size[1]-1))}
+	cell := func(v tensor) tensor { return v.Reshape(rois.Dim(0), x.Dim(1), h, ratio, w, ratio) }
+	if c.textAttr("mode", "avg") == "max" {
+		c.fail("mode max is not supported")
+	}
+	return cell(blended(coords, 0, 2, linearShares, p.at).Mul(inside)).Mean(3, 5)
+}

@@ -1,0 +1,65 @@
+package onnx
+
+var trainingOps = table{
+	"Adagrad":  manyOp(adagrad),
+	"Adam":     manyOp(adam),
+	"Momentum": manyOp(momentum),
+}
+
+// optimized applies a step to each of the parameters of an optimizer, whose inputs are a rate, the number of updates,
+// and then the parameters, their gradients, and as many kinds of states.
+func (c *call) optimized(states int, step func(rate, count, x, gradient tensor, state []tensor) []tensor) []*value {
+	n := (len(c.in) - 2) / (2 + states)
+	if n < 1 || len(c.in) != 2+n*(2+states) {
+		c.fail("it has %d inputs, want 2 and %d for each parameter", len(c.in), 2+states)
+	}
+	out := make([]tensor, n*(1+states))
+	for i := range n {
+		var state []tensor
+		for s := range states {
+			state = append(state, c.x(2+n*(2+s)+i))
+		}
+		x, gradient := c.x(2+i), c.x(2+n+i)
+		gradient = gradient.Add(x.MulScalar(c.floatAttr("norm_coefficient", 0)))
+		for s, t := range step(c.x(0), c.x(1), x, gradient, state) {
+			out[s*n+i] = t
+		}
+	}
+	return several(out...)
+}
+
+func adagrad(c *call) []*value {
+	return c.optimized(1, func(rate, count, x, g tensor, state []tensor) []tensor {
+		rate = rate.Div(castTo(count, x.DType()).MulScalar(c.floatAttr("decay_factor", 0)).AddScalar(1))
+		squares := state[0].Add(g.Sqr())
+		return []tensor{x.Sub(rate.Mul(g).Div(squares.Sqrt().AddScalar(c.floatAttr("epsilon", 1e-6)))), squares}
+	})
+}
+
+// adam is Adam (Kingma and Ba 2015, arXiv:1412.6980).
+func adam(c *call) []*value {
+	alpha, beta := c.floatAttr("alpha", 0.9), c.floatAttr("beta", 0.999)
+	return c.optimized(2, func(rate, count, x, g tensor, state []tensor) []tensor {
+		v := state[0].MulScalar(alpha).Add(g.MulScalar(1 - alpha))
+		h := state[1].MulScalar(beta).Add(g.Sqr().MulScalar(1 - beta))
+		t := castTo(count, x.DType())
+		without := func(b float64) tensor { return t.Lit(b).Pow(t).Neg().AddScalar(1) }
+		corrected := rate.Mul(without(beta).Sqrt()).Div(without(alpha))
+		rate = t.Gt(t.Lit(0)).Where(corrected, rate)
+		next := x.Sub(rate.Mul(v).Div(h.Sqrt().AddScalar(c.floatAttr("epsilon", 1e-6))))
+		return []tensor{next.MulScalar(1 - c.floatAttr("norm_coefficient_post", 0)), v, h}
+	})
+}
+
+func momentum(c *call) []*value {
+	alpha, beta := c.floatAttr("alpha", 0), c.floatAttr("beta", 0)
+	return c.optimized(1, func(rate, count, x, g tensor, state []tensor) []tensor {
+		t := castTo(count, x.DType())
+		share := t.Gt(t.Lit(0)).Where(t.Lit(beta), t.Lit(1))
+		v := state[0].MulScalar(alpha).Add(share.Mul(g))
+		if c.textAttr("mode", "standard") == "nesterov" {
+			return []tensor{x.Sub(rate.Mul(g.Add(v.MulScalar(alpha)))), v}
+		}
+		return []tensor{x.Sub(rate.Mul(v)), v}
+	})
+}
