@@ -18,7 +18,7 @@ type onnxFlags struct {
 
 func (f *onnxFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.dims, "dim", nil,
-		"of an ONNX model: `NAME=N`, the value of an extent that has a name; may be repeated")
+		"of an ONNX model: `NAME=N`, the value of an extent that has a name; or NAME=32*W, for W a symbol; may be repeated")
 	cmd.Flags().StringArrayVar(&f.bounds, "bound", nil, "of an ONNX model: `NAME=N`, how large an extent that has a "+
 		"name is at most (default "+strconv.Itoa(onnx.DefaultBound)+"); may be repeated")
 	cmd.Flags().StringArrayVar(&f.constants, "constant", nil, "of an ONNX model: `NAME=VALUE`, FILE.npy or integers, "+
@@ -31,10 +31,10 @@ func (f *onnxFlags) given() bool { return len(f.dims)+len(f.bounds)+len(f.consta
 func (f *onnxFlags) open(path string) (*onnx.File, error) {
 	o := onnx.Options{Inputs: map[string]*ir.Data{}}
 	var err error
-	if o.Dims, err = parseNumbers("dim", f.dims); err != nil {
+	if o.Bounds, err = parseNumbers("bound", f.bounds); err != nil {
 		return nil, err
 	}
-	if o.Bounds, err = parseNumbers("bound", f.bounds); err != nil {
+	if o.Dims, err = parseDims(f.dims, o.Bounds); err != nil {
 		return nil, err
 	}
 	values, err := parsePairs("constant", "FILE.npy or NAME=[1,2,3]", f.constants)
@@ -69,6 +69,28 @@ func parseNumbers(flag string, list []string) (map[string]int, error) {
 		numbers[name] = int(n)
 	}
 	return numbers, nil
+}
+
+// parseDims reads --dim flags.
+func parseDims(list []string, given map[string]int) (map[string]ir.Dim, error) {
+	pairs, err := parsePairs("dim", "N or NAME=32*W", list)
+	if err != nil {
+		return nil, err
+	}
+	dims := map[string]ir.Dim{}
+	for name, text := range pairs {
+		bounds := map[string]int64{}
+		for _, symbol := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("*+-", r) }) {
+			bounds[symbol] = onnx.DefaultBound
+			if n, ok := given[symbol]; ok {
+				bounds[symbol] = int64(n)
+			}
+		}
+		if dims[name], err = ir.ParseDim(text, bounds); err != nil {
+			return nil, usagef("--dim %s: %w", name, err)
+		}
+	}
+	return dims, nil
 }
 
 // isONNX reports whether a file is a model by its name: the format has no mark of its own.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vkc-go/vkc/frontend"
@@ -23,8 +24,9 @@ type importer struct {
 	outputs  [][]string
 	problems []Unsupported
 	needed   []string
-	calls    int // nodes built, those of functions and loops each time
-	depth    int // of functions and subgraphs
+	symbols  []string // extents of inputs that are symbols, by the model's names
+	calls    int      // nodes built, those of functions and loops each time
+	depth    int      // of functions and subgraphs
 }
 
 // Functions and loops are written out, which a small file could do without end.
@@ -179,7 +181,10 @@ func (im *importer) extent(d Dim, unnamed string) ir.Dim {
 		name = unnamed
 	}
 	if n, ok := im.options.Dims[name]; ok {
-		return ir.D(n)
+		return n
+	}
+	if !slices.Contains(im.symbols, name) {
+		im.symbols = append(im.symbols, name)
 	}
 	bound, ok := im.options.Bounds[name]
 	if !ok {

@@ -94,7 +94,7 @@ func TestSymbolsSurviveShapeArithmetic(t *testing.T) {
 		t.Errorf("n2 is %v %v, want the scalar 6", out["n2"], n)
 	}
 
-	f = built(t, m, onnx.Options{Dims: map[string]int{"N": 5}})
+	f = built(t, m, onnx.Options{Dims: map[string]ir.Dim{"N": ir.D(5)}})
 	if got := f.Graph.Outputs()[0].Node.Shape().String(); got != "[10,6]" || len(f.Graph.Symbols()) > 0 {
 		t.Errorf("z has shape %s with N = 5, want [10,6]", got)
 	}

@@ -36,12 +36,13 @@ type Options struct {
 	// Bounds gives, by name, how large a symbolic extent is at most, which sizes buffers: DefaultBound unless it is
 	// here.
 	Bounds map[string]int
-	// Dims gives, by name, symbolic extents that are numbers in this graph.
-	Dims map[string]int
+	// Dims gives symbolic extents another form, by name: a number, or an expression such as 32*W, of which some ops
+	// need to know that it is a multiple. Extents without a name have that of their input and axis, such as x_0.
+	Dims map[string]ir.Dim
 	// Inputs gives values of inputs that are constants of this graph, such as one that is a shape.
 	Inputs map[string]*ir.Data
-	// Lists gives, for inputs that are sequences, the type of each element, which is then an input of the graph: those of
-	// "x" are "x.0", "x.1" and so on. An optional has one element, under its own name, or none.
+	// Lists gives, for inputs that are sequences, the type of each element, which is then an input of the graph:
+	// those of "x" are "x.0", "x.1" and so on. An optional has one element, under its own name, or none.
 	Lists map[string][]ir.Type
 }
 
@@ -149,6 +150,9 @@ type UnsupportedError struct {
 	Nodes []Unsupported
 	// Inputs are those whose values must be known when the graph is built: see Options.Inputs.
 	Inputs []string
+	// Dims are the extents of inputs that are symbols: with a number, or as a multiple, more may be possible. See
+	// Options.Dims.
+	Dims []string
 }
 
 // listedNodes is how many nodes an error names: the same op may be missing a hundred times.
@@ -164,6 +168,12 @@ func (e *UnsupportedError) Error() string {
 			break
 		}
 		fmt.Fprintf(&b, "\n  %s (%s): %v", ir.Printable(n.Node), ir.Printable(n.Op), n.Err)
+	}
+	if len(e.Inputs) > 0 {
+		fmt.Fprintf(&b, "\n  inputs whose values, given when the graph is built, may help: %q", e.Inputs)
+	}
+	if len(e.Dims) > 0 {
+		fmt.Fprintf(&b, "\n  extents that may help as numbers, or as multiples such as 32*W: %q", e.Dims)
 	}
 	return b.String()
 }
@@ -181,7 +191,8 @@ func (f *File) build(options Options) error {
 	})
 	if len(im.problems) > 0 {
 		slices.Sort(im.needed)
-		return &UnsupportedError{Path: f.src.Path, Nodes: im.problems, Inputs: slices.Compact(im.needed)}
+		return &UnsupportedError{Path: f.src.Path, Nodes: im.problems, Inputs: slices.Compact(im.needed),
+			Dims: im.symbols}
 	}
 	if err != nil {
 		return fmt.Errorf("onnx: %s: %w", f.src.Path, err)

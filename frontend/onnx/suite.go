@@ -81,7 +81,7 @@ func (t Case) Load() (_ *Loaded, err error) {
 	}
 	given := map[string]*ir.Data{}
 	o := Options{Inputs: map[string]*ir.Data{}, Lists: map[string][]ir.Type{}}
-	sizes := map[string]int{}
+	sizes := map[string]ir.Dim{}
 	next := 0
 	for _, in := range model.Graph.Inputs {
 		if initialized[in.Name] {
@@ -110,7 +110,7 @@ func (t Case) Load() (_ *Loaded, err error) {
 		given[in.Name] = list[0]
 		for i, d := range in.Type.Shape {
 			if d.Name != "" && i < len(list[0].Dims) {
-				sizes[d.Name] = list[0].Dims[i]
+				sizes[d.Name] = ir.D(list[0].Dims[i])
 			}
 		}
 	}
