@@ -2,8 +2,6 @@ package onnx
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/vkc-go/vkc/frontend"
 )
@@ -77,9 +75,6 @@ func versions(old []row, since int64, rows []row) []row {
 	rows[0].since = since
 	return append(old, rows...)
 }
-
-// Ops lists the ops of ONNX's own domain that are supported, sorted.
-func Ops() []string { return slices.Sorted(maps.Keys(domains[""])) }
 
 // tensorOp makes a row of a function that makes one tensor.
 func tensorOp(f func(c *call) frontend.Tensor) []row {
