@@ -18,7 +18,8 @@ type onnxFlags struct {
 
 func (f *onnxFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.dims, "dim", nil,
-		"of an ONNX model: `NAME=N`, the value of an extent that has a name; or NAME=32*W, for W a symbol; may be repeated")
+		"of an ONNX model: `NAME=N`, the value of an extent that has a name; or NAME=32*W, for W a symbol; may be "+
+			"repeated")
 	cmd.Flags().StringArrayVar(&f.bounds, "bound", nil, "of an ONNX model: `NAME=N`, how large an extent that has a "+
 		"name is at most (default "+strconv.Itoa(onnx.DefaultBound)+"); may be repeated")
 	cmd.Flags().StringArrayVar(&f.constants, "constant", nil, "of an ONNX model: `NAME=VALUE`, FILE.npy or integers, "+

@@ -209,7 +209,8 @@ func rnn(c *call) []*value {
 
 func lstm(c *call) []*value {
 	forget := c.intAttr("input_forget", 0) != 0
-	return c.recurrent(4, 2, []string{"Sigmoid", "Tanh", "Tanh"}, func(l *recurrence, x tensor, state []tensor) []tensor {
+	activations := []string{"Sigmoid", "Tanh", "Tanh"}
+	return c.recurrent(4, 2, activations, func(l *recurrence, x tensor, state []tensor) []tensor {
 		z := x.Add(l.recurrentPart(state[0]))
 		peep := func(gate tensor, i int, of tensor) tensor { return gate }
 		if c.has(7) {

@@ -195,7 +195,8 @@ func roiAlign(c *call) tensor {
 	x, rois, batch := c.x(0), c.x(1), c.x(2)
 	h, w, ratio := c.intAttr("output_height", 1), c.intAttr("output_width", 1), c.intAttr("sampling_ratio", 0)
 	if ratio < 1 || ratio*ratio > maxSamples || h < 1 || w < 1 || x.Rank() != 4 || rois.Rank() != 2 {
-		c.fail("sampling_ratio %d of %s: want a number from 1 to 8, since the number of samples must be known", ratio, x)
+		c.fail("sampling_ratio %d of %s: want a number from 1 to 8, since the number of samples must be known",
+			ratio, x)
 	}
 	offset := 0.0
 	if c.version >= 16 && c.textAttr("coordinate_transformation_mode", "half_pixel") == "half_pixel" {
