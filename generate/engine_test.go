@@ -17,6 +17,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
@@ -355,7 +356,7 @@ func TestParallelRefuses(t *testing.T) {
 	for want, o := range map[string]Options{
 		"-1 answers at once":                {Parallel: -1},
 		"1025 answers at once: want 1 to":   {Parallel: 1025},
-		"in q8_0: want f32, f16 or bf16":    {Parallel: 2, Cache: ir.Q8_0},
+		"not a whole number of q8_0 blocks": {Parallel: 2, Cache: ir.Q8_0}, // heads of 8
 		"2 guesses at a time for each of 3": {Parallel: 3, Speculation: Speculation{Tokens: 2}},
 	} {
 		o.Device, o.Context = "cpu", 16
@@ -512,5 +513,34 @@ func TestClasses(t *testing.T) {
 	}
 	if _, err := llm.Batch(m.config, 3, 32, llm.AtMost(4)); err == nil {
 		t.Error("4 of 3 texts are a batch")
+	}
+}
+
+// TestCacheTypes: keys and values are kept in f16 unless told, and several answers at once may keep them in blocks.
+func TestCacheTypes(t *testing.T) {
+	var want []Token
+	for _, o := range []Options{{}, {Parallel: 3}, {Parallel: 3, Cache: ir.Q8_0}, {Cache: ir.F32}} {
+		o.Device, o.Context = "cpu", 64
+		m := openModel(t, gollama, o)
+		kept := o.Cache
+		if kept == ir.Invalid {
+			kept = ir.F16
+		}
+		for _, exe := range []*vkc.Executable{m.step, m.prompt} {
+			d, err := exe.ReadState("cache_k.0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.DType != kept {
+				t.Errorf("%+v: keys are kept in %v, want %v", o, d.DType, kept)
+			}
+		}
+		got := answerOf(t, m, m.tok.Encode("func main() {\n", tokenizer.Options{Whole: true}), Sampling{MaxTokens: 8})
+		if want == nil {
+			want = got
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%+v: %v, want %v", o, got, want)
+		}
 	}
 }

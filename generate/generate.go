@@ -34,12 +34,14 @@ import (
 
 // Options say where and how a model runs.
 type Options struct {
-	Device    string   // as vkc.OpenDevice takes it; empty for the best
-	Context   int      // tokens of prompt and answer; 0 for 4096, or what the model was trained for
-	Cache     ir.DType // what keys and values are kept in, as llm.Cache takes it; f32 unless set
-	Precision string   // what matrix products may lose, as vkc.WithPrecision takes it
+	Device  string // as vkc.OpenDevice takes it; empty for the best
+	Context int    // tokens of prompt and answer; 0 for 4096, or what the model was trained for
+	// Cache is what keys and values are kept in, as llm.Cache takes it. Unless set it is f16, as with llama.cpp, or f32
+	// on a device that has no elements of 16 bits in memory.
+	Cache     ir.DType
+	Precision string // what matrix products may lose, as vkc.WithPrecision takes it
 	// Parallel is how many answers may be under way at once; 0 for 1. Each has keys and values
-	// of its own for the whole context, which are f32, f16 or bf16 if there are several.
+	// of its own for the whole context.
 	Parallel int
 	// Deterministic has the bits of an answer not depend on what else is asked at the same time: steps of few answers
 	// then take the kernels of the largest batch. Without it a step has kernels for as few answers as there are, which
@@ -65,13 +67,16 @@ func (o Options) part() int {
 }
 
 // cache says what is kept of keys and values, and in what.
-func (o Options) cache() []llm.Option {
+func (m *Model) cache(o Options) []llm.Option {
 	list := []llm.Option{llm.KeepWindow(o.part())}
 	if o.Parallel > 1 {
 		list = append(list, llm.Texts(o.Parallel))
 	}
-	if o.Cache != ir.Invalid {
+	switch {
+	case o.Cache != ir.Invalid:
 		list = append(list, llm.Cache(o.Cache))
+	case m.device.IsCPU() || m.device.Caps().Features.Storage16:
+		list = append(list, llm.Cache(ir.F16))
 	}
 	return list
 }
@@ -190,7 +195,7 @@ const classStep = 4
 // graphs returns the programs that the model needs, with how many texts each takes: a step of all texts first, then
 // those of fewer, and that of prompts last.
 func (m *Model) graphs(o Options) (list []*ir.Graph, rows []int, err error) {
-	options := o.cache()
+	options := m.cache(o)
 	add := func(n int, g *ir.Graph, failed error) {
 		list, rows, err = append(list, g), append(rows, n), errors.Join(err, failed)
 	}

@@ -45,7 +45,7 @@ func MeasurePerplexity(ctx context.Context, path, text string, o Options, chunks
 		return p, fmt.Errorf("generate: chunks of %d tokens: want at least 4, since the second half counts", m.context)
 	}
 	most := min(m.part, m.context)
-	g, err := llm.Scores(m.config, most, m.context, o.cache()...)
+	g, err := llm.Scores(m.config, most, m.context, m.cache(o)...)
 	if err != nil {
 		return p, err
 	}

@@ -20,8 +20,8 @@ type RoomError struct {
 
 func (e *RoomError) Error() string {
 	return fmt.Sprintf("generate: the model needs %s: weights take %s, keys and values %s, and temporaries are not "+
-		"counted: %s has %s; want fewer tokens (--ctx) or answers at once, smaller keys and values (--kv f16 or "+
-		"q8_0), or the model in a smaller quantization", gigabytes(e.Weights+e.Caches), gigabytes(e.Weights),
+		"counted: %s has %s; want fewer tokens (--ctx) or answers at once, smaller keys and values (--kv q8_0 "+
+		"or q4_0), or the model in a smaller quantization", gigabytes(e.Weights+e.Caches), gigabytes(e.Weights),
 		gigabytes(e.Caches), e.Where, gigabytes(e.Have))
 }
 

@@ -49,7 +49,7 @@ func (m *Model) openSpeculation(ctx context.Context, o Options) (err error) {
 		return fmt.Errorf("generate: %d guesses at a time for each of %d answers at once: want one or the other",
 			s.Tokens, m.places)
 	}
-	g, err := llm.Drafts(m.config, min(s.Tokens+1, m.context), m.context, o.cache()...)
+	g, err := llm.Drafts(m.config, min(s.Tokens+1, m.context), m.context, m.cache(o)...)
 	if err != nil {
 		return err
 	}

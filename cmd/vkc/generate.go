@@ -89,7 +89,8 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 // register declares what is asked of a model that goes on with texts.
 func (f *loadFlags) register(flags *pflag.FlagSet) {
 	f.registerModel(flags)
-	flags.StringVar(&f.kv, "kv", "f32", "keep keys and values in this `TYPE`, such as f16 or q8_0")
+	flags.StringVar(&f.kv, "kv", "", "keep keys and values in this `TYPE`, such as f32 or q8_0 (default f16, or f32 "+
+		"on a device without 16-bit storage)")
 }
 
 // registerModel declares what is asked of every model.
@@ -105,6 +106,9 @@ func (f *loadFlags) registerModel(flags *pflag.FlagSet) {
 func (f *loadFlags) check(command string) error {
 	if f.path == "" {
 		return usagef("%s: -m MODEL.gguf is missing; see vkc %[1]s --help", command)
+	}
+	if f.kv == "" {
+		return nil
 	}
 	var err error
 	if f.options.Cache, err = ir.ParseDType(f.kv); err != nil {

@@ -41,7 +41,7 @@ It listens on this machine only. To be asked from elsewhere, give --listen an ad
 which requests then bear (Authorization: Bearer KEY). A first Ctrl-C or SIGTERM ends it once all requests are answered,
 or after --drain.`,
 		Example: `  vkc serve -m MODEL.gguf
-  vkc serve -m MODEL.gguf --listen 0.0.0.0:8080 --key-file KEY --ctx 8192 --kv f16`,
+  vkc serve -m MODEL.gguf --listen 0.0.0.0:8080 --key-file KEY --ctx 8192 --kv q8_0`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.serve(cmd.Context(), &f)
@@ -55,7 +55,7 @@ or after --drain.`,
 	flags.BoolVar(&f.open, "without-key", false, "take requests from elsewhere without a key")
 	flags.IntVar(&f.model.options.Parallel, "parallel", 0,
 		"compute `N` answers at once, each with keys and values for --ctx tokens of its own "+
-			"(default 4, or 1 with guesses or with --kv in blocks)")
+			"(default 4, or 1 with guesses)")
 	flags.BoolVar(&f.model.options.Deterministic, "deterministic", false,
 		"the bits of an answer do not depend on what else is asked at the same time")
 	flags.IntVar(&f.serve.Queue, "queue", 64, "`N` requests wait at most; more are refused")
@@ -139,7 +139,7 @@ func (f *serveFlags) load(ctx context.Context) (served, *serve.Server, error) {
 		}
 		return e, serve.NewEmbeddings(e, f.serve), nil
 	}
-	if o := &f.model.options; o.Parallel == 0 && o.Speculation.Tokens == 0 && !o.Cache.IsBlock() {
+	if o := &f.model.options; o.Parallel == 0 && o.Speculation.Tokens == 0 {
 		o.Parallel = defaultParallel
 	}
 	m, err := f.model.open(ctx, "serve")
