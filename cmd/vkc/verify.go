@@ -16,6 +16,7 @@ import (
 type verifyFlags struct {
 	device, filter, trusted string
 	onnx, except            string
+	rtol, atol              float64
 	tuning                  tuningFlags
 	ops, quick, cases, json bool
 }
@@ -46,13 +47,14 @@ GLSL: it is then not compared, and the output says so. Exit code 1 unless the SP
 the bundle is signed with one of --trusted-keys.
 
 Of a folder of ONNX models, laid out as ONNX's own tests (model.onnx, and beside it test_data_set_0 with input_0.pb and
-output_0.pb), it runs each and compares the outputs, as exactly as those tests do. Prints what did not pass and why. Exit
-code 1 if a case failed that --except does not name.`,
+output_0.pb), it runs each and compares the outputs: |got-want| at most atol + rtol*|want|, integers equal. Prints what
+did not pass and why. Exit code 1 if a case failed that --except does not name.`,
 		Example: `  vkc verify --ops
   vkc verify --ops --device 0 --filter '^matmul/'
   vkc verify --ops --quick --json
   vkc verify BUNDLE.vkb --trusted-keys KEY.pem.pub
-  vkc verify --onnx DIR --device cpu`,
+  vkc verify --onnx DIR --device cpu
+  vkc verify --onnx DIR --except FILE --atol 1e-5`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.onnx != "" {
@@ -61,8 +63,10 @@ code 1 if a case failed that --except does not name.`,
 				}
 				return a.verifyONNX(cmd.Context(), &f)
 			}
-			if f.except != "" {
-				return usagef("--except goes with --onnx")
+			for _, name := range []string{"except", "rtol", "atol"} {
+				if cmd.Flags().Changed(name) {
+					return usagef("--%s goes with --onnx", name)
+				}
 			}
 			if len(args) == 1 {
 				return a.verifyBundle(cmd.Context(), args[0], &f)
@@ -75,6 +79,9 @@ code 1 if a case failed that --except does not name.`,
 	flags.StringVar(&f.onnx, "onnx", "", "run the models in `DIR` and in the folders below it")
 	flags.StringVar(&f.except, "except", "", "with --onnx: `FILE` of cases that need not pass: a name "+
 		"and the reason on each line")
+	flags.Float64Var(&f.rtol, "rtol", 1e-3, "with --onnx: the relative difference that is allowed; the default is "+
+		"that of ONNX's own tests")
+	flags.Float64Var(&f.atol, "atol", 1e-7, "with --onnx: the absolute difference that is allowed")
 	addTrusted(cmd, &f.trusted)
 	f.tuning.add(cmd, true)
 	flags.StringVarP(&f.device, "device", "d", "vulkan",

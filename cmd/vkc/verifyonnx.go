@@ -34,12 +34,6 @@ type onnxResult struct {
 	Excepted string `json:"excepted,omitempty"` // the reason of the list
 }
 
-// The difference that ONNX's own tests allow: |got-want| at most onnxAbsolute + onnxRelative*|want|.
-const (
-	onnxRelative = 1e-3
-	onnxAbsolute = 1e-7
-)
-
 // verifyONNX runs every model of a folder and compares its outputs with those beside it.
 func (a *app) verifyONNX(ctx context.Context, f *verifyFlags) (err error) {
 	if f.ops || f.quick || f.cases {
@@ -74,7 +68,7 @@ func (a *app) verifyONNX(ctx context.Context, f *verifyFlags) (err error) {
 	bar := a.progress("verifying", false)
 	for i, c := range cases {
 		bar.report(int64(i), int64(len(cases)))
-		stage, err := runONNX(ctx, dev, c)
+		stage, err := runONNX(ctx, dev, c, f.rtol, f.atol)
 		if ctx.Err() != nil {
 			bar.end()
 			return ctx.Err()
@@ -136,7 +130,7 @@ func readExceptions(path string) (map[string]string, error) {
 }
 
 // runONNX runs one case, and returns how far it came.
-func runONNX(ctx context.Context, dev *vkc.Device, c onnx.Case) (stage string, err error) {
+func runONNX(ctx context.Context, dev *vkc.Device, c onnx.Case, rtol, atol float64) (stage string, err error) {
 	l, err := c.Load()
 	if err != nil {
 		return "build", err
@@ -156,16 +150,12 @@ func runONNX(ctx context.Context, dev *vkc.Device, c onnx.Case) (stage string, e
 	if err != nil {
 		return "run", err
 	}
-	return "compare", compareONNX(out.Outputs, l.Want)
-}
-
-func compareONNX(got, want map[string]*ir.Data) error {
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		if err := onnx.Compare(got[name], want[name], onnxRelative, onnxAbsolute); err != nil {
-			return fmt.Errorf("output %q: %w", name, err)
+	for _, name := range slices.Sorted(maps.Keys(l.Want)) {
+		if err := onnx.Compare(out.Outputs[name], l.Want[name], rtol, atol); err != nil {
+			return "compare", fmt.Errorf("output %q: %w", name, err)
 		}
 	}
-	return nil
+	return "", nil
 }
 
 // printONNX prints the reasons, the most frequent first, and then how many cases passed.

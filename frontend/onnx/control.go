@@ -143,6 +143,12 @@ func ifNode(c *call) []*value {
 		}
 		return copies(c.subgraph(no, nil))
 	}
+	before := len(c.problems)
+	defer func() {
+		if len(c.problems) > before { // were the condition known, only one of the branches would be built
+			c.needed = append(c.needed, c.in[0].from...)
+		}
+	}()
 	a, b := c.subgraph(yes, nil), c.subgraph(no, nil)
 	if len(a) != len(b) {
 		c.fail("its branches have %d and %d results", len(a), len(b))

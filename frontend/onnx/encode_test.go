@@ -34,7 +34,7 @@ const (
 	attrInts                       = 7
 )
 
-// dims writes extents: numbers, or names.
+// typed writes the type of a tensor. Extents are numbers or names, or nil for one that has neither.
 func typed(elem int64, dims ...any) msg {
 	var shape msg
 	for _, d := range dims {
@@ -43,6 +43,8 @@ func typed(elem int64, dims ...any) msg {
 			shape = shape.bytes(1, msg{}.int(1, int64(d)))
 		case string:
 			shape = shape.bytes(1, msg{}.text(2, d))
+		case nil:
+			shape = shape.bytes(1, nil)
 		}
 	}
 	return msg{}.bytes(1, msg{}.int(1, elem).bytes(2, shape))

@@ -143,7 +143,7 @@ func (im *importer) input(in Value) *value {
 	}
 	shape := make(ir.Shape, len(in.Type.Shape))
 	for i, d := range in.Type.Shape {
-		shape[i] = im.extent(d, fmt.Sprintf("%s_%d", in.Name, i))
+		shape[i] = im.extent(d, extentName(in, i))
 	}
 	im.taken[in.Name] = true
 	v := &value{name: in.Name, from: []string{in.Name}}
@@ -171,14 +171,18 @@ func (im *importer) listInput(in Value, types []ir.Type) *value {
 	return list
 }
 
-// extent makes a dim of one of an input. unnamed is the name of its symbol if the model gives none.
-func (im *importer) extent(d Dim, unnamed string) ir.Dim {
+// extentName is what Options call an extent that is no number: by the model's name for it, or by its input and axis.
+func extentName(in Value, axis int) string {
+	if name := in.Type.Shape[axis].Name; name != "" {
+		return name
+	}
+	return fmt.Sprintf("%s_%d", in.Name, axis)
+}
+
+// extent makes a dim of one of an input.
+func (im *importer) extent(d Dim, name string) ir.Dim {
 	if d.Size >= 0 {
 		return ir.D(int(d.Size))
-	}
-	name := d.Name
-	if name == "" {
-		name = unnamed
 	}
 	if n, ok := im.options.Dims[name]; ok {
 		return n

@@ -109,8 +109,8 @@ func (t Case) Load() (_ *Loaded, err error) {
 		}
 		given[in.Name] = list[0]
 		for i, d := range in.Type.Shape {
-			if d.Name != "" && i < len(list[0].Dims) {
-				sizes[d.Name] = ir.D(list[0].Dims[i])
+			if d.Size < 0 && i < len(list[0].Dims) {
+				sizes[extentName(in, i)] = ir.D(list[0].Dims[i])
 			}
 		}
 	}

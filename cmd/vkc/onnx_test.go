@@ -1,0 +1,88 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// onnxCases are small models with their inputs and outputs.
+const onnxCases = "../../frontend/onnx/testdata/cases"
+
+// TestVerifyONNX runs the cases, and once more with an output that is wrong and a list of exceptions.
+func TestVerifyONNX(t *testing.T) {
+	for _, device := range []string{"reference", "cpu"} {
+		info := okJSON[onnxReport](t, "verify", "--onnx", onnxCases, "--device", device)
+		if info.Cases < 4 || info.Passed != info.Cases || info.Failed != 0 {
+			t.Errorf("on %s: %+v", device, info)
+		}
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(onnxCases)); err != nil {
+		t.Fatal(err)
+	}
+	wrong := filepath.Join(dir, "linear/test_data_set_0/output_0.pb")
+	content, err := os.ReadFile(wrong)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)-1]++ // the exponent of the last number, 1
+	if err := os.WriteFile(wrong, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	line := []string{"verify", "--onnx", dir, "--device", "reference"}
+	fails(t, exitFailure, line, "1 of 4 cases failed")
+	if r := run(t, line...); !strings.Contains(r.stdout, `linear: compare: output "y": element 5 is 1`) {
+		t.Errorf("prints\n%s", r.stdout)
+	}
+	ok(t, append(line, "--atol", "4")...)
+	ok(t, append(line, "--filter", "^shape$")...)
+	list := filepath.Join(t.TempDir(), "except.txt")
+	for text, want := range map[string]string{
+		"linear it is wrong\n": "",
+		"linear\n":             "want the name of a case, each once, and a reason",
+		"# all\nlinear it is wrong\nshape it was so\n": "1 of 4 cases failed",
+	} {
+		if err := os.WriteFile(list, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if line := append(line, "--except", list); want == "" {
+			ok(t, line...)
+		} else {
+			fails(t, exitFailure, line, want)
+		}
+	}
+	fails(t, exitUsage, []string{"verify", "--ops", "--atol", "1"}, "--atol goes with --onnx")
+	fails(t, exitUsage, []string{"verify", "--onnx", t.TempDir()}, "there is no case")
+}
+
+// TestVerifyONNXDevice runs the cases on the device.
+func TestVerifyONNXDevice(t *testing.T) {
+	needDevice(t)
+	ownCache(t)
+	if info := okJSON[onnxReport](t, "verify", "--onnx", onnxCases); info.Passed != info.Cases || info.Cases < 4 {
+		t.Errorf("%+v", info)
+	}
+}
+
+// TestONNXModel gives a model to the commands that take one.
+func TestONNXModel(t *testing.T) {
+	ownCache(t)
+	linear, shape := filepath.Join(onnxCases, "linear/model.onnx"), filepath.Join(onnxCases, "shape/model.onnx")
+	r := ok(t, "run", linear, "--device", "cpu", "--input", "x=[[1,1],[2,3]]", "--check")
+	if !strings.Contains(r.stdout, "f32[2 2]") || !strings.Contains(r.stdout, "[0 7 1 17]") {
+		t.Errorf("prints\n%s", r.stdout)
+	}
+	if r := ok(t, "graph", linear, "--dim", "N=2*M", "--bound", "M=8"); !strings.Contains(r.stdout, `"M": 8`) ||
+		!strings.Contains(r.stdout, `["2*M", 2]`) {
+		t.Errorf("prints\n%s", r.stdout)
+	}
+	if r := ok(t, "inspect", linear); !strings.Contains(r.stdout, "op MatMul") {
+		t.Errorf("prints\n%s", r.stdout)
+	}
+	fails(t, exitFailure, []string{"graph", shape}, `may help: ["shape"]`)
+	ok(t, "graph", shape, "--dim", "N=2", "--constant", "shape=[4]")
+	fails(t, exitUsage, []string{"graph", shape, "--constant", "shape"}, "constant")
+	fails(t, exitUsage, []string{"graph", shape, "--bound", "N=x"}, "want a number")
+}

@@ -1,0 +1,82 @@
+package onnx_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend/onnx"
+)
+
+var updateGolden = flag.Bool("update-golden", false, "write testdata/cases anew")
+
+// small are cases of our own, in the layout of ONNX's tests: the folder, and its files.
+func small() map[string]map[string][]byte {
+	set := func(model []byte, in []msg, out msg) map[string][]byte {
+		files := map[string][]byte{"model.onnx": model, "test_data_set_0/output_0.pb": out}
+		for i, m := range in {
+			files["test_data_set_0/input_"+string(rune('0'+i))+".pb"] = m
+		}
+		return files
+	}
+	// A branch that fits the other rate only: which one is taken must be known when the graph is built.
+	flat := func(n int64) msg {
+		return graph(weights(ints("to", []int64{n}, 1)), nodes(node("Reshape", names("x", "to"), names("r"))),
+			outputs("r"))
+	}
+	return map[string]map[string][]byte{
+		"linear": set(model(13, graph(inputs(port("x", float, "N", 2)),
+			weights(floats("w", []float32{1, 2, 3, 4}, 2, 2), floats("b", []float32{-10, 1}, 2)),
+			nodes(node("MatMul", names("x", "w"), names("m")), node("Add", names("m", "b"), names("s")),
+				node("Relu", names("s"), names("y"))), outputs("y"))),
+			[]msg{floats("x", []float32{1, 1, 2, 3, 0, 0}, 3, 2)}, floats("y", []float32{0, 7, 1, 17, 0, 1}, 3, 2)),
+		"shape": set(model(13, graph(inputs(port("x", float, "N", 2), port("shape", int64s, 1)),
+			nodes(node("Reshape", names("x", "shape"), names("y"))), outputs("y"))),
+			[]msg{floats("x", []float32{1, 2, 3, 4}, 2, 2), ints("shape", []int64{4}, 1)},
+			floats("y", []float32{1, 2, 3, 4}, 4)),
+		"branch": set(model(13, graph(inputs(port("x", float, 1, 4), port("rate", int64s)),
+			weights(ints("fast", []int64{16000})),
+			nodes(node("Equal", names("rate", "fast"), names("c")), node("If", names("c"), names("y"),
+				graphAttr("then_branch", flat(4)), graphAttr("else_branch", flat(5)))), outputs("y"))),
+			[]msg{floats("x", []float32{1, 2, 3, 4}, 1, 4), ints("rate", []int64{16000})},
+			floats("y", []float32{1, 2, 3, 4}, 4)),
+		// An extent without a name, and a stride that does not divide a symbol.
+		"stride": set(model(13, graph(inputs(port("x", float, 1, 1, nil)),
+			weights(floats("w", []float32{1, 1, 1}, 1, 1, 3)),
+			nodes(node("Conv", names("x", "w"), names("y"), intsAttr("strides", 2))), outputs("y"))),
+			[]msg{floats("x", []float32{1, 2, 3, 4, 5, 6}, 1, 1, 6)}, floats("y", []float32{6, 12}, 1, 1, 2)),
+	}
+}
+
+// TestSmallCases runs what is in testdata/cases, which is written by this package's encoder and read by vkc's tests.
+func TestSmallCases(t *testing.T) {
+	const folder = "testdata/cases"
+	for name, files := range small() {
+		for file, content := range files {
+			path := filepath.Join(folder, name, file)
+			if *updateGolden {
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, content, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if have, err := os.ReadFile(path); err != nil || !bytes.Equal(have, content) {
+				t.Errorf("%s is not what the test writes (%v): go test ./frontend/onnx -run SmallCases -update-golden",
+					path, err)
+			}
+		}
+	}
+	cases, err := onnx.Cases(folder)
+	if err != nil || len(cases) != len(small()) {
+		t.Fatalf("%d cases, %v", len(cases), err)
+	}
+	for _, c := range cases {
+		if err := runCase(c); err != nil {
+			t.Errorf("%s: %v", c.Name, err)
+		}
+	}
+}
