@@ -187,6 +187,12 @@ var methodCases = []methodCase{
 	{ir.OpRope, func(o *operands) frontend.Tensor {
 		return o.x.Rope(o.ivec, frontend.RopeTurns(o.b.RopeTurns([]float64{math.Pi, -math.Pi / 2})))
 	}, `rope %0, %4, %16 : f32[2,4]`},
+	{ir.OpRopeTables, func(o *operands) frontend.Tensor {
+		return o.x.RopeTables(o.y.Slice(1, 0, 2), o.y.Slice(1, 2, 4))
+	}, `rope_tables %0, %16, %17 : f32[2,4]`},
+	{ir.OpRopeTables, func(o *operands) frontend.Tensor {
+		return o.heads.RopeTables(o.row.Slice(0, 0, 2), o.row.Slice(0, 2, 4), frontend.RopeHalf())
+	}, `rope_tables %8, %16, %17 {mode="half"} : f32[4,3,8]`},
 	{ir.OpGroupNorm, func(o *operands) frontend.Tensor {
 		return o.img.GroupNorm(2, frontend.Tensor{}, frontend.Tensor{}, 1e-6)
 	}, `group_norm %12 {groups=2, eps=1e-06} : f32[1,4,6,5]`},

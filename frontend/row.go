@@ -107,6 +107,19 @@ func (t Tensor) Rope(positions Tensor, options ...RopeOption) Tensor {
 	return t.apply(ir.OpRope, c.operands, c.attrs...)
 }
 
+// RopeTables turns pairs of innermost elements by the angles whose cosines and sines
+// are given: (a, b) becomes (a*cos-b*sin, a*sin+b*cos). Tables have one value a
+// pair in their innermost axis, and broadcast to t before it: [T, pairs] for t of
+// [B, H, T, D]. The first 2*pairs elements turn, the others stay. Of the options
+// only RopeHalf holds here, others are an error.
+func (t Tensor) RopeTables(cos, sin Tensor, options ...RopeOption) Tensor {
+	c := ropeCall{operands: []Tensor{cos, sin}}
+	for _, o := range options {
+		o(&c)
+	}
+	return t.apply(ir.OpRopeTables, c.operands, c.attrs...)
+}
+
 // RopeTurns is the constant that option RopeTurns takes: pair i turns by
 // radians[i] per position.
 func (b *Builder) RopeTurns(radians []float64) Tensor {

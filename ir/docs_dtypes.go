@@ -15,6 +15,7 @@ var probeShapes = map[Op][]Shape{
 	OpRMSNorm:            {probeShape, ShapeOf(256)},
 	OpLayerNorm:          {probeShape, ShapeOf(256)},
 	OpRope:               {probeShape, ShapeOf(2), ShapeOf(128, 2)},
+	OpRopeTables:         {probeShape, ShapeOf(128)},
 	OpGroupNorm:          {probeShape, ShapeOf(256)},
 	OpBatchNorm:          {probeShape, ShapeOf(256)},
 	OpIndexSelect:        {probeShape, ShapeOf(2)},

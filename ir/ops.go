@@ -169,6 +169,7 @@ const (
 	OpTril
 	OpTriu
 	OpOneHot
+	OpRopeTables
 
 	numOps
 )

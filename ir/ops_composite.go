@@ -24,6 +24,10 @@ func init() {
 				{Name: "dtype", Kind: AttrDType, Default: F32, Doc: "the result dtype"},
 			}, Infer: inferOneHot,
 			Doc: "1 at coordinate indices[…] of a new innermost axis and 0 elsewhere; an index out of range gives zeros. Decomposes to cast(eq(unsqueeze(indices), iota))."},
+		OpInfo{Op: OpRopeTables, Name: "rope_tables", Class: ClassComposite,
+			Args:  []ArgInfo{{Name: "x"}, {Name: "cos"}, {Name: "sin"}},
+			Attrs: []AttrInfo{ropeMode("pairs")}, Infer: inferRopeTables, Tol: Tolerance{Eps: 64, Abs: 1e-6, Sum: true},
+			Doc: "Rotary position embedding (Su et al. 2021) by tables: pair (a, b) of innermost elements becomes (a*cos-b*sin, a*sin+b*cos). The tables have one value a pair in their innermost axis, and broadcast to x before it: [T, pairs] for x[B, H, T, D]. The first 2*pairs elements of x turn, the others stay. Decomposes to y*cos+flip(y)*sin*(-1, 1) of y, x reshaped to an axis of its own for the two of a pair."},
 	)
 }
 
@@ -55,4 +59,32 @@ func inferOneHot(c *Call) (Type, error) {
 		return Type{}, fmt.Errorf("%s cannot hold single elements", t)
 	}
 	return Type{t, append(slices.Clone(c.Shape(0)), D(depth))}, nil
+}
+
+func inferRopeTables(c *Call) (Type, error) {
+	for i := range c.Args {
+		if err := c.wantKinds(i, KindFloat); err != nil {
+			return Type{}, err
+		}
+	}
+	x, tables := c.Shape(0), c.Shape(1)
+	if len(x) == 0 || len(tables) == 0 || len(x) == MaxRank {
+		return Type{}, fmt.Errorf("x is %s and cos %s: want [..., elements] of at most %d axes and [..., pairs]", x,
+			tables, MaxRank-1)
+	}
+	elements, pairs := x[len(x)-1], tables[len(tables)-1]
+	if !elements.IsStatic() || !pairs.IsStatic() || pairs.Add > elements.Add/2 {
+		return Type{}, fmt.Errorf("cos %s turns %s pairs of the %s innermost elements of x %s: want numbers, at most "+
+			"half as many pairs as elements", tables, pairs, elements, x)
+	}
+	turned := append(slices.Clone(x[:len(x)-1]), pairs)
+	for i := 1; i < len(c.Args); i++ {
+		s := c.Shape(i)
+		all, err := BroadcastShapes(turned, s)
+		if err != nil || !all.Equal(turned) || len(s) == 0 || s[len(s)-1] != pairs {
+			return Type{}, fmt.Errorf("%s is %s, want a shape that broadcasts to %s: the pairs of x %s", c.argName(i),
+				s, turned, x)
+		}
+	}
+	return Type{c.DType(0), x}, nil
 }

@@ -28,7 +28,7 @@ func init() {
 				{Name: "axis", Kind: AttrInt, Default: int64(-2), Doc: "the axis of x that positions runs along"},
 				{Name: "base", Kind: AttrFloat, Default: 10000.0, Doc: "pair i turns by position*base^(-2i/dims)"},
 				{Name: "dims", Kind: AttrInt, Default: int64(0), Doc: "how many innermost elements turn; 0 means all"},
-				{Name: "mode", Kind: AttrString, Default: "interleaved", Enum: []string{"interleaved", "half"}, Doc: "pairs are (2i, 2i+1), or (i, i+dims/2)"},
+				ropeMode("dims/2"),
 			}, Infer: inferRope, Tol: Tolerance{Eps: 1024, Abs: 1e-5, Sum: true},
 			Doc: "Rotary position embedding (Su et al. 2021): turns pairs of innermost elements by an angle that grows with the position. Positions are a vector, or have x's outermost axes before it: [B, T] for x[B, H, T, D]. With turns, u32[pairs, 2], pair i goes turns[i] of a full turn per position, a fraction of 64 bits, high word first, instead of base^(-2i/dims) radians."},
 		OpInfo{Op: OpGroupNorm, Name: "group_norm", Class: ClassRow,
@@ -39,6 +39,12 @@ func init() {
 			Attrs: append([]AttrInfo{{Name: "eps", Kind: AttrFloat, Default: 1e-12, Doc: "the least divisor"}}, axis...), Infer: inferAlongAxis, Tol: tol,
 			Doc: "x/max(norm2(x), eps) along an axis."},
 	)
+}
+
+// ropeMode says which elements are pairs; pairs is how many there are, in the op's own words.
+func ropeMode(pairs string) AttrInfo {
+	return AttrInfo{Name: "mode", Kind: AttrString, Default: "interleaved", Enum: []string{"interleaved", "half"},
+		Doc: "pairs are (2i, 2i+1), or (i, i+" + pairs + ")"}
 }
 
 func inferGroupNorm(c *Call) (Type, error) {

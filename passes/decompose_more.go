@@ -28,6 +28,8 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 		return r.triangle(n, args[0], ir.OpGe)
 	case ir.OpOneHot:
 		return r.oneHot(n, args[0])
+	case ir.OpRopeTables:
+		return r.ropeTables(n, args)
 	case ir.OpMatMulID:
 		return r.matmulID(n, args)
 	case ir.OpCumSum:
@@ -164,6 +166,42 @@ func (r *rewriter) oneHot(n, indices *ir.Node) *ir.Node {
 		return hit
 	}
 	return r.unary(ir.OpCast, hit, ir.Attr{Name: "dtype", Value: n.DType()})
+}
+
+// ropeTables gives the two of a pair an axis of their own. Each becomes itself times cos, and the other one, which
+// a flip puts in its place, times sin or, for the first, -sin.
+func (r *rewriter) ropeTables(n *ir.Node, args []*ir.Node) *ir.Node {
+	x, s, tables := args[0], n.Shape(), args[1].Shape()
+	last, pairs := len(s)-1, tables[len(tables)-1]
+	if pairs.Is(0) {
+		return x
+	}
+	wide, axis := accType("", x.DType()), last+1 // where the two are
+	if n.Attrs().String_("mode") == "half" {
+		axis = last
+	}
+	split := func(s ir.Shape, two int) ir.Shape {
+		return slices.Insert(append(slices.Clone(s[:len(s)-1]), pairs), len(s)-1+axis-last, ir.D(two))
+	}
+	ends := append(slices.Clone(s[:last]), pairs.Times(2))
+	part := func(from int64, limits ir.Shape) *ir.Node {
+		starts := make([]int64, len(s))
+		starts[last] = from
+		return r.unary(ir.OpSlice, x, ir.Attr{Name: "starts", Value: starts}, ir.Attr{Name: "limits", Value: limits})
+	}
+	y := r.castTo(r.reshape(part(0, ends), split(s, 2)), wide)
+	table := func(t *ir.Node) *ir.Node { return r.reshape(r.castTo(t, wide), split(t.Shape(), 1)) }
+	sign := r.add(ir.OpIota, nil, ir.Attr{Name: "dtype", Value: wide},
+		ir.Attr{Name: "shape", Value: split(s, 2)[last:]}, ir.Attr{Name: "axis", Value: axis - last})
+	sign = r.unary(ir.OpAffine, sign, ir.Attr{Name: "mul", Value: 2.0}, ir.Attr{Name: "add", Value: -1.0})
+	other := r.unary(ir.OpFlip, y, ir.Attr{Name: "axes", Value: []int{axis}})
+	out := r.binary(ir.OpAdd, r.binary(ir.OpMul, y, table(args[1])),
+		r.binary(ir.OpMul, other, r.binary(ir.OpMul, sign, table(args[2]))))
+	out = r.reshape(r.castTo(out, n.DType()), ends)
+	if ends[last] == s[last] {
+		return out
+	}
+	return r.add(ir.OpConcat, []*ir.Node{out, part(ends[last].Add, s)}, ir.Attr{Name: "axis", Value: last})
 }
 
 // order is argsort by counting: the rank of an element is how many others come

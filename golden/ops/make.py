@@ -174,12 +174,18 @@ def layer(x, eps, w=1.0, b=0.0):
 def rope(x, positions, base, mode, turn):
     """By complex numbers, x [..., T, D]."""
     turn = turn or x.shape[-1]
+    return turned(x, np.exp(1j * positions[:, None] * base ** (-2 * np.arange(turn // 2) / turn)), mode)
+
+
+def turned(x, by, mode):
+    """Pairs of x times the complex numbers by [..., pairs]."""
+    turn = 2 * by.shape[-1]
     head, rest = x[..., :turn], x[..., turn:]
     if mode == "half":
         z = head[..., : turn // 2] + 1j * head[..., turn // 2:]
     else:
         z = head[..., 0::2] + 1j * head[..., 1::2]
-    z = z * np.exp(1j * positions[:, None] * base ** (-2 * np.arange(turn // 2) / turn))
+    z = z * by
     if mode == "half":
         y = np.concatenate([z.real, z.imag], -1)
     else:
@@ -304,9 +310,17 @@ def cast_pairs():
             case("cast", [(np.array(values), source)], convert, to, dtype=to)
 
 
+def ropes_by_tables():
+    for mode in ("interleaved", "half"):
+        def turn(x, cos, sin):
+            return turned(x, cos + 1j * sin, mode)
+        case("rope_tables", [(normal(2, 3, 6), "f32"), (normal(3, 3), "f32"), (normal(2, 1, 3), "f32")], turn, mode=mode)
+        case("rope_tables", [(normal(3, 7), "f16"), (normal(2), "f32"), (normal(2), "f32")], turn, mode=mode)
+
+
 for make in (unary, binary, casts, views, reductions, row_ops, matmuls, attentions, indexing,
              norms, scans, channel_norms, triangles,
-             convolutions, pools, resizes, scatters, moves, randoms, cast_pairs, experts):
+             convolutions, pools, resizes, scatters, moves, randoms, cast_pairs, experts, ropes_by_tables):
     make()
 path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases.json")
 with open(path, "w") as f:

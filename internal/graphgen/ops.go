@@ -292,6 +292,12 @@ func (g *generator) rope() *ir.Node {
 	if x == nil {
 		return nil
 	}
+	mode := attr("mode", []string{"interleaved", "half"}[g.rng.IntN(2)])
+	if last := x.Rank() - 1; g.rng.IntN(3) == 0 {
+		pairs := ir.D(g.rng.IntN(int(x.Shape()[last].Add)/2 + 1))
+		table := func() *ir.Node { return g.leaf(append(g.broadcastable(x.Shape()[:last]), pairs), x.DType()) }
+		return g.add(ir.OpRopeTables, []*ir.Node{x, table(), table()}, mode)
+	}
 	axis := g.rng.IntN(x.Rank() - 1)
 	s := ir.Shape{x.Shape()[axis]}
 	pos := g.add(ir.OpIota, nil, attr("shape", s), attr("dtype", g.oneOf(ir.I32, ir.U32)))
@@ -300,7 +306,7 @@ func (g *generator) rope() *ir.Node {
 	}
 	dims := 2 * g.rng.IntN(int(x.Shape()[x.Rank()-1].Add)/2+1)
 	return g.add(ir.OpRope, []*ir.Node{x, pos}, attr("axis", axis), attr("dims", dims),
-		attr("mode", []string{"interleaved", "half"}[g.rng.IntN(2)]), attr("base", 100.0))
+		mode, attr("base", 100.0))
 }
 
 // matmul multiplies a node of rank 2 or more by another that fits it, or by a

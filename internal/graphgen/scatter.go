@@ -114,6 +114,11 @@ func (b *Bound) composite(n *ir.Node, args []Bound) {
 	switch n.Op() {
 	case ir.OpOneHot:
 		b.Lo, b.Hi, b.Err = 0, 1, 0
+	case ir.OpRopeTables:
+		x, table := args[0], max(args[1].mag(), args[2].mag(), 1)
+		m := 2 * x.mag() * table
+		b.Lo, b.Hi = -m, m
+		b.Err = 2*x.Err*table + 2*x.mag()*max(args[1].Err, args[2].Err) + 4*m
 	case ir.OpBatchNorm:
 		x, mean, variance := args[0], args[1], args[2]
 		least := variance.Lo + n.Attrs().Float("eps")

@@ -1,6 +1,9 @@
 package interp
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 func batchNorm(c *call) (value, error) {
 	eps := c.attrs().Float("eps")
@@ -61,4 +64,27 @@ func oneHot(c *call) (value, error) {
 		}
 	}
 	return out, nil
+}
+
+func ropeTables(c *call) (value, error) {
+	last := len(c.dims) - 1
+	width, pairs := c.dims[last], c.args[1].dims[len(c.args[1].dims)-1]
+	turned := append(slices.Clone(c.dims[:last]), pairs)
+	var tables [2][]float64
+	for i := range tables {
+		t := c.args[1+i]
+		whole, err := strided(t, turned, region{strides: broadcastStrides(t.dims, turned)})
+		if err != nil {
+			return value{}, err
+		}
+		tables[i] = whole.floats()
+	}
+	first, second := ropePairs(c.attrs().String_("mode"), 2*pairs)
+	out := slices.Clone(c.args[0].floats())
+	for i, cos := range tables[0] {
+		y, sin, pair := out[i/pairs*width:], tables[1][i], i%pairs
+		a, b := y[first(pair)], y[second(pair)]
+		y[first(pair)], y[second(pair)] = a*cos-b*sin, a*sin+b*cos
+	}
+	return c.floats(out), nil
 }

@@ -112,10 +112,11 @@ var kernels = map[ir.Op]kernel{
 	ir.OpRandomNormal:    randomNormal,
 	ir.OpRandomBernoulli: randomBernoulli,
 
-	ir.OpBatchNorm: batchNorm,
-	ir.OpTril:      tril,
-	ir.OpTriu:      triu,
-	ir.OpOneHot:    oneHot,
+	ir.OpBatchNorm:  batchNorm,
+	ir.OpTril:       tril,
+	ir.OpTriu:       triu,
+	ir.OpOneHot:     oneHot,
+	ir.OpRopeTables: ropeTables,
 }
 
 // kernelOf returns the kernel of an op: its own, or that of all elementwise

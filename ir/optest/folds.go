@@ -298,6 +298,7 @@ func (s *suite) composites() {
 				}).everyIf(len(dims) == 3)
 		}
 	}
+	s.ropeTables()
 	for _, op := range []ir.Op{ir.OpTril, ir.OpTriu} {
 		for _, k := range []int64{-9, -1, 0, 2} {
 			for _, dims := range [][]int{{1, 1}, {5, 7}, {0, 3}, {67, 129}, {2, 1, 5, 3}} {
@@ -312,6 +313,27 @@ func (s *suite) composites() {
 		})
 		t.everyIf(to == ir.F32)
 	}
+}
+
+func (s *suite) ropeTables() {
+	for _, tt := range []struct {
+		dims, tables []int
+		l            layout
+	}{{[]int{2, 3, 5, 8}, []int{5, 4}, plain}, {[]int{2, 3, 5, 8}, []int{2, 1, 5, 3}, transposed},
+		{[]int{5, 7}, []int{1}, viewed}, {[]int{3, 67, 128}, []int{67, 64}, plain}, {[]int{4, 2}, []int{4, 0}, plain}, {[]int{0, 4}, []int{2}, plain}} {
+		for _, mode := range []string{"interleaved", "half"} {
+			name := fmt.Sprintf("%s/tables %s/%s", mode, shapeName(tt.tables), label(tt.dims, tt.l, small))
+			s.add(ir.OpRopeTables, name, func(b *builder, t ir.DType) *ir.Node {
+				x := b.arg(t, tt.dims, tt.l, small)
+				cos, sin := b.input(t, tt.tables, small), b.input(t, tt.tables, small)
+				return b.op(ir.OpRopeTables, []*ir.Node{x, cos, sin}, attr("mode", mode))
+			}).everyIf(tt.l == viewed)
+		}
+	}
+	s.add(ir.OpRopeTables, "tables of two shapes", func(b *builder, t ir.DType) *ir.Node {
+		return b.op(ir.OpRopeTables, []*ir.Node{b.input(t, []int{2, 3, 4}, small), b.input(ir.F32, []int{3, 2}, small),
+			b.input(ir.F32, []int{2, 1, 2}, small)})
+	}).every()
 }
 
 // optional marks a template that an op's rule may refuse for every dtype: a case
