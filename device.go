@@ -316,6 +316,32 @@ type LoadOptions struct {
 	// be equal, are one: what a run of either leaves, the next run of either finds.
 	// Runs of executables with common states take turns. Close each, in any order.
 	Share *Executable
+	// WeightRoom is how many bytes of the device's memory the weights of all programs on it may take, if not 0. Those
+	// that have no room lie in host memory, which kernels read over the bus: first weights of which
+	// a run reads a few rows or experts. A device without host memory (integrated, software) refuses that, and
+	// so does the CPU reference.
+	WeightRoom uint64
+}
+
+// fewRead names the weights of which a run reads what loaded numbers say, and not the whole.
+func fewRead(g *ir.Graph) map[string]bool {
+	users, names := g.Users(), map[string]bool{}
+	var few func(n *ir.Node) bool
+	few = func(n *ir.Node) bool {
+		for _, u := range users[n.ID()] {
+			switch {
+			case u.Op() == ir.OpEmbedding || u.Op() == ir.OpMatMulID || u.Op() == ir.OpIndexSelect:
+			case (u.Op() == ir.OpDequantize || u.Op().Class() == ir.ClassView) && few(u):
+			default:
+				return false
+			}
+		}
+		return true
+	}
+	for _, n := range g.Leaves(ir.OpWeight) {
+		names[n.Name()] = few(n)
+	}
+	return names
 }
 
 // Load makes a program ready to run: weights uploaded, commands recorded. A
@@ -346,6 +372,9 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	if opt.Share != nil && (!opt.Share.loaded() || onProcessor != (opt.Share.Vulkan() == nil)) {
 		return nil, fmt.Errorf("load on %s: the executable to share with is on %s", d.Name(), opt.Share.Device())
 	}
+	if onProcessor && opt.WeightRoom > 0 {
+		return nil, fmt.Errorf("load on %s: there is no device whose memory weights could be kept out of", d.Name())
+	}
 	if onProcessor {
 		return d.loadOnProcessor(ctx, p, weights, opt.Share)
 	}
@@ -353,8 +382,13 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 		return nil, fmt.Errorf("load on %s: the program was made for the CPU fast path: compile the graph for "+
 			"this device", d.Name())
 	}
+	options := vk.LoadOptions{Progress: opt.Progress, Guards: opt.Guards, Share: opt.Share.Vulkan(),
+		WeightRoom: opt.WeightRoom}
+	if opt.WeightRoom > 0 {
+		options.HostFirst = fewRead(p.Contents.Graph)
+	}
 	exe, err := d.dev.Load(ctx, p.Contents.Program, p.Contents.SPIRV, weights,
-		vk.LoadOptions{Progress: opt.Progress, Guards: opt.Guards, Share: opt.Share.Vulkan()})
+		options)
 	if d.auto && refuses(err) && opt.Share == nil && !opt.Guards {
 		return d.loadOnProcessor(ctx, interpreted(p.Contents.Graph, err), weights, nil)
 	}

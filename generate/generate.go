@@ -50,6 +50,12 @@ type Options struct {
 
 	Speculation Speculation // of one answer at a time
 
+	// GPUMemory is how many bytes of the device's memory the model may take, if not 0: weights, keys and values,
+	// temporaries. Weights that have no room there stay in the machine's memory, which kernels read over
+	// the bus, first those of which a step reads a few rows or experts. A device without a memory of its own
+	// refuses that. Programs for guesses and for sampling are not counted.
+	GPUMemory uint64
+
 	// Ahead is how many steps the device has at a time, of which each takes the tokens that the one before it chose:
 	// so it never waits for the host. Answers do not depend on it, but steps that follow the end of one are for
 	// nothing. 0 means 4, and 1 on the CPU fast path.
@@ -107,8 +113,12 @@ type Model struct {
 	guesser drafter
 	guesses int // at a time
 
-	engine   *engine
-	ahead    int // see Options.Ahead
+	engine *engine
+	ahead  int // see Options.Ahead
+
+	gpuMemory  uint64 // see Options.GPUMemory
+	weightRoom uint64 // of it, for weights; 0 means that nothing bounds them
+
 	samplers samplers
 
 	counting   sync.Mutex
@@ -158,7 +168,7 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 
 // prepare reads what a model's file says and opens the device. It compiles nothing.
 func prepare(path string, o Options) (m *Model, err error) {
-	m = &Model{part: o.part()}
+	m = &Model{part: o.part(), gpuMemory: o.GPUMemory}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.Close())
@@ -179,7 +189,10 @@ func prepare(path string, o Options) (m *Model, err error) {
 	}
 	want := strings.TrimSpace(o.Device)
 	m.auto = want == "" || strings.EqualFold(want, "auto")
-	m.device, err = vkc.OpenDevice(o.Device)
+	if m.device, err = vkc.OpenDevice(o.Device); err == nil && m.gpuMemory > 0 && !m.device.Vulkan().HasHostMemory() {
+		err = fmt.Errorf("generate: %s of GPU memory on %s, which has no memory of its own beside the machine's: leave "+
+			"that out", gigabytes(m.gpuMemory), m.device.Name())
+	}
 	return m, err
 }
 
@@ -216,7 +229,8 @@ func (m *Model) graphs(o Options) (list []*ir.Graph, rows []int, err error) {
 	return list, rows, err
 }
 
-// loadPrograms loads the programs of the model. Weights are uploaded for the first while the others are compiled.
+// loadPrograms loads the programs of the model. Weights are uploaded for the first while the others are compiled,
+// unless it is to be known before how much memory these take.
 func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 	graphs, rows, err := m.graphs(o)
 	if err != nil {
@@ -224,27 +238,44 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	others := make([]*vkc.Program, len(graphs)-1)
+	programs := make([]*vkc.Program, len(graphs))
 	compiled := make(chan error, 1)
+	if programs[0], err = m.compile(ctx, graphs[0], o); err != nil {
+		return err
+	}
 	go func() {
 		var err error
-		for i := range others {
-			if others[i], err = m.compile(ctx, graphs[1+i], o); err != nil {
-				break
-			}
+		for i := 1; i < len(graphs) && err == nil; i++ {
+			programs[i], err = m.compile(ctx, graphs[i], o)
 		}
 		compiled <- err
 	}()
-	if m.step, err = m.load(ctx, graphs[0], o, nil); err != nil {
+	known := false
+	wait := func() error {
+		if known {
+			return nil
+		}
+		known = true
+		return <-compiled
+	}
+	if m.gpuMemory > 0 {
+		if err := wait(); err != nil {
+			return err
+		}
+		if err := m.makeRoom(programs); err != nil {
+			return err
+		}
+	}
+	if m.step, err = m.loadProgram(ctx, programs[0], nil); err != nil {
 		cancel()
-		<-compiled // it reads the model's file until then; why it ended is known
+		wait() // it reads the model's file until then; why it ended is known
 		return err
 	}
-	if err := <-compiled; err != nil {
+	if err := wait(); err != nil {
 		return err
 	}
-	for i, p := range others {
-		exe, err := m.device.Load(ctx, p, vkc.LoadOptions{Weights: m.file, Share: m.step})
+	for i, p := range programs[1:] {
+		exe, err := m.loadProgram(ctx, p, m.step)
 		if err != nil {
 			return err
 		}
@@ -269,10 +300,17 @@ func (m *Model) stepOf(rows int) *vkc.Executable {
 
 func (m *Model) load(ctx context.Context, g *ir.Graph, o Options, share *vkc.Executable) (*vkc.Executable, error) {
 	p, err := m.compile(ctx, g, o)
+	if err == nil && m.gpuMemory > 0 && m.weightRoom == 0 { // it is the first
+		err = m.makeRoom([]*vkc.Program{p})
+	}
 	if err != nil {
 		return nil, err
 	}
-	return m.device.Load(ctx, p, vkc.LoadOptions{Weights: m.file, Share: share})
+	return m.loadProgram(ctx, p, share)
+}
+
+func (m *Model) loadProgram(ctx context.Context, p *vkc.Program, share *vkc.Executable) (*vkc.Executable, error) {
+	return m.device.Load(ctx, p, vkc.LoadOptions{Weights: m.file, Share: share, WeightRoom: m.weightRoom})
 }
 
 // compile compiles a graph that the device, or what stands in for it, has the memory for.

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -51,10 +53,47 @@ func (m *Model) checkRoom(g *ir.Graph) error {
 			here.Have += h.Size
 		}
 	}
+	if m.gpuMemory > 0 { // weights need not be there
+		here.Have += host.Have
+	}
 	if err := here.check(); err == nil || !m.auto {
 		return err
 	}
 	return host.check() // the reference runs what the device has no room for
+}
+
+// makeRoom works out how much of the GPU memory is there for weights, beside all else that programs take.
+func (m *Model) makeRoom(programs []*vkc.Program) error {
+	var states, others uint64
+	for i, p := range programs {
+		k := p.Contents.Program
+		if k == nil {
+			return fmt.Errorf("generate: %s of GPU memory: the device does not run the model", gigabytes(m.gpuMemory))
+		}
+		own := uint64(0) // states are shared
+		others += uint64(k.ArenaBytes)
+		for _, b := range k.Buffers {
+			switch b.Kind {
+			case kernel.BufWeight, kernel.BufTemp:
+			case kernel.BufPrepared: // the first program has room for what it makes of weights before weights themselves
+				if i > 0 {
+					others += uint64(b.Bytes)
+				}
+			case kernel.BufState:
+				own += uint64(b.Bytes)
+			default:
+				others += uint64(b.Bytes)
+			}
+		}
+		states = max(states, own)
+	}
+	if states+others >= m.gpuMemory {
+		return fmt.Errorf("generate: %s of GPU memory: keys and values take %s of it and temporaries %s; want more, fewer "+
+			"tokens (--ctx) or answers at once, or smaller keys and values (--kv f16 or q8_0)", gigabytes(m.gpuMemory),
+			gigabytes(states), gigabytes(others))
+	}
+	m.weightRoom = m.gpuMemory - states - others
+	return nil
 }
 
 func (e *RoomError) check() error {

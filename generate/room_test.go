@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/ir"
@@ -37,5 +38,24 @@ func TestNoRoom(t *testing.T) {
 	}
 	if !strings.Contains(room.Error(), "--ctx") {
 		t.Errorf("%v says not what to do", room)
+	}
+}
+
+// TestGPUMemory: what has no memory but the machine's refuses a bound of its own.
+func TestGPUMemory(t *testing.T) {
+	devices := []string{"cpu"}
+	if dev, err := vkc.OpenDevice("vulkan"); err == nil {
+		if !dev.Vulkan().HasHostMemory() {
+			devices = append(devices, "vulkan")
+		}
+		if err := dev.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, device := range devices {
+		_, err := generate.Open(t.Context(), gollama, generate.Options{Device: device, Context: 64, GPUMemory: 1 << 20})
+		if err == nil || !strings.Contains(err.Error(), "no memory of its own") {
+			t.Errorf("%s: %v", device, err)
+		}
 	}
 }

@@ -12,6 +12,9 @@ type MemoryOwner string
 // The owners of memory.
 const (
 	OwnWeights MemoryOwner = "weights" // and constants, and what programs made of them when they were loaded
+	// OwnHostWeights is weights in host memory, which kernels read there.
+	OwnHostWeights MemoryOwner = "weights in host memory"
+
 	OwnStates  MemoryOwner = "states"
 	OwnTemps   MemoryOwner = "temporaries"
 	OwnPorts   MemoryOwner = "inputs and outputs" // the buffers of programs for them

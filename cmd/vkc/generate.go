@@ -89,6 +89,8 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 // register declares what is asked of a model that goes on with texts.
 func (f *loadFlags) register(flags *pflag.FlagSet) {
 	f.registerModel(flags)
+	flags.Var((*sizeFlag)(&f.options.GPUMemory), "gpu-memory", "take `SIZE` of the GPU's memory, such as 8G, and "+
+		"leave weights that have no room there in the machine's")
 	flags.StringVar(&f.kv, "kv", "", "keep keys and values in this `TYPE`, such as f32 or q8_0 (default f16, or f32 "+
 		"on a device without 16-bit storage)")
 }

@@ -8,6 +8,12 @@ func ForceStaging(o DeviceOptions) DeviceOptions {
 	return o
 }
 
+// OwnAsHost has programs put into the device's own memory what is to be in the host's.
+func OwnAsHost(o DeviceOptions) DeviceOptions {
+	o.ownAsHost = true
+	return o
+}
+
 // InjectMessage stores a validation message as a layer would.
 func InjectMessage(text string) { injectMessage(text) }
 

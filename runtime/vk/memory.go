@@ -86,11 +86,19 @@ func (d *Device) checkSize(name string, size int64) error {
 	return nil
 }
 
+// typesOf lists the memory types of a kind, best first, among those that are allowed.
+func (d *Device) typesOf(kind MemoryKind, allowed uint32) []int {
+	if kind == HostMemory && d.options.ownAsHost {
+		kind = UploadMemory
+	}
+	return chooseMemoryTypes(d.info.MemoryTypes, allowed, kind, d.info.Caps.UnifiedMemory)
+}
+
 // allocate tries the acceptable memory types in order. When memory has run out it waits for what is
 // retired to be freed, and tries once more.
 func (d *Device) allocate(owner runtime.MemoryOwner, name string, kind MemoryKind, buffer uint64,
 	req requirements) (allocation, error) {
-	types := chooseMemoryTypes(d.info.MemoryTypes, req.types, kind, d.info.Caps.UnifiedMemory)
+	types := d.typesOf(kind, req.types)
 	if len(types) == 0 {
 		return allocation{}, fmt.Errorf("vk: buffer %s: device %s has no %s memory that can hold buffers", name,
 			d.info.Caps.Name, kind)

@@ -43,6 +43,9 @@ const (
 	UploadMemory
 	// ReadbackMemory is for data on its way to the host: host memory that is fast to read.
 	ReadbackMemory
+	// HostMemory is for what kernels read that the device's memory has no room for: memory of the host, which
+	// they reach over the bus.
+	HostMemory
 )
 
 // String is the kind in a word.
@@ -56,6 +59,8 @@ func (k MemoryKind) String() string {
 		return "upload"
 	case ReadbackMemory:
 		return "readback"
+	case HostMemory:
+		return "host"
 	}
 	return "unknown"
 }
@@ -72,6 +77,7 @@ var memoryWishes = map[MemoryKind][]memoryWish{
 	SharedMemory: {{MemoryDeviceLocal | hostCoherent, 0}, {hostCoherent, 0}},
 	UploadMemory: {{hostCoherent, MemoryDeviceLocal | MemoryHostCached}, {hostCoherent, MemoryDeviceLocal},
 		{hostCoherent, 0}},
+	HostMemory:     {{hostCoherent | MemoryHostCached, MemoryDeviceLocal}, {hostCoherent, MemoryDeviceLocal}},
 	ReadbackMemory: {{hostCoherent | MemoryHostCached, MemoryDeviceLocal}, {hostCoherent | MemoryHostCached, 0},
 		{hostCoherent, 0}},
 }

@@ -48,6 +48,8 @@ func TestChooseMemoryTypes(t *testing.T) {
 		{"H100 upload", h100Types, all, UploadMemory, false, []int{2, 3, 4}},
 		{"H100 readback", h100Types, all, ReadbackMemory, false, []int{3, 2, 4}},
 		{"H100 device, type 1 not allowed", h100Types, all &^ 2, DeviceMemory, false, []int{4}},
+		{"H100 host", h100Types, all, HostMemory, false, []int{3, 2}},
+		{"unified host", unifiedTypes, all, HostMemory, true, nil},
 		{"nothing allowed", h100Types, 0, DeviceMemory, false, nil},
 		{"small BAR device", smallBARTypes, all, DeviceMemory, false, []int{0, 3}},
 		{"small BAR shared", smallBARTypes, all, SharedMemory, false, []int{3, 1, 2}},

@@ -32,6 +32,11 @@ type LoadOptions struct {
 	// names, are shared without being asked for. States are as the other program left them. Each program is
 	// closed by itself, in any order; what they share stays until the last is.
 	Share *Executable
+	// WeightRoom is how many bytes of the device's memory all weights of all programs may take, if not 0. What has no
+	// room there lies in host memory, which kernels read over the bus: first the weights that HostFirst
+	// names, of which a run reads little. A device that shares the host's memory has no other, which is an error.
+	WeightRoom uint64
+	HostFirst  map[string]bool
 }
 
 // Executable is a program on a device: its weights uploaded, its kernels compiled, its commands recorded
@@ -47,6 +52,7 @@ type Executable struct {
 	ranges     []BufferRange         // by index in Program.Buffers
 	lent       map[int]*sharedBuffer // weights and states, likewise
 	borrowed   map[int]bool          // those of them that another program made
+	inHost     map[int]bool          // weights that lie in host memory
 	params     []*Buffer             // those of kind BufParams
 	indirect   *Buffer               // the counts of symbolic grids; nil if there are none
 	dispatches []dispatch            // by step
@@ -128,7 +134,7 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 		return nil, err
 	}
 	e := &Executable{Signature: signature, device: d, program: p, turn: make(chan struct{}, 1),
-		lent: map[int]*sharedBuffer{}, borrowed: map[int]bool{}}
+		lent: map[int]*sharedBuffer{}, borrowed: map[int]bool{}, inHost: map[int]bool{}}
 	if opt.Guards {
 		e.guards = &guards{}
 	}
@@ -168,7 +174,10 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 		return nil, err
 	}
 	e.findPrepared(spirv)
-	if err := d.checkTotal(e.missing()); err != nil {
+	if err := e.placeWeights(opt); err != nil {
+		return nil, err
+	}
+	if err := d.checkTotal(e.onDevice()); err != nil {
 		return nil, err
 	}
 	if err := e.allocate(); err != nil {

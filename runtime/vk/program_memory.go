@@ -36,7 +36,11 @@ func (e *Executable) allocate() error {
 			e.ranges[i] = BufferRange{Buffer: s.Buffer, Offset: before}
 			continue
 		}
-		made, err := e.device.newBuffer(ownerOf(b.Kind), b.Name, before+b.Bytes+after, e.memoryKind(b))
+		owner, kind := ownerOf(b.Kind), e.memoryKind(b)
+		if e.inHost[i] {
+			owner, kind = runtime.OwnHostWeights, HostMemory
+		}
+		made, err := e.device.newBuffer(owner, b.Name, before+b.Bytes+after, kind)
 		if err != nil {
 			return err
 		}
