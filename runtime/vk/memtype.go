@@ -77,7 +77,7 @@ var memoryWishes = map[MemoryKind][]memoryWish{
 	SharedMemory: {{MemoryDeviceLocal | hostCoherent, 0}, {hostCoherent, 0}},
 	UploadMemory: {{hostCoherent, MemoryDeviceLocal | MemoryHostCached}, {hostCoherent, MemoryDeviceLocal},
 		{hostCoherent, 0}},
-	HostMemory:     {{hostCoherent | MemoryHostCached, MemoryDeviceLocal}, {hostCoherent, MemoryDeviceLocal}},
+	HostMemory: {{hostCoherent | MemoryHostCached, MemoryDeviceLocal}, {hostCoherent, MemoryDeviceLocal}},
 	ReadbackMemory: {{hostCoherent | MemoryHostCached, MemoryDeviceLocal}, {hostCoherent | MemoryHostCached, 0},
 		{hostCoherent, 0}},
 }
