@@ -190,8 +190,8 @@ func prepare(path string, o Options) (m *Model, err error) {
 	want := strings.TrimSpace(o.Device)
 	m.auto = want == "" || strings.EqualFold(want, "auto")
 	if m.device, err = vkc.OpenDevice(o.Device); err == nil && m.gpuMemory > 0 && !m.device.Vulkan().HasHostMemory() {
-		err = fmt.Errorf("generate: %s of GPU memory on %s, which has no memory of its own beside the machine's: leave "+
-			"that out", gigabytes(m.gpuMemory), m.device.Name())
+		err = fmt.Errorf("generate: %s of GPU memory on %s, which has no memory of its own beside the machine's: "+
+			"leave that out", gigabytes(m.gpuMemory), m.device.Name())
 	}
 	return m, err
 }

@@ -75,7 +75,7 @@ func (m *Model) makeRoom(programs []*vkc.Program) error {
 		for _, b := range k.Buffers {
 			switch b.Kind {
 			case kernel.BufWeight, kernel.BufTemp:
-			case kernel.BufPrepared: // the first program has room for what it makes of weights before weights themselves
+			case kernel.BufPrepared: // the first program has room for what it makes of weights before them
 				if i > 0 {
 					others += uint64(b.Bytes)
 				}
@@ -88,8 +88,8 @@ func (m *Model) makeRoom(programs []*vkc.Program) error {
 		states = max(states, own)
 	}
 	if states+others >= m.gpuMemory {
-		return fmt.Errorf("generate: %s of GPU memory: keys and values take %s of it and temporaries %s; want more, fewer "+
-			"tokens (--ctx) or answers at once, or smaller keys and values (--kv f16 or q8_0)", gigabytes(m.gpuMemory),
+		return fmt.Errorf("generate: %s of GPU memory: keys and values take %s of it and temporaries %s; want more, "+
+			"fewer tokens (--ctx) or answers at once, or smaller keys and values (--kv f16 or q8_0)", gigabytes(m.gpuMemory),
 			gigabytes(states), gigabytes(others))
 	}
 	m.weightRoom = m.gpuMemory - states - others
