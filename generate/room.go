@@ -89,8 +89,8 @@ func (m *Model) makeRoom(programs []*vkc.Program) error {
 	}
 	if states+others >= m.gpuMemory {
 		return fmt.Errorf("generate: %s of GPU memory: keys and values take %s of it and temporaries %s; want more, "+
-			"fewer tokens (--ctx) or answers at once, or smaller keys and values (--kv q8_0 or q4_0)", gigabytes(m.gpuMemory),
-			gigabytes(states), gigabytes(others))
+			"fewer tokens (--ctx) or answers at once, or smaller keys and values (--kv q8_0 or q4_0)",
+			gigabytes(m.gpuMemory), gigabytes(states), gigabytes(others))
 	}
 	m.weightRoom = m.gpuMemory - states - others
 	return nil
