@@ -54,11 +54,7 @@ func (m model) ropeOptions(b *frontend.Builder, base float64, factors []float64)
 	if len(factors) == 0 {
 		return append(options, frontend.RopeBase(base))
 	}
-	radians := make([]float64, len(factors))
-	for i, f := range factors {
-		radians[i] = math.Pow(base, -2*float64(i)/float64(m.RopeDims)) / f
-	}
-	return append(options, frontend.RopeTurns(b.RopeTurns(radians)))
+	return append(options, frontend.RopeTurns(b.RopeScaled(m.RopeDims, base, factors)))
 }
 
 // history has the queries of the tokens at hand, [Heads, T, HeadDim], attend to their

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -34,15 +35,15 @@ func (r *metadata) ropeScaling(a architecture, c *Config) error {
 	}
 	trained := r.sizeOr("rope.scaling.original_context_length", c.Context)
 	magnitude := r.floatOr("rope.scaling.attn_factor", 1)
+	fast, slow := r.floatOr("rope.scaling.yarn_beta_fast", 32), r.floatOr("rope.scaling.yarn_beta_slow", 1)
 	if r.err != nil {
 		return r.err
 	}
-	scaled := plain(c.RopeDims/2, scale)
+	scaled := frontend.RopeLinear(c.RopeDims, scale)
 	if kind == "yarn" {
-		if scaled, err = r.yarn(a, *c, scale, trained); err != nil {
-			return err
-		}
-		magnitude *= 1 + 0.1*math.Log(scale)
+		yarn := frontend.YaRN{Times: scale, Trained: trained, Fast: fast, Slow: slow, Exact: a.exactYaRN}
+		scaled = yarn.Factors(c.RopeDims, c.RopeBase)
+		magnitude *= yarn.Magnitude()
 	}
 	if magnitude != 1 {
 		c.RopeMagnitude = magnitude
@@ -85,38 +86,6 @@ func (r *metadata) factors(name string, scaled []float64) ([]float64, error) {
 		}
 	}
 	return nil, nil
-}
-
-// plain is one factor for all pairs.
-func plain(pairs int, factor float64) []float64 {
-	list := make([]float64, pairs)
-	for i := range list {
-		list[i] = factor
-	}
-	return list
-}
-
-// yarn returns the factors of YaRN (Peng et al. 2023, arXiv:2309.00071) for texts
-// scale times as long as those that a model was trained for: pairs that turn more
-// than 32 times in such a text go on as they are, those that turn less than once
-// are slowed down by the scale, and the others lie between.
-func (r *metadata) yarn(a architecture, c Config, scale float64, trained int) ([]float64, error) {
-	fast, slow := r.floatOr("rope.scaling.yarn_beta_fast", 32), r.floatOr("rope.scaling.yarn_beta_slow", 1)
-	pairs := c.RopeDims / 2
-	pair := func(turns float64) float64 { // which pair turns that often in a text
-		return float64(pairs) * math.Log(float64(trained)/(turns*2*math.Pi)) / math.Log(c.RopeBase)
-	}
-	low, high := pair(fast), pair(slow)
-	if !a.exactYaRN {
-		low, high = math.Floor(low), math.Ceil(high)
-	}
-	low, high = max(low, 0), min(high, float64(c.RopeDims-1))
-	factors := make([]float64, pairs)
-	for i := range factors {
-		slowed := min(max((float64(i)-low)/max(high-low, 0.001), 0), 1)
-		factors[i] = 1 / (slowed/scale + 1 - slowed)
-	}
-	return factors, r.err
 }
 
 // checkFactors refuses factors of which no angle can be made.

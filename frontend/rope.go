@@ -1,0 +1,152 @@
+package frontend
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// RopeOption changes what Rope does.
+type RopeOption func(*ropeCall)
+
+type ropeCall struct {
+	operands []Tensor // beside x
+	attrs    []ir.Attr
+}
+
+func ropeAttr(name string, value any) RopeOption {
+	return func(c *ropeCall) { c.attrs = append(c.attrs, attr(name, value)) }
+}
+
+// RopeAxis sets the axis that the positions run along; -2 unless set.
+func RopeAxis(axis int) RopeOption { return ropeAttr("axis", axis) }
+
+// RopeBase sets the base of the angles' geometric progression; 10000 unless set.
+func RopeBase(base float64) RopeOption { return ropeAttr("base", base) }
+
+// RopeDims sets how many of the innermost elements turn; all unless set.
+func RopeDims(n int) RopeOption { return ropeAttr("dims", n) }
+
+// RopeHalf pairs element i with i+dims/2, as GPT-NeoX does. Unless set, pairs are
+// neighbours, as in GGUF files of the llama architecture.
+func RopeHalf() RopeOption { return ropeAttr("mode", "half") }
+
+// RopeTurns gives every pair its own angle, made by Builder.RopeTurns, in place
+// of base^(-2i/dims): the scaled frequencies of Llama 3, say.
+func RopeTurns(turns Tensor) RopeOption {
+	return func(c *ropeCall) { c.operands = append(c.operands[:1], turns) }
+}
+
+// Rope turns pairs of innermost elements by an angle that grows with the
+// position (rotary position embedding, Su et al. 2021): pair i by
+// position*base^(-2i/dims). The positions are a vector of integers along axis -2
+// (see RopeAxis), or have the outermost axes of t before it: [B, T] for t of
+// [B, H, T, D], where every sequence of a batch has its own.
+func (t Tensor) Rope(positions Tensor, options ...RopeOption) Tensor {
+	c := ropeCall{operands: []Tensor{positions}}
+	for _, o := range options {
+		o(&c)
+	}
+	return t.apply(ir.OpRope, c.operands, c.attrs...)
+}
+
+// RopeTables turns pairs of innermost elements by the angles whose cosines and sines
+// are given: (a, b) becomes (a*cos-b*sin, a*sin+b*cos). Tables have one value a
+// pair in their innermost axis, and broadcast to t before it: [T, pairs] for t of
+// [B, H, T, D]. The first 2*pairs elements turn, the others stay. Of the options
+// only RopeHalf holds here, others are an error.
+func (t Tensor) RopeTables(cos, sin Tensor, options ...RopeOption) Tensor {
+	c := ropeCall{operands: []Tensor{cos, sin}}
+	for _, o := range options {
+		o(&c)
+	}
+	return t.apply(ir.OpRopeTables, c.operands, c.attrs...)
+}
+
+// RopeTurns is the constant that option RopeTurns takes: pair i turns by
+// radians[i] per position.
+func (b *Builder) RopeTurns(radians []float64) Tensor {
+	d, err := ir.RopeTurns(radians)
+	if err != nil {
+		fail("rope", err)
+	}
+	return b.Const(d)
+}
+
+// RopeScaled is the constant that option RopeTurns takes for dims elements, of which
+// pair i turns by base^(-2i/dims)/factors[i] radians per position. So RopeLinear,
+// RopeNTK and YaRN fit rotary positions to texts longer than a model was trained
+// for. There is a positive factor for each of the dims/2 pairs.
+func (b *Builder) RopeScaled(dims int, base float64, factors []float64) Tensor {
+	if dims < 0 || dims%2 != 0 || len(factors) != dims/2 {
+		b.Fail("rope", fmt.Errorf("%d factors for %d elements: want one for each two", len(factors), dims))
+	}
+	if !(base > 0) || math.IsInf(base, 1) {
+		b.Fail("rope", fmt.Errorf("the base of the angles is %v: want a positive number", base))
+	}
+	radians := make([]float64, len(factors))
+	for i, f := range factors {
+		if !(f > 0) || math.IsInf(f, 1) {
+			b.Fail("rope", fmt.Errorf("factor %d of the rotary angles is %v: want a positive number", i, f))
+		}
+		radians[i] = math.Pow(base, -2*float64(i)/float64(dims)) / f
+	}
+	return b.RopeTurns(radians)
+}
+
+// RopeLinear returns factors for RopeScaled that interpolate positions (Chen et al.
+// 2023, arXiv:2306.15595): all dims/2 pairs turn that many times slower, as if
+// positions were divided by it.
+func RopeLinear(dims int, times float64) []float64 {
+	return ropeFactors(dims, func(int) float64 { return times })
+}
+
+// RopeNTK returns factors for RopeScaled by NTK-aware interpolation (Peng et al. 2023,
+// arXiv:2309.00071, section 3.1): the fastest pair turns as before, the slowest that
+// many times slower, and those between by powers of it. It is a base of
+// base*times^(dims/(dims-2)).
+func RopeNTK(dims int, times float64) []float64 {
+	return ropeFactors(dims, func(i int) float64 { return math.Pow(times, 2*float64(i)/max(float64(dims-2), 1)) })
+}
+
+// YaRN fits rotary positions to texts longer than a model was trained for (Peng et
+// al. 2023, arXiv:2309.00071, section 3.2): pairs that turn many times in a text of the
+// training go on as they are, those that turn less than once turn slower, and those
+// between lie between, by their numbers as in the authors' code.
+type YaRN struct {
+	Times   float64 // how many times longer texts may be
+	Trained int     // positions of the longest text of the training
+	Fast    float64 // pairs that turn this often in such a text or more go on; 0 means 32
+	Slow    float64 // pairs that turn this often or less are slowed down; 0 means 1
+	Exact   bool    // both bounds stay as computed, else they are widened to whole pairs
+}
+
+// Factors returns the factors for RopeScaled of dims elements that turn by that base.
+func (y YaRN) Factors(dims int, base float64) []float64 {
+	pair := func(turns float64) float64 { // which pair turns that often in a text
+		return float64(dims/2) * math.Log(float64(y.Trained)/(turns*2*math.Pi)) / math.Log(base)
+	}
+	low, high := pair(cmp.Or(y.Fast, 32)), pair(cmp.Or(y.Slow, 1))
+	if !y.Exact {
+		low, high = math.Floor(low), math.Ceil(high)
+	}
+	low, high = max(low, 0), min(high, float64(dims-1))
+	return ropeFactors(dims, func(i int) float64 {
+		slowed := min(max((float64(i)-low)/max(high-low, 0.001), 0), 1)
+		return 1 / (slowed/y.Times + 1 - slowed)
+	})
+}
+
+// Magnitude returns what YaRN multiplies queries and keys by once they have turned:
+// 0.1*ln(Times)+1, whose square scales the scores.
+func (y YaRN) Magnitude() float64 { return 1 + 0.1*math.Log(y.Times) }
+
+func ropeFactors(dims int, of func(pair int) float64) []float64 {
+	list := make([]float64, max(dims, 0)/2)
+	for i := range list {
+		list[i] = of(i)
+	}
+	return list
+}
