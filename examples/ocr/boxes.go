@@ -15,8 +15,8 @@ func (p point) length() float64           { return math.Hypot(p.x, p.y) }
 func (p point) cross(q point) float64     { return p.x*q.y - p.y*q.x }
 func (p point) scaled(x, y float64) point { return point{p.x * x, p.y * y} }
 
-// box is a rectangle that may be turned: where a line of text begins, at its top, and from there the sides along the text
-// and down.
+// box is a rectangle that may be turned: where a line of text begins, at its top, and from there the sides along the
+// text and down.
 type box struct{ at, along, down point }
 
 func (b box) scaled(x, y float64) box {

@@ -3,8 +3,8 @@
 //	make models
 //	go run ./examples/ocr -svg page.svg page.png
 //
-// The detector finds lines of text, the classifier says which of them stand on their heads, and the recogniser reads them.
-// Extents of all three are symbols, so each is compiled once for pictures of all sizes and any number of lines.
+// The detector finds lines of text, the classifier says which of them stand on their heads, and the recogniser reads
+// them. Extents of all three are symbols, so each is compiled once for pictures of all sizes and any number of lines.
 package main
 
 import (
@@ -261,7 +261,8 @@ func (r *reader) recognise(ctx context.Context, picture *image.RGBA, lines []*li
 	return nil
 }
 
-// decode takes the likeliest character of each step. One that goes on over steps counts once (CTC: Graves et al., 2006).
+// decode takes the likeliest character of each step. One that goes on over steps counts once (CTC, Graves et al.,
+// 2006).
 func decode(p []float32, characters []string) (text string, sure float64) {
 	last, n := 0, 0
 	for step := range slices.Chunk(p, len(characters)) {

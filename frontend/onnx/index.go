@@ -59,7 +59,10 @@ func gather(c *call) tensor {
 }
 
 // aligned gives x the extents of indices along all axes but one, where it has more.
-func aligned(x, indices tensor, axis int) tensor {
+func (c *call) aligned(x, indices tensor, axis int) tensor {
+	if indices.Rank() != x.Rank() {
+		c.fail("indices %s of %s: both must have as many axes", indices, x)
+	}
 	for i, d := range indices.Shape() {
 		if i != axis && d != x.Shape()[i] {
 			x = x.Slice(i, 0, d)
@@ -72,7 +75,7 @@ func gatherElements(c *call) tensor {
 	x := c.x(0)
 	axis := c.axis(c.intAttr("axis", 0), x.Rank())
 	at := c.indices(1, x.Shape()[axis])
-	return aligned(x, at, axis).Gather(axis, at)
+	return c.aligned(x, at, axis).Gather(axis, at)
 }
 
 // coordinates is input i, rows of coordinates along the outermost axes of x, each counted from the beginning.
@@ -92,10 +95,10 @@ func (c *call) coordinates(i int, x tensor, skip int) tensor {
 
 func gatherND(c *call) tensor {
 	x, batch := c.x(0), c.intAttr("batch_dims", 0)
-	at := c.coordinates(1, x, batch)
-	if batch < 0 || batch >= at.Rank() {
-		c.fail("batch_dims is %d for indices %s", batch, at)
+	if batch < 0 || batch >= c.x(1).Rank() {
+		c.fail("batch_dims is %d for indices %s", batch, c.x(1))
 	}
+	at := c.coordinates(1, x, batch)
 	// Axes that go together get coordinates of their own: their numbers.
 	for i := batch - 1; i >= 0; i-- {
 		s := slices.Clone(at.Shape())
@@ -123,7 +126,7 @@ func scatter(c *call) tensor {
 // scattered scatters into the part of x that updates reach along the other axes, which may be all of it.
 func (c *call) scattered(x tensor, axis int, at, updates tensor,
 	scatter func(x tensor, axis int, at, updates tensor) tensor) tensor {
-	part := aligned(x, at, axis)
+	part := c.aligned(x, at, axis)
 	y := scatter(part, axis, at, updates)
 	for i, d := range x.Shape() {
 		if i == axis || d == y.Shape()[i] {
