@@ -1,7 +1,7 @@
 // Vad finds speech in WAV files with the Silero models, which make models fetches:
 //
 //	make models
-//	espeak-ng -w speech.wav 'Good morning. <break time="2s"/> How are you?' -m
+//	espeak-ng -m -w speech.wav '<speak>Good morning. <break time="2s"/> How are you today?</speak>'
 //	go run ./examples/vad speech.wav
 //	go run ./examples/vad -model .tools/models/vad-lstm/dist/silero_vad_legacy.onnx speech.wav
 //
