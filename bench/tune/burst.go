@@ -10,16 +10,16 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// What a burst covers. Two timestamps are at least minBatch apart, of which
-// they are then less than 2 %.
+// What a burst covers. On a processor two timestamps are at least minBatch apart, of which they are then less than 2 %.
 const (
 	minBatch   = 60 * time.Microsecond
 	maxBatches = 32
 	maxReplays = 1 << 12 // of a burst
+	maxSamples = 128     // batches of one dispatch
 )
 
-// burst is a recording of many dispatches of one schedule, each after the one
-// before and on the next copy of the buffers, with a time after every few.
+// burst is a recording of many dispatches of one schedule, each after the one before and on the next copy of the
+// buffers, with times before and after every few; where there is other code, before and after each.
 type burst struct {
 	recording *vk.Recording
 	stamps    *vk.Timestamps
@@ -29,6 +29,9 @@ type burst struct {
 
 // record makes a burst of dispatches that take about so long each.
 func (s *stand) record(c *contender, one, window time.Duration) (*burst, error) {
+	if s.other != nil {
+		return s.burstOf(c, min(max(int(window/one), 3), maxSamples), 1)
+	}
 	replays := int(min((minBatch+one-1)/one, maxReplays/maxBatches))
 	batches := min(max(int(window/(one*time.Duration(replays))), 3), maxBatches)
 	return s.burstOf(c, batches, replays)
@@ -40,20 +43,23 @@ func (s *stand) burstOf(c *contender, batches, replays int) (_ *burst, err error
 		return nil, err
 	}
 	b := &burst{batches: batches, replays: replays}
-	if b.stamps, err = s.dev.NewTimestamps(batches + 1); err != nil {
+	if b.stamps, err = s.dev.NewTimestamps(2 * batches); err != nil {
 		return nil, err
 	}
 	list := s.dev.NewCommandList()
 	list.ResetTimestamps(b.stamps)
-	list.BindPipeline(c.pipeline)
-	list.Timestamp(b.stamps, 0)
 	for i := range batches {
+		if s.other != nil {
+			s.other.record(list)
+		}
+		list.BindPipeline(c.pipeline)
+		list.Timestamp(b.stamps, 2*i)
 		for j := range replays {
 			list.Barrier(vk.StageCompute, vk.StageCompute)
 			list.Bind(s.sets, (i*replays+j)%s.copies)
 			list.Dispatch(groups[0], groups[1], groups[2])
 		}
-		list.Timestamp(b.stamps, i+1)
+		list.Timestamp(b.stamps, 2*i+1)
 	}
 	if b.recording, err = s.dev.Record("burst of "+s.kernel.Name, list); err != nil {
 		b.stamps.Close()
@@ -69,13 +75,13 @@ func (b *burst) close() error {
 
 // times returns how long a dispatch took, by batch of the last submission.
 func (b *burst) times() ([]time.Duration, error) {
-	at, err := b.stamps.Read(0, b.batches+1)
+	at, err := b.stamps.Read(0, 2*b.batches)
 	if err != nil {
 		return nil, err
 	}
 	list := make([]time.Duration, b.batches)
 	for i := range list {
-		list[i] = (at[i+1] - at[i]) / time.Duration(b.replays)
+		list[i] = (at[2*i+1] - at[2*i]) / time.Duration(b.replays)
 	}
 	return list, nil
 }

@@ -181,3 +181,42 @@ func TestUntouched(t *testing.T) {
 		t.Error("a byte behind the buffer was written, and nobody noticed")
 	}
 }
+
+// TestOtherCode times a kernel as devices that are not processors do: after code of another.
+func TestOtherCode(t *testing.T) {
+	lab := testLab(t)
+	lab.caps.Type = target.DeviceIntegrated
+	g, err := frontend.Build("map", func(b *frontend.Builder) { b.Output("y", b.Input("x", ir.F32, 1024).Exp()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	kernels, err := Kernels(t.Context(), g, lab.caps, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := lab.Open(t.Context(), kernels[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	s := opened.(*stand)
+	if s.other == nil {
+		t.Fatal("nothing runs before the kernel")
+	}
+	standard, _, err := target.Select(kernels[0].Kernel, lab.caps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if failed, err := s.Prepare(t.Context(), []kernel.Schedule{standard}); err != nil || failed[0] != nil {
+		t.Fatal(failed, err)
+	}
+	if err := s.Check(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if times, err := s.Time(t.Context(), []int{0}, time.Millisecond, 1); err != nil || times[0] <= 0 {
+		t.Error(times, err)
+	}
+	if err := s.Check(t.Context(), 0); err != nil {
+		t.Errorf("after it was timed: %v", err)
+	}
+}

@@ -7,7 +7,8 @@
 // tolerance of the fused ops, at two lengths where the kernel has symbols, and
 // must touch nothing beside its outputs. Only then is it timed: together with the
 // default and with the best so far, interleaved, after a warm-up, in rounds that
-// leave the slow ones out. It wins if its median is more than 2 % below the
+// leave the slow ones out. Before each dispatch a device runs long code of another
+// kernel, as a program would. It wins if its median is more than 2 % below the
 // default's, on a processor 10 %.
 //
 // [Tune] decides what to measure and what wins, on anything that is a [Lab];

@@ -82,7 +82,10 @@ func (d *device) Open(ctx context.Context, k *Kernel) (_ Stand, err error) {
 		}
 		s.trials = append(s.trials, trial{symbols: symbols, operands: list, want: want})
 	}
-	return s, s.allocate(ctx)
+	if err := s.allocate(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.openOther(ctx)
 }
 
 // trial is one set of data that results are checked on.
@@ -101,6 +104,7 @@ type stand struct {
 	buffers []*vk.Buffer // by binding
 	sets    *vk.Bindings // by copy of the buffers
 	copies  int
+	other   *other // what runs before each dispatch that is timed; nil on a processor
 	list    []*contender
 	warm    bool // something has been timed
 }

@@ -1,0 +1,79 @@
+package tune
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// otherSteps are the steps of the code that runs before each kernel: some 48 bytes each on NVIDIA, 128 KiB in all,
+// which is as much as a core keeps of programs there.
+const otherSteps = 2800
+
+// other is a kernel of long code. It runs before each dispatch that is timed, as other kernels run before one in a
+// program: a kernel whose code is still where cores keep it can be twice as fast (M-code-size).
+type other struct {
+	pipeline *vk.Pipeline
+	binding  *vk.Bindings
+	groups   uint32
+}
+
+// otherSource is GLSL of straight lines, none of which a compiler can leave out or join with another.
+func otherSource() string {
+	var b strings.Builder
+	b.WriteString("#version 450\nlayout(local_size_x = 128) in;\n" +
+		"layout(set = 0, binding = 0, std430) buffer Words_buffer { uint words[]; };\n" +
+		"void main() {\n    uint v = words[0] + gl_GlobalInvocationID.x;\n")
+	r := rand.New(rand.NewPCG(1, 2))
+	for range otherSteps {
+		fmt.Fprintf(&b, "    v = v * %#xu ^ v >> %d;\n", r.Uint32()|1, 1+r.IntN(31))
+	}
+	b.WriteString("    if (v == 0u) {\n        words[1] = v;\n    }\n}\n")
+	return b.String()
+}
+
+// openOther makes the kernel of long code. A processor keeps code as it keeps data, and needs none.
+func (s *stand) openOther(ctx context.Context) error {
+	if s.caps.Type == target.DeviceCPU {
+		return nil
+	}
+	sh := spirv.Shader{Name: "other code", Source: otherSource(), TargetEnv: "vulkan1.1"}
+	results, _, err := s.tools.Compile(ctx, []spirv.Shader{sh}, spirv.Options{CacheDir: s.cache})
+	if err != nil {
+		return err
+	}
+	words, err := s.dev.NewBuffer("other words", 256, vk.DeviceMemory)
+	if err != nil {
+		return err
+	}
+	s.made = append(s.made, words)
+	if err := s.dev.Upload(ctx, words, 0, make([]byte, words.Size())); err != nil {
+		return err
+	}
+	o := &other{groups: 4 * max(s.caps.Cores, 64)}
+	o.binding, err = s.dev.NewBindings([]vk.BindingSet{{Name: "other code", Buffers: []vk.BufferRange{vk.Whole(words)}}})
+	if err != nil {
+		return err
+	}
+	s.made = append(s.made, o.binding)
+	o.pipeline, err = s.dev.NewPipeline(vk.PipelineDesc{Name: "other code", Code: results[0].SPIRV, Buffers: 1})
+	if err != nil {
+		return err
+	}
+	s.made = append(s.made, o.pipeline)
+	s.other = o
+	return nil
+}
+
+// record adds a run of the long code, after what came before.
+func (o *other) record(list *vk.CommandList) {
+	list.Barrier(vk.StageCompute, vk.StageCompute)
+	list.BindPipeline(o.pipeline)
+	list.Bind(o.binding, 0)
+	list.Dispatch(o.groups, 1, 1)
+}
