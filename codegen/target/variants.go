@@ -71,14 +71,14 @@ func Variants(k *kernel.Kernel, caps Caps) []Candidate {
 	return list
 }
 
-// variantDistance is how many doublings another variant counts as.
+// variantDistance is how many doublings another variant counts as, or rows that become bytes where others stay.
 const variantDistance = 2
 
 // distance says how much two schedules differ: in doublings of their numbers,
 // where none (0) to some counts as one.
 func distance(a, b kernel.Schedule) float64 {
 	d := 0.0
-	if a.Variant != b.Variant {
+	if a.Variant != b.Variant || a.RoundRows != b.RoundRows {
 		d = variantDistance
 	}
 	others := b.Numbers()
