@@ -24,6 +24,7 @@ var nvidiaBlocks = map[ir.DType]blockHeuristics{
 	).withResident(
 		residentVec{run: 32, columns: 8, occupancy: 896, subnormals: true, least: longRow},
 	).rounding(
+		residentVec{products: 2, run: 32, columns: 4, occupancy: 768, ahead: 1},
 		residentVec{run: 32, columns: 4, occupancy: 896, groups: 4, ahead: 1},
 	),
 	ir.Q4_1: inPlanes(

@@ -19,6 +19,7 @@ type residentVec struct {
 	groups     int   // of as many invocations as share a row, that are one workgroup at most; 0 is 1
 	ahead      int   // passes whose blocks are asked for before rows are rounded, at most 1
 	prefetch   int   // sectors that an invocation asks for before its row is rounded
+	products   int   // matrices that the row meets for this to pay, at least
 	least      int64 // elements of a row for this to pay
 	most       int64 // columns of a core for this to pay; 0 is any
 	subnormals bool
@@ -41,7 +42,7 @@ func (h heuristics) residentVec(k *kernel.Kernel, sh matShape) (v residentVec, r
 		ways = b.rounded
 	}
 	i := slices.IndexFunc(ways, func(v residentVec) bool {
-		return v.run > 0 && sh.K >= v.least && (v.most == 0 || h.perCore(sh) <= v.most)
+		return v.run > 0 && len(k.Products) >= v.products && sh.K >= v.least && (v.most == 0 || h.perCore(sh) <= v.most)
 	})
 	if i < 0 {
 		return v, rounds, false

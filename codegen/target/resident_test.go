@@ -161,6 +161,17 @@ func TestResidentGroups(t *testing.T) {
 	}
 }
 
+// TestResidentProducts: gate and up, which one row meets together, take workgroups of one group.
+func TestResidentProducts(t *testing.T) {
+	k := blockMul(1, 11008, 4096, ir.Q4_0, true)
+	k.Products = append(k.Products, k.Products[0])
+	s, reason, err := Select(k, profile(t, "nvidia-h100"))
+	want := "wg=128 rows=1x16 vec=4 run=32 ahead=1 coarsen=4 rounds"
+	if err != nil || !strings.Contains(s.String(), want) {
+		t.Errorf("%s (%s), error %v, want %s", s, reason, err, want)
+	}
+}
+
 // TestResidentSelect: one row is resident on a device that was measured, as bytes where
 // it may be, in passes that leave no core idle; more rows become bytes before.
 func TestResidentSelect(t *testing.T) {
