@@ -56,7 +56,8 @@ func (s *stand) openOther(ctx context.Context) error {
 		return err
 	}
 	o := &other{groups: 4 * max(s.caps.Cores, 64)}
-	o.binding, err = s.dev.NewBindings([]vk.BindingSet{{Name: "other code", Buffers: []vk.BufferRange{vk.Whole(words)}}})
+	sets := []vk.BindingSet{{Name: "other code", Buffers: []vk.BufferRange{vk.Whole(words)}}}
+	o.binding, err = s.dev.NewBindings(sets)
 	if err != nil {
 		return err
 	}
