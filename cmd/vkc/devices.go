@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -13,9 +14,11 @@ import (
 type deviceEntry struct {
 	Index int `json:"index"`
 	// what --device auto takes; a software device where it is faster than the reference
-	Auto    bool         `json:"auto"`
-	Problem string       `json:"problem,omitempty"` // why it cannot be used
-	Caps    *target.Caps `json:"caps"`
+	Auto    bool   `json:"auto"`
+	Problem string `json:"problem,omitempty"` // why it cannot be used
+	// what VKC_DISABLE turned off
+	Disabled []string     `json:"disabled,omitempty"`
+	Caps     *target.Caps `json:"caps"`
 }
 
 // perGraph reports whether --device auto takes the device or the CPU fast path, as is faster.
@@ -69,7 +72,8 @@ func listDevices() (devicesInfo, error) {
 	info.Vulkan = inst.APIVersion().String()
 	best, _, err := vk.Choose(inst.Devices(), "vulkan")
 	for _, d := range inst.Devices() {
-		info.Devices = append(info.Devices, deviceEntry{d.Index, err == nil && d.Index == best, d.Problem, &d.Caps})
+		info.Devices = append(info.Devices, deviceEntry{d.Index, err == nil && d.Index == best, d.Problem, d.Disabled,
+			&d.Caps})
 	}
 	return info, err
 }
@@ -91,6 +95,9 @@ func (a *app) printDevices(info devicesInfo) error {
 			c.API, c.DriverName, c.DriverInfo)
 		if d.Problem != "" {
 			fmt.Fprintf(w, "  \tcannot be used: %s\n", d.Problem)
+		}
+		if len(d.Disabled) > 0 {
+			fmt.Fprintf(w, "  \twithout %s, by $%s\n", strings.Join(d.Disabled, ", "), target.DisableEnv)
 		}
 	}
 	fmt.Fprintf(w, "%s cpu\tCPU fast path\tkernels for the processor\n", auto)

@@ -15,6 +15,8 @@ type DeviceInfo struct {
 	Heaps         []MemoryHeap
 	MemoryTypes   []MemoryType
 	QueueFamilies []QueueFamily
+	// Disabled are the features that [target.DisableEnv] turned off, which Caps therefore lack.
+	Disabled []string
 	// Problem says why this package cannot use the device; empty if it can.
 	Problem string
 }

@@ -3,6 +3,8 @@ package vk
 import (
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"sync"
 
 	"github.com/vkc-go/vkc/codegen/target"
@@ -35,16 +37,21 @@ func Open() (*Instance, error) {
 }
 
 func (inst *Instance) probe() error {
+	disabled := strings.FieldsFunc(os.Getenv(target.DisableEnv), func(r rune) bool { return r == ',' || r == ' ' })
 	physical, r := inst.native.devices()
 	if err := r.check("enumerate devices"); err != nil {
 		return err
 	}
+	var err error
 	for i, p := range physical {
 		info, r := inst.native.probe(p)
 		if err := r.check("probe device %d", i); err != nil {
 			return err
 		}
-		info.Index = i
+		info.Index, info.Disabled = i, disabled
+		if info.Caps, err = info.Caps.Without(disabled...); err != nil {
+			return fmt.Errorf("vk: $%s: %w", target.DisableEnv, err)
+		}
 		inst.infos = append(inst.infos, info)
 	}
 	inst.physical = physical

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -42,5 +43,34 @@ func TestOpenWithoutDriver(t *testing.T) {
 		"VK_ICD_FILENAMES=/nonexistent")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestDisabled: features that the environment turns off are none of the devices', and a name of none is an error.
+func TestDisabled(t *testing.T) {
+	inst, err := vk.Open()
+	if err != nil {
+		t.Skip("no Vulkan: ", err)
+	}
+	before := inst.Devices()
+	inst.Close()
+	t.Setenv(target.DisableEnv, "subgroup,storage16")
+	if inst, err = vk.Open(); err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range inst.Devices() {
+		if c := d.Caps; c.SubgroupOps&target.SubgroupBasic != 0 || c.Features.Storage16 ||
+			c.Features.Storage8 != before[i].Caps.Features.Storage8 || len(d.Disabled) != 2 {
+			t.Errorf("%s without %q: subgroups %v, features %+v", c.Name, d.Disabled, c.SubgroupOps, c.Features)
+		}
+	}
+	inst.Close()
+	t.Setenv(target.DisableEnv, "storage17")
+	if inst, err = vk.Open(); err == nil {
+		inst.Close()
+	}
+	if len(before) > 0 && (err == nil || errors.Is(err, vk.ErrUnavailable) ||
+		!strings.Contains(err.Error(), `"storage17"`)) {
+		t.Errorf("a feature of no device: %v", err)
 	}
 }
