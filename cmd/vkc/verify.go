@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"regexp"
 	goruntime "runtime"
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/optest"
 	"github.com/vkc-go/vkc/runtime"
@@ -15,7 +17,7 @@ import (
 
 type verifyFlags struct {
 	device, filter, trusted string
-	onnx, except            string
+	onnx, except, report    string
 	rtol, atol              float64
 	tuning                  tuningFlags
 	ops, quick, cases, json bool
@@ -29,6 +31,14 @@ type verifyInfo struct {
 	Results []optest.Result  `json:"results"` // of all cases with --cases, else of those that did not pass
 }
 
+// problemReport is what vkc verify --report writes: all that is needed to look into what is wrong on a device.
+type problemReport struct {
+	Version versionInfo `json:"version"`
+	Doctor  []finding   `json:"doctor"`
+	Devices devicesInfo `json:"devices"`
+	Verify  verifyInfo  `json:"verify"`
+}
+
 func (a *app) verifyCommand() *cobra.Command {
 	var f verifyFlags
 	cmd := &cobra.Command{
@@ -39,7 +49,8 @@ of every op, with a pattern around every output that shows what a kernel writes 
 cases, how many passed, failed and were refused, and the worst error, in units of what the op's tolerance allows (over 1
 is a failure) and absolute. Then come the reasons of refusals, and each failure.
 
-What a device cannot run is refused, and never counts as passed. Exit code 1 if a case failed.
+What a device cannot run is refused, and never counts as passed. Exit code 1 if a case failed. Where something is wrong,
+send what --report writes: the results, beside vkc's version, what vkc doctor found, and all that is known of the devices.
 
 Of a bundle it checks every checksum and the signature, if there is one; runs spirv-val over its shaders; and compiles the
 graph in it anew and compares program, GLSL and SPIR-V. Other versions of the GLSL tools make other SPIR-V of the same
@@ -52,11 +63,15 @@ did not pass and why. Exit code 1 if a case failed that --except does not name.`
 		Example: `  vkc verify --ops
   vkc verify --ops --device 0 --filter '^matmul/'
   vkc verify --ops --quick --json
+  vkc verify --ops --report report.json
   vkc verify BUNDLE.vkb --trusted-keys KEY.pem.pub
   vkc verify --onnx DIR --device cpu
   vkc verify --onnx DIR --except FILE --atol 1e-5`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.report != "" && (!f.ops || f.onnx != "") {
+				return usagef("--report goes with --ops")
+			}
 			if f.onnx != "" {
 				if len(args) > 0 {
 					return usagef("--onnx goes without BUNDLE")
@@ -88,9 +103,11 @@ did not pass and why. Exit code 1 if a case failed that --except does not name.`
 		"vulkan (the best), cpu (its fast path), reference, an index of vkc devices, or part of a name")
 	flags.StringVar(&f.filter, "filter", "", "only cases whose name, such as add/f32/13x17/transposed, matches `RE`; "+
 		"with --onnx those whose folder does")
+	flags.StringVar(&f.report, "report", "", "with --ops: write what to send where something is wrong to "+
+		"`FILE`, as JSON")
 	flags.BoolVar(&f.quick, "quick", false, "only the few cases that stand for each op")
 	flags.BoolVar(&f.cases, "cases", false,
-		"with --json: the results of all cases, not only of those that did not pass")
+		"with --json or --report: the results of all cases, not only of those that did not pass")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
@@ -115,10 +132,31 @@ func (a *app) verify(ctx context.Context, f *verifyFlags) (err error) {
 	} else {
 		err = report.WriteTable(a.stdout)
 	}
+	if err == nil && f.report != "" {
+		err = a.writeReport(ctx, f.report, verification(dev, report, f.cases))
+	}
 	if err != nil {
 		return err
 	}
 	return report.Err()
+}
+
+// writeReport writes the results and what they depend on.
+func (a *app) writeReport(ctx context.Context, path string, v verifyInfo) error {
+	r := problemReport{Version: thisVersion(), Verify: v}
+	var err error
+	if r.Devices, err = listDevices(); err != nil {
+		r.Devices.Error = oneLine(err)
+	}
+	if r.Doctor, err = examine(ctx); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	a.note("report in %s", path)
+	return atomicfile.WriteFile(path, append(text, '\n'), 0o666)
 }
 
 // options checks the flags.
@@ -126,8 +164,8 @@ func (f *verifyFlags) options() (opt optest.Options, err error) {
 	if !f.ops {
 		return opt, usagef("nothing to verify: pass --ops, --onnx DIR, or a bundle")
 	}
-	if f.cases && !f.json {
-		return opt, usagef("--cases goes with --json")
+	if f.cases && !f.json && f.report == "" {
+		return opt, usagef("--cases goes with --json or --report")
 	}
 	opt.Smoke = f.quick
 	if f.filter == "" {

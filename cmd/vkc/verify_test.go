@@ -1,6 +1,9 @@
 package main
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -30,6 +33,25 @@ func TestVerifyJSON(t *testing.T) {
 	if len(all.Results) != info.Total.Cases || all.Results[0].Op != "relu" || all.Results[0].Elems == 0 {
 		t.Errorf("%+v", all)
 	}
+}
+
+// TestVerifyReport: the report has the results, and what they depend on.
+func TestVerifyReport(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "report.json")
+	ok(t, "verify", "--ops", "--device", "cpu", "--quick", "--filter", "^relu/", "--report", path)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r problemReport
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Version != thisVersion() || len(r.Doctor) == 0 || r.Verify.Total.Cases == 0 ||
+		len(r.Devices.Devices) == 0 && r.Devices.Error == "" {
+		t.Errorf("the report is\n%s", text)
+	}
+	fails(t, exitUsage, []string{"verify", "bundle.vkb", "--report", path}, "--report goes with --ops")
 }
 
 // TestVerifyDevice verifies one op on the device, and one that it refuses or not.

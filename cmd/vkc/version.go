@@ -30,8 +30,12 @@ func (a *app) versionCommand() *cobra.Command {
 	return cmd
 }
 
+func thisVersion() versionInfo {
+	return versionInfo{vkc.Version(), generator.ID(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+}
+
 func (a *app) printVersion(asJSON bool) error {
-	v := versionInfo{vkc.Version(), generator.ID(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+	v := thisVersion()
 	if asJSON {
 		return a.printJSON(v)
 	}
