@@ -48,6 +48,21 @@ var composed = []struct {
 		parts := b.Const([]int32{1, 2, 3, 4, 5, 6}, 2, 3).Split(-1, 1, 0, 2)
 		return parts[2].Concat(1, parts[1], parts[0])
 	}, "i32[2,3]", []float64{2, 3, 1, 5, 6, 4}},
+	{"compress", func(b *frontend.Builder) frontend.Tensor {
+		front, _ := b.Const([]float32{1, 2, 3, 4, 5, 6}, 2, 3).Compress(-1, b.Const([]bool{false, true, true}))
+		return front
+	}, "f32[2,3]", []float64{2, 3, 0, 5, 6, 0}},
+	{"nonzero", func(b *frontend.Builder) frontend.Tensor {
+		at, _ := b.Const([]float32{0, 5, 0, 6, 0, 7}, 2, 3).Nonzero()
+		return at
+	}, "i32[2,6]", []float64{0, 1, 1, 0, 0, 0, 1, 0, 2, 0, 0, 0}},
+	{"unique", func(b *frontend.Builder) frontend.Tensor {
+		u := b.Const([]int32{7, 3, 7, 7, 1}, 5).Unique(0)
+		return u.Values.Stack(0, u.First, u.Inverse, u.Counts, u.Count.Broadcast(5))
+	}, "i32[5,5]", []float64{1, 3, 7, 0, 0, 4, 1, 0, 0, 0, 2, 1, 2, 2, 0, 1, 1, 3, 0, 0, 3, 3, 3, 3, 3}},
+	{"unique columns", func(b *frontend.Builder) frontend.Tensor {
+		return b.Const([]int32{2, 1, 2, 1, 0, 9, 0, 8}, 2, 4).Unique(-1).Values
+	}, "i32[2,4]", []float64{1, 1, 2, 0, 8, 9, 0, 0}},
 	{"stack", func(b *frontend.Builder) frontend.Tensor {
 		return b.Const([]int32{1, 2}).Stack(-1, b.Const([]int32{3, 4}), b.Const([]int32{5, 6}))
 	}, "i32[2,3]", []float64{1, 3, 5, 2, 4, 6}},
@@ -127,6 +142,10 @@ func TestComposedMistakes(t *testing.T) {
 		{func(o *operands) { o.x.Split(1, 1, 2) }, "slice(f32[2,4]): parts of [1 2] along axis 1 add up to 3, not to 4"},
 		{func(o *operands) { o.seq.Split(0, 1, 2) }, "add up to 3, not to N"},
 		{func(o *operands) { o.x.Split(1, 5, -1) }, "slice(f32[2,4])"},
+		{func(o *operands) { o.x.Compress(0, o.row) }, "compress(f32[2,4]): it is kept where f32[4] is true: want bool[2]"},
+		{func(o *operands) { o.x.Compress(2, o.row) }, "dim(f32[2,4]): axis 2 is outside rank 2"},
+		{func(o *operands) { o.one.Nonzero() }, "nonzero(i32[]): a scalar has no coordinates"},
+		{func(o *operands) { o.img.Unique(0) }, "unique(f32[1,4,6,5]): slices along axis 0 have 120 elements: want a number from 1 to 64"},
 		{func(o *operands) { o.x.Roll(2, 1) }, "roll(f32[2,4]): axis 2 is outside rank 2"},
 		{func(o *operands) { o.x.Stack(0, o.row) }, "want one rank"},
 		{func(o *operands) { o.b.Arange(ir.I32, 0.5, 1, 3) }, "0.5 is not a value of i32"},
@@ -138,6 +157,40 @@ func TestComposedMistakes(t *testing.T) {
 		_, err := frontend.Build("mistakes", func(b *frontend.Builder) { c.call(newOperands(b)) })
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+}
+
+// TestFoundOverSymbols finds in a tensor whose extent is a symbol: the room is the symbol, and the count is right.
+func TestFoundOverSymbols(t *testing.T) {
+	g, err := frontend.Build("found", func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, b.Sym("N", 8), 2)
+		at, count := x.Nonzero()
+		u := x.Reshape(-1).Unique(0)
+		b.Output("at", at)
+		b.Output("count", count)
+		b.Output("values", u.Values)
+		b.Output("different", u.Count)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := interp.New(g, interp.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := ir.FromFloats(ir.F32, []float64{4, 0, 0, 4, 0, 2}, 3, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.Run(context.Background(), map[string]*ir.Data{"x": x}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]float64{"at": {0, 1, 2, 0, 0, 0, 0, 1, 1, 0, 0, 0}, "count": {3},
+		"values": {0, 2, 4, 0, 0, 0}, "different": {3}} {
+		if got, err := out[name].Floats(); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s is %v, %v, want %v", name, got, err, want)
 		}
 	}
 }

@@ -42,6 +42,13 @@ func small() map[string]map[string][]byte {
 				graphAttr("then_branch", flat(4)), graphAttr("else_branch", flat(5)))), outputs("y"))),
 			[]msg{floats("x", []float32{1, 2, 3, 4}, 1, 4), ints("rate", []int64{16000})},
 			floats("y", []float32{1, 2, 3, 4}, 4)),
+		// What is not zero, and 1 more: how many that are is known only in a run.
+		"found": set(model(13, graph(inputs(port("x", float, "N", 3)),
+			weights(floats("one", []float32{1}, 1)),
+			nodes(node("NonZero", names("x"), names("columns")), node("Transpose", names("columns"), names("rows")),
+				node("GatherND", names("x", "rows"), names("v")), node("Add", names("v", "one"), names("y"))),
+			outputs("y"))),
+			[]msg{floats("x", []float32{0, 5, 0, 6, 0, 7}, 2, 3)}, floats("y", []float32{6, 7, 8}, 3)),
 		// An extent without a name, and a stride that does not divide a symbol.
 		"stride": set(model(13, graph(inputs(port("x", float, 1, 1, nil)),
 			weights(floats("w", []float32{1, 1, 1}, 1, 1, 3)),

@@ -22,6 +22,7 @@ type importer struct {
 	weights  map[string]*ir.Data
 	taken    map[string]bool // names of inputs and weights
 	outputs  [][]string
+	found    map[string]Found // by output
 	problems []Unsupported
 	needed   []string
 	symbols  []string // extents of inputs that are symbols, by the model's names
@@ -227,6 +228,11 @@ func (im *importer) output(out Value, s *scope) {
 		default:
 			names = []string{out.Name}
 			im.b.Output(out.Name, im.asTensor(v))
+			if v.found != nil {
+				count := out.Name + ".count"
+				im.b.Output(count, v.found.count)
+				im.found[out.Name] = Found{Axis: v.found.axis, Count: count}
+			}
 		}
 	})
 	im.outputs = append(im.outputs, names)
@@ -345,7 +351,9 @@ func (c *call) build() []*value {
 			return folded
 		}
 	}
-	return row.build(c)
+	results := row.build(c)
+	c.follow(results)
+	return results
 }
 
 // folded computes a node whose inputs are constants, in a graph of its own. It is nil where the node is left to be
@@ -393,6 +401,9 @@ func (c *call) folded(row *row) []*value {
 			return nil
 		}
 		nodes = append(nodes, v.tensor.Node())
+		if v.found != nil {
+			nodes = append(nodes, v.found.count.Node())
+		}
 	}
 	data, err := interp.Eval(context.Background(), g, nodes, interp.Options{})
 	if err != nil {
@@ -401,7 +412,12 @@ func (c *call) folded(row *row) []*value {
 	for _, v := range results {
 		if v != nil && v.data == nil && !v.isDims {
 			v.data, data = data[0], data[1:]
-			v.tensor, v.conv = frontend.Tensor{}, nil
+			if v.found != nil {
+				if v.data, data, err = v.found.cut(v.data, data); err != nil {
+					panic(nodeError{err})
+				}
+			}
+			v.tensor, v.conv, v.found = frontend.Tensor{}, nil, nil
 		}
 	}
 	return results

@@ -17,7 +17,6 @@ var indexOps = table{
 	"TensorScatter":   tensorOp(tensorScatter),
 	"TopK":            manyOp(topK),
 	"CumSum":          tensorOp(cumSum),
-	"Compress":        tensorOp(compress),
 }
 
 // counted makes indices that count from the end, which are negative, count from the beginning.
@@ -212,23 +211,3 @@ func cumSum(c *call) tensor {
 }
 
 // compress takes the slices that a constant vector of bools chooses.
-func compress(c *call) tensor {
-	x := c.x(0)
-	bits, err := c.constant(1).Ints()
-	if err != nil {
-		c.fail("%v", err)
-	}
-	axis := 0
-	if c.hasAttr("axis") {
-		axis = c.axis(c.intAttr("axis", 0), x.Rank())
-	} else {
-		x = x.Reshape(-1)
-	}
-	var at []int32
-	for i, b := range bits {
-		if b != 0 {
-			at = append(at, int32(i))
-		}
-	}
-	return x.IndexSelect(axis, c.b.Const(at))
-}

@@ -261,6 +261,51 @@ func TestBatchNormBecomesPartOfTheConvolution(t *testing.T) {
 	}
 }
 
+// TestFound follows what a run finds through the ops after it, and names the op through which it cannot.
+func TestFound(t *testing.T) {
+	through := func(list ...msg) []byte {
+		return model(13, graph(inputs(port("x", float, 2, 2)),
+			weights(ints("at", []int64{1}), ints("table", []int64{10, 20}, 2), ints("axes", []int64{1}, 1)),
+			nodes(append([]msg{node("NonZero", names("x"), names("n"))}, list...)...), outputs("y")))
+	}
+	x := f32(t, []float64{0, 5, 6, 0}, 2, 2)
+	for name, c := range map[string]struct {
+		content []byte
+		want    []int64
+		dims    []int
+	}{
+		"gather along another axis": {through(node("Gather", names("n", "at"), names("y"))), []int64{1, 0}, []int{2}},
+		"gather at what is found": {through(node("Gather", names("n", "at"), names("c")),
+			node("Gather", names("table", "c"), names("y"), intAttr("axis", 0))), []int64{20, 10}, []int{2}},
+		"cast and concat": {through(node("Cast", names("n"), names("c"), intAttr("to", int64s)),
+			node("Concat", names("c", "n"), names("y"), intAttr("axis", 0))), []int64{0, 1, 1, 0, 0, 1, 1, 0}, []int{4, 2}},
+		"unsqueeze": {through(node("Unsqueeze", names("n", "axes"), names("y"))), []int64{0, 1, 1, 0}, []int{2, 1, 2}},
+		"max":       {through(node("ReduceMax", names("n"), names("y"))), nil, nil},
+		"shape":     {through(node("Shape", names("n"), names("y"))), nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := onnx.NewReader(c.content, onnx.Options{})
+			if c.want == nil {
+				if err == nil || !strings.Contains(err.Error(), "as a run finds") {
+					t.Errorf("error %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := run(t, f, map[string]*ir.Data{"x": x})
+			if err := f.Trim(out); err != nil {
+				t.Fatal(err)
+			}
+			got, err := out["y"].Ints()
+			if err != nil || !slices.Equal(got, c.want) || !slices.Equal(out["y"].Dims, c.dims) {
+				t.Errorf("%v %v, %v, want %v %v", out["y"].Dims, got, err, c.dims, c.want)
+			}
+		})
+	}
+}
+
 // TestExternalData reads a weight from a file beside the model, and from nowhere else.
 func TestExternalData(t *testing.T) {
 	outer := t.TempDir()

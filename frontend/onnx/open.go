@@ -53,6 +53,8 @@ type File struct {
 	// Outputs has, in the model's order, the names of the graph's outputs that are the elements of each of the model's:
 	// one, but for a sequence any number of them, and for an optional one that holds nothing none.
 	Outputs [][]string
+	// Found has those outputs of which only a part is meant: how large that is depends on the values of a run.
+	Found map[string]Found
 
 	src       filefmt.Source
 	mapping   *mmap.File
@@ -180,7 +182,8 @@ func (e *UnsupportedError) Error() string {
 
 // build makes the graph.
 func (f *File) build(options Options) error {
-	im := &importer{file: f, options: options, weights: map[string]*ir.Data{}, taken: map[string]bool{}}
+	im := &importer{file: f, options: options, weights: map[string]*ir.Data{}, taken: map[string]bool{},
+		found: map[string]Found{}}
 	name := f.Model.Graph.Name
 	if !ir.IsIdent(name) {
 		name = "onnx"
@@ -197,6 +200,6 @@ func (f *File) build(options Options) error {
 	if err != nil {
 		return fmt.Errorf("onnx: %s: %w", f.src.Path, err)
 	}
-	f.Graph, f.weights, f.Outputs = g, im.weights, im.outputs
+	f.Graph, f.weights, f.Outputs, f.Found = g, im.weights, im.outputs, im.found
 	return nil
 }

@@ -27,6 +27,8 @@ type value struct {
 	missing bool
 	// from are the inputs of the model that it depends on.
 	from []string
+	// found, if set, says that only a part of the tensor is meant.
+	found *found
 	// conv is the convolution that made the value, which a batch normalization can become a part of.
 	conv *convolution
 }

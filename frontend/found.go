@@ -1,0 +1,97 @@
+package frontend
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// How much the functions here find depends on the values of a run. So their results have room for all that there may be,
+// and come with how many there are, i32[]: those are in front, and the rest is zero.
+
+// Compress moves the slices along an axis where keep, bool[n], is true to the front and keeps their order, as
+// numpy.compress does.
+func (t Tensor) Compress(axis int, keep Tensor) (front, count Tensor) {
+	n, b := t.Dim(axis), t.Builder()
+	if keep.DType() != ir.Bool || !keep.Shape().Equal(ir.Shape{n}) {
+		fail("compress", fmt.Errorf("it is kept where %s is true: want bool[%s]", keep, n), t)
+	}
+	kept := keep.Cast(ir.I32)
+	// Places past the end are where nothing is written.
+	to := keep.Where(kept.CumSum(0, Exclusive()), b.DimValue(n).Cast(ir.I32))
+	a, _ := ir.ResolveAxis(int64(axis), t.Rank()) // t.Dim has looked at it
+	to = to.Unsqueeze(otherAxes(t, a)...).Broadcast(t.Shape())
+	zero := b.Scalar(ir.I32, 0).Cast(t.DType()).Broadcast(t.Shape())
+	return zero.ScatterDistinct(axis, to, t), kept.Sum()
+}
+
+// otherAxes are all axes but one.
+func otherAxes(t Tensor, axis int) (others []int) {
+	for i := range t.Rank() {
+		if i != axis {
+			others = append(others, i)
+		}
+	}
+	return others
+}
+
+// Nonzero returns the coordinates of the elements that are not zero, in row-major order, as columns of
+// i32[rank, elements]: numpy.nonzero. The rank is at least 1.
+func (t Tensor) Nonzero() (coordinates, count Tensor) {
+	if t.Rank() == 0 {
+		fail("nonzero", errors.New("a scalar has no coordinates: reshape it to [1]"), t)
+	}
+	b, flat := t.Builder(), t.Reshape(-1)
+	if flat.DType() != ir.Bool {
+		flat = flat.Ne(flat.Lit(0))
+	}
+	at, count := b.Iota(ir.I32, 0, flat.Dim(0)).Compress(0, flat)
+	columns := make([]Tensor, t.Rank())
+	for axis := t.Rank() - 1; axis > 0; axis-- {
+		n := b.DimValue(t.Dim(axis)).Cast(ir.I32)
+		columns[axis], at = at.Rem(n), at.Div(n)
+	}
+	columns[0] = at
+	return columns[0].Stack(0, columns[1:]...), count
+}
+
+// Uniques are the different slices of a tensor along an axis, as numpy.unique has them.
+type Uniques struct {
+	Values  Tensor // each once
+	First   Tensor // i32, where each is met first
+	Inverse Tensor // i32, for each slice of the tensor which of Values it is
+	Counts  Tensor // i32, how often each is met
+	Count   Tensor // i32[], how many of Values, First and Counts there are
+}
+
+// maxUniqueElems bounds the elements of a slice, by each of which all slices are sorted.
+const maxUniqueElems = 64
+
+// Unique finds the different slices along an axis, in ascending order.
+func (t Tensor) Unique(axis int) Uniques {
+	n, b := t.Dim(axis), t.Builder()
+	a, _ := ir.ResolveAxis(int64(axis), t.Rank()) // t.Dim has looked at it
+	rows := t.Transpose(append([]int{a}, otherAxes(t, a)...)...)
+	elems, err := rows.Shape()[1:].Numel()
+	if err != nil || !elems.IsStatic() || elems.Add < 1 || elems.Add > maxUniqueElems {
+		fail("unique", fmt.Errorf("slices along axis %d have %s elements: want a number from 1 to %d", axis, elems,
+			maxUniqueElems), t)
+	}
+	rows = rows.Reshape(n, elems)
+	places := b.Iota(ir.I32, 0, n)
+	order := places
+	for k := elems.Static() - 1; k >= 0; k-- { // sorts are stable, so the first element decides in the end
+		order = order.IndexSelect(0, rows.Index(1, k).IndexSelect(0, order).Argsort(0))
+	}
+	rows = rows.IndexSelect(0, order)
+	before := rows.IndexSelect(0, places.SubScalar(1)) // the first slice is before itself, as reading clamps
+	fresh := rows.Ne(before).Any(1).Or(places.Eq(places.Lit(0)))
+	group := fresh.Cast(ir.I32).CumSum(0).SubScalar(1)
+	var u Uniques
+	u.Values, u.Count = t.IndexSelect(axis, order).Compress(axis, fresh)
+	u.First, _ = order.Compress(0, fresh)
+	u.Inverse = b.Full(ir.I32, 0, n).ScatterDistinct(0, order, group)
+	u.Counts = b.Full(ir.I32, 0, n).ScatterAdd(0, group, b.Full(ir.I32, 1, n))
+	return u
+}

@@ -1,0 +1,256 @@
+package onnx
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// The ops here give as much as they find in the values of a run. Their tensors have room for all that there may be, and
+// the graph has an output for how many there are.
+var foundOps = table{
+	"Compress":          manyOp(compress),
+	"NonZero":           manyOp(nonzero),
+	"Unique":            manyOp(unique),
+	"NonMaxSuppression": manyOp(nonMaxSuppression),
+}
+
+// Found says of an output that only a part of it is meant: along an axis, as many elements from the first on as another
+// output, i32[], says.
+type Found struct {
+	Axis  int
+	Count string
+}
+
+// found is Found of a value.
+type found struct {
+	axis  int
+	count tensor
+}
+
+// along makes a result of which only the first count elements along an axis are meant.
+func along(t tensor, axis int, count tensor) *value {
+	return &value{tensor: t, found: &found{axis, count}}
+}
+
+// Trim cuts outputs of a run to what is meant of them, where Found has them. Others stay as they are.
+func (f *File) Trim(outputs map[string]*ir.Data) error {
+	for name, part := range f.Found {
+		d, count := outputs[name], outputs[part.Count]
+		if d == nil || count == nil {
+			continue
+		}
+		n, err := count.Ints()
+		if err != nil {
+			return fmt.Errorf("onnx: output %q: %w", part.Count, err)
+		}
+		if outputs[name], err = front(d, part.Axis, int(n[0])); err != nil {
+			return fmt.Errorf("onnx: output %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// cut is front for a value that was computed, with its count after it; it also returns what comes after that.
+func (f *found) cut(d *ir.Data, rest []*ir.Data) (*ir.Data, []*ir.Data, error) {
+	n, err := rest[0].Ints()
+	if err == nil {
+		d, err = front(d, f.axis, int(n[0]))
+	}
+	return d, rest[1:], err
+}
+
+// front copies the first n elements along an axis.
+func front(d *ir.Data, axis, n int) (*ir.Data, error) {
+	if n < 0 || n > d.Dims[axis] {
+		return nil, fmt.Errorf("%d elements of %s along axis %d", n, d, axis)
+	}
+	dims := slices.Clone(d.Dims)
+	dims[axis] = n
+	out, err := ir.NewData(d.DType, dims...)
+	if err != nil || len(out.Bytes) == 0 {
+		return out, err
+	}
+	from := len(d.Bytes) / volume(d.Dims[:axis])
+	to := len(out.Bytes) / volume(d.Dims[:axis])
+	for i := range volume(d.Dims[:axis]) {
+		copy(out.Bytes[i*to:(i+1)*to], d.Bytes[i*from:])
+	}
+	return out, nil
+}
+
+// follow says of the results of an op which part of them is meant, if only a part of an input is. An op for which that
+// is not known fails.
+func (c *call) follow(results []*value) {
+	for i, v := range c.in {
+		if v == nil || v.found == nil {
+			continue
+		}
+		if len(results) != 1 || results[0] == nil || results[0].isList || results[0].isDims {
+			c.lost(v)
+		}
+		r := results[0]
+		axis, ok := c.foundAxis(i, c.shapeOf(v), c.shapeOf(r))
+		if !ok || r.found != nil && *r.found != (found{axis, v.found.count}) {
+			c.lost(v)
+		}
+		r.found = &found{axis, v.found.count}
+	}
+}
+
+func (c *call) lost(v *value) {
+	c.fail("%q has as many elements along axis %d as a run finds, and vkc cannot say which part of the result is meant",
+		v.name, v.found.axis)
+}
+
+// foundAxis is the axis of the result along which there are as many elements as input i has along its own.
+func (c *call) foundAxis(i int, from, to ir.Shape) (axis int, ok bool) {
+	axis = c.in[i].found.axis
+	op := c.node.Op
+	if _, ok := elementwiseOps[op]; ok {
+		fromEnd := len(from) - axis
+		for _, other := range c.in { // what is the same for all elements is so for those that are meant
+			if other != nil && other.found == nil {
+				if s := c.shapeOf(other); len(s) >= fromEnd && !s[len(s)-fromEnd].Is(1) {
+					return 0, false
+				}
+			}
+		}
+		return len(to) - fromEnd, true
+	}
+	switch op {
+	case "Transpose":
+		perm := c.intsAttr("perm")
+		if !c.hasAttr("perm") {
+			return len(from) - 1 - axis, true
+		}
+		return slices.Index(perm, axis), true
+	case "Gather":
+		along := c.axis(c.intAttr("axis", 0), len(c.shapeOf(c.in[0])))
+		switch {
+		case i == 1:
+			return along + axis, true
+		case axis < along:
+			return axis, true
+		}
+		return axis + len(c.shapeOf(c.in[1])) - 1, axis > along
+	case "GatherND":
+		return axis, i == 1 && axis < len(from)-1
+	case "Slice":
+		return axis, i == 0 && from[axis] == to[axis]
+	case "Squeeze", "Unsqueeze": // axes of extent 1 come or go
+		for k := range to {
+			before, err := from[:axis].Numel()
+			after, err2 := to[:k].Numel()
+			if err == nil && err2 == nil && before == after && to[k] == from[axis] {
+				return k, true
+			}
+		}
+	case "Concat":
+		return axis, axis != c.axis(c.intAttr("axis", 0), len(to))
+	}
+	return 0, false
+}
+
+func compress(c *call) []*value {
+	x, keep := c.x(0), c.x(1)
+	axis := 0
+	if c.hasAttr("axis") {
+		axis = c.axis(c.intAttr("axis", 0), x.Rank())
+	} else {
+		x = x.Reshape(-1)
+	}
+	if keep.Rank() != 1 {
+		c.fail("its condition is %s, want a vector", keep)
+	}
+	if keep.Dim(0) != x.Dim(axis) { // what a shorter one does not reach is left out
+		x = x.Slice(axis, 0, keep.Dim(0))
+	}
+	y, count := x.Compress(axis, keep)
+	return []*value{along(y, axis, count)}
+}
+
+func nonzero(c *call) []*value {
+	x := c.x(0)
+	if x.Rank() == 0 {
+		x = x.Reshape(1)
+	}
+	at, count := x.Nonzero()
+	return []*value{along(at.Cast(ir.I64), 1, count)}
+}
+
+func unique(c *call) []*value {
+	x, axis := c.x(0), 0
+	if c.hasAttr("axis") {
+		axis = c.axis(c.intAttr("axis", 0), x.Rank())
+	} else {
+		x = x.Reshape(-1)
+	}
+	u := x.Unique(axis)
+	if c.intAttr("sorted", 1) == 0 {
+		// Ordered by where each is met first; what is not meant comes last.
+		places := c.b.Iota(ir.I32, 0, u.First.Dim(0))
+		order := places.Lt(u.Count).Where(u.First, places.Lit(math.MaxInt32)).Argsort(0)
+		u.Inverse = places.ScatterDistinct(0, order, places).IndexSelect(0, u.Inverse)
+		u.Values, u.First, u.Counts = u.Values.IndexSelect(axis, order), u.First.IndexSelect(0, order),
+			u.Counts.IndexSelect(0, order)
+	}
+	return []*value{along(u.Values, axis, u.Count), along(u.First.Cast(ir.I64), 0, u.Count),
+		{tensor: u.Inverse.Cast(ir.I64)}, along(u.Counts.Cast(ir.I64), 0, u.Count)}
+}
+
+// maxBoxes is how many boxes of a class are chosen at most, one after the other, which are steps that are written out.
+const maxBoxes = 1024
+
+// nonMaxSuppression chooses of boxes [B, N, 4] for each class the one of the highest score [B, C, N], leaves out those
+// that overlap it, and goes on with the rest.
+func nonMaxSuppression(c *call) []*value {
+	boxes, scores := c.x(0), c.x(1)
+	if boxes.Rank() != 3 || scores.Rank() != 3 || !boxes.Dim(2).Is(4) {
+		c.fail("of boxes %s with scores %s: want [B, N, 4] and [B, C, N]", boxes, scores)
+	}
+	most := 0.0
+	if c.has(2) {
+		most = c.number(2)
+	}
+	overlap, least := 0.0, -math.MaxFloat32
+	if c.has(3) {
+		overlap = c.number(3)
+	}
+	if c.has(4) {
+		least = c.number(4)
+	}
+	n := scores.Dim(2)
+	if n.IsStatic() {
+		most = min(most, float64(n.Add))
+	}
+	if !(most >= 1 && most <= maxBoxes) {
+		c.fail("%v boxes of each class are chosen: want from 1 to %d", most, maxBoxes)
+	}
+	part := func(i int) tensor { return boxes.Index(2, i).Unsqueeze(1) } // [B, 1, N]
+	y1, x1, y2, x2 := part(0), part(1), part(2), part(3)
+	if c.intAttr("center_point_box", 0) != 0 {
+		x, y, w, h := y1, x1, y2.MulScalar(0.5), x2.MulScalar(0.5)
+		y1, x1, y2, x2 = y.Sub(h), x.Sub(w), y.Add(h), x.Add(w)
+	}
+	y1, x1, y2, x2 = y1.Min(y2), x1.Min(x2), y1.Max(y2), x1.Max(x2)
+	area := y2.Sub(y1).Mul(x2.Sub(x1))
+	place := c.b.Iota(ir.I32, 2, scores.Shape())
+	var chosen, meant []tensor // [B, C, 1] each
+	for rest := scores; len(chosen) < int(most); {
+		best := rest.ArgmaxKeep(2)
+		of := func(t tensor) tensor { return t.Broadcast(scores.Shape()).Gather(2, best) }
+		chosen, meant = append(chosen, best), append(meant, rest.Gather(2, best).Gt(rest.Lit(least)))
+		height := y2.Min(of(y2)).Sub(y1.Max(of(y1))).Relu()
+		width := x2.Min(of(x2)).Sub(x1.Max(of(x1))).Relu()
+		common := height.Mul(width)
+		gone := common.Gt(area.Add(of(area)).Sub(common).MulScalar(overlap)).Or(place.Eq(best))
+		rest = gone.Where(rest.Lit(-math.MaxFloat32), rest)
+	}
+	box := chosen[0].Concat(2, chosen[1:]...)
+	rows := c.b.Iota(ir.I32, 0, box.Shape()).Stack(3, c.b.Iota(ir.I32, 1, box.Shape()), box).Reshape(-1, 3)
+	y, count := rows.Compress(0, meant[0].Concat(2, meant[1:]...).Reshape(-1))
+	return []*value{along(y.Cast(ir.I64), 0, count)}
+}
