@@ -31,6 +31,7 @@ func (m msg) int(field int, v int64) msg {
 const (
 	float, int64s, boolean         = 1, 7, 9
 	attrInt, attrTensor, attrGraph = 2, 4, 5
+	attrString, attrFloats         = 3, 6
 	attrInts                       = 7
 )
 
@@ -95,6 +96,16 @@ func intsAttr(name string, list ...int64) msg {
 		m = m.int(8, v)
 	}
 	return m.int(20, attrInts)
+}
+
+func textAttr(name, v string) msg { return msg{}.text(1, name).text(4, v).int(20, attrString) }
+
+func floatsAttr(name string, list ...float32) msg {
+	m := msg{}.text(1, name)
+	for _, v := range list {
+		m = protowire.AppendFixed32(protowire.AppendTag(m, 7, protowire.Fixed32Type), math.Float32bits(v))
+	}
+	return m.int(20, attrFloats)
 }
 
 func graphAttr(name string, g msg) msg { return msg{}.text(1, name).bytes(6, g).int(20, attrGraph) }

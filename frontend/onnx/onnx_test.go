@@ -261,6 +261,22 @@ func TestBatchNormBecomesPartOfTheConvolution(t *testing.T) {
 	}
 }
 
+// TestSequences counts 1, 2 and 1,3, whose elements may lie one apart, in [1 2 3 1 3], and weighs what it counts.
+func TestSequences(t *testing.T) {
+	for mode, want := range map[string][]float64{"TF": {1, 2, 2}, "IDF": {10, 1, 0.5}, "TFIDF": {10, 2, 1}} {
+		m := model(9, graph(inputs(port("x", int64s, 5)),
+			nodes(node("TfIdfVectorizer", names("x"), names("y"), textAttr("mode", mode), intAttr("min_gram_length", 1),
+				intAttr("max_gram_length", 2), intAttr("max_skip_count", 1), intsAttr("ngram_counts", 0, 2),
+				intsAttr("ngram_indexes", 1, 0, 2), intsAttr("pool_int64s", 1, 2, 1, 3),
+				floatsAttr("weights", 10, 1, 0.5))), outputs("y")))
+		x, err := ir.FromInts(ir.I64, []int64{1, 2, 3, 1, 3}, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		is(t, run(t, built(t, m, onnx.Options{}), map[string]*ir.Data{"x": x})["y"], f32(t, want, 3))
+	}
+}
+
 // TestFound follows what a run finds through the ops after it, and names the op through which it cannot.
 func TestFound(t *testing.T) {
 	through := func(list ...msg) []byte {

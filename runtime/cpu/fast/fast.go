@@ -28,6 +28,7 @@ type row struct {
 // rows has one row for each op.
 var rows = map[ir.Op]row{
 	ir.OpMatMul:    {accepts: matrices, compute: matmul, stored: storedRows},
+	ir.OpConv:      {accepts: narrow, compute: conv},
 	ir.OpEmbedding: {accepts: tables, compute: embedding, stored: func(*ir.Node) int { return 0 }, rounds: true},
 	ir.OpAttention: {accepts: plainHeads, compute: attention, apart: []int{1, 2}},
 	ir.OpRope:      {accepts: narrowFirst, prepare: prepareRope},

@@ -1,0 +1,86 @@
+package onnx
+
+import "github.com/vkc-go/vkc/ir"
+
+var textOps = table{"TfIdfVectorizer": tensorOp(tfIDF)}
+
+// maxSkip is how many elements at most may lie between those of a sequence.
+const maxSkip = 64
+
+// tfIDF counts how often sequences of a pool are in the rows of x, [C] or [N, C]. Elements of a sequence may lie apart,
+// each as far from the one before. Texts have no meaning here: the pool is of integers.
+func tfIDF(c *call) tensor {
+	x := c.x(0)
+	if x.Rank() == 1 {
+		y := c.sequences(x.Unsqueeze(0))
+		return y.Squeeze(0)
+	}
+	return c.sequences(x)
+}
+
+func (c *call) sequences(x tensor) tensor {
+	pool, starts, columns := c.intsAttr("pool_int64s"), c.intsAttr("ngram_counts"), c.intsAttr("ngram_indexes")
+	low, high, skip := c.intAttr("min_gram_length", 1), c.intAttr("max_gram_length", 1), c.intAttr("max_skip_count", 0)
+	if x.Rank() != 2 || !x.Dim(1).IsStatic() || !x.DType().IsInteger() || len(pool) == 0 || skip < 0 || skip > maxSkip {
+		c.fail("of %s with a pool of %d integers, up to %d left out: want [C] or [N, C] of integers, C a number",
+			x, len(pool), skip)
+	}
+	length, width := x.Dim(1).Static(), 0
+	at := make([]int32, len(columns))
+	for i, k := range columns {
+		if k < 0 || k >= maxFolded {
+			c.fail("ngram_indexes has %d", k)
+		}
+		at[i], width = int32(k), max(width, k+1)
+	}
+	y := c.b.Full(ir.F32, 0, x.Dim(0), width)
+	first := 0 // of the sequences of n elements, in ngram_indexes
+	for n := 1; n <= len(starts); n++ {
+		start, end := starts[n-1], len(pool)
+		if n < len(starts) {
+			end = starts[n]
+		}
+		if start < 0 || end < start || end > len(pool) || first+(end-start)/n > len(at) {
+			c.fail("ngram_counts are %v for a pool of %d and %d columns", starts, len(pool), len(at))
+		}
+		count := (end - start) / n
+		for apart := 1; apart <= skip+1 && n >= low && n <= high && count > 0; apart++ {
+			places := length - (n-1)*apart
+			if places < 1 || n == 1 && apart > 1 {
+				break
+			}
+			var is tensor // [N, places, count]
+			for k := range n {
+				want := make([]int64, count)
+				for i := range want {
+					want[i] = int64(pool[start+i*n+k])
+				}
+				same := x.Slice(1, k*apart, k*apart+places).Cast(ir.I64).Unsqueeze(2).Eq(c.b.Const(want))
+				if k > 0 {
+					same = same.And(is)
+				}
+				is = same
+			}
+			y = y.IndexAdd(1, c.b.Const(at[first:first+count]), is.Cast(ir.F32).Sum(1))
+		}
+		first += count
+	}
+	weights := c.b.Const(float32(1))
+	if a := c.attr("weights", AttrFloats); a != nil {
+		if len(a.Floats) != width {
+			c.fail("%d weights for %d columns", len(a.Floats), width)
+		}
+		weights = c.b.Const(a.Floats)
+	}
+	switch mode := c.textAttr("mode", ""); mode {
+	case "TF":
+		return y
+	case "IDF":
+		return y.Min(y.Lit(1)).Mul(weights)
+	case "TFIDF":
+		return y.Mul(weights)
+	default:
+		c.fail("mode %q is not supported", mode)
+	}
+	return y
+}

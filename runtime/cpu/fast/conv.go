@@ -1,0 +1,86 @@
+package fast
+
+import (
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+)
+
+// conv multiplies the weights of each group, [channels out, channels in and kernel], by windows, which become columns
+// of a panel, a tile at a time.
+func conv(c *interp.Call) error {
+	x, weights := c.Args[0], c.Args[1]
+	w := windows{Window: ir.WindowOf(c.Node), in: x.Dims[2:], out: c.Dims[2:]}
+	batch, channels := c.Dims[0], c.Dims[1]
+	groups := c.Node.Attrs().Int("groups")
+	inPer, outPer := x.Dims[1]/groups, channels/groups
+	inSize, outSize, kernel := volume(w.in), volume(w.out), volume(weights.Dims[2:])
+	k := inPer * kernel
+	tiles := (outSize + tileCols - 1) / tileCols
+	panels := make([][]float32, c.Workers())
+	return c.Parallel(batch*tiles, channels*k*tileCols/8, func(worker, task int) {
+		n, first := task/tiles, task%tiles*tileCols
+		cols := min(tileCols, outSize-first)
+		if panels[worker] == nil {
+			panels[worker] = make([]float32, tileCols*k)
+		}
+		panel := panels[worker][:cols*k]
+		taps := make([][]tap, cols)
+		for j := range taps {
+			taps[j] = w.taps(first + j)
+		}
+		for g := range groups {
+			planes := x.Floats[(n*groups+g)*inPer*inSize:][:inPer*inSize]
+			for j, list := range taps {
+				column := panel[j*k : (j+1)*k]
+				if len(list) < kernel { // the window reaches into the padding
+					clear(column)
+				}
+				for ch := range inPer {
+					plane, at := planes[ch*inSize:(ch+1)*inSize], column[ch*kernel:(ch+1)*kernel]
+					for _, t := range list {
+						at[t.kernel] = plane[t.in]
+					}
+				}
+			}
+			multiply(c.Out[(n*channels+g*outPer)*outSize+first:], outSize, weights.Floats[g*outPer*k:(g+1)*outPer*k],
+				panel, outPer, cols, k)
+		}
+	})
+}
+
+// windows are where those of an op lie.
+type windows struct {
+	ir.Window
+	in, out []int
+}
+
+// tap is an element of the input and one of the kernel that meet, by their places among the windowed axes.
+type tap struct{ in, kernel int }
+
+// taps are those of the window of one element of the result.
+func (w *windows) taps(position int) []tap {
+	list := []tap{{}}
+	stride := volume(w.out) // of the result's elements along an axis
+	for axis := range w.out {
+		stride /= w.out[axis]
+		start := int64(position/stride%w.out[axis])*w.Stride[axis] - w.Low[axis]
+		var next []tap
+		for _, t := range list {
+			for k := range w.Kernel[axis] {
+				if i := start + k*w.Dilation[axis]; i >= 0 && i < int64(w.in[axis]) {
+					next = append(next, tap{t.in*w.in[axis] + int(i), t.kernel*int(w.Kernel[axis]) + int(k)})
+				}
+			}
+		}
+		list = next
+	}
+	return list
+}
+
+func volume(dims []int) int {
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	return n
+}
