@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// How much the functions here find depends on the values of a run. So their results have room for all that there may be,
-// and come with how many there are, i32[]: those are in front, and the rest is zero.
+// How much the functions here find depends on the values of a run. So their results have room for all that there may
+// be, and come with how many there are, i32[]: those are in front, and the rest is zero.
 
 // Compress moves the slices along an axis where keep, bool[n], is true to the front and keeps their order, as
 // numpy.compress does.
