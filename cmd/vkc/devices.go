@@ -1,12 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/target"
+	"github.com/vkc-go/vkc/internal/atomicfile"
+	"github.com/vkc-go/vkc/internal/tunefile"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
@@ -33,15 +37,23 @@ type devicesInfo struct {
 
 func (a *app) devicesCommand() *cobra.Command {
 	var asJSON bool
+	var profile, device string
 	cmd := &cobra.Command{
 		Use:   "devices",
 		Short: "List the devices that can run programs",
 		Long: `List the devices that can run programs, and which of them --device auto takes (*): of a software device and the CPU
 fast path, the one that runs the graph faster. With --json all that is known of each. The CPU fast path (--device cpu) is
-always there. Exit code 1 where there is no Vulkan.`,
-		Example: "  vkc devices\n  vkc devices --json",
-		Args:    exactArgs(),
+always there. Exit code 1 where there is no Vulkan.
+
+--profile writes a device to a file that --target takes on any machine, with what vkc tune measured of it: so that
+programs are compiled for it where it is not.`,
+		Example: "  vkc devices\n  vkc devices --json\n  vkc devices --profile mine.json\n" +
+			"  vkc compile GRAPH.json --target mine.json",
+		Args: exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
+			if profile != "" {
+				return a.writeProfile(device, profile)
+			}
 			info, err := listDevices()
 			if err != nil {
 				info.Error = oneLine(err)
@@ -56,8 +68,38 @@ always there. Exit code 1 where there is no Vulkan.`,
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	flags := cmd.Flags()
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	flags.StringVar(&profile, "profile", "", "write what --target needs to know of a device to `FILE.json`")
+	flags.StringVarP(&device, "device", "d", "vulkan", "with --profile: vulkan (the best), an index, or part of a name")
 	return cmd
+}
+
+// writeProfile writes a device as a profile.
+func (a *app) writeProfile(device, path string) (err error) {
+	if !strings.HasSuffix(path, ".json") {
+		return usagef("--profile %s: want a FILE.json, by which --target tells files from names", path)
+	}
+	dev, err := vkc.OpenDevice(device)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	if dev.IsCPU() {
+		return usagef("--profile is for Vulkan devices, and %s is none", dev.Name())
+	}
+	measured, _ := tunefile.DeviceTuning(dev.Caps()) // what cannot be used is as if it were not there
+	note := fmt.Sprintf("Written by vkc %s from %s, %s %s.", vkc.Version(), dev.Name(), dev.Caps().DriverName,
+		dev.Caps().DriverInfo)
+	text, err := target.EncodeProfile(measured.On(dev.Caps()), measured.Tuning(), note)
+	if err != nil {
+		return err
+	}
+	if err := atomicfile.WriteFile(path, text, 0o666); err != nil {
+		return err
+	}
+	a.note("%s is in %s", dev.Name(), path)
+	return nil
 }
 
 // listDevices probes all Vulkan devices. What it returns holds also beside an

@@ -15,7 +15,7 @@ import (
 // targetHelp describes the --target flag.
 func targetHelp() string {
 	return "what to compile for: auto (the best device here) or a profile (" +
-		strings.Join(target.Profiles(), ", ") + ")"
+		strings.Join(target.Profiles(), ", ") + ", or a FILE.json of vkc devices --profile)"
 }
 
 // tuningFlags are those of commands that compile.
@@ -63,6 +63,13 @@ const anyTarget = "generic"
 // targetCaps returns what to compile for, and its tuning. Where nothing is asked
 // for that is the device here, or what any device runs where there is none.
 func (a *app) targetCaps(want string, f *tuningFlags) (target.Caps, target.Tuning, error) {
+	if strings.HasSuffix(want, ".json") {
+		caps, own, err := target.ReadProfile(want)
+		if err != nil {
+			return caps, nil, err
+		}
+		return f.choose(caps, own)
+	}
 	if want != "" && !strings.EqualFold(want, "auto") {
 		caps, err := target.Profile(want)
 		if err != nil {

@@ -218,6 +218,21 @@ func TestDevices(t *testing.T) {
 	}
 }
 
+// TestDevicesProfile: what is written of the device is a target, with the same kernels as the device itself.
+func TestDevicesProfile(t *testing.T) {
+	needDevice(t)
+	ownCache(t)
+	path := filepath.Join(t.TempDir(), "mine.json")
+	graph := filepath.Join("..", "..", "examples", "tour", "graph.json")
+	ok(t, "devices", "--profile", path)
+	want := ok(t, "dump", graph, "--stage", "glsl", "--target", "auto").stdout
+	if got := ok(t, "dump", graph, "--stage", "glsl", "--target", path).stdout; got != want {
+		t.Errorf("for the profile\n%s\nfor the device\n%s", got, want)
+	}
+	fails(t, exitUsage, []string{"devices", "--profile", "mine"}, "want a FILE.json")
+	fails(t, exitFailure, []string{"dump", graph, "--stage", "glsl", "--target", path + ".json"}, "mine.json.json")
+}
+
 func TestDevicesWithoutVulkan(t *testing.T) {
 	noVulkan(t)
 	r := run(t, "devices")

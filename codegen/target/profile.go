@@ -62,7 +62,7 @@ func ProfileTuning(name string) (Tuning, error) {
 
 func readProfile(name string) (profileFile, error) {
 	if have := Profiles(); !slices.Contains(have, name) {
-		return profileFile{}, fmt.Errorf("target: no device profile %q; nearest: %s (all: %s)",
+		return profileFile{}, fmt.Errorf("target: no device profile %q (a file of one ends in .json); nearest: %s (all: %s)",
 			name, strings.Join(filefmt.Nearest(name, have, 2), ", "), strings.Join(have, ", "))
 	}
 	text, err := profileFiles.ReadFile(path.Join("profiles", name+".json"))
@@ -76,8 +76,73 @@ func parseProfile(name string, text []byte) (profileFile, error) {
 	var f profileFile
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields() // a misspelt limit would silently be 0
-	if err := dec.Decode(&f); err != nil {
+	err := dec.Decode(&f)
+	if err == nil {
+		err = f.Caps.check()
+	}
+	if err != nil {
 		return profileFile{}, fmt.Errorf("target: profile %s: %w", name, err)
 	}
 	return f, nil
+}
+
+// maxProfileBytes bounds a profile's file: one with the tuning of many kernels has some 100 KB.
+const maxProfileBytes = 4 << 20
+
+// ReadProfile reads a file that EncodeProfile made: the caps of a device, and the schedules that were measured there.
+func ReadProfile(path string) (Caps, Tuning, error) {
+	text, err := filefmt.Head(path, maxProfileBytes+1)
+	if err == nil && len(text) > maxProfileBytes {
+		err = fmt.Errorf("%s has over %d bytes, which no device profile has", path, maxProfileBytes)
+	}
+	if err != nil {
+		return Caps{}, nil, fmt.Errorf("target: %w", err)
+	}
+	f, err := parseProfile(path, text)
+	return f.Caps, f.Tuning, err
+}
+
+// EncodeProfile is the text of a profile: of caps without what tells one device of a kind from another, notes on
+// where they are from, and the schedules that were measured there.
+func EncodeProfile(caps Caps, tuning Tuning, notes ...string) ([]byte, error) {
+	caps.DeviceUUID, caps.DriverUUID, caps.PipelineCacheUUID = "", "", ""
+	text, err := json.MarshalIndent(profileFile{Notes: notes, Caps: caps, Tuning: tuning}, "", "  ")
+	return append(text, '\n'), err
+}
+
+// check refuses caps that no Vulkan device has.
+func (c Caps) check() error {
+	sizes := func(list ...uint32) bool { // powers of two, in order
+		for i, n := range list {
+			if n&(n-1) != 0 || n == 0 || n > 128 || i > 0 && n < list[i-1] {
+				return false
+			}
+		}
+		return true
+	}
+	times := []float64{c.Machine.CopyGBps, c.Machine.MatrixF16, c.Machine.MatrixI8, c.Machine.VectorF32,
+		c.Machine.LaunchNs, float64(c.TimestampPeriod)}
+	for _, rule := range []struct {
+		holds bool
+		what  string
+	}{
+		{c.Name != "" && c.Type != "", "a name and a type"},
+		{c.API.AtLeast(1, 2), "Vulkan 1.2 or newer"},
+		{c.MaxSharedMemory >= 16384, "shared memory of 16384 bytes, which Vulkan asks for"},
+		{c.MaxInvocations >= 128 && c.MaxWorkgroupSize[0] >= 128, "workgroups of 128, which Vulkan asks for"},
+		{slices.Min(c.MaxWorkgroupCount[:]) >= 65535, "grids of 65535 workgroups, which Vulkan asks for"},
+		{c.MaxStorageRange >= 1<<27, "a storage range of 2^27 bytes, which Vulkan asks for"},
+		{c.MaxAllocation >= min(c.MaxStorageRange, c.MaxBuffer, 1<<30), "allocations as large as its buffers"},
+		{c.StorageAlignment > 0 && c.StorageAlignment <= 256, "an alignment of storage of 1 to 256"},
+		{sizes(c.MinSubgroupSize, c.SubgroupSize, c.MaxSubgroupSize), "subgroup sizes of 1 to 128, in order"},
+		{c.Cores <= 1<<16 && c.SubgroupsPerCore <= 1<<10, "at most 2^16 cores of 2^10 subgroups"},
+		{len(c.Matrices) == 0 || c.Features.CooperativeMatrix, "matrix shapes only with cooperativeMatrix"},
+		{(c.Matrix2 != nil) == c.Features.CooperativeMatrix2, "matrix2 where there is cooperativeMatrix2"},
+		{slices.Min(times) >= 0 && slices.Max(times) <= 1e9, "times and rates of 0 to 10^9"},
+	} {
+		if !rule.holds {
+			return fmt.Errorf("the device %q lacks %s", c.Name, rule.what)
+		}
+	}
+	return nil
 }
