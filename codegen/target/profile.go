@@ -62,7 +62,7 @@ func ProfileTuning(name string) (Tuning, error) {
 
 func readProfile(name string) (profileFile, error) {
 	if have := Profiles(); !slices.Contains(have, name) {
-		return profileFile{}, fmt.Errorf("target: no device profile %q (a file of one ends in .json); nearest: %s (all: %s)",
+		return profileFile{}, fmt.Errorf("target: no device profile %q (files end in .json); nearest: %s (all: %s)",
 			name, strings.Join(filefmt.Nearest(name, have, 2), ", "), strings.Join(have, ", "))
 	}
 	text, err := profileFiles.ReadFile(path.Join("profiles", name+".json"))
