@@ -10,8 +10,9 @@ import (
 // Builder makes the nodes of one graph. It belongs to the call of Build that
 // made it and to one goroutine.
 type Builder struct {
-	graph *ir.Graph
-	done  bool
+	graph   *ir.Graph
+	done    bool
+	opaques map[*ir.Node]opaqueValue // what gradients see in place of nodes
 }
 
 // Build returns the graph that define builds, which must have at least one

@@ -41,8 +41,17 @@ numbers below the smallest normal one are taken for zero, and how near a result 
 op's tolerance. ` + "`vkc verify --ops`" + ` checks all of this on a device.
 `
 
+// gradientsDoc says what column gradient means.
+const gradientsDoc = `
+## Gradients
+
+` + "`frontend.Grad`" + ` goes back through an op whose column gradient says yes, to those of its arguments that are
+floats. Where equal elements compete, as in max, they share the gradient; at other corners it is that of one side, or 0.
+An op that says no ends the way, as a value that is no float does.
+`
+
 // OpsMarkdown returns docs/OPS.md: every op by class, with its arguments,
-// attributes and their defaults, and the dtypes that it takes.
+// attributes and their defaults, the dtypes that it takes and whether it has a gradient.
 func OpsMarkdown() string {
 	var b strings.Builder
 	b.WriteString("# Operations\n\n" +
@@ -50,7 +59,7 @@ func OpsMarkdown() string {
 		"An argument marked `?` may be left out, together with all after it; one marked `…` may be repeated.\n" +
 		"An attribute shown with `=` has that default and may be left out; the others are required.\n" +
 		"Axes count from 0; negative ones count from the end. How a graph file is written is in\n" +
-		"[GRAPH-JSON.md](GRAPH-JSON.md).\n" + valuesDoc)
+		"[GRAPH-JSON.md](GRAPH-JSON.md).\n" + valuesDoc + gradientsDoc)
 	for _, c := range classDocs {
 		if ops := opsOf(c.class); len(ops) > 0 {
 			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", c.title, c.doc)
@@ -77,14 +86,18 @@ func writeOpTable(b *strings.Builder, ops []*OpInfo) {
 	if leaf {
 		b.WriteString("| op | meaning |\n|---|---|\n")
 	} else {
-		b.WriteString("| op | arguments | dtypes | meaning |\n|---|---|---|---|\n")
+		b.WriteString("| op | arguments | dtypes | gradient | meaning |\n|---|---|---|---|---|\n")
 	}
 	for _, in := range ops {
 		if leaf {
 			fmt.Fprintf(b, "| `%s` | %s |\n", in.Name, cell(in.Doc))
 			continue
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", in.Name, argsDoc(in), dtypesDoc(in), cell(in.Doc))
+		gradient := "yes"
+		if in.NoGrad != "" {
+			gradient = "no: " + in.NoGrad
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", in.Name, argsDoc(in), dtypesDoc(in), gradient, cell(in.Doc))
 	}
 }
 

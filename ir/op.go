@@ -81,6 +81,9 @@ type OpInfo struct {
 	Tol Tolerance
 	Doc string
 
+	// NoGrad says why the op has no gradient. Where it is empty, package frontend has a rule for it.
+	NoGrad string
+
 	// Custom is set for an op that RegisterCustom has added.
 	Custom *CustomOp
 }

@@ -23,7 +23,7 @@ func init() {
 				{Name: "depth", Kind: AttrInt, Doc: "the extent of the new innermost axis"},
 				{Name: "dtype", Kind: AttrDType, Default: F32, Doc: "the result dtype"},
 			}, Infer: inferOneHot,
-			Doc: "1 at coordinate indices[…] of a new innermost axis and 0 elsewhere; an index out of range gives zeros. Decomposes to cast(eq(unsqueeze(indices), iota))."},
+			NoGrad: noFloatsIn, Doc: "1 at coordinate indices[…] of a new innermost axis and 0 elsewhere; an index out of range gives zeros. Decomposes to cast(eq(unsqueeze(indices), iota))."},
 		OpInfo{Op: OpRopeTables, Name: "rope_tables", Class: ClassComposite,
 			Args:  []ArgInfo{{Name: "x"}, {Name: "cos"}, {Name: "sin"}},
 			Attrs: []AttrInfo{ropeMode("pairs")}, Infer: inferRopeTables, Tol: Tolerance{Eps: 64, Abs: 1e-6, Sum: true},

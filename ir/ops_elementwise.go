@@ -40,6 +40,20 @@ func floatUnary(op Op, name string, eps float64, f f1, glsl, doc string) OpInfo 
 		Float: unaryF(f), GLSL: GLSL{Float: glsl}, Tol: Tolerance{Eps: eps, Abs: eps * 1e-9}, Doc: doc}
 }
 
+// Why ops have no gradient.
+const (
+	noSlope    = "constant in steps"
+	noFloats   = "no float comes out"
+	noIndices  = "indices come out"
+	noFloatsIn = "its arguments are integers"
+)
+
+// step says of a row that the function is constant in steps.
+func step(in OpInfo) OpInfo {
+	in.NoGrad = noSlope
+	return in
+}
+
 // within adds an absolute error to a row's tolerance.
 func within(abs float64, in OpInfo) OpInfo {
 	in.Tol.Abs += abs
@@ -56,7 +70,7 @@ func init() {
 			GLSL: GLSL{Float: "abs({0})", Int: "abs({0})"}, Doc: "Absolute value."},
 		OpInfo{Op: OpSign, Name: "sign", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
 			Float: unaryF(sign), Int: unaryI(func(x int64) int64 { return int64(sign(float64(x))) }),
-			GLSL: GLSL{Float: "sign({0})", Int: "sign({0})"}, Doc: "-1, 0 or 1."},
+			GLSL: GLSL{Float: "sign({0})", Int: "sign({0})"}, NoGrad: noSlope, Doc: "-1, 0 or 1."},
 		OpInfo{Op: OpSqr, Name: "sqr", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
 			Float: unaryF(func(x float64) float64 { return x * x }), Int: unaryI(func(x int64) int64 { return x * x }),
 			GLSL: GLSL{Float: "{0} * {0}", Int: "{0} * {0}", Uint: "{0} * {0}"}, Tol: Tolerance{Eps: 2}, Doc: "x*x; integers wrap."},
@@ -98,10 +112,10 @@ func init() {
 			"{0} * clamp({0} * (1.0 / 6.0) + 0.5, 0.0, 1.0)", "x*hardsigmoid(x).")),
 		within(2.5e-7, floatUnary(OpHardsigmoid, "hardsigmoid", 8, hardsigmoid,
 			"clamp({0} * (1.0 / 6.0) + 0.5, 0.0, 1.0)", "x/6+1/2 clamped to [0,1].")),
-		floatUnary(OpFloor, "floor", 0, math.Floor, "floor({0})", "Largest integer not above x."),
-		floatUnary(OpCeil, "ceil", 0, math.Ceil, "ceil({0})", "Smallest integer not below x."),
-		floatUnary(OpRound, "round", 0, math.RoundToEven, "roundEven({0})", "Nearest integer, halves to even."),
-		floatUnary(OpTrunc, "trunc", 0, math.Trunc, "trunc({0})", "Integer part."),
+		step(floatUnary(OpFloor, "floor", 0, math.Floor, "floor({0})", "Largest integer not above x.")),
+		step(floatUnary(OpCeil, "ceil", 0, math.Ceil, "ceil({0})", "Smallest integer not below x.")),
+		step(floatUnary(OpRound, "round", 0, math.RoundToEven, "roundEven({0})", "Nearest integer, halves to even.")),
+		step(floatUnary(OpTrunc, "trunc", 0, math.Trunc, "trunc({0})", "Integer part.")),
 		OpInfo{Op: OpRelu, Name: "relu", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
 			Float: unaryF(func(x float64) float64 { return nanMax(x, 0) }), Int: unaryI(func(x int64) int64 { return max(x, 0) }),
 			GLSL: GLSL{Float: "nan_max({0}, 0.0)", Int: "max({0}, 0)"}, Doc: "max(x, 0)."},
@@ -122,11 +136,11 @@ func init() {
 				return x[0]
 			}, GLSL: GLSL{Float: "({0} < 0.0 ? {alpha} * expm1({0}) : {0})"}, Tol: Tolerance{Eps: 64, Abs: 1e-7}, Doc: "x, or alpha*(e^x-1) below 0."},
 		OpInfo{Op: OpNot, Name: "not", Class: ClassElementwise, Args: oneArg, Infer: inferBits,
-			Int: unaryI(func(x int64) int64 { return ^x }), GLSL: GLSL{Int: "~{0}", Uint: "~{0}", Bool: "!{0}"}, Doc: "Logical not of a bool, bitwise not of an integer."},
+			Int: unaryI(func(x int64) int64 { return ^x }), GLSL: GLSL{Int: "~{0}", Uint: "~{0}", Bool: "!{0}"}, NoGrad: noFloats, Doc: "Logical not of a bool, bitwise not of an integer."},
 		OpInfo{Op: OpIsNaN, Name: "is_nan", Class: ClassElementwise, Args: oneArg, Infer: inferFloatTest,
-			Float: unaryF(func(x float64) float64 { return b2f(math.IsNaN(x)) }), GLSL: GLSL{Float: "isnan({0})"}, Doc: "Whether x is NaN."},
+			Float: unaryF(func(x float64) float64 { return b2f(math.IsNaN(x)) }), GLSL: GLSL{Float: "isnan({0})"}, NoGrad: noFloats, Doc: "Whether x is NaN."},
 		OpInfo{Op: OpIsInf, Name: "is_inf", Class: ClassElementwise, Args: oneArg, Infer: inferFloatTest,
-			Float: unaryF(func(x float64) float64 { return b2f(math.IsInf(x, 0)) }), GLSL: GLSL{Float: "isinf({0})"}, Doc: "Whether x is infinite."},
+			Float: unaryF(func(x float64) float64 { return b2f(math.IsInf(x, 0)) }), GLSL: GLSL{Float: "isinf({0})"}, NoGrad: noFloats, Doc: "Whether x is infinite."},
 	)
 	initBinary()
 	initCompare()
@@ -199,13 +213,13 @@ func initBinary() {
 
 func logic(op Op, name string, f i2, glsl GLSL, doc string) OpInfo {
 	return OpInfo{Op: op, Name: name, Class: ClassElementwise, Args: twoArgs, Infer: inferBits, Int: binaryI(f),
-		GLSL: glsl, Doc: doc}
+		GLSL: glsl, NoGrad: noFloats, Doc: doc}
 }
 
 func shift(op Op, name string, f i2, glsl, doc string) OpInfo {
 	e := "{0} " + glsl + " ({1} & 31)"
 	return OpInfo{Op: op, Name: name, Class: ClassElementwise, Args: twoArgs, Infer: inferShift, Int: binaryI(f),
-		GLSL: GLSL{Int: e, Uint: "{0} " + glsl + " ({1} & 31u)"}, Doc: doc}
+		GLSL: GLSL{Int: e, Uint: "{0} " + glsl + " ({1} & 31u)"}, NoGrad: noFloats, Doc: doc}
 }
 
 func initCompare() {
@@ -214,7 +228,7 @@ func initCompare() {
 		in := OpInfo{Op: op, Name: name, Class: ClassElementwise, Args: twoArgs, Infer: inferCompare,
 			Float: binaryF(func(a, b float64) float64 { return b2f(f(a, b)) }),
 			Int:   binaryI(func(a, b int64) int64 { return int64(b2f(i(a, b))) }),
-			GLSL:  GLSL{Float: e, Int: e, Uint: e}, Doc: doc}
+			GLSL:  GLSL{Float: e, Int: e, Uint: e}, NoGrad: noFloats, Doc: doc}
 		if op == OpEq || op == OpNe {
 			in.GLSL.Bool = e
 		}

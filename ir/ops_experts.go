@@ -16,7 +16,7 @@ func init() {
 				{Name: "experts", Kind: AttrInt, Doc: "how many there are; ids are clamped to 0 … experts-1"},
 				{Name: "rows", Kind: AttrInt, Doc: "the size of a group"},
 			}, Infer: inferExpertGroups,
-			Doc: "Groups the row-major positions of ids, at most rows to a group, such that those of a group have one id: row g of the result [G, 1+rows] is the id of group g and its positions in ascending order, filled up with -1. Groups are in the order of ids, then of positions. G is the most groups there can be; groups left over are all -1."},
+			NoGrad: noIndices, Doc: "Groups the row-major positions of ids, at most rows to a group, such that those of a group have one id: row g of the result [G, 1+rows] is the id of group g and its positions in ascending order, filled up with -1. Groups are in the order of ids, then of positions. G is the most groups there can be; groups left over are all -1."},
 	)
 }
 

@@ -40,7 +40,7 @@ func init() {
 			Doc: "base with update written over it from coordinate start (an integer scalar) on along the axis; start is clamped so that update fits, unless it wraps. Updating a state this way happens in place. Blocks can be written by whole rows, along any axis but the innermost, into a state."},
 		OpInfo{Op: OpDequantize, Name: "dequantize", Class: ClassIndexing, Args: []ArgInfo{{Name: "x"}},
 			Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Default: F32, Doc: "the result dtype"}}, Infer: inferDequantize, Tol: Tolerance{Eps: 2},
-			Doc: "The values of a quantized tensor. Fused into its consumers wherever those are vkc kernels."},
+			NoGrad: "its argument is in blocks", Doc: "The values of a quantized tensor. Fused into its consumers wherever those are vkc kernels."},
 	)
 }
 

@@ -24,13 +24,13 @@ func init() {
 			Doc: "The elements in order along an axis, smallest first. Equal elements keep their order in both directions."},
 		OpInfo{Op: OpArgsort, Name: "argsort", Class: ClassScan, Args: x, Attrs: []AttrInfo{axis, descending},
 			Infer: inferArgsort, Tol: exact,
-			Doc: "Coordinates (i32) that gather x into the order of sort."},
+			NoGrad: noIndices, Doc: "Coordinates (i32) that gather x into the order of sort."},
 		OpInfo{Op: OpTopKIndices, Name: "top_k_indices", Class: ClassScan, Args: x,
 			Attrs: []AttrInfo{
 				{Name: "k", Kind: AttrInt, Doc: "how many, at most the extent of the axis"}, axis,
 				{Name: "largest", Kind: AttrBool, Default: true, Doc: "the largest in descending order, else the smallest in ascending order"},
 			}, Infer: inferTopK, Tol: exact,
-			Doc: "The first k of argsort along an axis; gather x with them for the values."},
+			NoGrad: noIndices, Doc: "The first k of argsort along an axis; gather x with them for the values."},
 	)
 }
 

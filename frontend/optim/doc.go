@@ -1,6 +1,6 @@
 // Package optim has the steps of training as graphs: functions from parameters,
 // gradients and an optimizer's memory to their next values. Gradients come from
-// the caller; the steps fuse like any other ops, so that AdamW over one parameter
+// frontend.Grad; the steps fuse like any other ops, so that AdamW over one parameter
 // is one kernel that reads four tensors and writes three.
 //
 //	p, m, v := b.State("p", ir.F32, 512, 256), b.State("p.m", ir.F32, 512, 256), b.State("p.v", ir.F32, 512, 256)

@@ -234,3 +234,15 @@ func distance(a, b float64) float64 {
 		return d
 	}
 }
+
+// Build returns the graph of a case in another dtype, whose one output is the op's result, and values for its inputs
+// and weights. ok is whether the op takes that dtype there.
+func (c Case) Build(t ir.DType) (g *ir.Graph, values map[string]*ir.Data, ok bool) {
+	b := newBuilder(ir.NewGraph(c.Op.String()), "c", c.Name)
+	n := c.build(b, t)
+	if b.err == nil {
+		b.err = b.g.Output(outputName(0), n)
+	}
+	maps.Copy(b.inputs, b.weights)
+	return b.g, b.inputs, b.err == nil
+}

@@ -1,0 +1,343 @@
+package frontend
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// Grad returns the gradient of a loss, a scalar of a float dtype, with respect to each of the params, which may be any
+// tensors of floats that the loss is computed from. A gradient has the type of its param. Gradients are tensors like
+// any other: a loss of gradients gives second ones.
+//
+// A param that the loss does not depend on fails, since training it would do nothing. So does an op without a gradient
+// on the way where that is the reason; docs/OPS.md says of each op whether it has one.
+func Grad(loss Tensor, params ...Tensor) []Tensor {
+	loss.must("grad")
+	if loss.Rank() != 0 {
+		fail("grad", fmt.Errorf("the loss is %s, want a scalar: take its Sum or Mean, or use VJP", loss), loss)
+	}
+	return VJP([]Tensor{loss}, []Tensor{loss.seed()}, params...)
+}
+
+// seed is the gradient of a loss with respect to itself.
+func (t Tensor) seed() Tensor {
+	if !t.DType().IsFloat() {
+		fail("grad", fmt.Errorf("the loss is %s, which has no gradient: want a float", t), t)
+	}
+	return t.Lit(1)
+}
+
+// VJP returns, for each of the params, the product of a vector with the Jacobian of results with respect to it: the
+// gradient of sum(results[i]*cotangents[i]), where each cotangent has its result's type.
+func VJP(results, cotangents []Tensor, params ...Tensor) []Tensor {
+	const op = "vjp"
+	if len(results) == 0 || len(results) != len(cotangents) {
+		panic(fmt.Sprintf("frontend: VJP of %d results with %d cotangents: want one for each, and at least one",
+			len(results), len(cotangents)))
+	}
+	b := results[0].Builder()
+	b.checkArgs(op, results...)
+	b.checkArgs(op, cotangents...)
+	b.checkArgs(op, params...)
+	for i, y := range results {
+		if !y.DType().IsFloat() || !y.node.Type().Equal(cotangents[i].node.Type()) {
+			fail(op, fmt.Errorf("result %d is %s and its cotangent %s: want one type, of floats", i, y, cotangents[i]),
+				y, cotangents[i])
+		}
+	}
+	p := newPullback(b, 0, params)
+	grads := p.run(results, cotangents)
+	for i, g := range grads {
+		if g.IsZero() {
+			fail("grad", fmt.Errorf("there is no gradient for param %d, %s: %s", i, params[i],
+				p.why(results, params[i])), results...)
+		}
+	}
+	return grads
+}
+
+// StopGradient returns t for computing on, and hides from gradients what it came from.
+func (t Tensor) StopGradient() Tensor {
+	t.must("stop_gradient")
+	same := t.Reshape(t.Shape())
+	t.b.opaque(same, nil, func(GradCall, []bool) []Tensor { return nil })
+	return same
+}
+
+// GradCall is a value whose gradient is known, and wanted for what it was computed from.
+type GradCall struct {
+	Args   []Tensor // the op's operands
+	Attrs  ir.Attrs // its attributes
+	Result Tensor   // its result, the one of Output where a custom kernel has several
+	Output int
+	Grad   Tensor // the gradient of the loss with respect to Result, of its type
+}
+
+// RegisterGrad gives a custom op its gradients: rule returns that of the loss with respect to each operand, the
+// zero Tensor for none. Where an operand was broadcast, its gradient may have the result's shape: it is summed. Of an op
+// of several results the rule is called for each that has a gradient. Register once, beside the op; it may be called
+// from several goroutines.
+func RegisterGrad(op ir.Op, rule func(c GradCall) []Tensor) {
+	if op.Info().Custom == nil {
+		panic(fmt.Sprintf("frontend: RegisterGrad of %s, which is no custom op: package frontend has the rules of others",
+			op))
+	}
+	customGrads.Store(op, gradRule(func(c GradCall, _ []bool) []Tensor { return rule(c) }))
+}
+
+var customGrads sync.Map // of gradRule, by ir.Op
+
+// gradRule returns the gradients of a call's operands; of those alone that are wanted, if it likes. The zero Tensor is
+// none. The caller casts them, and sums them over axes that were broadcast.
+type gradRule func(c GradCall, want []bool) []Tensor
+
+// gradRules has a row for each op that has a gradient. It is filled by init functions, since rules use it themselves.
+var gradRules = map[ir.Op]gradRule{}
+
+func gradRows(rows map[ir.Op]gradRule) {
+	for op, r := range rows {
+		gradRules[op] = r
+	}
+}
+
+// each makes a rule of a function for one operand at a time.
+func each(f func(c GradCall, i int) Tensor) gradRule {
+	return func(c GradCall, want []bool) []Tensor {
+		out := make([]Tensor, len(c.Args))
+		for i, w := range want {
+			if w {
+				out[i] = f(c, i)
+			}
+		}
+		return out
+	}
+}
+
+// first makes a rule for the gradient of the first operand alone.
+func first(f func(c GradCall) Tensor) gradRule {
+	return func(c GradCall, want []bool) []Tensor {
+		if !want[0] {
+			return nil
+		}
+		return []Tensor{f(c)}
+	}
+}
+
+// definedBy is the rule of an op that is computed by others: the gradients are theirs.
+func definedBy(f func(c GradCall) Tensor) gradRule {
+	return func(c GradCall, want []bool) []Tensor {
+		b := c.Grad.b
+		from := len(b.graph.Nodes())
+		y := f(c)
+		var params []Tensor
+		for i, w := range want {
+			if w {
+				params = append(params, c.Args[i])
+			}
+		}
+		grads := newPullback(b, from, params).run([]Tensor{y}, []Tensor{c.Grad.as(y)})
+		out := make([]Tensor, len(c.Args))
+		for i, w := range want {
+			if w {
+				out[i], grads = grads[0], grads[1:]
+			}
+		}
+		return out
+	}
+}
+
+// opaque makes gradients take t for the result of a rule over those operands, whatever its node says.
+func (b *Builder) opaque(t Tensor, args []Tensor, rule gradRule) {
+	if b.opaques == nil {
+		b.opaques = map[*ir.Node]opaqueValue{}
+	}
+	b.opaques[t.node] = opaqueValue{args, rule}
+}
+
+type opaqueValue struct {
+	args []Tensor
+	rule gradRule
+}
+
+// pullback carries gradients back from results to params, through the nodes from a number on.
+type pullback struct {
+	b      *Builder
+	from   int
+	params []Tensor
+	active []bool // by node: a float that is computed from a param
+}
+
+func newPullback(b *Builder, from int, params []Tensor) *pullback {
+	nodes := b.graph.Nodes()
+	p := &pullback{b: b, from: from, params: params, active: make([]bool, len(nodes))}
+	for _, t := range params {
+		p.active[t.node.ID()] = t.DType().IsFloat()
+	}
+	for _, n := range nodes[from:] {
+		if !n.DType().IsFloat() || n.Op().Info().NoGrad != "" {
+			continue
+		}
+		for _, a := range p.operands(n) {
+			p.active[n.ID()] = p.active[n.ID()] || p.active[a.node.ID()]
+		}
+	}
+	return p
+}
+
+// operands are what a node's gradient goes to.
+func (p *pullback) operands(n *ir.Node) []Tensor {
+	if o, ok := p.b.opaques[n]; ok {
+		return o.args
+	}
+	args := make([]Tensor, len(n.Args()))
+	for i, a := range n.Args() {
+		args[i] = Tensor{p.b, a}
+	}
+	return args
+}
+
+// run returns the gradient of each param, the zero Tensor where no way leads to it.
+func (p *pullback) run(results, cotangents []Tensor) []Tensor {
+	grads := make([]Tensor, len(p.active))
+	for i, y := range results {
+		grads[y.node.ID()] = sumOf(grads[y.node.ID()], cotangents[i])
+	}
+	for id := len(p.active) - 1; id >= p.from; id-- {
+		if n := p.b.graph.Nodes()[id]; p.active[id] && !grads[id].IsZero() {
+			p.back(n, grads)
+		}
+	}
+	out := make([]Tensor, len(p.params))
+	for i, t := range p.params {
+		out[i] = grads[t.node.ID()]
+	}
+	return out
+}
+
+// back adds what a node's gradient means for those of its operands.
+func (p *pullback) back(n *ir.Node, grads []Tensor) {
+	args := p.operands(n)
+	want, some := make([]bool, len(args)), false
+	for i, a := range args {
+		want[i] = p.active[a.node.ID()]
+		some = some || want[i]
+	}
+	if !some {
+		return // a param that nothing before depends on
+	}
+	c := GradCall{Args: args, Attrs: n.Attrs(), Result: Tensor{p.b, n}, Output: ir.OutputIndex(n), Grad: grads[n.ID()]}
+	for i, g := range p.rule(n)(c, want) {
+		if want[i] && !g.IsZero() {
+			id := args[i].node.ID()
+			grads[id] = sumOf(grads[id], g.sumTo(args[i].Shape()).as(args[i]))
+		}
+	}
+}
+
+func (p *pullback) rule(n *ir.Node) gradRule {
+	if o, ok := p.b.opaques[n]; ok {
+		return o.rule
+	}
+	if r := gradRules[n.Op()]; r != nil {
+		return r
+	}
+	if r, ok := customGrads.Load(n.Op()); ok {
+		return r.(gradRule)
+	}
+	why := "it has no rule in package frontend"
+	if n.Op().Info().Custom != nil {
+		why = "give it one by frontend.RegisterGrad, or hide it by StopGradient"
+	}
+	fail("grad", fmt.Errorf("op %s has no gradient: %s", n.Op(), why), Tensor{p.b, n})
+	return nil
+}
+
+// why says why a param has no gradient: an op without one that all ways lead through, or that there is no way.
+func (p *pullback) why(results []Tensor, param Tensor) string {
+	if !param.DType().IsFloat() {
+		return fmt.Sprintf("a value of %s has none", param.DType())
+	}
+	reached := make([]bool, len(p.active))
+	for _, y := range results {
+		reached[y.node.ID()] = true
+	}
+	nodes := p.b.graph.Nodes()
+	uses := make([]bool, len(p.active)) // by node: computed from param in any way
+	uses[param.node.ID()] = true
+	for _, n := range nodes[:len(uses)] {
+		for _, a := range n.Args() {
+			uses[n.ID()] = uses[n.ID()] || uses[a.ID()]
+		}
+	}
+	for id := len(uses) - 1; id > param.node.ID(); id-- {
+		n := nodes[id]
+		if !reached[id] || !uses[id] {
+			continue
+		}
+		if why := n.Op().Info().NoGrad; why != "" {
+			return fmt.Sprintf("the result depends on it through %s, without a gradient: %s", n.Op(), why)
+		}
+		if _, ok := p.b.opaques[n]; ok && len(p.operands(n)) == 0 {
+			return "the result depends on it through StopGradient"
+		}
+		for _, a := range n.Args() {
+			reached[a.ID()] = true
+		}
+	}
+	if reached[param.node.ID()] {
+		return "the result depends on it through values that are no floats"
+	}
+	return "the result does not depend on it"
+}
+
+// sumOf adds gradients, of which the first may be none so far.
+func sumOf(a, b Tensor) Tensor {
+	if a.IsZero() {
+		return b
+	}
+	return a.Add(b)
+}
+
+// as casts t to the dtype of u, unless it has it.
+func (t Tensor) as(u Tensor) Tensor { return t.to(u.DType()) }
+
+// wide casts a float to f32, unless it is as wide.
+func (t Tensor) wide() Tensor {
+	if d := t.DType(); d == ir.F64 || d == ir.F32 {
+		return t
+	}
+	return t.Cast(ir.F32)
+}
+
+// sumTo is the reverse of broadcasting: it sums t over axes that are new, or that have extent 1 in the shape. Where t
+// itself is smaller than the shape, it is broadcast.
+func (t Tensor) sumTo(to ir.Shape) Tensor {
+	have := t.Shape()
+	if have.Equal(to) {
+		return t
+	}
+	var fold []int
+	for i := range have {
+		if at := i - len(have) + len(to); at < 0 || to[at].Is(1) && !have[i].Is(1) {
+			fold = append(fold, i)
+		}
+	}
+	if len(fold) > 0 {
+		t = t.SumKeep(fold...)
+	}
+	if extra := t.Rank() - len(to); extra > 0 {
+		t = t.Reshape(t.Shape()[extra:])
+	}
+	if !t.Shape().Equal(to) {
+		t = t.Broadcast(to)
+	}
+	return t
+}
+
+// zeros is a tensor of the type of t that holds 0.
+func (t Tensor) zeros() Tensor { return t.Lit(0).Broadcast(t.Shape()) }
+
+var errSymbolicWindow = errors.New("the gradient of the weights wants axes whose extents are numbers")

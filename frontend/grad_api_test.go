@@ -1,0 +1,210 @@
+package frontend_test
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/quant"
+)
+
+// runGrads builds a graph and runs it on the reference.
+func runGrads(t *testing.T, in map[string]*ir.Data, weights blockWeights,
+	define func(b *frontend.Builder)) map[string]*ir.Data {
+	t.Helper()
+	g, err := frontend.Build("grads", define)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := interp.New(g, interp.Options{Weights: weights})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.Run(context.Background(), in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func randomFloats(t *testing.T, seed uint64, dims ...int) *ir.Data {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	list := make([]float64, ir.ShapeOf(dims...).MaxElems())
+	for i := range list {
+		list[i] = rng.Float64() - 0.5
+	}
+	d, err := ir.FromFloats(ir.F32, list, dims...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// wantNear compares two tensors of f32.
+func wantNear(t *testing.T, what string, have, want *ir.Data, tol float64) {
+	t.Helper()
+	h, errH := have.Floats()
+	w, errW := want.Floats()
+	if errH != nil || errW != nil || len(h) != len(w) {
+		t.Fatalf("%s: %v and %v: %v, %v", what, have, want, errH, errW)
+	}
+	for i := range h {
+		if !(math.Abs(h[i]-w[i]) <= tol*(1+math.Abs(w[i]))) {
+			t.Fatalf("%s[%d] is %v, want %v", what, i, h[i], w[i])
+		}
+	}
+}
+
+// TestGradRefuses: what has no gradient is an error that says why.
+func TestGradRefuses(t *testing.T) {
+	opaque := customOp(t, "gradtest.opaque")
+	for want, loss := range map[string]func(b *frontend.Builder, x frontend.Tensor) frontend.Tensor{
+		"the loss is f32[3], want a scalar": func(_ *frontend.Builder, x frontend.Tensor) frontend.Tensor { return x },
+		"the loss is i32[], which has no gradient": func(_ *frontend.Builder, x frontend.Tensor) frontend.Tensor {
+			return x.Cast(ir.I32).Sum()
+		},
+		"param 0, f32[3]: the result does not depend on it": func(b *frontend.Builder, _ frontend.Tensor) frontend.Tensor {
+			return b.Input("y", ir.F32)
+		},
+		"the result depends on it through floor, without a gradient: constant in steps": func(_ *frontend.Builder,
+			x frontend.Tensor) frontend.Tensor {
+			return x.Sqr().Floor().Sum()
+		},
+		"the result depends on it through values that are no floats": func(_ *frontend.Builder,
+			x frontend.Tensor) frontend.Tensor {
+			return x.Cast(ir.I32).Cast(ir.F32).Sum()
+		},
+		"the result depends on it through StopGradient": func(_ *frontend.Builder, x frontend.Tensor) frontend.Tensor {
+			return x.Exp().StopGradient().Sum()
+		},
+		"op gradtest.opaque has no gradient: give it one by frontend.RegisterGrad": func(_ *frontend.Builder,
+			x frontend.Tensor) frontend.Tensor {
+			return frontend.CustomOp(opaque, []frontend.Tensor{x}).Sum()
+		},
+	} {
+		_, err := frontend.Build("g", func(b *frontend.Builder) {
+			x := b.Input("x", ir.F32, 3)
+			b.Output("g", frontend.Grad(loss(b, x), x)[0])
+		})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, want %q", err, want)
+		}
+	}
+}
+
+// customOp registers 3*a as an op.
+func customOp(t *testing.T, name string) ir.Op {
+	t.Helper()
+	op, err := ir.RegisterCustom(ir.CustomOp{Name: name, Doc: "3*a.", Args: []ir.ArgInfo{{Name: "a"}}, Expr: "3.0 * a",
+		Float: func(x []float64, _ ir.Attrs) float64 { return 3 * x[0] }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return op
+}
+
+// TestStopGradient: x*stop(x) has the gradient of x times a constant. A param may be a value on the way.
+func TestStopGradient(t *testing.T) {
+	triple := customOp(t, "gradtest.triple")
+	frontend.RegisterGrad(triple, func(c frontend.GradCall) []frontend.Tensor {
+		return []frontend.Tensor{c.Grad.MulScalar(3)}
+	})
+	x := randomFloats(t, 1, 4)
+	out := runGrads(t, map[string]*ir.Data{"x": x}, nil, func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, 4)
+		y := x.MulScalar(3)
+		z := frontend.CustomOp(triple, []frontend.Tensor{x})
+		b.Output("stopped", frontend.Grad(x.Mul(x.StopGradient()).Sum(), x)[0])
+		grads := frontend.Grad(y.Sqr().Sum(), x, y)
+		b.Output("x", grads[0].DivScalar(18))
+		b.Output("y", grads[1].DivScalar(6))
+		b.Output("custom", frontend.Grad(z.Sqr().Sum(), x)[0].DivScalar(18))
+		b.Output("vjp", frontend.VJP([]frontend.Tensor{y, x}, []frontend.Tensor{x, x}, x)[0].DivScalar(4))
+	})
+	for name, d := range out {
+		wantNear(t, name, d, x, 1e-6)
+	}
+}
+
+// TestGradOfSymbols: gradients with symbolic extents are those with numbers in their place.
+func TestGradOfSymbols(t *testing.T) {
+	in := map[string]*ir.Data{"x": randomFloats(t, 1, 5, 4, 8), "w": randomFloats(t, 2, 8, 8),
+		"k": randomFloats(t, 3, 4, 4, 3), "scale": randomFloats(t, 4, 8), "more": randomFloats(t, 5, 5, 2, 8)}
+	ids, err := ir.FromInts(ir.I32, []int64{0, 4, 2, 4, 9}, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in["ids"] = ids
+	define := func(n func(b *frontend.Builder) ir.Dim) func(b *frontend.Builder) {
+		return func(b *frontend.Builder) {
+			n := n(b)
+			x, more := b.Input("x", ir.F32, n, 4, 8), b.Input("more", ir.F32, n, 2, 8)
+			w, k := b.Input("w", ir.F32, 8, 8), b.Input("k", ir.F32, 4, 4, 3)
+			scale, ids := b.Input("scale", ir.F32, 8), b.Input("ids", ir.I32, n)
+			y := x.MatMul(w).Silu().RMSNorm(scale, 1e-5).Add(x.LayerNorm(scale, frontend.Tensor{}, 1e-5))
+			y = y.Concat(1, more).Slice(1, 1, 5)                                                  // [n, 4, 8]
+			y = y.Conv(k, frontend.Padding(1), frontend.Stride(2)).Concat(2, y.AvgPool([]int{2})) // [n, 4, 8]
+			q := y.Transpose(1, 0, 2)                                                             // [4, n, 8]
+			q = q.Attention(q, q, frontend.Causal()).Concat(1, q)
+			q = q.MaxPool([]int{3}, frontend.Stride(2), frontend.Padding(1)).Transpose(1, 0, 2).Slice(0, 0, n)
+			rows := b.Scalar(ir.F32, 0).Broadcast(n, 16).IndexAdd(0, ids, q.Reshape(n, 16))
+			y = rows.IndexSelect(0, ids).CumSum(0).Concat(0, rows).Sort(0).LogSoftmax(0)
+			y = y.PadReplicate([]int{1, 0}, []int{2, 0})
+			loss := y.Mean().Add(y.Slice(0, 1, n).Variance(0, 0).Sum())
+			loss = loss.Add(y.SliceStep(0, 0, n.Times(2), 2).ResizeLinear(false, n, 7).Norm2())
+			params := []frontend.Tensor{x, more, w, k, scale}
+			for i, g := range frontend.Grad(loss, params...) {
+				b.Output(params[i].Node().Name(), g)
+			}
+		}
+	}
+	have := runGrads(t, in, nil, define(func(b *frontend.Builder) ir.Dim { return b.Sym("N", 9) }))
+	want := runGrads(t, in, nil, define(func(*frontend.Builder) ir.Dim { return ir.D(5) }))
+	for name := range want {
+		wantNear(t, name, have[name], want[name], 1e-5)
+	}
+}
+
+// TestGradThroughBlocks trains two small matrices beside a quantized one (LoRA, Hu et al. 2021): their gradients, and
+// that of what is before, are those beside the weights that the blocks stand for.
+func TestGradThroughBlocks(t *testing.T) {
+	for _, format := range []ir.DType{ir.Q4_0, ir.Q4_K} {
+		blocks, err := ir.NewData(format, 16, 256)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := make([]float32, 16*256)
+		for i := range row {
+			row[i] = float32(i*i%97)/97 - 0.5
+		}
+		if err := quant.Quantize(blocks.Bytes, format, row, nil); err != nil {
+			t.Fatal(err)
+		}
+		weights := blockWeights{"w": blocks}
+		in := map[string]*ir.Data{"x": randomFloats(t, 2, 3, 256), "a": randomFloats(t, 3, 2, 256),
+			"b": randomFloats(t, 4, 16, 2)}
+		define := func(weight func(b *frontend.Builder) frontend.Tensor) func(b *frontend.Builder) {
+			return func(b *frontend.Builder) {
+				x, down, up := b.Input("x", ir.F32, 3, 256), b.Input("a", ir.F32, 2, 256), b.Input("b", ir.F32, 16, 2)
+				y := x.Gelu().MatMulT(weight(b)).Add(x.MatMulT(down).MatMulT(up))
+				for i, g := range frontend.Grad(y.Sqr().Mean(), x, down, up) {
+					b.Output([]string{"x", "a", "b"}[i], g)
+				}
+			}
+		}
+		weight := func(b *frontend.Builder) frontend.Tensor { return b.Weight("w", format, 16, 256) }
+		have := runGrads(t, in, weights, define(weight))
+		want := runGrads(t, in, weights, define(func(b *frontend.Builder) frontend.Tensor {
+			return weight(b).Dequantize(ir.F32)
+		}))
+		for name := range want {
+			wantNear(t, name, have[name], want[name], 1e-5)
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package frontend
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// foldedAxes returns the axes that a reduction folds.
+func (c GradCall) foldedAxes() []int {
+	fold, _ := ir.ResolveAxes(c.Attrs.Ints("axes"), c.Args[0].Rank())
+	var axes []int
+	for i, in := range fold {
+		if in {
+			axes = append(axes, i)
+		}
+	}
+	return axes
+}
+
+// kept gives a value of a reduction's result the folded axes again, with extent 1.
+func (c GradCall) kept(t Tensor) Tensor {
+	s := append(ir.Shape{}, c.Args[0].Shape()...)
+	for _, i := range c.foldedAxes() {
+		s[i] = ir.D(1)
+	}
+	return t.Reshape(s)
+}
+
+// spread is the gradient of a reduction for every element that it folds.
+func (c GradCall) spread() Tensor { return c.kept(c.Grad).Broadcast(c.Args[0].Shape()) }
+
+// count is the number of elements along axes of t, in its dtype.
+func (t Tensor) count(axes []int) Tensor {
+	n, out := 1.0, Tensor{}
+	for _, i := range axes {
+		if d := t.Dim(i); d.IsStatic() {
+			n *= float64(d.Static())
+		} else if v := t.b.DimValue(d).Cast(t.DType()); out.IsZero() {
+			out = v
+		} else {
+			out = out.Mul(v)
+		}
+	}
+	if out.IsZero() {
+		return t.Lit(n)
+	}
+	return out.MulScalar(n)
+}
+
+// axis is the axis that an op goes along.
+func (c GradCall) axis() int { return c.Args[0].axis(c.Result.node.Op(), c.Attrs.Int("axis")) }
+
+// extremum is the gradient of the largest or smallest elements: they share it.
+func extremum(c GradCall) Tensor {
+	x := c.Args[0]
+	is := x.Eq(c.kept(c.Result)).Cast(x.DType())
+	return c.spread().Mul(is.Div(is.SumKeep(c.foldedAxes()...)))
+}
+
+// prod is the gradient of a product: for each element the product of the others, also where one is 0.
+func prod(c GradCall) Tensor {
+	x, axes := c.Args[0].wide(), c.foldedAxes()
+	zero := x.Eq(x.Lit(0))
+	rest := zero.Where(x.Lit(1), x) // whose product is that of the others where only one is 0
+	zeros, all := zero.Cast(x.DType()).SumKeep(axes...), rest.ProdKeep(axes...)
+	others := zeros.Sub(zero.Cast(x.DType())).Eq(x.Lit(0)).Where(all.Div(rest), x.Lit(0))
+	return c.spread().as(x).Mul(others)
+}
+
+// normalized is x less its mean, if asked, and 1/sqrt(mean square + eps), along the innermost axis.
+func normalized(x Tensor, centred bool, eps float64) (y, factor Tensor) {
+	if centred {
+		x = x.Sub(x.MeanKeep(-1))
+	}
+	factor = x.Sqr().MeanKeep(-1).AddScalar(eps).Rsqrt()
+	return x.Mul(factor), factor
+}
+
+// norm is the rule of rms_norm and layer_norm: y = u*weight+bias, u = (x-mean)*factor. One pass over a row folds what
+// the gradient of x takes off g*weight: its mean, and u times the mean of its product with u.
+func norm(centred bool) gradRule {
+	return func(c GradCall, want []bool) []Tensor {
+		x, g := c.Args[0].wide(), c.Grad.wide()
+		u, factor := normalized(x, centred, c.Attrs.Float("eps"))
+		out := make([]Tensor, len(c.Args))
+		if len(want) > 2 && want[2] {
+			out[2] = g
+		}
+		if len(want) > 1 && want[1] {
+			out[1] = g.Mul(u)
+		}
+		if want[0] {
+			if len(c.Args) > 1 {
+				g = g.Mul(c.Args[1].as(g))
+			}
+			inner := g.Sub(u.Mul(g.Mul(u).MeanKeep(-1)))
+			if centred {
+				inner = inner.Sub(g.MeanKeep(-1))
+			}
+			out[0] = inner.Mul(factor)
+		}
+		return out
+	}
+}
+
+// groupNorm is group_norm by its definition.
+func groupNorm(c GradCall) Tensor {
+	x := c.Args[0].wide()
+	s, groups := x.Shape(), c.Attrs.Int("groups")
+	x = x.Reshape(s[0], groups, s[1].Static()/groups, s[2:])
+	var axes []int
+	for i := 2; i < x.Rank(); i++ {
+		axes = append(axes, i)
+	}
+	x = x.Sub(x.MeanKeep(axes...))
+	x = x.Mul(x.Sqr().MeanKeep(axes...).AddScalar(c.Attrs.Float("eps")).Rsqrt()).Reshape(s)
+	return x.scaled(c.Args[1:])
+}
+
+// scaled is t [N, C, …] times a weight [C], and more by a bias [C], as many as there are.
+func (t Tensor) scaled(params []Tensor) Tensor {
+	for i, p := range params {
+		p = p.as(t).withOnes(t.Rank() - 2)
+		if i == 0 {
+			t = t.Mul(p)
+		} else {
+			t = t.Add(p)
+		}
+	}
+	return t
+}
+
+// batchNorm is batch_norm by its definition.
+func batchNorm(c GradCall) Tensor {
+	x := c.Args[0].wide()
+	mean, variance := c.Args[1].as(x).withOnes(x.Rank()-2), c.Args[2].as(x).withOnes(x.Rank()-2)
+	return x.Sub(mean).Mul(variance.AddScalar(c.Attrs.Float("eps")).Rsqrt()).scaled(c.Args[3:])
+}
+
+// ropeTables is rope_tables by its definition.
+func ropeTables(c GradCall) Tensor {
+	x := c.Args[0].wide()
+	cos, sin := c.Args[1].as(x), c.Args[2].as(x)
+	pairs := cos.Dim(-1).Static()
+	turned, rest := x.Slice(-1, 0, 2*pairs), x.Slice(-1, 2*pairs, x.Dim(-1))
+	half := c.Attrs.String_("mode") == "half"
+	a, b := turned.SliceStep(-1, 0, 2*pairs, 2), turned.SliceStep(-1, 1, 2*pairs, 2)
+	if half {
+		a, b = turned.Slice(-1, 0, pairs), turned.Slice(-1, pairs, 2*pairs)
+	}
+	a, b = a.Mul(cos).Sub(b.Mul(sin)), a.Mul(sin).Add(b.Mul(cos))
+	if half {
+		return a.Concat(-1, b, rest)
+	}
+	return a.Stack(-1, b).Reshape(turned.Shape()).Concat(-1, rest)
+}
+
+// cumSum is the gradient of a running sum: the running sum from the other end.
+func cumSum(c GradCall) Tensor {
+	axis, restart, reverse := c.axis(), c.Attrs.Int("restart"), c.Attrs.Bool("reverse")
+	g := c.Grad
+	low, high := make([]int, g.Rank()), make([]int, g.Rank())
+	if restart > 0 { // parts are counted from where the sum began, so the last one is filled up
+		d := g.Dim(axis)
+		if _, whole := d.Quo(int64(restart)); !whole && !d.IsStatic() {
+			fail("grad", fmt.Errorf("cumsum that restarts every %d elements has no gradient along the extent %s: "+
+				"want a multiple", restart, d), g)
+		} else if !whole && reverse {
+			low[axis] = restart - d.Static()%restart
+		} else if !whole {
+			high[axis] = restart - d.Static()%restart
+		}
+		g = g.Pad(low, high, 0)
+	}
+	g = g.unary(ir.OpCumSum, attr("axis", axis), attr("exclusive", c.Attrs.Bool("exclusive")),
+		attr("reverse", !reverse), attr("restart", restart))
+	return g.Slice(axis, low[axis], c.Grad.Dim(axis).Plus(int64(low[axis])))
+}
+
+func init() {
+	gradRows(map[ir.Op]gradRule{
+		ir.OpSum:       first(GradCall.spread),
+		ir.OpMean:      first(func(c GradCall) Tensor { return c.spread().Div(c.Args[0].count(c.foldedAxes())) }),
+		ir.OpProd:      first(prod),
+		ir.OpReduceMax: first(extremum),
+		ir.OpReduceMin: first(extremum),
+		ir.OpNorm1:     first(func(c GradCall) Tensor { return c.spread().Mul(c.Args[0].Sign()) }),
+		ir.OpNorm2: first(func(c GradCall) Tensor { // 0 at 0, where there is a corner
+			y := c.kept(c.Result)
+			return c.spread().Mul(c.Args[0].Div(y.Eq(y.Lit(0)).Where(y.Lit(1), y)))
+		}),
+		ir.OpLogSumExp: first(func(c GradCall) Tensor {
+			return c.spread().Mul(c.Args[0].Sub(c.kept(c.Result)).Exp())
+		}),
+		ir.OpVariance: first(func(c GradCall) Tensor {
+			x, axes := c.Args[0].wide(), c.foldedAxes()
+			n := x.count(axes).SubScalar(float64(c.Attrs.Int("correction")))
+			dev := x.Sub(x.MeanKeep(axes...)).MulScalar(2)
+			return c.spread().as(x).Mul(dev.Div(n.Max(n.Lit(0))))
+		}),
+
+		ir.OpCumSum: first(cumSum),
+		ir.OpSort: first(func(c GradCall) Tensor {
+			order := c.Args[0].unary(ir.OpArgsort, c.Attrs...)
+			return c.Grad.zeros().ScatterDistinct(c.axis(), order, c.Grad)
+		}),
+
+		ir.OpSoftmax: first(func(c GradCall) Tensor {
+			y, g := c.Result.wide(), c.Grad.wide()
+			return y.Mul(g.Sub(g.Mul(y).SumKeep(c.axis())))
+		}),
+		ir.OpLogSoftmax: first(func(c GradCall) Tensor {
+			y, g := c.Result.wide(), c.Grad.wide()
+			return g.Sub(y.Exp().Mul(g.SumKeep(c.axis())))
+		}),
+		ir.OpRMSNorm:   norm(false),
+		ir.OpLayerNorm: norm(true),
+		ir.OpGroupNorm: definedBy(groupNorm),
+		ir.OpBatchNorm: definedBy(batchNorm),
+		ir.OpL2Normalize: definedBy(func(c GradCall) Tensor {
+			x := c.Args[0].wide()
+			return x.Div(x.Norm2Keep(c.axis()).Max(x.Lit(c.Attrs.Float("eps"))))
+		}),
+		ir.OpRopeTables: definedBy(ropeTables),
+		ir.OpRope: first(func(c GradCall) Tensor { // turns back, by the angles of negative positions
+			args := append([]Tensor{c.Args[1].signed().Neg()}, c.Args[2:]...)
+			return c.Grad.apply(ir.OpRope, args, c.Attrs...)
+		}),
+	})
+}
+
+// signed is t in a dtype that holds its values and their negatives.
+func (t Tensor) signed() Tensor {
+	switch t.DType() {
+	case ir.I32, ir.I64:
+		return t
+	case ir.U32:
+		return t.Cast(ir.I64)
+	}
+	return t.Cast(ir.I32)
+}

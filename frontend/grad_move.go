@@ -1,0 +1,251 @@
+package frontend
+
+import (
+	"github.com/vkc-go/vkc/ir"
+)
+
+// like is g in the shape of the first operand, whose elements it has.
+func like(c GradCall) Tensor { return c.Grad.Reshape(c.Args[0].Shape()) }
+
+// placed is the gradient of x.Slice: t along an axis of zeros of that extent, from start on.
+func (t Tensor) placed(axis int, start int64, extent ir.Dim) Tensor {
+	high, err := extent.Less(t.Dim(axis))
+	if err == nil && high.IsStatic() {
+		low, after := make([]int64, t.Rank()), make([]int64, t.Rank())
+		low[axis], after[axis] = start, high.Add-start
+		if start == 0 && high.Is(0) {
+			return t
+		}
+		return t.unary(ir.OpPad, attr("low", low), attr("high", after))
+	}
+	s := append(ir.Shape{}, t.Shape()...)
+	s[axis] = extent
+	return t.Lit(0).Broadcast(s).DynamicUpdateSlice(axis, t, t.b.Scalar(ir.I32, float64(start)))
+}
+
+// apart puts step-1 zeros after each element along an axis.
+func (t Tensor) apart(axis int, step int64) Tensor {
+	s := append(ir.Shape{}, t.Shape()...)
+	s[axis] = s[axis].Times(step)
+	high := make([]int, t.Rank()+1)
+	high[axis+1] = int(step - 1)
+	return t.Unsqueeze(axis+1).Pad(make([]int, t.Rank()+1), high, 0).Reshape(s)
+}
+
+func gradOfSlice(c GradCall) Tensor {
+	g, starts, steps := c.Grad, c.Attrs.Ints("starts"), c.Attrs.Ints("steps")
+	for i, d := range c.Args[0].Shape() {
+		if len(steps) > 0 && steps[i] > 1 && !g.Dim(i).Is(0) {
+			g = g.apart(i, steps[i])
+			if over, err := g.Dim(i).Plus(starts[i]).Less(d); err == nil && over.IsStatic() && over.Add > 0 {
+				g = g.Slice(i, 0, g.Dim(i).Plus(-over.Add)) // zeros past the end of x
+			}
+		}
+		g = g.placed(i, starts[i], d)
+	}
+	return g
+}
+
+// transposed is the reverse of a permutation.
+func transposed(c GradCall) Tensor {
+	perm := c.Attrs.Ints("perm")
+	back := make([]int, len(perm))
+	for i, p := range perm {
+		back[p] = i
+	}
+	return c.Grad.Transpose(back...)
+}
+
+func rolledBack(c GradCall) Tensor {
+	shifts := make([]int64, c.Grad.Rank())
+	for i, n := range c.Attrs.Ints("shifts") {
+		shifts[i] = -n
+	}
+	return c.Grad.unary(ir.OpRoll, attr("shifts", shifts))
+}
+
+// parts is the rule of concat: each operand's part of the gradient.
+func parts(c GradCall, i int) Tensor {
+	axis, start := c.axis(), ir.D(0)
+	for _, a := range c.Args[:i] {
+		start, _ = start.Sum(a.Dim(axis)) // which is what the shape rule summed
+	}
+	if d := c.Args[i].Dim(axis); start.IsStatic() {
+		if end, err := start.Sum(d); err == nil {
+			return c.Grad.Slice(axis, start.Static(), end)
+		}
+	}
+	return c.Grad.DynamicSlice(axis, c.Grad.b.DimValue(start), c.Args[i].Dim(axis))
+}
+
+// padded is the gradient of what a pad surrounds; of one that repeats x, its definition by indices.
+func padded(c GradCall, want []bool) []Tensor {
+	x, low, mode := c.Args[0], c.Attrs.Ints("low"), c.Attrs.String_("mode")
+	if mode != "constant" {
+		return definedBy(func(c GradCall) Tensor {
+			y := c.Args[0]
+			for i, d := range c.Result.Shape() {
+				if d == x.Dim(i) {
+					continue
+				}
+				at := x.b.Iota(ir.I32, 0, d).SubScalar(float64(low[i]))
+				end := x.b.DimValue(x.Dim(i)).SubScalar(1)
+				if mode == "reflect" {
+					period := end.MulScalar(2)
+					at = at.Mod(period.Max(period.Lit(1)))
+					at = at.Min(period.Sub(at))
+				}
+				y = y.IndexSelect(i, at.Max(at.Lit(0)).Min(end))
+			}
+			return y
+		})(c, want)
+	}
+	g := c.Grad
+	for i, n := range low {
+		g = g.Slice(i, int(n), x.Dim(i).Plus(n))
+	}
+	return []Tensor{g}
+}
+
+// inside returns indices limited to those of an extent, and whether each was one.
+func (t Tensor) inside(extent ir.Dim) (limited, is Tensor) {
+	i := t.signed()
+	end := i.b.DimValue(extent).to(i.DType()).SubScalar(1)
+	limited = i.Max(i.Lit(0)).Min(end)
+	return limited, limited.Eq(i)
+}
+
+// limited is inside without asking.
+func (t Tensor) limited(extent ir.Dim) Tensor { l, _ := t.inside(extent); return l }
+
+// coordinates is inside for rows of coordinates of the outermost axes of a shape, and whether all of a row were inside.
+func (t Tensor) coordinates(s ir.Shape) (limited, are Tensor) {
+	columns := make([]Tensor, t.Dim(-1).Static())
+	for r := range columns {
+		column, is := t.Slice(-1, r, r+1).inside(s[r])
+		columns[r] = column
+		if r == 0 {
+			are = is
+		} else {
+			are = are.And(is)
+		}
+	}
+	return columns[0].Concat(-1, columns[1:]...), are
+}
+
+// alongAxis gives a vector of one number for each slice along an axis the shape to go with slices of that rank.
+func (t Tensor) alongAxis(axis, rank int) Tensor {
+	s := make(ir.Shape, rank)
+	for i := range s {
+		s[i] = ir.D(1)
+	}
+	s[axis] = t.Dim(0)
+	return t.Reshape(s)
+}
+
+// scatterRule is the rule of ops that write or add updates to a base at indices. read gives what a base has at the
+// indices, and which of them are inside of it.
+func scatterRule(add bool, read func(c GradCall, base Tensor) (at, inside Tensor)) gradRule {
+	write := func(c GradCall, base, updates Tensor) Tensor {
+		return base.apply(c.Result.node.Op(), []Tensor{c.Args[1], updates}, c.Attrs...)
+	}
+	return each(func(c GradCall, i int) Tensor {
+		switch {
+		case i == 0 && add:
+			return c.Grad
+		case i == 0:
+			return write(c, c.Grad, c.Args[2].zeros())
+		}
+		g, inside := read(c, c.Grad)
+		if !add && !c.Attrs.Bool("unique") { // of updates of one element that one gets the gradient which stayed
+			number := c.Grad.b.order(c.Args[2].Shape())
+			last, _ := read(c, write(c, number.Lit(-1).Broadcast(c.Grad.Shape()), number))
+			inside = inside.And(last.Eq(number))
+		}
+		return inside.Where(g, g.Lit(0))
+	})
+}
+
+// order numbers the elements of a shape in row-major order.
+func (b *Builder) order(s ir.Shape) Tensor {
+	n := b.Scalar(ir.I32, 0).Broadcast(s)
+	for i, d := range s {
+		n = n.Mul(b.DimValue(d)).Add(b.Iota(ir.I32, i, s))
+	}
+	return n
+}
+
+func readAlong(c GradCall, base Tensor) (at, inside Tensor) {
+	indices, inside := c.Args[1].inside(c.Args[0].Dim(c.axis()))
+	return base.Gather(c.axis(), indices), inside
+}
+
+func readSlices(c GradCall, base Tensor) (at, inside Tensor) {
+	indices, inside := c.Args[1].inside(c.Args[0].Dim(c.axis()))
+	return base.IndexSelect(c.axis(), indices), inside.alongAxis(c.axis(), base.Rank())
+}
+
+func readRows(c GradCall, base Tensor) (at, inside Tensor) {
+	indices, inside := c.Args[1].coordinates(c.Args[0].Shape())
+	at = base.GatherND(indices)
+	for inside.Rank()-1 < at.Rank() { // over the axes that rows do not index
+		inside = inside.Unsqueeze(-1)
+	}
+	return at, inside.Squeeze(c.Args[1].Rank() - 1)
+}
+
+func init() {
+	gradRows(map[ir.Op]gradRule{
+		ir.OpReshape:   first(like),
+		ir.OpSqueeze:   first(like),
+		ir.OpUnsqueeze: first(like),
+		ir.OpTranspose: first(transposed),
+		ir.OpBroadcast: first(func(c GradCall) Tensor { return c.Grad }),
+		ir.OpSlice:     first(gradOfSlice),
+		ir.OpFlip:      first(func(c GradCall) Tensor { return c.Grad.unary(ir.OpFlip, c.Attrs...) }),
+		ir.OpRoll:      first(rolledBack),
+
+		ir.OpConcat: each(parts),
+		ir.OpPad:    padded,
+		ir.OpTril:   first(func(c GradCall) Tensor { return c.Grad.unary(ir.OpTril, c.Attrs...) }),
+		ir.OpTriu:   first(func(c GradCall) Tensor { return c.Grad.unary(ir.OpTriu, c.Attrs...) }),
+
+		// What reads limits indices, and its gradient adds up in the order of the indices: the bits are the same in
+		// every run.
+		ir.OpGather: first(func(c GradCall) Tensor {
+			x, axis := c.Args[0], c.axis()
+			return x.zeros().ScatterAdd(axis, c.Args[1].limited(x.Dim(axis)), c.Grad)
+		}),
+		ir.OpIndexSelect: first(func(c GradCall) Tensor {
+			x, axis := c.Args[0], c.axis()
+			return x.zeros().IndexAdd(axis, c.Args[1].limited(x.Dim(axis)), c.Grad)
+		}),
+		ir.OpEmbedding: first(func(c GradCall) Tensor {
+			table := c.Args[0]
+			return table.zeros().ScatterNDAdd(c.Args[1].limited(table.Dim(0)).Unsqueeze(-1), c.Grad)
+		}),
+		ir.OpGatherND: first(func(c GradCall) Tensor {
+			at, _ := c.Args[1].coordinates(c.Args[0].Shape())
+			return c.Args[0].zeros().ScatterNDAdd(at, c.Grad)
+		}),
+		ir.OpDynamicSlice: first(func(c GradCall) Tensor {
+			return c.Args[0].zeros().DynamicUpdateSlice(c.axis(), c.Grad, c.Args[1])
+		}),
+		ir.OpDynamicUpdateSlice: each(func(c GradCall, i int) Tensor {
+			update, start, axis := c.Args[1], c.Args[2], c.axis()
+			switch {
+			case i == 0:
+				return c.Grad.apply(ir.OpDynamicUpdateSlice, []Tensor{update.zeros(), start}, c.Attrs...)
+			case c.Attrs.Bool("wrap"):
+				at := start.b.Iota(ir.I64, 0, update.Dim(axis)).Add(start.to(ir.I64))
+				return c.Grad.IndexSelect(axis, at.Mod(at.Lit(float64(c.Args[0].Dim(axis).Static()))))
+			}
+			return c.Grad.DynamicSlice(axis, start, update.Dim(axis))
+		}),
+		ir.OpScatter:      scatterRule(false, readAlong),
+		ir.OpScatterAdd:   scatterRule(true, readAlong),
+		ir.OpIndexAdd:     scatterRule(true, readSlices),
+		ir.OpScatterND:    scatterRule(false, readRows),
+		ir.OpScatterNDAdd: scatterRule(true, readRows),
+	})
+}

@@ -1,0 +1,255 @@
+package frontend
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/vkc-go/vkc/ir"
+)
+
+// times is the matrix product in a precision.
+func (t Tensor) times(u Tensor, precision string) Tensor {
+	return t.apply(ir.OpMatMul, []Tensor{u}, attr("precision", precision))
+}
+
+// matmulGrad is g b^T for a and a^T g for b, of matrices as the attributes say they lie. Transposes are views, so these
+// run on the kernels that products run on. A b in blocks goes into the first as it is.
+func matmulGrad(c GradCall, i int) Tensor {
+	a, b, g, precision := c.Args[0], c.Args[1], c.Grad, c.Attrs.String_("precision")
+	ta, tb := c.Attrs.Bool("transpose_a"), c.Attrs.Bool("transpose_b")
+	if i == 0 {
+		out := g.apply(ir.OpMatMul, []Tensor{b}, attr("transpose_b", !tb), attr("precision", precision))
+		if ta {
+			return out.T()
+		}
+		return out
+	}
+	if ta {
+		a = a.T()
+	}
+	if b.Rank() == 2 { // one matrix for all batches: their rows are those of one product
+		rows, err := a.Shape()[:a.Rank()-1].Numel()
+		if err == nil {
+			a, g = a.Reshape(rows, a.Dim(-1)), g.Reshape(rows, g.Dim(-1))
+		}
+	}
+	if tb {
+		return g.T().times(a, precision)
+	}
+	return a.T().times(g, precision)
+}
+
+// matmulIDGrad is the product of gradients with the same experts' matrices, transposed; and for those a product for
+// each expert, of the rows that went to it.
+func matmulIDGrad(c GradCall, i int) Tensor {
+	x, w, ids, g, precision := c.Args[0], c.Args[1], c.Args[2], c.Grad, c.Attrs.String_("precision")
+	if i == 0 {
+		if w.DType().IsBlock() {
+			w = w.Dequantize(x.DType())
+		}
+		return g.apply(ir.OpMatMulID, []Tensor{w.T(), ids}, attr("precision", precision))
+	}
+	experts, used := w.Dim(0), ids.Dim(1)
+	rows, err := ids.Shape().Numel()
+	if err != nil {
+		fail("grad", fmt.Errorf("matmul_id by ids %s: %w", ids, err), x, w, ids)
+	}
+	chosen := ids.limited(experts).Reshape(1, rows, 1)
+	mine := chosen.Eq(x.b.Iota(chosen.DType(), 0, experts, 1, 1))
+	theirs := mine.Where(g.Reshape(1, rows, g.Dim(-1)), g.Lit(0)) // [E, rows, N]
+	x = x.Broadcast(x.Dim(0), used, x.Dim(2)).Reshape(rows, x.Dim(2))
+	return theirs.T().times(x, precision)
+}
+
+// attentionOf is attention by its definition: heads that share a key head are rows of one product.
+func attentionOf(c GradCall) Tensor {
+	q, k, v := c.Args[0].wide(), c.Args[1].wide(), c.Args[2].wide()
+	rank := q.Rank()
+	batch, heads, groups := q.Shape()[:rank-3], q.Dim(-3), k.Dim(-3)
+	t, s := q.Dim(-2), k.Dim(-2)
+	perGroup := heads.Static() / groups.Static()
+	scores := q.Reshape(batch, groups, t.Times(int64(perGroup)), q.Dim(-1)).MatMulT(k)
+	scores = scores.Reshape(batch, heads, t, s)
+	scale := c.Attrs.Float("scale")
+	if scale == 0 {
+		scale = 1 / math.Sqrt(float64(q.Dim(-1).Static()))
+	}
+	if softcap := c.Attrs.Float("softcap"); softcap != 0 {
+		scores = scores.MulScalar(scale / softcap).Tanh().MulScalar(softcap)
+	} else {
+		scores = scores.MulScalar(scale)
+	}
+	if len(c.Args) > 3 {
+		scores = scores.Add(c.Args[3].as(scores))
+	}
+	if c.Attrs.Bool("causal") {
+		last := q.b.Iota(ir.I32, 0, t, 1).Add(q.b.DimValue(s)).Sub(q.b.DimValue(t)) // the last key that a query sees
+		key := q.b.Iota(ir.I32, 1, 1, s)
+		seen := key.Le(last)
+		if n := c.Attrs.Int("window"); n > 0 {
+			seen = seen.And(key.Gt(last.SubScalar(float64(n))))
+		}
+		scores = seen.Where(scores, scores.Lit(math.Inf(-1)))
+	}
+	probs := scores
+	if len(c.Args) > 4 {
+		sink := c.Args[4].as(scores).Reshape(heads, 1, 1).Broadcast(batch, heads, t, 1)
+		probs = scores.Concat(-1, sink).Softmax(-1).Slice(-1, 0, s)
+	} else {
+		probs = scores.Softmax(-1)
+	}
+	return probs.Reshape(batch, groups, t.Times(int64(perGroup)), s).MatMul(v).Reshape(c.Result.Shape())
+}
+
+// fitted cuts t to a shape, or adds zeros, at the ends of the axes from the third on.
+func (t Tensor) fitted(s ir.Shape) Tensor {
+	for i := 2; i < t.Rank(); i++ {
+		if over, err := t.Dim(i).Less(s[i]); err == nil && over.IsStatic() && over.Add > 0 {
+			t = t.Slice(i, 0, s[i])
+		} else {
+			t = t.placed(i, 0, s[i])
+		}
+	}
+	return t
+}
+
+// windowAttrs are those attributes of a convolution.
+func windowAttrs(w ir.Window, groups int) []ir.Attr {
+	return []ir.Attr{attr("stride", w.Stride), attr("dilation", w.Dilation), attr("padding_low", w.Low),
+		attr("padding_high", w.High), attr("groups", groups)}
+}
+
+// kernelGrad is the gradient of w [O, C/groups, …] in wide = [N, C, …] convolved to narrow = [N, O, …]: a convolution
+// in which channels and batches have changed places, as have strides and dilations.
+func kernelGrad(wide, narrow Tensor, win ir.Window, groups int, to ir.Shape) Tensor {
+	n, spatial := wide.Dim(0), wide.Shape()[2:]
+	for _, d := range narrow.Shape()[2:] {
+		if !d.IsStatic() {
+			fail("grad", fmt.Errorf("the extent %s: %w", d, errSymbolicWindow), wide, narrow)
+		}
+	}
+	perm := []int{2, 1, 0}
+	for i := range spatial {
+		perm = append(perm, 3+i)
+	}
+	perGroup, _ := wide.Dim(1).Quo(int64(groups))
+	wide = wide.Reshape(n, groups, perGroup, spatial).Transpose(perm...)
+	wide = wide.Reshape(perGroup, n.Times(int64(groups)), spatial)
+	high := make([]int64, len(spatial)) // what the last window leaves is not read
+	for i, d := range spatial {
+		need := (narrow.Dim(2+i).Add-1)*win.Stride[i] + win.Reach(i)
+		high[i] = max(0, need-win.Low[i]-d.Add)
+	}
+	swapped := ir.Window{Stride: win.Dilation, Dilation: win.Stride, Low: win.Low, High: high}
+	out := wide.apply(ir.OpConv, []Tensor{narrow.SwapAxes(0, 1)}, windowAttrs(swapped, groups)...)
+	return out.SwapAxes(0, 1).fitted(to)
+}
+
+func convGrad(c GradCall, i int) Tensor {
+	x, w, win, groups := c.Args[0], c.Args[1], ir.WindowOf(c.Result.node), c.Attrs.Int("groups")
+	if i == 1 {
+		return kernelGrad(x, c.Grad, win, groups, w.Shape())
+	}
+	win.High = make([]int64, len(win.High))
+	return c.Grad.apply(ir.OpConvTranspose, []Tensor{w}, windowAttrs(win, groups)...).fitted(x.Shape())
+}
+
+func convTransposeGrad(c GradCall, i int) Tensor {
+	x, w, win, groups := c.Args[0], c.Args[1], ir.WindowOf(c.Result.node), c.Attrs.Int("groups")
+	if i == 1 {
+		return kernelGrad(c.Grad, x, win, groups, w.Shape())
+	}
+	return c.Grad.apply(ir.OpConv, []Tensor{w}, windowAttrs(win, groups)...).fitted(x.Shape())
+}
+
+// windows folds the windows of a pooling, one axis after the other: pad is what surrounds x.
+func (c GradCall) windows(x Tensor, pad float64, fold func(a, b Tensor) Tensor) Tensor {
+	win := ir.WindowOf(c.Result.node)
+	outer := x.Rank() - len(win.Kernel)
+	for i := range win.Kernel {
+		x = slide(x, outer+i, win, i, c.Result.Dim(outer+i), pad, fold)
+	}
+	return x
+}
+
+// slide folds the windows along one axis, of which there are n: element k of all windows is a slice in steps.
+func slide(x Tensor, axis int, win ir.Window, i int, n ir.Dim, pad float64, fold func(a, b Tensor) Tensor) Tensor {
+	low, high := make([]int, x.Rank()), make([]int, x.Rank())
+	low[axis] = int(win.Low[i])
+	end := n.Times(win.Stride[i]).Plus(win.Reach(i) - 1) // that the last slice ends at
+	if more, err := end.Less(x.Dim(axis)); err == nil && more.IsStatic() {
+		high[axis] = max(0, int(more.Add-win.Low[i]))
+	} else {
+		fail("grad", fmt.Errorf("windows of stride %d along the extent %s", win.Stride[i], x.Dim(axis)), x)
+	}
+	x = x.Pad(low, high, pad)
+	var out Tensor
+	for k := range win.Kernel[i] {
+		at := k * win.Dilation[i]
+		part := x.SliceStep(axis, int(at), n.Times(win.Stride[i]).Plus(at), int(win.Stride[i]))
+		if k == 0 {
+			out = part
+		} else {
+			out = fold(out, part)
+		}
+	}
+	return out
+}
+
+// avgPool is avg_pool by its definition: sums over windows, by how many elements each has.
+func avgPool(c GradCall) Tensor {
+	x, win := c.Args[0].wide(), ir.WindowOf(c.Result.node)
+	outer := x.Rank() - len(win.Kernel)
+	sums := c.windows(x, 0, Tensor.Add)
+	for i := range win.Kernel {
+		d, along := x.Dim(outer+i), win
+		if c.Attrs.Bool("count_include_pad") {
+			d = d.Plus(win.Low[i] + win.High[i])
+			along.Low = make([]int64, len(win.Low))
+		}
+		ones := x.Lit(1).Broadcast(d)
+		count := slide(ones, 0, along, i, c.Result.Dim(outer+i), 0, Tensor.Add)
+		sums = sums.Div(count.alongAxis(outer+i, x.Rank()))
+	}
+	return sums
+}
+
+// resized is a resize by its definition, a matrix for each axis: what the op makes of unit vectors.
+func resized(c GradCall) Tensor {
+	x, size := c.Args[0].wide(), c.Attrs.Shape("size")
+	for i, to := range size {
+		axis := x.Rank() - len(size) + i
+		if x.Dim(axis) == to {
+			continue
+		}
+		attrs := []ir.Attr{attr("size", ir.Shape{to})}
+		if c.Result.node.Op() != ir.OpResizeNearest {
+			attrs = append(attrs, attr("align_corners", c.Attrs.Bool("align_corners")))
+		}
+		matrix := x.b.Eye(x.DType(), x.Dim(axis), x.Dim(axis)).unary(c.Result.node.Op(), attrs...)
+		last := x.Rank() - 1
+		if last == 0 {
+			x = x.Unsqueeze(0).MatMul(matrix).Squeeze(0)
+		} else {
+			x = x.SwapAxes(axis, last).MatMul(matrix).SwapAxes(axis, last)
+		}
+	}
+	return x
+}
+
+func init() {
+	gradRows(map[ir.Op]gradRule{
+		ir.OpMatMul:        each(matmulGrad),
+		ir.OpMatMulID:      each(matmulIDGrad),
+		ir.OpAttention:     definedBy(attentionOf),
+		ir.OpConv:          each(convGrad),
+		ir.OpConvTranspose: each(convTransposeGrad),
+		ir.OpAvgPool:       definedBy(avgPool),
+		ir.OpMaxPool: definedBy(func(c GradCall) Tensor {
+			return c.windows(c.Args[0], math.Inf(-1), Tensor.Max)
+		}),
+		ir.OpResizeNearest: definedBy(resized),
+		ir.OpResizeLinear:  definedBy(resized),
+		ir.OpResizeCubic:   definedBy(resized),
+	})
+}
