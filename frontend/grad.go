@@ -76,14 +76,13 @@ type GradCall struct {
 	Grad   Tensor // the gradient of the loss with respect to Result, of its type
 }
 
-// RegisterGrad gives a custom op its gradients: rule returns that of the loss with respect to each operand, the
-// zero Tensor for none. Where an operand was broadcast, its gradient may have the result's shape: it is summed. Of an op
-// of several results the rule is called for each that has a gradient. Register once, beside the op; it may be called
-// from several goroutines.
+// RegisterGrad gives a custom op its gradients: rule returns that of the loss with respect to each operand, the zero
+// Tensor for none. Where an operand was broadcast, its gradient may have the result's shape: it is summed. Of an op of
+// several results the rule is called for each that has a gradient. Register once, beside the op; it may be called from
+// several goroutines.
 func RegisterGrad(op ir.Op, rule func(c GradCall) []Tensor) {
 	if op.Info().Custom == nil {
-		panic(fmt.Sprintf("frontend: RegisterGrad of %s, which is no custom op: package frontend has the rules of others",
-			op))
+		panic(fmt.Sprintf("frontend: RegisterGrad of %s, which is no custom op: vkc has the rules of others", op))
 	}
 	customGrads.Store(op, gradRule(func(c GradCall, _ []bool) []Tensor { return rule(c) }))
 }

@@ -69,7 +69,8 @@ func TestGradRefuses(t *testing.T) {
 		"the loss is i32[], which has no gradient": func(_ *frontend.Builder, x frontend.Tensor) frontend.Tensor {
 			return x.Cast(ir.I32).Sum()
 		},
-		"param 0, f32[3]: the result does not depend on it": func(b *frontend.Builder, _ frontend.Tensor) frontend.Tensor {
+		"param 0, f32[3]: the result does not depend on it": func(b *frontend.Builder,
+			_ frontend.Tensor) frontend.Tensor {
 			return b.Input("y", ir.F32)
 		},
 		"the result depends on it through floor, without a gradient: constant in steps": func(_ *frontend.Builder,
