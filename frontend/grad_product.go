@@ -119,8 +119,8 @@ func windowAttrs(w ir.Window, groups int) []ir.Attr {
 		attr("padding_high", w.High), attr("groups", groups)}
 }
 
-// kernelGrad is the gradient of w [O, C/groups, …] in wide = [N, C, …] convolved to narrow = [N, O, …]: a convolution
-// in which channels and batches have changed places, as have strides and dilations.
+// kernelGrad is the gradient of w [O, C/groups, …] where wide [N, C, …] is convolved to narrow [N, O, …]: a
+// convolution in which channels and batches have changed places, as have strides and dilations.
 func kernelGrad(wide, narrow Tensor, win ir.Window, groups int, to ir.Shape) Tensor {
 	n, spatial := wide.Dim(0), wide.Shape()[2:]
 	for _, d := range narrow.Shape()[2:] {
