@@ -106,6 +106,16 @@ func openModel(t testing.TB, path string, o Options) *Model {
 	return m
 }
 
+// needDevice skips a test where there is no device.
+func needDevice(t testing.TB) {
+	t.Helper()
+	dev, err := vkc.OpenDevice("vulkan")
+	vktest.Need(t, err)
+	if err := dev.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // randomPrompt is a prompt of so many tokens that a model has.
 func randomPrompt(m *Model, r *rand.Rand, tokens int) []int32 {
 	prompt := make([]int32, tokens)
@@ -120,11 +130,7 @@ func TestSameBits(t *testing.T) {
 	t.Run("reference", func(t *testing.T) {
 		testSameBits(t, openModel(t, tinyModel(t), Options{Device: "cpu", Context: 32, Parallel: 5}), 40)
 	})
-	dev, err := vkc.OpenDevice("vulkan")
-	vktest.Need(t, err)
-	if err := dev.Close(); err != nil {
-		t.Fatal(err)
-	}
+	needDevice(t)
 	t.Run("device", func(t *testing.T) {
 		testSameBits(t, openModel(t, tinyModel(t), Options{Device: "vulkan", Context: 160, Parallel: 5,
 			Deterministic: true}), 30)
@@ -206,10 +212,21 @@ func next(t *testing.T, m *Model, tokens []int32, s *slot) outcome {
 }
 
 // TestJoinAndLeave: answers that begin and end at any time, some given up, are each what they are alone,
-// and nothing of them is left.
+// and nothing of them is left, also where the device has steps that follow their end.
 func TestJoinAndLeave(t *testing.T) {
-	path := tinyModel(t)
-	m := openModel(t, path, Options{Device: "cpu", Context: 48, Parallel: 3})
+	t.Run("reference", func(t *testing.T) {
+		testJoinAndLeave(t, openModel(t, tinyModel(t), Options{Device: "cpu", Context: 48, Parallel: 3}))
+	})
+	needDevice(t)
+	for _, places := range []int{1, 3} {
+		t.Run(fmt.Sprintf("device, %d at once", places), func(t *testing.T) {
+			testJoinAndLeave(t, openModel(t, tinyModel(t), Options{Device: "vulkan", Context: 48, Parallel: places,
+				Deterministic: true}))
+		})
+	}
+}
+
+func testJoinAndLeave(t *testing.T, m *Model) {
 	r := rand.New(rand.NewPCG(7, 8))
 	type question struct {
 		prompt   []int32
@@ -446,11 +463,7 @@ func TestKnownBits(t *testing.T) {
 // TestAhead: an answer does not depend on how many steps the device has at a time, nor on where it runs: sampled ones,
 // those whose logits the host sees, and several beside each other.
 func TestAhead(t *testing.T) {
-	dev, err := vkc.OpenDevice("vulkan")
-	vktest.Need(t, err)
-	if err := dev.Close(); err != nil {
-		t.Fatal(err)
-	}
+	needDevice(t)
 	path := tinyModel(t)
 	samplings := []Sampling{
 		{MaxTokens: 30}, {Temperature: 1, Seed: 3}, {Temperature: 2, TopK: 20, TopP: 0.9, Seed: 4, MaxTokens: 20},

@@ -58,6 +58,7 @@ type Executable struct {
 	dispatches []dispatch            // by step
 	inputs     []*endpoint           // by port
 	outputs    []*endpoint           // by port
+	labels     []string              // what outputs are called in errors, by port
 	pipelines  []*Pipeline           // by shader; nil where no step uses it
 	bindings   *Bindings             // set i is for step i
 	main       *Recording

@@ -4,43 +4,93 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// maxAhead is how many runs of a program that nobody has waited for the device may have at a time.
-const maxAhead = 8
+const (
+	// maxAhead is how many runs of a program that nobody has waited for the device may have at a time.
+	maxAhead = 8
+	// maxGiven is how many bytes the host may give for an input of a run that is not waited for.
+	maxGiven = 64 << 10
+	// reusedKept is up to which size the memory of a kept output serves a later run: to make some costs as
+	// much as to start a run.
+	reusedKept = 1 << 20
+)
 
 // ahead is what a run takes that is not waited for. Runs before it may be under way, so that the host writes nothing
-// that they read: what is to change between them is in a recording, and changes on the device.
+// that they read: it writes to memory of this run's own, from where the device copies. Runs take these in turn, and
+// nothing is made or recorded anew where copies go from and to where they went maxAhead runs before.
 type ahead struct {
-	before, after *Recording
-	busy          Point // the device uses the recordings until then
+	host          *Buffer // inputs, symbols and grids, as the host gives them; nil before the first run
+	kept          []*place
+	before, after copies
+	busy          Point // the device uses all this until then
 }
 
-// goesAhead reports whether a run is not waited for: all its outputs stay on the device, recordings have room for
+// place is memory of a kept output. When nobody has the tensor any more, a later run may put another there: the device
+// takes runs in order, so that those that read the tensor have read it by then.
+type place struct {
+	*Buffer
+	state atomic.Int32
+}
+
+// The states of a place.
+const (
+	placeFree  int32 = iota // a run may have it
+	placeTaken              // a tensor lies there
+	placeLeft               // a tensor lies there, with which it ends
+)
+
+// Close is for the tensor that lies there.
+func (p *place) Close() error {
+	if p.state.CompareAndSwap(placeTaken, placeFree) {
+		return nil
+	}
+	return p.Buffer.Close()
+}
+
+// leave is for whoever gives no more tensors to the place.
+func (p *place) leave() error {
+	if p == nil || p.state.CompareAndSwap(placeTaken, placeLeft) {
+		return nil
+	}
+	return p.Buffer.Close()
+}
+
+// Close is for the executable.
+func (a *ahead) Close() error {
+	for _, p := range a.kept {
+		p.leave() // retires it, which cannot fail
+	}
+	a.kept = nil
+	return nil
+}
+
+// goesAhead reports whether a run is not waited for: all its outputs stay on the device, there is room for
 // what the host gives it, and no op of it may fail.
-func (e *Executable) goesAhead(in map[string]*ir.Data, opt runtime.RunOptions, kept []*Buffer) bool {
-	if opt.Profile || len(e.program.Faults) > 0 || e.guards != nil || e.indirect != nil && e.indirect.size > maxUpdate {
+func (e *Executable) goesAhead(in map[string]*ir.Data, opt runtime.RunOptions, outputs []runtime.Output) bool {
+	if opt.Profile || len(e.program.Faults) > 0 || e.guards != nil {
 		return false
 	}
-	for _, b := range kept {
-		if b == nil {
+	for _, x := range outputs {
+		if !x.Keep {
 			return false
 		}
 	}
 	for _, d := range in {
-		if len(d.Bytes)%4 != 0 || len(d.Bytes) > maxUpdate {
+		if len(d.Bytes) > maxGiven {
 			return false
 		}
 	}
-	return len(kept) > 0
+	return len(outputs) > 0
 }
 
 // runAhead submits a run, once the one that was submitted maxAhead before it is done.
 func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there map[string]*runtime.DeviceTensor,
-	outputs []runtime.Output, from, kept []*Buffer, symbols map[string]int64) (*runtime.Result, error) {
+	outputs []runtime.Output, from []*Buffer, symbols map[string]int64) (_ *runtime.Result, err error) {
 	a := &e.ahead[e.nextAhead]
 	if err := e.device.Wait(ctx, a.busy); err != nil {
 		return nil, err
@@ -49,32 +99,32 @@ func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there
 	if err != nil {
 		return nil, err
 	}
-	before, after := e.device.NewCommandList(), e.device.NewCommandList()
-	if err := e.updateSymbols(before, symbols); err != nil {
+	given, err := a.give(e, in, there, from, symbols)
+	if err != nil {
 		return nil, err
 	}
-	sizes := make([]int64, len(e.inputs)) // of what lies on the device
-	for i, port := range e.Inputs() {
-		if t := there[port.Name]; t != nil {
-			sizes[i] = t.Size()
-		} else if d := in[port.Name]; len(d.Bytes) > 0 {
-			before.UpdateBuffer(e.inputs[i].own, e.inputs[i].ownAt, d.Bytes)
-			e.device.traffic.in.Add(uint64(len(d.Bytes)))
+	kept, err := a.keep(e, outputs)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			closeAll(kept)
 		}
-	}
-	before.copyAll(e.copiesBefore(sizes, from, true))
-	after.copyAll(e.copiesAfter(outputs, kept, true))
-	if err := e.replace(&a.before, "inputs", before); err != nil {
+	}()
+	before, err := a.before.prepare(e, "inputs", given)
+	if err != nil {
 		return nil, err
 	}
-	if err := e.replace(&a.after, "outputs", after); err != nil {
+	after, err := a.after.prepare(e, "outputs", e.copiesAfter(outputs, kept, true))
+	if err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	e.symbols = nil // in case it fails
-	if e.pending, err = e.device.Submit(a.before, main, a.after); err != nil {
+	if e.pending, err = e.device.Submit(present(before, main, after)...); err != nil {
 		return nil, err
 	}
 	a.busy, e.symbols = e.pending, symbols
@@ -83,37 +133,92 @@ func (e *Executable) runAhead(ctx context.Context, in map[string]*ir.Data, there
 	return result, e.readOutputs(result, outputs, kept)
 }
 
-// replace records a list in place of what a recording does, with which the device is done, or makes one.
-func (e *Executable) replace(r **Recording, name string, c *CommandList) (err error) {
-	if *r != nil {
-		return (*r).rerecord(c)
+// give writes what the host gives a run, and lists the copies that bring all inputs to where kernels read them.
+func (a *ahead) give(e *Executable, in map[string]*ir.Data, there map[string]*runtime.DeviceTensor, from []*Buffer,
+	symbols map[string]int64) (list []bufferCopy, err error) {
+	if err := a.open(e); err != nil {
+		return nil, err
 	}
-	if *r, err = e.device.Record(name, c); err == nil {
-		e.keep(*r)
+	at := int64(0)
+	put := func(to *Buffer, toAt, room, size int64) []byte {
+		memory := a.host.Bytes()[at:][:size]
+		list = append(list, bufferCopy{to, toAt, a.host, at, size})
+		at += aligned(room)
+		return memory
 	}
-	return err
+	sizes := make([]int64, len(e.inputs)) // of what lies on the device
+	for i, port := range e.Inputs() {
+		x := e.inputs[i]
+		if t := there[port.Name]; t != nil {
+			sizes[i] = t.Size()
+		} else if d := in[port.Name]; len(d.Bytes) > 0 {
+			copy(put(x.own, x.ownAt, min(x.size, maxGiven), int64(len(d.Bytes))), d.Bytes)
+			e.device.traffic.in.Add(uint64(len(d.Bytes)))
+		}
+	}
+	if !e.hasSymbols(symbols) {
+		if e.indirect != nil {
+			if err := e.putGrids(put(e.indirect, 0, e.indirect.size, e.indirect.size), symbols); err != nil {
+				return nil, err
+			}
+		}
+		if size := 4 * int64(len(e.program.Symbols)); size > 0 {
+			for _, b := range e.params {
+				e.putSymbols(put(b, 0, size, size), symbols)
+			}
+		}
+	}
+	return append(list, e.copiesBefore(sizes, from, true)...), nil
 }
 
-// updateSymbols is setSymbols on the device, after the runs that it has.
-func (e *Executable) updateSymbols(c *CommandList, symbols map[string]int64) error {
-	if e.hasSymbols(symbols) {
+// aligned is a size with what follows it up to where something else may begin.
+func aligned(size int64) int64 { return (size + 15) &^ 15 }
+
+// open makes the memory that give writes to.
+func (a *ahead) open(e *Executable) (err error) {
+	if a.host != nil {
 		return nil
 	}
+	size := aligned(4*int64(len(e.program.Symbols))) * int64(len(e.params))
+	for _, x := range e.inputs {
+		size += aligned(min(x.size, maxGiven))
+	}
 	if e.indirect != nil {
-		grids := make([]byte, e.indirect.size)
-		if err := e.putGrids(grids, symbols); err != nil {
-			return err
-		}
-		c.UpdateBuffer(e.indirect, 0, grids)
+		size += aligned(e.indirect.size)
 	}
-	for _, b := range e.params {
-		if len(e.program.Symbols) > 0 {
-			values := make([]byte, 4*len(e.program.Symbols))
-			e.putSymbols(values, symbols)
-			c.UpdateBuffer(b, 0, values)
-		}
+	a.host, err = e.device.newBuffer(runtime.OwnStaging, "what the host gives runs", max(size, 16), SharedMemory)
+	if err != nil {
+		return err
 	}
+	e.keep(a.host)
+	e.keep(a)
 	return nil
+}
+
+// keep returns memory for the outputs of a run.
+func (a *ahead) keep(e *Executable, outputs []runtime.Output) ([]deviceMemory, error) {
+	if a.kept == nil {
+		a.kept = make([]*place, len(outputs))
+	}
+	list := make([]deviceMemory, len(outputs))
+	for i, x := range outputs {
+		p := a.kept[i]
+		if p == nil || p.kind != keptKind(x) || p.size < x.Size || !p.state.CompareAndSwap(placeFree, placeTaken) {
+			p.leave()
+			a.kept[i] = nil
+			b, err := e.newKept(i, x)
+			if err != nil {
+				closeAll(list)
+				return nil, err
+			}
+			if p = (&place{Buffer: b}); x.Size <= reusedKept {
+				p.state.Store(placeTaken)
+				a.kept[i] = p
+			}
+		}
+		list[i] = deviceMemory{Buffer: p.Buffer, place: p}
+	}
+	return list, nil
 }
 
 // putGrids writes the workgroup counts of steps whose grids depend on symbols.

@@ -1,6 +1,7 @@
 package vk
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
@@ -40,6 +41,9 @@ func (x *endpoint) download(size int64) bufferCopy {
 
 // connect makes the endpoints. Ports that share a buffer share an endpoint.
 func (e *Executable) connect() error {
+	for _, port := range e.program.Outputs {
+		e.labels = append(e.labels, fmt.Sprintf("output %q of program %q", port.Name, e.program.Name))
+	}
 	known := map[int]*endpoint{}
 	for _, list := range []struct {
 		ports []kernel.Port
@@ -161,14 +165,14 @@ func (e *Executable) copiesBefore(sizes []int64, from []*Buffer, recorded bool) 
 }
 
 // copiesAfter lists what is copied when the steps are done: into what is kept, and to the host.
-func (e *Executable) copiesAfter(outputs []runtime.Output, to []*Buffer, recorded bool) (list []bufferCopy) {
+func (e *Executable) copiesAfter(outputs []runtime.Output, to []deviceMemory, recorded bool) (list []bufferCopy) {
 	hosted := map[*endpoint]bool{}
 	for i, x := range e.outputs {
 		size := outputs[i].Size
 		switch {
 		case size == 0:
-		case to[i] != nil:
-			list = append(list, bufferCopy{to[i], 0, x.own, x.ownAt, size})
+		case to[i].Buffer != nil:
+			list = append(list, bufferCopy{to[i].Buffer, 0, x.own, x.ownAt, size})
 		case x.staged && !(x.fixed && recorded) && !hosted[x]:
 			hosted[x] = true
 			list = append(list, x.download(size))

@@ -63,18 +63,14 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 			return nil, err
 		}
 	}
-	kept, err := e.newKept(outputs)
+	if e.goesAhead(in, opt, outputs) {
+		return e.runAhead(ctx, in, opt.Inputs, outputs, from, symbols)
+	}
+	kept, err := e.newKeptAll(outputs)
 	if err != nil {
 		return nil, err
 	}
 	log.note("check inputs, make outputs")
-	if e.goesAhead(in, opt, kept) {
-		result, err := e.runAhead(ctx, in, opt.Inputs, outputs, from, kept, symbols)
-		if err != nil {
-			closeAll(kept)
-		}
-		return result, err
-	}
 	result, err := e.runWith(ctx, in, opt, outputs, from, kept, symbols, p, log)
 	if err != nil {
 		closeAll(kept)
@@ -85,7 +81,7 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, opt runtim
 
 // runWith is run for a run that is waited for, once it is known where inputs come from and outputs go to.
 func (e *Executable) runWith(ctx context.Context, in map[string]*ir.Data, opt runtime.RunOptions,
-	outputs []runtime.Output, from, kept []*Buffer, symbols map[string]int64, p *profiler,
+	outputs []runtime.Output, from []*Buffer, kept []deviceMemory, symbols map[string]int64, p *profiler,
 	log *runLog) (*runtime.Result, error) {
 	// What the host writes below, a run that was not waited for may still be reading.
 	if err := e.device.Wait(ctx, e.pending); err != nil {
@@ -125,11 +121,11 @@ func (e *Executable) runWith(ctx context.Context, in map[string]*ir.Data, opt ru
 }
 
 // readOutputs copies what the host reads to where it is to go, and hands out what is kept.
-func (e *Executable) readOutputs(result *runtime.Result, outputs []runtime.Output, kept []*Buffer) error {
+func (e *Executable) readOutputs(result *runtime.Result, outputs []runtime.Output, kept []deviceMemory) error {
 	result.Outputs = map[string]*ir.Data{}
 	for i, port := range e.Outputs() {
-		if kept[i] != nil {
-			t, err := e.keptTensor(port.Name, outputs[i].Data, kept[i])
+		if kept[i].Buffer != nil {
+			t, err := e.keptTensor(i, outputs[i].Data, kept[i])
 			if err != nil {
 				return err
 			}
@@ -190,13 +186,14 @@ func (e *Executable) writeInputs(in map[string]*ir.Data, there map[string]*runti
 
 // recordings lists what a run submits.
 func (e *Executable) recordings(p *profiler, sizes []int64, from []*Buffer, outputs []runtime.Output,
-	kept []*Buffer) (list []*Recording, err error) {
+	kept []deviceMemory) (_ []*Recording, err error) {
 	isSet := func(b *Buffer) bool { return b != nil }
+	isKept := func(m deviceMemory) bool { return m.Buffer != nil }
 	main, recorded := e.main, true // whether main does the copies that are the same in every run
 	switch {
 	case p != nil:
 		main, recorded = p.recording, false
-	case slices.ContainsFunc(from, isSet) || slices.ContainsFunc(kept, isSet):
+	case slices.ContainsFunc(from, isSet) || slices.ContainsFunc(kept, isKept):
 		if main, err = e.stepsAlone(); err != nil {
 			return nil, err
 		}
@@ -210,13 +207,12 @@ func (e *Executable) recordings(p *profiler, sizes []int64, from []*Buffer, outp
 	if err != nil {
 		return nil, err
 	}
-	list = make([]*Recording, 0, 3)
-	for _, r := range []*Recording{before, main, after} {
-		if r != nil {
-			list = append(list, r)
-		}
-	}
-	return list, nil
+	return present(before, main, after), nil
+}
+
+// present returns the recordings that there are.
+func present(list ...*Recording) []*Recording {
+	return slices.DeleteFunc(list, func(r *Recording) bool { return r == nil })
 }
 
 func (e *Executable) submit(ctx context.Context, recordings []*Recording, log *runLog) error {

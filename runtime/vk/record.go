@@ -65,7 +65,6 @@ const (
 	opFill
 	opTimestamp
 	opResetQueries
-	opUpdate
 )
 
 // appendCommand encodes a command: opcode and operand count in one word, then the operands.
@@ -96,18 +95,8 @@ func appendCopy(words []uint64, src, dst uint64, srcOffset, dstOffset, size int6
 
 // appendPush encodes push constants: layout, byte count, and the bytes padded to whole words.
 func appendPush(words []uint64, layout uint64, data []byte) []uint64 {
-	return appendData(words, opPushConstants, data, layout)
-}
-
-// appendUpdate encodes the bytes that a buffer is to have from offset on.
-func appendUpdate(words []uint64, dst uint64, offset int64, data []byte) []uint64 {
-	return appendData(words, opUpdate, data, dst, uint64(offset))
-}
-
-// appendData encodes a command with a byte count and bytes, padded to whole words, after its operands.
-func appendData(words []uint64, op opcode, data []byte, operands ...uint64) []uint64 {
-	words = append(words, uint64(op)|uint64(len(operands)+1+(len(data)+7)/8)<<32)
-	words = append(append(words, operands...), uint64(len(data)))
+	operands := 2 + (len(data)+7)/8
+	words = append(words, uint64(opPushConstants)|uint64(operands)<<32, layout, uint64(len(data)))
 	for len(data) > 0 {
 		var word [8]byte
 		data = data[copy(word[:], data):]
@@ -361,25 +350,6 @@ func (c *CommandList) FillBuffer(dst *Buffer, offset, size int64, value uint32) 
 	}
 	if c.checkBuffer("fill", dst, offset, size, 4) {
 		c.emit(opFill, dst.handle, uint64(offset), uint64(size), uint64(value))
-		c.written(dst)
-	}
-}
-
-// maxUpdate is how many bytes a recording may have for one buffer: what Vulkan allows.
-const maxUpdate = 64 << 10
-
-// UpdateBuffer sets bytes of dst from offset on to those of data, which is copied into the recording: at most
-// 64 KiB. Offset and length are multiples of 4.
-func (c *CommandList) UpdateBuffer(dst *Buffer, offset int64, data []byte) {
-	if c.broken() {
-		return
-	}
-	size := int64(len(data))
-	if size == 0 || size%4 != 0 || size > maxUpdate {
-		c.fail("update of %d bytes; want a multiple of 4, at most %d", size, maxUpdate)
-	}
-	if c.checkBuffer("update", dst, offset, size, 4) {
-		c.words = appendUpdate(c.words, dst.handle, offset, data)
 		c.written(dst)
 	}
 }

@@ -86,11 +86,15 @@ func (d *Device) Wait(ctx context.Context, p Point) error {
 	if uint64(p) > d.submitted.Load() {
 		return fmt.Errorf("vk: wait for point %d: only %d have been submitted", p, d.submitted.Load())
 	}
+	spin := spinTime
+	if uint64(p) < d.submitted.Load() {
+		spin = 0 // the device has more to do, so that it does not wait for whoever wakes up late
+	}
 	slice := sleepTime
 	if ctx.Done() != nil {
 		slice = cancelTime
 	}
-	for spin := spinTime; ; spin = 0 {
+	for ; ; spin = 0 {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("vk: wait: %w", err)
 		}

@@ -12,7 +12,16 @@ import (
 // deviceMemory is where a runtime.DeviceTensor lies on a device.
 type deviceMemory struct {
 	*Buffer
-	written Point // when the tensor is there
+	written Point  // when the tensor is there
+	place   *place // that the buffer is of; nil if it is the tensor's alone
+}
+
+// Close implements runtime.Memory.
+func (m deviceMemory) Close() error {
+	if m.place != nil {
+		return m.place.Close()
+	}
+	return m.Buffer.Close()
 }
 
 // smallKept is up to which size a tensor that a run keeps on the device lies where the host reads it without
@@ -106,19 +115,27 @@ func (e *Executable) holdInputs(in map[string]*runtime.DeviceTensor) (from []*Bu
 	return from, release, nil
 }
 
-// newKept makes the memory of the outputs that stay on the device, by port.
-func (e *Executable) newKept(outputs []runtime.Output) ([]*Buffer, error) {
-	kept := make([]*Buffer, len(outputs))
-	for i, port := range e.Outputs() {
-		if !outputs[i].Keep {
+// keptKind is the kind of memory that an output is kept in.
+func keptKind(x runtime.Output) MemoryKind {
+	if x.Size <= smallKept {
+		return ReadbackMemory
+	}
+	return DeviceMemory
+}
+
+// newKept makes the memory of an output that stays on the device.
+func (e *Executable) newKept(port int, x runtime.Output) (*Buffer, error) {
+	return e.device.newTensor("kept output "+e.Outputs()[port].Name, x.Size, keptKind(x))
+}
+
+// newKeptAll makes the memory of the outputs that stay on the device, by port.
+func (e *Executable) newKeptAll(outputs []runtime.Output) (kept []deviceMemory, err error) {
+	kept = make([]deviceMemory, len(outputs))
+	for i, x := range outputs {
+		if !x.Keep {
 			continue
 		}
-		kind := DeviceMemory
-		if outputs[i].Size <= smallKept {
-			kind = ReadbackMemory
-		}
-		var err error
-		if kept[i], err = e.device.newTensor("kept output "+port.Name, outputs[i].Size, kind); err != nil {
+		if kept[i].Buffer, err = e.newKept(i, x); err != nil {
 			closeAll(kept)
 			return nil, err
 		}
@@ -126,15 +143,16 @@ func (e *Executable) newKept(outputs []runtime.Output) ([]*Buffer, error) {
 	return kept, nil
 }
 
-func closeAll(list []*Buffer) {
-	for _, b := range list {
-		b.Close() // retires it, which cannot fail
+func closeAll(list []deviceMemory) {
+	for _, m := range list {
+		m.Close() // retires it, which cannot fail
 	}
 }
 
-func (e *Executable) keptTensor(name string, d *ir.Data, b *Buffer) (*runtime.DeviceTensor, error) {
-	return runtime.NewDeviceTensor(fmt.Sprintf("output %q of program %q", name, e.program.Name), d.DType, d.Dims,
-		deviceMemory{b, e.pending})
+// keptTensor is an output that stays on the device.
+func (e *Executable) keptTensor(port int, d *ir.Data, m deviceMemory) (*runtime.DeviceTensor, error) {
+	m.written = e.pending
+	return runtime.NewDeviceTensor(e.labels[port], d.DType, d.Dims, m)
 }
 
 // Traffic counts the bytes of tensors that passed between host and device.

@@ -2,6 +2,7 @@ package vk_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/vkc-go/vkc/runtime"
@@ -27,8 +28,8 @@ func TestDeviceTensors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := vktest.Device(t, options)
 			const n = 500
-			chain, lengths := chain(t, n).load(d), symbolic(t, 5000).load(d)
 			live := d.Live()["buffer"]
+			chain, lengths := chain(t, n).load(d), symbolic(t, 5000).load(d)
 			x := must(chain.Upload(t.Context(), inputs(ramp(1, n))["x"]))(t)
 			for _, profile := range []bool{false, true, false} {
 				y := kept(t, chain, x, runtime.RunOptions{Profile: profile})
@@ -59,6 +60,9 @@ func TestDeviceTensors(t *testing.T) {
 				x.Close()
 				y.Close()
 			}
+			if err := errors.Join(chain.Close(), lengths.Close()); err != nil {
+				t.Error(err)
+			}
 			if after := d.Live()["buffer"]; after != live {
 				t.Errorf("%d buffers, and %d before", after, live)
 			}
@@ -83,46 +87,61 @@ func TestNoRoomForKept(t *testing.T) {
 }
 
 // TestRunsAhead: runs that keep their outputs are not waited for. Each has the inputs and lengths that it was given,
-// whatever is given to the next before it is done, and what stands between them is in order.
+// whatever is given to the next before it is done, and what stands between them is in order. Once tensors are closed,
+// others lie where they did.
 func TestRunsAhead(t *testing.T) {
 	for name, options := range placements {
 		t.Run(name, func(t *testing.T) {
 			d := vktest.Device(t, options)
 			const n = 500
 			chain, lengths, count := chain(t, n).load(d), symbolic(t, 5000).load(d), counter(t, n).load(d)
-			live := d.Live()["buffer"]
-			var chained, long, counted []*runtime.DeviceTensor
-			keep := func(name string) runtime.RunOptions { return runtime.RunOptions{Keep: []string{name}} }
-			for i := range 20 { // more than the device may have at a time
-				r := must(chain.Run(t.Context(), inputs(ramp(float32(i), n)), keep("y")))(t)
-				chained = append(chained, r.Kept["y"])
-				rows := 1 + i%3
-				opt := keep("y")
-				opt.Symbols = explicit(lengths)
-				r = must(lengths.Run(t.Context(), inputs(ramp(float32(i), rows*8), rows, 8), opt))(t)
-				long = append(long, r.Kept["y"])
-				r = must(count.Run(t.Context(), inputs(ramp(float32(i), n)), keep("twice")))(t)
-				counted = append(counted, r.Kept["twice"])
-				if i == 10 { // one that is waited for
-					r := runProgram(t, chain, inputs(ramp(7, n)), runtime.RunOptions{})
-					expect(t, "y of a run between", r.Outputs["y"], scaled(ramp(7, n), 12))
-				}
-			}
+			live := 0
 			sum := make([]float32, n)
-			for i := range chained {
-				expect(t, "chained", must(chained[i].Read(t.Context()))(t), scaled(ramp(float32(i), n), 12))
-				rows := 1 + i%3
-				expect(t, "long", must(long[i].Read(t.Context()))(t), ramp(float32(i+rows), rows*8))
-				for j := range sum {
-					sum[j] += float32(i + j)
+			for round := range 3 {
+				var chained, long, counted []*runtime.DeviceTensor
+				keep := func(name string) runtime.RunOptions { return runtime.RunOptions{Keep: []string{name}} }
+				for i := range 20 { // more than the device may have at a time
+					r := must(chain.Run(t.Context(), inputs(ramp(float32(i), n)), keep("y")))(t)
+					chained = append(chained, r.Kept["y"])
+					rows := 1 + i%3
+					opt := keep("y")
+					opt.Symbols = explicit(lengths)
+					r = must(lengths.Run(t.Context(), inputs(ramp(float32(i), rows*8), rows, 8), opt))(t)
+					long = append(long, r.Kept["y"])
+					r = must(count.Run(t.Context(), inputs(ramp(float32(i), n)), keep("twice")))(t)
+					counted = append(counted, r.Kept["twice"])
+					if i == 10 { // one that is waited for
+						r := runProgram(t, chain, inputs(ramp(7, n)), runtime.RunOptions{})
+						expect(t, "y of a run between", r.Outputs["y"], scaled(ramp(7, n), 12))
+					}
 				}
-				for _, x := range []*runtime.DeviceTensor{chained[i], long[i], counted[i]} {
-					x.Close()
+				for i := range chained {
+					expect(t, "chained", must(chained[i].Read(t.Context()))(t), scaled(ramp(float32(i), n), 12))
+					rows := 1 + i%3
+					expect(t, "long", must(long[i].Read(t.Context()))(t), ramp(float32(i+rows), rows*8))
+					for j := range sum {
+						sum[j] += float32(i + j)
+					}
+					for _, x := range []*runtime.DeviceTensor{chained[i], long[i], counted[i]} {
+						x.Close()
+					}
+				}
+				switch after := d.Live()["buffer"]; {
+				case round == 0:
+					live = after
+				case after > live:
+					t.Errorf("round %d: %d buffers, and %d after the first", round, after, live)
 				}
 			}
 			expect(t, "state", must(count.ReadState("sum"))(t), sum)
-			if after := d.Live()["buffer"]; after != live {
-				t.Errorf("%d buffers, and %d before", after, live)
+			outlives := must(chain.Run(t.Context(), inputs(ramp(1, n)), runtime.RunOptions{Keep: []string{"y"}}))(t).Kept["y"]
+			if err := chain.Close(); err != nil {
+				t.Fatal(err)
+			}
+			expect(t, "a tensor of a closed program", must(outlives.Read(t.Context()))(t), scaled(ramp(1, n), 12))
+			live = d.Live()["buffer"]
+			if outlives.Close(); d.Live()["buffer"] != live-1 {
+				t.Errorf("%d buffers, and %d before its tensor was closed", d.Live()["buffer"], live)
 			}
 		})
 	}

@@ -167,7 +167,6 @@ enum {
     VKC_OP_FILL,              // buffer, offset, size, value
     VKC_OP_TIMESTAMP,         // query pool, index
     VKC_OP_RESET_QUERIES,     // query pool, first, count
-    VKC_OP_UPDATE,            // buffer, offset, byte count, bytes padded to words
 };
 
 #define VKC_ERROR_BAD_WORDS (-2000000001)

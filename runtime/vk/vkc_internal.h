@@ -64,7 +64,6 @@
     X(vkCmdPipelineBarrier) \
     X(vkCmdCopyBuffer) \
     X(vkCmdFillBuffer) \
-    X(vkCmdUpdateBuffer) \
     X(vkCmdWriteTimestamp) \
     X(vkCmdResetQueryPool) \
     X(vkQueueSubmit) \

@@ -42,7 +42,7 @@ static void barrier(vkc_device *dev, VkCommandBuffer b, const uint64_t *w) {
                               NULL);
 }
 
-// operand_count is the number of operands of an opcode; push constants and updates have that many at least.
+// operand_count is the number of operands of an opcode; push constants have that many at least.
 static uint32_t operand_count(uint32_t op) {
     switch (op) {
     case VKC_OP_BIND_PIPELINE: return 1;
@@ -55,16 +55,14 @@ static uint32_t operand_count(uint32_t op) {
     case VKC_OP_FILL: return 4;
     case VKC_OP_TIMESTAMP: return 2;
     case VKC_OP_RESET_QUERIES: return 3;
-    case VKC_OP_UPDATE: return 3;
     }
     return UINT32_MAX;
 }
 
 static int well_formed(uint32_t op, const uint64_t *w, uint64_t operands, uint64_t left) {
     if (operands > left) return 0;
-    if (op == VKC_OP_PUSH_CONSTANTS) return operands >= 2 && w[1] <= 256 && operands == 2 + (w[1] + 7) / 8;
-    if (op == VKC_OP_UPDATE) return operands >= 3 && w[2] <= 65536 && operands == 3 + (w[2] + 7) / 8;
-    return operands == operand_count(op);
+    if (op != VKC_OP_PUSH_CONSTANTS) return operands == operand_count(op);
+    return operands >= 2 && w[1] <= 256 && operands == 2 + (w[1] + 7) / 8;
 }
 
 static void record_one(vkc_device *dev, VkCommandBuffer b, uint32_t op, const uint64_t *w) {
@@ -97,9 +95,6 @@ static void record_one(vkc_device *dev, VkCommandBuffer b, uint32_t op, const ui
     }
     case VKC_OP_FILL:
         dev->vkCmdFillBuffer(b, VKC_HANDLE(VkBuffer, w[0]), w[1], w[2], (uint32_t)w[3]);
-        break;
-    case VKC_OP_UPDATE:
-        dev->vkCmdUpdateBuffer(b, VKC_HANDLE(VkBuffer, w[0]), w[1], w[2], w + 3);
         break;
     case VKC_OP_TIMESTAMP:
         dev->vkCmdWriteTimestamp(b, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, VKC_HANDLE(VkQueryPool, w[0]),
