@@ -162,29 +162,28 @@ func (m *Model) drawAll(ctx context.Context, list []draw, here *ir.Data, logits,
 	for _, d := range list {
 		params, seeds = append(params, d.params().Row()...), append(seeds, int64(d.Seed))
 		positions, topK = append(positions, int32(d.position)), append(topK, int32(min(d.TopK, m.config.Vocab)))
-		tail := d.text[max(0, len(d.text)-llm.RecentTokens):]
-		last = append(append(last, slices.Repeat([]int32{-1}, llm.RecentTokens-len(tail))...), tail...)
+		if recent == nil {
+			tail := d.text[max(0, len(d.text)-llm.RecentTokens):]
+			last = append(append(last, slices.Repeat([]int32{-1}, llm.RecentTokens-len(tail))...), tail...)
+		}
 		ranked = ranked || d.ranked()
 	}
 	in, there := vkc.Tensors{}, map[string]*vkc.DeviceTensor{}
-	set := func(name string, here *ir.Data, err error, kept *vkc.DeviceTensor) error {
-		if kept != nil {
-			there[name] = kept
-			return nil
-		}
-		in[name] = here
-		return err
-	}
 	rows := len(list)
-	paramsIn, err1 := vkc.Of(params, rows, len(params)/rows)
-	seedsIn, err2 := vkc.Of(seeds, rows)
-	positionsIn, err3 := vkc.Of(positions, rows)
-	lastIn, err4 := vkc.Of(last, rows, llm.RecentTokens)
-	err := errors.Join(set("params", paramsIn, err1, nil), set("seeds", seedsIn, err2, nil),
-		set("positions", positionsIn, err3, nil), set("recent", lastIn, err4, recent), set("logits", here, nil, logits))
+	err := errors.Join(give(in, "params", params, rows, len(params)/rows), give(in, "seeds", seeds, rows),
+		give(in, "positions", positions, rows))
 	if ranked {
-		topKIn, err5 := vkc.Of(topK, rows)
-		err = errors.Join(err, set("top_k", topKIn, err5, nil))
+		err = errors.Join(err, give(in, "top_k", topK, rows))
+	}
+	if recent != nil {
+		there["recent"] = recent
+	} else {
+		err = errors.Join(err, give(in, "recent", last, rows, llm.RecentTokens))
+	}
+	if logits != nil {
+		there["logits"] = logits
+	} else {
+		in["logits"] = here
 	}
 	if err != nil {
 		return nil, err
@@ -194,6 +193,12 @@ func (m *Model) drawAll(ctx context.Context, list []draw, here *ir.Data, logits,
 		return nil, err
 	}
 	return exe.Run(ctx, in, vkc.RunOptions{Inputs: there, Keep: []string{"token", "last", "top"}})
+}
+
+// give has a tensor of such values and dims be an input.
+func give[T float32 | int32 | int64](in vkc.Tensors, name string, values []T, dims ...int) (err error) {
+	in[name], err = vkc.Of(values, dims...)
+	return err
 }
 
 // choice returns the token that is chosen by logits which are here.

@@ -19,7 +19,7 @@ type Data struct {
 
 // NewData returns a zeroed tensor of that type and shape.
 func NewData(t DType, dims ...int) (*Data, error) {
-	n, err := byteSize(t, dims)
+	n, err := ByteSize(t, dims)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func NewData(t DType, dims ...int) (*Data, error) {
 
 // Check reports whether the byte count is exactly what type and shape need.
 func (d *Data) Check() error {
-	n, err := byteSize(d.DType, d.Dims)
+	n, err := ByteSize(d.DType, d.Dims)
 	if err != nil {
 		return err
 	}
@@ -50,8 +50,8 @@ func (d *Data) Elems() int {
 // String describes the tensor without its values, such as "f32[2 3]".
 func (d *Data) String() string { return fmt.Sprintf("%s%v", d.DType, d.Dims) }
 
-// byteSize checks a concrete shape against the limits and returns its bytes.
-func byteSize(t DType, dims []int) (int64, error) {
+// ByteSize checks a concrete shape against the limits and returns its bytes.
+func ByteSize(t DType, dims []int) (int64, error) {
 	if !t.Valid() {
 		return 0, fmt.Errorf("invalid dtype")
 	}

@@ -311,5 +311,5 @@ func (t Type) MaxBytes() (int64, error) {
 	for i, d := range t.Shape {
 		dims[i] = int(d.Max())
 	}
-	return byteSize(t.DType, dims)
+	return ByteSize(t.DType, dims)
 }

@@ -32,7 +32,7 @@ func newDataReader(t DType, shape Shape) (*dataReader, error) {
 	for i, d := range shape {
 		dims[i] = d.Static()
 	}
-	size, err := byteSize(t, dims)
+	size, err := ByteSize(t, dims)
 	if err != nil {
 		return nil, err
 	}

@@ -2,8 +2,6 @@ package ir
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 )
 
@@ -21,25 +19,41 @@ func BindInputs(g *Graph, in map[string]*Data, explicit map[string]int64) (map[s
 // InputDims checks names, dtypes and byte counts of tensors against the graph's
 // inputs and returns their shapes, for BindSymbols, which checks those.
 func InputDims(g *Graph, in map[string]*Data) (map[string][]int, error) {
+	if name, ok := firstBad(in, func(name string, d *Data) bool { return checkInput(g, name, d) != nil }); ok {
+		return nil, checkInput(g, name, in[name])
+	}
 	dims := make(map[string][]int, len(in))
-	for _, name := range slices.Sorted(maps.Keys(in)) {
-		d := in[name]
-		n, ok := g.named[name]
-		if !ok || n.op != OpInput {
-			return nil, unknownInput(g, name)
-		}
-		switch {
-		case d == nil:
-			return nil, fmt.Errorf("input %q is nil, want %s", name, n.typ)
-		case d.DType != n.typ.DType:
-			return nil, fmt.Errorf("input %q is %s, want %s", name, d, n.typ)
-		}
-		if err := d.Check(); err != nil {
-			return nil, fmt.Errorf("input %q: %w", name, err)
-		}
+	for name, d := range in {
 		dims[name] = d.Dims
 	}
 	return dims, nil
+}
+
+// checkInput checks all of a tensor but its shape.
+func checkInput(g *Graph, name string, d *Data) error {
+	n, ok := g.named[name]
+	switch {
+	case !ok || n.op != OpInput:
+		return unknownInput(g, name)
+	case d == nil:
+		return fmt.Errorf("input %q is nil, want %s", name, n.typ)
+	case d.DType != n.typ.DType:
+		return fmt.Errorf("input %q is %s, want %s", name, d, n.typ)
+	}
+	if err := d.Check(); err != nil {
+		return fmt.Errorf("input %q: %w", name, err)
+	}
+	return nil
+}
+
+// firstBad returns the first key of a map, by name, that is bad. It sorts nothing, since in most runs none is.
+func firstBad[V any](of map[string]V, bad func(key string, v V) bool) (first string, found bool) {
+	for key, v := range of {
+		if (!found || key < first) && bad(key, v) {
+			first, found = key, true
+		}
+	}
+	return first, found
 }
 
 // BindSymbols returns the value of every symbol of the graph, from the shapes
@@ -47,10 +61,9 @@ func InputDims(g *Graph, in map[string]*Data) (map[string][]int, error) {
 // Symbols that size no input axis must be in explicit; others may be, and must
 // then agree. Every input must have a shape that fits its declared one.
 func BindSymbols(g *Graph, dims map[string][]int, explicit map[string]int64) (map[string]int64, error) {
-	for _, name := range slices.Sorted(maps.Keys(dims)) {
-		if n, ok := g.named[name]; !ok || n.op != OpInput {
-			return nil, unknownInput(g, name)
-		}
+	isNone := func(name string, _ []int) bool { n, ok := g.named[name]; return !ok || n.op != OpInput }
+	if name, ok := firstBad(dims, isNone); ok {
+		return nil, unknownInput(g, name)
 	}
 	b := binding{value: make(map[string]int64, len(g.symbols)), source: make(map[string]place, len(g.symbols))}
 	if err := b.explicit(g, explicit); err != nil {
@@ -65,10 +78,9 @@ func BindSymbols(g *Graph, dims map[string][]int, explicit map[string]int64) (ma
 			return nil, err
 		}
 	}
-	for _, s := range g.Symbols() {
-		if _, ok := b.value[s]; !ok {
-			return nil, fmt.Errorf("symbol %s has no value: it sizes no axis of an input, so pass it by name", s)
-		}
+	unbound := func(s string, _ int64) bool { _, ok := b.value[s]; return !ok }
+	if s, ok := firstBad(g.symbols, unbound); ok {
+		return nil, fmt.Errorf("symbol %s has no value: it sizes no axis of an input, so pass it by name", s)
 	}
 	return b.value, nil
 }
@@ -94,16 +106,16 @@ func (p place) String() string {
 }
 
 func (b binding) explicit(g *Graph, values map[string]int64) error {
-	for _, s := range slices.Sorted(maps.Keys(values)) {
-		bound, ok := g.symbols[s]
-		if !ok {
+	outside := func(s string, v int64) bool { bound, ok := g.symbols[s]; return !ok || v < 0 || v > bound }
+	if s, ok := firstBad(values, outside); ok {
+		bound, known := g.symbols[s]
+		if !known {
 			return fmt.Errorf("unknown symbol %s: the graph has %s", s, listOr(g.Symbols(), "none"))
 		}
-		if v := values[s]; v < 0 || v > bound {
-			return fmt.Errorf("symbol %s = %d is outside 0..%d, its declared bound", s, v, bound)
-		}
-		b.value[s] = values[s]
-		b.source[s] = place{}
+		return fmt.Errorf("symbol %s = %d is outside 0..%d, its declared bound", s, values[s], bound)
+	}
+	for s, v := range values {
+		b.value[s], b.source[s] = v, place{}
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func fits(n *Node, stored DType, dims []int) bool {
 	if err != nil || !slices.Equal(want, dims) {
 		return false
 	}
-	_, err = byteSize(stored, dims)
+	_, err = ByteSize(stored, dims)
 	return err == nil
 }
 

@@ -3,7 +3,6 @@ package runtime
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -118,8 +117,7 @@ func (s *Signature) Bind(in map[string]*ir.Data, opt RunOptions) (map[string]int
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(opt.Inputs)) {
-		t := opt.Inputs[name]
+	for name, t := range opt.Inputs {
 		i := slices.IndexFunc(s.inputs, func(p Port) bool { return p.Name == name })
 		switch _, twice := dims[name]; {
 		case i < 0:
@@ -203,7 +201,7 @@ func (s *Signature) NewOutputs(symbols map[string]int64, opt RunOptions) ([]Outp
 			list[i].Data = &ir.Data{DType: port.Type.DType, Dims: dims}
 		}
 		if err == nil {
-			list[i].Size, err = sizeOf(port.Type.DType, dims)
+			list[i].Size, err = ir.ByteSize(port.Type.DType, dims)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("output %q: %w", port.Name, err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"sync"
 
@@ -48,7 +47,7 @@ type Memory interface {
 // NewDeviceTensor is for backends: a tensor whose bytes memory has, and closes.
 // The label says what it is, in errors.
 func NewDeviceTensor(label string, t ir.DType, dims []int, memory Memory) (*DeviceTensor, error) {
-	size, err := sizeOf(t, dims)
+	size, err := ir.ByteSize(t, dims)
 	if err == nil && memory == nil {
 		err = errors.New("it has no memory")
 	}
@@ -56,11 +55,6 @@ func NewDeviceTensor(label string, t ir.DType, dims []int, memory Memory) (*Devi
 		return nil, fmt.Errorf("device tensor %s: %w", label, err)
 	}
 	return &DeviceTensor{dtype: t, dims: slices.Clone(dims), size: size, label: label, memory: memory}, nil
-}
-
-// sizeOf is the bytes of a tensor.
-func sizeOf(t ir.DType, dims []int) (int64, error) {
-	return ir.Type{DType: t, Shape: ir.ShapeOf(dims...)}.MaxBytes()
 }
 
 var errNoTensor = errors.New("the device tensor is nil: a run with RunOptions.Keep and Executable.Upload make one, " +
@@ -139,7 +133,7 @@ func (t *DeviceTensor) ReadRows(ctx context.Context, first, count int) (*ir.Data
 		return nil, fmt.Errorf("read rows of %v: %w", t, err)
 	}
 	dims[0] = first
-	at, err := sizeOf(t.dtype, dims)
+	at, err := ir.ByteSize(t.dtype, dims)
 	if err != nil {
 		return nil, fmt.Errorf("read rows of %v: %w", t, err)
 	}
@@ -171,11 +165,10 @@ func (t *DeviceTensor) readBytes(ctx context.Context, p []byte, offset int64) er
 	if err := CheckContext(ctx); err != nil {
 		return fmt.Errorf("read %v: %w", t, err)
 	}
-	release, err := t.hold()
-	if err != nil {
+	if err := t.hold(); err != nil {
 		return fmt.Errorf("read %w", err)
 	}
-	defer release()
+	defer t.release()
 	if len(p) == 0 {
 		return nil
 	}
@@ -204,23 +197,25 @@ func (t *DeviceTensor) Close() error {
 }
 
 // hold keeps the memory until release is called, even if the tensor is closed before.
-func (t *DeviceTensor) hold() (release func(), err error) {
+func (t *DeviceTensor) hold() error {
 	if t.none() {
-		return nil, errNoTensor
+		return errNoTensor
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
-		return nil, fmt.Errorf("%v: the tensor is %w: close it after the last use", t, ErrClosed)
+		return fmt.Errorf("%v: the tensor is %w: close it after the last use", t, ErrClosed)
 	}
 	t.users++
-	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if t.users--; t.users == 0 && t.closed {
-			t.memory.Close() // nobody is left to tell of an error, and both backends have none
-		}
-	}, nil
+	return nil
+}
+
+func (t *DeviceTensor) release() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.users--; t.users == 0 && t.closed {
+		t.memory.Close() // nobody is left to tell of an error, and both backends have none
+	}
 }
 
 // Hold is for backends: it returns where tensors lie, by name, none of which may be
@@ -229,21 +224,19 @@ func Hold(tensors map[string]*DeviceTensor) (memory map[string]Memory, release f
 	if len(tensors) == 0 {
 		return nil, func() {}, nil
 	}
-	memory = map[string]Memory{}
-	var held []func()
+	memory = make(map[string]Memory, len(tensors))
+	held := make([]*DeviceTensor, 0, len(tensors))
 	release = func() {
-		for _, r := range held {
-			r()
+		for _, t := range held {
+			t.release()
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(tensors)) {
-		t := tensors[name]
-		r, err := t.hold()
-		if err != nil {
+	for name, t := range tensors {
+		if err := t.hold(); err != nil {
 			release()
 			return nil, nil, fmt.Errorf("input %q: %w", name, err)
 		}
-		held = append(held, r)
+		held = append(held, t)
 		memory[name] = t.memory
 	}
 	return memory, release, nil

@@ -43,7 +43,7 @@ func (k *Kernel) operands(symbols map[string]int64) ([]operand, error) {
 		if err != nil {
 			return nil, fmt.Errorf("binding %d (%s): %w", i, b.Name, err)
 		}
-		size, err := ir.Type{DType: b.DType, Shape: ir.ShapeOf(dims...)}.MaxBytes()
+		size, err := ir.ByteSize(b.DType, dims)
 		if err != nil {
 			return nil, err
 		}

@@ -92,7 +92,7 @@ type Segment struct {
 
 // Bytes returns the length of the segment.
 func (s Segment) Bytes() (int64, error) {
-	return ir.Type{DType: s.DType, Shape: ir.ShapeOf(s.Dims...)}.MaxBytes()
+	return ir.ByteSize(s.DType, s.Dims)
 }
 
 // Port is a named value at the program's interface.
