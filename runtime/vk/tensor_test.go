@@ -134,7 +134,8 @@ func TestRunsAhead(t *testing.T) {
 				}
 			}
 			expect(t, "state", must(count.ReadState("sum"))(t), sum)
-			outlives := must(chain.Run(t.Context(), inputs(ramp(1, n)), runtime.RunOptions{Keep: []string{"y"}}))(t).Kept["y"]
+			r := must(chain.Run(t.Context(), inputs(ramp(1, n)), runtime.RunOptions{Keep: []string{"y"}}))(t)
+			outlives := r.Kept["y"]
 			if err := chain.Close(); err != nil {
 				t.Fatal(err)
 			}
