@@ -8,9 +8,11 @@ import (
 )
 
 // Dim is the extent of one axis: a number, or a linear expression Mul*Sym+Add
-// over one named symbol whose value (0 to Bound) arrives at run time. Dims are
-// comparable with ==; two dims are equal only if they are equal for every
-// value of their symbol.
+// over one symbol whose value (0 to Bound) arrives at run time. Sym is the name of
+// a symbol, or the text of what follows from several: a sum such as S+2*T, or a
+// quotient such as floor((T+1)/2). Sums and quotients have one text each, so dims
+// are comparable with ==; two dims are equal only if they are equal for every
+// value of their symbols.
 type Dim struct {
 	Sym   string // empty for a number
 	Bound int64  // largest value of Sym; 0 for a number
@@ -28,6 +30,9 @@ func Symbol(name string, bound int) Dim {
 
 // IsStatic reports whether d is a number.
 func (d Dim) IsStatic() bool { return d.Sym == "" }
+
+// isDerived reports whether the value of d follows from several symbols, or from a quotient.
+func (d Dim) isDerived() bool { return !d.IsStatic() && !IsIdent(d.Sym) }
 
 // Max returns the largest value of d, which sizes buffers.
 func (d Dim) Max() int64 { return d.Mul*d.Bound + d.Add }
@@ -66,35 +71,37 @@ func (d Dim) Mul2(o Dim) (Dim, error) {
 		d, o)
 }
 
-// Sum returns d+o, which must not mix two symbols.
+// Sum returns d+o. It refuses sums of more symbols than a text of 256 bytes holds.
 func (d Dim) Sum(o Dim) (Dim, error) {
-	if d.IsStatic() {
-		d, o = o, d
-	}
 	switch {
 	case o.IsStatic():
 		return d.Plus(o.Add), nil
-	case d.Sym == o.Sym:
-		d.Mul += o.Mul
-		d.Add += o.Add
-		return d, nil
+	case d.IsStatic():
+		return o.Plus(d.Add), nil
 	}
-	return Dim{}, fmt.Errorf("%s+%s is not linear in one symbol: declare their sum as a symbol of its own", d, o)
+	return d.linear().plus(o.linear(), 1).dim()
 }
 
-// Less returns d-o, where that is a number or still linear in d's symbol.
+// Less returns d-o, where no symbol is taken off more often than d has it.
 func (d Dim) Less(o Dim) (Dim, error) {
-	switch {
-	case o.IsStatic():
+	if o.IsStatic() {
 		return d.Plus(-o.Add), nil
-	case d.Sym == o.Sym && d.Mul == o.Mul:
-		return Dim{Add: d.Add - o.Add}, nil
-	case d.Sym == o.Sym && d.Mul > o.Mul:
-		d.Mul -= o.Mul
-		d.Add -= o.Add
-		return d, nil
 	}
-	return Dim{}, fmt.Errorf("%s-%s is not linear in one symbol", d, o)
+	less, err := d.linear().plus(o.linear(), -1).dim()
+	if err != nil {
+		return Dim{}, fmt.Errorf("%s-%s is no extent: %w", d, o, err)
+	}
+	return less, nil
+}
+
+// FloorQuo returns the largest whole number not above d/n. Of a symbol that is a
+// quotient, floor(T/2), unless n divides d for every value.
+func (d Dim) FloorQuo(n int64) (Dim, error) {
+	q, err := d.linear().floorQuo(n)
+	if err != nil {
+		return Dim{}, err
+	}
+	return q.dim()
 }
 
 // Quo returns d/n where n divides d for every value of its symbol.
@@ -113,8 +120,15 @@ func (d Dim) Eval(symbols map[string]int64) (int64, error) {
 		return d.Add, nil
 	}
 	v, ok := symbols[d.Sym]
+	if !ok && !IsIdent(d.Sym) {
+		l, err := parseExtent(d.Sym, func(symbol string) (int64, error) { return valueOf(symbol, symbols) })
+		if err != nil {
+			return 0, err
+		}
+		v, ok = l.max, true
+	}
 	if !ok {
-		return 0, fmt.Errorf("symbol %s has no value: it is the size of an axis of no input, so pass it by name", d.Sym)
+		return valueOf(d.Sym, symbols)
 	}
 	if v < 0 || v > d.Bound {
 		return 0, fmt.Errorf("symbol %s = %d is outside 0..%d, its declared bound", d.Sym, v, d.Bound)
@@ -122,54 +136,53 @@ func (d Dim) Eval(symbols map[string]int64) (int64, error) {
 	return d.Mul*v + d.Add, nil
 }
 
-// String prints the dim as text IR and graph.json write it: 6, T, 4*T, 4*T+1.
+func valueOf(symbol string, symbols map[string]int64) (int64, error) {
+	v, ok := symbols[symbol]
+	if !ok {
+		return 0, fmt.Errorf("symbol %s has no value: it is the size of an axis of no input, so pass it by name",
+			symbol)
+	}
+	return v, nil
+}
+
+// String prints the dim as text IR and graph.json write it: 6, T, 4*T+1, S+T, 2*(S+T), floor((T+1)/2).
 func (d Dim) String() string {
 	if d.IsStatic() {
 		return strconv.FormatInt(d.Add, 10)
 	}
 	var b strings.Builder
-	if d.Mul != 1 {
-		fmt.Fprintf(&b, "%d*", d.Mul)
+	switch {
+	case d.Mul == 1:
+		b.WriteString(d.Sym)
+	case isSum(d.Sym):
+		fmt.Fprintf(&b, "%d*(%s)", d.Mul, d.Sym)
+	default:
+		fmt.Fprintf(&b, "%d*%s", d.Mul, d.Sym)
 	}
-	b.WriteString(d.Sym)
 	if d.Add != 0 {
 		fmt.Fprintf(&b, "%+d", d.Add)
 	}
 	return b.String()
 }
 
-// ParseDim reads what String prints. The symbol's bound comes from bounds.
+// ParseDim reads what String prints. The symbols' bounds come from bounds.
 func ParseDim(s string, bounds map[string]int64) (Dim, error) {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return checkDim(Dim{Add: n})
 	}
-	bad := func() (Dim, error) {
-		return Dim{}, fmt.Errorf("dim %q: want a number, a symbol, or MUL*SYMBOL+ADD", s)
-	}
-	d := Dim{Mul: 1}
-	rest := s
-	if mul, after, ok := strings.Cut(rest, "*"); ok {
-		n, err := strconv.ParseInt(mul, 10, 64)
-		if err != nil || n < 1 {
-			return bad()
+	l, err := parseExtent(s, func(symbol string) (int64, error) {
+		if bound, ok := bounds[symbol]; ok {
+			return bound, nil
 		}
-		d.Mul, rest = n, after
+		return 0, fmt.Errorf("symbol %s is not declared", symbol)
+	})
+	if err != nil {
+		return Dim{}, fmt.Errorf("dim %q: %w", clip(s), err)
 	}
-	if i := strings.IndexAny(rest, "+-"); i >= 0 {
-		n, err := strconv.ParseInt(rest[i:], 10, 64)
-		if err != nil {
-			return bad()
-		}
-		d.Add, rest = n, rest[:i]
+	d, err := l.dim()
+	if err != nil {
+		return Dim{}, fmt.Errorf("dim %q: %w", clip(s), err)
 	}
-	if !IsIdent(rest) {
-		return bad()
-	}
-	bound, ok := bounds[rest]
-	if !ok {
-		return Dim{}, fmt.Errorf("dim %q: symbol %s is not declared", s, rest)
-	}
-	d.Sym, d.Bound = rest, bound
 	return checkDim(d)
 }
 

@@ -5,34 +5,56 @@ import (
 	"testing"
 )
 
-func randomDim(rng *rand.Rand) Dim {
+// randomDim makes numbers, multiples of symbols, and sums and quotients of them.
+func randomDim(t *testing.T, rng *rand.Rand, depth int) Dim {
 	d := Dim{Add: rng.Int64N(9)}
-	if rng.IntN(2) == 0 {
+	if rng.IntN(3) > 0 {
 		d.Sym, d.Bound, d.Mul = "T", 10, 1+rng.Int64N(4)
+		if rng.IntN(3) == 0 {
+			d.Sym, d.Bound = "S", 7
+		}
 		d.Add -= 4
+	}
+	if depth == 0 {
+		return d
+	}
+	var err error
+	switch o := randomDim(t, rng, depth-1); rng.IntN(3) {
+	case 0:
+		d, err = d.Sum(o)
+	case 1:
+		d, err = o.FloorQuo(1 + rng.Int64N(6))
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	return d
 }
 
-// TestDimArithmetic checks that dims compute as their values do: for every
-// value of the symbol, f(d, o) evaluates to f of what d and o evaluate to.
+// TestDimArithmetic checks that dims compute as their values do: for all values of
+// the symbols, f(d, o) evaluates to f of what d and o evaluate to.
 func TestDimArithmetic(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	defined := map[string]int{}
-	for range 2000 {
-		d, o, n := randomDim(rng), randomDim(rng), 1+rng.Int64N(4)
+	bounds := map[string]int64{"T": 10, "S": 7}
+	for range 300 {
+		d, o, n := randomDim(t, rng, 3), randomDim(t, rng, 2), 1+rng.Int64N(4)
 		check := func(name string, got Dim, ok bool, want func(a, b int64) int64) {
 			if !ok {
 				return
 			}
 			defined[name]++
-			for v := range int64(11) {
-				at := map[string]int64{"T": v}
+			for i := range int64(11 * 8) {
+				at := map[string]int64{"T": i / 8, "S": i % 8}
 				a, _ := d.Eval(at)
 				b, _ := o.Eval(at)
-				if have, err := got.Eval(at); err != nil || have != want(a, b) {
-					t.Fatalf("%s of %s and %s (n=%d) at T=%d: %s is %d (%v), want %d", name, d, o, n, v, got,
+				have, err := got.Eval(at)
+				if err != nil || have != want(a, b) {
+					t.Fatalf("%s of %s and %s (n=%d) at %v: %s is %d (%v), want %d", name, d, o, n, at, got,
 						have, err, want(a, b))
+				}
+				if have > got.Max() || max(have, 0) < got.Min() && got.Add >= 0 {
+					t.Fatalf("%s is %d at %v, outside %d..%d", got, have, at, got.Min(), got.Max())
 				}
 			}
 		}
@@ -43,21 +65,63 @@ func TestDimArithmetic(t *testing.T) {
 		check("mul", mul, err == nil, func(a, b int64) int64 { return a * b })
 		sum, err := d.Sum(o)
 		check("sum", sum, err == nil, func(a, b int64) int64 { return a + b })
+		if again, err2 := o.Sum(d); err != nil || err2 != nil || again != sum {
+			t.Fatalf("%s+%s is %s, the other way round %s (%v, %v)", d, o, sum, again, err, err2)
+		}
+		if back, err := sum.Less(o); err != nil || back != d {
+			t.Fatalf("%s+%s-%s is %s, %v", d, o, o, back, err)
+		}
 		less, err := d.Less(o)
 		check("less", less, err == nil, func(a, b int64) int64 { return a - b })
 		quo, ok := d.Times(n).Quo(n)
 		check("quo", quo, ok, func(a, _ int64) int64 { return a })
 		quo, ok = d.Quo(n)
 		check("quo if it divides", quo, ok, func(a, _ int64) int64 { return a / n })
-		if text, err := ParseDim(d.String(), map[string]int64{"T": 10}); d.Max() >= 0 && (d.Sym != "" || d.Add >= 0) &&
+		quo, err = d.FloorQuo(n)
+		check("floor quo", quo, err == nil, func(a, _ int64) int64 { return floorDiv(a, n) })
+		if text, err := ParseDim(d.String(), bounds); d.Max() >= 0 && (d.Sym != "" || d.Add >= 0) &&
 			(err != nil || text != d) {
 			t.Fatalf("%s reads back as %s, %v", d, text, err)
 		}
 	}
-	for _, name := range []string{"plus", "times", "times 0", "mul", "sum", "less", "quo", "quo if it divides"} {
-		if defined[name] < 100 {
+	for _, name := range []string{"plus", "times", "times 0", "mul", "sum", "less", "quo", "quo if it divides",
+		"floor quo"} {
+		if defined[name] < 50 {
 			t.Errorf("%s was defined %d times only", name, defined[name])
 		}
+	}
+}
+
+// TestDimForms checks that what is equal for all values is written in one way.
+func TestDimForms(t *testing.T) {
+	bounds := map[string]int64{"T": 100, "S": 10}
+	for text, want := range map[string]string{
+		"T+T": "2*T", "T+S": "S+T", "2*S+2*T": "2*(S+T)", "2*(S+T)+1": "2*(S+T)+1", "S+2*T-3": "S+2*T-3",
+		"floor(T/2)": "floor(T/2)", "floor((T-1)/2)": "floor((T+1)/2)-1", "floor((2*T+3)/4)": "floor((T+1)/2)",
+		"floor((3*T)/2)": "T+floor(T/2)", "floor((4*T+8)/4)": "T+2", "floor((4*T+2)/4)": "T",
+		"floor((floor((T+1)/2)+1)/2)": "floor((T+3)/4)", "floor((2*floor(T/3)+1)/4)": "floor(T/6)",
+		"floor((S+T)/2)": "floor((S+T)/2)", "3*floor(T/2)+1": "3*floor(T/2)+1",
+		"floor((floor(T/2)+S)/2)": "floor((S+floor(T/2))/2)",
+	} {
+		d, err := ParseDim(text, bounds)
+		if err != nil || d.String() != want {
+			t.Errorf("%s is %s (%v), want %s", text, d, err, want)
+		}
+	}
+	long := D(0)
+	var err error
+	for i := 0; err == nil && i < 100; i++ {
+		long, err = long.Sum(Symbol("symbol"+string(rune('a'+i%26))+string(rune('a'+i/26)), 8))
+	}
+	if err == nil {
+		t.Errorf("a sum of any length: %s", long)
+	}
+	deep := Symbol("T", 100)
+	for err = nil; err == nil && deep.Mul > 0; {
+		deep, err = deep.Plus(1).FloorQuo(1 << 19)
+	}
+	if err == nil {
+		t.Errorf("a divisor without limit: %s", deep)
 	}
 }
 
@@ -69,8 +133,13 @@ func TestDimRefuses(t *testing.T) {
 	if d, err := tt.Mul2(tt); err == nil {
 		t.Errorf("T*T = %s", d)
 	}
-	if d, err := tt.Sum(s); err == nil {
-		t.Errorf("T+S = %s", d)
+	if d, err := tt.Less(s); err == nil {
+		t.Errorf("T-S = %s", d)
+	}
+	for _, n := range []int64{0, -1} {
+		if d, err := tt.FloorQuo(n); err == nil {
+			t.Errorf("floor(T/%d) = %s", n, d)
+		}
 	}
 	if d, err := tt.Less(tt.Times(2)); err == nil {
 		t.Errorf("T-2*T = %s", d)
@@ -110,7 +179,9 @@ func TestParseDim(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "-1", "U", "T*4", "0*T", "-1*T", "4*", "*T", "T+", "T+x", "T+-1", "4*T*2", "3*4",
-		" T", "T ", "1.5",
+		" T", "T ", "1.5", "floor(T)", "floor(T/0)", "floor(T/2", "floor(T+1/2)", "(T", "T)", "2*(T", "-T", "4-T",
+		"floor(T/-2)",
+		"floor(/2)", "1099511627776*(1099511627776*T)", "2*3*T", "T--1",
 		"1099511627777", "99999999999999999999", "1099511627776*T", "T+1099511627776", "é"} {
 		if d, err := ParseDim(text, bounds); err == nil {
 			t.Errorf("%q reads as %s", text, d)

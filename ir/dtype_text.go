@@ -56,7 +56,7 @@ func (d *Dim) UnmarshalJSON(text []byte) error {
 		if err := json.Unmarshal(text, &obj); err != nil {
 			return fmt.Errorf("dim %.80s: %w", text, err)
 		}
-		if !IsIdent(obj.Sym) || obj.Mul < 1 {
+		if err := checkSym(obj.Sym); err != nil || obj.Mul < 1 {
 			return fmt.Errorf("dim %.80s: want a symbol's name and a positive mul", text)
 		}
 		v = Dim(obj)

@@ -2,6 +2,7 @@ package ir
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"unicode/utf8"
 )
@@ -75,6 +76,7 @@ type Graph struct {
 	outputs []Output
 	updates []Update
 	symbols map[string]int64 // bound of each symbol
+	derived map[string]int64 // and of each sum or quotient of symbols
 	named   map[string]*Node // inputs, weights and states
 	results map[string]bool  // names of outputs
 	updated map[*Node]bool   // states that have an update
@@ -162,13 +164,12 @@ func (g *Graph) add(op Op, args []*Node, attrs []Attr, pos string) (*Node, error
 // declare records the node's name and symbols.
 func (g *Graph) declare(n *Node) error {
 	for _, d := range n.typ.Shape {
-		if err := g.DeclareSymbol(d.Sym, d.Bound); err != nil {
+		if err := g.DeclareDim(d); err != nil {
 			return err
 		}
 	}
 	if n.op == OpDimValue {
-		d := n.attrs.Shape("dim")[0]
-		if err := g.DeclareSymbol(d.Sym, d.Bound); err != nil {
+		if err := g.DeclareDim(n.attrs.Shape("dim")[0]); err != nil {
 			return err
 		}
 	}
@@ -205,6 +206,30 @@ func (g *Graph) DeclareSymbol(name string, bound int64) error {
 		g.symbols = map[string]int64{}
 	}
 	g.symbols[name] = bound
+	return nil
+}
+
+// DeclareDim records the symbol of a dim. That of a sum or quotient, whose value
+// follows from others, is recorded as Derived; those others must be declared.
+func (g *Graph) DeclareDim(d Dim) error {
+	if d.IsStatic() || IsIdent(d.Sym) {
+		return g.DeclareSymbol(d.Sym, d.Bound)
+	}
+	if have, ok := g.derived[d.Sym]; ok && have == d.Bound {
+		return nil
+	}
+	same, err := ParseDim(d.Sym, g.symbols)
+	if err != nil {
+		return err
+	}
+	if same != (Dim{Sym: d.Sym, Bound: d.Bound, Mul: 1}) {
+		return fmt.Errorf("dim %s with a bound of %d is not written as its symbols make it: %s, at most %d", d.Sym,
+			d.Bound, same, same.Max())
+	}
+	if g.derived == nil {
+		g.derived = map[string]int64{}
+	}
+	g.derived[d.Sym] = d.Bound
 	return nil
 }
 
@@ -263,17 +288,20 @@ func (g *Graph) Updates() []Update { return g.updates }
 func (g *Graph) Named(name string) (*Node, bool) { n, ok := g.named[name]; return n, ok }
 
 // Symbols returns the names of all symbols, sorted.
-func (g *Graph) Symbols() []string {
-	names := make([]string, 0, len(g.symbols))
-	for s := range g.symbols {
-		names = append(names, s)
-	}
-	slices.Sort(names)
-	return names
-}
+func (g *Graph) Symbols() []string { return slices.Sorted(maps.Keys(g.symbols)) }
 
-// SymbolBound returns the bound of a declared symbol.
-func (g *Graph) SymbolBound(name string) (int64, bool) { b, ok := g.symbols[name]; return b, ok }
+// Derived returns the sums and quotients of symbols that are the Sym of a dim,
+// sorted: extents whose values follow from those of Symbols.
+func (g *Graph) Derived() []string { return slices.Sorted(maps.Keys(g.derived)) }
+
+// SymbolBound returns the bound of a symbol, declared or derived.
+func (g *Graph) SymbolBound(name string) (int64, bool) {
+	b, ok := g.symbols[name]
+	if !ok {
+		b, ok = g.derived[name]
+	}
+	return b, ok
+}
 
 // Leaves returns the nodes of that op (OpInput, OpWeight, OpState…) in order.
 func (g *Graph) Leaves(op Op) []*Node {

@@ -132,6 +132,9 @@ func (c *canon) write(w io.Writer) {
 		fmt.Fprintln(w, c.line(n))
 	}
 	for i, s := range c.symbols {
+		if !IsIdent(s) {
+			continue // its bound follows
+		}
 		fmt.Fprintf(w, "symbol s%d <= %d\n", i, c.g.symbols[s])
 	}
 	for _, o := range c.g.outputs {
@@ -178,12 +181,22 @@ func (c *canon) shape(s Shape) Shape {
 	out := slices.Clone(s)
 	for i := range out {
 		if sym := out[i].Sym; sym != "" {
-			if c.symbol[sym] == "" {
-				c.symbol[sym] = fmt.Sprintf("s%d", len(c.symbols))
-				c.symbols = append(c.symbols, sym)
-			}
-			out[i].Sym = c.symbol[sym]
+			out[i].Sym = c.rename(sym)
 		}
 	}
 	return out
+}
+
+// rename returns the canonical name of a symbol, or the canonical text of a sum or quotient of symbols.
+func (c *canon) rename(sym string) string {
+	if name := c.symbol[sym]; name != "" {
+		return name
+	}
+	name := fmt.Sprintf("s%d", len(c.symbols))
+	if !IsIdent(sym) {
+		name = renameExtent(sym, c.rename)
+	}
+	c.symbol[sym] = name
+	c.symbols = append(c.symbols, sym)
+	return name
 }

@@ -67,7 +67,7 @@ type tokenKind uint8
 const (
 	tokEOF    tokenKind = iota
 	tokBad              // cannot start a token
-	tokWord             // keyword, op, dtype, number or dim: 4*T+1
+	tokWord             // keyword, op, dtype, number or dim: 4*T+1, floor(T/2)
 	tokRef              // %x
 	tokString           // "x"
 	tokPunct            // { } [ ] ( ) = , : <=
@@ -115,7 +115,7 @@ func (l *lexer) next() token {
 			return token{tokRef, l.text[start+1 : l.pos], start}
 		}
 	case isWordByte(c):
-		l.run(isWordByte)
+		l.word()
 		return token{tokWord, l.text[start:l.pos], start}
 	case strings.HasPrefix(l.text[start:], "<="):
 		l.pos += 2
@@ -127,6 +127,29 @@ func (l *lexer) next() token {
 	_, size := utf8.DecodeRuneInString(l.text[start:])
 	l.pos = start + size
 	return token{tokBad, l.text[start:l.pos], start}
+}
+
+// word passes over a word. In a dim, parentheses belong to it: 2*(S+T), floor((T+1)/2).
+func (l *lexer) word() {
+	start := l.pos
+	l.run(isWordByte)
+	if !strings.HasPrefix(l.text[l.pos:], "(") || !strings.HasSuffix(l.text[start:l.pos], "floor") &&
+		!strings.HasSuffix(l.text[start:l.pos], "*") {
+		return
+	}
+	for depth := 0; l.pos < len(l.text); l.pos++ {
+		switch c := l.text[l.pos]; {
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		case !isWordByte(c) && (c != '/' || depth == 0):
+			return
+		}
+		if depth < 0 {
+			return
+		}
+	}
 }
 
 // skipSpace passes over white space and comments.

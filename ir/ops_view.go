@@ -167,17 +167,19 @@ func sliceDim(d Dim, start int64, limit Dim, step int64) (Dim, error) {
 		}
 		return Dim{Add: q}, nil
 	}
-	q, ok := n.Quo(step)
-	if !ok {
-		return Dim{}, fmt.Errorf("step %d does not divide the symbolic extent %s", step, n)
+	if step > maxElems {
+		return Dim{}, fmt.Errorf("step %d is over %d", step, int64(maxElems))
 	}
-	return q, nil
+	return n.Plus(step - 1).FloorQuo(step)
 }
 
 // sliceLimitFits reports whether limit <= d for every value of the symbols.
 func sliceLimitFits(d, limit Dim) bool {
 	if d.Sym == limit.Sym {
 		return limit.Max() <= d.Max() && limit.Add <= d.Add
+	}
+	if more, err := d.Less(limit); err == nil {
+		return more.Add >= 0
 	}
 	return limit.Max() <= d.Min()
 }

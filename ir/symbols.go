@@ -57,7 +57,8 @@ func firstBad[V any](of map[string]V, bad func(key string, v V) bool) (first str
 }
 
 // BindSymbols returns the value of every symbol of the graph, from the shapes
-// of its inputs: an axis of extent 4*T+1 that is 9 long says that T is 2.
+// of its inputs: an axis of extent 4*T+1 that is 9 long says that T is 2. Those of
+// sums and quotients, which Graph.Derived lists, follow and are returned as well.
 // Symbols that size no input axis must be in explicit; others may be, and must
 // then agree. Every input must have a shape that fits its declared one.
 func BindSymbols(g *Graph, dims map[string][]int, explicit map[string]int64) (map[string]int64, error) {
@@ -82,7 +83,30 @@ func BindSymbols(g *Graph, dims map[string][]int, explicit map[string]int64) (ma
 	if s, ok := firstBad(g.symbols, unbound); ok {
 		return nil, fmt.Errorf("symbol %s has no value: it sizes no axis of an input, so pass it by name", s)
 	}
-	return b.value, nil
+	for _, s := range g.Derived() {
+		v, err := Dim{Sym: s, Bound: g.derived[s], Mul: 1}.Eval(b.value)
+		if err != nil {
+			return nil, err
+		}
+		b.value[s] = v
+	}
+	return b.value, b.follow(g, dims)
+}
+
+// follow checks the axes of inputs whose extents follow from symbols that others tell.
+func (b binding) follow(g *Graph, dims map[string][]int) error {
+	for _, n := range g.Leaves(OpInput) {
+		for i, d := range n.typ.Shape {
+			if !d.isDerived() {
+				continue
+			}
+			if want, err := d.Eval(b.value); err != nil || int64(dims[n.Name()][i]) != want {
+				return fmt.Errorf("input %q has shape %v, want %s: %s is %d, not %d as %s is", n.Name(),
+					dims[n.Name()], n.typ.Shape, place{n.Name(), i}, dims[n.Name()][i], want, d)
+			}
+		}
+	}
+	return nil
 }
 
 // binding collects symbol values and where each came from.
@@ -136,6 +160,9 @@ func (b binding) input(n *Node, have []int) error {
 
 // axis solves d = have for the symbol of d.
 func (b binding) axis(d Dim, have int64, where place) error {
+	if d.isDerived() {
+		return nil // once all symbols are known
+	}
 	if d.IsStatic() || d.Mul < 1 {
 		if have != d.Add {
 			return fmt.Errorf("%s is %d, not %d", where, have, d.Add)

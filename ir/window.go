@@ -89,39 +89,19 @@ func (w Window) check() error {
 func (w Window) slide(dims Shape, ceil bool) (Shape, error) {
 	out := make(Shape, len(dims))
 	for i, d := range dims {
-		rest := d.Plus(w.Low[i] + w.High[i] - w.Reach(i))
-		if rest.Max() < 0 {
+		over := w.High[i] - w.Reach(i) // of the last window's start, counted from the end of d
+		if d.Plus(w.Low[i]+over).Max() < 0 {
 			return nil, fmt.Errorf("a window that spans %d does not fit the %s elements of its axis %d with "+
 				"padding %d and %d", w.Reach(i), d, i, w.Low[i], w.High[i])
 		}
-		steps := rest
 		if ceil {
-			steps = rest.Plus(w.Stride[i] - 1)
+			over = min(over+w.Stride[i]-1, -1)
 		}
-		n, ok := floorQuo(steps, w.Stride[i])
-		if !ok {
-			return nil, fmt.Errorf("stride %d does not divide the symbolic extent %s", w.Stride[i], d)
+		last, err := d.Plus(w.Low[i] + over).FloorQuo(w.Stride[i])
+		if err != nil {
+			return nil, fmt.Errorf("axis %d: %w", i, err)
 		}
-		if past, err := n.Times(w.Stride[i]).Less(d.Plus(w.Low[i])); ceil && err == nil &&
-			past.IsStatic() && past.Add >= 0 {
-			n = n.Plus(-1)
-		}
-		out[i] = n.Plus(1)
+		out[i] = last.Plus(1)
 	}
 	return out, nil
-}
-
-// floorQuo returns the largest whole number not above d/n, where that is linear
-// in d's symbol.
-func floorQuo(d Dim, n int64) (Dim, bool) {
-	if d.Mul%n != 0 {
-		return Dim{}, false
-	}
-	d.Mul /= n
-	q := d.Add / n
-	if d.Add%n < 0 {
-		q--
-	}
-	d.Add = q
-	return d, true
 }

@@ -365,6 +365,20 @@ func (b *binder) apart(n *ir.Node) {
 	b.f.why[n.ID()] = fmt.Sprintf("stored: a kernel binds at most %d buffers", b.f.limits.Bindings)
 }
 
+// isExtent reports whether a kernel can go over a run of the arguments of a concat: a sum of symbols has a value at
+// run time only if it is the extent of a node.
+func (b *binder) isExtent(n *ir.Node, from, to int) bool {
+	axis, err := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank())
+	length := ir.D(0)
+	for _, a := range n.Args()[from:to] {
+		if err == nil {
+			length, err = length.Sum(a.Shape()[axis])
+		}
+	}
+	_, known := b.f.Graph.SymbolBound(length.Sym)
+	return err == nil && (known || length.IsStatic())
+}
+
 // runs divides the arguments of a stored concat among kernels that each write
 // their part of the result, so that no part is stored twice.
 func (b *binder) runs(n *ir.Node) {
@@ -373,7 +387,7 @@ func (b *binder) runs(n *ir.Node) {
 	set, first := []int{n.ID()}, 0
 	for i, a := range n.Args() {
 		more := b.with(set, a)
-		if i > first && (len(more) > b.room || i-first >= b.f.limits.Bindings) {
+		if i > first && (len(more) > b.room || i-first >= b.f.limits.Bindings || !b.isExtent(n, first, i+1)) {
 			c.runs = append(c.runs, [2]int{first, i})
 			first, more = i, b.with([]int{n.ID()}, a)
 		}

@@ -86,7 +86,7 @@ type planner struct {
 func layOutMemory(s *State) error {
 	pl := &planner{s: s, buffers: map[plan.ValueID]int{}, lifetime: map[int][2]int{},
 		p: &kernel.Program{Name: s.Graph.Name, Prepared: s.Plan.Once()}}
-	for _, name := range s.Graph.Symbols() {
+	for _, name := range slices.Concat(s.Graph.Symbols(), s.Graph.Derived()) {
 		bound, _ := s.Graph.SymbolBound(name)
 		pl.p.Symbols = append(pl.p.Symbols, kernel.Symbol{Name: name, Bound: bound})
 	}

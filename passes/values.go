@@ -39,8 +39,8 @@ func newValues(g *ir.Graph) *values {
 		}
 		v.AddValue(plan.Value{Type: n.Type(), Origin: origin, Node: n})
 	}
-	v.params = v.AddValue(plan.Value{Type: ir.Type{DType: ir.U32, Shape: ir.ShapeOf(len(g.Symbols()))},
-		Origin: plan.Params})
+	symbols := len(g.Symbols()) + len(g.Derived())
+	v.params = v.AddValue(plan.Value{Type: ir.Type{DType: ir.U32, Shape: ir.ShapeOf(symbols)}, Origin: plan.Params})
 	return v
 }
 

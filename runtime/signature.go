@@ -26,9 +26,13 @@ var errNoSignature = errors.New("there is no signature: it is nil")
 // alone, such as one read from a bundle.
 func NewSignature(inputs, outputs, states []Port, symbols []Symbol) (*Signature, error) {
 	g := ir.NewGraph("signature")
+	var given []Symbol // without those that follow from others
 	for _, s := range symbols {
-		if err := g.DeclareSymbol(s.Name, s.Bound); err != nil {
+		if err := g.DeclareDim(ir.Dim{Sym: s.Name, Bound: s.Bound, Mul: 1}); err != nil {
 			return nil, err
+		}
+		if ir.IsIdent(s.Name) {
+			given = append(given, s)
 		}
 	}
 	for _, list := range []struct {
@@ -43,15 +47,15 @@ func NewSignature(inputs, outputs, states []Port, symbols []Symbol) (*Signature,
 	}
 	for _, p := range outputs {
 		for _, d := range p.Type.Shape {
-			if err := g.DeclareSymbol(d.Sym, d.Bound); err != nil {
+			if err := g.DeclareDim(d); err != nil {
 				return nil, fmt.Errorf("output %q: %w", p.Name, err)
 			}
 		}
 	}
-	if n := len(g.Symbols()); n != len(symbols) {
+	if n := len(g.Symbols()) + len(g.Derived()); n != len(symbols) {
 		return nil, fmt.Errorf("%d symbols for %d in the types of ports: each needs one declaration", len(symbols), n)
 	}
-	return &Signature{inputs, outputs, states, symbols, g}, nil
+	return &Signature{inputs, outputs, states, given, g}, nil
 }
 
 func addLeaf(g *ir.Graph, op ir.Op, p Port) error {

@@ -120,7 +120,7 @@ func symbolValues(p *kernel.Program, given map[string]int64) (map[string]int64, 
 				strings.Join(append(names, "no other"), ", "))
 		}
 	}
-	return values, nil
+	return p.Values(values)
 }
 
 // others are values at which results are checked besides: about half of the
@@ -133,6 +133,7 @@ func (k *Kernel) others() map[string]int64 {
 	for name, v := range k.Symbols {
 		values[name] = min(v/2|1, v)
 	}
+	values, _ = k.program.Values(values) // as they were for k.Symbols
 	return values
 }
 

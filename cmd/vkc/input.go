@@ -113,7 +113,7 @@ func learn(known map[string]int64, p runtime.Port, dims []int) {
 		return
 	}
 	for i, d := range p.Type.Shape {
-		if _, ok := known[d.Sym]; !ok && !d.IsStatic() && d.Mul > 0 {
+		if _, ok := known[d.Sym]; !ok && ir.IsIdent(d.Sym) && d.Mul > 0 {
 			known[d.Sym] = (int64(dims[i]) - d.Add) / d.Mul
 		}
 	}
@@ -137,11 +137,14 @@ func randomInput(p runtime.Port, text string, symbols map[string]int64, left *in
 		return nil, usagef("--input %s=%s: want random:SEED, a number", p.Name, text)
 	}
 	for _, d := range p.Type.Shape {
-		if _, ok := symbols[d.Sym]; !ok && !d.IsStatic() {
+		if !ir.IsIdent(d.Sym) {
+			continue // a number, or what follows from other symbols
+		}
+		if _, ok := symbols[d.Sym]; !ok {
 			return nil, usagef("input %q is %s: pass --symbol %s=N (at most %d) for its size", p.Name,
 				p.Type, d.Sym, d.Bound)
 		}
-		if v := symbols[d.Sym]; !d.IsStatic() && (v < 0 || v > d.Bound) {
+		if v := symbols[d.Sym]; v < 0 || v > d.Bound {
 			return nil, usagef("symbol %s = %d is outside 0..%d, its declared bound", d.Sym, v, d.Bound)
 		}
 	}

@@ -322,7 +322,7 @@ func (e *emitter) symbolLines() []string {
 			e.fail("it needs symbol %s but binds no params", name)
 			return nil
 		}
-		lines = append(lines, fmt.Sprintf("const uint %s = %s[%d];", name, e.view(e.buffers[p], 1), i))
+		lines = append(lines, fmt.Sprintf("const uint %s = %s[%d];", e.symbolNames[name], e.view(e.buffers[p], 1), i))
 	}
 	return lines
 }

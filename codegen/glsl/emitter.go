@@ -17,6 +17,8 @@ type emitter struct {
 	sched   kernel.Schedule
 	caps    target.Caps
 	symbols []string
+	// symbolNames are the variables that hold their values.
+	symbolNames map[string]string
 
 	root  *scope // the body of main
 	scope *scope // the innermost open one
@@ -76,10 +78,17 @@ func (s *scope) block() *scope {
 
 func newEmitter(k *kernel.Kernel, sched kernel.Schedule, caps target.Caps, symbols []string) *emitter {
 	root := newScope(nil, "void main()")
-	e := &emitter{k: k, sched: sched, caps: caps, symbols: symbols, root: root, scope: root,
+	e := &emitter{k: k, sched: sched, caps: caps, symbols: symbols, symbolNames: map[string]string{},
+		root: root, scope: root,
 		needs: map[string]bool{}, helpers: map[string]bool{}, usedSyms: map[string]bool{}, tables: map[string]bool{}, arrays: map[string]string{}}
 	for _, s := range symbols {
 		root.names[s] = true
+	}
+	for _, s := range symbols {
+		e.symbolNames[s] = s
+		if !ir.IsIdent(s) { // a sum or quotient of symbols
+			e.symbolNames[s] = e.fresh(root, s)
+		}
 	}
 	for i, b := range k.Bindings {
 		e.buffers = append(e.buffers, e.newBuffer(i, b))
@@ -219,7 +228,7 @@ func (e *emitter) acc(i int) text {
 // symbol returns the variable of a run-time extent.
 func (e *emitter) symbol(name string) text {
 	e.usedSyms[name] = true
-	return primary(name)
+	return primary(e.symbolNames[name])
 }
 
 // dim prints an extent as a uint.

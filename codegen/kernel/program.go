@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -350,6 +351,24 @@ func (p *Program) checkBuffer(b Buffer) error {
 		return fmt.Errorf("unknown kind %q", b.Kind)
 	}
 	return nil
+}
+
+// Values returns the values of all symbols of the program, in which sums and
+// quotients of symbols are what the others make them.
+func (p *Program) Values(symbols map[string]int64) (map[string]int64, error) {
+	all := maps.Clone(symbols)
+	for _, s := range p.Symbols {
+		if ir.IsIdent(s.Name) {
+			continue
+		}
+		delete(all, s.Name)
+		v, err := ir.Dim{Sym: s.Name, Bound: s.Bound, Mul: 1}.Eval(all)
+		if err != nil {
+			return nil, err
+		}
+		all[s.Name] = v
+	}
+	return all, nil
 }
 
 func (p *Program) checkDim(d ir.Dim) error {

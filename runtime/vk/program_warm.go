@@ -9,7 +9,7 @@ import (
 )
 
 // warm starts one workgroup of every kernel, since drivers may compile a kernel when it is first started: no
-// run pays for that. Inputs and temporaries are zeros and symbols are 1. What the kernels write is
+// run pays for that. Inputs and temporaries are zeros and symbols are 1, sums of symbols too. What the kernels write is
 // overwritten: temporaries and outputs by every run, states by the reset that follows.
 func (e *Executable) warm(ctx context.Context, report func(runtime.Stage, int64, int64)) error {
 	first := e.firstSteps()

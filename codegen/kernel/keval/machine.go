@@ -154,6 +154,10 @@ func (m *Machine) name(buf int) string {
 // have been checked against them (see ir.BindInputs). It returns the outputs
 // by name.
 func (m *Machine) Run(in map[string]*ir.Data, symbols map[string]int64) (map[string]*ir.Data, error) {
+	symbols, err := m.prog.Values(symbols)
+	if err != nil {
+		return nil, err
+	}
 	elems, err := m.elements(symbols)
 	if err != nil {
 		return nil, err

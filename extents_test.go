@@ -1,0 +1,133 @@
+package vkc_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// extents has sums and quotients of symbols as extents.
+const extents = `graph "extents" {
+  symbol H <= 33
+  symbol W <= 20
+  symbol T <= 9
+  symbol S <= 8
+  %x = input {name="x", dtype=f32, shape=[1,3,H,W]}
+  %w = input {name="w", dtype=f32, shape=[8,3,3,3]}
+  %t = input {name="t", dtype=f32, shape=[T,5]}
+  %s = input {name="s", dtype=f32, shape=[S,5]}
+  %bias = input {name="bias", dtype=f32, shape=[S+T]}
+  %c = conv %x, %w {stride=[2,2], padding_low=[1,1], padding_high=[1,1]}
+  %p = max_pool %c {kernel=[2,2], ceil_mode=true}
+  %every = slice %x {starts=[0,0,0,0], limits=[1,3,H,W], steps=[1,1,1,3]}
+  %join = concat %t, %s {axis=0}
+  %sums = sum %join {axes=[1]}
+  %biased = add %sums, %bias
+  %rows = dim_value {dim=[floor((S+T)/2)]}
+  output "conv" %c
+  output "pool" %p
+  output "every" %every
+  output "biased" %biased
+  output "rows" %rows
+}
+`
+
+// wholes is a tensor of small whole numbers, whose sums are exact in any order.
+func wholes(t *testing.T, dims ...int) *ir.Data {
+	t.Helper()
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	v := make([]float32, n)
+	for i := range v {
+		v[i] = float32(i*i%17 - 8)
+	}
+	return tensorOf(t, v, dims...)
+}
+
+// TestExtents runs strided windows, steps and a concat over symbols at several
+// extents, and compares with the reference in every bit.
+func TestExtents(t *testing.T) {
+	g, err := ir.Parse(extents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cpu := openNamed(t, "cpu")
+	ref, err := cpu.LoadGraph(t.Context(), g, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	onEach(t, func(t *testing.T, dev *vkc.Device) {
+		exe, err := dev.LoadGraph(t.Context(), g, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := fmt.Sprint(exe.Symbols()); have != "[{H 33} {S 8} {T 9} {W 20}]" {
+			t.Errorf("the symbols to be given are %s", have)
+		}
+		for _, at := range [][4]int{{33, 20, 9, 8}, {1, 1, 1, 1}, {2, 7, 0, 3}, {16, 5, 4, 0}, {31, 19, 3, 2}} {
+			h, w, rows, more := at[0], at[1], at[2], at[3]
+			in := map[string]*ir.Data{"x": wholes(t, 1, 3, h, w), "w": wholes(t, 8, 3, 3, 3), "t": wholes(t, rows, 5),
+				"s": wholes(t, more, 5), "bias": wholes(t, rows+more)}
+			want, err := ref.Run(t.Context(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			have, err := exe.Run(t.Context(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if dims := want.Outputs["pool"].Dims; dims[2] != (h+3)/4 || dims[3] != (w+3)/4 {
+				t.Errorf("pooling %dx%d gives %v", h, w, dims)
+			}
+			for name, d := range want.Outputs {
+				got := have.Outputs[name]
+				if fmt.Sprint(got.Dims) != fmt.Sprint(d.Dims) || !bytes.Equal(got.Bytes, d.Bytes) {
+					t.Errorf("%s at %v is %v, want %v", name, at, got, d)
+				}
+			}
+			in["bias"] = wholes(t, rows+more+1)
+			_, err = exe.Run(t.Context(), in)
+			wantError(t, err, fmt.Sprintf(`axis 0 of input "bias" is %d, not %d as S+T is`, rows+more+1, rows+more))
+		}
+		if err := exe.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestExtentsOfOtherNames: a program comes from the cache under other names of symbols, which its sums and
+// quotients have too, though they sort otherwise.
+func TestExtentsOfOtherNames(t *testing.T) {
+	needTools(t)
+	ownCache(t)
+	g, err := ir.Parse(extents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compile(t, g, "generic")
+	names := strings.NewReplacer("S+T", "A+S", "S <=", "A <=", "[S,", "[A,", "T <=", "S <=", "[T,", "[S,")
+	text := names.Replace(extents)
+	other, err := ir.Parse(text)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	again := compile(t, other, "generic")
+	if !again.Stats.CacheHit {
+		t.Errorf("under other names: %+v", again.Stats)
+	}
+	derived := ""
+	for _, s := range again.Contents.Program.Symbols {
+		if !ir.IsIdent(s.Name) {
+			derived += s.Name + " "
+		}
+	}
+	if derived == "" || strings.Contains(derived, "T") {
+		t.Errorf("the cached program has extents %s", derived)
+	}
+}

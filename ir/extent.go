@@ -1,0 +1,369 @@
+package ir
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxExtentText bounds the text of a sum or quotient of symbols, and so what it takes to work with one.
+const maxExtentText = 256
+
+// linear is a sum of atoms by whole numbers, and a number. An atom is the text of a symbol or of a quotient, and
+// never negative. It is what a Dim is taken apart into where its atoms count: a Dim names one atom, or a whole sum.
+type linear struct {
+	coef map[string]int64 // by atom
+	add  int64
+	max  int64 // its largest value, with every symbol at its bound
+}
+
+// isSum reports whether the Sym of a dim is a sum of several atoms.
+func isSum(sym string) bool {
+	depth := 0
+	for i := range len(sym) {
+		switch sym[i] {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case '+':
+			if depth == 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// linear takes a dim apart.
+func (d Dim) linear() linear {
+	l := linear{coef: map[string]int64{}, add: d.Add, max: d.Max()}
+	switch {
+	case d.IsStatic():
+	case isSum(d.Sym):
+		sum, err := parseExtent(d.Sym, func(string) (int64, error) { return 0, nil })
+		if err != nil { // of no dim that was ever checked
+			l.coef[d.Sym] = d.Mul
+			break
+		}
+		for atom, c := range sum.coef {
+			l.coef[atom] = c * d.Mul
+		}
+	default:
+		l.coef[d.Sym] = d.Mul
+	}
+	return l
+}
+
+// plus adds o, by times.
+func (l linear) plus(o linear, times int64) linear {
+	out := linear{coef: maps.Clone(l.coef), add: l.add + times*o.add, max: l.max + times*o.max}
+	for atom, c := range o.coef {
+		out.coef[atom] += times * c
+	}
+	return out
+}
+
+// dim makes one dim of the sum: what all its atoms are multiples of becomes Mul, and what is left Sym.
+func (l linear) dim() (Dim, error) {
+	common, limit := int64(0), int64(maxElems)
+	for atom, c := range l.coef {
+		switch {
+		case c < 0:
+			return Dim{}, fmt.Errorf("%s is taken off more often than it is there", atom)
+		case c > limit:
+			return Dim{}, fmt.Errorf("%d*%s is out of range: the limit is %d", c, atom, limit)
+		}
+		common = gcd(common, c)
+	}
+	if common == 0 {
+		return Dim{Add: l.add}, nil
+	}
+	sum := linear{coef: maps.Clone(l.coef)}
+	for atom := range sum.coef {
+		sum.coef[atom] /= common
+	}
+	sym := sum.String()
+	if len(sym) > maxExtentText {
+		return Dim{}, fmt.Errorf("%.40s… is a sum of too many symbols: declare it as a symbol of its own", sym)
+	}
+	return Dim{Sym: sym, Bound: (l.max - l.add) / common, Mul: common, Add: l.add}, nil
+}
+
+// String prints the sum in its one form: atoms in the order of their texts, then the number.
+func (l linear) String() string {
+	var b strings.Builder
+	for _, atom := range slices.Sorted(maps.Keys(l.coef)) {
+		switch c := l.coef[atom]; {
+		case c == 0:
+			continue
+		case b.Len() > 0:
+			b.WriteByte('+')
+			fallthrough
+		default:
+			if c != 1 {
+				fmt.Fprintf(&b, "%d*", c)
+			}
+			b.WriteString(atom)
+		}
+	}
+	if b.Len() == 0 {
+		return strconv.FormatInt(l.add, 10)
+	}
+	if l.add != 0 {
+		fmt.Fprintf(&b, "%+d", l.add)
+	}
+	return b.String()
+}
+
+// floorQuo returns the largest whole number not above l/n. What of l is divided by n for all values of its atoms is
+// taken out, so that equal quotients are one text: the rest is a new atom, of numbers below n.
+func (l linear) floorQuo(n int64) (linear, error) {
+	if n < 1 || n > maxElems {
+		return linear{}, fmt.Errorf("%s is divided by %d, want a number of 1 to %d", l, n, int64(maxElems))
+	}
+	out := linear{coef: map[string]int64{}, add: floorDiv(l.add, n), max: floorDiv(l.max, n)}
+	rest, common := linear{coef: map[string]int64{}, add: l.add - n*floorDiv(l.add, n)}, n
+	for atom, c := range l.coef {
+		if c/n != 0 {
+			out.coef[atom] = c / n
+		}
+		if c%n != 0 {
+			rest.coef[atom] = c % n
+			common = gcd(common, c%n)
+		}
+	}
+	if len(rest.coef) == 0 {
+		return out, nil
+	}
+	for atom := range rest.coef {
+		rest.coef[atom] /= common
+	}
+	rest.add, n = rest.add/common, n/common
+	inner, by, err := rest.soleQuotient()
+	if err != nil {
+		return linear{}, err
+	}
+	if by > 0 { // floor((floor(x/by)+a)/n) is floor((x+by*a)/(by*n))
+		if rest.add > maxElems/by || n > maxElems/by {
+			return linear{}, fmt.Errorf("%s is divided by %d too often", inner, by)
+		}
+		inner.add += by * rest.add
+		nested, err := inner.floorQuo(by * n)
+		if err != nil {
+			return linear{}, err
+		}
+		sum := out.plus(nested, 1)
+		sum.max = out.max
+		return sum, nil
+	}
+	num := rest.String()
+	if !IsIdent(num) {
+		num = "(" + num + ")"
+	}
+	atom := fmt.Sprintf("floor(%s/%d)", num, n)
+	if len(atom) > maxExtentText {
+		return linear{}, fmt.Errorf("%.40s… is too long: declare it as a symbol of its own", atom)
+	}
+	out.coef[atom]++
+	return out, nil
+}
+
+// soleQuotient returns x and n where l is floor(x/n) and a number, else 0 for n.
+func (l linear) soleQuotient() (x linear, n int64, err error) {
+	for atom, c := range l.coef {
+		if len(l.coef) > 1 || c != 1 || !strings.HasPrefix(atom, "floor(") {
+			break
+		}
+		p := extentParser{strings.TrimPrefix(atom, "floor("), func(string) (int64, error) { return 0, nil }}
+		return p.quotient()
+	}
+	return linear{}, 0, nil
+}
+
+func floorDiv(a, n int64) int64 {
+	q := a / n
+	if a%n < 0 {
+		q--
+	}
+	return q
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// parseExtent reads a sum of numbers, symbols and quotients: 6, 4*T+1, S+2*T, floor((T+1)/2). The largest value is
+// that with the symbols at what value says.
+func parseExtent(text string, value func(symbol string) (int64, error)) (linear, error) {
+	if len(text) > 2*maxExtentText {
+		return linear{}, errExtent
+	}
+	p := extentParser{rest: text, value: value}
+	l, err := p.sum()
+	if err == nil && p.rest != "" {
+		err = errExtent
+	}
+	return l, err
+}
+
+// errExtent says how dims are written.
+var errExtent = fmt.Errorf("want a number, a symbol, or a sum of them: 4*T+1, S+T, floor((T+1)/2)")
+
+type extentParser struct {
+	rest  string
+	value func(symbol string) (int64, error)
+}
+
+// take removes a prefix, and reports whether it was there.
+func (p *extentParser) take(prefix string) bool {
+	after, ok := strings.CutPrefix(p.rest, prefix)
+	p.rest = after
+	return ok
+}
+
+func (p *extentParser) sum() (linear, error) {
+	sum := linear{coef: map[string]int64{}}
+	for minus := false; ; {
+		l, err := p.product(minus)
+		if err != nil {
+			return linear{}, err
+		}
+		sum = sum.plus(l, 1)
+		if minus = p.take("-"); !minus && !p.take("+") {
+			return sum, nil
+		}
+	}
+}
+
+// product reads NUMBER, NUMBER*FACTOR or FACTOR; of a negative one only the first.
+func (p *extentParser) product(minus bool) (linear, error) {
+	n, isNumber, err := p.number()
+	switch {
+	case err != nil:
+		return linear{}, err
+	case !isNumber && minus:
+		return linear{}, errExtent
+	case !isNumber:
+		return p.factor()
+	case !p.take("*"):
+		if minus {
+			n = -n
+		}
+		return linear{coef: map[string]int64{}, add: n, max: n}, nil
+	case minus || n < 1:
+		return linear{}, errExtent
+	}
+	l, err := p.factor()
+	if err != nil {
+		return linear{}, err
+	}
+	for _, c := range append(slices.Collect(maps.Values(l.coef)), l.add, l.max) {
+		if max(c, -c) > maxElems/n {
+			return linear{}, fmt.Errorf("%d*(%s) is out of range: the limit is %d", n, l, int64(maxElems))
+		}
+	}
+	return linear{coef: map[string]int64{}}.plus(l, n), nil
+}
+
+func (p *extentParser) number() (n int64, ok bool, err error) {
+	end := strings.IndexFunc(p.rest+" ", func(r rune) bool { return r < '0' || r > '9' })
+	if end == 0 {
+		return 0, false, nil
+	}
+	n, err = strconv.ParseInt(p.rest[:end], 10, 64)
+	if err != nil || n > maxElems {
+		return 0, false, fmt.Errorf("%s is out of range: the limit is %d", p.rest[:end], int64(maxElems))
+	}
+	p.rest = p.rest[end:]
+	return n, true, nil
+}
+
+// factor reads a symbol, a quotient, or a sum in parentheses.
+func (p *extentParser) factor() (linear, error) {
+	if p.take("floor(") {
+		x, n, err := p.quotient()
+		if err != nil {
+			return linear{}, err
+		}
+		return x.floorQuo(n)
+	}
+	if p.take("(") {
+		l, err := p.sum()
+		if err == nil && !p.take(")") {
+			err = errExtent
+		}
+		return l, err
+	}
+	end := strings.IndexAny(p.rest+"+", "+-*/()")
+	name := p.rest[:end]
+	if !IsIdent(name) {
+		return linear{}, errExtent
+	}
+	v, err := p.value(name)
+	p.rest = p.rest[end:]
+	return linear{coef: map[string]int64{name: 1}, max: v}, err
+}
+
+// quotient reads FACTOR/NUMBER) after "floor(".
+func (p *extentParser) quotient() (x linear, n int64, err error) {
+	if x, err = p.factor(); err != nil {
+		return linear{}, 0, err
+	}
+	ok := p.take("/")
+	if ok {
+		n, ok, err = p.number()
+	}
+	if ok = ok && p.take(")"); !ok || n < 1 {
+		return linear{}, 0, cmp.Or(err, errExtent)
+	}
+	return x, n, nil
+}
+
+// checkSym refuses a text that is no symbol and not a sum or quotient of symbols as dims print them.
+func checkSym(sym string) error {
+	if IsIdent(sym) {
+		return nil
+	}
+	l, err := parseExtent(sym, func(string) (int64, error) { return 0, nil })
+	if err != nil {
+		return fmt.Errorf("symbol %.80q: %w", sym, err)
+	}
+	d, err := l.dim()
+	if err != nil {
+		return fmt.Errorf("symbol %.80q: %w", sym, err)
+	}
+	if want := (Dim{Sym: sym, Mul: 1}); d != want {
+		return fmt.Errorf("symbol %.80q: want it written as a dim prints it, %s", sym, d)
+	}
+	return nil
+}
+
+// renameExtent returns a sum or quotient with other names for its symbols.
+func renameExtent(sym string, rename func(symbol string) string) string {
+	var b strings.Builder
+	for len(sym) > 0 {
+		end := strings.IndexAny(sym+"+", "+-*/()")
+		if name := sym[:end]; IsIdent(name) && (name != "floor" || !strings.HasPrefix(sym[end:], "(")) {
+			b.WriteString(rename(name))
+		} else {
+			b.WriteString(name)
+		}
+		if end < len(sym) {
+			b.WriteByte(sym[end])
+			end++
+		}
+		sym = sym[min(end, len(sym)):]
+	}
+	text := b.String()
+	if l, err := parseExtent(text, func(string) (int64, error) { return 0, nil }); err == nil {
+		return l.String() // in the order of the new names
+	}
+	return text
+}
