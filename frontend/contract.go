@@ -93,8 +93,9 @@ func Softcap(limit float64) AttentionOption {
 	return func(a *attention) { a.attrs = append(a.attrs, attr("softcap", limit)) }
 }
 
-// Mask sets a tensor that is added to the scores; it broadcasts to
-// [..., H, T, S].
+// Mask sets a tensor that broadcasts to [..., H, T, S]. One of floats is added to
+// the scores; one of bools or integers says which keys a query sees: those where it
+// is not 0, as a comparison gives them.
 func Mask(mask Tensor) AttentionOption { return func(a *attention) { a.mask = mask } }
 
 // Sinks sets a score for each of the H query heads, a vector, that takes its share

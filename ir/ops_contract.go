@@ -25,7 +25,7 @@ func init() {
 					Enum: []string{PrecisionFull, PrecisionHalf},
 					Doc:  "what a device may do to be faster: full, nothing; half, round queries, keys, values and the weights of values to f16"},
 			}, Infer: inferAttention, Tol: Tolerance{Eps: 512, Abs: 1e-5, Sum: true},
-			Doc: "Scaled dot-product attention: softmax(q k^T * scale + mask) v, q [..., H, T, D], k and v [..., G, S, D], H a multiple of G (grouped heads); mask broadcasts to [..., H, T, S] and is added. sinks [H], beside a mask that may be a scalar 0, are the scores of a key that every query of a head sees and whose value is 0 (Xiao et al. 2023)."},
+			Doc: "Scaled dot-product attention: softmax(q k^T * scale + mask) v, q [..., H, T, D], k and v [..., G, S, D], H a multiple of G (grouped heads); mask broadcasts to [..., H, T, S]: floats are added, of bools and integers those that are not 0 say which keys a query sees. sinks [H], beside a mask that may be a scalar 0, are the scores of a key that every query of a head sees and whose value is 0 (Xiao et al. 2023)."},
 	)
 }
 
@@ -118,7 +118,11 @@ func transposeHint(ta, tb bool, a, b Shape) string {
 func inferAttention(c *Call) (Type, error) {
 	q, k, v := c.Shape(0), c.Shape(1), c.Shape(2)
 	for i := range c.Args {
-		if err := c.wantKinds(i, KindFloat); err != nil {
+		kinds := []Kind{KindFloat}
+		if i == 3 {
+			kinds = append(kinds, KindBool, KindInt, KindUint)
+		}
+		if err := c.wantKinds(i, kinds...); err != nil {
 			return Type{}, err
 		}
 	}

@@ -85,6 +85,13 @@ func decompose(g *ir.Graph) (*ir.Graph, error) {
 		case ir.OpSqueeze, ir.OpUnsqueeze:
 			return r.reshape(args[0], n.Shape()), r.err
 		case ir.OpAttention:
+			if len(args) > 3 && !args[3].DType().IsFloat() {
+				args = slices.Clone(args)
+				args[3] = r.addedMask(args[3], n.DType())
+				if r.err != nil {
+					return nil, r.err
+				}
+			}
 			if attentionRefusal(n) == "" {
 				return rw.Copy(n, args)
 			}
@@ -134,6 +141,12 @@ func (r *rewriter) zeros(n *ir.Node) *ir.Node {
 		return nil
 	}
 	return r.add(ir.OpConst, nil, ir.Attr{Name: "data", Value: &ir.Data{DType: n.DType(), Dims: dims}})
+}
+
+// addedMask is what is added to scores where a mask says which keys are seen.
+func (r *rewriter) addedMask(mask *ir.Node, t ir.DType) *ir.Node {
+	seen := r.castTo(mask, ir.Bool)
+	return r.add(ir.OpWhere, []*ir.Node{seen, r.scalar(t, 0), r.scalar(t, math.Inf(-1))})
 }
 
 // attention is softmax(q k^T * scale + mask) v where it has no kernel. The query heads that share a

@@ -43,7 +43,7 @@ func newHeads(c *call) *heads {
 		h: q.dims[r-3], g: k.dims[r-3], t: q.dims[r-2], s: k.dims[r-2], d: q.dims[r-1], e: v.dims[r-1],
 		causal: c.attrs().Bool("causal"), scale: c.attrs().Float("scale"),
 		softcap: c.attrs().Float("softcap"), window: int(c.attrs().Int("window")),
-		q: q.floats(), k: k.floats(), v: v.floats(), mask: c.optionalFloats(3), sinks: c.optionalFloats(4),
+		q: q.floats(), k: k.floats(), v: v.floats(), mask: c.addedMask(), sinks: c.optionalFloats(4),
 	}
 	if a.scale == 0 {
 		a.scale = 1 / math.Sqrt(float64(a.d))
@@ -53,6 +53,20 @@ func newHeads(c *call) *heads {
 		a.maskStrides = broadcastStrides(c.args[3].dims, full)
 	}
 	return a
+}
+
+// addedMask returns what is added to the scores, or nil for nothing: where a mask of bools or integers is false, -Inf.
+func (c *call) addedMask() []float64 {
+	if len(c.args) < 4 || c.args[3].typ.IsFloat() {
+		return c.optionalFloats(3)
+	}
+	added := make([]float64, len(c.args[3].i))
+	for i, seen := range c.args[3].i {
+		if seen == 0 {
+			added[i] = math.Inf(-1)
+		}
+	}
+	return added
 }
 
 // query computes one row of the result: query row%T of head row/T%H.

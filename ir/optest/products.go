@@ -157,6 +157,13 @@ func (s *suite) attentions() {
 			}
 		}
 	}
+	for _, m := range []ir.DType{ir.Bool, ir.U8, ir.I32} {
+		s.add(ir.OpAttention, "mask of "+m.String(), func(b *builder, t ir.DType) *ir.Node {
+			q, k := b.input(t, []int{2, 4, 5, 8}, small), b.input(t, []int{2, 2, 37, 8}, small)
+			mask := b.view(ir.OpCast, b.view(ir.OpRelu, b.input(ir.I32, []int{2, 1, 5, 37}, small)), attr("dtype", m))
+			return b.op(ir.OpAttention, []*ir.Node{q, k, k, mask})
+		}).everyIf(m == ir.Bool)
+	}
 	s.maskedRows()
 	s.sinks()
 	s.halfAttentions()
