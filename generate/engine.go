@@ -26,6 +26,8 @@ type engine struct {
 	mu      sync.Mutex
 	waiting []*answer // in the order of their calls
 	running int
+	taken   int // positions that hold keys and values of answers that are under way
+	reused  Reused
 	closed  bool
 	news    chan struct{} // holds one if there may be something to do
 
@@ -53,6 +55,14 @@ type answer struct {
 type Load struct {
 	Running int // answers that are under way on the device
 	Waiting int // answers that wait for a place there
+	// Cache is how much of the room for keys and values holds those of answers that are under way: 0 to 1.
+	Cache float64
+}
+
+// Reused counts tokens of prompts whose answers were begun.
+type Reused struct {
+	Tokens int // of all these prompts
+	Known  int // of them, those that were not computed anew
 }
 
 var errClosed = errors.New("generate: the model is closed")
@@ -81,7 +91,13 @@ func (e *engine) close() {
 func (e *engine) load() Load {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return Load{e.running, len(e.waiting)}
+	return Load{e.running, len(e.waiting), float64(e.taken) / float64(len(e.slots)*e.model.context)}
+}
+
+func (e *engine) reusedSoFar() Reused {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.reused
 }
 
 // begin has an answer go on with a prompt. It ends early when its context does.
@@ -152,6 +168,12 @@ func (e *engine) run(ctx context.Context) {
 		e.mu.Lock()
 		e.leave()
 		e.join()
+		e.taken = 0
+		for i := range e.slots {
+			if s := &e.slots[i]; s.of != nil {
+				e.taken += len(s.past)
+			}
+		}
 		closed, idle := e.closed, e.running == 0
 		e.mu.Unlock()
 		switch {
@@ -216,6 +238,8 @@ func (e *engine) join() {
 			}
 		}
 		best.keep(most)
+		e.reused.Tokens += len(a.text)
+		e.reused.Known += most
 		best.of, best.since = a, e.steps
 		e.running++
 	}

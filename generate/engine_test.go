@@ -217,7 +217,8 @@ func next(t *testing.T, m *Model, tokens []int32, s *slot) outcome {
 // and nothing of them is left, also where the device has steps that follow their end.
 func TestJoinAndLeave(t *testing.T) {
 	t.Run("cpu", func(t *testing.T) {
-		testJoinAndLeave(t, openModel(t, tinyModel(t), Options{Device: "cpu", Context: 48, Parallel: 3}))
+		testJoinAndLeave(t, openModel(t, tinyModel(t), Options{Device: "cpu", Context: 48, Parallel: 3,
+			Deterministic: true}))
 	})
 	needDevice(t)
 	for _, places := range []int{1, 3} {
@@ -431,10 +432,10 @@ func TestLikeliest(t *testing.T) {
 	}
 }
 
-// TestKnownBits: a prompt that goes on an earlier conversation has the same logits, bit for bit, as one
-// that is read from its beginning, though a part of it is not.
+// TestKnownBits: with Deterministic, a prompt that goes on an earlier conversation has the same logits, bit for bit,
+// as one that is read from its beginning, though a part of it is not.
 func TestKnownBits(t *testing.T) {
-	m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 256, Parallel: 2})
+	m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 256, Parallel: 2, Deterministic: true})
 	r := rand.New(rand.NewPCG(3, 3))
 	text := randomPrompt(m, r, 240)
 	kept, fresh := &slot{model: m}, &slot{model: m, at: 1}
@@ -458,6 +459,47 @@ func TestKnownBits(t *testing.T) {
 		kept.of = &answer{chooser: &chooser{sampling: Sampling{Logprobs: true}}}
 		for range 10 { // an answer
 			next(t, m, text, kept)
+		}
+	}
+}
+
+// TestKnown: of a prompt that goes on an earlier conversation nothing is computed anew, also where there are several
+// places, and its answer is the one of a model that has seen nothing before.
+func TestKnown(t *testing.T) {
+	path := tinyModel(t)
+	m := openModel(t, path, Options{Device: "cpu", Context: 256, Parallel: 2})
+	r := rand.New(rand.NewPCG(3, 3))
+	prompts := [][]int32{randomPrompt(m, r, 100), randomPrompt(m, r, 30)}
+	before := m.Reused()
+	for turn := range 4 {
+		for i, prompt := range prompts {
+			answer := answerOf(t, m, prompt, Sampling{MaxTokens: 5})
+			fresh := openModel(t, path, Options{Device: "cpu", Context: 256})
+			if want := answerOf(t, fresh, prompt, Sampling{MaxTokens: 5}); !slices.Equal(answer, want) {
+				t.Errorf("turn %d: %v, want %v", turn, answer, want)
+			}
+			now := m.Reused()
+			known := len(prompt) - 3 // all but the new message, and the last token of the answer before
+			if turn == 0 {
+				known = 0
+			}
+			if n := now.Known - before.Known; now.Tokens-before.Tokens != len(prompt) || n < known {
+				t.Errorf("turn %d: %d of %d tokens were known, want %d of %d", turn, n, now.Tokens-before.Tokens, known,
+					len(prompt))
+			}
+			before = now
+			for _, token := range answer {
+				prompt = append(prompt, token.ID)
+			}
+			prompts[i] = append(prompt, randomPrompt(m, r, 2)...)
+		}
+	}
+	if load := m.Load(); load.Cache != 0 {
+		t.Errorf("%+v while nothing is under way", load)
+	}
+	for range m.Generate(t.Context(), prompts[0], Sampling{Temperature: 50}) {
+		if load := m.Load(); load.Running == 1 && (load.Cache <= 0 || load.Cache > 1) {
+			t.Errorf("%+v while an answer is under way", load)
 		}
 	}
 }

@@ -43,9 +43,10 @@ type Options struct {
 	// Parallel is how many answers may be under way at once; 0 for 1. Each has keys and values
 	// of its own for the whole context.
 	Parallel int
-	// Deterministic has the bits of an answer not depend on what else is asked at the same time: steps of few answers
-	// then take the kernels of the largest batch. Without it a step has kernels for as few answers as there are, which
-	// add up in other orders, so that a token may be another one where two are equally likely up to rounding.
+	// Deterministic has the bits of an answer not depend on what else is or was asked: steps of few answers then take
+	// the kernels of the largest batch, and of what a prompt begins with only that is not computed anew which was read
+	// in whole parts. Without it a step has kernels for as few answers as there are, which add up in other orders, so
+	// that a token may be another one where two are equally likely up to rounding.
 	Deterministic bool
 
 	Speculation Speculation // of one answer at a time
@@ -97,18 +98,19 @@ const (
 // Model is a model that is loaded on a device. It may be used by several
 // goroutines: see Options.Parallel.
 type Model struct {
-	file    *gguf.File
-	config  llm.Config
-	tok     *tokenizer.Tokenizer
-	context int
-	places  int // for texts, on the device
-	part    int // see Options.part
-	device  *vkc.Device
-	auto    bool            // it was vkc's choice, so that the reference may run what it does not
-	prompt  *vkc.Executable // several tokens of a text at once
-	step    *vkc.Executable // one token of each text
-	classes []class         // other programs of a step, for fewer texts, the fewest first
-	drafts  *vkc.Executable // a token and guesses of what follows it; nil where none are made
+	file          *gguf.File
+	config        llm.Config
+	tok           *tokenizer.Tokenizer
+	context       int
+	places        int // for texts, on the device
+	deterministic bool
+	part          int // see Options.part
+	device        *vkc.Device
+	auto          bool            // it was vkc's choice, so that the reference may run what it does not
+	prompt        *vkc.Executable // several tokens of a text at once
+	step          *vkc.Executable // one token of each text
+	classes       []class         // other programs of a step, for fewer texts, the fewest first
+	drafts        *vkc.Executable // a token and guesses of what follows it; nil where none are made
 
 	guesser drafter
 	guesses int // at a time
@@ -168,7 +170,7 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 
 // prepare reads what a model's file says and opens the device. It compiles nothing.
 func prepare(path string, o Options) (m *Model, err error) {
-	m = &Model{part: o.part(), gpuMemory: o.GPUMemory}
+	m = &Model{part: o.part(), deterministic: o.Deterministic, gpuMemory: o.GPUMemory}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.Close())
@@ -421,7 +423,7 @@ func (m *Model) Fit(c chat.Context, room int) (prompt []int32, forgotten int, er
 // tokens are there as are wanted or fit. The token that ends it is not among
 // them, unless a character before it was not finished, which it then stands for as
 // U+FFFD. What an earlier call left of the same beginning is not computed anew; with
-// Options.Parallel, as far as it was read in whole parts of a prompt.
+// Options.Deterministic, as far as it was read in whole parts of a prompt.
 // The tokens of an answer do not depend on what else the model does meanwhile, with Options.Deterministic bit for bit.
 //
 // As many answers as Options.Parallel says are computed at once, and others wait, first come, first
@@ -461,6 +463,9 @@ func (m *Model) Parallel() int { return m.places }
 
 // Load says how busy the model is.
 func (m *Model) Load() Load { return m.engine.load() }
+
+// Reused says what became of all prompts so far.
+func (m *Model) Reused() Reused { return m.engine.reusedSoFar() }
 
 // check says why no answer can follow a prompt.
 func (m *Model) check(prompt []int32, s Sampling) error {

@@ -28,9 +28,9 @@ func (s *slot) known(prompt []int32) int {
 	for n < min(len(s.past), len(prompt)-1) && s.past[n] == prompt[n] {
 		n++
 	}
-	if s.model.places > 1 {
-		// Which place a prompt gets, and so what is known of it, depends on what else is asked. So only
-		// that is known which would be computed in the same way again.
+	if s.model.deterministic {
+		// What is known of a prompt depends on what else was asked. So only that is known which would be computed in
+		// the same way again.
 		n = min(n, s.parts) / s.model.part * s.model.part
 	}
 	return s.model.config.Reach(s.written, n, s.model.part)

@@ -44,6 +44,9 @@ func (wordless) Parallel() int { return 1 }
 // Load implements Model.
 func (wordless) Load() generate.Load { return generate.Load{} }
 
+// Reused implements Model.
+func (wordless) Reused() generate.Reused { return generate.Reused{} }
+
 // ChatTemplate implements Model.
 func (wordless) ChatTemplate() string { return "" }
 

@@ -100,21 +100,24 @@ func (h *histogram) add(d time.Duration) {
 
 func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) error {
 	var text strings.Builder
-	s.metrics.write(&text, s.o.Name, s.model.Load())
+	s.metrics.write(&text, s.o.Name, s.model.Load(), s.model.Reused())
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	io.WriteString(w, text.String())
 	return nil
 }
 
-func (m *metrics) write(w io.Writer, model string, now generate.Load) {
+func (m *metrics) write(w io.Writer, model string, now generate.Load, prompts generate.Reused) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	label := fmt.Sprintf("model_name=%s", quoted(model))
-	one := func(name, kind, help string, value int) {
-		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %[1]s %[3]s\n%[1]s{%[4]s} %[5]d\n", name, help, kind, label, value)
+	one := func(name, kind, help string, value any) {
+		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %[1]s %[3]s\n%[1]s{%[4]s} %[5]v\n", name, help, kind, label, value)
 	}
 	one("vllm:num_requests_running", "gauge", "Requests whose answers are being computed.", now.Running)
 	one("vllm:num_requests_waiting", "gauge", "Requests that wait for a place.", now.Waiting)
+	one("vllm:kv_cache_usage_perc", "gauge", "How much of the room for keys and values is used: 0 to 1.", now.Cache)
+	one("vllm:prefix_cache_queries_total", "counter", "Tokens of prompts that were looked up.", prompts.Tokens)
+	one("vllm:prefix_cache_hits_total", "counter", "Tokens of prompts that were known from before.", prompts.Known)
 	one("vllm:prompt_tokens_total", "counter", "Tokens of prompts.", m.promptTokens)
 	one("vllm:generation_tokens_total", "counter", "Tokens of answers.", m.made)
 	one("vkc_requests_refused_total", "counter", "Requests refused as too many waited.", m.refused)

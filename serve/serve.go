@@ -13,7 +13,7 @@
 //	POST /v1/embeddings         vectors of texts, by a model made for them: see NewEmbeddings
 //	GET  /v1/models             the model, and /v1/models/NAME
 //	POST /tokenize, /detokenize the tokens of a text, and the text of tokens
-//	GET  /health                200 while requests are taken, 503 once Drain was called
+//	GET  /health                200 while requests are taken, 503 once Drain was called; so is /ready
 //	GET  /metrics               figures for Prometheus, by the names of vLLM
 //	GET  /                      a page to chat with
 //
@@ -68,6 +68,7 @@ type Model interface {
 	Context() int  // tokens that a prompt and its answer may have together
 	Parallel() int // answers that it computes at once; Generate has others wait
 	Load() generate.Load
+	Reused() generate.Reused
 	Prompt(chat.Context) ([]int32, error)
 	ChatTemplate() string // "" if there is none
 	Generate(ctx context.Context, prompt []int32, s generate.Sampling) iter.Seq2[generate.Token, error]
@@ -148,6 +149,7 @@ func New(m Model, o Options) *Server {
 			r.URL.Path))
 	})
 	s.mux.HandleFunc("/health", s.health)
+	s.mux.HandleFunc("/ready", s.health) // there is no server before the model is loaded
 	files, err := fs.Sub(page, "page")
 	if err != nil {
 		panic(err) // the folder is part of the program

@@ -58,8 +58,10 @@ func (e *echo) Parallel() int                   { return cap(e.places) }
 
 func (e *echo) Load() generate.Load {
 	running := len(e.places)
-	return generate.Load{Running: running, Waiting: max(int(e.asked.Load())-running, 0)}
+	return generate.Load{Running: running, Waiting: max(int(e.asked.Load())-running, 0), Cache: float64(running) / 2}
 }
+
+func (e *echo) Reused() generate.Reused { return generate.Reused{Tokens: 7, Known: 3} }
 
 func (e *echo) ChatTemplate() string { return "{{ tools }} <tool_call>" }
 
@@ -316,14 +318,16 @@ func TestOthers(t *testing.T) {
 	if body != `{"prompt":"`+begin+`func main"}`+"\n" {
 		t.Errorf("detokenize: %s", body)
 	}
-	for path, want := range map[string]string{"/": "<!doctype html>", "/chat.js": "use strict", "/health": `"ok"`} {
+	for path, want := range map[string]string{"/": "<!doctype html>", "/chat.js": "use strict", "/health": `"ok"`, "/ready": `"ok"`} {
 		if status, body := get(t, s.URL+path); status != 200 || !strings.Contains(body, want) {
 			t.Errorf("%s: %d %.80s", path, status, body)
 		}
 	}
 	server.Drain()
-	if status, _ := get(t, s.URL+"/health"); status != 503 {
-		t.Errorf("health is %d while the server drains", status)
+	for _, path := range []string{"/health", "/ready"} {
+		if status, _ := get(t, s.URL+path); status != 503 {
+			t.Errorf("%s is %d while the server drains", path, status)
+		}
 	}
 	if status, _ := post(t, s.URL+"/tokenize", `{"prompt": "x"}`, "Authorization", "Bearer secret"); status != 503 {
 		t.Errorf("a request is answered with %d while the server drains", status)
@@ -356,7 +360,8 @@ func TestQueue(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	wait(`running{model_name="model"} 1`, `waiting{model_name="model"} 1`)
+	wait(`running{model_name="model"} 1`, `waiting{model_name="model"} 1`, `kv_cache_usage_perc{model_name="model"} 0.5`,
+		`prefix_cache_queries_total{model_name="model"} 7`, `prefix_cache_hits_total{model_name="model"} 3`)
 	if status, body := post(t, s.URL+"/v1/completions", `{"prompt": "x"}`); status != 429 {
 		t.Errorf("%d %s", status, body)
 	}

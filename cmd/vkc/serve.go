@@ -33,7 +33,7 @@ func (a *app) serveCommand() *cobra.Command {
 		Short: "Answer requests for a language model over HTTP, by OpenAI's protocol",
 		Long: `Answer requests for a language model over HTTP, by OpenAI's protocol: POST /v1/chat/completions,
 /v1/responses and /v1/completions, whole or as a stream, or POST /v1/embeddings of a model made for them, GET /v1/models.
-There are also /tokenize, /detokenize, /health, /metrics for Prometheus, and at / a page to chat with.
+There are also /tokenize, /detokenize, /health, /ready, /metrics for Prometheus, and at / a page to chat with.
 --parallel answers are computed at once; --queue requests wait. Each answer is the same as alone, with --deterministic bit
 for bit, which costs the time of --parallel answers even where there is one.
 
