@@ -18,14 +18,14 @@ func main() {
 	if len(os.Args) != 3 {
 		log.Fatal("want MODEL.gguf and a text to go on with")
 	}
-	if err := goOn(context.Background(), os.Args[1], os.Args[2], os.Stdout); err != nil {
+	if err := goOn(context.Background(), "", os.Args[1], os.Args[2], os.Stdout); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // goOn prints at most 32 tokens that follow a text.
-func goOn(ctx context.Context, path, text string, out io.Writer) error {
-	m, err := generate.Open(ctx, path, generate.Options{})
+func goOn(ctx context.Context, device, path, text string, out io.Writer) error {
+	m, err := generate.Open(ctx, path, generate.Options{Device: device}) // "" for the best
 	if err != nil {
 		return err
 	}

@@ -6,15 +6,14 @@ import (
 )
 
 func TestGoOn(t *testing.T) {
-	t.Setenv("VKC_CACHE_DIR", t.TempDir())
 	var out strings.Builder
-	if err := goOn(t.Context(), "../gollama/gollama-q8_0.gguf", "func main() {", &out); err != nil {
+	if err := goOn(t.Context(), "cpu", "../gollama/gollama-q8_0.gguf", "func main() {\n", &out); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(out.String(), "\n\t") {
+	if !strings.HasPrefix(out.String(), "\t") {
 		t.Errorf("a function goes on with %q", out.String())
 	}
-	if err := goOn(t.Context(), "none.gguf", "x", &out); err == nil {
+	if err := goOn(t.Context(), "cpu", "none.gguf", "x", &out); err == nil {
 		t.Error("there is no such model, and no error")
 	}
 }
