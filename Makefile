@@ -10,7 +10,7 @@ FUZZTIME ?= 10s
 AGAINST ?= h100
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo models test test-full client-test bench gobench fmt golden fuzz clean
+.PHONY: help setup build install demo models drivers test test-full client-test bench gobench fmt golden fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +27,9 @@ install: ## put vkc where go install puts programs: $(go env GOPATH)/bin, or $GO
 demo: setup ## run a language model's forward pass from generated shaders, checked
 	go build -o bin/vkc ./cmd/vkc
 	scripts/with-vulkan go run ./examples/gollama -device vulkan
+
+drivers: ## install drivers of GPUs that are not here (AMD, Qualcomm, Apple, NVIDIA), which report and compile, into .tools/drivers
+	@scripts/setup --drivers
 
 models: ## fetch the models of examples/ocr and examples/vad with npm, into .tools/models
 	@scripts/models

@@ -73,6 +73,16 @@ unpack() {
 	done | sed 's/%3a/:/; s/^/package /' >"$dir/.packages"
 }
 
+# unpack_file DIR PACKAGE FILE: unpacks one file of a package, without what the package depends on, into DIR. It
+# takes the suites of the unpack before it.
+unpack_file() {
+	mkdir -p "$scratch/one"
+	(cd "$scratch/one" && apt-get -q -c "$apt/apt.conf" download "$2" && dpkg --fsys-tarfile "$2"_*.deb | tar -x -C "$1" "$3") \
+		>"$scratch/log" 2>&1 || return 1
+	basename "$scratch/one/$2"_*.deb .deb | sed 's/%3a/:/; s/^/package /' >>"$1/.packages"
+	rm -r "$scratch/one"
+}
+
 # private_libc DIR: names the unpacked C library's loader DIR/ld.so and its library folder DIR/lib.
 private_libc() {
 	ldso=$(cd "$1" && find usr/lib -name 'ld-linux*.so.*' -type f | head -n 1)

@@ -5,6 +5,7 @@
 go_recipe='go 1'
 glsl_recipe='glsl 1'
 vulkan_recipe='vulkan 1'
+drivers_recipe='drivers 1'
 
 # Debian's Go programs are static, so they need no libc of their own.
 build_go() {
@@ -37,6 +38,25 @@ build_vulkan() {
 		cp "$root/scripts/lib/run-lavapipe" "$1/run" || return 1
 	"$1/run" "$1/usr/bin/vulkaninfo" --summary >"$scratch/log" 2>&1 &&
 		grep -q llvmpipe "$scratch/log" && grep -q VK_LAYER_KHRONOS_validation "$scratch/log"
+}
+
+# The drivers of GPUs that are not here: Mesa's, with the kernel's side replaced (mesa-drm-shim), so that they
+# report and compile but run nothing; lavapipe of the same version; and SwiftShader, which Chromium brings.
+build_drivers() {
+	unpack "$1" "$2" mesa-vulkan-drivers mesa-drm-shim vulkan-tools libvulkan1 libc6 libstdc++6 && private_libc "$1" &&
+		unpack_file "$1" chromium-common ./usr/lib/chromium/libvk_swiftshader.so || return 1
+	mkdir "$1/icd"
+	for manifest in "$1"/usr/share/vulkan/icd.d/*.json; do
+		vendor=${manifest##*/} vendor=${vendor%_icd*}
+		sed "s#\"library_path\": *\"[^\"]*\"#\"library_path\": \"../lib/libvulkan_$vendor.so\"#" "$manifest" >"$1/icd/$vendor.json"
+	done
+	echo '{"file_format_version": "1.0.0", "ICD": {"library_path": "../usr/lib/chromium/libvk_swiftshader.so",' \
+		'"api_version": "1.3.0"}}' >"$1/icd/swiftshader.json"
+	cp "$root/scripts/lib/run-driver" "$1/run" || return 1
+	for driver in radv:navi31 lavapipe; do
+		VKC_DRIVER=$driver "$1/run" "$1/usr/bin/vulkaninfo" --summary >"$scratch/log" 2>&1 &&
+			grep -q deviceName "$scratch/log" || return 1
+	done
 }
 
 # probe_glsl BIN/ FEATURE: whether glslangValidator, spirv-opt, spirv-val and (not every distribution
