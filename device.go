@@ -321,6 +321,9 @@ type LoadOptions struct {
 	// a run reads a few rows or experts. A device without host memory (integrated, software) refuses that, and
 	// so does the CPU reference.
 	WeightRoom uint64
+	// Statistics has profiles of runs say what kernels cost, as the driver sees it ([runtime.KernelCost]), where it
+	// says so. Drivers may then compile kernels anew that they have in a cache.
+	Statistics bool
 }
 
 // fewRead names the weights of which a run reads what loaded numbers say, and not the whole.
@@ -383,7 +386,9 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 			"this device", d.Name())
 	}
 	options := vk.LoadOptions{Progress: opt.Progress, Guards: opt.Guards, Share: opt.Share.Vulkan(),
-		WeightRoom: opt.WeightRoom}
+		WeightRoom: opt.WeightRoom, Statistics: opt.Statistics}
+	measured, _ := d.tuning() // what cannot be used is as if it were not there
+	options.Machine = target.MachineOf(measured.On(d.Caps()))
 	if opt.WeightRoom > 0 {
 		options.HostFirst = fewRead(p.Contents.Graph)
 	}

@@ -59,6 +59,12 @@ type KernelTime struct {
 	// counting each buffer once.
 	Flops int64 `json:"flops"`
 	Moved int64 `json:"moved"`
+	// Cost is what the driver says of the kernel; empty where it says nothing, or was not asked.
+	Cost KernelCost `json:"cost,omitempty"`
+	// PeakGFlops and PeakGBps are how fast the device computes on the units that the kernel uses, and how fast it
+	// copies; 0 where that is not known.
+	PeakGFlops float64 `json:"peak_gflops,omitempty"`
+	PeakGBps   float64 `json:"peak_gbps,omitempty"`
 }
 
 // rate returns n per nanosecond, which is in units of 10^9 per second.
@@ -107,12 +113,21 @@ func (p *Profile) WriteTable(w io.Writer, top int) error {
 	}
 	busy := p.Busy()
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	columns := profileColumns(list)
 	if len(list) > 0 {
-		fmt.Fprintf(t, "%10s\t%6s\t%8s\t%7s\tkernel\tschedule\tops\n", "us", "share", "GFLOP/s", "GB/s")
+		fmt.Fprintf(t, "%10s\t%6s\t%8s\t%7s\t", "us", "share", "GFLOP/s", "GB/s")
+		for _, c := range columns {
+			fmt.Fprintf(t, "%7s\t", c.name)
+		}
+		fmt.Fprint(t, "kernel\tschedule\tops\n")
 	}
 	for _, k := range list {
-		fmt.Fprintf(t, "%10.2f\t%5.1f%%\t%8.1f\t%7.1f\t%s\t%s\t%s\n", float64(k.Nanos)/1e3,
-			100*float64(k.Nanos)/float64(max(busy, 1)), k.GFlops(), k.GBps(), k.Name, k.Schedule, shownOps(k.Ops))
+		fmt.Fprintf(t, "%10.2f\t%5.1f%%\t%8.1f\t%7.1f\t", float64(k.Nanos)/1e3,
+			100*float64(k.Nanos)/float64(max(busy, 1)), k.GFlops(), k.GBps())
+		for _, c := range columns {
+			fmt.Fprintf(t, "%7s\t", c.of(k))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\n", k.Name, k.Schedule, shownOps(k.Ops))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -124,6 +139,34 @@ func (p *Profile) WriteTable(w io.Writer, top int) error {
 	}
 	_, err := fmt.Fprintln(w, p.summary(busy))
 	return err
+}
+
+// profileColumn is a column that a table has where it says something of a kernel.
+type profileColumn struct {
+	name string
+	of   func(KernelTime) string
+}
+
+// profileColumns are those of the limits of the device and of what the driver says.
+func profileColumns(list []KernelTime) []profileColumn {
+	share := func(have, peak float64) string {
+		if have == 0 || peak == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%.0f%%", 100*have/peak)
+	}
+	all := []profileColumn{
+		{"of peak", func(k KernelTime) string { return share(k.GFlops(), k.PeakGFlops) }},
+		{"of copy", func(k KernelTime) string { return share(k.GBps(), k.PeakGBps) }},
+	}
+	for _, c := range CostItems() {
+		if c != Latency && c != Instructions && c != CodeSize {
+			all = append(all, profileColumn{c.Short(), func(k KernelTime) string { return k.Cost.Text(c) }})
+		}
+	}
+	return slices.DeleteFunc(all, func(c profileColumn) bool {
+		return !slices.ContainsFunc(list, func(k KernelTime) bool { return c.of(k) != "" })
+	})
 }
 
 // String returns the whole table.

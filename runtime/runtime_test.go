@@ -192,6 +192,16 @@ func TestProfileTable(t *testing.T) {
 	if diff := cmp.Diff(want, p.String()); diff != "" {
 		t.Error(diff)
 	}
+	p.Kernels[1].PeakGFlops, p.Kernels[1].PeakGBps = 8, 2
+	p.Kernels[1].Cost = KernelCost{Registers: 31.5, Spills: 0, CodeSize: 400}
+	want = strings.Join([]string{
+		`        us   share   GFLOP/s     GB/s  of peak  of copy     regs   spills  kernel   schedule   ops`,
+		`      1.00   25.0%       0.0      3.0                                      add      map wg=64  add`,
+		`      3.00   75.0%       2.0      0.5      25%      25%     31.5        0  mm       tile       dequantize matmul`,
+	}, "\n")
+	if !strings.HasPrefix(p.String(), want) {
+		t.Errorf("with limits and costs:\n%s\nwant\n%s", p, want)
+	}
 	var b strings.Builder
 	if err := p.WriteTable(&b, 1); err != nil {
 		t.Fatal(err)

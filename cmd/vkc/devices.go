@@ -50,7 +50,10 @@ programs are compiled for it where it is not.`,
 		Example: "  vkc devices\n  vkc devices --json\n  vkc devices --profile mine.json\n" +
 			"  vkc compile GRAPH.json --target mine.json",
 		Args: exactArgs(),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if profile == "" && cmd.Flags().Changed("device") {
+				return usagef("--device goes with --profile: without, all devices are listed")
+			}
 			if profile != "" {
 				return a.writeProfile(device, profile)
 			}

@@ -36,6 +36,7 @@ type dumpFlags struct {
 	graph                graphFlags
 	all                  bool
 	fusion, decisions    bool
+	stats, isa           bool
 	kernel               int
 	tuning               tuningFlags
 }
@@ -54,16 +55,30 @@ func (a *app) dumpCommand() *cobra.Command {
   glsl     the shaders
   spirv    the shaders compiled, as SPIR-V assembly
 
-A bundle holds its graph, plan, GLSL and SPIR-V; what lies between is made anew from its graph.`,
+A bundle holds its graph, plan, GLSL and SPIR-V; what lies between is made anew from its graph.
+
+--stats and --isa have the driver of the best device here compile the kernels, and print what it says that each costs, or
+its machine code, where it says so (VK_KHR_pipeline_executable_properties):
+
+  regs     registers of 32 bits of one invocation
+  spills   registers that go to memory, or instructions that move them
+  scratch  memory for them, and for arrays that are indexed, in bytes
+  shared   shared memory of a workgroup, in bytes
+  occ      subgroups that a scheduler (of AMD's) or a core holds at once
+  code     machine code in bytes
+  instrs   its instructions
+  latency  cycles from the start of a subgroup to its end, as the driver estimates
+  cycles   cycles that a subgroup keeps the core busy, likewise`,
 		Example: `  vkc dump GRAPH.json
   vkc dump GRAPH.json --after fuse_elementwise
   vkc dump GRAPH.json --fusion
   vkc dump GRAPH.json --decisions --target nvidia-h100
   vkc dump GRAPH.json --stage glsl --kernel 3 --target nvidia-h100
+  vkc dump GRAPH.json --stats
   vkc dump BUNDLE.vkb --stage plan`,
 		Args: exactArgs("GRAPH or BUNDLE.vkb"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.complete(cmd.Flags().Changed("stage")); err != nil {
+			if err := f.complete(cmd.Flags().Changed("stage"), cmd.Flags().Changed("target")); err != nil {
 				return err
 			}
 			return a.dump(cmd.Context(), args[0], &f)
@@ -77,6 +92,8 @@ A bundle holds its graph, plan, GLSL and SPIR-V; what lies between is made anew 
 	flags.BoolVar(&f.fusion, "fusion", false, "which node went into which kernel, and why")
 	flags.BoolVar(&f.decisions, "decisions", false,
 		"which other kernels were proposed for the device, what they would gain, and what was taken")
+	flags.BoolVar(&f.stats, "stats", false, "what the driver of the best device here says that kernels cost")
+	flags.BoolVar(&f.isa, "isa", false, "the machine code that it makes of them")
 	flags.StringVar(&f.target, "target", anyTarget, targetHelp())
 	f.graph.add(cmd)
 	f.tuning.add(cmd, true)
@@ -85,12 +102,12 @@ A bundle holds its graph, plan, GLSL and SPIR-V; what lies between is made anew 
 
 // complete fills in the stage that other flags imply, and refuses flags that
 // do not go together.
-func (f *dumpFlags) complete(staged bool) error {
+func (f *dumpFlags) complete(staged, targeted bool) error {
 	switch {
 	case staged:
 	case f.after != "" || f.all:
 		f.stage = stagePasses
-	case f.kernel >= 0:
+	case f.kernel >= 0 && !f.stats && !f.isa:
 		f.stage = stageGLSL
 	}
 	if err := oneOf("stage", f.stage, stages); err != nil {
@@ -104,6 +121,10 @@ func (f *dumpFlags) complete(staged bool) error {
 	case (f.fusion || f.decisions) &&
 		(staged || f.fusion && f.decisions || f.after != "" || f.all || f.kernel >= 0):
 		return usagef("--fusion is a report of its own, as --decisions is: each goes with no other choice of output")
+	case (f.stats || f.isa) &&
+		(staged || f.stats && f.isa || f.stage != stageGraph || f.fusion || f.decisions || targeted):
+		return usagef("--stats and --isa are what the driver here says: each goes with --kernel and --no-tuning alone")
+	case f.stats || f.isa:
 	case f.kernel >= 0 && (f.stage == stageGraph || f.stage == stagePasses):
 		return usagef("--kernel goes with the stages kernels, plan, glsl and spirv, not %s", f.stage)
 	}
@@ -133,6 +154,10 @@ func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
 		return d.fusion()
 	case f.decisions:
 		return d.decisions()
+	case f.stats:
+		return d.stats()
+	case f.isa:
+		return d.isa()
 	}
 	switch f.stage {
 	case stagePasses:

@@ -66,7 +66,8 @@ its ops have.`,
 	flags.BoolVar(&f.check, "check", false, "compare with the CPU reference; exit code 1 past the tolerance")
 	flags.BoolVar(&f.sandbox, "sandbox", false, "have the driver keep kernels within their memory (robust buffer "+
 		"access), for bundles from elsewhere; slower")
-	flags.BoolVar(&f.profile, "profile", false, "print the time of each kernel")
+	flags.BoolVar(&f.profile, "profile", false, "print the time of each kernel, its part of what the device "+
+		"can do, and what the driver says that it costs")
 	flags.StringVar(&f.trace, "trace", "", "write what host and device did, and when, to `FILE.json` for "+
 		"ui.perfetto.dev; of the last run")
 	flags.IntVar(&f.top, "top", 0, "with --profile: only the slowest `N` kernels, slowest first")
@@ -264,7 +265,7 @@ func (s *session) load(ctx context.Context) (err error) {
 	bar := s.progress("loading", false)
 	defer bar.end()
 	s.exe, err = s.device.Load(ctx, s.program, vkc.LoadOptions{Weights: s.weights, Progress: bar.stage,
-		NoTrial: s.looksAtKernels()})
+		NoTrial: s.looksAtKernels(), Statistics: s.flags.profile})
 	if err != nil {
 		return err
 	}

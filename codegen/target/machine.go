@@ -35,6 +35,9 @@ func machineOf(caps Caps, profile string) machine {
 	return machine{m, cores}
 }
 
+// MachineOf returns how fast a device is: what was measured of it, and for the rest what its class takes it for.
+func MachineOf(caps Caps) Machine { return classOf(caps).heuristics(caps).Machine }
+
 // profileCaps are the caps of all profiles. A test reads each.
 var profileCaps = sync.OnceValue(func() map[string]Caps {
 	all := map[string]Caps{}

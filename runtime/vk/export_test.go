@@ -41,3 +41,6 @@ func (d *Device) CachePath() string { return d.cache.path }
 
 // MarkLost makes the device believe that a call has returned VK_ERROR_DEVICE_LOST.
 func (d *Device) MarkLost() error { return d.checkResult(ErrorDeviceLost, "test") }
+
+// CostOf is costOf.
+var CostOf = costOf

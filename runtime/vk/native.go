@@ -13,6 +13,7 @@ import "C"
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"sync"
 	"unsafe"
@@ -286,11 +287,55 @@ func (n nativeDevice) createPipeline(layout, cache uint64, desc *PipelineDesc,
 	if desc.FullSubgroups {
 		info.full_subgroups = 1
 	}
+	if desc.Capture&CaptureStatistics != 0 {
+		info.statistics = 1
+	}
+	if desc.Capture&CaptureRepresentations != 0 {
+		info.representations = 1
+	}
 	r = Result(C.vkc_pipeline_create(n.ptr, &info, unsafe.Pointer(unsafe.SliceData(desc.Code)),
 		C.uint64_t(len(desc.Code)),
 		entry, (*C.uint32_t)(unsafe.SliceData(ids)), (*C.uint32_t)(unsafe.SliceData(values)), C.uint32_t(len(ids)),
 		(*C.uint64_t)(&handle)))
 	return handle, r
+}
+
+func (n nativeDevice) statistics(pipeline uint64) ([]Statistic, Result) {
+	var list *C.vkc_statistic
+	var count C.uint32_t
+	r := Result(C.vkc_pipeline_statistics(n.ptr, C.uint64_t(pipeline), &list, &count))
+	defer C.free(unsafe.Pointer(list))
+	if r < 0 {
+		return nil, r
+	}
+	var rows []Statistic
+	for _, s := range unsafe.Slice(list, count) {
+		value := float64(s.bits)
+		switch s.format {
+		case C.VKC_STATISTIC_INT:
+			value = float64(int64(s.bits))
+		case C.VKC_STATISTIC_FLOAT:
+			value = math.Float64frombits(uint64(s.bits))
+		}
+		rows = append(rows, Statistic{goString(s.executable[:]), goString(s.name[:]), goString(s.description[:]), value})
+	}
+	return rows, r
+}
+
+func (n nativeDevice) representations(pipeline uint64) ([]Representation, Result) {
+	var list *C.vkc_representation
+	var count C.uint32_t
+	r := Result(C.vkc_pipeline_representations(n.ptr, C.uint64_t(pipeline), &list, &count))
+	defer func() { C.vkc_representations_free(list, count) }()
+	if r < 0 {
+		return nil, r
+	}
+	var all []Representation
+	for _, s := range unsafe.Slice(list, count) {
+		all = append(all, Representation{goString(s.executable[:]), goString(s.name[:]), goString(s.description[:]),
+			s.is_text != 0, C.GoBytes(s.data, C.int(min(s.size, maxRepresentation)))})
+	}
+	return all, r
 }
 
 func (n nativeDevice) createSets(layouts []uint64, descriptors int) (pool uint64, sets []uint64, r Result) {

@@ -52,6 +52,8 @@ func (nativeDevice) pipelineCacheData(uint64) ([]byte, Result)         { return 
 func (nativeDevice) createPipeline(_, _ uint64, _ *PipelineDesc, _, _ []uint32) (uint64, Result) {
 	return 0, unreachable
 }
+func (nativeDevice) statistics(uint64) ([]Statistic, Result)             { return nil, unreachable }
+func (nativeDevice) representations(uint64) ([]Representation, Result)   { return nil, unreachable }
 func (nativeDevice) createSets([]uint64, int) (uint64, []uint64, Result) { return 0, nil, unreachable }
 func (nativeDevice) updateSets([]uint64) Result                          { return unreachable }
 func (nativeDevice) createQueryPool(int) (uint64, Result)                { return 0, unreachable }

@@ -30,6 +30,9 @@ type PipelineDesc struct {
 	FullSubgroups bool
 	// Constants are specialization constants of 32 bits, by id.
 	Constants map[uint32]uint32
+	// Capture has the driver keep what [Pipeline.Statistics] and [Pipeline.Representations] read. It needs
+	// Features.PipelineExecutableProperties.
+	Capture Capture
 }
 
 // Pipeline is a kernel compiled for the device.
@@ -39,6 +42,8 @@ type Pipeline struct {
 	handle uint64
 	layout *pipelineLayout
 	closed atomic.Bool
+
+	capture Capture
 }
 
 // pipelineLayout is the interface of kernels with as many buffers and push constants.
@@ -78,7 +83,7 @@ func (d *Device) NewPipeline(desc PipelineDesc) (*Pipeline, error) {
 	}
 	d.cache.grown.Store(true)
 	d.native.setName(objectPipeline, handle, desc.Name)
-	p := &Pipeline{device: d, name: desc.Name, handle: handle, layout: layout}
+	p := &Pipeline{device: d, name: desc.Name, handle: handle, layout: layout, capture: desc.Capture}
 	d.adopt(p)
 	return p, nil
 }
@@ -145,6 +150,9 @@ func (d *Device) checkPipeline(desc *PipelineDesc) error {
 			caps.MaxSubgroupSize)
 	case desc.FullSubgroups && !caps.Features.FullSubgroups:
 		return fmt.Errorf("the device cannot promise full subgroups")
+	case desc.Capture != 0 && !caps.Features.PipelineExecutableProperties:
+		return fmt.Errorf("the driver does not say what it compiled: %s has no VK_KHR_pipeline_executable_properties",
+			caps.Name)
 	}
 	if size != 0 && !caps.RequiredSubgroupSize {
 		desc.SubgroupSize = 0 // it is the only one there is

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/bundle"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/target"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -37,6 +38,10 @@ type LoadOptions struct {
 	// names, of which a run reads little. A device that shares the host's memory has no other, which is an error.
 	WeightRoom uint64
 	HostFirst  map[string]bool
+	// Statistics has the driver keep what kernels cost, for profiles; where it cannot, profiles lack it.
+	Statistics bool
+	// Machine is how fast the device is, as profiles compare kernels with it.
+	Machine target.Machine
 }
 
 // Executable is a program on a device: its weights uploaded, its kernels compiled, its commands recorded
@@ -76,8 +81,9 @@ type Executable struct {
 	copiesOut copies
 	ahead     [maxAhead]ahead
 	nextAhead int
-	guards    *guards   // nil without LoadOptions.Guards
-	profile   *profiler // nil before the first profiled run
+	guards    *guards        // nil without LoadOptions.Guards
+	machine   target.Machine // LoadOptions.Machine
+	profile   *profiler      // nil before the first profiled run
 }
 
 var _ runtime.Executable = (*Executable)(nil)
@@ -135,7 +141,8 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 		return nil, err
 	}
 	e := &Executable{Signature: signature, device: d, program: p, turn: make(chan struct{}, 1),
-		lent: map[int]*sharedBuffer{}, borrowed: map[int]bool{}, inHost: map[int]bool{}}
+		machine: opt.Machine,
+		lent:    map[int]*sharedBuffer{}, borrowed: map[int]bool{}, inHost: map[int]bool{}}
 	if opt.Guards {
 		e.guards = &guards{}
 	}
@@ -186,7 +193,7 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	}
 	report := reporter(opt.Progress)
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error { return e.compile(groupCtx, spirv, report) })
+	group.Go(func() error { return e.compile(groupCtx, spirv, opt.Statistics, report) })
 	group.Go(func() error {
 		if p.Prepared == 0 { // else others find what this load is about to make of its weights
 			defer uploaded()
@@ -276,7 +283,8 @@ func (e *Executable) release() error {
 }
 
 // compile makes the pipelines of the shaders that steps use.
-func (e *Executable) compile(ctx context.Context, spirv [][]byte, report func(runtime.Stage, int64, int64)) error {
+func (e *Executable) compile(ctx context.Context, spirv [][]byte, statistics bool,
+	report func(runtime.Stage, int64, int64)) error {
 	p := e.program
 	e.pipelines = make([]*Pipeline, len(p.Shaders))
 	var descs []PipelineDesc
@@ -285,11 +293,11 @@ func (e *Executable) compile(ctx context.Context, spirv [][]byte, report func(ru
 		if !slices.ContainsFunc(p.Steps, func(s kernel.Step) bool { return s.Shader == i }) {
 			continue
 		}
-		s := &p.Shaders[i]
-		descs = append(descs, PipelineDesc{
-			Name: s.Name, Code: spirv[i], Buffers: s.Bindings, SubgroupSize: s.SubgroupSize,
-			FullSubgroups: e.fullSubgroups(s),
-		})
+		desc := e.device.DescribeShader(p.Shaders[i], spirv[i])
+		if statistics && e.device.info.Caps.Features.PipelineExecutableProperties {
+			desc.Capture = CaptureStatistics
+		}
+		descs = append(descs, desc)
 		shaders = append(shaders, i)
 	}
 	made, err := e.device.newPipelines(ctx, descs, func(done int) {
@@ -304,12 +312,6 @@ func (e *Executable) compile(ctx context.Context, spirv [][]byte, report func(ru
 	}
 	e.stats.Pipelines = len(made)
 	return nil
-}
-
-// fullSubgroups reports whether to ask for them: a kernel that relies on a subgroup size relies on
-// subgroups being full too.
-func (e *Executable) fullSubgroups(s *kernel.Shader) bool {
-	return s.SubgroupSize > 0 && s.Workgroup%s.SubgroupSize == 0 && e.device.info.Caps.Features.FullSubgroups
 }
 
 // Device names the device.

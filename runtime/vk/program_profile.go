@@ -1,6 +1,9 @@
 package vk
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
@@ -45,13 +48,41 @@ func (e *Executable) readProfile(p *profiler, symbols map[string]int64, log *run
 	}
 	for i := range e.runSteps() {
 		s := &e.runSteps()[i]
+		cost, err := e.cost(s)
+		if err != nil {
+			return nil, err
+		}
 		profile.Kernels = append(profile.Kernels, runtime.KernelTime{
-			Name: s.Name, Ops: s.Ops, Schedule: s.Schedule, Start: times[i].Nanoseconds(), Nanos: max(times[i+1]-times[i], 0).Nanoseconds(),
+			Name: s.Name, Ops: s.Ops, Schedule: s.Schedule, Start: times[i].Nanoseconds(),
+			Nanos: max(times[i+1]-times[i], 0).Nanoseconds(),
 			Flops: int64(float64(s.Flops) * gridShare(s.Grid, symbols)),
 			Moved: int64(float64(s.Moved) * e.bytesShare(s, symbols)),
+			Cost:  cost, PeakGFlops: 1e3 * e.peak(s), PeakGBps: e.machine.CopyGBps,
 		})
 	}
 	return profile, nil
+}
+
+// cost is what the driver says that a step's kernel costs; nil where it was not asked.
+func (e *Executable) cost(s *kernel.Step) (runtime.KernelCost, error) {
+	p := e.pipelines[s.Shader]
+	if p == nil || p.capture&CaptureStatistics == 0 {
+		return nil, nil
+	}
+	return p.Cost()
+}
+
+// peak is how many 10^12 operations a second the units have that a step's kernel multiplies on; 0 if not known.
+func (e *Executable) peak(s *kernel.Step) float64 {
+	onUnits := func(need string) bool { return strings.HasPrefix(need, "cooperativeMatrix") }
+	bytes := func(b kernel.Bind) bool { return e.program.Buffers[b.Buffer].DType == ir.I8 }
+	switch {
+	case !slices.ContainsFunc(e.program.Shaders[s.Shader].Needs, onUnits):
+		return e.machine.VectorF32
+	case slices.ContainsFunc(s.Binds, bytes):
+		return e.machine.MatrixI8
+	}
+	return e.machine.MatrixF16
 }
 
 // The program counts operations and bytes at the bound of every symbol; these say which part of them there

@@ -134,11 +134,36 @@ typedef struct vkc_pipeline_info {
     uint64_t layout, cache;
     uint32_t subgroup_size; // 0: the device's choice
     uint32_t full_subgroups;
+    uint32_t statistics, representations; // whether to keep what vkc_stats.c reads
 } vkc_pipeline_info;
 
 int32_t vkc_pipeline_create(vkc_device *dev, const vkc_pipeline_info *info, const void *code, uint64_t code_bytes,
                             const char *entry, const uint32_t *constant_ids, const uint32_t *constant_values,
                             uint32_t constants, uint64_t *out);
+
+// What the driver says of a pipeline (vkc_stats.c), which was created to keep it.
+
+enum { VKC_STATISTIC_BOOL, VKC_STATISTIC_INT, VKC_STATISTIC_UINT, VKC_STATISTIC_FLOAT };
+
+typedef struct vkc_statistic {
+    char executable[256], name[256], description[256];
+    uint32_t subgroup_size; // of the executable
+    uint32_t format;
+    uint64_t bits; // of the value
+} vkc_statistic;
+
+typedef struct vkc_representation {
+    char executable[256], name[256], description[256];
+    uint32_t is_text;
+    uint64_t size;
+    void *data; // malloced
+} vkc_representation;
+
+// Both write a malloced list of what all executables of the pipeline have.
+int32_t vkc_pipeline_statistics(vkc_device *dev, uint64_t pipeline, vkc_statistic **out, uint32_t *count);
+int32_t vkc_pipeline_representations(vkc_device *dev, uint64_t pipeline, vkc_representation **out, uint32_t *count);
+// vkc_representations_free frees such a list and its data.
+void vkc_representations_free(vkc_representation *list, uint32_t count);
 
 // vkc_sets_create makes one pool that holds exactly the sets, set i having layout layouts[i].
 int32_t vkc_sets_create(vkc_device *dev, const uint64_t *layouts, uint32_t sets, uint32_t descriptors,

@@ -12,6 +12,9 @@ static int load_device_functions(vkc_device *dev) {
     if (!dev->name) complete = 0;
     VKC_DEVICE_FUNCTIONS(REQUIRE)
 #undef REQUIRE
+#define LOAD(name) dev->name = (PFN_##name)dev->inst->vkGetDeviceProcAddr(dev->handle, #name);
+    VKC_OPTIONAL_DEVICE_FUNCTIONS(LOAD)
+#undef LOAD
     return complete;
 }
 
@@ -322,6 +325,8 @@ int32_t vkc_pipeline_create(vkc_device *dev, const vkc_pipeline_info *info, cons
         .requiredSubgroupSize = info->subgroup_size};
     VkComputePipelineCreateInfo create = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+        .flags = (info->statistics ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0) |
+                 (info->representations ? VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR : 0),
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
                   .pNext = info->subgroup_size ? &subgroup : NULL,
                   .flags = info->full_subgroups ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,

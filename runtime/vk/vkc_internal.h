@@ -73,6 +73,12 @@
     X(vkWaitSemaphores) \
     X(vkGetSemaphoreCounterValue)
 
+// Null where the device lacks the extension.
+#define VKC_OPTIONAL_DEVICE_FUNCTIONS(X) \
+    X(vkGetPipelineExecutablePropertiesKHR) \
+    X(vkGetPipelineExecutableStatisticsKHR) \
+    X(vkGetPipelineExecutableInternalRepresentationsKHR)
+
 #define VKC_DECLARE(name) PFN_##name name;
 
 struct vkc_instance {
@@ -93,6 +99,7 @@ struct vkc_device {
     int has_address, has_budget, robust;
     PFN_vkGetCalibratedTimestampsKHR calibrate; // NULL where the clocks cannot be compared
     VKC_DEVICE_FUNCTIONS(VKC_DECLARE)
+    VKC_OPTIONAL_DEVICE_FUNCTIONS(VKC_DECLARE)
 };
 
 // Bits of the extensions this package makes use of.

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk"
+)
+
+// onDriver compiles the program for the best device here unless it is a bundle, and gives visit the pipeline of each
+// shader once, with the first kernel of it to be printed.
+func (d *dumper) onDriver(capture vk.Capture, visit func(kernel int, p *vk.Pipeline) error) (err error) {
+	dev, err := vkc.OpenDevice("vulkan")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	d.note("device %s, driver %s %s", dev.Why(), dev.Caps().DriverName, dev.Caps().DriverInfo)
+	if d.program == nil {
+		caps, tuning, err := d.targetCaps("auto", &d.flags.tuning)
+		if err != nil {
+			return err
+		}
+		if d.program, err = vkc.Compile(d.ctx, d.graph, vkc.CompileOptions{Target: caps, Tuning: tuning}); err != nil {
+			return err
+		}
+	}
+	c := d.program.Contents
+	list, err := d.pick(len(c.Program.Steps))
+	if err != nil {
+		return err
+	}
+	seen := map[int]bool{}
+	for _, i := range list {
+		shader := c.Program.Steps[i].Shader
+		if seen[shader] {
+			continue
+		}
+		seen[shader] = true
+		desc := dev.Vulkan().DescribeShader(c.Program.Shaders[shader], c.SPIRV[shader])
+		desc.Capture = capture
+		p, err := dev.Vulkan().NewPipeline(desc)
+		if err != nil {
+			return err
+		}
+		err = visit(i, p)
+		if err = errors.Join(err, p.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stats prints what the driver says that kernels cost.
+func (d *dumper) stats() error {
+	var costs []runtime.KernelCost
+	var steps []kernel.Step
+	err := d.onDriver(vk.CaptureStatistics, func(i int, p *vk.Pipeline) error {
+		cost, err := p.Cost()
+		costs, steps = append(costs, cost), append(steps, d.program.Contents.Program.Steps[i])
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(d.stdout, 0, 0, 2, ' ', 0)
+	for _, item := range runtime.CostItems() {
+		fmt.Fprintf(w, "%s\t", item.Short())
+	}
+	fmt.Fprintln(w, "kernel\tschedule")
+	for i, cost := range costs {
+		for _, item := range runtime.CostItems() {
+			fmt.Fprintf(w, "%s\t", cmp.Or(cost.Text(item), "-"))
+		}
+		fmt.Fprintf(w, "%s\t%s\n", steps[i].Name, steps[i].Schedule)
+	}
+	return w.Flush()
+}
+
+// isa prints machine code.
+func (d *dumper) isa() error {
+	return d.onDriver(vk.CaptureRepresentations, func(i int, p *vk.Pipeline) error {
+		st := &d.program.Contents.Program.Steps[i]
+		list, err := p.Representations()
+		if err != nil {
+			return err
+		}
+		var names []string
+		found := false
+		for _, r := range list {
+			names = append(names, r.Name)
+			// Drivers call it Assembly, IR3 Assembly, NAK assembly, and what comes before it otherwise.
+			if r.IsText && strings.HasSuffix(strings.ToLower(r.Name), "assembly") {
+				found = true
+				fmt.Fprintf(d.stdout, "; kernel %d %s: %s\n; %s\n%s\n", i, st.Name, st.Schedule, r.Name,
+					strings.TrimRight(string(r.Data), "\x00\n"))
+			}
+		}
+		if !found {
+			return fmt.Errorf("the driver shows no machine code of kernel %d; it shows: %s", i,
+				cmp.Or(strings.Join(names, ", "), "nothing"))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,163 @@
+package vk
+
+import (
+	"fmt"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/runtime"
+)
+
+// Capture is a set of what a driver is to keep of a pipeline, which it otherwise forgets.
+type Capture uint
+
+const (
+	// CaptureStatistics is for [Pipeline.Statistics].
+	CaptureStatistics Capture = 1 << iota
+	// CaptureRepresentations is for [Pipeline.Representations].
+	CaptureRepresentations
+)
+
+// maxRepresentation is how many bytes of a representation are read.
+const maxRepresentation = 64 << 20
+
+// Statistic is a number that a driver gives of a pipeline, as it gives it: VkPipelineExecutableStatisticKHR.
+type Statistic struct {
+	Executable  string // of the pipeline's executables; most drivers have one
+	Name        string
+	Description string
+	Value       float64
+}
+
+// Representation is what a driver made of a pipeline on the way, machine code among it:
+// VkPipelineExecutableInternalRepresentationKHR.
+type Representation struct {
+	Executable  string
+	Name        string
+	Description string
+	IsText      bool
+	Data        []byte
+}
+
+// Statistics are all numbers that the driver gives of the pipeline, which was made with [CaptureStatistics].
+func (p *Pipeline) Statistics() ([]Statistic, error) {
+	if err := p.captured(CaptureStatistics, "statistics"); err != nil {
+		return nil, err
+	}
+	rows, r := p.device.native.statistics(p.handle)
+	return rows, p.device.checkResult(r, "read statistics of pipeline %s", p.name)
+}
+
+// Representations are what the driver made of the pipeline, which was made with [CaptureRepresentations].
+func (p *Pipeline) Representations() ([]Representation, error) {
+	if err := p.captured(CaptureRepresentations, "representations"); err != nil {
+		return nil, err
+	}
+	list, r := p.device.native.representations(p.handle)
+	return list, p.device.checkResult(r, "read representations of pipeline %s", p.name)
+}
+
+func (p *Pipeline) captured(c Capture, what string) error {
+	if p == nil || p.closed.Load() {
+		return fmt.Errorf("vk: %s of a pipeline: it is closed, or was never made", what)
+	}
+	if p.capture&c == 0 {
+		return fmt.Errorf("vk: %s of pipeline %s: it was made without; PipelineDesc.Capture asks for them", what, p.name)
+	}
+	return p.device.usable("read " + what + " of pipeline " + p.name)
+}
+
+// Cost is [Pipeline.Statistics] in terms that drivers share.
+func (p *Pipeline) Cost() (runtime.KernelCost, error) {
+	rows, err := p.Statistics()
+	if err != nil {
+		return nil, err
+	}
+	return costOf(p.device.info.Caps.DriverID, rows), nil
+}
+
+// costRow says which number of a driver is which item of a cost, and how many of the item's units its unit is. Rows
+// of one item add up.
+type costRow struct {
+	name  string
+	item  runtime.CostItem
+	times float64
+}
+
+// costRows is what drivers call what, by VkDriverId. Names are those of the drivers' sources (Mesa 26.2); the
+// proprietary driver of NVIDIA is closed, and its rows are what it was seen to report.
+var costRows = map[uint32][]costRow{
+	3: { // radv: of a subgroup, whose vector registers are 32 bits of each invocation
+		{"VGPRs", runtime.Registers, 1},
+		{"Spilled VGPRs", runtime.Spills, 1},
+		{"Spilled SGPRs", runtime.Spills, 1},
+		{"Scratch size", runtime.Scratch, 1},
+		{"LDS size", runtime.SharedMemory, 1},
+		{"Code size", runtime.CodeSize, 1},
+		{"Instructions", runtime.Instructions, 1},
+		{"Subgroups per SIMD", runtime.Occupancy, 1},
+		{"Latency", runtime.Latency, 1},
+		{"Inverse Throughput", runtime.InverseThroughput, 1},
+	},
+	4: { // NVIDIA's own
+		{"Register Count", runtime.Registers, 1},
+		{"Local Memory Size", runtime.Scratch, 1},
+		{"Shared Memory Size", runtime.SharedMemory, 1},
+		{"Binary Size", runtime.CodeSize, 1},
+	},
+	6: { // anv: registers of a SIMD of 8 to 32 lanes are not of one invocation
+		{"Spill Count", runtime.Spills, 1},
+		{"Fill Count", runtime.Spills, 1},
+		{"Scratch Memory Size", runtime.Scratch, 1},
+		{"Workgroup Memory Size", runtime.SharedMemory, 1},
+		{"Instruction Count", runtime.Instructions, 1},
+		{"Cycle Count", runtime.Latency, 1},
+	},
+	18: { // turnip: registers of four words, code in words
+		{"Registers used", runtime.Registers, 4},
+		{"STP Count", runtime.Spills, 1},
+		{"LDP Count", runtime.Spills, 1},
+		{"Code size", runtime.CodeSize, 4},
+		{"Instruction Count", runtime.Instructions, 1},
+		{"Max Waves Per Core", runtime.Occupancy, 1},
+	},
+	24: { // nvk
+		{"Number of GPRs", runtime.Registers, 1},
+		{"Spills to memory", runtime.Spills, 1},
+		{"Fills from memory", runtime.Spills, 1},
+		{"SLM size", runtime.Scratch, 1},
+		{"Code size", runtime.CodeSize, 1},
+		{"Instruction count", runtime.Instructions, 1},
+		{"Max warps/SM", runtime.Occupancy, 1},
+		{"Static cycle count", runtime.InverseThroughput, 1},
+	},
+	26: { // honeykrisp: registers of 16 bits, threads of which 32 are a subgroup
+		{"GPRs", runtime.Registers, 0.5},
+		{"Spills", runtime.Spills, 1},
+		{"Fills", runtime.Spills, 1},
+		{"Scratch", runtime.Scratch, 1},
+		{"Code size", runtime.CodeSize, 1},
+		{"Instructions", runtime.Instructions, 1},
+		{"Threads", runtime.Occupancy, 1.0 / 32},
+		{"ALU", runtime.InverseThroughput, 1},
+	},
+}
+
+// costOf is what a driver's numbers come to. A pipeline of several executables costs their sum.
+func costOf(driver uint32, rows []Statistic) runtime.KernelCost {
+	cost := runtime.KernelCost{}
+	for _, s := range rows {
+		for _, row := range costRows[driver] {
+			if row.name == s.Name {
+				cost[row.item] += s.Value * row.times
+			}
+		}
+	}
+	return cost
+}
+
+// DescribeShader returns the description of a program's shader, by which pipelines of it are made.
+func (d *Device) DescribeShader(s kernel.Shader, code []byte) PipelineDesc {
+	// A kernel that relies on a subgroup size relies on subgroups being full too.
+	full := s.SubgroupSize > 0 && s.Workgroup%s.SubgroupSize == 0 && d.Caps().Features.FullSubgroups
+	return PipelineDesc{Name: s.Name, Code: code, Buffers: s.Bindings, SubgroupSize: s.SubgroupSize, FullSubgroups: full}
+}

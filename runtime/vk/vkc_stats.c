@@ -1,0 +1,147 @@
+// What a driver says of what it compiled: VK_KHR_pipeline_executable_properties.
+
+#include "vkc_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// A driver is trusted with memory, but not with numbers that would make this loop for ever.
+enum { MAX_EXECUTABLES = 64, MAX_ROWS = 4096 };
+
+// executables writes a malloced list of the pipeline's executables: one, for most drivers.
+static VkResult executables(vkc_device *dev, uint64_t pipeline, VkPipelineExecutablePropertiesKHR **out,
+                            uint32_t *count) {
+    *out = NULL;
+    *count = 0;
+    if (!dev->vkGetPipelineExecutablePropertiesKHR || !dev->vkGetPipelineExecutableStatisticsKHR ||
+        !dev->vkGetPipelineExecutableInternalRepresentationsKHR)
+        return VK_ERROR_FEATURE_NOT_PRESENT;
+    VkPipelineInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_INFO_KHR,
+                              .pipeline = VKC_HANDLE(VkPipeline, pipeline)};
+    VkResult r = dev->vkGetPipelineExecutablePropertiesKHR(dev->handle, &info, count, NULL);
+    if (r < 0 || *count == 0) return r;
+    if (*count > MAX_EXECUTABLES) *count = MAX_EXECUTABLES;
+    VkPipelineExecutablePropertiesKHR *list = calloc(*count, sizeof *list);
+    if (!list) return VK_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < *count; i++) list[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_PROPERTIES_KHR;
+    r = dev->vkGetPipelineExecutablePropertiesKHR(dev->handle, &info, count, list);
+    if (r < 0) {
+        free(list);
+        return r;
+    }
+    *out = list;
+    return VK_SUCCESS;
+}
+
+// grow makes room in a malloced list for more elements behind the first, cleared.
+static void *grow(void *list, uint32_t first, uint32_t more, size_t size) {
+    char *grown = realloc(list, ((size_t)first + more) * size);
+    if (grown) memset(grown + first * size, 0, more * size);
+    return grown;
+}
+
+static VkResult add_statistics(vkc_device *dev, const VkPipelineExecutableInfoKHR *info,
+                               const VkPipelineExecutablePropertiesKHR *executable, vkc_statistic **out,
+                               uint32_t *count) {
+    uint32_t n = 0;
+    VkResult r = dev->vkGetPipelineExecutableStatisticsKHR(dev->handle, info, &n, NULL);
+    if (r < 0 || n == 0) return r;
+    if (n > MAX_ROWS) n = MAX_ROWS;
+    VkPipelineExecutableStatisticKHR *rows = calloc(n, sizeof *rows);
+    vkc_statistic *grown = rows ? grow(*out, *count, n, sizeof *grown) : NULL;
+    if (!grown) {
+        free(rows);
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    *out = grown;
+    for (uint32_t i = 0; i < n; i++) rows[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR;
+    r = dev->vkGetPipelineExecutableStatisticsKHR(dev->handle, info, &n, rows);
+    for (uint32_t i = 0; r >= 0 && i < n; i++) {
+        vkc_statistic *s = &grown[(*count)++];
+        memcpy(s->executable, executable->name, sizeof s->executable);
+        memcpy(s->name, rows[i].name, sizeof s->name);
+        memcpy(s->description, rows[i].description, sizeof s->description);
+        s->subgroup_size = executable->subgroupSize;
+        s->format = (uint32_t)rows[i].format;
+        s->bits = rows[i].format == VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_BOOL32_KHR ? rows[i].value.b32
+                                                                                      : rows[i].value.u64;
+    }
+    free(rows);
+    return r;
+}
+
+int32_t vkc_pipeline_statistics(vkc_device *dev, uint64_t pipeline, vkc_statistic **out, uint32_t *count) {
+    VkPipelineExecutablePropertiesKHR *list;
+    uint32_t n;
+    *out = NULL;
+    *count = 0;
+    VkResult r = executables(dev, pipeline, &list, &n);
+    for (uint32_t i = 0; r >= 0 && i < n; i++) {
+        VkPipelineExecutableInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR,
+                                            .pipeline = VKC_HANDLE(VkPipeline, pipeline),
+                                            .executableIndex = i};
+        r = add_statistics(dev, &info, &list[i], out, count);
+    }
+    free(list);
+    return r < 0 ? r : VK_SUCCESS;
+}
+
+static VkResult add_representations(vkc_device *dev, const VkPipelineExecutableInfoKHR *info,
+                                    const VkPipelineExecutablePropertiesKHR *executable, vkc_representation **out,
+                                    uint32_t *count) {
+    uint32_t n = 0;
+    VkResult r = dev->vkGetPipelineExecutableInternalRepresentationsKHR(dev->handle, info, &n, NULL);
+    if (r < 0 || n == 0) return r;
+    if (n > MAX_ROWS) n = MAX_ROWS;
+    VkPipelineExecutableInternalRepresentationKHR *rows = calloc(n, sizeof *rows);
+    vkc_representation *grown = rows ? grow(*out, *count, n, sizeof *grown) : NULL;
+    if (!grown) {
+        free(rows);
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    *out = grown;
+    for (uint32_t i = 0; i < n; i++) rows[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INTERNAL_REPRESENTATION_KHR;
+    // Once for the sizes, and once more for what is to be put there.
+    r = dev->vkGetPipelineExecutableInternalRepresentationsKHR(dev->handle, info, &n, rows);
+    for (uint32_t i = 0; r >= 0 && i < n; i++) {
+        rows[i].pData = calloc(1, rows[i].dataSize + 1);
+        if (!rows[i].pData) r = VK_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    if (r >= 0) r = dev->vkGetPipelineExecutableInternalRepresentationsKHR(dev->handle, info, &n, rows);
+    for (uint32_t i = 0; i < n; i++) {
+        if (r < 0) {
+            free(rows[i].pData);
+            continue;
+        }
+        vkc_representation *s = &grown[(*count)++];
+        memcpy(s->executable, executable->name, sizeof s->executable);
+        memcpy(s->name, rows[i].name, sizeof s->name);
+        memcpy(s->description, rows[i].description, sizeof s->description);
+        s->is_text = rows[i].isText;
+        s->size = rows[i].dataSize;
+        s->data = rows[i].pData;
+    }
+    free(rows);
+    return r;
+}
+
+int32_t vkc_pipeline_representations(vkc_device *dev, uint64_t pipeline, vkc_representation **out, uint32_t *count) {
+    VkPipelineExecutablePropertiesKHR *list;
+    uint32_t n;
+    *out = NULL;
+    *count = 0;
+    VkResult r = executables(dev, pipeline, &list, &n);
+    for (uint32_t i = 0; r >= 0 && i < n; i++) {
+        VkPipelineExecutableInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR,
+                                            .pipeline = VKC_HANDLE(VkPipeline, pipeline),
+                                            .executableIndex = i};
+        r = add_representations(dev, &info, &list[i], out, count);
+    }
+    free(list);
+    return r < 0 ? r : VK_SUCCESS;
+}
+
+void vkc_representations_free(vkc_representation *list, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) free(list[i].data);
+    free(list);
+}
