@@ -198,7 +198,7 @@ func TestWrongUsage(t *testing.T) {
 		{"--vresion", "did you mean --version?"},
 		{"run x --queit", "did you mean --quiet?"},
 		{"version extra", `unexpected argument "extra"`},
-		{"devices --device 0", "unknown flag: --device"},
+		{"devices --device 0", "--device goes with --profile"},
 		{"compile", "GRAPH is missing"},
 		{"compile g.json", "-o OUT.vkb is missing"},
 		{"compile g.json h.json -o x", `unexpected argument "h.json"`},

@@ -61,7 +61,7 @@ func (p *Pipeline) captured(c Capture, what string) error {
 		return fmt.Errorf("vk: %s of a pipeline: it is closed, or was never made", what)
 	}
 	if p.capture&c == 0 {
-		return fmt.Errorf("vk: %s of pipeline %s: it was made without; PipelineDesc.Capture asks for them", what, p.name)
+		return fmt.Errorf("vk: %s of pipeline %s: it has none; PipelineDesc.Capture asks for them", what, p.name)
 	}
 	return p.device.usable("read " + what + " of pipeline " + p.name)
 }
@@ -159,5 +159,6 @@ func costOf(driver uint32, rows []Statistic) runtime.KernelCost {
 func (d *Device) DescribeShader(s kernel.Shader, code []byte) PipelineDesc {
 	// A kernel that relies on a subgroup size relies on subgroups being full too.
 	full := s.SubgroupSize > 0 && s.Workgroup%s.SubgroupSize == 0 && d.Caps().Features.FullSubgroups
-	return PipelineDesc{Name: s.Name, Code: code, Buffers: s.Bindings, SubgroupSize: s.SubgroupSize, FullSubgroups: full}
+	return PipelineDesc{Name: s.Name, Code: code, Buffers: s.Bindings, SubgroupSize: s.SubgroupSize,
+		FullSubgroups: full}
 }

@@ -18,7 +18,8 @@ func TestCostOf(t *testing.T) {
 		rows   []vk.Statistic
 		want   runtime.KernelCost
 	}{
-		"radv": {3, []vk.Statistic{{Name: "SGPRs", Value: 108}, {Name: "VGPRs", Value: 12}, {Name: "Spilled SGPRs", Value: 2},
+		"radv": {3, []vk.Statistic{{Name: "SGPRs", Value: 108}, {Name: "VGPRs", Value: 12},
+			{Name: "Spilled SGPRs", Value: 2},
 			{Name: "Spilled VGPRs", Value: 1}, {Name: "Inverse Throughput", Value: 50}},
 			runtime.KernelCost{runtime.Registers: 12, runtime.Spills: 3, runtime.InverseThroughput: 50}},
 		"turnip": {18, []vk.Statistic{{Name: "Registers used", Value: 6}, {Name: "Code size", Value: 264}},
