@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/bench"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/npy"
@@ -20,7 +21,8 @@ type runFlags struct {
 	trusted                  string
 	device, weights, trace   string
 	inputs, outputs, symbols []string
-	check, profile, sandbox  bool
+	check, profile, measure  bool
+	sandbox                  bool
 	noCache, json            bool
 	top, repeat              int
 	tuning                   tuningFlags
@@ -40,6 +42,10 @@ The sizes of random inputs come from the other inputs, or from --symbol.
 Where the best device is a software one, auto tries the graph there and on the CPU fast path, and takes the faster. A graph
 that the device cannot run, auto runs on the fast path, and says why. Neither is so with --check, --profile and --trace,
 which look at kernels.
+
+With --measure the last run is repeated as vkc bench repeats its cases, after a quarter of a second of work without a gap:
+by the clock of the device, on what its buffers hold, and by the wall clock, with inputs and outputs. The states of a
+graph go on.
 
 With --check the reference computes the same on the CPU, and the exit code is 1 if an output is past the tolerance that
 its ops have.`,
@@ -68,6 +74,8 @@ its ops have.`,
 		"access), for bundles from elsewhere; slower")
 	flags.BoolVar(&f.profile, "profile", false, "print the time of each kernel, its part of what the device "+
 		"can do, and what the driver says that it costs")
+	flags.BoolVar(&f.measure, "measure", false, "measure how long a warm run takes, by the device's clock and the wall "+
+		"clock")
 	flags.StringVar(&f.trace, "trace", "", "write what host and device did, and when, to `FILE.json` for "+
 		"ui.perfetto.dev; of the last run")
 	flags.IntVar(&f.top, "top", 0, "with --profile: only the slowest `N` kernels, slowest first")
@@ -309,16 +317,45 @@ func (s *session) execute(ctx context.Context) error {
 	if err := s.writeTrace(res.Profile); err != nil {
 		return err
 	}
+	var measured *measureInfo
+	if s.flags.measure {
+		var err error
+		if measured, err = s.measure(ctx); err != nil {
+			return err
+		}
+	}
 	if !s.flags.profile {
 		res.Profile = nil
 	}
-	if err := s.print(res, report, elapsed); err != nil {
+	if err := s.print(res, report, measured, elapsed); err != nil {
 		return err
 	}
 	if report != nil {
 		return report.Err()
 	}
 	return nil
+}
+
+// measure times warm runs of what the inputs are.
+func (s *session) measure(ctx context.Context) (*measureInfo, error) {
+	info := &measureInfo{}
+	if v := s.exe.Vulkan(); v != nil {
+		t, err := bench.Measure(ctx, s.device.Vulkan(), v, bench.Options{})
+		if err != nil {
+			return nil, fmt.Errorf("measure by the device's clock: %w", err)
+		}
+		device := spanOf(t)
+		info.Device = &device
+	}
+	wall, err := bench.MeasureWall(bench.Options{}, func() error {
+		_, err := s.exe.Run(ctx, s.inputs, vkc.RunOptions{Symbols: s.symbols})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("measure by the wall clock: %w", err)
+	}
+	info.Wall = spanOf(wall)
+	return info, nil
 }
 
 // writeTrace writes the profile as a trace, if that was asked for and there is one: a run that failed its

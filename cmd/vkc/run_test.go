@@ -79,6 +79,11 @@ func TestRunProfile(t *testing.T) {
 		!strings.Contains(string(text), "matmul") {
 		t.Errorf("the trace: %v\n%s", err, text)
 	}
+	info = okJSON[runInfo](t, mlpArgs(t, "--measure", "--device", "vulkan")...)
+	if m := info.Measure; m == nil || m.Device == nil || m.Device.Median <= 0 || m.Wall.Median <= 0 || m.Wall.Runs < 3 {
+		t.Errorf("measured %+v", info.Measure)
+	}
+	has(t, ok(t, mlpArgs(t, "--measure", "--device", "cpu")...).stdout, "measured: ", " by the wall clock")
 	all := ok(t, mlpArgs(t, "--profile")...)
 	top := ok(t, mlpArgs(t, "--profile", "--top", "1")...) // whichever takes longest
 	for _, want := range []string{"GFLOP/s", "share", "wall"} {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/bench"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -57,6 +58,7 @@ type runInfo struct {
 	Program *programInfo     `json:"program,omitempty"` // absent for the CPU fast path and for bundles
 	Millis  float64          `json:"run_ms"`
 	Outputs []outputInfo     `json:"outputs"`
+	Measure *measureInfo     `json:"measured,omitempty"`
 	Check   []checkInfo      `json:"check,omitempty"`
 	Profile *runtime.Profile `json:"profile,omitempty"`
 }
@@ -65,9 +67,10 @@ type runInfo struct {
 const firstShown = 8
 
 // print reports on a run.
-func (s *session) print(res *runtime.Result, report *vkc.CheckReport, elapsed time.Duration) error {
+func (s *session) print(res *runtime.Result, report *vkc.CheckReport, measured *measureInfo,
+	elapsed time.Duration) error {
 	info := runInfo{Device: s.exe.Device(), Why: s.exe.Why(), Millis: millis(elapsed), Profile: res.Profile,
-		Check: checkInfos(report)}
+		Check: checkInfos(report), Measure: measured}
 	if s.program.Stats.Elapsed > 0 {
 		p := infoOf(s.program.Stats)
 		info.Program = &p
@@ -102,8 +105,42 @@ func (s *session) printRun(info *runInfo) error {
 			return err
 		}
 	}
+	if info.Measure != nil {
+		fmt.Fprintln(s.stdout, info.Measure.line())
+	}
 	s.note("ran in %.3f ms on %s", info.Millis, info.Device)
 	return nil
+}
+
+// measureInfo is how long warm runs take.
+type measureInfo struct {
+	Device *spanInfo `json:"device,omitempty"` // by its clock; absent for the CPU fast path
+	Wall   spanInfo  `json:"wall"`             // a whole run, with inputs from the host and outputs to it
+}
+
+// spanInfo is times of runs in us.
+type spanInfo struct {
+	Median float64 `json:"us"`
+	Min    float64 `json:"min_us"`
+	Max    float64 `json:"max_us"`
+	Runs   int     `json:"runs"`
+}
+
+func spanOf(t bench.Timing) spanInfo {
+	us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+	return spanInfo{us(t.Median), us(t.Min), us(t.Max), t.Replays}
+}
+
+func (s spanInfo) String() string {
+	return fmt.Sprintf("%.1f us (%.1f to %.1f, %d runs)", s.Median, s.Min, s.Max, s.Runs)
+}
+
+func (m *measureInfo) line() string {
+	text := fmt.Sprintf("measured: %s by the wall clock", m.Wall)
+	if m.Device != nil {
+		text = fmt.Sprintf("measured: %s by the device's clock, %s by the wall clock", m.Device, m.Wall)
+	}
+	return text
 }
 
 // describe sums a tensor up.
