@@ -74,8 +74,8 @@ its ops have.`,
 		"access), for bundles from elsewhere; slower")
 	flags.BoolVar(&f.profile, "profile", false, "print the time of each kernel, its part of what the device "+
 		"can do, and what the driver says that it costs")
-	flags.BoolVar(&f.measure, "measure", false, "measure how long a warm run takes, by the device's clock and the wall "+
-		"clock")
+	flags.BoolVar(&f.measure, "measure", false, "measure how long a warm run takes, by the device's clock and "+
+		"by the wall clock")
 	flags.StringVar(&f.trace, "trace", "", "write what host and device did, and when, to `FILE.json` for "+
 		"ui.perfetto.dev; of the last run")
 	flags.IntVar(&f.top, "top", 0, "with --profile: only the slowest `N` kernels, slowest first")
