@@ -18,7 +18,7 @@ type Odds struct {
 }
 
 // Alternative is a token with the logarithm of its probability, to base e, as the model has it: before temperature,
-// grammar and whatever else a Sampling does.
+// bias, grammar and whatever else a Sampling does.
 type Alternative struct {
 	ID      int32
 	Logprob float64
@@ -34,7 +34,7 @@ type chooser struct {
 // chooser returns one for an answer, when there is what it chooses with.
 func (m *Model) chooser(ctx context.Context, s Sampling) (*chooser, error) {
 	c := &chooser{model: m, sampling: s}
-	if !c.likeliest() {
+	if !s.likeliest() {
 		if _, err := m.sampler(ctx, s.ranked()); err != nil {
 			return nil, err
 		}
@@ -47,15 +47,11 @@ func (m *Model) chooser(ctx context.Context, s Sampling) (*chooser, error) {
 	return c, err
 }
 
-// likeliest reports whether the likeliest of the tokens that are allowed is taken.
-func (c *chooser) likeliest() bool {
-	s := c.sampling
-	s.Grammar, s.Logprobs, s.Likeliest = nil, false, 0
-	return s.likeliest()
-}
+// changes reports whether the host changes logits before a token is chosen.
+func (c *chooser) changes() bool { return c.text != nil || len(c.sampling.Bias) > 0 }
 
 // needsLogits reports whether the host is to see all logits: what it makes of them comes before the next step.
-func (c *chooser) needsLogits() bool { return c.text != nil || c.sampling.Logprobs }
+func (c *chooser) needsLogits() bool { return c.changes() || c.sampling.Logprobs }
 
 // next makes a token of what a step says. It changes the logits.
 func (c *chooser) next(ctx context.Context, one outcome, text []int32) (t Token, err error) {
@@ -64,6 +60,9 @@ func (c *chooser) next(ctx context.Context, one outcome, text []int32) (t Token,
 	if c.sampling.Logprobs {
 		all = odds(one.logits)
 	}
+	for id, more := range c.sampling.Bias {
+		one.logits[id] += float32(more)
+	}
 	if c.text != nil {
 		mask, err := c.text.Mask()
 		if err != nil {
@@ -71,7 +70,7 @@ func (c *chooser) next(ctx context.Context, one outcome, text []int32) (t Token,
 		}
 		apply(mask, one.logits)
 	}
-	if c.text != nil || !one.chosen {
+	if c.changes() || !one.chosen {
 		if t.ID, err = c.model.choice(ctx, c.sampling, one.logits, text); err != nil {
 			return t, err
 		}

@@ -87,7 +87,7 @@ func (m *Model) draw(ctx context.Context, f *flight, flying int, last *flight) e
 	samples := false
 	for _, s := range f.rows {
 		list = append(list, draw{s.of.chooser.sampling, s.of.text, len(s.past) + flying + 1})
-		samples = samples || !s.of.chooser.likeliest()
+		samples = samples || !s.of.chooser.sampling.likeliest()
 	}
 	if !samples {
 		f.kept["token"] = f.kept["likeliest"]

@@ -57,6 +57,10 @@ type Options struct {
 	// refuses that. Programs for guesses and for sampling are not counted.
 	GPUMemory uint64
 
+	// Progress, if set, is told how far compiling and loading of the model's programs are, by one call at a time. Each
+	// program has stages of its own, and shaders of one may be compiled while weights are uploaded for another.
+	Progress func(vkc.Progress)
+
 	// Ahead is how many steps the device has at a time, of which each takes the tokens that the one before it chose:
 	// so it never waits for the host. Answers do not depend on it, but steps that follow the end of one are for
 	// nothing. 0 means 4, and 1 on the CPU fast path.
@@ -118,6 +122,8 @@ type Model struct {
 	engine *engine
 	ahead  int // see Options.Ahead
 
+	progress func(vkc.Progress) // see Options.Progress; nil when the model is loaded
+
 	gpuMemory  uint64 // see Options.GPUMemory
 	weightRoom uint64 // of it, for weights; 0 means that nothing bounds them
 
@@ -164,6 +170,7 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	case m.ahead == 0:
 		m.ahead = 4
 	}
+	m.progress = nil // samplers, which are loaded later, are small
 	m.engine = newEngine(m)
 	return m, nil
 }
@@ -171,6 +178,14 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 // prepare reads what a model's file says and opens the device. It compiles nothing.
 func prepare(path string, o Options) (m *Model, err error) {
 	m = &Model{part: o.part(), deterministic: o.Deterministic, gpuMemory: o.GPUMemory}
+	if o.Progress != nil {
+		var one sync.Mutex
+		m.progress = func(p vkc.Progress) {
+			one.Lock()
+			defer one.Unlock()
+			o.Progress(p)
+		}
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.Close())
@@ -312,7 +327,8 @@ func (m *Model) load(ctx context.Context, g *ir.Graph, o Options, share *vkc.Exe
 }
 
 func (m *Model) loadProgram(ctx context.Context, p *vkc.Program, share *vkc.Executable) (*vkc.Executable, error) {
-	return m.device.Load(ctx, p, vkc.LoadOptions{Weights: m.file, Share: share, WeightRoom: m.weightRoom})
+	return m.device.Load(ctx, p, vkc.LoadOptions{Weights: m.file, Share: share, WeightRoom: m.weightRoom,
+		Progress: m.progress})
 }
 
 // compile compiles a graph that the device, or what stands in for it, has the memory for.
@@ -326,7 +342,7 @@ func (m *Model) compile(ctx context.Context, g *ir.Graph, o Options) (*vkc.Progr
 	if err := m.checkRoom(g); err != nil {
 		return nil, err
 	}
-	return m.device.Compile(ctx, g, vkc.CompileOptions{Weights: m.file})
+	return m.device.Compile(ctx, g, vkc.CompileOptions{Weights: m.file, Progress: m.progress})
 }
 
 // Close ends all answers and releases the model.
@@ -478,6 +494,11 @@ func (m *Model) check(prompt []int32, s Sampling) error {
 	case len(prompt) >= m.context:
 		return fmt.Errorf("generate: the prompt has %d tokens: want at most %d, less than the context; "+
 			"shorten it or give more context", len(prompt), m.context-1)
+	}
+	for id := range s.Bias {
+		if id < 0 || int(id) >= m.config.Vocab {
+			return fmt.Errorf("generate: Bias has token %d: want 0 to %d", id, m.config.Vocab-1)
+		}
 	}
 	return m.hasAll(prompt)
 }

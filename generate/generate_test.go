@@ -15,6 +15,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/ir"
+	vkrun "github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
@@ -271,8 +272,15 @@ func TestDevice(t *testing.T) {
 	}
 	t.Setenv("VKC_CACHE_DIR", t.TempDir())
 	reference := open(t, gollama, generate.Options{Device: "cpu", Context: 64})
+	stages := map[vkrun.Stage]vkc.Progress{}
 	device := open(t, gollama, generate.Options{Device: "vulkan", Context: 64,
-		Speculation: generate.Speculation{Tokens: 3}})
+		Speculation: generate.Speculation{Tokens: 3},
+		Progress:    func(p vkc.Progress) { stages[p.Stage] = p }})
+	for _, stage := range []vkrun.Stage{vkrun.StageShaders, vkrun.StagePipelines, vkrun.StageWeights} {
+		if p, ok := stages[stage]; !ok || p.Done != p.Total {
+			t.Errorf("%s: %d of %d at the end", stage, p.Done, p.Total)
+		}
+	}
 	again := strings.Repeat("if err != nil {\n\treturn nil, err\n}\n", 3) + "if err"
 	for _, text := range []string{"func main() {\n\treturn", again} {
 		prompt := reference.Tokenizer().Encode(text, tokenizer.Options{Whole: true})

@@ -28,6 +28,7 @@ type Sampling struct {
 	// PresencePenalty is subtracted from the logits of tokens that were among the last 64, and
 	// FrequencyPenalty as often as they were.
 	PresencePenalty, FrequencyPenalty float64
+	Bias                              map[int32]float64 // is added to the logits of these tokens; -100 all but forbids one
 	// Seed and a token's place in its text give the random numbers that choose it: equal seeds give equal tokens.
 	Seed      uint64
 	MaxTokens int // 0 means as many as fit
@@ -53,6 +54,11 @@ func (s Sampling) Check() error {
 			return fmt.Errorf("generate: %s is %v: want %v to %v", v.name, v.value, v.low, v.top)
 		}
 	}
+	for id, v := range s.Bias {
+		if !(v >= -100 && v <= 100) {
+			return fmt.Errorf("generate: Bias of token %d is %v: want -100 to 100", id, v)
+		}
+	}
 	if s.TopK < 0 || s.MaxTokens < 0 || s.Likeliest < 0 {
 		return fmt.Errorf("generate: TopK is %d, MaxTokens %d and Likeliest %d: want at least 0", s.TopK, s.MaxTokens,
 			s.Likeliest)
@@ -60,13 +66,10 @@ func (s Sampling) Check() error {
 	return nil
 }
 
-// likeliest reports whether the likeliest token is taken, whatever its logit.
+// likeliest reports whether the likeliest token is taken, of logits that nothing else changes on the device.
 func (s Sampling) likeliest() bool {
-	if s.RepeatPenalty == 1 {
-		s.RepeatPenalty = 0
-	}
-	s.TopK, s.TopP, s.MinP, s.Seed, s.MaxTokens = 0, 0, 0, 0, 0
-	return s == Sampling{}
+	return s.Temperature == 0 && (s.RepeatPenalty == 0 || s.RepeatPenalty == 1) && s.PresencePenalty == 0 &&
+		s.FrequencyPenalty == 0
 }
 
 // params are what a sampler on the device is told of it.
@@ -203,7 +206,7 @@ func give[T float32 | int32 | int64](in vkc.Tensors, name string, values []T, di
 
 // choice returns the token that is chosen by logits which are here.
 func (m *Model) choice(ctx context.Context, s Sampling, logits []float32, text []int32) (int32, error) {
-	if s.Grammar, s.Logprobs, s.Likeliest = nil, false, 0; s.likeliest() {
+	if s.likeliest() {
 		return likeliestOf(logits)
 	}
 	dims := []int{1, m.config.Vocab}

@@ -4,16 +4,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/generate"
 )
 
 func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) error {
-	q, err := s.readRequest(r, "prompt")
+	q, err := s.readRequest(r, "prompt", "echo", "best_of")
 	if err != nil {
 		return err
 	}
@@ -25,19 +27,38 @@ func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.answer(w, r, &q, t, prompt, chatShape)
+	j, err := q.job(prompt)
+	if err == nil {
+		err = q.logprobs(&j)
+	}
+	if err != nil {
+		return err
+	}
+	j.tools = t
+	return s.answer(w, r, &q, j, chatShape)
 }
 
 func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
-	q, err := s.readRequest(r, "messages", "chat_template_kwargs", "tools", "tool_choice", "logprobs", "top_logprobs")
+	q, err := s.readRequest(r, "messages", "chat_template_kwargs", "tools", "tool_choice", "top_logprobs")
 	if err != nil {
 		return err
 	}
-	prompt, err := s.promptOf(q.Prompt)
+	prompt, text, err := s.promptOf(q.Prompt)
 	if err != nil {
 		return err
 	}
-	return s.answer(w, r, &q, nil, prompt, textShape)
+	j, err := q.job(prompt)
+	if err == nil {
+		err = q.textLogprobs(&j)
+	}
+	if err != nil {
+		return err
+	}
+	shape := textShape
+	if q.Echo {
+		shape.echo, shape.first = text, map[string]any{"text": text}
+	}
+	return s.answer(w, r, &q, j, shape)
 }
 
 // shape is how one of the two kinds of answers is written.
@@ -47,6 +68,9 @@ type shape struct {
 	// all text, or nil.
 	full, piece func(text string, calls []call) map[string]any
 	first       map[string]any
+	echo        string // what comes before the text of an answer
+	// logprobs is what is said of tokens that follow so many characters of the answer.
+	logprobs func(tok *tokenizer.Tokenizer, tokens []generate.Token, before int) any
 }
 
 var chatShape = shape{
@@ -71,13 +95,16 @@ var chatShape = shape{
 		}
 		return map[string]any{"delta": delta}
 	},
-	first: map[string]any{"delta": map[string]any{"role": "assistant", "content": ""}},
+	first:    map[string]any{"delta": map[string]any{"role": "assistant", "content": ""}},
+	logprobs: chatLogprobs,
 }
 
 var textShape = shape{
 	id: "cmpl", whole: "text_completion", part: "text_completion",
 	full:  func(text string, _ []call) map[string]any { return map[string]any{"text": text} },
 	piece: func(text string, _ []call) map[string]any { return map[string]any{"text": text} },
+
+	logprobs: textLogprobs,
 }
 
 // numbered are calls as a stream has them.
@@ -89,15 +116,15 @@ func numbered(calls []call) (list []map[string]any) {
 	return list
 }
 
-// logprobs is what the protocol says of tokens.
-func (s *Server) logprobs(tokens []generate.Token) any {
+// chatLogprobs is what a conversation is told of tokens.
+func chatLogprobs(tok *tokenizer.Tokenizer, tokens []generate.Token, _ int) any {
 	one := func(id int32, logprob float64) map[string]any {
-		text := s.model.Tokenizer().Piece(id)
+		text := tok.Piece(id)
 		codes := []int{}
 		for i := range len(text) {
 			codes = append(codes, int(text[i]))
 		}
-		return map[string]any{"token": strings.ToValidUTF8(text, "\uFFFD"), "logprob": max(logprob, -9999),
+		return map[string]any{"token": strings.ToValidUTF8(text, "\uFFFD"), "logprob": max(logprob, leastLogprob),
 			"bytes": codes}
 	}
 	content := []any{}
@@ -115,41 +142,75 @@ func (s *Server) logprobs(tokens []generate.Token) any {
 	return map[string]any{"content": content, "refusal": nil}
 }
 
-// answer runs a request and writes its answer, whole or as it comes.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, t *tools, prompt []int32,
-	shape shape) error {
-	j, err := q.job(prompt)
-	if err != nil {
+// leastLogprob stands for minus infinity, which JSON does not have.
+const leastLogprob = -9999
+
+// textLogprobs is what a completion is told of tokens. Bytes of a character in several tokens are written as the
+// protocol has them, bytes:\xe2.
+func textLogprobs(tok *tokenizer.Tokenizer, tokens []generate.Token, before int) any {
+	name := func(id int32) string {
+		text := tok.Piece(id)
+		if utf8.ValidString(text) {
+			return text
+		}
+		quoted := strings.Builder{}
+		for i := range len(text) {
+			fmt.Fprintf(&quoted, `\x%02x`, text[i])
+		}
+		return "bytes:" + quoted.String()
+	}
+	names, odds, tops, offsets := []string{}, []float64{}, []map[string]float64{}, []int{}
+	for _, t := range tokens {
+		if t.Odds != nil {
+			names, odds = append(names, name(t.ID)), append(odds, max(t.Odds.Logprob, leastLogprob))
+			top := map[string]float64{}
+			for _, o := range t.Odds.Likeliest {
+				top[name(o.ID)] = max(o.Logprob, leastLogprob)
+			}
+			tops, offsets = append(tops, top), append(offsets, before)
+		}
+		before += utf8.RuneCountInString(t.Text)
+	}
+	return map[string]any{"tokens": names, "token_logprobs": odds, "top_logprobs": tops, "text_offset": offsets}
+}
+
+// answer runs a request and writes its answers, whole or as they come.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j job, shape shape) (err error) {
+	if j.sampling.Grammar, err = s.constrain(q, j.tools); err != nil {
 		return err
 	}
-	j.tools = t
-	if j.sampling.Grammar, err = s.constrain(q, t); err != nil {
-		return err
+	for id := range j.sampling.Bias {
+		if n := s.model.Tokenizer().Len(); id < 0 || int(id) >= n {
+			return refuse(http.StatusBadRequest, "logit_bias", "logit_bias has token %d: want 0 to %d", id, n-1)
+		}
 	}
 	a := &answer{w: w, shape: shape, id: newID(shape.id), created: time.Now().Unix(), model: s.o.Name,
-		patience: s.o.WriteTimeout}
+		patience: s.o.WriteTimeout, tok: s.model.Tokenizer(), choices: make([]choice, j.answers)}
+	for i := range a.choices {
+		a.choices[i] = choice{index: i, reader: newCallReader(j.tools)}
+	}
 	if q.Stream {
 		return a.stream(r, s, j, q.StreamOptions.IncludeUsage)
 	}
-	var said strings.Builder
-	var tokens []generate.Token
-	reader := newCallReader(t)
-	end, use, err := s.run(r.Context(), j, func(p piece) error {
-		said.WriteString(reader.next(p.text))
-		tokens = append(tokens, p.tokens...)
+	said := make([]strings.Builder, j.answers)
+	ends, use, err := s.runAll(r.Context(), j, func(i int, p piece) error {
+		c := &a.choices[i]
+		said[i].WriteString(c.reader.next(p.text))
+		c.tokens = append(c.tokens, p.tokens...)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	rest, calls := reader.end()
-	said.WriteString(rest)
-	c := choice(shape.full(said.String(), calls), end.with(calls))
-	if j.sampling.Logprobs {
-		c["logprobs"] = s.logprobs(tokens)
+	list := []map[string]any{}
+	for i := range a.choices {
+		c := &a.choices[i]
+		rest, calls := c.reader.end()
+		fields := shape.full(shape.echo+said[i].String()+rest, calls)
+		list = append(list, a.fields(c, fields, ends[i].with(calls), j.sampling.Logprobs))
 	}
 	a.deadline()
-	body := a.body(shape.whole, c)
+	body := a.body(shape.whole, list...)
 	body["usage"] = use
 	writeJSON(w, http.StatusOK, body)
 	return nil
@@ -162,14 +223,33 @@ type answer struct {
 	id, model string
 	created   int64
 	patience  time.Duration
+	tok       *tokenizer.Tokenizer
+	choices   []choice
 	begun     bool
 }
 
-func choice(fields map[string]any, end finish) map[string]any {
-	fields["index"], fields["finish_reason"], fields["logprobs"] = 0, nil, nil
+// choice is one of the answers to a request, as far as it is there.
+type choice struct {
+	index  int
+	reader *callReader
+	tokens []generate.Token // that nothing has told of
+	told   int              // characters of the tokens that something has told of
+	begun  bool
+}
+
+// fields are those of a choice, with what is to be said of its tokens.
+func (a *answer) fields(c *choice, fields map[string]any, end finish, odds bool) map[string]any {
+	fields["index"], fields["finish_reason"], fields["logprobs"] = c.index, nil, nil
 	if end != "" {
 		fields["finish_reason"] = end
 	}
+	if odds {
+		fields["logprobs"] = a.shape.logprobs(a.tok, c.tokens, c.told)
+	}
+	for _, t := range c.tokens {
+		c.told += utf8.RuneCountInString(t.Text)
+	}
+	c.tokens = nil
 	return fields
 }
 
@@ -198,29 +278,23 @@ func (a *answer) deadline() {
 // stream answers by server-sent events (HTML, section 9.2), one for each piece of text.
 // What fails before the first is an ordinary answer.
 func (a *answer) stream(r *http.Request, s *Server, j job, withUsage bool) error {
-	var tokens []generate.Token // that no piece has told of
-	tell := func(fields map[string]any, end finish) error {
-		c := choice(fields, end)
-		if len(tokens) > 0 {
-			c["logprobs"], tokens = s.logprobs(tokens), nil
-		}
-		body := a.body(a.shape.part, c)
-		if withUsage {
-			body["usage"] = nil
-		}
-		return a.event(body)
-	}
-	reader := newCallReader(j.tools)
-	end, use, err := s.run(r.Context(), j, func(p piece) error {
-		if err := a.begin(tell); err != nil {
+	tell := func(c *choice, fields map[string]any, end finish) error {
+		if err := a.begin(c, withUsage); err != nil {
 			return err
 		}
-		tokens = append(tokens, p.tokens...)
-		said := reader.next(p.text)
-		if said == "" && len(tokens) == 0 {
+		return a.part(a.fields(c, fields, end, len(c.tokens) > 0), withUsage)
+	}
+	ends, use, err := s.runAll(r.Context(), j, func(i int, p piece) error {
+		c := &a.choices[i]
+		if err := a.begin(c, withUsage); err != nil {
+			return err
+		}
+		c.tokens = append(c.tokens, p.tokens...)
+		said := c.reader.next(p.text)
+		if said == "" && len(c.tokens) == 0 {
 			return nil
 		}
-		return tell(a.shape.piece(said, nil), "")
+		return tell(c, a.shape.piece(said, nil), "")
 	})
 	switch {
 	case err != nil && !a.begun:
@@ -231,15 +305,15 @@ func (a *answer) stream(r *http.Request, s *Server, j job, withUsage bool) error
 		}
 		return nil // the status is sent already
 	}
-	if err := a.begin(tell); err != nil { // an empty answer
-		return nil
-	}
-	rest, calls := reader.end()
-	if (rest != "" || calls != nil) && tell(a.shape.piece(rest, calls), "") != nil {
-		return nil
-	}
-	if tell(a.shape.piece("", nil), end.with(calls)) != nil {
-		return nil
+	for i := range a.choices {
+		c := &a.choices[i]
+		rest, calls := c.reader.end()
+		if (rest != "" || calls != nil) && tell(c, a.shape.piece(rest, calls), "") != nil {
+			return nil
+		}
+		if tell(c, a.shape.piece("", nil), ends[i].with(calls)) != nil {
+			return nil
+		}
 	}
 	if withUsage {
 		body := a.body(a.shape.part)
@@ -253,24 +327,35 @@ func (a *answer) stream(r *http.Request, s *Server, j job, withUsage bool) error
 	return nil
 }
 
-// begin sends what comes before all text.
-func (a *answer) begin(piece func(map[string]any, finish) error) error {
+// part sends a part of a choice.
+func (a *answer) part(fields map[string]any, withUsage bool) error {
+	body := a.body(a.shape.part, fields)
+	if withUsage {
+		body["usage"] = nil
+	}
+	return a.event(body)
+}
+
+// open has the answer be a stream of events, once.
+func (a *answer) open() {
 	if a.begun {
-		return nil
+		return
 	}
 	a.begun = true
 	h := a.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no")
-	if a.shape.first == nil {
+}
+
+// begin sends what comes before all text of a choice.
+func (a *answer) begin(c *choice, withUsage bool) error {
+	a.open()
+	if c.begun || a.shape.first == nil {
 		return nil
 	}
-	first := map[string]any{}
-	for k, v := range a.shape.first {
-		first[k] = v
-	}
-	return piece(first, "")
+	c.begun = true
+	return a.part(a.fields(c, maps.Clone(a.shape.first), "", false), withUsage)
 }
 
 // event sends one. Its error is errGone.

@@ -2,13 +2,16 @@ package serve_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc/frontend/gguf"
+	"github.com/vkc-go/vkc/frontend/tokenizer"
 	"github.com/vkc-go/vkc/generate"
 	"github.com/vkc-go/vkc/serve"
 )
@@ -201,5 +204,108 @@ func TestFormats(t *testing.T) {
 			}
 		}
 		check(ask, text, finish, calls, told)
+	}
+}
+
+// TestChoices: several answers to one prompt are each what they are alone with their seed, whole and as a stream, and
+// logit_bias decides which tokens they may have.
+func TestChoices(t *testing.T) {
+	m, err := generate.Open(t.Context(), gollama, generate.Options{Device: "cpu", Context: 48, Parallel: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s := start(t, m, serve.Options{})
+	type reply struct {
+		Choices []struct {
+			Index    int
+			Text     string
+			Finish   *string `json:"finish_reason"`
+			Logprobs *struct {
+				Tokens  []string
+				Odds    []float64            `json:"token_logprobs"`
+				Top     []map[string]float64 `json:"top_logprobs"`
+				Offsets []int                `json:"text_offset"`
+			}
+		}
+		Usage *struct {
+			Prompt     int `json:"prompt_tokens"`
+			Completion int `json:"completion_tokens"`
+		}
+	}
+	complete := func(more string) (a reply) {
+		t.Helper()
+		status, body := post(t, s.URL+"/v1/completions", `{"prompt": "func main() {\n", "max_tokens": 5, `+more+`}`)
+		if err := json.Unmarshal([]byte(body), &a); err != nil || status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+		return a
+	}
+	var alone []string
+	for seed := range 3 {
+		alone = append(alone, complete(fmt.Sprintf(`"temperature": 1.5, "seed": %d`, 7+seed)).Choices[0].Text)
+	}
+	if alone[0] == alone[1] && alone[1] == alone[2] {
+		t.Errorf("three seeds give %q", alone[0])
+	}
+	all := complete(`"temperature": 1.5, "seed": 7, "n": 3`)
+	for i, c := range all.Choices {
+		if c.Index != i || c.Text != alone[i] {
+			t.Errorf("choice %d is %d, %q; alone %q", i, c.Index, c.Text, alone[i])
+		}
+	}
+	if len(all.Choices) != 3 || all.Usage.Prompt != 6 || all.Usage.Completion != 15 {
+		t.Errorf("%d choices, %+v", len(all.Choices), all.Usage)
+	}
+	_, body := post(t, s.URL+"/v1/completions",
+		`{"prompt": "func main() {\n", "max_tokens": 5, "temperature": 1.5, "seed": 7, "n": 3, "stream": true, "echo": true}`)
+	texts, ends := make([]string, 3), 0
+	for line := range strings.Lines(body) {
+		var part reply
+		if data, ok := strings.CutPrefix(line, "data: {"); ok {
+			if err := json.Unmarshal([]byte("{"+data), &part); err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range part.Choices {
+				texts[c.Index] += c.Text
+				if c.Finish != nil {
+					ends++
+				}
+			}
+		}
+	}
+	for i, text := range texts {
+		if want := "func main() {\n" + alone[i]; text != want || ends != 3 {
+			t.Errorf("choice %d streamed is %q, want %q; %d ends", i, text, want, ends)
+		}
+	}
+	// Logprobs: the tokens make the text, and lie in it where they say.
+	plain := complete(`"temperature": 0, "logprobs": 2`).Choices[0]
+	if plain.Logprobs == nil || len(plain.Logprobs.Tokens) != 5 || strings.Join(plain.Logprobs.Tokens, "") != plain.Text {
+		t.Fatalf("%q: %+v", plain.Text, plain.Logprobs)
+	}
+	for i, token := range plain.Logprobs.Tokens {
+		at, top := plain.Logprobs.Offsets[i], plain.Logprobs.Top[i]
+		if !strings.HasPrefix(string([]rune(plain.Text)[at:]), token) || len(top) != 2 || top[token] != plain.Logprobs.Odds[i] {
+			t.Errorf("token %d %q at %d of %q: %v, %v", i, token, at, plain.Text, plain.Logprobs.Odds[i], top)
+		}
+	}
+	// A token that is forbidden does not come, and one that is forced does.
+	first := m.Tokenizer().Encode(plain.Logprobs.Tokens[0], tokenizer.Options{})
+	if len(first) != 1 {
+		t.Fatalf("%q is %d tokens", plain.Logprobs.Tokens[0], len(first))
+	}
+	other := complete(fmt.Sprintf(`"temperature": 0, "logprobs": 1, "logit_bias": {"%d": -100}`, first[0])).Choices[0]
+	if slices.Contains(other.Logprobs.Tokens, plain.Logprobs.Tokens[0]) ||
+		other.Logprobs.Odds[0] >= plain.Logprobs.Odds[0] {
+		t.Errorf("%q has the token that is forbidden, or its odds are not the model's: %+v", other.Text, other.Logprobs)
+	}
+	forced := complete(`"temperature": 1, "logit_bias": {"339": 100}`).Choices[0]
+	if want := strings.Repeat(m.Tokenizer().Decode([]int32{339}), 5); forced.Text != want {
+		t.Errorf("%q, want %q", forced.Text, want)
+	}
+	status, text := post(t, s.URL+"/v1/completions", `{"prompt": "x", "logit_bias": {"99999": 1}}`)
+	if status != 400 {
+		t.Errorf("a token that the model has not: %d %s", status, text)
 	}
 }

@@ -42,8 +42,13 @@ type request struct {
 	Grammar           string          `json:"grammar"` // as llama.cpp's server has it
 	Tools             json.RawMessage `json:"tools"`
 	ToolChoice        json.RawMessage `json:"tool_choice"`
-	Logprobs          bool            `json:"logprobs"`
+	Logprobs          json.RawMessage `json:"logprobs"` // whether, or of completions how many of the likeliest tokens
 	TopLogprobs       int             `json:"top_logprobs"`
+	Answers           *int            `json:"n"`
+	BestOf            *int            `json:"best_of"`
+	Echo              bool            `json:"echo"` // the prompt comes before the answer
+	// LogitBias is added to the logits of tokens.
+	LogitBias map[int32]float64 `json:"logit_bias"`
 }
 
 // message is a turn of a conversation.
@@ -89,13 +94,9 @@ func fieldsOf(v any) (names []string) {
 // undone are fields that ask for what is not done here, with the values that ask for nothing.
 var undone = map[string][]string{
 	"audio":         {"null"},
-	"best_of":       {"null", "1"},
-	"echo":          {"null", "false"},
 	"function_call": {"null", `"none"`},
 	"functions":     {"null", "[]"},
-	"logit_bias":    {"null", "{}"},
 	"modalities":    {"null", `["text"]`},
-	"n":             {"null", "1"},
 	"suffix":        {"null", `""`},
 }
 
@@ -104,6 +105,8 @@ const (
 	maxStops    = 16
 	maxStopSize = 1 << 10
 	maxLogprobs = 20
+	maxAnswers  = 16   // to one prompt
+	maxBiases   = 1024 // of tokens
 )
 
 // readJSON reads the body of a request into v, and returns its fields.
@@ -181,16 +184,67 @@ func (q *request) job(prompt []int32) (j job, err error) {
 			j.sampling.MaxTokens = *most.n
 		}
 	}
-	if q.TopLogprobs < 0 || q.TopLogprobs > maxLogprobs || q.TopLogprobs > 0 && !q.Logprobs {
-		return j, refuse(http.StatusBadRequest, "top_logprobs", "top_logprobs is %d: want 0 to %d, with logprobs true",
-			q.TopLogprobs, maxLogprobs)
+	if err := q.answers(&j); err != nil {
+		return j, err
 	}
-	j.sampling.Logprobs, j.sampling.Likeliest = q.Logprobs, q.TopLogprobs
+	if len(q.LogitBias) > maxBiases {
+		return j, refuse(http.StatusBadRequest, "logit_bias", "logit_bias has %d tokens: want at most %d",
+			len(q.LogitBias), maxBiases)
+	}
+	j.sampling.Bias = q.LogitBias
 	if err := j.sampling.Check(); err != nil {
 		return j, refuse(http.StatusBadRequest, "", "%v", err)
 	}
 	j.stop, err = stopsOf(q.Stop)
 	return j, err
+}
+
+// answers reads how many answers a request wants.
+func (q *request) answers(j *job) error {
+	j.answers = 1
+	if q.Answers != nil {
+		j.answers = *q.Answers
+	}
+	if j.answers < 1 || j.answers > maxAnswers {
+		return refuse(http.StatusBadRequest, "n", "n is %d: want 1 to %d answers", j.answers, maxAnswers)
+	}
+	if q.BestOf != nil && *q.BestOf != j.answers {
+		return refuse(http.StatusBadRequest, "best_of", "best_of is %d and n %d: no answers are made to be thrown away; "+
+			"want both equal, or ask for more answers with logprobs and choose among them", *q.BestOf, j.answers)
+	}
+	return nil
+}
+
+// logprobs reads what a conversation wants to know of its tokens: logprobs true, and top_logprobs.
+func (q *request) logprobs(j *job) error {
+	isNull := len(q.Logprobs) == 0 || string(q.Logprobs) == "null"
+	if !isNull && json.Unmarshal(q.Logprobs, &j.sampling.Logprobs) != nil {
+		return refuse(http.StatusBadRequest, "logprobs", "logprobs is %.40s: want true or false", q.Logprobs)
+	}
+	if q.TopLogprobs < 0 || q.TopLogprobs > maxLogprobs || q.TopLogprobs > 0 && !j.sampling.Logprobs {
+		return refuse(http.StatusBadRequest, "top_logprobs", "top_logprobs is %d: want 0 to %d, with logprobs true",
+			q.TopLogprobs, maxLogprobs)
+	}
+	j.sampling.Likeliest = q.TopLogprobs
+	return nil
+}
+
+// textLogprobs reads what a completion wants to know of its tokens: logprobs, a number of the likeliest.
+func (q *request) textLogprobs(j *job) error {
+	if len(q.Logprobs) == 0 || string(q.Logprobs) == "null" {
+		return nil
+	}
+	n := &j.sampling.Likeliest
+	if json.Unmarshal(q.Logprobs, n) != nil || *n < 0 || *n > maxLogprobs {
+		return refuse(http.StatusBadRequest, "logprobs", "logprobs is %.40s: want a number, 0 to %d", q.Logprobs,
+			maxLogprobs)
+	}
+	if q.Echo {
+		return refuse(http.StatusBadRequest, "echo", "echo with logprobs asks for probabilities of the prompt's tokens, "+
+			"which are not computed: leave out one of them; vkc perplexity measures a text")
+	}
+	j.sampling.Logprobs = true
+	return nil
 }
 
 // stopsOf reads a word to stop at, or a list of them.
@@ -335,23 +389,24 @@ func contentOf(where string, data json.RawMessage) (string, error) {
 	return text, nil
 }
 
-// promptOf reads the prompt of a completion: a text or tokens, also as a list of one.
-func (s *Server) promptOf(data json.RawMessage) (prompt []int32, err error) {
+// promptOf reads the prompt of a completion: a text or tokens, also as a list of one. It returns the text too.
+func (s *Server) promptOf(data json.RawMessage) (prompt []int32, text string, err error) {
 	wrong := refuse(http.StatusBadRequest, "prompt", "prompt is %.40s: want one text, or the tokens of one", data)
 	var list []json.RawMessage
 	if json.Unmarshal(data, &list) == nil && len(list) == 1 && json.Unmarshal(list[0], new(int32)) != nil {
 		data = list[0]
 	}
-	var text string
 	switch {
 	case len(data) == 0 || string(data) == "null":
-		return nil, refuse(http.StatusBadRequest, "prompt", "prompt is missing")
+		return nil, "", refuse(http.StatusBadRequest, "prompt", "prompt is missing")
 	case json.Unmarshal(data, &text) == nil:
 		prompt = s.model.Tokenizer().Encode(text, tokenizer.Options{Whole: true})
 	case json.Unmarshal(data, &prompt) != nil:
-		return nil, wrong
+		return nil, "", wrong
+	default:
+		text = s.model.Tokenizer().Decode(prompt)
 	}
-	return prompt, s.fits(prompt, "prompt")
+	return prompt, text, s.fits(prompt, "prompt")
 }
 
 // fits refuses prompts that leave no room for an answer.

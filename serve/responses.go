@@ -272,9 +272,7 @@ func (x *response) stream(r *http.Request, s *Server, j job) error {
 		if x.begun {
 			return nil
 		}
-		if err := x.begin(nil); err != nil {
-			return err
-		}
+		x.open()
 		return errors.Join(x.tell("response.created", map[string]any{"response": x.body("", []any{}, nil)}),
 			x.tell("response.in_progress", map[string]any{"response": x.body("", []any{}, nil)}))
 	}

@@ -266,6 +266,7 @@ type job struct {
 	sampling generate.Sampling
 	stop     []string
 	tools    *tools // nil where none may be called
+	answers  int    // that are wanted, each with a seed of its own
 }
 
 // piece is a part of an answer: a text, and the tokens that were chosen since the last part.
@@ -346,6 +347,40 @@ func (s *Server) run(ctx context.Context, j job, emit func(piece) error) (end fi
 	}
 	u.Total = u.Prompt + u.Completion
 	return end, u, send(cut.rest())
+}
+
+// runAll has the model give all the answers that a job wants, at the same time as far as it has places, and gives the
+// text of each, one piece at a time. Emit's error ends them, and so does what fails in one.
+func (s *Server) runAll(ctx context.Context, j job, emit func(answer int, p piece) error) (ends []finish, u usage,
+	err error) {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	ends = make([]finish, j.answers)
+	var one sync.Mutex // of emit and of what follows
+	var all sync.WaitGroup
+	for i := range ends {
+		all.Go(func() {
+			own := j
+			own.sampling.Seed += uint64(i)
+			end, use, failed := s.run(ctx, own, func(p piece) error {
+				one.Lock()
+				defer one.Unlock()
+				return emit(i, p)
+			})
+			one.Lock()
+			defer one.Unlock()
+			if failed != nil && err == nil {
+				err = failed
+				fail(failed)
+			}
+			ends[i] = end
+			u.Prompt = use.Prompt // which they share
+			u.Completion += use.Completion
+		})
+	}
+	all.Wait()
+	u.Total = u.Prompt + u.Completion
+	return ends, u, err
 }
 
 // stopper finds words at which a text ends, though they come in pieces.

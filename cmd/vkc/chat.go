@@ -56,7 +56,7 @@ type talker interface {
 }
 
 func (a *app) chat(ctx context.Context, f *generateFlags, system string) (err error) {
-	m, err := f.open(ctx, "chat")
+	m, err := f.open(ctx, a, "chat")
 	if err != nil {
 		return err
 	}

@@ -120,10 +120,13 @@ func (f *loadFlags) check(command string) error {
 }
 
 // open checks the flags and loads the model.
-func (f *loadFlags) open(ctx context.Context, command string) (*generate.Model, error) {
+func (f *loadFlags) open(ctx context.Context, a *app, command string) (*generate.Model, error) {
 	if err := f.check(command); err != nil {
 		return nil, err
 	}
+	bar := a.progress("loading", false)
+	defer bar.end()
+	f.options.Progress = bar.stage
 	return generate.Open(ctx, f.path, f.options)
 }
 
@@ -131,14 +134,14 @@ func (f *loadFlags) open(ctx context.Context, command string) (*generate.Model, 
 const draftTokens = 4
 
 // open checks the flags and loads the model.
-func (f *generateFlags) open(ctx context.Context, command string) (*generate.Model, error) {
+func (f *generateFlags) open(ctx context.Context, a *app, command string) (*generate.Model, error) {
 	if err := f.sampling.Check(); err != nil {
 		return nil, usagef("%w", err)
 	}
 	if guess := &f.model.options.Speculation; guess.Draft != "" && guess.Tokens == 0 {
 		guess.Tokens = draftTokens
 	}
-	return f.model.open(ctx, command)
+	return f.model.open(ctx, a, command)
 }
 
 // maxGrammar bounds the file of a grammar or schema, in bytes.
@@ -178,7 +181,7 @@ func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
 		return err
 	}
 	start := time.Now()
-	m, err := f.open(ctx, "generate")
+	m, err := f.open(ctx, a, "generate")
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,7 @@ type served interface {
 }
 
 // load loads the model, for embeddings where it was made for them.
-func (f *serveFlags) load(ctx context.Context) (served, *serve.Server, error) {
+func (f *serveFlags) load(ctx context.Context, a *app) (served, *serve.Server, error) {
 	if err := f.model.check("serve"); err != nil {
 		return nil, nil, err
 	}
@@ -142,7 +142,7 @@ func (f *serveFlags) load(ctx context.Context) (served, *serve.Server, error) {
 	if o := &f.model.options; o.Parallel == 0 && o.Speculation.Tokens == 0 {
 		o.Parallel = defaultParallel
 	}
-	m, err := f.model.open(ctx, "serve")
+	m, err := f.model.open(ctx, a, "serve")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -154,7 +154,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 		return err
 	}
 	// The model is closed after all answers, which end by contexts of their own.
-	m, handler, err := f.load(ctx)
+	m, handler, err := f.load(ctx, a)
 	if err != nil {
 		return err
 	}

@@ -178,6 +178,44 @@ func TestClient(t *testing.T) {
 			t.Errorf("%v: %+v", err, got)
 		}
 	})
+	t.Run("choices", func(t *testing.T) {
+		ask := ask
+		ask.N, ask.LogitBias = param.NewOpt[int64](2), map[string]int64{"339": 100}
+		got, err := client.Chat.Completions.New(t.Context(), ask)
+		if err != nil || len(got.Choices) != 2 || got.Choices[1].Index != 1 || got.Usage.CompletionTokens != 12 ||
+			got.Choices[1].Message.Content != strings.Repeat("func", 6) {
+			t.Fatalf("%v: %+v", err, got)
+		}
+		stream, acc := client.Chat.Completions.NewStreaming(t.Context(), ask), openai.ChatCompletionAccumulator{}
+		for stream.Next() {
+			acc.AddChunk(stream.Current())
+		}
+		if err := stream.Err(); err != nil || len(acc.Choices) != 2 ||
+			acc.Choices[0].Message.Content != got.Choices[0].Message.Content ||
+			acc.Choices[1].Message.Content != got.Choices[1].Message.Content {
+			t.Errorf("streamed: %v: %+v", err, acc.Choices)
+		}
+	})
+	t.Run("legacy", func(t *testing.T) {
+		got, err := client.Completions.New(t.Context(), openai.CompletionNewParams{
+			Model: "talker", MaxTokens: param.NewOpt[int64](3), Temperature: param.NewOpt(0.0),
+			Logprobs: param.NewOpt[int64](2),
+			Prompt:   openai.CompletionNewParamsPromptUnion{OfString: param.NewOpt("func main() {\n")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		odds := got.Choices[0].Logprobs
+		if strings.Join(odds.Tokens, "") != got.Choices[0].Text || len(odds.TokenLogprobs) != 3 || odds.TextOffset[0] != 0 ||
+			odds.TopLogprobs[0][odds.Tokens[0]] != odds.TokenLogprobs[0] {
+			t.Errorf("%q: %+v", got.Choices[0].Text, odds)
+		}
+		echo, err := client.Completions.New(t.Context(), openai.CompletionNewParams{
+			Model: "talker", MaxTokens: param.NewOpt[int64](3), Temperature: param.NewOpt(0.0), Echo: param.NewOpt(true),
+			Prompt: openai.CompletionNewParamsPromptUnion{OfString: param.NewOpt("func main() {\n")}})
+		if err != nil || echo.Choices[0].Text != "func main() {\n"+got.Choices[0].Text {
+			t.Errorf("%v: %+v", err, echo)
+		}
+	})
 	t.Run("responses", func(t *testing.T) {
 		ask := responses.ResponseNewParams{Model: "talker", Temperature: param.NewOpt(0.0),
 			MaxOutputTokens: param.NewOpt[int64](6), Instructions: param.NewOpt("x"),
@@ -217,7 +255,7 @@ func TestClient(t *testing.T) {
 		ask.Model = "gpt"
 		_, err := client.Chat.Completions.New(t.Context(), ask)
 		fails(err, 404, "model")
-		ask.Model, ask.N = "talker", param.NewOpt[int64](2)
+		ask.Model, ask.N = "talker", param.NewOpt[int64](17)
 		_, err = client.Chat.Completions.New(t.Context(), ask)
 		fails(err, 400, "n")
 		_, err = client.Embeddings.New(t.Context(), openai.EmbeddingNewParams{Model: "talker",
