@@ -339,7 +339,17 @@ func TestCloseEndsAnswers(t *testing.T) {
 // TestLostDevice: where the device fails under answers, those that are under way, wait or come later end with an
 // error, and none hangs. Programs that are closed stand for a device that is lost: both have runs return errors.
 func TestLostDevice(t *testing.T) {
-	m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 256, Parallel: 2})
+	t.Run("cpu", func(t *testing.T) {
+		testLostDevice(t, openModel(t, tinyModel(t), Options{Device: "cpu", Context: 256, Parallel: 2}))
+	})
+	needDevice(t)
+	t.Run("device", func(t *testing.T) { // which has several steps at a time
+		testLostDevice(t, openModel(t, tinyModel(t), Options{Device: "vulkan", Context: 48, Parallel: 3,
+			Deterministic: true}))
+	})
+}
+
+func testLostDevice(t *testing.T, m *Model) {
 	var clients, started sync.WaitGroup
 	started.Add(2)
 	for i := range 6 {

@@ -480,6 +480,10 @@ func (m *Model) Parallel() int { return m.places }
 // Load says how busy the model is.
 func (m *Model) Load() Load { return m.engine.load() }
 
+// DeviceBytes is how much memory of the device the model takes now, or 0 where it runs without one: weights, keys and
+// values, temporaries, and tokens that are under way.
+func (m *Model) DeviceBytes() uint64 { return m.device.Vulkan().MemoryStats().InUse }
+
 // Reused says what became of all prompts so far.
 func (m *Model) Reused() Reused { return m.engine.reusedSoFar() }
 

@@ -47,6 +47,9 @@ func (wordless) Load() generate.Load { return generate.Load{} }
 // Reused implements Model.
 func (wordless) Reused() generate.Reused { return generate.Reused{} }
 
+// DeviceBytes implements Model.
+func (wordless) DeviceBytes() uint64 { return 0 }
+
 // ChatTemplate implements Model.
 func (wordless) ChatTemplate() string { return "" }
 

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/vkc-go/vkc/generate"
 )
 
 // metrics are what GET /metrics tells, in the text format of Prometheus 0.0.4 and by the
@@ -100,16 +98,17 @@ func (h *histogram) add(d time.Duration) {
 
 func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) error {
 	var text strings.Builder
-	s.metrics.write(&text, s.o.Name, s.model.Load(), s.model.Reused())
+	s.metrics.write(&text, s.o.Name, s.model)
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	io.WriteString(w, text.String())
 	return nil
 }
 
-func (m *metrics) write(w io.Writer, model string, now generate.Load, prompts generate.Reused) {
+func (m *metrics) write(w io.Writer, name string, of Model) {
+	now, prompts := of.Load(), of.Reused()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	label := fmt.Sprintf("model_name=%s", quoted(model))
+	label := fmt.Sprintf("model_name=%s", quoted(name))
 	one := func(name, kind, help string, value any) {
 		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %[1]s %[3]s\n%[1]s{%[4]s} %[5]v\n", name, help, kind, label, value)
 	}
@@ -120,6 +119,7 @@ func (m *metrics) write(w io.Writer, model string, now generate.Load, prompts ge
 	one("vllm:prefix_cache_hits_total", "counter", "Tokens of prompts that were known from before.", prompts.Known)
 	one("vllm:prompt_tokens_total", "counter", "Tokens of prompts.", m.promptTokens)
 	one("vllm:generation_tokens_total", "counter", "Tokens of answers.", m.made)
+	one("vkc_device_memory_bytes", "gauge", "Memory of the device that the model takes.", of.DeviceBytes())
 	one("vkc_requests_refused_total", "counter", "Requests refused as too many waited.", m.refused)
 	fmt.Fprint(w, "# HELP vllm:request_success_total Requests by how they ended.\n",
 		"# TYPE vllm:request_success_total counter\n")

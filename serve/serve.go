@@ -69,6 +69,7 @@ type Model interface {
 	Parallel() int // answers that it computes at once; Generate has others wait
 	Load() generate.Load
 	Reused() generate.Reused
+	DeviceBytes() uint64
 	Prompt(chat.Context) ([]int32, error)
 	ChatTemplate() string // "" if there is none
 	Generate(ctx context.Context, prompt []int32, s generate.Sampling) iter.Seq2[generate.Token, error]

@@ -63,6 +63,8 @@ func (e *echo) Load() generate.Load {
 
 func (e *echo) Reused() generate.Reused { return generate.Reused{Tokens: 7, Known: 3} }
 
+func (e *echo) DeviceBytes() uint64 { return 11 }
+
 func (e *echo) ChatTemplate() string { return "{{ tools }} <tool_call>" }
 
 func (e *echo) Prompt(c chat.Context) ([]int32, error) {
@@ -371,7 +373,8 @@ func TestQueue(t *testing.T) {
 		}
 	}
 	wait(`running{model_name="model"} 1`, `waiting{model_name="model"} 1`, `kv_cache_usage_perc{model_name="model"} 0.5`,
-		`prefix_cache_queries_total{model_name="model"} 7`, `prefix_cache_hits_total{model_name="model"} 3`)
+		`prefix_cache_queries_total{model_name="model"} 7`, `prefix_cache_hits_total{model_name="model"} 3`,
+		`vkc_device_memory_bytes{model_name="model"} 11`)
 	if status, body := post(t, s.URL+"/v1/completions", `{"prompt": "x"}`); status != 429 {
 		t.Errorf("%d %s", status, body)
 	}

@@ -19,7 +19,7 @@ import (
 
 // TestSoak has 32 clients ask a model itself, and not only an echo: some go away, some send too much or no JSON, and
 // every other one gets the text that the model gives where nothing else is asked. Afterwards nothing is under way, and
-// descriptors and memory are as they were after the first half. VKC_TEST_REQUESTS is how many requests there are; where
+// descriptors and memory, of the host and of the device, are as they were after the first half. VKC_TEST_REQUESTS is how many requests there are; where
 // it is set they go to the device that VKC_DEVICE names, or the best, and else to the reference.
 func TestSoak(t *testing.T) {
 	requests, device := 64, "cpu"
@@ -48,7 +48,7 @@ func TestSoak(t *testing.T) {
 	}
 	var mu sync.Mutex
 	counts := make(map[string]int)
-	half := func(seed uint64, most int) (descriptors int, heap uint64) {
+	half := func(seed uint64, most int) usage {
 		var wg sync.WaitGroup
 		for client := range 32 {
 			wg.Go(func() {
@@ -63,15 +63,38 @@ func TestSoak(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		return quiet(t, s.URL, most)
+		use := quiet(t, s.URL, most)
+		use.device = m.DeviceBytes()
+		return use
 	}
-	descriptors, heap := half(1, 0)
-	descriptorsLater, heapLater := half(2, descriptors)
-	if heapLater > heap+4<<20 {
-		t.Errorf("%d bytes in use, and %d after more requests", heap, heapLater)
+	first := half(1, 0)
+	later := half(2, first.descriptors)
+	if later.heap > first.heap+4<<20 || later.device != first.device {
+		t.Errorf("in use are %+v, and %+v after more requests", first, later)
 	}
-	t.Logf("%v; descriptors %d, then %d; KiB of heap %d, then %d", counts, descriptors, descriptorsLater,
-		heap>>10, heapLater>>10)
+	// What the process has of the system grows by pieces, and parts of it are free.
+	if first.resident > 0 && later.resident > first.resident+first.resident/4+32<<20 {
+		t.Errorf("%d KiB are resident, and %d after more requests", first.resident>>10, later.resident>>10)
+	}
+	t.Logf("%s; %v; first half %+v, second half %+v", m.Why(), counts, first, later)
+}
+
+// usage is what is in use: memory in bytes.
+type usage struct {
+	descriptors            int
+	heap, resident, device uint64
+}
+
+// residentBytes is how much memory of the machine this process has, or 0 where the system does not say.
+func residentBytes() (bytes uint64) {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	if _, rest, ok := strings.Cut(string(text), "VmRSS:"); ok {
+		fmt.Sscanf(rest, "%d kB", &bytes)
+	}
+	return bytes << 10
 }
 
 func completion(prompt string, stream bool) string {
@@ -116,8 +139,8 @@ func ask(t *testing.T, url, prompt, want string, kind, n int) string {
 }
 
 // quiet waits until nothing is under way and, unless most is 0, no more descriptors than that are in use, and returns
-// how many descriptors and bytes are. What never ends has the test run into its time limit.
-func quiet(t *testing.T, url string, most int) (descriptors int, heap uint64) {
+// what is. What never ends has the test run into its time limit.
+func quiet(t *testing.T, url string, most int) (use usage) {
 	for {
 		_, text := get(t, url+"/metrics")
 		if strings.Contains(text, `vllm:num_requests_running{model_name="model"} 0`) &&
@@ -132,14 +155,15 @@ func quiet(t *testing.T, url string, most int) (descriptors int, heap uint64) {
 		if err != nil {
 			break // not Linux: memory alone is looked at
 		}
-		if descriptors = len(files); descriptors == last && (most == 0 || descriptors <= most) {
+		if use.descriptors = len(files); use.descriptors == last && (most == 0 || use.descriptors <= most) {
 			break
 		}
-		last = descriptors
+		last = use.descriptors
 	}
 	runtime.GC()
 	runtime.GC()
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
-	return descriptors, mem.HeapAlloc
+	use.heap, use.resident = mem.HeapAlloc, residentBytes()
+	return use
 }

@@ -153,24 +153,34 @@ func (m goldenModel) testBatch(t *testing.T, device string, options ...llm.Optio
 	}
 }
 
-// TestBatchOfBlocks: a batch whose texts are at different places keeps keys and values in q8_0, each row of blocks
+// TestBatchOfBlocks: a batch whose texts are at different places keeps keys and values in blocks, each row of which is
 // written where its text goes on.
 func TestBatchOfBlocks(t *testing.T) {
 	f := tiny{dtype: ir.F32, headDim: 32}.file(t)
-	exact, blocks := openBatched(t, "cpu", f, 3), openBatched(t, "cpu", f, 3, llm.Cache(ir.Q8_0))
-	device := openBatched(t, "vulkan", f, 3, llm.Cache(ir.Q8_0))
-	for _, b := range []batched{exact, blocks, device} {
-		b.read(t, 2, []int32{7, 1, 3, 30})
-	}
-	for step := range int32(4) {
-		rows := []row{{5 + step, 2, 4 + step}, {9 * step, 0, step}}
-		if step >= 2 {
-			rows = append(rows, row{11, 1, step - 2})
+	exact := openBatched(t, "cpu", f, 3)
+	for _, format := range []struct {
+		dtype ir.DType
+		loses float64 // of a logit
+	}{{ir.Q8_0, 0.1}, {ir.Q4_0, 1}} {
+		blocks := openBatched(t, "cpu", f, 3, llm.Cache(format.dtype))
+		device := openBatched(t, "vulkan", f, 3, llm.Cache(format.dtype))
+		for _, b := range []batched{exact, blocks, device} {
+			b.read(t, 2, []int32{7, 1, 3, 30})
 		}
-		want, on := blocks.run(t, rows...), device.run(t, rows...)
-		for i, near := range exact.run(t, rows...) {
-			compare(t, fmt.Sprintf("step %d, row %d in blocks", step, i), want[i], near, 0.1)
-			compare(t, fmt.Sprintf("step %d, row %d on the device", step, i), on[i], want[i], 0.02)
+		for step := range int32(4) {
+			rows := []row{{5 + step, 2, 4 + step}, {9 * step, 0, step}}
+			if step >= 2 {
+				rows = append(rows, row{11, 1, step - 2})
+			}
+			want, on := blocks.run(t, rows...), device.run(t, rows...)
+			for i, near := range exact.run(t, rows...) {
+				what := fmt.Sprintf("%v, step %d, row %d", format.dtype, step, i)
+				compare(t, what+" in blocks", want[i], near, format.loses)
+				compare(t, what+" on the device", on[i], want[i], 0.02)
+				if slices.Equal(want[i], near) {
+					t.Errorf("%s: blocks lose nothing", what)
+				}
+			}
 		}
 	}
 }

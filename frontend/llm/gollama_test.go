@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"path/filepath"
 	"testing"
 
+	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // gollama is the model of examples/gollama.
@@ -76,6 +79,12 @@ func TestReference(t *testing.T) {
 			for i := range len(text) - 1 {
 				next := logits(t, steps, text[i:i+1], map[string]int64{"S": int64(i + 1)})
 				at := i + 1 - len(p.Tokens)
+				switch {
+				case at == 0:
+					compare(t, "through the cache", next, first, 1e-3)
+				case i == len(text)-2:
+					compare(t, "at the end", next, logits(t, whole, text[:i+1], nil), 1e-3)
+				}
 				if at < 0 || p.Margin[at] < 2*q8Error {
 					continue
 				}
@@ -83,6 +92,67 @@ func TestReference(t *testing.T) {
 					t.Errorf("token %d after the prompt is %d, want %d", at, got, text[i+1])
 				}
 			}
+		})
+	}
+}
+
+// TestCacheOnDevice compares the logits of the original model through the cache, token by token and in parts, with
+// those of one pass, on every device.
+func TestCacheOnDevice(t *testing.T) {
+	folder := os.Getenv("VKC_TESTDATA")
+	if folder == "" {
+		t.Skip("VKC_TESTDATA names no folder with the model in gollama/")
+	}
+	f, err := gguf.Open(filepath.Join(folder, "gollama", "gollama-f16.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	cfg, err := llm.FromGGUF(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := make([]int32, 48)
+	for i := range tokens {
+		tokens[i] = int32(300 + 37*i)
+	}
+	for _, device := range []string{"cpu", "vulkan"} {
+		t.Run(device, func(t *testing.T) {
+			dev, err := vkc.OpenDevice(device)
+			vktest.Need(t, err)
+			defer dev.Close()
+			run := func(g *ir.Graph, failed error, most int) (all [][]float64) {
+				if failed != nil {
+					t.Fatal(failed)
+				}
+				exe, err := dev.LoadGraph(t.Context(), g, f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer exe.Close()
+				for at := 0; at < len(tokens); at += most {
+					o := vkc.RunOptions{}
+					if most < len(tokens) {
+						o.Symbols = map[string]int64{"S": int64(at + most)}
+					}
+					res, err := exe.Run(t.Context(), vkc.Tensors{"tokens": data(t, tokens[at:at+most])}, o)
+					if err != nil {
+						t.Fatal(err)
+					}
+					v, err := res.Outputs["logits"].Floats()
+					if err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, v)
+				}
+				return all
+			}
+			g, err := llm.Prefill(cfg, 64)
+			whole := run(g, err, len(tokens))[0]
+			g, err = llm.Step(cfg, 64)
+			compare(t, "token by token", run(g, err, 1)[len(tokens)-1], whole, 1e-3)
+			g, err = llm.Steps(cfg, 16, 64)
+			compare(t, "in parts", run(g, err, 16)[2], whole, 1e-3)
 		})
 	}
 }
