@@ -28,7 +28,8 @@ type Sampling struct {
 	// PresencePenalty is subtracted from the logits of tokens that were among the last 64, and
 	// FrequencyPenalty as often as they were.
 	PresencePenalty, FrequencyPenalty float64
-	Bias                              map[int32]float64 // is added to the logits of these tokens; -100 all but forbids one
+	// Bias is added to the logits of these tokens; -100 all but forbids one.
+	Bias map[int32]float64
 	// Seed and a token's place in its text give the random numbers that choose it: equal seeds give equal tokens.
 	Seed      uint64
 	MaxTokens int // 0 means as many as fit

@@ -281,12 +281,14 @@ func TestChoices(t *testing.T) {
 	}
 	// Logprobs: the tokens make the text, and lie in it where they say.
 	plain := complete(`"temperature": 0, "logprobs": 2`).Choices[0]
-	if plain.Logprobs == nil || len(plain.Logprobs.Tokens) != 5 || strings.Join(plain.Logprobs.Tokens, "") != plain.Text {
+	if plain.Logprobs == nil || len(plain.Logprobs.Tokens) != 5 ||
+		strings.Join(plain.Logprobs.Tokens, "") != plain.Text {
 		t.Fatalf("%q: %+v", plain.Text, plain.Logprobs)
 	}
 	for i, token := range plain.Logprobs.Tokens {
 		at, top := plain.Logprobs.Offsets[i], plain.Logprobs.Top[i]
-		if !strings.HasPrefix(string([]rune(plain.Text)[at:]), token) || len(top) != 2 || top[token] != plain.Logprobs.Odds[i] {
+		if !strings.HasPrefix(string([]rune(plain.Text)[at:]), token) || len(top) != 2 ||
+			top[token] != plain.Logprobs.Odds[i] {
 			t.Errorf("token %d %q at %d of %q: %v, %v", i, token, at, plain.Text, plain.Logprobs.Odds[i], top)
 		}
 	}

@@ -209,8 +209,9 @@ func (q *request) answers(j *job) error {
 		return refuse(http.StatusBadRequest, "n", "n is %d: want 1 to %d answers", j.answers, maxAnswers)
 	}
 	if q.BestOf != nil && *q.BestOf != j.answers {
-		return refuse(http.StatusBadRequest, "best_of", "best_of is %d and n %d: no answers are made to be thrown away; "+
-			"want both equal, or ask for more answers with logprobs and choose among them", *q.BestOf, j.answers)
+		return refuse(http.StatusBadRequest, "best_of",
+			"best_of is %d and n %d: no answers are made to be thrown away: "+
+				"want both equal, or ask for more answers with logprobs and choose among them", *q.BestOf, j.answers)
 	}
 	return nil
 }
@@ -240,7 +241,7 @@ func (q *request) textLogprobs(j *job) error {
 			maxLogprobs)
 	}
 	if q.Echo {
-		return refuse(http.StatusBadRequest, "echo", "echo with logprobs asks for probabilities of the prompt's tokens, "+
+		return refuse(http.StatusBadRequest, "echo", "echo with logprobs asks for odds of the prompt's tokens, "+
 			"which are not computed: leave out one of them; vkc perplexity measures a text")
 	}
 	j.sampling.Logprobs = true

@@ -19,8 +19,9 @@ import (
 
 // TestSoak has 32 clients ask a model itself, and not only an echo: some go away, some send too much or no JSON, and
 // every other one gets the text that the model gives where nothing else is asked. Afterwards nothing is under way, and
-// descriptors and memory, of the host and of the device, are as they were after the first half. VKC_TEST_REQUESTS is how many requests there are; where
-// it is set they go to the device that VKC_DEVICE names, or the best, and else to the reference.
+// descriptors and memory, of the host and of the device, are as they were after the first half. VKC_TEST_REQUESTS is
+// how many requests there are; where it is set they go to the device that VKC_DEVICE names, or the best, and else to
+// the reference.
 func TestSoak(t *testing.T) {
 	requests, device := 64, "cpu"
 	if text := os.Getenv("VKC_TEST_REQUESTS"); text != "" {
