@@ -29,6 +29,8 @@ type chooser struct {
 	model    *Model
 	sampling Sampling
 	text     *grammar.Text // nil where every text may be written
+	// forgotten is how many tokens of the text were: random numbers follow from places in the whole of it.
+	forgotten int
 }
 
 // chooser returns one for an answer, when there is what it chooses with.
@@ -71,7 +73,7 @@ func (c *chooser) next(ctx context.Context, one outcome, text []int32) (t Token,
 		apply(mask, one.logits)
 	}
 	if c.changes() || !one.chosen {
-		if t.ID, err = c.model.choice(ctx, c.sampling, one.logits, text); err != nil {
+		if t.ID, err = c.model.choice(ctx, draw{c.sampling, text, len(text) + c.forgotten}, one.logits); err != nil {
 			return t, err
 		}
 	}

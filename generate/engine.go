@@ -3,6 +3,7 @@ package generate
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/vkc-go/vkc/frontend/tokenizer"
@@ -262,6 +263,18 @@ func (e *engine) step(ctx context.Context) {
 			prompt = s
 		}
 	}
+	if len(e.flights) == 0 {
+		rows = slices.DeleteFunc(rows, func(s *slot) bool {
+			if !s.full() {
+				return false
+			}
+			err := s.forget(ctx)
+			if err != nil {
+				e.after(ctx, []*slot{s}, nil, err)
+			}
+			return err != nil
+		})
+	}
 	switch {
 	case len(rows) == 0:
 		e.forget()
@@ -325,7 +338,7 @@ func (e *engine) advance(ctx context.Context, rows []*slot) {
 	e.after(ctx, there, next, nil)
 }
 
-// ends reports whether an answer ends with so many more tokens, at the latest.
+// ends reports whether an answer ends with so many more tokens, at the latest, or has to forget some before the next.
 func (a *answer) ends(more, context int) bool {
 	most := a.chooser.sampling.MaxTokens
 	return most > 0 && a.made+more >= most || len(a.text)+more >= context
@@ -384,7 +397,7 @@ func (m *Model) choose(ctx context.Context, a *answer, next outcome) (over bool,
 	}
 	a.made++
 	token.Text = a.decoder.Next(token.ID)
-	last := a.made == a.chooser.sampling.MaxTokens || len(a.text)+1 >= m.context || a.chooser.full()
+	last := a.made == a.chooser.sampling.MaxTokens || len(a.text)+1 >= m.context && m.shift == nil || a.chooser.full()
 	if last {
 		token.Text += a.decoder.Flush()
 	}

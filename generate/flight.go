@@ -86,7 +86,8 @@ func (m *Model) draw(ctx context.Context, f *flight, flying int, last *flight) e
 	var list []draw
 	samples := false
 	for _, s := range f.rows {
-		list = append(list, draw{s.of.chooser.sampling, s.of.text, len(s.past) + flying + 1})
+		c := s.of.chooser
+		list = append(list, draw{c.sampling, s.of.text, len(s.past) + flying + 1 + c.forgotten})
 		samples = samples || !s.of.chooser.sampling.likeliest()
 	}
 	if !samples {

@@ -49,6 +49,11 @@ type Options struct {
 	// that a token may be another one where two are equally likely up to rounding.
 	Deterministic bool
 
+	// ContextShift has an answer that fills the context go on: of the tokens after the first Keep, the older half is
+	// forgotten. Layers with a window then keep keys and values of the whole context.
+	ContextShift bool
+	Keep         int // see ContextShift; 0 for 4
+
 	Speculation Speculation // of one answer at a time
 
 	// GPUMemory is how many bytes of the device's memory the model may take, if not 0: weights, keys and values,
@@ -79,7 +84,10 @@ func (o Options) part() int {
 
 // cache says what is kept of keys and values, and in what.
 func (m *Model) cache(o Options) []llm.Option {
-	list := []llm.Option{llm.KeepWindow(o.part())}
+	var list []llm.Option
+	if !o.ContextShift {
+		list = append(list, llm.KeepWindow(o.part()))
+	}
 	if o.Parallel > 1 {
 		list = append(list, llm.Texts(o.Parallel))
 	}
@@ -114,6 +122,8 @@ type Model struct {
 	prompt        *vkc.Executable // several tokens of a text at once
 	step          *vkc.Executable // one token of each text
 	classes       []class         // other programs of a step, for fewer texts, the fewest first
+	shift         *vkc.Executable // forgets tokens of a text; nil where an answer ends with the context
+	keep          int             // tokens that stay then
 	drafts        *vkc.Executable // a token and guesses of what follows it; nil where none are made
 
 	guesser drafter
@@ -157,6 +167,9 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 		return m, fmt.Errorf("generate: %d answers at once: want 1 to %d", o.Parallel, maxParallel)
 	}
 	if err = m.loadPrograms(ctx, o); err != nil {
+		return m, err
+	}
+	if err = m.openShift(ctx, o); err != nil {
 		return m, err
 	}
 	if err = m.openSpeculation(ctx, o); err != nil {
@@ -351,7 +364,7 @@ func (m *Model) Close() error {
 		m.engine.close()
 	}
 	errs := []error{m.closeSpeculation(), m.samplers.close()}
-	programs := []*vkc.Executable{m.prompt}
+	programs := []*vkc.Executable{m.prompt, m.shift}
 	for _, c := range m.classes {
 		programs = append(programs, c.exe)
 	}
@@ -436,7 +449,7 @@ func (m *Model) Fit(c chat.Context, room int) (prompt []int32, forgotten int, er
 }
 
 // Generate goes on with a prompt, until the model ends its answer, or as many
-// tokens are there as are wanted or fit. The token that ends it is not among
+// tokens are there as are wanted or, without Options.ContextShift, fit. The token that ends it is not among
 // them, unless a character before it was not finished, which it then stands for as
 // U+FFFD. What an earlier call left of the same beginning is not computed anew; with
 // Options.Deterministic, as far as it was read in whole parts of a prompt.

@@ -206,8 +206,8 @@ func give[T float32 | int32 | int64](in vkc.Tensors, name string, values []T, di
 }
 
 // choice returns the token that is chosen by logits which are here.
-func (m *Model) choice(ctx context.Context, s Sampling, logits []float32, text []int32) (int32, error) {
-	if s.likeliest() {
+func (m *Model) choice(ctx context.Context, d draw, logits []float32) (int32, error) {
+	if d.likeliest() {
 		return likeliestOf(logits)
 	}
 	dims := []int{1, m.config.Vocab}
@@ -218,7 +218,7 @@ func (m *Model) choice(ctx context.Context, s Sampling, logits []float32, text [
 	if err != nil {
 		return 0, err
 	}
-	res, err := m.drawAll(ctx, []draw{{s, text, len(text)}}, here, nil, nil)
+	res, err := m.drawAll(ctx, []draw{d}, here, nil, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -13,7 +13,8 @@ type slot struct {
 	past  []int32 // the tokens whose keys and values the device has
 	// Positions that were written since a text began, at most: see llm.Config.Reach.
 	written int
-	parts   int // tokens that were read in whole parts of a prompt, from the text's beginning on
+	moved   bool // tokens after the first ones that stay moved since the text began: see forget
+	parts   int  // tokens that were read in whole parts of a prompt, from the text's beginning on
 	guessed
 
 	// Of an engine.
@@ -28,10 +29,16 @@ func (s *slot) known(prompt []int32) int {
 	for n < min(len(s.past), len(prompt)-1) && s.past[n] == prompt[n] {
 		n++
 	}
+	if s.moved { // keys and values of the others know of tokens that were forgotten
+		n = min(n, s.model.keep)
+	}
 	if s.model.deterministic {
 		// What is known of a prompt depends on what else was asked. So only that is known which would be computed in
 		// the same way again.
 		n = min(n, s.parts) / s.model.part * s.model.part
+	}
+	if s.model.shift != nil { // layers with a window keep all
+		return n
 	}
 	return s.model.config.Reach(s.written, n, s.model.part)
 }
@@ -41,7 +48,7 @@ func (s *slot) keep(tokens int) {
 	if s.past, s.guessed = s.past[:tokens], (guessed{}); tokens == 0 {
 		s.written = 0
 	}
-	s.parts = min(s.parts, tokens)
+	s.parts, s.moved = min(s.parts, tokens), s.moved && tokens > s.model.keep
 }
 
 // read has the device take a prompt, but for what it begins with that the device has already.

@@ -300,12 +300,11 @@ func (s *Server) run(ctx context.Context, j job, emit func(piece) error) (end fi
 	defer cancel()
 	record := s.metrics.begin()
 	defer func() { record.end(end, u, err) }()
-	room := s.model.Context() - len(j.prompt)
-	if most := s.o.MaxTokens; most > 0 {
-		room = min(room, most)
+	if j.sampling.MaxTokens == 0 {
+		j.sampling.MaxTokens = max(s.model.Context()-len(j.prompt), 1) // a prompt that is too long is the model's error
 	}
-	if j.sampling.MaxTokens == 0 || j.sampling.MaxTokens > room {
-		j.sampling.MaxTokens = max(room, 1) // a prompt that is too long is the model's error
+	if most := s.o.MaxTokens; most > 0 {
+		j.sampling.MaxTokens = min(j.sampling.MaxTokens, most)
 	}
 	u.Prompt, end = len(j.prompt), finishStop
 	cut, fresh := stopper{words: j.stop}, []generate.Token(nil)
@@ -343,7 +342,7 @@ func (s *Server) run(ctx context.Context, j job, emit func(piece) error) (end fi
 			return finishStop, u, nil
 		}
 	}
-	if u.Completion == j.sampling.MaxTokens {
+	if u.Completion == j.sampling.MaxTokens || u.Prompt+u.Completion == s.model.Context() {
 		end = finishLength
 	}
 	u.Total = u.Prompt + u.Completion

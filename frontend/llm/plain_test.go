@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/quant"
 )
 
 // plainForward returns the logits of the tiny model after each token, in loops
@@ -101,15 +100,7 @@ func (p plain) matrix(name string) []float64 {
 		}
 		return v
 	}
-	narrow := make([]float32, d.Elems())
-	if err := quant.Dequantize(narrow, d.DType, d.Bytes); err != nil {
-		p.t.Fatal(err)
-	}
-	v := make([]float64, len(narrow))
-	for i, x := range narrow {
-		v[i] = float64(x)
-	}
-	return v
+	return decoded(p.t, d)
 }
 
 func (p plain) linear(x []float64, name string) []float64 { return product(p.matrix(name), x) }

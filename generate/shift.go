@@ -1,0 +1,60 @@
+package generate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/frontend/llm"
+)
+
+// defaultKeep is how many of the first tokens stay unless told: as many as attention rests on where it has nothing to
+// look for (Xiao et al. 2023, arXiv:2309.17453).
+const defaultKeep = 4
+
+// openShift loads what lets answers go on where the context is full.
+func (m *Model) openShift(ctx context.Context, o Options) (err error) {
+	if m.keep = o.Keep; m.keep == 0 {
+		m.keep = defaultKeep
+	}
+	if !o.ContextShift {
+		return nil
+	}
+	if most := m.context - 3; m.keep < 0 || m.keep > most { // one goes, one moves, and one comes
+		return fmt.Errorf("generate: the first %d tokens stay in a context of %d: want 0 to %d", m.keep, m.context, most)
+	}
+	g, err := llm.Shift(m.config, m.context, m.cache(o)...)
+	if err == nil {
+		m.shift, err = m.load(ctx, g, o, m.step)
+	}
+	return err
+}
+
+// full reports whether a text has to forget tokens before the next one.
+func (s *slot) full() bool { return s.model.shift != nil && len(s.of.text) >= s.model.context }
+
+// forget drops tokens of a text that is full, when no step of it is under way.
+func (s *slot) forget(ctx context.Context) error {
+	m, a := s.model, s.of
+	s.past, s.guessed = s.past[:len(a.text)-1], guessed{} // guesses have no room any more
+	drop := (len(s.past) - m.keep) / 2
+	in, err := vkc.Tensors{}, error(nil)
+	for name, value := range map[string]int32{"keep": int32(m.keep), "drop": int32(drop), "text": s.at} {
+		if name == "text" && m.places == 1 {
+			continue
+		}
+		if in[name], err = vkc.Of([]int32{value}); err != nil {
+			return err
+		}
+	}
+	o := vkc.RunOptions{Symbols: map[string]int64{"N": int64(len(s.past) - m.keep - drop)}}
+	if _, err := m.shift.Run(ctx, in, o); err != nil {
+		return err
+	}
+	s.past = slices.Delete(s.past, m.keep, m.keep+drop)
+	a.text = slices.Delete(a.text, m.keep, m.keep+drop)
+	a.chooser.forgotten += drop
+	s.moved = true
+	return nil
+}

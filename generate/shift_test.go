@@ -1,0 +1,88 @@
+package generate
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestContextShift: answers go on where the context is full, several beside each other too, and are the same wherever
+// they are computed and however many steps are under way.
+func TestContextShift(t *testing.T) {
+	path := tinyModel(t)
+	never := map[int32]float64{int32(len(tinyWords) - 1): -100} // ends no text
+	samplings := []Sampling{{MaxTokens: 90}, {MaxTokens: 75, Bias: never, Temperature: 1, Seed: 5}}
+	var want [][]Token
+	run := func(o Options) {
+		o.Context, o.ContextShift = 32, true
+		m := openModel(t, path, o)
+		got := make([][]Token, len(samplings))
+		var all sync.WaitGroup
+		for i, s := range samplings {
+			s.Logprobs = o.Ahead != 4 // which looks at one step at a time
+			ask := func() {
+				for _, token := range answerOf(t, m, randomPrompt(m, rand.New(rand.NewPCG(uint64(i), 5)), 9+i), s) {
+					got[i] = append(got[i], token)
+				}
+			}
+			if o.Parallel > 1 {
+				all.Go(ask)
+			} else {
+				ask()
+			}
+		}
+		all.Wait()
+		if want == nil {
+			want = got
+		}
+		for i := range got {
+			if len(got[i]) != samplings[i].MaxTokens {
+				t.Fatalf("%+v: %d tokens, want %d", o, len(got[i]), samplings[i].MaxTokens)
+			}
+			for n, token := range got[i] {
+				if token.ID != want[i][n].ID || token.Odds != nil &&
+					math.Abs(token.Odds.Logprob-want[i][n].Odds.Logprob) > 1e-3 {
+					t.Fatalf("%+v: token %d is %+v %+v, want %+v %+v", o, n, token, token.Odds, want[i][n], want[i][n].Odds)
+				}
+			}
+		}
+	}
+	for _, o := range []Options{
+		{Device: "reference"}, {Device: "cpu"}, {Device: "cpu", Ahead: 4}, {Device: "cpu", Parallel: 3},
+		{Device: "cpu", Speculation: Speculation{Tokens: 3}},
+	} {
+		run(o)
+	}
+	needDevice(t)
+	run(Options{Device: "vulkan", Ahead: 4, Parallel: 3, Deterministic: true})
+}
+
+// TestForgotten: a text of which tokens were forgotten has the same logits as one whose keys and values of the past are
+// those that it had, and a prompt that begins like it is read anew from the tokens on that stay.
+func TestForgotten(t *testing.T) {
+	m := openModel(t, tinyModel(t), Options{Device: "cpu", Context: 32, ContextShift: true, Keep: 3})
+	prompt := randomPrompt(m, rand.New(rand.NewPCG(1, 1)), 31)
+	answerOf(t, m, prompt, Sampling{MaxTokens: 4})
+	s := &m.engine.slots[0]
+	if want := slices.Concat(prompt[:3], prompt[17:]); !s.moved || !slices.Equal(s.past[:len(want)], want) {
+		t.Errorf("the device has %v, moved %v; want %v", s.past, s.moved, want)
+	}
+	if known := s.known(slices.Clone(s.past)); known != 3 {
+		t.Errorf("%d tokens are known, want those that stay", known)
+	}
+	again, fresh := answerOf(t, m, prompt[:20], Sampling{MaxTokens: 5}), openModel(t, tinyModel(t), Options{
+		Device: "cpu", Context: 32})
+	if want := answerOf(t, fresh, prompt[:20], Sampling{MaxTokens: 5}); !slices.Equal(again, want) {
+		t.Errorf("afterwards %v, want %v", again, want)
+	}
+	for _, keep := range []int{-1, 30} {
+		_, err := Open(t.Context(), tinyModel(t), Options{Device: "cpu", Context: 32, ContextShift: true, Keep: keep})
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("first %d tokens stay", keep)) {
+			t.Errorf("Keep %d: %v", keep, err)
+		}
+	}
+}
