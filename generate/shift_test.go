@@ -46,7 +46,8 @@ func TestContextShift(t *testing.T) {
 			for n, token := range got[i] {
 				if token.ID != want[i][n].ID || token.Odds != nil &&
 					math.Abs(token.Odds.Logprob-want[i][n].Odds.Logprob) > 1e-3 {
-					t.Fatalf("%+v: token %d is %+v %+v, want %+v %+v", o, n, token, token.Odds, want[i][n], want[i][n].Odds)
+					t.Fatalf("%+v: token %d is %+v %+v, want %+v %+v", o, n, token, token.Odds, want[i][n],
+						want[i][n].Odds)
 				}
 			}
 		}

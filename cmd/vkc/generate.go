@@ -91,8 +91,8 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	f.registerModel(flags)
 	flags.Var((*sizeFlag)(&f.options.GPUMemory), "gpu-memory", "take `SIZE` of the GPU's memory, such as 8G, and "+
 		"leave weights that have no room there in the machine's")
-	flags.BoolVar(&f.options.ContextShift, "context-shift", false, "where the context is full, forget the older half of "+
-		"the text and go on")
+	flags.BoolVar(&f.options.ContextShift, "context-shift", false,
+		"where the context is full, forget the older half of the text and go on")
 	flags.IntVar(&f.options.Keep, "keep", 4, "with --context-shift, never forget the first `N` tokens")
 	flags.StringVar(&f.kv, "kv", "", "keep keys and values in this `TYPE`, such as f32 or q8_0 (default f16, or f32 "+
 		"on a device without 16-bit storage)")
