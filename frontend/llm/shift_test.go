@@ -120,7 +120,7 @@ func (m goldenModel) testShift(t *testing.T, device string, within float64, opti
 			t.Fatal(err)
 		}
 		for head := range cfg.KVHeads {
-			at := (head*texts+int(text))*cfg.Context*cfg.HeadDim
+			at := (head*texts + int(text)) * cfg.Context * cfg.HeadDim
 			rows = append(rows, all[at:at+tokens*cfg.HeadDim]...)
 		}
 		return rows
